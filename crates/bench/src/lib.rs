@@ -1,0 +1,1 @@
+//! Peers beside us in one run.

@@ -1,0 +1,1 @@
+//! Who owns the bytes: frames, pools, bursts, rings.

@@ -1,0 +1,2 @@
+//! One binary, many commands.
+fn main() {}

@@ -1,0 +1,1 @@
+//! When and where work runs: pinned workers.

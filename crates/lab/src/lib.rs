@@ -1,0 +1,1 @@
+//! Trials, samples, comparisons, ladders, reproductions.

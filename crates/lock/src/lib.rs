@@ -1,0 +1,1 @@
+//! The three lock kinds behind one trait, and the current context.

@@ -1,0 +1,1 @@
+//! The one crate that knows everyone: configuration, wiring, running, control socket, show.

@@ -1,0 +1,1 @@
+//! Many nodes, one virtual clock, one seed.

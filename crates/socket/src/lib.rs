@@ -1,0 +1,1 @@
+//! The BSD face: descriptors, options, errno, readiness.

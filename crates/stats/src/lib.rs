@@ -1,0 +1,1 @@
+//! Counters, drop reasons, histograms, the cost ledger.

@@ -1,0 +1,1 @@
+//! What bytes mean: headers, checksums, a one-line dissector.
