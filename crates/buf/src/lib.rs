@@ -1,1 +1,15 @@
-//! Who owns the bytes: frames, pools, bursts, rings.
+//! Who owns the bytes.
+//!
+//! A [`Frame`] is a 32-byte value that owns one buffer of a [`Pool`]; moving it moves ownership, dropping it returns
+//! the buffer. Frames travel in a [`Burst`] between the edges and cross threads in a [`ring`]. Nothing here knows what a
+//! header is. This crate is an unsafe room: each block says why it is sound.
+
+mod burst;
+mod frame;
+pub mod mem;
+mod pool;
+pub mod ring;
+
+pub use burst::{BURST_MAX, Burst};
+pub use frame::{Flags, Frame, prefetch};
+pub use pool::{Kind, Pool, PoolConfig, PoolError, PoolLocks, PoolStats};

@@ -1,1 +1,79 @@
-//! The three lock kinds behind one trait, and the current context.
+//! What may be entered by several threads, and what that costs.
+//!
+//! Every part of a stack that threads could share sits in a [`Guarded<L, T>`]. The one type parameter of the whole
+//! system, [`Locks`], says what a guard is: [`Up`] (one thread, no atomics; the stack is `!Sync`), [`Light`] (one
+//! compare-and-swap uncontended, futex when contended), [`Heavy`] (a counting semaphore object with an owner, a nest
+//! count and a queue of waiters, as rtems2014's configuration C). Acquisitions are counted by all three.
+//!
+//! [`Cx`], the current context, answers "who is running" in one of the three ways that rump2014 compared.
+
+mod context;
+mod heavy;
+mod light;
+#[cfg(test)]
+mod tests;
+mod up;
+
+pub use context::{Cx, How, MAX_THREADS, thread_index, thread_token};
+pub use heavy::Heavy;
+pub use light::Light;
+use std::fmt;
+use std::ops::DerefMut;
+pub use up::Up;
+
+/// A kind of lock.
+pub trait Locks: Sized + 'static {
+    /// The knob's word for it.
+    const NAME: &'static str;
+    /// May several threads enter?
+    const SHARED: bool;
+    /// The lock around a value.
+    type Lock<T>: Lock<T>;
+}
+
+/// A value behind a lock.
+pub trait Lock<T> {
+    /// Access, until dropped.
+    type Guard<'a>: DerefMut<Target = T>
+    where
+        Self: 'a;
+    /// Puts `value` behind a new lock.
+    fn new(value: T) -> Self;
+    /// Waits for the lock and takes it. Taking it twice in one context is a defect and panics.
+    fn lock(&self, cx: Cx) -> Self::Guard<'_>;
+    /// How often it was taken.
+    fn acquisitions(&self) -> u64;
+}
+
+/// A value that several threads could enter, behind the lock kind `L`.
+pub struct Guarded<L: Locks, T>(L::Lock<T>);
+
+impl<L: Locks, T> Guarded<L, T> {
+    /// Guards `value`.
+    pub fn new(value: T) -> Self {
+        Guarded(L::Lock::new(value))
+    }
+
+    /// Waits for the lock and takes it.
+    #[inline(always)]
+    pub fn lock(&self, cx: Cx) -> <L::Lock<T> as Lock<T>>::Guard<'_> {
+        self.0.lock(cx)
+    }
+
+    /// How often it was taken.
+    pub fn acquisitions(&self) -> u64 {
+        self.0.acquisitions()
+    }
+}
+
+impl<L: Locks, T> fmt::Debug for Guarded<L, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Guarded<{}>(taken {} times)", L::NAME, self.acquisitions())
+    }
+}
+
+impl<L: Locks, T: Default> Default for Guarded<L, T> {
+    fn default() -> Self {
+        Guarded::new(T::default())
+    }
+}

@@ -1,0 +1,541 @@
+//! Pools: where buffers come from and return to, by one of four policies (REPORTS A4) under one of three locks (A6).
+//!
+//! | kind | what a get touches | after |
+//! |---|---|---|
+//! | `stack` | the top of an array of pointers; the buffer itself stays cold | bridge2004 T5 |
+//! | `freelist` | the buffer's first line, to read the next pointer | rtems2014's wish a |
+//! | `zone` | a per-thread bucket; constructor and destructor touch the buffer; a depot behind | UMA, as BSD has it |
+//! | `malloc` | whatever the system's allocator does (zeroed: a view of a buffer needs initialised memory) | |
+//!
+//! With [`PoolLocks::Owner`] (the `up` stack) the first thread that takes a buffer owns the free list and uses no
+//! atomics; frames dropped on other threads come back through a mutex-guarded list that the owner drains when its own is
+//! empty. With `Light` and `Heavy` every get and put takes that lock.
+#![allow(unsafe_code)] // an unsafe room: exclusive use of a free list is proven by thread identity or by a lock
+
+mod free;
+#[cfg(all(test, not(loom)))]
+mod tests;
+mod zone;
+
+use crate::mem::{Pages, Region};
+use crate::{Burst, Frame};
+use clock::Instant;
+use free::Free;
+use lock::{Cx, Guarded, Heavy, How, Light, thread_token};
+use stats::Counter;
+use std::cell::UnsafeCell;
+use std::fmt;
+use std::ptr::NonNull;
+use std::str::FromStr;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use zone::Zone;
+
+/// How a pool keeps its free buffers (the knob `pool.kind`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Kind {
+    /// An array of pointers, last in first out.
+    #[default]
+    Stack,
+    /// A list linked through the free buffers themselves.
+    Freelist,
+    /// UMA-like: constructor, destructor, per-thread buckets, depot.
+    Zone,
+    /// The system's allocator, every time.
+    Malloc,
+}
+
+impl FromStr for Kind {
+    type Err = String;
+    fn from_str(word: &str) -> Result<Kind, String> {
+        match word {
+            "stack" => Ok(Kind::Stack),
+            "freelist" => Ok(Kind::Freelist),
+            "zone" => Ok(Kind::Zone),
+            "malloc" => Ok(Kind::Malloc),
+            other => Err(format!("unknown pool kind '{other}': expected stack, freelist, zone or malloc")),
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Kind::Stack => "stack",
+            Kind::Freelist => "freelist",
+            Kind::Zone => "zone",
+            Kind::Malloc => "malloc",
+        })
+    }
+}
+
+/// Who may use a pool's free list, and how they exclude each other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum PoolLocks {
+    /// One thread owns it.
+    #[default]
+    Owner,
+    /// A light mutex around every get and put.
+    Light,
+    /// A semaphore object around every get and put.
+    Heavy,
+}
+
+/// What a pool is to be like.
+#[derive(Clone, Debug)]
+pub struct PoolConfig {
+    /// The policy.
+    pub kind: Kind,
+    /// The lock.
+    pub locks: PoolLocks,
+    /// How many buffers.
+    pub buffers: usize,
+    /// Bytes of payload a buffer can hold behind the headroom.
+    pub data: usize,
+    /// Bytes kept free in front, for headers.
+    pub headroom: u16,
+    /// The pages underneath.
+    pub pages: Pages,
+    /// Ask the cache for the next buffer's first lines while the present one is filled.
+    pub prefetch: bool,
+}
+
+impl Default for PoolConfig {
+    fn default() -> PoolConfig {
+        PoolConfig {
+            kind: Kind::Stack,
+            locks: PoolLocks::Owner,
+            buffers: 4096,
+            data: 2048,
+            headroom: 128,
+            pages: Pages::Small,
+            prefetch: false,
+        }
+    }
+}
+
+/// Why a pool could not be made.
+#[derive(Debug)]
+pub enum PoolError {
+    /// No buffers, or buffers of no size, or beyond 4 GiB, or a headroom beyond 32 KiB.
+    BadConfig(&'static str),
+    /// The system gave no memory.
+    NoMemory(std::io::Error),
+}
+
+impl fmt::Display for PoolError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PoolError::BadConfig(why) => write!(f, "pool: {why}"),
+            PoolError::NoMemory(why) => write!(f, "pool: no memory: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for PoolError {}
+
+/// A pool's levels and counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoolStats {
+    /// The policy.
+    pub kind: Kind,
+    /// Buffers in all; for `malloc` the limit.
+    pub buffers: usize,
+    /// Bytes a buffer can hold, headroom included.
+    pub size: usize,
+    /// Bytes mapped.
+    pub bytes: usize,
+    /// Buffers taken so far.
+    pub gets: u64,
+    /// Buffers returned so far.
+    pub puts: u64,
+    /// Requests that found none.
+    pub empty: u64,
+    /// Returned from a thread that is not the owner.
+    pub foreign: u64,
+    /// What was not as asked for, in a sentence.
+    pub notice: Option<String>,
+}
+
+impl PoolStats {
+    /// Buffers in use now.
+    pub fn live(&self) -> u64 {
+        self.gets.wrapping_sub(self.puts)
+    }
+}
+
+pub(crate) struct Inner {
+    store: Store,
+    size: usize,
+    headroom: u16,
+    prefetch: bool,
+    kind: Kind,
+    buffers: usize,
+    handles: AtomicUsize,
+    region: Option<Region>,
+}
+
+enum Store {
+    Owned(Owned),
+    Light(Guarded<Light, Free>),
+    Heavy(Guarded<Heavy, Free>),
+    Zone(Zone),
+    Malloc(Malloc),
+}
+
+/// A free list that belongs to the first thread that takes from it.
+struct Owned {
+    owner: AtomicU32,
+    local: UnsafeCell<Free>,
+    foreign: Mutex<Free>,
+}
+
+struct Malloc {
+    layout: std::alloc::Layout,
+    limit: u64,
+    gets: std::sync::atomic::AtomicU64,
+    puts: std::sync::atomic::AtomicU64,
+    empty: Counter,
+}
+
+// SAFETY: `Owned::local` is touched only by the thread whose token is in `owner`, which is set once and changes only
+// through `release` on that very thread; everything else is locked or atomic. Buffers are plain memory.
+unsafe impl Send for Inner {}
+// SAFETY: as above.
+unsafe impl Sync for Inner {}
+
+fn lock_cx() -> Cx {
+    Cx::enter(How::Inline, Instant::ZERO)
+}
+
+impl Owned {
+    #[inline(always)]
+    fn is_mine(&self) -> bool {
+        self.owner.load(Ordering::Relaxed) == thread_token()
+    }
+
+    #[inline(always)]
+    fn get(&self, prefetch: bool) -> Option<NonNull<u8>> {
+        if self.is_mine() {
+            // SAFETY: this thread is the owner; no other reference to `local` exists while it runs here.
+            let local = unsafe { &mut *self.local.get() };
+            if let Some(buf) = local.get(prefetch) {
+                return Some(buf);
+            }
+            return self.refill();
+        }
+        self.get_foreign()
+    }
+
+    #[cold]
+    fn refill(&self) -> Option<NonNull<u8>> {
+        let mut foreign = self.foreign.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: called by the owner only.
+        let local = unsafe { &mut *self.local.get() };
+        while let Some(buf) = foreign.take() {
+            local.give(buf);
+        }
+        drop(foreign);
+        local.get(false).or_else(|| {
+            local.empty.bump();
+            None
+        })
+    }
+
+    #[cold]
+    fn get_foreign(&self) -> Option<NonNull<u8>> {
+        if self.owner.compare_exchange(0, thread_token(), Ordering::Acquire, Ordering::Relaxed).is_ok() {
+            return self.get(false);
+        }
+        let mut foreign = self.foreign.lock().unwrap_or_else(PoisonError::into_inner);
+        foreign.get(false).or_else(|| {
+            foreign.empty.bump();
+            None
+        })
+    }
+
+    #[inline(always)]
+    fn put(&self, buf: NonNull<u8>) {
+        if self.is_mine() {
+            // SAFETY: as in `get`.
+            unsafe { (*self.local.get()).put(buf) }
+        } else {
+            self.put_foreign(buf);
+        }
+    }
+
+    #[cold]
+    fn put_foreign(&self, buf: NonNull<u8>) {
+        self.foreign.lock().unwrap_or_else(PoisonError::into_inner).put(buf);
+    }
+
+    /// Gives the ownership up: the next thread that takes a buffer has it.
+    fn release(&self) {
+        if self.is_mine() {
+            let mut foreign = self.foreign.lock().unwrap_or_else(PoisonError::into_inner);
+            // SAFETY: this thread is the owner.
+            let local = unsafe { &mut *self.local.get() };
+            while let Some(buf) = local.take() {
+                foreign.give(buf);
+            }
+            drop(foreign);
+            self.owner.store(0, Ordering::Release);
+        }
+    }
+}
+
+impl Inner {
+    pub(crate) fn size(&self) -> usize {
+        self.size
+    }
+
+    #[inline(always)]
+    pub(crate) fn get(&self, me: NonNull<Inner>) -> Option<Frame> {
+        let buf = match &self.store {
+            Store::Owned(owned) => owned.get(self.prefetch)?,
+            other => self.get_shared(other)?,
+        };
+        // SAFETY: `buf` was free in this pool, so nobody else has it; headroom <= size by construction.
+        Some(unsafe { Frame::from_raw(buf, me, self.headroom) })
+    }
+
+    fn get_shared(&self, store: &Store) -> Option<NonNull<u8>> {
+        match store {
+            Store::Owned(owned) => owned.get(self.prefetch),
+            Store::Light(free) => free.lock(lock_cx()).get_counted(self.prefetch),
+            Store::Heavy(free) => free.lock(lock_cx()).get_counted(self.prefetch),
+            Store::Zone(zone) => zone.get(),
+            Store::Malloc(malloc) => malloc.get(),
+        }
+    }
+
+    /// # Safety
+    /// `buf` came from a get of this pool and is used by nobody any more.
+    #[inline(always)]
+    pub(crate) unsafe fn put(pool: NonNull<Inner>, buf: NonNull<u8>) {
+        // SAFETY: a pool's `Inner` is not freed while a buffer is out (`Pool::drop`).
+        let inner = unsafe { pool.as_ref() };
+        match &inner.store {
+            Store::Owned(owned) => owned.put(buf),
+            other => inner.put_shared(other, buf),
+        }
+    }
+
+    fn put_shared(&self, store: &Store, buf: NonNull<u8>) {
+        match store {
+            Store::Owned(owned) => owned.put(buf),
+            Store::Light(free) => free.lock(lock_cx()).put(buf),
+            Store::Heavy(free) => free.lock(lock_cx()).put(buf),
+            Store::Zone(zone) => zone.put(buf),
+            Store::Malloc(malloc) => malloc.put(buf),
+        }
+    }
+}
+
+impl Malloc {
+    fn get(&self) -> Option<NonNull<u8>> {
+        let taken = self.gets.fetch_add(1, Ordering::Relaxed) - self.puts.load(Ordering::Relaxed);
+        // SAFETY: the layout has a size greater than zero.
+        let buf = (taken < self.limit).then(|| unsafe { std::alloc::alloc_zeroed(self.layout) }).and_then(NonNull::new);
+        if buf.is_none() {
+            self.gets.fetch_sub(1, Ordering::Relaxed);
+            self.empty.bump();
+        }
+        buf
+    }
+
+    fn put(&self, buf: NonNull<u8>) {
+        // SAFETY: `buf` was allocated in `get` with this layout.
+        unsafe { std::alloc::dealloc(buf.as_ptr(), self.layout) }
+        self.puts.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// A handle on a pool. Clones are the same pool. Frames may outlive all handles: then the memory is never unmapped.
+pub struct Pool(NonNull<Inner>);
+
+// SAFETY: `Inner` is Sync, and the handle count is atomic.
+unsafe impl Send for Pool {}
+// SAFETY: as above.
+unsafe impl Sync for Pool {}
+
+impl Pool {
+    /// Makes a pool with all buffers free.
+    ///
+    /// # Errors
+    /// [`PoolError::BadConfig`] for impossible sizes, [`PoolError::NoMemory`] when the system refuses.
+    pub fn new(config: &PoolConfig) -> Result<Pool, PoolError> {
+        let size = config.data + usize::from(config.headroom);
+        if config.buffers == 0 || config.data == 0 {
+            return Err(PoolError::BadConfig("needs at least one buffer of at least one byte"));
+        }
+        if config.headroom > 1 << 15 || config.data > 1 << 20 || config.buffers > 1 << 24 {
+            return Err(PoolError::BadConfig("headroom <= 32768, data <= 1 MiB and buffers <= 16 Mi are required"));
+        }
+        // An odd number of cache lines: equal offsets of different buffers then fall into different cache sets.
+        let stride = size.div_ceil(64) * 64;
+        let stride = if (stride / 64).is_multiple_of(2) { stride + 64 } else { stride };
+        let region = match config.kind {
+            Kind::Malloc => None,
+            _ => Some(Region::map(stride * config.buffers, config.pages).map_err(PoolError::NoMemory)?),
+        };
+        let all = || {
+            let base = region.as_ref().map(Region::base);
+            // SAFETY: i * stride + size <= region length. In reverse, so that the first get has the lowest address.
+            (0..config.buffers).rev().filter_map(move |i| base.map(|b| unsafe { b.add(i * stride) }))
+        };
+        let free = || Free::new(config.kind, usize::from(config.headroom), config.buffers);
+        let filled = || {
+            let mut free = free();
+            all().for_each(|buf| free.give(buf));
+            free
+        };
+        let store = match (config.kind, config.locks) {
+            (Kind::Malloc, _) => Store::Malloc(Malloc {
+                layout: std::alloc::Layout::from_size_align(stride, 64)
+                    .map_err(|_| PoolError::BadConfig("buffer size overflows"))?,
+                limit: config.buffers as u64,
+                gets: Default::default(),
+                puts: Default::default(),
+                empty: Counter::default(),
+            }),
+            (Kind::Zone, locks) => Store::Zone(Zone::new(locks, all())),
+            (_, PoolLocks::Owner) => Store::Owned(Owned {
+                owner: AtomicU32::new(0),
+                local: UnsafeCell::new(filled()),
+                foreign: Mutex::new(free()),
+            }),
+            (_, PoolLocks::Light) => Store::Light(Guarded::new(filled())),
+            (_, PoolLocks::Heavy) => Store::Heavy(Guarded::new(filled())),
+        };
+        let inner = Inner {
+            store,
+            size,
+            headroom: config.headroom,
+            prefetch: config.prefetch,
+            kind: config.kind,
+            buffers: config.buffers,
+            handles: AtomicUsize::new(1),
+            region,
+        };
+        Ok(Pool(NonNull::from(Box::leak(Box::new(inner)))))
+    }
+
+    #[inline(always)]
+    fn inner(&self) -> &Inner {
+        // SAFETY: freed only by the last handle's drop.
+        unsafe { self.0.as_ref() }
+    }
+
+    /// Takes a buffer: an empty frame with the pool's headroom in front. `None` when the pool is exhausted (counted).
+    #[inline(always)]
+    pub fn get(&self) -> Option<Frame> {
+        self.inner().get(self.0)
+    }
+
+    /// Takes up to `n` buffers into `into`; says how many.
+    pub fn get_burst(&self, n: usize, into: &mut Burst) -> usize {
+        for got in 0..n {
+            let Some(frame) = self.get() else { return got };
+            if into.push(frame).is_err() {
+                return got;
+            }
+        }
+        n
+    }
+
+    /// Bytes a buffer can hold, headroom included.
+    pub fn size(&self) -> usize {
+        self.inner().size
+    }
+
+    /// The headroom of a new frame.
+    pub fn headroom(&self) -> usize {
+        usize::from(self.inner().headroom)
+    }
+
+    /// Gives up this thread's ownership (only [`PoolLocks::Owner`] has one): call before the stack moves to another thread.
+    pub fn release(&self) {
+        if let Store::Owned(owned) = &self.inner().store {
+            owned.release();
+        }
+    }
+
+    /// Levels and counts.
+    pub fn stats(&self) -> PoolStats {
+        let inner = self.inner();
+        let (mut gets, mut puts, mut empty, mut foreign) = (0, 0, 0, 0);
+        let mut add = |free: &Free| {
+            gets += free.gets.get();
+            puts += free.puts.get();
+            empty += free.empty.get();
+        };
+        match &inner.store {
+            Store::Owned(owned) => {
+                let theirs = owned.foreign.lock().unwrap_or_else(PoisonError::into_inner);
+                add(&theirs);
+                foreign = theirs.puts.get();
+                // SAFETY: only the counters are read, which are atomic.
+                unsafe {
+                    let local = owned.local.get();
+                    gets += (*std::ptr::addr_of!((*local).gets)).get();
+                    puts += (*std::ptr::addr_of!((*local).puts)).get();
+                    empty += (*std::ptr::addr_of!((*local).empty)).get();
+                }
+            }
+            Store::Light(free) => add(&free.lock(lock_cx())),
+            Store::Heavy(free) => add(&free.lock(lock_cx())),
+            Store::Zone(zone) => (gets, puts, empty) = zone.counts(),
+            Store::Malloc(malloc) => {
+                (gets, puts) = (malloc.gets.load(Ordering::Relaxed), malloc.puts.load(Ordering::Relaxed));
+                empty = malloc.empty.get();
+            }
+        }
+        PoolStats {
+            kind: inner.kind,
+            buffers: inner.buffers,
+            size: inner.size,
+            bytes: inner.region.as_ref().map_or(0, Region::len),
+            gets,
+            puts,
+            empty,
+            foreign,
+            notice: inner.region.as_ref().and_then(|r| r.notice().map(str::to_string)),
+        }
+    }
+
+    /// May the memory go? Only when every buffer is home and no other thread can be inside a put at this moment.
+    fn is_quiet(&self) -> bool {
+        let stats = self.stats(); // takes and releases the locks: a put that was counted has left them
+        let alone = match &self.inner().store {
+            Store::Owned(owned) => owned.is_mine() || owned.owner.load(Ordering::Acquire) == 0,
+            Store::Light(_) | Store::Heavy(_) => true,
+            Store::Zone(zone) => zone.used_only_here(),
+            Store::Malloc(_) => false, // its counts are not ordered with its frees; only the handle's few bytes stay
+        };
+        alone && stats.live() == 0
+    }
+}
+
+impl Clone for Pool {
+    fn clone(&self) -> Pool {
+        self.inner().handles.fetch_add(1, Ordering::Relaxed);
+        Pool(self.0)
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        if self.inner().handles.fetch_sub(1, Ordering::AcqRel) == 1 && self.is_quiet() {
+            // SAFETY: the last handle, no frame out, nobody inside: this Box was leaked in `new`.
+            drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+        }
+    }
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let stats = self.stats();
+        write!(f, "Pool({}, {} of {} live)", stats.kind, stats.live(), stats.buffers)
+    }
+}

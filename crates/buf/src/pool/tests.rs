@@ -1,0 +1,164 @@
+use super::*;
+use proptest::prelude::*;
+
+const KINDS: [Kind; 4] = [Kind::Stack, Kind::Freelist, Kind::Zone, Kind::Malloc];
+const LOCKS: [PoolLocks; 3] = [PoolLocks::Owner, PoolLocks::Light, PoolLocks::Heavy];
+
+fn config(kind: Kind, locks: PoolLocks, buffers: usize) -> PoolConfig {
+    PoolConfig { kind, locks, buffers, data: 256, headroom: 64, ..PoolConfig::default() }
+}
+
+#[test]
+fn every_kind_under_every_lock_gives_each_buffer_once_and_refuses_the_next() {
+    for kind in KINDS {
+        for locks in LOCKS {
+            let pool = Pool::new(&config(kind, locks, 300)).unwrap();
+            let mut frames: Vec<Frame> = (0..300).map(|_| pool.get().unwrap()).collect();
+            assert!(pool.get().is_none(), "{kind} {locks:?}");
+            for (i, frame) in frames.iter_mut().enumerate() {
+                frame.extend(&(i as u64).to_ne_bytes()).unwrap();
+            }
+            for (i, frame) in frames.iter().enumerate() {
+                assert_eq!(frame.bytes(), (i as u64).to_ne_bytes(), "{kind} {locks:?}: buffers overlap");
+            }
+            let stats = pool.stats();
+            assert_eq!((stats.live(), stats.empty), (300, 1), "{kind} {locks:?}");
+            drop(frames);
+            assert_eq!(pool.stats().live(), 0);
+            assert!(pool.get().is_some());
+        }
+    }
+}
+
+#[test]
+fn frames_dropped_on_another_thread_come_back() {
+    for kind in KINDS {
+        for locks in LOCKS {
+            // Bigger than a bucket: zone keeps up to two buckets in the cache of the thread that returned them.
+            let pool = Pool::new(&config(kind, locks, 1024)).unwrap();
+            for _ in 0..3 {
+                let frames: Vec<Frame> = std::iter::from_fn(|| pool.get()).collect();
+                assert!(frames.len() >= 768, "{kind} {locks:?}: {}", frames.len());
+                std::thread::spawn(move || drop(frames)).join().unwrap();
+                assert_eq!(pool.stats().live(), 0, "{kind} {locks:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_released_pool_moves_to_another_thread_whole() {
+    let pool = Pool::new(&config(Kind::Stack, PoolLocks::Owner, 8)).unwrap();
+    drop(pool.get());
+    pool.release();
+    let there = pool.clone();
+    let taken = std::thread::spawn(move || std::iter::from_fn(|| there.get()).collect::<Vec<_>>().len()).join().unwrap();
+    assert_eq!(taken, 8);
+}
+
+#[test]
+fn several_threads_share_a_locked_pool() {
+    for kind in [Kind::Stack, Kind::Freelist, Kind::Zone] {
+        let pool = Pool::new(&config(kind, PoolLocks::Light, 1024)).unwrap();
+        std::thread::scope(|scope| {
+            for t in 0..4u64 {
+                let pool = &pool;
+                scope.spawn(move || {
+                    for round in 0..500u64 {
+                        let mut held: Vec<Frame> = (0..20).filter_map(|_| pool.get()).collect();
+                        for frame in &mut held {
+                            frame.extend(&(t << 32 | round).to_ne_bytes()).unwrap();
+                        }
+                        assert!(held.iter().all(|f| f.bytes() == (t << 32 | round).to_ne_bytes()));
+                    }
+                });
+            }
+        });
+        assert_eq!(pool.stats().live(), 0);
+    }
+}
+
+#[test]
+fn a_frame_may_outlive_its_pool_handle() {
+    let pool = Pool::new(&config(Kind::Stack, PoolLocks::Owner, 4)).unwrap();
+    let mut frame = pool.get().unwrap();
+    drop(pool);
+    frame.extend(b"still here").unwrap();
+    assert_eq!(frame.bytes(), b"still here");
+}
+
+#[test]
+fn impossible_pools_are_refused() {
+    for bad in [
+        PoolConfig { buffers: 0, ..PoolConfig::default() },
+        PoolConfig { data: 0, ..PoolConfig::default() },
+        PoolConfig { headroom: 40_000, ..PoolConfig::default() },
+    ] {
+        assert!(matches!(Pool::new(&bad), Err(PoolError::BadConfig(_))));
+    }
+}
+
+proptest! {
+    /// A frame behaves like a byte vector with room at both ends.
+    #[test]
+    fn a_frame_is_a_window(steps in prop::collection::vec((0u8..5, 0usize..40), 0..60)) {
+        let pool = Pool::new(&config(Kind::Stack, PoolLocks::Owner, 2)).unwrap();
+        let (mut frame, mut model, mut head) = (pool.get().unwrap(), Vec::<u8>::new(), 64usize);
+        for (step, n) in steps {
+            match step {
+                0 => {
+                    let fits = model.len() + n <= 320 - head;
+                    prop_assert_eq!(frame.append(n).map(|b| b.fill(n as u8)).is_some(), fits);
+                    if fits { model.extend(std::iter::repeat_n(n as u8, n)); }
+                }
+                1 => {
+                    let fits = n <= head;
+                    prop_assert_eq!(frame.push_n(n).map(|b| b.fill(0xee)).is_some(), fits);
+                    if fits { head -= n; model.splice(0..0, std::iter::repeat_n(0xee, n)); }
+                }
+                2 => {
+                    let fits = n <= model.len();
+                    prop_assert_eq!(frame.pull(n), fits);
+                    if fits { head += n; model.drain(..n); }
+                }
+                3 => { frame.truncate(n); model.truncate(n); }
+                _ => { frame = frame.try_clone().unwrap(); }
+            }
+            prop_assert_eq!(frame.bytes(), &model[..]);
+            prop_assert_eq!((frame.headroom(), frame.tailroom()), (head, 320 - head - model.len()));
+        }
+    }
+}
+
+#[test]
+fn what_was_pulled_since_the_mark_can_be_read_and_taken_back() {
+    let pool = Pool::new(&config(Kind::Stack, PoolLocks::Owner, 2)).unwrap();
+    let mut frame = pool.get().unwrap();
+    frame.extend(b"ipudpdata").unwrap();
+    frame.mark_l3();
+    assert!(frame.pull(5));
+    assert_eq!(frame.l3_bytes(), b"ipudpdata");
+    let copy = frame.try_clone().unwrap();
+    assert_eq!((copy.bytes(), copy.l3_bytes()), (&b"data"[..], &b"ipudpdata"[..]));
+    frame.rewind_to_l3();
+    assert_eq!(frame.bytes(), b"ipudpdata");
+}
+
+#[test]
+fn a_burst_keeps_order_and_gives_back_what_does_not_fit() {
+    let pool = Pool::new(&config(Kind::Stack, PoolLocks::Owner, 600)).unwrap();
+    let mut burst = Burst::new();
+    assert_eq!(pool.get_burst(300, &mut burst), crate::BURST_MAX);
+    for (i, frame) in burst.as_mut_slice().iter_mut().enumerate() {
+        frame.hash = i as u32;
+    }
+    for want in 0..10 {
+        assert_eq!(burst.pop().unwrap().hash, want);
+    }
+    let mut late = pool.get().unwrap();
+    late.hash = 999;
+    burst.push(late).unwrap();
+    let order: Vec<u32> = burst.drain().map(|f| f.hash).collect();
+    assert_eq!(order, (10..256).chain([999]).collect::<Vec<_>>());
+    assert_eq!(pool.stats().live(), 0);
+}

@@ -1,0 +1,152 @@
+//! `Heavy`: the full-weight semaphore object, as standard RTEMS semaphores used as mutexes (rtems2014's configuration C).
+//!
+//! Obtain looks the object up by its identifier, disables dispatching (an inner mutex), checks owner and count, queues
+//! when it must wait in priority-then-arrival order, and enables dispatching again; release surrenders to the first waiter.
+//! That is what the report's profile shows as `rtems_semaphore_obtain`, `_Objects_Get_isr_disable`, `_CORE_mutex_Surrender`.
+
+use crate::{Cx, Lock, Locks};
+use std::collections::VecDeque;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
+
+/// Several threads enter; every acquisition pays for a semaphore.
+#[derive(Debug)]
+pub enum Heavy {}
+
+impl Locks for Heavy {
+    const NAME: &'static str = "heavy";
+    const SHARED: bool = true;
+    type Lock<T> = HeavyLock<T>;
+}
+
+#[derive(Debug, Default)]
+struct Semaphore {
+    state: Mutex<State>,
+    turn: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    owner: u32,
+    waiting: VecDeque<u32>,
+    acquisitions: u64,
+}
+
+/// The object table: identifier to semaphore, as every RTEMS directive starts with.
+static OBJECTS: RwLock<Vec<Option<Arc<Semaphore>>>> = RwLock::new(Vec::new());
+
+/// A value behind a semaphore object.
+#[derive(Debug)]
+pub struct HeavyLock<T> {
+    id: usize,
+    value: Mutex<T>,
+}
+
+/// Access to the value of a [`HeavyLock`].
+#[derive(Debug)]
+pub struct HeavyGuard<'a, T> {
+    id: usize,
+    value: Option<MutexGuard<'a, T>>,
+}
+
+fn object(id: usize) -> Option<Arc<Semaphore>> {
+    OBJECTS.read().unwrap_or_else(PoisonError::into_inner).get(id).cloned().flatten()
+}
+
+impl Semaphore {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn obtain(&self, me: u32) {
+        let mut state = self.state();
+        assert!(state.owner != me, "lock taken twice by one context");
+        if state.owner != 0 {
+            state.waiting.push_back(me);
+            while state.owner != me {
+                state = self.turn.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+        state.owner = me;
+        state.acquisitions += 1;
+    }
+
+    fn release(&self) {
+        let mut state = self.state();
+        // Surrender: ownership passes to the first waiter before anybody runs.
+        state.owner = state.waiting.pop_front().unwrap_or(0);
+        if state.owner != 0 {
+            self.turn.notify_all();
+        }
+    }
+}
+
+impl<T> Lock<T> for HeavyLock<T> {
+    type Guard<'a>
+        = HeavyGuard<'a, T>
+    where
+        T: 'a;
+
+    fn new(value: T) -> Self {
+        let mut objects = OBJECTS.write().unwrap_or_else(PoisonError::into_inner);
+        let semaphore = Some(Arc::new(Semaphore::default()));
+        let id = match objects.iter().position(Option::is_none) {
+            Some(free) => {
+                objects[free] = semaphore;
+                free
+            }
+            None => {
+                objects.push(semaphore);
+                objects.len() - 1
+            }
+        };
+        HeavyLock { id, value: Mutex::new(value) }
+    }
+
+    fn lock(&self, cx: Cx) -> HeavyGuard<'_, T> {
+        if let Some(semaphore) = object(self.id) {
+            semaphore.obtain(cx.current() as u32 + 1);
+        }
+        HeavyGuard { id: self.id, value: Some(self.value.lock().unwrap_or_else(PoisonError::into_inner)) }
+    }
+
+    fn acquisitions(&self) -> u64 {
+        object(self.id).map_or(0, |semaphore| semaphore.state().acquisitions)
+    }
+}
+
+impl<T> Drop for HeavyLock<T> {
+    fn drop(&mut self) {
+        if let Some(slot) = OBJECTS.write().unwrap_or_else(PoisonError::into_inner).get_mut(self.id) {
+            *slot = None;
+        }
+    }
+}
+
+impl<T> Drop for HeavyGuard<'_, T> {
+    fn drop(&mut self) {
+        self.value = None; // the value first, then the turn
+        if let Some(semaphore) = object(self.id) {
+            semaphore.release();
+        }
+    }
+}
+
+impl<T> Deref for HeavyGuard<'_, T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        match &self.value {
+            Some(value) => value,
+            None => unreachable!("a guard holds its value until it is dropped"),
+        }
+    }
+}
+
+impl<T> DerefMut for HeavyGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        match &mut self.value {
+            Some(value) => value,
+            None => unreachable!("a guard holds its value until it is dropped"),
+        }
+    }
+}

@@ -1,0 +1,90 @@
+use super::*;
+use clock::Instant;
+use std::sync::Arc;
+
+fn cx() -> Cx {
+    Cx::enter(How::Register, Instant::ZERO)
+}
+
+fn counts_what_it_guards<L: Locks>() {
+    let value: Guarded<L, u64> = Guarded::new(0);
+    for _ in 0..5 {
+        *value.lock(cx()) += 2;
+    }
+    assert_eq!(*value.lock(cx()), 10);
+    assert_eq!(value.acquisitions(), 6);
+}
+
+#[test]
+fn every_kind_guards_and_counts() {
+    counts_what_it_guards::<Up>();
+    counts_what_it_guards::<Light>();
+    counts_what_it_guards::<Heavy>();
+}
+
+fn shares<L: Locks>()
+where
+    Guarded<L, u64>: Send + Sync,
+{
+    let value: Arc<Guarded<L, u64>> = Arc::new(Guarded::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| (0..2_000).for_each(|_| *value.lock(cx()) += 1));
+        }
+    });
+    assert_eq!(*value.lock(cx()), 8_000);
+    assert_eq!(value.acquisitions(), 8_001);
+}
+
+#[test]
+fn shared_kinds_exclude_each_other() {
+    shares::<Light>();
+    shares::<Heavy>();
+}
+
+fn panics_when_taken_twice<L: Locks>() {
+    let value: Guarded<L, u64> = Guarded::new(0);
+    let _first = value.lock(cx());
+    let _second = value.lock(cx());
+}
+
+#[test]
+#[should_panic(expected = "taken twice")]
+fn up_taken_twice_panics() {
+    panics_when_taken_twice::<Up>();
+}
+
+#[test]
+#[should_panic(expected = "taken twice")]
+fn light_taken_twice_panics() {
+    panics_when_taken_twice::<Light>();
+}
+
+#[test]
+#[should_panic(expected = "taken twice")]
+fn heavy_taken_twice_panics() {
+    panics_when_taken_twice::<Heavy>();
+}
+
+#[test]
+fn the_three_ways_find_the_same_thread() {
+    let here = [How::Register, How::Inline, How::Call].map(|how| Cx::enter(how, Instant::ZERO).current());
+    assert!(here.iter().all(|&index| index == thread_index()));
+    let there = std::thread::spawn(|| (Cx::enter(How::Call, Instant::ZERO).current(), thread_token())).join().unwrap();
+    assert_ne!(there.1, thread_token());
+}
+
+#[test]
+fn an_index_returns_when_its_thread_ends() {
+    for _ in 0..3 * MAX_THREADS {
+        assert!(std::thread::spawn(thread_index).join().unwrap() < MAX_THREADS);
+    }
+}
+
+#[test]
+fn ways_are_named_as_the_knob_spells_them() {
+    for word in ["register", "inline", "call"] {
+        assert_eq!(word.parse::<How>().unwrap().to_string(), word);
+    }
+    assert!("osmosis".parse::<How>().is_err());
+}

@@ -1,0 +1,85 @@
+//! `Up`: one thread, no atomics (rump2014's locks_up). A second thread is refused by the compiler: `!Sync`.
+//!
+//! The guard is not entirely nothing: one word counts acquisitions and shows in its low bit that the lock is held, so
+//! that taking it twice is a clean panic instead of two exclusive references. Two plain stores, about one tick.
+#![allow(unsafe_code)] // an unsafe room: exclusive access is proven by the held bit, not by the compiler
+
+use crate::{Cx, Lock, Locks};
+use std::cell::{Cell, UnsafeCell};
+use std::ops::{Deref, DerefMut};
+
+/// One thread enters, nobody waits.
+#[derive(Debug)]
+pub enum Up {}
+
+impl Locks for Up {
+    const NAME: &'static str = "up";
+    const SHARED: bool = false;
+    type Lock<T> = UpLock<T>;
+}
+
+/// A value that one thread uses.
+#[derive(Debug)]
+pub struct UpLock<T> {
+    /// Twice the number of acquisitions, plus one while held.
+    word: Cell<u64>,
+    value: UnsafeCell<T>,
+}
+
+/// Access to the value of an [`UpLock`].
+#[derive(Debug)]
+pub struct UpGuard<'a, T>(&'a UpLock<T>);
+
+impl<T> Lock<T> for UpLock<T> {
+    type Guard<'a>
+        = UpGuard<'a, T>
+    where
+        T: 'a;
+
+    fn new(value: T) -> Self {
+        UpLock { word: Cell::new(0), value: UnsafeCell::new(value) }
+    }
+
+    #[inline(always)]
+    fn lock(&self, _cx: Cx) -> UpGuard<'_, T> {
+        let word = self.word.get();
+        if word & 1 != 0 {
+            taken_twice();
+        }
+        self.word.set(word + 1);
+        UpGuard(self)
+    }
+
+    fn acquisitions(&self) -> u64 {
+        self.word.get().div_ceil(2)
+    }
+}
+
+#[cold]
+fn taken_twice() -> ! {
+    panic!("lock taken twice by one context")
+}
+
+impl<T> Drop for UpGuard<'_, T> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.0.word.set(self.0.word.get() + 1);
+    }
+}
+
+impl<T> Deref for UpGuard<'_, T> {
+    type Target = T;
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        // SAFETY: `UpLock` is `!Sync` (UnsafeCell, Cell) and the held bit admits one guard at a time.
+        unsafe { &*self.0.value.get() }
+    }
+}
+
+impl<T> DerefMut for UpGuard<'_, T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: as in `deref`; `&mut self` borrows the only guard.
+        unsafe { &mut *self.0.value.get() }
+    }
+}

@@ -1,0 +1,199 @@
+//! Every exit has a name: the one list of reasons for which a frame ends without being delivered or sent.
+//!
+//! Each line gives the enum's variant, the counter's dotted name (module path first), and the sentence. The last word
+//! of the name is the word in traces. `linerate audit` adds them up: in = out + held + dropped-by-reason, exactly.
+
+use crate::{Counter, Described, Entry};
+
+macro_rules! drop_reasons {
+    ($( $(#[doc = $sentence:literal])+ $variant:ident = $prefix:literal . $word:ident ),+ $(,)?) => {
+        /// Why a frame was dropped.
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        #[repr(u8)]
+        pub enum DropReason { $( $(#[doc = $sentence])+ $variant ),+ }
+
+        impl DropReason {
+            /// Every reason, in order of declaration (the order of the path).
+            pub const ALL: &'static [DropReason] = &[$( DropReason::$variant ),+];
+
+            /// The counter's dotted name.
+            pub fn name(self) -> &'static str {
+                match self { $( DropReason::$variant => concat!($prefix, ".", stringify!($word)) ),+ }
+            }
+
+            /// The word in a trace line.
+            pub fn word(self) -> &'static str { match self { $( DropReason::$variant => stringify!($word) ),+ } }
+
+            /// The sentence.
+            pub fn sentence(self) -> &'static str {
+                match self { $( DropReason::$variant => concat!($($sentence),+).trim_ascii() ),+ }
+            }
+        }
+
+        impl Described for Drops {
+            fn visit(&self, each: &mut dyn FnMut(&'static str, &'static str, &'static str, u64)) {
+                $( each($prefix, stringify!($word), DropReason::$variant.sentence(), self.get(DropReason::$variant)); )+
+            }
+        }
+    };
+}
+
+drop_reasons! {
+    /// Shorter than an Ethernet header.
+    EtherShort = "inet.link.ether.in" . short,
+    /// Source address is multicast, broadcast, zero or our own (IEEE 802.3 3.2.3, 802.1D 7.8).
+    EtherBadSource = "inet.link.ether.in" . bad_source,
+    /// Addressed to another station and the iface is not promiscuous.
+    EtherOtherHost = "inet.link.ether.in" . other_host,
+    /// An EtherType (or VLAN) that nobody here speaks.
+    EtherUnknownType = "inet.link.ether.in" . unknown_type,
+    /// The iface is administratively down.
+    IfaceDown = "inet.link.ether.in" . iface_down,
+    /// ARP packet malformed (RFC 826: types, lengths).
+    ArpMalformed = "inet.arp.in" . malformed,
+    /// ARP not for us, consumed without an answer.
+    ArpIgnored = "inet.arp.in" . ignored,
+    /// ARP read and used: its information is in the neighbor table, its answer (if any) is a frame of its own.
+    ArpConsumed = "inet.arp.in" . consumed,
+    /// ARP sender claims an address of ours (RFC 5227 2.4).
+    ArpConflict = "inet.arp.in" . conflict,
+    /// ARP sender would overwrite a static (permanent) entry.
+    ArpStatic = "inet.arp.in" . would_overwrite_static,
+    /// Waiting for a neighbor whose answer did not come in time (RFC 1122 2.3.2.2).
+    NeighTimeout = "inet.neigh" . timeout,
+    /// More packets were waiting for this neighbor than the pending queue holds: the oldest went.
+    NeighQueueFull = "inet.neigh" . queue_full,
+    /// The neighbor table is full of entries in use.
+    NeighTableFull = "inet.neigh" . table_full,
+    /// IPv4 header shorter than 20 bytes or than it says, or longer than the frame.
+    Ip4Malformed = "inet.ip4.in" . malformed,
+    /// IPv4 version is not 4.
+    Ip4BadVersion = "inet.ip4.in" . bad_version,
+    /// IPv4 header checksum did not verify (RFC 791 3.1).
+    Ip4BadChecksum = "inet.ip4.in" . bad_checksum,
+    /// IPv4 options malformed (RFC 1122 3.2.1.8).
+    Ip4BadOptions = "inet.ip4.in" . bad_options,
+    /// Source route present: dropped, not followed (RFC 7126 4.3).
+    Ip4SourceRoute = "inet.ip4.in" . source_route,
+    /// Source address that may not appear on a wire (RFC 1812 5.3.7: martians).
+    Ip4MartianSource = "inet.ip4.in" . martian_source,
+    /// Destination address that may not appear on a wire.
+    Ip4MartianDestination = "inet.ip4.in" . martian_destination,
+    /// Source address is one of ours: LAND, or a loop.
+    Ip4OwnSource = "inet.ip4.in" . own_source,
+    /// Not for us and forwarding is off.
+    Ip4NotForwarding = "inet.ip4.in" . not_forwarding,
+    /// A unicast packet inside a link-layer broadcast is not accepted nor forwarded (RFC 1122 3.3.6).
+    Ip4LinkBroadcast = "inet.ip4.in" . link_broadcast,
+    /// A multicast group that no socket here has joined.
+    Ip4NotMember = "inet.ip4.in" . not_member,
+    /// A protocol nobody here speaks (answered with protocol unreachable where allowed).
+    Ip4UnknownProtocol = "inet.ip4.in" . unknown_protocol,
+    /// TTL ran out on the way (answered with time exceeded where allowed).
+    Ip4TtlExceeded = "inet.ip4.forward" . ttl_exceeded,
+    /// No route to the destination.
+    Ip4NoRoute = "inet.ip4.forward" . no_route,
+    /// Larger than the next link's MTU and may not be fragmented (answered with fragmentation needed).
+    Ip4TooBig = "inet.ip4.forward" . too_big,
+    /// Broadcast or multicast is not forwarded.
+    Ip4NotForwardable = "inet.ip4.forward" . not_forwardable,
+    /// The original of a packet that left as fragments: its bytes went out, its frame ended here.
+    Ip4Fragmented = "inet.ip4.forward" . fragmented,
+    /// Fragment with a length, offset or flag that cannot be (Ping of Death, jolt2, RFC 1858).
+    FragMalformed = "inet.ip4.reass" . malformed,
+    /// Fragment overlaps bytes already held: the whole datagram is dropped (RFC 5722's rule, applied to IPv4).
+    FragOverlap = "inet.ip4.reass" . overlap,
+    /// Identical fragment held already.
+    FragDuplicate = "inet.ip4.reass" . duplicate,
+    /// Fragment of a datagram whose reassembly was given up for room (table or memory limit).
+    FragEvicted = "inet.ip4.reass" . evicted,
+    /// Reassembly did not complete in time (RFC 1122 3.3.2).
+    FragTimeout = "inet.ip4.reass" . timeout,
+    /// Fragment merged: its bytes live on in the reassembled datagram, its frame ended here.
+    FragMerged = "inet.ip4.reass" . merged,
+    /// No buffer for the reassembled datagram.
+    FragNoBuffer = "inet.ip4.reass" . no_buffer,
+    /// ICMP message shorter than its kind, or its quoted packet is cut short.
+    IcmpMalformed = "inet.icmp4.in" . malformed,
+    /// ICMP checksum did not verify.
+    IcmpBadChecksum = "inet.icmp4.in" . bad_checksum,
+    /// ICMP message consumed here: an error handed to its socket, a redirect noted, an echo answered with a new frame.
+    IcmpConsumed = "inet.icmp4.in" . consumed,
+    /// ICMP message that nobody here asked for.
+    IcmpIgnored = "inet.icmp4.in" . ignored,
+    /// Echo to a broadcast or multicast address is not answered (RFC 1122 3.2.2.6; Smurf).
+    IcmpBroadcastEcho = "inet.icmp4.in" . broadcast_echo,
+    /// Redirect that is not accepted (RFC 1122 3.2.2.2, off by default).
+    IcmpRedirectIgnored = "inet.icmp4.in" . redirect_ignored,
+    /// Echo above the answer rate.
+    IcmpRateLimited = "inet.icmp4.in" . rate_limited,
+    /// IGMP message consumed or ignored.
+    IgmpConsumed = "inet.igmp.in" . consumed,
+    /// IGMP message malformed.
+    IgmpMalformed = "inet.igmp.in" . malformed,
+    /// UDP length field shorter than its header or longer than the packet.
+    UdpBadLength = "inet.udp.in" . bad_length,
+    /// UDP checksum did not verify (RFC 1122 4.1.3.4).
+    UdpBadChecksum = "inet.udp.in" . bad_checksum,
+    /// UDP port 0 as destination.
+    UdpPortZero = "inet.udp.in" . port_zero,
+    /// No socket on this UDP port (answered with port unreachable where allowed).
+    UdpNoSocket = "inet.udp.in" . no_socket,
+    /// No socket wants this broadcast or multicast datagram.
+    UdpNoSocketBroadcast = "inet.udp.in" . no_socket_broadcast,
+    /// The socket's receive buffer is full.
+    UdpBufferFull = "inet.udp.in" . buffer_full,
+    /// The socket has shut down reading, or was closed with datagrams unread.
+    UdpClosed = "inet.udp.in" . closed,
+    /// The socket is connected to somebody else.
+    UdpNotPeer = "inet.udp.in" . not_peer,
+    /// The extra copy of a datagram that several sockets receive could not be made: no buffer.
+    UdpNoCopy = "inet.udp.in" . no_copy,
+    /// The iface's transmit queue is full.
+    TxQueueFull = "inet.link.ether.out" . queue_full,
+    /// The iface has no port, is down, or its port is gone.
+    TxNoPort = "inet.link.ether.out" . no_port,
+    /// The loopback queue is full.
+    LoopQueueFull = "inet.link.loopback" . queue_full,
+    /// The host ended with the frame still queued.
+    Shutdown = "node" . shutdown,
+}
+
+/// One counter per [`DropReason`], one writer.
+#[derive(Debug)]
+pub struct Drops([Counter; DropReason::ALL.len()]);
+
+impl Default for Drops {
+    fn default() -> Drops {
+        Drops(std::array::from_fn(|_| Counter::default()))
+    }
+}
+
+impl Drops {
+    /// Counts one frame dropped for `why`.
+    #[inline]
+    pub fn bump(&self, why: DropReason) {
+        self.0[why as usize].bump();
+    }
+
+    /// Frames dropped for `why`.
+    pub fn get(&self, why: DropReason) -> u64 {
+        self.0[why as usize].get()
+    }
+
+    /// Frames dropped, all reasons together.
+    pub fn total(&self) -> u64 {
+        self.0.iter().map(Counter::get).sum()
+    }
+
+    /// Only the reasons that happened.
+    pub fn nonzero(&self) -> Vec<Entry> {
+        let mut out = Vec::new();
+        self.visit(&mut |prefix, field, sentence, value| {
+            if value > 0 {
+                out.push(Entry { name: format!("{prefix}.{field}"), sentence, value });
+            }
+        });
+        out
+    }
+}

@@ -1,0 +1,131 @@
+//! The cost ledger: ticks per stage, summing to a total, with the rest printed as unexplained.
+//!
+//! Off (the default) a [`Lap`] costs one predicted branch a mark. On, it costs one counter read per stage and burst,
+//! which is why the ledger states its own cost. Ticks are handed in: this crate reads no clock.
+
+use crate::Counter;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+macro_rules! stages {
+    ($( $(#[doc = $sentence:literal])+ $variant:ident = $word:literal ),+ $(,)?) => {
+        /// Where ticks can be booked.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub enum Stage { $( $(#[doc = $sentence])+ $variant ),+ }
+        impl Stage {
+            /// Every stage, in the order of the path.
+            pub const ALL: &'static [Stage] = &[$( Stage::$variant ),+];
+            /// The stage's word: the module path it books for.
+            pub fn word(self) -> &'static str { match self { $( Stage::$variant => $word ),+ } }
+        }
+    };
+}
+
+stages! {
+    /// Taking frames from a port.
+    PortRx = "port.rx",
+    /// Ethernet input and the choice of protocol.
+    LinkInput = "inet.link.ether.input",
+    /// IPv4 checks and the choice between delivery and forwarding.
+    Ip4Input = "inet.ip4.input",
+    /// FIB lookup and rewriting of forwarded packets.
+    Ip4Forward = "inet.ip4.forward",
+    /// Finding the socket and queueing the datagram.
+    Demux = "inet.demux",
+    /// The socket call itself: descriptor, checks, copy of the payload.
+    Socket = "socket",
+    /// UDP header and checksum.
+    UdpOutput = "inet.udp.output",
+    /// IPv4 header, route, neighbor, link header.
+    Ip4Output = "inet.ip4.output",
+    /// Handing frames to a port.
+    PortTx = "port.tx",
+    /// Timers and aging.
+    Timers = "inet.timers",
+}
+
+const STAGES: usize = Stage::ALL.len();
+
+/// Ticks and units per stage, one writer.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    on: AtomicBool,
+    ticks: [Counter; STAGES],
+    units: [Counter; STAGES],
+    marks: Counter,
+}
+
+/// What one stage has cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StageCost {
+    /// Which stage.
+    pub stage: Stage,
+    /// TSC ticks booked.
+    pub ticks: u64,
+    /// Frames, packets or calls they were spent on.
+    pub units: u64,
+}
+
+impl Ledger {
+    /// Switches booking on or off.
+    pub fn set_on(&self, on: bool) {
+        self.on.store(on, Ordering::Relaxed);
+    }
+
+    /// Is booking on?
+    #[inline(always)]
+    pub fn is_on(&self) -> bool {
+        self.on.load(Ordering::Relaxed)
+    }
+
+    /// Starts a lap with the counter `read`, which is not called when the ledger is off.
+    #[inline(always)]
+    pub fn lap(&self, read: fn() -> u64) -> Lap<'_> {
+        Lap { ledger: self, last: if self.is_on() { read() } else { 0 }, read }
+    }
+
+    /// Costs of all stages that booked anything.
+    pub fn costs(&self) -> impl Iterator<Item = StageCost> + '_ {
+        Stage::ALL
+            .iter()
+            .map(|&stage| StageCost {
+                stage,
+                ticks: self.ticks[stage as usize].get(),
+                units: self.units[stage as usize].get(),
+            })
+            .filter(|cost| cost.units > 0)
+    }
+
+    /// How many times the counter was read for booking: times the cost of a read, the ledger's own price.
+    pub fn marks(&self) -> u64 {
+        self.marks.get()
+    }
+}
+
+/// A stopwatch that runs along one burst and books each stage as it passes.
+#[derive(Debug)]
+pub struct Lap<'a> {
+    ledger: &'a Ledger,
+    last: u64,
+    read: fn() -> u64,
+}
+
+impl Lap<'_> {
+    /// Books the ticks since the last mark to `stage`, for `units` frames.
+    #[inline(always)]
+    pub fn mark(&mut self, stage: Stage, units: u64) {
+        if self.ledger.is_on() {
+            self.book(stage, units);
+        }
+    }
+
+    #[cold]
+    fn book(&mut self, stage: Stage, units: u64) {
+        let now = (self.read)();
+        if self.last != 0 {
+            self.ledger.ticks[stage as usize].add(now.wrapping_sub(self.last));
+            self.ledger.units[stage as usize].add(units);
+        }
+        self.ledger.marks.bump();
+        self.last = now;
+    }
+}

@@ -1,0 +1,60 @@
+use super::*;
+use std::collections::HashSet;
+
+counters! {
+    /// For these tests.
+    struct Sample at "test.sample" {
+        /// Seen.
+        seen,
+        /// Done.
+        done,
+    }
+}
+
+#[test]
+fn shards_sum_and_keep_names_and_sentences() {
+    let shards = Shards::<Sample>::new(2);
+    shards.at(0).seen.add(3);
+    shards.at(1).seen.add(4);
+    shards.at(1).done.bump();
+    let got: Vec<_> = shards.snapshot().into_iter().map(|e| (e.name, e.sentence, e.value)).collect();
+    assert_eq!(got, [("test.sample.seen".to_string(), "Seen.", 7), ("test.sample.done".to_string(), "Done.", 1)]);
+}
+
+#[test]
+fn every_drop_reason_has_a_name_of_its_own_and_a_sentence() {
+    let names: HashSet<_> = DropReason::ALL.iter().map(|r| r.name()).collect();
+    assert_eq!(names.len(), DropReason::ALL.len());
+    for why in DropReason::ALL {
+        assert!(why.sentence().ends_with('.'), "{why:?}");
+        assert!(why.name().ends_with(why.word()));
+    }
+}
+
+#[test]
+fn drops_count_by_reason() {
+    let drops = Drops::default();
+    drops.bump(DropReason::Ip4BadChecksum);
+    drops.bump(DropReason::Ip4BadChecksum);
+    assert_eq!(drops.get(DropReason::Ip4BadChecksum), 2);
+    assert_eq!(drops.total(), 2);
+    assert_eq!(drops.nonzero()[0].name, "inet.ip4.in.bad_checksum");
+}
+
+#[test]
+fn a_ledger_that_is_off_reads_no_counter_and_one_that_is_on_sums_to_the_total() {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    static TICKS: AtomicU64 = AtomicU64::new(0);
+    fn read() -> u64 {
+        TICKS.fetch_add(10, Ordering::Relaxed) + 10
+    }
+    let ledger = Ledger::default();
+    ledger.lap(read).mark(Stage::Demux, 1);
+    assert_eq!(TICKS.load(Ordering::Relaxed), 0);
+    ledger.set_on(true);
+    let mut lap = ledger.lap(read);
+    lap.mark(Stage::LinkInput, 32);
+    lap.mark(Stage::Demux, 32);
+    assert_eq!(ledger.costs().map(|c| c.ticks).sum::<u64>(), 20);
+    assert_eq!(ledger.marks(), 2);
+}
