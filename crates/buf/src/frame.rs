@@ -1,5 +1,9 @@
-//! A frame: pointer, offset, length, facts. 32 bytes moved by value; the buffer's memory is not touched until somebody
+//! A frame: pointer, offset, length, facts. 16 bytes moved by value; the buffer's memory is not touched until somebody
 //! reads its headers (bridge2004's T5, T6).
+//!
+//! Two machine words, so that a frame travels in two registers. With 32 bytes in separate fields each layer wrote a field
+//! or two and the next move read them back wider than they were written, which the store buffer cannot forward: receiving a
+//! datagram cost 190 ticks that way and 80 this way (docs/decisions/0003-frame-in-two-words.md).
 //!
 //! ```text
 //!  buffer: | headroom ......... | bytes() ............ | tailroom ...... |
@@ -54,20 +58,51 @@ impl Flags {
 #[repr(C)]
 pub struct Frame {
     buf: NonNull<u8>,
-    pool: NonNull<Inner>,
-    len: u32,
-    /// A flow hash if a port or a layer computed one; 0 if not.
-    pub hash: u32,
-    off: u16,
-    /// Where the network header begins, from the buffer's start: see [`Frame::mark_l3`].
-    l3: u16,
-    /// What is known about the frame.
-    pub flags: Flags,
-    /// Bytes of payload per segment when the port is to cut the frame up; 0: send as it is.
-    pub gso_size: u16,
+    meta: Meta,
 }
 
-const _: () = assert!(size_of::<Frame>() == 32);
+/// Everything else about a frame, in one word.
+///
+/// | bits | 63..53 | 52..46 | 45..39 | 38..24 | 23..0 |
+/// |---|---|---|---|---|---|
+/// | | pool | flags | bytes pulled since the L3 mark, at most 127 | offset | length |
+#[derive(Clone, Copy)]
+struct Meta(u64);
+
+const LEN: u64 = (1 << 24) - 1;
+const OFF_SHIFT: u32 = 24;
+const OFF: u64 = (1 << 15) - 1;
+const BACK_SHIFT: u32 = 39;
+const BACK: u64 = (1 << 7) - 1;
+const FLAGS_SHIFT: u32 = 46;
+const FLAGS: u64 = (1 << 7) - 1;
+const POOL_SHIFT: u32 = 53;
+/// Pools a process can have at one time: as many as fit beside the rest.
+pub(crate) const POOLS_MAX: usize = 1 << (64 - POOL_SHIFT);
+
+impl Meta {
+    #[inline(always)]
+    fn len(self) -> usize {
+        (self.0 & LEN) as usize
+    }
+
+    #[inline(always)]
+    fn off(self) -> usize {
+        (self.0 >> OFF_SHIFT & OFF) as usize
+    }
+
+    #[inline(always)]
+    fn back(self) -> usize {
+        (self.0 >> BACK_SHIFT & BACK) as usize
+    }
+
+    #[inline(always)]
+    fn pool(self) -> usize {
+        (self.0 >> POOL_SHIFT) as usize
+    }
+}
+
+const _: () = assert!(size_of::<Frame>() == 16 && size_of::<Option<Frame>>() == 16);
 
 // SAFETY: a frame owns its buffer; the pool takes buffers back from any thread (see `Inner::put`).
 unsafe impl Send for Frame {}
@@ -76,81 +111,110 @@ unsafe impl Sync for Frame {}
 
 impl Frame {
     /// # Safety
-    /// `buf` is an exclusive buffer of `pool`, initialised for the pool's size, and `off` lies within it.
+    /// `buf` is an exclusive buffer of the pool numbered `pool`, initialised for the pool's size, and `off` lies within it.
     #[inline(always)]
-    pub(crate) unsafe fn from_raw(buf: NonNull<u8>, pool: NonNull<Inner>, off: u16) -> Frame {
-        Frame { buf, pool, len: 0, hash: 0, off, l3: 0, flags: Flags(0), gso_size: 0 }
+    pub(crate) unsafe fn from_raw(buf: NonNull<u8>, pool: u16, off: u16) -> Frame {
+        Frame { buf, meta: Meta(u64::from(pool) << POOL_SHIFT | u64::from(off) << OFF_SHIFT) }
     }
 
     #[inline(always)]
     fn pool(&self) -> &Inner {
-        // SAFETY: a pool's `Inner` lives until its last frame has returned.
-        unsafe { self.pool.as_ref() }
+        // SAFETY: a pool's `Inner` lives, under its number, until its last frame has returned.
+        unsafe { Inner::numbered(self.meta.pool()).as_ref() }
+    }
+
+    #[inline(always)]
+    fn at(&self, offset: usize) -> *mut u8 {
+        // SAFETY: callers keep `offset` within the buffer.
+        unsafe { self.buf.as_ptr().add(offset) }
     }
 
     /// Length in bytes (FCS not included).
     #[inline(always)]
     pub fn len(&self) -> usize {
-        self.len as usize
+        self.meta.len()
     }
 
     /// No bytes?
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.len() == 0
+    }
+
+    /// What is known about the frame.
+    #[inline(always)]
+    pub fn flags(&self) -> Flags {
+        Flags((self.meta.0 >> FLAGS_SHIFT & FLAGS) as u16)
+    }
+
+    /// Replaces what is known about the frame.
+    #[inline(always)]
+    pub fn set_flags(&mut self, flags: Flags) {
+        self.meta.0 = self.meta.0 & !(FLAGS << FLAGS_SHIFT) | (u64::from(flags.0) & FLAGS) << FLAGS_SHIFT;
     }
 
     /// The bytes.
     #[inline(always)]
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: off + len <= buffer size (every method keeps it), the memory is initialised and ours alone.
-        unsafe { std::slice::from_raw_parts(self.buf.as_ptr().add(usize::from(self.off)), self.len as usize) }
+        unsafe { std::slice::from_raw_parts(self.at(self.meta.off()), self.len()) }
     }
 
     /// The bytes, to write.
     #[inline(always)]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: as in `bytes`, and `&mut self` makes the view exclusive.
-        unsafe { std::slice::from_raw_parts_mut(self.buf.as_ptr().add(usize::from(self.off)), self.len as usize) }
+        unsafe { std::slice::from_raw_parts_mut(self.at(self.meta.off()), self.len()) }
     }
 
     /// Bytes free in front.
     #[inline]
     pub fn headroom(&self) -> usize {
-        usize::from(self.off)
+        self.meta.off()
     }
 
     /// Bytes free behind.
-    #[inline]
+    #[inline(always)]
     pub fn tailroom(&self) -> usize {
-        self.pool().size() - usize::from(self.off) - self.len as usize
+        self.pool().size() - self.meta.off() - self.len()
+    }
+
+    /// Moves the front by `n` outwards; the caller has checked the headroom.
+    #[inline(always)]
+    fn grow_front(&mut self, n: usize) {
+        let back = self.meta.back().saturating_sub(n) as u64;
+        let n = n as u64;
+        self.meta.0 = (self.meta.0 & !(BACK << BACK_SHIFT) | back << BACK_SHIFT) - (n << OFF_SHIFT) + n;
     }
 
     /// Grows by `N` bytes in front and gives them to be written; `None` if the headroom is too small.
     #[inline(always)]
     pub fn push<const N: usize>(&mut self) -> Option<&mut [u8; N]> {
-        let off = usize::from(self.off).checked_sub(N)?;
-        self.off = off as u16;
-        self.len += N as u32;
+        if self.meta.off() < N {
+            return None;
+        }
+        self.grow_front(N);
         // SAFETY: off..off+N lies inside the buffer and is ours alone.
-        Some(unsafe { &mut *self.buf.as_ptr().add(off).cast::<[u8; N]>() })
+        Some(unsafe { &mut *self.at(self.meta.off()).cast::<[u8; N]>() })
     }
 
     /// Grows by `n` bytes in front; `None` if the headroom is too small.
     pub fn push_n(&mut self, n: usize) -> Option<&mut [u8]> {
-        let off = usize::from(self.off).checked_sub(n)?;
-        self.off = off as u16;
-        self.len += n as u32;
+        if self.meta.off() < n {
+            return None;
+        }
+        self.grow_front(n);
         self.bytes_mut().get_mut(..n)
     }
 
-    /// Gives up `n` bytes in front; `false` (and no change) if there are fewer.
+    /// Gives up `n` bytes in front; `false` (and no change) if there are fewer, or if offsets would pass 32 KiB.
     #[inline(always)]
     pub fn pull(&mut self, n: usize) -> bool {
-        if n > self.len as usize {
+        if n > self.len() || self.meta.off() + n > OFF as usize {
             return false;
         }
-        self.off += n as u16;
-        self.len -= n as u32;
+        let back = (self.meta.back() + n).min(BACK as usize) as u64;
+        let n = n as u64;
+        self.meta.0 = (self.meta.0 & !(BACK << BACK_SHIFT) | back << BACK_SHIFT) + (n << OFF_SHIFT) - n;
         true
     }
 
@@ -160,10 +224,10 @@ impl Frame {
         if n > self.tailroom() {
             return None;
         }
-        let start = usize::from(self.off) + self.len as usize;
-        self.len += n as u32;
+        let start = self.meta.off() + self.len();
+        self.meta.0 += n as u64;
         // SAFETY: start..start+n lies inside the buffer and is ours alone.
-        Some(unsafe { std::slice::from_raw_parts_mut(self.buf.as_ptr().add(start), n) })
+        Some(unsafe { std::slice::from_raw_parts_mut(self.at(start), n) })
     }
 
     /// Copies `bytes` behind; `None` if the tailroom is too small.
@@ -174,57 +238,49 @@ impl Frame {
     }
 
     /// Cuts to `len` bytes; longer lengths change nothing.
-    #[inline]
+    #[inline(always)]
     pub fn truncate(&mut self, len: usize) {
-        if len < self.len as usize {
-            self.len = len as u32;
+        if len < self.len() {
+            self.meta.0 = self.meta.0 & !LEN | len as u64;
         }
     }
 
-    /// Notes that the network header begins at the first byte, so that it can be found again after pulls.
+    /// Notes that the network header begins at the first byte, so that it can be found again after pulls of up to 127
+    /// bytes together (the longest IPv4 and TCP headers are 120).
     #[inline(always)]
     pub fn mark_l3(&mut self) {
-        self.l3 = self.off;
+        self.meta.0 &= !(BACK << BACK_SHIFT);
     }
 
     /// The bytes from the noted network header on, whatever has been pulled since.
     #[inline(always)]
     pub fn l3_bytes(&self) -> &[u8] {
-        let back = usize::from(self.off.saturating_sub(self.l3));
-        // SAFETY: l3 <= off lies inside the buffer; the bytes between were the frame's before they were pulled.
-        unsafe {
-            let start = self.buf.as_ptr().add(usize::from(self.off) - back);
-            std::slice::from_raw_parts(start, self.len as usize + back)
-        }
+        let back = self.meta.back();
+        // SAFETY: the bytes in front were the frame's before they were pulled: inside the buffer, ours.
+        unsafe { std::slice::from_raw_parts(self.at(self.meta.off() - back), self.len() + back) }
     }
 
     /// Takes back everything pulled since [`Frame::mark_l3`].
     #[inline]
     pub fn rewind_to_l3(&mut self) {
-        let back = self.off.saturating_sub(self.l3);
-        self.off -= back;
-        self.len += u32::from(back);
+        self.grow_front(self.meta.back());
     }
 
     /// A copy in a buffer of the same pool; `None` if the pool is empty.
     pub fn try_clone(&self) -> Option<Frame> {
-        let mut copy = self.pool().get(self.pool)?;
-        let (back, len) = (self.off.saturating_sub(self.l3).min(self.off), self.len as usize);
+        let mut copy = self.pool().get(self.meta.pool() as u16)?;
+        let bytes = self.l3_bytes();
+        let start = self.meta.off() - self.meta.back();
         // SAFETY: both buffers have the pool's size, the source range lies in ours, and they do not overlap.
-        unsafe {
-            let start = usize::from(self.off - back);
-            let n = usize::from(back) + len;
-            std::ptr::copy_nonoverlapping(self.buf.as_ptr().add(start), copy.buf.as_ptr().add(start), n);
-        }
-        (copy.len, copy.off, copy.l3) = (self.len, self.off, self.l3);
-        (copy.hash, copy.flags, copy.gso_size) = (self.hash, self.flags, self.gso_size);
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), copy.at(start), bytes.len()) }
+        copy.meta = self.meta;
         Some(copy)
     }
 
     /// Asks the cache for the frame's first bytes; they will be read soon.
     #[inline(always)]
     pub fn prefetch(&self) {
-        prefetch_ptr(self.buf.as_ptr().wrapping_add(usize::from(self.off)));
+        prefetch_ptr(self.at(self.meta.off()));
     }
 }
 
@@ -249,12 +305,12 @@ impl Drop for Frame {
     #[inline(always)]
     fn drop(&mut self) {
         // SAFETY: this frame owned `buf`, which came from this pool, and is gone after this.
-        unsafe { Inner::put(self.pool, self.buf) }
+        unsafe { Inner::put(Inner::numbered(self.meta.pool()), self.buf) }
     }
 }
 
 impl fmt::Debug for Frame {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Frame({} bytes, headroom {})", self.len, self.off)
+        write!(f, "Frame({} bytes, headroom {})", self.len(), self.headroom())
     }
 }

@@ -1,6 +1,6 @@
 //! Who owns the bytes.
 //!
-//! A [`Frame`] is a 32-byte value that owns one buffer of a [`Pool`]; moving it moves ownership, dropping it returns
+//! A [`Frame`] is a 16-byte value that owns one buffer of a [`Pool`]; moving it moves ownership, dropping it returns
 //! the buffer. Frames travel in a [`Burst`] between the edges and cross threads in a [`ring`]. Nothing here knows what a
 //! header is. This crate is an unsafe room: each block says why it is sound.
 

@@ -17,6 +17,7 @@ mod free;
 mod tests;
 mod zone;
 
+use crate::frame::POOLS_MAX;
 use crate::mem::{Pages, Region};
 use crate::{Burst, Frame};
 use clock::Instant;
@@ -27,7 +28,7 @@ use std::cell::UnsafeCell;
 use std::fmt;
 use std::ptr::NonNull;
 use std::str::FromStr;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use zone::Zone;
 
@@ -117,10 +118,12 @@ impl Default for PoolConfig {
 /// Why a pool could not be made.
 #[derive(Debug)]
 pub enum PoolError {
-    /// No buffers, or buffers of no size, or beyond 4 GiB, or a headroom beyond 32 KiB.
+    /// No buffers, or buffers of no size, or beyond 4 GiB, or a headroom beyond 16 KiB.
     BadConfig(&'static str),
     /// The system gave no memory.
     NoMemory(std::io::Error),
+    /// This process has 2048 pools already.
+    TooMany,
 }
 
 impl fmt::Display for PoolError {
@@ -128,6 +131,7 @@ impl fmt::Display for PoolError {
         match self {
             PoolError::BadConfig(why) => write!(f, "pool: {why}"),
             PoolError::NoMemory(why) => write!(f, "pool: no memory: {why}"),
+            PoolError::TooMany => write!(f, "pool: this process has {POOLS_MAX} pools already"),
         }
     }
 }
@@ -166,6 +170,7 @@ impl PoolStats {
 
 pub(crate) struct Inner {
     store: Store,
+    number: u16,
     size: usize,
     headroom: u16,
     prefetch: bool,
@@ -284,13 +289,45 @@ impl Owned {
     }
 }
 
+/// Pools by number: a frame names its pool in eleven bits.
+static POOLS: [AtomicPtr<Inner>; POOLS_MAX] = [const { AtomicPtr::new(std::ptr::null_mut()) }; POOLS_MAX];
+
+/// Puts `inner` under the first free number; gives it back if there is none.
+fn register(mut inner: Box<Inner>) -> Result<NonNull<Inner>, Box<Inner>> {
+    for (number, slot) in POOLS.iter().enumerate() {
+        if !slot.load(Ordering::Relaxed).is_null() {
+            continue;
+        }
+        inner.number = number as u16;
+        let raw = Box::into_raw(inner);
+        match slot.compare_exchange(std::ptr::null_mut(), raw, Ordering::Release, Ordering::Relaxed) {
+            Ok(_) => return NonNull::new(raw).ok_or_else(|| unreachable!("a box is not null")),
+            // SAFETY: `raw` was this box's a moment ago and nobody has seen it.
+            Err(_) => inner = unsafe { Box::from_raw(raw) },
+        }
+    }
+    Err(inner)
+}
+
 impl Inner {
+    /// The pool numbered `number`.
+    ///
+    /// Relaxed: whoever has a frame got it, directly or through others, from a thread that saw the pool registered.
+    #[inline(always)]
+    pub(crate) fn numbered(number: usize) -> NonNull<Inner> {
+        let raw = POOLS[number & (POOLS_MAX - 1)].load(Ordering::Relaxed);
+        debug_assert!(!raw.is_null());
+        // SAFETY: a number comes from a frame, and a frame's pool stays registered until its last frame is home.
+        unsafe { NonNull::new_unchecked(raw) }
+    }
+
+    #[inline(always)]
     pub(crate) fn size(&self) -> usize {
         self.size
     }
 
     #[inline(always)]
-    pub(crate) fn get(&self, me: NonNull<Inner>) -> Option<Frame> {
+    pub(crate) fn get(&self, me: u16) -> Option<Frame> {
         let buf = match &self.store {
             Store::Owned(owned) => owned.get(self.prefetch)?,
             other => self.get_shared(other)?,
@@ -369,8 +406,8 @@ impl Pool {
         if config.buffers == 0 || config.data == 0 {
             return Err(PoolError::BadConfig("needs at least one buffer of at least one byte"));
         }
-        if config.headroom > 1 << 15 || config.data > 1 << 20 || config.buffers > 1 << 24 {
-            return Err(PoolError::BadConfig("headroom <= 32768, data <= 1 MiB and buffers <= 16 Mi are required"));
+        if config.headroom > 1 << 14 || config.data > 1 << 20 || config.buffers > 1 << 24 {
+            return Err(PoolError::BadConfig("headroom <= 16384, data <= 1 MiB and buffers <= 16 Mi are required"));
         }
         // An odd number of cache lines: equal offsets of different buffers then fall into different cache sets.
         let stride = size.div_ceil(64) * 64;
@@ -410,6 +447,7 @@ impl Pool {
         };
         let inner = Inner {
             store,
+            number: 0,
             size,
             headroom: config.headroom,
             prefetch: config.prefetch,
@@ -418,7 +456,7 @@ impl Pool {
             handles: AtomicUsize::new(1),
             region,
         };
-        Ok(Pool(NonNull::from(Box::leak(Box::new(inner)))))
+        register(Box::new(inner)).map(Pool).map_err(|_| PoolError::TooMany)
     }
 
     #[inline(always)]
@@ -430,7 +468,7 @@ impl Pool {
     /// Takes a buffer: an empty frame with the pool's headroom in front. `None` when the pool is exhausted (counted).
     #[inline(always)]
     pub fn get(&self) -> Option<Frame> {
-        self.inner().get(self.0)
+        self.inner().get(self.inner().number)
     }
 
     /// Takes up to `n` buffers into `into`; says how many.
@@ -527,7 +565,8 @@ impl Clone for Pool {
 impl Drop for Pool {
     fn drop(&mut self) {
         if self.inner().handles.fetch_sub(1, Ordering::AcqRel) == 1 && self.is_quiet() {
-            // SAFETY: the last handle, no frame out, nobody inside: this Box was leaked in `new`.
+            POOLS[usize::from(self.inner().number)].store(std::ptr::null_mut(), Ordering::Release);
+            // SAFETY: the last handle, no frame out, nobody inside: `register` made the pointer from a box.
             drop(unsafe { Box::from_raw(self.0.as_ptr()) });
         }
     }

@@ -160,6 +160,11 @@ impl<T> Consumer<T> {
         n
     }
 
+    /// Values in the ring now (the producer may be adding more).
+    pub fn level(&self) -> usize {
+        self.shared.tail.0.load(Ordering::Acquire).wrapping_sub(self.head)
+    }
+
     /// Reads one value.
     pub fn pop(&mut self) -> Option<T> {
         let mut out = None;

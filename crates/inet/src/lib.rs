@@ -1,1 +1,41 @@
-//! A host and a router: link, neighbors, FIB, IPv4, ICMP, UDP, demux.
+//! The rest of a host and a router: link, neighbors, routes, IPv4, ICMP, IGMP, UDP, demux.
+//!
+//! ```text
+//!  in   Stack::input            a burst from a port
+//!       link::ether             for us? -> arp | ip4
+//!       ip4::input              checks, reassembly -> deliver | forward | drop(reason)
+//!       ip4::forward            ttl, next hop, fragment or too-big
+//!       demux -> udp            four-tuple -> Pcb, receive queue, reader woken
+//!  out  udp::output             header (kept from the datagram before), checksum
+//!       ip4::output             route, fragments -> neigh: MAC address or wait -> link::ether -> iface stage -> port
+//! ```
+//!
+//! A [`Stack`] is one host: no global state, no threads, no clock, no system calls. Time comes in as `Cx::now`, frames as
+//! bursts; frames leave through the [`iface::Output`] that the node installs. Every frame that ends here ends with a
+//! [`stats::DropReason`], and [`Stack::audit`] proves it.
+#![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unreachable)
+)]
+
+mod arp;
+pub mod counters;
+pub mod demux;
+pub mod fib;
+pub mod hash;
+mod icmp4;
+pub mod iface;
+mod igmp;
+pub mod ip4;
+pub mod knobs;
+mod limit;
+mod link;
+pub mod neigh;
+pub mod route;
+mod slots;
+mod stack;
+pub mod udp;
+
+pub use slots::Slots;
+pub use stack::{Config, LockUse, Stack};

@@ -1,1 +1,42 @@
 //! Trials, samples, comparisons, ladders, reproductions.
+//!
+//! A [`subject::Subject`] does the same work each time it is asked and answers with a [`subject::Reading`].
+//! [`run::interleave`] asks several subjects in turn, A B B A, and returns one [`sample::Sample`] each, aligned by round.
+//! [`sample`] reduces samples to medians and paired ratios with intervals; [`verdict`] says in one word what they show.
+//! [`result`] is the file a run leaves behind, [`table`] and [`plot`] are its two pictures, [`mod@env`] says where it was made.
+//! [`ministat`] is FreeBSD's old friend, byte for byte; [`cfmt`] and [`cscan`] are the parts of C it needs.
+//!
+//! ```
+//! # use linerate_lab as lab; // the name other crates know it by
+//! use lab::{run, subject, verdict};
+//!
+//! let work = |n: u64| move || Ok(subject::measure(n, || (0..n).map(std::hint::black_box).sum::<u64>()));
+//! let options = run::Options { keep: 10, max_seconds: Some(1.0), ..Default::default() };
+//! let mut subjects = [subject::from_fn("sum.before", work(20_000)), subject::from_fn("sum.after", work(20_000))];
+//!
+//! let [a, again] = run::against_itself(subjects[0].as_mut(), &options, &mut |_| ())?;
+//! let floor = verdict::NoiseFloor::of(&a, &again)?;
+//! let samples = run::interleave(&mut subjects, &options, &mut |_| ())?;
+//! let change = lab::result::Change::paired(&samples[0], &samples[1], &floor)?;
+//! println!("{:.3} [{:.3}, {:.3}]: {}", change.ratio, change.lo, change.hi, change.verdict);
+//! # anyhow::Ok(())
+//! ```
+//!
+//! Unsafe code is confined to `tsc` (the time-stamp counter) and `os` (a handful of system calls).
+#![deny(unsafe_code)]
+
+pub mod cfmt;
+pub mod cscan;
+pub mod env;
+pub mod ministat;
+pub mod native;
+pub mod os;
+pub mod plot;
+pub mod result;
+pub mod run;
+pub mod sample;
+pub mod subject;
+pub mod table;
+pub mod timer;
+pub mod tsc;
+pub mod verdict;

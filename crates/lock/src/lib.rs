@@ -10,6 +10,7 @@
 mod context;
 mod heavy;
 mod light;
+mod signal;
 #[cfg(test)]
 mod tests;
 mod up;
@@ -17,6 +18,7 @@ mod up;
 pub use context::{Cx, How, MAX_THREADS, thread_index, thread_token};
 pub use heavy::Heavy;
 pub use light::Light;
+pub use signal::Signal;
 use std::fmt;
 use std::ops::DerefMut;
 pub use up::Up;

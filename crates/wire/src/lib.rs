@@ -1,1 +1,62 @@
 //! What bytes mean: headers, checksums, a one-line dissector.
+//!
+//! Bytes arrive as a borrowed slice and leave as a typed value (`parse`), or the other way round (`emit`). Nothing here
+//! owns a buffer, does I/O, keeps state or allocates. Offsets into headers live in this crate and nowhere else: once
+//! a header has been parsed its type is the proof that the lengths in it were checked against the bytes at hand.
+//!
+//! Whatever comes from a wire is hostile: every parser answers [`Malformed`] with a reason, and no byte string
+//! reaches a panic, an unbounded loop or recursion (the `fuzz` module states the invariants, the tests run them).
+//!
+//! | module | what | clause |
+//! |---|---|---|
+//! | [`eth`], [`vlan`] | Ethernet II header, 802.1Q tag | IEEE 802.3 3.2, 802.1Q 9.6 |
+//! | [`arp`] | address resolution for IPv4 over Ethernet | RFC 826 |
+//! | [`ip4`], [`ip6`] | IP headers, options, extension headers | RFC 791, RFC 8200 |
+//! | [`icmp4`], [`igmp`] | control messages | RFC 792, RFC 2236 |
+//! | [`udp`], [`tcp`] | transport headers, TCP options | RFC 768, RFC 9293 3.1 |
+//! | [`checksum`] | the Internet checksum, by the best means of the machine | RFC 1071, RFC 1624 |
+//! | [`dissect`] | a frame as one line of text | tcpdump(1) |
+//!
+//! ```
+//! use linerate_wire::{Mac, dissect, eth};
+//!
+//! let mut frame = [0; 14];
+//! let (src, dst) = ("02:00:00:00:00:01".parse()?, Mac::BROADCAST);
+//! eth::Header { dst, src, ethertype: eth::EtherType::IPV4 }.emit(&mut frame);
+//! assert_eq!(eth::Header::parse(&frame)?.src, src);
+//! let line = dissect::line(&frame).to_string();
+//! assert_eq!(line, "02:00:00:00:00:01 > ff:ff:ff:ff:ff:ff, ethertype IPv4 (0x0800), length 14: [|ip]");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+#![deny(unsafe_code, missing_docs)]
+#![cfg_attr(
+    not(test),
+    deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unreachable)
+)]
+
+pub mod arp;
+pub mod checksum;
+pub mod dissect;
+pub mod eth;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
+pub mod icmp4;
+pub mod igmp;
+pub mod ip4;
+pub mod ip6;
+mod l4port;
+mod malformed;
+mod proto;
+pub mod tcp;
+pub mod udp;
+pub mod vlan;
+
+pub use eth::Mac;
+pub use l4port::L4Port;
+pub use malformed::{Layer, Malformed};
+pub use proto::Proto;
+
+#[cfg(test)]
+mod samples;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,127 @@
+//! The one frame of the comparison: Ethernet, IPv4 without options, UDP, 22 bytes; 64 bytes in all, FCS not counted.
+//!
+//! Written out by hand, so that what a peer emits is checked by code that is not the peer's.
+
+use anyhow::ensure;
+
+/// Bytes of payload.
+pub const PAYLOAD: usize = 22;
+/// Bytes of the whole frame.
+pub const FRAME: usize = 14 + 20 + 8 + PAYLOAD;
+
+/// One end of the conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct End {
+    /// Ethernet address.
+    pub mac: [u8; 6],
+    /// IPv4 address.
+    pub ip: [u8; 4],
+    /// UDP port.
+    pub l4_port: u16,
+}
+
+/// The host under test.
+pub const HERE: End = End { mac: [2, 0, 0, 0, 0, 1], ip: [10, 99, 0, 1], l4_port: 5000 };
+/// Its neighbor.
+pub const THERE: End = End { mac: [2, 0, 0, 0, 0, 2], ip: [10, 99, 0, 2], l4_port: 9 };
+
+/// Were the checksums computed, or left to the device?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Checksums {
+    /// Both must verify.
+    Software,
+    /// Both fields must be untouched, zero.
+    Offloaded,
+}
+
+/// A frame from one end to the other with right checksums.
+pub fn build(from: End, to: End, payload: &[u8; PAYLOAD]) -> [u8; FRAME] {
+    let mut frame = [0; FRAME];
+    frame[0..6].copy_from_slice(&to.mac);
+    frame[6..12].copy_from_slice(&from.mac);
+    frame[12..14].copy_from_slice(&[8, 0]);
+    frame[14..18].copy_from_slice(&[0x45, 0, 0, (FRAME - 14) as u8]);
+    frame[20..24].copy_from_slice(&[0x40, 0, 64, 17]); // don't fragment; time to live; UDP
+    frame[26..30].copy_from_slice(&from.ip);
+    frame[30..34].copy_from_slice(&to.ip);
+    frame[34..36].copy_from_slice(&from.l4_port.to_be_bytes());
+    frame[36..38].copy_from_slice(&to.l4_port.to_be_bytes());
+    frame[38..40].copy_from_slice(&[0, (8 + PAYLOAD) as u8]);
+    frame[42..].copy_from_slice(payload);
+    let header = !fold(sum(&frame[14..34]));
+    frame[24..26].copy_from_slice(&header.to_be_bytes());
+    let datagram = !fold(pseudo_and_datagram(&frame));
+    frame[40..42].copy_from_slice(&datagram.to_be_bytes());
+    frame
+}
+
+/// Does `frame` carry `payload` from one end to the other, with its checksums as they should be?
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn check(frame: &[u8], from: End, to: End, payload: &[u8; PAYLOAD], checksums: Checksums) -> anyhow::Result<()> {
+    ensure!(frame.len() == FRAME, "the frame has {} bytes, not {FRAME}", frame.len());
+    ensure!(frame[0..6] == to.mac && frame[6..12] == from.mac, "MAC addresses {:02x?}", &frame[..12]);
+    ensure!(frame[12..16] == [8, 0, 0x45, 0], "not IPv4 without options: {:02x?}", &frame[12..16]);
+    ensure!(frame[16..18] == [0, (FRAME - 14) as u8], "IPv4 length {:02x?}", &frame[16..18]);
+    ensure!(frame[22] > 0 && frame[23] == 17, "time to live, protocol {:?}", &frame[22..24]);
+    ensure!(frame[26..30] == from.ip && frame[30..34] == to.ip, "IPv4 addresses {:?}", &frame[26..34]);
+    let ports = [from.l4_port.to_be_bytes(), to.l4_port.to_be_bytes()].concat();
+    ensure!(frame[34..38] == *ports, "UDP ports {:02x?}", &frame[34..38]);
+    ensure!(frame[38..40] == [0, (8 + PAYLOAD) as u8], "UDP length {:02x?}", &frame[38..40]);
+    ensure!(frame[42..] == *payload, "payload {:02x?}", &frame[42..]);
+    let fields = [&frame[24..26], &frame[40..42]].concat();
+    match checksums {
+        Checksums::Offloaded => ensure!(fields == [0; 4], "checksums {fields:02x?} were to be left alone"),
+        Checksums::Software => {
+            ensure!(fold(sum(&frame[14..34])) == 0xffff, "the IPv4 header checksum does not verify");
+            ensure!(fields[2..] != [0, 0], "there is no UDP checksum");
+            ensure!(fold(pseudo_and_datagram(frame)) == 0xffff, "the UDP checksum does not verify");
+        }
+    }
+    Ok(())
+}
+
+fn pseudo_and_datagram(frame: &[u8]) -> u32 {
+    sum(&frame[26..34]) + 17 + (frame.len() as u32 - 34) + sum(&frame[34..])
+}
+
+/// RFC 1071, plainly: for an even number of bytes.
+fn sum(bytes: &[u8]) -> u32 {
+    bytes.chunks_exact(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1])).sum()
+}
+
+fn fold(sum: u32) -> u16 {
+    let once = (sum & 0xffff) + (sum >> 16);
+    ((once & 0xffff) + (once >> 16)) as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_built_checks() {
+        let frame = build(THERE, HERE, b"twenty-two bytes of it");
+        check(&frame, THERE, HERE, b"twenty-two bytes of it", Checksums::Software).unwrap();
+    }
+
+    #[test]
+    fn every_byte_that_matters_is_looked_at() {
+        let frame = build(THERE, HERE, &[7; PAYLOAD]);
+        for at in 0..FRAME {
+            let mut wrong = frame;
+            wrong[at] ^= 0x10;
+            assert!(check(&wrong, THERE, HERE, &[7; PAYLOAD], Checksums::Software).is_err(), "byte {at}");
+        }
+    }
+
+    #[test]
+    fn offloaded_means_zero() {
+        let mut frame = build(THERE, HERE, &[7; PAYLOAD]);
+        assert!(check(&frame, THERE, HERE, &[7; PAYLOAD], Checksums::Offloaded).is_err());
+        frame[24..26].fill(0);
+        frame[40..42].fill(0);
+        check(&frame, THERE, HERE, &[7; PAYLOAD], Checksums::Offloaded).unwrap();
+    }
+}

@@ -1,0 +1,151 @@
+//! ARP (RFC 826, RFC 5227): who has an address.
+//!
+//! A packet is read, used for the neighbor table, perhaps answered with a frame of its own, and ends here. Following RFC
+//! 826's merge flag a sender is remembered only if it was known already or the packet is for one of our addresses; a
+//! stranger cannot fill the table with unsolicited replies. Somebody who uses an address of ours is counted and,
+//! at most once in ten seconds per stack, defended against (RFC 5227 2.4 b).
+
+use crate::Stack;
+use crate::iface::{Iface, IfaceId, IfaceKind};
+use crate::neigh::{Expired, Learned};
+use crate::stack::AtOnce;
+use buf::Frame;
+use lock::{Cx, Locks};
+use stats::DropReason;
+use std::net::Ipv4Addr;
+use wire::Mac;
+use wire::arp::{Op, Packet};
+use wire::eth::{self, EtherType};
+
+impl<L: Locks> Stack<L> {
+    pub(crate) fn arp_input(&self, cx: Cx, iface: &Iface<L>, link: &eth::Header, frame: Frame) {
+        let Ok(packet) = Packet::parse(frame.bytes()) else {
+            return self.drop_frame(cx, frame, DropReason::ArpMalformed);
+        };
+        // The sender must be the station that sent the frame, and a station at that.
+        if packet.sha != link.src || packet.spa.is_multicast() || packet.spa.is_broadcast() {
+            return self.drop_frame(cx, frame, DropReason::ArpMalformed);
+        }
+        let addrs = iface.addrs(cx);
+        if addrs.iter().any(|a| a.addr == packet.spa) {
+            self.conflict(cx, iface, packet.spa);
+            return self.drop_frame(cx, frame, DropReason::ArpConflict);
+        }
+        let counters = &self.count(cx).arp;
+        match packet.op {
+            Op::Request => counters.requests_received.bump(),
+            Op::Reply => counters.replies_received.bump(),
+        }
+        let for_us = addrs.iter().any(|a| a.addr == packet.tpa);
+        let on_link = addrs.iter().any(|a| a.contains(packet.spa));
+        let mut why = DropReason::ArpConsumed;
+        // A probe (RFC 5227 2.1.1) has no sender address: answered if for us, never remembered.
+        if !packet.spa.is_unspecified() && on_link {
+            let create = for_us && packet.op == Op::Request;
+            let rules = self.neigh_rules();
+            let learned = self.neighbors.lock(cx).learn(iface.id, packet.spa, packet.sha, create, cx.now, rules);
+            match learned {
+                Learned::Changed { pending, moved, created } => {
+                    self.changed();
+                    let counters = &self.count(cx).neigh;
+                    counters.created.add(u64::from(created));
+                    counters.moved.add(u64::from(moved));
+                    counters.resolved.add(u64::from(!created && !moved));
+                    self.send_pending(cx, iface.id, packet.sha, pending);
+                }
+                Learned::Permanent => why = DropReason::ArpStatic,
+                Learned::Ignored if !for_us => why = DropReason::ArpIgnored,
+                Learned::Ignored | Learned::Same => {}
+            }
+        } else if !for_us {
+            why = DropReason::ArpIgnored;
+        }
+        if for_us && packet.op == Op::Request {
+            let reply = Packet { op: Op::Reply, sha: iface.mac, spa: packet.tpa, tha: packet.sha, tpa: packet.spa };
+            self.arp_send(cx, iface, packet.sha, &reply);
+            self.count(cx).arp.replies_sent.bump();
+        }
+        self.drop_frame(cx, frame, why);
+    }
+
+    fn conflict(&self, cx: Cx, iface: &Iface<L>, addr: Ipv4Addr) {
+        self.count(cx).arp.conflicts.bump();
+        if self.limiter.lock(cx).may_defend(cx.now) {
+            self.announce(cx, iface, addr);
+        }
+    }
+
+    /// Tells the link that `addr` is ours (a gratuitous request; RFC 5227 2.3).
+    pub(crate) fn announce(&self, cx: Cx, iface: &Iface<L>, addr: Ipv4Addr) {
+        let packet = Packet { op: Op::Request, sha: iface.mac, spa: addr, tha: Mac::ZERO, tpa: addr };
+        if iface.stage.lock(cx).output.is_some() {
+            self.arp_send(cx, iface, Mac::BROADCAST, &packet);
+            self.count(cx).arp.announcements_sent.bump();
+        }
+    }
+
+    /// Announces every address of an iface: its port has just been connected.
+    pub fn announce_all(&self, cx: Cx, id: IfaceId) {
+        if let Some(iface) = self.ifaces.get(id).filter(|iface| iface.kind == IfaceKind::Ethernet) {
+            for addr in iface.addrs(cx) {
+                self.announce(cx, iface, addr.addr);
+            }
+        }
+    }
+
+    /// Asks who has `addr`; `known`: asks that station directly whether it still has.
+    pub(crate) fn arp_ask(&self, cx: Cx, iface: &Iface<L>, addr: Ipv4Addr, known: Option<Mac>) {
+        let spa = self.source_for(cx, iface, addr).unwrap_or(Ipv4Addr::UNSPECIFIED);
+        let packet = Packet { op: Op::Request, sha: iface.mac, spa, tha: known.unwrap_or(Mac::ZERO), tpa: addr };
+        self.arp_send(cx, iface, known.unwrap_or(Mac::BROADCAST), &packet);
+        self.count(cx).arp.requests_sent.bump();
+    }
+
+    fn arp_send(&self, cx: Cx, iface: &Iface<L>, dst: Mac, packet: &Packet) {
+        let Some(mut frame) = self.make_frame(cx) else { return }; // the pool counts that it is empty
+        let header = eth::Header { dst, src: iface.mac, ethertype: EtherType::ARP };
+        let mut written = frame.extend(&packet.emit());
+        if let (Some(()), Some(room)) = (written, frame.push::<{ eth::HEADER_LEN }>()) {
+            header.emit(room);
+        } else {
+            written = None;
+        }
+        match written {
+            Some(()) => self.stage(cx, iface, frame, AtOnce::Later),
+            None => self.drop_frame(cx, frame, DropReason::TxNoPort),
+        }
+    }
+
+    /// Sends the packets that had waited for a neighbor.
+    pub(crate) fn send_pending(&self, cx: Cx, id: IfaceId, mac: Mac, pending: impl IntoIterator<Item = Frame>) {
+        for packet in pending {
+            match self.ifaces.get(id) {
+                Some(iface) => self.ether_output(cx, iface, mac, packet, AtOnce::Later),
+                None => self.drop_frame(cx, packet, DropReason::TxNoPort),
+            }
+        }
+    }
+
+    pub(crate) fn poll_neighbors(&self, cx: Cx) {
+        if cx.now < self.neighbors.lock(cx).next_deadline() {
+            return;
+        }
+        let mut events = Vec::new();
+        self.neighbors.lock(cx).expire(cx.now, self.neigh_rules(), |event| events.push(event));
+        for event in events {
+            match event {
+                Expired::Aged => self.changed(),
+                Expired::Ask(id, addr, known) => {
+                    if let Some(iface) = self.ifaces.get(id) {
+                        self.arp_ask(cx, iface, addr, known);
+                    }
+                }
+                Expired::Dead(_, _, pending) => {
+                    self.changed();
+                    self.count(cx).neigh.failed.bump();
+                    pending.into_iter().for_each(|packet| self.host_unreachable(cx, packet));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! What the stack counts, one shard per thread; drop reasons and the cost ledger ride along.
+
+use stats::{Described, Drops, Entry, Ledger, Shards, counters};
+
+counters! {
+    /// Ethernet, both directions.
+    pub struct Ether at "inet.link.ether" {
+        /// Frames handed up by ports.
+        received,
+        /// Frames handed to ports.
+        sent,
+    }
+}
+
+counters! {
+    /// ARP.
+    pub struct Arp at "inet.arp" {
+        /// Requests received.
+        requests_received,
+        /// Replies received.
+        replies_received,
+        /// Requests sent.
+        requests_sent,
+        /// Replies sent.
+        replies_sent,
+        /// Gratuitous announcements sent (RFC 5227 2.3).
+        announcements_sent,
+        /// Somebody else uses an address of ours (RFC 5227 2.4).
+        conflicts,
+    }
+}
+
+counters! {
+    /// The neighbor table.
+    pub struct Neigh at "inet.neigh" {
+        /// Entries made.
+        created,
+        /// Entries that got their answer.
+        resolved,
+        /// Entries that never did.
+        failed,
+        /// Entries removed to make room.
+        evicted,
+        /// A neighbor's MAC address changed.
+        moved,
+    }
+}
+
+counters! {
+    /// IPv4.
+    pub struct Ip4 at "inet.ip4" {
+        /// Packets handed up by the link layer.
+        received,
+        /// Packets delivered to a protocol here.
+        delivered,
+        /// Packets forwarded.
+        forwarded,
+        /// Packets sent from here.
+        sent,
+        /// Fragments received.
+        fragments_received,
+        /// Datagrams reassembled.
+        reassembled,
+        /// Packets that left as fragments.
+        fragmented,
+        /// Fragments made.
+        fragments_sent,
+        /// Packets from here that found no route.
+        no_route,
+    }
+}
+
+counters! {
+    /// ICMP for IPv4.
+    pub struct Icmp4 at "inet.icmp4" {
+        /// Messages received.
+        received,
+        /// Echo requests answered.
+        echoes_answered,
+        /// Errors sent.
+        errors_sent,
+        /// Errors not sent: the rate limit.
+        errors_limited,
+        /// Errors not sent: the rules of RFC 1122 3.2.2 forbid it.
+        errors_forbidden,
+        /// Redirects sent.
+        redirects_sent,
+        /// Errors handed to a socket.
+        errors_delivered,
+    }
+}
+
+counters! {
+    /// IGMP.
+    pub struct Igmp at "inet.igmp" {
+        /// Queries received.
+        queries_received,
+        /// Reports sent.
+        reports_sent,
+        /// Leaves sent.
+        leaves_sent,
+    }
+}
+
+counters! {
+    /// UDP.
+    pub struct Udp at "inet.udp" {
+        /// Datagrams received.
+        received,
+        /// Datagrams queued for a socket.
+        delivered,
+        /// Datagrams sent.
+        sent,
+        /// Datagrams that came without a checksum.
+        no_checksum,
+        /// Datagrams sent with the header kept from the one before.
+        header_cached,
+    }
+}
+
+counters! {
+    /// The conservation audit: received + made = sent + consumed + dropped + held.
+    pub struct Audit at "inet.audit" {
+        /// Frames that came from ports.
+        received,
+        /// Frames made here.
+        made,
+        /// Frames that went to ports.
+        sent,
+        /// Frames whose datagram an application has read.
+        consumed,
+    }
+}
+
+/// One thread's shard.
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// Ethernet.
+    pub ether: Ether,
+    /// ARP.
+    pub arp: Arp,
+    /// Neighbors.
+    pub neigh: Neigh,
+    /// IPv4.
+    pub ip4: Ip4,
+    /// ICMP.
+    pub icmp4: Icmp4,
+    /// IGMP.
+    pub igmp: Igmp,
+    /// UDP.
+    pub udp: Udp,
+    /// The audit.
+    pub audit: Audit,
+    /// Drops by reason.
+    pub drops: Drops,
+    /// Ticks by stage.
+    pub ledger: Ledger,
+}
+
+impl Described for Counters {
+    fn visit(&self, each: &mut dyn FnMut(&'static str, &'static str, &'static str, u64)) {
+        let groups: [&dyn Described; 9] = [
+            &self.ether,
+            &self.arp,
+            &self.neigh,
+            &self.ip4,
+            &self.icmp4,
+            &self.igmp,
+            &self.udp,
+            &self.audit,
+            &self.drops,
+        ];
+        groups.iter().for_each(|group| group.visit(each));
+    }
+}
+
+/// The balance of frames at a quiet moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditReport {
+    /// Frames that came from ports.
+    pub received: u64,
+    /// Frames made here.
+    pub made: u64,
+    /// Frames that went to ports.
+    pub sent: u64,
+    /// Frames whose datagram was read.
+    pub consumed: u64,
+    /// Frames dropped, all reasons.
+    pub dropped: u64,
+    /// Frames queued somewhere inside.
+    pub held: u64,
+    /// The drops by reason.
+    pub reasons: Vec<Entry>,
+}
+
+impl AuditReport {
+    /// Frames unaccounted for: must be 0 at any quiet moment.
+    pub fn imbalance(&self) -> i64 {
+        let entered = self.received.wrapping_add(self.made);
+        let left = self.sent.wrapping_add(self.consumed).wrapping_add(self.dropped).wrapping_add(self.held);
+        entered.wrapping_sub(left) as i64
+    }
+
+    /// Sums the shards; `held` is what queues hold now.
+    pub fn of(shards: &Shards<Counters>, held: u64) -> AuditReport {
+        let sum = |pick: fn(&Counters) -> u64| shards.iter().map(pick).sum();
+        AuditReport {
+            received: sum(|c| c.audit.received.get()),
+            made: sum(|c| c.audit.made.get()),
+            sent: sum(|c| c.audit.sent.get()),
+            consumed: sum(|c| c.audit.consumed.get()),
+            dropped: sum(|c| c.drops.total()),
+            held,
+            reasons: shards.snapshot().into_iter().filter(|e| e.value > 0 && is_drop(&e.name)).collect(),
+        }
+    }
+}
+
+fn is_drop(name: &str) -> bool {
+    stats::DropReason::ALL.iter().any(|why| why.name() == name)
+}

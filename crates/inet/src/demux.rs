@@ -1,0 +1,311 @@
+//! Demux: from addresses and L4 ports to the Pcb, in one probe however many there are.
+//!
+//! A keyed open-addressing table of (hash, Pcb number), four entries a cache line, at most half full. The hash is 64 bits
+//! of a secret function of the whole key; the Pcb, which is touched anyway, confirms the match. Lookups go from the
+//! exact four-tuple to the bound address to any address, skipping kinds that nobody uses. IPv4 addresses are
+//! IPv4-mapped, so that IPv6 needs no second table.
+
+use crate::hash::Key;
+use lock::{Cx, Guarded, Locks};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use wire::L4Port;
+
+/// An address of either family: IPv4 as `::ffff:a.b.c.d`; 0 is "any".
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Addr(pub u128);
+
+const MAPPED: u128 = 0xffff_0000_0000;
+
+impl Addr {
+    /// Any address.
+    pub const ANY: Addr = Addr(0);
+
+    /// From IPv4; unspecified becomes [`Addr::ANY`].
+    #[inline(always)]
+    pub fn v4(addr: Ipv4Addr) -> Addr {
+        let bits = u32::from(addr);
+        Addr(if bits == 0 { 0 } else { MAPPED | u128::from(bits) })
+    }
+
+    /// Back to IPv4; [`Addr::ANY`] becomes unspecified; `None` for IPv6.
+    #[inline(always)]
+    pub fn to_v4(self) -> Option<Ipv4Addr> {
+        (self.0 >> 32 == MAPPED >> 32 || self.0 == 0).then(|| Ipv4Addr::from(self.0 as u32))
+    }
+
+    /// Is it "any"?
+    #[inline(always)]
+    pub fn is_any(self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl From<Addr> for IpAddr {
+    fn from(addr: Addr) -> IpAddr {
+        match addr.to_v4() {
+            Some(v4) => IpAddr::V4(v4),
+            None => IpAddr::V6(Ipv6Addr::from(addr.0)),
+        }
+    }
+}
+
+/// What a Pcb is found by.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Tuple {
+    /// Local address, or any.
+    pub local: Addr,
+    /// Remote address, or any.
+    pub remote: Addr,
+    /// Local L4 port.
+    pub local_port: L4Port,
+    /// Remote L4 port, 0 when any.
+    pub remote_port: L4Port,
+}
+
+impl Tuple {
+    fn kind(&self) -> usize {
+        match (self.remote.is_any(), self.local.is_any()) {
+            (false, _) => 0,
+            (true, false) => 1,
+            (true, true) => 2,
+        }
+    }
+
+    /// Without the remote end.
+    fn bound(self) -> Tuple {
+        Tuple { remote: Addr::ANY, remote_port: L4Port(0), ..self }
+    }
+
+    /// Without both addresses.
+    fn any(self) -> Tuple {
+        Tuple { local: Addr::ANY, ..self.bound() }
+    }
+}
+
+#[derive(Clone, Copy, Default)]
+#[repr(C, align(16))]
+struct Slot {
+    hash: u64,
+    pcb: u32,
+    used: u32,
+}
+
+#[derive(Default)]
+struct Table {
+    slots: Vec<Slot>,
+    len: usize,
+}
+
+const SMALLEST: usize = 16;
+
+impl Table {
+    #[inline(always)]
+    fn find(&self, hash: u64, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
+        let mask = self.slots.len().checked_sub(1)?;
+        let mut at = hash as usize & mask;
+        loop {
+            let slot = self.slots.get(at)?;
+            if slot.used == 0 {
+                return None;
+            }
+            if slot.hash == hash && is_it(slot.pcb) {
+                return Some(slot.pcb);
+            }
+            at = (at + 1) & mask;
+        }
+    }
+
+    fn insert(&mut self, hash: u64, pcb: u32) {
+        if (self.len + 1) * 2 > self.slots.len() {
+            self.grow();
+        }
+        self.place(Slot { hash, pcb, used: 1 });
+        self.len += 1;
+    }
+
+    fn place(&mut self, new: Slot) {
+        let mask = self.slots.len().wrapping_sub(1);
+        let mut at = new.hash as usize & mask;
+        while let Some(slot) = self.slots.get_mut(at) {
+            if slot.used == 0 {
+                *slot = new;
+                return;
+            }
+            at = (at + 1) & mask;
+        }
+    }
+
+    fn grow(&mut self) {
+        let bigger = (self.slots.len() * 2).max(SMALLEST);
+        let old = std::mem::replace(&mut self.slots, vec![Slot::default(); bigger]);
+        old.into_iter().filter(|slot| slot.used != 0).for_each(|slot| self.place(slot));
+    }
+
+    /// Removes and closes the gap: entries behind move up if they may (no tombstones, so lookups stay short).
+    fn remove(&mut self, hash: u64, pcb: u32) -> bool {
+        let Some(mask) = self.slots.len().checked_sub(1) else { return false };
+        let mut at = hash as usize & mask;
+        loop {
+            match self.slots.get(at) {
+                Some(slot) if slot.used == 0 => return false,
+                Some(slot) if slot.hash == hash && slot.pcb == pcb => break,
+                Some(_) => at = (at + 1) & mask,
+                None => return false,
+            }
+        }
+        self.len -= 1;
+        let mut gap = at;
+        loop {
+            at = (at + 1) & mask;
+            let Some(&slot) = self.slots.get(at) else { return true };
+            if slot.used == 0 {
+                break;
+            }
+            let home = slot.hash as usize & mask;
+            // May `slot` stand in the gap? Only if its home is not between the gap and where it stands.
+            if (at.wrapping_sub(home) & mask) >= (at.wrapping_sub(gap) & mask) {
+                if let Some(place) = self.slots.get_mut(gap) {
+                    *place = slot;
+                }
+                gap = at;
+            }
+        }
+        if let Some(place) = self.slots.get_mut(gap) {
+            *place = Slot::default();
+        }
+        true
+    }
+}
+
+const SHARDS: usize = 64;
+
+/// The demux table of one transport protocol.
+pub struct Demux<L: Locks> {
+    key: Key,
+    shards: Box<[Guarded<L, Table>]>,
+    kinds: [AtomicUsize; 3],
+}
+
+impl<L: Locks> Demux<L> {
+    /// Empty. Shared stacks get 64 separately locked parts, others one.
+    pub fn new(key: Key) -> Self {
+        let shards = if L::SHARED { SHARDS } else { 1 };
+        let shards = (0..shards).map(|_| Guarded::new(Table::default())).collect();
+        Demux { key, shards, kinds: Default::default() }
+    }
+
+    /// The secret hash of a tuple.
+    #[inline(always)]
+    pub fn hash(&self, tuple: &Tuple) -> u64 {
+        let ports = u64::from(tuple.local_port.0) << 16 | u64::from(tuple.remote_port.0);
+        let (local, remote) = (tuple.local.0, tuple.remote.0);
+        // The upper halves differ only in IPv6; they share a word with the ports.
+        let upper =
+            ((local >> 64) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ ((remote >> 64) as u64).rotate_left(21);
+        self.key.hash4(local as u64, remote as u64, ports, upper)
+    }
+
+    #[inline(always)]
+    fn shard(&self, hash: u64) -> Option<&Guarded<L, Table>> {
+        self.shards.get((hash >> 40) as usize & (self.shards.len() - 1))
+    }
+
+    /// Makes `pcb` findable.
+    pub fn insert(&self, cx: Cx, tuple: &Tuple, pcb: usize) {
+        let hash = self.hash(tuple);
+        if let Some(shard) = self.shard(hash) {
+            shard.lock(cx).insert(hash, pcb as u32);
+            if let Some(kind) = self.kinds.get(tuple.kind()) {
+                kind.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Makes it no longer findable.
+    pub fn remove(&self, cx: Cx, tuple: &Tuple, pcb: usize) {
+        let hash = self.hash(tuple);
+        let removed = self.shard(hash).is_some_and(|shard| shard.lock(cx).remove(hash, pcb as u32));
+        if let (true, Some(kind)) = (removed, self.kinds.get(tuple.kind())) {
+            kind.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    #[inline(always)]
+    fn any_of_kind(&self, kind: usize) -> bool {
+        self.kinds.get(kind).is_some_and(|n| n.load(Ordering::Relaxed) > 0)
+    }
+
+    /// The tuple to be probed first: the most exact kind that anybody uses.
+    #[inline(always)]
+    pub fn first_probe(&self, tuple: &Tuple) -> Tuple {
+        if self.any_of_kind(0) {
+            *tuple
+        } else if self.any_of_kind(1) {
+            tuple.bound()
+        } else {
+            tuple.any()
+        }
+    }
+
+    /// Asks the cache for the bucket of `hash`.
+    #[inline(always)]
+    pub fn prefetch(&self, cx: Cx, hash: u64) {
+        if let Some(shard) = self.shard(hash) {
+            let table = shard.lock(cx);
+            if let Some(slot) = table.slots.len().checked_sub(1).and_then(|mask| table.slots.get(hash as usize & mask))
+            {
+                buf::prefetch(slot);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn find(&self, cx: Cx, hash: u64) -> Option<usize> {
+        self.shard(hash)?.lock(cx).find(hash, |_| true).map(|pcb| pcb as usize)
+    }
+
+    /// The Pcb for a packet with `tuple`; `hash` is that of its [`Demux::first_probe`]. The Pcb must confirm the match.
+    #[inline(always)]
+    pub fn lookup_hashed(&self, cx: Cx, tuple: &Tuple, hash: u64) -> Option<usize> {
+        self.find(cx, hash).or_else(|| self.lookup_wider(cx, tuple))
+    }
+
+    fn lookup_wider(&self, cx: Cx, tuple: &Tuple) -> Option<usize> {
+        if self.any_of_kind(1)
+            && let Some(pcb) = self.find(cx, self.hash(&tuple.bound()))
+        {
+            return Some(pcb);
+        }
+        if self.any_of_kind(2) { self.find(cx, self.hash(&tuple.any())) } else { None }
+    }
+
+    /// The Pcb for a packet with `tuple`. The Pcb must confirm the match.
+    pub fn lookup(&self, cx: Cx, tuple: &Tuple) -> Option<usize> {
+        self.lookup_hashed(cx, tuple, self.hash(&self.first_probe(tuple)))
+    }
+
+    /// Is exactly `tuple` taken, by a Pcb for which `is_it` holds?
+    pub fn contains(&self, cx: Cx, tuple: &Tuple, is_it: impl FnMut(u32) -> bool) -> bool {
+        let hash = self.hash(tuple);
+        self.shard(hash).is_some_and(|shard| shard.lock(cx).find(hash, is_it).is_some())
+    }
+
+    /// How many Pcbs can be found.
+    pub fn len(&self) -> usize {
+        self.kinds.iter().map(|n| n.load(Ordering::Relaxed)).sum()
+    }
+
+    /// None?
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How often its locks were taken, and how many there are.
+    pub fn locks(&self) -> (u64, usize) {
+        (self.shards.iter().map(Guarded::acquisitions).sum(), self.shards.len())
+    }
+}
+
+#[cfg(test)]
+mod tests;

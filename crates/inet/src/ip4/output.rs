@@ -1,0 +1,215 @@
+//! IPv4 output (RFC 1122 3.3.1): header, route, source address, fragments, and on to the neighbor.
+
+use super::pmtu;
+use crate::Stack;
+use crate::iface::{Iface, IfaceId, IfaceKind};
+use crate::route::Via;
+use crate::stack::AtOnce;
+use buf::{Flags, Frame};
+use lock::{Cx, Locks};
+use stats::DropReason;
+use std::net::Ipv4Addr;
+use wire::ip4;
+use wire::{Mac, Proto};
+
+/// What the sender of a packet says about it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outgoing {
+    /// Source address; `None`: that of the iface it leaves through.
+    pub(crate) src: Option<Ipv4Addr>,
+    pub(crate) dst: Ipv4Addr,
+    pub(crate) proto: Proto,
+    pub(crate) tos: u8,
+    pub(crate) ttl: u8,
+    /// Never fragment; too long is an error.
+    pub(crate) df: bool,
+    /// The iface for multicast and broadcast; `None`: what the routes say, or the first.
+    pub(crate) iface: Option<IfaceId>,
+    /// The UDP or TCP checksum is the port's to fill in.
+    pub(crate) partial_l4: bool,
+    pub(crate) at_once: AtOnce,
+}
+
+impl Outgoing {
+    pub(crate) fn new(dst: Ipv4Addr, proto: Proto, ttl: u8) -> Outgoing {
+        Outgoing {
+            src: None,
+            dst,
+            proto,
+            tos: 0,
+            ttl,
+            df: false,
+            iface: None,
+            partial_l4: false,
+            at_once: AtOnce::Later,
+        }
+    }
+}
+
+/// Why a packet from this host did not go out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OutputError {
+    /// No route to the destination.
+    NoRoute,
+    /// A route says: not there.
+    Rejected,
+    /// Longer than the path takes, and it may not be fragmented; or longer than IPv4 can say.
+    TooBig(usize),
+    /// The iface is down.
+    IfaceDown,
+}
+
+/// Where a packet from this host leaves.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Exit {
+    pub(crate) iface: IfaceId,
+    pub(crate) to: Target,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Target {
+    Neighbor(Ipv4Addr),
+    Station(Mac),
+    Here,
+}
+
+impl<L: Locks> Stack<L> {
+    /// The way out for packets to `dst`.
+    pub(crate) fn exit_for(&self, cx: Cx, dst: Ipv4Addr, iface: Option<IfaceId>) -> Result<Exit, OutputError> {
+        if dst.is_multicast() || dst.is_broadcast() {
+            let out = iface
+                .or_else(|| match self.routes.lock(cx).lookup(dst).map(|hop| hop.via) {
+                    Some(Via::Gateway(iface, _) | Via::Link(iface)) => Some(iface),
+                    _ => None,
+                })
+                .or_else(|| self.ifaces.iter().find(|i| i.kind == IfaceKind::Ethernet && i.is_up()).map(|i| i.id))
+                .ok_or(OutputError::NoRoute)?;
+            let mac = if dst.is_broadcast() { Mac::BROADCAST } else { Mac::multicast4(dst) };
+            return Ok(Exit { iface: out, to: Target::Station(mac) });
+        }
+        let hop = self.routes.lock(cx).lookup(dst).ok_or(OutputError::NoRoute)?;
+        Ok(match hop.via {
+            Via::Local(iface) => Exit { iface, to: Target::Here },
+            Via::Broadcast(iface) => Exit { iface, to: Target::Station(Mac::BROADCAST) },
+            Via::Link(iface) => Exit { iface, to: Target::Neighbor(dst) },
+            Via::Gateway(iface, gateway) => Exit { iface, to: Target::Neighbor(gateway) },
+            Via::Reject | Via::Blackhole => return Err(OutputError::Rejected),
+        })
+    }
+
+    /// The source address for packets to `dst` through `iface`: on its link if there is one (RFC 1122 3.3.4.3).
+    pub(crate) fn source_for(&self, cx: Cx, iface: &Iface<L>, dst: Ipv4Addr) -> Option<Ipv4Addr> {
+        let addrs = iface.addrs.lock(cx);
+        addrs.iter().find(|a| a.contains(dst)).or(addrs.first()).map(|a| a.addr)
+    }
+
+    /// The source address that packets to `dst` would have.
+    pub(crate) fn source_towards(
+        &self,
+        cx: Cx,
+        dst: Ipv4Addr,
+        iface: Option<IfaceId>,
+    ) -> Result<Ipv4Addr, OutputError> {
+        let exit = self.exit_for(cx, dst, iface)?;
+        if let Target::Here = exit.to {
+            return Ok(dst);
+        }
+        let iface = self.ifaces.get(exit.iface).ok_or(OutputError::NoRoute)?;
+        self.source_for(cx, iface, dst).ok_or(OutputError::NoRoute)
+    }
+
+    /// Sends `payload` (its transport header included) as one packet, or as fragments.
+    ///
+    /// # Errors
+    /// [`OutputError`]; the frame is dropped and counted then.
+    pub(crate) fn ip4_output(&self, cx: Cx, payload: Frame, out: &Outgoing) -> Result<(), OutputError> {
+        let refuse = |frame: Frame, why: DropReason, error: OutputError| {
+            self.drop_frame(cx, frame, why);
+            Err(error)
+        };
+        let exit = match self.exit_for(cx, out.dst, out.iface) {
+            Ok(exit) => exit,
+            Err(error) => {
+                self.count(cx).ip4.no_route.bump();
+                return refuse(payload, DropReason::Ip4NoRoute, error);
+            }
+        };
+        let Some(iface) = self.ifaces.get(exit.iface) else {
+            return refuse(payload, DropReason::TxNoPort, OutputError::NoRoute);
+        };
+        if !iface.is_up() {
+            return refuse(payload, DropReason::TxNoPort, OutputError::IfaceDown);
+        }
+        let src = match (out.src, exit.to) {
+            (Some(src), _) => src,
+            (None, Target::Here) => out.dst,
+            (None, _) => match self.source_for(cx, iface, out.dst) {
+                Some(src) => src,
+                None => return refuse(payload, DropReason::Ip4NoRoute, OutputError::NoRoute),
+            },
+        };
+        let Some(header) = ip4::Header::new(src, out.dst, out.proto, payload.len()) else {
+            return refuse(payload, DropReason::Ip4TooBig, OutputError::TooBig(pmtu::LARGEST));
+        };
+        let id = if out.df { 0 } else { self.next_ip_id(cx, src, out.dst) };
+        let header = ip4::Header { tos: out.tos, ttl: out.ttl, df: out.df, id, ..header };
+        self.emit_and_send(cx, payload, header, iface, exit, out)
+    }
+
+    fn emit_and_send(
+        &self,
+        cx: Cx,
+        mut packet: Frame,
+        header: ip4::Header,
+        iface: &Iface<L>,
+        exit: Exit,
+        out: &Outgoing,
+    ) -> Result<(), OutputError> {
+        let Some(room) = packet.push::<{ ip4::HEADER_LEN }>() else {
+            self.drop_frame(cx, packet, DropReason::TxNoPort);
+            return Err(OutputError::TooBig(0));
+        };
+        header.emit(room);
+        packet.mark_l3();
+        if out.partial_l4 {
+            packet.set_flags(packet.flags().with(Flags::TX_L4_CSUM));
+        }
+        let counters = self.count(cx);
+        counters.ip4.sent.bump();
+        if let Target::Here = exit.to {
+            self.loop_back(cx, packet);
+            return Ok(());
+        }
+        let mtu = iface.mtu().min(self.path_mtus.lock(cx).get(out.dst, cx.now));
+        if packet.len() <= mtu {
+            self.send_packet(cx, iface, exit.to, packet, out.at_once);
+            return Ok(());
+        }
+        if out.df {
+            self.drop_frame(cx, packet, DropReason::Ip4TooBig);
+            return Err(OutputError::TooBig(mtu));
+        }
+        let sent = self.output_fragments(cx, packet, &header, mtu, |stack, fragment| {
+            stack.send_packet(cx, iface, exit.to, fragment, AtOnce::Later);
+        });
+        if out.at_once == AtOnce::Yes {
+            self.flush(cx);
+        }
+        if sent { Ok(()) } else { Err(OutputError::TooBig(mtu)) }
+    }
+
+    fn send_packet(&self, cx: Cx, iface: &Iface<L>, to: Target, packet: Frame, at_once: AtOnce) {
+        match to {
+            Target::Station(mac) => self.ether_output(cx, iface, mac, packet, at_once),
+            Target::Neighbor(next) => self.send_to_neighbor(cx, iface.id, next, packet, None, at_once),
+            Target::Here => self.loop_back(cx, packet),
+        }
+    }
+
+    /// An identification that nobody can predict from those sent elsewhere: a keyed start for each pair of addresses,
+    /// counting up with what this host has sent (RFC 6864 4.3, RFC 7739's reasoning).
+    fn next_ip_id(&self, cx: Cx, src: Ipv4Addr, dst: Ipv4Addr) -> u16 {
+        let start = self.secret.hash2(u64::from(u32::from(src)) << 32 | u64::from(u32::from(dst)), 0x1d);
+        (start as u16).wrapping_add(self.limiter.lock(cx).next_id(start))
+    }
+}

@@ -1,0 +1,76 @@
+//! Path MTUs learned from "fragmentation needed" (RFC 1191): a bounded table that forgets.
+
+use crate::hash::{Key, Keyed};
+use clock::{Duration, Instant};
+use std::collections::HashMap;
+use std::net::Ipv4Addr;
+
+/// The largest IPv4 packet.
+pub const LARGEST: usize = 65_535;
+/// No smaller path MTU is believed: a stranger could make us send crumbs (FreeBSD and Linux use 552).
+pub const FLOOR: usize = 552;
+/// After this a larger one is tried again (RFC 1191 6.3).
+pub const AGE: Duration = Duration::from_secs(600);
+const ENTRIES: usize = 1024;
+
+/// What is known of paths narrower than their first link.
+pub struct PathMtus(HashMap<Ipv4Addr, (usize, Instant), Keyed>);
+
+impl PathMtus {
+    pub(crate) fn new(key: Key) -> PathMtus {
+        PathMtus(HashMap::with_hasher(Keyed(key)))
+    }
+
+    /// The path MTU to `dst`, [`LARGEST`] if nothing narrower is known.
+    pub fn get(&self, dst: Ipv4Addr, now: Instant) -> usize {
+        if self.0.is_empty() {
+            return LARGEST;
+        }
+        self.0.get(&dst).filter(|(_, since)| now.since(*since) < AGE).map_or(LARGEST, |(mtu, _)| *mtu)
+    }
+
+    /// Notes what a router said; says whether the path became narrower.
+    pub fn note(&mut self, dst: Ipv4Addr, mtu: usize, now: Instant) -> bool {
+        let mtu = mtu.max(FLOOR);
+        if mtu >= self.get(dst, now) {
+            return false;
+        }
+        if self.0.len() >= ENTRIES {
+            self.0.retain(|_, (_, since)| now.since(*since) < AGE);
+        }
+        if self.0.len() >= ENTRIES
+            && let Some(oldest) = self.0.iter().min_by_key(|(_, (_, since))| *since).map(|(dst, _)| *dst)
+        {
+            self.0.remove(&oldest);
+        }
+        self.0.insert(dst, (mtu, now));
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn narrower_is_believed_down_to_the_floor_and_forgotten_in_time() {
+        let mut paths = PathMtus::new(Key::seeded(1));
+        let (dst, t0) = (Ipv4Addr::new(10, 0, 0, 1), Instant::from_millis(1));
+        assert_eq!(paths.get(dst, t0), LARGEST);
+        assert!(paths.note(dst, 1400, t0));
+        assert!(!paths.note(dst, 1450, t0), "wider is not believed");
+        assert!(paths.note(dst, 68, t0));
+        assert_eq!(paths.get(dst, t0), FLOOR);
+        assert_eq!(paths.get(dst, t0.after(AGE)), LARGEST);
+    }
+
+    #[test]
+    fn strangers_cannot_make_it_grow() {
+        let mut paths = PathMtus::new(Key::seeded(1));
+        for i in 0..5000u32 {
+            paths.note(Ipv4Addr::from(i), 600, Instant::from_millis(u64::from(i)));
+        }
+        assert_eq!(paths.0.len(), ENTRIES);
+        assert_eq!(paths.get(Ipv4Addr::from(4999), Instant::from_millis(5000)), 600);
+    }
+}

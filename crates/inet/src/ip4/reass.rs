@@ -1,0 +1,404 @@
+//! IPv4 reassembly: from `ip4::input`, fragments for this host; back, whole packets (RFC 791 3.2, RFC 1122 3.3.2).
+//!
+//! A fragment arrives with its Ethernet header pulled and is held until its datagram is whole, out of time, or given
+//! up. Every frame that came in ends once: it comes back in the [`Outcome`], or goes to `ended` with a reason.
+//! Of n fragments of a whole datagram one comes back (`Complete`) and n - 1 end as `FragMerged`.
+//!
+//! | what arrives | what ends | as |
+//! |---|---|---|
+//! | no payload; no multiple of 8 with MF; an end beyond 65,535 (Ping of Death) | the fragment | `FragMalformed` |
+//! | TCP at offset 8, or TCP's first 16 bytes cut (RFC 1858, RFC 3128) | the fragment | `FragMalformed` |
+//! | the place, the MF and the bytes of one held (jolt2) | the fragment | `FragDuplicate` |
+//! | any other overlap, even by equal bytes (Teardrop, RFC 5722) | the datagram, poisoned | `FragOverlap` |
+//! | a second end, or data behind the end | the datagram, poisoned | `FragMalformed` |
+//! | more fragments, or bytes, than one datagram alone may have | the datagram, poisoned | `FragEvicted` |
+//! | one datagram more, or more bytes, than fit beside others | the oldest: its source's own first | `FragEvicted` |
+//! | nothing more for [`Limits::timeout`] after the first to come | the datagram | `FragTimeout` |
+//! | the last part, but a buffer of its size is not to be had | the datagram | `FragNoBuffer` |
+//! | congestion marks on some, no ECN on others (RFC 3168 5.3) | the whole datagram | `FragMalformed` |
+//!
+//! A poisoned key stays in the table without frames until its timeout (or until the limits push it out), and all that
+//! still arrives for it ends with the reason it was poisoned for. The price, known from RFC 4963: a sender that
+//! wraps its 16-bit identification within the timeout and loses fragments loses the next datagram of that number too.
+//!
+//! Not from here: ICMP time exceeded (the caller sends it for [`Expired::First`]), virtual reassembly for forwarding,
+//! transport checksums (`RX_L4_OK` is cleared: nobody has verified the whole).
+
+mod datagram;
+#[cfg(any(test, fuzzing))]
+mod fuzz;
+#[cfg(test)]
+mod tests;
+
+#[cfg(any(test, fuzzing))]
+pub use fuzz::fuzz;
+
+use crate::hash::{self, Keyed};
+use buf::{Frame, Pool, PoolConfig};
+use clock::{Duration, Instant};
+use datagram::{Datagram, Piece, Verdict};
+use stats::DropReason;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
+use wire::ip4::Header;
+
+/// What reassembly may hold. A count below 1 counts as 1.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Datagrams under way and poisoned keys together.
+    pub datagrams: usize,
+    /// Of these, from one source address.
+    pub per_source: usize,
+    /// Bytes held. A fragment counts as the buffer it pins, however short it is, and some 50 bytes for its place.
+    pub bytes: usize,
+    /// Of these, from one source address.
+    pub bytes_per_source: usize,
+    /// Fragments of one datagram.
+    pub fragments_per_datagram: usize,
+    /// From the first fragment's arrival to giving up: 60 to 120 s (RFC 1122 3.3.2). Later ones do not extend it.
+    pub timeout: Duration,
+    /// The buffers for datagrams too long for their first fragment's buffer: mapped when the first is needed.
+    /// They are out as long as the packet is: a socket that does not read keeps them.
+    pub large: PoolConfig,
+}
+
+impl Default for Limits {
+    /// 4 MiB and 256 datagrams, a quarter of each for one source. 1 MiB is some 470 buffers of 2 KiB: a datagram of
+    /// 64 KiB in fragments of 160 bytes.
+    fn default() -> Limits {
+        Limits {
+            datagrams: 256,
+            per_source: 64,
+            bytes: 4 << 20,
+            bytes_per_source: 1 << 20,
+            fragments_per_datagram: 1024,
+            timeout: Duration::from_secs(60),
+            large: PoolConfig { buffers: 64, data: 1 << 16, ..PoolConfig::default() },
+        }
+    }
+}
+
+/// What became of a frame handed to [`Reassembly::input`].
+#[derive(Debug)]
+pub enum Outcome {
+    /// A whole packet, `bytes()` beginning at its IP header, which is marked (`mark_l3`).
+    Complete(Frame),
+    /// Held until the rest has come.
+    Held,
+    /// To be ended for this reason.
+    Dropped(Frame, DropReason),
+}
+
+/// A frame whose time ran out, to be ended as `FragTimeout`.
+#[derive(Debug)]
+pub enum Expired {
+    /// The fragment at offset 0: the one to quote in ICMP time exceeded, code 1 (RFC 792, RFC 1122 3.3.2).
+    First(Frame),
+    /// Any other fragment.
+    Later(Frame),
+}
+
+/// Fragments of datagrams that are not whole yet.
+pub struct Reassembly {
+    limits: Limits,
+    table: HashMap<Key, Entry, Keyed>,
+    /// Oldest first: who runs out of time next, and who goes when there is no room.
+    ages: BTreeMap<Age, Key>,
+    sources: HashMap<u32, Source, Keyed>,
+    opened: u64,
+    held: usize,
+    bytes: usize,
+    comparisons: u64,
+    large: Option<Pool>,
+}
+
+/// What RFC 791 tells datagrams apart by: source and destination, protocol and identification.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Key {
+    addresses: u64,
+    proto_id: u32,
+}
+
+impl Key {
+    fn of(header: &Header) -> Key {
+        Key {
+            addresses: u64::from(header.src.to_bits()) << 32 | u64::from(header.dst.to_bits()),
+            proto_id: u32::from(header.proto.0) << 16 | u32::from(header.id),
+        }
+    }
+
+    fn src(self) -> u32 {
+        (self.addresses >> 32) as u32
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Age {
+    deadline: Instant,
+    serial: u64,
+}
+
+struct Entry {
+    age: Age,
+    state: State,
+}
+
+enum State {
+    Open(Datagram),
+    Poisoned(DropReason),
+}
+
+#[derive(Default)]
+struct Source {
+    ages: BTreeSet<Age>,
+    bytes: usize,
+}
+
+impl Reassembly {
+    /// Nothing held. `key` is the hash secret: random on a host, the seed in a simulation.
+    pub fn new(limits: Limits, key: u64) -> Reassembly {
+        let keyed = Keyed(hash::Key::seeded(key));
+        Reassembly {
+            limits: Limits { datagrams: limits.datagrams.max(1), per_source: limits.per_source.max(1), ..limits },
+            table: HashMap::with_hasher(keyed),
+            ages: BTreeMap::new(),
+            sources: HashMap::with_hasher(keyed),
+            opened: 0,
+            held: 0,
+            bytes: 0,
+            comparisons: 0,
+            large: None,
+        }
+    }
+
+    /// Takes a packet whose bytes begin with the IP header that `header` was parsed from, checksum verified.
+    ///
+    /// What is no fragment comes back `Complete` as it is. Frames of this datagram and of others that end on the way
+    /// are given to `ended`.
+    pub fn input(
+        &mut self,
+        header: &Header,
+        mut frame: Frame,
+        now: Instant,
+        ended: &mut dyn FnMut(Frame, DropReason),
+    ) -> Outcome {
+        if !header.is_fragment() {
+            return Outcome::Complete(frame);
+        }
+        let Some(piece) = Piece::of(header, frame.bytes()) else {
+            return Outcome::Dropped(frame, DropReason::FragMalformed);
+        };
+        frame.truncate(usize::from(header.total_len));
+        let key = Key::of(header);
+        let verdict = match self.table.get(&key).map(|entry| &entry.state) {
+            Some(State::Open(datagram)) => datagram.judge(&piece, &frame, &mut self.comparisons),
+            Some(&State::Poisoned(why)) => Verdict::Drop(why),
+            None => {
+                self.open(key, now, ended);
+                Verdict::Insert(0)
+            }
+        };
+        match verdict {
+            Verdict::Insert(at) => self.hold(key, at, piece, frame, ended),
+            Verdict::Drop(why) => Outcome::Dropped(frame, why),
+            Verdict::Poison(why) => {
+                self.poison(key, why, ended);
+                Outcome::Dropped(frame, why)
+            }
+        }
+    }
+
+    /// Ends the datagrams whose time is over, oldest first.
+    pub fn expire(&mut self, now: Instant, ended: &mut dyn FnMut(Expired)) {
+        while let Some((&age, &key)) = self.ages.first_key_value() {
+            if age.deadline > now {
+                return;
+            }
+            if let Some(datagram) = self.close(key) {
+                datagram.expire(ended);
+            }
+        }
+    }
+
+    /// When [`Reassembly::expire`] has something to do; `None` while nothing is under way.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.ages.first_key_value().map(|(age, _)| age.deadline)
+    }
+
+    /// Ends everything held, as `why`: for a host that shuts down.
+    pub fn end_all(&mut self, why: DropReason, ended: &mut dyn FnMut(Frame, DropReason)) {
+        while let Some((_, &key)) = self.ages.first_key_value() {
+            if let Some(datagram) = self.close(key) {
+                datagram.end(why, ended);
+            }
+        }
+    }
+
+    /// Gives up this thread's ownership of the large buffers: see [`Pool::release`].
+    pub fn release(&self) {
+        if let Some(pool) = &self.large {
+            pool.release();
+        }
+    }
+
+    /// Frames held, for the audit.
+    pub fn held(&self) -> usize {
+        self.held
+    }
+
+    /// Bytes held, as [`Limits::bytes`] counts them: never above it.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Datagrams under way and poisoned keys.
+    pub fn datagrams(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Held fragments that arriving ones were compared with so far: the work a FragmentSmack would drive up.
+    pub fn comparisons(&self) -> u64 {
+        self.comparisons
+    }
+
+    /// Makes a place for a new datagram: its source's oldest goes if that has its share, then the oldest of all.
+    fn open(&mut self, key: Key, now: Instant, ended: &mut dyn FnMut(Frame, DropReason)) {
+        while self.sources.get(&key.src()).is_some_and(|source| source.ages.len() >= self.limits.per_source) {
+            let Some(oldest) = self.oldest_of_source(key) else { break };
+            self.evict(oldest, ended);
+        }
+        while self.table.len() >= self.limits.datagrams {
+            let Some(oldest) = self.oldest(key) else { break };
+            self.evict(oldest, ended);
+        }
+        let age = Age { deadline: now.after(self.limits.timeout), serial: self.opened };
+        self.opened += 1;
+        self.ages.insert(age, key);
+        self.sources.entry(key.src()).or_default().ages.insert(age);
+        self.table.insert(key, Entry { age, state: State::Open(Datagram::default()) });
+    }
+
+    /// Adds a fragment that the datagram of `key` has accepted at `at`.
+    fn hold(
+        &mut self,
+        key: Key,
+        at: usize,
+        piece: Piece,
+        frame: Frame,
+        ended: &mut dyn FnMut(Frame, DropReason),
+    ) -> Outcome {
+        let charge = datagram::charge(&frame);
+        let room = self.make_room(key, charge, ended);
+        let datagram = match self.table.get_mut(&key).map(|entry| &mut entry.state) {
+            Some(State::Open(datagram)) if room && datagram.fragments() < self.limits.fragments_per_datagram => {
+                datagram
+            }
+            _ => {
+                self.poison(key, DropReason::FragEvicted, ended);
+                return Outcome::Dropped(frame, DropReason::FragEvicted);
+            }
+        };
+        datagram.insert(at, piece, frame);
+        let whole = datagram.is_whole();
+        self.held += 1;
+        self.bytes += charge;
+        if let Some(source) = self.sources.get_mut(&key.src()) {
+            source.bytes += charge;
+        }
+        if whole { self.complete(key, ended) } else { Outcome::Held }
+    }
+
+    /// Ends older datagrams until `charge` more bytes fit; `false` if only the datagram of `key` itself is left to end.
+    fn make_room(&mut self, key: Key, charge: usize, ended: &mut dyn FnMut(Frame, DropReason)) -> bool {
+        while self.sources.get(&key.src()).is_some_and(|source| source.bytes + charge > self.limits.bytes_per_source) {
+            let Some(oldest) = self.oldest_of_source(key) else { return false };
+            self.evict(oldest, ended);
+        }
+        while self.bytes + charge > self.limits.bytes {
+            let Some(oldest) = self.oldest(key) else { return false };
+            self.evict(oldest, ended);
+        }
+        true
+    }
+
+    fn complete(&mut self, key: Key, ended: &mut dyn FnMut(Frame, DropReason)) -> Outcome {
+        let Some(mut datagram) = self.close(key) else { return Outcome::Held };
+        match datagram.merge(|| large_buffer(&mut self.large, &self.limits.large)) {
+            Ok(whole) => {
+                datagram.end(DropReason::FragMerged, ended);
+                Outcome::Complete(whole)
+            }
+            Err(why) => {
+                let newest = datagram.take_newest();
+                datagram.end(why, ended);
+                newest.map_or(Outcome::Held, |frame| Outcome::Dropped(frame, why))
+            }
+        }
+    }
+
+    fn oldest(&self, besides: Key) -> Option<Key> {
+        self.ages.values().copied().find(|&key| key != besides)
+    }
+
+    fn oldest_of_source(&self, besides: Key) -> Option<Key> {
+        let ages = &self.sources.get(&besides.src())?.ages;
+        ages.iter().filter_map(|age| self.ages.get(age)).copied().find(|&key| key != besides)
+    }
+
+    fn evict(&mut self, key: Key, ended: &mut dyn FnMut(Frame, DropReason)) {
+        if let Some(datagram) = self.close(key) {
+            datagram.end(DropReason::FragEvicted, ended);
+        }
+    }
+
+    /// Ends what is held for `key`, and what comes for it until its time is over.
+    fn poison(&mut self, key: Key, why: DropReason, ended: &mut dyn FnMut(Frame, DropReason)) {
+        let Some(entry) = self.table.get_mut(&key) else { return };
+        if let State::Open(datagram) = std::mem::replace(&mut entry.state, State::Poisoned(why)) {
+            self.uncharge(key, &datagram);
+            datagram.end(why, ended);
+        }
+    }
+
+    /// Forgets `key`; what was held for it, if it was not poisoned.
+    fn close(&mut self, key: Key) -> Option<Datagram> {
+        let Entry { age, state } = self.table.remove(&key)?;
+        self.ages.remove(&age);
+        let datagram = match state {
+            State::Open(datagram) => Some(datagram),
+            State::Poisoned(_) => None,
+        };
+        if let Some(datagram) = &datagram {
+            self.uncharge(key, datagram);
+        }
+        if let Some(source) = self.sources.get_mut(&key.src()) {
+            source.ages.remove(&age);
+            if source.ages.is_empty() {
+                self.sources.remove(&key.src());
+            }
+        }
+        datagram
+    }
+
+    fn uncharge(&mut self, key: Key, datagram: &Datagram) {
+        self.held -= datagram.fragments();
+        self.bytes -= datagram.bytes();
+        if let Some(source) = self.sources.get_mut(&key.src()) {
+            source.bytes -= datagram.bytes();
+        }
+    }
+}
+
+/// An empty frame for a long datagram. Without one the host goes on; the next datagram asks again.
+fn large_buffer(pool: &mut Option<Pool>, config: &PoolConfig) -> Option<Frame> {
+    if pool.is_none() {
+        *pool = Pool::new(config).ok();
+    }
+    pool.as_ref()?.get()
+}
+
+impl fmt::Debug for Reassembly {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Reassembly({} datagrams, {} frames, {} bytes held)", self.table.len(), self.held, self.bytes)
+    }
+}

@@ -1,0 +1,267 @@
+//! One datagram under way: its fragments by offset, the verdict on the next one, and the merge when all are there.
+//!
+//! `pieces` is sorted by offset and free of overlaps, `frames` stands in order of arrival. A fragment that arrives in
+//! order is appended after one comparison; any other place is found by bisection. The insertion moves 10 bytes for each
+//! later piece, and no frame. Worst order, 8-byte fragments, i5-class host, median of 30 (ns each, n fragments): 121 at 481
+//! (the default limits' most), 151 at 1,024, 895 at 8,189 (a datagram's most). A `BTreeMap` would bound the last, and
+//! costs every short datagram its nodes.
+
+use super::Expired;
+use buf::{Flags, Frame};
+use stats::DropReason;
+use wire::Proto;
+use wire::ip4::{self, Header};
+
+/// Bytes of TCP header that the first fragment must bring: up to and with the flags (RFC 1858 3, RFC 3128).
+const TCP_MIN: usize = 16;
+
+/// What a fragment counts for in [`super::Limits::bytes`].
+pub(super) fn charge(frame: &Frame) -> usize {
+    let buffer = frame.headroom() + frame.len() + frame.tailroom();
+    buffer + size_of::<Frame>() + size_of::<Piece>()
+}
+
+/// Where a fragment belongs: bytes `start..end` of the payload, behind `ihl_len` bytes of header in frame `slot`.
+#[derive(Clone, Copy)]
+pub(super) struct Piece {
+    start: u16,
+    end: u16,
+    slot: u16,
+    ihl_len: u8,
+    ecn: u8,
+    more: bool,
+}
+
+const _: () = assert!(size_of::<Piece>() <= 10);
+
+impl Piece {
+    /// `None` for a fragment that no honest sender makes, whatever else has arrived.
+    pub(super) fn of(header: &Header, packet: &[u8]) -> Option<Piece> {
+        let len = header.payload(packet).len();
+        let start = header.frag_off;
+        let end = usize::from(start) + len;
+        let in_blocks = !header.mf || len.is_multiple_of(8);
+        let tiny = header.proto == Proto::TCP && (start == 8 || start == 0 && len < TCP_MIN);
+        if len == 0 || !in_blocks || tiny || header.ihl_len + end > usize::from(u16::MAX) {
+            return None;
+        }
+        let (ihl_len, ecn) = (header.ihl_len as u8, header.tos & EcnSeen::MASK);
+        Some(Piece { start, end: end as u16, slot: 0, ihl_len, ecn, more: header.mf })
+    }
+
+    fn payload<'a>(&self, frame: &'a Frame) -> &'a [u8] {
+        let (at, len) = (usize::from(self.ihl_len), usize::from(self.end - self.start));
+        frame.bytes().get(at..at + len).unwrap_or_default()
+    }
+}
+
+/// What is to be done with a fragment.
+pub(super) enum Verdict {
+    /// Insert it as piece number so-and-so.
+    Insert(usize),
+    /// End it; the datagram lives on.
+    Drop(DropReason),
+    /// End it and the whole datagram.
+    Poison(DropReason),
+}
+
+/// Fragments of one datagram.
+#[derive(Default)]
+pub(super) struct Datagram {
+    pieces: Vec<Piece>,
+    frames: Vec<Option<Frame>>,
+    /// Payload bytes held; with no overlaps and the end known, the datagram is whole when the two are equal.
+    len: usize,
+    end: Option<u16>,
+    ecn_seen: EcnSeen,
+    bytes: usize,
+}
+
+impl Datagram {
+    /// Fragments held.
+    pub(super) fn fragments(&self) -> usize {
+        self.frames.len()
+    }
+
+    /// The sum of their [`charge`].
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Every byte up to a known end?
+    pub(super) fn is_whole(&self) -> bool {
+        self.end.is_some_and(|end| usize::from(end) == self.len)
+    }
+
+    /// What `piece`, which came in `frame`, would be to this datagram.
+    pub(super) fn judge(&self, piece: &Piece, frame: &Frame, comparisons: &mut u64) -> Verdict {
+        let at = self.place(piece.start, comparisons);
+        let next = self.pieces.get(at);
+        let before = at.checked_sub(1).and_then(|at| self.pieces.get(at));
+        if let Some(held) = next.filter(|held| held.start == piece.start && held.end == piece.end) {
+            return self.judge_twin(held, piece, frame);
+        }
+        if before.is_some_and(|held| held.end > piece.start) || next.is_some_and(|held| held.start < piece.end) {
+            return Verdict::Poison(DropReason::FragOverlap);
+        }
+        if self.contradicts_end(piece) {
+            return Verdict::Poison(DropReason::FragMalformed);
+        }
+        Verdict::Insert(at)
+    }
+
+    /// A fragment in the very place of a held one: harmless only if it says the same.
+    fn judge_twin(&self, held: &Piece, piece: &Piece, frame: &Frame) -> Verdict {
+        let bytes = self.frames.get(usize::from(held.slot)).and_then(Option::as_ref).map(|frame| held.payload(frame));
+        if bytes != Some(piece.payload(frame)) {
+            return Verdict::Poison(DropReason::FragOverlap);
+        }
+        if held.more != piece.more {
+            return Verdict::Poison(DropReason::FragMalformed);
+        }
+        Verdict::Drop(DropReason::FragDuplicate)
+    }
+
+    /// A second end, data behind the end, or an end in front of data that was followed by more.
+    fn contradicts_end(&self, piece: &Piece) -> bool {
+        match self.end {
+            Some(end) => !piece.more || piece.end >= end,
+            None => !piece.more && piece.end <= self.reach(),
+        }
+    }
+
+    /// The number of the first piece that does not begin before `start`.
+    fn place(&self, start: u16, comparisons: &mut u64) -> usize {
+        *comparisons += 1;
+        if self.reach() <= start {
+            return self.pieces.len();
+        }
+        self.pieces.partition_point(|held| {
+            *comparisons += 1;
+            held.start < start
+        })
+    }
+
+    /// The end of the furthest piece: the last, as they do not overlap.
+    fn reach(&self) -> u16 {
+        self.pieces.last().map_or(0, |last| last.end)
+    }
+
+    /// Holds a fragment as [`Datagram::judge`] said.
+    pub(super) fn insert(&mut self, at: usize, piece: Piece, frame: Frame) {
+        self.len += usize::from(piece.end - piece.start);
+        self.bytes += charge(&frame);
+        self.ecn_seen.add(piece.ecn);
+        if !piece.more {
+            self.end = Some(piece.end);
+        }
+        let slot = self.frames.len() as u16; // pieces do not overlap: 65,535 at most
+        self.pieces.insert(at.min(self.pieces.len()), Piece { slot, ..piece });
+        self.frames.push(Some(frame));
+    }
+
+    /// The whole packet, in the first fragment's buffer if it fits there, else in one that `large` gives; what else was
+    /// held stays to be ended. The first fragment's frame may move into the large buffer: it is the packet then.
+    ///
+    /// `Err`: why there is no packet; all frames are still held.
+    pub(super) fn merge(&mut self, large: impl FnOnce() -> Option<Frame>) -> Result<Frame, DropReason> {
+        let (first, later) = self.pieces.split_first().ok_or(DropReason::FragMalformed)?;
+        let home = self.frames.get_mut(usize::from(first.slot)).ok_or(DropReason::FragMalformed)?;
+        let mut whole = home.take().ok_or(DropReason::FragMalformed)?;
+        let header = match self.ecn_seen.header_of_whole(&whole, self.len) {
+            Some(header) => header,
+            None => {
+                *home = Some(whole);
+                return Err(DropReason::FragMalformed);
+            }
+        };
+        if whole.len() + whole.tailroom() < usize::from(header.total_len) {
+            let Some(moved) = large().and_then(|into| moved(&whole, into, usize::from(header.total_len))) else {
+                *home = Some(whole);
+                return Err(DropReason::FragNoBuffer);
+            };
+            whole = moved;
+        }
+        for piece in later {
+            let frame = self.frames.get(usize::from(piece.slot)).and_then(Option::as_ref);
+            // Room for all of them was made sure of above.
+            let _ = frame.and_then(|frame| whole.extend(piece.payload(frame)));
+        }
+        if let Some(fixed) = whole.bytes_mut().first_chunk_mut() {
+            header.emit(fixed);
+        }
+        if header.ihl_len > ip4::HEADER_LEN
+            && let Some(with_options) = whole.bytes_mut().get_mut(..header.ihl_len)
+        {
+            ip4::fill_checksum(with_options);
+        }
+        whole.mark_l3();
+        whole.set_flags(whole.flags().without(Flags::RX_L4_OK));
+        Ok(whole)
+    }
+
+    /// The frame that came last.
+    pub(super) fn take_newest(&mut self) -> Option<Frame> {
+        self.frames.pop().flatten()
+    }
+
+    /// Ends every frame held, in order of arrival.
+    pub(super) fn end(self, why: DropReason, ended: &mut dyn FnMut(Frame, DropReason)) {
+        self.frames.into_iter().flatten().for_each(|frame| ended(frame, why));
+    }
+
+    /// Ends every frame held, in order of arrival, and tells which one was at offset 0.
+    pub(super) fn expire(self, ended: &mut dyn FnMut(Expired)) {
+        let first = self.pieces.first().filter(|piece| piece.start == 0).map(|piece| usize::from(piece.slot));
+        for (slot, frame) in self.frames.into_iter().enumerate() {
+            let Some(frame) = frame else { continue };
+            ended(if first == Some(slot) { Expired::First(frame) } else { Expired::Later(frame) });
+        }
+    }
+}
+
+/// The first fragment in a buffer that takes `total_len` bytes; `None` if `into` does not.
+fn moved(first: &Frame, mut into: Frame, total_len: usize) -> Option<Frame> {
+    if into.tailroom() < total_len {
+        return None;
+    }
+    into.extend(first.bytes())?;
+    into.set_flags(first.flags());
+    Some(into)
+}
+
+/// The ECN codepoints seen among the fragments, a bit each (RFC 3168 5).
+#[derive(Clone, Copy, Default)]
+struct EcnSeen(u8);
+
+impl EcnSeen {
+    const MASK: u8 = 0b11;
+    const NOT_ECT: u8 = 0b00;
+    const CE: u8 = 0b11;
+
+    fn add(&mut self, codepoint: u8) {
+        self.0 |= 1 << codepoint;
+    }
+
+    fn has(self, codepoint: u8) -> bool {
+        self.0 & 1 << codepoint != 0
+    }
+
+    /// The whole packet's header: the first fragment's (offset 0), with the whole length, without MF, and with the
+    /// congestion mark if any fragment had it.
+    ///
+    /// `None` if it would be too long (a first header longer than the one the end came with), or if the mark is on a
+    /// packet whose sender also said that it does not know the mark (RFC 3168 5.3: drop).
+    fn header_of_whole(self, first: &Frame, payload_len: usize) -> Option<Header> {
+        let mut header = Header::parse(first.bytes()).ok()?;
+        header.total_len = (header.ihl_len + payload_len).try_into().ok()?;
+        header.mf = false;
+        if self.has(EcnSeen::CE) {
+            if self.has(EcnSeen::NOT_ECT) {
+                return None;
+            }
+            header.tos |= EcnSeen::CE;
+        }
+        Some(header)
+    }
+}

@@ -1,0 +1,140 @@
+//! The stack's knobs: each declared once, with its sysctl-like name, range, default and sentence.
+//!
+//! All are plain numbers (switches are 0 and 1) that may change while the stack runs; a read is one relaxed load.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+
+/// What is known about a knob besides its value.
+#[derive(Clone, Copy, Debug)]
+pub struct KnobInfo {
+    /// The dotted name.
+    pub name: &'static str,
+    /// The sentence.
+    pub sentence: &'static str,
+    /// The least value.
+    pub min: i64,
+    /// The greatest value.
+    pub max: i64,
+    /// The value at the start.
+    pub default: i64,
+}
+
+/// A knob's value is out of its range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutOfRange {
+    /// The least value.
+    pub min: i64,
+    /// The greatest value.
+    pub max: i64,
+}
+
+macro_rules! knobs {
+    ($( $(#[doc = $sentence:literal])+ $field:ident = $name:literal, $min:literal ..= $max:literal, $default:expr ;)+) => {
+        /// The stack's knobs.
+        #[derive(Debug)]
+        pub struct Knobs { $( $(#[doc = $sentence])+ pub $field: Knob ),+ }
+
+        impl Default for Knobs {
+            fn default() -> Knobs { Knobs { $( $field: Knob(AtomicI64::new($default)) ),+ } }
+        }
+
+        impl Knobs {
+            /// Every knob's description.
+            pub const INFO: &'static [KnobInfo] = &[$( KnobInfo {
+                name: $name,
+                sentence: concat!($($sentence),+).trim_ascii(),
+                min: $min, max: $max, default: $default,
+            } ),+];
+
+            fn cells(&self) -> [&Knob; Knobs::INFO.len()] { [$( &self.$field ),+] }
+        }
+    };
+}
+
+knobs! {
+    /// Forward packets that are not for this host.
+    forwarding = "net.inet.ip.forwarding", 0..=1, 0;
+    /// Time to live of packets made here.
+    ttl = "net.inet.ip.ttl", 1..=255, 64;
+    /// Send redirects when a packet leaves through the iface it came from (RFC 1812 5.2.7.2).
+    send_redirects = "net.inet.ip.redirect", 0..=1, 1;
+    /// Accept redirects (a stranger can use them to take a route over).
+    accept_redirects = "net.inet.icmp.accept_redirects", 0..=1, 0;
+    /// ICMP errors a second, all destinations together, 0 for no limit; one destination gets at most a quarter.
+    icmp_rate = "net.inet.icmp.icmplim", 0..=1000000, 200;
+    /// Echo requests answered a second, 0 for no limit.
+    echo_rate = "net.inet.icmp.echolim", 0..=100000000, 100000;
+    /// Answer echo requests sent to broadcast and multicast addresses (Smurf).
+    broadcast_echo = "net.inet.icmp.bmcastecho", 0..=1, 0;
+    /// Compute and send UDP checksums.
+    udp_checksum = "net.inet.udp.checksum", 0..=1, 1;
+    /// Bytes of receive buffer of a new UDP socket.
+    udp_recvspace = "net.inet.udp.recvspace", 512..=1073741824, 42080;
+    /// Largest UDP payload a socket sends.
+    udp_maxdgram = "net.inet.udp.maxdgram", 512..=65507, 65507;
+    /// Keep a socket's headers, route and neighbor from one datagram to the next.
+    header_cache = "net.inet.udp.header_cache", 0..=1, 1;
+    /// Answer datagrams to ports without a socket with port unreachable; 1 is silence, as BSD's blackhole.
+    udp_blackhole = "net.inet.udp.blackhole", 0..=1, 0;
+    /// Frames collected for one tx_burst by calls that send one.
+    tx_burst = "net.link.tx_burst", 1..=256, 1;
+    /// Frames that may wait when a port takes no more.
+    tx_queue = "net.link.tx_queue", 1..=256, 256;
+    /// Packets that may wait for one neighbor's answer.
+    neigh_queue = "net.link.ether.inet.maxhold", 1..=256, 16;
+    /// Neighbors remembered.
+    neigh_limit = "net.link.ether.inet.max_entries", 8..=1048576, 4096;
+    /// Seconds that a neighbor's answer is good for.
+    neigh_max_age = "net.link.ether.inet.max_age", 1..=86400, 1200;
+    /// Tries before a neighbor is given up.
+    neigh_tries = "net.link.ether.inet.maxtries", 1..=32, 5;
+    /// Frames that may wait in the loopback queue.
+    loop_queue = "net.link.loopback.queue", 1..=65536, 512;
+    /// Ask the cache ahead for headers, hash buckets and sockets while a burst is taken apart.
+    prefetch = "net.isr.prefetch", 0..=1, 1;
+}
+
+/// One knob's value.
+#[derive(Debug)]
+pub struct Knob(AtomicI64);
+
+impl Knob {
+    /// The value.
+    #[inline(always)]
+    pub fn get(&self) -> i64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Is it not 0?
+    #[inline(always)]
+    pub fn on(&self) -> bool {
+        self.get() != 0
+    }
+
+    /// Sets it, unchecked: see [`Knobs::set`].
+    pub fn set(&self, value: i64) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+}
+
+impl Knobs {
+    /// Sets the knob called `name`; `None` if there is none.
+    pub fn set(&self, name: &str, value: i64) -> Option<Result<(), OutOfRange>> {
+        let (info, cell) = self.find(name)?;
+        Some(if (info.min..=info.max).contains(&value) {
+            cell.set(value);
+            Ok(())
+        } else {
+            Err(OutOfRange { min: info.min, max: info.max })
+        })
+    }
+
+    /// The value of the knob called `name`.
+    pub fn get(&self, name: &str) -> Option<i64> {
+        self.find(name).map(|(_, cell)| cell.get())
+    }
+
+    fn find(&self, name: &str) -> Option<(&'static KnobInfo, &Knob)> {
+        Knobs::INFO.iter().zip(self.cells()).find(|(info, _)| info.name == name)
+    }
+}

@@ -1,0 +1,3 @@
+//! The link layer: Ethernet. Loopback has no headers: see `Stack::loop_back`.
+
+mod ether;

@@ -1,0 +1,587 @@
+//! A host: its ifaces, tables and sockets, and the two ways in, [`Stack::input`] for bursts and [`Stack::poll`] for time.
+
+use crate::counters::{AuditReport, Counters};
+use crate::demux::Demux;
+use crate::fib::Prefix;
+use crate::hash::Key;
+use crate::icmp4::Limiter;
+use crate::iface::{Iface, IfaceAddr, IfaceId, IfaceKind, Ifaces, Offload, Output, TxStage};
+use crate::igmp::Memberships;
+use crate::ip4::pmtu::PathMtus;
+use crate::ip4::reass::{Limits, Reassembly};
+use crate::knobs::Knobs;
+use crate::neigh::{self, Neighbor};
+use crate::route::{Route, RouteError, Routes, Via};
+use crate::slots::Slots;
+use crate::udp::Pcb;
+use buf::{Burst, Flags, Frame, Pool, PoolConfig};
+use clock::{Duration, Instant};
+use lock::{Cx, Guarded, Locks, MAX_THREADS};
+use stats::{DropReason, Entry, Shards, Stage};
+use std::collections::VecDeque;
+use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use wire::Mac;
+
+/// Frames of a burst that are taken through a layer together: as many headers as stay in the first-level cache.
+pub(crate) const CHUNK: usize = 32;
+
+/// What a stack needs to begin.
+#[derive(Debug)]
+pub struct Config {
+    /// Its name.
+    pub name: String,
+    /// Where its frames come from.
+    pub pool: Pool,
+    /// Seed of all secrets (hash keys, identifications, ports); `None`: from the operating system.
+    pub seed: Option<u64>,
+    /// Limits of reassembly.
+    pub reassembly: Limits,
+}
+
+impl Config {
+    /// A stack called `name` with frames from `pool`, secrets from the operating system.
+    pub fn new(name: &str, pool: Pool) -> Config {
+        Config { name: name.to_string(), pool, seed: None, reassembly: Limits::default() }
+    }
+}
+
+/// How often the locks of one part were taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LockUse {
+    /// Which part.
+    pub part: &'static str,
+    /// How many locks it has.
+    pub locks: usize,
+    /// How often they were taken, together.
+    pub acquisitions: u64,
+}
+
+/// One host. `Stack<Up>` belongs to one thread; `Stack<Light>` and `Stack<Heavy>` may be entered by many.
+pub struct Stack<L: Locks> {
+    /// The host's name.
+    pub name: String,
+    /// The knobs, live.
+    pub knobs: Knobs,
+    /// Where frames come from.
+    pub pool: Pool,
+    pub(crate) counters: Shards<Counters>,
+    pub(crate) ifaces: Ifaces<L>,
+    pub(crate) routes: Guarded<L, Routes>,
+    pub(crate) neighbors: Guarded<L, neigh::Table>,
+    pub(crate) reassembly: Guarded<L, Reassembly>,
+    pub(crate) limiter: Guarded<L, Limiter>,
+    pub(crate) groups: Guarded<L, Memberships>,
+    pub(crate) path_mtus: Guarded<L, PathMtus>,
+    pub(crate) loopback: Guarded<L, VecDeque<Frame>>,
+    pub(crate) udp: Demux<L>,
+    pub(crate) unconnected: Guarded<L, crate::udp::ByPort>,
+    pub(crate) pcbs: Slots<L, Pcb<L>>,
+    pub(crate) secret: Key,
+    /// Buffers for datagrams longer than the pool's: made when the first is sent.
+    large: Guarded<L, Option<Pool>>,
+    large_config: PoolConfig,
+    /// Grows whenever a route, a neighbor, an address or an iface changes: what was cached before is stale.
+    epoch: AtomicU64,
+}
+
+impl<L: Locks> Stack<L> {
+    /// A host with a loopback iface `lo0` (127.0.0.1/8).
+    pub fn new(cx: Cx, config: Config) -> Stack<L> {
+        let secret = config.seed.map_or_else(Key::random, Key::seeded);
+        let key = |n: u64| Key::seeded(secret.hash2(n, n));
+        let large_config = config.reassembly.large.clone();
+        let stack = Stack {
+            name: config.name,
+            large: Guarded::new(None),
+            large_config,
+            knobs: Knobs::default(),
+            counters: Shards::new(if L::SHARED { MAX_THREADS } else { 1 }),
+            ifaces: Ifaces::new(),
+            routes: Guarded::default(),
+            neighbors: Guarded::new(neigh::Table::new(key(1))),
+            reassembly: Guarded::new(Reassembly::new(config.reassembly, secret.hash2(2, 2))),
+            limiter: Guarded::new(Limiter::new(key(3))),
+            groups: Guarded::default(),
+            path_mtus: Guarded::new(PathMtus::new(key(4))),
+            loopback: Guarded::default(),
+            udp: Demux::new(key(5)),
+            unconnected: Guarded::default(),
+            pcbs: Slots::new(),
+            pool: config.pool,
+            secret,
+            epoch: AtomicU64::new(1),
+        };
+        let lo = stack.add_iface_kind("lo0", IfaceKind::Loopback, Mac::ZERO, 16_384, Offload::default());
+        if let Some(lo) = lo {
+            // The only errors are a full table and an unknown iface: neither can be at the beginning.
+            let _ = stack.add_addr(cx, lo, IfaceAddr { addr: Ipv4Addr::LOCALHOST, len: 8 });
+        }
+        stack
+    }
+
+    /// The calling thread's counters.
+    #[inline(always)]
+    pub(crate) fn count(&self, cx: Cx) -> &Counters {
+        self.counters.at(cx.current())
+    }
+
+    #[inline(always)]
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn changed(&self) {
+        self.epoch.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Ends `frame` for `why`: the one place where frames are dropped.
+    #[inline]
+    pub(crate) fn drop_frame(&self, cx: Cx, frame: Frame, why: DropReason) {
+        self.count(cx).drops.bump(why);
+        drop(frame);
+    }
+
+    /// A frame made here, empty, counted.
+    #[inline(always)]
+    pub(crate) fn make_frame(&self, cx: Cx) -> Option<Frame> {
+        let frame = self.pool.get()?;
+        self.count(cx).audit.made.bump();
+        Some(frame)
+    }
+
+    /// A frame made here with room for the longest datagram, counted.
+    pub(crate) fn make_large_frame(&self, cx: Cx) -> Option<Frame> {
+        let mut large = self.large.lock(cx);
+        if large.is_none() {
+            *large = Pool::new(&self.large_config).ok();
+        }
+        let frame = large.as_ref()?.get()?;
+        self.count(cx).audit.made.bump();
+        Some(frame)
+    }
+
+    // ---- frames in, time on -------------------------------------------------------------------------------------
+
+    /// Takes all frames of `burst` in, as received on `iface`; sends what that gave rise to.
+    pub fn input(&self, cx: Cx, iface: IfaceId, burst: &mut Burst) {
+        let counters = self.count(cx);
+        counters.audit.received.add(burst.len() as u64);
+        counters.ether.received.add(burst.len() as u64);
+        let Some(iface) = self.ifaces.get(iface).filter(|iface| iface.is_up()) else {
+            return burst.drain().for_each(|frame| self.drop_frame(cx, frame, DropReason::IfaceDown));
+        };
+        let prefetch = self.knobs.prefetch.on();
+        if prefetch {
+            burst.as_slice().iter().take(4).for_each(Frame::prefetch);
+        }
+        let mut packets = Burst::new();
+        while !burst.is_empty() {
+            let mut lap = counters.ledger.lap(clock::tsc::ticks);
+            let n = burst.len().min(CHUNK) as u64;
+            for _ in 0..n {
+                if prefetch && let Some(ahead) = burst.as_slice().get(4) {
+                    ahead.prefetch();
+                }
+                let Some(frame) = burst.pop() else { break };
+                if let Some(packet) = self.ether_input(cx, iface, frame) {
+                    // `packets` is emptied each round and a round has at most CHUNK of them.
+                    let _ = packets.push(packet);
+                }
+            }
+            lap.mark(Stage::LinkInput, n);
+            self.ip4_input(cx, Some(iface), &mut packets, &mut lap);
+        }
+        self.flush(cx);
+    }
+
+    /// Does what time has made due, and takes in what waits in the loopback queue; says when to come again.
+    pub fn poll(&self, cx: Cx) -> Option<Instant> {
+        let mut lap = self.count(cx).ledger.lap(clock::tsc::ticks);
+        self.poll_neighbors(cx);
+        self.poll_reassembly(cx);
+        self.poll_groups(cx);
+        lap.mark(Stage::Timers, 1);
+        self.poll_loopback(cx);
+        self.flush(cx);
+        let next = [
+            self.neighbors.lock(cx).next_deadline(),
+            self.reassembly.lock(cx).next_deadline().unwrap_or(Instant::NEVER),
+            self.groups.lock(cx).next_deadline(),
+        ];
+        next.into_iter().min().filter(|next| *next != Instant::NEVER)
+    }
+
+    /// Hands everything staged to the ports.
+    pub fn flush(&self, cx: Cx) {
+        for iface in self.ifaces.iter().filter(|iface| iface.kind == IfaceKind::Ethernet) {
+            let mut stage = iface.stage.lock(cx);
+            if !stage.burst.is_empty() {
+                self.flush_stage(cx, &mut stage);
+            }
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn flush_stage(&self, cx: Cx, stage: &mut TxStage) {
+        let counters = self.count(cx);
+        let mut lap = counters.ledger.lap(clock::tsc::ticks);
+        let sent = stage.flush(cx.now) as u64;
+        counters.audit.sent.add(sent);
+        counters.ether.sent.add(sent);
+        lap.mark(Stage::PortTx, sent);
+    }
+
+    /// Puts a finished frame on `iface`'s way out. `now`: hand it to the port at once if enough have come together.
+    #[inline(always)]
+    pub(crate) fn stage(&self, cx: Cx, iface: &Iface<L>, frame: Frame, at_once: AtOnce) {
+        let mut stage = iface.stage.lock(cx);
+        self.stage_locked(cx, iface, &mut stage, frame);
+        if at_once == AtOnce::Yes && stage.burst.len() as i64 >= self.knobs.tx_burst.get() {
+            self.flush_stage(cx, &mut stage);
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn stage_locked(&self, cx: Cx, iface: &Iface<L>, stage: &mut TxStage, frame: Frame) {
+        if stage.burst.len() as i64 >= self.knobs.tx_queue.get() {
+            self.flush_stage(cx, stage);
+        }
+        if stage.output.is_none() || !iface.is_up() {
+            return self.drop_frame(cx, frame, DropReason::TxNoPort);
+        }
+        if stage.burst.len() as i64 >= self.knobs.tx_queue.get() {
+            return self.drop_frame(cx, frame, DropReason::TxQueueFull);
+        }
+        if let Err(frame) = stage.push(frame) {
+            self.drop_frame(cx, frame, DropReason::TxQueueFull);
+        }
+    }
+
+    /// Queues a packet for this host itself: always queued, never direct (netisr2005), taken in by [`Stack::poll`].
+    pub(crate) fn loop_back(&self, cx: Cx, mut packet: Frame) {
+        packet.set_flags(packet.flags().with(Flags::LOOPBACK).with(Flags::RX_IP_OK).with(Flags::RX_L4_OK));
+        let mut queue = self.loopback.lock(cx);
+        if queue.len() as i64 >= self.knobs.loop_queue.get() {
+            drop(queue);
+            return self.drop_frame(cx, packet, DropReason::LoopQueueFull);
+        }
+        queue.push_back(packet);
+    }
+
+    fn poll_loopback(&self, cx: Cx) {
+        let mut lap = self.count(cx).ledger.lap(clock::tsc::ticks);
+        let waiting = self.loopback.lock(cx).len(); // what these give rise to waits for the next poll
+        let mut packets = Burst::new();
+        let mut left = waiting;
+        while left > 0 {
+            let mut queue = self.loopback.lock(cx);
+            for _ in 0..left.min(CHUNK) {
+                left -= 1;
+                match queue.pop_front() {
+                    Some(packet) => drop(packets.push(packet)), // at most CHUNK: there is room
+                    None => left = 0,
+                }
+                if left == 0 {
+                    break;
+                }
+            }
+            drop(queue);
+            self.ip4_input(cx, None, &mut packets, &mut lap);
+        }
+    }
+
+    // ---- configuration --------------------------------------------------------------------------------------------
+
+    /// Adds an Ethernet iface; `None` when there are [`crate::iface::IFACES_MAX`] already.
+    pub fn add_iface(&self, name: &str, mac: Mac, mtu: u16, capable: Offload) -> Option<IfaceId> {
+        self.add_iface_kind(name, IfaceKind::Ethernet, mac, mtu, capable)
+    }
+
+    fn add_iface_kind(&self, name: &str, kind: IfaceKind, mac: Mac, mtu: u16, capable: Offload) -> Option<IfaceId> {
+        let id = self.ifaces.add(|id| Iface::new(id, name, kind, mac, mtu, capable));
+        self.changed();
+        id
+    }
+
+    /// Says where `iface`'s frames go from now on.
+    pub fn set_output(&self, cx: Cx, iface: IfaceId, output: Option<Box<dyn Output>>) {
+        if let Some(iface) = self.ifaces.get(iface) {
+            iface.stage.lock(cx).output = output;
+        }
+    }
+
+    /// The iface with number `id`.
+    pub fn iface(&self, id: IfaceId) -> Option<&Iface<L>> {
+        self.ifaces.get(id)
+    }
+
+    /// The iface called `name`.
+    pub fn iface_named(&self, name: &str) -> Option<&Iface<L>> {
+        self.ifaces.iter().find(|iface| iface.name == name)
+    }
+
+    /// All ifaces.
+    pub fn ifaces(&self) -> impl Iterator<Item = &Iface<L>> {
+        self.ifaces.iter()
+    }
+
+    /// Adds an address with its routes, and announces it (RFC 5227 2.3).
+    ///
+    /// # Errors
+    /// [`RouteError`] when the FIB is full. An unknown iface changes nothing.
+    pub fn add_addr(&self, cx: Cx, id: IfaceId, addr: IfaceAddr) -> Result<(), RouteError> {
+        let Some(iface) = self.ifaces.get(id) else { return Ok(()) };
+        {
+            let mut routes = self.routes.lock(cx);
+            for (prefix, via) in own_routes(iface, addr) {
+                routes.insert(prefix, via)?;
+            }
+        }
+        let mut addrs = iface.addrs.lock(cx);
+        if !addrs.contains(&addr) {
+            addrs.push(addr);
+        }
+        drop(addrs);
+        self.changed();
+        if iface.kind == IfaceKind::Ethernet {
+            self.announce(cx, iface, addr.addr);
+        }
+        Ok(())
+    }
+
+    /// Removes an address and its routes; `false` if it was not there.
+    pub fn remove_addr(&self, cx: Cx, id: IfaceId, addr: Ipv4Addr) -> bool {
+        let Some(iface) = self.ifaces.get(id) else { return false };
+        let mut addrs = iface.addrs.lock(cx);
+        let Some(at) = addrs.iter().position(|a| a.addr == addr) else { return false };
+        let removed = addrs.remove(at);
+        drop(addrs);
+        let mut routes = self.routes.lock(cx);
+        for (prefix, via) in own_routes(iface, removed) {
+            if routes.get(prefix) == Some(via) {
+                routes.remove(prefix);
+            }
+        }
+        drop(routes);
+        self.changed();
+        true
+    }
+
+    /// Changes an iface's MTU.
+    pub fn set_mtu(&self, id: IfaceId, mtu: u16) {
+        if let Some(iface) = self.ifaces.get(id) {
+            iface.set_mtu(mtu);
+            self.changed();
+        }
+    }
+
+    /// Leaves checksums to the port or not; what the port cannot do stays off. Says what is on now.
+    pub fn set_offload(&self, id: IfaceId, wanted: Offload) -> Option<Offload> {
+        let iface = self.ifaces.get(id)?;
+        let got = Offload {
+            tx_ip: wanted.tx_ip && iface.capable.tx_ip,
+            tx_l4: wanted.tx_l4 && iface.capable.tx_l4,
+            rx: wanted.rx && iface.capable.rx,
+        };
+        iface.set_offload(got);
+        self.changed();
+        Some(got)
+    }
+
+    /// Takes an iface up or down. Down, its frames and its neighbors' waiting packets are dropped.
+    pub fn set_up(&self, cx: Cx, id: IfaceId, up: bool) {
+        let Some(iface) = self.ifaces.get(id) else { return };
+        iface.set_up(up);
+        self.changed();
+        if !up {
+            let mut ended = Vec::new();
+            self.neighbors.lock(cx).flush(id, |frame| ended.push(frame));
+            ended.extend(iface.stage.lock(cx).burst.drain());
+            ended.into_iter().for_each(|frame| self.drop_frame(cx, frame, DropReason::TxNoPort));
+        }
+    }
+
+    /// Adds or replaces a route.
+    ///
+    /// # Errors
+    /// [`RouteError`] when a table is full.
+    pub fn add_route(&self, cx: Cx, prefix: Prefix, via: Via) -> Result<Option<Via>, RouteError> {
+        let before = self.routes.lock(cx).insert(prefix, via);
+        self.changed();
+        before
+    }
+
+    /// Removes a route; says where it led.
+    pub fn remove_route(&self, cx: Cx, prefix: Prefix) -> Option<Via> {
+        let gone = self.routes.lock(cx).remove(prefix);
+        self.changed();
+        gone
+    }
+
+    /// All routes.
+    pub fn routes(&self, cx: Cx) -> Vec<Route> {
+        self.routes.lock(cx).iter().collect()
+    }
+
+    /// The route that packets to `dst` take.
+    pub fn route_to(&self, cx: Cx, dst: Ipv4Addr) -> Option<Route> {
+        self.routes.lock(cx).explain(dst)
+    }
+
+    /// Looks `f` over the routes, locked.
+    pub fn with_routes<R>(&self, cx: Cx, f: impl FnOnce(&mut Routes) -> R) -> R {
+        let out = f(&mut self.routes.lock(cx));
+        self.changed();
+        out
+    }
+
+    /// Sets a neighbor by hand; what waited for it goes out.
+    pub fn set_neighbor(&self, cx: Cx, id: IfaceId, addr: Ipv4Addr, mac: Mac) {
+        let pending = self.neighbors.lock(cx).set(id, addr, mac, cx.now);
+        self.changed();
+        self.send_pending(cx, id, mac, pending);
+        self.flush(cx);
+    }
+
+    /// Forgets a neighbor; `false` if it was not known.
+    pub fn remove_neighbor(&self, cx: Cx, id: IfaceId, addr: Ipv4Addr) -> bool {
+        let pending = self.neighbors.lock(cx).remove(id, addr);
+        self.changed();
+        let known = pending.is_some();
+        pending.into_iter().flatten().for_each(|frame| self.drop_frame(cx, frame, DropReason::NeighTimeout));
+        known
+    }
+
+    /// All neighbors.
+    pub fn neighbors(&self, cx: Cx) -> Vec<Neighbor> {
+        let mut all: Vec<_> = self.neighbors.lock(cx).iter().collect();
+        all.sort_by_key(|n| (n.iface, n.addr));
+        all
+    }
+
+    pub(crate) fn neigh_rules(&self) -> neigh::Rules {
+        neigh::Rules {
+            limit: self.knobs.neigh_limit.get() as usize,
+            hold: self.knobs.neigh_queue.get() as usize,
+            tries: self.knobs.neigh_tries.get() as u32,
+            max_age: Duration::from_secs(self.knobs.neigh_max_age.get() as u64),
+        }
+    }
+
+    // ---- what it knows of itself ------------------------------------------------------------------------------------
+
+    /// All counters, summed over threads.
+    pub fn snapshot(&self) -> Vec<Entry> {
+        self.counters.snapshot()
+    }
+
+    /// One counter by its dotted name (0 if there is none).
+    pub fn counter(&self, name: &str) -> u64 {
+        self.snapshot().iter().find(|entry| entry.name == name).map_or(0, |entry| entry.value)
+    }
+
+    /// Switches the cost ledger on or off.
+    pub fn set_ledger(&self, on: bool) {
+        self.counters.iter().for_each(|shard| shard.ledger.set_on(on));
+    }
+
+    /// The cost ledger, summed over threads: (stage, ticks, units), and how many readings it took.
+    pub fn ledger(&self) -> (Vec<(Stage, u64, u64)>, u64) {
+        let mut sums: Vec<(Stage, u64, u64)> = Stage::ALL.iter().map(|&stage| (stage, 0, 0)).collect();
+        let mut marks = 0;
+        for shard in self.counters.iter() {
+            marks += shard.ledger.marks();
+            for cost in shard.ledger.costs() {
+                for sum in sums.iter_mut().filter(|sum| sum.0 == cost.stage) {
+                    (sum.1, sum.2) = (sum.1 + cost.ticks, sum.2 + cost.units);
+                }
+            }
+        }
+        sums.retain(|sum| sum.2 > 0);
+        (sums, marks)
+    }
+
+    /// Frames held inside.
+    pub fn held(&self, cx: Cx) -> u64 {
+        let mut held = self.loopback.lock(cx).len() + self.neighbors.lock(cx).held() + self.reassembly.lock(cx).held();
+        held += self.ifaces.iter().map(|iface| iface.staged(cx)).sum::<usize>();
+        self.pcbs.for_each(cx, |_, pcb| held += pcb.queued());
+        held as u64
+    }
+
+    /// The balance of frames: exact at any quiet moment.
+    pub fn audit(&self, cx: Cx) -> AuditReport {
+        AuditReport::of(&self.counters, self.held(cx))
+    }
+
+    /// How often each part's locks were taken.
+    pub fn lock_use(&self) -> Vec<LockUse> {
+        let one = |part, acquisitions| LockUse { part, locks: 1, acquisitions };
+        let (pcbs, pcb_locks) = self.pcbs.locks();
+        let (demux, demux_locks) = self.udp.locks();
+        let ifaces = self.ifaces.iter().count();
+        vec![
+            one("inet.route", self.routes.acquisitions()),
+            one("inet.neigh", self.neighbors.acquisitions()),
+            one("inet.ip4.reass", self.reassembly.acquisitions()),
+            one("inet.icmp4.limit", self.limiter.acquisitions()),
+            one("inet.igmp", self.groups.acquisitions()),
+            one("inet.ip4.pmtu", self.path_mtus.acquisitions()),
+            one("inet.link.loopback", self.loopback.acquisitions()),
+            one("inet.udp.unconnected", self.unconnected.acquisitions()),
+            LockUse { part: "inet.demux", locks: demux_locks, acquisitions: demux },
+            LockUse { part: "inet.udp.pcb", locks: pcb_locks, acquisitions: pcbs },
+            LockUse {
+                part: "inet.iface.stage",
+                locks: ifaces,
+                acquisitions: self.ifaces.iter().map(|i| i.stage.acquisitions()).sum(),
+            },
+            LockUse {
+                part: "inet.iface.addrs",
+                locks: ifaces,
+                acquisitions: self.ifaces.iter().map(|i| i.addrs.acquisitions()).sum(),
+            },
+        ]
+    }
+
+    /// Ends everything still queued: the host is going away. The audit then holds with nothing held.
+    pub fn shutdown(&self, cx: Cx) {
+        self.flush(cx);
+        let mut ended: Vec<Frame> = self.loopback.lock(cx).drain(..).collect();
+        for iface in self.ifaces.iter() {
+            self.neighbors.lock(cx).flush(iface.id, |frame| ended.push(frame));
+            ended.extend(iface.stage.lock(cx).burst.drain());
+        }
+        self.reassembly.lock(cx).end_all(DropReason::Shutdown, &mut |frame, _| ended.push(frame));
+        self.pcbs.for_each(cx, |_, pcb| ended.extend(pcb.drain()));
+        ended.into_iter().for_each(|frame| self.drop_frame(cx, frame, DropReason::Shutdown));
+    }
+}
+
+/// May a frame wait for others that go the same way?
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum AtOnce {
+    /// The caller sends one frame and returns.
+    Yes,
+    /// The caller flushes when its burst is through.
+    Later,
+}
+
+/// The routes that come with an address.
+fn own_routes<L: Locks>(iface: &Iface<L>, addr: IfaceAddr) -> Vec<(Prefix, Via)> {
+    let mut routes = Vec::new();
+    let mut add = |dst: Ipv4Addr, len: u8, via: Via| routes.extend(Prefix::new(dst, len).ok().map(|p| (p, via)));
+    match iface.kind {
+        IfaceKind::Loopback => add(addr.addr, addr.len, Via::Local(iface.id)),
+        IfaceKind::Ethernet => {
+            add(addr.addr, addr.len, Via::Link(iface.id));
+            if let Some(broadcast) = addr.broadcast() {
+                add(broadcast, 32, Via::Broadcast(iface.id));
+                add(Ipv4Addr::from(u32::from(addr.addr) & addr.mask()), 32, Via::Broadcast(iface.id)); // RFC 1122 3.3.6
+            }
+            add(addr.addr, 32, Via::Local(iface.id));
+        }
+    }
+    routes
+}

@@ -1,0 +1,332 @@
+//! UDP (RFC 768, RFC 1122 4.1): protocol control blocks, and what is common to both directions.
+//!
+//! A [`Pcb`] holds one socket's addresses, receive queue and kept headers. Datagrams come in as whole frames and wait as
+//! such: the one copy is the reader's, or none if it takes the [`Frame`]. Everything here is free of IPv4 but the
+//! parts named so: IPv6 needs an `output6` and an `input6` beside them, not another UDP.
+
+mod bind;
+mod input;
+mod output;
+
+use crate::demux::{Addr, Tuple};
+use crate::iface::IfaceId;
+use buf::Frame;
+use lock::{Guarded, Locks, Signal};
+use std::collections::{HashMap, VecDeque};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use wire::L4Port;
+
+pub use bind::BindError;
+pub(crate) use output::HeaderCache;
+pub use output::SendError;
+
+/// An error that an earlier datagram met on its way, for the socket that sent it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SoError {
+    /// Nobody listens on that port.
+    Refused,
+    /// The host cannot be reached.
+    HostUnreachable,
+    /// The network cannot be reached.
+    NetUnreachable,
+    /// Too long for the path, and not to be fragmented.
+    MessageSize,
+    /// Something in the header was not understood.
+    ProtocolOption,
+}
+
+/// What a socket wants of the datagrams it sends and receives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Options {
+    /// Time to live; `None`: the knob's.
+    pub ttl: Option<u8>,
+    /// Type of service.
+    pub tos: u8,
+    /// Time to live of multicasts.
+    pub multicast_ttl: u8,
+    /// The iface multicasts leave through.
+    pub multicast_iface: Option<IfaceId>,
+    /// Own multicasts come back to this host's members.
+    pub multicast_loop: bool,
+    /// May send to broadcast addresses.
+    pub broadcast: bool,
+    /// The port may be bound by others that say the same.
+    pub reuse_addr: bool,
+    /// As `reuse_addr`, also for unicast.
+    pub reuse_port: bool,
+    /// Never fragment; too long is an error.
+    pub dont_fragment: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            ttl: None,
+            tos: 0,
+            multicast_ttl: 1,
+            multicast_iface: None,
+            multicast_loop: true,
+            broadcast: false,
+            reuse_addr: false,
+            reuse_port: false,
+            dont_fragment: false,
+        }
+    }
+}
+
+/// Descriptors that became readable, for one who reads from many sockets.
+#[derive(Debug)]
+pub struct ReadySet<L: Locks> {
+    ready: Guarded<L, VecDeque<u32>>,
+    /// Raised when the set is no longer empty.
+    pub signal: Signal,
+}
+
+impl<L: Locks> Default for ReadySet<L> {
+    fn default() -> Self {
+        ReadySet { ready: Guarded::default(), signal: Signal::default() }
+    }
+}
+
+impl<L: Locks> ReadySet<L> {
+    /// Takes the next descriptor that became readable.
+    #[inline]
+    pub fn pop(&self, cx: lock::Cx) -> Option<usize> {
+        self.ready.lock(cx).pop_front().map(|id| id as usize)
+    }
+
+    /// Moves up to `most` descriptors that became readable into `into`.
+    pub fn pop_many(&self, cx: lock::Cx, most: usize, into: &mut Vec<usize>) {
+        let mut ready = self.ready.lock(cx);
+        let n = most.min(ready.len());
+        into.extend(ready.drain(..n).map(|id| id as usize));
+    }
+
+    fn push(&self, cx: lock::Cx, id: usize) {
+        self.ready.lock(cx).push_back(id as u32);
+        self.signal.raise();
+    }
+}
+
+/// A datagram on its way to the reader.
+#[derive(Debug)]
+pub struct Received {
+    /// The payload (pulled to its first byte; the headers are in front).
+    pub frame: Frame,
+    /// Who sent it.
+    pub from: SocketAddr,
+    /// What address of ours it was sent to.
+    pub to: Ipv4Addr,
+}
+
+/// Receive buffers may pin this many times their size in frames (BSD's sb_mbmax).
+const FRAMES_FACTOR: usize = 8;
+/// What the sender's address counts for in the buffer: a sockaddr_in.
+const NAME_LEN: usize = 16;
+
+/// One UDP socket's state.
+#[derive(Debug)]
+#[repr(C)] // what input touches comes first, in as few cache lines as possible
+pub struct Pcb<L: Locks> {
+    pub(crate) tuple: Tuple,
+    first: Option<Frame>, // the usual queue is one datagram long: kept here, without a second place in memory
+    more: VecDeque<Frame>,
+    queued_bytes: usize,
+    pub(crate) recv_limit: usize,
+    pub(crate) shut_read: bool,
+    pub(crate) shut_write: bool,
+    watch: Option<Arc<ReadySet<L>>>,
+    signal: Option<Arc<Signal>>,
+    pub(crate) error: Option<SoError>,
+    /// Options, as the socket layer sets them.
+    pub options: Options,
+    pub(crate) groups: Vec<(IfaceId, Ipv4Addr)>,
+    pub(crate) cache: HeaderCache,
+}
+
+impl<L: Locks> Pcb<L> {
+    pub(crate) fn new(recv_limit: usize) -> Pcb<L> {
+        Pcb {
+            tuple: Tuple::default(),
+            first: None,
+            more: VecDeque::new(),
+            queued_bytes: 0,
+            recv_limit,
+            shut_read: false,
+            shut_write: false,
+            watch: None,
+            signal: None,
+            error: None,
+            options: Options::default(),
+            groups: Vec::new(),
+            cache: HeaderCache::default(),
+        }
+    }
+
+    /// Where it is bound and connected.
+    pub fn tuple(&self) -> Tuple {
+        self.tuple
+    }
+
+    /// Is it connected?
+    #[inline(always)]
+    pub fn is_connected(&self) -> bool {
+        self.tuple.remote_port.0 != 0
+    }
+
+    /// Is it bound?
+    #[inline(always)]
+    pub fn is_bound(&self) -> bool {
+        self.tuple.local_port.0 != 0
+    }
+
+    /// Datagrams waiting.
+    pub fn queued(&self) -> usize {
+        self.more.len() + usize::from(self.first.is_some())
+    }
+
+    /// Bytes waiting, senders' addresses not counted.
+    pub fn queued_bytes(&self) -> usize {
+        self.queued_bytes - self.queued() * NAME_LEN
+    }
+
+    /// Length of the next datagram.
+    pub fn next_len(&self) -> Option<usize> {
+        self.first.as_ref().map(Frame::len)
+    }
+
+    /// The size of the receive buffer.
+    pub fn recv_limit(&self) -> usize {
+        self.recv_limit
+    }
+
+    /// Changes the size of the receive buffer; what is queued stays.
+    pub fn set_recv_limit(&mut self, bytes: usize) {
+        self.recv_limit = bytes;
+    }
+
+    /// Takes the error that waits, if any.
+    pub fn take_error(&mut self) -> Option<SoError> {
+        self.error.take()
+    }
+
+    /// Is there something to read: a datagram, an error, the end?
+    pub fn is_readable(&self) -> bool {
+        self.first.is_some() || self.error.is_some() || self.shut_read
+    }
+
+    /// Raises `signal` whenever something comes.
+    pub fn set_signal(&mut self, signal: Option<Arc<Signal>>) {
+        self.signal = signal;
+    }
+
+    /// Something to wait on for this socket.
+    pub fn signal(&mut self) -> Arc<Signal> {
+        self.signal.get_or_insert_default().clone()
+    }
+
+    /// Queues a datagram; gives it back if the buffer is full.
+    #[inline(always)]
+    fn enqueue(&mut self, cx: lock::Cx, id: usize, frame: Frame, buffer_size: usize) -> Result<(), Frame> {
+        let bytes = self.queued_bytes + frame.len() + NAME_LEN;
+        if bytes > self.recv_limit || self.more.len() * buffer_size > self.recv_limit * FRAMES_FACTOR {
+            return Err(frame);
+        }
+        self.queued_bytes = bytes;
+        if self.first.is_some() {
+            self.more.push_back(frame);
+            return Ok(());
+        }
+        self.first = Some(frame);
+        self.wake(cx, id);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn wake(&self, cx: lock::Cx, id: usize) {
+        if let Some(watch) = &self.watch {
+            watch.push(cx, id);
+        }
+        if let Some(signal) = &self.signal {
+            signal.raise();
+        }
+    }
+
+    /// Takes the first datagram.
+    #[inline(always)]
+    pub(crate) fn dequeue(&mut self) -> Option<Frame> {
+        let frame = self.first.take()?;
+        if !self.more.is_empty() {
+            self.first = self.more.pop_front();
+        }
+        self.queued_bytes -= frame.len() + NAME_LEN;
+        Some(frame)
+    }
+
+    /// The first datagram, left where it is.
+    pub(crate) fn peek(&self) -> Option<&Frame> {
+        self.first.as_ref()
+    }
+
+    /// Takes everything queued.
+    pub(crate) fn drain(&mut self) -> Vec<Frame> {
+        std::iter::from_fn(|| self.dequeue()).collect()
+    }
+
+    /// Puts an error where the socket's owner will find it.
+    pub(crate) fn set_error(&mut self, cx: lock::Cx, id: usize, error: SoError) {
+        self.error = Some(error);
+        self.wake(cx, id);
+    }
+
+    /// Reports what becomes readable to `set`; once now if something is.
+    pub(crate) fn set_watch(&mut self, cx: lock::Cx, id: usize, set: Option<Arc<ReadySet<L>>>) {
+        self.watch = set;
+        if self.is_readable() {
+            self.wake(cx, id);
+        }
+    }
+}
+
+/// The bound but unconnected sockets of each L4 port: those that broadcasts and multicasts may be for.
+#[derive(Debug, Default)]
+pub struct ByPort(HashMap<L4Port, Vec<usize>>);
+
+impl ByPort {
+    pub(crate) fn add(&mut self, port: L4Port, pcb: usize) {
+        self.0.entry(port).or_default().push(pcb);
+    }
+
+    pub(crate) fn remove(&mut self, port: L4Port, pcb: usize) {
+        if let Some(pcbs) = self.0.get_mut(&port) {
+            pcbs.retain(|&other| other != pcb);
+            if pcbs.is_empty() {
+                self.0.remove(&port);
+            }
+        }
+    }
+
+    pub(crate) fn get(&self, port: L4Port) -> &[usize] {
+        self.0.get(&port).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// The ends of a received UDP datagram whose network header was marked.
+pub(crate) fn ends(frame: &Frame) -> Option<(SocketAddr, Ipv4Addr)> {
+    let packet = frame.l3_bytes();
+    let header = packet.first_chunk::<20>()?;
+    let ihl = usize::from(header[0] & 0xf) * 4;
+    let ports = packet.get(ihl..)?.first_chunk::<2>()?;
+    let from = Ipv4Addr::new(header[12], header[13], header[14], header[15]);
+    let to = Ipv4Addr::new(header[16], header[17], header[18], header[19]);
+    Some((SocketAddr::from((from, u16::from_be_bytes(*ports))), to))
+}
+
+/// An IPv4 address and port as one end of a tuple.
+pub(crate) fn v4_end(addr: &SocketAddr) -> Option<(Addr, L4Port)> {
+    match addr {
+        SocketAddr::V4(v4) => Some((Addr::v4(*v4.ip()), L4Port(v4.port()))),
+        SocketAddr::V6(_) => None,
+    }
+}

@@ -1,0 +1,526 @@
+//! UDP output: from the socket's payload to a staged frame.
+//!
+//! The usual datagram goes where the one before went. Its Ethernet, IPv4 and UDP headers are kept in the Pcb as 42 bytes
+//! with their checksum sums, good while the stack's epoch stands still; sending then is a copy of the payload, a copy
+//! of the headers, and four patched fields. Everything else (first datagram, other destination, a neighbor not yet known,
+//! fragments, multicast, loopback) goes layer by layer through `ip4::output`, as does everything when the knob
+//! `net.inet.udp.header_cache` is off.
+
+use super::{Pcb, SoError, v4_end};
+use crate::Stack;
+use crate::demux::Addr;
+use crate::iface::IfaceId;
+use crate::ip4::Outgoing;
+use crate::ip4::output::{OutputError, Target};
+use crate::stack::AtOnce;
+use buf::{Flags, Frame};
+use lock::{Cx, Locks};
+use stats::{DropReason, Stage};
+use std::net::{Ipv4Addr, SocketAddr};
+use wire::checksum::{self, Partial};
+use wire::eth::{self, EtherType};
+use wire::{L4Port, Proto, ip4, udp};
+
+/// Why a datagram was not sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SendError {
+    /// No such socket.
+    NoSocket,
+    /// No destination given, and not connected.
+    NoDestination,
+    /// A destination given, and connected.
+    Connected,
+    /// A destination of a family that is not spoken here, or port 0.
+    BadDestination,
+    /// Longer than a datagram can be.
+    TooLong,
+    /// No buffer free.
+    NoBuffer,
+    /// A broadcast address, without the broadcast option.
+    Broadcast,
+    /// Writing was shut down.
+    Shut,
+    /// No port free to bind to.
+    NoPorts,
+    /// What an earlier datagram met.
+    Earlier(SoError),
+    /// IPv4 could not send it.
+    Output(OutputError),
+}
+
+const HEADERS: usize = eth::HEADER_LEN + ip4::HEADER_LEN + udp::HEADER_LEN;
+
+/// The headers of the datagram before, good for the next if nothing has changed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HeaderCache {
+    epoch: u64, // 0: nothing kept
+    dst: Addr,
+    port: L4Port,
+    iface: IfaceId,
+    id: u16,
+    room: u16, // the longest payload that needs no fragments
+    flags: Flags,
+    checksum: Checksum,
+    headers: [u8; HEADERS],
+    ip_sum: Partial,
+    udp_sum: Partial,
+}
+
+/// Who computes the UDP checksum.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Checksum {
+    Ours,
+    Port,
+    Nobody,
+}
+
+impl Default for HeaderCache {
+    fn default() -> HeaderCache {
+        HeaderCache {
+            epoch: 0,
+            dst: Addr::ANY,
+            port: L4Port(0),
+            iface: IfaceId(0),
+            id: 0,
+            room: 0,
+            flags: Flags::default(),
+            checksum: Checksum::Ours,
+            headers: [0; HEADERS],
+            ip_sum: Partial::ZERO,
+            udp_sum: Partial::ZERO,
+        }
+    }
+}
+
+impl HeaderCache {
+    /// Keeps nothing.
+    pub(crate) fn forget(&mut self) {
+        self.epoch = 0;
+    }
+
+    #[inline(always)]
+    fn fits(&self, epoch: u64, dst: Addr, port: L4Port, len: usize) -> bool {
+        self.epoch == epoch && self.port == port && self.dst == dst && len <= usize::from(self.room)
+    }
+
+    /// Puts the headers in front of the payload.
+    #[inline(always)]
+    fn emit(&mut self, frame: &mut Frame, sum: Partial) -> Option<()> {
+        let udp_len = (frame.len() + udp::HEADER_LEN) as u16;
+        let total_len = udp_len + ip4::HEADER_LEN as u16;
+        let headers = frame.push::<HEADERS>()?;
+        *headers = self.headers;
+        [headers[16], headers[17]] = total_len.to_be_bytes();
+        [headers[38], headers[39]] = udp_len.to_be_bytes();
+        self.id = self.id.wrapping_add(1);
+        [headers[18], headers[19]] = self.id.to_be_bytes();
+        if !self.flags.has(Flags::TX_IP_CSUM) {
+            let ip = self.ip_sum.add_u16(total_len).add_u16(self.id).finish();
+            [headers[24], headers[25]] = ip.to_be_bytes();
+        }
+        match self.checksum {
+            Checksum::Ours => {
+                // The length stands in the pseudo header and in the header.
+                let sum = self.udp_sum.add(sum).add_u16(udp_len).add_u16(udp_len).finish_nonzero();
+                [headers[40], headers[41]] = sum.to_be_bytes();
+            }
+            Checksum::Port => {
+                // The field holds the pseudo header's sum, not complemented (as virtio and BSD's csum_data want it).
+                let pseudo = !self.udp_sum.add_u16(udp_len).finish();
+                [headers[40], headers[41]] = pseudo.to_be_bytes();
+            }
+            Checksum::Nobody => {}
+        }
+        frame.set_flags(self.flags);
+        Some(())
+    }
+}
+
+/// The payload of a datagram: bytes to be copied, or a frame that already holds them.
+pub(crate) enum Payload<'a> {
+    Bytes(&'a [u8]),
+    Frame(Frame),
+}
+
+impl<L: Locks> Stack<L> {
+    /// Sends `payload` from socket `id` to `dst`, or to where it is connected.
+    ///
+    /// # Errors
+    /// [`SendError`].
+    #[inline(always)]
+    pub fn udp_send(&self, cx: Cx, id: usize, payload: &[u8], dst: Option<&SocketAddr>) -> Result<usize, SendError> {
+        let slot = self.pcbs.get(id).ok_or(SendError::NoSocket)?;
+        let mut slot = slot.lock(cx);
+        let pcb = slot.as_mut().ok_or(SendError::NoSocket)?;
+        let (addr, port) = self.destination(pcb, dst)?;
+        if pcb.cache.fits(self.epoch(), addr, port, payload.len()) {
+            return self.send_cached(cx, pcb, payload);
+        }
+        drop(slot);
+        self.send_layered(cx, id, Payload::Bytes(payload), addr, port, AtOnce::Yes)
+    }
+
+    /// Sends several payloads to one destination; says how many were sent before the first that was not.
+    ///
+    /// # Errors
+    /// [`SendError`] of the first, if none was sent.
+    pub fn udp_send_burst<'a>(
+        &self,
+        cx: Cx,
+        id: usize,
+        payloads: impl Iterator<Item = &'a [u8]>,
+        dst: Option<&SocketAddr>,
+    ) -> Result<usize, SendError> {
+        let mut sent = 0;
+        let mut payloads = payloads.peekable();
+        while payloads.peek().is_some() {
+            match self.burst_cached(cx, id, &mut payloads, dst) {
+                Ok(n) => sent += n,
+                Err(error) if sent == 0 => return Err(error),
+                Err(_) => return Ok(sent),
+            }
+            let Some(payload) = payloads.next() else { break };
+            // What the kept headers did not fit goes the long way, and leaves headers for the rest.
+            let one = self.with_pcb(cx, id, |pcb| self.destination(pcb, dst)).unwrap_or(Err(SendError::NoSocket));
+            match one
+                .and_then(|(addr, port)| self.send_layered(cx, id, Payload::Bytes(payload), addr, port, AtOnce::Later))
+            {
+                Ok(_) => sent += 1,
+                Err(error) if sent == 0 => return Err(error),
+                Err(_) => break,
+            }
+        }
+        self.flush(cx);
+        Ok(sent)
+    }
+
+    /// Sends payloads while the kept headers fit: one socket lock and one iface lock for all of them.
+    fn burst_cached<'a>(
+        &self,
+        cx: Cx,
+        id: usize,
+        payloads: &mut std::iter::Peekable<impl Iterator<Item = &'a [u8]>>,
+        dst: Option<&SocketAddr>,
+    ) -> Result<usize, SendError> {
+        let slot = self.pcbs.get(id).ok_or(SendError::NoSocket)?;
+        let mut slot = slot.lock(cx);
+        let pcb = slot.as_mut().ok_or(SendError::NoSocket)?;
+        let (addr, port) = self.destination(pcb, dst)?;
+        let epoch = self.epoch();
+        let Some(iface) = self.ifaces.get(pcb.cache.iface) else { return Ok(0) };
+        let mut stage = iface.stage.lock(cx);
+        let mut sent = 0;
+        while let Some(payload) = payloads.peek() {
+            if !pcb.cache.fits(epoch, addr, port, payload.len()) {
+                break;
+            }
+            let frame = match self.cached_frame(cx, pcb, payload) {
+                Ok(frame) => frame,
+                Err(error) if sent == 0 => return Err(error),
+                Err(_) => break,
+            };
+            self.stage_locked(cx, iface, &mut stage, frame);
+            payloads.next();
+            sent += 1;
+        }
+        let counters = self.count(cx);
+        counters.udp.sent.add(sent as u64);
+        counters.udp.header_cached.add(sent as u64);
+        counters.ip4.sent.add(sent as u64);
+        Ok(sent)
+    }
+
+    /// Sends a payload that is in a frame already (with headroom for the headers).
+    ///
+    /// # Errors
+    /// [`SendError`]; the frame is dropped then.
+    pub fn udp_send_frame(
+        &self,
+        cx: Cx,
+        id: usize,
+        frame: Frame,
+        dst: Option<&SocketAddr>,
+    ) -> Result<usize, SendError> {
+        self.count(cx).audit.made.bump();
+        let found = self.with_pcb(cx, id, |pcb| self.destination(pcb, dst)).unwrap_or(Err(SendError::NoSocket));
+        match found {
+            Ok((addr, port)) => self.send_layered(cx, id, Payload::Frame(frame), addr, port, AtOnce::Yes),
+            Err(error) => {
+                self.drop_frame(cx, frame, DropReason::UdpClosed);
+                Err(error)
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn destination(&self, pcb: &mut Pcb<L>, dst: Option<&SocketAddr>) -> Result<(Addr, L4Port), SendError> {
+        if pcb.error.is_some() || pcb.shut_write {
+            return Err(match pcb.error.take() {
+                Some(error) => SendError::Earlier(error),
+                None => SendError::Shut,
+            });
+        }
+        match dst {
+            None if pcb.is_connected() => Ok((pcb.tuple.remote, pcb.tuple.remote_port)),
+            None => Err(SendError::NoDestination),
+            Some(_) if pcb.is_connected() => Err(SendError::Connected),
+            Some(dst) => v4_end(dst).filter(|end| end.1.0 != 0).ok_or(SendError::BadDestination),
+        }
+    }
+
+    /// The short way: payload, kept headers, out.
+    #[inline(always)]
+    fn send_cached(&self, cx: Cx, pcb: &mut Pcb<L>, payload: &[u8]) -> Result<usize, SendError> {
+        let counters = self.count(cx);
+        let mut lap = counters.ledger.lap(clock::tsc::ticks);
+        let frame = self.cached_frame(cx, pcb, payload)?;
+        lap.mark(Stage::UdpOutput, 1);
+        counters.udp.sent.bump();
+        counters.udp.header_cached.bump();
+        counters.ip4.sent.bump();
+        match self.ifaces.get(pcb.cache.iface) {
+            Some(iface) => self.stage(cx, iface, frame, AtOnce::Yes),
+            None => self.drop_frame(cx, frame, DropReason::TxNoPort),
+        }
+        Ok(payload.len())
+    }
+
+    #[inline(always)]
+    fn cached_frame(&self, cx: Cx, pcb: &mut Pcb<L>, payload: &[u8]) -> Result<Frame, SendError> {
+        let mut frame = self.make_frame(cx).ok_or(SendError::NoBuffer)?;
+        let written = match frame.append(payload.len()) {
+            Some(room) => {
+                room.copy_from_slice(payload);
+                // Summed where the application has it: the first bytes are in registers anyway.
+                let sum = match pcb.cache.checksum {
+                    Checksum::Ours => checksum::sum(payload),
+                    _ => Partial::ZERO,
+                };
+                pcb.cache.emit(&mut frame, sum)
+            }
+            None => None,
+        };
+        if written.is_none() {
+            self.drop_frame(cx, frame, DropReason::TxNoPort);
+            return Err(SendError::NoBuffer);
+        }
+        Ok(frame)
+    }
+
+    /// The long way, layer by layer; keeps the headers for the next datagram where it can.
+    #[inline(never)]
+    fn send_layered(
+        &self,
+        cx: Cx,
+        id: usize,
+        payload: Payload<'_>,
+        addr: Addr,
+        port: L4Port,
+        at_once: AtOnce,
+    ) -> Result<usize, SendError> {
+        match (self.prepare(cx, id, &payload, addr), payload) {
+            (Ok(to), payload) => self.send_prepared(cx, id, payload, to, port, at_once),
+            (Err(error), Payload::Bytes(_)) => Err(error),
+            (Err(error), Payload::Frame(frame)) => {
+                self.drop_frame(cx, frame, DropReason::UdpClosed);
+                Err(error)
+            }
+        }
+    }
+
+    /// Checks, binds if need be, and finds the source address.
+    fn prepare(&self, cx: Cx, id: usize, payload: &Payload<'_>, addr: Addr) -> Result<Prepared, SendError> {
+        let len = match payload {
+            Payload::Bytes(bytes) => bytes.len(),
+            Payload::Frame(frame) => frame.len(),
+        };
+        if len > self.knobs.udp_maxdgram.get() as usize {
+            return Err(SendError::TooLong);
+        }
+        let dst = addr.to_v4().ok_or(SendError::BadDestination)?;
+        let (bound, options) = self.with_pcb(cx, id, |pcb| (pcb.is_bound(), pcb.options)).ok_or(SendError::NoSocket)?;
+        if !bound {
+            let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+            self.udp_bind(cx, id, any).map_err(|_| SendError::NoPorts)?;
+        }
+        let iface = options.multicast_iface.filter(|_| dst.is_multicast());
+        let exit = self.exit_for(cx, dst, iface).map_err(SendError::Output)?;
+        if matches!(exit.to, Target::Station(_)) && !dst.is_multicast() && !options.broadcast {
+            return Err(SendError::Broadcast);
+        }
+        let local = self.with_pcb(cx, id, |pcb| pcb.tuple).ok_or(SendError::NoSocket)?;
+        let src = match local.local.to_v4().filter(|a| !a.is_unspecified() && !a.is_multicast() && !a.is_broadcast()) {
+            Some(bound) => bound,
+            None => self.source_towards(cx, dst, iface).map_err(SendError::Output)?,
+        };
+        Ok(Prepared { dst, src, src_port: local.local_port, options, iface: exit.iface, to: exit.to })
+    }
+
+    fn send_prepared(
+        &self,
+        cx: Cx,
+        id: usize,
+        payload: Payload<'_>,
+        to: Prepared,
+        port: L4Port,
+        at_once: AtOnce,
+    ) -> Result<usize, SendError> {
+        let mut frame = match payload {
+            Payload::Frame(frame) => frame,
+            Payload::Bytes(bytes) => self.frame_of(cx, bytes)?,
+        };
+        let len = frame.len();
+        let offload = self.ifaces.get(to.iface).map(|iface| iface.offload()).unwrap_or_default();
+        let fits = len + ip4::HEADER_LEN + udp::HEADER_LEN <= self.ifaces.get(to.iface).map_or(0, |i| i.mtu());
+        let looped = matches!(to.to, Target::Here);
+        let by_port = offload.tx_l4 && fits && !looped && self.knobs.udp_checksum.on();
+        let header = udp::Header { src: to.src_port, dst: port, len: (len + udp::HEADER_LEN) as u16, checksum: 0 };
+        let pseudo = Partial::pseudo4(to.src, to.dst, Proto::UDP, header.len);
+        let header = if by_port {
+            udp::Header { checksum: !pseudo.finish(), ..header }
+        } else if self.knobs.udp_checksum.on() {
+            header.with_checksum(pseudo, frame.bytes())
+        } else {
+            header
+        };
+        match frame.push::<{ udp::HEADER_LEN }>() {
+            Some(room) => header.emit(room),
+            None => {
+                self.drop_frame(cx, frame, DropReason::TxNoPort);
+                return Err(SendError::NoBuffer);
+            }
+        }
+        let multicast = to.dst.is_multicast();
+        let out = Outgoing {
+            src: Some(to.src),
+            tos: to.options.tos,
+            df: to.options.dont_fragment,
+            iface: Some(to.iface).filter(|_| matches!(to.to, Target::Station(_))),
+            partial_l4: by_port,
+            at_once,
+            ..Outgoing::new(to.dst, Proto::UDP, self.ttl(&to.options, multicast))
+        };
+        if multicast && to.options.multicast_loop && self.groups.lock(cx).is_member(to.iface, to.dst) {
+            self.loop_multicast(cx, &frame, &out, to.src);
+        }
+        self.ip4_output(cx, frame, &out).map_err(SendError::Output)?;
+        self.count(cx).udp.sent.bump();
+        if self.knobs.header_cache.on() && fits {
+            self.keep_headers(cx, id, &to, port);
+        }
+        Ok(len)
+    }
+
+    fn ttl(&self, options: &super::Options, multicast: bool) -> u8 {
+        match (multicast, options.ttl) {
+            (true, _) => options.multicast_ttl,
+            (false, Some(ttl)) => ttl,
+            (false, None) => self.knobs.ttl.get() as u8,
+        }
+    }
+
+    /// A frame that holds `bytes`, of the pool's size or, for a datagram longer than that, of its own.
+    fn frame_of(&self, cx: Cx, bytes: &[u8]) -> Result<Frame, SendError> {
+        let mut frame = if bytes.len() + self.pool.headroom() <= self.pool.size() {
+            self.make_frame(cx).ok_or(SendError::NoBuffer)?
+        } else {
+            self.make_large_frame(cx).ok_or(SendError::NoBuffer)?
+        };
+        if frame.extend(bytes).is_none() {
+            self.drop_frame(cx, frame, DropReason::TxNoPort);
+            return Err(SendError::TooLong);
+        }
+        Ok(frame)
+    }
+
+    /// Members on this host get a copy of what it sends to its groups.
+    fn loop_multicast(&self, cx: Cx, datagram: &Frame, out: &Outgoing, src: Ipv4Addr) {
+        let Some(mut copy) = datagram.try_clone() else {
+            return self.count(cx).drops.bump(DropReason::UdpNoCopy);
+        };
+        self.count(cx).audit.made.bump();
+        copy.mark_l3();
+        let header = ip4::Header::new(src, out.dst, out.proto, copy.len());
+        match (header, copy.push::<{ ip4::HEADER_LEN }>()) {
+            (Some(header), Some(room)) => {
+                ip4::Header { ttl: out.ttl, df: false, ..header }.emit(room);
+                copy.mark_l3();
+                self.loop_back(cx, copy);
+            }
+            _ => self.drop_frame(cx, copy, DropReason::UdpNoCopy),
+        }
+    }
+
+    /// Builds the headers for the next datagram to the same place, if its MAC address is known.
+    fn keep_headers(&self, cx: Cx, id: usize, to: &Prepared, port: L4Port) {
+        let epoch = self.epoch(); // before anything is looked up: a change meanwhile makes the headers stale, not wrong
+        let Some(iface) = self.ifaces.get(to.iface) else { return };
+        let mac = match to.to {
+            Target::Here => return,
+            Target::Station(_) if to.dst.is_multicast() => return, // members here get copies: the long way
+            Target::Station(mac) => mac,
+            Target::Neighbor(next) => match self.neighbors.lock(cx).lookup(to.iface, next, cx.now) {
+                Some(mac) => mac,
+                None => return,
+            },
+        };
+        let offload = iface.offload();
+        let mtu = iface.mtu().min(self.path_mtus.lock(cx).get(to.dst, cx.now));
+        let Some(room) = mtu.checked_sub(ip4::HEADER_LEN + udp::HEADER_LEN) else { return };
+        let Some(header) = ip4::Header::new(to.src, to.dst, Proto::UDP, 0) else { return };
+        let df = to.options.dont_fragment;
+        let header = ip4::Header { total_len: 0, ttl: self.ttl(&to.options, false), tos: to.options.tos, df, ..header };
+        let mut headers = [0u8; HEADERS];
+        let Some((link, rest)) = headers.split_first_chunk_mut::<{ eth::HEADER_LEN }>() else { return };
+        eth::Header { dst: mac, src: iface.mac, ethertype: EtherType::IPV4 }.emit(link);
+        let Some((network, rest)) = rest.split_first_chunk_mut::<{ ip4::HEADER_LEN }>() else { return };
+        header.emit(network);
+        [network[10], network[11]] = [0, 0];
+        let ip_sum = checksum::header20(network);
+        let Some(transport) = rest.first_chunk_mut::<{ udp::HEADER_LEN }>() else { return };
+        udp::Header { src: to.src_port, dst: port, len: 0, checksum: 0 }.emit(transport);
+        let pseudo = Partial::pseudo4(to.src, to.dst, Proto::UDP, 0);
+        let who = match (self.knobs.udp_checksum.on(), offload.tx_l4) {
+            (false, _) => Checksum::Nobody,
+            (true, true) => Checksum::Port,
+            (true, false) => Checksum::Ours,
+        };
+        let mut flags = Flags::default();
+        if offload.tx_ip {
+            flags = flags.with(Flags::TX_IP_CSUM);
+        }
+        let udp_sum = match who {
+            Checksum::Ours => pseudo.add(checksum::sum(transport)),
+            _ => pseudo,
+        };
+        if who == Checksum::Port {
+            flags = flags.with(Flags::TX_L4_CSUM);
+        }
+        let start = self.secret.hash4(u64::from(u32::from(to.src)), u64::from(u32::from(to.dst)), epoch, id as u64);
+        self.with_pcb(cx, id, |pcb| {
+            pcb.cache = HeaderCache {
+                epoch,
+                dst: Addr::v4(to.dst),
+                port,
+                iface: to.iface,
+                id: start as u16,
+                room: room.min(usize::from(u16::MAX)) as u16,
+                flags,
+                checksum: who,
+                headers,
+                ip_sum,
+                udp_sum,
+            };
+        });
+    }
+}
+
+/// A destination with its way there and a source address.
+struct Prepared {
+    dst: Ipv4Addr,
+    src: Ipv4Addr,
+    src_port: L4Port,
+    options: super::Options,
+    iface: IfaceId,
+    to: Target,
+}

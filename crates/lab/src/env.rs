@@ -1,0 +1,195 @@
+//! Where a figure was made: machine, kernel, build. Without it a figure is an anecdote.
+//!
+//! [`Environment::detect`] reads /proc, /sys, CPUID and what the build script left behind; whatever cannot be had is "n/a"
+//! or absent, never an error. [`Environment::warnings`] says what makes figures from here weak. The text header is a few
+//! lines for people; serde's form goes into the result file. Not here: anything that changes the machine.
+
+use std::fmt;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{timer, tsc};
+
+mod probe;
+
+use probe::Root;
+
+/// The fingerprint of a measurement's surroundings.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Environment {
+    /// `model name` of /proc/cpuinfo.
+    pub cpu: String,
+    /// Processors online.
+    pub cores: u32,
+    /// Ticks per second.
+    pub tsc_hz: u64,
+    /// How [`Environment::tsc_hz`] is known.
+    pub tsc_hz_source: String,
+    /// Does the TSC keep its rate in every power state (CPUID 0x8000_0007)?
+    pub tsc_invariant: bool,
+    /// What a tick is: RDTSC, or nanoseconds elsewhere.
+    pub ticks: String,
+    /// Ticks that an empty measured region shows; subtracted from every reading.
+    pub timer_cost_ticks: u64,
+    /// Memory in KiB.
+    pub memory_kib: u64,
+    /// 2 MiB pages (or this machine's size): `total`, as `<pages> x <KiB> KiB`.
+    pub huge_pages: String,
+    /// /sys/kernel/mm/transparent_hugepage/enabled: `always`, `madvise`, `never` or `n/a`.
+    pub transparent_huge_pages: String,
+    /// cpufreq governor of processor 0, or `n/a` (a guest has none).
+    pub governor: String,
+    /// The hypervisor's signature, `none` on bare metal; `, container` if in one.
+    pub virtualisation: String,
+    /// /proc/sys/kernel/osrelease.
+    pub kernel: String,
+    /// net.ipv4.tcp_congestion_control: what the kernel's own TCP uses when it is the peer.
+    pub congestion_control: String,
+    /// Runnable tasks, averaged over 1, 5, 15 minutes, when the fingerprint was taken.
+    pub load: [f64; 3],
+    /// How this program was built.
+    pub build: Build,
+}
+
+/// How this program was built.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Build {
+    /// `rustc --version`.
+    pub rustc: String,
+    /// The target triple.
+    pub target: String,
+    /// Cargo's base profile: `debug` or `release`.
+    pub profile: String,
+    /// `-C opt-level`.
+    pub opt_level: String,
+    /// Are debug assertions compiled in?
+    pub debug_assertions: bool,
+    /// `-C target-cpu`, `generic` if not given.
+    pub target_cpu: String,
+    /// Commit, with `-dirty` if tracked files differed from it, or `unknown`.
+    pub git_rev: String,
+}
+
+impl Build {
+    /// This program's build.
+    pub fn this() -> Build {
+        Build {
+            rustc: env!("LAB_RUSTC").into(),
+            target: env!("LAB_TARGET").into(),
+            profile: env!("LAB_PROFILE").into(),
+            opt_level: env!("LAB_OPT_LEVEL").into(),
+            debug_assertions: cfg!(debug_assertions),
+            target_cpu: env!("LAB_TARGET_CPU").into(),
+            git_rev: env!("LAB_GIT_REV").into(),
+        }
+    }
+}
+
+impl Environment {
+    /// This machine, now. Takes about 20 ms the first time: the tick rate is measured.
+    pub fn detect() -> Environment {
+        Environment::read(Path::new("/"))
+    }
+
+    /// As [`Environment::detect`], with /proc and /sys looked for below `root`.
+    pub fn read(root: &Path) -> Environment {
+        let root = Root(root);
+        let rate = timer::rate();
+        Environment {
+            cpu: root.cpu_model(),
+            cores: root.cores(),
+            tsc_hz: rate.hz,
+            tsc_hz_source: rate.source.into(),
+            tsc_invariant: tsc::invariant(),
+            ticks: tsc::SOURCE.into(),
+            timer_cost_ticks: timer::cost(),
+            memory_kib: root.meminfo("MemTotal").unwrap_or(0),
+            huge_pages: root.huge_pages(),
+            transparent_huge_pages: root.transparent_huge_pages(),
+            governor: root.line("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+            virtualisation: root.virtualisation(tsc::hypervisor()),
+            kernel: root.line("proc/sys/kernel/osrelease"),
+            congestion_control: root.line("proc/sys/net/ipv4/tcp_congestion_control"),
+            load: root.load(),
+            build: Build::this(),
+        }
+    }
+
+    /// What makes figures from here weak, a sentence each; empty on a machine and build fit for measuring.
+    pub fn warnings(&self) -> Vec<String> {
+        let build = &self.build;
+        let checks = [
+            (build.debug_assertions, "WARNING: not a benchmark build: debug assertions are compiled in".to_owned()),
+            (
+                !matches!(build.opt_level.as_str(), "2" | "3"),
+                format!("WARNING: not a benchmark build: opt-level {}", build.opt_level),
+            ),
+            (!self.tsc_invariant, "WARNING: the TSC is not invariant: ticks are not time".to_owned()),
+            (
+                self.load[0] > f64::from(self.cores) / 2.0,
+                format!("WARNING: the machine is busy: load {:.2} on {} processors", self.load[0], self.cores),
+            ),
+            (
+                !matches!(self.governor.as_str(), "n/a" | "performance"),
+                format!("WARNING: the governor is {}, not performance", self.governor),
+            ),
+            (build.git_rev.ends_with("-dirty"), "note: built from a tree with uncommitted changes".to_owned()),
+            (
+                self.virtualisation != "none",
+                format!(
+                    "note: a guest ({}): neighbours may take time, and steal does not show all of it",
+                    self.virtualisation
+                ),
+            ),
+        ];
+        checks.into_iter().filter_map(|(weak, sentence)| weak.then_some(sentence)).collect()
+    }
+}
+
+impl fmt::Display for Environment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Environment { build, load, .. } = self;
+        let invariant = if self.tsc_invariant { "invariant" } else { "not invariant" };
+        writeln!(
+            f,
+            "cpu     {}, {} cores, governor {}, virtualisation {}",
+            self.cpu, self.cores, self.governor, self.virtualisation
+        )?;
+        writeln!(
+            f,
+            "ticks   {:.6} GHz ({invariant}; {}), {}; timer {} ticks, subtracted",
+            self.tsc_hz as f64 / 1e9,
+            self.tsc_hz_source,
+            self.ticks,
+            self.timer_cost_ticks
+        )?;
+        writeln!(
+            f,
+            "memory  {:.1} GiB, huge pages {}, transparent {}",
+            self.memory_kib as f64 / 1048576.0,
+            self.huge_pages,
+            self.transparent_huge_pages
+        )?;
+        writeln!(
+            f,
+            "kernel  {}, tcp {}, load {:.2} {:.2} {:.2}",
+            self.kernel, self.congestion_control, load[0], load[1], load[2]
+        )?;
+        writeln!(
+            f,
+            "build   {}, {}, {}, opt-level {}, target-cpu {}, debug assertions {}, rev {}",
+            build.rustc,
+            build.target,
+            build.profile,
+            build.opt_level,
+            build.target_cpu,
+            if build.debug_assertions { "ON" } else { "off" },
+            build.git_rev
+        )?;
+        self.warnings().iter().try_for_each(|warning| writeln!(f, "{warning}"))
+    }
+}
+
+#[cfg(test)]
+mod tests;

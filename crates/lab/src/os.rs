@@ -1,0 +1,92 @@
+//! What the operating system is asked: clocks, the thread's processor, the terminal's width.
+#![allow(unsafe_code)] // clock_gettime, sched_getaffinity, sched_setaffinity, sched_getcpu and ioctl(TIOCGWINSZ) have no safe form in std.
+
+use std::io;
+use std::marker::PhantomData;
+
+/// CLOCK_MONOTONIC in nanoseconds.
+#[inline]
+pub fn monotonic_ns() -> u64 {
+    clock_ns(libc::CLOCK_MONOTONIC)
+}
+
+/// Processor time that this thread has used, in nanoseconds (CLOCK_THREAD_CPUTIME_ID).
+#[inline]
+pub fn thread_cpu_ns() -> u64 {
+    clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+#[inline]
+fn clock_ns(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is a valid timespec for the kernel to fill; both clocks exist since Linux 2.6.12, so it cannot fail.
+    unsafe { libc::clock_gettime(clock, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// The processor this thread runs on just now.
+pub fn current_cpu() -> Option<usize> {
+    // SAFETY: takes no arguments and touches no memory of ours.
+    usize::try_from(unsafe { libc::sched_getcpu() }).ok()
+}
+
+/// The thread stays on one processor while this value lives; its former set of processors comes back after that.
+#[derive(Debug)]
+pub struct Pinned {
+    former: libc::cpu_set_t,
+    /// Not to be sent away: dropped in another thread it would move that one.
+    here: PhantomData<*const ()>,
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        let _ = set_affinity(&self.former); // the set was in force before, and a failure has nobody to go to
+    }
+}
+
+/// Pins the calling thread to processor `cpu`, numbered as in `/proc/cpuinfo`, until the answer is dropped.
+///
+/// # Errors
+/// `InvalidInput` if the number is past what the kernel's set can hold, else what sched_setaffinity(2) says
+/// (EINVAL: no such processor, or not in this container's set).
+pub fn pin_to_cpu(cpu: usize) -> io::Result<Pinned> {
+    if cpu >= libc::CPU_SETSIZE as usize {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("processor {cpu} is past the largest set")));
+    }
+    let former = affinity()?;
+    let mut set = empty_set();
+    // SAFETY: `cpu` is below CPU_SETSIZE, so the bit lies inside the set.
+    unsafe { libc::CPU_SET(cpu, &mut set) };
+    set_affinity(&set)?;
+    Ok(Pinned { former, here: PhantomData })
+}
+
+fn empty_set() -> libc::cpu_set_t {
+    // SAFETY: cpu_set_t is an array of integers; all bits zero is the empty set.
+    unsafe { std::mem::zeroed() }
+}
+
+fn affinity() -> io::Result<libc::cpu_set_t> {
+    let mut set = empty_set();
+    // SAFETY: `set` is writable and its true size is passed; pid 0 is the calling thread.
+    match unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set) } {
+        0 => Ok(set),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+fn set_affinity(set: &libc::cpu_set_t) -> io::Result<()> {
+    // SAFETY: `set` is readable and its true size is passed; pid 0 is the calling thread.
+    match unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), set) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Columns of the terminal behind standard output (TIOCGWINSZ), if it is one and says.
+pub fn terminal_columns() -> Option<u16> {
+    let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
+    // SAFETY: `size` is a valid winsize for the kernel to fill; on failure it is not read.
+    let answer = unsafe { libc::ioctl(libc::STDOUT_FILENO, libc::TIOCGWINSZ, &mut size) };
+    (answer != -1 && size.ws_col > 0).then_some(size.ws_col)
+}

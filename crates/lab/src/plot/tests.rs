@@ -1,0 +1,102 @@
+use super::scale::Scale;
+use super::*;
+use crate::result;
+
+/// Boxes of all texts: left, right, base line.
+fn texts(svg: &str) -> Vec<(f64, f64, f64, String)> {
+    let attribute = |tag: &str, name: &str| {
+        let from = tag.find(&format!(" {name}=\"")).unwrap() + name.len() + 3;
+        tag[from..].split('"').next().unwrap().to_owned()
+    };
+    let tags = svg.split("<text").skip(1).map(|rest| {
+        let (tag, words) = rest.split_once('>').unwrap();
+        let words = words.split("</text>").next().unwrap();
+        let words = words.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
+        let width = words.trim_end().chars().count() as f64 * 13.0 * 0.6;
+        let x: f64 = attribute(tag, "x").parse().unwrap();
+        let left = if attribute(tag, "text-anchor") == "middle" { x - width / 2.0 } else { x };
+        (left, left + width, attribute(tag, "y").parse().unwrap(), words)
+    });
+    tags.collect()
+}
+
+fn assert_no_overlap(svg: &str) {
+    let texts = texts(svg);
+    for (i, a) in texts.iter().enumerate() {
+        for b in &texts[i + 1..] {
+            let apart = (a.2 - b.2).abs() >= 13.0 || a.1 <= b.0 || b.1 <= a.0;
+            assert!(apart, "{a:?} and {b:?}");
+        }
+    }
+}
+
+#[test]
+fn one_panel_a_unit_and_peers_under_their_rows() {
+    let (report, _) = result::tests::example();
+    let chart = Chart::of(&report, None);
+    assert_eq!(chart.panels.iter().map(|panel| panel.unit.as_str()).collect::<Vec<_>>(), ["ticks/op", "GB/s"]);
+    let labels: Vec<&str> = chart.panels[0].lines.iter().map(|line| line.label.as_str()).collect();
+    assert_eq!(labels, ["UDP send, 22-byte payload", "  lwip", "  linux"]);
+    assert_eq!(chart.panels[0].axis, Axis::Log);
+    assert_eq!(chart.panels[1].axis, Axis::Linear);
+    assert_eq!(chart.panels[0].lines[0].then, Some(2357.0));
+}
+
+#[test]
+fn texts_do_not_overlap_on_either_axis() {
+    let (report, _) = result::tests::example();
+    for axis in [None, Some(Axis::Linear), Some(Axis::Log)] {
+        assert_no_overlap(&Chart::of(&report, axis).svg());
+    }
+}
+
+#[test]
+fn the_picture_is_well_formed_and_escaped() {
+    let (mut report, _) = result::tests::example();
+    report.name = "a\u{1}b \"<&>\"".into();
+    let svg = Chart::of(&report, None).svg();
+    assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
+    assert!(svg.contains("a b &quot;&lt;&amp;&gt;&quot;") && svg.contains("five MACs &lt;fixed columns&gt; &amp; all"));
+    assert_eq!(svg.matches("<text").count(), svg.matches("</text>").count());
+    assert!(!svg.contains("NaN") && !svg.contains("inf"));
+}
+
+#[test]
+fn strange_figures_make_a_picture_too() {
+    let (mut report, _) = result::tests::example();
+    for (median, hi) in [(0.0, 0.0), (-5.0, 3.0), (f64::NAN, f64::INFINITY), (1e-300, 1e300), (7.0, 7.0)] {
+        report.rows[0].now = Figure { median, lo: median, hi, n: 1, unit: "ticks/op".into() };
+        for axis in [None, Some(Axis::Linear), Some(Axis::Log)] {
+            let svg = Chart::of(&report, axis).svg();
+            let numbers = svg.split(['"', ' ']).filter(|word| *word == "NaN" || *word == "inf");
+            assert_eq!(numbers.count(), 0, "{median}");
+            assert_no_overlap(&svg);
+        }
+    }
+    report.rows.clear();
+    report.peers.clear();
+    assert!(Chart::of(&report, None).svg().ends_with("</svg>\n"));
+}
+
+#[test]
+fn scales() {
+    let linear = Scale::new(Axis::Linear, &[40.0, 100.0]);
+    assert_eq!(linear.place(0.0), 0.0);
+    assert!(linear.place(100.0) > 0.9 && linear.place(1e9) == 1.0);
+    assert_eq!(linear.ticks(8), [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]);
+    let log = Scale::new(Axis::Log, &[10.0, 1000.0]);
+    assert!((log.place(100.0) - 0.5).abs() < 1e-12);
+    assert_eq!(log.ticks(8), [10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0]);
+    assert_eq!(Scale::new(Axis::Log, &[1.0, 1e6]).ticks(8), [1.0, 10.0, 100.0, 1e3, 1e4, 1e5, 1e6]);
+    assert_eq!(scale::fitting(&[1.0, 19.0]), Axis::Linear);
+    assert_eq!(scale::fitting(&[1.0, 21.0]), Axis::Log);
+}
+
+/// `cargo test -p linerate-lab -- --ignored writes_the_example` puts the picture into $TMPDIR for looking at.
+#[test]
+#[ignore = "writes a file for people to look at"]
+fn writes_the_example() {
+    let (report, samples) = result::tests::example();
+    std::fs::write(std::env::temp_dir().join("lab-plot.svg"), Chart::of(&report, None).svg()).unwrap();
+    println!("{}", table::render(&report, &samples));
+}

@@ -1,0 +1,252 @@
+//! The file a run leaves behind: one JSON object, and beside it every trial as a JSON line.
+//!
+//! ```json
+//! {"name": "udp", "env": {}, "noise_floor": {"ratio": 1.0, "lo": 0.998, "hi": 1.003, "n": 30},
+//!  "rows": [{"id": "udp.send", "title": "UDP send, 22 bytes", "then": {"median": 2357.0, "unit": "ticks/op"},
+//!            "now": {"median": 57.2, "lo": 57.0, "hi": 57.9, "n": 30, "unit": "ticks/op"},
+//!            "vs_previous": {"ratio": 1.04, "lo": 1.03, "hi": 1.05, "verdict": "faster"}}],
+//!  "peers": [{"id": "lwip.udp.send", "row": "udp.send", "now": {}, "ratio": {"median": 2.1, "lo": 2.0, "hi": 2.2}}],
+//!  "notes": []}
+//! ```
+//! `then` is what the report from which the row comes had reached; `now` is this run. Both may be null or absent where the
+//! contract says so. Every ratio says how many times better: above 1, `now` is better than before, our row than the peer.
+
+use std::io::{self, Write};
+
+use serde::{Deserialize, Serialize};
+
+use crate::env::Environment;
+use crate::sample::{Ratio, Sample, StatError, Summary, Trial};
+use crate::verdict::{self, NoiseFloor, Verdict};
+
+/// One run's results.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// The run's name, which is the file's too.
+    pub name: String,
+    /// Where it was made.
+    pub env: Environment,
+    /// What A against A showed.
+    pub noise_floor: NoiseFloor,
+    /// What was measured of ours.
+    pub rows: Vec<Row>,
+    /// What was measured of others, for comparison.
+    pub peers: Vec<Peer>,
+    /// What a reader must know: sizes, offloads, locks, what was counted.
+    pub notes: Vec<String>,
+}
+
+/// One thing measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// The subject's name.
+    pub id: String,
+    /// The same for people.
+    pub title: String,
+    /// What the original report reached, if it has this row.
+    pub then: Option<Quoted>,
+    /// What this run measured.
+    pub now: Figure,
+    /// Against the result before this one, if there is one.
+    pub vs_previous: Option<Change>,
+}
+
+/// A measured figure: the median and its 95 % interval.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Figure {
+    /// The median.
+    pub median: f64,
+    /// Lower end of its interval.
+    pub lo: f64,
+    /// Upper end of its interval.
+    pub hi: f64,
+    /// Trials.
+    pub n: u32,
+    /// `ticks/op`, `GB/s` ...
+    pub unit: String,
+}
+
+/// A figure from somebody else's report, with as much of its spread as was printed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Quoted {
+    /// The middle.
+    pub median: f64,
+    /// Lower end of its interval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lo: Option<f64>,
+    /// Upper end of its interval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hi: Option<f64>,
+    /// Trials.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub n: Option<u32>,
+    /// As in [`Figure::unit`].
+    pub unit: String,
+}
+
+/// How many times better than before.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Change {
+    /// The estimate; above 1 is better.
+    pub ratio: f64,
+    /// Lower end of its interval.
+    pub lo: f64,
+    /// Upper end of its interval.
+    pub hi: f64,
+    /// In a word.
+    pub verdict: Verdict,
+}
+
+/// Somebody else's program doing the same work in the same run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Peer {
+    /// `<peer>.<row id>`.
+    pub id: String,
+    /// The row it is compared with.
+    pub row: String,
+    /// What this run measured of it.
+    pub now: Figure,
+    /// How many times better our row is.
+    pub ratio: Times,
+}
+
+/// A ratio and its interval.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Times {
+    /// The estimate.
+    pub median: f64,
+    /// Lower end of its interval.
+    pub lo: f64,
+    /// Upper end of its interval.
+    pub hi: f64,
+}
+
+/// Which direction of a unit is better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Better {
+    /// Costs: ticks, nanoseconds, bytes used.
+    Less,
+    /// Yields: operations or bytes in a second.
+    More,
+}
+
+impl Figure {
+    /// A summary with its unit.
+    pub fn new(summary: &Summary, unit: &str) -> Figure {
+        Figure { median: summary.median, lo: summary.lo, hi: summary.hi, n: summary.n, unit: unit.to_owned() }
+    }
+
+    /// The sample's ticks per operation.
+    ///
+    /// # Errors
+    /// As [`Sample::summary`].
+    pub fn ticks(sample: &Sample) -> Result<Figure, StatError> {
+        Ok(Figure::new(&sample.summary()?, "ticks/op"))
+    }
+}
+
+impl Row {
+    /// A row of this run, with nothing to compare it to as yet.
+    pub fn new(id: &str, title: &str, now: Figure) -> Row {
+        Row { id: id.to_owned(), title: title.to_owned(), then: None, now, vs_previous: None }
+    }
+}
+
+impl Peer {
+    /// The peer called `peer` against the row that our sample belongs to; both in ticks per operation, paired by round.
+    ///
+    /// # Errors
+    /// Every [`StatError`].
+    pub fn new(peer: &str, theirs: &Sample, ours: &Sample) -> Result<Peer, StatError> {
+        let ratio = Ratio::paired(&theirs.values(), &ours.values())?;
+        let ratio = Times { median: ratio.median, lo: ratio.lo, hi: ratio.hi };
+        Ok(Peer { id: format!("{peer}.{}", ours.id), row: ours.id.clone(), now: Figure::ticks(theirs)?, ratio })
+    }
+}
+
+impl Change {
+    /// Two samples of one run, paired by round: `before` is A, `now` is B.
+    ///
+    /// # Errors
+    /// Every [`StatError`].
+    pub fn paired(before: &Sample, now: &Sample, floor: &NoiseFloor) -> Result<Change, StatError> {
+        Ok(Change::judged(&Ratio::paired(&before.values(), &now.values())?, floor))
+    }
+
+    /// Figures of two runs, which share no rounds. The interval combines the two intervals' distances on the logarithm's
+    /// scale (MOVER: Donner and Zou, Stat. Methods Med. Res. 21(4), 2012). Good on one machine only, and weaker than
+    /// [`Change::paired`]: whatever changed between the runs is in it. `None` if the units differ or a figure is not positive.
+    pub fn between_runs(before: &Figure, now: &Figure, better: Better, floor: &NoiseFloor) -> Option<Change> {
+        let (over, under) = match better {
+            Better::Less => (before, now),
+            Better::More => (now, before),
+        };
+        let positive =
+            [over.lo, over.median, over.hi, under.lo, under.median, under.hi].iter().all(|value| *value > 0.0);
+        if before.unit != now.unit || !positive {
+            return None;
+        }
+        let distance = |a: f64, b: f64| (a / b).ln();
+        let down = distance(over.median, over.lo).hypot(distance(under.hi, under.median));
+        let up = distance(over.hi, over.median).hypot(distance(under.median, under.lo));
+        let median = over.median / under.median;
+        let (lo, hi) = (median * (-down).exp(), median * up.exp());
+        Some(Change::judged(&Ratio { median, lo, hi, coverage: 0.95, n: before.n.min(now.n) }, floor))
+    }
+
+    fn judged(ratio: &Ratio, floor: &NoiseFloor) -> Change {
+        Change { ratio: ratio.median, lo: ratio.lo, hi: ratio.hi, verdict: verdict::judge(ratio, floor) }
+    }
+}
+
+impl Report {
+    /// The row called `id`.
+    pub fn row(&self, id: &str) -> Option<&Row> {
+        self.rows.iter().find(|row| row.id == id)
+    }
+
+    /// The file's text, indented, with a newline at the end.
+    ///
+    /// # Errors
+    /// None that a report made here can cause.
+    pub fn to_json(&self) -> serde_json::Result<String> {
+        serde_json::to_string_pretty(self).map(|text| text + "\n")
+    }
+
+    /// Reads [`Report::to_json`]'s text.
+    ///
+    /// # Errors
+    /// If it is not JSON, or lacks something.
+    pub fn from_json(text: &str) -> serde_json::Result<Report> {
+        serde_json::from_str(text)
+    }
+}
+
+#[derive(Serialize)]
+struct TrialLine<'a> {
+    name: &'a str,
+    id: &'a str,
+    kept: bool,
+    #[serde(flatten)]
+    trial: &'a Trial,
+}
+
+/// Writes every trial of a run as a line of JSON, the dropped ones too (`"kept": false`), so that nothing is lost:
+/// `{"name", "id", "kept", "round", "reading": {"ops", "ticks", "wall_ns", "cpu_ns"}, "disturbed"}`.
+///
+/// # Errors
+/// What `out` fails with.
+pub fn write_trials(out: &mut dyn Write, name: &str, samples: &[Sample]) -> io::Result<()> {
+    for sample in samples {
+        let kept = sample.trials.iter().map(|trial| (true, trial));
+        let dropped = sample.dropped.iter().map(|trial| (false, trial));
+        for (kept, trial) in kept.chain(dropped) {
+            serde_json::to_writer(&mut *out, &TrialLine { name, id: &sample.id, kept, trial })?;
+            out.write_all(b"\n")?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

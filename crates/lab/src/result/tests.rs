@@ -1,0 +1,118 @@
+use super::*;
+use crate::sample::Disturbance;
+use crate::subject::Reading;
+
+fn sample(id: &str, ticks: &[u64]) -> Sample {
+    let reading = |ticks| Reading { ops: 10, ticks, wall_ns: 1000, cpu_ns: 990 };
+    let trial =
+        |(round, ticks): (usize, &u64)| Trial { round: round as u32, reading: reading(*ticks), disturbed: None };
+    Sample { id: id.into(), trials: ticks.iter().enumerate().map(trial).collect(), dropped: vec![], noisy: false }
+}
+
+fn figure(median: f64, unit: &str) -> Figure {
+    Figure { median, lo: median * 0.99, hi: median * 1.01, n: 30, unit: unit.into() }
+}
+
+/// A report with all that a report can have, for the tests of table and plot as well.
+pub fn example() -> (Report, Vec<Sample>) {
+    let ours = sample("udp.send", &[572, 570, 579, 571, 573, 575, 570, 574, 611, 572]);
+    let theirs = sample("lwip.udp.send", &[1240, 1200, 1260, 1230, 1242, 1250, 1222, 1241, 1239, 1230]);
+    let floor = NoiseFloor { ratio: 1.0, lo: 0.996, hi: 1.004, n: 30 };
+    let mut row = Row::new("udp.send", "UDP send, 22-byte payload", Figure::ticks(&ours).unwrap());
+    row.then = Some(Quoted { median: 2357.0, lo: None, hi: None, n: None, unit: "ticks/op".into() });
+    row.vs_previous = Change::between_runs(&figure(60.0, "ticks/op"), &row.now, Better::Less, &floor);
+    let grep = Row::new("text.grep", "five MACs <fixed columns> & all", figure(5.3, "GB/s"));
+    let times = Times { median: 2.3, lo: 2.2, hi: 2.4 };
+    let peers = vec![
+        Peer::new("lwip", &theirs, &ours).unwrap(),
+        Peer {
+            id: "linux.udp.send".into(),
+            row: "udp.send".into(),
+            now: figure(1178.0, "ticks/op"),
+            ratio: Times { median: 20.6, lo: 20.1, hi: 21.0 },
+        },
+        Peer { id: "ripgrep.text.grep".into(), row: "text.grep".into(), now: figure(2.3, "GB/s"), ratio: times },
+    ];
+    let report = Report {
+        name: "example".into(),
+        env: Environment::read(std::path::Path::new("/nonexistent")),
+        noise_floor: floor,
+        rows: vec![row, grep],
+        peers,
+        notes: vec!["64-byte frames without FCS".into()],
+    };
+    (report, vec![ours, theirs])
+}
+
+#[test]
+fn json_has_the_contracts_shape() {
+    let (report, _) = example();
+    let json: serde_json::Value = serde_json::from_str(&report.to_json().unwrap()).unwrap();
+    let keys = |value: &serde_json::Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    assert_eq!(keys(&json), ["env", "name", "noise_floor", "notes", "peers", "rows"]);
+    assert_eq!(keys(&json["rows"][0]), ["id", "now", "then", "title", "vs_previous"]);
+    assert_eq!(keys(&json["rows"][0]["now"]), ["hi", "lo", "median", "n", "unit"]);
+    assert_eq!(keys(&json["rows"][0]["vs_previous"]), ["hi", "lo", "ratio", "verdict"]);
+    assert_eq!(json["rows"][0]["vs_previous"]["verdict"], "faster");
+    assert!(json["rows"][1]["then"].is_null() && json["rows"][1]["vs_previous"].is_null());
+    assert_eq!(keys(&json["peers"][0]), ["id", "now", "ratio", "row"]);
+    assert_eq!(keys(&json["peers"][0]["ratio"]), ["hi", "lo", "median"]);
+    assert_eq!(
+        (json["peers"][0]["id"].as_str(), json["peers"][0]["row"].as_str()),
+        (Some("lwip.udp.send"), Some("udp.send"))
+    );
+}
+
+#[test]
+fn json_and_back() {
+    let (report, _) = example();
+    assert_eq!(Report::from_json(&report.to_json().unwrap()).unwrap(), report);
+    assert!(Report::from_json("{}").is_err());
+    assert_eq!(report.row("text.grep").unwrap().now.unit, "GB/s");
+    assert_eq!(report.row("absent"), None);
+}
+
+#[test]
+fn a_peers_ratio_says_how_many_times_better_we_are() {
+    let (report, _) = example();
+    let times = report.peers[0].ratio;
+    assert!((2.1..2.2).contains(&times.median) && times.lo <= times.median && times.median <= times.hi);
+}
+
+#[test]
+fn changes_point_the_same_way_for_costs_and_yields() {
+    let floor = NoiseFloor { ratio: 1.0, lo: 0.996, hi: 1.004, n: 30 };
+    let change =
+        |before, now, better| Change::between_runs(&figure(before, "x"), &figure(now, "x"), better, &floor).unwrap();
+    assert_eq!(change(100.0, 80.0, Better::Less).verdict, Verdict::Faster);
+    assert_eq!(change(100.0, 80.0, Better::More).verdict, Verdict::Slower);
+    let better = change(100.0, 125.0, Better::More);
+    assert!((better.ratio - 1.25).abs() < 1e-12 && better.verdict == Verdict::Faster);
+    assert!((better.hi / better.ratio - 1.0142).abs() < 0.001, "1 % and 1 % make 1.41 %");
+    assert_eq!(Change::between_runs(&figure(1.0, "x"), &figure(1.0, "y"), Better::Less, &floor), None);
+    assert_eq!(Change::between_runs(&figure(0.0, "x"), &figure(1.0, "x"), Better::Less, &floor), None);
+}
+
+#[test]
+fn paired_changes_are_judged_too() {
+    let (_, samples) = example();
+    let floor = NoiseFloor { ratio: 1.0, lo: 0.996, hi: 1.004, n: 30 };
+    assert_eq!(Change::paired(&samples[1], &samples[0], &floor).unwrap().verdict, Verdict::Faster);
+    assert!(Change::paired(&samples[1], &sample("short", &[1]), &floor).is_err());
+}
+
+#[test]
+fn every_trial_is_a_line() {
+    let mut one = sample("a", &[100, 101]);
+    one.dropped.push(Trial { disturbed: Some(Disturbance::CpuShare), ..one.trials[1] });
+    let mut out = Vec::new();
+    write_trials(&mut out, "run", &[one]).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 3);
+    assert_eq!(
+        lines[0],
+        r#"{"name":"run","id":"a","kept":true,"round":0,"reading":{"ops":10,"ticks":100,"wall_ns":1000,"cpu_ns":990},"disturbed":null}"#
+    );
+    assert!(lines[2].contains(r#""kept":false"#) && lines[2].contains(r#""disturbed":"cpu_share""#));
+}

@@ -1,0 +1,66 @@
+//! The machine under a run: how long it has lasted, and whether the hypervisor took the processor away.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+/// What a run asks of the machine.
+pub trait Host {
+    /// Time since the run began.
+    fn elapsed(&mut self) -> Duration;
+
+    /// Ticks of 10 ms that others had this processor (`steal`, eighth number of a /proc/stat line: proc_stat(5)).
+    /// Zero where it cannot be read. A steal shorter than a tick need not show; the CPU share is the second net.
+    fn steal(&mut self) -> u64;
+}
+
+/// This machine.
+#[derive(Debug)]
+pub struct Machine {
+    start: Instant,
+    /// `cpu3` if the run stays on one processor, else `cpu`: all of them.
+    line: String,
+}
+
+impl Machine {
+    /// The run begins now; it stays on processor `cpu`, if any.
+    pub fn new(cpu: Option<usize>) -> Machine {
+        Machine { start: Instant::now(), line: cpu.map_or("cpu".into(), |cpu| format!("cpu{cpu}")) }
+    }
+}
+
+impl Host for Machine {
+    fn elapsed(&mut self) -> Duration {
+        self.start.elapsed()
+    }
+
+    fn steal(&mut self) -> u64 {
+        fs::read_to_string("/proc/stat").map_or(0, |text| steal_of(&text, &self.line).unwrap_or(0))
+    }
+}
+
+fn steal_of(stat: &str, name: &str) -> Option<u64> {
+    let mut words =
+        stat.lines().map(str::split_whitespace).find_map(|mut words| (words.next()? == name).then_some(words))?;
+    words.nth(7)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steal_is_the_eighth_number() {
+        let stat = "cpu  10960 0 1389 197023 583 0 62 79 0 0\ncpu0 5558 0 691 98380 355 0 22 32 0 0\ncpu1 1 2 3\n";
+        assert_eq!(steal_of(stat, "cpu"), Some(79));
+        assert_eq!(steal_of(stat, "cpu0"), Some(32));
+        assert_eq!(steal_of(stat, "cpu1"), None);
+        assert_eq!(steal_of(stat, "cpu2"), None);
+    }
+
+    #[test]
+    fn this_machine_answers() {
+        let mut machine = Machine::new(Some(0));
+        assert!(machine.elapsed() < Duration::from_secs(60));
+        assert!(machine.steal() >= Machine::new(Some(usize::MAX)).steal());
+    }
+}

@@ -1,0 +1,86 @@
+//! What is measured: a subject, which does the same work at every trial, and the reading a trial gives.
+//!
+//! [`measure`] brackets the work so that the tick counter is innermost: `ticks` is the work alone, less the timer's own
+//! cost; `wall_ns` and `cpu_ns` contain a few hundred nanoseconds of clock reading and serve to judge the trial, not the
+//! work. Hand results to [`std::hint::black_box`] inside the closure, or the compiler may move work out of it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{os, timer, tsc};
+
+/// Something that can be measured again and again.
+pub trait Subject {
+    /// The name under which results are filed: `<area>.<what>`, no spaces.
+    fn id(&self) -> &str;
+
+    /// Does the work once and says what it took.
+    ///
+    /// # Errors
+    /// Whatever prevents the work; the run ends there.
+    fn trial(&mut self) -> anyhow::Result<Reading>;
+}
+
+/// One trial's figures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reading {
+    /// Operations done: frames, calls, bytes.
+    pub ops: u64,
+    /// TSC ticks of the measured region, less the timer's cost.
+    pub ticks: u64,
+    /// Wall-clock nanoseconds (CLOCK_MONOTONIC).
+    pub wall_ns: u64,
+    /// Nanoseconds this thread had a processor (CLOCK_THREAD_CPUTIME_ID).
+    pub cpu_ns: u64,
+}
+
+impl Reading {
+    /// Ticks for one operation; not a number when nothing was done.
+    pub fn ticks_per_op(&self) -> f64 {
+        if self.ops == 0 { f64::NAN } else { self.ticks as f64 / self.ops as f64 }
+    }
+
+    /// Operations in a second of wall-clock time.
+    pub fn ops_per_second(&self) -> f64 {
+        self.ops as f64 * 1e9 / self.wall_ns.max(1) as f64
+    }
+}
+
+/// Runs `work`, which does `ops` operations, between the clocks.
+pub fn measure<T>(ops: u64, work: impl FnOnce() -> T) -> Reading {
+    let timer_cost = timer::cost();
+    let cpu = os::thread_cpu_ns();
+    let wall = os::monotonic_ns();
+    let start = tsc::now();
+    let done = work();
+    let end = tsc::now();
+    let wall_ns = os::monotonic_ns() - wall;
+    let cpu_ns = os::thread_cpu_ns() - cpu;
+    std::hint::black_box(done);
+    Reading { ops, ticks: end.saturating_sub(start).saturating_sub(timer_cost), wall_ns, cpu_ns }
+}
+
+/// A subject made of a closure.
+pub fn from_fn<F>(id: impl Into<String>, trial: F) -> Box<dyn Subject>
+where
+    F: FnMut() -> anyhow::Result<Reading> + 'static,
+{
+    Box::new(FromFn { id: id.into(), trial })
+}
+
+struct FromFn<F> {
+    id: String,
+    trial: F,
+}
+
+impl<F: FnMut() -> anyhow::Result<Reading>> Subject for FromFn<F> {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn trial(&mut self) -> anyhow::Result<Reading> {
+        (self.trial)()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,133 @@
+//! A report as text: aligned columns, a spark line of every row's trials, the verdict.
+//!
+//! Widths are counted in characters; wide East Asian ones would shift a column. Not here: colour.
+
+use crate::result::{Figure, Peer, Report, Row};
+use crate::sample::Sample;
+
+const SPARKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+/// The widest spark line; more trials than that share characters, and the slowest of each group shows.
+const SPARK_WIDTH: usize = 40;
+
+/// The whole report: surroundings, rows, peers, noise floor, what was dropped, notes.
+/// `samples` are this run's; a row without one has no spark line.
+pub fn render(report: &Report, samples: &[Sample]) -> String {
+    let mut text = format!("{}\n\n{}\n", report.name, report.env);
+    let rows = report.rows.iter().map(|row| row_cells(row, samples));
+    text += &aligned(&[ROW_HEAD.map(String::from).to_vec()].into_iter().chain(rows).collect::<Vec<_>>(), &ROW_ALIGN);
+    if !report.peers.is_empty() {
+        let peers = report.peers.iter().map(|peer| peer_cells(peer, samples));
+        text.push('\n');
+        text +=
+            &aligned(&[PEER_HEAD.map(String::from).to_vec()].into_iter().chain(peers).collect::<Vec<_>>(), &PEER_ALIGN);
+    }
+    let floor = &report.noise_floor;
+    text += &format!(
+        "\nnoise floor (A against A): {} [{}, {}], n {}: differences under {:.1} % cannot be told from noise\n",
+        times(floor.ratio),
+        times(floor.lo),
+        times(floor.hi),
+        floor.n,
+        floor.percent()
+    );
+    text += &samples.iter().filter_map(disturbances).collect::<String>();
+    text += &report.notes.iter().map(|note| format!("note: {note}\n")).collect::<String>();
+    text
+}
+
+const ROW_HEAD: [&str; 9] = ["row", "what", "then", "now", "95 %", "unit", "n", "trials", "against the run before"];
+const ROW_ALIGN: [Align; 9] = {
+    use Align::{Left, Right};
+    [Left, Left, Right, Right, Left, Left, Right, Left, Left]
+};
+const PEER_HEAD: [&str; 7] = ["peer", "now", "95 %", "unit", "n", "trials", "we are better by"];
+const PEER_ALIGN: [Align; 7] = {
+    use Align::{Left, Right};
+    [Left, Right, Left, Left, Right, Left, Left]
+};
+
+fn row_cells(row: &Row, samples: &[Sample]) -> Vec<String> {
+    let then = row.then.as_ref().map_or("-".into(), |then| number(then.median));
+    let change = row.vs_previous.as_ref().map_or("-".into(), |change| {
+        format!("{} [{}, {}] {}", times(change.ratio), times(change.lo), times(change.hi), change.verdict)
+    });
+    let [now, interval, unit, n] = figure_cells(&row.now);
+    vec![row.id.clone(), row.title.clone(), then, now, interval, unit, n, spark_of(&row.id, samples), change]
+}
+
+fn peer_cells(peer: &Peer, samples: &[Sample]) -> Vec<String> {
+    let ratio = format!("{} [{}, {}]", times(peer.ratio.median), times(peer.ratio.lo), times(peer.ratio.hi));
+    let [now, interval, unit, n] = figure_cells(&peer.now);
+    vec![peer.id.clone(), now, interval, unit, n, spark_of(&peer.id, samples), ratio]
+}
+
+fn figure_cells(figure: &Figure) -> [String; 4] {
+    let interval = format!("[{}, {}]", number(figure.lo), number(figure.hi));
+    [number(figure.median), interval, figure.unit.clone(), figure.n.to_string()]
+}
+
+fn spark_of(id: &str, samples: &[Sample]) -> String {
+    samples.iter().find(|sample| sample.id == id).map_or(String::new(), |sample| sparkline(&sample.values()))
+}
+
+/// A sentence about a sample that was disturbed or has outliers.
+fn disturbances(sample: &Sample) -> Option<String> {
+    let outliers = sample.summary().map_or(0, |summary| summary.outliers);
+    let noisy = if sample.noisy { ", NOISY: disturbed trials are among those kept" } else { "" };
+    let quiet = sample.dropped.is_empty() && outliers == 0 && !sample.noisy;
+    let counts = format!("{} trials dropped and replaced, {outliers} outliers kept", sample.dropped.len());
+    (!quiet).then(|| format!("{}: {counts}{noisy}\n", sample.id))
+}
+
+/// Four digits, or all digits before the point if there are more; tiny values in scientific form.
+pub fn number(value: f64) -> String {
+    match value.abs() {
+        0.0 => "0".into(),
+        size if size >= 1000.0 => format!("{value:.0}"),
+        size if size >= 100.0 => format!("{value:.1}"),
+        size if size >= 10.0 => format!("{value:.2}"),
+        size if size >= 0.01 => format!("{value:.3}"),
+        _ => format!("{value:.2e}"),
+    }
+}
+
+/// A ratio: `1.04x`, `20.6x`.
+pub fn times(ratio: f64) -> String {
+    match ratio {
+        ratio if ratio >= 10.0 => format!("{ratio:.1}x"),
+        ratio if (0.9..1.1).contains(&ratio) => format!("{ratio:.4}x"),
+        ratio => format!("{ratio:.2}x"),
+    }
+}
+
+/// One character a trial, from the least value (▁) to the greatest (█); all ▁ if they are equal, a space for what is no number.
+pub fn sparkline(values: &[f64]) -> String {
+    let group = values.len().div_ceil(SPARK_WIDTH).max(1);
+    let shown: Vec<f64> = values.chunks(group).map(|chunk| chunk.iter().copied().fold(f64::NAN, f64::max)).collect();
+    let (least, most) = shown.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(lo, hi), v| (lo.min(*v), hi.max(*v)));
+    let level = |value: f64| if most > least { (value - least) / (most - least) * 7.0 } else { 0.0 };
+    shown.iter().map(|value| if value.is_finite() { SPARKS[level(*value).round() as usize & 7] } else { ' ' }).collect()
+}
+
+#[derive(Clone, Copy)]
+enum Align {
+    Left,
+    Right,
+}
+
+/// Cells in columns two spaces apart; no blanks at the ends of lines.
+fn aligned(rows: &[Vec<String>], align: &[Align]) -> String {
+    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
+    let widths: Vec<usize> = (0..align.len()).map(|column| width(column).unwrap_or(0)).collect();
+    let line = |row: &Vec<String>| {
+        let cells = row.iter().zip(&widths).zip(align).map(|((cell, width), align)| match align {
+            Align::Left => format!("{cell:<width$}"),
+            Align::Right => format!("{cell:>width$}"),
+        });
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
+    };
+    rows.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests;

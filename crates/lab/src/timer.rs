@@ -1,0 +1,82 @@
+//! What the stop-watch itself costs, and how many ticks make a second.
+//!
+//! [`cost`] is the median distance between two back-to-back readings: what an empty measured region would show.
+//! [`crate::subject::measure`] subtracts it, and every [`crate::env::Environment`] states it.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use crate::{os, tsc};
+
+/// Readings taken for [`cost`]: enough that an interrupt or two cannot move the median; about 0.2 ms in all.
+const READS: usize = 4001;
+/// How long [`rate`] watches both clocks.
+const CALIBRATION: Duration = Duration::from_millis(20);
+
+/// How many ticks make a second, and how we know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rate {
+    /// Ticks per second.
+    pub hz: u64,
+    /// `cpuid 0x15` or `calibrated against CLOCK_MONOTONIC`.
+    pub source: &'static str,
+}
+
+impl Rate {
+    /// The time that `ticks` take, in nanoseconds.
+    pub fn ns(self, ticks: f64) -> f64 {
+        ticks * 1e9 / self.hz as f64
+    }
+}
+
+/// Ticks that one measured region contains even if it is empty. Measured once per process.
+pub fn cost() -> u64 {
+    static COST: OnceLock<u64> = OnceLock::new();
+    *COST.get_or_init(|| median_gap(tsc::now, READS))
+}
+
+/// The tick rate. Measured once per process (20 ms), unless the processor states it.
+pub fn rate() -> Rate {
+    static RATE: OnceLock<Rate> = OnceLock::new();
+    *RATE.get_or_init(|| match tsc::stated_hz() {
+        Some(hz) => Rate { hz, source: "cpuid 0x15" },
+        None => Rate { hz: calibrate(CALIBRATION), source: "calibrated against CLOCK_MONOTONIC" },
+    })
+}
+
+fn median_gap(mut now: impl FnMut() -> u64, reads: usize) -> u64 {
+    let mut gaps: Vec<u64> = (0..reads)
+        .map(|_| {
+            let start = now();
+            now().saturating_sub(start)
+        })
+        .collect();
+    gaps.sort_unstable();
+    gaps.get(reads / 2).copied().unwrap_or(0)
+}
+
+fn calibrate(span: Duration) -> u64 {
+    let (start_ticks, start_ns) = both_clocks();
+    while os::monotonic_ns() - start_ns < span.as_nanos() as u64 {
+        std::hint::spin_loop();
+    }
+    let (end_ticks, end_ns) = both_clocks();
+    let (ticks, ns) = (end_ticks.saturating_sub(start_ticks), end_ns.saturating_sub(start_ns).max(1));
+    (u128::from(ticks) * 1_000_000_000 / u128::from(ns)) as u64
+}
+
+/// Both clocks at one moment: of several attempts the one in which the least time passed in between.
+fn both_clocks() -> (u64, u64) {
+    let attempts = (0..16).map(|_| {
+        let before = tsc::now();
+        let ns = os::monotonic_ns();
+        let after = tsc::now();
+        let gap = after.saturating_sub(before);
+        (gap, before + gap / 2, ns)
+    });
+    let (_, ticks, ns) = attempts.min().unwrap_or((0, tsc::now(), os::monotonic_ns()));
+    (ticks, ns)
+}
+
+#[cfg(test)]
+mod tests;

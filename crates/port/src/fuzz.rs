@@ -1,0 +1,98 @@
+//! What must hold for every byte string: the bodies of the fuzz targets, run by the tests too.
+//!
+//! Each function takes arbitrary bytes and panics only when an invariant of this crate is broken. `cargo fuzz` calls them
+//! with the corpora under `fuzz/corpus/port_*`.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a broken invariant is to panic here; built for tests and fuzzing only"
+)]
+
+use crate::pcap::{Format, LINKTYPE_ETHERNET, MAX_BLOCK, Reader, Record, Writer};
+use crate::spec::Spec;
+use std::io::{self, Read};
+
+/// Both capture formats, whole and in pieces.
+///
+/// Holds: it ends; memory is bounded; input in pieces gives the same records and the same error; what was read, written
+/// and read again is the same.
+pub fn pcap(data: &[u8]) {
+    let whole = records(Reader::new(data));
+    let pieces = records(Reader::new(Pieces { data, turn: 0 }));
+    assert_eq!(whole.1, pieces.1);
+    assert!(whole.0 == pieces.0, "input in pieces gives other records");
+    for format in [Format::Pcap, Format::Pcapng] {
+        let mut writer = Writer::new(Vec::new(), format, u32::MAX).unwrap();
+        writer.add_interface("fuzz").unwrap();
+        let mut wanted = whole.0.clone();
+        for (record, data) in &mut wanted {
+            (record.linktype, record.interface) = (LINKTYPE_ETHERNET, 0);
+            if format == Format::Pcap {
+                record.direction = Default::default();
+                record.ts_ns %= u64::from(u32::MAX) * 1_000_000_000; // as far as its seconds reach
+            }
+            writer.write(&Record { data, ..*record }).unwrap();
+        }
+        let bytes = writer.into_inner();
+        let again = records(Reader::new(&bytes[..]));
+        assert_eq!(again.1, None);
+        assert!(again.0 == wanted, "written and read again it is not the same");
+    }
+}
+
+type Records = Vec<(Record<'static>, Vec<u8>)>;
+
+fn records(mut reader: Reader<impl Read>) -> (Records, Option<String>) {
+    let mut records = Vec::new();
+    loop {
+        assert!(reader.allocated() <= 2 * (MAX_BLOCK + 128 * 1024));
+        match reader.read() {
+            Ok(Some(record)) => records.push((Record { data: &[], ..record }, record.data.to_vec())),
+            Ok(None) => return (records, None),
+            Err(error) if error.is_would_block() => {}
+            Err(error) => {
+                let text = error.to_string();
+                assert!(reader.read().unwrap().is_none(), "after an error it is over");
+                return (records, Some(text));
+            }
+        }
+    }
+}
+
+/// Gives its data in small pieces, with "not now" between them.
+struct Pieces<'a> {
+    data: &'a [u8],
+    turn: usize,
+}
+
+impl Read for Pieces<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.turn += 1;
+        if self.turn.is_multiple_of(2) {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let n = [1, 7, 64, 4096][self.turn / 2 % 4].min(self.data.len()).min(into.len());
+        into[..n].copy_from_slice(&self.data[..n]);
+        self.data = &self.data[n..];
+        Ok(n)
+    }
+}
+
+/// The grammar of port names.
+///
+/// Holds: a text is a spec or an error with a text; a spec prints as a text that parses to it.
+pub fn spec(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    match Spec::parse(text) {
+        // A text that prints longer than it was read may outgrow the limit.
+        Ok(spec) if spec.to_string().len() <= crate::spec::MAX_LEN => {
+            assert_eq!(Spec::parse(&spec.to_string()), Ok(spec));
+        }
+        Ok(_) => {}
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

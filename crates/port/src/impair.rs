@@ -1,0 +1,179 @@
+//! `impair(loss=1%,delay=10ms):PORT`: a worse link, the same in every run of the same seed.
+//!
+//! Each frame meets, in this order: loss, duplication, damage, the rate's queue, delay. The order of frames is kept
+//! unless `reorder` lets one skip its delay. Time is what the caller says it is. Nothing is lost silently: frames in =
+//! out + held + impaired + queue_full - duplicated, at any moment (see [`crate::RxCounts::to_host`]).
+
+mod link;
+
+pub use link::{Impairment, Link};
+
+use crate::{Port, PortCounts, RxHalf, TxHalf};
+use buf::Burst;
+use clock::{Duration, Instant};
+use link::Noted;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+/// Which directions are impaired.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Direction {
+    /// What is received.
+    Rx,
+    /// What is sent.
+    #[default]
+    Tx,
+    /// Each, with pseudo-random numbers of its own.
+    Both,
+}
+
+/// How soon a port that took nothing is asked again.
+const RETRY: Duration = Duration::from_micros(50);
+
+/// Puts an impairment around `port`.
+pub fn wrap(impairment: &Impairment, direction: Direction, port: Port) -> Port {
+    let Port { name, spec, caps, mut rx, mut tx, counts } = port;
+    if direction != Direction::Tx {
+        // Another stream of numbers than the other direction's.
+        let link = Link::new(&Impairment { seed: impairment.seed ^ 0x5851_f42d_4c95_7f2d, ..impairment.clone() });
+        rx = Box::new(ImpairedRx { inner: rx, link, arrived: Burst::new(), counts: counts.clone() });
+    }
+    if direction != Direction::Rx {
+        let link = Link::new(impairment);
+        tx = Box::new(ImpairedTx { inner: tx, link, leaving: Burst::new(), retry: None, counts: counts.clone() });
+    }
+    Port { name, spec: format!("impair:{spec}"), caps, rx, tx, counts }
+}
+
+struct ImpairedRx {
+    inner: Box<dyn RxHalf>,
+    link: Link,
+    arrived: Burst,
+    counts: Arc<PortCounts>,
+}
+
+impl RxHalf for ImpairedRx {
+    fn rx_burst(&mut self, into: &mut Burst, most: usize, now: Instant) -> usize {
+        let most = most.min(into.room());
+        self.inner.rx_burst(&mut self.arrived, most, now);
+        let mut noted = Noted::default();
+        for frame in self.arrived.drain() {
+            self.link.enter(frame, now, &mut noted);
+        }
+        let mut out = 0;
+        while out < most {
+            let Some(frame) = self.link.leave(now) else { break };
+            // `most` was limited to the room: the push cannot fail.
+            drop(into.push(frame));
+            out += 1;
+        }
+        let rx = &self.counts.rx;
+        rx.impaired.add(noted.lost);
+        rx.queue_full.add(noted.queue_full);
+        rx.duplicated.add(noted.duplicated);
+        rx.corrupted.add(noted.corrupted);
+        rx.reordered.add(noted.reordered);
+        rx.held.add(noted.entered);
+        rx.held.sub(out as u64);
+        out
+    }
+
+    fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.inner.wait_fd()
+    }
+
+    fn next_event(&self) -> Option<Instant> {
+        earlier(self.link.next_event(), self.inner.next_event())
+    }
+
+    fn is_gone(&self) -> bool {
+        self.inner.is_gone() && self.link.held() == 0
+    }
+
+    fn why_gone(&self) -> Option<String> {
+        self.inner.why_gone()
+    }
+
+    fn held(&self) -> usize {
+        self.link.held() + self.inner.held()
+    }
+}
+
+struct ImpairedTx {
+    inner: Box<dyn TxHalf>,
+    link: Link,
+    /// Frames whose time has come and that the port has not taken yet.
+    leaving: Burst,
+    /// When to offer those again.
+    retry: Option<Instant>,
+    counts: Arc<PortCounts>,
+}
+
+impl ImpairedTx {
+    /// Passes on what is due, as far as the port takes it.
+    fn release(&mut self, now: Instant) {
+        loop {
+            while self.leaving.room() > 0 {
+                let Some(frame) = self.link.leave(now) else { break };
+                drop(self.leaving.push(frame));
+            }
+            if self.leaving.is_empty() {
+                self.retry = None;
+                return;
+            }
+            let taken = self.inner.tx_burst(&mut self.leaving, now);
+            self.counts.tx.held.sub(taken as u64);
+            if taken == 0 {
+                self.retry = Some(now.after(RETRY));
+                return;
+            }
+        }
+    }
+}
+
+impl TxHalf for ImpairedTx {
+    fn tx_burst(&mut self, from: &mut Burst, now: Instant) -> usize {
+        self.release(now);
+        if !self.leaving.is_empty() {
+            return 0; // the port is full, and so are we: the host keeps its frames
+        }
+        let mut noted = Noted::default();
+        let mut taken = 0;
+        for frame in from.drain() {
+            self.link.enter(frame, now, &mut noted);
+            taken += 1;
+        }
+        let tx = &self.counts.tx;
+        tx.impaired.add(noted.lost);
+        tx.queue_full.add(noted.queue_full);
+        tx.duplicated.add(noted.duplicated);
+        tx.corrupted.add(noted.corrupted);
+        tx.reordered.add(noted.reordered);
+        tx.held.add(noted.entered);
+        self.release(now);
+        taken
+    }
+
+    fn poll(&mut self, now: Instant) {
+        self.release(now);
+        self.inner.poll(now);
+    }
+
+    fn next_event(&self) -> Option<Instant> {
+        earlier(self.retry.or_else(|| self.link.next_event()), self.inner.next_event())
+    }
+
+    fn held(&self) -> usize {
+        self.link.held() + self.leaving.len() + self.inner.held()
+    }
+}
+
+fn earlier(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}
+
+#[cfg(test)]
+mod tests;

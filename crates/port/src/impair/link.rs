@@ -1,0 +1,221 @@
+//! One direction of an impaired link: frames enter, and leave when their time has come, or not at all.
+
+use crate::spec::Percent;
+use buf::Frame;
+use clock::{Duration, Instant};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// What is wrong with the link.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Impairment {
+    /// Frames lost.
+    pub loss: Percent,
+    /// Frames that come twice.
+    pub dup: Percent,
+    /// Frames with one bit flipped.
+    pub corrupt: Percent,
+    /// Frames that skip the delay and so overtake others.
+    pub reorder: Percent,
+    /// Only every `gap`-th frame may overtake.
+    pub gap: u64,
+    /// Time every frame is held.
+    pub delay: Duration,
+    /// The delay varies by up to this, either way, evenly; a frame never overtakes another by it.
+    pub jitter: Duration,
+    /// Bits a second, FCS and preamble not counted; 0: no limit.
+    pub rate: u64,
+    /// Frames held at most.
+    pub limit: usize,
+    /// Of the pseudo-random numbers.
+    pub seed: u64,
+}
+
+impl Default for Impairment {
+    /// A perfect link.
+    fn default() -> Impairment {
+        Impairment {
+            loss: Percent::ZERO,
+            dup: Percent::ZERO,
+            corrupt: Percent::ZERO,
+            reorder: Percent::ZERO,
+            gap: 1,
+            delay: Duration::ZERO,
+            jitter: Duration::ZERO,
+            rate: 0,
+            limit: 1000,
+            seed: 1,
+        }
+    }
+}
+
+/// What happened to frames that entered, for the counters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Noted {
+    /// Frames now held.
+    pub entered: u64,
+    /// Frames lost on purpose.
+    pub lost: u64,
+    /// Frames lost because the queue was full.
+    pub queue_full: u64,
+    /// Frames made.
+    pub duplicated: u64,
+    /// Frames damaged.
+    pub corrupted: u64,
+    /// Frames that overtake.
+    pub reordered: u64,
+}
+
+/// A queue on which time and chance work.
+#[derive(Debug)]
+pub struct Link {
+    how: Impairment,
+    random: u64,
+    heap: BinaryHeap<Reverse<Held>>,
+    /// Numbers the frames, so that those of one instant stay in order.
+    seq: u64,
+    /// Frames since one overtook.
+    since_reorder: u64,
+    /// The last release in order: no later frame may come before.
+    last: Instant,
+    /// When the wire is free again, in units of 1/rate ns: a whole number at any rate, so that no rounding adds up.
+    busy_until: u128,
+}
+
+#[derive(Debug)]
+struct Held {
+    due: Instant,
+    seq: u64,
+    frame: Frame,
+}
+
+impl PartialEq for Held {
+    fn eq(&self, other: &Held) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Held {}
+
+impl PartialOrd for Held {
+    fn partial_cmp(&self, other: &Held) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Held {
+    fn cmp(&self, other: &Held) -> std::cmp::Ordering {
+        (self.due, self.seq).cmp(&(other.due, other.seq))
+    }
+}
+
+impl Link {
+    /// An empty link.
+    pub fn new(how: &Impairment) -> Link {
+        Link {
+            how: how.clone(),
+            random: how.seed,
+            heap: BinaryHeap::new(),
+            seq: 0,
+            since_reorder: 0,
+            last: Instant::ZERO,
+            busy_until: 0,
+        }
+    }
+
+    /// Frames held.
+    pub fn held(&self) -> usize {
+        self.heap.len()
+    }
+
+    /// When the next frame leaves.
+    pub fn next_event(&self) -> Option<Instant> {
+        self.heap.peek().map(|Reverse(held)| held.due)
+    }
+
+    /// A frame that is due.
+    pub fn leave(&mut self, now: Instant) -> Option<Frame> {
+        self.next_event().filter(|due| *due <= now)?;
+        self.heap.pop().map(|Reverse(held)| held.frame)
+    }
+
+    /// A frame meets the link.
+    pub fn enter(&mut self, mut frame: Frame, now: Instant, noted: &mut Noted) {
+        if self.happens(self.how.loss) {
+            noted.lost += 1;
+            return;
+        }
+        if self.happens(self.how.dup)
+            && let Some(twin) = frame.try_clone()
+        {
+            noted.duplicated += 1;
+            self.hold(twin, now, noted);
+        }
+        if self.happens(self.how.corrupt) {
+            let at = self.below(frame.len() as u64 * 8);
+            if let Some(byte) = frame.bytes_mut().get_mut((at / 8) as usize) {
+                *byte ^= 1 << (at % 8);
+                noted.corrupted += 1;
+            }
+        }
+        self.hold(frame, now, noted);
+    }
+
+    fn hold(&mut self, frame: Frame, now: Instant, noted: &mut Noted) {
+        if self.heap.len() >= self.how.limit {
+            noted.queue_full += 1;
+            return;
+        }
+        let sent = self.transmit(frame.len(), now);
+        self.since_reorder += 1;
+        let due = if self.since_reorder >= self.how.gap && self.happens(self.how.reorder) {
+            self.since_reorder = 0;
+            noted.reordered += 1;
+            sent
+        } else {
+            self.last = self.last.max(self.delayed(sent));
+            self.last
+        };
+        self.seq += 1;
+        noted.entered += 1;
+        self.heap.push(Reverse(Held { due, seq: self.seq, frame }));
+    }
+
+    /// When the frame's last bit is on the wire.
+    fn transmit(&mut self, len: usize, now: Instant) -> Instant {
+        if self.how.rate == 0 {
+            return now;
+        }
+        let rate = u128::from(self.how.rate);
+        let start = self.busy_until.max(u128::from(now.nanos()) * rate);
+        self.busy_until = start + len as u128 * 8 * 1_000_000_000;
+        Instant::from_nanos(u64::try_from(self.busy_until.div_ceil(rate)).unwrap_or(u64::MAX))
+    }
+
+    fn delayed(&mut self, sent: Instant) -> Instant {
+        if self.how.jitter.is_zero() {
+            return sent.after(self.how.delay);
+        }
+        let jitter = u64::try_from(self.how.jitter.as_nanos()).unwrap_or(u64::MAX);
+        let by = Duration::from_nanos(self.below(jitter.saturating_mul(2).saturating_add(1)));
+        sent.after(self.how.delay.saturating_add(by).saturating_sub(Duration::from_nanos(jitter)))
+    }
+
+    /// No number is drawn for what cannot happen.
+    fn happens(&mut self, chance: Percent) -> bool {
+        chance != Percent::ZERO && chance.happens(self.draw())
+    }
+
+    /// Evenly from 0 to `n` - 1 (0 if `n` is 0).
+    fn below(&mut self, n: u64) -> u64 {
+        ((u128::from(self.draw()) * u128::from(n)) >> 64) as u64
+    }
+
+    /// SplitMix64 (Steele, Lea, Flood 2014): every seed is good, zero too.
+    fn draw(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.random ^ (self.random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+}

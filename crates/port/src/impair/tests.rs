@@ -1,0 +1,231 @@
+use super::*;
+use crate::spec::Percent;
+use crate::{Caps, null, pair, pktgen};
+use buf::{Pool, PoolConfig};
+use proptest::prelude::*;
+
+fn pool() -> Pool {
+    Pool::new(&PoolConfig { buffers: 4096, ..PoolConfig::default() }).unwrap()
+}
+
+fn percent(hundredths: u32) -> Percent {
+    Percent::from_billionths(hundredths * 100_000)
+}
+
+fn burst(pool: &Pool, n: usize, first: u32, len: usize) -> Burst {
+    let mut burst = Burst::new();
+    assert_eq!(pool.get_burst(n, &mut burst), n);
+    for (i, frame) in (first..).zip(burst.as_mut_slice()) {
+        frame.extend(&i.to_be_bytes()).unwrap();
+        frame.append(len - 4).unwrap().fill(0);
+    }
+    burst
+}
+
+/// Sends `n` frames of 100 bytes, `every` apart, and says which arrived when.
+fn run(how: &Impairment, n: u32, every: Duration) -> (Vec<(u32, u64)>, Arc<PortCounts>) {
+    let pool = pool();
+    let (port, mut far) = pair::pair("p", 4096, Caps::PLAIN);
+    let mut port = wrap(how, Direction::Tx, port);
+    let (mut arrived, mut got) = (Vec::new(), Burst::new());
+    let mut collect = |far: &mut Port, now: Instant| {
+        while far.rx.rx_burst(&mut got, 256, now) > 0 {
+            arrived.extend(got.drain().map(|f| (u32::from_be_bytes(*f.bytes().first_chunk().unwrap()), now.nanos())));
+        }
+    };
+    for i in 0..n {
+        let now = Instant::from_nanos(every.as_nanos() as u64 * u64::from(i));
+        while let Some(event) = port.tx.next_event().filter(|event| *event < now) {
+            port.tx.poll(event);
+            collect(&mut far, event);
+        }
+        assert_eq!(port.tx.tx_burst(&mut burst(&pool, 1, i, 100), now), 1);
+        collect(&mut far, now);
+        assert_eq!(port.counts.tx.from_host(), u64::from(i) + 1, "at every moment");
+        assert_eq!(port.counts.tx.held.get(), port.tx.held() as u64);
+    }
+    while let Some(event) = port.tx.next_event() {
+        port.tx.poll(event);
+        collect(&mut far, event);
+    }
+    assert_eq!((port.tx.held(), port.counts.tx.frames.get()), (0, arrived.len() as u64));
+    let counts = port.counts.clone();
+    drop((port, far, got));
+    assert_eq!(pool.stats().live(), 0);
+    (arrived, counts)
+}
+
+const MS: Duration = Duration::from_millis(1);
+
+#[test]
+fn a_perfect_link_changes_nothing() {
+    let (arrived, counts) = run(&Impairment::default(), 100, MS);
+    assert!(arrived.iter().enumerate().all(|(i, at)| *at == (i as u32, i as u64 * 1_000_000)));
+    assert_eq!(counts.tx.dropped(), 0);
+}
+
+#[test]
+fn one_percent_is_one_percent() {
+    // 100,000 frames at 1 %: mean 1000, standard deviation 31.5; the bounds are five of those. Seeds 1 to 3.
+    for seed in 1..=3 {
+        for (loss, dup, corrupt) in [(100, 0, 0), (0, 100, 0), (0, 0, 100)] {
+            let how = Impairment {
+                loss: percent(loss),
+                dup: percent(dup),
+                corrupt: percent(corrupt),
+                seed,
+                ..Default::default()
+            };
+            let (arrived, counts) = run(&how, 100_000, MS);
+            let tx = &counts.tx;
+            let events = tx.impaired.get() + tx.duplicated.get() + tx.corrupted.get();
+            assert!((843..=1157).contains(&events), "{how:?}: {events}");
+            assert_eq!(arrived.len() as u64, 100_000 - tx.impaired.get() + tx.duplicated.get());
+        }
+    }
+}
+
+#[test]
+fn the_same_seed_loses_the_same_frames_and_another_loses_others() {
+    let how = |seed| Impairment { loss: percent(1000), jitter: MS, delay: MS, seed, ..Default::default() };
+    assert_eq!(run(&how(7), 1000, MS).0, run(&how(7), 1000, MS).0);
+    assert_ne!(run(&how(7), 1000, MS).0, run(&how(8), 1000, MS).0);
+}
+
+#[test]
+fn a_corrupted_frame_has_one_bit_flipped() {
+    let (pool, how) = (pool(), Impairment { corrupt: Percent::ALL, ..Default::default() });
+    let mut link = Link::new(&how);
+    let mut seen = std::collections::HashSet::new();
+    for _ in 0..2000 {
+        let mut frame = pool.get().unwrap();
+        frame.append(20).unwrap().fill(0);
+        link.enter(frame, Instant::ZERO, &mut Noted::default());
+        let frame = link.leave(Instant::ZERO).unwrap();
+        assert_eq!(frame.bytes().iter().map(|b| b.count_ones()).sum::<u32>(), 1);
+        seen.insert(frame.bytes().to_vec());
+    }
+    assert_eq!(seen.len(), 160, "every bit, in time");
+}
+
+#[test]
+fn a_delay_is_exact() {
+    let (arrived, _) = run(&Impairment { delay: 10 * MS, ..Default::default() }, 100, MS);
+    assert!(arrived.iter().enumerate().all(|(i, at)| *at == (i as u32, (i as u64 + 10) * 1_000_000)));
+}
+
+#[test]
+fn jitter_stays_in_its_bounds_and_keeps_the_order() {
+    let how = Impairment { delay: 10 * MS, jitter: 5 * MS, ..Default::default() };
+    let (arrived, _) = run(&how, 5000, Duration::from_millis(20));
+    let delays: Vec<u64> = arrived.iter().map(|(i, at)| at - u64::from(*i) * 20_000_000).collect();
+    let mean = delays.iter().sum::<u64>() / 5000;
+    assert!(delays.iter().all(|d| (5_000_000..=15_000_000).contains(d)));
+    assert!((9_800_000..=10_200_000).contains(&mean), "{mean}"); // sd of the mean: 0.04 ms
+    let (arrived, _) = run(&how, 5000, MS / 10);
+    assert!(arrived.windows(2).all(|w| w[0].0 + 1 == w[1].0 && w[0].1 <= w[1].1));
+}
+
+#[test]
+fn a_rate_is_exact_however_odd() {
+    for rate in [1_000_000, 999_983, 3] {
+        let how = Impairment { rate, limit: 10_000, ..Default::default() };
+        let (arrived, _) = run(&how, 3000, Duration::ZERO);
+        for (i, at) in arrived {
+            let bits = (u128::from(i) + 1) * 800;
+            assert_eq!(u128::from(at), (bits * 1_000_000_000).div_ceil(u128::from(rate)));
+        }
+    }
+    // A wire that was idle does not save its time up.
+    let (arrived, _) = run(&Impairment { rate: 1_000_000, ..Default::default() }, 10, 10 * MS);
+    assert!(arrived.iter().all(|(i, at)| *at == u64::from(*i) * 10_000_000 + 800_000));
+}
+
+#[test]
+fn a_full_queue_is_counted() {
+    let (arrived, counts) = run(&Impairment { rate: 1, limit: 5, ..Default::default() }, 20, Duration::ZERO);
+    assert_eq!((arrived.len(), counts.tx.queue_full.get()), (5, 15));
+    assert!(arrived.windows(2).all(|w| w[0].0 + 1 == w[1].0));
+}
+
+#[test]
+fn reordered_frames_overtake_and_a_gap_spaces_them() {
+    let how = Impairment { reorder: Percent::ALL, gap: 5, delay: 10 * MS, ..Default::default() };
+    let (arrived, counts) = run(&how, 100, MS);
+    assert_eq!(counts.tx.reordered.get(), 20);
+    for (i, at) in arrived {
+        let delay = if i % 5 == 4 { 0 } else { 10 };
+        assert_eq!(at, (u64::from(i) + delay) * 1_000_000);
+    }
+    let how = Impairment { reorder: percent(2500), delay: 10 * MS, ..Default::default() };
+    let (_, counts) = run(&how, 10_000, MS);
+    assert!((2283..=2717).contains(&counts.tx.reordered.get()), "{}", counts.tx.reordered.get()); // 5 sd
+}
+
+#[test]
+fn a_port_that_is_full_is_waited_for_and_the_host_keeps_its_frames() {
+    let pool = pool();
+    let (port, mut far) = pair::pair("p", 4, Caps::PLAIN);
+    let mut port = wrap(&Impairment::default(), Direction::Tx, port);
+    let mut out = burst(&pool, 10, 0, 60);
+    assert_eq!(port.tx.tx_burst(&mut out, Instant::ZERO), 10);
+    assert_eq!((port.tx.held(), port.counts.tx.from_host()), (6, 10));
+    let mut more = burst(&pool, 3, 10, 60);
+    assert_eq!((port.tx.tx_burst(&mut more, Instant::ZERO), more.len()), (0, 3));
+    let mut got = Burst::new();
+    while let Some(event) = port.tx.next_event() {
+        assert!(event > Instant::ZERO, "no spinning");
+        far.rx.rx_burst(&mut got, 32, event);
+        port.tx.poll(event);
+    }
+    far.rx.rx_burst(&mut got, 32, Instant::ZERO);
+    let order: Vec<u8> = got.as_slice().iter().map(|f| f.bytes()[3]).collect();
+    assert_eq!(order, (0..10).collect::<Vec<u8>>());
+}
+
+#[test]
+fn what_is_received_can_be_impaired_too() {
+    let pool = pool();
+    let source = pktgen::Source { count: 1000, ..Default::default() };
+    let how = Impairment { loss: percent(1000), dup: percent(500), delay: 10 * MS, ..Default::default() };
+    let mut port = wrap(&how, Direction::Both, pktgen::open("pg", Some(&source), &pool));
+    let (mut got, mut now, mut given) = (Burst::new(), Instant::ZERO, 0);
+    while !port.rx.is_gone() {
+        given += port.rx.rx_burst(&mut got, 32, now) as u64;
+        got.clear();
+        assert_eq!(port.counts.rx.to_host(), given);
+        now = port.rx.next_event().map_or(now, |event| event.max(now)).after(MS);
+    }
+    let rx = &port.counts.rx;
+    assert_eq!((rx.frames.get(), rx.held.get(), port.rx.held()), (1000, 0, 0));
+    assert!((60..140).contains(&rx.impaired.get()) && (20..80).contains(&rx.duplicated.get()), "{rx:?}");
+    assert_eq!(pool.stats().live(), 0);
+}
+
+#[test]
+fn only_the_direction_that_was_named_is_impaired() {
+    let pool = pool();
+    let all = Impairment { loss: Percent::ALL, ..Default::default() };
+    let mut port = wrap(&all, Direction::Rx, null::open("", Caps::PLAIN));
+    assert_eq!(port.tx.tx_burst(&mut burst(&pool, 5, 0, 60), Instant::ZERO), 5);
+    assert_eq!((port.counts.tx.frames.get(), port.counts.tx.impaired.get()), (5, 0));
+    let mut port = wrap(&all, Direction::Tx, null::open("", Caps::PLAIN));
+    port.tx.tx_burst(&mut burst(&pool, 5, 0, 60), Instant::ZERO);
+    assert_eq!((port.counts.tx.frames.get(), port.counts.tx.impaired.get(), port.counts.tx.from_host()), (0, 5, 5));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn the_books_balance_whatever_happens(
+        loss in 0..10_000u32, dup in 0..10_000u32, corrupt in 0..10_000u32, reorder in 0..10_000u32, gap in 1..5u64,
+        delay_us in 0..3000u64, jitter_us in 0..3000u64, rate in 0..10_000_000u64, limit in 1..100usize, seed: u64,
+    ) {
+        let how = Impairment {
+            loss: percent(loss), dup: percent(dup), corrupt: percent(corrupt), reorder: percent(reorder), gap,
+            delay: Duration::from_micros(delay_us), jitter: Duration::from_micros(jitter_us),
+            rate, limit, seed,
+        };
+        run(&how, 300, Duration::from_micros(100)); // balances at every step
+    }
+}

@@ -1,0 +1,40 @@
+//! `null:`: gives nothing, takes everything. The floor under every figure.
+
+use crate::{Caps, Port, PortCounts, RxHalf, TxHalf};
+use buf::Burst;
+use clock::Instant;
+use std::sync::Arc;
+
+struct Nothing;
+struct Everything(Arc<PortCounts>);
+
+/// Opens a null port.
+pub fn open(name: &str, caps: Caps) -> Port {
+    let counts = Arc::new(PortCounts::default());
+    Port {
+        name: name.to_string(),
+        spec: format!("null:{name}"),
+        caps,
+        rx: Box::new(Nothing),
+        tx: Box::new(Everything(counts.clone())),
+        counts,
+    }
+}
+
+impl RxHalf for Nothing {
+    fn rx_burst(&mut self, _into: &mut Burst, _most: usize, _now: Instant) -> usize {
+        0
+    }
+}
+
+impl TxHalf for Everything {
+    #[inline]
+    fn tx_burst(&mut self, from: &mut Burst, _now: Instant) -> usize {
+        let (frames, bytes) = (from.len(), from.as_slice().iter().map(|f| f.len() as u64).sum());
+        self.0.tx.frames.add(frames as u64);
+        self.0.tx.bytes.add(bytes);
+        self.0.tx.bursts.bump();
+        from.clear();
+        frames
+    }
+}

@@ -1,0 +1,230 @@
+//! From a [`Spec`] to a [`Port`]: the port itself first, then each wrapper around it, from the inside out.
+
+mod pairs;
+#[cfg(test)]
+mod tests;
+
+pub use pairs::{PairError, Pairs};
+
+use crate::impair::{self, Impairment};
+use crate::pcap::{self, Format, PcapConfig, PcapFileError};
+use crate::pktgen::{self, Order, Source};
+use crate::spec::{Kind, Layer, Spec};
+use crate::tap::{self, RxCsum, TapConfig, TapError};
+use crate::tracer::{self, TracerConfig};
+use crate::{Caps, Port, null};
+use buf::Pool;
+use std::fmt;
+use std::io;
+use std::net::Ipv4Addr;
+use wire::{L4Port, Mac};
+
+/// What the opener knows and a spec does not say.
+#[derive(Clone, Debug)]
+pub struct Env<'a> {
+    /// Where received frames get their buffers.
+    pub pool: Pool,
+    /// The pairs of this process.
+    pub pairs: &'a Pairs,
+    /// The host's MAC address: where a generator sends its frames.
+    pub mac: Mac,
+    /// The generator's number: unit `i` sends from (i+1).0.0.2 to (i+1).0.0.1, with the MAC 12:23:34:45:56:i.
+    pub unit: u16,
+}
+
+/// Why a port could not be opened.
+#[derive(Debug)]
+pub enum OpenError {
+    /// A frame of this size does not fit in the pool's buffers.
+    SmallBuffers {
+        /// The port.
+        spec: String,
+        /// Bytes needed.
+        need: usize,
+        /// Bytes a buffer has behind its headroom.
+        have: usize,
+    },
+    /// The pair has two ends already, or was described differently.
+    Pair(PairError),
+    /// The TAP device.
+    Tap(TapError),
+    /// The capture file.
+    Pcap(PcapFileError),
+    /// The tracer's file.
+    Trace {
+        /// The file.
+        file: String,
+        /// Why it cannot be written.
+        error: io::Error,
+    },
+    /// A wrapper stands in the port's place.
+    NotAPort(Kind),
+    /// A port stands in a wrapper's place.
+    NotAWrapper(Kind),
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OpenError::SmallBuffers { spec, need, have } => {
+                write!(f, "{spec}: a frame has {need} bytes and the pool's buffers have {have}")
+            }
+            OpenError::Pair(error) => error.fmt(f),
+            OpenError::Tap(error) => error.fmt(f),
+            OpenError::Pcap(error) => error.fmt(f),
+            OpenError::Trace { file, error } => write!(f, "tracer: {file}: {error}"),
+            OpenError::NotAPort(kind) => write!(f, "{kind} is a wrapper: it needs a port behind it"),
+            OpenError::NotAWrapper(kind) => write!(f, "{kind} is a port: it cannot stand in front of another"),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {}
+
+/// Opens the port that `spec` names.
+///
+/// # Errors
+/// See [`OpenError`].
+pub fn open(spec: &Spec, env: &Env<'_>) -> Result<Port, OpenError> {
+    let mut port = open_port(spec, env)?;
+    for wrapper in spec.wrappers.iter().rev() {
+        port = wrap(wrapper, port)?;
+    }
+    port.spec = spec.to_string();
+    Ok(port)
+}
+
+fn open_port(spec: &Spec, env: &Env<'_>) -> Result<Port, OpenError> {
+    let (layer, name) = (&spec.port, spec.name.as_str());
+    match layer.kind {
+        Kind::Pktgen => open_pktgen(spec, env),
+        Kind::Null => Ok(null::open(name, plain(layer))),
+        Kind::Pair => env.pairs.open(name, layer, plain(layer)).map_err(OpenError::Pair),
+        Kind::Tap => tap::open(name, &tap_config(layer), &env.pool).map_err(OpenError::Tap),
+        Kind::Pcap => pcap::open(name, &pcap_config(layer, name), &env.pool).map_err(OpenError::Pcap),
+        // A spec that was parsed has no wrapper in the port's place.
+        Kind::Tracer | Kind::Impair => Err(OpenError::NotAPort(layer.kind)),
+    }
+}
+
+fn wrap(layer: &Layer, port: Port) -> Result<Port, OpenError> {
+    match layer.kind {
+        Kind::Tracer => {
+            let file = layer.get_text("file").unwrap_or_default();
+            let config = TracerConfig { snaplen: snaplen(layer), wall: layer.word("time") == "wall" };
+            tracer::open(&file, config, port).map_err(|error| OpenError::Trace { file, error })
+        }
+        Kind::Impair => Ok(impair::wrap(&impairment(layer), direction(layer), port)),
+        kind => Err(OpenError::NotAWrapper(kind)),
+    }
+}
+
+/// A plain Ethernet of the option's MTU.
+fn plain(layer: &Layer) -> Caps {
+    Caps { mtu: narrow(layer.count("mtu")), ..Caps::PLAIN }
+}
+
+fn open_pktgen(spec: &Spec, env: &Env<'_>) -> Result<Port, OpenError> {
+    let source = source(&spec.port, env);
+    let (need, have) = (14 + 20 + 8 + source.size, env.pool.size() - env.pool.headroom());
+    let active = spec.port.switch("source");
+    if active && need > have {
+        return Err(OpenError::SmallBuffers { spec: spec.to_string(), need, have });
+    }
+    Ok(pktgen::open(&spec.name, active.then_some(&source), &env.pool))
+}
+
+fn source(layer: &Layer, env: &Env<'_>) -> Source {
+    let base = Source::default();
+    let [net_high, net_low] = unit_net(env.unit);
+    let net = |host: u8| Ipv4Addr::new(net_high, net_low, 0, host);
+    Source {
+        size: usize::from(narrow(layer.count("size"))),
+        rate: layer.count("rate"),
+        count: layer.count("count"),
+        flows: u32::try_from(layer.count("flows")).unwrap_or(u32::MAX),
+        order: if layer.word("order") == "random" { Order::Random } else { Order::Sequence },
+        random_dst: layer.switch("random_dst"),
+        id: layer.switch("id"),
+        udp_csum: layer.switch("udp_csum"),
+        rx_csum: layer.switch("rx_csum"),
+        dst_mac: layer.get_mac("dst_mac").unwrap_or(env.mac),
+        src_mac: layer.get_mac("src_mac").unwrap_or(Mac([0x12, 0x23, 0x34, 0x45, 0x56, env.unit as u8])),
+        src: layer.get_ip4("src").unwrap_or(net(2)),
+        src_port: L4Port(narrow(layer.count("src_port"))),
+        dst: layer.get_ip4("dst").unwrap_or(net(1)),
+        dst_port: L4Port(narrow(layer.count("dst_port"))),
+        ttl: u8::try_from(layer.count("ttl")).unwrap_or(base.ttl),
+    }
+}
+
+/// The first two bytes of a unit's addresses: (UNIT+1).0, with 127 and all from 223 on left out and counted on in the second.
+fn unit_net(unit: u16) -> [u8; 2] {
+    let (turn, first) = (unit / 221, (unit % 221) as u8 + 1);
+    [if first < 127 { first } else { first + 1 }, turn as u8]
+}
+
+fn tap_config(layer: &Layer) -> TapConfig {
+    TapConfig {
+        vnet_hdr: layer.switch("vnet_hdr"),
+        rx_csum: match layer.word("rx_csum") {
+            "trust" => RxCsum::Trust,
+            "off" => RxCsum::Off,
+            _ => RxCsum::Complete,
+        },
+        tx_csum: layer.switch("tx_csum"),
+        mtu: layer.get_count("mtu").map(narrow),
+        mac: layer.get_mac("mac"),
+        up: layer.switch("up"),
+    }
+}
+
+/// `read=off` makes NAME the file written.
+fn pcap_config(layer: &Layer, name: &str) -> PcapConfig {
+    let read = layer.switch("read");
+    PcapConfig {
+        read: read.then(|| name.to_string()),
+        write: layer.get_text("write").or_else(|| (!read).then(|| name.to_string())),
+        pace: layer.switch("pace"),
+        loops: layer.count("loop"),
+        format: match layer.word("format") {
+            "pcap" => Some(Format::Pcap),
+            "pcapng" => Some(Format::Pcapng),
+            _ => None,
+        },
+        snaplen: snaplen(layer),
+        wall: layer.word("time") == "wall",
+    }
+}
+
+fn snaplen(layer: &Layer) -> u32 {
+    u32::try_from(layer.count("snaplen")).unwrap_or(u32::MAX)
+}
+
+fn impairment(layer: &Layer) -> Impairment {
+    Impairment {
+        loss: layer.percent("loss"),
+        dup: layer.percent("dup"),
+        corrupt: layer.percent("corrupt"),
+        reorder: layer.percent("reorder"),
+        gap: layer.count("gap"),
+        delay: layer.duration("delay"),
+        jitter: layer.duration("jitter"),
+        rate: layer.count("rate"),
+        limit: usize::try_from(layer.count("limit")).unwrap_or(usize::MAX),
+        seed: layer.count("seed"),
+    }
+}
+
+fn direction(layer: &Layer) -> impair::Direction {
+    match layer.word("dir") {
+        "rx" => impair::Direction::Rx,
+        "both" => impair::Direction::Both,
+        _ => impair::Direction::Tx,
+    }
+}
+
+/// The option's form keeps these counts within 16 bits.
+fn narrow(count: u64) -> u16 {
+    u16::try_from(count).unwrap_or(u16::MAX)
+}

@@ -1,0 +1,77 @@
+//! `pair:a` opened twice in one process gives the two ends of one pair: here the second finds the first.
+
+use crate::spec::Layer;
+use crate::{Caps, Port, pair};
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+
+/// The pairs of a process, by name. A name stays taken, also when its ends are gone.
+#[derive(Debug, Default)]
+pub struct Pairs(Mutex<HashMap<String, Ends>>);
+
+#[derive(Debug)]
+struct Ends {
+    /// What the first end asked for.
+    layer: Layer,
+    /// The second end, until it is asked for.
+    second: Option<Port>,
+}
+
+/// Why there is no end of a pair.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum PairError {
+    /// Both ends have been opened.
+    Taken(String),
+    /// The second end was opened with other options than the first.
+    Differs {
+        /// The pair's name.
+        name: String,
+        /// How the first end was opened.
+        first: String,
+    },
+}
+
+impl fmt::Display for PairError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PairError::Taken(name) => write!(f, "pair:{name}: both ends are open already"),
+            PairError::Differs { name, first } => {
+                write!(f, "pair:{name}: the other end was opened as {first}:{name}; use the same options, or none")
+            }
+        }
+    }
+}
+
+impl std::error::Error for PairError {}
+
+impl Pairs {
+    /// No pairs.
+    pub fn new() -> Pairs {
+        Pairs::default()
+    }
+
+    /// The first end of a new pair, or the second of one that is there.
+    pub(super) fn open(&self, name: &str, layer: &Layer, caps: Caps) -> Result<Port, PairError> {
+        let mut pairs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(ends) = pairs.get_mut(name) else {
+            let slots = usize::try_from(layer.count("slots")).unwrap_or(1);
+            let (first, second) = pair::pair(name, slots, caps);
+            pairs.insert(name.to_string(), Ends { layer: layer.clone(), second: Some(second) });
+            return Ok(first);
+        };
+        if layer.options().next().is_some() && *layer != ends.layer {
+            return Err(PairError::Differs { name: name.to_string(), first: ends.layer.to_string() });
+        }
+        ends.second.take().ok_or_else(|| PairError::Taken(name.to_string()))
+    }
+
+    /// Names of pairs of which one end has not been opened: wired wrongly, if the configuration is complete.
+    pub fn unfinished(&self) -> Vec<String> {
+        let pairs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut names: Vec<_> =
+            pairs.iter().filter(|(_, ends)| ends.second.is_some()).map(|(n, _)| n.clone()).collect();
+        names.sort();
+        names
+    }
+}

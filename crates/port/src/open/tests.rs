@@ -1,0 +1,79 @@
+use super::*;
+use buf::{Burst, PoolConfig};
+use clock::Instant;
+
+fn env(pairs: &Pairs) -> Env<'_> {
+    let pool = Pool::new(&PoolConfig { buffers: 64, ..PoolConfig::default() }).unwrap();
+    Env { pool, pairs, mac: Mac([2, 0, 0, 0, 0, 9]), unit: 3 }
+}
+
+fn open_text(text: &str, env: &Env<'_>) -> Result<Port, OpenError> {
+    open(&Spec::parse(text).unwrap(), env)
+}
+
+#[test]
+fn a_generators_unit_gives_its_addresses_and_options_override_them() {
+    let pairs = Pairs::new();
+    let env = env(&pairs);
+    let mut port = open_text("pktgen(size=22,ttl=9):pg3", &env).unwrap();
+    let mut burst = Burst::new();
+    assert_eq!(port.rx.rx_burst(&mut burst, 1, Instant::ZERO), 1);
+    assert_eq!(
+        wire::eth::Header::parse(burst.as_slice()[0].bytes()).unwrap(),
+        wire::eth::Header {
+            dst: env.mac,
+            src: Mac([0x12, 0x23, 0x34, 0x45, 0x56, 3]),
+            ethertype: wire::eth::EtherType::IPV4
+        }
+    );
+    let header = wire::ip4::Header::parse(&burst.as_slice()[0].bytes()[14..]).unwrap();
+    assert_eq!((header.src.to_string(), header.dst.to_string(), header.ttl), ("4.0.0.2".into(), "4.0.0.1".into(), 9));
+    assert_eq!((port.name.as_str(), port.spec.as_str()), ("pg3", "pktgen(size=22,ttl=9):pg3"));
+
+    let mut port = open_text("pktgen(src=9.8.7.6,dst_mac=02:00:00:00:00:01,order=random,count=1):x", &env).unwrap();
+    assert_eq!(port.rx.rx_burst(&mut burst, 9, Instant::ZERO), 1);
+    assert_eq!(burst.as_slice()[1].bytes()[26..30], [9, 8, 7, 6]);
+    let mut sink = open_text("pktgen(source=off):x", &env).unwrap();
+    assert_eq!(sink.rx.rx_burst(&mut burst, 9, Instant::ZERO), 0);
+}
+
+#[test]
+fn no_unit_has_an_address_that_is_no_hosts() {
+    assert_eq!((unit_net(0), unit_net(9), unit_net(125), unit_net(126)), ([1, 0], [10, 0], [126, 0], [128, 0]));
+    assert_eq!((unit_net(220), unit_net(221)), ([222, 0], [1, 1]));
+    assert!((0..=u16::MAX).all(|unit| unit_net(unit)[0] != 127 && (1..=223).contains(&unit_net(unit)[0])));
+}
+
+#[test]
+fn buffers_that_are_too_small_are_an_error_at_once() {
+    let pairs = Pairs::new();
+    let error = open_text("pktgen(size=3000):big", &env(&pairs)).unwrap_err();
+    assert_eq!(error.to_string(), "pktgen(size=3k):big: a frame has 3042 bytes and the pool's buffers have 2048");
+}
+
+#[test]
+fn a_pair_has_two_ends_and_no_third() {
+    let pairs = Pairs::new();
+    let env = env(&pairs);
+    let mut a = open_text("pair(slots=4):a", &env).unwrap();
+    assert_eq!(pairs.unfinished(), ["a"]);
+    let differs = open_text("pair(slots=8):a", &env).unwrap_err();
+    assert_eq!(
+        differs.to_string(),
+        "pair:a: the other end was opened as pair(slots=4):a; use the same options, or none"
+    );
+    let mut b = open_text("pair:a", &env).unwrap();
+    assert!(pairs.unfinished().is_empty());
+    assert_eq!(open_text("pair:a", &env).unwrap_err().to_string(), "pair:a: both ends are open already");
+    let mut burst = Burst::new();
+    env.pool.get_burst(6, &mut burst);
+    assert_eq!(a.tx.tx_burst(&mut burst, Instant::ZERO), 4, "its slots");
+    let mut got = Burst::new();
+    assert_eq!(b.rx.rx_burst(&mut got, 9, Instant::ZERO), 4);
+}
+
+#[test]
+fn null_claims_the_mtu_it_is_told() {
+    let pairs = Pairs::new();
+    assert_eq!(open_text("null(mtu=9k):", &env(&pairs)).unwrap().caps.mtu, 9000);
+}

@@ -1,0 +1,60 @@
+//! What the operating system is asked: TAP devices, namespaces, links and addresses. The crate's room for unsafe code.
+//!
+//! The rest of the crate is safe: it reads and writes the descriptors that come from here through `std`.
+#![allow(unsafe_code)] // ioctl(2), unshare(2), fork(2) and netlink sockets have no safe form in std
+
+pub mod netlink;
+pub mod netns;
+pub mod tun;
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// An error number with its text, as `strerror(3)` has it: `Operation not permitted (os error 1)`.
+fn errno_text(errno: i32) -> String {
+    io::Error::from_raw_os_error(errno).to_string()
+}
+
+/// A new socket, close-on-exec.
+fn socket(family: i32, kind: i32, protocol: i32) -> io::Result<OwnedFd> {
+    // SAFETY: socket(2) takes no pointers.
+    let fd = unsafe { libc::socket(family, kind | libc::SOCK_CLOEXEC, protocol) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel just gave us this descriptor; nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Sets a socket option whose value is a plain structure of integers.
+fn set_option<T: Copy>(fd: BorrowedFd<'_>, level: i32, option: i32, value: &T) -> io::Result<()> {
+    // SAFETY: the pointer is to a live `T` and its true size goes with it; the kernel only reads.
+    let answer = unsafe {
+        let at = std::ptr::from_ref(value).cast();
+        libc::setsockopt(fd.as_raw_fd(), level, option, at, size_of::<T>() as libc::socklen_t)
+    };
+    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Can `fd` be read without waiting? True also when it has ended or failed: the read then says so.
+pub fn is_readable(fd: BorrowedFd<'_>) -> bool {
+    let mut poll = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    // SAFETY: one valid pollfd, count 1, no waiting.
+    unsafe { libc::poll(&mut poll, 1, 0) == 1 }
+}
+
+/// Standard input as a file of its own (a duplicate descriptor).
+///
+/// # Errors
+/// Standard input is closed, or no descriptors are left.
+pub fn stdin() -> io::Result<File> {
+    use std::os::fd::AsFd;
+    Ok(File::from(io::stdin().as_fd().try_clone_to_owned()?))
+}
+
+/// The calendar's time, in nanoseconds since 1970.
+pub fn calendar_ns() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}

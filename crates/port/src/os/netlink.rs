@@ -1,0 +1,239 @@
+//! A little rtnetlink: links, addresses, neighbours, routes, and a filter that drops (rtnetlink(7)).
+//!
+//! One request, one answer, on one socket; the kernel answers within the call. Names are looked up on each call.
+
+mod drop;
+mod message;
+
+pub use drop::{DropBy, DropError};
+
+use super::{errno_text, set_option, socket};
+use message::{Message, Reader};
+use std::fmt;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::Ipv4Addr;
+use std::os::fd::AsFd;
+use wire::Mac;
+
+/// Why the kernel did not do what it was asked.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NetlinkError {
+    /// What it was asked.
+    pub doing: String,
+    /// The error's number.
+    pub errno: i32,
+    /// The kernel's own words, when it said any (extended acknowledgement).
+    pub why: Option<String>,
+}
+
+impl fmt::Display for NetlinkError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.doing, errno_text(self.errno))?;
+        self.why.as_ref().map_or(Ok(()), |why| write!(f, ": {why}"))
+    }
+}
+
+impl std::error::Error for NetlinkError {}
+
+/// What an answer gave: nothing, or a link's number.
+type Answer = Result<Option<u32>, NetlinkError>;
+
+/// A socket to the kernel's routing.
+#[derive(Debug)]
+pub struct Netlink {
+    socket: File,
+    seq: u32,
+}
+
+impl Netlink {
+    /// Opens the socket, in the namespace of the calling process.
+    ///
+    /// # Errors
+    /// No netlink here, or no descriptors left.
+    pub fn open() -> Result<Netlink, NetlinkError> {
+        let failed = |error: std::io::Error| failure("open a netlink socket", &error);
+        let fd = socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_ROUTE).map_err(failed)?;
+        // Better words in errors; kernels before 4.12 have none.
+        let _ = set_option(fd.as_fd(), libc::SOL_NETLINK, libc::NETLINK_EXT_ACK, &1i32);
+        // The answer is there when the request returns; should it not be, do not wait for ever.
+        let patience = libc::timeval { tv_sec: 2, tv_usec: 0 };
+        set_option(fd.as_fd(), libc::SOL_SOCKET, libc::SO_RCVTIMEO, &patience).map_err(failed)?;
+        Ok(Netlink { socket: File::from(fd), seq: 0 })
+    }
+
+    /// The number of interface `dev`.
+    ///
+    /// # Errors
+    /// ENODEV: there is none of that name.
+    pub fn ifindex(&mut self, dev: &str) -> Result<u32, NetlinkError> {
+        let mut message = Message::new(libc::RTM_GETLINK, 0);
+        message.ifinfo(0, 0, 0);
+        message.text(libc::IFLA_IFNAME, dev);
+        let found = self.request(message, || format!("find {dev}"))?;
+        found.ok_or_else(|| NetlinkError { doing: format!("find {dev}"), errno: libc::ENODEV, why: None })
+    }
+
+    /// Brings `dev` up.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn set_up(&mut self, dev: &str) -> Result<(), NetlinkError> {
+        let up = libc::IFF_UP as u32;
+        self.link(dev, "up", |message, index| message.ifinfo(index, up, up))
+    }
+
+    /// Takes `dev` down.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn set_down(&mut self, dev: &str) -> Result<(), NetlinkError> {
+        self.link(dev, "down", |message, index| message.ifinfo(index, 0, libc::IFF_UP as u32))
+    }
+
+    /// Sets the MTU of `dev`.
+    ///
+    /// # Errors
+    /// EINVAL: outside what the device takes.
+    pub fn set_mtu(&mut self, dev: &str, mtu: u32) -> Result<(), NetlinkError> {
+        self.link(dev, &format!("mtu {mtu}"), |message, index| {
+            message.ifinfo(index, 0, 0);
+            message.attr(libc::IFLA_MTU, &mtu.to_ne_bytes());
+        })
+    }
+
+    /// Sets the MAC address of `dev`.
+    ///
+    /// # Errors
+    /// EADDRNOTAVAIL: a group address.
+    pub fn set_mac(&mut self, dev: &str, mac: Mac) -> Result<(), NetlinkError> {
+        self.link(dev, &format!("address {mac}"), |message, index| {
+            message.ifinfo(index, 0, 0);
+            message.attr(libc::IFLA_ADDRESS, &mac.0);
+        })
+    }
+
+    fn link(&mut self, dev: &str, what: &str, fill: impl FnOnce(&mut Message, u32)) -> Result<(), NetlinkError> {
+        let index = self.ifindex(dev)?;
+        let mut message = Message::new(libc::RTM_NEWLINK, 0);
+        fill(&mut message, index);
+        self.request(message, || format!("set {dev} {what}")).map(drop)
+    }
+
+    /// Deletes `dev`.
+    ///
+    /// # Errors
+    /// EOPNOTSUPP: not a device that can be deleted.
+    pub fn delete_link(&mut self, dev: &str) -> Result<(), NetlinkError> {
+        let index = self.ifindex(dev)?;
+        let mut message = Message::new(libc::RTM_DELLINK, 0);
+        message.ifinfo(index, 0, 0);
+        self.request(message, || format!("delete {dev}")).map(drop)
+    }
+
+    /// Makes two virtual Ethernet devices joined back to back.
+    ///
+    /// # Errors
+    /// EEXIST: a name is taken; EOPNOTSUPP: the kernel has no veth.
+    pub fn add_veth(&mut self, a: &str, b: &str) -> Result<(), NetlinkError> {
+        let mut message = Message::new(libc::RTM_NEWLINK, (libc::NLM_F_CREATE | libc::NLM_F_EXCL) as u16);
+        message.ifinfo(0, 0, 0);
+        message.text(libc::IFLA_IFNAME, a);
+        message.nest(libc::IFLA_LINKINFO, |info| {
+            info.text(libc::IFLA_INFO_KIND, "veth");
+            info.nest(libc::IFLA_INFO_DATA, |data| {
+                const VETH_INFO_PEER: u16 = 1;
+                data.nest(VETH_INFO_PEER, |peer| {
+                    peer.ifinfo(0, 0, 0);
+                    peer.text(libc::IFLA_IFNAME, b);
+                });
+            });
+        });
+        self.request(message, || format!("add veth {a} and {b}")).map(drop)
+    }
+
+    /// Gives `dev` an IPv4 address.
+    ///
+    /// # Errors
+    /// EEXIST: it has it already.
+    pub fn add_addr(&mut self, dev: &str, address: Ipv4Addr, prefix_len: u8) -> Result<(), NetlinkError> {
+        let index = self.ifindex(dev)?;
+        let mut message = Message::new(libc::RTM_NEWADDR, (libc::NLM_F_CREATE | libc::NLM_F_EXCL) as u16);
+        message.put(&[libc::AF_INET as u8, prefix_len, 0, 0]); // struct ifaddrmsg: family, prefix, flags, scope
+        message.put(&index.to_ne_bytes());
+        message.attr(libc::IFA_LOCAL, &address.octets());
+        message.attr(libc::IFA_ADDRESS, &address.octets());
+        self.request(message, || format!("add address {address}/{prefix_len} to {dev}")).map(drop)
+    }
+
+    /// Tells `dev` a neighbour for good.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn add_neighbor(&mut self, dev: &str, address: Ipv4Addr, mac: Mac) -> Result<(), NetlinkError> {
+        let index = self.ifindex(dev)?;
+        let mut message = Message::new(libc::RTM_NEWNEIGH, (libc::NLM_F_CREATE | libc::NLM_F_REPLACE) as u16);
+        message.put(&[libc::AF_INET as u8, 0, 0, 0]); // struct ndmsg: family, padding, index, state, flags, type
+        message.put(&index.to_ne_bytes());
+        message.put(&libc::NUD_PERMANENT.to_ne_bytes());
+        message.put(&[0, 0]);
+        message.attr(libc::NDA_DST, &address.octets());
+        message.attr(libc::NDA_LLADDR, &mac.0);
+        self.request(message, || format!("add neighbour {address} {mac} to {dev}")).map(drop)
+    }
+
+    /// Adds a route to the main table: by a gateway, or on the link of `dev`.
+    ///
+    /// # Errors
+    /// ENETUNREACH: the gateway is not on a link; ENETDOWN: `dev` is down.
+    pub fn add_route(
+        &mut self,
+        dst: Ipv4Addr,
+        prefix_len: u8,
+        via: Option<Ipv4Addr>,
+        dev: &str,
+    ) -> Result<(), NetlinkError> {
+        let index = self.ifindex(dev)?;
+        let mut message = Message::new(libc::RTM_NEWROUTE, (libc::NLM_F_CREATE | libc::NLM_F_EXCL) as u16);
+        let scope = if via.is_some() { libc::RT_SCOPE_UNIVERSE } else { libc::RT_SCOPE_LINK };
+        // struct rtmsg: family, dst_len, src_len, tos, table, protocol, scope, type, flags
+        let table = libc::RT_TABLE_MAIN;
+        message.put(&[libc::AF_INET as u8, prefix_len, 0, 0, table, libc::RTPROT_STATIC, scope, libc::RTN_UNICAST]);
+        message.put(&[0; 4]);
+        message.attr(libc::RTA_DST, &dst.octets());
+        message.attr(libc::RTA_OIF, &index.to_ne_bytes());
+        if let Some(via) = via {
+            message.attr(libc::RTA_GATEWAY, &via.octets());
+        }
+        self.request(message, || format!("add route {dst}/{prefix_len} by {dev}")).map(drop)
+    }
+
+    /// Sends a request and waits for its answer.
+    fn request(&mut self, message: Message, doing: impl Fn() -> String) -> Answer {
+        self.seq = self.seq.wrapping_add(1);
+        let bytes = message.finish(self.seq);
+        self.socket.write_all(&bytes).map_err(|error| failure(&doing(), &error))?;
+        let mut found = None;
+        let mut answer = vec![0; 32 * 1024];
+        loop {
+            let len = self.socket.read(&mut answer).map_err(|error| failure(&doing(), &error))?;
+            for reply in Reader::new(answer.get(..len).unwrap_or_default()).filter(|reply| reply.seq == self.seq) {
+                match reply.ty {
+                    message::ERROR => {
+                        let (errno, why) = reply.error();
+                        return if errno == 0 { Ok(found) } else { Err(NetlinkError { doing: doing(), errno, why }) };
+                    }
+                    libc::RTM_NEWLINK => found = reply.ifindex(),
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
+fn failure(doing: &str, error: &std::io::Error) -> NetlinkError {
+    NetlinkError { doing: doing.to_string(), errno: error.raw_os_error().unwrap_or(libc::EIO), why: None }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,151 @@
+//! Netlink messages as bytes: a header, a fixed part, attributes padded to four bytes; in the machine's byte order.
+
+/// The type of an answer that carries an error number; 0 there is success (`NLMSG_ERROR`).
+pub const ERROR: u16 = libc::NLMSG_ERROR as u16;
+const HEADER_LEN: usize = 16;
+/// The answer carries attributes behind the quoted request, and of that only the header (`NLM_F_ACK_TLVS`, `_CAPPED`).
+const ACK_TLVS: u16 = 0x200;
+const CAPPED: u16 = 0x100;
+const ERROR_TEXT: u16 = 1; // NLMSGERR_ATTR_MSG
+const NESTED: u16 = 0x8000; // NLA_F_NESTED
+
+/// A request being written.
+pub struct Message(Vec<u8>);
+
+impl Message {
+    /// A request of type `ty` that wants an answer.
+    pub fn new(ty: u16, flags: u16) -> Message {
+        let mut message = Message(vec![0; HEADER_LEN]);
+        message.patch(4, ty);
+        message.patch(6, flags | (libc::NLM_F_REQUEST | libc::NLM_F_ACK) as u16);
+        message
+    }
+
+    fn patch(&mut self, at: usize, value: u16) {
+        if let Some(place) = self.0.get_mut(at..at + 2) {
+            place.copy_from_slice(&value.to_ne_bytes());
+        }
+    }
+
+    /// Bytes of the fixed part.
+    pub fn put(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+
+    /// `struct ifinfomsg`.
+    pub fn ifinfo(&mut self, index: u32, flags: u32, change: u32) {
+        self.put(&[0; 4]);
+        [index, flags, change].iter().for_each(|word| self.put(&word.to_ne_bytes()));
+    }
+
+    /// `struct tcmsg`.
+    pub fn tc(&mut self, index: u32, handle: u32, parent: u32, info: u32) {
+        self.put(&[0; 4]);
+        [index, handle, parent, info].iter().for_each(|word| self.put(&word.to_ne_bytes()));
+    }
+
+    /// An attribute.
+    pub fn attr(&mut self, ty: u16, value: &[u8]) {
+        self.put(&((4 + value.len()) as u16).to_ne_bytes());
+        self.put(&ty.to_ne_bytes());
+        self.put(value);
+        self.0.resize(self.0.len().next_multiple_of(4), 0);
+    }
+
+    /// An attribute that holds a text, NUL at its end.
+    pub fn text(&mut self, ty: u16, text: &str) {
+        self.attr(ty, &[text.as_bytes(), &[0]].concat());
+    }
+
+    /// An attribute that holds what `fill` writes.
+    pub fn nest(&mut self, ty: u16, fill: impl FnOnce(&mut Message)) {
+        let start = self.0.len();
+        self.put(&[0; 2]);
+        self.put(&(ty | NESTED).to_ne_bytes());
+        fill(self);
+        self.patch(start, (self.0.len() - start) as u16);
+    }
+
+    /// The whole request.
+    pub fn finish(mut self, seq: u32) -> Vec<u8> {
+        let len = self.0.len() as u32;
+        for (at, word) in [(0, len), (8, seq)] {
+            if let Some(place) = self.0.get_mut(at..at + 4) {
+                place.copy_from_slice(&word.to_ne_bytes());
+            }
+        }
+        self.0
+    }
+}
+
+/// One message of an answer.
+pub struct Reply<'a> {
+    /// Its type.
+    pub ty: u16,
+    /// The request it answers.
+    pub seq: u32,
+    flags: u16,
+    body: &'a [u8],
+}
+
+impl Reply<'_> {
+    /// The error number of an [`ERROR`] (0: success), and the kernel's words.
+    pub fn error(&self) -> (i32, Option<String>) {
+        let errno = word(self.body, 0).unwrap_or_default() as i32;
+        (errno.saturating_neg(), self.error_text())
+    }
+
+    fn error_text(&self) -> Option<String> {
+        if self.flags & ACK_TLVS == 0 {
+            return None;
+        }
+        let quoted = if self.flags & CAPPED != 0 { HEADER_LEN } else { word(self.body, 4)? as usize };
+        let mut rest = self.body.get(4 + quoted.next_multiple_of(4)..)?;
+        while let Some((len, ty)) = half(rest, 0).map(usize::from).zip(half(rest, 2)) {
+            let value = rest.get(4..len)?;
+            if ty == ERROR_TEXT {
+                let text = value.split(|b| *b == 0).next().unwrap_or_default();
+                return Some(String::from_utf8_lossy(text).into_owned());
+            }
+            rest = rest.get(len.next_multiple_of(4)..)?;
+        }
+        None
+    }
+
+    /// The interface number of a link message.
+    pub fn ifindex(&self) -> Option<u32> {
+        word(self.body, 4)
+    }
+}
+
+/// The messages of a datagram from the kernel.
+pub struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    pub fn new(bytes: &'a [u8]) -> Reader<'a> {
+        Reader(bytes)
+    }
+}
+
+impl<'a> Iterator for Reader<'a> {
+    type Item = Reply<'a>;
+    fn next(&mut self) -> Option<Reply<'a>> {
+        let len = word(self.0, 0)? as usize;
+        let reply = Reply {
+            ty: half(self.0, 4)?,
+            flags: half(self.0, 6)?,
+            seq: word(self.0, 8)?,
+            body: self.0.get(HEADER_LEN..len)?,
+        };
+        self.0 = self.0.get(len.next_multiple_of(4)..).unwrap_or_default();
+        Some(reply)
+    }
+}
+
+fn half(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
+}

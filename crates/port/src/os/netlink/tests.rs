@@ -1,0 +1,105 @@
+use super::message::Message;
+use super::*;
+use crate::tap::{self, TapConfig};
+use crate::testns::{has_tun, isolated};
+use buf::{Pool, PoolConfig};
+use clock::Instant;
+use std::net::UdpSocket;
+
+#[test]
+fn attributes_are_padded_and_nested_ones_know_their_length() {
+    let mut message = Message::new(libc::RTM_NEWLINK, 0);
+    message.nest(5, |nest| nest.text(1, "veth"));
+    let bytes = message.finish(7);
+    assert_eq!(bytes.len(), 16 + 4 + 12);
+    assert_eq!(bytes[..4], 32u32.to_ne_bytes());
+    assert_eq!(bytes[8..12], 7u32.to_ne_bytes());
+    assert_eq!(bytes[16..18], 16u16.to_ne_bytes(), "a nest counts its padding");
+    assert_eq!(bytes[20..22], 9u16.to_ne_bytes(), "an attribute does not");
+}
+
+#[test]
+fn a_cut_or_absurd_answer_ends_the_reading() {
+    for len in 0..16 {
+        assert!(Reader::new(&vec![0xff; len]).next().is_none());
+    }
+    let mut bytes = vec![0; 20];
+    bytes[..4].copy_from_slice(&1000u32.to_ne_bytes());
+    assert!(Reader::new(&bytes).next().is_none());
+}
+
+#[test]
+fn no_device_of_that_name_is_an_error_with_a_text() {
+    let error = Netlink::open().unwrap().ifindex("no-such-dev0").unwrap_err();
+    assert_eq!(error.errno, libc::ENODEV);
+    assert!(error.to_string().starts_with("find no-such-dev0: No such device (os error 19)"), "{error}");
+}
+
+#[test]
+fn links_addresses_neighbours_and_routes_are_set() {
+    isolated("os::netlink::tests::links_addresses_neighbours_and_routes_are_set", || {
+        let mut netlink = Netlink::open().unwrap();
+        netlink.set_up("lo").unwrap();
+        match netlink.add_veth("va", "vb") {
+            Err(error) if error.errno == libc::EOPNOTSUPP => return println!("skipped: {error}"),
+            answer => answer.unwrap(),
+        }
+        netlink.set_mtu("va", 1400).unwrap();
+        netlink.set_mac("va", Mac([2, 0, 0, 0, 0, 1])).unwrap();
+        let group = netlink.set_mac("va", Mac([3, 0, 0, 0, 0, 1])).unwrap_err();
+        assert_eq!(group.errno, libc::EADDRNOTAVAIL, "{group}");
+        netlink.set_up("va").unwrap();
+        netlink.set_up("vb").unwrap();
+        netlink.add_addr("va", Ipv4Addr::new(10, 1, 0, 1), 24).unwrap();
+        let twice = netlink.add_addr("va", Ipv4Addr::new(10, 1, 0, 1), 24).unwrap_err();
+        assert_eq!(twice.errno, libc::EEXIST, "{twice}");
+        netlink.add_neighbor("va", Ipv4Addr::new(10, 1, 0, 2), Mac([2, 0, 0, 0, 0, 2])).unwrap();
+        netlink.add_route(Ipv4Addr::new(10, 2, 0, 0), 16, Some(Ipv4Addr::new(10, 1, 0, 2)), "va").unwrap();
+        netlink.add_route(Ipv4Addr::new(10, 3, 0, 0), 16, None, "va").unwrap();
+        let nowhere = netlink.add_route(Ipv4Addr::new(10, 4, 0, 0), 16, Some(Ipv4Addr::new(9, 9, 9, 9)), "va");
+        assert_eq!(nowhere.unwrap_err().errno, libc::ENETUNREACH);
+        let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+        socket.send_to(b"x", "10.2.3.4:9").unwrap();
+        assert_eq!(crate::os::tun::mtu("va").unwrap(), 1400);
+        netlink.set_down("va").unwrap();
+        assert!(socket.send_to(b"x", "10.2.3.4:9").is_err(), "a device that is down routes nothing");
+        netlink.delete_link("va").unwrap();
+        assert!(netlink.ifindex("vb").is_err(), "its peer went with it");
+    });
+}
+
+#[test]
+fn a_dropping_device_drops_and_says_by_what() {
+    let name = "os::netlink::tests::a_dropping_device_drops_and_says_by_what";
+    isolated(name, || {
+        if !has_tun(name) {
+            return;
+        }
+        let pool = Pool::new(&PoolConfig { buffers: 64, ..PoolConfig::default() }).unwrap();
+        let mut port = tap::open("tap0", &TapConfig { up: true, ..TapConfig::default() }, &pool).unwrap();
+        let mut netlink = Netlink::open().unwrap();
+        netlink.add_addr("tap0", Ipv4Addr::new(10, 1, 0, 1), 24).unwrap();
+        netlink.add_neighbor("tap0", Ipv4Addr::new(10, 1, 0, 2), Mac([2, 0, 0, 0, 0, 2])).unwrap();
+        for by in DropBy::ALL {
+            let probe = tap::open("probe0", &TapConfig::default(), &pool).unwrap();
+            let answer = netlink.add_drop_filter_by("probe0", by);
+            println!("{by}: {}", answer.map_or_else(|error| error.to_string(), |()| "works".into()));
+            drop(probe);
+        }
+        let socket = UdpSocket::bind("10.1.0.1:0").unwrap();
+        let sent_and_seen = |port: &mut crate::Port| {
+            socket.send_to(b"probe", "10.1.0.2:9").unwrap();
+            let mut burst = buf::Burst::new();
+            port.rx.rx_burst(&mut burst, 32, Instant::ZERO);
+            burst.as_slice().iter().filter(|frame| frame.bytes().ends_with(b"probe")).count()
+        };
+        assert_eq!(sent_and_seen(&mut port), 1, "without the filter it comes");
+        match netlink.add_drop_filter("tap0") {
+            Ok(by) => {
+                println!("dropping by {by}");
+                assert_eq!(sent_and_seen(&mut port), 0, "{by}");
+            }
+            Err(error) => println!("skipped: {error}"),
+        }
+    });
+}

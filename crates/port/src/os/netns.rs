@@ -1,0 +1,115 @@
+//! Network namespaces of our own, so that tests and measurements have devices without touching the machine's.
+//!
+//! A namespace belongs to a child process: [`command`] arranges that it enters one after the fork and before the exec.
+//! Root enters a network namespace alone; others need a user namespace around it, in which they are root.
+
+use std::ffi::CStr;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+/// Texts for /proc/self, made before the fork: nothing is allocated after it.
+#[derive(Clone)]
+struct Maps {
+    uid_map: String,
+    gid_map: String,
+    root: bool,
+}
+
+impl Maps {
+    fn new() -> Maps {
+        // SAFETY: geteuid and getegid take nothing and cannot fail.
+        let (uid, gid) = unsafe { (libc::geteuid(), libc::getegid()) };
+        Maps { uid_map: format!("0 {uid} 1\n"), gid_map: format!("0 {gid} 1\n"), root: uid == 0 }
+    }
+
+    /// Only system calls: it may run between fork and exec.
+    fn enter(&self) -> io::Result<()> {
+        if self.root && unshare(libc::CLONE_NEWNET).is_ok() {
+            return Ok(());
+        }
+        unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNET)?;
+        // A kernel before 3.19 has no setgroups file, and does not need it written.
+        let _ = write(c"/proc/self/setgroups", b"deny");
+        write(c"/proc/self/uid_map", self.uid_map.as_bytes())?;
+        write(c"/proc/self/gid_map", self.gid_map.as_bytes())
+    }
+}
+
+fn unshare(flags: i32) -> io::Result<()> {
+    // SAFETY: unshare(2) takes no pointers; it changes what this thread sees, not its memory.
+    if unsafe { libc::unshare(flags) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+fn write(path: &CStr, text: &[u8]) -> io::Result<()> {
+    // SAFETY: `path` ends in NUL; open(2) only reads it.
+    let fd = unsafe { libc::open(path.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: pointer and length are of one live slice.
+    let written = unsafe { libc::write(fd, text.as_ptr().cast(), text.len()) };
+    let error = io::Error::last_os_error();
+    // SAFETY: `fd` was opened above and is used by nobody else.
+    unsafe { libc::close(fd) };
+    if written == text.len() as isize { Ok(()) } else { Err(error) }
+}
+
+/// Moves the calling process to a new network namespace (in a new user namespace, unless root).
+///
+/// For a child between fork and exec, as [`command`] does, or a process with one thread: a user namespace cannot be
+/// entered with more.
+///
+/// # Errors
+/// What unshare(2) or the writing of the id maps says: EPERM where user namespaces are forbidden, ENOSPC at their limit.
+pub fn enter_new() -> io::Result<()> {
+    Maps::new().enter()
+}
+
+/// Arranges that `cmd` runs in its own network namespace (as root of its own user namespace, unless root). It has a
+/// loopback interface, down, and nothing else. Where that cannot be, `cmd.spawn()` fails with the reason.
+pub fn command(cmd: &mut Command) -> &mut Command {
+    let maps = Maps::new();
+    // SAFETY: `enter` makes system calls and touches nothing but `maps`, which was allocated before the fork.
+    unsafe { cmd.pre_exec(move || maps.enter()) }
+}
+
+/// Can [`command`] work here? Tried in a child that exists for nothing else.
+///
+/// # Errors
+/// Why not, as a sentence.
+pub fn available() -> Result<(), String> {
+    let maps = Maps::new();
+    // SAFETY: the child makes only async-signal-safe calls (unshare, open, write, close, _exit) and returns nowhere.
+    let child = unsafe { libc::fork() };
+    match child {
+        -1 => Err(format!("cannot fork: {}", io::Error::last_os_error())),
+        0 => {
+            let errno = maps.enter().map_or_else(|error| error.raw_os_error().unwrap_or(libc::EINVAL), |()| 0);
+            // SAFETY: ends the child at once, without destructors that belong to the parent.
+            unsafe { libc::_exit(errno) }
+        }
+        child => match wait(child)? {
+            0 => Ok(()),
+            errno => Err(format!("no network namespace of our own: unshare: {}", super::errno_text(errno))),
+        },
+    }
+}
+
+fn wait(child: libc::pid_t) -> Result<i32, String> {
+    loop {
+        let mut status = 0;
+        // SAFETY: `status` is writable for the call; `child` is our own.
+        if unsafe { libc::waitpid(child, &mut status, 0) } == child {
+            return if libc::WIFEXITED(status) {
+                Ok(libc::WEXITSTATUS(status))
+            } else {
+                Err(format!("the probe of namespaces was killed by signal {}", libc::WTERMSIG(status)))
+            };
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(format!("cannot wait for the probe of namespaces: {error}"));
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! TAP devices: /dev/net/tun and its ioctls (Documentation/networking/tuntap.rst, drivers/net/tun.c).
+
+use super::socket;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use wire::Mac;
+
+/// Bytes of `struct virtio_net_hdr`, in front of every frame when it was asked for.
+pub const VNET_HDR_LEN: usize = 10;
+/// Bytes of `struct virtio_net_hdr_v1` (`VNET_HDR_LEN` and a count of buffers).
+pub const VNET_HDR_V1_LEN: usize = 12;
+
+/// How a TAP device is to be opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Config {
+    /// Bytes of virtio header before every frame: 0, [`VNET_HDR_LEN`] or [`VNET_HDR_V1_LEN`].
+    pub vnet_hdr: usize,
+    /// May the kernel leave TCP and UDP checksums open (TUN_F_CSUM)? Needs a virtio header.
+    pub rx_csum: bool,
+}
+
+/// Opens the TAP device `name` (made if there is none), non-blocking; also says its real name (`tap%d` is numbered).
+///
+/// # Errors
+/// The step that failed, and why: opening /dev/net/tun, or one of its ioctls.
+pub fn open_tap(name: &str, config: Config) -> Result<(File, String), (&'static str, io::Error)> {
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open("/dev/net/tun")
+        .map_err(|error| ("open /dev/net/tun", error))?;
+    let mut request = ifreq(name).map_err(|error| ("the device's name", error))?;
+    let vnet = if config.vnet_hdr > 0 { libc::IFF_VNET_HDR } else { 0 };
+    request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI | vnet) as i16;
+    ioctl_ifreq(&file, libc::TUNSETIFF, &mut request).map_err(|error| ("TUNSETIFF", error))?;
+    if config.vnet_hdr > 0 {
+        let len = config.vnet_hdr as libc::c_int;
+        // SAFETY: TUNSETVNETHDRSZ reads one int, which lives across the call.
+        let answer = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETVNETHDRSZ as _, &len) };
+        checked(answer).map_err(|error| ("TUNSETVNETHDRSZ", error))?;
+    }
+    let offload = libc::c_ulong::from(if config.rx_csum && config.vnet_hdr > 0 { libc::TUN_F_CSUM } else { 0 });
+    // SAFETY: TUNSETOFFLOAD takes its argument by value.
+    let answer = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETOFFLOAD as _, offload) };
+    checked(answer).map_err(|error| ("TUNSETOFFLOAD", error))?;
+    Ok((file, name_of(&request)))
+}
+
+/// The MTU of interface `name`.
+///
+/// # Errors
+/// What SIOCGIFMTU says (ENODEV: no such interface).
+pub fn mtu(name: &str) -> io::Result<u32> {
+    let mut request = ifreq(name)?;
+    ioctl_ifreq(&control()?, libc::SIOCGIFMTU, &mut request)?;
+    // SAFETY: SIOCGIFMTU succeeded, so the kernel wrote `ifru_mtu`; all bits are a valid int anyway.
+    let mtu = unsafe { request.ifr_ifru.ifru_mtu };
+    Ok(u32::try_from(mtu).unwrap_or_default())
+}
+
+/// Sets the MTU of interface `name`.
+///
+/// # Errors
+/// What SIOCSIFMTU says (EPERM, EINVAL: outside what the device takes).
+pub fn set_mtu(name: &str, mtu: u32) -> io::Result<()> {
+    let mut request = ifreq(name)?;
+    request.ifr_ifru.ifru_mtu = i32::try_from(mtu).unwrap_or(i32::MAX);
+    ioctl_ifreq(&control()?, libc::SIOCSIFMTU, &mut request)
+}
+
+/// Sets the MAC address of interface `name`.
+///
+/// # Errors
+/// What SIOCSIFHWADDR says (EADDRNOTAVAIL: a group address).
+pub fn set_mac(name: &str, mac: Mac) -> io::Result<()> {
+    let mut request = ifreq(name)?;
+    let mut data = [0; 14];
+    data.iter_mut().zip(mac.0).for_each(|(to, byte)| *to = byte as libc::c_char);
+    request.ifr_ifru.ifru_hwaddr = libc::sockaddr { sa_family: libc::ARPHRD_ETHER, sa_data: data };
+    ioctl_ifreq(&control()?, libc::SIOCSIFHWADDR, &mut request)
+}
+
+/// Brings interface `name` up.
+///
+/// # Errors
+/// What SIOCGIFFLAGS or SIOCSIFFLAGS says.
+pub fn set_up(name: &str) -> io::Result<()> {
+    let mut request = ifreq(name)?;
+    let control = control()?;
+    ioctl_ifreq(&control, libc::SIOCGIFFLAGS, &mut request)?;
+    // SAFETY: SIOCGIFFLAGS succeeded, so the kernel wrote `ifru_flags`.
+    let flags = unsafe { request.ifr_ifru.ifru_flags };
+    request.ifr_ifru.ifru_flags = flags | libc::IFF_UP as i16;
+    ioctl_ifreq(&control, libc::SIOCSIFFLAGS, &mut request)
+}
+
+/// The socket on which interface ioctls are made.
+fn control() -> io::Result<OwnedFd> {
+    socket(libc::AF_INET, libc::SOCK_DGRAM, 0)
+}
+
+fn ifreq(name: &str) -> io::Result<libc::ifreq> {
+    // SAFETY: ifreq is integers, arrays and a union of such (and a pointer, for which null is valid): zero is a value.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    if name.len() >= request.ifr_name.len() || name.contains('\0') {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("'{name}' is not an interface name")));
+    }
+    request.ifr_name.iter_mut().zip(name.bytes()).for_each(|(to, byte)| *to = byte as libc::c_char);
+    Ok(request)
+}
+
+fn name_of(request: &libc::ifreq) -> String {
+    request.ifr_name.iter().take_while(|c| **c != 0).map(|c| *c as u8 as char).collect()
+}
+
+fn ioctl_ifreq(fd: &impl AsRawFd, what: libc::c_ulong, request: &mut libc::ifreq) -> io::Result<()> {
+    // SAFETY: every `what` in this file takes a pointer to a whole ifreq, which the kernel reads and may write.
+    checked(unsafe { libc::ioctl(fd.as_raw_fd(), what as _, std::ptr::from_mut(request)) })
+}
+
+fn checked(answer: i32) -> io::Result<()> {
+    if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}

@@ -1,0 +1,103 @@
+//! `pair:NAME`: two ports joined back to back by two rings, in one process; opened twice by the same name.
+//!
+//! Frames cross as values: a frame of one host's pool is dropped (or sent on) by the other host, and comes home.
+
+use crate::{Caps, Port, PortCounts, RxHalf, TxHalf};
+use buf::ring::{Consumer, Producer, ring};
+use buf::{Burst, Frame};
+use clock::Instant;
+use std::sync::Arc;
+
+struct RingRx {
+    ring: Consumer<Frame>,
+    counts: Arc<PortCounts>,
+}
+
+struct RingTx {
+    ring: Producer<Frame>,
+    counts: Arc<PortCounts>,
+}
+
+/// Two ports, joined: what one sends the other receives. Each ring holds `slots` frames.
+pub fn pair(name: &str, slots: usize, caps: Caps) -> (Port, Port) {
+    let (left_tx, right_rx) = ring(slots);
+    let (right_tx, left_rx) = ring(slots);
+    (end(name, left_rx, left_tx, caps), end(name, right_rx, right_tx, caps))
+}
+
+fn end(name: &str, rx: Consumer<Frame>, tx: Producer<Frame>, caps: Caps) -> Port {
+    let counts = Arc::new(PortCounts::default());
+    Port {
+        name: name.to_string(),
+        spec: format!("pair:{name}"),
+        caps,
+        rx: Box::new(RingRx { ring: rx, counts: counts.clone() }),
+        tx: Box::new(RingTx { ring: tx, counts: counts.clone() }),
+        counts,
+    }
+}
+
+impl RxHalf for RingRx {
+    fn rx_burst(&mut self, into: &mut Burst, most: usize, _now: Instant) -> usize {
+        let mut bytes = 0;
+        let frames = self.ring.pop_into(most.min(into.room()), |frame| {
+            bytes += frame.len() as u64;
+            // `most` was limited to the room: the push cannot fail, and a frame given back would only be dropped.
+            drop(into.push(frame));
+        });
+        self.counts.rx.frames.add(frames as u64);
+        self.counts.rx.bytes.add(bytes);
+        self.counts.rx.idle.add(u64::from(frames == 0));
+        frames
+    }
+
+    fn is_gone(&self) -> bool {
+        self.ring.is_closed()
+    }
+
+    fn held(&self) -> usize {
+        self.ring.level()
+    }
+}
+
+impl TxHalf for RingTx {
+    fn tx_burst(&mut self, from: &mut Burst, _now: Instant) -> usize {
+        let mut bytes = 0;
+        let frames = self.ring.push_from(|| {
+            let frame = from.pop()?;
+            bytes += frame.len() as u64;
+            Some(frame)
+        });
+        self.counts.tx.frames.add(frames as u64);
+        self.counts.tx.bytes.add(bytes);
+        self.counts.tx.bursts.add(u64::from(frames > 0));
+        frames
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use buf::{Pool, PoolConfig};
+
+    #[test]
+    fn what_one_end_sends_the_other_receives_and_a_full_ring_takes_no_more() {
+        let pool = Pool::new(&PoolConfig { buffers: 64, ..PoolConfig::default() }).unwrap();
+        let (mut a, mut b) = pair("p", 8, Caps::PLAIN);
+        let mut burst = Burst::new();
+        pool.get_burst(10, &mut burst);
+        burst.as_mut_slice().iter_mut().enumerate().for_each(|(i, f)| f.extend(&[i as u8; 60]).unwrap());
+        assert_eq!(a.tx.tx_burst(&mut burst, Instant::ZERO), 8);
+        assert_eq!(burst.len(), 2, "what was not taken stays");
+        let mut got = Burst::new();
+        assert_eq!(b.rx.held(), 8);
+        assert_eq!(b.rx.rx_burst(&mut got, 5, Instant::ZERO), 5);
+        assert_eq!(got.as_slice()[4].bytes(), [4u8; 60]);
+        assert_eq!((a.counts.tx.frames.get(), b.counts.rx.bytes.get()), (8, 300));
+        drop(a);
+        assert!(b.rx.is_gone());
+        assert_eq!(b.rx.rx_burst(&mut got, 32, Instant::ZERO), 3, "what was sent before is still there");
+        drop((burst, got));
+        assert_eq!(pool.stats().live(), 0);
+    }
+}

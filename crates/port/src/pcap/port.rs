@@ -1,0 +1,366 @@
+//! The port: a file replayed as what is received, and what is sent written to another.
+
+use super::{Direction, Fault, Format, LINKTYPE_ETHERNET, PcapError, Reader, Record, Stamps, Writer};
+use crate::{Caps, Port, PortCounts, RxHalf, TxHalf, offload, os};
+use buf::{Burst, Frame, Pool};
+use clock::{Duration, Instant};
+use std::fmt;
+use std::fs::File;
+use std::io::{self, BufWriter, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+/// What is read and written, and how.
+#[derive(Clone, Debug)]
+pub struct PcapConfig {
+    /// The file to receive from; `-` is standard input.
+    pub read: Option<String>,
+    /// The file to send to; `-` is standard output.
+    pub write: Option<String>,
+    /// Keep the distances between the stamps; else frames come as fast as they are asked for.
+    pub pace: bool,
+    /// How many times the file is read; 0: no end.
+    pub loops: u64,
+    /// The format written; `None`: by the name.
+    pub format: Option<Format>,
+    /// Bytes written of each frame at most.
+    pub snaplen: u32,
+    /// Write stamps of the calendar, not of the clock.
+    pub wall: bool,
+}
+
+impl Default for PcapConfig {
+    fn default() -> PcapConfig {
+        PcapConfig { read: None, write: None, pace: false, loops: 1, format: None, snaplen: 262_144, wall: false }
+    }
+}
+
+/// Why a capture port could not be opened.
+#[derive(Debug)]
+pub enum PcapFileError {
+    /// The file cannot be opened or written.
+    Io {
+        /// The file.
+        file: String,
+        /// Why.
+        error: io::Error,
+    },
+    /// It is not a capture file.
+    Bad {
+        /// The file.
+        file: String,
+        /// Why.
+        error: PcapError,
+    },
+    /// It is one, but not of an Ethernet.
+    LinkType {
+        /// The file.
+        file: String,
+        /// Its link type.
+        linktype: u16,
+    },
+    /// Standard input can be read once.
+    LoopStdin,
+}
+
+impl fmt::Display for PcapFileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PcapFileError::Io { file, error } => write!(f, "pcap:{file}: {error}"),
+            PcapFileError::Bad { file, error } => write!(f, "pcap:{file}: {error}"),
+            PcapFileError::LinkType { file, linktype } => {
+                write!(f, "pcap:{file}: link type {linktype} is not Ethernet ({LINKTYPE_ETHERNET})")
+            }
+            PcapFileError::LoopStdin => f.write_str("pcap:-: standard input can be read once only: loop must be 1"),
+        }
+    }
+}
+
+impl std::error::Error for PcapFileError {}
+
+/// Opens a capture port. Without a file to write, what is sent is counted and discarded.
+///
+/// # Errors
+/// See [`PcapFileError`]; a file's header is checked here (that of standard input when it comes).
+pub fn open(name: &str, config: &PcapConfig, pool: &Pool) -> Result<Port, PcapFileError> {
+    let counts = Arc::new(PortCounts::default());
+    let replay = config.read.as_ref().map(|file| Replay::open(file, config, pool, &counts)).transpose()?;
+    let writer = config.write.as_ref().map(|file| create(file, config, name)).transpose()?;
+    let tx = Recorder {
+        counts: counts.clone(),
+        writer,
+        live: config.write.as_deref() == Some("-"),
+        stamps: if config.wall { Stamps::Wall(None) } else { Stamps::Clock },
+    };
+    Ok(Port {
+        name: name.to_string(),
+        spec: format!("pcap:{name}"),
+        caps: Caps::PLAIN,
+        rx: replay.map_or_else(|| Box::new(Silent) as Box<dyn RxHalf>, |replay| Box::new(replay)),
+        tx: Box::new(tx),
+        counts,
+    })
+}
+
+/// A file to write on, buffered; `-` is standard output.
+pub(crate) fn create_output(file: &str) -> io::Result<Box<dyn Write + Send>> {
+    let out: Box<dyn Write + Send> = if file == "-" { Box::new(io::stdout()) } else { Box::new(File::create(file)?) };
+    Ok(Box::new(BufWriter::with_capacity(64 * 1024, out)))
+}
+
+type Output = Writer<Box<dyn Write + Send>>;
+
+fn create(file: &str, config: &PcapConfig, name: &str) -> Result<Output, PcapFileError> {
+    let format = config.format.unwrap_or_else(|| Format::of_name(file));
+    let make = || {
+        let mut writer = Writer::new(create_output(file)?, format, config.snaplen)?;
+        writer.add_interface(name)?;
+        writer.flush()?;
+        Ok(writer)
+    };
+    make().map_err(|error| PcapFileError::Io { file: file.to_string(), error })
+}
+
+/// Does not receive.
+struct Silent;
+
+impl RxHalf for Silent {
+    fn rx_burst(&mut self, _into: &mut Burst, _most: usize, _now: Instant) -> usize {
+        0
+    }
+}
+
+/// A file, or standard input, which is only read when that needs no waiting.
+struct Input {
+    file: File,
+    stream: bool,
+}
+
+impl Input {
+    fn open(name: &str) -> io::Result<Input> {
+        if name == "-" {
+            Ok(Input { file: os::stdin()?, stream: true })
+        } else {
+            Ok(Input { file: File::open(name)?, stream: false })
+        }
+    }
+}
+
+impl Read for Input {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if self.stream && !os::is_readable(self.file.as_fd()) {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        self.file.read(into)
+    }
+}
+
+struct Replay {
+    name: String,
+    reader: Reader<Input>,
+    stdin: Option<File>,
+    pool: Pool,
+    counts: Arc<PortCounts>,
+    pace: bool,
+    /// Passes still to come after this one; `None`: no end.
+    passes: Option<u64>,
+    /// Did this pass give a frame? A file without any is not read for ever.
+    fruitful: bool,
+    /// Where this pass began: the clock's instant and the file's stamp.
+    base: Option<(Instant, u64)>,
+    last_due: Instant,
+    pending: Option<(Frame, Instant)>,
+    gone: bool,
+    why: Option<String>,
+}
+
+impl Replay {
+    fn open(file: &str, config: &PcapConfig, pool: &Pool, counts: &Arc<PortCounts>) -> Result<Replay, PcapFileError> {
+        let io = |error| PcapFileError::Io { file: file.to_string(), error };
+        let input = Input::open(file).map_err(io)?;
+        let stdin = if input.stream { Some(input.file.try_clone().map_err(io)?) } else { None };
+        if stdin.is_some() && config.loops != 1 {
+            return Err(PcapFileError::LoopStdin);
+        }
+        let mut reader = Reader::new(input);
+        if stdin.is_none() {
+            let linktype = reader.linktype().map_err(|error| PcapFileError::Bad { file: file.to_string(), error })?;
+            if let Some(linktype) = linktype.filter(|linktype| *linktype != LINKTYPE_ETHERNET) {
+                return Err(PcapFileError::LinkType { file: file.to_string(), linktype });
+            }
+        }
+        Ok(Replay {
+            name: file.to_string(),
+            reader,
+            stdin,
+            pool: pool.clone(),
+            counts: counts.clone(),
+            pace: config.pace,
+            passes: config.loops.checked_sub(1),
+            fruitful: false,
+            base: None,
+            last_due: Instant::ZERO,
+            pending: None,
+            gone: false,
+            why: None,
+        })
+    }
+
+    /// The next frame and when it is due; `None`: not now, or never again.
+    fn next(&mut self, now: Instant) -> Option<(Frame, Instant)> {
+        if let Some(pending) = self.pending.take() {
+            return Some(pending);
+        }
+        if self.gone {
+            return None;
+        }
+        let Some(mut frame) = self.pool.get() else {
+            self.counts.rx.no_buffer.bump();
+            return None;
+        };
+        loop {
+            let record = match self.reader.read() {
+                Ok(Some(record)) => record,
+                Ok(None) => {
+                    if !self.again() {
+                        return None;
+                    }
+                    continue;
+                }
+                Err(error) => {
+                    if !error.is_would_block() {
+                        self.fail(&error);
+                    }
+                    return None;
+                }
+            };
+            let good = record.linktype == LINKTYPE_ETHERNET && !record.data.is_empty();
+            if !good || frame.extend(record.data).is_none() {
+                self.counts.rx.malformed.bump();
+                continue;
+            }
+            let ts_ns = record.ts_ns;
+            self.fruitful = true;
+            return Some((frame, self.due(ts_ns, now)));
+        }
+    }
+
+    fn due(&mut self, ts_ns: u64, now: Instant) -> Instant {
+        if !self.pace {
+            return now;
+        }
+        let (start, first_ns) = *self.base.get_or_insert((now.max(self.last_due), ts_ns));
+        let due = start.after(Duration::from_nanos(ts_ns.saturating_sub(first_ns)));
+        self.last_due = due.max(self.last_due); // stamps that go back do not
+        self.last_due
+    }
+
+    /// Begins the next pass, if there is one.
+    fn again(&mut self) -> bool {
+        if self.passes == Some(0) || !self.fruitful {
+            self.gone = true;
+            return false;
+        }
+        self.passes = self.passes.map(|left| left - 1);
+        (self.fruitful, self.base) = (false, None);
+        match Input::open(&self.name) {
+            Ok(input) => self.reader = Reader::new(input),
+            Err(error) => self.fail(&PcapError { at: 0, fault: Fault::Io(error) }),
+        }
+        !self.gone
+    }
+
+    fn fail(&mut self, error: &PcapError) {
+        self.counts.rx.errors.bump();
+        self.gone = true;
+        self.why = Some(format!("pcap:{}: {error}", self.name));
+    }
+}
+
+impl RxHalf for Replay {
+    fn rx_burst(&mut self, into: &mut Burst, most: usize, now: Instant) -> usize {
+        let (mut frames, mut bytes) = (0, 0);
+        let most = most.min(into.room());
+        while frames < most {
+            let Some((frame, due)) = self.next(now) else { break };
+            if due > now {
+                self.pending = Some((frame, due));
+                break;
+            }
+            frames += 1;
+            bytes += frame.len() as u64;
+            // `most` was limited to the room: the push cannot fail.
+            drop(into.push(frame));
+        }
+        self.counts.rx.frames.add(frames as u64);
+        self.counts.rx.bytes.add(bytes);
+        self.counts.rx.idle.add(u64::from(frames == 0));
+        frames
+    }
+
+    fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.stdin.as_ref().filter(|_| !self.gone && self.pending.is_none()).map(|stdin| stdin.as_fd())
+    }
+
+    fn next_event(&self) -> Option<Instant> {
+        self.pending.as_ref().map(|(_, due)| *due)
+    }
+
+    fn is_gone(&self) -> bool {
+        self.gone && self.pending.is_none()
+    }
+
+    fn why_gone(&self) -> Option<String> {
+        self.why.clone()
+    }
+
+    fn held(&self) -> usize {
+        usize::from(self.pending.is_some())
+    }
+}
+
+struct Recorder {
+    counts: Arc<PortCounts>,
+    /// `None`: frames are discarded.
+    writer: Option<Output>,
+    /// Somebody reads along: pass on each burst at once.
+    live: bool,
+    stamps: Stamps,
+}
+
+impl Recorder {
+    fn record(&mut self, frame: &mut Frame, ts_ns: u64) -> bool {
+        let Some(writer) = &mut self.writer else { return true };
+        if offload::complete(frame).is_none() {
+            self.counts.tx.malformed.bump();
+            return false;
+        }
+        let orig_len = frame.len() as u32;
+        let (data, linktype, direction) = (frame.bytes(), LINKTYPE_ETHERNET, Direction::Outbound);
+        let written = writer.write(&Record { ts_ns, orig_len, data, linktype, interface: 0, direction }).is_ok();
+        self.counts.tx.errors.add(u64::from(!written));
+        written
+    }
+}
+
+impl TxHalf for Recorder {
+    fn tx_burst(&mut self, from: &mut Burst, now: Instant) -> usize {
+        let taken = from.len();
+        let ts_ns = self.stamps.at(now);
+        let (mut frames, mut bytes) = (0, 0);
+        for mut frame in from.drain() {
+            if self.record(&mut frame, ts_ns) {
+                frames += 1;
+                bytes += frame.len() as u64;
+            }
+        }
+        if let Some(writer) = self.writer.as_mut().filter(|_| self.live) {
+            // A failure shows in the next burst's writes.
+            let _ = writer.flush();
+        }
+        self.counts.tx.frames.add(frames);
+        self.counts.tx.bytes.add(bytes);
+        self.counts.tx.bursts.add(u64::from(taken > 0));
+        taken
+    }
+}

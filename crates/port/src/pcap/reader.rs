@@ -1,0 +1,314 @@
+//! Reads captures of both formats. Works on input that comes in pieces: a read that would have to wait loses nothing.
+
+use super::ng::{self, Found, Interface, Numbers};
+use super::{Direction, Fault, Format, MAX_BLOCK, MAX_INTERFACES, PcapError, Record};
+use std::io::{self, Read};
+
+const CHUNK: usize = 64 * 1024;
+
+/// A capture being read: `while let Some(record) = reader.read()? { ... }`
+#[derive(Debug)]
+pub struct Reader<R> {
+    input: R,
+    /// What has been read and not yet used begins at `start`, which is byte `offset` of the file.
+    buf: Vec<u8>,
+    start: usize,
+    offset: u64,
+    state: State,
+    /// Bytes of a block of no interest that are still to be stepped over, and the length that must follow them.
+    skip: Option<(u64, u32)>,
+    last_ns: u64,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Nothing is known.
+    Begin,
+    Pcap {
+        numbers: Numbers,
+        nanos: bool,
+        linktype: u16,
+    },
+    Pcapng {
+        numbers: Numbers,
+        interfaces: Vec<Interface>,
+    },
+    /// After an error.
+    Failed,
+}
+
+/// What one step gave.
+enum Step {
+    Record(Found, usize),
+    More,
+    End,
+}
+
+impl<R: Read> Reader<R> {
+    /// A reader; nothing is read yet.
+    pub fn new(input: R) -> Reader<R> {
+        Reader { input, buf: Vec::new(), start: 0, offset: 0, state: State::Begin, skip: None, last_ns: 0 }
+    }
+
+    /// The format; reads the file's header if that was not read yet.
+    ///
+    /// # Errors
+    /// An unknown format or version, or a file that ends before it is known.
+    pub fn format(&mut self) -> Result<Format, PcapError> {
+        if matches!(self.state, State::Begin) {
+            self.guard(Self::begin)?;
+        }
+        Ok(if matches!(self.state, State::Pcapng { .. }) { Format::Pcapng } else { Format::Pcap })
+    }
+
+    /// The link type, if the whole file has one; reads the file's header if that was not read yet.
+    ///
+    /// # Errors
+    /// As [`Reader::format`].
+    pub fn linktype(&mut self) -> Result<Option<u16>, PcapError> {
+        self.format()?;
+        Ok(if let State::Pcap { linktype, .. } = self.state { Some(linktype) } else { None })
+    }
+
+    /// The next record; `None` at the end, and after an error.
+    ///
+    /// # Errors
+    /// What is wrong and where. If [`PcapError::is_would_block`], try again later; else it is over.
+    pub fn read(&mut self) -> Result<Option<Record<'_>>, PcapError> {
+        let (found, len) = loop {
+            match self.guard(Self::step)? {
+                Step::More => {}
+                Step::End => return Ok(None),
+                Step::Record(found, len) => break (found, len),
+            }
+        };
+        let from = self.start;
+        self.consume(len);
+        self.last_ns = found.record.ts_ns;
+        let data = self.buf.get(from + found.data.start..from + found.data.end).unwrap_or_default();
+        Ok(Some(Record { data, ..found.record }))
+    }
+
+    /// Bytes set aside at present: bounded, whatever the file claims.
+    pub fn allocated(&self) -> usize {
+        self.buf.capacity()
+    }
+
+    /// Runs a step, names the place of its fault, and ends the reading unless it was only to wait.
+    fn guard<T>(&mut self, step: fn(&mut Self) -> Result<T, Fault>) -> Result<T, PcapError> {
+        step(self).map_err(|fault| {
+            let error = PcapError { at: self.offset, fault };
+            if !error.is_would_block() {
+                self.state = State::Failed;
+            }
+            error
+        })
+    }
+
+    fn step(&mut self) -> Result<Step, Fault> {
+        if self.skip.is_some() {
+            return self.step_over();
+        }
+        match self.state {
+            State::Begin => self.begin().map(|()| Step::More),
+            State::Pcap { .. } => self.record(),
+            State::Pcapng { .. } => self.block(),
+            State::Failed => Ok(Step::End),
+        }
+    }
+
+    /// The first four bytes say what it is.
+    fn begin(&mut self) -> Result<(), Fault> {
+        let magic = *self.need(4)?.first_chunk().ok_or(Fault::UnknownMagic([0; 4]))?;
+        let (big_endian, nanos) = match u32::from_be_bytes(magic) {
+            ng::SECTION => {
+                self.state = State::Pcapng { numbers: Numbers { big_endian: false }, interfaces: Vec::new() };
+                return self.section();
+            }
+            0xa1b2_c3d4 => (true, false),
+            0xd4c3_b2a1 => (false, false),
+            0xa1b2_3c4d => (true, true),
+            0x4d3c_b2a1 => (false, true),
+            _ => return Err(Fault::UnknownMagic(magic)),
+        };
+        let numbers = Numbers { big_endian };
+        let header = self.need(24)?;
+        let half = |at| numbers.u16(header, at).unwrap_or_default();
+        let (major, minor) = (half(4), half(6));
+        if major != 2 {
+            return Err(Fault::Version { major, minor });
+        }
+        // The upper half of the link type tells of an FCS (RFC-to-be draft-ietf-opsawg-pcap, 4): ignored.
+        let linktype = numbers.u32(header, 20).unwrap_or_default() as u16;
+        self.consume(24);
+        self.state = State::Pcap { numbers, nanos, linktype };
+        Ok(())
+    }
+
+    /// One record of a pcap file.
+    fn record(&mut self) -> Result<Step, Fault> {
+        let State::Pcap { numbers, nanos, linktype } = self.state else { return Ok(Step::End) };
+        if self.at_end()? {
+            return Ok(Step::End);
+        }
+        let header = self.need(16)?;
+        let word = |at| numbers.u32(header, at).unwrap_or_default();
+        let (seconds, fraction, captured, orig_len) = (word(0), word(4), word(8), word(12));
+        let len = usize::try_from(captured).unwrap_or(usize::MAX);
+        if len > MAX_BLOCK {
+            return Err(Fault::Length { len: captured.into(), what: "no record is that long" });
+        }
+        self.need(16 + len)?;
+        let fraction = u64::from(fraction) * if nanos { 1 } else { 1_000 };
+        let ts_ns = u64::from(seconds) * 1_000_000_000 + fraction;
+        let direction = Direction::Unknown;
+        let record = Record { ts_ns, orig_len, data: &[], linktype, interface: 0, direction };
+        Ok(Step::Record(Found { record, data: 16..16 + len }, 16 + len))
+    }
+
+    /// One block of a pcapng file.
+    fn block(&mut self) -> Result<Step, Fault> {
+        if self.at_end()? {
+            return Ok(Step::End);
+        }
+        let State::Pcapng { numbers, .. } = self.state else { return Ok(Step::End) };
+        let header = self.need(8)?;
+        let (ty, len) = (numbers.u32(header, 0).unwrap_or_default(), numbers.u32(header, 4).unwrap_or_default());
+        match ty {
+            ng::SECTION => self.section().map(|()| Step::More),
+            ng::INTERFACE => self.interface(len).map(|()| Step::More),
+            ng::PACKET | ng::SIMPLE_PACKET | ng::OLD_PACKET => {
+                let size = self.whole(numbers, len)?.len();
+                let body = self.buf.get(self.start + 8..self.start + size - 4).unwrap_or_default();
+                let State::Pcapng { interfaces, .. } = &self.state else { return Ok(Step::End) };
+                let mut found = ng::packet(numbers, ty, body, interfaces, self.last_ns)?;
+                found.data = found.data.start + 8..found.data.end + 8;
+                Ok(Step::Record(found, size))
+            }
+            _ => {
+                check_len(len)?;
+                self.consume(8);
+                self.skip = Some((u64::from(len) - 12, len));
+                Ok(Step::More)
+            }
+        }
+    }
+
+    /// A section begins: its byte order is its own, and so are its interfaces.
+    fn section(&mut self) -> Result<(), Fault> {
+        let header = self.need(12)?;
+        let magic = Numbers { big_endian: false }.u32(header, 8).unwrap_or_default();
+        let numbers = match magic {
+            ng::BYTE_ORDER => Numbers { big_endian: false },
+            _ if magic.swap_bytes() == ng::BYTE_ORDER => Numbers { big_endian: true },
+            _ => return Err(Fault::ByteOrder(magic)),
+        };
+        let len = numbers.u32(header, 4).unwrap_or_default();
+        if len < 28 {
+            return Err(Fault::Length { len: len.into(), what: "too short for a section header" });
+        }
+        let whole = self.whole(numbers, len)?;
+        let (major, minor) = (numbers.u16(whole, 12).unwrap_or_default(), numbers.u16(whole, 14).unwrap_or_default());
+        if major != 1 {
+            return Err(Fault::Version { major, minor });
+        }
+        let used = whole.len();
+        self.consume(used);
+        self.state = State::Pcapng { numbers, interfaces: Vec::new() };
+        Ok(())
+    }
+
+    fn interface(&mut self, len: u32) -> Result<(), Fault> {
+        let State::Pcapng { numbers, .. } = self.state else { return Ok(()) };
+        let whole = self.whole(numbers, len)?;
+        let used = whole.len();
+        let parsed = Interface::parse(numbers, whole.get(8..used - 4).unwrap_or_default());
+        let parsed = parsed.ok_or(Fault::Length { len: len.into(), what: "too short for an interface" })?;
+        let State::Pcapng { interfaces, .. } = &mut self.state else { return Ok(()) };
+        if interfaces.len() == MAX_INTERFACES {
+            return Err(Fault::TooManyInterfaces);
+        }
+        interfaces.push(parsed);
+        self.consume(used);
+        Ok(())
+    }
+
+    /// A whole block, its two lengths compared.
+    fn whole(&mut self, numbers: Numbers, len: u32) -> Result<&[u8], Fault> {
+        let size = check_len(len)?;
+        if size > MAX_BLOCK {
+            return Err(Fault::Length { len: len.into(), what: "no block of this type is that long" });
+        }
+        let block = self.need(size)?;
+        let end = numbers.u32(block, size - 4).unwrap_or_default();
+        if end == len { Ok(block) } else { Err(Fault::Trailer { start: len, end }) }
+    }
+
+    /// Steps over a block of no interest, however long, in pieces.
+    fn step_over(&mut self) -> Result<Step, Fault> {
+        let Some((left, len)) = self.skip else { return Ok(Step::More) };
+        if left > 0 {
+            self.need(1)?;
+            let now = left.min(self.have() as u64);
+            self.consume(now as usize);
+            self.skip = Some((left - now, len));
+            return Ok(Step::More);
+        }
+        let State::Pcapng { numbers, .. } = self.state else { return Ok(Step::End) };
+        let end = numbers.u32(self.need(4)?, 0).unwrap_or_default();
+        if end != len {
+            return Err(Fault::Trailer { start: len, end });
+        }
+        self.consume(4);
+        self.skip = None;
+        Ok(Step::More)
+    }
+
+    fn have(&self) -> usize {
+        self.buf.len() - self.start
+    }
+
+    fn consume(&mut self, n: usize) {
+        self.start += n;
+        self.offset += n as u64;
+    }
+
+    fn at_end(&mut self) -> Result<bool, Fault> {
+        Ok(!self.fill(1)?)
+    }
+
+    /// The next `n` bytes, which stay until consumed.
+    fn need(&mut self, n: usize) -> Result<&[u8], Fault> {
+        if !self.fill(n)? {
+            return Err(Fault::Truncated { need: n as u64, have: self.have() as u64 });
+        }
+        Ok(self.buf.get(self.start..self.start + n).unwrap_or_default())
+    }
+
+    /// Reads until `n` bytes are there; `false`: the input ends before. Room grows with what came, not with what is claimed.
+    fn fill(&mut self, n: usize) -> Result<bool, Fault> {
+        while self.have() < n {
+            self.buf.drain(..self.start);
+            self.start = 0;
+            let old = self.buf.len();
+            self.buf.resize(old + CHUNK, 0);
+            let answer = self.input.read(self.buf.get_mut(old..).unwrap_or_default());
+            let got = *answer.as_ref().unwrap_or(&0);
+            self.buf.truncate(old + got.min(CHUNK));
+            match answer {
+                Ok(0) => return Ok(false),
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(Fault::Io(error)),
+                _ => {}
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Blocks have 12 bytes at least, and come in fours.
+fn check_len(len: u32) -> Result<usize, Fault> {
+    if len < 12 || !len.is_multiple_of(4) {
+        return Err(Fault::Length { len: len.into(), what: "a block has at least 12 bytes and a multiple of 4" });
+    }
+    Ok(usize::try_from(len).unwrap_or(usize::MAX))
+}

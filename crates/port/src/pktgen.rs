@@ -1,0 +1,342 @@
+//! `pktgen:NAME`: a source and a sink of UDP frames, without any I/O (rump2014's pktgenif).
+//!
+//! The source makes frames from a template, `REMOTE:12345 -> LOCAL:54321` as the report's generator does, and varies what
+//! the knobs say: flows, destinations, rate, size. With `id=on` each frame has its own IP identification and header
+//! checksum, worked out for it, as the report's generator does; with `id=off` only what varies is patched
+//! (incrementally), otherwise frames are copies of one static frame. Results say which. The sink counts and returns buffers.
+
+use crate::{Caps, Port, PortCounts, RxHalf, TxHalf};
+use buf::{Burst, Flags, Frame, Pool};
+use clock::{Duration, Instant};
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use wire::{L4Port, Mac, eth, ip4, udp};
+
+/// In which order the flows take their turns.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Order {
+    /// One after the other.
+    #[default]
+    Sequence,
+    /// A pseudo-random one each time (seeded: the same in every run).
+    Random,
+}
+
+/// What the source makes.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// Payload bytes behind the UDP header.
+    pub size: usize,
+    /// Frames a second; 0: as fast as it is asked.
+    pub rate: u64,
+    /// Frames in all; 0: no end.
+    pub count: u64,
+    /// Different (source address, source port) pairs: flow `k` is `src + k / 50000`, port `10000 + k % 50000`; 1: only
+    /// `src:src_port`.
+    pub flows: u32,
+    /// Order of the flows.
+    pub order: Order,
+    /// Draw each destination address at random from all unicast addresses that are not martian.
+    pub random_dst: bool,
+    /// Give each frame its own IP identification, and compute its header checksum anew.
+    pub id: bool,
+    /// Fill in the UDP checksum (the report's generator sends 0, "cheating").
+    pub udp_csum: bool,
+    /// Mark received checksums as verified by the port, as a NIC with receive offload does.
+    pub rx_csum: bool,
+    /// Destination MAC address: the host's.
+    pub dst_mac: Mac,
+    /// Source MAC address.
+    pub src_mac: Mac,
+    /// Source address and port.
+    pub src: Ipv4Addr,
+    /// Source L4 port.
+    pub src_port: L4Port,
+    /// Destination address.
+    pub dst: Ipv4Addr,
+    /// Destination L4 port.
+    pub dst_port: L4Port,
+    /// Time to live.
+    pub ttl: u8,
+}
+
+impl Default for Source {
+    /// The report's generator, unit 0.
+    fn default() -> Source {
+        Source {
+            size: 22,
+            rate: 0,
+            count: 0,
+            flows: 1,
+            order: Order::Sequence,
+            random_dst: false,
+            id: true,
+            udp_csum: false,
+            rx_csum: false,
+            dst_mac: Mac::ZERO,
+            src_mac: Mac([0x12, 0x23, 0x34, 0x45, 0x56, 0x00]),
+            src: Ipv4Addr::new(1, 0, 0, 2),
+            src_port: L4Port(12345),
+            dst: Ipv4Addr::new(1, 0, 0, 1),
+            dst_port: L4Port(54321),
+            ttl: 5,
+        }
+    }
+}
+
+const ETH: usize = 14;
+const HEADERS: usize = ETH + 20 + 8;
+
+/// What the generator offers: everything a NIC could, since nothing is really sent.
+pub const CAPS: Caps = Caps { mtu: 9000, tx_ip_csum: true, tx_l4_csum: true, rx_csum: true, tso_max: 65_535 };
+
+/// Opens a generator. Without a `source` it only sinks. `pool` must hold frames of the source's size.
+pub fn open(name: &str, source: Option<&Source>, pool: &Pool) -> Port {
+    let counts = Arc::new(PortCounts::default());
+    let rx: Box<dyn RxHalf> = match source {
+        Some(source) => Box::new(Generator::new(source.clone(), pool.clone(), counts.clone())),
+        None => Box::new(Silent),
+    };
+    Port {
+        name: name.to_string(),
+        spec: format!("pktgen:{name}"),
+        caps: CAPS,
+        rx,
+        tx: Box::new(Sink { counts: counts.clone() }),
+        counts,
+    }
+}
+
+struct Silent;
+
+impl RxHalf for Silent {
+    fn rx_burst(&mut self, _into: &mut Burst, _most: usize, _now: Instant) -> usize {
+        0
+    }
+}
+
+struct Generator {
+    source: Source,
+    pool: Pool,
+    counts: Arc<PortCounts>,
+    template: Box<[u8]>,
+    made: u64,
+    flow: u32,
+    random: u64,
+    started: Option<Instant>,
+}
+
+impl Generator {
+    fn new(source: Source, pool: Pool, counts: Arc<PortCounts>) -> Generator {
+        let template = template(&source);
+        Generator { source, pool, counts, template, made: 0, flow: 0, random: 0x9e37_79b9_7f4a_7c15, started: None }
+    }
+
+    /// xorshift64*: cheap, seeded, good enough to spread addresses.
+    #[inline]
+    fn draw(&mut self) -> u32 {
+        self.random ^= self.random >> 12;
+        self.random ^= self.random << 25;
+        self.random ^= self.random >> 27;
+        (self.random.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) as u32
+    }
+
+    /// How many frames the pace allows now, out of `most`.
+    fn due(&mut self, most: usize, now: Instant) -> usize {
+        let left = if self.source.count == 0 { u64::MAX } else { self.source.count - self.made };
+        let paced = if self.source.rate == 0 {
+            u64::MAX
+        } else {
+            let since = now.since(*self.started.get_or_insert(now));
+            let by_now = (since.as_nanos() * u128::from(self.source.rate) / 1_000_000_000) as u64 + 1;
+            by_now.saturating_sub(self.made)
+        };
+        left.min(paced).min(most as u64) as usize
+    }
+
+    #[inline(always)]
+    fn vary(&mut self, frame: &mut Frame) {
+        let varies = self.source.id || self.source.flows > 1 || self.source.random_dst;
+        if !varies {
+            return;
+        }
+        let flow = self.next_flow();
+        let dst = if self.source.random_dst { Some(self.random_unicast()) } else { None };
+        let id = self.source.id.then_some(self.made as u16);
+        let udp_csum = self.source.udp_csum;
+        let Some(headers) = frame.bytes_mut().first_chunk_mut::<HEADERS>() else { return };
+        let mut ip_sum = u16::from_be_bytes([headers[24], headers[25]]);
+        let mut l4_sum = u16::from_be_bytes([headers[40], headers[41]]);
+        if let Some((src, port)) = flow {
+            let old = u32::from_be_bytes([headers[26], headers[27], headers[28], headers[29]]);
+            let old_port = u16::from_be_bytes([headers[34], headers[35]]);
+            headers[26..30].copy_from_slice(&src.to_be_bytes());
+            headers[34..36].copy_from_slice(&port.to_be_bytes());
+            ip_sum = wire::checksum::update32(ip_sum, old, src);
+            l4_sum = wire::checksum::update16(wire::checksum::update32(l4_sum, old, src), old_port, port);
+        }
+        if let Some(dst) = dst {
+            let old = u32::from_be_bytes([headers[30], headers[31], headers[32], headers[33]]);
+            headers[30..34].copy_from_slice(&dst.to_be_bytes());
+            ip_sum = wire::checksum::update32(ip_sum, old, dst);
+            l4_sum = wire::checksum::update32(l4_sum, old, dst);
+        }
+        if let Some(id) = id {
+            headers[18..20].copy_from_slice(&id.to_be_bytes());
+            headers[24..26].fill(0);
+            ip_sum = wire::checksum::sum(&headers[14..34]).finish();
+        }
+        headers[24..26].copy_from_slice(&ip_sum.to_be_bytes());
+        if udp_csum {
+            headers[40..42].copy_from_slice(&l4_sum.to_be_bytes());
+        }
+    }
+
+    #[inline(always)]
+    fn next_flow(&mut self) -> Option<(u32, u16)> {
+        if self.source.flows <= 1 {
+            return None;
+        }
+        let flow = match self.source.order {
+            Order::Sequence => {
+                self.flow = if self.flow + 1 >= self.source.flows { 0 } else { self.flow + 1 };
+                self.flow
+            }
+            Order::Random => ((u64::from(self.draw()) * u64::from(self.source.flows)) >> 32) as u32,
+        };
+        Some(flow_address(self.source.src, flow))
+    }
+
+    fn random_unicast(&mut self) -> u32 {
+        loop {
+            let dst = self.draw();
+            // 1.0.0.0 to 223.255.255.255 without 127/8: what a router may forward.
+            if (0x0100_0000..0xe000_0000).contains(&dst) && dst >> 24 != 127 {
+                return dst;
+            }
+        }
+    }
+}
+
+/// The source address (as a number) and port of flow `k` when the first flow's address is `base`.
+pub fn flow_address(base: Ipv4Addr, k: u32) -> (u32, u16) {
+    (u32::from(base).wrapping_add(k / 50_000), 10_000 + (k % 50_000) as u16)
+}
+
+fn template(source: &Source) -> Box<[u8]> {
+    let mut bytes = vec![0u8; HEADERS + source.size];
+    let payload: Vec<u8> = (0..source.size).map(|i| i as u8).collect();
+    let (src, port) = match source.flows {
+        0 | 1 => (source.src, source.src_port),
+        _ => {
+            let (src, port) = flow_address(source.src, 0);
+            (Ipv4Addr::from(src), L4Port(port))
+        }
+    };
+    if let Some((headers, rest)) = bytes.split_first_chunk_mut::<HEADERS>() {
+        rest.copy_from_slice(&payload);
+        let (link, packet) = headers.split_at_mut(ETH);
+        let (network, transport) = packet.split_at_mut(20);
+        let ether = eth::Header { dst: source.dst_mac, src: source.src_mac, ethertype: eth::EtherType::IPV4 };
+        if let Some(link) = link.first_chunk_mut() {
+            ether.emit(link);
+        }
+        let total_len = (28 + source.size) as u16;
+        let header = ip4::Header {
+            ihl_len: 20,
+            tos: 0,
+            total_len,
+            id: 0,
+            df: false,
+            mf: false,
+            frag_off: 0,
+            ttl: source.ttl,
+            proto: ip4::Proto::UDP,
+            checksum: 0,
+            src,
+            dst: source.dst,
+        };
+        if let Some(network) = network.first_chunk_mut() {
+            header.emit(network);
+        }
+        let mut datagram = udp::Header { src: port, dst: source.dst_port, len: total_len - 20, checksum: 0 };
+        if let Some(transport) = transport.first_chunk_mut() {
+            datagram.emit(transport);
+            if source.udp_csum {
+                let pseudo = wire::checksum::Partial::pseudo4(src, source.dst, ip4::Proto::UDP, datagram.len);
+                let sum = pseudo.add(wire::checksum::sum(transport)).add(wire::checksum::sum(&payload)).finish();
+                datagram.checksum = if sum == 0 { 0xffff } else { sum };
+                datagram.emit(transport);
+            }
+        }
+    }
+    bytes.into()
+}
+
+impl RxHalf for Generator {
+    #[inline]
+    fn rx_burst(&mut self, into: &mut Burst, most: usize, now: Instant) -> usize {
+        let due = self.due(most.min(into.room()), now);
+        let (mut frames, len) = (0, self.template.len());
+        while frames < due {
+            let Some(mut frame) = self.pool.get() else {
+                self.counts.rx.no_buffer.bump();
+                break;
+            };
+            let Some(room) = frame.append(len) else {
+                self.counts.rx.malformed.bump();
+                break;
+            };
+            // The whole 64-byte frame in constant-size moves; longer ones by memcpy.
+            match (room.first_chunk_mut::<64>(), self.template.first_chunk::<64>()) {
+                (Some(to), Some(from)) if len == 64 => *to = *from,
+                _ => room.copy_from_slice(&self.template),
+            }
+            self.vary(&mut frame);
+            if self.source.rx_csum {
+                frame.set_flags(frame.flags().with(Flags::RX_IP_OK).with(Flags::RX_L4_OK));
+            }
+            self.made += 1;
+            frames += 1;
+            drop(into.push(frame));
+        }
+        self.counts.rx.frames.add(frames as u64);
+        self.counts.rx.bytes.add((frames * len) as u64);
+        self.counts.rx.idle.add(u64::from(frames == 0));
+        frames
+    }
+
+    fn next_event(&self) -> Option<Instant> {
+        if self.source.rate == 0 || self.is_gone() {
+            return None;
+        }
+        let ns = u128::from(self.made) * 1_000_000_000 / u128::from(self.source.rate);
+        Some(self.started?.after(Duration::from_nanos(ns as u64)))
+    }
+
+    fn is_gone(&self) -> bool {
+        self.source.count != 0 && self.made >= self.source.count
+    }
+}
+
+struct Sink {
+    counts: Arc<PortCounts>,
+}
+
+impl TxHalf for Sink {
+    #[inline]
+    fn tx_burst(&mut self, from: &mut Burst, _now: Instant) -> usize {
+        let (mut frames, mut bytes) = (0u64, 0u64);
+        while let Some(frame) = from.pop() {
+            frames += 1;
+            bytes += frame.len() as u64;
+        }
+        self.counts.tx.frames.add(frames);
+        self.counts.tx.bytes.add(bytes);
+        self.counts.tx.bursts.bump();
+        frames as usize
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,89 @@
+use super::*;
+use buf::PoolConfig;
+use std::collections::HashSet;
+
+fn frames(source: &Source, n: usize) -> Vec<Vec<u8>> {
+    let pool = Pool::new(&PoolConfig { buffers: 64, ..PoolConfig::default() }).unwrap();
+    let mut port = open("pg0", Some(source), &pool);
+    let mut out = Vec::new();
+    while out.len() < n {
+        let mut burst = Burst::new();
+        if port.rx.rx_burst(&mut burst, (n - out.len()).min(32), Instant::ZERO) == 0 {
+            break;
+        }
+        out.extend(burst.as_slice().iter().map(|f| f.bytes().to_vec()));
+    }
+    assert_eq!(port.counts.rx.frames.get(), out.len() as u64);
+    out
+}
+
+fn assert_checksums(frame: &[u8]) {
+    let header = ip4::Header::parse(&frame[14..]).unwrap();
+    assert!(ip4::header_checksum_ok(&frame[14..], 20), "{}", wire::dissect::line(frame));
+    let datagram = udp::Header::parse(&frame[34..]).unwrap();
+    if datagram.checksum != 0 {
+        let pseudo = wire::checksum::Partial::pseudo4(header.src, header.dst, ip4::Proto::UDP, datagram.len);
+        assert_eq!(pseudo.add(wire::checksum::sum(&frame[34..])).finish(), 0, "{}", wire::dissect::line(frame));
+    }
+}
+
+#[test]
+fn the_reports_payload_makes_the_reports_frame() {
+    let made = frames(&Source::default(), 3);
+    assert_eq!(made[0].len(), 64, "22 + 8 + 20 + 14, FCS not counted");
+    let header = ip4::Header::parse(&made[2][14..]).unwrap();
+    assert_eq!((header.src.to_string(), header.dst.to_string(), header.ttl), ("1.0.0.2".into(), "1.0.0.1".into(), 5));
+    assert_eq!(header.id, 2, "identifications count up");
+    made.iter().for_each(|f| assert_checksums(f));
+}
+
+#[test]
+fn whatever_varies_the_checksums_stay_right() {
+    for (flows, random_dst, id, udp_csum, size) in [
+        (1, false, false, true, 22),
+        (70_000, false, true, true, 22),
+        (3, true, false, true, 1472),
+        (1, true, true, false, 0),
+    ] {
+        let source = Source { flows, random_dst, id, udp_csum, size, order: Order::Random, ..Source::default() };
+        frames(&source, 500).iter().for_each(|f| assert_checksums(f));
+    }
+}
+
+#[test]
+fn flows_rotate_through_all_addresses_and_ports() {
+    let source = Source { flows: 120_000, ..Source::default() };
+    let seen: HashSet<Vec<u8>> = frames(&source, 120_000).iter().map(|f| [&f[26..30], &f[34..36]].concat()).collect();
+    assert_eq!(seen.len(), 120_000);
+    assert!(seen.contains(&[&[1, 0, 0, 4][..], &(10_000u16 + 19_999).to_be_bytes()].concat()));
+}
+
+#[test]
+fn random_destinations_are_never_martians() {
+    for frame in frames(&Source { random_dst: true, ..Source::default() }, 20_000) {
+        let first = frame[30];
+        assert!((1..224).contains(&first) && first != 127, "{first}");
+    }
+}
+
+#[test]
+fn a_pace_is_kept_and_a_count_ends_it() {
+    let pool = Pool::new(&PoolConfig { buffers: 256, ..PoolConfig::default() }).unwrap();
+    let mut port = open("pg0", Some(&Source { rate: 1000, count: 15, ..Source::default() }), &pool);
+    let mut burst = Burst::new();
+    assert_eq!(port.rx.rx_burst(&mut burst, 32, Instant::from_millis(100)), 1, "the first at once");
+    assert_eq!(port.rx.next_event(), Some(Instant::from_millis(101)));
+    assert_eq!(port.rx.rx_burst(&mut burst, 32, Instant::from_millis(100)), 0);
+    assert_eq!(port.rx.rx_burst(&mut burst, 32, Instant::from_millis(110)), 10);
+    assert_eq!(port.rx.rx_burst(&mut burst, 32, Instant::from_millis(200)), 4);
+    assert!(port.rx.is_gone() && port.rx.next_event().is_none());
+}
+
+#[test]
+fn an_exhausted_pool_is_counted_not_hidden() {
+    let pool = Pool::new(&PoolConfig { buffers: 4, ..PoolConfig::default() }).unwrap();
+    let mut port = open("pg0", Some(&Source::default()), &pool);
+    let mut burst = Burst::new();
+    assert_eq!(port.rx.rx_burst(&mut burst, 32, Instant::ZERO), 4);
+    assert_eq!(port.counts.rx.no_buffer.get(), 1);
+}

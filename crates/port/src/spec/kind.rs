@@ -1,0 +1,268 @@
+//! The kinds of ports and wrappers, and their options: name, form, default, sentence. Declared here and nowhere else.
+
+use super::{Form, SpecError, Value};
+use std::fmt;
+use std::str::FromStr;
+
+/// A kind of port or wrapper.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Kind {
+    /// Generates and sinks UDP frames.
+    Pktgen,
+    /// Gives nothing, takes everything.
+    Null,
+    /// One end of two joined ports.
+    Pair,
+    /// The kernel's TAP device.
+    Tap,
+    /// A capture file.
+    Pcap,
+    /// Wrapper: writes what passes to a capture file.
+    Tracer,
+    /// Wrapper: loses, delays, reorders, damages.
+    Impair,
+}
+
+/// What is known about a kind.
+#[derive(PartialEq, Eq, Debug)]
+pub struct Info {
+    /// The word for it.
+    pub name: &'static str,
+    /// Does it stand in front of another port?
+    pub wrapper: bool,
+    /// The sentence.
+    pub sentence: &'static str,
+    /// What names it takes (ports only).
+    pub names: NameRule,
+    /// Its options.
+    pub options: &'static [OptionInfo],
+}
+
+/// Which names a kind of port takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NameRule {
+    /// Any, or none.
+    Any,
+    /// Any, but one.
+    Some,
+    /// A network interface's name.
+    Interface,
+    /// A file's name; `-` is standard input or output.
+    File,
+}
+
+/// One option of a kind.
+#[derive(PartialEq, Eq, Debug)]
+pub struct OptionInfo {
+    /// The word for it.
+    pub name: &'static str,
+    /// What its values look like.
+    pub form: Form,
+    /// What holds when it is not given.
+    pub fallback: Fallback,
+    /// The sentence.
+    pub sentence: &'static str,
+}
+
+/// What holds when an option is not given.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fallback {
+    /// This value, in its text form.
+    Is(&'static str),
+    /// Something that only the opening knows, told by the sentence.
+    Open,
+    /// It must be given.
+    Required,
+}
+
+impl OptionInfo {
+    /// The default value, if it is known here.
+    pub fn default(&self) -> Option<Value> {
+        match self.fallback {
+            Fallback::Is(text) => self.form.parse(text),
+            Fallback::Open | Fallback::Required => None,
+        }
+    }
+}
+
+const fn option(name: &'static str, form: Form, fallback: Fallback, sentence: &'static str) -> OptionInfo {
+    OptionInfo { name, form, fallback, sentence }
+}
+
+use Fallback::{Is, Open, Required};
+const ANY: Form = Form::Count { min: 0, max: u64::MAX };
+const L4PORT: Form = Form::Count { min: 0, max: 65_535 };
+const MTU: Form = Form::Count { min: 68, max: 65_521 };
+const SNAPLEN: OptionInfo =
+    option("snaplen", Form::Count { min: 1, max: 262_144 }, Is("262144"), "Bytes kept of each frame written.");
+const TIME: OptionInfo = option(
+    "time",
+    Form::Word(&["clock", "wall"]),
+    Is("clock"),
+    "Stamps written: the clock's own (the same in every run of a simulation), or moved to the calendar's time.",
+);
+
+static PKTGEN: Info = Info {
+    name: "pktgen",
+    wrapper: false,
+    sentence: "Makes UDP frames from a template and sinks what it is sent.",
+    names: NameRule::Any,
+    options: &[
+        option("size", Form::Count { min: 0, max: 65_000 }, Is("22"), "Payload bytes behind the UDP header."),
+        option("rate", Form::Rate, Is("0"), "Frames a second; 0: as fast as it is asked."),
+        option("count", ANY, Is("0"), "Frames in all; 0: no end."),
+        option("flows", Form::Count { min: 1, max: 4_000_000_000 }, Is("1"), "Different source addresses and ports."),
+        option("order", Form::Word(&["sequence", "random"]), Is("sequence"), "In which order the flows take turns."),
+        option("random_dst", Form::Switch, Is("off"), "Draw each destination at random from all unicast addresses."),
+        option("id", Form::Switch, Is("on"), "Own IP identification and checksum for each frame."),
+        option("udp_csum", Form::Switch, Is("off"), "Fill in the UDP checksum."),
+        option("rx_csum", Form::Switch, Is("off"), "Mark checksums as verified, as a NIC does."),
+        option("source", Form::Switch, Is("on"), "off: only sink."),
+        option("dst_mac", Form::Mac, Open, "Destination MAC address; else the host's."),
+        option("src_mac", Form::Mac, Open, "Source MAC address; else 12:23:34:45:56:UNIT."),
+        option("src", Form::Ip4, Open, "Source address; else (UNIT+1).0.0.2."),
+        option("src_port", L4PORT, Is("12345"), "Source L4 port (of a single flow)."),
+        option("dst", Form::Ip4, Open, "Destination address; else (UNIT+1).0.0.1."),
+        option("dst_port", L4PORT, Is("54321"), "Destination L4 port."),
+        option("ttl", Form::Count { min: 0, max: 255 }, Is("5"), "Time to live."),
+    ],
+};
+
+static NULL: Info = Info {
+    name: "null",
+    wrapper: false,
+    sentence: "Gives nothing, takes everything.",
+    names: NameRule::Any,
+    options: &[option("mtu", MTU, Is("1500"), "The largest packet it claims to take.")],
+};
+
+static PAIR: Info = Info {
+    name: "pair",
+    wrapper: false,
+    sentence: "One of two ports joined back to back; opened twice by the same name.",
+    names: NameRule::Some,
+    options: &[
+        option("slots", Form::Count { min: 1, max: 1 << 20 }, Is("256"), "Frames that each direction can hold."),
+        option("mtu", MTU, Is("1500"), "The largest packet it claims to take."),
+    ],
+};
+
+static TAP: Info = Info {
+    name: "tap",
+    wrapper: false,
+    sentence: "The kernel's TAP device of that name, made if there is none.",
+    names: NameRule::Interface,
+    options: &[
+        option("vnet_hdr", Form::Switch, Is("on"), "Exchange checksum work with the kernel in a virtio header."),
+        option(
+            "rx_csum",
+            Form::Word(&["complete", "trust", "off"]),
+            Is("complete"),
+            "Checksums the kernel left open: complete them here; trust them as they are (end hosts only); or have the \
+             kernel close them.",
+        ),
+        option("tx_csum", Form::Switch, Is("on"), "Leave TCP and UDP checksums of sent frames to the kernel."),
+        option("mtu", MTU, Open, "Set the device's MTU; else it is read."),
+        option("mac", Form::Mac, Open, "Set the MAC address of the kernel's side."),
+        option("up", Form::Switch, Is("off"), "Bring the kernel's side up."),
+    ],
+};
+
+static PCAP: Info = Info {
+    name: "pcap",
+    wrapper: false,
+    sentence: "Reads frames from a capture file and writes frames to one.",
+    names: NameRule::File,
+    options: &[
+        option("read", Form::Switch, Is("on"), "Receive the frames of the file NAME; off: NAME is written."),
+        option("write", Form::Text, Open, "Write sent frames to this file; without it, a reader's are discarded."),
+        option("pace", Form::Switch, Is("off"), "Keep the distances between the file's time stamps."),
+        option("loop", ANY, Is("1"), "How many times the file is read; 0: no end."),
+        option("format", Form::Word(&["auto", "pcap", "pcapng"]), Is("auto"), "Format written; auto: by the name."),
+        SNAPLEN,
+        TIME,
+    ],
+};
+
+static TRACER: Info = Info {
+    name: "tracer",
+    wrapper: true,
+    sentence: "Writes every frame that passes, in both directions, to a pcapng file.",
+    names: NameRule::Any,
+    options: &[option("file", Form::Text, Required, "The file; - is standard output."), SNAPLEN, TIME],
+};
+
+static IMPAIR: Info = Info {
+    name: "impair",
+    wrapper: true,
+    sentence: "Loses, duplicates, damages, delays, reorders and paces frames, the same way for the same seed.",
+    names: NameRule::Any,
+    options: &[
+        option("loss", Form::Percent, Is("0%"), "Frames lost."),
+        option("dup", Form::Percent, Is("0%"), "Frames that come twice."),
+        option("corrupt", Form::Percent, Is("0%"), "Frames with one bit flipped."),
+        option("reorder", Form::Percent, Is("0%"), "Frames that skip the delay and so overtake others."),
+        option("gap", Form::Count { min: 1, max: 1 << 20 }, Is("1"), "Only every gap-th frame may overtake."),
+        option("delay", Form::Duration, Is("0ns"), "Time every frame is held."),
+        option("jitter", Form::Duration, Is("0ns"), "Delay varies by up to this, either way; order is kept."),
+        option("rate", Form::Rate, Is("0"), "Bits a second (FCS not included); 0: no limit."),
+        option("limit", Form::Count { min: 1, max: 1 << 20 }, Is("1000"), "Frames held at most in one direction."),
+        option("seed", ANY, Is("1"), "Of the pseudo-random numbers."),
+        option("dir", Form::Word(&["rx", "tx", "both"]), Is("tx"), "The direction it works on."),
+    ],
+};
+
+impl Kind {
+    /// All kinds, ports first.
+    pub const ALL: [Kind; 7] =
+        [Kind::Pktgen, Kind::Null, Kind::Pair, Kind::Tap, Kind::Pcap, Kind::Tracer, Kind::Impair];
+
+    /// What is known about the kind.
+    pub fn info(self) -> &'static Info {
+        match self {
+            Kind::Pktgen => &PKTGEN,
+            Kind::Null => &NULL,
+            Kind::Pair => &PAIR,
+            Kind::Tap => &TAP,
+            Kind::Pcap => &PCAP,
+            Kind::Tracer => &TRACER,
+            Kind::Impair => &IMPAIR,
+        }
+    }
+
+    /// The option of that name.
+    pub fn option(self, name: &str) -> Option<&'static OptionInfo> {
+        self.info().options.iter().find(|option| option.name == name)
+    }
+
+    pub(super) fn check_name(self, name: &str) -> Result<(), SpecError> {
+        let plain = !name.contains(char::is_control);
+        let (good, expected) = match self.info().names {
+            NameRule::Any => (plain, "no control characters"),
+            NameRule::Some => (plain && !name.is_empty(), "a name without control characters"),
+            NameRule::File => (plain && !name.is_empty(), "a file name, or - for standard input or output"),
+            NameRule::Interface => (
+                // What dev_valid_name of the kernel takes (a percent sign only as in tap%d).
+                (1..=15).contains(&name.len())
+                    && name.bytes().all(|b| b.is_ascii_graphic() && b != b'/' && b != b':')
+                    && !matches!(name, "." | "..")
+                    && (!name.contains('%') || (name.matches('%').count() == 1 && name.ends_with("%d"))),
+                "an interface name of 1 to 15 characters without / : and spaces",
+            ),
+        };
+        if good { Ok(()) } else { Err(SpecError::BadName { kind: self, found: name.to_string(), expected }) }
+    }
+}
+
+impl FromStr for Kind {
+    type Err = ();
+    fn from_str(word: &str) -> Result<Kind, ()> {
+        Kind::ALL.into_iter().find(|kind| kind.info().name == word).ok_or(())
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.info().name)
+    }
+}

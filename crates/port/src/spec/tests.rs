@@ -1,0 +1,165 @@
+use super::*;
+use proptest::prelude::*;
+
+fn error(text: &str) -> String {
+    Spec::parse(text).unwrap_err().to_string()
+}
+
+#[test]
+fn the_documents_examples_parse() {
+    let spec = Spec::parse("impair(loss=1%,delay=10ms):tap:tap0").unwrap();
+    assert_eq!((spec.port.kind, spec.name.as_str(), spec.wrappers.len()), (Kind::Tap, "tap0", 1));
+    assert_eq!(spec.wrappers[0].percent("loss").billionths(), 10_000_000);
+    assert_eq!(spec.wrappers[0].duration("delay"), Duration::from_millis(10));
+    assert_eq!(spec.wrappers[0].count("limit"), 1000, "the default");
+
+    let spec = Spec::parse("tracer(file=x.pcapng):pktgen(size=22,rate=1M,flows=100):pg0").unwrap();
+    assert_eq!(spec.wrappers[0].get_text("file").unwrap(), "x.pcapng");
+    assert_eq!((spec.port.count("rate"), spec.port.count("flows")), (1_000_000, 100));
+
+    for text in ["null:", "pair:a", "pktgen:pg0", "pcap:trace.pcapng", "pcap:-", "null():x"] {
+        Spec::parse(text).unwrap();
+    }
+}
+
+#[test]
+fn a_name_may_hold_anything_after_the_last_kind() {
+    let spec = Spec::parse("pcap(read=off):/tmp/a:b(c,d).pcap").unwrap();
+    assert_eq!(spec.name, "/tmp/a:b(c,d).pcap");
+    assert_eq!(Spec::parse("pcap:impair:x").unwrap().name, "impair:x");
+}
+
+#[test]
+fn each_mistake_says_what_was_expected_and_where() {
+    for (text, says) in [
+        ("", "at 0: expected a kind of port: pktgen, null, pair, tap, pcap, tracer, impair"),
+        (
+            "pktgn:x",
+            "at 0: unknown kind 'pktgn' (did you mean 'pktgen'?); kinds: pktgen, null, pair, tap, pcap, tracer, impair",
+        ),
+        ("zebra:x", "at 0: unknown kind 'zebra'; kinds: pktgen, null, pair, tap, pcap, tracer, impair"),
+        (
+            "impair:tpa:x",
+            "at 7: unknown kind 'tpa' (did you mean 'tap'?); kinds: pktgen, null, pair, tap, pcap, tracer, impair",
+        ),
+        (
+            "impair(los=1%):null:",
+            "at 7: impair has no option 'los' (did you mean 'loss'?); options: loss, dup, corrupt, reorder, gap, delay, jitter, rate, limit, seed, dir",
+        ),
+        ("impair(loss=1):null:", "at 12: impair loss='1': expected a percentage such as 1% or 0.01%"),
+        ("impair(loss=101%):null:", "at 12: impair loss='101%': expected a percentage such as 1% or 0.01%"),
+        ("impair(delay=10):null:", "at 13: impair delay='10': expected a time such as 10us, 1.5ms or 2s"),
+        ("impair(dir=up):null:", "at 11: impair dir='up': expected one of rx, tx, both"),
+        ("pktgen(ttl=256):x", "at 11: pktgen ttl='256': expected a count from 0 to 255"),
+        ("pktgen(count=1.0005k):x", "at 13: pktgen count='1.0005k': expected a count such as 100, 10k or 1M"),
+        ("pktgen(id=yes):x", "at 10: pktgen id='yes': expected on or off"),
+        ("pktgen(size):x", "at 7: expected option=value for pktgen, found 'size'"),
+        ("pktgen(size=1,size=2):x", "at 19: pktgen size is given twice"),
+        ("pktgen(size=1", "at 6: '(' without its partner"),
+        ("pktgen(size=1(:x", "at 13: '(' without its partner"),
+        ("pktgen):x", "at 6: ')' without its partner"),
+        ("pktgen(size=1)):x", "at 14: ')' without its partner"),
+        ("tracer(file=\"x):null:", "at 12: '\"' without its partner"),
+        ("pktgen", "at 6: expected ':' after pktgen, as in pktgen:NAME"),
+        ("pktgen(size=1)x", "at 14: expected ':' after pktgen, as in pktgen:NAME"),
+        ("tracer:null:", "tracer needs file=..."),
+        ("impair:", "at 7: expected a kind of port: pktgen, null, pair, tap, pcap, tracer, impair"),
+        ("tap:", "tap cannot be named '': expected an interface name of 1 to 15 characters without / : and spaces"),
+        (
+            "tap:a/b",
+            "tap cannot be named 'a/b': expected an interface name of 1 to 15 characters without / : and spaces",
+        ),
+        ("pcap:", "pcap cannot be named '': expected a file name, or - for standard input or output"),
+        ("null:a\nb", "null cannot be named 'a\\nb': expected no control characters"),
+    ] {
+        assert_eq!(error(text), says, "{text}");
+    }
+    assert_eq!(error(&"x".repeat(5000)), "a port's name may have 4096 bytes; this one has 5000");
+    assert_eq!(error(&format!("{}null:", "impair:".repeat(9))), "at 56: more than 8 wrappers");
+}
+
+#[test]
+fn the_far_future_is_a_kind_we_do_not_know_yet() {
+    for kind in ["nic", "packet", "xdp", "text"] {
+        assert!(matches!(Spec::parse(&format!("{kind}:x")), Err(SpecError::UnknownKind { .. })));
+    }
+}
+
+#[test]
+fn every_default_is_of_its_options_form() {
+    for kind in Kind::ALL {
+        for option in kind.info().options {
+            match option.fallback {
+                Fallback::Is(text) => {
+                    let value = option.default().unwrap_or_else(|| panic!("{kind} {}={text}", option.name));
+                    assert_eq!(option.form.parse(&value.to_string()), Some(value));
+                }
+                Fallback::Open | Fallback::Required => assert_eq!(option.default(), None),
+            }
+        }
+    }
+}
+
+#[test]
+fn values_print_in_their_largest_whole_unit() {
+    let spec = Spec::parse("impair(delay=1500us,jitter=2000ms,rate=1.5M,limit=1000,loss=0.0100%):null:").unwrap();
+    assert_eq!(spec.to_string(), "impair(delay=1500us,jitter=2s,rate=1500k,limit=1k,loss=0.01%):null:");
+    let spec = Spec::parse("tracer( file = \"a,b (1).pcapng\" , snaplen=64 ):null:").unwrap();
+    assert_eq!(spec.to_string(), "tracer(file=\"a,b (1).pcapng\",snaplen=64):null:");
+}
+
+#[test]
+fn a_percentage_happens_as_often_as_it_says() {
+    assert!(!Percent::ZERO.happens(0) && Percent::ALL.happens(u64::MAX));
+    assert!(Percent::from_billionths(500_000_000).happens(u64::MAX / 2));
+    assert!(!Percent::from_billionths(500_000_000).happens(u64::MAX / 2 + 1));
+}
+
+fn value(form: Form) -> BoxedStrategy<Value> {
+    match form {
+        Form::Count { min, max } => (min..=max).prop_map(Value::Count).boxed(),
+        Form::Rate => any::<u64>().prop_map(Value::Count).boxed(),
+        Form::Duration => any::<u64>().prop_map(|ns| Value::Duration(Duration::from_nanos(ns))).boxed(),
+        Form::Percent => (0..=1_000_000_000u32).prop_map(|n| Value::Percent(Percent::from_billionths(n))).boxed(),
+        Form::Switch => any::<bool>().prop_map(Value::Switch).boxed(),
+        Form::Mac => any::<[u8; 6]>().prop_map(|mac| Value::Mac(Mac(mac))).boxed(),
+        Form::Ip4 => any::<[u8; 4]>().prop_map(|ip| Value::Ip4(ip.into())).boxed(),
+        Form::Word(words) => proptest::sample::select(words).prop_map(Value::Word).boxed(),
+        Form::Text => "[ a-z,()=:%\"\\\\\u{e9}]{0,12}".prop_map(Value::Text).boxed(),
+    }
+}
+
+fn layer(wrapper: bool) -> impl Strategy<Value = Layer> {
+    let kinds: Vec<Kind> = Kind::ALL.into_iter().filter(|kind| kind.info().wrapper == wrapper).collect();
+    proptest::sample::select(kinds).prop_flat_map(|kind| {
+        let options: Vec<_> = kind
+            .info()
+            .options
+            .iter()
+            .map(|option| {
+                let chance = if option.fallback == Fallback::Required { 0.999_999 } else { 0.4 };
+                proptest::option::weighted(chance, value(option.form)).prop_map(move |v| v.map(|v| (option, v)))
+            })
+            .collect();
+        options.prop_map(move |options| Layer { kind, options: options.into_iter().flatten().collect() })
+    })
+}
+
+proptest! {
+    #[test]
+    fn whatever_prints_parses_to_the_same(
+        wrappers in proptest::collection::vec(layer(true), 0..4), port in layer(false), name in "[a-z0-9_.-]{1,15}"
+    ) {
+        prop_assume!(name != "." && name != "..");
+        prop_assume!(wrappers.iter().all(|wrapper| wrapper.check_required().is_ok()));
+        let spec = Spec { wrappers, port, name };
+        prop_assert_eq!(Spec::parse(&spec.to_string()), Ok(spec));
+    }
+
+    #[test]
+    fn no_text_is_more_than_wrong(text in "([a-z]{0,6}|impair|tracer|null|[(),:=\"\\\\%0-9kM. \u{e9}]){0,24}") {
+        if let Ok(spec) = Spec::parse(&text) {
+            prop_assert_eq!(Spec::parse(&spec.to_string()), Ok(spec));
+        }
+    }
+}

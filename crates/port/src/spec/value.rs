@@ -1,0 +1,198 @@
+//! Values of options: counts, durations, percentages, switches, addresses, words, texts. Each prints as it is read.
+
+use clock::Duration;
+use std::fmt;
+use std::net::Ipv4Addr;
+use wire::Mac;
+
+/// What an option's value must look like.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Form {
+    /// A whole number from `min` to `max`, with an optional k, M or G (thousands): `100`, `1.5M`.
+    Count {
+        /// The least.
+        min: u64,
+        /// The most.
+        max: u64,
+    },
+    /// Something per second, with an optional k, M or G; 0: no limit.
+    Rate,
+    /// A time with its unit: `10ms`, `1.5s`.
+    Duration,
+    /// 0% to 100%, to nine digits.
+    Percent,
+    /// `on` or `off`.
+    Switch,
+    /// An Ethernet address.
+    Mac,
+    /// An IPv4 address.
+    Ip4,
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// Any text; in quotes if it holds `,`, `(`, `)` or a quote.
+    Text,
+}
+
+/// An option's value.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Value {
+    /// A count or a rate.
+    Count(u64),
+    /// A time.
+    Duration(Duration),
+    /// A share.
+    Percent(Percent),
+    /// On or off.
+    Switch(bool),
+    /// An Ethernet address.
+    Mac(Mac),
+    /// An IPv4 address.
+    Ip4(Ipv4Addr),
+    /// A word of the form's list.
+    Word(&'static str),
+    /// A text.
+    Text(String),
+}
+
+/// A share of a whole, in billionths: 1 % is 10,000,000.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub struct Percent(u32);
+
+impl Percent {
+    /// Never.
+    pub const ZERO: Percent = Percent(0);
+    /// Always.
+    pub const ALL: Percent = Percent(1_000_000_000);
+
+    /// From billionths; more than all is all.
+    pub const fn from_billionths(n: u32) -> Percent {
+        if n > Percent::ALL.0 { Percent::ALL } else { Percent(n) }
+    }
+
+    /// Billionths.
+    pub const fn billionths(self) -> u32 {
+        self.0
+    }
+
+    /// Does an event of this probability happen, when `draw` is uniform over all 64-bit numbers?
+    #[inline]
+    pub const fn happens(self, draw: u64) -> bool {
+        ((draw as u128 * Percent::ALL.0 as u128) >> 64) < self.0 as u128
+    }
+}
+
+impl fmt::Display for Percent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (whole, part) = (self.0 / 10_000_000, self.0 % 10_000_000);
+        if part == 0 {
+            return write!(f, "{whole}%");
+        }
+        let digits = format!("{part:07}");
+        write!(f, "{whole}.{}%", digits.trim_end_matches('0'))
+    }
+}
+
+impl Form {
+    /// Reads a value of this form.
+    pub fn parse(&self, text: &str) -> Option<Value> {
+        Some(match self {
+            Form::Count { min, max } => Value::Count(count(text).filter(|n| (*min..=*max).contains(n))?),
+            Form::Rate => Value::Count(count(text)?),
+            Form::Duration => Value::Duration(duration(text)?),
+            Form::Percent => {
+                let billionths = decimal(text.strip_suffix('%')?, 10_000_000)?;
+                let billionths = u32::try_from(billionths).ok().filter(|n| *n <= Percent::ALL.0)?;
+                Value::Percent(Percent(billionths))
+            }
+            Form::Switch => Value::Switch(match text {
+                "on" => true,
+                "off" => false,
+                _ => return None,
+            }),
+            Form::Mac => Value::Mac(text.parse().ok()?),
+            Form::Ip4 => Value::Ip4(text.parse().ok()?),
+            Form::Word(words) => Value::Word(words.iter().find(|word| **word == text)?),
+            Form::Text => Value::Text((!text.contains(char::is_control)).then(|| text.to_string())?),
+        })
+    }
+}
+
+impl fmt::Display for Form {
+    /// What was expected, for an error's end.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Form::Count { min: 0, max: u64::MAX } => f.write_str("a count such as 100, 10k or 1M"),
+            Form::Count { min, max } => write!(f, "a count from {min} to {max}"),
+            Form::Rate => f.write_str("a rate per second such as 1000, 1.5M or 1G"),
+            Form::Duration => f.write_str("a time such as 10us, 1.5ms or 2s"),
+            Form::Percent => f.write_str("a percentage such as 1% or 0.01%"),
+            Form::Switch => f.write_str("on or off"),
+            Form::Mac => f.write_str("an Ethernet address such as 02:00:00:00:00:01"),
+            Form::Ip4 => f.write_str("an IPv4 address such as 10.0.0.1"),
+            Form::Word(words) => write!(f, "one of {}", words.join(", ")),
+            Form::Text => f.write_str("a text without control characters"),
+        }
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Count(n) => largest(f, *n, &[(1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")], ""),
+            Value::Duration(d) => {
+                let ns = u64::try_from(d.as_nanos()).unwrap_or(u64::MAX);
+                largest(f, ns, &[(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")], "ns")
+            }
+            Value::Percent(percent) => percent.fmt(f),
+            Value::Switch(on) => f.write_str(if *on { "on" } else { "off" }),
+            Value::Mac(mac) => mac.fmt(f),
+            Value::Ip4(address) => address.fmt(f),
+            Value::Word(word) => f.write_str(word),
+            Value::Text(text) => quoted(f, text),
+        }
+    }
+}
+
+/// In the largest unit of which `n` is a whole number.
+fn largest(f: &mut fmt::Formatter<'_>, n: u64, units: &[(u64, &str)], base: &str) -> fmt::Result {
+    match units.iter().find(|(size, _)| n != 0 && n.is_multiple_of(*size)) {
+        Some((size, unit)) => write!(f, "{}{unit}", n / size),
+        None => write!(f, "{n}{base}"),
+    }
+}
+
+fn quoted(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
+    let bare = !text.is_empty() && text.trim() == text && !text.contains([',', '(', ')', '"', '\\']);
+    if bare { f.write_str(text) } else { write!(f, "\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"")) }
+}
+
+fn count(text: &str) -> Option<u64> {
+    for (suffix, unit) in [('k', 1_000), ('M', 1_000_000), ('G', 1_000_000_000)] {
+        if let Some(number) = text.strip_suffix(suffix) {
+            return decimal(number, unit);
+        }
+    }
+    decimal(text, 1)
+}
+
+fn duration(text: &str) -> Option<Duration> {
+    let units = [("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];
+    let (number, unit) = units.iter().find_map(|(suffix, unit)| Some((text.strip_suffix(suffix)?, *unit)))?;
+    decimal(number, unit).map(Duration::from_nanos)
+}
+
+/// A decimal number of `unit`s, if that is exactly a whole number that fits.
+fn decimal(text: &str, unit: u64) -> Option<u64> {
+    let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
+    let is_number = |s: &str| !s.is_empty() && s.len() <= 20 && s.bytes().all(|b| b.is_ascii_digit());
+    if !is_number(whole) || !is_number(part) {
+        return None;
+    }
+    let whole = u128::from(whole.parse::<u64>().ok()?) * u128::from(unit);
+    let scale = 10u128.pow(u32::try_from(part.len()).ok()?);
+    let part = part.parse::<u128>().ok()?.checked_mul(u128::from(unit))?;
+    if !part.is_multiple_of(scale) {
+        return None;
+    }
+    u64::try_from(whole + part / scale).ok()
+}

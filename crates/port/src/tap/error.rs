@@ -1,0 +1,90 @@
+//! Why a TAP device could not be opened, and what to do about it.
+
+use std::fmt;
+use std::io;
+
+/// Why there is no TAP port.
+#[derive(Debug)]
+pub enum TapError {
+    /// There is no /dev/net/tun: no such file, or no driver behind it.
+    Missing {
+        /// The device's name.
+        name: String,
+        /// What opening it said.
+        error: io::Error,
+    },
+    /// Not allowed.
+    Permission {
+        /// The device's name.
+        name: String,
+        /// The step that was refused.
+        step: &'static str,
+    },
+    /// Another process has it open.
+    Busy {
+        /// The device's name.
+        name: String,
+    },
+    /// An interface of that name is there and is not a TAP device, or has other flags.
+    NotTap {
+        /// The device's name.
+        name: String,
+    },
+    /// The pool's buffers cannot hold a frame of the device's MTU.
+    SmallBuffers {
+        /// The device's name.
+        name: String,
+        /// Bytes needed.
+        need: usize,
+        /// Bytes a buffer has behind its headroom.
+        have: usize,
+    },
+    /// Anything else the system said.
+    Os {
+        /// The device's name.
+        name: String,
+        /// The step.
+        step: &'static str,
+        /// What it said.
+        error: io::Error,
+    },
+}
+
+impl TapError {
+    pub(super) fn new(name: &str, step: &'static str, error: io::Error) -> TapError {
+        let name = name.to_string();
+        match error.raw_os_error() {
+            Some(libc::ENOENT | libc::ENXIO | libc::ENODEV) if step.starts_with("open") => {
+                TapError::Missing { name, error }
+            }
+            Some(libc::EPERM | libc::EACCES) => TapError::Permission { name, step },
+            Some(libc::EBUSY) => TapError::Busy { name },
+            Some(libc::EINVAL) if step == "TUNSETIFF" => TapError::NotTap { name },
+            _ => TapError::Os { name, step, error },
+        }
+    }
+}
+
+impl fmt::Display for TapError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TapError::Missing { name, error } => {
+                write!(f, "tap:{name}: no /dev/net/tun here ({error}); load the tun module or pass the device in")
+            }
+            TapError::Permission { name, step } => {
+                write!(f, "tap:{name}: {step} refused: needs CAP_NET_ADMIN, or run in an own namespace")
+            }
+            TapError::Busy { name } => write!(f, "tap:{name}: in use by another process"),
+            TapError::NotTap { name } => {
+                write!(f, "tap:{name}: an interface of that name is there and is not a TAP device of this form")
+            }
+            TapError::SmallBuffers { name, need, have } => write!(
+                f,
+                "tap:{name}: a frame may have {need} bytes and the pool's buffers have {have}: lower mtu, or larger buffers"
+            ),
+            TapError::Os { name, step, error } => write!(f, "tap:{name}: {step}: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for TapError {}

@@ -1,0 +1,192 @@
+//! `tracer(file=FILE):PORT`: writes every frame that passes, in both directions, to a pcapng file.
+//!
+//! A received frame is written once the port gave it, a sent one once the port took it, with the direction (epb_flags) and
+//! the clock's stamp. Open checksums are shown as they are, as tcpdump shows them. When writing fails, the tracing ends
+//! and the traffic does not: frames that passed unseen are counted as `untraced`.
+
+use crate::pcap::{self, Direction, Format, LINKTYPE_ETHERNET, Record, Stamps, Writer};
+use crate::{Port, PortCounts, RxHalf, TxHalf};
+use buf::{Burst, Frame};
+use clock::Instant;
+use std::io::{self, Write};
+use std::os::fd::BorrowedFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// How the trace is written.
+#[derive(Clone, Copy, Debug)]
+pub struct TracerConfig {
+    /// Bytes written of each frame at most.
+    pub snaplen: u32,
+    /// Write stamps of the calendar, not of the clock.
+    pub wall: bool,
+}
+
+impl Default for TracerConfig {
+    fn default() -> TracerConfig {
+        TracerConfig { snaplen: 262_144, wall: false }
+    }
+}
+
+/// Puts a tracer around `port` that writes to the file of that name; `-` is standard output.
+///
+/// # Errors
+/// The file cannot be created.
+pub fn open(file: &str, config: TracerConfig, port: Port) -> io::Result<Port> {
+    wrap(pcap::create_output(file)?, config, port)
+}
+
+/// Puts a tracer around `port` that writes to `out`.
+///
+/// # Errors
+/// The file's header cannot be written.
+pub fn wrap(out: Box<dyn Write + Send>, config: TracerConfig, port: Port) -> io::Result<Port> {
+    let mut writer = Writer::new(out, Format::Pcapng, config.snaplen)?;
+    writer.add_interface(&port.name)?;
+    writer.flush()?;
+    let stamps = if config.wall { Stamps::Wall(None) } else { Stamps::Clock };
+    let trace = Arc::new(Mutex::new(Trace {
+        writer: Some(writer),
+        stamps,
+        staged: Vec::new(),
+        ends: Vec::new(),
+        dirty: false,
+    }));
+    let counts = port.counts;
+    Ok(Port {
+        rx: Box::new(TracerRx { inner: port.rx, trace: trace.clone(), counts: counts.clone() }),
+        tx: Box::new(TracerTx { inner: port.tx, trace, counts: counts.clone() }),
+        spec: format!("tracer:{}", port.spec),
+        counts,
+        ..port
+    })
+}
+
+/// The file, shared by the two halves.
+struct Trace {
+    /// `None`: writing failed.
+    writer: Option<Writer<Box<dyn Write + Send>>>,
+    stamps: Stamps,
+    /// Records made and not yet written, and where each ends.
+    staged: Vec<u8>,
+    ends: Vec<usize>,
+    /// Something may be in the writer's buffer.
+    dirty: bool,
+}
+
+impl Trace {
+    /// Makes the records of `frames`, without writing them.
+    fn stage(&mut self, frames: &[Frame], direction: Direction, now: Instant) {
+        self.staged.clear();
+        self.ends.clear();
+        let Some(writer) = &self.writer else { return };
+        let ts_ns = self.stamps.at(now);
+        for frame in frames {
+            let (data, orig_len) = (frame.bytes(), frame.len() as u32);
+            let record = Record { ts_ns, orig_len, data, linktype: LINKTYPE_ETHERNET, interface: 0, direction };
+            writer.encode(&record, &mut self.staged);
+            self.ends.push(self.staged.len());
+        }
+    }
+
+    /// Writes the first `n` of the staged records; says how many frames stayed untraced.
+    fn commit(&mut self, n: usize) -> u64 {
+        let Some(writer) = &mut self.writer else { return n as u64 };
+        let Some(end) = n.checked_sub(1).and_then(|last| self.ends.get(last)) else { return 0 };
+        let bytes = self.staged.get(..*end).unwrap_or_default();
+        if writer.write_encoded(bytes).is_err() {
+            self.writer = None;
+            return n as u64;
+        }
+        self.dirty = true;
+        0
+    }
+
+    /// In a quiet moment, passes on what is buffered.
+    fn flush(&mut self) {
+        if self.dirty && self.writer.as_mut().is_some_and(|writer| writer.flush().is_err()) {
+            self.writer = None;
+        }
+        self.dirty = false;
+    }
+}
+
+/// The lock is held for one burst; the other half waits that long at most.
+fn lock(trace: &Mutex<Trace>) -> MutexGuard<'_, Trace> {
+    trace.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+struct TracerRx {
+    inner: Box<dyn RxHalf>,
+    trace: Arc<Mutex<Trace>>,
+    counts: Arc<PortCounts>,
+}
+
+impl RxHalf for TracerRx {
+    fn rx_burst(&mut self, into: &mut Burst, most: usize, now: Instant) -> usize {
+        let before = into.len();
+        let got = self.inner.rx_burst(into, most, now);
+        let mut trace = lock(&self.trace);
+        if got == 0 {
+            trace.flush();
+            return 0;
+        }
+        trace.stage(into.as_slice().get(before..).unwrap_or_default(), Direction::Inbound, now);
+        self.counts.rx.untraced.add(trace.commit(got));
+        got
+    }
+
+    fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.inner.wait_fd()
+    }
+
+    fn next_event(&self) -> Option<Instant> {
+        self.inner.next_event()
+    }
+
+    fn is_gone(&self) -> bool {
+        self.inner.is_gone()
+    }
+
+    fn why_gone(&self) -> Option<String> {
+        self.inner.why_gone()
+    }
+
+    fn held(&self) -> usize {
+        self.inner.held()
+    }
+}
+
+struct TracerTx {
+    inner: Box<dyn TxHalf>,
+    trace: Arc<Mutex<Trace>>,
+    counts: Arc<PortCounts>,
+}
+
+impl TxHalf for TracerTx {
+    fn tx_burst(&mut self, from: &mut Burst, now: Instant) -> usize {
+        if from.is_empty() {
+            return self.inner.tx_burst(from, now);
+        }
+        // Made before, since frames that were taken are gone; written after, since some may not be taken.
+        let mut trace = lock(&self.trace);
+        trace.stage(from.as_slice(), Direction::Outbound, now);
+        let taken = self.inner.tx_burst(from, now);
+        self.counts.tx.untraced.add(trace.commit(taken));
+        taken
+    }
+
+    fn poll(&mut self, now: Instant) {
+        self.inner.poll(now);
+    }
+
+    fn next_event(&self) -> Option<Instant> {
+        self.inner.next_event()
+    }
+
+    fn held(&self) -> usize {
+        self.inner.held()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,26 @@
+//! Copying and summing in one go: into a socket buffer, out of one, into a frame.
+
+use super::{Partial, SHORT, scalar, sum};
+
+/// Bytes copied before they are summed: well inside the first-level cache, so the second pass finds them there.
+const BLOCK: usize = 2048;
+
+/// Copies as much of `src` as `dst` takes and returns the sum of what was copied.
+#[inline(always)]
+pub fn copy_and_sum(dst: &mut [u8], src: &[u8]) -> Partial {
+    if src.len() < SHORT { Partial(scalar::short_copy(dst, src)) } else { copy_long(dst, src) }
+}
+
+#[inline(never)]
+fn copy_long(dst: &mut [u8], src: &[u8]) -> Partial {
+    let len = dst.len().min(src.len());
+    let (Some(dst), Some(src)) = (dst.get_mut(..len), src.get(..len)) else { return Partial::ZERO };
+    let (to_blocks, to_rest) = dst.as_chunks_mut::<BLOCK>();
+    let (from_blocks, from_rest) = src.as_chunks::<BLOCK>();
+    to_rest.copy_from_slice(from_rest);
+    let rest = sum(from_rest);
+    to_blocks.iter_mut().zip(from_blocks).fold(rest, |total, (to, from)| {
+        to.copy_from_slice(from);
+        total.add(sum(from))
+    })
+}

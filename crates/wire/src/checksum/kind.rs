@@ -1,0 +1,139 @@
+//! Which implementation: found once at run time, kept in an atomic, chosen by hand for a ladder.
+
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+use super::simd;
+use super::{Partial, scalar};
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::{error, fmt, str::FromStr};
+
+/// A way to sum bytes. All give the same checksum; they differ in speed and in what they ask of the machine.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+#[repr(u8)]
+pub enum Kind {
+    /// RFC 1071 4.1: 16 bits at a time.
+    Generic16 = 1,
+    /// 64 bits at a time, carry brought round. Everywhere.
+    Word64,
+    /// 128-bit vectors on aarch64.
+    Neon,
+    /// 256-bit vectors on x86-64.
+    Avx2,
+    /// 512-bit vectors with a masked tail (AVX-512F and BW) on x86-64.
+    Avx512,
+}
+
+impl Kind {
+    /// Every kind, from the plainest to the widest.
+    pub const ALL: [Kind; 5] = [Kind::Generic16, Kind::Word64, Kind::Neon, Kind::Avx2, Kind::Avx512];
+
+    /// The kinds this machine can run, from the plainest; the last one is what [`super::sum`] uses.
+    pub fn available() -> impl Iterator<Item = Kind> {
+        Kind::ALL.into_iter().filter(|kind| kind.is_available())
+    }
+
+    /// Whether this machine can run it.
+    pub fn is_available(self) -> bool {
+        match self {
+            Kind::Generic16 | Kind::Word64 => true,
+            #[cfg(target_arch = "aarch64")]
+            Kind::Neon => simd::has_neon(),
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2 => simd::has_avx2(),
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512 => simd::has_avx512(),
+            #[allow(unreachable_patterns, reason = "other architectures have fewer arms above")]
+            _ => false,
+        }
+    }
+
+    /// The knob's word.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::Generic16 => "generic16",
+            Kind::Word64 => "word64",
+            Kind::Neon => "neon",
+            Kind::Avx2 => "avx2",
+            Kind::Avx512 => "avx512",
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// This machine, or this program, has no such [`Kind`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Unavailable;
+
+impl fmt::Display for Unavailable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no such checksum kind on this machine; there are:")?;
+        Kind::available().try_for_each(|kind| write!(f, " {kind}"))
+    }
+}
+
+impl error::Error for Unavailable {}
+
+impl FromStr for Kind {
+    type Err = Unavailable;
+
+    fn from_str(word: &str) -> Result<Kind, Unavailable> {
+        Kind::ALL.into_iter().find(|kind| kind.name() == word).ok_or(Unavailable)
+    }
+}
+
+/// The chosen kind as its number; 0 until somebody asks. Relaxed: every value leads to the same sum.
+static CHOSEN: AtomicU8 = AtomicU8::new(0);
+
+/// The kind that [`super::sum`] uses for long inputs.
+#[inline]
+pub fn kind() -> Kind {
+    match CHOSEN.load(Relaxed) {
+        1 => Kind::Generic16,
+        2 => Kind::Word64,
+        3 => Kind::Neon,
+        4 => Kind::Avx2,
+        5 => Kind::Avx512,
+        _ => detect(),
+    }
+}
+
+/// Makes [`super::sum`] use `kind` from now on, in every thread: a factor for the lab.
+pub fn select(kind: Kind) -> Result<(), Unavailable> {
+    if !kind.is_available() {
+        return Err(Unavailable);
+    }
+    CHOSEN.store(kind as u8, Relaxed);
+    Ok(())
+}
+
+#[cold]
+fn detect() -> Kind {
+    let best = Kind::available().last().unwrap_or(Kind::Word64);
+    CHOSEN.store(best as u8, Relaxed);
+    best
+}
+
+/// Sums with the chosen kind; out of line so that only the short path is inlined everywhere.
+#[inline(never)]
+pub(super) fn sum_long(bytes: &[u8]) -> Partial {
+    sum_with(kind(), bytes)
+}
+
+/// Sums with the given kind, at any length; one that the machine lacks is answered by [`Kind::Word64`].
+#[inline(always)]
+pub fn sum_with(kind: Kind, bytes: &[u8]) -> Partial {
+    Partial(match kind {
+        Kind::Generic16 => scalar::generic16(bytes),
+        #[cfg(target_arch = "aarch64")]
+        Kind::Neon => simd::neon(bytes),
+        #[cfg(target_arch = "x86_64")]
+        Kind::Avx2 => simd::avx2(bytes),
+        #[cfg(target_arch = "x86_64")]
+        Kind::Avx512 => simd::avx512(bytes),
+        _ => scalar::word64(bytes),
+    })
+}

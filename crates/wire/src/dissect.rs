@@ -1,0 +1,98 @@
+//! A frame as one line of text, in the style of `tcpdump -e -n -S`.
+//!
+//! [`line()`] borrows a frame and gives something to print; nothing is read before it is printed and nothing fails:
+//! where bytes are missing the line ends with tcpdump's mark (`[|ip]`), where they lie it says so in brackets.
+//! Sequence numbers are absolute, because a line knows no other line. Payload protocols are not guessed from ports.
+
+use crate::eth::{self, EtherType};
+use crate::{arp, vlan};
+use std::fmt::{Display, Formatter, Result};
+
+mod ip;
+#[cfg(test)]
+mod tests;
+mod transport;
+
+/// More tags than this are not looked into: a frame of nothing but tags prints a short line too.
+const MAX_TAGS: usize = 4;
+
+/// One line about a frame, without a time and without a newline.
+pub fn line(frame: &[u8]) -> impl Display + '_ {
+    Line(frame)
+}
+
+/// One line about an IPv4 or IPv6 packet without a link header, told apart by its first nibble.
+pub fn packet_line(packet: &[u8]) -> impl Display + '_ {
+    Packet(packet)
+}
+
+struct Line<'a>(&'a [u8]);
+
+impl Display for Line<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        let Ok(header) = eth::Header::parse(self.0) else {
+            return f.write_str("[|ether]");
+        };
+        write!(f, "{} > {}, ", header.src, header.dst)?;
+        let mut payload = self.0.get(eth::HEADER_LEN..).unwrap_or_default();
+        let mut ethertype = header.ethertype;
+        if ethertype.is_length() {
+            return write!(f, "802.3, length {}", ethertype.0);
+        }
+        write!(f, "ethertype {ethertype}, length {}: ", self.0.len())?;
+        for _ in 0..MAX_TAGS {
+            if !ethertype.is_tag() {
+                break;
+            }
+            let Ok(tag) = vlan::Tag::parse(payload) else {
+                return f.write_str("[|vlan]");
+            };
+            let dei = if tag.dei { "DEI, " } else { "" };
+            write!(f, "vlan {}, p {}, {dei}", tag.vid, tag.pcp)?;
+            if tag.ethertype.is_length() {
+                return write!(f, "802.3, length {}", tag.ethertype.0);
+            }
+            write!(f, "ethertype {}, ", tag.ethertype)?;
+            ethertype = tag.ethertype;
+            payload = payload.get(vlan::TAG_LEN..).unwrap_or_default();
+        }
+        match ethertype {
+            EtherType::IPV4 => ip::ip4(f, payload),
+            EtherType::IPV6 => ip::ip6(f, payload),
+            EtherType::ARP => arp(f, payload),
+            _ => write!(f, "payload length {}", payload.len()),
+        }
+    }
+}
+
+struct Packet<'a>(&'a [u8]);
+
+impl Display for Packet<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        match self.0.first().map(|byte| byte >> 4) {
+            Some(4) => f.write_str("IP ").and_then(|()| ip::ip4(f, self.0)),
+            Some(6) => f.write_str("IP6 ").and_then(|()| ip::ip6(f, self.0)),
+            Some(version) => write!(f, "[bad IP version {version}]"),
+            None => f.write_str("[|ip]"),
+        }
+    }
+}
+
+fn arp(f: &mut Formatter<'_>, payload: &[u8]) -> Result {
+    use crate::Malformed;
+    match arp::Packet::parse(payload) {
+        Ok(packet) => match packet.op {
+            arp::Op::Request => {
+                write!(f, "Request who-has {}", packet.tpa)?;
+                if packet.tha != eth::Mac::ZERO {
+                    write!(f, " ({})", packet.tha)?;
+                }
+                write!(f, " tell {}", packet.spa)?;
+            }
+            arp::Op::Reply => write!(f, "Reply {} is-at {}", packet.spa, packet.sha)?,
+        },
+        Err(Malformed::Truncated { .. }) => return f.write_str("[|arp]"),
+        Err(why) => return write!(f, "[{why}]"),
+    }
+    write!(f, ", length {}", payload.len())
+}

@@ -1,0 +1,102 @@
+//! Golden lines, and the same frames through Debian's tcpdump where there is one.
+
+use super::*;
+use crate::samples;
+use std::{env, fs, process::Command};
+
+fn of(name: &str) -> String {
+    let frames = samples::frames();
+    let (_, frame) = frames.iter().find(|(found, _)| *found == name).unwrap();
+    line(frame).to_string()
+}
+
+#[test]
+fn golden_lines() {
+    let from_a = "02:00:00:00:00:01 > 02:00:00:00:00:02, ethertype";
+    let cases = [
+        ("rump_udp", "IPv4 (0x0800), length 64: 1.0.0.1.12345 > 1.0.0.2.55443: UDP, length 22"),
+        ("arp_request", "ARP (0x0806), length 42: Request who-has 1.0.0.2 tell 1.0.0.1, length 28"),
+        ("arp_reply", "ARP (0x0806), length 42: Reply 1.0.0.1 is-at 02:00:00:00:00:01, length 28"),
+        ("echo_request", "IPv4 (0x0800), length 98: 1.0.0.1 > 1.0.0.2: ICMP echo request, id 7, seq 1, length 64"),
+        (
+            "tcp_data",
+            "IPv4 (0x0800), length 154: 1.0.0.1.40000 > 1.0.0.2.5001: Flags [P.], seq 16909060:16909160, ack 168496141, win 65535, length 100",
+        ),
+    ];
+    for (name, expected) in cases {
+        assert_eq!(of(name), format!("{from_a} {expected}"));
+    }
+}
+
+#[test]
+fn marks_where_bytes_are_missing() {
+    let frame = samples::rump_frame();
+    let at = |len: usize| line(&frame[..len]).to_string();
+    assert_eq!(at(13), "[|ether]");
+    assert!(at(14).ends_with("length 14: [|ip]"));
+    assert!(at(33).ends_with("[|ip]"));
+    assert!(at(34).ends_with("truncated-ip - 30 bytes missing! 1.0.0.1 > 1.0.0.2: [|udp]"));
+    assert!(at(63).ends_with("truncated-ip - 1 bytes missing! 1.0.0.1.12345 > 1.0.0.2.55443: UDP, length 22"));
+    assert_eq!(packet_line(&frame[14..]).to_string(), "IP 1.0.0.1.12345 > 1.0.0.2.55443: UDP, length 22");
+    assert_eq!(packet_line(&[]).to_string(), "[|ip]");
+    assert_eq!(packet_line(&[0x70]).to_string(), "[bad IP version 7]");
+}
+
+#[test]
+fn tags_without_end() {
+    let frame = [&[0; 12][..], &[0x81, 0x00, 0, 1].repeat(300)].concat();
+    assert!(line(&frame).to_string().len() < 300);
+}
+
+/// A classic capture file: microseconds, Ethernet.
+fn pcap<'a>(frames: impl Iterator<Item = &'a Vec<u8>>) -> Vec<u8> {
+    let mut file = [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, 65535, 1].map(u32::to_le_bytes).concat();
+    for frame in frames {
+        let len = frame.len() as u32;
+        file.extend([0, 0, len, len].map(u32::to_le_bytes).concat());
+        file.extend(frame);
+    }
+    file
+}
+
+/// tcpdump's lines for these frames, or nothing where it is not installed.
+fn tcpdump(options: &str, frames: &[(&str, Vec<u8>)]) -> Option<Vec<String>> {
+    let path = env::temp_dir().join(format!("linerate-dissect-{}{options}.pcap", std::process::id()));
+    fs::write(&path, pcap(frames.iter().map(|(_, frame)| frame))).unwrap();
+    let output = Command::new("tcpdump").args([options, "-r"]).arg(&path).output();
+    fs::remove_file(&path).unwrap();
+    let output = output.ok().filter(|output| output.status.success())?;
+    Some(String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect())
+}
+
+#[test]
+fn tcpdump_says_the_same() {
+    let frames = samples::frames();
+    let Some(theirs) = tcpdump("-enSt", &frames) else {
+        println!("skipped: tcpdump is not installed here");
+        return;
+    };
+    assert_eq!(theirs.len(), frames.len());
+    let mut differ = 0;
+    for ((name, frame), theirs) in frames.iter().zip(&theirs) {
+        let ours = line(frame).to_string();
+        if ours != theirs.trim_end() {
+            println!("{name}\n  ours    {ours}\n  tcpdump {theirs}");
+            differ += 1;
+        }
+    }
+    assert_eq!(differ, 0);
+}
+
+/// The samples are what they say: tcpdump, which verifies checksums when asked for details, finds nothing wrong.
+#[test]
+fn tcpdump_finds_no_bad_checksum() {
+    let Some(lines) = tcpdump("-envvt", &samples::frames()) else {
+        println!("skipped: tcpdump is not installed here");
+        return;
+    };
+    for line in lines {
+        let line = line.to_lowercase();
+        assert!(!["bad", "wrong", "incorrect"].iter().any(|word| line.contains(word)), "{line}");
+    }
+}

@@ -1,0 +1,104 @@
+//! The transport's part of the line: ports, then what TCP or UDP say.
+
+use crate::tcp::{self, Flags, Opt};
+use crate::{L4Port, Malformed, udp};
+use std::fmt::{Formatter, Result};
+use std::net::IpAddr;
+
+/// Who talks to whom, unless the line has said so already, and how many bytes the IP header promised.
+#[derive(Clone, Copy)]
+pub(super) struct Ends {
+    pub addresses: Option<(IpAddr, IpAddr)>,
+    pub len: usize,
+}
+
+impl Ends {
+    pub(super) fn without_ports(&self, f: &mut Formatter<'_>) -> Result {
+        self.addresses.map_or(Ok(()), |(src, dst)| write!(f, "{src} > {dst}: "))
+    }
+
+    fn with_ports(&self, f: &mut Formatter<'_>, from: L4Port, to: L4Port) -> Result {
+        match self.addresses {
+            Some((src, dst)) => write!(f, "{src}.{from} > {dst}.{to}: "),
+            None => write!(f, "{from} > {to}: "),
+        }
+    }
+}
+
+pub(super) fn udp(f: &mut Formatter<'_>, ends: Ends, datagram: &[u8]) -> Result {
+    let len = ends.len;
+    let Some(&[s0, s1, d0, d1, l0, l1, _, _]) = datagram.first_chunk::<{ udp::HEADER_LEN }>() else {
+        return ends.without_ports(f).and_then(|()| f.write_str("[|udp]"));
+    };
+    ends.with_ports(f, L4Port(u16::from_be_bytes([s0, s1])), L4Port(u16::from_be_bytes([d0, d1])))?;
+    f.write_str("UDP, ")?;
+    let claimed = usize::from(u16::from_be_bytes([l0, l1]));
+    let Some(payload_len) = claimed.checked_sub(udp::HEADER_LEN) else {
+        return write!(f, "truncated-udplength {claimed}");
+    };
+    if claimed > len {
+        return write!(f, "bad length {payload_len} > {}", len.saturating_sub(udp::HEADER_LEN));
+    }
+    write!(f, "length {payload_len}")
+}
+
+pub(super) fn tcp(f: &mut Formatter<'_>, ends: Ends, segment: &[u8]) -> Result {
+    let len = ends.len;
+    let header = match tcp::Header::parse(segment) {
+        Ok(header) => header,
+        Err(why) => {
+            ends.without_ports(f)?;
+            return match why {
+                Malformed::Truncated { .. } => f.write_str("[|tcp]"),
+                why => write!(f, "[{why}]"),
+            };
+        }
+    };
+    let text_len = len.saturating_sub(header.header_len);
+    ends.with_ports(f, header.src, header.dst)?;
+    write!(f, "Flags [{}]", header.flags)?;
+    if text_len > 0 {
+        write!(f, ", seq {}:{}", header.seq, header.seq.wrapping_add(text_len as u32))?;
+    } else if header.flags.intersects(Flags::SYN | Flags::FIN | Flags::RST) {
+        write!(f, ", seq {}", header.seq)?;
+    }
+    if header.flags.contains(Flags::ACK) {
+        write!(f, ", ack {}", header.ack)?;
+    }
+    write!(f, ", win {}", header.window)?;
+    if header.flags.contains(Flags::URG) {
+        write!(f, ", urg {}", header.urgent)?;
+    }
+    options(f, header.options(segment))?;
+    write!(f, ", length {text_len}")
+}
+
+fn options(f: &mut Formatter<'_>, options: tcp::Options<'_>) -> Result {
+    let mut before = ", options [";
+    for option in options {
+        f.write_str(before)?;
+        before = ",";
+        match option {
+            Ok(Opt::End) => f.write_str("eol")?,
+            Ok(Opt::Nop) => f.write_str("nop")?,
+            Ok(Opt::Mss(mss)) => write!(f, "mss {mss}")?,
+            Ok(Opt::WindowScale(shift)) => write!(f, "wscale {shift}")?,
+            Ok(Opt::SackPermitted) => f.write_str("sackOK")?,
+            Ok(Opt::Sack(blocks)) => {
+                write!(f, "sack {} ", blocks.iter().len())?;
+                blocks.iter().try_for_each(|(left, right)| write!(f, "{{{left}:{right}}}"))?;
+            }
+            Ok(Opt::Timestamps { val, ecr }) => write!(f, "TS val {val} ecr {ecr}")?,
+            Ok(Opt::Unknown { kind, data }) => {
+                write!(f, "unknown-{kind}")?;
+                if !data.is_empty() {
+                    f.write_str(" 0x")?;
+                }
+                data.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
+            }
+            Err(Malformed::BadOptionLen { kind, len, .. }) => write!(f, "bad-{kind} length {len}")?,
+            Err(_) => f.write_str("bad")?,
+        }
+    }
+    if before == "," { f.write_str("]") } else { Ok(()) }
+}

@@ -1,0 +1,191 @@
+//! Ethernet II: 14 bytes of destination, source and EtherType before every packet (IEEE 802.3 3.2, RFC 894).
+//!
+//! A frame is what a port delivers, without preamble and FCS. [`Header::parse`] reads the outer header only: a
+//! VLAN tag appears as EtherType [`EtherType::VLAN`] and is read by [`crate::vlan`]. An 802.3 length field (below
+//! 0x0600) is returned as it stands; see [`EtherType::is_length`].
+
+use crate::{Layer, Malformed};
+use std::{error, fmt, net::Ipv4Addr, str::FromStr};
+
+#[cfg(test)]
+mod tests;
+
+/// Bytes of an untagged Ethernet header.
+pub const HEADER_LEN: usize = 14;
+/// The shortest frame a wire carries, without the FCS: 60 bytes.
+pub const MIN_FRAME_LEN: usize = 60;
+
+/// A 48-bit Ethernet address in transmission order.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct Mac(pub [u8; 6]);
+
+impl Mac {
+    /// `ff:ff:ff:ff:ff:ff`: every station.
+    pub const BROADCAST: Mac = Mac([0xff; 6]);
+    /// `00:00:00:00:00:00`: nobody; ARP's unknown target.
+    pub const ZERO: Mac = Mac([0; 6]);
+
+    /// The group bit is set. Broadcast is multicast too.
+    #[inline]
+    pub const fn is_multicast(self) -> bool {
+        self.0[0] & 1 != 0
+    }
+
+    /// The address of every station.
+    #[inline]
+    pub fn is_broadcast(self) -> bool {
+        self == Mac::BROADCAST
+    }
+
+    /// The group bit is clear. [`Mac::ZERO`] counts as unicast here; whether it may be a source is the caller's rule.
+    #[inline]
+    pub const fn is_unicast(self) -> bool {
+        !self.is_multicast()
+    }
+
+    /// The group address to which an IPv4 multicast address maps: 01:00:5e and the low 23 bits (RFC 1112 6.4).
+    #[inline]
+    pub const fn multicast4(group: Ipv4Addr) -> Mac {
+        let [_, b, c, d] = group.octets();
+        Mac([0x01, 0x00, 0x5e, b & 0x7f, c, d])
+    }
+
+    /// 01-80-C2-00-00-0X, which a bridge never forwards (IEEE 802.1Q 8.6.3, table 8-1).
+    #[inline]
+    pub const fn is_link_local_group(self) -> bool {
+        matches!(self.0, [0x01, 0x80, 0xc2, 0, 0, low] if low & 0xf0 == 0)
+    }
+}
+
+impl fmt::Display for Mac {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d, e, g] = self.0;
+        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+    }
+}
+
+impl fmt::Debug for Mac {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl From<[u8; 6]> for Mac {
+    #[inline]
+    fn from(bytes: [u8; 6]) -> Self {
+        Mac(bytes)
+    }
+}
+
+/// A text is not six two-digit hexadecimal bytes with colons between.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BadMac;
+
+impl fmt::Display for BadMac {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("not an Ethernet address: expected six hexadecimal bytes such as 02:00:00:00:00:01")
+    }
+}
+
+impl error::Error for BadMac {}
+
+impl FromStr for Mac {
+    type Err = BadMac;
+
+    /// Reads the colon form, either case.
+    fn from_str(text: &str) -> Result<Mac, BadMac> {
+        let mut mac = [0; 6];
+        let mut parts = text.split(':');
+        for byte in &mut mac {
+            let part = parts.next().ok_or(BadMac)?;
+            // from_str_radix alone would take "+f".
+            if part.len() != 2 || !part.bytes().all(|b| b.is_ascii_hexdigit()) {
+                return Err(BadMac);
+            }
+            *byte = u8::from_str_radix(part, 16).map_err(|_| BadMac)?;
+        }
+        if parts.next().is_some() { Err(BadMac) } else { Ok(Mac(mac)) }
+    }
+}
+
+/// What an Ethernet payload is (IEEE 802.3 3.2.6; values from the IEEE registry).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
+pub struct EtherType(pub u16);
+
+impl EtherType {
+    /// IPv4 (RFC 894).
+    pub const IPV4: EtherType = EtherType(0x0800);
+    /// ARP (RFC 826).
+    pub const ARP: EtherType = EtherType(0x0806);
+    /// 802.1Q customer tag.
+    pub const VLAN: EtherType = EtherType(0x8100);
+    /// IPv6 (RFC 2464).
+    pub const IPV6: EtherType = EtherType(0x86dd);
+    /// 802.1ad service tag.
+    pub const QINQ: EtherType = EtherType(0x88a8);
+
+    /// Below 0x0600 the field is an 802.3 length and an LLC header follows (IEEE 802.3 3.2.6).
+    #[inline]
+    pub const fn is_length(self) -> bool {
+        self.0 < 0x0600
+    }
+
+    /// A VLAN tag follows.
+    #[inline]
+    pub const fn is_tag(self) -> bool {
+        matches!(self, EtherType::VLAN | EtherType::QINQ)
+    }
+
+    /// The word tcpdump prints, if we know the type.
+    pub const fn name(self) -> Option<&'static str> {
+        Some(match self {
+            EtherType::IPV4 => "IPv4",
+            EtherType::ARP => "ARP",
+            EtherType::VLAN => "802.1Q",
+            EtherType::IPV6 => "IPv6",
+            EtherType::QINQ => "802.1Q-QinQ",
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for EtherType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({:#06x})", self.name().unwrap_or("Unknown"), self.0)
+    }
+}
+
+/// An Ethernet header.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Header {
+    /// Who it is for.
+    pub dst: Mac,
+    /// Who sent it.
+    pub src: Mac,
+    /// What follows, or an 802.3 length.
+    pub ethertype: EtherType,
+}
+
+impl Header {
+    /// Reads the first 14 bytes of a frame; fails only when there are fewer.
+    #[inline]
+    pub fn parse(frame: &[u8]) -> Result<Header, Malformed> {
+        let Some(&[d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5, t0, t1]) = frame.first_chunk::<HEADER_LEN>() else {
+            return Err(Malformed::truncated(Layer::Eth, HEADER_LEN, frame.len()));
+        };
+        Ok(Header {
+            dst: Mac([d0, d1, d2, d3, d4, d5]),
+            src: Mac([s0, s1, s2, s3, s4, s5]),
+            ethertype: EtherType(u16::from_be_bytes([t0, t1])),
+        })
+    }
+
+    /// Writes the header.
+    #[inline]
+    pub fn emit(&self, out: &mut [u8; HEADER_LEN]) {
+        let [d0, d1, d2, d3, d4, d5] = self.dst.0;
+        let [s0, s1, s2, s3, s4, s5] = self.src.0;
+        let [t0, t1] = self.ethertype.0.to_be_bytes();
+        *out = [d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5, t0, t1];
+    }
+}

@@ -1,0 +1,181 @@
+//! What must hold for every byte string: the bodies of the fuzz targets, run by the tests too.
+//!
+//! Each function takes arbitrary bytes and panics only when an invariant of this crate is broken. `cargo fuzz`
+//! calls them with the corpora under `fuzz/corpus/wire_*`.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a broken invariant is to panic here; built for tests and fuzzing only"
+)]
+
+use crate::checksum::{self, Kind, Partial};
+use crate::{Malformed, Proto, arp, dissect as dissector, eth, icmp4, igmp, ip4, ip6, tcp, udp, vlan};
+use std::fmt::Write;
+
+/// Every parser on a frame, layer by layer as a host would walk it, and each of them on the frame's every layer as well.
+///
+/// Holds: no panic; a view never exceeds its bytes; what was parsed, emitted and parsed again is the same.
+pub fn frame(data: &[u8]) {
+    if let Ok(header) = eth::Header::parse(data) {
+        let mut out = [0; eth::HEADER_LEN];
+        header.emit(&mut out);
+        assert_eq!(out, data[..eth::HEADER_LEN]);
+        after_eth(&data[eth::HEADER_LEN..]);
+    }
+    after_eth(data);
+}
+
+/// All that may follow an Ethernet header, whatever its EtherType said.
+fn after_eth(data: &[u8]) {
+    if let Ok(tag) = vlan::Tag::parse(data) {
+        let mut out = [0; vlan::TAG_LEN];
+        tag.emit(&mut out);
+        assert_eq!(out, data[..vlan::TAG_LEN]);
+    }
+    if let Ok(packet) = arp::Packet::parse(data) {
+        assert_eq!(packet.emit(), data[..arp::PACKET_LEN]);
+    }
+    packet4(data);
+    packet6(data);
+    upper(data);
+}
+
+fn packet4(data: &[u8]) {
+    let Ok(header) = ip4::Header::parse(data) else { return };
+    assert!((20..=60).contains(&header.ihl_len) && header.ihl_len <= usize::from(header.total_len));
+    assert_eq!(header.payload(data).len(), usize::from(header.total_len) - header.ihl_len);
+    assert!(header.options(data).count() <= 40);
+    let naive = naive(&data[..header.ihl_len]) == 0xffff;
+    assert_eq!(ip4::header_checksum_ok(data, header.ihl_len), naive);
+
+    let mut copy = data.to_vec();
+    header.emit(copy.first_chunk_mut().unwrap());
+    ip4::fill_checksum(&mut copy[..header.ihl_len]);
+    assert!(ip4::header_checksum_ok(&copy, header.ihl_len));
+    let again = ip4::Header::parse(&copy).unwrap();
+    assert_eq!(ip4::Header { checksum: 0, ..header }, ip4::Header { checksum: 0, ..again });
+    assert_eq!(ip4::decrement_ttl(&mut copy), header.ttl.checked_sub(1));
+    assert!(ip4::header_checksum_ok(&copy, header.ihl_len));
+    upper(header.payload(data));
+}
+
+fn packet6(data: &[u8]) {
+    let Ok(header) = ip6::Header::parse(data) else { return };
+    assert_eq!(header.payload(data).len(), usize::from(header.payload_len));
+    let mut out = [0; ip6::HEADER_LEN];
+    header.emit(&mut out);
+    assert_eq!(out, data[..ip6::HEADER_LEN]);
+    let Ok(chain) = ip6::Chain::walk(&header, data) else { return };
+    assert!(chain.extensions().count() <= ip6::MAX_EXTENSIONS);
+    assert_eq!(chain.payload(&header, data).len(), chain.payload_len(&header));
+    let end = chain.extensions().fold(ip6::HEADER_LEN, |offset, extension| {
+        assert_eq!(extension.offset, offset);
+        assert!(extension.options(data).is_none_or(|options| options.count() <= extension.len));
+        offset + extension.len
+    });
+    assert_eq!(end, chain.offset);
+    assert_eq!(data[chain.next_at], chain.upper.0);
+    upper(chain.payload(&header, data));
+}
+
+/// All that may follow an IP header, whatever its protocol said.
+fn upper(data: &[u8]) {
+    if let Ok(header) = udp::Header::parse(data) {
+        assert_eq!(header.payload(data).len() + udp::HEADER_LEN, usize::from(header.len));
+        let mut out = [0; udp::HEADER_LEN];
+        header.emit(&mut out);
+        assert_eq!(out, data[..udp::HEADER_LEN]);
+        let datagram = &data[..usize::from(header.len)];
+        let pseudo = Partial::pseudo4([1, 2, 3, 4].into(), [5, 6, 7, 8].into(), Proto::UDP, header.len);
+        let sealed = header.with_checksum(pseudo, header.payload(data));
+        let mut copy = datagram.to_vec();
+        sealed.emit(copy.first_chunk_mut().unwrap());
+        assert!(sealed.checksum != 0 && udp::checksum_ok(pseudo, &copy));
+    }
+    if let Ok(header) = tcp::Header::parse(data) {
+        assert!((20..=60).contains(&header.header_len));
+        assert_eq!(header.payload(data).len(), data.len() - header.header_len);
+        assert!(header.options(data).count() <= tcp::MAX_OPTIONS_LEN);
+        let mut copy = data.to_vec();
+        header.emit(copy.first_chunk_mut().unwrap());
+        assert_eq!(tcp::Header::parse(&copy), Ok(header));
+        let pseudo = Partial::pseudo4([1, 2, 3, 4].into(), [5, 6, 7, 8].into(), Proto::TCP, data.len() as u16);
+        tcp::fill_checksum(pseudo, &mut copy);
+        assert!(tcp::checksum_ok(pseudo, &copy));
+    }
+    control(data);
+}
+
+fn control(data: &[u8]) {
+    match icmp4::Message::parse(data) {
+        Ok(icmp4::Message::EchoRequest { ident, seq, payload }) => {
+            let mut copy = data.to_vec();
+            assert_eq!(icmp4::echo_reply_in_place(&mut copy), Some(()));
+            assert!(
+                matches!(icmp4::Message::parse(&copy), Ok(icmp4::Message::EchoReply { ident: i, seq: s, payload: p })
+                if (i, s, p) == (ident, seq, payload))
+            );
+        }
+        Ok(
+            icmp4::Message::Unreachable { inner, .. }
+            | icmp4::Message::TimeExceeded { inner, .. }
+            | icmp4::Message::Redirect { inner, .. }
+            | icmp4::Message::ParameterProblem { inner, .. },
+        ) => {
+            assert!(inner.payload.len() >= icmp4::MIN_QUOTED_PAYLOAD);
+            assert!(inner.header.ihl_len + inner.payload.len() <= usize::from(inner.header.total_len));
+        }
+        Ok(_) => assert!(checksum::sum(data).verifies()),
+        Err(Malformed::Truncated { need, have, .. }) => assert!(have < need),
+        Err(_) => {}
+    }
+    let _ = icmp4::Inner::parse(data);
+    if let Ok(message) = igmp::Message::parse(data) {
+        assert_eq!(igmp::Message::parse(&message.emit()), Ok(message));
+    }
+}
+
+/// All kinds agree with the naive sum, whole and split anywhere; copying sums alike.
+///
+/// The first two bytes say where to split, the rest is summed.
+pub fn checksum(data: &[u8]) {
+    let (at, bytes) = data.split_first_chunk::<2>().map_or((0, data), |(&at, rest)| (u16::from_be_bytes(at), rest));
+    let at = usize::from(at) % (bytes.len() + 1);
+    let (left, right) = bytes.split_at(at);
+    let expected = naive(bytes);
+    let folded = |partial: Partial| !partial.finish();
+    assert_eq!(folded(checksum::sum(bytes)), expected);
+    assert_eq!(folded(checksum::sum(left).add_at(at, checksum::sum(right))), expected);
+    for kind in Kind::available() {
+        assert_eq!(folded(checksum::sum_with(kind, bytes)), expected, "{kind}");
+        let split = checksum::sum_with(kind, left).add_at(at, checksum::sum_with(kind, right));
+        assert_eq!(folded(split), expected, "{kind} split at {at}");
+        assert_eq!(folded(checksum::sum_with(kind, &bytes[..at])), naive(left), "{kind} prefix");
+    }
+    let mut copy = vec![0; bytes.len()];
+    assert_eq!(folded(checksum::copy_and_sum(&mut copy, bytes)), expected);
+    assert_eq!(copy, bytes);
+    if let Some(header) = bytes.first_chunk::<20>() {
+        assert_eq!(folded(checksum::header20(header)), naive(header));
+    }
+}
+
+/// The line is one line of printable ASCII, not longer than a screen or two.
+pub fn dissect(data: &[u8]) {
+    let mut text = String::new();
+    write!(text, "{}", dissector::line(data)).unwrap();
+    write!(text, "{}", dissector::packet_line(data)).unwrap();
+    assert!(!text.is_empty() && text.len() < 4096, "{}", text.len());
+    assert!(text.bytes().all(|byte| (b' '..=b'~').contains(&byte)), "{text:?}");
+}
+
+/// RFC 1071 4.1 as it is written: the reference for everything else. Folded, not complemented.
+pub(crate) fn naive(bytes: &[u8]) -> u16 {
+    let mut sum = 0u32;
+    for word in bytes.chunks(2) {
+        sum += u32::from(word[0]) << 8 | word.get(1).copied().map_or(0, u32::from);
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    sum as u16
+}

@@ -1,0 +1,90 @@
+//! Writing ICMP messages. Who may be answered, and how often, is decided in `inet` (RFC 1122 3.2.2, RFC 1812 4.3.2.8).
+
+use super::{HEADER_LEN, ty};
+use crate::checksum;
+use std::net::Ipv4Addr;
+
+/// What an ICMP error reports.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Problem {
+    /// Destination unreachable.
+    Unreachable {
+        /// See [`mod@super::unreachable`].
+        code: u8,
+        /// Next-hop MTU with [`super::unreachable::FRAG_NEEDED`] (RFC 1191 4), else 0.
+        next_mtu: u16,
+    },
+    /// Time exceeded.
+    TimeExceeded {
+        /// See [`super::time_exceeded`].
+        code: u8,
+    },
+    /// Redirect.
+    Redirect {
+        /// 0 net, 1 host, 2 and 3 with type of service.
+        code: u8,
+        /// The better first hop.
+        gateway: Ipv4Addr,
+    },
+    /// Parameter problem, code 0.
+    ParameterProblem {
+        /// Octet of the header with the problem.
+        pointer: u8,
+    },
+}
+
+impl Problem {
+    fn header(self) -> (u8, u8, [u8; 4]) {
+        match self {
+            Problem::Unreachable { code, next_mtu } => {
+                let [m0, m1] = next_mtu.to_be_bytes();
+                (ty::UNREACHABLE, code, [0, 0, m0, m1])
+            }
+            Problem::TimeExceeded { code } => (ty::TIME_EXCEEDED, code, [0; 4]),
+            Problem::Redirect { code, gateway } => (ty::REDIRECT, code, gateway.octets()),
+            Problem::ParameterProblem { pointer } => (ty::PARAMETER_PROBLEM, 0, [pointer, 0, 0, 0]),
+        }
+    }
+}
+
+/// Writes an error quoting `quoted`, the beginning of the packet at fault from its IP header on. Returns the length.
+///
+/// The caller cuts `quoted` so that the whole reply stays within 576 bytes (RFC 1812 4.3.2.3). `None`: `out` is too short.
+pub fn emit_error(problem: Problem, quoted: &[u8], out: &mut [u8]) -> Option<usize> {
+    let (ty, code, rest) = problem.header();
+    emit(ty, code, rest, quoted, out)
+}
+
+/// Writes an echo message, [`ty::ECHO_REQUEST`] or [`ty::ECHO_REPLY`]. Returns the length. `None`: `out` is too short.
+pub fn emit_echo(ty: u8, ident: u16, seq: u16, payload: &[u8], out: &mut [u8]) -> Option<usize> {
+    let ([i0, i1], [s0, s1]) = (ident.to_be_bytes(), seq.to_be_bytes());
+    emit(ty, 0, [i0, i1, s0, s1], payload, out)
+}
+
+fn emit(ty: u8, code: u8, rest: [u8; 4], body: &[u8], out: &mut [u8]) -> Option<usize> {
+    let len = HEADER_LEN.checked_add(body.len())?;
+    let message = out.get_mut(..len)?;
+    let (header, room) = message.split_first_chunk_mut::<HEADER_LEN>()?;
+    let [r0, r1, r2, r3] = rest;
+    *header = [ty, code, 0, 0, r0, r1, r2, r3];
+    let total = checksum::sum(header).add(checksum::copy_and_sum(room, body));
+    [header[2], header[3]] = total.finish().to_be_bytes();
+    Some(len)
+}
+
+/// Turns an echo request into its reply where it stands: type 8 to 0, checksum mended (RFC 792, RFC 1624 3).
+///
+/// `None`, and nothing is written, when it is not an echo request.
+#[inline]
+pub fn echo_reply_in_place(message: &mut [u8]) -> Option<()> {
+    let header = message.first_chunk_mut::<HEADER_LEN>()?;
+    if header[0] != ty::ECHO_REQUEST {
+        return None;
+    }
+    let old = u16::from_be_bytes([header[0], header[1]]);
+    let new = u16::from_be_bytes([ty::ECHO_REPLY, header[1]]);
+    let sum = checksum::update16(u16::from_be_bytes([header[2], header[3]]), old, new);
+    header[0] = ty::ECHO_REPLY;
+    [header[2], header[3]] = sum.to_be_bytes();
+    Some(())
+}

@@ -1,0 +1,88 @@
+//! IGMP version 2: who listens to a group (RFC 2236), and the version 1 messages it must understand.
+//!
+//! [`Message::parse`] takes an IP payload and vouches for length and checksum. Messages longer than 8 bytes are read by
+//! their first 8 (RFC 2236 2.5): a version 3 query is taken for a version 2 one, a version 3 report is `Other`.
+
+use crate::checksum;
+use crate::{Layer, Malformed};
+use std::net::Ipv4Addr;
+
+#[cfg(test)]
+mod tests;
+
+/// Bytes of an IGMPv2 message.
+pub const MESSAGE_LEN: usize = 8;
+
+const QUERY: u8 = 0x11;
+const REPORT_V1: u8 = 0x12;
+const REPORT: u8 = 0x16;
+const LEAVE: u8 = 0x17;
+
+/// An IGMP message whose checksum verified.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Message {
+    /// Membership query.
+    Query {
+        /// Maximum response time in tenths of a second; 0 from a version 1 router, meaning 100 (RFC 2236 4).
+        max_resp_ds: u8,
+        /// The group asked for; unspecified in a general query.
+        group: Ipv4Addr,
+    },
+    /// Version 1 membership report.
+    ReportV1 {
+        /// The group listened to.
+        group: Ipv4Addr,
+    },
+    /// Version 2 membership report.
+    Report {
+        /// The group listened to.
+        group: Ipv4Addr,
+    },
+    /// Leave group.
+    Leave {
+        /// The group left.
+        group: Ipv4Addr,
+    },
+    /// Any other type: to be ignored (RFC 2236 2.1).
+    Other {
+        /// Message type.
+        ty: u8,
+    },
+}
+
+impl Message {
+    /// Reads a whole message and verifies its checksum, which covers all of the IP payload (RFC 2236 2.3).
+    ///
+    /// Whether `group` is a multicast address is the caller's check.
+    pub fn parse(message: &[u8]) -> Result<Message, Malformed> {
+        let Some(&[ty, max_resp_ds, _, _, g0, g1, g2, g3]) = message.first_chunk::<MESSAGE_LEN>() else {
+            return Err(Malformed::truncated(Layer::Igmp, MESSAGE_LEN, message.len()));
+        };
+        if !checksum::sum(message).verifies() {
+            return Err(Malformed::BadChecksum { layer: Layer::Igmp });
+        }
+        let group = Ipv4Addr::new(g0, g1, g2, g3);
+        Ok(match ty {
+            QUERY => Message::Query { max_resp_ds, group },
+            REPORT_V1 => Message::ReportV1 { group },
+            REPORT => Message::Report { group },
+            LEAVE => Message::Leave { group },
+            ty => Message::Other { ty },
+        })
+    }
+
+    /// The message as bytes with its checksum. `Other` has no group: its bytes after the type are zero.
+    pub fn emit(&self) -> [u8; MESSAGE_LEN] {
+        let (ty, max_resp_ds, group) = match *self {
+            Message::Query { max_resp_ds, group } => (QUERY, max_resp_ds, group),
+            Message::ReportV1 { group } => (REPORT_V1, 0, group),
+            Message::Report { group } => (REPORT, 0, group),
+            Message::Leave { group } => (LEAVE, 0, group),
+            Message::Other { ty } => (ty, 0, Ipv4Addr::UNSPECIFIED),
+        };
+        let [g0, g1, g2, g3] = group.octets();
+        let mut bytes = [ty, max_resp_ds, 0, 0, g0, g1, g2, g3];
+        [bytes[2], bytes[3]] = checksum::sum(&bytes).finish().to_be_bytes();
+        bytes
+    }
+}

@@ -1,0 +1,92 @@
+//! IPv6: the fixed header and the chain of extension headers after it (RFC 8200 3, 4).
+//!
+//! [`Header::parse`] takes what follows the Ethernet header, padding included, and vouches for version and payload length.
+//! [`Chain::walk`] then finds the upper layer, in one loop of at most [`MAX_EXTENSIONS`] steps (CVE-2020-17442, CVE-2024-38063).
+//! Jumbograms (RFC 2675) are not understood: a payload length of 0 is a payload of 0 bytes.
+
+use crate::{Layer, Malformed};
+use std::net::Ipv6Addr;
+
+pub use crate::Proto;
+pub use extension::{Chain, Extension, Fragment, MAX_EXTENSIONS, Routing};
+pub use options::{Opt, Options};
+
+mod extension;
+mod options;
+#[cfg(test)]
+mod tests;
+
+/// Bytes of the fixed header.
+pub const HEADER_LEN: usize = 40;
+
+/// The fixed IPv6 header.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Header {
+    /// DSCP and ECN (RFC 2474, RFC 3168).
+    pub traffic_class: u8,
+    /// Flow label, 20 bits (RFC 6437).
+    pub flow_label: u32,
+    /// Bytes after this header, extension headers included.
+    pub payload_len: u16,
+    /// What follows this header.
+    pub next: Proto,
+    /// Hop limit.
+    pub hop_limit: u8,
+    /// Source address.
+    pub src: Ipv6Addr,
+    /// Destination address.
+    pub dst: Ipv6Addr,
+}
+
+impl Header {
+    /// Reads a header. What it vouches for: version 6, 40 + payload length <= `packet.len()`.
+    #[inline]
+    pub fn parse(packet: &[u8]) -> Result<Header, Malformed> {
+        let Some((h, after)) = packet.split_first_chunk::<HEADER_LEN>() else {
+            return Err(Malformed::truncated(Layer::Ip6, HEADER_LEN, packet.len()));
+        };
+        let first = u32::from_be_bytes([h[0], h[1], h[2], h[3]]);
+        if first >> 28 != 6 {
+            return Err(Malformed::BadVersion { layer: Layer::Ip6, found: (first >> 28) as u8 });
+        }
+        let payload_len = u16::from_be_bytes([h[4], h[5]]);
+        if usize::from(payload_len) > after.len() {
+            return Err(Malformed::truncated(Layer::Ip6, HEADER_LEN + usize::from(payload_len), packet.len()));
+        }
+        Ok(Header {
+            traffic_class: (first >> 20) as u8,
+            flow_label: first & 0x000f_ffff,
+            payload_len,
+            next: Proto(h[6]),
+            hop_limit: h[7],
+            src: address(h, 8),
+            dst: address(h, 24),
+        })
+    }
+
+    /// The payload within the packet this header was parsed from; Ethernet padding is left out.
+    #[inline]
+    pub fn payload<'a>(&self, packet: &'a [u8]) -> &'a [u8] {
+        packet.get(HEADER_LEN..HEADER_LEN + usize::from(self.payload_len)).unwrap_or_default()
+    }
+
+    /// Writes the header; flow label bits above 20 are not written.
+    #[inline]
+    pub fn emit(&self, out: &mut [u8; HEADER_LEN]) {
+        let first = 6 << 28 | u32::from(self.traffic_class) << 20 | self.flow_label & 0x000f_ffff;
+        let [l0, l1] = self.payload_len.to_be_bytes();
+        let (head, addresses) = out.split_at_mut(8);
+        let (src, dst) = addresses.split_at_mut(16);
+        let [f0, f1, f2, f3] = first.to_be_bytes();
+        head.copy_from_slice(&[f0, f1, f2, f3, l0, l1, self.next.0, self.hop_limit]);
+        src.copy_from_slice(&self.src.octets());
+        dst.copy_from_slice(&self.dst.octets());
+    }
+}
+
+/// The address at `offset` of a header; `offset` is 8 or 24.
+#[inline(always)]
+fn address(header: &[u8; HEADER_LEN], offset: usize) -> Ipv6Addr {
+    let octets = header.get(offset..).and_then(|bytes| bytes.first_chunk::<16>());
+    octets.map_or(Ipv6Addr::UNSPECIFIED, |&octets| Ipv6Addr::from(octets))
+}

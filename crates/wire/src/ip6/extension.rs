@@ -1,0 +1,169 @@
+//! The chain of extension headers, walked once and flatly (RFC 8200 4.1 to 4.6, RFC 4302 2).
+//!
+//! The walk refuses what later code would have to guard against: a Hop-by-Hop header that is not first, a second
+//! Fragment header (CVE-2021-24086), more than [`MAX_EXTENSIONS`], lengths past the end. It stops at the first header
+//! it does not know, at ESP, at "no next header", and behind a fragment that is not the first, where
+//! what follows is not a header. It reports Routing headers and leaves type 0 to the caller (RFC 5095).
+
+use super::{Header, Options};
+use crate::{Layer, Malformed, Proto};
+
+/// More extension headers than this are an attack, not a packet.
+pub const MAX_EXTENSIONS: usize = 8;
+
+/// What the Fragment header says (RFC 8200 4.5).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Fragment {
+    /// Offset of this fragment in bytes, a multiple of 8.
+    pub offset: u16,
+    /// More fragments follow.
+    pub more: bool,
+    /// Identification.
+    pub id: u32,
+}
+
+impl Fragment {
+    /// Offset 0 and nothing more to come: to be taken as a whole packet (RFC 6946).
+    pub const fn is_atomic(&self) -> bool {
+        self.offset == 0 && !self.more
+    }
+
+    /// Writes a Fragment header.
+    pub fn emit(&self, next: Proto) -> [u8; 8] {
+        let [o0, o1] = (self.offset & 0xfff8 | u16::from(self.more)).to_be_bytes();
+        let [i0, i1, i2, i3] = self.id.to_be_bytes();
+        [next.0, 0, o0, o1, i0, i1, i2, i3]
+    }
+}
+
+/// What a Routing header says (RFC 8200 4.4).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Routing {
+    /// Routing type; type 0 is not to be processed (RFC 5095 3).
+    pub ty: u8,
+    /// Segments left.
+    pub segments_left: u8,
+}
+
+/// One extension header.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Extension {
+    /// Its own protocol number.
+    pub proto: Proto,
+    /// Where it begins, in bytes from the IPv6 header.
+    pub offset: usize,
+    /// Its length in bytes.
+    pub len: usize,
+}
+
+/// The extension headers of one packet and what comes after them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Chain {
+    extensions: [Option<Extension>; MAX_EXTENSIONS],
+    /// What the payload is: an upper layer, or the first header we do not walk.
+    pub upper: Proto,
+    /// Where the payload begins, in bytes from the IPv6 header.
+    pub offset: usize,
+    /// Where the Next Header byte stands that named `upper`: the pointer of an ICMPv6 parameter problem, code 1.
+    pub next_at: usize,
+    /// The Fragment header, if there is one.
+    pub fragment: Option<Fragment>,
+    /// The first Routing header, if there is one.
+    pub routing: Option<Routing>,
+}
+
+impl Chain {
+    /// Walks the extension headers of the packet from which `header` was parsed.
+    pub fn walk(header: &Header, packet: &[u8]) -> Result<Chain, Malformed> {
+        let mut chain = Chain {
+            extensions: [None; MAX_EXTENSIONS],
+            upper: header.next,
+            offset: super::HEADER_LEN,
+            next_at: 6,
+            fragment: None,
+            routing: None,
+        };
+        let mut rest = header.payload(packet);
+        let mut slots = 0..MAX_EXTENSIONS;
+        while is_walked(chain.upper) && chain.fragment.is_none_or(|fragment| fragment.offset == 0) {
+            let proto = chain.upper;
+            let len = extension_len(proto, rest)?;
+            let (extension, after) =
+                rest.split_at_checked(len).ok_or_else(|| Malformed::truncated(Layer::Ip6, len, rest.len()))?;
+            let slot = slots.next().ok_or(Malformed::TooManyExtensions)?;
+            chain.enter(slot, proto, extension)?;
+            rest = after;
+        }
+        Ok(chain)
+    }
+
+    /// Notes one whole extension header and moves behind it.
+    fn enter(&mut self, slot: usize, proto: Proto, extension: &[u8]) -> Result<(), Malformed> {
+        // Every extension header has 8 bytes at least: `extension_len` said so.
+        let Some(&[next, _, b2, b3, b4, b5, b6, b7]) = extension.first_chunk::<8>() else {
+            return Err(Malformed::truncated(Layer::Ip6, 8, extension.len()));
+        };
+        match proto {
+            Proto::HOP_BY_HOP if slot != 0 => return Err(Malformed::BadExtensionOrder(proto.0)),
+            Proto::FRAGMENT if self.fragment.is_some() => return Err(Malformed::BadExtensionOrder(proto.0)),
+            Proto::FRAGMENT => {
+                let word = u16::from_be_bytes([b2, b3]);
+                let id = u32::from_be_bytes([b4, b5, b6, b7]);
+                self.fragment = Some(Fragment { offset: word & 0xfff8, more: word & 1 != 0, id });
+            }
+            Proto::ROUTING if self.routing.is_none() => self.routing = Some(Routing { ty: b2, segments_left: b3 }),
+            _ => {}
+        }
+        if let Some(place) = self.extensions.get_mut(slot) {
+            *place = Some(Extension { proto, offset: self.offset, len: extension.len() });
+        }
+        self.next_at = self.offset;
+        self.offset += extension.len();
+        self.upper = Proto(next);
+        Ok(())
+    }
+
+    /// The extension headers in their order.
+    pub fn extensions(&self) -> impl Iterator<Item = Extension> + '_ {
+        self.extensions.iter().copied().map_while(|slot| slot)
+    }
+
+    /// What comes after the extension headers, in the packet this chain was walked in.
+    #[inline]
+    pub fn payload<'a>(&self, header: &Header, packet: &'a [u8]) -> &'a [u8] {
+        packet.get(self.offset..super::HEADER_LEN + usize::from(header.payload_len)).unwrap_or_default()
+    }
+
+    /// Bytes of payload, without a packet at hand.
+    pub fn payload_len(&self, header: &Header) -> usize {
+        (super::HEADER_LEN + usize::from(header.payload_len)).saturating_sub(self.offset)
+    }
+}
+
+impl Extension {
+    /// Its options, if it is a Hop-by-Hop or Destination Options header of this packet.
+    pub fn options<'a>(&self, packet: &'a [u8]) -> Option<Options<'a>> {
+        matches!(self.proto, Proto::HOP_BY_HOP | Proto::DEST_OPTIONS)
+            .then(|| Options::new(packet.get(self.offset + 2..self.offset + self.len).unwrap_or_default()))
+    }
+}
+
+/// Extension headers with a length we know how to step over.
+fn is_walked(proto: Proto) -> bool {
+    matches!(proto, Proto::HOP_BY_HOP | Proto::ROUTING | Proto::FRAGMENT | Proto::DEST_OPTIONS | Proto::AUTH)
+}
+
+/// Length in bytes: 8-byte units beyond the first 8, except Fragment (8) and AH (4-byte units, RFC 4302 2.2).
+fn extension_len(proto: Proto, rest: &[u8]) -> Result<usize, Malformed> {
+    let Some(&[_, units, ..]) = rest.first_chunk::<8>() else {
+        return Err(Malformed::truncated(Layer::Ip6, 8, rest.len()));
+    };
+    let units = usize::from(units);
+    match proto {
+        Proto::FRAGMENT => Ok(8),
+        // RFC 4302 2.2: the fixed part of AH is 12 bytes, so less than 1 unit above the 8 cannot be.
+        Proto::AUTH if units < 1 => Err(Malformed::BadHeaderLen { layer: Layer::Ip6, len: 8 }),
+        Proto::AUTH => Ok((units + 2) * 4),
+        _ => Ok((units + 1) * 8),
+    }
+}

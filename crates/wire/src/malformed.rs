@@ -1,0 +1,165 @@
+//! Why bytes are not what they claim to be: one small error for every parser of this crate.
+//!
+//! A variant is a reason; its `Display` is the sentence for a log line. Callers map variants to their drop counters.
+
+use std::{error, fmt};
+
+/// The header in which the trouble was found.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Layer {
+    /// Ethernet header.
+    Eth,
+    /// 802.1Q tag.
+    Vlan,
+    /// ARP packet.
+    Arp,
+    /// IPv4 header or packet.
+    Ip4,
+    /// IPv6 header, extension header or packet.
+    Ip6,
+    /// ICMP message.
+    Icmp4,
+    /// The packet quoted in an ICMP error.
+    IcmpInner,
+    /// ICMPv6 message.
+    Icmp6,
+    /// IGMP message.
+    Igmp,
+    /// UDP datagram.
+    Udp,
+    /// TCP segment.
+    Tcp,
+}
+
+impl fmt::Display for Layer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Layer::Eth => "Ethernet",
+            Layer::Vlan => "802.1Q",
+            Layer::Arp => "ARP",
+            Layer::Ip4 => "IPv4",
+            Layer::Ip6 => "IPv6",
+            Layer::Icmp4 => "ICMP",
+            Layer::IcmpInner => "ICMP quoted packet",
+            Layer::Icmp6 => "ICMPv6",
+            Layer::Igmp => "IGMP",
+            Layer::Udp => "UDP",
+            Layer::Tcp => "TCP",
+        })
+    }
+}
+
+/// Why a parser refused. Six bytes, `Copy`; lengths are in bytes and saturate at 65,535.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Malformed {
+    /// Fewer bytes at hand than the header needs or than its length field claims.
+    Truncated {
+        /// Where.
+        layer: Layer,
+        /// Bytes needed.
+        need: u16,
+        /// Bytes at hand.
+        have: u16,
+    },
+    /// The version nibble is not the one of this protocol.
+    BadVersion {
+        /// Where.
+        layer: Layer,
+        /// The version found.
+        found: u8,
+    },
+    /// The header length field is smaller than the fixed header (IHL, TCP data offset).
+    BadHeaderLen {
+        /// Where.
+        layer: Layer,
+        /// The header length claimed, in bytes.
+        len: u16,
+    },
+    /// The total length is smaller than the header it counts (IPv4 total length, UDP length).
+    BadTotalLen {
+        /// Where.
+        layer: Layer,
+        /// The total length claimed.
+        len: u16,
+    },
+    /// The checksum does not verify.
+    BadChecksum {
+        /// Where.
+        layer: Layer,
+    },
+    /// ARP: hardware type is not Ethernet (RFC 826).
+    BadHardwareType(u16),
+    /// ARP: protocol type is not IPv4 (RFC 826).
+    BadProtocolType(u16),
+    /// ARP: hardware or protocol address length is not 6 and 4 (RFC 826).
+    BadAddressLen {
+        /// `ar$hln` as found.
+        hlen: u8,
+        /// `ar$pln` as found.
+        plen: u8,
+    },
+    /// ARP: the operation is neither request nor reply.
+    BadOperation(u16),
+    /// An option whose length cannot be (shorter than itself, past the end, or wrong for its kind).
+    BadOptionLen {
+        /// Where.
+        layer: Layer,
+        /// Option kind.
+        kind: u8,
+        /// The length claimed; 0 when the length byte itself is missing.
+        len: u8,
+    },
+    /// An option whose pointer is not one its kind allows (RFC 791 3.1).
+    BadOptionPointer {
+        /// Option kind.
+        kind: u8,
+        /// The pointer found.
+        pointer: u8,
+    },
+    /// IPv6: more extension headers than we walk.
+    TooManyExtensions,
+    /// IPv6: a Hop-by-Hop Options header that is not the first, or a second Fragment header (RFC 8200 4.1, RFC 8200 4.5).
+    BadExtensionOrder(u8),
+}
+
+impl Malformed {
+    /// A [`Malformed::Truncated`] from lengths as slices have them.
+    #[cold]
+    pub(crate) fn truncated(layer: Layer, need: usize, have: usize) -> Malformed {
+        Malformed::Truncated { layer, need: saturate(need), have: saturate(have) }
+    }
+}
+
+fn saturate(len: usize) -> u16 {
+    u16::try_from(len).unwrap_or(u16::MAX)
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Malformed::Truncated { layer, need, have } => {
+                write!(f, "{layer}: truncated, needs {need} bytes and has {have}")
+            }
+            Malformed::BadVersion { layer, found } => write!(f, "{layer}: version is {found}"),
+            Malformed::BadHeaderLen { layer, len } => {
+                write!(f, "{layer}: header length {len} is less than the fixed header")
+            }
+            Malformed::BadTotalLen { layer, len } => write!(f, "{layer}: length {len} is less than the header's own"),
+            Malformed::BadChecksum { layer } => write!(f, "{layer}: checksum does not verify"),
+            Malformed::BadHardwareType(found) => write!(f, "ARP: hardware type {found} is not Ethernet"),
+            Malformed::BadProtocolType(found) => write!(f, "ARP: protocol type {found:#06x} is not IPv4"),
+            Malformed::BadAddressLen { hlen, plen } => {
+                write!(f, "ARP: address lengths are {hlen} and {plen}, not 6 and 4")
+            }
+            Malformed::BadOperation(found) => write!(f, "ARP: operation {found} is neither request nor reply"),
+            Malformed::BadOptionLen { layer, kind, len } => write!(f, "{layer}: option {kind} has bad length {len}"),
+            Malformed::BadOptionPointer { kind, pointer } => {
+                write!(f, "IPv4: option {kind} has bad pointer {pointer}")
+            }
+            Malformed::TooManyExtensions => f.write_str("IPv6: more extension headers than are walked"),
+            Malformed::BadExtensionOrder(proto) => write!(f, "IPv6: extension header {proto} is out of place"),
+        }
+    }
+}
+
+impl error::Error for Malformed {}

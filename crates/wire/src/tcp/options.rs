@@ -1,0 +1,223 @@
+//! TCP options: read without trusting a length, written without overrunning 40 bytes (RFC 9293 3.1, 3.2).
+//!
+//! [`Options`] survives bad lengths (RFC 9293 MUST-7, CVE-2020-24337, CVE-2018-16523): a known option with a length that is not its own is
+//! reported and stepped over; a length below 2 or past the end is reported and ends the walk. Options nobody
+//! knows are stepped over by their length (MUST-6).
+
+use crate::{Layer, Malformed};
+
+/// Room for options in a header.
+pub const MAX_OPTIONS_LEN: usize = 40;
+
+/// Kinds (IANA registry).
+const END: u8 = 0;
+const NOP: u8 = 1;
+const MSS: u8 = 2;
+const WINDOW_SCALE: u8 = 3;
+const SACK_PERMITTED: u8 = 4;
+const SACK: u8 = 5;
+const TIMESTAMPS: u8 = 8;
+
+/// One option.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Opt<'a> {
+    /// End of option list; nothing comes after it.
+    End,
+    /// No operation.
+    Nop,
+    /// Maximum segment size (RFC 9293 3.2), as sent: may be 0.
+    Mss(u16),
+    /// Window scale shift (RFC 7323 2.2), as sent: may exceed 14.
+    WindowScale(u8),
+    /// SACK permitted (RFC 2018 2).
+    SackPermitted,
+    /// Selective acknowledgments (RFC 2018 3).
+    Sack(SackBlocks<'a>),
+    /// Timestamps (RFC 7323 3.2).
+    Timestamps {
+        /// TSval.
+        val: u32,
+        /// TSecr.
+        ecr: u32,
+    },
+    /// Any other option.
+    Unknown {
+        /// Option kind.
+        kind: u8,
+        /// What follows kind and length.
+        data: &'a [u8],
+    },
+}
+
+/// The blocks of a SACK option: at least one, at most four.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SackBlocks<'a>(&'a [[u8; 8]]);
+
+impl<'a> SackBlocks<'a> {
+    /// Left edge and right edge (one beyond the last sequence number) of each block, in the order sent.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (u32, u32)> + 'a {
+        self.0.iter().map(|&[l0, l1, l2, l3, r0, r1, r2, r3]| {
+            (u32::from_be_bytes([l0, l1, l2, l3]), u32::from_be_bytes([r0, r1, r2, r3]))
+        })
+    }
+}
+
+/// The options of one segment. At most 40 items; fused.
+#[derive(Clone, Debug)]
+pub struct Options<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Options<'a> {
+    /// Over the bytes after the fixed header.
+    #[inline]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Options { rest: bytes }
+    }
+
+    /// The option at the front, which has a length byte.
+    #[inline]
+    fn take(&mut self, kind: u8) -> Result<Opt<'a>, Malformed> {
+        let len = self.rest.get(1).copied().unwrap_or(0);
+        let option = self.rest.split_at_checked(usize::from(len));
+        let Some((data, rest)) = option.and_then(|(option, rest)| Some((option.get(2..)?, rest))) else {
+            self.rest = &[];
+            return Err(Malformed::BadOptionLen { layer: Layer::Tcp, kind, len });
+        };
+        self.rest = rest;
+        typed(kind, data).ok_or(Malformed::BadOptionLen { layer: Layer::Tcp, kind, len })
+    }
+}
+
+impl<'a> Iterator for Options<'a> {
+    type Item = Result<Opt<'a>, Malformed>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        let (&kind, after) = self.rest.split_first()?;
+        match kind {
+            END => {
+                self.rest = &[];
+                Some(Ok(Opt::End))
+            }
+            NOP => {
+                self.rest = after;
+                Some(Ok(Opt::Nop))
+            }
+            _ => Some(self.take(kind)),
+        }
+    }
+}
+
+/// `None` when a kind we know has a length that is not its own.
+#[inline]
+fn typed(kind: u8, data: &[u8]) -> Option<Opt<'_>> {
+    Some(match (kind, data) {
+        (MSS, &[m0, m1]) => Opt::Mss(u16::from_be_bytes([m0, m1])),
+        (WINDOW_SCALE, &[shift]) => Opt::WindowScale(shift),
+        (SACK_PERMITTED, []) => Opt::SackPermitted,
+        (TIMESTAMPS, &[v0, v1, v2, v3, e0, e1, e2, e3]) => {
+            Opt::Timestamps { val: u32::from_be_bytes([v0, v1, v2, v3]), ecr: u32::from_be_bytes([e0, e1, e2, e3]) }
+        }
+        (SACK, data) => match data.as_chunks() {
+            (blocks @ [_, ..], []) => Opt::Sack(SackBlocks(blocks)),
+            _ => return None,
+        },
+        (MSS | WINDOW_SCALE | SACK_PERMITTED | TIMESTAMPS, _) => return None,
+        _ => Opt::Unknown { kind, data },
+    })
+}
+
+/// Options under construction: each step appends one if it still fits, [`OptionWriter::finish`] pads to a multiple of 4.
+#[derive(Clone, Debug)]
+pub struct OptionWriter {
+    bytes: [u8; MAX_OPTIONS_LEN],
+    len: usize,
+}
+
+impl Default for OptionWriter {
+    fn default() -> Self {
+        OptionWriter::new()
+    }
+}
+
+impl OptionWriter {
+    /// No options yet.
+    #[inline]
+    pub const fn new() -> Self {
+        OptionWriter { bytes: [END; MAX_OPTIONS_LEN], len: 0 }
+    }
+
+    /// Bytes still free.
+    #[inline]
+    pub const fn room(&self) -> usize {
+        MAX_OPTIONS_LEN.saturating_sub(self.len)
+    }
+
+    /// Appends raw bytes, all or nothing.
+    #[inline]
+    fn push(mut self, option: &[u8]) -> Self {
+        if let Some(room) = self.bytes.get_mut(self.len..).and_then(|room| room.get_mut(..option.len())) {
+            room.copy_from_slice(option);
+            self.len += option.len();
+        }
+        self
+    }
+
+    /// Appends No Operation, to align what follows.
+    #[inline]
+    #[must_use]
+    pub fn nop(self) -> Self {
+        self.push(&[NOP])
+    }
+
+    /// Appends Maximum Segment Size.
+    #[inline]
+    #[must_use]
+    pub fn mss(self, mss: u16) -> Self {
+        let [m0, m1] = mss.to_be_bytes();
+        self.push(&[MSS, 4, m0, m1])
+    }
+
+    /// Appends Window Scale.
+    #[inline]
+    #[must_use]
+    pub fn window_scale(self, shift: u8) -> Self {
+        self.push(&[WINDOW_SCALE, 3, shift])
+    }
+
+    /// Appends SACK Permitted.
+    #[inline]
+    #[must_use]
+    pub fn sack_permitted(self) -> Self {
+        self.push(&[SACK_PERMITTED, 2])
+    }
+
+    /// Appends Timestamps.
+    #[inline]
+    #[must_use]
+    pub fn timestamps(self, val: u32, ecr: u32) -> Self {
+        let ([v0, v1, v2, v3], [e0, e1, e2, e3]) = (val.to_be_bytes(), ecr.to_be_bytes());
+        self.push(&[TIMESTAMPS, 10, v0, v1, v2, v3, e0, e1, e2, e3])
+    }
+
+    /// Appends SACK with as many of `blocks` (left and right edge) as there is room for; nothing when for none.
+    #[must_use]
+    pub fn sack(self, blocks: &[(u32, u32)]) -> Self {
+        let fit = (self.room().saturating_sub(2) / 8).min(blocks.len());
+        if fit == 0 {
+            return self;
+        }
+        let writer = self.push(&[SACK, 2 + 8 * fit as u8]);
+        blocks
+            .iter()
+            .take(fit)
+            .fold(writer, |writer, (left, right)| writer.push(&left.to_be_bytes()).push(&right.to_be_bytes()))
+    }
+
+    /// The options, padded with End of Option List to a multiple of 4 (RFC 9293 3.1: the padding is zeros).
+    #[inline]
+    pub fn finish(&self) -> &[u8] {
+        self.bytes.get(..self.len.next_multiple_of(4)).unwrap_or_default()
+    }
+}

@@ -1,0 +1,82 @@
+//! The crate as a whole: every frame cut at every length, every byte turned, and the seeds of the fuzz targets.
+
+use crate::{Layer, Malformed, fuzz, samples};
+use proptest::prelude::*;
+use std::{fs, path::Path};
+
+#[test]
+fn every_truncation_is_an_answer() {
+    for (_, frame) in samples::frames() {
+        for len in 0..=frame.len() {
+            fuzz::frame(&frame[..len]);
+            fuzz::dissect(&frame[..len]);
+            fuzz::checksum(&frame[..len]);
+        }
+    }
+}
+
+#[test]
+fn every_single_byte_may_lie() {
+    for (_, frame) in samples::frames() {
+        for at in 0..frame.len() {
+            for value in [0, 1, 0x0f, 0x40, 0x7f, 0x80, 0xff] {
+                let mut frame = frame.clone();
+                frame[at] = value;
+                fuzz::frame(&frame);
+                fuzz::dissect(&frame);
+            }
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn arbitrary_bytes(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        fuzz::frame(&bytes);
+        fuzz::dissect(&bytes);
+    }
+
+    #[test]
+    fn mutated_frames(which in any::<prop::sample::Index>(), edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6), len in 0..200usize) {
+        let frames = samples::frames();
+        let mut frame = which.get(&frames).1.clone();
+        for (at, value) in edits {
+            let at = at.index(frame.len());
+            frame[at] = value;
+        }
+        frame.truncate(len.max(1));
+        fuzz::frame(&frame);
+        fuzz::dissect(&frame);
+    }
+}
+
+/// The seeds are the samples: written where missing or old, so the corpus follows the tests. Other files there stay.
+#[test]
+fn fuzz_seeds_are_on_disk() {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
+    for target in ["wire_frame", "wire_dissect", "wire_checksum"] {
+        let dir = corpus.join(target);
+        if fs::create_dir_all(&dir).is_err() {
+            println!("skipped: {} cannot be written", dir.display());
+            return;
+        }
+        let every = if target == "wire_checksum" { 6 } else { 1 };
+        for (name, frame) in samples::frames().into_iter().step_by(every) {
+            let path = dir.join(name);
+            if fs::read(&path).ok().as_ref() != Some(&frame) {
+                fs::write(&path, &frame).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn malformed_is_small_and_speaks() {
+    assert!(size_of::<Malformed>() <= 8, "{}", size_of::<Malformed>());
+    let why = Malformed::Truncated { layer: Layer::Ip4, need: 20, have: 3 };
+    assert_eq!(why.to_string(), "IPv4: truncated, needs 20 bytes and has 3");
+    assert_eq!(
+        Malformed::truncated(Layer::Udp, 1 << 20, 70_000),
+        Malformed::Truncated { layer: Layer::Udp, need: 65535, have: 65535 }
+    );
+}
