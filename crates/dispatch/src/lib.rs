@@ -1,1 +1,13 @@
-//! When and where work runs: pinned workers.
+//! When and where work runs: pinned workers, waiting, and being told to stop.
+//!
+//! The policies and modes of netisr come with their own work; what is here is what every host needs: a thread of its own on
+//! a core of its own, a way to sleep until a port has something, and a clean end on Ctrl-C.
+#![deny(unsafe_code)]
+
+mod stop;
+mod wait;
+mod worker;
+
+pub use stop::{install_stop_handler, request_stop, stop_requested};
+pub use wait::wait_readable;
+pub use worker::{cores, pin_to_core, spawn_worker};

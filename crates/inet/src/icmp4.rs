@@ -29,6 +29,17 @@ pub(crate) enum Cause {
 }
 
 impl Cause {
+    /// What a socket of this host is told.
+    fn for_socket(self) -> Option<SoError> {
+        match self {
+            Cause::Unreachable(unreachable::PORT | unreachable::PROTOCOL) => Some(SoError::Refused),
+            Cause::Unreachable(unreachable::NET) => Some(SoError::NetUnreachable),
+            Cause::Unreachable(_) | Cause::TtlExceeded => Some(SoError::HostUnreachable),
+            Cause::FragNeeded(_) => Some(SoError::MessageSize),
+            Cause::ReassemblyTimeout | Cause::Redirect(_) => None,
+        }
+    }
+
     fn problem(self) -> Problem {
         match self {
             Cause::Unreachable(code) => Problem::Unreachable { code, next_mtu: 0 },
@@ -212,9 +223,9 @@ impl<L: Locks> Stack<L> {
             return counters.errors_forbidden.bump();
         };
         if self.is_own(cx, header.src) {
-            // About a packet of our own that found no neighbor: straight to the socket.
-            if let Ok(inner) = Inner::parse(quoted) {
-                self.tell_socket(cx, &inner, SoError::HostUnreachable);
+            // About a packet of our own (it found no neighbor, or nobody here): straight to the socket.
+            if let (Ok(inner), Some(error)) = (Inner::parse(quoted), cause.for_socket()) {
+                self.tell_socket(cx, &inner, error);
             }
             return;
         }

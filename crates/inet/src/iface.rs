@@ -19,6 +19,12 @@ pub struct IfaceId(pub u16);
 pub trait Output: Send {
     /// Takes frames from the front of `burst`; what was not taken stays.
     fn output(&mut self, burst: &mut Burst, now: Instant) -> usize;
+
+    /// Moves on what time has made ready (a delay, a pace); says when to come again, if anything is held.
+    fn poll(&mut self, now: Instant) -> Option<Instant> {
+        let _ = now;
+        None
+    }
 }
 
 /// What kind of link it is.

@@ -11,6 +11,7 @@ pub mod pmtu;
 pub mod reass;
 
 pub(crate) use output::Outgoing;
+pub use output::OutputError;
 
 use crate::Stack;
 use crate::fib::NextHopId;

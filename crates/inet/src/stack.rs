@@ -204,12 +204,25 @@ impl<L: Locks> Stack<L> {
         lap.mark(Stage::Timers, 1);
         self.poll_loopback(cx);
         self.flush(cx);
+        let outputs = self.poll_outputs(cx);
         let next = [
+            outputs,
             self.neighbors.lock(cx).next_deadline(),
             self.reassembly.lock(cx).next_deadline().unwrap_or(Instant::NEVER),
             self.groups.lock(cx).next_deadline(),
         ];
         next.into_iter().min().filter(|next| *next != Instant::NEVER)
+    }
+
+    /// Lets ports that hold frames back move on; says when the first wants to again.
+    fn poll_outputs(&self, cx: Cx) -> Instant {
+        let mut next = Instant::NEVER;
+        for iface in self.ifaces.iter().filter(|iface| iface.kind == IfaceKind::Ethernet) {
+            if let Some(output) = &mut iface.stage.lock(cx).output {
+                next = next.min(output.poll(cx.now).unwrap_or(Instant::NEVER));
+            }
+        }
+        next
     }
 
     /// Hands everything staged to the ports.

@@ -57,6 +57,10 @@ pub struct Options {
     pub reuse_port: bool,
     /// Never fragment; too long is an error.
     pub dont_fragment: bool,
+    /// Calls on this socket never wait.
+    pub nonblocking: bool,
+    /// How long a receive may wait; `None`: for ever.
+    pub recv_timeout: Option<clock::Duration>,
 }
 
 impl Default for Options {
@@ -71,6 +75,8 @@ impl Default for Options {
             reuse_addr: false,
             reuse_port: false,
             dont_fragment: false,
+            nonblocking: false,
+            recv_timeout: None,
         }
     }
 }
@@ -209,6 +215,21 @@ impl<L: Locks> Pcb<L> {
     /// Takes the error that waits, if any.
     pub fn take_error(&mut self) -> Option<SoError> {
         self.error.take()
+    }
+
+    /// Does an error wait?
+    pub fn has_error(&self) -> bool {
+        self.error.is_some()
+    }
+
+    /// Was reading shut down?
+    pub fn is_shut_for_reading(&self) -> bool {
+        self.shut_read
+    }
+
+    /// Forgets the kept headers: an option that stands in them has changed.
+    pub fn forget_headers(&mut self) {
+        self.cache.forget();
     }
 
     /// Is there something to read: a datagram, an error, the end?

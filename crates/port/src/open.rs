@@ -158,7 +158,8 @@ fn source(layer: &Layer, env: &Env<'_>) -> Source {
     }
 }
 
-/// The first two bytes of a unit's addresses: (UNIT+1).0, with 127 and all from 223 on left out and counted on in the second.
+/// The first two bytes of a unit's addresses: (UNIT+1).0, with 127 and all from 223 on left out and counted on in the
+/// second.
 fn unit_net(unit: u16) -> [u8; 2] {
     let (turn, first) = (unit / 221, (unit % 221) as u8 + 1);
     [if first < 127 { first } else { first + 1 }, turn as u8]

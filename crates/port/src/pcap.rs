@@ -1,9 +1,9 @@
 //! `pcap:FILE`: frames out of a capture file, and into one. Also the formats themselves, for whoever needs them.
 //!
-//! [`Reader`] reads pcap (micro- and nanoseconds) and pcapng (draft-ietf-opsawg-pcapng), of either byte order, from anything
-//! that can be read; [`Writer`] writes pcap with nanoseconds and pcapng, little-endian. A file is hostile until parsed:
-//! nothing is allocated by a length that the file claims, what is wrong is told with its byte offset, and blocks of
-//! unknown types are stepped over.
+//! [`Reader`] reads pcap (micro- and nanoseconds) and pcapng (draft-ietf-opsawg-pcapng), of either byte order, from
+//! anything that can be read; [`Writer`] writes pcap with nanoseconds and pcapng, little-endian. A file is hostile
+//! until parsed: nothing is allocated by a length that the file claims, what is wrong is told with its byte offset, and
+//! blocks of unknown types are stepped over.
 
 mod error;
 mod ng;

@@ -7,9 +7,9 @@
 //! options = key "=" value { "," key "=" value }
 //! value   = text without , ( ) "   |   '"' text with \" and \\ '"'
 //! ```
-//! `tap:tap0`, `pktgen(size=22,rate=1M,flows=100):pg0`, `impair(loss=1%,delay=10ms):tap:tap0`. What kinds there are, which
-//! options each takes, their forms and defaults: one table in [`Kind::info`]. A spec is checked whole before anything is
-//! opened, and prints as a text that parses to the same spec.
+//! `tap:tap0`, `pktgen(size=22,rate=1M,flows=100):pg0`, `impair(loss=1%,delay=10ms):tap:tap0`. What kinds there are,
+//! which options each takes, their forms and defaults: one table in [`Kind::info`]. A spec is checked whole before
+//! anything is opened, and prints as a text that parses to the same spec.
 
 mod error;
 mod kind;

@@ -1,9 +1,10 @@
 //! `tap:NAME`: the kernel's TAP device of that name; what the kernel sends we receive, and the other way round.
 //!
-//! One read or write per frame, straight into and out of the pool's buffers. With a virtio header the two sides exchange
-//! checksum work: a frame the kernel left open is closed here (or trusted, by the knob `rx_csum`), and one that a host
-//! flagged `TX_L4_CSUM` is left to the kernel. Large (GSO) frames are not asked for: a buffer holds one frame of the MTU.
-//! A device that is deleted while open ends the port: [`RxHalf::is_gone`], counted in `port.rx.errors`.
+//! One read or write per frame, straight into and out of the pool's buffers. With a virtio header the two sides
+//! exchange checksum work: a frame the kernel left open is closed here (or trusted, by the knob `rx_csum`), and one
+//! that a host flagged `TX_L4_CSUM` is left to the kernel. Large (GSO) frames are not asked for: a buffer holds one
+//! frame of the MTU. A device that is deleted while open ends the port: [`RxHalf::is_gone`], counted in
+//! `port.rx.errors`.
 
 mod error;
 mod vnet;

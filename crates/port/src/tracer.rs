@@ -1,8 +1,8 @@
 //! `tracer(file=FILE):PORT`: writes every frame that passes, in both directions, to a pcapng file.
 //!
-//! A received frame is written once the port gave it, a sent one once the port took it, with the direction (epb_flags) and
-//! the clock's stamp. Open checksums are shown as they are, as tcpdump shows them. When writing fails, the tracing ends
-//! and the traffic does not: frames that passed unseen are counted as `untraced`.
+//! A received frame is written once the port gave it, a sent one once the port took it, with the direction (epb_flags)
+//! and the clock's stamp. Open checksums are shown as they are, as tcpdump shows them. When writing fails, the tracing
+//! ends and the traffic does not: frames that passed unseen are counted as `untraced`.
 
 use crate::pcap::{self, Direction, Format, LINKTYPE_ETHERNET, Record, Stamps, Writer};
 use crate::{Port, PortCounts, RxHalf, TxHalf};

@@ -1,1 +1,38 @@
-//! The BSD face: descriptors, options, errno, readiness.
+//! The BSD face: descriptors, options, errno, readiness, blocking.
+//!
+//! [`Calls`] are the system calls of one thread in one stack: `socket`, `bind`, `connect`, `send_to`, `recv_from` and their
+//! kin, with BSD's semantics and [`Errno`]s. A receive that has to wait either drives its host itself (a host that
+//! belongs to the calling thread: see [`Drive`]) or sleeps on the socket's signal until another thread's input
+//! raises it (a shared host). There are no ports and no configuration here.
+#![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unreachable)
+)]
+
+mod calls;
+mod errno;
+mod options;
+mod poll;
+#[cfg(test)]
+mod tests;
+
+pub use calls::{Calls, Drive, Peer};
+pub use errno::Errno;
+pub use options::{Opt, OptKind};
+pub use poll::{Events, PollFd, Poller};
+
+/// A descriptor: the lowest number free when the socket was opened.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Fd(pub usize);
+
+/// What a receive is to do besides receiving.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RecvFlags {
+    /// Leave the datagram in the queue.
+    pub peek: bool,
+    /// Do not wait, whatever the socket says.
+    pub dont_wait: bool,
+    /// Say the datagram's whole length, even if it was cut.
+    pub trunc: bool,
+}

@@ -145,6 +145,7 @@ impl Link {
             noted.lost += 1;
             return;
         }
+        // Without a buffer for it there is no duplicate, and none is counted.
         if self.happens(self.how.dup)
             && let Some(twin) = frame.try_clone()
         {

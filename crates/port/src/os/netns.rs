@@ -61,7 +61,8 @@ fn write(path: &CStr, text: &[u8]) -> io::Result<()> {
 /// entered with more.
 ///
 /// # Errors
-/// What unshare(2) or the writing of the id maps says: EPERM where user namespaces are forbidden, ENOSPC at their limit.
+/// What unshare(2) or the writing of the id maps says: EPERM where user namespaces are forbidden, ENOSPC at their
+/// limit.
 pub fn enter_new() -> io::Result<()> {
     Maps::new().enter()
 }

@@ -99,7 +99,7 @@ impl<R: Read> Reader<R> {
         step(self).map_err(|fault| {
             let error = PcapError { at: self.offset, fault };
             if !error.is_would_block() {
-                self.state = State::Failed;
+                (self.state, self.skip) = (State::Failed, None);
             }
             error
         })
@@ -121,10 +121,7 @@ impl<R: Read> Reader<R> {
     fn begin(&mut self) -> Result<(), Fault> {
         let magic = *self.need(4)?.first_chunk().ok_or(Fault::UnknownMagic([0; 4]))?;
         let (big_endian, nanos) = match u32::from_be_bytes(magic) {
-            ng::SECTION => {
-                self.state = State::Pcapng { numbers: Numbers { big_endian: false }, interfaces: Vec::new() };
-                return self.section();
-            }
+            ng::SECTION => return self.section(),
             0xa1b2_c3d4 => (true, false),
             0xd4c3_b2a1 => (false, false),
             0xa1b2_3c4d => (true, true),
@@ -285,7 +282,8 @@ impl<R: Read> Reader<R> {
         Ok(self.buf.get(self.start..self.start + n).unwrap_or_default())
     }
 
-    /// Reads until `n` bytes are there; `false`: the input ends before. Room grows with what came, not with what is claimed.
+    /// Reads until `n` bytes are there; `false`: the input ends before. Room grows with what came, not with what is
+    /// claimed.
     fn fill(&mut self, n: usize) -> Result<bool, Fault> {
         while self.have() < n {
             self.buf.drain(..self.start);

@@ -219,9 +219,7 @@ fn tool(name: &str, args: &[&str]) -> Option<String> {
 
 #[test]
 fn tshark_tcpdump_and_capinfos_read_what_we_write() {
-    for (format, name, ty) in
-        [(Format::Pcap, "ours.pcap", "nanosecond libpcap"), (Format::Pcapng, "ours.pcapng", "pcapng")]
-    {
+    for (format, name, ty) in [(Format::Pcap, "ours.pcap", "nanosecond "), (Format::Pcapng, "ours.pcapng", "pcapng")] {
         let path = temp(name);
         write_file(&path, format);
         let file = path.to_str().unwrap();
@@ -317,6 +315,44 @@ fn a_port_writes_what_another_replays() {
     assert_eq!(at, [1000, 1010, 1020, 1030, 1040, 1040, 1050, 1060, 1070, 1080]);
     assert!(burst.as_slice().iter().all(|frame| frame.len() == 100) && burst.as_slice()[9].bytes()[0] == 4);
     assert_eq!((port.counts.rx.frames.get(), port.rx.why_gone()), (10, None));
+}
+
+/// The child is this test again, with the capture on its standard input.
+#[test]
+fn standard_input_is_read_as_it_comes_without_waiting() {
+    const CHILD: &str = "LINERATE_PCAP_STDIN";
+    let pool = pool();
+    if std::env::var_os(CHILD).is_some() {
+        let mut port = open_text("pcap:-", &pool).unwrap();
+        while !port.rx.is_gone() {
+            assert!(port.rx.wait_fd().is_some());
+            let mut burst = Burst::new();
+            port.rx.rx_burst(&mut burst, 32, Instant::ZERO);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let rx = &port.counts.rx;
+        assert!(rx.idle.get() > 10, "it had to come back");
+        return println!("received {} of {} bytes", rx.frames.get(), rx.bytes.get());
+    }
+    let path = temp("stdin.pcapng");
+    write_file(&path, Format::Pcapng);
+    let bytes = std::fs::read(&path).unwrap();
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "pcap::tests::standard_input_is_read_as_it_comes_without_waiting", "--nocapture"])
+        .env(CHILD, "1")
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    for piece in bytes.chunks(bytes.len() / 3) {
+        std::io::Write::write_all(&mut input, piece).unwrap();
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    drop(input);
+    let text = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
+    let total: usize = records().iter().map(|(_, data)| data.len()).sum();
+    assert!(text.contains(&format!("received 50 of {total} bytes")), "{text}");
 }
 
 #[test]

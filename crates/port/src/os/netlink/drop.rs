@@ -1,8 +1,8 @@
 //! A filter that drops all a device is to send: the "dropping device" of the native measurements.
 //!
-//! The hook is the `clsact` qdisc's egress side: frames die before the device's queue, as the last thing the stack under
-//! measurement does. Three classifiers can do it; which exist depends on how the kernel was built, so they are tried in
-//! order: `matchall` with the `gact` action, `bpf` in direct-action mode (one classic instruction, "return
+//! The hook is the `clsact` qdisc's egress side: frames die before the device's queue, as the last thing the stack
+//! under measurement does. Three classifiers can do it; which exist depends on how the kernel was built, so they are
+//! tried in order: `matchall` with the `gact` action, `bpf` in direct-action mode (one classic instruction, "return
 //! TC_ACT_SHOT"; no bpf(2) call and so no privilege beyond the namespace's), and `u32` with `gact`.
 
 use super::message::Message;

@@ -1,0 +1,45 @@
+//! Ctrl-C (SIGINT) and SIGTERM ask for an end; whoever runs a loop looks at [`stop_requested`] once a round.
+//!
+//! An unsafe room: installing a signal handler. The handler only stores to an atomic, which is async-signal-safe.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+static STOP: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn on_signal(_signal: libc::c_int) {
+    STOP.store(true, Ordering::Relaxed);
+}
+
+/// Makes SIGINT and SIGTERM ask for an end. A second one ends the process at once, as by default.
+///
+/// # Errors
+/// The system's.
+pub fn install_stop_handler() -> io::Result<()> {
+    for signal in [libc::SIGINT, libc::SIGTERM] {
+        // SAFETY: a zeroed sigaction is valid; the handler is async-signal-safe; SA_RESETHAND restores the default.
+        let installed = unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            let handler: extern "C" fn(libc::c_int) = on_signal;
+            action.sa_sigaction = handler as usize;
+            action.sa_flags = libc::SA_RESETHAND;
+            libc::sigaction(signal, &action, std::ptr::null_mut())
+        };
+        if installed != 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
+
+/// Has an end been asked for?
+#[inline]
+pub fn stop_requested() -> bool {
+    STOP.load(Ordering::Relaxed)
+}
+
+/// Asks for an end, as a signal would.
+pub fn request_stop() {
+    STOP.store(true, Ordering::Relaxed);
+}

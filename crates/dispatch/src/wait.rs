@@ -1,0 +1,45 @@
+//! Sleeping until one of several descriptors is readable.
+#![allow(unsafe_code)] // an unsafe room: poll(2)
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::time::Duration;
+
+/// Waits until one of `fds` is readable, at most `timeout` (`None`: for ever). Says which are; a signal ends the wait early.
+///
+/// # Errors
+/// The system's.
+pub fn wait_readable(fds: &[BorrowedFd<'_>], timeout: Option<Duration>) -> io::Result<Vec<bool>> {
+    let mut polled: Vec<libc::pollfd> =
+        fds.iter().map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 }).collect();
+    // ppoll takes nanoseconds; a timeout of a fraction of a millisecond must not become none or a busy loop.
+    let spec = timeout.map(|t| libc::timespec { tv_sec: t.as_secs() as i64, tv_nsec: i64::from(t.subsec_nanos()) });
+    let spec = spec.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY: `polled` is an array of that many pollfds, `spec` null or valid for the call, no signal mask.
+    let n = unsafe { libc::ppoll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, spec, std::ptr::null()) };
+    if n < 0 {
+        let error = io::Error::last_os_error();
+        return if error.kind() == io::ErrorKind::Interrupted { Ok(vec![false; fds.len()]) } else { Err(error) };
+    }
+    Ok(polled.iter().map(|p| p.revents != 0).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+    use std::time::Instant;
+
+    #[test]
+    fn says_which_is_readable_and_ends_in_time() {
+        let ((mut a, b), (_c, d)) = (UnixStream::pair().unwrap(), UnixStream::pair().unwrap());
+        let start = Instant::now();
+        let short = Some(Duration::from_millis(10));
+        assert_eq!(wait_readable(&[b.as_fd(), d.as_fd()], short).unwrap(), [false, false]);
+        assert!(start.elapsed() >= Duration::from_millis(10));
+        a.write_all(b"x").unwrap();
+        assert_eq!(wait_readable(&[b.as_fd(), d.as_fd()], None).unwrap(), [true, false]);
+    }
+}

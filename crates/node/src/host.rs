@@ -1,0 +1,284 @@
+//! A host: a stack, its clock, and its ports.
+//!
+//! [`Host::step`] takes a burst from each port into the stack, lets time pass, and says what is next; [`Host::run`] repeats
+//! it, sleeping when there is nothing to poll. The transmitting halves sit in the stack, behind each iface.
+
+use crate::config::{HostConfig, IfaceConfig};
+use buf::{Burst, Pool};
+use clock::{Clock, Duration, Instant};
+use inet::iface::{IfaceId, Offload, Output};
+use inet::{Config, Stack};
+use lock::{Cx, How, Locks};
+use port::spec::Spec;
+use port::{Caps, Pairs, PortCounts, RxHalf, TxHalf};
+use socket::{Calls, Drive};
+use std::os::fd::BorrowedFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use wire::Mac;
+
+/// A port's transmitting half as the stack sees it.
+struct PortOutput(Box<dyn TxHalf>);
+
+impl Output for PortOutput {
+    #[inline]
+    fn output(&mut self, burst: &mut Burst, now: Instant) -> usize {
+        self.0.tx_burst(burst, now)
+    }
+
+    fn poll(&mut self, now: Instant) -> Option<Instant> {
+        self.0.poll(now);
+        self.0.next_event()
+    }
+}
+
+/// A port's receiving half and where it leads.
+struct Receiver {
+    iface: IfaceId,
+    half: Box<dyn RxHalf>,
+}
+
+/// What is known of a host's port.
+#[derive(Clone, Debug)]
+pub struct PortInfo {
+    /// The iface it belongs to.
+    pub iface: IfaceId,
+    /// The port's whole name.
+    pub spec: String,
+    /// What it can do.
+    pub caps: Caps,
+    /// Its counters.
+    pub counts: Arc<PortCounts>,
+}
+
+/// Why a port was not added.
+#[derive(Debug, thiserror::Error)]
+pub enum AddPortError {
+    /// The name is not a port's.
+    #[error(transparent)]
+    Spec(#[from] port::spec::SpecError),
+    /// The port could not be opened.
+    #[error(transparent)]
+    Open(#[from] port::OpenError),
+    /// There is an iface of that name.
+    #[error("{0}: there is an iface of that name already")]
+    Exists(String),
+    /// There are as many ifaces as a stack can have.
+    #[error("no more ifaces: a host has at most {}", inet::iface::IFACES_MAX)]
+    TooMany,
+    /// A configured address did not fit.
+    #[error("{iface}: {why}")]
+    Address {
+        /// The iface.
+        iface: String,
+        /// Why.
+        why: String,
+    },
+}
+
+/// What one round of a host did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Frames taken in.
+    pub frames: usize,
+    /// When something is due, if anything is.
+    pub next: Option<Instant>,
+    /// What time it was.
+    pub now: Instant,
+}
+
+/// A running host.
+pub struct Host<L: Locks> {
+    /// The stack.
+    pub stack: Stack<L>,
+    /// The clock.
+    pub clock: Clock,
+    how: How,
+    burst: usize,
+    receivers: Mutex<Vec<Receiver>>,
+    ports: Mutex<Vec<PortInfo>>,
+}
+
+impl<L: Locks> Host<L> {
+    /// A host with its pool and loopback, without ports.
+    ///
+    /// # Errors
+    /// Those of [`Pool::new`].
+    pub fn new(config: &HostConfig, clock: Clock) -> Result<Host<L>, buf::PoolError> {
+        let pool = Pool::new(&config.pool_config::<L>())?;
+        let cx = Cx::enter(config.context, clock.now());
+        let mut reassembly = inet::ip4::reass::Limits::default();
+        reassembly.large.locks = config.pool_config::<L>().locks;
+        let stack = Stack::new(cx, Config { seed: config.seed, reassembly, ..Config::new(&config.name, pool) });
+        for (name, value) in &config.sysctl {
+            // Names and ranges were checked when the configuration was read.
+            let _ = stack.knobs.set(name, *value);
+        }
+        let (receivers, ports) = (Mutex::default(), Mutex::default());
+        Ok(Host { stack, clock, how: config.context, burst: config.burst, receivers, ports })
+    }
+
+    /// The calling thread's context, now.
+    #[inline(always)]
+    pub fn cx(&self) -> Cx {
+        Cx::enter(self.how, self.clock.now())
+    }
+
+    /// The socket calls, for a host that the calling thread keeps going.
+    pub fn calls(&self) -> Calls<'_, L> {
+        Calls::driving(&self.stack, self.cx(), self)
+    }
+
+    /// The socket calls, for a host that another thread keeps going.
+    pub fn shared_calls(&self) -> Calls<'_, L> {
+        Calls::new(&self.stack, self.cx())
+    }
+
+    /// Frames taken from a port at a time.
+    pub fn set_burst(&mut self, burst: usize) {
+        self.burst = burst.clamp(1, buf::BURST_MAX);
+    }
+
+    fn receivers(&self) -> MutexGuard<'_, Vec<Receiver>> {
+        self.receivers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The ports, in the order in which they were added.
+    pub fn ports(&self) -> Vec<PortInfo> {
+        self.ports.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The MAC address of the host's `unit`-th iface: b2:... as pktgenif's, told apart by the host's name.
+    pub fn mac_of(&self, unit: u16) -> Mac {
+        let name = self
+            .stack
+            .name
+            .bytes()
+            .fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+        let [a, b, c, ..] = name.to_be_bytes();
+        let [high, low] = unit.to_be_bytes();
+        Mac([0xb2, a, b, c, high, low])
+    }
+
+    /// Opens the port that `config` names and adds an iface for it, with its addresses and switches.
+    ///
+    /// # Errors
+    /// [`AddPortError`]; nothing has been added then.
+    pub fn add_port(&self, config: &IfaceConfig, pairs: &Pairs) -> Result<IfaceId, AddPortError> {
+        let spec = Spec::parse(&config.port)?;
+        let name = config.name.clone().unwrap_or_else(|| spec.name.clone());
+        if self.stack.iface_named(&name).is_some() {
+            return Err(AddPortError::Exists(name));
+        }
+        let unit = unit_of(&name).unwrap_or(self.ports().len() as u16);
+        let mac = config.mac.unwrap_or_else(|| self.mac_of(unit));
+        let env = port::Env { pool: self.stack.pool.clone(), pairs, mac, unit };
+        let port = port::open(&spec, &env)?;
+        self.attach(&name, mac, port, config)
+    }
+
+    /// Adds an iface for a port that is open already.
+    ///
+    /// # Errors
+    /// [`AddPortError`].
+    pub fn attach(
+        &self,
+        name: &str,
+        mac: Mac,
+        port: port::Port,
+        config: &IfaceConfig,
+    ) -> Result<IfaceId, AddPortError> {
+        let cx = self.cx();
+        let caps = port.caps;
+        let capable = Offload { tx_ip: caps.tx_ip_csum, tx_l4: caps.tx_l4_csum, rx: caps.rx_csum };
+        let mtu = config.mtu.unwrap_or(caps.mtu.min(1500));
+        let id = self.stack.add_iface(name, mac, mtu, capable).ok_or(AddPortError::TooMany)?;
+        self.stack.set_output(cx, id, Some(Box::new(PortOutput(port.tx))));
+        self.stack.set_offload(id, config.offload(capable));
+        for addr in &config.addresses {
+            self.stack.add_addr(cx, id, *addr).map_err(|why| AddPortError::Address {
+                iface: name.to_string(),
+                why: format!("{}/{}: {why:?}", addr.addr, addr.len),
+            })?;
+        }
+        self.receivers().push(Receiver { iface: id, half: port.rx });
+        let info = PortInfo { iface: id, spec: port.spec, caps, counts: port.counts };
+        self.ports.lock().unwrap_or_else(PoisonError::into_inner).push(info);
+        Ok(id)
+    }
+
+    /// One round: a burst from each port, then what time has made due.
+    #[inline]
+    pub fn step(&self) -> Step {
+        let now = self.clock.now();
+        let cx = Cx::enter(self.how, now);
+        let mut frames = 0;
+        let mut burst = Burst::new();
+        for receiver in self.receivers().iter_mut() {
+            let n = receiver.half.rx_burst(&mut burst, self.burst, now);
+            if n > 0 {
+                frames += n;
+                self.stack.input(cx, receiver.iface, &mut burst);
+            }
+        }
+        Step { frames, next: self.stack.poll(cx), now }
+    }
+
+    /// Sleeps until a port has something, `also` is readable, or `until`; returns at once where a port must be polled.
+    /// Says whether `also` is readable.
+    pub fn wait(&self, until: Instant, also: Option<BorrowedFd<'_>>) -> bool {
+        let mut receivers = self.receivers();
+        let must_poll = receivers.iter().any(|r| r.half.wait_fd().is_none() && !r.half.is_gone());
+        let event = receivers.iter().filter_map(|r| r.half.next_event()).min().unwrap_or(Instant::NEVER);
+        let polled = if must_poll { Duration::from_micros(50) } else { Duration::from_millis(100) };
+        let timeout = until.min(event).since(self.clock.now()).min(polled);
+        let live = receivers.iter_mut().filter(|r| !r.half.is_gone());
+        let mut fds: Vec<BorrowedFd<'_>> = also.into_iter().collect();
+        fds.extend(live.filter_map(|r| r.half.wait_fd()));
+        // A failing poll (a descriptor gone bad) costs one round; the port itself reports that it is gone.
+        let ready = dispatch::wait_readable(&fds, Some(timeout)).unwrap_or_default();
+        also.is_some() && ready.first().copied().unwrap_or(false)
+    }
+
+    /// Have all ports ended?
+    pub fn is_over(&self) -> bool {
+        let receivers = self.receivers();
+        !receivers.is_empty() && receivers.iter().all(|r| r.half.is_gone())
+    }
+
+    /// Runs until `stop` says so, sleeping when nothing comes.
+    pub fn run(&self, mut stop: impl FnMut() -> bool) {
+        while !stop() {
+            let step = self.step();
+            if step.frames == 0 {
+                self.wait(step.next.unwrap_or(Instant::NEVER), None);
+            }
+        }
+    }
+
+    /// Frames held by ports' receiving halves.
+    pub fn held_by_ports(&self) -> usize {
+        self.receivers().iter().map(|r| r.half.held()).sum()
+    }
+}
+
+impl<L: Locks> Drive for Host<L> {
+    fn drive(&self, until: Instant) -> Option<Instant> {
+        let step = self.step();
+        if step.frames == 0 {
+            self.wait(step.next.unwrap_or(Instant::NEVER).min(until), None);
+        }
+        (!dispatch::stop_requested()).then(|| self.clock.now())
+    }
+}
+
+/// The number at the end of an iface's name: 3 of `pg3`.
+fn unit_of(name: &str) -> Option<u16> {
+    let digits = name.len() - name.bytes().rev().take_while(u8::is_ascii_digit).count();
+    name.get(digits..)?.parse().ok()
+}
+
+impl<L: Locks> std::fmt::Debug for Host<L> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Host").field("name", &self.stack.name).field("ports", &self.ports().len()).finish()
+    }
+}

@@ -1,0 +1,304 @@
+//! The calls. Each maps to one operation of `inet::udp`; waiting is the only thing added.
+
+use crate::{Errno, Fd, RecvFlags};
+use buf::Frame;
+use clock::{Duration, Instant};
+use inet::Stack;
+use inet::udp::Received;
+use lock::{Cx, Locks};
+use std::cell::Cell;
+use std::net::SocketAddr;
+
+/// Who sent a datagram.
+pub type Peer = SocketAddr;
+
+/// A host that the calling thread runs itself: what a call does while it waits.
+pub trait Drive {
+    /// Runs the host: input, timers, output. Waits for something to happen, but not past `until`. Says what time it is
+    /// after; `None` when the host has been told to stop.
+    fn drive(&self, until: Instant) -> Option<Instant>;
+}
+
+/// The calls of one thread in one stack.
+pub struct Calls<'s, L: Locks> {
+    pub(crate) stack: &'s Stack<L>,
+    cx: Cell<Cx>,
+    driver: Option<&'s dyn Drive>,
+}
+
+impl<'s, L: Locks> Calls<'s, L> {
+    /// Calls into a stack that other threads keep going: waiting sleeps.
+    pub fn new(stack: &'s Stack<L>, cx: Cx) -> Self {
+        Calls { stack, cx: Cell::new(cx), driver: None }
+    }
+
+    /// Calls into a stack that this thread keeps going: waiting runs it.
+    pub fn driving(stack: &'s Stack<L>, cx: Cx, driver: &'s dyn Drive) -> Self {
+        Calls { stack, cx: Cell::new(cx), driver: Some(driver) }
+    }
+
+    /// The context in force.
+    #[inline(always)]
+    pub fn cx(&self) -> Cx {
+        self.cx.get()
+    }
+
+    /// Moves the calls to a later time.
+    #[inline(always)]
+    pub fn set_now(&self, now: Instant) {
+        self.cx.set(self.cx.get().at(now));
+    }
+
+    /// The stack underneath.
+    pub fn stack(&self) -> &'s Stack<L> {
+        self.stack
+    }
+
+    /// `socket(AF_INET, SOCK_DGRAM, 0)`.
+    ///
+    /// # Errors
+    /// `EMFILE`.
+    pub fn socket(&self) -> Result<Fd, Errno> {
+        self.stack.udp_open(self.cx()).map(Fd).ok_or(Errno::EMFILE)
+    }
+
+    /// `bind`; port 0 picks one. Says where it is bound.
+    ///
+    /// # Errors
+    /// `EBADF`, `EINVAL` (bound already), `EADDRINUSE`, `EADDRNOTAVAIL`, `EAFNOSUPPORT`.
+    pub fn bind(&self, fd: Fd, addr: SocketAddr) -> Result<SocketAddr, Errno> {
+        Ok(self.stack.udp_bind(self.cx(), fd.0, addr)?)
+    }
+
+    /// `connect`.
+    ///
+    /// # Errors
+    /// `EBADF`, `EINVAL`, `EADDRINUSE`, `EACCES` (broadcast), `ENETUNREACH`, `EAFNOSUPPORT`.
+    pub fn connect(&self, fd: Fd, addr: SocketAddr) -> Result<(), Errno> {
+        Ok(self.stack.udp_connect(self.cx(), fd.0, addr)?)
+    }
+
+    /// `connect` to `AF_UNSPEC`.
+    ///
+    /// # Errors
+    /// `EBADF`, `ENOTCONN`.
+    pub fn disconnect(&self, fd: Fd) -> Result<(), Errno> {
+        Ok(self.stack.udp_disconnect(self.cx(), fd.0)?)
+    }
+
+    /// `getsockname`.
+    ///
+    /// # Errors
+    /// `EBADF`.
+    pub fn local_addr(&self, fd: Fd) -> Result<SocketAddr, Errno> {
+        let tuple = self.stack.with_pcb(self.cx(), fd.0, |pcb| pcb.tuple()).ok_or(Errno::EBADF)?;
+        Ok(SocketAddr::new(tuple.local.into(), tuple.local_port.0))
+    }
+
+    /// `getpeername`.
+    ///
+    /// # Errors
+    /// `EBADF`, `ENOTCONN`.
+    pub fn peer_addr(&self, fd: Fd) -> Result<SocketAddr, Errno> {
+        let pcb = self.stack.with_pcb(self.cx(), fd.0, |pcb| pcb.is_connected().then(|| pcb.tuple()));
+        let tuple = pcb.ok_or(Errno::EBADF)?.ok_or(Errno::ENOTCONN)?;
+        Ok(SocketAddr::new(tuple.remote.into(), tuple.remote_port.0))
+    }
+
+    /// `sendto`.
+    ///
+    /// # Errors
+    /// `EBADF`, `EISCONN`, `EMSGSIZE`, `ENOBUFS`, `EACCES`, `EPIPE`, `ENETUNREACH`, `EHOSTUNREACH`, and what an earlier
+    /// datagram met.
+    #[inline(always)]
+    pub fn send_to(&self, fd: Fd, payload: &[u8], to: &SocketAddr) -> Result<usize, Errno> {
+        Ok(self.stack.udp_send(self.cx(), fd.0, payload, Some(to))?)
+    }
+
+    /// `send` on a connected socket.
+    ///
+    /// # Errors
+    /// As [`Calls::send_to`]; `EDESTADDRREQ` when not connected.
+    #[inline(always)]
+    pub fn send(&self, fd: Fd, payload: &[u8]) -> Result<usize, Errno> {
+        Ok(self.stack.udp_send(self.cx(), fd.0, payload, None)?)
+    }
+
+    /// Sends several datagrams at once (`sendmmsg`); says how many were sent.
+    ///
+    /// # Errors
+    /// As [`Calls::send_to`], if not even the first was sent.
+    pub fn send_burst<'a>(
+        &self,
+        fd: Fd,
+        payloads: impl Iterator<Item = &'a [u8]>,
+        to: Option<&SocketAddr>,
+    ) -> Result<usize, Errno> {
+        Ok(self.stack.udp_send_burst(self.cx(), fd.0, payloads, to)?)
+    }
+
+    /// Sends a payload that is in a frame of the stack's pool already: no copy.
+    ///
+    /// # Errors
+    /// As [`Calls::send_to`]; the frame is gone then.
+    pub fn send_frame(&self, fd: Fd, frame: Frame, to: Option<&SocketAddr>) -> Result<usize, Errno> {
+        Ok(self.stack.udp_send_frame(self.cx(), fd.0, frame, to)?)
+    }
+
+    /// `recvfrom` into `into`: bytes copied, and who sent them. What does not fit is cut off.
+    ///
+    /// # Errors
+    /// `EBADF`, `EAGAIN` (nothing there and no waiting, or waited long enough), `EINTR`, and what an earlier datagram met.
+    /// After `shutdown` an empty queue reads as 0 bytes from `0.0.0.0:0`.
+    #[inline(always)]
+    pub fn recv_from(&self, fd: Fd, into: &mut [u8]) -> Result<(usize, Peer), Errno> {
+        match self.stack.udp_recv(self.cx(), fd.0) {
+            Some(received) => Ok(copy_out(&received, into)),
+            None => self.recv_slow(fd, into, RecvFlags::default()),
+        }
+    }
+
+    /// `recvfrom` with flags.
+    ///
+    /// # Errors
+    /// As [`Calls::recv_from`].
+    pub fn recv_from_flags(&self, fd: Fd, into: &mut [u8], flags: RecvFlags) -> Result<(usize, Peer), Errno> {
+        if flags == RecvFlags::default() {
+            return self.recv_from(fd, into);
+        }
+        self.recv_slow(fd, into, flags)
+    }
+
+    #[cold]
+    fn recv_slow(&self, fd: Fd, into: &mut [u8], flags: RecvFlags) -> Result<(usize, Peer), Errno> {
+        if flags.peek {
+            let (n, whole, from) = self.wait(fd, flags, || self.stack.udp_peek(self.cx(), fd.0, into))?;
+            return Ok((if flags.trunc { whole } else { n }, from));
+        }
+        match self.wait(fd, flags, || self.stack.udp_recv(self.cx(), fd.0)) {
+            Ok(received) => {
+                let whole = received.frame.len();
+                let (n, from) = copy_out(&received, into);
+                Ok((if flags.trunc { whole } else { n }, from))
+            }
+            Err(Errno::EPIPE) => Ok((0, SocketAddr::from(([0, 0, 0, 0], 0)))),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Receives the frame itself: no copy. Dropping it returns its buffer.
+    ///
+    /// # Errors
+    /// As [`Calls::recv_from`]; `EPIPE` after `shutdown`.
+    pub fn recv_frame(&self, fd: Fd) -> Result<Received, Errno> {
+        self.wait(fd, RecvFlags::default(), || self.stack.udp_recv(self.cx(), fd.0))
+    }
+
+    /// Receives up to `most` datagrams that are there now (`recvmmsg`), handing each to `each`; waits for the first.
+    ///
+    /// # Errors
+    /// As [`Calls::recv_from`], if there was none.
+    pub fn recv_burst(&self, fd: Fd, most: usize, mut each: impl FnMut(&[u8], Peer)) -> Result<usize, Errno> {
+        let first = self.recv_frame(fd)?;
+        each(first.frame.bytes(), first.from);
+        let mut got = 1;
+        while got < most {
+            let Some(next) = self.stack.udp_recv(self.cx(), fd.0) else { break };
+            each(next.frame.bytes(), next.from);
+            got += 1;
+        }
+        Ok(got)
+    }
+
+    /// Asks `ready` until it gives something, waiting as the socket's options say.
+    fn wait<T>(&self, fd: Fd, flags: RecvFlags, mut ready: impl FnMut() -> Option<T>) -> Result<T, Errno> {
+        if let Some(found) = ready() {
+            return Ok(found);
+        }
+        let (nonblocking, timeout) = self
+            .stack
+            .with_pcb(self.cx(), fd.0, |pcb| (pcb.options.nonblocking, pcb.options.recv_timeout))
+            .ok_or(Errno::EBADF)?;
+        let ended = || -> Option<Errno> {
+            self.stack.with_pcb(self.cx(), fd.0, |pcb| match pcb.take_error() {
+                Some(error) => Some(error.into()),
+                None => pcb.is_readable().then_some(Errno::EPIPE).filter(|_| pcb.queued() == 0),
+            })?
+        };
+        if let Some(error) = ended() {
+            return Err(error);
+        }
+        if nonblocking || flags.dont_wait {
+            return Err(Errno::EAGAIN);
+        }
+        match self.driver {
+            Some(driver) => self.wait_driving(driver, timeout, ready, ended),
+            None => {
+                let signal = self.stack.with_pcb(self.cx(), fd.0, |pcb| pcb.signal()).ok_or(Errno::EBADF)?;
+                let found = signal.wait_for(timeout, || ready().map(Ok).or_else(|| ended().map(Err)));
+                found.unwrap_or(Err(Errno::EAGAIN))
+            }
+        }
+    }
+
+    fn wait_driving<T>(
+        &self,
+        driver: &dyn Drive,
+        timeout: Option<Duration>,
+        mut ready: impl FnMut() -> Option<T>,
+        ended: impl Fn() -> Option<Errno>,
+    ) -> Result<T, Errno> {
+        let until = timeout.map_or(Instant::NEVER, |timeout| self.cx().now.after(timeout));
+        loop {
+            let now = driver.drive(until).ok_or(Errno::EINTR)?;
+            self.set_now(now);
+            if let Some(found) = ready() {
+                return Ok(found);
+            }
+            if let Some(error) = ended() {
+                return Err(error);
+            }
+            if now >= until {
+                return Err(Errno::EAGAIN);
+            }
+        }
+    }
+
+    /// `getsockopt(SO_ERROR)`: takes the error that waits.
+    ///
+    /// # Errors
+    /// `EBADF`.
+    pub fn take_error(&self, fd: Fd) -> Result<Option<Errno>, Errno> {
+        let taken = self.stack.with_pcb(self.cx(), fd.0, |pcb| pcb.take_error());
+        Ok(taken.ok_or(Errno::EBADF)?.map(Errno::from))
+    }
+
+    /// `shutdown`.
+    ///
+    /// # Errors
+    /// `EBADF`, `ENOTCONN`.
+    pub fn shutdown(&self, fd: Fd, how: std::net::Shutdown) -> Result<(), Errno> {
+        use std::net::Shutdown::{Both, Read, Write};
+        self.peer_addr(fd)?;
+        let (read, write) = (matches!(how, Read | Both), matches!(how, Write | Both));
+        Ok(self.stack.udp_shutdown(self.cx(), fd.0, read, write)?)
+    }
+
+    /// `close`: what was not read is dropped.
+    ///
+    /// # Errors
+    /// `EBADF`.
+    pub fn close(&self, fd: Fd) -> Result<(), Errno> {
+        if self.stack.udp_close(self.cx(), fd.0) { Ok(()) } else { Err(Errno::EBADF) }
+    }
+}
+
+#[inline(always)]
+fn copy_out(received: &Received, into: &mut [u8]) -> (usize, Peer) {
+    let bytes = received.frame.bytes();
+    let n = bytes.len().min(into.len());
+    if let (Some(to), Some(from)) = (into.get_mut(..n), bytes.get(..n)) {
+        to.copy_from_slice(from);
+    }
+    (n, received.from)
+}

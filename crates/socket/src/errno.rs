@@ -1,0 +1,145 @@
+//! Errors by their BSD names, with the numbers of the machine we run on (Linux's).
+
+use inet::ip4::OutputError;
+use inet::udp::{BindError, SendError, SoError};
+use std::fmt;
+
+macro_rules! errnos {
+    ($( $(#[doc = $sentence:literal])+ $name:ident = $number:literal ),+ $(,)?) => {
+        /// Why a call failed.
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        #[repr(i32)]
+        pub enum Errno { $( $(#[doc = $sentence])+ $name = $number ),+ }
+
+        impl Errno {
+            /// Every one.
+            pub const ALL: &'static [Errno] = &[$( Errno::$name ),+];
+            /// The name, `EMSGSIZE`.
+            pub fn name(self) -> &'static str { match self { $( Errno::$name => stringify!($name) ),+ } }
+            /// The sentence.
+            pub fn sentence(self) -> &'static str {
+                match self { $( Errno::$name => concat!($($sentence),+).trim_ascii() ),+ }
+            }
+        }
+    };
+}
+
+errnos! {
+    /// Interrupted: the host is being stopped.
+    EINTR = 4,
+    /// No such descriptor.
+    EBADF = 9,
+    /// Nothing to be had now, and the call may not wait.
+    EAGAIN = 11,
+    /// Broadcast without the SO_BROADCAST option.
+    EACCES = 13,
+    /// An argument makes no sense here.
+    EINVAL = 22,
+    /// Too many descriptors.
+    EMFILE = 24,
+    /// Writing was shut down.
+    EPIPE = 32,
+    /// No destination given, and not connected.
+    EDESTADDRREQ = 89,
+    /// Longer than a datagram can be, or than the path takes unfragmented.
+    EMSGSIZE = 90,
+    /// An option this protocol does not have, or a parameter problem reported by a router.
+    ENOPROTOOPT = 92,
+    /// An address of a family that is not spoken here.
+    EAFNOSUPPORT = 97,
+    /// Somebody else has that address and port.
+    EADDRINUSE = 98,
+    /// Not an address of this host.
+    EADDRNOTAVAIL = 99,
+    /// The iface is down.
+    ENETDOWN = 100,
+    /// No route to that network.
+    ENETUNREACH = 101,
+    /// No buffer free in the pool.
+    ENOBUFS = 105,
+    /// A destination given, and connected.
+    EISCONN = 106,
+    /// Not connected.
+    ENOTCONN = 107,
+    /// Nobody listens there.
+    ECONNREFUSED = 111,
+    /// The host cannot be reached.
+    EHOSTUNREACH = 113,
+}
+
+impl Errno {
+    /// The number.
+    pub fn raw(self) -> i32 {
+        self as i32
+    }
+}
+
+impl fmt::Display for Errno {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.name(), self.sentence())
+    }
+}
+
+impl std::error::Error for Errno {}
+
+impl From<Errno> for std::io::Error {
+    fn from(errno: Errno) -> std::io::Error {
+        std::io::Error::from_raw_os_error(errno.raw())
+    }
+}
+
+impl From<SoError> for Errno {
+    fn from(error: SoError) -> Errno {
+        match error {
+            SoError::Refused => Errno::ECONNREFUSED,
+            SoError::HostUnreachable => Errno::EHOSTUNREACH,
+            SoError::NetUnreachable => Errno::ENETUNREACH,
+            SoError::MessageSize => Errno::EMSGSIZE,
+            SoError::ProtocolOption => Errno::ENOPROTOOPT,
+        }
+    }
+}
+
+impl From<OutputError> for Errno {
+    fn from(error: OutputError) -> Errno {
+        match error {
+            OutputError::NoRoute => Errno::ENETUNREACH,
+            OutputError::Rejected => Errno::EHOSTUNREACH,
+            OutputError::TooBig(_) => Errno::EMSGSIZE,
+            OutputError::IfaceDown => Errno::ENETDOWN,
+        }
+    }
+}
+
+impl From<SendError> for Errno {
+    fn from(error: SendError) -> Errno {
+        match error {
+            SendError::NoSocket => Errno::EBADF,
+            SendError::NoDestination => Errno::EDESTADDRREQ,
+            SendError::Connected => Errno::EISCONN,
+            SendError::BadDestination => Errno::EAFNOSUPPORT,
+            SendError::TooLong => Errno::EMSGSIZE,
+            SendError::NoBuffer => Errno::ENOBUFS,
+            SendError::Broadcast => Errno::EACCES,
+            SendError::Shut => Errno::EPIPE,
+            SendError::NoPorts => Errno::EADDRNOTAVAIL,
+            SendError::Earlier(error) => error.into(),
+            SendError::Output(error) => error.into(),
+        }
+    }
+}
+
+impl From<BindError> for Errno {
+    fn from(error: BindError) -> Errno {
+        match error {
+            BindError::NoSocket => Errno::EBADF,
+            BindError::AlreadyBound | BindError::Invalid => Errno::EINVAL,
+            BindError::InUse => Errno::EADDRINUSE,
+            BindError::NotOurs | BindError::NoPorts => Errno::EADDRNOTAVAIL,
+            BindError::Family => Errno::EAFNOSUPPORT,
+            BindError::Broadcast => Errno::EACCES,
+            BindError::Output(error) => error.into(),
+            BindError::NotConnected => Errno::ENOTCONN,
+        }
+    }
+}

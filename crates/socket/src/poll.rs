@@ -1,0 +1,95 @@
+//! Readiness: `poll(2)` over a few descriptors, and a [`Poller`] for many, which learns of each as it becomes readable.
+
+use crate::{Calls, Errno, Fd};
+use inet::udp::ReadySet;
+use lock::Locks;
+use std::sync::Arc;
+
+/// What is asked of a descriptor, or true of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Events {
+    /// A receive would not wait.
+    pub readable: bool,
+    /// A send would not wait: always so for UDP.
+    pub writable: bool,
+    /// An error waits to be taken.
+    pub error: bool,
+    /// Reading was shut down.
+    pub hangup: bool,
+    /// No such descriptor.
+    pub invalid: bool,
+}
+
+impl Events {
+    fn any(self) -> bool {
+        self.readable || self.writable || self.error || self.hangup || self.invalid
+    }
+}
+
+/// A descriptor to be polled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PollFd {
+    /// Which.
+    pub fd: Fd,
+    /// What is asked: only `readable` and `writable` count, the others are always told.
+    pub asked: Events,
+    /// What is true of it.
+    pub told: Events,
+}
+
+/// Descriptors watched for readability: edge-triggered, one note for each time one turns readable.
+#[derive(Debug)]
+pub struct Poller<L: Locks>(Arc<ReadySet<L>>);
+
+impl<L: Locks> Default for Poller<L> {
+    fn default() -> Self {
+        // One thread's poller of an `Up` stack is an Arc that never leaves it.
+        #[allow(clippy::arc_with_non_send_sync)]
+        Poller(Arc::new(ReadySet::default()))
+    }
+}
+
+impl<L: Locks> Poller<L> {
+    /// Moves up to `most` descriptors that became readable into `into`. Read each until `EAGAIN`: it is told once.
+    pub fn ready(&self, calls: &Calls<'_, L>, most: usize, into: &mut Vec<usize>) {
+        self.0.pop_many(calls.cx(), most, into);
+    }
+
+    /// As [`Poller::ready`], for a shared stack: sleeps until there is one, or `timeout` has passed.
+    pub fn wait(&self, calls: &Calls<'_, L>, timeout: Option<clock::Duration>) -> Option<Fd> {
+        self.0.signal.wait_for(timeout, || self.0.pop(calls.cx())).map(Fd)
+    }
+}
+
+impl<L: Locks> Calls<'_, L> {
+    /// Tells `poller` whenever `fd` becomes readable (now too, if it is).
+    ///
+    /// # Errors
+    /// `EBADF`.
+    pub fn watch(&self, poller: &Poller<L>, fd: Fd) -> Result<(), Errno> {
+        Ok(self.stack.udp_watch(self.cx(), fd.0, Some(poller.0.clone()))?)
+    }
+
+    /// Tells nobody any more.
+    ///
+    /// # Errors
+    /// `EBADF`.
+    pub fn unwatch(&self, fd: Fd) -> Result<(), Errno> {
+        Ok(self.stack.udp_watch(self.cx(), fd.0, None)?)
+    }
+
+    /// `poll` without waiting: fills in what is true, says of how many descriptors anything is.
+    pub fn poll(&self, fds: &mut [PollFd]) -> usize {
+        for entry in fds.iter_mut() {
+            let state = self.stack.with_pcb(self.cx(), entry.fd.0, |pcb| Events {
+                readable: entry.asked.readable && pcb.is_readable(),
+                writable: entry.asked.writable,
+                error: pcb.has_error(),
+                hangup: pcb.is_shut_for_reading(),
+                invalid: false,
+            });
+            entry.told = state.unwrap_or(Events { invalid: true, ..Events::default() });
+        }
+        fds.iter().filter(|entry| entry.told.any()).count()
+    }
+}

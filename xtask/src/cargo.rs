@@ -1,0 +1,62 @@
+//! Calling cargo: where it puts things, and the two commands that are one call each.
+
+use anyhow::{Context, bail};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+/// Cargo, in `root`, without flags inherited from the caller: a build is what this program says and nothing else.
+pub fn cargo(root: &Path) -> Command {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")));
+    cargo.current_dir(root).env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
+    cargo
+}
+
+/// Runs `command` to its end.
+///
+/// # Errors
+/// When it cannot be started or does not succeed.
+pub fn succeed(command: &mut Command) -> anyhow::Result<()> {
+    let status = command.status().with_context(|| format!("cannot run {:?}", command.get_program()))?;
+    if !status.success() {
+        bail!("{command:?} ended with {status}");
+    }
+    Ok(())
+}
+
+/// The target directory that cargo uses in `root`.
+pub fn target_dir(root: &Path) -> anyhow::Result<PathBuf> {
+    let output = cargo(root)
+        .args(["metadata", "--no-deps", "--offline", "--format-version", "1"])
+        .output()
+        .context("cannot run cargo metadata")?;
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).context("cargo metadata gave no JSON")?;
+    let directory = metadata["target_directory"].as_str().context("cargo metadata names no target directory")?;
+    Ok(PathBuf::from(directory))
+}
+
+/// The machine's own target triple.
+pub fn host_triple() -> anyhow::Result<String> {
+    let output = Command::new("rustc").arg("-vV").output().context("cannot run rustc")?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let host = text.lines().find_map(|line| line.strip_prefix("host: "));
+    Ok(host.context("rustc -vV names no host")?.to_owned())
+}
+
+/// The rings under loom, in a target directory of their own: `--cfg loom` changes every crate.
+pub fn loom(root: &Path, args: &[String]) -> anyhow::Result<ExitCode> {
+    let target = target_dir(root)?.join("loom");
+    let mut test = cargo(root);
+    test.env("RUSTFLAGS", "--cfg loom").args(["test", "--release", "-p", "linerate-buf", "--lib", "--target-dir"]);
+    succeed(test.arg(target).arg("ring").args(args))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A group of peers beside us. Cargo builds what it needs, peers included.
+pub fn bench(root: &Path, args: &[String]) -> anyhow::Result<ExitCode> {
+    if args.is_empty() {
+        bail!("bench needs a group: cargo xtask bench udp");
+    }
+    succeed(cargo(root).args(["run", "--release", "-p", "linerate-bench", "--"]).args(args))?;
+    Ok(ExitCode::SUCCESS)
+}
