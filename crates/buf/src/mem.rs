@@ -124,6 +124,19 @@ impl Region {
     }
 }
 
+/// Asks for transparent 2 MiB pages under a large table that has been reserved but not touched. A hint: where the system has
+/// none to give, nothing changes.
+pub fn advise_huge(table: &mut [u32]) {
+    let (start, len) = (table.as_mut_ptr() as usize, std::mem::size_of_val(table));
+    let (first, end) = (start.next_multiple_of(4096), (start + len) & !4095);
+    if end > first {
+        // SAFETY: whole pages inside memory that `table` borrows exclusively; MADV_HUGEPAGE changes no content.
+        unsafe {
+            libc::madvise(first as *mut libc::c_void, end - first, libc::MADV_HUGEPAGE);
+        }
+    }
+}
+
 fn mmap(len: usize, extra: libc::c_int) -> io::Result<NonNull<u8>> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | extra;
     // SAFETY: an anonymous private mapping at an address of the kernel's choice touches nothing that exists.

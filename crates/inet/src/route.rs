@@ -57,11 +57,18 @@ pub enum RouteError {
 }
 
 /// The routes of one stack.
-#[derive(Default)]
 pub struct Routes {
     fib: Fib,
     hops: Vec<Hop>,
     by_via: HashMap<Via, NextHopId>,
+}
+
+impl Default for Routes {
+    fn default() -> Routes {
+        // The table of a router with many routes is read at random: huge pages spare it a page walk a lookup.
+        let fib = Fib::new().with_advice(buf::mem::advise_huge);
+        Routes { fib, hops: Vec::new(), by_via: HashMap::new() }
+    }
 }
 
 impl Routes {

@@ -22,19 +22,26 @@
 //! # anyhow::Ok(())
 //! ```
 //!
-//! Unsafe code is confined to `tsc` (the time-stamp counter) and `os` (a handful of system calls).
+//! Unsafe code is confined to `tsc` (the time-stamp counter), `os` and `native` (system calls), and `dylib` (loading the
+//! ladder's first rungs).
 #![deny(unsafe_code)]
 
+pub mod bench;
 pub mod cfmt;
 pub mod cscan;
+mod dylib;
 pub mod env;
+pub mod ladder;
 pub mod ministat;
 pub mod native;
 pub mod os;
 pub mod plot;
+pub mod repro;
 pub mod result;
+pub mod rigs;
 pub mod run;
 pub mod sample;
+pub mod study;
 pub mod subject;
 pub mod table;
 pub mod timer;

@@ -67,7 +67,9 @@ impl Chart {
     pub fn of(report: &Report, axis: Option<Axis>) -> Chart {
         let mut panels: Vec<Panel> = Vec::new();
         for row in &report.rows {
-            panel(&mut panels, &row.now.unit).lines.push(row_line(row));
+            if let Some(now) = &row.now {
+                panel(&mut panels, &now.unit).lines.push(row_line(row, now));
+            }
             for peer in report.peers.iter().filter(|peer| peer.row == row.id) {
                 panel(&mut panels, &peer.now.unit).lines.push(peer_line(peer));
             }
@@ -105,11 +107,11 @@ fn panel<'a>(panels: &'a mut Vec<Panel>, unit: &str) -> &'a mut Panel {
     &mut panels[place]
 }
 
-fn row_line(row: &Row) -> Line {
-    let then = row.then.as_ref().filter(|then| then.unit == row.now.unit).map(|then| then.median);
+fn row_line(row: &Row, now: &Figure) -> Line {
+    let then = row.then.as_ref().filter(|then| then.unit == now.unit).map(|then| then.median);
     let beside = row.then.as_ref().map_or(String::new(), |then| format!("  then {}", table::number(then.median)));
     let label = if row.title.is_empty() { row.id.clone() } else { row.title.clone() };
-    line(label, Whose::Ours, &row.now, then, beside)
+    line(label, Whose::Ours, now, then, beside)
 }
 
 fn peer_line(peer: &Peer) -> Line {

@@ -45,10 +45,13 @@ pub struct Row {
     pub title: String,
     /// What the original report reached, if it has this row.
     pub then: Option<Quoted>,
-    /// What this run measured.
-    pub now: Figure,
+    /// What this run measured; null when it could not, and then `missing` says why.
+    pub now: Option<Figure>,
     /// Against the result before this one, if there is one.
     pub vs_previous: Option<Change>,
+    /// Why there is no figure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missing: Option<String>,
 }
 
 /// A measured figure: the median and its 95 % interval.
@@ -148,7 +151,20 @@ impl Figure {
 impl Row {
     /// A row of this run, with nothing to compare it to as yet.
     pub fn new(id: &str, title: &str, now: Figure) -> Row {
-        Row { id: id.to_owned(), title: title.to_owned(), then: None, now, vs_previous: None }
+        Row { id: id.to_owned(), title: title.to_owned(), then: None, now: Some(now), vs_previous: None, missing: None }
+    }
+
+    /// A row that could not be measured, and why.
+    pub fn missing(id: &str, title: &str, why: &str) -> Row {
+        let (id, title) = (id.to_owned(), title.to_owned());
+        Row { id, title, then: None, now: None, vs_previous: None, missing: Some(why.to_owned()) }
+    }
+
+    /// With what the report had reached.
+    #[must_use]
+    pub fn then(mut self, median: f64, unit: &str) -> Row {
+        self.then = Some(Quoted { median, lo: None, hi: None, n: None, unit: unit.to_owned() });
+        self
     }
 }
 

@@ -7,7 +7,7 @@ use crate::sample::Sample;
 
 const SPARKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 /// The widest spark line; more trials than that share characters, and the slowest of each group shows.
-const SPARK_WIDTH: usize = 40;
+const SPARK_WIDTH: usize = 20;
 
 /// The whole report: surroundings, rows, peers, noise floor, what was dropped, notes.
 /// `samples` are this run's; a row without one has no spark line.
@@ -35,7 +35,7 @@ pub fn render(report: &Report, samples: &[Sample]) -> String {
     text
 }
 
-const ROW_HEAD: [&str; 9] = ["row", "what", "then", "now", "95 %", "unit", "n", "trials", "against the run before"];
+const ROW_HEAD: [&str; 9] = ["row", "what", "then", "now", "95 %", "unit", "n", "trials", "against the one before"];
 const ROW_ALIGN: [Align; 9] = {
     use Align::{Left, Right};
     [Left, Left, Right, Right, Left, Left, Right, Left, Left]
@@ -51,7 +51,12 @@ fn row_cells(row: &Row, samples: &[Sample]) -> Vec<String> {
     let change = row.vs_previous.as_ref().map_or("-".into(), |change| {
         format!("{} [{}, {}] {}", times(change.ratio), times(change.lo), times(change.hi), change.verdict)
     });
-    let [now, interval, unit, n] = figure_cells(&row.now);
+    let Some(now) = &row.now else {
+        let why = row.missing.clone().unwrap_or_default();
+        let blank = String::new;
+        return vec![row.id.clone(), row.title.clone(), then, "-".into(), blank(), blank(), blank(), blank(), why];
+    };
+    let [now, interval, unit, n] = figure_cells(now);
     vec![row.id.clone(), row.title.clone(), then, now, interval, unit, n, spark_of(&row.id, samples), change]
 }
 

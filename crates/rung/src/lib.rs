@@ -1,1 +1,290 @@
-//! The stack as a dynamic library with a C face, for the ladder's first rungs.
+//! The send path of one host as a rig, for the ladder.
+//!
+//! A [`Rig`] is what rump2014 measured: one host, one pktgen sink, `sendto` of a small UDP payload to 1.0.0.2:55443. The
+//! same source is linked into `linerate` (with whole-program optimisation) and built as a dynamic library with
+//! [a C face](face), since the report's largest steps are about how the code was built and linked. A [`Settings`] line says
+//! what the rig is like, so that both take the same words.
+
+pub mod face;
+mod settings;
+
+pub use settings::{BadSettings, LockKind, Settings};
+
+use buf::{Burst, Pool, PoolConfig, PoolLocks};
+use clock::{Clock, Instant};
+use inet::iface::{IfaceAddr, IfaceId, Offload, Output};
+use inet::{Config, Stack};
+use lock::{Cx, Heavy, Light, Locks, Up};
+use port::pktgen;
+use port::{PortCounts, TxHalf};
+use socket::{Calls, Errno, Fd};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use wire::Mac;
+
+/// The host's end of the wire.
+pub const LOCAL: Ipv4Addr = Ipv4Addr::new(1, 0, 0, 1);
+/// The other end.
+pub const REMOTE: Ipv4Addr = Ipv4Addr::new(1, 0, 0, 2);
+/// Where the datagrams go: the report's port.
+pub const TO_PORT: u16 = 55_443;
+const LOCAL_MAC: Mac = Mac([0xb2, 0, 0, 0, 0, 0]);
+const REMOTE_MAC: Mac = Mac([0x12, 0x23, 0x34, 0x45, 0x56, 0]);
+
+struct Sink(Box<dyn TxHalf>);
+
+impl Output for Sink {
+    #[inline]
+    fn output(&mut self, burst: &mut Burst, now: Instant) -> usize {
+        self.0.tx_burst(burst, now)
+    }
+}
+
+/// One host that sends into a sink.
+pub struct Rig<L: Locks> {
+    stack: Stack<L>,
+    cx: Cx,
+    clock: Option<Clock>,
+    fd: Fd,
+    to: SocketAddr,
+    sunk: Arc<PortCounts>,
+}
+
+impl<L: Locks> Rig<L> {
+    /// Builds the host.
+    ///
+    /// # Errors
+    /// A sentence: no memory for the pool, or a table refused an entry.
+    pub fn new(settings: &Settings) -> Result<Rig<L>, String> {
+        let config = PoolConfig {
+            kind: settings.pool,
+            locks: match settings.locks {
+                LockKind::Up => PoolLocks::Owner,
+                LockKind::Light => PoolLocks::Light,
+                LockKind::Heavy => PoolLocks::Heavy,
+            },
+            pages: settings.pages,
+            prefetch: settings.prefetch,
+            ..PoolConfig::default()
+        };
+        let pool = Pool::new(&config).map_err(|error| error.to_string())?;
+        let cx = Cx::enter(settings.context, Instant::from_millis(1));
+        let stack: Stack<L> = Stack::new(cx, Config::new("rig", pool.clone()));
+        let port = pktgen::open("pg0", None, &pool);
+        let all = Offload { tx_ip: true, tx_l4: true, rx: true };
+        let pg0 = stack.add_iface("pg0", LOCAL_MAC, 1500, all).ok_or("no iface")?;
+        Rig::<L>::wire(&stack, cx, pg0, port.tx, settings)?;
+        let fd = Calls::new(&stack, cx).socket().map_err(|error| error.to_string())?;
+        let clock = settings.clock_per_call.map(Clock::live);
+        Ok(Rig { stack, cx, clock, fd, to: SocketAddr::from((REMOTE, TO_PORT)), sunk: port.counts })
+    }
+
+    fn wire(stack: &Stack<L>, cx: Cx, pg0: IfaceId, tx: Box<dyn TxHalf>, settings: &Settings) -> Result<(), String> {
+        stack.set_output(cx, pg0, Some(Box::new(Sink(tx))));
+        let addr = IfaceAddr { addr: LOCAL, len: 24 };
+        stack.add_addr(cx, pg0, addr).map_err(|error| format!("{error:?}"))?;
+        stack.set_neighbor(cx, pg0, REMOTE, REMOTE_MAC);
+        stack.set_offload(pg0, Offload { tx_ip: settings.offload, tx_l4: settings.offload, rx: false });
+        stack.knobs.header_cache.set(i64::from(settings.header_cache));
+        stack.knobs.tx_burst.set(settings.burst as i64);
+        stack.set_ledger(settings.ledger);
+        stack.flush(cx);
+        Ok(())
+    }
+
+    /// One `sendto`.
+    ///
+    /// # Errors
+    /// The call's.
+    #[inline(always)]
+    pub fn sendto(&mut self, payload: &[u8]) -> Result<usize, Errno> {
+        if let Some(clock) = &self.clock {
+            self.cx = self.cx.at(clock.now());
+        }
+        Calls::new(&self.stack, self.cx).send_to(self.fd, payload, &self.to)
+    }
+
+    /// `n` times [`Rig::sendto`]; says how many went well.
+    pub fn send(&mut self, n: u64, payload: &[u8]) -> u64 {
+        let sent = (0..n).filter(|_| self.sendto(std::hint::black_box(payload)).is_ok()).count() as u64;
+        self.stack.flush(self.cx);
+        sent
+    }
+
+    /// `n` datagrams in calls of 32 (`send_burst`); says how many were sent.
+    pub fn send_bursts(&mut self, n: u64, payload: &[u8]) -> u64 {
+        let calls = Calls::new(&self.stack, self.cx);
+        let mut sent = 0;
+        while sent < n {
+            let some = (n - sent).min(32) as usize;
+            match calls.send_burst(self.fd, std::iter::repeat_n(std::hint::black_box(payload), some), Some(&self.to)) {
+                Ok(n) if n > 0 => sent += n as u64,
+                _ => break,
+            }
+        }
+        sent
+    }
+
+    /// `n` times [`Rig::sendto`] with the counter read before and after each, as the report did: the sum of the
+    /// differences, in ticks, the reading's own cost still in it.
+    pub fn send_timed(&mut self, n: u64, payload: &[u8]) -> u64 {
+        let mut ticks = 0;
+        for _ in 0..n {
+            let start = clock::tsc::ticks();
+            let sent = self.sendto(std::hint::black_box(payload));
+            ticks += clock::tsc::ticks() - start;
+            debug_assert!(sent.is_ok());
+        }
+        self.stack.flush(self.cx);
+        ticks
+    }
+
+    /// Frames and bytes that reached the sink.
+    pub fn sunk(&self) -> (u64, u64) {
+        (self.sunk.tx.frames.get(), self.sunk.tx.bytes.get())
+    }
+
+    /// Frames unaccounted for: 0, or something is wrong.
+    pub fn imbalance(&self) -> i64 {
+        self.stack.audit(self.cx).imbalance()
+    }
+
+    /// The stack, for its ledger and lock counts.
+    pub fn stack(&self) -> &Stack<L> {
+        &self.stack
+    }
+}
+
+/// One thread's socket on a shared rig.
+pub struct Sender<'r, L: Locks> {
+    calls: Calls<'r, L>,
+    fd: Fd,
+    to: SocketAddr,
+}
+
+impl<L: Locks> Rig<L> {
+    /// A socket of the calling thread's own.
+    ///
+    /// # Errors
+    /// The call's.
+    pub fn sender(&self) -> Result<Sender<'_, L>, Errno> {
+        // The context is the calling thread's; the rig's own belongs to whoever built it.
+        let calls = Calls::new(&self.stack, Cx::enter(lock::How::Register, self.cx.now));
+        let fd = calls.socket()?;
+        Ok(Sender { calls, fd, to: self.to })
+    }
+}
+
+impl<L: Locks> Sender<'_, L> {
+    /// `n` times `sendto`; says how many went well.
+    pub fn send(&self, n: u64, payload: &[u8]) -> u64 {
+        let one = |_: &u64| self.calls.send_to(self.fd, std::hint::black_box(payload), &self.to).is_ok();
+        let sent = (0..n).filter(one).count() as u64;
+        self.calls.stack().flush(self.calls.cx());
+        sent
+    }
+}
+
+impl<L: Locks> Drop for Sender<'_, L> {
+    fn drop(&mut self) {
+        // The descriptor is ours and open: closing it cannot fail.
+        let _ = self.calls.close(self.fd);
+    }
+}
+
+/// A rig of whichever lock kind the settings say.
+pub enum AnyRig {
+    /// One thread, no atomics.
+    Up(Box<Rig<Up>>),
+    /// Light mutexes.
+    Light(Box<Rig<Light>>),
+    /// Semaphore objects.
+    Heavy(Box<Rig<Heavy>>),
+}
+
+macro_rules! each_kind {
+    ($any:expr, $rig:ident => $body:expr) => {
+        match $any {
+            AnyRig::Up($rig) => $body,
+            AnyRig::Light($rig) => $body,
+            AnyRig::Heavy($rig) => $body,
+        }
+    };
+}
+
+impl AnyRig {
+    /// Builds the host.
+    ///
+    /// # Errors
+    /// As [`Rig::new`].
+    pub fn new(settings: &Settings) -> Result<AnyRig, String> {
+        Ok(match settings.locks {
+            LockKind::Up => AnyRig::Up(Box::new(Rig::new(settings)?)),
+            LockKind::Light => AnyRig::Light(Box::new(Rig::new(settings)?)),
+            LockKind::Heavy => AnyRig::Heavy(Box::new(Rig::new(settings)?)),
+        })
+    }
+
+    /// One `sendto`.
+    ///
+    /// # Errors
+    /// The call's.
+    #[inline(always)]
+    pub fn sendto(&mut self, payload: &[u8]) -> Result<usize, Errno> {
+        each_kind!(self, rig => rig.sendto(payload))
+    }
+
+    /// See [`Rig::send`].
+    pub fn send(&mut self, n: u64, payload: &[u8]) -> u64 {
+        each_kind!(self, rig => rig.send(n, payload))
+    }
+
+    /// See [`Rig::send_bursts`].
+    pub fn send_bursts(&mut self, n: u64, payload: &[u8]) -> u64 {
+        each_kind!(self, rig => rig.send_bursts(n, payload))
+    }
+
+    /// See [`Rig::send_timed`].
+    pub fn send_timed(&mut self, n: u64, payload: &[u8]) -> u64 {
+        each_kind!(self, rig => rig.send_timed(n, payload))
+    }
+
+    /// See [`Rig::sunk`].
+    pub fn sunk(&self) -> (u64, u64) {
+        each_kind!(self, rig => rig.sunk())
+    }
+
+    /// See [`Rig::imbalance`].
+    pub fn imbalance(&self) -> i64 {
+        each_kind!(self, rig => rig.imbalance())
+    }
+
+    /// How often the stack's locks were taken, all together.
+    pub fn acquisitions(&self) -> u64 {
+        each_kind!(self, rig => rig.stack().lock_use().iter().map(|lock| lock.acquisitions).sum())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_setting_sends_the_reports_frames_and_loses_none() {
+        for line in [
+            "locks=up",
+            "locks=light context=call header_cache=off pool=zone clock=timespec",
+            "locks=heavy context=inline pool=malloc",
+            "locks=up offload=on burst=32 pool=freelist prefetch=on",
+        ] {
+            let mut rig = AnyRig::new(&line.parse().unwrap()).unwrap();
+            assert_eq!(rig.send(100, &[7; 22]), 100, "{line}");
+            assert_eq!(rig.send_bursts(100, &[7; 22]), 100, "{line}");
+            assert!(rig.send_timed(10, &[7; 22]) > 0);
+            let announced = (1, 42); // the gratuitous ARP request for the host's address
+            let datagrams = (210, 210 * 64); // 22 + 8 + 20 + 14, FCS not counted
+            assert_eq!(rig.sunk(), (datagrams.0 + announced.0, datagrams.1 + announced.1), "{line}");
+            assert_eq!(rig.imbalance(), 0, "{line}");
+        }
+    }
+}

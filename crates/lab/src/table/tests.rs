@@ -28,7 +28,7 @@ fn sparks() {
     assert_eq!(sparkline(&[]), "");
     let many: Vec<f64> = (0..1000).map(f64::from).collect();
     let line = sparkline(&many);
-    assert_eq!((line.chars().count(), line.chars().last()), (40, Some('█')));
+    assert_eq!((line.chars().count(), line.chars().last()), (20, Some('█')));
 }
 
 #[test]

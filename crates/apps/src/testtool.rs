@@ -1,0 +1,187 @@
+//! `linerate testtool`: rump-pktgenif's tool, on our stack (REPORTS 2.0).
+//!
+//! | mode | source | sink |
+//! |---|---|---|
+//! | `send` | the application's sendto to 1.0.0.2:55443 | the port |
+//! | `recv` | the port: frames from 1.0.0.2:12345 to 1.0.0.1:54321 | the application's recvfrom |
+//! | `route` | N ports, the even ones: (2i+1).0.0.2 to (2i+2).0.0.2 | N ports, the odd ones |
+//!
+//! The host is configured by an rc script, called as `SCRIPT unix:///path CMD PARALLEL`, which speaks to the control
+//! socket, or, without one, by the same words from here. `recv` has a puller thread and a reader thread. `route` sums
+//! all of its pairs (upstream's tool sums the first, N times).
+
+mod rc;
+mod recv;
+mod result;
+mod route;
+mod send;
+#[cfg(test)]
+mod tests;
+
+pub use result::Outcome;
+
+use anyhow::bail;
+use lock::{Heavy, Light, Locks, Up};
+use node::Host;
+use node::config::HostConfig;
+use std::io::Write;
+use std::path::PathBuf;
+
+/// What is done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mode {
+    /// The application sends.
+    Send,
+    /// The application receives.
+    Recv,
+    /// The host forwards.
+    Route,
+}
+
+impl Mode {
+    /// The word on the command line, and for the rc script.
+    pub fn word(self) -> &'static str {
+        match self {
+            Mode::Send => "send",
+            Mode::Recv => "recv",
+            Mode::Route => "route",
+        }
+    }
+}
+
+/// What the tool is asked.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What is done.
+    pub mode: Mode,
+    /// Frames the generator (or `send`'s port) moves at a time, 1 to 256.
+    pub burst: usize,
+    /// Packets, of each pair in `route`; 0: until Ctrl-C.
+    pub count: u64,
+    /// Pairs in `route`, 1 to 32.
+    pub parallel: usize,
+    /// The rc script.
+    pub rc: Option<PathBuf>,
+    /// Payload bytes.
+    pub size: usize,
+    /// On the host kernel instead of our stack (only `send`).
+    pub native: bool,
+    /// `up`, `light` or `heavy`; empty: `up`, or `light` where several threads enter.
+    pub locks: String,
+    /// Knobs.
+    pub sysctl: Vec<(String, i64)>,
+    /// One JSON object instead of the block.
+    pub json: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            mode: Mode::Send,
+            burst: 1,
+            count: 0,
+            parallel: 1,
+            rc: None,
+            size: 22,
+            native: false,
+            locks: String::new(),
+            sysctl: Vec::new(),
+            json: false,
+        }
+    }
+}
+
+/// The most payload a generator's frame can have in the pool's buffers.
+const SIZE_MAX: usize = 1472;
+
+/// Runs the tool and prints its result block (or JSON) to `out`. Ctrl-C ends it early, with the block.
+///
+/// # Errors
+/// Options out of range, an rc script that fails, a port or a socket call that fails.
+pub fn run(options: &Options, out: &mut dyn Write) -> anyhow::Result<()> {
+    check(options)?;
+    // A host that cannot install the handler runs all the same; Ctrl-C then ends it without a block.
+    let _ = dispatch::install_stop_handler();
+    if !options.json {
+        match options.count {
+            0 => writeln!(out, "starting ... ctrl-c to stop")?,
+            n => writeln!(out, "starting ... processing {n} packets")?,
+        }
+        out.flush()?;
+    }
+    let outcome = match locks_of(options) {
+        "up" => on::<Up>(options)?,
+        "heavy" => shared::<Heavy>(options)?,
+        _ => shared::<Light>(options)?,
+    };
+    if options.json { outcome.json(out) } else { outcome.block(out) }
+}
+
+fn check(options: &Options) -> anyhow::Result<()> {
+    if !(1..=buf::BURST_MAX).contains(&options.burst) {
+        bail!("-b {}: expected 1 to {}", options.burst, buf::BURST_MAX);
+    }
+    if !(1..=32).contains(&options.parallel) {
+        bail!("-p {}: expected 1 to 32", options.parallel);
+    }
+    if options.parallel > 1 && options.mode != Mode::Route {
+        bail!("-p is for route: {} has one pair", options.mode.word());
+    }
+    if options.mode != Mode::Send && options.size > SIZE_MAX {
+        bail!("-s {}: a generator's frame holds at most {SIZE_MAX} bytes of payload", options.size);
+    }
+    if !["", "up", "light", "heavy"].contains(&options.locks.as_str()) {
+        bail!("--locks {}: expected up, light or heavy", options.locks);
+    }
+    if options.mode == Mode::Recv && options.locks == "up" {
+        bail!("recv has a puller thread and a reader thread: locks up admit one thread; use light or heavy");
+    }
+    if options.native {
+        bail!("--native is the host kernel's: it does not run on this stack");
+    }
+    Ok(())
+}
+
+fn locks_of(options: &Options) -> &str {
+    match (options.locks.as_str(), options.mode) {
+        ("", Mode::Recv) => "light",
+        ("", Mode::Route) if options.parallel > 1 => "light",
+        ("", _) => "up",
+        (word, _) => word,
+    }
+}
+
+fn host<L: Locks>(options: &Options) -> anyhow::Result<Host<L>> {
+    let config = HostConfig {
+        name: "testtool".to_owned(),
+        locks: L::NAME.to_owned(),
+        burst: options.burst,
+        pool_buffers: 16_384,
+        sysctl: options.sysctl.iter().cloned().collect(),
+        ..HostConfig::default()
+    };
+    let host = Host::new(&config, clock::Clock::live(config.clock))?;
+    rc::configure(&host, options)?;
+    Ok(host)
+}
+
+fn on<L: Locks>(options: &Options) -> anyhow::Result<Outcome> {
+    let host = host::<L>(options)?;
+    match options.mode {
+        Mode::Send => send::run(&host, options),
+        Mode::Route => route::on_one_thread(&host, options),
+        Mode::Recv => bail!("recv needs shared locks"),
+    }
+}
+
+fn shared<L: Locks>(options: &Options) -> anyhow::Result<Outcome>
+where
+    Host<L>: Sync,
+{
+    let host = host::<L>(options)?;
+    match options.mode {
+        Mode::Send => send::run(&host, options),
+        Mode::Recv => recv::run(&host, options),
+        Mode::Route => route::on_threads(&host, options),
+    }
+}

@@ -1,0 +1,94 @@
+//! The result block, label for label as rump-pktgenif's tool prints it.
+
+use serde::Serialize;
+use std::io::Write;
+use std::time::Duration;
+
+/// What was sent, and what arrived.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Outcome {
+    /// `send`, `recv` or `route`.
+    pub mode: &'static str,
+    /// How long it took, in seconds.
+    pub elapsed_s: f64,
+    /// Packets sent.
+    pub source_count: u64,
+    /// Packets (fragments count) that arrived.
+    pub sink_count: u64,
+    /// Bytes sent: payload in `send`, frames otherwise.
+    pub source_bytes: u64,
+    /// Bytes that arrived: frames in `send` and `route`, payload in `recv`.
+    pub sink_bytes: u64,
+    /// What "normalized" divides by: the pairs.
+    pub parallel: usize,
+    /// Frames that ended on the way, by reason.
+    pub drops: Vec<(String, u64)>,
+    /// Frames unaccounted for: 0.
+    pub imbalance: i64,
+}
+
+impl Outcome {
+    pub(super) fn new(mode: super::Mode, parallel: usize, elapsed: Duration) -> Outcome {
+        Outcome {
+            mode: mode.word(),
+            elapsed_s: elapsed.as_secs_f64().max(1e-9),
+            source_count: 0,
+            sink_count: 0,
+            source_bytes: 0,
+            sink_bytes: 0,
+            parallel,
+            drops: Vec::new(),
+            imbalance: 0,
+        }
+    }
+
+    /// Fills in what the host's audit says.
+    pub(super) fn audited<L: lock::Locks>(mut self, host: &node::Host<L>) -> Outcome {
+        let audit = host.stack.audit(host.cx());
+        self.drops = audit.reasons.iter().map(|entry| (entry.name.clone(), entry.value)).collect();
+        self.imbalance = audit.imbalance();
+        self
+    }
+
+    /// The block.
+    pub(super) fn block(&self, out: &mut dyn Write) -> anyhow::Result<()> {
+        let (time, parallel) = (self.elapsed_s, self.parallel as f64);
+        let (source, sink) = (self.source_count as f64, self.sink_count as f64);
+        let gigabits = |bytes: u64| 8.0 * bytes as f64 / time / 1e9;
+        let (up, down) = (gigabits(self.source_bytes), gigabits(self.sink_bytes));
+        writeln!(out, "\ntotal elapsed time: {time:.6} seconds\n")?;
+        writeln!(out, "aggregate source count: {}", self.source_count)?;
+        writeln!(out, "aggregate sink count: {}", self.sink_count)?;
+        writeln!(out, "source packets per second: {:.6}", source / time)?;
+        writeln!(out, "sink packets per second: {:.6}", sink / time)?;
+        let ratio = percent(self.source_count, self.sink_count);
+        writeln!(out, "ratio of packets by source/packets by sink (w/ frags): {ratio}")?;
+        writeln!(out, "source pps (normalized): {:.6}", source / time / parallel)?;
+        writeln!(out, "sink pps (normalized): {:.6}", sink / time / parallel)?;
+        writeln!(out)?;
+        writeln!(out, "sink byte count: {}", self.sink_bytes)?;
+        let ratio = percent(self.source_bytes, self.sink_bytes);
+        writeln!(out, "ratio of bytes by source/bytes by sink: {ratio}")?;
+        writeln!(out, "gigabits per second at source: {up:.6}")?;
+        writeln!(out, "gigabits per second at sink: {down:.6}")?;
+        writeln!(out, "Gbps source (normalized): {:.6}", up / parallel)?;
+        writeln!(out, "Gbps sink (normalized): {:.6}", down / parallel)?;
+        for (reason, n) in &self.drops {
+            writeln!(out, "dropped {reason}: {n}")?;
+        }
+        if self.imbalance != 0 {
+            writeln!(out, "UNACCOUNTED frames: {}", self.imbalance)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn json(&self, out: &mut dyn Write) -> anyhow::Result<()> {
+        writeln!(out, "{}", serde_json::to_string(self)?)?;
+        Ok(())
+    }
+}
+
+/// Upstream divides by a sink of 0 too; here that is no number.
+fn percent(source: u64, sink: u64) -> String {
+    if sink == 0 { "n/a".to_owned() } else { format!("{:.6}%", 100.0 * source as f64 / sink as f64) }
+}

@@ -1,0 +1,108 @@
+//! `route`: N generators into one router, N sinks out of it; one thread for all, or one for each pair.
+
+use super::{Options, Outcome};
+use anyhow::Context;
+use buf::Burst;
+use inet::iface::IfaceId;
+use lock::Locks;
+use node::Host;
+use port::pktgen::{self, Source};
+use port::{Port, PortCounts};
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// A generator on iface pg(2i), and the sink pg(2i+1).
+struct Pair {
+    iface: IfaceId,
+    generator: Port,
+    sink: Arc<PortCounts>,
+    before: (u64, u64),
+}
+
+fn pairs<L: Locks>(host: &Host<L>, options: &Options) -> anyhow::Result<Vec<Pair>> {
+    let ports = host.ports();
+    (0..options.parallel)
+        .map(|i| {
+            let (from, to) = (format!("pg{}", 2 * i), format!("pg{}", 2 * i + 1));
+            let iface = host.stack.iface_named(&from).with_context(|| format!("the rc script created no {from}"))?;
+            let out = host.stack.iface_named(&to).with_context(|| format!("the rc script created no {to}"))?.id;
+            let sink = ports.iter().find(|port| port.iface == out).with_context(|| to.clone())?.counts.clone();
+            let source = Source {
+                size: options.size,
+                count: options.count,
+                dst_mac: iface.mac,
+                src: Ipv4Addr::new(2 * i as u8 + 1, 0, 0, 2),
+                dst: Ipv4Addr::new(2 * i as u8 + 2, 0, 0, 2),
+                ..Source::default()
+            };
+            let generator = pktgen::open(&from, Some(&source), &host.stack.pool);
+            let before = (sink.tx.frames.get(), sink.tx.bytes.get());
+            Ok(Pair { iface: iface.id, generator, sink, before })
+        })
+        .collect()
+}
+
+impl Pair {
+    /// One burst through the router; `false` when the generator has made all its packets.
+    fn turn<L: Locks>(&mut self, host: &Host<L>, burst: &mut Burst, most: usize) -> bool {
+        let cx = host.cx();
+        if self.generator.rx.rx_burst(burst, most, cx.now) == 0 && self.generator.rx.is_gone() {
+            return false;
+        }
+        host.stack.input(cx, self.iface, burst);
+        true
+    }
+}
+
+/// All pairs in turn on the calling thread.
+pub(super) fn on_one_thread<L: Locks>(host: &Host<L>, options: &Options) -> anyhow::Result<Outcome> {
+    host.step();
+    let mut pairs = pairs(host, options)?;
+    let mut burst = Burst::new();
+    let start = Instant::now();
+    let mut going = true;
+    while going && !dispatch::stop_requested() {
+        going = false;
+        for _ in 0..64 {
+            for pair in &mut pairs {
+                going |= pair.turn(host, &mut burst, options.burst);
+            }
+        }
+        host.stack.poll(host.cx());
+    }
+    Ok(sum(options, start, &pairs).audited(host))
+}
+
+/// Each pair on a thread and, while there are enough, a core of its own.
+pub(super) fn on_threads<L: Locks>(host: &Host<L>, options: &Options) -> anyhow::Result<Outcome>
+where
+    Host<L>: Sync,
+{
+    host.step();
+    let mut pairs = pairs(host, options)?;
+    let start = Instant::now();
+    std::thread::scope(|scope| {
+        for (i, pair) in pairs.iter_mut().enumerate() {
+            scope.spawn(move || {
+                // More pairs than cores share them; a core that cannot be had is none.
+                let _ = dispatch::pin_to_core(i % dispatch::cores());
+                let mut burst = Burst::new();
+                while pair.turn(host, &mut burst, options.burst) && !dispatch::stop_requested() {}
+            });
+        }
+    });
+    host.stack.poll(host.cx());
+    Ok(sum(options, start, &pairs).audited(host))
+}
+
+fn sum(options: &Options, start: Instant, pairs: &[Pair]) -> Outcome {
+    let mut outcome = Outcome::new(options.mode, options.parallel, start.elapsed());
+    for pair in pairs {
+        outcome.source_count += pair.generator.counts.rx.frames.get();
+        outcome.source_bytes += pair.generator.counts.rx.bytes.get();
+        outcome.sink_count += pair.sink.tx.frames.get() - pair.before.0;
+        outcome.sink_bytes += pair.sink.tx.bytes.get() - pair.before.1;
+    }
+    outcome
+}

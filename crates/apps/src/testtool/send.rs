@@ -1,0 +1,38 @@
+//! `send`: one thread calls sendto as often as it is told.
+
+use super::{Options, Outcome};
+use anyhow::Context;
+use lock::Locks;
+use node::Host;
+use std::net::SocketAddr;
+use std::time::Instant;
+
+/// Calls between looks at the stop flag and the timers.
+const ROUND: u64 = 4096;
+
+pub(super) fn run<L: Locks>(host: &Host<L>, options: &Options) -> anyhow::Result<Outcome> {
+    let calls = host.calls();
+    let fd = calls.socket()?;
+    let to: SocketAddr = "1.0.0.2:55443".parse()?;
+    host.stack.knobs.tx_burst.set(options.burst as i64);
+    let payload = vec![0x5a; options.size];
+    host.step(); // what configuring gave rise to is not ours
+    let port = host.ports().into_iter().next().context("the rc script created no iface")?.counts;
+    let (frames, bytes) = (port.tx.frames.get(), port.tx.bytes.get());
+    let mut sent = 0;
+    let start = Instant::now();
+    while !dispatch::stop_requested() && (options.count == 0 || sent < options.count) {
+        let round = if options.count == 0 { ROUND } else { ROUND.min(options.count - sent) };
+        for _ in 0..round {
+            calls.send_to(fd, &payload, &to).with_context(|| format!("sendto {to} after {sent} datagrams"))?;
+        }
+        sent += round;
+        calls.set_now(host.step().now);
+    }
+    host.stack.flush(host.cx());
+    let mut outcome = Outcome::new(options.mode, 1, start.elapsed());
+    (outcome.source_count, outcome.source_bytes) = (sent, sent * options.size as u64);
+    (outcome.sink_count, outcome.sink_bytes) = (port.tx.frames.get() - frames, port.tx.bytes.get() - bytes);
+    calls.close(fd)?;
+    Ok(outcome.audited(host))
+}

@@ -1,0 +1,26 @@
+//! Rigs: hosts set up to do one thing over and over, as subjects of a study.
+//!
+//! | row | one operation |
+//! |---|---|
+//! | `send.*` | a datagram of 22 bytes through `sendto` to the pktgen sink: a 64-byte frame (FCS not counted) |
+//! | `recv.*` | such a frame made by pktgen, taken in, demultiplexed, and its payload copied by `recvfrom` |
+//! | `route.*` | such a frame made by pktgen, forwarded, sunk |
+//! | `fib.*` | a longest-prefix lookup, in bursts of 32 over uniformly random addresses |
+//! | `hosts.*` | `send` on n disjoint hosts, a thread and a core each: ticks of wall time per datagram, all together |
+//!
+//! Every trial checks that what should have arrived has arrived, and that the conservation audit is exact.
+
+mod fib;
+mod hosts;
+mod recv;
+mod route;
+mod send;
+
+pub use fib::FibRig;
+pub use hosts::{HostsRig, SharedRig, idle_host_bytes};
+pub use recv::{RecvRig, TwoThreadsRig};
+pub use route::RouteRig;
+pub use send::{LoadedSend, SendRig};
+
+/// The payload of the report.
+pub const PAYLOAD: [u8; 22] = *b"linerate 22-byte load!";

@@ -1,0 +1,61 @@
+//! Lookups alone: the FIB with a million routes.
+
+use super::route::prefixes;
+use crate::subject::{Reading, Subject, measure};
+use anyhow::{Context, ensure};
+use inet::fib::{Fib, NextHopId};
+
+const LOOKUPS: usize = 1 << 16;
+const BURST: usize = 32;
+
+/// A FIB and the addresses that are looked up in it.
+pub struct FibRig {
+    id: String,
+    fib: Fib,
+    addresses: Vec<u32>,
+    at: usize,
+}
+
+impl FibRig {
+    /// `routes` routes; `addresses` different random addresses, looked up in turn.
+    ///
+    /// # Errors
+    /// The table is full.
+    pub fn new(id: &str, routes: usize, addresses: usize) -> anyhow::Result<FibRig> {
+        let mut fib = Fib::new().with_advice(buf::mem::advise_huge);
+        for (i, prefix) in prefixes(routes).enumerate() {
+            fib.insert(prefix, NextHopId::new(i as u32 % 256).context("next hop")?)?;
+        }
+        ensure!(fib.len() == routes);
+        let mut state = 88_172_645_463_325_252u64;
+        let addresses = (0..addresses.next_multiple_of(LOOKUPS))
+            .map(|_| {
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                (state >> 32) as u32
+            })
+            .collect();
+        Ok(FibRig { id: id.to_owned(), fib, addresses, at: 0 })
+    }
+}
+
+impl Subject for FibRig {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn trial(&mut self) -> anyhow::Result<Reading> {
+        let slice = &self.addresses[self.at..self.at + LOOKUPS];
+        self.at = (self.at + LOOKUPS) % self.addresses.len();
+        let (mut hops, mut found) = ([None; BURST], 0usize);
+        let reading = measure(LOOKUPS as u64, || {
+            for burst in slice.chunks_exact(BURST) {
+                self.fib.lookup_burst(burst, &mut hops);
+                found += usize::from(std::hint::black_box(&hops)[0].is_some());
+            }
+        });
+        ensure!(found > 0, "{}: no address found a route", self.id);
+        Ok(reading)
+    }
+}

@@ -1,0 +1,179 @@
+//! Several cores: disjoint hosts against one shared host (the report's part 3), and what an idle host weighs.
+
+use super::PAYLOAD;
+use crate::os;
+use crate::subject::{Reading, Subject};
+use crate::tsc;
+use anyhow::{Context, anyhow, ensure};
+use inet::{Config, Stack};
+use lock::{Cx, How, Light, Up};
+use rung::{AnyRig, Settings};
+use std::sync::{Arc, Barrier, mpsc};
+use std::thread::JoinHandle;
+
+const CALLS: u64 = 50_000;
+
+enum Order {
+    Send(Arc<Barrier>),
+}
+
+struct Worker {
+    orders: Option<mpsc::Sender<Order>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// `n` disjoint hosts, each on a thread and a core of its own, sending at the same time.
+pub struct HostsRig {
+    id: String,
+    workers: Vec<Worker>,
+    answers: mpsc::Receiver<Result<(u64, u64, u64), String>>, // start and end in ticks, CPU nanoseconds
+}
+
+impl HostsRig {
+    /// Hosts as the settings line says, on cores 0 to `n`-1.
+    ///
+    /// # Errors
+    /// No thread, or no host.
+    pub fn new(id: &str, n: usize, settings: &str) -> anyhow::Result<HostsRig> {
+        let settings: Settings = settings.parse()?;
+        let (answer, answers) = mpsc::channel();
+        let mut workers = Vec::new();
+        for core in 0..n {
+            let (orders, inbox) = mpsc::channel();
+            let answer = answer.clone();
+            let thread = dispatch::spawn_worker(&format!("host{core}"), Some(core), move |_| {
+                let mut rig = AnyRig::new(&settings); // made here: the pool belongs to the thread that uses it
+                for Order::Send(start) in inbox {
+                    let told = match &mut rig {
+                        Ok(rig) => {
+                            start.wait();
+                            let (cpu, begin) = (os::thread_cpu_ns(), tsc::now());
+                            let sent = rig.send(CALLS, &PAYLOAD);
+                            let (end, cpu) = (tsc::now(), os::thread_cpu_ns().saturating_sub(cpu));
+                            if sent == CALLS { Ok((begin, end, cpu)) } else { Err(format!("{sent} of {CALLS} sent")) }
+                        }
+                        Err(why) => {
+                            start.wait();
+                            Err(why.clone())
+                        }
+                    };
+                    if answer.send(told).is_err() {
+                        return;
+                    }
+                }
+            })
+            .context("no thread for a host")?;
+            workers.push(Worker { orders: Some(orders), thread: Some(thread) });
+        }
+        Ok(HostsRig { id: id.to_owned(), workers, answers })
+    }
+}
+
+impl Subject for HostsRig {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn trial(&mut self) -> anyhow::Result<Reading> {
+        let start = Arc::new(Barrier::new(self.workers.len()));
+        let wall = os::monotonic_ns();
+        for worker in &self.workers {
+            let orders = worker.orders.as_ref().context("worker gone")?;
+            orders.send(Order::Send(start.clone())).map_err(|_| anyhow!("worker gone"))?;
+        }
+        let (mut first, mut last) = (u64::MAX, 0);
+        for _ in &self.workers {
+            let (begin, end, _cpu) = self.answers.recv()?.map_err(|why| anyhow!("{}: {why}", self.id))?;
+            (first, last) = (first.min(begin), last.max(end));
+        }
+        let wall_ns = os::monotonic_ns() - wall;
+        let ops = CALLS * self.workers.len() as u64;
+        // The measuring thread sleeps while its workers work: its own CPU share says nothing here.
+        Ok(Reading { ops, ticks: last.saturating_sub(first), wall_ns, cpu_ns: wall_ns })
+    }
+}
+
+impl Drop for HostsRig {
+    fn drop(&mut self) {
+        for worker in &mut self.workers {
+            worker.orders = None;
+        }
+        for thread in self.workers.iter_mut().filter_map(|worker| worker.thread.take()) {
+            drop(thread.join());
+        }
+    }
+}
+
+/// One `Light` host that `n` threads send through, each with a socket of its own.
+pub struct SharedRig {
+    id: String,
+    rig: Arc<rung::Rig<Light>>,
+    threads: usize,
+}
+
+impl SharedRig {
+    /// A shared host as the settings line says.
+    ///
+    /// # Errors
+    /// No host.
+    pub fn new(id: &str, threads: usize, settings: &str) -> anyhow::Result<SharedRig> {
+        let settings: Settings = settings.parse()?;
+        ensure!(settings.locks == rung::LockKind::Light, "a shared host needs locks=light");
+        let rig = rung::Rig::new(&settings).map_err(|why| anyhow!(why))?;
+        Ok(SharedRig { id: id.to_owned(), rig: Arc::new(rig), threads })
+    }
+}
+
+impl Subject for SharedRig {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn trial(&mut self) -> anyhow::Result<Reading> {
+        let start = Arc::new(Barrier::new(self.threads));
+        let wall = os::monotonic_ns();
+        let mut threads = Vec::new();
+        for core in 0..self.threads {
+            let (rig, start) = (self.rig.clone(), start.clone());
+            threads.push(dispatch::spawn_worker(&format!("sender{core}"), Some(core), move |_| {
+                let sender = rig.sender();
+                start.wait();
+                let begin = tsc::now();
+                let sent = sender.as_ref().map_or(0, |sender| sender.send(CALLS, &PAYLOAD));
+                (begin, tsc::now(), sent)
+            })?);
+        }
+        let (mut first, mut last, mut sent) = (u64::MAX, 0, 0);
+        for thread in threads {
+            let (begin, end, n) = thread.join().map_err(|_| anyhow!("{}: a sender panicked", self.id))?;
+            (first, last, sent) = (first.min(begin), last.max(end), sent + n);
+        }
+        let wall_ns = os::monotonic_ns() - wall;
+        let ops = CALLS * self.threads as u64;
+        ensure!(sent == ops && self.rig.imbalance() == 0, "{}: {sent} of {ops} sent", self.id);
+        Ok(Reading { ops, ticks: last.saturating_sub(first), wall_ns, cpu_ns: wall_ns })
+    }
+}
+
+/// Bytes of resident memory that one idle host adds, its pool not counted: the mean over 64 hosts on one pool.
+///
+/// # Errors
+/// No pool, or no /proc.
+pub fn idle_host_bytes() -> anyhow::Result<f64> {
+    const HOSTS: usize = 64;
+    let pool = buf::Pool::new(&buf::PoolConfig { buffers: 64, ..buf::PoolConfig::default() })?;
+    let cx = Cx::enter(How::Register, clock::Instant::ZERO);
+    let host = |i: usize| -> Stack<Up> { Stack::new(cx, Config::new(&format!("idle{i}"), pool.clone())) };
+    let warm = host(0); // what the first one alone brings in
+    let before = resident()?;
+    let hosts: Vec<Stack<Up>> = (1..=HOSTS).map(host).collect();
+    let after = resident()?;
+    drop((hosts, warm));
+    Ok(after.saturating_sub(before) as f64 / HOSTS as f64)
+}
+
+fn resident() -> anyhow::Result<u64> {
+    let statm = std::fs::read_to_string("/proc/self/statm").context("/proc/self/statm")?;
+    let pages: u64 = statm.split_whitespace().nth(1).context("statm has no second field")?.parse()?;
+    Ok(pages * 4096)
+}

@@ -1,0 +1,193 @@
+//! Receiving: on one thread run to completion, and with a puller and a reader.
+
+use crate::subject::{Reading, Subject, measure};
+use anyhow::{Context, ensure};
+use clock::{Clock, Strategy};
+use lock::{Light, Up};
+use node::Host;
+use node::config::{HostConfig, IfaceConfig};
+use port::Pairs;
+use port::pktgen::flow_address;
+use socket::{Calls, Fd, Opt, Poller};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+
+const DATAGRAMS: u64 = 20_000;
+const REMOTE: Ipv4Addr = Ipv4Addr::new(1, 0, 0, 2);
+
+fn host_config(name: &str, locks: &str) -> HostConfig {
+    let mut config = HostConfig { name: name.to_owned(), locks: locks.to_owned(), ..HostConfig::default() };
+    config.clock = Strategy::TscScaled;
+    config
+}
+
+fn iface(spec: &str) -> anyhow::Result<IfaceConfig> {
+    let addr = inet::iface::IfaceAddr { addr: Ipv4Addr::new(1, 0, 0, 1), len: 8 };
+    // Checksums are verified in software: `rxcsum` off, though the generator could vouch for them.
+    Ok(IfaceConfig { addresses: vec![addr], rxcsum: Some(false), ..IfaceConfig::on(spec) })
+}
+
+/// One host with `sockets` sockets; everything on one thread.
+pub struct RecvRig {
+    id: String,
+    host: Host<Up>,
+    poller: Poller<Up>,
+    got: u64,
+    ready: Vec<usize>,
+}
+
+impl RecvRig {
+    /// With one socket it is bound; with more each is connected to one of the generator's flows, which come in
+    /// pseudo-random order.
+    ///
+    /// # Errors
+    /// A socket call's, or the port's.
+    pub fn new(id: &str, sockets: u32) -> anyhow::Result<RecvRig> {
+        let host: Host<Up> = Host::new(&host_config("recv", "up"), Clock::live(Strategy::TscScaled))?;
+        let order = if sockets > 1 { "random" } else { "sequence" };
+        let spec = format!("pktgen(flows={sockets},order={order},id=off,udp_csum=on):pg0");
+        host.add_port(&iface(&spec)?, &Pairs::new())?;
+        let poller = Poller::default();
+        let calls = host.calls();
+        for k in 0..sockets {
+            let fd = calls.socket()?;
+            calls.set_option(fd, Opt::ReusePort(true))?;
+            calls.bind(fd, "1.0.0.1:54321".parse()?)?;
+            if sockets > 1 {
+                let (addr, port) = flow_address(REMOTE, k);
+                calls.connect(fd, SocketAddr::from((Ipv4Addr::from(addr), port)))?;
+            }
+            calls.watch(&poller, fd)?;
+        }
+        drop(calls);
+        Ok(RecvRig { id: id.to_owned(), host, poller, got: 0, ready: Vec::new() })
+    }
+
+    fn receive(&mut self, n: u64) {
+        let calls = Calls::new(&self.host.stack, self.host.cx());
+        let mut into = [0u8; 2048];
+        let until = self.got + n;
+        while self.got < until {
+            self.host.step();
+            self.ready.clear();
+            self.poller.ready(&calls, 256, &mut self.ready);
+            for &fd in &self.ready {
+                while let Some(received) = self.host.stack.udp_recv(calls.cx(), fd) {
+                    let bytes = received.frame.bytes();
+                    into[..bytes.len()].copy_from_slice(bytes);
+                    std::hint::black_box((&into, received.from));
+                    self.got += 1;
+                }
+            }
+        }
+    }
+}
+
+impl Subject for RecvRig {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn trial(&mut self) -> anyhow::Result<Reading> {
+        let before = self.got;
+        let mut reading = measure(DATAGRAMS, || self.receive(DATAGRAMS));
+        reading.ops = self.got - before;
+        let audit = self.host.stack.audit(self.host.cx());
+        ensure!(audit.imbalance() == 0 && audit.dropped == 0, "{}: {audit:?}", self.id);
+        Ok(reading)
+    }
+}
+
+/// The report's part 2: one thread pulls frames off the port and puts them where they belong, another reads.
+pub struct TwoThreadsRig {
+    id: String,
+    host: Arc<Host<Light>>,
+    fd: Fd,
+    stop: Arc<AtomicBool>,
+    wanted: Arc<AtomicU64>,
+    puller: Option<JoinHandle<()>>,
+}
+
+impl TwoThreadsRig {
+    /// The puller runs on `puller_core`; the reader is whoever runs the trial.
+    ///
+    /// # Errors
+    /// A socket call's, or the port's.
+    pub fn new(id: &str, puller_core: usize) -> anyhow::Result<TwoThreadsRig> {
+        let config = HostConfig { pool_buffers: 16_384, ..host_config("recv2", "light") };
+        let host: Arc<Host<Light>> = Arc::new(Host::new(&config, Clock::live(Strategy::TscScaled))?);
+        host.add_port(&iface("pktgen(id=off,udp_csum=on):pg0")?, &Pairs::new())?;
+        let calls = host.shared_calls();
+        let fd = calls.socket()?;
+        calls.bind(fd, "1.0.0.1:54321".parse()?)?;
+        calls.set_option(fd, Opt::RecvBuffer(8 << 20))?;
+        calls.set_option(fd, Opt::NonBlocking(true))?;
+        drop(calls);
+        let (stop, wanted) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let puller = {
+            let (host, stop, wanted) = (host.clone(), stop.clone(), wanted.clone());
+            dispatch::spawn_worker("puller", Some(puller_core), move |_| {
+                let mut pulled = 0u64;
+                while !stop.load(Ordering::Relaxed) {
+                    // Not more than the reader has asked for, and never more ahead than its buffer holds.
+                    if pulled < wanted.load(Ordering::Relaxed) {
+                        pulled += host.step().frames as u64;
+                    } else {
+                        std::hint::spin_loop();
+                    }
+                }
+            })
+            .context("no thread for the puller")?
+        };
+        Ok(TwoThreadsRig { id: id.to_owned(), host, fd, stop, wanted, puller: Some(puller) })
+    }
+}
+
+/// Datagrams that may be on their way at one time: within the receive buffer and the pool.
+const AHEAD: u64 = 8192;
+
+impl Subject for TwoThreadsRig {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn trial(&mut self) -> anyhow::Result<Reading> {
+        let calls = self.host.shared_calls();
+        let (mut got, mut into) = (0u64, [0u8; 2048]);
+        let total = DATAGRAMS * 5;
+        let base = self.wanted.load(Ordering::Relaxed);
+        let mut stuck = 0u64;
+        let reading = measure(total, || {
+            while got < total && stuck < 1 << 28 {
+                self.wanted.store(base + (got + AHEAD).min(total), Ordering::Relaxed);
+                let n = calls.recv_burst(self.fd, 64, |bytes, _| {
+                    into[..bytes.len()].copy_from_slice(bytes);
+                    std::hint::black_box(&into);
+                });
+                match n {
+                    Ok(n) => got += n as u64,
+                    Err(_) => {
+                        stuck += 1;
+                        std::hint::spin_loop();
+                    }
+                }
+            }
+        });
+        // The puller works in bursts: what it pulled beyond the count waits; take it before the next trial.
+        self.wanted.store(base + total, Ordering::Relaxed);
+        while calls.recv_burst(self.fd, 256, |_, _| ()).is_ok() {}
+        ensure!(got >= total, "{}: the puller has stopped: {got} of {total}", self.id);
+        Ok(Reading { ops: got, ..reading })
+    }
+}
+
+impl Drop for TwoThreadsRig {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(puller) = self.puller.take() {
+            drop(puller.join());
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! What a rig is like, in one line of words: `locks=light context=call offload=off burst=1 ...`.
+
+use buf::Kind;
+use buf::mem::Pages;
+use clock::Strategy;
+use lock::How;
+use std::fmt;
+use std::str::FromStr;
+
+/// Which locks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum LockKind {
+    /// None.
+    #[default]
+    Up,
+    /// Light mutexes.
+    Light,
+    /// Semaphore objects.
+    Heavy,
+}
+
+/// What a rig is like. The default is the stack as it is meant to be used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// `locks=up|light|heavy`.
+    pub locks: LockKind,
+    /// `context=register|inline|call`.
+    pub context: How,
+    /// `offload=on|off`: IPv4 and UDP checksums are the port's.
+    pub offload: bool,
+    /// `header_cache=on|off`.
+    pub header_cache: bool,
+    /// `pool=stack|freelist|zone|malloc`.
+    pub pool: Kind,
+    /// `pages=4k|2m|1g`.
+    pub pages: Pages,
+    /// `prefetch=on|off`.
+    pub prefetch: bool,
+    /// `burst=N`: frames collected for one call of the port.
+    pub burst: usize,
+    /// `clock=none|timespec|ns|tsc`: read the clock at every call.
+    pub clock_per_call: Option<Strategy>,
+    /// `ledger=on|off`.
+    pub ledger: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            locks: LockKind::Up,
+            context: How::Register,
+            offload: false,
+            header_cache: true,
+            pool: Kind::Stack,
+            pages: Pages::Small,
+            prefetch: false,
+            burst: 1,
+            clock_per_call: None,
+            ledger: false,
+        }
+    }
+}
+
+/// A word that is no setting.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BadSettings(pub String);
+
+impl fmt::Display for BadSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "rig settings: {}", self.0)
+    }
+}
+
+impl std::error::Error for BadSettings {}
+
+fn switch(key: &str, value: &str) -> Result<bool, BadSettings> {
+    match value {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        other => Err(BadSettings(format!("{key}={other}: expected on or off"))),
+    }
+}
+
+impl FromStr for Settings {
+    type Err = BadSettings;
+    fn from_str(line: &str) -> Result<Settings, BadSettings> {
+        let mut settings = Settings::default();
+        for word in line.split_whitespace() {
+            let (key, value) = word.split_once('=').ok_or_else(|| BadSettings(format!("'{word}' is not key=value")))?;
+            match key {
+                "locks" => {
+                    settings.locks = match value {
+                        "up" => LockKind::Up,
+                        "light" => LockKind::Light,
+                        "heavy" => LockKind::Heavy,
+                        other => return Err(BadSettings(format!("locks={other}: expected up, light or heavy"))),
+                    }
+                }
+                "context" => settings.context = value.parse().map_err(BadSettings)?,
+                "offload" => settings.offload = switch(key, value)?,
+                "header_cache" => settings.header_cache = switch(key, value)?,
+                "pool" => settings.pool = value.parse().map_err(BadSettings)?,
+                "pages" => settings.pages = value.parse().map_err(BadSettings)?,
+                "prefetch" => settings.prefetch = switch(key, value)?,
+                "ledger" => settings.ledger = switch(key, value)?,
+                "burst" => {
+                    settings.burst = value
+                        .parse()
+                        .ok()
+                        .filter(|n| (1..=256).contains(n))
+                        .ok_or_else(|| BadSettings(format!("burst={value}: expected 1 to 256")))?;
+                }
+                "clock" if value == "none" => settings.clock_per_call = None,
+                "clock" => {
+                    settings.clock_per_call = Some(value.parse::<Strategy>().map_err(|e| BadSettings(e.to_string()))?);
+                }
+                other => return Err(BadSettings(format!("no setting is called '{other}'"))),
+            }
+        }
+        Ok(settings)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_read_and_wrong_ones_named() {
+        let got: Settings = "locks=light context=call offload=on burst=32 clock=ns".parse().unwrap();
+        assert_eq!((got.locks, got.context, got.offload, got.burst), (LockKind::Light, How::Call, true, 32));
+        assert_eq!(got.clock_per_call, Some(Strategy::NsDivision));
+        for bad in ["locks=none", "burst=0", "burst=257", "colour=red", "offload", "offload=maybe"] {
+            assert!(bad.parse::<Settings>().is_err(), "{bad}");
+        }
+    }
+}
