@@ -1,16 +1,25 @@
-//! Prints what each peer costs on this machine: ticks per operation, one run, trials interleaved.
+//! `cargo xtask bench udp`: our figures with every peer beside them, in one run.
 
+use lab::study::{Options, Progress};
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
-use anyhow::Context;
-use lab::run::{self, Options};
-use lab::sample::Sample;
+const USAGE: &str = "usage: linerate-bench udp [--json] [--quick] [--rounds N] [--core N]";
 
-const USAGE: &str = "usage: linerate-bench [rounds, default 30] [processor, default 1]";
+/// Rows that a peer does the same work for. The others (many sockets, the kernel's recv call alone) are not compared.
+const COMPARED: [&str; 3] = ["send.csum", "send.offload", "recv.one_thread"];
 
 fn main() -> ExitCode {
     lab::native::child_main_if_asked();
-    match table() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let (options, json) = match options(&words) {
+        Ok(asked) => asked,
+        Err(why) => {
+            eprintln!("linerate-bench: {why}\n{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match udp(&options, json) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
             eprintln!("linerate-bench: {why:#}");
@@ -19,40 +28,56 @@ fn main() -> ExitCode {
     }
 }
 
-fn table() -> anyhow::Result<()> {
-    let mut words = std::env::args().skip(1);
-    let keep = words.next().map_or(Ok(30), |word| word.parse()).context(USAGE)?;
-    let cpu = words.next().map_or(Ok(1), |word| word.parse()).context(USAGE)?;
-    // Before the peers try which way of calling is the fastest.
-    let _pinned = lab::os::pin_to_cpu(cpu).with_context(|| format!("cannot stay on processor {cpu}"))?;
-    let (peers, missing) = linerate_bench::peers_and_missing();
-    let (mut subjects, hows): (Vec<_>, Vec<_>) = peers.into_iter().map(|peer| (peer.subject, peer.how)).unzip();
-    let options = Options { keep, cpu: Some(cpu), ..Options::default() };
-    let samples = run::interleave(&mut subjects, &options, &mut |_| ())?;
-    println!("{:<24} {:>9}  {:>19} {:>9} {:>4} {:>8}", "ticks per operation", "median", "95 %", "min", "n", "redone");
-    for sample in &samples {
-        println!("{}", row(sample)?);
+fn options(words: &[String]) -> Result<(Options, bool), String> {
+    let mut words = words.iter();
+    match words.next().map(String::as_str) {
+        Some("udp") => {}
+        Some(other) => return Err(format!("no group '{other}': there is udp")),
+        None => return Err("which group?".to_owned()),
     }
-    println!("timer cost subtracted: {} ticks per trial; processor {cpu}", lab::timer::cost());
-    for (sample, how) in samples.iter().zip(hows) {
-        println!("{}: {how}", sample.id);
+    let (mut options, mut json) = (Options::default(), false);
+    while let Some(word) = words.next() {
+        let mut number = || {
+            let value = words.next().ok_or(format!("{word} needs a number"))?;
+            value.parse().map(Some).map_err(|_| format!("{word} {value}: expected a number"))
+        };
+        match word.as_str() {
+            "--json" => json = true,
+            "--quick" => options.quick = true,
+            "--rounds" => options.rounds = number()?,
+            "--core" => options.core = number()?,
+            other => return Err(format!("unknown option '{other}'")),
+        }
     }
-    for why in missing {
-        println!("missing: {why}");
-    }
-    Ok(())
+    Ok((options, json))
 }
 
-fn row(sample: &Sample) -> anyhow::Result<String> {
-    let summary = sample.summary()?;
-    let min = sample.values().into_iter().fold(f64::INFINITY, f64::min);
-    let noisy = if sample.noisy { " noisy" } else { "" };
-    let interval = format!("{:.1} .. {:.1}", summary.lo, summary.hi);
-    Ok(format!(
-        "{:<24} {:>9.1}  {interval:>19} {min:>9.1} {:>4} {:>8}{noisy}",
-        sample.id,
-        summary.median,
-        summary.n,
-        sample.dropped.len()
-    ))
+fn udp(options: &Options, json: bool) -> anyhow::Result<()> {
+    // Before the peers try which way of calling is the fastest.
+    let pinned = lab::os::pin_to_cpu(options.core())?;
+    let (found, missing) = linerate_bench::peers_and_missing();
+    drop(pinned);
+    let peers = found
+        .into_iter()
+        .filter(|peer| peer.subject.id().split_once('.').is_some_and(|(_, row)| COMPARED.contains(&row)))
+        .filter(|peer| peer.subject.id() != "kernel.recv.one_thread")
+        .map(|peer| (peer.subject, peer.how))
+        .collect();
+    let quiet = !std::io::stderr().is_terminal();
+    let mut tell = |progress: Progress| {
+        if !quiet {
+            eprint!("\r\x1b[K{}/{} {}", progress.done, progress.total, progress.what);
+        }
+    };
+    let mut report = lab::bench::udp_with(options, peers, &mut tell)?;
+    if !quiet {
+        eprint!("\r\x1b[K");
+    }
+    report.notes.extend(missing.into_iter().map(|why| format!("missing: {why}")));
+    if json {
+        println!("{}", report.to_json()?);
+    } else {
+        print!("{}", lab::table::render(&report, &[]));
+    }
+    Ok(())
 }

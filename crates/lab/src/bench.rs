@@ -58,6 +58,8 @@ pub fn udp_with(options: &Options, peers: Peers, progress: &mut dyn FnMut(Progre
          checksums verified in software"
             .to_owned(),
     ];
+    steps.next("idle hosts"); // first: what later parts free would hide what a host takes
+    let idle = idle_host_bytes()?;
     steps.next("A against A: the noise floor");
     let floor = study::floor(&mut SendRig::new("floor", "locks=up", false)?, &run_options)?;
     let (mut rows, mut found) = (Vec::new(), Vec::new());
@@ -104,9 +106,7 @@ pub fn udp_with(options: &Options, peers: Peers, progress: &mut dyn FnMut(Progre
     rows.extend(lookups(&run_options)?);
     steps.next("hosts on cores");
     rows.extend(hosts(&run_options, &mut notes)?);
-    steps.next("idle hosts");
-    let bytes = idle_host_bytes()?;
-    let figure = Figure { median: bytes, lo: bytes, hi: bytes, n: 1, unit: "bytes".to_owned() };
+    let figure = Figure { median: idle, lo: idle, hi: idle, n: 1, unit: "bytes".to_owned() };
     rows.push(Row::new("host.idle_bytes", "resident memory of an idle host beside its pool, mean of 64", figure));
     notes.extend(
         samples.iter().filter(|s| s.noisy).map(|s| format!("{}: noisy, disturbed trials are among those kept", s.id)),
