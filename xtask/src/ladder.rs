@@ -39,11 +39,12 @@ const VARIANTS: &[Variant] = &[
 const LIBRARY: &str = "liblinerate_rung.so";
 
 pub fn command(root: &Path) -> anyhow::Result<ExitCode> {
-    let target = target_dir(root)?;
-    let rungs = target.join("rungs");
+    // Where the ladder looks for them, whatever cargo's target directory is.
+    let rungs = root.join("target/rungs");
+    let work = target_dir(root)?.join("rungs/build");
     let mut failed = 0;
     for variant in VARIANTS {
-        match build(root, &rungs, variant) {
+        match build(root, &work, &rungs, variant) {
             Ok(path) => println!("{}: {path} ({})", variant.name, variant.about),
             Err(why) => {
                 failed += 1;
@@ -55,8 +56,8 @@ pub fn command(root: &Path) -> anyhow::Result<ExitCode> {
 }
 
 /// A target directory each: the same profile under other flags would push the first one's files out.
-fn build(root: &Path, rungs: &Path, variant: &Variant) -> anyhow::Result<String> {
-    let work = rungs.join("build").join(variant.name);
+fn build(root: &Path, work: &Path, rungs: &Path, variant: &Variant) -> anyhow::Result<String> {
+    let work = work.join(variant.name);
     let mut build = cargo(root);
     build.env("RUSTFLAGS", variant.rustflags);
     build.args(["build", "-p", "linerate-rung", "--profile", variant.profile, "--target-dir"]).arg(&work);

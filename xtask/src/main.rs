@@ -9,7 +9,7 @@ mod source;
 mod tidy;
 
 use anyhow::bail;
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 const USAGE: &str = "\
@@ -39,12 +39,13 @@ fn run(words: &[String]) -> anyhow::Result<ExitCode> {
         eprintln!("{USAGE}");
         return Ok(ExitCode::FAILURE);
     };
+    let root = root();
     match command.as_str() {
-        "tidy" => tidy::command(root()),
-        "fuzz" => fuzz::command(root(), rest),
-        "loom" => cargo::loom(root(), rest),
-        "ladder" => ladder::command(root()),
-        "bench" => cargo::bench(root(), rest),
+        "tidy" => tidy::command(&root),
+        "fuzz" => fuzz::command(&root, rest),
+        "loom" => cargo::loom(&root, rest),
+        "ladder" => ladder::command(&root),
+        "bench" => cargo::bench(&root, rest),
         "help" | "--help" | "-h" => {
             println!("{USAGE}");
             Ok(ExitCode::SUCCESS)
@@ -53,8 +54,11 @@ fn run(words: &[String]) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// The repository: where this package's directory stands.
-fn root() -> &'static Path {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.parent().unwrap_or(here)
+/// The repository: where this package's directory stands. `cargo run` says where that is now; what was known when this
+/// was compiled may be another checkout that shares the target directory.
+fn root() -> PathBuf {
+    let here = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    let mut root = PathBuf::from(here);
+    root.pop();
+    root
 }

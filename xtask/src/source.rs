@@ -122,7 +122,7 @@ pub fn has_token(code: &str, token: &str) -> bool {
     code.match_indices(token).any(|(at, _)| {
         let before = code[..at].chars().next_back().is_some_and(is_word);
         let after = code[at + token.len()..].chars().next().is_some_and(is_word);
-        !(before && token.starts_with(is_word)) && !(after && token.ends_with(is_word))
+        !(before && token.starts_with(is_word) || after && token.ends_with(is_word))
     })
 }
 

@@ -1,12 +1,25 @@
 //! What hosts are to be like: one vocabulary for the TOML file and the command line.
+//!
+//! The words are declared in [`keys`]: name, form, sentence, and how a value is taken. [`read`] takes a file of
+//! `[[host]]` tables, [`HostConfig::set`] one `key=value` from the command line; both end in the same structures and the
+//! same [`ConfigError`]s, which say where, what, and the nearest word.
+
+mod file;
+pub mod keys;
+#[cfg(test)]
+mod tests;
+
+pub use file::{ConfigError, HOSTS_MAX, load, read};
 
 use buf::mem::Pages;
 use buf::{Kind, PoolConfig, PoolLocks};
 use clock::Strategy;
+use inet::fib::Prefix;
 use inet::iface::{IfaceAddr, Offload};
 use lock::{How, Locks};
 use std::collections::BTreeMap;
-use wire::Mac;
+use std::net::Ipv4Addr;
+use wire::{L4Port, Mac};
 
 /// A host.
 #[derive(Clone, Debug)]
@@ -15,7 +28,9 @@ pub struct HostConfig {
     pub name: String,
     /// Its locks: `up`, `light` or `heavy`.
     pub locks: String,
-    /// The core its thread is pinned to.
+    /// Threads that enter it; `up` has one.
+    pub threads: usize,
+    /// The core its (first) thread is pinned to.
     pub core: Option<usize>,
     /// How the current context is found.
     pub context: How,
@@ -37,6 +52,12 @@ pub struct HostConfig {
     pub seed: Option<u64>,
     /// Its ifaces.
     pub ifaces: Vec<IfaceConfig>,
+    /// Its routes, beside those that come with addresses.
+    pub routes: Vec<RouteConfig>,
+    /// Its neighbors, set by hand.
+    pub neighbors: Vec<NeighborConfig>,
+    /// What it serves.
+    pub services: Vec<ServiceConfig>,
     /// Its knobs by name.
     pub sysctl: BTreeMap<String, i64>,
 }
@@ -46,6 +67,7 @@ impl Default for HostConfig {
         HostConfig {
             name: "host".to_string(),
             locks: "up".to_string(),
+            threads: 1,
             core: None,
             context: How::default(),
             clock: Strategy::default(),
@@ -57,6 +79,9 @@ impl Default for HostConfig {
             pool_prefetch: false,
             seed: None,
             ifaces: Vec::new(),
+            routes: Vec::new(),
+            neighbors: Vec::new(),
+            services: Vec::new(),
             sysctl: BTreeMap::new(),
         }
     }
@@ -110,5 +135,100 @@ impl IfaceConfig {
 
     pub(crate) fn offload(&self, capable: Offload) -> Offload {
         Offload { tx_ip: self.ip4csum, tx_l4: self.udp4csum, rx: self.rxcsum.unwrap_or(capable.rx) }
+    }
+}
+
+/// A route.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RouteConfig {
+    /// Which destinations.
+    pub to: Prefix,
+    /// The gateway, if they are not on the link.
+    pub via: Option<Ipv4Addr>,
+    /// The iface; found by the gateway if not given.
+    pub dev: Option<String>,
+}
+
+impl Default for RouteConfig {
+    fn default() -> RouteConfig {
+        RouteConfig { to: Prefix::DEFAULT, via: None, dev: None }
+    }
+}
+
+/// A neighbor set by hand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NeighborConfig {
+    /// Its address.
+    pub addr: Ipv4Addr,
+    /// Its MAC address.
+    pub mac: Mac,
+    /// The iface; found by the address if not given.
+    pub dev: Option<String>,
+}
+
+impl Default for NeighborConfig {
+    fn default() -> NeighborConfig {
+        NeighborConfig { addr: Ipv4Addr::UNSPECIFIED, mac: Mac::ZERO, dev: None }
+    }
+}
+
+/// Something that a host does with datagrams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum ServiceKind {
+    /// Sends each back (RFC 862).
+    #[default]
+    Echo,
+    /// Reads and forgets (RFC 863).
+    Discard,
+}
+
+impl ServiceKind {
+    /// The service's L4 port by its RFC.
+    pub fn usual_port(self) -> L4Port {
+        match self {
+            ServiceKind::Echo => L4Port(7),
+            ServiceKind::Discard => L4Port(9),
+        }
+    }
+}
+
+impl std::str::FromStr for ServiceKind {
+    type Err = String;
+    fn from_str(word: &str) -> Result<ServiceKind, String> {
+        match word {
+            "echo" => Ok(ServiceKind::Echo),
+            "discard" => Ok(ServiceKind::Discard),
+            _ => Err("expected echo or discard".to_string()),
+        }
+    }
+}
+
+impl std::fmt::Display for ServiceKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            ServiceKind::Echo => "echo",
+            ServiceKind::Discard => "discard",
+        })
+    }
+}
+
+/// A service of a host, over UDP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServiceConfig {
+    /// What it does.
+    pub kind: ServiceKind,
+    /// Where it is.
+    pub port: L4Port,
+}
+
+impl std::str::FromStr for ServiceConfig {
+    type Err = String;
+    /// `echo`, `echo:7007`.
+    fn from_str(text: &str) -> Result<ServiceConfig, String> {
+        let (kind, port) = text.split_once(':').map_or((text, None), |(kind, port)| (kind, Some(port)));
+        let bad = || "expected echo or discard, and a port as in echo:7".to_string();
+        let kind: ServiceKind = kind.parse().map_err(|_| bad())?;
+        let given = port.map(|port| port.parse().ok().filter(|port| *port > 0).ok_or_else(bad)).transpose()?;
+        Ok(ServiceConfig { kind, port: given.map_or(kind.usual_port(), L4Port) })
     }
 }

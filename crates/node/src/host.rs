@@ -111,7 +111,7 @@ impl<L: Locks> Host<L> {
         let stack = Stack::new(cx, Config { seed: config.seed, reassembly, ..Config::new(&config.name, pool) });
         for (name, value) in &config.sysctl {
             // Names and ranges were checked when the configuration was read.
-            let _ = stack.knobs.set(name, *value);
+            crate::words::apply_knob(&stack.knobs, name, *value);
         }
         let (receivers, ports) = (Mutex::default(), Mutex::default());
         Ok(Host { stack, clock, how: config.context, burst: config.burst, receivers, ports })
@@ -121,6 +121,16 @@ impl<L: Locks> Host<L> {
     #[inline(always)]
     pub fn cx(&self) -> Cx {
         Cx::enter(self.how, self.clock.now())
+    }
+
+    /// How the current context is found.
+    pub fn context(&self) -> How {
+        self.how
+    }
+
+    /// Frames taken from a port at a time.
+    pub fn burst(&self) -> usize {
+        self.burst
     }
 
     /// The socket calls, for a host that the calling thread keeps going.
@@ -133,7 +143,7 @@ impl<L: Locks> Host<L> {
         Calls::new(&self.stack, self.cx())
     }
 
-    /// Frames taken from a port at a time.
+    /// Takes so many frames from a port at a time.
     pub fn set_burst(&mut self, burst: usize) {
         self.burst = burst.clamp(1, buf::BURST_MAX);
     }
@@ -226,23 +236,34 @@ impl<L: Locks> Host<L> {
     /// Sleeps until a port has something, `also` is readable, or `until`; returns at once where a port must be polled.
     /// Says whether `also` is readable.
     pub fn wait(&self, until: Instant, also: Option<BorrowedFd<'_>>) -> bool {
+        self.wait_for_any(until, also.as_slice())
+    }
+
+    /// [`Host::wait`] with several descriptors beside the ports; says whether one of them is readable.
+    pub fn wait_for_any(&self, until: Instant, also: &[BorrowedFd<'_>]) -> bool {
         let mut receivers = self.receivers();
         let must_poll = receivers.iter().any(|r| r.half.wait_fd().is_none() && !r.half.is_gone());
         let event = receivers.iter().filter_map(|r| r.half.next_event()).min().unwrap_or(Instant::NEVER);
         let polled = if must_poll { Duration::from_micros(50) } else { Duration::from_millis(100) };
         let timeout = until.min(event).since(self.clock.now()).min(polled);
         let live = receivers.iter_mut().filter(|r| !r.half.is_gone());
-        let mut fds: Vec<BorrowedFd<'_>> = also.into_iter().collect();
+        let mut fds = also.to_vec();
         fds.extend(live.filter_map(|r| r.half.wait_fd()));
         // A failing poll (a descriptor gone bad) costs one round; the port itself reports that it is gone.
         let ready = dispatch::wait_readable(&fds, Some(timeout)).unwrap_or_default();
-        also.is_some() && ready.first().copied().unwrap_or(false)
+        ready.into_iter().take(also.len()).any(|ready| ready)
     }
 
     /// Have all ports ended?
     pub fn is_over(&self) -> bool {
         let receivers = self.receivers();
         !receivers.is_empty() && receivers.iter().all(|r| r.half.is_gone())
+    }
+
+    /// Ports that have ended, with the reason if there is one beyond their having come to their end.
+    pub fn gone(&self) -> Vec<(IfaceId, Option<String>)> {
+        let receivers = self.receivers();
+        receivers.iter().filter(|r| r.half.is_gone()).map(|r| (r.iface, r.half.why_gone())).collect()
     }
 
     /// Runs until `stop` says so, sleeping when nothing comes.

@@ -1,10 +1,17 @@
 //! The one crate that knows everyone: wires ports to stacks, runs them, and answers questions about them.
 //!
 //! A [`Host`] is a stack with its clock and the receiving halves of its ports; [`Host::step`] is the loop's body. What a
-//! host is to be like is a [`config::HostConfig`], from a TOML file or from flags with the same words.
+//! host is to be like is a [`config::HostConfig`], from a TOML file or from flags with the same words. A running host is
+//! asked and changed through its [`control`] socket, in the [`words`] of ifconfig, ip, arp, route, sysctl and netstat.
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(any(test, fuzzing)),
+    deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unreachable)
+)]
 
 pub mod config;
+pub mod control;
 mod host;
+pub mod words;
 
 pub use host::{AddPortError, Host, PortInfo, Step};

@@ -41,7 +41,8 @@ fn items_for_tests_are_marked_to_their_end() {
 
 #[test]
 fn attributes_between_do_not_end_an_item() {
-    let text = "#[cfg(test)]\n#[allow(dead_code)]\nfn a(b: [u8; 2]) -> u8 {\n    1\n}\nc();\n#[cfg(test)]\nuse d;\ne();\n";
+    let text =
+        "#[cfg(test)]\n#[allow(dead_code)]\nfn a(b: [u8; 2]) -> u8 {\n    1\n}\nc();\n#[cfg(test)]\nuse d;\ne();\n";
     let marked: Vec<bool> = Source::parse(text).lines.iter().map(|line| line.test).collect();
     assert_eq!(marked, [true, true, true, true, true, false, true, true, false]);
 }

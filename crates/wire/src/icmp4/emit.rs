@@ -81,9 +81,10 @@ pub fn echo_reply_in_place(message: &mut [u8]) -> Option<()> {
     if header[0] != ty::ECHO_REQUEST {
         return None;
     }
-    let old = u16::from_be_bytes([header[0], header[1]]);
-    let new = u16::from_be_bytes([ty::ECHO_REPLY, header[1]]);
-    let sum = checksum::update16(u16::from_be_bytes([header[2], header[3]]), old, new);
+    // The sum falls by 0x0800, so its complement grows by as much, carry brought round. Not RFC 1624's equation 3: for a
+    // reply that is all zeros it gives 0x0000, and the sum of zeros alone does not verify.
+    let (sum, carry) = u16::from_be_bytes([header[2], header[3]]).overflowing_add(u16::from(ty::ECHO_REQUEST) << 8);
+    let sum = sum.wrapping_add(u16::from(carry));
     header[0] = ty::ECHO_REPLY;
     [header[2], header[3]] = sum.to_be_bytes();
     Some(())

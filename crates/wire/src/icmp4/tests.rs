@@ -121,3 +121,13 @@ proptest! {
         prop_assert_eq!(&message[..8], &oracle.to_bytes()[..]);
     }
 }
+
+/// Found by fuzzing: an echo request whose reply is all zeros but for its checksum.
+#[test]
+fn the_reply_to_an_empty_echo_with_ident_and_seq_0_verifies() {
+    let mut message = [0x08, 0, 0xf7, 0xff, 0, 0, 0, 0];
+    assert!(crate::checksum::sum(&message).verifies());
+    assert_eq!(echo_reply_in_place(&mut message), Some(()));
+    assert_eq!(message, [0, 0, 0xff, 0xff, 0, 0, 0, 0]);
+    assert!(crate::checksum::sum(&message).verifies());
+}

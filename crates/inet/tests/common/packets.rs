@@ -1,0 +1,214 @@
+//! Frames as bytes: made with `wire`'s emitters, taken apart with its parsers.
+
+use super::Station;
+use std::net::Ipv4Addr;
+use wire::arp::{Op, Packet};
+use wire::checksum::{self, Partial};
+use wire::eth::{self, EtherType};
+use wire::icmp4::{self, Problem};
+use wire::igmp;
+use wire::{L4Port, Mac, Proto, ip4, udp};
+
+pub fn ether(dst: Mac, src: Mac, ethertype: EtherType, payload: &[u8]) -> Vec<u8> {
+    let mut frame = vec![0; eth::HEADER_LEN];
+    eth::Header { dst, src, ethertype }.emit(frame.first_chunk_mut().unwrap());
+    frame.extend_from_slice(payload);
+    frame
+}
+
+/// An ARP frame as its sender would send it: requests to everybody, replies to the target.
+pub fn arp(op: Op, from: Station, target: Station) -> Vec<u8> {
+    let tha = if op == Op::Request { Mac::ZERO } else { target.mac };
+    let packet = Packet { op, sha: from.mac, spa: from.ip, tha, tpa: target.ip };
+    let dst = if op == Op::Request { Mac::BROADCAST } else { target.mac };
+    ether(dst, from.mac, EtherType::ARP, &packet.emit())
+}
+
+pub fn arp_of(frame: &[u8]) -> (eth::Header, Packet) {
+    let header = eth::Header::parse(frame).unwrap();
+    assert_eq!(header.ethertype, EtherType::ARP, "{}", line(frame));
+    (header, Packet::parse(&frame[eth::HEADER_LEN..]).unwrap())
+}
+
+/// An IPv4 packet to be made: change what matters, then [`Ip::packet`] or [`Ip::frame`].
+#[derive(Clone, Debug)]
+pub struct Ip {
+    pub header: ip4::Header,
+    pub options: Vec<u8>,
+    pub payload: Vec<u8>,
+}
+
+impl Ip {
+    pub fn new(src: Ipv4Addr, dst: Ipv4Addr, proto: Proto, payload: impl Into<Vec<u8>>) -> Ip {
+        let payload = payload.into();
+        let header = ip4::Header { df: false, id: 0x1234, ..ip4::Header::new(src, dst, proto, 0).unwrap() };
+        Ip { header, options: Vec::new(), payload }
+    }
+
+    pub fn udp(src: (Ipv4Addr, u16), dst: (Ipv4Addr, u16), payload: &[u8]) -> Ip {
+        Ip::new(src.0, dst.0, Proto::UDP, udp_datagram(src, dst, payload))
+    }
+
+    pub fn ttl(mut self, ttl: u8) -> Ip {
+        self.header.ttl = ttl;
+        self
+    }
+
+    pub fn df(mut self) -> Ip {
+        self.header.df = true;
+        self
+    }
+
+    pub fn tos(mut self, tos: u8) -> Ip {
+        self.header.tos = tos;
+        self
+    }
+
+    pub fn id(mut self, id: u16) -> Ip {
+        self.header.id = id;
+        self
+    }
+
+    pub fn options(mut self, options: &[u8]) -> Ip {
+        assert_eq!(options.len() % 4, 0, "whole words");
+        self.options = options.to_vec();
+        self
+    }
+
+    /// Bytes `off..off+len` of the payload, as a fragment.
+    pub fn fragment(&self, off: usize, len: usize) -> Ip {
+        let end = (off + len).min(self.payload.len());
+        let mut part = Ip { payload: self.payload[off..end].to_vec(), ..self.clone() };
+        part.header.frag_off = off as u16;
+        part.header.mf = end < self.payload.len();
+        part
+    }
+
+    pub fn packet(&self) -> Vec<u8> {
+        let ihl_len = ip4::HEADER_LEN + self.options.len();
+        let mut out = vec![0; ip4::HEADER_LEN];
+        let header = ip4::Header { ihl_len, total_len: (ihl_len + self.payload.len()) as u16, ..self.header };
+        header.emit(out.first_chunk_mut().unwrap());
+        out.extend_from_slice(&self.options);
+        ip4::fill_checksum(&mut out);
+        out.extend_from_slice(&self.payload);
+        out
+    }
+
+    pub fn frame(&self, dst: Mac, src: Mac) -> Vec<u8> {
+        ether(dst, src, EtherType::IPV4, &self.packet())
+    }
+
+    /// The frame from one station to another on their link.
+    pub fn between(&self, from: Station, to: Station) -> Vec<u8> {
+        self.frame(to.mac, from.mac)
+    }
+}
+
+pub fn udp_datagram(src: (Ipv4Addr, u16), dst: (Ipv4Addr, u16), payload: &[u8]) -> Vec<u8> {
+    let len = (payload.len() + udp::HEADER_LEN) as u16;
+    let header = udp::Header { src: L4Port(src.1), dst: L4Port(dst.1), len, checksum: 0 };
+    let header = header.with_checksum(Partial::pseudo4(src.0, dst.0, Proto::UDP, len), payload);
+    let mut out = vec![0; udp::HEADER_LEN];
+    header.emit(out.first_chunk_mut().unwrap());
+    out.extend_from_slice(payload);
+    out
+}
+
+/// A UDP datagram in a frame.
+pub fn udp_frame(from: Station, sport: u16, to: Station, dport: u16, payload: &[u8]) -> Vec<u8> {
+    Ip::udp((from.ip, sport), (to.ip, dport), payload).between(from, to)
+}
+
+pub fn echo(ty: u8, ident: u16, seq: u16, payload: &[u8]) -> Vec<u8> {
+    let mut out = vec![0; icmp4::HEADER_LEN + payload.len()];
+    icmp4::emit_echo(ty, ident, seq, payload, &mut out).unwrap();
+    out
+}
+
+pub fn ping(from: Station, to: Ipv4Addr, ident: u16, seq: u16, payload: &[u8]) -> Ip {
+    Ip::new(from.ip, to, Proto::ICMP, echo(icmp4::ty::ECHO_REQUEST, ident, seq, payload))
+}
+
+pub fn icmp_error(problem: Problem, quoted: &[u8]) -> Vec<u8> {
+    let mut out = vec![0; icmp4::HEADER_LEN + quoted.len()];
+    icmp4::emit_error(problem, quoted, &mut out).unwrap();
+    out
+}
+
+/// An error from `from` to `to` that quotes `quoted` whole.
+pub fn error_frame(from: Station, to: Station, problem: Problem, quoted: &[u8]) -> Vec<u8> {
+    Ip::new(from.ip, to.ip, Proto::ICMP, icmp_error(problem, quoted)).between(from, to)
+}
+
+pub fn igmp_frame(from: Station, dst: Ipv4Addr, message: igmp::Message) -> Vec<u8> {
+    Ip::new(from.ip, dst, Proto::IGMP, message.emit()).ttl(1).frame(Mac::multicast4(dst), from.mac)
+}
+
+/// The IPv4 packet in a frame.
+pub fn ip_of(frame: &[u8]) -> (eth::Header, ip4::Header, &[u8]) {
+    let link = eth::Header::parse(frame).unwrap();
+    assert_eq!(link.ethertype, EtherType::IPV4, "{}", line(frame));
+    let packet = &frame[eth::HEADER_LEN..];
+    let header = ip4::Header::parse(packet).unwrap();
+    (link, header, header.payload(packet))
+}
+
+/// The UDP datagram in a frame: header and payload.
+pub fn udp_of(frame: &[u8]) -> (udp::Header, &[u8]) {
+    let (_, ip, segment) = ip_of(frame);
+    assert_eq!(ip.proto, Proto::UDP, "{}", line(frame));
+    let header = udp::Header::parse(segment).unwrap();
+    (header, header.payload(segment))
+}
+
+/// The ICMP message in a frame.
+pub fn icmp_of(frame: &[u8]) -> (icmp4::Header, &[u8]) {
+    let (_, ip, message) = ip_of(frame);
+    assert_eq!(ip.proto, Proto::ICMP, "{}", line(frame));
+    (icmp4::Header::parse(message).unwrap(), &message[icmp4::HEADER_LEN..])
+}
+
+pub fn igmp_of(frame: &[u8]) -> igmp::Message {
+    let (_, ip, message) = ip_of(frame);
+    assert_eq!(ip.proto, Proto::IGMP, "{}", line(frame));
+    igmp::Message::parse(message).unwrap()
+}
+
+pub fn line(frame: &[u8]) -> String {
+    wire::dissect::line(frame).to_string()
+}
+
+/// What must be true of everything that is ever sent: lengths, checksums, TTL, and addresses that may be on a wire.
+pub fn assert_fit_for_a_wire(frame: &[u8]) {
+    let header = eth::Header::parse(frame).expect("a link header");
+    assert!(header.src.is_unicast() && header.src != Mac::ZERO, "{}", line(frame));
+    if header.ethertype != EtherType::IPV4 {
+        assert_eq!(header.ethertype, EtherType::ARP, "{}", line(frame));
+        return;
+    }
+    let packet = &frame[eth::HEADER_LEN..];
+    let ip = ip4::Header::parse(packet).expect("a whole packet");
+    assert_eq!(packet.len(), usize::from(ip.total_len), "{}", line(frame));
+    assert!(ip4::header_checksum_ok(packet, ip.ihl_len), "header checksum: {}", line(frame));
+    assert_ne!(ip.ttl, 0, "TTL 0: {}", line(frame));
+    let first = ip.src.octets()[0];
+    assert!(first != 0 && first != 127 && first < 224, "martian source: {}", line(frame));
+    assert!(!ip.dst.is_loopback() && !ip.dst.is_unspecified(), "martian destination: {}", line(frame));
+    let payload = ip.payload(packet);
+    if ip.is_fragment() {
+        assert!(!ip.mf || payload.len() % 8 == 0, "a fragment that is no multiple of 8: {}", line(frame));
+        return;
+    }
+    match ip.proto {
+        Proto::UDP => {
+            let udp = udp::Header::parse(payload).expect("a whole datagram");
+            assert_eq!(usize::from(udp.len), payload.len(), "{}", line(frame));
+            let pseudo = Partial::pseudo4(ip.src, ip.dst, Proto::UDP, udp.len);
+            assert!(udp.checksum == 0 || udp::checksum_ok(pseudo, payload), "UDP checksum: {}", line(frame));
+        }
+        Proto::ICMP => assert!(checksum::sum(payload).verifies(), "ICMP checksum: {}", line(frame)),
+        Proto::IGMP => assert!(checksum::sum(payload).verifies(), "IGMP checksum: {}", line(frame)),
+        _ => {}
+    }
+}

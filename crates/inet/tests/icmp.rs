@@ -1,0 +1,627 @@
+//! Conversations about ICMP: RFC 792, RFC 1122 3.2.2, RFC 1812 4.3, RFC 1191, RFC 5927; robustness rows 21, 23, 25, 38, 51-55, 70.
+
+mod common;
+
+use clock::Duration;
+use common::packets::*;
+use common::*;
+use linerate_inet::iface::IfaceAddr;
+use linerate_inet::route::Via;
+use linerate_inet::udp::{SendError, SoError};
+use lock::Locks;
+use std::net::Ipv4Addr;
+use wire::eth::EtherType;
+use wire::icmp4::{Problem, ty, unreachable};
+use wire::{Mac, Proto};
+
+conversations! {
+    a_ping_comes_back_with_all_it_brought
+    pings_of_every_length_come_back
+    a_ping_with_options_comes_back_without
+    a_ping_to_many_is_not_answered
+    a_ping_to_many_is_answered_from_our_own_address_where_that_is_wished
+    a_ping_from_an_address_of_ours_is_not_answered
+    pings_are_answered_at_their_rate
+    a_port_that_nobody_listens_on_is_unreachable
+    an_unknown_protocol_is_unreachable_and_tunnels_are_not_opened
+    an_error_quotes_up_to_576_bytes_in_all_and_never_more_than_came
+    silence_is_kept_where_that_is_wished
+    no_error_is_ever_sent_about_these
+    errors_to_one_destination_are_limited_and_do_not_use_up_those_to_others
+    errors_to_all_destinations_together_are_limited
+    the_overall_limit_cannot_be_counted_from_outside
+    an_error_reaches_the_connected_socket_that_it_is_about_and_nobody_else
+    each_kind_of_error_has_its_meaning
+    an_error_that_quotes_a_stranger_is_not_believed
+    an_error_that_quotes_a_later_fragment_is_not_believed
+    a_message_cut_anywhere_is_dropped
+    a_message_with_any_bit_flipped_is_dropped
+    messages_that_nobody_asked_for_are_ignored
+    source_quench_is_ignored
+    a_redirect_is_ignored_by_default
+    a_redirect_is_accepted_from_the_gateway_in_use_for_a_neighbor_only
+    a_narrow_path_is_learned_and_forgotten_after_ten_minutes
+    a_narrow_path_is_believed_only_about_datagrams_of_ours
+    no_path_is_believed_to_be_narrower_than_552
+    an_old_router_that_does_not_say_its_mtu_gets_the_next_plateau
+    a_datagram_that_may_not_be_fragmented_meets_the_path_mtu
+}
+
+fn host<L: Locks>() -> Host<L> {
+    let h = Host::new();
+    h.knows(EM0, PEER);
+    h.knows(EM0, OTHER);
+    h.forget_counters();
+    h
+}
+
+// ---- echo ---------------------------------------------------------------------------------------------------------
+
+fn a_ping_comes_back_with_all_it_brought<L: Locks>() {
+    let h = host::<L>();
+    h.inject(EM0, ping(PEER, ME.ip, 0xabcd, 0xfffe, b"thirty-one bytes of some payload").ttl(3).tos(0xb8).between(PEER, ME));
+    let reply = h.sent_one(EM0);
+    let (link, ip, _) = ip_of(&reply);
+    assert_eq!((link.dst, link.src), (PEER.mac, ME.mac));
+    assert_eq!((ip.src, ip.dst, ip.tos, ip.ttl), (ME.ip, PEER.ip, 0xb8, 64));
+    let (icmp, payload) = icmp_of(&reply);
+    assert_eq!((icmp.ty, icmp.code, icmp.rest), (ty::ECHO_REPLY, 0, [0xab, 0xcd, 0xff, 0xfe]));
+    assert_eq!(payload, b"thirty-one bytes of some payload");
+    h.assert_counters(
+        "in 1, out 1, ip4.received 1, ip4.delivered 1, ip4.sent 1, icmp4.received 1, icmp4.echoes_answered 1",
+    );
+}
+
+fn pings_of_every_length_come_back<L: Locks>() {
+    let h = host::<L>();
+    for len in 0..=1472 {
+        let payload: Vec<u8> = (0..len).map(|i| (i * 7) as u8).collect();
+        let mut frame = ping(PEER, ME.ip, 1, len as u16, &payload).between(PEER, ME);
+        frame.resize(frame.len().max(60), 0xa5); // padding that must not come back
+        h.inject(EM0, frame);
+        let reply = h.sent_one(EM0);
+        assert_eq!(icmp_of(&reply).1, payload);
+        assert_eq!(reply.len(), 42 + len, "no reply is longer than the request");
+    }
+    h.assert_counters(
+        "in 1473, out 1473, ip4.received 1473, ip4.delivered 1473, ip4.sent 1473, icmp4.received 1473, \
+         icmp4.echoes_answered 1473",
+    );
+}
+
+fn a_ping_with_options_comes_back_without<L: Locks>() {
+    let h = host::<L>();
+    h.inject(EM0, ping(PEER, ME.ip, 1, 1, b"x").options(&[1, 1, 1, 0, 148, 4, 0, 0]).between(PEER, ME));
+    let reply = h.sent_one(EM0);
+    assert_eq!(icmp_of(&reply).1, b"x");
+    assert_eq!(ip_of(&reply).1.ihl_len, 20);
+}
+
+/// Row 38 (Smurf): RFC 1122 3.2.2.6 allows silence, and nothing else is safe.
+fn a_ping_to_many_is_not_answered<L: Locks>() {
+    let h = host::<L>();
+    let everybody = [Ipv4Addr::BROADCAST, Ipv4Addr::new(10, 0, 0, 255), Ipv4Addr::new(10, 0, 0, 0), Ipv4Addr::new(224, 0, 0, 1)];
+    for dst in everybody {
+        h.inject(EM0, ping(PEER, dst, 1, 1, b"smurf").frame(Mac::BROADCAST, PEER.mac));
+        h.inject(EM0, ping(PEER, dst, 1, 1, b"smurf").frame(ME.mac, PEER.mac));
+    }
+    h.sent_nothing(EM0);
+    h.assert_counters("in 8, ip4.received 8, ip4.delivered 8, icmp4.received 8, icmp4.in.broadcast_echo 8");
+    h.inject(EM0, ping(PEER, ME.ip, 1, 1, b"smurf").frame(Mac::BROADCAST, PEER.mac));
+    h.sent_nothing(EM0);
+    h.assert_counters("in 1, ip4.received 1, ip4.in.link_broadcast 1");
+}
+
+fn a_ping_to_many_is_answered_from_our_own_address_where_that_is_wished<L: Locks>() {
+    let h = host::<L>();
+    h.stack.knobs.broadcast_echo.set(1);
+    for dst in [Ipv4Addr::BROADCAST, Ipv4Addr::new(10, 0, 0, 255), Ipv4Addr::new(224, 0, 0, 1)] {
+        h.inject(EM0, ping(PEER, dst, 1, 1, b"x").frame(Mac::BROADCAST, PEER.mac));
+        let (link, ip, _) = {
+            let reply = h.sent_one(EM0);
+            let (link, ip, _) = ip_of(&reply);
+            (link, ip, ())
+        };
+        assert_eq!((link.dst, ip.src, ip.dst), (PEER.mac, ME.ip, PEER.ip), "a group is no source");
+    }
+}
+
+fn a_ping_from_an_address_of_ours_is_not_answered<L: Locks>() {
+    let h = host::<L>();
+    let second = Ipv4Addr::new(10, 0, 0, 77);
+    h.stack.add_addr(h.cx(), EM0, IfaceAddr { addr: second, len: 24 }).unwrap();
+    h.sent(EM0);
+    h.forget_counters();
+    for src in [ME.ip, second, Ipv4Addr::new(10, 0, 0, 255)] {
+        h.inject(EM0, ping(Station { ip: src, ..PEER }, ME.ip, 1, 1, b"x").between(PEER, ME));
+    }
+    h.pass(Duration::from_secs(1));
+    h.sent_nothing(EM0);
+    assert_eq!(h.counter("inet.icmp4.echoes_answered"), 0);
+    h.audit();
+}
+
+fn pings_are_answered_at_their_rate<L: Locks>() {
+    let h = host::<L>();
+    h.stack.knobs.echo_rate.set(10);
+    let request = ping(PEER, ME.ip, 1, 1, b"x").between(PEER, ME);
+    (0..100).for_each(|_| h.inject(EM0, &request));
+    assert_eq!(h.sent(EM0).len(), 10);
+    h.assert_counters(
+        "in 100, out 10, ip4.received 100, ip4.delivered 100, ip4.sent 10, icmp4.received 100, \
+         icmp4.echoes_answered 10, icmp4.in.rate_limited 90",
+    );
+    h.advance(Duration::from_millis(500));
+    (0..100).for_each(|_| h.inject(EM0, &request));
+    assert_eq!(h.sent(EM0).len(), 5);
+    h.stack.knobs.echo_rate.set(0);
+    (0..100).for_each(|_| h.inject(EM0, &request));
+    assert_eq!(h.sent(EM0).len(), 100);
+}
+
+// ---- errors sent --------------------------------------------------------------------------------------------------
+
+fn a_port_that_nobody_listens_on_is_unreachable<L: Locks>() {
+    let h = host::<L>();
+    let datagram = Ip::udp((PEER.ip, 1000), (ME.ip, 9), b"anybody?").tos(0x10);
+    h.inject(EM0, datagram.between(PEER, ME));
+    let error = h.sent_one(EM0);
+    let (link, ip, _) = ip_of(&error);
+    assert_eq!((link.dst, ip.src, ip.dst, ip.ttl), (PEER.mac, ME.ip, PEER.ip, 64));
+    let (icmp, quoted) = icmp_of(&error);
+    assert_eq!((icmp.ty, icmp.code, icmp.rest), (ty::UNREACHABLE, unreachable::PORT, [0; 4]));
+    assert_eq!(quoted, datagram.packet(), "quoted as it came");
+    h.assert_counters(
+        "in 1, out 1, audit.made 1, ip4.received 1, ip4.delivered 1, ip4.sent 1, icmp4.errors_sent 1, \
+         udp.received 1, udp.in.no_socket 1",
+    );
+}
+
+/// Row 23: IP-in-IP and GRE are protocols nobody here speaks; what is inside is not looked at.
+fn an_unknown_protocol_is_unreachable_and_tunnels_are_not_opened<L: Locks>() {
+    let h = host::<L>();
+    let s = h.bound(9);
+    let inside = Ip::udp((PEER.ip, 1), (ME.ip, 9), b"hidden").packet();
+    let gre = [&[0, 0, 8, 0][..], &inside].concat();
+    for (proto, payload) in [(Proto::IPIP, inside.clone()), (Proto::GRE, gre), (Proto::IPV6, vec![0x60; 48]), (Proto(253), vec![])] {
+        h.inject(EM0, Ip::new(PEER.ip, ME.ip, proto, payload).between(PEER, ME));
+        let error = h.sent_one(EM0);
+        let (icmp, _) = icmp_of(&error);
+        assert_eq!((icmp.ty, icmp.code), (ty::UNREACHABLE, unreachable::PROTOCOL));
+    }
+    assert!(h.recv(s).is_none());
+    h.assert_counters(
+        "in 4, out 4, audit.made 4, ip4.received 4, ip4.delivered 4, ip4.sent 4, icmp4.errors_sent 4, \
+         ip4.in.unknown_protocol 4",
+    );
+}
+
+/// RFC 1812 4.3.2.3: as much as fits into 576 bytes. Row 21: no information leaks, no reply is longer than it may be.
+fn an_error_quotes_up_to_576_bytes_in_all_and_never_more_than_came<L: Locks>() {
+    let h = host::<L>();
+    h.stack.knobs.icmp_rate.set(0);
+    for len in [0, 1, 2, 17, 18, 519, 520, 521, 1472] {
+        let datagram = Ip::udp((PEER.ip, 1000), (ME.ip, 9), &vec![0x5a; len]);
+        let mut frame = datagram.between(PEER, ME);
+        frame.resize(frame.len().max(60), 0xee);
+        h.inject(EM0, frame);
+        let error = h.sent_one(EM0);
+        let packet = datagram.packet();
+        assert_eq!(icmp_of(&error).1, &packet[..packet.len().min(548)], "of {len}");
+        assert!(error.len() - 14 <= 576);
+    }
+    // Options count as what they are.
+    let datagram = Ip::udp((PEER.ip, 1000), (ME.ip, 9), &[1; 600]).options(&[1; 40]);
+    h.inject(EM0, datagram.between(PEER, ME));
+    assert_eq!(icmp_of(&h.sent_one(EM0)).1, &datagram.packet()[..548]);
+}
+
+fn silence_is_kept_where_that_is_wished<L: Locks>() {
+    let h = host::<L>();
+    h.stack.knobs.udp_blackhole.set(1);
+    h.inject(EM0, udp_frame(PEER, 1000, ME, 9, b"anybody?"));
+    h.sent_nothing(EM0);
+    h.assert_counters("in 1, ip4.received 1, ip4.delivered 1, udp.received 1, udp.in.no_socket 1");
+}
+
+/// Row 70, RFC 1122 3.2.2: not about errors, not about what went to many, not about later fragments, not to nobody.
+fn no_error_is_ever_sent_about_these<L: Locks>() {
+    let h = Host::<L>::router();
+    h.stack.knobs.icmp_rate.set(0);
+    let closed = |src: Ipv4Addr, dst: Ipv4Addr| Ip::udp((src, 1000), (dst, 9), b"x");
+    let quoted = closed(ME.ip, PEER.ip).packet();
+    let nowhere = Ipv4Addr::new(203, 0, 113, 1);
+    let unknown = |src: Ipv4Addr, dst: Ipv4Addr| Ip::new(src, dst, Proto(253), *b"12345678");
+
+    // To broadcast and multicast addresses, by either layer's word.
+    for dst in [Ipv4Addr::BROADCAST, Ipv4Addr::new(10, 0, 0, 255), Ipv4Addr::new(10, 0, 0, 0), Ipv4Addr::new(224, 0, 0, 1)] {
+        for mac in [Mac::BROADCAST, ME.mac] {
+            h.inject(EM0, closed(PEER.ip, dst).frame(mac, PEER.mac));
+            h.inject(EM0, unknown(PEER.ip, dst).frame(mac, PEER.mac));
+        }
+    }
+    h.inject(EM0, closed(PEER.ip, ME.ip).frame(Mac::BROADCAST, PEER.mac));
+    h.inject(EM0, closed(PEER.ip, nowhere).frame(Mac::BROADCAST, PEER.mac));
+    // About ICMP errors, known and unknown, that cannot go on.
+    for problem in [
+        Problem::Unreachable { code: 3, next_mtu: 0 },
+        Problem::TimeExceeded { code: 0 },
+        Problem::Redirect { code: 1, gateway: PEER.ip },
+        Problem::ParameterProblem { pointer: 0 },
+    ] {
+        h.inject(EM0, Ip::new(PEER.ip, nowhere, Proto::ICMP, icmp_error(problem, &quoted)).between(PEER, ME));
+        h.inject(EM0, Ip::new(PEER.ip, FAR.ip, Proto::ICMP, icmp_error(problem, &quoted)).ttl(1).between(PEER, ME));
+    }
+    h.inject(EM0, Ip::new(PEER.ip, nowhere, Proto::ICMP, vec![4, 0, 0, 0, 0, 0, 0, 0]).between(PEER, ME));
+    h.inject(EM0, Ip::new(PEER.ip, nowhere, Proto::ICMP, vec![77, 0, 0, 0, 0, 0, 0, 0]).between(PEER, ME));
+    h.inject(EM0, Ip::new(PEER.ip, nowhere, Proto::ICMP, vec![]).between(PEER, ME));
+    // About fragments but the first.
+    let long = Ip::udp((PEER.ip, 1000), (nowhere, 9), &[7; 64]);
+    h.inject(EM0, long.fragment(8, 16).between(PEER, ME));
+    h.inject(EM0, long.fragment(64, 16).between(PEER, ME));
+    // To sources that are not one host.
+    for src in [
+        Ipv4Addr::UNSPECIFIED,
+        Ipv4Addr::BROADCAST,
+        Ipv4Addr::LOCALHOST,
+        Ipv4Addr::new(224, 0, 0, 1),
+        Ipv4Addr::new(240, 0, 0, 1),
+        Ipv4Addr::new(0, 1, 2, 3),
+        Ipv4Addr::new(10, 0, 0, 255),
+        Ipv4Addr::new(10, 0, 1, 255),
+    ] {
+        h.inject(EM0, closed(src, ME.ip).between(PEER, ME));
+        h.inject(EM0, closed(src, nowhere).between(PEER, ME));
+    }
+    h.pass(Duration::from_secs(1));
+    for iface in [EM0, EM1] {
+        let sent = h.sent(iface);
+        assert!(sent.iter().all(|f| wire::eth::Header::parse(f).unwrap().ethertype != EtherType::IPV4), "{:?}", sent.iter().map(|f| line(f)).collect::<Vec<_>>());
+    }
+    assert_eq!(h.counter("inet.icmp4.errors_sent"), 0);
+    // The first fragment and an echo request may be complained about.
+    h.inject(EM0, long.fragment(0, 16).between(PEER, ME));
+    h.inject(EM0, ping(PEER, nowhere, 1, 1, b"x").between(PEER, ME));
+    assert_eq!(h.sent(EM0).len(), 2);
+    h.audit();
+}
+
+fn errors_to_one_destination_are_limited_and_do_not_use_up_those_to_others<L: Locks>() {
+    let h = host::<L>();
+    let probe = |from: Station| udp_frame(from, 1000, ME, 9, b"x");
+    (0..500).for_each(|_| h.inject(EM0, probe(PEER)));
+    let n = h.sent(EM0).len();
+    assert!((40..=75).contains(&n), "{n} of 200 a second, a quarter for one");
+    h.assert_counters(&format!(
+        "in 500, out {n}, audit.made {n}, ip4.received 500, ip4.delivered 500, ip4.sent {n}, icmp4.errors_sent {n}, \
+         icmp4.errors_limited {}, udp.received 500, udp.in.no_socket 500",
+        500 - n
+    ));
+    h.inject(EM0, probe(OTHER));
+    assert_eq!(ip_of(&h.sent_one(EM0)).1.dst, OTHER.ip, "another gets its answer");
+    h.advance_secs(1);
+    h.inject(EM0, probe(PEER));
+    assert_eq!(h.sent(EM0).len(), 1, "and the first one again, a second later");
+}
+
+/// Errors sent within a moment to many destinations.
+fn storm<L: Locks>(h: &Host<L>, probes: u32) -> usize {
+    h.route("0.0.0.0/0", Via::Gateway(EM0, PEER.ip));
+    let mut n = 0;
+    for i in 0..probes {
+        let from = Ipv4Addr::from(0xc000_0200 + i * 77);
+        h.inject(EM0, Ip::udp((from, 1000), (ME.ip, 9), b"x").between(PEER, ME));
+        n += h.sent(EM0).len();
+    }
+    n
+}
+
+fn errors_to_all_destinations_together_are_limited<L: Locks>() {
+    let h = host::<L>();
+    let n = storm(&h, 2000);
+    assert!((100..=200).contains(&n), "{n} of at most 200 a second");
+    h.stack.knobs.icmp_rate.set(0);
+    assert_eq!(storm(&h, 300), 300, "0 is no limit");
+}
+
+/// Row 51 (SAD DNS, CVE-2020-25705): whoever can count the errors that the whole host may send learns which of his
+/// spoofed probes met an open port. So the number is not the same each time.
+fn the_overall_limit_cannot_be_counted_from_outside<L: Locks>() {
+    let h = host::<L>();
+    let mut counts = Vec::new();
+    for _ in 0..10 {
+        h.advance_secs(5);
+        counts.push(storm(&h, 600));
+    }
+    counts.sort_unstable();
+    counts.dedup();
+    assert!(counts.len() > 2, "always {counts:?}");
+}
+
+// ---- errors received ----------------------------------------------------------------------------------------------
+
+const PORT_UNREACHABLE: Problem = Problem::Unreachable { code: unreachable::PORT, next_mtu: 0 };
+
+/// What a socket of ours bound to 1000 sends to PEER, port 9, as the other end would quote it.
+fn own(payload: &[u8]) -> Ip {
+    Ip::udp((ME.ip, 1000), (PEER.ip, 9), payload)
+}
+
+fn an_error_reaches_the_connected_socket_that_it_is_about_and_nobody_else<L: Locks>() {
+    let h = host::<L>();
+    let connected = h.connected(1000, at(PEER, 9));
+    let other_peer = h.connected(1001, at(PEER, 9));
+    let unconnected = h.bound(1002);
+    h.inject(EM0, error_frame(PEER, ME, PORT_UNREACHABLE, &own(b"x").packet()));
+    h.assert_counters(
+        "in 1, ip4.received 1, ip4.delivered 1, icmp4.received 1, icmp4.errors_delivered 1, icmp4.in.consumed 1",
+    );
+    assert_eq!(h.error(connected), Some(SoError::Refused));
+    assert_eq!(h.error(connected), None, "told once");
+    assert_eq!((h.error(other_peer), h.error(unconnected)), (None, None));
+    // Not about the connection's other end, its port, or its own port; and not about an unconnected socket's.
+    for quoted in [
+        Ip::udp((ME.ip, 1000), (OTHER.ip, 9), b"x"),
+        Ip::udp((ME.ip, 1000), (PEER.ip, 10), b"x"),
+        Ip::udp((ME.ip, 1003), (PEER.ip, 9), b"x"),
+        Ip::udp((ME.ip, 1002), (PEER.ip, 9), b"x"),
+        Ip::new(ME.ip, PEER.ip, Proto::TCP, own(b"x").payload),
+    ] {
+        h.inject(EM0, error_frame(PEER, ME, PORT_UNREACHABLE, &quoted.packet()));
+    }
+    assert_eq!((h.error(connected), h.error(other_peer), h.error(unconnected)), (None, None, None));
+    h.assert_counters("in 5, ip4.received 5, ip4.delivered 5, icmp4.received 5, icmp4.in.consumed 5");
+    // Eight bytes after the header are enough (RFC 792).
+    h.inject(EM0, error_frame(PEER, ME, PORT_UNREACHABLE, &own(b"some more").packet()[..28]));
+    assert_eq!(h.send(connected, b"x", None), Err(SendError::Earlier(SoError::Refused)));
+    assert_eq!(h.send(connected, b"x", None), Ok(1));
+}
+
+fn each_kind_of_error_has_its_meaning<L: Locks>() {
+    let h = host::<L>();
+    let s = h.connected(1000, at(PEER, 9));
+    let unreachable = |code| Problem::Unreachable { code, next_mtu: 0 };
+    for (problem, error) in [
+        (unreachable(unreachable::NET), SoError::NetUnreachable),
+        (unreachable(unreachable::HOST), SoError::HostUnreachable),
+        (unreachable(unreachable::PROTOCOL), SoError::Refused),
+        (unreachable(unreachable::PORT), SoError::Refused),
+        (unreachable(unreachable::ADMIN_PROHIBITED), SoError::HostUnreachable),
+        (Problem::Unreachable { code: unreachable::FRAG_NEEDED, next_mtu: 1400 }, SoError::MessageSize),
+        (Problem::TimeExceeded { code: 0 }, SoError::HostUnreachable),
+        (Problem::ParameterProblem { pointer: 20 }, SoError::ProtocolOption),
+    ] {
+        h.inject(EM0, error_frame(OTHER, ME, problem, &own(b"x").packet()));
+        assert_eq!(h.error(s), Some(error), "{problem:?}");
+    }
+}
+
+/// A datagram that did not come from an address of ours is not ours, whatever its ports say.
+fn an_error_that_quotes_a_stranger_is_not_believed<L: Locks>() {
+    let h = host::<L>();
+    let s = h.bound(1000);
+    for src in [OTHER.ip, Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(10, 0, 0, 255)] {
+        let quoted = Ip::udp((src, 1000), (PEER.ip, 9), &[0; 1400]).packet();
+        h.inject(EM0, error_frame(OTHER, ME, Problem::Unreachable { code: 4, next_mtu: 600 }, &quoted[..28]));
+    }
+    h.assert_counters("in 3, ip4.received 3, ip4.delivered 3, icmp4.received 3, icmp4.in.consumed 3");
+    h.options(s, |o| o.dont_fragment = true);
+    assert_eq!(h.send(s, &[0; 1400], at(PEER, 9)), Ok(1400), "the path has been narrowed by a stranger");
+}
+
+fn an_error_that_quotes_a_later_fragment_is_not_believed<L: Locks>() {
+    let h = host::<L>();
+    let s = h.connected(1000, at(PEER, 9));
+    // Bytes in the middle of a datagram that look like the ports of a connection.
+    let mut quoted = own(b"x");
+    quoted.header.frag_off = 1480;
+    h.inject(EM0, error_frame(PEER, ME, PORT_UNREACHABLE, &quoted.packet()));
+    assert_eq!(h.error(s), None);
+}
+
+/// Row 25 (Ripple20 11910, Nucleus 31344): the quoted packet is cut short.
+fn a_message_cut_anywhere_is_dropped<L: Locks>() {
+    let h = host::<L>();
+    let s = h.connected(1000, at(PEER, 9));
+    let problems = [
+        PORT_UNREACHABLE,
+        Problem::TimeExceeded { code: 0 },
+        Problem::Redirect { code: 1, gateway: PEER.ip },
+        Problem::ParameterProblem { pointer: 0 },
+    ];
+    let mut n = 0;
+    for problem in problems {
+        let quoted = own(b"").packet();
+        for len in 0..quoted.len() {
+            h.inject(EM0, error_frame(PEER, ME, problem, &quoted[..len]));
+            n += 1;
+        }
+    }
+    // The header alone, cut; with a checksum that is right for what there is.
+    for len in 0..8 {
+        h.inject(EM0, Ip::new(PEER.ip, ME.ip, Proto::ICMP, vec![0; len]).between(PEER, ME));
+        n += 1;
+    }
+    // A quoted header that lies: version, IHL of 0, 16 and 60 bytes, a total length shorter than the header.
+    for (at, value) in [(0, 0x65), (0, 0x40), (0, 0x44), (0, 0x4f), (3, 19)] {
+        let mut quoted = own(b"").packet();
+        quoted[2] = 0;
+        quoted[at] = value;
+        h.inject(EM0, error_frame(PEER, ME, PORT_UNREACHABLE, &quoted));
+        n += 1;
+    }
+    assert_eq!(h.error(s), None);
+    h.sent_nothing(EM0);
+    h.assert_counters(&format!(
+        "in {n}, ip4.received {n}, ip4.delivered {n}, icmp4.received {n}, icmp4.in.malformed {n}"
+    ));
+}
+
+fn a_message_with_any_bit_flipped_is_dropped<L: Locks>() {
+    let h = host::<L>();
+    let s = h.connected(1000, at(PEER, 9));
+    let good = error_frame(PEER, ME, PORT_UNREACHABLE, &own(b"payload").packet());
+    let mut n = 0;
+    for bit in 34 * 8..good.len() * 8 {
+        let mut bad = good.clone();
+        bad[bit / 8] ^= 1 << (bit % 8);
+        h.inject(EM0, bad);
+        n += 1;
+    }
+    assert_eq!(h.error(s), None);
+    h.assert_counters(&format!(
+        "in {n}, ip4.received {n}, ip4.delivered {n}, icmp4.received {n}, icmp4.in.bad_checksum {n}"
+    ));
+}
+
+fn messages_that_nobody_asked_for_are_ignored<L: Locks>() {
+    let h = host::<L>();
+    let mut n = 0;
+    // Replies, timestamps, masks, router discovery, and everything without a name.
+    for ty in (0..=255).filter(|ty| !matches!(ty, 3 | 5 | 8 | 11 | 12)) {
+        h.inject(EM0, Ip::new(PEER.ip, ME.ip, Proto::ICMP, echo(ty, 1, 2, b"some data here..")).between(PEER, ME));
+        n += 1;
+    }
+    h.sent_nothing(EM0);
+    h.assert_counters(&format!(
+        "in {n}, ip4.received {n}, ip4.delivered {n}, icmp4.received {n}, icmp4.in.ignored {n}"
+    ));
+}
+
+/// Row 53, RFC 6633.
+fn source_quench_is_ignored<L: Locks>() {
+    let h = host::<L>();
+    let s = h.connected(1000, at(PEER, 9));
+    let mut message = icmp_error(PORT_UNREACHABLE, &own(b"x").packet());
+    (message[0], message[1], message[2], message[3]) = (ty::SOURCE_QUENCH, 0, 0, 0);
+    let sum = wire::checksum::sum(&message).finish();
+    message[2..4].copy_from_slice(&sum.to_be_bytes());
+    h.inject(EM0, Ip::new(PEER.ip, ME.ip, Proto::ICMP, message).between(PEER, ME));
+    assert_eq!(h.error(s), None);
+    h.assert_counters("in 1, ip4.received 1, ip4.delivered 1, icmp4.received 1, icmp4.in.ignored 1");
+}
+
+// ---- redirects ----------------------------------------------------------------------------------------------------
+
+const FARAWAY: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 7);
+
+fn redirect(from: Station, gateway: Ipv4Addr) -> Vec<u8> {
+    let quoted = Ip::udp((ME.ip, 1000), (FARAWAY, 9), b"x").packet();
+    error_frame(from, ME, Problem::Redirect { code: 1, gateway }, &quoted)
+}
+
+/// Row 55.
+fn a_redirect_is_ignored_by_default<L: Locks>() {
+    let h = host::<L>();
+    h.route("0.0.0.0/0", Via::Gateway(EM0, PEER.ip));
+    h.inject(EM0, redirect(PEER, OTHER.ip));
+    assert_eq!(h.stack.route_to(h.cx(), FARAWAY).unwrap().via, Via::Gateway(EM0, PEER.ip));
+    h.assert_counters("in 1, ip4.received 1, ip4.delivered 1, icmp4.received 1, icmp4.in.redirect_ignored 1");
+}
+
+/// RFC 1122 3.2.2.2.
+fn a_redirect_is_accepted_from_the_gateway_in_use_for_a_neighbor_only<L: Locks>() {
+    let h = host::<L>();
+    h.stack.knobs.accept_redirects.set(1);
+    h.route("0.0.0.0/0", Via::Gateway(EM0, PEER.ip));
+    let not_ours = Ip::udp((OTHER.ip, 1000), (FARAWAY, 9), b"x").packet();
+    for frame in [
+        redirect(OTHER, GATEWAY.ip),                              // not the gateway in use
+        redirect(PEER, Ipv4Addr::new(10, 9, 9, 9)),               // not on the link
+        redirect(PEER, ME.ip),                                    // to ourselves
+        redirect(PEER, Ipv4Addr::new(10, 0, 0, 255)),             // to everybody
+        redirect(PEER, Ipv4Addr::new(10, 0, 0, 0)),               // to everybody, as BSD once said it
+        error_frame(PEER, ME, Problem::Redirect { code: 1, gateway: OTHER.ip }, &not_ours), // not about us
+    ] {
+        h.inject(EM0, frame);
+        assert_eq!(h.stack.route_to(h.cx(), FARAWAY).unwrap().via, Via::Gateway(EM0, PEER.ip));
+    }
+    h.assert_counters("in 6, ip4.received 6, ip4.delivered 6, icmp4.received 6, icmp4.in.redirect_ignored 6");
+    h.inject(EM0, redirect(PEER, OTHER.ip));
+    assert_eq!(h.stack.route_to(h.cx(), FARAWAY).unwrap().via, Via::Gateway(EM0, OTHER.ip));
+    h.assert_counters("in 1, ip4.received 1, ip4.delivered 1, icmp4.received 1, icmp4.in.consumed 1");
+    let s = h.bound(1000);
+    h.send(s, b"x", std::net::SocketAddr::from((FARAWAY, 9))).unwrap();
+    assert_eq!(ip_of(&h.sent_one(EM0)).0.dst, OTHER.mac);
+}
+
+// ---- path MTU -----------------------------------------------------------------------------------------------------
+
+fn too_big(next_mtu: u16) -> Problem {
+    Problem::Unreachable { code: unreachable::FRAG_NEEDED, next_mtu }
+}
+
+/// The longest packet of those that a datagram of `len` bytes leaves in.
+fn longest<L: Locks>(h: &Host<L>, s: usize, len: usize) -> usize {
+    h.send(s, &vec![1; len], at(PEER, 9)).unwrap();
+    h.sent(EM0).iter().map(|frame| frame.len() - 14).max().unwrap()
+}
+
+fn a_narrow_path_is_learned_and_forgotten_after_ten_minutes<L: Locks>() {
+    let h = host::<L>();
+    let s = h.bound(1000);
+    assert_eq!(longest(&h, s, 1472), 1500);
+    assert_eq!(longest(&h, s, 1472), 1500);
+    h.inject(EM0, error_frame(OTHER, ME, too_big(1000), &own(&[1; 1472]).packet()[..28]));
+    assert!(longest(&h, s, 1472) <= 1000);
+    assert_eq!(longest(&h, s, 972), 1000);
+    h.inject(EM0, error_frame(OTHER, ME, too_big(1400), &own(&[1; 1472]).packet()[..28]));
+    assert!(longest(&h, s, 1472) <= 1000, "wider is not believed");
+    h.advance_secs(599);
+    assert!(longest(&h, s, 1472) <= 1000);
+    h.advance_secs(2);
+    assert_eq!(longest(&h, s, 1472), 1500, "RFC 1191 6.3: tried again");
+}
+
+/// Row 54.
+fn a_narrow_path_is_believed_only_about_datagrams_of_ours<L: Locks>() {
+    let h = host::<L>();
+    let s = h.connected(1000, at(PEER, 9));
+    for quoted in [
+        Ip::udp((ME.ip, 1001), (PEER.ip, 9), b"x"),
+        Ip::udp((ME.ip, 1000), (PEER.ip, 10), b"x"),
+        Ip::udp((OTHER.ip, 1000), (PEER.ip, 9), b"x"),
+        Ip::new(ME.ip, PEER.ip, Proto::TCP, own(b"x").payload),
+        Ip::new(ME.ip, PEER.ip, Proto::ICMP, echo(8, 1, 1, b"x")),
+    ] {
+        h.inject(EM0, error_frame(OTHER, ME, too_big(600), &quoted.packet()));
+    }
+    h.send(s, &[1; 1472], None).unwrap();
+    assert_eq!(h.sent_one(EM0).len(), 1514);
+}
+
+fn no_path_is_believed_to_be_narrower_than_552<L: Locks>() {
+    let h = host::<L>();
+    let s = h.bound(1000);
+    for mtu in [68, 1, 67, 551] {
+        h.inject(EM0, error_frame(OTHER, ME, too_big(mtu), &own(&[1; 1472]).packet()[..28]));
+    }
+    assert_eq!(longest(&h, s, 524), 552);
+    h.send(s, &[1; 1472], at(PEER, 9)).unwrap();
+    assert_eq!(h.sent(EM0).len(), 3, "not crumbs");
+}
+
+/// RFC 1191 7.1. The quoted total length says what was too long.
+fn an_old_router_that_does_not_say_its_mtu_gets_the_next_plateau<L: Locks>() {
+    let h = host::<L>();
+    let s = h.bound(1000);
+    h.inject(EM0, error_frame(OTHER, ME, too_big(0), &own(&[1; 1472]).packet()[..28]));
+    assert_eq!(longest(&h, s, 1464), 1492);
+    h.inject(EM0, error_frame(OTHER, ME, too_big(0), &own(&[1; 1464]).packet()[..28]));
+    assert_eq!(longest(&h, s, 978), 1006);
+    assert!(longest(&h, s, 1464) <= 1006);
+}
+
+fn a_datagram_that_may_not_be_fragmented_meets_the_path_mtu<L: Locks>() {
+    let h = host::<L>();
+    let s = h.bound(1000);
+    h.options(s, |o| o.dont_fragment = true);
+    assert_eq!(h.send(s, &[1; 1472], at(PEER, 9)), Ok(1472));
+    assert!(ip_of(&h.sent_one(EM0)).1.df);
+    assert!(h.send(s, &[1; 1473], at(PEER, 9)).is_err());
+    h.inject(EM0, error_frame(OTHER, ME, too_big(1000), &own(&[1; 1472]).df().packet()[..28]));
+    assert!(matches!(h.send(s, &[1; 973], at(PEER, 9)), Err(SendError::Output(_))));
+    h.sent_nothing(EM0);
+    assert_eq!(h.send(s, &[1; 972], at(PEER, 9)), Ok(972));
+    assert_eq!(h.sent_one(EM0).len(), 1014);
+}

@@ -1,0 +1,242 @@
+//! A TOML file of `[[host]]` tables becomes [`HostConfig`]s; what is wrong with it is said with its line.
+
+use super::keys::{self, Item, Key, set_key};
+use super::{HostConfig, IfaceConfig, NeighborConfig, RouteConfig, ServiceConfig, ServiceKind};
+use std::fmt;
+use std::ops::Range;
+use std::path::Path;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+use wire::{L4Port, Mac};
+
+/// Hosts of one file: each has a thread, and a process has 64 that can be inside stacks.
+pub const HOSTS_MAX: usize = 48;
+/// Bytes of a file.
+const FILE_MAX: u64 = 4 << 20;
+
+/// What is wrong with a configuration.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ConfigError {
+    /// The file.
+    pub file: String,
+    /// The line, from 1; 0 for the file as a whole.
+    pub line: usize,
+    /// What is wrong and what was expected.
+    pub what: String,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            0 => write!(f, "{}: {}", self.file, self.what),
+            line => write!(f, "{}:{line}: {}", self.file, self.what),
+        }
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+/// Reads the file at `path`.
+///
+/// # Errors
+/// [`ConfigError`].
+pub fn load(path: &Path) -> Result<Vec<HostConfig>, ConfigError> {
+    let file = path.display().to_string();
+    let failed = |what: String| ConfigError { file: file.clone(), line: 0, what };
+    let size = std::fs::metadata(path).map_err(|error| failed(error.to_string()))?.len();
+    if size > FILE_MAX {
+        return Err(failed(format!("{size} bytes are more than a configuration has ({FILE_MAX})")));
+    }
+    let text = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
+    read(&text, &file)
+}
+
+/// Reads a file's `text`; `file` is its name in messages.
+///
+/// # Errors
+/// [`ConfigError`], the first there is.
+pub fn read(text: &str, file: &str) -> Result<Vec<HostConfig>, ConfigError> {
+    let source = Source { text, file };
+    let parsed = DeTable::parse(text).map_err(|error| {
+        let what = error.message().lines().collect::<Vec<_>>().join(", ");
+        source.error(error.span(), format!("not TOML: {what}"))
+    })?;
+    let mut hosts: Vec<HostConfig> = Vec::new();
+    for (key, value) in parsed.get_ref() {
+        if key.get_ref() != "host" {
+            return Err(source.error(Some(key.span()), keys::unknown(key.get_ref(), ["host"].into_iter())));
+        }
+        for (table, span) in source.tables(value, "host")? {
+            let host = source.host(table, hosts.len())?;
+            let clash = hosts.iter().any(|other| other.name == host.name);
+            let fault = if clash { Err(format!("there are two hosts called '{}'", host.name)) } else { host.check() };
+            fault.map_err(|what| source.error(Some(span.clone()), what))?;
+            if hosts.len() >= HOSTS_MAX {
+                return Err(source.error(Some(span), format!("more than {HOSTS_MAX} hosts")));
+            }
+            hosts.push(host);
+        }
+    }
+    if hosts.is_empty() {
+        return Err(source.error(None, "no [[host]] in it".to_string()));
+    }
+    Ok(hosts)
+}
+
+/// Where errors are.
+struct Source<'a> {
+    text: &'a str,
+    file: &'a str,
+}
+
+impl Source<'_> {
+    fn error(&self, span: Option<Range<usize>>, what: String) -> ConfigError {
+        let before = span.and_then(|span| self.text.as_bytes().get(..span.start));
+        let line = before.map_or(0, |before| before.iter().filter(|b| **b == b'\n').count() + 1);
+        ConfigError { file: self.file.to_string(), line, what }
+    }
+
+    /// The tables of `[[name]]`; one `[name]` is as good.
+    fn tables<'v, 'i>(
+        &self,
+        value: &'v Spanned<DeValue<'i>>,
+        name: &str,
+    ) -> Result<Vec<(&'v DeTable<'i>, Range<usize>)>, ConfigError> {
+        let expected = || format!("{name}: expected [[{name}]] tables");
+        match value.get_ref() {
+            DeValue::Table(table) => Ok(vec![(table, value.span())]),
+            DeValue::Array(array) => {
+                let each = array.iter().map(|item| match item.get_ref() {
+                    DeValue::Table(table) => Ok((table, item.span())),
+                    _ => Err(self.error(Some(item.span()), expected())),
+                });
+                each.collect()
+            }
+            _ => Err(self.error(Some(value.span()), expected())),
+        }
+    }
+
+    fn host(&self, table: &DeTable<'_>, n: usize) -> Result<HostConfig, ConfigError> {
+        let mut host = HostConfig { name: format!("host{n}"), ..HostConfig::default() };
+        for (key, value) in table {
+            match (key.get_ref().as_ref(), value.get_ref()) {
+                ("iface", _) => host.ifaces = self.list(value, "host.iface", keys::IFACE, IfaceConfig::default)?,
+                ("route", _) => host.routes = self.routes(value)?,
+                ("neighbor", _) => host.neighbors = self.neighbors(value)?,
+                ("service", _) => host.services = self.services(value)?,
+                ("sysctl", DeValue::Table(knobs)) => self.knobs(knobs, "", &mut host)?,
+                ("pool", DeValue::Table(pool)) => {
+                    for (key, value) in pool {
+                        let name = format!("pool.{}", key.get_ref());
+                        self.set(keys::HOST, &mut host, &name, key, value)?;
+                    }
+                }
+                ("sysctl" | "pool", _) => {
+                    let what = format!("{}: expected a table", key.get_ref());
+                    return Err(self.error(Some(value.span()), what));
+                }
+                (name, _) if keys::HOST.iter().any(|key| key.name == name) => {
+                    self.set(keys::HOST, &mut host, name, key, value)?;
+                }
+                (name, _) => {
+                    let own = keys::HOST.iter().map(|key| key.name).filter(|name| !name.contains('.'));
+                    let all = own.chain(["pool", "iface", "route", "neighbor", "service", "sysctl"]);
+                    return Err(self.error(Some(key.span()), keys::unknown(name, all)));
+                }
+            }
+        }
+        Ok(host)
+    }
+
+    fn set<T>(
+        &self,
+        known: &[Key<T>],
+        into: &mut T,
+        name: &str,
+        key: &Spanned<std::borrow::Cow<'_, str>>,
+        value: &Spanned<DeValue<'_>>,
+    ) -> Result<(), ConfigError> {
+        let exists = known.iter().any(|key| key.name == name);
+        let span = if exists { value.span() } else { key.span() };
+        set_key(known, into, name, &item(value.get_ref())).map_err(|what| self.error(Some(span), what))
+    }
+
+    /// A list of tables whose keys are `known`.
+    fn list<T>(
+        &self,
+        value: &Spanned<DeValue<'_>>,
+        name: &str,
+        known: &[Key<T>],
+        make: fn() -> T,
+    ) -> Result<Vec<T>, ConfigError> {
+        let mut out = Vec::new();
+        for (table, _) in self.tables(value, name)? {
+            let mut one = make();
+            for (key, value) in table {
+                self.set(known, &mut one, key.get_ref(), key, value)?;
+            }
+            out.push(one);
+        }
+        Ok(out)
+    }
+
+    fn routes(&self, value: &Spanned<DeValue<'_>>) -> Result<Vec<RouteConfig>, ConfigError> {
+        for (table, span) in self.tables(value, "host.route")? {
+            if !table.contains_key("to") || !(table.contains_key("via") || table.contains_key("dev")) {
+                return Err(self.error(Some(span), "a route needs 'to', and 'via' or 'dev'".to_string()));
+            }
+        }
+        self.list(value, "host.route", keys::ROUTE, RouteConfig::default)
+    }
+
+    fn neighbors(&self, value: &Spanned<DeValue<'_>>) -> Result<Vec<NeighborConfig>, ConfigError> {
+        let found = self.list(value, "host.neighbor", keys::NEIGHBOR, NeighborConfig::default)?;
+        if found.iter().any(|n| n.addr.is_unspecified() || n.mac == Mac::ZERO) {
+            return Err(self.error(Some(value.span()), "a neighbor needs 'addr' and 'mac'".to_string()));
+        }
+        Ok(found)
+    }
+
+    fn services(&self, value: &Spanned<DeValue<'_>>) -> Result<Vec<ServiceConfig>, ConfigError> {
+        for (table, span) in self.tables(value, "host.service")? {
+            if !table.contains_key("kind") {
+                return Err(self.error(Some(span), "a service needs 'kind'".to_string()));
+            }
+        }
+        let none = || ServiceConfig { kind: ServiceKind::default(), port: L4Port(0) };
+        let mut found = self.list(value, "host.service", keys::SERVICE, none)?;
+        for service in found.iter_mut().filter(|service| service.port == L4Port(0)) {
+            service.port = service.kind.usual_port();
+        }
+        Ok(found)
+    }
+
+    /// `"net.inet.ip.forwarding" = 1`; without the quotes TOML makes tables of it, which is as good.
+    fn knobs(&self, table: &DeTable<'_>, above: &str, host: &mut HostConfig) -> Result<(), ConfigError> {
+        for (key, value) in table {
+            let name = if above.is_empty() { key.get_ref().to_string() } else { format!("{above}.{}", key.get_ref()) };
+            if let DeValue::Table(below) = value.get_ref() {
+                self.knobs(below, &name, host)?;
+            } else {
+                let set = host.set_knob(&name, &item(value.get_ref()));
+                set.map_err(|what| self.error(Some(key.span()), what))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn item(value: &DeValue<'_>) -> Item {
+    match value {
+        DeValue::String(text) => Item::Text(text.to_string()),
+        DeValue::Integer(n) => match i64::from_str_radix(n.as_str(), n.radix()) {
+            Ok(n) => Item::Number(n),
+            Err(_) => Item::Other("a number that large"),
+        },
+        DeValue::Boolean(b) => Item::Bool(*b),
+        DeValue::Array(items) => Item::List(items.iter().map(|one| item(one.get_ref())).collect()),
+        DeValue::Float(_) => Item::Other("a fraction"),
+        DeValue::Datetime(_) => Item::Other("a date"),
+        DeValue::Table(_) => Item::Other("a table"),
+    }
+}

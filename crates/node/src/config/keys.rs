@@ -1,0 +1,304 @@
+//! The vocabulary: every key of a host, an iface, a route, a neighbor, a service, declared once for file and flags.
+
+use super::{HostConfig, IfaceConfig, NeighborConfig, RouteConfig, ServiceConfig};
+use crate::words;
+use inet::iface::IfaceAddr;
+use port::spec::Spec;
+use std::net::Ipv4Addr;
+use std::str::FromStr;
+use wire::L4Port;
+
+/// A value as it was found.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Item {
+    /// From the command line: its form is what the key wants.
+    Word(String),
+    /// A string.
+    Text(String),
+    /// A whole number.
+    Number(i64),
+    /// true or false.
+    Bool(bool),
+    /// A list.
+    List(Vec<Item>),
+    /// Something no key takes: what it is.
+    Other(&'static str),
+}
+
+impl Item {
+    fn text(&self) -> Option<&str> {
+        match self {
+            Item::Word(text) | Item::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    fn number(&self) -> Option<i64> {
+        match self {
+            Item::Number(n) => Some(*n),
+            Item::Word(text) => text.parse().ok(),
+            _ => None,
+        }
+    }
+
+    /// How it looks in a message.
+    pub fn shown(&self) -> String {
+        let text = match self {
+            Item::Word(text) | Item::Text(text) => format!("'{text}'"),
+            Item::Number(n) => n.to_string(),
+            Item::Bool(b) => b.to_string(),
+            Item::List(_) => "a list".to_string(),
+            Item::Other(what) => what.to_string(),
+        };
+        text.chars().take(80).flat_map(|c| c.escape_debug().filter(move |e| c.is_control() || *e != '\\')).collect()
+    }
+}
+
+/// One key of a `T`.
+pub struct Key<T> {
+    /// The word.
+    pub name: &'static str,
+    /// The sentence.
+    pub about: &'static str,
+    /// Takes a value, or says what was expected.
+    pub set: fn(&mut T, &Item) -> Result<(), String>,
+}
+
+impl<T> std::fmt::Debug for Key<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+const fn key<T>(name: &'static str, about: &'static str, set: fn(&mut T, &Item) -> Result<(), String>) -> Key<T> {
+    Key { name, about, set }
+}
+
+fn text<T: FromStr>(item: &Item, expected: &str) -> Result<T, String> {
+    item.text().and_then(|text| text.parse().ok()).ok_or_else(|| format!("expected {expected}"))
+}
+
+fn number<T: TryFrom<i64>>(item: &Item, min: i64, max: i64) -> Result<T, String> {
+    let n = item.number().filter(|n| (min..=max).contains(n)).and_then(|n| T::try_from(n).ok());
+    n.ok_or_else(|| format!("expected a number from {min} to {max}"))
+}
+
+fn switch(item: &Item) -> Result<bool, String> {
+    match item {
+        Item::Bool(on) => Ok(*on),
+        Item::Word(word) if matches!(word.as_str(), "on" | "true" | "1") => Ok(true),
+        Item::Word(word) if matches!(word.as_str(), "off" | "false" | "0") => Ok(false),
+        _ => Err("expected true or false".to_string()),
+    }
+}
+
+fn put<T>(into: &mut T, value: Result<T, String>) -> Result<(), String> {
+    *into = value?;
+    Ok(())
+}
+
+/// A name that can be a file's and stand in a message.
+fn name(item: &Item, longest: usize) -> Result<String, String> {
+    let good = |name: &&str| {
+        (1..=longest).contains(&name.len())
+            && !name.starts_with(['.', '-'])
+            && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
+    };
+    let found = item.text().filter(good).map(str::to_string);
+    found.ok_or_else(|| format!("expected a name of 1 to {longest} letters, digits, '.', '_' and '-'"))
+}
+
+/// The keys of a `[[host]]`, also those of `--set`.
+pub const HOST: &[Key<HostConfig>] = &[
+    key("name", "Its name.", |c, v| put(&mut c.name, name(v, 64))),
+    key("locks", "Its locks: up (one thread), light or heavy.", |c, v| {
+        let known = v.text().filter(|word| matches!(*word, "up" | "light" | "heavy")).map(str::to_string);
+        put(&mut c.locks, known.ok_or_else(|| "expected up, light or heavy".to_string()))
+    }),
+    key("threads", "Threads that enter it; more than one needs locks.", |c, v| put(&mut c.threads, number(v, 1, 32))),
+    key("core", "The core its thread is pinned to.", |c, v| put(&mut c.core, number(v, 0, 1023).map(Some))),
+    key("context", "How the current context is found: register, inline or call.", |c, v| {
+        put(&mut c.context, text(v, "register, inline or call"))
+    }),
+    key("clock", "How time is read: timespec, ns or tsc.", |c, v| put(&mut c.clock, text(v, "timespec, ns or tsc"))),
+    key("burst", "Frames taken from a port at a time, 1 to 256.", |c, v| put(&mut c.burst, number(v, 1, 256))),
+    key("seed", "Seed of all secrets, for runs that must repeat.", |c, v| {
+        put(&mut c.seed, number(v, 0, i64::MAX).map(Some))
+    }),
+    key("pool.kind", "How free buffers are kept: stack, freelist, zone or malloc.", |c, v| {
+        put(&mut c.pool_kind, text(v, "stack, freelist, zone or malloc"))
+    }),
+    key("pool.buffers", "Buffers in the pool.", |c, v| put(&mut c.pool_buffers, number(v, 16, 1 << 22))),
+    key("pool.data", "Bytes of packet a buffer can hold.", |c, v| put(&mut c.pool_data, number(v, 256, 65_536))),
+    key("pool.pages", "Pages under the pool: 4k, 2m or 1g.", |c, v| put(&mut c.pool_pages, text(v, "4k, 2m or 1g"))),
+    key("pool.prefetch", "Ask the cache for buffers ahead.", |c, v| put(&mut c.pool_prefetch, switch(v))),
+];
+
+/// The keys of a `[[host.iface]]`.
+pub const IFACE: &[Key<IfaceConfig>] = &[
+    key("port", "The port, as in tap:tap0; see 'linerate ports'.", |c, v| {
+        let spec = v.text().ok_or_else(|| "expected a port such as tap:tap0".to_string())?;
+        Spec::parse(spec).map_err(|why| why.to_string())?;
+        c.port = spec.to_string();
+        Ok(())
+    }),
+    key("name", "Its name; the port's if not given.", |c, v| put(&mut c.name, name(v, 32).map(Some))),
+    key("mac", "Its MAC address; made from the host's name if not given.", |c, v| {
+        let mac: wire::Mac = text(v, "a MAC address such as 02:00:00:00:00:01")?;
+        let good = !mac.is_multicast() && mac != wire::Mac::ZERO;
+        put(&mut c.mac, good.then_some(Some(mac)).ok_or_else(|| "expected one station's MAC address".to_string()))
+    }),
+    key("addresses", "Its addresses: a list of A/LEN.", |c, v| {
+        let one = std::slice::from_ref(v);
+        let items = if let Item::List(items) = v { items.as_slice() } else { one };
+        put(&mut c.addresses, items.iter().map(address).collect())
+    }),
+    key("mtu", "Its MTU in bytes; the port's, at most 1500, if not given.", |c, v| {
+        put(&mut c.mtu, number(v, 68, 65_535).map(Some))
+    }),
+    key("ip4csum", "Leave IPv4 header checksums to the port.", |c, v| put(&mut c.ip4csum, switch(v))),
+    key("udp4csum", "Leave UDP checksums to the port.", |c, v| put(&mut c.udp4csum, switch(v))),
+    key("rxcsum", "Believe the port's verdict on received checksums.", |c, v| put(&mut c.rxcsum, switch(v).map(Some))),
+];
+
+/// One `A/LEN`.
+fn address(item: &Item) -> Result<IfaceAddr, String> {
+    let word = item.text().filter(|word| word.contains('/'));
+    let word = word.ok_or_else(|| "expected an address with its prefix length such as 10.0.0.1/24".to_string())?;
+    words::own_address(word).map_err(|why| why.to_string())
+}
+
+/// The keys of a `[[host.route]]`.
+pub const ROUTE: &[Key<RouteConfig>] = &[
+    key("to", "Which destinations: A/LEN, or default.", |c, v| {
+        if v.text() == Some("default") {
+            return Ok(());
+        }
+        put(&mut c.to, text(v, "a prefix such as 10.0.0.0/8, or default"))
+    }),
+    key("via", "The gateway, if they are not on the link.", |c, v| {
+        put(&mut c.via, text(v, "a gateway's IPv4 address").map(Some))
+    }),
+    key("dev", "The iface; found by the gateway if not given.", |c, v| put(&mut c.dev, name(v, 32).map(Some))),
+];
+
+/// The keys of a `[[host.neighbor]]`.
+pub const NEIGHBOR: &[Key<NeighborConfig>] = &[
+    key("addr", "Its address.", |c, v| {
+        let addr: Ipv4Addr = text(v, "an IPv4 address such as 10.0.0.2")?;
+        let good = !addr.is_multicast() && !addr.is_unspecified() && !addr.is_broadcast();
+        put(&mut c.addr, good.then_some(addr).ok_or_else(|| "expected one host's address".to_string()))
+    }),
+    key("mac", "Its MAC address.", |c, v| {
+        let mac: wire::Mac = text(v, "a MAC address such as 02:00:00:00:00:01")?;
+        let good = !mac.is_multicast() && mac != wire::Mac::ZERO;
+        put(&mut c.mac, good.then_some(mac).ok_or_else(|| "expected one station's MAC address".to_string()))
+    }),
+    key("dev", "The iface; found by the address if not given.", |c, v| put(&mut c.dev, name(v, 32).map(Some))),
+];
+
+/// The keys of a `[[host.service]]`.
+pub const SERVICE: &[Key<ServiceConfig>] = &[
+    key("kind", "What it does: echo or discard.", |c, v| put(&mut c.kind, text(v, "echo or discard"))),
+    key("port", "Its L4 port; 7 or 9 if not given.", |c, v| put(&mut c.port, number(v, 1, 65_535).map(L4Port))),
+];
+
+/// Why a key was not taken: what to say about it.
+pub fn set_key<T>(keys: &[Key<T>], into: &mut T, name: &str, value: &Item) -> Result<(), String> {
+    match keys.iter().find(|key| key.name == name) {
+        Some(key) => (key.set)(into, value).map_err(|why| format!("{name} = {}: {why}", value.shown())),
+        None => Err(unknown(name, keys.iter().map(|key| key.name))),
+    }
+}
+
+/// The sentence about a key that does not exist.
+pub fn unknown<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> String {
+    words::WordError::unknown("key", name, names).to_string()
+}
+
+impl HostConfig {
+    /// Sets one key from the command line: a host's (`pool.kind=zone`) or a knob (`net.inet.ip.forwarding=1`).
+    ///
+    /// # Errors
+    /// A sentence: the key and the nearest that exists, or the value and what was expected.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        if HOST.iter().any(|key| key.name == name) {
+            return set_key(HOST, self, name, &Item::Word(value.to_string()));
+        }
+        if !words::knob_names().any(|knob| knob == name) {
+            let known = HOST.iter().map(|key| key.name).chain(words::knob_names());
+            return Err(unknown(name, known));
+        }
+        self.set_knob(name, &Item::Word(value.to_string()))
+    }
+
+    /// Sets one knob.
+    ///
+    /// # Errors
+    /// As [`HostConfig::set`].
+    pub fn set_knob(&mut self, name: &str, value: &Item) -> Result<(), String> {
+        let word = match value {
+            Item::Word(word) => word.clone(),
+            Item::Number(n) => n.to_string(),
+            Item::Bool(on) => on.to_string(),
+            other => other.shown(),
+        };
+        let number = words::check_knob(name, &word).map_err(|why| why.to_string())?;
+        self.sysctl.insert(name.to_string(), number);
+        Ok(())
+    }
+
+    /// Sets one key of the iface given last.
+    ///
+    /// # Errors
+    /// As [`HostConfig::set`]; also without an iface.
+    pub fn set_iface(&mut self, name: &str, value: &str) -> Result<(), String> {
+        let iface = self.ifaces.last_mut().ok_or_else(|| format!("{name} {value}: there is no --port before it"))?;
+        if name != "addresses" {
+            return set_key(IFACE, iface, name, &Item::Word(value.to_string()));
+        }
+        let addr = address(&Item::Word(value.to_string())).map_err(|why| format!("{value}: {why}"))?;
+        iface.addresses.push(addr);
+        Ok(())
+    }
+
+    /// Checks what no single key can see.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn check(&self) -> Result<(), String> {
+        if self.threads > 1 && self.locks == "up" {
+            let name = &self.name;
+            let threads = self.threads;
+            return Err(format!(
+                "host {name}: locks = 'up' is for one thread and threads = {threads}: choose locks = 'light' or \
+                 threads = 1"
+            ));
+        }
+        let mut names: Vec<String> = vec!["lo0".to_string()];
+        for iface in &self.ifaces {
+            if iface.port.is_empty() {
+                return Err(format!("host {}: an iface has no port", self.name));
+            }
+            let name = match &iface.name {
+                Some(name) => name.clone(),
+                None => Spec::parse(&iface.port).map_err(|why| why.to_string())?.name,
+            };
+            if names.contains(&name) {
+                return Err(format!("host {}: there are two ifaces called '{name}'", self.name));
+            }
+            names.push(name);
+        }
+        let devs = self.routes.iter().map(|route| &route.dev).chain(self.neighbors.iter().map(|n| &n.dev));
+        for dev in devs.flatten().filter(|dev| !names.contains(dev)) {
+            let what = words::WordError::unknown("iface", dev, names.iter().map(String::as_str));
+            return Err(format!("host {}: {what}", self.name));
+        }
+        for (i, service) in self.services.iter().enumerate() {
+            if self.services.iter().take(i).any(|other| other.port == service.port) {
+                return Err(format!("host {}: two services on port {}", self.name, service.port.0));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,83 @@
+//! One line of words: split at blanks; a word that begins with `"` reaches to the next `"`, with `\"` and `\\` inside.
+//!
+//! Quotes in the middle of a word are the word's own, as in `tracer(file="a b"):null:` (whose blank then needs the
+//! whole word quoted). [`join`] writes what [`split`] reads.
+
+use std::fmt;
+
+/// Why a line is not words.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LineError {
+    /// Not UTF-8.
+    NotUtf8,
+    /// A control character.
+    Control,
+    /// A quote without its partner, or text right behind it.
+    Quote,
+}
+
+impl fmt::Display for LineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            LineError::NotUtf8 => "a request is a line of UTF-8 text",
+            LineError::Control => "a request is a line of text without control characters",
+            LineError::Quote => "a word that begins with \" ends with \" and is followed by a blank",
+        })
+    }
+}
+
+impl std::error::Error for LineError {}
+
+/// The words of `line`, which comes without its newline.
+///
+/// # Errors
+/// [`LineError`].
+pub fn split(line: &[u8]) -> Result<Vec<String>, LineError> {
+    let text = std::str::from_utf8(line).map_err(|_| LineError::NotUtf8)?;
+    let text = text.strip_suffix('\r').unwrap_or(text);
+    if text.chars().any(|c| c.is_control() && c != '\t') {
+        return Err(LineError::Control);
+    }
+    let mut words = Vec::new();
+    let mut rest = text.trim_start();
+    while !rest.is_empty() {
+        let (word, behind) = match rest.strip_prefix('"') {
+            Some(quoted) => unquote(quoted)?,
+            None => {
+                let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
+                let (word, behind) = rest.split_at(end);
+                (word.to_string(), behind)
+            }
+        };
+        words.push(word);
+        rest = behind.trim_start();
+    }
+    Ok(words)
+}
+
+/// What stands before the closing quote, and what behind it.
+fn unquote(text: &str) -> Result<(String, &str), LineError> {
+    let mut word = String::new();
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '"' => {
+                let behind = chars.as_str();
+                let ends = behind.is_empty() || behind.starts_with(char::is_whitespace);
+                return if ends { Ok((word, behind)) } else { Err(LineError::Quote) };
+            }
+            '\\' => word.push(chars.next().ok_or(LineError::Quote)?),
+            plain => word.push(plain),
+        }
+    }
+    Err(LineError::Quote)
+}
+
+/// A line, without newline, that [`split`] takes apart into `words` again.
+pub fn join<S: AsRef<str>>(words: &[S]) -> String {
+    let quoted = words.iter().map(AsRef::as_ref).map(|word| {
+        let plain = !word.is_empty() && !word.starts_with('"') && !word.contains(char::is_whitespace);
+        if plain { word.to_string() } else { format!("\"{}\"", word.replace('\\', "\\\\").replace('"', "\\\"")) }
+    });
+    quoted.collect::<Vec<_>>().join(" ")
+}

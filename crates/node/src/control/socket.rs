@@ -1,0 +1,73 @@
+//! The socket's file: made with mode 0600 before anybody can find it, never on top of a live server.
+
+use std::fs::{self, DirBuilder, Permissions};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Which file it is: device and inode.
+pub(super) type Identity = (u64, u64);
+
+/// Listens at `path`. The file is made in a directory that only this user can enter and then linked to its place, so
+/// that there is no moment in which others could connect.
+pub(super) fn listen(path: &Path) -> io::Result<(UnixListener, Identity)> {
+    clear(path)?;
+    let room = Room::new(path)?;
+    let hidden = room.0.join("s");
+    let listener = UnixListener::bind(&hidden)?;
+    listener.set_nonblocking(true)?;
+    fs::set_permissions(&hidden, Permissions::from_mode(0o600))?;
+    let linked = fs::hard_link(&hidden, path);
+    let meta = fs::symlink_metadata(&hidden)?;
+    fs::remove_file(&hidden)?;
+    linked?;
+    Ok((listener, (meta.dev(), meta.ino())))
+}
+
+/// Removes a dead server's socket.
+fn clear(path: &Path) -> io::Result<()> {
+    let meta = match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        other => other?,
+    };
+    if !meta.file_type().is_socket() {
+        return Err(io::Error::new(ErrorKind::AlreadyExists, "there is a file of that name, and it is not a socket"));
+    }
+    match UnixStream::connect(path) {
+        Ok(_) => Err(io::Error::new(ErrorKind::AddrInUse, "another server answers there; choose another path")),
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => fs::remove_file(path),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Removes the file at `path` if it is still the one we made.
+pub(super) fn remove_ours(path: &Path, identity: Identity) {
+    if fs::symlink_metadata(path).is_ok_and(|meta| (meta.dev(), meta.ino()) == identity) {
+        // A file that somebody else removed in between is gone, which is what was wanted.
+        let _ = fs::remove_file(path);
+    }
+}
+
+/// A directory of mode 0700 beside the socket, gone at the end.
+struct Room(PathBuf);
+
+impl Room {
+    fn new(path: &Path) -> io::Result<Room> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let n = NEXT.fetch_add(1, Ordering::Relaxed);
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let room = parent.join(format!(".lr{}.{n}", std::process::id()));
+        DirBuilder::new().mode(0o700).create(&room)?;
+        Ok(Room(room))
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(self.0.join("s"));
+        let _ = fs::remove_dir(&self.0);
+    }
+}

@@ -1,0 +1,113 @@
+//! The words that configure and show a running host: the grammars of BSD's and iproute2's programs.
+//!
+//! [`run`] takes the words of one command and gives its output. Each program has a file of its own here; what they
+//! share (reading addresses, finding the iface a neighbor is on, naming the nearest word) is in [`parse`] and [`error`].
+
+mod arp;
+mod audit;
+mod error;
+mod ifconfig;
+mod ip;
+mod ipneigh;
+mod iproute;
+mod nearest;
+mod netstat;
+mod parse;
+mod route;
+mod show;
+mod ss;
+mod sysctl;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use audit::{port_imbalance, to_text as audit_text};
+pub use error::WordError;
+pub use nearest::nearest;
+pub(crate) use sysctl::{apply as apply_knob, check as check_knob, names as knob_names};
+
+use crate::Host;
+use lock::{Cx, Locks};
+use parse::Words;
+use port::Pairs;
+use serde_json::Value;
+
+/// What a command may look at and change.
+pub(crate) struct Ctl<'a, L: Locks> {
+    pub(crate) host: &'a Host<L>,
+    pub(crate) pairs: &'a Pairs,
+    pub(crate) cx: Cx,
+    pub(crate) json: bool,
+}
+
+/// The programs: name, grammar, sentence. `help` prints them.
+const PROGRAMS: &[(&str, &str, &str)] = &[
+    (
+        "ifconfig",
+        "[-a] | IF [create [port SPEC] | inet A[/LEN] [netmask M] [alias|-alias|delete] | mtu N | up | down",
+        "",
+    ),
+    ("", "  | [-]ip4csum | [-]udp4csum | [-]rxcsum | [-]promisc ...]", "Ifaces: make, address, switch, list."),
+    ("ip", "[-j] addr|link|route|neigh [show|list|add|del|replace|get|set] ...", "The same in iproute2's words."),
+    ("arp", "-a | HOST | -s HOST MAC | -d HOST | -d -a", "Neighbors."),
+    ("route", "[-n] show | add [-net|-host] DST GW | delete DST | get ADDR", "Routes."),
+    ("sysctl", "[-n|-d] -a | NAME ... | [-w] NAME=VALUE ...", "Knobs."),
+    ("netstat", "-s [-s] | -m | -i | -r", "Counters in sentences, pools, ifaces, routes."),
+    ("ss", "[-u] [-a]", "Sockets."),
+    ("show", "pools|locks|ports|drops|counters|ledger [on|off]|sockets", "What the host knows of itself."),
+    ("audit", "", "The balance of frames: in, out, held, dropped."),
+    ("stop", "", "Ends the program that runs this host."),
+    ("help", "", "This list."),
+];
+
+/// The first words that [`run`] knows.
+pub fn programs() -> impl Iterator<Item = &'static str> {
+    PROGRAMS.iter().map(|(name, ..)| *name).filter(|name| !name.is_empty())
+}
+
+/// Does what `words` say to `host`, and gives the output: text, or JSON where there is a listing and `json` is asked.
+///
+/// # Errors
+/// [`WordError`]: what was not understood or could not be done, what was expected, and the nearest word.
+pub fn run<L: Locks>(host: &Host<L>, pairs: &Pairs, words: &[&str], json: bool) -> Result<String, WordError> {
+    let ctl = Ctl { host, pairs, cx: host.cx(), json };
+    let mut words = Words::new(words);
+    let program = words.next("a command")?;
+    match program {
+        "ifconfig" => ifconfig::run(&ctl, words),
+        "ip" => ip::run(ctl, words),
+        "arp" => arp::run(&ctl, words),
+        "route" => route::run(&ctl, words),
+        "sysctl" => sysctl::run(&ctl, words),
+        "netstat" => netstat::run(&ctl, words),
+        "ss" => ss::run(&ctl, words),
+        "show" => show::run(&ctl, words),
+        "audit" => words.end().map(|()| audit::run(&ctl)),
+        "stop" => {
+            words.end()?;
+            dispatch::request_stop();
+            Ok(String::new())
+        }
+        "help" => words.end().map(|()| help()),
+        other => Err(WordError::unknown("word", other, programs())),
+    }
+}
+
+fn help() -> String {
+    let line = |(name, grammar, about): &(&str, &str, &str)| {
+        let about = if about.is_empty() { String::new() } else { format!("\n           {about}") };
+        format!("{name:<9}  {grammar}{about}\n")
+    };
+    PROGRAMS.iter().map(line).collect::<String>() + "With -j in front, listings are JSON.\n"
+}
+
+impl<L: Locks> Ctl<'_, L> {
+    /// `rows` as JSON, or as the text that `text` makes.
+    pub(crate) fn listing(&self, rows: impl FnOnce() -> Value, text: impl FnOnce() -> String) -> String {
+        if self.json { format!("{}\n", rows()) } else { text() }
+    }
+}
+
+/// `A/LEN` as an address of a host's own.
+pub(crate) fn own_address(word: &str) -> Result<inet::iface::IfaceAddr, WordError> {
+    parse::own_addr(parse::addr(word, parse::host_len)?)
+}

@@ -1,0 +1,51 @@
+//! `audit`: in = out + held + dropped, by reason, exactly; and the same seen from the ports.
+
+use super::Ctl;
+use crate::Host;
+use inet::counters::AuditReport;
+use lock::Locks;
+use serde_json::{Map, Value, json};
+
+pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>) -> String {
+    let report = ctl.host.stack.audit(ctl.cx);
+    ctl.listing(|| to_json(ctl.host, &report), || to_text(ctl.host, &report))
+}
+
+/// Frames that ports say they gave and were given, less what the stack says: 0 at a quiet moment.
+pub(crate) fn port_imbalance<L: Locks>(host: &Host<L>, report: &AuditReport) -> (i64, i64) {
+    let ports = host.ports();
+    let sum =
+        |pick: fn(&port::PortCounts) -> u64| ports.iter().map(|port| pick(&port.counts)).fold(0u64, u64::wrapping_add);
+    let rx = sum(|counts| counts.rx.to_host()).wrapping_sub(report.received) as i64;
+    let tx = sum(|counts| counts.tx.from_host()).wrapping_sub(report.sent) as i64;
+    (rx, tx)
+}
+
+fn to_json<L: Locks>(host: &Host<L>, report: &AuditReport) -> Value {
+    let (rx, tx) = port_imbalance(host, report);
+    let reasons: Map<_, _> = report.reasons.iter().map(|e| (e.name.clone(), e.value.into())).collect();
+    json!({
+        "host": host.stack.name,
+        "in": report.received + report.made, "received": report.received, "made": report.made,
+        "out": report.sent + report.consumed, "sent": report.sent, "consumed": report.consumed,
+        "held": report.held, "dropped": report.dropped, "drops": reasons,
+        "imbalance": report.imbalance(), "ports": { "rx_imbalance": rx, "tx_imbalance": tx },
+    })
+}
+
+pub(crate) fn to_text<L: Locks>(host: &Host<L>, report: &AuditReport) -> String {
+    let AuditReport { received, made, sent, consumed, held, dropped, .. } = report;
+    let mut out = format!("{}:\n", host.stack.name);
+    out += &format!("\tin       {:>12}  received {received}, made {made}\n", received + made);
+    out += &format!("\tout      {:>12}  sent {sent}, consumed {consumed}\n", sent + consumed);
+    out += &format!("\theld     {held:>12}\n\tdropped  {dropped:>12}\n");
+    for entry in &report.reasons {
+        out += &format!("\t         {:>12}  {}: {}\n", entry.value, entry.name, entry.sentence);
+    }
+    let (rx, tx) = port_imbalance(host, report);
+    out += &format!("\timbalance {:>11}", report.imbalance());
+    if (rx, tx) != (0, 0) {
+        out += &format!("  ports: {rx} received, {tx} sent");
+    }
+    out + "\n"
+}

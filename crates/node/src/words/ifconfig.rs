@@ -1,0 +1,218 @@
+//! `ifconfig`: makes ifaces, gives them addresses, switches them; lists them in BSD's form.
+
+use super::parse::{self, Words};
+use super::{Ctl, WordError, ip};
+use crate::config::IfaceConfig;
+use inet::iface::{Iface, IfaceAddr, IfaceId, IfaceKind, Offload};
+use lock::Locks;
+use serde_json::{Value, json};
+
+const SWITCHES: &[&str] = &[
+    "create",
+    "inet",
+    "mtu",
+    "up",
+    "down",
+    "ip4csum",
+    "-ip4csum",
+    "udp4csum",
+    "-udp4csum",
+    "rxcsum",
+    "-rxcsum",
+    "promisc",
+    "-promisc",
+];
+
+pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordError> {
+    let name = match words.take() {
+        None => return Ok(list(ctl, None)),
+        Some("-a") => return words.end().map(|()| list(ctl, None)),
+        Some("-l") => {
+            let names: Vec<&str> = ctl.host.stack.ifaces().map(|iface| iface.name.as_str()).collect();
+            return words.end().map(|()| ctl.listing(|| json!(names), || names.join(" ") + "\n"));
+        }
+        Some(name) => name,
+    };
+    let only_show = words.peek().is_none();
+    if words.skip("create") {
+        create(ctl, name, &mut words)?;
+    }
+    let iface = ctl.iface(name)?;
+    while let Some(word) = words.take() {
+        change(ctl, iface, word, &mut words)?;
+    }
+    Ok(if only_show { list(ctl, Some(iface.id)) } else { String::new() })
+}
+
+/// `create [port SPEC]`; `pgN` and `tapN` know their ports.
+fn create<L: Locks>(ctl: &Ctl<'_, L>, name: &str, words: &mut Words<'_>) -> Result<(), WordError> {
+    let spec =
+        if words.skip("port") { words.next("a port such as tap:tap0")?.to_string() } else { default_port(name)? };
+    if name.is_empty() || name.len() > 32 || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b)) {
+        return Err(WordError::bad("iface name", name, "1 to 32 letters, digits, '.', '_' and '-'"));
+    }
+    let config = IfaceConfig { name: Some(name.to_string()), ..IfaceConfig::on(&spec) };
+    ctl.host.add_port(&config, ctl.pairs).map(drop).map_err(WordError::failed)
+}
+
+fn default_port(name: &str) -> Result<String, WordError> {
+    let kind = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    match kind {
+        _ if kind.len() == name.len() => {}
+        "pg" => return Ok(format!("pktgen(source=off):{name}")),
+        "tap" => return Ok(format!("tap:{name}")),
+        "null" => return Ok(format!("null:{name}")),
+        _ => {}
+    }
+    Err(WordError::missing(format!(
+        "'port SPEC' after 'create' (only pgN, tapN and nullN know theirs; '{name}' does not)"
+    )))
+}
+
+fn change<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>, word: &str, words: &mut Words<'_>) -> Result<(), WordError> {
+    let (name, on) = word.strip_prefix('-').map_or((word, true), |name| (name, false));
+    let stack = &ctl.host.stack;
+    match (name, on) {
+        ("inet", true) => inet(ctl, iface.id, words),
+        ("mtu", true) => set_mtu(ctl, iface, words.next("an MTU in bytes")?),
+        ("up" | "down", true) => {
+            stack.set_up(ctl.cx, iface.id, name == "up");
+            Ok(())
+        }
+        ("ip4csum", _) => switch(ctl, iface, name, on, Offload { tx_ip: on, ..iface.offload() }),
+        // rump2014 writes it "upd4csum" once, and means this.
+        ("udp4csum" | "upd4csum", _) => switch(ctl, iface, "udp4csum", on, Offload { tx_l4: on, ..iface.offload() }),
+        ("rxcsum", _) => switch(ctl, iface, name, on, Offload { rx: on, ..iface.offload() }),
+        ("promisc", _) => {
+            iface.set_promiscuous(on);
+            Ok(())
+        }
+        ("create", true) => Err(WordError::failed(format!("{}: create comes first, and only once", iface.name))),
+        _ => Err(WordError::unknown("word", word, SWITCHES.iter().copied())),
+    }
+}
+
+fn switch<L: Locks>(
+    ctl: &Ctl<'_, L>,
+    iface: &Iface<L>,
+    name: &str,
+    on: bool,
+    wanted: Offload,
+) -> Result<(), WordError> {
+    let got = ctl.host.stack.set_offload(iface.id, wanted);
+    if on && got != Some(wanted) {
+        let port = ctl.host.ports().into_iter().find(|port| port.iface == iface.id).map(|port| port.spec);
+        let port = port.unwrap_or_else(|| "its link".to_string());
+        return Err(WordError::failed(format!("{}: {port} cannot do {name}", iface.name)));
+    }
+    Ok(())
+}
+
+/// What the port can take; a loopback takes anything.
+pub(super) fn mtu_max<L: Locks>(ctl: &Ctl<'_, L>, id: IfaceId) -> i64 {
+    ctl.host.ports().iter().find(|port| port.iface == id).map_or(65_535, |port| i64::from(port.caps.mtu))
+}
+
+pub(super) fn set_mtu<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>, word: &str) -> Result<(), WordError> {
+    // RFC 791 3.2: every link carries 68 bytes.
+    let mtu = parse::number(&format!("{}: mtu", iface.name), word, 68, mtu_max(ctl, iface.id))?;
+    ctl.host.stack.set_mtu(iface.id, mtu as u16);
+    Ok(())
+}
+
+/// `inet A[/LEN] [netmask M] [broadcast B] [alias|add|-alias|delete]`. Without `alias` it takes the first one's place.
+fn inet<L: Locks>(ctl: &Ctl<'_, L>, id: IfaceId, words: &mut Words<'_>) -> Result<(), WordError> {
+    let mut addr = parse::addr(words.next("an IPv4 address")?, parse::class_len)?;
+    let (mut alias, mut delete) = (false, false);
+    loop {
+        match words.peek() {
+            Some("netmask") => {
+                words.take();
+                addr.len = parse::mask(words.next("a netmask")?)?;
+            }
+            Some("alias" | "add") => alias = true,
+            Some("-alias" | "delete" | "remove") => delete = true,
+            _ => break,
+        }
+        if matches!(words.peek(), Some("alias" | "add" | "-alias" | "delete" | "remove")) {
+            words.take();
+        }
+    }
+    let stack = &ctl.host.stack;
+    if delete {
+        let gone = stack.remove_addr(ctl.cx, id, addr.addr);
+        let name = ctl.iface_name(id);
+        return if gone { Ok(()) } else { Err(WordError::failed(format!("{name} does not have {}", addr.addr))) };
+    }
+    let addr = parse::own_addr(addr)?;
+    if let Some(first) = stack.iface(id).and_then(|iface| iface.addrs(ctl.cx).first().copied())
+        && !alias
+    {
+        stack.remove_addr(ctl.cx, id, first.addr);
+    }
+    add_addr(ctl, id, addr)
+}
+
+pub(super) fn add_addr<L: Locks>(ctl: &Ctl<'_, L>, id: IfaceId, addr: IfaceAddr) -> Result<(), WordError> {
+    let stack = &ctl.host.stack;
+    let other = stack.ifaces().find(|iface| iface.addrs(ctl.cx).iter().any(|own| own.addr == addr.addr));
+    if let Some(other) = other {
+        if other.id != id {
+            return Err(WordError::failed(format!("{} has {} already", other.name, addr.addr)));
+        }
+        stack.remove_addr(ctl.cx, id, addr.addr); // with another prefix, perhaps
+    }
+    let added = stack.add_addr(ctl.cx, id, addr);
+    added.map_err(|why| WordError::failed(format!("{}: no room for its routes: {why:?}", addr.addr)))
+}
+
+fn list<L: Locks>(ctl: &Ctl<'_, L>, only: Option<IfaceId>) -> String {
+    let ifaces = || ctl.host.stack.ifaces().filter(|iface| only.is_none_or(|id| id == iface.id));
+    ctl.listing(
+        || Value::Array(ifaces().map(|iface| ip::addr_json(ctl, iface)).collect()),
+        || ifaces().map(|iface| describe(ctl, iface)).collect(),
+    )
+}
+
+/// BSD's flags with their bits (net/if.h).
+fn flags<L: Locks>(iface: &Iface<L>) -> (u32, Vec<&'static str>) {
+    let loopback = iface.kind == IfaceKind::Loopback;
+    let all = [
+        (0x1, "UP", iface.is_up()),
+        (0x2, "BROADCAST", !loopback),
+        (0x8, "LOOPBACK", loopback),
+        (0x40, "RUNNING", iface.is_up()),
+        (0x100, "PROMISC", iface.is_promiscuous()),
+        (0x800, "SIMPLEX", !loopback),
+        (0x8000, "MULTICAST", true),
+    ];
+    let on = all.iter().filter(|(.., on)| *on);
+    (on.clone().map(|(bit, ..)| bit).sum(), on.map(|(_, name, _)| *name).collect())
+}
+
+pub(super) fn offload_names(offload: Offload) -> String {
+    let all = [("ip4csum", offload.tx_ip), ("udp4csum", offload.tx_l4), ("rxcsum", offload.rx)];
+    all.iter().filter(|(_, on)| *on).map(|(name, _)| *name).collect::<Vec<_>>().join(",")
+}
+
+fn describe<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>) -> String {
+    let (bits, names) = flags(iface);
+    let mut out = format!("{}: flags={bits:x}<{}> mtu {}\n", iface.name, names.join(","), iface.mtu());
+    if iface.kind == IfaceKind::Ethernet {
+        let (can, on) = (offload_names(iface.capable), offload_names(iface.offload()));
+        out += &format!("\tcapabilities=<{can}>\n\tenabled=<{on}>\n\tether {}\n", iface.mac);
+    }
+    for addr in iface.addrs(ctl.cx) {
+        out += &format!("\tinet {} netmask 0x{:08x}", addr.addr, addr.mask());
+        if let Some(broadcast) = addr.broadcast().filter(|_| iface.kind == IfaceKind::Ethernet) {
+            out += &format!(" broadcast {broadcast}");
+        }
+        out.push('\n');
+    }
+    let gone = ctl.host.gone();
+    for port in ctl.host.ports().iter().filter(|port| port.iface == iface.id) {
+        let status = if gone.iter().any(|(id, _)| *id == iface.id) { "gone" } else { "active" };
+        out += &format!("\tport {}\n\tstatus: {status}\n", port.spec);
+    }
+    out
+}

@@ -1,0 +1,213 @@
+//! `ip addr` and `ip link`, with iproute2's text and `ip -j`'s key names; `ip route` and `ip neigh` are next door.
+
+use super::parse::{self, Words};
+use super::{Ctl, WordError, ifconfig, ipneigh, iproute};
+use inet::iface::{Iface, IfaceKind};
+use lock::Locks;
+use serde_json::{Value, json};
+
+const OBJECTS: &[&str] = &["address", "addr", "link", "route", "neighbor", "neighbour", "neigh"];
+/// iproute2's "for ever".
+const FOREVER: u32 = u32::MAX;
+
+pub(super) fn run<L: Locks>(mut ctl: Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordError> {
+    while let Some(option) = words.peek().filter(|word| word.starts_with('-')) {
+        match option {
+            "-j" | "-json" => ctl.json = true,
+            // The only family there is; prettiness is jq's.
+            "-4" | "-p" | "-pretty" | "-d" | "-details" => {}
+            other => return Err(WordError::unknown("option", other, ["-j", "-4", "-p", "-d"].into_iter())),
+        }
+        words.take();
+    }
+    let object = words.next("addr, link, route or neigh")?;
+    // iproute2 takes any beginning of a word; the order says which one a short one means.
+    match OBJECTS.iter().find(|name| !object.is_empty() && name.starts_with(object)).copied() {
+        Some("address" | "addr") => addr(&ctl, words),
+        Some("link") => link(&ctl, words),
+        Some("route") => iproute::run(&ctl, words),
+        Some(_) => ipneigh::run(&ctl, words),
+        None => Err(WordError::unknown("object", object, ["addr", "link", "route", "neigh"].into_iter())),
+    }
+}
+
+/// The verb, written out: iproute2 takes beginnings. Without one it is `show`.
+pub(super) fn verb<'a>(words: &mut Words<'_>, verbs: &'a [&'a str]) -> Result<&'a str, WordError> {
+    let Some(word) = words.take() else { return Ok("show") };
+    let found = match word {
+        "list" | "lst" | "ls" | "l" | "s" | "sh" | "sho" => Some("show"),
+        "delete" => Some("del"),
+        word => verbs.iter().find(|verb| !word.is_empty() && verb.starts_with(word)).copied(),
+    };
+    let verb = found.and_then(|found| verbs.iter().find(|verb| **verb == found).copied());
+    verb.ok_or_else(|| WordError::unknown("verb", word, verbs.iter().copied().chain(["list"])))
+}
+
+/// `[dev] IF`, or nothing.
+pub(super) fn only_dev<'a, L: Locks>(
+    ctl: &'a Ctl<'_, L>,
+    words: &mut Words<'_>,
+) -> Result<Option<&'a Iface<L>>, WordError> {
+    words.skip("dev");
+    let only = words.take().map(|name| ctl.iface(name)).transpose()?;
+    words.end()?;
+    Ok(only)
+}
+
+fn addr<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordError> {
+    let verb = verb(&mut words, &["show", "add", "replace", "del"])?;
+    if verb == "show" {
+        let only = only_dev(ctl, &mut words)?;
+        return Ok(list(ctl, only, true));
+    }
+    let mut addr = parse::addr(words.next("an address such as 10.0.0.1/24")?, parse::host_len)?;
+    let mut dev = None;
+    while let Some(word) = words.take() {
+        match word {
+            "dev" => dev = Some(ctl.iface(words.next("an iface")?)?),
+            "brd" | "broadcast" | "scope" | "label" => drop(words.next("a value")?), // follow from the address here
+            "peer" => return Err(WordError::failed("peer: there are no point-to-point ifaces here")),
+            other => return Err(WordError::unknown("word", other, ["dev"].into_iter())),
+        }
+    }
+    let dev = dev.ok_or_else(|| WordError::missing("dev IF"))?;
+    let had = dev.addrs(ctl.cx).into_iter().find(|own| own.addr == addr.addr);
+    match (verb, had) {
+        ("del", Some(_)) => drop(ctl.host.stack.remove_addr(ctl.cx, dev.id, addr.addr)),
+        ("del", None) => return Err(WordError::failed(format!("{} does not have {}", dev.name, addr.addr))),
+        ("add", Some(own)) if own == addr => {
+            return Err(WordError::failed(format!("{} has {}/{} already", dev.name, addr.addr, addr.len)));
+        }
+        _ => {
+            addr = parse::own_addr(addr)?;
+            ifconfig::add_addr(ctl, dev.id, addr)?;
+        }
+    }
+    Ok(String::new())
+}
+
+fn link<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordError> {
+    if verb(&mut words, &["show", "set"])? == "show" {
+        let only = only_dev(ctl, &mut words)?;
+        return Ok(list(ctl, only, false));
+    }
+    words.skip("dev");
+    let dev = ctl.iface(words.next("an iface")?)?;
+    while let Some(word) = words.take() {
+        match word {
+            "up" | "down" => ctl.host.stack.set_up(ctl.cx, dev.id, word == "up"),
+            "mtu" => ifconfig::set_mtu(ctl, dev, words.next("an MTU in bytes")?)?,
+            "promisc" => dev.set_promiscuous(match words.next("on or off")? {
+                "on" => true,
+                "off" => false,
+                other => return Err(WordError::bad("promisc", other, "on or off")),
+            }),
+            other => return Err(WordError::unknown("word", other, ["up", "down", "mtu", "promisc"].into_iter())),
+        }
+    }
+    Ok(String::new())
+}
+
+fn list<L: Locks>(ctl: &Ctl<'_, L>, only: Option<&Iface<L>>, addrs: bool) -> String {
+    let ifaces = || ctl.host.stack.ifaces().filter(|iface| only.is_none_or(|only| only.id == iface.id));
+    let row = |iface| if addrs { addr_json(ctl, iface) } else { link_json(iface) };
+    ctl.listing(
+        || Value::Array(ifaces().map(row).collect()),
+        || {
+            let addr_text = |iface| if addrs { addr_text(ctl, iface) } else { String::new() };
+            ifaces().map(|iface| link_text(iface) + &addr_text(iface)).collect()
+        },
+    )
+}
+
+fn flags<L: Locks>(iface: &Iface<L>) -> Vec<&'static str> {
+    let loopback = iface.kind == IfaceKind::Loopback;
+    let all = [
+        ("LOOPBACK", loopback),
+        ("BROADCAST", !loopback),
+        ("MULTICAST", !loopback),
+        ("PROMISC", iface.is_promiscuous()),
+        ("UP", iface.is_up()),
+        ("LOWER_UP", iface.is_up()),
+    ];
+    all.iter().filter(|(_, on)| *on).map(|(name, _)| *name).collect()
+}
+
+/// RFC 2863's operational state as Linux says it: a loopback has none of its own.
+fn operstate<L: Locks>(iface: &Iface<L>) -> &'static str {
+    match (iface.is_up(), iface.kind) {
+        (false, _) => "DOWN",
+        (true, IfaceKind::Loopback) => "UNKNOWN",
+        (true, IfaceKind::Ethernet) => "UP",
+    }
+}
+
+/// The link's type and broadcast address.
+fn link_type<L: Locks>(iface: &Iface<L>) -> (&'static str, wire::Mac) {
+    match iface.kind {
+        IfaceKind::Loopback => ("loopback", wire::Mac::ZERO),
+        IfaceKind::Ethernet => ("ether", wire::Mac::BROADCAST),
+    }
+}
+
+fn link_text<L: Locks>(iface: &Iface<L>) -> String {
+    let (kind, broadcast) = link_type(iface);
+    let (index, name, flags, mtu) = (iface.id.0 + 1, &iface.name, flags(iface).join(","), iface.mtu());
+    let state = operstate(iface);
+    format!("{index}: {name}: <{flags}> mtu {mtu} state {state}\n    link/{kind} {} brd {broadcast}\n", iface.mac)
+}
+
+fn addr_text<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>) -> String {
+    let mut out = String::new();
+    for addr in iface.addrs(ctl.cx) {
+        out += &format!("    inet {}/{}", addr.addr, addr.len);
+        if let Some(broadcast) = addr.broadcast().filter(|_| iface.kind == IfaceKind::Ethernet) {
+            out += &format!(" brd {broadcast}");
+        }
+        out += &format!(" scope {} {}\n       valid_lft forever preferred_lft forever\n", scope(iface), iface.name);
+    }
+    out
+}
+
+fn scope<L: Locks>(iface: &Iface<L>) -> &'static str {
+    if iface.kind == IfaceKind::Loopback { "host" } else { "global" }
+}
+
+fn link_json<L: Locks>(iface: &Iface<L>) -> Value {
+    let (kind, broadcast) = link_type(iface);
+    json!({
+        "ifindex": iface.id.0 + 1,
+        "ifname": iface.name,
+        "flags": flags(iface),
+        "mtu": iface.mtu(),
+        "operstate": operstate(iface),
+        "link_type": kind,
+        "address": iface.mac.to_string(),
+        "broadcast": broadcast.to_string(),
+    })
+}
+
+pub(super) fn addr_json<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>) -> Value {
+    let mut row = link_json(iface);
+    let infos = iface.addrs(ctl.cx).into_iter().map(|addr| {
+        let mut info = json!({ "family": "inet", "local": addr.addr.to_string(), "prefixlen": addr.len });
+        if let (Some(broadcast), IfaceKind::Ethernet) = (addr.broadcast(), iface.kind) {
+            set(&mut info, "broadcast", broadcast.to_string());
+        }
+        set(&mut info, "scope", scope(iface));
+        set(&mut info, "label", iface.name.as_str());
+        set(&mut info, "valid_life_time", FOREVER);
+        set(&mut info, "preferred_life_time", FOREVER);
+        info
+    });
+    let infos: Vec<Value> = infos.collect();
+    set(&mut row, "addr_info", infos);
+    row
+}
+
+/// Puts one more key into an object.
+pub(super) fn set(object: &mut Value, key: &str, value: impl Into<Value>) {
+    if let Some(map) = object.as_object_mut() {
+        map.insert(key.to_string(), value.into());
+    }
+}

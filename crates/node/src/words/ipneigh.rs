@@ -1,0 +1,98 @@
+//! `ip neigh`: show, add, replace, del.
+
+use super::ip::{only_dev, set, verb};
+use super::parse::{self, Words};
+use super::{Ctl, WordError};
+use inet::iface::IfaceId;
+use inet::neigh::{Neighbor, State};
+use lock::Locks;
+use serde_json::{Value, json};
+
+pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordError> {
+    let verb = verb(&mut words, &["show", "add", "change", "replace", "del"])?;
+    if verb == "show" {
+        let only = only_dev(ctl, &mut words)?.map(|iface| iface.id);
+        return Ok(list(ctl, only));
+    }
+    let addr = parse::ip4("neighbor", words.next("a neighbor's address")?)?;
+    let (mut lladdr, mut dev) = (None, None);
+    while let Some(word) = words.take() {
+        match word {
+            "lladdr" => lladdr = Some(parse::mac(words.next("a MAC address")?)?),
+            "dev" => dev = Some(ctl.iface(words.next("an iface")?)?.id),
+            "nud" => match words.next("permanent")? {
+                "permanent" => {}
+                other => return Err(WordError::bad("nud", other, "permanent: other states are learned, not set")),
+            },
+            other => return Err(WordError::unknown("word", other, ["lladdr", "dev", "nud"].into_iter())),
+        }
+    }
+    let dev = dev.ok_or_else(|| WordError::missing("dev IF"))?;
+    if verb == "del" {
+        let gone = ctl.host.stack.remove_neighbor(ctl.cx, dev, addr);
+        return if gone { Ok(String::new()) } else { Err(unknown(ctl, dev, addr)) };
+    }
+    let lladdr = lladdr.ok_or_else(|| WordError::missing("lladdr MAC"))?;
+    let known = ctl.host.stack.neighbors(ctl.cx).iter().any(|n| (n.iface, n.addr) == (dev, addr));
+    match (verb, known) {
+        ("add", true) => Err(WordError::failed(format!("{addr} is known already: use replace"))),
+        ("change", false) => Err(unknown(ctl, dev, addr)),
+        _ => set_neighbor(ctl, dev, addr, lladdr).map(|()| String::new()),
+    }
+}
+
+fn unknown<L: Locks>(ctl: &Ctl<'_, L>, dev: IfaceId, addr: std::net::Ipv4Addr) -> WordError {
+    WordError::failed(format!("{addr} is not known on {}", ctl.iface_name(dev)))
+}
+
+/// Sets a neighbor by hand, if it can be one.
+pub(super) fn set_neighbor<L: Locks>(
+    ctl: &Ctl<'_, L>,
+    dev: IfaceId,
+    addr: std::net::Ipv4Addr,
+    mac: wire::Mac,
+) -> Result<(), WordError> {
+    if mac.is_multicast() || mac == wire::Mac::ZERO {
+        return Err(WordError::bad("MAC address", &mac.to_string(), "one station's address"));
+    }
+    if addr.is_multicast() || addr.is_unspecified() || addr.is_broadcast() {
+        return Err(WordError::bad("neighbor", &addr.to_string(), "one host's address"));
+    }
+    ctl.host.stack.set_neighbor(ctl.cx, dev, addr, mac);
+    Ok(())
+}
+
+/// The table as `ip neigh` shows it.
+pub(super) fn list<L: Locks>(ctl: &Ctl<'_, L>, only: Option<IfaceId>) -> String {
+    let mut all = ctl.host.stack.neighbors(ctl.cx);
+    all.retain(|n| only.is_none_or(|id| id == n.iface));
+    ctl.listing(
+        || Value::Array(all.iter().map(|n| row_json(ctl, n)).collect()),
+        || all.iter().map(|n| row_text(ctl, n)).collect(),
+    )
+}
+
+/// Linux's words; an answer being asked for again is a probe there too.
+fn state(n: &Neighbor) -> &'static str {
+    match n.state {
+        State::Incomplete => "INCOMPLETE",
+        State::Reachable => "REACHABLE",
+        State::Stale => "STALE",
+        State::Probe => "PROBE",
+        State::Permanent => "PERMANENT",
+    }
+}
+
+fn row_text<L: Locks>(ctl: &Ctl<'_, L>, n: &Neighbor) -> String {
+    let lladdr = if n.state == State::Incomplete { String::new() } else { format!(" lladdr {}", n.mac) };
+    format!("{} dev {}{lladdr} {}\n", n.addr, ctl.iface_name(n.iface), state(n))
+}
+
+pub(super) fn row_json<L: Locks>(ctl: &Ctl<'_, L>, n: &Neighbor) -> Value {
+    let mut row = json!({ "dst": n.addr.to_string(), "dev": ctl.iface_name(n.iface) });
+    if n.state != State::Incomplete {
+        set(&mut row, "lladdr", n.mac.to_string());
+    }
+    set(&mut row, "state", vec![state(n)]);
+    row
+}

@@ -1,0 +1,218 @@
+//! `ip route`: show, add, replace, del, get.
+
+use super::ip::{set, verb};
+use super::parse::{self, Words};
+use super::{Ctl, WordError};
+use inet::fib::Prefix;
+use inet::route::{Route, Via};
+use lock::Locks;
+use serde_json::{Value, json};
+
+const VERBS: &[&str] = &["show", "add", "append", "change", "replace", "del", "get", "flush"];
+
+pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordError> {
+    match verb(&mut words, VERBS)? {
+        "show" => show(ctl, words),
+        "get" => get(ctl, words),
+        "flush" => flush(ctl, words),
+        "del" => {
+            let (prefix, _) = describe(ctl, words, Wanted::Prefix)?;
+            let gone = ctl.route_at(prefix).is_some() && ctl.host.stack.remove_route(ctl.cx, prefix).is_some();
+            if gone { Ok(String::new()) } else { Err(no_route(prefix)) }
+        }
+        verb => {
+            let (prefix, via) = describe(ctl, words, Wanted::Whole)?;
+            match (verb, ctl.route_at(prefix)) {
+                ("add" | "append", Some(_)) => {
+                    Err(WordError::failed(format!("there is a route to {prefix} already: use replace")))
+                }
+                ("change", None) => Err(no_route(prefix)),
+                _ => ctl.add_route(prefix, via).map(|()| String::new()),
+            }
+        }
+    }
+}
+
+fn no_route(prefix: Prefix) -> WordError {
+    WordError::failed(format!("there is no route to {prefix}"))
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    Prefix,
+    Whole,
+}
+
+/// `[TYPE] PREFIX [via GW] [dev IF]`.
+fn describe<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>, wanted: Wanted) -> Result<(Prefix, Via), WordError> {
+    let mut word = words.next("a destination such as 10.0.0.0/8, or default")?;
+    let mut via = None;
+    match word {
+        "blackhole" => via = Some(Via::Blackhole),
+        "unreachable" | "prohibit" => via = Some(Via::Reject),
+        _ => {}
+    }
+    if via.is_some() || word == "unicast" {
+        word = words.next("a destination")?;
+    }
+    let prefix = parse::prefix(word, parse::host_len)?;
+    let (mut gateway, mut dev) = (None, None);
+    while let Some(word) = words.take() {
+        match word {
+            "via" => {
+                words.skip("inet");
+                gateway = Some(parse::ip4("gateway", words.next("a gateway's address")?)?);
+            }
+            "dev" => dev = Some(ctl.iface(words.next("an iface")?)?.id),
+            "proto" | "protocol" | "scope" | "metric" | "src" | "table" => drop(words.next("a value")?),
+            "onlink" => {}
+            other => return Err(WordError::unknown("word", other, ["via", "dev"].into_iter())),
+        }
+    }
+    let via = match (via, gateway, dev) {
+        (Some(via), None, None) => via,
+        (Some(_), ..) => return Err(WordError::failed("a route to nowhere has neither via nor dev")),
+        (None, Some(gateway), Some(dev)) => Via::Gateway(dev, gateway),
+        (None, Some(gateway), None) => Via::Gateway(ctl.link_of(gateway)?, gateway),
+        (None, None, Some(dev)) => Via::Link(dev),
+        (None, None, None) if wanted == Wanted::Prefix => Via::Reject, // not looked at
+        (None, None, None) => return Err(WordError::missing("via GATEWAY or dev IF")),
+    };
+    Ok((prefix, via))
+}
+
+/// `show [PREFIX | root PREFIX] [dev IF] [table main|local|all]`.
+fn show<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordError> {
+    let (mut dev, mut exact, mut table) = (None, None, "main");
+    while let Some(word) = words.take() {
+        match word {
+            "dev" => dev = Some(ctl.iface(words.next("an iface")?)?.id),
+            "table" => table = words.next("main, local or all")?,
+            "exact" | "to" => exact = Some(parse::prefix(words.next("a prefix")?, parse::host_len)?),
+            word => exact = Some(parse::prefix(word, parse::host_len)?),
+        }
+    }
+    if !matches!(table, "main" | "local" | "all") {
+        return Err(WordError::bad("table", table, "main, local or all"));
+    }
+    let in_table = |via: &Via| match table {
+        "main" => !is_local(via),
+        "local" => is_local(via),
+        _ => true,
+    };
+    let mut routes = ctl.host.stack.routes(ctl.cx);
+    routes.retain(|route| in_table(&route.via));
+    routes.retain(|route| dev.is_none_or(|dev| parse::via_iface(route.via) == Some(dev)));
+    routes.retain(|route| exact.is_none_or(|exact| route.prefix == exact));
+    Ok(ctl.listing(
+        || Value::Array(routes.iter().map(|route| row_json(ctl, route)).collect()),
+        || routes.iter().map(|route| row_text(ctl, route)).collect(),
+    ))
+}
+
+fn is_local(via: &Via) -> bool {
+    matches!(via, Via::Local(_) | Via::Broadcast(_))
+}
+
+/// Routes that came with an address: Linux calls them the kernel's.
+fn is_own<L: Locks>(ctl: &Ctl<'_, L>, route: &Route) -> bool {
+    let Via::Link(id) = route.via else { return is_local(&route.via) };
+    let addrs = ctl.host.stack.iface(id).map(|iface| iface.addrs(ctl.cx)).unwrap_or_default();
+    addrs.iter().any(|own| Prefix::new(own.addr, own.len) == Ok(route.prefix))
+}
+
+/// iproute2's word for the type, where it is not unicast.
+fn type_word(via: &Via) -> Option<&'static str> {
+    match via {
+        Via::Local(_) => Some("local"),
+        Via::Broadcast(_) => Some("broadcast"),
+        Via::Reject => Some("unreachable"),
+        Via::Blackhole => Some("blackhole"),
+        Via::Link(_) | Via::Gateway(..) => None,
+    }
+}
+
+fn row_text<L: Locks>(ctl: &Ctl<'_, L>, route: &Route) -> String {
+    let mut out = type_word(&route.via).map(|word| format!("{word} ")).unwrap_or_default();
+    out += &parse::prefix_text(route.prefix);
+    if let Via::Gateway(_, gateway) = route.via {
+        out += &format!(" via {gateway}");
+    }
+    if let Some(id) = parse::via_iface(route.via) {
+        out += &format!(" dev {}", ctl.iface_name(id));
+    }
+    if is_own(ctl, route) {
+        out += " proto kernel";
+    }
+    if let Via::Link(_) = route.via {
+        out += " scope link";
+        if let Some(src) = ctl.source_of(route.via, route.prefix.addr()) {
+            out += &format!(" src {src}");
+        }
+    }
+    out + "\n"
+}
+
+fn row_json<L: Locks>(ctl: &Ctl<'_, L>, route: &Route) -> Value {
+    let mut row = json!({ "dst": parse::prefix_text(route.prefix) });
+    if let Some(word) = type_word(&route.via) {
+        set(&mut row, "type", word);
+    }
+    if let Via::Gateway(_, gateway) = route.via {
+        set(&mut row, "gateway", gateway.to_string());
+    }
+    if let Some(id) = parse::via_iface(route.via) {
+        set(&mut row, "dev", ctl.iface_name(id));
+    }
+    if is_own(ctl, route) {
+        set(&mut row, "protocol", "kernel");
+    }
+    if let Via::Link(_) = route.via {
+        set(&mut row, "scope", "link");
+        if let Some(src) = ctl.source_of(route.via, route.prefix.addr()) {
+            set(&mut row, "prefsrc", src.to_string());
+        }
+    }
+    set(&mut row, "flags", Vec::<Value>::new());
+    row
+}
+
+fn get<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordError> {
+    let dst = parse::ip4("address", words.next("an address")?)?;
+    words.end()?;
+    let route = ctl.host.stack.route_to(ctl.cx, dst);
+    let route =
+        route.ok_or_else(|| WordError::failed(format!("{dst}: network is unreachable: no route leads there")))?;
+    let src = ctl.source_of(route.via, dst);
+    let exact = Route { prefix: Prefix::host(dst), via: route.via };
+    let text = || {
+        let mut out = type_word(&route.via).map(|word| format!("{word} ")).unwrap_or_default() + &dst.to_string();
+        if let Via::Gateway(_, gateway) = route.via {
+            out += &format!(" via {gateway}");
+        }
+        if let Some(id) = parse::via_iface(route.via) {
+            out += &format!(" dev {}", ctl.iface_name(id));
+        }
+        out + &src.map(|src| format!(" src {src}")).unwrap_or_default() + "\n"
+    };
+    let json = || {
+        let mut row = row_json(ctl, &exact);
+        if let Some(map) = row.as_object_mut() {
+            map.retain(|key, _| !matches!(key.as_str(), "protocol" | "scope"));
+        }
+        if let Some(src) = src {
+            set(&mut row, "prefsrc", src.to_string());
+        }
+        Value::Array(vec![row])
+    };
+    Ok(ctl.listing(json, text))
+}
+
+/// Removes the routes that did not come with an address.
+fn flush<L: Locks>(ctl: &Ctl<'_, L>, words: Words<'_>) -> Result<String, WordError> {
+    words.end()?;
+    for route in ctl.host.stack.routes(ctl.cx).iter().filter(|route| !is_own(ctl, route)) {
+        ctl.host.stack.remove_route(ctl.cx, route.prefix);
+    }
+    Ok(String::new())
+}

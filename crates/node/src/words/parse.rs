@@ -1,0 +1,185 @@
+//! Reading words: a cursor over them, and the values that several programs share.
+
+use super::{Ctl, WordError};
+use inet::fib::Prefix;
+use inet::iface::{Iface, IfaceAddr, IfaceId};
+use inet::route::Via;
+use lock::Locks;
+use std::net::Ipv4Addr;
+use wire::Mac;
+
+/// The words not read yet.
+#[derive(Clone, Copy)]
+pub(crate) struct Words<'a>(&'a [&'a str]);
+
+impl<'a> Words<'a> {
+    pub(crate) fn new(words: &'a [&'a str]) -> Words<'a> {
+        Words(words)
+    }
+
+    pub(crate) fn peek(&self) -> Option<&'a str> {
+        self.0.first().copied()
+    }
+
+    pub(crate) fn take(&mut self) -> Option<&'a str> {
+        let (first, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(first)
+    }
+
+    /// The next word, which must be there.
+    pub(crate) fn next(&mut self, expected: &str) -> Result<&'a str, WordError> {
+        self.take().ok_or_else(|| WordError::missing(expected))
+    }
+
+    /// Takes the next word if it is `word`.
+    pub(crate) fn skip(&mut self, word: &str) -> bool {
+        let is = self.peek() == Some(word);
+        if is {
+            self.take();
+        }
+        is
+    }
+
+    /// There must be no more.
+    pub(crate) fn end(&self) -> Result<(), WordError> {
+        self.peek().map_or(Ok(()), |found| Err(WordError::TooMuch { found: found.to_string() }))
+    }
+}
+
+pub(crate) fn ip4(what: &str, word: &str) -> Result<Ipv4Addr, WordError> {
+    word.parse().map_err(|_| WordError::bad(what, word, "an IPv4 address such as 10.0.0.1"))
+}
+
+pub(crate) fn mac(word: &str) -> Result<Mac, WordError> {
+    word.parse().map_err(|_| WordError::bad("MAC address", word, "six hexadecimal bytes such as 12:23:34:45:56:00"))
+}
+
+pub(crate) fn number(what: &str, word: &str, min: i64, max: i64) -> Result<i64, WordError> {
+    let found = word.parse().ok().filter(|n| (min..=max).contains(n));
+    found.ok_or_else(|| WordError::bad(what, word, format!("a number from {min} to {max}")))
+}
+
+/// `255.255.255.0`, `0xffffff00`, or a number of bits.
+pub(crate) fn mask(word: &str) -> Result<u8, WordError> {
+    let bits = match word.strip_prefix("0x") {
+        Some(hex) => u32::from_str_radix(hex, 16).ok(),
+        None => word.parse::<Ipv4Addr>().ok().map(u32::from),
+    };
+    let len = match bits {
+        Some(bits) => (bits.leading_ones() + bits.trailing_zeros() >= 32).then_some(bits.leading_ones() as u8),
+        None => word.parse().ok().filter(|len| *len <= 32),
+    };
+    len.ok_or_else(|| WordError::bad("netmask", word, "255.255.255.0, 0xffffff00, or a length from 0 to 32"))
+}
+
+/// `A` or `A/LEN`; without a length, what `len_of` makes of the address.
+pub(crate) fn addr(word: &str, len_of: fn(Ipv4Addr) -> u8) -> Result<IfaceAddr, WordError> {
+    let (text, len) = match word.split_once('/') {
+        Some((text, len)) => (text, Some(number("prefix length", len, 0, 32)? as u8)),
+        None => (word, None),
+    };
+    let addr = ip4("address", text)?;
+    Ok(IfaceAddr { addr, len: len.unwrap_or_else(|| len_of(addr)) })
+}
+
+/// BSD's default: the class of the address (RFC 791 3.2).
+pub(crate) fn class_len(addr: Ipv4Addr) -> u8 {
+    match addr.octets()[0] {
+        0..=127 => 8,
+        128..=191 => 16,
+        192..=223 => 24,
+        _ => 32,
+    }
+}
+
+/// One address.
+pub(crate) fn host_len(_addr: Ipv4Addr) -> u8 {
+    32
+}
+
+/// `default`, `A/LEN`, or `A` with what `len_of` makes of it.
+pub(crate) fn prefix(word: &str, len_of: fn(Ipv4Addr) -> u8) -> Result<Prefix, WordError> {
+    if matches!(word, "default" | "any" | "all") {
+        return Ok(Prefix::DEFAULT);
+    }
+    let addr = addr(word, len_of)?;
+    Prefix::new(addr.addr, addr.len).map_err(|why| WordError::bad("destination", word, why.to_string()))
+}
+
+/// Does a route say this by its shape: iproute2 and BSD both write a /32 as an address and a /0 as `default`.
+pub(crate) fn prefix_text(prefix: Prefix) -> String {
+    match prefix.len() {
+        0 => "default".to_string(),
+        32 => prefix.addr().to_string(),
+        _ => prefix.to_string(),
+    }
+}
+
+/// The iface a route leads through.
+pub(crate) fn via_iface(via: Via) -> Option<IfaceId> {
+    match via {
+        Via::Local(id) | Via::Broadcast(id) | Via::Link(id) | Via::Gateway(id, _) => Some(id),
+        Via::Reject | Via::Blackhole => None,
+    }
+}
+
+/// Checks what no host may have as its own address.
+pub(crate) fn own_addr(addr: IfaceAddr) -> Result<IfaceAddr, WordError> {
+    let ip = addr.addr;
+    if ip.is_unspecified() || ip.is_multicast() || ip.is_broadcast() || ip.octets()[0] >= 240 {
+        return Err(WordError::bad("address", &ip.to_string(), "one host's address"));
+    }
+    let host = u32::from(ip) & !addr.mask();
+    if addr.len < 31 && (host == 0 || host == !addr.mask()) {
+        let what = format!("a host in {ip}/{}, not the network or its broadcast address", addr.len);
+        return Err(WordError::bad("address", &ip.to_string(), what));
+    }
+    Ok(addr)
+}
+
+impl<L: Locks> Ctl<'_, L> {
+    /// The iface called `name`.
+    pub(crate) fn iface(&self, name: &str) -> Result<&Iface<L>, WordError> {
+        let names = self.host.stack.ifaces().map(|iface| iface.name.as_str());
+        self.host.stack.iface_named(name).ok_or_else(|| WordError::unknown("iface", name, names))
+    }
+
+    pub(crate) fn iface_name(&self, id: IfaceId) -> &str {
+        self.host.stack.iface(id).map_or("?", |iface| &iface.name)
+    }
+
+    /// The iface on whose link `addr` is.
+    pub(crate) fn link_of(&self, addr: Ipv4Addr) -> Result<IfaceId, WordError> {
+        let ifaces = self.host.stack.ifaces().filter(|iface| iface.kind == inet::iface::IfaceKind::Ethernet);
+        let mut best: Option<(u8, IfaceId)> = None;
+        for iface in ifaces {
+            for own in iface.addrs(self.cx).iter().filter(|own| own.contains(addr)) {
+                if best.is_none_or(|(len, _)| own.len > len) {
+                    best = Some((own.len, iface.id));
+                }
+            }
+        }
+        let nowhere =
+            || WordError::failed(format!("{addr} is on no iface's link: give an iface an address there first"));
+        best.map(|(_, id)| id).ok_or_else(nowhere)
+    }
+
+    /// The route's source address: the first of its iface, the first on the gateway's link if there is one.
+    pub(crate) fn source_of(&self, via: Via, dst: Ipv4Addr) -> Option<Ipv4Addr> {
+        let towards = if let Via::Gateway(_, gateway) = via { gateway } else { dst };
+        let addrs = self.host.stack.iface(via_iface(via)?)?.addrs(self.cx);
+        addrs.iter().find(|own| own.contains(towards)).or(addrs.first()).map(|own| own.addr)
+    }
+
+    /// Adds or replaces a route.
+    pub(crate) fn add_route(&self, prefix: Prefix, via: Via) -> Result<(), WordError> {
+        let added = self.host.stack.add_route(self.cx, prefix, via);
+        added.map(drop).map_err(|why| WordError::failed(format!("{prefix}: no room for another route: {why:?}")))
+    }
+
+    /// The route to exactly `prefix`.
+    pub(crate) fn route_at(&self, prefix: Prefix) -> Option<Via> {
+        self.host.stack.routes(self.cx).into_iter().find(|route| route.prefix == prefix).map(|route| route.via)
+    }
+}

@@ -1,0 +1,197 @@
+//! `route`: BSD's view of the routes.
+
+use super::iproute;
+use super::parse::{self, Words};
+use super::{Ctl, WordError};
+use inet::fib::Prefix;
+use inet::iface::IfaceKind;
+use inet::route::{Route, Via};
+use lock::Locks;
+use std::net::Ipv4Addr;
+
+const VERBS: &[&str] = &["show", "add", "delete", "change", "get", "flush"];
+
+pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordError> {
+    while words.skip("-n") || words.skip("-q") || words.skip("-v") {}
+    match words.next("show, add, delete, change, get or flush")? {
+        "show" => {
+            words.skip("-inet");
+            words.end()?;
+            if ctl.json { iproute::run(ctl, Words::new(&["show"])) } else { Ok(show(ctl)) }
+        }
+        "add" => add(ctl, words, "add"),
+        "change" => add(ctl, words, "change"),
+        "delete" | "del" => delete(ctl, words),
+        "get" => get(ctl, words),
+        "flush" => iproute::run(ctl, Words::new(&["flush"])),
+        other => Err(WordError::unknown("verb", other, VERBS.iter().copied())),
+    }
+}
+
+/// What a `route add` or `delete` is about.
+struct Target {
+    prefix: Prefix,
+    shown: String,
+}
+
+/// `[-net|-host] DST [-netmask M]`, with the words behind it left.
+fn target(words: &mut Words<'_>) -> Result<Target, WordError> {
+    words.skip("-inet");
+    let kind = words.peek().filter(|word| matches!(*word, "-net" | "-host"));
+    if kind.is_some() {
+        words.take();
+    }
+    let word = words.next("a destination such as 10.0.0.0/8, or default")?;
+    let prefix = match kind {
+        Some("-net") => parse::prefix(word, parse::class_len)?,
+        _ => parse::prefix(word, net_or_host)?,
+    };
+    if kind == Some("-host") && prefix.len() != 32 {
+        return Err(WordError::bad("-host", word, "one address, without a length"));
+    }
+    let what = if prefix.len() == 32 { "host" } else { "net" };
+    Ok(Target { prefix, shown: format!("{what} {}", word.split('/').next().unwrap_or(word)) })
+}
+
+/// route(8): an address whose host part is zero is a network.
+fn net_or_host(addr: Ipv4Addr) -> u8 {
+    let len = parse::class_len(addr);
+    let is_net = len < 32 && u32::from(addr) & (u32::MAX >> len) == 0;
+    if is_net { len } else { 32 }
+}
+
+fn add<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>, verb: &str) -> Result<String, WordError> {
+    let mut target = target(&mut words)?;
+    let (mut via, mut gateway) = (None, None);
+    while let Some(word) = words.take() {
+        match word {
+            "-netmask" => {
+                let len = parse::mask(words.next("a netmask")?)?;
+                target.prefix = Prefix::new(target.prefix.addr(), len).unwrap_or(target.prefix);
+            }
+            "-interface" | "-iface" => via = Some(Via::Link(ctl.iface(words.next("an iface")?)?.id)),
+            "-reject" => via = Some(Via::Reject),
+            "-blackhole" => via = Some(Via::Blackhole),
+            "-static" | "-gateway" => {}
+            option if option.starts_with('-') => {
+                let known = ["-netmask", "-interface", "-reject", "-blackhole"];
+                return Err(WordError::unknown("option", option, known.into_iter()));
+            }
+            word if gateway.is_none() => gateway = Some(parse::ip4("gateway", word)?),
+            word => return Err(WordError::TooMuch { found: word.to_string() }),
+        }
+    }
+    let via = match (via, gateway) {
+        (Some(via), _) => via,
+        (None, Some(gateway)) => Via::Gateway(ctl.link_of(gateway)?, gateway),
+        (None, None) => return Err(WordError::missing("a gateway's address, -interface IF, -reject or -blackhole")),
+    };
+    match (verb, ctl.route_at(target.prefix)) {
+        ("add", Some(_)) => {
+            return Err(WordError::failed(format!("{}: there is a route already: use change", target.shown)));
+        }
+        ("change", None) => return Err(WordError::failed(format!("{}: not in table", target.shown))),
+        _ => ctl.add_route(target.prefix, via)?,
+    }
+    let to = gateway.map(|gateway| format!(": gateway {gateway}")).unwrap_or_default();
+    Ok(format!("{verb} {}{to}\n", target.shown))
+}
+
+fn delete<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordError> {
+    let mut target = target(&mut words)?;
+    while let Some(word) = words.take() {
+        match word {
+            "-netmask" => {
+                let len = parse::mask(words.next("a netmask")?)?;
+                target.prefix = Prefix::new(target.prefix.addr(), len).unwrap_or(target.prefix);
+            }
+            word => drop(parse::ip4("gateway", word)?), // the prefix says which
+        }
+    }
+    if ctl.route_at(target.prefix).is_none() {
+        return Err(WordError::failed(format!("{}: not in table", target.shown)));
+    }
+    ctl.host.stack.remove_route(ctl.cx, target.prefix);
+    Ok(format!("delete {}\n", target.shown))
+}
+
+fn get<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordError> {
+    words.skip("-host");
+    let word = words.next("an address")?;
+    words.end()?;
+    if ctl.json {
+        return iproute::run(ctl, Words::new(&["get", word]));
+    }
+    let dst = parse::ip4("address", word)?;
+    let route = ctl.host.stack.route_to(ctl.cx, dst);
+    let route = route.ok_or_else(|| WordError::failed(format!("{dst}: not in table: no route leads there")))?;
+    let mut out = format!("   route to: {dst}\ndestination: {}\n", short(route.prefix));
+    out += &format!("       mask: {}\n", route.prefix.netmask());
+    if let Via::Gateway(_, gateway) = route.via {
+        out += &format!("    gateway: {gateway}\n");
+    }
+    if let Some(iface) = parse::via_iface(route.via).and_then(|id| ctl.host.stack.iface(id)) {
+        out += &format!("  interface: {}\n        mtu: {}\n", iface.name, iface.mtu());
+    }
+    Ok(out + &format!("      flags: <{}>\n", flag_words(route.via, route.prefix)))
+}
+
+fn short(prefix: Prefix) -> String {
+    if prefix.len() == 0 { "default".to_string() } else { prefix.addr().to_string() }
+}
+
+fn flag_words(via: Via, prefix: Prefix) -> String {
+    let mut words = vec!["UP"];
+    if let Via::Gateway(..) = via {
+        words.push("GATEWAY");
+    }
+    if prefix.len() == 32 {
+        words.push("HOST");
+    }
+    match via {
+        Via::Local(_) => words.push("LOCAL"),
+        Via::Broadcast(_) => words.push("BROADCAST"),
+        Via::Reject => words.push("REJECT"),
+        Via::Blackhole => words.push("BLACKHOLE"),
+        Via::Gateway(..) => words.push("STATIC"),
+        Via::Link(_) => {}
+    }
+    words.push("DONE");
+    words.join(",")
+}
+
+/// netstat(1)'s letters.
+fn letters(via: Via, prefix: Prefix) -> String {
+    let host = if prefix.len() == 32 { "H" } else { "" };
+    match via {
+        Via::Gateway(..) => format!("UG{host}S"),
+        Via::Link(_) => format!("U{host}"),
+        Via::Local(_) => format!("U{host}l"),
+        Via::Broadcast(_) => format!("U{host}b"),
+        Via::Reject => format!("U{host}RS"),
+        Via::Blackhole => format!("U{host}BS"),
+    }
+}
+
+/// The table as `route show` and `netstat -r` print it.
+pub(super) fn show<L: Locks>(ctl: &Ctl<'_, L>) -> String {
+    let mut out = "Routing tables\n\nInternet:\n".to_string();
+    out += &format!("{:<18} {:<18} {:<8} {}\n", "Destination", "Gateway", "Flags", "Netif");
+    for Route { prefix, via } in ctl.host.stack.routes(ctl.cx) {
+        let id = parse::via_iface(via);
+        let gateway = match via {
+            Via::Gateway(_, gateway) => gateway.to_string(),
+            Via::Reject | Via::Blackhole => "-".to_string(),
+            _ => format!("link#{}", id.map_or(0, |id| id.0 + 1)),
+        };
+        // What is addressed to this host goes through its loopback, whichever iface has the address.
+        let loopback = ctl.host.stack.ifaces().find(|iface| iface.kind == IfaceKind::Loopback);
+        let netif = match (via, loopback) {
+            (Via::Local(_), Some(lo)) => lo.name.as_str(),
+            _ => id.map_or("-", |id| ctl.iface_name(id)),
+        };
+        let dst = parse::prefix_text(prefix);
+        out += &format!("{dst:<18} {gateway:<18} {:<8} {netif}\n", letters(via, prefix));
+    }
+    out
+}

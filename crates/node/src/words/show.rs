@@ -1,0 +1,151 @@
+//! `show`: pools, locks, ports, drops, counters, the cost ledger, sockets.
+
+use super::parse::Words;
+use super::{Ctl, WordError, ss};
+use lock::Locks;
+use serde_json::{Map, Value, json};
+use stats::{Described, DropReason, Entry};
+
+const TOPICS: &[&str] = &["pools", "locks", "ports", "drops", "counters", "ledger", "sockets"];
+
+pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordError> {
+    let topic = words.next(&TOPICS.join(", "))?;
+    if topic == "ledger" {
+        return ledger(ctl, words);
+    }
+    words.end()?;
+    match topic {
+        "pools" => Ok(pools(ctl)),
+        "locks" => Ok(locks(ctl)),
+        "ports" => Ok(ports(ctl)),
+        "drops" => Ok(entries(ctl, |entry| entry.value > 0 && DropReason::ALL.iter().any(|d| d.name() == entry.name))),
+        "counters" => Ok(entries(ctl, |_| true)),
+        "sockets" => Ok(ss::list(ctl)),
+        other => Err(WordError::unknown("topic", other, TOPICS.iter().copied())),
+    }
+}
+
+pub(super) fn pools<L: Locks>(ctl: &Ctl<'_, L>) -> String {
+    let pool = ctl.host.stack.pool.stats();
+    let json = || {
+        json!([{
+            "name": ctl.host.stack.name, "kind": pool.kind.to_string(), "buffers": pool.buffers, "size": pool.size,
+            "bytes": pool.bytes, "live": pool.live(), "gets": pool.gets, "puts": pool.puts, "empty": pool.empty,
+            "foreign": pool.foreign, "notice": pool.notice,
+        }])
+    };
+    let text = || {
+        let mut out = format!(
+            "{:<12} {:<9} {:>8} {:>6} {:>10} {:>8} {:>12} {:>12} {:>8} {:>8}\n",
+            "pool", "kind", "buffers", "size", "bytes", "live", "gets", "puts", "empty", "foreign"
+        );
+        out += &format!(
+            "{:<12} {:<9} {:>8} {:>6} {:>10} {:>8} {:>12} {:>12} {:>8} {:>8}\n",
+            ctl.host.stack.name,
+            pool.kind.to_string(),
+            pool.buffers,
+            pool.size,
+            pool.bytes,
+            pool.live(),
+            pool.gets,
+            pool.puts,
+            pool.empty,
+            pool.foreign
+        );
+        out + &pool.notice.iter().map(|notice| format!("note: {notice}\n")).collect::<String>()
+    };
+    ctl.listing(json, text)
+}
+
+fn locks<L: Locks>(ctl: &Ctl<'_, L>) -> String {
+    let parts = ctl.host.stack.lock_use();
+    let row = |part: &inet::LockUse| json!({ "part": part.part, "kind": L::NAME, "locks": part.locks, "acquisitions": part.acquisitions });
+    ctl.listing(
+        || Value::Array(parts.iter().map(row).collect()),
+        || {
+            let head = format!("{:<22} {:<6} {:>8} {:>14}\n", "part", "kind", "locks", "acquisitions");
+            let line =
+                |p: &inet::LockUse| format!("{:<22} {:<6} {:>8} {:>14}\n", p.part, L::NAME, p.locks, p.acquisitions);
+            head + &parts.iter().map(line).collect::<String>()
+        },
+    )
+}
+
+/// A port's counters by name.
+fn counts(port: &crate::PortInfo) -> Vec<Entry> {
+    let mut out = Vec::new();
+    let mut add = |prefix: &str, field: &str, sentence, value| {
+        out.push(Entry { name: format!("{prefix}.{field}"), sentence, value });
+    };
+    port.counts.rx.visit(&mut |prefix, field, sentence, value| add(prefix, field, sentence, value));
+    port.counts.tx.visit(&mut |prefix, field, sentence, value| add(prefix, field, sentence, value));
+    out
+}
+
+fn ports<L: Locks>(ctl: &Ctl<'_, L>) -> String {
+    let (ports, gone) = (ctl.host.ports(), ctl.host.gone());
+    let why = |port: &crate::PortInfo| gone.iter().find(|(id, _)| *id == port.iface).map(|(_, why)| why.clone());
+    let row = |port: &crate::PortInfo| {
+        let caps = port.caps;
+        json!({
+            "ifname": ctl.iface_name(port.iface), "port": port.spec, "gone": why(port).is_some(),
+            "why": why(port).flatten(), "mtu": caps.mtu,
+            "caps": { "tx_ip_csum": caps.tx_ip_csum, "tx_l4_csum": caps.tx_l4_csum, "rx_csum": caps.rx_csum,
+                      "tso_max": caps.tso_max },
+            "counters": counts(port).into_iter().map(|e| (e.name, e.value.into())).collect::<Map<_, _>>(),
+        })
+    };
+    let text = |port: &crate::PortInfo| {
+        let caps = port.caps;
+        let can = [("tx_ip_csum", caps.tx_ip_csum), ("tx_l4_csum", caps.tx_l4_csum), ("rx_csum", caps.rx_csum)];
+        let can: Vec<&str> = can.iter().filter(|(_, can)| *can).map(|(name, _)| *name).collect();
+        let mut out =
+            format!("{}: {} mtu {} can <{}>\n", ctl.iface_name(port.iface), port.spec, caps.mtu, can.join(","));
+        if let Some(why) = why(port) {
+            out += &format!("\tgone{}\n", why.map(|why| format!(": {why}")).unwrap_or_default());
+        }
+        let told = counts(port).into_iter().filter(|entry| entry.value > 0);
+        out + &told.map(|entry| format!("\t{:<20} {:>12}\n", entry.name, entry.value)).collect::<String>()
+    };
+    ctl.listing(|| Value::Array(ports.iter().map(row).collect()), || ports.iter().map(text).collect())
+}
+
+fn entries<L: Locks>(ctl: &Ctl<'_, L>, keep: impl Fn(&Entry) -> bool) -> String {
+    let mut entries = ctl.host.stack.snapshot();
+    entries.retain(keep);
+    let row = |e: &Entry| json!({ "name": e.name, "value": e.value, "sentence": e.sentence });
+    let line = |e: &Entry| format!("{:<40} {:>12}  {}\n", e.name, e.value, e.sentence);
+    ctl.listing(|| Value::Array(entries.iter().map(row).collect()), || entries.iter().map(line).collect())
+}
+
+/// `ledger [on|off]`: ticks by stage, and what the ledger itself has read.
+fn ledger<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordError> {
+    match words.take() {
+        None => {}
+        Some(word @ ("on" | "off")) => {
+            words.end()?;
+            ctl.host.stack.set_ledger(word == "on");
+            return Ok(String::new());
+        }
+        Some(other) => return Err(WordError::unknown("word", other, ["on", "off"].into_iter())),
+    }
+    let (stages, marks) = ctl.host.stack.ledger();
+    let total: u64 = stages.iter().map(|(_, ticks, _)| ticks).sum();
+    let per = |ticks: u64, units: u64| ticks as f64 / units.max(1) as f64;
+    let json = || {
+        let stages = stages.iter().map(|&(stage, ticks, units)| {
+            json!({ "stage": stage.word(), "ticks": ticks, "units": units, "ticks_per_unit": per(ticks, units) })
+        });
+        json!({ "stages": stages.collect::<Vec<_>>(), "ticks": total, "marks": marks })
+    };
+    let text = || {
+        let mut out = format!("{:<24} {:>14} {:>12} {:>12} {:>7}\n", "stage", "ticks", "units", "ticks/unit", "share");
+        for &(stage, ticks, units) in &stages {
+            let share = 100.0 * per(ticks, total);
+            let each = per(ticks, units);
+            out += &format!("{:<24} {ticks:>14} {units:>12} {each:>12.1} {share:>6.1}%\n", stage.word());
+        }
+        out + &format!("{:<24} {total:>14}   in {marks} readings of the counter\n", "total")
+    };
+    Ok(ctl.listing(json, text))
+}

@@ -1,0 +1,163 @@
+//! `sysctl`: the stack's knobs, and what was chosen when the host was made.
+
+use super::parse::Words;
+use super::{Ctl, WordError};
+use inet::knobs::Knobs;
+use lock::Locks;
+use serde_json::{Map, Value};
+
+/// BSD's name for the largest datagram that can be sent, which is `net.inet.udp.maxdgram` here.
+const SENDSPACE: &str = "net.inet.udp.sendspace";
+const SENDSPACE_MAX: i64 = 1 << 30;
+const DGRAM_MAX: i64 = 65_507;
+
+/// What can be read only: name and sentence.
+const FIXED: &[(&str, &str)] = &[
+    ("hw.ncpu", "Cores this process may run on."),
+    ("kern.burst", "Frames taken from a port at a time."),
+    ("kern.clock", "How time is read: timespec, ns or tsc."),
+    ("kern.context", "How the current context is found: register, inline or call."),
+    ("kern.hostname", "The host's name."),
+    ("kern.locks", "Its locks: up, light or heavy."),
+    ("kern.pool.buffers", "Buffers in the pool."),
+    ("kern.pool.kind", "How free buffers are kept: stack, freelist, zone or malloc."),
+];
+
+pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordError> {
+    let mut form = Form::NameValue;
+    loop {
+        match words.peek() {
+            Some("-n") => form = Form::Value,
+            Some("-d") => form = Form::Sentence,
+            Some("-w" | "-q") => {}
+            Some("-a" | "-A") => {
+                words.take();
+                words.end()?;
+                return Ok(show(ctl, &names().collect::<Vec<_>>(), form));
+            }
+            Some(option) if option.starts_with('-') => {
+                return Err(WordError::unknown("option", option, ["-a", "-w", "-n", "-d"].into_iter()));
+            }
+            Some(_) => break,
+            None => return Err(WordError::missing("-a, NAME or NAME=VALUE")),
+        }
+        words.take();
+    }
+    let mut out = String::new();
+    let mut shown: Vec<&str> = Vec::new();
+    while let Some(word) = words.take() {
+        match word.split_once('=') {
+            Some((name, value)) => out += &set(ctl, name.trim(), value.trim(), form)?,
+            None => shown.extend(under(word)?),
+        }
+    }
+    if !shown.is_empty() {
+        out += &show(ctl, &shown, form);
+    }
+    Ok(out)
+}
+
+/// What is printed of each.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    NameValue,
+    Value,
+    Sentence,
+}
+
+/// All names, in order.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    let mut all: Vec<&'static str> = Knobs::INFO.iter().map(|info| info.name).collect();
+    all.extend(FIXED.iter().map(|(name, _)| *name).chain([SENDSPACE]));
+    all.sort_unstable();
+    all.into_iter()
+}
+
+/// The name itself, or all names below it.
+fn under(word: &str) -> Result<Vec<&'static str>, WordError> {
+    let word = word.trim_end_matches('.');
+    let below = |name: &&str| name.strip_prefix(word).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+    let found: Vec<_> = names().filter(below).collect();
+    if found.is_empty() { Err(WordError::unknown("knob", word, names())) } else { Ok(found) }
+}
+
+fn show<L: Locks>(ctl: &Ctl<'_, L>, names: &[&str], form: Form) -> String {
+    let value = |name: &str| if form == Form::Sentence { sentence(name).into() } else { value(ctl, name) };
+    let json = || Value::Object(names.iter().map(|name| (name.to_string(), value(name))).collect::<Map<_, _>>());
+    let line = |name: &&str| {
+        let value = match value(name) {
+            Value::String(text) => text,
+            other => other.to_string(),
+        };
+        if form == Form::Value { format!("{value}\n") } else { format!("{name}: {value}\n") }
+    };
+    ctl.listing(json, || names.iter().map(line).collect())
+}
+
+fn sentence(name: &str) -> String {
+    if name == SENDSPACE {
+        return "Largest UDP payload a socket sends, by BSD's name.".to_string();
+    }
+    let fixed = FIXED.iter().find(|(fixed, _)| *fixed == name).map(|(_, sentence)| format!("{sentence} Read only."));
+    let knob = Knobs::INFO.iter().find(|info| info.name == name);
+    let knob = knob.map(|info| format!("{} {} to {}, default {}.", info.sentence, info.min, info.max, info.default));
+    fixed.or(knob).unwrap_or_default()
+}
+
+fn value<L: Locks>(ctl: &Ctl<'_, L>, name: &str) -> Value {
+    let (host, pool) = (ctl.host, ctl.host.stack.pool.stats());
+    match name {
+        "hw.ncpu" => dispatch::cores().into(),
+        "kern.burst" => host.burst().into(),
+        "kern.clock" => host.clock.strategy().map_or("simulated".to_string(), |s| s.to_string()).into(),
+        "kern.context" => host.context().to_string().into(),
+        "kern.hostname" => host.stack.name.as_str().into(),
+        "kern.locks" => L::NAME.into(),
+        "kern.pool.buffers" => pool.buffers.into(),
+        "kern.pool.kind" => pool.kind.to_string().into(),
+        SENDSPACE => host.stack.knobs.udp_maxdgram.get().into(),
+        knob => host.stack.knobs.get(knob).into(),
+    }
+}
+
+fn set<L: Locks>(ctl: &Ctl<'_, L>, name: &str, text: &str, form: Form) -> Result<String, WordError> {
+    if FIXED.iter().any(|(fixed, _)| *fixed == name) {
+        return Err(WordError::failed(format!("{name}: can only be read: it is chosen when the host is made")));
+    }
+    let before = value(ctl, name);
+    let number = check(name, text)?;
+    let knobs = &ctl.host.stack.knobs;
+    if name == SENDSPACE {
+        // BSD scripts ask for more than a datagram can have (rump2014's config.sh: 200000).
+        knobs.udp_maxdgram.set(number.min(DGRAM_MAX));
+    } else {
+        let _ = knobs.set(name, number); // checked above
+    }
+    let after = value(ctl, name);
+    Ok(if form == Form::Value { format!("{after}\n") } else { format!("{name}: {before} -> {after}\n") })
+}
+
+/// Is `text` a value that the knob called `name` can have? For configuration files and flags, too.
+pub(crate) fn check(name: &str, text: &str) -> Result<i64, WordError> {
+    let (min, max) = match Knobs::INFO.iter().find(|info| info.name == name) {
+        Some(info) => (info.min, info.max),
+        None if name == SENDSPACE => (512, SENDSPACE_MAX),
+        None => return Err(WordError::unknown("knob", name, names())),
+    };
+    let number = match text {
+        "on" | "true" if (min, max) == (0, 1) => Some(1),
+        "off" | "false" if (min, max) == (0, 1) => Some(0),
+        text => text.parse().ok(),
+    };
+    let number = number.filter(|n| (min..=max).contains(n));
+    number.ok_or_else(|| WordError::bad(name, text, format!("a number from {min} to {max}")))
+}
+
+/// Sets a knob that [`check`] has let through.
+pub(crate) fn apply(knobs: &Knobs, name: &str, value: i64) {
+    if name == SENDSPACE {
+        knobs.udp_maxdgram.set(value.min(DGRAM_MAX));
+    } else {
+        let _ = knobs.set(name, value);
+    }
+}

@@ -1,0 +1,4 @@
+//! Reassembly: a conversation of fragments, time and interruptions.
+#![no_main]
+
+linerate_fuzz::target!(inet::ip4::reass::fuzz);

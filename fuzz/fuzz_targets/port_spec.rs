@@ -1,0 +1,4 @@
+//! The grammar of port names.
+#![no_main]
+
+linerate_fuzz::target!(port::fuzz::spec);

@@ -1,0 +1,4 @@
+//! The one-line dissector.
+#![no_main]
+
+linerate_fuzz::target!(wire::fuzz::dissect);

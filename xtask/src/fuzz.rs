@@ -1,0 +1,246 @@
+//! `cargo xtask fuzz`: libFuzzer on stable Rust.
+//!
+//! The coverage that cargo-fuzz gets from a nightly sanitizer flag comes from LLVM's pass by name; the fuzz crate links
+//! libFuzzer itself, for which it needs a C++ compiler. Targets are the `[[bin]]`s of fuzz/Cargo.toml. A run works on a
+//! copy of `fuzz/corpus/<target>`, so that it leaves the repository as it was; `--keep` merges what it found.
+
+use crate::cargo::{cargo, host_triple, succeed, target_dir};
+use anyhow::{Context, bail};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+/// Edge counters, a table of places and traced comparisons for every crate; one unit, so that the pass sees all of it.
+const RUSTFLAGS: &str = "-Cpasses=sancov-module \
+    -Cllvm-args=-sanitizer-coverage-level=4 \
+    -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
+    -Cllvm-args=-sanitizer-coverage-pc-table \
+    -Cllvm-args=-sanitizer-coverage-trace-compares \
+    --cfg fuzzing -Ccodegen-units=1";
+
+/// An input that takes longer than this, in seconds, is a finding.
+const TIMEOUT: u32 = 10;
+
+/// What the command line asked for.
+#[derive(Debug, PartialEq, Eq)]
+struct Wanted {
+    seconds: u32,
+    keep: bool,
+    list: bool,
+    targets: Vec<String>,
+}
+
+impl Wanted {
+    fn parse(words: &[String]) -> anyhow::Result<Wanted> {
+        let mut wanted = Wanted { seconds: 60, keep: false, list: false, targets: Vec::new() };
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            match word.as_str() {
+                "--seconds" => {
+                    let number = words.next().context("--seconds needs a number")?;
+                    wanted.seconds =
+                        number.parse().with_context(|| format!("--seconds: '{number}' is not a number"))?;
+                }
+                "--keep" => wanted.keep = true,
+                "--list" => wanted.list = true,
+                option if option.starts_with('-') => {
+                    bail!("unknown option '{option}': expected --seconds, --keep or --list")
+                }
+                target => wanted.targets.push(target.to_owned()),
+            }
+        }
+        Ok(wanted)
+    }
+
+    /// Those asked for, or all.
+    fn among(&self, known: &[String]) -> anyhow::Result<Vec<String>> {
+        if let Some(unknown) = self.targets.iter().find(|target| !known.contains(target)) {
+            bail!("unknown fuzz target '{unknown}': there are {}", known.join(", "));
+        }
+        Ok(if self.targets.is_empty() { known.to_vec() } else { self.targets.clone() })
+    }
+}
+
+pub fn command(root: &Path, words: &[String]) -> anyhow::Result<ExitCode> {
+    let wanted = Wanted::parse(words)?;
+    let manifest = root.join("fuzz/Cargo.toml");
+    let text = fs::read_to_string(&manifest).with_context(|| format!("cannot read {}", manifest.display()))?;
+    let targets = wanted.among(&known(&text)?)?;
+    if wanted.list {
+        targets.iter().for_each(|target| println!("{target}"));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let runner = Runner::build(root, &targets)?;
+    let mut crashed = 0;
+    for target in &targets {
+        crashed += u32::from(!runner.run(target, &wanted)?);
+    }
+    println!("fuzz: {} passed, {crashed} failed", targets.len() as u32 - crashed);
+    Ok(if crashed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The targets of a fuzz manifest, in its order.
+fn known(manifest: &str) -> anyhow::Result<Vec<String>> {
+    let manifest: toml::Table = manifest.parse().context("fuzz/Cargo.toml")?;
+    let bins = manifest.get("bin").and_then(toml::Value::as_array).into_iter().flatten();
+    Ok(bins.filter_map(|bin| Some(bin.get("name")?.as_str()?.to_owned())).collect())
+}
+
+/// The built targets, and where a run keeps its things.
+struct Runner {
+    binaries: PathBuf,
+    corpora: PathBuf,
+    work: PathBuf,
+}
+
+impl Runner {
+    fn build(root: &Path, targets: &[String]) -> anyhow::Result<Runner> {
+        let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".to_owned());
+        let found = Command::new(&compiler).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+        if !found.is_ok_and(|status| status.success()) {
+            bail!("fuzzing needs a C++ compiler for libFuzzer, and '{compiler}' does not run; install g++ or set CXX");
+        }
+        let (work, triple) = (target_dir(root)?.join("fuzz"), host_triple()?);
+        let mut build = cargo(root);
+        // With --target the flags reach our crates and not the build scripts.
+        build.env("RUSTFLAGS", RUSTFLAGS).args(["build", "--release", "--manifest-path", "fuzz/Cargo.toml"]);
+        build.args(["--target", &triple, "--target-dir"]).arg(&work);
+        build.args(targets.iter().flat_map(|target| ["--bin", target]));
+        succeed(&mut build)?;
+        Ok(Runner { binaries: work.join(triple).join("release"), corpora: root.join("fuzz/corpus"), work })
+    }
+
+    /// One target; false if it found something.
+    fn run(&self, target: &str, wanted: &Wanted) -> anyhow::Result<bool> {
+        let kept = self.corpora.join(target);
+        let (corpus, artifacts) = (self.work.join("corpus").join(target), self.work.join("artifacts").join(target));
+        if corpus.exists() {
+            fs::remove_dir_all(&corpus)?;
+        }
+        fs::create_dir_all(&corpus)?;
+        fs::create_dir_all(&artifacts)?;
+        let seeds = copy_files(&kept, &corpus)?;
+        let log = self.work.join(format!("{target}.log"));
+        let mut run = Command::new(self.binaries.join(target));
+        run.arg(&corpus).arg(format!("-artifact_prefix={}/", artifacts.display()));
+        // Time 0 means without end to libFuzzer; here it means the corpus alone.
+        run.arg(if wanted.seconds == 0 { "-runs=0".into() } else { format!("-max_total_time={}", wanted.seconds) });
+        run.args([format!("-timeout={TIMEOUT}"), "-rss_limit_mb=2048".into(), "-print_final_stats=1".into()]);
+        run.stdout(Stdio::null())
+            .stderr(File::create(&log).with_context(|| format!("cannot write {}", log.display()))?);
+        let status = run.status().with_context(|| format!("cannot run {target}"))?;
+        let text = String::from_utf8_lossy(&fs::read(&log)?).into_owned();
+        if status.success() {
+            println!("{target}: {} from {seeds} kept inputs", summary(&text));
+            if wanted.keep {
+                self.merge(target, &corpus, &kept)?;
+            }
+            return Ok(true);
+        }
+        println!("{target}: failed ({status}); log: {}", log.display());
+        why(&text).for_each(|line| println!("    {line}"));
+        for artifact in reproducers(&text) {
+            println!("  reproducer: {artifact}");
+            println!("  run it:     {} {artifact}", self.binaries.join(target).display());
+        }
+        Ok(false)
+    }
+
+    /// Adds to the kept corpus the inputs that reach something new.
+    fn merge(&self, target: &str, corpus: &Path, kept: &Path) -> anyhow::Result<()> {
+        fs::create_dir_all(kept)?;
+        let before = names(kept)?.len();
+        let mut merge = Command::new(self.binaries.join(target));
+        merge.arg("-merge=1").arg(kept).arg(corpus).stdout(Stdio::null()).stderr(Stdio::null());
+        succeed(&mut merge)?;
+        println!("{target}: {} inputs added to {}", names(kept)?.len().saturating_sub(before), kept.display());
+        Ok(())
+    }
+}
+
+/// Copies the files of `from`, if that is there; says how many.
+fn copy_files(from: &Path, to: &Path) -> anyhow::Result<usize> {
+    let names = if from.exists() { names(from)? } else { Vec::new() };
+    for name in &names {
+        fs::copy(from.join(name), to.join(name)).with_context(|| format!("cannot copy {name}"))?;
+    }
+    Ok(names.len())
+}
+
+/// The names of the files in a directory.
+fn names(directory: &Path) -> anyhow::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(directory).with_context(|| format!("cannot list {}", directory.display()))? {
+        let entry = entry?;
+        if entry.file_type()?.is_file() {
+            names.push(entry.file_name().to_string_lossy().into_owned());
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// libFuzzer's last words in a few: how many runs, how fast, how much was reached.
+fn summary(log: &str) -> String {
+    let stat = |name: &str| log.lines().find_map(|line| line.strip_prefix(name)).map_or("?", str::trim);
+    let reached = log.lines().rev().find_map(|line| line.split("cov: ").nth(1)?.split(' ').next()).unwrap_or("?");
+    let (runs, speed) = (stat("stat::number_of_executed_units:"), stat("stat::average_exec_per_sec:"));
+    format!("{runs} runs, {speed} a second, {reached} edges reached")
+}
+
+/// The panic and its message; without one the log's last lines.
+fn why(log: &str) -> impl Iterator<Item = &str> {
+    let count = log.lines().count();
+    let panic = log.lines().position(|line| line.contains("panicked at"));
+    let (from, most) = panic.map_or((count.saturating_sub(25), 25), |at| (at, 4));
+    log.lines().skip(from).take(most).take_while(|line| !line.starts_with("stack backtrace"))
+}
+
+/// The files that libFuzzer says it wrote.
+fn reproducers(log: &str) -> impl Iterator<Item = &str> {
+    log.lines().filter_map(|line| Some(line.split_once("Test unit written to ")?.1.trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wanted(words: &[&str]) -> anyhow::Result<Wanted> {
+        Wanted::parse(&words.iter().map(ToString::to_string).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn the_command_line_is_read() {
+        let got = wanted(&["--seconds", "5", "a", "--keep", "b"]).unwrap();
+        assert_eq!(got, Wanted { seconds: 5, keep: true, list: false, targets: vec!["a".into(), "b".into()] });
+        assert_eq!(wanted(&["--seconds", "five"]).unwrap_err().to_string(), "--seconds: 'five' is not a number");
+        assert_eq!(wanted(&["--seconds"]).unwrap_err().to_string(), "--seconds needs a number");
+        assert!(wanted(&["--fast"]).unwrap_err().to_string().contains("unknown option '--fast'"));
+    }
+
+    #[test]
+    fn targets_come_from_the_manifest_and_unknown_ones_are_refused() {
+        let known = known("[[bin]]\nname = \"a\"\n[[bin]]\nname = \"b\"\n").unwrap();
+        assert_eq!(wanted(&[]).unwrap().among(&known).unwrap(), ["a", "b"]);
+        assert_eq!(wanted(&["b"]).unwrap().among(&known).unwrap(), ["b"]);
+        let why = wanted(&["c"]).unwrap().among(&known).unwrap_err().to_string();
+        assert_eq!(why, "unknown fuzz target 'c': there are a, b");
+    }
+
+    #[test]
+    fn the_log_is_put_in_a_few_words() {
+        let log = "#2 INITED cov: 10 ft: 11\n#99 NEW cov: 42 ft: 50 corp: 3\nstat::number_of_executed_units: 99\n\
+                   stat::average_exec_per_sec:     33\n";
+        assert_eq!(summary(log), "99 runs, 33 a second, 42 edges reached");
+        assert_eq!(summary(""), "? runs, ? a second, ? edges reached");
+    }
+
+    #[test]
+    fn a_failure_shows_the_panic_and_the_reproducer() {
+        let log = "#1\nthread 'a' panicked at b.rs:1:2:\nmessage\nstack backtrace:\n 0: c\nartifact_prefix='d/'; \
+                   Test unit written to d/crash-1\n";
+        assert_eq!(why(log).collect::<Vec<_>>(), ["thread 'a' panicked at b.rs:1:2:", "message"]);
+        assert_eq!(why("a\nb").collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(reproducers(log).collect::<Vec<_>>(), ["d/crash-1"]);
+    }
+}

@@ -1,0 +1,90 @@
+//! Nobody asks a real clock, or sleeps, outside the rooms that own a thread: elsewhere time is an argument.
+//!
+//! Tests, examples and benchmarks may. What is sought are the ways in: the standard library's clocks and sleeps, the C
+//! library's, the counter, and the making of our own live clock.
+
+use super::{Finding, Room, Tree, in_room};
+use crate::source::has_token;
+
+/// Where a real clock may be asked.
+const ROOMS: &[Room] = &[
+    Room { path: "crates/clock/src/live", why: "makes instants of it" },
+    Room { path: "crates/clock/src/tsc", why: "reads and calibrates the counter" },
+    Room { path: "crates/lock/src/signal", why: "waits with a timeout" },
+    Room { path: "crates/port/src/os", why: "the wall clock's offset for time stamps in captures" },
+    Room { path: "crates/dispatch", why: "owns threads" },
+    Room { path: "crates/node/src/run", why: "the loop that hands `now` to everybody" },
+    Room { path: "crates/lab", why: "measures" },
+    Room { path: "crates/cli", why: "talks to a person" },
+    Room { path: "crates/apps/src/testtool", why: "its loops own threads and print elapsed time" },
+    Room { path: "crates/rung", why: "is measured" },
+    Room { path: "crates/bench", why: "measures" },
+    Room { path: "xtask", why: "talks to a person" },
+];
+
+/// The ways to a real clock.
+const WAYS: &[&str] = &[
+    "Instant::now",
+    "SystemTime::now",
+    "clock_gettime",
+    "gettimeofday",
+    "_rdtsc",
+    "__rdtscp",
+    "thread::sleep",
+    "nanosleep",
+    "usleep",
+    "Clock::live",
+    "tsc::ticks()",
+];
+
+pub fn check(tree: &Tree) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let files = tree.sources.iter().filter(|(path, _)| !in_room(ROOMS, path) && !tree.is_test(path));
+    for (path, source) in files {
+        for (at, line) in source.lines.iter().enumerate().filter(|(_, line)| !line.test) {
+            if let Some(way) = WAYS.iter().find(|way| has_token(&line.code, way)) {
+                let what =
+                    format!("{way} outside the clock's rooms; take `now` as an argument (xtask/src/tidy/clocks.rs)");
+                found.push(Finding::new(path, at + 1, what));
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(path: &str, text: &str) -> Vec<String> {
+        check(&Tree::of(&[(path, text)])).iter().map(Finding::to_string).collect()
+    }
+
+    #[test]
+    fn a_clock_in_the_stack_is_found() {
+        for way in ["std::time::Instant::now()", "Clock::live(s)", "unsafe { _rdtsc() }", "tsc::ticks() + 1"] {
+            let found = found("crates/inet/src/ip4.rs", &format!("//! A.\nlet a = {way};\n"));
+            assert!(matches!(&found[..], [one] if one.starts_with("crates/inet/src/ip4.rs:2: ")), "{way}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn rooms_tests_examples_and_words_are_not() {
+        let text = "let a = Instant::now();\n";
+        for path in
+            ["crates/clock/src/live.rs", "crates/node/src/run/udp.rs", "crates/inet/examples/a.rs", "xtask/src/a.rs"]
+        {
+            assert_eq!(found(path, text), Vec::<String>::new(), "{path}");
+        }
+        let tests = "//! A.\n// Instant::now\na(\"Instant::now\");\n#[cfg(test)]\nmod tests {\n    fn b() { Instant::now() }\n}\n";
+        assert_eq!(found("crates/inet/src/a.rs", tests), Vec::<String>::new());
+    }
+
+    #[test]
+    fn handing_the_counter_on_is_not_reading_it() {
+        assert_eq!(
+            found("crates/inet/src/a.rs", "//! A.\nlet lap = ledger.lap(clock::tsc::ticks);\n"),
+            Vec::<String>::new()
+        );
+    }
+}

@@ -1,0 +1,92 @@
+use super::*;
+
+const ROOT: &str = r#"
+[workspace]
+members = ["crates/clock", "crates/wire", "crates/inet", "crates/bench", "xtask"]
+[workspace.dependencies]
+clock = { package = "linerate-clock", path = "crates/clock" }
+wire = { package = "linerate-wire", path = "crates/wire" }
+inet = { package = "linerate-inet", path = "crates/inet" }
+bench = { package = "linerate-bench", path = "crates/bench" }
+libc = "0.2"
+"#;
+
+const LINTS: &str = "[lints]\nworkspace = true\n";
+
+/// What tidy finds when `crates/wire/Cargo.toml` is `wire`.
+fn found(wire: &str) -> Vec<String> {
+    let tree = Tree::of(&[
+        ("Cargo.toml", ROOT),
+        ("crates/clock/Cargo.toml", LINTS),
+        ("crates/wire/Cargo.toml", wire),
+        (
+            "crates/inet/Cargo.toml",
+            "[dependencies]\nwire.workspace = true\nlibc.workspace = true\n[lints]\nworkspace = true\n",
+        ),
+        ("crates/bench/Cargo.toml", LINTS),
+        ("xtask/Cargo.toml", "[dependencies]\nbench.workspace = true\n[lints]\nworkspace = true\n"),
+    ]);
+    check(&tree).iter().map(Finding::to_string).collect()
+}
+
+#[test]
+fn dependencies_on_crates_above_are_fine() {
+    let wire =
+        format!("{LINTS}[dependencies]\nclock.workspace = true\n[target.'cfg(loom)'.dependencies]\nlibc = \"0.2\"\n");
+    assert_eq!(found(&wire), Vec::<String>::new());
+}
+
+#[test]
+fn a_dependency_on_a_crate_below_is_found_on_its_line() {
+    let wire = format!("{LINTS}[dependencies]\nclock.workspace = true\ninet.workspace = true\n");
+    let found = found(&wire);
+    assert_eq!(found.len(), 1);
+    assert!(found[0].starts_with("crates/wire/Cargo.toml:5: crates/wire depends on crates/inet"), "{found:?}");
+}
+
+#[test]
+fn every_way_to_depend_is_seen() {
+    for table in [
+        "[build-dependencies]\ninet.workspace = true",
+        "[dependencies]\ninet = { workspace = true, features = [] }",
+        "[dependencies.inet]\nworkspace = true",
+        "[dependencies]\nother = { package = \"linerate-inet\", path = \"../inet\" }",
+        "[target.'cfg(unix)'.dependencies]\ninet.workspace = true",
+    ] {
+        let found = found(&format!("{LINTS}{table}\n"));
+        assert!(matches!(&found[..], [one] if one.contains("depends on crates/inet")), "{table}: {found:?}");
+    }
+}
+
+#[test]
+fn a_dev_dependency_below_has_to_be_listed() {
+    let found = found(&format!("{LINTS}[dev-dependencies]\ninet.workspace = true\n"));
+    assert!(matches!(&found[..], [one] if one.contains("DEV_BELOW")), "{found:?}");
+}
+
+#[test]
+fn nobody_depends_on_a_tool() {
+    let found = found(&format!("{LINTS}[dependencies]\nbench.workspace = true\n"));
+    assert!(matches!(&found[..], [one] if one.contains("depends on crates/bench")), "{found:?}");
+}
+
+#[test]
+fn missing_lints_are_found() {
+    let found = found("[dependencies]\n");
+    assert!(matches!(&found[..], [one] if one.contains("workspace's lints")), "{found:?}");
+}
+
+#[test]
+fn names_that_say_nothing_and_crates_outside_the_list_are_found() {
+    let root = "[workspace]\nmembers = [\"crates/util\", \"crates/gone\"]\n";
+    let tree = Tree::of(&[("Cargo.toml", root), ("crates/util/Cargo.toml", LINTS), ("crates/lost/Cargo.toml", LINTS)]);
+    let found: Vec<String> = check(&tree).iter().map(Finding::to_string).collect();
+    assert!(found[0].contains("'util' says nothing"), "{found:?}");
+    assert!(found[1].contains("member crates/gone has no Cargo.toml"), "{found:?}");
+    assert!(found[2].starts_with("crates/lost/Cargo.toml:1: not a member"), "{found:?}");
+}
+
+#[test]
+fn a_manifest_that_does_not_parse_is_a_finding() {
+    assert!(found("[dependencies\n")[0].contains("does not parse"));
+}

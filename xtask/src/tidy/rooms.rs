@@ -1,0 +1,112 @@
+//! `unsafe` stands in named rooms only, and each use says why it is sound.
+//!
+//! A block, an `impl` and an `extern` block want a `// SAFETY:` comment that ends within three lines above; an
+//! `unsafe fn` or trait wants a `# Safety` section in its documentation (or such a comment). An attribute
+//! (`#[unsafe(no_mangle)]`) and the type of a function pointer want the room alone.
+
+use super::{Finding, Room, Tree, in_room};
+use crate::source::{Line, words};
+
+/// Where `unsafe` may stand.
+const ROOMS: &[Room] = &[
+    Room { path: "crates/clock/src/tsc", why: "RDTSC and CPUID are intrinsics" },
+    Room { path: "crates/lock/src/up", why: "exclusive access is proven by the held bit" },
+    Room { path: "crates/wire/src/checksum/simd", why: "vector loads and target features" },
+    Room { path: "crates/buf/src/frame", why: "slice views of a buffer that one frame owns" },
+    Room { path: "crates/buf/src/burst", why: "slots head..tail are initialised, the others are not" },
+    Room { path: "crates/buf/src/mem", why: "mmap, madvise" },
+    Room { path: "crates/buf/src/ring", why: "slots are handed over by the indices" },
+    Room { path: "crates/buf/src/pool", why: "exclusive use of a free list is proven by thread or lock" },
+    Room { path: "crates/port/src/os", why: "ioctl, unshare, netlink sockets" },
+    Room { path: "crates/dispatch/src/stop", why: "a signal handler" },
+    Room { path: "crates/dispatch/src/wait", why: "poll" },
+    Room { path: "crates/dispatch/src/worker", why: "affinity" },
+    Room { path: "crates/lab/src/dylib", why: "symbols of a loaded rung are called" },
+    Room { path: "crates/lab/src/tsc", why: "RDTSC and CPUID are intrinsics" },
+    Room { path: "crates/lab/src/os", why: "clocks, affinity, terminal size" },
+    Room { path: "crates/lab/src/native", why: "unshare, ioctl, sendmmsg, netlink sockets for the kernel as a peer" },
+    Room { path: "crates/lab/src/cfmt/tests", why: "the oracle is the C library's snprintf" },
+    Room { path: "crates/lab/src/cscan/tests", why: "the oracle is the C library's strtod and strtol" },
+    Room { path: "crates/rung", why: "a C face" },
+    Room { path: "crates/wire/examples/checksum_speed", why: "RDTSC" },
+    Room { path: "crates/inet/examples/fib_speed", why: "RDTSC, madvise" },
+];
+
+/// How many lines of code may stand between the comment and what it is about.
+const NEAR: usize = 3;
+
+pub fn check(tree: &Tree) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for (path, source) in &tree.sources {
+        let room = in_room(ROOMS, path);
+        for (at, line) in source.lines.iter().enumerate() {
+            for (place, _) in words(&line.code).filter(|(_, word)| *word == "unsafe") {
+                let rest = following(&source.lines, at, place + "unsafe".len());
+                if !room {
+                    let what =
+                        "unsafe outside its rooms; do it safely, or move it into a room (xtask/src/tidy/rooms.rs)";
+                    found.push(Finding::new(path, at + 1, what));
+                } else if let Some(what) = missing(&source.lines, at, &rest) {
+                    found.push(Finding::new(path, at + 1, what));
+                }
+            }
+        }
+    }
+    found
+}
+
+/// The code behind an `unsafe`: enough of it to see what is unsafe.
+fn following(lines: &[Line], at: usize, from: usize) -> String {
+    let mut code = lines[at].code[from..].trim().to_owned();
+    for line in lines.iter().skip(at + 1).take(2) {
+        code.push(' ');
+        code.push_str(line.code.trim());
+    }
+    code.trim().to_owned()
+}
+
+/// What the `unsafe` at line `at` lacks.
+fn missing(lines: &[Line], at: usize, rest: &str) -> Option<&'static str> {
+    let what = without_abi(rest);
+    if what.starts_with('(') || what.starts_with("fn(") {
+        return None; // an attribute, or a function pointer's type
+    }
+    if what.starts_with("fn ") || what.starts_with("trait ") {
+        let documented = said_above(lines, at, "# Safety", 0) || said_above(lines, at, "SAFETY:", 0);
+        return (!documented)
+            .then_some("unsafe fn or trait without a '# Safety' section; say what its caller must see to");
+    }
+    let said = lines[at].comment.contains("SAFETY:") || said_above(lines, at, "SAFETY:", NEAR);
+    (!said).then_some("unsafe without a '// SAFETY:' comment within three lines above; say why it is sound")
+}
+
+/// What follows `extern "C"`, if that is there: a block, a function, or a function pointer's type.
+fn without_abi(rest: &str) -> &str {
+    match rest.strip_prefix("extern") {
+        Some(rest) => rest.trim_start().trim_start_matches("\"\"").trim_start(),
+        None => rest,
+    }
+}
+
+/// Does a comment above line `at` say `word`, with at most `near` lines of code between? Attributes and the comment's own
+/// lines do not count.
+fn said_above(lines: &[Line], at: usize, word: &str, near: usize) -> bool {
+    let mut code = 0;
+    for line in lines[..at].iter().rev() {
+        if line.comment.contains(word) {
+            return true;
+        }
+        let text = line.code.trim();
+        let only_comment = text.is_empty() && !line.comment.is_empty();
+        if !only_comment && !text.starts_with("#[") {
+            code += 1;
+        }
+        if code > near {
+            return false;
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests;
