@@ -50,6 +50,8 @@ pub struct HostConfig {
     pub pool_prefetch: bool,
     /// Seed of all secrets, for runs that must repeat.
     pub seed: Option<u64>,
+    /// Where its control socket is, if it has one.
+    pub control: Option<std::path::PathBuf>,
     /// Its ifaces.
     pub ifaces: Vec<IfaceConfig>,
     /// Its routes, beside those that come with addresses.
@@ -78,6 +80,7 @@ impl Default for HostConfig {
             pool_pages: Pages::default(),
             pool_prefetch: false,
             seed: None,
+            control: None,
             ifaces: Vec::new(),
             routes: Vec::new(),
             neighbors: Vec::new(),

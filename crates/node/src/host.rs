@@ -254,6 +254,11 @@ impl<L: Locks> Host<L> {
         ready.into_iter().take(also.len()).any(|ready| ready)
     }
 
+    /// When a port that holds frames back by time will give the next; `None`: none does.
+    pub fn next_arrival(&self) -> Option<Instant> {
+        self.receivers().iter().filter_map(|r| r.half.next_event()).min()
+    }
+
     /// Have all ports ended?
     pub fn is_over(&self) -> bool {
         let receivers = self.receivers();

@@ -11,7 +11,12 @@
 
 pub mod config;
 pub mod control;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 mod host;
+pub mod run;
+pub mod service;
 pub mod words;
 
 pub use host::{AddPortError, Host, PortInfo, Step};
+pub use run::{build, up};

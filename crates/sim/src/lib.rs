@@ -1,1 +1,137 @@
 //! Many nodes, one virtual clock, one seed.
+//!
+//! A [`World`] runs the very hosts that run live, on a clock that jumps from event to event. Links are pairs of ports with
+//! an impairment on each end. Same seed, same bytes: every secret, loss and delay is drawn from the world's seed, and
+//! hosts are stepped in a fixed order.
+#![forbid(unsafe_code)]
+
+use clock::{Clock, Duration, Instant, SimClock};
+use inet::iface::IfaceAddr;
+use lock::Up;
+use node::config::{HostConfig, IfaceConfig};
+use node::{AddPortError, Host};
+use port::Pairs;
+use std::net::Ipv4Addr;
+
+/// A host of a [`World`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HostId(usize);
+
+/// One end of a link: the host and its address there.
+#[derive(Clone, Copy, Debug)]
+pub struct End {
+    /// The host.
+    pub host: HostId,
+    /// Its address on the link.
+    pub addr: Ipv4Addr,
+    /// Length of the link's prefix.
+    pub len: u8,
+}
+
+/// Hosts, links, and the time they share.
+pub struct World {
+    clock: SimClock,
+    seed: u64,
+    hosts: Vec<Host<Up>>,
+    pairs: Pairs,
+    links: usize,
+}
+
+/// Rounds at one instant before a world is called stuck: a loop that makes frames out of nothing.
+const ROUNDS_MAX: usize = 100_000;
+
+impl World {
+    /// An empty world. What is random in it follows from `seed`.
+    pub fn new(seed: u64) -> World {
+        let clock = SimClock::new();
+        clock.advance(Duration::from_millis(1));
+        World { clock, seed, hosts: Vec::new(), pairs: Pairs::new(), links: 0 }
+    }
+
+    /// Adds a host without links.
+    ///
+    /// # Panics
+    /// If no memory for its pool can be had: a simulation has nobody to tell.
+    pub fn add_host(&mut self, name: &str) -> HostId {
+        let seed = self.seed ^ (self.hosts.len() as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let config =
+            HostConfig { name: name.to_owned(), seed: Some(seed), pool_buffers: 1024, ..HostConfig::default() };
+        match Host::new(&config, Clock::sim(&self.clock)) {
+            Ok(host) => self.hosts.push(host),
+            Err(error) => panic!("{name}: {error}"),
+        }
+        HostId(self.hosts.len() - 1)
+    }
+
+    /// Joins two hosts. `impairment`: the options of `impair(...)`, as in `loss=1%,delay=10ms`; empty: a perfect link.
+    /// `wrapper`: another wrapper in front, as in `tracer(file=x.pcapng)`; empty: none.
+    ///
+    /// # Errors
+    /// Those of [`Host::add_port`].
+    pub fn link(&mut self, a: End, b: End, impairment: &str, wrapper: &str) -> Result<(), AddPortError> {
+        let name = format!("l{}", self.links);
+        self.links += 1;
+        for (side, end) in [a, b].into_iter().enumerate() {
+            let seed = self.seed.wrapping_mul(31).wrapping_add((2 * self.links + side) as u64) & 0xffff_ffff;
+            let mut spec = format!("pair:{name}");
+            if !impairment.is_empty() {
+                spec = format!("impair({impairment},seed={seed}):{spec}");
+            }
+            if !wrapper.is_empty() && side == 0 {
+                spec = format!("{wrapper}:{spec}");
+            }
+            let addresses = vec![IfaceAddr { addr: end.addr, len: end.len }];
+            let config = IfaceConfig { addresses, ..IfaceConfig::on(&spec) };
+            self.hosts[end.host.0].add_port(&config, &self.pairs)?;
+        }
+        Ok(())
+    }
+
+    /// A host, to be configured or called.
+    pub fn host(&self, id: HostId) -> &Host<Up> {
+        &self.hosts[id.0]
+    }
+
+    /// What time it is.
+    pub fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
+    /// Lets `span` pass: every event in it happens at its own instant.
+    ///
+    /// # Panics
+    /// If the hosts go on making frames without time passing.
+    pub fn run_for(&mut self, span: Duration) {
+        let end = self.now().after(span);
+        loop {
+            let next = self.settle();
+            match next {
+                Some(next) if next <= end => self.clock.advance_to(next.max(self.now().after(Duration::from_nanos(1)))),
+                _ => break,
+            }
+        }
+        self.clock.advance_to(end);
+        self.settle();
+    }
+
+    /// Steps everybody until nothing moves at this instant; says when something is due.
+    fn settle(&mut self) -> Option<Instant> {
+        let mut quiet = 0;
+        for _ in 0..ROUNDS_MAX {
+            let steps: Vec<_> = self.hosts.iter().map(Host::step).collect();
+            quiet = if steps.iter().all(|step| step.frames == 0) { quiet + 1 } else { 0 };
+            // Twice: what a link released in the first quiet round reaches a host that was stepped before it.
+            if quiet == 2 {
+                let timers = steps.iter().filter_map(|step| step.next);
+                return timers.chain(self.hosts.iter().filter_map(Host::next_arrival)).min();
+            }
+        }
+        panic!("the world does not settle at {:?}: frames are being made without end", self.now());
+    }
+
+    /// Frames unaccounted for at any host: none, or something is wrong.
+    pub fn imbalances(&self) -> Vec<(String, i64)> {
+        let imbalance = |host: &Host<Up>| (host.stack.name.clone(), host.stack.audit(host.cx()).imbalance());
+        self.hosts.iter().map(imbalance).filter(|(_, imbalance)| *imbalance != 0).collect()
+    }
+}

@@ -50,7 +50,7 @@ impl Item {
             Item::List(_) => "a list".to_string(),
             Item::Other(what) => what.to_string(),
         };
-        text.chars().take(80).flat_map(|c| c.escape_debug().filter(move |e| c.is_control() || *e != '\\')).collect()
+        text.chars().take(80).map(|c| if c.is_control() { '?' } else { c }).collect()
     }
 }
 
@@ -124,6 +124,10 @@ pub const HOST: &[Key<HostConfig>] = &[
     key("burst", "Frames taken from a port at a time, 1 to 256.", |c, v| put(&mut c.burst, number(v, 1, 256))),
     key("seed", "Seed of all secrets, for runs that must repeat.", |c, v| {
         put(&mut c.seed, number(v, 0, i64::MAX).map(Some))
+    }),
+    key("control", "Where its control socket is.", |c, v| {
+        let path = v.text().filter(|path| !path.is_empty() && !path.contains(char::is_control));
+        put(&mut c.control, path.map(|path| Some(path.into())).ok_or_else(|| "expected a path".to_string()))
     }),
     key("pool.kind", "How free buffers are kept: stack, freelist, zone or malloc.", |c, v| {
         put(&mut c.pool_kind, text(v, "stack, freelist, zone or malloc"))
@@ -238,7 +242,7 @@ impl HostConfig {
     /// As [`HostConfig::set`].
     pub fn set_knob(&mut self, name: &str, value: &Item) -> Result<(), String> {
         let word = match value {
-            Item::Word(word) => word.clone(),
+            Item::Word(word) | Item::Text(word) => word.clone(),
             Item::Number(n) => n.to_string(),
             Item::Bool(on) => on.to_string(),
             other => other.shown(),
@@ -290,7 +294,7 @@ impl HostConfig {
             names.push(name);
         }
         let devs = self.routes.iter().map(|route| &route.dev).chain(self.neighbors.iter().map(|n| &n.dev));
-        for dev in devs.flatten().filter(|dev| !names.contains(dev)) {
+        if let Some(dev) = devs.flatten().find(|dev| !names.contains(dev)) {
             let what = words::WordError::unknown("iface", dev, names.iter().map(String::as_str));
             return Err(format!("host {}: {what}", self.name));
         }

@@ -1,0 +1,94 @@
+//! Runs hosts: each in a thread of its own, with its ports, its services and its control socket, until told to stop.
+//!
+//! A room with a real clock: here `now` is read and handed to everybody. [`up`] is the whole life of the hosts of one
+//! file; [`build`] makes one host as it is configured; [`Runner`] is the loop around a host that the caller owns.
+
+mod build;
+mod up;
+
+pub use build::{BuildError, build};
+pub use up::{Event, Outcome, UpError, up};
+
+use crate::control::Server;
+use crate::service::{self, Service};
+use crate::{Host, config};
+use clock::{Duration, Instant};
+use lock::Locks;
+use port::Pairs;
+use socket::Errno;
+
+/// How often a busy host looks at its control socket and its ports' health.
+const LOOK: Duration = Duration::from_millis(1);
+/// How often an idle one does.
+const IDLE: Duration = Duration::from_millis(100);
+
+/// What goes on around a host: services and control socket, served between its rounds.
+#[derive(Debug)]
+pub struct Runner {
+    /// The control socket.
+    pub control: Option<Server>,
+    services: Vec<Service>,
+    buffer: Vec<u8>,
+    gone: Vec<inet::iface::IfaceId>,
+    look: Instant,
+}
+
+impl Runner {
+    /// Around a host with these services, on its thread.
+    ///
+    /// # Errors
+    /// Which service found no socket, and why.
+    pub fn new<L: Locks>(
+        host: &Host<L>,
+        services: &[config::ServiceConfig],
+        control: Option<Server>,
+    ) -> Result<Runner, (config::ServiceConfig, Errno)> {
+        let calls = host.shared_calls();
+        let open = |config: &config::ServiceConfig| Service::open(&calls, *config).map_err(|why| (*config, why));
+        let services = services.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+        let buffer = vec![0; if services.is_empty() { 0 } else { service::LONGEST }];
+        Ok(Runner { control, services, buffer, gone: Vec::new(), look: Instant::ZERO })
+    }
+
+    /// One round: the host's, its services', and now and then its control socket's; sleeps when there was nothing.
+    /// `notice` is told of ports that have ended.
+    pub fn round<L: Locks>(&mut self, host: &Host<L>, pairs: &Pairs, notice: &mut dyn FnMut(String)) {
+        let step = host.step();
+        let served = self.serve(host);
+        if step.now >= self.look {
+            self.look_around(host, pairs, notice);
+            self.look = step.now.after(LOOK);
+        }
+        if step.frames > 0 || served > 0 {
+            return;
+        }
+        let is_writing = self.control.as_ref().is_some_and(Server::is_writing);
+        let until = step.now.after(if is_writing { LOOK } else { IDLE }).min(step.next.unwrap_or(Instant::NEVER));
+        let fds = self.control.as_ref().map(Server::fds).unwrap_or_default();
+        if host.wait_for_any(until, &fds) || is_writing {
+            self.look = Instant::ZERO;
+        }
+    }
+
+    fn serve<L: Locks>(&mut self, host: &Host<L>) -> usize {
+        if self.services.is_empty() {
+            return 0;
+        }
+        let calls = host.shared_calls();
+        self.services.iter().map(|service| service.serve(&calls, &mut self.buffer)).sum()
+    }
+
+    fn look_around<L: Locks>(&mut self, host: &Host<L>, pairs: &Pairs, notice: &mut dyn FnMut(String)) {
+        if let Some(server) = &mut self.control {
+            server.serve(host, pairs);
+        }
+        for (id, why) in host.gone() {
+            if !self.gone.contains(&id) {
+                self.gone.push(id);
+                let name = host.stack.iface(id).map_or("?", |iface| &iface.name);
+                let why = why.unwrap_or_else(|| "it came to its end".to_string());
+                notice(format!("{}: {name}: the port is gone: {why}; the host goes on", host.stack.name));
+            }
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! From a configuration to a host: pool, ifaces, routes, neighbors, in this order.
+
+use crate::Host;
+use crate::config::HostConfig;
+use crate::host::AddPortError;
+use crate::words;
+use clock::Clock;
+use lock::Locks;
+use port::Pairs;
+
+/// Why a host could not be made as it is configured.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// The configuration contradicts itself.
+    #[error("{0}")]
+    Config(String),
+    /// Its pool.
+    #[error("{host}: {why}")]
+    Pool {
+        /// The host.
+        host: String,
+        /// Why.
+        why: buf::PoolError,
+    },
+    /// One of its ports.
+    #[error("{host}: {port}: {why}")]
+    Port {
+        /// The host.
+        host: String,
+        /// The port.
+        port: String,
+        /// Why.
+        why: Box<AddPortError>,
+    },
+    /// Something its port cannot do.
+    #[error("{host}: {iface}: {port} cannot do {what}")]
+    Offload {
+        /// The host.
+        host: String,
+        /// The iface.
+        iface: String,
+        /// Its port.
+        port: String,
+        /// What was asked.
+        what: &'static str,
+    },
+    /// A route or a neighbor.
+    #[error("{host}: {what}: {why}")]
+    Word {
+        /// The host.
+        host: String,
+        /// What was being set.
+        what: String,
+        /// Why not.
+        why: String,
+    },
+}
+
+/// Makes a host as `config` says.
+///
+/// # Errors
+/// [`BuildError`].
+pub fn build<L: Locks>(config: &HostConfig, pairs: &Pairs, clock: Clock) -> Result<Host<L>, BuildError> {
+    config.check().map_err(BuildError::Config)?;
+    let name = || config.name.clone();
+    let host = Host::<L>::new(config, clock).map_err(|why| BuildError::Pool { host: name(), why })?;
+    for iface in &config.ifaces {
+        let id = host.add_port(iface, pairs).map_err(|why| BuildError::Port {
+            host: name(),
+            port: iface.port.clone(),
+            why: Box::new(why),
+        })?;
+        check_iface(config, iface, &host, id)?;
+    }
+    let set = |what: String, words: &[&str]| {
+        words::run(&host, pairs, words, false).map(drop).map_err(|why| BuildError::Word {
+            host: name(),
+            what,
+            why: why.to_string(),
+        })
+    };
+    for route in &config.routes {
+        let (to, via) = (route.to.to_string(), route.via.map(|via| via.to_string()));
+        let mut words = vec!["ip", "route", "replace", &to];
+        words.extend(via.iter().flat_map(|via| ["via", via]));
+        words.extend(route.dev.iter().flat_map(|dev| ["dev", dev]));
+        set(format!("route {to}"), &words)?;
+    }
+    for neighbor in &config.neighbors {
+        let (addr, mac) = (neighbor.addr.to_string(), neighbor.mac.to_string());
+        match &neighbor.dev {
+            Some(dev) => {
+                set(format!("neighbor {addr}"), &["ip", "neigh", "replace", &addr, "lladdr", &mac, "dev", dev])?
+            }
+            None => set(format!("neighbor {addr}"), &["arp", "-s", &addr, &mac])?,
+        }
+    }
+    Ok(host)
+}
+
+/// What was asked of a port and it cannot do is an error here, as it is for `ifconfig`.
+fn check_iface<L: Locks>(
+    config: &HostConfig,
+    asked: &crate::config::IfaceConfig,
+    host: &Host<L>,
+    id: inet::iface::IfaceId,
+) -> Result<(), BuildError> {
+    let Some(iface) = host.stack.iface(id) else { return Ok(()) };
+    let fault = |what| BuildError::Offload {
+        host: config.name.clone(),
+        iface: iface.name.clone(),
+        port: asked.port.clone(),
+        what,
+    };
+    let on = iface.offload();
+    let most = host.ports().iter().find(|port| port.iface == id).map_or(u16::MAX, |port| port.caps.mtu);
+    let checks = [
+        (asked.ip4csum && !on.tx_ip, "ip4csum"),
+        (asked.udp4csum && !on.tx_l4, "udp4csum"),
+        (asked.rxcsum == Some(true) && !on.rx, "rxcsum"),
+        (asked.mtu.is_some_and(|mtu| mtu > most), "an MTU that large"),
+    ];
+    checks.iter().find(|(wrong, _)| *wrong).map_or(Ok(()), |(_, what)| Err(fault(what)))
+}

@@ -1,0 +1,273 @@
+//! N hosts of one file in one process, a pinned thread each, from their start to the audit at their end.
+
+use super::{BuildError, Runner, build};
+use crate::Host;
+use crate::config::HostConfig;
+use crate::control::Server;
+use crate::service::{LONGEST, Service};
+use crate::words;
+use clock::{Clock, Duration};
+use lock::{Heavy, Light, Locks, Up};
+use port::Pairs;
+use socket::Poller;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+/// Something to tell the person who started the hosts.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// A host runs; where it can be reached.
+    Running {
+        /// Its name.
+        name: String,
+        /// Its control socket.
+        control: Option<PathBuf>,
+    },
+    /// Not as asked, but not fatal.
+    Notice(String),
+}
+
+/// How a host ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Outcome {
+    /// Its name.
+    pub name: String,
+    /// The audit, as `audit` prints it.
+    pub audit: String,
+    /// Frames unaccounted for, in the stack and between it and its ports.
+    pub imbalance: [i64; 3],
+}
+
+impl Outcome {
+    /// Is every frame accounted for?
+    pub fn is_balanced(&self) -> bool {
+        self.imbalance == [0; 3]
+    }
+}
+
+/// Why the hosts could not run. Those that ran already have been ended.
+#[derive(Debug, thiserror::Error)]
+pub enum UpError {
+    /// A host could not be made.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// A host's control socket.
+    #[error("{host}: control socket {path}: {why}")]
+    Control {
+        /// The host.
+        host: String,
+        /// Where.
+        path: String,
+        /// Why.
+        why: io::Error,
+    },
+    /// A service found its port taken.
+    #[error("{host}: {what}: {why}")]
+    Service {
+        /// The host.
+        host: String,
+        /// Which service.
+        what: String,
+        /// Why.
+        why: socket::Errno,
+    },
+    /// The system gave no thread, or a thread panicked.
+    #[error("{host}: its thread: {why}")]
+    Thread {
+        /// The host.
+        host: String,
+        /// Why.
+        why: String,
+    },
+}
+
+/// What a host's thread says.
+enum Said {
+    Running(Event),
+    Notice(String),
+    Failed(UpError),
+}
+
+/// What the threads share.
+struct Shared {
+    pairs: Pairs,
+    end: AtomicBool,
+}
+
+impl Shared {
+    fn is_over(&self) -> bool {
+        self.end.load(Ordering::Relaxed) || dispatch::stop_requested()
+    }
+}
+
+/// Runs `configs` until [`dispatch::request_stop`] (Ctrl-C, SIGTERM, the control word `stop`); `each` is told what
+/// happens meanwhile. The hosts' audits come back in the order of `configs`.
+///
+/// # Errors
+/// [`UpError`]: nothing runs then.
+pub fn up(configs: Vec<HostConfig>, mut each: impl FnMut(&Event)) -> Result<Vec<Outcome>, UpError> {
+    let shared = Arc::new(Shared { pairs: Pairs::new(), end: AtomicBool::new(false) });
+    let (say, said) = channel();
+    let hosts = configs.len();
+    let mut threads = Vec::new();
+    let mut failed = None;
+    for config in configs {
+        let (name, core, shared, say) = (config.name.clone(), config.core, shared.clone(), say.clone());
+        let work = move |pin: Option<io::Error>| live(&config, pin, &shared, &say);
+        match dispatch::spawn_worker(&name, core, work) {
+            Ok(thread) => threads.push((name, thread)),
+            Err(why) => failed = Some(UpError::Thread { host: name, why: why.to_string() }),
+        }
+    }
+    drop(say);
+    if failed.is_none() {
+        failed = attend(&said, hosts, &shared.pairs, &mut each);
+    }
+    if failed.is_some() {
+        shared.end.store(true, Ordering::Relaxed);
+    }
+    let mut outcomes = Vec::new();
+    for (name, thread) in threads {
+        match thread.join() {
+            Ok(outcome) => outcomes.extend(outcome),
+            Err(_) => failed = failed.or(Some(UpError::Thread { host: name, why: "it panicked".to_string() })),
+        }
+    }
+    failed.map_or(Ok(outcomes), Err)
+}
+
+/// Passes on what the threads say, until all have ended or one has failed.
+fn attend(said: &Receiver<Said>, hosts: usize, pairs: &Pairs, each: &mut impl FnMut(&Event)) -> Option<UpError> {
+    let mut running = 0;
+    for said in said {
+        match said {
+            Said::Failed(why) => return Some(why),
+            Said::Notice(text) => each(&Event::Notice(text)),
+            Said::Running(event) => {
+                each(&event);
+                running += 1;
+                if running == hosts {
+                    let loose = pairs.unfinished().into_iter();
+                    loose.for_each(|name| each(&Event::Notice(format!("pair:{name}: nobody opened its other end"))));
+                }
+            }
+        }
+    }
+    None
+}
+
+/// A host's thread.
+fn live(config: &HostConfig, pin: Option<io::Error>, shared: &Shared, say: &Sender<Said>) -> Option<Outcome> {
+    if let (Some(why), Some(core)) = (pin, config.core) {
+        let text = format!("{}: not on core {core}: {why}; it runs where it may", config.name);
+        let _ = say.send(Said::Notice(text)); // nobody listens only when all is over
+    }
+    let lived = match config.locks.as_str() {
+        "light" => live_shared::<Light>(config, shared, say),
+        "heavy" => live_shared::<Heavy>(config, shared, say),
+        _ => prepare::<Up>(config, shared).and_then(|host| {
+            let runner = runner(config, &host, &config.services)?;
+            Ok(run(&host, runner, shared, say))
+        }),
+    };
+    lived.map_err(|why| say.send(Said::Failed(why))).ok()
+}
+
+/// A host that may have more threads: those serve, the first moves the frames.
+fn live_shared<L: Locks>(config: &HostConfig, shared: &Shared, say: &Sender<Said>) -> Result<Outcome, UpError>
+where
+    Host<L>: Sync,
+{
+    let host = prepare::<L>(config, shared)?;
+    let helpers = (config.threads - 1).min(config.services.len());
+    if helpers == 0 {
+        let runner = runner(config, &host, &config.services)?;
+        return Ok(run(&host, runner, shared, say));
+    }
+    let calls = host.shared_calls();
+    let open = |service| Service::open(&calls, service).map_err(|why| service_error(config, service, why));
+    let services = config.services.iter().copied().map(open).collect::<Result<Vec<_>, _>>()?;
+    let runner = runner(config, &host, &[])?;
+    let over = AtomicBool::new(false);
+    Ok(std::thread::scope(|scope| {
+        for helper in 0..helpers {
+            let mine: Vec<Service> = services.iter().copied().skip(helper).step_by(helpers).collect();
+            let (host, over) = (&host, &over);
+            scope.spawn(move || help(host, &mine, over));
+        }
+        // The helpers end before the audit, so that it is taken at a quiet moment.
+        run_with(&host, runner, shared, say, || over.store(true, Ordering::Relaxed))
+    }))
+}
+
+/// Serves until `over`; sleeps while nothing comes.
+fn help<L: Locks>(host: &Host<L>, services: &[Service], over: &AtomicBool) {
+    let (calls, poller) = (host.shared_calls(), Poller::default());
+    let mut buffer = vec![0; LONGEST];
+    for service in services {
+        let _ = calls.watch(&poller, service.fd()); // they were opened above
+    }
+    while !over.load(Ordering::Relaxed) {
+        calls.set_now(host.clock.now());
+        let served: usize = services.iter().map(|service| service.serve(&calls, &mut buffer)).sum();
+        if served == 0 {
+            poller.wait(&calls, Some(Duration::from_millis(50)));
+        }
+    }
+}
+
+fn prepare<L: Locks>(config: &HostConfig, shared: &Shared) -> Result<Host<L>, UpError> {
+    Ok(build(config, &shared.pairs, Clock::live(config.clock))?)
+}
+
+fn service_error(config: &HostConfig, service: crate::config::ServiceConfig, why: socket::Errno) -> UpError {
+    UpError::Service { host: config.name.clone(), what: format!("{} on port {}", service.kind, service.port.0), why }
+}
+
+fn runner<L: Locks>(
+    config: &HostConfig,
+    host: &Host<L>,
+    services: &[crate::config::ServiceConfig],
+) -> Result<Runner, UpError> {
+    let bind = |path: &PathBuf| {
+        let failed = |why| UpError::Control { host: config.name.clone(), path: path.display().to_string(), why };
+        Server::bind(path).map_err(failed)
+    };
+    let control = config.control.as_ref().map(bind).transpose()?;
+    Runner::new(host, services, control).map_err(|(service, why)| service_error(config, service, why))
+}
+
+fn run<L: Locks>(host: &Host<L>, runner: Runner, shared: &Shared, say: &Sender<Said>) -> Outcome {
+    run_with(host, runner, shared, say, || {})
+}
+
+fn run_with<L: Locks>(
+    host: &Host<L>,
+    mut runner: Runner,
+    shared: &Shared,
+    say: &Sender<Said>,
+    over: impl FnOnce(),
+) -> Outcome {
+    let control = runner.control.as_ref().map(|server| server.path().to_path_buf());
+    let _ = say.send(Said::Running(Event::Running { name: host.stack.name.clone(), control }));
+    while !shared.is_over() {
+        runner.round(host, &shared.pairs, &mut |text| drop(say.send(Said::Notice(text))));
+    }
+    over();
+    end(host)
+}
+
+/// Ends what is queued and takes the audit.
+fn end<L: Locks>(host: &Host<L>) -> Outcome {
+    host.stack.shutdown(host.cx());
+    let report = host.stack.audit(host.cx());
+    let (rx, tx) = words::port_imbalance(host, &report);
+    Outcome {
+        name: host.stack.name.clone(),
+        audit: words::audit_text(host, &report),
+        imbalance: [report.imbalance(), rx, tx],
+    }
+}

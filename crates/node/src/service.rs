@@ -1,0 +1,57 @@
+//! Small services over UDP on the host's own sockets: echo (RFC 862) and discard (RFC 863).
+
+use crate::config::{ServiceConfig, ServiceKind};
+use lock::Locks;
+use socket::{Calls, Errno, Fd, Opt};
+use std::net::{Ipv4Addr, SocketAddr};
+
+/// Datagrams taken before others have their turn.
+const TURN: usize = 256;
+/// The longest datagram.
+pub(crate) const LONGEST: usize = 65_507;
+
+/// A service with its socket.
+#[derive(Clone, Copy, Debug)]
+pub struct Service {
+    /// What and where.
+    pub config: ServiceConfig,
+    fd: Fd,
+}
+
+impl Service {
+    /// Opens its socket.
+    ///
+    /// # Errors
+    /// Those of `socket` and `bind`.
+    pub fn open<L: Locks>(calls: &Calls<'_, L>, config: ServiceConfig) -> Result<Service, Errno> {
+        let fd = calls.socket()?;
+        calls.set_option(fd, Opt::NonBlocking(true))?;
+        calls.bind(fd, SocketAddr::from((Ipv4Addr::UNSPECIFIED, config.port.0)))?;
+        Ok(Service { config, fd })
+    }
+
+    /// Its socket.
+    pub fn fd(&self) -> Fd {
+        self.fd
+    }
+
+    /// Serves what is there, without waiting; `buffer` holds one datagram. Says how many there were.
+    ///
+    /// A datagram that comes from the service's own port is not answered: two echoes would never stop.
+    pub fn serve<L: Locks>(&self, calls: &Calls<'_, L>, buffer: &mut [u8]) -> usize {
+        for served in 0..TURN {
+            match calls.recv_from(self.fd, buffer) {
+                Ok((len, from)) => {
+                    let answers = self.config.kind == ServiceKind::Echo && from.port() != self.config.port.0;
+                    if let Some(payload) = buffer.get(..len).filter(|_| answers) {
+                        // An answer that finds no buffer or no route is lost, as datagrams are; the stack has counted it.
+                        let _ = calls.send_to(self.fd, payload, &from);
+                    }
+                }
+                Err(Errno::EAGAIN) => return served,
+                Err(_) => {} // what an earlier answer met: it is nobody's here
+            }
+        }
+        TURN
+    }
+}
