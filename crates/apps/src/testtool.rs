@@ -64,7 +64,7 @@ pub struct Options {
     pub rc: Option<PathBuf>,
     /// Payload bytes.
     pub size: usize,
-    /// On the host kernel instead of our stack (only `send`).
+    /// On the host kernel instead of our stack (only `send`). [`run`] refuses it: `lab` has the kernel as a peer.
     pub native: bool,
     /// `up`, `light` or `heavy`; empty: `up`, or `light` where several threads enter.
     pub locks: String,
@@ -100,6 +100,26 @@ const SIZE_MAX: usize = 1472;
 /// Options out of range, an rc script that fails, a port or a socket call that fails.
 pub fn run(options: &Options, out: &mut dyn Write) -> anyhow::Result<()> {
     check(options)?;
+    if options.native {
+        bail!("--native measures the host kernel's send: lab::native::testtool::native runs it, this stack does not");
+    }
+    report(options, out, || match locks_of(options) {
+        "up" => on::<Up>(options),
+        "heavy" => shared::<Heavy>(options),
+        _ => shared::<Light>(options),
+    })
+}
+
+/// What every run of the tool has around it: Ctrl-C ends `work` early (through [`dispatch::stop_requested`]), a line says
+/// so, and the outcome is printed as a block or as JSON.
+///
+/// # Errors
+/// What `work` says, or `out` cannot be written to.
+pub fn report(
+    options: &Options,
+    out: &mut dyn Write,
+    work: impl FnOnce() -> anyhow::Result<Outcome>,
+) -> anyhow::Result<()> {
     // A host that cannot install the handler runs all the same; Ctrl-C then ends it without a block.
     let _ = dispatch::install_stop_handler();
     if !options.json {
@@ -109,15 +129,15 @@ pub fn run(options: &Options, out: &mut dyn Write) -> anyhow::Result<()> {
         }
         out.flush()?;
     }
-    let outcome = match locks_of(options) {
-        "up" => on::<Up>(options)?,
-        "heavy" => shared::<Heavy>(options)?,
-        _ => shared::<Light>(options)?,
-    };
+    let outcome = work()?;
     if options.json { outcome.json(out) } else { outcome.block(out) }
 }
 
-fn check(options: &Options) -> anyhow::Result<()> {
+/// Are the options in range, and do they go together?
+///
+/// # Errors
+/// Which one is not, and what was expected.
+pub fn check(options: &Options) -> anyhow::Result<()> {
     if !(1..=buf::BURST_MAX).contains(&options.burst) {
         bail!("-b {}: expected 1 to {}", options.burst, buf::BURST_MAX);
     }
@@ -135,9 +155,6 @@ fn check(options: &Options) -> anyhow::Result<()> {
     }
     if options.mode == Mode::Recv && options.locks == "up" {
         bail!("recv has a puller thread and a reader thread: locks up admit one thread; use light or heavy");
-    }
-    if options.native {
-        bail!("--native is the host kernel's: it does not run on this stack");
     }
     Ok(())
 }

@@ -18,6 +18,7 @@ use linerate_inet::fib::{Advise, Fib, NextHopId, Prefix};
 const SAMPLES: usize = 31;
 const LOOKUPS: usize = 1 << 20;
 
+// SAFETY: the declaration is madvise(2)'s in <sys/mman.h>; `std` links the C library that has it.
 unsafe extern "C" {
     fn madvise(addr: *mut c_void, length: usize, advice: c_int) -> c_int;
 }

@@ -22,8 +22,8 @@
 //! # anyhow::Ok(())
 //! ```
 //!
-//! Unsafe code is confined to `tsc` (the time-stamp counter), `os` and `native` (system calls), and `dylib` (loading the
-//! ladder's first rungs).
+//! Unsafe code is confined to `tsc` (the time-stamp counter), `os` and `native::batch` (system calls), and `dylib`
+//! (loading the ladder's first rungs).
 #![deny(unsafe_code)]
 
 pub mod bench;

@@ -24,7 +24,7 @@ const ROOMS: &[Room] = &[
     Room { path: "crates/lab/src/dylib", why: "symbols of a loaded rung are called" },
     Room { path: "crates/lab/src/tsc", why: "RDTSC and CPUID are intrinsics" },
     Room { path: "crates/lab/src/os", why: "clocks, affinity, terminal size" },
-    Room { path: "crates/lab/src/native", why: "unshare, ioctl, sendmmsg, netlink sockets for the kernel as a peer" },
+    Room { path: "crates/lab/src/native/batch", why: "sendmmsg" },
     Room { path: "crates/lab/src/cfmt/tests", why: "the oracle is the C library's snprintf" },
     Room { path: "crates/lab/src/cscan/tests", why: "the oracle is the C library's strtod and strtol" },
     Room { path: "crates/rung", why: "a C face" },

@@ -25,10 +25,14 @@ pub struct Outcome {
     pub drops: Vec<(String, u64)>,
     /// Frames unaccounted for: 0.
     pub imbalance: i64,
+    /// Which device of the host kernel took the packets (only a native run has one).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
 }
 
 impl Outcome {
-    pub(super) fn new(mode: super::Mode, parallel: usize, elapsed: Duration) -> Outcome {
+    /// Nothing counted yet, in `elapsed` (at least a nanosecond: rates divide by it).
+    pub fn new(mode: super::Mode, parallel: usize, elapsed: Duration) -> Outcome {
         Outcome {
             mode: mode.word(),
             elapsed_s: elapsed.as_secs_f64().max(1e-9),
@@ -39,6 +43,7 @@ impl Outcome {
             parallel,
             drops: Vec::new(),
             imbalance: 0,
+            device: None,
         }
     }
 
@@ -50,8 +55,11 @@ impl Outcome {
         self
     }
 
-    /// The block.
-    pub(super) fn block(&self, out: &mut dyn Write) -> anyhow::Result<()> {
+    /// The block, as lines of text.
+    ///
+    /// # Errors
+    /// `out` cannot be written to.
+    pub fn block(&self, out: &mut dyn Write) -> anyhow::Result<()> {
         let (time, parallel) = (self.elapsed_s, self.parallel as f64);
         let (source, sink) = (self.source_count as f64, self.sink_count as f64);
         let gigabits = |bytes: u64| 8.0 * bytes as f64 / time / 1e9;
@@ -79,10 +87,15 @@ impl Outcome {
         if self.imbalance != 0 {
             writeln!(out, "UNACCOUNTED frames: {}", self.imbalance)?;
         }
+        self.device.iter().try_for_each(|device| writeln!(out, "device: {device}"))?;
         Ok(())
     }
 
-    pub(super) fn json(&self, out: &mut dyn Write) -> anyhow::Result<()> {
+    /// The block's figures as one JSON object, on a line.
+    ///
+    /// # Errors
+    /// `out` cannot be written to.
+    pub fn json(&self, out: &mut dyn Write) -> anyhow::Result<()> {
         writeln!(out, "{}", serde_json::to_string(self)?)?;
         Ok(())
     }

@@ -75,6 +75,7 @@ fn options_out_of_range_are_refused() {
         (Options { size: 9000, mode: Mode::Recv, ..Options::default() }, "-s 9000"),
         (Options { locks: "none".into(), ..Options::default() }, "--locks none"),
         (Options { locks: "up".into(), mode: Mode::Recv, ..Options::default() }, "one thread"),
+        (Options { native: true, ..Options::default() }, "host kernel"),
         (Options { rc: Some("/no/such/script".into()), count: 1, ..Options::default() }, "cannot be run"),
     ] {
         let error = format!("{:#}", run(&bad, &mut Vec::new()).unwrap_err());

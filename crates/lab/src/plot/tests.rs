@@ -65,7 +65,7 @@ fn the_picture_is_well_formed_and_escaped() {
 fn strange_figures_make_a_picture_too() {
     let (mut report, _) = result::tests::example();
     for (median, hi) in [(0.0, 0.0), (-5.0, 3.0), (f64::NAN, f64::INFINITY), (1e-300, 1e300), (7.0, 7.0)] {
-        report.rows[0].now = Figure { median, lo: median, hi, n: 1, unit: "ticks/op".into() };
+        report.rows[0].now = Some(Figure { median, lo: median, hi, n: 1, unit: "ticks/op".into() });
         for axis in [None, Some(Axis::Linear), Some(Axis::Log)] {
             let svg = Chart::of(&report, axis).svg();
             let numbers = svg.split(['"', ' ']).filter(|word| *word == "NaN" || *word == "inf");

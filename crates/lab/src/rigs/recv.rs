@@ -61,7 +61,6 @@ impl RecvRig {
             }
             calls.watch(&poller, fd)?;
         }
-        drop(calls);
         Ok(RecvRig { id: id.to_owned(), host, poller, got: 0, ready: Vec::new() })
     }
 
@@ -124,7 +123,6 @@ impl TwoThreadsRig {
         calls.bind(fd, "1.0.0.1:54321".parse()?)?;
         calls.set_option(fd, Opt::RecvBuffer(8 << 20))?;
         calls.set_option(fd, Opt::NonBlocking(true))?;
-        drop(calls);
         let (stop, wanted) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let puller = {
             let (host, stop, wanted) = (host.clone(), stop.clone(), wanted.clone());

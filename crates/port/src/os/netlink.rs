@@ -1,14 +1,16 @@
-//! A little rtnetlink: links, addresses, neighbours, routes, and a filter that drops (rtnetlink(7)).
+//! A little rtnetlink: links, addresses, neighbours, routes, a filter that drops, counts of drops (rtnetlink(7)).
 //!
 //! One request, one answer, on one socket; the kernel answers within the call. Names are looked up on each call.
 
+mod counts;
 mod drop;
 mod message;
 
+pub use counts::TxDrops;
 pub use drop::{DropBy, DropError};
 
 use super::{errno_text, set_option, socket};
-use message::{Message, Reader};
+use message::{Message, Reader, Reply};
 use std::fmt;
 use std::fs::File;
 use std::io::{Read, Write};
@@ -210,22 +212,35 @@ impl Netlink {
 
     /// Sends a request and waits for its answer.
     fn request(&mut self, message: Message, doing: impl Fn() -> String) -> Answer {
+        let mut found = None;
+        self.exchange(message, doing, |reply| {
+            if reply.ty == libc::RTM_NEWLINK {
+                found = reply.ifindex();
+            }
+        })?;
+        Ok(found)
+    }
+
+    /// Sends a request and hands `each` what comes back, up to the error number or, of a dump, its end.
+    fn exchange(
+        &mut self,
+        message: Message,
+        doing: impl Fn() -> String,
+        mut each: impl FnMut(&Reply<'_>),
+    ) -> Result<(), NetlinkError> {
         self.seq = self.seq.wrapping_add(1);
         let bytes = message.finish(self.seq);
         self.socket.write_all(&bytes).map_err(|error| failure(&doing(), &error))?;
-        let mut found = None;
         let mut answer = vec![0; 32 * 1024];
         loop {
             let len = self.socket.read(&mut answer).map_err(|error| failure(&doing(), &error))?;
             for reply in Reader::new(answer.get(..len).unwrap_or_default()).filter(|reply| reply.seq == self.seq) {
-                match reply.ty {
-                    message::ERROR => {
-                        let (errno, why) = reply.error();
-                        return if errno == 0 { Ok(found) } else { Err(NetlinkError { doing: doing(), errno, why }) };
-                    }
-                    libc::RTM_NEWLINK => found = reply.ifindex(),
-                    _ => {}
+                if !matches!(reply.ty, message::ERROR | message::DONE) {
+                    each(&reply);
+                    continue;
                 }
+                let (errno, why) = reply.error();
+                return if errno == 0 { Ok(()) } else { Err(NetlinkError { doing: doing(), errno, why }) };
             }
         }
     }

@@ -83,6 +83,22 @@ pub fn set_mac(name: &str, mac: Mac) -> io::Result<()> {
     ioctl_ifreq(&control()?, libc::SIOCSIFHWADDR, &mut request)
 }
 
+/// Does interface `name` ask the kernel to leave transmit checksums to it (ETHTOOL_GTXCSUM)?
+///
+/// # Errors
+/// What SIOCETHTOOL says (EOPNOTSUPP: the device does not tell).
+pub fn takes_tx_checksums(name: &str) -> io::Result<bool> {
+    const GET_TX_CHECKSUM: u32 = 0x16;
+    let mut value = [GET_TX_CHECKSUM, 0]; // struct ethtool_value: cmd, data
+    let at = std::ptr::from_mut(&mut value);
+    let mut request = ifreq(name)?;
+    request.ifr_ifru.ifru_data = at.cast();
+    ioctl_ifreq(&control()?, libc::SIOCETHTOOL, &mut request)?;
+    // SAFETY: `value` is alive and aligned; volatile because the compiler does not see the kernel's write to it.
+    let [_, taken] = unsafe { at.read_volatile() };
+    Ok(taken != 0)
+}
+
 /// Brings interface `name` up.
 ///
 /// # Errors
@@ -117,7 +133,8 @@ fn name_of(request: &libc::ifreq) -> String {
 }
 
 fn ioctl_ifreq(fd: &impl AsRawFd, what: libc::c_ulong, request: &mut libc::ifreq) -> io::Result<()> {
-    // SAFETY: every `what` in this file takes a pointer to a whole ifreq, which the kernel reads and may write.
+    // SAFETY: every `what` in this file takes a pointer to a whole ifreq, which the kernel reads and may write; the one
+    // with a pointer inside (SIOCETHTOOL) has it to a live ethtool_value.
     checked(unsafe { libc::ioctl(fd.as_raw_fd(), what as _, std::ptr::from_mut(request)) })
 }
 

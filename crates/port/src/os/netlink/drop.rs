@@ -92,6 +92,19 @@ impl Netlink {
         self.add_filter(dev, index, by).map(drop)
     }
 
+    /// In place of the queue of `dev`, one that drops all: for a kernel without any of those filters.
+    ///
+    /// # Errors
+    /// ENOENT: the kernel has no such queue.
+    pub fn set_blackhole(&mut self, dev: &str) -> Result<(), NetlinkError> {
+        const ROOT: u32 = 0xffff_ffff; // TC_H_ROOT
+        let index = self.ifindex(dev)?;
+        let mut message = Message::new(libc::RTM_NEWQDISC, (libc::NLM_F_CREATE | libc::NLM_F_REPLACE) as u16);
+        message.tc(index, 0, ROOT, 0);
+        message.text(libc::TCA_KIND, "blackhole");
+        self.request(message, || format!("set queue of {dev} to blackhole")).map(drop)
+    }
+
     fn add_clsact(&mut self, dev: &str, index: u32) -> Result<(), NetlinkError> {
         let mut message = Message::new(libc::RTM_NEWQDISC, libc::NLM_F_CREATE as u16);
         message.tc(index, CLSACT_HANDLE, CLSACT, 0);

@@ -2,6 +2,8 @@
 
 /// The type of an answer that carries an error number; 0 there is success (`NLMSG_ERROR`).
 pub const ERROR: u16 = libc::NLMSG_ERROR as u16;
+/// The type of the answer that ends a dump; it, too, carries an error number (`NLMSG_DONE`).
+pub const DONE: u16 = libc::NLMSG_DONE as u16;
 const HEADER_LEN: usize = 16;
 /// The answer carries attributes behind the quoted request, and of that only the header (`NLM_F_ACK_TLVS`, `_CAPPED`).
 const ACK_TLVS: u16 = 0x200;
@@ -100,21 +102,18 @@ impl Reply<'_> {
             return None;
         }
         let quoted = if self.flags & CAPPED != 0 { HEADER_LEN } else { word(self.body, 4)? as usize };
-        let mut rest = self.body.get(4 + quoted.next_multiple_of(4)..)?;
-        while let Some((len, ty)) = half(rest, 0).map(usize::from).zip(half(rest, 2)) {
-            let value = rest.get(4..len)?;
-            if ty == ERROR_TEXT {
-                let text = value.split(|b| *b == 0).next().unwrap_or_default();
-                return Some(String::from_utf8_lossy(text).into_owned());
-            }
-            rest = rest.get(len.next_multiple_of(4)..)?;
-        }
-        None
+        let text = find(self.body.get(4 + quoted.next_multiple_of(4)..)?, ERROR_TEXT)?;
+        Some(String::from_utf8_lossy(text.split(|b| *b == 0).next().unwrap_or_default()).into_owned())
     }
 
-    /// The interface number of a link message.
+    /// The interface number of a link message, or of a queue's.
     pub fn ifindex(&self) -> Option<u32> {
         word(self.body, 4)
+    }
+
+    /// The value of attribute `ty`, behind a fixed part of `fixed` bytes.
+    pub fn find(&self, fixed: usize, ty: u16) -> Option<&[u8]> {
+        find(self.body.get(fixed..)?, ty)
     }
 }
 
@@ -142,10 +141,24 @@ impl<'a> Iterator for Reader<'a> {
     }
 }
 
+/// The value of the first attribute of type `ty`.
+pub fn find(mut rest: &[u8], ty: u16) -> Option<&[u8]> {
+    const TYPE: u16 = 0x3fff; // NLA_TYPE_MASK: without the flags for nesting and byte order
+    loop {
+        let len = usize::from(half(rest, 0)?);
+        let value = rest.get(4..len)?;
+        if half(rest, 2)? & TYPE == ty {
+            return Some(value);
+        }
+        rest = rest.get(len.next_multiple_of(4)..)?;
+    }
+}
+
 fn half(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-fn word(bytes: &[u8], at: usize) -> Option<u32> {
+/// The 32-bit word at byte `at`.
+pub fn word(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
 }

@@ -29,6 +29,26 @@ fn a_cut_or_absurd_answer_ends_the_reading() {
 }
 
 #[test]
+fn attributes_are_found_at_any_depth_and_nonsense_ends_the_search() {
+    let mut message = Message::new(libc::RTM_NEWQDISC, 0);
+    message.text(1, "abc");
+    message.nest(7, |stats| stats.attr(3, &[1, 0, 0, 0]));
+    let bytes = message.finish(0);
+    let nest = message::find(&bytes[16..], 7).unwrap();
+    assert_eq!(message::find(nest, 3).and_then(|value| message::word(value, 0)), Some(1u32.to_le()));
+    assert_eq!(message::find(nest, 4), None);
+    for absurd in [&[4, 0][..], &[0; 64], &[0xff; 64]] {
+        assert_eq!(message::find(absurd, 1), None);
+    }
+}
+
+#[test]
+fn counters_go_round() {
+    let before = TxDrops { queues: u32::MAX - 1, driver: 7 };
+    assert_eq!(TxDrops { queues: 3, driver: 8 }.since(before), 6);
+}
+
+#[test]
 fn no_device_of_that_name_is_an_error_with_a_text() {
     let error = Netlink::open().unwrap().ifindex("no-such-dev0").unwrap_err();
     assert_eq!(error.errno, libc::ENODEV);
@@ -97,7 +117,9 @@ fn a_dropping_device_drops_and_says_by_what() {
         match netlink.add_drop_filter("tap0") {
             Ok(by) => {
                 println!("dropping by {by}");
+                let before = netlink.tx_drops("tap0").unwrap();
                 assert_eq!(sent_and_seen(&mut port), 0, "{by}");
+                assert_eq!(netlink.tx_drops("tap0").unwrap().since(before), 1, "and counts it");
             }
             Err(error) => println!("skipped: {error}"),
         }

@@ -1,0 +1,46 @@
+//! sendmmsg(2): many datagrams in one call. The module's room for unsafe code.
+#![allow(unsafe_code)] // sendmmsg and its structures of pointers have no safe form in std
+
+use std::marker::PhantomData;
+use std::mem::zeroed;
+use std::net::UdpSocket;
+use std::os::fd::AsRawFd;
+
+/// `burst` messages that all carry the same payload.
+pub(super) struct Batch<'a> {
+    _payload: PhantomData<&'a [u8]>,
+    messages: Vec<libc::mmsghdr>,
+    _parts: Vec<libc::iovec>, // the messages point into it, and it into the payload
+}
+
+impl<'a> Batch<'a> {
+    pub fn new(payload: &'a [u8], burst: usize) -> Batch<'a> {
+        let part = libc::iovec { iov_base: payload.as_ptr().cast_mut().cast(), iov_len: payload.len() };
+        let mut parts = vec![part; burst];
+        let message = |part: &mut libc::iovec| {
+            // SAFETY: mmsghdr is integers and pointers; all bits zero is valid: no name, no parts, no control data.
+            let mut message: libc::mmsghdr = unsafe { zeroed() };
+            message.msg_hdr.msg_iov = part;
+            message.msg_hdr.msg_iovlen = 1;
+            message
+        };
+        let messages = parts.iter_mut().map(message).collect();
+        Batch { _payload: PhantomData, messages, _parts: parts }
+    }
+
+    /// Sends `count` datagrams; how many went.
+    pub fn send(&mut self, socket: &UdpSocket, count: u64) -> u64 {
+        let mut sent = 0;
+        while sent < count {
+            let some = (count - sent).min(self.messages.len() as u64);
+            // SAFETY: `some` messages are valid; `self` keeps their parts, and borrows the payload, for the whole call.
+            // The kernel reads the payload only, although iovec has a `*mut` for it.
+            let went = unsafe { libc::sendmmsg(socket.as_raw_fd(), self.messages.as_mut_ptr(), some as u32, 0) };
+            match u64::try_from(went) {
+                Ok(went) if went > 0 => sent += went,
+                _ => break,
+            }
+        }
+        sent
+    }
+}

@@ -1,0 +1,168 @@
+//! Where the packets go: a TAP device that drops them, or, second best, a full socket on loopback.
+//!
+//! Setting up proves what it claims: a frame is read back from the TAP before there is a filter, for its length and its
+//! checksums, and packets sent after that must be counted as dropped. [`Sink::send`] is the measured loop.
+
+use std::fs::File;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+use port::os::netlink::{DropBy, Netlink};
+use port::os::tun;
+use wire::eth::Mac;
+
+use super::PAYLOAD;
+use super::batch::Batch;
+use super::child::one_line;
+use super::drops::Drops;
+use super::readback;
+use super::worker::Job;
+use crate::subject::{Reading, measure};
+
+const TAP: &str = "tap0";
+const OURS: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 1);
+const THEIRS: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 2);
+const THEIR_MAC: Mac = Mac([2, 0, 0, 0, 0, 2]);
+const DISCARD: u16 = 9; // the L4 port of RFC 863
+
+/// A connected socket whose packets end in a counter.
+pub(super) struct Sink {
+    socket: UdpSocket,
+    pub drops: Drops,
+    /// One sentence.
+    pub device: String,
+    _held: Held,
+}
+
+/// What must stay open for the packets to have somewhere to go.
+#[expect(dead_code, reason = "held open, never read")]
+enum Held {
+    Tap(File),
+    Unread(UdpSocket),
+}
+
+impl Sink {
+    /// A TAP device in this process' own `namespace`.
+    pub fn tap(namespace: &str) -> anyhow::Result<Sink> {
+        let plain = tun::Config { vnet_hdr: 0, rx_csum: false };
+        let (mut tap, _) = tun::open_tap(TAP, plain).map_err(|(step, why)| anyhow::Error::new(why).context(step))?;
+        // Without it the interface would add its own router solicitations to the drops. Not fatal: they are few.
+        let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{TAP}/disable_ipv6"), "1");
+        let mut netlink = Netlink::open()?;
+        netlink.add_addr(TAP, OURS, 24)?;
+        netlink.set_up(TAP)?;
+        netlink.add_neighbor(TAP, THEIRS, THEIR_MAC)?;
+        let socket = connected(OURS, THEIRS, DISCARD)?;
+        socket.send(&[0x5a; PAYLOAD]).context("send through the TAP")?;
+        let checked = readback::datagram(&mut tap, THEIR_MAC)?;
+        let checksums = match tun::takes_tx_checksums(TAP).context("ETHTOOL_GTXCSUM")? {
+            true => "the device takes checksum offload",
+            false => "no checksum offload, so the kernel computes them",
+        };
+        let drops = Drops::Device { netlink, name: TAP };
+        let mut sink = Sink { socket, drops, device: String::new(), _held: Held::Tap(tap) };
+        let filter = sink.drop_everything()?;
+        sink.device = format!(
+            "TAP in a {namespace} of its own, 64-byte frames without FCS; every packet is dropped by {filter}; \
+             {checksums} ({checked})"
+        );
+        Ok(sink)
+    }
+
+    /// [`Sink::loopback`] in a namespace of our own, where loopback is down at first.
+    pub fn own_loopback(why: &str) -> anyhow::Result<Sink> {
+        Netlink::open()?.set_up("lo")?;
+        Sink::loopback(why)
+    }
+
+    /// A socket on 127.0.0.1 that nobody reads, filled until it drops; `why` says what was not to be had instead.
+    pub fn loopback(why: &str) -> anyhow::Result<Sink> {
+        let unread = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).context("bind a UDP socket on 127.0.0.1")?;
+        let l4_port = unread.local_addr()?.port();
+        let socket = connected(Ipv4Addr::LOCALHOST, Ipv4Addr::LOCALHOST, l4_port)?;
+        let device = format!(
+            "loopback to a full socket that nobody reads ({why}); the figure contains the receive path up to that socket, \
+             and no checksum: loopback takes checksum offload"
+        );
+        let mut sink = Sink { socket, drops: Drops::Socket { l4_port }, device, _held: Held::Unread(unread) };
+        let before = sink.drops.read()?;
+        for _ in 0..100_000 {
+            if sink.drops.read()?.since(before) > 0 {
+                sink.prove()?;
+                return Ok(sink);
+            }
+            sink.send(Job { count: 64, size: PAYLOAD, burst: 1 });
+        }
+        bail!("6.4 million datagrams did not fill a socket's buffer")
+    }
+
+    /// The measured loop: what it took, and how many packets the kernel refused.
+    pub fn send(&self, job: Job) -> (Reading, u64) {
+        let payload = vec![0x5a; job.size];
+        let mut errors = 0;
+        let reading = match job.burst {
+            1 => measure(job.count, || {
+                for _ in 0..job.count {
+                    errors += u64::from(!matches!(self.socket.send(&payload), Ok(n) if n == job.size));
+                }
+            }),
+            burst => {
+                let mut batch = Batch::new(&payload, burst);
+                measure(job.count, || errors = job.count - batch.send(&self.socket, job.count))
+            }
+        };
+        (reading, errors)
+    }
+
+    /// Sends a few packets and demands that each is counted as dropped.
+    fn prove(&mut self) -> anyhow::Result<()> {
+        let before = self.drops.read()?;
+        let (_, errors) = self.send(Job { count: 4, size: PAYLOAD, burst: 1 });
+        let dropped = self.drops.read()?.since(before);
+        ensure!(errors == 0 && dropped >= 4, "4 packets sent, {errors} refused, {dropped} dropped");
+        Ok(())
+    }
+
+    /// Installs the first means this kernel has, and proves that it drops. Kernels differ in what they were built with.
+    ///
+    /// The order is that of cost: a filter before the queue, then a queue that drops, then a queue that overflows.
+    fn drop_everything(&mut self) -> anyhow::Result<String> {
+        let mut refused: Vec<String> = Vec::new();
+        for means in DropBy::ALL.map(Some).into_iter().chain([None]) {
+            match self.drop_by(means).and_then(|()| self.prove()) {
+                Ok(()) => return Ok(means.map_or("the blackhole queue".to_owned(), said) + &not_there(&refused)),
+                Err(why) => refused.push(one_line(&why)),
+            }
+            refused.dedup(); // without clsact every filter fails the same way
+        }
+        self.send(Job { count: 4096, size: PAYLOAD, burst: 1 });
+        self.prove().context("nothing in this kernel drops packets")?;
+        Ok("its own full queue, which nobody reads".to_owned() + &not_there(&refused))
+    }
+
+    /// By a filter, or, for `None`, by the blackhole queue.
+    fn drop_by(&mut self, means: Option<DropBy>) -> anyhow::Result<()> {
+        let Drops::Device { netlink, name } = &mut self.drops else { bail!("not a device") };
+        match means {
+            Some(filter) => netlink.add_drop_filter_by(name, filter)?,
+            None => netlink.set_blackhole(name)?,
+        }
+        Ok(())
+    }
+}
+
+fn said(filter: DropBy) -> String {
+    format!("the filter `{filter}`")
+}
+
+fn not_there(refused: &[String]) -> String {
+    if refused.is_empty() { String::new() } else { format!(" (this kernel refused: {})", refused.join("; ")) }
+}
+
+fn connected(from: Ipv4Addr, to: Ipv4Addr, l4_port: u16) -> anyhow::Result<UdpSocket> {
+    let socket = UdpSocket::bind((from, 0)).with_context(|| format!("bind a UDP socket to {from}"))?;
+    socket.connect((to, l4_port)).with_context(|| format!("connect to {to}"))?;
+    socket.set_write_timeout(Some(Duration::from_secs(1)))?; // a device that holds packets must not hold us
+    Ok(socket)
+}

@@ -1,0 +1,124 @@
+use super::sink::Sink;
+use super::subject::{MOST_IN_A_RUN, REFILLS, WAITING, loop_on};
+use super::testtool::native_on;
+use super::worker::{Job, Worker};
+use super::*;
+use crate::subject::Subject;
+use apps::testtool::{Mode, Options};
+
+/// Started again by the tests below, this test is the child.
+#[test]
+fn the_child() {
+    child_main_if_asked();
+}
+
+const CHILD: [&str; 2] = ["native::tests::the_child", "--exact"];
+
+fn worker() -> Worker {
+    Worker::start(&CHILD).expect("at least loopback")
+}
+
+#[test]
+fn every_packet_sent_is_dropped_and_counted() {
+    let mut worker = worker();
+    println!("{}", worker.device);
+    for burst in [1, 7, 32] {
+        let done = worker.run(Job { count: 1000, size: PAYLOAD, burst }).unwrap();
+        assert_eq!((done.reading.ops, done.dropped), (1000, 1000), "{}", worker.device);
+        assert!(done.reading.ticks > 0 && done.reading.wall_ns > 0);
+    }
+}
+
+#[test]
+fn loopback_serves_where_there_is_no_namespace_and_says_why() {
+    let mut worker = Worker::start_where(&CHILD, Err("a test".to_owned())).unwrap();
+    assert!(worker.device.starts_with("loopback to a full socket that nobody reads (a test);"), "{}", worker.device);
+    assert_eq!(worker.run(Job { count: 500, size: PAYLOAD, burst: 1 }).unwrap().dropped, 500);
+}
+
+#[test]
+fn a_loopback_sink_drops_what_it_is_sent() {
+    let mut sink = Sink::loopback("a test").unwrap();
+    let before = sink.drops.read().unwrap();
+    assert_eq!(sink.send(Job { count: 500, size: PAYLOAD, burst: 1 }).1, 0);
+    assert_eq!(sink.drops.read().unwrap().since(before), 500);
+}
+
+#[test]
+fn a_long_loop_is_made_of_runs() {
+    let done = loop_on(worker(), Job { count: MOST_IN_A_RUN + 5, size: 1, burst: 64 }).unwrap();
+    assert_eq!((done.reading.ops, done.dropped), (MOST_IN_A_RUN + 5, MOST_IN_A_RUN + 5));
+    assert_eq!(done.call, "sendmmsg, 64 at a time");
+}
+
+#[test]
+fn what_cannot_be_sent_is_refused_in_words() {
+    for (count, size, burst) in [(0, 22, 1), (1, 0, 1), (1, 1473, 1), (1, 22, 0), (1, 22, 1025)] {
+        let why = loop_on(worker(), Job { count, size, burst }).unwrap_err().to_string();
+        assert!(why.contains("not in") || why.contains("at least 1"), "{why}");
+    }
+}
+
+#[test]
+fn the_child_ends_with_its_socket() {
+    let mut worker = worker();
+    worker.socket.get_ref().shutdown(std::net::Shutdown::Both).unwrap();
+    assert!(worker.child.wait().unwrap().success());
+    assert!(worker.run(Job { count: 1, size: 1, burst: 1 }).is_err());
+}
+
+#[test]
+fn a_program_that_does_not_serve_is_found_out() {
+    let why = Worker::start(&["--list"]).unwrap_err().to_string();
+    assert!(why.contains("child_main_if_asked"), "{why}");
+}
+
+#[test]
+fn a_receiving_trial_reads_what_was_sent() {
+    let reading = NativeRecv::start().unwrap().trial().unwrap();
+    assert_eq!(reading.ops, WAITING * REFILLS);
+}
+
+fn printed(options: &Options) -> anyhow::Result<String> {
+    let mut out = Vec::new();
+    native_on(options, &mut out, &CHILD)?;
+    Ok(String::from_utf8(out)?)
+}
+
+#[test]
+fn the_tool_prints_its_block_and_the_device() {
+    let options = Options { native: true, count: 2000, burst: 8, ..Options::default() };
+    let block = printed(&options).unwrap();
+    println!("{block}");
+    assert!(block.starts_with("starting ... processing 2000 packets\n\ntotal elapsed time: "), "{block}");
+    for line in ["aggregate source count: 2000\n", "aggregate sink count: 2000\n", "sink byte count: 128000\n"] {
+        assert!(block.contains(line), "{block}");
+    }
+    let last = block.lines().last().unwrap();
+    assert!(last.starts_with("device: TAP in a ") || last.starts_with("device: loopback to "), "{last}");
+}
+
+#[test]
+fn the_tools_json_names_the_device() {
+    let options = Options { native: true, count: 100, json: true, ..Options::default() };
+    let json: serde_json::Value = serde_json::from_str(&printed(&options).unwrap()).unwrap();
+    assert_eq!((&json["mode"], &json["sink_count"]), (&"send".into(), &100.into()));
+    assert!(json["device"].as_str().is_some_and(|device| device.contains("drop") || device.contains("loopback")));
+}
+
+#[test]
+fn what_the_kernel_cannot_be_asked_is_refused_in_words() {
+    let native = Options { native: true, count: 1, ..Options::default() };
+    for (options, word) in [
+        (Options { mode: Mode::Recv, ..native.clone() }, "not in recv"),
+        (Options { mode: Mode::Route, ..native.clone() }, "not in route"),
+        (Options { rc: Some("x".into()), ..native.clone() }, "rc script"),
+        (Options { locks: "heavy".to_owned(), ..native.clone() }, "--locks heavy"),
+        (Options { sysctl: vec![("x".to_owned(), 1)], ..native.clone() }, "knobs"),
+        (Options { size: 1473, ..native.clone() }, "1473 bytes"),
+        (Options { burst: 257, ..native.clone() }, "-b 257"),
+    ] {
+        let why = printed(&options).unwrap_err().to_string();
+        assert!(why.contains(word), "{why}");
+    }
+}

@@ -1,0 +1,55 @@
+//! `linerate testtool --native send`: the tool's block, with the host kernel's `send` in place of our stack's.
+//!
+//! The source is the kernel's connected socket, the sink the device that drops, by its own count. The time is that of
+//! the calls alone. `-b` above 1 is sendmmsg(2), so many datagrams at a time. The program's main must call
+//! [`super::child_main_if_asked`] first.
+
+use std::io::Write;
+use std::time::Duration;
+
+use anyhow::ensure;
+use apps::testtool::{self, Mode, Options, Outcome};
+
+use super::subject::repeat;
+use super::worker::{Job, Worker};
+
+/// Ethernet, IPv4 and UDP headers in front of the payload.
+const HEADERS: u64 = 42;
+
+/// Runs the tool on the host kernel and prints its result block (or JSON), with the device that took the packets. Ctrl-C
+/// ends it early, after the run of at most a million packets that is under way.
+///
+/// # Errors
+/// Another mode than `send`; options that are for our stack only, or out of range; and as [`super::NativeSend::start`].
+pub fn native(options: &Options, out: &mut dyn Write) -> anyhow::Result<()> {
+    native_on(options, out, &[])
+}
+
+/// `args` as in [`Worker::start`].
+pub(super) fn native_on(options: &Options, out: &mut dyn Write, args: &[&str]) -> anyhow::Result<()> {
+    let job = job(options)?;
+    testtool::report(options, out, || send(&mut Worker::start(args)?, job))
+}
+
+fn job(options: &Options) -> anyhow::Result<Job> {
+    testtool::check(options)?;
+    let mode = options.mode.word();
+    ensure!(options.mode == Mode::Send, "--native: the host kernel is measured in send only, not in {mode}");
+    ensure!(options.rc.is_none(), "--native: an rc script configures our stack; the host kernel takes none");
+    ensure!(options.locks.is_empty(), "--native: --locks {} is for our stack, not for the host kernel", options.locks);
+    ensure!(options.sysctl.is_empty(), "--native: knobs are our stack's; the host kernel has its own");
+    let count = if options.count == 0 { u64::MAX } else { options.count };
+    let job = Job { count, size: options.size, burst: options.burst };
+    job.check()?;
+    Ok(job)
+}
+
+fn send(worker: &mut Worker, job: Job) -> anyhow::Result<Outcome> {
+    let done = repeat(worker, job, dispatch::stop_requested)?;
+    let sent = done.reading.ops;
+    let mut outcome = Outcome::new(Mode::Send, 1, Duration::from_nanos(done.reading.wall_ns));
+    (outcome.source_count, outcome.source_bytes) = (sent, sent * job.size as u64);
+    (outcome.sink_count, outcome.sink_bytes) = (done.dropped, done.dropped * (job.size as u64 + HEADERS));
+    outcome.device = Some(worker.device.clone());
+    Ok(outcome)
+}

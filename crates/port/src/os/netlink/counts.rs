@@ -1,0 +1,80 @@
+//! What a device dropped of the frames it was to send: the proof that a dropping device dropped.
+//!
+//! Two counters, since a frame can end in a queue (a filter at `clsact` counts there too, under its own qdisc) or in the
+//! driver. Both are read over netlink: /proc/net/dev has the driver's alone.
+
+use super::message::{self, Message};
+use super::{Netlink, NetlinkError};
+
+/// Levels of a device's counters, to be compared with earlier ones.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TxDrops {
+    /// Summed over the queues, as `tc -s qdisc` shows them. 32 bits in the kernel, and goes round.
+    pub queues: u32,
+    /// By the driver (`tx_dropped`).
+    pub driver: u64,
+}
+
+impl TxDrops {
+    /// How many frames were dropped since `before`; right while fewer than 2^32 ended in queues.
+    pub fn since(self, before: TxDrops) -> u64 {
+        u64::from(self.queues.wrapping_sub(before.queues)) + self.driver.wrapping_sub(before.driver)
+    }
+}
+
+impl Netlink {
+    /// What `dev` has dropped of the frames that it was to send.
+    ///
+    /// # Errors
+    /// ENODEV: there is none of that name.
+    pub fn tx_drops(&mut self, dev: &str) -> Result<TxDrops, NetlinkError> {
+        let index = self.ifindex(dev)?;
+        Ok(TxDrops { queues: self.queue_drops(dev, index)?, driver: self.driver_drops(dev, index)? })
+    }
+
+    fn queue_drops(&mut self, dev: &str, index: u32) -> Result<u32, NetlinkError> {
+        let mut message = Message::new(libc::RTM_GETQDISC, libc::NLM_F_DUMP as u16);
+        message.tc(index, 0, 0, 0);
+        let mut drops = 0u32;
+        self.exchange(
+            message,
+            || format!("count what the queues of {dev} dropped"),
+            |reply| {
+                // The kernel dumps the queues of all devices.
+                if reply.ty == libc::RTM_NEWQDISC && reply.ifindex() == Some(index) {
+                    let stats = reply.find(20, libc::TCA_STATS2); // behind struct tcmsg
+                    drops = drops.wrapping_add(stats.and_then(of_queue).unwrap_or_default());
+                }
+            },
+        )?;
+        Ok(drops)
+    }
+
+    fn driver_drops(&mut self, dev: &str, index: u32) -> Result<u64, NetlinkError> {
+        let mut message = Message::new(libc::RTM_GETLINK, 0);
+        message.ifinfo(index, 0, 0);
+        let mut drops = None;
+        self.exchange(
+            message,
+            || format!("count what {dev} dropped"),
+            |reply| {
+                if reply.ty == libc::RTM_NEWLINK {
+                    drops = reply.find(16, libc::IFLA_STATS64).and_then(of_driver); // behind struct ifinfomsg
+                }
+            },
+        )?;
+        let missing = || NetlinkError { doing: format!("count what {dev} dropped"), errno: libc::ENODATA, why: None };
+        drops.ok_or_else(missing)
+    }
+}
+
+/// `drops` of struct gnet_stats_queue (qlen, backlog, drops, requeues, overlimits).
+fn of_queue(stats: &[u8]) -> Option<u32> {
+    const STATS_QUEUE: u16 = 3; // TCA_STATS_QUEUE
+    message::word(message::find(stats, STATS_QUEUE)?, 8)
+}
+
+/// `tx_dropped`, the eighth of struct rtnl_link_stats64.
+fn of_driver(stats: &[u8]) -> Option<u64> {
+    Some(u64::from_ne_bytes(*stats.get(7 * 8..)?.first_chunk()?))
+}
