@@ -1,2 +1,55 @@
-//! One binary, many commands.
-fn main() {}
+//! `linerate`: one binary, many commands. Flags are declared in [`args`], each once; the work is done elsewhere.
+#![forbid(unsafe_code)]
+
+mod args;
+mod ctl;
+mod docs;
+mod exit;
+mod hosts;
+mod ports;
+mod run;
+
+use args::{Cli, Command};
+use clap::Parser;
+use exit::Exit;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    lab::native::child_main_if_asked();
+    // ministat's arguments are its own, to the byte: clap does not see them.
+    let mut words = std::env::args_os().skip(1);
+    if words.next().is_some_and(|word| word == "ministat") {
+        let words: Vec<_> = words.collect();
+        let status = lab::ministat::main(&words, &mut std::io::stdout(), &mut std::io::stderr());
+        return ExitCode::from(status);
+    }
+    match obey(Cli::parse().command) {
+        Ok(exit) => exit.code(),
+        Err(error) => exit::explain(&error).code(),
+    }
+}
+
+fn obey(command: Command) -> anyhow::Result<Exit> {
+    match command {
+        Command::Up(args) => hosts::up(args),
+        Command::Host(args) => hosts::host(args),
+        Command::Ctl(args) => ctl::run(args.url.as_deref(), args.json, args.words),
+        Command::Ifconfig(args) => ctl::short("ifconfig", args),
+        Command::Ip(args) => ctl::short("ip", args),
+        Command::Arp(args) => ctl::short("arp", args),
+        Command::Route(args) => ctl::short("route", args),
+        Command::Sysctl(args) => ctl::short("sysctl", args),
+        Command::Netstat(args) => ctl::short("netstat", args),
+        Command::Ss(args) => ctl::short("ss", args),
+        Command::Show(args) => ctl::short("show", args),
+        Command::Audit(args) => ctl::short("audit", args),
+        Command::Testtool(args) => run::testtool(args),
+        Command::Ladder(args) => run::ladder(args),
+        Command::Repro(args) => run::repro(args),
+        Command::Bench(args) => run::bench(args),
+        Command::Ministat { .. } => Ok(Exit::Fine), // main has seen to it
+        Command::Ports(args) => ports::list(&args),
+        Command::Completions { shell } => docs::completions(shell),
+        Command::Man { dir } => docs::man(&dir),
+    }
+}

@@ -95,7 +95,7 @@ pub fn run<L: Locks>(host: &Host<L>, pairs: &Pairs, words: &[&str], json: bool) 
 fn help() -> String {
     let line = |(name, grammar, about): &(&str, &str, &str)| {
         let about = if about.is_empty() { String::new() } else { format!("\n           {about}") };
-        format!("{name:<9}  {grammar}{about}\n")
+        format!("{}{about}\n", format!("{name:<9}  {grammar}").trim_end())
     };
     PROGRAMS.iter().map(line).collect::<String>() + "With -j in front, listings are JSON.\n"
 }

@@ -306,3 +306,18 @@ impl HostConfig {
         Ok(())
     }
 }
+
+impl HostConfig {
+    /// Adds a route from `TO,VIA`: `default,10.0.0.1`.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn set_route(&mut self, text: &str) -> Result<(), String> {
+        let (to, via) = text.split_once(',').ok_or_else(|| format!("route '{text}': expected TO,VIA"))?;
+        let mut route = RouteConfig::default();
+        set_key(ROUTE, &mut route, "to", &Item::Word(to.to_string()))?;
+        set_key(ROUTE, &mut route, "via", &Item::Word(via.to_string()))?;
+        self.routes.push(route);
+        Ok(())
+    }
+}

@@ -1,1 +1,134 @@
+use super::*;
+use crate::fuzz;
 
+fn fault(text: &str) -> String {
+    read(text, "t.toml").unwrap_err().to_string()
+}
+
+fn one(body: &str) -> HostConfig {
+    read(&format!("[[host]]\n{body}"), "t.toml").unwrap().remove(0)
+}
+
+#[test]
+fn the_examples_in_topo_are_good() {
+    let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../topo");
+    let mut seen = 0;
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        load(&path).unwrap_or_else(|error| panic!("{error}"));
+        seen += 1;
+    }
+    assert!(seen >= 3);
+}
+
+#[test]
+fn every_key_arrives_where_it_belongs() {
+    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../topo/router.toml")).unwrap();
+    let host = read(&text, "router.toml").unwrap().remove(0);
+    assert_eq!((host.name.as_str(), host.burst, host.seed, host.pool_buffers), ("router", 32, Some(1), 8192));
+    assert_eq!((host.context, host.clock, host.pool_kind), (How::Register, Strategy::TscScaled, Kind::Stack));
+    let iface = &host.ifaces[0];
+    assert_eq!(iface.addresses, [IfaceAddr { addr: Ipv4Addr::new(1, 0, 0, 1), len: 8 }]);
+    assert_eq!((iface.mtu, iface.ip4csum, iface.udp4csum, iface.rxcsum), (Some(9000), true, true, Some(true)));
+    assert_eq!(host.ifaces[1].mac, Some("b2:00:00:00:00:01".parse().unwrap()));
+    let via = Some(Ipv4Addr::new(2, 0, 0, 2));
+    assert_eq!(host.routes, [RouteConfig { to: Prefix::DEFAULT, via, dev: None }]);
+    assert_eq!(host.neighbors[0].dev.as_deref(), Some("pg1"));
+    assert_eq!(host.sysctl["net.inet.ip.forwarding"], 1);
+}
+
+#[test]
+fn knobs_may_be_written_without_quotes() {
+    assert_eq!(one("[host.sysctl]\nnet.inet.ip.ttl = 32\n").sysctl["net.inet.ip.ttl"], 32);
+    assert_eq!(one("[host.sysctl]\n\"net.inet.ip.forwarding\" = true\n").sysctl["net.inet.ip.forwarding"], 1);
+}
+
+#[test]
+fn services_know_their_ports() {
+    let host = one("[[host.service]]\nkind = \"discard\"\n");
+    assert_eq!(host.services, [ServiceConfig { kind: ServiceKind::Discard, port: L4Port(9) }]);
+    assert_eq!("echo:7007".parse(), Ok(ServiceConfig { kind: ServiceKind::Echo, port: L4Port(7007) }));
+    assert!("echo:0".parse::<ServiceConfig>().is_err());
+    assert!("chargen".parse::<ServiceConfig>().unwrap_err().contains("echo or discard"));
+}
+
+#[test]
+fn what_is_wrong_is_said_with_file_line_and_the_nearest_word() {
+    for (text, starts, says) in [
+        ("[[host]]\nname = \"a\"\nlokcs = \"up\"\n", "t.toml:3: ", "did you mean 'locks'?"),
+        ("[[hots]]\n", "t.toml:1: ", "did you mean 'host'?"),
+        ("[[host]]\nlocks = \"none\"\n", "t.toml:2: ", "expected up, light or heavy"),
+        ("[[host]]\nburst = 257\n", "t.toml:2: ", "expected a number from 1 to 256"),
+        ("[[host]]\nburst = \"32\"\n", "t.toml:2: ", "expected a number from 1 to 256"),
+        ("[[host]]\npool = { knid = \"zone\" }\n", "t.toml:2: ", "did you mean 'pool.kind'?"),
+        ("[[host]]\n[[host.iface]]\nport = \"tpa:x\"\n", "t.toml:3: ", "did you mean 'tap'?"),
+        ("[[host]]\n[[host.iface]]\nprot = \"tap:x\"\n", "t.toml:3: ", "did you mean 'port'?"),
+        ("[[host]]\n[[host.iface]]\nport = \"null:x\"\naddresses = [\"1.2.3.4\"]\n", "t.toml:4: ", "10.0.0.1/24"),
+        ("[[host]]\n[[host.iface]]\nport = \"null:x\"\naddresses = [\"224.0.0.1/8\"]\n", "t.toml:4: ", "one host's"),
+        ("[[host]]\n[host.sysctl]\n\"net.inet.ip.fowarding\" = 1\n", "t.toml:3: ", "net.inet.ip.forwarding"),
+        ("[[host]]\n[host.sysctl]\n\"net.inet.ip.ttl\" = 256\n", "t.toml:3: ", "a number from 1 to 255"),
+        ("[[host]]\n[[host.route]]\nto = \"default\"\n", "t.toml:2: ", "needs 'to', and 'via' or 'dev'"),
+        ("[[host]]\n[[host.service]]\nport = 7\n", "t.toml:2: ", "needs 'kind'"),
+        ("[[host]]\nname = \"a\"\n[[host]]\nname = \"a\"\n", "t.toml:3: ", "two hosts called 'a'"),
+        ("[[host]]\nname = \"../a\"\n", "t.toml:2: ", "expected a name"),
+        (
+            "[[host]]\n[[host.iface]]\nport = \"null:x\"\n[[host.iface]]\nport = \"null:x\"\n",
+            "t.toml:1: ",
+            "two ifaces",
+        ),
+        ("[[host]\n", "t.toml:1: ", "not TOML"),
+        ("host = 3\n", "t.toml:1: ", "expected [[host]] tables"),
+        ("", "t.toml: ", "no [[host]]"),
+    ] {
+        let fault = fault(text);
+        assert!(fault.starts_with(starts) && fault.contains(says), "{text:?} gave {fault:?}");
+        assert!(!fault.contains('\n'));
+    }
+}
+
+#[test]
+fn up_locks_refuse_a_second_thread() {
+    let fault = fault("[[host]]\nname = \"a\"\nlocks = \"up\"\nthreads = 2\n");
+    assert!(fault.contains("locks = 'up' is for one thread and threads = 2"), "{fault}");
+    assert_eq!(one("locks = \"light\"\nthreads = 2\n").threads, 2);
+}
+
+#[test]
+fn flags_give_what_the_file_gives() {
+    let mut flags = HostConfig { name: "host0".to_string(), ..HostConfig::default() };
+    flags.ifaces.push(IfaceConfig::default());
+    flags.set_iface("port", "null:x").unwrap();
+    flags.set_iface("addresses", "10.0.0.1/24").unwrap();
+    flags.set("pool.kind", "zone").unwrap();
+    flags.set("net.inet.ip.forwarding", "1").unwrap();
+    flags.set_route("default,10.0.0.2").unwrap();
+    let file = one("pool = { kind = \"zone\" }\n[[host.iface]]\nport = \"null:x\"\naddresses = [\"10.0.0.1/24\"]\n\
+         [[host.route]]\nto = \"default\"\nvia = \"10.0.0.2\"\n[host.sysctl]\n\"net.inet.ip.forwarding\" = 1\n");
+    assert_eq!(format!("{flags:?}"), format!("{file:?}"));
+    assert!(flags.set("pool.knid", "zone").unwrap_err().contains("did you mean 'pool.kind'?"));
+    assert!(flags.set("net.inet.ip.tll", "3").unwrap_err().contains("net.inet.ip.ttl"));
+    assert!(HostConfig::default().set_iface("mtu", "1500").unwrap_err().contains("no --port before it"));
+}
+
+#[test]
+fn the_corpora_hold() {
+    for (name, body) in [("node_config", fuzz::config as fn(&[u8])), ("node_control", fuzz::control)] {
+        let dir = format!("{}/../../fuzz/corpus/{name}", env!("CARGO_MANIFEST_DIR"));
+        for entry in std::fs::read_dir(dir).unwrap() {
+            let seed = std::fs::read(entry.unwrap().path()).unwrap();
+            body(&seed);
+            for cut in (0..seed.len()).step_by(7) {
+                body(&seed[..cut]);
+            }
+        }
+    }
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::test_runner::Config { cases: 64, ..Default::default() })]
+    #[test]
+    fn arbitrary_text_is_no_configuration_and_no_panic(text in "\\PC{0,200}") {
+        fuzz::config(text.as_bytes());
+        fuzz::control(text.as_bytes());
+    }
+}

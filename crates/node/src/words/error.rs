@@ -3,6 +3,9 @@
 use super::nearest;
 use std::fmt;
 
+/// More words than this are not listed in a message.
+const POSSIBLE_MAX: usize = 20;
+
 /// Why a command was not done, and what would have been right.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum WordError {
@@ -48,7 +51,11 @@ impl WordError {
             what,
             found: shown(found),
             nearest: nearest(found, names.iter().copied()).map(str::to_string),
-            possible: if names.len() <= 32 { names.iter().map(|name| name.to_string()).collect() } else { Vec::new() },
+            possible: if names.len() <= POSSIBLE_MAX {
+                names.iter().map(|name| name.to_string()).collect()
+            } else {
+                Vec::new()
+            },
         }
     }
 

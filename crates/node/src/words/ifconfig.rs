@@ -124,18 +124,18 @@ pub(super) fn set_mtu<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>, word: &str) 
 fn inet<L: Locks>(ctl: &Ctl<'_, L>, id: IfaceId, words: &mut Words<'_>) -> Result<(), WordError> {
     let mut addr = parse::addr(words.next("an IPv4 address")?, parse::class_len)?;
     let (mut alias, mut delete) = (false, false);
-    loop {
-        match words.peek() {
-            Some("netmask") => {
-                words.take();
-                addr.len = parse::mask(words.next("a netmask")?)?;
-            }
-            Some("alias" | "add") => alias = true,
-            Some("-alias" | "delete" | "remove") => delete = true,
+    while let Some(word) = words.peek() {
+        match word {
+            "netmask" | "broadcast" => {}
+            "alias" | "add" => alias = true,
+            "-alias" | "delete" | "remove" => delete = true,
             _ => break,
         }
-        if matches!(words.peek(), Some("alias" | "add" | "-alias" | "delete" | "remove")) {
-            words.take();
+        words.take();
+        match word {
+            "netmask" => addr.len = parse::mask(words.next("a netmask")?)?,
+            "broadcast" => drop(parse::ip4("broadcast", words.next("an address")?)?), // it follows from the address
+            _ => {}
         }
     }
     let stack = &ctl.host.stack;

@@ -27,7 +27,7 @@ pub(super) fn run<L: Locks>(mut ctl: Ctl<'_, L>, mut words: Words<'_>) -> Result
         Some("link") => link(&ctl, words),
         Some("route") => iproute::run(&ctl, words),
         Some(_) => ipneigh::run(&ctl, words),
-        None => Err(WordError::unknown("object", object, ["addr", "link", "route", "neigh"].into_iter())),
+        None => Err(WordError::unknown("object", object, ["addr", "address", "link", "route", "neigh"].into_iter())),
     }
 }
 

@@ -1,1 +1,198 @@
+use super::*;
+use crate::config::HostConfig;
+use clock::{Clock, SimClock};
+use lock::Up;
 
+struct Bench(Host<Up>, Pairs);
+
+impl Bench {
+    fn new() -> Bench {
+        let config = HostConfig { name: "h".to_string(), pool_buffers: 64, seed: Some(1), ..HostConfig::default() };
+        let bench = Bench(Host::new(&config, Clock::sim(&SimClock::new())).unwrap(), Pairs::new());
+        bench.ok("ifconfig pg0 create");
+        bench.ok("ifconfig pg0 inet 1.0.0.1");
+        bench
+    }
+
+    fn say(&self, line: &str, json: bool) -> Result<String, String> {
+        run(&self.0, &self.1, &line.split_whitespace().collect::<Vec<_>>(), json).map_err(|e| e.to_string())
+    }
+
+    #[track_caller]
+    fn ok(&self, line: &str) -> String {
+        self.say(line, false).unwrap_or_else(|why| panic!("{line}: {why}"))
+    }
+
+    #[track_caller]
+    fn no(&self, line: &str) -> String {
+        self.say(line, false).expect_err(line)
+    }
+
+    #[track_caller]
+    fn json(&self, line: &str) -> Value {
+        serde_json::from_str(&self.say(line, true).unwrap()).unwrap()
+    }
+}
+
+#[test]
+fn ifconfig_makes_addresses_and_switches() {
+    let b = Bench::new();
+    assert_eq!(b.ok("ifconfig pg0 ip4csum upd4csum mtu 9000 -rxcsum"), "");
+    let text = b.ok("ifconfig pg0");
+    for line in [
+        "pg0: flags=8843<UP,BROADCAST,RUNNING,SIMPLEX,MULTICAST> mtu 9000",
+        "\tenabled=<ip4csum,udp4csum>",
+        "\tinet 1.0.0.1 netmask 0xff000000 broadcast 1.255.255.255",
+        "\tport pktgen(source=off):pg0",
+    ] {
+        assert!(text.contains(line), "{line:?} not in {text}");
+    }
+    b.ok("ifconfig pg0 inet 3.0.0.1 netmask 255.255.0.0 alias");
+    assert_eq!(b.json("ifconfig pg0")[0]["addr_info"][1]["prefixlen"], 16);
+    b.ok("ifconfig pg0 inet 3.0.0.1 -alias");
+    b.ok("ifconfig pg0 inet 4.0.0.1/24"); // without alias: in the first one's place
+    assert_eq!(b.json("ip addr show pg0")[0]["addr_info"][0]["local"], "4.0.0.1");
+    assert_eq!(b.json("ip addr show pg0")[0]["addr_info"].as_array().unwrap().len(), 1);
+    b.ok("ifconfig pg0 down");
+    assert!(b.ok("ip link").contains("state DOWN"));
+    b.ok("ifconfig x1 create port null:x inet 5.0.0.1/8 up");
+    assert!(b.no("ifconfig x1 udp4csum").contains("null:x cannot do udp4csum"));
+}
+
+#[test]
+fn what_is_not_understood_is_named_with_what_was_expected() {
+    let b = Bench::new();
+    for (line, says) in [
+        ("", "expected a command"),
+        ("ifconfg", "did you mean 'ifconfig'?"),
+        ("zebra", "possible: ifconfig, ip, arp"),
+        ("ifconfig pg1", "unknown iface 'pg1' (did you mean 'pg0'?); possible: lo0, pg0"),
+        ("ifconfig pg0 uqp", "did you mean 'up'?"),
+        ("ifconfig pg0 inet 1.2.3", "expected an IPv4 address"),
+        ("ifconfig pg0 inet 1.0.0.1/33", "a number from 0 to 32"),
+        ("ifconfig pg0 inet 1.0.0.9 netmask 255.0.255.0", "255.255.255.0, 0xffffff00"),
+        ("ifconfig pg0 inet 10.0.0.0/24 alias", "not the network"),
+        ("ifconfig pg0 mtu 67", "from 68 to"),
+        ("ifconfig pg0 create", "there is an iface of that name"),
+        ("ifconfig em0 create", "'port SPEC' after 'create'"),
+        ("ifconfig em0 create port nic:em0", "unknown kind 'nic'"),
+        ("ip adress", "did you mean 'address'?"),
+        ("ip route add 9.0.0.0/8", "via GATEWAY or dev IF"),
+        ("ip route add 9.0.0.0/8 via 8.8.8.8", "on no iface's link"),
+        ("ip route get 99.0.0.1", "network is unreachable"),
+        ("ip route del 9.0.0.0/8", "no route to 9.0.0.0/8"),
+        ("ip neigh add 1.0.0.2 dev pg0", "lladdr MAC"),
+        ("ip neigh add 1.0.0.2 lladdr 01:00:5e:00:00:01 dev pg0", "one station's address"),
+        ("arp -s 1.0.0.2 12:23:34:45:56", "six hexadecimal bytes"),
+        ("arp -s 9.9.9.9 12:23:34:45:56:00", "on no iface's link"),
+        ("arp 1.0.0.7", "no entry"),
+        ("route add default", "a gateway's address"),
+        ("route delete 9.0.0.0/8", "not in table"),
+        ("sysctl net.inet.ip.fwd", "unknown knob"),
+        ("sysctl -w net.inet.ip.ttl=0", "a number from 1 to 255"),
+        ("sysctl kern.locks=heavy", "can only be read"),
+        ("netstat", "-s, -m, -i or -r"),
+        ("show poools", "did you mean 'pools'?"),
+        ("audit now", "one word too many"),
+    ] {
+        let fault = b.no(line);
+        assert!(fault.contains(says) && !fault.contains('\n'), "{line}: {fault}");
+    }
+}
+
+#[test]
+fn iproute2s_words_and_keys() {
+    let b = Bench::new();
+    b.ok("ip addr add 2.0.0.1/24 dev pg0");
+    assert!(b.no("ip a add 2.0.0.1/24 dev pg0").contains("already"));
+    b.ok("ip route add default via 1.0.0.2");
+    b.ok("ip r add 7.0.0.0/8 dev pg0");
+    b.ok("ip route add blackhole 8.0.0.0/8");
+    b.ok("ip neigh add 1.0.0.2 lladdr 12:23:34:45:56:00 dev pg0");
+    let text = b.ok("ip route");
+    assert_eq!(
+        text,
+        "default via 1.0.0.2 dev pg0\n1.0.0.0/8 dev pg0 proto kernel scope link src 1.0.0.1\n\
+         2.0.0.0/24 dev pg0 proto kernel scope link src 2.0.0.1\n7.0.0.0/8 dev pg0 scope link src 1.0.0.1\n\
+         blackhole 8.0.0.0/8\n"
+    );
+    let routes = b.json("ip route");
+    assert_eq!((&routes[0]["dst"], &routes[0]["gateway"]), (&"default".into(), &"1.0.0.2".into()));
+    assert_eq!(b.ok("ip route get 99.1.1.1"), "99.1.1.1 via 1.0.0.2 dev pg0 src 1.0.0.1\n");
+    assert_eq!(b.ok("ip route get 1.0.0.1"), "local 1.0.0.1 dev pg0 src 1.0.0.1\n");
+    assert_eq!(b.ok("ip neigh"), "1.0.0.2 dev pg0 lladdr 12:23:34:45:56:00 PERMANENT\n");
+    assert_eq!(b.json("ip neigh")[0]["state"][0], "PERMANENT");
+    // -j may also stand behind `ip`, as there.
+    let link: Value = serde_json::from_str(&b.ok("ip -j link show pg0")).unwrap();
+    assert_eq!((&link[0]["ifname"], &link[0]["operstate"]), (&"pg0".into(), &"UP".into()));
+    b.ok("ip route flush");
+    assert!(!b.ok("ip route").contains("default"));
+}
+
+#[test]
+fn bsds_words() {
+    let b = Bench::new();
+    b.ok("arp -s 1.0.0.2 12:23:34:45:56:00");
+    assert_eq!(b.ok("arp -a"), "? (1.0.0.2) at 12:23:34:45:56:00 on pg0 permanent [ethernet]\n");
+    assert_eq!(b.ok("route add default 1.0.0.2"), "add net default: gateway 1.0.0.2\n");
+    assert_eq!(b.ok("route add -net 5.0.0.0 1.0.0.2"), "add net 5.0.0.0: gateway 1.0.0.2\n");
+    assert!(b.no("route add -net 5.0.0.0 1.0.0.2").contains("use change"));
+    assert_eq!(b.ok("route add -host 6.6.6.6 1.0.0.2"), "add host 6.6.6.6: gateway 1.0.0.2\n");
+    let table = b.ok("route -n show");
+    assert!(table.contains("default            1.0.0.2            UGS      pg0"), "{table}");
+    assert!(b.ok("route get 5.5.5.5").contains("gateway: 1.0.0.2"));
+    b.ok("route delete default");
+    assert_eq!(b.ok("arp -d 1.0.0.2"), "1.0.0.2 (1.0.0.2) deleted\n");
+}
+
+#[test]
+fn sysctl_reads_and_sets() {
+    let b = Bench::new();
+    assert_eq!(b.ok("sysctl -w net.inet.ip.forwarding=1"), "net.inet.ip.forwarding: 0 -> 1\n");
+    assert_eq!(b.ok("sysctl -n net.inet.ip.forwarding"), "1\n");
+    assert_eq!(b.ok("sysctl -w net.inet.udp.sendspace=200000"), "net.inet.udp.sendspace: 65507 -> 65507\n");
+    assert_eq!(b.ok("sysctl kern.locks kern.context"), "kern.locks: up\nkern.context: register\n");
+    assert_eq!(b.ok("sysctl net.inet.icmp").lines().count(), 4);
+    assert!(b.ok("sysctl -d net.inet.ip.ttl").contains("1 to 255, default 64"));
+    let all = b.json("sysctl -a");
+    assert_eq!((&all["net.inet.ip.ttl"], &all["kern.hostname"]), (&64.into(), &"h".into()));
+}
+
+#[test]
+fn every_listing_is_json_when_asked_and_the_audit_is_exact() {
+    let b = Bench::new();
+    b.ok("show ledger on");
+    for line in [
+        "ifconfig -a",
+        "ifconfig -l",
+        "ip addr",
+        "ip link",
+        "ip route",
+        "ip neigh",
+        "arp -a",
+        "route show",
+        "sysctl -a",
+        "netstat -s",
+        "netstat -ss",
+        "netstat -m",
+        "netstat -i",
+        "netstat -r",
+        "ss",
+        "show pools",
+        "show locks",
+        "show ports",
+        "show drops",
+        "show counters",
+        "show ledger",
+        "show sockets",
+        "audit",
+    ] {
+        b.json(line);
+        b.ok(line);
+    }
+    b.0.step();
+    let audit = b.json("audit");
+    assert_eq!((&audit["imbalance"], &audit["in"], &audit["out"]), (&0.into(), &1.into(), &1.into())); // the announcement
+    assert!(b.ok("netstat -s").contains("\t1 gratuitous announcements sent"));
+    assert!(b.ok("help").contains("sysctl"));
+}

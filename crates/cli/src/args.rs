@@ -1,0 +1,339 @@
+//! The command line: every command and every flag, declared once. Help, completions and manual pages come from here.
+
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use std::path::PathBuf;
+
+const EXIT_CODES: &str = "Exit codes: 0 done; 1 failed, or frames unaccounted for; 2 wrong usage or configuration; \
+                          3 no host answers.\nErrors are one line: what, where, what to do next.";
+
+const GROUPS: &str = "\
+Run hosts
+  up FILE           Hosts of a TOML file, each on its own thread, until Ctrl-C
+  host              One host from flags: --port tap:tap0 --addr 10.0.0.2/24
+Ask and change a running host (socket: --url or $LINERATE_CTL)
+  ctl WORDS         Any of its words; 'ctl help' lists them
+  ifconfig ip arp route sysctl netstat ss show audit
+                    The same without 'ctl'
+Measure
+  testtool MODE     rump2014's tool: send, recv or route packets, as fast as it goes
+  ladder NAME       Each design choice's price, step by step
+  repro NAME        A report's table, as it was and as it is here now
+  bench GROUP       The figures of merit, beside their peers
+  ministat          FreeBSD's statistics of columns of numbers
+About linerate
+  ports             Kinds of ports and their options
+  completions SHELL, man DIR
+                    For the shell, for man(1)
+  help COMMAND      More about a command";
+
+/// A user-space network system: hosts, ports, and what a packet costs.
+#[derive(Parser, Debug)]
+#[command(
+    name = "linerate",
+    version,
+    max_term_width = 110,
+    after_help = EXIT_CODES,
+    help_template = "{about}\n\n{usage-heading} linerate COMMAND ...\n\n{before-help}Options:\n{options}{after-help}",
+    before_help = GROUPS,
+    disable_help_subcommand = false
+)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Run the hosts of a TOML file, each on its own thread, until Ctrl-C
+    Up(UpArgs),
+    /// Run one host made from flags, until Ctrl-C
+    Host(HostArgs),
+    /// Say words to a running host and print its answer
+    Ctl(CtlArgs),
+    /// Ifaces of a running host, in BSD's words
+    Ifconfig(ShortArgs),
+    /// Addresses, links, routes, neighbors of a running host, in iproute2's words
+    Ip(ShortArgs),
+    /// Neighbors of a running host
+    Arp(ShortArgs),
+    /// Routes of a running host, in BSD's words
+    Route(ShortArgs),
+    /// Knobs of a running host
+    Sysctl(ShortArgs),
+    /// Counters in sentences (-s), pools (-m), ifaces (-i), routes (-r) of a running host
+    Netstat(ShortArgs),
+    /// Sockets of a running host
+    Ss(ShortArgs),
+    /// pools, locks, ports, drops, counters, ledger [on|off] or sockets of a running host
+    Show(ShortArgs),
+    /// The balance of frames of a running host: in, out, held, dropped by reason
+    Audit(ShortArgs),
+    /// rump2014's testtool: send, receive or route UDP packets and say how many a second
+    Testtool(TesttoolArgs),
+    /// Each design choice's price, step by step
+    Ladder(LadderArgs),
+    /// A report's table, as it was and as it is here now
+    Repro(ReproArgs),
+    /// The figures of merit, beside their peers in the same run
+    Bench(BenchArgs),
+    /// FreeBSD's ministat(1): statistics of columns of numbers, compared by Student's t
+    #[command(disable_help_flag = true)]
+    Ministat {
+        /// As ministat(1): [-Ans] [-C column] [-c confidence] [-d delimiter] [-w width] [file ...]
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
+    /// Kinds of ports and wrappers, with their options
+    Ports(PortsArgs),
+    /// Print completions for a shell
+    Completions {
+        /// Which shell
+        shell: clap_complete::Shell,
+    },
+    /// Write manual pages
+    Man {
+        /// Where to
+        #[arg(value_hint = ValueHint::DirPath)]
+        dir: PathBuf,
+    },
+}
+
+/// `up`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Each host answers at DIR/NAME.sock; on its end its audit is printed, and the exit code is 1 if a frame is unaccounted
+for.
+
+Example:
+  linerate up topo/pair.toml --control-dir /tmp/lr &
+  linerate ctl --url /tmp/lr/a.sock ip neigh")]
+pub struct UpArgs {
+    /// The TOML file: [[host]] tables
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+    /// Where the control sockets go [default: $XDG_RUNTIME_DIR/linerate, or /tmp/linerate-UID]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub control_dir: Option<PathBuf>,
+    /// Set a key or knob of every host, as in the file: pool.kind=zone, net.inet.ip.forwarding=1
+    #[arg(long = "set", value_name = "K=V", value_parser = key_value)]
+    pub set: Vec<(String, String)>,
+    /// Read and check the file, and run nothing
+    #[arg(long)]
+    pub check: bool,
+}
+
+/// `host`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+--addr, --mac, --mtu and --offload are about the --port before them.
+
+Example: a host that answers ping and echoes UDP on the kernel's tap0
+  linerate host --port tap:tap0 --addr 10.0.0.2/24 --service echo:7 --control /tmp/h.sock")]
+pub struct HostArgs {
+    /// A port, as in tap:tap0 or impair(loss=1%):tap:tap0; see 'linerate ports'
+    #[arg(long, value_name = "SPEC")]
+    pub port: Vec<String>,
+    /// An address of the port before it
+    #[arg(long, value_name = "A/LEN")]
+    pub addr: Vec<String>,
+    /// The MAC address of the port before it
+    #[arg(long, value_name = "MAC")]
+    pub mac: Vec<String>,
+    /// The MTU of the port before it
+    #[arg(long, value_name = "BYTES")]
+    pub mtu: Vec<String>,
+    /// Leave checksums to the port before it: ip4csum, udp4csum, rxcsum
+    #[arg(long, value_name = "WHAT", value_delimiter = ',')]
+    pub offload: Vec<String>,
+    /// A service: echo, discard, or with its port as in echo:7
+    #[arg(long, value_name = "KIND[:PORT]")]
+    pub service: Vec<String>,
+    /// A route through a gateway: default,10.0.0.1 or 10.1.0.0/16,10.0.0.1
+    #[arg(long, value_name = "TO,VIA")]
+    pub route: Vec<String>,
+    /// The host's name
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// up (one thread), light or heavy
+    #[arg(long, value_name = "KIND")]
+    pub locks: Option<String>,
+    /// The core to stay on
+    #[arg(long, value_name = "N")]
+    pub core: Option<String>,
+    /// Set a key or knob: pool.kind=zone, net.inet.ip.forwarding=1
+    #[arg(long = "set", value_name = "K=V", value_parser = key_value)]
+    pub set: Vec<(String, String)>,
+    /// Where its control socket goes
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub control: Option<PathBuf>,
+}
+
+/// `ctl`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  linerate ctl --url unix:///tmp/h.sock ifconfig pg0 create inet 1.0.0.1 udp4csum
+  LINERATE_CTL=/tmp/h.sock linerate ctl -j ip route | jq .
+  linerate ctl help")]
+pub struct CtlArgs {
+    /// The control socket: unix:///path or /path
+    #[arg(long, value_name = "URL", env = "LINERATE_CTL", hide_env_values = true)]
+    pub url: Option<String>,
+    /// JSON instead of text, where there is a listing
+    #[arg(short, long)]
+    pub json: bool,
+    /// What to say; 'help' lists what there is
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    pub words: Vec<String>,
+}
+
+/// The short forms of `ctl`.
+#[derive(Args, Debug)]
+#[command(after_help = "The same as 'linerate ctl' with this word in front; 'linerate ctl help' has the grammar.")]
+pub struct ShortArgs {
+    /// The control socket: unix:///path or /path
+    #[arg(long, value_name = "URL", env = "LINERATE_CTL", hide_env_values = true)]
+    pub url: Option<String>,
+    /// JSON instead of text, where there is a listing
+    #[arg(short, long)]
+    pub json: bool,
+    /// The program's own words
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub words: Vec<String>,
+}
+
+/// `testtool`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+The rc script is called as: SCRIPT unix:///path MODE PARALLEL; it configures the host with 'linerate ctl --url $1'
+(see examples/config.sh). Without one the host is configured the same way from here.
+
+Example:
+  linerate testtool -c 1000000 send")]
+pub struct TesttoolArgs {
+    /// Packets moved at a time
+    #[arg(short, value_name = "BURST", default_value_t = 1)]
+    pub burst: usize,
+    /// Packets or calls in all; 0: until Ctrl-C
+    #[arg(short, value_name = "COUNT", default_value_t = 0)]
+    pub count: u64,
+    /// Pairs of interfaces, 1 to 32, with route
+    #[arg(short, value_name = "PARALLEL", default_value_t = 1)]
+    pub parallel: usize,
+    /// The script that configures the host
+    #[arg(short, value_name = "SCRIPT", value_hint = ValueHint::ExecutablePath)]
+    pub rc: Option<PathBuf>,
+    /// Bytes of payload
+    #[arg(short, value_name = "SIZE", default_value_t = 22)]
+    pub size: usize,
+    /// The same loop on this machine's kernel (send only)
+    #[arg(long)]
+    pub native: bool,
+    /// up (one thread), light or heavy [default: what the mode needs]
+    #[arg(long, value_name = "KIND", default_value = "", hide_default_value = true)]
+    pub locks: String,
+    /// Set a knob: net.inet.udp.checksum=0
+    #[arg(long = "set", value_name = "K=V", value_parser = key_value)]
+    pub set: Vec<(String, String)>,
+    /// One JSON object instead of the result block
+    #[arg(long)]
+    pub json: bool,
+    /// What to do
+    pub mode: ToolMode,
+}
+
+/// What testtool does.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ToolMode {
+    /// The application sends, the port sinks
+    Send,
+    /// The port generates, the application receives
+    Recv,
+    /// Ports generate and sink, the host forwards between them
+    Route,
+}
+
+/// What studies share.
+#[derive(Args, Debug)]
+pub struct StudyArgs {
+    /// One JSON object instead of the table
+    #[arg(long)]
+    pub json: bool,
+    /// Few trials: to see that it works, not to quote
+    #[arg(long)]
+    pub quick: bool,
+    /// Draw the figures into this file
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub svg: Option<PathBuf>,
+    /// Trials kept of each subject [default: what the study needs]
+    #[arg(long, value_name = "N")]
+    pub rounds: Option<usize>,
+    /// The core to stay on [default: the last]
+    #[arg(long, value_name = "N")]
+    pub core: Option<usize>,
+}
+
+/// `ladder`.
+#[derive(Args, Debug)]
+pub struct LadderArgs {
+    /// Which ladder
+    pub name: LadderName,
+    #[command(flatten)]
+    pub study: StudyArgs,
+}
+
+/// The ladders.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LadderName {
+    /// One UDP datagram sent, from the report's baseline to our best
+    UdpSend,
+}
+
+/// `repro`.
+#[derive(Args, Debug)]
+pub struct ReproArgs {
+    /// Which report
+    pub name: ReportName,
+    #[command(flatten)]
+    pub study: StudyArgs,
+}
+
+/// The reports.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReportName {
+    /// Kantee and Cormack: rump kernel UDP sendto over a dummy interface
+    Rump2014,
+}
+
+/// `bench`.
+#[derive(Args, Debug)]
+pub struct BenchArgs {
+    /// Which group
+    pub group: BenchGroup,
+    #[command(flatten)]
+    pub study: StudyArgs,
+}
+
+/// The groups.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BenchGroup {
+    /// Send, receive, forward, look up
+    Udp,
+}
+
+/// `ports`.
+#[derive(Args, Debug)]
+pub struct PortsArgs {
+    /// Only this kind
+    pub kind: Option<String>,
+    /// JSON instead of text
+    #[arg(short, long)]
+    pub json: bool,
+}
+
+fn key_value(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.trim().is_empty() => Ok((key.trim().to_string(), value.trim().to_string())),
+        _ => Err("expected KEY=VALUE, as in net.inet.ip.forwarding=1".to_string()),
+    }
+}

@@ -1,0 +1,31 @@
+//! `ctl` and its short forms: words to a running host, its answer to standard output.
+
+use crate::args::ShortArgs;
+use crate::exit::{Exit, Fault, notice, print};
+use node::control::{self, ControlError};
+use std::time::Duration;
+
+/// A host answers within a millisecond; one that is busy with a listing of a million routes takes longer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Says `words`.
+pub fn run(url: Option<&str>, json: bool, words: Vec<String>) -> anyhow::Result<Exit> {
+    let Some(url) = url else {
+        return Err(Fault::usage("no control socket: give --url unix:///path, or set LINERATE_CTL"));
+    };
+    match control::request(url, &words, json, PATIENCE) {
+        Ok(answer) if answer.ok => print(&answer.text).map(|()| Exit::Fine),
+        Ok(answer) => {
+            notice(&format!("{}: {}", words.first().map_or("ctl", String::as_str), answer.text.trim_end()));
+            Ok(Exit::Failed)
+        }
+        Err(error @ (ControlError::BadUrl(_) | ControlError::BadWord)) => Err(Fault::usage(error)),
+        Err(error) => Err(Fault { exit: Exit::Nobody, what: error.to_string() }.into()),
+    }
+}
+
+/// `linerate arp -a` for `linerate ctl arp -a`.
+pub fn short(word: &str, args: ShortArgs) -> anyhow::Result<Exit> {
+    let words = std::iter::once(word.to_string()).chain(args.words).collect();
+    run(args.url.as_deref(), args.json, words)
+}

@@ -1,0 +1,21 @@
+//! Completions and manual pages, from the declarations in `args`.
+
+use crate::args::Cli;
+use crate::exit::{Exit, print};
+use anyhow::Context;
+use clap::CommandFactory;
+use std::path::Path;
+
+/// Completions to standard output.
+pub fn completions(shell: clap_complete::Shell) -> anyhow::Result<Exit> {
+    let mut out = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "linerate", &mut out);
+    print(&String::from_utf8_lossy(&out)).map(|()| Exit::Fine)
+}
+
+/// One manual page for the program and one for each command.
+pub fn man(dir: &Path) -> anyhow::Result<Exit> {
+    std::fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
+    clap_mangen::generate_to(Cli::command(), dir).with_context(|| dir.display().to_string())?;
+    Ok(Exit::Fine)
+}

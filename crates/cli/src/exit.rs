@@ -1,0 +1,74 @@
+//! How the program ends: exit codes, error lines, and a closed pipe that is nobody's fault.
+
+use std::fmt;
+use std::io::{self, ErrorKind, Write};
+use std::process::ExitCode;
+
+/// Exit codes, as `--help` documents them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Exit {
+    /// Done.
+    Fine = 0,
+    /// Could not be done, or the audit found frames unaccounted for.
+    Failed = 1,
+    /// The command line or a configuration file is wrong.
+    Usage = 2,
+    /// No host answers at the control socket.
+    Nobody = 3,
+}
+
+impl Exit {
+    pub fn code(self) -> ExitCode {
+        ExitCode::from(self as u8)
+    }
+}
+
+/// An error with its exit code.
+#[derive(Debug)]
+pub struct Fault {
+    pub exit: Exit,
+    pub what: String,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
+impl std::error::Error for Fault {}
+
+impl Fault {
+    /// The command line or a configuration file is wrong.
+    pub fn usage(what: impl fmt::Display) -> anyhow::Error {
+        Fault { exit: Exit::Usage, what: what.to_string() }.into()
+    }
+}
+
+/// Writes an error's one line, and says how the program ends.
+pub fn explain(error: &anyhow::Error) -> Exit {
+    if is_closed_pipe(error) {
+        return Exit::Fine; // `linerate ... | head -1` has what it wanted
+    }
+    let text = format!("{error:#}").replace('\n', " ");
+    // Nowhere to write to is nothing to write about.
+    let _ = writeln!(io::stderr(), "linerate: {text}");
+    error.downcast_ref::<Fault>().map_or(Exit::Failed, |fault| fault.exit)
+}
+
+fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>()).any(|e| e.kind() == ErrorKind::BrokenPipe)
+}
+
+/// Writes `text` to standard output.
+pub fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()?;
+    Ok(())
+}
+
+/// Writes a line to standard error, if anybody listens.
+pub fn notice(text: &str) {
+    let _ = writeln!(io::stderr(), "linerate: {text}");
+}

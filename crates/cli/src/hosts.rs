@@ -1,0 +1,146 @@
+//! `up` and `host`: from a file or from flags to running hosts, and their audits at the end.
+
+use crate::args::{HostArgs, UpArgs};
+use crate::exit::{Exit, Fault, notice, print};
+use anyhow::Context;
+use node::config::{self, HostConfig, IfaceConfig};
+use node::run::{Event, Outcome, UpError};
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// `up FILE`.
+pub fn up(args: UpArgs) -> anyhow::Result<Exit> {
+    let mut hosts = config::load(&args.file).map_err(Fault::usage)?;
+    for host in &mut hosts {
+        set_all(host, &args.set)?;
+        host.check().map_err(Fault::usage)?;
+    }
+    if args.check {
+        let names: Vec<&str> = hosts.iter().map(|host| host.name.as_str()).collect();
+        return print(&format!("{}: good: {}\n", args.file.display(), names.join(", "))).map(|()| Exit::Fine);
+    }
+    if hosts.iter().any(|host| host.control.is_none()) {
+        let dir = control_dir(args.control_dir)?;
+        for host in hosts.iter_mut().filter(|host| host.control.is_none()) {
+            host.control = Some(dir.join(format!("{}.sock", host.name)));
+        }
+    }
+    run(hosts)
+}
+
+/// `host --port SPEC ...`.
+pub fn host(args: HostArgs) -> anyhow::Result<Exit> {
+    let host = from_flags(&args).map_err(Fault::usage)?;
+    run(vec![host])
+}
+
+/// Runs until Ctrl-C; the audits go to standard output.
+fn run(hosts: Vec<HostConfig>) -> anyhow::Result<Exit> {
+    dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
+    let outcomes = node::up(hosts, |event| match event {
+        Event::Running { name, control: Some(path) } => notice(&format!("{name}: running; control {}", path.display())),
+        Event::Running { name, control: None } => notice(&format!("{name}: running")),
+        Event::Notice(text) => notice(text),
+    });
+    let outcomes = outcomes.map_err(|error| match error {
+        UpError::Build(node::run::BuildError::Config(_)) => Fault::usage(error),
+        other => other.into(),
+    })?;
+    outcomes.iter().try_for_each(|outcome| print(&outcome.audit))?;
+    for outcome in outcomes.iter().filter(|outcome| !outcome.is_balanced()) {
+        let [stack, rx, tx] = outcome.imbalance;
+        notice(&format!("{}: frames unaccounted for: {stack} in the stack, {rx} received, {tx} sent", outcome.name));
+    }
+    Ok(if outcomes.iter().all(Outcome::is_balanced) { Exit::Fine } else { Exit::Failed })
+}
+
+fn set_all(host: &mut HostConfig, pairs: &[(String, String)]) -> anyhow::Result<()> {
+    pairs.iter().try_for_each(|(key, value)| host.set(key, value)).map_err(Fault::usage)
+}
+
+/// The same structure that a file gives. Flags about a port belong to the --port before them: clap keeps each flag's
+/// values apart, so their places on the command line are looked up.
+fn from_flags(args: &HostArgs) -> Result<HostConfig, String> {
+    let mut host = HostConfig::default();
+    for (flag, value) in in_order(std::env::args_os().skip(2).map(|word| word.to_string_lossy().into_owned())) {
+        match flag.as_str() {
+            "--port" => {
+                host.ifaces.push(IfaceConfig::default());
+                host.set_iface("port", &value)?;
+            }
+            "--addr" => host.set_iface("addresses", &value)?,
+            "--mac" | "--mtu" => host.set_iface(flag.trim_start_matches('-'), &value)?,
+            "--offload" => {
+                let known = ["ip4csum", "udp4csum", "rxcsum"];
+                for word in value.split(',') {
+                    if !known.contains(&word) {
+                        return Err(format!("--offload {word}: expected {}", known.join(", ")));
+                    }
+                    host.set_iface(word, "on")?;
+                }
+            }
+            _ => {}
+        }
+    }
+    let single = [("name", &args.name), ("locks", &args.locks), ("core", &args.core)];
+    for (key, value) in single.into_iter().filter_map(|(key, value)| Some((key, value.as_ref()?))) {
+        host.set(key, value)?;
+    }
+    for (key, value) in &args.set {
+        host.set(key, value)?;
+    }
+    for service in &args.service {
+        host.services.push(service.parse().map_err(|why| format!("--service {service}: {why}"))?);
+    }
+    for route in &args.route {
+        host.set_route(route)?;
+    }
+    if args.control.is_some() {
+        host.control = args.control.clone();
+    }
+    host.check()?;
+    Ok(host)
+}
+
+/// `--flag value` and `--flag=value`, in the order in which they were given.
+fn in_order(words: impl Iterator<Item = String>) -> Vec<(String, String)> {
+    let mut out = Vec::new();
+    let mut words = words.peekable();
+    while let Some(word) = words.next() {
+        if let Some((flag, value)) = word.split_once('=').filter(|(flag, _)| flag.starts_with("--")) {
+            out.push((flag.to_string(), value.to_string()));
+        } else if word.starts_with("--")
+            && let Some(value) = words.next()
+        {
+            out.push((word, value));
+        }
+    }
+    out
+}
+
+/// Where control sockets go: the directory given, or one that only this user can enter.
+fn control_dir(given: Option<PathBuf>) -> anyhow::Result<PathBuf> {
+    if let Some(dir) = given {
+        fs::create_dir_all(&dir).with_context(|| format!("--control-dir {}", dir.display()))?;
+        return Ok(dir);
+    }
+    let uid = fs::metadata("/proc/self").map(|meta| meta.uid()).unwrap_or_default();
+    let dir = match std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| !dir.is_empty()) {
+        Some(dir) => Path::new(&dir).join("linerate"),
+        None => PathBuf::from(format!("/tmp/linerate-{uid}")),
+    };
+    if let Err(error) = DirBuilder::new().mode(0o700).create(&dir)
+        && error.kind() != std::io::ErrorKind::AlreadyExists
+    {
+        return Err(error).with_context(|| dir.display().to_string());
+    }
+    let meta = fs::symlink_metadata(&dir)?;
+    // Anybody can make a directory of that name in /tmp first.
+    anyhow::ensure!(
+        meta.is_dir() && meta.uid() == uid && meta.mode() & 0o077 == 0,
+        "{}: not a directory of ours alone; give --control-dir",
+        dir.display()
+    );
+    Ok(dir)
+}

@@ -1,0 +1,99 @@
+//! The measuring commands: flags to options, reports to a table, JSON, a picture.
+
+use crate::args::{
+    BenchArgs, BenchGroup, LadderArgs, LadderName, ReportName, ReproArgs, StudyArgs, TesttoolArgs, ToolMode,
+};
+use crate::exit::{Exit, Fault, print};
+use anyhow::Context;
+use apps::testtool;
+use indicatif::{ProgressBar, ProgressStyle};
+use lab::result::Report;
+use lab::study::{Options, Progress};
+use node::config::HostConfig;
+use std::io::{self, IsTerminal};
+use std::time::Duration;
+
+/// A study: what `lab` offers under that name.
+type Study = fn(&Options, &mut dyn FnMut(Progress)) -> anyhow::Result<Report>;
+
+pub fn testtool(args: TesttoolArgs) -> anyhow::Result<Exit> {
+    let mut knobs = HostConfig::default();
+    for (key, value) in &args.set {
+        let item = node::config::keys::Item::Word(value.clone());
+        knobs.set_knob(key, &item).map_err(Fault::usage)?;
+    }
+    let options = testtool::Options {
+        mode: match args.mode {
+            ToolMode::Send => testtool::Mode::Send,
+            ToolMode::Recv => testtool::Mode::Recv,
+            ToolMode::Route => testtool::Mode::Route,
+        },
+        burst: args.burst,
+        count: args.count,
+        parallel: args.parallel,
+        rc: args.rc,
+        size: args.size,
+        native: args.native,
+        locks: args.locks,
+        sysctl: knobs.sysctl.into_iter().collect(),
+        json: args.json,
+    };
+    if options.native {
+        lab::native::testtool::native(&options, &mut io::stdout().lock())?;
+    } else {
+        testtool::run(&options, &mut io::stdout().lock())?;
+    }
+    Ok(Exit::Fine)
+}
+
+pub fn ladder(args: LadderArgs) -> anyhow::Result<Exit> {
+    let study: Study = match args.name {
+        LadderName::UdpSend => lab::ladder::udp_send,
+    };
+    show(study, &args.study)
+}
+
+pub fn repro(args: ReproArgs) -> anyhow::Result<Exit> {
+    let study: Study = match args.name {
+        ReportName::Rump2014 => lab::repro::rump2014,
+    };
+    show(study, &args.study)
+}
+
+pub fn bench(args: BenchArgs) -> anyhow::Result<Exit> {
+    let study: Study = match args.group {
+        BenchGroup::Udp => lab::bench::udp,
+    };
+    show(study, &args.study)
+}
+
+/// Runs a study with its progress on standard error, and prints its report.
+fn show(study: Study, args: &StudyArgs) -> anyhow::Result<Exit> {
+    let options = Options { quick: args.quick, rounds: args.rounds, core: args.core };
+    let bar = bar();
+    let report = study(&options, &mut |progress: Progress| {
+        bar.set_length(progress.total as u64);
+        bar.set_position(progress.done as u64);
+        bar.set_message(progress.what);
+    });
+    bar.finish_and_clear();
+    let report = report?;
+    if let Some(file) = &args.svg {
+        let svg = lab::plot::Chart::of(&report, None).svg();
+        std::fs::write(file, svg).with_context(|| format!("--svg {}", file.display()))?;
+    }
+    let text = if args.json { report.to_json()? + "\n" } else { lab::table::render(&report, &[]) };
+    print(&text).map(|()| Exit::Fine)
+}
+
+/// A progress bar, where somebody can see it.
+fn bar() -> ProgressBar {
+    if !io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new(1);
+    let style = ProgressStyle::with_template("{elapsed_precise} [{bar:30}] {pos}/{len} {msg}");
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "));
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
+}

@@ -1,0 +1,135 @@
+//! Starting the program and asking it things, so that no test can hang.
+#![allow(dead_code)] // each test binary uses what it needs
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// `linerate` with `words`.
+pub fn linerate(words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
+    command.args(words).env_remove("LINERATE_CTL");
+    command
+}
+
+/// A running host with its control socket; ended when dropped.
+pub struct Running {
+    pub child: Child,
+    pub socket: PathBuf,
+    stderr: Option<std::thread::JoinHandle<String>>,
+}
+
+impl Running {
+    /// Starts `linerate host FLAGS --control SOCKET` and waits until it runs.
+    pub fn start(name: &str, flags: &[&str]) -> Running {
+        let socket = std::env::temp_dir().join(format!("lr-cli-{}-{name}", std::process::id()));
+        let path = socket.display().to_string();
+        let mut command = linerate(&["host"]);
+        command.args(flags).args(["--control", &path]).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap());
+        let mut first = String::new();
+        lines.read_line(&mut first).unwrap();
+        assert!(first.contains("running; control"), "{first}");
+        let stderr = std::thread::spawn(move || {
+            let mut rest = String::new();
+            lines.read_to_string(&mut rest).unwrap();
+            rest
+        });
+        Running { child, socket, stderr: Some(stderr) }
+    }
+
+    pub fn url(&self) -> String {
+        format!("unix://{}", self.socket.display())
+    }
+
+    /// `linerate ctl WORDS`.
+    pub fn ctl(&self, line: &str) -> Output {
+        let url = self.url();
+        let mut words = vec!["ctl", "--url", &url];
+        words.extend(line.split_whitespace());
+        run(&mut linerate(&words))
+    }
+
+    #[track_caller]
+    pub fn ok(&self, line: &str) -> String {
+        let output = self.ctl(line);
+        assert!(output.status.success(), "{line}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    #[track_caller]
+    pub fn no(&self, line: &str) -> String {
+        let output = self.ctl(line);
+        assert_eq!(output.status.code(), Some(1), "{line}: {output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    }
+
+    #[track_caller]
+    pub fn json(&self, line: &str) -> serde_json::Value {
+        serde_json::from_str(&self.ok(&format!("-j {line}"))).unwrap()
+    }
+
+    /// Sends SIGINT and waits: exit code, standard output, what standard error had after the start.
+    pub fn interrupt(mut self) -> (Option<i32>, String, String) {
+        // The process is our own child and has not been waited for: its number cannot be anybody else's.
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+        let status = wait(&mut self.child);
+        let mut out = String::new();
+        self.child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+        let err = self.stderr.take().unwrap().join().unwrap();
+        (status, out, err)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = std::fs::remove_file(&self.socket);
+    }
+}
+
+/// Waits for the child, but not for ever.
+pub fn wait(child: &mut Child) -> Option<i32> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status.code();
+        }
+        if Instant::now() > deadline {
+            let _ = child.kill();
+            panic!("the program did not end");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Runs a command to its end, but not for ever.
+pub fn run(command: &mut Command) -> Output {
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let (mut out, mut err) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+    let read_err = std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        err.read_to_end(&mut bytes).unwrap();
+        bytes
+    });
+    let read_out = std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        out.read_to_end(&mut bytes).unwrap();
+        bytes
+    });
+    wait(&mut child);
+    let status = child.wait().unwrap();
+    Output { status, stdout: read_out.join().unwrap(), stderr: read_err.join().unwrap() }
+}
+
+/// Is the program installed?
+pub fn has(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|dir| Path::new(&dir).join(program).is_file())
+}

@@ -1,0 +1,178 @@
+//! A host of the built program, configured and asked through its control socket; strangers at that socket; rc scripts.
+
+mod common;
+
+use common::{Running, has, linerate, run};
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+#[test]
+fn a_host_is_configured_and_asked() {
+    let host = Running::start("asked", &["--port", "null:n0", "--addr", "10.0.0.1/24", "--service", "echo:7"]);
+    assert_eq!(std::fs::metadata(&host.socket).unwrap().permissions().mode() & 0o777, 0o600);
+    host.ok("ifconfig pg0 create inet 1.0.0.1 ip4csum udp4csum mtu 9000");
+    host.ok("arp -s 1.0.0.2 12:23:34:45:56:00");
+    assert_eq!(host.json("ip neigh")[0]["lladdr"], "12:23:34:45:56:00");
+    assert_eq!(host.json("ss")[0]["local_port"], 7);
+    assert!(host.no("ifconfig pg0 mutt 9").contains("did you mean 'mtu'?"));
+    assert!(host.no("rotue show").contains("did you mean 'route'?"));
+    let (code, out, err) = host.interrupt();
+    assert_eq!((code, err.as_str()), (Some(0), ""));
+    assert!(out.contains("imbalance           0"), "{out}");
+}
+
+#[test]
+fn every_listing_is_json_and_jq_can_read_it() {
+    let host = Running::start("json", &["--port", "null:n0", "--addr", "10.0.0.1/24", "--route", "default,10.0.0.9"]);
+    for line in [
+        "ifconfig -a",
+        "ip addr",
+        "ip link",
+        "ip route",
+        "ip neigh",
+        "arp -a",
+        "route show",
+        "sysctl -a",
+        "netstat -s",
+        "netstat -m",
+        "netstat -i",
+        "ss",
+        "show pools",
+        "show locks",
+        "show ports",
+        "show counters",
+        "show ledger",
+        "audit",
+    ] {
+        host.json(line);
+    }
+    let names = linerate(&["ip", "-j", "--url", &host.url(), "addr"]).output().unwrap();
+    assert!(names.status.success());
+    if !has("jq") {
+        return println!("skipped: jq is not installed");
+    }
+    let mut jq = Command::new("jq")
+        .args(["-r", ".[] | select(.operstate == \"UP\") | .ifname"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    jq.stdin.take().unwrap().write_all(&names.stdout).unwrap();
+    assert_eq!(String::from_utf8(jq.wait_with_output().unwrap().stdout).unwrap(), "n0\n");
+}
+
+#[test]
+fn strangers_at_the_socket_harm_nobody() {
+    let host = Running::start("strangers", &["--port", "null:n0"]);
+    let connect = || {
+        let stream = UnixStream::connect(&host.socket).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        stream
+    };
+    let _silent: Vec<UnixStream> = (0..20).map(|_| connect()).collect();
+    let mut half = connect();
+    half.write_all(b"ifconfig -").unwrap();
+    for (bytes, says) in [
+        (b"\x00\x01\xff\xfe garbage \n".to_vec(), "UTF-8"),
+        (b"\x1b[31mred\n".to_vec(), "control characters"),
+        (vec![b'x'; 70_000], "at most 65536 bytes"),
+    ] {
+        let mut stream = connect();
+        let _ = stream.write_all(&bytes); // the server may end it before it is through
+        let mut answer = String::new();
+        let _ = stream.read_to_string(&mut answer);
+        assert!(answer.starts_with("error ") && answer.contains(says), "{answer:?}");
+    }
+    assert!(host.ok("sysctl kern.locks").contains("up"));
+    half.write_all(b"l\n").unwrap();
+    let mut answer = [0; 9];
+    half.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"ok 7\nlo0 ", "a slow line is still a line");
+}
+
+#[test]
+fn errors_are_one_line_with_their_exit_codes() {
+    for (words, code, says) in [
+        (&["sysctl", "-a"][..], 2, "give --url unix:///path, or set LINERATE_CTL"),
+        (&["ctl", "--url", "/nonexistent", "audit"], 3, "is a host running"),
+        (&["ctl", "--url", "tcp://x", "audit"], 2, "expected unix:///path"),
+        (&["host", "--port", "tpa:x"], 2, "did you mean 'tap'?"),
+        (&["host", "--addr", "10.0.0.1/24"], 2, "there is no --port before it"),
+        (&["host", "--port", "null:a", "--addr", "10.0.0.1"], 2, "10.0.0.1/24"),
+        (&["host", "--port", "null:a", "--set", "net.inet.ip.tll=3"], 2, "net.inet.ip.ttl"),
+        (&["host", "--port", "null:a", "--set", "threads=2"], 2, "locks = 'up' is for one thread"),
+        (&["host", "--port", "null:a", "--offload", "udp4csum"], 1, "null:a cannot do udp4csum"),
+        (&["host", "--port", "null:a", "--service", "chargen"], 2, "expected echo or discard"),
+        (&["host", "--port", "null:a", "--control", "/dev/null"], 1, "not a socket"),
+        (&["up", "/nonexistent.toml"], 2, "No such file"),
+        (&["ports", "tpa"], 2, "did you mean 'tap'?"),
+    ] {
+        let output = run(&mut linerate(words));
+        let err = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{words:?}: {err}");
+        assert!(err.contains(says) && err.starts_with("linerate: ") && err.lines().count() == 1, "{words:?}: {err}");
+    }
+}
+
+#[test]
+fn a_closed_pipe_is_quiet() {
+    let script = format!("{} ports | head -1", env!("CARGO_BIN_EXE_linerate"));
+    let output = run(Command::new("bash").args(["-o", "pipefail", "-c", &script]));
+    assert_eq!((output.status.code(), output.stderr.len()), (Some(0), 0), "{output:?}");
+}
+
+/// The contract: SCRIPT unix:///path MODE PARALLEL.
+#[test]
+fn the_rc_script_configures_a_host() {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/config.sh");
+    for (mode, parallel, ifaces) in [("send", "1", 1), ("recv", "1", 1), ("route", "2", 4)] {
+        let host = Running::start(&format!("rc-{mode}"), &["--name", "rc"]);
+        let mut rc = Command::new(script);
+        rc.args([&host.url(), mode, parallel]).env("LINERATE", env!("CARGO_BIN_EXE_linerate"));
+        let output = run(&mut rc);
+        assert!(output.status.success(), "{output:?}");
+        let forwarding = host.json("sysctl net.inet.ip.forwarding")["net.inet.ip.forwarding"].as_i64();
+        assert_eq!(forwarding, Some(i64::from(mode == "route")));
+        let addrs = host.json("ip addr");
+        assert_eq!(addrs.as_array().unwrap().len(), 1 + ifaces);
+        let neighbors = host.json("arp -a");
+        for n in 0..ifaces {
+            let iface = &addrs[1 + n];
+            assert_eq!(iface["ifname"], format!("pg{n}"));
+            assert_eq!(iface["mtu"], 9000);
+            assert_eq!(iface["addr_info"][0]["local"], format!("{}.0.0.1", n + 1));
+            assert_eq!(neighbors[n]["dst"], format!("{}.0.0.2", n + 1));
+            assert_eq!(neighbors[n]["lladdr"], format!("12:23:34:45:56:{n:02x}"));
+            assert!(host.ok(&format!("ifconfig pg{n}")).contains("enabled=<ip4csum,udp4csum"));
+        }
+    }
+    let nobody = run(Command::new(script)
+        .args(["unix:///nonexistent", "send", "1"])
+        .env("LINERATE", env!("CARGO_BIN_EXE_linerate")));
+    assert_eq!(nobody.status.code(), Some(3), "a script fails with its first failing word");
+}
+
+#[test]
+fn a_file_is_checked_and_run() {
+    let dir = std::env::temp_dir().join(format!("lr-cli-up-{}", std::process::id()));
+    let topo = concat!(env!("CARGO_MANIFEST_DIR"), "/../../topo/pair.toml");
+    let checked = run(&mut linerate(&["up", topo, "--check"]));
+    assert!(String::from_utf8(checked.stdout).unwrap().ends_with("good: a, b\n"));
+    let mut up = linerate(&["up", topo, "--control-dir", dir.to_str().unwrap()]);
+    let mut child = up.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let url = dir.join("b.sock").display().to_string();
+    let deadline = std::time::Instant::now() + common::PATIENCE;
+    while !run(&mut linerate(&["audit", "--url", &url])).status.success() {
+        assert!(std::time::Instant::now() < deadline, "b did not come up");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(run(&mut linerate(&["ctl", "--url", &url, "stop"])).status.success());
+    assert_eq!(common::wait(&mut child), Some(0));
+    let mut out = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+    assert_eq!(out.matches("imbalance           0").count(), 2, "{out}");
+    let _ = std::fs::remove_dir(&dir);
+}

@@ -1,0 +1,229 @@
+//! A host of ours on a TAP device against the kernel: ping, UDP both ways, fragments, errors, a device that goes away.
+//!
+//! Everything happens in a network namespace of the test's own: the test's binary runs again, inside it.
+
+mod common;
+
+use common::{Running, has, run};
+use port::os;
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const INSIDE: &str = "LINERATE_IN_NS";
+const OURS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+const THEIRS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+
+/// Runs `body` in a namespace of its own, or says why it cannot.
+fn isolated(test: &str, body: impl FnOnce()) {
+    if std::env::var(INSIDE).is_ok_and(|inside| inside == test) {
+        return body();
+    }
+    if let Err(why) = os::netns::available() {
+        return println!("skipped: {test}: {why}");
+    }
+    if let Err(why) = std::fs::OpenOptions::new().read(true).write(true).open("/dev/net/tun") {
+        return println!("skipped: {test}: /dev/net/tun: {why}");
+    }
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", test, "--nocapture", "--test-threads=1"]).env(INSIDE, test);
+    let output = run(os::netns::command(&mut command));
+    let text = String::from_utf8_lossy(&output.stdout);
+    print!("{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains("1 passed"), "{test} did not pass in its namespace");
+}
+
+/// A host on tap0 with echo on port 7, and the kernel's side of it.
+fn start(flags: &[&str]) -> (Running, os::netlink::Netlink) {
+    let mut all = vec!["--port", "tap:tap0", "--addr", "10.0.0.2/24", "--service", "echo:7", "--service", "discard:9"];
+    all.extend(flags);
+    let host = Running::start("tap", &all);
+    let mut netlink = os::netlink::Netlink::open().unwrap();
+    netlink.set_up("lo").unwrap();
+    netlink.set_up("tap0").unwrap();
+    netlink.add_addr("tap0", THEIRS, 24).unwrap();
+    (host, netlink)
+}
+
+fn socket() -> UdpSocket {
+    let socket = UdpSocket::bind((THEIRS, 0)).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    socket
+}
+
+fn echoes(socket: &UdpSocket, len: usize) {
+    let sent: Vec<u8> = (0..len).map(|i| (i * 7) as u8).collect();
+    let mut got = vec![0; 65_536];
+    socket.send_to(&sent, (OURS, 7)).unwrap();
+    let (n, from) = socket.recv_from(&mut got).unwrap_or_else(|error| panic!("{len} bytes: {error}"));
+    assert_eq!((n, from), (len, (OURS, 7).into()));
+    assert_eq!(&got[..n], sent, "{len} bytes");
+}
+
+/// Ends the host and checks that every frame is accounted for.
+fn end(host: Running) -> String {
+    let (code, out, err) = host.interrupt();
+    assert_eq!(code, Some(0), "{out}{err}");
+    assert!(out.contains("imbalance           0\n"), "{out}");
+    err
+}
+
+#[test]
+fn the_kernel_and_we_talk() {
+    isolated("the_kernel_and_we_talk", || {
+        let (host, _netlink) = start(&[]);
+        let capture = Capture::start();
+        ping(&host);
+        let socket = socket();
+        for len in [1, 1000, 1472, 8000, 0] {
+            echoes(&socket, len);
+        }
+        let neighbor = &host.json("ip neigh")[0];
+        assert_eq!((&neighbor["dst"], &neighbor["state"][0]), (&"10.0.0.1".into(), &"REACHABLE".into()));
+        let kernels = std::fs::read_to_string("/proc/net/arp").unwrap();
+        assert!(kernels.contains("10.0.0.2 "), "{kernels}");
+        refused();
+        let counters = host.json("netstat -s");
+        assert!(counters["inet.ip4.reassembled"].as_u64() >= Some(1), "{counters}");
+        assert!(counters["inet.ip4.fragments_sent"].as_u64() >= Some(6), "{counters}");
+        assert_eq!(counters.get("inet.udp.in.bad_checksum"), None);
+        let audit = host.json("audit");
+        assert_eq!((&audit["imbalance"], &audit["ports"]["rx_imbalance"]), (&0.into(), &0.into()), "{audit}");
+        capture.check();
+        assert_eq!(end(host), "");
+    });
+}
+
+/// The same with every checksum made and verified in software.
+#[test]
+fn we_talk_without_offloads() {
+    isolated("we_talk_without_offloads", || {
+        let host =
+            Running::start("soft", &["--port", "tap(vnet_hdr=off):tap0", "--addr", "10.0.0.2/24", "--service", "echo"]);
+        let mut netlink = os::netlink::Netlink::open().unwrap();
+        netlink.set_up("tap0").unwrap();
+        netlink.add_addr("tap0", THEIRS, 24).unwrap();
+        let socket = socket();
+        for len in [1, 1000, 1472, 8000] {
+            echoes(&socket, len);
+        }
+        end(host);
+    });
+}
+
+#[test]
+fn a_port_nobody_listens_on_is_refused_both_ways() {
+    isolated("a_port_nobody_listens_on_is_refused_both_ways", || {
+        let (host, _netlink) = start(&["--offload", "udp4csum"]);
+        refused();
+        // From us to the kernel: an echo to a socket that has gone makes the kernel answer with port unreachable.
+        let gone = socket();
+        gone.send_to(b"x", (OURS, 7)).unwrap();
+        gone.recv_from(&mut [0; 16]).unwrap();
+        gone.send_to(b"y", (OURS, 7)).unwrap();
+        drop(gone);
+        until(|| host.json("netstat -s")["inet.icmp4.received"].as_u64() >= Some(1));
+        echoes(&socket(), 100);
+        end(host);
+    });
+}
+
+#[test]
+fn a_device_that_goes_away_does_not_take_the_host_along() {
+    isolated("a_device_that_goes_away_does_not_take_the_host_along", || {
+        let (host, mut netlink) = start(&[]);
+        echoes(&socket(), 10);
+        netlink.delete_link("tap0").unwrap();
+        until(|| host.json("show ports")[0]["gone"] == true);
+        assert!(host.ok("ifconfig tap0").contains("status: gone"));
+        host.ok("ifconfig pg0 create inet 1.0.0.1 up");
+        assert!(host.ok("ip addr").contains("1.0.0.1/8"));
+        let err = end(host);
+        assert!(err.contains("tap0: the port is gone") && err.contains("the host goes on"), "{err}");
+        assert_eq!(err.lines().count(), 1, "told once: {err}");
+    });
+}
+
+/// We ask first: our ARP request, the kernel's answer. A static neighbor is not needed.
+#[test]
+fn we_can_begin() {
+    isolated("we_can_begin", || {
+        let (host, mut netlink) = start(&["--route", "default,10.0.0.1"]);
+        // The kernel does not know us and is told by hand, so that it does not ask; then we must.
+        let mac = host.json("ip link show tap0")[0]["address"].as_str().unwrap().parse().unwrap();
+        netlink.add_neighbor("tap0", OURS, mac).unwrap();
+        echoes(&socket(), 22);
+        let counters = host.json("netstat -ss");
+        assert!(counters["inet.arp.requests_sent"].as_u64() >= Some(1), "{counters}");
+        assert!(counters["inet.arp.replies_received"].as_u64() >= Some(1), "{counters}");
+        end(host);
+    });
+}
+
+/// The kernel's ping, if it is installed; its ICMP is then as real as its UDP.
+fn ping(host: &Running) {
+    if !has("ping") {
+        return println!("skipped: ping is not installed");
+    }
+    let output = run(Command::new("ping").args(["-c", "3", "-i", "0.2", "-W", "5", "10.0.0.2"]));
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains(" 3 received"), "{output:?}");
+    assert_eq!(host.json("netstat -s")["inet.icmp4.echoes_answered"], 3);
+}
+
+/// A connected socket of the kernel's learns that nobody listens at our port 99.
+fn refused() {
+    let socket = socket();
+    socket.connect((OURS, 99)).unwrap();
+    socket.send(b"anybody?").unwrap();
+    assert_eq!(socket.recv(&mut [0; 16]).unwrap_err().kind(), ErrorKind::ConnectionRefused);
+}
+
+fn until(mut done: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !done() {
+        assert!(Instant::now() < deadline, "it did not happen in time");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// tcpdump on the kernel's side, if it is installed.
+struct Capture(Option<(Child, std::path::PathBuf)>);
+
+impl Capture {
+    fn start() -> Capture {
+        if !has("tcpdump") {
+            println!("skipped: tcpdump is not installed");
+            return Capture(None);
+        }
+        let file = std::env::temp_dir().join(format!("lr-tap-{}.pcap", std::process::id()));
+        let mut tcpdump = Command::new("tcpdump");
+        tcpdump.args(["-i", "tap0", "--immediate-mode", "-U", "-Q", "in", "-Z", "root", "-w"]).arg(&file);
+        let mut child = tcpdump.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut said = std::io::BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        std::io::BufRead::read_line(&mut said, &mut line).unwrap();
+        assert!(line.contains("listening"), "{line}");
+        std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
+        Capture(Some((child, file)))
+    }
+
+    /// What came from us has good checksums, as tcpdump judges.
+    fn check(self) {
+        let Some((mut child, file)) = self.0 else { return };
+        std::thread::sleep(Duration::from_millis(300));
+        assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+        common::wait(&mut child);
+        let read = run(Command::new("tcpdump").args(["-n", "-vv", "-Z", "root", "-r"]).arg(&file));
+        let text = String::from_utf8_lossy(&read.stdout);
+        std::fs::remove_file(&file).unwrap();
+        assert!(text.contains("10.0.0.2.7 > 10.0.0.1."), "{read:?}");
+        assert!(text.contains("ICMP echo reply") && text.contains("udp port 99 unreachable"), "{read:?}");
+        assert!(
+            !text.contains("bad cksum") && !text.contains("bad udp cksum") && !text.contains("wrong icmp"),
+            "{text}"
+        );
+        assert!(text.contains("udp sum ok"), "{text}");
+    }
+}

@@ -1,0 +1,88 @@
+//! Hosts of one configuration, run to their end: pairs, services, control sockets, audits. One test: the end that the
+//! control word `stop` asks for is the process's.
+
+use linerate_node as node;
+use node::config::{self, HostConfig};
+use node::control::request;
+use node::run::Event;
+use std::time::Duration;
+
+const FILE: &str = r#"
+[[host]]
+name = "a"
+locks = "light"
+threads = 2
+[[host.iface]]
+port = "pair:ab"
+name = "eth0"
+addresses = ["10.1.0.1/24"]
+[[host.service]]
+kind = "echo"
+[[host]]
+name = "b"
+[[host.iface]]
+port = "pair:ab"
+name = "eth0"
+addresses = ["10.1.0.2/24"]
+[[host.service]]
+kind = "discard"
+[[host.iface]]
+port = "pktgen(rate=2k,count=100,dst=10.2.0.1,src=10.2.0.2,dst_port=9):pg0"
+addresses = ["10.2.0.1/24"]
+[[host]]
+name = "c"
+[[host.iface]]
+port = "pair:loose"
+name = "eth0"
+addresses = ["10.3.0.1/24"]
+"#;
+
+fn words(line: &str) -> Vec<String> {
+    line.split(' ').map(str::to_string).collect()
+}
+
+#[test]
+fn hosts_run_answer_and_end_balanced() {
+    let dir = std::env::temp_dir().join(format!("lr-up-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    let mut hosts = config::read(FILE, "up.toml").unwrap();
+    for host in &mut hosts {
+        host.control = Some(dir.join(format!("{}.sock", host.name)));
+    }
+
+    // What cannot start takes the others down and says why.
+    let twice = HostConfig { name: "d".to_string(), ..hosts[0].clone() };
+    let third = HostConfig { name: "e".to_string(), control: None, ..hosts[0].clone() };
+    let fault = node::up(vec![HostConfig { control: None, ..hosts[0].clone() }, twice, third], |_| {});
+    assert!(fault.unwrap_err().to_string().contains("both ends are open already"));
+
+    let (tell, told) = std::sync::mpsc::channel();
+    let runner = std::thread::spawn(move || node::up(hosts, |event| tell.send(event.clone()).unwrap()));
+    let mut running = 0;
+    let mut loose = false;
+    while running < 3 || !loose {
+        match told.recv_timeout(Duration::from_secs(20)).unwrap() {
+            Event::Running { .. } => running += 1,
+            Event::Notice(text) => loose |= text.contains("pair:loose: nobody opened its other end"),
+        }
+    }
+    let ask = |host: &str, line: &str| {
+        let url = format!("unix://{}", dir.join(format!("{host}.sock")).display());
+        request(&url, &words(line), false, Duration::from_secs(10)).unwrap()
+    };
+    assert!(ask("a", "sysctl kern.locks").text.contains("light"));
+    assert!(ask("b", "show sockets").text.contains("0.0.0.0:9"));
+    // All hundred arrive and are discarded: read, so consumed.
+    let deadline = std::time::Instant::now() + Duration::from_secs(20);
+    while !ask("b", "audit").text.contains("consumed 100") {
+        assert!(std::time::Instant::now() < deadline, "{}", ask("b", "audit").text);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(!ask("b", "stp").ok);
+    assert!(ask("b", "stop").ok);
+    let outcomes = runner.join().unwrap().unwrap();
+    assert_eq!(outcomes.iter().map(|o| o.name.as_str()).collect::<Vec<_>>(), ["a", "b", "c"]);
+    assert!(outcomes.iter().all(|o| o.is_balanced()), "{outcomes:?}");
+    assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 0, "the sockets' files are gone");
+    std::fs::remove_dir(&dir).unwrap();
+}
