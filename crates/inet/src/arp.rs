@@ -43,7 +43,10 @@ impl<L: Locks> Stack<L> {
         if !packet.spa.is_unspecified() && on_link {
             let create = for_us && packet.op == Op::Request;
             let rules = self.neigh_rules();
-            let learned = self.neighbors.lock(cx).learn(iface.id, packet.spa, packet.sha, create, cx.now, rules);
+            let mut neighbors = self.neighbors.lock(cx);
+            let learned = neighbors.learn(iface.id, packet.spa, packet.sha, create, cx.now, rules);
+            self.count(cx).neigh.evicted.add(neighbors.take_evicted());
+            drop(neighbors);
             match learned {
                 Learned::Changed { pending, moved, created } => {
                     self.changed();
@@ -127,8 +130,12 @@ impl<L: Locks> Stack<L> {
     }
 
     pub(crate) fn poll_neighbors(&self, cx: Cx) {
-        if cx.now < self.neighbors.lock(cx).next_deadline() {
-            return;
+        {
+            let mut neighbors = self.neighbors.lock(cx);
+            self.count(cx).neigh.evicted.add(neighbors.take_evicted());
+            if cx.now < neighbors.next_deadline() {
+                return;
+            }
         }
         let mut events = Vec::new();
         self.neighbors.lock(cx).expire(cx.now, self.neigh_rules(), |event| events.push(event));

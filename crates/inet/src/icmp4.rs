@@ -85,7 +85,10 @@ impl Limiter {
         let share = (rate / 4).max(1);
         let jittered = share + hash % (share / 4 + 1);
         let mine = self.per_destination.get_mut(hash as usize >> 8 & (DESTINATIONS - 1));
-        mine.is_none_or(|bucket| bucket.take(jittered, now)) && self.errors.take(rate, now)
+        // What all may have together is up to an eighth less, another number each second: a full budget that somebody
+        // else's errors came out of cannot be told from one that was smaller (CVE-2020-25705).
+        let reserve = self.key.hash2(now.nanos() / 1_000_000_000, 1) % (rate / 8 + 1);
+        mine.is_none_or(|bucket| bucket.take(jittered, now)) && self.errors.take_above(reserve, rate, now)
     }
 
     pub(crate) fn may_defend(&mut self, now: Instant) -> bool {
@@ -186,8 +189,12 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Hands an error to the socket whose datagram is quoted; says whether there is one.
+    ///
+    /// What has not left from an address of ours is nobody's here, and a later fragment begins with no ports.
     fn tell_socket(&self, cx: Cx, inner: &Inner<'_>, error: SoError) -> bool {
-        let told = inner.header.proto == Proto::UDP && self.udp_error(cx, &inner.header, inner.payload, error);
+        let header = &inner.header;
+        let ours = header.proto == Proto::UDP && header.frag_off == 0 && self.is_local(cx, header.src);
+        let told = ours && self.udp_error(cx, header, inner.payload, error);
         self.count(cx).icmp4.errors_delivered.add(u64::from(told));
         told
     }
@@ -205,7 +212,7 @@ impl<L: Locks> Stack<L> {
             return DropReason::IcmpRedirectIgnored;
         };
         let current = self.routes.lock(cx).lookup(inner.header.dst).map(|hop| hop.via);
-        let on_link = iface.addrs(cx).iter().any(|addr| addr.contains(gateway) && addr.addr != gateway);
+        let on_link = iface.addrs(cx).iter().any(|addr| addr.contains(gateway)) && !self.is_own(cx, gateway);
         if current != Some(Via::Gateway(iface.id, from)) || !on_link || !self.is_own(cx, inner.header.src) {
             return DropReason::IcmpRedirectIgnored;
         }

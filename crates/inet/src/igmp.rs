@@ -6,7 +6,7 @@
 
 use crate::Stack;
 use crate::iface::{Iface, IfaceId, IfaceKind};
-use crate::ip4::Outgoing;
+use crate::stack::AtOnce;
 use buf::Frame;
 use clock::{Duration, Instant};
 use lock::{Cx, Locks};
@@ -14,7 +14,7 @@ use stats::DropReason;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use wire::igmp::Message;
-use wire::{Proto, ip4};
+use wire::{Mac, Proto, ip4};
 
 const ALL_SYSTEMS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 1);
 const ALL_ROUTERS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 2);
@@ -132,17 +132,36 @@ impl<L: Locks> Stack<L> {
             Message::Report { group } => (group, Some(group)),
             _ => return,
         };
-        if self.ifaces.get(iface).is_none_or(|i| i.kind != IfaceKind::Ethernet) {
-            return;
+        let Some(iface) = self.ifaces.get(iface).filter(|i| i.kind == IfaceKind::Ethernet && i.is_up()) else { return };
+        let Some(src) = self.source_for(cx, iface, dst) else { return };
+        let Some(mut packet) = self.make_frame(cx) else { return };
+        if alerting_packet(&mut packet, src, dst, &message.emit()).is_none() {
+            return self.drop_frame(cx, packet, DropReason::TxNoPort);
         }
-        let Some(mut frame) = self.make_frame(cx) else { return };
-        if frame.extend(&message.emit()).is_none() {
-            return self.drop_frame(cx, frame, DropReason::TxNoPort);
+        let counters = self.count(cx);
+        counters.ip4.sent.bump();
+        if group.is_some() {
+            counters.igmp.reports_sent.bump()
+        } else {
+            counters.igmp.leaves_sent.bump()
         }
-        let out = Outgoing { iface: Some(iface), ..Outgoing::new(dst, Proto::IGMP, 1) };
-        if self.ip4_output(cx, frame, &out).is_ok() {
-            let counters = &self.count(cx).igmp;
-            if group.is_some() { counters.reports_sent.bump() } else { counters.leaves_sent.bump() }
-        }
+        self.ether_output(cx, iface, Mac::multicast4(dst), packet, AtOnce::Later);
     }
+}
+
+/// RFC 2236 2: all IGMP messages are sent with TTL 1 and the router alert option (RFC 2113), which a router that forwards
+/// by hardware, and a switch that snoops, look for.
+fn alerting_packet(packet: &mut Frame, src: Ipv4Addr, dst: Ipv4Addr, message: &[u8]) -> Option<()> {
+    const ALERT: [u8; 4] = [ip4::Opt::ROUTER_ALERT, 4, 0, 0];
+    const HEADER_LEN: usize = ip4::HEADER_LEN + ALERT.len();
+    packet.extend(message)?;
+    let total_len = (HEADER_LEN + message.len()) as u16;
+    let header = ip4::Header::new(src, dst, Proto::IGMP, message.len())?;
+    let room = packet.push::<HEADER_LEN>()?;
+    let (fixed, options) = room.split_first_chunk_mut::<{ ip4::HEADER_LEN }>()?;
+    ip4::Header { ihl_len: HEADER_LEN, total_len, ttl: 1, ..header }.emit(fixed);
+    options.copy_from_slice(&ALERT);
+    ip4::fill_checksum(room);
+    packet.mark_l3();
+    Some(())
 }

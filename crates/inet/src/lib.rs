@@ -23,6 +23,8 @@ mod arp;
 pub mod counters;
 pub mod demux;
 pub mod fib;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 pub mod hash;
 mod icmp4;
 pub mod iface;

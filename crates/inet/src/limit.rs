@@ -6,7 +6,7 @@ use clock::Instant;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TokenBucket {
     nanos: u64,
-    last: Instant,
+    last: Option<Instant>, // none: full
 }
 
 const SECOND: u64 = 1_000_000_000;
@@ -14,17 +14,19 @@ const SECOND: u64 = 1_000_000_000;
 impl TokenBucket {
     /// Takes a token; `false` if there is none. A `rate` of 0 is no limit.
     pub fn take(&mut self, rate: u64, now: Instant) -> bool {
+        self.take_above(0, rate, now)
+    }
+
+    /// As [`TokenBucket::take`], but the last `reserve` tokens stay where they are.
+    pub fn take_above(&mut self, reserve: u64, rate: u64, now: Instant) -> bool {
         if rate == 0 {
             return true;
         }
         let cost = (SECOND / rate).max(1);
-        let gained = now.since(self.last).as_nanos().min(u128::from(SECOND)) as u64;
-        if self.last == Instant::ZERO && self.nanos == 0 {
-            self.nanos = SECOND; // full at the start
-        }
-        self.nanos = (self.nanos + gained).min(SECOND);
-        self.last = now;
-        if self.nanos < cost {
+        let gained = self.last.map_or(u128::from(SECOND), |last| now.since(last).as_nanos());
+        self.nanos = (self.nanos + gained.min(u128::from(SECOND)) as u64).min(SECOND);
+        self.last = Some(now);
+        if self.nanos < cost.saturating_add(cost.saturating_mul(reserve)) {
             return false;
         }
         self.nanos -= cost;
@@ -45,5 +47,19 @@ mod tests {
         now = now.after(Duration::from_millis(100));
         assert_eq!((0..300).filter(|_| bucket.take(200, now)).count(), 20);
         assert!((0..1000).all(|_| bucket.take(0, now)), "0 is no limit");
+    }
+
+    #[test]
+    fn the_clocks_epoch_is_a_time_like_any_other() {
+        let mut bucket = TokenBucket::default();
+        assert_eq!((0..300).filter(|_| bucket.take(200, Instant::ZERO)).count(), 200);
+    }
+
+    #[test]
+    fn a_reserve_is_left_where_it_is() {
+        let mut bucket = TokenBucket::default();
+        let now = Instant::from_millis(5);
+        assert_eq!((0..300).filter(|_| bucket.take_above(25, 200, now)).count(), 175);
+        assert_eq!((0..300).filter(|_| bucket.take(200, now)).count(), 25);
     }
 }

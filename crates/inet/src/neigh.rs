@@ -6,8 +6,10 @@
 //!                       | no answer in maxtries seconds          answered: Reachable | no answer: removed
 //! ```
 //! Packets wait in an Incomplete entry, at most `maxhold` of them, oldest dropped first (RFC 1122 2.3.2.2). Permanent
-//! entries are set by hand. The table is bounded: Incomplete entries go first, then the one unused longest; entries in
-//! use and permanent ones stay, so that a flood of strangers cannot push neighbors out (RFC 6583's advice for ND).
+//! entries are set by hand. The table is bounded: of those that are Stale or that nobody here has ever sent to, the one
+//! unused longest goes for a new one. Neighbors in use and permanent ones stay: a flood of strangers neither pushes them
+//! out nor, as it makes room for the next itself, keeps new ones out; and Incomplete ones have at most half of the table, so
+//! that a scan cannot either (RFC 6583's advice for ND).
 
 use crate::hash::{Key, Keyed};
 use crate::iface::IfaceId;
@@ -43,7 +45,7 @@ pub struct Entry {
     pub since: Instant,
     /// Requests sent without an answer.
     pub tries: u32,
-    /// When it was last used for sending.
+    /// When it was last used for sending; [`Instant::ZERO`]: never.
     pub used: Instant,
     pending: VecDeque<Frame>,
 }
@@ -132,12 +134,14 @@ pub struct Table {
     entries: HashMap<(IfaceId, Ipv4Addr), Entry, Keyed>,
     next: Instant,
     held: usize,
+    incomplete: usize,
+    evicted: u64,
 }
 
 impl Table {
     /// An empty table with its hash key.
     pub fn new(key: Key) -> Table {
-        Table { entries: HashMap::with_hasher(Keyed(key)), next: Instant::NEVER, held: 0 }
+        Table { entries: HashMap::with_hasher(Keyed(key)), next: Instant::NEVER, held: 0, incomplete: 0, evicted: 0 }
     }
 
     /// The MAC address of a neighbor good for sending now.
@@ -172,26 +176,33 @@ impl Table {
                 }
             };
         }
-        if self.entries.len() >= rules.limit && !self.make_room() {
+        if self.incomplete >= rules.limit / 2 || self.entries.len() >= rules.limit && !self.make_room() {
             return Resolved::Full(frame);
         }
         let pending = VecDeque::from([frame]);
         self.held += 1;
+        self.incomplete += 1;
         let entry = Entry { mac: Mac::ZERO, state: State::Incomplete, since: now, tries: 1, used: now, pending };
         self.entries.insert((iface, addr), entry);
         self.next = self.next.min(now.after(RETRY));
         Resolved::Waits { ask: true, overflow: None }
     }
 
-    /// Makes room for one entry among those that nobody waits for: Stale ones, the one unused longest first.
+    /// Makes room for one entry among those that nobody needs: Stale ones and those never sent to, the one unused
+    /// longest first.
     ///
     /// An Incomplete entry holds packets and ends by itself within `maxtries` seconds, so it is not taken.
     fn make_room(&mut self) -> bool {
-        let oldest = self.entries.iter().filter(|(_, e)| e.state == State::Stale).min_by_key(|(_, e)| e.used);
-        match oldest.map(|(key, _)| *key) {
-            Some(key) => self.entries.remove(&key).is_some(),
-            None => false,
-        }
+        let idle = |e: &Entry| e.state == State::Stale || e.state == State::Reachable && e.used == Instant::ZERO;
+        let oldest = self.entries.iter().filter(|(_, e)| idle(e)).min_by_key(|(_, e)| (e.used, e.since));
+        let removed = oldest.map(|(key, _)| *key).is_some_and(|key| self.entries.remove(&key).is_some());
+        self.evicted += u64::from(removed);
+        removed
+    }
+
+    /// How many entries have gone to make room since last asked.
+    pub fn take_evicted(&mut self) -> u64 {
+        std::mem::take(&mut self.evicted)
     }
 
     /// Notes who has `addr`. Creates an entry only if `create` (a packet addressed to us: RFC 826's merge flag).
@@ -213,6 +224,7 @@ impl Table {
             self.next = self.next.min(now.after(rules.max_age));
             let pending = std::mem::take(&mut entry.pending);
             self.held -= pending.len();
+            self.incomplete -= usize::from(was == State::Incomplete);
             if had == mac && matches!(was, State::Reachable | State::Probe) {
                 return Learned::Same;
             }
@@ -221,7 +233,8 @@ impl Table {
         if !create || (self.entries.len() >= rules.limit && !self.make_room()) {
             return Learned::Ignored;
         }
-        let entry = Entry { mac, state: State::Reachable, since: now, tries: 0, used: now, pending: VecDeque::new() };
+        let (used, pending) = (Instant::ZERO, VecDeque::new());
+        let entry = Entry { mac, state: State::Reachable, since: now, tries: 0, used, pending };
         self.entries.insert((iface, addr), entry);
         self.next = self.next.min(now.after(rules.max_age));
         Learned::Changed { pending: VecDeque::new(), moved: false, created: true }
@@ -230,16 +243,19 @@ impl Table {
     /// Sets an entry by hand; what waited for it can go.
     pub fn set(&mut self, iface: IfaceId, addr: Ipv4Addr, mac: Mac, now: Instant) -> VecDeque<Frame> {
         let fresh = Entry { mac, state: State::Permanent, since: now, tries: 0, used: now, pending: VecDeque::new() };
-        let pending = self.entries.insert((iface, addr), fresh).map(|old| old.pending).unwrap_or_default();
-        self.held -= pending.len();
-        pending
+        self.entries.insert((iface, addr), fresh).map(|old| self.ended(old)).unwrap_or_default()
     }
 
     /// Removes an entry; what waited for it goes nowhere.
     pub fn remove(&mut self, iface: IfaceId, addr: Ipv4Addr) -> Option<VecDeque<Frame>> {
-        let pending = self.entries.remove(&(iface, addr))?.pending;
-        self.held -= pending.len();
-        Some(pending)
+        let entry = self.entries.remove(&(iface, addr))?;
+        Some(self.ended(entry))
+    }
+
+    fn ended(&mut self, entry: Entry) -> VecDeque<Frame> {
+        self.held -= entry.pending.len();
+        self.incomplete -= usize::from(entry.state == State::Incomplete);
+        entry.pending
     }
 
     /// Walks the entries whose time may have come, if any can have.

@@ -414,6 +414,8 @@ fn a_flood_of_requests_does_not_lock_new_neighbors_out<L: Locks>() {
     h.inject(EM0, arp(Op::Reply, PEER, ME));
     assert_eq!(udp_of(&h.sent_one(EM0)).1, b"hello");
     assert!(h.stack.neighbors(h.cx()).len() <= 64);
+    h.poll();
+    assert!(h.counter("inet.neigh.evicted") >= 1_000 - 64, "each that made room is counted");
 }
 
 /// Row 31 (RFC 6583's exhaustion, with ARP): a scan of a connected subnet fills the table with open questions.

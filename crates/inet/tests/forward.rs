@@ -114,7 +114,9 @@ fn a_packet_too_big_that_may_not_be_cut_is_answered_with_the_mtu<L: Locks>() {
     assert_eq!((icmp.ty, icmp.code, icmp.rest), (ty::UNREACHABLE, unreachable::FRAG_NEEDED, [0, 0, 0x03, 0xee]));
     assert_eq!(quoted, &packet.packet()[..548]);
     h.sent_nothing(EM1);
-    h.assert_counters("in 1, out 1, audit.made 1, ip4.received 1, ip4.sent 1, icmp4.errors_sent 1, ip4.forward.too_big 1");
+    h.assert_counters(
+        "in 1, out 1, audit.made 1, ip4.received 1, ip4.sent 1, icmp4.errors_sent 1, ip4.forward.too_big 1",
+    );
     h.inject(EM0, onward(FAR.ip, &[7; 978]).df().between(PEER, ME));
     assert_eq!(h.sent_one(EM1).len(), 1020, "exactly the MTU");
 }
@@ -166,7 +168,9 @@ fn no_route_is_told_to_the_sender<L: Locks>() {
     let error = h.sent_one(EM0);
     let (icmp, _) = icmp_of(&error);
     assert_eq!((icmp.ty, icmp.code), (ty::UNREACHABLE, unreachable::NET));
-    h.assert_counters("in 1, out 1, audit.made 1, ip4.received 1, ip4.sent 1, icmp4.errors_sent 1, ip4.forward.no_route 1");
+    h.assert_counters(
+        "in 1, out 1, audit.made 1, ip4.received 1, ip4.sent 1, icmp4.errors_sent 1, ip4.forward.no_route 1",
+    );
 }
 
 fn a_rejected_destination_is_told_and_a_black_hole_is_silent<L: Locks>() {
@@ -179,7 +183,9 @@ fn a_rejected_destination_is_told_and_a_black_hole_is_silent<L: Locks>() {
     h.inject(EM0, onward(Ipv4Addr::new(203, 0, 113, 1), b"x").between(PEER, ME));
     h.sent_nothing(EM0);
     h.sent_nothing(EM1);
-    h.assert_counters("in 2, out 1, audit.made 1, ip4.received 2, ip4.sent 1, icmp4.errors_sent 1, ip4.forward.no_route 2");
+    h.assert_counters(
+        "in 2, out 1, audit.made 1, ip4.received 2, ip4.sent 1, icmp4.errors_sent 1, ip4.forward.no_route 2",
+    );
     let s = h.bound(1000);
     for dst in [NET, Ipv4Addr::new(203, 0, 113, 1)] {
         assert!(h.send(s, b"x", std::net::SocketAddr::from((dst, 9))).is_err());

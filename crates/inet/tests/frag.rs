@@ -328,7 +328,10 @@ fn no_buffer_for_all_fragments_sends_none<L: Locks>() {
 }
 
 fn an_oversized_datagram_is_refused<L: Locks>() {
-    let limits = Limits { large: PoolConfig { buffers: 1, data: 1 << 16, locks: PoolLocks::Light, ..PoolConfig::default() }, ..Limits::default() };
+    let limits = Limits {
+        large: PoolConfig { buffers: 1, data: 1 << 16, locks: PoolLocks::Light, ..PoolConfig::default() },
+        ..Limits::default()
+    };
     let h = Host::<L>::configured(pool(128), |config| config.reassembly = limits);
     h.add_iface("em0", ME, 1500);
     h.knows(EM0, PEER);

@@ -59,7 +59,10 @@ fn host<L: Locks>() -> Host<L> {
 
 fn a_ping_comes_back_with_all_it_brought<L: Locks>() {
     let h = host::<L>();
-    h.inject(EM0, ping(PEER, ME.ip, 0xabcd, 0xfffe, b"thirty-one bytes of some payload").ttl(3).tos(0xb8).between(PEER, ME));
+    h.inject(
+        EM0,
+        ping(PEER, ME.ip, 0xabcd, 0xfffe, b"thirty-one bytes of some payload").ttl(3).tos(0xb8).between(PEER, ME),
+    );
     let reply = h.sent_one(EM0);
     let (link, ip, _) = ip_of(&reply);
     assert_eq!((link.dst, link.src), (PEER.mac, ME.mac));
@@ -100,7 +103,8 @@ fn a_ping_with_options_comes_back_without<L: Locks>() {
 /// Row 38 (Smurf): RFC 1122 3.2.2.6 allows silence, and nothing else is safe.
 fn a_ping_to_many_is_not_answered<L: Locks>() {
     let h = host::<L>();
-    let everybody = [Ipv4Addr::BROADCAST, Ipv4Addr::new(10, 0, 0, 255), Ipv4Addr::new(10, 0, 0, 0), Ipv4Addr::new(224, 0, 0, 1)];
+    let everybody =
+        [Ipv4Addr::BROADCAST, Ipv4Addr::new(10, 0, 0, 255), Ipv4Addr::new(10, 0, 0, 0), Ipv4Addr::new(224, 0, 0, 1)];
     for dst in everybody {
         h.inject(EM0, ping(PEER, dst, 1, 1, b"smurf").frame(Mac::BROADCAST, PEER.mac));
         h.inject(EM0, ping(PEER, dst, 1, 1, b"smurf").frame(ME.mac, PEER.mac));
@@ -183,7 +187,9 @@ fn an_unknown_protocol_is_unreachable_and_tunnels_are_not_opened<L: Locks>() {
     let s = h.bound(9);
     let inside = Ip::udp((PEER.ip, 1), (ME.ip, 9), b"hidden").packet();
     let gre = [&[0, 0, 8, 0][..], &inside].concat();
-    for (proto, payload) in [(Proto::IPIP, inside.clone()), (Proto::GRE, gre), (Proto::IPV6, vec![0x60; 48]), (Proto(253), vec![])] {
+    for (proto, payload) in
+        [(Proto::IPIP, inside.clone()), (Proto::GRE, gre), (Proto::IPV6, vec![0x60; 48]), (Proto(253), vec![])]
+    {
         h.inject(EM0, Ip::new(PEER.ip, ME.ip, proto, payload).between(PEER, ME));
         let error = h.sent_one(EM0);
         let (icmp, _) = icmp_of(&error);
@@ -234,7 +240,9 @@ fn no_error_is_ever_sent_about_these<L: Locks>() {
     let unknown = |src: Ipv4Addr, dst: Ipv4Addr| Ip::new(src, dst, Proto(253), *b"12345678");
 
     // To broadcast and multicast addresses, by either layer's word.
-    for dst in [Ipv4Addr::BROADCAST, Ipv4Addr::new(10, 0, 0, 255), Ipv4Addr::new(10, 0, 0, 0), Ipv4Addr::new(224, 0, 0, 1)] {
+    for dst in
+        [Ipv4Addr::BROADCAST, Ipv4Addr::new(10, 0, 0, 255), Ipv4Addr::new(10, 0, 0, 0), Ipv4Addr::new(224, 0, 0, 1)]
+    {
         for mac in [Mac::BROADCAST, ME.mac] {
             h.inject(EM0, closed(PEER.ip, dst).frame(mac, PEER.mac));
             h.inject(EM0, unknown(PEER.ip, dst).frame(mac, PEER.mac));
@@ -276,7 +284,11 @@ fn no_error_is_ever_sent_about_these<L: Locks>() {
     h.pass(Duration::from_secs(1));
     for iface in [EM0, EM1] {
         let sent = h.sent(iface);
-        assert!(sent.iter().all(|f| wire::eth::Header::parse(f).unwrap().ethertype != EtherType::IPV4), "{:?}", sent.iter().map(|f| line(f)).collect::<Vec<_>>());
+        assert!(
+            sent.iter().all(|f| wire::eth::Header::parse(f).unwrap().ethertype != EtherType::IPV4),
+            "{:?}",
+            sent.iter().map(|f| line(f)).collect::<Vec<_>>()
+        );
     }
     assert_eq!(h.counter("inet.icmp4.errors_sent"), 0);
     // The first fragment and an echo request may be complained about.
@@ -526,11 +538,11 @@ fn a_redirect_is_accepted_from_the_gateway_in_use_for_a_neighbor_only<L: Locks>(
     h.route("0.0.0.0/0", Via::Gateway(EM0, PEER.ip));
     let not_ours = Ip::udp((OTHER.ip, 1000), (FARAWAY, 9), b"x").packet();
     for frame in [
-        redirect(OTHER, GATEWAY.ip),                              // not the gateway in use
-        redirect(PEER, Ipv4Addr::new(10, 9, 9, 9)),               // not on the link
-        redirect(PEER, ME.ip),                                    // to ourselves
-        redirect(PEER, Ipv4Addr::new(10, 0, 0, 255)),             // to everybody
-        redirect(PEER, Ipv4Addr::new(10, 0, 0, 0)),               // to everybody, as BSD once said it
+        redirect(OTHER, GATEWAY.ip),                  // not the gateway in use
+        redirect(PEER, Ipv4Addr::new(10, 9, 9, 9)),   // not on the link
+        redirect(PEER, ME.ip),                        // to ourselves
+        redirect(PEER, Ipv4Addr::new(10, 0, 0, 255)), // to everybody
+        redirect(PEER, Ipv4Addr::new(10, 0, 0, 0)),   // to everybody, as BSD once said it
         error_frame(PEER, ME, Problem::Redirect { code: 1, gateway: OTHER.ip }, &not_ours), // not about us
     ] {
         h.inject(EM0, frame);

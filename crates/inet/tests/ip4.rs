@@ -95,9 +95,7 @@ fn headers_that_lie_about_lengths_are_dropped<L: Locks>() {
     short.iter().for_each(|frame| h.inject(EM0, frame));
     assert!(h.recv(s).is_none());
     h.sent_nothing(EM0);
-    h.assert_counters(&format!(
-        "in {n}, ip4.received {n}, ip4.delivered {n}, udp.received {n}, udp.in.bad_length {n}"
-    ));
+    h.assert_counters(&format!("in {n}, ip4.received {n}, ip4.delivered {n}, udp.received {n}, udp.in.bad_length {n}"));
 }
 
 fn a_header_with_any_bit_flipped_is_not_delivered<L: Locks>() {
@@ -132,8 +130,16 @@ fn a_packet_of_another_version_is_dropped<L: Locks>() {
 fn martian_sources_are_dropped<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(9);
-    let martians =
-        ["0.0.0.0", "0.1.2.3", "127.0.0.1", "127.255.255.255", "224.0.0.1", "239.1.2.3", "240.0.0.1", "255.255.255.255"];
+    let martians = [
+        "0.0.0.0",
+        "0.1.2.3",
+        "127.0.0.1",
+        "127.255.255.255",
+        "224.0.0.1",
+        "239.1.2.3",
+        "240.0.0.1",
+        "255.255.255.255",
+    ];
     for src in martians {
         h.inject(EM0, udp_frame(Station { ip: src.parse().unwrap(), ..PEER }, 1000, ME, 9, b"x"));
     }

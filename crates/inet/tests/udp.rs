@@ -259,7 +259,10 @@ fn a_full_receive_buffer_drops_and_counts_and_recovers<L: Locks>() {
     h.assert_counters(
         "in 10, ip4.received 10, ip4.delivered 10, udp.received 10, udp.delivered 4, udp.in.buffer_full 6",
     );
-    assert_eq!(h.stack.with_pcb(h.cx(), s, |pcb| (pcb.queued(), pcb.queued_bytes(), pcb.next_len())), Some((4, 4000, Some(1000))));
+    assert_eq!(
+        h.stack.with_pcb(h.cx(), s, |pcb| (pcb.queued(), pcb.queued_bytes(), pcb.next_len())),
+        Some((4, 4000, Some(1000)))
+    );
     assert!(h.recv(s).is_some());
     h.inject(EM0, &frame);
     h.inject(EM0, &frame);
@@ -297,9 +300,7 @@ fn a_socket_shut_for_reading_drops_and_one_shut_for_writing_refuses<L: Locks>() 
     h.inject(EM0, udp_frame(PEER, 1000, ME, 9, b"before"));
     h.stack.udp_shutdown(h.cx(), s, true, false).unwrap();
     h.inject(EM0, udp_frame(PEER, 1000, ME, 9, b"after"));
-    h.assert_counters(
-        "in 2, ip4.received 2, ip4.delivered 2, udp.received 2, udp.delivered 1, udp.in.closed 1",
-    );
+    h.assert_counters("in 2, ip4.received 2, ip4.delivered 2, udp.received 2, udp.delivered 1, udp.in.closed 1");
     assert_eq!(h.recv(s).unwrap().0, b"before");
     assert_eq!(h.send(s, b"x", at(PEER, 9)), Ok(1));
     assert_eq!(h.send(s, b"x", at(PEER, 9)), Ok(1));
@@ -572,7 +573,7 @@ fn an_iface_without_an_address_sends_nothing<L: Locks>() {
 /// virtio's and BSD's convention: the field holds the pseudo header's sum, not complemented, and the port adds the rest.
 fn checksums_left_to_the_port_are_left_in_the_right_state<L: Locks>() {
     let h = host::<L>();
-    h.set_offloads(EM0);
+    h.set_checked(EM0, Checked::Nothing);
     let on = Offload { tx_ip: true, tx_l4: true, rx: false };
     assert_eq!(h.stack.set_offload(EM0, on), Some(on));
     let s = h.bound(1000);

@@ -99,17 +99,34 @@ impl<L: Locks> Stack<L> {
             return Err(BindError::AlreadyBound);
         }
         let shares = options.reuse_port || options.reuse_addr;
-        let local_port = match port.0 {
-            0 => self.ephemeral(cx, local, Addr::ANY, L4Port(0))?,
-            port => L4Port(port),
-        };
-        let tuple = Tuple { local, local_port, ..Tuple::default() };
-        if port.0 != 0 && self.conflicts(cx, &tuple, shares) {
-            return Err(BindError::InUse);
+        loop {
+            let local_port = match port.0 {
+                0 => self.ephemeral(cx, local, Addr::ANY, L4Port(0))?,
+                port => L4Port(port),
+            };
+            let tuple = Tuple { local, local_port, ..Tuple::default() };
+            // Looked at and taken under one lock: of two threads that ask for a port one gets it.
+            let mut by_port = self.unconnected.lock(cx);
+            let others = by_port.get(local_port);
+            if port.0 == 0 && !others.is_empty() {
+                continue; // somebody was faster: another one
+            }
+            if self.conflicts(cx, others, &tuple, shares) {
+                return Err(BindError::InUse);
+            }
+            let bind = |pcb: &mut Pcb<L>| match pcb.is_bound() {
+                true => Err(BindError::AlreadyBound),
+                false => {
+                    pcb.tuple = tuple;
+                    Ok(())
+                }
+            };
+            self.with_pcb(cx, id, bind).ok_or(BindError::NoSocket)??;
+            by_port.add(local_port, id);
+            drop(by_port);
+            self.udp.insert(cx, &tuple, id);
+            return Ok(SocketAddr::from((v4, local_port.0)));
         }
-        self.with_pcb(cx, id, |pcb| pcb.tuple = tuple).ok_or(BindError::NoSocket)?;
-        self.make_findable(cx, id, &tuple);
-        Ok(SocketAddr::from((v4, local_port.0)))
     }
 
     fn is_bindable(&self, cx: Cx, addr: Ipv4Addr) -> bool {
@@ -117,9 +134,8 @@ impl<L: Locks> Stack<L> {
     }
 
     /// BSD's rule: two sockets may share a port if their addresses differ and neither is "any", or if both say so.
-    fn conflicts(&self, cx: Cx, tuple: &Tuple, shares: bool) -> bool {
-        let others = self.unconnected.lock(cx).get(tuple.local_port).to_vec();
-        others.into_iter().any(|other| {
+    fn conflicts(&self, cx: Cx, others: &[usize], tuple: &Tuple, shares: bool) -> bool {
+        others.iter().any(|&other| {
             self.with_pcb(cx, other, |pcb| {
                 let overlap = pcb.tuple.local == tuple.local || pcb.tuple.local.is_any() || tuple.local.is_any();
                 overlap && !(shares && (pcb.options.reuse_port || pcb.options.reuse_addr))

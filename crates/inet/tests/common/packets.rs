@@ -179,13 +179,14 @@ pub fn line(frame: &[u8]) -> String {
     wire::dissect::line(frame).to_string()
 }
 
-/// What must be true of everything that is ever sent: lengths, checksums, TTL, and addresses that may be on a wire.
-pub fn assert_fit_for_a_wire(frame: &[u8]) {
+/// What must be true of everything that is ever sent, forwarded or made: lengths, header checksum, TTL, and addresses that
+/// may be on a wire. The packet, if it is one.
+pub fn assert_network_fit_for_a_wire(frame: &[u8]) -> Option<(ip4::Header, &[u8])> {
     let header = eth::Header::parse(frame).expect("a link header");
     assert!(header.src.is_unicast() && header.src != Mac::ZERO, "{}", line(frame));
     if header.ethertype != EtherType::IPV4 {
         assert_eq!(header.ethertype, EtherType::ARP, "{}", line(frame));
-        return;
+        return None;
     }
     let packet = &frame[eth::HEADER_LEN..];
     let ip = ip4::Header::parse(packet).expect("a whole packet");
@@ -195,7 +196,12 @@ pub fn assert_fit_for_a_wire(frame: &[u8]) {
     let first = ip.src.octets()[0];
     assert!(first != 0 && first != 127 && first < 224, "martian source: {}", line(frame));
     assert!(!ip.dst.is_loopback() && !ip.dst.is_unspecified(), "martian destination: {}", line(frame));
-    let payload = ip.payload(packet);
+    Some((ip, ip.payload(packet)))
+}
+
+/// And of what this host has made: transport lengths and checksums.
+pub fn assert_fit_for_a_wire(frame: &[u8]) {
+    let Some((ip, payload)) = assert_network_fit_for_a_wire(frame) else { return };
     if ip.is_fragment() {
         assert!(!ip.mf || payload.len() % 8 == 0, "a fragment that is no multiple of 8: {}", line(frame));
         return;

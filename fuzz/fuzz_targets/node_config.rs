@@ -1,0 +1,4 @@
+//! Configuration files.
+#![no_main]
+
+linerate_fuzz::target!(node::fuzz::config);
