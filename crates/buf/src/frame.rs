@@ -117,6 +117,31 @@ impl Frame {
         Frame { buf, meta: Meta(u64::from(pool) << POOL_SHIFT | u64::from(off) << OFF_SHIFT) }
     }
 
+    /// # Safety
+    /// The frame is empty and has `front` bytes of headroom, and its buffer room for `len` bytes from there on (initialised,
+    /// as all buffers are).
+    #[inline(always)]
+    pub(crate) unsafe fn spanning(mut self, front: usize, len: usize) -> Frame {
+        self.meta.0 = self.meta.0 - ((front as u64) << OFF_SHIFT) + len as u64;
+        self
+    }
+
+    /// Returns the buffers of `frames` to their pools, a run of one pool's frames at a time.
+    ///
+    /// # Safety
+    /// The frames must not be used or dropped afterwards.
+    #[inline(never)]
+    pub(crate) unsafe fn drop_all(mut frames: &[Frame]) {
+        while let Some(first) = frames.first() {
+            let pool = first.meta.pool();
+            let run = frames.iter().take_while(|frame| frame.meta.pool() == pool).count();
+            let (these, others) = frames.split_at(run);
+            // SAFETY: these frames owned their buffers, which came from this pool, and are gone after this.
+            unsafe { Inner::put_many(Inner::numbered(pool), these.iter().map(|frame| frame.buf)) };
+            frames = others;
+        }
+    }
+
     #[inline(always)]
     fn pool(&self) -> &Inner {
         // SAFETY: a pool's `Inner` lives, under its number, until its last frame has returned.
@@ -215,6 +240,17 @@ impl Frame {
         let back = (self.meta.back() + n).min(BACK as usize) as u64;
         let n = n as u64;
         self.meta.0 = (self.meta.0 & !(BACK << BACK_SHIFT) | back << BACK_SHIFT) + (n << OFF_SHIFT) - n;
+        true
+    }
+
+    /// As [`Frame::pull`] of a link header: the network header, which begins after it, is noted ([`Frame::mark_l3`]).
+    #[inline(always)]
+    pub fn pull_link(&mut self, n: usize) -> bool {
+        if n > self.len() || self.meta.off() + n > OFF as usize {
+            return false;
+        }
+        let n = n as u64;
+        self.meta.0 = (self.meta.0 & !(BACK << BACK_SHIFT)) + (n << OFF_SHIFT) - n;
         true
     }
 

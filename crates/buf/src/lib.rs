@@ -10,6 +10,6 @@ pub mod mem;
 mod pool;
 pub mod ring;
 
-pub use burst::{BURST_MAX, Burst};
+pub use burst::{BURST_MAX, Burst, Drain};
 pub use frame::{Flags, Frame, prefetch};
 pub use pool::{Kind, Pool, PoolConfig, PoolError, PoolLocks, PoolStats};

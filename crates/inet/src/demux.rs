@@ -83,6 +83,81 @@ impl Tuple {
     }
 }
 
+/// The two ends of an IPv4 datagram, or of a socket: 0 is "any".
+///
+/// A [`Tuple`] takes 48 bytes, most of them zeros in front of IPv4 addresses; this takes 12 and fits into the Pcb's first
+/// cache line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Ends4 {
+    pub(crate) local: u32,
+    pub(crate) remote: u32,
+    pub(crate) local_port: L4Port,
+    pub(crate) remote_port: L4Port,
+}
+
+impl Ends4 {
+    /// Does a socket bound and connected so take a datagram with `other`'s ends?
+    #[inline(always)]
+    pub(crate) fn accepts(self, other: Ends4) -> bool {
+        self.local_port == other.local_port
+            && (self.local == other.local || self.local == 0)
+            && (self.remote_port.0 == 0 || self.remote_port == other.remote_port && self.remote == other.remote)
+    }
+}
+
+impl From<Ends4> for Tuple {
+    #[inline(always)]
+    fn from(ends: Ends4) -> Tuple {
+        Tuple {
+            local: Addr::v4(Ipv4Addr::from_bits(ends.local)),
+            remote: Addr::v4(Ipv4Addr::from_bits(ends.remote)),
+            local_port: ends.local_port,
+            remote_port: ends.remote_port,
+        }
+    }
+}
+
+/// How exact a probe is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Probe {
+    /// Both ends.
+    Connected,
+    /// The local end.
+    Bound,
+    /// The local port.
+    Any,
+}
+
+impl Probe {
+    /// As much of `tuple` as is looked for.
+    pub fn of(self, tuple: Tuple) -> Tuple {
+        match self {
+            Probe::Connected => tuple,
+            Probe::Bound => tuple.bound(),
+            Probe::Any => tuple.any(),
+        }
+    }
+}
+
+/// A [`Probe`] as masks of what is hashed: no branch and no [`Tuple`] for each datagram.
+#[derive(Clone, Copy)]
+pub(crate) struct EndsProbe {
+    key: Key,
+    local: u64,
+    remote: u64,
+    ports: u64,
+}
+
+impl EndsProbe {
+    /// [`Demux::hash`] of as much of a datagram's ends as is looked for.
+    #[inline(always)]
+    pub(crate) fn hash(&self, ends: Ends4) -> u64 {
+        let mapped = |addr: u32| MAPPED as u64 | u64::from(addr);
+        let ports = u64::from(ends.local_port.0) << 16 | u64::from(ends.remote_port.0);
+        self.key.hash4(mapped(ends.local) & self.local, mapped(ends.remote) & self.remote, ports & self.ports, 0)
+    }
+}
+
 #[derive(Clone, Copy, Default)]
 #[repr(C, align(16))]
 struct Slot {
@@ -179,6 +254,8 @@ impl Table {
 }
 
 const SHARDS: usize = 64;
+/// Pcbs whose lines, with their buckets', stay in a first-level cache of 48 KiB.
+const NEAR: usize = 256;
 
 /// The demux table of one transport protocol.
 pub struct Demux<L: Locks> {
@@ -236,16 +313,33 @@ impl<L: Locks> Demux<L> {
         self.kinds.get(kind).is_some_and(|n| n.load(Ordering::Relaxed) > 0)
     }
 
-    /// The tuple to be probed first: the most exact kind that anybody uses.
+    /// What to probe first: the most exact kind that anybody uses.
     #[inline(always)]
-    pub fn first_probe(&self, tuple: &Tuple) -> Tuple {
+    pub fn first_probe(&self) -> Probe {
         if self.any_of_kind(0) {
-            *tuple
+            Probe::Connected
         } else if self.any_of_kind(1) {
-            tuple.bound()
+            Probe::Bound
         } else {
-            tuple.any()
+            Probe::Any
         }
+    }
+
+    /// Are there too many entries for a near cache, so that it pays to ask for buckets and Pcbs ahead?
+    #[inline(always)]
+    pub fn is_large(&self) -> bool {
+        self.len() > NEAR
+    }
+
+    /// [`Demux::first_probe`] for the ends of IPv4 datagrams.
+    #[inline(always)]
+    pub(crate) fn ends_probe(&self) -> EndsProbe {
+        let (local, remote, ports) = match self.first_probe() {
+            Probe::Connected => (u64::MAX, u64::MAX, u64::MAX),
+            Probe::Bound => (u64::MAX, 0, 0xffff_0000),
+            Probe::Any => (0, 0, 0xffff_0000),
+        };
+        EndsProbe { key: self.key, local, remote, ports }
     }
 
     /// Asks the cache for the bucket of `hash`.
@@ -260,17 +354,22 @@ impl<L: Locks> Demux<L> {
         }
     }
 
+    /// The Pcb of exactly that hash.
     #[inline(always)]
-    fn find(&self, cx: Cx, hash: u64) -> Option<usize> {
+    pub fn find(&self, cx: Cx, hash: u64) -> Option<usize> {
         self.shard(hash)?.lock(cx).find(hash, |_| true).map(|pcb| pcb as usize)
     }
 
     /// The Pcb for a packet with `tuple`; `hash` is that of its [`Demux::first_probe`]. The Pcb must confirm the match.
     #[inline(always)]
-    pub fn lookup_hashed(&self, cx: Cx, tuple: &Tuple, hash: u64) -> Option<usize> {
-        self.find(cx, hash).or_else(|| self.lookup_wider(cx, tuple))
+    pub fn lookup_hashed(&self, cx: Cx, tuple: impl FnOnce() -> Tuple, hash: u64) -> Option<usize> {
+        match self.find(cx, hash) {
+            Some(pcb) => Some(pcb),
+            None => self.lookup_wider(cx, &tuple()),
+        }
     }
 
+    #[inline(never)]
     fn lookup_wider(&self, cx: Cx, tuple: &Tuple) -> Option<usize> {
         if self.any_of_kind(1)
             && let Some(pcb) = self.find(cx, self.hash(&tuple.bound()))
@@ -282,7 +381,7 @@ impl<L: Locks> Demux<L> {
 
     /// The Pcb for a packet with `tuple`. The Pcb must confirm the match.
     pub fn lookup(&self, cx: Cx, tuple: &Tuple) -> Option<usize> {
-        self.lookup_hashed(cx, tuple, self.hash(&self.first_probe(tuple)))
+        self.lookup_hashed(cx, || *tuple, self.hash(&self.first_probe().of(*tuple)))
     }
 
     /// Is exactly `tuple` taken, by a Pcb for which `is_it` holds?

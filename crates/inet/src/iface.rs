@@ -10,6 +10,7 @@ use std::net::Ipv4Addr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use wire::Mac;
+use wire::eth::{self, EtherType};
 
 /// The number of an iface within its stack.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -157,6 +158,14 @@ impl<L: Locks> Iface<L> {
     pub(crate) fn set_offload(&self, offload: Offload) {
         let bits = u32::from(offload.tx_ip) | u32::from(offload.tx_l4) << 1 | u32::from(offload.rx) << 2;
         self.offload.store(bits, Ordering::Relaxed);
+    }
+
+    /// The Ethernet header of an IPv4 packet from here to the station `dst`.
+    #[inline]
+    pub(crate) fn header_to(&self, dst: Mac) -> [u8; eth::HEADER_LEN] {
+        let mut header = [0; eth::HEADER_LEN];
+        eth::Header { dst, src: self.mac, ethertype: EtherType::IPV4 }.emit(&mut header);
+        header
     }
 
     /// Its addresses, the primary one first.

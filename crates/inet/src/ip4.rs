@@ -16,8 +16,8 @@ pub use output::OutputError;
 use crate::Stack;
 use crate::fib::NextHopId;
 use crate::iface::{Iface, IfaceId};
-use crate::route::{Hop, Via};
-use crate::stack::CHUNK;
+use crate::route::Via;
+use crate::stack::{CHUNK, Odd};
 use buf::{Burst, Flags, Frame};
 use lock::{Cx, Locks};
 use reass::{Expired, Outcome};
@@ -45,80 +45,106 @@ impl<L: Locks> Stack<L> {
         }
         let counters = self.count(cx);
         counters.ip4.received.add(n as u64);
-        let mut destinations = [0u32; CHUNK];
-        let (mut unicast, mut udp) = (Burst::new(), Burst::new());
-        for _ in 0..n {
-            let Some(mut packet) = packets.pop() else { break };
-            let at = unicast.len();
+        let trusted = iface.is_none_or(|iface| iface.offload().rx);
+        let (mut dst, mut odd, mut all_udp) = ([0; CHUNK], Odd::default(), true);
+        for (at, (packet, dst)) in packets.as_mut_slice().iter_mut().zip(&mut dst).enumerate() {
+            match plain(packet, trusted) {
+                Some(header) => {
+                    all_udp &= header.proto() == Proto::UDP;
+                    *dst = header.dst().to_bits();
+                }
+                None => odd.add(at),
+            }
+        }
+        if odd.any() {
+            return self.ip4_input_mixed(cx, iface, packets, odd, lap);
+        }
+        lap.mark(Stage::Ip4Input, n as u64);
+        let mut ids = [None; CHUNK];
+        let common = self.routes.lock(cx).lookup_chunk(dst.get(..n).unwrap_or_default(), &mut ids);
+        match common.map(|hop| (hop.via, hop)) {
+            Some((Via::Local(_), _)) if all_udp => {
+                counters.ip4.delivered.add(n as u64);
+                lap.mark(Stage::Ip4Forward, n as u64);
+                self.udp_input(cx, iface, packets);
+                lap.mark(Stage::Demux, n as u64);
+            }
+            Some((Via::Gateway(..) | Via::Link(_), hop)) => {
+                self.ip4_forward(cx, iface, packets, Some(&hop));
+                lap.mark(Stage::Ip4Forward, n as u64);
+            }
+            _ => self.ip4_route(cx, iface, packets, &ids, Burst::new(), lap),
+        }
+    }
+
+    /// A chunk in which some packets are not plain: those are looked at one by one.
+    #[inline(never)]
+    fn ip4_input_mixed(&self, cx: Cx, iface: Option<&Iface<L>>, packets: &mut Burst, odd: Odd, lap: &mut Lap<'_>) {
+        let (n, mut udp) = (packets.len() as u64, Burst::new());
+        odd.sort(packets, |mut packet| {
             match self.ip4_check(iface, &mut packet) {
                 Err(why) => self.drop_frame(cx, packet, why),
-                Ok((header, Destination::Unicast)) => {
-                    if let Some(slot) = destinations.get_mut(at) {
-                        *slot = u32::from(header.dst);
-                    }
-                    drop(unicast.push(packet)); // at most CHUNK
-                }
+                Ok((_, Destination::Unicast)) => return Some(packet),
                 Ok((header, Destination::Broadcast)) => self.ip4_deliver(cx, iface, packet, &header, &mut udp),
                 Ok((header, Destination::Multicast)) => self.ip4_group(cx, iface, packet, &header, &mut udp),
             }
+            None
+        });
+        lap.mark(Stage::Ip4Input, n);
+        let (mut dst, mut ids) = ([0; CHUNK], [None; CHUNK]);
+        for (packet, dst) in packets.as_slice().iter().zip(&mut dst) {
+            *dst = ip4::Glance::of(packet.bytes()).map_or(0, |header| header.dst().to_bits());
         }
-        lap.mark(Stage::Ip4Input, n as u64);
-        let here = unicast.len();
-        if here > 0 {
-            let mut hops: [Option<Hop>; CHUNK] = [None; CHUNK];
-            let mut ids: [Option<NextHopId>; CHUNK] = [None; CHUNK];
-            if let (Some(dst), Some(ids), Some(hops)) =
-                (destinations.get(..here), ids.get_mut(..here), hops.get_mut(..here))
-            {
-                self.lookup_chunk(cx, dst, ids, hops);
-                self.ip4_route(cx, iface, &mut unicast, hops, &mut udp);
-            }
-            lap.mark(Stage::Ip4Forward, here as u64);
-        }
-        if !udp.is_empty() {
-            let n = udp.len() as u64;
-            self.udp_input(cx, iface.map(|i| i.id), &mut udp);
-            lap.mark(Stage::Demux, n);
-        }
+        self.routes.lock(cx).lookup_chunk(dst.get(..packets.len()).unwrap_or_default(), &mut ids);
+        self.ip4_route(cx, iface, packets, &ids, udp, lap);
     }
 
-    /// One lookup for a chunk; a chunk for one address (the usual case at a host) is one lookup, without a burst.
-    #[inline(always)]
-    fn lookup_chunk(&self, cx: Cx, dst: &[u32], ids: &mut [Option<NextHopId>], hops: &mut [Option<Hop>]) {
-        let routes = self.routes.lock(cx);
-        match dst {
-            [first, rest @ ..] if rest.iter().all(|d| d == first) => hops.fill(routes.lookup(Ipv4Addr::from(*first))),
-            _ => routes.lookup_burst(dst, ids, hops),
+    /// A chunk that goes different ways: each run of packets with the same next hop by itself. `udp` holds datagrams
+    /// for this host that have been found already.
+    #[inline(never)]
+    fn ip4_route(
+        &self,
+        cx: Cx,
+        iface: Option<&Iface<L>>,
+        packets: &mut Burst,
+        ids: &[Option<NextHopId>],
+        mut udp: Burst,
+        lap: &mut Lap<'_>,
+    ) {
+        let n = packets.len() as u64;
+        let (mut run, mut way) = (Burst::new(), None);
+        for (packet, id) in packets.drain().zip(ids) {
+            if way != *id {
+                self.ip4_run(cx, iface, &mut run, way, &mut udp);
+                way = *id;
+            }
+            drop(run.push(packet)); // no more than came
         }
+        self.ip4_run(cx, iface, &mut run, way, &mut udp);
+        lap.mark(Stage::Ip4Forward, n);
+        let n = udp.len() as u64;
+        self.udp_input(cx, iface, &mut udp);
+        lap.mark(Stage::Demux, n);
     }
 
-    /// Sends each packet where its hop says: here, onward, or nowhere.
-    #[inline(always)]
-    fn ip4_route(&self, cx: Cx, iface: Option<&Iface<L>>, packets: &mut Burst, hops: &[Option<Hop>], udp: &mut Burst) {
-        let mut onward = Burst::new();
-        let mut onward_hops: [Option<Hop>; CHUNK] = [None; CHUNK];
-        for hop in hops {
-            let Some(packet) = packets.pop() else { break };
-            match hop.map(|hop| hop.via) {
-                Some(Via::Local(_) | Via::Broadcast(_)) => match ip4::Header::parse(packet.bytes()) {
-                    Ok(header) => self.ip4_deliver(cx, iface, packet, &header, udp),
-                    Err(_) => self.drop_frame(cx, packet, DropReason::Ip4Malformed),
-                },
-                _ => {
-                    if let Some(slot) = onward_hops.get_mut(onward.len()) {
-                        *slot = *hop;
-                    }
-                    drop(onward.push(packet)); // no more than came
-                }
-            }
+    /// Packets with the same next hop: here, onward, or nowhere.
+    fn ip4_run(&self, cx: Cx, iface: Option<&Iface<L>>, run: &mut Burst, way: Option<NextHopId>, udp: &mut Burst) {
+        if run.is_empty() {
+            return;
         }
-        if !onward.is_empty() {
-            self.ip4_forward(cx, iface, &mut onward, &onward_hops);
+        let hop = way.and_then(|id| self.routes.lock(cx).hop(id).copied());
+        if !matches!(hop.map(|hop| hop.via), Some(Via::Local(_) | Via::Broadcast(_))) {
+            return self.ip4_forward(cx, iface, run, hop.as_ref());
+        }
+        for packet in run.drain() {
+            match ip4::Header::parse(packet.bytes()) {
+                Ok(header) => self.ip4_deliver(cx, iface, packet, &header, udp),
+                Err(_) => self.drop_frame(cx, packet, DropReason::Ip4Malformed),
+            }
         }
     }
 
     /// RFC 1122 3.2.1, RFC 1812 5.2.2: is this a packet that may be looked at further? Cuts link padding off.
-    #[inline(always)]
     fn ip4_check(
         &self,
         iface: Option<&Iface<L>>,
@@ -152,7 +178,6 @@ impl<L: Locks> Stack<L> {
             255 if dst == u32::MAX => Destination::Broadcast,
             0 | 240..=255 => return Err(DropReason::Ip4MartianDestination),
             127 if iface.is_some() => return Err(DropReason::Ip4MartianDestination),
-            _ if packet.flags().has(Flags::LINK_BROADCAST) && iface.is_some() => Destination::Unicast,
             _ => Destination::Unicast,
         };
         Ok((header, destination))
@@ -168,7 +193,6 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Hands a packet for this host to its protocol; UDP is collected, to be taken as a burst.
-    #[inline(always)]
     fn ip4_deliver(&self, cx: Cx, iface: Option<&Iface<L>>, mut packet: Frame, header: &ip4::Header, udp: &mut Burst) {
         let group = header.dst.is_multicast() || header.dst.is_broadcast();
         if packet.flags().has(Flags::LINK_BROADCAST) && !group && !self.is_broadcast(cx, header.dst) {
@@ -243,6 +267,31 @@ impl<L: Locks> Stack<L> {
     fn is_broadcast(&self, cx: Cx, dst: Ipv4Addr) -> bool {
         dst.is_broadcast() || matches!(self.routes.lock(cx).lookup(dst).map(|hop| hop.via), Some(Via::Broadcast(_)))
     }
+}
+
+/// Is this what nearly every packet is: whole, without options, its checksum good, from a host to a host? Cuts link padding
+/// off. For what it does not let through [`Stack::ip4_check`] has the last word, and the reason.
+#[inline(always)]
+fn plain(packet: &mut Frame, trusted: bool) -> Option<ip4::Glance> {
+    let header = ip4::Glance::of(packet.bytes())?;
+    let len = usize::from(header.total_len());
+    let (src, dst) = (header.src().to_bits(), header.dst().to_bits());
+    let flags = packet.flags();
+    let fits = (ip4::HEADER_LEN..=packet.len()).contains(&len);
+    let sound = (trusted && flags.has(Flags::RX_IP_OK)) || header.checksum_ok();
+    let plain = header.is_plain() && fits && sound && is_host(src) && is_host(dst) && src != dst;
+    if !plain || flags.has(Flags::LINK_BROADCAST) {
+        return None;
+    }
+    packet.truncate(len);
+    Some(header)
+}
+
+/// Not 0/8, 127/8, multicast, 240/4 or broadcast.
+#[inline(always)]
+fn is_host(addr: u32) -> bool {
+    let first = addr >> 24;
+    first.wrapping_sub(1) < 223 && first != 127
 }
 
 /// RFC 1122 3.2.1.8, RFC 7126: malformed options and source routes end the packet; the others are ignored.

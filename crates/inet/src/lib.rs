@@ -39,5 +39,5 @@ mod slots;
 mod stack;
 pub mod udp;
 
-pub use slots::Slots;
+pub use slots::{Slot, Slots};
 pub use stack::{Config, LockUse, Stack};

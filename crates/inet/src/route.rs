@@ -102,8 +102,9 @@ impl Routes {
         self.hop(self.fib.get(prefix)?).map(|hop| hop.via)
     }
 
+    /// The next hop numbered `id`.
     #[inline(always)]
-    fn hop(&self, id: NextHopId) -> Option<&Hop> {
+    pub fn hop(&self, id: NextHopId) -> Option<&Hop> {
         self.hops.get(id.index())
     }
 
@@ -113,13 +114,19 @@ impl Routes {
         self.hop(self.fib.lookup(dst)?).copied()
     }
 
-    /// The same for a burst of destinations.
+    /// Where packets to each of `dst` go, in `ids`; the hop itself if it is the same for all, as at a host or behind one
+    /// gateway it is. None is looked up when there are fewer `ids` than destinations.
     #[inline(always)]
-    pub fn lookup_burst(&self, dst: &[u32], ids: &mut [Option<NextHopId>], out: &mut [Option<Hop>]) {
-        self.fib.lookup_burst(dst, ids);
-        for (id, hop) in ids.iter().zip(out) {
-            *hop = id.and_then(|id| self.hop(id)).copied();
+    pub fn lookup_chunk(&self, dst: &[u32], ids: &mut [Option<NextHopId>]) -> Option<Hop> {
+        let (&first, _) = dst.split_first()?;
+        let ids = ids.get_mut(..dst.len())?;
+        if dst.iter().fold(0, |differs, dst| differs | dst ^ first) == 0 {
+            ids.fill(self.fib.lookup(Ipv4Addr::from(first)));
+        } else {
+            self.fib.lookup_burst(dst, ids);
         }
+        let first = *ids.first()?;
+        if ids.iter().all(|id| *id == first) { self.hop(first?).copied() } else { None }
     }
 
     /// The route that packets to `dst` take, with its prefix.

@@ -3,8 +3,9 @@
 //! Chunks of 64, 128, 256, ... places appear when they are needed and never move, so a reference into one needs no table
 //! lock: the lookup is two dependent loads. A freed place is used again, lowest first, as descriptors are.
 
-use lock::{Cx, Guarded, Locks};
+use lock::{Cx, Guarded, Lock, Locks};
 use std::collections::BTreeSet;
+use std::hint::cold_path;
 use std::sync::OnceLock;
 
 const FIRST: usize = 64;
@@ -13,16 +14,65 @@ const CHUNKS: usize = 16; // 64 * (2^16 - 1): four million places
 /// Which chunk, and where in it.
 #[inline(always)]
 fn locate(at: usize) -> (usize, usize) {
-    let n = at.saturating_add(FIRST);
-    let chunk = (n.ilog2() - FIRST.ilog2()) as usize;
-    (chunk, n - (FIRST << chunk))
+    let n = at.wrapping_add(FIRST);
+    let chunk = ((n | FIRST).ilog2() - FIRST.ilog2()) as usize;
+    (chunk, n.wrapping_sub(FIRST << chunk)) // of a number that cannot be: far outside
 }
 
-type Chunk<L, T> = Box<[Guarded<L, Option<T>>]>;
+/// What is in a place. Not an `Option`: that would tell "nothing" from "something" by an unused value of any field, in
+/// whatever cache line; this has its tag in front, beside the lock.
+#[derive(Debug)]
+#[repr(u32)]
+pub enum Slot<T> {
+    /// Nothing.
+    Free,
+    /// Something.
+    Used(T),
+}
+
+impl<T> Slot<T> {
+    /// What is in it.
+    #[inline(always)]
+    pub fn as_ref(&self) -> Option<&T> {
+        match self {
+            Slot::Used(value) => Some(value),
+            Slot::Free => None,
+        }
+    }
+
+    /// What is in it, to change.
+    #[inline(always)]
+    pub fn as_mut(&mut self) -> Option<&mut T> {
+        match self {
+            Slot::Used(value) => Some(value),
+            Slot::Free => {
+                cold_path();
+                None
+            }
+        }
+    }
+
+    /// Takes out what is in it.
+    fn take(&mut self) -> Option<T> {
+        match std::mem::replace(self, Slot::Free) {
+            Slot::Used(value) => Some(value),
+            Slot::Free => None,
+        }
+    }
+}
+
+/// A place begins a cache line, so that what its value keeps together costs one miss.
+#[repr(align(64))]
+struct Place<L: Locks, T>(Guarded<L, Slot<T>>);
+
+/// A place, locked.
+pub(crate) type Locked<'a, L, T> = <<L as Locks>::Lock<Slot<T>> as Lock<Slot<T>>>::Guard<'a>;
+
+type Chunk<L, T> = Box<[Place<L, T>]>;
 
 /// Numbered places for `T`s.
 pub struct Slots<L: Locks, T> {
-    chunks: Box<[OnceLock<Chunk<L, T>>]>,
+    chunks: [OnceLock<Chunk<L, T>>; CHUNKS],
     free: Guarded<L, Free>,
 }
 
@@ -35,7 +85,7 @@ struct Free {
 impl<L: Locks, T> Slots<L, T> {
     /// No places yet.
     pub fn new() -> Self {
-        Slots { chunks: (0..CHUNKS).map(|_| OnceLock::new()).collect(), free: Guarded::new(Free::default()) }
+        Slots { chunks: [const { OnceLock::new() }; CHUNKS], free: Guarded::new(Free::default()) }
     }
 
     /// Puts `value` into the lowest free place; `None` when all are taken.
@@ -50,20 +100,17 @@ impl<L: Locks, T> Slots<L, T> {
             None => return None,
         };
         let (chunk, place) = locate(at);
-        self.chunks
-            .get(chunk)?
-            .get_or_init(|| (0..FIRST << chunk).map(|_| Guarded::new(None)).collect())
-            .get(place)?
-            .lock(cx)
-            .replace(value);
+        let places = self.chunks.get(chunk)?;
+        let places = places.get_or_init(|| (0..FIRST << chunk).map(|_| Place(Guarded::new(Slot::Free))).collect());
+        *places.get(place)?.0.lock(cx) = Slot::Used(value);
         Some(at)
     }
 
     /// The place `at`; `None` if it was never used.
     #[inline(always)]
-    pub fn get(&self, at: usize) -> Option<&Guarded<L, Option<T>>> {
+    pub fn get(&self, at: usize) -> Option<&Guarded<L, Slot<T>>> {
         let (chunk, place) = locate(at);
-        self.chunks.get(chunk)?.get()?.get(place)
+        self.chunks.get(chunk)?.get()?.get(place).map(|place| &place.0)
     }
 
     /// Empties the place `at`.
@@ -77,8 +124,7 @@ impl<L: Locks, T> Slots<L, T> {
 
     /// Visits everything.
     pub fn for_each(&self, cx: Cx, mut f: impl FnMut(usize, &mut T)) {
-        let slots = self.chunks.iter().filter_map(|chunk| chunk.get()).flatten();
-        for (at, slot) in slots.enumerate() {
+        for (at, slot) in self.places().enumerate() {
             if let Some(value) = slot.lock(cx).as_mut() {
                 f(at, value);
             }
@@ -87,8 +133,12 @@ impl<L: Locks, T> Slots<L, T> {
 
     /// How often any of its locks was taken, and how many locks there are.
     pub fn locks(&self) -> (u64, usize) {
-        let slots = || self.chunks.iter().filter_map(|c| c.get()).flatten();
-        (slots().map(Guarded::acquisitions).sum::<u64>() + self.free.acquisitions(), slots().count() + 1)
+        let taken = self.places().map(Guarded::acquisitions).sum::<u64>();
+        (taken + self.free.acquisitions(), self.places().count() + 1)
+    }
+
+    fn places(&self) -> impl Iterator<Item = &Guarded<L, Slot<T>>> {
+        self.chunks.iter().filter_map(|chunk| chunk.get()).flatten().map(|place| &place.0)
     }
 }
 

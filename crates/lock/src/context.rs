@@ -7,7 +7,7 @@
 use clock::Instant;
 use std::cell::Cell;
 use std::fmt;
-use std::hint::black_box;
+use std::hint::{black_box, cold_path};
 use std::str::FromStr;
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -74,10 +74,13 @@ impl Cx {
     /// The index of the running thread, 0..[`MAX_THREADS`].
     #[inline(always)]
     pub fn current(self) -> usize {
+        if self.how == How::Register {
+            return usize::from(self.index);
+        }
+        cold_path(); // laid out elsewhere; what it costs to ask is the rung's business
         match self.how {
-            How::Register => usize::from(self.index),
-            How::Inline => thread_index(),
             How::Call => current_lwp(),
+            _ => thread_index(),
         }
     }
 }
@@ -140,7 +143,13 @@ fn take_index() -> usize {
     index as usize
 }
 
-/// A number that no other thread of this process ever has; never 0.
+/// The [`thread_token`] of the calling thread, or 0 if it has not asked for one: a load and no branch.
+#[inline(always)]
+pub fn thread_token_if_any() -> u32 {
+    TOKEN.get()
+}
+
+/// A number that no other thread of this process ever has; never 0, never `u32::MAX`.
 #[inline(always)]
 pub fn thread_token() -> u32 {
     let token = TOKEN.get();

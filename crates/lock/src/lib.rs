@@ -15,7 +15,7 @@ mod signal;
 mod tests;
 mod up;
 
-pub use context::{Cx, How, MAX_THREADS, thread_index, thread_token};
+pub use context::{Cx, How, MAX_THREADS, thread_index, thread_token, thread_token_if_any};
 pub use heavy::Heavy;
 pub use light::Light;
 pub use signal::Signal;

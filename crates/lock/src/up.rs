@@ -20,6 +20,7 @@ impl Locks for Up {
 
 /// A value that one thread uses.
 #[derive(Debug)]
+#[repr(C)] // the word in front, on the cache line of what the value's own layout puts first
 pub struct UpLock<T> {
     /// Twice the number of acquisitions, plus one while held.
     word: Cell<u64>,

@@ -154,12 +154,13 @@ impl Generator {
         left.min(paced).min(most as u64) as usize
     }
 
+    /// Does a frame differ from the one before?
+    fn varies(&self) -> bool {
+        self.source.id || self.source.flows > 1 || self.source.random_dst
+    }
+
     #[inline(always)]
     fn vary(&mut self, frame: &mut Frame) {
-        let varies = self.source.id || self.source.flows > 1 || self.source.random_dst;
-        if !varies {
-            return;
-        }
         let flow = self.next_flow();
         let dst = if self.source.random_dst { Some(self.random_unicast()) } else { None };
         let id = self.source.id.then_some(self.made as u16);
@@ -273,32 +274,39 @@ fn template(source: &Source) -> Box<[u8]> {
     bytes.into()
 }
 
+/// Writes the template: a 64-byte frame whole in constant-size moves, longer ones by memcpy.
+#[inline(always)]
+fn fill(frame: &mut Frame, template: &[u8]) {
+    let room = frame.bytes_mut();
+    match (room.first_chunk_mut::<64>(), template.first_chunk::<64>()) {
+        (Some(to), Some(from)) if template.len() == 64 => *to = *from,
+        _ => room.copy_from_slice(template),
+    }
+}
+
 impl RxHalf for Generator {
     #[inline]
     fn rx_burst(&mut self, into: &mut Burst, most: usize, now: Instant) -> usize {
         let due = self.due(most.min(into.room()), now);
-        let (mut frames, len) = (0, self.template.len());
-        while frames < due {
-            let Some(mut frame) = self.pool.get() else {
-                self.counts.rx.no_buffer.bump();
-                break;
-            };
-            let Some(room) = frame.append(len) else {
-                self.counts.rx.malformed.bump();
-                break;
-            };
-            // The whole 64-byte frame in constant-size moves; longer ones by memcpy.
-            match (room.first_chunk_mut::<64>(), self.template.first_chunk::<64>()) {
-                (Some(to), Some(from)) if len == 64 => *to = *from,
-                _ => room.copy_from_slice(&self.template),
+        let (before, len) = (into.len(), self.template.len());
+        if self.pool.headroom() + len > self.pool.size() {
+            self.counts.rx.malformed.bump();
+            return 0;
+        }
+        let frames = self.pool.get_burst_of(due, len, into);
+        if frames < due {
+            self.counts.rx.no_buffer.bump();
+        }
+        let varies = self.varies();
+        for frame in into.as_mut_slice().iter_mut().skip(before) {
+            fill(frame, &self.template);
+            if varies {
+                self.vary(frame);
             }
-            self.vary(&mut frame);
             if self.source.rx_csum {
                 frame.set_flags(frame.flags().with(Flags::RX_IP_OK).with(Flags::RX_L4_OK));
             }
             self.made += 1;
-            frames += 1;
-            drop(into.push(frame));
         }
         self.counts.rx.frames.add(frames as u64);
         self.counts.rx.bytes.add((frames * len) as u64);
@@ -326,15 +334,12 @@ struct Sink {
 impl TxHalf for Sink {
     #[inline]
     fn tx_burst(&mut self, from: &mut Burst, _now: Instant) -> usize {
-        let (mut frames, mut bytes) = (0u64, 0u64);
-        while let Some(frame) = from.pop() {
-            frames += 1;
-            bytes += frame.len() as u64;
-        }
-        self.counts.tx.frames.add(frames);
+        let (frames, bytes) = (from.len(), from.bytes() as u64);
+        self.counts.tx.frames.add(frames as u64);
         self.counts.tx.bytes.add(bytes);
         self.counts.tx.bursts.bump();
-        frames as usize
+        from.clear();
+        frames
     }
 }
 

@@ -10,7 +10,7 @@
 use crate::Proto;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-pub use copy::copy_and_sum;
+pub use copy::{copy, copy_and_sum};
 pub use kind::{Kind, Unavailable, kind, select, sum_with};
 
 mod copy;
@@ -125,6 +125,14 @@ pub fn sum(bytes: &[u8]) -> Partial {
 #[inline(always)]
 pub fn header20(header: &[u8; 20]) -> Partial {
     Partial(scalar::sum_20(header))
+}
+
+/// The same of a header that has been loaded: two words of 8 bytes and one of 4, little-endian.
+#[inline(always)]
+pub(crate) const fn words20(first: u64, second: u64, third: u32) -> Partial {
+    let (first, second) = (first.to_le(), second.to_le());
+    let halves = (first & 0xffff_ffff) + (first >> 32) + (second & 0xffff_ffff) + (second >> 32);
+    Partial(halves + third.to_le() as u64)
 }
 
 /// The checksum after one 16-bit word of the covered bytes changed from `old` to `new` (RFC 1624 3, equation 3).

@@ -13,7 +13,7 @@ mod tests;
 pub const HEADER_LEN: usize = 8;
 
 /// A UDP header.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Header {
     /// Source port; 0 when no answer is wanted.
     pub src: L4Port,
@@ -32,19 +32,25 @@ impl Header {
         let Some(h) = segment.first_chunk::<HEADER_LEN>() else {
             return Err(Malformed::truncated(Layer::Udp, HEADER_LEN, segment.len()));
         };
-        let len = u16::from_be_bytes([h[4], h[5]]);
-        if usize::from(len) < HEADER_LEN {
-            return Err(Malformed::BadTotalLen { layer: Layer::Udp, len });
+        let header = Header::read(h);
+        if usize::from(header.len) < HEADER_LEN {
+            return Err(Malformed::BadTotalLen { layer: Layer::Udp, len: header.len });
         }
-        if usize::from(len) > segment.len() {
-            return Err(Malformed::truncated(Layer::Udp, usize::from(len), segment.len()));
+        if usize::from(header.len) > segment.len() {
+            return Err(Malformed::truncated(Layer::Udp, usize::from(header.len), segment.len()));
         }
-        Ok(Header {
+        Ok(header)
+    }
+
+    /// Reads a header whose length has been checked before.
+    #[inline]
+    pub const fn read(h: &[u8; HEADER_LEN]) -> Header {
+        Header {
             src: L4Port(u16::from_be_bytes([h[0], h[1]])),
             dst: L4Port(u16::from_be_bytes([h[2], h[3]])),
-            len,
+            len: u16::from_be_bytes([h[4], h[5]]),
             checksum: u16::from_be_bytes([h[6], h[7]]),
-        })
+        }
     }
 
     /// The payload within the segment this header was parsed from.

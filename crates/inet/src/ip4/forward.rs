@@ -11,12 +11,12 @@ use crate::iface::{Iface, IfaceId};
 use crate::ip4::frag::{self, FragError};
 use crate::neigh::Resolved;
 use crate::route::{Hop, Via};
-use crate::stack::AtOnce;
+use crate::stack::{AtOnce, Odd};
 use buf::{Burst, Flags, Frame};
 use lock::{Cx, Guarded, Locks};
 use stats::DropReason;
 use std::net::Ipv4Addr;
-use wire::eth::{self, EtherType};
+use wire::eth;
 use wire::icmp4::unreachable;
 use wire::{Mac, ip4};
 
@@ -29,97 +29,103 @@ enum Obstacle {
 }
 
 impl<L: Locks> Stack<L> {
-    pub(crate) fn ip4_forward(&self, cx: Cx, from: Option<&Iface<L>>, packets: &mut Burst, hops: &[Option<Hop>]) {
-        let forwarding = self.knobs.forwarding.on();
-        let (epoch, mut sent) = (self.epoch(), 0);
-        let mut open = None; // the iface that is being staged to, and its lock
-        for hop in hops {
-            let Some(mut packet) = packets.pop() else { break };
-            if !forwarding {
-                self.drop_frame(cx, packet, DropReason::Ip4NotForwarding);
-                continue;
+    /// Takes up to a chunk of packets that all have the next hop `hop`.
+    pub(crate) fn ip4_forward(&self, cx: Cx, from: Option<&Iface<L>>, packets: &mut Burst, hop: Option<&Hop>) {
+        if !self.knobs.forwarding.on() {
+            return packets.drain().for_each(|packet| self.drop_frame(cx, packet, DropReason::Ip4NotForwarding));
+        }
+        let Some((hop, out)) = hop.and_then(|hop| Some((hop, self.way_out(from, hop)?))) else {
+            return self.forward_each(cx, from, packets, hop);
+        };
+        let on_link = matches!(hop.via, Via::Link(_));
+        let (mut link, mut link_of) = (hop.adjacency, Ipv4Addr::UNSPECIFIED); // nobody's: a martian
+        let (n, mtu, mut odd) = (packets.len(), out.mtu(), Odd::default());
+        for (at, packet) in packets.as_mut_slice().iter_mut().enumerate() {
+            match passable(packet, mtu) {
+                Some(dst) if on_link && dst != link_of => match self.neighbors.lock(cx).lookup(out.id, dst, cx.now) {
+                    Some(mac) => (link, link_of) = (out.header_to(mac), dst),
+                    None => {
+                        odd.add(at);
+                        continue;
+                    }
+                },
+                Some(_) => {}
+                None => {
+                    odd.add(at);
+                    continue;
+                }
             }
-            match self.forward_fast(&mut packet, from, hop.as_ref(), epoch) {
-                Ok(out) => {
-                    sent += 1;
-                    if open.as_ref().is_none_or(|(iface, _): &(&Iface<L>, _)| iface.id != out) {
-                        drop(open.take());
-                        open = self.ifaces.get(out).map(|iface| (iface, iface.stage.lock(cx)));
-                    }
-                    match &mut open {
-                        Some((iface, stage)) => self.stage_locked(cx, iface, stage, packet),
-                        None => self.drop_frame(cx, packet, DropReason::TxNoPort),
-                    }
-                }
-                Err(obstacle) => {
-                    drop(open.take());
-                    sent += u64::from(self.forward_slow(cx, from, packet, hop.as_ref(), obstacle));
-                }
+            pass_on(packet, &link);
+        }
+        if odd.any() {
+            return self.forward_mixed(cx, from, packets, hop, out, odd);
+        }
+        self.stage_all(cx, out, packets);
+        self.count(cx).ip4.forwarded.add(n as u64);
+    }
+
+    /// The iface to stations on a link, or to a gateway whose MAC address is known; never where the packets come from.
+    #[inline(always)]
+    fn way_out(&self, from: Option<&Iface<L>>, hop: &Hop) -> Option<&Iface<L>> {
+        let out = match hop.via {
+            Via::Link(out) => out,
+            Via::Gateway(out, _) if hop.epoch == self.epoch() => out,
+            _ => return None,
+        };
+        if from.is_some_and(|from| from.id == out) { None } else { self.ifaces.get(out) }
+    }
+
+    /// A chunk in which some packets have their link header and others, the odd ones, something in their way.
+    #[inline(never)]
+    fn forward_mixed(&self, cx: Cx, from: Option<&Iface<L>>, packets: &mut Burst, hop: &Hop, out: &Iface<L>, odd: Odd) {
+        let mut sent = 0;
+        for (at, packet) in packets.drain().enumerate() {
+            if odd.has(at) {
+                sent += u64::from(self.forward_slow(cx, from, packet, Some(hop)));
+            } else {
+                self.stage(cx, out, packet, AtOnce::Later);
+                sent += 1;
             }
         }
         self.count(cx).ip4.forwarded.add(sent);
     }
 
-    /// Mends the packet and gives it the gateway's link header; says where it leaves, or what is in the way.
-    #[inline(always)]
-    fn forward_fast(
-        &self,
-        packet: &mut Frame,
-        from: Option<&Iface<L>>,
-        hop: Option<&Hop>,
-        epoch: u64,
-    ) -> Result<IfaceId, Obstacle> {
+    #[inline(never)]
+    fn forward_each(&self, cx: Cx, from: Option<&Iface<L>>, packets: &mut Burst, hop: Option<&Hop>) {
+        let sent = packets.drain().map(|packet| u64::from(self.forward_slow(cx, from, packet, hop))).sum();
+        self.count(cx).ip4.forwarded.add(sent);
+    }
+
+    /// What is in the way of a packet, if only that its neighbor must be asked for.
+    fn obstacle(&self, packet: &Frame, hop: Option<&Hop>) -> Obstacle {
         if packet.flags().has(Flags::LINK_BROADCAST) {
-            return Err(Obstacle::Drop(DropReason::Ip4LinkBroadcast));
+            return Obstacle::Drop(DropReason::Ip4LinkBroadcast);
         }
         let Some(hop) = hop else {
-            let cause = Cause::Unreachable(unreachable::NET);
-            return Err(Obstacle::Tell(DropReason::Ip4NoRoute, cause));
+            return Obstacle::Tell(DropReason::Ip4NoRoute, Cause::Unreachable(unreachable::NET));
         };
-        let bytes = packet.bytes();
-        let (ttl, dst) = match bytes.first_chunk::<20>() {
-            Some(header) => (header[8], Ipv4Addr::new(header[16], header[17], header[18], header[19])),
-            None => return Err(Obstacle::Drop(DropReason::Ip4Malformed)),
+        let Some(header) = ip4::Glance::of(packet.bytes()) else {
+            return Obstacle::Drop(DropReason::Ip4Malformed);
         };
-        if ttl <= 1 {
-            return Err(Obstacle::Tell(DropReason::Ip4TtlExceeded, Cause::TtlExceeded));
+        if header.ttl() <= 1 {
+            return Obstacle::Tell(DropReason::Ip4TtlExceeded, Cause::TtlExceeded);
         }
         let (out, next) = match hop.via {
             Via::Gateway(iface, gateway) => (iface, gateway),
-            Via::Link(iface) => (iface, dst),
-            Via::Reject => {
-                let cause = Cause::Unreachable(unreachable::HOST);
-                return Err(Obstacle::Tell(DropReason::Ip4NoRoute, cause));
-            }
-            Via::Blackhole => return Err(Obstacle::Drop(DropReason::Ip4NoRoute)),
-            Via::Local(_) | Via::Broadcast(_) => return Err(Obstacle::Drop(DropReason::Ip4NotForwardable)),
+            Via::Link(iface) => (iface, header.dst()),
+            Via::Reject => return Obstacle::Tell(DropReason::Ip4NoRoute, Cause::Unreachable(unreachable::HOST)),
+            Via::Blackhole => return Obstacle::Drop(DropReason::Ip4NoRoute),
+            Via::Local(_) | Via::Broadcast(_) => return Obstacle::Drop(DropReason::Ip4NotForwardable),
         };
-        let mtu = self.ifaces.get(out).map_or(0, Iface::mtu);
-        if bytes.len() > mtu {
-            return Err(Obstacle::Fragment);
+        if packet.len() > self.ifaces.get(out).map_or(0, Iface::mtu) {
+            return Obstacle::Fragment;
         }
-        let same_link = from.is_some_and(|from| from.id == out);
-        if hop.epoch != epoch || same_link || !matches!(hop.via, Via::Gateway(..)) {
-            return Err(Obstacle::Resolve(out, next));
-        }
-        ip4::decrement_ttl(packet.bytes_mut());
-        match packet.push::<{ eth::HEADER_LEN }>() {
-            Some(header) => *header = hop.adjacency,
-            None => return Err(Obstacle::Drop(DropReason::TxNoPort)),
-        }
-        Ok(out)
+        Obstacle::Resolve(out, next)
     }
 
     /// The long way. Says whether the packet (or its fragments) went out or waits for a neighbor.
-    fn forward_slow(
-        &self,
-        cx: Cx,
-        from: Option<&Iface<L>>,
-        mut packet: Frame,
-        hop: Option<&Hop>,
-        obstacle: Obstacle,
-    ) -> bool {
-        match obstacle {
+    fn forward_slow(&self, cx: Cx, from: Option<&Iface<L>>, mut packet: Frame, hop: Option<&Hop>) -> bool {
+        match self.obstacle(&packet, hop) {
             Obstacle::Drop(why) => self.drop_frame(cx, packet, why),
             Obstacle::Tell(why, cause) => {
                 self.icmp4_error(cx, &packet, cause);
@@ -233,10 +239,8 @@ impl<L: Locks> Stack<L> {
     }
 
     fn remember_gateway(&self, cx: Cx, iface: &Iface<L>, hop: &Hop, mac: Mac, epoch: u64) {
-        let mut adjacency = [0; eth::HEADER_LEN];
-        eth::Header { dst: mac, src: iface.mac, ethertype: EtherType::IPV4 }.emit(&mut adjacency);
         let routes: &Guarded<L, _> = &self.routes;
-        routes.lock(cx).remember(hop.id, adjacency, epoch);
+        routes.lock(cx).remember(hop.id, iface.header_to(mac), epoch);
     }
 
     /// A packet that waited for a neighbor in vain: tell its sender, or our own socket.
@@ -257,5 +261,22 @@ impl<L: Locks> Stack<L> {
     /// Convenience for protocols here: a packet from this host.
     pub(crate) fn reply_to(&self, src: Ipv4Addr, dst: Ipv4Addr, proto: wire::Proto) -> Outgoing {
         Outgoing { src: Some(src), dst, proto, ..Outgoing::new(dst, proto, self.knobs.ttl.get() as u8) }
+    }
+}
+
+/// Where the packet goes if nothing is in its way.
+#[inline(always)]
+fn passable(packet: &Frame, mtu: usize) -> Option<Ipv4Addr> {
+    let header = ip4::Glance::of(packet.bytes())?;
+    let room = packet.len() <= mtu && packet.headroom() >= eth::HEADER_LEN;
+    (room && header.ttl() > 1 && !packet.flags().has(Flags::LINK_BROADCAST)).then(|| header.dst())
+}
+
+/// Mends the packet and gives it its link header.
+#[inline(always)]
+fn pass_on(packet: &mut Frame, link: &[u8; eth::HEADER_LEN]) {
+    ip4::decrement_ttl(packet.bytes_mut());
+    if let Some(header) = packet.push::<{ eth::HEADER_LEN }>() {
+        *header = *link;
     }
 }

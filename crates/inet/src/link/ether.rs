@@ -6,17 +6,36 @@
 
 use crate::Stack;
 use crate::iface::Iface;
-use crate::stack::AtOnce;
-use buf::{Flags, Frame};
+use crate::stack::{AtOnce, Odd};
+use buf::{Burst, Flags, Frame};
 use lock::{Cx, Locks};
 use stats::DropReason;
 use wire::Mac;
 use wire::eth::{self, EtherType};
 
 impl<L: Locks> Stack<L> {
-    /// Takes one frame; gives the IPv4 packet in it, if that is what it was and it was for us.
+    /// Takes a chunk of frames; leaves the IPv4 packets that are for us.
     #[inline(always)]
-    pub(crate) fn ether_input(&self, cx: Cx, iface: &Iface<L>, mut frame: Frame) -> Option<Frame> {
+    pub(crate) fn ether_input(&self, cx: Cx, iface: &Iface<L>, frames: &mut Burst) {
+        if self.knobs.prefetch.on() {
+            frames.as_slice().iter().for_each(Frame::prefetch);
+        }
+        let (mac, mut odd) = (iface.mac, Odd::default());
+        for (at, frame) in frames.as_mut_slice().iter_mut().enumerate() {
+            if eth::is_ip4_between(frame.bytes(), mac) {
+                frame.pull_link(eth::HEADER_LEN);
+            } else {
+                odd.add(at);
+            }
+        }
+        if odd.any() {
+            odd.sort(frames, |frame| self.ether_odd(cx, iface, frame));
+        }
+    }
+
+    /// Takes one frame of any kind; gives the IPv4 packet in it, if that is what it was and it was for us.
+    #[inline(never)]
+    fn ether_odd(&self, cx: Cx, iface: &Iface<L>, mut frame: Frame) -> Option<Frame> {
         let header = match eth::Header::parse(frame.bytes()) {
             Ok(header) => header,
             Err(_) => {
@@ -35,8 +54,7 @@ impl<L: Locks> Stack<L> {
             }
             frame.set_flags(frame.flags().with(Flags::LINK_BROADCAST));
         }
-        frame.pull(eth::HEADER_LEN);
-        frame.mark_l3();
+        frame.pull_link(eth::HEADER_LEN);
         match header.ethertype {
             EtherType::IPV4 => Some(frame),
             EtherType::ARP => {
@@ -53,9 +71,8 @@ impl<L: Locks> Stack<L> {
     /// Sends an IPv4 packet to the station `dst`.
     #[inline(always)]
     pub(crate) fn ether_output(&self, cx: Cx, iface: &Iface<L>, dst: Mac, mut packet: Frame, at_once: AtOnce) {
-        let header = eth::Header { dst, src: iface.mac, ethertype: EtherType::IPV4 };
         match packet.push::<{ eth::HEADER_LEN }>() {
-            Some(room) => header.emit(room),
+            Some(room) => *room = iface.header_to(dst),
             None => return self.drop_frame(cx, packet, DropReason::TxNoPort),
         }
         self.stage(cx, iface, packet, at_once);

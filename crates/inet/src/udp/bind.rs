@@ -2,7 +2,7 @@
 
 use super::{Pcb, ReadySet, v4_end};
 use crate::Stack;
-use crate::demux::{Addr, Tuple};
+use crate::demux::{Addr, Ends4, Tuple};
 use crate::iface::IfaceId;
 use crate::ip4::output::OutputError;
 use crate::route::Via;
@@ -59,10 +59,10 @@ impl<L: Locks> Stack<L> {
 
     /// Closes a socket: its datagrams are dropped, its groups left; `false` if there is no such socket.
     pub fn udp_close(&self, cx: Cx, id: usize) -> bool {
-        let Some(tuple) = self.with_pcb(cx, id, |pcb| pcb.tuple) else { return false };
+        let Some(tuple) = self.with_pcb(cx, id, |pcb| pcb.tuple()) else { return false };
         self.unfind(cx, id, &tuple);
         let Some(mut pcb) = self.pcbs.remove(cx, id) else { return false };
-        for (iface, group) in std::mem::take(&mut pcb.groups) {
+        for (iface, group) in std::mem::take(pcb.groups_mut()) {
             self.leave_group(cx, iface, group);
         }
         pcb.drain().into_iter().for_each(|frame| self.drop_frame(cx, frame, DropReason::UdpClosed));
@@ -104,7 +104,8 @@ impl<L: Locks> Stack<L> {
                 0 => self.ephemeral(cx, local, Addr::ANY, L4Port(0))?,
                 port => L4Port(port),
             };
-            let tuple = Tuple { local, local_port, ..Tuple::default() };
+            let ends = Ends4 { local: v4.to_bits(), local_port, ..Ends4::default() };
+            let tuple = Tuple::from(ends);
             // Looked at and taken under one lock: of two threads that ask for a port one gets it.
             let mut by_port = self.unconnected.lock(cx);
             let others = by_port.get(local_port);
@@ -117,7 +118,7 @@ impl<L: Locks> Stack<L> {
             let bind = |pcb: &mut Pcb<L>| match pcb.is_bound() {
                 true => Err(BindError::AlreadyBound),
                 false => {
-                    pcb.tuple = tuple;
+                    pcb.set_ends(ends);
                     Ok(())
                 }
             };
@@ -137,7 +138,8 @@ impl<L: Locks> Stack<L> {
     fn conflicts(&self, cx: Cx, others: &[usize], tuple: &Tuple, shares: bool) -> bool {
         others.iter().any(|&other| {
             self.with_pcb(cx, other, |pcb| {
-                let overlap = pcb.tuple.local == tuple.local || pcb.tuple.local.is_any() || tuple.local.is_any();
+                let bound = pcb.tuple().local;
+                let overlap = bound == tuple.local || bound.is_any() || tuple.local.is_any();
                 overlap && !(shares && (pcb.options.reuse_port || pcb.options.reuse_addr))
             })
             .unwrap_or(false)
@@ -173,29 +175,27 @@ impl<L: Locks> Stack<L> {
         if remote_port.0 == 0 || v4.is_unspecified() {
             return Err(BindError::Invalid);
         }
-        let (before, options) = self.with_pcb(cx, id, |pcb| (pcb.tuple, pcb.options)).ok_or(BindError::NoSocket)?;
+        let (before, options) = self.with_pcb(cx, id, |pcb| (pcb.ends(), pcb.options)).ok_or(BindError::NoSocket)?;
         let broadcast =
             v4.is_broadcast() || matches!(self.routes.lock(cx).lookup(v4).map(|hop| hop.via), Some(Via::Broadcast(_)));
         if broadcast && !options.broadcast {
             return Err(BindError::Broadcast);
         }
-        let local = match before.local.is_any() {
-            true => Addr::v4(self.source_towards(cx, v4, options.multicast_iface).map_err(BindError::Output)?),
-            false => before.local,
+        let local = match before.local {
+            0 => self.source_towards(cx, v4, options.multicast_iface).map_err(BindError::Output)?,
+            bound => Ipv4Addr::from_bits(bound),
         };
         let local_port = match before.local_port.0 {
-            0 => self.ephemeral(cx, local, remote, remote_port)?,
+            0 => self.ephemeral(cx, Addr::v4(local), remote, remote_port)?,
             port => L4Port(port),
         };
-        let tuple = Tuple { local, remote, local_port, remote_port };
+        let ends = Ends4 { local: local.to_bits(), remote: v4.to_bits(), local_port, remote_port };
+        let tuple = Tuple::from(ends);
         if self.udp.contains(cx, &tuple, |other| other as usize != id) {
             return Err(BindError::InUse);
         }
-        self.unfind(cx, id, &before);
-        self.with_pcb(cx, id, |pcb| {
-            pcb.tuple = tuple;
-            pcb.cache.forget();
-        });
+        self.unfind(cx, id, &before.into());
+        self.with_pcb(cx, id, |pcb| pcb.set_ends(ends));
         self.make_findable(cx, id, &tuple);
         Ok(())
     }
@@ -205,16 +205,14 @@ impl<L: Locks> Stack<L> {
     /// # Errors
     /// [`BindError::NoSocket`], [`BindError::NotConnected`].
     pub fn udp_disconnect(&self, cx: Cx, id: usize) -> Result<(), BindError> {
-        let before = self.with_pcb(cx, id, |pcb| pcb.tuple).ok_or(BindError::NoSocket)?;
+        let before = self.with_pcb(cx, id, |pcb| pcb.ends()).ok_or(BindError::NoSocket)?;
         if before.remote_port.0 == 0 {
             return Err(BindError::NotConnected);
         }
-        let tuple = Tuple { local: Addr::ANY, local_port: before.local_port, ..Tuple::default() };
-        self.unfind(cx, id, &before);
-        self.with_pcb(cx, id, |pcb| {
-            pcb.tuple = tuple;
-            pcb.cache.forget();
-        });
+        let ends = Ends4 { local_port: before.local_port, ..Ends4::default() };
+        let tuple = Tuple::from(ends);
+        self.unfind(cx, id, &before.into());
+        self.with_pcb(cx, id, |pcb| pcb.set_ends(ends));
         self.make_findable(cx, id, &tuple);
         Ok(())
     }
@@ -232,14 +230,14 @@ impl<L: Locks> Stack<L> {
             Some(iface) => iface,
             None => self.exit_for(cx, group, None).map_err(BindError::Output)?.iface,
         };
-        let known = self.with_pcb(cx, id, |pcb| pcb.groups.contains(&(iface, group))).ok_or(BindError::NoSocket)?;
+        let known = self.with_pcb(cx, id, |pcb| pcb.groups().contains(&(iface, group))).ok_or(BindError::NoSocket)?;
         if known {
             return Err(BindError::InUse);
         }
         if !self.join_group(cx, iface, group) {
             return Err(BindError::NoPorts);
         }
-        self.with_pcb(cx, id, |pcb| pcb.groups.push((iface, group)));
+        self.with_pcb(cx, id, |pcb| pcb.groups_mut().push((iface, group)));
         self.flush(cx);
         Ok(())
     }
@@ -251,8 +249,8 @@ impl<L: Locks> Stack<L> {
     pub fn udp_leave(&self, cx: Cx, id: usize, group: Ipv4Addr, iface: Option<IfaceId>) -> Result<(), BindError> {
         let left = self
             .with_pcb(cx, id, |pcb| {
-                let at = pcb.groups.iter().position(|(on, g)| *g == group && iface.is_none_or(|i| i == *on))?;
-                Some(pcb.groups.swap_remove(at))
+                let at = pcb.groups().iter().position(|(on, g)| *g == group && iface.is_none_or(|i| i == *on))?;
+                Some(pcb.groups_mut().swap_remove(at))
             })
             .ok_or(BindError::NoSocket)?;
         let (iface, group) = left.ok_or(BindError::NotOurs)?;

@@ -3,12 +3,13 @@
 //! Three passes over the chunk: check and hash (asking the cache for the bucket), find (asking for the Pcb), deliver. With
 //! one socket the passes cost a tick or two; with 100,000 they turn a row of cache misses into one.
 
-use super::{Received, SoError, ends};
-use crate::Stack;
-use crate::demux::{Addr, Tuple};
+use super::{Pcb, Received, SoError, ends};
+use crate::demux::Ends4;
 use crate::icmp4::Cause;
-use crate::iface::IfaceId;
-use crate::stack::CHUNK;
+use crate::iface::Iface;
+use crate::slots::Locked;
+use crate::stack::{CHUNK, Odd};
+use crate::{Slot, Stack};
 use buf::{Burst, Flags, Frame};
 use lock::{Cx, Locks};
 use stats::DropReason;
@@ -17,143 +18,137 @@ use wire::checksum::Partial;
 use wire::icmp4::unreachable;
 use wire::{L4Port, Proto, ip4, udp};
 
-/// What is known of a datagram between the passes.
+/// What the headers of a sound datagram say.
 #[derive(Clone, Copy)]
 struct Seen {
-    tuple: Tuple,
-    hash: u64,
-    pcb: Option<usize>,
+    ends: Ends4,
     header_len: usize,
     len: usize,
 }
 
+/// The socket that a datagram is for, locked: a run of datagrams for one socket takes its lock once.
+struct Open<'a, L: Locks> {
+    hash: u64, // that it was found by
+    id: usize,
+    slot: Locked<'a, L, Pcb<L>>,
+}
+
+impl Seen {
+    /// Is it for one socket only: not for a group, nor for everybody?
+    #[inline(always)]
+    fn is_for_one(&self, packet: &Frame) -> bool {
+        self.ends.local < 224 << 24 && !packet.flags().has(Flags::LINK_BROADCAST)
+    }
+
+    /// Leaves the payload; the headers stay in front.
+    #[inline(always)]
+    fn strip(&self, packet: &mut Frame) {
+        packet.truncate(self.len);
+        packet.pull(self.header_len);
+    }
+}
+
 impl<L: Locks> Stack<L> {
     /// Takes whole, unfragmented IPv4 packets with UDP in them.
-    pub(crate) fn udp_input(&self, cx: Cx, iface: Option<IfaceId>, packets: &mut Burst) {
-        let counters = self.count(cx);
-        let prefetch = self.knobs.prefetch.on();
-        while !packets.is_empty() {
-            let mut seen: [Option<Result<Seen, DropReason>>; CHUNK] = [None; CHUNK];
-            let n = packets.len().min(CHUNK);
-            counters.udp.received.add(n as u64);
-            for (packet, slot) in packets.as_slice().iter().zip(&mut seen) {
-                let mut checked = self.udp_check(cx, iface, packet);
-                if let Ok(seen) = &mut checked {
-                    seen.hash = self.udp.hash(&self.udp.first_probe(&seen.tuple));
-                    if prefetch && n > 1 {
-                        self.udp.prefetch(cx, seen.hash);
+    pub(crate) fn udp_input(&self, cx: Cx, iface: Option<&Iface<L>>, packets: &mut Burst) {
+        let mut chunk = Burst::new();
+        while packets.len() > CHUNK {
+            chunk.take_some(packets, CHUNK);
+            self.udp_input_chunk(cx, iface, &mut chunk);
+        }
+        self.udp_input_chunk(cx, iface, packets);
+    }
+
+    #[inline(always)]
+    fn udp_input_chunk(&self, cx: Cx, iface: Option<&Iface<L>>, packets: &mut Burst) {
+        let n = packets.len();
+        let trusted = trusts_port(iface);
+        let ahead = self.udp.is_large() && n > 1 && self.knobs.prefetch.on();
+        let probe = self.udp.ends_probe();
+        let (mut hashes, mut ends) = ([0; CHUNK], [Ends4::default(); CHUNK]);
+        let (mut odd, mut without_checksum) = (Odd::default(), 0);
+        for (at, (packet, (hash, ends))) in
+            packets.as_mut_slice().iter_mut().zip(hashes.iter_mut().zip(&mut ends)).enumerate()
+        {
+            match udp_check(packet, trusted, &mut without_checksum) {
+                Ok(seen) if seen.is_for_one(packet) => {
+                    seen.strip(packet);
+                    (*ends, *hash) = (seen.ends, probe.hash(seen.ends));
+                    if ahead {
+                        self.udp.prefetch(cx, *hash);
                     }
                 }
-                *slot = Some(checked);
-            }
-            for seen in seen.iter_mut().flatten().flatten() {
-                seen.pcb = self.udp.lookup_hashed(cx, &seen.tuple, seen.hash);
-                if prefetch
-                    && n > 1
-                    && let Some(pcb) = seen.pcb.and_then(|id| self.pcbs.get(id))
-                {
-                    buf::prefetch(pcb);
-                }
-            }
-            let mut delivered = 0;
-            for seen in seen.into_iter().flatten() {
-                let Some(packet) = packets.pop() else { break };
-                match seen {
-                    Ok(seen) => delivered += self.udp_deliver(cx, iface, packet, &seen),
-                    Err(why) => self.drop_frame(cx, packet, why),
-                }
-            }
-            counters.udp.delivered.add(delivered);
-        }
-    }
-
-    /// RFC 768, RFC 1122 4.1.3: lengths, checksum, ends.
-    #[inline(always)]
-    fn udp_check(&self, cx: Cx, iface: Option<IfaceId>, packet: &Frame) -> Result<Seen, DropReason> {
-        let bytes = packet.bytes();
-        let Some(ip) = bytes.first_chunk::<20>() else { return Err(DropReason::Ip4Malformed) };
-        let ihl = usize::from(ip[0] & 0xf) * 4;
-        let segment = bytes.get(ihl..).ok_or(DropReason::Ip4Malformed)?;
-        let header = udp::Header::parse(segment).map_err(|_| DropReason::UdpBadLength)?;
-        let src = Ipv4Addr::new(ip[12], ip[13], ip[14], ip[15]);
-        let dst = Ipv4Addr::new(ip[16], ip[17], ip[18], ip[19]);
-        if header.checksum == 0 {
-            self.count(cx).udp.no_checksum.bump();
-        } else if !(packet.flags().has(Flags::RX_L4_OK) && self.trusts_port(iface)) {
-            let datagram = segment.get(..usize::from(header.len)).ok_or(DropReason::UdpBadLength)?;
-            let pseudo = Partial::pseudo4(src, dst, Proto::UDP, header.len);
-            if !udp::checksum_ok(pseudo, datagram) {
-                return Err(DropReason::UdpBadChecksum);
+                _ => odd.add(at),
             }
         }
-        if header.dst.0 == 0 {
-            return Err(DropReason::UdpPortZero);
+        if ahead {
+            for slot in hashes.iter().take(n).filter_map(|&hash| self.pcbs.get(self.udp.find(cx, hash)?)) {
+                buf::prefetch(slot);
+            }
         }
-        let tuple =
-            Tuple { local: Addr::v4(dst), remote: Addr::v4(src), local_port: header.dst, remote_port: header.src };
-        Ok(Seen { tuple, hash: 0, pcb: None, header_len: ihl + udp::HEADER_LEN, len: ihl + usize::from(header.len) })
+        let counters = self.count(cx);
+        counters.udp.received.add(n as u64);
+        counters.udp.no_checksum.add(without_checksum);
+        let mut delivered = 0;
+        let mut open: Option<Open<'_, L>> = None;
+        for (at, packet) in packets.drain().enumerate() {
+            let (Some(&hash), Some(&ends)) = (hashes.get(at), ends.get(at)) else { break };
+            if odd.has(at) {
+                drop(open.take());
+                delivered += self.udp_odd(cx, iface, packet);
+                continue;
+            }
+            if open.as_ref().is_none_or(|open| open.hash != hash) {
+                drop(open.take()); // unlocked before the next is locked
+                open = self.open_pcb(cx, hash, ends);
+            }
+            match &mut open {
+                Some(open) => match deliver(cx, open.id, &mut open.slot, ends, packet, self.pool.size()) {
+                    Ok(()) => delivered += 1,
+                    Err((packet, why)) => self.drop_frame(cx, packet, why),
+                },
+                None => self.udp_no_socket(cx, packet),
+            }
+        }
+        counters.udp.delivered.add(delivered);
     }
 
     #[inline(always)]
-    fn trusts_port(&self, iface: Option<IfaceId>) -> bool {
-        match iface {
-            None => true, // loopback
-            Some(id) => self.ifaces.get(id).is_some_and(|iface| iface.offload().rx),
-        }
+    fn open_pcb(&self, cx: Cx, hash: u64, ends: Ends4) -> Option<Open<'_, L>> {
+        let id = self.udp.lookup_hashed(cx, || ends.into(), hash)?;
+        Some(Open { hash, id, slot: self.pcbs.get(id)?.lock(cx) })
     }
 
-    #[inline(always)]
-    fn udp_deliver(&self, cx: Cx, iface: Option<IfaceId>, packet: Frame, seen: &Seen) -> u64 {
-        let dst = seen.tuple.local.to_v4().unwrap_or(Ipv4Addr::UNSPECIFIED);
-        if packet.flags().has(Flags::LINK_BROADCAST) || dst.is_multicast() || dst.is_broadcast() {
-            return self.udp_deliver_to_all(cx, iface, packet, seen);
-        }
-        match seen.pcb {
-            Some(id) => u64::from(self.udp_enqueue(cx, id, packet, seen)),
-            None => {
-                if !self.knobs.udp_blackhole.on() {
-                    self.icmp4_error(cx, &packet, Cause::Unreachable(unreachable::PORT));
-                }
-                self.drop_frame(cx, packet, DropReason::UdpNoSocket);
+    /// A datagram that did not pass its checks ends for the reason that they give; one for many goes to all of them.
+    #[inline(never)]
+    fn udp_odd(&self, cx: Cx, iface: Option<&Iface<L>>, mut packet: Frame) -> u64 {
+        match udp_check(&packet, trusts_port(iface), &mut 0) {
+            Ok(seen) => {
+                seen.strip(&mut packet);
+                self.udp_deliver_to_all(cx, iface, packet, seen.ends)
+            }
+            Err(why) => {
+                self.drop_frame(cx, packet, why);
                 0
             }
         }
     }
 
-    /// Queues a datagram at one socket, if it is really for it and has room.
-    #[inline(always)]
-    fn udp_enqueue(&self, cx: Cx, id: usize, mut packet: Frame, seen: &Seen) -> bool {
-        let Some(slot) = self.pcbs.get(id) else {
-            self.drop_frame(cx, packet, DropReason::UdpNoSocket);
-            return false;
-        };
-        let mut slot = slot.lock(cx);
-        let why = match slot.as_mut() {
-            None => DropReason::UdpNoSocket,
-            Some(pcb) if !accepts(&pcb.tuple, &seen.tuple) => DropReason::UdpNotPeer,
-            Some(pcb) if pcb.shut_read => DropReason::UdpClosed,
-            Some(pcb) => {
-                packet.truncate(seen.len);
-                packet.pull(seen.header_len);
-                match pcb.enqueue(cx, id, packet, self.pool.size()) {
-                    Ok(()) => return true,
-                    Err(back) => packet = back,
-                }
-                DropReason::UdpBufferFull
-            }
-        };
-        drop(slot);
-        self.drop_frame(cx, packet, why);
-        false
+    #[inline(never)]
+    fn udp_no_socket(&self, cx: Cx, mut packet: Frame) {
+        if !self.knobs.udp_blackhole.on() {
+            packet.rewind_to_l3();
+            self.icmp4_error(cx, &packet, Cause::Unreachable(unreachable::PORT));
+        }
+        self.drop_frame(cx, packet, DropReason::UdpNoSocket);
     }
 
     /// Broadcasts and multicasts go to every socket that takes them, each but the last in a copy.
-    fn udp_deliver_to_all(&self, cx: Cx, iface: Option<IfaceId>, packet: Frame, seen: &Seen) -> u64 {
-        let dst = seen.tuple.local.to_v4().unwrap_or(Ipv4Addr::UNSPECIFIED);
-        let candidates: Vec<usize> = self.unconnected.lock(cx).get(seen.tuple.local_port).to_vec();
-        let connected = seen.pcb.filter(|id| !candidates.contains(id));
+    fn udp_deliver_to_all(&self, cx: Cx, iface: Option<&Iface<L>>, packet: Frame, ends: Ends4) -> u64 {
+        let candidates: Vec<usize> = self.unconnected.lock(cx).get(ends.local_port).to_vec();
+        let connected = self.udp.lookup(cx, &ends.into()).filter(|id| !candidates.contains(id));
         let wanted: Vec<usize> =
-            candidates.into_iter().chain(connected).filter(|&id| self.wants(cx, id, iface, dst, &seen.tuple)).collect();
+            candidates.into_iter().chain(connected).filter(|&id| self.wants(cx, id, iface, ends)).collect();
         let Some((last, others)) = wanted.split_last() else {
             self.drop_frame(cx, packet, DropReason::UdpNoSocketBroadcast);
             return 0;
@@ -163,58 +158,64 @@ impl<L: Locks> Stack<L> {
             match packet.try_clone() {
                 Some(copy) => {
                     self.count(cx).audit.made.bump();
-                    delivered += u64::from(self.udp_enqueue_group(cx, id, copy, seen));
+                    delivered += self.udp_enqueue_group(cx, id, copy, ends);
                 }
                 None => self.count(cx).drops.bump(DropReason::UdpNoCopy),
             }
         }
-        delivered + u64::from(self.udp_enqueue_group(cx, *last, packet, seen))
+        delivered + self.udp_enqueue_group(cx, *last, packet, ends)
     }
 
-    fn udp_enqueue_group(&self, cx: Cx, id: usize, packet: Frame, seen: &Seen) -> bool {
+    fn udp_enqueue_group(&self, cx: Cx, id: usize, packet: Frame, ends: Ends4) -> u64 {
         // `wants` has checked the ends; the local address of a group is not the socket's own.
-        let bound = self.pcbs.get(id).and_then(|slot| slot.lock(cx).as_ref().map(|pcb| pcb.tuple.local));
-        let tuple = Tuple { local: bound.filter(|l| !l.is_any()).unwrap_or(seen.tuple.local), ..seen.tuple };
-        self.udp_enqueue(cx, id, packet, &Seen { tuple, ..*seen })
+        let bound = self.with_pcb(cx, id, |pcb| pcb.ends().local).filter(|&local| local != 0);
+        let ends = Ends4 { local: bound.unwrap_or(ends.local), ..ends };
+        let refused = match self.pcbs.get(id) {
+            Some(slot) => deliver(cx, id, &mut slot.lock(cx), ends, packet, self.pool.size()),
+            None => Err((packet, DropReason::UdpNoSocket)),
+        };
+        match refused {
+            Ok(()) => 1,
+            Err((packet, why)) => {
+                self.drop_frame(cx, packet, why);
+                0
+            }
+        }
     }
 
-    fn wants(&self, cx: Cx, id: usize, iface: Option<IfaceId>, dst: Ipv4Addr, tuple: &Tuple) -> bool {
+    fn wants(&self, cx: Cx, id: usize, iface: Option<&Iface<L>>, ends: Ends4) -> bool {
         let Some(slot) = self.pcbs.get(id) else { return false };
         let slot = slot.lock(cx);
         let Some(pcb) = slot.as_ref() else { return false };
-        let local_ok = pcb.tuple.local.is_any()
-            || pcb.tuple.local == tuple.local
-            || !dst.is_multicast() && iface.is_some_and(|id| self.iface_has(cx, id, pcb.tuple.local));
-        let remote_ok =
-            !pcb.is_connected() || pcb.tuple.remote == tuple.remote && pcb.tuple.remote_port == tuple.remote_port;
+        let (own, dst) = (pcb.ends(), Ipv4Addr::from_bits(ends.local));
+        let local_ok = own.local == 0
+            || own.local == ends.local
+            || !dst.is_multicast() && iface.is_some_and(|iface| has_address(iface, cx, own.local));
+        let remote_ok = !pcb.is_connected() || own.remote == ends.remote && own.remote_port == ends.remote_port;
         let member_ok = !dst.is_multicast()
-            || pcb.groups.iter().any(|(on, group)| *group == dst && iface.is_none_or(|iface| iface == *on));
+            || pcb.groups().iter().any(|(on, group)| *group == dst && iface.is_none_or(|iface| iface.id == *on));
         local_ok && remote_ok && member_ok
-    }
-
-    fn iface_has(&self, cx: Cx, id: IfaceId, addr: Addr) -> bool {
-        self.ifaces.get(id).is_some_and(|i| i.addrs.lock(cx).iter().any(|a| Addr::v4(a.addr) == addr))
     }
 
     /// Hands an ICMP error to the socket that sent the quoted datagram; says whether there is one.
     pub(crate) fn udp_error(&self, cx: Cx, header: &ip4::Header, quoted: &[u8], error: SoError) -> bool {
         let Some(&[s0, s1, d0, d1]) = quoted.first_chunk::<4>() else { return false };
-        let tuple = Tuple {
-            local: Addr::v4(header.src),
-            remote: Addr::v4(header.dst),
+        let ends = Ends4 {
+            local: header.src.to_bits(),
+            remote: header.dst.to_bits(),
             local_port: L4Port(u16::from_be_bytes([s0, s1])),
             remote_port: L4Port(u16::from_be_bytes([d0, d1])),
         };
-        let Some(id) = self.udp.lookup(cx, &tuple) else { return false };
+        let Some(id) = self.udp.lookup(cx, &ends.into()) else { return false };
         let Some(slot) = self.pcbs.get(id) else { return false };
         let mut slot = slot.lock(cx);
         match slot.as_mut() {
             // Errors about single datagrams are for connected sockets only, as in BSD: others could not tell which.
-            Some(pcb) if pcb.is_connected() && accepts(&pcb.tuple, &tuple) => {
+            Some(pcb) if pcb.is_connected() && pcb.ends().accepts(ends) => {
                 pcb.set_error(cx, id, error);
                 true
             }
-            Some(pcb) => error == SoError::MessageSize && accepts(&pcb.tuple, &tuple),
+            Some(pcb) => error == SoError::MessageSize && pcb.ends().accepts(ends),
             None => false,
         }
     }
@@ -240,10 +241,59 @@ impl<L: Locks> Stack<L> {
     }
 }
 
-/// Does a socket bound and connected as `pcb` take what came with `packet`?
+fn has_address<L: Locks>(iface: &Iface<L>, cx: Cx, addr: u32) -> bool {
+    iface.addrs.lock(cx).iter().any(|own| own.addr.to_bits() == addr)
+}
+
 #[inline(always)]
-fn accepts(pcb: &Tuple, packet: &Tuple) -> bool {
-    pcb.local_port == packet.local_port
-        && (pcb.local.is_any() || pcb.local == packet.local)
-        && (pcb.remote_port.0 == 0 || pcb.remote_port == packet.remote_port && pcb.remote == packet.remote)
+fn trusts_port<L: Locks>(iface: Option<&Iface<L>>) -> bool {
+    iface.is_none_or(|iface| iface.offload().rx) // what came through no iface is this host's own
+}
+
+/// Queues a datagram in a socket's place, if it is really for it and has room; gives it back with the reason if not.
+#[inline(always)]
+fn deliver<L: Locks>(
+    cx: Cx,
+    id: usize,
+    slot: &mut Slot<Pcb<L>>,
+    ends: Ends4,
+    datagram: Frame,
+    buffer_size: usize,
+) -> Result<(), (Frame, DropReason)> {
+    match slot.as_mut() {
+        None => Err((datagram, DropReason::UdpNoSocket)),
+        Some(pcb) if !pcb.ends().accepts(ends) => Err((datagram, DropReason::UdpNotPeer)),
+        Some(pcb) if pcb.shut_read => Err((datagram, DropReason::UdpClosed)),
+        Some(pcb) => pcb.enqueue(cx, id, datagram, buffer_size).map_err(|back| (back, DropReason::UdpBufferFull)),
+    }
+}
+
+/// RFC 768, RFC 1122 4.1.3: lengths, checksum, ends. Counts those that have no checksum.
+#[inline(always)]
+fn udp_check(packet: &Frame, trusted: bool, without_checksum: &mut u64) -> Result<Seen, DropReason> {
+    let bytes = packet.bytes();
+    let ip = ip4::Glance::of(bytes).ok_or(DropReason::Ip4Malformed)?;
+    let ihl = ip.ihl_len();
+    let segment = bytes.get(ihl..).ok_or(DropReason::Ip4Malformed)?;
+    let header = udp::Header::parse(segment).map_err(|_| DropReason::UdpBadLength)?;
+    let len = usize::from(header.len);
+    let seen = Seen {
+        ends: Ends4 {
+            local: ip.dst().to_bits(),
+            remote: ip.src().to_bits(),
+            local_port: header.dst,
+            remote_port: header.src,
+        },
+        header_len: ihl + udp::HEADER_LEN,
+        len: ihl + len,
+    };
+    *without_checksum += u64::from(header.checksum == 0);
+    if header.checksum != 0 && !(trusted && packet.flags().has(Flags::RX_L4_OK)) {
+        let datagram = segment.get(..len).ok_or(DropReason::UdpBadLength)?;
+        let pseudo = Partial::pseudo4(ip.src(), ip.dst(), Proto::UDP, header.len);
+        if !udp::checksum_ok(pseudo, datagram) {
+            return Err(DropReason::UdpBadChecksum);
+        }
+    }
+    if header.dst.0 == 0 { Err(DropReason::UdpPortZero) } else { Ok(seen) }
 }

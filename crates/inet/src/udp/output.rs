@@ -6,9 +6,9 @@
 //! fragments, multicast, loopback) goes layer by layer through `ip4::output`, as does everything when the knob
 //! `net.inet.udp.header_cache` is off.
 
-use super::{Pcb, SoError, v4_end};
+use super::{Pcb, SoError};
 use crate::Stack;
-use crate::demux::Addr;
+use crate::counters::Counters;
 use crate::iface::IfaceId;
 use crate::ip4::Outgoing;
 use crate::ip4::output::{OutputError, Target};
@@ -16,6 +16,7 @@ use crate::stack::AtOnce;
 use buf::{Flags, Frame};
 use lock::{Cx, Locks};
 use stats::{DropReason, Stage};
+use std::hint::cold_path;
 use std::net::{Ipv4Addr, SocketAddr};
 use wire::checksum::{self, Partial};
 use wire::eth::{self, EtherType};
@@ -54,7 +55,7 @@ const HEADERS: usize = eth::HEADER_LEN + ip4::HEADER_LEN + udp::HEADER_LEN;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HeaderCache {
     epoch: u64, // 0: nothing kept
-    dst: Addr,
+    dst: Ipv4Addr,
     port: L4Port,
     iface: IfaceId,
     id: u16,
@@ -78,7 +79,7 @@ impl Default for HeaderCache {
     fn default() -> HeaderCache {
         HeaderCache {
             epoch: 0,
-            dst: Addr::ANY,
+            dst: Ipv4Addr::UNSPECIFIED,
             port: L4Port(0),
             iface: IfaceId(0),
             id: 0,
@@ -99,16 +100,21 @@ impl HeaderCache {
     }
 
     #[inline(always)]
-    fn fits(&self, epoch: u64, dst: Addr, port: L4Port, len: usize) -> bool {
+    fn fits(&self, epoch: u64, dst: Ipv4Addr, port: L4Port, len: usize) -> bool {
         self.epoch == epoch && self.port == port && self.dst == dst && len <= usize::from(self.room)
     }
 
-    /// Puts the headers in front of the payload.
+    /// A datagram: the kept headers, with what differs from one to the next, and the payload.
     #[inline(always)]
-    fn emit(&mut self, frame: &mut Frame, sum: Partial) -> Option<()> {
-        let udp_len = (frame.len() + udp::HEADER_LEN) as u16;
+    fn emit(&mut self, bytes: &mut [u8], payload: &[u8]) -> Option<()> {
+        let (headers, room) = bytes.split_first_chunk_mut::<HEADERS>()?;
+        let sum = match self.checksum {
+            Checksum::Ours => checksum::sum(payload),
+            Checksum::Port | Checksum::Nobody => Partial::ZERO,
+        };
+        checksum::copy(room, payload);
+        let udp_len = (payload.len() + udp::HEADER_LEN) as u16;
         let total_len = udp_len + ip4::HEADER_LEN as u16;
-        let headers = frame.push::<HEADERS>()?;
         *headers = self.headers;
         [headers[16], headers[17]] = total_len.to_be_bytes();
         [headers[38], headers[39]] = udp_len.to_be_bytes();
@@ -131,7 +137,6 @@ impl HeaderCache {
             }
             Checksum::Nobody => {}
         }
-        frame.set_flags(self.flags);
         Some(())
     }
 }
@@ -152,10 +157,13 @@ impl<L: Locks> Stack<L> {
         let slot = self.pcbs.get(id).ok_or(SendError::NoSocket)?;
         let mut slot = slot.lock(cx);
         let pcb = slot.as_mut().ok_or(SendError::NoSocket)?;
-        let (addr, port) = self.destination(pcb, dst)?;
-        if pcb.cache.fits(self.epoch(), addr, port, payload.len()) {
-            return self.send_cached(cx, pcb, payload);
+        let (addr, port) = destination(pcb, dst)?;
+        if let Some(cache) = pcb.cache()
+            && cache.fits(self.epoch(), addr, port, payload.len())
+        {
+            return self.send_cached(cx, cache, payload);
         }
+        cold_path();
         drop(slot);
         self.send_layered(cx, id, Payload::Bytes(payload), addr, port, AtOnce::Yes)
     }
@@ -181,7 +189,7 @@ impl<L: Locks> Stack<L> {
             }
             let Some(payload) = payloads.next() else { break };
             // What the kept headers did not fit goes the long way, and leaves headers for the rest.
-            let one = self.with_pcb(cx, id, |pcb| self.destination(pcb, dst)).unwrap_or(Err(SendError::NoSocket));
+            let one = self.with_pcb(cx, id, |pcb| destination(pcb, dst)).unwrap_or(Err(SendError::NoSocket));
             match one
                 .and_then(|(addr, port)| self.send_layered(cx, id, Payload::Bytes(payload), addr, port, AtOnce::Later))
             {
@@ -205,16 +213,17 @@ impl<L: Locks> Stack<L> {
         let slot = self.pcbs.get(id).ok_or(SendError::NoSocket)?;
         let mut slot = slot.lock(cx);
         let pcb = slot.as_mut().ok_or(SendError::NoSocket)?;
-        let (addr, port) = self.destination(pcb, dst)?;
+        let (addr, port) = destination(pcb, dst)?;
         let epoch = self.epoch();
-        let Some(iface) = self.ifaces.get(pcb.cache.iface) else { return Ok(0) };
+        let Some(cache) = pcb.cache() else { return Ok(0) };
+        let Some(iface) = self.ifaces.get(cache.iface) else { return Ok(0) };
         let mut stage = iface.stage.lock(cx);
         let mut sent = 0;
         while let Some(payload) = payloads.peek() {
-            if !pcb.cache.fits(epoch, addr, port, payload.len()) {
+            if !cache.fits(epoch, addr, port, payload.len()) {
                 break;
             }
-            let frame = match self.cached_frame(cx, pcb, payload) {
+            let frame = match self.cached_frame(self.count(cx), cache, payload) {
                 Ok(frame) => frame,
                 Err(error) if sent == 0 => return Err(error),
                 Err(_) => break,
@@ -242,7 +251,7 @@ impl<L: Locks> Stack<L> {
         dst: Option<&SocketAddr>,
     ) -> Result<usize, SendError> {
         self.count(cx).audit.made.bump();
-        let found = self.with_pcb(cx, id, |pcb| self.destination(pcb, dst)).unwrap_or(Err(SendError::NoSocket));
+        let found = self.with_pcb(cx, id, |pcb| destination(pcb, dst)).unwrap_or(Err(SendError::NoSocket));
         match found {
             Ok((addr, port)) => self.send_layered(cx, id, Payload::Frame(frame), addr, port, AtOnce::Yes),
             Err(error) => {
@@ -252,58 +261,30 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    #[inline(always)]
-    fn destination(&self, pcb: &mut Pcb<L>, dst: Option<&SocketAddr>) -> Result<(Addr, L4Port), SendError> {
-        if pcb.error.is_some() || pcb.shut_write {
-            return Err(match pcb.error.take() {
-                Some(error) => SendError::Earlier(error),
-                None => SendError::Shut,
-            });
-        }
-        match dst {
-            None if pcb.is_connected() => Ok((pcb.tuple.remote, pcb.tuple.remote_port)),
-            None => Err(SendError::NoDestination),
-            Some(_) if pcb.is_connected() => Err(SendError::Connected),
-            Some(dst) => v4_end(dst).filter(|end| end.1.0 != 0).ok_or(SendError::BadDestination),
-        }
-    }
-
     /// The short way: payload, kept headers, out.
     #[inline(always)]
-    fn send_cached(&self, cx: Cx, pcb: &mut Pcb<L>, payload: &[u8]) -> Result<usize, SendError> {
+    fn send_cached(&self, cx: Cx, cache: &mut HeaderCache, payload: &[u8]) -> Result<usize, SendError> {
         let counters = self.count(cx);
         let mut lap = counters.ledger.lap(clock::tsc::ticks);
-        let frame = self.cached_frame(cx, pcb, payload)?;
+        let frame = self.cached_frame(counters, cache, payload)?;
         lap.mark(Stage::UdpOutput, 1);
         counters.udp.sent.bump();
         counters.udp.header_cached.bump();
         counters.ip4.sent.bump();
-        match self.ifaces.get(pcb.cache.iface) {
-            Some(iface) => self.stage(cx, iface, frame, AtOnce::Yes),
+        match self.ifaces.get(cache.iface) {
+            Some(iface) => self.stage_at_once(cx, counters, iface, frame, &mut lap),
             None => self.drop_frame(cx, frame, DropReason::TxNoPort),
         }
         Ok(payload.len())
     }
 
     #[inline(always)]
-    fn cached_frame(&self, cx: Cx, pcb: &mut Pcb<L>, payload: &[u8]) -> Result<Frame, SendError> {
-        let mut frame = self.make_frame(cx).ok_or(SendError::NoBuffer)?;
-        let written = match frame.append(payload.len()) {
-            Some(room) => {
-                room.copy_from_slice(payload);
-                // Summed where the application has it: the first bytes are in registers anyway.
-                let sum = match pcb.cache.checksum {
-                    Checksum::Ours => checksum::sum(payload),
-                    _ => Partial::ZERO,
-                };
-                pcb.cache.emit(&mut frame, sum)
-            }
-            None => None,
-        };
-        if written.is_none() {
-            self.drop_frame(cx, frame, DropReason::TxNoPort);
-            return Err(SendError::NoBuffer);
-        }
+    fn cached_frame(&self, counters: &Counters, cache: &mut HeaderCache, payload: &[u8]) -> Result<Frame, SendError> {
+        let mut frame = self.pool.get_of(HEADERS, payload.len()).ok_or(SendError::NoBuffer)?;
+        counters.audit.made.bump();
+        // `None` only if the frame had no room for the headers, which it was asked to have.
+        let _ = cache.emit(frame.bytes_mut(), payload);
+        frame.set_flags(cache.flags);
         Ok(frame)
     }
 
@@ -314,11 +295,11 @@ impl<L: Locks> Stack<L> {
         cx: Cx,
         id: usize,
         payload: Payload<'_>,
-        addr: Addr,
+        dst: Ipv4Addr,
         port: L4Port,
         at_once: AtOnce,
     ) -> Result<usize, SendError> {
-        match (self.prepare(cx, id, &payload, addr), payload) {
+        match (self.prepare(cx, id, &payload, dst), payload) {
             (Ok(to), payload) => self.send_prepared(cx, id, payload, to, port, at_once),
             (Err(error), Payload::Bytes(_)) => Err(error),
             (Err(error), Payload::Frame(frame)) => {
@@ -329,7 +310,7 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Checks, binds if need be, and finds the source address.
-    fn prepare(&self, cx: Cx, id: usize, payload: &Payload<'_>, addr: Addr) -> Result<Prepared, SendError> {
+    fn prepare(&self, cx: Cx, id: usize, payload: &Payload<'_>, dst: Ipv4Addr) -> Result<Prepared, SendError> {
         let len = match payload {
             Payload::Bytes(bytes) => bytes.len(),
             Payload::Frame(frame) => frame.len(),
@@ -337,7 +318,6 @@ impl<L: Locks> Stack<L> {
         if len > self.knobs.udp_maxdgram.get() as usize {
             return Err(SendError::TooLong);
         }
-        let dst = addr.to_v4().ok_or(SendError::BadDestination)?;
         let (bound, options) = self.with_pcb(cx, id, |pcb| (pcb.is_bound(), pcb.options)).ok_or(SendError::NoSocket)?;
         if !bound {
             let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
@@ -348,10 +328,11 @@ impl<L: Locks> Stack<L> {
         if matches!(exit.to, Target::Station(_)) && !dst.is_multicast() && !options.broadcast {
             return Err(SendError::Broadcast);
         }
-        let local = self.with_pcb(cx, id, |pcb| pcb.tuple).ok_or(SendError::NoSocket)?;
-        let src = match local.local.to_v4().filter(|a| !a.is_unspecified() && !a.is_multicast() && !a.is_broadcast()) {
-            Some(bound) => bound,
-            None => self.source_towards(cx, dst, iface).map_err(SendError::Output)?,
+        let local = self.with_pcb(cx, id, |pcb| pcb.ends()).ok_or(SendError::NoSocket)?;
+        let bound = Ipv4Addr::from_bits(local.local);
+        let src = match bound.is_unspecified() || bound.is_multicast() || bound.is_broadcast() {
+            false => bound,
+            true => self.source_towards(cx, dst, iface).map_err(SendError::Output)?,
         };
         Ok(Prepared { dst, src, src_port: local.local_port, options, iface: exit.iface, to: exit.to })
     }
@@ -466,7 +447,11 @@ impl<L: Locks> Stack<L> {
         };
         let offload = iface.offload();
         let mtu = iface.mtu().min(self.path_mtus.lock(cx).get(to.dst, cx.now));
+        if self.pool.headroom() < HEADERS {
+            return;
+        }
         let Some(room) = mtu.checked_sub(ip4::HEADER_LEN + udp::HEADER_LEN) else { return };
+        let room = room.min(self.pool.size() - self.pool.headroom()); // what is longer needs a large frame
         let Some(header) = ip4::Header::new(to.src, to.dst, Proto::UDP, 0) else { return };
         let df = to.options.dont_fragment;
         let header = ip4::Header { total_len: 0, ttl: self.ttl(&to.options, false), tos: to.options.tos, df, ..header };
@@ -497,21 +482,40 @@ impl<L: Locks> Stack<L> {
             flags = flags.with(Flags::TX_L4_CSUM);
         }
         let start = self.secret.hash4(u64::from(u32::from(to.src)), u64::from(u32::from(to.dst)), epoch, id as u64);
-        self.with_pcb(cx, id, |pcb| {
-            pcb.cache = HeaderCache {
-                epoch,
-                dst: Addr::v4(to.dst),
-                port,
-                iface: to.iface,
-                id: start as u16,
-                room: room.min(usize::from(u16::MAX)) as u16,
-                flags,
-                checksum: who,
-                headers,
-                ip_sum,
-                udp_sum,
-            };
+        let cache = HeaderCache {
+            epoch,
+            dst: to.dst,
+            port,
+            iface: to.iface,
+            id: start as u16,
+            room: room.min(usize::from(u16::MAX)) as u16,
+            flags,
+            checksum: who,
+            headers,
+            ip_sum,
+            udp_sum,
+        };
+        self.with_pcb(cx, id, |pcb| pcb.keep(cache));
+    }
+}
+
+/// Where a socket's next datagram goes: to `dst`, or to where it is connected.
+#[inline(always)]
+fn destination<L: Locks>(pcb: &mut Pcb<L>, dst: Option<&SocketAddr>) -> Result<(Ipv4Addr, L4Port), SendError> {
+    if pcb.error.is_some() || pcb.shut_write {
+        cold_path();
+        return Err(match pcb.error.take() {
+            Some(error) => SendError::Earlier(error),
+            None => SendError::Shut,
         });
+    }
+    let peer = pcb.ends();
+    match dst {
+        None if pcb.is_connected() => Ok((Ipv4Addr::from_bits(peer.remote), peer.remote_port)),
+        None => Err(SendError::NoDestination),
+        Some(_) if pcb.is_connected() => Err(SendError::Connected),
+        Some(SocketAddr::V4(dst)) if dst.port() != 0 => Ok((*dst.ip(), L4Port(dst.port()))),
+        Some(_) => Err(SendError::BadDestination),
     }
 }
 

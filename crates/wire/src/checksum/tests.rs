@@ -81,6 +81,21 @@ fn copying_stops_at_the_shorter() {
     assert_eq!(dst, [1, 2, 3, 9]);
 }
 
+#[test]
+fn plain_copies_of_every_short_length() {
+    let src: Vec<u8> = (0..200).collect();
+    for len in 0..200 {
+        let mut dst = [0xee; 200];
+        copy(&mut dst[..len], &src);
+        assert_eq!(dst[..len], src[..len]);
+        assert!(dst[len..].iter().all(|&byte| byte == 0xee));
+        let mut dst = [0xee; 200];
+        copy(&mut dst, &src[..len]);
+        assert_eq!(dst[..len], src[..len]);
+        assert!(dst[len..].iter().all(|&byte| byte == 0xee));
+    }
+}
+
 proptest! {
     #[test]
     fn one_split(bytes in prop::collection::vec(any::<u8>(), 0..3000)) {
