@@ -164,7 +164,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    fn is_own(&self, cx: Cx, addr: Ipv4Addr) -> bool {
+    /// Is `addr` an address of ours, or that of everybody on a link of ours?
+    pub(crate) fn is_own(&self, cx: Cx, addr: Ipv4Addr) -> bool {
         matches!(self.routes.lock(cx).lookup(addr).map(|hop| hop.via), Some(Via::Local(_) | Via::Broadcast(_)))
     }
 

@@ -39,6 +39,11 @@ impl Memberships {
         group == ALL_SYSTEMS || self.0.contains_key(&(iface, group))
     }
 
+    /// Is a member anywhere: for what this host sends to itself.
+    pub(crate) fn is_member_anywhere(&self, group: Ipv4Addr) -> bool {
+        group == ALL_SYSTEMS || self.0.keys().any(|(_, joined)| *joined == group)
+    }
+
     pub(crate) fn next_deadline(&self) -> Instant {
         self.0.values().filter_map(|m| m.report_at).min().unwrap_or(Instant::NEVER)
     }

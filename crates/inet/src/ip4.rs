@@ -15,8 +15,9 @@ pub use output::OutputError;
 
 use crate::Stack;
 use crate::fib::NextHopId;
-use crate::iface::{Iface, IfaceId};
+use crate::iface::Iface;
 use crate::route::Via;
+use crate::stack::OwnAddresses;
 use crate::stack::{CHUNK, Odd};
 use buf::{Burst, Flags, Frame};
 use lock::{Cx, Locks};
@@ -46,9 +47,10 @@ impl<L: Locks> Stack<L> {
         let counters = self.count(cx);
         counters.ip4.received.add(n as u64);
         let trusted = iface.is_none_or(|iface| iface.offload().rx);
+        let own = if iface.is_some() { self.own_addresses() } else { OwnAddresses::NONE };
         let (mut dst, mut odd, mut all_udp) = ([0; CHUNK], Odd::default(), true);
         for (at, (packet, dst)) in packets.as_mut_slice().iter_mut().zip(&mut dst).enumerate() {
-            match plain(packet, trusted) {
+            match plain(packet, trusted, own) {
                 Some(header) => {
                     all_udp &= header.proto() == Proto::UDP;
                     *dst = header.dst().to_bits();
@@ -82,7 +84,7 @@ impl<L: Locks> Stack<L> {
     fn ip4_input_mixed(&self, cx: Cx, iface: Option<&Iface<L>>, packets: &mut Burst, odd: Odd, lap: &mut Lap<'_>) {
         let (n, mut udp) = (packets.len() as u64, Burst::new());
         odd.sort(packets, |mut packet| {
-            match self.ip4_check(iface, &mut packet) {
+            match self.ip4_check(cx, iface, &mut packet) {
                 Err(why) => self.drop_frame(cx, packet, why),
                 Ok((_, Destination::Unicast)) => return Some(packet),
                 Ok((header, Destination::Broadcast)) => self.ip4_deliver(cx, iface, packet, &header, &mut udp),
@@ -136,7 +138,12 @@ impl<L: Locks> Stack<L> {
         if !matches!(hop.map(|hop| hop.via), Some(Via::Local(_) | Via::Broadcast(_))) {
             return self.ip4_forward(cx, iface, run, hop.as_ref());
         }
-        for packet in run.drain() {
+        let broadcast = matches!(hop.map(|hop| hop.via), Some(Via::Broadcast(_)));
+        for mut packet in run.drain() {
+            if broadcast {
+                // What makes a broadcast is its destination: a router delivers a directed one in a frame for us alone.
+                packet.set_flags(packet.flags().with(Flags::LINK_BROADCAST));
+            }
             match ip4::Header::parse(packet.bytes()) {
                 Ok(header) => self.ip4_deliver(cx, iface, packet, &header, udp),
                 Err(_) => self.drop_frame(cx, packet, DropReason::Ip4Malformed),
@@ -147,6 +154,7 @@ impl<L: Locks> Stack<L> {
     /// RFC 1122 3.2.1, RFC 1812 5.2.2: is this a packet that may be looked at further? Cuts link padding off.
     fn ip4_check(
         &self,
+        cx: Cx,
         iface: Option<&Iface<L>>,
         packet: &mut Frame,
     ) -> Result<(ip4::Header, Destination), DropReason> {
@@ -169,8 +177,9 @@ impl<L: Locks> Stack<L> {
             if first == 0 || first == 127 || first >= 224 {
                 return Err(DropReason::Ip4MartianSource);
             }
-            if src == dst {
-                return Err(DropReason::Ip4OwnSource); // LAND
+            // LAND and La Tierra: nothing that comes from a wire was sent by us, or by everybody.
+            if src == dst || self.own_addresses().may_have(src) && self.is_own(cx, header.src) {
+                return Err(DropReason::Ip4OwnSource);
             }
         }
         let destination = match dst >> 24 {
@@ -184,8 +193,13 @@ impl<L: Locks> Stack<L> {
     }
 
     fn ip4_group(&self, cx: Cx, iface: Option<&Iface<L>>, packet: Frame, header: &ip4::Header, udp: &mut Burst) {
-        let id = iface.map_or(IfaceId(0), |iface| iface.id);
-        if self.groups.lock(cx).is_member(id, header.dst) {
+        let groups = self.groups.lock(cx);
+        let member = match iface {
+            Some(iface) => groups.is_member(iface.id, header.dst),
+            None => groups.is_member_anywhere(header.dst),
+        };
+        drop(groups);
+        if member {
             self.ip4_deliver(cx, iface, packet, header, udp);
         } else {
             self.drop_frame(cx, packet, DropReason::Ip4NotMember);
@@ -272,14 +286,14 @@ impl<L: Locks> Stack<L> {
 /// Is this what nearly every packet is: whole, without options, its checksum good, from a host to a host? Cuts link padding
 /// off. For what it does not let through [`Stack::ip4_check`] has the last word, and the reason.
 #[inline(always)]
-fn plain(packet: &mut Frame, trusted: bool) -> Option<ip4::Glance> {
+fn plain(packet: &mut Frame, trusted: bool, own: OwnAddresses) -> Option<ip4::Glance> {
     let header = ip4::Glance::of(packet.bytes())?;
     let len = usize::from(header.total_len());
     let (src, dst) = (header.src().to_bits(), header.dst().to_bits());
     let flags = packet.flags();
     let fits = (ip4::HEADER_LEN..=packet.len()).contains(&len);
     let sound = (trusted && flags.has(Flags::RX_IP_OK)) || header.checksum_ok();
-    let plain = header.is_plain() && fits && sound && is_host(src) && is_host(dst) && src != dst;
+    let plain = header.is_plain() && fits && sound && is_host(src) && is_host(dst) && src != dst && !own.may_have(src);
     if !plain || flags.has(Flags::LINK_BROADCAST) {
         return None;
     }

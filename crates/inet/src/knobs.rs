@@ -2,7 +2,7 @@
 //!
 //! All are plain numbers (switches are 0 and 1) that may change while the stack runs; a read is one relaxed load.
 
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 /// What is known about a knob besides its value.
 #[derive(Clone, Copy, Debug)]
@@ -32,10 +32,12 @@ macro_rules! knobs {
     ($( $(#[doc = $sentence:literal])+ $field:ident = $name:literal, $min:literal ..= $max:literal, $default:expr ;)+) => {
         /// The stack's knobs.
         #[derive(Debug)]
-        pub struct Knobs { $( $(#[doc = $sentence])+ pub $field: Knob ),+ }
+        pub struct Knobs { $( $(#[doc = $sentence])+ pub $field: Knob, )+ generation: AtomicU64 }
 
         impl Default for Knobs {
-            fn default() -> Knobs { Knobs { $( $field: Knob(AtomicI64::new($default)) ),+ } }
+            fn default() -> Knobs {
+                Knobs { $( $field: Knob(AtomicI64::new($default)), )+ generation: AtomicU64::new(0) }
+            }
         }
 
         impl Knobs {
@@ -123,10 +125,17 @@ impl Knobs {
         let (info, cell) = self.find(name)?;
         Some(if (info.min..=info.max).contains(&value) {
             cell.set(value);
+            self.generation.fetch_add(1, Ordering::Release);
             Ok(())
         } else {
             Err(OutOfRange { min: info.min, max: info.max })
         })
+    }
+
+    /// Grows whenever a knob is set by name: what was derived from knobs before (kept headers) is stale then.
+    #[inline(always)]
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
     }
 
     /// The value of the knob called `name`.

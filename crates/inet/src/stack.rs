@@ -14,7 +14,7 @@ use crate::neigh::{self, Neighbor};
 use crate::route::{Route, RouteError, Routes, Via};
 use crate::slots::Slots;
 use crate::udp::Pcb;
-use buf::{Burst, Flags, Frame, Pool, PoolConfig};
+use buf::{Burst, Flags, Frame, Pool, PoolConfig, PoolLocks};
 use clock::{Duration, Instant};
 use lock::{Cx, Guarded, Locks, MAX_THREADS};
 use stats::{DropReason, Entry, Lap, Shards, Stage};
@@ -81,6 +81,8 @@ pub struct Stack<L: Locks> {
     /// Buffers for datagrams longer than the pool's: made when the first is sent.
     large: Guarded<L, Option<Pool>>,
     large_config: PoolConfig,
+    /// A filter of this host's own addresses: see [`OwnAddresses`].
+    own: AtomicU64,
     /// Grows whenever a route, a neighbor, an address or an iface changes: what was cached before is stale.
     epoch: AtomicU64,
 }
@@ -90,7 +92,12 @@ impl<L: Locks> Stack<L> {
     pub fn new(cx: Cx, config: Config) -> Stack<L> {
         let secret = config.seed.map_or_else(Key::random, Key::seeded);
         let key = |n: u64| Key::seeded(secret.hash2(n, n));
-        let large_config = config.reassembly.large.clone();
+        let mut config = config;
+        let large = &mut config.reassembly.large;
+        if L::SHARED && large.locks == PoolLocks::Owner {
+            large.locks = PoolLocks::Light; // several threads will take from it
+        }
+        let large_config = large.clone();
         let stack = Stack {
             name: config.name,
             large: Guarded::new(None),
@@ -110,6 +117,7 @@ impl<L: Locks> Stack<L> {
             pcbs: Slots::new(),
             pool: config.pool,
             secret,
+            own: AtomicU64::new(0),
             epoch: AtomicU64::new(1),
         };
         let lo = stack.add_iface_kind("lo0", IfaceKind::Loopback, Mac::ZERO, 16_384, Offload::default());
@@ -128,7 +136,12 @@ impl<L: Locks> Stack<L> {
 
     #[inline(always)]
     pub(crate) fn epoch(&self) -> u64 {
-        self.epoch.load(Ordering::Acquire)
+        self.epoch.load(Ordering::Acquire).wrapping_add(self.knobs.generation())
+    }
+
+    #[inline(always)]
+    pub(crate) fn own_addresses(&self) -> OwnAddresses {
+        OwnAddresses(self.own.load(Ordering::Relaxed))
     }
 
     pub(crate) fn changed(&self) {
@@ -365,6 +378,9 @@ impl<L: Locks> Stack<L> {
         {
             let mut routes = self.routes.lock(cx);
             for (prefix, via) in own_routes(iface, addr) {
+                if matches!(via, Via::Local(_) | Via::Broadcast(_)) {
+                    self.own.fetch_or(OwnAddresses::bit(u32::from(prefix.addr())), Ordering::Relaxed);
+                }
                 routes.insert(prefix, via)?;
             }
         }
@@ -633,6 +649,24 @@ fn flush_counted(cx: Cx, counters: &Counters, stage: &mut TxStage, lap: &mut Lap
     counters.audit.sent.add(sent);
     counters.ether.sent.add(sent);
     lap.mark(Stage::PortTx, sent);
+}
+
+/// A Bloom filter of one word over a host's own addresses: "certainly not ours" for nearly every source, in two
+/// instructions; the routes have the last word. Addresses that were removed stay in it.
+#[derive(Clone, Copy)]
+pub(crate) struct OwnAddresses(u64);
+
+impl OwnAddresses {
+    pub(crate) const NONE: OwnAddresses = OwnAddresses(0);
+
+    fn bit(addr: u32) -> u64 {
+        1 << (addr.wrapping_mul(0x9e37_79b1) >> 26)
+    }
+
+    #[inline(always)]
+    pub(crate) fn may_have(self, addr: u32) -> bool {
+        self.0 & OwnAddresses::bit(addr) != 0
+    }
 }
 
 /// May a frame wait for others that go the same way?

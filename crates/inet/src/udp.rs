@@ -138,8 +138,8 @@ fn saturated(bytes: usize) -> u32 {
 
 /// One UDP socket's state.
 ///
-/// What a datagram touches on its way in and out again comes first: with the lock's word in front it is one cache line, so
-/// that among 100,000 sockets in random order a datagram waits for one line of its Pcb and not for three.
+/// What a datagram touches on its way in and out again comes first: with the lock's word and the place's tag in front it is
+/// one cache line, so that among 100,000 sockets in random order a datagram waits for one line of its Pcb and not for three.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Pcb<L: Locks> {
@@ -153,9 +153,13 @@ pub struct Pcb<L: Locks> {
     pub(crate) error: Option<SoError>,
     signalled: bool, // there is a signal in `rest`
     /// Options, as the socket layer sets them.
-    pub options: Options, // begins in the first line: its first bytes tell a free place from a Pcb
+    pub options: Options,
+    /// The local address was chosen for the present peer, not bound.
+    pub(crate) chosen_local: bool,
     rest: Option<Box<Rest>>, // made when first needed
 }
+
+const _: () = assert!(std::mem::offset_of!(Pcb<lock::Up>, options) == 64 - 8 - 8); // word, tag
 
 /// What not every datagram needs, or not every socket.
 #[derive(Debug, Default)]
@@ -176,6 +180,7 @@ impl<L: Locks> Pcb<L> {
             recv_limit: saturated(recv_limit),
             shut_read: false,
             shut_write: false,
+            chosen_local: false,
             error: None,
             signalled: false,
             options: Options::default(),
@@ -374,9 +379,10 @@ impl<L: Locks> Pcb<L> {
     }
 }
 
-/// The bound but unconnected sockets of each L4 port: those that broadcasts and multicasts may be for.
+/// The bound but unconnected sockets of each L4 port, those that broadcasts and multicasts may be for; and the connected
+/// ones that keep their port for themselves (BSD and Linux count them too when somebody wants to bind it).
 #[derive(Debug, Default)]
-pub struct ByPort(HashMap<L4Port, Vec<usize>>);
+pub struct ByPort(HashMap<L4Port, Vec<usize>>, HashMap<L4Port, Vec<usize>>);
 
 impl ByPort {
     pub(crate) fn add(&mut self, port: L4Port, pcb: usize) {
@@ -384,12 +390,24 @@ impl ByPort {
     }
 
     pub(crate) fn remove(&mut self, port: L4Port, pcb: usize) {
-        if let Some(pcbs) = self.0.get_mut(&port) {
-            pcbs.retain(|&other| other != pcb);
-            if pcbs.is_empty() {
-                self.0.remove(&port);
+        for map in [&mut self.0, &mut self.1] {
+            if let Some(pcbs) = map.get_mut(&port) {
+                pcbs.retain(|&other| other != pcb);
+                if pcbs.is_empty() {
+                    map.remove(&port);
+                }
             }
         }
+    }
+
+    /// Notes that a connected socket keeps `port` for itself.
+    pub(crate) fn hold(&mut self, port: L4Port, pcb: usize) {
+        self.1.entry(port).or_default().push(pcb);
+    }
+
+    /// Does a connected socket keep `port` for itself?
+    pub(crate) fn is_held(&self, port: L4Port) -> bool {
+        self.1.contains_key(&port)
     }
 
     pub(crate) fn get(&self, port: L4Port) -> &[usize] {

@@ -95,6 +95,8 @@ drop_reasons! {
     Ip4NoRoute = "inet.ip4.forward" . no_route,
     /// Larger than the next link's MTU and may not be fragmented (answered with fragmentation needed).
     Ip4TooBig = "inet.ip4.forward" . too_big,
+    /// Sent with a TTL of 0: does not leave this host (RFC 1112 6.1).
+    Ip4TtlZero = "inet.ip4.out" . ttl_zero,
     /// Broadcast or multicast is not forwarded.
     Ip4NotForwardable = "inet.ip4.forward" . not_forwardable,
     /// The original of a packet that left as fragments: its bytes went out, its frame ended here.

@@ -163,8 +163,8 @@ impl Header {
 
 /// The fixed header at a glance: what input asks of nearly every packet, from three loads.
 ///
-/// [`Header::parse`] takes 60 instructions to split a header into its fields and the checksum 15 more; a packet without
-/// options that is no fragment is recognised, and its checksum verified, in 30.
+/// To split a header into its fields and verify its checksum ([`Header::parse`], [`header_checksum_ok`]) takes 93 instructions,
+/// most of them for fields that nobody asks for; to see here that it is plain and sound takes about 45 (callgrind).
 #[derive(Clone, Copy, Debug)]
 pub struct Glance {
     first: u64,  // version to fragment offset, in the order of memory

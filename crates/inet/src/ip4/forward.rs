@@ -133,9 +133,7 @@ impl<L: Locks> Stack<L> {
             }
             Obstacle::Fragment => return self.forward_fragments(cx, packet, hop),
             Obstacle::Resolve(out, next) => {
-                if let (Some(from), Some(Via::Gateway(..))) = (from, hop.map(|hop| hop.via))
-                    && from.id == out
-                {
+                if let Some(from) = from.filter(|from| from.id == out) {
                     self.maybe_redirect(cx, from, &packet, next);
                 }
                 ip4::decrement_ttl(packet.bytes_mut());
@@ -196,7 +194,11 @@ impl<L: Locks> Stack<L> {
                 self.drop_frame(cx, original, DropReason::FragNoBuffer);
                 false
             }
-            Err((original, _)) => {
+            Err((original, FragError::Malformed)) => {
+                self.drop_frame(cx, original, DropReason::FragMalformed);
+                false
+            }
+            Err((original, FragError::DontFragment | FragError::MtuTooSmall)) => {
                 self.drop_frame(cx, original, DropReason::Ip4TooBig);
                 false
             }
@@ -232,6 +234,9 @@ impl<L: Locks> Stack<L> {
                 if ask {
                     self.count(cx).neigh.created.bump();
                     self.arp_ask(cx, iface, next, None);
+                    if at_once == AtOnce::Yes {
+                        self.flush(cx); // a sender that now waits for the answer has nobody who flushes for it
+                    }
                 }
             }
             Resolved::Full(packet) => self.drop_frame(cx, packet, DropReason::NeighTableFull),

@@ -79,8 +79,13 @@ impl<L: Locks> Stack<L> {
 
     fn make_findable(&self, cx: Cx, id: usize, tuple: &Tuple) {
         self.udp.insert(cx, tuple, id);
+        let shares = |pcb: &mut Pcb<L>| pcb.options.reuse_port || pcb.options.reuse_addr;
+        let shares = self.with_pcb(cx, id, shares).unwrap_or(false);
+        let mut by_port = self.unconnected.lock(cx);
         if tuple.remote_port.0 == 0 {
-            self.unconnected.lock(cx).add(tuple.local_port, id);
+            by_port.add(tuple.local_port, id);
+        } else if !shares {
+            by_port.hold(tuple.local_port, id);
         }
     }
 
@@ -112,7 +117,7 @@ impl<L: Locks> Stack<L> {
             if port.0 == 0 && !others.is_empty() {
                 continue; // somebody was faster: another one
             }
-            if self.conflicts(cx, others, &tuple, shares) {
+            if self.conflicts(cx, others, &tuple, shares) || by_port.is_held(local_port) {
                 return Err(BindError::InUse);
             }
             let bind = |pcb: &mut Pcb<L>| match pcb.is_bound() {
@@ -181,9 +186,10 @@ impl<L: Locks> Stack<L> {
         if broadcast && !options.broadcast {
             return Err(BindError::Broadcast);
         }
-        let local = match before.local {
-            0 => self.source_towards(cx, v4, options.multicast_iface).map_err(BindError::Output)?,
-            bound => Ipv4Addr::from_bits(bound),
+        let chosen = before.local == 0 || self.with_pcb(cx, id, |pcb| pcb.chosen_local) == Some(true);
+        let local = match chosen {
+            true => self.source_towards(cx, v4, options.multicast_iface).map_err(BindError::Output)?,
+            false => Ipv4Addr::from_bits(before.local),
         };
         let local_port = match before.local_port.0 {
             0 => self.ephemeral(cx, Addr::v4(local), remote, remote_port)?,
@@ -195,7 +201,10 @@ impl<L: Locks> Stack<L> {
             return Err(BindError::InUse);
         }
         self.unfind(cx, id, &before.into());
-        self.with_pcb(cx, id, |pcb| pcb.set_ends(ends));
+        self.with_pcb(cx, id, |pcb| {
+            pcb.set_ends(ends);
+            pcb.chosen_local = chosen;
+        });
         self.make_findable(cx, id, &tuple);
         Ok(())
     }

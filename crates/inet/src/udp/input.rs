@@ -1,7 +1,9 @@
 //! UDP input: from `ip4::input`, a chunk at a time, to the sockets' receive queues.
 //!
-//! Three passes over the chunk: check and hash (asking the cache for the bucket), find (asking for the Pcb), deliver. With
-//! one socket the passes cost a tick or two; with 100,000 they turn a row of cache misses into one.
+//! Two passes over the chunk, with the datagrams where they lie: check, strip and hash; deliver. With many sockets the first
+//! also asks the cache for the bucket, and one more between them finds the Pcb and asks for its line: that turns a row
+//! of cache misses into one. Of 148 ticks a datagram with 100,000 sockets in random order (TSC 2.0 GHz, shared machine)
+//! 141 were there with 1000; the misses are the other 7.
 
 use super::{Pcb, Received, SoError, ends};
 use crate::demux::Ends4;
@@ -11,7 +13,7 @@ use crate::slots::Locked;
 use crate::stack::{CHUNK, Odd};
 use crate::{Slot, Stack};
 use buf::{Burst, Flags, Frame};
-use lock::{Cx, Locks};
+use lock::{Cx, Guarded, Locks};
 use stats::DropReason;
 use std::net::Ipv4Addr;
 use wire::checksum::Partial;
@@ -25,6 +27,9 @@ struct Seen {
     header_len: usize,
     len: usize,
 }
+
+/// Where a socket's state is.
+type PcbPlace<'a, L> = &'a Guarded<L, Slot<Pcb<L>>>;
 
 /// The socket that a datagram is for, locked: a run of datagrams for one socket takes its lock once.
 struct Open<'a, L: Locks> {
@@ -81,9 +86,13 @@ impl<L: Locks> Stack<L> {
                 _ => odd.add(at),
             }
         }
+        let mut found = [None; CHUNK];
         if ahead {
-            for slot in hashes.iter().take(n).filter_map(|&hash| self.pcbs.get(self.udp.find(cx, hash)?)) {
-                buf::prefetch(slot);
+            for (found, (&hash, &ends)) in found.iter_mut().zip(hashes.iter().zip(&ends)).take(n) {
+                *found = self.find_pcb(cx, hash, ends);
+                if let Some((_, slot)) = found {
+                    buf::prefetch(*slot);
+                }
             }
         }
         let counters = self.count(cx);
@@ -92,6 +101,7 @@ impl<L: Locks> Stack<L> {
         let mut delivered = 0;
         let mut open: Option<Open<'_, L>> = None;
         for (at, packet) in packets.drain().enumerate() {
+            // Not zipped: with three iterators in a tuple LLVM keeps the frame in memory, 15 instructions a datagram.
             let (Some(&hash), Some(&ends)) = (hashes.get(at), ends.get(at)) else { break };
             if odd.has(at) {
                 drop(open.take());
@@ -100,7 +110,8 @@ impl<L: Locks> Stack<L> {
             }
             if open.as_ref().is_none_or(|open| open.hash != hash) {
                 drop(open.take()); // unlocked before the next is locked
-                open = self.open_pcb(cx, hash, ends);
+                let found = if ahead { found.get(at).copied().flatten() } else { self.find_pcb(cx, hash, ends) };
+                open = found.map(|(id, slot)| Open { hash, id, slot: slot.lock(cx) });
             }
             match &mut open {
                 Some(open) => match deliver(cx, open.id, &mut open.slot, ends, packet, self.pool.size()) {
@@ -114,9 +125,9 @@ impl<L: Locks> Stack<L> {
     }
 
     #[inline(always)]
-    fn open_pcb(&self, cx: Cx, hash: u64, ends: Ends4) -> Option<Open<'_, L>> {
+    fn find_pcb(&self, cx: Cx, hash: u64, ends: Ends4) -> Option<(usize, PcbPlace<'_, L>)> {
         let id = self.udp.lookup_hashed(cx, || ends.into(), hash)?;
-        Some(Open { hash, id, slot: self.pcbs.get(id)?.lock(cx) })
+        Some((id, self.pcbs.get(id)?))
     }
 
     /// A datagram that did not pass its checks ends for the reason that they give; one for many goes to all of them.
@@ -160,10 +171,16 @@ impl<L: Locks> Stack<L> {
                     self.count(cx).audit.made.bump();
                     delivered += self.udp_enqueue_group(cx, id, copy, ends);
                 }
-                None => self.count(cx).drops.bump(DropReason::UdpNoCopy),
+                None => self.udp_no_copy(cx),
             }
         }
         delivered + self.udp_enqueue_group(cx, *last, packet, ends)
+    }
+
+    /// A copy that could not be made: booked as made and dropped, so that the reason shows in the audit.
+    pub(crate) fn udp_no_copy(&self, cx: Cx) {
+        self.count(cx).audit.made.bump();
+        self.count(cx).drops.bump(DropReason::UdpNoCopy);
     }
 
     fn udp_enqueue_group(&self, cx: Cx, id: usize, packet: Frame, ends: Ends4) -> u64 {

@@ -334,6 +334,9 @@ impl<L: Locks> Stack<L> {
             false => bound,
             true => self.source_towards(cx, dst, iface).map_err(SendError::Output)?,
         };
+        if !matches!(exit.to, Target::Here) && (src.is_loopback() || dst.is_loopback() || dst.is_unspecified()) {
+            return Err(SendError::Output(OutputError::NoRoute)); // RFC 1122 3.2.1.3 (g): never on a wire
+        }
         Ok(Prepared { dst, src, src_port: local.local_port, options, iface: exit.iface, to: exit.to })
     }
 
@@ -384,6 +387,10 @@ impl<L: Locks> Stack<L> {
         if multicast && to.options.multicast_loop && self.groups.lock(cx).is_member(to.iface, to.dst) {
             self.loop_multicast(cx, &frame, &out, to.src);
         }
+        if out.ttl == 0 {
+            self.drop_frame(cx, frame, DropReason::Ip4TtlZero); // RFC 1112 6.1: stays in the host
+            return Ok(len);
+        }
         self.ip4_output(cx, frame, &out).map_err(SendError::Output)?;
         self.count(cx).udp.sent.bump();
         if self.knobs.header_cache.on() && fits {
@@ -417,7 +424,7 @@ impl<L: Locks> Stack<L> {
     /// Members on this host get a copy of what it sends to its groups.
     fn loop_multicast(&self, cx: Cx, datagram: &Frame, out: &Outgoing, src: Ipv4Addr) {
         let Some(mut copy) = datagram.try_clone() else {
-            return self.count(cx).drops.bump(DropReason::UdpNoCopy);
+            return self.udp_no_copy(cx);
         };
         self.count(cx).audit.made.bump();
         copy.mark_l3();
