@@ -17,6 +17,9 @@ use std::time::Duration;
 type Study = fn(&Options, &mut dyn FnMut(Progress)) -> anyhow::Result<Report>;
 
 pub fn testtool(args: TesttoolArgs) -> anyhow::Result<Exit> {
+    if args.native && args.mode != ToolMode::Send {
+        return Err(Fault::usage("testtool --native: only send: the kernel has no generator to receive from"));
+    }
     let mut knobs = HostConfig::default();
     for (key, value) in &args.set {
         let item = node::config::keys::Item::Word(value.clone());

@@ -75,6 +75,7 @@ impl<L: Locks> Stack<L> {
                 self.ip4_forward(cx, iface, packets, Some(&hop));
                 lap.mark(Stage::Ip4Forward, n as u64);
             }
+            None if self.forward_through_gateways(cx, iface, packets, &ids) => lap.mark(Stage::Ip4Forward, n as u64),
             _ => self.ip4_route(cx, iface, packets, &ids, Burst::new(), lap),
         }
     }

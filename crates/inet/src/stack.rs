@@ -212,11 +212,14 @@ impl<L: Locks> Stack<L> {
         self.poll_loopback(cx);
         self.flush(cx);
         let outputs = self.poll_outputs(cx);
+        // What these packets gave rise to, and what other threads have queued meanwhile, is due at once.
+        let loop_due = if self.loopback.lock(cx).is_empty() { Instant::NEVER } else { cx.now };
         let next = [
             outputs,
             self.neighbors.lock(cx).next_deadline(),
             self.reassembly.lock(cx).next_deadline().unwrap_or(Instant::NEVER),
             self.groups.lock(cx).next_deadline(),
+            loop_due,
         ];
         next.into_iter().min().filter(|next| *next != Instant::NEVER)
     }

@@ -415,8 +415,8 @@ impl ByPort {
     }
 }
 
-/// The ends of a received UDP datagram whose network header was marked.
-pub(crate) fn ends(frame: &Frame) -> Option<(SocketAddr, Ipv4Addr)> {
+/// Who sent a received datagram (its frame as a socket gives it), and to which address of ours.
+pub fn ends(frame: &Frame) -> Option<(SocketAddr, Ipv4Addr)> {
     let packet = frame.l3_bytes();
     let header = packet.first_chunk::<20>()?;
     let ihl = usize::from(header[0] & 0xf) * 4;

@@ -107,7 +107,7 @@ pub fn udp_with(options: &Options, peers: Peers, progress: &mut dyn FnMut(Progre
     steps.next("hosts on cores");
     rows.extend(hosts(&run_options, &mut notes)?);
     let figure = Figure { median: idle, lo: idle, hi: idle, n: 1, unit: "bytes".to_owned() };
-    rows.push(Row::new("host.idle_bytes", "resident memory of an idle host beside its pool, mean of 64", figure));
+    rows.push(Row::new("host.idle_bytes", "resident memory of an idle host beside its pool, mean of 2000", figure));
     notes.extend(
         samples.iter().filter(|s| s.noisy).map(|s| format!("{}: noisy, disturbed trials are among those kept", s.id)),
     );

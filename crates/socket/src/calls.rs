@@ -1,10 +1,10 @@
 //! The calls. Each maps to one operation of `inet::udp`; waiting is the only thing added.
 
 use crate::{Errno, Fd, RecvFlags};
-use buf::Frame;
+use buf::{Burst, Frame};
 use clock::{Duration, Instant};
 use inet::Stack;
-use inet::udp::Received;
+use inet::udp::{Received, ends};
 use lock::{Cx, Locks};
 use std::cell::Cell;
 use std::net::SocketAddr;
@@ -199,13 +199,17 @@ impl<'s, L: Locks> Calls<'s, L> {
     /// # Errors
     /// As [`Calls::recv_from`], if there was none.
     pub fn recv_burst(&self, fd: Fd, most: usize, mut each: impl FnMut(&[u8], Peer)) -> Result<usize, Errno> {
-        let first = self.recv_frame(fd)?;
-        each(first.frame.bytes(), first.from);
-        let mut got = 1;
-        while got < most {
-            let Some(next) = self.stack.udp_recv(self.cx(), fd.0) else { break };
-            each(next.frame.bytes(), next.from);
-            got += 1;
+        let mut burst = Burst::new();
+        self.wait(fd, RecvFlags::default(), || match self.stack.udp_recv_burst(self.cx(), fd.0, most, &mut burst) {
+            0 => None,
+            _ => Some(()),
+        })?;
+        let mut got = 0;
+        for frame in burst.drain() {
+            if let Some((from, _)) = ends(&frame) {
+                each(frame.bytes(), from);
+                got += 1;
+            }
         }
         Ok(got)
     }

@@ -246,6 +246,22 @@ impl<L: Locks> Stack<L> {
         Some(Received { frame, from, to })
     }
 
+    /// Takes up to `most` datagrams of socket `id` under one lock, as many as fit into `into`; says how many.
+    pub fn udp_recv_burst(&self, cx: Cx, id: usize, most: usize, into: &mut Burst) -> usize {
+        let Some(slot) = self.pcbs.get(id) else { return 0 };
+        let mut slot = slot.lock(cx);
+        let Some(pcb) = slot.as_mut() else { return 0 };
+        let mut taken = 0;
+        while taken < most.min(into.room() + taken) {
+            let Some(frame) = pcb.dequeue() else { break };
+            drop(into.push(frame)); // there was room
+            taken += 1;
+        }
+        drop(slot);
+        self.count(cx).audit.consumed.add(taken as u64);
+        taken
+    }
+
     /// Copies from the next datagram of socket `id` without taking it: (copied, whole length, sender).
     pub fn udp_peek(&self, cx: Cx, id: usize, into: &mut [u8]) -> Option<(usize, usize, std::net::SocketAddr)> {
         let slot = self.pcbs.get(id)?.lock(cx);

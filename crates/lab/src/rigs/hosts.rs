@@ -155,12 +155,12 @@ impl Subject for SharedRig {
     }
 }
 
-/// Bytes of resident memory that one idle host adds, its pool not counted: the mean over 64 hosts on one pool.
+/// Bytes of resident memory that one idle host adds, its pool not counted: the mean over 2000 hosts on one pool.
 ///
 /// # Errors
 /// No pool, or no /proc.
 pub fn idle_host_bytes() -> anyhow::Result<f64> {
-    const HOSTS: usize = 64;
+    const HOSTS: usize = 2000; // more than freed memory could hide
     let pool = buf::Pool::new(&buf::PoolConfig { buffers: 64, ..buf::PoolConfig::default() })?;
     let cx = Cx::enter(How::Register, clock::Instant::ZERO);
     let host = |i: usize| -> Stack<Up> { Stack::new(cx, Config::new(&format!("idle{i}"), pool.clone())) };
