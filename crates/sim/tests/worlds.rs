@@ -171,7 +171,6 @@ fn a_silent_neighbor_ends_in_host_unreachable_not_in_a_held_packet() {
     let fd = calls.socket().unwrap();
     calls.connect(fd, "10.0.3.77:9".parse().unwrap()).unwrap();
     calls.send(fd, b"anybody?").unwrap();
-    drop(calls);
     chain.world.run_for(Duration::from_secs(60));
     assert_eq!(chain.world.host(chain.a).calls().send(fd, b"again"), Err(Errno::EHOSTUNREACH));
     assert_eq!(chain.world.imbalances(), []);
