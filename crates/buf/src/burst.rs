@@ -23,6 +23,14 @@ impl Burst {
         Burst { head: 0, tail: 0, slots: [const { MaybeUninit::uninit() }; BURST_MAX] }
     }
 
+    /// A burst of one.
+    #[inline(always)]
+    pub fn of(frame: Frame) -> Burst {
+        let mut burst = Burst::new();
+        drop(burst.push(frame)); // there is room
+        burst
+    }
+
     /// How many frames.
     #[inline(always)]
     pub fn len(&self) -> usize {

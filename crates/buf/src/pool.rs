@@ -389,10 +389,13 @@ impl Inner {
         // SAFETY: each buffer was free in this pool; headroom + len <= size was checked by the caller.
         let make = |buf| unsafe { Frame::from_raw(buf, self.number, self.headroom).spanning(0, len) };
         let mut n = match &self.store {
-            Store::Owned(owned) if owned.is_mine() && !self.prefetch => {
+            _ if self.prefetch => 0,
+            Store::Owned(owned) if owned.is_mine() => {
                 // SAFETY: this thread is the owner; no other reference to `local` exists while it runs here.
                 unsafe { (*owned.local.get()).get_many(into, make) }
             }
+            Store::Light(free) => free.lock(lock_cx()).get_many(into, make),
+            Store::Heavy(free) => free.lock(lock_cx()).get_many(into, make),
             _ => 0,
         };
         while let Some(place) = into.get_mut(n) {
@@ -412,6 +415,8 @@ impl Inner {
         let inner = unsafe { pool.as_ref() };
         match &inner.store {
             Store::Owned(owned) => owned.put_many(bufs),
+            Store::Light(free) => free.lock(lock_cx()).put_many(bufs),
+            Store::Heavy(free) => free.lock(lock_cx()).put_many(bufs),
             _ => bufs.for_each(|buf| inner.put_otherwise(buf)),
         }
     }

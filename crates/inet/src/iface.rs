@@ -21,6 +21,13 @@ pub trait Output: Send {
     /// Takes frames from the front of `burst`; what was not taken stays.
     fn output(&mut self, burst: &mut Burst, now: Instant) -> usize;
 
+    /// Takes a frame that came alone; gives it back if there is no room.
+    fn output_one(&mut self, frame: Frame, now: Instant) -> Result<(), Frame> {
+        let mut burst = Burst::of(frame);
+        self.output(&mut burst, now);
+        burst.pop().map_or(Ok(()), Err)
+    }
+
     /// Moves on what time has made ready (a delay, a pace); says when to come again, if anything is held.
     fn poll(&mut self, now: Instant) -> Option<Instant> {
         let _ = now;

@@ -4,7 +4,7 @@
 //! it, sleeping when there is nothing to poll. The transmitting halves sit in the stack, behind each iface.
 
 use crate::config::{HostConfig, IfaceConfig};
-use buf::{Burst, Pool};
+use buf::{Burst, Frame, Pool};
 use clock::{Clock, Duration, Instant};
 use inet::iface::{IfaceId, Offload, Output};
 use inet::{Config, Stack};
@@ -23,6 +23,11 @@ impl Output for PortOutput {
     #[inline]
     fn output(&mut self, burst: &mut Burst, now: Instant) -> usize {
         self.0.tx_burst(burst, now)
+    }
+
+    #[inline]
+    fn output_one(&mut self, frame: Frame, now: Instant) -> Result<(), Frame> {
+        self.0.tx_one(frame, now)
     }
 
     fn poll(&mut self, now: Instant) -> Option<Instant> {

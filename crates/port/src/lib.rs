@@ -27,7 +27,7 @@ pub mod tap;
 mod testns;
 pub mod tracer;
 
-use buf::Burst;
+use buf::{Burst, Frame};
 use clock::Instant;
 pub use counts::{PortCounts, RxCounts, TxCounts};
 pub use open::{Env, OpenError, PairError, Pairs, open};
@@ -85,6 +85,13 @@ pub trait RxHalf: Send {
 pub trait TxHalf: Send {
     /// Takes frames from the front of `from`; what was not taken stays. Says how many were taken.
     fn tx_burst(&mut self, from: &mut Burst, now: Instant) -> usize;
+    /// Takes a frame that came alone; gives it back if the port is full. The same as a burst of one; ports for which that
+    /// costs more than a frame have a shorter way.
+    fn tx_one(&mut self, frame: Frame, now: Instant) -> Result<(), Frame> {
+        let mut burst = Burst::of(frame);
+        self.tx_burst(&mut burst, now);
+        burst.pop().map_or(Ok(()), Err)
+    }
     /// Moves on what time has made ready (delays, paces).
     fn poll(&mut self, now: Instant) {
         let _ = now;

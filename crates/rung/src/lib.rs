@@ -10,7 +10,7 @@ mod settings;
 
 pub use settings::{BadSettings, LockKind, Settings};
 
-use buf::{Burst, Pool, PoolConfig, PoolLocks};
+use buf::{Burst, Frame, Pool, PoolConfig, PoolLocks};
 use clock::{Clock, Instant};
 use inet::iface::{IfaceAddr, IfaceId, Offload, Output};
 use inet::{Config, Stack};
@@ -37,6 +37,11 @@ impl Output for Sink {
     #[inline]
     fn output(&mut self, burst: &mut Burst, now: Instant) -> usize {
         self.0.tx_burst(burst, now)
+    }
+
+    #[inline]
+    fn output_one(&mut self, frame: Frame, now: Instant) -> Result<(), Frame> {
+        self.0.tx_one(frame, now)
     }
 }
 

@@ -144,7 +144,7 @@ impl TwoThreadsRig {
 }
 
 /// Datagrams that may be on their way at one time: within the receive buffer and the pool.
-const AHEAD: u64 = 8192;
+const AHEAD: u64 = 1024;
 
 impl Subject for TwoThreadsRig {
     fn id(&self) -> &str {
