@@ -126,7 +126,10 @@ impl Region {
 
 /// Asks for transparent 2 MiB pages under a large table that has been reserved but not touched. A hint: where the system has
 /// none to give, nothing changes.
-pub fn advise_huge(table: &mut [u32]) {
+pub fn advise_huge<T>(table: &mut [T]) {
+    if size_of_val(table) < 1 << 21 {
+        return;
+    }
     let (start, len) = (table.as_mut_ptr() as usize, std::mem::size_of_val(table));
     let (first, end) = (start.next_multiple_of(4096), (start + len) & !4095);
     if end > first {

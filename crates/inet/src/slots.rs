@@ -82,6 +82,15 @@ struct Free {
     holes: BTreeSet<usize>,
 }
 
+/// Chunks of a megabyte and more lie in huge pages where there are any: among 100,000 sockets in random order every
+/// datagram would wait for a page walk too.
+fn empty_chunk<L: Locks, T>(len: usize) -> Chunk<L, T> {
+    let mut places = Vec::with_capacity(len);
+    buf::mem::advise_huge(places.spare_capacity_mut());
+    places.extend((0..len).map(|_| Place(Guarded::new(Slot::Free))));
+    places.into()
+}
+
 impl<L: Locks, T> Slots<L, T> {
     /// No places yet.
     pub fn new() -> Self {
@@ -101,7 +110,7 @@ impl<L: Locks, T> Slots<L, T> {
         };
         let (chunk, place) = locate(at);
         let places = self.chunks.get(chunk)?;
-        let places = places.get_or_init(|| (0..FIRST << chunk).map(|_| Place(Guarded::new(Slot::Free))).collect());
+        let places = places.get_or_init(|| empty_chunk(FIRST << chunk));
         *places.get(place)?.0.lock(cx) = Slot::Used(value);
         Some(at)
     }

@@ -124,6 +124,8 @@ pub struct Received {
     pub from: SocketAddr,
     /// What address of ours it was sent to.
     pub to: Ipv4Addr,
+    /// There are more behind it. If not, the next will be reported to whoever watches the socket.
+    pub more: bool,
 }
 
 /// Receive buffers may pin this many times their size in frames (BSD's sb_mbmax).

@@ -117,6 +117,7 @@ impl RxHalf for Silent {
 }
 
 /// Sums of the template without what varies, and what stands there when it does not.
+#[derive(Clone, Copy)]
 struct Sums {
     ip: Partial,
     l4: Partial,
@@ -154,30 +155,19 @@ impl Sums {
 
 struct Generator {
     source: Source,
-    sums: Sums,
+    variety: Variety,
     pool: Pool,
     counts: Arc<PortCounts>,
     template: Box<[u8]>,
     made: u64,
-    flow: u32,
-    random: u64,
     started: Option<Instant>,
 }
 
 impl Generator {
     fn new(source: Source, pool: Pool, counts: Arc<PortCounts>) -> Generator {
         let template = template(&source);
-        let (sums, random) = (Sums::of(&template), 0x9e37_79b9_7f4a_7c15);
-        Generator { source, sums, pool, counts, template, made: 0, flow: 0, random, started: None }
-    }
-
-    /// xorshift64*: cheap, seeded, good enough to spread addresses.
-    #[inline]
-    fn draw(&mut self) -> u32 {
-        self.random ^= self.random >> 12;
-        self.random ^= self.random << 25;
-        self.random ^= self.random >> 27;
-        (self.random.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) as u32
+        let variety = Variety::new(&source, &template);
+        Generator { source, variety, pool, counts, template, made: 0, started: None }
     }
 
     /// How many frames the pace allows now, out of `most`.
@@ -193,9 +183,43 @@ impl Generator {
         left.min(paced).min(most as u64) as usize
     }
 
+}
+
+/// What varies from frame to frame, copied out of the generator for a burst: it stays in registers then, where writing a frame
+/// would otherwise make the compiler read everything again.
+#[derive(Clone, Copy)]
+struct Variety {
+    sums: Sums,
+    base: Ipv4Addr,
+    flows: u32,
+    order: Order,
+    random_dst: bool,
+    id: bool,
+    udp_csum: bool,
+    next_id: u16,
+    flow: u32,
+    random: u64,
+}
+
+impl Variety {
+    fn new(source: &Source, template: &[u8]) -> Variety {
+        Variety {
+            sums: Sums::of(template),
+            base: source.src,
+            flows: source.flows,
+            order: source.order,
+            random_dst: source.random_dst,
+            id: source.id,
+            udp_csum: source.udp_csum,
+            next_id: 0,
+            flow: 0,
+            random: 0x9e37_79b9_7f4a_7c15,
+        }
+    }
+
     /// Does a frame differ from the one before?
-    fn varies(&self) -> bool {
-        self.source.id || self.source.flows > 1 || self.source.random_dst
+    fn is_any(&self) -> bool {
+        self.id || self.flows > 1 || self.random_dst
     }
 
     /// Patches what varies into a copy of the template. The sums of what does not vary were made once ([`Sums`]), so that a
@@ -203,16 +227,17 @@ impl Generator {
     #[inline(always)]
     fn vary(&mut self, frame: &mut Frame) {
         let (src, port) = self.next_flow().unwrap_or((self.sums.src, self.sums.port));
-        let dst = if self.source.random_dst { self.random_unicast() } else { self.sums.dst };
+        let dst = if self.random_dst { self.random_unicast() } else { self.sums.dst };
         let ends = Partial::pseudo4(Ipv4Addr::from(src), Ipv4Addr::from(dst), ip4::Proto(0), 0);
+        let addresses = (u64::from(src) << 32 | u64::from(dst)).to_be_bytes();
         let Some(headers) = frame.bytes_mut().first_chunk_mut::<HEADERS>() else { return };
-        if self.source.id {
-            headers[18..20].copy_from_slice(&(self.made as u16).to_be_bytes());
+        if self.id {
+            headers[18..20].copy_from_slice(&self.next_id.to_be_bytes());
+            self.next_id = self.next_id.wrapping_add(1);
         }
-        headers[26..30].copy_from_slice(&src.to_be_bytes());
-        headers[30..34].copy_from_slice(&dst.to_be_bytes());
+        headers[26..34].copy_from_slice(&addresses);
         headers[34..36].copy_from_slice(&port.to_be_bytes());
-        let ip_sum = if self.source.id {
+        let ip_sum = if self.id {
             // The whole header each time, as the report's generator does.
             headers[24..26].fill(0);
             wire::checksum::sum(&headers[14..34]).finish()
@@ -220,7 +245,7 @@ impl Generator {
             self.sums.ip.add(ends).finish()
         };
         headers[24..26].copy_from_slice(&ip_sum.to_be_bytes());
-        if self.source.udp_csum {
+        if self.udp_csum {
             let l4_sum = self.sums.l4.add(ends).add_u16(port).finish_nonzero();
             headers[40..42].copy_from_slice(&l4_sum.to_be_bytes());
         }
@@ -228,19 +253,20 @@ impl Generator {
 
     #[inline(always)]
     fn next_flow(&mut self) -> Option<(u32, u16)> {
-        if self.source.flows <= 1 {
+        if self.flows <= 1 {
             return None;
         }
-        let flow = match self.source.order {
+        let flow = match self.order {
             Order::Sequence => {
-                self.flow = if self.flow + 1 >= self.source.flows { 0 } else { self.flow + 1 };
+                self.flow = if self.flow + 1 >= self.flows { 0 } else { self.flow + 1 };
                 self.flow
             }
-            Order::Random => ((u64::from(self.draw()) * u64::from(self.source.flows)) >> 32) as u32,
+            Order::Random => ((u64::from(self.draw()) * u64::from(self.flows)) >> 32) as u32,
         };
-        Some(flow_address(self.source.src, flow))
+        Some(flow_address(self.base, flow))
     }
 
+    #[inline(always)]
     fn random_unicast(&mut self) -> u32 {
         loop {
             let dst = self.draw();
@@ -249,6 +275,15 @@ impl Generator {
                 return dst;
             }
         }
+    }
+
+    /// xorshift64*: cheap, seeded, good enough to spread addresses.
+    #[inline(always)]
+    fn draw(&mut self) -> u32 {
+        self.random ^= self.random >> 12;
+        self.random ^= self.random << 25;
+        self.random ^= self.random >> 27;
+        (self.random.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) as u32
     }
 }
 
@@ -330,17 +365,19 @@ impl RxHalf for Generator {
         if frames < due {
             self.counts.rx.no_buffer.bump();
         }
-        let varies = self.varies();
-        for frame in into.as_mut_slice().iter_mut().skip(before) {
+        let mut variety = self.variety;
+        let varies = variety.is_any();
+        for frame in into.as_mut_slice().get_mut(before..).unwrap_or_default() {
             fill(frame, &self.template);
             if varies {
-                self.vary(frame);
+                variety.vary(frame);
             }
             if self.source.rx_csum {
                 frame.set_flags(frame.flags().with(Flags::RX_IP_OK).with(Flags::RX_L4_OK));
             }
-            self.made += 1;
         }
+        self.variety = variety;
+        self.made += frames as u64;
         self.counts.rx.frames.add(frames as u64);
         self.counts.rx.bytes.add((frames * len) as u64);
         self.counts.rx.idle.add(u64::from(frames == 0));

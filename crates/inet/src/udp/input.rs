@@ -70,6 +70,7 @@ impl<L: Locks> Stack<L> {
         let trusted = trusts_port(iface);
         let ahead = self.udp.is_large() && n > 1 && self.knobs.prefetch.on();
         let probe = self.udp.ends_probe();
+        let mut lookups = self.udp.run();
         let (mut hashes, mut ends) = ([0; CHUNK], [Ends4::default(); CHUNK]);
         let (mut odd, mut without_checksum) = (Odd::default(), 0);
         for (at, (packet, (hash, ends))) in
@@ -80,7 +81,7 @@ impl<L: Locks> Stack<L> {
                     seen.strip(packet);
                     (*ends, *hash) = (seen.ends, probe.hash(seen.ends));
                     if ahead {
-                        self.udp.prefetch(cx, *hash);
+                        lookups.prefetch(cx, *hash);
                     }
                 }
                 _ => odd.add(at),
@@ -88,13 +89,14 @@ impl<L: Locks> Stack<L> {
         }
         let mut found = [None; CHUNK];
         if ahead {
-            for (found, (&hash, &ends)) in found.iter_mut().zip(hashes.iter().zip(&ends)).take(n) {
-                *found = self.find_pcb(cx, hash, ends);
+            for (found, &hash) in found.iter_mut().zip(&hashes).take(n) {
+                *found = lookups.find(cx, hash).and_then(|id| Some((id, self.pcbs.get(id)?)));
                 if let Some((_, slot)) = found {
                     buf::prefetch(*slot);
                 }
             }
         }
+        drop(lookups);
         let counters = self.count(cx);
         counters.udp.received.add(n as u64);
         counters.udp.no_checksum.add(without_checksum);
@@ -110,7 +112,7 @@ impl<L: Locks> Stack<L> {
             }
             if open.as_ref().is_none_or(|open| open.hash != hash) {
                 drop(open.take()); // unlocked before the next is locked
-                let found = if ahead { found.get(at).copied().flatten() } else { self.find_pcb(cx, hash, ends) };
+                let found = found.get(at).copied().flatten().or_else(|| self.find_pcb(cx, hash, ends));
                 open = found.map(|(id, slot)| Open { hash, id, slot: slot.lock(cx) });
             }
             match &mut open {
@@ -240,10 +242,14 @@ impl<L: Locks> Stack<L> {
     /// Takes the next datagram of socket `id`; `None` if there is none (or no such socket).
     #[inline(always)]
     pub fn udp_recv(&self, cx: Cx, id: usize) -> Option<Received> {
-        let frame = self.pcbs.get(id)?.lock(cx).as_mut()?.dequeue()?;
+        let mut slot = self.pcbs.get(id)?.lock(cx);
+        let pcb = slot.as_mut()?;
+        let frame = pcb.dequeue()?;
+        let more = pcb.peek().is_some();
+        drop(slot);
         self.count(cx).audit.consumed.bump();
         let (from, to) = ends(&frame)?;
-        Some(Received { frame, from, to })
+        Some(Received { frame, from, to, more })
     }
 
     /// Takes up to `most` datagrams of socket `id` under one lock, as many as fit into `into`; says how many.

@@ -78,6 +78,9 @@ impl RecvRig {
                     into[..bytes.len()].copy_from_slice(bytes);
                     std::hint::black_box((&into, received.from));
                     self.got += 1;
+                    if !received.more {
+                        break;
+                    }
                 }
             }
         }
