@@ -8,31 +8,14 @@
 
 use std::arch::x86_64::_rdtsc;
 use std::collections::HashSet;
-use std::ffi::{c_int, c_void};
 use std::hint::black_box;
 use std::net::Ipv4Addr;
 use std::time::Instant;
 
-use linerate_inet::fib::{Advise, Fib, NextHopId, Prefix};
+use linerate_inet::fib::{Fib, NextHopId, Prefix};
 
 const SAMPLES: usize = 31;
 const LOOKUPS: usize = 1 << 20;
-
-// SAFETY: the declaration is madvise(2)'s in <sys/mman.h>; `std` links the C library that has it.
-unsafe extern "C" {
-    fn madvise(addr: *mut c_void, length: usize, advice: c_int) -> c_int;
-}
-
-/// What a caller of `with_advice` would do: ask for huge pages on all whole pages of the array.
-fn huge_pages(array: &mut [u32]) {
-    const MADV_HUGEPAGE: c_int = 14;
-    let start = array.as_mut_ptr().addr();
-    let first = start.next_multiple_of(4096);
-    let length = (start + size_of_val(array) - first) & !4095;
-    // SAFETY: the range is whole pages inside the array; MADV_HUGEPAGE changes no contents.
-    let answer = unsafe { madvise(first as *mut c_void, length, MADV_HUGEPAGE) };
-    assert_eq!(answer, 0, "madvise refused");
-}
 
 /// xorshift64*: the same routes and addresses in every run.
 struct Random(u64);
@@ -137,12 +120,15 @@ fn hits(count: usize, routes: &[(Prefix, NextHopId)]) -> Vec<u32> {
     (0..count).map(|_| inside()).collect()
 }
 
-fn trial(name: &str, routes: &[(Prefix, NextHopId)], pages: &str, advise: Advise) {
+fn trial(name: &str, routes: &[(Prefix, NextHopId)], huge_pages: bool) {
     let mut array = vec![0u32; 1 << 24];
-    advise(&mut array);
+    if huge_pages {
+        buf::mem::advise_huge(&mut array);
+    }
     array.fill(1);
+    let pages = if huge_pages { "huge pages" } else { "4k pages" };
     let before = resident();
-    let mut fib = Fib::new().with_advice(advise);
+    let mut fib = if huge_pages { Fib::new().with_huge_pages() } else { Fib::new() };
     let start = Instant::now();
     for &(prefix, hop) in routes {
         fib.insert(prefix, hop).unwrap();
@@ -199,8 +185,8 @@ fn main() {
         [("bgp", bgp_length), ("/32", |_| 32), ("/9../32", |random| 9 + random.below(24) as u8)];
     for (name, length) in distributions {
         let routes = routes(count, length);
-        trial(name, &routes, "4k", |_| {});
-        trial(name, &routes, "huge", huge_pages);
+        trial(name, &routes, false);
+        trial(name, &routes, true);
         if name == "bgp" {
             changes(&routes);
         }

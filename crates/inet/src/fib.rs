@@ -3,7 +3,7 @@
 //! A [`Fib`] holds the routes twice. `routes` is the truth, ordered, for the control plane: `get`, `iter`, and what
 //! lies under a removed route. The matcher is derived from it and answers the longest-prefix question: up to
 //! `FEW` routes as a short list (a host with three routes stays at a few hundred bytes), above that as the 24-4-4
-//! table of `table`, 64 MB reserved and touched as routes fill it.
+//! table of `table`, 80 MB reserved and touched as routes fill it.
 //!
 //! It holds numbers, not neighbors: a [`NextHopId`] indexes the caller's next-hop table. Nothing in here locks.
 //!
@@ -91,9 +91,6 @@ impl fmt::Display for FibFull {
 
 impl std::error::Error for FibFull {}
 
-/// Told about the 64 MB of the table after they are reserved and before they are touched: the moment for `madvise`.
-pub type Advise = fn(&mut [u32]);
-
 /// One answer as the matchers keep it: the next hop, and how long the prefix was that gave it.
 ///
 /// | bits | 31 | 30..24 | 23..0 |
@@ -153,7 +150,7 @@ pub struct Fib {
     routes: BTreeMap<Prefix, NextHopId>,
     matcher: Matcher,
     limit: usize,
-    advise: Advise,
+    huge_pages: bool,
 }
 
 impl Fib {
@@ -164,14 +161,12 @@ impl Fib {
 
     /// An empty table for up to `limit` routes.
     pub fn with_limit(limit: usize) -> Fib {
-        Fib { routes: BTreeMap::new(), matcher: Matcher::Few(Few::default()), limit, advise: |_| {} }
+        Fib { routes: BTreeMap::new(), matcher: Matcher::Few(Few::default()), limit, huge_pages: false }
     }
 
-    /// The same, and `advise` is told about the big array each time one is reserved. See `examples/fib_speed.rs` for
-    /// one that asks for huge pages.
-    pub fn with_advice(mut self, advise: Advise) -> Fib {
-        self.advise = advise;
-        self
+    /// The same, and the table's arrays ask for huge pages.
+    pub fn with_huge_pages(self) -> Fib {
+        Fib { huge_pages: true, ..self }
     }
 
     /// Routes `prefix` to `hop`; the next hop it had before, if it had one.
@@ -246,7 +241,7 @@ impl Fib {
         self.routes.is_empty()
     }
 
-    /// Memory reserved, in bytes. Of the table's 64 MB only pages that routes were written to are resident; the
+    /// Memory reserved, in bytes. Of the table's 80 MB only pages that routes were written to are resident; the
     /// ordered map's share is an estimate.
     pub fn bytes(&self) -> usize {
         let matcher = match &self.matcher {
@@ -271,7 +266,7 @@ impl Fib {
     }
 
     fn build_table(&self) -> Table {
-        let mut table = Table::new(self.advise);
+        let mut table = Table::new(self.huge_pages);
         self.iter().for_each(|(prefix, hop)| table.insert(prefix, Entry::route(prefix.len(), hop)));
         table
     }

@@ -66,7 +66,7 @@ pub struct Routes {
 impl Default for Routes {
     fn default() -> Routes {
         // The table of a router with many routes is read at random: huge pages spare it a page walk a lookup.
-        let fib = Fib::new().with_advice(buf::mem::advise_huge);
+        let fib = Fib::new().with_huge_pages();
         Routes { fib, hops: Vec::new(), by_via: HashMap::new() }
     }
 }

@@ -146,13 +146,15 @@ fn rates(sample: &Sample) -> Vec<f64> {
 
 fn lookups(options: &run::Options) -> anyhow::Result<Vec<Row>> {
     let mut subjects: Vec<Box<dyn Subject>> = vec![
-        Box::new(FibRig::new("fib.1m", ROUTES, 1 << 20)?),
-        Box::new(FibRig::new("fib.1m_64k_addresses", ROUTES, 1 << 16)?),
+        Box::new(FibRig::new("fib.1m", ROUTES, 250, 1 << 20)?),
+        Box::new(FibRig::new("fib.1m_64k_addresses", ROUTES, 250, 1 << 16)?),
+        Box::new(FibRig::new("fib.1m_10k_hops", ROUTES, 10_000, 1 << 20)?),
     ];
     let samples = run::interleave(&mut subjects, options, &mut |_| ())?;
     let titles = [
-        "longest-prefix lookup, 1 M routes, bursts of 32, a million random addresses",
+        "longest-prefix lookup, 1 M routes, 250 next hops, bursts of 32, a million random addresses",
         "the same with 64 k random addresses over and over",
+        "a million addresses, and 10,000 next hops: more than a byte can name",
     ];
     samples.iter().zip(titles).map(|(s, title)| Ok(Row::new(&s.id, title, Figure::ticks(s)?))).collect()
 }

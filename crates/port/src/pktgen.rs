@@ -182,7 +182,6 @@ impl Generator {
         };
         left.min(paced).min(most as u64) as usize
     }
-
 }
 
 /// What varies from frame to frame, copied out of the generator for a burst: it stays in registers then, where writing a frame
@@ -269,9 +268,9 @@ impl Variety {
     #[inline(always)]
     fn random_unicast(&mut self) -> u32 {
         loop {
-            let dst = self.draw();
             // 1.0.0.0 to 223.255.255.255 without 127/8: what a router may forward.
-            if (0x0100_0000..0xe000_0000).contains(&dst) && dst >> 24 != 127 {
+            let dst = ((u64::from(self.draw()) * 0xdf00_0000) >> 32) as u32 + 0x0100_0000;
+            if dst >> 24 != 127 {
                 return dst;
             }
         }

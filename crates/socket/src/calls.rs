@@ -4,7 +4,7 @@ use crate::{Errno, Fd, RecvFlags};
 use buf::{Burst, Frame};
 use clock::{Duration, Instant};
 use inet::Stack;
-use inet::udp::{Received, ends};
+use inet::udp::{Pcb, Received, ends};
 use lock::{Cx, Locks};
 use std::cell::Cell;
 use std::net::SocketAddr;
@@ -219,22 +219,18 @@ impl<'s, L: Locks> Calls<'s, L> {
         if let Some(found) = ready() {
             return Ok(found);
         }
-        let (nonblocking, timeout) = self
+        // One lock for all three questions: who spins on an empty socket would keep out whoever fills it.
+        let (nonblocking, timeout, error) = self
             .stack
-            .with_pcb(self.cx(), fd.0, |pcb| (pcb.options.nonblocking, pcb.options.recv_timeout))
+            .with_pcb(self.cx(), fd.0, |pcb| (pcb.options.nonblocking, pcb.options.recv_timeout, ended(pcb)))
             .ok_or(Errno::EBADF)?;
-        let ended = || -> Option<Errno> {
-            self.stack.with_pcb(self.cx(), fd.0, |pcb| match pcb.take_error() {
-                Some(error) => Some(error.into()),
-                None => pcb.is_readable().then_some(Errno::EPIPE).filter(|_| pcb.queued() == 0),
-            })?
-        };
-        if let Some(error) = ended() {
+        if let Some(error) = error {
             return Err(error);
         }
         if nonblocking || flags.dont_wait {
             return Err(Errno::EAGAIN);
         }
+        let ended = || self.stack.with_pcb(self.cx(), fd.0, ended)?;
         match self.driver {
             Some(driver) => self.wait_driving(driver, timeout, ready, ended),
             None => {
@@ -294,6 +290,14 @@ impl<'s, L: Locks> Calls<'s, L> {
     /// `EBADF`.
     pub fn close(&self, fd: Fd) -> Result<(), Errno> {
         if self.stack.udp_close(self.cx(), fd.0) { Ok(()) } else { Err(Errno::EBADF) }
+    }
+}
+
+/// Why nothing will come any more, or the error that waits (which is taken).
+fn ended<L: Locks>(pcb: &mut Pcb<L>) -> Option<Errno> {
+    match pcb.take_error() {
+        Some(error) => Some(error.into()),
+        None => (pcb.is_readable() && pcb.queued() == 0).then_some(Errno::EPIPE),
     }
 }
 

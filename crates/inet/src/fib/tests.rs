@@ -1,7 +1,6 @@
 //! Oracle: `prefix-trie`, whose keys are `(address, length)`.
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use prefix_trie::PrefixMap;
 use proptest::prelude::*;
@@ -202,15 +201,28 @@ fn a_group_ends_with_its_last_longer_route() {
 }
 
 #[test]
-fn the_array_is_shown_once_untouched_to_the_adviser() {
-    static SHOWN: AtomicUsize = AtomicUsize::new(0);
-    let mut fib = Fib::new().with_advice(|array| {
-        SHOWN.fetch_add(array.len(), Ordering::Relaxed);
-    });
-    for i in 0..100 {
-        assert_eq!(SHOWN.load(Ordering::Relaxed), if i <= FEW { 0 } else { 1 << 24 });
-        fib.insert(Prefix::host(Ipv4Addr::from_bits(i as u32)), hop(1)).unwrap();
+fn more_next_hops_than_a_byte_can_name() {
+    let mut fib = beyond_a_list().with_huge_pages();
+    let slash24 = |i: u32| Prefix::new(Ipv4Addr::from_bits(0x0a00_0000 + (i << 8)), 24).unwrap();
+    for i in 0..600 {
+        fib.insert(slash24(i), hop(i)).unwrap();
     }
+    fib.insert(Prefix::host(Ipv4Addr::from_bits(0x0a00_0705)), hop(3)).unwrap();
+    let check = |fib: &Fib, expected: &dyn Fn(u32) -> Option<NextHopId>| {
+        let dst: Vec<u32> = (0..600).map(|i| 0x0a00_0005 + (i << 8)).collect();
+        let mut out = vec![None; dst.len()];
+        fib.lookup_burst(&dst, &mut out);
+        for (i, &found) in (0..).zip(&out) {
+            assert_eq!(found, expected(i), "10.{}.{}.5", i >> 8, i & 255);
+        }
+    };
+    check(&fib, &|i| Some(if i == 7 { hop(3) } else { hop(i) }));
+    fib.insert(Prefix::DEFAULT, hop(1000)).unwrap();
+    for i in (0..600).step_by(2) {
+        fib.remove(slash24(i));
+    }
+    fib.remove(Prefix::host(Ipv4Addr::from_bits(0x0a00_0705)));
+    check(&fib, &|i| Some(if i % 2 == 0 { hop(1000) } else { hop(i) }));
 }
 
 #[test]

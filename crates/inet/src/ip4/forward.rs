@@ -12,7 +12,7 @@ use crate::iface::{Iface, IfaceId};
 use crate::ip4::frag::{self, FragError};
 use crate::neigh::Resolved;
 use crate::route::{Hop, Via};
-use crate::stack::{AtOnce, Odd};
+use crate::stack::{AtOnce, CHUNK, Odd};
 use buf::{Burst, Flags, Frame};
 use lock::{Cx, Guarded, Locks};
 use stats::DropReason;
@@ -83,15 +83,17 @@ impl<L: Locks> Stack<L> {
             return false;
         };
         let mtu = out.mtu();
-        let short = |(packet, id): (&Frame, &Option<NextHopId>)| {
-            passable(packet, mtu).is_some()
-                && hop_of(id).is_some_and(|hop| matches!(hop.via, Via::Gateway(to, _) if to == out.id))
-        };
-        if !self.knobs.forwarding.on() || !packets.as_slice().iter().zip(ids).all(short) {
+        let mut links = [None; CHUNK];
+        let mut short = self.knobs.forwarding.on() && packets.len() <= CHUNK;
+        for (link, (packet, id)) in links.iter_mut().zip(packets.as_slice().iter().zip(ids)) {
+            *link = hop_of(id).filter(|hop| matches!(hop.via, Via::Gateway(to, _) if to == out.id));
+            short &= link.is_some() && passable(packet, mtu).is_some();
+        }
+        if !short {
             return false;
         }
-        for (packet, id) in packets.as_mut_slice().iter_mut().zip(ids) {
-            if let Some(hop) = hop_of(id) {
+        for (packet, link) in packets.as_mut_slice().iter_mut().zip(links) {
+            if let Some(hop) = link {
                 pass_on(packet, &hop.adjacency);
             }
         }

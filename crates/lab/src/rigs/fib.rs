@@ -17,14 +17,14 @@ pub struct FibRig {
 }
 
 impl FibRig {
-    /// `routes` routes; `addresses` different random addresses, looked up in turn.
+    /// `routes` routes through `hops` next hops; `addresses` different random addresses, looked up in turn.
     ///
     /// # Errors
     /// The table is full.
-    pub fn new(id: &str, routes: usize, addresses: usize) -> anyhow::Result<FibRig> {
-        let mut fib = Fib::new().with_advice(buf::mem::advise_huge);
+    pub fn new(id: &str, routes: usize, hops: u32, addresses: usize) -> anyhow::Result<FibRig> {
+        let mut fib = Fib::new().with_huge_pages();
         for (i, prefix) in prefixes(routes).enumerate() {
-            fib.insert(prefix, NextHopId::new(i as u32 % 256).context("next hop")?)?;
+            fib.insert(prefix, NextHopId::new(i as u32 % hops).context("next hop")?)?;
         }
         ensure!(fib.len() == routes);
         let mut state = 88_172_645_463_325_252u64;
