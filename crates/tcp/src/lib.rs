@@ -15,13 +15,39 @@
     deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unreachable)
 )]
 
+mod ack;
+mod answer;
+mod api;
 pub mod cc;
 mod config;
+mod delack;
 mod handshake;
+mod info;
+mod input;
+mod keepalive;
+mod output;
+mod pmtu;
+mod rack;
+mod reassembly;
+mod recovery;
+mod reply;
+mod rtt;
+mod scoreboard;
 mod segment;
 mod seq;
+mod state;
+mod tcb;
+mod timers;
+mod window;
 
+pub use answer::answer_to_nobody;
+pub use api::Closed;
 pub use config::{Config, EcnMode};
 pub use handshake::{Handshake, TsState};
+pub use info::Info;
+pub use pmtu::IcmpNotice;
+pub use reply::{Dropped, Events, Reply, Text};
 pub use segment::{Block, Blocks, Ecn, Out, OutOptions, Segment, SegmentOptions, Timestamps};
 pub use seq::SeqNum;
+pub use state::State;
+pub use tcb::Tcb;
