@@ -18,6 +18,7 @@
 pub mod cc;
 mod config;
 mod handshake;
+pub mod pacing;
 mod segment;
 mod seq;
 
