@@ -16,13 +16,21 @@
 )]
 
 pub mod cc;
+mod challenge;
 mod config;
+pub mod cookie;
+mod ends;
 mod handshake;
+pub mod isn;
 pub mod pacing;
+pub mod ports;
 mod segment;
 mod seq;
+pub mod siphash;
 
+pub use challenge::ChallengeLimit;
 pub use config::{Config, EcnMode};
+pub use ends::Ends;
 pub use handshake::{Handshake, TsState};
 pub use segment::{Block, Blocks, Ecn, Out, OutOptions, Segment, SegmentOptions, Timestamps};
 pub use seq::SeqNum;
