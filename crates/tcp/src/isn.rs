@@ -31,6 +31,11 @@ pub fn ts_offset(key: Key, ends: &Ends) -> u32 {
     prf(key, ends, TIMESTAMP)
 }
 
+/// Our clock of milliseconds (RFC 7323 5.4), to which the offset is added.
+pub fn ts_clock(now: Instant) -> u32 {
+    (now.nanos() / 1_000_000) as u32
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

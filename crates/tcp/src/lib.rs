@@ -19,14 +19,17 @@ pub mod cc;
 mod challenge;
 mod config;
 pub mod cookie;
+pub mod counters;
 mod ends;
 mod handshake;
 pub mod isn;
+pub mod listen;
 pub mod pacing;
 pub mod ports;
 mod segment;
 mod seq;
 pub mod siphash;
+mod table;
 
 pub use challenge::ChallengeLimit;
 pub use config::{Config, EcnMode};
