@@ -4,10 +4,16 @@
 //! recovery the window is moved by proportional rate reduction (`recovery`), not from here. [`Control`] is all
 //! algorithms in one value: no allocation, and a predicted branch instead of a table of functions.
 
+pub mod cubic;
+pub mod hystart;
 pub mod newreno;
 
 use crate::SeqNum;
 use clock::{Duration, Instant};
+use std::fmt;
+use std::str::FromStr;
+
+pub use cubic::Cubic;
 pub use newreno::NewReno;
 
 /// What an acknowledgment brought.
@@ -80,6 +86,51 @@ pub enum Algorithm {
     /// RFC 5681, RFC 6582.
     #[default]
     NewReno,
+    /// RFC 9438, with HyStart++ (RFC 9406).
+    Cubic,
+}
+
+impl Algorithm {
+    /// All of them.
+    pub const ALL: [Algorithm; 2] = [Algorithm::NewReno, Algorithm::Cubic];
+
+    /// As `TCP_CONGESTION` names it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Algorithm::NewReno => "reno",
+            Algorithm::Cubic => "cubic",
+        }
+    }
+}
+
+/// A word that names no algorithm.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UnknownAlgorithm(pub String);
+
+impl fmt::Display for UnknownAlgorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "unknown congestion control '{}': expected reno (or newreno) or cubic", self.0)
+    }
+}
+
+impl std::error::Error for UnknownAlgorithm {}
+
+impl FromStr for Algorithm {
+    type Err = UnknownAlgorithm;
+    /// Linux's names, and FreeBSD's for the first.
+    fn from_str(word: &str) -> Result<Algorithm, UnknownAlgorithm> {
+        match word {
+            "reno" | "newreno" => Ok(Algorithm::NewReno),
+            "cubic" => Ok(Algorithm::Cubic),
+            other => Err(UnknownAlgorithm(other.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
 }
 
 /// One of the algorithms.
@@ -87,6 +138,8 @@ pub enum Algorithm {
 pub enum Control {
     /// RFC 5681, RFC 6582.
     NewReno(NewReno),
+    /// RFC 9438.
+    Cubic(Cubic),
 }
 
 impl Control {
@@ -94,6 +147,7 @@ impl Control {
     pub fn new(algorithm: Algorithm, mss: u16, initial_window: u32) -> Control {
         match algorithm {
             Algorithm::NewReno => Control::NewReno(NewReno::new(mss, initial_window)),
+            Algorithm::Cubic => Control::Cubic(Cubic::new(mss, initial_window)),
         }
     }
 }
@@ -102,6 +156,7 @@ macro_rules! each {
     ($self:expr, $inner:ident => $what:expr) => {
         match $self {
             Control::NewReno($inner) => $what,
+            Control::Cubic($inner) => $what,
         }
     };
 }
@@ -156,5 +211,25 @@ impl Congestion for Control {
 
     fn name(&self) -> &'static str {
         each!(self, inner => inner.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn algorithms_are_named_as_the_socket_option_spells_them() {
+        for algorithm in Algorithm::ALL {
+            assert_eq!(algorithm.name().parse(), Ok(algorithm));
+            assert_eq!(Control::new(algorithm, 1460, 14_600).name(), algorithm.to_string());
+        }
+        assert_eq!("newreno".parse(), Ok(Algorithm::NewReno));
+        assert!("vegas".parse::<Algorithm>().unwrap_err().to_string().contains("reno (or newreno) or cubic"));
+    }
+
+    #[test]
+    fn all_algorithms_in_one_small_value() {
+        assert!(size_of::<Control>() <= 144, "{}", size_of::<Control>());
     }
 }
