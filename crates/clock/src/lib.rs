@@ -9,10 +9,12 @@ mod sim;
 #[cfg(test)]
 mod tests;
 pub mod tsc;
+mod wheel;
 
 pub use live::{Clock, Strategy, UnknownStrategy};
 pub use sim::SimClock;
 pub use std::time::Duration;
+pub use wheel::Wheel;
 
 /// A point in time: nanoseconds since its clock's own epoch (process start, or simulation start).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]

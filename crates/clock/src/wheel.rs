@@ -1,0 +1,251 @@
+//! A timer wheel: one deadline for each key, for hundreds of thousands of keys.
+//!
+//! A key is a small number, as a rule the place of a connection in its table. A deadline is filed in one of 64 slots on
+//! one of eleven levels: the level is where its granule first differs from the present one, in groups of six bits, so
+//! that every `u64` has a place and everything on a level lies before everything on the next. When a slot's time comes its
+//! keys are filed again, lower down; those of the present granule stand in a heap, which makes the wheel exact: a key
+//! is handed out at its deadline, neither early nor a granule late.
+//!
+//! Moving a deadline later, and cancelling, write one word: the key stays where it is filed and is looked at once when
+//! that time comes. A connection whose retransmission timer moves with every ACK therefore costs one filing for
+//! each timeout, not for each ACK (Linux's `mod_timer` pays for each). The price: [`Wheel::next`] may be early.
+//!
+//! | operation | cost |
+//! |---|---|
+//! | set later, cancel | one store |
+//! | set earlier, or set anew | O(1); O(log n) in the n keys of the present granule |
+//! | next | eleven words at most |
+//! | expire | each key is filed again at most ten times in its life, seldom more than twice |
+
+mod near;
+#[cfg(test)]
+mod tests;
+
+use crate::{Duration, Instant};
+use near::Near;
+
+const BITS: u32 = 6;
+const SLOTS: usize = 1 << BITS;
+const LEVELS: usize = u64::BITS.div_ceil(BITS) as usize;
+
+/// Not in any list.
+const NONE: u32 = u32::MAX;
+
+/// Where a key is filed: level * 64 + slot, or one of these.
+type Place = u16;
+const NOWHERE: Place = Place::MAX;
+const NEAR: Place = Place::MAX - 1;
+
+/// What is known of one key: half a cache line.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    /// When it is due; [`Instant::NEVER`]: it is not.
+    deadline: Instant,
+    /// For when it is filed: never later than `deadline`.
+    filed: Instant,
+    next: u32,
+    /// The one before it in its list; in the heap, its position.
+    prev: u32,
+    place: Place,
+}
+
+const IDLE: Entry = Entry { deadline: Instant::NEVER, filed: Instant::NEVER, next: NONE, prev: NONE, place: NOWHERE };
+
+/// Deadlines by key.
+#[derive(Debug)]
+pub struct Wheel {
+    shift: u32,
+    /// The present granule.
+    now: u64,
+    entries: Vec<Entry>,
+    /// The first key of each slot.
+    heads: Box<[u32; LEVELS * SLOTS]>,
+    occupied: [u64; LEVELS],
+    /// The slot whose time has come, until all its keys are filed again. Nothing is filed into it meanwhile.
+    open: Option<Place>,
+    near: Near,
+    armed: usize,
+}
+
+impl Wheel {
+    /// Nothing set. `granularity` is rounded up to a power of two of nanoseconds; it decides how many keys share a slot,
+    /// not how exact the wheel is.
+    pub fn new(granularity: Duration) -> Wheel {
+        let ns = u64::try_from(granularity.as_nanos()).unwrap_or(u64::MAX).clamp(1, 1 << 40);
+        Wheel {
+            shift: ns.next_power_of_two().trailing_zeros(),
+            now: 0,
+            entries: Vec::new(),
+            heads: Box::new([NONE; LEVELS * SLOTS]),
+            occupied: [0; LEVELS],
+            open: None,
+            near: Near::default(),
+            armed: 0,
+        }
+    }
+
+    /// Sets, or moves, the deadline of `key`. [`Instant::NEVER`] cancels it.
+    ///
+    /// Memory grows with the greatest key, 32 bytes each; nothing is allocated for a key below it.
+    #[inline]
+    pub fn set(&mut self, key: u32, at: Instant) {
+        let index = key as usize;
+        if index >= self.entries.len() {
+            if at == Instant::NEVER {
+                return;
+            }
+            self.entries.resize(index + 1, IDLE);
+        }
+        let entry = &mut self.entries[index];
+        self.armed = self.armed + usize::from(at != Instant::NEVER) - usize::from(entry.deadline != Instant::NEVER);
+        entry.deadline = at;
+        if at < entry.filed {
+            self.unfile(key);
+            self.file(key);
+        }
+    }
+
+    /// Takes back the deadline of `key`; nothing happens if there is none.
+    #[inline]
+    pub fn cancel(&mut self, key: u32) {
+        self.set(key, Instant::NEVER);
+    }
+
+    /// When `key` is due.
+    pub fn deadline(&self, key: u32) -> Instant {
+        self.entries.get(key as usize).map_or(Instant::NEVER, |entry| entry.deadline)
+    }
+
+    /// How many keys have a deadline.
+    pub fn armed(&self) -> usize {
+        self.armed
+    }
+
+    /// The earliest instant at which something may be due: when to call [`Wheel::expire`] next. May be too early, never too
+    /// late.
+    pub fn next(&self) -> Instant {
+        if self.armed == 0 {
+            return Instant::NEVER; // what is filed still is cancelled, and waits for its slot
+        }
+        if self.open.is_some() {
+            return Instant::from_nanos(self.now << self.shift);
+        }
+        let filed = self.first_slot().map_or(Instant::NEVER, |(start, _)| Instant::from_nanos(start << self.shift));
+        self.near.first().map_or(filed, |(near, _)| near.min(filed))
+    }
+
+    /// Hands out keys that are due at `now`, earliest granule first, and disarms them. Looks at no more than `limit`
+    /// keys; true: there may be more (cancelled ones too), call again.
+    pub fn expire(&mut self, now: Instant, limit: usize, mut due: impl FnMut(u32)) -> bool {
+        let granule = now.nanos() >> self.shift;
+        let mut left = limit;
+        loop {
+            while let Some(key) = self.first_open() {
+                if left == 0 {
+                    return true;
+                }
+                left -= 1;
+                self.unfile(key);
+                self.file(key);
+            }
+            while let Some((filed, key)) = self.near.first().filter(|(filed, _)| *filed <= now) {
+                if left == 0 {
+                    return true;
+                }
+                left -= 1;
+                self.unfile(key);
+                let entry = &mut self.entries[key as usize];
+                debug_assert!(filed <= entry.deadline);
+                if entry.deadline <= now {
+                    entry.deadline = Instant::NEVER;
+                    self.armed -= 1;
+                    due(key);
+                } else {
+                    self.file(key);
+                }
+            }
+            match self.first_slot().filter(|(start, _)| *start <= granule) {
+                Some((start, place)) => self.open(start, place),
+                None => break,
+            }
+        }
+        self.now = self.now.max(granule);
+        false
+    }
+
+    /// The earliest slot with keys in it: its first granule, and where it is.
+    fn first_slot(&self) -> Option<(u64, usize)> {
+        let level = self.occupied.iter().position(|slots| *slots != 0)?;
+        let slot = self.occupied[level].trailing_zeros() as usize;
+        let shift = BITS * level as u32;
+        let above = self.now.checked_shr(shift + BITS).map_or(0, |it| it << (shift + BITS));
+        Some((above | (slot as u64) << shift, level * SLOTS + slot))
+    }
+
+    /// Time has come to a slot: its keys are to be filed again, one by one.
+    fn open(&mut self, start: u64, place: usize) {
+        self.now = start;
+        self.occupied[place / SLOTS] &= !(1 << (place % SLOTS));
+        self.open = Some(place as Place);
+    }
+
+    /// The next key of the open slot, which closes after its last.
+    fn first_open(&mut self) -> Option<u32> {
+        let key = self.heads[self.open? as usize];
+        if key == NONE {
+            self.open = None;
+            return None;
+        }
+        Some(key)
+    }
+
+    /// Files a key that is nowhere, by its deadline.
+    fn file(&mut self, key: u32) {
+        let entry = &mut self.entries[key as usize];
+        if entry.deadline == Instant::NEVER {
+            return;
+        }
+        entry.filed = entry.deadline;
+        let granule = entry.deadline.nanos() >> self.shift;
+        if granule <= self.now {
+            entry.place = NEAR;
+            return self.near.push(entry.filed, key, &mut self.entries);
+        }
+        let level = (granule ^ self.now).ilog2() / BITS;
+        let slot = (granule >> (BITS * level)) as usize % SLOTS;
+        self.occupied[level as usize] |= 1 << slot;
+        self.link(key, (level as usize * SLOTS + slot) as Place);
+    }
+
+    fn link(&mut self, key: u32, place: Place) {
+        let head = std::mem::replace(&mut self.heads[place as usize], key);
+        if let Some(second) = self.entries.get_mut(head as usize) {
+            second.prev = key;
+        }
+        let entry = &mut self.entries[key as usize];
+        (entry.next, entry.prev, entry.place) = (head, NONE, place);
+    }
+
+    /// Takes a key out of wherever it is filed.
+    fn unfile(&mut self, key: u32) {
+        let Entry { next, prev, place, .. } = self.entries[key as usize];
+        match place {
+            NOWHERE => return,
+            NEAR => self.near.remove(prev, &mut self.entries),
+            place => {
+                if let Some(after) = self.entries.get_mut(next as usize) {
+                    after.prev = prev;
+                }
+                match self.entries.get_mut(prev as usize) {
+                    Some(before) => before.next = next,
+                    None => self.heads[place as usize] = next,
+                }
+                if next == NONE && prev == NONE {
+                    self.occupied[place as usize / SLOTS] &= !(1 << (place as usize % SLOTS));
+                }
+            }
+        }
+        let entry = &mut self.entries[key as usize];
+        (entry.filed, entry.next, entry.prev, entry.place) = (Instant::NEVER, NONE, NONE, NOWHERE);
+    }
+}

@@ -1,0 +1,57 @@
+//! The keys of the present granule, soonest first: a binary heap whose keys know their positions, so that one can be
+//! taken out of the middle.
+
+use super::Entry;
+use crate::Instant;
+
+/// A heap of (deadline, key); [`Entry::prev`] holds the position.
+#[derive(Debug, Default)]
+pub(super) struct Near(Vec<(Instant, u32)>);
+
+impl Near {
+    pub(super) fn first(&self) -> Option<(Instant, u32)> {
+        self.0.first().copied()
+    }
+
+    pub(super) fn push(&mut self, at: Instant, key: u32, entries: &mut [Entry]) {
+        self.0.push((at, key));
+        self.rise(self.0.len() - 1, entries);
+    }
+
+    /// Takes out what stands at `position`.
+    pub(super) fn remove(&mut self, position: u32, entries: &mut [Entry]) {
+        let position = position as usize;
+        self.0.swap_remove(position);
+        if position < self.0.len() {
+            let settled = self.sink(position, entries);
+            self.rise(settled, entries);
+        }
+    }
+
+    fn rise(&mut self, mut at: usize, entries: &mut [Entry]) {
+        while at > 0 && self.0[at] < self.0[(at - 1) / 2] {
+            self.0.swap(at, (at - 1) / 2);
+            self.note(at, entries);
+            at = (at - 1) / 2;
+        }
+        self.note(at, entries);
+    }
+
+    fn sink(&mut self, mut at: usize, entries: &mut [Entry]) -> usize {
+        loop {
+            let children = 2 * at + 1..self.0.len().min(2 * at + 3);
+            let Some(least) = children.min_by_key(|child| self.0[*child]).filter(|child| self.0[*child] < self.0[at])
+            else {
+                self.note(at, entries);
+                return at;
+            };
+            self.0.swap(at, least);
+            self.note(at, entries);
+            at = least;
+        }
+    }
+
+    fn note(&self, at: usize, entries: &mut [Entry]) {
+        entries[self.0[at].1 as usize].prev = at as u32;
+    }
+}

@@ -1,0 +1,235 @@
+//! Congestion control: how much may be under way.
+//!
+//! The core tells a [`Congestion`] what was acknowledged and what was lost; it answers with a window in bytes. During
+//! recovery the window is moved by proportional rate reduction (`recovery`), not from here. [`Control`] is all
+//! algorithms in one value: no allocation, and a predicted branch instead of a table of functions.
+
+pub mod cubic;
+pub mod hystart;
+pub mod newreno;
+
+use crate::SeqNum;
+use clock::{Duration, Instant};
+use std::fmt;
+use std::str::FromStr;
+
+pub use cubic::Cubic;
+pub use newreno::NewReno;
+
+/// What an acknowledgment brought.
+#[derive(Clone, Copy, Debug)]
+pub struct Ack {
+    /// Bytes newly acknowledged, cumulatively.
+    pub bytes: u32,
+    /// Bytes in flight before it.
+    pub prior_in_flight: u32,
+    /// Bytes in flight after it.
+    pub in_flight: u32,
+    /// A round trip measured by it.
+    pub rtt: Option<Duration>,
+    /// The least round trip of late.
+    pub min_rtt: Duration,
+    /// It acknowledges something sent after the round before it ended.
+    pub round_start: bool,
+    /// The congestion window was what kept more from being sent (RFC 7661 4.2).
+    pub cwnd_limited: bool,
+    /// Loss recovery is under way: the window is being moved by others.
+    pub in_recovery: bool,
+    /// SND.UNA after it.
+    pub snd_una: SeqNum,
+    /// SND.NXT.
+    pub snd_nxt: SeqNum,
+}
+
+/// What tells of congestion.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Signal {
+    /// A segment was lost.
+    Loss,
+    /// The peer echoed a mark (RFC 3168 6.1.2).
+    Ecn,
+}
+
+/// A congestion control algorithm. Windows are in bytes.
+pub trait Congestion {
+    /// SND.UNA moved.
+    fn on_ack(&mut self, ack: &Ack, now: Instant);
+    /// At most once a round trip: sets ssthresh (and whatever the algorithm remembers); the window itself follows by PRR.
+    fn on_congestion(&mut self, in_flight: u32, why: Signal, now: Instant);
+    /// Recovery, or the reduction for ECN, is over.
+    fn on_recovery_exit(&mut self, now: Instant);
+    /// The retransmission timer expired, for the `first` time since something was acknowledged, or again.
+    fn on_rto(&mut self, in_flight: u32, first: bool, now: Instant);
+    /// The reduction was for nothing: restores what was before it.
+    fn undo(&mut self);
+    /// Nothing was sent for `idle`, which is longer than `rto` (RFC 5681 4.1).
+    fn on_idle_restart(&mut self, idle: Duration, rto: Duration);
+    /// The congestion window.
+    fn cwnd(&self) -> u32;
+    /// The slow start threshold.
+    fn ssthresh(&self) -> u32;
+    /// Moves the window, as recovery does.
+    fn set_cwnd(&mut self, cwnd: u32);
+    /// The largest segment that is sent from now on.
+    fn set_mss(&mut self, mss: u16);
+    /// How much faster than a window a round trip to send when pacing, in percent.
+    fn pacing_gain(&self) -> u32 {
+        if self.cwnd() < self.ssthresh() / 2 { 200 } else { 120 }
+    }
+    /// As `TCP_CONGESTION` names it.
+    fn name(&self) -> &'static str;
+}
+
+/// Which algorithm a connection begins with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Algorithm {
+    /// RFC 5681, RFC 6582.
+    #[default]
+    NewReno,
+    /// RFC 9438, with HyStart++ (RFC 9406).
+    Cubic,
+}
+
+impl Algorithm {
+    /// All of them.
+    pub const ALL: [Algorithm; 2] = [Algorithm::NewReno, Algorithm::Cubic];
+
+    /// As `TCP_CONGESTION` names it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Algorithm::NewReno => "reno",
+            Algorithm::Cubic => "cubic",
+        }
+    }
+}
+
+/// A word that names no algorithm.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UnknownAlgorithm(pub String);
+
+impl fmt::Display for UnknownAlgorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "unknown congestion control '{}': expected reno (or newreno) or cubic", self.0)
+    }
+}
+
+impl std::error::Error for UnknownAlgorithm {}
+
+impl FromStr for Algorithm {
+    type Err = UnknownAlgorithm;
+    /// Linux's names, and FreeBSD's for the first.
+    fn from_str(word: &str) -> Result<Algorithm, UnknownAlgorithm> {
+        match word {
+            "reno" | "newreno" => Ok(Algorithm::NewReno),
+            "cubic" => Ok(Algorithm::Cubic),
+            other => Err(UnknownAlgorithm(other.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// One of the algorithms.
+#[derive(Clone, Debug)]
+pub enum Control {
+    /// RFC 5681, RFC 6582.
+    NewReno(NewReno),
+    /// RFC 9438.
+    Cubic(Cubic),
+}
+
+impl Control {
+    /// The algorithm at its beginning, with a window of `initial_window` bytes.
+    pub fn new(algorithm: Algorithm, mss: u16, initial_window: u32) -> Control {
+        match algorithm {
+            Algorithm::NewReno => Control::NewReno(NewReno::new(mss, initial_window)),
+            Algorithm::Cubic => Control::Cubic(Cubic::new(mss, initial_window)),
+        }
+    }
+}
+
+macro_rules! each {
+    ($self:expr, $inner:ident => $what:expr) => {
+        match $self {
+            Control::NewReno($inner) => $what,
+            Control::Cubic($inner) => $what,
+        }
+    };
+}
+
+impl Congestion for Control {
+    #[inline]
+    fn on_ack(&mut self, ack: &Ack, now: Instant) {
+        each!(self, inner => inner.on_ack(ack, now));
+    }
+
+    fn on_congestion(&mut self, in_flight: u32, why: Signal, now: Instant) {
+        each!(self, inner => inner.on_congestion(in_flight, why, now));
+    }
+
+    fn on_recovery_exit(&mut self, now: Instant) {
+        each!(self, inner => inner.on_recovery_exit(now));
+    }
+
+    fn on_rto(&mut self, in_flight: u32, first: bool, now: Instant) {
+        each!(self, inner => inner.on_rto(in_flight, first, now));
+    }
+
+    fn undo(&mut self) {
+        each!(self, inner => inner.undo());
+    }
+
+    fn on_idle_restart(&mut self, idle: Duration, rto: Duration) {
+        each!(self, inner => inner.on_idle_restart(idle, rto));
+    }
+
+    #[inline]
+    fn cwnd(&self) -> u32 {
+        each!(self, inner => inner.cwnd())
+    }
+
+    #[inline]
+    fn ssthresh(&self) -> u32 {
+        each!(self, inner => inner.ssthresh())
+    }
+
+    fn set_cwnd(&mut self, cwnd: u32) {
+        each!(self, inner => inner.set_cwnd(cwnd));
+    }
+
+    fn set_mss(&mut self, mss: u16) {
+        each!(self, inner => inner.set_mss(mss));
+    }
+
+    fn pacing_gain(&self) -> u32 {
+        each!(self, inner => inner.pacing_gain())
+    }
+
+    fn name(&self) -> &'static str {
+        each!(self, inner => inner.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn algorithms_are_named_as_the_socket_option_spells_them() {
+        for algorithm in Algorithm::ALL {
+            assert_eq!(algorithm.name().parse(), Ok(algorithm));
+            assert_eq!(Control::new(algorithm, 1460, 14_600).name(), algorithm.to_string());
+        }
+        assert_eq!("newreno".parse(), Ok(Algorithm::NewReno));
+        assert!("vegas".parse::<Algorithm>().unwrap_err().to_string().contains("reno (or newreno) or cubic"));
+    }
+
+    #[test]
+    fn all_algorithms_in_one_small_value() {
+        assert!(size_of::<Control>() <= 144, "{}", size_of::<Control>());
+    }
+}

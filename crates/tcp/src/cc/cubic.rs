@@ -1,0 +1,304 @@
+//! CUBIC: the window is a cubic function of the time since the last reduction (RFC 9438).
+//!
+//! It rises fast to near the window at which loss was met (`w_max`), lingers there, and then probes beyond; on short or slow
+//! paths, where Reno would be faster, it does as Reno (4.3). The first slow start is watched by [`HyStart`].
+//! Arithmetic is in integers: windows in bytes, time in 2^-16 s, the curve within 0.01 % of its formula.
+//!
+//! `t` counts only time in which the window was used (5.8): a connection whose
+//! application was idle does not come back with a window that it never tried.
+
+use super::hystart::{self, HyStart, Phase};
+use super::{Ack, Congestion, Signal};
+use clock::{Duration, Instant};
+use std::num::NonZeroU32;
+
+/// Windows are never reduced below two segments (RFC 9438 4.6).
+const MIN_SEGMENTS: u32 = 2;
+/// beta_cubic = 0.7 (4.6).
+const BETA: (u64, u64) = (7, 10);
+/// Fast convergence: (1 + beta) / 2 (4.7).
+const FAST_CONVERGENCE: (u64, u64) = (17, 20);
+/// alpha_cubic = 3 (1 - beta) / (1 + beta), so that the friendly window has Reno's average (4.3).
+const ALPHA: (u64, u64) = (9, 17);
+/// C = 0.4 segments/s^3 (5.1), in 2^-16.
+const C: u128 = 26_214;
+/// 1 / C.
+const INVERSE_C: (u128, u128) = (5, 2);
+/// Beyond some four hours without a reduction the curve is far above any window.
+const T_MAX: u32 = 1 << 30;
+
+fn scaled(bytes: u32, (over, under): (u64, u64)) -> u32 {
+    u32::try_from(u64::from(bytes) * over / under).unwrap_or(u32::MAX)
+}
+
+/// Time in 2^-16 s, at most [`T_MAX`].
+fn ticks(ns: u64) -> u32 {
+    let ticks = (u128::from(ns) * 281_475) >> 32; // 2^48 / 10^9
+    u32::try_from(ticks).unwrap_or(T_MAX).min(T_MAX)
+}
+
+/// The greatest integer whose cube is at most `n`, for `n` below 2^96.
+fn cube_root(n: u128) -> u32 {
+    let mut root = 0u32;
+    for bit in (0..32).rev() {
+        let longer = root | 1 << bit;
+        if u128::from(longer).pow(3) <= n {
+            root = longer;
+        }
+    }
+    root
+}
+
+/// One congestion avoidance stage.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Epoch {
+    /// Time into it, in nanoseconds: a tick is more than passes between two ACKs of a fast path.
+    t: u64,
+    /// When the curve reaches `origin`.
+    k: u32,
+    /// The plateau: `w_max`, or where the stage began if that is higher.
+    origin: NonZeroU32,
+    /// Reno's window, in 2^-16 bytes.
+    w_est: u64,
+}
+
+impl Epoch {
+    /// The stage that begins with a window of `cwnd` (4.2); `w_max` of 0 stands for none (4.8, 4.10).
+    fn begin(cwnd: u32, w_max: u32, mss: u32) -> Epoch {
+        let below = u128::from(w_max.saturating_sub(cwnd));
+        let cubed = (below << 48) * INVERSE_C.0 / (INVERSE_C.1 * u128::from(mss.max(1)));
+        let origin = NonZeroU32::new(w_max.max(cwnd)).unwrap_or(NonZeroU32::MIN);
+        Epoch { t: 0, k: cube_root(cubed), origin, w_est: u64::from(cwnd) << 16 }
+    }
+
+    /// W_cubic at `t`: C (t - K)^3 + W_max (4.2, figure 1).
+    fn w_cubic(&self, t: u32, mss: u32) -> u32 {
+        let distance = u128::from(t.min(T_MAX).abs_diff(self.k));
+        let bytes = (distance * distance * distance * u128::from(mss) * C) >> (48 + 16);
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let origin = self.origin.get();
+        if t < self.k { origin.saturating_sub(bytes) } else { origin.saturating_add(bytes) }
+    }
+
+    /// Reno's window grows by alpha of a segment for each window acknowledged, by a segment when it has caught up with
+    /// the window before the reduction (4.3, figure 4).
+    fn grow_w_est(&mut self, acked: u32, cwnd: u32, cwnd_prior: u32, mss: u32) {
+        let alpha = if self.w_est >> 16 < u64::from(cwnd_prior) { ALPHA } else { (1, 1) };
+        let windows = (u64::from(acked.min(cwnd)) << 32) / u64::from(cwnd.max(1)); // in 2^-32
+        self.w_est = self.w_est.saturating_add(((windows * u64::from(mss)) >> 16) * alpha.0 / alpha.1);
+    }
+}
+
+/// What a reduction that was for nothing takes back (4.9).
+#[derive(Clone, Copy, Debug, Default)]
+struct Prior {
+    cwnd: u32,
+    ssthresh: u32,
+    w_max: u32,
+    cwnd_prior: u32,
+    epoch: Option<Epoch>,
+}
+
+/// The algorithm's state.
+#[derive(Clone, Debug)]
+pub struct Cubic {
+    cwnd: u32,
+    ssthresh: u32,
+    w_max: u32,
+    /// The window before the last reduction.
+    cwnd_prior: u32,
+    /// Bytes times window that have not moved the window yet.
+    credit: u64,
+    epoch: Option<Epoch>,
+    /// The ACK before; never: time did not run.
+    last_ack: Instant,
+    /// The latest round trip, in 2^-16 s.
+    last_rtt: u32,
+    hystart: HyStart,
+    prior: Prior,
+    initial_window: u32,
+    mss: u16,
+    after_rto: bool,
+}
+
+impl Cubic {
+    /// Slow start from `initial_window` bytes.
+    pub fn new(mss: u16, initial_window: u32) -> Cubic {
+        let mss = mss.max(1);
+        Cubic {
+            cwnd: initial_window.max(u32::from(mss)),
+            ssthresh: u32::MAX,
+            w_max: 0,
+            cwnd_prior: 0,
+            credit: 0,
+            epoch: None,
+            last_ack: Instant::NEVER,
+            last_rtt: 0,
+            hystart: HyStart::default(),
+            prior: Prior::default(),
+            initial_window: initial_window.max(u32::from(mss)),
+            mss,
+            after_rto: false,
+        }
+    }
+
+    fn mss(&self) -> u32 {
+        u32::from(self.mss)
+    }
+
+    /// What the window may grow by for `bytes`, and how much of `bytes` is left for congestion avoidance.
+    fn slow_start(&mut self, ack: &Ack) -> u32 {
+        let phase = match self.ssthresh {
+            u32::MAX => self.hystart.on_ack(ack.rtt, ack.round_start),
+            _ => Phase::SlowStart, // RFC 9406 4.3: later slow starts know where to end
+        };
+        let most = self.mss().saturating_mul(if self.after_rto { 1 } else { hystart::L });
+        let bytes = ack.bytes.min(most);
+        match phase {
+            Phase::SlowStart => {
+                let step = bytes.min(self.ssthresh.saturating_sub(self.cwnd));
+                self.cwnd = self.cwnd.saturating_add(step);
+                bytes.saturating_sub(step)
+            }
+            Phase::Conservative => {
+                self.cwnd = self.cwnd.saturating_add(bytes / hystart::CSS_GROWTH_DIVISOR);
+                0
+            }
+            Phase::Over => {
+                self.ssthresh = self.cwnd;
+                bytes
+            }
+        }
+    }
+
+    /// 4.2 to 4.5.
+    fn avoid(&mut self, bytes: u32, passed: u64) {
+        let (mss, cwnd) = (self.mss(), self.cwnd);
+        if let Some(epoch) = &mut self.epoch {
+            epoch.t = epoch.t.saturating_add(passed);
+        }
+        let w_max = self.w_max;
+        let epoch = self.epoch.get_or_insert_with(|| Epoch::begin(cwnd, w_max, mss));
+        epoch.grow_w_est(bytes, cwnd, self.cwnd_prior, mss);
+        let friendly = u32::try_from(epoch.w_est >> 16).unwrap_or(u32::MAX);
+        let t = ticks(epoch.t);
+        if epoch.w_cubic(t, mss) < friendly {
+            self.cwnd = cwnd.max(friendly);
+            return;
+        }
+        let target = epoch.w_cubic(t.saturating_add(self.last_rtt), mss);
+        let target = target.clamp(cwnd, cwnd.saturating_add(cwnd / 2));
+        self.credit = self.credit.saturating_add(u64::from(target.saturating_sub(cwnd)) * u64::from(bytes));
+        let step = self.credit / u64::from(cwnd.max(1));
+        self.credit %= u64::from(cwnd.max(1));
+        self.cwnd = cwnd.saturating_add(u32::try_from(step).unwrap_or(u32::MAX));
+    }
+
+    /// 4.6 and 4.7.
+    fn reduce(&mut self, in_flight: u32) {
+        self.prior = Prior {
+            cwnd: self.cwnd,
+            ssthresh: self.ssthresh,
+            w_max: self.w_max,
+            cwnd_prior: self.cwnd_prior,
+            epoch: self.epoch,
+        };
+        self.cwnd_prior = self.cwnd;
+        // a window below the last plateau: others want a share, give it to them sooner
+        self.w_max = if self.cwnd < self.w_max { scaled(self.cwnd, FAST_CONVERGENCE) } else { self.cwnd };
+        self.ssthresh = scaled(in_flight, BETA).max(MIN_SEGMENTS * self.mss());
+        self.end_epoch();
+    }
+
+    fn end_epoch(&mut self) {
+        self.epoch = None;
+        self.credit = 0;
+    }
+}
+
+impl Congestion for Cubic {
+    fn on_ack(&mut self, ack: &Ack, now: Instant) {
+        let last = std::mem::replace(&mut self.last_ack, now);
+        let passed = now.nanos().saturating_sub(last.nanos());
+        self.last_rtt = ack.rtt.map_or(self.last_rtt, |rtt| ticks(u64::try_from(rtt.as_nanos()).unwrap_or(u64::MAX)));
+        if ack.in_recovery || !ack.cwnd_limited {
+            return;
+        }
+        let mut bytes = ack.bytes;
+        if self.cwnd < self.ssthresh {
+            bytes = self.slow_start(ack);
+        }
+        if self.cwnd >= self.ssthresh {
+            self.after_rto = false;
+            if bytes > 0 {
+                self.avoid(bytes, passed);
+            }
+        }
+    }
+
+    fn on_congestion(&mut self, in_flight: u32, _why: Signal, _now: Instant) {
+        self.reduce(in_flight);
+    }
+
+    fn on_recovery_exit(&mut self, _now: Instant) {
+        self.end_epoch();
+        self.last_ack = Instant::NEVER; // the time in recovery is not part of the next stage
+    }
+
+    /// 4.8: as Reno, with beta; the stage that follows begins its own plateau.
+    fn on_rto(&mut self, in_flight: u32, first: bool, _now: Instant) {
+        if first {
+            self.reduce(in_flight);
+        }
+        self.w_max = 0;
+        self.cwnd = self.mss();
+        self.after_rto = true;
+        self.end_epoch();
+        self.last_ack = Instant::NEVER;
+    }
+
+    /// 4.9: the stage goes on where it was.
+    fn undo(&mut self) {
+        let Prior { cwnd, ssthresh, w_max, cwnd_prior, epoch } = self.prior;
+        self.cwnd = self.cwnd.max(cwnd);
+        self.ssthresh = self.ssthresh.max(ssthresh);
+        (self.w_max, self.cwnd_prior, self.epoch) = (w_max, cwnd_prior, epoch);
+        (self.credit, self.last_ack, self.after_rto) = (0, Instant::NEVER, false);
+    }
+
+    /// As [`super::NewReno`]; the silence is no part of the stage (5.8).
+    fn on_idle_restart(&mut self, idle: Duration, rto: Duration) {
+        let restart = self.initial_window.min(self.cwnd);
+        self.ssthresh = self.ssthresh.max(self.cwnd / 4 * 3);
+        let silent = idle.as_nanos() / rto.as_nanos().max(1);
+        self.cwnd = self.cwnd.checked_shr(u32::try_from(silent).unwrap_or(u32::MAX)).unwrap_or(0).max(restart);
+        self.end_epoch();
+        self.last_ack = Instant::NEVER;
+    }
+
+    #[inline]
+    fn cwnd(&self) -> u32 {
+        self.cwnd
+    }
+
+    #[inline]
+    fn ssthresh(&self) -> u32 {
+        self.ssthresh
+    }
+
+    fn set_cwnd(&mut self, cwnd: u32) {
+        self.cwnd = cwnd.max(self.mss());
+    }
+
+    fn set_mss(&mut self, mss: u16) {
+        self.mss = mss.max(1);
+        self.cwnd = self.cwnd.max(self.mss());
+    }
+
+    fn name(&self) -> &'static str {
+        "cubic"
+    }
+}
+
+#[cfg(test)]
+mod tests;

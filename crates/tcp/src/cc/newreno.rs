@@ -1,0 +1,150 @@
+//! NewReno: slow start, congestion avoidance by counting bytes (RFC 5681, RFC 6582, RFC 3465 with L = 2).
+
+use super::{Ack, Congestion, Signal};
+use clock::{Duration, Instant};
+
+/// RFC 5681 3.1: ssthresh is never below two segments.
+const MIN_SEGMENTS: u32 = 2;
+
+/// The algorithm's state.
+#[derive(Clone, Debug)]
+pub struct NewReno {
+    cwnd: u32,
+    ssthresh: u32,
+    /// Bytes acknowledged in congestion avoidance that have not moved the window yet.
+    acked: u32,
+    initial_window: u32,
+    prior_cwnd: u32,
+    prior_ssthresh: u32,
+    mss: u16,
+    /// In the slow start after a timeout one segment an ACK is the limit (RFC 3465 2.3).
+    after_rto: bool,
+}
+
+impl NewReno {
+    /// Slow start from `initial_window` bytes.
+    pub fn new(mss: u16, initial_window: u32) -> NewReno {
+        let mss = mss.max(1);
+        NewReno {
+            cwnd: initial_window.max(u32::from(mss)),
+            ssthresh: u32::MAX,
+            acked: 0,
+            initial_window,
+            prior_cwnd: 0,
+            prior_ssthresh: 0,
+            mss,
+            after_rto: false,
+        }
+    }
+
+    fn mss(&self) -> u32 {
+        u32::from(self.mss)
+    }
+
+    fn remember(&mut self) {
+        self.prior_cwnd = self.cwnd;
+        self.prior_ssthresh = self.ssthresh;
+    }
+
+    /// RFC 5681 (4): half the flight.
+    fn halve(&mut self, in_flight: u32) {
+        self.ssthresh = (in_flight / 2).max(MIN_SEGMENTS * self.mss());
+        self.acked = 0;
+    }
+
+    /// RFC 5681 (2), RFC 3465 2.2; what goes beyond ssthresh counts for congestion avoidance.
+    fn slow_start(&mut self, bytes: u32) -> u32 {
+        let limit = if self.after_rto { self.mss() } else { self.mss().saturating_mul(2) };
+        let step = bytes.min(limit).min(self.ssthresh.saturating_sub(self.cwnd));
+        self.cwnd = self.cwnd.saturating_add(step);
+        if self.cwnd >= self.ssthresh {
+            self.after_rto = false;
+        }
+        bytes.min(limit).saturating_sub(step)
+    }
+
+    /// RFC 3465 2.1: a segment more for each window acknowledged.
+    fn avoid(&mut self, bytes: u32) {
+        self.acked = self.acked.saturating_add(bytes);
+        if self.acked >= self.cwnd {
+            self.acked = self.acked.saturating_sub(self.cwnd).min(self.cwnd);
+            self.cwnd = self.cwnd.saturating_add(self.mss());
+        }
+    }
+}
+
+impl Congestion for NewReno {
+    #[inline]
+    fn on_ack(&mut self, ack: &Ack, _now: Instant) {
+        if ack.in_recovery || !ack.cwnd_limited {
+            return;
+        }
+        let mut bytes = ack.bytes;
+        if self.cwnd < self.ssthresh {
+            bytes = self.slow_start(bytes);
+        }
+        if self.cwnd >= self.ssthresh && bytes > 0 {
+            self.avoid(bytes);
+        }
+    }
+
+    fn on_congestion(&mut self, in_flight: u32, _why: Signal, _now: Instant) {
+        self.remember();
+        self.halve(in_flight);
+    }
+
+    fn on_recovery_exit(&mut self, _now: Instant) {
+        self.acked = 0;
+    }
+
+    fn on_rto(&mut self, in_flight: u32, first: bool, _now: Instant) {
+        if first {
+            self.remember();
+            self.halve(in_flight);
+        }
+        self.cwnd = self.mss();
+        self.acked = 0;
+        self.after_rto = true;
+    }
+
+    fn undo(&mut self) {
+        self.cwnd = self.cwnd.max(self.prior_cwnd);
+        self.ssthresh = self.ssthresh.max(self.prior_ssthresh);
+        self.after_rto = false;
+    }
+
+    /// The window halves for each RTO of silence, down to the restart window; ssthresh remembers three quarters of it.
+    fn on_idle_restart(&mut self, idle: Duration, rto: Duration) {
+        let restart = self.initial_window.min(self.cwnd);
+        self.ssthresh = self.ssthresh.max(self.cwnd / 4 * 3);
+        let silent = idle.as_nanos() / rto.as_nanos().max(1);
+        self.cwnd = self.cwnd.checked_shr(u32::try_from(silent).unwrap_or(u32::MAX)).unwrap_or(0).max(restart);
+        self.acked = 0;
+    }
+
+    #[inline]
+    fn cwnd(&self) -> u32 {
+        self.cwnd
+    }
+
+    #[inline]
+    fn ssthresh(&self) -> u32 {
+        self.ssthresh
+    }
+
+    fn set_cwnd(&mut self, cwnd: u32) {
+        self.cwnd = cwnd.max(self.mss());
+    }
+
+    fn set_mss(&mut self, mss: u16) {
+        self.mss = mss.max(1);
+        self.cwnd = self.cwnd.max(self.mss());
+    }
+
+    fn name(&self) -> &'static str {
+        "reno"
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,96 @@
+//! Challenge ACKs, limited for each connection by a number that nobody can count to (RFC 5961 7).
+//!
+//! A limit that a whole host shares is a channel: an attacker sees from how many challenge ACKs are left whether a guess
+//! about somebody else's connection was right (CVE-2016-5696). So each connection has a budget of its own, and
+//! how large it is, and for how long, is drawn anew each time.
+
+use clock::Instant;
+
+const SECOND_MS: u32 = 1_000;
+
+/// One connection's budget: eight bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ChallengeLimit {
+    /// In milliseconds of the clock, on a circle.
+    until_ms: u32,
+    left: u16,
+    begun: bool,
+}
+
+impl ChallengeLimit {
+    /// Whether a challenge ACK may be sent: about `limit` a second, half to one and a half times as many in any one. A
+    /// `limit` of 0 is none at all. `chance` is random.
+    pub fn take(&mut self, limit: u8, now: Instant, chance: u64) -> bool {
+        let now_ms = (now.nanos() / 1_000_000) as u32;
+        let remaining = self.until_ms.wrapping_sub(now_ms);
+        // a window is at most 1.5 s: anything else is one that ended, however long ago
+        if !self.begun || remaining == 0 || remaining > 3 * SECOND_MS / 2 {
+            self.begin(limit, now_ms, chance);
+        }
+        let may = self.left > 0;
+        self.left = self.left.saturating_sub(1);
+        may
+    }
+
+    /// `limit`/2 to 3 `limit`/2 of them, for half a second to one and a half.
+    fn begin(&mut self, limit: u8, now_ms: u32, chance: u64) {
+        let limit = u16::from(limit);
+        self.left = (limit / 2 + (chance % (u64::from(limit) + 1)) as u16).max(limit.min(1));
+        let length = SECOND_MS / 2 + ((chance >> 32) % u64::from(SECOND_MS)) as u32;
+        (self.until_ms, self.begun) = (now_ms.wrapping_add(length), true);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    fn chance(n: u64) -> u64 {
+        crate::siphash::Key(n, 0).sip13(&[n])
+    }
+
+    #[test]
+    fn a_flood_is_answered_about_as_often_as_the_limit_says() {
+        let mut limit = ChallengeLimit::default();
+        let sent = (0..1_000_000u64).filter(|n| limit.take(10, Instant::from_micros(n * 100), chance(*n))).count();
+        assert!((800..1200).contains(&sent), "{sent} in 100 s");
+    }
+
+    #[test]
+    fn how_many_there_are_cannot_be_foretold() {
+        let budgets: BTreeSet<usize> = (0..1_000)
+            .map(|n| {
+                let mut limit = ChallengeLimit::default();
+                (0..100).filter(|_| limit.take(100, Instant::ZERO, chance(n))).count()
+            })
+            .collect();
+        assert!(budgets.len() >= 50 && budgets.iter().all(|n| (50..=150).contains(n)), "{budgets:?}");
+    }
+
+    #[test]
+    fn one_connection_says_nothing_of_another() {
+        let now = Instant::from_millis(5);
+        let (mut flooded, mut quiet) = (ChallengeLimit::default(), ChallengeLimit::default());
+        assert!((0..1000).any(|n| !flooded.take(10, now, chance(n))));
+        assert!(quiet.take(10, now, 0));
+    }
+
+    #[test]
+    fn a_limit_of_one_answers_and_of_none_does_not() {
+        for n in 0..100 {
+            assert!(ChallengeLimit::default().take(1, Instant::ZERO, chance(n)));
+            assert!(!ChallengeLimit::default().take(0, Instant::ZERO, chance(n)));
+        }
+    }
+
+    #[test]
+    fn a_window_that_ended_long_ago_is_over() {
+        for gap_ms in [2_000, 1 << 31, (1 << 32) - 1_600] {
+            let mut limit = ChallengeLimit::default();
+            while limit.take(5, Instant::from_millis(1_000), 1) {}
+            assert!(limit.take(5, Instant::from_millis(1_000 + gap_ms), 1), "{gap_ms}");
+        }
+        assert_eq!(size_of::<ChallengeLimit>(), 8);
+    }
+}

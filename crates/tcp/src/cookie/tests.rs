@@ -1,0 +1,106 @@
+use super::*;
+use proptest::prelude::*;
+use wire::L4Port;
+
+const KEY: Key = Key(11, 22);
+const ENDS: Ends = Ends { local: 1, remote: 2, local_port: L4Port(80), remote_port: L4Port(40_000) };
+const IRS: SeqNum = SeqNum(0xdead_beef);
+const PLAIN: Remembered = Remembered { mss: 1460, wscale: None, sack: false, ecn: false };
+const FULL: Remembered = Remembered { mss: 1460, wscale: Some(7), sack: true, ecn: true };
+
+fn at(seconds: u64) -> Instant {
+    Instant::from_millis(seconds * 1000)
+}
+
+proptest! {
+    #[test]
+    fn what_went_out_comes_back(
+        local: u128, remote: u128, ports: (u16, u16), irs: u32, tsval: Option<u32>, mss in 0u16..,
+        wscale in prop::option::of(0u8..=14), flags: (bool, bool), start in 0..1u64 << 40, after in 0..60_000u64,
+    ) {
+        let cookies = Cookies::new(KEY);
+        let ends = Ends { local, remote, local_port: L4Port(ports.0), remote_port: L4Port(ports.1) };
+        let syn = Remembered { mss, wscale, sack: flags.0, ecn: flags.1 };
+        let now = Instant::from_millis(start);
+        let (iss, sent) = cookies.make(&ends, SeqNum(irs), &syn, tsval, now);
+        let back = cookies.check(&ends, iss, SeqNum(irs), tsval.map(|_| sent), now.after(Duration::from_millis(after)));
+        let back = back.expect("within a minute");
+        prop_assert!(MSS_TABLE.contains(&back.mss) && (back.mss <= mss || back.mss == MSS_TABLE[0]));
+        match tsval {
+            None => prop_assert_eq!(Remembered { mss: back.mss, ..PLAIN }, back),
+            Some(tsval) => {
+                prop_assert_eq!(Remembered { mss: back.mss, ..syn }, back);
+                prop_assert!(tsval.wrapping_sub(sent) < 64, "not ahead of the clock, and not far behind");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_cookie_lives_for_less_than_two_minutes() {
+    let cookies = Cookies::new(KEY);
+    for made in [0, 1, 59, 60, 61, 119] {
+        let (iss, _) = cookies.make(&ENDS, IRS, &PLAIN, None, at(made));
+        let good = |age| cookies.check(&ENDS, iss, IRS, None, at(made + age)) == Some(PLAIN);
+        assert!((0..=60).all(good), "made at {made}");
+        assert!(!(120..1_000).any(good), "made at {made}");
+    }
+}
+
+#[test]
+fn a_cookie_is_of_one_connection() {
+    let cookies = Cookies::new(KEY);
+    let (iss, ts) = cookies.make(&ENDS, IRS, &FULL, Some(1_000_000), at(5));
+    let check = |ends: &Ends, iss, irs, ts| cookies.check(ends, iss, irs, ts, at(5));
+    assert_eq!(check(&ENDS, iss, IRS, Some(ts)), Some(FULL));
+    let others = [
+        Ends { local: 3, ..ENDS },
+        Ends { remote: 3, ..ENDS },
+        Ends { local_port: L4Port(81), ..ENDS },
+        Ends { remote_port: L4Port(40_001), ..ENDS },
+    ];
+    for other in others {
+        assert_eq!(check(&other, iss, IRS, Some(ts)), None);
+    }
+    assert_eq!(check(&ENDS, iss, IRS.plus(1), Some(ts)), None, "another SYN");
+    assert_eq!(check(&ENDS, iss, IRS, None), None, "timestamps were on");
+    for bit in 0..6 {
+        assert_eq!(check(&ENDS, iss, IRS, Some(ts ^ 1 << bit)), None, "options are not the peer's to choose");
+    }
+    for bit in 0..32 {
+        assert_eq!(check(&ENDS, SeqNum(iss.0 ^ 1 << bit), IRS, Some(ts)), None, "nor the MSS");
+    }
+}
+
+/// CVE-none but old as cookies: an ACK flood with guessed numbers.
+#[test]
+fn guessing_does_not_pay() {
+    let cookies = Cookies::new(KEY);
+    let guess = |n: u64| SeqNum(Key(5, 6).sip13(&[n]) as u32);
+    let taken = (0..1_000_000).filter(|n| cookies.check(&ENDS, guess(*n), IRS, None, at(61)).is_some()).count();
+    assert!(taken <= 1, "{taken} of 10^6; one in 2^28 is expected");
+}
+
+#[test]
+fn the_secret_changes_and_cookies_under_way_live_on() {
+    let mut cookies = Cookies::new(KEY);
+    let (iss, _) = cookies.make(&ENDS, IRS, &PLAIN, None, at(59));
+    cookies.rotate(Key(33, 44), at(59));
+    let (fresh, _) = cookies.make(&ENDS, IRS, &PLAIN, None, at(59));
+    assert_ne!(iss, fresh);
+    for cookie in [iss, fresh] {
+        assert_eq!(cookies.check(&ENDS, cookie, IRS, None, at(100)), Some(PLAIN));
+    }
+    cookies.rotate(Key(55, 66), at(100));
+    assert_eq!(cookies.check(&ENDS, iss, IRS, None, at(100)), None, "two changes ago");
+    assert_eq!(cookies.check(&ENDS, fresh, IRS, None, at(100)), Some(PLAIN));
+}
+
+#[test]
+fn small_and_absent_mss_are_raised_to_the_floor() {
+    let index = |mss| MSS_TABLE[mss_index(mss) as usize];
+    assert_eq!(
+        [0, 48, 216, 535, 536, 1459, 1460, 9000, u16::MAX].map(index),
+        [216, 216, 216, 216, 536, 1452, 1460, 8940, 8940]
+    );
+}

@@ -1,0 +1,120 @@
+//! Initial sequence numbers and timestamp offsets that only we can foretell (RFC 6528, RFC 7323 5.4).
+//!
+//! ISN = M + F(ends, secret): M is a clock of 4 µs, so that numbers of one connection's incarnations grow and old
+//! segments fall outside the new window; F is SipHash-2-4, so that one connection's numbers say nothing of another's
+//! (NUMBER:JACK; CVE-2001-0288).
+
+use crate::siphash::Key;
+use crate::{Ends, SeqNum};
+use clock::Instant;
+
+/// Nanoseconds for each step of M (RFC 9293 3.4.1).
+const TICK_NS: u64 = 4_000;
+
+/// What tells the two functions of one secret apart.
+const ISN: u64 = 0x6973_6e00;
+const TIMESTAMP: u64 = 0x7473_6f66;
+
+fn prf(key: Key, ends: &Ends, purpose: u64) -> u32 {
+    let [a, b, c, d, e] = ends.words();
+    key.sip24(&[a, b, c, d, e, purpose]) as u32
+}
+
+/// The initial sequence number of a connection that begins at `now`.
+pub fn isn(key: Key, ends: &Ends, now: Instant) -> SeqNum {
+    SeqNum(prf(key, ends, ISN)).plus((now.nanos() / TICK_NS) as u32)
+}
+
+/// What is added to our clock of milliseconds to make TSval: the same for each incarnation, so that RFC 6191 and PAWS
+/// work between them, and another for each pair of ends, so that TSval tells nobody our uptime.
+pub fn ts_offset(key: Key, ends: &Ends) -> u32 {
+    prf(key, ends, TIMESTAMP)
+}
+
+/// Our clock of milliseconds (RFC 7323 5.4), to which the offset is added.
+pub fn ts_clock(now: Instant) -> u32 {
+    (now.nanos() / 1_000_000) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::L4Port;
+
+    const KEY: Key = Key(0x1234_5678_9abc_def0, 0x0fed_cba9_8765_4321);
+
+    fn ends(n: u32) -> Ends {
+        Ends {
+            local: 0xffff_0a00_0001,
+            remote: 0xffff_0a00_0100 + u128::from(n >> 16),
+            local_port: L4Port(80),
+            remote_port: L4Port(n as u16),
+        }
+    }
+
+    /// Chi-square over 1024 cells of uniform numbers: mean 1023, standard deviation 45.
+    fn chi_square(values: impl Iterator<Item = u32>) -> f64 {
+        let (mut cells, mut n) = ([0u32; 1024], 0u32);
+        for value in values {
+            cells[(value >> 22) as usize] += 1;
+            n += 1;
+        }
+        let expected = f64::from(n) / 1024.0;
+        cells.iter().map(|seen| (f64::from(*seen) - expected).powi(2) / expected).sum()
+    }
+
+    #[test]
+    fn a_million_numbers_tell_nothing_of_each_other() {
+        let now = Instant::from_millis(12_345);
+        let isns: Vec<SeqNum> = (0..1_000_000).map(|n| isn(KEY, &ends(n), now)).collect();
+        let neighbours = chi_square(isns.windows(2).map(|pair| pair[1].since(pair[0])));
+        let low = chi_square(isns.windows(2).map(|pair| pair[1].since(pair[0]) << 22));
+        let distant = chi_square(isns.windows(257).map(|many| many[256].since(many[0])));
+        for chi in [neighbours, low, distant] {
+            assert!((823.0..1223.0).contains(&chi), "{chi}: beyond 4.4 standard deviations");
+        }
+    }
+
+    #[test]
+    fn the_test_for_uniformity_sees_a_global_counter() {
+        let counter = chi_square((0..100_000u32).map(|n| n.wrapping_mul(64_000) % 1_000_000));
+        assert!(counter > 1e6);
+    }
+
+    #[test]
+    fn within_one_pair_of_ends_numbers_grow_by_one_each_4_us() {
+        let mut last = isn(KEY, &ends(7), Instant::ZERO);
+        for step in 1..1_000_000u64 {
+            let next = isn(KEY, &ends(7), Instant::from_nanos(step * 37_000));
+            assert!(next.after(last));
+            last = next;
+        }
+        assert_eq!(last.since(isn(KEY, &ends(7), Instant::ZERO)), (999_999u64 * 37 / 4) as u32);
+    }
+
+    #[test]
+    fn each_bit_of_the_ends_and_of_the_key_matters() {
+        let base = ends(5);
+        let now = Instant::ZERO;
+        let others = [
+            Ends { local: base.local ^ 1 << 127, ..base },
+            Ends { remote: base.remote ^ 1, ..base },
+            Ends { local_port: L4Port(81), ..base },
+            Ends { remote_port: L4Port(6), ..base },
+            base.reversed(),
+        ];
+        for other in others {
+            assert_ne!(isn(KEY, &other, now), isn(KEY, &base, now));
+            assert_ne!(ts_offset(KEY, &other), ts_offset(KEY, &base));
+        }
+        assert_ne!(isn(Key(1, 2), &base, now), isn(Key(1, 3), &base, now));
+        assert_ne!(isn(KEY, &base, now).0, ts_offset(KEY, &base), "one secret, two functions");
+    }
+
+    #[test]
+    fn an_offset_is_of_the_ends_alone() {
+        let differences = chi_square((0..100_000).map(|n| ts_offset(KEY, &ends(n))));
+        assert!((823.0..1223.0).contains(&differences), "{differences}");
+        assert_eq!(ts_offset(KEY, &ends(1)), ts_offset(KEY, &ends(1)));
+    }
+}

@@ -1,0 +1,65 @@
+//! TCP as a machine of sequence numbers: segments in, segments out, and no payload bytes.
+//!
+//! ```text
+//!  in   Segment::parse          header and options that `wire` vouched for
+//!       Tcb::on_segment         the walk of RFC 9293 3.10.7; a Reply says what to keep of the text, what to release
+//!  out  Tcb::poll_segment       what may be sent now: an Out says what goes into the header and which bytes follow it
+//!  time Tcb::next_timer         one instant for all timers; Tcb::on_timer does what is due
+//! ```
+//!
+//! The core knows no IP header, no frame, no thread, no clock. It sees lengths; the bytes lie in the host's queues. Time comes
+//! in as `clock::Instant`, chance as arguments. Same inputs, same outputs. Where it leaves an RFC, `differences.md` says so.
+#![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unreachable)
+)]
+
+mod ack;
+mod answer;
+mod api;
+pub mod cc;
+mod challenge;
+mod config;
+pub mod cookie;
+pub mod counters;
+mod delack;
+mod ends;
+mod handshake;
+mod info;
+mod input;
+pub mod isn;
+mod keepalive;
+pub mod listen;
+mod output;
+pub mod pacing;
+mod pmtu;
+pub mod ports;
+mod rack;
+mod reassembly;
+mod recovery;
+mod reply;
+mod rtt;
+mod scoreboard;
+mod segment;
+mod seq;
+pub mod siphash;
+mod state;
+mod table;
+mod tcb;
+mod timers;
+mod window;
+
+pub use answer::answer_to_nobody;
+pub use api::Closed;
+pub use challenge::ChallengeLimit;
+pub use config::{Config, EcnMode};
+pub use ends::Ends;
+pub use handshake::{Handshake, TsState};
+pub use info::Info;
+pub use pmtu::IcmpNotice;
+pub use reply::{Dropped, Events, Reply, Text};
+pub use segment::{Block, Blocks, Ecn, Out, OutOptions, Segment, SegmentOptions, Timestamps};
+pub use seq::SeqNum;
+pub use state::State;
+pub use tcb::Tcb;

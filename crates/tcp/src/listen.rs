@@ -1,0 +1,505 @@
+//! LISTEN and the handshake: SYNs in, SYN-ACKs out, and at the end a [`Handshake`] for a new Tcb (RFC 9293 3.10.7.2).
+//!
+//! A SYN leaves an entry of 64 bytes in the SYN queue, not a Tcb. When the queue is full the peer remembers the handshake for us
+//! ([`crate::cookie`], RFC 4987), or the oldest entry goes, the unanswered ones first: a flood meets a bound, and who
+//! answers within a round trip still gets through.
+//!
+//! | what arrives | without an entry | with one |
+//! |---|---|---|
+//! | SYN with FIN or RST; a SYN from ourselves | dropped | dropped |
+//! | RST | dropped | exactly at RCV.NXT ends it; in the window: challenged (RFC 5961 3.2) |
+//! | SYN | an entry, or a cookie, and a SYN-ACK | the same SYN: the SYN-ACK again; another: challenged |
+//! | SYN and ACK (split handshake, simultaneous open) | reset | challenged: we stay the passive side |
+//! | ACK of our SYN | a cookie of ours: established | established |
+//! | another ACK | reset | reset |
+//!
+//! Challenges and repeated SYN-ACKs to one peer are half a second apart. When the accept queue is full, SYNs are dropped, and
+//! so is the ACK that would finish a handshake: the entry stays, the SYN-ACK is sent again, and the peer's answer
+//! to that may find room (as in Linux). Text that comes with a SYN is not taken; the peer sends it again.
+
+mod entry;
+#[cfg(test)]
+mod tests;
+
+use crate::cookie::{Cookies, Remembered, SLOT};
+use crate::counters;
+use crate::isn::{isn, ts_offset};
+use crate::siphash::Key;
+use crate::table::Table;
+use crate::{Config, Ecn, EcnMode, Ends, Handshake, Out, OutOptions, Segment, SeqNum, TsState};
+use clock::{Duration, Instant};
+use entry::{Entry, flag, scale_for};
+use wire::tcp::Flags;
+
+/// When to let the peer remember the handshake.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum CookieMode {
+    /// Never: a full queue loses its oldest entry.
+    Never,
+    /// When the SYN queue is full.
+    #[default]
+    WhenFull,
+    /// Always: no SYN leaves anything here.
+    Always,
+}
+
+/// What one listener may hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Connections that wait to be accepted: one more than `listen`'s argument, as in Linux.
+    pub backlog: u32,
+    /// Handshakes under way.
+    pub syn_queue: u32,
+    /// SYN cookies.
+    pub cookies: CookieMode,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { backlog: 4096, syn_queue: 1024, cookies: CookieMode::WhenFull }
+    }
+}
+
+/// Least effective MSS whatever the configuration says (CVE-2019-11479).
+pub const LEAST_MSS: u16 = 48;
+
+/// What a peer that sent this MSS option may be sent at least: never 0, so that nobody divides by it (CVE-2018-16523).
+pub fn floored_mss(config: &Config, offered: Option<u16>) -> u16 {
+    offered.filter(|mss| *mss != 0).unwrap_or(config.default_mss).max(config.min_mss).max(LEAST_MSS)
+}
+
+/// Queues of the table by SYN-ACKs sent again; those beyond share the last.
+const QUEUES: usize = 16;
+
+/// What all calls are given.
+#[derive(Clone, Copy, Debug)]
+pub struct Context<'a> {
+    /// The stack's configuration.
+    pub config: &'a Config,
+    /// This thread's counters.
+    pub counts: &'a counters::Listen,
+    /// The time.
+    pub now: Instant,
+}
+
+/// Why a segment began or finished nothing, and with it what to answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refused {
+    /// SYN with FIN or RST, or no flag that means something here: dropped.
+    BadFlags,
+    /// From ourselves, or from nobody (CVE-1999-0016): dropped.
+    BadEnds,
+    /// The accept queue is full: dropped.
+    AcceptQueueFull,
+    /// An RST that ends nothing: dropped.
+    ResetIgnored,
+    /// The RST that ended a handshake.
+    ResetTaken,
+    /// An RST in the window, but not at RCV.NXT: challenged (RFC 5961 3.2).
+    ResetInWindow,
+    /// The SYN that is being answered: the SYN-ACK goes out again.
+    SynDuplicate,
+    /// Another SYN: challenged (RFC 5961 4.2).
+    SynInHandshake,
+    /// An old duplicate by its timestamp (RFC 7323 5.3): acknowledged.
+    Paws,
+    /// Outside the window: acknowledged.
+    OutOfWindow,
+    /// Acknowledges anything but our SYN: reset.
+    BadAck,
+    /// An ACK, and no handshake that it could be of: reset.
+    NoHandshake,
+    /// It would be answered, but an answer has just gone out.
+    Limited,
+}
+
+/// What to do about a segment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Answer {
+    /// A handshake began (or goes on): send this SYN-ACK.
+    SynAck(Out),
+    /// It is finished: make a Tcb of this, give it the segment too (its text, its FIN), queue it to be accepted.
+    Established(Handshake),
+    /// Send this ACK or RST.
+    Refuse(Out, Refused),
+    /// Nothing.
+    Dropped(Refused),
+}
+
+/// A socket that listens.
+#[derive(Debug)]
+pub struct Listener {
+    limits: Limits,
+    table: Table<Entry, QUEUES>,
+    cookies: Cookies,
+    numbers: Key,
+    /// Cookies are taken until then: nobody is asked to prove what we did not give away.
+    cookies_until: Instant,
+    /// Connections that wait to be accepted.
+    ready: u32,
+}
+
+impl Listener {
+    /// Nothing under way. `secret` is the host's, the one it makes its other ISNs with.
+    pub fn new(limits: Limits, secret: Key) -> Listener {
+        Listener {
+            limits,
+            table: Table::new(secret.derive(0x5359_4e51), limits.syn_queue as usize),
+            cookies: Cookies::new(secret.derive(0x434f_4f4b)),
+            numbers: secret,
+            cookies_until: Instant::ZERO,
+            ready: 0,
+        }
+    }
+
+    /// Takes a segment for this listener's port that belongs to no connection.
+    pub fn on_segment(&mut self, cx: Context<'_>, ends: &Ends, seg: &Segment) -> Answer {
+        let outcome = match () {
+            () if seg.has(Flags::SYN) && seg.flags.intersects(Flags::FIN | Flags::RST) => Err(Refused::BadFlags),
+            () if seg.has(Flags::RST) => Err(self.on_rst(cx, ends, seg)),
+            () if seg.has(Flags::ACK) => match self.on_ack(cx, ends, seg) {
+                Ok(done) => return Answer::Established(done),
+                Err(why) => Err(why),
+            },
+            () if seg.has(Flags::SYN) => self.on_syn(cx, ends, seg),
+            () => Err(Refused::BadFlags),
+        };
+        match outcome {
+            Ok(synack) => Answer::SynAck(synack),
+            Err(why) => self.refuse(cx, ends, seg, why),
+        }
+    }
+
+    /// A SYN without ACK: the SYN-ACK to send (RFC 9293 3.10.7.2, third).
+    ///
+    /// # Errors
+    /// Why none.
+    pub fn on_syn(&mut self, cx: Context<'_>, ends: &Ends, syn: &Segment) -> Result<Out, Refused> {
+        if ends.remote == 0 || (ends.local, ends.local_port) == (ends.remote, ends.remote_port) {
+            return Err(Refused::BadEnds);
+        }
+        if let Some(at) = self.find(ends) {
+            return self.on_syn_again(cx, at, syn);
+        }
+        if self.accept_queue_is_full() {
+            cx.counts.accept_overflows.bump();
+            return Err(Refused::AcceptQueueFull);
+        }
+        let mut entry = self.entry_of(cx, ends, syn);
+        if self.limits.cookies == CookieMode::Always {
+            return Ok(self.synack_with_cookie(cx, ends, &mut entry));
+        }
+        if self.table.is_full() {
+            cx.counts.overflows.bump();
+            if self.limits.cookies == CookieMode::WhenFull {
+                return Ok(self.synack_with_cookie(cx, ends, &mut entry));
+            }
+            self.evict(cx);
+        }
+        let hash = self.table.hash(&ends.words());
+        // no place at all, in a queue of length 0: the SYN is answered, and its ACK will find nothing
+        if self.table.insert(hash, 0, entry).is_some() {
+            cx.counts.added.bump();
+        }
+        Ok(entry.synack(cx, self.offset(ends), false))
+    }
+
+    /// A segment with ACK and no RST: the handshake, if this finishes one (RFC 9293 3.10.7.4 in SYN-RECEIVED).
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn on_ack(&mut self, cx: Context<'_>, ends: &Ends, seg: &Segment) -> Result<Handshake, Refused> {
+        let Some(at) = self.find(ends) else { return self.on_cookie(cx, ends, seg) };
+        let full = self.accept_queue_is_full();
+        let offset = self.offset(ends);
+        let entry = self.table.get_mut(at).ok_or(Refused::NoHandshake)?;
+        // a segment without timestamps is taken, as in Linux, though RFC 7323 3.2 would drop it: paths strip options
+        let ts = seg.options.timestamps.filter(|_| entry.has(flag::TIMESTAMPS));
+        if ts.is_some_and(|ts| SeqNum(ts.val).before(SeqNum(entry.ts_recent))) {
+            return Err(Refused::Paws);
+        }
+        if !entry.acceptable(cx.config, seg) {
+            return Err(if seg.has(Flags::SYN) { Refused::SynInHandshake } else { Refused::OutOfWindow });
+        }
+        if seg.has(Flags::SYN) {
+            return Err(Refused::SynInHandshake);
+        }
+        if seg.ack != entry.iss.plus(1) {
+            return Err(Refused::BadAck);
+        }
+        if full {
+            cx.counts.accept_overflow_acks.bump();
+            return Err(Refused::AcceptQueueFull);
+        }
+        if let Some(ts) = seg.options.timestamps.filter(|_| seg.seq == entry.rcv_nxt()) {
+            entry.ts_recent = ts.val; // RFC 7323 4.3; not before all checks are passed (CVE-2005-0356)
+        }
+        let done = entry.finished(cx, offset, seg.window);
+        self.table.remove(at);
+        self.ready = self.ready.saturating_add(1);
+        cx.counts.completed.bump();
+        Ok(done)
+    }
+
+    /// An ACK of something we keep nothing of: the cookie speaks for it.
+    fn on_cookie(&mut self, cx: Context<'_>, ends: &Ends, seg: &Segment) -> Result<Handshake, Refused> {
+        if seg.has(Flags::SYN) || !(self.limits.cookies == CookieMode::Always || cx.now < self.cookies_until) {
+            return Err(Refused::NoHandshake);
+        }
+        let (iss, irs) = (seg.ack.minus(1), seg.seq.minus(1));
+        let ts = seg.options.timestamps.filter(|_| cx.config.timestamps);
+        let Some(syn) = self.cookies.check(ends, iss, irs, ts.map(|ts| ts.ecr), cx.now) else {
+            cx.counts.cookies_failed.bump();
+            return Err(Refused::NoHandshake);
+        };
+        cx.counts.cookies_received.bump();
+        if self.accept_queue_is_full() {
+            cx.counts.accept_overflow_acks.bump();
+            return Err(Refused::AcceptQueueFull);
+        }
+        self.ready = self.ready.saturating_add(1);
+        cx.counts.completed.bump();
+        Ok(Handshake {
+            iss,
+            irs,
+            mss: syn.mss,
+            snd_wscale: syn.wscale,
+            rcv_wscale: syn.wscale.map_or(0, |_| scale_for(cx.config.recv_space_max)),
+            sack: syn.sack,
+            ts: ts.map(|ts| TsState { recent: ts.val, offset: self.offset(ends) }),
+            window: seg.window,
+            ecn: syn.ecn,
+            rtt: None,
+        })
+    }
+
+    /// The same SYN once more, or another one for the same ends.
+    fn on_syn_again(&mut self, cx: Context<'_>, at: u32, syn: &Segment) -> Result<Out, Refused> {
+        let Some(entry) = self.table.get_mut(at) else { return Err(Refused::NoHandshake) };
+        if syn.seq != entry.irs {
+            return Err(Refused::SynInHandshake);
+        }
+        cx.counts.duplicate_syns.bump();
+        if !entry.may_answer(cx) {
+            return Err(Refused::Limited);
+        }
+        entry.flags |= flag::AGAIN;
+        if let Some(ts) = syn.options.timestamps.filter(|ts| !SeqNum(ts.val).before(SeqNum(entry.ts_recent))) {
+            entry.ts_recent = ts.val;
+        }
+        let entry = *entry;
+        Ok(entry.synack(cx, self.offset(&entry.ends()), true))
+    }
+
+    /// RFC 9293 3.10.7.2, first; 3.10.7.4, second, as RFC 5961 3.2 has it.
+    fn on_rst(&mut self, cx: Context<'_>, ends: &Ends, seg: &Segment) -> Refused {
+        let Some((at, entry)) = self.find(ends).and_then(|at| Some((at, *self.table.get(at)?))) else {
+            return Refused::ResetIgnored;
+        };
+        if seg.seq == entry.rcv_nxt() {
+            self.table.remove(at);
+            cx.counts.reset.bump();
+            return Refused::ResetTaken;
+        }
+        if entry.acceptable(cx.config, seg) { Refused::ResetInWindow } else { Refused::ResetIgnored }
+    }
+
+    /// What refusing says to the peer.
+    fn refuse(&mut self, cx: Context<'_>, ends: &Ends, seg: &Segment, why: Refused) -> Answer {
+        match why {
+            Refused::BadFlags | Refused::BadEnds => cx.counts.bad_segments.bump(),
+            Refused::Paws | Refused::OutOfWindow => cx.counts.old_duplicates.bump(),
+            Refused::BadAck | Refused::NoHandshake => cx.counts.bad_acks.bump(),
+            Refused::Limited => cx.counts.limited.bump(),
+            _ => {}
+        }
+        match why {
+            Refused::BadAck | Refused::NoHandshake => Answer::Refuse(reset(seg), why),
+            Refused::ResetInWindow | Refused::SynInHandshake | Refused::Paws | Refused::OutOfWindow => {
+                let offset = self.offset(ends);
+                let entry = self.find(ends).and_then(|at| self.table.get_mut(at));
+                let Some(entry) = entry else { return Answer::Dropped(why) };
+                if !entry.may_answer(cx) {
+                    cx.counts.limited.bump();
+                    return Answer::Dropped(Refused::Limited);
+                }
+                Answer::Refuse(entry.ack(cx, offset), why)
+            }
+            _ => Answer::Dropped(why),
+        }
+    }
+
+    /// An ICMP error that quotes our SYN-ACK: `seq` is the quoted sequence number, which tells those from guesses (RFC 5927
+    /// 4). True: a handshake ended.
+    pub fn on_unreachable(&mut self, cx: Context<'_>, ends: &Ends, seq: SeqNum) -> bool {
+        let Some(at) = self.find(ends).filter(|at| self.table.get(*at).is_some_and(|entry| entry.iss == seq)) else {
+            return false;
+        };
+        self.table.remove(at);
+        cx.counts.unreachable.bump();
+        true
+    }
+
+    /// When [`Listener::on_timer`] has something to do.
+    pub fn next_timer(&self) -> Instant {
+        let fronts = (0..QUEUES as u8).filter_map(|queue| self.table.front(queue));
+        fronts.map(|(_, entry)| entry.deadline).min().unwrap_or(Instant::NEVER)
+    }
+
+    /// Sends SYN-ACKs again and gives up on peers that do not answer; looks at no more than `limit` entries. True:
+    /// there is more to do.
+    pub fn on_timer(&mut self, cx: Context<'_>, limit: usize, mut send: impl FnMut(&Ends, Out)) -> bool {
+        let mut left = limit;
+        for queue in 0..QUEUES as u8 {
+            while let Some((at, entry)) = self.table.front(queue).filter(|(_, entry)| entry.deadline <= cx.now) {
+                if left == 0 {
+                    return true;
+                }
+                left -= 1;
+                let mut entry = *entry;
+                if entry.sent_again >= cx.config.synack_retries {
+                    self.table.remove(at);
+                    cx.counts.stale.bump();
+                    continue;
+                }
+                entry.sent_again += 1;
+                entry.deadline = cx.now.after(wait(cx.config, entry.sent_again));
+                if let Some(place) = self.table.get_mut(at) {
+                    *place = entry;
+                }
+                self.table.requeue(at, entry.sent_again.min(QUEUES as u8 - 1));
+                cx.counts.retransmitted.bump();
+                send(&entry.ends(), entry.synack(cx, self.offset(&entry.ends()), true));
+            }
+        }
+        false
+    }
+
+    /// A connection that waited was accepted, or died waiting.
+    pub fn on_accepted(&mut self) {
+        self.ready = self.ready.saturating_sub(1);
+    }
+
+    /// The listener is closed: its handshakes end, and what peers still send finds no listener.
+    pub fn close(&mut self, cx: Context<'_>) {
+        for queue in 0..QUEUES as u8 {
+            while let Some((at, _)) = self.table.front(queue) {
+                self.table.remove(at);
+                cx.counts.aborted.bump();
+            }
+        }
+    }
+
+    /// Changes the limits; what is under way stays.
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
+        self.table.set_limit(limits.syn_queue as usize);
+    }
+
+    /// Changes the secret of cookies; those under way are still good.
+    pub fn rotate_cookies(&mut self, secret: Key, now: Instant) {
+        self.cookies.rotate(secret, now);
+    }
+
+    /// Handshakes under way.
+    pub fn embryonic(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Connections that wait to be accepted.
+    pub fn ready(&self) -> u32 {
+        self.ready
+    }
+
+    /// Bytes of memory that handshakes take.
+    pub fn bytes(&self) -> usize {
+        self.table.bytes()
+    }
+
+    fn accept_queue_is_full(&self) -> bool {
+        self.ready > self.limits.backlog
+    }
+
+    fn find(&self, ends: &Ends) -> Option<u32> {
+        self.table.find(self.table.hash(&ends.words()), |entry| entry.ends() == *ends)
+    }
+
+    fn offset(&self, ends: &Ends) -> u32 {
+        ts_offset(self.numbers, ends)
+    }
+
+    /// The oldest goes; of those that were sent a SYN-ACK more than once and said nothing first.
+    fn evict(&mut self, cx: Context<'_>) {
+        let oldest = (0..QUEUES as u8).rev().find_map(|queue| self.table.front(queue)).map(|(at, _)| at);
+        if oldest.and_then(|at| self.table.remove(at)).is_some() {
+            cx.counts.evicted.bump();
+        }
+    }
+
+    /// What a SYN asks for and what of it we agree to (RFC 7323 2.2 and 3.2, RFC 2018 2, RFC 3168 6.1.1).
+    fn entry_of(&self, cx: Context<'_>, ends: &Ends, syn: &Segment) -> Entry {
+        let (config, asked) = (cx.config, &syn.options);
+        let ts = asked.timestamps.filter(|_| config.timestamps);
+        let sack = asked.sack_permitted && config.sack;
+        // a SYN itself is never marked; one that is says that something on the way rewrites the field
+        let ecn = config.ecn != EcnMode::Off && syn.has(Flags::ECE | Flags::CWR) && syn.ecn == Ecn::NotEct;
+        if asked.mss.is_some_and(|mss| mss < floored_mss(config, Some(mss))) {
+            cx.counts.mss_raised.bump();
+        }
+        Entry {
+            iss: isn(self.numbers, ends, cx.now),
+            irs: syn.seq,
+            ts_recent: ts.map_or(0, |ts| ts.val),
+            deadline: cx.now.after(wait(config, 0)),
+            mss: asked.mss.unwrap_or(0),
+            wscale: asked.window_scale.filter(|_| config.window_scaling).map_or(entry::NO_SCALE, |shift| shift.min(14)),
+            flags: flag::when(sack, flag::SACK)
+                | flag::when(ts.is_some(), flag::TIMESTAMPS)
+                | flag::when(ecn, flag::ECN),
+            ..Entry::between(ends)
+        }
+    }
+
+    /// Nothing is kept but that cookies are abroad.
+    fn synack_with_cookie(&mut self, cx: Context<'_>, ends: &Ends, entry: &mut Entry) -> Out {
+        cx.counts.cookies_sent.bump();
+        self.cookies_until = cx.now.after(2 * SLOT);
+        if !entry.has(flag::TIMESTAMPS) {
+            // nowhere to remember them: not agreed to
+            (entry.wscale, entry.flags) = (entry::NO_SCALE, 0);
+        }
+        let syn = Remembered {
+            mss: floored_mss(cx.config, Some(entry.mss)),
+            wscale: (entry.wscale != entry::NO_SCALE).then_some(entry.wscale),
+            sack: entry.has(flag::SACK),
+            ecn: entry.has(flag::ECN),
+        };
+        let tsval = entry.has(flag::TIMESTAMPS).then(|| entry::tsval(cx.now, self.offset(ends)));
+        let (cookie, tsval) = self.cookies.make(ends, entry.irs, &syn, tsval, cx.now);
+        entry.iss = cookie;
+        entry.synack_at(cx.config, tsval, false)
+    }
+}
+
+/// How long to wait for an answer to a SYN-ACK sent again `again` times (RFC 6298 5.5). With the default of seven the last
+/// wait ends after four minutes; RFC 9293 3.8.3 asks for three at least (MUST-23).
+fn wait(config: &Config, again: u8) -> Duration {
+    config.rto_initial.saturating_mul(1u32.checked_shl(u32::from(again)).unwrap_or(u32::MAX)).min(config.rto_max)
+}
+
+/// RFC 9293 3.10.7.2, second: <SEQ=SEG.ACK><CTL=RST>.
+fn reset(seg: &Segment) -> Out {
+    Out {
+        seq: seg.ack,
+        ack: SeqNum(0),
+        flags: Flags::RST,
+        window: 0,
+        urgent: 0,
+        options: OutOptions::NONE,
+        text_at: 0,
+        text_len: 0,
+        mss: LEAST_MSS,
+        ecn: Ecn::NotEct,
+        retransmission: false,
+    }
+}

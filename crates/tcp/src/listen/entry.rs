@@ -1,0 +1,184 @@
+//! One handshake under way: 64 bytes, and the segments that it sends.
+
+use super::{Context, reset};
+use crate::isn::ts_clock;
+use crate::{Config, Ecn, Ends, Handshake, Out, OutOptions, Segment, SeqNum, TsState};
+use clock::Instant;
+use wire::L4Port;
+use wire::tcp::{Flags, OptionWriter};
+
+/// No window scaling.
+pub(super) const NO_SCALE: u8 = u8::MAX;
+
+/// What is true of an entry.
+pub(super) mod flag {
+    /// SACK was agreed on.
+    pub(in crate::listen) const SACK: u8 = 1;
+    /// Timestamps were.
+    pub(in crate::listen) const TIMESTAMPS: u8 = 2;
+    /// ECN was.
+    pub(in crate::listen) const ECN: u8 = 4;
+    /// The SYN-ACK was sent again because the SYN was: its round trip is not to be measured (Karn).
+    pub(in crate::listen) const AGAIN: u8 = 8;
+    /// [`super::Entry::answered`] means something.
+    pub(in crate::listen) const ANSWERED: u8 = 16;
+
+    pub(in crate::listen) fn when(holds: bool, flag: u8) -> u8 {
+        if holds { flag } else { 0 }
+    }
+}
+
+/// What is kept of a SYN.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry {
+    pub(super) local: u128,
+    pub(super) remote: u128,
+    pub(super) local_port: L4Port,
+    pub(super) remote_port: L4Port,
+    pub(super) iss: SeqNum,
+    pub(super) irs: SeqNum,
+    pub(super) ts_recent: u32,
+    /// When the SYN-ACK is sent again.
+    pub(super) deadline: Instant,
+    /// As offered; 0: not.
+    pub(super) mss: u16,
+    /// When a segment out of sequence was answered last, in units of 16 ms.
+    pub(super) answered: u16,
+    pub(super) wscale: u8,
+    pub(super) flags: u8,
+    pub(super) sent_again: u8,
+}
+
+/// The shift for a buffer that may grow to `space`: the least with which it fits in 16 bits (RFC 7323 2.3: at most 14).
+pub(super) fn scale_for(space: u32) -> u8 {
+    space.max(1).ilog2().saturating_sub(15).min(14) as u8
+}
+
+/// TSval.
+pub(super) fn tsval(now: Instant, offset: u32) -> u32 {
+    ts_clock(now).wrapping_add(offset)
+}
+
+impl Entry {
+    /// Nothing but its ends.
+    pub(super) fn between(ends: &Ends) -> Entry {
+        Entry {
+            local: ends.local,
+            remote: ends.remote,
+            local_port: ends.local_port,
+            remote_port: ends.remote_port,
+            iss: SeqNum(0),
+            irs: SeqNum(0),
+            ts_recent: 0,
+            deadline: Instant::NEVER,
+            mss: 0,
+            answered: 0,
+            wscale: NO_SCALE,
+            flags: 0,
+            sent_again: 0,
+        }
+    }
+
+    pub(super) fn ends(&self) -> Ends {
+        Ends { local: self.local, remote: self.remote, local_port: self.local_port, remote_port: self.remote_port }
+    }
+
+    pub(super) fn has(&self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+
+    pub(super) fn rcv_nxt(&self) -> SeqNum {
+        self.irs.plus(1)
+    }
+
+    fn scaling(&self) -> Option<u8> {
+        (self.wscale != NO_SCALE).then_some(self.wscale)
+    }
+
+    /// RFC 9293 3.10.7.4, first: some of it lies in the window that the SYN-ACK offered, or it is empty and at its edge.
+    pub(super) fn acceptable(&self, config: &Config, seg: &Segment) -> bool {
+        let (nxt, window) = (self.rcv_nxt(), syn_window(config));
+        let end = nxt.plus(window.max(1));
+        let len = seg.seq_len();
+        seg.seq.within(nxt, end) || (len > 0 && seg.seq.plus(len.wrapping_sub(1)).within(nxt, end))
+    }
+
+    /// At most an answer each `invalid_interval`.
+    pub(super) fn may_answer(&mut self, cx: Context<'_>) -> bool {
+        let now = (cx.now.nanos() >> 24) as u16; // 16.8 ms; it comes round after 18 minutes, longer than an entry lives
+        let apart = cx.config.invalid_interval.as_nanos() >> 24;
+        if self.has(flag::ANSWERED) && u128::from(now.wrapping_sub(self.answered)) < apart {
+            return false;
+        }
+        self.answered = now;
+        self.flags |= flag::ANSWERED;
+        true
+    }
+
+    /// The SYN-ACK; `again`: not for the first time.
+    pub(super) fn synack(&self, cx: Context<'_>, offset: u32, again: bool) -> Out {
+        self.synack_at(cx.config, tsval(cx.now, offset), again)
+    }
+
+    /// The SYN-ACK with this TSval, if timestamps were agreed on. Options stand in Linux's order, each group on four bytes.
+    pub(super) fn synack_at(&self, config: &Config, tsval: u32, again: bool) -> Out {
+        let mut options = OptionWriter::new().mss(config.mss);
+        options = match (self.has(flag::SACK), self.has(flag::TIMESTAMPS)) {
+            (true, true) => options.sack_permitted().timestamps(tsval, self.ts_recent),
+            (false, true) => options.nop().nop().timestamps(tsval, self.ts_recent),
+            (true, false) => options.nop().nop().sack_permitted(),
+            (false, false) => options,
+        };
+        if self.wscale != NO_SCALE {
+            options = options.nop().window_scale(scale_for(config.recv_space_max));
+        }
+        let ece = if self.has(flag::ECN) { Flags::ECE } else { Flags(0) };
+        Out {
+            seq: self.iss,
+            ack: self.rcv_nxt(),
+            flags: Flags::SYN | Flags::ACK | ece,
+            window: syn_window(config) as u16,
+            options: OutOptions::from(&options),
+            retransmission: again,
+            ..empty()
+        }
+    }
+
+    /// <SEQ=SND.NXT><ACK=RCV.NXT><CTL=ACK>.
+    pub(super) fn ack(&self, cx: Context<'_>, offset: u32) -> Out {
+        let options = match self.has(flag::TIMESTAMPS) {
+            true => OutOptions::timestamps(tsval(cx.now, offset), self.ts_recent),
+            false => OutOptions::NONE,
+        };
+        let shift = self.scaling().map_or(0, |_| scale_for(cx.config.recv_space_max));
+        let window = (syn_window(cx.config) >> shift) as u16;
+        Out { seq: self.iss.plus(1), ack: self.rcv_nxt(), flags: Flags::ACK, window, options, ..empty() }
+    }
+
+    /// What this handshake leaves.
+    pub(super) fn finished(&self, cx: Context<'_>, offset: u32, window: u16) -> Handshake {
+        let once = self.sent_again == 0 && !self.has(flag::AGAIN);
+        let sent = self.deadline.nanos().saturating_sub(super::wait(cx.config, 0).as_nanos() as u64);
+        Handshake {
+            iss: self.iss,
+            irs: self.irs,
+            mss: self.mss,
+            snd_wscale: self.scaling(),
+            rcv_wscale: self.scaling().map_or(0, |_| scale_for(cx.config.recv_space_max)),
+            sack: self.has(flag::SACK),
+            ts: self.has(flag::TIMESTAMPS).then_some(TsState { recent: self.ts_recent, offset }),
+            window,
+            ecn: self.has(flag::ECN),
+            rtt: once.then(|| cx.now.since(Instant::from_nanos(sent))),
+        }
+    }
+}
+
+/// What a SYN-ACK offers: unscaled (RFC 7323 2.2).
+fn syn_window(config: &Config) -> u32 {
+    config.recv_space.min(u32::from(u16::MAX))
+}
+
+fn empty() -> Out {
+    Out { flags: Flags(0), ecn: Ecn::NotEct, ..reset(&Segment::default()) }
+}

@@ -1,0 +1,157 @@
+//! Pacing: when the next burst may leave, so that a window goes out over a round trip and not at once.
+//!
+//! The rate is a window each smoothed round trip, times a gain that leaves room to grow: 2 in slow start, 1.2 after it
+//! (Linux's `tcp_pacing_ss_ratio`, `tcp_pacing_ca_ratio`); a socket may set less (`SO_MAX_PACING_RATE`). What leaves at once
+//! is a [`quantum`]: about a millisecond's worth, so that pacing does not undo segmentation offload. An idle
+//! connection may not save up time, except half a quantum's, which hides a timer that came late.
+
+use clock::{Duration, Instant};
+
+/// Bytes a second; as much as there is.
+pub const UNLIMITED: u64 = u64::MAX;
+/// What a burst holds at most, as `Out::text_len` may.
+const MAX_BURST: u32 = 65_535;
+
+/// `cwnd` bytes each `srtt`, times `gain` percent. Without a measured round trip: no limit, the initial window may go.
+pub fn rate(cwnd: u32, srtt: Option<Duration>, gain: u32) -> u64 {
+    let Some(srtt) = srtt.filter(|srtt| !srtt.is_zero()) else { return UNLIMITED };
+    let ns = u64::try_from(srtt.as_nanos()).unwrap_or(u64::MAX);
+    // below 2^32 * 10^9 for gains up to 100 %; 400 % still fit
+    (u64::from(cwnd).saturating_mul(u64::from(gain).saturating_mul(10_000_000)) / ns).max(1)
+}
+
+/// How many bytes leave at once at `rate`: 2^-10 s of it (Linux's `sk_pacing_shift`), whole segments, at least two.
+pub fn quantum(rate: u64, mss: u16) -> u32 {
+    let mss = u32::from(mss.max(1));
+    let most = (MAX_BURST / mss).max(1) * mss;
+    let wanted = u32::try_from(rate >> 10).unwrap_or(u32::MAX) / mss;
+    wanted.max(2).saturating_mul(mss).min(most)
+}
+
+/// One connection's pace.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Pacer {
+    next: Instant,
+    max_rate: u64,
+}
+
+impl Default for Pacer {
+    fn default() -> Pacer {
+        Pacer { next: Instant::ZERO, max_rate: UNLIMITED }
+    }
+}
+
+impl Pacer {
+    /// Sets what the rate may not exceed, in bytes a second.
+    pub fn set_max_rate(&mut self, rate: u64) {
+        self.max_rate = rate.max(1);
+    }
+
+    /// What the rate may not exceed.
+    pub fn max_rate(&self) -> u64 {
+        self.max_rate
+    }
+
+    /// The rate in force when the window asks for `rate`.
+    pub fn limited(&self, rate: u64) -> u64 {
+        rate.min(self.max_rate)
+    }
+
+    /// When something may leave. Not later than `now`: now.
+    #[inline]
+    pub fn next(&self) -> Instant {
+        self.next
+    }
+
+    /// Whether something may leave.
+    #[inline]
+    pub fn ready(&self, now: Instant) -> bool {
+        self.next <= now
+    }
+
+    /// `bytes` (headers included, if the caller counts them) left at `rate`, a window's; the socket's limit applies.
+    pub fn on_sent(&mut self, bytes: u32, rate: u64, now: Instant) {
+        let rate = self.limited(rate);
+        if rate == UNLIMITED {
+            return;
+        }
+        let took = u64::from(bytes).saturating_mul(1_000_000_000) / rate.max(1);
+        let saved = now.since(self.next).min(Duration::from_nanos(took / 2));
+        let from = Instant::from_nanos(self.next.max(now).nanos().saturating_sub(saved.as_nanos() as u64));
+        self.next = from.after(Duration::from_nanos(took));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_is_a_window_a_round_trip() {
+        let srtt = Some(Duration::from_millis(100));
+        assert_eq!(rate(100_000, srtt, 100), 1_000_000);
+        assert_eq!(rate(100_000, srtt, 200), 2_000_000);
+        assert_eq!(rate(100_000, srtt, 120), 1_200_000);
+        assert_eq!((rate(100_000, None, 120), rate(100_000, Some(Duration::ZERO), 120)), (UNLIMITED, UNLIMITED));
+        assert_eq!(rate(u32::MAX, Some(Duration::from_secs(1)), 400), 4 * u64::from(u32::MAX));
+        assert_eq!(rate(0, Some(Duration::MAX), 0), 1, "never none");
+    }
+
+    #[test]
+    fn a_burst_is_a_millisecond_of_whole_segments() {
+        assert_eq!(quantum(0, 1460), 2 * 1460);
+        assert_eq!(quantum(10 << 20, 1460), 7 * 1460);
+        assert_eq!(quantum(UNLIMITED, 1460), 44 * 1460);
+        assert_eq!(quantum(UNLIMITED, u16::MAX), 65_535);
+        assert_eq!(quantum(5, 0), 2);
+    }
+
+    /// Sends `burst` bytes whenever it may, waking `late_us` late; bytes in `seconds`.
+    fn sent(pacer: &mut Pacer, rate: u64, burst: u32, late_us: u64, seconds: u64) -> u64 {
+        let (mut now, mut total) = (Instant::ZERO, 0);
+        while now < Instant::from_millis(seconds * 1000) {
+            assert!(pacer.ready(now));
+            pacer.on_sent(burst, rate, now);
+            total += u64::from(burst);
+            assert!(!pacer.ready(now));
+            now = pacer.next().max(now).after(Duration::from_micros(late_us));
+        }
+        total
+    }
+
+    #[test]
+    fn the_rate_is_kept_though_timers_come_late() {
+        for late_us in [0, 10, 400] {
+            let total = sent(&mut Pacer::default(), 10_000_000, 10_000, late_us, 10);
+            assert!((99_000_000..=100_020_000).contains(&total), "{total} at {late_us} us late");
+        }
+    }
+
+    #[test]
+    fn the_sockets_limit_applies() {
+        let mut pacer = Pacer::default();
+        pacer.set_max_rate(1_000_000);
+        assert_eq!((pacer.limited(UNLIMITED), pacer.limited(10), pacer.max_rate()), (1_000_000, 10, 1_000_000));
+        let total = sent(&mut pacer, UNLIMITED, 10_000, 0, 5);
+        assert!((4_990_000..=5_020_000).contains(&total), "{total}");
+    }
+
+    #[test]
+    fn silence_saves_up_half_a_burst_and_no_more() {
+        let mut pacer = Pacer::default();
+        let now = Instant::from_millis(60_000);
+        pacer.on_sent(10_000, 1_000_000, now); // 10 ms' worth
+        assert_eq!(pacer.next(), now.after(Duration::from_millis(5)));
+        pacer.on_sent(10_000, 1_000_000, now);
+        assert_eq!(pacer.next(), now.after(Duration::from_millis(15)));
+    }
+
+    #[test]
+    fn without_a_limit_nothing_waits() {
+        let mut pacer = Pacer::default();
+        for _ in 0..100 {
+            pacer.on_sent(65_535, UNLIMITED, Instant::ZERO);
+            assert!(pacer.ready(Instant::ZERO));
+        }
+    }
+}

@@ -1,0 +1,327 @@
+//! Segments as the core sees them: numbers, flags, options, and the length of the text, never the text.
+//!
+//! In comes a [`Segment`], parsed from a header that `wire` vouched for and whose checksum the host has verified.
+//! Out goes an [`Out`]: what to put in the header, and which bytes of the send queue to put behind it.
+//! Nothing here decides anything.
+
+use crate::SeqNum;
+use wire::tcp::{Flags, Header, MAX_OPTIONS_LEN, Opt, OptionWriter, Options};
+
+/// The ECN field of an IP header (RFC 3168 5).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Ecn {
+    /// 00: not ECN-capable.
+    #[default]
+    NotEct,
+    /// 01.
+    Ect1,
+    /// 10: what we send.
+    Ect0,
+    /// 11: congestion experienced.
+    Ce,
+}
+
+impl Ecn {
+    /// From the low two bits of an IPv4 TOS or IPv6 traffic class.
+    pub const fn from_bits(tos: u8) -> Ecn {
+        match tos & 3 {
+            0 => Ecn::NotEct,
+            1 => Ecn::Ect1,
+            2 => Ecn::Ect0,
+            _ => Ecn::Ce,
+        }
+    }
+
+    /// As the low two bits of an IPv4 TOS or IPv6 traffic class.
+    pub const fn bits(self) -> u8 {
+        match self {
+            Ecn::NotEct => 0,
+            Ecn::Ect1 => 1,
+            Ecn::Ect0 => 2,
+            Ecn::Ce => 3,
+        }
+    }
+}
+
+/// The timestamps option (RFC 7323 3.2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Timestamps {
+    /// TSval.
+    pub val: u32,
+    /// TSecr.
+    pub ecr: u32,
+}
+
+/// A SACK block: `left..right`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Block {
+    /// First sequence number of the block.
+    pub left: SeqNum,
+    /// The one after the last.
+    pub right: SeqNum,
+}
+
+/// The blocks of a SACK option, in the order sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Blocks {
+    blocks: [Block; 4],
+    len: u8,
+}
+
+impl Blocks {
+    /// As many of `blocks` as a header has room for.
+    pub fn new(blocks: impl IntoIterator<Item = Block>) -> Blocks {
+        let mut out = Blocks::default();
+        for (slot, block) in out.blocks.iter_mut().zip(blocks) {
+            *slot = block;
+            out.len += 1;
+        }
+        out
+    }
+
+    /// The blocks, as sent.
+    #[inline]
+    pub fn as_slice(&self) -> &[Block] {
+        self.blocks.get(..usize::from(self.len)).unwrap_or_default()
+    }
+
+    /// No blocks.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+/// The options of an arriving segment that mean something to us.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SegmentOptions {
+    /// Maximum segment size, as sent: may be 0.
+    pub mss: Option<u16>,
+    /// Window scale, as sent: may exceed 14.
+    pub window_scale: Option<u8>,
+    /// SACK permitted.
+    pub sack_permitted: bool,
+    /// Timestamps.
+    pub timestamps: Option<Timestamps>,
+    /// Selective acknowledgments.
+    pub sack: Blocks,
+}
+
+/// What nearly every segment of a connection with timestamps begins its options with: NOP, NOP, kind 8, length 10.
+const ALIGNED_TIMESTAMPS: [u8; 4] = [1, 1, 8, 10];
+
+impl SegmentOptions {
+    /// Reads options. Malformed ones are as if they were not there; of those that come twice the last counts.
+    #[inline]
+    pub fn parse(options: Options<'_>) -> SegmentOptions {
+        let mut out = SegmentOptions::default();
+        for option in options.flatten() {
+            match option {
+                Opt::Mss(mss) => out.mss = Some(mss),
+                Opt::WindowScale(shift) => out.window_scale = Some(shift),
+                Opt::SackPermitted => out.sack_permitted = true,
+                Opt::Timestamps { val, ecr } => out.timestamps = Some(Timestamps { val, ecr }),
+                Opt::Sack(blocks) => {
+                    let blocks = blocks.iter().map(|(left, right)| Block { left: SeqNum(left), right: SeqNum(right) });
+                    out.sack = Blocks::new(blocks);
+                }
+                Opt::End | Opt::Nop | Opt::Unknown { .. } => {}
+            }
+        }
+        out
+    }
+
+    /// Reads the raw option bytes; the usual layout without a walk (a third of the cost of [`SegmentOptions::parse`]).
+    #[inline]
+    pub fn parse_bytes(bytes: &[u8]) -> SegmentOptions {
+        match bytes {
+            [] => SegmentOptions::default(),
+            [n0, n1, kind, len, v0, v1, v2, v3, e0, e1, e2, e3] if [*n0, *n1, *kind, *len] == ALIGNED_TIMESTAMPS => {
+                let (val, ecr) = (u32::from_be_bytes([*v0, *v1, *v2, *v3]), u32::from_be_bytes([*e0, *e1, *e2, *e3]));
+                SegmentOptions { timestamps: Some(Timestamps { val, ecr }), ..SegmentOptions::default() }
+            }
+            _ => SegmentOptions::parse(Options::new(bytes)),
+        }
+    }
+}
+
+/// One arriving segment: parsed, its checksum verified.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Segment {
+    /// SEG.SEQ.
+    pub seq: SeqNum,
+    /// SEG.ACK, significant with [`Flags::ACK`].
+    pub ack: SeqNum,
+    /// Control bits.
+    pub flags: Flags,
+    /// SEG.WND, unscaled.
+    pub window: u16,
+    /// SEG.UP, significant with [`Flags::URG`].
+    pub urgent: u16,
+    /// Bytes of text.
+    pub len: u32,
+    /// Options.
+    pub options: SegmentOptions,
+    /// From the IP header.
+    pub ecn: Ecn,
+}
+
+impl Segment {
+    /// From a header, its options, and the length of its text.
+    #[inline]
+    pub fn parse(header: &Header, options: Options<'_>, len: u32, ecn: Ecn) -> Segment {
+        Segment::with_options(header, SegmentOptions::parse(options), len, ecn)
+    }
+
+    /// From a header, its options as bytes (`header_len - 20` of them), and the length of its text.
+    #[inline]
+    pub fn parse_bytes(header: &Header, options: &[u8], len: u32, ecn: Ecn) -> Segment {
+        Segment::with_options(header, SegmentOptions::parse_bytes(options), len, ecn)
+    }
+
+    #[inline]
+    fn with_options(header: &Header, options: SegmentOptions, len: u32, ecn: Ecn) -> Segment {
+        Segment {
+            seq: SeqNum(header.seq),
+            ack: SeqNum(header.ack),
+            flags: header.flags,
+            window: header.window,
+            urgent: header.urgent,
+            len,
+            options,
+            ecn,
+        }
+    }
+
+    /// SEG.LEN: text, and one each for SYN and FIN (RFC 9293 3.4).
+    #[inline]
+    pub fn seq_len(&self) -> u32 {
+        let controls = u32::from(self.has(Flags::SYN)) + u32::from(self.has(Flags::FIN));
+        self.len.saturating_add(controls)
+    }
+
+    /// The sequence number of the first byte of text: a SYN's own number comes before it.
+    #[inline]
+    pub fn text_seq(&self) -> SeqNum {
+        self.seq.plus(u32::from(self.has(Flags::SYN)))
+    }
+
+    /// Has all of these flags.
+    #[inline]
+    pub fn has(&self, flags: Flags) -> bool {
+        self.flags.contains(flags)
+    }
+}
+
+/// Encoded options of a leaving segment: at most 40 bytes, a multiple of 4.
+#[derive(Clone, Copy)]
+pub struct OutOptions {
+    bytes: [u8; MAX_OPTIONS_LEN],
+    len: u8,
+}
+
+impl OutOptions {
+    /// No options.
+    pub const NONE: OutOptions = OutOptions { bytes: [0; MAX_OPTIONS_LEN], len: 0 };
+
+    /// NOP, NOP, timestamps: what nearly every segment carries, without a writer.
+    #[inline]
+    pub fn timestamps(val: u32, ecr: u32) -> OutOptions {
+        let mut out = OutOptions { len: 12, ..OutOptions::NONE };
+        let [n0, n1, kind, len] = ALIGNED_TIMESTAMPS;
+        let ([v0, v1, v2, v3], [e0, e1, e2, e3]) = (val.to_be_bytes(), ecr.to_be_bytes());
+        if let Some(room) = out.bytes.first_chunk_mut() {
+            *room = [n0, n1, kind, len, v0, v1, v2, v3, e0, e1, e2, e3];
+        }
+        out
+    }
+
+    /// The encoded bytes.
+    #[inline]
+    pub fn as_slice(&self) -> &[u8] {
+        self.bytes.get(..usize::from(self.len)).unwrap_or_default()
+    }
+
+    /// Their number.
+    #[inline]
+    pub fn len(&self) -> usize {
+        usize::from(self.len)
+    }
+
+    /// None at all.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+impl From<&OptionWriter> for OutOptions {
+    fn from(writer: &OptionWriter) -> OutOptions {
+        let encoded = writer.finish();
+        let mut out = OutOptions { len: encoded.len().min(MAX_OPTIONS_LEN) as u8, ..OutOptions::NONE };
+        for (to, from) in out.bytes.iter_mut().zip(encoded) {
+            *to = *from;
+        }
+        out
+    }
+}
+
+impl PartialEq for OutOptions {
+    fn eq(&self, other: &OutOptions) -> bool {
+        self.as_slice() == other.as_slice()
+    }
+}
+
+impl Eq for OutOptions {}
+
+impl std::fmt::Debug for OutOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(Options::new(self.as_slice()).flatten()).finish()
+    }
+}
+
+/// One leaving segment: the host adds ports, checksum, text and the IP header.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Out {
+    /// SEG.SEQ.
+    pub seq: SeqNum,
+    /// SEG.ACK; 0 without [`Flags::ACK`].
+    pub ack: SeqNum,
+    /// Control bits.
+    pub flags: Flags,
+    /// SEG.WND, scaled.
+    pub window: u16,
+    /// SEG.UP.
+    pub urgent: u16,
+    /// Options.
+    pub options: OutOptions,
+    /// Where its text begins: bytes after the front of the send queue, which is what SND.UNA names.
+    pub text_at: u32,
+    /// Bytes of text. More than `mss`: to be cut into segments of `mss`, FIN and PSH on the last (TSO).
+    pub text_len: u32,
+    /// Bytes of text that fit one segment with these options.
+    pub mss: u16,
+    /// For the IP header.
+    pub ecn: Ecn,
+    /// Sent before.
+    pub retransmission: bool,
+}
+
+impl Out {
+    /// This segment as its receiver's [`Segment`]: what a wire would make of it.
+    pub fn as_arriving(&self) -> Segment {
+        Segment {
+            seq: self.seq,
+            ack: self.ack,
+            flags: self.flags,
+            window: self.window,
+            urgent: self.urgent,
+            len: self.text_len,
+            options: SegmentOptions::parse_bytes(self.options.as_slice()),
+            ecn: self.ecn,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,276 @@
+//! Bounded tables of compact entries, found by a keyed hash and kept in queues by age.
+//!
+//! The SYN queue and TIME-WAIT stand on it. A place costs its entry and 20 bytes of links; memory grows by doubling up to the limit and
+//! is never allocated for one entry alone. Who may be evicted is the owner's to say: the front of a queue is its oldest.
+
+use crate::siphash::Key;
+
+const NONE: u32 = u32::MAX;
+/// The queue of free places.
+const FREE: u8 = u8::MAX;
+
+#[derive(Clone, Copy, Debug)]
+struct Links {
+    hash: u32,
+    chain: u32,
+    next: u32,
+    prev: u32,
+    queue: u8,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Queue {
+    first: u32,
+    last: u32,
+}
+
+/// Entries by hash and by age.
+#[derive(Debug)]
+pub(crate) struct Table<T, const QUEUES: usize> {
+    key: Key,
+    values: Vec<T>,
+    links: Vec<Links>,
+    heads: Vec<u32>,
+    queues: [Queue; QUEUES],
+    free: u32,
+    len: usize,
+    limit: usize,
+}
+
+impl<T: Copy, const QUEUES: usize> Table<T, QUEUES> {
+    /// At most `limit` entries.
+    pub(crate) fn new(key: Key, limit: usize) -> Self {
+        let limit = limit.min(NONE as usize - 1);
+        let queues = [Queue { first: NONE, last: NONE }; QUEUES];
+        Table { key, values: Vec::new(), links: Vec::new(), heads: Vec::new(), queues, free: NONE, len: 0, limit }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.len >= self.limit
+    }
+
+    /// More or fewer; what is there already stays.
+    pub(crate) fn set_limit(&mut self, limit: usize) {
+        self.limit = limit.min(NONE as usize - 1);
+    }
+
+    /// Bytes allocated.
+    pub(crate) fn bytes(&self) -> usize {
+        self.values.capacity() * size_of::<T>()
+            + self.links.capacity() * size_of::<Links>()
+            + self.heads.capacity() * size_of::<u32>()
+    }
+
+    pub(crate) fn hash(&self, words: &[u64]) -> u32 {
+        self.key.sip13(words) as u32
+    }
+
+    pub(crate) fn get(&self, at: u32) -> Option<&T> {
+        self.links.get(at as usize).filter(|links| links.queue != FREE)?;
+        self.values.get(at as usize)
+    }
+
+    pub(crate) fn get_mut(&mut self, at: u32) -> Option<&mut T> {
+        self.links.get(at as usize).filter(|links| links.queue != FREE)?;
+        self.values.get_mut(at as usize)
+    }
+
+    /// The entry under `hash` that `is_it` knows.
+    pub(crate) fn find(&self, hash: u32, is_it: impl Fn(&T) -> bool) -> Option<u32> {
+        let mut at = *self.heads.get(hash as usize & self.heads.len().wrapping_sub(1))?;
+        while let Some(links) = self.links.get(at as usize) {
+            if links.hash == hash && self.values.get(at as usize).is_some_and(&is_it) {
+                return Some(at);
+            }
+            at = links.chain;
+        }
+        None
+    }
+
+    /// The oldest of `queue`.
+    pub(crate) fn front(&self, queue: u8) -> Option<(u32, &T)> {
+        let at = self.queues.get(usize::from(queue))?.first;
+        Some((at, self.get(at)?))
+    }
+
+    /// Puts in `value` as the youngest of `queue`; `None` when the table is full.
+    pub(crate) fn insert(&mut self, hash: u32, queue: u8, value: T) -> Option<u32> {
+        if self.is_full() {
+            return None;
+        }
+        if self.len >= self.heads.len() {
+            self.grow();
+        }
+        let links = Links { hash, chain: NONE, next: NONE, prev: NONE, queue };
+        let at = match self.links.get(self.free as usize) {
+            Some(place) => {
+                let at = std::mem::replace(&mut self.free, place.next);
+                if let (Some(l), Some(v)) = (self.links.get_mut(at as usize), self.values.get_mut(at as usize)) {
+                    (*l, *v) = (links, value);
+                }
+                at
+            }
+            None => {
+                self.links.push(links);
+                self.values.push(value);
+                (self.links.len() as u32).wrapping_sub(1)
+            }
+        };
+        self.chain(at);
+        self.append(at, queue);
+        self.len += 1;
+        Some(at)
+    }
+
+    /// Takes out the entry at `at`.
+    pub(crate) fn remove(&mut self, at: u32) -> Option<T> {
+        let value = *self.get(at)?;
+        self.unchain(at);
+        self.detach(at);
+        let free = std::mem::replace(&mut self.free, at);
+        if let Some(links) = self.links.get_mut(at as usize) {
+            (links.queue, links.next) = (FREE, free);
+        }
+        self.len -= 1;
+        Some(value)
+    }
+
+    /// Makes the entry at `at` the youngest of `queue`.
+    pub(crate) fn requeue(&mut self, at: u32, queue: u8) {
+        if self.get(at).is_some() {
+            self.detach(at);
+            self.append(at, queue);
+        }
+    }
+
+    fn append(&mut self, at: u32, queue: u8) {
+        let Some(ends) = self.queues.get_mut(usize::from(queue)) else { return };
+        let last = std::mem::replace(&mut ends.last, at);
+        if last == NONE {
+            ends.first = at;
+        }
+        if let Some(before) = self.links.get_mut(last as usize) {
+            before.next = at;
+        }
+        if let Some(links) = self.links.get_mut(at as usize) {
+            (links.prev, links.next, links.queue) = (last, NONE, queue);
+        }
+    }
+
+    fn detach(&mut self, at: u32) {
+        let Some(&Links { next, prev, queue, .. }) = self.links.get(at as usize) else { return };
+        let Some(ends) = self.queues.get_mut(usize::from(queue)) else { return };
+        match self.links.get_mut(prev as usize) {
+            Some(before) => before.next = next,
+            None => ends.first = next,
+        }
+        match self.links.get_mut(next as usize) {
+            Some(after) => after.prev = prev,
+            None => ends.last = prev,
+        }
+    }
+
+    fn chain(&mut self, at: u32) {
+        let mask = self.heads.len().wrapping_sub(1);
+        let Some(links) = self.links.get_mut(at as usize) else { return };
+        if let Some(head) = self.heads.get_mut(links.hash as usize & mask) {
+            links.chain = std::mem::replace(head, at);
+        }
+    }
+
+    fn unchain(&mut self, at: u32) {
+        let mask = self.heads.len().wrapping_sub(1);
+        let Some(&Links { hash, chain, .. }) = self.links.get(at as usize) else { return };
+        let Some(head) = self.heads.get_mut(hash as usize & mask) else { return };
+        if *head == at {
+            *head = chain;
+            return;
+        }
+        let mut before = *head;
+        while let Some(links) = self.links.get_mut(before as usize) {
+            if links.chain == at {
+                links.chain = chain;
+                return;
+            }
+            before = links.chain;
+        }
+    }
+
+    fn grow(&mut self) {
+        let heads = (self.heads.len() * 2).max(16);
+        self.heads = vec![NONE; heads];
+        for at in 0..self.links.len() as u32 {
+            if self.get(at).is_some() {
+                self.chain(at);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::VecDeque;
+
+    fn hash_of(value: u32) -> u32 {
+        value / 3 // many share one
+    }
+
+    proptest! {
+        #[test]
+        fn as_two_plain_queues(steps in prop::collection::vec((0..4u8, 0..60u32, 0..2u8), 1..300)) {
+            let mut table: Table<u32, 2> = Table::new(Key(1, 2), 40);
+            let mut model: [VecDeque<u32>; 2] = Default::default();
+            for (what, value, queue) in steps {
+                let found = table.find(hash_of(value), |it| *it == value);
+                let holds = model.iter().any(|queue| queue.contains(&value));
+                prop_assert_eq!(found.is_some(), holds);
+                match (what, found) {
+                    (0 | 1, None) => {
+                        let full = model[0].len() + model[1].len() == 40;
+                        prop_assert_eq!(table.insert(hash_of(value), queue, value).is_none(), full);
+                        if !full {
+                            model[usize::from(queue)].push_back(value);
+                        }
+                    }
+                    (2, Some(at)) => {
+                        prop_assert_eq!(table.remove(at), Some(value));
+                        model.iter_mut().for_each(|queue| queue.retain(|it| *it != value));
+                        prop_assert_eq!(table.get(at), None);
+                        prop_assert_eq!(table.remove(at), None);
+                    }
+                    (_, Some(at)) => {
+                        table.requeue(at, queue);
+                        model.iter_mut().for_each(|queue| queue.retain(|it| *it != value));
+                        model[usize::from(queue)].push_back(value);
+                    }
+                    _ => {}
+                }
+                prop_assert_eq!(table.len(), model[0].len() + model[1].len());
+                for (n, queue) in model.iter().enumerate() {
+                    prop_assert_eq!(table.front(n as u8).map(|(_, it)| it), queue.front());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn chains_stay_short_and_memory_bounded() {
+        let mut table: Table<u64, 1> = Table::new(Key(1, 2), 10_000);
+        for n in 0..10_000u64 {
+            table.insert(table.hash(&[n]), 0, n).unwrap();
+        }
+        assert_eq!((table.insert(7, 0, 7), table.len()), (None, 10_000));
+        let mut chains = vec![0u32; table.heads.len()];
+        table.links.iter().for_each(|links| chains[links.hash as usize & (table.heads.len() - 1)] += 1);
+        assert!(*chains.iter().max().unwrap() <= 9, "{:?}", chains.iter().max());
+        // vectors double: up to twice the places, and a head for each
+        assert!(table.bytes() <= 2 * 10_000 * (size_of::<u64>() + size_of::<Links>() + 4));
+        assert_eq!(size_of::<Links>(), 20);
+    }
+}
