@@ -12,6 +12,7 @@
 //! ```
 #![allow(unsafe_code)] // an unsafe room: the slice views of a buffer that this frame alone owns
 
+use crate::held;
 use crate::pool::Inner;
 use std::fmt;
 use std::ptr::NonNull;
@@ -63,13 +64,15 @@ pub struct Frame {
 
 /// Everything else about a frame, in one word.
 ///
-/// | bits | 63..53 | 52..46 | 45..39 | 38..24 | 23..0 |
-/// |---|---|---|---|---|---|
-/// | | pool | flags | bytes pulled since the L3 mark, at most 127 | offset | length |
+/// | bits | 63..53 | 52..46 | 45..39 | 38..24 | 23 | 22..0 |
+/// |---|---|---|---|---|---|---|
+/// | | pool | flags | bytes pulled since the L3 mark, at most 127 | offset | lent | length |
 #[derive(Clone, Copy)]
 struct Meta(u64);
 
-const LEN: u64 = (1 << 24) - 1;
+const LEN: u64 = (1 << 23) - 1;
+/// The buffer is a [`Held`](crate::Held)'s, which has lent it.
+const LENT: u64 = 1 << 23;
 const OFF_SHIFT: u32 = 24;
 const OFF: u64 = (1 << 15) - 1;
 const BACK_SHIFT: u32 = 39;
@@ -99,6 +102,11 @@ impl Meta {
     #[inline(always)]
     fn pool(self) -> usize {
         (self.0 >> POOL_SHIFT) as usize
+    }
+
+    #[inline(always)]
+    fn pool_and_lent(self) -> u64 {
+        self.0 & (u64::MAX << POOL_SHIFT | LENT)
     }
 }
 
@@ -133,12 +141,18 @@ impl Frame {
     #[inline(never)]
     pub(crate) unsafe fn drop_all(mut frames: &[Frame]) {
         while let Some(first) = frames.first() {
-            let pool = first.meta.pool();
-            let run = frames.iter().take_while(|frame| frame.meta.pool() == pool).count();
+            let key = first.meta.pool_and_lent();
+            let run = frames.iter().take_while(|frame| frame.meta.pool_and_lent() == key).count();
             let (these, others) = frames.split_at(run);
+            frames = others;
+            if first.is_lent() {
+                // SAFETY: these frames are used by nobody after this.
+                these.iter().for_each(|frame| unsafe { frame.end_loan() });
+                continue;
+            }
+            let pool = first.meta.pool();
             // SAFETY: these frames owned their buffers, which came from this pool, and are gone after this.
             unsafe { Inner::put_many(Inner::numbered(pool), these.iter().map(|frame| frame.buf)) };
-            frames = others;
         }
     }
 
@@ -184,11 +198,67 @@ impl Frame {
         unsafe { std::slice::from_raw_parts(self.at(self.meta.off()), self.len()) }
     }
 
-    /// The bytes, to write.
+    /// The bytes, to write. Of a buffer that is on loan from a [`Held`](crate::Held) these are the headers only: see
+    /// [`Frame::make_own`].
     #[inline(always)]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as in `bytes`, and `&mut self` makes the view exclusive.
-        unsafe { std::slice::from_raw_parts_mut(self.at(self.meta.off()), self.len()) }
+        let len = if self.is_lent() { self.headers_len() } else { self.len() };
+        // SAFETY: as in `bytes`, and `&mut self` makes the view exclusive: what others read of a lent buffer is left out.
+        unsafe { std::slice::from_raw_parts_mut(self.at(self.meta.off()), len) }
+    }
+
+    /// Is the buffer a [`Held`](crate::Held)'s, on loan?
+    #[inline(always)]
+    pub fn is_lent(&self) -> bool {
+        self.meta.0 & LENT != 0
+    }
+
+    /// Bytes in front of the payload of a buffer that is on loan.
+    #[cold]
+    fn headers_len(&self) -> usize {
+        // SAFETY: called for lent frames only.
+        let payload = unsafe { held::payload_start(self.buf) };
+        payload.saturating_sub(self.meta.off()).min(self.len())
+    }
+
+    /// Moves a frame that is on loan into a buffer of its own, to be written as it likes; false if there is none.
+    pub fn make_own(&mut self) -> bool {
+        if self.is_lent() {
+            let Some(copy) = self.try_clone() else { return false };
+            *self = copy;
+        }
+        true
+    }
+
+    #[inline(always)]
+    pub(crate) fn buffer(&self) -> NonNull<u8> {
+        self.buf
+    }
+
+    #[inline(always)]
+    pub(crate) fn offset(&self) -> usize {
+        self.meta.off()
+    }
+
+    /// A second frame over the same buffer.
+    ///
+    /// # Safety
+    /// The buffer's loan says that it is out.
+    #[inline(always)]
+    pub(crate) unsafe fn borrower(&self) -> Frame {
+        Frame { buf: self.buf, meta: Meta(self.meta.0 | LENT) }
+    }
+
+    /// # Safety
+    /// The frame is a lent one, and used by nobody after this.
+    #[cold]
+    unsafe fn end_loan(&self) {
+        // SAFETY: as the caller says; who gave back last returns the buffer.
+        unsafe {
+            if held::give_back(self.buf) {
+                Inner::put(Inner::numbered(self.meta.pool()), self.buf);
+            }
+        }
     }
 
     /// Bytes free in front.
@@ -309,7 +379,7 @@ impl Frame {
         let start = self.meta.off() - self.meta.back();
         // SAFETY: both buffers have the pool's size, the source range lies in ours, and they do not overlap.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), copy.at(start), bytes.len()) }
-        copy.meta = self.meta;
+        copy.meta = Meta(self.meta.0 & !LENT);
         Some(copy)
     }
 
@@ -340,6 +410,10 @@ fn prefetch_ptr(at: *const u8) {
 impl Drop for Frame {
     #[inline(always)]
     fn drop(&mut self) {
+        if self.is_lent() {
+            // SAFETY: this frame is gone after this.
+            return unsafe { self.end_loan() };
+        }
         // SAFETY: this frame owned `buf`, which came from this pool, and is gone after this.
         unsafe { Inner::put(Inner::numbered(self.meta.pool()), self.buf) }
     }

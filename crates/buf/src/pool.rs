@@ -18,6 +18,7 @@ mod tests;
 mod zone;
 
 use crate::frame::POOLS_MAX;
+use crate::held::LOAN_ROOM;
 use crate::mem::{Pages, Region};
 use crate::{Burst, Frame};
 use clock::Instant;
@@ -437,7 +438,10 @@ impl Malloc {
     fn get(&self) -> Option<NonNull<u8>> {
         let taken = self.gets.fetch_add(1, Ordering::Relaxed) - self.puts.load(Ordering::Relaxed);
         // SAFETY: the layout has a size greater than zero.
-        let buf = (taken < self.limit).then(|| unsafe { std::alloc::alloc_zeroed(self.layout) }).and_then(NonNull::new);
+        let block =
+            (taken < self.limit).then(|| unsafe { std::alloc::alloc_zeroed(self.layout) }).and_then(NonNull::new);
+        // SAFETY: the block is longer than that.
+        let buf = block.map(|block| unsafe { block.add(LOAN_ROOM) });
         if buf.is_none() {
             self.gets.fetch_sub(1, Ordering::Relaxed);
             self.empty.bump();
@@ -446,8 +450,8 @@ impl Malloc {
     }
 
     fn put(&self, buf: NonNull<u8>) {
-        // SAFETY: `buf` was allocated in `get` with this layout.
-        unsafe { std::alloc::dealloc(buf.as_ptr(), self.layout) }
+        // SAFETY: a block of this layout was allocated in `get`, and `buf` lies that far inside.
+        unsafe { std::alloc::dealloc(buf.as_ptr().sub(LOAN_ROOM), self.layout) }
         self.puts.fetch_add(1, Ordering::Relaxed);
     }
 }
@@ -474,7 +478,7 @@ impl Pool {
             return Err(PoolError::BadConfig("headroom <= 16384, data <= 1 MiB and buffers <= 16 Mi are required"));
         }
         // An odd number of cache lines: equal offsets of different buffers then fall into different cache sets.
-        let stride = size.div_ceil(64) * 64;
+        let stride = LOAN_ROOM + size.div_ceil(64) * 64;
         let stride = if (stride / 64).is_multiple_of(2) { stride + 64 } else { stride };
         let region = match config.kind {
             Kind::Malloc => None,
@@ -482,8 +486,8 @@ impl Pool {
         };
         let all = || {
             let base = region.as_ref().map(Region::base);
-            // SAFETY: i * stride + size <= region length. In reverse, so that the first get has the lowest address.
-            (0..config.buffers).rev().filter_map(move |i| base.map(|b| unsafe { b.add(i * stride) }))
+            // SAFETY: (i + 1) * stride <= region length, and a stride holds the room for a loan and a buffer. In reverse, so that the first get has the lowest address.
+            (0..config.buffers).rev().filter_map(move |i| base.map(|b| unsafe { b.add(i * stride + LOAN_ROOM) }))
         };
         let free = || Free::new(config.kind, usize::from(config.headroom), config.buffers);
         let filled = || {

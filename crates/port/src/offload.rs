@@ -80,6 +80,10 @@ pub fn fill_ip(frame: &mut [u8]) -> Option<()> {
 
 /// Does in software what the frame's flags ask of its port; `None`: its headers are not such that it can be done.
 pub fn complete(frame: &mut Frame) -> Option<()> {
+    let asked = frame.flags().has(Flags::TX_IP_CSUM) || frame.flags().has(Flags::TX_L4_CSUM);
+    if asked && !frame.make_own() {
+        return None; // lent, and no buffer to write in
+    }
     if frame.flags().has(Flags::TX_IP_CSUM) {
         fill_ip(frame.bytes_mut())?;
     }

@@ -178,7 +178,7 @@ impl TapRx {
             }
             if self.trust {
                 frame.set_flags(frame.flags().with(Flags::TX_L4_CSUM));
-            } else if offload::complete_l4(frame.bytes_mut(), place).is_none() {
+            } else if !frame.make_own() || offload::complete_l4(frame.bytes_mut(), place).is_none() {
                 return false;
             }
         }

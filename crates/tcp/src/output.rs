@@ -33,7 +33,8 @@ impl Tcb {
             State::Closed => None,
             State::SynSent | State::SynReceived => self.poll_syn(now),
             _ => {
-                let quiet = self.board.lost.segments == 0 && !self.recovery.force_front && self.recovery.probe.is_none();
+                let quiet =
+                    self.board.lost.segments == 0 && !self.recovery.force_front && self.recovery.probe.is_none();
                 if quiet && self.unsent() == 0 && !self.fin_waits() {
                     return self.poll_ack(now);
                 }
@@ -248,7 +249,9 @@ impl Tcb {
         if self.snd.fin {
             return true;
         }
-        if self.wishes.cork || (self.board.len() as u64 + 64 > u64::from(self.config.sent_records) && !self.board.is_empty()) {
+        if self.wishes.cork
+            || (self.board.len() as u64 + 64 > u64::from(self.config.sent_records) && !self.board.is_empty())
+        {
             return false;
         }
         let urgent = self.snd.urgent_on && self.snd.urgent.after(self.snd.nxt);
@@ -411,7 +414,8 @@ impl Tcb {
         let most = if self.ts.is_some() { BLOCKS_WITH_TIMESTAMPS } else { BLOCKS };
         let ranges = self.ooo.iter().flat_map(|ooo| ooo.report());
         let mut count = 0;
-        for (slot, Block { left, right }) in blocks.iter_mut().zip(self.rcv.dsack.into_iter().chain(ranges)).take(most) {
+        for (slot, Block { left, right }) in blocks.iter_mut().zip(self.rcv.dsack.into_iter().chain(ranges)).take(most)
+        {
             *slot = (left.0, right.0);
             count += 1;
         }

@@ -159,7 +159,14 @@ impl Recovery {
 
     /// RFC 6937bis 3: sending follows what is delivered, so that the window reaches ssthresh after a round trip.
     pub(crate) fn reduce(
-        &mut self, delivered: u32, lost: u32, advanced: bool, _prior: u32, in_flight: u32, cc: &mut Control, mss: u16,
+        &mut self,
+        delivered: u32,
+        lost: u32,
+        advanced: bool,
+        _prior: u32,
+        in_flight: u32,
+        cc: &mut Control,
+        mss: u16,
     ) {
         let mss = u32::from(mss);
         let ssthresh = cc.ssthresh();
@@ -366,7 +373,8 @@ impl Tcb {
 
     /// RFC 4015: the timestamp it echoes is older than our first retransmission.
     fn answers_original(&self, seg: &Segment) -> bool {
-        let (Some(_), Some(echoed), Some(first)) = (self.ts, seg.options.timestamps, self.recovery.retrans_stamp) else {
+        let (Some(_), Some(echoed), Some(first)) = (self.ts, seg.options.timestamps, self.recovery.retrans_stamp)
+        else {
             return false;
         };
         echoed.ecr != 0 && SeqNum(echoed.ecr).before(SeqNum(first))
@@ -401,7 +409,10 @@ impl Tcb {
         if self.board.is_reneged() {
             self.board.forget_sacked();
         }
-        let first = !again && (self.recovery.ca <= Ca::Disorder || self.snd.una.at_or_after(self.recovery.high) || self.recovery.ca != Ca::Loss);
+        let first = !again
+            && (self.recovery.ca <= Ca::Disorder
+                || self.snd.una.at_or_after(self.recovery.high)
+                || self.recovery.ca != Ca::Loss);
         let outstanding = self.snd.nxt.since(self.snd.una);
         if first {
             self.cc.on_rto(outstanding.min(self.cc.cwnd()), true, now);

@@ -447,7 +447,12 @@ impl Tcb {
     #[inline]
     pub(crate) fn in_flight(&self) -> u32 {
         let outstanding = self.snd.nxt.since(self.snd.una);
-        let gone = self.board.sacked.bytes.saturating_add(self.board.lost.bytes).saturating_add(self.recovery.reno_bytes(self));
+        let gone = self
+            .board
+            .sacked
+            .bytes
+            .saturating_add(self.board.lost.bytes)
+            .saturating_add(self.recovery.reno_bytes(self));
         outstanding.saturating_sub(gone).saturating_add(self.board.retrans.bytes)
     }
 

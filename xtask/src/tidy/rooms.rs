@@ -14,6 +14,7 @@ const ROOMS: &[Room] = &[
     Room { path: "crates/wire/src/checksum/simd", why: "vector loads and target features" },
     Room { path: "crates/buf/src/frame", why: "slice views of a buffer that one frame owns" },
     Room { path: "crates/buf/src/burst", why: "slots head..tail are initialised, the others are not" },
+    Room { path: "crates/buf/src/held", why: "who may return a buffer is decided by its state word" },
     Room { path: "crates/buf/src/mem", why: "mmap, madvise" },
     Room { path: "crates/buf/src/ring", why: "slots are handed over by the indices" },
     Room { path: "crates/buf/src/pool", why: "exclusive use of a free list is proven by thread or lock" },

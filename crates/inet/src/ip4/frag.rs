@@ -149,6 +149,9 @@ fn copied(options: &[u8]) -> Vec<u8> {
 /// Computes the checksum that a port was to fill in. Other protocols and fragments have none to offload.
 fn finish_checksum(packet: &mut Frame, header: &Header) {
     packet.set_flags(packet.flags().without(Flags::TX_L4_CSUM));
+    if !packet.make_own() {
+        return;
+    }
     let Some(segment) = packet.bytes_mut().get_mut(header.ihl_len..usize::from(header.total_len)) else { return };
     let pseudo = Partial::pseudo4(header.src, header.dst, header.proto, segment.len() as u16);
     match header.proto {

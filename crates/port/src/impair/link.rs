@@ -154,7 +154,9 @@ impl Link {
         }
         if self.happens(self.how.corrupt) {
             let at = self.below(frame.len() as u64 * 8);
-            if let Some(byte) = frame.bytes_mut().get_mut((at / 8) as usize) {
+            if frame.make_own()
+                && let Some(byte) = frame.bytes_mut().get_mut((at / 8) as usize)
+            {
                 *byte ^= 1 << (at % 8);
                 noted.corrupted += 1;
             }

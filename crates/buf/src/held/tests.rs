@@ -1,0 +1,111 @@
+use super::*;
+use crate::{Burst, Kind, Pool, PoolConfig, PoolLocks};
+
+fn pool(kind: Kind, locks: PoolLocks) -> Pool {
+    Pool::new(&PoolConfig { kind, locks, buffers: 4, data: 256, headroom: 64, ..PoolConfig::default() }).unwrap()
+}
+
+fn held(pool: &Pool, bytes: &[u8]) -> Held {
+    let mut frame = pool.get().unwrap();
+    frame.extend(bytes).unwrap();
+    Held::new(frame).unwrap()
+}
+
+#[test]
+fn whoever_ends_last_returns_the_buffer() {
+    for kind in [Kind::Stack, Kind::Freelist, Kind::Zone, Kind::Malloc] {
+        for locks in [PoolLocks::Owner, PoolLocks::Light, PoolLocks::Heavy] {
+            let pool = pool(kind, locks);
+            for holder_last in [true, false] {
+                let mut held = held(&pool, b"payload");
+                let lent = held.lend().unwrap();
+                assert_eq!((lent.bytes(), held.bytes()), (&b"payload"[..], &b"payload"[..]));
+                assert_eq!(pool.stats().live(), 1);
+                if holder_last {
+                    drop(lent);
+                    assert_eq!(pool.stats().live(), 1);
+                    drop(held);
+                } else {
+                    drop(held);
+                    assert_eq!((lent.bytes(), pool.stats().live()), (&b"payload"[..], 1));
+                    drop(lent);
+                }
+                assert_eq!(pool.stats().live(), 0, "{kind} {locks:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn one_loan_at_a_time() {
+    let pool = pool(Kind::Stack, PoolLocks::Owner);
+    let mut held = held(&pool, b"once");
+    let lent = held.lend().unwrap();
+    assert!(held.is_lent() && held.lend().is_none() && held.append(1).is_none() && held.tailroom() == 0);
+    let lent = Held::new(lent).unwrap_err(); // what is on loan cannot be lent on
+    drop(lent);
+    assert!(!held.is_lent());
+    held.append(1).unwrap()[0] = b'!';
+    assert_eq!(held.lend().unwrap().bytes(), b"once!");
+}
+
+#[test]
+fn a_borrower_writes_headers_and_no_payload() {
+    let pool = pool(Kind::Stack, PoolLocks::Owner);
+    let mut held = held(&pool, b"data");
+    let mut lent = held.lend().unwrap();
+    assert!(lent.bytes_mut().is_empty());
+    *lent.push::<4>().unwrap() = *b"head";
+    lent.push_n(3).unwrap().copy_from_slice(b"eth");
+    assert_eq!(lent.bytes(), b"ethheaddata");
+    assert_eq!(lent.bytes_mut().len(), 7);
+    lent.bytes_mut()[0] = b'E';
+    assert_eq!((lent.bytes(), held.bytes()), (&b"Ethheaddata"[..], &b"data"[..]));
+    assert!(lent.pull(7), "headers off again");
+    assert!(lent.bytes_mut().is_empty());
+}
+
+#[test]
+fn what_must_be_written_is_copied_first() {
+    let pool = pool(Kind::Stack, PoolLocks::Owner);
+    let mut held = held(&pool, b"data");
+    let mut lent = held.lend().unwrap();
+    *lent.push::<2>().unwrap() = *b"hd";
+    assert!(lent.make_own());
+    lent.bytes_mut()[3] = b'X'; // the second byte of the payload
+    assert_eq!((lent.bytes(), held.bytes(), held.is_lent()), (&b"hddXta"[..], &b"data"[..], false));
+    let spare: Vec<Frame> = std::iter::from_fn(|| pool.get()).collect();
+    let mut again = held.lend().unwrap();
+    assert!(!again.make_own(), "no buffer for the copy");
+    assert_eq!((again.bytes(), spare.len()), (&b"data"[..], 2));
+}
+
+#[test]
+fn a_burst_returns_what_is_lent_and_what_is_not() {
+    let pool = pool(Kind::Stack, PoolLocks::Owner);
+    let (mut first, mut second) = (held(&pool, b"1"), held(&pool, b"2"));
+    let mut burst = Burst::new();
+    burst.push(first.lend().unwrap()).unwrap();
+    burst.push(pool.get().unwrap()).unwrap();
+    burst.push(second.lend().unwrap()).unwrap();
+    drop(second);
+    drop(burst);
+    assert!(!first.is_lent());
+    assert_eq!(pool.stats().live(), 1);
+    let copy = first.lend().unwrap().try_clone().unwrap();
+    assert!(!first.is_lent() && Held::new(copy).is_ok(), "a clone is nobody's loan");
+}
+
+#[test]
+fn both_end_at_once_on_two_threads() {
+    let pool = pool(Kind::Stack, PoolLocks::Light);
+    for _ in 0..2_000 {
+        let mut held = held(&pool, b"race");
+        let lent = held.lend().unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(move || drop(lent));
+            drop(held);
+        });
+    }
+    assert_eq!(pool.stats().live(), 0);
+}
