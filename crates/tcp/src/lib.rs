@@ -30,6 +30,7 @@ mod segment;
 mod seq;
 pub mod siphash;
 mod table;
+pub mod time_wait;
 
 pub use challenge::ChallengeLimit;
 pub use config::{Config, EcnMode};

@@ -80,6 +80,9 @@ pub struct Context<'a> {
     pub counts: &'a counters::Listen,
     /// The time.
     pub now: Instant,
+    /// Where an incarnation in TIME-WAIT ended whose ends a SYN wants ([`crate::time_wait::Late::Reusable`]): our ISN comes
+    /// after it, which a cookie could not see to.
+    pub above: Option<SeqNum>,
 }
 
 /// Why a segment began or finished nothing, and with it what to answer.
@@ -186,12 +189,13 @@ impl Listener {
             return Err(Refused::AcceptQueueFull);
         }
         let mut entry = self.entry_of(cx, ends, syn);
-        if self.limits.cookies == CookieMode::Always {
+        let cookies = if cx.above.is_some() { CookieMode::Never } else { self.limits.cookies };
+        if cookies == CookieMode::Always {
             return Ok(self.synack_with_cookie(cx, ends, &mut entry));
         }
         if self.table.is_full() {
             cx.counts.overflows.bump();
-            if self.limits.cookies == CookieMode::WhenFull {
+            if cookies == CookieMode::WhenFull {
                 return Ok(self.synack_with_cookie(cx, ends, &mut entry));
             }
             self.evict(cx);
@@ -446,8 +450,9 @@ impl Listener {
         if asked.mss.is_some_and(|mss| mss < floored_mss(config, Some(mss))) {
             cx.counts.mss_raised.bump();
         }
+        let iss = isn(self.numbers, ends, cx.now);
         Entry {
-            iss: isn(self.numbers, ends, cx.now),
+            iss: cx.above.map_or(iss, |above| iss.later(above)),
             irs: syn.seq,
             ts_recent: ts.map_or(0, |ts| ts.val),
             deadline: cx.now.after(wait(config, 0)),

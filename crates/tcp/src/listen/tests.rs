@@ -14,20 +14,27 @@ struct Host {
     counts: Listen,
     seen: Vec<u64>,
     now: Instant,
+    above: Option<SeqNum>,
     listener: Listener,
 }
 
 impl Host {
     fn new(limits: Limits) -> Host {
         let listener = Listener::new(limits, SECRET);
-        let mut host =
-            Host { config: Config::default(), counts: Listen::default(), seen: vec![], now: at(1_000), listener };
+        let mut host = Host {
+            config: Config::default(),
+            counts: Listen::default(),
+            seen: vec![],
+            now: at(1_000),
+            above: None,
+            listener,
+        };
         host.counted();
         host
     }
 
     fn input(&mut self, ends: &Ends, seg: Segment) -> Answer {
-        let cx = Context { config: &self.config, counts: &self.counts, now: self.now };
+        let cx = Context { config: &self.config, counts: &self.counts, now: self.now, above: self.above };
         self.listener.on_segment(cx, ends, &seg)
     }
 
@@ -46,7 +53,7 @@ impl Host {
     }
 
     fn timer(&mut self) -> Vec<Out> {
-        let cx = Context { config: &self.config, counts: &self.counts, now: self.now };
+        let cx = Context { config: &self.config, counts: &self.counts, now: self.now, above: None };
         let mut sent = Vec::new();
         assert!(!self.listener.on_timer(cx, usize::MAX, |_, out| sent.push(out)));
         sent
@@ -266,7 +273,7 @@ fn only_the_exact_reset_ends_a_handshake() {
 fn an_icmp_error_ends_a_handshake_if_it_quotes_our_number() {
     let mut host = with(CookieMode::WhenFull, 10);
     let synack = host.synack(&client(1), full_syn());
-    let cx = Context { config: &host.config, counts: &host.counts, now: host.now };
+    let cx = Context { config: &host.config, counts: &host.counts, now: host.now, above: None };
     assert!(!host.listener.on_unreachable(cx, &client(1), synack.seq.plus(1)));
     assert!(!host.listener.on_unreachable(cx, &client(2), synack.seq));
     assert!(host.listener.on_unreachable(cx, &client(1), synack.seq));
@@ -490,13 +497,13 @@ fn a_timer_round_is_bounded_and_says_that_there_is_more() {
         host.synack(&client(n), full_syn());
     }
     host.pass(1_000);
-    let cx = Context { config: &host.config, counts: &host.counts, now: host.now };
+    let cx = Context { config: &host.config, counts: &host.counts, now: host.now, above: None };
     let mut sent = 0;
     assert!(host.listener.on_timer(cx, 30, |_, _| sent += 1));
     assert_eq!(sent, 30);
     assert!(host.listener.next_timer() <= host.now);
     host.timer();
-    host.listener.close(Context { config: &host.config, counts: &host.counts, now: host.now });
+    host.listener.close(Context { config: &host.config, counts: &host.counts, now: host.now, above: None });
     assert_eq!(host.counted(), [("added", 100), ("retransmitted", 100), ("aborted", 100)]);
 }
 
@@ -514,4 +521,18 @@ fn timestamps_are_learnt_from_acceptable_segments_only() {
     let wrong = far(Segment { ack: synack.seq.plus(5), ..ack(&synack) });
     assert!(matches!(host.input(&client(1), wrong), Answer::Refuse(_, Refused::BadAck)));
     assert_eq!(host.established(&client(1), ack(&synack)).ts.unwrap().recent, 720);
+}
+
+#[test]
+fn after_an_incarnation_in_time_wait_numbers_go_on_above_it() {
+    for cookies in [CookieMode::Never, CookieMode::Always] {
+        let mut host = with(cookies, 1);
+        let usual = isn(SECRET, &client(1), host.now);
+        for above in [usual.plus(1_000_000), usual.minus(1_000_000)] {
+            host.above = Some(above);
+            assert_eq!(host.synack(&client(1), full_syn()).seq, usual.later(above));
+            host.input(&client(1), Segment { seq: IRS.plus(1), flags: Flags::RST, ..Segment::default() });
+        }
+        assert_eq!(host.counted(), [("added", 2), ("reset", 2)]);
+    }
 }
