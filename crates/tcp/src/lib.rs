@@ -15,26 +15,52 @@
     deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unreachable)
 )]
 
+mod ack;
+mod answer;
+mod api;
 pub mod cc;
 mod challenge;
 mod config;
 pub mod cookie;
 pub mod counters;
+mod delack;
 mod ends;
 mod handshake;
+mod info;
+mod input;
 pub mod isn;
+mod keepalive;
 pub mod listen;
+mod output;
 pub mod pacing;
+mod pmtu;
 pub mod ports;
+mod rack;
+mod reassembly;
+mod recovery;
+mod reply;
+mod rtt;
+mod scoreboard;
 mod segment;
 mod seq;
 pub mod siphash;
+mod state;
 mod table;
+mod tcb;
 pub mod time_wait;
+mod timers;
+mod window;
 
+pub use answer::answer_to_nobody;
+pub use api::Closed;
 pub use challenge::ChallengeLimit;
 pub use config::{Config, EcnMode};
 pub use ends::Ends;
 pub use handshake::{Handshake, TsState};
+pub use info::Info;
+pub use pmtu::IcmpNotice;
+pub use reply::{Dropped, Events, Reply, Text};
 pub use segment::{Block, Blocks, Ecn, Out, OutOptions, Segment, SegmentOptions, Timestamps};
 pub use seq::SeqNum;
+pub use state::State;
+pub use tcb::Tcb;

@@ -21,14 +21,16 @@ mod entry;
 #[cfg(test)]
 mod tests;
 
+use crate::answer::reset_for;
 use crate::cookie::{Cookies, Remembered, SLOT};
 use crate::counters;
 use crate::isn::{isn, ts_offset};
 use crate::siphash::Key;
 use crate::table::Table;
-use crate::{Config, Ecn, EcnMode, Ends, Handshake, Out, OutOptions, Segment, SeqNum, TsState};
+use crate::window::{MOST_SCALE, scale_for};
+use crate::{Config, Ecn, EcnMode, Ends, Handshake, Out, Segment, SeqNum, TsState};
 use clock::{Duration, Instant};
-use entry::{Entry, flag, scale_for};
+use entry::{Entry, flag};
 use wire::tcp::Flags;
 
 /// When to let the peer remember the handshake.
@@ -305,7 +307,7 @@ impl Listener {
             cx.counts.reset.bump();
             return Refused::ResetTaken;
         }
-        if entry.acceptable(cx.config, seg) { Refused::ResetInWindow } else { Refused::ResetIgnored }
+        if entry.in_window(cx.config, seg.seq) { Refused::ResetInWindow } else { Refused::ResetIgnored }
     }
 
     /// What refusing says to the peer.
@@ -318,7 +320,7 @@ impl Listener {
             _ => {}
         }
         match why {
-            Refused::BadAck | Refused::NoHandshake => Answer::Refuse(reset(seg), why),
+            Refused::BadAck | Refused::NoHandshake => Answer::Refuse(reset_for(seg), why),
             Refused::ResetInWindow | Refused::SynInHandshake | Refused::Paws | Refused::OutOfWindow => {
                 let offset = self.offset(ends);
                 let entry = self.find(ends).and_then(|at| self.table.get_mut(at));
@@ -457,7 +459,10 @@ impl Listener {
             ts_recent: ts.map_or(0, |ts| ts.val),
             deadline: cx.now.after(wait(config, 0)),
             mss: asked.mss.unwrap_or(0),
-            wscale: asked.window_scale.filter(|_| config.window_scaling).map_or(entry::NO_SCALE, |shift| shift.min(14)),
+            wscale: asked
+                .window_scale
+                .filter(|_| config.window_scaling)
+                .map_or(entry::NO_SCALE, |shift| shift.min(MOST_SCALE)),
             flags: flag::when(sack, flag::SACK)
                 | flag::when(ts.is_some(), flag::TIMESTAMPS)
                 | flag::when(ecn, flag::ECN),
@@ -490,21 +495,4 @@ impl Listener {
 /// wait ends after four minutes; RFC 9293 3.8.3 asks for three at least (MUST-23).
 fn wait(config: &Config, again: u8) -> Duration {
     config.rto_initial.saturating_mul(1u32.checked_shl(u32::from(again)).unwrap_or(u32::MAX)).min(config.rto_max)
-}
-
-/// RFC 9293 3.10.7.2, second: <SEQ=SEG.ACK><CTL=RST>.
-fn reset(seg: &Segment) -> Out {
-    Out {
-        seq: seg.ack,
-        ack: SeqNum(0),
-        flags: Flags::RST,
-        window: 0,
-        urgent: 0,
-        options: OutOptions::NONE,
-        text_at: 0,
-        text_len: 0,
-        mss: LEAST_MSS,
-        ecn: Ecn::NotEct,
-        retransmission: false,
-    }
 }

@@ -15,10 +15,11 @@
 #[cfg(test)]
 mod tests;
 
+use crate::answer::bare;
 use crate::isn::ts_clock;
 use crate::siphash::Key;
 use crate::table::Table;
-use crate::{Config, Ecn, Ends, Out, OutOptions, Segment, SeqNum, TsState, counters};
+use crate::{Config, Ends, Out, OutOptions, Segment, SeqNum, State, Tcb, TsState, counters};
 use clock::Instant;
 use wire::L4Port;
 use wire::tcp::Flags;
@@ -34,6 +35,18 @@ pub struct Remains {
     pub window: u16,
     /// Timestamps.
     pub ts: Option<TsState>,
+}
+
+impl Tcb {
+    /// What to keep of it; `None` unless it is in TIME-WAIT.
+    pub fn remains(&self) -> Option<Remains> {
+        (self.state == State::TimeWait).then(|| Remains {
+            snd_nxt: self.snd.nxt,
+            rcv_nxt: self.rcv.nxt,
+            window: u16::try_from(self.recv_window() >> self.rcv.wscale).unwrap_or(u16::MAX),
+            ts: self.ts.map(|ts| TsState { recent: ts.recent, offset: ts.offset }),
+        })
+    }
 }
 
 /// What all calls are given.
@@ -150,19 +163,7 @@ impl Record {
             true => OutOptions::timestamps(ts_clock(now).wrapping_add(self.ts_offset), self.ts_recent),
             false => OutOptions::NONE,
         };
-        Out {
-            seq: self.snd_nxt,
-            ack: self.rcv_nxt,
-            flags: Flags::ACK,
-            window: self.window,
-            urgent: 0,
-            options,
-            text_at: 0,
-            text_len: 0,
-            mss: crate::listen::LEAST_MSS,
-            ecn: Ecn::NotEct,
-            retransmission: false,
-        }
+        Out { window: self.window, options, ..bare(self.snd_nxt, self.rcv_nxt, Flags::ACK) }
     }
 }
 

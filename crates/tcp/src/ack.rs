@@ -1,0 +1,231 @@
+//! The fifth step of RFC 9293 3.10.7.4 in a synchronized state: what SEG.ACK, SEG.WND and SACK blocks say.
+//!
+//! From `input`, for a segment that passed the first four. It moves SND.UNA, tells the scoreboard, measures, lets
+//! `recovery` judge, grows the window, and sets the timers anew.
+
+use crate::cc::{Ack, Congestion};
+use crate::recovery::Shown;
+use crate::scoreboard::Delivered;
+use crate::tcb::Tcb;
+use crate::timers::Rtx;
+use crate::{Block, Dropped, Events, Reply, Segment, SeqNum};
+use clock::{Duration, Instant};
+use wire::tcp::Flags;
+
+impl Tcb {
+    /// RFC 9293 3.10.7.4, fifth, ESTABLISHED; RFC 5961 5.2 for what is too old.
+    pub(crate) fn process_ack(&mut self, seg: &Segment, now: Instant, reply: &mut Reply) -> Result<(), Dropped> {
+        let (una, nxt) = (self.snd.una, self.snd.nxt);
+        if seg.ack.after(nxt) {
+            return self.challenge(reply, Dropped::AckUnsent, now);
+        }
+        if seg.ack.before(una.minus(self.snd.max_wnd)) {
+            return self.challenge(reply, Dropped::AckTooOld, now);
+        }
+        let prior_in_flight = self.in_flight();
+        let mut got = Delivered::default();
+        let advanced = seg.ack.after(una);
+        if advanced {
+            self.advance(seg.ack, &mut got, reply);
+        }
+        let (window_before, text) = (self.snd.wnd, seg.len > 0 || seg.has(Flags::FIN));
+        self.take_window(seg.window, seg.seq, seg.ack, advanced);
+        let dsack = self.sack && !seg.options.sack.is_empty() && self.take_sack(seg, una, &mut got);
+        if self.snd.una == self.snd.nxt && !advanced {
+            self.window_answered(now);
+            return Ok(());
+        }
+        // RFC 5681 2: nothing new, no text, no change of window, something outstanding.
+        let duplicate = !advanced && !text && self.snd.wnd == window_before && seg.ack == una;
+        let shown = Shown {
+            got,
+            advanced,
+            duplicate,
+            dsack,
+            ece: self.ecn.on && seg.has(Flags::ECE),
+            prior_una: una,
+            prior_in_flight,
+        };
+        self.learn(&shown, seg, now);
+        Ok(())
+    }
+
+    /// SND.UNA moves.
+    #[inline]
+    fn advance(&mut self, ack: SeqNum, got: &mut Delivered, reply: &mut Reply) {
+        let text_before = self.snd.una.since(self.snd.iss.plus(1));
+        let _ = text_before;
+        let text = ack.earlier(self.snd.end).since_or_zero(self.snd.una);
+        self.board.acknowledge(ack, self.recovery.high, got);
+        self.snd.una = ack;
+        self.recovery.backoff = 0;
+        self.recovery.retransmits = 0;
+        self.recovery.force_front = false;
+        self.recovery.unanswered_since = Instant::NEVER;
+        if self.snd.urgent_on && ack.at_or_after(self.snd.urgent) {
+            self.snd.urgent_on = false;
+        }
+        self.counts.bytes_acked = self.counts.bytes_acked.wrapping_add(text.into());
+        reply.acked = text;
+        if text > 0 {
+            reply.events |= Events::WRITABLE;
+        }
+    }
+
+    /// RFC 9293 3.10.7.4: SND.WND from a segment that is newer than the one that set it.
+    #[inline]
+    pub(crate) fn take_window(&mut self, window: u16, seq: SeqNum, ack: SeqNum, advanced: bool) {
+        let newer = advanced || seq.after(self.snd.wl1) || (seq == self.snd.wl1 && ack.at_or_after(self.snd.wl2));
+        if !newer {
+            return;
+        }
+        let window = u32::from(window) << self.snd.wscale;
+        (self.snd.wl1, self.snd.wl2) = (seq, ack);
+        self.snd.wnd = window;
+        if window > self.snd.max_wnd {
+            self.snd.max_wnd = window;
+            self.set_mss();
+        }
+    }
+
+    /// The right edge of what the peer takes.
+    #[inline]
+    pub(crate) fn send_edge(&self) -> SeqNum {
+        self.snd.una.plus(self.snd.wnd)
+    }
+
+    /// Tells the scoreboard; answers whether the first block is a D-SACK (RFC 2883 4).
+    fn take_sack(&mut self, seg: &Segment, prior_una: SeqNum, got: &mut Delivered) -> bool {
+        let blocks = seg.options.sack.as_slice();
+        let dsack = match blocks {
+            [first, second, ..] => first.left.before(seg.ack) || inside(first, second),
+            [first] => first.left.before(seg.ack),
+            [] => false,
+        };
+        let valid = |block: &Block| block.left.before(block.right) && block.right.at_or_before(self.snd.nxt);
+        let recent = |block: &Block| block.right.after(prior_una.minus(self.snd.max_wnd.max(1)));
+        let first_end = blocks.first().filter(|block| valid(block) && recent(block)).map(|block| block.right);
+        if let Some(end) = first_end.filter(|_| dsack) {
+            self.on_dsack(end);
+        }
+        let una = self.snd.una;
+        for block in blocks.iter().skip(usize::from(dsack)) {
+            if block.left.before(block.right) && block.right.at_or_before(self.snd.nxt) && block.right.after(una) {
+                self.board.sack(block.left.later(una), block.right, self.recovery.high, got);
+            }
+        }
+        dsack && first_end.is_some()
+    }
+
+    /// Round trips, recovery, the congestion window, timers.
+    #[inline]
+    fn learn(&mut self, shown: &Shown, seg: &Segment, now: Instant) {
+        let rtt = self.measure(shown, seg, now);
+        let delivered = shown.got.segments;
+        self.counts.delivered = self.counts.delivered.wrapping_add(delivered);
+        if shown.ece {
+            self.counts.delivered_ce = self.counts.delivered_ce.wrapping_add(delivered);
+        }
+        if self.sack {
+            let late = self.rack.update(&shown.got, self.rtt.min(), now);
+            self.counts.reord_seen = self.counts.reord_seen.wrapping_add(u32::from(late));
+            self.rack.reached(self.snd.una);
+            for block in seg.options.sack.as_slice() {
+                if block.right.at_or_before(self.snd.nxt) && block.right.after(self.snd.una) {
+                    self.rack.reached(block.right);
+                }
+            }
+        }
+        let quiet = self.recovery.is_quiet() && shown.got.sacked == 0 && !shown.duplicate && !shown.ece && !shown.dsack;
+        if !quiet || self.board.sacked.segments > 0 {
+            self.recover(shown, seg, now);
+        }
+        if shown.advanced {
+            self.grow(shown, rtt, now);
+        }
+        self.rearm(shown, now);
+    }
+
+    /// Tells congestion control of an advance.
+    #[inline]
+    fn grow(&mut self, shown: &Shown, rtt: Option<Duration>, now: Instant) {
+        let round_start = self.snd.una.after(self.snd.round_end);
+        // Slow start may double what is in flight, so half a window in flight limits it (Linux: tcp_is_cwnd_limited).
+        let (cwnd, slow) = (self.cc.cwnd(), self.cc.cwnd() < self.cc.ssthresh());
+        let ack = Ack {
+            bytes: shown.got.acked,
+            prior_in_flight: shown.prior_in_flight,
+            in_flight: self.in_flight(),
+            rtt,
+            min_rtt: self.rtt.min().unwrap_or_default(),
+            round_start,
+            cwnd_limited: self.snd.limited || (slow && cwnd / 2 < self.snd.flight),
+            in_recovery: self.recovery.is_reducing(),
+            snd_una: self.snd.una,
+            snd_nxt: self.snd.nxt,
+        };
+        self.cc.on_ack(&ack, now);
+        if round_start {
+            self.snd.round_end = self.snd.nxt;
+            self.snd.limited = false;
+            self.snd.flight = ack.in_flight;
+        }
+    }
+
+    /// RFC 6298 3 (Karn), RFC 7323 4: from what was sent once only; else from the timestamp echoed.
+    #[inline]
+    fn measure(&mut self, shown: &Shown, seg: &Segment, now: Instant) -> Option<Duration> {
+        let sent = match shown.got.first_sent {
+            Some(at) if !shown.got.retransmitted => Some(now.since(at)),
+            _ => None,
+        };
+        let rtt = sent.or_else(|| shown.got.sack_sent.map(|at| now.since(at))).or_else(|| {
+            let echoed = seg.options.timestamps.filter(|ts| shown.advanced && ts.ecr != 0 && self.ts.is_some())?;
+            let ms = self.ts_now(now).wrapping_sub(echoed.ecr);
+            // A wild echo is none of ours.
+            (ms < 1 << 20).then(|| Duration::from_millis(u64::from(ms.max(1))))
+        })?;
+        self.rtt.sample(rtt, self.snd.una, self.snd.nxt, now);
+        Some(rtt)
+    }
+
+    /// RFC 6298 5.2, 5.3; RFC 8985 7.2.
+    #[inline]
+    fn rearm(&mut self, shown: &Shown, now: Instant) {
+        if self.board.is_empty() {
+            self.timers.clear_rtx();
+            return;
+        }
+        if shown.advanced {
+            self.arm_rto(now);
+        }
+        if shown.advanced || shown.got.sacked > 0 {
+            let waiting = self.timers.early == crate::timers::Early::Reorder && self.timers.early_at != Instant::NEVER;
+            if !waiting {
+                self.arm_tail_loss(now);
+            }
+        }
+    }
+
+    /// Nothing is under way: the peer answers a window probe or a keepalive, or opens its window.
+    fn window_answered(&mut self, now: Instant) {
+        self.recovery.unanswered_since = Instant::NEVER;
+        self.recovery.retransmits = 0;
+        if self.timers.rtx != Rtx::Persist {
+            return;
+        }
+        let next = self.unsent().min(self.snd.mss.into()).max(u32::from(self.fin_waits()).min(1));
+        if self.snd.wnd >= next.max(1) {
+            self.timers.clear_rtx();
+            self.recovery.backoff = 0;
+        } else if self.timers.rtx_at != Instant::NEVER {
+            // The peer lives: the next probe is a whole interval away, and the intervals go on growing.
+            self.timers.rtx_at = now.after(self.rto());
+        }
+    }
+}
+
+/// RFC 2883 4.2.2: a D-SACK block may lie within the block that follows it.
+fn inside(inner: &Block, outer: &Block) -> bool {
+    inner.left.at_or_after(outer.left) && inner.right.at_or_before(outer.right)
+}

@@ -1,0 +1,242 @@
+//! What the application asks of a connection: to send, to close, to abort; its options (RFC 9293 3.9.1, 3.10).
+
+use crate::cc::Congestion;
+use crate::segment::Out;
+use crate::tcb::Tcb;
+use crate::{Events, SeqNum, State};
+use clock::{Duration, Instant};
+
+/// What became of a close.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Closed {
+    /// A RST to send: there was text that nobody read, or the opening was cut short.
+    pub reset: Option<Out>,
+    /// The connection is over already.
+    pub over: bool,
+}
+
+impl Tcb {
+    /// The application appended `bytes` to the send queue; `push`: and wants them to arrive without waiting for more.
+    pub fn queued(&mut self, bytes: u32, push: bool) {
+        if self.snd.fin || !self.state.may_queue() {
+            return;
+        }
+        self.snd.end = self.snd.end.plus(bytes);
+        if push {
+            self.snd.push = self.snd.end;
+        }
+    }
+
+    /// The application appended `bytes` of which the last is urgent (`MSG_OOB`).
+    pub fn queued_urgent(&mut self, bytes: u32) {
+        if self.snd.fin || !self.state.may_queue() || bytes == 0 {
+            return;
+        }
+        self.queued(bytes, true);
+        self.snd.urgent = self.snd.end;
+        self.snd.urgent_on = true;
+    }
+
+    /// Bytes queued and not acknowledged.
+    pub fn send_queue(&self) -> u32 {
+        let first = if self.state.is_synchronized() { self.snd.una } else { self.snd.iss.plus(1) };
+        self.snd.end.since_or_zero(first)
+    }
+
+    /// Bytes queued and not sent (`SIOCOUTQNSD`).
+    pub fn not_sent(&self) -> u32 {
+        let next = if self.state.is_synchronized() { self.snd.nxt } else { self.snd.iss.plus(1) };
+        self.snd.end.since_or_zero(next)
+    }
+
+    /// Where the urgent text ends, in bytes after the first unread one; `None` when it is behind (`SIOCATMARK`).
+    pub fn urgent_mark(&self) -> Option<u32> {
+        let first = self.rcv.nxt.minus(self.rcv.unread);
+        let ahead = self.rcv.urgent.after(first).then(|| self.rcv.urgent.since(first));
+        ahead.filter(|_| self.rcv.urgent_on)
+    }
+
+    /// No more will be queued: FIN follows what is (RFC 9293 3.10.4; `SHUT_WR`).
+    pub fn shutdown_send(&mut self, _now: Instant) {
+        if self.snd.fin || !self.state.may_queue() {
+            return;
+        }
+        match self.state {
+            State::SynSent => {} // FIN waits for the handshake
+            State::CloseWait => self.state = State::LastAck,
+            State::Established => self.state = State::FinWait1,
+            _ => {}
+        }
+        self.snd.fin = true;
+    }
+
+    /// The application lets go of the connection. Text that nobody read makes it a reset (RFC 9293 3.6.1, RFC 2525 2.17).
+    pub fn close(&mut self, now: Instant) -> Closed {
+        if self.state == State::SynSent || self.state == State::Closed {
+            self.over();
+            return Closed { reset: None, over: true };
+        }
+        if self.rcv.unread > 0 && self.state != State::TimeWait {
+            return Closed { reset: self.abort(), over: true };
+        }
+        self.wishes.orphan = true;
+        self.shutdown_send(now);
+        self.await_fin(now);
+        Closed { reset: None, over: self.state == State::Closed }
+    }
+
+    /// RFC 9293 3.10.5: over at once; the RST tells the peer, if there is one that should know.
+    pub fn abort(&mut self) -> Option<Out> {
+        let tells = match self.state {
+            State::SynReceived | State::Established | State::FinWait1 | State::FinWait2 | State::CloseWait => true,
+            // RFC 9293 3.10.5 asks for none; text of ours may still be under way all the same.
+            State::Closing | State::LastAck => self.snd.una.before(self.snd.end),
+            State::Closed | State::SynSent | State::TimeWait => false,
+        };
+        let reset = tells.then(|| self.make_reset());
+        self.over();
+        reset
+    }
+
+    /// The host could not send `out`: it counts as lost on the way, at once.
+    pub fn on_not_sent(&mut self, out: &Out, now: Instant) {
+        if self.state == State::Closed {
+            return;
+        }
+        if !self.state.is_synchronized() || (out.text_len == 0 && !out.flags.contains(wire::tcp::Flags::FIN)) {
+            // A SYN comes again by its timer. An ACK: the next segment says the same.
+            self.rcv.ack_now |= self.state.is_synchronized();
+            return;
+        }
+        self.board.unsend(out.seq, out.seq.plus(out.text_len));
+        self.recovery.force_front = false;
+        self.arm_rto(now);
+    }
+
+    /// The receive buffer's size; `tuned` when auto-tuning asked for it and not the application. It never takes back
+    /// what was advertised.
+    pub fn set_recv_space(&mut self, bytes: u32, tuned: bool) {
+        self.rcv.space = bytes.clamp(1, 1 << 30);
+        self.rcv.tunable &= tuned;
+    }
+
+    /// The receive buffer's size.
+    pub fn recv_space(&self) -> u32 {
+        self.rcv.space
+    }
+
+    /// Bytes that the send buffer should have room for: twice the congestion window, so that it never empties (Linux:
+    /// tcp_sndbuf_expand). The host decides.
+    pub fn send_space_wanted(&self) -> u32 {
+        self.cc.cwnd().saturating_mul(2).max(self.config.send_space)
+    }
+
+    /// Whether so much is waiting unsent that no more should be queued (`TCP_NOTSENT_LOWAT`).
+    pub fn is_unsent_low(&self) -> bool {
+        let limit = self.rare.as_ref().and_then(|rare| rare.notsent_lowat);
+        limit.is_none_or(|limit| self.not_sent() < limit)
+    }
+
+    /// `TCP_NODELAY`.
+    pub fn set_nodelay(&mut self, on: bool) {
+        self.wishes.nodelay = on;
+    }
+
+    /// `TCP_CORK`.
+    pub fn set_cork(&mut self, on: bool) {
+        self.wishes.cork = on;
+    }
+
+    /// `TCP_USER_TIMEOUT` (RFC 5482).
+    pub fn set_user_timeout(&mut self, limit: Option<Duration>) {
+        self.rare().user_timeout = limit;
+    }
+
+    /// `TCP_LINGER2`.
+    pub fn set_linger2(&mut self, limit: Option<Duration>) {
+        self.rare().linger2 = limit;
+    }
+
+    /// `TCP_NOTSENT_LOWAT`.
+    pub fn set_notsent_lowat(&mut self, bytes: Option<u32>) {
+        self.rare().notsent_lowat = bytes;
+    }
+
+    /// `TCP_MAXSEG`: before the handshake, what we advertise; at any time, the largest that we send.
+    pub fn set_maxseg(&mut self, mss: u16) {
+        self.rare().maxseg = Some(mss.max(self.config.min_mss));
+        if self.state.is_synchronized() {
+            self.set_mss();
+        }
+    }
+
+    /// `TCP_SYNCNT`.
+    pub fn set_syn_count(&mut self, count: u8) {
+        self.rare().syn_count = Some(count.max(1));
+    }
+
+    /// Text leaves at the pace of a window a round trip, at most `max_rate` bytes a second (`SO_MAX_PACING_RATE`).
+    pub fn set_pacing(&mut self, on: bool, max_rate: Option<u64>) {
+        self.wishes.paced = on;
+        self.rare().max_pacing_rate = max_rate.map(|rate| rate.max(1));
+        if !on {
+            self.timers.pace_at = Instant::NEVER;
+        }
+    }
+
+    /// `TCP_CONGESTION`: another algorithm takes over with the window as it is.
+    pub fn set_congestion(&mut self, algorithm: crate::cc::Algorithm) {
+        self.cc = crate::cc::Control::new(algorithm, self.snd.mss, self.cc.cwnd());
+    }
+
+    /// Does a process hold the connection no longer?
+    pub fn is_orphan(&self) -> bool {
+        self.wishes.orphan
+    }
+
+    /// Bytes in order and not consumed.
+    pub fn unread(&self) -> u32 {
+        self.rcv.unread
+    }
+
+    /// No text arrives out of order any more at or after `seq` that was reported before: for tests of what is held.
+    pub fn holds_out_of_order(&self) -> bool {
+        self.ooo.is_some()
+    }
+
+    /// The first sequence number that SND.UNA had in this connection: one after the ISS.
+    pub fn first_seq(&self) -> SeqNum {
+        self.snd.iss.plus(1)
+    }
+
+    /// An event set for a connection that is over and one that is not alike.
+    pub fn is_over(&self) -> Option<Events> {
+        (self.state == State::Closed).then_some(Events::CLOSED)
+    }
+
+    /// A window a round trip, in bytes a second (Linux: tcp_update_pacing_rate); `None` before the first round trip.
+    pub fn pacing_rate(&self) -> Option<u64> {
+        let srtt = u64::try_from(self.rtt.srtt()?.as_micros()).unwrap_or(u64::MAX).max(1);
+        let window = u64::from(self.cc.cwnd().max(self.in_flight()));
+        let rate = window.saturating_mul(u64::from(self.cc.pacing_gain())).saturating_mul(10_000) / srtt;
+        let most = self.rare.as_ref().and_then(|rare| rare.max_pacing_rate).unwrap_or(u64::MAX);
+        Some(rate.clamp(1, most))
+    }
+
+    /// Text left: the next waits for its turn.
+    #[inline]
+    pub(crate) fn paced(&mut self, bytes: u32, now: Instant) {
+        if !self.wishes.paced || bytes == 0 {
+            return;
+        }
+        let Some(rate) = self.pacing_rate() else { return };
+        let wait = u64::from(bytes).saturating_mul(1_000_000_000) / rate.max(1);
+        self.timers.pace_at = now.after(Duration::from_nanos(wait));
+    }
+
+    /// When the next text may leave.
+    #[inline]
+    pub(crate) fn paced_until(&self) -> Instant {
+        if self.timers.pace_at == Instant::NEVER { Instant::ZERO } else { self.timers.pace_at }
+    }
+}

@@ -1,0 +1,469 @@
+//! A segment arrives: the walk of RFC 9293 3.10.7.
+//!
+//! In: a [`Segment`] for this connection, checksum verified. Out: a [`Reply`]. Nothing is sent from here: what the segment
+//! makes possible or necessary waits in `output`, but for RSTs and challenge ACKs, which are part of the reply.
+
+use crate::answer::reset_for;
+use crate::reassembly::{Reassembly, Stored};
+use crate::tcb::Tcb;
+use crate::{Block, Dropped, Ecn, EcnMode, Events, Reply, Segment, SeqNum, State, Text};
+use clock::{Duration, Instant};
+use wire::tcp::Flags;
+
+/// RFC 7323 5.5: a timestamp older than this says nothing.
+const PAWS_AGE: Duration = Duration::from_secs(24 * 24 * 3600);
+
+impl Tcb {
+    /// Takes one segment.
+    pub fn on_segment(&mut self, seg: &Segment, now: Instant) -> Reply {
+        self.counts.segs_in = self.counts.segs_in.wrapping_add(1);
+        let mut reply = Reply::default();
+        if let Err(why) = self.segment_arrives(seg, now, &mut reply) {
+            reply.dropped = Some(why);
+        }
+        reply
+    }
+
+    /// RFC 9293 3.10.7.
+    fn segment_arrives(&mut self, seg: &Segment, now: Instant, reply: &mut Reply) -> Result<(), Dropped> {
+        if seg.has(Flags::SYN) && seg.flags.intersects(Flags::FIN | Flags::RST) {
+            return Err(Dropped::BadFlags);
+        }
+        match self.state {
+            State::Closed => {
+                reply.answer = crate::answer_to_nobody(seg);
+                return Err(Dropped::NoConnection); // 3.10.7.1
+            }
+            State::SynSent => return self.in_syn_sent(seg, now, reply), // 3.10.7.3
+            State::TimeWait => return self.in_time_wait(seg, now, reply),
+            _ => {}
+        }
+        self.check_timestamps(seg, now)?; // RFC 7323 5.3, R1
+        self.check_sequence(seg, now)?; // first
+        self.check_reset(seg, now, reply)?; // second; third, security, is not ours (RFC 9293 A.1)
+        self.check_syn(seg, now, reply)?; // fourth
+        if !seg.has(Flags::ACK) {
+            return Err(Dropped::NoAck); // fifth
+        }
+        self.recovery.heard_at = now;
+        if self.state == State::SynReceived {
+            self.check_handshake_ack(seg, now, reply)?;
+        }
+        self.process_ack(seg, now, reply)?;
+        self.take_timestamp(seg, now);
+        self.take_ecn(seg);
+        self.after_fin_acked(now, reply);
+        if self.state == State::Closed {
+            return Ok(());
+        }
+        self.process_urgent(seg, reply); // sixth
+        let text = if seg.len > 0 { self.process_text(seg, now, reply) } else { Ok(()) }; // seventh
+        if self.state != State::Closed {
+            self.process_fin(seg, now, reply); // eighth
+        }
+        text
+    }
+
+    /// RFC 9293 3.10.7.3.
+    fn in_syn_sent(&mut self, seg: &Segment, now: Instant, reply: &mut Reply) -> Result<(), Dropped> {
+        let acks = seg.has(Flags::ACK);
+        // First, and RFC 9293 3.10.7.3's note on ISS: only our SYN can be acknowledged.
+        if acks && !(seg.ack.after(self.snd.iss) && seg.ack.at_or_before(self.snd.nxt)) {
+            if !seg.has(Flags::RST) {
+                reply.answer = Some(reset_for(seg));
+            }
+            return Err(Dropped::AckInHandshake);
+        }
+        if seg.has(Flags::RST) {
+            if !acks {
+                return Err(Dropped::ResetUnacknowledged);
+            }
+            self.over();
+            reply.events |= Events::REFUSED | Events::CLOSED;
+            return Ok(());
+        }
+        if !seg.has(Flags::SYN) {
+            return Err(Dropped::BadFlags); // fifth
+        }
+        self.recovery.heard_at = now;
+        let window = self.advertise_on_syn();
+        self.learn_syn(seg, now);
+        self.rcv.adv = self.rcv.nxt.plus(window.into());
+        if !acks {
+            return self.open_simultaneously(seg, now);
+        }
+        self.ecn.on &= seg.has(Flags::ECE) && !seg.has(Flags::CWR);
+        self.measure_handshake(seg, now);
+        self.snd.una = seg.ack;
+        self.snd.wl2 = seg.ack;
+        self.establish(now);
+        self.rcv.ack_now = true;
+        reply.events |= Events::CONNECTED | Events::WRITABLE;
+        self.begin_to_close(now);
+        self.process_urgent(seg, reply);
+        if seg.len > 0 { self.process_text(seg, now, reply) } else { Ok(()) }
+    }
+
+    /// Both sides sent a SYN (RFC 9293 3.5, Figure 7): ours is sent again with an ACK of theirs.
+    fn open_simultaneously(&mut self, seg: &Segment, now: Instant) -> Result<(), Dropped> {
+        self.state = State::SynReceived;
+        self.ecn.on = self.config.ecn != EcnMode::Off && seg.has(Flags::ECE | Flags::CWR);
+        self.snd.syn_due = true;
+        self.arm_rto(now);
+        Ok(())
+    }
+
+    /// The handshake's round trip, if the SYN was sent once.
+    fn measure_handshake(&mut self, seg: &Segment, now: Instant) {
+        let echoed = seg.options.timestamps.filter(|ts| self.ts.is_some() && ts.ecr != 0);
+        let rtt = match echoed {
+            _ if self.snd.syns == 1 => Some(now.since(self.snd.last_at)),
+            Some(ts) => {
+                let ms = self.ts_now(now).wrapping_sub(ts.ecr);
+                (ms < 1 << 20).then(|| Duration::from_millis(u64::from(ms.max(1))))
+            }
+            None => None,
+        };
+        if let Some(rtt) = rtt {
+            self.rtt.sample(rtt, seg.ack, self.snd.nxt, now);
+        }
+    }
+
+    /// A close that was asked for before the handshake was done (RFC 9293 3.10.4).
+    fn begin_to_close(&mut self, _now: Instant) {
+        if self.snd.fin && self.state == State::Established {
+            self.state = State::FinWait1;
+        }
+    }
+
+    /// RFC 9293 3.10.7.4 as far as TIME-WAIT goes; RFC 1337; RFC 6191.
+    fn in_time_wait(&mut self, seg: &Segment, now: Instant, reply: &mut Reply) -> Result<(), Dropped> {
+        if seg.has(Flags::RST) {
+            return Err(Dropped::ResetInTimeWait);
+        }
+        let newer = match (self.ts, seg.options.timestamps) {
+            (Some(ts), Some(theirs)) => Some(SeqNum(theirs.val).after(SeqNum(ts.recent))),
+            _ => None,
+        };
+        if seg.has(Flags::SYN) && !seg.has(Flags::ACK) {
+            // A higher timestamp, or without one a higher number: not of this connection.
+            if newer.unwrap_or(false) || (newer != Some(false) && seg.seq.after(self.rcv.nxt)) {
+                reply.events |= Events::REUSABLE;
+                return Ok(());
+            }
+            return self.challenge(reply, Dropped::SynInWindow, now);
+        }
+        self.check_timestamps(seg, now)?;
+        if seg.has(Flags::FIN) && seg.text_seq().plus(seg.len).plus(1) == self.rcv.nxt {
+            // The peer has not seen our ACK: again, and 2 MSL from now.
+            self.rcv.ack_now = true;
+            self.timers.long_at = now.after(self.config.time_wait);
+            return Err(Dropped::TimeWaitDuplicate);
+        }
+        if seg.seq_len() > 0 || !self.is_acceptable(seg) {
+            return self.answer_unacceptable(seg, Dropped::TimeWaitDuplicate, now);
+        }
+        Err(Dropped::TimeWaitDuplicate)
+    }
+
+    /// RFC 7323 5.3, R1: an old timestamp on anything but a RST. Segments without one are taken as they are.
+    fn check_timestamps(&mut self, seg: &Segment, now: Instant) -> Result<(), Dropped> {
+        let (Some(ts), Some(theirs)) = (self.ts, seg.options.timestamps) else { return Ok(()) };
+        let old = SeqNum(theirs.val).before(SeqNum(ts.recent)) && now.since(ts.at) < PAWS_AGE;
+        if !old || seg.has(Flags::RST) {
+            return Ok(());
+        }
+        self.note_duplicate(seg);
+        self.answer_unacceptable(seg, Dropped::Paws, now)
+    }
+
+    /// RFC 7323 4.3 (2): TS.Recent from what covers the last ACK that we sent.
+    #[inline]
+    fn take_timestamp(&mut self, seg: &Segment, now: Instant) {
+        if let (Some(ts), Some(theirs)) = (&mut self.ts, seg.options.timestamps) {
+            let fresh = SeqNum(theirs.val).at_or_after(SeqNum(ts.recent)) || now.since(ts.at) >= PAWS_AGE;
+            if fresh && seg.seq.at_or_before(self.rcv.wup) {
+                (ts.recent, ts.at) = (theirs.val, now);
+            }
+        }
+    }
+
+    /// RFC 9293 3.10.7.4, first, with Linux's margin on both sides: what reaches back no further than our last ACK, and
+    /// begins no further than the right edge. A reordered ACK is thereby not lost, and a closed window lets ACKs, URG and
+    /// RST through (MUST-66).
+    #[inline]
+    fn is_acceptable(&self, seg: &Segment) -> bool {
+        let edge = self.rcv.adv.later(self.rcv.nxt);
+        let end = seg.seq.plus(seg.seq_len());
+        end.at_or_after(self.rcv.wup) && seg.seq.at_or_before(edge)
+    }
+
+    fn check_sequence(&mut self, seg: &Segment, now: Instant) -> Result<(), Dropped> {
+        if self.is_acceptable(seg) {
+            return Ok(());
+        }
+        // The SYN that we are answering, again: the SYN-ACK may be lost.
+        if self.state == State::SynReceived && seg.has(Flags::SYN) && seg.seq == self.rcv.irs {
+            return Ok(());
+        }
+        if seg.has(Flags::RST) {
+            return Err(Dropped::ResetOutOfWindow);
+        }
+        self.note_duplicate(seg);
+        self.answer_unacceptable(seg, Dropped::OutOfWindow, now)
+    }
+
+    /// RFC 2883: text that was here already is reported.
+    fn note_duplicate(&mut self, seg: &Segment) {
+        let (left, right) = (seg.text_seq(), seg.text_seq().plus(seg.len));
+        if self.sack && seg.len > 0 && left.before(self.rcv.nxt) && right.after(left) {
+            self.rcv.dsack = Some(Block { left, right: right.earlier(self.rcv.nxt) });
+        }
+    }
+
+    /// RFC 9293 3.10.7.4, second; RFC 5961 3.2: only the very next number resets.
+    fn check_reset(&mut self, seg: &Segment, now: Instant, reply: &mut Reply) -> Result<(), Dropped> {
+        if !seg.has(Flags::RST) {
+            return Ok(());
+        }
+        if seg.seq != self.rcv.nxt {
+            return self.challenge(reply, Dropped::ResetInWindow, now);
+        }
+        reply.events |= match self.state {
+            State::SynReceived if self.wishes.passive => Events::NONE, // back to LISTEN: nobody knew of it yet
+            State::SynReceived => Events::REFUSED,
+            State::Closing | State::LastAck => Events::NONE,
+            _ => Events::RESET,
+        };
+        reply.events |= Events::CLOSED;
+        self.over();
+        Err(Dropped::NoConnection)
+    }
+
+    /// RFC 9293 3.10.7.4, fourth; RFC 5961 4.2: a SYN never ends a connection.
+    fn check_syn(&mut self, seg: &Segment, now: Instant, reply: &mut Reply) -> Result<(), Dropped> {
+        if !seg.has(Flags::SYN) {
+            return Ok(());
+        }
+        if self.state == State::SynReceived && seg.seq == self.rcv.irs {
+            if seg.has(Flags::ACK) {
+                return Ok(()); // the answer to our SYN in a simultaneous open
+            }
+            self.snd.syn_due = true;
+            return Err(Dropped::SynDuplicate);
+        }
+        self.challenge(reply, Dropped::SynInWindow, now)
+    }
+
+    /// RFC 9293 3.10.7.4, fifth, SYN-RECEIVED.
+    fn check_handshake_ack(&mut self, seg: &Segment, now: Instant, reply: &mut Reply) -> Result<(), Dropped> {
+        if !(seg.ack.after(self.snd.una) && seg.ack.at_or_before(self.snd.nxt)) {
+            reply.answer = Some(reset_for(seg));
+            return Err(Dropped::AckInHandshake);
+        }
+        self.measure_handshake(seg, now);
+        self.snd.una = seg.ack;
+        self.snd.wl1 = seg.seq.minus(1);
+        self.establish(now);
+        reply.events |= if self.wishes.passive { Events::ACCEPTABLE } else { Events::CONNECTED };
+        reply.events |= Events::WRITABLE;
+        self.begin_to_close(now);
+        if seg.has(Flags::SYN) {
+            // Not for its window: a SYN's is not scaled.
+            self.snd.wnd = u32::from(seg.window);
+            (self.snd.wl1, self.snd.wl2) = (seg.seq.plus(1), seg.ack);
+            self.rcv.ack_now = true;
+        }
+        Ok(())
+    }
+
+    /// RFC 3168 6.1.3: a mark is echoed on every ACK until the sender says that it has slowed down.
+    #[inline]
+    fn take_ecn(&mut self, seg: &Segment) {
+        if !self.ecn.on {
+            return;
+        }
+        if seg.len > 0 && seg.has(Flags::CWR) {
+            self.ecn.echo = false;
+        }
+        if seg.ecn == Ecn::Ce && seg.len > 0 {
+            if !self.ecn.echo {
+                self.rcv.ack_now = true;
+            }
+            self.ecn.echo = true;
+        }
+    }
+
+    /// RFC 9293 3.10.7.4, fifth: what the acknowledgment of our FIN changes.
+    #[inline]
+    fn after_fin_acked(&mut self, now: Instant, reply: &mut Reply) {
+        if !self.state.is_closing() || !self.snd.una.after(self.snd.end) {
+            return;
+        }
+        match self.state {
+            State::FinWait1 => {
+                self.state = State::FinWait2;
+                self.await_fin(now);
+            }
+            State::Closing => self.enter_time_wait(now, reply),
+            State::LastAck => {
+                self.over();
+                reply.events |= Events::CLOSED;
+            }
+            _ => {}
+        }
+    }
+
+    /// FIN-WAIT-2 without a process lasts for a time only (Linux, BSD; RFC 9293 3.6 does not forbid it).
+    pub(crate) fn await_fin(&mut self, now: Instant) {
+        if self.state == State::FinWait2 && self.wishes.orphan {
+            let asked = self.rare.as_ref().and_then(|rare| rare.linger2);
+            self.timers.long_at = now.after(asked.unwrap_or(self.config.fin_timeout));
+        }
+    }
+
+    fn enter_time_wait(&mut self, now: Instant, reply: &mut Reply) {
+        self.state = State::TimeWait;
+        self.timers.clear_rtx();
+        self.timers.pace_at = Instant::NEVER;
+        self.timers.long_at = now.after(self.config.time_wait);
+        reply.events |= Events::TIME_WAIT;
+    }
+
+    /// RFC 9293 3.10.7.4, sixth, RFC 6093: the text stays in line; the application learns where it ends.
+    #[inline]
+    fn process_urgent(&mut self, seg: &Segment, reply: &mut Reply) {
+        if !seg.has(Flags::URG) || seg.urgent == 0 || !self.state.may_receive() {
+            return;
+        }
+        let mark = seg.text_seq().plus(seg.urgent.into());
+        if mark.after(self.rcv.nxt) && (!self.rcv.urgent_on || mark.after(self.rcv.urgent)) {
+            self.rcv.urgent = mark;
+            self.rcv.urgent_on = true;
+            reply.events |= Events::URGENT;
+        }
+    }
+
+    /// RFC 9293 3.10.7.4, seventh: trims the text to the window and finds its place.
+    fn process_text(&mut self, seg: &Segment, now: Instant, reply: &mut Reply) -> Result<(), Dropped> {
+        self.counts.data_segs_in = self.counts.data_segs_in.wrapping_add(1);
+        let (start, end) = (seg.text_seq(), seg.text_seq().plus(seg.len));
+        let nxt = self.rcv.nxt;
+        if start.before(nxt) {
+            self.note_duplicate(seg);
+        }
+        if end.at_or_before(nxt) {
+            self.rcv.ack_now = true;
+            self.more_quick_acks();
+            return Err(Dropped::TextDuplicate);
+        }
+        if !self.state.may_receive() {
+            return Err(Dropped::TextAfterFin);
+        }
+        if self.wishes.orphan {
+            // Nobody will read it: the peer should know (RFC 9293 3.6.1, RFC 1122 4.2.2.13).
+            reply.answer = Some(reset_for(seg));
+            reply.events |= Events::CLOSED;
+            self.over();
+            return Err(Dropped::TextAfterClose);
+        }
+        let edge = self.rcv.fin.map_or(self.rcv.adv, |fin| fin.earlier(self.rcv.adv));
+        let (left, right) = (start.later(nxt), end.earlier(edge));
+        if !right.after(left) {
+            self.rcv.ack_now = true;
+            return Err(Dropped::TextBeyondWindow);
+        }
+        let place = Text::Accept { skip: left.since(start), len: right.since(left), at: left.since(nxt) };
+        if left == nxt {
+            self.take_in_order(seg, place, right, now, reply);
+            return Ok(());
+        }
+        self.take_out_of_order(left, right, place, reply)
+    }
+
+    /// Text at RCV.NXT.
+    #[inline]
+    fn take_in_order(&mut self, seg: &Segment, place: Text, right: SeqNum, now: Instant, reply: &mut Reply) {
+        let nxt = self.rcv.nxt;
+        let mut reach = right;
+        if let Some(ooo) = &mut self.ooo {
+            reach = reach.plus(ooo.join(right));
+            // RFC 5681 4.2: filling a gap is told at once.
+            self.rcv.ack_now = true;
+            if ooo.is_empty() {
+                self.ooo = None;
+            }
+        }
+        let brought = reach.since(nxt);
+        self.rcv.nxt = reach;
+        self.rcv.unread = self.rcv.unread.saturating_add(brought);
+        self.counts.bytes_received = self.counts.bytes_received.wrapping_add(brought.into());
+        reply.text = place;
+        reply.in_order = brought;
+        reply.events |= Events::READABLE;
+        self.time_receiver(seg, now);
+        self.schedule_ack(seg.len, now);
+    }
+
+    /// Text beyond RCV.NXT: the peer is told at once (RFC 5681 4.2).
+    fn take_out_of_order(&mut self, left: SeqNum, right: SeqNum, place: Text, reply: &mut Reply) -> Result<(), Dropped> {
+        self.rcv.ack_now = true;
+        self.counts.ooo_packets = self.counts.ooo_packets.wrapping_add(1);
+        let most = usize::from(self.config.reassembly_ranges).max(1);
+        let ooo = self.ooo.get_or_insert_with(|| Box::new(Reassembly::default()));
+        match ooo.insert(left, right, most) {
+            Stored::New => {
+                reply.text = place;
+                Ok(())
+            }
+            Stored::Duplicate(_) => {
+                if self.sack {
+                    self.rcv.dsack = Some(Block { left, right });
+                }
+                Err(Dropped::TextDuplicate)
+            }
+            Stored::Full => Err(Dropped::ReassemblyFull),
+        }
+    }
+
+    /// The host has no memory for what it holds out of order: all of it is forgotten (RFC 2018 8 allows it).
+    pub fn renege(&mut self) -> Option<Block> {
+        self.ooo.take().and_then(|mut ooo| ooo.clear())
+    }
+
+    /// RFC 9293 3.10.7.4, eighth. A FIN ahead of missing text waits for it.
+    fn process_fin(&mut self, seg: &Segment, now: Instant, reply: &mut Reply) {
+        if seg.has(Flags::FIN) {
+            let at = seg.text_seq().plus(seg.len);
+            let behind_all = self.ooo.as_ref().and_then(|ooo| ooo.end()).is_none_or(|end| at.at_or_after(end));
+            let due = at.at_or_after(self.rcv.nxt) && at.at_or_before(self.rcv.adv.later(self.rcv.nxt)) && behind_all;
+            if self.state.may_receive() && due {
+                self.rcv.fin.get_or_insert(at);
+            } else {
+                self.rcv.ack_now = true; // an old one: our ACK of it may be lost
+            }
+        }
+        if self.rcv.fin == Some(self.rcv.nxt) && self.state.may_receive() {
+            self.take_fin(now, reply);
+        } else if self.rcv.fin.is_some() {
+            self.rcv.ack_now = true;
+        }
+    }
+
+    fn take_fin(&mut self, now: Instant, reply: &mut Reply) {
+        self.rcv.nxt = self.rcv.nxt.plus(1);
+        self.rcv.adv = self.rcv.adv.later(self.rcv.nxt);
+        self.rcv.ack_now = true;
+        self.ooo = None;
+        reply.events |= Events::PEER_CLOSED | Events::READABLE;
+        match self.state {
+            State::Established => self.state = State::CloseWait,
+            State::FinWait1 => self.state = State::Closing, // ours is acknowledged: it would be FIN-WAIT-2
+            State::FinWait2 => self.enter_time_wait(now, reply),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,115 @@
+//! Keepalive and window probes: segments that only ask for an answer (RFC 9293 3.8.4, 3.8.6.1).
+//!
+//! Both are an ACK from before SND.UNA: not acceptable to the peer, who therefore says where it is (RFC 9293 3.10.7.4).
+//! No byte of text is spent on it, so none can be thrown away by a closed window.
+
+use crate::recovery::Probe;
+use crate::tcb::Tcb;
+use crate::timers::Rtx;
+use crate::{Events, State};
+use clock::{Duration, Instant};
+
+/// A connection's keepalive.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Keepalive {
+    pub idle: Duration,
+    pub interval: Duration,
+    pub count: u8,
+    /// Probes that were not answered.
+    pub probes: u8,
+}
+
+impl Tcb {
+    /// Keepalive on, with these times in place of the configured, or off.
+    pub fn set_keepalive(&mut self, on: bool, times: Option<(Duration, Duration, u8)>, now: Instant) {
+        let config = &self.config;
+        let (idle, interval, count) =
+            times.unwrap_or((config.keepalive_idle, config.keepalive_interval, config.keepalive_count));
+        let count = count.max(1);
+        self.rare().keepalive = on.then_some(Keepalive { idle, interval, count, probes: 0 });
+        self.timers.long_at = match self.state {
+            State::TimeWait | State::FinWait2 => self.timers.long_at,
+            _ => Instant::NEVER,
+        };
+        self.arm_keepalive(now);
+    }
+
+    /// Starts waiting for silence.
+    pub(crate) fn arm_keepalive(&mut self, now: Instant) {
+        let counts = self.state.is_synchronized() && self.state != State::TimeWait;
+        let taken = self.state == State::FinWait2 && self.wishes.orphan;
+        if let Some(keepalive) = self.rare.as_ref().and_then(|rare| rare.keepalive)
+            && counts
+            && !taken
+        {
+            self.timers.long_at = now.after(keepalive.idle);
+        }
+    }
+
+    /// The deadline passed; whether the connection was silent is seen only now, so that no segment has to move it.
+    pub(crate) fn on_keepalive(&mut self, now: Instant, events: &mut Events) {
+        let Some(mut keepalive) = self.rare.as_ref().and_then(|rare| rare.keepalive) else { return };
+        let silent = self.silent_for(now);
+        if !self.board.is_empty() || self.unsent() > 0 {
+            // Retransmission or window probes watch over it.
+            keepalive.probes = 0;
+            self.timers.long_at = now.after(keepalive.idle);
+        } else if silent < keepalive.idle {
+            keepalive.probes = 0;
+            self.timers.long_at = now.after(keepalive.idle.saturating_sub(silent));
+        } else if self.keepalive_failed(&keepalive, silent) {
+            self.over();
+            *events |= Events::TIMED_OUT | Events::CLOSED;
+            return;
+        } else {
+            keepalive.probes = keepalive.probes.saturating_add(1);
+            self.recovery.probe = Some(Probe::Ask);
+            self.timers.long_at = now.after(keepalive.interval);
+        }
+        self.rare().keepalive = Some(keepalive);
+    }
+
+    fn keepalive_failed(&self, keepalive: &Keepalive, silent: Duration) -> bool {
+        match self.rare.as_ref().and_then(|rare| rare.user_timeout) {
+            Some(limit) => silent >= limit && keepalive.probes > 0,
+            None => keepalive.probes >= keepalive.count,
+        }
+    }
+
+    /// Text waits, nothing is under way and the window has no room: the peer is asked from time to time (MUST-36).
+    pub(crate) fn arm_persist(&mut self, now: Instant) {
+        if self.timers.rtx == Rtx::Persist && self.timers.rtx_at != Instant::NEVER {
+            return;
+        }
+        self.timers.rtx = Rtx::Persist;
+        self.timers.rtx_at = now.after(self.rto());
+    }
+
+    /// RFC 9293 3.8.6.1: first after an RTO, then less and less often, for as long as the peer answers (MUST-37).
+    pub(crate) fn on_persist(&mut self, now: Instant, events: &mut Events) {
+        if !self.state.may_send() || !self.board.is_empty() || (self.unsent() == 0 && !self.fin_waits()) {
+            return;
+        }
+        if self.recovery.unanswered_since == Instant::NEVER {
+            self.recovery.unanswered_since = now;
+        }
+        let most = if self.wishes.orphan { self.config.orphan_retries } else { self.config.retries2 };
+        let given_up = self.user_timeout_passed(now).unwrap_or(self.recovery.retransmits >= most);
+        if given_up {
+            self.over();
+            *events |= Events::TIMED_OUT | Events::CLOSED;
+            return;
+        }
+        self.recovery.retransmits = self.recovery.retransmits.saturating_add(1);
+        self.recovery.backoff = self.recovery.backoff.saturating_add(1).min(30);
+        self.recovery.probe = Some(Probe::Window);
+        self.timers.rtx = Rtx::Persist;
+        self.timers.rtx_at = now.after(self.rto());
+    }
+
+    /// FIN is asked for and has not left.
+    #[inline]
+    pub(crate) fn fin_waits(&self) -> bool {
+        self.snd.fin && !self.fin_sent()
+    }
+}

@@ -1,0 +1,466 @@
+//! What may leave now: retransmissions, probes, new text, FIN, an ACK alone (RFC 9293 3.10.2, 3.8.6.2.1; RFC 5681).
+//!
+//! `poll_segment` is asked until it has nothing more. It looks at the windows, Nagle and the pace, forms one segment, and
+//! books it as sent: a host that cannot send it after all says so ([`Tcb::on_not_sent`](crate::Tcb::on_not_sent)).
+
+use crate::cc::Congestion;
+use crate::recovery::Probe;
+use crate::scoreboard::{Sent, mark};
+use crate::segment::OutOptions;
+use crate::tcb::Tcb;
+use crate::timers::Rtx;
+use crate::{Block, Ecn, EcnMode, Out, SeqNum, State};
+use clock::Instant;
+use wire::tcp::{Flags, OptionWriter};
+
+/// Bytes of a SACK option of `blocks` with its padding.
+const fn sack_len(blocks: u16) -> u16 {
+    if blocks == 0 { 0 } else { 4 + 8 * blocks }
+}
+
+/// SACK blocks beside timestamps: what 40 bytes hold.
+const BLOCKS_WITH_TIMESTAMPS: usize = 3;
+const BLOCKS: usize = 4;
+
+impl Tcb {
+    /// The next segment to send now, booked as sent; `None` when there is none. Ask until then.
+    ///
+    /// `max_text` above the MSS allows large segments for a port that cuts them up: text is then a multiple of `Out::mss`
+    /// unless it ends the queue.
+    #[inline]
+    pub fn poll_segment(&mut self, now: Instant, max_text: u32) -> Option<Out> {
+        match self.state {
+            State::Closed => None,
+            State::SynSent | State::SynReceived => self.poll_syn(now),
+            _ => {
+                let quiet = self.board.lost.segments == 0 && !self.recovery.force_front && self.recovery.probe.is_none();
+                if quiet && self.unsent() == 0 && !self.fin_waits() {
+                    return self.poll_ack(now);
+                }
+                self.poll_stream(now, max_text).or_else(|| self.poll_ack(now))
+            }
+        }
+    }
+
+    fn poll_stream(&mut self, now: Instant, max_text: u32) -> Option<Out> {
+        if self.state.may_send() {
+            if !self.recovery.new_first
+                && let Some(out) = self.poll_lost(now)
+            {
+                return Some(out);
+            }
+        } else {
+            self.recovery.force_front = false;
+        }
+        if let Some(probe) = self.recovery.probe.take()
+            && let Some(out) = self.poll_probe(probe, now)
+        {
+            return Some(out);
+        }
+        if self.state.may_send() { self.poll_new(now, max_text) } else { None }
+    }
+
+    /// SYN, or SYN-ACK (RFC 9293 3.5, RFC 7323 2.2, RFC 2018 2, RFC 3168 6.1.1).
+    fn poll_syn(&mut self, now: Instant) -> Option<Out> {
+        if !std::mem::take(&mut self.snd.syn_due) {
+            return None;
+        }
+        let answering = self.state == State::SynReceived;
+        let again = self.snd.syns > 0;
+        self.snd.syns = self.snd.syns.saturating_add(1);
+        self.snd.nxt = self.snd.iss.plus(1);
+        self.snd.last_at = now;
+        let mut options = OptionWriter::new().mss(self.own_mss());
+        if let Some(ts) = self.ts {
+            let (val, recent) = (self.ts_now(now), ts.recent);
+            options = if self.sack { options.sack_permitted() } else { options.nop().nop() };
+            options = options.timestamps(val, recent);
+        } else if self.sack {
+            options = options.nop().nop().sack_permitted();
+        }
+        if self.config.window_scaling && (!answering || self.wishes.scaling) {
+            options = options.nop().window_scale(self.rcv.wscale);
+        }
+        let mut flags = if answering { Flags::SYN | Flags::ACK } else { Flags::SYN };
+        if self.ecn.on {
+            // A SYN that asks for ECN and is not answered is sent again without (RFC 3168 6.1.1.1).
+            match (answering, again) {
+                (true, _) => flags = flags | Flags::ECE,
+                (false, false) if self.config.ecn == EcnMode::On => flags = flags | Flags::ECE | Flags::CWR,
+                (false, _) => self.ecn.on = false,
+            }
+        }
+        let mut out = crate::answer::bare(self.snd.iss, if answering { self.rcv.nxt } else { SeqNum(0) }, flags);
+        out.options = OutOptions::from(&options);
+        out.window = self.advertise_on_syn();
+        out.retransmission = again;
+        if answering {
+            self.rcv.wup = self.rcv.nxt;
+            self.rcv.ack_now = false;
+        }
+        self.booked(&out, now);
+        if again {
+            self.counts.total_retrans = self.counts.total_retrans.wrapping_add(1);
+        }
+        Some(out)
+    }
+
+    /// RFC 6675 5 step C: what is lost goes before what is new, within the windows.
+    fn poll_lost(&mut self, now: Instant) -> Option<Out> {
+        let forced = std::mem::take(&mut self.recovery.force_front);
+        if forced && let Some(front) = self.board.front().copied() {
+            return Some(self.resend(0, front, now));
+        }
+        let (index, record) = self.board.next_lost()?;
+        let len = record.len().min(self.full_segment().into());
+        if self.in_flight().saturating_add(len) > self.cc.cwnd() || now < self.paced_until() {
+            return None;
+        }
+        // Into a window that was shrunk only the front goes (RFC 9293 3.8.6).
+        if index > 0 && record.start.plus(len).after(self.send_edge()) && record.end.after(self.send_edge()) {
+            return None;
+        }
+        Some(self.resend(index, record, now))
+    }
+
+    /// Sends the record at `index` again; what no longer fits a segment becomes a record of its own.
+    fn resend(&mut self, index: usize, record: Sent, now: Instant) -> Out {
+        let most = u32::from(self.full_segment());
+        let mut record = record;
+        if record.text_len() > most {
+            self.board.split(index, most);
+            record.end = record.start.plus(most);
+            record.marks &= !(mark::FIN | mark::PSH);
+        }
+        let len = record.len();
+        let stamp = self.ts_now(now);
+        self.board.on_resent(index, now);
+        self.recovery.on_resent(len, stamp);
+        if self.recovery.unanswered_since == Instant::NEVER {
+            self.recovery.unanswered_since = record.at;
+        }
+        let mut flags = Flags::ACK;
+        if record.has(mark::PSH) {
+            flags = flags | Flags::PSH;
+        }
+        if record.has(mark::FIN) {
+            flags = flags | Flags::FIN;
+        }
+        let mut out = self.header(record.start, flags, now);
+        out.text_at = record.start.since(self.snd.una);
+        out.text_len = record.text_len();
+        out.retransmission = true;
+        self.mark_urgent(&mut out);
+        if self.timers.rtx_at == Instant::NEVER || self.timers.rtx == Rtx::Persist {
+            self.arm_rto(now);
+        }
+        self.counts.total_retrans = self.counts.total_retrans.wrapping_add(1);
+        self.counts.bytes_retrans = self.counts.bytes_retrans.wrapping_add(out.text_len.into());
+        self.paced(out.text_len, now);
+        self.booked(&out, now);
+        out
+    }
+
+    fn poll_probe(&mut self, probe: Probe, now: Instant) -> Option<Out> {
+        match probe {
+            Probe::TailLoss => self.poll_tail_loss(now),
+            Probe::Window => Some(self.poll_window_probe(now)),
+            Probe::Ask => Some(self.ask(now)),
+        }
+    }
+
+    /// RFC 8985 7.3.
+    fn poll_tail_loss(&mut self, now: Instant) -> Option<Out> {
+        if !self.state.may_send() || self.board.is_empty() {
+            return None;
+        }
+        let len = self.unsent().min(self.full_segment().into());
+        let fits = self.snd.nxt.plus(len).at_or_before(self.send_edge());
+        if len > 0 && fits {
+            let out = self.send_new(len, now);
+            self.on_probed(false);
+            return Some(out);
+        }
+        let index = self.board.last_index()?;
+        let last = self.board.back().copied()?;
+        let out = self.resend(index, last, now);
+        self.on_probed(true);
+        self.arm_rto(now);
+        Some(out)
+    }
+
+    /// The window has room for something, but not for a segment: after waiting it is used all the same (RFC 9293
+    /// 3.8.6.2.1, (4)). It has none: the peer is asked.
+    fn poll_window_probe(&mut self, now: Instant) -> Out {
+        let room = self.send_edge().since_or_zero(self.snd.nxt);
+        let len = room.min(self.unsent()).min(self.full_segment().into());
+        if len > 0 {
+            return self.send_new(len, now);
+        }
+        self.ask(now)
+    }
+
+    /// An ACK that has to be answered: its number was acknowledged long ago.
+    fn ask(&mut self, now: Instant) -> Out {
+        let out = self.header(self.snd.una.minus(1), Flags::ACK, now);
+        self.booked(&out, now);
+        out
+    }
+
+    /// Text that was not sent before, and FIN after it.
+    #[inline]
+    fn poll_new(&mut self, now: Instant, max_text: u32) -> Option<Out> {
+        if now < self.timers.pace_at && self.timers.pace_at != Instant::NEVER {
+            return None;
+        }
+        let unsent = self.unsent();
+        if unsent == 0 {
+            return self.poll_fin(now);
+        }
+        self.restart_after_idle(now);
+        let mss = u32::from(self.full_segment());
+        let in_flight = self.in_flight();
+        let cwnd_room = self.cc.cwnd().saturating_sub(in_flight);
+        let window_room = self.send_edge().since_or_zero(self.snd.nxt);
+        let room = cwnd_room.min(window_room);
+        let most = unsent.min(room).min(max_text.max(mss));
+        // All of the queue, if it fits and may go; else whole segments of it.
+        let whole = most - most % mss;
+        let len = if most == unsent && (whole == most || self.tail_may_go(whole, unsent)) { most } else { whole };
+        if len == 0 {
+            if cwnd_room < mss.min(unsent) {
+                self.snd.limited = true;
+            } else if window_room < mss.min(unsent) && self.board.is_empty() {
+                self.arm_persist(now);
+            }
+            return None;
+        }
+        if cwnd_room.saturating_sub(len) < mss {
+            self.snd.limited = true;
+        }
+        Some(self.send_new(len, now))
+    }
+
+    /// Nagle (RFC 9293 3.7.4) as modified by Minshall: the last, short segment waits while another short one is
+    /// unacknowledged; corked, it waits for more.
+    #[inline]
+    fn tail_may_go(&self, whole: u32, unsent: u32) -> bool {
+        if self.snd.fin {
+            return true;
+        }
+        if self.wishes.cork || (self.board.len() as u64 + 64 > u64::from(self.config.sent_records) && !self.board.is_empty()) {
+            return false;
+        }
+        let urgent = self.snd.urgent_on && self.snd.urgent.after(self.snd.nxt);
+        let small_under_way = self.snd.small.after(self.snd.una) && whole < unsent;
+        self.wishes.nodelay || urgent || !small_under_way
+    }
+
+    /// RFC 9293 3.10.4: FIN alone.
+    fn poll_fin(&mut self, now: Instant) -> Option<Out> {
+        if !self.fin_waits() {
+            return None;
+        }
+        if self.send_edge() == self.snd.nxt && self.board.is_empty() && self.snd.wnd == 0 {
+            self.arm_persist(now);
+        }
+        Some(self.send_new(0, now))
+    }
+
+    /// Text of `len` bytes at SND.NXT, with FIN if that is all and the end: booked as one record a segment.
+    #[inline]
+    fn send_new(&mut self, len: u32, now: Instant) -> Out {
+        let (start, mss) = (self.snd.nxt, u32::from(self.full_segment()));
+        let end = start.plus(len);
+        let last = end == self.snd.end;
+        let fin = last && self.snd.fin;
+        let push = last || self.snd.push.within(start.plus(1), end.plus(1));
+        let mut flags = if push && len > 0 { Flags::ACK | Flags::PSH } else { Flags::ACK };
+        if fin {
+            flags = flags | Flags::FIN;
+        }
+        if self.ecn.cwr && len > 0 {
+            self.ecn.cwr = false;
+            flags = flags | Flags::CWR;
+        }
+        let mut out = self.header(start, flags, now);
+        out.text_at = start.since(self.snd.una);
+        out.text_len = len;
+        if self.ecn.on && len > 0 {
+            out.ecn = Ecn::Ect0;
+        }
+        self.mark_urgent(&mut out);
+        self.record(start, len, mss, push, fin, now);
+        if len % mss != 0 {
+            self.snd.small = end;
+        }
+        self.snd.nxt = end.plus(u32::from(fin));
+        self.snd.last_at = now;
+        self.recovery.on_sent(len);
+        let in_flight = self.in_flight();
+        self.snd.flight = self.snd.flight.max(in_flight);
+        if self.timers.rtx_at == Instant::NEVER || self.timers.rtx == Rtx::Persist {
+            self.arm_rto(now);
+        }
+        self.arm_tail_loss_on_send(now);
+        // An answer within the delay: the peer's ACKs can ride too (interactive use).
+        if len > 0 && self.rcv.ato_us > 0 && now.since(self.rcv.last_at).as_micros() < u128::from(self.rcv.ato_us) {
+            self.rcv.pingpong = true;
+        }
+        self.counts.bytes_sent = self.counts.bytes_sent.wrapping_add(len.into());
+        self.paced(len, now);
+        self.booked(&out, now);
+        out
+    }
+
+    #[inline]
+    fn arm_tail_loss_on_send(&mut self, now: Instant) {
+        let reordering = self.timers.early == crate::timers::Early::Reorder && self.timers.early_at != Instant::NEVER;
+        if !reordering {
+            self.arm_tail_loss(now);
+        }
+    }
+
+    /// One record for each segment that the port will make of it.
+    #[inline]
+    fn record(&mut self, start: SeqNum, len: u32, mss: u32, push: bool, fin: bool, now: Instant) {
+        let mut marks = if push && len > 0 { mark::PSH } else { 0 };
+        if fin {
+            marks |= mark::FIN;
+        }
+        let (mut at, end) = (start, start.plus(len));
+        while end.since(at) > mss {
+            self.board.push(at, at.plus(mss), 0, now);
+            at = at.plus(mss);
+        }
+        self.board.push(at, end.plus(u32::from(fin)), marks, now);
+    }
+
+    /// RFC 5681 4.1: after a silence of an RTO the old window says nothing about the path.
+    #[inline]
+    fn restart_after_idle(&mut self, now: Instant) {
+        if self.config.idle_restart && self.board.is_empty() {
+            let (idle, rto) = (now.since(self.snd.last_at), self.rtt.rto(0, &self.config));
+            if idle > rto {
+                self.cc.on_idle_restart(idle, rto);
+                self.snd.last_at = now;
+            }
+        }
+    }
+
+    /// Text of a full segment that leaves now: SACK blocks take some of it (RFC 9293 MUST-16, RFC 6691).
+    #[inline]
+    fn full_segment(&self) -> u16 {
+        if self.ooo.is_none() && self.rcv.dsack.is_none() {
+            return self.snd.mss;
+        }
+        let blocks = self.sack_blocks().1;
+        self.snd.mss.saturating_sub(sack_len(blocks as u16)).max(1)
+    }
+
+    /// A header at `seq` with our ACK, window and options.
+    #[inline]
+    fn header(&mut self, seq: SeqNum, flags: Flags, now: Instant) -> Out {
+        let flags = if self.ecn.echo { flags | Flags::ECE } else { flags };
+        let window = self.advertise();
+        let mss = self.full_segment();
+        let options = self.options(now);
+        Out {
+            seq,
+            ack: self.rcv.nxt,
+            flags,
+            window,
+            urgent: 0,
+            options,
+            text_at: 0,
+            text_len: 0,
+            mss,
+            ecn: Ecn::NotEct,
+            retransmission: false,
+        }
+    }
+
+    #[inline]
+    fn options(&self, now: Instant) -> OutOptions {
+        let sacks = self.sack && (self.ooo.is_some() || self.rcv.dsack.is_some());
+        match self.ts {
+            None if !sacks => OutOptions::NONE,
+            Some(ts) if !sacks => OutOptions::timestamps(self.ts_now(now), ts.recent),
+            ts => self.options_with_sack(ts.map(|ts| (self.ts_now(now), ts.recent))),
+        }
+    }
+
+    fn options_with_sack(&self, ts: Option<(u32, u32)>) -> OutOptions {
+        let mut writer = OptionWriter::new();
+        if let Some((val, ecr)) = ts {
+            writer = writer.nop().nop().timestamps(val, ecr);
+        }
+        let (blocks, count) = self.sack_blocks();
+        if count > 0 {
+            writer = writer.nop().nop().sack(blocks.get(..count).unwrap_or_default());
+        }
+        OutOptions::from(&writer)
+    }
+
+    /// RFC 2018 4, RFC 2883 4: the D-SACK, then what changed last.
+    fn sack_blocks(&self) -> ([(u32, u32); BLOCKS], usize) {
+        let mut blocks = [(0, 0); BLOCKS];
+        if !self.sack {
+            return (blocks, 0);
+        }
+        let most = if self.ts.is_some() { BLOCKS_WITH_TIMESTAMPS } else { BLOCKS };
+        let ranges = self.ooo.iter().flat_map(|ooo| ooo.report());
+        let mut count = 0;
+        for (slot, Block { left, right }) in blocks.iter_mut().zip(self.rcv.dsack.into_iter().chain(ranges)).take(most) {
+            *slot = (left.0, right.0);
+            count += 1;
+        }
+        (blocks, count)
+    }
+
+    /// RFC 9293 3.8.5: URG while urgent text is ahead; the pointer names the number after it (RFC 6093 3.1).
+    #[inline]
+    fn mark_urgent(&self, out: &mut Out) {
+        if self.snd.urgent_on && self.snd.urgent.after(out.seq) {
+            out.flags = out.flags | Flags::URG;
+            out.urgent = self.snd.urgent.since(out.seq).min(u16::MAX.into()) as u16;
+        }
+    }
+
+    /// An ACK alone.
+    #[inline]
+    fn poll_ack(&mut self, now: Instant) -> Option<Out> {
+        self.recovery.force_front = false;
+        if let Some(Probe::Ask) = self.recovery.probe.take() {
+            return Some(self.ask(now));
+        }
+        self.rcv.ack_now.then(|| self.make_ack(now))
+    }
+
+    /// An ACK alone, booked as sent.
+    pub(crate) fn make_ack(&mut self, now: Instant) -> Out {
+        let seq = self.snd.nxt;
+        let out = self.header(seq, Flags::ACK, now);
+        self.booked(&out, now);
+        out
+    }
+
+    /// A segment with our ACK has left.
+    #[inline]
+    fn booked(&mut self, out: &Out, _now: Instant) {
+        self.counts.segs_out = self.counts.segs_out.wrapping_add(1);
+        if out.text_len > 0 {
+            self.counts.data_segs_out = self.counts.data_segs_out.wrapping_add(1);
+        }
+        if out.flags.contains(Flags::ACK) {
+            self.rcv.wup = self.rcv.nxt;
+            self.rcv.ack_now = false;
+            self.rcv.dsack = None;
+            self.timers.ack_at = Instant::NEVER;
+            self.rcv.quick = self.rcv.quick.saturating_sub(1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,132 @@
+//! RACK: a segment is lost when one sent later has arrived, and a little time has passed (RFC 8985 6).
+
+use crate::recovery::Ca;
+use crate::scoreboard::{Delivered, sent_after};
+use crate::tcb::Tcb;
+use crate::timers::Early;
+use crate::SeqNum;
+use clock::{Duration, Instant};
+
+/// RFC 5681 3.2, RFC 8985 6.2: with so many SACKed, and no reordering seen, nobody waits.
+pub(crate) const DUPTHRESH: u32 = 3;
+/// RFC 8985 6.2 step 4: a window widened by D-SACKs lasts for so many recoveries.
+const PERSIST: u8 = 16;
+
+/// RACK's variables.
+#[derive(Clone, Debug)]
+pub(crate) struct Rack {
+    /// When the latest-sent of all delivered left, and its end.
+    at: Instant,
+    end: SeqNum,
+    rtt: Duration,
+    /// The highest delivered.
+    fack: SeqNum,
+    /// The window widens once a round trip: until this is acknowledged.
+    dsack_end: SeqNum,
+    pub reordered: bool,
+    dsack_round: bool,
+    mult: u8,
+    persist: u8,
+}
+
+impl Rack {
+    pub(crate) fn new(iss: SeqNum) -> Rack {
+        Rack {
+            at: Instant::ZERO,
+            end: iss,
+            rtt: Duration::ZERO,
+            fack: iss,
+            dsack_end: iss,
+            reordered: false,
+            dsack_round: false,
+            mult: 1,
+            persist: 0,
+        }
+    }
+
+    /// Text begins at `nxt`.
+    pub(crate) fn begin_at(&mut self, nxt: SeqNum) {
+        (self.end, self.fack, self.dsack_end) = (nxt, nxt, nxt);
+    }
+
+    /// Steps 1 to 3: the latest delivered, its round trip, and whether something came late.
+    pub(crate) fn update(&mut self, got: &Delivered, min_rtt: Option<Duration>, now: Instant) -> bool {
+        let Some(latest) = got.latest else { return false };
+        let rtt = now.since(latest.at);
+        // Step 2: a copy that came back faster than any before was the original.
+        if !(latest.retransmitted && min_rtt.is_some_and(|least| rtt < least)) {
+            self.rtt = rtt;
+            if sent_after(latest.at, latest.end, self.at, self.end) {
+                (self.at, self.end) = (latest.at, latest.end);
+            }
+        }
+        let late = got.lowest_original.is_some_and(|lowest| lowest.before(self.fack));
+        self.reordered |= late;
+        late
+    }
+
+    /// The highest delivered so far, for the next ACK's step 3.
+    #[inline]
+    pub(crate) fn reached(&mut self, end: SeqNum) {
+        self.fack = self.fack.later(end);
+    }
+
+    /// Step 4: a D-SACK says that we retransmitted too early.
+    pub(crate) fn on_dsack(&mut self, una: SeqNum, nxt: SeqNum) {
+        if self.dsack_round && una.before(self.dsack_end) {
+            return;
+        }
+        (self.dsack_round, self.dsack_end) = (true, nxt);
+        self.mult = self.mult.saturating_add(1);
+        self.persist = PERSIST;
+    }
+
+    /// A recovery is over.
+    pub(crate) fn on_recovery_exit(&mut self) {
+        self.persist = self.persist.saturating_sub(1);
+        if self.persist == 0 {
+            self.mult = 1;
+        }
+    }
+}
+
+impl Tcb {
+    /// How long what is missing is waited for beyond a round trip.
+    fn reorder_window(&self) -> Duration {
+        let rack = &self.rack;
+        if !rack.reordered
+            && (matches!(self.recovery.ca, Ca::Recovery | Ca::Loss) || self.board.sacked.segments >= DUPTHRESH)
+        {
+            return Duration::ZERO;
+        }
+        let quarter = self.rtt.min().unwrap_or_default() / 4;
+        (quarter * u32::from(rack.mult)).min(self.rtt.srtt().unwrap_or_default())
+    }
+
+    /// RFC 8985 6.2 step 5; sets the reordering timer when something has to be waited for. Bytes found lost.
+    pub(crate) fn detect_lost(&mut self, now: Instant) -> u32 {
+        if self.rack.at == Instant::ZERO && self.board.sacked.segments == 0 {
+            return 0;
+        }
+        if !self.config.rack && self.recovery.ca < Ca::Recovery && self.board.sacked.segments < DUPTHRESH {
+            return 0;
+        }
+        let wait = self.rack.rtt + self.reorder_window();
+        let (lost, waiting) = self.board.detect_lost((self.rack.at, self.rack.end), wait, now);
+        if waiting && self.config.rack {
+            // One timer for all that left before the latest delivered: the last of them is due then.
+            self.timers.early = Early::Reorder;
+            self.timers.early_at = self.rack.at.after(wait).max(now.after(Duration::from_micros(1)));
+        } else if self.timers.early == Early::Reorder {
+            self.timers.early_at = Instant::NEVER;
+        }
+        lost
+    }
+
+    /// The time after which something unacknowledged counts as lost when the timeout comes (RFC 8985 6.3).
+    pub(crate) fn lost_if_sent_before(&self, now: Instant) -> Instant {
+        let wait = (self.rack.rtt + self.reorder_window()).as_nanos();
+        let wait = u64::try_from(wait).unwrap_or(u64::MAX);
+        if self.config.rack && self.sack { Instant::from_nanos(now.nanos().saturating_sub(wait)) } else { now }
+    }
+}

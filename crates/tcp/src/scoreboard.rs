@@ -1,0 +1,546 @@
+//! What was sent and not acknowledged: one record a segment, in sequence order (RFC 6675 3, RFC 8985 5).
+//!
+//! A record is made when a segment leaves and ends when SND.UNA passes it. In between it may be SACKed, marked lost and sent
+//! again; the sums of those bytes are kept as marks change, so that FlightSize and pipe cost nothing to ask.
+//!
+//! What keeps a hostile SACK cheap (CVE-2019-11477, CVE-2019-11478): a block is found by binary search; a SACKed record knows
+//! how many behind it are SACKed too (`run`), so what is reported again is jumped over; and all other walks go by
+//! cursors that pass each record once. Per ACK the work is O(blocks log n), amortised.
+
+use crate::SeqNum;
+use clock::{Duration, Instant};
+use std::collections::VecDeque;
+
+/// Marks of a record.
+pub(crate) mod mark {
+    /// The peer reported it (RFC 2018).
+    pub const SACKED: u8 = 1;
+    /// Taken for lost.
+    pub const LOST: u8 = 1 << 1;
+    /// Sent again, and that copy is taken to be under way.
+    pub const RETRANS: u8 = 1 << 2;
+    /// Was ever sent again: no round trip can be measured by it (Karn).
+    pub const EVER: u8 = 1 << 3;
+    /// Ends with FIN.
+    pub const FIN: u8 = 1 << 4;
+    /// Was sent with PSH.
+    pub const PSH: u8 = 1 << 5;
+}
+
+/// One segment under way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sent {
+    pub start: SeqNum,
+    /// The number after its last, FIN included.
+    pub end: SeqNum,
+    /// When its latest copy left.
+    pub at: Instant,
+    /// If SACKed: at least so many records from here on are, this one included.
+    run: u32,
+    pub marks: u8,
+}
+
+impl Sent {
+    #[inline]
+    pub fn has(&self, mark: u8) -> bool {
+        self.marks & mark != 0
+    }
+
+    /// Sequence numbers it takes.
+    #[inline]
+    pub fn len(&self) -> u32 {
+        self.end.since(self.start)
+    }
+
+    /// Bytes of text.
+    #[inline]
+    pub fn text_len(&self) -> u32 {
+        self.len().saturating_sub(u32::from(self.has(mark::FIN)))
+    }
+}
+
+/// What records say when they are acknowledged, cumulatively or selectively.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Delivered {
+    /// Bytes that left SND.UNA behind.
+    pub acked: u32,
+    /// Bytes not SACKed before that arrived, either way.
+    pub bytes: u32,
+    /// The same in segments.
+    pub segments: u32,
+    /// Newly SACKed bytes.
+    pub sacked: u32,
+    /// A record never sent again arrived, of those sent before the last reduction's recovery point.
+    pub original: bool,
+    /// One that was sent again was passed by SND.UNA.
+    pub retransmitted: bool,
+    /// When the earliest never-retransmitted of those passed by SND.UNA left.
+    pub first_sent: Option<Instant>,
+    /// When the latest newly SACKed, never-retransmitted one left.
+    pub sack_sent: Option<Instant>,
+    /// The least sequence number delivered that was never sent again: for noticing reordering.
+    pub lowest_original: Option<SeqNum>,
+    /// The latest-sent record delivered: time, end, sent again (RFC 8985 6.2 step 1).
+    pub latest: Option<Latest>,
+}
+
+/// The latest-sent of what an ACK delivered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Latest {
+    pub at: Instant,
+    pub end: SeqNum,
+    pub retransmitted: bool,
+}
+
+/// RFC 8985 6.2: sent later, or at the same instant but further on.
+#[inline]
+pub(crate) fn sent_after(at: Instant, end: SeqNum, than_at: Instant, than_end: SeqNum) -> bool {
+    at > than_at || (at == than_at && end.after(than_end))
+}
+
+/// Bytes and segments with some mark.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sum {
+    pub bytes: u32,
+    pub segments: u32,
+}
+
+impl Sum {
+    #[inline]
+    fn add(&mut self, record: &Sent) {
+        self.bytes = self.bytes.wrapping_add(record.len());
+        self.segments = self.segments.wrapping_add(1);
+    }
+
+    #[inline]
+    fn sub(&mut self, record: &Sent) {
+        self.bytes = self.bytes.wrapping_sub(record.len());
+        self.segments = self.segments.wrapping_sub(1);
+    }
+}
+
+/// The records of one connection.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Scoreboard {
+    records: VecDeque<Sent>,
+    /// Records that have left at the front: index 0 has this number. Cursors are such numbers.
+    base: u64,
+    /// No record before this one is lost and waiting to be sent again.
+    resend: u64,
+    /// No record before this one is an original transmission that may still be found lost.
+    unresolved: u64,
+    /// Retransmissions under way in the order they left: start and time. Stale ones are passed over.
+    resent: VecDeque<(SeqNum, Instant)>,
+    pub sacked: Sum,
+    pub lost: Sum,
+    pub retrans: Sum,
+}
+
+impl Scoreboard {
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    #[inline]
+    pub(crate) fn front(&self) -> Option<&Sent> {
+        self.records.front()
+    }
+
+    #[inline]
+    pub(crate) fn back(&self) -> Option<&Sent> {
+        self.records.back()
+    }
+
+    #[cfg(any(test, fuzzing))]
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Sent> {
+        self.records.iter()
+    }
+
+    /// A segment left for the first time.
+    #[inline]
+    pub(crate) fn push(&mut self, start: SeqNum, end: SeqNum, marks: u8, at: Instant) {
+        if self.records.is_empty() {
+            (self.resend, self.unresolved) = (self.base, self.base);
+        }
+        self.records.push_back(Sent { start, end, at, run: 0, marks });
+    }
+
+    /// The index of the first record that ends after `seq`.
+    #[inline]
+    fn find(&self, seq: SeqNum) -> usize {
+        self.records.partition_point(|record| record.end.at_or_before(seq))
+    }
+
+    /// SND.UNA moves to `una`: what lies before it leaves.
+    #[inline]
+    pub(crate) fn acknowledge(&mut self, una: SeqNum, recovery_point: SeqNum, out: &mut Delivered) {
+        while let Some(front) = self.records.front() {
+            if front.start.at_or_after(una) {
+                break;
+            }
+            if front.end.after(una) {
+                self.trim_front(una, out);
+                break;
+            }
+            let record = *front;
+            self.records.pop_front();
+            self.base += 1;
+            out.acked = out.acked.wrapping_add(record.len());
+            if record.marks & (mark::SACKED | mark::LOST | mark::RETRANS | mark::EVER) == 0 {
+                note_original(&record, recovery_point, out);
+            } else {
+                self.forget(&record, recovery_point, out);
+            }
+        }
+    }
+
+    /// The rarer half of [`Scoreboard::acknowledge`]: a record with a history leaves.
+    fn forget(&mut self, record: &Sent, recovery_point: SeqNum, out: &mut Delivered) {
+        if record.has(mark::EVER) {
+            out.retransmitted = true;
+        }
+        if record.has(mark::SACKED) {
+            self.sacked.sub(record);
+            return;
+        }
+        if record.has(mark::LOST) {
+            self.lost.sub(record);
+        }
+        if record.has(mark::RETRANS) {
+            self.retrans.sub(record);
+        }
+        if record.has(mark::EVER) {
+            note_delivered(record, out);
+        } else {
+            note_original(record, recovery_point, out);
+        }
+    }
+
+    /// An ACK in the middle of a record: what it covers is gone.
+    fn trim_front(&mut self, una: SeqNum, out: &mut Delivered) {
+        let Some(front) = self.records.front_mut() else { return };
+        let gone = una.since(front.start);
+        front.start = una;
+        let marks = front.marks;
+        out.acked = out.acked.wrapping_add(gone);
+        if marks & mark::SACKED != 0 {
+            self.sacked.bytes = self.sacked.bytes.wrapping_sub(gone);
+        } else {
+            out.bytes = out.bytes.wrapping_add(gone);
+        }
+        if marks & mark::LOST != 0 {
+            self.lost.bytes = self.lost.bytes.wrapping_sub(gone);
+        }
+        if marks & mark::RETRANS != 0 {
+            self.retrans.bytes = self.retrans.bytes.wrapping_sub(gone);
+            if let Some(entry) = self.resent.iter_mut().find(|(start, _)| *start == una.minus(gone)) {
+                entry.0 = una;
+            }
+        }
+    }
+
+    /// The peer reports `left..right`. A record counts when all of it is inside.
+    pub(crate) fn sack(&mut self, left: SeqNum, right: SeqNum, recovery_point: SeqNum, out: &mut Delivered) {
+        let mut at = self.records.partition_point(|record| record.start.before(left));
+        let end = self.find_whole_end(right).max(at);
+        while at < end {
+            let reach = (end - at) as u32;
+            let Some(record) = self.records.get_mut(at) else { break };
+            if record.has(mark::SACKED) {
+                let run = record.run;
+                record.run = run.max(reach);
+                at += run.max(1) as usize;
+                continue;
+            }
+            let record = {
+                let before = *record;
+                record.marks = (record.marks | mark::SACKED) & !(mark::LOST | mark::RETRANS);
+                record.run = reach;
+                before
+            };
+            if record.has(mark::LOST) {
+                self.lost.sub(&record);
+            }
+            if record.has(mark::RETRANS) {
+                self.retrans.sub(&record);
+            }
+            self.sacked.add(&record);
+            out.sacked = out.sacked.wrapping_add(record.len());
+            if record.has(mark::EVER) {
+                note_delivered(&record, out);
+            } else {
+                let first = out.first_sent;
+                note_original(&record, recovery_point, out);
+                out.first_sent = first;
+                out.sack_sent = out.sack_sent.max(Some(record.at));
+            }
+            at += 1;
+        }
+    }
+
+    /// The index of the first record that is not wholly before `right`.
+    #[inline]
+    fn find_whole_end(&self, right: SeqNum) -> usize {
+        self.records.partition_point(|record| record.end.at_or_before(right))
+    }
+
+    /// Marks a record lost, by index.
+    fn mark_lost(&mut self, index: usize) -> bool {
+        let Some(record) = self.records.get_mut(index) else { return false };
+        if record.has(mark::SACKED) || (record.has(mark::LOST) && !record.has(mark::RETRANS)) {
+            return false;
+        }
+        let before = *record;
+        record.marks = (record.marks | mark::LOST) & !mark::RETRANS;
+        if before.has(mark::RETRANS) {
+            self.retrans.sub(&before);
+        }
+        if !before.has(mark::LOST) {
+            self.lost.add(&before);
+        }
+        self.resend = self.resend.min(self.base + index as u64);
+        true
+    }
+
+    /// Marks the first record lost (RFC 6582 3.2; RFC 6298 5.4). Bytes newly lost.
+    pub(crate) fn mark_front_lost(&mut self) -> u32 {
+        let len = self.records.front().map_or(0, Sent::len);
+        if self.mark_lost(0) { len } else { 0 }
+    }
+
+    /// After a timeout: the first is lost, and the others for whose answer long enough was waited (RFC 8985 6.3).
+    pub(crate) fn mark_lost_sent_before(&mut self, deadline: Instant) {
+        for index in 0..self.records.len() {
+            if index == 0 || self.records.get(index).is_some_and(|record| record.at <= deadline) {
+                self.mark_lost(index);
+            }
+        }
+        self.unresolved = self.base;
+    }
+
+    /// RFC 8985 6.2 step 5: what left before the latest delivered, and longer ago than `wait`, is lost.
+    ///
+    /// Answers with the bytes found lost, and with whether others left before it and have to be waited for.
+    pub(crate) fn detect_lost(&mut self, latest: (Instant, SeqNum), wait: Duration, now: Instant) -> (u32, bool) {
+        let (mut lost, mut waiting) = (0u32, false);
+        // Originals leave in sequence order, so the first that is not due ends the walk.
+        self.unresolved = self.unresolved.max(self.base);
+        while let Some(record) = self.records.get((self.unresolved - self.base) as usize) {
+            let index = (self.unresolved - self.base) as usize;
+            if record.has(mark::SACKED) {
+                self.unresolved += u64::from(record.run.max(1));
+                continue;
+            }
+            if !record.has(mark::LOST | mark::EVER) {
+                if !sent_after(latest.0, latest.1, record.at, record.end) {
+                    break;
+                }
+                if record.at.after(wait) > now {
+                    waiting = true;
+                    break;
+                }
+                lost = lost.wrapping_add(record.len());
+                self.mark_lost(index);
+            }
+            self.unresolved += 1;
+        }
+        // So do retransmissions, in the order of `resent`.
+        while let Some(&(start, at)) = self.resent.front() {
+            let index = self.find(start);
+            let current = self.records.get(index).filter(|record| {
+                record.start == start && record.at == at && record.has(mark::RETRANS) && !record.has(mark::SACKED)
+            });
+            let Some(record) = current else {
+                self.resent.pop_front();
+                continue;
+            };
+            if !sent_after(latest.0, latest.1, at, record.end) {
+                break;
+            }
+            if at.after(wait) > now {
+                waiting = true;
+                break;
+            }
+            lost = lost.wrapping_add(record.len());
+            self.mark_lost(index);
+            self.resent.pop_front();
+        }
+        (lost, waiting)
+    }
+
+    /// The next record that is lost and not under way again, with its index.
+    pub(crate) fn next_lost(&mut self) -> Option<(usize, Sent)> {
+        if self.lost.segments == 0 {
+            return None;
+        }
+        self.resend = self.resend.max(self.base);
+        while let Some(record) = self.records.get((self.resend - self.base) as usize) {
+            if record.has(mark::LOST) && !record.has(mark::RETRANS) {
+                return Some(((self.resend - self.base) as usize, *record));
+            }
+            let skip = if record.has(mark::SACKED) { record.run.max(1) } else { 1 };
+            self.resend += u64::from(skip);
+        }
+        None
+    }
+
+    /// The record at `index` was sent again.
+    pub(crate) fn on_resent(&mut self, index: usize, now: Instant) {
+        let Some(record) = self.records.get_mut(index) else { return };
+        let before = *record;
+        record.marks |= mark::RETRANS | mark::EVER;
+        record.at = now;
+        if !before.has(mark::RETRANS) {
+            self.retrans.add(&before);
+        }
+        // Stale entries are as many as there were retransmissions; a bound keeps a long connection from collecting them.
+        while self.resent.len() > self.records.len() {
+            self.resent.pop_front();
+        }
+        self.resent.push_back((before.start, now));
+    }
+
+    /// The latest copies of what begins in `from..to`, or at `from`, did not leave after all: lost.
+    pub(crate) fn unsend(&mut self, from: SeqNum, to: SeqNum) {
+        let mut index = self.find(from);
+        while let Some(record) = self.records.get(index) {
+            if record.start != from && record.start.at_or_after(to) {
+                break;
+            }
+            self.mark_lost(index);
+            index += 1;
+        }
+    }
+
+    /// Cuts the record at `index` so that it takes `len` sequence numbers; the rest becomes one of its own.
+    pub(crate) fn split(&mut self, index: usize, len: u32) {
+        let Some(record) = self.records.get_mut(index) else { return };
+        if len == 0 || len >= record.len() {
+            return;
+        }
+        let cut = record.start.plus(len);
+        let mut rest = Sent { start: cut, ..*record };
+        record.end = cut;
+        record.marks &= !(mark::FIN | mark::PSH);
+        rest.run = 0;
+        for (sum, which) in
+            [(&mut self.sacked, mark::SACKED), (&mut self.lost, mark::LOST), (&mut self.retrans, mark::RETRANS)]
+        {
+            if rest.has(which) {
+                sum.segments = sum.segments.wrapping_add(1);
+            }
+        }
+        self.records.insert(index + 1, rest);
+        let number = self.base + index as u64;
+        for cursor in [&mut self.resend, &mut self.unresolved] {
+            if *cursor > number {
+                *cursor += 1;
+            }
+        }
+        if rest.has(mark::RETRANS) {
+            self.resent.push_back((rest.start, rest.at));
+        }
+        // Runs counted records that now have one more among them.
+        for record in self.records.iter_mut().filter(|record| record.run > 1) {
+            record.run = 1;
+        }
+    }
+
+    /// The index of the last record.
+    #[inline]
+    pub(crate) fn last_index(&self) -> Option<usize> {
+        self.records.len().checked_sub(1)
+    }
+
+    /// The first record is SACKed although SND.UNA stands before it: the peer has thrown it away (RFC 2018 8).
+    #[inline]
+    pub(crate) fn is_reneged(&self) -> bool {
+        self.records.front().is_some_and(|record| record.has(mark::SACKED))
+    }
+
+    /// Forgets all SACK information (RFC 2018 8: after a timeout it must not be relied on).
+    pub(crate) fn forget_sacked(&mut self) {
+        for record in &mut self.records {
+            record.marks &= !mark::SACKED;
+            record.run = 0;
+        }
+        self.sacked = Sum::default();
+        (self.resend, self.unresolved) = (self.base, self.base);
+    }
+
+    /// What was taken for lost was not.
+    pub(crate) fn forget_lost(&mut self) {
+        for record in &mut self.records {
+            record.marks &= !mark::LOST;
+        }
+        self.lost = Sum::default();
+        (self.resend, self.unresolved) = (self.base, self.base);
+    }
+
+    /// Everything is as if it had never been sent.
+    pub(crate) fn clear(&mut self) {
+        self.base += self.records.len() as u64;
+        self.records.clear();
+        self.resent.clear();
+        (self.sacked, self.lost, self.retrans) = (Sum::default(), Sum::default(), Sum::default());
+        (self.resend, self.unresolved) = (self.base, self.base);
+    }
+
+    /// Panics if a sum or a cursor is not what the records say.
+    #[cfg(any(test, fuzzing))]
+    pub(crate) fn check_invariants(&self, una: SeqNum, nxt: SeqNum) {
+        let mut at = una;
+        let (mut sacked, mut lost, mut retrans) = (Sum::default(), Sum::default(), Sum::default());
+        for (index, record) in self.records.iter().enumerate() {
+            assert_eq!(record.start, at, "records are contiguous");
+            assert!(record.start.before(record.end), "no record is empty");
+            at = record.end;
+            if record.has(mark::SACKED) {
+                sacked.add(record);
+                assert!(!record.has(mark::LOST | mark::RETRANS), "SACKed is neither lost nor under way");
+                let run = self.records.iter().skip(index).take(record.run as usize);
+                assert!(run.clone().count() == record.run as usize && run.clone().all(|r| r.has(mark::SACKED)));
+            }
+            if record.has(mark::LOST) {
+                lost.add(record);
+                let waits = !record.has(mark::RETRANS);
+                assert!(!waits || self.base + index as u64 >= self.resend, "the cursor passed a lost record");
+            }
+            if record.has(mark::RETRANS) {
+                retrans.add(record);
+                assert!(record.has(mark::EVER));
+            }
+        }
+        assert!(at == nxt || self.records.is_empty(), "records end at SND.NXT: {at} {nxt}");
+        assert_eq!((sacked, lost, retrans), (self.sacked, self.lost, self.retrans));
+        assert!(self.resent.len() <= self.records.len() * 2 + 4);
+    }
+}
+
+#[inline]
+fn note_delivered(record: &Sent, out: &mut Delivered) {
+    out.bytes = out.bytes.wrapping_add(record.len());
+    out.segments = out.segments.wrapping_add(1);
+    let later = out.latest.is_none_or(|latest| sent_after(record.at, record.end, latest.at, latest.end));
+    if later {
+        out.latest = Some(Latest { at: record.at, end: record.end, retransmitted: record.has(mark::EVER) });
+    }
+}
+
+#[inline]
+fn note_original(record: &Sent, recovery_point: SeqNum, out: &mut Delivered) {
+    note_delivered(record, out);
+    out.first_sent = out.first_sent.or(Some(record.at));
+    out.original |= record.end.at_or_before(recovery_point);
+    let lowest = out.lowest_original.map_or(record.start, |lowest| lowest.earlier(record.start));
+    out.lowest_original = Some(lowest);
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,494 @@
+//! The transmission control block: one connection's variables (RFC 9293 3.3.1), and how a connection begins.
+//!
+//! Who changes what: `input` and `ack` on a segment, `output` when one leaves, `timers` when time has passed; the rest are
+//! their steps. All of a quiet connection is in this one value; what few connections need is boxed when they do.
+
+use crate::cc::{Congestion, Control};
+use crate::keepalive::Keepalive;
+use crate::pmtu::Pmtu;
+use crate::rack::Rack;
+use crate::reassembly::Reassembly;
+use crate::recovery::Recovery;
+use crate::rtt::Rtt;
+use crate::scoreboard::Scoreboard;
+use crate::segment::Block;
+use crate::timers::Timers;
+use crate::window::{self, Sizing};
+use crate::{Config, EcnMode, Handshake, Segment, SeqNum, State, Timestamps};
+use clock::{Duration, Instant};
+use std::sync::Arc;
+use wire::tcp::Flags;
+
+/// Bytes of the timestamps option with its padding.
+const TIMESTAMPS_LEN: u16 = 12;
+/// RFC 5961 5.2 and silly-window avoidance look at the greatest window ever offered.
+const LINUX_SMALL_WINDOW: u32 = 536;
+
+/// The send sequence space (RFC 9293 Figure 3).
+#[derive(Clone, Debug)]
+pub(crate) struct Snd {
+    pub una: SeqNum,
+    pub nxt: SeqNum,
+    /// The number after the last byte queued: FIN's, when it comes.
+    pub end: SeqNum,
+    pub wnd: u32,
+    pub wl1: SeqNum,
+    pub wl2: SeqNum,
+    pub max_wnd: u32,
+    pub iss: SeqNum,
+    /// Text before this is to be pushed.
+    pub push: SeqNum,
+    /// The end of the latest segment sent that was not full (Nagle as modified by Minshall).
+    pub small: SeqNum,
+    /// The number after the last urgent byte, if `urgent_on`.
+    pub urgent: SeqNum,
+    /// A round trip ends when this is acknowledged.
+    pub round_end: SeqNum,
+    /// The most that was in flight this round.
+    pub flight: u32,
+    pub last_at: Instant,
+    /// Text that fits a segment with the options that all carry.
+    pub mss: u16,
+    /// What the peer takes, options included.
+    pub peer_mss: u16,
+    pub wscale: u8,
+    /// FIN follows the queue.
+    pub fin: bool,
+    pub urgent_on: bool,
+    /// The congestion window held something back this round.
+    pub limited: bool,
+    /// A SYN or SYN-ACK is to leave.
+    pub syn_due: bool,
+    /// How often it left.
+    pub syns: u8,
+}
+
+/// The receive sequence space (RFC 9293 Figure 4), and what delays ACKs.
+#[derive(Clone, Debug)]
+pub(crate) struct Rcv {
+    pub nxt: SeqNum,
+    /// What our latest ACK said (RFC 7323: Last.ACK.sent).
+    pub wup: SeqNum,
+    /// The right edge of the window we advertised.
+    pub adv: SeqNum,
+    pub irs: SeqNum,
+    /// The number after the last urgent byte, if `urgent_on`.
+    pub urgent: SeqNum,
+    /// The peer's FIN, when it came before text that is missing.
+    pub fin: Option<SeqNum>,
+    pub space: u32,
+    /// In order and not read.
+    pub unread: u32,
+    pub last_at: Instant,
+    pub ato_us: u32,
+    pub sizing: Sizing,
+    pub dsack: Option<Block>,
+    /// The largest text seen, which is what the peer calls a full segment.
+    pub mss_seen: u16,
+    pub wscale: u8,
+    /// ACKs that are not to be delayed.
+    pub quick: u8,
+    /// Text answers text: ACKs can ride (interactive use).
+    pub pingpong: bool,
+    pub ack_now: bool,
+    pub urgent_on: bool,
+    /// The buffer's size was not fixed by the application.
+    pub tunable: bool,
+}
+
+/// Timestamps (RFC 7323), when both agreed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ts {
+    pub recent: u32,
+    /// When `recent` was taken.
+    pub at: Instant,
+    pub offset: u32,
+}
+
+/// Explicit congestion notification (RFC 3168), when both agreed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct EcnState {
+    pub on: bool,
+    /// CE came: every ACK says so until CWR comes.
+    pub echo: bool,
+    /// The window was reduced: the next new segment says so.
+    pub cwr: bool,
+}
+
+/// What the application has asked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Wishes {
+    pub nodelay: bool,
+    pub cork: bool,
+    /// The process has let go of the connection.
+    pub orphan: bool,
+    /// The opening was passive.
+    pub passive: bool,
+    /// The peer offered window scaling.
+    pub scaling: bool,
+    /// Text is sent at the pace of a window a round trip.
+    pub paced: bool,
+}
+
+/// Sums that `Info` reports.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    pub bytes_sent: u64,
+    pub bytes_retrans: u64,
+    pub bytes_acked: u64,
+    pub bytes_received: u64,
+    pub segs_out: u32,
+    pub segs_in: u32,
+    pub data_segs_out: u32,
+    pub data_segs_in: u32,
+    pub total_retrans: u32,
+    pub delivered: u32,
+    pub delivered_ce: u32,
+    pub dsack_dups: u32,
+    pub ooo_packets: u32,
+    pub reord_seen: u32,
+}
+
+/// What few connections use.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rare {
+    pub keepalive: Option<Keepalive>,
+    pub user_timeout: Option<Duration>,
+    pub linger2: Option<Duration>,
+    pub notsent_lowat: Option<u32>,
+    pub max_pacing_rate: Option<u64>,
+    pub maxseg: Option<u16>,
+    pub syn_count: Option<u8>,
+}
+
+/// One connection.
+#[derive(Clone, Debug)]
+pub struct Tcb {
+    pub(crate) state: State,
+    pub(crate) wishes: Wishes,
+    pub(crate) sack: bool,
+    pub(crate) ecn: EcnState,
+    pub(crate) snd: Snd,
+    pub(crate) rcv: Rcv,
+    pub(crate) timers: Timers,
+    pub(crate) ts: Option<Ts>,
+    pub(crate) rtt: Rtt,
+    pub(crate) board: Scoreboard,
+    pub(crate) cc: Control,
+    pub(crate) recovery: Recovery,
+    pub(crate) rack: Rack,
+    pub(crate) counts: Counts,
+    pub(crate) challenge: crate::answer::Budget,
+    pub(crate) ooo: Option<Box<Reassembly>>,
+    pub(crate) rare: Option<Box<Rare>>,
+    pub(crate) pmtu: Option<Box<Pmtu>>,
+    pub(crate) config: Arc<Config>,
+}
+
+impl Tcb {
+    fn new(config: &Arc<Config>, iss: SeqNum, now: Instant) -> Tcb {
+        let rcv_wscale = if config.window_scaling { window::scale_for(config.recv_space_max) } else { 0 };
+        let snd = Snd {
+            una: iss,
+            nxt: iss,
+            end: iss.plus(1),
+            wnd: 0,
+            wl1: SeqNum(0),
+            wl2: SeqNum(0),
+            max_wnd: 0,
+            iss,
+            push: iss,
+            small: iss,
+            urgent: iss,
+            round_end: iss,
+            flight: 0,
+            last_at: now,
+            mss: config.default_mss,
+            peer_mss: config.default_mss,
+            wscale: 0,
+            fin: false,
+            urgent_on: false,
+            limited: false,
+            syn_due: true,
+            syns: 0,
+        };
+        let rcv = Rcv {
+            nxt: SeqNum(0),
+            wup: SeqNum(0),
+            adv: SeqNum(0),
+            irs: SeqNum(0),
+            urgent: SeqNum(0),
+            fin: None,
+            space: config.recv_space,
+            unread: 0,
+            last_at: Instant::ZERO,
+            ato_us: 0,
+            sizing: Sizing::default(),
+            dsack: None,
+            mss_seen: config.default_mss.min(config.mss),
+            wscale: rcv_wscale,
+            quick: 0,
+            pingpong: false,
+            ack_now: false,
+            urgent_on: false,
+            tunable: true,
+        };
+        Tcb {
+            state: State::Closed,
+            wishes: Wishes::default(),
+            sack: config.sack,
+            ecn: EcnState::default(),
+            snd,
+            rcv,
+            timers: Timers::default(),
+            ts: None,
+            rtt: Rtt::new(config),
+            board: Scoreboard::default(),
+            cc: Control::new(config.algorithm, config.default_mss, 0),
+            recovery: Recovery::new(iss),
+            rack: Rack::new(iss),
+            counts: Counts::default(),
+            challenge: crate::answer::Budget::new(iss),
+            ooo: None,
+            rare: None,
+            pmtu: None,
+            config: Arc::clone(config),
+        }
+    }
+
+    /// An active open: SYN-SENT, the SYN waits to be polled (RFC 9293 3.10.1).
+    ///
+    /// `iss` and `ts_offset` come from a keyed generator (RFC 6528, RFC 7323 5.4).
+    pub fn connect(config: &Arc<Config>, iss: SeqNum, ts_offset: u32, now: Instant) -> Tcb {
+        let mut tcb = Tcb::new(config, iss, now);
+        tcb.state = State::SynSent;
+        tcb.ts = config.timestamps.then_some(Ts { recent: 0, at: now, offset: ts_offset });
+        tcb.ecn.on = config.ecn == EcnMode::On;
+        tcb.arm_rto(now);
+        tcb
+    }
+
+    /// A passive open answered by a whole Tcb: SYN-RECEIVED, the SYN-ACK waits to be polled (RFC 9293 3.10.7.2, third).
+    ///
+    /// `syn` has SYN and neither ACK, RST nor FIN. Its text, if any, is not taken: the peer sends it again.
+    pub fn accept(config: &Arc<Config>, iss: SeqNum, ts_offset: u32, syn: &Segment, now: Instant) -> Tcb {
+        let mut tcb = Tcb::new(config, iss, now);
+        tcb.state = State::SynReceived;
+        tcb.wishes.passive = true;
+        tcb.ts = config.timestamps.then_some(Ts { recent: 0, at: now, offset: ts_offset });
+        let asks_for_ecn = syn.has(Flags::ECE | Flags::CWR);
+        tcb.ecn.on = asks_for_ecn && config.ecn != EcnMode::Off;
+        tcb.learn_syn(syn, now);
+        tcb.arm_rto(now);
+        tcb
+    }
+
+    /// The end of a handshake that a listener has led: ESTABLISHED.
+    pub fn from_handshake(config: &Arc<Config>, done: &Handshake, now: Instant) -> Tcb {
+        let mut tcb = Tcb::new(config, done.iss, now);
+        tcb.wishes.passive = true;
+        tcb.snd.syn_due = false;
+        tcb.snd.una = done.iss.plus(1);
+        tcb.snd.nxt = tcb.snd.una;
+        tcb.rcv.irs = done.irs;
+        tcb.set_rcv_nxt(done.irs.plus(1));
+        tcb.sack = done.sack;
+        tcb.ecn.on = done.ecn;
+        tcb.ts = done.ts.map(|ts| Ts { recent: ts.recent, at: now, offset: ts.offset });
+        tcb.snd.wscale = done.snd_wscale.unwrap_or(0).min(window::MOST_SCALE);
+        tcb.rcv.wscale = if done.snd_wscale.is_some() { done.rcv_wscale.min(window::MOST_SCALE) } else { 0 };
+        tcb.set_peer_mss((done.mss != 0).then_some(done.mss));
+        tcb.snd.syns = 1;
+        let syn_window = tcb.advertise_on_syn();
+        tcb.rcv.adv = tcb.rcv.nxt.plus(u32::from(syn_window));
+        if let Some(rtt) = done.rtt {
+            tcb.rtt.sample(rtt, tcb.snd.una, tcb.snd.nxt, now);
+        }
+        tcb.take_window(done.window, done.irs.plus(1), tcb.snd.una, true);
+        tcb.establish(now);
+        tcb
+    }
+
+    /// What the peer's SYN or SYN-ACK says (RFC 9293 3.7.1, RFC 7323 2.2 and 3.2, RFC 2018 2).
+    pub(crate) fn learn_syn(&mut self, syn: &Segment, now: Instant) {
+        self.rcv.irs = syn.seq;
+        self.set_rcv_nxt(syn.seq.plus(1));
+        self.sack &= syn.options.sack_permitted;
+        self.ts = match (self.ts, syn.options.timestamps) {
+            (Some(ts), Some(Timestamps { val, .. })) => Some(Ts { recent: val, at: now, ..ts }),
+            _ => None,
+        };
+        let offered = syn.options.window_scale.filter(|_| self.config.window_scaling);
+        self.wishes.scaling = offered.is_some();
+        match offered {
+            // RFC 7323 2.3: more than 14 counts as 14.
+            Some(shift) => self.snd.wscale = shift.min(window::MOST_SCALE),
+            None => (self.snd.wscale, self.rcv.wscale) = (0, 0),
+        }
+        self.set_peer_mss(syn.options.mss.filter(|mss| *mss != 0));
+        self.snd.wnd = u32::from(syn.window);
+        self.snd.max_wnd = self.snd.max_wnd.max(self.snd.wnd);
+        (self.snd.wl1, self.snd.wl2) = (syn.seq, self.snd.una);
+    }
+
+    fn set_rcv_nxt(&mut self, nxt: SeqNum) {
+        (self.rcv.nxt, self.rcv.wup, self.rcv.adv, self.rcv.urgent) = (nxt, nxt, nxt, nxt);
+    }
+
+    /// RFC 9293 3.7.1: the least of what the peer takes and what the path carries. A floor, for peers that want crumbs.
+    fn set_peer_mss(&mut self, mss: Option<u16>) {
+        self.snd.peer_mss = mss.unwrap_or(self.config.default_mss).max(self.config.min_mss);
+        self.set_mss();
+    }
+
+    /// Works out the text of a full segment anew: the path, the peer, or the peer's window has changed.
+    pub(crate) fn set_mss(&mut self) {
+        let path = self.pmtu.as_ref().map_or(self.config.mss, |pmtu| pmtu.mss());
+        let whole = self.snd.peer_mss.min(path).min(self.own_mss().max(self.config.min_mss));
+        let options = if self.ts.is_some() { TIMESTAMPS_LEN } else { 0 };
+        let mss = whole.saturating_sub(options).max(self.config.min_mss.saturating_sub(options)).max(1);
+        // A full segment is at most half of the greatest window: a small window then fits two (RFC 9293 3.8.6.2.1, Fs = 1/2).
+        let half = match self.snd.max_wnd {
+            0 => u32::from(u16::MAX),
+            window if window > LINUX_SMALL_WINDOW => window / 2,
+            window => window,
+        };
+        let mss = u32::from(mss).min(half).max(1) as u16;
+        if mss != self.snd.mss {
+            self.snd.mss = mss;
+            self.cc.set_mss(mss);
+        }
+    }
+
+    /// The MSS that we advertise.
+    pub(crate) fn own_mss(&self) -> u16 {
+        let asked = self.rare.as_ref().and_then(|rare| rare.maxseg);
+        asked.map_or(self.config.mss, |asked| asked.min(self.config.mss)).max(1)
+    }
+
+    /// The handshake is done: from here on text flows.
+    pub(crate) fn establish(&mut self, now: Instant) {
+        self.state = State::Established;
+        self.snd.syn_due = false;
+        self.snd.max_wnd = self.snd.max_wnd.max(self.snd.wnd);
+        self.set_mss();
+        let nxt = self.snd.nxt;
+        (self.snd.round_end, self.snd.push, self.snd.small) = (nxt, self.snd.push.later(nxt), nxt);
+        self.recovery.begin_at(nxt);
+        self.rack.begin_at(nxt);
+        if self.snd.syns > 1 && self.rtt.srtt().is_none() {
+            self.rtt.after_lost_syn();
+        }
+        self.cc = Control::new(self.config.algorithm, self.snd.mss, self.initial_window());
+        self.snd.last_at = now;
+        self.rcv.last_at = Instant::ZERO;
+        self.timers.clear_rtx();
+        self.recovery.backoff = 0;
+        self.more_quick_acks();
+        self.arm_keepalive(now);
+    }
+
+    /// RFC 6928 2: ten segments, at most 14,600 bytes or two segments; one after a lost SYN (RFC 5681 3.1).
+    fn initial_window(&self) -> u32 {
+        let mss = u32::from(self.snd.mss);
+        if self.snd.syns > 1 && self.rtt.srtt().is_none() {
+            return mss;
+        }
+        let segments = u32::from(self.config.initial_window).max(1);
+        (mss * segments).min((segments * 1460).max(2 * mss))
+    }
+
+    /// The state.
+    #[inline]
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// SND.NXT. What a new connection in place of this one in TIME-WAIT begins after (RFC 6191).
+    pub fn snd_nxt(&self) -> SeqNum {
+        self.snd.nxt
+    }
+
+    /// RCV.NXT.
+    pub fn rcv_nxt(&self) -> SeqNum {
+        self.rcv.nxt
+    }
+
+    /// SND.UNA: names the front of the send queue.
+    pub fn snd_una(&self) -> SeqNum {
+        self.snd.una
+    }
+
+    /// Whether and with what timestamps; for the entry that takes this connection's place in TIME-WAIT.
+    pub fn timestamps(&self) -> Option<crate::TsState> {
+        self.ts.map(|ts| crate::TsState { recent: ts.recent, offset: ts.offset })
+    }
+
+    /// Our clock of milliseconds, for TSval (RFC 7323 5.4).
+    #[inline]
+    pub(crate) fn ts_now(&self, now: Instant) -> u32 {
+        let offset = self.ts.map_or(0, |ts| ts.offset);
+        ((now.nanos() / 1_000_000) as u32).wrapping_add(offset)
+    }
+
+    /// The text queued and not sent.
+    #[inline]
+    pub(crate) fn unsent(&self) -> u32 {
+        self.snd.end.since_or_zero(self.snd.nxt)
+    }
+
+    /// FIN has left.
+    #[inline]
+    pub(crate) fn fin_sent(&self) -> bool {
+        self.snd.nxt.after(self.snd.end)
+    }
+
+    /// Bytes taken to be under way (RFC 6675 4: pipe).
+    #[inline]
+    pub(crate) fn in_flight(&self) -> u32 {
+        let outstanding = self.snd.nxt.since(self.snd.una);
+        let gone = self.board.sacked.bytes.saturating_add(self.board.lost.bytes).saturating_add(self.recovery.reno_bytes(self));
+        outstanding.saturating_sub(gone).saturating_add(self.board.retrans.bytes)
+    }
+
+    /// What few connections use, made when first needed.
+    pub(crate) fn rare(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
+    }
+
+    /// Whatever was queued is forgotten and no timer runs: the connection is over.
+    pub(crate) fn over(&mut self) {
+        self.state = State::Closed;
+        self.timers = Timers::default();
+        self.board.clear();
+        self.ooo = None;
+        self.snd.syn_due = false;
+        self.rcv.ack_now = false;
+        self.recovery.probe = None;
+    }
+
+    /// Panics if the variables contradict each other.
+    #[cfg(any(test, fuzzing))]
+    pub fn check_invariants(&self) {
+        let (snd, rcv) = (&self.snd, &self.rcv);
+        if self.state == State::Closed {
+            assert_eq!(self.next_timer(), Instant::NEVER, "a closed connection has no timers");
+            return;
+        }
+        assert!(snd.una.at_or_before(snd.nxt) && snd.nxt.at_or_before(snd.end.plus(1)), "{snd:?}");
+        assert!(rcv.wup.at_or_before(rcv.nxt), "{rcv:?}");
+        assert!(self.cc.cwnd() >= u32::from(snd.mss) || !self.state.is_synchronized(), "cwnd below a segment");
+        assert!(snd.mss > 0);
+        if self.state.is_synchronized() {
+            self.board.check_invariants(snd.una, snd.nxt);
+            assert_eq!(self.board.is_empty(), snd.una == snd.nxt, "text under way without records: {snd:?}");
+        }
+        if let Some(ooo) = &self.ooo {
+            ooo.check_invariants(rcv.nxt);
+        }
+        if self.state.may_send() && snd.una != snd.nxt {
+            assert_ne!(self.next_timer(), Instant::NEVER, "text under way and no timer");
+        }
+        assert!(!self.state.is_closing() || snd.fin);
+    }
+}

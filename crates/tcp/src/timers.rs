@@ -1,0 +1,279 @@
+//! When something is due without a segment arriving, and what is done then (RFC 9293 3.10.8, RFC 6298 5, RFC 8985).
+//!
+//! A connection has five deadlines: retransmission (or window probe), loss probe or reordering, delayed ACK, the long one of
+//! its state (keepalive, FIN-WAIT-2, TIME-WAIT), and pacing. `next_timer` is the least of them.
+
+use crate::cc::Congestion;
+use crate::recovery::{Ca, Probe};
+use crate::tcb::Tcb;
+use crate::{Events, State};
+use clock::{Duration, Instant};
+
+/// What the retransmission deadline is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Rtx {
+    /// Text, SYN or FIN is unacknowledged.
+    #[default]
+    Rto,
+    /// The peer's window is closed (RFC 9293 3.8.6.1).
+    Persist,
+}
+
+/// What the earlier deadline is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Early {
+    /// RFC 8985 7: the tail may be lost.
+    #[default]
+    TailLoss,
+    /// RFC 8985 6.3: what is missing may be reordered.
+    Reorder,
+}
+
+/// The deadlines.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timers {
+    pub rtx_at: Instant,
+    pub early_at: Instant,
+    pub ack_at: Instant,
+    pub long_at: Instant,
+    pub pace_at: Instant,
+    pub rtx: Rtx,
+    pub early: Early,
+}
+
+impl Default for Timers {
+    fn default() -> Timers {
+        let never = Instant::NEVER;
+        Timers {
+            rtx_at: never,
+            early_at: never,
+            ack_at: never,
+            long_at: never,
+            pace_at: never,
+            rtx: Rtx::Rto,
+            early: Early::TailLoss,
+        }
+    }
+}
+
+impl Timers {
+    #[inline]
+    pub(crate) fn clear_rtx(&mut self) {
+        (self.rtx_at, self.early_at, self.rtx) = (Instant::NEVER, Instant::NEVER, Rtx::Rto);
+    }
+
+    #[inline]
+    fn next(&self) -> Instant {
+        self.rtx_at.min(self.early_at).min(self.ack_at).min(self.long_at).min(self.pace_at)
+    }
+}
+
+impl Tcb {
+    /// When [`Tcb::on_timer`] is due; [`Instant::NEVER`] for never. Ask again after every call.
+    #[inline]
+    pub fn next_timer(&self) -> Instant {
+        self.timers.next()
+    }
+
+    /// Does what is due. Segments that it wants sent are there for [`Tcb::poll_segment`].
+    pub fn on_timer(&mut self, now: Instant) -> Events {
+        let mut events = Events::NONE;
+        if now >= self.timers.pace_at {
+            self.timers.pace_at = Instant::NEVER;
+        }
+        if now >= self.timers.ack_at {
+            self.on_delayed_ack();
+        }
+        if now >= self.timers.early_at {
+            self.timers.early_at = Instant::NEVER;
+            match self.timers.early {
+                Early::TailLoss => self.on_tail_loss(now),
+                Early::Reorder => self.on_reorder(now),
+            }
+        }
+        if now >= self.timers.rtx_at {
+            self.timers.rtx_at = Instant::NEVER;
+            match self.timers.rtx {
+                Rtx::Rto => self.on_rto(now, &mut events),
+                Rtx::Persist => self.on_persist(now, &mut events),
+            }
+        }
+        if now >= self.timers.long_at {
+            self.timers.long_at = Instant::NEVER;
+            self.on_long(now, &mut events);
+        }
+        events
+    }
+
+    /// RFC 9293 3.8.6.3. A delayed ACK that nothing rode on: the peer does not answer text with text, as was thought.
+    fn on_delayed_ack(&mut self) {
+        self.timers.ack_at = Instant::NEVER;
+        self.rcv.ack_now = true;
+        if self.rcv.pingpong {
+            self.rcv.pingpong = false;
+            self.rcv.ato_us = self.config.delayed_ack_min.as_micros() as u32;
+        } else {
+            let most = self.config.delayed_ack_max.as_micros() as u32;
+            self.rcv.ato_us = self.rcv.ato_us.saturating_mul(2).min(most);
+        }
+    }
+
+    /// The deadline of the state that the connection is in.
+    fn on_long(&mut self, now: Instant, events: &mut Events) {
+        match self.state {
+            State::FinWait2 if self.wishes.orphan => {
+                self.over();
+                *events |= Events::CLOSED;
+            }
+            State::TimeWait => {
+                self.over();
+                *events |= Events::CLOSED;
+            }
+            _ => self.on_keepalive(now, events),
+        }
+    }
+
+    /// (Re)starts the retransmission timer (RFC 6298 5.1, 5.3).
+    #[inline]
+    pub(crate) fn arm_rto(&mut self, now: Instant) {
+        let rto = self.rto();
+        self.timers.rtx = Rtx::Rto;
+        self.timers.rtx_at = now.after(self.within_user_timeout(rto, now));
+    }
+
+    /// The present timeout, back-off included.
+    #[inline]
+    pub(crate) fn rto(&self) -> Duration {
+        self.rtt.rto(self.recovery.backoff, &self.config)
+    }
+
+    /// A wait, cut short so that it does not pass the user timeout.
+    fn within_user_timeout(&self, wait: Duration, now: Instant) -> Duration {
+        let Some(limit) = self.rare.as_ref().and_then(|rare| rare.user_timeout) else { return wait };
+        if self.recovery.unanswered_since == Instant::NEVER {
+            return wait;
+        }
+        let passed = now.since(self.recovery.unanswered_since);
+        wait.min(limit.saturating_sub(passed).max(Duration::from_millis(1)))
+    }
+
+    /// The user timeout, if it has passed since the first unanswered retransmission's original.
+    pub(crate) fn user_timeout_passed(&self, now: Instant) -> Option<bool> {
+        let limit = self.rare.as_ref().and_then(|rare| rare.user_timeout)?;
+        let since = self.recovery.unanswered_since;
+        Some(since != Instant::NEVER && now.since(since) >= limit)
+    }
+
+    /// RFC 6298 5.4 to 5.7, RFC 9293 3.8.3.
+    fn on_rto(&mut self, now: Instant, events: &mut Events) {
+        if matches!(self.state, State::SynSent | State::SynReceived) {
+            return self.on_syn_rto(now, events);
+        }
+        if self.board.is_empty() {
+            return;
+        }
+        if self.recovery.unanswered_since == Instant::NEVER {
+            self.recovery.unanswered_since = self.board.front().map_or(now, |front| front.at);
+        }
+        // A peer that has closed its window is not gone as long as it answers: what was sent into it is only probed for.
+        let shut = self.snd.wnd == 0;
+        if !shut && self.gave_up(now) {
+            self.over();
+            *events |= Events::TIMED_OUT | Events::CLOSED;
+            return;
+        }
+        if shut && self.recovery.retransmits >= self.config.retries2 && self.silent_for(now) > self.config.rto_max {
+            self.over();
+            *events |= Events::TIMED_OUT | Events::CLOSED;
+            return;
+        }
+        self.enter_loss(now);
+        self.recovery.retransmits = self.recovery.retransmits.saturating_add(1);
+        if self.recovery.retransmits == self.config.retries1 {
+            *events |= Events::PATH_DOUBTFUL;
+        }
+        self.black_hole_suspected(now);
+        self.recovery.backoff = self.recovery.backoff.saturating_add(1).min(30);
+        self.recovery.force_front = true;
+        self.arm_rto(now);
+    }
+
+    /// How long nothing at all has come from the peer.
+    pub(crate) fn silent_for(&self, now: Instant) -> Duration {
+        now.since(self.recovery.heard_at)
+    }
+
+    /// R2 (RFC 9293 3.8.3), or the user's own limit in its place (RFC 5482).
+    fn gave_up(&self, now: Instant) -> bool {
+        if let Some(passed) = self.user_timeout_passed(now) {
+            return passed;
+        }
+        let most = if self.wishes.orphan { self.config.orphan_retries } else { self.config.retries2 };
+        self.recovery.retransmits >= most
+    }
+
+    fn on_syn_rto(&mut self, now: Instant, events: &mut Events) {
+        let asked = self.rare.as_ref().and_then(|rare| rare.syn_count);
+        let most = match self.state {
+            State::SynSent => asked.unwrap_or(self.config.syn_retries),
+            _ => self.config.synack_retries,
+        };
+        if self.recovery.unanswered_since == Instant::NEVER {
+            self.recovery.unanswered_since = self.snd.last_at;
+        }
+        let given_up = self.user_timeout_passed(now).unwrap_or(self.recovery.retransmits >= most);
+        if given_up {
+            self.over();
+            *events |= Events::TIMED_OUT | Events::CLOSED;
+            return;
+        }
+        self.recovery.retransmits = self.recovery.retransmits.saturating_add(1);
+        self.recovery.backoff = self.recovery.backoff.saturating_add(1).min(30);
+        self.snd.syn_due = true;
+        self.arm_rto(now);
+    }
+
+    /// RFC 8985 7.2: a probe two round trips after the last that was sent or acknowledged, if that is before the timeout.
+    pub(crate) fn arm_tail_loss(&mut self, now: Instant) {
+        let quiet = matches!(self.recovery.ca, Ca::Open | Ca::Cwr) && self.recovery.tlp_end.is_none();
+        if !(self.config.rack && self.sack && quiet) || self.board.is_empty() || self.timers.rtx == Rtx::Persist {
+            if self.timers.early == Early::TailLoss {
+                self.timers.early_at = Instant::NEVER;
+            }
+            return;
+        }
+        let wait = match self.rtt.srtt() {
+            // One segment alone may be waiting for the peer's delayed ACK.
+            Some(srtt) if self.board.len() == 1 => srtt * 2 + self.config.delayed_ack_max,
+            Some(srtt) => srtt * 2 + Duration::from_millis(2),
+            None => self.config.rto_initial,
+        };
+        self.timers.early = Early::TailLoss;
+        self.timers.early_at = now.after(wait).min(self.timers.rtx_at);
+    }
+
+    /// RFC 8985 7.3: the probe is new text if there is some, else the last segment again.
+    fn on_tail_loss(&mut self, now: Instant) {
+        if self.board.is_empty() || self.recovery.tlp_end.is_some() {
+            return;
+        }
+        self.recovery.probe = Some(Probe::TailLoss);
+        self.arm_rto(now);
+    }
+
+    /// RFC 8985 6.3: waited long enough for what may have been reordered.
+    fn on_reorder(&mut self, now: Instant) {
+        let before = self.in_flight();
+        let lost = self.detect_lost(now);
+        if lost > 0 {
+            if !matches!(self.recovery.ca, Ca::Recovery | Ca::Loss) {
+                self.enter_recovery(0, 0, now);
+                self.recovery.reduce(0, lost, false, before, self.in_flight(), &mut self.cc, self.snd.mss);
+            }
+            let resume = self.board.front().map_or(now, |front| front.at);
+            self.timers.rtx_at = resume.after(self.rto()).max(now.after(Duration::from_millis(1)));
+            self.timers.rtx = Rtx::Rto;
+        }
+        debug_assert!(self.cc.cwnd() > 0);
+    }
+}

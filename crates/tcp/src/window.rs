@@ -1,0 +1,151 @@
+//! The receive window: what is offered, when it opens, how far the buffer should grow (RFC 9293 3.8.6.2.2, RFC 7323 2).
+//!
+//! The right edge that was advertised is kept and never taken back (RFC 9293 MUST-34's other side). It moves on only by a
+//! worthwhile step, a segment or half the buffer (silly window avoidance, MUST-39), so a reader of single bytes makes no
+//! stream of window updates.
+
+use crate::tcb::Tcb;
+use clock::{Duration, Instant};
+
+/// Largest shift (RFC 7323 2.3).
+pub(crate) const MOST_SCALE: u8 = 14;
+
+/// The shift for a buffer that may grow to `space`: the least with which it fits in 16 bits, as Linux chooses it.
+pub(crate) fn scale_for(space: u32) -> u8 {
+    let bits = space.max(1).ilog2();
+    (bits.saturating_sub(15) as u8).min(MOST_SCALE)
+}
+
+/// Receive-buffer auto-tuning by dynamic right-sizing: what the reader took within a round trip.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sizing {
+    /// Bytes read since `since`.
+    copied: u32,
+    since: Instant,
+    /// The most read in one round trip so far.
+    most: u32,
+    /// The peer's round trip as seen from here, in microseconds; 0: not seen yet.
+    rtt_us: u32,
+    /// Measured without timestamps: a window's worth arrived since then, up to here.
+    window_at: Instant,
+    window_end: crate::SeqNum,
+}
+
+impl Sizing {
+    pub(crate) fn rtt_us(&self) -> u32 {
+        self.rtt_us
+    }
+
+    pub(crate) fn most(&self) -> u32 {
+        self.most
+    }
+
+    /// A round trip seen on the receiving side: smoothed by eighths when sure, else the least seen.
+    pub(crate) fn sample(&mut self, rtt: Duration, sure: bool) {
+        let us = u32::try_from(rtt.as_micros()).unwrap_or(u32::MAX).max(1);
+        self.rtt_us = match self.rtt_us {
+            0 => us,
+            old if sure => old - old / 8 + us / 8,
+            old => old.min(us),
+        };
+    }
+}
+
+impl Tcb {
+    /// Bytes the buffer has room for beyond RCV.NXT.
+    #[inline]
+    fn room(&self) -> u32 {
+        self.rcv.space.saturating_sub(self.rcv.unread)
+    }
+
+    /// What is left of the window that was advertised.
+    #[inline]
+    pub(crate) fn recv_window(&self) -> u32 {
+        self.rcv.adv.since_or_zero(self.rcv.nxt)
+    }
+
+    /// How far the window would open if an ACK left now; 0 while the step is a silly one.
+    #[inline]
+    fn opening(&self) -> u32 {
+        let (room, window) = (self.room(), self.recv_window());
+        let step = room.saturating_sub(window);
+        let worthwhile = u32::from(self.rcv.mss_seen.max(1)).min(self.rcv.space / 2).max(1);
+        if step >= worthwhile { step } else { 0 }
+    }
+
+    /// The window field of a segment that leaves now; moves the right edge.
+    #[inline]
+    pub(crate) fn advertise(&mut self) -> u16 {
+        let scale = self.rcv.wscale;
+        let window = self.recv_window().saturating_add(self.opening());
+        let most = u32::from(u16::MAX) << scale;
+        // Rounding up: rounding down would take back the edge (RFC 7323 2.4), by less than one unit.
+        let units = window.min(most).div_ceil(1 << scale).min(u32::from(u16::MAX));
+        let edge = self.rcv.nxt.plus(units << scale);
+        self.rcv.adv = self.rcv.adv.later(edge);
+        units as u16
+    }
+
+    /// The window field of a SYN: never scaled (RFC 7323 2.2), whole segments.
+    pub(crate) fn advertise_on_syn(&mut self) -> u16 {
+        let window = self.room().min(u32::from(u16::MAX));
+        let mss = u32::from(self.own_mss());
+        let window = if window > mss { window - window % mss } else { window };
+        if self.state == crate::State::SynReceived {
+            self.rcv.adv = self.rcv.adv.later(self.rcv.nxt.plus(window));
+        }
+        window as u16
+    }
+
+    /// The reader took bytes: an ACK that opens the window leaves if that is worth a segment.
+    ///
+    /// Answers with the receive space to ask for, when what the reader takes in a round trip outgrows the present one.
+    pub fn consumed(&mut self, bytes: u32, now: Instant) -> Option<u32> {
+        self.rcv.unread = self.rcv.unread.saturating_sub(bytes);
+        if self.state.may_receive() && self.window_update_due() {
+            self.rcv.ack_now = true;
+        }
+        self.right_size(bytes, now)
+    }
+
+    /// Linux's rule, stricter than RFC 9293's half a buffer or a segment: the window at least doubles, or was less than two
+    /// segments. Other ACKs carry the rest.
+    fn window_update_due(&self) -> bool {
+        let (opening, window) = (self.opening(), self.recv_window());
+        let two = u32::from(self.rcv.mss_seen) * 2;
+        opening > 0 && (opening >= window || (window < two.min(self.rcv.space / 2) && opening + window >= two))
+    }
+
+    /// Dynamic right-sizing: the window should be twice what is read in a round trip, so that it does not slow a sender
+    /// whose window doubles each round trip.
+    fn right_size(&mut self, bytes: u32, now: Instant) -> Option<u32> {
+        let sizing = &mut self.rcv.sizing;
+        sizing.copied = sizing.copied.saturating_add(bytes);
+        if sizing.rtt_us == 0 || now.since(sizing.since).as_micros() < u128::from(sizing.rtt_us) {
+            return None;
+        }
+        let copied = std::mem::take(&mut sizing.copied);
+        sizing.since = now;
+        if copied <= sizing.most {
+            return None;
+        }
+        sizing.most = copied;
+        let slack = 16 * u32::from(self.rcv.mss_seen);
+        let wanted = copied.saturating_mul(2).saturating_add(slack).min(self.config.recv_space_max);
+        let reach = (u32::from(u16::MAX) << self.rcv.wscale).min(wanted);
+        (reach > self.rcv.space && self.rcv.tunable).then_some(reach)
+    }
+
+    /// The peer's round trip without timestamps: the time that a window's worth of text takes to arrive.
+    pub(crate) fn time_window(&mut self, now: Instant) {
+        let (nxt, window) = (self.rcv.nxt, self.recv_window());
+        let sizing = &mut self.rcv.sizing;
+        if sizing.window_at == Instant::ZERO {
+            (sizing.window_at, sizing.window_end) = (now, nxt.plus(window));
+        } else if nxt.at_or_after(sizing.window_end) {
+            let took = now.since(sizing.window_at);
+            sizing.sample(took, false);
+            (sizing.window_at, sizing.window_end) = (now, nxt.plus(window));
+        }
+    }
+}
