@@ -5,8 +5,9 @@
 //! | RST | nothing: TIME-WAIT is not to be assassinated (RFC 1337) |
 //! | the peer's FIN again | acknowledged again, 2 MSL begin anew |
 //! | SYN with a newer timestamp or a higher sequence number | the caller may open a new connection (RFC 6191) |
+//! | SYN with FIN; neither SYN nor ACK | nothing |
 //! | any other SYN, anything outside the window, an old timestamp | acknowledged: challenges whoever sent it (RFC 5961 4.2) |
-//! | an ACK of our FIN once more | nothing |
+//! | an ACK of our FIN once more: in the window, empty | nothing |
 //!
 //! Acknowledgments to one peer are about half a second apart, so that two ends in TIME-WAIT cannot keep each other
 //! talking. When the table is full the oldest record goes. 2 MSL is `Config::time_wait`: a minute, as in Linux,
@@ -19,6 +20,7 @@ use crate::answer::bare;
 use crate::isn::ts_clock;
 use crate::siphash::Key;
 use crate::table::Table;
+use crate::window::MOST_SCALE;
 use crate::{Config, Ends, Out, OutOptions, Segment, SeqNum, State, Tcb, TsState, counters};
 use clock::Instant;
 use wire::L4Port;
@@ -33,6 +35,8 @@ pub struct Remains {
     pub rcv_nxt: SeqNum,
     /// The window as it was last advertised, scaled.
     pub window: u16,
+    /// Its shift.
+    pub rcv_wscale: u8,
     /// Timestamps.
     pub ts: Option<TsState>,
 }
@@ -44,6 +48,7 @@ impl Tcb {
             snd_nxt: self.snd.nxt,
             rcv_nxt: self.rcv.nxt,
             window: u16::try_from(self.recv_window() >> self.rcv.wscale).unwrap_or(u16::MAX),
+            rcv_wscale: self.rcv.wscale,
             ts: self.ts.map(|ts| TsState { recent: ts.recent, offset: ts.offset }),
         })
     }
@@ -77,8 +82,9 @@ pub enum Late {
     },
 }
 
-const TIMESTAMPS: u8 = 1;
-const ANSWERED: u8 = 2;
+const SHIFT: u8 = 15;
+const TIMESTAMPS: u8 = 16;
+const ANSWERED: u8 = 32;
 
 /// One connection that is over.
 #[derive(Clone, Copy, Debug)]
@@ -112,7 +118,7 @@ impl Record {
             local_port: ends.local_port,
             remote_port: ends.remote_port,
             window: left.window,
-            flags: if left.ts.is_some() { TIMESTAMPS } else { 0 },
+            flags: left.rcv_wscale.min(MOST_SCALE) | if left.ts.is_some() { TIMESTAMPS } else { 0 },
             answered: 0,
         }
     }
@@ -123,6 +129,12 @@ impl Record {
 
     fn has(&self, flag: u8) -> bool {
         self.flags & flag != 0
+    }
+
+    /// RFC 9293 3.10.7.4, first, for an empty segment; the right edge counts, as in the Tcb.
+    fn in_window(&self, seq: SeqNum) -> bool {
+        let window = u32::from(self.window) << (self.flags & SHIFT).min(MOST_SCALE);
+        seq.since(self.rcv_nxt) <= window
     }
 
     /// RFC 7323 5.3, R1.
@@ -201,9 +213,12 @@ impl TimeWaitTable {
             cx.counts.resets_ignored.bump();
             return Late::Dropped;
         }
+        if seg.has(Flags::SYN | Flags::FIN) || !seg.flags.intersects(Flags::SYN | Flags::ACK) {
+            return Late::Dropped;
+        }
         let old = record.is_old(seg);
         if seg.has(Flags::SYN) && !seg.has(Flags::ACK) {
-            if !old && !seg.has(Flags::FIN) && record.may_be_reused_by(seg) {
+            if !old && record.may_be_reused_by(seg) {
                 return Late::Reusable { above: record.snd_nxt.plus(u32::from(u16::MAX) + 2) };
             }
         } else if seg.has(Flags::FIN) && !old && seg.seq.plus(seg.seq_len()) == record.rcv_nxt {
@@ -212,10 +227,9 @@ impl TimeWaitTable {
             let answer = if record.may_answer(cx) { Late::Answer(record.ack(cx.now)) } else { Late::Dropped };
             self.table.requeue(at, 0);
             return answer;
-        } else if !old && seg.seq == record.rcv_nxt && seg.seq_len() == 0 {
-            if let Some(ts) = seg.options.timestamps.filter(|_| record.has(TIMESTAMPS)) {
-                record.ts_recent = ts.val;
-            }
+        } else if !old && seg.seq_len() == 0 && record.in_window(seg.seq) {
+            let ts = seg.options.timestamps.filter(|_| record.has(TIMESTAMPS) && seg.seq == record.rcv_nxt);
+            record.ts_recent = ts.map_or(record.ts_recent, |ts| ts.val);
             return Late::Dropped;
         }
         cx.counts.late.bump();
