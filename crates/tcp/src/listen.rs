@@ -18,6 +18,7 @@
 //! to that may find room (as in Linux). Text that comes with a SYN is not taken; the peer sends it again.
 
 mod entry;
+mod limits;
 #[cfg(test)]
 mod tests;
 
@@ -31,36 +32,8 @@ use crate::window::{MOST_SCALE, scale_for};
 use crate::{Config, Ecn, EcnMode, Ends, Handshake, Out, Segment, SeqNum, TsState};
 use clock::{Duration, Instant};
 use entry::{Entry, flag};
+pub use limits::{CookieMode, Limits, UnknownCookieMode};
 use wire::tcp::Flags;
-
-/// When to let the peer remember the handshake.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum CookieMode {
-    /// Never: a full queue loses its oldest entry.
-    Never,
-    /// When the SYN queue is full.
-    #[default]
-    WhenFull,
-    /// Always: no SYN leaves anything here.
-    Always,
-}
-
-/// What one listener may hold.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Limits {
-    /// Connections that wait to be accepted: one more than `listen`'s argument, as in Linux.
-    pub backlog: u32,
-    /// Handshakes under way.
-    pub syn_queue: u32,
-    /// SYN cookies.
-    pub cookies: CookieMode,
-}
-
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits { backlog: 4096, syn_queue: 1024, cookies: CookieMode::WhenFull }
-    }
-}
 
 /// Least effective MSS whatever the configuration says (CVE-2019-11479).
 pub const LEAST_MSS: u16 = 48;

@@ -116,6 +116,14 @@ fn with(cookies: CookieMode, syn_queue: u32) -> Host {
 }
 
 #[test]
+fn modes_are_named_as_the_knob_spells_them() {
+    for word in ["never", "when-full", "always"] {
+        assert_eq!(word.parse::<CookieMode>().unwrap().to_string(), word);
+    }
+    assert!("sometimes".parse::<CookieMode>().unwrap_err().to_string().contains("never, when-full or always"));
+}
+
+#[test]
 fn an_entry_is_a_cache_line() {
     assert_eq!(size_of::<Entry>(), 64);
 }
