@@ -119,6 +119,19 @@ fn the_fin_again_is_acknowledged_and_two_msl_begin_anew() {
 }
 
 #[test]
+fn who_is_held_open_by_a_fin_holds_up_nobody_else() {
+    let mut host = Host::new(PLAIN);
+    host.insert(&ends(2), PLAIN);
+    host.pass(30_000);
+    assert!(matches!(host.input(seg(Flags::FIN | Flags::ACK, RCV.minus(1), None)), Late::Answer(_)));
+    assert_eq!(host.table.next_timer(), Instant::from_millis(70_000), "the other's");
+    host.pass(30_000);
+    assert_eq!((host.expired(), host.table.contains(&ends(1)), host.table.contains(&ends(2))), (1, true, false));
+    host.pass(30_000);
+    assert_eq!((host.expired(), host.table.len()), (1, 0));
+}
+
+#[test]
 fn late_segments_are_acknowledged_sparingly_and_pure_acks_not_at_all() {
     let mut host = Host::new(STAMPED);
     assert_eq!(host.input(seg(Flags::ACK, RCV, Some(1_200))), Late::Dropped);
