@@ -86,7 +86,6 @@ pub(crate) struct Shown {
     pub dsack: bool,
     /// ECN-Echo.
     pub ece: bool,
-    pub prior_una: SeqNum,
     pub prior_in_flight: u32,
 }
 
@@ -159,7 +158,7 @@ impl Recovery {
 
     /// RFC 6937bis 3: sending follows what is delivered, so that the window reaches ssthresh after a round trip.
     pub(crate) fn reduce(
-        &mut self, delivered: u32, lost: u32, advanced: bool, _prior: u32, in_flight: u32, cc: &mut Control, mss: u16,
+        &mut self, delivered: u32, lost: u32, advanced: bool, in_flight: u32, cc: &mut Control, mss: u16,
     ) {
         let mss = u32::from(mss);
         let ssthresh = cc.ssthresh();
@@ -224,7 +223,7 @@ impl Tcb {
                     self.undo(now);
                 }
                 lost = self.find_lost(false, now);
-                if self.board.lost.segments > 0 {
+                if self.board.lost.segments > 0 && !self.only_mtu_probe_lost() {
                     self.enter_recovery(shown.got.acked, shown.got.sacked, now);
                 } else if self.recovery.ca != Ca::Cwr {
                     let clear = self.board.sacked.segments == 0 && self.recovery.dupacks == 0;
@@ -236,7 +235,7 @@ impl Tcb {
             let delivered = if reno { self.reno_delivered(shown) } else { shown.got.bytes };
             let in_flight = self.in_flight();
             let mss = self.snd.mss;
-            self.recovery.reduce(delivered, lost, shown.advanced, shown.prior_in_flight, in_flight, &mut self.cc, mss);
+            self.recovery.reduce(delivered, lost, shown.advanced, in_flight, &mut self.cc, mss);
         }
     }
 
