@@ -43,7 +43,6 @@ impl Tcb {
             duplicate,
             dsack,
             ece: self.ecn.on && seg.has(Flags::ECE),
-            prior_una: una,
             prior_in_flight,
         };
         self.learn(&shown, seg, now);
@@ -53,11 +52,12 @@ impl Tcb {
     /// SND.UNA moves.
     #[inline]
     fn advance(&mut self, ack: SeqNum, got: &mut Delivered, reply: &mut Reply) {
-        let text_before = self.snd.una.since(self.snd.iss.plus(1));
-        let _ = text_before;
         let text = ack.earlier(self.snd.end).since_or_zero(self.snd.una);
         self.board.acknowledge(ack, self.recovery.high, got);
         self.snd.una = ack;
+        if self.pmtu.is_some() {
+            self.check_mtu_probe();
+        }
         self.recovery.backoff = 0;
         self.recovery.retransmits = 0;
         self.recovery.force_front = false;

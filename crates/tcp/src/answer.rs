@@ -2,7 +2,7 @@
 
 use crate::segment::OutOptions;
 use crate::tcb::Tcb;
-use crate::{Dropped, Ecn, Out, Reply, Segment, SeqNum};
+use crate::{ChallengeLimit, Dropped, Ecn, Out, Reply, Segment, SeqNum};
 use clock::{Duration, Instant};
 use wire::tcp::Flags;
 
@@ -41,46 +41,35 @@ pub(crate) fn bare(seq: SeqNum, ack: SeqNum, flags: Flags) -> Out {
     }
 }
 
-/// How many challenge ACKs one connection may still send.
-///
-/// RFC 5961 7 asks for a limit; one for all connections tells a stranger about others' traffic (CVE-2016-5696), so this is
-/// one connection's own, and the budget of each second is drawn anew from a generator that begins with the secret ISS.
+/// How often one connection answers what may be an attacker's: challenge ACKs by a budget of its own (RFC 5961 7,
+/// CVE-2016-5696), and segments out of window.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Budget {
-    until: Instant,
-    left: u8,
-    random: u32,
+pub(crate) struct Answers {
+    challenges: ChallengeLimit,
+    /// The budget is drawn by this. It begins with the secret ISS, and nobody sees its numbers.
+    random: u64,
     /// When a segment out of window was answered last.
     invalid_at: Instant,
 }
 
-/// One budget lasts so long.
-const PERIOD: Duration = Duration::from_secs(1);
-
-impl Budget {
-    pub(crate) fn new(secret: SeqNum) -> Budget {
-        Budget { until: Instant::ZERO, left: 0, random: secret.0 | 1, invalid_at: Instant::ZERO }
+impl Answers {
+    pub(crate) fn new(secret: SeqNum) -> Answers {
+        let random = (u64::from(secret.0) << 32 | u64::from(!secret.0)) | 1;
+        Answers { challenges: ChallengeLimit::default(), random, invalid_at: Instant::NEVER }
     }
 
-    /// Takes one, if there is one: `average` a second, between a half and one and a half of it.
-    pub(crate) fn take(&mut self, average: u8, now: Instant) -> bool {
-        if now >= self.until {
-            // Marsaglia's xorshift: not for secrets, but its seed is one and nobody sees its numbers.
-            self.random ^= self.random << 13;
-            self.random ^= self.random >> 17;
-            self.random ^= self.random << 5;
-            let average = u32::from(average.max(1));
-            self.left = (average / 2 + self.random % (average + 1)).clamp(1, 255) as u8;
-            self.until = now.after(PERIOD);
-        }
-        let granted = self.left > 0;
-        self.left = self.left.saturating_sub(1);
-        granted
+    /// May a challenge ACK be sent now? About `average` a second.
+    fn challenge(&mut self, average: u8, now: Instant) -> bool {
+        // Marsaglia's xorshift.
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.challenges.take(average, now, self.random)
     }
 
     /// May a segment out of window, without text, be answered now?
-    pub(crate) fn invalid(&mut self, interval: Duration, now: Instant) -> bool {
-        let granted = self.invalid_at == Instant::ZERO || now.since(self.invalid_at) >= interval;
+    fn invalid(&mut self, interval: Duration, now: Instant) -> bool {
+        let granted = self.invalid_at == Instant::NEVER || now.since(self.invalid_at) >= interval;
         if granted {
             self.invalid_at = now;
         }
@@ -91,7 +80,7 @@ impl Budget {
 impl Tcb {
     /// RFC 5961: says where we are, and nothing else, to a segment that may be an attacker's.
     pub(crate) fn challenge(&mut self, reply: &mut Reply, why: Dropped, now: Instant) -> Result<(), Dropped> {
-        if self.challenge.take(self.config.challenge_acks, now) {
+        if self.answers.challenge(self.config.challenge_acks, now) {
             reply.answer = Some(self.make_ack(now));
         }
         Err(why)
@@ -104,7 +93,7 @@ impl Tcb {
             return Err(why);
         }
         let counts = seg.len > 0 && !seg.has(Flags::SYN);
-        if counts || self.challenge.invalid(self.config.invalid_interval, now) {
+        if counts || self.answers.invalid(self.config.invalid_interval, now) {
             self.rcv.ack_now = true;
         }
         Err(why)

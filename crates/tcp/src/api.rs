@@ -1,6 +1,7 @@
 //! What the application asks of a connection: to send, to close, to abort; its options (RFC 9293 3.9.1, 3.10).
 
 use crate::cc::Congestion;
+use crate::pacing::{self, Pacer};
 use crate::segment::Out;
 use crate::tcb::Tcb;
 use crate::{Events, SeqNum, State};
@@ -177,11 +178,12 @@ impl Tcb {
 
     /// Text leaves at the pace of a window a round trip, at most `max_rate` bytes a second (`SO_MAX_PACING_RATE`).
     pub fn set_pacing(&mut self, on: bool, max_rate: Option<u64>) {
-        self.wishes.paced = on;
-        self.rare().max_pacing_rate = max_rate.map(|rate| rate.max(1));
-        if !on {
-            self.timers.pace_at = Instant::NEVER;
-        }
+        self.rare().pacer = on.then(|| {
+            let mut pacer = Pacer::default();
+            pacer.set_max_rate(max_rate.unwrap_or(pacing::UNLIMITED));
+            pacer
+        });
+        self.timers.pace_at = Instant::NEVER;
     }
 
     /// `TCP_CONGESTION`: another algorithm takes over with the window as it is.
@@ -214,29 +216,45 @@ impl Tcb {
         (self.state == State::Closed).then_some(Events::CLOSED)
     }
 
-    /// A window a round trip, in bytes a second (Linux: tcp_update_pacing_rate); `None` before the first round trip.
-    pub fn pacing_rate(&self) -> Option<u64> {
-        let srtt = u64::try_from(self.rtt.srtt()?.as_micros()).unwrap_or(u64::MAX).max(1);
-        let window = u64::from(self.cc.cwnd().max(self.in_flight()));
-        let rate = window.saturating_mul(u64::from(self.cc.pacing_gain())).saturating_mul(10_000) / srtt;
-        let most = self.rare.as_ref().and_then(|rare| rare.max_pacing_rate).unwrap_or(u64::MAX);
-        Some(rate.clamp(1, most))
+    /// Bytes a second at which text leaves when paced; [`pacing::UNLIMITED`] before the first round trip.
+    pub fn pacing_rate(&self) -> u64 {
+        let window = self.cc.cwnd().max(self.in_flight());
+        let rate = pacing::rate(window, self.rtt.srtt(), self.cc.pacing_gain());
+        self.pacer().map_or(rate, |pacer| pacer.limited(rate))
+    }
+
+    #[inline]
+    fn pacer(&self) -> Option<&Pacer> {
+        self.rare.as_ref().and_then(|rare| rare.pacer.as_ref())
     }
 
     /// Text left: the next waits for its turn.
     #[inline]
     pub(crate) fn paced(&mut self, bytes: u32, now: Instant) {
-        if !self.wishes.paced || bytes == 0 {
+        if self.rare.is_none() || bytes == 0 {
             return;
         }
-        let Some(rate) = self.pacing_rate() else { return };
-        let wait = u64::from(bytes).saturating_mul(1_000_000_000) / rate.max(1);
-        self.timers.pace_at = now.after(Duration::from_nanos(wait));
+        let rate = self.pacing_rate();
+        if let Some(pacer) = self.rare.as_mut().and_then(|rare| rare.pacer.as_mut()) {
+            pacer.on_sent(bytes, rate, now);
+        }
     }
 
-    /// When the next text may leave.
+    /// Is it too early for text? Then the timer says when it is not.
     #[inline]
-    pub(crate) fn paced_until(&self) -> Instant {
-        if self.timers.pace_at == Instant::NEVER { Instant::ZERO } else { self.timers.pace_at }
+    pub(crate) fn held_by_pace(&mut self, now: Instant) -> bool {
+        let Some(next) = self.pacer().filter(|pacer| !pacer.ready(now)).map(Pacer::next) else { return false };
+        self.timers.pace_at = next;
+        true
+    }
+
+    /// How much may leave in one piece: a burst, when paced.
+    #[inline]
+    pub(crate) fn most_at_once(&self, max_text: u32, mss: u32) -> u32 {
+        let most = max_text.max(mss);
+        match self.pacer() {
+            Some(_) => most.min(pacing::quantum(self.pacing_rate(), mss as u16).max(mss)),
+            None => most,
+        }
     }
 }

@@ -106,7 +106,7 @@ impl Tcb {
             rcv_rtt: Duration::from_micros(rcv.sizing.rtt_us().into()),
             rcv_space: rcv.sizing.most().max(rcv.space.min(u16::MAX.into())),
             total_retrans: counts.total_retrans,
-            pacing_rate: self.pacing_rate().unwrap_or(u64::MAX),
+            pacing_rate: self.pacing_rate(),
             bytes_acked: counts.bytes_acked,
             bytes_received: counts.bytes_received,
             segs_out: counts.segs_out,

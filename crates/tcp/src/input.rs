@@ -406,13 +406,7 @@ impl Tcb {
     }
 
     /// Text beyond RCV.NXT: the peer is told at once (RFC 5681 4.2).
-    fn take_out_of_order(
-        &mut self,
-        left: SeqNum,
-        right: SeqNum,
-        place: Text,
-        reply: &mut Reply,
-    ) -> Result<(), Dropped> {
+    fn take_out_of_order(&mut self, left: SeqNum, right: SeqNum, place: Text, reply: &mut Reply) -> Result<(), Dropped> {
         self.rcv.ack_now = true;
         self.counts.ooo_packets = self.counts.ooo_packets.wrapping_add(1);
         let most = usize::from(self.config.reassembly_ranges).max(1);

@@ -47,6 +47,9 @@ pub mod siphash;
 mod state;
 mod table;
 mod tcb;
+#[cfg(test)]
+mod tests;
+pub mod time_wait;
 mod timers;
 mod window;
 

@@ -33,8 +33,7 @@ impl Tcb {
             State::Closed => None,
             State::SynSent | State::SynReceived => self.poll_syn(now),
             _ => {
-                let quiet =
-                    self.board.lost.segments == 0 && !self.recovery.force_front && self.recovery.probe.is_none();
+                let quiet = self.board.lost.segments == 0 && !self.recovery.force_front && self.recovery.probe.is_none();
                 if quiet && self.unsent() == 0 && !self.fin_waits() {
                     return self.poll_ack(now);
                 }
@@ -109,12 +108,13 @@ impl Tcb {
     /// RFC 6675 5 step C: what is lost goes before what is new, within the windows.
     fn poll_lost(&mut self, now: Instant) -> Option<Out> {
         let forced = std::mem::take(&mut self.recovery.force_front);
-        if forced && let Some(front) = self.board.front().copied() {
+        let front = self.board.front().copied().filter(|front| !front.has(mark::SACKED));
+        if forced && let Some(front) = front {
             return Some(self.resend(0, front, now));
         }
         let (index, record) = self.board.next_lost()?;
         let len = record.len().min(self.full_segment().into());
-        if self.in_flight().saturating_add(len) > self.cc.cwnd() || now < self.paced_until() {
+        if self.in_flight().saturating_add(len) > self.cc.cwnd() || self.held_by_pace(now) {
             return None;
         }
         // Into a window that was shrunk only the front goes (RFC 9293 3.8.6).
@@ -183,7 +183,7 @@ impl Tcb {
             return Some(out);
         }
         let index = self.board.last_index()?;
-        let last = self.board.back().copied()?;
+        let last = self.board.back().copied().filter(|last| !last.has(mark::SACKED))?;
         let out = self.resend(index, last, now);
         self.on_probed(true);
         self.arm_rto(now);
@@ -211,9 +211,6 @@ impl Tcb {
     /// Text that was not sent before, and FIN after it.
     #[inline]
     fn poll_new(&mut self, now: Instant, max_text: u32) -> Option<Out> {
-        if now < self.timers.pace_at && self.timers.pace_at != Instant::NEVER {
-            return None;
-        }
         let unsent = self.unsent();
         if unsent == 0 {
             return self.poll_fin(now);
@@ -224,7 +221,7 @@ impl Tcb {
         let cwnd_room = self.cc.cwnd().saturating_sub(in_flight);
         let window_room = self.send_edge().since_or_zero(self.snd.nxt);
         let room = cwnd_room.min(window_room);
-        let most = unsent.min(room).min(max_text.max(mss));
+        let most = unsent.min(room).min(self.most_at_once(max_text, mss));
         // All of the queue, if it fits and may go; else whole segments of it.
         let whole = most - most % mss;
         let len = if most == unsent && (whole == most || self.tail_may_go(whole, unsent)) { most } else { whole };
@@ -236,8 +233,18 @@ impl Tcb {
             }
             return None;
         }
+        if self.held_by_pace(now) {
+            return None;
+        }
         if cwnd_room.saturating_sub(len) < mss {
             self.snd.limited = true;
+        }
+        if self.pmtu.is_some()
+            && let Some(probe) = self.mtu_probe(unsent, room, now)
+        {
+            let out = self.send_as(probe, probe, now);
+            self.on_mtu_probe(probe, self.snd.nxt);
+            return Some(out);
         }
         Some(self.send_new(len, now))
     }
@@ -249,9 +256,7 @@ impl Tcb {
         if self.snd.fin {
             return true;
         }
-        if self.wishes.cork
-            || (self.board.len() as u64 + 64 > u64::from(self.config.sent_records) && !self.board.is_empty())
-        {
+        if self.wishes.cork || (self.board.len() as u64 + 64 > u64::from(self.config.sent_records) && !self.board.is_empty()) {
             return false;
         }
         let urgent = self.snd.urgent_on && self.snd.urgent.after(self.snd.nxt);
@@ -273,7 +278,13 @@ impl Tcb {
     /// Text of `len` bytes at SND.NXT, with FIN if that is all and the end: booked as one record a segment.
     #[inline]
     fn send_new(&mut self, len: u32, now: Instant) -> Out {
-        let (start, mss) = (self.snd.nxt, u32::from(self.full_segment()));
+        self.send_as(len, self.full_segment().into(), now)
+    }
+
+    /// The same in segments of `mss`, which for a probe of the path's MTU is more than the usual.
+    #[inline]
+    fn send_as(&mut self, len: u32, mss: u32, now: Instant) -> Out {
+        let start = self.snd.nxt;
         let end = start.plus(len);
         let last = end == self.snd.end;
         let fin = last && self.snd.fin;
@@ -289,6 +300,7 @@ impl Tcb {
         let mut out = self.header(start, flags, now);
         out.text_at = start.since(self.snd.una);
         out.text_len = len;
+        out.mss = mss.min(u16::MAX.into()) as u16;
         if self.ecn.on && len > 0 {
             out.ecn = Ecn::Ect0;
         }
@@ -346,6 +358,10 @@ impl Tcb {
             let (idle, rto) = (now.since(self.snd.last_at), self.rtt.rto(0, &self.config));
             if idle > rto {
                 self.cc.on_idle_restart(idle, rto);
+                // The initial window may be of a time when segments were smaller.
+                if self.cc.cwnd() < u32::from(self.snd.mss) {
+                    self.cc.set_cwnd(self.snd.mss.into());
+                }
                 self.snd.last_at = now;
             }
         }
@@ -414,8 +430,7 @@ impl Tcb {
         let most = if self.ts.is_some() { BLOCKS_WITH_TIMESTAMPS } else { BLOCKS };
         let ranges = self.ooo.iter().flat_map(|ooo| ooo.report());
         let mut count = 0;
-        for (slot, Block { left, right }) in blocks.iter_mut().zip(self.rcv.dsack.into_iter().chain(ranges)).take(most)
-        {
+        for (slot, Block { left, right }) in blocks.iter_mut().zip(self.rcv.dsack.into_iter().chain(ranges)).take(most) {
             *slot = (left.0, right.0);
             count += 1;
         }

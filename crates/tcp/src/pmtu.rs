@@ -171,18 +171,20 @@ impl Tcb {
         }
     }
 
-    /// A record is about to be sent again: if it was the probe, it was too large, and its loss is no congestion.
-    pub(crate) fn mtu_probe_lost(&mut self, end: SeqNum, marks: u8) {
-        let Some(pmtu) = &mut self.pmtu else { return };
-        let Some((size, probe_end)) = pmtu.probe else { return };
-        if end != probe_end || marks & mark::LOST == 0 {
-            return;
+    /// The one record taken for lost is the probe: it was too large, and that is no congestion (RFC 8899 3, (7)).
+    pub(crate) fn only_mtu_probe_lost(&mut self) -> bool {
+        let Some((size, end)) = self.pmtu.as_ref().and_then(|pmtu| pmtu.probe) else { return false };
+        if self.board.lost.segments != 1 || !self.board.ending_at(end).is_some_and(|record| record.has(mark::LOST)) {
+            return false;
         }
-        pmtu.probe = None;
-        pmtu.failed += 1;
-        if pmtu.failed >= MAX_PROBES {
-            (pmtu.above, pmtu.failed) = (size, 0);
+        if let Some(pmtu) = &mut self.pmtu {
+            pmtu.probe = None;
+            pmtu.failed += 1;
+            if pmtu.failed >= MAX_PROBES {
+                (pmtu.above, pmtu.failed) = (size, 0);
+            }
         }
+        true
     }
 }
 

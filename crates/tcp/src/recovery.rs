@@ -86,7 +86,6 @@ pub(crate) struct Shown {
     pub dsack: bool,
     /// ECN-Echo.
     pub ece: bool,
-    pub prior_una: SeqNum,
     pub prior_in_flight: u32,
 }
 
@@ -159,14 +158,7 @@ impl Recovery {
 
     /// RFC 6937bis 3: sending follows what is delivered, so that the window reaches ssthresh after a round trip.
     pub(crate) fn reduce(
-        &mut self,
-        delivered: u32,
-        lost: u32,
-        advanced: bool,
-        _prior: u32,
-        in_flight: u32,
-        cc: &mut Control,
-        mss: u16,
+        &mut self, delivered: u32, lost: u32, advanced: bool, in_flight: u32, cc: &mut Control, mss: u16,
     ) {
         let mss = u32::from(mss);
         let ssthresh = cc.ssthresh();
@@ -231,7 +223,7 @@ impl Tcb {
                     self.undo(now);
                 }
                 lost = self.find_lost(false, now);
-                if self.board.lost.segments > 0 {
+                if self.board.lost.segments > 0 && !self.only_mtu_probe_lost() {
                     self.enter_recovery(shown.got.acked, shown.got.sacked, now);
                 } else if self.recovery.ca != Ca::Cwr {
                     let clear = self.board.sacked.segments == 0 && self.recovery.dupacks == 0;
@@ -243,7 +235,7 @@ impl Tcb {
             let delivered = if reno { self.reno_delivered(shown) } else { shown.got.bytes };
             let in_flight = self.in_flight();
             let mss = self.snd.mss;
-            self.recovery.reduce(delivered, lost, shown.advanced, shown.prior_in_flight, in_flight, &mut self.cc, mss);
+            self.recovery.reduce(delivered, lost, shown.advanced, in_flight, &mut self.cc, mss);
         }
     }
 
@@ -373,8 +365,7 @@ impl Tcb {
 
     /// RFC 4015: the timestamp it echoes is older than our first retransmission.
     fn answers_original(&self, seg: &Segment) -> bool {
-        let (Some(_), Some(echoed), Some(first)) = (self.ts, seg.options.timestamps, self.recovery.retrans_stamp)
-        else {
+        let (Some(_), Some(echoed), Some(first)) = (self.ts, seg.options.timestamps, self.recovery.retrans_stamp) else {
             return false;
         };
         echoed.ecr != 0 && SeqNum(echoed.ecr).before(SeqNum(first))
@@ -409,10 +400,7 @@ impl Tcb {
         if self.board.is_reneged() {
             self.board.forget_sacked();
         }
-        let first = !again
-            && (self.recovery.ca <= Ca::Disorder
-                || self.snd.una.at_or_after(self.recovery.high)
-                || self.recovery.ca != Ca::Loss);
+        let first = !again && (self.recovery.ca <= Ca::Disorder || self.snd.una.at_or_after(self.recovery.high) || self.recovery.ca != Ca::Loss);
         let outstanding = self.snd.nxt.since(self.snd.una);
         if first {
             self.cc.on_rto(outstanding.min(self.cc.cwnd()), true, now);

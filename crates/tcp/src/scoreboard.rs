@@ -227,7 +227,7 @@ impl Scoreboard {
         let Some(front) = self.records.front_mut() else { return };
         let gone = una.since(front.start);
         front.start = una;
-        let marks = front.marks;
+        let (marks, at) = (front.marks, front.at);
         out.acked = out.acked.wrapping_add(gone);
         if marks & mark::SACKED != 0 {
             self.sacked.bytes = self.sacked.bytes.wrapping_sub(gone);
@@ -239,7 +239,7 @@ impl Scoreboard {
         }
         if marks & mark::RETRANS != 0 {
             self.retrans.bytes = self.retrans.bytes.wrapping_sub(gone);
-            if let Some(entry) = self.resent.iter_mut().find(|(start, _)| *start == una.minus(gone)) {
+            if let Some(entry) = self.resent.iter_mut().rfind(|entry| **entry == (una.minus(gone), at)) {
                 entry.0 = una;
             }
         }
@@ -282,6 +282,11 @@ impl Scoreboard {
             }
             at += 1;
         }
+    }
+
+    /// The record that ends at `end`.
+    pub(crate) fn ending_at(&self, end: SeqNum) -> Option<&Sent> {
+        self.records.get(self.find(end.minus(1))).filter(|record| record.end == end)
     }
 
     /// The index of the first record that is not wholly before `right`.
@@ -353,10 +358,7 @@ impl Scoreboard {
         // So do retransmissions, in the order of `resent`.
         while let Some(&(start, at)) = self.resent.front() {
             let index = self.find(start);
-            let current = self.records.get(index).filter(|record| {
-                record.start == start && record.at == at && record.has(mark::RETRANS) && !record.has(mark::SACKED)
-            });
-            let Some(record) = current else {
+            let Some(record) = self.records.get(index).filter(|_| self.is_under_way_again(start, at)) else {
                 self.resent.pop_front();
                 continue;
             };
@@ -399,11 +401,25 @@ impl Scoreboard {
         if !before.has(mark::RETRANS) {
             self.retrans.add(&before);
         }
-        // Stale entries are as many as there were retransmissions; a bound keeps a long connection from collecting them.
-        while self.resent.len() > self.records.len() {
-            self.resent.pop_front();
-        }
         self.resent.push_back((before.start, now));
+        self.drop_stale();
+    }
+
+    /// Keeps `resent` no longer than twice what it has to hold: amortised, each entry is looked at once more.
+    fn drop_stale(&mut self) {
+        if self.retrans.segments == 0 {
+            self.resent.clear();
+        } else if self.resent.len() > 2 * self.retrans.segments as usize + 16 {
+            let mut kept = std::mem::take(&mut self.resent);
+            kept.retain(|&(start, at)| self.is_under_way_again(start, at));
+            self.resent = kept;
+        }
+    }
+
+    /// Is the copy of the record at `start` that left at `at` the latest, and taken to be under way?
+    fn is_under_way_again(&self, start: SeqNum, at: Instant) -> bool {
+        let record = self.records.get(self.find(start));
+        record.is_some_and(|record| record.start == start && record.at == at && record.has(mark::RETRANS))
     }
 
     /// The latest copies of what begins in `from..to`, or at `from`, did not leave after all: lost.
@@ -515,11 +531,11 @@ impl Scoreboard {
             if record.has(mark::RETRANS) {
                 retrans.add(record);
                 assert!(record.has(mark::EVER));
+                assert!(self.resent.iter().any(|entry| *entry == (record.start, record.at)), "a copy nobody watches");
             }
         }
         assert!(at == nxt || self.records.is_empty(), "records end at SND.NXT: {at} {nxt}");
         assert_eq!((sacked, lost, retrans), (self.sacked, self.lost, self.retrans));
-        assert!(self.resent.len() <= self.records.len() * 2 + 4);
     }
 }
 

@@ -3,7 +3,9 @@
 //! Who changes what: `input` and `ack` on a segment, `output` when one leaves, `timers` when time has passed; the rest are
 //! their steps. All of a quiet connection is in this one value; what few connections need is boxed when they do.
 
+use crate::answer::Answers;
 use crate::cc::{Congestion, Control};
+use crate::pacing::Pacer;
 use crate::keepalive::Keepalive;
 use crate::pmtu::Pmtu;
 use crate::rack::Rack;
@@ -126,8 +128,6 @@ pub(crate) struct Wishes {
     pub passive: bool,
     /// The peer offered window scaling.
     pub scaling: bool,
-    /// Text is sent at the pace of a window a round trip.
-    pub paced: bool,
 }
 
 /// Sums that `Info` reports.
@@ -156,7 +156,7 @@ pub(crate) struct Rare {
     pub user_timeout: Option<Duration>,
     pub linger2: Option<Duration>,
     pub notsent_lowat: Option<u32>,
-    pub max_pacing_rate: Option<u64>,
+    pub pacer: Option<Pacer>,
     pub maxseg: Option<u16>,
     pub syn_count: Option<u8>,
 }
@@ -178,7 +178,7 @@ pub struct Tcb {
     pub(crate) recovery: Recovery,
     pub(crate) rack: Rack,
     pub(crate) counts: Counts,
-    pub(crate) challenge: crate::answer::Budget,
+    pub(crate) answers: Answers,
     pub(crate) ooo: Option<Box<Reassembly>>,
     pub(crate) rare: Option<Box<Rare>>,
     pub(crate) pmtu: Option<Box<Pmtu>>,
@@ -248,7 +248,7 @@ impl Tcb {
             recovery: Recovery::new(iss),
             rack: Rack::new(iss),
             counts: Counts::default(),
-            challenge: crate::answer::Budget::new(iss),
+            answers: Answers::new(iss),
             ooo: None,
             rare: None,
             pmtu: None,
@@ -447,12 +447,7 @@ impl Tcb {
     #[inline]
     pub(crate) fn in_flight(&self) -> u32 {
         let outstanding = self.snd.nxt.since(self.snd.una);
-        let gone = self
-            .board
-            .sacked
-            .bytes
-            .saturating_add(self.board.lost.bytes)
-            .saturating_add(self.recovery.reno_bytes(self));
+        let gone = self.board.sacked.bytes.saturating_add(self.board.lost.bytes).saturating_add(self.recovery.reno_bytes(self));
         outstanding.saturating_sub(gone).saturating_add(self.board.retrans.bytes)
     }
 

@@ -3,7 +3,6 @@
 //! A connection has five deadlines: retransmission (or window probe), loss probe or reordering, delayed ACK, the long one of
 //! its state (keepalive, FIN-WAIT-2, TIME-WAIT), and pacing. `next_timer` is the least of them.
 
-use crate::cc::Congestion;
 use crate::recovery::{Ca, Probe};
 use crate::tcb::Tcb;
 use crate::{Events, State};
@@ -263,17 +262,15 @@ impl Tcb {
 
     /// RFC 8985 6.3: waited long enough for what may have been reordered.
     fn on_reorder(&mut self, now: Instant) {
-        let before = self.in_flight();
         let lost = self.detect_lost(now);
         if lost > 0 {
             if !matches!(self.recovery.ca, Ca::Recovery | Ca::Loss) {
                 self.enter_recovery(0, 0, now);
-                self.recovery.reduce(0, lost, false, before, self.in_flight(), &mut self.cc, self.snd.mss);
+                self.recovery.reduce(0, lost, false, self.in_flight(), &mut self.cc, self.snd.mss);
             }
             let resume = self.board.front().map_or(now, |front| front.at);
             self.timers.rtx_at = resume.after(self.rto()).max(now.after(Duration::from_millis(1)));
             self.timers.rtx = Rtx::Rto;
         }
-        debug_assert!(self.cc.cwnd() > 0);
     }
 }
