@@ -149,6 +149,8 @@ pub struct Counters {
     pub igmp: Igmp,
     /// UDP.
     pub udp: Udp,
+    /// TCP.
+    pub tcp: ::tcp::counters::Counters,
     /// The audit.
     pub audit: Audit,
     /// Drops by reason.
@@ -159,7 +161,7 @@ pub struct Counters {
 
 impl Described for Counters {
     fn visit(&self, each: &mut dyn FnMut(&'static str, &'static str, &'static str, u64)) {
-        let groups: [&dyn Described; 9] = [
+        let groups: [&dyn Described; 10] = [
             &self.ether,
             &self.arp,
             &self.neigh,
@@ -167,6 +169,7 @@ impl Described for Counters {
             &self.icmp4,
             &self.igmp,
             &self.udp,
+            &self.tcp,
             &self.audit,
             &self.drops,
         ];

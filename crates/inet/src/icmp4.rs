@@ -15,6 +15,7 @@ use clock::{Duration, Instant};
 use lock::{Cx, Locks};
 use stats::DropReason;
 use std::net::Ipv4Addr;
+use tcp::IcmpNotice;
 use wire::icmp4::{self, Inner, Message, Problem, unreachable};
 use wire::{Malformed, Proto, ip4};
 
@@ -48,6 +49,15 @@ impl Cause {
             Cause::ReassemblyTimeout => Problem::TimeExceeded { code: 1 },
             Cause::Redirect(gateway) => Problem::Redirect { code: 1, gateway },
         }
+    }
+}
+
+/// An error as TCP takes it; `mtu`: what the path is told to carry, 0 if nothing.
+fn notice(error: SoError, mtu: usize) -> IcmpNotice {
+    match error {
+        SoError::Refused | SoError::ProtocolOption => IcmpNotice::Refused,
+        SoError::HostUnreachable | SoError::NetUnreachable => IcmpNotice::Unreachable,
+        SoError::MessageSize => IcmpNotice::TooBig { mss: crate::tcp::mss_of(mtu) },
     }
 }
 
@@ -124,11 +134,11 @@ impl<L: Locks> Stack<L> {
                 DropReason::IcmpConsumed
             }
             Ok(Message::TimeExceeded { inner, .. }) => {
-                self.tell_socket(cx, &inner, SoError::HostUnreachable);
+                self.tell_socket(cx, &inner, SoError::HostUnreachable, 0);
                 DropReason::IcmpConsumed
             }
             Ok(Message::ParameterProblem { inner, .. }) => {
-                self.tell_socket(cx, &inner, SoError::ProtocolOption);
+                self.tell_socket(cx, &inner, SoError::ProtocolOption, 0);
                 DropReason::IcmpConsumed
             }
             Ok(Message::Redirect { gateway, inner, .. }) => self.redirected(cx, iface, header.src, gateway, &inner),
@@ -175,8 +185,8 @@ impl<L: Locks> Stack<L> {
             unreachable::PROTOCOL => SoError::Refused,
             unreachable::FRAG_NEEDED => {
                 // Only about a packet that a socket of ours may have sent (RFC 5927 7).
-                if self.tell_socket(cx, inner, SoError::MessageSize) {
-                    let told = if next_mtu == 0 { plateau(inner.header.total_len) } else { usize::from(next_mtu) };
+                let told = if next_mtu == 0 { plateau(inner.header.total_len) } else { usize::from(next_mtu) };
+                if self.tell_socket(cx, inner, SoError::MessageSize, told) {
                     if self.path_mtus.lock(cx).note(inner.header.dst, told, cx.now) {
                         self.changed();
                     }
@@ -186,16 +196,20 @@ impl<L: Locks> Stack<L> {
             unreachable::NET => SoError::NetUnreachable,
             _ => SoError::HostUnreachable,
         };
-        self.tell_socket(cx, inner, error);
+        self.tell_socket(cx, inner, error, 0);
     }
 
     /// Hands an error to the socket whose datagram is quoted; says whether there is one.
     ///
     /// What has not left from an address of ours is nobody's here, and a later fragment begins with no ports.
-    fn tell_socket(&self, cx: Cx, inner: &Inner<'_>, error: SoError) -> bool {
+    fn tell_socket(&self, cx: Cx, inner: &Inner<'_>, error: SoError, mtu: usize) -> bool {
         let header = &inner.header;
-        let ours = header.proto == Proto::UDP && header.frag_off == 0 && self.is_local(cx, header.src);
-        let told = ours && self.udp_error(cx, header, inner.payload, error);
+        let ours = header.frag_off == 0 && self.is_local(cx, header.src);
+        let told = match header.proto {
+            Proto::UDP if ours => self.udp_error(cx, header, inner.payload, error),
+            Proto::TCP if ours => self.tcp_error(cx, header, inner.payload, notice(error, mtu)),
+            _ => false,
+        };
         self.count(cx).icmp4.errors_delivered.add(u64::from(told));
         told
     }
@@ -233,7 +247,7 @@ impl<L: Locks> Stack<L> {
         if self.is_own(cx, header.src) {
             // About a packet of our own (it found no neighbor, or nobody here): straight to the socket.
             if let (Ok(inner), Some(error)) = (Inner::parse(quoted), cause.for_socket()) {
-                self.tell_socket(cx, &inner, error);
+                self.tell_socket(cx, &inner, error, 0);
             }
             return;
         }

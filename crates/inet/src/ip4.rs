@@ -27,6 +27,35 @@ use std::net::Ipv4Addr;
 use wire::ip4::{self, Opt};
 use wire::{Malformed, Proto};
 
+/// Which protocols a chunk has.
+#[derive(Clone, Copy, Default)]
+struct Kinds(u8);
+
+impl Kinds {
+    const UDP: u8 = 1;
+    const TCP: u8 = 2;
+    const OTHER: u8 = 4;
+
+    #[inline(always)]
+    fn note(&mut self, proto: Proto) {
+        self.0 |= match proto {
+            Proto::UDP => Kinds::UDP,
+            Proto::TCP => Kinds::TCP,
+            _ => Kinds::OTHER,
+        };
+    }
+
+    #[inline(always)]
+    fn all_udp(self) -> bool {
+        self.0 == Kinds::UDP
+    }
+
+    #[inline(always)]
+    fn all_tcp(self) -> bool {
+        self.0 == Kinds::TCP
+    }
+}
+
 /// Where a packet that passed its checks goes.
 enum Destination {
     /// To what the FIB says.
@@ -48,11 +77,11 @@ impl<L: Locks> Stack<L> {
         counters.ip4.received.add(n as u64);
         let trusted = iface.is_none_or(|iface| iface.offload().rx);
         let own = if iface.is_some() { self.own_addresses() } else { OwnAddresses::NONE };
-        let (mut dst, mut odd, mut all_udp) = ([0; CHUNK], Odd::default(), true);
+        let (mut dst, mut odd, mut kinds) = ([0; CHUNK], Odd::default(), Kinds::default());
         for (at, (packet, dst)) in packets.as_mut_slice().iter_mut().zip(&mut dst).enumerate() {
             match plain(packet, trusted, own) {
                 Some(header) => {
-                    all_udp &= header.proto() == Proto::UDP;
+                    kinds.note(header.proto());
                     *dst = header.dst().to_bits();
                 }
                 None => odd.add(at),
@@ -65,10 +94,16 @@ impl<L: Locks> Stack<L> {
         let mut ids = [None; CHUNK];
         let common = self.routes.lock(cx).lookup_chunk(dst.get(..n).unwrap_or_default(), &mut ids);
         match common.map(|hop| (hop.via, hop)) {
-            Some((Via::Local(_), _)) if all_udp => {
+            Some((Via::Local(_), _)) if kinds.all_udp() => {
                 counters.ip4.delivered.add(n as u64);
                 lap.mark(Stage::Ip4Forward, n as u64);
                 self.udp_input(cx, iface, packets);
+                lap.mark(Stage::Demux, n as u64);
+            }
+            Some((Via::Local(_), _)) if kinds.all_tcp() => {
+                counters.ip4.delivered.add(n as u64);
+                lap.mark(Stage::Ip4Forward, n as u64);
+                self.tcp_input(cx, iface, packets);
                 lap.mark(Stage::Demux, n as u64);
             }
             Some((Via::Gateway(..) | Via::Link(_), hop)) => {
@@ -227,6 +262,7 @@ impl<L: Locks> Stack<L> {
                     self.drop_frame(cx, packet, DropReason::UdpBufferFull); // a burst holds more than a chunk
                 }
             }
+            Proto::TCP => self.tcp_input(cx, iface, &mut Burst::of(packet)),
             Proto::ICMP => self.icmp4_input(cx, iface, packet, &header),
             Proto::IGMP => self.igmp_input(cx, iface, packet, &header),
             _ => self.unknown_protocol(cx, packet),

@@ -78,6 +78,48 @@ knobs! {
     header_cache = "net.inet.udp.header_cache", 0..=1, 1;
     /// Answer datagrams to ports without a socket with port unreachable; 1 is silence, as BSD's blackhole.
     udp_blackhole = "net.inet.udp.blackhole", 0..=1, 0;
+    /// Segments for ports without a listener are dropped in silence, not answered with a reset.
+    tcp_blackhole = "net.inet.tcp.blackhole", 0..=1, 0;
+    /// Bytes of receive buffer that a TCP socket begins with.
+    tcp_recvspace = "net.inet.tcp.recvspace", 2048..=1073741824, 131072;
+    /// Bytes of receive buffer that auto-tuning goes up to.
+    tcp_recvspace_max = "net.inet.tcp.recvbuf_max", 2048..=1073741824, 6291456;
+    /// Bytes of send buffer that a TCP socket begins with.
+    tcp_sendspace = "net.inet.tcp.sendspace", 2048..=1073741824, 131072;
+    /// Bytes of send buffer that auto-tuning goes up to.
+    tcp_sendspace_max = "net.inet.tcp.sendbuf_max", 2048..=1073741824, 4194304;
+    /// Window scaling and timestamps (RFC 7323); 2 is window scaling alone.
+    tcp_rfc1323 = "net.inet.tcp.rfc1323", 0..=2, 1;
+    /// Selective acknowledgments (RFC 2018).
+    tcp_sack = "net.inet.tcp.sack.enable", 0..=1, 1;
+    /// Explicit congestion notification (RFC 3168): 1 asks for it, 2 agrees to it when asked.
+    tcp_ecn = "net.inet.tcp.ecn.enable", 0..=2, 2;
+    /// Congestion control of new connections: 1 is CUBIC (RFC 9438), 0 NewReno (RFC 5681, RFC 6582).
+    tcp_cc_cubic = "net.inet.tcp.cc.cubic", 0..=1, 1;
+    /// Segments of the initial congestion window (RFC 6928).
+    tcp_initcwnd = "net.inet.tcp.initcwnd_segments", 1..=64, 10;
+    /// Segment size assumed for a peer that names none.
+    tcp_mssdflt = "net.inet.tcp.mssdflt", 216..=65495, 536;
+    /// Least segment size sent, however little a peer asks for (CVE-2019-11479).
+    tcp_minmss = "net.inet.tcp.minmss", 48..=65495, 216;
+    /// Milliseconds that a segment may live; a connection stays in TIME-WAIT for twice that.
+    tcp_msl = "net.inet.tcp.msl", 1..=600000, 30000;
+    /// Milliseconds that an ACK may be delayed at most (RFC 9293 3.8.6.3: below 500).
+    tcp_delacktime = "net.inet.tcp.delacktime", 0..=499, 200;
+    /// Milliseconds of silence before the first keepalive probe.
+    tcp_keepidle = "net.inet.tcp.keepidle", 1000..=2147483647, 7200000;
+    /// Milliseconds between keepalive probes.
+    tcp_keepintvl = "net.inet.tcp.keepintvl", 10..=2147483647, 75000;
+    /// Keepalive probes without an answer before the connection is dropped.
+    tcp_keepcnt = "net.inet.tcp.keepcnt", 1..=127, 9;
+    /// Search for the path's MTU without ICMP (RFC 8899).
+    tcp_pmtud = "net.inet.tcp.pmtud_blackhole_detection", 0..=1, 0;
+    /// SYN cookies (RFC 4987): 0 never, 1 when the SYN queue is full, 2 always.
+    tcp_syncookies = "net.inet.tcp.syncookies", 0..=2, 1;
+    /// Handshakes that one listener keeps under way.
+    tcp_syncache = "net.inet.tcp.syncache.hashsize", 1..=1048576, 1024;
+    /// The longest accept queue that a listener may ask for.
+    tcp_somaxconn = "kern.ipc.soacceptqueue", 1..=1048576, 4096;
     /// Frames collected for one tx_burst by calls that send one.
     tx_burst = "net.link.tx_burst", 1..=256, 1;
     /// Frames that may wait when a port takes no more.

@@ -5,8 +5,8 @@
 //!       link::ether             for us? -> arp | ip4
 //!       ip4::input              checks, reassembly -> deliver | forward | drop(reason)
 //!       ip4::forward            ttl, next hop, fragment or too-big
-//!       demux -> udp            four-tuple -> Pcb, receive queue, reader woken
-//!  out  udp::output             header (kept from the datagram before), checksum
+//!       demux -> udp, tcp       four-tuple -> Pcb or connection, receive queue, reader woken
+//!  out  udp::, tcp::output      header (kept from the datagram before), checksum
 //!       ip4::output             route, fragments -> neigh: MAC address or wait -> link::ether -> iface stage -> port
 //! ```
 //!
@@ -37,6 +37,7 @@ pub mod neigh;
 pub mod route;
 mod slots;
 mod stack;
+pub mod tcp;
 pub mod udp;
 
 pub use slots::{Slot, Slots};

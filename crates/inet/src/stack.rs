@@ -77,6 +77,7 @@ pub struct Stack<L: Locks> {
     pub(crate) udp: Demux<L>,
     pub(crate) unconnected: Guarded<L, crate::udp::ByPort>,
     pub(crate) pcbs: Slots<L, Pcb<L>>,
+    pub(crate) tcp: crate::tcp::Tcp<L>,
     pub(crate) secret: Key,
     /// Buffers for datagrams longer than the pool's: made when the first is sent.
     large: Guarded<L, Option<Pool>>,
@@ -115,6 +116,7 @@ impl<L: Locks> Stack<L> {
             udp: Demux::new(key(5)),
             unconnected: Guarded::default(),
             pcbs: Slots::new(),
+            tcp: crate::tcp::Tcp::new(key(6), ::tcp::siphash::Key(secret.hash2(7, 7), secret.hash2(8, 8))),
             pool: config.pool,
             secret,
             own: AtomicU64::new(0),
@@ -166,13 +168,18 @@ impl<L: Locks> Stack<L> {
 
     /// A frame made here with room for the longest datagram, counted.
     pub(crate) fn make_large_frame(&self, cx: Cx) -> Option<Frame> {
+        let frame = self.large_buffer(cx)?;
+        self.count(cx).audit.made.bump();
+        Some(frame)
+    }
+
+    /// The same, not counted yet: it is not on its way.
+    pub(crate) fn large_buffer(&self, cx: Cx) -> Option<Frame> {
         let mut large = self.large.lock(cx);
         if large.is_none() {
             *large = Pool::new(&self.large_config).ok();
         }
-        let frame = large.as_ref()?.get()?;
-        self.count(cx).audit.made.bump();
-        Some(frame)
+        large.as_ref()?.get()
     }
 
     // ---- frames in, time on -------------------------------------------------------------------------------------
@@ -208,6 +215,7 @@ impl<L: Locks> Stack<L> {
         self.poll_neighbors(cx);
         self.poll_reassembly(cx);
         self.poll_groups(cx);
+        let connections = self.tcp_poll(cx);
         lap.mark(Stage::Timers, 1);
         self.poll_loopback(cx);
         self.flush(cx);
@@ -216,6 +224,7 @@ impl<L: Locks> Stack<L> {
         let loop_due = if self.loopback.lock(cx).is_empty() { Instant::NEVER } else { cx.now };
         let next = [
             outputs,
+            connections,
             self.neighbors.lock(cx).next_deadline(),
             self.reassembly.lock(cx).next_deadline().unwrap_or(Instant::NEVER),
             self.groups.lock(cx).next_deadline(),

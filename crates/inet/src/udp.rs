@@ -109,7 +109,7 @@ impl<L: Locks> ReadySet<L> {
         into.extend(ready.drain(..n).map(|id| id as usize));
     }
 
-    fn push(&self, cx: lock::Cx, id: usize) {
+    pub(crate) fn push(&self, cx: lock::Cx, id: usize) {
         self.ready.lock(cx).push_back(id as u32);
         self.signal.raise();
     }

@@ -151,6 +151,54 @@ drop_reasons! {
     UdpNotPeer = "inet.udp.in" . not_peer,
     /// The extra copy of a datagram that several sockets receive could not be made: no buffer.
     UdpNoCopy = "inet.udp.in" . no_copy,
+    /// TCP header shorter than 20 bytes or than it says, or longer than the packet (RFC 9293 3.1).
+    TcpMalformed = "inet.tcp.in" . malformed,
+    /// TCP checksum did not verify (RFC 9293 3.1, MUST-3).
+    TcpBadChecksum = "inet.tcp.in" . bad_checksum,
+    /// TCP port 0 as source or destination.
+    TcpPortZero = "inet.tcp.in" . port_zero,
+    /// A segment to a broadcast or multicast address (RFC 9293 3.9.2.3, MUST-57).
+    TcpGroup = "inet.tcp.in" . group,
+    /// No connection and no listener: answered with an RST (RFC 9293 3.10.7.1).
+    TcpNoConnection = "inet.tcp.in" . no_connection,
+    /// SYN with FIN or RST, or no flag that means something.
+    TcpBadFlags = "inet.tcp.in" . bad_flags,
+    /// An old duplicate by its timestamp (RFC 7323 5.3).
+    TcpPaws = "inet.tcp.in" . paws,
+    /// Outside the receive window (RFC 9293 3.10.7.4, first).
+    TcpOutOfWindow = "inet.tcp.in" . out_of_window,
+    /// RST in the window, but not at its edge: challenged (RFC 5961 3.2).
+    TcpResetChallenged = "inet.tcp.in" . reset_challenged,
+    /// RST that ends nothing.
+    TcpResetIgnored = "inet.tcp.in" . reset_ignored,
+    /// RST that ended a handshake.
+    TcpHandshakeReset = "inet.tcp.in" . handshake_reset,
+    /// SYN on a connection that is open: challenged (RFC 5961 4.2).
+    TcpSynChallenged = "inet.tcp.in" . syn_challenged,
+    /// A SYN that is being answered already.
+    TcpSynDuplicate = "inet.tcp.in" . syn_duplicate,
+    /// Without ACK, which all but SYN and RST carry.
+    TcpNoAck = "inet.tcp.in" . no_ack,
+    /// Acknowledges what was never sent.
+    TcpAckUnsent = "inet.tcp.in" . ack_unsent,
+    /// Acknowledges what was acknowledged more than a window ago (RFC 5961 5.2).
+    TcpAckTooOld = "inet.tcp.in" . ack_too_old,
+    /// Acknowledges anything but the SYN that is under way: reset.
+    TcpBadHandshake = "inet.tcp.in" . bad_handshake,
+    /// All of its text was here already.
+    TcpDuplicate = "inet.tcp.in" . duplicate,
+    /// Text behind the peer's FIN.
+    TcpAfterFin = "inet.tcp.in" . after_fin,
+    /// Text that nobody will read: the process has closed (reset).
+    TcpAfterClose = "inet.tcp.in" . after_close,
+    /// One more gap in the text received than are kept.
+    TcpReassemblyFull = "inet.tcp.in" . reassembly_full,
+    /// A late segment of a connection in TIME-WAIT.
+    TcpTimeWait = "inet.tcp.in" . time_wait,
+    /// As many connections wait to be accepted as may.
+    TcpAcceptQueueFull = "inet.tcp.in" . accept_queue_full,
+    /// No place for another connection.
+    TcpNoRoom = "inet.tcp.in" . no_room,
     /// The iface's transmit queue is full.
     TxQueueFull = "inet.link.ether.out" . queue_full,
     /// The iface has no port, is down, or its port is gone.

@@ -35,6 +35,8 @@ stages! {
     Socket = "socket",
     /// UDP header and checksum.
     UdpOutput = "inet.udp.output",
+    /// TCP: what to send, headers and checksum.
+    TcpOutput = "inet.tcp.output",
     /// IPv4 header, route, neighbor, link header.
     Ip4Output = "inet.ip4.output",
     /// Handing frames to a port.

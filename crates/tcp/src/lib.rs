@@ -26,6 +26,7 @@ pub mod counters;
 mod delack;
 mod ends;
 mod handshake;
+mod host;
 mod info;
 mod input;
 pub mod isn;

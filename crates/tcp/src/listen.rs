@@ -380,6 +380,11 @@ impl Listener {
         self.cookies.rotate(secret, now);
     }
 
+    /// What it may hold.
+    pub fn limits(&self) -> Limits {
+        self.limits
+    }
+
     /// Handshakes under way.
     pub fn embryonic(&self) -> usize {
         self.table.len()

@@ -1,0 +1,602 @@
+//! What the socket layer asks for: the calls of BSD, none of which waits.
+
+use super::output::Over;
+use super::{CONFIGS_MAX, Kind, Listening, Options, Sock, Stream, core_ends};
+use crate::Stack;
+use crate::demux::{Ends4, Tuple};
+use crate::ip4::output::OutputError;
+use crate::route::Via;
+use crate::udp::{ReadySet, v4_end};
+use buf::Frame;
+use clock::{Duration, Instant};
+use lock::{Cx, Locks};
+use std::collections::VecDeque;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use ::tcp::cc::Algorithm;
+use ::tcp::listen::{CookieMode, Limits, Listener};
+use ::tcp::{Config, EcnMode, Tcb, isn};
+use wire::L4Port;
+
+/// Why a call failed, or what became of a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TcpError {
+    /// No such socket.
+    NoSocket,
+    /// It would have to wait.
+    WouldBlock,
+    /// Bound, listening or connected already.
+    Already,
+    /// The handshake is under way.
+    InProgress,
+    /// Connected already.
+    Connected,
+    /// Not connected.
+    NotConnected,
+    /// Not listening.
+    NotListening,
+    /// Somebody has that address and port.
+    InUse,
+    /// Not an address of this host.
+    NotOurs,
+    /// An address of a family that is not spoken here.
+    Family,
+    /// Port 0, or an address that nobody can connect to.
+    Invalid,
+    /// Every ephemeral port is taken.
+    NoPorts,
+    /// No more sockets.
+    TooMany,
+    /// No buffer free.
+    NoBuffer,
+    /// Writing was shut down.
+    Shut,
+    /// The peer refused.
+    Refused,
+    /// The peer reset the connection.
+    Reset,
+    /// Given up.
+    TimedOut,
+    /// The host cannot be reached.
+    HostUnreachable,
+    /// No way there.
+    Output(OutputError),
+}
+
+/// `SO_LINGER`: how long `close` waits for what is unsent; `None`: it does not wait, and nothing is lost.
+pub type Linger = Option<Duration>;
+
+impl<L: Locks> Sock<L> {
+    /// Tells the connection what its options say: when it begins, and when one changes.
+    pub(super) fn apply_options(&mut self, now: Instant) {
+        let Some(options) = self.options.as_deref() else { return };
+        let Kind::Stream(stream) = &mut self.kind else { return };
+        let tcb = &mut stream.tcb;
+        tcb.set_nodelay(options.nodelay);
+        tcb.set_cork(options.cork);
+        stream.dirty = true;
+        let times = (options.keep_idle, options.keep_interval, options.keep_count);
+        let times = match times {
+            (None, None, None) => None,
+            (idle, interval, count) => Some((
+                idle.unwrap_or(Duration::from_secs(7200)),
+                interval.unwrap_or(Duration::from_secs(75)),
+                count.unwrap_or(9),
+            )),
+        };
+        if options.keepalive || times.is_some() {
+            tcb.set_keepalive(options.keepalive, times, now);
+        }
+        if options.user_timeout.is_some() {
+            tcb.set_user_timeout(options.user_timeout);
+        }
+        if let Some(mss) = options.maxseg {
+            tcb.set_maxseg(mss);
+        }
+        if let Some(space) = options.recv_space {
+            tcb.set_recv_space(space, false);
+        }
+        if let Some(space) = options.send_space {
+            stream.send.set_space(space);
+        }
+    }
+}
+
+impl<L: Locks> Stack<L> {
+    /// Opens a TCP socket; `None` when there are too many.
+    pub fn tcp_open(&self, cx: Cx) -> Option<usize> {
+        self.tcp.socks.insert(cx, Sock::new(Kind::Fresh))
+    }
+
+    /// Runs `f` on socket `id`; `None` if there is no such socket, or it was closed.
+    pub fn with_sock<R>(&self, cx: Cx, id: usize, f: impl FnOnce(&mut Sock<L>) -> R) -> Option<R> {
+        self.tcp.socks.get(id)?.lock(cx).as_mut().filter(|sock| !sock.orphan).map(f)
+    }
+
+    /// Runs `f` on every socket, those that nobody holds any more too.
+    pub fn for_each_sock(&self, cx: Cx, f: impl FnMut(usize, &mut Sock<L>)) {
+        self.tcp.socks.for_each(cx, f);
+    }
+
+    /// Connections in TIME-WAIT.
+    pub fn tcp_late(&self, cx: Cx) -> usize {
+        self.tcp.late.lock(cx).len()
+    }
+
+    /// Runs `f` on socket `id`, then sends what that made possible.
+    fn act<R>(
+        &self,
+        cx: Cx,
+        id: usize,
+        f: impl FnOnce(&mut Sock<L>) -> Result<R, TcpError>,
+    ) -> Result<R, TcpError> {
+        let mut slot = self.tcp.socks.get(id).ok_or(TcpError::NoSocket)?.lock(cx);
+        let sock = slot.as_mut().filter(|sock| !sock.orphan).ok_or(TcpError::NoSocket)?;
+        let result = f(sock);
+        let over = self.tcp_settle(cx, id, sock);
+        drop(slot);
+        self.tcp_bury(cx, id, over);
+        result
+    }
+
+    /// Changes options of socket `id`.
+    ///
+    /// # Errors
+    /// [`TcpError::NoSocket`].
+    pub fn tcp_set_options(&self, cx: Cx, id: usize, change: impl FnOnce(&mut Options)) -> Result<(), TcpError> {
+        let done = self.act(cx, id, |sock| {
+            change(sock.options_mut());
+            sock.apply_options(cx.now);
+            if let Some(algorithm) = sock.options().congestion
+                && let Kind::Stream(stream) = &mut sock.kind
+                && stream.tcb.info(cx.now).congestion != algorithm.name()
+            {
+                stream.tcb.set_congestion(algorithm);
+            }
+            Ok(())
+        });
+        self.flush(cx);
+        done
+    }
+
+    /// Binds socket `id`; port 0 picks one. Says where it is bound.
+    ///
+    /// # Errors
+    /// [`TcpError`]; nothing has changed then.
+    pub fn tcp_bind(&self, cx: Cx, id: usize, addr: SocketAddr) -> Result<SocketAddr, TcpError> {
+        let (local, port) = v4_end(&addr).ok_or(TcpError::Family)?;
+        let v4 = local.to_v4().ok_or(TcpError::Family)?;
+        let (fresh, reuse, any) = self
+            .with_sock(cx, id, |sock| {
+                let options = sock.options();
+                let fresh = !sock.is_bound() && matches!(sock.kind, Kind::Fresh);
+                (fresh, options.reuse_addr || options.reuse_port, options.bind_any)
+            })
+            .ok_or(TcpError::NoSocket)?;
+        if !fresh {
+            return Err(TcpError::Already);
+        }
+        if v4.is_multicast() || v4.is_broadcast() {
+            return Err(TcpError::NotOurs);
+        }
+        let ours = || matches!(self.routes.lock(cx).lookup(v4).map(|hop| hop.via), Some(Via::Local(_)));
+        if !v4.is_unspecified() && !any && !ours() {
+            return Err(TcpError::NotOurs);
+        }
+        let port = match port.0 {
+            0 => self.tcp_ephemeral(cx, Ends4 { local: v4.to_bits(), ..Ends4::default() })?,
+            _ => port,
+        };
+        let mut bound = self.tcp.bound.lock(cx);
+        let others = bound.entry(port.0).or_default();
+        let conflict = others.iter().any(|&other| {
+            let conflicts = |sock: &mut Sock<L>| {
+                let overlap = sock.ends.local == 0 || v4.is_unspecified() || sock.ends.local == v4.to_bits();
+                let both = reuse && (sock.options().reuse_addr || sock.options().reuse_port);
+                overlap && !(both && (!sock.is_listening() || sock.options().reuse_port))
+            };
+            other != id && self.with_sock(cx, other, conflicts).unwrap_or(false)
+        });
+        if conflict {
+            return Err(TcpError::InUse);
+        }
+        others.push(id);
+        drop(bound);
+        let ends = Ends4 { local: v4.to_bits(), local_port: port, ..Ends4::default() };
+        self.with_sock(cx, id, |sock| (sock.ends, sock.bound) = (ends, true)).ok_or(TcpError::NoSocket)?;
+        Ok(SocketAddr::from((v4, port.0)))
+    }
+
+    /// A free port that nobody can guess (RFC 6056).
+    fn tcp_ephemeral(&self, cx: Cx, ends: Ends4) -> Result<L4Port, TcpError> {
+        let core = core_ends(ends);
+        let chance = self.secret.hash2(cx.now.nanos(), u64::from(ends.remote) << 16 | u64::from(ends.remote_port.0));
+        let free = |port: L4Port| {
+            let whole = Ends4 { local_port: port, ..ends };
+            let taken = self.tcp.bound.lock(cx).get(&port.0).is_some_and(|socks| !socks.is_empty())
+                || ends.remote_port.0 != 0
+                    && (self.tcp.demux.contains(cx, &whole.into(), |_| true)
+                        || self.tcp.late.lock(cx).contains(&core_ends(whole)));
+            !taken
+        };
+        let mut ports = self.tcp.ports.lock(cx);
+        ports.choose(core.local, core.remote, core.remote_port, chance, free).ok_or(TcpError::NoPorts)
+    }
+
+    /// Makes socket `id` listen; `backlog` connections may wait to be accepted. On one that listens it changes the backlog.
+    ///
+    /// # Errors
+    /// [`TcpError`].
+    pub fn tcp_listen(&self, cx: Cx, id: usize, backlog: u32) -> Result<(), TcpError> {
+        let bound = self.with_sock(cx, id, |sock| sock.is_bound()).ok_or(TcpError::NoSocket)?;
+        if !bound {
+            self.tcp_bind(cx, id, SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)))?;
+        }
+        let mtu = self.ifaces.iter().skip(1).map(|iface| iface.mtu()).min().unwrap_or(1500);
+        let base = self.tcp_config(cx, super::input::mss_of(mtu));
+        let knobs = &self.knobs;
+        let cookies = match knobs.tcp_syncookies.get() {
+            0 => CookieMode::Never,
+            1 => CookieMode::WhenFull,
+            _ => CookieMode::Always,
+        };
+        let backlog = backlog.min(knobs.tcp_somaxconn.get() as u32);
+        let limits = Limits { backlog, syn_queue: knobs.tcp_syncache.get() as u32, cookies };
+        let ends = self.act(cx, id, |sock| match &mut sock.kind {
+            Kind::Listening(listening) => {
+                listening.listener.set_limits(limits);
+                Ok(None)
+            }
+            Kind::Stream(_) => Err(TcpError::Connected),
+            Kind::Fresh => {
+                let listener = Listener::new(limits, self.tcp.secret);
+                let config = configured(&base, sock.options());
+                let ready = VecDeque::new();
+                let listening = Listening { listener, config, ready, armed: Instant::NEVER };
+                sock.kind = Kind::Listening(Box::new(listening));
+                sock.found = true;
+                Ok(Some(sock.ends))
+            }
+        })?;
+        if let Some(ends) = ends {
+            self.tcp.demux.insert(cx, &ends.into(), id);
+        }
+        Ok(())
+    }
+
+    /// Takes a connection that waits: its socket, and who it is.
+    ///
+    /// # Errors
+    /// [`TcpError::WouldBlock`] without one; [`TcpError::NotListening`].
+    pub fn tcp_accept(&self, cx: Cx, id: usize) -> Result<(usize, SocketAddr), TcpError> {
+        loop {
+            let child = self.act(cx, id, |sock| match &mut sock.kind {
+                Kind::Listening(listening) => {
+                    let child = listening.ready.pop_front().ok_or(TcpError::WouldBlock)?;
+                    listening.listener.on_accepted();
+                    Ok(child)
+                }
+                _ => Err(TcpError::NotListening),
+            })?;
+            // One that was reset meanwhile is handed out too, as Linux does: its first read tells.
+            if let Some(peer) = self.with_sock(cx, child, |sock| sock.ends) {
+                return Ok((child, SocketAddr::from((Ipv4Addr::from_bits(peer.remote), peer.remote_port.0))));
+            }
+        }
+    }
+
+    /// Begins to connect socket `id`.
+    ///
+    /// # Errors
+    /// [`TcpError`]; nothing has changed then.
+    pub fn tcp_connect(&self, cx: Cx, id: usize, addr: SocketAddr) -> Result<(), TcpError> {
+        let (remote, port) = v4_end(&addr).ok_or(TcpError::Family)?;
+        let dst = remote.to_v4().ok_or(TcpError::Family)?;
+        if port.0 == 0 || dst.is_multicast() || dst.is_broadcast() {
+            return Err(TcpError::Invalid);
+        }
+        let dst = if dst.is_unspecified() { Ipv4Addr::LOCALHOST } else { dst }; // as BSD and Linux have it
+        let bound = self
+            .with_sock(cx, id, |sock| match &sock.kind {
+                Kind::Fresh => Ok(sock.ends),
+                Kind::Stream(stream) if stream.connected => Err(TcpError::Connected),
+                Kind::Stream(_) => Err(TcpError::InProgress),
+                Kind::Listening(_) => Err(TcpError::Already),
+            })
+            .ok_or(TcpError::NoSocket)??;
+        let exit = self.exit_for(cx, dst, None).map_err(TcpError::Output)?;
+        let src = match bound.local {
+            0 => self.source_towards(cx, dst, None).map_err(TcpError::Output)?,
+            local => Ipv4Addr::from_bits(local),
+        };
+        let mut ends =
+            Ends4 { local: src.to_bits(), remote: dst.to_bits(), local_port: bound.local_port, remote_port: port };
+        if ends.local_port.0 == 0 {
+            ends.local_port = self.tcp_ephemeral(cx, ends)?;
+        }
+        if (ends.local, ends.local_port) == (ends.remote, ends.remote_port) {
+            return Err(TcpError::Invalid); // to itself: RFC 9293 allows it, nobody wants it
+        }
+        let tuple = Tuple::from(ends);
+        if self.tcp.demux.contains(cx, &tuple, |_| true) {
+            return Err(TcpError::InUse);
+        }
+        let mtu = self.ifaces.get(exit.iface).map_or(1500, |iface| iface.mtu());
+        let mtu = mtu.min(self.path_mtus.lock(cx).get(dst, cx.now));
+        let base = self.tcp_config(cx, super::input::mss_of(mtu));
+        let core = core_ends(ends);
+        let (iss, offset) = (isn::isn(self.tcp.secret, &core, cx.now), isn::ts_offset(self.tcp.secret, &core));
+        self.tcp.demux.insert(cx, &tuple, id);
+        let begun = self.act(cx, id, |sock| {
+            let config = configured(&base, sock.options());
+            let space = sock.options().send_space.unwrap_or(self.knobs.tcp_sendspace.get() as u32);
+            let mut stream = Stream::new(Tcb::connect(&config, iss, offset, cx.now), space, 0);
+            stream.dirty = true;
+            sock.kind = Kind::Stream(Box::new(stream));
+            (sock.ends, sock.found) = (ends, true);
+            sock.apply_options(cx.now);
+            Ok(())
+        });
+        if begun.is_err() {
+            self.tcp.demux.remove(cx, &tuple, id);
+        }
+        self.flush(cx);
+        begun
+    }
+
+    /// Takes `bytes`, or as many as there is room for, to be sent; says how many.
+    ///
+    /// # Errors
+    /// [`TcpError::WouldBlock`] without room, [`TcpError::Shut`] after a shutdown, and what has become of the connection.
+    #[inline]
+    pub fn tcp_send(&self, cx: Cx, id: usize, bytes: &[u8], push: bool) -> Result<usize, TcpError> {
+        let sent = self.act(cx, id, |sock| {
+            if let Some(error) = sock.error.take() {
+                return Err(error);
+            }
+            let fixed = sock.options.as_ref().is_some_and(|options| options.send_space.is_some());
+            let Kind::Stream(stream) = &mut sock.kind else { return Err(TcpError::NotConnected) };
+            if !stream.tcb.state().may_queue() {
+                return Err(if stream.connected { TcpError::Shut } else { TcpError::NotConnected });
+            }
+            if !stream.connected || !stream.tcb.is_unsent_low() {
+                return Err(TcpError::WouldBlock);
+            }
+            if !fixed && stream.send.room() < bytes.len() {
+                let most = self.knobs.tcp_sendspace_max.get() as u32;
+                let wanted = stream.tcb.send_space_wanted().min(most);
+                if wanted as usize > stream.send.space() {
+                    stream.send.set_space(wanted);
+                }
+            }
+            let piece = stream.piece();
+            let taken = stream.send.append(bytes, piece, || self.tcp_buffer(cx, piece));
+            if taken == 0 && !bytes.is_empty() {
+                return Err(if stream.send.room() == 0 { TcpError::WouldBlock } else { TcpError::NoBuffer });
+            }
+            stream.tcb.queued(taken as u32, push);
+            stream.dirty = true;
+            Ok(taken)
+        });
+        self.flush(cx);
+        sent
+    }
+
+    fn tcp_buffer(&self, cx: Cx, len: usize) -> Option<Frame> {
+        if self.pool.headroom() + len <= self.pool.size() { self.pool.get() } else { self.large_buffer(cx) }
+    }
+
+    /// Moves bytes that came into `into`; says how many, 0 when the peer has sent all it will.
+    ///
+    /// # Errors
+    /// [`TcpError::WouldBlock`] without any, and what has become of the connection.
+    #[inline]
+    pub fn tcp_recv(&self, cx: Cx, id: usize, into: &mut [u8]) -> Result<usize, TcpError> {
+        let read = self.act(cx, id, |sock| {
+            let fixed = sock.options.as_ref().is_some_and(|options| options.recv_space.is_some());
+            let shut = sock.shut_read;
+            let Kind::Stream(stream) = &mut sock.kind else { return Err(TcpError::NotConnected) };
+            let read = stream.recv.read(into);
+            if read > 0 {
+                if let Some(space) = stream.tcb.consumed(read as u32, cx.now)
+                    && !fixed
+                {
+                    stream.tcb.set_recv_space(space, true);
+                }
+                stream.dirty = true;
+                return Ok(read);
+            }
+            let over = !stream.tcb.state().may_receive();
+            match sock.error.take() {
+                Some(error) => Err(error),
+                None if into.is_empty() || shut || over && stream.connected => Ok(0),
+                None if over => Err(TcpError::NotConnected),
+                None => Err(TcpError::WouldBlock),
+            }
+        });
+        self.flush(cx);
+        read
+    }
+
+    /// As [`Stack::tcp_recv`], but the bytes stay.
+    ///
+    /// # Errors
+    /// As [`Stack::tcp_recv`].
+    pub fn tcp_peek(&self, cx: Cx, id: usize, into: &mut [u8]) -> Result<usize, TcpError> {
+        self.act(cx, id, |sock| {
+            let Kind::Stream(stream) = &mut sock.kind else { return Err(TcpError::NotConnected) };
+            match stream.recv.peek(into) {
+                0 if sock.error.is_some() => Err(sock.error.take().unwrap_or(TcpError::Reset)),
+                0 if stream.connected && !stream.tcb.state().may_receive() => Ok(0),
+                0 => Err(TcpError::WouldBlock),
+                read => Ok(read),
+            }
+        })
+    }
+
+    /// Ends one or both directions.
+    ///
+    /// # Errors
+    /// [`TcpError::NotConnected`].
+    pub fn tcp_shutdown(&self, cx: Cx, id: usize, read: bool, write: bool) -> Result<(), TcpError> {
+        let done = self.act(cx, id, |sock| {
+            let Kind::Stream(stream) = &mut sock.kind else { return Err(TcpError::NotConnected) };
+            if !stream.connected || stream.tcb.is_over().is_some() {
+                return Err(TcpError::NotConnected);
+            }
+            if read {
+                let unread = stream.recv.clear();
+                stream.tcb.consumed(unread as u32, cx.now);
+                sock.shut_read = true;
+            }
+            if write {
+                stream.tcb.shutdown_send(cx.now);
+                stream.dirty = true;
+            }
+            sock.wake(cx, id);
+            Ok(())
+        });
+        self.flush(cx);
+        done
+    }
+
+    /// Lets go of socket `id`: what is unsent is sent still, unless `abort` says that it shall not be. `false`: no such
+    /// socket.
+    pub fn tcp_close(&self, cx: Cx, id: usize, abort: bool) -> bool {
+        let Some(slot) = self.tcp.socks.get(id) else { return false };
+        let mut slot = slot.lock(cx);
+        let Some(sock) = slot.as_mut().filter(|sock| !sock.orphan) else { return false };
+        sock.orphan = true;
+        (sock.watch, sock.signal) = (None, None);
+        let ends = sock.ends;
+        let mut children = VecDeque::new();
+        let over = match &mut sock.kind {
+            Kind::Fresh => Over::Gone(ends),
+            Kind::Listening(listening) => {
+                children = std::mem::take(&mut listening.ready);
+                let config = Arc::clone(&listening.config);
+                let counts = &self.count(cx).tcp.listen;
+                let context = tcp::listen::Context { config: &config, counts, now: cx.now, above: None };
+                listening.listener.close(context);
+                Over::Gone(ends)
+            }
+            Kind::Stream(stream) => {
+                let reset = if abort {
+                    stream.tcb.abort()
+                } else {
+                    let closed = stream.tcb.close(cx.now);
+                    stream.recv.clear();
+                    closed.reset
+                };
+                stream.dirty = true;
+                if let Some(reset) = reset {
+                    self.tcp_answer(cx, sock, &reset);
+                }
+                self.tcp_settle(cx, id, sock)
+            }
+        };
+        drop(slot);
+        self.tcp_bury(cx, id, over);
+        for child in children {
+            self.tcp_close(cx, child, true);
+        }
+        self.flush(cx);
+        true
+    }
+
+    /// Reports what happens on socket `id` to `set`; once now if something has.
+    ///
+    /// # Errors
+    /// [`TcpError::NoSocket`].
+    pub fn tcp_watch(&self, cx: Cx, id: usize, set: Option<Arc<ReadySet<L>>>) -> Result<(), TcpError> {
+        self.act(cx, id, |sock| {
+            sock.watch = set;
+            if sock.is_readable() || sock.is_writable() {
+                sock.wake(cx, id);
+            }
+            Ok(())
+        })
+    }
+
+    /// Takes a socket out of the tables by which others find it.
+    pub(super) fn tcp_unfind(&self, cx: Cx, id: usize, ends: Ends4) {
+        self.tcp.demux.remove(cx, &ends.into(), id);
+        let mut bound = self.tcp.bound.lock(cx);
+        if let Some(socks) = bound.get_mut(&ends.local_port.0) {
+            socks.retain(|&other| other != id);
+            if socks.is_empty() {
+                bound.remove(&ends.local_port.0);
+            }
+        }
+    }
+
+    /// What connections over a link of that MSS begin with, as the knobs are now.
+    pub(super) fn tcp_config(&self, cx: Cx, mss: u16) -> Arc<Config> {
+        let mut configs = self.tcp.configs.lock(cx);
+        let generation = self.knobs.generation();
+        if configs.generation != generation {
+            (configs.generation, configs.by_mss) = (generation, Vec::new());
+        }
+        if let Some(config) = configs.by_mss.iter().find(|config| config.mss == mss) {
+            return Arc::clone(config);
+        }
+        let config = Arc::new(self.config_of_knobs(mss));
+        if configs.by_mss.len() < CONFIGS_MAX {
+            configs.by_mss.push(Arc::clone(&config));
+        }
+        config
+    }
+
+    fn config_of_knobs(&self, mss: u16) -> Config {
+        let knobs = &self.knobs;
+        let ms = |knob: &crate::knobs::Knob| Duration::from_millis(knob.get() as u64);
+        Config {
+            mss,
+            default_mss: knobs.tcp_mssdflt.get() as u16,
+            min_mss: knobs.tcp_minmss.get() as u16,
+            recv_space: knobs.tcp_recvspace.get() as u32,
+            recv_space_max: knobs.tcp_recvspace_max.get().max(knobs.tcp_recvspace.get()) as u32,
+            send_space: knobs.tcp_sendspace.get() as u32,
+            window_scaling: knobs.tcp_rfc1323.on(),
+            timestamps: knobs.tcp_rfc1323.get() == 1,
+            sack: knobs.tcp_sack.on(),
+            ecn: match knobs.tcp_ecn.get() {
+                0 => EcnMode::Off,
+                1 => EcnMode::On,
+                _ => EcnMode::Passive,
+            },
+            algorithm: if knobs.tcp_cc_cubic.on() { Algorithm::Cubic } else { Algorithm::NewReno },
+            initial_window: knobs.tcp_initcwnd.get() as u8,
+            time_wait: Duration::from_millis(2 * knobs.tcp_msl.get() as u64),
+            delayed_ack_min: ms(&knobs.tcp_delacktime).min(Duration::from_millis(40)),
+            delayed_ack_max: ms(&knobs.tcp_delacktime),
+            keepalive_idle: ms(&knobs.tcp_keepidle),
+            keepalive_interval: ms(&knobs.tcp_keepintvl),
+            keepalive_count: knobs.tcp_keepcnt.get() as u8,
+            mtu_probing: knobs.tcp_pmtud.on(),
+            ..Config::default()
+        }
+    }
+}
+
+/// The configuration as a socket's options change it.
+fn configured(base: &Arc<Config>, options: &Options) -> Arc<Config> {
+    let maxseg = options.maxseg.filter(|mss| *mss < base.mss);
+    if maxseg.is_none() && options.recv_space.is_none() && options.congestion.is_none() {
+        return Arc::clone(base);
+    }
+    let mut config = Config::clone(base);
+    config.mss = maxseg.unwrap_or(config.mss).max(config.min_mss);
+    if let Some(space) = options.recv_space {
+        (config.recv_space, config.recv_space_max) = (space, space.max(config.recv_space_max));
+    }
+    config.algorithm = options.congestion.unwrap_or(config.algorithm);
+    Arc::new(config)
+}
+
+impl Stream {
+    /// How much a buffer of the send queue takes: a segment, or as many as the iface takes at once.
+    fn piece(&self) -> usize {
+        usize::from(self.tcb.mss())
+    }
+}

@@ -1,0 +1,389 @@
+//! TCP input: from `ip4::input`, a burst at a time, to connections, listeners, or an RST.
+//!
+//! A run of segments for one connection takes its lock once and is answered once, when the run ends: that is what GRO and
+//! stretched ACKs do elsewhere. The frame of a segment whose text is in order waits in the receive queue as it came.
+
+use super::output::IpOptions;
+use super::queue::OutOfOrder;
+use super::{Kind, Sock, Stream, core_ends};
+use crate::Stack;
+use crate::demux::Ends4;
+use crate::iface::Iface;
+use crate::slots::Locked;
+use buf::{Burst, Flags, Frame};
+use lock::{Cx, Locks};
+use std::sync::Arc;
+use stats::DropReason;
+use ::tcp::listen::{self, Answer, Refused};
+use ::tcp::time_wait::{self, Late};
+use ::tcp::{Dropped, Ecn, Events, IcmpNotice, Segment, SeqNum, Tcb, Text};
+use wire::checksum::Partial;
+use wire::{L4Port, Proto, ip4};
+
+/// What the headers of a sound segment say.
+struct Seen {
+    ends: Ends4,
+    segment: Segment,
+    /// Where the text begins in the packet, and where it ends.
+    text: (usize, usize),
+}
+
+/// The socket that segments are for, locked.
+struct Open<'a, L: Locks> {
+    ends: Ends4,
+    id: usize,
+    slot: Locked<'a, L, Sock<L>>,
+}
+
+impl<L: Locks> Stack<L> {
+    /// Takes whole, unfragmented IPv4 packets with TCP in them.
+    pub(crate) fn tcp_input(&self, cx: Cx, iface: Option<&Iface<L>>, packets: &mut Burst) {
+        let trusted = iface.is_none_or(|iface| iface.offload().rx);
+        self.count(cx).tcp.input.received.add(packets.len() as u64);
+        let mut open: Option<Open<'_, L>> = None;
+        for packet in packets.drain() {
+            let seen = match check(&packet, trusted) {
+                Ok(seen) => seen,
+                Err(why) => {
+                    self.drop_frame(cx, packet, why);
+                    continue;
+                }
+            };
+            if open.as_ref().is_none_or(|open| open.ends != seen.ends) {
+                self.tcp_run_ends(cx, open.take());
+                open = self.tcp_find(cx, seen.ends);
+            }
+            match &mut open {
+                Some(Open { id, slot, .. }) => match slot.as_mut() {
+                    Some(sock) => match &mut sock.kind {
+                        Kind::Stream(_) => self.tcp_segment(cx, *id, sock, &seen, packet),
+                        Kind::Listening(_) => {
+                            let id = *id;
+                            open = None; // its lock is taken again, after that of TIME-WAIT
+                            self.tcp_for_listener(cx, Some(id), &seen, packet);
+                        }
+                        Kind::Fresh => self.tcp_for_listener(cx, None, &seen, packet),
+                    },
+                    None => self.tcp_for_listener(cx, None, &seen, packet),
+                },
+                None => self.tcp_for_listener(cx, None, &seen, packet),
+            }
+        }
+        self.tcp_run_ends(cx, open);
+    }
+
+    /// The socket for a segment, if there is one: the connection, or a listener.
+    fn tcp_find(&self, cx: Cx, ends: Ends4) -> Option<Open<'_, L>> {
+        let id = self.tcp.demux.lookup(cx, &ends.into())?;
+        let slot = self.tcp.socks.get(id)?.lock(cx);
+        let fits = slot.as_ref().is_some_and(|sock| sock.ends.accepts(ends) || sock.ends.local_port == ends.local_port && sock.is_listening() && sock.options().bind_any && sock.ends.local == 0);
+        fits.then_some(Open { ends, id, slot })
+    }
+
+    /// What a run of segments gave rise to goes out together.
+    fn tcp_run_ends(&self, cx: Cx, open: Option<Open<'_, L>>) {
+        let Some(Open { id, mut slot, .. }) = open else { return };
+        let Some(sock) = slot.as_mut() else { return };
+        let over = self.tcp_settle(cx, id, sock);
+        drop(slot);
+        self.tcp_bury(cx, id, over);
+    }
+
+    /// A segment for a connection.
+    fn tcp_segment(&self, cx: Cx, id: usize, sock: &mut Sock<L>, seen: &Seen, packet: Frame) {
+        let Kind::Stream(stream) = &mut sock.kind else { return self.drop_frame(cx, packet, DropReason::TcpNoConnection) };
+        let before = stream.recv.end();
+        let reply = stream.tcb.on_segment(&seen.segment, cx.now);
+        stream.dirty = true;
+        if reply.acked > 0 {
+            stream.send.release(reply.acked);
+        }
+        match reply.dropped {
+            None => self.count(cx).audit.consumed.bump(),
+            Some(_) => {}
+        }
+        let kept = stream.keep(reply.text, reply.in_order, before, seen, packet);
+        match (reply.dropped, kept) {
+            (Some(why), Some(packet)) => self.drop_frame(cx, packet, reason(why)),
+            (Some(_), None) => self.count(cx).audit.consumed.bump(), // some of its text was taken all the same
+            (None, packet) => drop(packet),
+        }
+        if sock.shut_read
+            && let Kind::Stream(stream) = &mut sock.kind
+        {
+            let unread = stream.recv.clear();
+            stream.tcb.consumed(unread as u32, cx.now);
+        }
+        let mut events = reply.events;
+        if reply.in_order > 0 {
+            events |= Events::READABLE;
+        }
+        if reply.acked > 0 && sock.is_writable() {
+            events |= Events::WRITABLE;
+        }
+        if let Some(answer) = &reply.answer {
+            self.tcp_answer(cx, sock, answer);
+        }
+        sock.note(cx, id, events);
+    }
+
+    /// A segment of no connection that is alive: of one in TIME-WAIT, for a listener, or for nobody.
+    #[inline(never)]
+    fn tcp_for_listener(&self, cx: Cx, listener: Option<usize>, seen: &Seen, packet: Frame) {
+        let (ends, counts) = (core_ends(seen.ends), &self.count(cx).tcp);
+        let config = self.tcp_config(cx, super::BASE_MSS);
+        let context = time_wait::Context { config: &config, counts: &counts.time_wait, now: cx.now };
+        let late = self.tcp.late.lock(cx).on_segment(context, &ends, &seen.segment);
+        let above = match late {
+            Late::Unknown => None,
+            Late::Reusable { above } if listener.is_some() => {
+                self.tcp.late.lock(cx).reuse(context, &ends);
+                Some(above)
+            }
+            Late::Answer(out) => {
+                self.tcp_send_bare(cx, seen.ends, &out, &self.tcp_default_ip());
+                return self.drop_frame(cx, packet, DropReason::TcpTimeWait);
+            }
+            Late::Dropped | Late::Reusable { .. } => return self.drop_frame(cx, packet, DropReason::TcpTimeWait),
+        };
+        match listener {
+            Some(id) => self.tcp_listener(cx, id, seen, packet, above),
+            None => self.tcp_nobody(cx, seen, packet),
+        }
+    }
+
+    fn tcp_default_ip(&self) -> IpOptions {
+        IpOptions::of(&super::NO_OPTIONS, self)
+    }
+
+    /// RFC 9293 3.10.7.1.
+    fn tcp_nobody(&self, cx: Cx, seen: &Seen, packet: Frame) {
+        let silent = self.knobs.tcp_blackhole.on();
+        if let Some(reset) = tcp::answer_to_nobody(&seen.segment).filter(|_| !silent) {
+            self.tcp_send_bare(cx, seen.ends, &reset, &self.tcp_default_ip());
+        }
+        self.drop_frame(cx, packet, DropReason::TcpNoConnection);
+    }
+
+    /// A segment for a listener: SYN, or the ACK that ends a handshake.
+    fn tcp_listener(&self, cx: Cx, id: usize, seen: &Seen, packet: Frame, above: Option<SeqNum>) {
+        let Some(mut slot) = self.tcp.socks.get(id).map(|slot| slot.lock(cx)) else {
+            return self.tcp_nobody(cx, seen, packet);
+        };
+        let Some(sock) = slot.as_mut() else {
+            drop(slot);
+            return self.tcp_nobody(cx, seen, packet);
+        };
+        let options = IpOptions::of(sock.options(), self);
+        let Kind::Listening(listening) = &mut sock.kind else {
+            drop(slot);
+            return self.tcp_nobody(cx, seen, packet);
+        };
+        let config = Arc::clone(&listening.config);
+        let counts = &self.count(cx).tcp.listen;
+        let context = listen::Context { config: &config, counts, now: cx.now, above };
+        match listening.listener.on_segment(context, &core_ends(seen.ends), &seen.segment) {
+            Answer::SynAck(out) => {
+                self.tcp_arm_listener(cx, id, listening);
+                self.tcp_send_bare(cx, seen.ends, &out, &options);
+                self.count(cx).audit.consumed.bump();
+            }
+            Answer::Refuse(out, why) => {
+                self.tcp_send_bare(cx, seen.ends, &out, &options);
+                self.drop_frame(cx, packet, refusal(why));
+            }
+            Answer::Dropped(why) => self.drop_frame(cx, packet, refusal(why)),
+            Answer::Established(done) => {
+                let tcb = Tcb::from_handshake(&config, &done, cx.now);
+                let settings = sock.options.clone();
+                match self.tcp_child(cx, seen.ends, tcb, settings) {
+                    Some(child) => {
+                        if let Kind::Listening(listening) = &mut sock.kind {
+                            listening.ready.push_back(child);
+                        }
+                        self.tcp_child_segment(cx, child, seen, packet);
+                        sock.wake(cx, id);
+                    }
+                    None => {
+                        listening.listener.on_accepted();
+                        self.drop_frame(cx, packet, DropReason::TcpNoRoom);
+                    }
+                }
+            }
+        }
+    }
+
+    /// A socket for a connection that a listener has made.
+    fn tcp_child(&self, cx: Cx, ends: Ends4, tcb: Tcb, options: Option<Box<super::Options>>) -> Option<usize> {
+        let space = options.as_ref().and_then(|o| o.send_space).unwrap_or(self.knobs.tcp_sendspace.get() as u32);
+        let mut stream = Stream::new(tcb, space, 0);
+        stream.connected = true;
+        let mut sock = Sock::new(Kind::Stream(Box::new(stream)));
+        sock.ends = ends;
+        sock.found = true;
+        sock.options = options;
+        sock.apply_options(cx.now);
+        let id = self.tcp.socks.insert(cx, sock)?;
+        self.tcp.demux.insert(cx, &ends.into(), id);
+        Some(id)
+    }
+
+    /// The ACK that ended the handshake may bring text.
+    fn tcp_child_segment(&self, cx: Cx, child: usize, seen: &Seen, packet: Frame) {
+        let Some(slot) = self.tcp.socks.get(child) else { return };
+        let mut slot = slot.lock(cx);
+        let Some(sock) = slot.as_mut() else { return };
+        self.tcp_segment(cx, child, sock, seen, packet);
+        self.tcp_settle(cx, child, sock);
+    }
+
+    /// Hands an ICMP error to the connection that sent the quoted segment; says whether that is under way (RFC 5927 4.1).
+    pub(crate) fn tcp_error(&self, cx: Cx, header: &ip4::Header, quoted: &[u8], what: IcmpNotice) -> bool {
+        let Some(&[s0, s1, d0, d1, q0, q1, q2, q3]) = quoted.first_chunk::<8>() else { return false };
+        let ends = Ends4 {
+            local: header.src.to_bits(),
+            remote: header.dst.to_bits(),
+            local_port: L4Port(u16::from_be_bytes([s0, s1])),
+            remote_port: L4Port(u16::from_be_bytes([d0, d1])),
+        };
+        let seq = SeqNum(u32::from_be_bytes([q0, q1, q2, q3]));
+        let Some(Open { id, mut slot, .. }) = self.tcp_find(cx, ends) else { return false };
+        let Some(sock) = slot.as_mut() else { return false };
+        let mut sent = false;
+        match &mut sock.kind {
+            Kind::Stream(stream) => {
+                sent = seq.at_or_after(stream.tcb.snd_una()) && seq.before(stream.tcb.snd_nxt());
+                let events = stream.tcb.on_icmp(what, seq, cx.now);
+                stream.dirty = true;
+                sock.note(cx, id, events);
+            }
+            Kind::Listening(listening) => {
+                let config = Arc::clone(&listening.config);
+                let counts = &self.count(cx).tcp.listen;
+                let context = listen::Context { config: &config, counts, now: cx.now, above: None };
+                listening.listener.on_unreachable(context, &core_ends(ends), seq);
+            }
+            Kind::Fresh => {}
+        }
+        let over = self.tcp_settle(cx, id, sock);
+        drop(slot);
+        self.tcp_bury(cx, id, over);
+        sent
+    }
+}
+
+impl Stream {
+    /// Does with the text what the core has said; gives the frame back if nothing of it was kept.
+    #[inline]
+    fn keep(&mut self, text: Text, in_order: u32, before: u64, seen: &Seen, mut packet: Frame) -> Option<Frame> {
+        let Text::Accept { skip, len, at } = text else { return Some(packet) };
+        let (start, end) = seen.text;
+        let start = start + skip as usize;
+        if at > 0 {
+            let bytes = packet.bytes().get(start..end).unwrap_or_default();
+            let bytes = bytes.get(..len as usize).unwrap_or(bytes);
+            self.ooo.get_or_insert_default().insert(before + u64::from(at), bytes);
+            return None;
+        }
+        packet.truncate(start + len as usize);
+        if packet.pull(start) {
+            self.recv.push(packet);
+        }
+        if in_order > len {
+            self.join(in_order - len);
+        }
+        None
+    }
+
+    /// Text that was here before its turn is now in order.
+    #[cold]
+    fn join(&mut self, len: u32) {
+        if let Some(ooo) = &mut self.ooo {
+            ooo.take(self.recv.end(), u64::from(len), &mut self.recv);
+            if !self.tcb.holds_out_of_order() {
+                self.ooo = None::<Box<OutOfOrder>>;
+            }
+        }
+    }
+}
+
+/// RFC 9293 3.1: lengths, checksum, ends.
+#[inline]
+fn check(packet: &Frame, trusted: bool) -> Result<Seen, DropReason> {
+    let bytes = packet.bytes();
+    let ip = ip4::Glance::of(bytes).ok_or(DropReason::Ip4Malformed)?;
+    let ihl = ip.ihl_len();
+    let end = usize::from(ip.total_len()).min(bytes.len());
+    let segment = bytes.get(ihl..end).ok_or(DropReason::Ip4Malformed)?;
+    let header = wire::tcp::Header::parse(segment).map_err(|_| DropReason::TcpMalformed)?;
+    if !(trusted && packet.flags().has(Flags::RX_L4_OK)) {
+        let pseudo = Partial::pseudo4(ip.src(), ip.dst(), Proto::TCP, segment.len() as u16);
+        if !wire::tcp::checksum_ok(pseudo, segment) {
+            return Err(DropReason::TcpBadChecksum);
+        }
+    }
+    if header.src.0 == 0 || header.dst.0 == 0 {
+        return Err(DropReason::TcpPortZero);
+    }
+    let dst = ip.dst();
+    if dst.is_multicast() || dst.is_broadcast() || packet.flags().has(Flags::LINK_BROADCAST) {
+        return Err(DropReason::TcpGroup); // RFC 9293 3.9.2.3, MUST-57
+    }
+    let ends = Ends4 {
+        local: dst.to_bits(),
+        remote: ip.src().to_bits(),
+        local_port: header.dst,
+        remote_port: header.src,
+    };
+    let options = segment.get(wire::tcp::HEADER_LEN..header.header_len).unwrap_or_default();
+    let tos = bytes.get(1).copied().unwrap_or(0);
+    let len = (segment.len() - header.header_len) as u32;
+    let segment = Segment::parse_bytes(&header, options, len, Ecn::from_bits(tos));
+    Ok(Seen { ends, segment, text: (ihl + header.header_len, end) })
+}
+
+/// The core's reasons as frames end for them.
+fn reason(why: Dropped) -> DropReason {
+    match why {
+        Dropped::NoConnection => DropReason::TcpNoConnection,
+        Dropped::BadFlags => DropReason::TcpBadFlags,
+        Dropped::Paws => DropReason::TcpPaws,
+        Dropped::OutOfWindow | Dropped::TextBeyondWindow => DropReason::TcpOutOfWindow,
+        Dropped::ResetInWindow => DropReason::TcpResetChallenged,
+        Dropped::ResetOutOfWindow | Dropped::ResetUnacknowledged => DropReason::TcpResetIgnored,
+        Dropped::SynInWindow => DropReason::TcpSynChallenged,
+        Dropped::SynDuplicate => DropReason::TcpSynDuplicate,
+        Dropped::NoAck => DropReason::TcpNoAck,
+        Dropped::AckUnsent => DropReason::TcpAckUnsent,
+        Dropped::AckTooOld => DropReason::TcpAckTooOld,
+        Dropped::AckInHandshake => DropReason::TcpBadHandshake,
+        Dropped::TextDuplicate => DropReason::TcpDuplicate,
+        Dropped::TextAfterFin => DropReason::TcpAfterFin,
+        Dropped::TextAfterClose => DropReason::TcpAfterClose,
+        Dropped::ReassemblyFull => DropReason::TcpReassemblyFull,
+        Dropped::ResetInTimeWait | Dropped::TimeWaitDuplicate => DropReason::TcpTimeWait,
+    }
+}
+
+/// A listener's.
+fn refusal(why: Refused) -> DropReason {
+    match why {
+        Refused::BadFlags => DropReason::TcpBadFlags,
+        Refused::BadEnds => DropReason::Ip4OwnSource,
+        Refused::AcceptQueueFull => DropReason::TcpAcceptQueueFull,
+        Refused::ResetIgnored => DropReason::TcpResetIgnored,
+        Refused::ResetTaken => DropReason::TcpHandshakeReset,
+        Refused::ResetInWindow => DropReason::TcpResetChallenged,
+        Refused::SynDuplicate | Refused::Limited => DropReason::TcpSynDuplicate,
+        Refused::SynInHandshake => DropReason::TcpSynChallenged,
+        Refused::Paws => DropReason::TcpPaws,
+        Refused::OutOfWindow => DropReason::TcpOutOfWindow,
+        Refused::BadAck | Refused::NoHandshake => DropReason::TcpBadHandshake,
+    }
+}
+
+/// The largest text of a segment without options in a packet of `mtu` bytes.
+pub(crate) fn mss_of(mtu: usize) -> u16 {
+    mtu.saturating_sub(ip4::HEADER_LEN + wire::tcp::HEADER_LEN).clamp(1, usize::from(u16::MAX)) as u16
+}
+

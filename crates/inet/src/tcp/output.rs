@@ -1,0 +1,372 @@
+//! TCP output: what `Tcb::poll_segment` lets go, as frames.
+//!
+//! The usual segment goes where the one before went: Ethernet and IPv4 headers are kept with their sums, good while the
+//! stack's epoch stands still, and in front of a lent buffer they are all that is written. The payload's sum was made when it
+//! was copied in. Everything else goes layer by layer through `ip4::output`.
+
+use super::queue::{Range, SendQueue};
+use super::{Kind, Options, Sock, Stream};
+use crate::Stack;
+use crate::demux::{Addr, Ends4};
+use crate::iface::{Iface, IfaceId};
+use crate::ip4::Outgoing;
+use crate::ip4::output::Target;
+use buf::{Flags, Frame};
+use lock::{Cx, Locks};
+use std::net::Ipv4Addr;
+use stats::{DropReason, Stage};
+use ::tcp::time_wait;
+use ::tcp::{Ends, Out, Tcb};
+use wire::checksum::{self, Partial};
+use wire::eth::{self, EtherType};
+use wire::{Proto, ip4};
+
+const LINK: usize = eth::HEADER_LEN;
+const NETWORK: usize = LINK + ip4::HEADER_LEN;
+/// Link and network headers and TCP's fixed one.
+const HEADERS: usize = NETWORK + wire::tcp::HEADER_LEN;
+
+/// What does not change from one segment of a connection to the next.
+#[derive(Debug)]
+pub(crate) struct Headers {
+    epoch: u64, // 0: nothing kept
+    iface: IfaceId,
+    /// The longest IP packet that the iface takes.
+    mtu: u32,
+    offload: bool,
+    bytes: [u8; NETWORK],
+    ip_sum: Partial,
+    pseudo: Partial,
+}
+
+impl Default for Headers {
+    fn default() -> Headers {
+        Headers {
+            epoch: 0,
+            iface: IfaceId(0),
+            mtu: 0,
+            offload: false,
+            bytes: [0; NETWORK],
+            ip_sum: Partial::ZERO,
+            pseudo: Partial::ZERO,
+        }
+    }
+}
+
+/// What of a socket's options stands in IP headers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct IpOptions {
+    ttl: u8,
+    tos: u8,
+}
+
+impl IpOptions {
+    pub(super) fn of<L: Locks>(options: &Options, stack: &Stack<L>) -> IpOptions {
+        IpOptions { ttl: options.ttl.unwrap_or(stack.knobs.ttl.get() as u8), tos: options.tos & !3 }
+    }
+}
+
+/// The core's ends as ours; those of IPv6 come out as "any", which nothing is sent to.
+pub(super) fn ends4(ends: &Ends) -> Ends4 {
+    let v4 = |addr: u128| Addr(addr).to_v4().map_or(0, Ipv4Addr::to_bits);
+    Ends4 {
+        local: v4(ends.local),
+        remote: v4(ends.remote),
+        local_port: ends.local_port,
+        remote_port: ends.remote_port,
+    }
+}
+
+/// What is to become of a socket once its lock is given back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Over {
+    /// It lives on.
+    No,
+    /// The connection is in TIME-WAIT, which is remembered elsewhere; the process still has the socket.
+    Late(Ends4),
+    /// The connection is over and nobody holds it.
+    Gone(Ends4),
+}
+
+impl<L: Locks> Stack<L> {
+    /// Sends what may leave, sets the timer, and says whether the socket is over. Call it before the lock is given back
+    /// whenever something has happened to the connection.
+    #[inline]
+    pub(super) fn tcp_settle(&self, cx: Cx, id: usize, sock: &mut Sock<L>) -> Over {
+        let ends = sock.ends;
+        let Kind::Stream(stream) = &mut sock.kind else { return Over::No };
+        if !std::mem::take(&mut stream.dirty) {
+            return Over::No;
+        }
+        let options = match &sock.options {
+            Some(options) => IpOptions::of(options, self),
+            None => IpOptions { ttl: self.knobs.ttl.get() as u8, tos: 0 },
+        };
+        self.tcp_flush(cx, ends, stream, &options);
+        let next = stream.tcb.next_timer();
+        if next != stream.armed {
+            stream.armed = next;
+            self.tcp.wheel.lock(cx).set(id as u32, next);
+        }
+        if sock.found
+            && let Some(left) = stream.tcb.remains()
+        {
+            let counts = &self.count(cx).tcp.time_wait;
+            let config = self.tcp_config(cx, super::BASE_MSS);
+            let context = time_wait::Context { config: &config, counts, now: cx.now };
+            self.tcp.late.lock(cx).insert(context, &super::core_ends(ends), &left);
+            sock.found = false;
+            return if sock.orphan { Over::Gone(ends) } else { Over::Late(ends) };
+        }
+        if !sock.orphan {
+            return Over::No;
+        }
+        if stream.tcb.is_over().is_some() || !sock.found { Over::Gone(ends) } else { Over::No }
+    }
+
+    fn tcp_flush(&self, cx: Cx, ends: Ends4, stream: &mut Stream, options: &IpOptions) {
+        loop {
+            let most = stream.largest();
+            let Some(out) = stream.tcb.poll_segment(cx.now, most) else { break };
+            if self.tcp_emit(cx, ends, stream, &out, options).is_none() {
+                stream.tcb.on_not_sent(&out, cx.now);
+                break; // no buffer now: the timer comes again
+            }
+        }
+    }
+
+    /// One segment of a connection.
+    fn tcp_emit(&self, cx: Cx, ends: Ends4, stream: &mut Stream, out: &Out, options: &IpOptions) -> Option<()> {
+        let counters = self.count(cx);
+        let mut lap = counters.ledger.lap(clock::tsc::ticks);
+        let (frame, sum) = self.tcp_payload(cx, &mut stream.send, out)?;
+        counters.audit.made.bump();
+        counters.tcp.output.sent.bump();
+        if stream.headers.epoch == self.epoch() && stream.headers.takes(out) {
+            let frame = stream.headers.emit(ends, out, frame, sum)?;
+            lap.mark(Stage::TcpOutput, 1);
+            counters.ip4.sent.bump();
+            match self.ifaces.get(stream.headers.iface) {
+                Some(iface) => self.stage_locked(cx, iface, &mut iface.stage.lock(cx), frame),
+                None => self.drop_frame(cx, frame, DropReason::TxNoPort),
+            }
+            return Some(());
+        }
+        let sent = self.tcp_send_layered(cx, ends, out, frame, sum, options);
+        if sent {
+            self.tcp_keep_headers(cx, ends, &mut stream.headers, options);
+        }
+        Some(())
+    }
+
+    /// A frame with the segment's text, and the text's sum.
+    #[inline]
+    fn tcp_payload(&self, cx: Cx, queue: &mut SendQueue, out: &Out) -> Option<(Frame, Partial)> {
+        if out.text_len == 0 {
+            return Some((self.pool.get()?, Partial::ZERO));
+        }
+        if let Range::Front(index) = queue.locate(out.text_at, out.text_len)
+            && let Some(lent) = queue.lend(index, out.text_len)
+        {
+            return Some(lent);
+        }
+        let mut frame = self.buffer_for(cx, out.text_len as usize)?;
+        let sum = queue.copy(out.text_at, out.text_len, &mut frame)?;
+        Some((frame, sum))
+    }
+
+    /// A buffer with room for `len` bytes: the pool's, or a large one.
+    fn buffer_for(&self, cx: Cx, len: usize) -> Option<Frame> {
+        if self.pool.headroom() + len <= self.pool.size() { self.pool.get() } else { self.large_buffer(cx) }
+    }
+
+    /// Layer by layer; says whether it went out.
+    fn tcp_send_layered(
+        &self,
+        cx: Cx,
+        ends: Ends4,
+        out: &Out,
+        mut frame: Frame,
+        sum: Partial,
+        options: &IpOptions,
+    ) -> bool {
+        let (src, dst) = (Ipv4Addr::from_bits(ends.local), Ipv4Addr::from_bits(ends.remote));
+        let exit = self.exit_for(cx, dst, None);
+        let partial = match &exit {
+            Ok(exit) if !matches!(exit.to, Target::Here) => {
+                self.ifaces.get(exit.iface).is_some_and(|iface| iface.offload().tx_l4)
+            }
+            _ => false,
+        };
+        let len = wire::tcp::HEADER_LEN + out.options.len();
+        let Some(head) = frame.push_n(len) else {
+            self.drop_frame(cx, frame, DropReason::TxNoPort);
+            return false;
+        };
+        write_header(head, ends, out);
+        let total = len as u32 + out.text_len;
+        let pseudo = Partial::pseudo4(src, dst, Proto::TCP, total as u16);
+        let field = match partial {
+            true => !pseudo.finish(),
+            false => pseudo.add(checksum::sum(head)).add(sum).finish(),
+        };
+        if let Some(place) = head.get_mut(16..18) {
+            place.copy_from_slice(&field.to_be_bytes());
+        }
+        let out = Outgoing {
+            src: Some(src),
+            tos: options.tos | out.ecn.bits(),
+            df: true,
+            partial_l4: partial,
+            ..Outgoing::new(dst, Proto::TCP, options.ttl)
+        };
+        self.ip4_output(cx, frame, &out).is_ok()
+    }
+
+    /// A segment of no connection: RST, challenge, SYN-ACK of a listener.
+    pub(super) fn tcp_send_bare(&self, cx: Cx, ends: Ends4, out: &Out, options: &IpOptions) {
+        let Some(frame) = self.make_frame(cx) else { return };
+        self.count(cx).tcp.output.sent.bump();
+        self.tcp_send_layered(cx, ends, out, frame, Partial::ZERO, options);
+    }
+
+    /// Keeps the headers of segments to this peer, if its MAC address is known.
+    fn tcp_keep_headers(&self, cx: Cx, ends: Ends4, headers: &mut Headers, options: &IpOptions) {
+        let epoch = self.epoch(); // before anything is looked up: a change meanwhile makes the headers stale, not wrong
+        let (src, dst) = (Ipv4Addr::from_bits(ends.local), Ipv4Addr::from_bits(ends.remote));
+        let Ok(exit) = self.exit_for(cx, dst, None) else { return };
+        let Target::Neighbor(next) = exit.to else { return };
+        let Some(iface) = self.ifaces.get(exit.iface) else { return };
+        let Some(mac) = self.neighbors.lock(cx).lookup(exit.iface, next, cx.now) else { return };
+        if self.pool.headroom() < HEADERS + wire::tcp::MAX_OPTIONS_LEN {
+            return;
+        }
+        headers.fill(epoch, iface, mac, src, dst, options);
+    }
+}
+
+impl Headers {
+    fn fill<L: Locks>(
+        &mut self,
+        epoch: u64,
+        iface: &Iface<L>,
+        mac: wire::Mac,
+        src: Ipv4Addr,
+        dst: Ipv4Addr,
+        options: &IpOptions,
+    ) {
+        let Some(header) = ip4::Header::new(src, dst, Proto::TCP, 0) else { return };
+        let header = ip4::Header { total_len: 0, ttl: options.ttl, tos: options.tos, df: true, ..header };
+        let Some((link, network)) = self.bytes.split_first_chunk_mut::<LINK>() else { return };
+        eth::Header { dst: mac, src: iface.mac, ethertype: EtherType::IPV4 }.emit(link);
+        let Some(network) = network.first_chunk_mut::<{ ip4::HEADER_LEN }>() else { return };
+        header.emit(network);
+        [network[10], network[11]] = [0, 0];
+        self.ip_sum = checksum::header20(network);
+        self.pseudo = Partial::pseudo4(src, dst, Proto::TCP, 0);
+        self.iface = iface.id;
+        self.mtu = iface.mtu() as u32;
+        self.offload = iface.offload().tx_l4;
+        self.epoch = epoch;
+    }
+
+    /// May this segment go the short way?
+    #[inline]
+    fn takes(&self, out: &Out) -> bool {
+        let len = HEADERS - LINK + out.options.len() + out.text_len as usize;
+        len <= self.mtu as usize
+    }
+
+    /// The segment with all its headers.
+    #[inline]
+    fn emit(&self, ends: Ends4, out: &Out, mut frame: Frame, sum: Partial) -> Option<Frame> {
+        let options = out.options.as_slice();
+        let segment_len = (wire::tcp::HEADER_LEN + options.len()) as u16 + out.text_len as u16;
+        let total_len = segment_len + ip4::HEADER_LEN as u16;
+        let head = frame.push_n(HEADERS + options.len())?;
+        let (lower, segment) = head.split_first_chunk_mut::<NETWORK>()?;
+        *lower = self.bytes;
+        [lower[16], lower[17]] = total_len.to_be_bytes();
+        // ECN bits change from segment to segment: version, IHL and TOS are one word of the sum.
+        let ecn = out.ecn.bits();
+        lower[15] |= ecn;
+        let ip = self.ip_sum.add_u16(total_len).add_u16(u16::from(ecn)).finish();
+        [lower[24], lower[25]] = ip.to_be_bytes();
+        write_header(segment, ends, out);
+        let pseudo = self.pseudo.add_u16(segment_len);
+        let field = match self.offload {
+            true => !pseudo.finish(),
+            false => pseudo.add(checksum::sum(segment)).add(sum).finish(),
+        };
+        segment.get_mut(16..18)?.copy_from_slice(&field.to_be_bytes());
+        if self.offload {
+            frame.set_flags(Flags::TX_L4_CSUM);
+        }
+        Some(frame)
+    }
+}
+
+/// TCP's header with its options, the checksum field zero. `head` is as long as that.
+#[inline]
+fn write_header(head: &mut [u8], ends: Ends4, out: &Out) {
+    let header = wire::tcp::Header {
+        src: ends.local_port,
+        dst: ends.remote_port,
+        seq: out.seq.0,
+        ack: out.ack.0,
+        header_len: wire::tcp::HEADER_LEN + out.options.len(),
+        flags: out.flags,
+        window: out.window,
+        checksum: 0,
+        urgent: out.urgent,
+    };
+    if let Some((fixed, options)) = head.split_first_chunk_mut() {
+        header.emit(fixed);
+        if options.len() == out.options.len() {
+            options.copy_from_slice(out.options.as_slice());
+        }
+    }
+}
+
+impl Stream {
+    /// How much text the next segment may have: the rest of a piece that the iface takes whole, so that it can be lent.
+    #[inline]
+    fn largest(&self) -> u32 {
+        let mss = HEADERS as u32 + 40;
+        if self.headers.mtu <= 1500 + mss {
+            return 0;
+        }
+        let next = next_text(&self.tcb);
+        let piece = self.send.whole_piece_at(next) as u32;
+        piece.min(self.headers.mtu - (HEADERS - LINK) as u32 - 40)
+    }
+}
+
+/// Where the next new text lies in the send queue.
+fn next_text(tcb: &Tcb) -> u32 {
+    tcb.snd_nxt().since_or_zero(tcb.snd_una())
+}
+
+impl<L: Locks> Stack<L> {
+    /// Frees a socket that is over. Its lock must not be held.
+    pub(super) fn tcp_bury(&self, cx: Cx, id: usize, over: Over) {
+        match over {
+            Over::No => {}
+            Over::Late(ends) => {
+                self.tcp.demux.remove(cx, &ends.into(), id);
+                self.tcp.wheel.lock(cx).cancel(id as u32);
+            }
+            Over::Gone(ends) => {
+                self.tcp_unfind(cx, id, ends);
+                self.tcp.wheel.lock(cx).cancel(id as u32);
+                self.tcp.socks.remove(cx, id);
+            }
+        }
+    }
+
+    /// Sends what `answer` says for connection `id`, outside its stream.
+    pub(super) fn tcp_answer(&self, cx: Cx, sock: &Sock<L>, answer: &Out) {
+        self.tcp_send_bare(cx, sock.ends, answer, &IpOptions::of(sock.options(), self));
+    }
+}
+

@@ -1,0 +1,389 @@
+//! The bytes of a connection: what waits to be sent or acknowledged, what waits to be read, what came too early.
+//!
+//! A [`SendQueue`] keeps what an application wrote in the buffers that it was copied into, with room for headers in front; each is
+//! lent to the frame that carries it, so that nothing is copied again. A [`RecvQueue`] holds frames as they came. Small ones
+//! are copied together: a peer that sends single bytes must not pin a buffer with each. [`OutOfOrder`] holds bytes, not
+//! frames, on pages of 4 kB: its memory is what the window says, however small the segments are.
+
+use buf::{Frame, Held};
+use std::collections::{BTreeMap, VecDeque};
+use wire::checksum::{self, Partial};
+
+/// One buffer of the send queue.
+#[derive(Debug)]
+struct Piece {
+    held: Held,
+    /// Sum of its bytes.
+    sum: Partial,
+}
+
+/// What was written and is not acknowledged, in order; the front is SND.UNA's byte.
+#[derive(Debug)]
+pub struct SendQueue {
+    pieces: VecDeque<Piece>,
+    /// Bytes of the first piece that are acknowledged.
+    gone: usize,
+    len: usize,
+    space: usize,
+}
+
+/// Where a range of the queue lies.
+pub(crate) enum Range {
+    /// At the front of one piece: it can be lent.
+    Front(usize),
+    /// Anywhere: it must be copied.
+    Scattered,
+}
+
+impl SendQueue {
+    /// With room for `space` bytes.
+    pub fn new(space: u32) -> SendQueue {
+        SendQueue { pieces: VecDeque::new(), gone: 0, len: 0, space: space as usize }
+    }
+
+    /// Bytes in it.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// None?
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// How many bytes it takes.
+    pub fn space(&self) -> usize {
+        self.space
+    }
+
+    /// Takes more or fewer from now on; what is in it stays.
+    pub fn set_space(&mut self, bytes: u32) {
+        self.space = bytes as usize;
+    }
+
+    /// Bytes that may be added.
+    #[inline]
+    pub fn room(&self) -> usize {
+        self.space.saturating_sub(self.len)
+    }
+
+    /// Is a third of it free?
+    pub fn is_roomy(&self) -> bool {
+        self.room() * 3 >= self.space
+    }
+
+    /// Copies up to [`SendQueue::room`] bytes in, in pieces of at most `piece` bytes for which `make` gives buffers; says how
+    /// many.
+    pub fn append(&mut self, bytes: &[u8], piece: usize, mut make: impl FnMut() -> Option<Frame>) -> usize {
+        let mut left = bytes.get(..bytes.len().min(self.room())).unwrap_or_default();
+        let wanted = left.len();
+        while !left.is_empty() {
+            let fits = self.pieces.back().map_or(0, |last| piece.saturating_sub(last.held.len()).min(last.held.tailroom()));
+            if fits == 0 {
+                let Some(held) = make().and_then(|frame| Held::new(frame).ok()) else { break };
+                if held.tailroom() == 0 {
+                    break;
+                }
+                self.pieces.push_back(Piece { held, sum: Partial::ZERO });
+                continue;
+            }
+            let Some((now, rest)) = left.split_at_checked(fits.min(left.len())) else { break };
+            let Some(last) = self.pieces.back_mut() else { break };
+            let at = last.held.len();
+            let Some(room) = last.held.append(now.len()) else { break };
+            last.sum = last.sum.add_at(at, checksum::copy_and_sum(room, now));
+            left = rest;
+        }
+        let taken = wanted - left.len();
+        self.len += taken;
+        taken
+    }
+
+    /// Lets go of `bytes` at the front.
+    pub fn release(&mut self, bytes: u32) {
+        let mut bytes = (bytes as usize).min(self.len);
+        self.len -= bytes;
+        while let Some(first) = self.pieces.front() {
+            let left = first.held.len() - self.gone;
+            if bytes < left {
+                self.gone += bytes;
+                return;
+            }
+            bytes -= left;
+            self.gone = 0;
+            self.pieces.pop_front();
+            if bytes == 0 {
+                return;
+            }
+        }
+    }
+
+    /// The piece that holds the byte at `at`, and where in it that byte is.
+    #[inline]
+    fn find(&self, at: usize) -> Option<(usize, usize)> {
+        let mut before = at + self.gone;
+        // Nearly always the last pieces are sent and the first retransmitted: look from the nearer end.
+        if at * 2 > self.len {
+            let mut end = self.len + self.gone;
+            for (index, piece) in self.pieces.iter().enumerate().rev() {
+                let start = end - piece.held.len();
+                if before >= start {
+                    return (before < end).then_some((index, before - start));
+                }
+                end = start;
+            }
+            return None;
+        }
+        for (index, piece) in self.pieces.iter().enumerate() {
+            if before < piece.held.len() {
+                return Some((index, before));
+            }
+            before -= piece.held.len();
+        }
+        None
+    }
+
+    /// Bytes from `at` to the end of the piece it is in, if it begins the piece; 0 otherwise.
+    pub(crate) fn whole_piece_at(&self, at: u32) -> usize {
+        match self.find(at as usize) {
+            Some((index, 0)) => self.pieces.get(index).map_or(0, |piece| piece.held.len()),
+            _ => 0,
+        }
+    }
+
+    /// Where the `len` bytes at `at` lie.
+    pub(crate) fn locate(&self, at: u32, len: u32) -> Range {
+        match self.find(at as usize) {
+            Some((index, 0)) if self.pieces.get(index).is_some_and(|piece| piece.held.len() >= len as usize) => {
+                Range::Front(index)
+            }
+            _ => Range::Scattered,
+        }
+    }
+
+    /// A frame of the first `len` bytes of piece `index`, and their sum; `None` while it is out.
+    #[inline]
+    pub(crate) fn lend(&mut self, index: usize, len: u32) -> Option<(Frame, Partial)> {
+        let piece = self.pieces.get_mut(index)?;
+        let mut frame = piece.held.lend()?;
+        let sum = match len as usize {
+            len if len == frame.len() => piece.sum,
+            len => {
+                frame.truncate(len);
+                checksum::sum(frame.bytes())
+            }
+        };
+        Some((frame, sum))
+    }
+
+    /// Copies the `len` bytes at `at` to the end of `frame`; their sum, or `None` if they are not there or find no room.
+    pub(crate) fn copy(&self, at: u32, len: u32, frame: &mut Frame) -> Option<Partial> {
+        let (mut index, mut from) = self.find(at as usize)?;
+        let (mut left, mut done, mut sum) = (len as usize, 0, Partial::ZERO);
+        while left > 0 {
+            let bytes = self.pieces.get(index)?.held.bytes().get(from..)?;
+            let bytes = bytes.get(..bytes.len().min(left))?;
+            sum = sum.add_at(done, checksum::copy_and_sum(frame.append(bytes.len())?, bytes));
+            (left, done) = (left - bytes.len(), done + bytes.len());
+            (index, from) = (index + 1, 0);
+        }
+        Some(sum)
+    }
+}
+
+/// Bytes to be read: a frame as it came, or bytes that came in more than one.
+#[derive(Debug)]
+enum Chunk {
+    Frame(Frame),
+    Bytes(VecDeque<u8>),
+}
+
+/// What came in order and was not read.
+#[derive(Debug)]
+pub struct RecvQueue {
+    chunks: VecDeque<Chunk>,
+    len: usize,
+    /// Bytes that came in order since the connection began: where the next one lies in the stream.
+    end: u64,
+}
+
+/// Text shorter than this part of its buffer is copied, so that buffers are at least so full.
+const SMALL: usize = 8;
+/// One copied chunk grows to this.
+const GATHERED: usize = 1 << 16;
+
+impl RecvQueue {
+    /// Empty; the next byte is number `end`.
+    pub fn new(end: u64) -> RecvQueue {
+        RecvQueue { chunks: VecDeque::new(), len: 0, end }
+    }
+
+    /// Bytes in it.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// None?
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The number of the byte that comes next.
+    pub fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Adds a frame's bytes.
+    #[inline]
+    pub fn push(&mut self, frame: Frame) {
+        if frame.is_empty() {
+            return;
+        }
+        let room = frame.len() + frame.headroom() + frame.tailroom();
+        // One small frame alone may wait as it is: that is a request, and its answer follows.
+        if frame.len() * SMALL < room && !self.chunks.is_empty() {
+            return self.push_bytes(frame.bytes());
+        }
+        self.len += frame.len();
+        self.end += frame.len() as u64;
+        self.chunks.push_back(Chunk::Frame(frame));
+    }
+
+    /// Adds bytes, copied.
+    pub fn push_bytes(&mut self, bytes: &[u8]) {
+        self.len += bytes.len();
+        self.end += bytes.len() as u64;
+        match self.chunks.back_mut() {
+            Some(Chunk::Bytes(last)) if last.len() + bytes.len() <= GATHERED => last.extend(bytes),
+            _ => self.chunks.push_back(Chunk::Bytes(bytes.iter().copied().collect())),
+        }
+    }
+
+    /// Moves bytes out, as many as `into` holds or as there are; says how many.
+    #[inline]
+    pub fn read(&mut self, into: &mut [u8]) -> usize {
+        let mut read = 0;
+        while let Some(room) = into.get_mut(read..).filter(|room| !room.is_empty()) {
+            let Some(chunk) = self.chunks.front_mut() else { break };
+            let (n, over) = chunk.read(room);
+            read += n;
+            if over {
+                self.chunks.pop_front();
+            }
+        }
+        self.len -= read;
+        read
+    }
+
+    /// Copies bytes out and leaves them; says how many.
+    pub fn peek(&self, into: &mut [u8]) -> usize {
+        let mut read = 0;
+        for chunk in &self.chunks {
+            let Some(room) = into.get_mut(read..).filter(|room| !room.is_empty()) else { break };
+            read += chunk.peek(room);
+        }
+        read
+    }
+
+    /// Drops everything; says how many bytes that were.
+    pub fn clear(&mut self) -> usize {
+        self.chunks.clear();
+        std::mem::take(&mut self.len)
+    }
+
+    /// Buffers of pools that wait in it.
+    pub fn frames(&self) -> usize {
+        self.chunks.iter().filter(|chunk| matches!(chunk, Chunk::Frame(_))).count()
+    }
+}
+
+impl Chunk {
+    #[inline]
+    fn read(&mut self, into: &mut [u8]) -> (usize, bool) {
+        let n = self.peek(into);
+        match self {
+            Chunk::Frame(frame) if frame.len() == n => (n, true),
+            Chunk::Frame(frame) => {
+                // Offsets end at 32 KiB: a large segment that is read in parts is copied once that far in.
+                if !frame.pull(n) {
+                    let rest = frame.bytes().get(n..).unwrap_or_default().iter().copied().collect();
+                    *self = Chunk::Bytes(rest);
+                }
+                (n, false)
+            }
+            Chunk::Bytes(bytes) => {
+                bytes.drain(..n);
+                (n, bytes.is_empty())
+            }
+        }
+    }
+
+    #[inline]
+    fn peek(&self, into: &mut [u8]) -> usize {
+        match self {
+            Chunk::Frame(frame) => copy(into, frame.bytes()),
+            Chunk::Bytes(bytes) => {
+                let (front, back) = bytes.as_slices();
+                let n = copy(into, front);
+                n + into.get_mut(n..).map_or(0, |into| copy(into, back))
+            }
+        }
+    }
+}
+
+#[inline]
+fn copy(into: &mut [u8], from: &[u8]) -> usize {
+    let n = into.len().min(from.len());
+    if let (Some(into), Some(from)) = (into.get_mut(..n), from.get(..n)) {
+        into.copy_from_slice(from);
+    }
+    n
+}
+
+const PAGE: u64 = 4096;
+
+/// Bytes ahead of what was received in order, by their number in the stream. Which of them are there the core knows.
+#[derive(Debug, Default)]
+pub struct OutOfOrder {
+    pages: BTreeMap<u64, Box<[u8]>>,
+}
+
+impl OutOfOrder {
+    /// Keeps `bytes`, the first of which is number `at`.
+    pub fn insert(&mut self, mut at: u64, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let page = self.pages.entry(at / PAGE).or_insert_with(|| vec![0; PAGE as usize].into());
+            let room = page.get_mut((at % PAGE) as usize..).unwrap_or_default();
+            let n = copy(room, bytes);
+            bytes = bytes.get(n..).unwrap_or_default();
+            at += n as u64;
+        }
+    }
+
+    /// Moves the `len` bytes from number `at` on to the end of `queue`, and forgets all before their end.
+    pub fn take(&mut self, mut at: u64, len: u64, queue: &mut RecvQueue) {
+        let end = at + len;
+        while at < end {
+            let until = (at / PAGE + 1) * PAGE;
+            let n = until.min(end) - at;
+            let from = (at % PAGE) as usize;
+            match self.pages.get(&(at / PAGE)).and_then(|page| page.get(from..from + n as usize)) {
+                Some(bytes) => queue.push_bytes(bytes),
+                None => return, // the core says they are here: not reached
+            }
+            at += n;
+        }
+        self.pages = self.pages.split_off(&(end / PAGE));
+    }
+
+    /// Bytes of memory.
+    pub fn bytes(&self) -> usize {
+        self.pages.len() * PAGE as usize
+    }
+}
+
+#[cfg(test)]
+mod tests;

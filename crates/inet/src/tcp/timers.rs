@@ -1,0 +1,84 @@
+//! Time for connections: one wheel, a key for each socket.
+
+use super::{Kind, Sock};
+use crate::Stack;
+use clock::Instant;
+use lock::{Cx, Locks};
+
+/// Sockets looked at in one poll, so that a storm of timers does not hold up the frames.
+const AT_ONCE: usize = 4096;
+
+impl<L: Locks> Stack<L> {
+    /// Does what is due for TCP; says when to come again.
+    pub(crate) fn tcp_poll(&self, cx: Cx) -> Instant {
+        let mut due = Vec::new();
+        let mut wheel = self.tcp.wheel.lock(cx);
+        if wheel.next() <= cx.now {
+            wheel.expire(cx.now, AT_ONCE, |key| due.push(key as usize));
+        }
+        let next = wheel.next();
+        drop(wheel);
+        let late = self.tcp_poll_late(cx);
+        if due.is_empty() {
+            return next.min(late);
+        }
+        for id in due {
+            self.tcp_timer(cx, id);
+        }
+        self.flush(cx);
+        late.min(self.tcp.wheel.lock(cx).next())
+    }
+
+    fn tcp_poll_late(&self, cx: Cx) -> Instant {
+        let mut table = self.tcp.late.lock(cx);
+        if table.next_timer() <= cx.now {
+            let config = self.tcp_config(cx, super::BASE_MSS);
+            let context = ::tcp::time_wait::Context { config: &config, counts: &self.count(cx).tcp.time_wait, now: cx.now };
+            table.on_timer(context, AT_ONCE, |_| ());
+        }
+        table.next_timer()
+    }
+
+    fn tcp_timer(&self, cx: Cx, id: usize) {
+        let Some(slot) = self.tcp.socks.get(id) else { return };
+        let mut slot = slot.lock(cx);
+        let Some(sock) = slot.as_mut() else { return };
+        match &mut sock.kind {
+            Kind::Stream(stream) => {
+                stream.armed = Instant::NEVER;
+                stream.dirty = true;
+                let events = stream.tcb.on_timer(cx.now);
+                sock.note(cx, id, events);
+            }
+            Kind::Listening(_) => self.tcp_listener_timer(cx, id, sock),
+            Kind::Fresh => {}
+        }
+        let over = self.tcp_settle(cx, id, sock);
+        drop(slot);
+        self.tcp_bury(cx, id, over);
+    }
+
+    /// SYN-ACKs again.
+    fn tcp_listener_timer(&self, cx: Cx, id: usize, sock: &mut Sock<L>) {
+        let Kind::Listening(listening) = &mut sock.kind else { return };
+        listening.armed = Instant::NEVER;
+        let mut again = Vec::new();
+        let counts = self.count(cx);
+        let context =
+            tcp::listen::Context { config: &listening.config, counts: &counts.tcp.listen, now: cx.now, above: None };
+        listening.listener.on_timer(context, AT_ONCE, |ends, out| again.push((*ends, out)));
+        self.tcp_arm_listener(cx, id, listening);
+        let options = super::output::IpOptions::of(sock.options(), self);
+        for (ends, out) in again {
+            self.tcp_send_bare(cx, super::output::ends4(&ends), &out, &options);
+        }
+    }
+
+    pub(super) fn tcp_arm_listener(&self, cx: Cx, id: usize, listening: &mut super::Listening) {
+        let next = listening.listener.next_timer();
+        if next != listening.armed {
+            listening.armed = next;
+            self.tcp.wheel.lock(cx).set(id as u32, next);
+        }
+    }
+}

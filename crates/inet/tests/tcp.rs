@@ -1,0 +1,293 @@
+//! TCP between two hosts on virtual time: every frame crosses a wire that the test owns.
+
+use buf::{Burst, Frame, Pool, PoolConfig, PoolLocks};
+use clock::{Duration, Instant};
+use linerate_inet::iface::{IfaceAddr, IfaceId, Offload, Output};
+use linerate_inet::tcp::TcpError;
+use linerate_inet::{Config, Stack};
+use lock::{Cx, How, Light, Locks, Up};
+use std::collections::VecDeque;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex};
+use wire::Mac;
+
+type Wire = Arc<Mutex<VecDeque<Frame>>>;
+
+struct Out(Wire);
+
+impl Output for Out {
+    fn output(&mut self, burst: &mut Burst, _: Instant) -> usize {
+        let n = burst.len();
+        self.0.lock().unwrap().extend(burst.drain());
+        n
+    }
+}
+
+struct Node<L: Locks> {
+    stack: Stack<L>,
+    out: Wire,
+    pool: Pool,
+}
+
+/// Two hosts, 10.0.0.1 and 10.0.0.2.
+struct Pair<L: Locks> {
+    nodes: [Node<L>; 2],
+    now: Instant,
+    delay: Duration,
+    /// Which frames (counted over both directions) vanish.
+    lose: Box<dyn FnMut(u64) -> bool>,
+    crossed: u64,
+}
+
+const EM0: IfaceId = IfaceId(1);
+
+fn node<L: Locks>(host: u8, mtu: u16, offload: Offload) -> Node<L> {
+    let pool = Pool::new(&PoolConfig {
+        buffers: 4096,
+        data: usize::from(mtu).max(2048) + 64,
+        locks: PoolLocks::Light,
+        ..PoolConfig::default()
+    })
+    .unwrap();
+    let cx = Cx::enter(How::Register, Instant::from_millis(1));
+    let stack: Stack<L> =
+        Stack::new(cx, Config { seed: Some(u64::from(host)), ..Config::new("h", pool.clone()) });
+    let out = Wire::default();
+    stack.add_iface("em0", Mac([2, 0, 0, 0, 0, host]), mtu, offload).unwrap();
+    stack.set_offload(EM0, offload);
+    stack.set_output(cx, EM0, Some(Box::new(Out(out.clone()))));
+    stack.add_addr(cx, EM0, IfaceAddr { addr: Ipv4Addr::new(10, 0, 0, host), len: 24 }).unwrap();
+    Node { stack, out, pool }
+}
+
+impl<L: Locks> Pair<L> {
+    fn new(mtu: u16, offload: Offload) -> Pair<L> {
+        let nodes = [node(1, mtu, offload), node(2, mtu, offload)];
+        let lose = Box::new(|_| false);
+        Pair { nodes, now: Instant::from_millis(1), delay: Duration::from_micros(100), lose, crossed: 0 }
+    }
+
+    fn cx(&self) -> Cx {
+        Cx::enter(How::Register, self.now)
+    }
+
+    /// What is on the wires arrives; says whether anything was.
+    fn cross(&mut self) -> bool {
+        let sent: Vec<VecDeque<Frame>> = self.nodes.iter().map(|n| std::mem::take(&mut *n.out.lock().unwrap())).collect();
+        if sent.iter().all(VecDeque::is_empty) {
+            return false;
+        }
+        self.now = self.now.after(self.delay);
+        for (from, frames) in sent.into_iter().enumerate() {
+            let mut burst = Burst::new();
+            for mut frame in frames {
+                self.crossed += 1;
+                if (self.lose)(self.crossed) {
+                    continue;
+                }
+                if frame.flags().has(buf::Flags::TX_L4_CSUM) {
+                    frame.set_flags(buf::Flags::RX_L4_OK);
+                }
+                if let Err(frame) = burst.push(frame) {
+                    self.nodes[1 - from].stack.input(self.cx(), EM0, &mut burst);
+                    burst.push(frame).unwrap();
+                }
+            }
+            self.nodes[1 - from].stack.input(self.cx(), EM0, &mut burst);
+        }
+        true
+    }
+
+    /// Lets everything happen that happens within `most`.
+    fn settle(&mut self, most: Duration) {
+        let until = self.now.after(most);
+        for _ in 0..1_000_000 {
+            if self.cross() {
+                continue;
+            }
+            let next = self.nodes.iter().filter_map(|n| n.stack.poll(self.cx())).min().unwrap_or(Instant::NEVER);
+            if self.nodes.iter().any(|n| !n.out.lock().unwrap().is_empty()) {
+                continue;
+            }
+            if next > until {
+                self.now = until;
+                return;
+            }
+            self.now = next.max(self.now);
+        }
+        panic!("never quiet");
+    }
+
+    fn stack(&self, at: usize) -> &Stack<L> {
+        &self.nodes[at].stack
+    }
+
+    /// A connection from host 0 to port 80 of host 1: (client, listener, server).
+    fn connect(&mut self) -> (usize, usize, usize) {
+        let cx = self.cx();
+        let listener = self.stack(1).tcp_open(cx).unwrap();
+        self.stack(1).tcp_bind(cx, listener, addr(0, 80)).unwrap();
+        self.stack(1).tcp_listen(cx, listener, 8).unwrap();
+        let client = self.stack(0).tcp_open(cx).unwrap();
+        self.stack(0).tcp_connect(cx, client, addr(2, 80)).unwrap();
+        self.settle(Duration::from_millis(5));
+        assert!(self.stack(0).with_sock(self.cx(), client, |sock| sock.is_connected()).unwrap());
+        let (server, peer) = self.stack(1).tcp_accept(self.cx(), listener).unwrap();
+        assert_eq!(peer.ip(), Ipv4Addr::new(10, 0, 0, 1));
+        (client, listener, server)
+    }
+
+    /// Everything is let go and quiet: nothing held, no buffer out.
+    fn end(&mut self) {
+        self.settle(Duration::from_secs(1000));
+        for node in &self.nodes {
+            let audit = node.stack.audit(self.cx());
+            assert_eq!((audit.imbalance(), audit.held), (0, 0), "{audit:?}");
+            assert_eq!(node.stack.tcp_late(self.cx()), 0);
+            assert_eq!(node.pool.stats().live(), 0);
+        }
+    }
+}
+
+fn addr(host: u8, port: u16) -> SocketAddr {
+    let ip = if host == 0 { Ipv4Addr::UNSPECIFIED } else { Ipv4Addr::new(10, 0, 0, host) };
+    SocketAddr::from((ip, port))
+}
+
+/// Byte `i` of the stream that every test sends.
+fn byte(i: usize) -> u8 {
+    (i * 7 + (i >> 8) * 13 + (i >> 16)) as u8
+}
+
+/// Sends `total` bytes from host `from` to the other, which reads as they come; both stay open.
+fn transfer<L: Locks>(pair: &mut Pair<L>, from: usize, (sender, receiver): (usize, usize), total: usize) {
+    let (mut sent, mut got) = (0, 0);
+    let mut into = vec![0; 50_000];
+    for _ in 0..200_000 {
+        let cx = pair.cx();
+        while sent < total {
+            let chunk: Vec<u8> = (sent..total.min(sent + 10_000)).map(byte).collect();
+            match pair.stack(from).tcp_send(cx, sender, &chunk, true) {
+                Ok(n) => sent += n,
+                Err(TcpError::WouldBlock) => break,
+                Err(error) => panic!("{error:?} after {sent}"),
+            }
+        }
+        loop {
+            match pair.stack(1 - from).tcp_recv(cx, receiver, &mut into) {
+                Ok(n) => {
+                    assert!(n > 0, "closed after {got}");
+                    assert!(into[..n].iter().enumerate().all(|(i, b)| *b == byte(got + i)), "wrong byte after {got}");
+                    got += n;
+                }
+                Err(TcpError::WouldBlock) => break,
+                Err(error) => panic!("{error:?} after {got}"),
+            }
+        }
+        if got == total {
+            return;
+        }
+        if !pair.cross() {
+            let next = pair.nodes.iter().filter_map(|n| n.stack.poll(pair.cx())).min().unwrap_or(Instant::NEVER);
+            assert!(next < pair.now.after(Duration::from_secs(200)), "stalled after {got} of {total}");
+            pair.now = pair.now.max(next);
+        }
+    }
+    panic!("too slow: {got} of {total}");
+}
+
+fn all<L: Locks>(mtu: u16, offload: Offload, total: usize, lose: impl FnMut(u64) -> bool + 'static) {
+    let mut pair: Pair<L> = Pair::new(mtu, offload);
+    let (client, listener, server) = pair.connect();
+    pair.lose = Box::new(lose);
+    transfer(&mut pair, 0, (client, server), total);
+    transfer(&mut pair, 1, (server, client), total / 3);
+    pair.lose = Box::new(|_| false);
+    let cx = pair.cx();
+    pair.stack(0).tcp_shutdown(cx, client, false, true).unwrap();
+    pair.settle(Duration::from_secs(5));
+    assert_eq!(pair.stack(1).tcp_recv(pair.cx(), server, &mut [0; 10]), Ok(0), "end of file");
+    assert!(pair.stack(1).tcp_close(pair.cx(), server, false));
+    pair.settle(Duration::from_secs(1));
+    assert_eq!(pair.stack(0).tcp_recv(pair.cx(), client, &mut [0; 10]), Ok(0));
+    assert!(pair.stack(0).tcp_close(pair.cx(), client, false));
+    assert!(pair.stack(1).tcp_close(pair.cx(), listener, false));
+    pair.end();
+}
+
+const HARD: Offload = Offload { tx_ip: true, tx_l4: true, rx: true };
+const SOFT: Offload = Offload { tx_ip: false, tx_l4: false, rx: false };
+
+#[test]
+fn a_megabyte_each_way() {
+    all::<Up>(1500, SOFT, 1 << 20, |_| false);
+    all::<Light>(1500, SOFT, 1 << 20, |_| false);
+}
+
+#[test]
+fn with_checksums_left_to_the_port() {
+    all::<Up>(1500, HARD, 1 << 20, |_| false);
+}
+
+#[test]
+fn over_links_of_any_mtu() {
+    for mtu in [576, 1280, 1500, 9000, 65_535] {
+        all::<Up>(mtu, SOFT, 1 << 19, |_| false);
+    }
+}
+
+#[test]
+fn every_loss_is_made_good() {
+    for every in [3, 7, 20, 101] {
+        let mut n = 0;
+        all::<Up>(1500, SOFT, 1 << 18, move |_| {
+            n += 1;
+            n % every == 0
+        });
+    }
+}
+
+#[test]
+fn nobody_listens() {
+    let mut pair: Pair<Up> = Pair::new(1500, SOFT);
+    let cx = pair.cx();
+    let client = pair.stack(0).tcp_open(cx).unwrap();
+    pair.stack(0).tcp_connect(cx, client, addr(2, 81)).unwrap();
+    pair.settle(Duration::from_millis(5));
+    assert_eq!(pair.stack(0).tcp_send(pair.cx(), client, b"x", true), Err(TcpError::Refused));
+    assert_eq!(pair.stack(1).counter("inet.tcp.in.no_connection"), 1);
+    pair.stack(0).tcp_close(pair.cx(), client, false);
+    pair.end();
+}
+
+#[test]
+fn unread_data_makes_close_a_reset() {
+    let mut pair: Pair<Up> = Pair::new(1500, SOFT);
+    let (client, listener, server) = pair.connect();
+    pair.stack(0).tcp_send(pair.cx(), client, b"unread", true).unwrap();
+    pair.settle(Duration::from_secs(1));
+    pair.stack(1).tcp_close(pair.cx(), server, false);
+    pair.settle(Duration::from_secs(1));
+    assert_eq!(pair.stack(0).tcp_recv(pair.cx(), client, &mut [0; 9]), Err(TcpError::Reset));
+    pair.stack(0).tcp_close(pair.cx(), client, false);
+    pair.stack(1).tcp_close(pair.cx(), listener, false);
+    pair.end();
+}
+
+#[test]
+fn a_closed_listener_resets_who_was_not_accepted() {
+    let mut pair: Pair<Up> = Pair::new(1500, SOFT);
+    let (client, listener, server) = pair.connect();
+    let cx = pair.cx();
+    let second = pair.stack(0).tcp_open(cx).unwrap();
+    pair.stack(0).tcp_connect(cx, second, addr(2, 80)).unwrap();
+    pair.settle(Duration::from_secs(1));
+    pair.stack(1).tcp_close(pair.cx(), listener, false);
+    pair.settle(Duration::from_secs(1));
+    assert_eq!(pair.stack(0).tcp_recv(pair.cx(), second, &mut [0; 9]), Err(TcpError::Reset));
+    transfer(&mut pair, 0, (client, server), 1000);
+    for (at, sock) in [(0, client), (0, second), (1, server)] {
+        assert!(pair.stack(at).tcp_close(pair.cx(), sock, false));
+    }
+    pair.end();
+}
