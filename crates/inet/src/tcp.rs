@@ -20,17 +20,17 @@ mod timers;
 use crate::demux::{Demux, Ends4, Tuple};
 use crate::hash;
 use crate::udp::ReadySet;
+use ::tcp::listen::Listener;
+use ::tcp::ports::PortChooser;
+use ::tcp::siphash;
+use ::tcp::time_wait::TimeWaitTable;
+use ::tcp::{Config, Ends, Events, Tcb};
 use clock::{Duration, Instant, Wheel};
 use lock::{Cx, Guarded, Locks, Signal};
 use output::Headers;
 use queue::{OutOfOrder, RecvQueue, SendQueue};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use ::tcp::listen::Listener;
-use ::tcp::ports::PortChooser;
-use ::tcp::siphash;
-use ::tcp::time_wait::TimeWaitTable;
-use ::tcp::{Config, Ends, Events, Tcb};
 
 pub use calls::{Linger, TcpError};
 pub(crate) use input::mss_of;
@@ -361,10 +361,5 @@ const CONFIGS_MAX: usize = 16;
 /// The ends as the core names them.
 fn core_ends(ends: Ends4) -> Ends {
     let tuple = Tuple::from(ends);
-    Ends {
-        local: tuple.local.0,
-        remote: tuple.remote.0,
-        local_port: ends.local_port,
-        remote_port: ends.remote_port,
-    }
+    Ends { local: tuple.local.0, remote: tuple.remote.0, local_port: ends.local_port, remote_port: ends.remote_port }
 }

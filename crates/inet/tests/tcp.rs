@@ -50,8 +50,7 @@ fn node<L: Locks>(host: u8, mtu: u16, offload: Offload) -> Node<L> {
     })
     .unwrap();
     let cx = Cx::enter(How::Register, Instant::from_millis(1));
-    let stack: Stack<L> =
-        Stack::new(cx, Config { seed: Some(u64::from(host)), ..Config::new("h", pool.clone()) });
+    let stack: Stack<L> = Stack::new(cx, Config { seed: Some(u64::from(host)), ..Config::new("h", pool.clone()) });
     let out = Wire::default();
     stack.add_iface("em0", Mac([2, 0, 0, 0, 0, host]), mtu, offload).unwrap();
     stack.set_offload(EM0, offload);
@@ -73,7 +72,8 @@ impl<L: Locks> Pair<L> {
 
     /// What is on the wires arrives; says whether anything was.
     fn cross(&mut self) -> bool {
-        let sent: Vec<VecDeque<Frame>> = self.nodes.iter().map(|n| std::mem::take(&mut *n.out.lock().unwrap())).collect();
+        let sent: Vec<VecDeque<Frame>> =
+            self.nodes.iter().map(|n| std::mem::take(&mut *n.out.lock().unwrap())).collect();
         if sent.iter().all(VecDeque::is_empty) {
             return false;
         }

@@ -9,6 +9,9 @@ use lock::{Cx, Locks};
 use std::cell::Cell;
 use std::net::SocketAddr;
 
+/// The sender of nothing.
+const NOBODY: Peer = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0);
+
 /// Who sent a datagram.
 pub type Peer = SocketAddr;
 
@@ -23,7 +26,7 @@ pub trait Drive {
 pub struct Calls<'s, L: Locks> {
     pub(crate) stack: &'s Stack<L>,
     cx: Cell<Cx>,
-    driver: Option<&'s dyn Drive>,
+    pub(crate) driver: Option<&'s dyn Drive>,
 }
 
 impl<'s, L: Locks> Calls<'s, L> {
@@ -67,14 +70,21 @@ impl<'s, L: Locks> Calls<'s, L> {
     /// # Errors
     /// `EBADF`, `EINVAL` (bound already), `EADDRINUSE`, `EADDRNOTAVAIL`, `EAFNOSUPPORT`.
     pub fn bind(&self, fd: Fd, addr: SocketAddr) -> Result<SocketAddr, Errno> {
+        if let Some(id) = fd.sock() {
+            return Ok(self.stack.tcp_bind(self.cx(), id, addr)?);
+        }
         Ok(self.stack.udp_bind(self.cx(), fd.0, addr)?)
     }
 
     /// `connect`.
     ///
     /// # Errors
-    /// `EBADF`, `EINVAL`, `EADDRINUSE`, `EACCES` (broadcast), `ENETUNREACH`, `EAFNOSUPPORT`.
+    /// `EBADF`, `EINVAL`, `EADDRINUSE`, `EACCES` (broadcast), `ENETUNREACH`, `EAFNOSUPPORT`; of a stream `ECONNREFUSED`,
+    /// `ETIMEDOUT`, `EHOSTUNREACH`, and `EINPROGRESS` if it does not wait.
     pub fn connect(&self, fd: Fd, addr: SocketAddr) -> Result<(), Errno> {
+        if let Some(id) = fd.sock() {
+            return self.stream_connect(id, addr);
+        }
         Ok(self.stack.udp_connect(self.cx(), fd.0, addr)?)
     }
 
@@ -91,6 +101,9 @@ impl<'s, L: Locks> Calls<'s, L> {
     /// # Errors
     /// `EBADF`.
     pub fn local_addr(&self, fd: Fd) -> Result<SocketAddr, Errno> {
+        if let Some(id) = fd.sock() {
+            return self.stream_local_addr(id);
+        }
         let tuple = self.stack.with_pcb(self.cx(), fd.0, |pcb| pcb.tuple()).ok_or(Errno::EBADF)?;
         Ok(SocketAddr::new(tuple.local.into(), tuple.local_port.0))
     }
@@ -100,6 +113,9 @@ impl<'s, L: Locks> Calls<'s, L> {
     /// # Errors
     /// `EBADF`, `ENOTCONN`.
     pub fn peer_addr(&self, fd: Fd) -> Result<SocketAddr, Errno> {
+        if let Some(id) = fd.sock() {
+            return self.stream_peer_addr(id);
+        }
         let pcb = self.stack.with_pcb(self.cx(), fd.0, |pcb| pcb.is_connected().then(|| pcb.tuple()));
         let tuple = pcb.ok_or(Errno::EBADF)?.ok_or(Errno::ENOTCONN)?;
         Ok(SocketAddr::new(tuple.remote.into(), tuple.remote_port.0))
@@ -115,13 +131,28 @@ impl<'s, L: Locks> Calls<'s, L> {
         Ok(self.stack.udp_send(self.cx(), fd.0, payload, Some(to))?)
     }
 
-    /// `send` on a connected socket.
+    /// `send` on a connected socket. A stream that may wait takes all of it, one that may not as much as there is room for.
     ///
     /// # Errors
-    /// As [`Calls::send_to`]; `EDESTADDRREQ` when not connected.
+    /// As [`Calls::send_to`]; `EDESTADDRREQ` when not connected; of a stream `EAGAIN`, `EPIPE`, `ECONNRESET`, `ETIMEDOUT`.
     #[inline(always)]
     pub fn send(&self, fd: Fd, payload: &[u8]) -> Result<usize, Errno> {
-        Ok(self.stack.udp_send(self.cx(), fd.0, payload, None)?)
+        match fd.sock() {
+            None => Ok(self.stack.udp_send(self.cx(), fd.0, payload, None)?),
+            Some(id) => self.stream_send(id, payload),
+        }
+    }
+
+    /// `recv`: bytes of a stream, or a datagram whose sender nobody asks for. 0 bytes of a stream: the peer has sent all.
+    ///
+    /// # Errors
+    /// As [`Calls::recv_from`]; of a stream `ENOTCONN`, `ECONNRESET`, `ETIMEDOUT`.
+    #[inline(always)]
+    pub fn recv(&self, fd: Fd, into: &mut [u8]) -> Result<usize, Errno> {
+        match fd.sock() {
+            None => self.recv_from(fd, into).map(|(n, _)| n),
+            Some(id) => self.stream_recv(id, into, RecvFlags::default()),
+        }
     }
 
     /// Sends several datagrams at once (`sendmmsg`); says how many were sent.
@@ -163,6 +194,10 @@ impl<'s, L: Locks> Calls<'s, L> {
     /// # Errors
     /// As [`Calls::recv_from`].
     pub fn recv_from_flags(&self, fd: Fd, into: &mut [u8], flags: RecvFlags) -> Result<(usize, Peer), Errno> {
+        if let Some(id) = fd.sock() {
+            let n = self.stream_recv(id, into, flags)?;
+            return Ok((n, self.stream_peer_addr(id).unwrap_or(NOBODY)));
+        }
         if flags == RecvFlags::default() {
             return self.recv_from(fd, into);
         }
@@ -181,7 +216,7 @@ impl<'s, L: Locks> Calls<'s, L> {
                 let (n, from) = copy_out(&received, into);
                 Ok((if flags.trunc { whole } else { n }, from))
             }
-            Err(Errno::EPIPE) => Ok((0, SocketAddr::from(([0, 0, 0, 0], 0)))),
+            Err(Errno::EPIPE) => Ok((0, NOBODY)),
             Err(error) => Err(error),
         }
     }
@@ -269,6 +304,10 @@ impl<'s, L: Locks> Calls<'s, L> {
     /// # Errors
     /// `EBADF`.
     pub fn take_error(&self, fd: Fd) -> Result<Option<Errno>, Errno> {
+        if let Some(id) = fd.sock() {
+            let taken = self.stack.with_sock(self.cx(), id, |sock| sock.take_error());
+            return Ok(taken.ok_or(Errno::EBADF)?.map(Errno::from));
+        }
         let taken = self.stack.with_pcb(self.cx(), fd.0, |pcb| pcb.take_error());
         Ok(taken.ok_or(Errno::EBADF)?.map(Errno::from))
     }
@@ -279,16 +318,22 @@ impl<'s, L: Locks> Calls<'s, L> {
     /// `EBADF`, `ENOTCONN`.
     pub fn shutdown(&self, fd: Fd, how: std::net::Shutdown) -> Result<(), Errno> {
         use std::net::Shutdown::{Both, Read, Write};
+        if let Some(id) = fd.sock() {
+            return self.stream_shutdown(id, how);
+        }
         self.peer_addr(fd)?;
         let (read, write) = (matches!(how, Read | Both), matches!(how, Write | Both));
         Ok(self.stack.udp_shutdown(self.cx(), fd.0, read, write)?)
     }
 
-    /// `close`: what was not read is dropped.
+    /// `close`: datagrams that were not read are dropped; a stream's peer gets what was sent, as `SO_LINGER` says.
     ///
     /// # Errors
     /// `EBADF`.
     pub fn close(&self, fd: Fd) -> Result<(), Errno> {
+        if let Some(id) = fd.sock() {
+            return self.stream_close(id);
+        }
         if self.stack.udp_close(self.cx(), fd.0) { Ok(()) } else { Err(Errno::EBADF) }
     }
 }

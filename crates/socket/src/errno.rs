@@ -45,6 +45,8 @@ errnos! {
     EMSGSIZE = 90,
     /// An option this protocol does not have, or a parameter problem reported by a router.
     ENOPROTOOPT = 92,
+    /// A call that this kind of socket does not have.
+    EOPNOTSUPP = 95,
     /// An address of a family that is not spoken here.
     EAFNOSUPPORT = 97,
     /// Somebody else has that address and port.
@@ -55,16 +57,24 @@ errnos! {
     ENETDOWN = 100,
     /// No route to that network.
     ENETUNREACH = 101,
+    /// The peer reset the connection.
+    ECONNRESET = 104,
     /// No buffer free in the pool.
     ENOBUFS = 105,
     /// A destination given, and connected.
     EISCONN = 106,
     /// Not connected.
     ENOTCONN = 107,
+    /// The peer did not answer in time.
+    ETIMEDOUT = 110,
     /// Nobody listens there.
     ECONNREFUSED = 111,
     /// The host cannot be reached.
     EHOSTUNREACH = 113,
+    /// The handshake is under way already.
+    EALREADY = 114,
+    /// The handshake is under way; the socket turns writable when it is done.
+    EINPROGRESS = 115,
 }
 
 impl Errno {

@@ -14,6 +14,7 @@ mod calls;
 mod errno;
 mod options;
 mod poll;
+mod stream;
 #[cfg(test)]
 mod tests;
 

@@ -3,8 +3,10 @@
 use crate::{Calls, Errno, Fd};
 use clock::Duration;
 use inet::iface::IfaceId;
+use inet::tcp::Options;
 use lock::Locks;
 use std::net::Ipv4Addr;
+use tcp::cc::Algorithm;
 
 /// An option with its value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,6 +35,32 @@ pub enum Opt {
     MulticastLoop(bool),
     /// `IP_MULTICAST_IF`; `None`: what the routes say.
     MulticastIface(Option<IfaceId>),
+    /// `SO_SNDBUF` of a stream: bytes of send buffer, fixed.
+    SendBuffer(usize),
+    /// `SO_SNDTIMEO` of a stream.
+    SendTimeout(Option<Duration>),
+    /// `SO_LINGER` of a stream; zero: closing resets.
+    Linger(Option<Duration>),
+    /// `SO_KEEPALIVE`.
+    KeepAlive(bool),
+    /// `IP_BINDANY`, `IP_TRANSPARENT`: addresses that are not ours may be bound.
+    BindAny(bool),
+    /// `TCP_NODELAY`.
+    NoDelay(bool),
+    /// `TCP_CORK`, `TCP_NOPUSH`.
+    Cork(bool),
+    /// `TCP_KEEPIDLE`.
+    KeepIdle(Duration),
+    /// `TCP_KEEPINTVL`.
+    KeepInterval(Duration),
+    /// `TCP_KEEPCNT`.
+    KeepCount(u8),
+    /// `TCP_USER_TIMEOUT`; `None`: the host's.
+    UserTimeout(Option<Duration>),
+    /// `TCP_MAXSEG`.
+    MaxSegment(u16),
+    /// `TCP_CONGESTION`.
+    Congestion(Algorithm),
     /// `IP_ADD_MEMBERSHIP`.
     Join(Ipv4Addr, Option<IfaceId>),
     /// `IP_DROP_MEMBERSHIP`.
@@ -66,6 +94,32 @@ pub enum OptKind {
     MulticastLoop,
     /// `IP_MULTICAST_IF`.
     MulticastIface,
+    /// `SO_SNDBUF`.
+    SendBuffer,
+    /// `SO_SNDTIMEO`.
+    SendTimeout,
+    /// `SO_LINGER`.
+    Linger,
+    /// `SO_KEEPALIVE`.
+    KeepAlive,
+    /// `IP_BINDANY`.
+    BindAny,
+    /// `TCP_NODELAY`.
+    NoDelay,
+    /// `TCP_CORK`.
+    Cork,
+    /// `TCP_KEEPIDLE`.
+    KeepIdle,
+    /// `TCP_KEEPINTVL`.
+    KeepInterval,
+    /// `TCP_KEEPCNT`.
+    KeepCount,
+    /// `TCP_USER_TIMEOUT`.
+    UserTimeout,
+    /// `TCP_MAXSEG`.
+    MaxSegment,
+    /// `TCP_CONGESTION`.
+    Congestion,
 }
 
 const RECV_BUFFER_MIN: usize = 512;
@@ -78,6 +132,9 @@ impl<L: Locks> Calls<'_, L> {
     /// # Errors
     /// `EBADF`, `EINVAL` for values out of range, `EADDRINUSE`/`EADDRNOTAVAIL` for groups joined or not.
     pub fn set_option(&self, fd: Fd, opt: Opt) -> Result<(), Errno> {
+        if let Some(id) = fd.sock() {
+            return self.set_stream_option(id, opt);
+        }
         match opt {
             Opt::Join(group, iface) => return Ok(self.stack.udp_join(self.cx(), fd.0, group, iface)?),
             Opt::Leave(group, iface) => return Ok(self.stack.udp_leave(self.cx(), fd.0, group, iface)?),
@@ -103,10 +160,12 @@ impl<L: Locks> Calls<'_, L> {
                     Opt::MulticastLoop(on) => options.multicast_loop = on,
                     Opt::MulticastIface(iface) => options.multicast_iface = iface,
                     Opt::Join(..) | Opt::Leave(..) => {}
+                    _ => return Err(Errno::ENOPROTOOPT),
                 }
                 pcb.forget_headers();
+                Ok(())
             })
-            .ok_or(Errno::EBADF)
+            .ok_or(Errno::EBADF)?
     }
 
     /// `getsockopt`.
@@ -114,22 +173,139 @@ impl<L: Locks> Calls<'_, L> {
     /// # Errors
     /// `EBADF`.
     pub fn option(&self, fd: Fd, kind: OptKind) -> Result<Opt, Errno> {
+        if let Some(id) = fd.sock() {
+            return self.stream_option(id, kind);
+        }
         let default_ttl = self.stack.knobs.ttl.get() as u8;
         self.stack
-            .with_pcb(self.cx(), fd.0, |pcb| match kind {
-                OptKind::RecvBuffer => Opt::RecvBuffer(pcb.recv_limit()),
-                OptKind::RecvTimeout => Opt::RecvTimeout(pcb.options.recv_timeout),
-                OptKind::NonBlocking => Opt::NonBlocking(pcb.options.nonblocking),
-                OptKind::Broadcast => Opt::Broadcast(pcb.options.broadcast),
-                OptKind::ReuseAddr => Opt::ReuseAddr(pcb.options.reuse_addr),
-                OptKind::ReusePort => Opt::ReusePort(pcb.options.reuse_port),
-                OptKind::Ttl => Opt::Ttl(pcb.options.ttl.unwrap_or(default_ttl)),
-                OptKind::Tos => Opt::Tos(pcb.options.tos),
-                OptKind::DontFragment => Opt::DontFragment(pcb.options.dont_fragment),
-                OptKind::MulticastTtl => Opt::MulticastTtl(pcb.options.multicast_ttl),
-                OptKind::MulticastLoop => Opt::MulticastLoop(pcb.options.multicast_loop),
-                OptKind::MulticastIface => Opt::MulticastIface(pcb.options.multicast_iface),
+            .with_pcb(self.cx(), fd.0, |pcb| {
+                Ok(match kind {
+                    OptKind::RecvBuffer => Opt::RecvBuffer(pcb.recv_limit()),
+                    OptKind::RecvTimeout => Opt::RecvTimeout(pcb.options.recv_timeout),
+                    OptKind::NonBlocking => Opt::NonBlocking(pcb.options.nonblocking),
+                    OptKind::Broadcast => Opt::Broadcast(pcb.options.broadcast),
+                    OptKind::ReuseAddr => Opt::ReuseAddr(pcb.options.reuse_addr),
+                    OptKind::ReusePort => Opt::ReusePort(pcb.options.reuse_port),
+                    OptKind::Ttl => Opt::Ttl(pcb.options.ttl.unwrap_or(default_ttl)),
+                    OptKind::Tos => Opt::Tos(pcb.options.tos),
+                    OptKind::DontFragment => Opt::DontFragment(pcb.options.dont_fragment),
+                    OptKind::MulticastTtl => Opt::MulticastTtl(pcb.options.multicast_ttl),
+                    OptKind::MulticastLoop => Opt::MulticastLoop(pcb.options.multicast_loop),
+                    OptKind::MulticastIface => Opt::MulticastIface(pcb.options.multicast_iface),
+                    _ => return Err(Errno::ENOPROTOOPT),
+                })
             })
-            .ok_or(Errno::EBADF)
+            .ok_or(Errno::EBADF)?
+    }
+}
+
+/// Bytes that a stream's buffers may be set to.
+const STREAM_BUFFERS: std::ops::RangeInclusive<usize> = 2048..=1 << 30;
+
+impl<L: Locks> Calls<'_, L> {
+    fn set_stream_option(&self, id: usize, opt: Opt) -> Result<(), Errno> {
+        let millis = |time: Duration| time >= Duration::from_millis(1);
+        let sound = match opt {
+            Opt::RecvBuffer(n) | Opt::SendBuffer(n) => STREAM_BUFFERS.contains(&n),
+            Opt::Ttl(ttl) => ttl != 0,
+            Opt::KeepIdle(time) | Opt::KeepInterval(time) => millis(time),
+            Opt::KeepCount(n) => (1..=127).contains(&n),
+            Opt::MaxSegment(mss) => mss >= 48,
+            _ => true,
+        };
+        if !sound {
+            return Err(Errno::EINVAL);
+        }
+        let mut known = true;
+        let set = |options: &mut Options| match opt {
+            Opt::RecvBuffer(bytes) => options.recv_space = Some(bytes as u32),
+            Opt::SendBuffer(bytes) => options.send_space = Some(bytes as u32),
+            Opt::RecvTimeout(timeout) => options.recv_timeout = timeout,
+            Opt::SendTimeout(timeout) => options.send_timeout = timeout,
+            Opt::Linger(time) => options.linger = time,
+            Opt::NonBlocking(on) => options.nonblocking = on,
+            Opt::ReuseAddr(on) => options.reuse_addr = on,
+            Opt::ReusePort(on) => options.reuse_port = on,
+            Opt::BindAny(on) => options.bind_any = on,
+            Opt::Ttl(ttl) => options.ttl = Some(ttl),
+            Opt::Tos(tos) => options.tos = tos & !3,
+            Opt::KeepAlive(on) => options.keepalive = on,
+            Opt::NoDelay(on) => options.nodelay = on,
+            Opt::Cork(on) => options.cork = on,
+            Opt::KeepIdle(time) => options.keep_idle = Some(time),
+            Opt::KeepInterval(time) => options.keep_interval = Some(time),
+            Opt::KeepCount(n) => options.keep_count = Some(n),
+            Opt::UserTimeout(time) => options.user_timeout = time,
+            Opt::MaxSegment(mss) => options.maxseg = Some(mss),
+            Opt::Congestion(algorithm) => options.congestion = Some(algorithm),
+            Opt::Broadcast(_) => {} // set by programs that do not know what they have; means nothing
+            Opt::DontFragment(_)
+            | Opt::MulticastTtl(_)
+            | Opt::MulticastLoop(_)
+            | Opt::MulticastIface(_)
+            | Opt::Join(..)
+            | Opt::Leave(..) => known = false,
+        };
+        self.stack.tcp_set_options(self.cx(), id, set)?;
+        if known { Ok(()) } else { Err(Errno::ENOPROTOOPT) }
+    }
+
+    fn stream_option(&self, id: usize, kind: OptKind) -> Result<Opt, Errno> {
+        let knobs = &self.stack.knobs;
+        let now = self.cx().now;
+        let ms = |knob: &inet::knobs::Knob| Duration::from_millis(knob.get() as u64);
+        self.stack
+            .with_sock(self.cx(), id, |sock| {
+                let options = sock.options();
+                let info = sock.tcb().map(|tcb| tcb.info(now));
+                Ok(match kind {
+                    OptKind::RecvBuffer => {
+                        let tuned = sock.tcb().map_or(knobs.tcp_recvspace.get() as u32, tcp::Tcb::recv_space);
+                        Opt::RecvBuffer(options.recv_space.unwrap_or(tuned) as usize)
+                    }
+                    OptKind::SendBuffer => {
+                        Opt::SendBuffer(options.send_space.unwrap_or(knobs.tcp_sendspace.get() as u32) as usize)
+                    }
+                    OptKind::RecvTimeout => Opt::RecvTimeout(options.recv_timeout),
+                    OptKind::SendTimeout => Opt::SendTimeout(options.send_timeout),
+                    OptKind::Linger => Opt::Linger(options.linger),
+                    OptKind::NonBlocking => Opt::NonBlocking(options.nonblocking),
+                    OptKind::ReuseAddr => Opt::ReuseAddr(options.reuse_addr),
+                    OptKind::ReusePort => Opt::ReusePort(options.reuse_port),
+                    OptKind::BindAny => Opt::BindAny(options.bind_any),
+                    OptKind::Ttl => Opt::Ttl(options.ttl.unwrap_or(knobs.ttl.get() as u8)),
+                    OptKind::Tos => Opt::Tos(options.tos),
+                    OptKind::KeepAlive => Opt::KeepAlive(options.keepalive),
+                    OptKind::NoDelay => Opt::NoDelay(options.nodelay),
+                    OptKind::Cork => Opt::Cork(options.cork),
+                    OptKind::KeepIdle => Opt::KeepIdle(options.keep_idle.unwrap_or(ms(&knobs.tcp_keepidle))),
+                    OptKind::KeepInterval => {
+                        Opt::KeepInterval(options.keep_interval.unwrap_or(ms(&knobs.tcp_keepintvl)))
+                    }
+                    OptKind::KeepCount => Opt::KeepCount(options.keep_count.unwrap_or(knobs.tcp_keepcnt.get() as u8)),
+                    OptKind::UserTimeout => Opt::UserTimeout(options.user_timeout),
+                    OptKind::MaxSegment => {
+                        let mss = info.map_or(knobs.tcp_mssdflt.get() as u32, |info| info.snd_mss);
+                        Opt::MaxSegment(options.maxseg.unwrap_or(mss as u16))
+                    }
+                    OptKind::Congestion => {
+                        let default = if knobs.tcp_cc_cubic.on() { Algorithm::Cubic } else { Algorithm::NewReno };
+                        Opt::Congestion(options.congestion.unwrap_or(default))
+                    }
+                    _ => return Err(Errno::ENOPROTOOPT),
+                })
+            })
+            .ok_or(Errno::EBADF)?
+    }
+
+    /// `getsockopt(TCP_INFO)`.
+    ///
+    /// # Errors
+    /// `EBADF`, `EOPNOTSUPP` (a datagram socket), `ENOTCONN`.
+    pub fn tcp_info(&self, fd: Fd) -> Result<tcp::Info, Errno> {
+        let id = fd.sock().ok_or(Errno::EOPNOTSUPP)?;
+        let now = self.cx().now;
+        let info = self.stack.with_sock(self.cx(), id, |sock| sock.tcb().map(|tcb| tcb.info(now)));
+        info.ok_or(Errno::EBADF)?.ok_or(Errno::ENOTCONN)
     }
 }

@@ -37,7 +37,8 @@ pub struct PollFd {
     pub told: Events,
 }
 
-/// Descriptors watched for readability: edge-triggered, one note for each time one turns readable.
+/// Descriptors watched: edge-triggered, one note for each time a datagram socket turns readable, and for each thing that
+/// happens to a stream (text, room, the end, a connection to be accepted).
 #[derive(Debug)]
 pub struct Poller<L: Locks>(Arc<ReadySet<L>>);
 
@@ -67,7 +68,14 @@ impl<L: Locks> Calls<'_, L> {
     /// # Errors
     /// `EBADF`.
     pub fn watch(&self, poller: &Poller<L>, fd: Fd) -> Result<(), Errno> {
-        Ok(self.stack.udp_watch(self.cx(), fd.0, Some(poller.0.clone()))?)
+        self.set_watch(fd, Some(poller.0.clone()))
+    }
+
+    fn set_watch(&self, fd: Fd, set: Option<Arc<ReadySet<L>>>) -> Result<(), Errno> {
+        match fd.sock() {
+            None => Ok(self.stack.udp_watch(self.cx(), fd.0, set)?),
+            Some(id) => Ok(self.stack.tcp_watch(self.cx(), id, set)?),
+        }
     }
 
     /// Tells nobody any more.
@@ -75,12 +83,16 @@ impl<L: Locks> Calls<'_, L> {
     /// # Errors
     /// `EBADF`.
     pub fn unwatch(&self, fd: Fd) -> Result<(), Errno> {
-        Ok(self.stack.udp_watch(self.cx(), fd.0, None)?)
+        self.set_watch(fd, None)
     }
 
     /// `poll` without waiting: fills in what is true, says of how many descriptors anything is.
     pub fn poll(&self, fds: &mut [PollFd]) -> usize {
         for entry in fds.iter_mut() {
+            if let Some(id) = entry.fd.sock() {
+                entry.told = self.poll_stream(id, entry.asked);
+                continue;
+            }
             let state = self.stack.with_pcb(self.cx(), entry.fd.0, |pcb| Events {
                 readable: entry.asked.readable && pcb.is_readable(),
                 writable: entry.asked.writable,
@@ -91,5 +103,16 @@ impl<L: Locks> Calls<'_, L> {
             entry.told = state.unwrap_or(Events { invalid: true, ..Events::default() });
         }
         fds.iter().filter(|entry| entry.told.any()).count()
+    }
+
+    fn poll_stream(&self, id: usize, asked: Events) -> Events {
+        let state = self.stack.with_sock(self.cx(), id, |sock| Events {
+            readable: asked.readable && sock.is_readable(),
+            writable: asked.writable && sock.is_writable(),
+            error: sock.has_error(),
+            hangup: sock.is_hung_up(),
+            invalid: false,
+        });
+        state.unwrap_or(Events { invalid: true, ..Events::default() })
     }
 }

@@ -7,15 +7,15 @@ use crate::demux::{Ends4, Tuple};
 use crate::ip4::output::OutputError;
 use crate::route::Via;
 use crate::udp::{ReadySet, v4_end};
+use ::tcp::cc::Algorithm;
+use ::tcp::listen::{CookieMode, Limits, Listener};
+use ::tcp::{Config, EcnMode, Tcb, isn};
 use buf::Frame;
 use clock::{Duration, Instant};
 use lock::{Cx, Locks};
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use ::tcp::cc::Algorithm;
-use ::tcp::listen::{CookieMode, Limits, Listener};
-use ::tcp::{Config, EcnMode, Tcb, isn};
 use wire::L4Port;
 
 /// Why a call failed, or what became of a connection.
@@ -124,12 +124,7 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Runs `f` on socket `id`, then sends what that made possible.
-    fn act<R>(
-        &self,
-        cx: Cx,
-        id: usize,
-        f: impl FnOnce(&mut Sock<L>) -> Result<R, TcpError>,
-    ) -> Result<R, TcpError> {
+    fn act<R>(&self, cx: Cx, id: usize, f: impl FnOnce(&mut Sock<L>) -> Result<R, TcpError>) -> Result<R, TcpError> {
         let mut slot = self.tcp.socks.get(id).ok_or(TcpError::NoSocket)?.lock(cx);
         let sock = slot.as_mut().filter(|sock| !sock.orphan).ok_or(TcpError::NoSocket)?;
         let result = f(sock);

@@ -10,13 +10,13 @@ use crate::Stack;
 use crate::demux::Ends4;
 use crate::iface::Iface;
 use crate::slots::Locked;
-use buf::{Burst, Flags, Frame};
-use lock::{Cx, Locks};
-use std::sync::Arc;
-use stats::DropReason;
 use ::tcp::listen::{self, Answer, Refused};
 use ::tcp::time_wait::{self, Late};
 use ::tcp::{Dropped, Ecn, Events, IcmpNotice, Segment, SeqNum, Tcb, Text};
+use buf::{Burst, Flags, Frame};
+use lock::{Cx, Locks};
+use stats::DropReason;
+use std::sync::Arc;
 use wire::checksum::Partial;
 use wire::{L4Port, Proto, ip4};
 
@@ -76,7 +76,13 @@ impl<L: Locks> Stack<L> {
     fn tcp_find(&self, cx: Cx, ends: Ends4) -> Option<Open<'_, L>> {
         let id = self.tcp.demux.lookup(cx, &ends.into())?;
         let slot = self.tcp.socks.get(id)?.lock(cx);
-        let fits = slot.as_ref().is_some_and(|sock| sock.ends.accepts(ends) || sock.ends.local_port == ends.local_port && sock.is_listening() && sock.options().bind_any && sock.ends.local == 0);
+        let fits = slot.as_ref().is_some_and(|sock| {
+            sock.ends.accepts(ends)
+                || sock.ends.local_port == ends.local_port
+                    && sock.is_listening()
+                    && sock.options().bind_any
+                    && sock.ends.local == 0
+        });
         fits.then_some(Open { ends, id, slot })
     }
 
@@ -91,7 +97,9 @@ impl<L: Locks> Stack<L> {
 
     /// A segment for a connection.
     fn tcp_segment(&self, cx: Cx, id: usize, sock: &mut Sock<L>, seen: &Seen, packet: Frame) {
-        let Kind::Stream(stream) = &mut sock.kind else { return self.drop_frame(cx, packet, DropReason::TcpNoConnection) };
+        let Kind::Stream(stream) = &mut sock.kind else {
+            return self.drop_frame(cx, packet, DropReason::TcpNoConnection);
+        };
         let before = stream.recv.end();
         let reply = stream.tcb.on_segment(&seen.segment, cx.now);
         stream.dirty = true;
@@ -329,12 +337,8 @@ fn check(packet: &Frame, trusted: bool) -> Result<Seen, DropReason> {
     if dst.is_multicast() || dst.is_broadcast() || packet.flags().has(Flags::LINK_BROADCAST) {
         return Err(DropReason::TcpGroup); // RFC 9293 3.9.2.3, MUST-57
     }
-    let ends = Ends4 {
-        local: dst.to_bits(),
-        remote: ip.src().to_bits(),
-        local_port: header.dst,
-        remote_port: header.src,
-    };
+    let ends =
+        Ends4 { local: dst.to_bits(), remote: ip.src().to_bits(), local_port: header.dst, remote_port: header.src };
     let options = segment.get(wire::tcp::HEADER_LEN..header.header_len).unwrap_or_default();
     let tos = bytes.get(1).copied().unwrap_or(0);
     let len = (segment.len() - header.header_len) as u32;
@@ -386,4 +390,3 @@ fn refusal(why: Refused) -> DropReason {
 pub(crate) fn mss_of(mtu: usize) -> u16 {
     mtu.saturating_sub(ip4::HEADER_LEN + wire::tcp::HEADER_LEN).clamp(1, usize::from(u16::MAX)) as u16
 }
-

@@ -11,12 +11,12 @@ use crate::demux::{Addr, Ends4};
 use crate::iface::{Iface, IfaceId};
 use crate::ip4::Outgoing;
 use crate::ip4::output::Target;
-use buf::{Flags, Frame};
-use lock::{Cx, Locks};
-use std::net::Ipv4Addr;
-use stats::{DropReason, Stage};
 use ::tcp::time_wait;
 use ::tcp::{Ends, Out, Tcb};
+use buf::{Flags, Frame};
+use lock::{Cx, Locks};
+use stats::{DropReason, Stage};
+use std::net::Ipv4Addr;
 use wire::checksum::{self, Partial};
 use wire::eth::{self, EtherType};
 use wire::{Proto, ip4};
@@ -69,12 +69,7 @@ impl IpOptions {
 /// The core's ends as ours; those of IPv6 come out as "any", which nothing is sent to.
 pub(super) fn ends4(ends: &Ends) -> Ends4 {
     let v4 = |addr: u128| Addr(addr).to_v4().map_or(0, Ipv4Addr::to_bits);
-    Ends4 {
-        local: v4(ends.local),
-        remote: v4(ends.remote),
-        local_port: ends.local_port,
-        remote_port: ends.remote_port,
-    }
+    Ends4 { local: v4(ends.local), remote: v4(ends.remote), local_port: ends.local_port, remote_port: ends.remote_port }
 }
 
 /// What is to become of a socket once its lock is given back.
@@ -369,4 +364,3 @@ impl<L: Locks> Stack<L> {
         self.tcp_send_bare(cx, sock.ends, answer, &IpOptions::of(sock.options(), self));
     }
 }
-

@@ -79,7 +79,8 @@ impl SendQueue {
         let mut left = bytes.get(..bytes.len().min(self.room())).unwrap_or_default();
         let wanted = left.len();
         while !left.is_empty() {
-            let fits = self.pieces.back().map_or(0, |last| piece.saturating_sub(last.held.len()).min(last.held.tailroom()));
+            let fits =
+                self.pieces.back().map_or(0, |last| piece.saturating_sub(last.held.len()).min(last.held.tailroom()));
             if fits == 0 {
                 let Some(held) = make().and_then(|frame| Held::new(frame).ok()) else { break };
                 if held.tailroom() == 0 {

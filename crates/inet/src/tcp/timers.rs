@@ -33,7 +33,8 @@ impl<L: Locks> Stack<L> {
         let mut table = self.tcp.late.lock(cx);
         if table.next_timer() <= cx.now {
             let config = self.tcp_config(cx, super::BASE_MSS);
-            let context = ::tcp::time_wait::Context { config: &config, counts: &self.count(cx).tcp.time_wait, now: cx.now };
+            let context =
+                ::tcp::time_wait::Context { config: &config, counts: &self.count(cx).tcp.time_wait, now: cx.now };
             table.on_timer(context, AT_ONCE, |_| ());
         }
         table.next_timer()

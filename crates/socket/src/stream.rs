@@ -1,0 +1,212 @@
+//! Stream sockets: the calls of BSD on `inet::tcp`, with waiting added.
+//!
+//! A descriptor says by one bit which protocol it belongs to ([`Fd::is_stream`]), so that the datagram calls, which are called
+//! ten times as often, look at nothing but their own table.
+
+use crate::{Calls, Errno, Fd, Peer, RecvFlags};
+use clock::{Duration, Instant};
+use inet::tcp::{SOCK_BIT, Sock, TcpError};
+use lock::Locks;
+use std::net::{Shutdown, SocketAddr};
+
+impl Fd {
+    /// Is it a stream socket's?
+    #[inline(always)]
+    pub fn is_stream(self) -> bool {
+        self.0 & SOCK_BIT != 0
+    }
+
+    /// The number of a stream socket in the stack.
+    #[inline(always)]
+    pub(crate) fn sock(self) -> Option<usize> {
+        self.is_stream().then_some(self.0 & !SOCK_BIT)
+    }
+
+    pub(crate) fn of_sock(id: usize) -> Fd {
+        Fd(id | SOCK_BIT)
+    }
+}
+
+impl<L: Locks> Calls<'_, L> {
+    /// `socket(AF_INET, SOCK_STREAM, 0)`.
+    ///
+    /// # Errors
+    /// `EMFILE`.
+    pub fn stream_socket(&self) -> Result<Fd, Errno> {
+        self.stack.tcp_open(self.cx()).map(Fd::of_sock).ok_or(Errno::EMFILE)
+    }
+
+    /// `listen`: `backlog` connections may wait to be accepted.
+    ///
+    /// # Errors
+    /// `EBADF`, `EINVAL` (connected), `EADDRINUSE`, `EOPNOTSUPP` (a datagram socket).
+    pub fn listen(&self, fd: Fd, backlog: u32) -> Result<(), Errno> {
+        let id = fd.sock().ok_or(Errno::EOPNOTSUPP)?;
+        Ok(self.stack.tcp_listen(self.cx(), id, backlog)?)
+    }
+
+    /// `accept`: the connection's descriptor, and who it is. The new socket has the listener's options, and blocks.
+    ///
+    /// # Errors
+    /// `EBADF`, `EINVAL` (not listening), `EAGAIN`, `EINTR`.
+    pub fn accept(&self, fd: Fd) -> Result<(Fd, Peer), Errno> {
+        let id = fd.sock().ok_or(Errno::EOPNOTSUPP)?;
+        let wait = |sock: &mut Sock<L>| sock.options().recv_timeout;
+        let accept = || self.stack.tcp_accept(self.cx(), id);
+        let (child, peer) = self.stream_wait(id, RecvFlags::default(), wait, accept)?;
+        Ok((Fd::of_sock(child), peer))
+    }
+
+    pub(crate) fn stream_connect(&self, id: usize, addr: SocketAddr) -> Result<(), Errno> {
+        match self.stack.tcp_connect(self.cx(), id, addr) {
+            Ok(()) => {}
+            Err(TcpError::InProgress) => return Err(Errno::EALREADY),
+            Err(error) => return Err(error.into()),
+        }
+        let connected = || match self.stack.with_sock(self.cx(), id, |sock| (sock.is_connected(), sock.take_error())) {
+            Some((_, Some(error))) => Err(error),
+            Some((true, None)) => Ok(()),
+            Some((false, None)) => Err(TcpError::WouldBlock),
+            None => Err(TcpError::NoSocket),
+        };
+        let done = self.stream_wait(id, RecvFlags::default(), |sock| sock.options().send_timeout, connected);
+        done.map_err(|error| if error == Errno::EAGAIN { Errno::EINPROGRESS } else { error })
+    }
+
+    /// `send` on a stream: all of `bytes` unless the socket does not wait; says how many were taken.
+    #[inline]
+    pub(crate) fn stream_send(&self, id: usize, bytes: &[u8]) -> Result<usize, Errno> {
+        let mut sent = 0;
+        loop {
+            let rest = bytes.get(sent..).unwrap_or_default();
+            match self.stack.tcp_send(self.cx(), id, rest, true) {
+                Ok(n) if sent + n == bytes.len() => return Ok(bytes.len()),
+                Ok(n) => sent += n,
+                Err(TcpError::WouldBlock | TcpError::NoBuffer) => {
+                    let room = || match self.stack.with_sock(self.cx(), id, |sock| sock.is_writable()) {
+                        Some(true) => Ok(()),
+                        Some(false) => Err(TcpError::WouldBlock),
+                        None => Err(TcpError::NoSocket),
+                    };
+                    match self.stream_wait(id, RecvFlags::default(), |sock| sock.options().send_timeout, room) {
+                        Ok(()) => {}
+                        Err(error) if sent == 0 => return Err(error),
+                        Err(_) => return Ok(sent),
+                    }
+                }
+                Err(error) if sent == 0 => return Err(error.into()),
+                Err(_) => return Ok(sent), // the next call tells
+            }
+        }
+    }
+
+    #[inline]
+    pub(crate) fn stream_recv(&self, id: usize, into: &mut [u8], flags: RecvFlags) -> Result<usize, Errno> {
+        if flags.peek {
+            let peek = || self.stack.tcp_peek(self.cx(), id, into);
+            return self.stream_wait(id, flags, |sock| sock.options().recv_timeout, peek);
+        }
+        match self.stack.tcp_recv(self.cx(), id, into) {
+            Err(TcpError::WouldBlock) => {
+                let read = || self.stack.tcp_recv(self.cx(), id, into);
+                self.stream_wait(id, flags, |sock| sock.options().recv_timeout, read)
+            }
+            done => Ok(done?),
+        }
+    }
+
+    pub(crate) fn stream_shutdown(&self, id: usize, how: Shutdown) -> Result<(), Errno> {
+        let (read, write) = (matches!(how, Shutdown::Read | Shutdown::Both), how != Shutdown::Read);
+        Ok(self.stack.tcp_shutdown(self.cx(), id, read, write)?)
+    }
+
+    /// `close`, as `SO_LINGER` says: 0 resets, a time waits until what was sent is acknowledged.
+    pub(crate) fn stream_close(&self, id: usize) -> Result<(), Errno> {
+        let linger = self.stack.with_sock(self.cx(), id, |sock| sock.options().linger).ok_or(Errno::EBADF)?;
+        if let Some(time) = linger.filter(|time| !time.is_zero()) {
+            // What is unread makes the close a reset: nothing to wait for then.
+            let _ = self.stack.tcp_shutdown(self.cx(), id, false, true);
+            let sent = || match self.stack.with_sock(self.cx(), id, |sock| sock.queues().1) {
+                Some(0) | None => Ok(()),
+                Some(_) => Err(TcpError::WouldBlock),
+            };
+            let _ = self.stream_wait(id, RecvFlags::default(), |_| Some(time), sent);
+        }
+        match self.stack.tcp_close(self.cx(), id, linger == Some(Duration::ZERO)) {
+            true => Ok(()),
+            false => Err(Errno::EBADF),
+        }
+    }
+
+    pub(crate) fn stream_local_addr(&self, id: usize) -> Result<SocketAddr, Errno> {
+        let tuple = self.stack.with_sock(self.cx(), id, |sock| sock.tuple()).ok_or(Errno::EBADF)?;
+        Ok(SocketAddr::new(tuple.local.into(), tuple.local_port.0))
+    }
+
+    pub(crate) fn stream_peer_addr(&self, id: usize) -> Result<SocketAddr, Errno> {
+        let peer = |sock: &mut Sock<L>| (sock.is_connected() && !sock.is_listening()).then(|| sock.tuple());
+        let tuple = self.stack.with_sock(self.cx(), id, peer).ok_or(Errno::EBADF)?.ok_or(Errno::ENOTCONN)?;
+        Ok(SocketAddr::new(tuple.remote.into(), tuple.remote_port.0))
+    }
+
+    /// Asks `ready` until it does not say "would block", waiting as the socket's options say.
+    fn stream_wait<T>(
+        &self,
+        id: usize,
+        flags: RecvFlags,
+        timeout: impl FnOnce(&mut Sock<L>) -> Option<Duration>,
+        mut ready: impl FnMut() -> Result<T, TcpError>,
+    ) -> Result<T, Errno> {
+        match ready() {
+            Err(TcpError::WouldBlock) => {}
+            done => return Ok(done?),
+        }
+        let ask = |sock: &mut Sock<L>| (sock.options().nonblocking, timeout(sock));
+        let (nonblocking, timeout) = self.stack.with_sock(self.cx(), id, ask).ok_or(Errno::EBADF)?;
+        if nonblocking || flags.dont_wait {
+            return Err(Errno::EAGAIN);
+        }
+        let Some(driver) = self.driver else {
+            let signal = self.stack.with_sock(self.cx(), id, |sock| sock.signal()).ok_or(Errno::EBADF)?;
+            let done = signal.wait_for(timeout, || match ready() {
+                Err(TcpError::WouldBlock) => None,
+                done => Some(done),
+            });
+            return Ok(done.ok_or(Errno::EAGAIN)??);
+        };
+        let until = timeout.map_or(Instant::NEVER, |timeout| self.cx().now.after(timeout));
+        loop {
+            let now = driver.drive(until).ok_or(Errno::EINTR)?;
+            self.set_now(now);
+            match ready() {
+                Err(TcpError::WouldBlock) if now >= until => return Err(Errno::EAGAIN),
+                Err(TcpError::WouldBlock) => {}
+                done => return Ok(done?),
+            }
+        }
+    }
+}
+
+impl From<TcpError> for Errno {
+    fn from(error: TcpError) -> Errno {
+        match error {
+            TcpError::NoSocket => Errno::EBADF,
+            TcpError::WouldBlock => Errno::EAGAIN,
+            TcpError::Already | TcpError::NotListening => Errno::EINVAL,
+            TcpError::InProgress => Errno::EALREADY,
+            TcpError::Connected => Errno::EISCONN,
+            TcpError::NotConnected => Errno::ENOTCONN,
+            TcpError::InUse => Errno::EADDRINUSE,
+            TcpError::NotOurs | TcpError::NoPorts | TcpError::Invalid => Errno::EADDRNOTAVAIL,
+            TcpError::Family => Errno::EAFNOSUPPORT,
+            TcpError::TooMany => Errno::EMFILE,
+            TcpError::NoBuffer => Errno::ENOBUFS,
+            TcpError::Shut => Errno::EPIPE,
+            TcpError::Refused => Errno::ECONNREFUSED,
+            TcpError::Reset => Errno::ECONNRESET,
+            TcpError::TimedOut => Errno::ETIMEDOUT,
+            TcpError::HostUnreachable => Errno::EHOSTUNREACH,
+            TcpError::Output(error) => error.into(),
+        }
+    }
+}
