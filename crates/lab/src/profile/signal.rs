@@ -1,8 +1,9 @@
 //! The sampler: a signal to a thread while it uses its processor, and the handler that notes where it was.
 //!
 //! Each thread has two timers, both of which signal that thread alone. The one on CLOCK_MONOTONIC is the metronome. It costs a
-//! sleeping thread its sleep, so it stops itself when it finds that the thread has hardly run, and the one on the thread's
-//! own processor time, which cannot fire while the thread sleeps, starts it again. That one alone will not do: the kernel
+//! sleeping thread its sleep, and what it finds there is where the thread sleeps and not where it ran. So it counts only
+//! when the thread ran all the time since the last tick, and stops itself when the thread keeps sleeping; the one on the
+//! thread's own processor time, which cannot fire while the thread sleeps, starts it again. That one alone will not do: the kernel
 //! looks at it from its own clock tick only (250 samples a second here, all in step with the scheduler). The metronome is
 //! uneven on purpose: even, it saw a function that takes a quarter of each half millisecond as 32 %.
 //!
@@ -61,11 +62,14 @@ pub(super) struct Recorder {
     begun_ns: u64,
     last_ns: AtomicU64,
     ended_ns: AtomicU64,
+    /// Processor time and time at the last signal.
+    tick_ns: AtomicU64,
+    tick_wall_ns: AtomicU64,
     period_ns: u64,
     stack_end: u64,
     /// Is the metronome running?
     ticking: AtomicBool,
-    /// Ticks in a row that found the thread idle.
+    /// Ticks in a row that found the thread not running all the time.
     idle: AtomicU32,
     /// The state of the metronome's unevenness; not 0.
     chance: AtomicU64,
@@ -80,7 +84,8 @@ unsafe impl Send for Recorder {}
 // SAFETY: as above.
 unsafe impl Sync for Recorder {}
 
-/// So many ticks in a row at which a thread had hardly run mean that it sleeps. One or two may be another thread's turn.
+/// After so many ticks in a row of which a thread did not run for seven eighths it is left to its other timer. One or two
+/// may be another thread's turn.
 const IDLE_TICKS: u32 = 4;
 
 /// Places of the two timers.
@@ -123,14 +128,19 @@ impl Recorder {
             self.set(METRONOME, 0);
             return self.set(CPU, 0);
         }
-        let now = os::thread_cpu_ns();
+        let (now, wall) = (os::thread_cpu_ns(), os::monotonic_ns());
         let ran = now.saturating_sub(self.last_ns.load(Ordering::Relaxed));
-        if ran >= self.period_ns / 4 {
+        let lately = now.saturating_sub(self.tick_ns.swap(now, Ordering::Relaxed));
+        let passed = wall.saturating_sub(self.tick_wall_ns.swap(wall, Ordering::Relaxed));
+        // A tick of the metronome may find a thread asleep that ran before, and then says nothing about where.
+        let metronome = self.timers.is_some() && self.ticking.load(Ordering::Relaxed);
+        let here = !metronome || lately >= passed - passed / 8;
+        if here && ran >= self.period_ns / 4 {
             self.last_ns.store(now, Ordering::Relaxed);
             self.record(ran, interrupted(context));
             self.idle.store(0, Ordering::Relaxed);
             self.tick(true);
-        } else {
+        } else if metronome {
             // What it ran is not lost: the next sample has it.
             self.tick(self.idle.fetch_add(1, Ordering::Relaxed) + 1 < IDLE_TICKS);
         }
@@ -281,6 +291,8 @@ impl Sampled {
             begun_ns: now,
             last_ns: AtomicU64::new(now),
             ended_ns: AtomicU64::new(0),
+            tick_ns: AtomicU64::new(now),
+            tick_wall_ns: AtomicU64::new(os::monotonic_ns()),
             period_ns: settings.period_ns.max(1),
             stack_end: stack_end().unwrap_or(0),
             ticking: AtomicBool::new(true),

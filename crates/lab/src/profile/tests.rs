@@ -102,6 +102,25 @@ fn a_thread_that_outlives_the_profile_is_left_alone() {
 }
 
 #[test]
+fn a_thread_that_sleeps_between_is_not_seen_where_it_sleeps() {
+    let _turn = turn();
+    let running = start(Options::default()).unwrap();
+    let (wall, mut busy) = (Instant::now(), 0);
+    while wall.elapsed() < Duration::from_millis(1500) {
+        let begun = crate::os::thread_cpu_ns();
+        while cpu_since(begun) < Duration::from_micros(600) {
+            black_box(often(10));
+        }
+        busy += crate::os::thread_cpu_ns() - begun;
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let profile = running.stop().unwrap();
+    let (seen, busy) = (under(&profile, "often") as f64, busy as f64 / profile.threads_ns() as f64);
+    let seen = seen / profile.sampled_ns() as f64;
+    assert!((seen - busy).abs() < 0.2, "{seen} of its time seen at work, {busy} spent so");
+}
+
+#[test]
 fn time_in_the_kernel_is_the_kernels() {
     use std::io::Read;
     let _turn = turn();
