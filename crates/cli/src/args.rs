@@ -1,6 +1,7 @@
 //! The command line: every command and every flag, declared once. Help, completions and manual pages come from here.
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 const EXIT_CODES: &str = "Exit codes: 0 done; 1 failed, or frames unaccounted for; 2 wrong usage or configuration; \
@@ -19,6 +20,7 @@ Measure
   ladder NAME       Each design choice's price, step by step
   repro NAME        A report's table, as it was and as it is here now
   bench GROUP       The figures of merit, beside their peers
+  profile -- ...    Where a command's processor time goes, by function
   ministat          FreeBSD's statistics of columns of numbers
 About linerate
   ports             Kinds of ports and their options
@@ -76,6 +78,8 @@ pub enum Command {
     Repro(ReproArgs),
     /// The figures of merit, beside their peers in the same run
     Bench(BenchArgs),
+    /// Run another command and say where its processor time went
+    Profile(ProfileArgs),
     /// FreeBSD's ministat(1): statistics of columns of numbers, compared by Student's t
     #[command(disable_help_flag = true)]
     Ministat {
@@ -319,6 +323,42 @@ pub struct BenchArgs {
 pub enum BenchGroup {
     /// Send, receive, forward, look up
     Udp,
+}
+
+/// `profile`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Each of the command's threads samples itself; neither root nor a hardware counter is needed. Shares
+are of processor time. With --json and --folded the command's own output goes to standard error.
+
+Examples:
+  linerate profile -- testtool -c 50000000 send
+  linerate profile --svg send.svg -- testtool -c 50000000 send
+  linerate profile --folded -- testtool -c 50000000 send > before.folded
+  linerate profile --diff before.folded --svg change.svg -- testtool -c 50000000 -b 32 send")]
+pub struct ProfileArgs {
+    /// One JSON object instead of the tables
+    #[arg(long, conflicts_with = "folded")]
+    pub json: bool,
+    /// Stacks as lines, 'thread;outer;inner MICROSECONDS', instead of the tables
+    #[arg(long)]
+    pub folded: bool,
+    /// Draw a flamegraph into this file
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub svg: Option<PathBuf>,
+    /// Compare with stacks that --folded wrote: in the tables, the lines ('stack before after') and the flamegraph
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub diff: Option<PathBuf>,
+    /// Samples a second of a thread's processor time, 1 to 10000
+    #[arg(long, value_name = "HZ", default_value_t = lab::profile::RATE_HZ,
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(lab::profile::RATE_MAX_HZ)))]
+    pub rate: u32,
+    /// Switch the hosts' cost ledgers on and print their ticks too; they cost time, which the profile then shows
+    #[arg(long)]
+    pub ledger: bool,
+    /// The command, as after 'linerate'
+    #[arg(required = true, last = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
 }
 
 /// `ports`.

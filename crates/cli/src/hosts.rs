@@ -5,6 +5,7 @@ use crate::exit::{Exit, Fault, notice, print};
 use anyhow::Context;
 use node::config::{self, HostConfig, IfaceConfig};
 use node::run::{Event, Outcome, UpError};
+use std::ffi::OsString;
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -30,8 +31,8 @@ pub fn up(args: UpArgs) -> anyhow::Result<Exit> {
 }
 
 /// `host --port SPEC ...`.
-pub fn host(args: HostArgs) -> anyhow::Result<Exit> {
-    let host = from_flags(&args).map_err(Fault::usage)?;
+pub fn host(args: HostArgs, words: &[OsString]) -> anyhow::Result<Exit> {
+    let host = from_flags(&args, words).map_err(Fault::usage)?;
     run(vec![host])
 }
 
@@ -61,9 +62,9 @@ fn set_all(host: &mut HostConfig, pairs: &[(String, String)]) -> anyhow::Result<
 
 /// The same structure that a file gives. Flags about a port belong to the --port before them: clap keeps each flag's
 /// values apart, so their places on the command line are looked up.
-fn from_flags(args: &HostArgs) -> Result<HostConfig, String> {
+fn from_flags(args: &HostArgs, words: &[OsString]) -> Result<HostConfig, String> {
     let mut host = HostConfig::default();
-    for (flag, value) in in_order(std::env::args_os().skip(2).map(|word| word.to_string_lossy().into_owned())) {
+    for (flag, value) in in_order(words.iter().skip(1).map(|word| word.to_string_lossy().into_owned())) {
         match flag.as_str() {
             "--port" => {
                 host.ifaces.push(IfaceConfig::default());

@@ -7,32 +7,36 @@ mod docs;
 mod exit;
 mod hosts;
 mod ports;
+mod profile;
 mod run;
 
 use args::{Cli, Command};
 use clap::Parser;
 use exit::Exit;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     lab::native::child_main_if_asked();
     // ministat's arguments are its own, to the byte: clap does not see them.
-    let mut words = std::env::args_os().skip(1);
-    if words.next().is_some_and(|word| word == "ministat") {
-        let words: Vec<_> = words.collect();
-        let status = lab::ministat::main(&words, &mut std::io::stdout(), &mut std::io::stderr());
+    let words: Vec<OsString> = std::env::args_os().skip(1).collect();
+    if let Some((first, rest)) = words.split_first()
+        && first == "ministat"
+    {
+        let status = lab::ministat::main(rest, &mut std::io::stdout(), &mut std::io::stderr());
         return ExitCode::from(status);
     }
-    match obey(Cli::parse().command) {
+    match obey(Cli::parse().command, &words) {
         Ok(exit) => exit.code(),
         Err(error) => exit::explain(&error).code(),
     }
 }
 
-fn obey(command: Command) -> anyhow::Result<Exit> {
+/// Does what a command says. `words` are its own, from its name on.
+fn obey(command: Command, words: &[OsString]) -> anyhow::Result<Exit> {
     match command {
         Command::Up(args) => hosts::up(args),
-        Command::Host(args) => hosts::host(args),
+        Command::Host(args) => hosts::host(args, words),
         Command::Ctl(args) => ctl::run(args.url.as_deref(), args.json, args.words),
         Command::Ifconfig(args) => ctl::short("ifconfig", args),
         Command::Ip(args) => ctl::short("ip", args),
@@ -47,6 +51,7 @@ fn obey(command: Command) -> anyhow::Result<Exit> {
         Command::Ladder(args) => run::ladder(args),
         Command::Repro(args) => run::repro(args),
         Command::Bench(args) => run::bench(args),
+        Command::Profile(args) => profile::run(args),
         Command::Ministat { .. } => Ok(Exit::Fine), // main has seen to it
         Command::Ports(args) => ports::list(&args),
         Command::Completions { shell } => docs::completions(shell),

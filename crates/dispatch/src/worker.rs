@@ -1,8 +1,28 @@
 //! Workers: a thread with a name, on a core of its own.
+//!
+//! Every thread of the house starts here, so that who measures threads ([`on_thread`]) meets each of them.
 #![allow(unsafe_code)] // an unsafe room: sched_setaffinity
 
+use std::any::Any;
 use std::io;
-use std::thread::{Builder, JoinHandle};
+use std::sync::OnceLock;
+use std::thread::{Builder, JoinHandle, Scope, ScopedJoinHandle};
+
+/// Called on a thread before its work; the answer is dropped on that thread after it.
+pub type OnThread = fn() -> Option<Box<dyn Any>>;
+
+static ON_THREAD: OnceLock<OnThread> = OnceLock::new();
+
+/// From now on each thread that starts here calls `begins` first. There is one such function in a process: another one
+/// is refused with `false`.
+pub fn on_thread(begins: OnThread) -> bool {
+    std::ptr::fn_addr_eq(*ON_THREAD.get_or_init(|| begins), begins)
+}
+
+fn observed<R>(work: impl FnOnce() -> R) -> R {
+    let _observer = ON_THREAD.get().and_then(|begins| begins());
+    work()
+}
 
 /// Cores this process may run on.
 pub fn cores() -> usize {
@@ -36,12 +56,27 @@ pub fn spawn_worker<R: Send + 'static>(
     core: Option<usize>,
     work: impl FnOnce(Option<io::Error>) -> R + Send + 'static,
 ) -> io::Result<JoinHandle<R>> {
-    Builder::new().name(name.to_string()).spawn(move || work(core.and_then(|core| pin_to_core(core).err())))
+    Builder::new()
+        .name(name.to_string())
+        .spawn(move || observed(|| work(core.and_then(|core| pin_to_core(core).err()))))
+}
+
+/// Runs `work` on a thread called `name` that ends before `scope` does.
+///
+/// # Errors
+/// The system's, when no thread can be had.
+pub fn spawn_scoped<'scope, R: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    name: &str,
+    work: impl FnOnce() -> R + Send + 'scope,
+) -> io::Result<ScopedJoinHandle<'scope, R>> {
+    Builder::new().name(name.to_string()).spawn_scoped(scope, || observed(work))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     #[test]
     fn a_worker_has_its_name_and_its_core() {
@@ -52,5 +87,32 @@ mod tests {
         assert_eq!(worker.unwrap().join().unwrap().as_deref(), Some("w7"));
         let off = spawn_worker("off", Some(100_000), |pin_error| pin_error.is_some());
         assert!(off.unwrap().join().unwrap(), "a core that does not exist is told, not fatal");
+    }
+
+    #[test]
+    fn who_observes_threads_meets_each_as_it_starts_and_as_it_ends() {
+        static BEGUN: AtomicUsize = AtomicUsize::new(0);
+        static ENDED: AtomicUsize = AtomicUsize::new(0);
+        struct End;
+        impl Drop for End {
+            fn drop(&mut self) {
+                ENDED.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+        fn begins() -> Option<Box<dyn Any>> {
+            // Other tests' threads come here too.
+            let ours = std::thread::current().name() == Some("observed");
+            ours.then(|| BEGUN.fetch_add(1, Ordering::SeqCst)).map(|_| Box::new(End) as Box<dyn Any>)
+        }
+        assert!(on_thread(begins));
+        assert!(on_thread(begins), "the same again is no other");
+        assert!(!on_thread(|| None), "there is one");
+        spawn_worker("observed", None, |_| assert_eq!(BEGUN.load(Ordering::SeqCst), 1)).unwrap().join().unwrap();
+        assert_eq!(ENDED.load(Ordering::SeqCst), 1);
+        std::thread::scope(|scope| {
+            let work = || assert_eq!((BEGUN.load(Ordering::SeqCst), ENDED.load(Ordering::SeqCst)), (2, 1));
+            spawn_scoped(scope, "observed", work).unwrap().join().unwrap();
+        });
+        assert_eq!(ENDED.load(Ordering::SeqCst), 2);
     }
 }

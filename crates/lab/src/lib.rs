@@ -22,8 +22,10 @@
 //! # anyhow::Ok(())
 //! ```
 //!
-//! Unsafe code is confined to `tsc` (the time-stamp counter), `os` and `native::batch` (system calls), and `dylib`
-//! (loading the ladder's first rungs).
+//! [`profile`] says where a command's processor time goes.
+//!
+//! Unsafe code is confined to `tsc` (the time-stamp counter), `os` and `native::batch` (system calls), `dylib` (loading the
+//! ladder's first rungs), and `profile::signal` (timers, and the handler that walks its thread's stack).
 #![deny(unsafe_code)]
 
 pub mod bench;
@@ -36,6 +38,7 @@ pub mod ministat;
 pub mod native;
 pub mod os;
 pub mod plot;
+pub mod profile;
 pub mod repro;
 pub mod result;
 pub mod rigs;

@@ -1,7 +1,7 @@
 //! What the operating system is asked: clocks, the thread's processor, the terminal's width.
-#![allow(unsafe_code)] // clock_gettime, sched_getaffinity, sched_setaffinity, sched_getcpu and ioctl(TIOCGWINSZ) have no safe form in std.
+#![allow(unsafe_code)] // clock_gettime, sched_*affinity, sched_getcpu, dup2 and ioctl(TIOCGWINSZ) have no safe form in std.
 
-use std::io;
+use std::io::{self, Write};
 use std::marker::PhantomData;
 
 /// CLOCK_MONOTONIC in nanoseconds.
@@ -89,4 +89,44 @@ pub fn terminal_columns() -> Option<u16> {
     // SAFETY: `size` is a valid winsize for the kernel to fill; on failure it is not read.
     let answer = unsafe { libc::ioctl(libc::STDOUT_FILENO, libc::TIOCGWINSZ, &mut size) };
     (answer != -1 && size.ws_col > 0).then_some(size.ws_col)
+}
+
+/// Processor time that all threads of this process have used, in nanoseconds (CLOCK_PROCESS_CPUTIME_ID).
+pub fn process_cpu_ns() -> u64 {
+    clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+/// While this lives, what goes to standard output comes out of standard error.
+#[derive(Debug)]
+pub struct StdoutAside {
+    former: std::os::fd::OwnedFd,
+}
+
+/// Sends standard output to standard error until the answer is dropped.
+///
+/// # Errors
+/// The system's.
+pub fn stdout_aside() -> io::Result<StdoutAside> {
+    use std::os::fd::AsFd;
+    io::stdout().flush()?;
+    let former = io::stdout().as_fd().try_clone_to_owned()?;
+    onto_stdout(libc::STDERR_FILENO)?;
+    Ok(StdoutAside { former })
+}
+
+impl Drop for StdoutAside {
+    fn drop(&mut self) {
+        use std::os::fd::AsRawFd;
+        // What is left in the buffer was written while this lived; a failure of either has nobody to go to.
+        let _ = io::stdout().flush();
+        let _ = onto_stdout(self.former.as_raw_fd());
+    }
+}
+
+fn onto_stdout(fd: libc::c_int) -> io::Result<()> {
+    // SAFETY: both are descriptors of ours that stay open; no memory is touched.
+    match unsafe { libc::dup2(fd, libc::STDOUT_FILENO) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
 }

@@ -103,6 +103,15 @@ pub struct Host<L: Locks> {
     ports: Mutex<Vec<PortInfo>>,
 }
 
+impl<L: Locks> Drop for Host<L> {
+    fn drop(&mut self) {
+        if crate::ledgers::keeping() {
+            let (stages, marks) = self.stack.ledger();
+            crate::ledgers::leave(crate::ledgers::Kept { host: self.stack.name.clone(), stages, marks });
+        }
+    }
+}
+
 impl<L: Locks> Host<L> {
     /// A host with its pool and loopback, without ports.
     ///
@@ -117,6 +126,9 @@ impl<L: Locks> Host<L> {
         for (name, value) in &config.sysctl {
             // Names and ranges were checked when the configuration was read.
             crate::words::apply_knob(&stack.knobs, name, *value);
+        }
+        if crate::ledgers::keeping() {
+            stack.set_ledger(true);
         }
         let (receivers, ports) = (Mutex::default(), Mutex::default());
         Ok(Host { stack, clock, how: config.context, burst: config.burst, receivers, ports })

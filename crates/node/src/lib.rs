@@ -14,6 +14,7 @@ pub mod control;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 mod host;
+pub mod ledgers;
 pub mod run;
 pub mod service;
 pub mod words;

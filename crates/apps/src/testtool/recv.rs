@@ -32,7 +32,7 @@ where
     let (mut got, mut bytes) = (0u64, 0u64);
     let start = Instant::now();
     std::thread::scope(|scope| -> anyhow::Result<()> {
-        let puller = std::thread::Builder::new().name("puller".to_owned()).spawn_scoped(scope, || {
+        let puller = dispatch::spawn_scoped(scope, "puller", || {
             // Two threads on one core are worse than unpinned ones; a core that cannot be had is none.
             let _ = dispatch::pin_to_core(0);
             let mut burst = Burst::new();

@@ -82,16 +82,18 @@ where
     host.step();
     let mut pairs = pairs(host, options)?;
     let start = Instant::now();
-    std::thread::scope(|scope| {
+    std::thread::scope(|scope| -> std::io::Result<()> {
         for (i, pair) in pairs.iter_mut().enumerate() {
-            scope.spawn(move || {
+            dispatch::spawn_scoped(scope, &format!("pair{i}"), move || {
                 // More pairs than cores share them; a core that cannot be had is none.
                 let _ = dispatch::pin_to_core(i % dispatch::cores());
                 let mut burst = Burst::new();
                 while pair.turn(host, &mut burst, options.burst) && !dispatch::stop_requested() {}
-            });
+            })
+            .inspect_err(|_| dispatch::request_stop())?; // those that run would not end without a count
         }
-    });
+        Ok(())
+    })?;
     host.stack.poll(host.cx());
     Ok(sum(options, start, &pairs).audited(host))
 }

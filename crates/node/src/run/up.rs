@@ -192,15 +192,19 @@ where
     let services = config.services.iter().copied().map(open).collect::<Result<Vec<_>, _>>()?;
     let runner = runner(config, &host, &[])?;
     let over = AtomicBool::new(false);
-    Ok(std::thread::scope(|scope| {
+    std::thread::scope(|scope| {
         for helper in 0..helpers {
             let mine: Vec<Service> = services.iter().copied().skip(helper).step_by(helpers).collect();
             let (host, over) = (&host, &over);
-            scope.spawn(move || help(host, &mine, over));
+            let name = format!("{}.{helper}", config.name);
+            if let Err(why) = dispatch::spawn_scoped(scope, &name, move || help(host, &mine, over)) {
+                over.store(true, Ordering::Relaxed);
+                return Err(UpError::Thread { host: config.name.clone(), why: why.to_string() });
+            }
         }
         // The helpers end before the audit, so that it is taken at a quiet moment.
-        run_with(&host, runner, shared, say, || over.store(true, Ordering::Relaxed))
-    }))
+        Ok(run_with(&host, runner, shared, say, || over.store(true, Ordering::Relaxed)))
+    })
 }
 
 /// Serves until `over`; sleeps while nothing comes.

@@ -1,0 +1,83 @@
+//! `profile`: another command of this program, run here, and where its processor time went.
+//!
+//! The command's own output comes first and as ever; when ours is for a program (`--json`, `--folded`), the command's goes to
+//! standard error. Its exit code is ours, and a command that fails is profiled all the same.
+
+use crate::args::{Cli, Command, ProfileArgs};
+use crate::exit::{Exit, Fault, print};
+use anyhow::Context;
+use clap::Parser;
+use lab::profile::{self, Profile, folded, report::Report};
+use std::ffi::OsString;
+use std::fs;
+
+/// `profile [OPTIONS] -- COMMAND`.
+pub fn run(args: ProfileArgs) -> anyhow::Result<Exit> {
+    let inner = parse(&args.command)?;
+    // Read before the command runs: a name that is wrong is best known early.
+    let read = |file: &std::path::PathBuf| {
+        let text = fs::read_to_string(file).with_context(|| format!("--diff {}", file.display()));
+        text.and_then(|text| {
+            folded::functions(&text).map(|_| text).with_context(|| format!("--diff {}", file.display()))
+        })
+    };
+    let before = args.diff.as_ref().map(read).transpose().map_err(|why| Fault::usage(format!("{why:#}")))?;
+    let options = profile::Options { rate_hz: args.rate, ..profile::Options::default() };
+    if args.ledger {
+        node::ledgers::keep();
+    }
+    let aside = (args.json || args.folded).then(lab::os::stdout_aside).transpose().context("standard output")?;
+    let running = profile::start(options)?;
+    let done = match inner {
+        Inner::Ministat(words) => {
+            let status = lab::ministat::main(&words, &mut std::io::stdout(), &mut std::io::stderr());
+            Ok(if status == 0 { Exit::Fine } else { Exit::Failed })
+        }
+        Inner::Clap(command) => crate::obey(*command, &args.command),
+    };
+    let profile = running.stop()?;
+    drop(aside);
+    show(&args, &profile, before.as_deref())?;
+    done
+}
+
+/// The command to run.
+enum Inner {
+    Ministat(Vec<OsString>),
+    Clap(Box<Command>),
+}
+
+fn parse(words: &[OsString]) -> anyhow::Result<Inner> {
+    if words.first().is_some_and(|word| word == "ministat") {
+        return Ok(Inner::Ministat(words.iter().skip(1).cloned().collect()));
+    }
+    let program = std::iter::once(OsString::from("linerate"));
+    let cli = Cli::try_parse_from(program.chain(words.iter().cloned())).unwrap_or_else(|why| why.exit());
+    match cli.command {
+        Command::Profile(_) => Err(Fault::usage("profile of a profile: a process can have one at a time")),
+        command => Ok(Inner::Clap(Box::new(command))),
+    }
+}
+
+fn show(args: &ProfileArgs, profile: &Profile, before: Option<&str>) -> anyhow::Result<()> {
+    let words: Vec<_> = args.command.iter().map(|word| word.to_string_lossy()).collect();
+    let command = words.join(" ");
+    let stacks = folded::fold(profile);
+    let compared = before.map(|before| folded::difference(before, &stacks)).transpose()?;
+    if let Some(file) = &args.svg {
+        let title = if before.is_some() { format!("{command}, against before") } else { command.clone() };
+        let svg = folded::svg(compared.as_deref().unwrap_or(&stacks), &title)?;
+        fs::write(file, svg).with_context(|| format!("--svg {}", file.display()))?;
+    }
+    if args.folded {
+        return print(compared.as_deref().unwrap_or(&stacks));
+    }
+    let mut report = Report::of(profile, &command, lab::env::Environment::detect());
+    if args.ledger {
+        report.add_ledger(node::ledgers::take());
+    }
+    if let Some(before) = before {
+        report.add_diff(before, &stacks)?;
+    }
+    print(&if args.json { report.json()? + "\n" } else { format!("\n{}", report.text()) })
+}

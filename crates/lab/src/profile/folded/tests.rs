@@ -1,0 +1,65 @@
+use super::*;
+use crate::profile::{Bucket, Source, Stack};
+
+fn stack(names: &[&str], us: u64) -> Stack {
+    let names = names.iter().map(|name| name.to_string()).collect();
+    Stack { thread: "main".into(), names, decider: 0, bucket: Bucket::Other, samples: 1, ns: us * 1000 }
+}
+
+fn profile(stacks: Vec<Stack>) -> Profile {
+    let source = Source::ThreadTimers;
+    Profile { rate_hz: 997, source, seconds: 1.0, process_ns: 1, stacks, threads: Vec::new() }
+}
+
+#[test]
+fn equal_stacks_are_one_line_outermost_first() {
+    let profile = profile(vec![
+        stack(&["inner", "outer"], 700),
+        stack(&["inner", "outer"], 300),
+        stack(&["a;b\nc"], 5),
+        Stack { ns: 499, ..stack(&["too little"], 0) },
+    ]);
+    assert_eq!(fold(&profile), "main;a:b:c 5\nmain;outer;inner 1000\n");
+}
+
+#[test]
+fn folded_lines_sum_by_the_function_that_decides_and_others_are_refused() {
+    let lines = "main;a;x 3\nmain;b;x 4\n\nmain;inet::fib::find;core::cmp::lt 2\nmain;libc::write;[kernel] write 5\n\
+                 main;inet::a;libc.so.6+0x271d0 1\nmain;inet::a;[unknown] 6\nmain 8\n";
+    let sums = functions(lines).unwrap();
+    let expected = [
+        ("[kernel] write", 5),
+        ("[unknown]", 6),
+        ("inet::fib::find", 2),
+        ("libc.so.6+0x271d0", 1),
+        ("main", 8),
+        ("x", 7),
+    ];
+    assert_eq!(sums.iter().map(|(name, us)| (name.as_str(), *us)).collect::<Vec<_>>(), expected);
+    for bad in ["main;a", "main;a x", "7", "main;a -3"] {
+        let why = functions(&format!("main;b 1\n{bad}\n")).unwrap_err().to_string();
+        assert!(why.starts_with("line 2: "), "{bad}: {why}");
+    }
+}
+
+#[test]
+fn a_flamegraph_has_a_box_for_each_function() {
+    let svg = svg("main;outer;inner 700\nmain;outer 300\n", "testtool send").unwrap();
+    assert!(svg.starts_with("<?xml") && svg.trim_end().ends_with("</svg>"));
+    for text in ["testtool send", "inner (700 microseconds, 70.00%)", "outer (1,000 microseconds, 100.00%)"] {
+        assert!(svg.contains(text), "{text}");
+    }
+    assert!(super::svg("", "nothing").is_err());
+}
+
+#[test]
+fn a_difference_is_of_shares_and_colours_what_moved() {
+    let (before, after) = ("main;a 100\nmain;b 100\n", "main;a 300\nmain;b 100\n");
+    let lines = difference(before, after).unwrap();
+    let mut sorted: Vec<&str> = lines.lines().collect();
+    sorted.sort_unstable();
+    assert_eq!(sorted, ["main;a 200 300", "main;b 200 100"], "before is scaled to the sum of after");
+    let svg = svg(&lines, "difference").unwrap();
+    let points = ["a (300 microseconds, 75.00%; +25.00%)", "b (100 microseconds, 25.00%; -25.00%)"];
+    assert!(points.iter().all(|text| svg.contains(text)), "{svg}");
+}

@@ -1,0 +1,160 @@
+//! What is mapped to run: the program, its libraries and the vdso, from /proc/self/maps, each with its ELF image.
+//!
+//! The program is read through /proc/self/exe, which is the running one even if its file was built anew. The vdso has no
+//! file; its image is read from this process's memory through /proc/self/mem. What cannot be read or parsed stays in the
+//! list without an image: addresses in it have a module and no name.
+
+use super::unwind::Table;
+use addr2line::gimli::{BaseAddresses, CieOrFde, EhFrame, NativeEndian, UnwindSection};
+use object::elf::PF_X;
+use object::read::elf::{ElfFile64, ProgramHeader};
+use object::{Object, ObjectSection, ObjectSymbol, RelocationTarget};
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+
+/// The vdso's name in maps, and in profiles.
+pub(super) const VDSO: &str = "[vdso]";
+/// The vdso is two pages; an image of more than this is not read from memory.
+const VDSO_MAX: u64 = 1 << 16;
+
+pub(super) type Elf<'a> = ElfFile64<'a, object::NativeEndian>;
+
+/// One mapped object.
+#[derive(Debug)]
+pub(super) struct Module {
+    /// Its file's name, or `[vdso]`.
+    pub name: String,
+    /// Where its code is.
+    pub code: Range<u64>,
+    /// Mapped address less the address it was linked at.
+    pub bias: u64,
+    /// The ELF image; empty if it could not be read.
+    pub image: Vec<u8>,
+}
+
+/// All mapped code.
+#[derive(Debug, Default)]
+pub(super) struct Modules(pub Vec<Module>);
+
+/// An executable line of /proc/self/maps: addresses, file offset, path.
+fn mapping(line: &str) -> Option<(Range<u64>, u64, &str)> {
+    let mut words = line.splitn(6, ' ').map(str::trim);
+    let (start, end) = words.next()?.split_once('-')?;
+    let executable = words.next()?.contains('x');
+    let offset = u64::from_str_radix(words.next()?, 16).ok()?;
+    let path = words.nth(2)?;
+    let range = u64::from_str_radix(start, 16).ok()?..u64::from_str_radix(end, 16).ok()?;
+    (executable && (path.starts_with('/') || path == VDSO)).then_some((range, offset, path))
+}
+
+impl Modules {
+    /// What is mapped now.
+    pub fn read() -> Modules {
+        let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
+        let program = fs::read_link("/proc/self/exe").unwrap_or_default();
+        let module = |(code, offset, path): (Range<u64>, u64, &str)| {
+            let image = match path {
+                VDSO => memory(&code).unwrap_or_default(),
+                _ if program.as_os_str() == path => fs::read("/proc/self/exe").unwrap_or_default(),
+                _ => fs::read(path).unwrap_or_default(),
+            };
+            let name = path.rsplit('/').next().unwrap_or(path).trim_end_matches(" (deleted)").to_owned();
+            let bias = Elf::parse(&*image).ok().and_then(|elf| bias(&elf, &code, offset)).unwrap_or(0);
+            Module { name, code, bias, image }
+        };
+        Modules(maps.lines().filter_map(mapping).map(module).collect())
+    }
+
+    /// The module whose code `address` is in.
+    pub fn find(&self, address: u64) -> Option<(usize, &Module)> {
+        self.0.iter().enumerate().find(|(_, module)| module.code.contains(&address))
+    }
+
+    /// How to walk up the stacks of all this code.
+    pub fn unwinding(&self) -> Table {
+        let mut table = Table::default();
+        if cfg!(target_arch = "x86_64") {
+            for module in &self.0 {
+                module.eh_frame(|bytes, address| table.add(bytes, address, module.bias));
+            }
+            table.finish();
+        }
+        table
+    }
+}
+
+/// This process's memory in a range.
+fn memory(range: &Range<u64>) -> Option<Vec<u8>> {
+    let length = range.end.checked_sub(range.start).filter(|length| *length <= VDSO_MAX)?;
+    let mut bytes = vec![0; length as usize];
+    File::open("/proc/self/mem").ok()?.read_exact_at(&mut bytes, range.start).ok()?;
+    Some(bytes)
+}
+
+/// What to add to a linked address, for code mapped at `code` from `offset` of the file.
+fn bias(elf: &Elf<'_>, code: &Range<u64>, offset: u64) -> Option<u64> {
+    let endian = elf.endian();
+    let holds = |header: &&object::elf::ProgramHeader64<object::NativeEndian>| {
+        let (at, size) = (header.p_offset(endian), header.p_filesz(endian));
+        // A mapping begins at the page in which its segment does.
+        header.p_flags(endian).0 & PF_X.0 != 0 && at < offset + (code.end - code.start) && offset < at + size
+    };
+    let header = elf.elf_program_headers().iter().find(holds)?;
+    Some(code.start.wrapping_sub(offset).wrapping_add(header.p_offset(endian)).wrapping_sub(header.p_vaddr(endian)))
+}
+
+impl Module {
+    pub fn elf(&self) -> Option<Elf<'_>> {
+        Elf::parse(&*self.image).ok()
+    }
+
+    /// Calls `with` with the section and its address.
+    fn eh_frame(&self, with: impl FnOnce(&[u8], u64)) {
+        if let Some(section) = self.elf().as_ref().and_then(|elf| elf.section_by_name(".eh_frame"))
+            && let Ok(bytes) = section.data()
+        {
+            with(bytes, section.address());
+        }
+    }
+
+    /// Where functions begin and end, by linked address: also those that a stripped library no longer names.
+    pub fn functions(&self) -> Vec<Range<u64>> {
+        let mut functions = Vec::new();
+        self.eh_frame(|bytes, address| {
+            let section = EhFrame::new(bytes, NativeEndian);
+            let bases = BaseAddresses::default().set_eh_frame(address);
+            let mut entries = section.entries(&bases);
+            while let Ok(Some(entry)) = entries.next() {
+                let CieOrFde::Fde(partial) = entry else { continue };
+                if let Ok(fde) = partial.parse(|_, bases, offset| section.cie_from_offset(bases, offset)) {
+                    functions.push(fde.initial_address()..fde.initial_address().wrapping_add(fde.len()));
+                }
+            }
+        });
+        functions.sort_by_key(|function| function.start);
+        functions
+    }
+
+    /// Where the dynamic linker has led this module's imports: mapped address to name. The C library chooses its memcpy when
+    /// it is loaded, and a stripped one does not say what the chosen one is called; the slot that it is called through does.
+    pub fn imports(&self) -> HashMap<u64, String> {
+        let (Some(elf), Ok(memory)) = (self.elf(), File::open("/proc/self/mem")) else { return HashMap::new() };
+        let import = |(slot, relocation): (u64, object::Relocation)| {
+            let RelocationTarget::Symbol(index) = relocation.target() else { return None };
+            let symbol = elf.dynamic_symbol_table().and_then(|table| {
+                use object::ObjectSymbolTable;
+                table.symbol_by_index(index).ok()
+            })?;
+            let mut word = [0; 8];
+            memory.read_exact_at(&mut word, slot.wrapping_add(self.bias)).ok()?;
+            Some((u64::from_ne_bytes(word), symbol.name().ok()?.to_owned()))
+        };
+        let all = elf.dynamic_relocations().into_iter().flatten().filter_map(import);
+        all.filter(|(address, name)| *address != 0 && !name.is_empty()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

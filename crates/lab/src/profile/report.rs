@@ -1,0 +1,312 @@
+//! A profile for people and for programs: the coverage line, functions, buckets, the ledger beside them, what makes it weak.
+//!
+//! Shares are of the processor time that samples stand for, in thousandths of a percent, cut. Every table sums to 100 %: what
+//! is too small to be listed has a row of its own.
+
+use super::folded;
+use super::table::{self, Layout};
+use super::{Bucket, Profile, Source, Thread};
+use crate::env::Environment;
+use node::ledgers::Kept;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Functions under this share, in thousandths of a percent, are summed up in one row. The report's tables end there too.
+const LISTED: u64 = 480;
+/// More unresolved than this is warned about.
+const UNRESOLVED_WARNING: u64 = 5_000;
+/// Fewer samples than this are warned about: a share of 10 % then has an interval of 2 points to either side.
+const FEW: u64 = 1000;
+/// So many changes are printed; JSON has all.
+const CHANGES: usize = 20;
+
+/// A name's share.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Share {
+    /// Function or bucket.
+    pub name: String,
+    /// The bucket it is in.
+    pub bucket: Bucket,
+    /// Thousandths of a percent.
+    pub share: u64,
+    /// Processor time.
+    pub ns: u64,
+}
+
+/// A stage of the cost ledger, summed over hosts.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct StageTicks {
+    /// The module path it books for.
+    pub stage: String,
+    /// Ticks.
+    pub ticks: u64,
+    /// Frames, packets or calls.
+    pub units: u64,
+}
+
+/// The cost ledger of the same run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Ledger {
+    /// By stage.
+    pub stages: Vec<StageTicks>,
+    /// Readings of the counter that it took.
+    pub marks: u64,
+    /// Hosts that it is of.
+    pub hosts: usize,
+    /// Hosts beyond those that are kept.
+    pub not_kept: u64,
+}
+
+/// A function's share then and now, in thousandths of a percent of the sum of its run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Moved {
+    /// The function that decides.
+    pub name: String,
+    /// In the other profile.
+    pub before: u64,
+    /// In this one.
+    pub after: u64,
+}
+
+/// Everything that is printed.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Report {
+    /// What ran.
+    pub command: String,
+    /// Where.
+    pub env: Environment,
+    /// Samples a second that were asked for.
+    pub rate_hz: u32,
+    /// `thread timers` or `process timer`.
+    pub source: &'static str,
+    /// How long it ran.
+    pub seconds: f64,
+    /// Samples taken.
+    pub samples: u64,
+    /// The time that they stand for.
+    pub sampled_ns: u64,
+    /// Share of that whose function has a name.
+    pub coverage: u64,
+    /// Share of the process's processor time that was in sampled threads.
+    pub runtime: u64,
+    /// Share of those threads' time that samples stand for.
+    pub covtime: u64,
+    /// Share without a name.
+    pub unresolved: u64,
+    /// Share in system calls.
+    pub kernel: u64,
+    /// Share in the vdso.
+    pub vdso: u64,
+    /// Samples for which there was no room, and their time.
+    pub dropped: (u64, u64),
+    /// Share of the threads' time inside the signal handler. What the kernel needs to deliver a signal is not in it.
+    pub handler: u64,
+    /// Groups.
+    pub buckets: Vec<Share>,
+    /// Functions.
+    pub functions: Vec<Share>,
+    /// Who was sampled.
+    pub threads: Vec<Thread>,
+    /// The cost ledger, if it was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ledger: Option<Ledger>,
+    /// Against another profile, the largest change first, if that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub diff: Option<Vec<Moved>>,
+    /// What makes the profile weak.
+    pub warnings: Vec<String>,
+}
+
+impl Report {
+    /// The report of a profile.
+    pub fn of(profile: &Profile, command: &str, env: Environment) -> Report {
+        let sampled = profile.sampled_ns();
+        let threads = profile.threads_ns();
+        let sum = |of: fn(&Thread) -> u64| profile.threads.iter().map(of).sum::<u64>();
+        let shares = |rows: Vec<((String, Bucket), u64)>| -> Vec<Share> {
+            let one = |((name, bucket), ns)| Share { name, bucket, share: table::share(ns, sampled), ns };
+            rows.into_iter().map(one).collect()
+        };
+        let buckets = shares(profile.by(|stack| (stack.bucket.word().to_owned(), stack.bucket)));
+        let functions = shares(profile.by(|stack| (stack.function().to_owned(), stack.bucket)));
+        let in_bucket = |bucket| profile.stacks.iter().filter(move |stack| stack.bucket == bucket);
+        let unresolved: u64 = in_bucket(Bucket::Unresolved).map(|stack| stack.ns).sum();
+        let kernel: u64 = in_bucket(Bucket::Kernel).map(|stack| stack.ns).sum();
+        let begins = |stack: &&super::Stack| stack.names.first().is_some_and(|name| name.starts_with("[vdso]"));
+        let vdso: u64 = profile.stacks.iter().filter(begins).map(|stack| stack.ns).sum();
+        let mut report = Report {
+            command: command.to_owned(),
+            env,
+            rate_hz: profile.rate_hz,
+            source: match profile.source {
+                Source::ThreadTimers => "thread timers",
+                Source::ProcessTimer => "process timer",
+            },
+            seconds: profile.seconds,
+            samples: sum(|thread| thread.samples),
+            sampled_ns: sampled,
+            coverage: table::share(sampled - unresolved, sampled),
+            // The process's clock is read a moment before the threads' last.
+            runtime: table::share(threads.min(profile.process_ns), profile.process_ns),
+            covtime: table::share(sampled, threads),
+            unresolved: table::share(unresolved, sampled),
+            kernel: table::share(kernel, sampled),
+            vdso: table::share(vdso, sampled),
+            dropped: (sum(|thread| thread.dropped), sum(|thread| thread.dropped_ns)),
+            handler: table::share(sum(|thread| thread.handler_ns), threads),
+            buckets,
+            functions,
+            threads: profile.threads.clone(),
+            ledger: None,
+            diff: None,
+            warnings: Vec::new(),
+        };
+        report.warnings = report.weak(profile);
+        report
+    }
+
+    fn weak(&self, profile: &Profile) -> Vec<String> {
+        let checks = [
+            (
+                self.unresolved > UNRESOLVED_WARNING,
+                format!("WARNING: {} of the time has no name: is the program stripped?", short(self.unresolved)),
+            ),
+            (self.samples < FEW, format!("WARNING: {} samples: let it run longer for shares to quote", self.samples)),
+            (
+                self.dropped.0 > 0,
+                format!("WARNING: {} samples found no room, {:.3} s", self.dropped.0, self.dropped.1 as f64 / 1e9),
+            ),
+            (
+                profile.source == Source::ProcessTimer,
+                "WARNING: no timers for threads: the kernel's clock tick is the rate".to_owned(),
+            ),
+        ];
+        let weak = checks.into_iter().filter_map(|(weak, sentence)| weak.then_some(sentence));
+        weak.chain(self.env.warnings()).collect()
+    }
+
+    /// Adds the ledgers that hosts left.
+    pub fn add_ledger(&mut self, (kept, not_kept): (Vec<Kept>, u64)) {
+        let mut stages: Vec<StageTicks> = Vec::new();
+        for (stage, ticks, units) in kept.iter().flat_map(|kept| &kept.stages) {
+            match stages.iter_mut().find(|sum| sum.stage == stage.word()) {
+                Some(sum) => (sum.ticks, sum.units) = (sum.ticks + ticks, sum.units + units),
+                None => stages.push(StageTicks { stage: stage.word().to_owned(), ticks: *ticks, units: *units }),
+            }
+        }
+        let marks = kept.iter().map(|kept| kept.marks).sum();
+        self.ledger = Some(Ledger { stages, marks, hosts: kept.len(), not_kept });
+    }
+
+    /// Compares with another profile's folded stacks.
+    ///
+    /// # Errors
+    /// Lines that are no stacks.
+    pub fn add_diff(&mut self, before: &str, after: &str) -> anyhow::Result<()> {
+        let (before, after) = (folded::functions(before)?, folded::functions(after)?);
+        let (all_before, all_after) = (before.values().sum(), after.values().sum());
+        let share = |of: &BTreeMap<String, u64>, name: &str, all| table::share(of.get(name).copied().unwrap_or(0), all);
+        let mut names: Vec<&String> = before.keys().chain(after.keys()).collect();
+        names.sort();
+        names.dedup();
+        let moved = |name: &&String| Moved {
+            name: (*name).clone(),
+            before: share(&before, name, all_before),
+            after: share(&after, name, all_after),
+        };
+        let mut moved: Vec<Moved> = names.iter().map(moved).collect();
+        moved.sort_by_key(|moved| std::cmp::Reverse(moved.before.abs_diff(moved.after)));
+        self.diff = Some(moved);
+        Ok(())
+    }
+
+    /// The report as text.
+    pub fn text(&self) -> String {
+        let mut out = format!("profile of: {}\n\n", self.command);
+        out += &table::coverage(self.coverage, self.runtime, self.covtime);
+        out += &rows("name", &self.functions, LISTED);
+        out.push('\n');
+        out += &rows("bucket", &self.buckets, 0);
+        out += &format!(
+            "\nunresolved {}, kernel {}, vdso {}\n",
+            short(self.unresolved),
+            short(self.kernel),
+            short(self.vdso)
+        );
+        out += &format!(
+            "{} samples of {} threads stand for {:.3} s of processor time in {:.3} s; asked for {} a second ({}); \
+             {} dropped; the handler took {} of it\n",
+            self.samples,
+            self.threads.len(),
+            self.sampled_ns as f64 / 1e9,
+            self.seconds,
+            self.rate_hz,
+            self.source,
+            self.dropped.0,
+            short(self.handler)
+        );
+        out += &self.ledger.as_ref().map_or(String::new(), |ledger| ledger.text(&self.env));
+        out += &self.diff.as_ref().map_or(String::new(), |diff| differences(diff));
+        out + &self.warnings.iter().map(|warning| format!("{warning}\n")).collect::<String>()
+    }
+
+    /// One JSON object.
+    ///
+    /// # Errors
+    /// None that a report can give rise to.
+    pub fn json(&self) -> serde_json::Result<String> {
+        serde_json::to_string_pretty(self)
+    }
+}
+
+/// Two digits behind the point.
+fn short(share: u64) -> String {
+    format!("{}.{:02} %", share / 1000, share % 1000 / 10)
+}
+
+/// A table: rows of at least `listed`, then one for the rest.
+fn rows(title: &str, shares: &[Share], listed: u64) -> String {
+    let layout = Layout::WIDE;
+    let mut out = table::head(title, layout);
+    let (large, small): (Vec<&Share>, Vec<&Share>) = shares.iter().partition(|share| share.share >= listed);
+    large.iter().for_each(|share| out += &table::row(&share.name, share.share, layout));
+    if !small.is_empty() {
+        // The rest of the whole, so that the column sums up in spite of the cut digits.
+        let rest = 100_000u64.saturating_sub(large.iter().map(|share| share.share).sum());
+        out += &table::row(&format!("({} more)", small.len()), rest, layout);
+    }
+    out
+}
+
+impl Ledger {
+    fn text(&self, env: &Environment) -> String {
+        let total: u64 = self.stages.iter().map(|stage| stage.ticks).sum();
+        let mut out = format!("\n{:_<44}|ratio___|__________ticks|_______units|___ticks/unit|\n", "ledger");
+        for StageTicks { stage, ticks, units } in &self.stages {
+            let (share, each) = (table::percent(table::share(*ticks, total)), *ticks as f64 / (*units).max(1) as f64);
+            out += &format!("{stage:<44}|{share}|{ticks:>15}|{units:>12}|{each:>13.1}|\n");
+        }
+        out += &format!(
+            "{total} ticks in {} readings of the counter, which cost about {} ticks each and are in the profile; hosts: {}\n",
+            self.marks, env.timer_cost_ticks, self.hosts
+        );
+        if self.not_kept > 0 {
+            out += &format!("note: ledgers of {} more hosts were not kept\n", self.not_kept);
+        }
+        out
+    }
+}
+
+/// The largest changes, in points of a percent.
+fn differences(diff: &[Moved]) -> String {
+    let mut out = format!("\n{:_<60}|before__|after___|change__|\n", "name");
+    for Moved { name, before, after } in diff.iter().take(CHANGES).filter(|moved| moved.before != moved.after) {
+        let points = (*after as f64 - *before as f64) / 1000.0;
+        let name: String = name.chars().take(60).collect();
+        out += &format!("{name:<60}|{}|{}|{points:>+8.3}|\n", table::percent(*before), table::percent(*after));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,381 @@
+//! The sampler: a signal to a thread while it uses its processor, and the handler that notes where it was.
+//!
+//! Each thread has two timers, both of which signal that thread alone. The one on CLOCK_MONOTONIC is the metronome. It costs a
+//! sleeping thread its sleep, and what it finds there is where the thread sleeps and not where it ran. So it counts only
+//! when the thread ran all the time since the last tick, and stops itself when the thread keeps sleeping; the one on the
+//! thread's own processor time, which cannot fire while the thread sleeps, starts it again. That one alone will not do: the kernel
+//! looks at it from its own clock tick only (250 samples a second here, all in step with the scheduler). The metronome is
+//! uneven on purpose: even, it saw a function that takes a quarter of each half millisecond as 32 %.
+//!
+//! A sample's weight is the processor time since the one before, so that weights sum to the thread's time whatever the
+//! timers did. The handler is async-signal-safe: it reads the interrupted registers, the thread's own stack within its
+//! bounds, the immutable table of [`unwind`](super::unwind), two clocks, and writes into the thread's ring. It allocates
+//! nothing and takes no lock; errno is put back. What finds no room is counted, in samples and in time.
+//!
+//! A thread's end takes its recorder from the handler before the recorder goes; a signal that comes late finds none.
+#![allow(unsafe_code)] // sigaction, timers, stack bounds, and reading the interrupted thread's stack.
+
+use super::ring::Ring;
+use super::unwind::{Registers, Table};
+use crate::os;
+use std::cell::Cell;
+use std::io;
+use std::ptr;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, compiler_fence};
+
+/// So many callers at most.
+pub const DEPTH_MAX: usize = 64;
+/// Words in a record before the addresses: the weight.
+pub(super) const RECORD_HEAD: usize = 1;
+
+/// The unwinding table; made once in a process, before the first handler runs.
+static TABLE: OnceLock<Table> = OnceLock::new();
+
+thread_local! {
+    /// The thread's recorder; null: not sampled. Without a destructor and constant at first, so a handler may look.
+    static CURRENT: Cell<*const Recorder> = const { Cell::new(ptr::null()) };
+}
+
+/// Where a thread's samples come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// Timers of each thread's own.
+    ThreadTimers,
+    /// One timer of the whole process (setitimer), which signals whichever thread runs: where timers cannot be had.
+    ProcessTimer,
+}
+
+/// What a thread's handler writes.
+#[derive(Debug)]
+pub(super) struct Recorder {
+    /// The thread's name.
+    pub name: String,
+    pub ring: Ring,
+    /// Samples written; samples and nanoseconds that found no room.
+    pub taken: AtomicU64,
+    pub dropped: AtomicU64,
+    pub dropped_ns: AtomicU64,
+    /// Processor time inside the handler.
+    pub handler_ns: AtomicU64,
+    /// The thread's processor time at its start, at the last sample, and at its end (0: it runs).
+    begun_ns: u64,
+    last_ns: AtomicU64,
+    ended_ns: AtomicU64,
+    /// Processor time and time at the last signal.
+    tick_ns: AtomicU64,
+    tick_wall_ns: AtomicU64,
+    period_ns: u64,
+    stack_end: u64,
+    /// Is the metronome running?
+    ticking: AtomicBool,
+    /// Ticks in a row that found the thread not running all the time.
+    idle: AtomicU32,
+    /// The state of the metronome's unevenness; not 0.
+    chance: AtomicU64,
+    /// Nobody reads any more.
+    closed: AtomicBool,
+    timers: Option<[libc::timer_t; 2]>,
+}
+
+// SAFETY: the timers are the kernel's, named by a number in a pointer's clothes; any thread may set or delete them. All
+// else is atomic or read only.
+unsafe impl Send for Recorder {}
+// SAFETY: as above.
+unsafe impl Sync for Recorder {}
+
+/// After so many ticks in a row of which a thread did not run for seven eighths it is left to its other timer. One or two
+/// may be another thread's turn.
+const IDLE_TICKS: u32 = 4;
+
+/// Places of the two timers.
+const METRONOME: usize = 0;
+const CPU: usize = 1;
+
+/// Installs the handler and the table. The handler stays for good: a signal may still be under way when a profile ends.
+///
+/// # Errors
+/// The system's.
+pub(super) fn install(table: impl FnOnce() -> Table) -> io::Result<()> {
+    TABLE.get_or_init(table);
+    // SAFETY: a zeroed sigaction is valid; the handler is async-signal-safe (see the top of this file).
+    let installed = unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) = on_signal;
+        action.sa_sigaction = handler as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
+        libc::sigaction(libc::SIGPROF, &action, ptr::null_mut())
+    };
+    if installed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+extern "C" fn on_signal(_signal: libc::c_int, _info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    // SAFETY: errno is the thread's own; the pointer is valid as long as the thread is.
+    let (errno, before) = unsafe { (libc::__errno_location(), *libc::__errno_location()) };
+    let recorder = CURRENT.get();
+    if !recorder.is_null() && !context.is_null() {
+        // SAFETY: a recorder outlives its being current (Sampled::drop), and the kernel hands a handler with SA_SIGINFO the
+        // interrupted context.
+        unsafe { (*recorder).sample(&*context.cast::<libc::ucontext_t>()) };
+    }
+    // SAFETY: as above.
+    unsafe { *errno = before };
+}
+
+impl Recorder {
+    fn sample(&self, context: &libc::ucontext_t) {
+        if self.closed.load(Ordering::Acquire) {
+            self.set(METRONOME, 0);
+            return self.set(CPU, 0);
+        }
+        let (now, wall) = (os::thread_cpu_ns(), os::monotonic_ns());
+        let ran = now.saturating_sub(self.last_ns.load(Ordering::Relaxed));
+        let lately = now.saturating_sub(self.tick_ns.swap(now, Ordering::Relaxed));
+        let passed = wall.saturating_sub(self.tick_wall_ns.swap(wall, Ordering::Relaxed));
+        // A tick of the metronome may find a thread asleep that ran before, and then says nothing about where.
+        let metronome = self.timers.is_some() && self.ticking.load(Ordering::Relaxed);
+        let here = !metronome || lately >= passed - passed / 8;
+        if here && ran >= self.period_ns / 4 {
+            self.last_ns.store(now, Ordering::Relaxed);
+            self.record(ran, interrupted(context));
+            self.idle.store(0, Ordering::Relaxed);
+            self.tick(true);
+        } else if metronome {
+            // What it ran is not lost: the next sample has it.
+            self.tick(self.idle.fetch_add(1, Ordering::Relaxed) + 1 < IDLE_TICKS);
+        }
+        // The thread's clock and not a counter of ticks: a thread may lose its processor in here too.
+        self.handler_ns.fetch_add(os::thread_cpu_ns().saturating_sub(now), Ordering::Relaxed);
+    }
+
+    fn record(&self, ran: u64, at: Registers) {
+        let mut record = [0; RECORD_HEAD + DEPTH_MAX];
+        record[0] = ran;
+        record[RECORD_HEAD] = at.pc;
+        let mut words = RECORD_HEAD + 1;
+        // The red zone, 128 bytes below the stack pointer, is the interrupted function's (AMD64 ABI 3.2.2); nothing lower.
+        let (low, high) = (at.sp.saturating_sub(128), self.stack_end);
+        let read = |address: u64| {
+            let inside =
+                address.is_multiple_of(8) && address >= low && address.checked_add(8).is_some_and(|end| end <= high);
+            // SAFETY: aligned, and inside this thread's stack above its pointer, which is mapped and ours to read;
+            // volatile, because other code's frames are none of the compiler's business here.
+            inside.then(|| unsafe { ptr::with_exposed_provenance::<u64>(address as usize).read_volatile() })
+        };
+        let (mut at, mut leaf) = (at, true);
+        while words < record.len()
+            && let Some(caller) = TABLE.get().and_then(|table| table.caller(at, leaf, read))
+        {
+            record[words] = caller.pc;
+            (words, at, leaf) = (words + 1, caller, false);
+        }
+        if self.ring.push(&record[..words]) {
+            self.taken.fetch_add(1, Ordering::Relaxed);
+        } else {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+            self.dropped_ns.fetch_add(ran, Ordering::Relaxed);
+        }
+    }
+
+    /// Lets the metronome tick once more, or waits for the thread to run again.
+    fn tick(&self, on: bool) {
+        let was = self.ticking.swap(on, Ordering::Relaxed);
+        if was != on {
+            self.set(if on { CPU } else { METRONOME }, 0);
+        }
+        if on {
+            self.set(METRONOME, self.next_ns());
+        } else if was {
+            self.set(CPU, self.period_ns);
+        }
+    }
+
+    /// The time to the next tick, a half to one and a half periods: what repeats itself a thousand times a second, or
+    /// about as often, would otherwise be seen in one phase for long.
+    fn next_ns(&self) -> u64 {
+        // Marsaglia's xorshift, good enough to be out of step.
+        let mut word = self.chance.load(Ordering::Relaxed);
+        word ^= word << 13;
+        word ^= word >> 7;
+        word ^= word << 17;
+        self.chance.store(word, Ordering::Relaxed);
+        self.period_ns / 2 + word % self.period_ns
+    }
+
+    /// Starts a timer, or stops it with 0: the metronome for one tick, the other for as long as it is wanted.
+    /// timer_settime is async-signal-safe (POSIX.1-2017 2.4.3).
+    fn set(&self, which: usize, after_ns: u64) {
+        let Some(timer) = self.timers.and_then(|timers| timers.get(which).copied()) else { return };
+        let time =
+            |ns: u64| libc::timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 };
+        let again = if which == CPU { after_ns } else { 0 };
+        let spec = libc::itimerspec { it_interval: time(again), it_value: time(after_ns) };
+        // SAFETY: only its own thread, or that thread's handler, sets a timer, and only before deleting it; `spec` is
+        // valid for the call.
+        unsafe { libc::timer_settime(timer, 0, &spec, ptr::null_mut()) };
+    }
+
+    /// The profile is over: a thread that goes on is left alone from its next signal on.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+    }
+
+    /// Has it timers of its own?
+    pub fn has_timers(&self) -> bool {
+        self.timers.is_some()
+    }
+
+    /// Processor time since its start that the thread has used; known for good once it has ended.
+    pub fn used_ns(&self) -> u64 {
+        let now = match self.ended_ns.load(Ordering::Acquire) {
+            0 => self.last_ns.load(Ordering::Relaxed),
+            ended => ended,
+        };
+        now.saturating_sub(self.begun_ns)
+    }
+}
+
+/// The registers at the interruption.
+#[cfg(target_arch = "x86_64")]
+fn interrupted(context: &libc::ucontext_t) -> Registers {
+    let registers = &context.uc_mcontext.gregs;
+    let of = |which: libc::c_int| registers[which as usize] as u64;
+    Registers { pc: of(libc::REG_RIP), sp: of(libc::REG_RSP), bp: of(libc::REG_RBP) }
+}
+
+/// The registers at the interruption. The table's rules are x86-64's: elsewhere there is the place and no caller.
+#[cfg(target_arch = "aarch64")]
+fn interrupted(context: &libc::ucontext_t) -> Registers {
+    Registers { pc: context.uc_mcontext.pc, sp: context.uc_mcontext.sp, bp: context.uc_mcontext.regs[29] }
+}
+
+/// Where else the registers are is not known here: every sample is of an unknown place.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+fn interrupted(_context: &libc::ucontext_t) -> Registers {
+    Registers::default()
+}
+
+/// What the calling thread is asked to note.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Settings {
+    pub period_ns: u64,
+    pub ring_words: usize,
+    pub source: Source,
+}
+
+/// The calling thread is sampled while this lives. Not to be sent away: it ends what its own thread began.
+#[derive(Debug)]
+pub(super) struct Sampled {
+    recorder: std::sync::Arc<Recorder>,
+    here: std::marker::PhantomData<*const ()>,
+}
+
+impl Sampled {
+    /// Samples the calling thread from now on; `None` if it is sampled already.
+    pub fn begin(settings: Settings) -> Option<Sampled> {
+        if !CURRENT.get().is_null() {
+            return None;
+        }
+        let now = os::thread_cpu_ns();
+        let timers = match settings.source {
+            Source::ThreadTimers => timers(),
+            Source::ProcessTimer => None,
+        };
+        let recorder = std::sync::Arc::new(Recorder {
+            name: std::thread::current().name().unwrap_or("thread").to_owned(),
+            ring: Ring::new(settings.ring_words),
+            taken: AtomicU64::new(0),
+            dropped: AtomicU64::new(0),
+            dropped_ns: AtomicU64::new(0),
+            handler_ns: AtomicU64::new(0),
+            begun_ns: now,
+            last_ns: AtomicU64::new(now),
+            ended_ns: AtomicU64::new(0),
+            tick_ns: AtomicU64::new(now),
+            tick_wall_ns: AtomicU64::new(os::monotonic_ns()),
+            period_ns: settings.period_ns.max(1),
+            stack_end: stack_end().unwrap_or(0),
+            ticking: AtomicBool::new(true),
+            idle: AtomicU32::new(0),
+            chance: AtomicU64::new(crate::tsc::now() | 1),
+            closed: AtomicBool::new(false),
+            timers,
+        });
+        CURRENT.set(&*recorder);
+        compiler_fence(Ordering::SeqCst); // the handler of this very thread sees it from here on
+        if recorder.timers.is_some() {
+            recorder.set(METRONOME, recorder.period_ns);
+        } else {
+            process_timer(recorder.period_ns);
+        }
+        Some(Sampled { recorder, here: std::marker::PhantomData })
+    }
+
+    pub fn recorder(&self) -> &std::sync::Arc<Recorder> {
+        &self.recorder
+    }
+}
+
+impl Drop for Sampled {
+    fn drop(&mut self) {
+        CURRENT.set(ptr::null());
+        compiler_fence(Ordering::SeqCst);
+        for timer in self.recorder.timers.into_iter().flatten() {
+            // SAFETY: the timer was made by timer_create and is deleted here only; the handler no longer knows it.
+            unsafe { libc::timer_delete(timer) };
+        }
+        self.recorder.ended_ns.store(os::thread_cpu_ns().max(1), Ordering::Release);
+    }
+}
+
+/// The two timers of the calling thread, or none if the system has no more.
+fn timers() -> Option<[libc::timer_t; 2]> {
+    let make = |clock| {
+        // SAFETY: a zeroed sigevent is valid; gettid has no arguments; `timer` is there to be written; the thread
+        // named is this one.
+        unsafe {
+            let mut event: libc::sigevent = std::mem::zeroed();
+            event.sigev_notify = libc::SIGEV_THREAD_ID;
+            event.sigev_signo = libc::SIGPROF;
+            event.sigev_notify_thread_id = libc::gettid();
+            let mut timer: libc::timer_t = ptr::null_mut();
+            (libc::timer_create(clock, &mut event, &mut timer) == 0).then_some(timer)
+        }
+    };
+    let metronome = make(libc::CLOCK_MONOTONIC)?;
+    let Some(cpu) = make(libc::CLOCK_THREAD_CPUTIME_ID) else {
+        // SAFETY: made above, and nobody else's.
+        unsafe { libc::timer_delete(metronome) };
+        return None;
+    };
+    Some([metronome, cpu])
+}
+
+/// Starts the process's timer, or stops it with 0.
+pub(super) fn process_timer(period_ns: u64) {
+    let time = libc::timeval {
+        tv_sec: (period_ns / 1_000_000_000) as i64,
+        tv_usec: (period_ns % 1_000_000_000 / 1000) as i64,
+    };
+    let spec = libc::itimerval { it_interval: time, it_value: time };
+    // SAFETY: `spec` is valid for the call.
+    unsafe { libc::setitimer(libc::ITIMER_PROF, &spec, ptr::null_mut()) };
+}
+
+/// The address after the calling thread's stack, its highest.
+fn stack_end() -> Option<u64> {
+    // SAFETY: the attributes are filled by the first call, read by the second and freed by the third.
+    unsafe {
+        let mut attributes: libc::pthread_attr_t = std::mem::zeroed();
+        if libc::pthread_getattr_np(libc::pthread_self(), &mut attributes) != 0 {
+            return None;
+        }
+        let (mut lowest, mut size) = (ptr::null_mut(), 0usize);
+        let answer = libc::pthread_attr_getstack(&attributes, &mut lowest, &mut size);
+        libc::pthread_attr_destroy(&mut attributes);
+        (answer == 0).then(|| (lowest as u64).saturating_add(size as u64))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,281 @@
+//! From an address to names: what was inlined there first, then the function itself.
+//!
+//! Release builds carry line tables: for each inlined call a bare name (`push`) and the file its lines are from. A file of
+//! the house or of the standard library says which module that is, so a name is the file's module path and the bare
+//! name: `inet::udp::output::send`. That a module's path is its file's is the house's rule anyway. Types and generics do
+//! not show. What has no line table has its symbol's name; a system call is `[kernel]` and the function it was made from.
+
+use super::modules::{Elf, Module, Modules, VDSO};
+use addr2line::gimli::{Dwarf, EndianSlice, NativeEndian, SectionId};
+use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
+use std::collections::HashMap;
+use std::ops::Range;
+use std::rc::Rc;
+
+/// What a sample in a system call is named by, before the function that made the call.
+pub const KERNEL: &str = "[kernel]";
+/// The name of an address outside everything mapped.
+pub const UNKNOWN: &str = "[unknown]";
+
+/// What stands for a function's name until its symbol is found.
+const NAMELESS: &str = "?";
+
+/// The names at an address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Innermost first; never empty.
+    pub names: Vec<String>,
+    /// Is the first of them a function's name, and not a stand-in?
+    pub resolved: bool,
+}
+
+type Reader<'a> = EndianSlice<'a, NativeEndian>;
+
+/// A symbol, or a function without one.
+struct Symbol {
+    range: Range<u64>,
+    name: Option<String>,
+}
+
+struct Tables<'a> {
+    module: &'a Module,
+    lines: Option<addr2line::Context<Reader<'a>>>,
+    symbols: Vec<Symbol>,
+}
+
+/// Names for the addresses of `modules`; tables are read when first wanted.
+pub(super) struct Symbols<'a> {
+    modules: &'a Modules,
+    tables: HashMap<usize, Tables<'a>>,
+    imports: HashMap<u64, String>,
+    known: HashMap<(u64, bool), Rc<Place>>,
+}
+
+impl<'a> Symbols<'a> {
+    pub fn new(modules: &'a Modules) -> Symbols<'a> {
+        let imports = modules.0.iter().flat_map(Module::imports).collect();
+        Symbols { modules, tables: HashMap::new(), imports, known: HashMap::new() }
+    }
+
+    /// The names at `address`. `leaf`: it was about to run; else it is where a call returns to, and the call is meant.
+    pub fn at(&mut self, address: u64, leaf: bool) -> Rc<Place> {
+        if let Some(place) = self.known.get(&(address, leaf)) {
+            return place.clone();
+        }
+        let place = Rc::new(self.look(address, leaf));
+        self.known.insert((address, leaf), place.clone());
+        place
+    }
+
+    fn look(&mut self, address: u64, leaf: bool) -> Place {
+        let probe = if leaf { address } else { address.wrapping_sub(1) };
+        let Some((at, module)) = self.modules.find(probe) else {
+            return Place { names: vec![UNKNOWN.to_owned()], resolved: false };
+        };
+        let tables = self.tables.entry(at).or_insert_with(|| Tables::of(module, &self.imports));
+        let probe = probe.wrapping_sub(module.bias);
+        let mut place = tables.place(probe);
+        if leaf && tables.in_system_call(probe) {
+            let caller = place.names.first().map_or("", |name| name.trim_start_matches("__"));
+            place.names.insert(0, format!("{KERNEL} {caller}"));
+            place.resolved = true;
+        }
+        place
+    }
+}
+
+impl<'a> Tables<'a> {
+    fn of(module: &'a Module, imports: &HashMap<u64, String>) -> Tables<'a> {
+        let elf = module.elf();
+        let lines = elf.as_ref().and_then(lines);
+        let symbols = elf.as_ref().map(|elf| symbols(elf, module, imports)).unwrap_or_default();
+        Tables { module, lines, symbols }
+    }
+
+    fn place(&self, probe: u64) -> Place {
+        let symbol = self.symbol(probe);
+        let mut names = self.inlined(probe);
+        // The outermost is the function itself. Its lines here may be another's, and it may have no name there; its symbol
+        // knows both.
+        if let (Some(last), Some(symbol)) = (names.last_mut(), &symbol) {
+            let bare = match last_segment(last) {
+                NAMELESS => last_segment(symbol),
+                bare => bare,
+            };
+            *last = of_symbol(symbol, bare);
+        }
+        if names.is_empty() {
+            names.extend(symbol);
+        }
+        if self.module.name == VDSO {
+            names.iter_mut().for_each(|name| *name = format!("{VDSO} {}", name.trim_start_matches("__vdso_")));
+        }
+        if !names.is_empty() {
+            return Place { names, resolved: true };
+        }
+        // Without a name a function is told apart by where it begins.
+        let begins = self.nearest(probe).map_or(String::new(), |symbol| format!("+{:#x}", symbol.range.start));
+        Place { names: vec![format!("{}{begins}", self.module.name)], resolved: self.module.name == VDSO }
+    }
+
+    /// What the line tables say, innermost first.
+    fn inlined(&self, probe: u64) -> Vec<String> {
+        let mut names = Vec::new();
+        let frames = self.lines.as_ref().and_then(|lines| lines.find_frames(probe).skip_all_loads().ok());
+        let Some(mut frames) = frames else { return names };
+        while let Ok(Some(frame)) = frames.next() {
+            let bare = frame.function.as_ref().and_then(|name| name.demangle().ok());
+            let bare = bare.as_deref().map_or(NAMELESS, last_segment);
+            let module = frame.location.and_then(|location| location.file).and_then(module_of);
+            names.push(module.map_or_else(|| bare.to_owned(), |module| format!("{module}::{bare}")));
+        }
+        names
+    }
+
+    fn nearest(&self, probe: u64) -> Option<&Symbol> {
+        let after = self.symbols.partition_point(|symbol| symbol.range.start <= probe);
+        self.symbols.get(after.checked_sub(1)?).filter(|symbol| symbol.range.contains(&probe))
+    }
+
+    fn symbol(&self, probe: u64) -> Option<String> {
+        self.nearest(probe)?.name.clone()
+    }
+
+    /// Is the instruction at `probe`, or the one that ended there, a system call? A signal that comes during one is handled
+    /// when it ends, or with the instruction to be repeated; so a timer's signal there means time in the kernel.
+    fn in_system_call(&self, probe: u64) -> bool {
+        let call: &[u8] = if cfg!(target_arch = "aarch64") { &[0x01, 0, 0, 0xd4] } else { &[0x0f, 0x05] };
+        let at = |address: u64| self.bytes(address, call.len()) == Some(call);
+        at(probe) || at(probe.wrapping_sub(call.len() as u64))
+    }
+
+    fn bytes(&self, address: u64, length: usize) -> Option<&'a [u8]> {
+        let elf = self.module.elf()?;
+        let section = elf.sections().find(|section| {
+            (section.address()..section.address() + section.size()).contains(&address) && section.address() != 0
+        })?;
+        let (start, _) = section.file_range()?;
+        let start = usize::try_from(start + (address - section.address())).ok()?;
+        self.module.image.get(start..start.checked_add(length)?)
+    }
+}
+
+/// The module's line tables, if it has any.
+fn lines<'a>(elf: &Elf<'a>) -> Option<addr2line::Context<Reader<'a>>> {
+    elf.section_by_name(".debug_info")?;
+    let load = |id: SectionId| -> Result<Reader<'a>, addr2line::gimli::Error> {
+        let bytes = elf.section_by_name(id.name()).and_then(|section| section.data().ok()).unwrap_or_default();
+        Ok(EndianSlice::new(bytes, NativeEndian))
+    };
+    addr2line::Context::from_dwarf(Dwarf::load(load).ok()?).ok()
+}
+
+/// Functions by linked address: named by the symbol tables, else by who imports them, else not.
+fn symbols(elf: &Elf<'_>, module: &Module, imports: &HashMap<u64, String>) -> Vec<Symbol> {
+    let mut symbols: Vec<Symbol> = Vec::new();
+    for symbol in elf.symbols().chain(elf.dynamic_symbols()) {
+        let code = matches!(symbol.kind(), SymbolKind::Text | SymbolKind::Unknown) && symbol.is_definition();
+        if code
+            && symbol.size() > 0
+            && let Ok(name) = symbol.name()
+        {
+            let range = symbol.address()..symbol.address().saturating_add(symbol.size());
+            symbols.push(Symbol { range, name: Some(tidy(name)) });
+        }
+    }
+    for range in module.functions() {
+        let name = imports.get(&range.start.wrapping_add(module.bias)).cloned();
+        symbols.push(Symbol { range, name });
+    }
+    // Of several names the plain one: no name last, then by leading underscores, then the shorter.
+    symbols.sort_by_cached_key(|symbol| {
+        let name = symbol.name.as_deref().unwrap_or("");
+        let hidden = name.len() - name.trim_start_matches('_').len();
+        (symbol.range.start, symbol.name.is_none(), hidden, name.len())
+    });
+    symbols.dedup_by_key(|symbol| symbol.range.start);
+    symbols
+}
+
+/// A symbol's name for people: demangled, without the house's package prefix, hash and generics.
+fn tidy(name: &str) -> String {
+    match rustc_demangle::try_demangle(name) {
+        Ok(rust) => without_generics(&format!("{rust:#}")).replace("linerate_", ""),
+        Err(_) => name.split('@').next().unwrap_or(name).to_owned(),
+    }
+}
+
+/// Without `::<...>` and `<...>` behind a name; `<impl A for B>` and `<A as B>` at a segment's start stay.
+fn without_generics(name: &str) -> String {
+    let (mut out, mut depth) = (String::new(), 0usize);
+    let mut last = ' ';
+    for letter in name.chars() {
+        match letter {
+            '<' if depth > 0 || last.is_alphanumeric() || last == '_' => depth += 1,
+            '>' if depth > 0 && last != '-' => depth -= 1,
+            _ if depth == 0 => out.push(letter),
+            _ => {}
+        }
+        last = letter;
+    }
+    out.replace("::<impl ", "::<").replace("<impl ", "<")
+}
+
+/// The last part of a path, without its generics; a closure keeps the name of what it is in.
+fn last_segment(name: &str) -> &str {
+    let (mut depth, mut last) = (0i32, ' ');
+    let (mut starts, mut end) = (vec![0], name.len());
+    for (at, letter) in name.char_indices() {
+        match letter {
+            '<' => {
+                if depth == 0 && at > 0 {
+                    // Generics, `name<T>` or `name::<T>`, unless a later segment opens the end again (`<impl A>::name`).
+                    end = if last == ':' { at - 2 } else { at };
+                    starts.pop_if(|start| *start == at && last == ':');
+                }
+                depth += 1;
+            }
+            '>' if last != '-' => depth -= 1,
+            ':' if depth == 0 && last == ':' => {
+                starts.push(at + 1);
+                end = name.len();
+            }
+            _ => {}
+        }
+        last = letter;
+    }
+    let closure = |start: &usize| name.get(*start..).is_some_and(|rest| rest.starts_with('{'));
+    let start = starts.iter().rev().find(|start| !closure(start)).copied().unwrap_or(0);
+    name.get(start..end).unwrap_or(name)
+}
+
+/// The function `bare` of a symbol as it would be named by its file: modules, but not the type that it is a method of.
+fn of_symbol(symbol: &str, bare: &str) -> String {
+    let is_module = |part: &&str| {
+        part.starts_with(|c: char| c.is_lowercase() || c == '_')
+            && part.chars().all(|c| c.is_alphanumeric() || c == '_')
+    };
+    let mut modules: Vec<&str> = symbol.trim_start_matches('<').split("::").take_while(is_module).collect();
+    // The function's own name ends the path, unless a type stood before it; a closure's name has its function's.
+    let own = bare.split("::").next().unwrap_or(bare);
+    modules.pop_if(|last| *last == own);
+    modules.iter().fold(String::new(), |path, module| path + module + "::") + bare
+}
+
+/// The module path of a source file: `crates/inet/src/ip4/output.rs` is `inet::ip4::output`.
+fn module_of(file: &str) -> Option<String> {
+    let (left, right) = file.rsplit_once("/src/")?;
+    let package = left.rsplit('/').next()?;
+    let package = match left.contains("/registry/src/") {
+        true => package.rsplit_once('-').map_or(package, |(name, _)| name), // name-1.2.3
+        false => package,
+    };
+    let inner = right.strip_suffix(".rs")?;
+    let inner = inner.strip_suffix("/mod").unwrap_or(inner);
+    let inner = if matches!(inner, "lib" | "main" | "mod") { "" } else { inner };
+    let path = if inner.is_empty() { package.to_owned() } else { format!("{package}/{inner}") };
+    Some(path.replace('/', "::").replace('-', "_"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,169 @@
+use super::*;
+use std::hint::black_box;
+
+/// A process has one profile at a time, and tests run beside each other.
+static TURN: Mutex<()> = Mutex::new(());
+
+fn turn() -> MutexGuard<'static, ()> {
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn work(rounds: u64) -> u64 {
+    (0..rounds * 1000).fold(1u64, |sum, n| black_box(sum.wrapping_mul(n | 1).rotate_left(7)))
+}
+
+#[inline(never)]
+fn often(rounds: u64) -> u64 {
+    black_box(work(3 * rounds)).wrapping_add(1) // not the last thing it does: it stays on the stack
+}
+
+#[inline(never)]
+fn seldom(rounds: u64) -> u64 {
+    black_box(work(rounds)).wrapping_add(2)
+}
+
+/// Time in stacks with a function of that name.
+fn under(profile: &Profile, function: &str) -> u64 {
+    let path = format!("lab::profile::tests::{function}");
+    profile.stacks.iter().filter(|stack| stack.names.contains(&path)).map(|stack| stack.ns).sum()
+}
+
+fn cpu_since(start: u64) -> Duration {
+    Duration::from_nanos(crate::os::thread_cpu_ns() - start)
+}
+
+#[test]
+fn a_function_that_takes_three_times_as_long_is_seen_to() {
+    let _turn = turn();
+    let running = start(Options::default()).unwrap();
+    let start = crate::os::thread_cpu_ns();
+    while cpu_since(start) < Duration::from_millis(900) {
+        black_box(often(100));
+        black_box(seldom(100));
+    }
+    let profile = running.stop().unwrap();
+    let (often, seldom) = (under(&profile, "often"), under(&profile, "seldom"));
+    // A round takes about half a period: an even metronome would fall in step. 900 samples: two standard deviations of a quarter are 0.03.
+    let share = seldom as f64 / (often + seldom) as f64;
+    assert!((0.19..0.31).contains(&share), "{often} and {seldom} ns: {share}");
+    let main = profile.threads.iter().position(|thread| thread.samples > 0);
+    assert_eq!(main, Some(0), "{:?}", profile.threads);
+    let else_where = profile.stacks.iter().filter(|stack| !stack.names.iter().any(|name| name.ends_with("::work")));
+    assert!((often + seldom) as f64 > 0.9 * profile.sampled_ns() as f64, "{:#?}", else_where.collect::<Vec<_>>());
+    assert!(profile.sampled_ns() <= profile.threads_ns());
+    assert!(profile.sampled_ns() as f64 > 0.9 * profile.threads_ns() as f64);
+    let report = report::Report::of(&profile, "test", crate::env::Environment::detect());
+    assert!(report.coverage > 95_000 && report.unresolved < 5_000, "{report:?}");
+}
+
+#[test]
+fn threads_may_start_and_end_by_the_hundred_while_they_are_sampled() {
+    let _turn = turn();
+    let running = start(Options { rate_hz: 9973, ring_words: 2048, ..Options::default() }).unwrap();
+    for _ in 0..30 {
+        let threads: Vec<_> = (0..8)
+            .map(|n| dispatch::spawn_worker(&format!("short{n}"), None, move |_| often(20 * (n + 1))).unwrap())
+            .collect();
+        assert!(threads.into_iter().all(|thread| thread.join().is_ok()));
+    }
+    let profile = running.stop().unwrap();
+    let short = profile.threads.iter().filter(|thread| thread.name.starts_with("short"));
+    assert_eq!(short.clone().count(), 240);
+    assert!(short.clone().all(|thread| thread.cpu_ns > 0));
+    let taken: u64 = profile.threads.iter().map(|thread| thread.samples).sum();
+    assert_eq!(
+        profile.stacks.iter().map(|stack| stack.samples).sum::<u64>(),
+        taken,
+        "all that was taken was collected"
+    );
+    assert!(under(&profile, "often") > 0);
+}
+
+#[test]
+fn a_thread_that_outlives_the_profile_is_left_alone() {
+    let _turn = turn();
+    let running = start(Options::default()).unwrap();
+    let end = Arc::new(AtomicBool::new(false));
+    let told = end.clone();
+    let thread = dispatch::spawn_worker("long", None, move |_| {
+        while !told.load(Ordering::Relaxed) {
+            black_box(often(10));
+        }
+    });
+    std::thread::sleep(Duration::from_millis(100));
+    let profile = running.stop().unwrap();
+    std::thread::sleep(Duration::from_millis(50));
+    // A second profile does not know the thread, which is sampled by a recorder of its own still.
+    let second = start(Options::default()).unwrap().stop().unwrap();
+    end.store(true, Ordering::Relaxed);
+    thread.unwrap().join().unwrap();
+    assert!(profile.threads.iter().any(|thread| thread.name == "long" && thread.samples > 0), "{:?}", profile.threads);
+    assert!(second.threads.iter().all(|thread| thread.name != "long"));
+}
+
+#[test]
+fn a_thread_that_sleeps_between_is_not_seen_where_it_sleeps() {
+    let _turn = turn();
+    let running = start(Options::default()).unwrap();
+    let (wall, mut busy) = (Instant::now(), 0);
+    while wall.elapsed() < Duration::from_millis(1500) {
+        let begun = crate::os::thread_cpu_ns();
+        while cpu_since(begun) < Duration::from_micros(600) {
+            black_box(often(10));
+        }
+        busy += crate::os::thread_cpu_ns() - begun;
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let profile = running.stop().unwrap();
+    let (seen, busy) = (under(&profile, "often") as f64, busy as f64 / profile.threads_ns() as f64);
+    let seen = seen / profile.sampled_ns() as f64;
+    assert!((seen - busy).abs() < 0.2, "{seen} of its time seen at work, {busy} spent so");
+}
+
+#[test]
+fn time_in_the_kernel_is_the_kernels() {
+    use std::io::Read;
+    let _turn = turn();
+    let running = start(Options::default()).unwrap();
+    let (start, mut buffer) = (crate::os::thread_cpu_ns(), vec![0; 1 << 20]);
+    let mut zero = std::fs::File::open("/dev/zero").unwrap();
+    while cpu_since(start) < Duration::from_millis(300) {
+        zero.read_exact(&mut buffer).unwrap();
+    }
+    let profile = running.stop().unwrap();
+    let kernel: u64 = profile.stacks.iter().filter(|stack| stack.bucket == Bucket::Kernel).map(|stack| stack.ns).sum();
+    assert!(kernel as f64 > 0.7 * profile.sampled_ns() as f64, "{kernel} of {}", profile.sampled_ns());
+    let named = profile.by(|stack| stack.function().to_owned());
+    assert_eq!(named[0].0, "[kernel] read");
+}
+
+#[test]
+fn there_is_one_profile_at_a_time_and_a_dropped_one_makes_room() {
+    let _turn = turn();
+    let running = start(Options::default()).unwrap();
+    let why = start(Options::default()).unwrap_err().to_string();
+    assert!(why.starts_with("a profile runs already"), "{why}");
+    drop(running);
+    start(Options::default()).unwrap().stop().unwrap();
+    for rate_hz in [0, RATE_MAX_HZ + 1] {
+        assert!(start(Options { rate_hz, ..Options::default() }).is_err(), "{rate_hz}");
+    }
+}
+
+#[test]
+fn addresses_without_a_name_are_unresolved_whoever_called() {
+    let here = work as *const () as u64;
+    let threads = [Thread { name: "main".into(), cpu_ns: 100, samples: 3, dropped: 0, dropped_ns: 0, handler_ns: 0 }];
+    let sums = Sums::from([
+        ((0, vec![0x10, here + 4]), (1, 30)),
+        ((0, vec![here, 0x10]), (1, 60)),
+        ((7, vec![here]), (1, 10)),
+    ]);
+    let stacks = name(&sums, &threads);
+    assert_eq!(stacks.iter().map(|stack| stack.ns).collect::<Vec<_>>(), [60, 30, 10], "the most first");
+    assert_eq!(stacks[1].bucket, Bucket::Unresolved);
+    assert_eq!((stacks[1].function(), stacks[1].decider), (UNKNOWN, 0));
+    assert_eq!(stacks[0].bucket, Bucket::Application);
+    assert!(stacks[0].function().starts_with("lab::profile::tests::work"), "{:?}", stacks[0]);
+    assert_eq!((stacks[0].names.last().map(String::as_str), &*stacks[2].thread), (Some(UNKNOWN), ""));
+}

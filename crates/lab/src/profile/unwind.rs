@@ -1,0 +1,141 @@
+//! From a frame to its caller's: the call frame information of `.eh_frame`, as a table that a signal handler may read.
+//!
+//! Frame pointers would tell as much, at the price of a register in every function of the program that is measured. The
+//! tables are in every x86-64 program anyway (System V ABI, AMD64 supplement 3.7; LSB 5.0 10.6). What compilers emit is
+//! almost only `CFA = rsp + n` or `rbp + n` with the return address below it; that is what a [`Row`] can say. Anything
+//! else (signal trampolines, hand-written unwind expressions in PLTs) ends the walk: the stack is short, not wrong.
+
+use addr2line::gimli::{
+    BaseAddresses, CfaRule, CieOrFde, EhFrame, NativeEndian, RegisterRule, UnwindContext, UnwindSection,
+    UnwindTableRow, X86_64,
+};
+
+/// The registers that a walk needs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Registers {
+    pub pc: u64,
+    pub sp: u64,
+    pub bp: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Base {
+    Sp,
+    Bp,
+    /// Not a rule that we know, or between functions.
+    Unknown,
+}
+
+/// What became of the caller's rbp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SavedBp {
+    Same,
+    At(i32),
+}
+
+/// How to find the caller from any instruction at `start` or after, up to the next row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Row {
+    start: u64,
+    base: Base,
+    offset: i32,
+    bp: SavedBp,
+}
+
+/// All rows of all modules, by address.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    rows: Vec<Row>,
+}
+
+impl Table {
+    /// Adds a module's section `eh_frame`, linked at `address`, loaded `bias` higher. Entries that cannot be read are left out.
+    pub fn add(&mut self, eh_frame: &[u8], address: u64, bias: u64) {
+        let section = EhFrame::new(eh_frame, NativeEndian);
+        let bases = BaseAddresses::default().set_eh_frame(address);
+        let mut context = UnwindContext::new();
+        let mut entries = section.entries(&bases);
+        while let Ok(Some(entry)) = entries.next() {
+            let CieOrFde::Fde(partial) = entry else { continue };
+            let Ok(fde) = partial.parse(|_, bases, offset| section.cie_from_offset(bases, offset)) else { continue };
+            let trampoline = fde.is_signal_trampoline();
+            let mut end = fde.initial_address(); // of what the rows say; after an error that is not the function's end
+            if let Ok(mut rows) = fde.rows(&section, &bases, &mut context) {
+                while let Ok(Some(row)) = rows.next_row() {
+                    end = row.end_address();
+                    let row = if trampoline { Row::unknown(row.start_address()) } else { Row::of(row) };
+                    self.rows.push(Row { start: row.start.wrapping_add(bias), ..row });
+                }
+            }
+            self.rows.push(Row::unknown(end.wrapping_add(bias)));
+        }
+    }
+
+    /// Makes the table ready: sorted, and without the ends that are another function's start.
+    pub fn finish(&mut self) {
+        self.rows.sort_by_key(|row| (row.start, row.base == Base::Unknown));
+        self.rows.dedup_by_key(|row| row.start);
+        self.rows.shrink_to_fit();
+    }
+
+    /// How many rows there are.
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// The caller's registers, if the table knows the function and the stack can be read there. `leaf`: `at.pc` is the next
+    /// instruction to run, not a return address (which may be the first of another function, after a call that never returns).
+    pub fn caller(&self, at: Registers, leaf: bool, read: impl Fn(u64) -> Option<u64>) -> Option<Registers> {
+        let pc = if leaf { at.pc } else { at.pc.checked_sub(1)? };
+        let after = self.rows.partition_point(|row| row.start <= pc);
+        let row = self.rows.get(after.checked_sub(1)?)?;
+        let base = match row.base {
+            Base::Sp => at.sp,
+            Base::Bp => at.bp,
+            Base::Unknown => return None,
+        };
+        let cfa = base.wrapping_add_signed(i64::from(row.offset));
+        if cfa <= at.sp {
+            return None; // a caller's frame is above its callee's: without progress a walk might not end
+        }
+        let pc = read(cfa.wrapping_sub(8))?;
+        let bp = match row.bp {
+            SavedBp::Same => at.bp,
+            SavedBp::At(offset) => read(cfa.wrapping_add_signed(i64::from(offset)))?,
+        };
+        (pc != 0).then_some(Registers { pc, sp: cfa, bp })
+    }
+}
+
+impl Row {
+    fn unknown(start: u64) -> Row {
+        Row { start, base: Base::Unknown, offset: 0, bp: SavedBp::Same }
+    }
+
+    fn of(row: &UnwindTableRow<usize>) -> Row {
+        let start = row.start_address();
+        Row::known(row).unwrap_or(Row::unknown(start))
+    }
+
+    fn known(row: &UnwindTableRow<usize>) -> Option<Row> {
+        let CfaRule::RegisterAndOffset { register, offset } = *row.cfa() else { return None };
+        let base = match register {
+            X86_64::RSP => Base::Sp,
+            X86_64::RBP => Base::Bp,
+            _ => return None,
+        };
+        if !matches!(row.register(X86_64::RA), Some(RegisterRule::Offset(-8))) {
+            return None; // the outermost frame says "undefined"
+        }
+        let bp = match row.register(X86_64::RBP) {
+            None | Some(RegisterRule::SameValue | RegisterRule::Undefined) => SavedBp::Same,
+            Some(RegisterRule::Offset(at)) => SavedBp::At(i32::try_from(at).ok()?),
+            Some(_) => return None,
+        };
+        Some(Row { start: row.start_address(), base, offset: i32::try_from(offset).ok()?, bp })
+    }
+}
+
+#[cfg(test)]
+mod tests;
