@@ -337,3 +337,6 @@ fn key_value(text: &str) -> Result<(String, String), String> {
         _ => Err("expected KEY=VALUE, as in net.inet.ip.forwarding=1".to_string()),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,35 +4,15 @@
 
 mod common;
 
-use common::{Running, has, run};
+use common::{Running, has, isolated, run};
 use port::os;
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-const INSIDE: &str = "LINERATE_IN_NS";
 const OURS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const THEIRS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
-
-/// Runs `body` in a namespace of its own, or says why it cannot.
-fn isolated(test: &str, body: impl FnOnce()) {
-    if std::env::var(INSIDE).is_ok_and(|inside| inside == test) {
-        return body();
-    }
-    if let Err(why) = os::netns::available() {
-        return println!("skipped: {test}: {why}");
-    }
-    if let Err(why) = std::fs::OpenOptions::new().read(true).write(true).open("/dev/net/tun") {
-        return println!("skipped: {test}: /dev/net/tun: {why}");
-    }
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", test, "--nocapture", "--test-threads=1"]).env(INSIDE, test);
-    let output = run(os::netns::command(&mut command));
-    let text = String::from_utf8_lossy(&output.stdout);
-    print!("{text}{}", String::from_utf8_lossy(&output.stderr));
-    assert!(text.contains("1 passed"), "{test} did not pass in its namespace");
-}
 
 /// A host on tap0 with echo on port 7, and the kernel's side of it.
 fn start(flags: &[&str]) -> (Running, os::netlink::Netlink) {

@@ -7,6 +7,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 pub const PATIENCE: Duration = Duration::from_secs(30);
+const INSIDE: &str = "LINERATE_IN_NS";
 
 /// `linerate` with `words`.
 pub fn linerate(words: &[&str]) -> Command {
@@ -132,4 +133,24 @@ pub fn run(command: &mut Command) -> Output {
 pub fn has(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|dir| Path::new(&dir).join(program).is_file())
+}
+
+/// Runs `body`, which wants a TAP device, in a network namespace of its own, or says why it cannot: the test's binary
+/// runs again, inside it.
+pub fn isolated(test: &str, body: impl FnOnce()) {
+    if std::env::var(INSIDE).is_ok_and(|inside| inside == test) {
+        return body();
+    }
+    if let Err(why) = port::os::netns::available() {
+        return println!("skipped: {test}: {why}");
+    }
+    if let Err(why) = std::fs::OpenOptions::new().read(true).write(true).open("/dev/net/tun") {
+        return println!("skipped: {test}: /dev/net/tun: {why}");
+    }
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", test, "--nocapture", "--test-threads=1"]).env(INSIDE, test);
+    let output = run(port::os::netns::command(&mut command));
+    let text = String::from_utf8_lossy(&output.stdout);
+    print!("{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains("1 passed"), "{test} did not pass in its namespace");
 }
