@@ -67,6 +67,8 @@ counters! {
         fragments_sent,
         /// Packets from here that found no route.
         no_route,
+        /// Path MTUs forgotten before their time to make room for others.
+        path_mtus_evicted,
     }
 }
 

@@ -7,6 +7,7 @@
 use crate::Stack;
 use crate::hash::Key;
 use crate::iface::Iface;
+use crate::ip4::pmtu::Noted;
 use crate::limit::TokenBucket;
 use crate::route::Via;
 use crate::udp::SoError;
@@ -177,9 +178,11 @@ impl<L: Locks> Stack<L> {
                 // Only about a packet that a socket of ours may have sent (RFC 5927 7).
                 if self.tell_socket(cx, inner, SoError::MessageSize) {
                     let told = if next_mtu == 0 { plateau(inner.header.total_len) } else { usize::from(next_mtu) };
-                    if self.path_mtus.lock(cx).note(inner.header.dst, told, cx.now) {
+                    let noted = self.path_mtus.lock(cx).note(inner.header.dst, told, cx.now);
+                    if noted != Noted::Nothing {
                         self.changed();
                     }
+                    self.count(cx).ip4.path_mtus_evicted.add(u64::from(matches!(noted, Noted::InPlaceOf(_))));
                 }
                 return;
             }

@@ -107,7 +107,7 @@ impl<L: Locks> Ctl<'_, L> {
     }
 }
 
-/// `A/LEN` as an address of a host's own.
+/// `A/LEN` as an address of a host's own on a link.
 pub(crate) fn own_address(word: &str) -> Result<inet::iface::IfaceAddr, WordError> {
-    parse::own_addr(parse::addr(word, parse::host_len)?)
+    parse::on_link(parse::own_addr(parse::addr(word, parse::host_len)?)?)
 }

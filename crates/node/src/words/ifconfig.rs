@@ -155,6 +155,9 @@ fn inet<L: Locks>(ctl: &Ctl<'_, L>, id: IfaceId, words: &mut Words<'_>) -> Resul
 
 pub(super) fn add_addr<L: Locks>(ctl: &Ctl<'_, L>, id: IfaceId, addr: IfaceAddr) -> Result<(), WordError> {
     let stack = &ctl.host.stack;
+    if stack.iface(id).is_some_and(|iface| iface.kind == IfaceKind::Ethernet) {
+        parse::on_link(addr)?;
+    }
     let other = stack.ifaces().find(|iface| iface.addrs(ctl.cx).iter().any(|own| own.addr == addr.addr));
     if let Some(other) = other {
         if other.id != id {
