@@ -19,8 +19,6 @@ const SWITCHES: &[&str] = &[
     "-udp4csum",
     "rxcsum",
     "-rxcsum",
-    "promisc",
-    "-promisc",
 ];
 
 pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordError> {
@@ -83,10 +81,6 @@ fn change<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>, word: &str, words: &mut 
         // rump2014 writes it "upd4csum" once, and means this.
         ("udp4csum" | "upd4csum", _) => switch(ctl, iface, "udp4csum", on, Offload { tx_l4: on, ..iface.offload() }),
         ("rxcsum", _) => switch(ctl, iface, name, on, Offload { rx: on, ..iface.offload() }),
-        ("promisc", _) => {
-            iface.set_promiscuous(on);
-            Ok(())
-        }
         ("create", true) => Err(WordError::failed(format!("{}: create comes first, and only once", iface.name))),
         _ => Err(WordError::unknown("word", word, SWITCHES.iter().copied())),
     }
@@ -185,7 +179,6 @@ fn flags<L: Locks>(iface: &Iface<L>) -> (u32, Vec<&'static str>) {
         (0x2, "BROADCAST", !loopback),
         (0x8, "LOOPBACK", loopback),
         (0x40, "RUNNING", iface.is_up()),
-        (0x100, "PROMISC", iface.is_promiscuous()),
         (0x800, "SIMPLEX", !loopback),
         (0x8000, "MULTICAST", true),
     ];

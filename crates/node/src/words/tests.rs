@@ -68,6 +68,7 @@ fn what_is_not_understood_is_named_with_what_was_expected() {
         ("zebra", "possible: ifconfig, ip, arp"),
         ("ifconfig pg1", "unknown iface 'pg1' (did you mean 'pg0'?); possible: lo0, pg0"),
         ("ifconfig pg0 uqp", "did you mean 'up'?"),
+        ("ifconfig pg0 promisc", "unknown word 'promisc'"),
         ("ifconfig pg0 inet 1.2.3", "expected an IPv4 address"),
         ("ifconfig pg0 inet 1.0.0.1/33", "a number from 0 to 32"),
         ("ifconfig pg0 inet 0.1.2.3/8", "expected one host's address"),
