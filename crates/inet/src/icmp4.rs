@@ -55,7 +55,7 @@ impl Cause {
 const DESTINATIONS: usize = 256;
 const DEFEND_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The rate limits of one host, and its identification counters.
+/// The rate limits of one host.
 pub(crate) struct Limiter {
     key: Key,
     errors: TokenBucket,
@@ -100,7 +100,7 @@ impl Limiter {
         may
     }
 
-    /// Counts the packets of one of 256 classes of address pairs.
+    /// Counts what is asked for in one of 256 classes: one number for each draw, so that no two are alike.
     pub(crate) fn next_id(&mut self, class: u64) -> u16 {
         match self.ids.get_mut(class as usize >> 16 & (DESTINATIONS - 1)) {
             Some(id) => {

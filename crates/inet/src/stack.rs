@@ -7,6 +7,7 @@ use crate::hash::Key;
 use crate::icmp4::Limiter;
 use crate::iface::{Iface, IfaceAddr, IfaceId, IfaceKind, Ifaces, Offload, Output, TxStage};
 use crate::igmp::Memberships;
+use crate::ip4::ident::Idents;
 use crate::ip4::pmtu::PathMtus;
 use crate::ip4::reass::{Limits, Reassembly};
 use crate::knobs::Knobs;
@@ -71,6 +72,7 @@ pub struct Stack<L: Locks> {
     pub(crate) neighbors: Guarded<L, neigh::Table>,
     pub(crate) reassembly: Guarded<L, Reassembly>,
     pub(crate) limiter: Guarded<L, Limiter>,
+    pub(crate) idents: Guarded<L, Idents>,
     pub(crate) groups: Guarded<L, Memberships>,
     pub(crate) path_mtus: Guarded<L, PathMtus>,
     pub(crate) loopback: Guarded<L, VecDeque<Frame>>,
@@ -109,6 +111,7 @@ impl<L: Locks> Stack<L> {
             neighbors: Guarded::new(neigh::Table::new(key(1))),
             reassembly: Guarded::new(Reassembly::new(config.reassembly, secret.hash2(2, 2))),
             limiter: Guarded::new(Limiter::new(key(3))),
+            idents: Guarded::new(Idents::new(key(6))),
             groups: Guarded::default(),
             path_mtus: Guarded::new(PathMtus::new(key(4))),
             loopback: Guarded::default(),
@@ -575,6 +578,7 @@ impl<L: Locks> Stack<L> {
             one("inet.neigh", self.neighbors.acquisitions()),
             one("inet.ip4.reass", self.reassembly.acquisitions()),
             one("inet.icmp4.limit", self.limiter.acquisitions()),
+            one("inet.ip4.ident", self.idents.acquisitions()),
             one("inet.igmp", self.groups.acquisitions()),
             one("inet.ip4.pmtu", self.path_mtus.acquisitions()),
             one("inet.link.loopback", self.loopback.acquisitions()),
