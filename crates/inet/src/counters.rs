@@ -87,6 +87,12 @@ counters! {
         errors_forbidden,
         /// Redirects sent.
         redirects_sent,
+        /// Redirects received and believed: each is a route for ten minutes.
+        redirects_accepted,
+        /// Routes made by redirects that have had their ten minutes.
+        redirects_aged,
+        /// Routes made by redirects that went for newer ones.
+        redirects_evicted,
         /// Errors handed to a socket.
         errors_delivered,
     }

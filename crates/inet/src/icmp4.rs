@@ -4,6 +4,8 @@
 //! never faster than a limit that an attacker can neither observe from outside (a budget per destination, with jitter;
 //! SAD DNS) nor use up for others. Errors received go to the socket they quote.
 
+pub(crate) mod redirect;
+
 use crate::Stack;
 use crate::hash::Key;
 use crate::iface::Iface;
@@ -201,30 +203,6 @@ impl<L: Locks> Stack<L> {
         let told = ours && self.udp_error(cx, header, inner.payload, error);
         self.count(cx).icmp4.errors_delivered.add(u64::from(told));
         told
-    }
-
-    /// RFC 1122 3.2.2.2: believed only from the gateway in use, for a gateway on the same link, and only if allowed.
-    fn redirected(
-        &self,
-        cx: Cx,
-        iface: Option<&Iface<L>>,
-        from: Ipv4Addr,
-        gateway: Ipv4Addr,
-        inner: &Inner<'_>,
-    ) -> DropReason {
-        let Some(iface) = iface.filter(|_| self.knobs.accept_redirects.on()) else {
-            return DropReason::IcmpRedirectIgnored;
-        };
-        let current = self.routes.lock(cx).lookup(inner.header.dst).map(|hop| hop.via);
-        let on_link = iface.addrs(cx).iter().any(|addr| addr.contains(gateway)) && !self.is_own(cx, gateway);
-        if current != Some(Via::Gateway(iface.id, from)) || !on_link || !self.is_own(cx, inner.header.src) {
-            return DropReason::IcmpRedirectIgnored;
-        }
-        if let Ok(host) = crate::fib::Prefix::new(inner.header.dst, 32) {
-            // A full table is no reason to do more than go on by the old way.
-            let _ = self.add_route(cx, host, Via::Gateway(iface.id, gateway));
-        }
-        DropReason::IcmpConsumed
     }
 
     /// Sends an error about `packet` (its bytes begin at the IP header), unless a rule or the rate limit forbids it.

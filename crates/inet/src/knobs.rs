@@ -60,7 +60,7 @@ knobs! {
     ttl = "net.inet.ip.ttl", 1..=255, 64;
     /// Send redirects when a packet leaves through the iface it came from (RFC 1812 5.2.7.2).
     send_redirects = "net.inet.ip.redirect", 0..=1, 1;
-    /// Accept redirects (a stranger can use them to take a route over).
+    /// Accept redirects, each for ten minutes (a stranger can use them to take a route over).
     accept_redirects = "net.inet.icmp.accept_redirects", 0..=1, 0;
     /// ICMP errors a second, all destinations together, 0 for no limit; one destination gets at most a quarter.
     icmp_rate = "net.inet.icmp.icmplim", 0..=1000000, 200;

@@ -5,6 +5,7 @@ use crate::demux::Demux;
 use crate::fib::Prefix;
 use crate::hash::Key;
 use crate::icmp4::Limiter;
+use crate::icmp4::redirect::Redirects;
 use crate::iface::{Iface, IfaceAddr, IfaceId, IfaceKind, Ifaces, Offload, Output, TxStage};
 use crate::igmp::Memberships;
 use crate::ip4::ident::Idents;
@@ -75,6 +76,9 @@ pub struct Stack<L: Locks> {
     pub(crate) idents: Guarded<L, Idents>,
     pub(crate) groups: Guarded<L, Memberships>,
     pub(crate) path_mtus: Guarded<L, PathMtus>,
+    pub(crate) redirects: Guarded<L, Redirects>,
+    /// When the first of them ends, in nanoseconds: nearly always never, and then no lock is taken for it.
+    pub(crate) redirects_due: AtomicU64,
     pub(crate) loopback: Guarded<L, VecDeque<Frame>>,
     pub(crate) udp: Demux<L>,
     pub(crate) unconnected: Guarded<L, crate::udp::ByPort>,
@@ -114,6 +118,8 @@ impl<L: Locks> Stack<L> {
             idents: Guarded::new(Idents::new(key(6))),
             groups: Guarded::default(),
             path_mtus: Guarded::new(PathMtus::new(key(4))),
+            redirects: Guarded::default(),
+            redirects_due: AtomicU64::new(Instant::NEVER.nanos()),
             loopback: Guarded::default(),
             udp: Demux::new(key(5)),
             unconnected: Guarded::default(),
@@ -211,6 +217,7 @@ impl<L: Locks> Stack<L> {
         self.poll_neighbors(cx);
         self.poll_reassembly(cx);
         self.poll_groups(cx);
+        let redirects = self.poll_redirects(cx);
         lap.mark(Stage::Timers, 1);
         self.poll_loopback(cx);
         self.flush(cx);
@@ -219,6 +226,7 @@ impl<L: Locks> Stack<L> {
         let loop_due = if self.loopback.lock(cx).is_empty() { Instant::NEVER } else { cx.now };
         let next = [
             outputs,
+            redirects,
             self.neighbors.lock(cx).next_deadline(),
             self.reassembly.lock(cx).next_deadline().unwrap_or(Instant::NEVER),
             self.groups.lock(cx).next_deadline(),
@@ -581,6 +589,7 @@ impl<L: Locks> Stack<L> {
             one("inet.ip4.ident", self.idents.acquisitions()),
             one("inet.igmp", self.groups.acquisitions()),
             one("inet.ip4.pmtu", self.path_mtus.acquisitions()),
+            one("inet.icmp4.redirect", self.redirects.acquisitions()),
             one("inet.link.loopback", self.loopback.acquisitions()),
             one("inet.udp.unconnected", self.unconnected.acquisitions()),
             LockUse { part: "inet.demux", locks: demux_locks, acquisitions: demux },

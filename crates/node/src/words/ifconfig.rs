@@ -7,19 +7,8 @@ use inet::iface::{Iface, IfaceAddr, IfaceId, IfaceKind, Offload};
 use lock::Locks;
 use serde_json::{Value, json};
 
-const SWITCHES: &[&str] = &[
-    "create",
-    "inet",
-    "mtu",
-    "up",
-    "down",
-    "ip4csum",
-    "-ip4csum",
-    "udp4csum",
-    "-udp4csum",
-    "rxcsum",
-    "-rxcsum",
-];
+const SWITCHES: &[&str] =
+    &["create", "inet", "mtu", "up", "down", "ip4csum", "-ip4csum", "udp4csum", "-udp4csum", "rxcsum", "-rxcsum"];
 
 pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordError> {
     let name = match words.take() {
