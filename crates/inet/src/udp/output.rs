@@ -384,8 +384,15 @@ impl<L: Locks> Stack<L> {
             at_once,
             ..Outgoing::new(to.dst, Proto::UDP, self.ttl(&to.options, multicast))
         };
-        if multicast && to.options.multicast_loop && self.groups.lock(cx).is_member(to.iface, to.dst) {
-            self.loop_multicast(cx, &frame, &out, to.src);
+        let comes_back = match to.to {
+            Target::Station(_) if multicast => {
+                to.options.multicast_loop && self.groups.lock(cx).is_member(to.iface, to.dst)
+            }
+            Target::Station(_) => true, // a broadcast is for everybody on the link, this host too (BSD's if_simloop)
+            Target::Neighbor(_) | Target::Here => false,
+        };
+        if comes_back {
+            self.loop_copy(cx, &frame, &out, to.src);
         }
         if out.ttl == 0 {
             self.drop_frame(cx, frame, DropReason::Ip4TtlZero); // RFC 1112 6.1: stays in the host
@@ -421,8 +428,8 @@ impl<L: Locks> Stack<L> {
         Ok(frame)
     }
 
-    /// Members on this host get a copy of what it sends to its groups.
-    fn loop_multicast(&self, cx: Cx, datagram: &Frame, out: &Outgoing, src: Ipv4Addr) {
+    /// This host's own sockets get a copy of what it sends to its groups and to everybody.
+    fn loop_copy(&self, cx: Cx, datagram: &Frame, out: &Outgoing, src: Ipv4Addr) {
         let Some(mut copy) = datagram.try_clone() else {
             return self.udp_no_copy(cx);
         };
@@ -445,8 +452,7 @@ impl<L: Locks> Stack<L> {
         let Some(iface) = self.ifaces.get(to.iface) else { return };
         let mac = match to.to {
             Target::Here => return,
-            Target::Station(_) if to.dst.is_multicast() => return, // members here get copies: the long way
-            Target::Station(mac) => mac,
+            Target::Station(_) => return, // sockets here get copies: the long way
             Target::Neighbor(next) => match self.neighbors.lock(cx).lookup(to.iface, next, cx.now) {
                 Some(mac) => mac,
                 None => return,
