@@ -23,7 +23,14 @@ fn main() -> ExitCode {
         let status = lab::ministat::main(&words, &mut std::io::stdout(), &mut std::io::stderr());
         return ExitCode::from(status);
     }
-    match obey(Cli::parse().command) {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let words: Vec<_> = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+            return exit::misuse(&error, &words).code();
+        }
+    };
+    match obey(cli.command) {
         Ok(exit) => exit.code(),
         Err(error) => exit::explain(&error).code(),
     }

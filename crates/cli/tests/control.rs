@@ -109,6 +109,16 @@ fn errors_are_one_line_with_their_exit_codes() {
         (&["host", "--port", "null:a", "--control", "/dev/null"], 1, "not a socket"),
         (&["up", "/nonexistent.toml"], 2, "No such file"),
         (&["ports", "tpa"], 2, "did you mean 'tap'?"),
+        (
+            &["hsot"],
+            2,
+            "unrecognized subcommand 'hsot'; some similar subcommands exist: 'show', 'host'; see 'linerate --help'",
+        ),
+        (&["host", "--prot", "null:a"], 2, "unexpected argument '--prot' found"),
+        (&["host", "--port"], 2, "a value is required for '--port <SPEC>'"),
+        (&["up"], 2, "required arguments were not provided: <FILE>; see 'linerate up --help'"),
+        (&["testtool", "-b", "many", "send"], 2, "invalid digit found in string; see 'linerate testtool --help'"),
+        (&["host", "--port", "null:a", "--set", "threads"], 2, "expected KEY=VALUE"),
     ] {
         let output = run(&mut linerate(words));
         let err = String::from_utf8(output.stderr).unwrap();

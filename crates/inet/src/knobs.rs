@@ -72,6 +72,8 @@ knobs! {
     udp_checksum = "net.inet.udp.checksum", 0..=1, 1;
     /// Bytes of receive buffer of a new UDP socket.
     udp_recvspace = "net.inet.udp.recvspace", 512..=1073741824, 42080;
+    /// Bytes of send buffer of a UDP socket. Nothing waits in it: a datagram longer than it is refused, as in BSD.
+    udp_sendspace = "net.inet.udp.sendspace", 512..=1073741824, 65507;
     /// Largest UDP payload a socket sends.
     udp_maxdgram = "net.inet.udp.maxdgram", 512..=65507, 65507;
     /// Keep a socket's headers, route and neighbor from one datagram to the next.

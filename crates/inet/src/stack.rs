@@ -16,7 +16,7 @@ use crate::neigh::{self, Neighbor};
 use crate::route::{Route, RouteError, Routes, Via};
 use crate::slots::Slots;
 use crate::udp::Pcb;
-use buf::{Burst, Flags, Frame, Pool, PoolConfig, PoolLocks};
+use buf::{Burst, Flags, Frame, Pool, PoolConfig, PoolLocks, PoolStats};
 use clock::{Duration, Instant};
 use lock::{Cx, Guarded, Locks, MAX_THREADS};
 use stats::{DropReason, Entry, Lap, Shards, Stage};
@@ -171,6 +171,16 @@ impl<L: Locks> Stack<L> {
         let frame = self.pool.get()?;
         self.count(cx).audit.made.bump();
         Some(frame)
+    }
+
+    /// Every pool of this host with its part: where all frames come from, and, once they have been needed, where long
+    /// datagrams are sent from and put together.
+    pub fn pools(&self, cx: Cx) -> Vec<(&'static str, PoolStats)> {
+        let large = self.large.lock(cx).as_ref().map(Pool::stats);
+        let reassembly = self.reassembly.lock(cx).large_stats();
+        let rest = [("large", large), ("reassembly", reassembly)];
+        let rest = rest.into_iter().filter_map(|(part, stats)| Some((part, stats?)));
+        std::iter::once(("main", self.pool.stats())).chain(rest).collect()
     }
 
     /// A frame made here with room for the longest datagram, counted.

@@ -478,8 +478,15 @@ fn knobs_changed_between_two_datagrams_count_for_the_second<L: Locks>() {
     assert_eq!(h.counter("inet.udp.header_cached"), before);
     h.stack.knobs.set("net.inet.udp.header_cache", 1).unwrap().unwrap();
     frame("kept again");
-    h.stack.knobs.set("net.inet.udp.maxdgram", 512).unwrap().unwrap();
-    assert_eq!(h.send(s, &[0; 513], at(PEER, 9)), Err(SendError::TooLong));
+    for limit in ["net.inet.udp.maxdgram", "net.inet.udp.sendspace"] {
+        h.stack.knobs.set(limit, 512).unwrap().unwrap();
+        for _ in 0..2 {
+            assert_eq!(h.send(s, &[0; 513], at(PEER, 9)), Err(SendError::TooLong), "{limit}");
+            assert_eq!(h.send(s, &[0; 512], at(PEER, 9)), Ok(512), "kept headers do not lift the limit");
+        }
+        h.stack.knobs.set(limit, 65_507).unwrap().unwrap();
+    }
+    h.sent(EM0);
 }
 
 fn the_broadcast_option_taken_back_is_taken_back<L: Locks>() {

@@ -315,7 +315,7 @@ impl<L: Locks> Stack<L> {
             Payload::Bytes(bytes) => bytes.len(),
             Payload::Frame(frame) => frame.len(),
         };
-        if len > self.knobs.udp_maxdgram.get() as usize {
+        if len > self.longest_payload() {
             return Err(SendError::TooLong);
         }
         let (bound, options) = self.with_pcb(cx, id, |pcb| (pcb.is_bound(), pcb.options)).ok_or(SendError::NoSocket)?;
@@ -406,6 +406,10 @@ impl<L: Locks> Stack<L> {
         Ok(len)
     }
 
+    fn longest_payload(&self) -> usize {
+        self.knobs.udp_maxdgram.get().min(self.knobs.udp_sendspace.get()) as usize
+    }
+
     fn ttl(&self, options: &super::Options, multicast: bool) -> u8 {
         match (multicast, options.ttl) {
             (true, _) => options.multicast_ttl,
@@ -464,7 +468,7 @@ impl<L: Locks> Stack<L> {
             return;
         }
         let Some(room) = mtu.checked_sub(ip4::HEADER_LEN + udp::HEADER_LEN) else { return };
-        let room = room.min(self.pool.size() - self.pool.headroom()); // what is longer needs a large frame
+        let room = room.min(self.longest_payload()).min(self.pool.size() - self.pool.headroom()); // longer: a large frame
         let Some(header) = ip4::Header::new(to.src, to.dst, Proto::UDP, 0) else { return };
         let df = to.options.dont_fragment;
         let header = ip4::Header { total_len: 0, ttl: self.ttl(&to.options, false), tos: to.options.tos, df, ..header };

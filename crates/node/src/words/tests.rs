@@ -156,7 +156,8 @@ fn sysctl_reads_and_sets() {
     let b = Bench::new();
     assert_eq!(b.ok("sysctl -w net.inet.ip.forwarding=1"), "net.inet.ip.forwarding: 0 -> 1\n");
     assert_eq!(b.ok("sysctl -n net.inet.ip.forwarding"), "1\n");
-    assert_eq!(b.ok("sysctl -w net.inet.udp.sendspace=200000"), "net.inet.udp.sendspace: 65507 -> 65507\n");
+    assert_eq!(b.ok("sysctl -w net.inet.udp.sendspace=200000"), "net.inet.udp.sendspace: 65507 -> 200000\n");
+    assert_eq!(b.ok("sysctl -n net.inet.udp.sendspace net.inet.udp.maxdgram"), "200000\n65507\n");
     assert_eq!(b.ok("sysctl kern.locks kern.context"), "kern.locks: up\nkern.context: register\n");
     assert_eq!(b.ok("sysctl net.inet.icmp").lines().count(), 4);
     assert!(b.ok("sysctl -d net.inet.ip.ttl").contains("1 to 255, default 64"));
@@ -201,4 +202,22 @@ fn every_listing_is_json_when_asked_and_the_audit_is_exact() {
     assert_eq!((&audit["imbalance"], &audit["in"], &audit["out"]), (&0.into(), &1.into(), &1.into())); // the announcement
     assert!(b.ok("netstat -s").contains("\t1 gratuitous announcements sent"));
     assert!(b.ok("help").contains("sysctl"));
+}
+
+#[test]
+fn every_pool_is_shown_once_it_is_there() {
+    let b = Bench::new();
+    let names = || -> Vec<String> {
+        b.json("show pools").as_array().unwrap().iter().map(|pool| pool["name"].as_str().unwrap().to_string()).collect()
+    };
+    assert_eq!(names(), ["h"]);
+    let calls = b.0.shared_calls();
+    let fd = calls.socket().unwrap();
+    // Longer than a buffer of the pool: sent from a large one, and put together again in another.
+    b.ok("sysctl -w net.inet.udp.recvspace=100000");
+    calls.send_to(fd, &[7; 20_000], &"127.0.0.1:9".parse().unwrap()).unwrap();
+    b.0.step();
+    assert_eq!(names(), ["h", "h.large"]);
+    assert_eq!(b.json("show pools")[1]["live"], 0);
+    assert!(b.ok("netstat -m").lines().any(|line| line.starts_with("h.large ")), "{}", b.ok("netstat -m"));
 }
