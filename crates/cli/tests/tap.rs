@@ -112,7 +112,7 @@ fn a_port_nobody_listens_on_is_refused_both_ways() {
 #[test]
 fn a_device_that_goes_away_does_not_take_the_host_along() {
     isolated("a_device_that_goes_away_does_not_take_the_host_along", || {
-        let (host, mut netlink) = start(&[]);
+        let (host, mut netlink) = start(&["--set", "stay=on"]);
         echoes(&socket(), 10);
         netlink.delete_link("tap0").unwrap();
         until(|| host.json("show ports")[0]["gone"] == true);
@@ -122,6 +122,21 @@ fn a_device_that_goes_away_does_not_take_the_host_along() {
         let err = end(host);
         assert!(err.contains("tap0: the port is gone") && err.contains("the host goes on"), "{err}");
         assert_eq!(err.lines().count(), 1, "told once: {err}");
+    });
+}
+
+/// Without a port nothing can come any more: the host says so, prints its audit and ends.
+#[test]
+fn a_host_whose_device_goes_away_ends() {
+    isolated("a_host_whose_device_goes_away_ends", || {
+        let (host, mut netlink) = start(&[]);
+        echoes(&socket(), 10);
+        netlink.delete_link("tap0").unwrap();
+        let (code, out, err) = host.wait();
+        assert_eq!(code, Some(1), "{out}{err}");
+        assert!(err.contains("tap0: the port is gone: ") && err.ends_with("no port is left: the host ends\n"), "{err}");
+        assert_eq!(err.lines().count(), 1, "{err}");
+        assert!(out.contains("imbalance           0\n"), "{out}");
     });
 }
 

@@ -1,6 +1,10 @@
 //! A host: its ifaces, tables and sockets, and the two ways in, [`Stack::input`] for bursts and [`Stack::poll`] for time.
 
-use crate::counters::{AuditReport, Counters};
+mod books;
+
+pub use books::LockUse;
+
+use crate::counters::Counters;
 use crate::demux::Demux;
 use crate::fib::Prefix;
 use crate::hash::Key;
@@ -16,10 +20,10 @@ use crate::neigh::{self, Neighbor};
 use crate::route::{Route, RouteError, Routes, Via};
 use crate::slots::Slots;
 use crate::udp::Pcb;
-use buf::{Burst, Flags, Frame, Pool, PoolConfig, PoolLocks, PoolStats};
+use buf::{Burst, Flags, Frame, Pool, PoolConfig, PoolLocks};
 use clock::{Duration, Instant};
 use lock::{Cx, Guarded, Locks, MAX_THREADS};
-use stats::{DropReason, Entry, Lap, Shards, Stage};
+use stats::{DropReason, Lap, Shards, Stage};
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -46,17 +50,6 @@ impl Config {
     pub fn new(name: &str, pool: Pool) -> Config {
         Config { name: name.to_string(), pool, seed: None, reassembly: Limits::default() }
     }
-}
-
-/// How often the locks of one part were taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LockUse {
-    /// Which part.
-    pub part: &'static str,
-    /// How many locks it has.
-    pub locks: usize,
-    /// How often they were taken, together.
-    pub acquisitions: u64,
 }
 
 /// One host. `Stack<Up>` belongs to one thread; `Stack<Light>` and `Stack<Heavy>` may be entered by many.
@@ -171,16 +164,6 @@ impl<L: Locks> Stack<L> {
         let frame = self.pool.get()?;
         self.count(cx).audit.made.bump();
         Some(frame)
-    }
-
-    /// Every pool of this host with its part: where all frames come from, and, once they have been needed, where long
-    /// datagrams are sent from and put together.
-    pub fn pools(&self, cx: Cx) -> Vec<(&'static str, PoolStats)> {
-        let large = self.large.lock(cx).as_ref().map(Pool::stats);
-        let reassembly = self.reassembly.lock(cx).large_stats();
-        let rest = [("large", large), ("reassembly", reassembly)];
-        let rest = rest.into_iter().filter_map(|(part, stats)| Some((part, stats?)));
-        std::iter::once(("main", self.pool.stats())).chain(rest).collect()
     }
 
     /// A frame made here with room for the longest datagram, counted.
@@ -537,84 +520,6 @@ impl<L: Locks> Stack<L> {
             tries: self.knobs.neigh_tries.get() as u32,
             max_age: Duration::from_secs(self.knobs.neigh_max_age.get() as u64),
         }
-    }
-
-    // ---- what it knows of itself ------------------------------------------------------------------------------------
-
-    /// All counters, summed over threads.
-    pub fn snapshot(&self) -> Vec<Entry> {
-        self.counters.snapshot()
-    }
-
-    /// One counter by its dotted name (0 if there is none).
-    pub fn counter(&self, name: &str) -> u64 {
-        self.snapshot().iter().find(|entry| entry.name == name).map_or(0, |entry| entry.value)
-    }
-
-    /// Switches the cost ledger on or off.
-    pub fn set_ledger(&self, on: bool) {
-        self.counters.iter().for_each(|shard| shard.ledger.set_on(on));
-    }
-
-    /// The cost ledger, summed over threads: (stage, ticks, units), and how many readings it took.
-    pub fn ledger(&self) -> (Vec<(Stage, u64, u64)>, u64) {
-        let mut sums: Vec<(Stage, u64, u64)> = Stage::ALL.iter().map(|&stage| (stage, 0, 0)).collect();
-        let mut marks = 0;
-        for shard in self.counters.iter() {
-            marks += shard.ledger.marks();
-            for cost in shard.ledger.costs() {
-                for sum in sums.iter_mut().filter(|sum| sum.0 == cost.stage) {
-                    (sum.1, sum.2) = (sum.1 + cost.ticks, sum.2 + cost.units);
-                }
-            }
-        }
-        sums.retain(|sum| sum.2 > 0);
-        (sums, marks)
-    }
-
-    /// Frames held inside.
-    pub fn held(&self, cx: Cx) -> u64 {
-        let mut held = self.loopback.lock(cx).len() + self.neighbors.lock(cx).held() + self.reassembly.lock(cx).held();
-        held += self.ifaces.iter().map(|iface| iface.staged(cx)).sum::<usize>();
-        self.pcbs.for_each(cx, |_, pcb| held += pcb.queued());
-        held as u64
-    }
-
-    /// The balance of frames: exact at any quiet moment.
-    pub fn audit(&self, cx: Cx) -> AuditReport {
-        AuditReport::of(&self.counters, self.held(cx))
-    }
-
-    /// How often each part's locks were taken.
-    pub fn lock_use(&self) -> Vec<LockUse> {
-        let one = |part, acquisitions| LockUse { part, locks: 1, acquisitions };
-        let (pcbs, pcb_locks) = self.pcbs.locks();
-        let (demux, demux_locks) = self.udp.locks();
-        let ifaces = self.ifaces.iter().count();
-        vec![
-            one("inet.route", self.routes.acquisitions()),
-            one("inet.neigh", self.neighbors.acquisitions()),
-            one("inet.ip4.reass", self.reassembly.acquisitions()),
-            one("inet.icmp4.limit", self.limiter.acquisitions()),
-            one("inet.ip4.ident", self.idents.acquisitions()),
-            one("inet.igmp", self.groups.acquisitions()),
-            one("inet.ip4.pmtu", self.path_mtus.acquisitions()),
-            one("inet.icmp4.redirect", self.redirects.acquisitions()),
-            one("inet.link.loopback", self.loopback.acquisitions()),
-            one("inet.udp.unconnected", self.unconnected.acquisitions()),
-            LockUse { part: "inet.demux", locks: demux_locks, acquisitions: demux },
-            LockUse { part: "inet.udp.pcb", locks: pcb_locks, acquisitions: pcbs },
-            LockUse {
-                part: "inet.iface.stage",
-                locks: ifaces,
-                acquisitions: self.ifaces.iter().map(|i| i.stage.acquisitions()).sum(),
-            },
-            LockUse {
-                part: "inet.iface.addrs",
-                locks: ifaces,
-                acquisitions: self.ifaces.iter().map(|i| i.addrs.acquisitions()).sum(),
-            },
-        ]
     }
 
     /// Ends everything still queued: the host is going away. The audit then holds with nothing held.

@@ -75,10 +75,15 @@ impl Running {
     }
 
     /// Sends SIGINT and waits: exit code, standard output, what standard error had after the start.
-    pub fn interrupt(mut self) -> (Option<i32>, String, String) {
+    pub fn interrupt(self) -> (Option<i32>, String, String) {
         // The process is our own child and has not been waited for: its number cannot be anybody else's.
         let pid = self.child.id().to_string();
         assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+        self.wait()
+    }
+
+    /// Waits until it ends by itself: the same.
+    pub fn wait(mut self) -> (Option<i32>, String, String) {
         let status = wait(&mut self.child);
         let mut out = String::new();
         self.child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
