@@ -55,8 +55,13 @@ fn taken(mut work: impl FnMut()) -> u64 {
     TAKEN.get() - before
 }
 
+/// The bytes of a frame, once somebody wants them.
+type Kept = Arc<Mutex<Option<Vec<u8>>>>;
+/// A MAC address and an IPv4 address.
+type Station = (Mac, Ipv4Addr);
+
 /// Takes frames, and keeps the bytes of the first that was asked for.
-struct Sink(Arc<Mutex<Option<Vec<u8>>>>);
+struct Sink(Kept);
 
 impl Output for Sink {
     fn output(&mut self, burst: &mut Burst, _: Instant) -> usize {
@@ -72,16 +77,16 @@ impl Output for Sink {
 }
 
 const EM0: IfaceId = IfaceId(1);
-const HOST: (Mac, Ipv4Addr) = (Mac([2, 0, 0, 0, 0, 1]), Ipv4Addr::new(10, 0, 0, 1));
-const PEER: (Mac, Ipv4Addr) = (Mac([2, 0, 0, 0, 0, 2]), Ipv4Addr::new(10, 0, 0, 2));
-const BEYOND: (Mac, Ipv4Addr) = (Mac([2, 0, 0, 0, 1, 2]), Ipv4Addr::new(10, 0, 1, 2));
+const HOST: Station = (Mac([2, 0, 0, 0, 0, 1]), Ipv4Addr::new(10, 0, 0, 1));
+const PEER: Station = (Mac([2, 0, 0, 0, 0, 2]), Ipv4Addr::new(10, 0, 0, 2));
+const BEYOND: Station = (Mac([2, 0, 0, 0, 1, 2]), Ipv4Addr::new(10, 0, 1, 2));
 
 fn cx() -> Cx {
     Cx::enter(How::Register, Instant::from_millis(1))
 }
 
 /// A host with an iface for each (itself, its neighbor); where the bytes of a frame that left can be had.
-fn host(links: &[((Mac, Ipv4Addr), (Mac, Ipv4Addr))]) -> (Stack<Up>, Arc<Mutex<Option<Vec<u8>>>>) {
+fn host(links: &[(Station, Station)]) -> (Stack<Up>, Kept) {
     let pool = Pool::new(&PoolConfig { buffers: 256, ..PoolConfig::default() }).unwrap();
     let stack = Stack::new(cx(), Config { seed: Some(1), ..Config::new("h", pool) });
     let kept = Arc::new(Mutex::new(None));
