@@ -5,6 +5,7 @@
 mod cargo;
 mod fuzz;
 mod ladder;
+mod miri;
 mod source;
 mod tidy;
 
@@ -20,6 +21,7 @@ usage: cargo xtask <command>
                              fuzz every target (or those named) on stable Rust, N seconds each (default 60);
                              --keep merges what was found into fuzz/corpus, --list names the targets
   loom [args]                the rings under every interleaving that loom can think of
+  miri [args]                the buffers' unsafe code under Miri, where a nightly toolchain has it
   ladder                     build linerate-rung in each variant that a rung of the ladder needs
   bench <group> [args]       build and run linerate-bench in release: `cargo xtask bench udp`";
 
@@ -40,6 +42,7 @@ enum Task<'a> {
     Tidy,
     Fuzz(fuzz::Wanted),
     Loom(&'a [String]),
+    Miri(&'a [String]),
     Ladder,
     Bench(&'a [String]),
     Help,
@@ -52,11 +55,12 @@ impl Task<'_> {
             "tidy" => Task::Tidy,
             "fuzz" => Task::Fuzz(fuzz::Wanted::parse(rest)?),
             "loom" => Task::Loom(rest),
+            "miri" => Task::Miri(rest),
             "ladder" => Task::Ladder,
             "bench" if rest.is_empty() => bail!("bench needs a group: cargo xtask bench udp"),
             "bench" => Task::Bench(rest),
             "help" | "--help" | "-h" => Task::Help,
-            other => bail!("unknown command '{other}': expected tidy, fuzz, loom, ladder or bench\n{USAGE}"),
+            other => bail!("unknown command '{other}': expected tidy, fuzz, loom, miri, ladder or bench\n{USAGE}"),
         })
     }
 }
@@ -67,6 +71,7 @@ fn run(words: &[String]) -> anyhow::Result<ExitCode> {
         Task::Tidy => tidy::command(&root),
         Task::Fuzz(wanted) => fuzz::command(&root, &wanted),
         Task::Loom(args) => cargo::loom(&root, args),
+        Task::Miri(args) => miri::command(&root, args),
         Task::Ladder => ladder::command(&root),
         Task::Bench(args) => cargo::bench(&root, args),
         Task::Help => {
