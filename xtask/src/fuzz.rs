@@ -23,7 +23,7 @@ const TIMEOUT: u32 = 10;
 
 /// What the command line asked for.
 #[derive(Debug, PartialEq, Eq)]
-struct Wanted {
+pub struct Wanted {
     seconds: u32,
     keep: bool,
     list: bool,
@@ -31,7 +31,9 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn parse(words: &[String]) -> anyhow::Result<Wanted> {
+    /// # Errors
+    /// An unknown option, or a number that is none.
+    pub fn parse(words: &[String]) -> anyhow::Result<Wanted> {
         let mut wanted = Wanted { seconds: 60, keep: false, list: false, targets: Vec::new() };
         let mut words = words.iter();
         while let Some(word) = words.next() {
@@ -61,8 +63,7 @@ impl Wanted {
     }
 }
 
-pub fn command(root: &Path, words: &[String]) -> anyhow::Result<ExitCode> {
-    let wanted = Wanted::parse(words)?;
+pub fn command(root: &Path, wanted: &Wanted) -> anyhow::Result<ExitCode> {
     let manifest = root.join("fuzz/Cargo.toml");
     let text = fs::read_to_string(&manifest).with_context(|| format!("cannot read {}", manifest.display()))?;
     let targets = wanted.among(&known(&text)?)?;
@@ -73,7 +74,7 @@ pub fn command(root: &Path, words: &[String]) -> anyhow::Result<ExitCode> {
     let runner = Runner::build(root, &targets)?;
     let mut crashed = 0;
     for target in &targets {
-        crashed += u32::from(!runner.run(target, &wanted)?);
+        crashed += u32::from(!runner.run(target, wanted)?);
     }
     println!("fuzz: {} passed, {crashed} failed", targets.len() as u32 - crashed);
     Ok(if crashed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -5,6 +5,7 @@
 mod cargo;
 mod fuzz;
 mod ladder;
+mod miri;
 mod source;
 mod tidy;
 
@@ -20,6 +21,7 @@ usage: cargo xtask <command>
                              fuzz every target (or those named) on stable Rust, N seconds each (default 60);
                              --keep merges what was found into fuzz/corpus, --list names the targets
   loom [args]                the rings under every interleaving that loom can think of
+  miri [args]                the buffers' unsafe code under Miri, where a nightly toolchain has it
   ladder                     build linerate-rung in each variant that a rung of the ladder needs
   bench <group> [args]       build and run linerate-bench in release: `cargo xtask bench udp`";
 
@@ -34,23 +36,48 @@ fn main() -> ExitCode {
     }
 }
 
+/// What a command line asks for.
+#[derive(Debug)]
+enum Task<'a> {
+    Tidy,
+    Fuzz(fuzz::Wanted),
+    Loom(&'a [String]),
+    Miri(&'a [String]),
+    Ladder,
+    Bench(&'a [String]),
+    Help,
+}
+
+impl Task<'_> {
+    fn parse(words: &[String]) -> anyhow::Result<Task<'_>> {
+        let Some((command, rest)) = words.split_first() else { bail!("which command?\n{USAGE}") };
+        Ok(match command.as_str() {
+            "tidy" => Task::Tidy,
+            "fuzz" => Task::Fuzz(fuzz::Wanted::parse(rest)?),
+            "loom" => Task::Loom(rest),
+            "miri" => Task::Miri(rest),
+            "ladder" => Task::Ladder,
+            "bench" if rest.is_empty() => bail!("bench needs a group: cargo xtask bench udp"),
+            "bench" => Task::Bench(rest),
+            "help" | "--help" | "-h" => Task::Help,
+            other => bail!("unknown command '{other}': expected tidy, fuzz, loom, miri, ladder or bench\n{USAGE}"),
+        })
+    }
+}
+
 fn run(words: &[String]) -> anyhow::Result<ExitCode> {
-    let Some((command, rest)) = words.split_first() else {
-        eprintln!("{USAGE}");
-        return Ok(ExitCode::FAILURE);
-    };
     let root = root();
-    match command.as_str() {
-        "tidy" => tidy::command(&root),
-        "fuzz" => fuzz::command(&root, rest),
-        "loom" => cargo::loom(&root, rest),
-        "ladder" => ladder::command(&root),
-        "bench" => cargo::bench(&root, rest),
-        "help" | "--help" | "-h" => {
+    match Task::parse(words)? {
+        Task::Tidy => tidy::command(&root),
+        Task::Fuzz(wanted) => fuzz::command(&root, &wanted),
+        Task::Loom(args) => cargo::loom(&root, args),
+        Task::Miri(args) => miri::command(&root, args),
+        Task::Ladder => ladder::command(&root),
+        Task::Bench(args) => cargo::bench(&root, args),
+        Task::Help => {
             println!("{USAGE}");
             Ok(ExitCode::SUCCESS)
         }
-        other => bail!("unknown command '{other}': expected tidy, fuzz, loom, ladder or bench\n{USAGE}"),
     }
 }
 
@@ -61,4 +88,28 @@ fn root() -> PathBuf {
     let mut root = PathBuf::from(here);
     root.pop();
     root
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every `cargo xtask ...` that a page shows, in a block of code or quoted in its text, is one that is understood.
+    #[test]
+    fn the_pages_commands_parse() {
+        let mut found = 0;
+        for page in ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "docs/results/README.md"] {
+            let text = std::fs::read_to_string(root().join(page)).unwrap();
+            // In a block two spaces begin the explanation.
+            let code = text.lines().filter_map(|line| line.strip_prefix("    ")?.split("  ").next());
+            for shown in code.chain(text.split('`').skip(1).step_by(2)) {
+                let Some(rest) = shown.trim().strip_prefix("cargo xtask ") else { continue };
+                let words = rest.split_whitespace().take_while(|word| *word != ">").map(str::to_owned);
+                let words: Vec<String> = words.collect();
+                assert!(Task::parse(&words).is_ok(), "{page}: {shown}: {:?}", Task::parse(&words));
+                found += 1;
+            }
+        }
+        assert!(found >= 8, "the pattern finds no commands any more");
+    }
 }

@@ -8,6 +8,8 @@ mod decisions;
 mod files;
 mod members;
 mod rooms;
+mod statics;
+mod world;
 
 use crate::source::Source;
 use anyhow::Context;
@@ -126,7 +128,7 @@ fn in_room(rooms: &[Room], path: &str) -> bool {
 }
 
 const RULES: &[fn(&Tree) -> Vec<Finding>] =
-    &[members::check, rooms::check, clocks::check, files::check, decisions::check];
+    &[members::check, rooms::check, clocks::check, statics::check, world::check, files::check, decisions::check];
 
 pub fn command(root: &Path) -> anyhow::Result<ExitCode> {
     let tree = Tree::load(root)?;

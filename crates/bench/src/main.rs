@@ -81,3 +81,24 @@ fn udp(options: &Options, json: bool) -> anyhow::Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What README.md and docs/results/README.md pass on to this program is understood.
+    #[test]
+    fn the_pages_commands_parse() {
+        for page in [include_str!("../../../README.md"), include_str!("../../../docs/results/README.md")] {
+            let shown = page.lines().filter_map(|line| line.strip_prefix("    cargo xtask bench ")?.split("  ").next());
+            let shown: Vec<&str> = shown.collect();
+            assert!(!shown.is_empty(), "the pattern finds no commands any more");
+            for line in shown {
+                let words: Vec<String> =
+                    line.split_whitespace().take_while(|word| *word != ">").map(str::to_owned).collect();
+                assert!(options(&words).is_ok(), "{line}: {:?}", options(&words));
+            }
+        }
+        assert!(options(&["tcp".to_owned()]).is_err());
+    }
+}

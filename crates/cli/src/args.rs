@@ -4,12 +4,12 @@ use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-const EXIT_CODES: &str = "Exit codes: 0 done; 1 failed, or frames unaccounted for; 2 wrong usage or configuration; \
+const EXIT_CODES: &str = "Exit codes: 0 done; 1 failed, a port lost, or frames unaccounted for; 2 wrong usage or configuration; \
                           3 no host answers.\nErrors are one line: what, where, what to do next.";
 
 const GROUPS: &str = "\
 Run hosts
-  up FILE           Hosts of a TOML file, each on its own thread, until Ctrl-C
+  up FILE           Hosts of a TOML file, each on its own thread, until Ctrl-C or no port is left
   host              One host from flags: --port tap:tap0 --addr 10.0.0.2/24
 Ask and change a running host (socket: --url or $LINERATE_CTL)
   ctl WORDS         Any of its words; 'ctl help' lists them
@@ -46,9 +46,9 @@ pub struct Cli {
 
 #[derive(Subcommand, Debug)]
 pub enum Command {
-    /// Run the hosts of a TOML file, each on its own thread, until Ctrl-C
+    /// Run the hosts of a TOML file, each on its own thread, until Ctrl-C or no port is left
     Up(UpArgs),
-    /// Run one host made from flags, until Ctrl-C
+    /// Run one host made from flags, until Ctrl-C or no port is left
     Host(HostArgs),
     /// Say words to a running host and print its answer
     Ctl(CtlArgs),
@@ -105,8 +105,9 @@ pub enum Command {
 /// `up`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Each host answers at DIR/NAME.sock; on its end its audit is printed, and the exit code is 1 if a frame is unaccounted
-for.
+Each host answers at DIR/NAME.sock. It ends on Ctrl-C, on the control word 'stop', or when all its
+ports are over (a capture read to its end, a device gone), unless its key 'stay' is on. On its end
+its audit is printed; the exit code is 1 if a frame is unaccounted for or a port was lost.
 
 Example:
   linerate up topo/pair.toml --control-dir /tmp/lr &
@@ -130,6 +131,8 @@ pub struct UpArgs {
 #[derive(Args, Debug)]
 #[command(after_help = "\
 --addr, --mac, --mtu and --offload are about the --port before them.
+The host ends on Ctrl-C, on the control word 'stop', or when all its ports are over (a capture
+read to its end: exit code 0; a device gone: 1); with --set stay=on it goes on without them.
 
 Example: a host that answers ping and echoes UDP on the kernel's tap0
   linerate host --port tap:tap0 --addr 10.0.0.2/24 --service echo:7 --control /tmp/h.sock")]
@@ -377,3 +380,6 @@ fn key_value(text: &str) -> Result<(String, String), String> {
         _ => Err("expected KEY=VALUE, as in net.inet.ip.forwarding=1".to_string()),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,9 @@
 //! How the program ends: exit codes, error lines, and a closed pipe that is nobody's fault.
 
+use clap::CommandFactory;
+use clap::error::ErrorKind;
 use std::fmt;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 /// Exit codes, as `--help` documents them.
@@ -56,8 +58,43 @@ pub fn explain(error: &anyhow::Error) -> Exit {
     error.downcast_ref::<Fault>().map_or(Exit::Failed, |fault| fault.exit)
 }
 
+/// What clap found wrong with a command line, in our one line: what, what would be right, where to read on.
+///
+/// Help and version are no errors, and are printed as they are.
+pub fn misuse(error: &clap::Error, words: &[String]) -> Exit {
+    if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        // Nowhere to write to is nothing to write about.
+        let _ = error.print();
+        return if error.use_stderr() { Exit::Usage } else { Exit::Fine };
+    }
+    notice(&format!("{}; see '{}'", in_one_line(&error.render().to_string()), help_for(words)));
+    Exit::Usage
+}
+
+/// clap's paragraphs up to its usage, joined.
+fn in_one_line(text: &str) -> String {
+    let said = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
+    let said = said.filter(|line| !line.is_empty() && !line.starts_with("For more information"));
+    let mut out = String::new();
+    for line in said {
+        let line = line.strip_prefix("error: ").unwrap_or(line);
+        match line.strip_prefix("tip: ") {
+            Some(tip) => out += &format!("; {tip}"),
+            None if out.is_empty() => out += line,
+            None => out += &format!(" {line}"),
+        }
+    }
+    out
+}
+
+/// The help of the command that `words` begin with, or the program's.
+fn help_for(words: &[String]) -> String {
+    let command = words.first().filter(|word| crate::args::Cli::command().find_subcommand(word).is_some());
+    command.map_or("linerate --help".to_string(), |command| format!("linerate {command} --help"))
+}
+
 fn is_closed_pipe(error: &anyhow::Error) -> bool {
-    error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>()).any(|e| e.kind() == ErrorKind::BrokenPipe)
+    error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>()).any(|e| e.kind() == io::ErrorKind::BrokenPipe)
 }
 
 /// Writes `text` to standard output.

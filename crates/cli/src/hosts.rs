@@ -36,7 +36,7 @@ pub fn host(args: HostArgs, words: &[OsString]) -> anyhow::Result<Exit> {
     run(vec![host])
 }
 
-/// Runs until Ctrl-C; the audits go to standard output.
+/// Runs until Ctrl-C, or until no port is left; the audits go to standard output.
 fn run(hosts: Vec<HostConfig>) -> anyhow::Result<Exit> {
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
     let outcomes = node::up(hosts, |event| match event {
@@ -53,7 +53,8 @@ fn run(hosts: Vec<HostConfig>) -> anyhow::Result<Exit> {
         let [stack, rx, tx] = outcome.imbalance;
         notice(&format!("{}: frames unaccounted for: {stack} in the stack, {rx} received, {tx} sent", outcome.name));
     }
-    Ok(if outcomes.iter().all(Outcome::is_balanced) { Exit::Fine } else { Exit::Failed })
+    let fine = |outcome: &Outcome| outcome.is_balanced() && !outcome.lost_ports;
+    Ok(if outcomes.iter().all(fine) { Exit::Fine } else { Exit::Failed })
 }
 
 fn set_all(host: &mut HostConfig, pairs: &[(String, String)]) -> anyhow::Result<()> {

@@ -26,7 +26,14 @@ fn main() -> ExitCode {
         let status = lab::ministat::main(rest, &mut std::io::stdout(), &mut std::io::stderr());
         return ExitCode::from(status);
     }
-    match obey(Cli::parse().command, &words) {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let words: Vec<_> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+            return exit::misuse(&error, &words).code();
+        }
+    };
+    match obey(cli.command, &words) {
         Ok(exit) => exit.code(),
         Err(error) => exit::explain(&error).code(),
     }

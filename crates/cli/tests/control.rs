@@ -109,6 +109,16 @@ fn errors_are_one_line_with_their_exit_codes() {
         (&["host", "--port", "null:a", "--control", "/dev/null"], 1, "not a socket"),
         (&["up", "/nonexistent.toml"], 2, "No such file"),
         (&["ports", "tpa"], 2, "did you mean 'tap'?"),
+        (
+            &["hsot"],
+            2,
+            "unrecognized subcommand 'hsot'; some similar subcommands exist: 'show', 'host'; see 'linerate --help'",
+        ),
+        (&["host", "--prot", "null:a"], 2, "unexpected argument '--prot' found"),
+        (&["host", "--port"], 2, "a value is required for '--port <SPEC>'"),
+        (&["up"], 2, "required arguments were not provided: <FILE>; see 'linerate up --help'"),
+        (&["testtool", "-b", "many", "send"], 2, "invalid digit found in string; see 'linerate testtool --help'"),
+        (&["host", "--port", "null:a", "--set", "threads"], 2, "expected KEY=VALUE"),
     ] {
         let output = run(&mut linerate(words));
         let err = String::from_utf8(output.stderr).unwrap();
@@ -122,6 +132,41 @@ fn a_closed_pipe_is_quiet() {
     let script = format!("{} ports | head -1", env!("CARGO_BIN_EXE_linerate"));
     let output = run(Command::new("bash").args(["-o", "pipefail", "-c", &script]));
     assert_eq!((output.status.code(), output.stderr.len()), (Some(0), 0), "{output:?}");
+}
+
+/// A capture of five pings: read to its end the host ends, and what it answered is in the other file.
+#[test]
+fn a_capture_is_answered_and_the_host_ends() {
+    let dir = std::env::temp_dir().join(format!("lr-cli-replay-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    let [input, output, cut] = ["in.pcap", "out.pcap", "cut.pcap"].map(|name| dir.join(name).display().to_string());
+    let host = ["host", "--addr", "1.0.0.1/8", "--service", "discard:54321", "--set", "net.inet.ip.forwarding=0"];
+    let record = format!("tracer(file={input}):pktgen(count=5,rate=1k,dst_mac=02:00:00:00:00:01):pg0");
+    let made = run(&mut linerate(&["host", "--port", &record, "--mac", "02:00:00:00:00:01", "--addr", "1.0.0.1/8"]));
+    let said = String::from_utf8(made.stderr).unwrap();
+    assert_eq!(made.status.code(), Some(0), "{said}");
+    assert!(said.ends_with("pg0: the port is gone: it came to its end; no port is left: the host ends\n"), "{said}");
+    let replay = format!("pcap(write={output}):{input}");
+    let port = ["--port", &replay, "--mac", "02:00:00:00:00:01"];
+    let replayed = run(linerate(&[&host[..1], &port, &host[1..]].concat()).args(["--port", "null:n0"]));
+    let audit = String::from_utf8(replayed.stdout).unwrap();
+    assert_eq!(replayed.status.code(), Some(0), "{audit}{}", String::from_utf8_lossy(&replayed.stderr));
+    assert!(std::fs::metadata(&output).unwrap().len() > 24, "the ARP announcement, at least");
+    assert!(audit.contains("imbalance           0") && audit.contains("consumed 5"), "{audit}");
+    // Cut short, it is lost: told, and the exit code says so.
+    let bytes = std::fs::read(&input).unwrap();
+    std::fs::write(&cut, &bytes[..bytes.len() - 7]).unwrap();
+    let broken = run(&mut linerate(&["host", "--port", &format!("pcap:{cut}"), "--addr", "1.0.0.1/8"]));
+    let said = String::from_utf8(broken.stderr).unwrap();
+    assert_eq!(broken.status.code(), Some(1), "{said}");
+    assert!(said.contains("cut.pcap") && said.ends_with("no port is left: the host ends\n"), "{said}");
+    // With stay it goes on, until it is told.
+    let staying = Running::start("stay", &["--port", &format!("pcap:{input}"), "--set", "stay=on"]);
+    std::thread::sleep(Duration::from_millis(600));
+    assert!(staying.ok("show ports").contains("gone"));
+    let (code, _, err) = staying.interrupt();
+    assert_eq!((code, err.contains("the host goes on")), (Some(0), true), "{err}");
+    std::fs::remove_dir_all(&dir).unwrap();
 }
 
 /// The contract: SCRIPT unix:///path MODE PARALLEL.

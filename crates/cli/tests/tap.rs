@@ -4,35 +4,15 @@
 
 mod common;
 
-use common::{Running, has, run};
+use common::{Running, has, isolated, run};
 use port::os;
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-const INSIDE: &str = "LINERATE_IN_NS";
 const OURS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const THEIRS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
-
-/// Runs `body` in a namespace of its own, or says why it cannot.
-fn isolated(test: &str, body: impl FnOnce()) {
-    if std::env::var(INSIDE).is_ok_and(|inside| inside == test) {
-        return body();
-    }
-    if let Err(why) = os::netns::available() {
-        return println!("skipped: {test}: {why}");
-    }
-    if let Err(why) = std::fs::OpenOptions::new().read(true).write(true).open("/dev/net/tun") {
-        return println!("skipped: {test}: /dev/net/tun: {why}");
-    }
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", test, "--nocapture", "--test-threads=1"]).env(INSIDE, test);
-    let output = run(os::netns::command(&mut command));
-    let text = String::from_utf8_lossy(&output.stdout);
-    print!("{text}{}", String::from_utf8_lossy(&output.stderr));
-    assert!(text.contains("1 passed"), "{test} did not pass in its namespace");
-}
 
 /// A host on tap0 with echo on port 7, and the kernel's side of it.
 fn start(flags: &[&str]) -> (Running, os::netlink::Netlink) {
@@ -132,7 +112,7 @@ fn a_port_nobody_listens_on_is_refused_both_ways() {
 #[test]
 fn a_device_that_goes_away_does_not_take_the_host_along() {
     isolated("a_device_that_goes_away_does_not_take_the_host_along", || {
-        let (host, mut netlink) = start(&[]);
+        let (host, mut netlink) = start(&["--set", "stay=on"]);
         echoes(&socket(), 10);
         netlink.delete_link("tap0").unwrap();
         until(|| host.json("show ports")[0]["gone"] == true);
@@ -142,6 +122,21 @@ fn a_device_that_goes_away_does_not_take_the_host_along() {
         let err = end(host);
         assert!(err.contains("tap0: the port is gone") && err.contains("the host goes on"), "{err}");
         assert_eq!(err.lines().count(), 1, "told once: {err}");
+    });
+}
+
+/// Without a port nothing can come any more: the host says so, prints its audit and ends.
+#[test]
+fn a_host_whose_device_goes_away_ends() {
+    isolated("a_host_whose_device_goes_away_ends", || {
+        let (host, mut netlink) = start(&[]);
+        echoes(&socket(), 10);
+        netlink.delete_link("tap0").unwrap();
+        let (code, out, err) = host.wait();
+        assert_eq!(code, Some(1), "{out}{err}");
+        assert!(err.contains("tap0: the port is gone: ") && err.ends_with("no port is left: the host ends\n"), "{err}");
+        assert_eq!(err.lines().count(), 1, "{err}");
+        assert!(out.contains("imbalance           0\n"), "{out}");
     });
 }
 

@@ -67,6 +67,8 @@ counters! {
         fragments_sent,
         /// Packets from here that found no route.
         no_route,
+        /// Path MTUs forgotten before their time to make room for others.
+        path_mtus_evicted,
     }
 }
 
@@ -85,6 +87,12 @@ counters! {
         errors_forbidden,
         /// Redirects sent.
         redirects_sent,
+        /// Redirects received and believed: each is a route for ten minutes.
+        redirects_accepted,
+        /// Routes made by redirects that have had their ten minutes.
+        redirects_aged,
+        /// Routes made by redirects that went for newer ones.
+        redirects_evicted,
         /// Errors handed to a socket.
         errors_delivered,
     }

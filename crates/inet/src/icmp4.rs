@@ -4,9 +4,12 @@
 //! never faster than a limit that an attacker can neither observe from outside (a budget per destination, with jitter;
 //! SAD DNS) nor use up for others. Errors received go to the socket they quote.
 
+pub(crate) mod redirect;
+
 use crate::Stack;
 use crate::hash::Key;
 use crate::iface::Iface;
+use crate::ip4::pmtu::Noted;
 use crate::limit::TokenBucket;
 use crate::route::Via;
 use crate::udp::SoError;
@@ -64,7 +67,7 @@ fn notice(error: SoError, mtu: usize) -> IcmpNotice {
 const DESTINATIONS: usize = 256;
 const DEFEND_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The rate limits of one host, and its identification counters.
+/// The rate limits of one host.
 pub(crate) struct Limiter {
     key: Key,
     errors: TokenBucket,
@@ -109,7 +112,7 @@ impl Limiter {
         may
     }
 
-    /// Counts the packets of one of 256 classes of address pairs.
+    /// Counts what is asked for in one of 256 classes: one number for each draw, so that no two are alike.
     pub(crate) fn next_id(&mut self, class: u64) -> u16 {
         match self.ids.get_mut(class as usize >> 16 & (DESTINATIONS - 1)) {
             Some(id) => {
@@ -187,9 +190,11 @@ impl<L: Locks> Stack<L> {
                 // Only about a packet that a socket of ours may have sent (RFC 5927 7).
                 let told = if next_mtu == 0 { plateau(inner.header.total_len) } else { usize::from(next_mtu) };
                 if self.tell_socket(cx, inner, SoError::MessageSize, told) {
-                    if self.path_mtus.lock(cx).note(inner.header.dst, told, cx.now) {
+                    let noted = self.path_mtus.lock(cx).note(inner.header.dst, told, cx.now);
+                    if noted != Noted::Nothing {
                         self.changed();
                     }
+                    self.count(cx).ip4.path_mtus_evicted.add(u64::from(matches!(noted, Noted::InPlaceOf(_))));
                 }
                 return;
             }
@@ -212,30 +217,6 @@ impl<L: Locks> Stack<L> {
         };
         self.count(cx).icmp4.errors_delivered.add(u64::from(told));
         told
-    }
-
-    /// RFC 1122 3.2.2.2: believed only from the gateway in use, for a gateway on the same link, and only if allowed.
-    fn redirected(
-        &self,
-        cx: Cx,
-        iface: Option<&Iface<L>>,
-        from: Ipv4Addr,
-        gateway: Ipv4Addr,
-        inner: &Inner<'_>,
-    ) -> DropReason {
-        let Some(iface) = iface.filter(|_| self.knobs.accept_redirects.on()) else {
-            return DropReason::IcmpRedirectIgnored;
-        };
-        let current = self.routes.lock(cx).lookup(inner.header.dst).map(|hop| hop.via);
-        let on_link = iface.addrs(cx).iter().any(|addr| addr.contains(gateway)) && !self.is_own(cx, gateway);
-        if current != Some(Via::Gateway(iface.id, from)) || !on_link || !self.is_own(cx, inner.header.src) {
-            return DropReason::IcmpRedirectIgnored;
-        }
-        if let Ok(host) = crate::fib::Prefix::new(inner.header.dst, 32) {
-            // A full table is no reason to do more than go on by the old way.
-            let _ = self.add_route(cx, host, Via::Gateway(iface.id, gateway));
-        }
-        DropReason::IcmpConsumed
     }
 
     /// Sends an error about `packet` (its bytes begin at the IP header), unless a rule or the rate limit forbids it.

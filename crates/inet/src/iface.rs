@@ -101,7 +101,6 @@ pub struct Iface<L: Locks> {
     pub capable: Offload,
     mtu: AtomicU32,
     up: AtomicBool,
-    promiscuous: AtomicBool,
     offload: AtomicU32,
     pub(crate) addrs: Guarded<L, Vec<IfaceAddr>>,
     pub(crate) stage: Guarded<L, TxStage>,
@@ -117,7 +116,6 @@ impl<L: Locks> Iface<L> {
             capable,
             mtu: AtomicU32::new(u32::from(mtu)),
             up: AtomicBool::new(true),
-            promiscuous: AtomicBool::new(false),
             offload: AtomicU32::new(0),
             addrs: Guarded::new(Vec::new()),
             stage: Guarded::new(TxStage { burst: Burst::new(), output: None }),
@@ -142,17 +140,6 @@ impl<L: Locks> Iface<L> {
 
     pub(crate) fn set_up(&self, up: bool) {
         self.up.store(up, Ordering::Relaxed);
-    }
-
-    /// Does it take frames for other stations?
-    #[inline]
-    pub fn is_promiscuous(&self) -> bool {
-        self.promiscuous.load(Ordering::Relaxed)
-    }
-
-    /// Takes, or no longer takes, frames for other stations.
-    pub fn set_promiscuous(&self, on: bool) {
-        self.promiscuous.store(on, Ordering::Relaxed);
     }
 
     /// What is left to the port now.

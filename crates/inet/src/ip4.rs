@@ -6,6 +6,7 @@
 
 mod forward;
 pub mod frag;
+pub(crate) mod ident;
 pub(crate) mod output;
 pub mod pmtu;
 pub mod reass;

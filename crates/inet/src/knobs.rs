@@ -60,7 +60,7 @@ knobs! {
     ttl = "net.inet.ip.ttl", 1..=255, 64;
     /// Send redirects when a packet leaves through the iface it came from (RFC 1812 5.2.7.2).
     send_redirects = "net.inet.ip.redirect", 0..=1, 1;
-    /// Accept redirects (a stranger can use them to take a route over).
+    /// Accept redirects, each for ten minutes (a stranger can use them to take a route over).
     accept_redirects = "net.inet.icmp.accept_redirects", 0..=1, 0;
     /// ICMP errors a second, all destinations together, 0 for no limit; one destination gets at most a quarter.
     icmp_rate = "net.inet.icmp.icmplim", 0..=1000000, 200;
@@ -72,6 +72,8 @@ knobs! {
     udp_checksum = "net.inet.udp.checksum", 0..=1, 1;
     /// Bytes of receive buffer of a new UDP socket.
     udp_recvspace = "net.inet.udp.recvspace", 512..=1073741824, 42080;
+    /// Bytes of send buffer of a UDP socket. Nothing waits in it: a datagram longer than it is refused, as in BSD.
+    udp_sendspace = "net.inet.udp.sendspace", 512..=1073741824, 65507;
     /// Largest UDP payload a socket sends.
     udp_maxdgram = "net.inet.udp.maxdgram", 512..=65507, 65507;
     /// Keep a socket's headers, route and neighbor from one datagram to the next.

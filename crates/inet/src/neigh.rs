@@ -6,16 +6,17 @@
 //!                       | no answer in maxtries seconds          answered: Reachable | no answer: removed
 //! ```
 //! Packets wait in an Incomplete entry, at most `maxhold` of them, oldest dropped first (RFC 1122 2.3.2.2). Permanent
-//! entries are set by hand. The table is bounded: of those that are Stale or that nobody here has ever sent to, the one
-//! unused longest goes for a new one. Neighbors in use and permanent ones stay: a flood of strangers neither pushes them
-//! out nor, as it makes room for the next itself, keeps new ones out; and Incomplete ones have at most half of the table, so
-//! that a scan cannot either (RFC 6583's advice for ND).
+//! entries are set by hand. The table is bounded: of those that are Stale or that nobody here has ever sent to, the idle
+//! ones, the one unused longest goes for a new one. They stand in a queue of their own, so that a flood which keeps the
+//! table full costs a few comparisons a packet and not a walk through the table. Neighbors in use and permanent ones are
+//! not in it: a flood of strangers neither pushes them out nor, as it makes room for the next itself, keeps new ones out;
+//! and Incomplete ones have at most half of the table, so that a scan cannot either (RFC 6583's advice for ND).
 
 use crate::hash::{Key, Keyed};
 use crate::iface::IfaceId;
 use buf::Frame;
 use clock::{Duration, Instant};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::Ipv4Addr;
 use wire::Mac;
 
@@ -48,6 +49,21 @@ pub struct Entry {
     /// When it was last used for sending; [`Instant::ZERO`]: never.
     pub used: Instant,
     pending: VecDeque<Frame>,
+    place: Option<Place>, // in the queue of the idle
+}
+
+/// Where an entry stands among the idle: when it was last used, and in the order in which they came.
+type Place = (Instant, u64);
+
+impl Entry {
+    fn new(mac: Mac, state: State, now: Instant, used: Instant) -> Entry {
+        Entry { mac, state, since: now, tries: 0, used, pending: VecDeque::new(), place: None }
+    }
+
+    /// May it go to make room? An Incomplete one holds packets, and ends by itself within `maxtries` seconds.
+    fn is_idle(&self) -> bool {
+        self.state == State::Stale || self.state == State::Reachable && self.used == Instant::ZERO
+    }
 }
 
 /// An entry, for listings.
@@ -129,9 +145,36 @@ pub struct Rules {
 
 const RETRY: Duration = Duration::from_secs(1);
 
+/// The idle entries' keys, unused longest first.
+#[derive(Default)]
+struct Idle {
+    queue: BTreeMap<Place, (IfaceId, Ipv4Addr)>,
+    came: u64,
+}
+
+impl Idle {
+    /// Puts `entry` where it belongs: behind the idle ones that were used as long ago, or out of the queue.
+    fn place(&mut self, key: (IfaceId, Ipv4Addr), entry: &mut Entry) {
+        self.take_out(entry);
+        if entry.is_idle() {
+            self.came += 1;
+            entry.place = Some((entry.used, self.came));
+            self.queue.insert((entry.used, self.came), key);
+        }
+    }
+
+    #[inline(always)]
+    fn take_out(&mut self, entry: &mut Entry) {
+        if let Some(place) = entry.place.take() {
+            self.queue.remove(&place);
+        }
+    }
+}
+
 /// The neighbors of one stack.
 pub struct Table {
     entries: HashMap<(IfaceId, Ipv4Addr), Entry, Keyed>,
+    idle: Idle,
     next: Instant,
     held: usize,
     incomplete: usize,
@@ -141,7 +184,8 @@ pub struct Table {
 impl Table {
     /// An empty table with its hash key.
     pub fn new(key: Key) -> Table {
-        Table { entries: HashMap::with_hasher(Keyed(key)), next: Instant::NEVER, held: 0, incomplete: 0, evicted: 0 }
+        let entries = HashMap::with_hasher(Keyed(key));
+        Table { entries, idle: Idle::default(), next: Instant::NEVER, held: 0, incomplete: 0, evicted: 0 }
     }
 
     /// The MAC address of a neighbor good for sending now.
@@ -151,6 +195,7 @@ impl Table {
         match entry.state {
             State::Reachable | State::Permanent | State::Probe => {
                 entry.used = now;
+                self.idle.take_out(entry);
                 Some(entry.mac)
             }
             State::Incomplete | State::Stale => None,
@@ -161,6 +206,7 @@ impl Table {
     pub fn resolve(&mut self, iface: IfaceId, addr: Ipv4Addr, frame: Frame, now: Instant, rules: Rules) -> Resolved {
         if let Some(entry) = self.entries.get_mut(&(iface, addr)) {
             entry.used = now;
+            self.idle.take_out(entry); // whatever it was, it is in use now
             return match entry.state {
                 State::Reachable | State::Permanent | State::Probe => Resolved::To(frame, entry.mac),
                 State::Stale => {
@@ -179,23 +225,19 @@ impl Table {
         if self.incomplete >= rules.limit / 2 || self.entries.len() >= rules.limit && !self.make_room() {
             return Resolved::Full(frame);
         }
-        let pending = VecDeque::from([frame]);
         self.held += 1;
         self.incomplete += 1;
-        let entry = Entry { mac: Mac::ZERO, state: State::Incomplete, since: now, tries: 1, used: now, pending };
+        let mut entry = Entry { tries: 1, ..Entry::new(Mac::ZERO, State::Incomplete, now, now) };
+        entry.pending.push_back(frame);
         self.entries.insert((iface, addr), entry);
         self.next = self.next.min(now.after(RETRY));
         Resolved::Waits { ask: true, overflow: None }
     }
 
-    /// Makes room for one entry among those that nobody needs: Stale ones and those never sent to, the one unused
-    /// longest first.
-    ///
-    /// An Incomplete entry holds packets and ends by itself within `maxtries` seconds, so it is not taken.
+    /// Makes room for one entry: the idle one that is unused longest goes.
     fn make_room(&mut self) -> bool {
-        let idle = |e: &Entry| e.state == State::Stale || e.state == State::Reachable && e.used == Instant::ZERO;
-        let oldest = self.entries.iter().filter(|(_, e)| idle(e)).min_by_key(|(_, e)| (e.used, e.since));
-        let removed = oldest.map(|(key, _)| *key).is_some_and(|key| self.entries.remove(&key).is_some());
+        let oldest = self.idle.queue.pop_first();
+        let removed = oldest.is_some_and(|(_, key)| self.entries.remove(&key).is_some());
         self.evicted += u64::from(removed);
         removed
     }
@@ -221,6 +263,7 @@ impl Table {
             }
             let (was, had) = (entry.state, entry.mac);
             (entry.mac, entry.state, entry.since, entry.tries) = (mac, State::Reachable, now, 0);
+            self.idle.place((iface, addr), entry);
             self.next = self.next.min(now.after(rules.max_age));
             let pending = std::mem::take(&mut entry.pending);
             self.held -= pending.len();
@@ -233,8 +276,8 @@ impl Table {
         if !create || (self.entries.len() >= rules.limit && !self.make_room()) {
             return Learned::Ignored;
         }
-        let (used, pending) = (Instant::ZERO, VecDeque::new());
-        let entry = Entry { mac, state: State::Reachable, since: now, tries: 0, used, pending };
+        let mut entry = Entry::new(mac, State::Reachable, now, Instant::ZERO);
+        self.idle.place((iface, addr), &mut entry);
         self.entries.insert((iface, addr), entry);
         self.next = self.next.min(now.after(rules.max_age));
         Learned::Changed { pending: VecDeque::new(), moved: false, created: true }
@@ -242,7 +285,7 @@ impl Table {
 
     /// Sets an entry by hand; what waited for it can go.
     pub fn set(&mut self, iface: IfaceId, addr: Ipv4Addr, mac: Mac, now: Instant) -> VecDeque<Frame> {
-        let fresh = Entry { mac, state: State::Permanent, since: now, tries: 0, used: now, pending: VecDeque::new() };
+        let fresh = Entry::new(mac, State::Permanent, now, now);
         self.entries.insert((iface, addr), fresh).map(|old| self.ended(old)).unwrap_or_default()
     }
 
@@ -252,7 +295,8 @@ impl Table {
         Some(self.ended(entry))
     }
 
-    fn ended(&mut self, entry: Entry) -> VecDeque<Frame> {
+    fn ended(&mut self, mut entry: Entry) -> VecDeque<Frame> {
+        self.idle.take_out(&mut entry);
         self.held -= entry.pending.len();
         self.incomplete -= usize::from(entry.state == State::Incomplete);
         entry.pending
@@ -273,6 +317,9 @@ impl Table {
                         due
                     } else {
                         (entry.state, entry.since) = (State::Stale, now);
+                        if entry.place.is_none() {
+                            self.idle.place((iface, addr), entry); // a stranger keeps the place he has
+                        }
                         each(Expired::Aged);
                         continue;
                     }
@@ -320,6 +367,11 @@ impl Table {
         }
     }
 
+    /// Entries that may go to make room.
+    pub fn idle(&self) -> usize {
+        self.idle.queue.len()
+    }
+
     /// All entries.
     pub fn iter(&self) -> impl Iterator<Item = Neighbor> + '_ {
         self.entries.iter().map(|(&(iface, addr), entry)| Neighbor {
@@ -332,3 +384,6 @@ impl Table {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

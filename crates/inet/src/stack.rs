@@ -1,12 +1,18 @@
 //! A host: its ifaces, tables and sockets, and the two ways in, [`Stack::input`] for bursts and [`Stack::poll`] for time.
 
-use crate::counters::{AuditReport, Counters};
+mod books;
+
+pub use books::LockUse;
+
+use crate::counters::Counters;
 use crate::demux::Demux;
 use crate::fib::Prefix;
 use crate::hash::Key;
 use crate::icmp4::Limiter;
+use crate::icmp4::redirect::Redirects;
 use crate::iface::{Iface, IfaceAddr, IfaceId, IfaceKind, Ifaces, Offload, Output, TxStage};
 use crate::igmp::Memberships;
+use crate::ip4::ident::Idents;
 use crate::ip4::pmtu::PathMtus;
 use crate::ip4::reass::{Limits, Reassembly};
 use crate::knobs::Knobs;
@@ -17,7 +23,7 @@ use crate::udp::Pcb;
 use buf::{Burst, Flags, Frame, Pool, PoolConfig, PoolLocks};
 use clock::{Duration, Instant};
 use lock::{Cx, Guarded, Locks, MAX_THREADS};
-use stats::{DropReason, Entry, Lap, Shards, Stage};
+use stats::{DropReason, Lap, Shards, Stage};
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -46,17 +52,6 @@ impl Config {
     }
 }
 
-/// How often the locks of one part were taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LockUse {
-    /// Which part.
-    pub part: &'static str,
-    /// How many locks it has.
-    pub locks: usize,
-    /// How often they were taken, together.
-    pub acquisitions: u64,
-}
-
 /// One host. `Stack<Up>` belongs to one thread; `Stack<Light>` and `Stack<Heavy>` may be entered by many.
 pub struct Stack<L: Locks> {
     /// The host's name.
@@ -71,8 +66,12 @@ pub struct Stack<L: Locks> {
     pub(crate) neighbors: Guarded<L, neigh::Table>,
     pub(crate) reassembly: Guarded<L, Reassembly>,
     pub(crate) limiter: Guarded<L, Limiter>,
+    pub(crate) idents: Guarded<L, Idents>,
     pub(crate) groups: Guarded<L, Memberships>,
     pub(crate) path_mtus: Guarded<L, PathMtus>,
+    pub(crate) redirects: Guarded<L, Redirects>,
+    /// When the first of them ends, in nanoseconds: nearly always never, and then no lock is taken for it.
+    pub(crate) redirects_due: AtomicU64,
     pub(crate) loopback: Guarded<L, VecDeque<Frame>>,
     pub(crate) udp: Demux<L>,
     pub(crate) unconnected: Guarded<L, crate::udp::ByPort>,
@@ -110,8 +109,11 @@ impl<L: Locks> Stack<L> {
             neighbors: Guarded::new(neigh::Table::new(key(1))),
             reassembly: Guarded::new(Reassembly::new(config.reassembly, secret.hash2(2, 2))),
             limiter: Guarded::new(Limiter::new(key(3))),
+            idents: Guarded::new(Idents::new(key(6))),
             groups: Guarded::default(),
             path_mtus: Guarded::new(PathMtus::new(key(4))),
+            redirects: Guarded::default(),
+            redirects_due: AtomicU64::new(Instant::NEVER.nanos()),
             loopback: Guarded::default(),
             udp: Demux::new(key(5)),
             unconnected: Guarded::default(),
@@ -216,6 +218,7 @@ impl<L: Locks> Stack<L> {
         self.poll_reassembly(cx);
         self.poll_groups(cx);
         let connections = self.tcp_poll(cx);
+        let redirects = self.poll_redirects(cx);
         lap.mark(Stage::Timers, 1);
         self.poll_loopback(cx);
         self.flush(cx);
@@ -225,6 +228,7 @@ impl<L: Locks> Stack<L> {
         let next = [
             outputs,
             connections,
+            redirects,
             self.neighbors.lock(cx).next_deadline(),
             self.reassembly.lock(cx).next_deadline().unwrap_or(Instant::NEVER),
             self.groups.lock(cx).next_deadline(),
@@ -551,82 +555,6 @@ impl<L: Locks> Stack<L> {
             tries: self.knobs.neigh_tries.get() as u32,
             max_age: Duration::from_secs(self.knobs.neigh_max_age.get() as u64),
         }
-    }
-
-    // ---- what it knows of itself ------------------------------------------------------------------------------------
-
-    /// All counters, summed over threads.
-    pub fn snapshot(&self) -> Vec<Entry> {
-        self.counters.snapshot()
-    }
-
-    /// One counter by its dotted name (0 if there is none).
-    pub fn counter(&self, name: &str) -> u64 {
-        self.snapshot().iter().find(|entry| entry.name == name).map_or(0, |entry| entry.value)
-    }
-
-    /// Switches the cost ledger on or off.
-    pub fn set_ledger(&self, on: bool) {
-        self.counters.iter().for_each(|shard| shard.ledger.set_on(on));
-    }
-
-    /// The cost ledger, summed over threads: (stage, ticks, units), and how many readings it took.
-    pub fn ledger(&self) -> (Vec<(Stage, u64, u64)>, u64) {
-        let mut sums: Vec<(Stage, u64, u64)> = Stage::ALL.iter().map(|&stage| (stage, 0, 0)).collect();
-        let mut marks = 0;
-        for shard in self.counters.iter() {
-            marks += shard.ledger.marks();
-            for cost in shard.ledger.costs() {
-                for sum in sums.iter_mut().filter(|sum| sum.0 == cost.stage) {
-                    (sum.1, sum.2) = (sum.1 + cost.ticks, sum.2 + cost.units);
-                }
-            }
-        }
-        sums.retain(|sum| sum.2 > 0);
-        (sums, marks)
-    }
-
-    /// Frames held inside.
-    pub fn held(&self, cx: Cx) -> u64 {
-        let mut held = self.loopback.lock(cx).len() + self.neighbors.lock(cx).held() + self.reassembly.lock(cx).held();
-        held += self.ifaces.iter().map(|iface| iface.staged(cx)).sum::<usize>();
-        self.pcbs.for_each(cx, |_, pcb| held += pcb.queued());
-        held as u64
-    }
-
-    /// The balance of frames: exact at any quiet moment.
-    pub fn audit(&self, cx: Cx) -> AuditReport {
-        AuditReport::of(&self.counters, self.held(cx))
-    }
-
-    /// How often each part's locks were taken.
-    pub fn lock_use(&self) -> Vec<LockUse> {
-        let one = |part, acquisitions| LockUse { part, locks: 1, acquisitions };
-        let (pcbs, pcb_locks) = self.pcbs.locks();
-        let (demux, demux_locks) = self.udp.locks();
-        let ifaces = self.ifaces.iter().count();
-        vec![
-            one("inet.route", self.routes.acquisitions()),
-            one("inet.neigh", self.neighbors.acquisitions()),
-            one("inet.ip4.reass", self.reassembly.acquisitions()),
-            one("inet.icmp4.limit", self.limiter.acquisitions()),
-            one("inet.igmp", self.groups.acquisitions()),
-            one("inet.ip4.pmtu", self.path_mtus.acquisitions()),
-            one("inet.link.loopback", self.loopback.acquisitions()),
-            one("inet.udp.unconnected", self.unconnected.acquisitions()),
-            LockUse { part: "inet.demux", locks: demux_locks, acquisitions: demux },
-            LockUse { part: "inet.udp.pcb", locks: pcb_locks, acquisitions: pcbs },
-            LockUse {
-                part: "inet.iface.stage",
-                locks: ifaces,
-                acquisitions: self.ifaces.iter().map(|i| i.stage.acquisitions()).sum(),
-            },
-            LockUse {
-                part: "inet.iface.addrs",
-                locks: ifaces,
-                acquisitions: self.ifaces.iter().map(|i| i.addrs.acquisitions()).sum(),
-            },
-        ]
     }
 
     /// Ends everything still queued: the host is going away. The audit then holds with nothing held.

@@ -13,6 +13,7 @@ use wire::icmp4::{ty, unreachable};
 use wire::{Mac, ip4};
 
 conversations! {
+    what_stands_behind_a_packet_does_not_go_on
     a_packet_goes_on_with_its_ttl_less_one_and_its_checksum_mended
     every_ttl_and_checksum_is_mended_right
     options_and_fragments_go_on_as_they_are
@@ -49,6 +50,24 @@ fn a_packet_goes_on_with_its_ttl_less_one_and_its_checksum_mended<L: Locks>() {
     let sent = h.sent_one(EM1);
     assert_eq!(sent, packet.ttl(16).between(ME2, FAR), "all else as it was");
     h.assert_counters("in 1, out 1, ip4.received 1, ip4.forwarded 1");
+}
+
+/// Row 71 (Etherleak): bytes behind the packet stay behind, whatever the packet is and however it goes on.
+fn what_stands_behind_a_packet_does_not_go_on<L: Locks>() {
+    let h = Host::<L>::router();
+    let packets = [
+        onward(FAR.ip, b"x"),
+        onward(FAR.ip, b"x").options(&[148, 4, 0, 0]),
+        onward(FAR.ip, &[3; 16]).fragment(8, 8),
+        ping(PEER, FAR.ip, 1, 1, b"x"),
+    ];
+    for packet in packets {
+        let mut frame = packet.between(PEER, ME);
+        let len = frame.len();
+        frame.resize(len + 40, 0xee);
+        h.inject(EM0, &frame);
+        assert_eq!(h.sent_one(EM1).len(), len);
+    }
 }
 
 fn every_ttl_and_checksum_is_mended_right<L: Locks>() {

@@ -20,6 +20,9 @@ conversations! {
     a_broadcast_that_nobody_wants_is_dropped_in_silence
     a_directed_broadcast_reaches_every_socket_however_its_frame_was_addressed
     a_broadcast_is_sent_to_all_stations_where_that_is_allowed
+    a_socket_bound_to_one_address_hears_no_broadcasts
+    an_own_broadcast_comes_back_to_sockets_here
+    a_long_own_broadcast_comes_back_whole
     a_multicast_reaches_those_who_joined_and_nobody_else
     a_multicast_is_taken_only_on_the_iface_where_it_was_joined
     a_socket_bound_to_the_group_hears_the_group_only
@@ -117,6 +120,59 @@ fn a_broadcast_is_sent_to_all_stations_where_that_is_allowed<L: Locks>() {
         let (link, ip, _) = ip_of(&frame);
         assert_eq!((link.dst, ip.src, SocketAddr::from((ip.dst, 9))), (Mac::BROADCAST, ME.ip, dst));
     }
+}
+
+/// BSD's udp_input: the local address is "any" or the datagram's destination. Linux does the same.
+fn a_socket_bound_to_one_address_hears_no_broadcasts<L: Locks>() {
+    let h = host::<L>();
+    let all = Ipv4Addr::new(10, 0, 0, 255);
+    let (exact, wide) = (shared(&h, at(ME, 9)), shared(&h, any(9)));
+    let [for_all, directed] = [Ipv4Addr::BROADCAST, all].map(|addr| shared(&h, SocketAddr::from((addr, 9))));
+    for (dst, bound) in [(Ipv4Addr::BROADCAST, for_all), (all, directed)] {
+        h.inject(EM0, to_all(dst, 9).frame(Mac::BROADCAST, PEER.mac));
+        let heard = [exact, wide, for_all, directed].map(|s| h.recv(s).is_some());
+        assert_eq!(heard, [false, true, bound == for_all, bound == directed], "{dst}");
+    }
+    h.inject(EM0, to_all(ME.ip, 9).between(PEER, ME));
+    assert!(h.recv(exact).is_some() && h.recv(wide).is_none());
+}
+
+/// BSD's ether_output loops a copy of each broadcast back, through the same queue as everything to oneself.
+fn an_own_broadcast_comes_back_to_sockets_here<L: Locks>() {
+    let h = host::<L>();
+    let (s, t) = (h.bound(1000), h.bound(9));
+    h.options(s, |o| o.broadcast = true);
+    for dst in [Ipv4Addr::BROADCAST, Ipv4Addr::new(10, 0, 0, 255)] {
+        for _ in 0..2 {
+            h.send(s, b"x", SocketAddr::from((dst, 9))).unwrap();
+            assert!(h.recv(t).is_none(), "queued, not direct");
+            h.poll();
+            assert_eq!(h.recv(t), Some((b"x".to_vec(), at(ME, 1000))), "to {dst}");
+            assert_eq!(ip_of(&h.sent_one(EM0)).1.dst, dst, "and it leaves, too");
+            h.assert_counters(
+                "out 1, audit.made 2, audit.consumed 1, ip4.sent 1, ip4.received 1, ip4.delivered 1, udp.sent 1, \
+                 udp.received 1, udp.delivered 1",
+            );
+        }
+    }
+    // The sender hears himself, if he listens there; nobody complains where nobody does.
+    h.send(s, b"me", SocketAddr::from((Ipv4Addr::BROADCAST, 1000))).unwrap();
+    h.send(s, b"nobody", SocketAddr::from((Ipv4Addr::BROADCAST, 10))).unwrap();
+    h.poll();
+    assert_eq!(h.recv(s), Some((b"me".to_vec(), at(ME, 1000))));
+    assert_eq!(h.counter("inet.udp.in.no_socket_broadcast"), 1);
+    assert_eq!(h.sent(EM0).len(), 2);
+}
+
+fn a_long_own_broadcast_comes_back_whole<L: Locks>() {
+    let h = host::<L>();
+    let (s, t) = (h.bound(1000), h.bound(9));
+    h.options(s, |o| o.broadcast = true);
+    let payload: Vec<u8> = (0..5000u32).map(|i| (i * 7) as u8).collect();
+    h.send(s, &payload, SocketAddr::from((Ipv4Addr::new(10, 0, 0, 255), 9))).unwrap();
+    h.poll();
+    assert!(h.recv(t).is_some_and(|got| got.0 == payload));
+    assert_eq!(h.sent(EM0).len(), 4, "the wire gets fragments");
 }
 
 fn a_multicast_reaches_those_who_joined_and_nobody_else<L: Locks>() {

@@ -40,6 +40,8 @@ conversations! {
     source_quench_is_ignored
     a_redirect_is_ignored_by_default
     a_redirect_is_accepted_from_the_gateway_in_use_for_a_neighbor_only
+    a_route_set_by_hand_is_no_redirects_to_change
+    routes_made_by_redirects_are_bounded
     a_narrow_path_is_learned_and_forgotten_after_ten_minutes
     a_narrow_path_is_believed_only_about_datagrams_of_ours
     no_path_is_believed_to_be_narrower_than_552
@@ -551,10 +553,60 @@ fn a_redirect_is_accepted_from_the_gateway_in_use_for_a_neighbor_only<L: Locks>(
     h.assert_counters("in 6, ip4.received 6, ip4.delivered 6, icmp4.received 6, icmp4.in.redirect_ignored 6");
     h.inject(EM0, redirect(PEER, OTHER.ip));
     assert_eq!(h.stack.route_to(h.cx(), FARAWAY).unwrap().via, Via::Gateway(EM0, OTHER.ip));
-    h.assert_counters("in 1, ip4.received 1, ip4.delivered 1, icmp4.received 1, icmp4.in.consumed 1");
+    h.assert_counters(
+        "in 1, ip4.received 1, ip4.delivered 1, icmp4.received 1, icmp4.redirects_accepted 1, icmp4.in.consumed 1",
+    );
     let s = h.bound(1000);
     h.send(s, b"x", std::net::SocketAddr::from((FARAWAY, 9))).unwrap();
     assert_eq!(ip_of(&h.sent_one(EM0)).0.dst, OTHER.mac);
+    // Ten minutes, and the old way is the way again. The headers kept at the socket do not outlive it.
+    h.advance_secs(599);
+    h.forget_counters();
+    assert_eq!(h.stack.route_to(h.cx(), FARAWAY).unwrap().via, Via::Gateway(EM0, OTHER.ip));
+    h.advance_secs(1);
+    assert_eq!(h.stack.route_to(h.cx(), FARAWAY).unwrap().via, Via::Gateway(EM0, PEER.ip));
+    h.send(s, b"x", std::net::SocketAddr::from((FARAWAY, 9))).unwrap();
+    assert_eq!(ip_of(&h.sent_one(EM0)).0.dst, PEER.mac);
+    h.assert_counters("out 1, audit.made 1, ip4.sent 1, udp.sent 1, icmp4.redirects_aged 1");
+}
+
+fn a_route_set_by_hand_is_no_redirects_to_change<L: Locks>() {
+    let h = host::<L>();
+    h.stack.knobs.accept_redirects.set(1);
+    h.route("198.51.100.7/32", Via::Gateway(EM0, PEER.ip));
+    h.inject(EM0, redirect(PEER, OTHER.ip));
+    h.assert_counters("in 1, ip4.received 1, ip4.delivered 1, icmp4.received 1, icmp4.in.redirect_ignored 1");
+    // And one that came by a redirect and was then set by hand stays when its time would be over.
+    h.stack.remove_route(h.cx(), prefix("198.51.100.7/32"));
+    h.route("0.0.0.0/0", Via::Gateway(EM0, PEER.ip));
+    h.inject(EM0, redirect(PEER, OTHER.ip));
+    h.route("198.51.100.7/32", Via::Gateway(EM0, GATEWAY.ip));
+    h.advance_secs(3600);
+    assert_eq!(h.stack.route_to(h.cx(), FARAWAY).unwrap().via, Via::Gateway(EM0, GATEWAY.ip));
+}
+
+/// A gateway, or who speaks for it, cannot fill the FIB.
+fn routes_made_by_redirects_are_bounded<L: Locks>() {
+    let h = host::<L>();
+    h.stack.knobs.accept_redirects.set(1);
+    h.route("0.0.0.0/0", Via::Gateway(EM0, PEER.ip));
+    let before = h.stack.routes(h.cx()).len();
+    let faraway = |n: u32| Ipv4Addr::from(0xc633_0000 + n);
+    for n in 0..1000 {
+        let quoted = Ip::udp((ME.ip, 1000), (faraway(n), 9), b"x").packet();
+        h.inject(EM0, error_frame(PEER, ME, Problem::Redirect { code: 1, gateway: OTHER.ip }, &quoted));
+        h.advance(Duration::from_millis(1));
+    }
+    assert_eq!(h.stack.routes(h.cx()).len(), before + 256);
+    assert_eq!(h.stack.route_to(h.cx(), faraway(743)).unwrap().via, Via::Gateway(EM0, PEER.ip));
+    assert_eq!(h.stack.route_to(h.cx(), faraway(744)).unwrap().via, Via::Gateway(EM0, OTHER.ip));
+    h.assert_counters(
+        "in 1000, ip4.received 1000, ip4.delivered 1000, icmp4.received 1000, icmp4.redirects_accepted 1000, \
+         icmp4.redirects_evicted 744, icmp4.in.consumed 1000",
+    );
+    h.pass(Duration::from_secs(601));
+    assert_eq!(h.stack.routes(h.cx()).len(), before);
+    h.assert_counters("icmp4.redirects_aged 256");
 }
 
 // ---- path MTU -----------------------------------------------------------------------------------------------------

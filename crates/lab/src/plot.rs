@@ -1,7 +1,7 @@
 //! A report as a picture: one line for each row and peer, a dot at the median, a stroke over the 95 % interval.
 //!
 //! Figures of one unit share a panel and its axis; a peer stands under its row. The value of the original report (`then`) is
-//! a hollow diamond. Every text has a place of its own: labels left, values right, so none can overlap, whatever the
+//! a hollow diamond where it is of the same unit, and words where it is not. Every text has a place of its own: labels left, values right, so none can overlap, whatever the
 //! figures are. [`Chart::of`] chooses what is drawn, [`scale`] where, [`svg`] writes it. Lengths are in SVG user units.
 
 use crate::result::{Figure, Peer, Report, Row};
@@ -80,10 +80,7 @@ impl Chart {
         for panel in &mut panels {
             panel.axis = axis.unwrap_or_else(|| scale::fitting(&panel.values()));
         }
-        let foot = format!(
-            "dot: median; stroke: 95 % interval; diamond: then.  {}, {}",
-            report.env.cpu, report.env.build.git_rev
-        );
+        let foot = format!("{}{}, {}", key(&panels), report.env.cpu, report.env.build.git_rev);
         Chart { title: report.name.clone(), panels, foot }
     }
 }
@@ -99,6 +96,15 @@ impl Panel {
     }
 }
 
+/// What the marks mean: those that are there.
+fn key(panels: &[Panel]) -> String {
+    let any = |is_there: fn(&Line) -> bool| panels.iter().flat_map(|panel| &panel.lines).any(is_there);
+    let marks =
+        [("dot: median; stroke: 95 % interval", any(|_| true)), ("diamond: then", any(|line| line.then.is_some()))];
+    let marks: Vec<&str> = marks.into_iter().filter(|(_, there)| *there).map(|(mark, _)| mark).collect();
+    if marks.is_empty() { String::new() } else { format!("{}.  ", marks.join("; ")) }
+}
+
 fn panel<'a>(panels: &'a mut Vec<Panel>, unit: &str) -> &'a mut Panel {
     let place = panels.iter().position(|panel| panel.unit == unit).unwrap_or_else(|| {
         panels.push(Panel { unit: unit.to_owned(), axis: Axis::Linear, lines: Vec::new() });
@@ -109,7 +115,11 @@ fn panel<'a>(panels: &'a mut Vec<Panel>, unit: &str) -> &'a mut Panel {
 
 fn row_line(row: &Row, now: &Figure) -> Line {
     let then = row.then.as_ref().filter(|then| then.unit == now.unit).map(|then| then.median);
-    let beside = row.then.as_ref().map_or(String::new(), |then| format!("  then {}", table::number(then.median)));
+    // In another unit it has no place on this axis: the figure says its own.
+    let beside = row.then.as_ref().map_or(String::new(), |report| {
+        let unit = if then.is_some() { String::new() } else { format!(" {}", report.unit) };
+        format!("  then {}{unit}", table::number(report.median))
+    });
     let label = if row.title.is_empty() { row.id.clone() } else { row.title.clone() };
     line(label, Whose::Ours, now, then, beside)
 }

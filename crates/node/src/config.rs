@@ -50,6 +50,8 @@ pub struct HostConfig {
     pub pool_prefetch: bool,
     /// Seed of all secrets, for runs that must repeat.
     pub seed: Option<u64>,
+    /// It goes on when all its ports are over.
+    pub stay: bool,
     /// Where its control socket is, if it has one.
     pub control: Option<std::path::PathBuf>,
     /// Its ifaces.
@@ -80,6 +82,7 @@ impl Default for HostConfig {
             pool_pages: Pages::default(),
             pool_prefetch: false,
             seed: None,
+            stay: false,
             control: None,
             ifaces: Vec::new(),
             routes: Vec::new(),

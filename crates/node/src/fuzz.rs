@@ -1,6 +1,6 @@
 //! What must hold for every byte string: the bodies of the fuzz targets, run by the tests too.
 //!
-//! Each function takes arbitrary bytes and panics only when an invariant of this crate is broken. `cargo fuzz` calls
+//! Each function takes arbitrary bytes and panics only when an invariant of this crate is broken. `cargo xtask fuzz` calls
 //! them with the corpora under `fuzz/corpus/node_*`.
 #![allow(
     clippy::unwrap_used,

@@ -276,10 +276,10 @@ impl<L: Locks> Host<L> {
         self.receivers().iter().filter_map(|r| r.half.next_event()).min()
     }
 
-    /// Have all ports ended?
+    /// Will no frame ever come again: have ports ended, and all but those that only take?
     pub fn is_over(&self) -> bool {
         let receivers = self.receivers();
-        !receivers.is_empty() && receivers.iter().all(|r| r.half.is_gone())
+        receivers.iter().any(|r| r.half.is_gone()) && receivers.iter().all(|r| r.half.is_gone() || r.half.is_silent())
     }
 
     /// Ports that have ended, with the reason if there is one beyond their having come to their end.

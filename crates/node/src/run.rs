@@ -21,6 +21,8 @@ use socket::Errno;
 const LOOK: Duration = Duration::from_millis(1);
 /// How often an idle one does.
 const IDLE: Duration = Duration::from_millis(100);
+/// How long a host goes on after its last port has ended, while nothing happens: for delayed frames and late answers.
+const LINGER: Duration = Duration::from_millis(300);
 
 /// What goes on around a host: services and control socket, served between its rounds.
 #[derive(Debug)]
@@ -30,6 +32,12 @@ pub struct Runner {
     services: Vec<Service>,
     buffer: Vec<u8>,
     gone: Vec<inet::iface::IfaceId>,
+    /// A port did not come to its end but was lost: its device went away, its file was cut short.
+    lost: bool,
+    /// Goes on when all ports are over.
+    stay: bool,
+    /// Since when all ports are over and nothing has happened.
+    over: Option<Instant>,
     look: Instant,
 }
 
@@ -47,7 +55,24 @@ impl Runner {
         let open = |config: &config::ServiceConfig| Service::open(&calls, *config).map_err(|why| (*config, why));
         let services = services.iter().map(open).collect::<Result<Vec<_>, _>>()?;
         let buffer = vec![0; if services.is_empty() { 0 } else { service::LONGEST }];
-        Ok(Runner { control, services, buffer, gone: Vec::new(), look: Instant::ZERO })
+        let (gone, look) = (Vec::new(), Instant::ZERO);
+        Ok(Runner { control, services, buffer, gone, lost: false, stay: false, over: None, look })
+    }
+
+    /// Goes on, or does not, when all of the host's ports are over.
+    pub fn stay(mut self, stay: bool) -> Runner {
+        self.stay = stay;
+        self
+    }
+
+    /// Are all ports over, and is what they gave dealt with?
+    pub fn is_over(&self, now: Instant) -> bool {
+        !self.stay && self.over.is_some_and(|since| now.since(since) >= LINGER)
+    }
+
+    /// Was a port lost, rather than read to its end?
+    pub fn has_lost_a_port(&self) -> bool {
+        self.lost
     }
 
     /// One round: the host's, its services', and now and then its control socket's; sleeps when there was nothing.
@@ -60,6 +85,7 @@ impl Runner {
             self.look = step.now.after(LOOK);
         }
         if step.frames > 0 || served > 0 {
+            self.over = self.over.map(|_| step.now);
             return;
         }
         let is_writing = self.control.as_ref().is_some_and(Server::is_writing);
@@ -86,9 +112,19 @@ impl Runner {
             if !self.gone.contains(&id) {
                 self.gone.push(id);
                 let name = host.stack.iface(id).map_or("?", |iface| &iface.name);
+                self.lost |= why.is_some();
                 let why = why.unwrap_or_else(|| "it came to its end".to_string());
-                notice(format!("{}: {name}: the port is gone: {why}; the host goes on", host.stack.name));
+                let then = match host.is_over() && !self.stay {
+                    true => "no port is left: the host ends",
+                    false => "the host goes on",
+                };
+                notice(format!("{}: {name}: the port is gone: {why}; {then}", host.stack.name));
             }
+        }
+        if !host.is_over() {
+            self.over = None; // a port can be added
+        } else if self.over.is_none() {
+            self.over = Some(host.clock.now());
         }
     }
 }

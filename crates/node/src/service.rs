@@ -37,12 +37,15 @@ impl Service {
 
     /// Serves what is there, without waiting; `buffer` holds one datagram. Says how many there were.
     ///
-    /// A datagram that comes from the service's own port is not answered: two echoes would never stop.
+    /// A datagram that comes from another service is not answered: two echoes, or an echo and a chargen, would never stop
+    /// (CVE-1999-0103). Services are what has this service's own port, or one of the system ports (RFC 6335 6): who asks
+    /// has a port above those.
     pub fn serve<L: Locks>(&self, calls: &Calls<'_, L>, buffer: &mut [u8]) -> usize {
         for served in 0..TURN {
             match calls.recv_from(self.fd, buffer) {
                 Ok((len, from)) => {
-                    let answers = self.config.kind == ServiceKind::Echo && from.port() != self.config.port.0;
+                    let from_service = from.port() < 1024 || from.port() == self.config.port.0;
+                    let answers = self.config.kind == ServiceKind::Echo && !from_service;
                     if let Some(payload) = buffer.get(..len).filter(|_| answers) {
                         // An answer that finds no buffer or no route is lost, as datagrams are; the stack has counted it.
                         let _ = calls.send_to(self.fd, payload, &from);
@@ -55,3 +58,6 @@ impl Service {
         TURN
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -46,7 +46,7 @@ const PROGRAMS: &[(&str, &str, &str)] = &[
         "[-a] | IF [create [port SPEC] | inet A[/LEN] [netmask M] [alias|-alias|delete] | mtu N | up | down",
         "",
     ),
-    ("", "  | [-]ip4csum | [-]udp4csum | [-]rxcsum | [-]promisc ...]", "Ifaces: make, address, switch, list."),
+    ("", "  | [-]ip4csum | [-]udp4csum | [-]rxcsum ...]", "Ifaces: make, address, switch, list."),
     ("ip", "[-j] addr|link|route|neigh [show|list|add|del|replace|get|set] ...", "The same in iproute2's words."),
     ("arp", "-a | HOST | -s HOST MAC | -d HOST | -d -a", "Neighbors."),
     ("route", "[-n] show | add [-net|-host] DST GW | delete DST | get ADDR", "Routes."),
@@ -107,7 +107,7 @@ impl<L: Locks> Ctl<'_, L> {
     }
 }
 
-/// `A/LEN` as an address of a host's own.
+/// `A/LEN` as an address of a host's own on a link.
 pub(crate) fn own_address(word: &str) -> Result<inet::iface::IfaceAddr, WordError> {
-    parse::own_addr(parse::addr(word, parse::host_len)?)
+    parse::on_link(parse::own_addr(parse::addr(word, parse::host_len)?)?)
 }

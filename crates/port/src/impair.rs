@@ -90,6 +90,10 @@ impl RxHalf for ImpairedRx {
         self.inner.is_gone() && self.link.held() == 0
     }
 
+    fn is_silent(&self) -> bool {
+        self.inner.is_silent()
+    }
+
     fn why_gone(&self) -> Option<String> {
         self.inner.why_gone()
     }

@@ -71,6 +71,10 @@ pub trait RxHalf: Send {
     fn is_gone(&self) -> bool {
         false
     }
+    /// Does it give nothing by its nature: is the port only a sink?
+    fn is_silent(&self) -> bool {
+        false
+    }
     /// Why it has ended, in a sentence, if there is more to say than that it came to its end.
     fn why_gone(&self) -> Option<String> {
         None

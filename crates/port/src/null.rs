@@ -5,7 +5,9 @@ use buf::Burst;
 use clock::Instant;
 use std::sync::Arc;
 
-struct Nothing;
+/// The receiving half of every port that only takes.
+pub(crate) struct Nothing;
+
 struct Everything(Arc<PortCounts>);
 
 /// Opens a null port.
@@ -24,6 +26,10 @@ pub fn open(name: &str, caps: Caps) -> Port {
 impl RxHalf for Nothing {
     fn rx_burst(&mut self, _into: &mut Burst, _most: usize, _now: Instant) -> usize {
         0
+    }
+
+    fn is_silent(&self) -> bool {
+        true
     }
 }
 

@@ -5,6 +5,7 @@
 //! checksum, worked out for it, as the report's generator does; with `id=off` only what varies is patched
 //! (incrementally), otherwise frames are copies of one static frame. Results say which. The sink counts and returns buffers.
 
+use crate::null::Nothing;
 use crate::{Caps, Port, PortCounts, RxHalf, TxHalf};
 use buf::{Burst, Flags, Frame, Pool};
 use clock::{Duration, Instant};
@@ -96,7 +97,7 @@ pub fn open(name: &str, source: Option<&Source>, pool: &Pool) -> Port {
     let counts = Arc::new(PortCounts::default());
     let rx: Box<dyn RxHalf> = match source {
         Some(source) => Box::new(Generator::new(source.clone(), pool.clone(), counts.clone())),
-        None => Box::new(Silent),
+        None => Box::new(Nothing),
     };
     Port {
         name: name.to_string(),
@@ -105,14 +106,6 @@ pub fn open(name: &str, source: Option<&Source>, pool: &Pool) -> Port {
         rx,
         tx: Box::new(Sink { counts: counts.clone() }),
         counts,
-    }
-}
-
-struct Silent;
-
-impl RxHalf for Silent {
-    fn rx_burst(&mut self, _into: &mut Burst, _most: usize, _now: Instant) -> usize {
-        0
     }
 }
 

@@ -147,6 +147,10 @@ impl RxHalf for TracerRx {
         self.inner.is_gone()
     }
 
+    fn is_silent(&self) -> bool {
+        self.inner.is_silent()
+    }
+
     fn why_gone(&self) -> Option<String> {
         self.inner.why_gone()
     }

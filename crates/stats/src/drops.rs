@@ -43,7 +43,7 @@ drop_reasons! {
     EtherShort = "inet.link.ether.in" . short,
     /// Source address is multicast, broadcast, zero or our own (IEEE 802.3 3.2.3, 802.1D 7.8).
     EtherBadSource = "inet.link.ether.in" . bad_source,
-    /// Addressed to another station and the iface is not promiscuous.
+    /// Addressed to another station: a port gives what it sees, whom it is for or not.
     EtherOtherHost = "inet.link.ether.in" . other_host,
     /// An EtherType (or VLAN) that nobody here speaks.
     EtherUnknownType = "inet.link.ether.in" . unknown_type,

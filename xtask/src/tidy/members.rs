@@ -14,6 +14,9 @@ const TAIL: &[&str] = &["crates/bench", "xtask"];
 /// Dev-dependencies on a crate further down: who, on whom, why.
 const DEV_BELOW: &[(&str, &str, &str)] = &[];
 
+/// What the program is not made of: others' stacks and headers, which judge ours in tests, and ways to build and find C.
+const FOREIGN: &[&str] = &["smoltcp", "etherparse", "prefix-trie", "pcap", "cc", "cmake", "bindgen", "pkg-config"];
+
 /// Names of crates that say nothing about what is inside.
 const NO_NAMES: &[&str] = &["util", "utils", "common", "base", "core", "misc", "helpers", "shared"];
 
@@ -81,6 +84,11 @@ impl Member<'_> {
         }
         for (table, kind) in self.dependency_tables() {
             for (key, value) in table {
+                if kind != "dev-dependencies" && !TAIL.contains(&self.name()) && FOREIGN.contains(&key.as_str()) {
+                    let what =
+                        format!("{key} would be part of the program; test with it (dev-dependencies), or do without");
+                    found.push(Finding::new(self.path, self.line_of(key, kind), what));
+                }
                 if let Some(what) = self.judge(key, value, kind) {
                     found.push(Finding::new(self.path, self.line_of(key, kind), what));
                 }

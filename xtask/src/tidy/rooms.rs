@@ -22,6 +22,7 @@ const ROOMS: &[Room] = &[
     Room { path: "crates/dispatch/src/stop", why: "a signal handler" },
     Room { path: "crates/dispatch/src/wait", why: "poll" },
     Room { path: "crates/dispatch/src/worker", why: "affinity" },
+    Room { path: "crates/socket/tests/alloc", why: "an allocator that counts" },
     Room { path: "crates/lab/src/dylib", why: "symbols of a loaded rung are called" },
     Room { path: "crates/lab/src/tsc", why: "RDTSC and CPUID are intrinsics" },
     Room { path: "crates/lab/src/os", why: "clocks, affinity, terminal size, standard output elsewhere" },

@@ -7,6 +7,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 pub const PATIENCE: Duration = Duration::from_secs(30);
+const INSIDE: &str = "LINERATE_IN_NS";
 
 /// `linerate` with `words`.
 pub fn linerate(words: &[&str]) -> Command {
@@ -74,10 +75,15 @@ impl Running {
     }
 
     /// Sends SIGINT and waits: exit code, standard output, what standard error had after the start.
-    pub fn interrupt(mut self) -> (Option<i32>, String, String) {
+    pub fn interrupt(self) -> (Option<i32>, String, String) {
         // The process is our own child and has not been waited for: its number cannot be anybody else's.
         let pid = self.child.id().to_string();
         assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+        self.wait()
+    }
+
+    /// Waits until it ends by itself: the same.
+    pub fn wait(mut self) -> (Option<i32>, String, String) {
         let status = wait(&mut self.child);
         let mut out = String::new();
         self.child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
@@ -132,4 +138,24 @@ pub fn run(command: &mut Command) -> Output {
 pub fn has(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|dir| Path::new(&dir).join(program).is_file())
+}
+
+/// Runs `body`, which wants a TAP device, in a network namespace of its own, or says why it cannot: the test's binary
+/// runs again, inside it.
+pub fn isolated(test: &str, body: impl FnOnce()) {
+    if std::env::var(INSIDE).is_ok_and(|inside| inside == test) {
+        return body();
+    }
+    if let Err(why) = port::os::netns::available() {
+        return println!("skipped: {test}: {why}");
+    }
+    if let Err(why) = std::fs::OpenOptions::new().read(true).write(true).open("/dev/net/tun") {
+        return println!("skipped: {test}: /dev/net/tun: {why}");
+    }
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", test, "--nocapture", "--test-threads=1"]).env(INSIDE, test);
+    let output = run(port::os::netns::command(&mut command));
+    let text = String::from_utf8_lossy(&output.stdout);
+    print!("{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains("1 passed"), "{test} did not pass in its namespace");
 }

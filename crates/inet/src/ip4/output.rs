@@ -151,7 +151,8 @@ impl<L: Locks> Stack<L> {
         let Some(header) = ip4::Header::new(src, out.dst, out.proto, payload.len()) else {
             return refuse(payload, DropReason::Ip4TooBig, OutputError::TooBig(pmtu::LARGEST));
         };
-        let id = if out.df { 0 } else { self.next_ip_id(cx, src, out.dst) };
+        // RFC 6864 4.1: what will never be a fragment needs no number.
+        let id = if out.df { 0 } else { self.idents.lock(cx).next(src, out.dst, out.proto, cx.now) };
         let header = ip4::Header { tos: out.tos, ttl: out.ttl, df: out.df, id, ..header };
         self.emit_and_send(cx, payload, header, iface, exit, out)
     }
@@ -204,12 +205,5 @@ impl<L: Locks> Stack<L> {
             Target::Neighbor(next) => self.send_to_neighbor(cx, iface.id, next, packet, None, at_once),
             Target::Here => self.loop_back(cx, packet),
         }
-    }
-
-    /// An identification that nobody can predict from those sent elsewhere: a keyed start for each pair of addresses,
-    /// counting up with what this host has sent (RFC 6864 4.3, RFC 7739's reasoning).
-    fn next_ip_id(&self, cx: Cx, src: Ipv4Addr, dst: Ipv4Addr) -> u16 {
-        let start = self.secret.hash2(u64::from(u32::from(src)) << 32 | u64::from(u32::from(dst)), 0x1d);
-        (start as u16).wrapping_add(self.limiter.lock(cx).next_id(start))
     }
 }

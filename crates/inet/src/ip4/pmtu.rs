@@ -16,6 +16,17 @@ const ENTRIES: usize = 1024;
 /// What is known of paths narrower than their first link.
 pub struct PathMtus(HashMap<Ipv4Addr, (usize, Instant), Keyed>);
 
+/// What became of a router's word.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Noted {
+    /// It said nothing new.
+    Nothing,
+    /// The path has become narrower.
+    Narrower,
+    /// The same, and the table was full: this destination's entry, the oldest, had to go.
+    InPlaceOf(Ipv4Addr),
+}
+
 impl PathMtus {
     pub(crate) fn new(key: Key) -> PathMtus {
         PathMtus(HashMap::with_hasher(Keyed(key)))
@@ -29,12 +40,13 @@ impl PathMtus {
         self.0.get(&dst).filter(|(_, since)| now.since(*since) < AGE).map_or(LARGEST, |(mtu, _)| *mtu)
     }
 
-    /// Notes what a router said; says whether the path became narrower.
-    pub fn note(&mut self, dst: Ipv4Addr, mtu: usize, now: Instant) -> bool {
+    /// Notes what a router said, if it makes the path narrower.
+    pub fn note(&mut self, dst: Ipv4Addr, mtu: usize, now: Instant) -> Noted {
         let mtu = mtu.max(FLOOR);
         if mtu >= self.get(dst, now) {
-            return false;
+            return Noted::Nothing;
         }
+        let mut noted = Noted::Narrower;
         if self.0.len() >= ENTRIES {
             self.0.retain(|_, (_, since)| now.since(*since) < AGE);
         }
@@ -42,9 +54,10 @@ impl PathMtus {
             && let Some(oldest) = self.0.iter().min_by_key(|(_, (_, since))| *since).map(|(dst, _)| *dst)
         {
             self.0.remove(&oldest);
+            noted = Noted::InPlaceOf(oldest);
         }
         self.0.insert(dst, (mtu, now));
-        true
+        noted
     }
 }
 
@@ -57,9 +70,9 @@ mod tests {
         let mut paths = PathMtus::new(Key::seeded(1));
         let (dst, t0) = (Ipv4Addr::new(10, 0, 0, 1), Instant::from_millis(1));
         assert_eq!(paths.get(dst, t0), LARGEST);
-        assert!(paths.note(dst, 1400, t0));
-        assert!(!paths.note(dst, 1450, t0), "wider is not believed");
-        assert!(paths.note(dst, 68, t0));
+        assert_eq!(paths.note(dst, 1400, t0), Noted::Narrower);
+        assert_eq!(paths.note(dst, 1450, t0), Noted::Nothing, "wider is not believed");
+        assert_eq!(paths.note(dst, 68, t0), Noted::Narrower);
         assert_eq!(paths.get(dst, t0), FLOOR);
         assert_eq!(paths.get(dst, t0.after(AGE)), LARGEST);
     }
@@ -67,9 +80,12 @@ mod tests {
     #[test]
     fn strangers_cannot_make_it_grow() {
         let mut paths = PathMtus::new(Key::seeded(1));
+        let mut evicted = 0;
         for i in 0..5000u32 {
-            paths.note(Ipv4Addr::from(i), 600, Instant::from_millis(u64::from(i)));
+            let noted = paths.note(Ipv4Addr::from(i), 600, Instant::from_millis(u64::from(i)));
+            evicted += usize::from(matches!(noted, Noted::InPlaceOf(oldest) if oldest == Ipv4Addr::from(i - 1024)));
         }
+        assert_eq!(evicted, 5000 - ENTRIES);
         assert_eq!(paths.0.len(), ENTRIES);
         assert_eq!(paths.get(Ipv4Addr::from(4999), Instant::from_millis(5000)), 600);
     }

@@ -234,6 +234,11 @@ impl Reassembly {
         }
     }
 
+    /// What has become of the large buffers; `None` before the first was needed.
+    pub fn large_stats(&self) -> Option<buf::PoolStats> {
+        self.large.as_ref().map(Pool::stats)
+    }
+
     /// Gives up this thread's ownership of the large buffers: see [`Pool::release`].
     pub fn release(&self) {
         if let Some(pool) = &self.large {

@@ -207,9 +207,8 @@ impl<L: Locks> Stack<L> {
         let slot = slot.lock(cx);
         let Some(pcb) = slot.as_ref() else { return false };
         let (own, dst) = (pcb.ends(), Ipv4Addr::from_bits(ends.local));
-        let local_ok = own.local == 0
-            || own.local == ends.local
-            || !dst.is_multicast() && iface.is_some_and(|iface| has_address(iface, cx, own.local));
+        // Who is bound to one address hears what is sent to that address, as in BSD: not to everybody.
+        let local_ok = own.local == 0 || own.local == ends.local;
         let remote_ok = !pcb.is_connected() || own.remote == ends.remote && own.remote_port == ends.remote_port;
         let member_ok = !dst.is_multicast()
             || pcb.groups().iter().any(|(on, group)| *group == dst && iface.is_none_or(|iface| iface.id == *on));
@@ -278,10 +277,6 @@ impl<L: Locks> Stack<L> {
         }
         Some((n, frame.len(), ends(frame)?.0))
     }
-}
-
-fn has_address<L: Locks>(iface: &Iface<L>, cx: Cx, addr: u32) -> bool {
-    iface.addrs.lock(cx).iter().any(|own| own.addr.to_bits() == addr)
 }
 
 #[inline(always)]

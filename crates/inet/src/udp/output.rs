@@ -315,7 +315,7 @@ impl<L: Locks> Stack<L> {
             Payload::Bytes(bytes) => bytes.len(),
             Payload::Frame(frame) => frame.len(),
         };
-        if len > self.knobs.udp_maxdgram.get() as usize {
+        if len > self.longest_payload() {
             return Err(SendError::TooLong);
         }
         let (bound, options) = self.with_pcb(cx, id, |pcb| (pcb.is_bound(), pcb.options)).ok_or(SendError::NoSocket)?;
@@ -384,8 +384,15 @@ impl<L: Locks> Stack<L> {
             at_once,
             ..Outgoing::new(to.dst, Proto::UDP, self.ttl(&to.options, multicast))
         };
-        if multicast && to.options.multicast_loop && self.groups.lock(cx).is_member(to.iface, to.dst) {
-            self.loop_multicast(cx, &frame, &out, to.src);
+        let comes_back = match to.to {
+            Target::Station(_) if multicast => {
+                to.options.multicast_loop && self.groups.lock(cx).is_member(to.iface, to.dst)
+            }
+            Target::Station(_) => true, // a broadcast is for everybody on the link, this host too (BSD's if_simloop)
+            Target::Neighbor(_) | Target::Here => false,
+        };
+        if comes_back {
+            self.loop_copy(cx, &frame, &out, to.src);
         }
         if out.ttl == 0 {
             self.drop_frame(cx, frame, DropReason::Ip4TtlZero); // RFC 1112 6.1: stays in the host
@@ -397,6 +404,10 @@ impl<L: Locks> Stack<L> {
             self.keep_headers(cx, id, &to, port);
         }
         Ok(len)
+    }
+
+    fn longest_payload(&self) -> usize {
+        self.knobs.udp_maxdgram.get().min(self.knobs.udp_sendspace.get()) as usize
     }
 
     fn ttl(&self, options: &super::Options, multicast: bool) -> u8 {
@@ -421,8 +432,8 @@ impl<L: Locks> Stack<L> {
         Ok(frame)
     }
 
-    /// Members on this host get a copy of what it sends to its groups.
-    fn loop_multicast(&self, cx: Cx, datagram: &Frame, out: &Outgoing, src: Ipv4Addr) {
+    /// This host's own sockets get a copy of what it sends to its groups and to everybody.
+    fn loop_copy(&self, cx: Cx, datagram: &Frame, out: &Outgoing, src: Ipv4Addr) {
         let Some(mut copy) = datagram.try_clone() else {
             return self.udp_no_copy(cx);
         };
@@ -445,8 +456,7 @@ impl<L: Locks> Stack<L> {
         let Some(iface) = self.ifaces.get(to.iface) else { return };
         let mac = match to.to {
             Target::Here => return,
-            Target::Station(_) if to.dst.is_multicast() => return, // members here get copies: the long way
-            Target::Station(mac) => mac,
+            Target::Station(_) => return, // sockets here get copies: the long way
             Target::Neighbor(next) => match self.neighbors.lock(cx).lookup(to.iface, next, cx.now) {
                 Some(mac) => mac,
                 None => return,
@@ -458,7 +468,7 @@ impl<L: Locks> Stack<L> {
             return;
         }
         let Some(room) = mtu.checked_sub(ip4::HEADER_LEN + udp::HEADER_LEN) else { return };
-        let room = room.min(self.pool.size() - self.pool.headroom()); // what is longer needs a large frame
+        let room = room.min(self.longest_payload()).min(self.pool.size() - self.pool.headroom()); // longer: a large frame
         let Some(header) = ip4::Header::new(to.src, to.dst, Proto::UDP, 0) else { return };
         let df = to.options.dont_fragment;
         let header = ip4::Header { total_len: 0, ttl: self.ttl(&to.options, false), tos: to.options.tos, df, ..header };

@@ -42,6 +42,25 @@ fn one_panel_a_unit_and_peers_under_their_rows() {
     assert_eq!(chart.panels[0].lines[0].then, Some(2357.0));
 }
 
+/// A report in cycles and we in ticks: no diamond can be drawn, so none is explained.
+#[test]
+fn only_the_marks_that_are_there_are_explained() {
+    let (mut report, _) = result::tests::example();
+    let drawn = |report: &Report| {
+        let svg = Chart::of(report, None).svg();
+        (svg.contains("<path "), svg.contains("diamond: then"), svg.contains("dot: median"))
+    };
+    assert_eq!(drawn(&report), (true, true, true));
+    for then in report.rows.iter_mut().filter_map(|row| row.then.as_mut()) {
+        then.unit = "cycles/op".into();
+    }
+    assert_eq!(drawn(&report), (false, false, true));
+    assert!(Chart::of(&report, None).panels[0].lines[0].value.ends_with("then 2357 cycles/op"));
+    report.rows.clear();
+    report.peers.clear();
+    assert_eq!(drawn(&report), (false, false, false));
+}
+
 #[test]
 fn texts_do_not_overlap_on_either_axis() {
     let (report, _) = result::tests::example();

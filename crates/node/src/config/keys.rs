@@ -125,6 +125,7 @@ pub const HOST: &[Key<HostConfig>] = &[
     key("seed", "Seed of all secrets, for runs that must repeat.", |c, v| {
         put(&mut c.seed, number(v, 0, i64::MAX).map(Some))
     }),
+    key("stay", "Goes on when all its ports are over, until told to stop.", |c, v| put(&mut c.stay, switch(v))),
     key("control", "Where its control socket is.", |c, v| {
         let path = v.text().filter(|path| !path.is_empty() && !path.contains(char::is_control));
         put(&mut c.control, path.map(|path| Some(path.into())).ok_or_else(|| "expected a path".to_string()))

@@ -39,6 +39,8 @@ pub struct Outcome {
     pub audit: String,
     /// Frames unaccounted for, in the stack and between it and its ports.
     pub imbalance: [i64; 3],
+    /// It ended because its ports did, and not all of them as they should.
+    pub lost_ports: bool,
 }
 
 impl Outcome {
@@ -103,8 +105,9 @@ impl Shared {
     }
 }
 
-/// Runs `configs` until [`dispatch::request_stop`] (Ctrl-C, SIGTERM, the control word `stop`); `each` is told what
-/// happens meanwhile. The hosts' audits come back in the order of `configs`.
+/// Runs `configs` until [`dispatch::request_stop`] (Ctrl-C, SIGTERM, the control word `stop`), each no longer than its
+/// ports last unless it is to stay; `each` is told what happens meanwhile. The hosts' audits come back in the order of
+/// `configs`.
 ///
 /// # Errors
 /// [`UpError`]: nothing runs then.
@@ -241,7 +244,8 @@ fn runner<L: Locks>(
         Server::bind(path).map_err(failed)
     };
     let control = config.control.as_ref().map(bind).transpose()?;
-    Runner::new(host, services, control).map_err(|(service, why)| service_error(config, service, why))
+    let runner = Runner::new(host, services, control);
+    Ok(runner.map_err(|(service, why)| service_error(config, service, why))?.stay(config.stay))
 }
 
 fn run<L: Locks>(host: &Host<L>, runner: Runner, shared: &Shared, say: &Sender<Said>) -> Outcome {
@@ -257,11 +261,11 @@ fn run_with<L: Locks>(
 ) -> Outcome {
     let control = runner.control.as_ref().map(|server| server.path().to_path_buf());
     let _ = say.send(Said::Running(Event::Running { name: host.stack.name.clone(), control }));
-    while !shared.is_over() {
+    while !shared.is_over() && !runner.is_over(host.clock.now()) {
         runner.round(host, &shared.pairs, &mut |text| drop(say.send(Said::Notice(text))));
     }
     over();
-    end(host)
+    Outcome { lost_ports: runner.is_over(host.clock.now()) && runner.has_lost_a_port(), ..end(host) }
 }
 
 /// Ends what is queued and takes the audit.
@@ -273,5 +277,6 @@ fn end<L: Locks>(host: &Host<L>) -> Outcome {
         name: host.stack.name.clone(),
         audit: words::audit_text(host, &report),
         imbalance: [report.imbalance(), rx, tx],
+        lost_ports: false,
     }
 }

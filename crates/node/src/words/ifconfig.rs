@@ -7,21 +7,8 @@ use inet::iface::{Iface, IfaceAddr, IfaceId, IfaceKind, Offload};
 use lock::Locks;
 use serde_json::{Value, json};
 
-const SWITCHES: &[&str] = &[
-    "create",
-    "inet",
-    "mtu",
-    "up",
-    "down",
-    "ip4csum",
-    "-ip4csum",
-    "udp4csum",
-    "-udp4csum",
-    "rxcsum",
-    "-rxcsum",
-    "promisc",
-    "-promisc",
-];
+const SWITCHES: &[&str] =
+    &["create", "inet", "mtu", "up", "down", "ip4csum", "-ip4csum", "udp4csum", "-udp4csum", "rxcsum", "-rxcsum"];
 
 pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordError> {
     let name = match words.take() {
@@ -83,10 +70,6 @@ fn change<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>, word: &str, words: &mut 
         // rump2014 writes it "upd4csum" once, and means this.
         ("udp4csum" | "upd4csum", _) => switch(ctl, iface, "udp4csum", on, Offload { tx_l4: on, ..iface.offload() }),
         ("rxcsum", _) => switch(ctl, iface, name, on, Offload { rx: on, ..iface.offload() }),
-        ("promisc", _) => {
-            iface.set_promiscuous(on);
-            Ok(())
-        }
         ("create", true) => Err(WordError::failed(format!("{}: create comes first, and only once", iface.name))),
         _ => Err(WordError::unknown("word", word, SWITCHES.iter().copied())),
     }
@@ -155,6 +138,9 @@ fn inet<L: Locks>(ctl: &Ctl<'_, L>, id: IfaceId, words: &mut Words<'_>) -> Resul
 
 pub(super) fn add_addr<L: Locks>(ctl: &Ctl<'_, L>, id: IfaceId, addr: IfaceAddr) -> Result<(), WordError> {
     let stack = &ctl.host.stack;
+    if stack.iface(id).is_some_and(|iface| iface.kind == IfaceKind::Ethernet) {
+        parse::on_link(addr)?;
+    }
     let other = stack.ifaces().find(|iface| iface.addrs(ctl.cx).iter().any(|own| own.addr == addr.addr));
     if let Some(other) = other {
         if other.id != id {
@@ -182,7 +168,6 @@ fn flags<L: Locks>(iface: &Iface<L>) -> (u32, Vec<&'static str>) {
         (0x2, "BROADCAST", !loopback),
         (0x8, "LOOPBACK", loopback),
         (0x40, "RUNNING", iface.is_up()),
-        (0x100, "PROMISC", iface.is_promiscuous()),
         (0x800, "SIMPLEX", !loopback),
         (0x8000, "MULTICAST", true),
     ];

@@ -97,12 +97,7 @@ fn link<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, Word
         match word {
             "up" | "down" => ctl.host.stack.set_up(ctl.cx, dev.id, word == "up"),
             "mtu" => ifconfig::set_mtu(ctl, dev, words.next("an MTU in bytes")?)?,
-            "promisc" => dev.set_promiscuous(match words.next("on or off")? {
-                "on" => true,
-                "off" => false,
-                other => return Err(WordError::bad("promisc", other, "on or off")),
-            }),
-            other => return Err(WordError::unknown("word", other, ["up", "down", "mtu", "promisc"].into_iter())),
+            other => return Err(WordError::unknown("word", other, ["up", "down", "mtu"].into_iter())),
         }
     }
     Ok(String::new())
@@ -126,7 +121,6 @@ fn flags<L: Locks>(iface: &Iface<L>) -> Vec<&'static str> {
         ("LOOPBACK", loopback),
         ("BROADCAST", !loopback),
         ("MULTICAST", !loopback),
-        ("PROMISC", iface.is_promiscuous()),
         ("UP", iface.is_up()),
         ("LOWER_UP", iface.is_up()),
     ];

@@ -124,10 +124,18 @@ pub(crate) fn via_iface(via: Via) -> Option<IfaceId> {
     }
 }
 
-/// Checks what no host may have as its own address.
+/// Refuses what never leaves a host (RFC 1122 3.2.1.3 (g)): for the ifaces of ports.
+pub(crate) fn on_link(addr: IfaceAddr) -> Result<IfaceAddr, WordError> {
+    match addr.addr.is_loopback() {
+        true => Err(WordError::bad("address", &addr.addr.to_string(), "one that may be on a wire; 127/8 is for lo0")),
+        false => Ok(addr),
+    }
+}
+
+/// Checks what no host may have as its own address: with a martian it would speak to nobody (RFC 1812 5.3.7).
 pub(crate) fn own_addr(addr: IfaceAddr) -> Result<IfaceAddr, WordError> {
     let ip = addr.addr;
-    if ip.is_unspecified() || ip.is_multicast() || ip.is_broadcast() || ip.octets()[0] >= 240 {
+    if ip.octets()[0] == 0 || ip.is_multicast() || ip.octets()[0] >= 240 {
         return Err(WordError::bad("address", &ip.to_string(), "one host's address"));
     }
     let host = u32::from(ip) & !addr.mask();

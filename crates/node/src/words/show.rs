@@ -2,6 +2,7 @@
 
 use super::parse::Words;
 use super::{Ctl, WordError, ss};
+use buf::PoolStats;
 use lock::Locks;
 use serde_json::{Map, Value, json};
 use stats::{Described, DropReason, Entry};
@@ -25,23 +26,28 @@ pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<St
     }
 }
 
+/// Every pool of the host: its own is called as the host, the others by what they are for.
 pub(super) fn pools<L: Locks>(ctl: &Ctl<'_, L>) -> String {
-    let pool = ctl.host.stack.pool.stats();
-    let json = || {
-        json!([{
-            "name": ctl.host.stack.name, "kind": pool.kind.to_string(), "buffers": pool.buffers, "size": pool.size,
+    let host = &ctl.host.stack.name;
+    let named = |(part, stats): (&str, PoolStats)| match part {
+        "main" => (host.clone(), stats),
+        part => (format!("{host}.{part}"), stats),
+    };
+    let pools: Vec<(String, PoolStats)> = ctl.host.stack.pools(ctl.cx).into_iter().map(named).collect();
+    let json = |(name, pool): &(String, PoolStats)| {
+        json!({
+            "name": name, "kind": pool.kind.to_string(), "buffers": pool.buffers, "size": pool.size,
             "bytes": pool.bytes, "live": pool.live(), "gets": pool.gets, "puts": pool.puts, "empty": pool.empty,
             "foreign": pool.foreign, "notice": pool.notice,
-        }])
+        })
     };
-    let text = || {
-        let mut out = format!(
-            "{:<12} {:<9} {:>8} {:>6} {:>10} {:>8} {:>12} {:>12} {:>8} {:>8}\n",
-            "pool", "kind", "buffers", "size", "bytes", "live", "gets", "puts", "empty", "foreign"
-        );
-        out += &format!(
-            "{:<12} {:<9} {:>8} {:>6} {:>10} {:>8} {:>12} {:>12} {:>8} {:>8}\n",
-            ctl.host.stack.name,
+    let head = format!(
+        "{:<20} {:<9} {:>8} {:>6} {:>10} {:>8} {:>12} {:>12} {:>8} {:>8}\n",
+        "pool", "kind", "buffers", "size", "bytes", "live", "gets", "puts", "empty", "foreign"
+    );
+    let text = |(name, pool): &(String, PoolStats)| {
+        let line = format!(
+            "{name:<20} {:<9} {:>8} {:>6} {:>10} {:>8} {:>12} {:>12} {:>8} {:>8}\n",
             pool.kind.to_string(),
             pool.buffers,
             pool.size,
@@ -52,9 +58,12 @@ pub(super) fn pools<L: Locks>(ctl: &Ctl<'_, L>) -> String {
             pool.empty,
             pool.foreign
         );
-        out + &pool.notice.iter().map(|notice| format!("note: {notice}\n")).collect::<String>()
+        line + &pool.notice.iter().map(|notice| format!("note: {notice}\n")).collect::<String>()
     };
-    ctl.listing(json, text)
+    ctl.listing(
+        || Value::Array(pools.iter().map(json).collect()),
+        || head + &pools.iter().map(text).collect::<String>(),
+    )
 }
 
 fn locks<L: Locks>(ctl: &Ctl<'_, L>) -> String {

@@ -6,11 +6,6 @@ use inet::knobs::Knobs;
 use lock::Locks;
 use serde_json::{Map, Value};
 
-/// BSD's name for the largest datagram that can be sent, which is `net.inet.udp.maxdgram` here.
-const SENDSPACE: &str = "net.inet.udp.sendspace";
-const SENDSPACE_MAX: i64 = 1 << 30;
-const DGRAM_MAX: i64 = 65_507;
-
 /// What can be read only: name and sentence.
 const FIXED: &[(&str, &str)] = &[
     ("hw.ncpu", "Cores this process may run on."),
@@ -68,7 +63,7 @@ enum Form {
 /// All names, in order.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     let mut all: Vec<&'static str> = Knobs::INFO.iter().map(|info| info.name).collect();
-    all.extend(FIXED.iter().map(|(name, _)| *name).chain([SENDSPACE]));
+    all.extend(FIXED.iter().map(|(name, _)| *name));
     all.sort_unstable();
     all.into_iter()
 }
@@ -95,9 +90,6 @@ fn show<L: Locks>(ctl: &Ctl<'_, L>, names: &[&str], form: Form) -> String {
 }
 
 fn sentence(name: &str) -> String {
-    if name == SENDSPACE {
-        return "Largest UDP payload a socket sends, by BSD's name.".to_string();
-    }
     let fixed = FIXED.iter().find(|(fixed, _)| *fixed == name).map(|(_, sentence)| format!("{sentence} Read only."));
     let knob = Knobs::INFO.iter().find(|info| info.name == name);
     let knob = knob.map(|info| format!("{} {} to {}, default {}.", info.sentence, info.min, info.max, info.default));
@@ -115,7 +107,6 @@ fn value<L: Locks>(ctl: &Ctl<'_, L>, name: &str) -> Value {
         "kern.locks" => L::NAME.into(),
         "kern.pool.buffers" => pool.buffers.into(),
         "kern.pool.kind" => pool.kind.to_string().into(),
-        SENDSPACE => host.stack.knobs.udp_maxdgram.get().into(),
         knob => host.stack.knobs.get(knob).into(),
     }
 }
@@ -126,13 +117,7 @@ fn set<L: Locks>(ctl: &Ctl<'_, L>, name: &str, text: &str, form: Form) -> Result
     }
     let before = value(ctl, name);
     let number = check(name, text)?;
-    let knobs = &ctl.host.stack.knobs;
-    if name == SENDSPACE {
-        // BSD scripts ask for more than a datagram can have (rump2014's config.sh: 200000).
-        knobs.udp_maxdgram.set(number.min(DGRAM_MAX));
-    } else {
-        let _ = knobs.set(name, number); // checked above
-    }
+    let _ = ctl.host.stack.knobs.set(name, number); // checked above
     let after = value(ctl, name);
     Ok(if form == Form::Value { format!("{after}\n") } else { format!("{name}: {before} -> {after}\n") })
 }
@@ -141,7 +126,6 @@ fn set<L: Locks>(ctl: &Ctl<'_, L>, name: &str, text: &str, form: Form) -> Result
 pub(crate) fn check(name: &str, text: &str) -> Result<i64, WordError> {
     let (min, max) = match Knobs::INFO.iter().find(|info| info.name == name) {
         Some(info) => (info.min, info.max),
-        None if name == SENDSPACE => (512, SENDSPACE_MAX),
         None => return Err(WordError::unknown("knob", name, names())),
     };
     let number = match text {
@@ -155,9 +139,5 @@ pub(crate) fn check(name: &str, text: &str) -> Result<i64, WordError> {
 
 /// Sets a knob that [`check`] has let through.
 pub(crate) fn apply(knobs: &Knobs, name: &str, value: i64) {
-    if name == SENDSPACE {
-        knobs.udp_maxdgram.set(value.min(DGRAM_MAX));
-    } else {
-        let _ = knobs.set(name, value);
-    }
+    let _ = knobs.set(name, value);
 }

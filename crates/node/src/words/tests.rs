@@ -68,8 +68,14 @@ fn what_is_not_understood_is_named_with_what_was_expected() {
         ("zebra", "possible: ifconfig, ip, arp"),
         ("ifconfig pg1", "unknown iface 'pg1' (did you mean 'pg0'?); possible: lo0, pg0"),
         ("ifconfig pg0 uqp", "did you mean 'up'?"),
+        ("ifconfig pg0 promisc", "unknown word 'promisc'"),
         ("ifconfig pg0 inet 1.2.3", "expected an IPv4 address"),
         ("ifconfig pg0 inet 1.0.0.1/33", "a number from 0 to 32"),
+        ("ifconfig pg0 inet 0.1.2.3/8", "expected one host's address"),
+        ("ifconfig pg0 inet 224.0.0.1/8", "expected one host's address"),
+        ("ifconfig pg0 inet 240.0.0.1/8 alias", "expected one host's address"),
+        ("ifconfig pg0 inet 127.0.0.2/8 alias", "127/8 is for lo0"),
+        ("ip addr add 127.0.0.2/8 dev pg0", "127/8 is for lo0"),
         ("ifconfig pg0 inet 1.0.0.9 netmask 255.0.255.0", "255.255.255.0, 0xffffff00"),
         ("ifconfig pg0 inet 10.0.0.0/24 alias", "not the network"),
         ("ifconfig pg0 mtu 67", "from 68 to"),
@@ -150,7 +156,8 @@ fn sysctl_reads_and_sets() {
     let b = Bench::new();
     assert_eq!(b.ok("sysctl -w net.inet.ip.forwarding=1"), "net.inet.ip.forwarding: 0 -> 1\n");
     assert_eq!(b.ok("sysctl -n net.inet.ip.forwarding"), "1\n");
-    assert_eq!(b.ok("sysctl -w net.inet.udp.sendspace=200000"), "net.inet.udp.sendspace: 65507 -> 65507\n");
+    assert_eq!(b.ok("sysctl -w net.inet.udp.sendspace=200000"), "net.inet.udp.sendspace: 65507 -> 200000\n");
+    assert_eq!(b.ok("sysctl -n net.inet.udp.sendspace net.inet.udp.maxdgram"), "200000\n65507\n");
     assert_eq!(b.ok("sysctl kern.locks kern.context"), "kern.locks: up\nkern.context: register\n");
     assert_eq!(b.ok("sysctl net.inet.icmp").lines().count(), 4);
     assert!(b.ok("sysctl -d net.inet.ip.ttl").contains("1 to 255, default 64"));
@@ -195,4 +202,22 @@ fn every_listing_is_json_when_asked_and_the_audit_is_exact() {
     assert_eq!((&audit["imbalance"], &audit["in"], &audit["out"]), (&0.into(), &1.into(), &1.into())); // the announcement
     assert!(b.ok("netstat -s").contains("\t1 gratuitous announcements sent"));
     assert!(b.ok("help").contains("sysctl"));
+}
+
+#[test]
+fn every_pool_is_shown_once_it_is_there() {
+    let b = Bench::new();
+    let names = || -> Vec<String> {
+        b.json("show pools").as_array().unwrap().iter().map(|pool| pool["name"].as_str().unwrap().to_string()).collect()
+    };
+    assert_eq!(names(), ["h"]);
+    let calls = b.0.shared_calls();
+    let fd = calls.socket().unwrap();
+    // Longer than a buffer of the pool: sent from a large one, and put together again in another.
+    b.ok("sysctl -w net.inet.udp.recvspace=100000");
+    calls.send_to(fd, &[7; 20_000], &"127.0.0.1:9".parse().unwrap()).unwrap();
+    b.0.step();
+    assert_eq!(names(), ["h", "h.large"]);
+    assert_eq!(b.json("show pools")[1]["live"], 0);
+    assert!(b.ok("netstat -m").lines().any(|line| line.starts_with("h.large ")), "{}", b.ok("netstat -m"));
 }

@@ -1,6 +1,7 @@
 //! The port: a file replayed as what is received, and what is sent written to another.
 
 use super::{Direction, Fault, Format, LINKTYPE_ETHERNET, PcapError, Reader, Record, Stamps, Writer};
+use crate::null::Nothing;
 use crate::{Caps, Port, PortCounts, RxHalf, TxHalf, offload, os};
 use buf::{Burst, Frame, Pool};
 use clock::{Duration, Instant};
@@ -96,7 +97,7 @@ pub fn open(name: &str, config: &PcapConfig, pool: &Pool) -> Result<Port, PcapFi
         name: name.to_string(),
         spec: format!("pcap:{name}"),
         caps: Caps::PLAIN,
-        rx: replay.map_or_else(|| Box::new(Silent) as Box<dyn RxHalf>, |replay| Box::new(replay)),
+        rx: replay.map_or_else(|| Box::new(Nothing) as Box<dyn RxHalf>, |replay| Box::new(replay)),
         tx: Box::new(tx),
         counts,
     })
@@ -119,15 +120,6 @@ fn create(file: &str, config: &PcapConfig, name: &str) -> Result<Output, PcapFil
         Ok(writer)
     };
     make().map_err(|error| PcapFileError::Io { file: file.to_string(), error })
-}
-
-/// Does not receive.
-struct Silent;
-
-impl RxHalf for Silent {
-    fn rx_burst(&mut self, _into: &mut Burst, _most: usize, _now: Instant) -> usize {
-        0
-    }
 }
 
 /// A file, or standard input, which is only read when that needs no waiting.

@@ -90,3 +90,12 @@ fn names_that_say_nothing_and_crates_outside_the_list_are_found() {
 fn a_manifest_that_does_not_parse_is_a_finding() {
     assert!(found("[dependencies\n")[0].contains("does not parse"));
 }
+
+#[test]
+fn others_stacks_and_c_are_for_tests_only() {
+    for table in ["[dependencies]\nsmoltcp = \"0.14\"", "[build-dependencies]\ncc = \"1\""] {
+        let found = found(&format!("{LINTS}{table}\n"));
+        assert!(matches!(&found[..], [one] if one.contains("would be part of the program")), "{table}: {found:?}");
+    }
+    assert_eq!(found(&format!("{LINTS}[dev-dependencies]\nsmoltcp = \"0.14\"\n")), Vec::<String>::new());
+}

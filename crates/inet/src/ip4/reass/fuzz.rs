@@ -1,4 +1,4 @@
-//! What must hold for every sequence of fragments and every passage of time: run by the tests and by `cargo fuzz`.
+//! What must hold for every sequence of fragments and every passage of time: run by the tests and by `cargo xtask fuzz`.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -45,6 +45,7 @@ impl Checked {
     }
 
     /// Frames ended for `why` so far.
+    #[cfg(test)]
     pub(super) fn ended(&self, why: DropReason) -> u64 {
         self.ends.get(&why).copied().unwrap_or(0)
     }
@@ -140,6 +141,7 @@ pub(super) struct Spec {
 }
 
 impl Spec {
+    #[cfg(test)]
     pub(super) const UDP: Spec =
         Spec { src: 1, id: 1, proto: Proto::UDP, off: 0, len: 8, mf: true, tos: 0, options: 0, salt: 0 };
 
@@ -174,7 +176,7 @@ pub(super) fn pattern(header: &Header, at: usize) -> u8 {
     (at.wrapping_mul(0x9e37_79b1).wrapping_add(who) >> 3) as u8
 }
 
-/// `cargo fuzz`'s `inet_reass`: `data` is a conversation of fragments, time and interruptions.
+/// `inet_reass` of `cargo xtask fuzz`: `data` is a conversation of fragments, time and interruptions.
 ///
 /// Holds: no panic, every frame ends once, no limit is exceeded, and what comes out whole is what went in.
 pub fn fuzz(data: &[u8]) {

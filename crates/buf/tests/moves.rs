@@ -1,0 +1,95 @@
+//! Frames on every way between pool, burst and hand, in sizes small enough for Miri (`cargo xtask miri`), which looks at each
+//! access: what is moved is moved once, what is dropped goes home once, and nothing else is read.
+
+use linerate_buf::{BURST_MAX, Burst, Frame, Kind, Pool, PoolConfig, PoolLocks};
+
+const KINDS: [Kind; 4] = [Kind::Stack, Kind::Freelist, Kind::Zone, Kind::Malloc];
+
+fn pool(kind: Kind, buffers: usize) -> Pool {
+    Pool::new(&PoolConfig { kind, buffers, data: 256, locks: PoolLocks::Light, ..PoolConfig::default() }).unwrap()
+}
+
+/// `n` frames with their numbers in them.
+fn numbered(pool: &Pool, from: u8, n: u8) -> Burst {
+    let mut burst = Burst::new();
+    for number in from..from + n {
+        let mut frame = pool.get().unwrap();
+        frame.extend(&[number; 3]).unwrap();
+        burst.push(frame).unwrap();
+    }
+    burst
+}
+
+fn numbers(burst: &Burst) -> Vec<u8> {
+    burst.as_slice().iter().map(|frame| frame.bytes()[0]).collect()
+}
+
+#[test]
+fn what_is_drained_is_moved_and_what_is_left_is_dropped() {
+    let pool = pool(Kind::Stack, 16);
+    for taken in 0..=5 {
+        let mut burst = numbered(&pool, 0, 5);
+        let first = burst.pop().unwrap(); // the head stands behind the first place
+        let mut drain = burst.drain();
+        let kept: Vec<Frame> = drain.by_ref().take(taken).collect();
+        assert_eq!(drain.len(), 4 - taken.min(4));
+        drop(drain);
+        assert!(burst.is_empty());
+        assert_eq!(pool.stats().live(), 1 + kept.len() as u64, "after {taken}");
+        assert!(kept.iter().map(|frame| frame.bytes()[0]).eq(1..=taken.min(4) as u8));
+        drop((first, kept));
+        burst.push(pool.get().unwrap()).unwrap();
+        burst.clear();
+        assert_eq!(pool.stats().live(), 0);
+    }
+}
+
+#[test]
+fn frames_move_between_bursts_in_order_and_no_further_than_there_is_room() {
+    let pool = pool(Kind::Freelist, 2 * BURST_MAX);
+    for (here, there, most, moved) in [(0, 3, 2, 2), (2, 3, 9, 3), (2, 0, 4, 0), (1, 4, 0, 0)] {
+        let (mut to, mut from) = (numbered(&pool, 0, here), numbered(&pool, 100, there));
+        assert_eq!(to.take_some(&mut from, most), moved);
+        let expected: Vec<u8> = (0..here).chain(100..100 + moved as u8).collect();
+        assert_eq!(numbers(&to), expected);
+        assert_eq!(numbers(&from), (100 + moved as u8..100 + there).collect::<Vec<u8>>());
+        to.as_mut_slice().iter_mut().for_each(|frame| frame.bytes_mut()[0] ^= 0xff);
+        assert_eq!(to.pop().map(|frame| frame.bytes()[0]), expected.first().map(|n| !n));
+    }
+    let mut full = Burst::new();
+    while full.room() > 0 {
+        assert!(pool.get_burst(full.room().min(100), &mut full) > 0);
+    }
+    let mut one = numbered(&pool, 7, 1);
+    assert_eq!((full.take_from(&mut one), full.push(one.pop().unwrap()).is_err()), (0, true));
+    drop(full);
+    assert_eq!(pool.stats().live(), 0);
+}
+
+#[test]
+fn every_kind_fills_bursts_and_takes_their_frames_back() {
+    for kind in KINDS {
+        let pool = pool(kind, 24);
+        for _ in 0..3 {
+            let mut burst = Burst::new();
+            let got = pool.get_burst(10, &mut burst);
+            assert_eq!((got, burst.len()), (10, 10), "{kind}");
+            let mut clone = burst.as_slice()[0].try_clone().unwrap();
+            clone.push::<14>().unwrap().fill(1);
+            clone.append(5).unwrap().fill(2);
+            assert_eq!((clone.len(), clone.bytes()[0], clone.bytes()[18]), (19, 1, 2), "{kind}");
+            assert!(clone.pull(14) && !clone.pull(6));
+            drop(burst.pop());
+            burst.clear();
+            drop(clone);
+            assert_eq!(pool.stats().live(), 0, "{kind}");
+        }
+        let all: Vec<Frame> = std::iter::from_fn(|| pool.get()).collect();
+        assert!(all.len() <= 24 && pool.get().is_none(), "{kind}");
+        let there = std::thread::spawn(move || drop(all)); // home from another thread
+        there.join().unwrap();
+        assert_eq!(pool.stats().live(), 0, "{kind}");
+        // A zone keeps them for the thread that brought them.
+        assert!(pool.get().is_some() || kind == Kind::Zone, "{kind}");
+    }
+}

@@ -1,0 +1,106 @@
+//! A stack's books: its counters, cost ledger, balance of frames, locks and pools, for those who look at it from outside.
+
+use super::Stack;
+use crate::counters::AuditReport;
+use buf::{Pool, PoolStats};
+use lock::{Cx, Locks};
+use stats::{Entry, Stage};
+
+/// How often the locks of one part were taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LockUse {
+    /// Which part.
+    pub part: &'static str,
+    /// How many locks it has.
+    pub locks: usize,
+    /// How often they were taken, together.
+    pub acquisitions: u64,
+}
+
+impl<L: Locks> Stack<L> {
+    /// All counters, summed over threads.
+    pub fn snapshot(&self) -> Vec<Entry> {
+        self.counters.snapshot()
+    }
+
+    /// One counter by its dotted name (0 if there is none).
+    pub fn counter(&self, name: &str) -> u64 {
+        self.snapshot().iter().find(|entry| entry.name == name).map_or(0, |entry| entry.value)
+    }
+
+    /// Switches the cost ledger on or off.
+    pub fn set_ledger(&self, on: bool) {
+        self.counters.iter().for_each(|shard| shard.ledger.set_on(on));
+    }
+
+    /// The cost ledger, summed over threads: (stage, ticks, units), and how many readings it took.
+    pub fn ledger(&self) -> (Vec<(Stage, u64, u64)>, u64) {
+        let mut sums: Vec<(Stage, u64, u64)> = Stage::ALL.iter().map(|&stage| (stage, 0, 0)).collect();
+        let mut marks = 0;
+        for shard in self.counters.iter() {
+            marks += shard.ledger.marks();
+            for cost in shard.ledger.costs() {
+                for sum in sums.iter_mut().filter(|sum| sum.0 == cost.stage) {
+                    (sum.1, sum.2) = (sum.1 + cost.ticks, sum.2 + cost.units);
+                }
+            }
+        }
+        sums.retain(|sum| sum.2 > 0);
+        (sums, marks)
+    }
+
+    /// Frames held inside.
+    pub fn held(&self, cx: Cx) -> u64 {
+        let mut held = self.loopback.lock(cx).len() + self.neighbors.lock(cx).held() + self.reassembly.lock(cx).held();
+        held += self.ifaces.iter().map(|iface| iface.staged(cx)).sum::<usize>();
+        self.pcbs.for_each(cx, |_, pcb| held += pcb.queued());
+        held as u64
+    }
+
+    /// The balance of frames: exact at any quiet moment.
+    pub fn audit(&self, cx: Cx) -> AuditReport {
+        AuditReport::of(&self.counters, self.held(cx))
+    }
+
+    /// How often each part's locks were taken.
+    pub fn lock_use(&self) -> Vec<LockUse> {
+        let one = |part, acquisitions| LockUse { part, locks: 1, acquisitions };
+        let (pcbs, pcb_locks) = self.pcbs.locks();
+        let (demux, demux_locks) = self.udp.locks();
+        let ifaces = self.ifaces.iter().count();
+        vec![
+            one("inet.route", self.routes.acquisitions()),
+            one("inet.neigh", self.neighbors.acquisitions()),
+            one("inet.ip4.reass", self.reassembly.acquisitions()),
+            one("inet.icmp4.limit", self.limiter.acquisitions()),
+            one("inet.ip4.ident", self.idents.acquisitions()),
+            one("inet.igmp", self.groups.acquisitions()),
+            one("inet.ip4.pmtu", self.path_mtus.acquisitions()),
+            one("inet.icmp4.redirect", self.redirects.acquisitions()),
+            one("inet.link.loopback", self.loopback.acquisitions()),
+            one("inet.udp.unconnected", self.unconnected.acquisitions()),
+            LockUse { part: "inet.demux", locks: demux_locks, acquisitions: demux },
+            LockUse { part: "inet.udp.pcb", locks: pcb_locks, acquisitions: pcbs },
+            LockUse {
+                part: "inet.iface.stage",
+                locks: ifaces,
+                acquisitions: self.ifaces.iter().map(|i| i.stage.acquisitions()).sum(),
+            },
+            LockUse {
+                part: "inet.iface.addrs",
+                locks: ifaces,
+                acquisitions: self.ifaces.iter().map(|i| i.addrs.acquisitions()).sum(),
+            },
+        ]
+    }
+
+    /// Every pool of this host with its part: where all frames come from, and, once they have been needed, where long
+    /// datagrams are sent from and put together.
+    pub fn pools(&self, cx: Cx) -> Vec<(&'static str, PoolStats)> {
+        let large = self.large.lock(cx).as_ref().map(Pool::stats);
+        let reassembly = self.reassembly.lock(cx).large_stats();
+        let rest = [("large", large), ("reassembly", reassembly)];
+        let rest = rest.into_iter().filter_map(|(part, stats)| Some((part, stats?)));
+        std::iter::once(("main", self.pool.stats())).chain(rest).collect()
+    }
+}

@@ -1,0 +1,57 @@
+use super::*;
+use crate::Host;
+use crate::config::HostConfig;
+use clock::{Clock, SimClock};
+use lock::Up;
+use wire::L4Port;
+
+fn host() -> Host<Up> {
+    let config = HostConfig { name: "h".to_string(), pool_buffers: 64, seed: Some(1), ..HostConfig::default() };
+    Host::new(&config, Clock::sim(&SimClock::new())).unwrap()
+}
+
+/// What comes back to a socket on `from` that says something to a service of `kind` on `port`.
+fn answer(host: &Host<Up>, kind: ServiceKind, port: u16, from: u16) -> Result<usize, Errno> {
+    let calls = host.shared_calls();
+    let service = Service::open(&calls, ServiceConfig { kind, port: L4Port(port) }).unwrap();
+    let fd = calls.socket().unwrap();
+    calls.set_option(fd, Opt::NonBlocking(true)).unwrap();
+    calls.bind(fd, SocketAddr::from((Ipv4Addr::LOCALHOST, from))).unwrap();
+    calls.send_to(fd, b"hello", &SocketAddr::from((Ipv4Addr::LOCALHOST, port))).unwrap();
+    host.step();
+    assert_eq!(service.serve(&calls, &mut [0; 64]), 1, "it is read, answered or not");
+    host.step();
+    let got = calls.recv_from(fd, &mut [0; 64]).map(|(len, _)| len);
+    calls.close(fd).unwrap();
+    calls.close(service.fd()).unwrap();
+    got
+}
+
+#[test]
+fn an_echo_answers_who_asks_and_a_discard_nobody() {
+    let host = host();
+    for from in [1024, 5000, 65_535] {
+        assert_eq!(answer(&host, ServiceKind::Echo, 7, from), Ok(5), "from {from}");
+        assert_eq!(answer(&host, ServiceKind::Discard, 9, from), Err(Errno::EAGAIN));
+    }
+    assert_eq!(host.stack.audit(host.cx()).imbalance(), 0);
+}
+
+/// CVE-1999-0103: a datagram with a service's port as its source, forged, would start two services talking for ever.
+#[test]
+fn an_echo_does_not_answer_services() {
+    let host = host();
+    for (port, from) in [(7, 9), (7, 13), (7, 17), (7, 19), (7, 53), (7, 1023), (7007, 19), (7007, 7)] {
+        assert_eq!(answer(&host, ServiceKind::Echo, port, from), Err(Errno::EAGAIN), "{port} from {from}");
+    }
+    // Its own port cannot be bound a second time, but a stranger can have it: here at another address.
+    let calls = host.shared_calls();
+    let service = Service::open(&calls, ServiceConfig { kind: ServiceKind::Echo, port: L4Port(7007) }).unwrap();
+    let own = SocketAddr::from((Ipv4Addr::LOCALHOST, 7007));
+    calls.send_to(service.fd(), b"loop", &own).unwrap();
+    host.step();
+    assert_eq!(service.serve(&calls, &mut [0; 64]), 1);
+    host.step();
+    assert_eq!(service.serve(&calls, &mut [0; 64]), 0, "the loop has not started");
+    assert_eq!(host.stack.audit(host.cx()).imbalance(), 0);
+}

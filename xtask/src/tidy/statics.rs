@@ -1,0 +1,83 @@
+//! Two hosts in a process share nothing: a value that outlives every stack stands in a named place or not at all.
+//!
+//! What is sought is a `static` that can change, and `thread_local!`. Constants may be static; tests and examples may keep what
+//! they like.
+
+use super::{Finding, Room, Tree, in_room};
+use crate::source::{has_token, words};
+
+/// Where something may outlive a stack.
+const ROOMS: &[Room] = &[
+    Room { path: "crates/clock/src/tsc", why: "the counter's rate and beginning are the machine's" },
+    Room { path: "crates/lock/src/context", why: "numbers of threads" },
+    Room { path: "crates/lock/src/heavy", why: "the semaphores' own numbers, as a kernel would keep them" },
+    Room { path: "crates/wire/src/checksum/kind", why: "what this processor can do" },
+    Room { path: "crates/buf/src/pool", why: "the table of pools: a frame names its pool by a number" },
+    Room { path: "crates/dispatch/src/stop", why: "a signal is the process's" },
+    Room { path: "crates/node/src/control/socket", why: "numbers in the names of files" },
+    Room { path: "crates/lab", why: "measures this machine" },
+];
+
+/// What makes a static one that changes.
+const CHANGING: &[&str] =
+    &["Atomic", "Mutex", "RwLock", "Once", "OnceLock", "LazyLock", "Cell", "RefCell", "UnsafeCell"];
+
+pub fn check(tree: &Tree) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let crates = tree.sources.iter().filter(|(path, _)| path.starts_with("crates/"));
+    for (path, source) in crates.filter(|(path, _)| !in_room(ROOMS, path) && !tree.is_test(path)) {
+        for (at, line) in source.lines.iter().enumerate().filter(|(_, line)| !line.test) {
+            if has_token(&line.code, "thread_local!") || is_changing_static(&line.code) {
+                let what = "outlives every stack, and two hosts would share it; put it into the stack, or say in \
+                            xtask/src/tidy/statics.rs why it is the process's";
+                found.push(Finding::new(path, at + 1, what));
+            }
+        }
+    }
+    found
+}
+
+/// Is a `static` declared here that can change? (A lifetime is no declaration.)
+fn is_changing_static(code: &str) -> bool {
+    let declares = words(code).any(|(at, word)| word == "static" && !code[..at].ends_with('\''));
+    let ty = code.split_once(':').map_or("", |(_, ty)| ty);
+    let changes = |(_, word): (usize, &str)| {
+        CHANGING.iter().any(|kind| word == *kind || *kind == "Atomic" && word.starts_with(kind))
+    };
+    declares && (has_token(code, "mut") || words(ty).any(changes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(path: &str, code: &str) -> usize {
+        check(&Tree::of(&[(path, &format!("//! A.\n{code}\n"))])).len()
+    }
+
+    #[test]
+    fn what_changes_and_outlives_a_stack_is_found() {
+        for code in [
+            "static SEEN: AtomicU64 = AtomicU64::new(0);",
+            "    pub(crate) static TABLE: Mutex<Vec<u8>> = Mutex::new(Vec::new());",
+            "static mut COUNT: u32 = 0;",
+            "thread_local! {",
+            "static ONCE: OnceLock<u8> = OnceLock::new();",
+        ] {
+            assert_eq!(found("crates/inet/src/a.rs", code), 1, "{code}");
+            assert_eq!(found("crates/inet/tests/a.rs", code), 0, "{code}");
+        }
+        assert_eq!(found("crates/lock/src/context.rs", "thread_local! {"), 0);
+    }
+
+    #[test]
+    fn constants_and_lifetimes_are_not() {
+        for code in [
+            "static NAMES: [&str; 2] = [\"a\", \"b\"];",
+            "fn a(b: &'static Mutex<u8>) {}",
+            "static INFO: Info = Info {",
+        ] {
+            assert_eq!(found("crates/inet/src/a.rs", code), 0, "{code}");
+        }
+    }
+}

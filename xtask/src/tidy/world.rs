@@ -1,0 +1,82 @@
+//! The protocol crates do not touch the world: no thread, no file, no socket of the kernel's, no system call.
+//!
+//! And their tables are hashed under a key: the standard library's default is (SipHash with a random key), and so is
+//! `inet::hash`; what stands for a hash without one is refused.
+
+use super::{Finding, Tree};
+use crate::source::has_token;
+
+/// Crates that take time, chance and bytes as arguments.
+const PURE: &[&str] = &["crates/wire/", "crates/inet/", "crates/socket/", "crates/tcp/", "crates/bridge/"];
+
+/// Ways to the world: what is written, and what it is.
+const WAYS: &[(&str, &str)] = &[
+    ("thread::spawn", "a thread"),
+    ("thread::Builder", "a thread"),
+    ("thread::scope", "a thread"),
+    ("std::fs", "a file"),
+    ("File::open", "a file"),
+    ("std::process", "a process"),
+    ("std::env", "the environment"),
+    ("io::stdin", "standard input"),
+    ("io::stdout", "standard output"),
+    ("println!", "standard output"),
+    ("eprintln!", "standard error"),
+    ("net::UdpSocket", "a socket of the kernel's"),
+    ("net::TcpStream", "a socket of the kernel's"),
+    ("net::TcpListener", "a socket of the kernel's"),
+    ("libc::", "a system call"),
+    ("rustix::", "a system call"),
+];
+
+/// Hashes that a stranger can work out.
+const UNKEYED: &[&str] =
+    &["DefaultHasher::new", "BuildHasherDefault", "SipHasher", "FxHashMap", "FxHasher", "AHasher::default"];
+
+pub fn check(tree: &Tree) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let pure = tree.sources.iter().filter(|(path, _)| PURE.iter().any(|place| path.starts_with(place)));
+    for (path, source) in pure.filter(|(path, _)| !tree.is_test(path)) {
+        for (at, line) in source.lines.iter().enumerate().filter(|(_, line)| !line.test) {
+            if let Some((_, what)) = WAYS.iter().find(|(way, _)| has_token(&line.code, way)) {
+                let what = format!("{what}, in a crate that knows none; take what it gives as an argument");
+                found.push(Finding::new(path, at + 1, what));
+            }
+            if let Some(hash) = UNKEYED.iter().find(|hash| has_token(&line.code, hash)) {
+                let what = format!("{hash} has no key, and a stranger may choose what goes in; use inet::hash");
+                found.push(Finding::new(path, at + 1, what));
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(path: &str, code: &str) -> usize {
+        check(&Tree::of(&[(path, &format!("//! A.\n{code}\n"))])).len()
+    }
+
+    #[test]
+    fn the_world_is_found_in_the_stack_and_not_beside_it() {
+        for code in [
+            "let a = std::thread::spawn(b);",
+            "println!(\"a\");",
+            "let a = std::net::UdpSocket::bind(b);",
+            "libc::poll(a);",
+        ] {
+            assert_eq!(found("crates/inet/src/a.rs", code), 1, "{code}");
+            assert_eq!(found("crates/node/src/a.rs", code), 0, "{code}");
+            assert_eq!(found("crates/inet/tests/a.rs", code), 0, "{code}");
+        }
+        assert_eq!(found("crates/inet/src/a.rs", "// println! is for others\nlet a = \"std::fs\";"), 0);
+    }
+
+    #[test]
+    fn a_hash_without_a_key_is_found() {
+        assert_eq!(found("crates/inet/src/a.rs", "let a = HashMap::<u8, u8, BuildHasherDefault<B>>::default();"), 1);
+        assert_eq!(found("crates/inet/src/a.rs", "let a = HashMap::with_hasher(Keyed(key));"), 0);
+    }
+}
