@@ -29,7 +29,9 @@ impl Tcb {
             self.advance(seg.ack, &mut got, reply);
         }
         let (window_before, text) = (self.snd.wnd, seg.len > 0 || seg.has(Flags::FIN));
-        self.take_window(seg.window, seg.seq, seg.ack, advanced);
+        if advanced || seg.ack == una {
+            self.take_window(seg.window, seg.seq, seg.ack, advanced);
+        }
         let dsack = self.sack && !seg.options.sack.is_empty() && self.take_sack(seg, una, &mut got);
         if self.snd.una == self.snd.nxt && !advanced {
             self.window_answered(now);
@@ -136,19 +138,20 @@ impl Tcb {
                 }
             }
         }
+        let reducing = self.recovery.is_reducing();
         let quiet = self.recovery.is_quiet() && shown.got.sacked == 0 && !shown.duplicate && !shown.ece && !shown.dsack;
         if !quiet || self.board.sacked.segments > 0 {
             self.recover(shown, seg, now);
         }
         if shown.advanced {
-            self.grow(shown, rtt, now);
+            self.grow(shown, rtt, reducing, now);
         }
         self.rearm(shown, now);
     }
 
     /// Tells congestion control of an advance.
     #[inline]
-    fn grow(&mut self, shown: &Shown, rtt: Option<Duration>, now: Instant) {
+    fn grow(&mut self, shown: &Shown, rtt: Option<Duration>, reducing: bool, now: Instant) {
         let round_start = self.snd.una.after(self.snd.round_end);
         // Slow start may double what is in flight, so half a window in flight limits it (Linux: tcp_is_cwnd_limited).
         let (cwnd, slow) = (self.cc.cwnd(), self.cc.cwnd() < self.cc.ssthresh());
@@ -160,15 +163,14 @@ impl Tcb {
             min_rtt: self.rtt.min().unwrap_or_default(),
             round_start,
             cwnd_limited: self.snd.limited || (slow && cwnd / 2 < self.snd.flight),
-            in_recovery: self.recovery.is_reducing(),
+            // Nor does the ACK that ends a reduction make the window grow (RFC 6582 3.2, full acknowledgment).
+            in_recovery: reducing || self.recovery.is_reducing(),
             snd_una: self.snd.una,
             snd_nxt: self.snd.nxt,
         };
         self.cc.on_ack(&ack, now);
         if round_start {
             self.snd.round_end = self.snd.nxt;
-            self.snd.limited = false;
-            self.snd.flight = ack.in_flight;
         }
     }
 

@@ -439,14 +439,11 @@ impl Tcb {
             let due = at.at_or_after(self.rcv.nxt) && at.at_or_before(self.rcv.adv.later(self.rcv.nxt)) && behind_all;
             if self.state.may_receive() && due {
                 self.rcv.fin.get_or_insert(at);
-            } else {
-                self.rcv.ack_now = true; // an old one: our ACK of it may be lost
             }
+            self.rcv.ack_now = true; // early, due, or again because our ACK was lost
         }
         if self.rcv.fin == Some(self.rcv.nxt) && self.state.may_receive() {
             self.take_fin(now, reply);
-        } else if self.rcv.fin.is_some() {
-            self.rcv.ack_now = true;
         }
     }
 

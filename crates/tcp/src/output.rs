@@ -236,9 +236,7 @@ impl Tcb {
         if self.held_by_pace(now) {
             return None;
         }
-        if cwnd_room.saturating_sub(len) < mss {
-            self.snd.limited = true;
-        }
+        self.note_usage(in_flight.saturating_add(len), cwnd_room.saturating_sub(len) < mss);
         if self.pmtu.is_some()
             && let Some(probe) = self.mtu_probe(unsent, room, now)
         {
@@ -247,6 +245,15 @@ impl Tcb {
             return Some(out);
         }
         Some(self.send_new(len, now))
+    }
+
+    /// How far the congestion window is used, for whether it may grow: kept for a flight (Linux: tcp_cwnd_validate).
+    #[inline]
+    fn note_usage(&mut self, flight: u32, limited: bool) {
+        let snd = &mut self.snd;
+        if limited || flight > snd.flight || snd.una.at_or_after(snd.usage_end) {
+            (snd.flight, snd.limited, snd.usage_end) = (flight, limited, snd.nxt);
+        }
     }
 
     /// Nagle (RFC 9293 3.7.4) as modified by Minshall: the last, short segment waits while another short one is
@@ -312,8 +319,6 @@ impl Tcb {
         self.snd.nxt = end.plus(u32::from(fin));
         self.snd.last_at = now;
         self.recovery.on_sent(len);
-        let in_flight = self.in_flight();
-        self.snd.flight = self.snd.flight.max(in_flight);
         if self.timers.rtx_at == Instant::NEVER || self.timers.rtx == Rtx::Persist {
             self.arm_rto(now);
         }

@@ -185,6 +185,7 @@ impl Tcb {
     pub(crate) fn recover(&mut self, shown: &Shown, seg: &Segment, now: Instant) {
         self.recovery.new_first = false;
         let reno = !self.sack;
+        let counted = self.recovery.reno_bytes(self);
         if shown.ece {
             self.on_echo(shown, now);
         }
@@ -232,16 +233,18 @@ impl Tcb {
             }
         }
         if self.recovery.is_reducing() {
-            let delivered = if reno { self.reno_delivered(shown) } else { shown.got.bytes };
+            let delivered = if reno { self.reno_delivered(shown, counted) } else { shown.got.bytes };
             let in_flight = self.in_flight();
             let mss = self.snd.mss;
             self.recovery.reduce(delivered, lost, shown.advanced, in_flight, &mut self.cc, mss);
         }
     }
 
-    /// Without SACK a duplicate ACK stands for a segment, and a partial one for what it passed less those (RFC 6582 3.2).
-    fn reno_delivered(&self, shown: &Shown) -> u32 {
-        if shown.duplicate { u32::from(self.snd.mss) } else { shown.got.acked.min(u32::from(self.snd.mss)) }
+    /// Without SACK a duplicate ACK stands for a segment, and a later one for what it passed less those, but for a segment
+    /// at least: that one was missing (RFC 6582 3.2).
+    fn reno_delivered(&self, shown: &Shown, counted: u32) -> u32 {
+        let mss = u32::from(self.snd.mss);
+        if shown.advanced { shown.got.acked.saturating_sub(counted).max(shown.got.acked.min(mss)) } else if shown.duplicate { mss } else { 0 }
     }
 
     fn add_duplicate(&mut self) {

@@ -46,8 +46,10 @@ pub(crate) struct Snd {
     pub urgent: SeqNum,
     /// A round trip ends when this is acknowledged.
     pub round_end: SeqNum,
-    /// The most that was in flight this round.
+    /// The most that was in flight since `usage_end` was sent.
     pub flight: u32,
+    /// `flight` and `limited` are of what was sent before this.
+    pub usage_end: SeqNum,
     pub last_at: Instant,
     /// Text that fits a segment with the options that all carry.
     pub mss: u16,
@@ -57,7 +59,7 @@ pub(crate) struct Snd {
     /// FIN follows the queue.
     pub fin: bool,
     pub urgent_on: bool,
-    /// The congestion window held something back this round.
+    /// The congestion window held something back.
     pub limited: bool,
     /// A SYN or SYN-ACK is to leave.
     pub syn_due: bool,
@@ -202,6 +204,7 @@ impl Tcb {
             urgent: iss,
             round_end: iss,
             flight: 0,
+            usage_end: iss,
             last_at: now,
             mss: config.default_mss,
             peer_mss: config.default_mss,

@@ -186,12 +186,12 @@ impl Tcb {
             *events |= Events::TIMED_OUT | Events::CLOSED;
             return;
         }
+        self.black_hole_suspected(now);
         self.enter_loss(now);
         self.recovery.retransmits = self.recovery.retransmits.saturating_add(1);
         if self.recovery.retransmits == self.config.retries1 {
             *events |= Events::PATH_DOUBTFUL;
         }
-        self.black_hole_suspected(now);
         self.recovery.backoff = self.recovery.backoff.saturating_add(1).min(30);
         self.recovery.force_front = true;
         self.arm_rto(now);
