@@ -3,9 +3,9 @@
 //! Nanoseconds for one segment in and what it makes leave, each the least of some rounds; no claim beyond this machine.
 
 use clock::{Duration, Instant};
+use linerate_tcp::{Block, Blocks, Config, Handshake, Segment, SegmentOptions, SeqNum, Tcb, Timestamps, TsState};
 use std::hint::black_box;
 use std::sync::Arc;
-use tcp::{Block, Blocks, Config, Handshake, Segment, SegmentOptions, SeqNum, Tcb, Timestamps, TsState};
 use wire::tcp::Flags;
 
 const ROUNDS: usize = 20;
@@ -41,7 +41,8 @@ fn segment(tcb: &Tcb, len: u32) -> Segment {
 }
 
 fn least(name: &str, mut round: impl FnMut() -> (u32, std::time::Duration)) {
-    let least = (0..ROUNDS).map(|_| round()).map(|(n, took)| took.as_nanos() as f64 / f64::from(n)).fold(f64::MAX, f64::min);
+    let least =
+        (0..ROUNDS).map(|_| round()).map(|(n, took)| took.as_nanos() as f64 / f64::from(n)).fold(f64::MAX, f64::min);
     println!("{name:60} {least:8.1} ns");
 }
 

@@ -5,6 +5,7 @@
 
 use crate::cc::{Ack, Congestion};
 use crate::recovery::Shown;
+use crate::rtt::us_since;
 use crate::scoreboard::Delivered;
 use crate::tcb::Tcb;
 use crate::timers::Rtx;
@@ -39,14 +40,7 @@ impl Tcb {
         }
         // RFC 5681 2: nothing new, no text, no change of window, something outstanding.
         let duplicate = !advanced && !text && self.snd.wnd == window_before && seg.ack == una;
-        let shown = Shown {
-            got,
-            advanced,
-            duplicate,
-            dsack,
-            ece: self.ecn.on && seg.has(Flags::ECE),
-            prior_in_flight,
-        };
+        let shown = Shown { got, advanced, duplicate, dsack, ece: self.ecn.on && seg.has(Flags::ECE), prior_in_flight };
         self.learn(&shown, seg, now);
         Ok(())
     }
@@ -178,17 +172,20 @@ impl Tcb {
     #[inline]
     fn measure(&mut self, shown: &Shown, seg: &Segment, now: Instant) -> Option<Duration> {
         let sent = match shown.got.first_sent {
-            Some(at) if !shown.got.retransmitted => Some(now.since(at)),
-            _ => None,
+            Some(at) if !shown.got.retransmitted => Some(at),
+            _ => shown.got.sack_sent,
         };
-        let rtt = sent.or_else(|| shown.got.sack_sent.map(|at| now.since(at))).or_else(|| {
-            let echoed = seg.options.timestamps.filter(|ts| shown.advanced && ts.ecr != 0 && self.ts.is_some())?;
-            let ms = self.ts_now(now).wrapping_sub(echoed.ecr);
-            // A wild echo is none of ours.
-            (ms < 1 << 20).then(|| Duration::from_millis(u64::from(ms.max(1))))
-        })?;
-        self.rtt.sample(rtt, self.snd.una, self.snd.nxt, now);
-        Some(rtt)
+        let us = match sent {
+            Some(at) => us_since(now, at),
+            None => {
+                let echoed = seg.options.timestamps.filter(|ts| shown.advanced && ts.ecr != 0 && self.ts.is_some())?;
+                // A wild echo is none of ours.
+                let ms = Some(self.ts_now(now).wrapping_sub(echoed.ecr)).filter(|ms| *ms < 1 << 20)?;
+                ms.max(1) * 1000
+            }
+        };
+        self.rtt.sample(us, self.snd.una, self.snd.nxt, now);
+        Some(Duration::from_micros(us.into()))
     }
 
     /// RFC 6298 5.2, 5.3; RFC 8985 7.2.

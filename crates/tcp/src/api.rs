@@ -191,6 +191,11 @@ impl Tcb {
         self.cc = crate::cc::Control::new(algorithm, self.snd.mss, self.cc.cwnd());
     }
 
+    /// Gives back what a burst has made grow and nothing uses now: for hosts with many idle connections (sockstress).
+    pub fn release_memory(&mut self) {
+        self.board.release_memory();
+    }
+
     /// Does a process hold the connection no longer?
     pub fn is_orphan(&self) -> bool {
         self.wishes.orphan

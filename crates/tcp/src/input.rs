@@ -5,6 +5,7 @@
 
 use crate::answer::reset_for;
 use crate::reassembly::{Reassembly, Stored};
+use crate::rtt::us_since;
 use crate::tcb::Tcb;
 use crate::{Block, Dropped, Ecn, EcnMode, Events, Reply, Segment, SeqNum, State, Text};
 use clock::{Duration, Instant};
@@ -116,17 +117,18 @@ impl Tcb {
     /// The handshake's round trip, if the SYN was sent once.
     fn measure_handshake(&mut self, seg: &Segment, now: Instant) {
         let echoed = seg.options.timestamps.filter(|ts| self.ts.is_some() && ts.ecr != 0);
-        let rtt = match echoed {
-            _ if self.snd.syns == 1 => Some(now.since(self.snd.last_at)),
+        let us = match echoed {
+            _ if self.snd.syns == 1 => us_since(now, self.snd.last_at),
             Some(ts) => {
                 let ms = self.ts_now(now).wrapping_sub(ts.ecr);
-                (ms < 1 << 20).then(|| Duration::from_millis(u64::from(ms.max(1))))
+                if ms >= 1 << 20 {
+                    return; // a wild echo
+                }
+                ms.max(1) * 1000
             }
-            None => None,
+            None => return,
         };
-        if let Some(rtt) = rtt {
-            self.rtt.sample(rtt, seg.ack, self.snd.nxt, now);
-        }
+        self.rtt.sample(us, seg.ack, self.snd.nxt, now);
     }
 
     /// A close that was asked for before the handshake was done (RFC 9293 3.10.4).
@@ -406,7 +408,13 @@ impl Tcb {
     }
 
     /// Text beyond RCV.NXT: the peer is told at once (RFC 5681 4.2).
-    fn take_out_of_order(&mut self, left: SeqNum, right: SeqNum, place: Text, reply: &mut Reply) -> Result<(), Dropped> {
+    fn take_out_of_order(
+        &mut self,
+        left: SeqNum,
+        right: SeqNum,
+        place: Text,
+        reply: &mut Reply,
+    ) -> Result<(), Dropped> {
         self.rcv.ack_now = true;
         self.counts.ooo_packets = self.counts.ooo_packets.wrapping_add(1);
         let most = usize::from(self.config.reassembly_ranges).max(1);
@@ -461,6 +469,3 @@ impl Tcb {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

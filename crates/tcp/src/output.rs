@@ -5,6 +5,7 @@
 
 use crate::cc::Congestion;
 use crate::recovery::Probe;
+use crate::rtt::us_since;
 use crate::scoreboard::{Sent, mark};
 use crate::segment::OutOptions;
 use crate::tcb::Tcb;
@@ -33,7 +34,8 @@ impl Tcb {
             State::Closed => None,
             State::SynSent | State::SynReceived => self.poll_syn(now),
             _ => {
-                let quiet = self.board.lost.segments == 0 && !self.recovery.force_front && self.recovery.probe.is_none();
+                let quiet =
+                    self.board.lost.segments == 0 && !self.recovery.force_front && self.recovery.probe.is_none();
                 if quiet && self.unsent() == 0 && !self.fin_waits() {
                     return self.poll_ack(now);
                 }
@@ -263,7 +265,9 @@ impl Tcb {
         if self.snd.fin {
             return true;
         }
-        if self.wishes.cork || (self.board.len() as u64 + 64 > u64::from(self.config.sent_records) && !self.board.is_empty()) {
+        if self.wishes.cork
+            || (self.board.len() as u64 + 64 > u64::from(self.config.sent_records) && !self.board.is_empty())
+        {
             return false;
         }
         let urgent = self.snd.urgent_on && self.snd.urgent.after(self.snd.nxt);
@@ -313,7 +317,7 @@ impl Tcb {
         }
         self.mark_urgent(&mut out);
         self.record(start, len, mss, push, fin, now);
-        if len % mss != 0 {
+        if !len.is_multiple_of(mss) {
             self.snd.small = end;
         }
         self.snd.nxt = end.plus(u32::from(fin));
@@ -324,7 +328,7 @@ impl Tcb {
         }
         self.arm_tail_loss_on_send(now);
         // An answer within the delay: the peer's ACKs can ride too (interactive use).
-        if len > 0 && self.rcv.ato_us > 0 && now.since(self.rcv.last_at).as_micros() < u128::from(self.rcv.ato_us) {
+        if len > 0 && self.rcv.ato_us > 0 && us_since(now, self.rcv.last_at) < self.rcv.ato_us {
             self.rcv.pingpong = true;
         }
         self.counts.bytes_sent = self.counts.bytes_sent.wrapping_add(len.into());
@@ -360,9 +364,9 @@ impl Tcb {
     #[inline]
     fn restart_after_idle(&mut self, now: Instant) {
         if self.config.idle_restart && self.board.is_empty() {
-            let (idle, rto) = (now.since(self.snd.last_at), self.rtt.rto(0, &self.config));
-            if idle > rto {
-                self.cc.on_idle_restart(idle, rto);
+            let rto = self.rtt.rto_us(0);
+            if u64::from(us_since(now, self.snd.last_at)) > rto {
+                self.cc.on_idle_restart(now.since(self.snd.last_at), self.rtt.rto(0));
                 // The initial window may be of a time when segments were smaller.
                 if self.cc.cwnd() < u32::from(self.snd.mss) {
                     self.cc.set_cwnd(self.snd.mss.into());
@@ -435,7 +439,8 @@ impl Tcb {
         let most = if self.ts.is_some() { BLOCKS_WITH_TIMESTAMPS } else { BLOCKS };
         let ranges = self.ooo.iter().flat_map(|ooo| ooo.report());
         let mut count = 0;
-        for (slot, Block { left, right }) in blocks.iter_mut().zip(self.rcv.dsack.into_iter().chain(ranges)).take(most) {
+        for (slot, Block { left, right }) in blocks.iter_mut().zip(self.rcv.dsack.into_iter().chain(ranges)).take(most)
+        {
             *slot = (left.0, right.0);
             count += 1;
         }
@@ -485,6 +490,3 @@ impl Tcb {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -193,6 +193,3 @@ fn plateau_below(mss: u16) -> u16 {
     const PLATEAUS: [u16; 10] = [32_000, 17_914, 8166, 4352, 2002, 1492, 1006, 576, 552, 296];
     PLATEAUS.iter().map(|mtu| mtu - 40).find(|plateau| *plateau < mss).unwrap_or(256)
 }
-
-#[cfg(test)]
-mod tests;

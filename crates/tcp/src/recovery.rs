@@ -158,7 +158,13 @@ impl Recovery {
 
     /// RFC 6937bis 3: sending follows what is delivered, so that the window reaches ssthresh after a round trip.
     pub(crate) fn reduce(
-        &mut self, delivered: u32, lost: u32, advanced: bool, in_flight: u32, cc: &mut Control, mss: u16,
+        &mut self,
+        delivered: u32,
+        lost: u32,
+        advanced: bool,
+        in_flight: u32,
+        cc: &mut Control,
+        mss: u16,
     ) {
         let mss = u32::from(mss);
         let ssthresh = cc.ssthresh();
@@ -244,7 +250,13 @@ impl Tcb {
     /// at least: that one was missing (RFC 6582 3.2).
     fn reno_delivered(&self, shown: &Shown, counted: u32) -> u32 {
         let mss = u32::from(self.snd.mss);
-        if shown.advanced { shown.got.acked.saturating_sub(counted).max(shown.got.acked.min(mss)) } else if shown.duplicate { mss } else { 0 }
+        if shown.advanced {
+            shown.got.acked.saturating_sub(counted).max(shown.got.acked.min(mss))
+        } else if shown.duplicate {
+            mss
+        } else {
+            0
+        }
     }
 
     fn add_duplicate(&mut self) {
@@ -368,7 +380,8 @@ impl Tcb {
 
     /// RFC 4015: the timestamp it echoes is older than our first retransmission.
     fn answers_original(&self, seg: &Segment) -> bool {
-        let (Some(_), Some(echoed), Some(first)) = (self.ts, seg.options.timestamps, self.recovery.retrans_stamp) else {
+        let (Some(_), Some(echoed), Some(first)) = (self.ts, seg.options.timestamps, self.recovery.retrans_stamp)
+        else {
             return false;
         };
         echoed.ecr != 0 && SeqNum(echoed.ecr).before(SeqNum(first))
@@ -403,7 +416,10 @@ impl Tcb {
         if self.board.is_reneged() {
             self.board.forget_sacked();
         }
-        let first = !again && (self.recovery.ca <= Ca::Disorder || self.snd.una.at_or_after(self.recovery.high) || self.recovery.ca != Ca::Loss);
+        let first = !again
+            && (self.recovery.ca <= Ca::Disorder
+                || self.snd.una.at_or_after(self.recovery.high)
+                || self.recovery.ca != Ca::Loss);
         let outstanding = self.snd.nxt.since(self.snd.una);
         if first {
             self.cc.on_rto(outstanding.min(self.cc.cwnd()), true, now);
@@ -500,6 +516,3 @@ impl Tcb {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -5,8 +5,8 @@
 
 use crate::answer::Answers;
 use crate::cc::{Congestion, Control};
-use crate::pacing::Pacer;
 use crate::keepalive::Keepalive;
+use crate::pacing::Pacer;
 use crate::pmtu::Pmtu;
 use crate::rack::Rack;
 use crate::reassembly::Reassembly;
@@ -305,7 +305,8 @@ impl Tcb {
         let syn_window = tcb.advertise_on_syn();
         tcb.rcv.adv = tcb.rcv.nxt.plus(u32::from(syn_window));
         if let Some(rtt) = done.rtt {
-            tcb.rtt.sample(rtt, tcb.snd.una, tcb.snd.nxt, now);
+            let us = u32::try_from(rtt.as_micros()).unwrap_or(u32::MAX);
+            tcb.rtt.sample(us, tcb.snd.una, tcb.snd.nxt, now);
         }
         tcb.take_window(done.window, done.irs.plus(1), tcb.snd.una, true);
         tcb.establish(now);
@@ -450,7 +451,12 @@ impl Tcb {
     #[inline]
     pub(crate) fn in_flight(&self) -> u32 {
         let outstanding = self.snd.nxt.since(self.snd.una);
-        let gone = self.board.sacked.bytes.saturating_add(self.board.lost.bytes).saturating_add(self.recovery.reno_bytes(self));
+        let gone = self
+            .board
+            .sacked
+            .bytes
+            .saturating_add(self.board.lost.bytes)
+            .saturating_add(self.recovery.reno_bytes(self));
         outstanding.saturating_sub(gone).saturating_add(self.board.retrans.bytes)
     }
 

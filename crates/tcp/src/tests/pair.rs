@@ -157,8 +157,7 @@ impl End {
 
 fn hold(held: &mut BTreeMap<u64, u64>, at: u64, len: u64) {
     let (mut start, mut end) = (at, at + len);
-    let touching: Vec<u64> =
-        held.range(..=end).rev().take_while(|(_, e)| **e >= start).map(|(s, _)| *s).collect();
+    let touching: Vec<u64> = held.range(..=end).rev().take_while(|(_, e)| **e >= start).map(|(s, _)| *s).collect();
     for s in touching {
         let e = held.remove(&s).unwrap();
         (start, end) = (start.min(s), end.max(e));
@@ -232,7 +231,7 @@ impl Pair {
     }
 
     fn send(&mut self, from: usize, out: Out) {
-        assert!(out.options.len() <= 40 && out.options.len() % 4 == 0);
+        assert!(out.options.len() <= 40 && out.options.len().is_multiple_of(4));
         self.sent += 1;
         let base = self.ends[from].released + u64::from(out.text_at);
         if out.text_len > 0 {
@@ -338,11 +337,16 @@ impl Pair {
                     self.ends[which].work(self.now, eager);
                     self.drain(which);
                 }
-                let busy = self.ends.iter().any(|end| end.queued < end.total || end.read < end.delivered || !end.closed);
+                let busy =
+                    self.ends.iter().any(|end| end.queued < end.total || end.read < end.delivered || !end.closed);
                 let over = self.ends.iter().any(|end| end.tcb.state() == State::Closed);
                 work_at = if busy && !over {
                     self.now.after(Duration::from_micros(100 + self.chance.below(20_000)))
-                } else if self.ends.iter().any(|end| end.tcb.state() != State::Closed && end.tcb.state() != State::TimeWait) {
+                } else if self
+                    .ends
+                    .iter()
+                    .any(|end| end.tcb.state() != State::Closed && end.tcb.state() != State::TimeWait)
+                {
                     self.now.after(Duration::from_secs(1))
                 } else {
                     Instant::NEVER

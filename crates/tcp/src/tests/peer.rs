@@ -168,7 +168,12 @@ fn say(reply: &Reply) -> String {
 
 fn events(events: Events) -> Vec<String> {
     let shown = format!("{events:?}");
-    shown.trim_matches(['[', ']']).split(", ").map(|name| name.trim_matches('"').to_owned()).filter(|n| !n.is_empty()).collect()
+    shown
+        .trim_matches(['[', ']'])
+        .split(", ")
+        .map(|name| name.trim_matches('"').to_owned())
+        .filter(|n| !n.is_empty())
+        .collect()
 }
 
 impl Talk {
@@ -230,7 +235,8 @@ impl Talk {
         }
         assert!(self.sent.is_empty(), "{context}: sent before and not stated: {:?}", self.sent);
         assert_eq!(self.answer, None, "{context}: answered before and not stated");
-        let (command, expected) = rest.split_once(" = ").or(rest.strip_prefix("= ").map(|e| ("", e))).unwrap_or((rest, ""));
+        let (command, expected) =
+            rest.split_once(" = ").or(rest.strip_prefix("= ").map(|e| ("", e))).unwrap_or((rest, ""));
         let command = command.trim();
         let said = match word {
             "<" => self.arrive(command),
@@ -247,7 +253,8 @@ impl Talk {
 
     fn arrive(&mut self, text: &str) -> String {
         let seg = parse(text);
-        if !self.begun && seg.flags == Flags::SYN || !self.begun && seg.flags == Flags::SYN | Flags::ECE | Flags::CWR {
+        let opens = seg.flags == Flags::SYN || seg.flags == Flags::SYN | Flags::ECE | Flags::CWR;
+        if !self.begun && opens {
             self.begun = true;
             self.tcb = Tcb::accept(&self.config, SeqNum(ISS), 0, &seg, self.now);
             self.drain();
@@ -302,13 +309,20 @@ impl Talk {
                 said = events(seen).join(" ");
             }
             "renege" => {
-                let block = self.tcb.renege().map(|b| format!("{}:{}", b.left.0.wrapping_sub(IRS), b.right.0.wrapping_sub(IRS)));
+                let block = self
+                    .tcb
+                    .renege()
+                    .map(|b| format!("{}:{}", b.left.0.wrapping_sub(IRS), b.right.0.wrapping_sub(IRS)));
                 said = block.unwrap_or_default();
             }
             "state" => said = format!("{:?}", self.tcb.state()),
             "timer" => {
                 let next = self.tcb.next_timer();
-                said = if next == Instant::NEVER { "never".into() } else { format!("{}", next.since(self.now).as_millis()) };
+                said = if next == Instant::NEVER {
+                    "never".into()
+                } else {
+                    format!("{}", next.since(self.now).as_millis())
+                };
             }
             "mark" => said = format!("{:?}", self.tcb.urgent_mark()),
             _ => said = self.figure(word, context),

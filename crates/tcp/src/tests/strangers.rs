@@ -20,7 +20,8 @@ fn in_every_state() -> Vec<(&'static str, Talk)> {
         ("syn-sent", "connect\n> S 0:0(0) win 64240 <mss 1460,sackOK,TS 10000 0,wscale 0>\nwrite 5000".to_owned()),
         (
             "syn-received",
-            "< S 0:0(0) win 65535 <mss 1000,TS 5 0>\n> S. 0:0(0) ack 1 win 64240 <mss 1460,TS 10000 5>\nwrite 5000".to_owned(),
+            "< S 0:0(0) win 65535 <mss 1000,TS 5 0>\n> S. 0:0(0) ack 1 win 64240 <mss 1460,TS 10000 5>\nwrite 5000"
+                .to_owned(),
         ),
         ("established", handshake.to_owned()),
         (
@@ -33,7 +34,9 @@ fn in_every_state() -> Vec<(&'static str, Talk)> {
         ("closing", format!("{handshake}{fin}{their_fin}> . 2:2(0) ack 2 win 64239 <TS 10000 6>")),
         (
             "last-ack",
-            format!("{handshake}{their_fin}> . 1:1(0) ack 2 win 64239 <TS 10000 6>\nshut\n> F. 1:1(0) ack 2 win 64239 <TS 10000 6>"),
+            format!(
+                "{handshake}{their_fin}> . 1:1(0) ack 2 win 64239 <TS 10000 6>\nshut\n> F. 1:1(0) ack 2 win 64239 <TS 10000 6>"
+            ),
         ),
         (
             "time-wait",
@@ -42,11 +45,14 @@ fn in_every_state() -> Vec<(&'static str, Talk)> {
             ),
         ),
     ];
-    scripts.into_iter().map(|(name, script)| {
-        let mut talk = Talk::new(name, config());
-        talk.run(&script);
-        (name, talk)
-    }).collect()
+    scripts
+        .into_iter()
+        .map(|(name, script)| {
+            let mut talk = Talk::new(name, config());
+            talk.run(&script);
+            (name, talk)
+        })
+        .collect()
 }
 
 /// A segment that is near what the connection expects, or nowhere near it.
@@ -68,7 +74,10 @@ fn random_segment(chance: &mut Chance, tcb: &Tcb) -> Segment {
         let blocks: Vec<Block> = (0..1 + chance.below(4))
             .map(|_| {
                 let left = near(chance, info_ack.0);
-                Block { left, right: if chance.percent(80) { left.plus(chance.below(5000) as u32) } else { near(chance, left.0) } }
+                Block {
+                    left,
+                    right: if chance.percent(80) { left.plus(chance.below(5000) as u32) } else { near(chance, left.0) },
+                }
             })
             .collect();
         options.sack = Blocks::new(blocks);
@@ -176,14 +185,19 @@ fn every_flag_byte_in_every_state_is_survived_and_resets_do_not_answer_resets() 
     for flags in 0..=255u8 {
         for (name, mut talk) in in_every_state() {
             let nxt = talk.tcb.rcv_nxt();
-            let seg = Segment { flags: Flags(flags), seq: nxt, ack: talk.tcb.snd_nxt(), window: 100, ..Segment::default() };
+            let seg =
+                Segment { flags: Flags(flags), seq: nxt, ack: talk.tcb.snd_nxt(), window: 100, ..Segment::default() };
             let reply = talk.tcb.on_segment(&seg, talk.now);
             talk.tcb.check_invariants();
             if seg.has(Flags::RST) && !seg.has(Flags::SYN) {
                 let answered = reply.answer.is_some_and(|out| out.flags.contains(Flags::RST));
                 assert!(!answered, "{name}: RST answered by RST");
             }
-            if seg.has(Flags::SYN) && talk.tcb.state() >= State::Established && name != "syn-sent" && name != "syn-received" {
+            if seg.has(Flags::SYN)
+                && talk.tcb.state() >= State::Established
+                && name != "syn-sent"
+                && name != "syn-received"
+            {
                 assert!(!reply.events.contains(Events::CLOSED), "{name}: a SYN ends nothing");
             }
         }
@@ -292,7 +306,8 @@ fn a_window_of_crumbs_out_of_order_stays_cheap_and_bounded() {
     let mut kept = 0u32;
     for i in 0..32_000u32 {
         let at = nxt.plus(64_000 - i * 2);
-        let seg = Segment { flags: Flags::ACK, seq: at, ack: talk.tcb.snd_nxt(), window: 1000, len: 1, ..Segment::default() };
+        let seg =
+            Segment { flags: Flags::ACK, seq: at, ack: talk.tcb.snd_nxt(), window: 1000, len: 1, ..Segment::default() };
         kept += u32::from(talk.tcb.on_segment(&seg, talk.now).dropped.is_none());
         talk.tcb.poll_segment(talk.now, 0);
     }

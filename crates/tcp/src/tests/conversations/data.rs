@@ -242,7 +242,8 @@ fn challenges_are_limited() {
     let mut talk = established("limit", plain());
     let mut answered = 0;
     for _ in 0..1000 {
-        let seg = crate::Segment { flags: wire::tcp::Flags::RST, seq: talk.tcb.rcv_nxt().plus(5), ..Default::default() };
+        let seg =
+            crate::Segment { flags: wire::tcp::Flags::RST, seq: talk.tcb.rcv_nxt().plus(5), ..Default::default() };
         answered += u32::from(talk.tcb.on_segment(&seg, talk.now).answer.is_some());
     }
     assert!((5..=15).contains(&answered), "{answered}");
