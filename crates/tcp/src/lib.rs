@@ -49,6 +49,7 @@ mod table;
 mod tcb;
 #[cfg(test)]
 mod tests;
+pub mod time_wait;
 mod timers;
 mod window;
 

@@ -18,47 +18,22 @@
 //! to that may find room (as in Linux). Text that comes with a SYN is not taken; the peer sends it again.
 
 mod entry;
+mod limits;
 #[cfg(test)]
 mod tests;
 
+use crate::answer::reset_for;
 use crate::cookie::{Cookies, Remembered, SLOT};
 use crate::counters;
 use crate::isn::{isn, ts_offset};
 use crate::siphash::Key;
 use crate::table::Table;
-use crate::{Config, Ecn, EcnMode, Ends, Handshake, Out, OutOptions, Segment, SeqNum, TsState};
+use crate::window::{MOST_SCALE, scale_for};
+use crate::{Config, Ecn, EcnMode, Ends, Handshake, Out, Segment, SeqNum, TsState};
 use clock::{Duration, Instant};
-use entry::{Entry, flag, scale_for};
+use entry::{Entry, flag};
+pub use limits::{CookieMode, Limits, UnknownCookieMode};
 use wire::tcp::Flags;
-
-/// When to let the peer remember the handshake.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum CookieMode {
-    /// Never: a full queue loses its oldest entry.
-    Never,
-    /// When the SYN queue is full.
-    #[default]
-    WhenFull,
-    /// Always: no SYN leaves anything here.
-    Always,
-}
-
-/// What one listener may hold.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Limits {
-    /// Connections that wait to be accepted: one more than `listen`'s argument, as in Linux.
-    pub backlog: u32,
-    /// Handshakes under way.
-    pub syn_queue: u32,
-    /// SYN cookies.
-    pub cookies: CookieMode,
-}
-
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits { backlog: 4096, syn_queue: 1024, cookies: CookieMode::WhenFull }
-    }
-}
 
 /// Least effective MSS whatever the configuration says (CVE-2019-11479).
 pub const LEAST_MSS: u16 = 48;
@@ -80,6 +55,9 @@ pub struct Context<'a> {
     pub counts: &'a counters::Listen,
     /// The time.
     pub now: Instant,
+    /// Where an incarnation in TIME-WAIT ended whose ends a SYN wants ([`crate::time_wait::Late::Reusable`]): our ISN comes
+    /// after it, which a cookie could not see to.
+    pub above: Option<SeqNum>,
 }
 
 /// Why a segment began or finished nothing, and with it what to answer.
@@ -186,12 +164,13 @@ impl Listener {
             return Err(Refused::AcceptQueueFull);
         }
         let mut entry = self.entry_of(cx, ends, syn);
-        if self.limits.cookies == CookieMode::Always {
+        let cookies = if cx.above.is_some() { CookieMode::Never } else { self.limits.cookies };
+        if cookies == CookieMode::Always {
             return Ok(self.synack_with_cookie(cx, ends, &mut entry));
         }
         if self.table.is_full() {
             cx.counts.overflows.bump();
-            if self.limits.cookies == CookieMode::WhenFull {
+            if cookies == CookieMode::WhenFull {
                 return Ok(self.synack_with_cookie(cx, ends, &mut entry));
             }
             self.evict(cx);
@@ -301,7 +280,7 @@ impl Listener {
             cx.counts.reset.bump();
             return Refused::ResetTaken;
         }
-        if entry.acceptable(cx.config, seg) { Refused::ResetInWindow } else { Refused::ResetIgnored }
+        if entry.in_window(cx.config, seg.seq) { Refused::ResetInWindow } else { Refused::ResetIgnored }
     }
 
     /// What refusing says to the peer.
@@ -314,7 +293,7 @@ impl Listener {
             _ => {}
         }
         match why {
-            Refused::BadAck | Refused::NoHandshake => Answer::Refuse(reset(seg), why),
+            Refused::BadAck | Refused::NoHandshake => Answer::Refuse(reset_for(seg), why),
             Refused::ResetInWindow | Refused::SynInHandshake | Refused::Paws | Refused::OutOfWindow => {
                 let offset = self.offset(ends);
                 let entry = self.find(ends).and_then(|at| self.table.get_mut(at));
@@ -446,13 +425,17 @@ impl Listener {
         if asked.mss.is_some_and(|mss| mss < floored_mss(config, Some(mss))) {
             cx.counts.mss_raised.bump();
         }
+        let iss = isn(self.numbers, ends, cx.now);
         Entry {
-            iss: isn(self.numbers, ends, cx.now),
+            iss: cx.above.map_or(iss, |above| iss.later(above)),
             irs: syn.seq,
             ts_recent: ts.map_or(0, |ts| ts.val),
             deadline: cx.now.after(wait(config, 0)),
             mss: asked.mss.unwrap_or(0),
-            wscale: asked.window_scale.filter(|_| config.window_scaling).map_or(entry::NO_SCALE, |shift| shift.min(14)),
+            wscale: asked
+                .window_scale
+                .filter(|_| config.window_scaling)
+                .map_or(entry::NO_SCALE, |shift| shift.min(MOST_SCALE)),
             flags: flag::when(sack, flag::SACK)
                 | flag::when(ts.is_some(), flag::TIMESTAMPS)
                 | flag::when(ecn, flag::ECN),
@@ -485,21 +468,4 @@ impl Listener {
 /// wait ends after four minutes; RFC 9293 3.8.3 asks for three at least (MUST-23).
 fn wait(config: &Config, again: u8) -> Duration {
     config.rto_initial.saturating_mul(1u32.checked_shl(u32::from(again)).unwrap_or(u32::MAX)).min(config.rto_max)
-}
-
-/// RFC 9293 3.10.7.2, second: <SEQ=SEG.ACK><CTL=RST>.
-fn reset(seg: &Segment) -> Out {
-    Out {
-        seq: seg.ack,
-        ack: SeqNum(0),
-        flags: Flags::RST,
-        window: 0,
-        urgent: 0,
-        options: OutOptions::NONE,
-        text_at: 0,
-        text_len: 0,
-        mss: LEAST_MSS,
-        ecn: Ecn::NotEct,
-        retransmission: false,
-    }
 }

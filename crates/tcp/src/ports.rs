@@ -112,6 +112,14 @@ mod tests {
     }
 
     #[test]
+    fn steps_are_random() {
+        let mut chooser = PortChooser::new(KEY, EPHEMERAL);
+        let ports: Vec<u16> = (0..8).map(|n| chooser.choose(1, 2, L4Port(80), n, |_| true).unwrap().0).collect();
+        let steps: Vec<u16> = ports.windows(2).map(|pair| pair[1].wrapping_sub(pair[0])).collect();
+        assert_eq!(steps, [1, 2, 3, 4, 5, 6, 7], "one more than `chance` modulo 8");
+    }
+
+    #[test]
     fn every_free_port_is_found_and_none_that_is_taken() {
         let mut chooser = PortChooser::new(KEY, 100..=355);
         let mut taken = HashSet::new();

@@ -1,8 +1,10 @@
 //! One handshake under way: 64 bytes, and the segments that it sends.
 
-use super::{Context, reset};
+use super::Context;
+use crate::answer::bare;
 use crate::isn::ts_clock;
-use crate::{Config, Ecn, Ends, Handshake, Out, OutOptions, Segment, SeqNum, TsState};
+use crate::window::scale_for;
+use crate::{Config, Ends, Handshake, Out, OutOptions, Segment, SeqNum, TsState};
 use clock::Instant;
 use wire::L4Port;
 use wire::tcp::{Flags, OptionWriter};
@@ -49,11 +51,6 @@ pub(super) struct Entry {
     pub(super) sent_again: u8,
 }
 
-/// The shift for a buffer that may grow to `space`: the least with which it fits in 16 bits (RFC 7323 2.3: at most 14).
-pub(super) fn scale_for(space: u32) -> u8 {
-    space.max(1).ilog2().saturating_sub(15).min(14) as u8
-}
-
 /// TSval.
 pub(super) fn tsval(now: Instant, offset: u32) -> u32 {
     ts_clock(now).wrapping_add(offset)
@@ -97,10 +94,13 @@ impl Entry {
 
     /// RFC 9293 3.10.7.4, first: some of it lies in the window that the SYN-ACK offered, or it is empty and at its edge.
     pub(super) fn acceptable(&self, config: &Config, seg: &Segment) -> bool {
-        let (nxt, window) = (self.rcv_nxt(), syn_window(config));
-        let end = nxt.plus(window.max(1));
         let len = seg.seq_len();
-        seg.seq.within(nxt, end) || (len > 0 && seg.seq.plus(len.wrapping_sub(1)).within(nxt, end))
+        self.in_window(config, seg.seq) || (len > 0 && self.in_window(config, seg.seq.plus(len.wrapping_sub(1))))
+    }
+
+    /// RCV.NXT =< `seq` < RCV.NXT + RCV.WND.
+    pub(super) fn in_window(&self, config: &Config, seq: SeqNum) -> bool {
+        seq.within(self.rcv_nxt(), self.rcv_nxt().plus(syn_window(config).max(1)))
     }
 
     /// At most an answer each `invalid_interval`.
@@ -134,13 +134,10 @@ impl Entry {
         }
         let ece = if self.has(flag::ECN) { Flags::ECE } else { Flags(0) };
         Out {
-            seq: self.iss,
-            ack: self.rcv_nxt(),
-            flags: Flags::SYN | Flags::ACK | ece,
             window: syn_window(config) as u16,
             options: OutOptions::from(&options),
             retransmission: again,
-            ..empty()
+            ..bare(self.iss, self.rcv_nxt(), Flags::SYN | Flags::ACK | ece)
         }
     }
 
@@ -152,7 +149,7 @@ impl Entry {
         };
         let shift = self.scaling().map_or(0, |_| scale_for(cx.config.recv_space_max));
         let window = (syn_window(cx.config) >> shift) as u16;
-        Out { seq: self.iss.plus(1), ack: self.rcv_nxt(), flags: Flags::ACK, window, options, ..empty() }
+        Out { window, options, ..bare(self.iss.plus(1), self.rcv_nxt(), Flags::ACK) }
     }
 
     /// What this handshake leaves.
@@ -174,11 +171,8 @@ impl Entry {
     }
 }
 
-/// What a SYN-ACK offers: unscaled (RFC 7323 2.2).
+/// What a SYN-ACK offers: unscaled (RFC 7323 2.2), whole segments. [`crate::Tcb::from_handshake`] takes the same for granted.
 fn syn_window(config: &Config) -> u32 {
-    config.recv_space.min(u32::from(u16::MAX))
-}
-
-fn empty() -> Out {
-    Out { flags: Flags(0), ecn: Ecn::NotEct, ..reset(&Segment::default()) }
+    let (window, mss) = (config.recv_space.min(u32::from(u16::MAX)), u32::from(config.mss.max(1)));
+    if window > mss { window - window % mss } else { window }
 }

@@ -111,6 +111,18 @@ fn on_a_short_path_it_does_as_reno() {
 }
 
 #[test]
+fn an_idle_or_recovering_sender_does_not_grow() {
+    for mut cc in [Cubic::new(MSS as u16, 10 * MSS), reduced(100)] {
+        let before = cc.cwnd();
+        for ms in 1..100 {
+            cc.on_ack(&Ack { in_recovery: true, ..ack(2 * MSS) }, Instant::from_millis(ms * 50));
+            cc.on_ack(&Ack { cwnd_limited: false, ..ack(2 * MSS) }, Instant::from_millis(ms * 50));
+        }
+        assert_eq!(cc.cwnd(), before);
+    }
+}
+
+#[test]
 fn a_reduction_leaves_seven_tenths_of_the_flight_and_two_segments_at_least() {
     let mut cc = Cubic::new(MSS as u16, 100 * MSS);
     cc.on_congestion(90 * MSS, Signal::Ecn, Instant::ZERO);

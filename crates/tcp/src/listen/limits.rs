@@ -1,0 +1,67 @@
+//! What a listener may hold, and what happens beyond it.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// When to let the peer remember the handshake.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum CookieMode {
+    /// Never: a full queue loses its oldest entry.
+    Never,
+    /// When the SYN queue is full.
+    #[default]
+    WhenFull,
+    /// Always: no SYN leaves anything here.
+    Always,
+}
+
+/// A word that names no [`CookieMode`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UnknownCookieMode(pub String);
+
+impl fmt::Display for UnknownCookieMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "unknown mode of SYN cookies '{}': expected never, when-full or always", self.0)
+    }
+}
+
+impl std::error::Error for UnknownCookieMode {}
+
+impl FromStr for CookieMode {
+    type Err = UnknownCookieMode;
+    fn from_str(word: &str) -> Result<CookieMode, UnknownCookieMode> {
+        match word {
+            "never" => Ok(CookieMode::Never),
+            "when-full" => Ok(CookieMode::WhenFull),
+            "always" => Ok(CookieMode::Always),
+            other => Err(UnknownCookieMode(other.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for CookieMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            CookieMode::Never => "never",
+            CookieMode::WhenFull => "when-full",
+            CookieMode::Always => "always",
+        })
+    }
+}
+
+/// What one listener may hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Connections that wait to be accepted: one more than `listen`'s argument, as in Linux.
+    pub backlog: u32,
+    /// Handshakes under way.
+    pub syn_queue: u32,
+    /// SYN cookies.
+    pub cookies: CookieMode,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { backlog: 4096, syn_queue: 1024, cookies: CookieMode::WhenFull }
+    }
+}
