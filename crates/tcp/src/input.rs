@@ -41,7 +41,9 @@ impl Tcb {
         }
         self.check_timestamps(seg, now)?; // RFC 7323 5.3, R1
         self.check_sequence(seg, now)?; // first
-        self.check_reset(seg, now, reply)?; // second; third, security, is not ours (RFC 9293 A.1)
+        if seg.has(Flags::RST) {
+            return self.take_reset(seg, now, reply); // second; third, security, is not ours (RFC 9293 A.1)
+        }
         self.check_syn(seg, now, reply)?; // fourth
         if !seg.has(Flags::ACK) {
             return Err(Dropped::NoAck); // fifth
@@ -224,10 +226,7 @@ impl Tcb {
     }
 
     /// RFC 9293 3.10.7.4, second; RFC 5961 3.2: only the very next number resets.
-    fn check_reset(&mut self, seg: &Segment, now: Instant, reply: &mut Reply) -> Result<(), Dropped> {
-        if !seg.has(Flags::RST) {
-            return Ok(());
-        }
+    fn take_reset(&mut self, seg: &Segment, now: Instant, reply: &mut Reply) -> Result<(), Dropped> {
         if seg.seq != self.rcv.nxt {
             return self.challenge(reply, Dropped::ResetInWindow, now);
         }
@@ -239,7 +238,7 @@ impl Tcb {
         };
         reply.events |= Events::CLOSED;
         self.over();
-        Err(Dropped::NoConnection)
+        Ok(())
     }
 
     /// RFC 9293 3.10.7.4, fourth; RFC 5961 4.2: a SYN never ends a connection.

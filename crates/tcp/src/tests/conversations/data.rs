@@ -19,6 +19,25 @@ fn text_is_acknowledged_at_once_at_first_then_by_twos() {
 }
 
 #[test]
+fn undelayed_acks_run_out() {
+    let mut talk = established("quick ACKs are counted", plain());
+    for n in 0..16 {
+        let (from, to) = (n * 100 + 1, n * 100 + 101);
+        talk.run(&format!(
+            "< . {from}:{to}(100) ack 1 win 65535 = text 0/100@0 order 100 READABLE
+             > . 1:1(0) ack {to} win {}",
+            64_240 - n * 100 - 100
+        ));
+    }
+    talk.run(
+        "< . 1601:1701(100) ack 1 win 65535 = text 0/100@0 order 100 READABLE
+         timer = 40
+         +40
+         > . 1:1(0) ack 1701 win 62540",
+    );
+}
+
+#[test]
 fn text_rides_with_the_ack() {
     talk(
         "piggyback",
@@ -150,7 +169,7 @@ fn a_closed_window_lets_acks_urgent_and_resets_through() {
          > P. 1:11(10) ack 1461 win 0
          < .U 1461:1462(1) ack 11 win 65535 urg 1 = acked 10 WRITABLE URGENT drop TextBeyondWindow
          > . 11:11(0) ack 1461 win 0
-         < R 1461:1461(0) win 0 = RESET CLOSED drop NoConnection",
+         < R 1461:1461(0) win 0 = RESET CLOSED",
     );
 }
 
@@ -258,7 +277,7 @@ fn a_reset_must_be_exact() {
          < R 0:0(0) win 0 = drop ResetOutOfWindow
          < R 64242:64242(0) win 0 = drop ResetOutOfWindow
          state = Established
-         < R. 1:1(0) ack 1 win 0 = RESET CLOSED drop NoConnection
+         < R. 1:1(0) ack 1 win 0 = RESET CLOSED
          state = Closed
          timer = never",
     );
@@ -311,7 +330,7 @@ fn old_timestamps_are_dropped_across_the_wrap() {
          > . 1:1(0) ack 1 win 64240 <TS 10010 4>
          < . 1:101(100) ack 1 win 65535 <TS 5 10000> = text 0/100@0 order 100 READABLE
          > . 1:1(0) ack 101 win 64140 <TS 10010 5>
-         < R. 101:101(0) ack 1 win 0 <TS 1 0> = RESET CLOSED drop NoConnection",
+         < R. 101:101(0) ack 1 win 0 <TS 1 0> = RESET CLOSED",
     );
 }
 

@@ -291,7 +291,7 @@ fn a_reset_in_syn_received_must_be_exact() {
          > S. 0:0(0) ack 1 win 64240 <mss 1460>
          < R 100:100(0) win 0 = drop ResetInWindow
          ! . 1:1(0) ack 1 win 64240
-         < R 1:1(0) win 0 = CLOSED drop NoConnection
+         < R 1:1(0) win 0 = CLOSED
          state = Closed",
     );
 }

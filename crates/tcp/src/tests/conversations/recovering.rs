@@ -322,3 +322,25 @@ fn what_the_host_could_not_send_goes_again() {
     talk.tcb.check_invariants();
     talk.run("> P. 1:1001(1000) ack 1 win 64240".replace("> ", "cwnd = 10\n> ").as_str());
 }
+
+#[test]
+fn no_round_trip_is_measured_by_what_was_sent_twice() {
+    flying_without_sack("Karn (RFC 6298 3)").run(
+        "srtt = 10
+         +200
+         > . 1:1001(1000) ack 1 win 64240
+         +100
+         < . 1:1(0) ack 10001 win 65535 = acked 10000 WRITABLE
+         srtt = 10
+         rto = 210",
+    );
+}
+
+#[test]
+fn a_round_trip_is_measured_by_what_was_sent_once() {
+    flying_without_sack("RFC 6298 2.3").run(
+        "+30
+         < . 1:1(0) ack 10001 win 65535 = acked 10000 WRITABLE
+         srtt = 13",
+    );
+}
