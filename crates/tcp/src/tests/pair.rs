@@ -454,3 +454,30 @@ fn the_same_seed_is_the_same_run() {
     let all: BTreeSet<_> = (0..10).map(|_| run(7)).collect();
     assert_eq!(all.len(), 1);
 }
+
+/// Retransmissions by timeout would make a transfer over a link of 20 ms a round trip take seconds: RACK, PRR and the tail
+/// loss probe are what keeps it near the time that its windows ask for.
+#[test]
+fn one_percent_of_loss_costs_round_trips_and_not_timeouts() {
+    let (mut took, mut resent) = (Vec::new(), 0);
+    for seed in 0..20 {
+        let link = Link { loss: 1, delay_us: 10_000, ..clean() };
+        let mut pair = Pair::new(seed, 1, link);
+        let config = Arc::new(Config::default());
+        let now = pair.now;
+        pair.ends[0].tcb = Tcb::connect(&config, SeqNum(seed as u32), 0, now);
+        let syn = pair.ends[0].tcb.poll_segment(now, 0).expect("a SYN").as_arriving();
+        pair.ends[1].tcb = Tcb::accept(&config, SeqNum(7), 0, &syn, now);
+        pair.ends[0].total = 1_000_000;
+        for end in &mut pair.ends {
+            (end.write_chunk, end.read_chunk, end.max_text) = (60_000, 1 << 20, 0);
+        }
+        pair.run(200_000);
+        pair.check_complete();
+        took.push(pair.now.since(now).as_millis() - 60_000); // less TIME-WAIT
+        resent += pair.ends[0].tcb.info(now).total_retrans;
+    }
+    took.sort_unstable();
+    assert!(took[10] < 3000, "{took:?} ms");
+    assert!(resent < 20 * 30, "{resent} retransmissions of 14,000 segments");
+}
