@@ -5,6 +5,7 @@
 
 use crate::cc::{Ack, Congestion};
 use crate::recovery::Shown;
+use crate::rtt::us_since;
 use crate::scoreboard::Delivered;
 use crate::tcb::Tcb;
 use crate::timers::Rtx;
@@ -29,7 +30,9 @@ impl Tcb {
             self.advance(seg.ack, &mut got, reply);
         }
         let (window_before, text) = (self.snd.wnd, seg.len > 0 || seg.has(Flags::FIN));
-        self.take_window(seg.window, seg.seq, seg.ack, advanced);
+        if advanced || seg.ack == una {
+            self.take_window(seg.window, seg.seq, seg.ack, advanced);
+        }
         let dsack = self.sack && !seg.options.sack.is_empty() && self.take_sack(seg, una, &mut got);
         if self.snd.una == self.snd.nxt && !advanced {
             self.window_answered(now);
@@ -37,14 +40,7 @@ impl Tcb {
         }
         // RFC 5681 2: nothing new, no text, no change of window, something outstanding.
         let duplicate = !advanced && !text && self.snd.wnd == window_before && seg.ack == una;
-        let shown = Shown {
-            got,
-            advanced,
-            duplicate,
-            dsack,
-            ece: self.ecn.on && seg.has(Flags::ECE),
-            prior_in_flight,
-        };
+        let shown = Shown { got, advanced, duplicate, dsack, ece: self.ecn.on && seg.has(Flags::ECE), prior_in_flight };
         self.learn(&shown, seg, now);
         Ok(())
     }
@@ -136,19 +132,20 @@ impl Tcb {
                 }
             }
         }
+        let reducing = self.recovery.is_reducing();
         let quiet = self.recovery.is_quiet() && shown.got.sacked == 0 && !shown.duplicate && !shown.ece && !shown.dsack;
         if !quiet || self.board.sacked.segments > 0 {
             self.recover(shown, seg, now);
         }
         if shown.advanced {
-            self.grow(shown, rtt, now);
+            self.grow(shown, rtt, reducing, now);
         }
         self.rearm(shown, now);
     }
 
     /// Tells congestion control of an advance.
     #[inline]
-    fn grow(&mut self, shown: &Shown, rtt: Option<Duration>, now: Instant) {
+    fn grow(&mut self, shown: &Shown, rtt: Option<Duration>, reducing: bool, now: Instant) {
         let round_start = self.snd.una.after(self.snd.round_end);
         // Slow start may double what is in flight, so half a window in flight limits it (Linux: tcp_is_cwnd_limited).
         let (cwnd, slow) = (self.cc.cwnd(), self.cc.cwnd() < self.cc.ssthresh());
@@ -160,15 +157,14 @@ impl Tcb {
             min_rtt: self.rtt.min().unwrap_or_default(),
             round_start,
             cwnd_limited: self.snd.limited || (slow && cwnd / 2 < self.snd.flight),
-            in_recovery: self.recovery.is_reducing(),
+            // Nor does the ACK that ends a reduction make the window grow (RFC 6582 3.2, full acknowledgment).
+            in_recovery: reducing || self.recovery.is_reducing(),
             snd_una: self.snd.una,
             snd_nxt: self.snd.nxt,
         };
         self.cc.on_ack(&ack, now);
         if round_start {
             self.snd.round_end = self.snd.nxt;
-            self.snd.limited = false;
-            self.snd.flight = ack.in_flight;
         }
     }
 
@@ -176,17 +172,20 @@ impl Tcb {
     #[inline]
     fn measure(&mut self, shown: &Shown, seg: &Segment, now: Instant) -> Option<Duration> {
         let sent = match shown.got.first_sent {
-            Some(at) if !shown.got.retransmitted => Some(now.since(at)),
-            _ => None,
+            Some(at) if !shown.got.retransmitted => Some(at),
+            _ => shown.got.sack_sent,
         };
-        let rtt = sent.or_else(|| shown.got.sack_sent.map(|at| now.since(at))).or_else(|| {
-            let echoed = seg.options.timestamps.filter(|ts| shown.advanced && ts.ecr != 0 && self.ts.is_some())?;
-            let ms = self.ts_now(now).wrapping_sub(echoed.ecr);
-            // A wild echo is none of ours.
-            (ms < 1 << 20).then(|| Duration::from_millis(u64::from(ms.max(1))))
-        })?;
-        self.rtt.sample(rtt, self.snd.una, self.snd.nxt, now);
-        Some(rtt)
+        let us = match sent {
+            Some(at) => us_since(now, at),
+            None => {
+                let echoed = seg.options.timestamps.filter(|ts| shown.advanced && ts.ecr != 0 && self.ts.is_some())?;
+                // A wild echo is none of ours.
+                let ms = Some(self.ts_now(now).wrapping_sub(echoed.ecr)).filter(|ms| *ms < 1 << 20)?;
+                ms.max(1) * 1000
+            }
+        };
+        self.rtt.sample(us, self.snd.una, self.snd.nxt, now);
+        Some(Duration::from_micros(us.into()))
     }
 
     /// RFC 6298 5.2, 5.3; RFC 8985 7.2.

@@ -104,6 +104,3 @@ impl Tcb {
         bare(self.snd.nxt, self.rcv.nxt, Flags::RST | Flags::ACK)
     }
 }
-
-#[cfg(test)]
-mod tests;

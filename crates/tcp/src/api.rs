@@ -1,10 +1,10 @@
 //! What the application asks of a connection: to send, to close, to abort; its options (RFC 9293 3.9.1, 3.10).
 
+use crate::State;
 use crate::cc::Congestion;
 use crate::pacing::{self, Pacer};
 use crate::segment::Out;
 use crate::tcb::Tcb;
-use crate::{Events, SeqNum, State};
 use clock::{Duration, Instant};
 
 /// What became of a close.
@@ -191,6 +191,11 @@ impl Tcb {
         self.cc = crate::cc::Control::new(algorithm, self.snd.mss, self.cc.cwnd());
     }
 
+    /// Gives back what a burst has made grow and nothing uses now: for hosts with many idle connections (sockstress).
+    pub fn release_memory(&mut self) {
+        self.board.release_memory();
+    }
+
     /// Does a process hold the connection no longer?
     pub fn is_orphan(&self) -> bool {
         self.wishes.orphan
@@ -199,21 +204,6 @@ impl Tcb {
     /// Bytes in order and not consumed.
     pub fn unread(&self) -> u32 {
         self.rcv.unread
-    }
-
-    /// No text arrives out of order any more at or after `seq` that was reported before: for tests of what is held.
-    pub fn holds_out_of_order(&self) -> bool {
-        self.ooo.is_some()
-    }
-
-    /// The first sequence number that SND.UNA had in this connection: one after the ISS.
-    pub fn first_seq(&self) -> SeqNum {
-        self.snd.iss.plus(1)
-    }
-
-    /// An event set for a connection that is over and one that is not alike.
-    pub fn is_over(&self) -> Option<Events> {
-        (self.state == State::Closed).then_some(Events::CLOSED)
     }
 
     /// Bytes a second at which text leaves when paced; [`pacing::UNLIMITED`] before the first round trip.

@@ -5,6 +5,7 @@
 //! one that answers text with text stops spending ACKs on it.
 
 use crate::Segment;
+use crate::rtt::us_since;
 use crate::tcb::Tcb;
 use clock::{Duration, Instant};
 
@@ -34,7 +35,7 @@ impl Tcb {
     #[inline]
     fn follow_arrivals(&mut self, now: Instant) {
         let least = self.config.delayed_ack_min.as_micros() as u32;
-        let gap = u32::try_from(now.since(self.rcv.last_at).as_micros()).unwrap_or(u32::MAX);
+        let gap = us_since(now, self.rcv.last_at);
         let ato = self.rcv.ato_us;
         if ato == 0 {
             self.rcv.ato_us = least;
@@ -42,9 +43,9 @@ impl Tcb {
         } else if gap <= least / 2 {
             self.rcv.ato_us = ato / 2 + least / 2;
         } else if gap < ato {
-            let rto = u32::try_from(self.rto().as_micros()).unwrap_or(u32::MAX);
+            let rto = self.rtt.rto_us(self.recovery.backoff).min(u32::MAX.into()) as u32;
             self.rcv.ato_us = (ato / 2 + gap).min(rto);
-        } else if u128::from(gap) > self.rto().as_micros() {
+        } else if u64::from(gap) > self.rtt.rto_us(self.recovery.backoff) {
             // After a silence the peer may have begun slow start again.
             self.more_quick_acks();
         }

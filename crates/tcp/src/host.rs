@@ -1,4 +1,4 @@
-//! What the host asks to size buffers by.
+//! What the host asks to size and free its buffers by.
 
 use crate::tcb::Tcb;
 
@@ -7,5 +7,11 @@ impl Tcb {
     #[inline]
     pub fn mss(&self) -> u16 {
         self.snd.mss
+    }
+
+    /// Is text kept that came before its turn?
+    #[inline]
+    pub fn holds_out_of_order(&self) -> bool {
+        self.ooo.is_some()
     }
 }

@@ -5,6 +5,7 @@
 
 use crate::answer::reset_for;
 use crate::reassembly::{Reassembly, Stored};
+use crate::rtt::us_since;
 use crate::tcb::Tcb;
 use crate::{Block, Dropped, Ecn, EcnMode, Events, Reply, Segment, SeqNum, State, Text};
 use clock::{Duration, Instant};
@@ -40,7 +41,9 @@ impl Tcb {
         }
         self.check_timestamps(seg, now)?; // RFC 7323 5.3, R1
         self.check_sequence(seg, now)?; // first
-        self.check_reset(seg, now, reply)?; // second; third, security, is not ours (RFC 9293 A.1)
+        if seg.has(Flags::RST) {
+            return self.take_reset(seg, now, reply); // second; third, security, is not ours (RFC 9293 A.1)
+        }
         self.check_syn(seg, now, reply)?; // fourth
         if !seg.has(Flags::ACK) {
             return Err(Dropped::NoAck); // fifth
@@ -116,17 +119,18 @@ impl Tcb {
     /// The handshake's round trip, if the SYN was sent once.
     fn measure_handshake(&mut self, seg: &Segment, now: Instant) {
         let echoed = seg.options.timestamps.filter(|ts| self.ts.is_some() && ts.ecr != 0);
-        let rtt = match echoed {
-            _ if self.snd.syns == 1 => Some(now.since(self.snd.last_at)),
+        let us = match echoed {
+            _ if self.snd.syns == 1 => us_since(now, self.snd.last_at),
             Some(ts) => {
                 let ms = self.ts_now(now).wrapping_sub(ts.ecr);
-                (ms < 1 << 20).then(|| Duration::from_millis(u64::from(ms.max(1))))
+                if ms >= 1 << 20 {
+                    return; // a wild echo
+                }
+                ms.max(1) * 1000
             }
-            None => None,
+            None => return,
         };
-        if let Some(rtt) = rtt {
-            self.rtt.sample(rtt, seg.ack, self.snd.nxt, now);
-        }
+        self.rtt.sample(us, seg.ack, self.snd.nxt, now);
     }
 
     /// A close that was asked for before the handshake was done (RFC 9293 3.10.4).
@@ -222,10 +226,7 @@ impl Tcb {
     }
 
     /// RFC 9293 3.10.7.4, second; RFC 5961 3.2: only the very next number resets.
-    fn check_reset(&mut self, seg: &Segment, now: Instant, reply: &mut Reply) -> Result<(), Dropped> {
-        if !seg.has(Flags::RST) {
-            return Ok(());
-        }
+    fn take_reset(&mut self, seg: &Segment, now: Instant, reply: &mut Reply) -> Result<(), Dropped> {
         if seg.seq != self.rcv.nxt {
             return self.challenge(reply, Dropped::ResetInWindow, now);
         }
@@ -237,7 +238,7 @@ impl Tcb {
         };
         reply.events |= Events::CLOSED;
         self.over();
-        Err(Dropped::NoConnection)
+        Ok(())
     }
 
     /// RFC 9293 3.10.7.4, fourth; RFC 5961 4.2: a SYN never ends a connection.
@@ -406,7 +407,13 @@ impl Tcb {
     }
 
     /// Text beyond RCV.NXT: the peer is told at once (RFC 5681 4.2).
-    fn take_out_of_order(&mut self, left: SeqNum, right: SeqNum, place: Text, reply: &mut Reply) -> Result<(), Dropped> {
+    fn take_out_of_order(
+        &mut self,
+        left: SeqNum,
+        right: SeqNum,
+        place: Text,
+        reply: &mut Reply,
+    ) -> Result<(), Dropped> {
         self.rcv.ack_now = true;
         self.counts.ooo_packets = self.counts.ooo_packets.wrapping_add(1);
         let most = usize::from(self.config.reassembly_ranges).max(1);
@@ -439,14 +446,11 @@ impl Tcb {
             let due = at.at_or_after(self.rcv.nxt) && at.at_or_before(self.rcv.adv.later(self.rcv.nxt)) && behind_all;
             if self.state.may_receive() && due {
                 self.rcv.fin.get_or_insert(at);
-            } else {
-                self.rcv.ack_now = true; // an old one: our ACK of it may be lost
             }
+            self.rcv.ack_now = true; // early, due, or again because our ACK was lost
         }
         if self.rcv.fin == Some(self.rcv.nxt) && self.state.may_receive() {
             self.take_fin(now, reply);
-        } else if self.rcv.fin.is_some() {
-            self.rcv.ack_now = true;
         }
     }
 
@@ -464,6 +468,3 @@ impl Tcb {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -25,6 +25,8 @@ pub mod cookie;
 pub mod counters;
 mod delack;
 mod ends;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 mod handshake;
 mod host;
 mod info;

@@ -5,6 +5,7 @@
 
 use crate::cc::Congestion;
 use crate::recovery::Probe;
+use crate::rtt::us_since;
 use crate::scoreboard::{Sent, mark};
 use crate::segment::OutOptions;
 use crate::tcb::Tcb;
@@ -33,7 +34,8 @@ impl Tcb {
             State::Closed => None,
             State::SynSent | State::SynReceived => self.poll_syn(now),
             _ => {
-                let quiet = self.board.lost.segments == 0 && !self.recovery.force_front && self.recovery.probe.is_none();
+                let quiet =
+                    self.board.lost.segments == 0 && !self.recovery.force_front && self.recovery.probe.is_none();
                 if quiet && self.unsent() == 0 && !self.fin_waits() {
                     return self.poll_ack(now);
                 }
@@ -236,9 +238,7 @@ impl Tcb {
         if self.held_by_pace(now) {
             return None;
         }
-        if cwnd_room.saturating_sub(len) < mss {
-            self.snd.limited = true;
-        }
+        self.note_usage(in_flight.saturating_add(len), cwnd_room.saturating_sub(len) < mss);
         if self.pmtu.is_some()
             && let Some(probe) = self.mtu_probe(unsent, room, now)
         {
@@ -249,6 +249,15 @@ impl Tcb {
         Some(self.send_new(len, now))
     }
 
+    /// How far the congestion window is used, for whether it may grow: kept for a flight (Linux: tcp_cwnd_validate).
+    #[inline]
+    fn note_usage(&mut self, flight: u32, limited: bool) {
+        let snd = &mut self.snd;
+        if limited || flight > snd.flight || snd.una.at_or_after(snd.usage_end) {
+            (snd.flight, snd.limited, snd.usage_end) = (flight, limited, snd.nxt);
+        }
+    }
+
     /// Nagle (RFC 9293 3.7.4) as modified by Minshall: the last, short segment waits while another short one is
     /// unacknowledged; corked, it waits for more.
     #[inline]
@@ -256,7 +265,9 @@ impl Tcb {
         if self.snd.fin {
             return true;
         }
-        if self.wishes.cork || (self.board.len() as u64 + 64 > u64::from(self.config.sent_records) && !self.board.is_empty()) {
+        if self.wishes.cork
+            || (self.board.len() as u64 + 64 > u64::from(self.config.sent_records) && !self.board.is_empty())
+        {
             return false;
         }
         let urgent = self.snd.urgent_on && self.snd.urgent.after(self.snd.nxt);
@@ -306,20 +317,18 @@ impl Tcb {
         }
         self.mark_urgent(&mut out);
         self.record(start, len, mss, push, fin, now);
-        if len % mss != 0 {
+        if !len.is_multiple_of(mss) {
             self.snd.small = end;
         }
         self.snd.nxt = end.plus(u32::from(fin));
         self.snd.last_at = now;
         self.recovery.on_sent(len);
-        let in_flight = self.in_flight();
-        self.snd.flight = self.snd.flight.max(in_flight);
         if self.timers.rtx_at == Instant::NEVER || self.timers.rtx == Rtx::Persist {
             self.arm_rto(now);
         }
         self.arm_tail_loss_on_send(now);
         // An answer within the delay: the peer's ACKs can ride too (interactive use).
-        if len > 0 && self.rcv.ato_us > 0 && now.since(self.rcv.last_at).as_micros() < u128::from(self.rcv.ato_us) {
+        if len > 0 && self.rcv.ato_us > 0 && us_since(now, self.rcv.last_at) < self.rcv.ato_us {
             self.rcv.pingpong = true;
         }
         self.counts.bytes_sent = self.counts.bytes_sent.wrapping_add(len.into());
@@ -355,9 +364,9 @@ impl Tcb {
     #[inline]
     fn restart_after_idle(&mut self, now: Instant) {
         if self.config.idle_restart && self.board.is_empty() {
-            let (idle, rto) = (now.since(self.snd.last_at), self.rtt.rto(0, &self.config));
-            if idle > rto {
-                self.cc.on_idle_restart(idle, rto);
+            let rto = self.rtt.rto_us(0);
+            if u64::from(us_since(now, self.snd.last_at)) > rto {
+                self.cc.on_idle_restart(now.since(self.snd.last_at), self.rtt.rto(0));
                 // The initial window may be of a time when segments were smaller.
                 if self.cc.cwnd() < u32::from(self.snd.mss) {
                     self.cc.set_cwnd(self.snd.mss.into());
@@ -430,7 +439,8 @@ impl Tcb {
         let most = if self.ts.is_some() { BLOCKS_WITH_TIMESTAMPS } else { BLOCKS };
         let ranges = self.ooo.iter().flat_map(|ooo| ooo.report());
         let mut count = 0;
-        for (slot, Block { left, right }) in blocks.iter_mut().zip(self.rcv.dsack.into_iter().chain(ranges)).take(most) {
+        for (slot, Block { left, right }) in blocks.iter_mut().zip(self.rcv.dsack.into_iter().chain(ranges)).take(most)
+        {
             *slot = (left.0, right.0);
             count += 1;
         }
@@ -480,6 +490,3 @@ impl Tcb {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

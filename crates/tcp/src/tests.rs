@@ -1,6 +1,6 @@
 //! Two connections and a link on virtual time; conversations with a scripted peer.
 
 mod conversations;
-mod pair;
+pub mod pair;
 mod peer;
 mod strangers;

@@ -4,6 +4,7 @@
 //! its state (keepalive, FIN-WAIT-2, TIME-WAIT), and pacing. `next_timer` is the least of them.
 
 use crate::recovery::{Ca, Probe};
+use crate::rtt::after_us;
 use crate::tcb::Tcb;
 use crate::{Events, State};
 use clock::{Duration, Instant};
@@ -135,15 +136,17 @@ impl Tcb {
     /// (Re)starts the retransmission timer (RFC 6298 5.1, 5.3).
     #[inline]
     pub(crate) fn arm_rto(&mut self, now: Instant) {
-        let rto = self.rto();
         self.timers.rtx = Rtx::Rto;
-        self.timers.rtx_at = now.after(self.within_user_timeout(rto, now));
+        self.timers.rtx_at = after_us(now, self.rtt.rto_us(self.recovery.backoff));
+        if self.rare.is_some() {
+            self.timers.rtx_at = now.after(self.within_user_timeout(self.rto(), now));
+        }
     }
 
     /// The present timeout, back-off included.
     #[inline]
     pub(crate) fn rto(&self) -> Duration {
-        self.rtt.rto(self.recovery.backoff, &self.config)
+        self.rtt.rto(self.recovery.backoff)
     }
 
     /// A wait, cut short so that it does not pass the user timeout.
@@ -186,12 +189,12 @@ impl Tcb {
             *events |= Events::TIMED_OUT | Events::CLOSED;
             return;
         }
+        self.black_hole_suspected(now);
         self.enter_loss(now);
         self.recovery.retransmits = self.recovery.retransmits.saturating_add(1);
         if self.recovery.retransmits == self.config.retries1 {
             *events |= Events::PATH_DOUBTFUL;
         }
-        self.black_hole_suspected(now);
         self.recovery.backoff = self.recovery.backoff.saturating_add(1).min(30);
         self.recovery.force_front = true;
         self.arm_rto(now);
@@ -241,14 +244,14 @@ impl Tcb {
             }
             return;
         }
-        let wait = match self.rtt.srtt() {
+        let wait_us = match u64::from(self.rtt.srtt_us()) {
+            0 => self.config.rto_initial.as_micros() as u64,
             // One segment alone may be waiting for the peer's delayed ACK.
-            Some(srtt) if self.board.len() == 1 => srtt * 2 + self.config.delayed_ack_max,
-            Some(srtt) => srtt * 2 + Duration::from_millis(2),
-            None => self.config.rto_initial,
+            srtt if self.board.len() == 1 => 2 * srtt + self.config.delayed_ack_max.as_micros() as u64,
+            srtt => 2 * srtt + 2000,
         };
         self.timers.early = Early::TailLoss;
-        self.timers.early_at = now.after(wait).min(self.timers.rtx_at);
+        self.timers.early_at = after_us(now, wait_us).min(self.timers.rtx_at);
     }
 
     /// RFC 8985 7.3: the probe is new text if there is some, else the last segment again.

@@ -436,7 +436,7 @@ impl<L: Locks> Stack<L> {
     pub fn tcp_shutdown(&self, cx: Cx, id: usize, read: bool, write: bool) -> Result<(), TcpError> {
         let done = self.act(cx, id, |sock| {
             let Kind::Stream(stream) = &mut sock.kind else { return Err(TcpError::NotConnected) };
-            if !stream.connected || stream.tcb.is_over().is_some() {
+            if !stream.connected || stream.tcb.state() == ::tcp::State::Closed {
                 return Err(TcpError::NotConnected);
             }
             if read {

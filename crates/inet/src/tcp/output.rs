@@ -116,7 +116,7 @@ impl<L: Locks> Stack<L> {
         if !sock.orphan {
             return Over::No;
         }
-        if stream.tcb.is_over().is_some() || !sock.found { Over::Gone(ends) } else { Over::No }
+        if stream.tcb.state() == ::tcp::State::Closed || !sock.found { Over::Gone(ends) } else { Over::No }
     }
 
     fn tcp_flush(&self, cx: Cx, ends: Ends4, stream: &mut Stream, options: &IpOptions) {

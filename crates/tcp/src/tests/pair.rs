@@ -157,8 +157,7 @@ impl End {
 
 fn hold(held: &mut BTreeMap<u64, u64>, at: u64, len: u64) {
     let (mut start, mut end) = (at, at + len);
-    let touching: Vec<u64> =
-        held.range(..=end).rev().take_while(|(_, e)| **e >= start).map(|(s, _)| *s).collect();
+    let touching: Vec<u64> = held.range(..=end).rev().take_while(|(_, e)| **e >= start).map(|(s, _)| *s).collect();
     for s in touching {
         let e = held.remove(&s).unwrap();
         (start, end) = (start.min(s), end.max(e));
@@ -232,7 +231,7 @@ impl Pair {
     }
 
     fn send(&mut self, from: usize, out: Out) {
-        assert!(out.options.len() <= 40 && out.options.len() % 4 == 0);
+        assert!(out.options.len() <= 40 && out.options.len().is_multiple_of(4));
         self.sent += 1;
         let base = self.ends[from].released + u64::from(out.text_at);
         if out.text_len > 0 {
@@ -338,11 +337,16 @@ impl Pair {
                     self.ends[which].work(self.now, eager);
                     self.drain(which);
                 }
-                let busy = self.ends.iter().any(|end| end.queued < end.total || end.read < end.delivered || !end.closed);
+                let busy =
+                    self.ends.iter().any(|end| end.queued < end.total || end.read < end.delivered || !end.closed);
                 let over = self.ends.iter().any(|end| end.tcb.state() == State::Closed);
                 work_at = if busy && !over {
                     self.now.after(Duration::from_micros(100 + self.chance.below(20_000)))
-                } else if self.ends.iter().any(|end| end.tcb.state() != State::Closed && end.tcb.state() != State::TimeWait) {
+                } else if self
+                    .ends
+                    .iter()
+                    .any(|end| end.tcb.state() != State::Closed && end.tcb.state() != State::TimeWait)
+                {
                     self.now.after(Duration::from_secs(1))
                 } else {
                     Instant::NEVER
@@ -449,4 +453,31 @@ fn the_same_seed_is_the_same_run() {
     };
     let all: BTreeSet<_> = (0..10).map(|_| run(7)).collect();
     assert_eq!(all.len(), 1);
+}
+
+/// Retransmissions by timeout would make a transfer over a link of 20 ms a round trip take seconds: RACK, PRR and the tail
+/// loss probe are what keeps it near the time that its windows ask for.
+#[test]
+fn one_percent_of_loss_costs_round_trips_and_not_timeouts() {
+    let (mut took, mut resent) = (Vec::new(), 0);
+    for seed in 0..20 {
+        let link = Link { loss: 1, delay_us: 10_000, ..clean() };
+        let mut pair = Pair::new(seed, 1, link);
+        let config = Arc::new(Config::default());
+        let now = pair.now;
+        pair.ends[0].tcb = Tcb::connect(&config, SeqNum(seed as u32), 0, now);
+        let syn = pair.ends[0].tcb.poll_segment(now, 0).expect("a SYN").as_arriving();
+        pair.ends[1].tcb = Tcb::accept(&config, SeqNum(7), 0, &syn, now);
+        pair.ends[0].total = 1_000_000;
+        for end in &mut pair.ends {
+            (end.write_chunk, end.read_chunk, end.max_text) = (60_000, 1 << 20, 0);
+        }
+        pair.run(200_000);
+        pair.check_complete();
+        took.push(pair.now.since(now).as_millis() - 60_000); // less TIME-WAIT
+        resent += pair.ends[0].tcb.info(now).total_retrans;
+    }
+    took.sort_unstable();
+    assert!(took[10] < 3000, "{took:?} ms");
+    assert!(resent < 20 * 30, "{resent} retransmissions of 14,000 segments");
 }

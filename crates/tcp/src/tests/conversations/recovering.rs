@@ -1,0 +1,346 @@
+use super::*;
+
+/// Ten segments of 1000 are under way, 10 ms a round trip.
+fn flying(name: &'static str, config: Config) -> Talk {
+    let mut talk = established(name, config);
+    talk.run("tso 65535\nwrite 10000\n> P. 1:10001(10000) ack 1 win 64240\ntso 0\n+10");
+    talk
+}
+
+/// The same without SACK.
+fn flying_without_sack(name: &'static str) -> Talk {
+    let mut talk = flying(name, Config { sack: false, ..plain() });
+    talk.run("options = 0");
+    talk
+}
+
+#[test]
+fn three_duplicates_bring_a_fast_retransmit() {
+    flying("RFC 6675, RFC 8985", plain()).run(
+        "write 10000
+         < . 1:1(0) ack 1 win 65535 <sack 1001:2001> =
+         > . 10001:11001(1000) ack 1 win 64240         // limited transmit (RFC 3042)
+         ca = 1
+         < . 1:1(0) ack 1 win 65535 <sack 1001:3001> =
+         > . 11001:12001(1000) ack 1 win 64240
+         < . 1:1(0) ack 1 win 65535 <sack 1001:4001> =
+         > . 1:1001(1000) ack 1 win 64240
+         ca = 3
+         ssthresh = 5
+         lost = 1
+         retrans = 1
+         sacked = 3
+         +10
+         < . 1:1(0) ack 12001 win 65535 = acked 12000 WRITABLE
+         > . 12001:13001(1000) ack 1 win 64240
+         > . 13001:14001(1000) ack 1 win 64240
+         > . 14001:15001(1000) ack 1 win 64240
+         > . 15001:16001(1000) ack 1 win 64240
+         > . 16001:17001(1000) ack 1 win 64240
+         ca = 0
+         cwnd = 5",
+    );
+}
+
+#[test]
+fn without_sack_newreno_mends_a_hole_a_round_trip() {
+    flying_without_sack("RFC 6582").run(
+        "< . 1:1(0) ack 1 win 65535 =
+         < . 1:1(0) ack 1 win 65535 =
+         ca = 1
+         < . 1:1(0) ack 1 win 65535 =
+         > . 1:1001(1000) ack 1 win 64240
+         ca = 3
+         ssthresh = 5
+         < . 1:1(0) ack 1 win 65535 =
+         < . 1:1(0) ack 1 win 65535 =
+         < . 1:1(0) ack 1 win 65535 =
+         < . 1:1(0) ack 1 win 65535 =
+         < . 1:1(0) ack 1 win 65535 =
+         +10
+         < . 1:1(0) ack 5001 win 65535 = acked 5000 WRITABLE     // partial: another hole
+         > . 5001:6001(1000) ack 1 win 64240
+         ca = 3
+         +10
+         < . 1:1(0) ack 10001 win 65535 = acked 5000 WRITABLE
+         ca = 0
+         cwnd = 5",
+    );
+}
+
+#[test]
+fn duplicates_with_text_or_another_window_are_none() {
+    flying_without_sack("RFC 5681 2").run(
+        "< . 1:1(0) ack 1 win 65534 =
+         < . 1:1(0) ack 1 win 65533 =
+         < . 1:1(0) ack 1 win 65532 =
+         < P. 1:11(10) ack 1 win 65532 = text 0/10@0 order 10 READABLE
+         > . 10001:10001(0) ack 11 win 64230
+         < P. 11:21(10) ack 1 win 65532 = text 0/10@0 order 10 READABLE
+         > . 10001:10001(0) ack 21 win 64220
+         < P. 21:31(10) ack 1 win 65532 = text 0/10@0 order 10 READABLE
+         > . 10001:10001(0) ack 31 win 64210
+         ca = 0
+         retrans = 0",
+    );
+}
+
+#[test]
+fn two_that_overtook_are_waited_for() {
+    flying("RACK's reordering window", plain()).run(
+        "< . 1:1(0) ack 1 win 65535 <sack 1001:3001> =
+         ca = 1
+         timer = 2                      // a quarter of the least round trip
+         +2.5
+         > . 1:1001(1000) ack 1 win 64240
+         ca = 3",
+    );
+    flying("it was only late", plain()).run(
+        "< . 1:1(0) ack 1 win 65535 <sack 1001:3001> =
+         +1
+         < . 1:1(0) ack 3001 win 65535 = acked 3000 WRITABLE
+         ca = 0
+         retrans = 0",
+    );
+}
+
+#[test]
+fn a_lost_retransmission_is_noticed() {
+    flying("RACK", plain()).run(
+        "< . 1:1(0) ack 1 win 65535 <sack 1001:4001> =
+         > . 1:1001(1000) ack 1 win 64240
+         write 3000
+         +10
+         < . 1:1(0) ack 1 win 65535 <sack 1001:10001> =
+         > . 10001:11001(1000) ack 1 win 64240
+         > . 11001:12001(1000) ack 1 win 64240
+         > P. 12001:13001(1000) ack 1 win 64240
+         +10
+         < . 1:1(0) ack 1 win 65535 <sack 1001:13001> =
+         > . 1:1001(1000) ack 1 win 64240",
+    );
+}
+
+#[test]
+fn a_timestamp_of_the_original_undoes_the_reduction() {
+    let mut talk = Talk::new("Eifel (RFC 4015)", Config { timestamps: true, ..plain() });
+    talk.run(
+        "< S 0:0(0) win 65535 <mss 1012,sackOK,TS 5 0>
+         > S. 0:0(0) ack 1 win 64240 <mss 1460,sackOK,TS 10000 5>
+         +10
+         < . 1:1(0) ack 1 win 65535 <TS 15 10000> = WRITABLE ACCEPTABLE
+         tso 65535
+         write 10000
+         > P. 1:10001(10000) ack 1 win 64240 <TS 10010 15>
+         +10
+         < . 1:1(0) ack 1 win 65535 <TS 25 10010,sack 1001:4001> =
+         > . 1:1001(1000) ack 1 win 64240 <TS 10020 25>
+         ssthresh = 5
+         +1
+         < . 1:1(0) ack 4001 win 65535 <TS 26 10010> = acked 4000 WRITABLE
+         ca = 0
+         cwnd = 10
+         ssthresh = 2147483647",
+    );
+}
+
+#[test]
+fn a_dsack_undoes_the_reduction() {
+    flying("RFC 3708", plain()).run(
+        "< . 1:1(0) ack 1 win 65535 <sack 1001:4001> =
+         > . 1:1001(1000) ack 1 win 64240
+         +1
+         < . 1:1(0) ack 4001 win 65535 = acked 4000 WRITABLE
+         ca = 3
+         +10
+         < . 1:1(0) ack 4001 win 65535 <sack 1:1001> =
+         dsack_dups = 1
+         ca = 0
+         cwnd = 10",
+    );
+}
+
+#[test]
+fn the_tail_is_probed_after_two_round_trips() {
+    flying("TLP (RFC 8985 7)", plain()).run(
+        "timer = 12                                      // 2 SRTT + 2 ms, 10 of which have passed
+         +12
+         > P. 9001:10001(1000) ack 1 win 64240
+         +10
+         < . 1:1(0) ack 1 win 65535 <sack 9001:10001> =
+         > . 1:1001(1000) ack 1 win 64240
+         ca = 3",
+    );
+}
+
+#[test]
+fn a_probe_that_mended_a_loss_costs_half_the_window() {
+    flying("RFC 8985 7.4", plain()).run(
+        "< . 1:1(0) ack 9001 win 65535 = acked 9000 WRITABLE
+         +210
+         > P. 9001:10001(1000) ack 1 win 64240
+         +10
+         < . 1:1(0) ack 10001 win 65535 = acked 1000 WRITABLE
+         write 1000
+         > P. 10001:11001(1000) ack 1 win 64240
+         +10
+         < . 1:1(0) ack 11001 win 65535 = acked 1000 WRITABLE
+         ssthresh = 2
+         ca = 0",
+    );
+    flying("both copies came", plain()).run(
+        "< . 1:1(0) ack 9001 win 65535 = acked 9000 WRITABLE
+         +210
+         > P. 9001:10001(1000) ack 1 win 64240
+         +10
+         < . 1:1(0) ack 10001 win 65535 = acked 1000 WRITABLE
+         < . 1:1(0) ack 10001 win 65535 <sack 9001:10001> =
+         ssthresh = 2147483647",
+    );
+}
+
+#[test]
+fn the_timeout_doubles_and_everything_goes_again() {
+    flying_without_sack("RFC 6298 5").run(
+        "rto = 210
+         +200
+         > . 1:1001(1000) ack 1 win 64240
+         ca = 4
+         cwnd = 1
+         ssthresh = 5
+         backoff = 1
+         +420
+         > . 1:1001(1000) ack 1 win 64240
+         ssthresh = 5
+         +840 = PATH_DOUBTFUL
+         > . 1:1001(1000) ack 1 win 64240
+         backoff = 3
+         < . 1:1(0) ack 1001 win 65535 = acked 1000 WRITABLE
+         > . 1001:2001(1000) ack 1 win 64240
+         > . 2001:3001(1000) ack 1 win 64240
+         backoff = 0
+         +10
+         < . 1:1(0) ack 2001 win 65535 = acked 1000 WRITABLE
+         > . 3001:4001(1000) ack 1 win 64240
+         > . 4001:5001(1000) ack 1 win 64240",
+    );
+}
+
+#[test]
+fn a_spurious_timeout_is_undone() {
+    let mut talk = flying("F-RTO (RFC 5682 3.1)", Config { rack: false, ..plain() });
+    talk.run(
+        "write 5000
+         +200
+         > . 1:1001(1000) ack 1 win 64240
+         ca = 4
+         < . 1:1(0) ack 1001 win 65535 = acked 1000 WRITABLE
+         > . 10001:11001(1000) ack 1 win 64240       // new text, not what may not be lost
+         > . 11001:12001(1000) ack 1 win 64240
+         < . 1:1(0) ack 2001 win 65535 = acked 1000 WRITABLE
+         > . 12001:13001(1000) ack 1 win 64240
+         ca = 0
+         ssthresh = 2147483647",
+    );
+}
+
+#[test]
+fn a_real_loss_ends_the_search_for_a_spurious_one() {
+    flying("F-RTO, conventional", Config { rack: false, ..plain() }).run(
+        "write 5000
+         +200
+         > . 1:1001(1000) ack 1 win 64240
+         < . 1:1(0) ack 1001 win 65535 = acked 1000 WRITABLE
+         > . 10001:11001(1000) ack 1 win 64240
+         > . 11001:12001(1000) ack 1 win 64240
+         < . 1:1(0) ack 1001 win 65535 <sack 10001:11001> =
+         > . 1001:2001(1000) ack 1 win 64240
+         ca = 4",
+    );
+}
+
+#[test]
+fn reneging_is_survived() {
+    flying("RFC 2018 8", Config { rack: false, ..plain() }).run(
+        "< . 1:1(0) ack 1 win 65535 <sack 1001:2001> =
+         sacked = 1
+         +10
+         < . 1:1(0) ack 1001 win 65535 = acked 1000 WRITABLE       // and 1001:2001 is thrown away
+         +211.25
+         > . 1001:2001(1000) ack 1 win 64240
+         sacked = 0
+         < . 1:1(0) ack 2001 win 65535 = acked 1000 WRITABLE
+         > . 2001:3001(1000) ack 1 win 64240
+         > . 3001:4001(1000) ack 1 win 64240",
+    );
+}
+
+#[test]
+fn sack_of_the_unsent_and_of_nothing_is_ignored() {
+    flying("bad blocks (smoltcp 0.13)", plain()).run(
+        "< . 1:1(0) ack 1 win 65535 <sack 9001:10002> =
+         < . 1:1(0) ack 1 win 65535 <sack 5001:5001> =
+         < . 1:1(0) ack 1 win 65535 <sack 5001:4001> =
+         < . 1:1(0) ack 1 win 65535 <sack -5000:-4000> =
+         < . 1:1(0) ack 1 win 65535 <sack 1500:1999> =
+         < . 1:1(0) ack 1 win 65535 <sack 2147480000:2147490000> =
+         sacked = 0
+         ca = 0",
+    );
+}
+
+#[test]
+fn a_black_hole_is_passed_by_smaller_segments() {
+    let mut talk = flying_without_sack("RFC 8899 4.3");
+    talk.run(
+        "+200
+         > . 1:1001(1000) ack 1 win 64240
+         +420
+         > . 1:1001(1000) ack 1 win 64240
+         +840 = PATH_DOUBTFUL
+         > . 1:1001(1000) ack 1 win 64240
+         +1680
+         > . 1:1001(1000) ack 1 win 64240
+         +3360
+         > . 1:1001(1000) ack 1 win 64240               // 1024 would do
+         +6720
+         > . 1:513(512) ack 1 win 64240
+         mss = 512
+         +10
+         < . 1:1(0) ack 513 win 65535 = acked 512 WRITABLE
+         > . 513:1001(488) ack 1 win 64240
+         > . 1001:1513(512) ack 1 win 64240",
+    );
+}
+
+#[test]
+fn what_the_host_could_not_send_goes_again() {
+    let mut talk = established("no buffer", plain());
+    talk.tcb.queued(1000, true);
+    let out = talk.tcb.poll_segment(talk.now, 0).expect("text");
+    talk.tcb.on_not_sent(&out, talk.now);
+    talk.tcb.check_invariants();
+    talk.run("> P. 1:1001(1000) ack 1 win 64240".replace("> ", "cwnd = 10\n> ").as_str());
+}
+
+#[test]
+fn no_round_trip_is_measured_by_what_was_sent_twice() {
+    flying_without_sack("Karn (RFC 6298 3)").run(
+        "srtt = 10
+         +200
+         > . 1:1001(1000) ack 1 win 64240
+         +100
+         < . 1:1(0) ack 10001 win 65535 = acked 10000 WRITABLE
+         srtt = 10
+         rto = 210",
+    );
+}
+
+#[test]
+fn a_round_trip_is_measured_by_what_was_sent_once() {
+    flying_without_sack("RFC 6298 2.3").run(
+        "+30
+         < . 1:1(0) ack 10001 win 65535 = acked 10000 WRITABLE
+         srtt = 13",
+    );
+}
