@@ -157,7 +157,7 @@ impl Scoreboard {
         self.records.back()
     }
 
-    #[cfg(any(test, fuzzing))]
+    #[cfg(test)]
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Sent> {
         self.records.iter()
     }
