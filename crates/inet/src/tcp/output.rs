@@ -326,7 +326,7 @@ fn write_header(head: &mut [u8], ends: Ends4, out: &Out) {
 impl Stream {
     /// How much text the next segment may have: the rest of a piece that the iface takes whole, so that it can be lent.
     #[inline]
-    fn largest(&self) -> u32 {
+    fn largest(&mut self) -> u32 {
         let mss = HEADERS as u32 + 40;
         if self.headers.mtu <= 1500 + mss {
             return 0;
