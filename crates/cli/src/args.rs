@@ -326,6 +326,8 @@ pub struct BenchArgs {
 pub enum BenchGroup {
     /// Send, receive, forward, look up
     Udp,
+    /// Bytes, transactions, connections
+    Tcp,
 }
 
 /// `profile`.

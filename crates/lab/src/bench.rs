@@ -3,6 +3,10 @@
 //! The host kernel is always a peer. Others (smoltcp) come from the bench program, which this one does not depend on:
 //! `cargo xtask bench udp`.
 
+mod tcp;
+
+pub use tcp::tcp;
+
 use crate::env::Environment;
 use crate::native::NativeSend;
 use crate::result::{Change, Figure, Peer, Report, Row};

@@ -13,6 +13,7 @@
 //!
 //! [`NativeRecv`] times `recv` alone, in this process. [`testtool`] is the tool's `send` on this subject.
 
+pub mod loopback;
 mod batch;
 mod child;
 mod drops;

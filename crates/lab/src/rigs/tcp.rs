@@ -19,6 +19,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 const BULK: usize = 8 << 20;
 const CHUNK: usize = 64 << 10;
+const BUFFER: usize = 256 << 10;
 const TRANSACTIONS: u64 = 10_000;
 const CONNECTIONS: u64 = 2_000;
 
@@ -144,6 +145,9 @@ impl BulkRig {
         let listener = two.listen(5001)?;
         let client = two.begin(5001)?;
         let server = two.accept(listener)?;
+        // Fixed buffers, as the peers have: what is under way then stays in the second-level cache.
+        two.calls(0).set_option(client, Opt::SendBuffer(BUFFER))?;
+        two.calls(1).set_option(server, Opt::RecvBuffer(BUFFER))?;
         let from = (0..CHUNK).map(|i| i as u8).collect();
         Ok(BulkRig { id: id.to_owned(), two, fds: [client, server], from, into: vec![0; CHUNK] })
     }
@@ -239,6 +243,10 @@ impl RrRig {
             Ok(fd)
         };
         let fds = [open(0)?, open(1)?];
+        // The first datagram waits for the neighbor's answer.
+        two.calls(0).send(fds[0], b"?")?;
+        while two.step() > 0 {}
+        while two.calls(1).recv(fds[1], &mut [0; 16]).is_ok() {}
         Ok(RrRig { id: id.to_owned(), two, fds, idle: Vec::new() })
     }
 
