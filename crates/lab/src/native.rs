@@ -13,10 +13,10 @@
 //!
 //! [`NativeRecv`] times `recv` alone, in this process. [`testtool`] is the tool's `send` on this subject.
 
-pub mod loopback;
 mod batch;
 mod child;
 mod drops;
+pub mod loopback;
 mod readback;
 mod sink;
 mod subject;

@@ -6,6 +6,7 @@ use crate::Stack;
 use crate::demux::{Ends4, Tuple};
 use crate::ip4::output::OutputError;
 use crate::route::Via;
+use crate::stack::AtOnce;
 use crate::udp::{ReadySet, v4_end};
 use ::tcp::cc::Algorithm;
 use ::tcp::listen::{CookieMode, Limits, Listener};
@@ -128,7 +129,7 @@ impl<L: Locks> Stack<L> {
         let mut slot = self.tcp.socks.get(id).ok_or(TcpError::NoSocket)?.lock(cx);
         let sock = slot.as_mut().filter(|sock| !sock.orphan).ok_or(TcpError::NoSocket)?;
         let result = f(sock);
-        let over = self.tcp_settle(cx, id, sock);
+        let over = self.tcp_settle(cx, id, sock, AtOnce::Yes);
         drop(slot);
         self.tcp_bury(cx, id, over);
         result
@@ -139,7 +140,7 @@ impl<L: Locks> Stack<L> {
     /// # Errors
     /// [`TcpError::NoSocket`].
     pub fn tcp_set_options(&self, cx: Cx, id: usize, change: impl FnOnce(&mut Options)) -> Result<(), TcpError> {
-        let done = self.act(cx, id, |sock| {
+        self.act(cx, id, |sock| {
             change(sock.options_mut());
             sock.apply_options(cx.now);
             if let Some(algorithm) = sock.options().congestion
@@ -149,9 +150,7 @@ impl<L: Locks> Stack<L> {
                 stream.tcb.set_congestion(algorithm);
             }
             Ok(())
-        });
-        self.flush(cx);
-        done
+        })
     }
 
     /// Binds socket `id`; port 0 picks one. Says where it is bound.
@@ -335,7 +334,6 @@ impl<L: Locks> Stack<L> {
         if begun.is_err() {
             self.tcp.demux.remove(cx, &tuple, id);
         }
-        self.flush(cx);
         begun
     }
 
@@ -345,7 +343,7 @@ impl<L: Locks> Stack<L> {
     /// [`TcpError::WouldBlock`] without room, [`TcpError::Shut`] after a shutdown, and what has become of the connection.
     #[inline]
     pub fn tcp_send(&self, cx: Cx, id: usize, bytes: &[u8], push: bool) -> Result<usize, TcpError> {
-        let sent = self.act(cx, id, |sock| {
+        self.act(cx, id, |sock| {
             if let Some(error) = sock.error.take() {
                 return Err(error);
             }
@@ -372,9 +370,7 @@ impl<L: Locks> Stack<L> {
             stream.tcb.queued(taken as u32, push);
             stream.dirty = true;
             Ok(taken)
-        });
-        self.flush(cx);
-        sent
+        })
     }
 
     fn tcp_buffer(&self, cx: Cx, len: usize) -> Option<Frame> {
@@ -387,7 +383,7 @@ impl<L: Locks> Stack<L> {
     /// [`TcpError::WouldBlock`] without any, and what has become of the connection.
     #[inline]
     pub fn tcp_recv(&self, cx: Cx, id: usize, into: &mut [u8]) -> Result<usize, TcpError> {
-        let read = self.act(cx, id, |sock| {
+        self.act(cx, id, |sock| {
             let fixed = sock.options.as_ref().is_some_and(|options| options.recv_space.is_some());
             let shut = sock.shut_read;
             let Kind::Stream(stream) = &mut sock.kind else { return Err(TcpError::NotConnected) };
@@ -408,9 +404,7 @@ impl<L: Locks> Stack<L> {
                 None if over => Err(TcpError::NotConnected),
                 None => Err(TcpError::WouldBlock),
             }
-        });
-        self.flush(cx);
-        read
+        })
     }
 
     /// As [`Stack::tcp_recv`], but the bytes stay.
@@ -434,7 +428,7 @@ impl<L: Locks> Stack<L> {
     /// # Errors
     /// [`TcpError::NotConnected`].
     pub fn tcp_shutdown(&self, cx: Cx, id: usize, read: bool, write: bool) -> Result<(), TcpError> {
-        let done = self.act(cx, id, |sock| {
+        self.act(cx, id, |sock| {
             let Kind::Stream(stream) = &mut sock.kind else { return Err(TcpError::NotConnected) };
             if !stream.connected || stream.tcb.state() == ::tcp::State::Closed {
                 return Err(TcpError::NotConnected);
@@ -450,9 +444,7 @@ impl<L: Locks> Stack<L> {
             }
             sock.wake(cx, id);
             Ok(())
-        });
-        self.flush(cx);
-        done
+        })
     }
 
     /// Lets go of socket `id`: what is unsent is sent still, unless `abort` says that it shall not be. `false`: no such
@@ -487,7 +479,7 @@ impl<L: Locks> Stack<L> {
                 if let Some(reset) = reset {
                     self.tcp_answer(cx, sock, &reset);
                 }
-                self.tcp_settle(cx, id, sock)
+                self.tcp_settle(cx, id, sock, AtOnce::Yes)
             }
         };
         drop(slot);

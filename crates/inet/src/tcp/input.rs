@@ -10,6 +10,7 @@ use crate::Stack;
 use crate::demux::Ends4;
 use crate::iface::Iface;
 use crate::slots::Locked;
+use crate::stack::AtOnce;
 use ::tcp::listen::{self, Answer, Refused};
 use ::tcp::time_wait::{self, Late};
 use ::tcp::{Dropped, Ecn, Events, IcmpNotice, Segment, SeqNum, Tcb, Text};
@@ -90,7 +91,7 @@ impl<L: Locks> Stack<L> {
     fn tcp_run_ends(&self, cx: Cx, open: Option<Open<'_, L>>) {
         let Some(Open { id, mut slot, .. }) = open else { return };
         let Some(sock) = slot.as_mut() else { return };
-        let over = self.tcp_settle(cx, id, sock);
+        let over = self.tcp_settle(cx, id, sock, AtOnce::Later);
         drop(slot);
         self.tcp_bury(cx, id, over);
     }
@@ -242,7 +243,7 @@ impl<L: Locks> Stack<L> {
         let mut slot = slot.lock(cx);
         let Some(sock) = slot.as_mut() else { return };
         self.tcp_segment(cx, child, sock, seen, packet);
-        self.tcp_settle(cx, child, sock);
+        self.tcp_settle(cx, child, sock, AtOnce::Later);
     }
 
     /// Hands an ICMP error to the connection that sent the quoted segment; says whether that is under way (RFC 5927 4.1).
@@ -273,7 +274,7 @@ impl<L: Locks> Stack<L> {
             }
             Kind::Fresh => {}
         }
-        let over = self.tcp_settle(cx, id, sock);
+        let over = self.tcp_settle(cx, id, sock, AtOnce::Later);
         drop(slot);
         self.tcp_bury(cx, id, over);
         sent

@@ -8,9 +8,10 @@ use super::queue::{Range, SendQueue};
 use super::{Kind, Options, Sock, Stream};
 use crate::Stack;
 use crate::demux::{Addr, Ends4};
-use crate::iface::{Iface, IfaceId};
+use crate::iface::{Iface, IfaceId, IfaceKind};
 use crate::ip4::Outgoing;
 use crate::ip4::output::Target;
+use crate::stack::AtOnce;
 use ::tcp::time_wait;
 use ::tcp::{Ends, Out, Tcb};
 use buf::{Flags, Frame};
@@ -87,7 +88,7 @@ impl<L: Locks> Stack<L> {
     /// Sends what may leave, sets the timer, and says whether the socket is over. Call it before the lock is given back
     /// whenever something has happened to the connection.
     #[inline]
-    pub(super) fn tcp_settle(&self, cx: Cx, id: usize, sock: &mut Sock<L>) -> Over {
+    pub(super) fn tcp_settle(&self, cx: Cx, id: usize, sock: &mut Sock<L>, at_once: AtOnce) -> Over {
         let ends = sock.ends;
         let Kind::Stream(stream) = &mut sock.kind else { return Over::No };
         if !std::mem::take(&mut stream.dirty) {
@@ -97,7 +98,10 @@ impl<L: Locks> Stack<L> {
             Some(options) => IpOptions::of(options, self),
             None => IpOptions { ttl: self.knobs.ttl.get() as u8, tos: 0 },
         };
-        self.tcp_flush(cx, ends, stream, &options);
+        let sent = self.tcp_flush(cx, ends, stream, &options);
+        if sent && at_once == AtOnce::Yes {
+            self.tcp_hand_over(cx, stream.headers.iface);
+        }
         let next = stream.tcb.next_timer();
         if next != stream.armed {
             stream.armed = next;
@@ -119,14 +123,25 @@ impl<L: Locks> Stack<L> {
         if stream.tcb.state() == ::tcp::State::Closed || !sock.found { Over::Gone(ends) } else { Over::No }
     }
 
-    fn tcp_flush(&self, cx: Cx, ends: Ends4, stream: &mut Stream, options: &IpOptions) {
+    /// Says whether anything went out.
+    fn tcp_flush(&self, cx: Cx, ends: Ends4, stream: &mut Stream, options: &IpOptions) -> bool {
+        let mut sent = false;
         loop {
             let most = stream.largest();
-            let Some(out) = stream.tcb.poll_segment(cx.now, most) else { break };
+            let Some(out) = stream.tcb.poll_segment(cx.now, most) else { return sent };
             if self.tcp_emit(cx, ends, stream, &out, options).is_none() {
                 stream.tcb.on_not_sent(&out, cx.now);
-                break; // no buffer now: the timer comes again
+                return sent; // no buffer now: the timer comes again
             }
+            sent = true;
+        }
+    }
+
+    /// Hands what is staged at a connection's iface to the port; at any, where it is not known yet.
+    fn tcp_hand_over(&self, cx: Cx, iface: IfaceId) {
+        match self.ifaces.get(iface).filter(|iface| iface.kind == IfaceKind::Ethernet) {
+            Some(iface) => self.flush_stage(cx, &mut iface.stage.lock(cx)),
+            None => self.flush(cx),
         }
     }
 

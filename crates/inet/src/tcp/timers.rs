@@ -2,6 +2,7 @@
 
 use super::{Kind, Sock};
 use crate::Stack;
+use crate::stack::AtOnce;
 use clock::Instant;
 use lock::{Cx, Locks};
 
@@ -29,6 +30,12 @@ impl<L: Locks> Stack<L> {
         late.min(self.tcp.wheel.lock(cx).next())
     }
 
+    /// Has a connection something to do?
+    #[inline]
+    pub(crate) fn tcp_is_due(&self, cx: Cx) -> bool {
+        self.tcp.wheel.lock(cx).next() <= cx.now
+    }
+
     fn tcp_poll_late(&self, cx: Cx) -> Instant {
         let mut table = self.tcp.late.lock(cx);
         if table.next_timer() <= cx.now {
@@ -54,7 +61,7 @@ impl<L: Locks> Stack<L> {
             Kind::Listening(_) => self.tcp_listener_timer(cx, id, sock),
             Kind::Fresh => {}
         }
-        let over = self.tcp_settle(cx, id, sock);
+        let over = self.tcp_settle(cx, id, sock, AtOnce::Later);
         drop(slot);
         self.tcp_bury(cx, id, over);
     }

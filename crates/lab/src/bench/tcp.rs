@@ -66,8 +66,12 @@ pub fn tcp(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Res
         peers.push(Peer::new(peer, theirs, sample(row)?)?);
     }
     let notes = vec![
-        "two hosts on one thread over a pair; 64 KiB a call; send and receive buffers of 256 KiB; CUBIC; timestamps on".to_owned(),
-        format!("kernel: loopback (MTU 65536, no checksum work), both ends on one thread, 64 KiB a call, {}", congestion()),
+        "two hosts on one thread over a pair; 64 KiB a call; send and receive buffers of 256 KiB; CUBIC; timestamps on"
+            .to_owned(),
+        format!(
+            "kernel: loopback (MTU 65536, no checksum work), both ends on one thread, 64 KiB a call, {}",
+            congestion()
+        ),
         "not among the rows yet: two cores, 100,000 idle connections and their memory, TAP".to_owned(),
     ];
     let env = Environment::detect();
