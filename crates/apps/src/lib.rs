@@ -20,6 +20,7 @@
 pub mod app;
 pub mod date;
 pub mod files;
+pub mod ftp;
 pub mod http;
 #[cfg(any(test, fuzzing))]
 mod net;
