@@ -22,6 +22,7 @@ pub mod date;
 pub mod files;
 pub mod ftp;
 pub mod http;
+pub mod iperf3;
 #[cfg(any(test, fuzzing))]
 mod net;
 pub mod serve;
