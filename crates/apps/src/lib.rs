@@ -21,6 +21,8 @@ pub mod app;
 pub mod date;
 pub mod files;
 pub mod ftp;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 pub mod http;
 pub mod iperf3;
 #[cfg(any(test, fuzzing))]
