@@ -138,12 +138,14 @@ impl Net {
     }
 
     /// Has the far side read everything there will ever be?
+    #[cfg(test)]
     pub fn far_eof(&self, far: Far) -> bool {
         let conn = &self.conns[far.0];
         conn.is_reset || (conn.to_far.is_shut && conn.to_far.bytes.is_empty())
     }
 
     /// Was the connection reset by us?
+    #[cfg(test)]
     pub fn is_reset(&self, far: Far) -> bool {
         self.conns[far.0].is_reset
     }
@@ -400,6 +402,7 @@ impl<A: crate::app::App> Rig<A> {
     }
 
     /// The client sends all of it and everybody does what is to be done; what it reads is given back.
+    #[cfg(test)]
     pub fn say(&mut self, far: Far, bytes: &[u8]) -> String {
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -414,6 +417,7 @@ impl<A: crate::app::App> Rig<A> {
     }
 
     /// What the client can read now.
+    #[cfg(test)]
     pub fn hear(&mut self, far: Far) -> String {
         let mut heard = Vec::new();
         loop {
