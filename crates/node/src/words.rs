@@ -15,6 +15,7 @@ mod netstat;
 mod parse;
 mod route;
 mod show;
+mod sockets;
 mod ss;
 mod sysctl;
 #[cfg(test)]
@@ -51,8 +52,12 @@ const PROGRAMS: &[(&str, &str, &str)] = &[
     ("arp", "-a | HOST | -s HOST MAC | -d HOST | -d -a", "Neighbors."),
     ("route", "[-n] show | add [-net|-host] DST GW | delete DST | get ADDR", "Routes."),
     ("sysctl", "[-n|-d] -a | NAME ... | [-w] NAME=VALUE ...", "Knobs."),
-    ("netstat", "-s [-s] | -m | -i | -r", "Counters in sentences, pools, ifaces, routes."),
-    ("ss", "[-u] [-a]", "Sockets."),
+    (
+        "netstat",
+        "[-an] | -s [-s] | -m | -i | -r   [-p tcp|udp|ip|icmp|igmp|arp]",
+        "Connections, counters in sentences, pools, ifaces, routes.",
+    ),
+    ("ss", "[-t|-u] [-l|-a] [-iopemH] | -s", "Sockets; tcp_info, timers, processes, extended, memory; how many."),
     ("show", "pools|locks|ports|drops|counters|ledger [on|off]|sockets", "What the host knows of itself."),
     ("audit", "", "The balance of frames: in, out, held, dropped."),
     ("stop", "", "Ends the program that runs this host."),

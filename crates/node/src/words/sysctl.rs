@@ -11,6 +11,10 @@ const SENDSPACE: &str = "net.inet.udp.sendspace";
 const SENDSPACE_MAX: i64 = 1 << 30;
 const DGRAM_MAX: i64 = 65_507;
 
+/// BSD's name for the congestion control of new connections, by word; in numbers it is `net.inet.tcp.cc.cubic` here.
+const ALGORITHM: &str = "net.inet.tcp.cc.algorithm";
+const ALGORITHMS: &[&str] = &["newreno", "cubic"];
+
 /// What can be read only: name and sentence.
 const FIXED: &[(&str, &str)] = &[
     ("hw.ncpu", "Cores this process may run on."),
@@ -68,7 +72,7 @@ enum Form {
 /// All names, in order.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     let mut all: Vec<&'static str> = Knobs::INFO.iter().map(|info| info.name).collect();
-    all.extend(FIXED.iter().map(|(name, _)| *name).chain([SENDSPACE]));
+    all.extend(FIXED.iter().map(|(name, _)| *name).chain([SENDSPACE, ALGORITHM]));
     all.sort_unstable();
     all.into_iter()
 }
@@ -98,6 +102,9 @@ fn sentence(name: &str) -> String {
     if name == SENDSPACE {
         return "Largest UDP payload a socket sends, by BSD's name.".to_string();
     }
+    if name == ALGORITHM {
+        return format!("Congestion control of new connections: {}.", ALGORITHMS.join(" or "));
+    }
     let fixed = FIXED.iter().find(|(fixed, _)| *fixed == name).map(|(_, sentence)| format!("{sentence} Read only."));
     let knob = Knobs::INFO.iter().find(|info| info.name == name);
     let knob = knob.map(|info| format!("{} {} to {}, default {}.", info.sentence, info.min, info.max, info.default));
@@ -116,6 +123,7 @@ fn value<L: Locks>(ctl: &Ctl<'_, L>, name: &str) -> Value {
         "kern.pool.buffers" => pool.buffers.into(),
         "kern.pool.kind" => pool.kind.to_string().into(),
         SENDSPACE => host.stack.knobs.udp_maxdgram.get().into(),
+        ALGORITHM => ALGORITHMS.get(usize::from(host.stack.knobs.tcp_cc_cubic.on())).copied().into(),
         knob => host.stack.knobs.get(knob).into(),
     }
 }
@@ -124,21 +132,23 @@ fn set<L: Locks>(ctl: &Ctl<'_, L>, name: &str, text: &str, form: Form) -> Result
     if FIXED.iter().any(|(fixed, _)| *fixed == name) {
         return Err(WordError::failed(format!("{name}: can only be read: it is chosen when the host is made")));
     }
-    let before = value(ctl, name);
-    let number = check(name, text)?;
-    let knobs = &ctl.host.stack.knobs;
-    if name == SENDSPACE {
-        // BSD scripts ask for more than a datagram can have (rump2014's config.sh: 200000).
-        knobs.udp_maxdgram.set(number.min(DGRAM_MAX));
-    } else {
-        let _ = knobs.set(name, number); // checked above
-    }
-    let after = value(ctl, name);
+    let shown = || match value(ctl, name) {
+        Value::String(word) => word,
+        number => number.to_string(),
+    };
+    let before = shown();
+    apply(&ctl.host.stack.knobs, name, check(name, text)?);
+    let after = shown();
     Ok(if form == Form::Value { format!("{after}\n") } else { format!("{name}: {before} -> {after}\n") })
 }
 
 /// Is `text` a value that the knob called `name` can have? For configuration files and flags, too.
 pub(crate) fn check(name: &str, text: &str) -> Result<i64, WordError> {
+    if name == ALGORITHM {
+        let asked = if text == "reno" { "newreno" } else { text }; // Linux's word
+        let at = ALGORITHMS.iter().position(|word| *word == asked);
+        return at.map(|at| at as i64).ok_or_else(|| WordError::bad(name, text, ALGORITHMS.join(" or ")));
+    }
     let (min, max) = match Knobs::INFO.iter().find(|info| info.name == name) {
         Some(info) => (info.min, info.max),
         None if name == SENDSPACE => (512, SENDSPACE_MAX),
@@ -155,9 +165,11 @@ pub(crate) fn check(name: &str, text: &str) -> Result<i64, WordError> {
 
 /// Sets a knob that [`check`] has let through.
 pub(crate) fn apply(knobs: &Knobs, name: &str, value: i64) {
-    if name == SENDSPACE {
-        knobs.udp_maxdgram.set(value.min(DGRAM_MAX));
-    } else {
-        let _ = knobs.set(name, value);
-    }
+    let (name, value) = match name {
+        // BSD scripts ask for more than a datagram can have (rump2014's config.sh: 200000).
+        SENDSPACE => ("net.inet.udp.maxdgram", value.min(DGRAM_MAX)),
+        ALGORITHM => ("net.inet.tcp.cc.cubic", value),
+        name => (name, value),
+    };
+    let _ = knobs.set(name, value); // checked before
 }
