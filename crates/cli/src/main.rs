@@ -9,6 +9,7 @@ mod hosts;
 mod ports;
 mod profile;
 mod run;
+mod tcpdump;
 
 use args::{Cli, Command};
 use clap::Parser;
@@ -54,6 +55,7 @@ fn obey(command: Command, words: &[OsString]) -> anyhow::Result<Exit> {
         Command::Ss(args) => ctl::short("ss", args),
         Command::Show(args) => ctl::short("show", args),
         Command::Audit(args) => ctl::short("audit", args),
+        Command::Tcpdump(args) => tcpdump::run(&args),
         Command::Testtool(args) => run::testtool(args),
         Command::Ladder(args) => run::ladder(args),
         Command::Repro(args) => run::repro(args),

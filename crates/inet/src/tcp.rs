@@ -12,9 +12,11 @@
 //! in a burst are taken together and answered together, as GRO would have it.
 
 mod calls;
+mod counts;
 mod input;
 mod output;
 pub mod queue;
+mod show;
 mod timers;
 
 use crate::demux::{Demux, Ends4, Tuple};
@@ -24,7 +26,7 @@ use ::tcp::listen::Listener;
 use ::tcp::ports::PortChooser;
 use ::tcp::siphash;
 use ::tcp::time_wait::TimeWaitTable;
-use ::tcp::{Config, Ends, Events, Tcb};
+use ::tcp::{Config, Ends, Events, State, Tcb};
 use clock::{Duration, Instant, Wheel};
 use lock::{Cx, Guarded, Locks, Signal};
 use output::Headers;
@@ -34,6 +36,7 @@ use std::sync::Arc;
 
 pub use calls::{Linger, TcpError};
 pub(crate) use input::mss_of;
+pub use show::{Memory, Timer};
 
 /// What is set on a socket and outlives, or comes before, its connection.
 #[derive(Clone, Debug)]
@@ -158,6 +161,8 @@ pub(crate) struct Stream {
     dirty: bool,
     /// The handshake is done.
     connected: bool,
+    /// The state that was counted last.
+    counted: State,
 }
 
 impl Stream {
@@ -171,6 +176,7 @@ impl Stream {
             armed: Instant::NEVER,
             dirty: false,
             connected: false,
+            counted: State::Closed,
         }
     }
 }

@@ -147,6 +147,12 @@ impl<T: Copy, const QUEUES: usize> Table<T, QUEUES> {
         }
     }
 
+    /// All entries, in no order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        let taken = self.values.iter().zip(&self.links).filter(|(_, links)| links.queue != FREE);
+        taken.map(|(value, _)| value)
+    }
+
     fn append(&mut self, at: u32, queue: u8) {
         let Some(ends) = self.queues.get_mut(usize::from(queue)) else { return };
         let last = std::mem::replace(&mut ends.last, at);

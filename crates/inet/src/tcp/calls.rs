@@ -457,6 +457,7 @@ impl<L: Locks> Stack<L> {
         (sock.watch, sock.signal) = (None, None);
         let ends = sock.ends;
         let mut children = VecDeque::new();
+        let lingers_not = sock.options().linger == Some(Duration::ZERO);
         let over = match &mut sock.kind {
             Kind::Fresh => Over::Gone(ends),
             Kind::Listening(listening) => {
@@ -477,6 +478,13 @@ impl<L: Locks> Stack<L> {
                 };
                 stream.dirty = true;
                 if let Some(reset) = reset {
+                    let states = &self.count(cx).tcp.states;
+                    match abort {
+                        false => states.aborted_on_close.bump(),
+                        true if lingers_not => states.aborted_on_linger.bump(),
+                        true => {} // of a listener that was closed
+                    }
+                    states.dropped.bump();
                     self.tcp_answer(cx, sock, &reset);
                 }
                 self.tcp_settle(cx, id, sock, AtOnce::Yes)

@@ -4,6 +4,7 @@
 //! stack's epoch stands still, and in front of a lent buffer they are all that is written. The payload's sum was made when it
 //! was copied in. Everything else goes layer by layer through `ip4::output`.
 
+use super::counts;
 use super::queue::{Range, SendQueue};
 use super::{Kind, Options, Sock, Stream};
 use crate::Stack;
@@ -13,7 +14,7 @@ use crate::ip4::Outgoing;
 use crate::ip4::output::Target;
 use crate::stack::AtOnce;
 use ::tcp::time_wait;
-use ::tcp::{Ends, Out, Tcb};
+use ::tcp::{Ends, Events, Out, Tcb};
 use buf::{Flags, Frame};
 use lock::{Cx, Locks};
 use stats::{DropReason, Stage};
@@ -98,6 +99,7 @@ impl<L: Locks> Stack<L> {
             Some(options) => IpOptions::of(options, self),
             None => IpOptions { ttl: self.knobs.ttl.get() as u8, tos: 0 },
         };
+        self.tcp_count_state(cx, stream, Events::NONE);
         let sent = self.tcp_flush(cx, ends, stream, &options);
         if sent && at_once == AtOnce::Yes {
             self.tcp_hand_over(cx, stream.headers.iface);
@@ -131,6 +133,7 @@ impl<L: Locks> Stack<L> {
             let Some(out) = stream.tcb.poll_segment(cx.now, most) else { return sent };
             if self.tcp_emit(cx, ends, stream, &out, options).is_none() {
                 stream.tcb.on_not_sent(&out, cx.now);
+                self.count(cx).tcp.output.not_sent.bump();
                 return sent; // no buffer now: the timer comes again
             }
             sent = true;
@@ -151,7 +154,7 @@ impl<L: Locks> Stack<L> {
         let mut lap = counters.ledger.lap(clock::tsc::ticks);
         let (frame, sum) = self.tcp_payload(cx, &mut stream.send, out)?;
         counters.audit.made.bump();
-        counters.tcp.output.sent.bump();
+        counts::left(&counters.tcp, &stream.tcb, out);
         if stream.headers.epoch == self.epoch() && stream.headers.takes(out) {
             let frame = stream.headers.emit(ends, out, frame, sum)?;
             lap.mark(Stage::TcpOutput, 1);
@@ -236,7 +239,7 @@ impl<L: Locks> Stack<L> {
     /// A segment of no connection: RST, challenge, SYN-ACK of a listener.
     pub(super) fn tcp_send_bare(&self, cx: Cx, ends: Ends4, out: &Out, options: &IpOptions) {
         let Some(frame) = self.make_frame(cx) else { return };
-        self.count(cx).tcp.output.sent.bump();
+        counts::left_bare(&self.count(cx).tcp, out);
         self.tcp_send_layered(cx, ends, out, frame, Partial::ZERO, options);
     }
 

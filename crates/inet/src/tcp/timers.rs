@@ -1,6 +1,6 @@
 //! Time for connections: one wheel, a key for each socket.
 
-use super::{Kind, Sock};
+use super::{Kind, Sock, counts};
 use crate::Stack;
 use crate::stack::AtOnce;
 use clock::Instant;
@@ -51,17 +51,25 @@ impl<L: Locks> Stack<L> {
         let Some(slot) = self.tcp.socks.get(id) else { return };
         let mut slot = slot.lock(cx);
         let Some(sock) = slot.as_mut() else { return };
+        let counted = &self.count(cx).tcp;
+        let acks = counted.output.acks.get();
         match &mut sock.kind {
             Kind::Stream(stream) => {
                 stream.armed = Instant::NEVER;
                 stream.dirty = true;
+                let before = stream.tcb.info(cx.now);
                 let events = stream.tcb.on_timer(cx.now);
+                let after = stream.tcb.info(cx.now);
+                self.tcp_count_state(cx, stream, events);
+                counts::timed(counted, sock, &before, &after, events);
                 sock.note(cx, id, events);
             }
             Kind::Listening(_) => self.tcp_listener_timer(cx, id, sock),
             Kind::Fresh => {}
         }
         let over = self.tcp_settle(cx, id, sock, AtOnce::Later);
+        // An ACK alone that time let go was delayed; one that asks for an answer is not counted among them.
+        counted.output.delayed_acks.add(counted.output.acks.get().wrapping_sub(acks));
         drop(slot);
         self.tcp_bury(cx, id, over);
     }
