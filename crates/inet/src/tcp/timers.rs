@@ -18,7 +18,7 @@ impl<L: Locks> Stack<L> {
         }
         let next = wheel.next();
         drop(wheel);
-        let late = self.tcp_poll_late(cx);
+        let late = self.tcp_poll_late(cx).min(self.tcp_reap(cx));
         if due.is_empty() {
             return next.min(late);
         }
@@ -46,10 +46,12 @@ impl<L: Locks> Stack<L> {
         let Some(sock) = slot.as_mut() else { return };
         match &mut sock.kind {
             Kind::Stream(stream) => {
+                let cx = stream.on_time(cx);
                 stream.armed = Instant::NEVER;
                 stream.dirty = true;
                 let events = stream.tcb.on_timer(cx.now);
                 sock.note(cx, id, events);
+                self.tcp_orphan_stalls(cx, sock);
             }
             Kind::Listening(_) => self.tcp_listener_timer(cx, id, sock),
             Kind::Fresh => {}
