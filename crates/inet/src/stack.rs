@@ -118,7 +118,11 @@ impl<L: Locks> Stack<L> {
             udp: Demux::new(key(5)),
             unconnected: Guarded::default(),
             pcbs: Slots::new(),
-            tcp: crate::tcp::Tcp::new(key(6), ::tcp::siphash::Key(secret.hash2(7, 7), secret.hash2(8, 8))),
+            tcp: crate::tcp::Tcp::new(
+                key(6),
+                ::tcp::siphash::Key(secret.hash2(7, 7), secret.hash2(8, 8)),
+                crate::tcp::share_of(&config.pool.stats()),
+            ),
             pool: config.pool,
             secret,
             own: AtomicU64::new(0),

@@ -250,6 +250,11 @@ impl TimeWaitTable {
         self.find(ends).is_some()
     }
 
+    /// Whether `which` is true of the ends of any; asks each.
+    pub fn any(&self, which: impl Fn(&Ends) -> bool) -> bool {
+        self.table.iter().any(|record| which(&record.ends()))
+    }
+
     /// When [`TimeWaitTable::on_timer`] has something to do.
     pub fn next_timer(&self) -> Instant {
         self.table.front(0).map_or(Instant::NEVER, |(_, record)| record.deadline)

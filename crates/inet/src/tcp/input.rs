@@ -4,9 +4,10 @@
 //! stretched ACKs do elsewhere. The frame of a segment whose text is in order waits in the receive queue as it came.
 
 use super::counts;
+use super::memory::Charge;
 use super::output::IpOptions;
 use super::queue::OutOfOrder;
-use super::{Kind, Sock, Stream, core_ends};
+use super::{Kind, Options, Sock, Stream, core_ends};
 use crate::Stack;
 use crate::demux::Ends4;
 use crate::iface::Iface;
@@ -60,8 +61,11 @@ impl<L: Locks> Stack<L> {
                     Some(sock) => match &mut sock.kind {
                         Kind::Stream(_) => self.tcp_segment(cx, *id, sock, &seen, packet),
                         Kind::Listening(_) => {
-                            let id = *id;
+                            let (mut id, spreads) = (*id, sock.options().reuse_port);
                             open = None; // its lock is taken again, after that of TIME-WAIT
+                            if spreads {
+                                id = self.tcp_spread(cx, id, seen.ends);
+                            }
                             self.tcp_for_listener(cx, Some(id), &seen, packet);
                         }
                         Kind::Fresh => self.tcp_for_listener(cx, None, &seen, packet),
@@ -76,15 +80,11 @@ impl<L: Locks> Stack<L> {
 
     /// The socket for a segment, if there is one: the connection, or a listener.
     fn tcp_find(&self, cx: Cx, ends: Ends4) -> Option<Open<'_, L>> {
-        let id = self.tcp.demux.lookup(cx, &ends.into())?;
+        let id = self.tcp.demux.lookup(cx, &ends.into()).or_else(|| self.tcp_any_port())?;
         let slot = self.tcp.socks.get(id)?.lock(cx);
-        let fits = slot.as_ref().is_some_and(|sock| {
-            sock.ends.accepts(ends)
-                || sock.ends.local_port == ends.local_port
-                    && sock.is_listening()
-                    && sock.options().bind_any
-                    && sock.ends.local == 0
-        });
+        let fits = slot
+            .as_ref()
+            .is_some_and(|sock| sock.ends.accepts(ends) || sock.ends == Ends4::default() && sock.is_listening());
         fits.then_some(Open { ends, id, slot })
     }
 
@@ -92,6 +92,8 @@ impl<L: Locks> Stack<L> {
     fn tcp_run_ends(&self, cx: Cx, open: Option<Open<'_, L>>) {
         let Some(Open { id, mut slot, .. }) = open else { return };
         let Some(sock) = slot.as_mut() else { return };
+        self.tcp_charge(sock);
+        let cx = if let Kind::Stream(stream) = &mut sock.kind { stream.on_time(cx) } else { cx };
         let over = self.tcp_settle(cx, id, sock, AtOnce::Later);
         drop(slot);
         self.tcp_bury(cx, id, over);
@@ -102,26 +104,39 @@ impl<L: Locks> Stack<L> {
         let Kind::Stream(stream) = &mut sock.kind else {
             return self.drop_frame(cx, packet, DropReason::TcpNoConnection);
         };
+        let cx = stream.on_time(cx);
+        let had_room = stream.has_room();
+        stream.soft = false;
         let before = stream.recv.end();
-        let reply = stream.tcb.on_segment(&seen.segment, cx.now);
         stream.dirty = true;
         let counted = self.count(cx);
-        counts::came(&counted.tcp, &seen.segment, reply.acked);
+        let reply = match self.tcp_refuses(cx, stream, &seen.segment) {
+            false => {
+                let reply = stream.tcb.on_segment(&seen.segment, cx.now);
+                counts::came(&counted.tcp, &seen.segment, reply.acked);
+                if let Some(why) = reply.dropped {
+                    counts::refused(&counted.tcp, &seen.segment, why, stream.tcb.rcv_nxt(), reply.answer.is_some());
+                }
+                let kept = stream.keep(&counted.tcp.input, reply.text, reply.in_order, before, seen, packet);
+                match (reply.dropped, kept) {
+                    (Some(why), Some(packet)) => self.drop_frame(cx, packet, reason(why)),
+                    (_, None) => counted.audit.consumed.bump(), // some of its text was taken at least
+                    (None, packet) => {
+                        counted.audit.consumed.bump();
+                        drop(packet);
+                    }
+                }
+                reply
+            }
+            true => {
+                let segment = self.tcp_without_text(cx, &seen.segment, packet);
+                stream.tcb.on_segment(&segment, cx.now)
+            }
+        };
         self.tcp_count_state(cx, stream, reply.events);
         if reply.acked > 0 {
             stream.send.release(reply.acked);
-        }
-        match reply.dropped {
-            None => counted.audit.consumed.bump(),
-            Some(why) => {
-                counts::refused(&counted.tcp, &seen.segment, why, stream.tcb.rcv_nxt(), reply.answer.is_some());
-            }
-        }
-        let kept = stream.keep(&counted.tcp.input, reply.text, reply.in_order, before, seen, packet);
-        match (reply.dropped, kept) {
-            (Some(why), Some(packet)) => self.drop_frame(cx, packet, reason(why)),
-            (Some(_), None) => counted.audit.consumed.bump(), // some of its text was taken all the same
-            (None, packet) => drop(packet),
+            stream.progress = cx.now;
         }
         if sock.shut_read
             && let Kind::Stream(stream) = &mut sock.kind
@@ -129,15 +144,17 @@ impl<L: Locks> Stack<L> {
             let unread = stream.recv.clear();
             stream.tcb.consumed(unread as u32, cx.now);
         }
-        let mut events = reply.events;
+        // A writer is told when there is room again, not of every acknowledgment.
+        let room = matches!(&sock.kind, Kind::Stream(stream) if !had_room && stream.has_room());
+        let mut events = Events(reply.events.0 & !Events::WRITABLE.0);
+        if room {
+            events |= Events::WRITABLE;
+        }
         if events.contains(Events::URGENT) {
             counted.tcp.input.urgent.bump();
         }
         if reply.in_order > 0 {
             events |= Events::READABLE;
-        }
-        if reply.acked > 0 && sock.is_writable() {
-            events |= Events::WRITABLE;
         }
         if let Some(answer) = &reply.answer {
             self.tcp_answer(cx, sock, answer);
@@ -219,7 +236,7 @@ impl<L: Locks> Stack<L> {
             Answer::Established(done) => {
                 self.count(cx).tcp.states.syn_received.bump();
                 let tcb = Tcb::from_handshake(&config, &done, cx.now);
-                let settings = sock.options.clone();
+                let settings = sock.options.clone().map(inherited);
                 match self.tcp_child(cx, seen.ends, tcb, settings) {
                     Some(child) => {
                         if let Kind::Listening(listening) = &mut sock.kind {
@@ -240,14 +257,14 @@ impl<L: Locks> Stack<L> {
     /// A socket for a connection that a listener has made.
     fn tcp_child(&self, cx: Cx, ends: Ends4, tcb: Tcb, options: Option<Box<super::Options>>) -> Option<usize> {
         let space = options.as_ref().and_then(|o| o.send_space).unwrap_or(self.knobs.tcp_sendspace.get() as u32);
-        let mut stream = Stream::new(tcb, space, 0);
+        let mut stream = Stream::new(tcb, space, Charge::to(&self.tcp.used), cx.now);
         stream.connected = true;
         self.tcp_count_state(cx, &mut stream, Events::NONE);
         let mut sock = Sock::new(Kind::Stream(Box::new(stream)));
         sock.ends = ends;
         sock.found = true;
         sock.options = options;
-        sock.apply_options(cx.now);
+        sock.apply_options(&self.knobs, cx.now);
         let id = self.tcp.socks.insert(cx, sock)?;
         self.tcp.demux.insert(cx, &ends.into(), id);
         Some(id)
@@ -261,6 +278,7 @@ impl<L: Locks> Stack<L> {
         let mut slot = slot.lock(cx);
         let Some(sock) = slot.as_mut() else { return self.drop_frame(cx, packet, DropReason::TcpNoRoom) };
         self.tcp_segment(cx, child, sock, seen, packet);
+        self.tcp_charge(sock);
         self.tcp_settle(cx, child, sock, AtOnce::Later);
     }
 
@@ -343,6 +361,12 @@ impl Stream {
             }
         }
     }
+}
+
+/// What an accepted connection has of its listener's options: all but O_NONBLOCK, as in Linux.
+fn inherited(mut options: Box<Options>) -> Box<Options> {
+    options.nonblocking = false;
+    options
 }
 
 /// RFC 9293 3.1: lengths, checksum, ends.

@@ -19,7 +19,7 @@ impl<L: Locks> Stack<L> {
         }
         let next = wheel.next();
         drop(wheel);
-        let late = self.tcp_poll_late(cx);
+        let late = self.tcp_poll_late(cx).min(self.tcp_reap(cx));
         if due.is_empty() {
             return next.min(late);
         }
@@ -55,6 +55,7 @@ impl<L: Locks> Stack<L> {
         let acks = counted.output.acks.get();
         match &mut sock.kind {
             Kind::Stream(stream) => {
+                let cx = stream.on_time(cx);
                 stream.armed = Instant::NEVER;
                 stream.dirty = true;
                 let before = stream.tcb.info(cx.now);
@@ -63,6 +64,7 @@ impl<L: Locks> Stack<L> {
                 self.tcp_count_state(cx, stream, events);
                 counts::timed(counted, sock, &before, &after, events);
                 sock.note(cx, id, events);
+                self.tcp_orphan_stalls(cx, sock);
             }
             Kind::Listening(_) => self.tcp_listener_timer(cx, id, sock),
             Kind::Fresh => {}
