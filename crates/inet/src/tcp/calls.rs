@@ -562,6 +562,7 @@ impl<L: Locks> Stack<L> {
             },
             algorithm: if knobs.tcp_cc_cubic.on() { Algorithm::Cubic } else { Algorithm::NewReno },
             initial_window: knobs.tcp_initcwnd.get() as u8,
+            idle_restart: knobs.tcp_idle_restart.on(),
             time_wait: Duration::from_millis(2 * knobs.tcp_msl.get() as u64),
             delayed_ack_min: ms(&knobs.tcp_delacktime).min(Duration::from_millis(40)),
             delayed_ack_max: ms(&knobs.tcp_delacktime),
