@@ -380,6 +380,9 @@ pub struct PktArgs {
     /// Where PSH stands is not compared: scripts from elsewhere know another sender's habits
     #[arg(long)]
     pub any_psh: bool,
+    /// Write what 'counters' lines would have to state into the scripts; look at the difference before you keep it
+    #[arg(long)]
+    pub restate_counters: bool,
     /// Only what does not hold
     #[arg(short, long)]
     pub quiet: bool,

@@ -21,8 +21,6 @@ mod script;
 mod segment;
 mod shell;
 mod sockopt;
-#[cfg(test)]
-mod tests;
 
 pub use parse::parse;
 pub use script::Script;
@@ -61,12 +59,14 @@ impl fmt::Display for PktError {
 impl std::error::Error for PktError {}
 
 /// What a script that held has done.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Played {
     /// Its events.
     pub events: usize,
     /// Virtual time that passed.
     pub time: clock::Duration,
+    /// The `counters` lines that [`Rules::any_counters`] let pass: the line's number, and what it would have to state.
+    pub counters: Vec<(usize, String)>,
 }
 
 /// What is not held against a host.
@@ -74,6 +74,8 @@ pub struct Played {
 pub struct Rules {
     /// Where PSH stands: RFC 9293 3.9.1.2 leaves most of it to the sender, and scripts from elsewhere know another one.
     pub any_psh: bool,
+    /// What `counters` lines state: [`Played::counters`] has what came instead.
+    pub any_counters: bool,
 }
 
 /// Reads the script in `path` and plays it.

@@ -139,9 +139,16 @@ impl<L: Locks> Stack<L> {
     /// # Errors
     /// [`TcpError::NoSocket`].
     pub fn tcp_set_options(&self, cx: Cx, id: usize, change: impl FnOnce(&mut Options)) -> Result<(), TcpError> {
+        let base = self.tcp_config(cx, super::BASE_MSS);
         let done = self.act(cx, id, |sock| {
             change(sock.options_mut());
             sock.apply_options(cx.now);
+            let options = sock.options().clone();
+            if let Kind::Listening(listening) = &mut sock.kind {
+                // Connections to come take after their listener as it is then.
+                let base = Arc::new(Config { mss: listening.mss, ..Config::clone(&base) });
+                listening.config = configured(&base, &options);
+            }
             if let Some(algorithm) = sock.options().congestion
                 && let Kind::Stream(stream) = &mut sock.kind
                 && stream.tcb.info(cx.now).congestion != algorithm.name()
@@ -247,7 +254,7 @@ impl<L: Locks> Stack<L> {
                 let listener = Listener::new(limits, self.tcp.secret);
                 let config = configured(&base, sock.options());
                 let ready = VecDeque::new();
-                let listening = Listening { listener, config, ready, armed: Instant::NEVER };
+                let listening = Listening { listener, config, mss: base.mss, ready, armed: Instant::NEVER };
                 sock.kind = Kind::Listening(Box::new(listening));
                 sock.found = true;
                 Ok(Some(sock.ends))
@@ -477,7 +484,7 @@ impl<L: Locks> Stack<L> {
             }
             Kind::Stream(stream) => {
                 let reset = if abort {
-                    stream.tcb.abort()
+                    stream.tcb.abort(cx.now)
                 } else {
                     let closed = stream.tcb.close(cx.now);
                     stream.recv.clear();

@@ -15,6 +15,8 @@ pub(super) struct Conn {
     from_zero: bool,
     /// The peer's first SYN: another one begins a connection of its own.
     peer_syn: Option<u32>,
+    /// The peer has begun again: a SYN of ours may be another one too.
+    renewed: bool,
     /// Timestamps of our host: as stated, and as seen, the latest last.
     stamps: Vec<(u32, u32)>,
     /// The last segment of ours, in the host's numbers: what an ICMP error quotes.
@@ -26,7 +28,7 @@ const STAMPS_MAX: usize = 4096;
 
 impl Conn {
     pub fn new(ends: Ends) -> Conn {
-        Conn { ends, offset: None, from_zero: false, peer_syn: None, stamps: Vec::new(), last: None }
+        Conn { ends, offset: None, from_zero: false, peer_syn: None, renewed: false, stamps: Vec::new(), last: None }
     }
 
     /// The sequence number of the peer's first byte of text.
@@ -47,9 +49,7 @@ impl Conn {
     /// A segment of the peer's in our host's numbers.
     pub fn arriving(&mut self, stated: &Tcp) -> Seg {
         if stated.flags.contains(Flags::SYN) && self.peer_syn != Some(stated.seq) {
-            if self.peer_syn.is_some() {
-                self.offset = None;
-            }
+            self.renewed = self.peer_syn.is_some();
             self.peer_syn = Some(stated.seq);
         }
         let ack = stated.ack.map_or(0, |ack| self.live_seq(ack));
@@ -82,7 +82,8 @@ impl Conn {
     /// A segment of our host's in the script's numbers, where `stated` is expected. `tick_ns`: how much a timestamp
     /// counts, if it is to be checked, within `tolerance_ns`.
     pub fn leaving(&mut self, live: &Seg, stated: &Tcp, tick_ns: u64, tolerance_ns: u64) -> Seg {
-        if live.flags.contains(Flags::SYN) && self.offset.is_none() {
+        if live.flags.contains(Flags::SYN) && (self.offset.is_none() || self.renewed) {
+            self.renewed = false;
             self.offset = Some(live.seq.wrapping_sub(stated.seq));
             self.from_zero = stated.seq == 0;
         }

@@ -94,7 +94,8 @@ impl Seg {
         let mut fixed = [0; HEADER_LEN];
         header.emit(&mut fixed);
         let mut segment = [&fixed[..], &options].concat();
-        segment.extend((0..self.len).map(|i| text_byte(self.seq.wrapping_add(i))));
+        let first = self.seq.wrapping_add(u32::from(self.flags.contains(Flags::SYN)));
+        segment.extend((0..self.len).map(|i| text_byte(first.wrapping_add(i))));
         let pseudo = Partial::pseudo4(from.0, to.0, Proto::TCP, segment.len() as u16);
         wire::tcp::fill_checksum(pseudo, &mut segment);
         packet(from.0, to.0, Proto::TCP, tos, ttl, &segment)
