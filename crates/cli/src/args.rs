@@ -23,6 +23,8 @@ Measure
   bench GROUP       The figures of merit, beside their peers
   profile -- ...    Where a command's processor time goes, by function
   ministat          FreeBSD's statistics of columns of numbers
+Check
+  pkt FILE...       Scripts of packets and calls (packetdrill's syntax) against our TCP, on virtual time
 About linerate
   ports             Kinds of ports and their options
   completions SHELL, man DIR
@@ -90,6 +92,8 @@ pub enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
+    /// Play scripts of packets and calls, in packetdrill's syntax, against our TCP on virtual time
+    Pkt(PktArgs),
     /// Kinds of ports and wrappers, with their options
     Ports(PortsArgs),
     /// Print completions for a shell
@@ -404,6 +408,29 @@ pub struct ProfileArgs {
     /// The command, as after 'linerate'
     #[arg(required = true, last = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
+}
+
+/// `pkt`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+One line for each script; of one that does not hold, what was expected and what came.
+Shell commands are not run: 'sysctl' and its like set knobs, scripts of such lines are read.
+
+Example:
+  linerate pkt crates/sim/tests/pkt/*/*.pkt")]
+pub struct PktArgs {
+    /// Where PSH stands is not compared: scripts from elsewhere know another sender's habits
+    #[arg(long)]
+    pub any_psh: bool,
+    /// Write what 'counters' lines would have to state into the scripts; look at the difference before you keep it
+    #[arg(long)]
+    pub restate_counters: bool,
+    /// Only what does not hold
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// The scripts
+    #[arg(required = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub files: Vec<PathBuf>,
 }
 
 /// `ports`.

@@ -6,6 +6,7 @@ mod ctl;
 mod docs;
 mod exit;
 mod hosts;
+mod pkt;
 mod ports;
 mod profile;
 mod run;
@@ -62,6 +63,7 @@ fn obey(command: Command, words: &[OsString]) -> anyhow::Result<Exit> {
         Command::Bench(args) => run::bench(args),
         Command::Profile(args) => profile::run(args),
         Command::Ministat { .. } => Ok(Exit::Fine), // main has seen to it
+        Command::Pkt(args) => pkt::play(&args),
         Command::Ports(args) => ports::list(&args),
         Command::Completions { shell } => docs::completions(shell),
         Command::Man { dir } => docs::man(&dir),

@@ -152,6 +152,8 @@ pub(crate) enum Kind {
 pub(crate) struct Listening {
     listener: Listener,
     config: Arc<Config>,
+    /// What the ifaces take: `TCP_MAXSEG` goes below it.
+    mss: u16,
     ready: VecDeque<usize>,
     armed: Instant,
 }

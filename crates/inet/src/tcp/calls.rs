@@ -149,11 +149,18 @@ impl<L: Locks> Stack<L> {
     /// # Errors
     /// [`TcpError::NoSocket`].
     pub fn tcp_set_options(&self, cx: Cx, id: usize, change: impl FnOnce(&mut Options)) -> Result<(), TcpError> {
+        let base = self.tcp_config(cx, super::BASE_MSS);
         self.act(cx, id, |sock| {
             let options = sock.options_mut();
             change(options);
             options.rare_set |= options.keepalive || options.user_timeout.is_some();
             sock.apply_options(&self.knobs, cx.now);
+            let options = sock.options().clone();
+            if let Kind::Listening(listening) = &mut sock.kind {
+                // Connections to come take after their listener as it is then.
+                let base = Arc::new(Config { mss: listening.mss, ..Config::clone(&base) });
+                listening.config = configured(&base, &options);
+            }
             if let Some(algorithm) = sock.options().congestion
                 && let Kind::Stream(stream) = &mut sock.kind
                 && stream.tcb.info(cx.now).congestion != algorithm.name()
@@ -202,7 +209,7 @@ impl<L: Locks> Stack<L> {
                 let listener = Listener::new(limits, self.tcp.secret);
                 let config = configured(&base, sock.options());
                 let ready = VecDeque::new();
-                let listening = Listening { listener, config, ready, armed: Instant::NEVER };
+                let listening = Listening { listener, config, mss: base.mss, ready, armed: Instant::NEVER };
                 sock.kind = Kind::Listening(Box::new(listening));
                 sock.found = true;
                 Ok(Some(sock.ends))
@@ -493,7 +500,7 @@ impl<L: Locks> Stack<L> {
                     if !abort && stream.tcb.state() != ::tcp::State::Closed {
                         self.count(cx).tcp_memory.orphans_refused.bump();
                     }
-                    stream.tcb.abort()
+                    stream.tcb.abort(cx.now)
                 } else {
                     let closed = stream.tcb.close(cx.now);
                     stream.recv.clear();
@@ -574,6 +581,7 @@ impl<L: Locks> Stack<L> {
             },
             algorithm: if knobs.tcp_cc_cubic.on() { Algorithm::Cubic } else { Algorithm::NewReno },
             initial_window: knobs.tcp_initcwnd.get() as u8,
+            idle_restart: knobs.tcp_idle_restart.on(),
             time_wait: Duration::from_millis(2 * knobs.tcp_msl.get() as u64),
             delayed_ack_min: ms(&knobs.tcp_delacktime).min(Duration::from_millis(40)),
             delayed_ack_max: ms(&knobs.tcp_delacktime),

@@ -195,7 +195,7 @@ impl<L: Locks> Stack<L> {
 
     fn tcp_give_up(&self, cx: Cx, sock: &mut Sock<L>) {
         let Kind::Stream(stream) = &mut sock.kind else { return };
-        let reset = stream.tcb.abort();
+        let reset = stream.tcb.abort(cx.now);
         let sent = stream.send.len();
         stream.send.release(sent as u32);
         stream.ooo = None;
