@@ -289,7 +289,9 @@ impl Player<'_> {
                 readable: has("POLLIN"),
                 writable: has("POLLOUT"),
                 error: has("POLLERR"),
-                hangup: has("POLLRDHUP"),
+                hangup: has("POLLHUP"),
+                peer_closed: has("POLLRDHUP"),
+                urgent: has("POLLPRI"),
                 invalid: has("POLLNVAL"),
             }
         };
