@@ -82,7 +82,20 @@ impl<L: Locks> Calls<'_, L> {
             match self.stack.tcp_send(self.cx(), id, rest, true) {
                 Ok(n) if sent + n == bytes.len() => return Ok(bytes.len()),
                 Ok(n) => sent += n,
-                Err(TcpError::WouldBlock | TcpError::NoBuffer) => {
+                Err(TcpError::NoBuffer) => {
+                    // The socket has room and the pool has not: what is to be waited for is a send that succeeds.
+                    let again = || match self.stack.tcp_send(self.cx(), id, rest, true) {
+                        Err(TcpError::NoBuffer) => Err(TcpError::WouldBlock),
+                        done => done,
+                    };
+                    match self.stream_wait(id, RecvFlags::default(), |sock| sock.options().send_timeout, again) {
+                        Ok(n) if sent + n == bytes.len() => return Ok(bytes.len()),
+                        Ok(n) => sent += n,
+                        Err(error) if sent == 0 => return Err(error),
+                        Err(_) => return Ok(sent),
+                    }
+                }
+                Err(TcpError::WouldBlock) => {
                     let room = || match self.stack.with_sock(self.cx(), id, |sock| sock.is_writable()) {
                         Some(true) => Ok(()),
                         Some(false) => Err(TcpError::WouldBlock),

@@ -412,7 +412,8 @@ impl<L: Locks> Stack<L> {
             match sock.error.take() {
                 Some(error) => Err(error),
                 None if into.is_empty() || shut || over && stream.connected => Ok(0),
-                None if over => Err(TcpError::NotConnected),
+                // RFC 9293 3.10.3: during the handshake a reader waits.
+                None if stream.tcb.state() == ::tcp::State::Closed => Err(TcpError::NotConnected),
                 None => Err(TcpError::WouldBlock),
             }
         });
