@@ -6,6 +6,7 @@ mod cargo;
 mod fuzz;
 mod ladder;
 mod miri;
+mod sim;
 mod source;
 mod tidy;
 
@@ -22,6 +23,7 @@ usage: cargo xtask <command>
                              --keep merges what was found into fuzz/corpus, --list names the targets
   loom [args]                the rings under every interleaving that loom can think of
   miri [args]                the buffers' unsafe code under Miri, where a nightly toolchain has it
+  sim [--seeds N] [--seed S] two hosts and one TCP connection over a bad wire, N seeds (default 10000); or one, traced
   ladder                     build linerate-rung in each variant that a rung of the ladder needs
   bench <group> [args]       build and run linerate-bench in release: `cargo xtask bench udp`";
 
@@ -43,6 +45,7 @@ enum Task<'a> {
     Fuzz(fuzz::Wanted),
     Loom(&'a [String]),
     Miri(&'a [String]),
+    Sim(sim::Wanted),
     Ladder,
     Bench(&'a [String]),
     Help,
@@ -56,11 +59,12 @@ impl Task<'_> {
             "fuzz" => Task::Fuzz(fuzz::Wanted::parse(rest)?),
             "loom" => Task::Loom(rest),
             "miri" => Task::Miri(rest),
+            "sim" => Task::Sim(sim::Wanted::parse(rest)?),
             "ladder" => Task::Ladder,
             "bench" if rest.is_empty() => bail!("bench needs a group: cargo xtask bench udp"),
             "bench" => Task::Bench(rest),
             "help" | "--help" | "-h" => Task::Help,
-            other => bail!("unknown command '{other}': expected tidy, fuzz, loom, miri, ladder or bench\n{USAGE}"),
+            other => bail!("unknown command '{other}': expected tidy, fuzz, loom, miri, sim, ladder or bench\n{USAGE}"),
         })
     }
 }
@@ -72,6 +76,7 @@ fn run(words: &[String]) -> anyhow::Result<ExitCode> {
         Task::Fuzz(wanted) => fuzz::command(&root, &wanted),
         Task::Loom(args) => cargo::loom(&root, args),
         Task::Miri(args) => miri::command(&root, args),
+        Task::Sim(wanted) => sim::command(&root, wanted),
         Task::Ladder => ladder::command(&root),
         Task::Bench(args) => cargo::bench(&root, args),
         Task::Help => {

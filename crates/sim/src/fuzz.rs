@@ -21,3 +21,27 @@ pub fn script(data: &[u8]) {
         Err(error) => assert!((1..=text.split('\n').count()).contains(&error.line), "{error}"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The seeds of the fuzz target; each cut short, and with each byte another, in turn.
+    #[test]
+    fn the_corpus_and_what_is_near_it() {
+        let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/sim_pkt");
+        let mut scripts = 0;
+        for entry in std::fs::read_dir(corpus).unwrap() {
+            let bytes = std::fs::read(entry.unwrap().path()).unwrap();
+            script(&bytes);
+            for at in (0..bytes.len()).step_by(3) {
+                script(&bytes[..at]);
+                let mut other = bytes.clone();
+                other[at] = b"0<>.:(\"`%-+9S~*"[at % 15];
+                script(&other);
+            }
+            scripts += 1;
+        }
+        assert!(scripts >= 10);
+    }
+}

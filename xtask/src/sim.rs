@@ -1,0 +1,54 @@
+//! `cargo xtask sim`: the two-host simulation over as many seeds as asked for, optimised; or one seed again, with a trace.
+
+use crate::cargo::{cargo, succeed};
+use anyhow::{Context, bail};
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Seeds of the long form.
+const SEEDS: u64 = 10_000;
+
+/// What a command line asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wanted {
+    Seeds(u64),
+    One(u64),
+}
+
+impl Wanted {
+    pub fn parse(words: &[String]) -> anyhow::Result<Wanted> {
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let number = |text: &str| text.parse().with_context(|| format!("'{text}' is not a number"));
+        Ok(match words.as_slice() {
+            [] => Wanted::Seeds(SEEDS),
+            ["--seeds", n] => Wanted::Seeds(number(n)?),
+            ["--seed", n] => Wanted::One(number(n)?),
+            other => bail!("sim takes --seeds N or --seed S, not '{}'", other.join(" ")),
+        })
+    }
+}
+
+pub fn command(root: &Path, wanted: Wanted) -> anyhow::Result<ExitCode> {
+    let mut test = cargo(root);
+    test.args(["test", "--release", "-p", "linerate-sim", "--test", "streams"]);
+    let (name, value) = match wanted {
+        Wanted::Seeds(n) => ("STREAM_SEEDS", n),
+        Wanted::One(seed) => ("STREAM_SEED", seed),
+    };
+    succeed(test.env(name, value.to_string()).args(["--", "--nocapture"]))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_for() {
+        let parse = |words: &[&str]| Wanted::parse(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
+        assert_eq!(parse(&[]).unwrap(), Wanted::Seeds(10_000));
+        assert_eq!(parse(&["--seeds", "3"]).unwrap(), Wanted::Seeds(3));
+        assert_eq!(parse(&["--seed", "7"]).unwrap(), Wanted::One(7));
+        assert!(parse(&["--seeds", "many"]).is_err() && parse(&["--seeds"]).is_err());
+    }
+}
