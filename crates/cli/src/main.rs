@@ -6,9 +6,11 @@ mod ctl;
 mod docs;
 mod exit;
 mod hosts;
+mod pkt;
 mod ports;
 mod profile;
 mod run;
+mod tcpdump;
 
 use args::{Cli, Command};
 use clap::Parser;
@@ -54,12 +56,14 @@ fn obey(command: Command, words: &[OsString]) -> anyhow::Result<Exit> {
         Command::Ss(args) => ctl::short("ss", args),
         Command::Show(args) => ctl::short("show", args),
         Command::Audit(args) => ctl::short("audit", args),
+        Command::Tcpdump(args) => tcpdump::run(&args),
         Command::Testtool(args) => run::testtool(args),
         Command::Ladder(args) => run::ladder(args),
         Command::Repro(args) => run::repro(args),
         Command::Bench(args) => run::bench(args),
         Command::Profile(args) => profile::run(args),
         Command::Ministat { .. } => Ok(Exit::Fine), // main has seen to it
+        Command::Pkt(args) => pkt::play(&args),
         Command::Ports(args) => ports::list(&args),
         Command::Completions { shell } => docs::completions(shell),
         Command::Man { dir } => docs::man(&dir),

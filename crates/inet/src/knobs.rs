@@ -100,6 +100,8 @@ knobs! {
     tcp_cc_cubic = "net.inet.tcp.cc.cubic", 0..=1, 1;
     /// Segments of the initial congestion window (RFC 6928).
     tcp_initcwnd = "net.inet.tcp.initcwnd_segments", 1..=64, 10;
+    /// The congestion window begins anew after a silence of an RTO (RFC 5681 4.1).
+    tcp_idle_restart = "net.inet.tcp.idle_restart", 0..=1, 1;
     /// Segment size assumed for a peer that names none.
     tcp_mssdflt = "net.inet.tcp.mssdflt", 216..=65495, 536;
     /// Least segment size sent, however little a peer asks for (CVE-2019-11479).

@@ -241,6 +241,18 @@ impl<L: Locks> Stack<L> {
         next.into_iter().min().filter(|next| *next != Instant::NEVER)
     }
 
+    /// What of [`Stack::poll`] may not wait for a moment: connections, and what waits in the loopback queue. Neighbors, groups
+    /// and fragments count in seconds; asking all of them costs 150 ticks, as much as a datagram and its answer.
+    pub fn poll_soon(&self, cx: Cx) {
+        if self.tcp_is_due(cx) {
+            self.tcp_poll(cx);
+        }
+        if !self.loopback.lock(cx).is_empty() {
+            self.poll_loopback(cx);
+            self.flush(cx);
+        }
+    }
+
     /// Lets ports that hold frames back move on; says when the first wants to again.
     fn poll_outputs(&self, cx: Cx) -> Instant {
         let mut next = Instant::NEVER;

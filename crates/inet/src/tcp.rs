@@ -14,10 +14,12 @@
 
 mod bind;
 mod calls;
+mod counts;
 mod input;
 mod memory;
 mod output;
 pub mod queue;
+mod show;
 mod timers;
 
 use crate::demux::{Demux, Ends4, Tuple};
@@ -27,7 +29,7 @@ use ::tcp::listen::Listener;
 use ::tcp::ports::PortChooser;
 use ::tcp::siphash;
 use ::tcp::time_wait::TimeWaitTable;
-use ::tcp::{Config, Ends, Events, Tcb};
+use ::tcp::{Config, Ends, Events, State, Tcb};
 use clock::{Duration, Instant, Wheel};
 use lock::{Cx, Guarded, Locks, Signal};
 use memory::{Charge, Used};
@@ -40,6 +42,7 @@ use std::sync::atomic::AtomicUsize;
 pub use calls::{Linger, TcpError};
 pub(crate) use input::mss_of;
 pub(crate) use memory::share_of;
+pub use show::{Memory, Timer};
 
 /// What is set on a socket and outlives, or comes before, its connection.
 #[derive(Clone, Debug)]
@@ -154,6 +157,8 @@ pub(crate) enum Kind {
 pub(crate) struct Listening {
     listener: Listener,
     config: Arc<Config>,
+    /// What the ifaces take: `TCP_MAXSEG` goes below it.
+    mss: u16,
     ready: VecDeque<usize>,
     armed: Instant,
 }
@@ -172,6 +177,8 @@ pub(crate) struct Stream {
     dirty: bool,
     /// The handshake is done.
     connected: bool,
+    /// The state that was counted last.
+    counted: State,
     /// The peer's FIN came: a reset after it is no news to a reader.
     ended: bool,
     /// The host was said to be unreachable, and nothing has come from it since.
@@ -195,6 +202,7 @@ impl Stream {
             armed: Instant::NEVER,
             dirty: false,
             connected: false,
+            counted: State::Closed,
             ended: false,
             soft: false,
             progress: now,

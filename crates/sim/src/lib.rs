@@ -3,7 +3,13 @@
 //! A [`World`] runs the very hosts that run live, on a clock that jumps from event to event. Links are pairs of ports with
 //! an impairment on each end. Same seed, same bytes: every secret, loss and delay is drawn from the world's seed, and
 //! hosts are stepped in a fixed order.
+//!
+//! [`pkt`] plays conversations with one host from scripts.
 #![forbid(unsafe_code)]
+
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
+pub mod pkt;
 
 use clock::{Clock, Duration, Instant, SimClock};
 use inet::iface::IfaceAddr;

@@ -35,6 +35,9 @@ impl Tcb {
         }
         let dsack = self.sack && !seg.options.sack.is_empty() && self.take_sack(seg, una, &mut got);
         if self.snd.una == self.snd.nxt && !advanced {
+            if dsack {
+                self.on_late_dsack(seg, now);
+            }
             self.window_answered(now);
             return Ok(());
         }

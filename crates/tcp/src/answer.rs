@@ -99,8 +99,9 @@ impl Tcb {
         Err(why)
     }
 
-    /// The RST that ends a synchronized connection: from SND.NXT.
-    pub(crate) fn make_reset(&self) -> Out {
-        bare(self.snd.nxt, self.rcv.nxt, Flags::RST | Flags::ACK)
+    /// The RST that ends a synchronized connection: from SND.NXT, with timestamps where they were agreed (RFC 7323 3.2).
+    pub(crate) fn make_reset(&self, now: Instant) -> Out {
+        let options = self.ts.map_or(OutOptions::NONE, |ts| OutOptions::timestamps(self.ts_now(now), ts.recent));
+        Out { options, ..bare(self.snd.nxt, self.rcv.nxt, Flags::RST | Flags::ACK) }
     }
 }

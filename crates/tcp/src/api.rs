@@ -78,7 +78,7 @@ impl Tcb {
             return Closed { reset: None, over: true };
         }
         if self.rcv.unread > 0 && self.state != State::TimeWait {
-            return Closed { reset: self.abort(), over: true };
+            return Closed { reset: self.abort(now), over: true };
         }
         self.wishes.orphan = true;
         self.shutdown_send(now);
@@ -87,14 +87,14 @@ impl Tcb {
     }
 
     /// RFC 9293 3.10.5: over at once; the RST tells the peer, if there is one that should know.
-    pub fn abort(&mut self) -> Option<Out> {
+    pub fn abort(&mut self, now: Instant) -> Option<Out> {
         let tells = match self.state {
             State::SynReceived | State::Established | State::FinWait1 | State::FinWait2 | State::CloseWait => true,
             // RFC 9293 3.10.5 asks for none; text of ours may still be under way all the same.
             State::Closing | State::LastAck => self.snd.una.before(self.snd.end),
             State::Closed | State::SynSent | State::TimeWait => false,
         };
-        let reset = tells.then(|| self.make_reset());
+        let reset = tells.then(|| self.make_reset(now));
         self.over();
         reset
     }

@@ -115,7 +115,7 @@ impl Two {
             // Rarely, or most inputs would be short lives.
             0 if what == 0 => tcb.shutdown_send(now),
             1 if what == 1 => drop(tcb.close(now)),
-            2 if what == 2 => drop(tcb.abort()),
+            2 if what == 2 => drop(tcb.abort(now)),
             3 => tcb.set_nodelay(what & 16 == 0),
             4 => tcb.set_cork(what & 16 == 0),
             5 => tcb.queued_urgent(u32::from(what >> 4)),

@@ -93,7 +93,8 @@ impl Tcb {
             lost: self.board.lost.segments,
             retrans: self.board.retrans.segments,
             last_data_sent: now.since(snd.last_at),
-            last_data_recv: now.since(rcv.last_at),
+            // Nothing yet: since the handshake's end, or what came last (Linux counts from there too).
+            last_data_recv: now.since(if rcv.last_at == Instant::ZERO { self.recovery.heard_at } else { rcv.last_at }),
             last_ack_recv: now.since(self.recovery.heard_at),
             pmtu: u32::from(self.pmtu.as_ref().map_or(self.config.mss, |pmtu| pmtu.mss())) + 40,
             rcv_ssthresh: rcv.space,

@@ -97,8 +97,9 @@ impl Tcb {
             return;
         }
         self.shrink(mss, now);
-        if self.state.may_send() && self.board.front().is_some_and(|front| front.text_len() > u32::from(self.snd.mss)) {
+        if self.state.may_send() && self.board.mark_lost_above(self.snd.mss.into()) {
             self.recovery.force_front = true;
+            self.enter_loss_of_size();
         }
     }
 

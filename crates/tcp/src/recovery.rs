@@ -400,6 +400,13 @@ impl Tcb {
         self.snd.last_at = self.snd.last_at.max(now);
     }
 
+    /// Everything was acknowledged before the D-SACK came: it may still show that the reduction was needless (RFC 3708).
+    pub(crate) fn on_late_dsack(&mut self, seg: &Segment, now: Instant) {
+        if self.recovery.ca <= Ca::Disorder && self.may_undo(seg) {
+            self.undo(now);
+        }
+    }
+
     /// RFC 2883: a retransmission arrived that was not needed.
     pub(crate) fn on_dsack(&mut self, end: SeqNum) {
         self.counts.dsack_dups = self.counts.dsack_dups.wrapping_add(1);
@@ -444,6 +451,19 @@ impl Tcb {
         if self.ecn.on {
             self.ecn.cwr = true;
         }
+    }
+
+    /// What did not fit the path is sent again in smaller segments as the window allows, which stays as it is (RFC 1191 6.4;
+    /// Linux: tcp_simple_retransmit).
+    pub(crate) fn enter_loss_of_size(&mut self) {
+        if self.recovery.ca == Ca::Loss {
+            return;
+        }
+        self.recovery.clear_undo();
+        self.recovery.ca = Ca::Loss;
+        self.recovery.high = self.snd.nxt;
+        (self.recovery.frto, self.recovery.tlp_end, self.recovery.probe) = (false, None, None);
+        self.timers.early_at = Instant::NEVER;
     }
 
     /// An ACK after a timeout: F-RTO (RFC 5682 2.1, 3.1), undo, or slow start through what is lost.

@@ -319,6 +319,17 @@ impl Scoreboard {
         if self.mark_lost(0) { len } else { 0 }
     }
 
+    /// What is larger than `mss` did not fit the path: it is lost. False: nothing was.
+    pub(crate) fn mark_lost_above(&mut self, mss: u32) -> bool {
+        let mut any = false;
+        for index in 0..self.records.len() {
+            if self.records.get(index).is_some_and(|record| record.text_len() > mss) {
+                any |= self.mark_lost(index);
+            }
+        }
+        any
+    }
+
     /// After a timeout: the first is lost, and the others for whose answer long enough was waited (RFC 8985 6.3).
     pub(crate) fn mark_lost_sent_before(&mut self, deadline: Instant) {
         for index in 0..self.records.len() {

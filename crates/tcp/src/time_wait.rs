@@ -294,6 +294,11 @@ impl TimeWaitTable {
         self.table.set_limit(limit as usize);
     }
 
+    /// All of them, each with the end of its time.
+    pub fn iter(&self) -> impl Iterator<Item = (Ends, Instant)> + '_ {
+        self.table.iter().map(|record| (record.ends(), record.deadline))
+    }
+
     fn find(&self, ends: &Ends) -> Option<u32> {
         self.table.find(self.table.hash(&ends.words()), |record| record.ends() == *ends)
     }

@@ -52,10 +52,12 @@ impl Sizing {
 }
 
 impl Tcb {
-    /// Bytes the buffer has room for beyond RCV.NXT.
+    /// Bytes the buffer has room for beyond RCV.NXT, as far as the window field can say it: a window that is at its most
+    /// does not open by reading.
     #[inline]
     fn room(&self) -> u32 {
-        self.rcv.space.saturating_sub(self.rcv.unread)
+        let most = u32::from(u16::MAX) << self.rcv.wscale;
+        self.rcv.space.saturating_sub(self.rcv.unread).min(most)
     }
 
     /// What is left of the window that was advertised.

@@ -7,6 +7,7 @@ use crate::Stack;
 use crate::demux::{Ends4, Tuple};
 use crate::ip4::output::OutputError;
 use crate::knobs::{Knob, Knobs};
+use crate::stack::AtOnce;
 use crate::udp::{ReadySet, v4_end};
 use ::tcp::cc::Algorithm;
 use ::tcp::listen::{CookieMode, Limits, Listener};
@@ -137,7 +138,7 @@ impl<L: Locks> Stack<L> {
         };
         let result = f(sock);
         self.tcp_charge(sock);
-        let over = self.tcp_settle(cx, id, sock);
+        let over = self.tcp_settle(cx, id, sock, AtOnce::Yes);
         drop(slot);
         self.tcp_bury(cx, id, over);
         result
@@ -148,11 +149,18 @@ impl<L: Locks> Stack<L> {
     /// # Errors
     /// [`TcpError::NoSocket`].
     pub fn tcp_set_options(&self, cx: Cx, id: usize, change: impl FnOnce(&mut Options)) -> Result<(), TcpError> {
-        let done = self.act(cx, id, |sock| {
+        let base = self.tcp_config(cx, super::BASE_MSS);
+        self.act(cx, id, |sock| {
             let options = sock.options_mut();
             change(options);
             options.rare_set |= options.keepalive || options.user_timeout.is_some();
             sock.apply_options(&self.knobs, cx.now);
+            let options = sock.options().clone();
+            if let Kind::Listening(listening) = &mut sock.kind {
+                // Connections to come take after their listener as it is then.
+                let base = Arc::new(Config { mss: listening.mss, ..Config::clone(&base) });
+                listening.config = configured(&base, &options);
+            }
             if let Some(algorithm) = sock.options().congestion
                 && let Kind::Stream(stream) = &mut sock.kind
                 && stream.tcb.info(cx.now).congestion != algorithm.name()
@@ -160,9 +168,7 @@ impl<L: Locks> Stack<L> {
                 stream.tcb.set_congestion(algorithm);
             }
             Ok(())
-        });
-        self.flush(cx);
-        done
+        })
     }
 
     /// Makes socket `id` listen; `backlog` connections may wait to be accepted. On one that listens it changes the backlog.
@@ -203,7 +209,7 @@ impl<L: Locks> Stack<L> {
                 let listener = Listener::new(limits, self.tcp.secret);
                 let config = configured(&base, sock.options());
                 let ready = VecDeque::new();
-                let listening = Listening { listener, config, ready, armed: Instant::NEVER };
+                let listening = Listening { listener, config, mss: base.mss, ready, armed: Instant::NEVER };
                 sock.kind = Kind::Listening(Box::new(listening));
                 sock.found = true;
                 Ok(Some(sock.ends))
@@ -293,7 +299,6 @@ impl<L: Locks> Stack<L> {
         if begun.is_err() {
             self.tcp.demux.remove(cx, &tuple, id);
         }
-        self.flush(cx);
         begun
     }
 
@@ -335,7 +340,7 @@ impl<L: Locks> Stack<L> {
 
     #[inline]
     fn tcp_send_marked(&self, cx: Cx, id: usize, bytes: &[u8], push: bool, urgent: bool) -> Result<usize, TcpError> {
-        let sent = self.act(cx, id, |sock| {
+        self.act(cx, id, |sock| {
             if let Some(error) = sock.error.take() {
                 return Err(error);
             }
@@ -373,9 +378,7 @@ impl<L: Locks> Stack<L> {
             }
             stream.dirty = true;
             Ok(taken)
-        });
-        self.flush(cx);
-        sent
+        })
     }
 
     fn tcp_buffer(&self, cx: Cx, len: usize) -> Option<Frame> {
@@ -388,7 +391,7 @@ impl<L: Locks> Stack<L> {
     /// [`TcpError::WouldBlock`] without any, and what has become of the connection.
     #[inline]
     pub fn tcp_recv(&self, cx: Cx, id: usize, into: &mut [u8]) -> Result<usize, TcpError> {
-        let read = self.act(cx, id, |sock| {
+        self.act(cx, id, |sock| {
             let fixed = sock.options.as_ref().is_some_and(|options| options.recv_space.is_some());
             let shut = sock.shut_read;
             let Kind::Stream(stream) = &mut sock.kind else { return Err(TcpError::NotConnected) };
@@ -416,9 +419,7 @@ impl<L: Locks> Stack<L> {
                 None if stream.is_stillborn() => Err(TcpError::NotConnected),
                 None => Err(TcpError::WouldBlock),
             }
-        });
-        self.flush(cx);
-        read
+        })
     }
 
     /// As [`Stack::tcp_recv`], but the bytes stay.
@@ -444,7 +445,7 @@ impl<L: Locks> Stack<L> {
     /// # Errors
     /// [`TcpError::NotConnected`].
     pub fn tcp_shutdown(&self, cx: Cx, id: usize, read: bool, write: bool) -> Result<(), TcpError> {
-        let done = self.act(cx, id, |sock| {
+        self.act(cx, id, |sock| {
             let Kind::Stream(stream) = &mut sock.kind else { return Err(TcpError::NotConnected) };
             if !stream.connected || stream.tcb.state() == ::tcp::State::Closed {
                 return Err(TcpError::NotConnected);
@@ -463,9 +464,7 @@ impl<L: Locks> Stack<L> {
             }
             sock.wake(cx, id);
             Ok(())
-        });
-        self.flush(cx);
-        done
+        })
     }
 
     /// Lets go of socket `id`: what is unsent is sent still, unless `abort` says that it shall not be. `false`: no such
@@ -481,6 +480,7 @@ impl<L: Locks> Stack<L> {
         (sock.watch, sock.signal) = (None, None);
         let ends = sock.ends;
         let mut children = VecDeque::new();
+        let lingers_not = sock.options().linger == Some(Duration::ZERO);
         let over = match &mut sock.kind {
             Kind::Fresh => Over::Gone(ends),
             Kind::Listening(listening) => {
@@ -500,7 +500,7 @@ impl<L: Locks> Stack<L> {
                     if !abort && stream.tcb.state() != ::tcp::State::Closed {
                         self.count(cx).tcp_memory.orphans_refused.bump();
                     }
-                    stream.tcb.abort()
+                    stream.tcb.abort(cx.now)
                 } else {
                     let closed = stream.tcb.close(cx.now);
                     stream.recv.clear();
@@ -508,10 +508,17 @@ impl<L: Locks> Stack<L> {
                 };
                 stream.dirty = true;
                 if let Some(reset) = reset {
+                    let states = &self.count(cx).tcp.states;
+                    match abort {
+                        false => states.aborted_on_close.bump(),
+                        true if lingers_not => states.aborted_on_linger.bump(),
+                        true => {} // of a listener that was closed
+                    }
+                    states.dropped.bump();
                     self.tcp_answer(cx, sock, &reset);
                 }
                 self.tcp_charge(sock);
-                self.tcp_settle(cx, id, sock)
+                self.tcp_settle(cx, id, sock, AtOnce::Yes)
             }
         };
         drop(slot);
@@ -574,6 +581,7 @@ impl<L: Locks> Stack<L> {
             },
             algorithm: if knobs.tcp_cc_cubic.on() { Algorithm::Cubic } else { Algorithm::NewReno },
             initial_window: knobs.tcp_initcwnd.get() as u8,
+            idle_restart: knobs.tcp_idle_restart.on(),
             time_wait: Duration::from_millis(2 * knobs.tcp_msl.get() as u64),
             delayed_ack_min: ms(&knobs.tcp_delacktime).min(Duration::from_millis(40)),
             delayed_ack_max: ms(&knobs.tcp_delacktime),

@@ -3,6 +3,7 @@
 //! A run of segments for one connection takes its lock once and is answered once, when the run ends: that is what GRO and
 //! stretched ACKs do elsewhere. The frame of a segment whose text is in order waits in the receive queue as it came.
 
+use super::counts;
 use super::memory::Charge;
 use super::output::IpOptions;
 use super::queue::OutOfOrder;
@@ -11,6 +12,7 @@ use crate::Stack;
 use crate::demux::Ends4;
 use crate::iface::Iface;
 use crate::slots::Locked;
+use crate::stack::AtOnce;
 use ::tcp::listen::{self, Answer, Refused};
 use ::tcp::time_wait::{self, Late};
 use ::tcp::{Dropped, Ecn, Events, IcmpNotice, Segment, SeqNum, Tcb, Text};
@@ -92,7 +94,7 @@ impl<L: Locks> Stack<L> {
         let Some(sock) = slot.as_mut() else { return };
         self.tcp_charge(sock);
         let cx = if let Kind::Stream(stream) = &mut sock.kind { stream.on_time(cx) } else { cx };
-        let over = self.tcp_settle(cx, id, sock);
+        let over = self.tcp_settle(cx, id, sock, AtOnce::Later);
         drop(slot);
         self.tcp_bury(cx, id, over);
     }
@@ -107,15 +109,20 @@ impl<L: Locks> Stack<L> {
         stream.soft = false;
         let before = stream.recv.end();
         stream.dirty = true;
+        let counted = self.count(cx);
         let reply = match self.tcp_refuses(cx, stream, &seen.segment) {
             false => {
                 let reply = stream.tcb.on_segment(&seen.segment, cx.now);
-                let kept = stream.keep(reply.text, reply.in_order, before, seen, packet);
+                counts::came(&counted.tcp, &seen.segment, reply.acked);
+                if let Some(why) = reply.dropped {
+                    counts::refused(&counted.tcp, &seen.segment, why, stream.tcb.rcv_nxt(), reply.answer.is_some());
+                }
+                let kept = stream.keep(&counted.tcp.input, reply.text, reply.in_order, before, seen, packet);
                 match (reply.dropped, kept) {
                     (Some(why), Some(packet)) => self.drop_frame(cx, packet, reason(why)),
-                    (_, None) => self.count(cx).audit.consumed.bump(), // some of its text was taken at least
+                    (_, None) => counted.audit.consumed.bump(), // some of its text was taken at least
                     (None, packet) => {
-                        self.count(cx).audit.consumed.bump();
+                        counted.audit.consumed.bump();
                         drop(packet);
                     }
                 }
@@ -126,6 +133,7 @@ impl<L: Locks> Stack<L> {
                 stream.tcb.on_segment(&segment, cx.now)
             }
         };
+        self.tcp_count_state(cx, stream, reply.events);
         if reply.acked > 0 {
             stream.send.release(reply.acked);
             stream.progress = cx.now;
@@ -141,6 +149,9 @@ impl<L: Locks> Stack<L> {
         let mut events = Events(reply.events.0 & !Events::WRITABLE.0);
         if room {
             events |= Events::WRITABLE;
+        }
+        if events.contains(Events::URGENT) {
+            counted.tcp.input.urgent.bump();
         }
         if reply.in_order > 0 {
             events |= Events::READABLE;
@@ -216,8 +227,14 @@ impl<L: Locks> Stack<L> {
                 self.tcp_send_bare(cx, seen.ends, &out, &options);
                 self.drop_frame(cx, packet, refusal(why));
             }
-            Answer::Dropped(why) => self.drop_frame(cx, packet, refusal(why)),
+            Answer::Dropped(why) => {
+                if matches!(why, Refused::BadFlags | Refused::BadEnds) {
+                    self.count(cx).tcp.states.bad_attempts.bump();
+                }
+                self.drop_frame(cx, packet, refusal(why));
+            }
             Answer::Established(done) => {
+                self.count(cx).tcp.states.syn_received.bump();
                 let tcb = Tcb::from_handshake(&config, &done, cx.now);
                 let settings = sock.options.clone().map(inherited);
                 match self.tcp_child(cx, seen.ends, tcb, settings) {
@@ -242,6 +259,7 @@ impl<L: Locks> Stack<L> {
         let space = options.as_ref().and_then(|o| o.send_space).unwrap_or(self.knobs.tcp_sendspace.get() as u32);
         let mut stream = Stream::new(tcb, space, Charge::to(&self.tcp.used), cx.now);
         stream.connected = true;
+        self.tcp_count_state(cx, &mut stream, Events::NONE);
         let mut sock = Sock::new(Kind::Stream(Box::new(stream)));
         sock.ends = ends;
         sock.found = true;
@@ -254,12 +272,14 @@ impl<L: Locks> Stack<L> {
 
     /// The ACK that ended the handshake may bring text.
     fn tcp_child_segment(&self, cx: Cx, child: usize, seen: &Seen, packet: Frame) {
-        let Some(slot) = self.tcp.socks.get(child) else { return };
+        let Some(slot) = self.tcp.socks.get(child) else {
+            return self.drop_frame(cx, packet, DropReason::TcpNoRoom);
+        };
         let mut slot = slot.lock(cx);
-        let Some(sock) = slot.as_mut() else { return };
+        let Some(sock) = slot.as_mut() else { return self.drop_frame(cx, packet, DropReason::TcpNoRoom) };
         self.tcp_segment(cx, child, sock, seen, packet);
         self.tcp_charge(sock);
-        self.tcp_settle(cx, child, sock);
+        self.tcp_settle(cx, child, sock, AtOnce::Later);
     }
 
     /// Hands an ICMP error to the connection that sent the quoted segment; says whether that is under way (RFC 5927 4.1).
@@ -280,6 +300,7 @@ impl<L: Locks> Stack<L> {
                 sent = seq.at_or_after(stream.tcb.snd_una()) && seq.before(stream.tcb.snd_nxt());
                 let events = stream.tcb.on_icmp(what, seq, cx.now);
                 stream.dirty = true;
+                self.tcp_count_state(cx, stream, events);
                 sock.note(cx, id, events);
             }
             Kind::Listening(listening) => {
@@ -290,7 +311,7 @@ impl<L: Locks> Stack<L> {
             }
             Kind::Fresh => {}
         }
-        let over = self.tcp_settle(cx, id, sock);
+        let over = self.tcp_settle(cx, id, sock, AtOnce::Later);
         drop(slot);
         self.tcp_bury(cx, id, over);
         sent
@@ -300,16 +321,26 @@ impl<L: Locks> Stack<L> {
 impl Stream {
     /// Does with the text what the core has said; gives the frame back if nothing of it was kept.
     #[inline]
-    fn keep(&mut self, text: Text, in_order: u32, before: u64, seen: &Seen, mut packet: Frame) -> Option<Frame> {
+    fn keep(
+        &mut self,
+        counts: &::tcp::counters::In,
+        text: Text,
+        in_order: u32,
+        before: u64,
+        seen: &Seen,
+        mut packet: Frame,
+    ) -> Option<Frame> {
         let Text::Accept { skip, len, at } = text else { return Some(packet) };
         let (start, end) = seen.text;
         let start = start + skip as usize;
         if at > 0 {
+            counts::out_of_order(counts, seen.segment.len, skip, len);
             let bytes = packet.bytes().get(start..end).unwrap_or_default();
             let bytes = bytes.get(..len as usize).unwrap_or(bytes);
             self.ooo.get_or_insert_default().insert(before + u64::from(at), bytes);
             return None;
         }
+        counts::in_sequence(counts, seen.segment.len, skip, len);
         packet.truncate(start + len as usize);
         if packet.pull(start) {
             self.recv.push(packet);

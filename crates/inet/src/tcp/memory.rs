@@ -199,7 +199,7 @@ impl<L: Locks> Stack<L> {
 
     fn tcp_give_up(&self, cx: Cx, sock: &mut Sock<L>) {
         let Kind::Stream(stream) = &mut sock.kind else { return };
-        let reset = stream.tcb.abort();
+        let reset = stream.tcb.abort(cx.now);
         let sent = stream.send.len();
         stream.send.release(sent as u32);
         stream.ooo = None;
@@ -255,7 +255,7 @@ impl<L: Locks> Stack<L> {
         self.tcp_give_up(cx, sock);
         sock.wake(cx, id);
         self.tcp_charge(sock);
-        let over = self.tcp_settle(cx, id, sock);
+        let over = self.tcp_settle(cx, id, sock, crate::stack::AtOnce::Later);
         drop(slot);
         self.tcp_bury(cx, id, over);
     }

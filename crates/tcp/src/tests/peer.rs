@@ -283,7 +283,7 @@ impl Talk {
                 self.answer = closed.reset.as_ref().map(show);
                 said = if closed.over { "over".to_owned() } else { String::new() };
             }
-            "abort" => self.answer = self.tcb.abort().as_ref().map(show),
+            "abort" => self.answer = self.tcb.abort(self.now).as_ref().map(show),
             "nodelay" => self.tcb.set_nodelay(on),
             "cork" => self.tcb.set_cork(on),
             "quickack" => self.tcb.set_quickack(on),

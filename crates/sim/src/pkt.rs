@@ -1,0 +1,99 @@
+//! Conversations as scripts: calls on a socket of ours, packets for our host, packets that it must send, and when.
+//!
+//! ```text
+//!  lex, parse   text to events, in packetdrill's syntax where it fits: scripts nobody here wrote can be read
+//!  play         the events on virtual time against one host; calls block by running the rest of the script
+//!  call, sockopt  socket::Calls by their names; symbolic constants; errno
+//!  segment, conn  packets between the script's numbers and the host's; comparing
+//!  code, shell  TCP_INFO's assertions; knobs
+//! ```
+//!
+//! An addition of ours: `counters tcp.in.received +1 ...` states every change of a counter since the line before of this
+//! kind, and that no packet waits which nobody has expected. `docs/pkt.md` has the syntax.
+
+mod call;
+mod code;
+mod conn;
+mod lex;
+mod parse;
+mod play;
+mod script;
+mod segment;
+mod shell;
+mod sockopt;
+
+pub use parse::parse;
+pub use script::Script;
+use std::fmt;
+use std::path::Path;
+
+/// What is wrong with a script, or with what our host did.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PktError {
+    /// The file, where there is one.
+    pub file: String,
+    /// The line, from 1.
+    pub line: usize,
+    /// What is wrong; what was expected and what came stand on lines of their own.
+    pub what: String,
+    /// The script could be read, and did not hold.
+    pub ran: bool,
+}
+
+impl PktError {
+    fn at(line: usize, what: String) -> PktError {
+        PktError { file: String::new(), line, what, ran: false }
+    }
+
+    fn ran(line: usize, what: String) -> PktError {
+        PktError { ran: true, ..PktError::at(line, what) }
+    }
+}
+
+impl fmt::Display for PktError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.file, self.line, self.what)
+    }
+}
+
+impl std::error::Error for PktError {}
+
+/// What a script that held has done.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Played {
+    /// Its events.
+    pub events: usize,
+    /// Virtual time that passed.
+    pub time: clock::Duration,
+    /// The `counters` lines that [`Rules::any_counters`] let pass: the line's number, and what it would have to state.
+    pub counters: Vec<(usize, String)>,
+}
+
+/// What is not held against a host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Rules {
+    /// Where PSH stands: RFC 9293 3.9.1.2 leaves most of it to the sender, and scripts from elsewhere know another one.
+    pub any_psh: bool,
+    /// What `counters` lines state: [`Played::counters`] has what came instead.
+    pub any_counters: bool,
+}
+
+/// Reads the script in `path` and plays it.
+///
+/// # Errors
+/// [`PktError`]: it cannot be read, or did not hold.
+pub fn run_file(path: &Path, rules: Rules) -> Result<Played, PktError> {
+    let text = std::fs::read(path).map_err(|why| PktError::at(0, why.to_string()));
+    let text = text.and_then(|bytes| String::from_utf8(bytes).map_err(|why| PktError::at(0, why.to_string())));
+    let played = text.and_then(|text| run_text(&text, path.parent(), rules));
+    played.map_err(|error| PktError { file: path.display().to_string(), ..error })
+}
+
+/// Plays the script `text`; files it names are looked for beside `dir`, if at all.
+///
+/// # Errors
+/// [`PktError`] without a file.
+pub fn run_text(text: &str, dir: Option<&Path>, rules: Rules) -> Result<Played, PktError> {
+    let script = parse(text)?;
+    play::play(&script, dir, rules)
+}

@@ -1,0 +1,368 @@
+//! The calls of a script, made on [`socket::Calls`].
+
+use super::play::{BYTES_MAX, Player};
+use super::script::{Call, Expr};
+use super::segment::text_byte;
+use clock::{Duration, Instant};
+use inet::tcp::SOCK_BIT;
+use socket::{Drive, Errno, Events, Fd, Opt, OptKind, PollFd, RecvFlags};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr};
+
+/// What a call gave.
+type Done = Result<i64, Errno>;
+
+impl Player<'_> {
+    /// Makes a call and compares what it gives with what the script states.
+    pub(super) fn call(&self, call: &Call) -> Result<(), String> {
+        let done = self.make(call)?;
+        if done == Err(Errno::EINTR) {
+            let late = if call.until.is_some() { "did not return in time" } else { "waits, and should not" };
+            return Err(format!("{}() {late}", call.name));
+        }
+        let name = |errno: &str| if errno == "EWOULDBLOCK" { "EAGAIN".to_owned() } else { errno.to_owned() };
+        let fits = match (&call.returns, &call.errno, done) {
+            (Expr::Ellipsis, ..) => true,
+            (Expr::Int(-1), Some(errno), Err(came)) => name(errno) == came.name(),
+            (Expr::Int(-1), None, Err(_)) => true,
+            (stated, None, Ok(came)) => value(stated)? == came,
+            _ => false,
+        };
+        if fits {
+            return Ok(());
+        }
+        let stated = match (&call.returns, &call.errno) {
+            (_, Some(errno)) => format!("-1 {errno}"),
+            (Expr::Int(value), None) => value.to_string(),
+            (other, None) => format!("{other:?}"),
+        };
+        let came = done.map_or_else(|errno| format!("-1 {errno}"), |value| value.to_string());
+        Err(format!("{}() = {came}\n  expected: {stated}\n  came:     {came}", call.name))
+    }
+
+    fn make(&self, call: &Call) -> Result<Done, String> {
+        let args = &call.args;
+        let arg = |at: usize| args.get(at).ok_or_else(|| format!("{}() has too few arguments", call.name));
+        match call.name.as_str() {
+            "socket" => {
+                let kind = arg(1)?;
+                let calls = self.calls();
+                let stream = names(kind).any(|name| name == "SOCK_STREAM");
+                if !stream && !names(kind).any(|name| name == "SOCK_DGRAM") {
+                    return Err(format!("socket(): {kind:?} is not made here"));
+                }
+                let opened = if stream { calls.stream_socket() } else { calls.socket() };
+                if let Ok(fd) = opened
+                    && names(kind).any(|name| name == "SOCK_NONBLOCK")
+                {
+                    let _ = calls.set_option(fd, Opt::NonBlocking(true)); // fresh: it takes it
+                }
+                Ok(self.opened(opened, &call.returns))
+            }
+            "bind" => {
+                let addr = self.address(arg(1)?, self.settings.local, self.settings.bind_port)?;
+                let bound = self.calls().bind(self.fd(arg(0)?)?, addr);
+                if let Ok(addr) = bound {
+                    self.state.borrow_mut().bound = addr.port();
+                }
+                Ok(bound.map(|_| 0))
+            }
+            "listen" => {
+                let backlog = value(arg(1)?)?.clamp(0, u32::MAX.into()) as u32;
+                Ok(self.calls().listen(self.fd(arg(0)?)?, backlog).map(|()| 0))
+            }
+            "accept" | "accept4" => {
+                let listener = self.fd(arg(0)?)?;
+                let calls = self.calls();
+                let accepted = calls.accept(listener).map(|(fd, _)| fd);
+                if let Ok(fd) = accepted {
+                    let nonblocking = args.get(3).is_some_and(|flags| names(flags).any(|n| n == "SOCK_NONBLOCK"));
+                    // A new descriptor's status flags are its own.
+                    let _ = calls.set_option(fd, Opt::NonBlocking(nonblocking));
+                }
+                Ok(self.opened(accepted, &call.returns))
+            }
+            "connect" => {
+                let addr = self.address(arg(1)?, self.settings.remote, self.settings.connect_port)?;
+                Ok(self.calls().connect(self.fd(arg(0)?)?, addr).map(|()| 0))
+            }
+            "close" => {
+                let closed = self.calls().close(self.fd(arg(0)?)?);
+                if closed.is_ok() {
+                    self.state.borrow_mut().fds.remove(&value(arg(0)?)?);
+                }
+                Ok(closed.map(|()| 0))
+            }
+            "shutdown" => {
+                let how = match arg(1)? {
+                    Expr::Word(word) if word == "SHUT_RD" => Shutdown::Read,
+                    Expr::Word(word) if word == "SHUT_WR" => Shutdown::Write,
+                    Expr::Word(word) if word == "SHUT_RDWR" => Shutdown::Both,
+                    other => return Err(format!("shutdown(): {other:?}")),
+                };
+                if how != Shutdown::Write {
+                    self.state.borrow_mut().streams.remove(&value(arg(0)?)?);
+                }
+                Ok(self.calls().shutdown(self.fd(arg(0)?)?, how).map(|()| 0))
+            }
+            "write" | "send" | "sendto" | "writev" | "sendmsg" => self.send(call),
+            "read" | "recv" | "recvfrom" | "readv" | "recvmsg" => self.receive(call),
+            "poll" => self.poll_call(arg(0)?, arg(2)?),
+            "fcntl" => self.fcntl(call),
+            "ioctl" => self.ioctl(self.fd(arg(0)?)?, arg(1)?, arg(2)?),
+            "setsockopt" => {
+                let fd = self.fd(arg(0)?)?;
+                Ok(super::sockopt::set(self, fd, arg(1)?, arg(2)?, arg(3)?)?.map(|()| 0))
+            }
+            "getsockopt" => {
+                let fd = self.fd(arg(0)?)?;
+                super::sockopt::get(self, fd, arg(1)?, arg(2)?, arg(3)?)
+            }
+            "getsockname" => Ok(self.calls().local_addr(self.fd(arg(0)?)?).map(|_| 0)),
+            "getpeername" => Ok(self.calls().peer_addr(self.fd(arg(0)?)?).map(|_| 0)),
+            other => Err(format!("{other}() is no call that is made here")),
+        }
+    }
+
+    /// Remembers a descriptor under the number that the script gives it.
+    fn opened(&self, opened: Result<Fd, Errno>, stated: &Expr) -> Done {
+        let fd = opened?;
+        let number = value(stated).unwrap_or(-1);
+        let mut state = self.state.borrow_mut();
+        state.fds.insert(number, fd);
+        state.streams.insert(number, (0, 0));
+        Ok(number)
+    }
+
+    /// The script's descriptor; a number it has not given to any is nobody's.
+    fn fd(&self, expr: &Expr) -> Result<Fd, String> {
+        let number = value(expr)?;
+        Ok(self.state.borrow().fds.get(&number).copied().unwrap_or(Fd(SOCK_BIT - 1)))
+    }
+
+    fn address(&self, expr: &Expr, addr: Ipv4Addr, port: u16) -> Result<SocketAddr, String> {
+        if *expr == Expr::Ellipsis {
+            return Ok(SocketAddr::from((addr, port)));
+        }
+        let inside = |name: &str| match expr.field(name) {
+            Some(Expr::Apply(_, args)) => args.first().cloned(),
+            other => other.cloned(),
+        };
+        let port = match inside("sin_port") {
+            Some(Expr::Int(port)) => u16::try_from(port).map_err(|_| "a port beyond 65535")?,
+            _ => port,
+        };
+        let addr = match inside("sin_addr") {
+            Some(Expr::Str(text)) => text.parse().map_err(|_| format!("{text}: not an address"))?,
+            Some(Expr::Addr(addr)) => addr,
+            Some(Expr::Word(word)) if word == "INADDR_ANY" => Ipv4Addr::UNSPECIFIED,
+            _ => addr,
+        };
+        Ok(SocketAddr::from((addr, port)))
+    }
+
+    /// How many bytes a call is about, and its flags.
+    fn sizes(&self, call: &Call) -> Result<(usize, Expr), String> {
+        let none = Expr::Int(0);
+        let arg = |at: usize| call.args.get(at).unwrap_or(&none);
+        let (n, flags) = match call.name.as_str() {
+            "writev" | "readv" => (vector(arg(1)), none.clone()),
+            "sendmsg" | "recvmsg" => (vector(arg(1).field("msg_iov").unwrap_or(&none)), arg(2).clone()),
+            _ => (value(arg(2))?, arg(3).clone()),
+        };
+        match usize::try_from(n).ok().filter(|n| *n <= BYTES_MAX) {
+            Some(n) => Ok((n, flags)),
+            None => Err(format!("{n} bytes: at most {BYTES_MAX} at once here")),
+        }
+    }
+
+    fn send(&self, call: &Call) -> Result<Done, String> {
+        let (n, flags) = self.sizes(call)?;
+        let number = value(call.args.first().unwrap_or(&Expr::Int(-1)))?;
+        let fd = self.fd(&Expr::Int(number))?;
+        let mut dont_wait = false;
+        for flag in names(&flags) {
+            match flag {
+                "MSG_DONTWAIT" => dont_wait = true,
+                "MSG_NOSIGNAL" => {}
+                other => return Err(format!("{}(): {other} is not known here", call.name)),
+            }
+        }
+        let at = self.state.borrow().streams.get(&number).map_or(0, |stream| stream.0);
+        let bytes: Vec<u8> = (0..n as u64).map(|i| text_byte((at + i + 1) as u32)).collect();
+        let calls = self.calls();
+        let blocking = calls.option(fd, OptKind::NonBlocking) == Ok(Opt::NonBlocking(false));
+        if dont_wait && blocking {
+            let _ = calls.set_option(fd, Opt::NonBlocking(true));
+        }
+        let sent = match call.args.get(4) {
+            Some(to) if call.name == "sendto" && !fd.is_stream() => {
+                let addr = self.address(to, self.settings.remote, self.settings.connect_port)?;
+                let connected = calls.peer_addr(fd).is_ok() && *to == Expr::Ellipsis;
+                if connected { calls.send(fd, &bytes) } else { calls.send_to(fd, &bytes, &addr) }
+            }
+            _ => calls.send(fd, &bytes),
+        };
+        if dont_wait && blocking {
+            let _ = calls.set_option(fd, Opt::NonBlocking(false));
+        }
+        if let (Ok(n), Some(stream)) = (sent, self.state.borrow_mut().streams.get_mut(&number)) {
+            stream.0 += n as u64;
+        }
+        Ok(sent.map(|n| n as i64))
+    }
+
+    fn receive(&self, call: &Call) -> Result<Done, String> {
+        let (n, names_of) = self.sizes(call)?;
+        let number = value(call.args.first().unwrap_or(&Expr::Int(-1)))?;
+        let fd = self.fd(&Expr::Int(number))?;
+        let mut flags = RecvFlags::default();
+        for flag in names(&names_of) {
+            match flag {
+                "MSG_DONTWAIT" => flags.dont_wait = true,
+                "MSG_PEEK" => flags.peek = true,
+                "MSG_TRUNC" if !fd.is_stream() => flags.trunc = true,
+                other => return Err(format!("{}(): {other} is not known here", call.name)),
+            }
+        }
+        let mut into = vec![0; n];
+        let got = self.calls().recv_from_flags(fd, &mut into, flags).map(|(n, _)| n);
+        if let Ok(n) = got
+            && fd.is_stream()
+        {
+            self.check_bytes(number, fd, into.get(..n).unwrap_or_default(), flags.peek)?;
+        }
+        Ok(got.map(|n| n as i64))
+    }
+
+    /// What was read is what the peer sent, byte for byte.
+    fn check_bytes(&self, number: i64, fd: Fd, bytes: &[u8], peek: bool) -> Result<(), String> {
+        let peer = self.calls().peer_addr(fd).map(|addr| addr.port()).unwrap_or(0);
+        let mut state = self.state.borrow_mut();
+        let first = state.peer_text(peer);
+        let (Some(stream), Some(first)) = (state.streams.get_mut(&number), first) else { return Ok(()) };
+        let at = first.wrapping_add(stream.1 as u32);
+        let wrong = (0u32..).zip(bytes).find(|(i, byte)| text_byte(at.wrapping_add(*i)) != **byte);
+        if let Some((i, _)) = wrong {
+            return Err(format!("read() gave a byte that was not sent, at sequence number {}", at.wrapping_add(i)));
+        }
+        if !peek {
+            stream.1 += bytes.len() as u64;
+        }
+        Ok(())
+    }
+
+    fn fcntl(&self, call: &Call) -> Result<Done, String> {
+        let (fd, calls) = (self.fd(call.args.first().unwrap_or(&Expr::Int(-1)))?, self.calls());
+        match call.args.get(1) {
+            Some(Expr::Word(word)) if word == "F_SETFL" => {
+                let on = call.args.get(2).is_some_and(|flags| names(flags).any(|name| name == "O_NONBLOCK"));
+                Ok(calls.set_option(fd, Opt::NonBlocking(on)).map(|()| 0))
+            }
+            Some(Expr::Word(word)) if word == "F_GETFL" => {
+                let on = calls.option(fd, OptKind::NonBlocking);
+                Ok(on.map(|on| if on == Opt::NonBlocking(true) { 0o4002 } else { 2 }))
+            }
+            other => Err(format!("fcntl(): {other:?} is not known here")),
+        }
+    }
+
+    fn ioctl(&self, fd: Fd, what: &Expr, stated: &Expr) -> Result<Done, String> {
+        if !fd.is_stream() {
+            return Err("ioctl() on a datagram socket is not made here".to_owned());
+        }
+        let queues = self.stack.with_sock(self.cx(), fd.0 & !SOCK_BIT, |sock| (sock.is_listening(), sock.queues()));
+        let came = match (what, queues) {
+            (_, None) => return Ok(Err(Errno::EBADF)),
+            (Expr::Word(word), Some((true, _))) if word.starts_with("SIOC") => return Ok(Err(Errno::EINVAL)),
+            (Expr::Word(word), Some((_, queues))) if word == "SIOCINQ" || word == "FIONREAD" => queues.0,
+            (Expr::Word(word), Some((_, queues))) if word == "SIOCOUTQ" => queues.1,
+            (other, _) => return Err(format!("ioctl(): {other:?} is not known here")),
+        };
+        super::sockopt::same(came as i64, stated).map(|()| Ok(0))
+    }
+
+    fn poll_call(&self, list: &Expr, timeout: &Expr) -> Result<Done, String> {
+        let Expr::List(entries) = list else { return Err("poll(): a list is expected".to_owned()) };
+        let events = |expr: Option<&Expr>| {
+            let has = |name: &str| expr.is_some_and(|expr| names(expr).any(|n| n == name));
+            Events {
+                readable: has("POLLIN"),
+                writable: has("POLLOUT"),
+                error: has("POLLERR"),
+                hangup: has("POLLHUP"),
+                peer_closed: has("POLLRDHUP"),
+                urgent: has("POLLPRI"),
+                invalid: has("POLLNVAL"),
+            }
+        };
+        let mut fds = Vec::new();
+        for entry in entries {
+            let fd = self.fd(entry.field("fd").ok_or("poll(): fd is missing")?)?;
+            fds.push(PollFd { fd, asked: events(entry.field("events")), told: Events::default() });
+        }
+        let timeout = value(timeout)?;
+        let until = match timeout {
+            ..0 => Instant::NEVER,
+            ms => self.cx().now.after(Duration::from_millis(ms as u64)),
+        };
+        loop {
+            self.calls().poll(&mut fds);
+            for poll in &mut fds {
+                poll.told.hangup &= poll.asked.hangup;
+            }
+            let ready = fds.iter().filter(|poll| poll.told != Events::default()).count();
+            if ready == 0 && self.cx().now < until {
+                if self.drive(until).is_none() {
+                    return Ok(Err(Errno::EINTR));
+                }
+                continue;
+            }
+            for (poll, entry) in fds.iter().zip(entries) {
+                let stated = events(entry.field("revents"));
+                if entry.field("revents").is_some() && stated != poll.told {
+                    return Err(format!("poll(): other events\n  expected: {stated:?}\n  came:     {:?}", poll.told));
+                }
+            }
+            return Ok(Ok(ready as i64));
+        }
+    }
+}
+
+/// The sum of the lengths in `[{..., 1000}, {..., 20}]`.
+fn vector(list: &Expr) -> i64 {
+    let Expr::List(entries) = list else { return 0 };
+    let lengths = entries.iter().map(|entry| match entry {
+        Expr::Braces(parts) => parts.last().and_then(|n| value(n).ok()).unwrap_or(0),
+        _ => 0,
+    });
+    lengths.fold(0, i64::saturating_add)
+}
+
+/// The symbols of `A|B`.
+pub(super) fn names(expr: &Expr) -> Box<dyn Iterator<Item = &str> + '_> {
+    match expr {
+        Expr::Word(word) => Box::new(std::iter::once(word.as_str())),
+        Expr::Or(parts) => Box::new(parts.iter().flat_map(names)),
+        _ => Box::new(std::iter::empty()),
+    }
+}
+
+/// The number that an expression stands for.
+pub(super) fn value(expr: &Expr) -> Result<i64, String> {
+    Ok(match expr {
+        Expr::Int(value) => *value,
+        Expr::Or(parts) => parts.iter().try_fold(0, |sum, part| Ok::<i64, String>(sum | value(part)?))?,
+        Expr::List(parts) if parts.len() == 1 => value(parts.first().unwrap_or(&Expr::Int(0)))?,
+        Expr::Word(word) => match word.as_str() {
+            "O_RDWR" => 2,
+            "O_NONBLOCK" => 0o4000,
+            "SOMAXCONN" => 4096,
+            "TCP_ESTABLISHED" => 1,
+            "IP_PMTUDISC_DONT" => 0,
+            "IP_PMTUDISC_WANT" => 1,
+            "IP_PMTUDISC_DO" => 2,
+            other => return Err(format!("{other}: no number is known for it here")),
+        },
+        other => return Err(format!("{other:?}: a number is expected")),
+    })
+}

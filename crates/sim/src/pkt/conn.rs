@@ -1,0 +1,121 @@
+//! A connection between a script and our host: whose numbers are whose.
+//!
+//! Scripts count our host's bytes from where they say its SYN is, most often 0. The peer's numbers and timestamps are the
+//! script's own.
+
+use super::script::{Opt, Tcp};
+use super::segment::{Ends, Seg, text_byte};
+use wire::tcp::Flags;
+
+#[derive(Clone, Debug)]
+pub(super) struct Conn {
+    pub ends: Ends,
+    /// What is added to a script's number to get our host's.
+    offset: Option<u32>,
+    from_zero: bool,
+    /// The peer's first SYN: another one begins a connection of its own.
+    peer_syn: Option<u32>,
+    /// The peer has begun again: a SYN of ours may be another one too.
+    renewed: bool,
+    /// Timestamps of our host: as stated, and as seen, the latest last.
+    stamps: Vec<(u32, u32)>,
+    /// The last segment of ours, in the host's numbers: what an ICMP error quotes.
+    pub last: Option<Seg>,
+}
+
+/// Timestamps remembered for what a peer echoes.
+const STAMPS_MAX: usize = 4096;
+
+impl Conn {
+    pub fn new(ends: Ends) -> Conn {
+        Conn { ends, offset: None, from_zero: false, peer_syn: None, renewed: false, stamps: Vec::new(), last: None }
+    }
+
+    /// The sequence number of the peer's first byte of text.
+    pub fn peer_text(&self) -> Option<u32> {
+        self.peer_syn.map(|syn| syn.wrapping_add(1))
+    }
+
+    /// Is `text`, sent at `seq` of our host's, what [`super::call`] writes there? Only where the script counts from 0.
+    pub fn is_written(&self, seq: u32, text: &[u8]) -> bool {
+        let at = seq.wrapping_sub(self.offset.unwrap_or(0));
+        !self.from_zero || (0u32..).zip(text).all(|(i, byte)| text_byte(at.wrapping_add(i)) == *byte)
+    }
+
+    pub fn live_seq(&self, stated: u32) -> u32 {
+        stated.wrapping_add(self.offset.unwrap_or(0))
+    }
+
+    /// A segment of the peer's in our host's numbers.
+    pub fn arriving(&mut self, stated: &Tcp) -> Seg {
+        if stated.flags.contains(Flags::SYN) && self.peer_syn != Some(stated.seq) {
+            self.renewed = self.peer_syn.is_some();
+            self.peer_syn = Some(stated.seq);
+        }
+        let ack = stated.ack.map_or(0, |ack| self.live_seq(ack));
+        let options = stated.options.iter().flatten().map(|option| match option {
+            Opt::Sack(blocks) => {
+                Opt::Sack(blocks.iter().map(|(l, r)| (self.live_seq(*l), self.live_seq(*r))).collect())
+            }
+            Opt::Timestamps(val, ecr) => Opt::Timestamps(*val, self.live_stamp(*ecr)),
+            other => other.clone(),
+        });
+        Seg {
+            flags: stated.flags,
+            seq: stated.seq,
+            ack,
+            win: stated.win.unwrap_or(0),
+            urgent: stated.urgent,
+            len: stated.len,
+            options: options.collect(),
+        }
+    }
+
+    fn live_stamp(&self, stated: u32) -> u32 {
+        match (self.stamps.iter().rev().find(|(script, _)| *script == stated), self.stamps.first()) {
+            (Some((_, live)), _) => *live,
+            (None, Some((script, live))) if stated != 0 => stated.wrapping_sub(*script).wrapping_add(*live),
+            _ => stated,
+        }
+    }
+
+    /// A segment of our host's in the script's numbers, where `stated` is expected. `tick_ns`: how much a timestamp
+    /// counts, if it is to be checked, within `tolerance_ns`.
+    pub fn leaving(&mut self, live: &Seg, stated: &Tcp, tick_ns: u64, tolerance_ns: u64) -> Seg {
+        if live.flags.contains(Flags::SYN) && (self.offset.is_none() || self.renewed) {
+            self.renewed = false;
+            self.offset = Some(live.seq.wrapping_sub(stated.seq));
+            self.from_zero = stated.seq == 0;
+        }
+        self.last = Some(live.clone());
+        let offset = self.offset.unwrap_or(0);
+        let stated_val = stated.options.iter().flatten().find_map(|option| match option {
+            Opt::Timestamps(val, _) => Some(*val),
+            _ => None,
+        });
+        let mut seg = live.clone();
+        seg.seq = live.seq.wrapping_sub(offset);
+        for option in &mut seg.options {
+            if let (Opt::Timestamps(val, _), Some(stated)) = (option, stated_val) {
+                *val = self.stated_stamp(*val, stated, tick_ns, tolerance_ns);
+            }
+        }
+        seg
+    }
+
+    /// What our host's timestamp `live` is in the script's numbers, where `stated` is expected.
+    fn stated_stamp(&mut self, live: u32, stated: u32, tick_ns: u64, tolerance_ns: u64) -> u32 {
+        let first = self.stamps.first().copied();
+        if self.stamps.len() < STAMPS_MAX {
+            self.stamps.push((stated, live));
+        }
+        match first {
+            Some((first_stated, first_live)) if tick_ns > 0 => {
+                let seen = live.wrapping_sub(first_live).wrapping_add(first_stated);
+                let near = (seen.wrapping_sub(stated) as i32).unsigned_abs();
+                if u64::from(near) * tick_ns <= tolerance_ns.max(tick_ns) { stated } else { seen }
+            }
+            _ => stated,
+        }
+    }
+}

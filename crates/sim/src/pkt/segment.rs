@@ -1,0 +1,228 @@
+//! Packets between a script's numbers and bytes.
+//!
+//! What our host sends is read, brought into the script's numbers, and compared field by field; both sides are printed by
+//! the dissector. What a script sends is brought into the host's numbers and written with sound checksums.
+
+use super::script::{Icmp, Ip, Opt, Tcp};
+use std::net::Ipv4Addr;
+use wire::checksum::Partial;
+use wire::tcp::{Flags, HEADER_LEN, Header};
+use wire::{L4Port, Proto, ip4};
+
+/// Addresses and ports as our host sees them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Ends {
+    pub local: Ipv4Addr,
+    pub local_port: u16,
+    pub remote: Ipv4Addr,
+    pub remote_port: u16,
+}
+
+/// Options as bytes, padded to a multiple of 4.
+pub(super) fn encode(options: &[Opt]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for option in options {
+        match option {
+            Opt::Eol => out.push(0),
+            Opt::Nop => out.push(1),
+            Opt::Mss(mss) => out.extend([&[2, 4], &mss.to_be_bytes()[..]].concat()),
+            Opt::WindowScale(shift) => out.extend([3, 3, *shift]),
+            Opt::SackOk => out.extend([4, 2]),
+            Opt::Sack(blocks) => {
+                out.extend([5, (2 + 8 * blocks.len()).min(255) as u8]);
+                for (left, right) in blocks {
+                    out.extend([left.to_be_bytes(), right.to_be_bytes()].concat());
+                }
+            }
+            Opt::Timestamps(val, ecr) => {
+                out.extend([8, 10]);
+                out.extend([val.to_be_bytes(), ecr.to_be_bytes()].concat());
+            }
+            Opt::Raw(kind, data) => {
+                out.extend([*kind, (2 + data.len()).min(255) as u8]);
+                out.extend(data);
+            }
+        }
+    }
+    out.resize(out.len().next_multiple_of(4), 0);
+    out
+}
+
+/// Options from bytes; those that are malformed are left out, and so differ from what a script states.
+pub(super) fn decode(bytes: &[u8]) -> Vec<Opt> {
+    let options = wire::tcp::Options::new(bytes).flatten().map(|option| match option {
+        wire::tcp::Opt::End => Opt::Eol,
+        wire::tcp::Opt::Nop => Opt::Nop,
+        wire::tcp::Opt::Mss(mss) => Opt::Mss(mss),
+        wire::tcp::Opt::WindowScale(shift) => Opt::WindowScale(shift),
+        wire::tcp::Opt::SackPermitted => Opt::SackOk,
+        wire::tcp::Opt::Sack(blocks) => Opt::Sack(blocks.iter().collect()),
+        wire::tcp::Opt::Timestamps { val, ecr } => Opt::Timestamps(val, ecr),
+        wire::tcp::Opt::Unknown { kind, data } => Opt::Raw(kind, data.to_vec()),
+    });
+    options.collect()
+}
+
+/// A segment in somebody's numbers, every field known.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Seg {
+    pub flags: Flags,
+    pub seq: u32,
+    pub ack: u32,
+    pub win: u16,
+    pub urgent: u16,
+    pub len: u32,
+    pub options: Vec<Opt>,
+}
+
+impl Seg {
+    /// The whole IPv4 packet from `from` to `to`; `text` says what byte stands where in the stream.
+    pub fn emit(&self, from: (Ipv4Addr, u16), to: (Ipv4Addr, u16), tos: u8, ttl: u8) -> Vec<u8> {
+        let options = encode(&self.options);
+        let header_len = HEADER_LEN + options.len();
+        let header = Header {
+            src: L4Port(from.1),
+            dst: L4Port(to.1),
+            seq: self.seq,
+            ack: self.ack,
+            header_len,
+            flags: self.flags,
+            window: self.win,
+            checksum: 0,
+            urgent: self.urgent,
+        };
+        let mut fixed = [0; HEADER_LEN];
+        header.emit(&mut fixed);
+        let mut segment = [&fixed[..], &options].concat();
+        let first = self.seq.wrapping_add(u32::from(self.flags.contains(Flags::SYN)));
+        segment.extend((0..self.len).map(|i| text_byte(first.wrapping_add(i))));
+        let pseudo = Partial::pseudo4(from.0, to.0, Proto::TCP, segment.len() as u16);
+        wire::tcp::fill_checksum(pseudo, &mut segment);
+        packet(from.0, to.0, Proto::TCP, tos, ttl, &segment)
+    }
+
+    /// What the dissector says of it.
+    pub fn line(&self, from: (Ipv4Addr, u16), to: (Ipv4Addr, u16)) -> String {
+        wire::dissect::packet_line(&self.emit(from, to, 0, 64)).to_string()
+    }
+}
+
+/// What stands at `seq` in every stream of a script: a reader can tell a byte from its neighbors.
+pub(super) fn text_byte(seq: u32) -> u8 {
+    (seq ^ (seq >> 8) ^ (seq >> 16)) as u8
+}
+
+/// An IPv4 packet.
+pub(super) fn packet(src: Ipv4Addr, dst: Ipv4Addr, proto: Proto, tos: u8, ttl: u8, payload: &[u8]) -> Vec<u8> {
+    let mut fixed = [0; ip4::HEADER_LEN];
+    if let Some(header) = ip4::Header::new(src, dst, proto, payload.len()) {
+        ip4::Header { tos, ttl, ..header }.emit(&mut fixed);
+    }
+    ip4::fill_checksum(&mut fixed);
+    [&fixed[..], payload].concat()
+}
+
+/// A UDP datagram of `len` bytes of payload as a packet.
+pub(super) fn datagram(from: (Ipv4Addr, u16), to: (Ipv4Addr, u16), len: u16, ip: Ip) -> Vec<u8> {
+    let payload: Vec<u8> = (0..u32::from(len)).map(text_byte).collect();
+    let header = wire::udp::Header { src: L4Port(from.1), dst: L4Port(to.1), len: len.saturating_add(8), checksum: 0 };
+    let pseudo = Partial::pseudo4(from.0, to.0, Proto::UDP, header.len);
+    let mut fixed = [0; wire::udp::HEADER_LEN];
+    header.with_checksum(pseudo, &payload).emit(&mut fixed);
+    packet(from.0, to.0, Proto::UDP, tos_of(ip), ip.ttl.unwrap_or(64), &[&fixed[..], &payload].concat())
+}
+
+/// An ICMP error about a packet of ours.
+pub(super) fn icmp_error(router: Ipv4Addr, icmp: &Icmp, quoted: &[u8], to: Ipv4Addr) -> Vec<u8> {
+    let [m0, m1] = icmp.mtu.to_be_bytes();
+    let mut message = [&[icmp.ty, icmp.code, 0, 0, 0, 0, m0, m1][..], quoted].concat();
+    let sum = wire::checksum::sum(&message).finish().to_be_bytes();
+    message.splice(2..4, sum);
+    packet(router, to, Proto::ICMP, 0, 64, &message)
+}
+
+/// The TOS that a script states.
+pub(super) fn tos_of(ip: Ip) -> u8 {
+    ip.tos.unwrap_or(0) | ip.ecn.unwrap_or(if ip.ect01 { 2 } else { 0 })
+}
+
+/// A packet that our host sent.
+pub(super) enum Sent {
+    /// With where the text begins in the packet.
+    Tcp(Ends, ip4::Header, Seg, usize),
+    Udp(Ends, ip4::Header, u16),
+    /// Type and code.
+    Icmp(u8, u8),
+}
+
+/// Reads a packet that our host sent; says what is wrong with one that should not leave any host.
+pub(super) fn read(packet: &[u8]) -> Result<Sent, String> {
+    let header = ip4::Header::parse(packet).map_err(|why| why.to_string())?;
+    if !ip4::header_checksum_ok(packet, header.ihl_len) {
+        return Err("its IPv4 checksum does not verify".to_owned());
+    }
+    let payload = header.payload(packet);
+    let pseudo = |proto| Partial::pseudo4(header.src, header.dst, proto, payload.len() as u16);
+    let ends = |src: L4Port, dst: L4Port| Ends {
+        local: header.src,
+        local_port: src.0,
+        remote: header.dst,
+        remote_port: dst.0,
+    };
+    match header.proto {
+        Proto::TCP => {
+            let tcp = Header::parse(payload).map_err(|why| why.to_string())?;
+            if !wire::tcp::checksum_ok(pseudo(Proto::TCP), payload) {
+                return Err("its TCP checksum does not verify".to_owned());
+            }
+            let options = decode(payload.get(HEADER_LEN..tcp.header_len).unwrap_or_default());
+            let len = (payload.len() - tcp.header_len) as u32;
+            let (seq, ack, win, urgent) = (tcp.seq, tcp.ack, tcp.window, tcp.urgent);
+            Ok(Sent::Tcp(
+                ends(tcp.src, tcp.dst),
+                header,
+                Seg { flags: tcp.flags, seq, ack, win, urgent, len, options },
+                header.ihl_len + tcp.header_len,
+            ))
+        }
+        Proto::UDP => {
+            let udp = wire::udp::Header::parse(payload).map_err(|why| why.to_string())?;
+            if udp.checksum != 0 && !wire::udp::checksum_ok(pseudo(Proto::UDP), payload) {
+                return Err("its UDP checksum does not verify".to_owned());
+            }
+            Ok(Sent::Udp(ends(udp.src, udp.dst), header, udp.len.saturating_sub(8)))
+        }
+        Proto::ICMP => match payload {
+            [ty, code, ..] => Ok(Sent::Icmp(*ty, *code)),
+            _ => Err("its ICMP message is cut off".to_owned()),
+        },
+        other => Err(format!("its protocol is {}", other.0)),
+    }
+}
+
+/// What of `seen` is not as `stated`, in one word; `None`: all that was stated is there.
+pub(super) fn difference(stated: &Tcp, seen: &Seg) -> Option<&'static str> {
+    let options = |stated: &Vec<Opt>| encode(stated) == encode(&seen.options);
+    let checks = [
+        (stated.flags == seen.flags, "flags"),
+        (stated.seq == seen.seq, "sequence number"),
+        (stated.len == seen.len, "length"),
+        (stated.ack.unwrap_or(0) == seen.ack, "acknowledgment"),
+        (stated.win.is_none_or(|win| win == seen.win), "window"),
+        (stated.urgent == seen.urgent, "urgent pointer"),
+        (stated.options.as_ref().is_none_or(options), "options"),
+    ];
+    checks.into_iter().find(|(fits, _)| !fits).map(|(_, what)| what)
+}
+
+/// What of the IP header is not as stated.
+pub(super) fn ip_difference(stated: Ip, header: &ip4::Header) -> Option<&'static str> {
+    let ecn = header.tos & 3;
+    if stated.ecn.is_some_and(|stated| stated != ecn) || stated.ect01 && !matches!(ecn, 1 | 2) {
+        return Some("ECN");
+    }
+    if stated.tos.is_some_and(|tos| tos != header.tos) {
+        return Some("TOS");
+    }
+    stated.ttl.is_some_and(|ttl| ttl != header.ttl).then_some("TTL")
+}
