@@ -91,31 +91,36 @@ pub struct Options {
     pub send_space: Option<u32>,
 }
 
+impl Options {
+    /// Nothing set.
+    const NONE: Options = Options {
+        ttl: None,
+        tos: 0,
+        reuse_addr: false,
+        reuse_port: false,
+        bind_any: false,
+        nonblocking: false,
+        recv_timeout: None,
+        send_timeout: None,
+        linger: None,
+        nodelay: false,
+        cork: false,
+        keepalive: false,
+        keep_idle: None,
+        keep_interval: None,
+        keep_count: None,
+        user_timeout: None,
+        maxseg: None,
+        rare_set: false,
+        congestion: None,
+        recv_space: None,
+        send_space: None,
+    };
+}
+
 impl Default for Options {
     fn default() -> Options {
-        Options {
-            ttl: None,
-            tos: 0,
-            reuse_addr: false,
-            reuse_port: false,
-            bind_any: false,
-            nonblocking: false,
-            recv_timeout: None,
-            send_timeout: None,
-            linger: None,
-            nodelay: false,
-            cork: false,
-            keepalive: false,
-            keep_idle: None,
-            keep_interval: None,
-            keep_count: None,
-            user_timeout: None,
-            maxseg: None,
-            rare_set: false,
-            congestion: None,
-            recv_space: None,
-            send_space: None,
-        }
+        Options::NONE
     }
 }
 
@@ -225,7 +230,7 @@ impl Stream {
     }
 }
 
-static NO_OPTIONS: std::sync::LazyLock<Options> = std::sync::LazyLock::new(Options::default);
+static NO_OPTIONS: Options = Options::NONE;
 
 impl<L: Locks> Sock<L> {
     fn new(kind: Kind) -> Sock<L> {
