@@ -82,6 +82,10 @@ impl<L: Locks> Calls<'_, L> {
             match self.stack.tcp_send(self.cx(), id, rest, true) {
                 Ok(n) if sent + n == bytes.len() => return Ok(bytes.len()),
                 Ok(n) => sent += n,
+                // The socket has room, the pool has not: waiting for room would not wait at all.
+                Err(TcpError::NoBuffer) if self.is_nonblocking(id) => {
+                    return if sent == 0 { Err(Errno::ENOBUFS) } else { Ok(sent) };
+                }
                 Err(TcpError::WouldBlock | TcpError::NoBuffer) => {
                     let room = || match self.stack.with_sock(self.cx(), id, |sock| sock.is_writable()) {
                         Some(true) => Ok(()),
@@ -98,6 +102,10 @@ impl<L: Locks> Calls<'_, L> {
                 Err(_) => return Ok(sent), // the next call tells
             }
         }
+    }
+
+    fn is_nonblocking(&self, id: usize) -> bool {
+        self.stack.with_sock(self.cx(), id, |sock| sock.options().nonblocking).unwrap_or(true)
     }
 
     #[inline]
