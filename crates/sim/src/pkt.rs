@@ -14,6 +14,7 @@
 mod call;
 mod code;
 mod conn;
+mod counted;
 mod lex;
 mod parse;
 mod play;

@@ -117,7 +117,8 @@ impl Eval<'_> {
         let mut left = self.bits()?;
         let mut holds = None;
         loop {
-            let ways: [(&str, fn(&i64, &i64) -> bool); 6] = [
+            type Way = (&'static str, fn(&i64, &i64) -> bool);
+            let ways: [Way; 6] = [
                 ("==", |a, b| a == b),
                 ("!=", |a, b| a != b),
                 ("<=", |a, b| a <= b),

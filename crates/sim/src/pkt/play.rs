@@ -7,6 +7,7 @@
 //! states whole, as they would through a port that cuts segments up (`--strict_segments` forbids it).
 
 use super::conn::Conn;
+use super::counted::counters;
 use super::script::{Action, Body, Event, Icmp, Packet, Script, Tcp, When};
 use super::segment::{self, Ends, Seg, Sent};
 use super::{PktError, Played, Rules, code, shell};
@@ -693,17 +694,4 @@ fn stated_line(tcp: &Tcp, seen: &Seg, ends: Ends) -> String {
         options: tcp.options.clone().unwrap_or_else(|| seen.options.clone()),
     };
     line_of(&stated, ends)
-}
-
-/// The counters that scripts state: TCP's, ICMP's, UDP's, and every reason for a drop. Frames and packets counted below
-/// say nothing that these do not.
-fn counters(stack: &Stack<Up>) -> BTreeMap<String, u64> {
-    let stated = |name: &str| {
-        name.starts_with("tcp.")
-            || name.starts_with("inet.icmp4.")
-            || name.starts_with("inet.udp.")
-            || stats::DropReason::ALL.iter().any(|why| why.name() == name)
-    };
-    let all = stack.snapshot().into_iter().filter(|entry| stated(&entry.name));
-    all.map(|entry| (entry.name, entry.value)).collect()
 }
