@@ -166,14 +166,16 @@ fn stock_iperf3_measures_us() {
             let sum = |name: &str| report["end"][name]["bytes"].as_u64().unwrap_or(0);
             let (sent, received) = (sum("sum_sent"), sum("sum_received"));
             assert!(received > 1_000_000 && received <= sent, "{args:?}: sent {sent}, received {received}");
-            println!("iperf3 {args:?}: {:.0} Mbit/s", report["end"]["sum_received"]["bits_per_second"].as_f64().unwrap() / 1e6);
+            println!(
+                "iperf3 {args:?}: {:.0} Mbit/s",
+                report["end"]["sum_received"]["bits_per_second"].as_f64().unwrap() / 1e6
+            );
             for interval in report["intervals"].as_array().unwrap() {
                 assert!(interval["sum"]["bytes"].as_u64() > Some(0), "{args:?} stood still: {interval:#}");
             }
         }
         let out = end(served);
-        let reports: Vec<Value> =
-            serde_json::Deserializer::from_str(&out).into_iter().map_while(Result::ok).collect();
+        let reports: Vec<Value> = serde_json::Deserializer::from_str(&out).into_iter().map_while(Result::ok).collect();
         assert_eq!(reports.len(), 3, "{out}");
         assert!(reports[1]["end"]["sum_sent"]["bytes"].as_u64() > Some(1_000_000), "{:#}", reports[1]);
     });
