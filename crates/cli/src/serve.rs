@@ -13,6 +13,9 @@ use std::ffi::OsString;
 
 /// The longest file that may be uploaded: a stranger must not fill the disk with one.
 const UPLOAD_MAX: u64 = 4 << 30;
+/// Buffers of the host's pool unless --set pool.buffers says otherwise: what is sent stays there until it is acknowledged,
+/// and a few streams both ways take all 4096 of a host's usual pool, so that no acknowledgment comes in any more.
+const BUFFERS: usize = 65_536;
 
 /// `ftpd`.
 pub fn ftpd(args: &FilesArgs, words: &[OsString]) -> anyhow::Result<Exit> {
@@ -78,6 +81,9 @@ fn run<A: App>(
     if let Some(gateway) = args.gateway {
         config.set_route(&format!("default,{gateway}")).map_err(Fault::usage)?;
         config.check().map_err(Fault::usage)?;
+    }
+    if !args.host.set.iter().any(|(key, _)| key == "pool.buffers") {
+        config.pool_buffers = BUFFERS;
     }
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
     let mut failed = None;
