@@ -251,11 +251,11 @@ impl Frame {
 
     /// # Safety
     /// The frame is a lent one, and used by nobody after this.
-    #[cold]
+    #[inline(never)]
     unsafe fn end_loan(&self) {
         // SAFETY: as the caller says; who gave back last returns the buffer.
         unsafe {
-            if held::give_back(self.buf) {
+            if held::give_back(self.buf, self.pool().is_owned_here()) {
                 Inner::put(Inner::numbered(self.meta.pool()), self.buf);
             }
         }

@@ -338,6 +338,12 @@ impl Inner {
         self.size
     }
 
+    /// Does the calling thread own the pool?
+    #[inline(always)]
+    pub(crate) fn is_owned_here(&self) -> bool {
+        matches!(&self.store, Store::Owned(owned) if owned.is_mine())
+    }
+
     #[inline(always)]
     pub(crate) fn get(&self, me: u16) -> Option<Frame> {
         let own = match &self.store {

@@ -15,6 +15,7 @@ Ask and change a running host (socket: --url or $LINERATE_CTL)
   ctl WORDS         Any of its words; 'ctl help' lists them
   ifconfig ip arp route sysctl netstat ss show audit
                     The same without 'ctl'
+  tcpdump           Its frames as they pass, printed or written as pcapng
 Measure
   testtool MODE     rump2014's tool: send, recv or route packets, as fast as it goes
   ladder NAME       Each design choice's price, step by step
@@ -64,14 +65,16 @@ pub enum Command {
     Route(ShortArgs),
     /// Knobs of a running host
     Sysctl(ShortArgs),
-    /// Counters in sentences (-s), pools (-m), ifaces (-i), routes (-r) of a running host
+    /// Connections (-a), counters in sentences (-s [-p tcp]), pools (-m), ifaces (-i), routes (-r) of a running host
     Netstat(ShortArgs),
-    /// Sockets of a running host
+    /// Sockets of a running host, in iproute2's words: -t -u -l -a -i -o -e -p -m -s
     Ss(ShortArgs),
     /// pools, locks, ports, drops, counters, ledger [on|off] or sockets of a running host
     Show(ShortArgs),
     /// The balance of frames of a running host: in, out, held, dropped by reason
     Audit(ShortArgs),
+    /// Frames of a running host as they pass its ports
+    Tcpdump(TcpdumpArgs),
     /// rump2014's testtool: send, receive or route UDP packets and say how many a second
     Testtool(TesttoolArgs),
     /// Each design choice's price, step by step
@@ -213,6 +216,43 @@ pub struct ShortArgs {
     pub words: Vec<String>,
 }
 
+/// `tcpdump`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Ends with Ctrl-C, or after -c. Times are UTC. Frames are shown as the port gives and takes them: a checksum that is left
+to the port is not filled in. What the host had no room for (4 MiB unread) is counted and told at the end.
+
+Examples:
+  linerate tcpdump --url /tmp/h.sock -i tap0 -c 10
+  linerate tcpdump --url /tmp/h.sock -w - | wireshark -k -i -")]
+pub struct TcpdumpArgs {
+    /// The control socket: unix:///path or /path
+    #[arg(long, value_name = "URL", env = "LINERATE_CTL", hide_env_values = true)]
+    pub url: Option<String>,
+    /// The iface, or any: all that have a port
+    #[arg(short, value_name = "IFACE", default_value = "any")]
+    pub iface: String,
+    /// Frames after which to end
+    #[arg(short, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+    /// Write to this file instead of printing; pcapng, or by its name pcap; - is standard output
+    #[arg(short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub write: Option<PathBuf>,
+    /// Bytes kept of each frame
+    #[arg(short, value_name = "BYTES", default_value_t = node::capture::SNAPLEN,
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(node::capture::SNAPLEN)))]
+    pub snaplen: u32,
+    /// Print the link header too
+    #[arg(short = 'e')]
+    pub link: bool,
+    /// Print no times
+    #[arg(short = 't')]
+    pub no_time: bool,
+    /// Print numbers, not names: always so
+    #[arg(short = 'n')]
+    pub numbers: bool,
+}
+
 /// `testtool`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -330,6 +370,8 @@ pub struct BenchArgs {
 pub enum BenchGroup {
     /// Send, receive, forward, look up
     Udp,
+    /// Bytes, transactions, connections
+    Tcp,
 }
 
 /// `profile`.

@@ -10,6 +10,7 @@ mod pkt;
 mod ports;
 mod profile;
 mod run;
+mod tcpdump;
 
 use args::{Cli, Command};
 use clap::Parser;
@@ -55,6 +56,7 @@ fn obey(command: Command, words: &[OsString]) -> anyhow::Result<Exit> {
         Command::Ss(args) => ctl::short("ss", args),
         Command::Show(args) => ctl::short("show", args),
         Command::Audit(args) => ctl::short("audit", args),
+        Command::Tcpdump(args) => tcpdump::run(&args),
         Command::Testtool(args) => run::testtool(args),
         Command::Ladder(args) => run::ladder(args),
         Command::Repro(args) => run::repro(args),

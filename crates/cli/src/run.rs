@@ -66,6 +66,7 @@ pub fn repro(args: ReproArgs) -> anyhow::Result<Exit> {
 pub fn bench(args: BenchArgs) -> anyhow::Result<Exit> {
     let study: Study = match args.group {
         BenchGroup::Udp => lab::bench::udp,
+        BenchGroup::Tcp => lab::bench::tcp,
     };
     show(study, &args.study)
 }

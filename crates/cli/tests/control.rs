@@ -16,7 +16,8 @@ fn a_host_is_configured_and_asked() {
     host.ok("ifconfig pg0 create inet 1.0.0.1 ip4csum udp4csum mtu 9000");
     host.ok("arp -s 1.0.0.2 12:23:34:45:56:00");
     assert_eq!(host.json("ip neigh")[0]["lladdr"], "12:23:34:45:56:00");
-    assert_eq!(host.json("ss")[0]["local_port"], 7);
+    assert_eq!(host.json("ss -ua")[0]["local_port"], 7);
+    assert_eq!(host.json("ss -u"), serde_json::json!([]), "as in iproute2, who has no peer is listed with -a or -l");
     assert!(host.no("ifconfig pg0 mutt 9").contains("did you mean 'mtu'?"));
     assert!(host.no("rotue show").contains("did you mean 'route'?"));
     let (code, out, err) = host.interrupt();
@@ -39,7 +40,11 @@ fn every_listing_is_json_and_jq_can_read_it() {
         "netstat -s",
         "netstat -m",
         "netstat -i",
+        "netstat -an",
         "ss",
+        "ss -tiepm",
+        "ss -s",
+        "capture list",
         "show pools",
         "show locks",
         "show ports",

@@ -127,6 +127,28 @@ counters! {
 }
 
 counters! {
+    /// What TCP's connections may hold (`net.inet.tcp.memlimit`).
+    pub struct TcpMemory at "inet.tcp.memory" {
+        /// Segments out of order that were not kept: half the limit was reached.
+        out_of_order_refused,
+        /// Segments in order that were not kept, all of the limit was reached and their reader had more to read.
+        text_refused,
+        /// Buffers that were not made larger: three quarters of the limit were reached.
+        growth_refused,
+        /// Sends that were refused: the limit was reached.
+        sends_refused,
+        /// Connections that forgot what they held out of order, for want of memory (RFC 2018 8).
+        reneged,
+        /// Connections reset at their close: there were too many that no process holds.
+        orphans_refused,
+        /// Connections that no process held, given up because their peers took nothing.
+        orphans_stalled,
+        /// Connections given up because memory had run out and their peers took nothing.
+        stalled,
+    }
+}
+
+counters! {
     /// The conservation audit: received + made = sent + consumed + dropped + held.
     pub struct Audit at "inet.audit" {
         /// Frames that came from ports.
@@ -159,6 +181,8 @@ pub struct Counters {
     pub udp: Udp,
     /// TCP.
     pub tcp: ::tcp::counters::Counters,
+    /// TCP's memory.
+    pub tcp_memory: TcpMemory,
     /// The audit.
     pub audit: Audit,
     /// Drops by reason.
@@ -169,7 +193,7 @@ pub struct Counters {
 
 impl Described for Counters {
     fn visit(&self, each: &mut dyn FnMut(&'static str, &'static str, &'static str, u64)) {
-        let groups: [&dyn Described; 10] = [
+        let groups: [&dyn Described; 11] = [
             &self.ether,
             &self.arp,
             &self.neigh,
@@ -178,6 +202,7 @@ impl Described for Counters {
             &self.igmp,
             &self.udp,
             &self.tcp,
+            &self.tcp_memory,
             &self.audit,
             &self.drops,
         ];

@@ -28,32 +28,28 @@ use std::net::Ipv4Addr;
 use wire::ip4::{self, Opt};
 use wire::{Malformed, Proto};
 
-/// Which protocols a chunk has.
-#[derive(Clone, Copy, Default)]
-struct Kinds(u8);
+/// Which protocol a chunk has, if it has but one: told by two instructions a packet.
+#[derive(Clone, Copy)]
+struct OneProto {
+    first: u8,
+    differs: u8,
+}
 
-impl Kinds {
-    const UDP: u8 = 1;
-    const TCP: u8 = 2;
-    const OTHER: u8 = 4;
+impl OneProto {
+    #[inline(always)]
+    fn of(packets: &[Frame]) -> OneProto {
+        let header = packets.first().and_then(|packet| ip4::Glance::of(packet.bytes()));
+        OneProto { first: header.map_or(0, |header| header.proto().0), differs: 0 }
+    }
 
     #[inline(always)]
     fn note(&mut self, proto: Proto) {
-        self.0 |= match proto {
-            Proto::UDP => Kinds::UDP,
-            Proto::TCP => Kinds::TCP,
-            _ => Kinds::OTHER,
-        };
+        self.differs |= proto.0 ^ self.first;
     }
 
     #[inline(always)]
-    fn all_udp(self) -> bool {
-        self.0 == Kinds::UDP
-    }
-
-    #[inline(always)]
-    fn all_tcp(self) -> bool {
-        self.0 == Kinds::TCP
+    fn is(self, proto: Proto) -> bool {
+        self.differs == 0 && self.first == proto.0
     }
 }
 
@@ -78,11 +74,12 @@ impl<L: Locks> Stack<L> {
         counters.ip4.received.add(n as u64);
         let trusted = iface.is_none_or(|iface| iface.offload().rx);
         let own = if iface.is_some() { self.own_addresses() } else { OwnAddresses::NONE };
-        let (mut dst, mut odd, mut kinds) = ([0; CHUNK], Odd::default(), Kinds::default());
+        let (mut dst, mut odd) = ([0; CHUNK], Odd::default());
+        let mut proto = OneProto::of(packets.as_slice());
         for (at, (packet, dst)) in packets.as_mut_slice().iter_mut().zip(&mut dst).enumerate() {
             match plain(packet, trusted, own) {
                 Some(header) => {
-                    kinds.note(header.proto());
+                    proto.note(header.proto());
                     *dst = header.dst().to_bits();
                 }
                 None => odd.add(at),
@@ -95,13 +92,13 @@ impl<L: Locks> Stack<L> {
         let mut ids = [None; CHUNK];
         let common = self.routes.lock(cx).lookup_chunk(dst.get(..n).unwrap_or_default(), &mut ids);
         match common.map(|hop| (hop.via, hop)) {
-            Some((Via::Local(_), _)) if kinds.all_udp() => {
+            Some((Via::Local(_), _)) if proto.is(Proto::UDP) => {
                 counters.ip4.delivered.add(n as u64);
                 lap.mark(Stage::Ip4Forward, n as u64);
                 self.udp_input(cx, iface, packets);
                 lap.mark(Stage::Demux, n as u64);
             }
-            Some((Via::Local(_), _)) if kinds.all_tcp() => {
+            Some((Via::Local(_), _)) if proto.is(Proto::TCP) => {
                 counters.ip4.delivered.add(n as u64);
                 lap.mark(Stage::Ip4Forward, n as u64);
                 self.tcp_input(cx, iface, packets);

@@ -118,6 +118,15 @@ knobs! {
     tcp_keepcnt = "net.inet.tcp.keepcnt", 1..=127, 9;
     /// Search for the path's MTU without ICMP (RFC 8899).
     tcp_pmtud = "net.inet.tcp.pmtud_blackhole_detection", 0..=1, 0;
+    /// Bytes of buffers that all connections may hold together: sent and not acknowledged, received and not read, out of
+    /// order; 0 is three quarters of the pool. At half of it nothing more is kept out of order, at three quarters buffers
+    /// stop growing, at all of it sends are refused, and text for those who have not read what they got.
+    tcp_memlimit = "net.inet.tcp.memlimit", 0..=1099511627776, 0;
+    /// Connections that no process holds any more, TIME-WAIT aside; a close beyond that resets.
+    tcp_max_orphans = "net.inet.tcp.max_orphans", 0..=16777216, 8192;
+    /// Milliseconds after which a connection that no process holds is given up if its peer takes nothing (sockstress); and
+    /// any connection, when memory has run out.
+    tcp_stall_time = "net.inet.tcp.stall_time", 1000..=2147483647, 120000;
     /// SYN cookies (RFC 4987): 0 never, 1 when the SYN queue is full, 2 always.
     tcp_syncookies = "net.inet.tcp.syncookies", 0..=2, 1;
     /// Handshakes that one listener keeps under way.

@@ -118,7 +118,11 @@ impl<L: Locks> Stack<L> {
             udp: Demux::new(key(5)),
             unconnected: Guarded::default(),
             pcbs: Slots::new(),
-            tcp: crate::tcp::Tcp::new(key(6), ::tcp::siphash::Key(secret.hash2(7, 7), secret.hash2(8, 8))),
+            tcp: crate::tcp::Tcp::new(
+                key(6),
+                ::tcp::siphash::Key(secret.hash2(7, 7), secret.hash2(8, 8)),
+                crate::tcp::share_of(&config.pool.stats()),
+            ),
             pool: config.pool,
             secret,
             own: AtomicU64::new(0),
@@ -235,6 +239,18 @@ impl<L: Locks> Stack<L> {
             loop_due,
         ];
         next.into_iter().min().filter(|next| *next != Instant::NEVER)
+    }
+
+    /// What of [`Stack::poll`] may not wait for a moment: connections, and what waits in the loopback queue. Neighbors, groups
+    /// and fragments count in seconds; asking all of them costs 150 ticks, as much as a datagram and its answer.
+    pub fn poll_soon(&self, cx: Cx) {
+        if self.tcp_is_due(cx) {
+            self.tcp_poll(cx);
+        }
+        if !self.loopback.lock(cx).is_empty() {
+            self.poll_loopback(cx);
+            self.flush(cx);
+        }
     }
 
     /// Lets ports that hold frames back move on; says when the first wants to again.

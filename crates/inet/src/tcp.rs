@@ -4,17 +4,22 @@
 //!  in   input    header, checksum, demux; Tcb::on_segment says what to keep; the frame itself waits in the receive queue
 //!  out  output   Tcb::poll_segment says what leaves; the payload's buffer is lent to the frame that travels
 //!  time timers   one wheel for all connections
-//!       calls    what the socket layer asks for
+//!       calls    what the socket layer asks for; bind, who may have which port
+//!       memory   what connections may hold, and who goes when it is too much
 //! ```
 //!
 //! A [`Sock`] is a socket: fresh, listening, or a connection. What an application writes is copied once, into the buffers
 //! that are sent ([`queue::SendQueue`]); what arrives is copied once, to the reader. Segments of one connection that come
 //! in a burst are taken together and answered together, as GRO would have it.
 
+mod bind;
 mod calls;
+mod counts;
 mod input;
+mod memory;
 mod output;
 pub mod queue;
+mod show;
 mod timers;
 
 use crate::demux::{Demux, Ends4, Tuple};
@@ -24,19 +29,23 @@ use ::tcp::listen::Listener;
 use ::tcp::ports::PortChooser;
 use ::tcp::siphash;
 use ::tcp::time_wait::TimeWaitTable;
-use ::tcp::{Config, Ends, Events, Tcb};
+use ::tcp::{Config, Ends, Events, State, Tcb};
 use clock::{Duration, Instant, Wheel};
 use lock::{Cx, Guarded, Locks, Signal};
+use memory::{Charge, Used};
 use output::Headers;
 use queue::{OutOfOrder, RecvQueue, SendQueue};
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 pub use calls::{Linger, TcpError};
 pub(crate) use input::mss_of;
+pub(crate) use memory::share_of;
+pub use show::{Memory, Timer};
 
 /// What is set on a socket and outlives, or comes before, its connection.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Time to live; `None`: the knob's.
     pub ttl: Option<u8>,
@@ -72,39 +81,16 @@ pub struct Options {
     pub user_timeout: Option<Duration>,
     /// `TCP_MAXSEG`.
     pub maxseg: Option<u16>,
+    /// Keepalive or the user timeout was set once: taken back, they must be told so.
+    rare_set: bool,
     /// `TCP_CONGESTION`.
     pub congestion: Option<tcp::cc::Algorithm>,
+    /// `TCP_NOTSENT_LOWAT`.
+    pub notsent_lowat: Option<u32>,
     /// `SO_RCVBUF`: fixed, no auto-tuning.
     pub recv_space: Option<u32>,
     /// `SO_SNDBUF`: fixed.
     pub send_space: Option<u32>,
-}
-
-impl Default for Options {
-    fn default() -> Options {
-        Options {
-            ttl: None,
-            tos: 0,
-            reuse_addr: false,
-            reuse_port: false,
-            bind_any: false,
-            nonblocking: false,
-            recv_timeout: None,
-            send_timeout: None,
-            linger: None,
-            nodelay: false,
-            cork: false,
-            keepalive: false,
-            keep_idle: None,
-            keep_interval: None,
-            keep_count: None,
-            user_timeout: None,
-            maxseg: None,
-            congestion: None,
-            recv_space: None,
-            send_space: None,
-        }
-    }
 }
 
 /// One TCP socket.
@@ -160,20 +146,56 @@ pub(crate) struct Stream {
     dirty: bool,
     /// The handshake is done.
     connected: bool,
+    /// The state that was counted last.
+    counted: State,
+    /// The peer's FIN came: a reset after it is no news to a reader.
+    ended: bool,
+    /// The host was said to be unreachable, and nothing has come from it since.
+    soft: bool,
+    /// When the peer last took something, or there was nothing to take.
+    progress: Instant,
+    /// The latest time that the connection was told: threads of a shared host do not take turns in the order of their
+    /// clocks, and a timestamp that went back would be an old duplicate to the peer (RFC 7323 5.3).
+    latest: Instant,
+    charge: Charge,
 }
 
 impl Stream {
-    fn new(tcb: Tcb, send_space: u32, recv_offset: u64) -> Stream {
+    fn new(tcb: Tcb, send_space: u32, charge: Charge, now: Instant) -> Stream {
         Stream {
             tcb,
             send: SendQueue::new(send_space),
-            recv: RecvQueue::new(recv_offset),
+            recv: RecvQueue::new(0),
             ooo: None,
             headers: Headers::default(),
             armed: Instant::NEVER,
             dirty: false,
             connected: false,
+            counted: State::Closed,
+            ended: false,
+            soft: false,
+            progress: now,
+            latest: now,
+            charge,
         }
+    }
+
+    /// The context at the connection's time.
+    #[inline]
+    fn on_time(&mut self, cx: Cx) -> Cx {
+        self.latest = self.latest.max(cx.now);
+        cx.at(self.latest)
+    }
+
+    /// Is so much of the send buffer free that a writer should be told?
+    #[inline]
+    fn has_room(&self) -> bool {
+        self.send.is_roomy() && self.tcb.is_unsent_low()
+    }
+
+    /// Has it failed before it was a connection? Then it may be tried again.
+    fn is_stillborn(&self) -> bool {
+        !self.connected && self.tcb.state() == ::tcp::State::Closed
     }
 }
 
@@ -202,12 +224,25 @@ impl<L: Locks> Sock<L> {
 
     /// Is it bound?
     pub fn is_bound(&self) -> bool {
-        self.ends.local_port.0 != 0
+        self.bound || self.ends.local_port.0 != 0
+    }
+
+    /// Has it been connected? The connection may be over by now.
+    pub fn is_connected(&self) -> bool {
+        matches!(&self.kind, Kind::Stream(stream) if stream.connected)
     }
 
     /// Does it have a peer?
-    pub fn is_connected(&self) -> bool {
-        matches!(&self.kind, Kind::Stream(stream) if stream.connected)
+    pub fn has_peer(&self) -> bool {
+        matches!(&self.kind, Kind::Stream(stream) if stream.connected && stream.tcb.state() != ::tcp::State::Closed)
+    }
+
+    /// Does `close` have something to linger for: text or FIN that the peer has not acknowledged, and no reset in its place?
+    pub fn may_linger(&self) -> bool {
+        use ::tcp::State::{Closing, FinWait1, LastAck};
+        let Kind::Stream(stream) = &self.kind else { return false };
+        let state = stream.tcb.state();
+        stream.recv.is_empty() && (state.may_queue() || matches!(state, FinWait1 | Closing | LastAck))
     }
 
     /// Does it listen?
@@ -246,7 +281,10 @@ impl<L: Locks> Sock<L> {
     pub fn is_readable(&self) -> bool {
         match &self.kind {
             _ if self.error.is_some() || self.shut_read => true,
-            Kind::Stream(stream) => !stream.recv.is_empty() || (stream.connected && !stream.tcb.state().may_receive()),
+            Kind::Stream(stream) => {
+                let over = !stream.tcb.state().may_receive() && (stream.connected || stream.is_stillborn());
+                !stream.recv.is_empty() || over
+            }
             Kind::Listening(listening) => !listening.ready.is_empty(),
             Kind::Fresh => false,
         }
@@ -256,9 +294,8 @@ impl<L: Locks> Sock<L> {
     pub fn is_writable(&self) -> bool {
         match &self.kind {
             _ if self.error.is_some() => true,
-            Kind::Stream(stream) if stream.connected => {
-                !stream.tcb.state().may_queue() || stream.send.is_roomy() && stream.tcb.is_unsent_low()
-            }
+            Kind::Stream(stream) if stream.connected => !stream.tcb.state().may_queue() || stream.has_room(),
+            Kind::Stream(stream) => stream.is_stillborn(),
             _ => false,
         }
     }
@@ -273,9 +310,25 @@ impl<L: Locks> Sock<L> {
         self.error.take()
     }
 
-    /// Has the peer sent all it will?
-    pub fn is_hung_up(&self) -> bool {
+    /// Has the peer sent all it will, or do we read no more?
+    pub fn has_peer_closed(&self) -> bool {
         self.shut_read || matches!(&self.kind, Kind::Stream(s) if s.connected && !s.tcb.state().may_receive())
+    }
+
+    /// Are both directions at their end?
+    pub fn is_hung_up(&self) -> bool {
+        let Kind::Stream(stream) = &self.kind else { return false };
+        stream.is_stillborn() || self.has_peer_closed() && !stream.tcb.state().may_queue()
+    }
+
+    /// Is urgent data announced that was not read?
+    pub fn is_urgent(&self) -> bool {
+        matches!(&self.kind, Kind::Stream(stream) if stream.tcb.urgent_mark().is_some())
+    }
+
+    /// Is the next byte the last urgent one (`sockatmark`)?
+    pub fn is_at_mark(&self) -> bool {
+        matches!(&self.kind, Kind::Stream(stream) if stream.tcb.urgent_mark() == Some(1))
     }
 
     /// Something to wait on for this socket.
@@ -297,9 +350,16 @@ impl<L: Locks> Sock<L> {
         if events == Events::NONE {
             return;
         }
+        let (ended, soft) = match &self.kind {
+            Kind::Stream(stream) => (stream.ended, stream.soft),
+            _ => (false, false),
+        };
         let error = match events {
+            _ if events.contains(Events::RESET) && ended => Some(TcpError::Shut), // Linux: CLOSE-WAIT
             _ if events.contains(Events::REFUSED) => Some(TcpError::Refused),
             _ if events.contains(Events::RESET) => Some(TcpError::Reset),
+            // RFC 9293 3.9.2.2: a soft error does not end the connection, but says why it ended.
+            _ if events.contains(Events::TIMED_OUT) && soft => Some(TcpError::HostUnreachable),
             _ if events.contains(Events::TIMED_OUT) => Some(TcpError::TimedOut),
             _ if events.contains(Events::UNREACHABLE) => Some(TcpError::HostUnreachable),
             _ => None,
@@ -309,6 +369,8 @@ impl<L: Locks> Sock<L> {
         }
         if let Kind::Stream(stream) = &mut self.kind {
             stream.connected |= events.intersects(Events::CONNECTED | Events::ACCEPTABLE);
+            stream.ended |= events.contains(Events::PEER_CLOSED);
+            stream.soft |= events.contains(Events::SOFT_ERROR);
         }
         self.wake(cx, id);
     }
@@ -323,6 +385,12 @@ pub(crate) struct Tcp<L: Locks> {
     pub(crate) demux: Demux<L>,
     /// The bound sockets of each L4 port.
     bound: Guarded<L, std::collections::HashMap<u16, Vec<usize>>>,
+    /// The listener for every address and port, and one; 0: there is none.
+    any_port: AtomicUsize,
+    used: Arc<Used>,
+    reap_at: Guarded<L, Instant>,
+    /// What TCP may hold unless the knob says otherwise.
+    share: usize,
     late: Guarded<L, TimeWaitTable>,
     wheel: Guarded<L, Wheel>,
     ports: Guarded<L, PortChooser>,
@@ -336,11 +404,16 @@ const BASE_MSS: u16 = 1460;
 const TIME_WAIT_LIMIT: u32 = 32_768;
 
 impl<L: Locks> Tcp<L> {
-    pub(crate) fn new(demux: hash::Key, secret: siphash::Key) -> Tcp<L> {
+    /// `share`: bytes that it may hold unless the knob says otherwise.
+    pub(crate) fn new(demux: hash::Key, secret: siphash::Key, share: usize) -> Tcp<L> {
         Tcp {
             socks: crate::slots::Slots::new(),
             demux: Demux::new(demux),
             bound: Guarded::default(),
+            any_port: AtomicUsize::new(0),
+            used: Arc::default(),
+            reap_at: Guarded::new(Instant::ZERO),
+            share,
             late: Guarded::new(TimeWaitTable::new(TIME_WAIT_LIMIT, secret)),
             wheel: Guarded::new(Wheel::new(Duration::from_millis(1))),
             ports: Guarded::new(PortChooser::new(secret.derive(0x504f_5254), tcp::ports::EPHEMERAL)),

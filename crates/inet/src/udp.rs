@@ -84,9 +84,45 @@ impl Default for Options {
 /// Descriptors that became readable, for one who reads from many sockets.
 #[derive(Debug)]
 pub struct ReadySet<L: Locks> {
-    ready: Guarded<L, VecDeque<u32>>,
+    ready: Guarded<L, Ready>,
     /// Raised when the set is no longer empty.
     pub signal: Signal,
+}
+
+/// Datagram sockets tell when they turn readable, so each stands here once for each time that somebody has emptied it. Streams
+/// tell of all that happens to them, which is the peer's to say: each stands here once at most.
+#[derive(Debug, Default)]
+struct Ready {
+    queue: VecDeque<u32>,
+    /// The streams in the queue, a bit each by their number.
+    streams: Vec<u64>,
+}
+
+impl Ready {
+    /// Notes a stream; `false` if it is there already.
+    #[inline]
+    fn enter(&mut self, id: usize) -> bool {
+        let at = id & !crate::tcp::SOCK_BIT;
+        if at / 64 >= self.streams.len() {
+            self.streams.resize(at / 64 + 1, 0);
+        }
+        let Some(word) = self.streams.get_mut(at / 64) else { return false };
+        let fresh = *word & 1 << (at % 64) == 0;
+        *word |= 1 << (at % 64);
+        fresh
+    }
+
+    #[inline]
+    fn pop(&mut self) -> Option<usize> {
+        let id = self.queue.pop_front()? as usize;
+        if id & crate::tcp::SOCK_BIT != 0 {
+            let at = id & !crate::tcp::SOCK_BIT;
+            if let Some(word) = self.streams.get_mut(at / 64) {
+                *word &= !(1 << (at % 64));
+            }
+        }
+        Some(id)
+    }
 }
 
 impl<L: Locks> Default for ReadySet<L> {
@@ -99,18 +135,23 @@ impl<L: Locks> ReadySet<L> {
     /// Takes the next descriptor that became readable.
     #[inline]
     pub fn pop(&self, cx: lock::Cx) -> Option<usize> {
-        self.ready.lock(cx).pop_front().map(|id| id as usize)
+        self.ready.lock(cx).pop()
     }
 
     /// Moves up to `most` descriptors that became readable into `into`.
     pub fn pop_many(&self, cx: lock::Cx, most: usize, into: &mut Vec<usize>) {
         let mut ready = self.ready.lock(cx);
-        let n = most.min(ready.len());
-        into.extend(ready.drain(..n).map(|id| id as usize));
+        let n = most.min(ready.queue.len());
+        into.extend((0..n).map_while(|_| ready.pop()));
     }
 
     pub(crate) fn push(&self, cx: lock::Cx, id: usize) {
-        self.ready.lock(cx).push_back(id as u32);
+        let mut ready = self.ready.lock(cx);
+        if id & crate::tcp::SOCK_BIT != 0 && !ready.enter(id) {
+            return;
+        }
+        ready.queue.push_back(id as u32);
+        drop(ready);
         self.signal.raise();
     }
 }

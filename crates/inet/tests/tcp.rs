@@ -291,3 +291,120 @@ fn a_closed_listener_resets_who_was_not_accepted() {
     }
     pair.end();
 }
+
+/// The counters of TCP that are not 0, by their names without `tcp.`.
+fn counts(pair: &Pair<Up>, at: usize) -> String {
+    let told = pair.stack(at).snapshot().into_iter().filter(|entry| entry.value > 0);
+    let told = told.filter_map(|entry| Some(format!("{} {}", entry.name.strip_prefix("tcp.")?, entry.value)));
+    told.collect::<Vec<_>>().join(", ")
+}
+
+#[test]
+fn a_conversation_is_counted_on_both_sides_and_nothing_else() {
+    let mut pair: Pair<Up> = Pair::new(1500, SOFT);
+    let (client, listener, server) = pair.connect();
+    pair.stack(0).tcp_send(pair.cx(), client, &[7; 3000], true).unwrap();
+    pair.settle(Duration::from_millis(300));
+    pair.stack(1).tcp_recv(pair.cx(), server, &mut [0; 3000]).unwrap();
+    pair.stack(0).tcp_close(pair.cx(), client, false);
+    pair.settle(Duration::from_millis(20));
+    pair.stack(1).tcp_close(pair.cx(), server, false);
+    pair.settle(Duration::from_millis(20));
+    assert_eq!(
+        counts(&pair, 0),
+        "in.received 4, in.acks 1, in.acked_bytes 3000, out.sent 7, out.data 3, out.data_bytes 3000, out.acks 2, \
+         out.control 2, state.syn_sent 1, state.established 1, state.fin_wait_1 1, state.fin_wait_2 1, \
+         state.time_wait 1, state.closed 1, time_wait.added 1"
+    );
+    assert_eq!(
+        counts(&pair, 1),
+        "in.received 7, in.in_sequence 3, in.in_sequence_bytes 3000, out.sent 4, out.acks 2, out.control 2, \
+         state.syn_received 1, state.established 1, state.close_wait 1, state.last_ack 1, state.closed 1, \
+         listen.added 1, listen.completed 1"
+    );
+    pair.stack(1).tcp_close(pair.cx(), listener, false);
+    pair.end();
+}
+
+#[test]
+fn losses_are_counted_where_they_show() {
+    let mut pair: Pair<Up> = Pair::new(1500, SOFT);
+    let (client, listener, server) = pair.connect();
+    let lost = pair.crossed + 2; // the second of six segments
+    pair.lose = Box::new(move |n| n == lost);
+    transfer(&mut pair, 0, (client, server), 6 * 1448);
+    pair.settle(Duration::from_secs(1));
+    let (a, b) = (pair.stack(0), pair.stack(1));
+    let of = |stack: &Stack<Up>, name: &str| stack.counter(&format!("tcp.{name}"));
+    assert_eq!((of(a, "out.data"), of(a, "out.data_bytes")), (6, 6 * 1448));
+    assert_eq!((of(a, "out.retransmitted"), of(a, "out.retransmitted_bytes")), (1, 1448));
+    assert_eq!((of(a, "recovery.rexmits"), of(a, "recovery.rexmit_bytes")), (1, 1448));
+    assert_eq!((of(b, "in.out_of_order"), of(b, "in.out_of_order_bytes")), (4, 4 * 1448));
+    assert_eq!((of(b, "in.in_sequence"), of(b, "in.in_sequence_bytes")), (2, 2 * 1448));
+    assert!(of(a, "in.sacks") > 0 && of(a, "in.sacks") == of(b, "out.sacks") && of(b, "out.dsacks") == 0);
+    assert_eq!(of(a, "in.acked_bytes"), 6 * 1448);
+
+    // All that follows vanishes: timeouts, then the end.
+    pair.lose = Box::new(|_| true);
+    pair.stack(0).tcp_set_options(pair.cx(), client, |o| o.user_timeout = Some(Duration::from_secs(2))).unwrap();
+    pair.stack(0).tcp_send(pair.cx(), client, b"x", true).unwrap();
+    pair.settle(Duration::from_secs(10));
+    let a = pair.stack(0);
+    assert!(of(a, "timer.rexmit") >= 3, "{}", of(a, "timer.rexmit"));
+    assert_eq!((of(a, "timer.user_dropped"), of(a, "timer.rexmit_dropped")), (1, 0));
+    assert_eq!((of(a, "state.dropped"), of(a, "state.closed")), (1, 1));
+    assert_eq!(pair.stack(0).tcp_recv(pair.cx(), client, &mut [0; 9]), Err(TcpError::TimedOut));
+    pair.lose = Box::new(|_| false);
+    pair.stack(0).tcp_close(pair.cx(), client, false);
+    pair.stack(1).tcp_close(pair.cx(), server, true);
+    pair.stack(1).tcp_close(pair.cx(), listener, false);
+    pair.end();
+}
+
+#[test]
+fn probes_delays_and_resets_are_told_apart() {
+    let mut pair: Pair<Up> = Pair::new(1500, SOFT);
+    let (client, listener, server) = pair.connect();
+    let of = |pair: &Pair<Up>, at: usize, name: &str| pair.stack(at).counter(&format!("tcp.{name}"));
+    pair.stack(0)
+        .tcp_set_options(pair.cx(), client, |o| {
+            (o.keepalive, o.keep_idle) = (true, Some(Duration::from_secs(10)));
+        })
+        .unwrap();
+    pair.settle(Duration::from_secs(15));
+    assert_eq!((of(&pair, 0, "timer.keepalive"), of(&pair, 0, "out.keepalives")), (1, 1));
+    assert_eq!((of(&pair, 0, "out.window_probes"), of(&pair, 0, "timer.persist")), (0, 0));
+    // A reader that does not read: the window closes, and is asked after.
+    while let Ok(1..) = pair.stack(0).tcp_send(pair.cx(), client, &[1; 20_000], true) {
+        pair.settle(Duration::from_millis(200));
+    }
+    pair.settle(Duration::from_secs(3));
+    let (probes, persists) = (of(&pair, 0, "out.window_probes"), of(&pair, 0, "timer.persist"));
+    assert!(probes > 0 && persists >= probes, "{probes} {persists}");
+    assert_eq!((of(&pair, 0, "out.keepalives"), of(&pair, 0, "timer.rexmit")), (1, 0));
+    let mut into = vec![0; 1 << 20];
+    while let Ok(1..) = pair.stack(1).tcp_recv(pair.cx(), server, &mut into) {
+        pair.settle(Duration::from_secs(2));
+    }
+    // Once more than the quick ACKs of a beginning: one waits for its time.
+    for _ in 0..40 {
+        pair.stack(0).tcp_send(pair.cx(), client, b"x", true).unwrap();
+        pair.settle(Duration::from_millis(150));
+    }
+    assert!(of(&pair, 1, "out.delayed_acks") > 5, "{}", of(&pair, 1, "out.delayed_acks"));
+    assert!(of(&pair, 1, "out.delayed_acks") <= of(&pair, 1, "out.acks"));
+    pair.stack(1).tcp_set_options(pair.cx(), server, |o| o.linger = Some(Duration::ZERO)).unwrap();
+    pair.stack(1).tcp_close(pair.cx(), server, true);
+    pair.settle(Duration::from_secs(1));
+    assert_eq!((of(&pair, 1, "state.aborted_on_linger"), of(&pair, 1, "out.resets")), (1, 1));
+    assert_eq!((of(&pair, 0, "in.resets"), of(&pair, 0, "state.reset"), of(&pair, 0, "state.dropped")), (1, 1, 1));
+    pair.stack(0).tcp_close(pair.cx(), client, false);
+    // Refused: nobody was ever there.
+    let refused = pair.stack(0).tcp_open(pair.cx()).unwrap();
+    pair.stack(0).tcp_connect(pair.cx(), refused, addr(2, 81)).unwrap();
+    pair.settle(Duration::from_millis(5));
+    assert_eq!(of(&pair, 0, "state.embryonic_dropped"), 1);
+    pair.stack(0).tcp_close(pair.cx(), refused, false);
+    pair.stack(1).tcp_close(pair.cx(), listener, false);
+    pair.end();
+}

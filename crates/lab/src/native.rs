@@ -16,6 +16,7 @@
 mod batch;
 mod child;
 mod drops;
+pub mod loopback;
 mod readback;
 mod sink;
 mod subject;

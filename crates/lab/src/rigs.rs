@@ -15,12 +15,14 @@ mod hosts;
 mod recv;
 mod route;
 mod send;
+mod tcp;
 
 pub use fib::FibRig;
 pub use hosts::{HostsRig, SharedRig, idle_host_bytes};
 pub use recv::{RecvRig, TwoThreadsRig};
 pub use route::RouteRig;
 pub use send::{LoadedSend, SendRig};
+pub use tcp::{BulkRig, ConnectRig, Link, RrRig};
 
 /// The payload of the report.
 pub const PAYLOAD: [u8; 22] = *b"linerate 22-byte load!";

@@ -3,36 +3,64 @@
 //! [`Host::step`] takes a burst from each port into the stack, lets time pass, and says what is next; [`Host::run`] repeats
 //! it, sleeping when there is nothing to poll. The transmitting halves sit in the stack, behind each iface.
 
+use crate::capture::{Captures, Watch};
 use crate::config::{HostConfig, IfaceConfig};
 use buf::{Burst, Frame, Pool};
 use clock::{Clock, Duration, Instant};
 use inet::iface::{IfaceId, Offload, Output};
 use inet::{Config, Stack};
 use lock::{Cx, How, Locks};
+use port::pcap::Direction;
 use port::spec::Spec;
 use port::{Caps, Pairs, PortCounts, RxHalf, TxHalf};
 use socket::{Calls, Drive};
 use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wire::Mac;
 
+/// A stack that is busy is polled as a whole so often: what ports hold back for a while is as exact as that.
+const SOON: Duration = Duration::from_micros(50);
+
 /// A port's transmitting half as the stack sees it.
-struct PortOutput(Box<dyn TxHalf>);
+struct PortOutput {
+    half: Box<dyn TxHalf>,
+    watch: Arc<Watch>,
+}
 
 impl Output for PortOutput {
     #[inline]
     fn output(&mut self, burst: &mut Burst, now: Instant) -> usize {
-        self.0.tx_burst(burst, now)
+        if self.watch.is_on() {
+            return self.output_watched(burst, now);
+        }
+        self.half.tx_burst(burst, now)
     }
 
     #[inline]
     fn output_one(&mut self, frame: Frame, now: Instant) -> Result<(), Frame> {
-        self.0.tx_one(frame, now)
+        if self.watch.is_on() {
+            let copy = self.watch.copy([&frame]);
+            self.half.tx_one(frame, now)?;
+            self.watch.keep(copy, Direction::Outbound, now);
+            return Ok(());
+        }
+        self.half.tx_one(frame, now)
     }
 
     fn poll(&mut self, now: Instant) -> Option<Instant> {
-        self.0.poll(now);
-        self.0.next_event()
+        self.half.poll(now);
+        self.half.next_event()
+    }
+}
+
+impl PortOutput {
+    #[cold]
+    fn output_watched(&mut self, burst: &mut Burst, now: Instant) -> usize {
+        let copies = self.watch.copy(burst.as_slice());
+        let taken = self.half.tx_burst(burst, now);
+        self.watch.keep(copies.into_iter().take(taken), Direction::Outbound, now);
+        taken
     }
 }
 
@@ -40,6 +68,7 @@ impl Output for PortOutput {
 struct Receiver {
     iface: IfaceId,
     half: Box<dyn RxHalf>,
+    watch: Arc<Watch>,
 }
 
 /// What is known of a host's port.
@@ -99,8 +128,11 @@ pub struct Host<L: Locks> {
     pub clock: Clock,
     how: How,
     burst: usize,
+    /// When the whole stack was polled last, in nanoseconds.
+    polled: AtomicU64,
     receivers: Mutex<Vec<Receiver>>,
     ports: Mutex<Vec<PortInfo>>,
+    captures: Arc<Captures>,
 }
 
 impl<L: Locks> Drop for Host<L> {
@@ -130,8 +162,9 @@ impl<L: Locks> Host<L> {
         if crate::ledgers::keeping() {
             stack.set_ledger(true);
         }
-        let (receivers, ports) = (Mutex::default(), Mutex::default());
-        Ok(Host { stack, clock, how: config.context, burst: config.burst, receivers, ports })
+        let (receivers, ports, captures) = Default::default();
+        let polled = AtomicU64::new(0);
+        Ok(Host { stack, clock, how: config.context, burst: config.burst, polled, receivers, ports, captures })
     }
 
     /// The calling thread's context, now.
@@ -167,6 +200,11 @@ impl<L: Locks> Host<L> {
 
     fn receivers(&self) -> MutexGuard<'_, Vec<Receiver>> {
         self.receivers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Who watches its ports.
+    pub(crate) fn captures(&self) -> &Captures {
+        &self.captures
     }
 
     /// The ports, in the order in which they were added.
@@ -219,7 +257,8 @@ impl<L: Locks> Host<L> {
         let capable = Offload { tx_ip: caps.tx_ip_csum, tx_l4: caps.tx_l4_csum, rx: caps.rx_csum };
         let mtu = config.mtu.unwrap_or(caps.mtu.min(1500));
         let id = self.stack.add_iface(name, mac, mtu, capable).ok_or(AddPortError::TooMany)?;
-        self.stack.set_output(cx, id, Some(Box::new(PortOutput(port.tx))));
+        let watch = Watch::new(id, &self.captures);
+        self.stack.set_output(cx, id, Some(Box::new(PortOutput { half: port.tx, watch: watch.clone() })));
         self.stack.set_offload(id, config.offload(capable));
         for addr in &config.addresses {
             self.stack.add_addr(cx, id, *addr).map_err(|why| AddPortError::Address {
@@ -227,7 +266,7 @@ impl<L: Locks> Host<L> {
                 why: format!("{}/{}: {why:?}", addr.addr, addr.len),
             })?;
         }
-        self.receivers().push(Receiver { iface: id, half: port.rx });
+        self.receivers().push(Receiver { iface: id, half: port.rx, watch });
         let info = PortInfo { iface: id, spec: port.spec, caps, counts: port.counts };
         self.ports.lock().unwrap_or_else(PoisonError::into_inner).push(info);
         Ok(id)
@@ -244,9 +283,19 @@ impl<L: Locks> Host<L> {
             let n = receiver.half.rx_burst(&mut burst, self.burst, now);
             if n > 0 {
                 frames += n;
+                if receiver.watch.is_on() {
+                    receiver.watch.keep(receiver.watch.copy(burst.as_slice()), Direction::Inbound, now);
+                }
                 self.stack.input(cx, receiver.iface, &mut burst);
             }
         }
+        // With frames coming the caller does not sleep: what counts in longer times is asked now and then.
+        let polled = Instant::from_nanos(self.polled.load(Ordering::Relaxed));
+        if frames > 0 && now.since(polled) < SOON {
+            self.stack.poll_soon(cx);
+            return Step { frames, next: Some(now), now };
+        }
+        self.polled.store(now.nanos(), Ordering::Relaxed);
         Step { frames, next: self.stack.poll(cx), now }
     }
 
@@ -296,6 +345,12 @@ impl<L: Locks> Host<L> {
                 self.wait(step.next.unwrap_or(Instant::NEVER), None);
             }
         }
+    }
+
+    /// Is any port watched?
+    #[cfg(test)]
+    pub(crate) fn receivers_watched(&self) -> bool {
+        self.receivers().iter().any(|receiver| receiver.watch.is_on())
     }
 
     /// Frames held by ports' receiving halves.

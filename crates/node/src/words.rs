@@ -5,6 +5,7 @@
 
 mod arp;
 mod audit;
+mod capture;
 mod error;
 mod ifconfig;
 mod ip;
@@ -15,6 +16,7 @@ mod netstat;
 mod parse;
 mod route;
 mod show;
+mod sockets;
 mod ss;
 mod sysctl;
 #[cfg(test)]
@@ -51,9 +53,18 @@ const PROGRAMS: &[(&str, &str, &str)] = &[
     ("arp", "-a | HOST | -s HOST MAC | -d HOST | -d -a", "Neighbors."),
     ("route", "[-n] show | add [-net|-host] DST GW | delete DST | get ADDR", "Routes."),
     ("sysctl", "[-n|-d] -a | NAME ... | [-w] NAME=VALUE ...", "Knobs."),
-    ("netstat", "-s [-s] | -m | -i | -r", "Counters in sentences, pools, ifaces, routes."),
-    ("ss", "[-u] [-a]", "Sockets."),
+    (
+        "netstat",
+        "[-an] | -s [-s] | -m | -i | -r   [-p tcp|udp|ip|icmp|igmp|arp]",
+        "Connections, counters in sentences, pools, ifaces, routes.",
+    ),
+    ("ss", "[-t|-u] [-l|-a] [-iopemH] | -s", "Sockets; tcp_info, timers, processes, extended, memory; how many."),
     ("show", "pools|locks|ports|drops|counters|ledger [on|off]|sockets", "What the host knows of itself."),
+    (
+        "capture",
+        "open IF|any [SNAPLEN] | read ID | close ID | list",
+        "Frames as they pass: what 'linerate tcpdump' reads.",
+    ),
     ("audit", "", "The balance of frames: in, out, held, dropped."),
     ("stop", "", "Ends the program that runs this host."),
     ("help", "", "This list."),
@@ -81,6 +92,7 @@ pub fn run<L: Locks>(host: &Host<L>, pairs: &Pairs, words: &[&str], json: bool) 
         "netstat" => netstat::run(&ctl, words),
         "ss" => ss::run(&ctl, words),
         "show" => show::run(&ctl, words),
+        "capture" => capture::run(&ctl, words),
         "audit" => words.end().map(|()| audit::run(&ctl)),
         "stop" => {
             words.end()?;

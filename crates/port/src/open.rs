@@ -99,7 +99,7 @@ fn open_port(spec: &Spec, env: &Env<'_>) -> Result<Port, OpenError> {
     match layer.kind {
         Kind::Pktgen => open_pktgen(spec, env),
         Kind::Null => Ok(null::open(name, plain(layer))),
-        Kind::Pair => env.pairs.open(name, layer, plain(layer)).map_err(OpenError::Pair),
+        Kind::Pair => env.pairs.open(name, layer, joined(layer)).map_err(OpenError::Pair),
         Kind::Tap => tap::open(name, &tap_config(layer), &env.pool).map_err(OpenError::Tap),
         Kind::Pcap => pcap::open(name, &pcap_config(layer, name), &env.pool).map_err(OpenError::Pcap),
         // A spec that was parsed has no wrapper in the port's place.
@@ -117,6 +117,12 @@ fn wrap(layer: &Layer, port: Port) -> Result<Port, OpenError> {
         Kind::Impair => Ok(impair::wrap(&impairment(layer), direction(layer), port)),
         kind => Err(OpenError::NotAWrapper(kind)),
     }
+}
+
+/// The same, with checksums left out if the option says so.
+fn joined(layer: &Layer) -> Caps {
+    let csum = layer.switch("csum");
+    Caps { tx_l4_csum: csum, rx_csum: csum, ..plain(layer) }
 }
 
 /// A plain Ethernet of the option's MTU.

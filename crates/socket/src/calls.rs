@@ -1,10 +1,10 @@
 //! The calls. Each maps to one operation of `inet::udp`; waiting is the only thing added.
 
-use crate::{Errno, Fd, RecvFlags};
+use crate::{Errno, Fd, RecvFlags, SendFlags};
 use buf::{Burst, Frame};
 use clock::{Duration, Instant};
 use inet::Stack;
-use inet::udp::{Pcb, Received, ends};
+use inet::udp::{Pcb, Received, SendError, ends};
 use lock::{Cx, Locks};
 use std::cell::Cell;
 use std::net::SocketAddr;
@@ -91,8 +91,9 @@ impl<'s, L: Locks> Calls<'s, L> {
     /// `connect` to `AF_UNSPEC`.
     ///
     /// # Errors
-    /// `EBADF`, `ENOTCONN`.
+    /// `EBADF`, `ENOTCONN`, `EOPNOTSUPP` (a stream).
     pub fn disconnect(&self, fd: Fd) -> Result<(), Errno> {
+        self.datagrams(fd)?;
         Ok(self.stack.udp_disconnect(self.cx(), fd.0)?)
     }
 
@@ -128,7 +129,28 @@ impl<'s, L: Locks> Calls<'s, L> {
     /// datagram met.
     #[inline(always)]
     pub fn send_to(&self, fd: Fd, payload: &[u8], to: &SocketAddr) -> Result<usize, Errno> {
-        Ok(self.stack.udp_send(self.cx(), fd.0, payload, Some(to))?)
+        match self.stack.udp_send(self.cx(), fd.0, payload, Some(to)) {
+            Ok(n) => Ok(n),
+            Err(SendError::NoSocket) => Err(self.not_sent_to(fd)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Why `sendto` found no datagram socket: a stream has its peer already, or none.
+    #[cold]
+    fn not_sent_to(&self, fd: Fd) -> Errno {
+        let connected = |id| self.stack.with_sock(self.cx(), id, |sock| sock.is_connected());
+        match fd.sock().and_then(connected) {
+            Some(true) => Errno::EISCONN,
+            Some(false) => Errno::ENOTCONN,
+            None => Errno::EBADF,
+        }
+    }
+
+    /// `EOPNOTSUPP` for a stream.
+    #[inline(always)]
+    fn datagrams(&self, fd: Fd) -> Result<(), Errno> {
+        if fd.is_stream() { Err(Errno::EOPNOTSUPP) } else { Ok(()) }
     }
 
     /// `send` on a connected socket. A stream that may wait takes all of it, one that may not as much as there is room for.
@@ -139,8 +161,29 @@ impl<'s, L: Locks> Calls<'s, L> {
     pub fn send(&self, fd: Fd, payload: &[u8]) -> Result<usize, Errno> {
         match fd.sock() {
             None => Ok(self.stack.udp_send(self.cx(), fd.0, payload, None)?),
-            Some(id) => self.stream_send(id, payload),
+            Some(id) => self.stream_send(id, payload, SendFlags::default()),
         }
+    }
+
+    /// `send` with flags.
+    ///
+    /// # Errors
+    /// As [`Calls::send`]; `EOPNOTSUPP`: urgent datagrams.
+    pub fn send_flags(&self, fd: Fd, payload: &[u8], flags: SendFlags) -> Result<usize, Errno> {
+        match fd.sock() {
+            None if flags.oob => Err(Errno::EOPNOTSUPP),
+            None => self.send(fd, payload),
+            Some(id) => self.stream_send(id, payload, flags),
+        }
+    }
+
+    /// `sockatmark`: is the next byte of a stream the one that its peer called urgent? A read stops there.
+    ///
+    /// # Errors
+    /// `EBADF`, `EOPNOTSUPP` (a datagram socket).
+    pub fn at_mark(&self, fd: Fd) -> Result<bool, Errno> {
+        let id = fd.sock().ok_or(Errno::EOPNOTSUPP)?;
+        self.stack.with_sock(self.cx(), id, |sock| sock.is_at_mark()).ok_or(Errno::EBADF)
     }
 
     /// `recv`: bytes of a stream, or a datagram whose sender nobody asks for. 0 bytes of a stream: the peer has sent all.
@@ -165,6 +208,7 @@ impl<'s, L: Locks> Calls<'s, L> {
         payloads: impl Iterator<Item = &'a [u8]>,
         to: Option<&SocketAddr>,
     ) -> Result<usize, Errno> {
+        self.datagrams(fd)?;
         Ok(self.stack.udp_send_burst(self.cx(), fd.0, payloads, to)?)
     }
 
@@ -173,6 +217,7 @@ impl<'s, L: Locks> Calls<'s, L> {
     /// # Errors
     /// As [`Calls::send_to`]; the frame is gone then.
     pub fn send_frame(&self, fd: Fd, frame: Frame, to: Option<&SocketAddr>) -> Result<usize, Errno> {
+        self.datagrams(fd)?;
         Ok(self.stack.udp_send_frame(self.cx(), fd.0, frame, to)?)
     }
 
@@ -194,10 +239,6 @@ impl<'s, L: Locks> Calls<'s, L> {
     /// # Errors
     /// As [`Calls::recv_from`].
     pub fn recv_from_flags(&self, fd: Fd, into: &mut [u8], flags: RecvFlags) -> Result<(usize, Peer), Errno> {
-        if let Some(id) = fd.sock() {
-            let n = self.stream_recv(id, into, flags)?;
-            return Ok((n, self.stream_peer_addr(id).unwrap_or(NOBODY)));
-        }
         if flags == RecvFlags::default() {
             return self.recv_from(fd, into);
         }
@@ -206,6 +247,10 @@ impl<'s, L: Locks> Calls<'s, L> {
 
     #[cold]
     fn recv_slow(&self, fd: Fd, into: &mut [u8], flags: RecvFlags) -> Result<(usize, Peer), Errno> {
+        if let Some(id) = fd.sock() {
+            let n = self.stream_recv(id, into, flags)?;
+            return Ok((n, self.stream_peer_addr(id).unwrap_or(NOBODY)));
+        }
         if flags.peek {
             let (n, whole, from) = self.wait(fd, flags, || self.stack.udp_peek(self.cx(), fd.0, into))?;
             return Ok((if flags.trunc { whole } else { n }, from));
@@ -226,6 +271,7 @@ impl<'s, L: Locks> Calls<'s, L> {
     /// # Errors
     /// As [`Calls::recv_from`]; `EPIPE` after `shutdown`.
     pub fn recv_frame(&self, fd: Fd) -> Result<Received, Errno> {
+        self.datagrams(fd)?;
         self.wait(fd, RecvFlags::default(), || self.stack.udp_recv(self.cx(), fd.0))
     }
 
@@ -234,6 +280,7 @@ impl<'s, L: Locks> Calls<'s, L> {
     /// # Errors
     /// As [`Calls::recv_from`], if there was none.
     pub fn recv_burst(&self, fd: Fd, most: usize, mut each: impl FnMut(&[u8], Peer)) -> Result<usize, Errno> {
+        self.datagrams(fd)?;
         let mut burst = Burst::new();
         self.wait(fd, RecvFlags::default(), || match self.stack.udp_recv_burst(self.cx(), fd.0, most, &mut burst) {
             0 => None,

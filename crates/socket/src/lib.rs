@@ -36,4 +36,17 @@ pub struct RecvFlags {
     pub dont_wait: bool,
     /// Say the datagram's whole length, even if it was cut.
     pub trunc: bool,
+    /// Of a stream: fill the whole buffer, unless the end, an error or the time comes first.
+    pub wait_all: bool,
+}
+
+/// What a send is to do besides sending.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SendFlags {
+    /// The last byte is urgent: of a stream, in line (RFC 6093).
+    pub oob: bool,
+    /// Do not wait, whatever the socket says.
+    pub dont_wait: bool,
+    /// More follows: a segment that is not full may wait for it.
+    pub more: bool,
 }

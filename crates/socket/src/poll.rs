@@ -10,19 +10,23 @@ use std::sync::Arc;
 pub struct Events {
     /// A receive would not wait.
     pub readable: bool,
-    /// A send would not wait: always so for UDP.
+    /// A send would not wait (it may fail): always so for UDP.
     pub writable: bool,
     /// An error waits to be taken.
     pub error: bool,
-    /// Reading was shut down.
+    /// Both directions are at their end; of a datagram socket, reading was shut down.
     pub hangup: bool,
+    /// The peer of a stream has sent all it will (`POLLRDHUP`).
+    pub peer_closed: bool,
+    /// Urgent data is announced and not read (`POLLPRI`).
+    pub urgent: bool,
     /// No such descriptor.
     pub invalid: bool,
 }
 
 impl Events {
     fn any(self) -> bool {
-        self.readable || self.writable || self.error || self.hangup || self.invalid
+        self.readable || self.writable || self.error || self.hangup || self.peer_closed || self.urgent || self.invalid
     }
 }
 
@@ -98,7 +102,7 @@ impl<L: Locks> Calls<'_, L> {
                 writable: entry.asked.writable,
                 error: pcb.has_error(),
                 hangup: pcb.is_shut_for_reading(),
-                invalid: false,
+                ..Events::default()
             });
             entry.told = state.unwrap_or(Events { invalid: true, ..Events::default() });
         }
@@ -111,6 +115,8 @@ impl<L: Locks> Calls<'_, L> {
             writable: asked.writable && sock.is_writable(),
             error: sock.has_error(),
             hangup: sock.is_hung_up(),
+            peer_closed: sock.has_peer_closed(),
+            urgent: sock.is_urgent(),
             invalid: false,
         });
         state.unwrap_or(Events { invalid: true, ..Events::default() })

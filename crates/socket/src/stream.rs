@@ -3,11 +3,14 @@
 //! A descriptor says by one bit which protocol it belongs to ([`Fd::is_stream`]), so that the datagram calls, which are called
 //! ten times as often, look at nothing but their own table.
 
-use crate::{Calls, Errno, Fd, Peer, RecvFlags};
+use crate::{Calls, Errno, Fd, Peer, RecvFlags, SendFlags};
 use clock::{Duration, Instant};
 use inet::tcp::{SOCK_BIT, Sock, TcpError};
 use lock::Locks;
 use std::net::{Shutdown, SocketAddr};
+
+/// How long a sender without memory waits before it asks again.
+const MEMORY_PAUSE: Duration = Duration::from_millis(5);
 
 impl Fd {
     /// Is it a stream socket's?
@@ -48,7 +51,7 @@ impl<L: Locks> Calls<'_, L> {
     /// `accept`: the connection's descriptor, and who it is. The new socket has the listener's options, and blocks.
     ///
     /// # Errors
-    /// `EBADF`, `EINVAL` (not listening), `EAGAIN`, `EINTR`.
+    /// `EBADF`, `EINVAL` (not listening), `EAGAIN`, `EINTR`, `EOPNOTSUPP` (a datagram socket).
     pub fn accept(&self, fd: Fd) -> Result<(Fd, Peer), Errno> {
         let id = fd.sock().ok_or(Errno::EOPNOTSUPP)?;
         let wait = |sock: &mut Sock<L>| sock.options().recv_timeout;
@@ -75,36 +78,25 @@ impl<L: Locks> Calls<'_, L> {
 
     /// `send` on a stream: all of `bytes` unless the socket does not wait; says how many were taken.
     #[inline]
-    pub(crate) fn stream_send(&self, id: usize, bytes: &[u8]) -> Result<usize, Errno> {
+    pub(crate) fn stream_send(&self, id: usize, bytes: &[u8], flags: SendFlags) -> Result<usize, Errno> {
         let mut sent = 0;
         loop {
             let rest = bytes.get(sent..).unwrap_or_default();
-            match self.stack.tcp_send(self.cx(), id, rest, true) {
+            match self.stream_offer(id, rest, flags) {
                 Ok(n) if sent + n == bytes.len() => return Ok(bytes.len()),
                 Ok(n) => sent += n,
-                Err(TcpError::NoBuffer) => {
-                    // The socket has room and the pool has not: what is to be waited for is a send that succeeds.
-                    let again = || match self.stack.tcp_send(self.cx(), id, rest, true) {
-                        Err(TcpError::NoBuffer) => Err(TcpError::WouldBlock),
-                        done => done,
+                Err(error @ (TcpError::WouldBlock | TcpError::NoBuffer)) => {
+                    let waited = match error {
+                        TcpError::NoBuffer => self.stream_wait_for_memory(id, rest, flags),
+                        _ => self.stream_wait_for_room(id, flags),
                     };
-                    match self.stream_wait(id, RecvFlags::default(), |sock| sock.options().send_timeout, again) {
-                        Ok(n) if sent + n == bytes.len() => return Ok(bytes.len()),
+                    match waited {
                         Ok(n) => sent += n,
                         Err(error) if sent == 0 => return Err(error),
                         Err(_) => return Ok(sent),
                     }
-                }
-                Err(TcpError::WouldBlock) => {
-                    let room = || match self.stack.with_sock(self.cx(), id, |sock| sock.is_writable()) {
-                        Some(true) => Ok(()),
-                        Some(false) => Err(TcpError::WouldBlock),
-                        None => Err(TcpError::NoSocket),
-                    };
-                    match self.stream_wait(id, RecvFlags::default(), |sock| sock.options().send_timeout, room) {
-                        Ok(()) => {}
-                        Err(error) if sent == 0 => return Err(error),
-                        Err(_) => return Ok(sent),
+                    if sent == bytes.len() {
+                        return Ok(sent);
                     }
                 }
                 Err(error) if sent == 0 => return Err(error.into()),
@@ -114,10 +106,67 @@ impl<L: Locks> Calls<'_, L> {
     }
 
     #[inline]
+    fn stream_offer(&self, id: usize, bytes: &[u8], flags: SendFlags) -> Result<usize, TcpError> {
+        match flags.oob {
+            true => self.stack.tcp_send_urgent(self.cx(), id, bytes),
+            false => self.stack.tcp_send(self.cx(), id, bytes, !flags.more),
+        }
+    }
+
+    fn stream_wait_for_room(&self, id: usize, flags: SendFlags) -> Result<usize, Errno> {
+        let room = || match self.stack.with_sock(self.cx(), id, |sock| sock.is_writable()) {
+            Some(true) => Ok(0),
+            Some(false) => Err(TcpError::WouldBlock),
+            None => Err(TcpError::NoSocket),
+        };
+        let flags = RecvFlags { dont_wait: flags.dont_wait, ..RecvFlags::default() };
+        self.stream_wait(id, flags, |sock| sock.options().send_timeout, room)
+    }
+
+    /// Nobody is told when the host has memory again: asks from time to time. `ENOBUFS` for who may not wait, or not longer.
+    #[cold]
+    fn stream_wait_for_memory(&self, id: usize, bytes: &[u8], flags: SendFlags) -> Result<usize, Errno> {
+        let ask = |sock: &mut Sock<L>| (sock.options().nonblocking, sock.options().send_timeout);
+        let (nonblocking, timeout) = self.stack.with_sock(self.cx(), id, ask).ok_or(Errno::EBADF)?;
+        if nonblocking || flags.dont_wait {
+            return Err(Errno::ENOBUFS);
+        }
+        let mut left = timeout.unwrap_or(Duration::MAX);
+        while !left.is_zero() {
+            let pause = MEMORY_PAUSE.min(left);
+            left -= pause;
+            self.pause(id, pause)?;
+            match self.stream_offer(id, bytes, flags) {
+                Err(TcpError::NoBuffer) => {}
+                Err(TcpError::WouldBlock) => return Ok(0),
+                done => return Ok(done?),
+            }
+        }
+        Err(Errno::ENOBUFS)
+    }
+
+    /// Lets `time` pass, whatever happens.
+    fn pause(&self, id: usize, time: Duration) -> Result<(), Errno> {
+        let Some(driver) = self.driver else {
+            let signal = self.stack.with_sock(self.cx(), id, |sock| sock.signal()).ok_or(Errno::EBADF)?;
+            let _ = signal.wait_for(Some(time), || None::<()>);
+            return Ok(());
+        };
+        let until = self.cx().now.after(time);
+        while self.cx().now < until {
+            self.set_now(driver.drive(until).ok_or(Errno::EINTR)?);
+        }
+        Ok(())
+    }
+
+    #[inline]
     pub(crate) fn stream_recv(&self, id: usize, into: &mut [u8], flags: RecvFlags) -> Result<usize, Errno> {
         if flags.peek {
             let peek = || self.stack.tcp_peek(self.cx(), id, into);
             return self.stream_wait(id, flags, |sock| sock.options().recv_timeout, peek);
+        }
+        if flags.wait_all {
+            return self.stream_recv_all(id, into, flags);
         }
         match self.stack.tcp_recv(self.cx(), id, into) {
             Err(TcpError::WouldBlock) => {
@@ -126,6 +175,23 @@ impl<L: Locks> Calls<'_, L> {
             }
             done => Ok(done?),
         }
+    }
+
+    /// `MSG_WAITALL`: until the buffer is full, or the end, an error or the time comes, which the next call tells if there
+    /// was something before.
+    #[cold]
+    fn stream_recv_all(&self, id: usize, into: &mut [u8], flags: RecvFlags) -> Result<usize, Errno> {
+        let mut got = 0;
+        while got < into.len() {
+            let rest = into.get_mut(got..).unwrap_or_default();
+            match self.stream_recv(id, rest, RecvFlags { wait_all: false, ..flags }) {
+                Ok(0) => break,
+                Ok(n) => got += n,
+                Err(error) if got == 0 => return Err(error),
+                Err(_) => break,
+            }
+        }
+        Ok(got)
     }
 
     pub(crate) fn stream_shutdown(&self, id: usize, how: Shutdown) -> Result<(), Errno> {
@@ -138,11 +204,11 @@ impl<L: Locks> Calls<'_, L> {
         let linger = self.stack.with_sock(self.cx(), id, |sock| sock.options().linger).ok_or(Errno::EBADF)?;
         if let Some(time) = linger.filter(|time| !time.is_zero()) {
             // What is unread makes the close a reset: nothing to wait for then.
-            let _ = self.stack.tcp_shutdown(self.cx(), id, false, true);
-            let sent = || match self.stack.with_sock(self.cx(), id, |sock| sock.queues().1) {
-                Some(0) | None => Ok(()),
-                Some(_) => Err(TcpError::WouldBlock),
-            };
+            let lingers = || self.stack.with_sock(self.cx(), id, |sock| sock.may_linger()) == Some(true);
+            if lingers() {
+                let _ = self.stack.tcp_shutdown(self.cx(), id, false, true);
+            }
+            let sent = || if lingers() { Err(TcpError::WouldBlock) } else { Ok(()) };
             let _ = self.stream_wait(id, RecvFlags::default(), |_| Some(time), sent);
         }
         match self.stack.tcp_close(self.cx(), id, linger == Some(Duration::ZERO)) {
@@ -157,7 +223,7 @@ impl<L: Locks> Calls<'_, L> {
     }
 
     pub(crate) fn stream_peer_addr(&self, id: usize) -> Result<SocketAddr, Errno> {
-        let peer = |sock: &mut Sock<L>| (sock.is_connected() && !sock.is_listening()).then(|| sock.tuple());
+        let peer = |sock: &mut Sock<L>| sock.has_peer().then(|| sock.tuple());
         let tuple = self.stack.with_sock(self.cx(), id, peer).ok_or(Errno::EBADF)?.ok_or(Errno::ENOTCONN)?;
         Ok(SocketAddr::new(tuple.remote.into(), tuple.remote_port.0))
     }
@@ -208,6 +274,7 @@ impl From<TcpError> for Errno {
             TcpError::Already | TcpError::NotListening => Errno::EINVAL,
             TcpError::InProgress => Errno::EALREADY,
             TcpError::Connected => Errno::EISCONN,
+            TcpError::Listens => Errno::EOPNOTSUPP,
             TcpError::NotConnected => Errno::ENOTCONN,
             TcpError::InUse => Errno::EADDRINUSE,
             TcpError::NotOurs | TcpError::NoPorts | TcpError::Invalid => Errno::EADDRNOTAVAIL,

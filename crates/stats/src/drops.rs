@@ -199,6 +199,8 @@ drop_reasons! {
     TcpAcceptQueueFull = "inet.tcp.in" . accept_queue_full,
     /// No place for another connection.
     TcpNoRoom = "inet.tcp.in" . no_room,
+    /// TCP text not kept: connections hold as much as they may (net.inet.tcp.memlimit).
+    TcpNoMemory = "inet.tcp.in" . no_memory,
     /// The iface's transmit queue is full.
     TxQueueFull = "inet.link.ether.out" . queue_full,
     /// The iface has no port, is down, or its port is gone.

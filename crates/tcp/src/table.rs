@@ -91,6 +91,12 @@ impl<T: Copy, const QUEUES: usize> Table<T, QUEUES> {
         None
     }
 
+    /// All entries.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        let used = self.links.iter().map(|links| links.queue != FREE);
+        self.values.iter().zip(used).filter_map(|(value, used)| used.then_some(value))
+    }
+
     /// The oldest of `queue`.
     pub(crate) fn front(&self, queue: u8) -> Option<(u32, &T)> {
         let at = self.queues.get(usize::from(queue))?.first;

@@ -250,6 +250,11 @@ impl TimeWaitTable {
         self.find(ends).is_some()
     }
 
+    /// Whether `which` is true of the ends of any; asks each.
+    pub fn any(&self, which: impl Fn(&Ends) -> bool) -> bool {
+        self.table.iter().any(|record| which(&record.ends()))
+    }
+
     /// When [`TimeWaitTable::on_timer`] has something to do.
     pub fn next_timer(&self) -> Instant {
         self.table.front(0).map_or(Instant::NEVER, |(_, record)| record.deadline)
@@ -287,6 +292,11 @@ impl TimeWaitTable {
     /// More or fewer; what is there already stays until its time.
     pub fn set_limit(&mut self, limit: u32) {
         self.table.set_limit(limit as usize);
+    }
+
+    /// All of them, each with the end of its time.
+    pub fn iter(&self) -> impl Iterator<Item = (Ends, Instant)> + '_ {
+        self.table.iter().map(|record| (record.ends(), record.deadline))
     }
 
     fn find(&self, ends: &Ends) -> Option<u32> {

@@ -18,7 +18,18 @@ const MAX_TAGS: usize = 4;
 
 /// One line about a frame, without a time and without a newline.
 pub fn line(frame: &[u8]) -> impl Display + '_ {
-    Line(frame)
+    Line { frame, len: frame.len() }
+}
+
+/// The same about a frame of `len` bytes of which a capture kept the beginning.
+pub fn line_of(kept: &[u8], len: usize) -> impl Display + '_ {
+    Line { frame: kept, len: len.max(kept.len()) }
+}
+
+/// One line about a frame of `len` bytes of which `kept` is there, as tcpdump prints it without -e: the link header shows
+/// only where nothing else can be said.
+pub fn brief(kept: &[u8], len: usize) -> impl Display + '_ {
+    Brief(Line { frame: kept, len: len.max(kept.len()) })
 }
 
 /// One line about an IPv4 or IPv6 packet without a link header, told apart by its first nibble.
@@ -26,20 +37,45 @@ pub fn packet_line(packet: &[u8]) -> impl Display + '_ {
     Packet(packet)
 }
 
-struct Line<'a>(&'a [u8]);
+struct Line<'a> {
+    frame: &'a [u8],
+    len: usize,
+}
+
+impl Line<'_> {
+    /// Bytes that the frame had and that were not kept.
+    fn cut(&self) -> usize {
+        self.len - self.frame.len()
+    }
+}
+
+struct Brief<'a>(Line<'a>);
+
+impl Display for Brief<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        let (line, cut) = (&self.0, self.0.cut());
+        let payload = line.frame.get(eth::HEADER_LEN..).unwrap_or_default();
+        match eth::Header::parse(line.frame).map(|header| header.ethertype) {
+            Ok(EtherType::IPV4) => f.write_str("IP ").and_then(|()| ip::ip4(f, payload, cut)),
+            Ok(EtherType::IPV6) => f.write_str("IP6 ").and_then(|()| ip::ip6(f, payload)),
+            Ok(EtherType::ARP) => f.write_str("ARP, ").and_then(|()| arp(f, payload, cut)),
+            _ => line.fmt(f),
+        }
+    }
+}
 
 impl Display for Line<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        let Ok(header) = eth::Header::parse(self.0) else {
+        let Ok(header) = eth::Header::parse(self.frame) else {
             return f.write_str("[|ether]");
         };
         write!(f, "{} > {}, ", header.src, header.dst)?;
-        let mut payload = self.0.get(eth::HEADER_LEN..).unwrap_or_default();
+        let mut payload = self.frame.get(eth::HEADER_LEN..).unwrap_or_default();
         let mut ethertype = header.ethertype;
         if ethertype.is_length() {
             return write!(f, "802.3, length {}", ethertype.0);
         }
-        write!(f, "ethertype {ethertype}, length {}: ", self.0.len())?;
+        write!(f, "ethertype {ethertype}, length {}: ", self.len)?;
         for _ in 0..MAX_TAGS {
             if !ethertype.is_tag() {
                 break;
@@ -57,10 +93,10 @@ impl Display for Line<'_> {
             payload = payload.get(vlan::TAG_LEN..).unwrap_or_default();
         }
         match ethertype {
-            EtherType::IPV4 => ip::ip4(f, payload),
+            EtherType::IPV4 => ip::ip4(f, payload, self.cut()),
             EtherType::IPV6 => ip::ip6(f, payload),
-            EtherType::ARP => arp(f, payload),
-            _ => write!(f, "payload length {}", payload.len()),
+            EtherType::ARP => arp(f, payload, self.cut()),
+            _ => write!(f, "payload length {}", payload.len() + self.cut()),
         }
     }
 }
@@ -70,7 +106,7 @@ struct Packet<'a>(&'a [u8]);
 impl Display for Packet<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self.0.first().map(|byte| byte >> 4) {
-            Some(4) => f.write_str("IP ").and_then(|()| ip::ip4(f, self.0)),
+            Some(4) => f.write_str("IP ").and_then(|()| ip::ip4(f, self.0, 0)),
             Some(6) => f.write_str("IP6 ").and_then(|()| ip::ip6(f, self.0)),
             Some(version) => write!(f, "[bad IP version {version}]"),
             None => f.write_str("[|ip]"),
@@ -78,7 +114,7 @@ impl Display for Packet<'_> {
     }
 }
 
-fn arp(f: &mut Formatter<'_>, payload: &[u8]) -> Result {
+fn arp(f: &mut Formatter<'_>, payload: &[u8], cut: usize) -> Result {
     use crate::Malformed;
     match arp::Packet::parse(payload) {
         Ok(packet) => match packet.op {
@@ -94,5 +130,5 @@ fn arp(f: &mut Formatter<'_>, payload: &[u8]) -> Result {
         Err(Malformed::Truncated { .. }) => return f.write_str("[|arp]"),
         Err(why) => return write!(f, "[{why}]"),
     }
-    write!(f, ", length {}", payload.len())
+    write!(f, ", length {}", payload.len() + cut)
 }

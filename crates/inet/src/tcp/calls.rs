@@ -1,11 +1,13 @@
 //! What the socket layer asks for: the calls of BSD, none of which waits.
 
+use super::memory::{Charge, Shortage};
 use super::output::Over;
 use super::{CONFIGS_MAX, Kind, Listening, Options, Sock, Stream, core_ends};
 use crate::Stack;
 use crate::demux::{Ends4, Tuple};
 use crate::ip4::output::OutputError;
-use crate::route::Via;
+use crate::knobs::{Knob, Knobs};
+use crate::stack::AtOnce;
 use crate::udp::{ReadySet, v4_end};
 use ::tcp::cc::Algorithm;
 use ::tcp::listen::{CookieMode, Limits, Listener};
@@ -16,7 +18,6 @@ use lock::{Cx, Locks};
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use wire::L4Port;
 
 /// Why a call failed, or what became of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,6 +36,8 @@ pub enum TcpError {
     NotConnected,
     /// Not listening.
     NotListening,
+    /// Listening: not to be connected.
+    Listens,
     /// Somebody has that address and port.
     InUse,
     /// Not an address of this host.
@@ -68,27 +71,32 @@ pub type Linger = Option<Duration>;
 
 impl<L: Locks> Sock<L> {
     /// Tells the connection what its options say: when it begins, and when one changes.
-    pub(super) fn apply_options(&mut self, now: Instant) {
+    pub(super) fn apply_options(&mut self, knobs: &Knobs, now: Instant) {
         let Some(options) = self.options.as_deref() else { return };
         let Kind::Stream(stream) = &mut self.kind else { return };
         let tcb = &mut stream.tcb;
         tcb.set_nodelay(options.nodelay);
         tcb.set_cork(options.cork);
         stream.dirty = true;
+        let ms = |knob: &Knob| Duration::from_millis(knob.get() as u64);
         let times = (options.keep_idle, options.keep_interval, options.keep_count);
         let times = match times {
             (None, None, None) => None,
             (idle, interval, count) => Some((
-                idle.unwrap_or(Duration::from_secs(7200)),
-                interval.unwrap_or(Duration::from_secs(75)),
-                count.unwrap_or(9),
+                idle.unwrap_or(ms(&knobs.tcp_keepidle)),
+                interval.unwrap_or(ms(&knobs.tcp_keepintvl)),
+                count.unwrap_or(knobs.tcp_keepcnt.get() as u8),
             )),
         };
-        if options.keepalive || times.is_some() {
+        let rare = options.rare_set || times.is_some();
+        if options.keepalive || rare {
             tcb.set_keepalive(options.keepalive, times, now);
         }
-        if options.user_timeout.is_some() {
+        if options.user_timeout.is_some() || rare {
             tcb.set_user_timeout(options.user_timeout);
+        }
+        if let Some(bytes) = options.notsent_lowat {
+            tcb.set_notsent_lowat(Some(bytes).filter(|bytes| !matches!(*bytes, 0 | u32::MAX)));
         }
         if let Some(mss) = options.maxseg {
             tcb.set_maxseg(mss);
@@ -127,8 +135,13 @@ impl<L: Locks> Stack<L> {
     fn act<R>(&self, cx: Cx, id: usize, f: impl FnOnce(&mut Sock<L>) -> Result<R, TcpError>) -> Result<R, TcpError> {
         let mut slot = self.tcp.socks.get(id).ok_or(TcpError::NoSocket)?.lock(cx);
         let sock = slot.as_mut().filter(|sock| !sock.orphan).ok_or(TcpError::NoSocket)?;
+        let cx = match &mut sock.kind {
+            Kind::Stream(stream) => stream.on_time(cx),
+            _ => cx,
+        };
         let result = f(sock);
-        let over = self.tcp_settle(cx, id, sock);
+        self.tcp_charge(sock);
+        let over = self.tcp_settle(cx, id, sock, AtOnce::Yes);
         drop(slot);
         self.tcp_bury(cx, id, over);
         result
@@ -140,9 +153,11 @@ impl<L: Locks> Stack<L> {
     /// [`TcpError::NoSocket`].
     pub fn tcp_set_options(&self, cx: Cx, id: usize, change: impl FnOnce(&mut Options)) -> Result<(), TcpError> {
         let base = self.tcp_config(cx, super::BASE_MSS);
-        let done = self.act(cx, id, |sock| {
-            change(sock.options_mut());
-            sock.apply_options(cx.now);
+        self.act(cx, id, |sock| {
+            let options = sock.options_mut();
+            change(options);
+            options.rare_set |= options.keepalive || options.user_timeout.is_some();
+            sock.apply_options(&self.knobs, cx.now);
             let options = sock.options().clone();
             if let Kind::Listening(listening) = &mut sock.kind {
                 // Connections to come take after their listener as it is then.
@@ -156,73 +171,7 @@ impl<L: Locks> Stack<L> {
                 stream.tcb.set_congestion(algorithm);
             }
             Ok(())
-        });
-        self.flush(cx);
-        done
-    }
-
-    /// Binds socket `id`; port 0 picks one. Says where it is bound.
-    ///
-    /// # Errors
-    /// [`TcpError`]; nothing has changed then.
-    pub fn tcp_bind(&self, cx: Cx, id: usize, addr: SocketAddr) -> Result<SocketAddr, TcpError> {
-        let (local, port) = v4_end(&addr).ok_or(TcpError::Family)?;
-        let v4 = local.to_v4().ok_or(TcpError::Family)?;
-        let (fresh, reuse, any) = self
-            .with_sock(cx, id, |sock| {
-                let options = sock.options();
-                let fresh = !sock.is_bound() && matches!(sock.kind, Kind::Fresh);
-                (fresh, options.reuse_addr || options.reuse_port, options.bind_any)
-            })
-            .ok_or(TcpError::NoSocket)?;
-        if !fresh {
-            return Err(TcpError::Already);
-        }
-        if v4.is_multicast() || v4.is_broadcast() {
-            return Err(TcpError::NotOurs);
-        }
-        let ours = || matches!(self.routes.lock(cx).lookup(v4).map(|hop| hop.via), Some(Via::Local(_)));
-        if !v4.is_unspecified() && !any && !ours() {
-            return Err(TcpError::NotOurs);
-        }
-        let port = match port.0 {
-            0 => self.tcp_ephemeral(cx, Ends4 { local: v4.to_bits(), ..Ends4::default() })?,
-            _ => port,
-        };
-        let mut bound = self.tcp.bound.lock(cx);
-        let others = bound.entry(port.0).or_default();
-        let conflict = others.iter().any(|&other| {
-            let conflicts = |sock: &mut Sock<L>| {
-                let overlap = sock.ends.local == 0 || v4.is_unspecified() || sock.ends.local == v4.to_bits();
-                let both = reuse && (sock.options().reuse_addr || sock.options().reuse_port);
-                overlap && !(both && (!sock.is_listening() || sock.options().reuse_port))
-            };
-            other != id && self.with_sock(cx, other, conflicts).unwrap_or(false)
-        });
-        if conflict {
-            return Err(TcpError::InUse);
-        }
-        others.push(id);
-        drop(bound);
-        let ends = Ends4 { local: v4.to_bits(), local_port: port, ..Ends4::default() };
-        self.with_sock(cx, id, |sock| (sock.ends, sock.bound) = (ends, true)).ok_or(TcpError::NoSocket)?;
-        Ok(SocketAddr::from((v4, port.0)))
-    }
-
-    /// A free port that nobody can guess (RFC 6056).
-    fn tcp_ephemeral(&self, cx: Cx, ends: Ends4) -> Result<L4Port, TcpError> {
-        let core = core_ends(ends);
-        let chance = self.secret.hash2(cx.now.nanos(), u64::from(ends.remote) << 16 | u64::from(ends.remote_port.0));
-        let free = |port: L4Port| {
-            let whole = Ends4 { local_port: port, ..ends };
-            let taken = self.tcp.bound.lock(cx).get(&port.0).is_some_and(|socks| !socks.is_empty())
-                || ends.remote_port.0 != 0
-                    && (self.tcp.demux.contains(cx, &whole.into(), |_| true)
-                        || self.tcp.late.lock(cx).contains(&core_ends(whole)));
-            !taken
-        };
-        let mut ports = self.tcp.ports.lock(cx);
-        ports.choose(core.local, core.remote, core.remote_port, chance, free).ok_or(TcpError::NoPorts)
+        })
     }
 
     /// Makes socket `id` listen; `backlog` connections may wait to be accepted. On one that listens it changes the backlog.
@@ -230,9 +179,18 @@ impl<L: Locks> Stack<L> {
     /// # Errors
     /// [`TcpError`].
     pub fn tcp_listen(&self, cx: Cx, id: usize, backlog: u32) -> Result<(), TcpError> {
-        let bound = self.with_sock(cx, id, |sock| sock.is_bound()).ok_or(TcpError::NoSocket)?;
+        let state = |sock: &mut Sock<L>| (sock.is_bound(), matches!(sock.kind, Kind::Fresh), sock.is_listening());
+        let (bound, fresh, listens) = self.with_sock(cx, id, state).ok_or(TcpError::NoSocket)?;
+        if !fresh && !listens {
+            return Err(TcpError::Already);
+        }
         if !bound {
-            self.tcp_bind(cx, id, SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)))?;
+            let port = self.tcp_ephemeral(cx, Ends4::default())?; // any address; not any port, whatever it may bind
+            self.tcp_bind(cx, id, SocketAddr::from((Ipv4Addr::UNSPECIFIED, port.0)))?;
+        }
+        if fresh {
+            let ends = self.with_sock(cx, id, |sock| sock.ends).ok_or(TcpError::NoSocket)?;
+            self.tcp_may_listen(cx, id, ends)?;
         }
         let mtu = self.ifaces.iter().skip(1).map(|iface| iface.mtu()).min().unwrap_or(1500);
         let base = self.tcp_config(cx, super::input::mss_of(mtu));
@@ -249,7 +207,7 @@ impl<L: Locks> Stack<L> {
                 listening.listener.set_limits(limits);
                 Ok(None)
             }
-            Kind::Stream(_) => Err(TcpError::Connected),
+            Kind::Stream(_) => Err(TcpError::Already),
             Kind::Fresh => {
                 let listener = Listener::new(limits, self.tcp.secret);
                 let config = configured(&base, sock.options());
@@ -260,7 +218,7 @@ impl<L: Locks> Stack<L> {
                 Ok(Some(sock.ends))
             }
         })?;
-        if let Some(ends) = ends {
+        if let Some(ends) = ends.filter(|ends| ends.local_port.0 != 0) {
             self.tcp.demux.insert(cx, &ends.into(), id);
         }
         Ok(())
@@ -298,12 +256,13 @@ impl<L: Locks> Stack<L> {
             return Err(TcpError::Invalid);
         }
         let dst = if dst.is_unspecified() { Ipv4Addr::LOCALHOST } else { dst }; // as BSD and Linux have it
+        self.tcp_revive(cx, id)?;
         let bound = self
             .with_sock(cx, id, |sock| match &sock.kind {
                 Kind::Fresh => Ok(sock.ends),
                 Kind::Stream(stream) if stream.connected => Err(TcpError::Connected),
                 Kind::Stream(_) => Err(TcpError::InProgress),
-                Kind::Listening(_) => Err(TcpError::Already),
+                Kind::Listening(_) => Err(TcpError::Listens),
             })
             .ok_or(TcpError::NoSocket)??;
         let exit = self.exit_for(cx, dst, None).map_err(TcpError::Output)?;
@@ -332,39 +291,76 @@ impl<L: Locks> Stack<L> {
         let begun = self.act(cx, id, |sock| {
             let config = configured(&base, sock.options());
             let space = sock.options().send_space.unwrap_or(self.knobs.tcp_sendspace.get() as u32);
-            let mut stream = Stream::new(Tcb::connect(&config, iss, offset, cx.now), space, 0);
+            let charge = Charge::to(&self.tcp.used);
+            let mut stream = Stream::new(Tcb::connect(&config, iss, offset, cx.now), space, charge, cx.now);
             stream.dirty = true;
             sock.kind = Kind::Stream(Box::new(stream));
             (sock.ends, sock.found) = (ends, true);
-            sock.apply_options(cx.now);
+            sock.apply_options(&self.knobs, cx.now);
             Ok(())
         });
         if begun.is_err() {
             self.tcp.demux.remove(cx, &tuple, id);
         }
-        self.flush(cx);
         begun
+    }
+
+    /// A socket whose connect has failed is fresh again, once the error was told.
+    fn tcp_revive(&self, cx: Cx, id: usize) -> Result<(), TcpError> {
+        let revive = |sock: &mut Sock<L>| match &sock.kind {
+            Kind::Stream(stream) if stream.is_stillborn() => {
+                let before = sock.ends;
+                let kept = if sock.bound { before } else { Ends4::default() };
+                sock.ends = Ends4 { local: kept.local, local_port: kept.local_port, ..Ends4::default() };
+                (sock.kind, sock.found, sock.shut_read) = (Kind::Fresh, false, false);
+                Some((before, sock.error.take()))
+            }
+            _ => None,
+        };
+        let Some((before, error)) = self.with_sock(cx, id, revive).ok_or(TcpError::NoSocket)? else { return Ok(()) };
+        self.tcp.demux.remove(cx, &before.into(), id);
+        self.tcp.wheel.lock(cx).cancel(id as u32);
+        error.map_or(Ok(()), Err)
     }
 
     /// Takes `bytes`, or as many as there is room for, to be sent; says how many.
     ///
     /// # Errors
-    /// [`TcpError::WouldBlock`] without room, [`TcpError::Shut`] after a shutdown, and what has become of the connection.
+    /// [`TcpError::WouldBlock`] without room, [`TcpError::NoBuffer`] without memory, [`TcpError::Shut`] after a shutdown, and
+    /// what has become of the connection.
     #[inline]
     pub fn tcp_send(&self, cx: Cx, id: usize, bytes: &[u8], push: bool) -> Result<usize, TcpError> {
-        let sent = self.act(cx, id, |sock| {
+        self.tcp_send_marked(cx, id, bytes, push, false)
+    }
+
+    /// As [`Stack::tcp_send`]; the last byte is urgent.
+    ///
+    /// # Errors
+    /// As [`Stack::tcp_send`].
+    pub fn tcp_send_urgent(&self, cx: Cx, id: usize, bytes: &[u8]) -> Result<usize, TcpError> {
+        self.tcp_send_marked(cx, id, bytes, true, true)
+    }
+
+    #[inline]
+    fn tcp_send_marked(&self, cx: Cx, id: usize, bytes: &[u8], push: bool, urgent: bool) -> Result<usize, TcpError> {
+        self.act(cx, id, |sock| {
             if let Some(error) = sock.error.take() {
                 return Err(error);
             }
             let fixed = sock.options.as_ref().is_some_and(|options| options.send_space.is_some());
             let Kind::Stream(stream) = &mut sock.kind else { return Err(TcpError::NotConnected) };
             if !stream.tcb.state().may_queue() {
-                return Err(if stream.connected { TcpError::Shut } else { TcpError::NotConnected });
+                return Err(TcpError::Shut);
             }
             if !stream.connected || !stream.tcb.is_unsent_low() {
                 return Err(TcpError::WouldBlock);
             }
-            if !fixed && stream.send.room() < bytes.len() {
+            let short = self.tcp_shortage();
+            if short == Shortage::All {
+                self.count(cx).tcp_memory.sends_refused.bump();
+                return Err(TcpError::NoBuffer);
+            }
+            if !fixed && stream.send.room() < bytes.len() && short < Shortage::Growth {
                 let most = self.knobs.tcp_sendspace_max.get() as u32;
                 let wanted = stream.tcb.send_space_wanted().min(most);
                 if wanted as usize > stream.send.space() {
@@ -376,12 +372,16 @@ impl<L: Locks> Stack<L> {
             if taken == 0 && !bytes.is_empty() {
                 return Err(if stream.send.room() == 0 { TcpError::WouldBlock } else { TcpError::NoBuffer });
             }
-            stream.tcb.queued(taken as u32, push);
+            if stream.send.len() == taken {
+                stream.progress = cx.now; // nothing waited before
+            }
+            match urgent && taken == bytes.len() {
+                true => stream.tcb.queued_urgent(taken as u32),
+                false => stream.tcb.queued(taken as u32, push),
+            }
             stream.dirty = true;
             Ok(taken)
-        });
-        self.flush(cx);
-        sent
+        })
     }
 
     fn tcp_buffer(&self, cx: Cx, len: usize) -> Option<Frame> {
@@ -394,14 +394,18 @@ impl<L: Locks> Stack<L> {
     /// [`TcpError::WouldBlock`] without any, and what has become of the connection.
     #[inline]
     pub fn tcp_recv(&self, cx: Cx, id: usize, into: &mut [u8]) -> Result<usize, TcpError> {
-        let read = self.act(cx, id, |sock| {
+        self.act(cx, id, |sock| {
             let fixed = sock.options.as_ref().is_some_and(|options| options.recv_space.is_some());
             let shut = sock.shut_read;
             let Kind::Stream(stream) = &mut sock.kind else { return Err(TcpError::NotConnected) };
-            let read = stream.recv.read(into);
+            // Up to the urgent byte, and from it on: never past it in one read (BSD's so_oobmark).
+            let mark = stream.tcb.urgent_mark().filter(|mark| *mark > 1).map_or(usize::MAX, |mark| mark as usize - 1);
+            let most = into.len().min(mark);
+            let read = stream.recv.read(into.get_mut(..most).unwrap_or_default());
             if read > 0 {
                 if let Some(space) = stream.tcb.consumed(read as u32, cx.now)
                     && !fixed
+                    && self.tcp_may_grow(cx)
                 {
                     stream.tcb.set_recv_space(space, true);
                 }
@@ -409,16 +413,16 @@ impl<L: Locks> Stack<L> {
                 return Ok(read);
             }
             let over = !stream.tcb.state().may_receive();
+            if shut || stream.ended {
+                return Ok(0); // whatever came after the end
+            }
             match sock.error.take() {
                 Some(error) => Err(error),
-                None if into.is_empty() || shut || over && stream.connected => Ok(0),
-                // RFC 9293 3.10.3: during the handshake a reader waits.
-                None if stream.tcb.state() == ::tcp::State::Closed => Err(TcpError::NotConnected),
+                None if into.is_empty() || over && stream.connected => Ok(0),
+                None if stream.is_stillborn() => Err(TcpError::NotConnected),
                 None => Err(TcpError::WouldBlock),
             }
-        });
-        self.flush(cx);
-        read
+        })
     }
 
     /// As [`Stack::tcp_recv`], but the bytes stay.
@@ -429,8 +433,10 @@ impl<L: Locks> Stack<L> {
         self.act(cx, id, |sock| {
             let Kind::Stream(stream) = &mut sock.kind else { return Err(TcpError::NotConnected) };
             match stream.recv.peek(into) {
+                0 if sock.shut_read || stream.ended || into.is_empty() => Ok(0),
                 0 if sock.error.is_some() => Err(sock.error.take().unwrap_or(TcpError::Reset)),
                 0 if stream.connected && !stream.tcb.state().may_receive() => Ok(0),
+                0 if stream.is_stillborn() => Err(TcpError::NotConnected),
                 0 => Err(TcpError::WouldBlock),
                 read => Ok(read),
             }
@@ -442,7 +448,7 @@ impl<L: Locks> Stack<L> {
     /// # Errors
     /// [`TcpError::NotConnected`].
     pub fn tcp_shutdown(&self, cx: Cx, id: usize, read: bool, write: bool) -> Result<(), TcpError> {
-        let done = self.act(cx, id, |sock| {
+        self.act(cx, id, |sock| {
             let Kind::Stream(stream) = &mut sock.kind else { return Err(TcpError::NotConnected) };
             if !stream.connected || stream.tcb.state() == ::tcp::State::Closed {
                 return Err(TcpError::NotConnected);
@@ -454,13 +460,14 @@ impl<L: Locks> Stack<L> {
             }
             if write {
                 stream.tcb.shutdown_send(cx.now);
+                if stream.send.is_empty() {
+                    stream.progress = cx.now; // FIN is new
+                }
                 stream.dirty = true;
             }
             sock.wake(cx, id);
             Ok(())
-        });
-        self.flush(cx);
-        done
+        })
     }
 
     /// Lets go of socket `id`: what is unsent is sent still, unless `abort` says that it shall not be. `false`: no such
@@ -470,9 +477,13 @@ impl<L: Locks> Stack<L> {
         let mut slot = slot.lock(cx);
         let Some(sock) = slot.as_mut().filter(|sock| !sock.orphan) else { return false };
         sock.orphan = true;
+        if let Some(signal) = &sock.signal {
+            signal.raise(); // who waits on it in another thread finds it gone
+        }
         (sock.watch, sock.signal) = (None, None);
         let ends = sock.ends;
         let mut children = VecDeque::new();
+        let lingers_not = sock.options().linger == Some(Duration::ZERO);
         let over = match &mut sock.kind {
             Kind::Fresh => Over::Gone(ends),
             Kind::Listening(listening) => {
@@ -484,7 +495,14 @@ impl<L: Locks> Stack<L> {
                 Over::Gone(ends)
             }
             Kind::Stream(stream) => {
-                let reset = if abort {
+                let cx = stream.on_time(cx);
+                if stream.send.is_empty() {
+                    stream.progress = cx.now; // FIN is new
+                }
+                let reset = if abort || !stream.charge.orphaned(self.knobs.tcp_max_orphans.get()) {
+                    if !abort && stream.tcb.state() != ::tcp::State::Closed {
+                        self.count(cx).tcp_memory.orphans_refused.bump();
+                    }
                     stream.tcb.abort(cx.now)
                 } else {
                     let closed = stream.tcb.close(cx.now);
@@ -493,9 +511,17 @@ impl<L: Locks> Stack<L> {
                 };
                 stream.dirty = true;
                 if let Some(reset) = reset {
+                    let states = &self.count(cx).tcp.states;
+                    match abort {
+                        false => states.aborted_on_close.bump(),
+                        true if lingers_not => states.aborted_on_linger.bump(),
+                        true => {} // of a listener that was closed
+                    }
+                    states.dropped.bump();
                     self.tcp_answer(cx, sock, &reset);
                 }
-                self.tcp_settle(cx, id, sock)
+                self.tcp_charge(sock);
+                self.tcp_settle(cx, id, sock, AtOnce::Yes)
             }
         };
         drop(slot);
@@ -519,18 +545,6 @@ impl<L: Locks> Stack<L> {
             }
             Ok(())
         })
-    }
-
-    /// Takes a socket out of the tables by which others find it.
-    pub(super) fn tcp_unfind(&self, cx: Cx, id: usize, ends: Ends4) {
-        self.tcp.demux.remove(cx, &ends.into(), id);
-        let mut bound = self.tcp.bound.lock(cx);
-        if let Some(socks) = bound.get_mut(&ends.local_port.0) {
-            socks.retain(|&other| other != id);
-            if socks.is_empty() {
-                bound.remove(&ends.local_port.0);
-            }
-        }
     }
 
     /// What connections over a link of that MSS begin with, as the knobs are now.

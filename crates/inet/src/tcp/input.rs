@@ -3,13 +3,16 @@
 //! A run of segments for one connection takes its lock once and is answered once, when the run ends: that is what GRO and
 //! stretched ACKs do elsewhere. The frame of a segment whose text is in order waits in the receive queue as it came.
 
+use super::counts;
+use super::memory::Charge;
 use super::output::IpOptions;
 use super::queue::OutOfOrder;
-use super::{Kind, Sock, Stream, core_ends};
+use super::{Kind, Options, Sock, Stream, core_ends};
 use crate::Stack;
 use crate::demux::Ends4;
 use crate::iface::Iface;
 use crate::slots::Locked;
+use crate::stack::AtOnce;
 use ::tcp::listen::{self, Answer, Refused};
 use ::tcp::time_wait::{self, Late};
 use ::tcp::{Dropped, Ecn, Events, IcmpNotice, Segment, SeqNum, Tcb, Text};
@@ -58,8 +61,11 @@ impl<L: Locks> Stack<L> {
                     Some(sock) => match &mut sock.kind {
                         Kind::Stream(_) => self.tcp_segment(cx, *id, sock, &seen, packet),
                         Kind::Listening(_) => {
-                            let id = *id;
+                            let (mut id, spreads) = (*id, sock.options().reuse_port);
                             open = None; // its lock is taken again, after that of TIME-WAIT
+                            if spreads {
+                                id = self.tcp_spread(cx, id, seen.ends);
+                            }
                             self.tcp_for_listener(cx, Some(id), &seen, packet);
                         }
                         Kind::Fresh => self.tcp_for_listener(cx, None, &seen, packet),
@@ -74,15 +80,11 @@ impl<L: Locks> Stack<L> {
 
     /// The socket for a segment, if there is one: the connection, or a listener.
     fn tcp_find(&self, cx: Cx, ends: Ends4) -> Option<Open<'_, L>> {
-        let id = self.tcp.demux.lookup(cx, &ends.into())?;
+        let id = self.tcp.demux.lookup(cx, &ends.into()).or_else(|| self.tcp_any_port())?;
         let slot = self.tcp.socks.get(id)?.lock(cx);
-        let fits = slot.as_ref().is_some_and(|sock| {
-            sock.ends.accepts(ends)
-                || sock.ends.local_port == ends.local_port
-                    && sock.is_listening()
-                    && sock.options().bind_any
-                    && sock.ends.local == 0
-        });
+        let fits = slot
+            .as_ref()
+            .is_some_and(|sock| sock.ends.accepts(ends) || sock.ends == Ends4::default() && sock.is_listening());
         fits.then_some(Open { ends, id, slot })
     }
 
@@ -90,7 +92,9 @@ impl<L: Locks> Stack<L> {
     fn tcp_run_ends(&self, cx: Cx, open: Option<Open<'_, L>>) {
         let Some(Open { id, mut slot, .. }) = open else { return };
         let Some(sock) = slot.as_mut() else { return };
-        let over = self.tcp_settle(cx, id, sock);
+        self.tcp_charge(sock);
+        let cx = if let Kind::Stream(stream) = &mut sock.kind { stream.on_time(cx) } else { cx };
+        let over = self.tcp_settle(cx, id, sock, AtOnce::Later);
         drop(slot);
         self.tcp_bury(cx, id, over);
     }
@@ -100,21 +104,39 @@ impl<L: Locks> Stack<L> {
         let Kind::Stream(stream) = &mut sock.kind else {
             return self.drop_frame(cx, packet, DropReason::TcpNoConnection);
         };
+        let cx = stream.on_time(cx);
+        let had_room = stream.has_room();
+        stream.soft = false;
         let before = stream.recv.end();
-        let reply = stream.tcb.on_segment(&seen.segment, cx.now);
         stream.dirty = true;
+        let counted = self.count(cx);
+        let reply = match self.tcp_refuses(cx, stream, &seen.segment) {
+            false => {
+                let reply = stream.tcb.on_segment(&seen.segment, cx.now);
+                counts::came(&counted.tcp, &seen.segment, reply.acked);
+                if let Some(why) = reply.dropped {
+                    counts::refused(&counted.tcp, &seen.segment, why, stream.tcb.rcv_nxt(), reply.answer.is_some());
+                }
+                let kept = stream.keep(&counted.tcp.input, reply.text, reply.in_order, before, seen, packet);
+                match (reply.dropped, kept) {
+                    (Some(why), Some(packet)) => self.drop_frame(cx, packet, reason(why)),
+                    (_, None) => counted.audit.consumed.bump(), // some of its text was taken at least
+                    (None, packet) => {
+                        counted.audit.consumed.bump();
+                        drop(packet);
+                    }
+                }
+                reply
+            }
+            true => {
+                let segment = self.tcp_without_text(cx, &seen.segment, packet);
+                stream.tcb.on_segment(&segment, cx.now)
+            }
+        };
+        self.tcp_count_state(cx, stream, reply.events);
         if reply.acked > 0 {
             stream.send.release(reply.acked);
-        }
-        match reply.dropped {
-            None => self.count(cx).audit.consumed.bump(),
-            Some(_) => {}
-        }
-        let kept = stream.keep(reply.text, reply.in_order, before, seen, packet);
-        match (reply.dropped, kept) {
-            (Some(why), Some(packet)) => self.drop_frame(cx, packet, reason(why)),
-            (Some(_), None) => self.count(cx).audit.consumed.bump(), // some of its text was taken all the same
-            (None, packet) => drop(packet),
+            stream.progress = cx.now;
         }
         if sock.shut_read
             && let Kind::Stream(stream) = &mut sock.kind
@@ -122,12 +144,17 @@ impl<L: Locks> Stack<L> {
             let unread = stream.recv.clear();
             stream.tcb.consumed(unread as u32, cx.now);
         }
-        let mut events = reply.events;
+        // A writer is told when there is room again, not of every acknowledgment.
+        let room = matches!(&sock.kind, Kind::Stream(stream) if !had_room && stream.has_room());
+        let mut events = Events(reply.events.0 & !Events::WRITABLE.0);
+        if room {
+            events |= Events::WRITABLE;
+        }
+        if events.contains(Events::URGENT) {
+            counted.tcp.input.urgent.bump();
+        }
         if reply.in_order > 0 {
             events |= Events::READABLE;
-        }
-        if reply.acked > 0 && sock.is_writable() {
-            events |= Events::WRITABLE;
         }
         if let Some(answer) = &reply.answer {
             self.tcp_answer(cx, sock, answer);
@@ -200,10 +227,16 @@ impl<L: Locks> Stack<L> {
                 self.tcp_send_bare(cx, seen.ends, &out, &options);
                 self.drop_frame(cx, packet, refusal(why));
             }
-            Answer::Dropped(why) => self.drop_frame(cx, packet, refusal(why)),
+            Answer::Dropped(why) => {
+                if matches!(why, Refused::BadFlags | Refused::BadEnds) {
+                    self.count(cx).tcp.states.bad_attempts.bump();
+                }
+                self.drop_frame(cx, packet, refusal(why));
+            }
             Answer::Established(done) => {
+                self.count(cx).tcp.states.syn_received.bump();
                 let tcb = Tcb::from_handshake(&config, &done, cx.now);
-                let settings = sock.options.clone();
+                let settings = sock.options.clone().map(inherited);
                 match self.tcp_child(cx, seen.ends, tcb, settings) {
                     Some(child) => {
                         if let Kind::Listening(listening) = &mut sock.kind {
@@ -224,13 +257,14 @@ impl<L: Locks> Stack<L> {
     /// A socket for a connection that a listener has made.
     fn tcp_child(&self, cx: Cx, ends: Ends4, tcb: Tcb, options: Option<Box<super::Options>>) -> Option<usize> {
         let space = options.as_ref().and_then(|o| o.send_space).unwrap_or(self.knobs.tcp_sendspace.get() as u32);
-        let mut stream = Stream::new(tcb, space, 0);
+        let mut stream = Stream::new(tcb, space, Charge::to(&self.tcp.used), cx.now);
         stream.connected = true;
+        self.tcp_count_state(cx, &mut stream, Events::NONE);
         let mut sock = Sock::new(Kind::Stream(Box::new(stream)));
         sock.ends = ends;
         sock.found = true;
         sock.options = options;
-        sock.apply_options(cx.now);
+        sock.apply_options(&self.knobs, cx.now);
         let id = self.tcp.socks.insert(cx, sock)?;
         self.tcp.demux.insert(cx, &ends.into(), id);
         Some(id)
@@ -238,11 +272,14 @@ impl<L: Locks> Stack<L> {
 
     /// The ACK that ended the handshake may bring text.
     fn tcp_child_segment(&self, cx: Cx, child: usize, seen: &Seen, packet: Frame) {
-        let Some(slot) = self.tcp.socks.get(child) else { return };
+        let Some(slot) = self.tcp.socks.get(child) else {
+            return self.drop_frame(cx, packet, DropReason::TcpNoRoom);
+        };
         let mut slot = slot.lock(cx);
-        let Some(sock) = slot.as_mut() else { return };
+        let Some(sock) = slot.as_mut() else { return self.drop_frame(cx, packet, DropReason::TcpNoRoom) };
         self.tcp_segment(cx, child, sock, seen, packet);
-        self.tcp_settle(cx, child, sock);
+        self.tcp_charge(sock);
+        self.tcp_settle(cx, child, sock, AtOnce::Later);
     }
 
     /// Hands an ICMP error to the connection that sent the quoted segment; says whether that is under way (RFC 5927 4.1).
@@ -263,6 +300,7 @@ impl<L: Locks> Stack<L> {
                 sent = seq.at_or_after(stream.tcb.snd_una()) && seq.before(stream.tcb.snd_nxt());
                 let events = stream.tcb.on_icmp(what, seq, cx.now);
                 stream.dirty = true;
+                self.tcp_count_state(cx, stream, events);
                 sock.note(cx, id, events);
             }
             Kind::Listening(listening) => {
@@ -273,7 +311,7 @@ impl<L: Locks> Stack<L> {
             }
             Kind::Fresh => {}
         }
-        let over = self.tcp_settle(cx, id, sock);
+        let over = self.tcp_settle(cx, id, sock, AtOnce::Later);
         drop(slot);
         self.tcp_bury(cx, id, over);
         sent
@@ -283,16 +321,26 @@ impl<L: Locks> Stack<L> {
 impl Stream {
     /// Does with the text what the core has said; gives the frame back if nothing of it was kept.
     #[inline]
-    fn keep(&mut self, text: Text, in_order: u32, before: u64, seen: &Seen, mut packet: Frame) -> Option<Frame> {
+    fn keep(
+        &mut self,
+        counts: &::tcp::counters::In,
+        text: Text,
+        in_order: u32,
+        before: u64,
+        seen: &Seen,
+        mut packet: Frame,
+    ) -> Option<Frame> {
         let Text::Accept { skip, len, at } = text else { return Some(packet) };
         let (start, end) = seen.text;
         let start = start + skip as usize;
         if at > 0 {
+            counts::out_of_order(counts, seen.segment.len, skip, len);
             let bytes = packet.bytes().get(start..end).unwrap_or_default();
             let bytes = bytes.get(..len as usize).unwrap_or(bytes);
             self.ooo.get_or_insert_default().insert(before + u64::from(at), bytes);
             return None;
         }
+        counts::in_sequence(counts, seen.segment.len, skip, len);
         packet.truncate(start + len as usize);
         if packet.pull(start) {
             self.recv.push(packet);
@@ -313,6 +361,12 @@ impl Stream {
             }
         }
     }
+}
+
+/// What an accepted connection has of its listener's options: all but O_NONBLOCK, as in Linux.
+fn inherited(mut options: Box<Options>) -> Box<Options> {
+    options.nonblocking = false;
+    options
 }
 
 /// RFC 9293 3.1: lengths, checksum, ends.

@@ -4,15 +4,17 @@
 //! stack's epoch stands still, and in front of a lent buffer they are all that is written. The payload's sum was made when it
 //! was copied in. Everything else goes layer by layer through `ip4::output`.
 
+use super::counts;
 use super::queue::{Range, SendQueue};
 use super::{Kind, Options, Sock, Stream};
 use crate::Stack;
 use crate::demux::{Addr, Ends4};
-use crate::iface::{Iface, IfaceId};
+use crate::iface::{Iface, IfaceId, IfaceKind};
 use crate::ip4::Outgoing;
 use crate::ip4::output::Target;
+use crate::stack::AtOnce;
 use ::tcp::time_wait;
-use ::tcp::{Ends, Out, Tcb};
+use ::tcp::{Ends, Events, Out, Tcb};
 use buf::{Flags, Frame};
 use lock::{Cx, Locks};
 use stats::{DropReason, Stage};
@@ -87,7 +89,7 @@ impl<L: Locks> Stack<L> {
     /// Sends what may leave, sets the timer, and says whether the socket is over. Call it before the lock is given back
     /// whenever something has happened to the connection.
     #[inline]
-    pub(super) fn tcp_settle(&self, cx: Cx, id: usize, sock: &mut Sock<L>) -> Over {
+    pub(super) fn tcp_settle(&self, cx: Cx, id: usize, sock: &mut Sock<L>, at_once: AtOnce) -> Over {
         let ends = sock.ends;
         let Kind::Stream(stream) = &mut sock.kind else { return Over::No };
         if !std::mem::take(&mut stream.dirty) {
@@ -97,7 +99,11 @@ impl<L: Locks> Stack<L> {
             Some(options) => IpOptions::of(options, self),
             None => IpOptions { ttl: self.knobs.ttl.get() as u8, tos: 0 },
         };
-        self.tcp_flush(cx, ends, stream, &options);
+        self.tcp_count_state(cx, stream, Events::NONE);
+        let sent = self.tcp_flush(cx, ends, stream, &options);
+        if sent && at_once == AtOnce::Yes {
+            self.tcp_hand_over(cx, stream.headers.iface);
+        }
         let next = stream.tcb.next_timer();
         if next != stream.armed {
             stream.armed = next;
@@ -119,14 +125,26 @@ impl<L: Locks> Stack<L> {
         if stream.tcb.state() == ::tcp::State::Closed || !sock.found { Over::Gone(ends) } else { Over::No }
     }
 
-    fn tcp_flush(&self, cx: Cx, ends: Ends4, stream: &mut Stream, options: &IpOptions) {
+    /// Says whether anything went out.
+    fn tcp_flush(&self, cx: Cx, ends: Ends4, stream: &mut Stream, options: &IpOptions) -> bool {
+        let mut sent = false;
         loop {
             let most = stream.largest();
-            let Some(out) = stream.tcb.poll_segment(cx.now, most) else { break };
+            let Some(out) = stream.tcb.poll_segment(cx.now, most) else { return sent };
             if self.tcp_emit(cx, ends, stream, &out, options).is_none() {
                 stream.tcb.on_not_sent(&out, cx.now);
-                break; // no buffer now: the timer comes again
+                self.count(cx).tcp.output.not_sent.bump();
+                return sent; // no buffer now: the timer comes again
             }
+            sent = true;
+        }
+    }
+
+    /// Hands what is staged at a connection's iface to the port; at any, where it is not known yet.
+    fn tcp_hand_over(&self, cx: Cx, iface: IfaceId) {
+        match self.ifaces.get(iface).filter(|iface| iface.kind == IfaceKind::Ethernet) {
+            Some(iface) => self.flush_stage(cx, &mut iface.stage.lock(cx)),
+            None => self.flush(cx),
         }
     }
 
@@ -136,7 +154,7 @@ impl<L: Locks> Stack<L> {
         let mut lap = counters.ledger.lap(clock::tsc::ticks);
         let (frame, sum) = self.tcp_payload(cx, &mut stream.send, out)?;
         counters.audit.made.bump();
-        counters.tcp.output.sent.bump();
+        counts::left(&counters.tcp, &stream.tcb, out);
         if stream.headers.epoch == self.epoch() && stream.headers.takes(out) {
             let frame = stream.headers.emit(ends, out, frame, sum)?;
             lap.mark(Stage::TcpOutput, 1);
@@ -221,7 +239,7 @@ impl<L: Locks> Stack<L> {
     /// A segment of no connection: RST, challenge, SYN-ACK of a listener.
     pub(super) fn tcp_send_bare(&self, cx: Cx, ends: Ends4, out: &Out, options: &IpOptions) {
         let Some(frame) = self.make_frame(cx) else { return };
-        self.count(cx).tcp.output.sent.bump();
+        counts::left_bare(&self.count(cx).tcp, out);
         self.tcp_send_layered(cx, ends, out, frame, Partial::ZERO, options);
     }
 
@@ -326,7 +344,7 @@ fn write_header(head: &mut [u8], ends: Ends4, out: &Out) {
 impl Stream {
     /// How much text the next segment may have: the rest of a piece that the iface takes whole, so that it can be lent.
     #[inline]
-    fn largest(&self) -> u32 {
+    fn largest(&mut self) -> u32 {
         let mss = HEADERS as u32 + 40;
         if self.headers.mtu <= 1500 + mss {
             return 0;

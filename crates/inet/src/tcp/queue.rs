@@ -15,16 +15,26 @@ struct Piece {
     held: Held,
     /// Sum of its bytes.
     sum: Partial,
+    /// The number of its first byte in the stream.
+    start: u64,
+}
+
+impl Piece {
+    fn end(&self) -> u64 {
+        self.start + self.held.len() as u64
+    }
 }
 
 /// What was written and is not acknowledged, in order; the front is SND.UNA's byte.
 #[derive(Debug)]
 pub struct SendQueue {
     pieces: VecDeque<Piece>,
-    /// Bytes of the first piece that are acknowledged.
-    gone: usize,
+    /// The number of SND.UNA's byte in the stream.
+    front: u64,
     len: usize,
     space: usize,
+    /// Where the last search ended, as a place in `pieces`: the next begins there, or one further, nearly always.
+    near: usize,
 }
 
 /// Where a range of the queue lies.
@@ -38,7 +48,7 @@ pub(crate) enum Range {
 impl SendQueue {
     /// With room for `space` bytes.
     pub fn new(space: u32) -> SendQueue {
-        SendQueue { pieces: VecDeque::new(), gone: 0, len: 0, space: space as usize }
+        SendQueue { pieces: VecDeque::new(), front: 0, len: 0, space: space as usize, near: 0 }
     }
 
     /// Bytes in it.
@@ -86,7 +96,8 @@ impl SendQueue {
                 if held.tailroom() == 0 {
                     break;
                 }
-                self.pieces.push_back(Piece { held, sum: Partial::ZERO });
+                let start = self.front + (self.len + wanted - left.len()) as u64;
+                self.pieces.push_back(Piece { held, sum: Partial::ZERO, start });
                 continue;
             }
             let Some((now, rest)) = left.split_at_checked(fits.min(left.len())) else { break };
@@ -103,59 +114,43 @@ impl SendQueue {
 
     /// Lets go of `bytes` at the front.
     pub fn release(&mut self, bytes: u32) {
-        let mut bytes = (bytes as usize).min(self.len);
+        let bytes = (bytes as usize).min(self.len);
         self.len -= bytes;
-        while let Some(first) = self.pieces.front() {
-            let left = first.held.len() - self.gone;
-            if bytes < left {
-                self.gone += bytes;
-                return;
-            }
-            bytes -= left;
-            self.gone = 0;
+        self.front += bytes as u64;
+        while self.pieces.front().is_some_and(|first| first.end() <= self.front) {
             self.pieces.pop_front();
-            if bytes == 0 {
-                return;
-            }
+            self.near = self.near.saturating_sub(1);
         }
     }
 
     /// The piece that holds the byte at `at`, and where in it that byte is.
     #[inline]
-    fn find(&self, at: usize) -> Option<(usize, usize)> {
-        let mut before = at + self.gone;
-        // Nearly always the last pieces are sent and the first retransmitted: look from the nearer end.
-        if at * 2 > self.len {
-            let mut end = self.len + self.gone;
-            for (index, piece) in self.pieces.iter().enumerate().rev() {
-                let start = end - piece.held.len();
-                if before >= start {
-                    return (before < end).then_some((index, before - start));
-                }
-                end = start;
-            }
-            return None;
-        }
-        for (index, piece) in self.pieces.iter().enumerate() {
-            if before < piece.held.len() {
-                return Some((index, before));
-            }
-            before -= piece.held.len();
-        }
-        None
+    fn find(&mut self, at: u32) -> Option<(usize, usize)> {
+        let byte = self.front + u64::from(at);
+        let holds = |index: usize| {
+            let piece = self.pieces.get(index)?;
+            let from = byte.checked_sub(piece.start)? as usize;
+            (from < piece.held.len()).then_some((index, from))
+        };
+        let found = holds(self.near).or_else(|| holds(self.near + 1)).or_else(|| {
+            let after = self.pieces.partition_point(|piece| piece.start <= byte);
+            holds(after.checked_sub(1)?)
+        });
+        self.near = found.map_or(self.near, |(index, _)| index);
+        found
     }
 
     /// Bytes from `at` to the end of the piece it is in, if it begins the piece; 0 otherwise.
-    pub(crate) fn whole_piece_at(&self, at: u32) -> usize {
-        match self.find(at as usize) {
+    pub(crate) fn whole_piece_at(&mut self, at: u32) -> usize {
+        match self.find(at) {
             Some((index, 0)) => self.pieces.get(index).map_or(0, |piece| piece.held.len()),
             _ => 0,
         }
     }
 
     /// Where the `len` bytes at `at` lie.
-    pub(crate) fn locate(&self, at: u32, len: u32) -> Range {
-        match self.find(at as usize) {
+    pub(crate) fn locate(&mut self, at: u32, len: u32) -> Range {
+        match self.find(at) {
             Some((index, 0)) if self.pieces.get(index).is_some_and(|piece| piece.held.len() >= len as usize) => {
                 Range::Front(index)
             }
@@ -179,8 +174,8 @@ impl SendQueue {
     }
 
     /// Copies the `len` bytes at `at` to the end of `frame`; their sum, or `None` if they are not there or find no room.
-    pub(crate) fn copy(&self, at: u32, len: u32, frame: &mut Frame) -> Option<Partial> {
-        let (mut index, mut from) = self.find(at as usize)?;
+    pub(crate) fn copy(&mut self, at: u32, len: u32, frame: &mut Frame) -> Option<Partial> {
+        let (mut index, mut from) = self.find(at)?;
         let (mut left, mut done, mut sum) = (len as usize, 0, Partial::ZERO);
         while left > 0 {
             let bytes = self.pieces.get(index)?.held.bytes().get(from..)?;

@@ -1,7 +1,8 @@
 //! Time for connections: one wheel, a key for each socket.
 
-use super::{Kind, Sock};
+use super::{Kind, Sock, counts};
 use crate::Stack;
+use crate::stack::AtOnce;
 use clock::Instant;
 use lock::{Cx, Locks};
 
@@ -18,7 +19,7 @@ impl<L: Locks> Stack<L> {
         }
         let next = wheel.next();
         drop(wheel);
-        let late = self.tcp_poll_late(cx);
+        let late = self.tcp_poll_late(cx).min(self.tcp_reap(cx));
         if due.is_empty() {
             return next.min(late);
         }
@@ -27,6 +28,12 @@ impl<L: Locks> Stack<L> {
         }
         self.flush(cx);
         late.min(self.tcp.wheel.lock(cx).next())
+    }
+
+    /// Has a connection something to do?
+    #[inline]
+    pub(crate) fn tcp_is_due(&self, cx: Cx) -> bool {
+        self.tcp.wheel.lock(cx).next() <= cx.now
     }
 
     fn tcp_poll_late(&self, cx: Cx) -> Instant {
@@ -44,17 +51,27 @@ impl<L: Locks> Stack<L> {
         let Some(slot) = self.tcp.socks.get(id) else { return };
         let mut slot = slot.lock(cx);
         let Some(sock) = slot.as_mut() else { return };
+        let counted = &self.count(cx).tcp;
+        let acks = counted.output.acks.get();
         match &mut sock.kind {
             Kind::Stream(stream) => {
+                let cx = stream.on_time(cx);
                 stream.armed = Instant::NEVER;
                 stream.dirty = true;
+                let before = stream.tcb.info(cx.now);
                 let events = stream.tcb.on_timer(cx.now);
+                let after = stream.tcb.info(cx.now);
+                self.tcp_count_state(cx, stream, events);
+                counts::timed(counted, sock, &before, &after, events);
                 sock.note(cx, id, events);
+                self.tcp_orphan_stalls(cx, sock);
             }
             Kind::Listening(_) => self.tcp_listener_timer(cx, id, sock),
             Kind::Fresh => {}
         }
-        let over = self.tcp_settle(cx, id, sock);
+        let over = self.tcp_settle(cx, id, sock, AtOnce::Later);
+        // An ACK alone that time let go was delayed; one that asks for an answer is not counted among them.
+        counted.output.delayed_acks.add(counted.output.acks.get().wrapping_sub(acks));
         drop(slot);
         self.tcp_bury(cx, id, over);
     }

@@ -1,51 +1,159 @@
-//! `netstat`: counters in sentences, pools, ifaces, routes.
+//! `netstat`: connections, counters in sentences, pools, ifaces, routes.
+
+mod sentences;
 
 use super::parse::Words;
+use super::sockets::{self, Netid, SockState, Socket};
 use super::{Ctl, WordError, iproute, route, show};
 use lock::Locks;
 use serde_json::{Map, Value, json};
 use stats::{DropReason, Entry};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+
+/// What `-p` names, and how the names of its counters begin.
+const PROTOCOLS: &[(&str, &[&str])] = &[
+    ("tcp", &["tcp.", "inet.tcp."]),
+    ("udp", &["inet.udp."]),
+    ("ip", &["inet.ip4."]),
+    ("icmp", &["inet.icmp4."]),
+    ("igmp", &["inet.igmp."]),
+    ("arp", &["inet.arp.", "inet.neigh."]),
+];
+
+type Protocol = (&'static str, &'static [&'static str]);
 
 pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordError> {
-    let mut letters = String::new();
+    let (mut letters, mut protocol) = (String::new(), None);
     while let Some(word) = words.take() {
         match word.strip_prefix('-') {
-            Some(given) if given.chars().all(|c| "smirn".contains(c)) => letters += given,
-            _ => return Err(WordError::unknown("option", word, ["-s", "-m", "-i", "-r", "-n"].into_iter())),
+            Some(given) if !given.is_empty() && given.chars().all(|c| "smirnap".contains(c)) => letters += given,
+            _ => {
+                let known = ["-a", "-n", "-p", "-s", "-m", "-i", "-r"];
+                return Err(WordError::unknown("option", word, known.into_iter()));
+            }
+        }
+        if word.ends_with('p') {
+            protocol = Some(named(words.next("a protocol after -p: tcp, udp, ip, icmp, igmp or arp")?)?);
         }
     }
     let has = |letter| letters.contains(letter);
+    if has('p') && protocol.is_none() {
+        return Err(WordError::missing("a protocol after -p: give -p last, as in -sp tcp"));
+    }
     match () {
-        () if has('s') => Ok(sentences(ctl, letters.matches('s').count() > 1)),
+        () if has('s') => Ok(sentences(ctl, letters.matches('s').count() > 1, protocol)),
         () if has('m') => Ok(show::pools(ctl)),
         () if has('i') => Ok(ifaces(ctl)),
         () if has('r') && ctl.json => iproute::run(ctl, Words::new(&["show"])),
         () if has('r') => Ok(route::show(ctl)),
-        () => Err(WordError::missing("-s, -m, -i or -r")),
+        () => Ok(connections(ctl, has('a'), protocol)),
     }
+}
+
+fn named(name: &str) -> Result<Protocol, WordError> {
+    let found = PROTOCOLS.iter().find(|(known, _)| *known == name).copied();
+    found.ok_or_else(|| WordError::unknown("protocol", name, PROTOCOLS.iter().map(|(known, _)| *known)))
 }
 
 /// What has happened, a sentence each; `all`: also what has not.
-fn sentences<L: Locks>(ctl: &Ctl<'_, L>, all: bool) -> String {
+fn sentences<L: Locks>(ctl: &Ctl<'_, L>, all: bool, protocol: Option<Protocol>) -> String {
     let mut entries = ctl.host.stack.snapshot();
-    entries.retain(|entry| all || entry.value > 0);
+    let wanted = |entry: &Entry| protocol.is_none_or(|(_, begins)| begins.iter().any(|b| entry.name.starts_with(b)));
+    entries.retain(|entry| (all || entry.value > 0) && wanted(entry));
     let json = || Value::Object(entries.iter().map(|e| (e.name.clone(), e.value.into())).collect::<Map<_, _>>());
-    ctl.listing(json, || grouped(&entries))
+    let states = || match protocol {
+        Some(("tcp", _)) => sentences::by_state(&sockets::all(ctl)),
+        _ => String::new(),
+    };
+    ctl.listing(json, || grouped(&entries, all) + &states())
 }
 
-/// One paragraph per module: `inet.ip4`, with what it dropped.
-fn grouped(entries: &[Entry]) -> String {
+/// One paragraph per module: `inet.ip4`, with what it dropped. TCP's and UDP's begin with FreeBSD's sentences.
+fn grouped(entries: &[Entry], all: bool) -> String {
     let mut groups: BTreeMap<&str, String> = BTreeMap::new();
-    for entry in entries {
-        let module = entry.name.rsplit_once('.').map_or("", |(module, _)| module);
-        let module = module.strip_suffix(".in").or(module.strip_suffix(".out")).unwrap_or(module);
+    let mut said: BTreeSet<&str> = BTreeSet::new();
+    for (module, sentences) in [("tcp", sentences::TCP), ("udp", sentences::UDP)] {
+        if entries.iter().any(|entry| paragraph(&entry.name) == module) {
+            let (text, names) = sentences::told(sentences, entries, all);
+            groups.insert(module, text);
+            said.extend(names);
+        }
+    }
+    for entry in entries.iter().filter(|entry| !said.contains(entry.name.as_str())) {
         let dropped = DropReason::ALL.iter().any(|why| why.name() == entry.name);
-        let sentence = in_a_row(entry.sentence);
+        let mut sentence = in_a_row(entry.sentence);
+        if entry.value == 1 && !dropped {
+            sentence = sentences::about_one(&sentence);
+        }
         let line = if dropped { format!("dropped: {sentence}") } else { sentence };
-        *groups.entry(module).or_default() += &format!("\t{} {line}\n", entry.value);
+        *groups.entry(paragraph(&entry.name)).or_default() += &format!("\t{} {line}\n", entry.value);
     }
     groups.iter().map(|(module, lines)| format!("{module}:\n{lines}")).collect()
+}
+
+/// Where a counter of that name is told.
+fn paragraph(name: &str) -> &str {
+    if name.starts_with("tcp.") || name.starts_with("inet.tcp.") {
+        return "tcp";
+    }
+    if name.starts_with("inet.udp.") {
+        return "udp";
+    }
+    let module = name.rsplit_once('.').map_or("", |(module, _)| module);
+    module.strip_suffix(".in").or(module.strip_suffix(".out")).unwrap_or(module)
+}
+
+/// The connections as BSD lists them; `servers`: also those that wait for somebody.
+fn connections<L: Locks>(ctl: &Ctl<'_, L>, servers: bool, protocol: Option<Protocol>) -> String {
+    let wanted = |socket: &Socket| {
+        let asked = protocol.is_none_or(|(name, _)| name == proto(socket).trim_end_matches('4'));
+        asked && (servers || !socket.state.is_waiting())
+    };
+    let mut sockets = sockets::all(ctl);
+    sockets.retain(wanted);
+    sockets.sort_by_key(|socket| std::cmp::Reverse(socket.netid)); // tcp first
+    let state = |socket: &Socket| if socket.netid == Netid::Tcp { socket.state.bsd() } else { "" };
+    let row = |socket: &Socket| {
+        json!({
+            "protocol": proto(socket), "receive-bytes-waiting": socket.memory.recv,
+            "send-bytes-waiting": socket.memory.send, "local": dotted(socket.local),
+            "remote": dotted(socket.peer), "tcp-state": state(socket),
+        })
+    };
+    let line = |socket: &Socket| {
+        let (recv, send) = match socket.state {
+            SockState::Listen => (0, 0), // what ss shows there, netstat -L does
+            _ => (socket.recv_q, socket.send_q),
+        };
+        let (local, peer) = (dotted(socket.local), dotted(socket.peer));
+        let line = format!("{:<5} {recv:>6} {send:>6} {local:<22} {peer:<22} {}", proto(socket), state(socket));
+        format!("{}\n", line.trim_end())
+    };
+    ctl.listing(
+        || Value::Array(sockets.iter().map(row).collect()),
+        || {
+            let which = if servers { " (including servers)" } else { "" };
+            let head = format!(
+                "{:<5} {:>6} {:>6} {:<22} {:<22} {}\n",
+                "Proto", "Recv-Q", "Send-Q", "Local Address", "Foreign Address", "(state)"
+            );
+            format!("Active Internet connections{which}\n{head}") + &sockets.iter().map(line).collect::<String>()
+        },
+    )
+}
+
+fn proto(socket: &Socket) -> &'static str {
+    match socket.netid {
+        Netid::Tcp => "tcp4",
+        Netid::Udp => "udp4",
+    }
+}
+
+/// `10.0.0.1.80`, and `*` for any.
+fn dotted(end: SocketAddr) -> String {
+    let addr = if end.ip().is_unspecified() { "*".to_string() } else { end.ip().to_string() };
+    if end.port() == 0 { format!("{addr}.*") } else { format!("{addr}.{}", end.port()) }
 }
 
 /// A sentence without its capital and its full stop; abbreviations keep theirs.

@@ -1,69 +1,200 @@
-//! `ss`: the sockets.
+//! `ss`: the sockets, in iproute2's words. As there, sockets that wait for a peer are listed when asked for (-l, -a).
+
+mod details;
 
 use super::parse::Words;
+use super::sockets::{self, Netid, SockState, Socket};
 use super::{Ctl, WordError};
 use lock::Locks;
-use serde_json::{Value, json};
-use std::net::{IpAddr, SocketAddr};
+use serde_json::{Map, Value, json};
+use std::net::SocketAddr;
+use tcp::State;
 
-/// One socket, as listed.
-struct Row {
-    fd: usize,
-    state: &'static str,
-    queued: usize,
-    queued_bytes: usize,
-    limit: usize,
-    local: SocketAddr,
-    peer: Option<SocketAddr>,
+/// What was asked for, a letter each.
+#[derive(Clone, Copy, Default)]
+struct Asked {
+    tcp: bool,
+    udp: bool,
+    listening: bool,
+    all: bool,
+    timer: bool,
+    extended: bool,
+    memory: bool,
+    process: bool,
+    info: bool,
+    summary: bool,
+    headless: bool,
+    json: bool,
 }
 
 pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordError> {
+    let mut asked = Asked { json: ctl.json, ..Asked::default() };
     while let Some(word) = words.take() {
-        let known = word.strip_prefix('-').is_some_and(|letters| letters.chars().all(|c| "uanl4".contains(c)));
-        if !known {
-            return Err(WordError::unknown("option", word, ["-u", "-a", "-n", "-l"].into_iter()));
+        let letters = word.strip_prefix('-').filter(|letters| !letters.is_empty());
+        if !letters.is_some_and(|letters| letters.chars().all(|letter| asked.take(letter))) {
+            let known = ["-t", "-u", "-l", "-a", "-n", "-o", "-e", "-m", "-p", "-i", "-s", "-H", "-j", "-4"];
+            return Err(WordError::unknown("option", word, known.into_iter()));
         }
     }
-    Ok(list(ctl))
+    let sockets = sockets::all(ctl);
+    if asked.summary {
+        return Ok(summary(&sockets, asked));
+    }
+    let rows: Vec<&Socket> = sockets.iter().filter(|socket| asked.wants(socket)).collect();
+    Ok(listing(ctl, &rows, asked))
 }
 
+/// All of them, as `show sockets` lists them.
 pub(super) fn list<L: Locks>(ctl: &Ctl<'_, L>) -> String {
-    let mut rows = Vec::new();
-    ctl.host.stack.for_each_pcb(ctl.cx, |fd, pcb| {
-        let tuple = pcb.tuple();
-        let end = |addr: inet::demux::Addr, port: wire::L4Port| SocketAddr::new(IpAddr::from(addr), port.0);
-        rows.push(Row {
-            fd,
-            state: if pcb.is_connected() { "ESTAB" } else { "UNCONN" },
-            queued: pcb.queued(),
-            queued_bytes: pcb.queued_bytes(),
-            limit: pcb.recv_limit(),
-            local: end(tuple.local, tuple.local_port),
-            peer: pcb.is_connected().then(|| end(tuple.remote, tuple.remote_port)),
-        });
-    });
-    let json = |row: &Row| {
-        json!({
-            "netid": "udp", "state": row.state, "recv_q": row.queued_bytes, "recv_datagrams": row.queued,
-            "recv_limit": row.limit, "send_q": 0, "local": row.local.ip().to_string(), "local_port": row.local.port(),
-            "peer": row.peer.map(|peer| peer.ip().to_string()), "peer_port": row.peer.map(|peer| peer.port()),
-            "fd": row.fd,
-        })
-    };
-    let text = |row: &Row| {
-        let peer = row.peer.map_or("0.0.0.0:*".to_string(), |peer| peer.to_string());
-        format!("udp   {:<6} {:>6} {:>6} {:>22} {peer:>22}\n", row.state, row.queued_bytes, 0, any(row.local))
-    };
-    ctl.listing(
-        || Value::Array(rows.iter().map(json).collect()),
-        || {
-            let head = format!("Netid {:<6} {:>6} {:>6} {:>22} {:>22}\n", "State", "Recv-Q", "Send-Q", "Local", "Peer");
-            head + &rows.iter().map(text).collect::<String>()
-        },
-    )
+    let sockets = sockets::all(ctl);
+    listing(ctl, &sockets.iter().collect::<Vec<_>>(), Asked { all: true, json: ctl.json, ..Asked::default() })
 }
 
-/// A socket not bound yet has no port.
-fn any(local: SocketAddr) -> String {
-    if local.port() == 0 { format!("{}:*", local.ip()) } else { local.to_string() }
+impl Asked {
+    /// Notes a letter; `false`: there is none such.
+    fn take(&mut self, letter: char) -> bool {
+        let place = match letter {
+            't' => &mut self.tcp,
+            'u' => &mut self.udp,
+            'l' => &mut self.listening,
+            'a' => &mut self.all,
+            'o' => &mut self.timer,
+            'e' => &mut self.extended,
+            'm' => &mut self.memory,
+            'p' => &mut self.process,
+            'i' => &mut self.info,
+            's' => &mut self.summary,
+            'H' => &mut self.headless,
+            'j' => &mut self.json,
+            'n' | '4' => return true, // there are no names, and no other family
+            _ => return false,
+        };
+        *place = true;
+        true
+    }
+
+    fn wants(&self, socket: &Socket) -> bool {
+        let netid = match socket.netid {
+            Netid::Tcp => self.tcp || !self.udp,
+            Netid::Udp => self.udp || !self.tcp,
+        };
+        netid
+            && match () {
+                () if self.all => true,
+                () if self.listening => socket.state.is_waiting(),
+                () => socket.state.is_connected(),
+            }
+    }
+
+    /// Is there a line below the socket's?
+    fn has_below(&self) -> bool {
+        self.memory || self.info
+    }
+}
+
+fn listing<L: Locks>(ctl: &Ctl<'_, L>, rows: &[&Socket], asked: Asked) -> String {
+    if asked.json {
+        return format!("{}\n", Value::Array(rows.iter().map(|row| to_json(row)).collect()));
+    }
+    let (mut out, name) = (String::new(), ctl.host.stack.name.as_str());
+    if !asked.headless {
+        let process = if asked.process { " Process" } else { "" };
+        out += &format!(
+            "{:<5} {:<10} {:>6} {:>6} {:>22} {:>22}{process}\n",
+            "Netid", "State", "Recv-Q", "Send-Q", "Local Address:Port", "Peer Address:Port"
+        );
+    }
+    for row in rows {
+        out += &format!(
+            "{:<5} {:<10} {:>6} {:>6} {:>22} {:>22}",
+            word(row.netid),
+            row.state.ss(),
+            row.recv_q,
+            row.send_q,
+            end(row.local),
+            end(row.peer)
+        );
+        if asked.process
+            && let Some(fd) = row.fd
+        {
+            out += &format!(" users:((\"{name}\",pid={},fd={fd}))", std::process::id());
+        }
+        if asked.timer {
+            out += &details::timer(row);
+        }
+        if asked.extended {
+            out += &details::extended(row);
+        }
+        out.push('\n');
+        if asked.has_below() {
+            let memory = if asked.memory { details::memory(row) } else { String::new() };
+            let info = if asked.info { details::info(row) } else { String::new() };
+            if !(memory.is_empty() && info.is_empty()) {
+                out += &format!("\t{memory}{info}\n");
+            }
+        }
+    }
+    out
+}
+
+fn word(netid: Netid) -> &'static str {
+    match netid {
+        Netid::Udp => "udp",
+        Netid::Tcp => "tcp",
+    }
+}
+
+/// A socket not bound, or not connected, has no port.
+fn end(end: SocketAddr) -> String {
+    if end.port() == 0 { format!("{}:*", end.ip()) } else { end.to_string() }
+}
+
+fn to_json(row: &Socket) -> Value {
+    let peer = (row.peer.port() != 0).then_some(row.peer);
+    let mut out = Map::new();
+    let mut put = |key: &str, value: Value| drop(out.insert(key.to_string(), value));
+    put("netid", word(row.netid).into());
+    put("state", row.state.ss().into());
+    put("recv_q", row.recv_q.into());
+    put("send_q", row.send_q.into());
+    put("local", row.local.ip().to_string().into());
+    put("local_port", row.local.port().into());
+    put("peer", peer.map(|peer| peer.ip().to_string()).into());
+    put("peer_port", peer.map(|peer| peer.port()).into());
+    put("fd", row.fd.into());
+    put("recv_limit", row.memory.recv_space.into());
+    match row.netid {
+        Netid::Udp => put("recv_datagrams", row.datagrams.into()),
+        Netid::Tcp => {
+            put("timer", details::timer_json(row));
+            put("skmem", details::memory_json(row));
+            put("syn_recv", row.embryonic.map(|(now, _)| now).into());
+            put("syn_queue", row.embryonic.map(|(_, most)| most).into());
+            put("tcp_info", row.info.as_ref().map_or(Value::Null, |info| details::info_json(info, row.state)));
+        }
+    }
+    Value::Object(out)
+}
+
+/// `-s`: how many of each.
+fn summary(sockets: &[Socket], asked: Asked) -> String {
+    let count = |is: &dyn Fn(&Socket) -> bool| sockets.iter().filter(|socket| is(socket)).count();
+    let tcp = |state: State| count(&|s| s.netid == Netid::Tcp && s.state == SockState::Tcp(state));
+    let all_tcp = count(&|s| s.netid == Netid::Tcp);
+    let udp = sockets.len() - all_tcp;
+    let orphaned = count(&|s| s.netid == Netid::Tcp && s.fd.is_none() && s.state != SockState::Tcp(State::TimeWait));
+    let listening = count(&|s| s.state == SockState::Listen);
+    let syn_recv =
+        sockets.iter().filter_map(|s| s.embryonic).map(|(now, _)| now).sum::<usize>() + tcp(State::SynReceived);
+    let (estab, closed, timewait) = (tcp(State::Established), tcp(State::Closed), tcp(State::TimeWait));
+    if asked.json {
+        let tcp = json!({ "total": all_tcp, "estab": estab, "closed": closed, "orphaned": orphaned,
+            "timewait": timewait, "listen": listening, "syn_recv": syn_recv });
+        return format!("{}\n", json!({ "total": sockets.len(), "tcp": tcp, "udp": { "total": udp } }));
+    }
+    format!(
+        "Total: {}\nTCP:   {all_tcp} (estab {estab}, closed {closed}, orphaned {orphaned}, timewait {timewait}, \
+         listen {listening}, synrecv {syn_recv})\nUDP:   {udp}\n",
+        sockets.len()
+    )
 }

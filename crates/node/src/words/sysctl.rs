@@ -6,6 +6,10 @@ use inet::knobs::Knobs;
 use lock::Locks;
 use serde_json::{Map, Value};
 
+/// BSD's name for the congestion control of new connections, by word; in numbers it is `net.inet.tcp.cc.cubic` here.
+const ALGORITHM: &str = "net.inet.tcp.cc.algorithm";
+const ALGORITHMS: &[&str] = &["newreno", "cubic"];
+
 /// What can be read only: name and sentence.
 const FIXED: &[(&str, &str)] = &[
     ("hw.ncpu", "Cores this process may run on."),
@@ -63,7 +67,7 @@ enum Form {
 /// All names, in order.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     let mut all: Vec<&'static str> = Knobs::INFO.iter().map(|info| info.name).collect();
-    all.extend(FIXED.iter().map(|(name, _)| *name));
+    all.extend(FIXED.iter().map(|(name, _)| *name).chain([ALGORITHM]));
     all.sort_unstable();
     all.into_iter()
 }
@@ -90,6 +94,9 @@ fn show<L: Locks>(ctl: &Ctl<'_, L>, names: &[&str], form: Form) -> String {
 }
 
 fn sentence(name: &str) -> String {
+    if name == ALGORITHM {
+        return format!("Congestion control of new connections: {}.", ALGORITHMS.join(" or "));
+    }
     let fixed = FIXED.iter().find(|(fixed, _)| *fixed == name).map(|(_, sentence)| format!("{sentence} Read only."));
     let knob = Knobs::INFO.iter().find(|info| info.name == name);
     let knob = knob.map(|info| format!("{} {} to {}, default {}.", info.sentence, info.min, info.max, info.default));
@@ -107,6 +114,7 @@ fn value<L: Locks>(ctl: &Ctl<'_, L>, name: &str) -> Value {
         "kern.locks" => L::NAME.into(),
         "kern.pool.buffers" => pool.buffers.into(),
         "kern.pool.kind" => pool.kind.to_string().into(),
+        ALGORITHM => ALGORITHMS.get(usize::from(host.stack.knobs.tcp_cc_cubic.on())).copied().into(),
         knob => host.stack.knobs.get(knob).into(),
     }
 }
@@ -115,15 +123,23 @@ fn set<L: Locks>(ctl: &Ctl<'_, L>, name: &str, text: &str, form: Form) -> Result
     if FIXED.iter().any(|(fixed, _)| *fixed == name) {
         return Err(WordError::failed(format!("{name}: can only be read: it is chosen when the host is made")));
     }
-    let before = value(ctl, name);
-    let number = check(name, text)?;
-    let _ = ctl.host.stack.knobs.set(name, number); // checked above
-    let after = value(ctl, name);
+    let shown = || match value(ctl, name) {
+        Value::String(word) => word,
+        number => number.to_string(),
+    };
+    let before = shown();
+    apply(&ctl.host.stack.knobs, name, check(name, text)?);
+    let after = shown();
     Ok(if form == Form::Value { format!("{after}\n") } else { format!("{name}: {before} -> {after}\n") })
 }
 
 /// Is `text` a value that the knob called `name` can have? For configuration files and flags, too.
 pub(crate) fn check(name: &str, text: &str) -> Result<i64, WordError> {
+    if name == ALGORITHM {
+        let asked = if text == "reno" { "newreno" } else { text }; // Linux's word
+        let at = ALGORITHMS.iter().position(|word| *word == asked);
+        return at.map(|at| at as i64).ok_or_else(|| WordError::bad(name, text, ALGORITHMS.join(" or ")));
+    }
     let (min, max) = match Knobs::INFO.iter().find(|info| info.name == name) {
         Some(info) => (info.min, info.max),
         None => return Err(WordError::unknown("knob", name, names())),
@@ -139,5 +155,6 @@ pub(crate) fn check(name: &str, text: &str) -> Result<i64, WordError> {
 
 /// Sets a knob that [`check`] has let through.
 pub(crate) fn apply(knobs: &Knobs, name: &str, value: i64) {
-    let _ = knobs.set(name, value);
+    let name = if name == ALGORITHM { "net.inet.tcp.cc.cubic" } else { name };
+    let _ = knobs.set(name, value); // checked before
 }

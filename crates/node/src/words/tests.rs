@@ -1,14 +1,17 @@
+mod tcp;
+
 use super::*;
 use crate::config::HostConfig;
 use clock::{Clock, SimClock};
 use lock::Up;
+use std::sync::Arc;
 
-struct Bench(Host<Up>, Pairs);
+struct Bench(Host<Up>, Arc<Pairs>);
 
 impl Bench {
     fn new() -> Bench {
         let config = HostConfig { name: "h".to_string(), pool_buffers: 64, seed: Some(1), ..HostConfig::default() };
-        let bench = Bench(Host::new(&config, Clock::sim(&SimClock::new())).unwrap(), Pairs::new());
+        let bench = Bench(Host::new(&config, Clock::sim(&SimClock::new())).unwrap(), Arc::default());
         bench.ok("ifconfig pg0 create");
         bench.ok("ifconfig pg0 inet 1.0.0.1");
         bench
@@ -97,7 +100,9 @@ fn what_is_not_understood_is_named_with_what_was_expected() {
         ("sysctl net.inet.ip.fwd", "unknown knob"),
         ("sysctl -w net.inet.ip.ttl=0", "a number from 1 to 255"),
         ("sysctl kern.locks=heavy", "can only be read"),
-        ("netstat", "-s, -m, -i or -r"),
+        ("netstat -x", "-s, -m, -i, -r"),
+        ("netstat -s -p", "a protocol after -p"),
+        ("ss -tq", "unknown option '-tq'"),
         ("show poools", "did you mean 'pools'?"),
         ("audit now", "one word too many"),
     ] {
@@ -184,7 +189,11 @@ fn every_listing_is_json_when_asked_and_the_audit_is_exact() {
         "netstat -m",
         "netstat -i",
         "netstat -r",
+        "netstat -an",
+        "netstat -s -p tcp",
         "ss",
+        "ss -tiepm",
+        "ss -s",
         "show pools",
         "show locks",
         "show ports",
@@ -200,7 +209,7 @@ fn every_listing_is_json_when_asked_and_the_audit_is_exact() {
     b.0.step();
     let audit = b.json("audit");
     assert_eq!((&audit["imbalance"], &audit["in"], &audit["out"]), (&0.into(), &1.into(), &1.into())); // the announcement
-    assert!(b.ok("netstat -s").contains("\t1 gratuitous announcements sent"));
+    assert!(b.ok("netstat -s").contains("\t1 gratuitous announcement sent"));
     assert!(b.ok("help").contains("sysctl"));
 }
 

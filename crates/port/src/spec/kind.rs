@@ -143,6 +143,12 @@ static PAIR: Info = Info {
     names: NameRule::Some,
     options: &[
         option("slots", Form::Count { min: 1, max: 1 << 20 }, Is("256"), "Frames that each direction can hold."),
+        option(
+            "csum",
+            Form::Switch,
+            Is("off"),
+            "Leave TCP and UDP checksums out: what stays in memory is not corrupted.",
+        ),
         option("mtu", MTU, Is("1500"), "The largest packet it claims to take."),
     ],
 };

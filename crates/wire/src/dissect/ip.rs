@@ -6,7 +6,8 @@ use crate::{icmp4, igmp, ip4, ip6};
 use std::fmt::{Formatter, Result};
 use std::net::IpAddr;
 
-pub(super) fn ip4(f: &mut Formatter<'_>, packet: &[u8]) -> Result {
+/// `cut` bytes more were there than were kept.
+pub(super) fn ip4(f: &mut Formatter<'_>, packet: &[u8], cut: usize) -> Result {
     // What a quoted packet may be, a captured one may be too: cut short.
     let header = match ip4::Header::parse_quoted(packet, Layer::Ip4) {
         Ok(header) => header,
@@ -14,8 +15,8 @@ pub(super) fn ip4(f: &mut Formatter<'_>, packet: &[u8]) -> Result {
         Err(why) => return write!(f, "[{why}]"),
     };
     let claimed = usize::from(header.total_len);
-    if claimed > packet.len() {
-        write!(f, "truncated-ip - {} bytes missing! ", claimed - packet.len())?;
+    if claimed > packet.len() + cut {
+        write!(f, "truncated-ip - {} bytes missing! ", claimed - packet.len() - cut)?;
     }
     let payload = packet.get(header.ihl_len..claimed.min(packet.len())).unwrap_or_default();
     let len = claimed.saturating_sub(header.ihl_len);

@@ -43,6 +43,22 @@ fn marks_where_bytes_are_missing() {
 }
 
 #[test]
+fn without_the_link_header_and_with_the_end_cut_off() {
+    let of = |name: &str| samples::frames().into_iter().find(|(found, _)| *found == name).unwrap().1;
+    let (udp, arp) = (of("rump_udp"), of("arp_request"));
+    let short = |frame: &[u8], kept: usize| brief(&frame[..kept], frame.len()).to_string();
+    for kept in [udp.len(), 42] {
+        assert_eq!(short(&udp, kept), "IP 1.0.0.1.12345 > 1.0.0.2.55443: UDP, length 22");
+    }
+    assert_eq!(short(&udp, 40), "IP 1.0.0.1 > 1.0.0.2: [|udp]");
+    assert_eq!(short(&arp, 42), "ARP, Request who-has 1.0.0.2 tell 1.0.0.1, length 28");
+    assert!(line_of(&udp[..42], 64).to_string().ends_with("length 64: 1.0.0.1.12345 > 1.0.0.2.55443: UDP, length 22"));
+    assert_eq!(short(&[0; 14], 9), "[|ether]");
+    assert!(short(&[0xff; 60], 20).ends_with("ethertype Unknown (0xffff), length 60: payload length 46"));
+    assert_eq!(brief(&udp, 0).to_string(), short(&udp, udp.len()), "a length that is too short is not believed");
+}
+
+#[test]
 fn tags_without_end() {
     let frame = [&[0; 12][..], &[0x81, 0x00, 0, 1].repeat(300)].concat();
     assert!(line(&frame).to_string().len() < 300);

@@ -1,0 +1,341 @@
+//! The files a server offers: built-in ones, and those below one directory; nothing else can be named.
+//!
+//! A [`Name`] is absolute and without `.` and `..`: it can be made only by [`Name::join`], which refuses whatever would
+//! leave the root. On disk the answer is checked once more, with symbolic links resolved: what lies outside the directory
+//! does not exist. Devices, sockets and pipes are not served ([`Refusal::NotPlain`]): `/dev/zero` and `/dev/null` are ours.
+
+mod disk;
+mod flow;
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub use flow::{Sink, Source, ZEROS};
+
+/// Bytes a name may have.
+pub const NAME_MAX: usize = 1024;
+
+/// Why a file cannot be had.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refusal {
+    /// There is none of that name, or it lies outside.
+    NotFound,
+    /// The name leads above the root.
+    Escape,
+    /// Not a name: too long, not UTF-8, or with control characters.
+    BadName,
+    /// Not a plain file.
+    NotPlain,
+    /// Not a directory.
+    NotDirectory,
+    /// The system or the configuration does not permit it.
+    Denied,
+    /// There is one already, and it is kept.
+    Exists,
+    /// The disk is full, or the file longer than permitted.
+    NoSpace,
+    /// The disk failed.
+    Io,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Refusal::NotFound => "No such file or directory",
+            Refusal::Escape => "Not below the root",
+            Refusal::BadName => "Not a file name",
+            Refusal::NotPlain => "Not a plain file",
+            Refusal::NotDirectory => "Not a directory",
+            Refusal::Denied => "Permission denied",
+            Refusal::Exists => "File exists",
+            Refusal::NoSpace => "No space left",
+            Refusal::Io => "Input/output error",
+        })
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+impl From<io::Error> for Refusal {
+    fn from(error: io::Error) -> Refusal {
+        use io::ErrorKind as K;
+        match error.kind() {
+            K::NotFound => Refusal::NotFound,
+            K::PermissionDenied | K::ReadOnlyFilesystem => Refusal::Denied,
+            K::AlreadyExists => Refusal::Exists,
+            K::NotADirectory => Refusal::NotDirectory,
+            K::IsADirectory => Refusal::NotPlain,
+            K::StorageFull | K::QuotaExceeded | K::FileTooLarge => Refusal::NoSpace,
+            K::InvalidInput | K::InvalidFilename => Refusal::BadName,
+            // ELOOP: a symbolic link where none is followed; its ErrorKind is not stable.
+            _ if error.raw_os_error() == Some(libc::ELOOP) => Refusal::NotFound,
+            _ => Refusal::Io,
+        }
+    }
+}
+
+/// An absolute name below the root: `/`, `/pub/a`.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Name(String);
+
+impl Name {
+    /// The root.
+    pub fn root() -> Name {
+        Name("/".to_owned())
+    }
+
+    /// `text` as seen from here: absolute if it begins with `/`; `.` and `..` are resolved.
+    ///
+    /// # Errors
+    /// `Escape` where `..` leads above the root, `BadName`.
+    pub fn join(&self, text: &[u8]) -> Result<Name, Refusal> {
+        let text = std::str::from_utf8(text).map_err(|_| Refusal::BadName)?;
+        if text.len() > NAME_MAX || text.chars().any(char::is_control) {
+            return Err(Refusal::BadName);
+        }
+        let mut parts: Vec<&str> = if text.starts_with('/') { Vec::new() } else { self.parts().collect() };
+        for part in text.split('/') {
+            match part {
+                "" | "." => {}
+                ".." => drop(parts.pop().ok_or(Refusal::Escape)?),
+                part if part.len() > 255 => return Err(Refusal::BadName),
+                part => parts.push(part),
+            }
+        }
+        let name = format!("/{}", parts.join("/"));
+        if name.len() > NAME_MAX { Err(Refusal::BadName) } else { Ok(Name(name)) }
+    }
+
+    /// Its parts.
+    pub fn parts(&self) -> impl Iterator<Item = &str> {
+        self.0.split('/').filter(|part| !part.is_empty())
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The last part; empty for the root.
+    pub fn file_name(&self) -> &str {
+        self.0.rsplit('/').next().unwrap_or_default()
+    }
+
+    /// The directory it is in; the root's is the root.
+    pub fn parent(&self) -> Name {
+        match self.0.rsplit_once('/') {
+            Some((above, _)) if !above.is_empty() => Name(above.to_owned()),
+            _ => Name::root(),
+        }
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A file that is not on any disk.
+#[derive(Clone, Debug)]
+pub enum Builtin {
+    /// Zeros without end.
+    Zero,
+    /// Empty to read; takes everything.
+    Null,
+    /// These bytes.
+    Bytes(Arc<[u8]>),
+}
+
+/// What may be stored.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Uploads {
+    /// Nothing (but `/dev/null` takes everything).
+    #[default]
+    Refused,
+    /// Files under new names.
+    New,
+    /// Files under any name.
+    Replace,
+}
+
+/// What a name leads to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Meta {
+    /// Is it a directory?
+    pub is_dir: bool,
+    /// Its length; `None` where there is none: directories, `/dev/zero`.
+    pub len: Option<u64>,
+    /// When it was changed last, in nanoseconds since 1970.
+    pub modified_ns: Option<u64>,
+}
+
+impl Meta {
+    const DIRECTORY: Meta = Meta { is_dir: true, len: None, modified_ns: None };
+
+    /// When it was changed last, in seconds since 1970.
+    pub fn modified_s(&self) -> Option<u64> {
+        self.modified_ns.map(|ns| ns / 1_000_000_000)
+    }
+}
+
+/// What can be served.
+#[derive(Clone, Debug, Default)]
+pub struct Root {
+    builtin: Vec<(String, Builtin)>,
+    dir: Option<PathBuf>,
+    uploads: Uploads,
+    /// The longest file that may be stored.
+    upload_max: u64,
+}
+
+impl Root {
+    /// Nothing.
+    pub fn empty() -> Root {
+        Root::default()
+    }
+
+    /// `/dev/zero` and `/dev/null`.
+    pub fn devices() -> Root {
+        Root::empty().with("/dev/zero", Builtin::Zero).with("/dev/null", Builtin::Null)
+    }
+
+    /// This too. Built-in files come before those on disk.
+    pub fn with(mut self, name: &str, file: Builtin) -> Root {
+        if let Ok(name) = Name::root().join(name.as_bytes()) {
+            self.builtin.push((name.0, file));
+        }
+        self
+    }
+
+    /// And what is below `dir`. `upload_max` is the longest file that may be stored there.
+    ///
+    /// # Errors
+    /// Those of finding the directory.
+    pub fn with_directory(mut self, dir: &Path, uploads: Uploads, upload_max: u64) -> io::Result<Root> {
+        let dir = dir.canonicalize()?;
+        if !dir.is_dir() {
+            return Err(io::Error::new(io::ErrorKind::NotADirectory, format!("{}: not a directory", dir.display())));
+        }
+        (self.dir, self.uploads, self.upload_max) = (Some(dir), uploads, upload_max);
+        Ok(self)
+    }
+
+    fn builtin(&self, name: &Name) -> Option<&Builtin> {
+        self.builtin.iter().find(|(known, _)| *known == name.0).map(|(_, file)| file)
+    }
+
+    /// Is it a directory because a built-in file is below it?
+    fn is_builtin_dir(&self, name: &Name) -> bool {
+        name.0 == "/" || self.builtin.iter().any(|(known, _)| below(known, name).is_some())
+    }
+
+    /// What the name leads to.
+    ///
+    /// # Errors
+    /// `NotFound`, `NotPlain`, `Denied`, `Io`.
+    pub fn meta(&self, name: &Name) -> Result<Meta, Refusal> {
+        match self.builtin(name) {
+            Some(Builtin::Zero) => return Ok(Meta { is_dir: false, len: None, modified_ns: None }),
+            Some(Builtin::Null) => return Ok(Meta { is_dir: false, len: Some(0), modified_ns: None }),
+            Some(Builtin::Bytes(b)) => {
+                return Ok(Meta { is_dir: false, len: Some(b.len() as u64), modified_ns: None });
+            }
+            None => {}
+        }
+        let found = self.dir.as_ref().ok_or(Refusal::NotFound).and_then(|dir| disk::meta(dir, name));
+        if found.is_err() && self.is_builtin_dir(name) { Ok(Meta::DIRECTORY) } else { found }
+    }
+
+    /// Opens a file to be read from `offset`.
+    ///
+    /// # Errors
+    /// `NotFound`, `NotPlain`, `Denied`, `Io`.
+    pub fn open(&self, name: &Name, offset: u64) -> Result<(Source, Meta), Refusal> {
+        let source = match self.builtin(name) {
+            Some(Builtin::Zero) => Source::zeros(u64::MAX),
+            Some(Builtin::Null) => Source::zeros(0),
+            Some(Builtin::Bytes(bytes)) => Source::bytes(bytes.clone(), offset, u64::MAX),
+            None if self.meta(name)?.is_dir => return Err(Refusal::NotPlain),
+            None => {
+                let dir = self.dir.as_ref().ok_or(Refusal::NotFound)?;
+                let (file, meta) = disk::open(dir, name)?;
+                return Ok((Source::file(file, offset, meta.len.unwrap_or(0))?, meta));
+            }
+        };
+        Ok((source, self.meta(name)?))
+    }
+
+    /// Opens a file to be written, from `offset` (which must not lie behind its end).
+    ///
+    /// # Errors
+    /// `Denied`, `Exists`, `NotFound` (its directory), `NotPlain`, `NoSpace`, `Io`.
+    pub fn create(&self, name: &Name, offset: u64) -> Result<Sink, Refusal> {
+        match self.builtin(name) {
+            Some(Builtin::Null) => return Ok(Sink::null()),
+            Some(_) => return Err(Refusal::Denied),
+            None => {}
+        }
+        let dir = self.dir.as_ref().filter(|_| self.uploads != Uploads::Refused).ok_or(Refusal::Denied)?;
+        if self.meta(name).is_ok_and(|meta| meta.is_dir) {
+            return Err(Refusal::NotPlain);
+        }
+        let file = disk::create(dir, name, self.uploads == Uploads::Replace, offset)?;
+        let left = self.upload_max.checked_sub(offset).ok_or(Refusal::NoSpace)?;
+        Ok(Sink::file(file, left))
+    }
+
+    /// What is in a directory, in no order, not all at once.
+    ///
+    /// # Errors
+    /// `NotFound`, `NotDirectory`, `Denied`, `Io`.
+    pub fn list(&self, name: &Name) -> Result<Listing, Refusal> {
+        let meta = self.meta(name)?;
+        if !meta.is_dir {
+            return Err(Refusal::NotDirectory);
+        }
+        let mut builtin: Vec<(String, Meta)> = Vec::new();
+        for (known, _) in &self.builtin {
+            let Some(rest) = below(known, name) else { continue };
+            let (first, is_dir) = rest.split_once('/').map_or((rest, false), |(first, _)| (first, true));
+            if !builtin.iter().any(|(seen, _)| seen == first) {
+                let full = name.join(first.as_bytes())?;
+                let meta = if is_dir { Meta::DIRECTORY } else { self.meta(&full)? };
+                builtin.push((first.to_owned(), meta));
+            }
+        }
+        let on_disk = self.dir.as_ref().and_then(|dir| disk::list(dir, name).ok());
+        Ok(Listing { hidden: builtin.iter().map(|(name, _)| name.clone()).collect(), builtin, on_disk })
+    }
+}
+
+/// What of `known` lies below `name`.
+fn below<'a>(known: &'a str, name: &Name) -> Option<&'a str> {
+    let rest = known.strip_prefix(name.0.trim_end_matches('/'))?;
+    rest.strip_prefix('/').filter(|rest| !rest.is_empty())
+}
+
+/// The entries of a directory: names and what they lead to.
+#[derive(Debug)]
+pub struct Listing {
+    builtin: Vec<(String, Meta)>,
+    hidden: Vec<String>,
+    on_disk: Option<disk::Entries>,
+}
+
+impl Iterator for Listing {
+    type Item = (String, Meta);
+
+    fn next(&mut self) -> Option<(String, Meta)> {
+        if let Some(entry) = self.builtin.pop() {
+            return Some(entry);
+        }
+        let hidden = &self.hidden;
+        self.on_disk.as_mut()?.find(|(name, _)| !hidden.contains(name))
+    }
+}
+
+#[cfg(test)]
+mod tests;

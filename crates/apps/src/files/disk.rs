@@ -1,0 +1,97 @@
+//! Files below a directory of the machine's: symbolic links may lead about inside, and never out.
+//!
+//! A path is resolved first and must lie below the (resolved) root; the last step follows no link, so that nothing put
+//! there in between is followed, and what was opened is looked at again: a plain file, at a path below the root. Whoever
+//! can rename directories below the root while we serve can still race the creation of an empty file.
+
+use super::{Meta, Name, Refusal};
+use std::fs::{self, File, OpenOptions, ReadDir};
+use std::io::{self, Seek, SeekFrom};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+/// Where `name` leads, links resolved. What lies outside is not there.
+fn resolve(root: &Path, name: &Name) -> Result<PathBuf, Refusal> {
+    let path = root.join(name.as_str().trim_start_matches('/')).canonicalize()?;
+    if path.starts_with(root) { Ok(path) } else { Err(Refusal::NotFound) }
+}
+
+fn meta_of(found: &fs::Metadata) -> Result<Meta, Refusal> {
+    let modified = found.modified().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+    let modified_ns = modified.and_then(|since| u64::try_from(since.as_nanos()).ok());
+    match () {
+        () if found.is_dir() => Ok(Meta { is_dir: true, len: None, modified_ns }),
+        () if found.is_file() => Ok(Meta { is_dir: false, len: Some(found.len()), modified_ns }),
+        () => Err(Refusal::NotPlain),
+    }
+}
+
+pub(super) fn meta(root: &Path, name: &Name) -> Result<Meta, Refusal> {
+    meta_of(&fs::metadata(resolve(root, name)?)?)
+}
+
+/// Opens without waiting (a pipe without a writer) and without following a last link.
+fn open_plain(root: &Path, path: &Path, options: &mut OpenOptions) -> Result<(File, Meta), Refusal> {
+    let file = options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
+    let meta = meta_of(&file.metadata()?)?;
+    // Where the kernel tells what was opened, it must lie below the root still.
+    let told = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()));
+    if meta.is_dir || told.is_ok_and(|told| !told.starts_with(root)) {
+        return Err(Refusal::NotPlain);
+    }
+    Ok((file, meta))
+}
+
+pub(super) fn open(root: &Path, name: &Name) -> Result<(File, Meta), Refusal> {
+    open_plain(root, &resolve(root, name)?, OpenOptions::new().read(true))
+}
+
+/// Opens to write from `offset` on; what was behind it is cut off.
+pub(super) fn create(root: &Path, name: &Name, may_replace: bool, offset: u64) -> Result<File, Refusal> {
+    let path = resolve(root, &name.parent())?.join(name.file_name());
+    let mut options = OpenOptions::new();
+    // To go on with an upload is to change a file that is there.
+    if may_replace {
+        options.write(true).create(true)
+    } else {
+        options.write(true).create_new(true)
+    };
+    let (mut file, meta) = open_plain(root, &path, options.mode(0o644))?;
+    if meta.len.is_none_or(|len| offset > len) {
+        return Err(Refusal::BadName);
+    }
+    file.set_len(offset)?;
+    file.seek(SeekFrom::Start(offset))?;
+    Ok(file)
+}
+
+/// What is in a directory. Entries that lead outside, or are neither files nor directories, are not shown.
+#[derive(Debug)]
+pub(super) struct Entries {
+    root: PathBuf,
+    dir: Name,
+    read: ReadDir,
+}
+
+pub(super) fn list(root: &Path, dir: &Name) -> io::Result<Entries> {
+    let path = resolve(root, dir).map_err(io::Error::other)?;
+    Ok(Entries { root: root.to_owned(), dir: dir.clone(), read: fs::read_dir(path)? })
+}
+
+impl Iterator for Entries {
+    type Item = (String, Meta);
+
+    fn next(&mut self) -> Option<(String, Meta)> {
+        loop {
+            let Ok(entry) = self.read.next()? else { continue };
+            // A name that could not be asked for is not told.
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            let Ok(full) = self.dir.join(name.as_bytes()) else { continue };
+            if let Ok(meta) = meta(&self.root, &full) {
+                return Some((name, meta));
+            }
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Bytes out of a file and into one, a buffer at a time.
+
+use super::Refusal;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::sync::Arc;
+
+/// What `/dev/zero` is made of: sent from here, never copied by us.
+pub static ZEROS: [u8; 256 * 1024] = [0; 256 * 1024];
+/// Bytes read from a disk at a time: what a slow reader costs.
+const BUFFER: usize = 64 * 1024;
+
+/// A file being read.
+#[derive(Debug)]
+pub struct Source {
+    from: Origin,
+    /// Bytes yet to come; `u64::MAX`: without end.
+    left: u64,
+}
+
+#[derive(Debug)]
+enum Origin {
+    Zeros,
+    Bytes { bytes: Arc<[u8]>, at: usize },
+    File { file: File, buffer: Vec<u8>, at: usize },
+}
+
+impl Source {
+    /// So many zeros; `u64::MAX`: without end.
+    pub fn zeros(left: u64) -> Source {
+        Source { from: Origin::Zeros, left }
+    }
+
+    /// At most `most` bytes of `bytes`, from `offset`.
+    pub fn bytes(bytes: Arc<[u8]>, offset: u64, most: u64) -> Source {
+        let at = usize::try_from(offset).map_or(bytes.len(), |at| at.min(bytes.len()));
+        let left = ((bytes.len() - at) as u64).min(most);
+        Source { from: Origin::Bytes { bytes, at }, left }
+    }
+
+    /// A file that is `len` long, from `offset`.
+    pub(super) fn file(mut file: File, offset: u64, len: u64) -> Result<Source, Refusal> {
+        let offset = offset.min(len);
+        file.seek(SeekFrom::Start(offset))?;
+        Ok(Source { from: Origin::File { file, buffer: Vec::new(), at: 0 }, left: len - offset })
+    }
+
+    /// Bytes yet to come; `None`: without end.
+    pub fn left(&self) -> Option<u64> {
+        (self.left != u64::MAX).then_some(self.left)
+    }
+
+    /// Ends after at most `most` more.
+    pub fn limit(&mut self, most: u64) {
+        self.left = self.left.min(most);
+    }
+
+    /// The next bytes; empty at the end.
+    ///
+    /// # Errors
+    /// The disk's; `UnexpectedEof` if the file has become shorter.
+    pub fn peek(&mut self) -> io::Result<&[u8]> {
+        let left = usize::try_from(self.left).unwrap_or(usize::MAX);
+        let bytes = match &mut self.from {
+            Origin::Zeros => &ZEROS[..],
+            Origin::Bytes { bytes, at } => bytes.get(*at..).unwrap_or_default(),
+            Origin::File { file, buffer, at } => {
+                if *at >= buffer.len() && left > 0 {
+                    buffer.resize(BUFFER.min(left), 0);
+                    *at = 0;
+                    let read = file.read(buffer);
+                    buffer.truncate(*read.as_ref().unwrap_or(&0));
+                    if read? == 0 {
+                        return Err(io::ErrorKind::UnexpectedEof.into());
+                    }
+                }
+                buffer.get(*at..).unwrap_or_default()
+            }
+        };
+        Ok(bytes.get(..left).unwrap_or(bytes))
+    }
+
+    /// The first `n` bytes of [`Source::peek`] are done with.
+    pub fn advance(&mut self, n: usize) {
+        if self.left != u64::MAX {
+            self.left = self.left.saturating_sub(n as u64);
+        }
+        match &mut self.from {
+            Origin::Zeros => {}
+            Origin::Bytes { at, .. } | Origin::File { at, .. } => *at = at.saturating_add(n),
+        }
+    }
+}
+
+/// A file being written.
+#[derive(Debug)]
+pub struct Sink {
+    file: Option<File>,
+    left: u64,
+}
+
+impl Sink {
+    /// Takes everything.
+    pub fn null() -> Sink {
+        Sink { file: None, left: u64::MAX }
+    }
+
+    /// Takes `left` bytes.
+    pub(super) fn file(file: File, left: u64) -> Sink {
+        Sink { file: Some(file), left }
+    }
+
+    /// Does it go nowhere?
+    pub fn is_null(&self) -> bool {
+        self.file.is_none()
+    }
+
+    /// Writes all of it.
+    ///
+    /// # Errors
+    /// `NoSpace`: more than permitted, or than the disk holds; `Io`.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), Refusal> {
+        let Some(file) = &mut self.file else { return Ok(()) };
+        self.left = self.left.checked_sub(bytes.len() as u64).ok_or(Refusal::NoSpace)?;
+        Ok(file.write_all(bytes)?)
+    }
+}

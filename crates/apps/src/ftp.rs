@@ -1,0 +1,283 @@
+//! An FTP server (RFC 959 with 1123, 2389, 2428, 2577, 3659), for anonymous users and the files of a [`Root`].
+//!
+//! ```text
+//!  control bytes -> line::Lines           bounded; Telnet commands taken out
+//!                -> command::Command      one line, parsed
+//!                -> session::Session      the conversation: replies, and what becomes of the data connection
+//!  data          -> data::Job             a file out, a listing out, a file in
+//! ```
+//! A session has three channels: the control connection, a listener for a moment, a data connection. A command that comes
+//! while a transfer is going on waits, except ABOR.
+//!
+//! What RFC 2577 asks for: PORT and EPRT lead only to the client's own address and to ports from 1024 on (no bounce); a
+//! passive data connection is taken only from the client's own address, and only one (no theft); login attempts, idle time
+//! and sessions of one address are limited.
+//!
+//! Not here, and refused with 502 or 504: record structure, block and compressed mode, EBCDIC, renaming, deleting, making
+//! directories, and the default data port (a transfer needs PASV, EPSV, PORT or EPRT first).
+
+mod command;
+mod data;
+mod line;
+mod session;
+
+use crate::app::{Accept, Action, App, Chan, Event};
+use crate::date::Wall;
+use crate::files::Root;
+use crate::slots::Slots;
+use crate::streams::Ends;
+use clock::Instant;
+use session::{Cx, Session};
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// Channels of one session.
+const CHANS: u32 = 3;
+
+/// What is served, and the limits.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The files.
+    pub root: Root,
+    /// What time it is, for listings.
+    pub wall: Wall,
+    /// Sessions at a time.
+    pub sessions_max: usize,
+    /// Sessions of one address at a time.
+    pub sessions_per_peer: usize,
+    /// From connecting to having logged in.
+    pub login_time: Duration,
+    /// From one command to the next.
+    pub idle_time: Duration,
+    /// For a data connection to be there; for anything to move on it; for replies to be read.
+    pub data_time: Duration,
+    /// Replies with 5yz in a row before the session is ended.
+    pub errors_max: u32,
+}
+
+impl Config {
+    /// The usual limits.
+    pub fn new(root: Root) -> Config {
+        Config {
+            root,
+            wall: Wall::default(),
+            sessions_max: 256,
+            sessions_per_peer: 32,
+            login_time: Duration::from_secs(60),
+            idle_time: Duration::from_secs(300),
+            data_time: Duration::from_secs(60),
+            errors_max: 50,
+        }
+    }
+}
+
+stats::counters! {
+    /// The FTP server.
+    pub struct FtpCounts at "apps.ftp" {
+        /// Sessions begun.
+        sessions,
+        /// Sessions turned away: too many.
+        refused,
+        /// Logins.
+        logins,
+        /// Logins refused.
+        logins_refused,
+        /// Commands carried out or answered.
+        commands,
+        /// Lines that are no command.
+        unknown,
+        /// Lines longer than a command can be.
+        overlong,
+        /// Names that lead above the root.
+        escapes,
+        /// PORT or EPRT to somebody else, or to a well-known port.
+        bounces,
+        /// Data connections from somebody else.
+        thefts,
+        /// Transfers finished.
+        transfers,
+        /// Transfers that failed.
+        transfers_failed,
+        /// Transfers ended by ABOR.
+        transfers_aborted,
+        /// Bytes sent on data connections.
+        bytes_out,
+        /// Bytes received on data connections.
+        bytes_in,
+        /// Sessions ended: no login in time, no command in time.
+        idle,
+        /// Transfers ended: no data connection in time, or nothing moved on it.
+        stalled,
+        /// Sessions reset: replies were not read.
+        deaf,
+        /// Sessions ended: errors without end.
+        erring,
+    }
+}
+
+/// The server: see the module.
+#[derive(Debug)]
+pub struct Ftp {
+    config: Config,
+    /// What happened.
+    pub counts: FtpCounts,
+    sessions: Slots<Session>,
+    actions: VecDeque<Action>,
+    check: Option<Instant>,
+}
+
+/// What a channel is to its session.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Role {
+    Control,
+    Listener,
+    Data,
+}
+
+impl Role {
+    fn of(chan: Chan) -> (u32, Role) {
+        let role = match chan.0 % CHANS {
+            0 => Role::Control,
+            1 => Role::Listener,
+            _ => Role::Data,
+        };
+        (chan.0 / CHANS, role)
+    }
+
+    fn chan(self, session: u32) -> Chan {
+        Chan(session * CHANS + self as u32)
+    }
+}
+
+impl Ftp {
+    /// A server.
+    pub fn new(config: Config) -> Ftp {
+        let sessions = Slots::new(config.sessions_max);
+        Ftp { config, counts: FtpCounts::default(), sessions, actions: VecDeque::new(), check: None }
+    }
+
+    /// Sessions open now.
+    pub fn sessions(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// Lets `what` happen to a session, and sees what follows.
+    fn with(&mut self, at: u32, now: Instant, what: impl FnOnce(&mut Session, &mut Cx<'_>)) {
+        let Some(session) = self.sessions.get_mut(at) else { return };
+        let mut cx = Cx {
+            config: &self.config,
+            counts: &self.counts,
+            actions: &mut self.actions,
+            control: Role::Control.chan(at),
+            listener: Role::Listener.chan(at),
+            data: Role::Data.chan(at),
+            now,
+        };
+        what(session, &mut cx);
+        session.proceed(&mut cx);
+        if session.is_over() {
+            self.sessions.remove(at);
+            return;
+        }
+        let due = session.deadline(&self.config);
+        self.check = Some(self.check.map_or(due, |check| check.min(due)));
+    }
+}
+
+/// Addresses of one family are compared with each other: `::ffff:1.0.0.2` is 1.0.0.2.
+fn canonical(ends: Ends) -> Ends {
+    let plain = |at: SocketAddr| SocketAddr::new(at.ip().to_canonical(), at.port());
+    Ends { local: plain(ends.local), peer: plain(ends.peer) }
+}
+
+impl App for Ftp {
+    fn accept(&mut self, on: Option<Chan>, ends: Ends, now: Instant) -> Accept {
+        let ends = canonical(ends);
+        if let Some(listener) = on {
+            let (at, _) = Role::of(listener);
+            let mut is_taken = false;
+            self.with(at, now, |session, cx| is_taken = session.on_data_accepted(ends, cx));
+            return if is_taken { Accept::Take(Role::Data.chan(at)) } else { Accept::Refuse(b"") };
+        }
+        let of_peer = self.sessions.iter().filter(|(_, session)| session.peer_ip() == ends.peer.ip()).count();
+        let place = match of_peer < self.config.sessions_per_peer {
+            true => self.sessions.insert(Session::new(ends, now)).ok(),
+            false => None,
+        };
+        let Some(at) = place else {
+            self.counts.refused.bump();
+            return Accept::Refuse(b"421 Too many sessions; try again later.\r\n");
+        };
+        self.counts.sessions.bump();
+        self.with(at, now, |session, _| session.greet(now));
+        Accept::Take(Role::Control.chan(at))
+    }
+
+    fn on_event(&mut self, chan: Chan, event: Event<'_>, now: Instant) {
+        let (at, role) = Role::of(chan);
+        self.with(at, now, |session, cx| match (role, event) {
+            (Role::Control, Event::Bytes(bytes)) => session.on_control(bytes, cx),
+            (Role::Control, Event::Eof) => session.on_control_eof(),
+            (Role::Control, Event::Gone(_)) => session.on_control_gone(cx),
+            (Role::Listener, Event::Listening(place)) => session.on_listening(place, cx),
+            (Role::Listener, Event::Gone(_)) => session.on_listener_failed(cx),
+            (Role::Data, Event::Connected(_)) => session.on_data_connected(cx),
+            (Role::Data, Event::Bytes(bytes)) => session.on_data(bytes, cx),
+            (Role::Data, Event::Eof) => session.on_data_eof(cx),
+            (Role::Data, Event::Gone(_)) => session.on_data_gone(cx),
+            _ => {}
+        });
+    }
+
+    fn room(&self, chan: Chan) -> usize {
+        let (at, role) = Role::of(chan);
+        match (role, self.sessions.get(at)) {
+            (Role::Control, Some(session)) => session.control_room(),
+            (Role::Data, Some(session)) => session.data_room(),
+            _ => 0,
+        }
+    }
+
+    fn output(&mut self, chan: Chan, now: Instant) -> &[u8] {
+        let (at, role) = Role::of(chan);
+        if role == Role::Data {
+            self.with(at, now, |session, cx| session.prepare_data(cx));
+        }
+        match (role, self.sessions.get_mut(at)) {
+            (Role::Control, Some(session)) => session.control_output(),
+            (Role::Data, Some(session)) => session.data_output(),
+            _ => &[],
+        }
+    }
+
+    fn sent(&mut self, chan: Chan, n: usize, now: Instant) {
+        let (at, role) = Role::of(chan);
+        self.with(at, now, |session, cx| match role {
+            Role::Control => session.control_sent(n, cx),
+            Role::Data => session.data_sent(n, cx),
+            Role::Listener => {}
+        });
+    }
+
+    fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    fn next_timer(&self) -> Option<Instant> {
+        self.check
+    }
+
+    fn on_timer(&mut self, now: Instant) {
+        let config = &self.config;
+        let late = self.sessions.iter().filter(|(_, session)| session.deadline(config) <= now);
+        let late: Vec<u32> = late.map(|(at, _)| at).collect();
+        for at in late {
+            self.with(at, now, |session, cx| session.on_late(cx));
+        }
+        self.check = self.sessions.iter().map(|(_, session)| session.deadline(&self.config)).min();
+    }
+}
+
+#[cfg(test)]
+mod tests;

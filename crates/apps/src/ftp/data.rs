@@ -1,0 +1,159 @@
+//! What goes over a data connection: a file out, a listing out, a file in; a buffer at a time, whatever its size.
+
+use crate::date;
+use crate::files::{Listing, Meta, Refusal, Sink, Source};
+
+/// Bytes of text made at a time.
+const TEXT: usize = 32 * 1024;
+
+/// A transfer's work.
+#[derive(Debug)]
+pub(super) enum Job {
+    Out(Outgoing),
+    In(Incoming),
+}
+
+/// Bytes for the client.
+#[derive(Debug)]
+pub(super) struct Outgoing {
+    from: Origin,
+    /// Text that was made and is not sent yet.
+    text: Vec<u8>,
+    at: usize,
+    pub(super) bytes: u64,
+}
+
+#[derive(Debug)]
+enum Origin {
+    /// TYPE I: as it is.
+    Image(Source),
+    /// TYPE A: LF becomes CR LF (RFC 959 3.1.1.1).
+    Text(Source),
+    List {
+        listing: Listing,
+        long_at: Option<u64>,
+    },
+    Lines,
+}
+
+impl Outgoing {
+    fn new(from: Origin) -> Outgoing {
+        Outgoing { from, text: Vec::new(), at: 0, bytes: 0 }
+    }
+
+    pub(super) fn image(source: Source) -> Outgoing {
+        Outgoing::new(Origin::Image(source))
+    }
+
+    pub(super) fn text(source: Source) -> Outgoing {
+        Outgoing::new(Origin::Text(source))
+    }
+
+    /// A directory: names, or lines as of `ls -l` seen at `long_at` (seconds since 1970).
+    pub(super) fn list(listing: Listing, long_at: Option<u64>) -> Outgoing {
+        Outgoing::new(Origin::List { listing, long_at })
+    }
+
+    /// One entry.
+    pub(super) fn entry(name: &str, meta: &Meta, long_at: Option<u64>) -> Outgoing {
+        let mut out = Outgoing::new(Origin::Lines);
+        out.text = entry_line(name, meta, long_at).into_bytes();
+        out
+    }
+
+    /// Makes text if there is none.
+    pub(super) fn prepare(&mut self) -> Result<(), Refusal> {
+        if self.at < self.text.len() {
+            return Ok(());
+        }
+        self.text.clear();
+        self.at = 0;
+        match &mut self.from {
+            Origin::Image(source) => drop(source.peek()?),
+            Origin::Text(source) => {
+                let bytes = source.peek()?;
+                let some = bytes.get(..TEXT).unwrap_or(bytes);
+                for &byte in some {
+                    if byte == b'\n' {
+                        self.text.push(b'\r');
+                    }
+                    self.text.push(byte);
+                }
+                let n = some.len();
+                source.advance(n);
+            }
+            Origin::List { listing, long_at } => {
+                while self.text.len() < TEXT
+                    && let Some((name, meta)) = listing.next()
+                {
+                    self.text.extend_from_slice(entry_line(&name, &meta, *long_at).as_bytes());
+                }
+            }
+            Origin::Lines => {}
+        }
+        Ok(())
+    }
+
+    /// What is to be sent; empty, after [`Outgoing::prepare`]: nothing is left.
+    pub(super) fn output(&mut self) -> &[u8] {
+        match &mut self.from {
+            Origin::Image(source) => source.peek().unwrap_or_default(),
+            _ => self.text.get(self.at..).unwrap_or_default(),
+        }
+    }
+
+    pub(super) fn advance(&mut self, n: usize) {
+        self.bytes = self.bytes.saturating_add(n as u64);
+        match &mut self.from {
+            Origin::Image(source) => source.advance(n),
+            _ => self.at = self.at.saturating_add(n),
+        }
+    }
+}
+
+/// A line of a listing.
+fn entry_line(name: &str, meta: &Meta, long_at: Option<u64>) -> String {
+    let Some(now_s) = long_at else { return format!("{name}\r\n") };
+    let kind = if meta.is_dir { "drwxr-xr-x" } else { "-rw-r--r--" };
+    let date = date::ls(meta.modified_s().unwrap_or(0), now_s);
+    format!("{kind}   1 ftp      ftp      {:>12} {date} {name}\r\n", meta.len.unwrap_or(0))
+}
+
+/// Bytes from the client.
+#[derive(Debug)]
+pub(super) struct Incoming {
+    sink: Sink,
+    is_text: bool,
+    /// A CR that may be half of a line end.
+    had_cr: bool,
+    pub(super) bytes: u64,
+}
+
+impl Incoming {
+    pub(super) fn new(sink: Sink, is_text: bool) -> Incoming {
+        Incoming { is_text: is_text && !sink.is_null(), sink, had_cr: false, bytes: 0 }
+    }
+
+    pub(super) fn take(&mut self, bytes: &[u8]) -> Result<(), Refusal> {
+        self.bytes = self.bytes.saturating_add(bytes.len() as u64);
+        if !self.is_text {
+            return self.sink.write(bytes);
+        }
+        let mut plain = Vec::with_capacity(bytes.len() + 1);
+        for &byte in bytes {
+            if self.had_cr && byte != b'\n' {
+                plain.push(b'\r');
+            }
+            self.had_cr = byte == b'\r';
+            if !self.had_cr {
+                plain.push(byte);
+            }
+        }
+        self.sink.write(&plain)
+    }
+
+    /// The sender has ended.
+    pub(super) fn finish(&mut self) -> Result<(), Refusal> {
+        if std::mem::take(&mut self.had_cr) { self.sink.write(b"\r") } else { Ok(()) }
+    }
+}

@@ -1,0 +1,344 @@
+//! One session: the conversation on the control connection, and what becomes of its data connection.
+//!
+//! A transfer needs three things: a way (a listener, or a place to connect to), a connection on it, and a command. The
+//! connection may come before the command or after it; the 150 is said with the command, the 226 when all is done.
+
+mod access;
+mod files;
+
+use super::command::Command;
+use super::data::Job;
+use super::line::{Line, Lines};
+use super::{Config, FtpCounts};
+use crate::app::{Action, Chan};
+use crate::streams::Ends;
+use clock::Instant;
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+
+use crate::files::Name;
+
+/// Bytes of replies that may wait before no further command is read.
+const REPLIES_MAX: usize = 4 * 1024;
+/// Bytes read at a time from a data connection.
+const GULP: usize = 128 * 1024;
+/// Login attempts.
+const LOGINS_MAX: u32 = 5;
+
+/// Who is running, for which session.
+pub(super) struct Cx<'a> {
+    pub(super) config: &'a Config,
+    pub(super) counts: &'a FtpCounts,
+    pub(super) actions: &'a mut VecDeque<Action>,
+    pub(super) control: Chan,
+    pub(super) listener: Chan,
+    pub(super) data: Chan,
+    pub(super) now: Instant,
+}
+
+impl Cx<'_> {
+    fn act(&mut self, action: Action) {
+        self.actions.push_back(action);
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Login {
+    None,
+    /// A user is named; anonymous, or one there is not.
+    Named(bool),
+    In,
+}
+
+/// How the next data connection comes about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Way {
+    None,
+    /// A listener was asked for, to be told by 227, or by 229.
+    Opening {
+        is_extended: bool,
+    },
+    /// Somebody is to connect.
+    Passive,
+    /// We are to connect there.
+    Active(SocketAddr),
+    /// We do.
+    Connecting,
+    /// The data connection is there.
+    Open,
+}
+
+/// A session: see the module.
+#[derive(Debug)]
+pub(super) struct Session {
+    ends: Ends,
+    login: Login,
+    logins: u32,
+    cwd: Name,
+    is_text: bool,
+    rest: u64,
+    only_epsv: bool,
+    lines: Lines,
+    replies: Vec<u8>,
+    replies_at: usize,
+    way: Way,
+    job: Option<Job>,
+    errors: u32,
+    began: Instant,
+    /// When the last command came.
+    command_at: Instant,
+    /// When the transfer began, or something moved last.
+    data_at: Instant,
+    /// When a reply was read last, or began to wait.
+    reply_at: Instant,
+    is_closing: bool,
+    at_eof: bool,
+    is_over: bool,
+}
+
+impl Session {
+    pub(super) fn new(ends: Ends, now: Instant) -> Session {
+        Session {
+            ends,
+            login: Login::None,
+            logins: 0,
+            cwd: Name::root(),
+            is_text: true, // RFC 959 5.1: ASCII is the default
+            rest: 0,
+            only_epsv: false,
+            lines: Lines::default(),
+            replies: Vec::new(),
+            replies_at: 0,
+            way: Way::None,
+            job: None,
+            errors: 0,
+            began: now,
+            command_at: now,
+            data_at: now,
+            reply_at: now,
+            is_closing: false,
+            at_eof: false,
+            is_over: false,
+        }
+    }
+
+    pub(super) fn greet(&mut self, now: Instant) {
+        self.reply(now, "220 linerate FTP server ready.");
+    }
+
+    pub(super) fn peer_ip(&self) -> IpAddr {
+        self.ends.peer.ip()
+    }
+
+    /// Is it gone, channels and all?
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    fn reply(&mut self, now: Instant, text: &str) {
+        if self.replies_at >= self.replies.len() {
+            self.reply_at = now;
+        }
+        self.replies.extend_from_slice(text.as_bytes());
+        self.replies.extend_from_slice(b"\r\n");
+        match text.as_bytes().first() {
+            Some(b'5') => self.errors = self.errors.saturating_add(1),
+            Some(b'2') => self.errors = 0,
+            _ => {}
+        }
+    }
+
+    // The control connection.
+
+    pub(super) fn control_room(&self) -> usize {
+        if self.is_closing { 0 } else { self.lines.room() }
+    }
+
+    pub(super) fn on_control(&mut self, bytes: &[u8], cx: &mut Cx<'_>) {
+        self.lines.push(bytes);
+        if self.lines.is_flood() && !self.is_closing {
+            cx.counts.overlong.bump();
+            self.say_goodbye(cx, "421 A line without end; goodbye.");
+        }
+    }
+
+    pub(super) fn on_control_eof(&mut self) {
+        self.at_eof = true;
+    }
+
+    pub(super) fn on_control_gone(&mut self, cx: &mut Cx<'_>) {
+        self.drop_job(cx);
+        self.drop_way(cx);
+        self.is_over = true;
+    }
+
+    pub(super) fn control_output(&self) -> &[u8] {
+        self.replies.get(self.replies_at..).unwrap_or_default()
+    }
+
+    pub(super) fn control_sent(&mut self, n: usize, cx: &mut Cx<'_>) {
+        self.replies_at = self.replies_at.saturating_add(n);
+        self.reply_at = cx.now;
+        if self.replies_at >= self.replies.len() {
+            self.replies.clear();
+            self.replies_at = 0;
+        }
+    }
+
+    /// Carries out what has come and may be carried out; ends the session when all is said.
+    pub(super) fn proceed(&mut self, cx: &mut Cx<'_>) {
+        while !self.is_over && !self.is_closing && self.replies.len() < REPLIES_MAX {
+            let may_go_on = match &self.job {
+                Some(_) => self.lines.next_is(b"ABOR"),
+                None => !matches!(self.way, Way::Opening { .. }),
+            };
+            if !may_go_on {
+                break;
+            }
+            match self.lines.next_line() {
+                Some(Line::Text(line)) => {
+                    self.command_at = cx.now;
+                    self.command(Command::parse(&line), cx);
+                }
+                Some(Line::TooLong) => {
+                    self.command_at = cx.now;
+                    cx.counts.overlong.bump();
+                    self.reply(cx.now, "500 Line too long.");
+                }
+                None => break,
+            }
+            if self.errors > cx.config.errors_max {
+                cx.counts.erring.bump();
+                self.say_goodbye(cx, "421 Too many errors; goodbye.");
+            }
+        }
+        if self.is_over {
+            return; // what waits behind a broken connection is for nobody
+        }
+        if self.at_eof && self.job.is_none() && !matches!(self.way, Way::Opening { .. }) {
+            self.is_closing = true; // half-closed behind its last command: that is done now
+        }
+        let is_said = self.replies.is_empty();
+        if self.is_closing && self.job.is_none() && is_said {
+            self.drop_way(cx);
+            cx.act(Action::Close(cx.control));
+            self.is_over = true;
+        } else if !is_said {
+            // A reply may have come of something that happened on the data connection.
+            cx.act(Action::Wake(cx.control));
+        }
+    }
+
+    fn say_goodbye(&mut self, cx: &mut Cx<'_>, text: &str) {
+        self.drop_job(cx);
+        self.reply(cx.now, text);
+        self.is_closing = true;
+    }
+
+    fn command(&mut self, command: Command<'_>, cx: &mut Cx<'_>) {
+        use Command as C;
+        let now = cx.now;
+        let needs_login = !matches!(
+            command,
+            C::User(_)
+                | C::Pass(_)
+                | C::Quit
+                | C::Rein
+                | C::Noop
+                | C::Help
+                | C::Syst
+                | C::Feat
+                | C::Opts(_)
+                | C::Abor
+                | C::NotHere
+                | C::Unknown
+        );
+        match command {
+            C::Unknown => cx.counts.unknown.bump(),
+            _ => cx.counts.commands.bump(),
+        }
+        if needs_login && self.login != Login::In {
+            return self.reply(now, "530 Please log in with USER and PASS.");
+        }
+        // RFC 959 4.1.2: a marker counts for the command right behind it.
+        let rest = std::mem::take(&mut self.rest);
+        match command {
+            C::User(name) => self.user(name, cx),
+            C::Pass(_) => self.pass(cx),
+            C::Quit => self.say_goodbye(cx, "221 Goodbye."),
+            C::Rein => self.reinitialize(cx),
+            C::Noop => self.reply(now, "200 OK."),
+            C::Superfluous => self.reply(now, "202 Superfluous here."),
+            C::Help => self.reply(now, HELP),
+            C::Syst => self.reply(now, "215 UNIX Type: L8"),
+            C::Stat => self.stat(cx),
+            C::Feat => self.reply(now, FEATURES),
+            C::Opts(what) if what.trim_ascii().eq_ignore_ascii_case(b"UTF8 ON") => self.reply(now, "200 Always on."),
+            C::Opts(_) => self.reply(now, "501 No such option."),
+            C::Pwd => self.pwd(cx),
+            C::Cwd(name) => self.cwd(name, cx),
+            C::Cdup => self.cwd(b"..", cx),
+            C::Type(what) => self.set_type(what, cx),
+            C::Mode(what) => self.only(what, b"S", "200 Stream mode.", "504 Only stream mode.", cx),
+            C::Stru(what) => self.only(what, b"F", "200 File structure.", "504 Only file structure.", cx),
+            C::Pasv => self.pasv(cx),
+            C::Epsv(what) => self.epsv(what, cx),
+            C::Port(what) => self.port(what, cx),
+            C::Eprt(what) => self.eprt(what, cx),
+            C::Size(name) => self.size(name, cx),
+            C::Mdtm(name) => self.mdtm(name, cx),
+            C::Rest(what) => self.set_rest(what, cx),
+            C::List(what) => self.list(what, true, cx),
+            C::Nlst(what) => self.list(what, false, cx),
+            C::Retr(name) => self.retr(name, rest, cx),
+            C::Stor(name) => self.stor(name, rest, cx),
+            C::Abor => self.abor(cx),
+            C::NotHere => self.reply(now, "502 Not on this server."),
+            C::Unknown => self.reply(now, "500 No such command."),
+        }
+    }
+
+    // Time.
+
+    pub(super) fn deadline(&self, config: &Config) -> Instant {
+        let replies = if self.replies.is_empty() { Instant::NEVER } else { self.reply_at.after(config.data_time) };
+        let rest = match (&self.job, self.login) {
+            (Some(_), _) => self.data_at.after(config.data_time),
+            (None, _) if self.is_closing => Instant::NEVER, // until the last reply is read
+            (None, Login::In) => self.command_at.after(config.idle_time),
+            (None, _) => self.began.after(config.login_time),
+        };
+        replies.min(rest)
+    }
+
+    pub(super) fn on_late(&mut self, cx: &mut Cx<'_>) {
+        if self.deadline(cx.config) > cx.now {
+            return;
+        }
+        if !self.replies.is_empty() && self.reply_at.after(cx.config.data_time) <= cx.now {
+            cx.counts.deaf.bump();
+            self.drop_job(cx);
+            self.drop_way(cx);
+            cx.act(Action::Abort(cx.control));
+            self.is_over = true;
+        } else if self.job.is_some() {
+            cx.counts.stalled.bump();
+            cx.counts.transfers_failed.bump();
+            let code = if self.way == Way::Open { "426 Nothing moved" } else { "425 No data connection came" };
+            self.drop_job(cx);
+            self.drop_way(cx);
+            self.command_at = cx.now;
+            self.reply(cx.now, &format!("{code} for {} s.", cx.config.data_time.as_secs()));
+        } else {
+            cx.counts.idle.bump();
+            self.say_goodbye(cx, "421 Silent for too long; goodbye.");
+        }
+    }
+}
+
+const HELP: &str = "214-These are known:\r\n \
+    USER PASS QUIT REIN NOOP HELP SYST STAT FEAT OPTS PWD CWD CDUP TYPE MODE STRU\r\n \
+    PASV EPSV PORT EPRT SIZE MDTM REST LIST NLST RETR STOR ABOR\r\n\
+    214 /dev/zero has no end, /dev/null takes everything.";
+
+const FEATURES: &str = "211-Extensions:\r\n EPRT\r\n EPSV\r\n MDTM\r\n REST STREAM\r\n SIZE\r\n UTF8\r\n211 End";

@@ -1,0 +1,295 @@
+//! Who may, and over which connection: login, PASV and PORT, and what happens on the data connection.
+
+use super::super::command::{self, BadEprt};
+use super::super::data::Job;
+use super::{Cx, GULP, LOGINS_MAX, Login, Session, Way};
+use crate::app::Action;
+use crate::files::Refusal;
+use crate::streams::Ends;
+use std::net::{IpAddr, SocketAddr};
+
+impl Session {
+    pub(super) fn user(&mut self, name: &[u8], cx: &mut Cx<'_>) {
+        let name = name.trim_ascii();
+        let is_anonymous = [&b"anonymous"[..], b"ftp"].iter().any(|known| name.eq_ignore_ascii_case(known));
+        self.login = Login::Named(is_anonymous);
+        // The same words for every name: which exist is nobody's business (RFC 2577 6).
+        self.reply(cx.now, "331 A password, please; an address of yours will do for anonymous.");
+    }
+
+    pub(super) fn pass(&mut self, cx: &mut Cx<'_>) {
+        match self.login {
+            Login::Named(true) => {
+                self.login = Login::In;
+                cx.counts.logins.bump();
+                self.reply(cx.now, "230 Welcome.");
+            }
+            Login::Named(false) => {
+                self.login = Login::None;
+                self.logins += 1;
+                cx.counts.logins_refused.bump();
+                if self.logins >= LOGINS_MAX {
+                    self.say_goodbye(cx, "421 Too many attempts; goodbye.");
+                } else {
+                    self.reply(cx.now, "530 Not known here.");
+                }
+            }
+            Login::None => self.reply(cx.now, "503 USER first."),
+            Login::In => self.reply(cx.now, "230 Already logged in."),
+        }
+    }
+
+    pub(super) fn reinitialize(&mut self, cx: &mut Cx<'_>) {
+        self.drop_way(cx);
+        let mut fresh = Session::new(self.ends, self.began);
+        std::mem::swap(&mut fresh.lines, &mut self.lines);
+        std::mem::swap(&mut fresh.replies, &mut self.replies);
+        (fresh.replies_at, fresh.reply_at, fresh.command_at) = (self.replies_at, self.reply_at, self.command_at);
+        (fresh.logins, fresh.errors, fresh.at_eof) = (self.logins, self.errors, self.at_eof);
+        *self = fresh;
+        self.reply(cx.now, "220 As new.");
+    }
+
+    // How the data connection is to come about.
+
+    /// Ends whatever way there was.
+    pub(super) fn drop_way(&mut self, cx: &mut Cx<'_>) {
+        match self.way {
+            Way::None | Way::Active(_) => {}
+            Way::Opening { .. } | Way::Passive => cx.act(Action::Close(cx.listener)),
+            Way::Connecting | Way::Open => cx.act(Action::Abort(cx.data)),
+        }
+        self.way = Way::None;
+    }
+
+    pub(super) fn drop_job(&mut self, cx: &mut Cx<'_>) {
+        if self.job.take().is_some() {
+            self.drop_way(cx);
+        }
+    }
+
+    pub(super) fn pasv(&mut self, cx: &mut Cx<'_>) {
+        if self.only_epsv {
+            return self.reply(cx.now, "503 EPSV ALL was said.");
+        }
+        if self.ends.local.is_ipv6() {
+            return self.reply(cx.now, "425 PASV is for IPv4; use EPSV.");
+        }
+        self.open_listener(false, cx);
+    }
+
+    /// RFC 2428 3.
+    pub(super) fn epsv(&mut self, what: &[u8], cx: &mut Cx<'_>) {
+        let family = if self.ends.local.is_ipv6() { "2" } else { "1" };
+        match what.trim_ascii() {
+            b"" => self.open_listener(true, cx),
+            all if all.eq_ignore_ascii_case(b"ALL") => {
+                self.only_epsv = true;
+                self.reply(cx.now, "200 Only EPSV from now on.");
+            }
+            asked if asked == family.as_bytes() => self.open_listener(true, cx),
+            b"1" | b"2" => self.reply(cx.now, &format!("522 Network protocol not supported, use ({family})")),
+            asked if asked.iter().all(u8::is_ascii_digit) => {
+                self.reply(cx.now, &format!("522 Network protocol not supported, use ({family})"));
+            }
+            _ => self.reply(cx.now, "501 EPSV takes nothing, a protocol's number, or ALL."),
+        }
+    }
+
+    fn open_listener(&mut self, is_extended: bool, cx: &mut Cx<'_>) {
+        self.drop_way(cx);
+        self.way = Way::Opening { is_extended };
+        cx.act(Action::Listen(cx.listener, SocketAddr::new(self.ends.local.ip(), 0)));
+    }
+
+    pub(in super::super) fn on_listening(&mut self, at: SocketAddr, cx: &mut Cx<'_>) {
+        let Way::Opening { is_extended } = self.way else { return cx.act(Action::Close(cx.listener)) };
+        self.way = Way::Passive;
+        let text = match self.ends.local.ip() {
+            IpAddr::V4(ip) if !is_extended => {
+                let ([a, b, c, d], [high, low]) = (ip.octets(), at.port().to_be_bytes());
+                format!("227 Entering Passive Mode ({a},{b},{c},{d},{high},{low}).")
+            }
+            _ => format!("229 Entering Extended Passive Mode (|||{}|)", at.port()),
+        };
+        self.reply(cx.now, &text);
+    }
+
+    pub(in super::super) fn on_listener_failed(&mut self, cx: &mut Cx<'_>) {
+        if matches!(self.way, Way::Opening { .. } | Way::Passive) {
+            self.way = Way::None;
+            self.reply(cx.now, "425 No port to be had.");
+        }
+    }
+
+    pub(super) fn port(&mut self, what: &[u8], cx: &mut Cx<'_>) {
+        if self.ends.peer.is_ipv6() {
+            return self.reply(cx.now, "522 Network protocol not supported, use (2)");
+        }
+        match command::host_port(what) {
+            Some(to) => self.set_active(to, cx),
+            None => self.reply(cx.now, "501 PORT takes h1,h2,h3,h4,p1,p2."),
+        }
+    }
+
+    pub(super) fn eprt(&mut self, what: &[u8], cx: &mut Cx<'_>) {
+        let family = if self.ends.peer.is_ipv6() { "2" } else { "1" };
+        match command::extended_port(what) {
+            Ok(to) if to.is_ipv6() == self.ends.peer.is_ipv6() => self.set_active(to, cx),
+            Ok(_) | Err(BadEprt::Protocol) => {
+                self.reply(cx.now, &format!("522 Network protocol not supported, use ({family})"));
+            }
+            Err(BadEprt::Syntax) => self.reply(cx.now, "501 EPRT takes |protocol|address|port|."),
+        }
+    }
+
+    fn set_active(&mut self, to: SocketAddr, cx: &mut Cx<'_>) {
+        if self.only_epsv {
+            return self.reply(cx.now, "503 EPSV ALL was said.");
+        }
+        // RFC 2577 3: no bounce. To connect anywhere else, or to a service, is what an attacker would have us do.
+        if to.ip() != self.ends.peer.ip() || to.port() < 1024 {
+            cx.counts.bounces.bump();
+            return self.reply(cx.now, "504 Only to your own address, and to ports from 1024 on.");
+        }
+        self.drop_way(cx);
+        self.way = Way::Active(to);
+        self.reply(cx.now, "200 There, then.");
+    }
+
+    // The data connection.
+
+    /// Is this the one we wait for?
+    pub(in super::super) fn on_data_accepted(&mut self, ends: Ends, cx: &mut Cx<'_>) -> bool {
+        if self.way != Way::Passive {
+            return false;
+        }
+        if ends.peer.ip() != self.ends.peer.ip() {
+            cx.counts.thefts.bump();
+            return false;
+        }
+        cx.act(Action::Close(cx.listener));
+        self.way = Way::Open;
+        self.data_at = cx.now;
+        true
+    }
+
+    pub(in super::super) fn on_data_connected(&mut self, cx: &mut Cx<'_>) {
+        self.way = Way::Open;
+        self.data_at = cx.now;
+    }
+
+    /// A transfer begins, on whatever way there is.
+    pub(super) fn begin(&mut self, job: Job, what: &str, cx: &mut Cx<'_>) {
+        self.data_at = cx.now;
+        self.job = Some(job);
+        if let Way::Active(to) = self.way {
+            self.way = Way::Connecting;
+            cx.act(Action::Connect(cx.data, SocketAddr::new(self.ends.local.ip(), 0), to));
+        }
+        self.reply(cx.now, &format!("150 {what}"));
+        cx.act(Action::Wake(cx.data));
+    }
+
+    /// Is there a way? Says so if not.
+    pub(super) fn has_way(&mut self, cx: &mut Cx<'_>) -> bool {
+        let has = !matches!(self.way, Way::None | Way::Opening { .. });
+        if !has {
+            self.reply(cx.now, "425 PASV, EPSV, PORT or EPRT first.");
+        }
+        has
+    }
+
+    pub(in super::super) fn data_room(&self) -> usize {
+        match &self.job {
+            Some(Job::In(_)) if self.way == Way::Open => GULP,
+            Some(Job::Out(_)) if self.way == Way::Open => 4096, // thrown away; that it ends is to be noticed
+            _ => 0,
+        }
+    }
+
+    pub(in super::super) fn on_data(&mut self, bytes: &[u8], cx: &mut Cx<'_>) {
+        let Some(Job::In(incoming)) = &mut self.job else { return };
+        self.data_at = cx.now;
+        cx.counts.bytes_in.add(bytes.len() as u64);
+        if let Err(why) = incoming.take(bytes) {
+            self.fail(why, cx);
+        }
+    }
+
+    pub(in super::super) fn on_data_eof(&mut self, cx: &mut Cx<'_>) {
+        let Some(Job::In(incoming)) = &mut self.job else { return };
+        match incoming.finish() {
+            Ok(()) => {
+                let bytes = incoming.bytes;
+                self.finish(bytes, cx);
+            }
+            Err(why) => self.fail(why, cx),
+        }
+    }
+
+    /// Makes the next bytes ready; ends the transfer when there are none.
+    pub(in super::super) fn prepare_data(&mut self, cx: &mut Cx<'_>) {
+        let (Some(Job::Out(out)), Way::Open) = (&mut self.job, self.way) else { return };
+        match out.prepare() {
+            Ok(()) if out.output().is_empty() => {
+                let bytes = out.bytes;
+                self.finish(bytes, cx);
+            }
+            Ok(()) => {}
+            Err(why) => self.fail(why, cx),
+        }
+    }
+
+    pub(in super::super) fn data_output(&mut self) -> &[u8] {
+        match (&mut self.job, self.way) {
+            (Some(Job::Out(out)), Way::Open) => out.output(),
+            _ => &[],
+        }
+    }
+
+    pub(in super::super) fn data_sent(&mut self, n: usize, cx: &mut Cx<'_>) {
+        if let Some(Job::Out(out)) = &mut self.job {
+            out.advance(n);
+            self.data_at = cx.now;
+            cx.counts.bytes_out.add(n as u64);
+        }
+    }
+
+    fn finish(&mut self, bytes: u64, cx: &mut Cx<'_>) {
+        (self.job, self.way, self.command_at) = (None, Way::None, cx.now);
+        cx.act(Action::Close(cx.data));
+        cx.counts.transfers.bump();
+        self.reply(cx.now, &format!("226 Done, {bytes} bytes."));
+    }
+
+    /// The disk does not go along.
+    fn fail(&mut self, why: Refusal, cx: &mut Cx<'_>) {
+        cx.counts.transfers_failed.bump();
+        self.drop_job(cx);
+        self.command_at = cx.now;
+        let code = if why == Refusal::NoSpace { 452 } else { 451 };
+        self.reply(cx.now, &format!("{code} {why}."));
+    }
+
+    pub(in super::super) fn on_data_gone(&mut self, cx: &mut Cx<'_>) {
+        let was_open = self.way == Way::Open;
+        self.way = Way::None;
+        if self.job.take().is_some() {
+            cx.counts.transfers_failed.bump();
+            self.command_at = cx.now;
+            let text = if was_open { "426 The data connection broke." } else { "425 Nobody answers there." };
+            self.reply(cx.now, text);
+        }
+    }
+
+    pub(super) fn abor(&mut self, cx: &mut Cx<'_>) {
+        if self.job.is_some() {
+            cx.counts.transfers_aborted.bump();
+            self.drop_job(cx);
+            self.reply(cx.now, "426 Aborted, as asked.");
+        }
+        self.drop_way(cx);
+        self.reply(cx.now, "226 Nothing is going on.");
+    }
+}

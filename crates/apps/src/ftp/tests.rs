@@ -1,0 +1,491 @@
+use super::*;
+use crate::files::{Builtin, Uploads};
+use crate::net::{Far, Net, Rig};
+use proptest::prelude::*;
+
+fn root() -> Root {
+    let lines: String = (0..2_000).map(|n| format!("line {n}\n")).collect();
+    Root::devices()
+        .with("/pub/two", Builtin::Bytes(b"one\ntwo\n"[..].into()))
+        .with("/pub/long", Builtin::Bytes(lines.into_bytes().into()))
+        .with("/say \"hi\"/x", Builtin::Bytes(b"x"[..].into()))
+}
+
+fn rig() -> Rig<Ftp> {
+    Rig::new(Ftp::new(Config::new(root())), Net::default())
+}
+
+/// One who has logged in.
+fn login(rig: &mut Rig<Ftp>) -> Far {
+    let client = rig.client();
+    assert_eq!(rig.hear(client), "220 linerate FTP server ready.\r\n");
+    assert!(rig.say(client, b"USER anonymous\r\n").starts_with("331 "));
+    assert!(rig.say(client, b"PASS a@b\r\n").starts_with("230 "));
+    client
+}
+
+/// The replies' numbers.
+fn codes(replies: &str) -> Vec<&str> {
+    let lines = replies
+        .split("\r\n")
+        .filter(|line| line.as_bytes().get(3) == Some(&b' ') && line.starts_with(|c: char| c.is_ascii_digit()));
+    lines.map(|line| &line[..3]).collect()
+}
+
+/// Where a 227 or 229 leads.
+fn place(reply: &str) -> SocketAddr {
+    let inside = &reply[reply.rfind('(').unwrap() + 1..reply.rfind(')').unwrap()];
+    if reply.starts_with("229") {
+        let port = inside.trim_matches('|').parse().unwrap();
+        return SocketAddr::from(([1, 0, 0, 1], port));
+    }
+    command::host_port(inside.as_bytes()).unwrap()
+}
+
+/// A data connection to where EPSV says.
+fn passive(rig: &mut Rig<Ftp>, client: Far) -> Far {
+    let at = place(&rig.say(client, b"EPSV\r\n"));
+    let data = rig.net.connect_from(SocketAddr::from(([1, 0, 0, 2], 60_000)), at).unwrap();
+    rig.settle();
+    data
+}
+
+#[test]
+fn each_command_has_its_reply() {
+    let mut rig = rig();
+    let client = login(&mut rig);
+    let conversation = [
+        ("SYST", "215"),
+        ("FEAT", "211"),
+        ("HELP", "214"),
+        ("NOOP", "200"),
+        ("noop", "200"),
+        ("STAT", "211"),
+        ("ALLO 5", "202"),
+        ("ACCT x", "202"),
+        ("OPTS UTF8 ON", "200"),
+        ("OPTS MLST", "501"),
+        ("PWD", "257"),
+        ("CWD pub", "250"),
+        ("CWD two", "550"),
+        ("CWD /nowhere", "550"),
+        ("CDUP", "250"),
+        ("CDUP", "550"),
+        ("CWD", "553"),
+        ("TYPE I", "200"),
+        ("TYPE L 8", "200"),
+        ("TYPE A N", "200"),
+        ("TYPE E", "504"),
+        ("TYPE", "504"),
+        ("MODE S", "200"),
+        ("MODE B", "504"),
+        ("STRU F", "200"),
+        ("STRU R", "504"),
+        ("SIZE /pub/two", "504"),
+        ("TYPE I", "200"),
+        ("SIZE /pub/two", "213"),
+        ("SIZE /dev/zero", "504"),
+        ("SIZE /pub", "550"),
+        ("SIZE /x", "550"),
+        ("MDTM /pub/two", "504"),
+        ("MDTM /x", "550"),
+        ("REST 4", "350"),
+        ("REST x", "501"),
+        ("REST 99999999999999999999", "501"),
+        ("DELE x", "502"),
+        ("MKD x", "502"),
+        ("SITE x", "502"),
+        ("XYZZY", "500"),
+        ("", "500"),
+        ("RETR /pub/two", "425"),
+        ("LIST", "425"),
+        ("STOR /dev/null", "425"),
+        ("RETR /x", "550"),
+        ("PASV", "227"),
+        ("EPSV", "229"),
+        ("EPSV 1", "229"),
+        ("EPSV 2", "522"),
+        ("EPSV 7", "522"),
+        ("EPSV x", "501"),
+        ("PORT 1,0,0,2,200,1", "200"),
+        ("PORT 1,0,0,2,200", "501"),
+        ("EPRT |1|1.0.0.2|50000|", "200"),
+        ("EPRT |2|::1|50000|", "522"),
+        ("EPRT |3|1.0.0.2|50000|", "522"),
+        ("EPRT 1.0.0.2", "501"),
+        ("ABOR", "226"),
+        ("PASS x", "230"),
+        ("USER ftp", "331"),
+        ("PWD", "530"),
+        ("PASS x", "230"),
+        ("PWD", "257"),
+        ("REIN", "220"),
+        ("PWD", "530"),
+        ("PASS x", "503"),
+    ];
+    for (line, code) in conversation {
+        let reply = rig.say(client, format!("{line}\r\n").as_bytes());
+        assert_eq!(codes(&reply), [code], "{line}: {reply}");
+    }
+    assert_eq!(codes(&rig.say(client, b"QUIT\r\n")), ["221"]);
+    assert!(rig.net.far_eof(client) && !rig.net.is_reset(client));
+    assert_eq!((rig.server.app.sessions(), rig.server.open_chans(), rig.net.fds()), (0, 0, 2), "one lingers");
+    assert_eq!((rig.server.app.counts.logins.get(), rig.server.app.counts.escapes.get()), (2, 1));
+}
+
+#[test]
+fn down_in_image_and_in_text() {
+    let mut rig = rig();
+    let client = login(&mut rig);
+    for (kind, expected) in [("I", "one\ntwo\n"), ("A", "one\r\ntwo\r\n")] {
+        rig.say(client, format!("TYPE {kind}\r\n").as_bytes());
+        let data = passive(&mut rig, client);
+        let replies = rig.say(client, b"RETR /pub/two\r\n");
+        assert_eq!(codes(&replies), ["150", "226"], "{replies}");
+        assert_eq!(rig.hear(data), expected);
+        assert!(rig.net.far_eof(data) && !rig.net.is_reset(data));
+        rig.net.far_shut(data);
+    }
+    // From an offset, which counts for the next command alone.
+    rig.say(client, b"TYPE I\r\n");
+    for (rest, expected) in [("REST 4\r\n", "two\n"), ("REST 4\r\nNOOP\r\n", "one\ntwo\n"), ("REST 8\r\n", "")] {
+        let data = passive(&mut rig, client);
+        rig.say(client, rest.as_bytes());
+        rig.say(client, b"RETR /pub/two\r\n");
+        assert_eq!(rig.hear(data), expected, "{rest:?}");
+    }
+    passive(&mut rig, client);
+    assert_eq!(codes(&rig.say(client, b"REST 9\r\nRETR /pub/two\r\n")), ["350", "554"]);
+    assert_eq!(rig.server.app.counts.transfers.get(), 5);
+}
+
+#[test]
+fn the_connection_may_come_before_the_command_or_after_it() {
+    let mut rig = rig();
+    let client = login(&mut rig);
+    let at = place(&rig.say(client, b"PASV\r\n"));
+    assert_eq!(codes(&rig.say(client, b"RETR /pub/long\r\n")), ["150"]);
+    let data = rig.net.connect_from(SocketAddr::from(([1, 0, 0, 2], 60_001)), at).unwrap();
+    assert_eq!(rig.hear(data).lines().count(), 2_000);
+    assert_eq!(codes(&rig.hear(client)), ["226"]);
+}
+
+#[test]
+fn active_leads_to_the_client_and_nowhere_else() {
+    let mut rig = rig();
+    let client = login(&mut rig);
+    for line in [
+        "PORT 1,0,0,3,200,1",
+        "PORT 127,0,0,1,200,1",
+        "PORT 1,0,0,2,0,25",
+        "PORT 1,0,0,2,3,255",
+        "EPRT |1|1.0.0.9|50000|",
+        "EPRT |1|1.0.0.2|80|",
+    ] {
+        assert_eq!(codes(&rig.say(client, format!("{line}\r\n").as_bytes())), ["504"], "{line}");
+    }
+    assert_eq!(rig.server.app.counts.bounces.get(), 6);
+    assert_eq!(codes(&rig.say(client, b"RETR /pub/two\r\n")), ["425"]);
+    let there = SocketAddr::from(([1, 0, 0, 2], 51_201));
+    rig.net.far_listens.insert(there);
+    assert_eq!(codes(&rig.say(client, b"PORT 1,0,0,2,200,1\r\nRETR /pub/two\r\n")), ["200", "150"]);
+    let data = rig.net.answer_connects();
+    assert_eq!(rig.hear(data[0]), "one\r\ntwo\r\n");
+    assert_eq!(codes(&rig.hear(client)), ["226"]);
+    // Nobody there.
+    assert_eq!(codes(&rig.say(client, b"EPRT |1|1.0.0.2|1024|\r\nRETR /pub/two\r\n")), ["200", "150"]);
+    assert!(rig.net.answer_connects().is_empty());
+    assert_eq!(codes(&rig.hear(client)), ["425"]);
+    assert_eq!(rig.net.refused, [SocketAddr::from(([1, 0, 0, 2], 1024))]);
+}
+
+#[test]
+fn a_thief_gets_nothing_and_the_owner_still_does() {
+    let mut rig = rig();
+    let client = login(&mut rig);
+    let at = place(&rig.say(client, b"PASV\r\n"));
+    let thief = rig.net.connect_from(SocketAddr::from(([6, 6, 6, 6], 60_000)), at).unwrap();
+    assert_eq!(codes(&rig.say(client, b"RETR /pub/two\r\n")), ["150"]);
+    assert!(rig.net.is_reset(thief));
+    assert_eq!(rig.server.app.counts.thefts.get(), 1);
+    let data = rig.net.connect_from(SocketAddr::from(([1, 0, 0, 2], 60_000)), at).unwrap();
+    assert_eq!(rig.hear(data), "one\r\ntwo\r\n");
+    // The listener has gone with it.
+    assert!(rig.net.connect_from(SocketAddr::from(([1, 0, 0, 2], 60_001)), at).is_none());
+}
+
+#[test]
+fn listings() {
+    let mut rig = rig();
+    let client = login(&mut rig);
+    for (line, expected) in [
+        ("NLST", "say \"hi\"\r\npub\r\ndev\r\n"),
+        ("NLST /pub", "long\r\ntwo\r\n"),
+        ("NLST -la /pub/two", "two\r\n"),
+        ("LIST pub/two", "-rw-r--r--   1 ftp      ftp                 8 Jan  1 00:00 two\r\n"),
+        (
+            "LIST -a -l /dev",
+            "-rw-r--r--   1 ftp      ftp                 0 Jan  1 00:00 null\r\n-rw-r--r--   1 ftp      ftp                 0 Jan  1 00:00 zero\r\n",
+        ),
+    ] {
+        let data = passive(&mut rig, client);
+        assert_eq!(codes(&rig.say(client, format!("{line}\r\n").as_bytes())), ["150", "226"], "{line}");
+        assert_eq!(rig.hear(data), expected, "{line}");
+    }
+    assert_eq!(codes(&rig.say(client, b"LIST /nowhere\r\n")), ["550"]);
+    assert_eq!(codes(&rig.say(client, b"NLST ..\r\n")), ["550"]);
+    assert_eq!(
+        rig.say(client, b"CWD say \"hi\"\r\nPWD\r\n").lines().nth(1).unwrap(),
+        "257 \"/say \"\"hi\"\"\" is where you are."
+    );
+}
+
+#[test]
+fn up_to_null_and_into_a_file() {
+    let dir = std::env::temp_dir().join(format!("linerate-ftp-up-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    let root = root().with_directory(&dir, Uploads::Replace, 100).unwrap();
+    let mut rig = Rig::new(Ftp::new(Config::new(root)), Net::default());
+    let client = login(&mut rig);
+    let mut up = |line: &str, bytes: &[u8]| {
+        let data = passive(&mut rig, client);
+        let begun = rig.say(client, format!("{line}\r\n").as_bytes());
+        rig.say(data, bytes);
+        rig.net.far_shut(data);
+        codes(&(begun + &rig.hear(client))).join(" ")
+    };
+    assert_eq!(up("STOR /dev/null", &[7; 300_000]), "150 226");
+    assert_eq!(up("STOR text", b"a\r\nb\rc\r\r\n\r"), "150 226");
+    assert_eq!(std::fs::read(dir.join("text")).unwrap(), b"a\nb\rc\r\n\r");
+    assert_eq!(up("TYPE I\r\nSTOR image", b"a\r\nb"), "200 150 226");
+    assert_eq!(up("REST 2\r\nSTOR image", b"xy"), "350 150 226");
+    assert_eq!(std::fs::read(dir.join("image")).unwrap(), b"a\rxy");
+    assert_eq!(up("STOR long", &[1; 101]), "150 452");
+    assert_eq!(up("STOR /dev/zero", b"x"), "550");
+    assert_eq!(up("STOR ../x", b"x"), "550");
+    assert_eq!(up("STOR /pub", b"x"), "550");
+    assert_eq!(rig.server.app.counts.transfers_failed.get(), 1);
+    std::fs::remove_dir_all(&dir).unwrap();
+}
+
+#[test]
+fn zeros_flow_until_abor_and_other_commands_wait() {
+    let mut rig = rig();
+    let client = login(&mut rig);
+    let data = passive(&mut rig, client);
+    assert_eq!(codes(&rig.say(client, b"TYPE I\r\nRETR /dev/zero\r\n")), ["200", "150"]);
+    let mut bytes = 0;
+    for _ in 0..100 {
+        bytes += rig.net.far_recv(data, 1 << 20).len();
+        rig.settle();
+    }
+    assert_eq!(bytes, 100 * 64 * 1024);
+    assert_eq!(rig.say(client, b"NOOP\r\n"), "", "a transfer is going on");
+    assert_eq!(rig.say(client, b"ABOR\r\n"), "", "it is behind the NOOP");
+    rig.net.far_reset(data);
+    assert_eq!(codes(&rig.hear(client)), ["426", "200", "226"]);
+    // Telnet's way to say it: IP, DM, ABOR.
+    let data = passive(&mut rig, client);
+    rig.say(client, b"RETR /dev/zero\r\n");
+    assert_eq!(codes(&rig.say(client, b"\xff\xf4\xff\xf2ABOR\r\n")), ["426", "226"]);
+    assert!(rig.net.is_reset(data));
+    assert_eq!(rig.server.app.counts.transfers_aborted.get(), 1);
+}
+
+#[test]
+fn epsv_all_means_all() {
+    let mut rig = rig();
+    let client = login(&mut rig);
+    assert_eq!(
+        codes(&rig.say(client, b"EPSV ALL\r\nPASV\r\nPORT 1,0,0,2,200,1\r\nEPRT |1|1.0.0.2|50000|\r\nEPSV\r\n")),
+        ["200", "503", "503", "503", "229"]
+    );
+}
+
+#[test]
+fn login_has_limits() {
+    let mut rig = rig();
+    let client = rig.client();
+    let attempts = rig.say(client, &b"USER root\r\nPASS x\r\n".repeat(6));
+    assert_eq!(codes(&attempts), ["220", "331", "530", "331", "530", "331", "530", "331", "530", "331", "421"]);
+    assert!(rig.net.far_eof(client));
+    assert_eq!(rig.server.app.counts.logins_refused.get(), 5);
+    // Nobody logs in for a minute.
+    let client = rig.client();
+    rig.hear(client);
+    rig.pass(Duration::from_secs(59));
+    rig.say(client, b"NOOP\r\n");
+    rig.pass(Duration::from_secs(1));
+    assert_eq!(codes(&rig.hear(client)), ["421"]);
+    assert_eq!((rig.server.app.counts.idle.get(), rig.server.app.sessions()), (1, 0));
+}
+
+#[test]
+fn sessions_have_limits() {
+    let config = Config { sessions_max: 3, sessions_per_peer: 2, ..Config::new(root()) };
+    let mut rig = Rig::new(Ftp::new(config), Net::default());
+    let clients =
+        [rig.client(), rig.client(), rig.client(), rig.client_from([1, 0, 0, 3]), rig.client_from([1, 0, 0, 4])];
+    let heard = clients.map(|client| codes(&rig.hear(client)).join(" "));
+    assert_eq!(heard, ["220", "220", "421", "220", "421"]);
+    assert_eq!((rig.server.app.counts.sessions.get(), rig.server.app.counts.refused.get()), (3, 2));
+    rig.net.far_reset(clients[0]);
+    rig.settle();
+    let next = rig.client();
+    assert_eq!(codes(&rig.hear(next)), ["220"]);
+}
+
+#[test]
+fn the_silent_and_the_stalled_are_ended() {
+    let mut rig = rig();
+    let client = login(&mut rig);
+    // A listener to which nobody comes.
+    rig.say(client, b"EPSV\r\nRETR /pub/two\r\n");
+    rig.pass(Duration::from_secs(60));
+    assert_eq!(codes(&rig.hear(client)), ["425"]);
+    assert_eq!(rig.net.listeners().len(), 1, "the service alone");
+    // A reader who does not read.
+    let data = passive(&mut rig, client);
+    rig.say(client, b"RETR /dev/zero\r\n");
+    rig.pass(Duration::from_secs(59));
+    assert!(!rig.net.is_reset(data));
+    rig.pass(Duration::from_secs(1));
+    assert_eq!(codes(&rig.hear(client)), ["426"]);
+    assert!(rig.net.is_reset(data));
+    // A sender who does not send.
+    let data = passive(&mut rig, client);
+    rig.say(client, b"STOR /dev/null\r\n");
+    rig.say(data, b"x");
+    rig.pass(Duration::from_secs(60));
+    assert_eq!(codes(&rig.hear(client)), ["426"]);
+    assert_eq!(rig.server.app.counts.stalled.get(), 3);
+    // Nothing for five minutes.
+    rig.pass(Duration::from_secs(299));
+    assert_eq!(rig.hear(client), "");
+    rig.pass(Duration::from_secs(1));
+    assert_eq!(codes(&rig.hear(client)), ["421"]);
+    rig.pass(Duration::from_secs(3));
+    assert_eq!((rig.server.open_chans(), rig.net.fds()), (0, 1));
+}
+
+#[test]
+fn one_who_does_not_read_replies_is_not_answered_without_end() {
+    let mut rig = Rig::new(Ftp::new(Config::new(root())), Net { window: 100, ..Net::default() });
+    let client = rig.client();
+    let mut taken = 0;
+    for _ in 0..2_000 {
+        taken += rig.net.far_send(client, b"HELP\r\n");
+        rig.settle();
+    }
+    // Replies for one full buffer, a buffer of commands, the windows.
+    assert!(taken < 6_000, "{taken}");
+    rig.pass(Duration::from_secs(61));
+    assert!(rig.net.is_reset(client));
+    assert_eq!((rig.server.app.counts.deaf.get(), rig.server.app.sessions()), (1, 0));
+}
+
+#[test]
+fn lines_have_limits() {
+    let mut rig = rig();
+    let client = login(&mut rig);
+    let long = [b"NOOP ".to_vec(), vec![b'x'; 5_000], b"\r\n".to_vec()].concat();
+    assert_eq!(codes(&rig.say(client, &long)), ["500"]);
+    assert_eq!(codes(&rig.say(client, b"NOOP\r\n")), ["200"], "the rest of the line is no command");
+    // A line that does not end.
+    let mut said = String::new();
+    for _ in 0..100 {
+        said += &rig.say(client, &[b'y'; 1_000]);
+    }
+    assert_eq!(codes(&said), ["421"]);
+    assert!(rig.net.far_eof(client));
+    assert_eq!((rig.server.app.counts.overlong.get(), rig.server.app.sessions()), (2, 0));
+    // Nonsense without end.
+    let client = login(&mut rig);
+    let said = rig.say(client, &b"X\r\n".repeat(100));
+    assert_eq!((codes(&said).len(), codes(&said).last()), (52, Some(&"421")));
+    assert_eq!(rig.server.app.counts.erring.get(), 1);
+}
+
+#[test]
+fn a_client_that_half_closes_gets_what_it_asked_for() {
+    let mut rig = rig();
+    let client = rig.client();
+    rig.net.far_send(client, b"USER ftp\r\nPASS x\r\nPWD\r\n");
+    rig.net.far_shut(client);
+    assert_eq!(codes(&rig.hear(client)), ["220", "331", "230", "257"]);
+    assert!(rig.net.far_eof(client) && !rig.net.is_reset(client));
+    assert_eq!((rig.server.app.sessions(), rig.net.fds()), (0, 1));
+}
+
+#[test]
+fn a_session_that_breaks_takes_its_data_connection_along() {
+    let mut rig = rig();
+    let client = login(&mut rig);
+    let data = passive(&mut rig, client);
+    rig.say(client, b"RETR /dev/zero\r\n");
+    rig.net.far_reset(client);
+    rig.settle();
+    assert!(rig.net.is_reset(data));
+    assert_eq!((rig.server.app.sessions(), rig.server.open_chans(), rig.net.fds()), (0, 0, 1));
+}
+
+#[test]
+fn commands_are_parsed() {
+    use command::{BadEprt, Command, extended_port, host_port, listed_name, offset};
+    assert_eq!(Command::parse(b"user  a b "), Command::User(b" a b "));
+    assert_eq!(Command::parse(b"QUIT"), Command::Quit);
+    assert_eq!(Command::parse(b"QUITE"), Command::Unknown);
+    assert_eq!(host_port(b"1,2,3,4,5,6"), Some("1.2.3.4:1286".parse().unwrap()));
+    for bad in
+        ["1,2,3,4,5", "1,2,3,4,5,6,7", "256,2,3,4,5,6", "1,2,3,4,5,+6", "1,2,3,4,,6", "0001,2,3,4,5,6", "1.2.3.4,5,6"]
+    {
+        assert_eq!(host_port(bad.as_bytes()), None, "{bad}");
+    }
+    assert_eq!(extended_port(b"|2|::1|6275|"), Ok("[::1]:6275".parse().unwrap()));
+    assert_eq!(extended_port(b"!1!1.2.3.4!21!"), Ok("1.2.3.4:21".parse().unwrap()));
+    assert_eq!(extended_port(b"|3|1.2.3.4|21|"), Err(BadEprt::Protocol));
+    for bad in [
+        "",
+        "|",
+        "||||",
+        "|1|1.2.3.4|21",
+        "|1|1.2.3.4|65536|",
+        "|1|::1|21|",
+        "|1|1.2.3.4|+21|",
+        "|x|1.2.3.4|21|",
+        "1|1.2.3.4|21|",
+    ] {
+        assert_eq!(extended_port(bad.as_bytes()), Err(BadEprt::Syntax), "{bad}");
+    }
+    assert_eq!(offset(b" 12 "), Some(12));
+    assert_eq!(offset(b"-1"), None);
+    assert_eq!(listed_name(b" -la -R  a b"), b"a b");
+    assert_eq!(listed_name(b"-"), b"");
+}
+
+proptest! {
+    #[test]
+    fn lines_come_out_however_they_come_in(lines in proptest::collection::vec("[ -~]{0,60}", 0..20), cuts in proptest::collection::vec(1..50usize, 1..20)) {
+        let bytes: Vec<u8> = lines.iter().flat_map(|line| [line.as_bytes(), b"\r\n"].concat()).collect();
+        let (mut held, mut out, mut rest) = (line::Lines::default(), Vec::new(), &bytes[..]);
+        for cut in cuts.iter().cycle() {
+            if rest.is_empty() {
+                break;
+            }
+            let (some, behind) = rest.split_at(rest.len().min(*cut).min(held.room()));
+            held.push(some);
+            rest = behind;
+            while let Some(line) = held.next_line() {
+                out.push(line);
+            }
+        }
+        let expected: Vec<_> = lines.iter().map(|line| line::Line::Text(line.as_bytes().to_vec())).collect();
+        prop_assert_eq!(out, expected);
+    }
+
+    #[test]
+    fn any_arguments(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
+        let _ = (command::host_port(&bytes), command::extended_port(&bytes), command::offset(&bytes));
+        let _ = (command::listed_name(&bytes), command::Command::parse(&bytes));
+    }
+}

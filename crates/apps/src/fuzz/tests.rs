@@ -1,0 +1,241 @@
+use super::*;
+use std::fs;
+use std::path::PathBuf;
+
+/// A conversation being written down.
+struct Tape(Vec<u8>);
+
+impl Tape {
+    fn new(seed: u8) -> Tape {
+        Tape(vec![seed])
+    }
+
+    fn event(mut self, what: u8, client: u8, len: u8) -> Tape {
+        self.0.extend([what | client << 3, len]);
+        self
+    }
+
+    fn send(mut self, client: u8, bytes: &[u8]) -> Tape {
+        for part in bytes.chunks(255) {
+            self.0.extend([1 | client << 3, part.len() as u8]);
+            self.0.extend(part);
+        }
+        self
+    }
+}
+
+type Seeds = Vec<(&'static str, Vec<u8>)>;
+
+fn ftp_seeds() -> Seeds {
+    let login = |seed| Tape::new(seed).send(0, b"USER ftp\r\nPASS x\r\nTYPE I\r\n");
+    vec![
+        ("passive", login(0).send(0, b"PASV\r\nRETR /a\r\n").event(6, 0, 0).event(3, 1, 255).event(3, 0, 255).0),
+        ("early", login(8).send(0, b"EPSV\r\n").event(6, 0, 0).send(0, b"LIST\r\n").event(3, 1, 9).0),
+        (
+            "active",
+            login(2)
+                .send(0, b"EPRT |1|1.0.0.2|50000|\r\nRETR /dev/zero\r\n")
+                .event(7, 0, 0)
+                .event(3, 1, 99)
+                .send(0, b"ABOR\r\n")
+                .0,
+        ),
+        ("refused", login(0).send(0, b"PORT 1,0,0,2,4,0\r\nRETR /a\r\n").event(7, 0, 0).event(5, 0, 255).0),
+        ("bounce", login(0).send(0, b"PORT 1,0,0,9,200,1\r\nEPRT |1|1.0.0.2|25|\r\nRETR /a\r\n").0),
+        ("theft", login(6).send(0, b"PASV\r\nRETR /d/index.html\r\n").event(6, 0, 1).event(6, 0, 0).event(3, 2, 255).0),
+        ("store", login(4).send(0, b"EPSV\r\nSTOR /dev/null\r\n").event(6, 0, 0).send(1, &[7; 900]).event(4, 1, 0).0),
+        ("stall", login(0).send(0, b"EPSV\r\nRETR /dev/zero\r\n").event(6, 0, 0).event(5, 0, 255).event(5, 0, 255).0),
+        ("text", login(0).send(0, b"TYPE A\r\nEPSV\r\nRETR /a\r\n").event(6, 0, 0).event(3, 1, 255).0),
+        (
+            "names",
+            login(0)
+                .send(0, b"CWD d\r\nPWD\r\nCDUP\r\nCDUP\r\nSIZE /a\r\nMDTM a\r\nREST 5\r\nRETR ../../x\r\nNLST -la\r\n")
+                .0,
+        ),
+        ("telnet", login(0).send(0, b"\xff\xf4\xff\xf2ABOR\r\n\xff\xfb\x01NO\xff\xffOP\r\nQUIT\r\n").0),
+        (
+            "endless",
+            Tape::new(0)
+                .send(0, &[b'x'; 2_500])
+                .event(5, 0, 255)
+                .event(0, 0, 0)
+                .event(0, 0, 0)
+                .event(0, 0, 0)
+                .event(0, 0, 0)
+                .0,
+        ),
+        ("half_close", login(0).send(0, b"EPSV\r\nRETR /a\r\n").event(4, 0, 0).event(6, 0, 0).event(3, 1, 255).0),
+        ("deaf", login(0).send(0, &b"HELP\r\n".repeat(100)).event(5, 0, 255).0),
+    ]
+}
+
+fn http_seeds() -> Seeds {
+    let get =
+        |seed, rest: &[u8]| Tape::new(seed).send(0, &[&b"GET /a HTTP/1.1\r\nHost: a\r\n"[..], rest, b"\r\n"].concat());
+    vec![
+        ("get", get(0, b"").event(3, 0, 255).0),
+        (
+            "pipelined",
+            get(8, b"")
+                .send(0, b"HEAD /a HTTP/1.1\r\nHost:a\r\n\r\nGET /d/ HTTP/1.1\r\nHost: a\r\n\r\n")
+                .event(3, 0, 255)
+                .event(3, 0, 255)
+                .0,
+        ),
+        ("ranges", get(0, b"Range: bytes=2-4\r\nIf-Range: \"x\"\r\n").0),
+        ("conditions", get(0, b"If-Modified-Since: Sun, 06 Nov 1994 08:49:37 GMT\r\nIf-None-Match: W/\"a\", *\r\n").0),
+        ("smuggler", get(0, b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n").send(0, b"0\r\n\r\nGET /x").0),
+        ("bare_lf", Tape::new(0).send(0, b"GET / HTTP/1.1\nHost: a\n\n").0),
+        ("folded", get(0, b"X: a\r\n b\r\n").0),
+        ("body", get(4, b"Content-Length: 300\r\n").send(0, &[b'x'; 310]).event(3, 0, 255).0),
+        ("expect", get(0, b"Content-Length: 3\r\nExpect: 100-continue\r\n").send(0, b"abc").0),
+        (
+            "zeros",
+            Tape::new(2)
+                .send(0, b"GET /dev/zero?bytes=9000 HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
+                .event(3, 0, 200)
+                .event(3, 0, 200)
+                .0,
+        ),
+        (
+            "endless",
+            Tape::new(0)
+                .send(0, b"GET http://a/dev/zero HTTP/1.1\r\nHost: a\r\n\r\n")
+                .event(3, 0, 255)
+                .event(5, 0, 255)
+                .0,
+        ),
+        ("slow_head", Tape::new(0).send(0, b"GET / HT").event(5, 0, 40).send(0, b"TP/1.1\r\n").event(5, 0, 40).0),
+        (
+            "paths",
+            Tape::new(0).send(0, b"GET /d HTTP/1.1\r\nHost: a\r\n\r\nGET /%2e%2e/a%2fb HTTP/1.1\r\nHost: a\r\n\r\n").0,
+        ),
+        ("storm", (0..8).fold(Tape::new(0), |tape, n| tape.event(0, 0, n).send(n, b"GET / HTTP/2.0\r\n\r\n")).0),
+        ("half_close", get(0, b"").event(4, 0, 0).event(3, 0, 255).0),
+    ]
+}
+
+fn framed(json: &str) -> Vec<u8> {
+    [&(json.len() as u32).to_be_bytes()[..], json.as_bytes()].concat()
+}
+
+fn iperf3_seeds() -> Seeds {
+    let cookie = *b"abcdefghijklmnopqrstuvwxyz0123456789\0";
+    let begin = |seed, json: &str| Tape::new(seed).send(0, &cookie).send(0, &framed(json)).event(3, 0, 1);
+    let results = framed(
+        r#"{"cpu_util_total":1,"cpu_util_user":1,"cpu_util_system":0,"sender_has_retransmits":1,"streams":[{"id":1,"bytes":700,"retransmits":0,"jitter":0,"errors":0,"packets":0,"start_time":0,"end_time":1}]}"#,
+    );
+    let tcp = r#"{"tcp":true,"omit":0,"time":1,"num":0,"blockcount":0,"parallel":1,"len":700}"#;
+    vec![
+        (
+            "upload",
+            begin(1, tcp)
+                .event(0, 0, 0)
+                .send(1, &cookie)
+                .send(1, &[7; 700])
+                .event(5, 0, 5)
+                .send(0, &[4])
+                .send(0, &results)
+                .event(3, 0, 255)
+                .send(0, &[16])
+                .0,
+        ),
+        (
+            "download",
+            begin(0, r#"{"tcp":true,"time":1,"reverse":true,"len":1000,"bandwidth":80000,"get_server_output":1}"#)
+                .event(0, 0, 0)
+                .send(1, &cookie)
+                .event(3, 1, 255)
+                .event(5, 0, 9)
+                .event(3, 1, 255)
+                .send(0, &[4])
+                .send(0, &results)
+                .0,
+        ),
+        (
+            "bidir",
+            begin(6, r#"{"tcp":true,"time":1,"omit":1,"bidirectional":true,"parallel":2}"#)
+                .event(0, 0, 0)
+                .send(1, &cookie)
+                .event(0, 0, 0)
+                .send(2, &cookie)
+                .event(0, 0, 0)
+                .send(3, &cookie)
+                .event(0, 0, 0)
+                .send(4, &cookie)
+                .event(5, 0, 9)
+                .0,
+        ),
+        ("denied", begin(0, tcp).event(0, 0, 0).send(1, b"Abcdefghijklmnopqrstuvwxyz0123456789\0").event(3, 1, 1).0),
+        ("udp", begin(0, r#"{"udp":true}"#).event(3, 0, 1).0),
+        ("nonsense", begin(0, "[1,2").0),
+        ("too_long", Tape::new(0).send(0, &cookie).send(0, &[0xff; 8]).0),
+        ("silent", Tape::new(0).send(0, b"abc").event(5, 0, 255).0),
+        ("terminated", begin(1, tcp).send(0, &[12]).0),
+        ("wrong_state", begin(0, tcp).send(0, &[4]).0),
+        ("held", begin(0, tcp).event(0, 0, 0).send(1, &cookie).event(5, 0, 255).event(5, 0, 255).0),
+        ("numbers", begin(0, r#"{"tcp":true,"time":-1,"parallel":1e3,"len":0.5,"num":1e300}"#).0),
+    ]
+}
+
+/// The seeds are written where missing or old, so that the corpus follows the tests. Other files there stay.
+fn each(target: &str, seeds: Seeds, body: fn(&[u8])) {
+    let dir = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
+    if fs::create_dir_all(&dir).is_ok() {
+        for (name, seed) in &seeds {
+            if fs::read(dir.join(name)).ok().as_ref() != Some(seed) {
+                fs::write(dir.join(name), seed).unwrap();
+            }
+        }
+    } else {
+        println!("skipped writing: {} cannot be written", dir.display());
+    }
+    let kept = fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().path());
+    let mut inputs: Vec<(String, Vec<u8>)> =
+        kept.map(|path| (path.display().to_string(), fs::read(path).unwrap())).collect();
+    inputs.sort();
+    assert!(inputs.len() >= seeds.len());
+    for (name, data) in &inputs {
+        println!("{name}");
+        body(data);
+    }
+    let mut word = 0x1a7e_u64;
+    let mut next = || {
+        word ^= word << 13;
+        word ^= word >> 7;
+        word ^= word << 17;
+        (word >> 11) as usize
+    };
+    for round in 0..400 {
+        let (name, mut data) = inputs[next() % inputs.len()].clone();
+        for _ in 0..1 + next() % 6 {
+            let at = next() % data.len().max(1);
+            match next() % 4 {
+                0 => data.insert(at, next() as u8),
+                1 => drop(data.get_mut(at).map(|byte| *byte = next() as u8)),
+                2 => data.truncate(at.max(4)),
+                _ => {
+                    let more = data[at..].to_vec();
+                    data.extend(more);
+                }
+            }
+        }
+        println!("round {round} of {name}");
+        body(&data);
+    }
+}
+
+#[test]
+fn ftp_conversations_hold() {
+    each("apps_ftp", ftp_seeds(), ftp);
+}
+
+#[test]
+fn http_conversations_hold() {
+    each("apps_http", http_seeds(), http);
+}
+
+#[test]
+fn iperf3_conversations_hold() {
+    each("apps_iperf3", iperf3_seeds(), iperf3);
+}

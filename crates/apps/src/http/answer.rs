@@ -1,0 +1,295 @@
+//! From a request to a head and a body: the file, conditions (RFC 9110 13.2.2), ranges (14.2), errors.
+
+use super::range::{Ranged, ranged};
+use super::request::{Bad, Method, Request};
+use super::{Config, mime};
+use crate::date;
+use crate::files::{Meta, Name, Refusal, Source};
+use clock::Instant;
+use std::fmt::Write;
+use std::sync::Arc;
+
+/// What goes out.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) head: Vec<u8>,
+    /// The body that follows; `None` also where the head alone is wanted.
+    pub(super) body: Option<Source>,
+    /// The connection ends behind it.
+    pub(super) close: bool,
+    pub(super) status: u16,
+}
+
+fn reason(status: u16) -> &'static str {
+    match status {
+        200 => "OK",
+        206 => "Partial Content",
+        301 => "Moved Permanently",
+        304 => "Not Modified",
+        400 => "Bad Request",
+        403 => "Forbidden",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        408 => "Request Timeout",
+        411 => "Length Required",
+        412 => "Precondition Failed",
+        413 => "Content Too Large",
+        414 => "URI Too Long",
+        416 => "Range Not Satisfiable",
+        417 => "Expectation Failed",
+        431 => "Request Header Fields Too Large",
+        500 => "Internal Server Error",
+        501 => "Not Implemented",
+        503 => "Service Unavailable",
+        505 => "HTTP Version Not Supported",
+        _ => "Unknown",
+    }
+}
+
+/// A head being written.
+struct Head {
+    text: String,
+    status: u16,
+}
+
+impl Head {
+    fn new(status: u16, config: &Config, now: Instant) -> Head {
+        let mut text = format!("HTTP/1.1 {status} {}\r\nServer: linerate\r\n", reason(status));
+        if let Some(wall) = config.wall {
+            let _ = write!(text, "Date: {}\r\n", date::http(wall.unix_s(now)));
+        }
+        Head { text, status }
+    }
+
+    fn field(&mut self, name: &str, value: impl std::fmt::Display) -> &mut Head {
+        let _ = write!(self.text, "{name}: {value}\r\n"); // a String takes everything
+        self
+    }
+
+    fn finish(mut self, body: Option<Source>, keep: Keep) -> Answer {
+        match keep {
+            Keep::Close => drop(self.field("Connection", "close")),
+            Keep::Told => drop(self.field("Connection", "keep-alive")),
+            Keep::Silent => {}
+        }
+        self.text.push_str("\r\n");
+        Answer { head: self.text.into_bytes(), body, close: matches!(keep, Keep::Close), status: self.status }
+    }
+}
+
+/// What becomes of the connection, and whether that has to be said.
+#[derive(Clone, Copy)]
+enum Keep {
+    Close,
+    Told,
+    Silent,
+}
+
+impl Keep {
+    fn of(request: &Request, may_keep: bool) -> Keep {
+        match (request.keep && may_keep, request.is_1_1) {
+            (false, _) => Keep::Close,
+            (true, false) => Keep::Told,
+            (true, true) => Keep::Silent,
+        }
+    }
+}
+
+/// An answer that is a sentence.
+fn sentence(mut head: Head, what: impl std::fmt::Display, keep: Keep, with_body: bool) -> Answer {
+    let text: Arc<[u8]> = format!("{what}\n").into_bytes().into();
+    head.field("Content-Type", "text/plain; charset=utf-8").field("Content-Length", text.len());
+    let body = with_body.then(|| Source::bytes(text, 0, u64::MAX));
+    head.finish(body, keep)
+}
+
+/// To something that is no request.
+pub(super) fn refusal(bad: Bad, config: &Config, now: Instant) -> Answer {
+    sentence(Head::new(bad.status(), config, now), bad, Keep::Close, true)
+}
+
+/// To one who began a request and did not go on.
+pub(super) fn too_late(config: &Config, now: Instant) -> Answer {
+    sentence(Head::new(408, config, now), "the request did not come in time", Keep::Close, true)
+}
+
+/// To a request. `may_keep`: there may be another one behind it.
+pub(super) fn answer(request: &Request, may_keep: bool, config: &Config, now: Instant) -> Answer {
+    let keep = Keep::of(request, may_keep);
+    let with_body = request.method != Method::Head;
+    if request.method == Method::Other {
+        let mut head = Head::new(405, config, now);
+        head.field("Allow", "GET, HEAD");
+        return sentence(head, "only GET and HEAD", keep, true);
+    }
+    match find(request, config) {
+        Ok(Found::File(name, source, meta)) => of_file(request, &name, source, meta, keep, config, now),
+        Ok(Found::Moved(to)) => {
+            let mut head = Head::new(301, config, now);
+            head.field("Location", to);
+            sentence(head, "a directory ends with /", keep, with_body)
+        }
+        Err(why) => {
+            let status = match why {
+                Refusal::Escape | Refusal::BadName => 400,
+                Refusal::Denied | Refusal::NotPlain => 403,
+                Refusal::Io | Refusal::NoSpace => 500,
+                Refusal::NotFound | Refusal::NotDirectory | Refusal::Exists => 404,
+            };
+            sentence(Head::new(status, config, now), why, keep, with_body)
+        }
+    }
+}
+
+enum Found {
+    File(Name, Source, Meta),
+    Moved(String),
+}
+
+fn find(request: &Request, config: &Config) -> Result<Found, Refusal> {
+    let mut name = Name::root().join(&request.path)?;
+    if config.root.meta(&name)?.is_dir {
+        if !request.path.ends_with(b"/") {
+            return Ok(Found::Moved(format!("{}/", percent_encoded(name.as_str()))));
+        }
+        name = name.join(b"index.html")?;
+    } else if request.path.ends_with(b"/") {
+        return Err(Refusal::NotFound);
+    }
+    let (source, meta) = config.root.open(&name, 0)?;
+    Ok(Found::File(name, source, meta))
+}
+
+/// A path as it may stand in a field.
+fn percent_encoded(path: &str) -> String {
+    let mut out = String::new();
+    for byte in path.bytes() {
+        match byte {
+            b if b.is_ascii_alphanumeric() || b"/-._~".contains(&b) => out.push(char::from(b)),
+            b => drop(write!(out, "%{b:02X}")),
+        }
+    }
+    out
+}
+
+/// A strong validator: the disk's nanoseconds and the length.
+fn etag(meta: &Meta) -> Option<String> {
+    Some(format!("\"{:x}-{:x}\"", meta.modified_ns?, meta.len?))
+}
+
+fn of_file(
+    request: &Request,
+    name: &Name,
+    mut source: Source,
+    meta: Meta,
+    keep: Keep,
+    config: &Config,
+    now: Instant,
+) -> Answer {
+    let (tag, modified_s) = (etag(&meta), meta.modified_s());
+    let described = |head: &mut Head| {
+        if let Some(tag) = &tag {
+            head.field("ETag", tag);
+        }
+        if let Some(modified_s) = modified_s {
+            head.field("Last-Modified", date::http(modified_s));
+        }
+    };
+    if let Some(status) = condition(request, tag.as_deref(), modified_s) {
+        let mut head = Head::new(status, config, now);
+        described(&mut head);
+        if status == 412 {
+            return sentence(head, "the condition does not hold", keep, request.method != Method::Head);
+        }
+        return head.finish(None, keep);
+    }
+    let Some(len) = source.left() else { return of_endless(request, source, keep, config, now) };
+    let part = match &request.range {
+        Some(range) if request.method == Method::Get && if_range(request, tag.as_deref(), modified_s) => {
+            ranged(range, len)
+        }
+        _ => Ranged::Whole,
+    };
+    let mut head = Head::new(if matches!(part, Ranged::Part(..)) { 206 } else { 200 }, config, now);
+    let mut body_len = len;
+    match part {
+        Ranged::Unsatisfiable => {
+            let mut head = Head::new(416, config, now);
+            head.field("Content-Range", format_args!("bytes */{len}"));
+            return sentence(head, "there is nothing of that", keep, true);
+        }
+        Ranged::Part(first, part_len) => {
+            let from_there = config.root.open(name, first);
+            let Ok((part, _)) = from_there else {
+                return sentence(Head::new(500, config, now), "the file is gone", keep, true);
+            };
+            source = part;
+            source.limit(part_len);
+            body_len = part_len;
+            head.field("Content-Range", format_args!("bytes {first}-{}/{len}", first + part_len - 1));
+        }
+        Ranged::Whole => {}
+    }
+    described(&mut head);
+    head.field("Accept-Ranges", "bytes").field("Content-Type", mime::content_type(name.file_name()));
+    head.field("Content-Length", body_len);
+    // A file that has become shorter since must not end the answer early: the connection breaks instead (see `conn`).
+    head.finish((request.method == Method::Get).then_some(source), keep)
+}
+
+/// Zeros: as many as `?bytes=` asks for, or until somebody hangs up.
+fn of_endless(request: &Request, mut source: Source, keep: Keep, config: &Config, now: Instant) -> Answer {
+    let asked = request.query.as_deref().and_then(|query| query.strip_prefix("bytes="));
+    let bytes = asked.and_then(|digits| digits.parse::<u64>().ok()).filter(|bytes| *bytes < u64::MAX);
+    let mut head = Head::new(200, config, now);
+    head.field("Content-Type", "application/octet-stream");
+    let keep = match bytes {
+        Some(bytes) => {
+            source.limit(bytes);
+            head.field("Content-Length", bytes);
+            keep
+        }
+        None => Keep::Close,
+    };
+    head.finish((request.method == Method::Get).then_some(source), keep)
+}
+
+/// RFC 9110 13.2.2: the status that a condition makes of the answer, if it does.
+fn condition(request: &Request, tag: Option<&str>, modified_s: Option<u64>) -> Option<u16> {
+    let date = |text: &Option<String>| text.as_deref().and_then(date::parse_http);
+    if let Some(list) = &request.if_match {
+        if !matches(list, tag, false) {
+            return Some(412);
+        }
+    } else if let (Some(since), Some(modified)) = (date(&request.if_unmodified_since), modified_s)
+        && modified > since
+    {
+        return Some(412);
+    }
+    if let Some(list) = &request.if_none_match {
+        return matches(list, tag, true).then_some(304);
+    }
+    if let (Some(since), Some(modified)) = (date(&request.if_modified_since), modified_s)
+        && modified <= since
+    {
+        return Some(304);
+    }
+    None
+}
+
+/// Is `tag` in the list? `may_be_weak`: the weak comparison (8.8.3.2).
+fn matches(list: &str, tag: Option<&str>, may_be_weak: bool) -> bool {
+    list.split(',').map(str::trim).any(|one| {
+        let strong = if may_be_weak { one.strip_prefix("W/").unwrap_or(one) } else { one };
+        one == "*" || tag == Some(strong)
+    })
+}
+
+/// Does If-Range (13.1.5) let the range count?
+fn if_range(request: &Request, tag: Option<&str>, modified_s: Option<u64>) -> bool {
+    match &request.if_range {
+        None => true,
+        Some(text) if text.starts_with('"') => tag == Some(text),
+        Some(text) => date::parse_http(text).is_some_and(|at| Some(at) == modified_s),
+    }
+}

@@ -1,0 +1,373 @@
+//! The head of a request (RFC 9112 2.2 to 6): bytes that end with an empty line in, a [`Request`] or a status out.
+
+use super::{FIELDS_MAX, HEAD_MAX};
+use std::fmt;
+
+/// What is asked to be done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Method {
+    /// The thing itself.
+    Get,
+    /// Its head.
+    Head,
+    /// A method of RFC 9110 that is not for these files.
+    Other,
+}
+
+/// Why a head is none; each is a status, after which the connection ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Bad {
+    /// A line does not end with CR LF, or holds one of them alone.
+    LineEnd,
+    /// Not `METHOD SP target SP HTTP/d.d`.
+    RequestLine,
+    /// Not a target of a form we know, or with characters it cannot have.
+    Target,
+    /// Not `name:value`: a blank before the colon, an empty name, a control character.
+    Field,
+    /// A line that goes on with the one before.
+    Folded,
+    /// None, several or not a host, where one is asked for.
+    Host,
+    /// Not a number, several, or together with Transfer-Encoding.
+    Length,
+    /// The target is too long.
+    TargetLong,
+    /// The head is too long.
+    HeadLong,
+    /// A body without a length.
+    LengthRequired,
+    /// A body longer than we read away.
+    BodyLong,
+    /// A method that HTTP does not have.
+    Method,
+    /// A transfer coding that we do not know.
+    Coding,
+    /// Not HTTP/1.
+    Version,
+    /// An expectation that we do not know.
+    Expectation,
+}
+
+impl Bad {
+    /// Its status.
+    pub fn status(self) -> u16 {
+        match self {
+            Bad::LineEnd | Bad::RequestLine | Bad::Target | Bad::Field | Bad::Folded | Bad::Host | Bad::Length => 400,
+            Bad::LengthRequired => 411,
+            Bad::BodyLong => 413,
+            Bad::TargetLong => 414,
+            Bad::Expectation => 417,
+            Bad::HeadLong => 431,
+            Bad::Method | Bad::Coding => 501,
+            Bad::Version => 505,
+        }
+    }
+}
+
+impl fmt::Display for Bad {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Bad::LineEnd => "a line ends with CR LF, and has neither alone",
+            Bad::RequestLine => "the first line is METHOD target HTTP/1.1",
+            Bad::Target => "not a request target",
+            Bad::Field => "not a header field",
+            Bad::Folded => "folded header fields are obsolete",
+            Bad::Host => "one Host is needed",
+            Bad::Length => "the length of the body is not clear",
+            Bad::LengthRequired => "a body needs a Content-Length",
+            Bad::BodyLong => "no such body is wanted",
+            Bad::TargetLong => "the target is too long",
+            Bad::Expectation => "cannot meet the expectation",
+            Bad::HeadLong => "the header is too long",
+            Bad::Method => "no such method",
+            Bad::Coding => "no such transfer coding",
+            Bad::Version => "only HTTP/1 is spoken here",
+        })
+    }
+}
+
+/// A request's head.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Request {
+    /// What is asked to be done.
+    pub method: Method,
+    /// The path, percent-decoded; begins with `/`.
+    pub path: Vec<u8>,
+    /// What is behind the question mark, as it is.
+    pub query: Option<String>,
+    /// Is it HTTP/1.1 (or a later 1)?
+    pub is_1_1: bool,
+    /// May the connection go on?
+    pub keep: bool,
+    /// The client asked for that by `keep-alive`: an HTTP/1.0 client wants to be told.
+    pub asked_keep: bool,
+    /// Bytes of body behind the head.
+    pub body: u64,
+    /// The client waits for a word before it sends the body.
+    pub expects: bool,
+    /// Range.
+    pub range: Option<String>,
+    /// If-Range.
+    pub if_range: Option<String>,
+    /// If-None-Match: the values of all its lines.
+    pub if_none_match: Option<String>,
+    /// If-Match: the same.
+    pub if_match: Option<String>,
+    /// If-Modified-Since.
+    pub if_modified_since: Option<String>,
+    /// If-Unmodified-Since.
+    pub if_unmodified_since: Option<String>,
+}
+
+/// How far the bytes of a head have been looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Scan {
+    seen: usize,
+    /// Where the line begins that is being looked at.
+    line: usize,
+}
+
+impl Scan {
+    /// Looks at what is new in `head`, whose beginning is the same as the last time. Says where the head ends (behind its
+    /// empty line) once it does. Each byte is looked at once, however few come at a time.
+    ///
+    /// # Errors
+    /// `LineEnd`, as soon as it is seen; `TargetLong`, `HeadLong`.
+    pub fn advance(&mut self, head: &[u8]) -> Result<Option<usize>, Bad> {
+        while let Some(&byte) = head.get(self.seen) {
+            let is_after_cr = self.seen > 0 && head.get(self.seen - 1) == Some(&b'\r');
+            if (byte == b'\n') != is_after_cr {
+                return Err(Bad::LineEnd);
+            }
+            self.seen += 1;
+            if byte == b'\n' {
+                if self.seen - self.line == 2 {
+                    return Ok(Some(self.seen));
+                }
+                self.line = self.seen;
+            }
+        }
+        if head.len() < HEAD_MAX {
+            return Ok(None);
+        }
+        Err(if self.line == 0 { Bad::TargetLong } else { Bad::HeadLong })
+    }
+}
+
+fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+/// Methods of RFC 9110 and RFC 5789: they exist, but not for these files.
+const METHODS: [&[u8]; 7] = [b"POST", b"PUT", b"DELETE", b"CONNECT", b"OPTIONS", b"TRACE", b"PATCH"];
+
+/// Fields while they are read.
+#[derive(Default)]
+struct Fields {
+    hosts: usize,
+    length: Option<u64>,
+    coding: Option<Vec<u8>>,
+    close: bool,
+    keep_alive: bool,
+    expects: bool,
+}
+
+impl Request {
+    /// A whole head, as [`Scan::advance`] measured it.
+    ///
+    /// # Errors
+    /// Why it is none.
+    pub fn parse(head: &[u8]) -> Result<Request, Bad> {
+        let text = head.strip_suffix(b"\r\n\r\n").ok_or(Bad::LineEnd)?;
+        let mut lines = text.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
+        let (method, target, is_1_1) = request_line(lines.next().unwrap_or_default())?;
+        let (path, query) = target_parts(target, method)?;
+        let mut request = Request {
+            method,
+            path,
+            query,
+            is_1_1,
+            keep: is_1_1,
+            asked_keep: false,
+            body: 0,
+            expects: false,
+            range: None,
+            if_range: None,
+            if_none_match: None,
+            if_match: None,
+            if_modified_since: None,
+            if_unmodified_since: None,
+        };
+        let mut fields = Fields::default();
+        for (count, line) in lines.enumerate() {
+            if count >= FIELDS_MAX {
+                return Err(Bad::HeadLong);
+            }
+            let (name, value) = field(line)?;
+            request.take(&mut fields, &name, value)?;
+        }
+        request.conclude(fields)
+    }
+
+    fn take(&mut self, fields: &mut Fields, name: &str, value: &[u8]) -> Result<(), Bad> {
+        // Fields that matter are ASCII; in others RFC 9110 5.5 lets any byte above 127 pass.
+        let text = std::str::from_utf8(value).unwrap_or_default();
+        match name {
+            "host" => {
+                fields.hosts += 1;
+                let fits = value.iter().all(|b| b.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:[]%".contains(b));
+                return if fits { Ok(()) } else { Err(Bad::Host) };
+            }
+            // A second one, or a list, even of the same number, is a smuggler's: RFC 9112 6.3 permits to refuse it.
+            "content-length" if fields.length.is_some() => return Err(Bad::Length),
+            "content-length" => fields.length = Some(length(value)?),
+            "transfer-encoding" if fields.coding.is_some() => return Err(Bad::Length),
+            "transfer-encoding" => fields.coding = Some(value.to_ascii_lowercase()),
+            "connection" => {
+                for option in text.split(',').map(str::trim) {
+                    fields.close |= option.eq_ignore_ascii_case("close");
+                    fields.keep_alive |= option.eq_ignore_ascii_case("keep-alive");
+                }
+            }
+            "expect" if text.eq_ignore_ascii_case("100-continue") => fields.expects = true,
+            "expect" => return Err(Bad::Expectation),
+            "range" => once(&mut self.range, text)?,
+            "if-range" => once(&mut self.if_range, text)?,
+            "if-modified-since" => once(&mut self.if_modified_since, text)?,
+            "if-unmodified-since" => once(&mut self.if_unmodified_since, text)?,
+            "if-none-match" => listed(&mut self.if_none_match, text),
+            "if-match" => listed(&mut self.if_match, text),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// What the fields mean together (RFC 9112 3.2, 6.1, 6.3, 9.3).
+    fn conclude(mut self, fields: Fields) -> Result<Request, Bad> {
+        if fields.hosts > 1 || (self.is_1_1 && fields.hosts == 0) {
+            return Err(Bad::Host);
+        }
+        match (fields.coding, fields.length) {
+            (None, length) => self.body = length.unwrap_or(0),
+            (Some(_), Some(_)) => return Err(Bad::Length),
+            (Some(_), None) if !self.is_1_1 => return Err(Bad::Length),
+            (Some(coding), None) if coding == b"chunked" => return Err(Bad::LengthRequired),
+            (Some(_), None) => return Err(Bad::Coding),
+        }
+        if self.body > super::BODY_MAX {
+            return Err(Bad::BodyLong);
+        }
+        self.expects = fields.expects && self.body > 0 && self.is_1_1;
+        self.asked_keep = fields.keep_alive && !fields.close;
+        self.keep = !fields.close && (self.is_1_1 || fields.keep_alive);
+        // We answer at once: whether the client then still sends its body cannot be known (RFC 9110 10.1.1).
+        self.keep &= !self.expects;
+        Ok(self)
+    }
+}
+
+fn once(place: &mut Option<String>, text: &str) -> Result<(), Bad> {
+    if place.replace(text.to_owned()).is_some() { Err(Bad::Field) } else { Ok(()) }
+}
+
+fn listed(place: &mut Option<String>, text: &str) {
+    let list = place.get_or_insert_default();
+    if !list.is_empty() {
+        list.push(',');
+    }
+    list.push_str(text);
+}
+
+fn length(value: &[u8]) -> Result<u64, Bad> {
+    let digits = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
+    let text = std::str::from_utf8(value).map_err(|_| Bad::Length)?;
+    if digits { text.parse().map_err(|_| Bad::BodyLong) } else { Err(Bad::Length) }
+}
+
+fn request_line(line: &[u8]) -> Result<(Method, &[u8], bool), Bad> {
+    let mut parts = line.split(|byte| *byte == b' ');
+    let (Some(method), Some(target), Some(version), None) = (parts.next(), parts.next(), parts.next(), parts.next())
+    else {
+        return Err(Bad::RequestLine);
+    };
+    if method.is_empty() || !method.iter().copied().all(is_token) {
+        return Err(Bad::RequestLine);
+    }
+    let is_1_1 = match version {
+        [b'H', b'T', b'T', b'P', b'/', b'1', b'.', minor] if minor.is_ascii_digit() => *minor >= b'1',
+        [b'H', b'T', b'T', b'P', b'/', major, b'.', minor] if major.is_ascii_digit() && minor.is_ascii_digit() => {
+            return Err(Bad::Version);
+        }
+        _ => return Err(Bad::RequestLine),
+    };
+    let method = match method {
+        b"GET" => Method::Get,
+        b"HEAD" => Method::Head,
+        other if METHODS.contains(&other) => Method::Other,
+        _ => return Err(Bad::Method),
+    };
+    Ok((method, target, is_1_1))
+}
+
+/// Path and query of a target in origin form, or in absolute form (RFC 9112 3.2).
+fn target_parts(target: &[u8], method: Method) -> Result<(Vec<u8>, Option<String>), Bad> {
+    if target.is_empty() || target.iter().any(|b| !b.is_ascii_graphic() || b"\"#<>\\^`{|}".contains(b)) {
+        return Err(Bad::Target);
+    }
+    let text = std::str::from_utf8(target).map_err(|_| Bad::Target)?;
+    let local = match text.get(..7) {
+        Some(scheme) if scheme.eq_ignore_ascii_case("http://") => {
+            let rest = text.get(7..).unwrap_or_default();
+            let host_end = rest.find(['/', '?']).unwrap_or(rest.len());
+            let (host, local) = rest.split_at(host_end);
+            if host.is_empty() || host.contains('@') {
+                return Err(Bad::Target);
+            }
+            local
+        }
+        _ if text.starts_with('/') => text,
+        _ if method == Method::Other => return Ok((b"/".to_vec(), None)), // `*` and host:port: refused by method
+        _ => return Err(Bad::Target),
+    };
+    let (path, query) = match local.split_once('?') {
+        Some((path, query)) => (path, Some(query.to_owned())),
+        None => (local, None),
+    };
+    let path = if path.is_empty() { "/" } else { path };
+    Ok((percent_decoded(path.as_bytes())?, query))
+}
+
+/// `%41` is `A`. A hidden `/` or NUL is no part of any name here.
+fn percent_decoded(text: &[u8]) -> Result<Vec<u8>, Bad> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut bytes = text.iter();
+    while let Some(&byte) = bytes.next() {
+        if byte != b'%' {
+            out.push(byte);
+            continue;
+        }
+        let mut digit = || bytes.next().and_then(|b| char::from(*b).to_digit(16)).ok_or(Bad::Target);
+        match (digit()? * 16 + digit()?) as u8 {
+            0 | b'/' | b'\\' => return Err(Bad::Target),
+            decoded => out.push(decoded),
+        }
+    }
+    Ok(out)
+}
+
+/// `name:value`, the name in small letters, the value without blanks around it.
+fn field(line: &[u8]) -> Result<(String, &[u8]), Bad> {
+    if line.first().is_some_and(|byte| matches!(byte, b' ' | b'\t')) {
+        return Err(Bad::Folded);
+    }
+    let colon = line.iter().position(|byte| *byte == b':').ok_or(Bad::Field)?;
+    let (name, value) = line.split_at(colon);
+    let value = value.get(1..).unwrap_or_default();
+    let has_controls = value.iter().any(|byte| (*byte < b' ' && *byte != b'\t') || *byte == 0x7f);
+    if name.is_empty() || !name.iter().copied().all(is_token) || has_controls {
+        return Err(Bad::Field);
+    }
+    let name = String::from_utf8_lossy(name).to_ascii_lowercase();
+    Ok((name, value.trim_ascii()))
+}

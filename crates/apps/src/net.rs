@@ -1,0 +1,432 @@
+//! A network in memory for tests: our end is [`Streams`], the other end is held by the test.
+//!
+//! Bytes arrive at once; a connection holds as many in each direction as the test permits, so a slow reader is one that
+//! is not read from. Readiness is told by edge, once: a driver that forgets it stands still. With a seed, calls take and
+//! give fewer bytes than they could.
+
+use crate::streams::{Ends, Failure, StreamInfo, StreamOption, Streams};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// The far end of a connection.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Far(pub usize);
+
+#[derive(Debug)]
+pub(crate) struct Pipe {
+    bytes: VecDeque<u8>,
+    most: usize,
+    is_shut: bool,
+}
+
+impl Pipe {
+    fn new(most: usize) -> Pipe {
+        Pipe { bytes: VecDeque::new(), most, is_shut: false }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Conn {
+    ends: Ends,
+    to_us: Pipe,
+    to_far: Pipe,
+    /// We asked to connect, and the far end has not answered.
+    is_pending: bool,
+    is_reset: bool,
+    far_closed: bool,
+    we_closed: bool,
+}
+
+#[derive(Debug)]
+pub(crate) enum Sock {
+    Listener { at: SocketAddr, waiting: VecDeque<usize> },
+    Conn(usize),
+}
+
+/// The network.
+#[derive(Debug, Default)]
+pub struct Net {
+    pub(crate) socks: BTreeMap<usize, Sock>,
+    pub(crate) conns: Vec<Conn>,
+    pub(crate) ready: BTreeSet<usize>,
+    pub(crate) next_fd: usize,
+    pub(crate) next_port: u16,
+    /// Bytes a new connection holds in each direction; 0: 64 KiB.
+    pub window: usize,
+    /// Descriptors there may be; 0: any number.
+    pub fds_max: usize,
+    /// Options that were set.
+    pub options: Vec<StreamOption>,
+    /// What [`Streams::info`] says.
+    pub info: Option<StreamInfo>,
+    /// With a seed, calls do less than they could.
+    pub seed: u64,
+    /// Connects of ours that found nobody.
+    pub refused: Vec<SocketAddr>,
+    /// Who of the far side listens.
+    pub far_listens: BTreeSet<SocketAddr>,
+}
+
+impl Net {
+    fn fd(&mut self, sock: Sock) -> usize {
+        self.next_fd += 1;
+        self.socks.insert(self.next_fd, sock);
+        self.ready.insert(self.next_fd);
+        self.next_fd
+    }
+
+    fn fd_of(&self, conn: usize) -> Option<usize> {
+        self.socks.iter().find(|(_, sock)| matches!(sock, Sock::Conn(c) if *c == conn)).map(|(fd, _)| *fd)
+    }
+
+    fn wake(&mut self, conn: usize) {
+        if let Some(fd) = self.fd_of(conn) {
+            self.ready.insert(fd);
+        }
+    }
+
+    fn some(&mut self, n: usize) -> usize {
+        if self.seed == 0 || n <= 1 {
+            return n;
+        }
+        self.seed ^= self.seed << 13;
+        self.seed ^= self.seed >> 7;
+        self.seed ^= self.seed << 17;
+        1 + (self.seed >> 20) as usize % n
+    }
+
+    fn conn(&mut self, ends: Ends, is_pending: bool) -> usize {
+        let most = if self.window == 0 { 64 * 1024 } else { self.window };
+        let (to_us, to_far) = (Pipe::new(most), Pipe::new(most));
+        self.conns.push(Conn { ends, to_us, to_far, is_pending, is_reset: false, far_closed: false, we_closed: false });
+        self.conns.len() - 1
+    }
+
+    // The far side.
+
+    /// Somebody connects from `from` to a listener of ours at `to`; `None` if there is none.
+    pub fn connect_from(&mut self, from: SocketAddr, to: SocketAddr) -> Option<Far> {
+        let (fd, _) = self.socks.iter().find(|(_, sock)| matches!(sock, Sock::Listener { at, .. } if *at == to))?;
+        let fd = *fd;
+        let conn = self.conn(Ends { local: to, peer: from }, false);
+        let Some(Sock::Listener { waiting, .. }) = self.socks.get_mut(&fd) else { return None };
+        waiting.push_back(conn);
+        self.ready.insert(fd);
+        Some(Far(conn))
+    }
+
+    /// The far side sends; says how many bytes were taken.
+    pub fn far_send(&mut self, far: Far, bytes: &[u8]) -> usize {
+        let conn = &mut self.conns[far.0];
+        let n = bytes.len().min(conn.to_us.most.saturating_sub(conn.to_us.bytes.len()));
+        if conn.is_reset || conn.to_us.is_shut {
+            return 0;
+        }
+        conn.to_us.bytes.extend(&bytes[..n]);
+        self.wake(far.0);
+        n
+    }
+
+    /// The far side reads at most `most` bytes.
+    pub fn far_recv(&mut self, far: Far, most: usize) -> Vec<u8> {
+        let conn = &mut self.conns[far.0];
+        let n = most.min(conn.to_far.bytes.len());
+        let bytes = conn.to_far.bytes.drain(..n).collect();
+        self.wake(far.0);
+        bytes
+    }
+
+    /// Has the far side read everything there will ever be?
+    #[cfg(test)]
+    pub fn far_eof(&self, far: Far) -> bool {
+        let conn = &self.conns[far.0];
+        conn.is_reset || (conn.to_far.is_shut && conn.to_far.bytes.is_empty())
+    }
+
+    /// Was the connection reset by us?
+    #[cfg(test)]
+    pub fn is_reset(&self, far: Far) -> bool {
+        self.conns[far.0].is_reset
+    }
+
+    /// The far side shuts its side.
+    pub fn far_shut(&mut self, far: Far) {
+        self.conns[far.0].to_us.is_shut = true;
+        self.wake(far.0);
+    }
+
+    /// The far side resets.
+    pub fn far_reset(&mut self, far: Far) {
+        let conn = &mut self.conns[far.0];
+        (conn.is_reset, conn.far_closed) = (true, true);
+        self.wake(far.0);
+    }
+
+    /// Connections that we began, answered: the far side takes those for which it listens.
+    pub fn answer_connects(&mut self) -> Vec<Far> {
+        let mut taken = Vec::new();
+        for at in 0..self.conns.len() {
+            let conn = &mut self.conns[at];
+            if !conn.is_pending || conn.we_closed {
+                continue;
+            }
+            conn.is_pending = false;
+            if self.far_listens.contains(&conn.ends.peer) {
+                taken.push(Far(at));
+            } else {
+                conn.is_reset = true;
+                let to = conn.ends.peer;
+                self.refused.push(to);
+            }
+            self.wake(at);
+        }
+        taken
+    }
+
+    /// Bytes that wait in all connections.
+    pub fn held(&self) -> usize {
+        self.conns.iter().map(|conn| conn.to_us.bytes.len() + conn.to_far.bytes.len()).sum()
+    }
+
+    /// Descriptors in use.
+    pub fn fds(&self) -> usize {
+        self.socks.len()
+    }
+
+    /// Where we listen.
+    pub fn listeners(&self) -> Vec<SocketAddr> {
+        let listeners = self.socks.values().filter_map(|sock| match sock {
+            Sock::Listener { at, .. } => Some(*at),
+            Sock::Conn(_) => None,
+        });
+        listeners.collect()
+    }
+
+    fn live(&mut self, fd: usize) -> Result<(usize, &mut Conn), Failure> {
+        match self.socks.get(&fd) {
+            Some(Sock::Conn(conn)) => {
+                let at = *conn;
+                Ok((at, &mut self.conns[at]))
+            }
+            _ => Err(Failure::Invalid),
+        }
+    }
+}
+
+impl Streams for Net {
+    type Fd = usize;
+
+    fn listen(&mut self, at: SocketAddr, _backlog: usize) -> Result<usize, Failure> {
+        if self.fds_max > 0 && self.socks.len() >= self.fds_max {
+            return Err(Failure::NoRoom);
+        }
+        let mut at = at;
+        if at.port() == 0 {
+            self.next_port = self.next_port.wrapping_add(1) % 10_000;
+            at.set_port(40_000 + self.next_port);
+        }
+        if self.listeners().contains(&at) {
+            return Err(Failure::InUse);
+        }
+        Ok(self.fd(Sock::Listener { at, waiting: VecDeque::new() }))
+    }
+
+    fn local(&self, fd: usize) -> Result<SocketAddr, Failure> {
+        match self.socks.get(&fd) {
+            Some(Sock::Listener { at, .. }) => Ok(*at),
+            Some(Sock::Conn(conn)) => Ok(self.conns[*conn].ends.local),
+            None => Err(Failure::Invalid),
+        }
+    }
+
+    fn accept(&mut self, listener: usize) -> Result<(usize, Ends), Failure> {
+        if self.fds_max > 0 && self.socks.len() >= self.fds_max {
+            return Err(Failure::NoRoom);
+        }
+        let Some(Sock::Listener { waiting, .. }) = self.socks.get_mut(&listener) else { return Err(Failure::Invalid) };
+        let conn = waiting.pop_front().ok_or(Failure::Again)?;
+        let ends = self.conns[conn].ends;
+        Ok((self.fd(Sock::Conn(conn)), ends))
+    }
+
+    fn connect(&mut self, from: SocketAddr, to: SocketAddr) -> Result<usize, Failure> {
+        let conn = self.conn(Ends { local: from, peer: to }, true);
+        Ok(self.fd(Sock::Conn(conn)))
+    }
+
+    fn connected(&mut self, fd: usize) -> Result<Ends, Failure> {
+        match self.live(fd)? {
+            (_, conn) if conn.is_reset => Err(Failure::Refused),
+            (_, conn) if conn.is_pending => Err(Failure::Again),
+            (_, conn) => Ok(conn.ends),
+        }
+    }
+
+    fn send(&mut self, fd: usize, bytes: &[u8]) -> Result<usize, Failure> {
+        assert!(!bytes.is_empty(), "a send of nothing");
+        let (at, conn) = self.live(fd)?;
+        if conn.is_reset || conn.to_far.is_shut {
+            return Err(Failure::Gone);
+        }
+        let room = conn.to_far.most.saturating_sub(conn.to_far.bytes.len());
+        if room == 0 {
+            return Err(Failure::Again);
+        }
+        let n = self.some(room.min(bytes.len()));
+        self.conns[at].to_far.bytes.extend(&bytes[..n]);
+        Ok(n)
+    }
+
+    fn recv(&mut self, fd: usize, into: &mut [u8]) -> Result<usize, Failure> {
+        assert!(!into.is_empty(), "a receive of nothing");
+        let (at, conn) = self.live(fd)?;
+        if conn.is_reset {
+            return Err(Failure::Gone);
+        }
+        if conn.to_us.bytes.is_empty() {
+            return if conn.to_us.is_shut { Ok(0) } else { Err(Failure::Again) };
+        }
+        let n = into.len().min(conn.to_us.bytes.len());
+        let n = self.some(n);
+        for (place, byte) in into.iter_mut().zip(self.conns[at].to_us.bytes.drain(..n)) {
+            *place = byte;
+        }
+        Ok(n)
+    }
+
+    fn shutdown(&mut self, fd: usize) -> Result<(), Failure> {
+        let (_, conn) = self.live(fd)?;
+        conn.to_far.is_shut = true;
+        if conn.is_reset { Err(Failure::Gone) } else { Ok(()) }
+    }
+
+    fn close(&mut self, fd: usize) {
+        if let Ok((_, conn)) = self.live(fd) {
+            (conn.we_closed, conn.to_far.is_shut, conn.to_us.is_shut) = (true, true, true);
+            // As TCP: unread bytes make it a reset.
+            conn.is_reset |= !conn.to_us.bytes.is_empty();
+        }
+        if let Some(Sock::Listener { waiting, .. }) = self.socks.remove(&fd) {
+            waiting.into_iter().for_each(|conn| self.conns[conn].is_reset = true);
+        }
+        self.ready.remove(&fd);
+    }
+
+    fn abort(&mut self, fd: usize) {
+        if let Ok((_, conn)) = self.live(fd) {
+            (conn.we_closed, conn.is_reset) = (true, true);
+        }
+        self.socks.remove(&fd);
+        self.ready.remove(&fd);
+    }
+
+    fn set(&mut self, fd: usize, option: StreamOption) -> Result<(), Failure> {
+        self.live(fd)?;
+        self.options.push(option);
+        Ok(())
+    }
+
+    fn info(&self, _fd: usize) -> Option<StreamInfo> {
+        self.info
+    }
+
+    fn poll(&mut self, ready: &mut Vec<usize>, _timeout: Duration) {
+        ready.extend(std::mem::take(&mut self.ready));
+    }
+}
+
+/// A server on a network in memory, with a clock that only tests move.
+#[derive(Debug)]
+pub struct Rig<A> {
+    /// The network.
+    pub net: Net,
+    /// The server.
+    pub server: crate::serve::Server<A, usize>,
+    /// What time it is.
+    pub now: clock::Instant,
+    at: SocketAddr,
+    next_port: u16,
+}
+
+impl<A: crate::app::App> Rig<A> {
+    /// `app` behind 1.0.0.1:21.
+    pub fn new(app: A, net: Net) -> Rig<A> {
+        let mut net = net;
+        let at = SocketAddr::from(([1, 0, 0, 1], 21));
+        let now = clock::Instant::from_millis(1_000);
+        let server = crate::serve::Server::open(app, &mut net, &[at], now).expect("a free address");
+        Rig { net, server, now, at, next_port: 50_000 }
+    }
+
+    /// Somebody at 1.0.0.2 connects.
+    pub fn client(&mut self) -> Far {
+        self.client_from([1, 0, 0, 2])
+    }
+
+    /// Somebody connects.
+    pub fn client_from(&mut self, ip: [u8; 4]) -> Far {
+        self.next_port += 1;
+        let from = SocketAddr::from((ip, self.next_port));
+        let far = self.net.connect_from(from, self.at).expect("the service listens");
+        self.settle();
+        far
+    }
+
+    /// Turns until nothing is left to do; a service that never ends (zeros) is cut off by its full window.
+    pub fn settle(&mut self) {
+        for turn in 0.. {
+            assert!(turn < 100_000, "it does not settle");
+            let worked = self.server.turn(&mut self.net, self.now, Duration::ZERO);
+            if worked == 0 && !self.server.is_runnable() && self.net.ready.is_empty() {
+                // One more: the ready ones are told at the end of a turn.
+                if self.server.turn(&mut self.net, self.now, Duration::ZERO) == 0 && !self.server.is_runnable() {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Time passes.
+    pub fn pass(&mut self, by: Duration) {
+        let until = self.now.after(by);
+        while let Some(at) = self.server.next_timer().filter(|at| *at <= until) {
+            self.now = self.now.max(at);
+            self.settle();
+            if self.server.next_timer() == Some(at) {
+                break; // a timer that is not served would hold us here
+            }
+        }
+        self.now = until;
+        self.settle();
+    }
+
+    /// The client sends all of it and everybody does what is to be done; what it reads is given back.
+    #[cfg(test)]
+    pub fn say(&mut self, far: Far, bytes: &[u8]) -> String {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let n = self.net.far_send(far, rest);
+            self.settle();
+            if n == 0 {
+                break;
+            }
+            rest = &rest[n..];
+        }
+        self.hear(far)
+    }
+
+    /// What the client can read now.
+    #[cfg(test)]
+    pub fn hear(&mut self, far: Far) -> String {
+        let mut heard = Vec::new();
+        loop {
+            self.settle();
+            let some = self.net.far_recv(far, 1 << 20);
+            if some.is_empty() || heard.len() > 1 << 22 {
+                return String::from_utf8_lossy(&heard).into_owned();
+            }
+            heard.extend(some);
+        }
+    }
+}

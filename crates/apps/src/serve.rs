@@ -1,0 +1,535 @@
+//! The loop that runs an application on stream sockets: one thread, bounded connections, no waiting but in `poll`.
+//!
+//! A [`Server`] owns an [`App`] and the descriptors behind its channels. A [`Server::turn`] runs due timers, gives each
+//! channel that may do something its share (so that one who sends without end does not starve the rest), and polls. The
+//! streams themselves come in as an argument: a host's loop can run several servers on one stack.
+//!
+//! An end is lingering (RFC 9112 9.6): our side is shut and what the peer still sends is read away for a moment, because a
+//! close with unread bytes resets the connection and may destroy the answer on its way. That too has limits.
+
+mod linger;
+
+use crate::app::{Accept, Action, App, CHANS_MAX, Chan, Event};
+use crate::streams::{Ends, Failure, Streams};
+use clock::Instant;
+use linger::Lingering;
+use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// Connections taken from one listener before others have their turn.
+const ACCEPTS: usize = 16;
+/// Bytes read from, or sent on, one channel before others have their turn.
+const TURN: usize = 512 * 1024;
+/// Bytes read at a time.
+const READ: usize = 128 * 1024;
+/// Connections that may wait at a listener.
+const BACKLOG: usize = 128;
+/// A listener that found no descriptor free tries again after this.
+const STALL: Duration = Duration::from_millis(100);
+
+stats::counters! {
+    /// The loop around an application.
+    pub struct ServeCounts at "apps.serve" {
+        /// Connections taken.
+        accepted,
+        /// Connections the application did not want.
+        refused,
+        /// Accepts that failed: no descriptor, no memory.
+        accept_failed,
+        /// Connections made by the application.
+        connected,
+        /// Connections that failed or were reset by the peer.
+        gone,
+        /// Connections ended by the application.
+        closed,
+        /// Connections reset by the application.
+        aborted,
+        /// Ended connections whose peer went on sending until it was cut off.
+        linger_cut,
+        /// Bytes read.
+        bytes_in,
+        /// Bytes sent.
+        bytes_out,
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    Listener,
+    Connecting,
+    Stream,
+}
+
+/// A channel's descriptor and what is known about it.
+#[derive(Debug)]
+struct Entry<F> {
+    fd: F,
+    kind: Kind,
+    may_recv: bool,
+    may_send: bool,
+    is_queued: bool,
+    at_eof: bool,
+}
+
+/// Where a descriptor belongs.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    Service(usize),
+    Chan(Chan),
+    Linger,
+}
+
+/// A listening descriptor of the service itself.
+#[derive(Debug)]
+struct Door<F> {
+    fd: F,
+    may_accept: bool,
+    stalled: Option<Instant>,
+}
+
+/// An application with its descriptors: see the module.
+#[derive(Debug)]
+pub struct Server<A, F> {
+    /// The application.
+    pub app: A,
+    /// What happened.
+    pub counts: ServeCounts,
+    doors: Vec<Door<F>>,
+    entries: Vec<Option<Entry<F>>>,
+    places: HashMap<F, Place>, // keyed by our own small numbers, not by anything a stranger chooses
+    run: VecDeque<Chan>,
+    lingering: Lingering<F>,
+    ready: Vec<F>,
+    buffer: Vec<u8>,
+}
+
+impl<A: App, F: Copy + Eq + std::hash::Hash + std::fmt::Debug> Server<A, F> {
+    /// An application that serves at `at`.
+    ///
+    /// # Errors
+    /// Which address could not be listened at, and why.
+    pub fn open<S: Streams<Fd = F>>(
+        app: A,
+        streams: &mut S,
+        at: &[SocketAddr],
+        now: Instant,
+    ) -> Result<Server<A, F>, (SocketAddr, Failure)> {
+        let mut server = Server {
+            app,
+            counts: ServeCounts::default(),
+            doors: Vec::new(),
+            entries: Vec::new(),
+            places: HashMap::new(),
+            run: VecDeque::new(),
+            lingering: Lingering::default(),
+            ready: Vec::new(),
+            buffer: vec![0; READ],
+        };
+        for &at in at {
+            match streams.listen(at, BACKLOG) {
+                Ok(fd) => {
+                    server.places.insert(fd, Place::Service(server.doors.len()));
+                    server.doors.push(Door { fd, may_accept: true, stalled: None });
+                }
+                Err(failure) => {
+                    server.doors.drain(..).for_each(|door| streams.close(door.fd));
+                    return Err((at, failure));
+                }
+            }
+        }
+        server.act(streams, now);
+        Ok(server)
+    }
+
+    /// Where the service listens.
+    pub fn at<S: Streams<Fd = F>>(&self, streams: &S) -> Vec<SocketAddr> {
+        self.doors.iter().filter_map(|door| streams.local(door.fd).ok()).collect()
+    }
+
+    /// Channels open now.
+    pub fn open_chans(&self) -> usize {
+        self.entries.iter().flatten().count()
+    }
+
+    /// Connections that are ended but still read away.
+    pub fn lingering(&self) -> usize {
+        self.lingering.len()
+    }
+
+    /// One round. `now` is the time at its beginning; the poll at its end waits at most `patience`, and not at all when
+    /// there is something left to do. Says how much was done: calls about channels.
+    pub fn turn<S: Streams<Fd = F>>(&mut self, streams: &mut S, now: Instant, patience: Duration) -> usize {
+        if self.app.next_timer().is_some_and(|at| at <= now) {
+            self.app.on_timer(now);
+            self.act(streams, now);
+        }
+        self.cut_lingering(streams, now);
+        let mut worked = (0..self.doors.len()).map(|door| self.admit(streams, door, now)).sum();
+        for _ in 0..self.run.len() {
+            let Some(chan) = self.run.pop_front() else { break };
+            worked += self.pump(streams, chan, now);
+        }
+        let is_busy = !self.run.is_empty() || self.doors.iter().any(|door| door.may_accept && door.stalled.is_none());
+        let until = self.next_timer().map_or(patience, |at| at.since(now).min(patience));
+        let mut ready = std::mem::take(&mut self.ready);
+        streams.poll(&mut ready, if is_busy { Duration::ZERO } else { until });
+        for fd in ready.drain(..) {
+            self.on_ready(streams, fd);
+        }
+        self.ready = ready;
+        worked
+    }
+
+    /// Is there something to do without anything coming in?
+    pub fn is_runnable(&self) -> bool {
+        !self.run.is_empty()
+    }
+
+    /// When a turn is due although nothing comes in.
+    pub fn next_timer(&self) -> Option<Instant> {
+        let stalled = self.doors.iter().filter_map(|door| door.stalled);
+        stalled.chain(self.app.next_timer()).chain(self.lingering.next_timer()).min()
+    }
+
+    /// Ends everything: connections are reset, listeners closed.
+    pub fn close<S: Streams<Fd = F>>(mut self, streams: &mut S) -> A {
+        self.doors.drain(..).for_each(|door| streams.close(door.fd));
+        for entry in self.entries.drain(..).flatten() {
+            if entry.kind == Kind::Listener { streams.close(entry.fd) } else { streams.abort(entry.fd) }
+        }
+        self.lingering.drain(|fd| streams.close(fd));
+        self.app
+    }
+
+    /// The contract of [`crate::app`], at a moment when nothing moves: nobody was forgotten.
+    #[cfg(any(test, fuzzing))]
+    pub(crate) fn check(&mut self, now: Instant) {
+        for at in 0..self.entries.len() {
+            let chan = Chan(at as u32);
+            let Some(entry) = self.entry(chan).filter(|entry| entry.kind == Kind::Stream) else { continue };
+            let (may_recv, may_send) = (entry.may_recv, entry.may_send);
+            assert!(!may_send || self.app.output(chan, now).is_empty(), "{chan:?} has something to send");
+            assert!(!may_recv || self.app.room(chan) == 0, "{chan:?} has room");
+        }
+    }
+
+    fn entry(&mut self, chan: Chan) -> Option<&mut Entry<F>> {
+        self.entries.get_mut(chan.0 as usize)?.as_mut()
+    }
+
+    fn on_ready<S: Streams<Fd = F>>(&mut self, streams: &mut S, fd: F) {
+        match self.places.get(&fd) {
+            Some(&Place::Service(door)) => {
+                if let Some(door) = self.doors.get_mut(door) {
+                    door.may_accept = true;
+                }
+            }
+            Some(&Place::Chan(chan)) => {
+                if let Some(entry) = self.entry(chan) {
+                    (entry.may_recv, entry.may_send) = (!entry.at_eof, true);
+                }
+                self.queue(chan);
+            }
+            Some(Place::Linger) => self.read_away(streams, fd),
+            None => {}
+        }
+    }
+
+    fn queue(&mut self, chan: Chan) {
+        if let Some(entry) = self.entry(chan)
+            && !entry.is_queued
+        {
+            entry.is_queued = true;
+            self.run.push_back(chan);
+        }
+    }
+
+    /// Puts a descriptor behind a channel. A channel in use would be an application's mistake: the new one is let go.
+    fn install<S: Streams<Fd = F>>(&mut self, streams: &mut S, chan: Chan, fd: F, kind: Kind) -> bool {
+        debug_assert!(chan.0 < CHANS_MAX, "{chan:?}");
+        let at = chan.0 as usize;
+        if self.entries.len() <= at && chan.0 < CHANS_MAX {
+            self.entries.resize_with(at + 1, || None);
+        }
+        let Some(place) = self.entries.get_mut(at).filter(|place| place.is_none()) else {
+            debug_assert!(false, "{chan:?} is in use");
+            streams.abort(fd);
+            return false;
+        };
+        *place = Some(Entry { fd, kind, may_recv: true, may_send: true, is_queued: false, at_eof: false });
+        self.places.insert(fd, Place::Chan(chan));
+        self.queue(chan);
+        true
+    }
+
+    fn remove(&mut self, chan: Chan) -> Option<Entry<F>> {
+        let entry = self.entries.get_mut(chan.0 as usize)?.take()?;
+        self.places.remove(&entry.fd);
+        // A descriptor is free: whoever found none may try again.
+        self.doors.iter_mut().for_each(|door| door.stalled = None);
+        Some(entry)
+    }
+
+    /// Takes who waits at a listener of the service.
+    fn admit<S: Streams<Fd = F>>(&mut self, streams: &mut S, at: usize, now: Instant) -> usize {
+        for taken in 0..ACCEPTS {
+            let Some(door) = self.doors.get_mut(at) else { return taken };
+            if !door.may_accept || door.stalled.is_some_and(|until| until > now) {
+                return taken;
+            }
+            door.stalled = None;
+            match streams.accept(door.fd) {
+                Ok((fd, ends)) => self.welcome(streams, None, fd, ends, now),
+                Err(Failure::Again) => {
+                    door.may_accept = false;
+                    return taken;
+                }
+                Err(_) => {
+                    door.stalled = Some(now.after(STALL));
+                    self.counts.accept_failed.bump();
+                    return taken;
+                }
+            }
+        }
+        ACCEPTS
+    }
+
+    fn welcome<S: Streams<Fd = F>>(&mut self, streams: &mut S, on: Option<Chan>, fd: F, ends: Ends, now: Instant) {
+        match self.app.accept(on, ends, now) {
+            Accept::Take(chan) => {
+                self.counts.accepted.bump();
+                self.install(streams, chan, fd, Kind::Stream);
+            }
+            Accept::Refuse(words) => {
+                self.counts.refused.bump();
+                // Words that do not fit into an empty socket buffer are not worth keeping.
+                let told = words.is_empty() || streams.send(fd, words).is_ok();
+                if told && !words.is_empty() { self.linger(streams, fd, now) } else { streams.abort(fd) }
+            }
+        }
+        self.act(streams, now);
+    }
+
+    /// A channel's turn. Says how many calls about it were made.
+    fn pump<S: Streams<Fd = F>>(&mut self, streams: &mut S, chan: Chan, now: Instant) -> usize {
+        let Some(entry) = self.entry(chan) else { return 0 };
+        entry.is_queued = false;
+        match entry.kind {
+            Kind::Listener => self.admit_to_own(streams, chan, now),
+            Kind::Connecting => self.finish_connect(streams, chan, now),
+            Kind::Stream => {
+                let read = self.read(streams, chan, now);
+                read + self.write(streams, chan, now)
+            }
+        }
+    }
+
+    fn admit_to_own<S: Streams<Fd = F>>(&mut self, streams: &mut S, chan: Chan, now: Instant) -> usize {
+        for taken in 0..ACCEPTS {
+            let Some(entry) = self.entry(chan).filter(|entry| entry.kind == Kind::Listener) else { return taken };
+            match streams.accept(entry.fd) {
+                Ok((fd, ends)) => self.welcome(streams, Some(chan), fd, ends, now),
+                Err(failure) => {
+                    if failure != Failure::Again {
+                        self.counts.accept_failed.bump();
+                    }
+                    return taken;
+                }
+            }
+        }
+        self.queue(chan);
+        ACCEPTS
+    }
+
+    fn finish_connect<S: Streams<Fd = F>>(&mut self, streams: &mut S, chan: Chan, now: Instant) -> usize {
+        let Some(entry) = self.entry(chan) else { return 0 };
+        match streams.connected(entry.fd) {
+            Ok(ends) => {
+                (entry.kind, entry.may_recv, entry.may_send) = (Kind::Stream, true, true);
+                self.counts.connected.bump();
+                self.tell(streams, chan, Event::Connected(ends), now);
+                self.queue(chan);
+            }
+            Err(Failure::Again) => {}
+            Err(failure) => self.lose(streams, chan, failure, now),
+        }
+        1
+    }
+
+    fn tell<S: Streams<Fd = F>>(&mut self, streams: &mut S, chan: Chan, event: Event<'_>, now: Instant) {
+        self.app.on_event(chan, event, now);
+        self.act(streams, now);
+    }
+
+    /// The connection has failed.
+    fn lose<S: Streams<Fd = F>>(&mut self, streams: &mut S, chan: Chan, failure: Failure, now: Instant) {
+        if let Some(entry) = self.remove(chan) {
+            streams.close(entry.fd);
+            self.counts.gone.bump();
+            self.tell(streams, chan, Event::Gone(failure), now);
+        }
+    }
+
+    fn read<S: Streams<Fd = F>>(&mut self, streams: &mut S, chan: Chan, now: Instant) -> usize {
+        let (mut left, mut calls) = (TURN, 0);
+        loop {
+            let room = self.app.room(chan).min(self.buffer.len());
+            let Some(entry) = self.entry(chan).filter(|entry| entry.may_recv && room > 0) else { return calls };
+            if left == 0 {
+                self.queue(chan);
+                return calls;
+            }
+            let fd = entry.fd;
+            calls += 1;
+            match streams.recv(fd, self.buffer.get_mut(..room).unwrap_or_default()) {
+                Ok(0) => {
+                    if let Some(entry) = self.entry(chan) {
+                        (entry.may_recv, entry.at_eof) = (false, true);
+                    }
+                    self.tell(streams, chan, Event::Eof, now);
+                }
+                Ok(n) => {
+                    left = left.saturating_sub(n);
+                    self.counts.bytes_in.add(n as u64);
+                    self.app.on_event(chan, Event::Bytes(self.buffer.get(..n).unwrap_or_default()), now);
+                    self.act(streams, now);
+                }
+                Err(Failure::Again) => {
+                    if let Some(entry) = self.entry(chan) {
+                        entry.may_recv = false;
+                    }
+                }
+                Err(failure) => self.lose(streams, chan, failure, now),
+            }
+        }
+    }
+
+    fn write<S: Streams<Fd = F>>(&mut self, streams: &mut S, chan: Chan, now: Instant) -> usize {
+        let (mut left, mut calls) = (TURN, 0);
+        loop {
+            let Some(entry) = self.entry(chan).filter(|entry| entry.may_send) else { return calls };
+            let fd = entry.fd;
+            let bytes = self.app.output(chan, now);
+            if bytes.is_empty() {
+                // What was asked for may have changed by asking: a file that cannot be read any further.
+                self.act(streams, now);
+                return calls;
+            }
+            if left == 0 {
+                self.queue(chan);
+                return calls;
+            }
+            calls += 1;
+            match streams.send(fd, bytes) {
+                Ok(n) => {
+                    left = left.saturating_sub(n.max(1));
+                    self.counts.bytes_out.add(n as u64);
+                    self.app.sent(chan, n, now);
+                    self.act(streams, now);
+                    // What was sent may have made room: the next request waits in the buffer, or in the socket.
+                    if self.entry(chan).is_some_and(|entry| entry.may_recv) && self.app.room(chan) > 0 {
+                        self.queue(chan);
+                    }
+                }
+                Err(Failure::Again) => {
+                    if let Some(entry) = self.entry(chan) {
+                        entry.may_send = false;
+                    }
+                }
+                Err(failure) => self.lose(streams, chan, failure, now),
+            }
+        }
+    }
+
+    /// Carries out what the application wants, in order.
+    fn act<S: Streams<Fd = F>>(&mut self, streams: &mut S, now: Instant) {
+        while let Some(action) = self.app.poll_action() {
+            match action {
+                Action::Listen(chan, at) => match streams.listen(at, ACCEPTS) {
+                    Ok(fd) => {
+                        let at = streams.local(fd).unwrap_or(at);
+                        if self.install(streams, chan, fd, Kind::Listener) {
+                            self.app.on_event(chan, Event::Listening(at), now);
+                        }
+                    }
+                    Err(failure) => self.app.on_event(chan, Event::Gone(failure), now),
+                },
+                Action::Connect(chan, from, to) => match streams.connect(from, to) {
+                    Ok(fd) => drop(self.install(streams, chan, fd, Kind::Connecting)),
+                    Err(failure) => self.app.on_event(chan, Event::Gone(failure), now),
+                },
+                Action::Wake(chan) => self.queue(chan),
+                Action::Shutdown(chan) => {
+                    if let Some(entry) = self.entry(chan) {
+                        // A connection that is gone is told so by the next call on it.
+                        let _ = streams.shutdown(entry.fd);
+                    }
+                }
+                Action::Close(chan) => self.end(streams, chan, now),
+                Action::Abort(chan) => {
+                    if let Some(entry) = self.remove(chan) {
+                        self.counts.aborted.bump();
+                        streams.abort(entry.fd);
+                    }
+                }
+                Action::Set(chan, option) => {
+                    if let Some(entry) = self.entry(chan) {
+                        // The contract: where there is no such thing nothing happens.
+                        let _ = streams.set(entry.fd, option);
+                    }
+                }
+                Action::Info(chan) => {
+                    let info = self.entry(chan).and_then(|entry| streams.info(entry.fd));
+                    if let Some(info) = info {
+                        self.app.on_event(chan, Event::Info(info), now);
+                    }
+                }
+            }
+        }
+    }
+
+    fn end<S: Streams<Fd = F>>(&mut self, streams: &mut S, chan: Chan, now: Instant) {
+        let Some(entry) = self.remove(chan) else { return };
+        if entry.kind != Kind::Stream {
+            streams.close(entry.fd);
+            return;
+        }
+        self.counts.closed.bump();
+        if entry.at_eof { streams.close(entry.fd) } else { self.linger(streams, entry.fd, now) }
+    }
+
+    fn linger<S: Streams<Fd = F>>(&mut self, streams: &mut S, fd: F, now: Instant) {
+        if streams.shutdown(fd).is_err() {
+            streams.close(fd);
+            return;
+        }
+        if let Some(oldest) = self.lingering.push(fd, now) {
+            self.cut(streams, oldest);
+        }
+        self.places.insert(fd, Place::Linger);
+        // What is there already has been told: nobody will tell it again.
+        self.read_away(streams, fd);
+    }
+
+    fn read_away<S: Streams<Fd = F>>(&mut self, streams: &mut S, fd: F) {
+        if self.lingering.read(streams, fd, &mut self.buffer, &self.counts) {
+            self.places.remove(&fd);
+        }
+    }
+
+    fn cut_lingering<S: Streams<Fd = F>>(&mut self, streams: &mut S, now: Instant) {
+        while let Some(fd) = self.lingering.pop_due(now) {
+            self.cut(streams, fd);
+        }
+    }
+
+    fn cut<S: Streams<Fd = F>>(&mut self, streams: &mut S, fd: F) {
+        self.places.remove(&fd);
+        self.counts.linger_cut.bump();
+        streams.close(fd);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,215 @@
+//! The small services over streams: echo (RFC 862), discard (RFC 863), chargen (RFC 864), and sink.
+//!
+//! `sink` is discard that tells: when the sender has shut its side it is answered with one line, `N bytes`, so that it knows
+//! that all of it arrived. Echo holds at most [`ECHO_MAX`] bytes for a peer that does not read; then it stops reading.
+
+use crate::app::{Accept, Action, App, Chan, Event};
+use crate::slots::Slots;
+use crate::streams::Ends;
+use clock::Instant;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// Bytes held for a peer of echo.
+pub const ECHO_MAX: usize = 64 * 1024;
+/// A line of chargen: 72 characters and CR LF.
+const LINE: usize = 74;
+/// Its printing characters.
+const PRINTING: usize = 95;
+/// Bytes read at a time by those who throw them away.
+const GULP: usize = 128 * 1024;
+
+/// Which service.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Sends back what comes.
+    Echo,
+    /// Throws away what comes.
+    Discard,
+    /// Sends characters without end, throws away what comes.
+    Chargen,
+    /// Throws away what comes and says at its end how much it was.
+    Sink,
+}
+
+/// Limits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Config {
+    /// Which service.
+    pub kind: Kind,
+    /// Connections at a time.
+    pub conns_max: usize,
+    /// A connection on which nothing moves for so long is ended.
+    pub idle: Duration,
+}
+
+impl Config {
+    /// The usual limits.
+    pub fn new(kind: Kind) -> Config {
+        Config { kind, conns_max: 1024, idle: Duration::from_secs(300) }
+    }
+}
+
+stats::counters! {
+    /// A small service.
+    pub struct SmallCounts at "apps.small" {
+        /// Connections taken.
+        accepted,
+        /// Connections turned away: too many.
+        refused,
+        /// Connections ended: nothing moved.
+        idle,
+        /// Bytes received.
+        received,
+        /// Bytes sent.
+        sent,
+    }
+}
+
+#[derive(Debug, Default)]
+struct Conn {
+    held: Vec<u8>,
+    at: usize,
+    received: u64,
+    at_eof: bool,
+    moved: Instant,
+}
+
+/// One of the small services, for many connections.
+#[derive(Debug)]
+pub struct Small {
+    config: Config,
+    /// What happened.
+    pub counts: SmallCounts,
+    conns: Slots<Conn>,
+    actions: VecDeque<Action>,
+    pattern: Vec<u8>,
+    check: Option<Instant>,
+}
+
+impl Small {
+    /// A service.
+    pub fn new(config: Config) -> Small {
+        let pattern = if config.kind == Kind::Chargen { pattern() } else { Vec::new() };
+        let conns = Slots::new(config.conns_max);
+        Small { config, counts: SmallCounts::default(), conns, actions: VecDeque::new(), pattern, check: None }
+    }
+
+    fn end(&mut self, chan: Chan, action: Action) {
+        if self.conns.remove(chan.0).is_some() {
+            self.actions.push_back(action);
+        }
+    }
+
+    fn on_bytes(&mut self, chan: Chan, bytes: &[u8], now: Instant) {
+        let Some(conn) = self.conns.get_mut(chan.0) else { return };
+        conn.moved = now;
+        conn.received = conn.received.saturating_add(bytes.len() as u64);
+        self.counts.received.add(bytes.len() as u64);
+        if self.config.kind == Kind::Echo {
+            conn.held.extend_from_slice(bytes);
+        }
+    }
+
+    fn on_eof(&mut self, chan: Chan) {
+        let Some(conn) = self.conns.get_mut(chan.0) else { return };
+        conn.at_eof = true;
+        match self.config.kind {
+            Kind::Sink => conn.held = format!("{} bytes\n", conn.received).into_bytes(),
+            Kind::Echo if conn.at < conn.held.len() => {}
+            _ => self.end(chan, Action::Close(chan)),
+        }
+    }
+}
+
+/// All rotations of the 95 printing characters, cut to 72; some of it again, so that there is always plenty to send.
+fn pattern() -> Vec<u8> {
+    let line = |first: usize| {
+        let characters = (0..LINE - 2).map(move |at| b' ' + ((first + at) % PRINTING) as u8);
+        characters.chain(*b"\r\n")
+    };
+    (0..PRINTING * 16).flat_map(|n| line(n % PRINTING)).collect()
+}
+
+impl App for Small {
+    fn accept(&mut self, _on: Option<Chan>, _ends: Ends, now: Instant) -> Accept {
+        match self.conns.insert(Conn { moved: now, ..Conn::default() }) {
+            Ok(at) => {
+                self.counts.accepted.bump();
+                self.check.get_or_insert(now.after(self.config.idle));
+                Accept::Take(Chan(at))
+            }
+            Err(_) => {
+                self.counts.refused.bump();
+                Accept::Refuse(b"")
+            }
+        }
+    }
+
+    fn on_event(&mut self, chan: Chan, event: Event<'_>, now: Instant) {
+        match event {
+            Event::Bytes(bytes) => self.on_bytes(chan, bytes, now),
+            Event::Eof => self.on_eof(chan),
+            Event::Gone(_) => drop(self.conns.remove(chan.0)),
+            Event::Connected(_) | Event::Listening(_) | Event::Info(_) => {}
+        }
+    }
+
+    fn room(&self, chan: Chan) -> usize {
+        match (self.config.kind, self.conns.get(chan.0)) {
+            (Kind::Echo, Some(conn)) => ECHO_MAX.saturating_sub(conn.held.len()),
+            (_, Some(_)) => GULP,
+            (_, None) => 0,
+        }
+    }
+
+    fn output(&mut self, chan: Chan, _now: Instant) -> &[u8] {
+        let Some(conn) = self.conns.get(chan.0) else { return &[] };
+        let from = if self.config.kind == Kind::Chargen { &self.pattern } else { &conn.held };
+        from.get(conn.at..).unwrap_or_default()
+    }
+
+    fn sent(&mut self, chan: Chan, n: usize, now: Instant) {
+        self.counts.sent.add(n as u64);
+        let Some(conn) = self.conns.get_mut(chan.0) else { return };
+        conn.moved = now;
+        conn.at += n;
+        if self.config.kind == Kind::Chargen {
+            // The pattern repeats after 95 lines: there is always at least half of it left.
+            if conn.at >= self.pattern.len() / 2 {
+                conn.at %= PRINTING * LINE;
+            }
+        } else if conn.at >= conn.held.len() {
+            conn.held.clear();
+            conn.at = 0;
+            if conn.at_eof {
+                self.end(chan, Action::Close(chan));
+            }
+        } else if conn.at > ECHO_MAX / 2 {
+            conn.held.drain(..conn.at);
+            conn.at = 0;
+        }
+    }
+
+    fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    fn next_timer(&self) -> Option<Instant> {
+        self.check
+    }
+
+    fn on_timer(&mut self, now: Instant) {
+        let idle = self.config.idle;
+        let stale: Vec<u32> =
+            self.conns.iter().filter(|(_, conn)| conn.moved.after(idle) <= now).map(|(at, _)| at).collect();
+        for at in stale {
+            self.counts.idle.bump();
+            self.end(Chan(at), Action::Abort(Chan(at)));
+        }
+        self.check = self.conns.iter().map(|(_, conn)| conn.moved.after(idle)).min();
+    }
+}
+
+#[cfg(test)]
+mod tests;

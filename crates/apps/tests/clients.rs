@@ -1,0 +1,269 @@
+//! Stock clients against the servers, over the kernel's loopback: curl for FTP and HTTP, iperf3, plain sockets for the rest.
+//!
+//! A test whose client is not installed says so and passes.
+
+mod kernel;
+
+use kernel::Running;
+use linerate_apps::files::{Builtin, Root, Uploads};
+use linerate_apps::ftp::{self, Ftp};
+use linerate_apps::http::{self, Http};
+use linerate_apps::iperf3::{self, Iperf3};
+use linerate_apps::small::{self, Small};
+use serde_json::Value;
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+fn is_there(tool: &str) -> bool {
+    let found = Command::new(tool).arg("--version").output().is_ok_and(|output| output.status.success());
+    if !found {
+        println!("skipped: {tool} is not installed");
+    }
+    found
+}
+
+fn curl(args: &[&str]) -> Output {
+    Command::new("curl")
+        .args(["--silent", "--show-error", "--noproxy", "*", "--max-time", "20"])
+        .args(args)
+        .output()
+        .unwrap()
+}
+
+fn text(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// A directory of this test's own, with a file and a link that leads out.
+struct Dir(PathBuf);
+
+impl Dir {
+    fn new(name: &str) -> Dir {
+        let path = std::env::temp_dir().join(format!("linerate-apps-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(path.join("sub")).unwrap();
+        std::fs::write(path.join("a.txt"), "one\ntwo\n").unwrap();
+        let big: Vec<u8> = (0..3_000_000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+        std::fs::write(path.join("big.bin"), big).unwrap();
+        std::fs::write(path.join("sub/index.html"), "<p>sub</p>\n").unwrap();
+        let _ = std::os::unix::fs::symlink("/etc", path.join("out"));
+        Dir(path)
+    }
+
+    fn root(&self) -> Root {
+        Root::devices().with_directory(&self.0, Uploads::Replace, 1 << 24).unwrap()
+    }
+
+    fn file(&self, name: &str) -> String {
+        self.0.join(name).display().to_string()
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn curl_over_ftp() {
+    if !is_there("curl") {
+        return;
+    }
+    let dir = Dir::new("ftp");
+    let server = Running::start(Ftp::new(ftp::Config::new(dir.root())));
+    let url = |path: &str| format!("ftp://anonymous@{}{path}", server.at);
+    // Down and up, with EPSV, PASV and PORT.
+    for how in
+        [&[][..], &["--disable-epsv"], &["--ftp-port", "127.0.0.1"], &["--ftp-port", "127.0.0.1", "--disable-eprt"]]
+    {
+        let (got, sent) = (dir.file("got"), dir.file("sent"));
+        let big = dir.file("big.bin");
+        let down = curl(&[how, &["-o", &got, &url("/big.bin")]].concat());
+        assert!(down.status.success(), "{how:?}: {}", text(&down));
+        assert!(std::fs::read(&got).unwrap() == std::fs::read(&big).unwrap(), "{how:?}");
+        let up = curl(&[how, &["-T", &big, &url("/sub/sent")]].concat());
+        assert!(up.status.success(), "{how:?}: {}", text(&up));
+        assert!(std::fs::read(dir.file("sub/sent")).unwrap() == std::fs::read(&big).unwrap(), "{how:?}");
+        let null = curl(&[how, &["-T", &big, &url("/dev/null")]].concat());
+        assert!(null.status.success(), "{how:?}: {}", text(&null));
+        let _ = std::fs::remove_file(sent);
+    }
+    // A part, a listing, a directory, text.
+    let part = curl(&["-r", "4-", &url("/a.txt")]);
+    assert_eq!(text(&part), "two\n");
+    let listing = text(&curl(&[&url("/")]));
+    assert!(listing.contains("a.txt") && listing.contains("dev") && listing.contains("sub"), "{listing}");
+    assert!(!listing.contains("out"), "a link that leads out is not shown: {listing}");
+    assert_eq!(text(&curl(&["--list-only", &url("/sub/")])).lines().count(), 2);
+    let as_text = curl(&["--use-ascii", &url("/a.txt")]);
+    assert_eq!(text(&as_text), "one\ntwo\n", "curl takes out the CRs that came");
+    // What is not to be had.
+    for path in ["/nothing", "/out/passwd", "//../etc/passwd", "/sub"] {
+        let refused = curl(&["--path-as-is", &url(path)]);
+        assert!(!refused.status.success(), "{path}: {}", text(&refused));
+    }
+    let root = curl(&["--user", "root:x", &format!("ftp://{}/a.txt", server.at)]);
+    assert_eq!(root.status.code(), Some(67), "login denied: {}", text(&root));
+    // Zeros without end: curl hangs up after its time.
+    let zeros = curl(&["--max-time", "1", "-o", "/dev/null", "--write-out", "%{size_download}", &url("/dev/zero")]);
+    assert_eq!(zeros.status.code(), Some(28), "{}", text(&zeros));
+    let bytes: u64 = String::from_utf8_lossy(&zeros.stdout).trim().parse().unwrap();
+    assert!(bytes > 1_000_000, "{bytes}");
+    println!("ftp: {} MB of zeros in a second", bytes / 1_000_000);
+    let app = server.stop();
+    assert_eq!((app.counts.logins_refused.get(), app.counts.bounces.get(), app.counts.thefts.get()), (1, 0, 0));
+    assert!(app.counts.transfers.get() >= 16 && app.counts.transfers_failed.get() <= 1);
+}
+
+#[test]
+fn curl_over_http() {
+    if !is_there("curl") {
+        return;
+    }
+    let dir = Dir::new("http");
+    let root = dir.root().with("/hello.html", Builtin::Bytes(b"<p>hello</p>\n"[..].into()));
+    let server = Running::start(Http::new(http::Config::new(root)));
+    let url = |path: &str| format!("http://{}{path}", server.at);
+    assert_eq!(text(&curl(&[&url("/hello.html")])), "<p>hello</p>\n");
+    let got = dir.file("got");
+    assert!(curl(&["-o", &got, &url("/big.bin")]).status.success());
+    assert!(std::fs::read(&got).unwrap() == std::fs::read(dir.file("big.bin")).unwrap());
+    assert_eq!(text(&curl(&["-L", &url("/sub")])), "<p>sub</p>\n");
+    assert_eq!(text(&curl(&["-r", "4-6", &url("/a.txt")])), "two");
+    // One connection for all of them.
+    let many = curl(&["--write-out", "%{num_connects} ", &url("/a.txt"), &url("/a.txt"), &url("/a.txt")]);
+    assert_eq!(text(&many).matches("1 ").count(), 1, "{}", text(&many));
+    // Not again what one has: curl compares dates and tags.
+    let (copy, tag) = (dir.file("copy"), dir.file("tag"));
+    assert!(curl(&["--etag-save", &tag, "-o", &copy, &url("/a.txt")]).status.success());
+    let code = |args: &[&str]| text(&curl(&[args, &["-o", "/dev/null", "--write-out", "%{http_code}"]].concat()));
+    assert_eq!(code(&["--etag-compare", &tag, &url("/a.txt")]), "304");
+    assert_eq!(code(&["-z", &copy, &url("/a.txt")]), "304");
+    assert_eq!(code(&["-I", &url("/a.txt")]), "200");
+    assert_eq!(code(&["-d", "x=1", &url("/a.txt")]), "405");
+    assert_eq!(code(&[&url("/out/passwd")]), "404");
+    assert_eq!(code(&["--path-as-is", &url("/../../etc/passwd")]), "400");
+    assert_eq!(code(&["--http1.0", &url("/a.txt")]), "200");
+    // Zeros: counted, and without end.
+    let zeros = ["-o", "/dev/null", "--write-out", "%{size_download}"];
+    assert_eq!(text(&curl(&[&zeros[..], &[&url("/dev/zero?bytes=5000000")]].concat())), "5000000");
+    let endless = curl(&[&zeros[..], &["--max-time", "1", &url("/dev/zero")]].concat());
+    assert_eq!(endless.status.code(), Some(28), "{}", text(&endless));
+    let app = server.stop();
+    assert_eq!((app.counts.malformed.get(), app.counts.cut_short.get()), (0, 0));
+    assert_eq!(app.counts.unserved.get(), 3);
+}
+
+fn iperf3_json(at: std::net::SocketAddr, args: &[&str]) -> Value {
+    let port = at.port().to_string();
+    let output = Command::new("timeout")
+        .args(["20", "iperf3", "-J", "-c", "127.0.0.1", "-p", &port])
+        .args(args)
+        .output()
+        .unwrap();
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {}", text(&output)))
+}
+
+#[test]
+fn stock_iperf3() {
+    if !is_there("iperf3") || !is_there("timeout") {
+        return;
+    }
+    let server = Running::start(Iperf3::new(iperf3::Config { json: true, ..iperf3::Config::default() }));
+    let runs: &[&[&str]] = &[
+        &["-t", "1"],
+        &["-t", "1", "-R"],
+        &["-t", "1", "-P", "3"],
+        &["-t", "1", "--bidir", "-P", "2"],
+        &["-n", "20M"],
+        &["-n", "20M", "-R"],
+        &["-k", "100", "-l", "64K"],
+        &["-k", "100", "-l", "64K", "-R"],
+        &["-t", "1", "-O", "1", "-R"],
+        &["-t", "1", "-b", "80M", "-R"],
+        &["-t", "1", "-N", "-M", "1000", "-w", "100K", "-C", "cubic", "--get-server-output", "-T", "name"],
+    ];
+    for args in runs {
+        let report = iperf3_json(server.at, args);
+        assert_eq!(report.get("error"), None, "{args:?}: {report:#}");
+        let sum = |name: &str| report["end"][name]["bytes"].as_u64().unwrap_or(0);
+        let (sent, received) = (sum("sum_sent"), sum("sum_received"));
+        assert!(sent > 0 && received > 0 && received <= sent, "{args:?}: sent {sent}, received {received}");
+        if args.contains(&"--bidir") {
+            assert!(sum("sum_received_bidir_reverse") > 0, "{args:?}");
+        }
+        if args.contains(&"-n") {
+            // What is still on its way when the client says TEST_END is not counted, by stock servers neither.
+            let counted = if args.contains(&"-R") { received } else { sent };
+            assert!(counted >= 20 << 20, "{args:?}: {counted}");
+        }
+        if args.contains(&"-b") {
+            assert!((8_000_000..13_000_000).contains(&sent), "{args:?}: {sent} bytes of 10 MB");
+        }
+        if args.contains(&"--get-server-output") {
+            let theirs = &report["server_output_json"]["end"]["sum_received"]["bytes"];
+            assert!(theirs.as_u64().unwrap() > 0, "{args:?}");
+        }
+    }
+    // A test that cannot be is answered with a sentence, and the next one runs.
+    let udp = iperf3_json(server.at, &["-u", "-t", "1"]);
+    assert!(udp["error"].as_str().unwrap().contains("implemented"), "{udp:#}");
+    // Two at a time: the second is told.
+    let port = server.at.port().to_string();
+    let mut first = Command::new("iperf3")
+        .args(["-c", "127.0.0.1", "-p", &port, "-t", "2", "-J"])
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(700));
+    let second = iperf3_json(server.at, &["-t", "1"]);
+    assert!(second["error"].as_str().unwrap().contains("busy"), "{second:#}");
+    assert!(first.wait().unwrap().success());
+    let mut app = server.stop();
+    assert_eq!(app.counts.finished.get(), runs.len() as u64 + 1);
+    assert_eq!((app.counts.failed.get(), app.counts.denied.get()), (1, 1));
+    // Our reports: one JSON object for each test, and they agree with themselves.
+    let output = app.take_output();
+    let reports: Vec<Value> = serde_json::Deserializer::from_str(&output).into_iter().map(Result::unwrap).collect();
+    assert_eq!(reports.len(), runs.len() + 2);
+    let first = &reports[0];
+    let of_intervals: u64 =
+        first["intervals"].as_array().unwrap().iter().map(|i| i["sum"]["bytes"].as_u64().unwrap()).sum();
+    assert_eq!(of_intervals, first["end"]["sum_received"]["bytes"].as_u64().unwrap());
+    assert_eq!(reports[3]["end"]["streams"].as_array().unwrap().len(), 4);
+}
+
+#[test]
+fn plain_sockets() {
+    let exchange = |kind, send: &[u8]| {
+        let server = Running::start(Small::new(small::Config::new(kind)));
+        let mut client = TcpStream::connect(server.at).unwrap();
+        let mut writer = client.try_clone().unwrap();
+        let bytes = send.to_vec();
+        let sender = std::thread::spawn(move || {
+            writer.write_all(&bytes).unwrap();
+            if kind != small::Kind::Chargen {
+                writer.shutdown(Shutdown::Write).unwrap();
+            }
+        });
+        let mut got = Vec::new();
+        if kind == small::Kind::Chargen {
+            got.resize(74 * 95, 0);
+            client.read_exact(&mut got).unwrap();
+        } else {
+            client.read_to_end(&mut got).unwrap();
+        }
+        sender.join().unwrap();
+        drop(client);
+        (got, server.stop().counts.received.get())
+    };
+    let bytes: Vec<u8> = (0..1_000_000u32).map(|n| n as u8).collect();
+    assert!(exchange(small::Kind::Echo, &bytes) == (bytes.clone(), 1_000_000));
+    assert_eq!(exchange(small::Kind::Discard, &bytes), (Vec::new(), 1_000_000));
+    assert_eq!(exchange(small::Kind::Sink, &bytes), (b"1000000 bytes\n".to_vec(), 1_000_000));
+    let (lines, _) = exchange(small::Kind::Chargen, b"");
+    assert!(lines.starts_with(b" !\"#$%&'()*+,-./0123456789:;<=>?@ABC"));
+    assert_eq!(&lines[74 * 95 - 2..], b"\r\n");
+}

@@ -1,0 +1,249 @@
+//! What TCP counts, as far as it shows outside the core: each segment that came with what became of it, each that left, each
+//! state that a connection entered, each timer that ran out.
+//!
+//! The words are those of `tcp::counters`. A segment in order costs a few adds; everything else is behind a branch that
+//! was there before. A connection counts as closed when it enters TIME-WAIT: what remains of it then is a record.
+
+use super::{Sock, Stream};
+use crate::Stack;
+use ::tcp::counters::{Counters, In};
+use ::tcp::{Dropped, Ecn, Events, Info, Out, Segment, SeqNum, State, Tcb};
+use lock::{Cx, Locks};
+use wire::tcp::{Flags, Opt, Options};
+
+/// Events with which a connection ends that was not closed by both.
+const DROPPED: Events = Events(Events::RESET.0 | Events::REFUSED.0 | Events::TIMED_OUT.0 | Events::UNREACHABLE.0);
+
+/// ACKs, SACK and ECN of a segment that came.
+#[inline]
+pub(super) fn came(counts: &Counters, seg: &Segment, acked: u32) {
+    let input = &counts.input;
+    input.acks.add(u64::from(acked > 0));
+    input.acked_bytes.add(acked.into());
+    input.sacks.add(u64::from(!seg.options.sack.is_empty()));
+    match seg.ecn {
+        Ecn::NotEct => {}
+        Ecn::Ce => counts.ecn.ce.bump(),
+        Ecn::Ect0 => counts.ecn.ect0.bump(),
+        Ecn::Ect1 => counts.ecn.ect1.bump(),
+    }
+}
+
+/// Text in order; `kept` of the `len` bytes that came, after the first `skip`.
+#[inline]
+pub(super) fn in_sequence(input: &In, len: u32, skip: u32, kept: u32) {
+    input.in_sequence.bump();
+    input.in_sequence_bytes.add(kept.into());
+    if kept != len {
+        trimmed(input, len, skip, kept);
+    }
+}
+
+/// Text before its turn.
+#[cold]
+pub(super) fn out_of_order(input: &In, len: u32, skip: u32, kept: u32) {
+    input.out_of_order.bump();
+    input.out_of_order_bytes.add(kept.into());
+    trimmed(input, len, skip, kept);
+}
+
+/// What was cut off in front was here already, what was cut off behind lies after the window.
+#[cold]
+fn trimmed(input: &In, len: u32, skip: u32, kept: u32) {
+    let beyond = len.saturating_sub(skip).saturating_sub(kept);
+    if skip > 0 {
+        input.partial_duplicates.bump();
+        input.partial_duplicate_bytes.add(skip.into());
+    }
+    if beyond > 0 {
+        input.after_window.bump();
+        input.after_window_bytes.add(beyond.into());
+    }
+}
+
+/// A segment, or its text, that was not taken; `next` is RCV.NXT, `answered` whether something was sent outside the stream.
+#[cold]
+pub(super) fn refused(counts: &Counters, seg: &Segment, why: Dropped, next: SeqNum, answered: bool) {
+    let (input, len) = (&counts.input, u64::from(seg.len));
+    if seg.has(Flags::RST) {
+        input.resets.bump();
+    }
+    match why {
+        Dropped::Paws => input.paws.bump(),
+        Dropped::TextDuplicate => duplicate(input, len),
+        Dropped::OutOfWindow if seg.len > 0 && seg.seq.before(next) => duplicate(input, len),
+        Dropped::OutOfWindow | Dropped::TextBeyondWindow if seg.len > 0 => {
+            input.after_window.bump();
+            input.after_window_bytes.add(len);
+        }
+        Dropped::ResetInWindow => {
+            input.resets_ignored.bump();
+            challenged(counts, answered);
+        }
+        Dropped::SynInWindow => {
+            input.syns_challenged.bump();
+            challenged(counts, answered);
+        }
+        Dropped::AckUnsent => input.acks_unsent.bump(),
+        Dropped::AckTooOld => input.acks_too_old.bump(),
+        Dropped::TextAfterClose => {
+            input.after_close.bump();
+            counts.states.aborted_on_data.bump();
+        }
+        Dropped::ReassemblyFull => input.out_of_order_dropped.bump(),
+        _ => {}
+    }
+}
+
+fn duplicate(input: &In, len: u64) {
+    input.duplicates.bump();
+    input.duplicate_bytes.add(len);
+}
+
+fn challenged(counts: &Counters, answered: bool) {
+    match answered {
+        true => counts.output.challenges.bump(),
+        false => counts.output.challenges_limited.bump(),
+    }
+}
+
+/// A segment of a connection leaves.
+#[inline]
+pub(super) fn left(counts: &Counters, tcb: &Tcb, out: &Out) {
+    counts.output.sent.bump();
+    if out.text_len > 0 && !out.retransmission {
+        counts.output.data.bump();
+        counts.output.data_bytes.add(out.text_len.into());
+    } else {
+        left_otherwise(counts, tcb, out);
+    }
+}
+
+/// It brings no new text.
+#[inline(never)]
+fn left_otherwise(counts: &Counters, tcb: &Tcb, out: &Out) {
+    let output = &counts.output;
+    if out.text_len > 0 {
+        output.retransmitted.bump();
+        output.retransmitted_bytes.add(out.text_len.into());
+        if tcb.is_recovering() {
+            counts.recovery.rexmits.bump();
+            counts.recovery.rexmit_bytes.add(out.text_len.into());
+        }
+    } else if out.flags.intersects(Flags::SYN | Flags::FIN | Flags::RST) {
+        output.control.bump();
+    } else if tcb.state().is_synchronized() && out.seq.before(tcb.snd_una()) {
+        // RFC 9293 3.8.4 and 3.8.6.1: an ACK from before SND.UNA asks for an answer; with text waiting it asks for room.
+        match tcb.not_sent() {
+            0 => output.keepalives.bump(),
+            _ => output.window_probes.bump(),
+        }
+    } else if out.flags.contains(Flags::URG) {
+        output.urgent.bump();
+    } else {
+        output.acks.bump();
+    }
+    if !matches!(out.options.len(), 0 | 12) && !out.flags.contains(Flags::SYN) {
+        left_with_sack(counts, out); // neither nothing nor timestamps alone
+    }
+}
+
+fn left_with_sack(counts: &Counters, out: &Out) {
+    for option in Options::new(out.options.as_slice()).flatten() {
+        let Opt::Sack(blocks) = option else { continue };
+        counts.output.sacks.bump();
+        // RFC 2883 4: the first block lies before the ACK, or within the second.
+        let mut blocks = blocks.iter().map(|(left, right)| (SeqNum(left), SeqNum(right)));
+        let Some((left, right)) = blocks.next() else { continue };
+        let within = |(l, r): (SeqNum, SeqNum)| left.at_or_after(l) && right.at_or_before(r);
+        if left.before(out.ack) || blocks.next().is_some_and(within) {
+            counts.output.dsacks.bump();
+        }
+    }
+}
+
+/// A segment leaves that is of no stream.
+pub(super) fn left_bare(counts: &Counters, out: &Out) {
+    let output = &counts.output;
+    output.sent.bump();
+    if out.flags.contains(Flags::RST) {
+        output.resets.bump();
+    }
+    match out.flags.intersects(Flags::SYN | Flags::FIN | Flags::RST) {
+        true => output.control.bump(),
+        false => output.acks.bump(),
+    }
+}
+
+/// The state has changed. `events` tell why, if something other than the connection's ends did it.
+#[cold]
+pub(super) fn entered(counts: &Counters, stream: &mut Stream, events: Events) {
+    let states = &counts.states;
+    let (from, to) = (std::mem::replace(&mut stream.counted, stream.tcb.state()), stream.tcb.state());
+    if to.is_synchronized() && !from.is_synchronized() {
+        states.established.bump();
+    }
+    match to {
+        State::SynSent => states.syn_sent.bump(),
+        State::SynReceived => states.syn_received.bump(),
+        State::Established => {}
+        State::CloseWait => states.close_wait.bump(),
+        State::FinWait1 => states.fin_wait_1.bump(),
+        State::FinWait2 => states.fin_wait_2.bump(),
+        State::Closing => states.closing.bump(),
+        State::LastAck => states.last_ack.bump(),
+        State::TimeWait => {
+            states.time_wait.bump();
+            states.closed.bump();
+        }
+        State::Closed if from == State::TimeWait => {}
+        State::Closed => {
+            states.closed.bump();
+            match events.intersects(DROPPED) {
+                true if from.is_synchronized() => states.dropped.bump(),
+                true => states.embryonic_dropped.bump(),
+                false => {}
+            }
+        }
+    }
+    if events.contains(Events::RESET) {
+        states.reset.bump();
+    }
+}
+
+/// A timer of a connection ran out; what its figures were before and are after.
+pub(super) fn timed<L: Locks>(counts: &Counters, sock: &Sock<L>, before: &Info, after: &Info, events: Events) {
+    let timers = &counts.timers;
+    let idle = before.unacked == 0 && before.notsent_bytes == 0;
+    let handshake = !before.state.is_synchronized();
+    if events.contains(Events::TIMED_OUT) {
+        return match () {
+            () if sock.options().user_timeout.is_some() => timers.user_dropped.bump(),
+            () if handshake || before.unacked > 0 => timers.rexmit_dropped.bump(),
+            () if idle => timers.keepalive_dropped.bump(),
+            () => timers.persist_dropped.bump(),
+        };
+    }
+    if after.state == State::Closed {
+        if before.state == State::FinWait2 {
+            timers.fin_wait_2_dropped.bump();
+        }
+    } else if after.retransmits > before.retransmits {
+        timers.rexmit.bump();
+    } else if after.probes > before.probes {
+        match idle {
+            true => timers.keepalive.bump(),
+            false => timers.persist.bump(),
+        }
+    }
+}
+
+impl<L: Locks> Stack<L> {
+    /// Counts the state that a connection is in, if it was not counted yet.
+    #[inline]
+    pub(super) fn tcp_count_state(&self, cx: Cx, stream: &mut Stream, events: Events) {
+        if stream.tcb.state() != stream.counted {
+            entered(&self.count(cx).tcp, stream, events);
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! What connections hold together, and who gives way when it is too much.
+//!
+//! A stranger decides how much of what we send he acknowledges, and an application how much of what comes it reads: so the sum over
+//! all connections has a limit, `net.inet.tcp.memlimit`. In steps: text out of order is refused first (it comes again), then
+//! buffers stop growing, then sends fail and text is dropped for whoever has more to read already, so that nobody is cut off who
+//! reads. When all is used up, what is held out of order is forgotten and connections whose peers take nothing go, longest first
+//! (sockstress, CVE-2008-4609). What no process holds any more has a number and a time of its own.
+//!
+//! Each connection is charged for the buffers that its bytes pin, to a page: a request and its answer touch no shared word.
+
+use super::{Kind, Sock, Stream, TcpError};
+use crate::Stack;
+use buf::Frame;
+use clock::{Duration, Instant};
+use lock::{Cx, Locks};
+use stats::DropReason;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tcp::{Segment, State};
+use wire::tcp::Flags;
+
+/// What all connections of a host hold.
+#[derive(Debug, Default)]
+pub(crate) struct Used {
+    bytes: AtomicUsize,
+    orphans: AtomicUsize,
+}
+
+/// What one connection is charged for; given back when it goes.
+#[derive(Debug)]
+pub(crate) struct Charge {
+    to: Arc<Used>,
+    bytes: usize,
+    orphan: bool,
+}
+
+/// Differences smaller than this are not worth a shared word.
+const PAGE: usize = 4096;
+/// Connections that go at one time for want of memory, so that nothing else waits for it.
+const REAPED_AT_ONCE: usize = 1024;
+/// How often it is looked for them.
+const REAP_EVERY: Duration = Duration::from_secs(1);
+
+impl Charge {
+    pub(crate) fn to(used: &Arc<Used>) -> Charge {
+        Charge { to: Arc::clone(used), bytes: 0, orphan: false }
+    }
+
+    #[inline]
+    fn set(&mut self, bytes: usize) {
+        if bytes.abs_diff(self.bytes) >= PAGE {
+            self.to.bytes.fetch_add(bytes.wrapping_sub(self.bytes), Ordering::Relaxed);
+            self.bytes = bytes;
+        }
+    }
+
+    /// No process holds the connection any more; `false` if there are `most` of these already.
+    pub(crate) fn orphaned(&mut self, most: i64) -> bool {
+        if self.orphan {
+            return true;
+        }
+        let entered = self.to.orphans.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| {
+            usize::try_from(most).is_ok_and(|most| n < most).then_some(n + 1)
+        });
+        self.orphan = entered.is_ok();
+        self.orphan
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.to.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.to.orphans.fetch_sub(usize::from(self.orphan), Ordering::Relaxed);
+    }
+}
+
+/// How short memory is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Shortage {
+    /// Not at all.
+    None,
+    /// Half the limit: nothing more is kept out of order.
+    OutOfOrder,
+    /// Three quarters: buffers stay as large as they are.
+    Growth,
+    /// The limit.
+    All,
+}
+
+/// Three quarters of a pool: what is left is for frames on their way.
+pub(crate) fn share_of(pool: &buf::PoolStats) -> usize {
+    pool.buffers.saturating_mul(pool.size) / 4 * 3
+}
+
+impl<L: Locks> Stack<L> {
+    /// Bytes of buffers that all connections hold.
+    pub fn tcp_memory(&self) -> usize {
+        self.tcp.used.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Connections that no process holds.
+    pub fn tcp_orphans(&self) -> usize {
+        self.tcp.used.orphans.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that they may hold.
+    pub fn tcp_memory_limit(&self) -> usize {
+        match self.knobs.tcp_memlimit.get() {
+            0 => self.tcp.share,
+            bytes => usize::try_from(bytes).unwrap_or(usize::MAX),
+        }
+    }
+
+    #[inline]
+    pub(super) fn tcp_shortage(&self) -> Shortage {
+        let (used, limit) = (self.tcp_memory(), self.tcp_memory_limit());
+        match used {
+            _ if used < limit / 2 => Shortage::None,
+            _ if used < limit / 4 * 3 => Shortage::OutOfOrder,
+            _ if used < limit => Shortage::Growth,
+            _ => Shortage::All,
+        }
+    }
+
+    /// May a buffer grow?
+    pub(super) fn tcp_may_grow(&self, cx: Cx) -> bool {
+        let may = self.tcp_shortage() < Shortage::Growth;
+        if !may {
+            self.count(cx).tcp_memory.growth_refused.bump();
+        }
+        may
+    }
+
+    /// Charges a connection for what it holds now.
+    #[inline]
+    pub(super) fn tcp_charge(&self, sock: &mut Sock<L>) {
+        if let Kind::Stream(stream) = &mut sock.kind {
+            let bytes = stream.pinned(self.pool.size());
+            stream.charge.set(bytes);
+        }
+    }
+
+    /// Is there no memory for this segment's text?
+    #[inline]
+    pub(super) fn tcp_refuses(&self, cx: Cx, stream: &Stream, segment: &Segment) -> bool {
+        if segment.len == 0 || self.tcp_memory() < self.tcp_memory_limit() / 2 {
+            return false;
+        }
+        self.tcp_refuses_short(cx, stream, segment)
+    }
+
+    #[cold]
+    fn tcp_refuses_short(&self, cx: Cx, stream: &Stream, segment: &Segment) -> bool {
+        if !stream.tcb.state().is_synchronized() || segment.has(Flags::SYN) || segment.has(Flags::RST) {
+            return false;
+        }
+        let counts = &self.count(cx).tcp_memory;
+        if segment.seq.after(stream.tcb.rcv_nxt()) {
+            counts.out_of_order_refused.bump();
+            return true;
+        }
+        let refused = self.tcp_shortage() == Shortage::All && !stream.recv.is_empty();
+        if refused {
+            counts.text_refused.bump();
+        }
+        refused
+    }
+
+    /// A segment whose text there is no memory for: what it acknowledges counts, its text is as lost.
+    #[cold]
+    pub(super) fn tcp_without_text(&self, cx: Cx, segment: &Segment, packet: Frame) -> Segment {
+        self.drop_frame(cx, packet, DropReason::TcpNoMemory);
+        let flags = Flags(segment.flags.0 & !(Flags::FIN.0 | Flags::URG.0 | Flags::PSH.0));
+        Segment { len: 0, flags, ..*segment }
+    }
+
+    /// How long a peer may take nothing.
+    fn tcp_patience(&self) -> Duration {
+        Duration::from_millis(self.knobs.tcp_stall_time.get().unsigned_abs())
+    }
+
+    /// A timer of a connection that nobody holds went off: has its peer taken nothing for too long? Every such connection has a
+    /// timer, of a retransmission, a probe or FIN-WAIT-2.
+    pub(super) fn tcp_orphan_stalls(&self, cx: Cx, sock: &mut Sock<L>) {
+        if !sock.orphan {
+            return;
+        }
+        let patience = self.tcp_patience();
+        let Kind::Stream(stream) = &mut sock.kind else { return };
+        if stream.tcb.state() != State::TimeWait && stream.stalls(cx.now) >= patience {
+            self.count(cx).tcp_memory.orphans_stalled.bump();
+            self.tcp_give_up(cx, sock);
+        }
+    }
+
+    fn tcp_give_up(&self, cx: Cx, sock: &mut Sock<L>) {
+        let Kind::Stream(stream) = &mut sock.kind else { return };
+        let reset = stream.tcb.abort(cx.now);
+        let sent = stream.send.len();
+        stream.send.release(sent as u32);
+        stream.ooo = None;
+        stream.dirty = true;
+        if let Some(reset) = reset {
+            self.tcp_answer(cx, sock, &reset);
+        }
+        sock.error = Some(TcpError::TimedOut);
+    }
+
+    /// When memory has run out: forgets what is out of order, and gives up the connections that have stalled longest, until a
+    /// quarter of the limit is free. Says when to come again.
+    pub(super) fn tcp_reap(&self, cx: Cx) -> Instant {
+        if self.tcp_shortage() < Shortage::All {
+            return Instant::NEVER;
+        }
+        let mut due = self.tcp.reap_at.lock(cx);
+        if *due > cx.now {
+            return *due;
+        }
+        *due = cx.now.after(REAP_EVERY);
+        let next = *due;
+        drop(due);
+        let patience = self.tcp_patience();
+        let mut stalled = Vec::new();
+        self.tcp.socks.for_each(cx, |id, sock| {
+            let Kind::Stream(stream) = &mut sock.kind else { return };
+            if stream.ooo.take().is_some() {
+                stream.tcb.renege();
+                self.count(cx).tcp_memory.reneged.bump();
+                stream.charge.set(stream.pinned(self.pool.size()));
+            }
+            let age = stream.stalls(cx.now);
+            if age >= patience {
+                stalled.push((age, id));
+            }
+        });
+        stalled.sort_unstable_by(|a, b| b.cmp(a));
+        for (_, id) in stalled.into_iter().take(REAPED_AT_ONCE) {
+            if self.tcp_shortage() < Shortage::Growth {
+                break;
+            }
+            self.tcp_reap_one(cx, id);
+        }
+        next
+    }
+
+    fn tcp_reap_one(&self, cx: Cx, id: usize) {
+        let Some(slot) = self.tcp.socks.get(id) else { return };
+        let mut slot = slot.lock(cx);
+        let Some(sock) = slot.as_mut() else { return };
+        self.count(cx).tcp_memory.stalled.bump();
+        self.tcp_give_up(cx, sock);
+        sock.wake(cx, id);
+        self.tcp_charge(sock);
+        let over = self.tcp_settle(cx, id, sock, crate::stack::AtOnce::Later);
+        drop(slot);
+        self.tcp_bury(cx, id, over);
+    }
+}
+
+impl Stream {
+    /// Bytes of buffers that its queues hold, nearly: a segment's text pins the whole of its buffer.
+    #[inline]
+    fn pinned(&self, buffer: usize) -> usize {
+        // A full segment of Ethernet's is two thirds of its buffer; the last may be all empty. No division: every call asks.
+        let of = |len: usize| if len == 0 { 0 } else { len + len / 2 + buffer };
+        of(self.send.len()) + of(self.recv.len()) + self.ooo.as_ref().map_or(0, |ooo| ooo.bytes())
+    }
+
+    /// How long the peer has taken nothing of what waits for it.
+    fn stalls(&self, now: Instant) -> Duration {
+        let state = self.tcb.state();
+        let waits = !self.send.is_empty() || matches!(state, State::FinWait1 | State::Closing | State::LastAck);
+        if waits { now.since(self.progress) } else { Duration::ZERO }
+    }
+}

@@ -1,0 +1,170 @@
+use super::*;
+use crate::words;
+use crate::{Host, config::HostConfig};
+use clock::{Clock, SimClock};
+use lock::Up;
+use port::Pairs;
+
+/// Two hosts joined back to back; the second pings nobody, it only answers ARP.
+struct Two {
+    hosts: [Host<Up>; 2],
+    pairs: Pairs,
+    clock: SimClock,
+}
+
+impl Two {
+    fn new() -> Two {
+        let (clock, pairs) = (SimClock::new(), Pairs::new());
+        clock.advance(Duration::from_secs(1));
+        let host = |name: &str| {
+            let config = HostConfig { name: name.into(), pool_buffers: 64, seed: Some(1), ..HostConfig::default() };
+            Host::new(&config, Clock::sim(&clock)).unwrap()
+        };
+        let two = Two { hosts: [host("a"), host("b")], pairs, clock: clock.clone() };
+        for (at, addr) in ["10.0.0.1/24", "10.0.0.2/24"].iter().enumerate() {
+            two.ok(at, &format!("ifconfig em0 create port pair:ab inet {addr}"));
+        }
+        two.run();
+        two
+    }
+
+    fn say(&self, at: usize, line: &str) -> Result<String, String> {
+        let words: Vec<&str> = line.split(' ').collect();
+        words::run(&self.hosts[at], &self.pairs, &words, false).map_err(|e| e.to_string())
+    }
+
+    #[track_caller]
+    fn ok(&self, at: usize, line: &str) -> String {
+        self.say(at, line).unwrap_or_else(|why| panic!("{line}: {why}"))
+    }
+
+    fn read(&self, id: &str) -> Batch {
+        parse(&self.ok(0, &format!("capture read {id}"))).unwrap()
+    }
+
+    fn run(&self) {
+        while self.hosts.iter().map(|host| host.step().frames).sum::<usize>() > 0 {}
+    }
+
+    /// `n` datagrams of `len` bytes from a to b, which has nobody for them.
+    fn send(&self, n: usize, len: usize) {
+        let calls = self.hosts[0].shared_calls();
+        let fd = calls.socket().unwrap();
+        for _ in 0..n {
+            let _ = calls.send_to(fd, &vec![7; len], &"10.0.0.2:9".parse().unwrap());
+            self.run();
+        }
+        calls.close(fd).unwrap();
+    }
+}
+
+#[test]
+fn what_passes_is_given_once_with_its_direction_and_time() {
+    let two = Two::new();
+    assert!(!two.hosts[0].receivers_watched());
+    let id = two.ok(0, "capture open em0").trim().to_string();
+    assert!(two.hosts[0].receivers_watched() && !two.hosts[1].receivers_watched());
+    two.clock.advance(Duration::from_millis(500));
+    two.send(1, 100);
+    let batch = two.read(&id);
+    let lines: Vec<String> =
+        batch.frames.iter().map(|f| wire::dissect::brief(&f.data, f.len as usize).to_string()).collect();
+    assert_eq!(
+        lines,
+        [
+            "ARP, Request who-has 10.0.0.2 tell 10.0.0.1, length 28",
+            &format!("ARP, Reply 10.0.0.2 is-at {}, length 28", two.hosts[1].mac_of(0)),
+            &lines[2],
+            "IP 10.0.0.2 > 10.0.0.1: ICMP 10.0.0.2 udp port 9 unreachable, length 136",
+        ]
+    );
+    assert!(
+        lines[2].starts_with("IP 10.0.0.1.") && lines[2].ends_with(" > 10.0.0.2.9: UDP, length 100"),
+        "{}",
+        lines[2]
+    );
+    let ways: Vec<Direction> = batch.frames.iter().map(|frame| frame.direction).collect();
+    use Direction::{Inbound, Outbound};
+    assert_eq!(ways, [Outbound, Inbound, Outbound, Inbound]);
+    assert!(
+        batch.frames.iter().all(|f| f.iface == "em0" && f.len as usize == f.data.len() && f.at_ns == 1_500_000_000)
+    );
+    assert_eq!((batch.now_ns, batch.seen, batch.missed), (1_500_000_000, 4, 0));
+    assert_eq!(two.read(&id).frames, [], "given once");
+    assert_eq!(two.ok(0, "capture close 1"), "");
+    assert!(!two.hosts[0].receivers_watched());
+    assert!(two.say(0, "capture read 1").unwrap_err().contains("1: no such capture"));
+}
+
+#[test]
+fn a_snaplen_keeps_the_beginning_and_says_how_long_it_was() {
+    let two = Two::new();
+    two.ok(0, "capture open em0 60");
+    two.ok(0, "capture open any"); // another reader's wish is his own
+    two.send(1, 1000);
+    let (short, whole) = (two.read("1"), two.read("2"));
+    assert_eq!((short.frames[2].data.len(), short.frames[2].len), (60, 1042));
+    assert_eq!((whole.frames[2].data.len(), whole.frames[2].len), (1042, 1042));
+    assert!(wire::dissect::brief(&short.frames[2].data, 1042).to_string().ends_with("UDP, length 1000"));
+}
+
+#[test]
+fn a_full_buffer_counts_what_it_misses_and_goes_on_when_read() {
+    let two = Two::new();
+    two.ok(0, "capture open em0");
+    two.send(2000, 1400); // with the few answers ICMP's limit allows
+    two.send(1500, 1400);
+    let status = two.hosts[0].captures().list(two.clock.now()).remove(0);
+    assert!(status.missed > 500 && status.seen == status.held as u64 + status.missed, "{status:?}");
+    let (mut got, mut batch) = (0, two.read("1"));
+    while !batch.frames.is_empty() {
+        assert!(batch.frames.iter().map(|frame| frame.data.len() + FRAME_COST).sum::<usize>() < READ_MAX + 2000);
+        got += batch.frames.len() as u64;
+        batch = two.read("1");
+    }
+    assert_eq!(got, status.held as u64);
+    two.send(1, 10);
+    assert_eq!((two.read("1").missed, two.read("1").seen), (status.missed, status.seen + 1));
+    let audit = two.hosts[0].stack.audit(two.hosts[0].cx());
+    assert_eq!((audit.imbalance(), two.hosts[0].stack.pool.stats().live()), (0, 0), "copies hold no buffers");
+}
+
+#[test]
+fn there_are_only_so_many_and_those_that_nobody_reads_end() {
+    let two = Two::new();
+    for id in 1..=CAPTURES_MAX {
+        assert_eq!(two.ok(0, "capture open em0").trim(), id.to_string());
+    }
+    assert!(two.say(0, "capture open em0").unwrap_err().contains("4 captures are open already"));
+    two.clock.advance(Duration::from_secs(9));
+    two.read("3");
+    two.clock.advance(Duration::from_secs(2));
+    two.send(1, 10);
+    assert_eq!(two.hosts[0].captures().list(two.clock.now()).iter().map(|c| c.id).collect::<Vec<_>>(), [3]);
+    assert!(two.ok(0, "capture list").contains("3             "), "{}", two.ok(0, "capture list"));
+    for (line, says) in [
+        ("capture", "open, read, close, list"),
+        ("capture open", "an iface, or any"),
+        ("capture open em1", "did you mean 'em0'?"),
+        ("capture open lo0", "has no port"),
+        ("capture open em0 0", "a number from 1 to 262144"),
+        ("capture read x", "a number from 1"),
+        ("capture close 77", "77: no such capture"),
+        ("capture opne em0", "did you mean 'open'?"),
+    ] {
+        let fault = two.say(0, line).unwrap_err();
+        assert!(fault.contains(says), "{line}: {fault}");
+    }
+}
+
+#[test]
+fn texts_that_are_no_answers_are_told_from_those_that_are() {
+    let frame =
+        Caught { at_ns: 5, iface: "em0".into(), direction: Direction::Inbound, len: 3, data: vec![0, 0xab, 0xff] };
+    let batch = Batch { now_ns: 1, seen: 2, missed: 3, frames: vec![frame] };
+    assert_eq!(batch.to_text(), "1 2 3\n5 in em0 3 00abff\n");
+    assert_eq!(parse(&batch.to_text()), Some(batch));
+    for bad in ["", "x", "1 2", "1 2 3\n", "1 2 3\n5 in em0 3 0", "1 2 3\n5 up em0 3 00", "1 2 3\n5 in em0 3 0g"] {
+        assert_eq!(parse(bad).is_some(), bad == "1 2 3\n", "{bad:?}");
+    }
+}

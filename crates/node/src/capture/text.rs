@@ -1,0 +1,87 @@
+//! Captured frames as the text of an answer: a line that says how things stand, then a line for each frame.
+//!
+//! ```text
+//! NOW-NS SEEN MISSED
+//! AT-NS in|out IFACE LENGTH HEX
+//! ```
+//!
+//! Times are the host's clock's; NOW lets the reader turn them into the calendar's. LENGTH is the whole frame's, HEX what was
+//! kept of it.
+
+use port::pcap::Direction;
+use std::fmt::Write;
+
+/// What one reading gave.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Batch {
+    /// The host's clock at the reading.
+    pub now_ns: u64,
+    /// Frames that passed since the capture began.
+    pub seen: u64,
+    /// Of them, not kept: there was no room.
+    pub missed: u64,
+    /// What was kept since the reading before.
+    pub frames: Vec<Caught>,
+}
+
+/// One frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caught {
+    /// When it passed, by the host's clock.
+    pub at_ns: u64,
+    /// Which iface it passed.
+    pub iface: String,
+    /// Received or sent.
+    pub direction: Direction,
+    /// Bytes that it had.
+    pub len: u32,
+    /// Bytes that were kept.
+    pub data: Vec<u8>,
+}
+
+const HEX: &[u8; 16] = b"0123456789abcdef";
+
+impl Batch {
+    /// The answer's text.
+    pub fn to_text(&self) -> String {
+        let bytes: usize = self.frames.iter().map(|frame| 2 * frame.data.len() + 64).sum();
+        let mut out = String::with_capacity(bytes + 64);
+        // Writing to a String cannot fail.
+        let _ = writeln!(out, "{} {} {}", self.now_ns, self.seen, self.missed);
+        for frame in &self.frames {
+            let way = if frame.direction == Direction::Outbound { "out" } else { "in" };
+            let _ = write!(out, "{} {way} {} {} ", frame.at_ns, frame.iface, frame.len);
+            let digits = frame.data.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+            out.extend(digits.filter_map(|digit| HEX.get(usize::from(digit))).map(|digit| char::from(*digit)));
+            out.push('\n');
+        }
+        out
+    }
+}
+
+/// Reads an answer; `None`: it is none.
+pub fn parse(text: &str) -> Option<Batch> {
+    let mut lines = text.lines();
+    let mut words = lines.next()?.split(' ');
+    let mut number = || words.next()?.parse().ok();
+    let (now_ns, seen, missed) = (number()?, number()?, number()?);
+    let frames = lines.map(frame).collect::<Option<Vec<_>>>()?;
+    Some(Batch { now_ns, seen, missed, frames })
+}
+
+fn frame(line: &str) -> Option<Caught> {
+    let words: Vec<&str> = line.split(' ').collect();
+    let &[at, way, iface, len, hex] = words.as_slice() else { return None };
+    let direction = match way {
+        "in" => Direction::Inbound,
+        "out" => Direction::Outbound,
+        _ => return None,
+    };
+    let digit = |byte: &u8| char::from(*byte).to_digit(16).map(|digit| digit as u8);
+    let byte = |pair: &[u8]| match pair {
+        [high, low] => Some(digit(high)? << 4 | digit(low)?),
+        _ => None,
+    };
+    let data = hex.as_bytes().chunks(2).map(byte).collect::<Option<Vec<u8>>>()?;
+    Some(Caught { at_ns: at.parse().ok()?, iface: iface.to_string(), direction, len: len.parse().ok()?, data })
+}

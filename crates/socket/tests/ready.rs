@@ -1,0 +1,176 @@
+//! poll(2) tells levels, a Poller tells edges: of every event a stream can have.
+
+mod common;
+
+use common::*;
+use linerate_socket::{Calls, Errno, Events, Fd, PollFd, Poller, SendFlags};
+use lock::{Locks, Up};
+use std::net::Shutdown;
+
+fn told<L: Locks>(calls: &Calls<'_, L>, fd: Fd) -> Events {
+    let asked = Events { readable: true, writable: true, ..Events::default() };
+    let mut fds = [PollFd { fd, asked, told: Events::default() }];
+    calls.poll(&mut fds);
+    fds[0].told
+}
+
+/// What is true of a descriptor, in poll(2)'s letters: In, Out, Err, Hup, Pri, rdhup (E), Nval.
+fn levels<L: Locks>(calls: &Calls<'_, L>, fd: Fd) -> String {
+    let t = told(calls, fd);
+    [
+        (t.readable, 'I'),
+        (t.writable, 'O'),
+        (t.error, 'X'),
+        (t.hangup, 'H'),
+        (t.urgent, 'P'),
+        (t.peer_closed, 'E'),
+        (t.invalid, 'N'),
+    ]
+    .into_iter()
+    .filter_map(|(on, letter)| on.then_some(letter))
+    .collect()
+}
+
+#[test]
+fn levels_through_a_life() {
+    let w = World::<Up>::new();
+    let listener = w.listener(80, 4);
+    assert_eq!(levels(&w.b(), listener), "");
+    let client = w.a().stream_socket().unwrap();
+    nonblocking(&w.a(), client);
+    assert_eq!(w.a().connect(client, at(2, 80)), Err(Errno::EINPROGRESS));
+    assert_eq!(levels(&w.a(), client), "", "on its way");
+    w.pass(ms(2));
+    assert_eq!(levels(&w.a(), client), "O");
+    assert_eq!(levels(&w.b(), listener), "I");
+    let (server, _) = w.b().accept(listener).unwrap();
+    nonblocking(&w.b(), server);
+    assert_eq!(levels(&w.b(), listener), "");
+    assert_eq!(levels(&w.b(), server), "O");
+    w.a().send(client, b"text").unwrap();
+    w.pass(ms(1));
+    assert_eq!(levels(&w.b(), server), "IO");
+    assert_eq!(levels(&w.b(), server), "IO", "a level is told again");
+    w.b().recv(server, &mut [0; 3]).unwrap();
+    assert_eq!(levels(&w.b(), server), "IO", "one byte is left");
+    w.b().recv(server, &mut [0; 3]).unwrap();
+    assert_eq!(levels(&w.b(), server), "O");
+    w.a().send_flags(client, b"!", SendFlags { oob: true, ..SendFlags::default() }).unwrap();
+    w.pass(ms(1));
+    assert_eq!(levels(&w.b(), server), "IOP");
+    w.b().recv(server, &mut [0; 3]).unwrap();
+    assert_eq!(levels(&w.b(), server), "O");
+    fill(&w.a(), client);
+    w.pass(secs(2));
+    fill(&w.a(), client);
+    assert_eq!(levels(&w.a(), client), "");
+    let mut buf = vec![0; 10_000];
+    while w.b().recv(server, &mut buf).is_ok() {
+        w.pass(ms(1));
+    }
+    assert_eq!(levels(&w.a(), client), "O");
+    w.a().shutdown(client, Shutdown::Write).unwrap();
+    w.pass(secs(1));
+    while w.b().recv(server, &mut buf).unwrap() > 0 {}
+    assert_eq!(levels(&w.b(), server), "IOE", "the end is readable; no hangup: we may still write");
+    assert_eq!(levels(&w.a(), client), "O", "a send would not wait: EPIPE");
+    w.b().shutdown(server, Shutdown::Write).unwrap();
+    w.pass(ms(1));
+    assert_eq!(levels(&w.b(), server), "IOHE");
+    assert_eq!(levels(&w.a(), client), "IOHE");
+    w.a().close(client).unwrap();
+    assert_eq!(levels(&w.a(), client), "N");
+}
+
+#[test]
+fn levels_of_failures() {
+    let w = World::<Up>::new();
+    let client = w.a().stream_socket().unwrap();
+    nonblocking(&w.a(), client);
+    assert_eq!(w.a().connect(client, at(2, 80)), Err(Errno::EINPROGRESS));
+    w.pass(ms(2));
+    assert_eq!(levels(&w.a(), client), "IOXH", "refused");
+    assert_eq!(w.a().take_error(client), Ok(Some(Errno::ECONNREFUSED)));
+    assert_eq!(levels(&w.a(), client), "IOH");
+    let (client, _, server) = w.connected();
+    w.b().set_option(server, linerate_socket::Opt::Linger(Some(ms(0)))).unwrap();
+    w.b().close(server).unwrap();
+    w.pass(ms(1));
+    assert_eq!(levels(&w.a(), client), "IOXHE", "reset");
+    assert_eq!(w.a().recv(client, &mut [0; 1]), Err(Errno::ECONNRESET));
+    assert_eq!(levels(&w.a(), client), "IOHE");
+}
+
+fn edges(poller: &Poller<Up>, calls: &Calls<'_, Up>) -> Vec<usize> {
+    let mut ready = Vec::new();
+    poller.ready(calls, 100, &mut ready);
+    ready
+}
+
+#[test]
+fn edges_through_a_life() {
+    let w = World::<Up>::new();
+    let (of_a, of_b) = (Poller::default(), Poller::default());
+    let listener = w.listener(80, 4);
+    w.b().watch(&of_b, listener).unwrap();
+    let client = w.a().stream_socket().unwrap();
+    nonblocking(&w.a(), client);
+    w.a().watch(&of_a, client).unwrap();
+    let a = || edges(&of_a, &w.a());
+    let b = || edges(&of_b, &w.b());
+    assert_eq!(w.a().connect(client, at(2, 80)), Err(Errno::EINPROGRESS));
+    assert!(a().is_empty() && b().is_empty());
+    w.pass(ms(2));
+    assert_eq!((a(), b()), (vec![client.0], vec![listener.0]), "connected; somebody to accept");
+    assert!(a().is_empty() && b().is_empty(), "told once");
+    let (server, _) = w.b().accept(listener).unwrap();
+    nonblocking(&w.b(), server);
+    w.b().watch(&of_b, server).unwrap();
+    assert_eq!(b(), [server.0], "what is true when it is watched is told: it is writable");
+    for _ in 0..3 {
+        w.a().send(client, b"text").unwrap();
+        w.pass(ms(1));
+        assert_eq!(b(), [server.0], "each arrival, as epoll's EPOLLET has it");
+    }
+    assert!(b().is_empty());
+    w.b().recv(server, &mut [0; 100]).unwrap();
+    w.pass(ms(100));
+    let _ = a(); // acknowledged: there is room
+    fill(&w.a(), client);
+    w.pass(secs(2));
+    fill(&w.a(), client);
+    let _ = (a(), b());
+    w.pass(secs(1));
+    assert!(a().is_empty(), "no room, no edge");
+    let mut buf = vec![0; 10_000];
+    while w.b().recv(server, &mut buf).is_ok() {
+        w.pass(ms(1));
+    }
+    assert_eq!(a(), [client.0], "room again");
+    let _ = b();
+    w.a().shutdown(client, Shutdown::Write).unwrap();
+    w.pass(secs(1));
+    assert_eq!(b(), [server.0], "the end");
+    w.b().set_option(server, linerate_socket::Opt::Linger(Some(ms(0)))).unwrap();
+    while w.b().recv(server, &mut buf).unwrap() > 0 {}
+    let _ = a();
+    w.b().close(server).unwrap();
+    w.pass(ms(1));
+    assert_eq!(a(), [client.0], "reset");
+    w.a().unwatch(client).unwrap();
+}
+
+/// However often something happens to a stream, it stands in the ready set once: a peer cannot make the set grow.
+#[test]
+fn a_chatty_peer_does_not_fill_the_ready_set() {
+    let w = World::<Up>::new();
+    let (client, _, server) = w.connected();
+    let poller = Poller::default();
+    w.b().watch(&poller, server).unwrap();
+    w.a().set_option(client, linerate_socket::Opt::NoDelay(true)).unwrap();
+    for _ in 0..1000 {
+        w.a().send(client, b".").unwrap();
+        w.pass(ms(1));
+    }
+    assert_eq!(edges(&poller, &w.b()), [server.0]);
+}
