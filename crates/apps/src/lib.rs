@@ -9,6 +9,7 @@
 //!  streams::Streams    listen, accept, connect, send, recv, close, poll: our stack's calls, or the kernel's, or a test's
 //!  serve::Server       one thread: turns, channels, lingering ends
 //!  app::App            ftp::Ftp | http::Http | iperf3::Iperf3 | small::Small (echo, discard, chargen, sink)
+//!  host::HostStreams   Streams of a host of ours; host::run is its whole life with one application
 //!  files::Root         what FTP and HTTP may name: built-in files and one directory
 //! ```
 #![forbid(unsafe_code)]
@@ -23,6 +24,7 @@ pub mod files;
 pub mod ftp;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
+pub mod host;
 pub mod http;
 pub mod iperf3;
 #[cfg(any(test, fuzzing))]

@@ -11,6 +11,8 @@ const GROUPS: &str = "\
 Run hosts
   up FILE           Hosts of a TOML file, each on its own thread, until Ctrl-C or no port is left
   host              One host from flags: --port tap:tap0 --addr 10.0.0.2/24
+  ftpd httpd iperf3 serve
+                    One such host that serves over TCP: files, iperf3 -s, echo discard chargen sink
 Ask and change a running host (socket: --url or $LINERATE_CTL)
   ctl WORDS         Any of its words; 'ctl help' lists them
   ifconfig ip arp route sysctl netstat ss show audit
@@ -53,6 +55,14 @@ pub enum Command {
     Up(UpArgs),
     /// Run one host made from flags, until Ctrl-C or no port is left
     Host(HostArgs),
+    /// Serve files over FTP from a host made from flags; /dev/zero and /dev/null are always there
+    Ftpd(FilesArgs),
+    /// Serve files over HTTP from a host made from flags; /dev/zero?bytes=N too
+    Httpd(FilesArgs),
+    /// Serve stock iperf3 clients from a host made from flags
+    Iperf3(Iperf3Args),
+    /// Serve echo, discard, chargen or sink over TCP from a host made from flags
+    Serve(ServeArgs),
     /// Say words to a running host and print its answer
     Ctl(CtlArgs),
     /// Ifaces of a running host, in BSD's words
@@ -180,6 +190,97 @@ pub struct HostArgs {
     /// Where its control socket goes
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub control: Option<PathBuf>,
+}
+
+/// A host as `host` makes it, with one application.
+#[derive(Args, Debug)]
+pub struct ServedArgs {
+    /// The TCP port to listen at [default: the protocol's]
+    #[arg(short = 'p', value_name = "L4PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub listen: Option<u16>,
+    /// The default route's gateway
+    #[arg(long, value_name = "A")]
+    pub gateway: Option<std::net::Ipv4Addr>,
+    #[command(flatten)]
+    pub host: HostArgs,
+}
+
+/// `ftpd` and `httpd`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+The host's flags are those of 'linerate host'; it ends as that one does. /dev/zero gives without end,
+/dev/null takes everything.
+
+Example:
+  linerate ftpd --port tap:tap0 --addr 10.0.0.2/24 --root /srv/files
+  curl -o /dev/null ftp://anonymous@10.0.0.2/dev/zero")]
+pub struct FilesArgs {
+    /// Serve what is below this directory too; links that lead out are not followed
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub root: Option<PathBuf>,
+    /// Take uploads below --root (ftpd): under new names, or under any
+    #[arg(long, value_name = "WHICH", num_args = 0..=1, require_equals = true, default_missing_value = "new", requires = "root")]
+    pub uploads: Option<UploadsArg>,
+    #[command(flatten)]
+    pub served: ServedArgs,
+}
+
+/// Which names uploads may have.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum UploadsArg {
+    /// Names that nothing has
+    New,
+    /// Any name: what was there is replaced
+    Replace,
+}
+
+/// `iperf3`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+The host's flags are those of 'linerate host'; it ends as that one does.
+
+Example:
+  linerate iperf3 -s --port tap:tap0 --addr 10.0.0.2/24
+  iperf3 -c 10.0.0.2")]
+pub struct Iperf3Args {
+    /// Be the server: there is nothing else it can be
+    #[arg(short = 's', long, required = true)]
+    pub server: bool,
+    /// One JSON object for each test instead of lines
+    #[arg(short = 'J', long)]
+    pub json: bool,
+    /// End after one test
+    #[arg(short = '1', long)]
+    pub one_off: bool,
+    #[command(flatten)]
+    pub served: ServedArgs,
+}
+
+/// `serve`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+The host's flags are those of 'linerate host'; it ends as that one does.
+
+Example:
+  linerate serve echo --port tap:tap0 --addr 10.0.0.2/24 -p 7")]
+pub struct ServeArgs {
+    /// What to serve
+    pub kind: SmallKind,
+    #[command(flatten)]
+    pub served: ServedArgs,
+}
+
+/// The small services.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SmallKind {
+    /// RFC 862, port 7: sends back what comes
+    Echo,
+    /// RFC 863, port 9: throws away what comes
+    Discard,
+    /// RFC 864, port 19: sends characters without end
+    Chargen,
+    /// Port 9: throws away what comes and says at its end how much it was
+    Sink,
 }
 
 /// `ctl`.

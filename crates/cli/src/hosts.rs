@@ -39,15 +39,25 @@ pub fn host(args: HostArgs, words: &[OsString]) -> anyhow::Result<Exit> {
 /// Runs until Ctrl-C, or until no port is left; the audits go to standard output.
 fn run(hosts: Vec<HostConfig>) -> anyhow::Result<Exit> {
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
-    let outcomes = node::up(hosts, |event| match event {
-        Event::Running { name, control: Some(path) } => notice(&format!("{name}: running; control {}", path.display())),
-        Event::Running { name, control: None } => notice(&format!("{name}: running")),
-        Event::Notice(text) => notice(text),
-    });
+    let outcomes = node::up(hosts, tell);
     let outcomes = outcomes.map_err(|error| match error {
         UpError::Build(node::run::BuildError::Config(_)) => Fault::usage(error),
         other => other.into(),
     })?;
+    report(&outcomes)
+}
+
+/// What happens while hosts run, on standard error.
+pub fn tell(event: &Event) {
+    match event {
+        Event::Running { name, control: Some(path) } => notice(&format!("{name}: running; control {}", path.display())),
+        Event::Running { name, control: None } => notice(&format!("{name}: running")),
+        Event::Notice(text) => notice(text),
+    }
+}
+
+/// The audits, and whether all is well.
+pub fn report(outcomes: &[Outcome]) -> anyhow::Result<Exit> {
     outcomes.iter().try_for_each(|outcome| print(&outcome.audit))?;
     for outcome in outcomes.iter().filter(|outcome| !outcome.is_balanced()) {
         let [stack, rx, tx] = outcome.imbalance;
@@ -63,7 +73,7 @@ fn set_all(host: &mut HostConfig, pairs: &[(String, String)]) -> anyhow::Result<
 
 /// The same structure that a file gives. Flags about a port belong to the --port before them: clap keeps each flag's
 /// values apart, so their places on the command line are looked up.
-fn from_flags(args: &HostArgs, words: &[OsString]) -> Result<HostConfig, String> {
+pub fn from_flags(args: &HostArgs, words: &[OsString]) -> Result<HostConfig, String> {
     let mut host = HostConfig::default();
     for (flag, value) in in_order(words.iter().skip(1).map(|word| word.to_string_lossy().into_owned())) {
         match flag.as_str() {
@@ -113,7 +123,7 @@ fn in_order(words: impl Iterator<Item = String>) -> Vec<(String, String)> {
         if let Some((flag, value)) = word.split_once('=').filter(|(flag, _)| flag.starts_with("--")) {
             out.push((flag.to_string(), value.to_string()));
         } else if word.starts_with("--")
-            && let Some(value) = words.next()
+            && let Some(value) = words.next_if(|next| !next.starts_with("--"))
         {
             out.push((word, value));
         }

@@ -10,6 +10,7 @@ mod pkt;
 mod ports;
 mod profile;
 mod run;
+mod serve;
 mod tcpdump;
 
 use args::{Cli, Command};
@@ -46,6 +47,10 @@ fn obey(command: Command, words: &[OsString]) -> anyhow::Result<Exit> {
     match command {
         Command::Up(args) => hosts::up(args),
         Command::Host(args) => hosts::host(args, words),
+        Command::Ftpd(args) => serve::ftpd(&args, words),
+        Command::Httpd(args) => serve::httpd(&args, words),
+        Command::Iperf3(args) => serve::iperf3(&args, words),
+        Command::Serve(args) => serve::small(&args, words),
         Command::Ctl(args) => ctl::run(args.url.as_deref(), args.json, args.words),
         Command::Ifconfig(args) => ctl::short("ifconfig", args),
         Command::Ip(args) => ctl::short("ip", args),

@@ -45,7 +45,7 @@ pub(crate) use memory::share_of;
 pub use show::{Memory, Timer};
 
 /// What is set on a socket and outlives, or comes before, its connection.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// Time to live; `None`: the knob's.
     pub ttl: Option<u8>,
@@ -91,6 +91,40 @@ pub struct Options {
     pub recv_space: Option<u32>,
     /// `SO_SNDBUF`: fixed.
     pub send_space: Option<u32>,
+}
+
+impl Options {
+    /// Nothing set.
+    const NONE: Options = Options {
+        ttl: None,
+        tos: 0,
+        reuse_addr: false,
+        reuse_port: false,
+        bind_any: false,
+        nonblocking: false,
+        recv_timeout: None,
+        send_timeout: None,
+        linger: None,
+        nodelay: false,
+        cork: false,
+        keepalive: false,
+        keep_idle: None,
+        keep_interval: None,
+        keep_count: None,
+        user_timeout: None,
+        maxseg: None,
+        rare_set: false,
+        congestion: None,
+        notsent_lowat: None,
+        recv_space: None,
+        send_space: None,
+    };
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options::NONE
+    }
 }
 
 /// One TCP socket.
@@ -199,7 +233,7 @@ impl Stream {
     }
 }
 
-static NO_OPTIONS: std::sync::LazyLock<Options> = std::sync::LazyLock::new(Options::default);
+static NO_OPTIONS: Options = Options::NONE;
 
 impl<L: Locks> Sock<L> {
     fn new(kind: Kind) -> Sock<L> {

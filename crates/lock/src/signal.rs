@@ -4,7 +4,8 @@
 //! so those who can spin should, before they wait.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
 use std::time::{Duration, Instant};
 
 /// Something to wait on.
@@ -13,6 +14,7 @@ pub struct Signal {
     waiting: AtomicU32,
     raised: Mutex<u64>,
     changed: Condvar,
+    tasks: Mutex<Vec<Waker>>,
 }
 
 impl Signal {
@@ -28,6 +30,23 @@ impl Signal {
     fn wake(&self) {
         *self.raised.lock().unwrap_or_else(PoisonError::into_inner) += 1;
         self.changed.notify_all();
+        let tasks = std::mem::take(&mut *self.tasks());
+        self.waiting.fetch_sub(tasks.len() as u32, Ordering::SeqCst);
+        tasks.into_iter().for_each(Waker::wake);
+    }
+
+    /// Wakes a task when the signal is raised the next time: look again after this whether there is something to wait for. A
+    /// task that is there already is not noted twice.
+    pub fn wake_task(&self, waker: &Waker) {
+        let mut tasks = self.tasks();
+        if !tasks.iter().any(|other| other.will_wake(waker)) {
+            tasks.push(waker.clone());
+            self.waiting.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    fn tasks(&self) -> MutexGuard<'_, Vec<Waker>> {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until `ready` gives something or `timeout` has passed (`None`: for ever). `ready` is asked first, then after
@@ -92,5 +111,29 @@ mod tests {
         let start = Instant::now();
         assert_eq!(Signal::default().wait_for(Some(Duration::from_millis(20)), || None::<()>), None);
         assert!(start.elapsed() >= Duration::from_millis(20));
+    }
+
+    #[test]
+    fn a_task_is_woken_once_for_each_time_it_asked() {
+        struct Count(AtomicU64);
+        impl std::task::Wake for Count {
+            fn wake(self: Arc<Self>) {
+                self.0.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        let (signal, count) = (Signal::default(), Arc::new(Count(AtomicU64::new(0))));
+        let woken = || count.0.load(Ordering::Relaxed);
+        let waker = Waker::from(count.clone());
+        signal.raise();
+        assert_eq!(woken(), 0, "it has not asked");
+        signal.wake_task(&waker);
+        signal.wake_task(&waker.clone());
+        signal.raise();
+        signal.raise();
+        assert_eq!(woken(), 1);
+        assert_eq!(signal.waiting.load(Ordering::SeqCst), 0);
+        signal.wake_task(&waker);
+        signal.raise();
+        assert_eq!(woken(), 2);
     }
 }

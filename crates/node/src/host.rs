@@ -13,6 +13,7 @@ use lock::{Cx, How, Locks};
 use port::pcap::Direction;
 use port::spec::Spec;
 use port::{Caps, Pairs, PortCounts, RxHalf, TxHalf};
+use socket::net::Net;
 use socket::{Calls, Drive};
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -356,6 +357,14 @@ impl<L: Locks> Host<L> {
     /// Frames held by ports' receiving halves.
     pub fn held_by_ports(&self) -> usize {
         self.receivers().iter().map(|r| r.half.held()).sum()
+    }
+}
+
+/// A host of one thread is driven by the calls that wait; one that several may enter is kept going by another.
+impl<L: Locks> Net for Host<L> {
+    type Locks = L;
+    fn with<R>(&self, f: impl FnOnce(&Calls<'_, L>) -> R) -> R {
+        if L::SHARED { f(&self.shared_calls()) } else { f(&self.calls()) }
     }
 }
 

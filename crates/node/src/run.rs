@@ -7,7 +7,7 @@ mod build;
 mod up;
 
 pub use build::{BuildError, build};
-pub use up::{Event, Outcome, UpError, up};
+pub use up::{Event, Outcome, UpError, end, up};
 
 use crate::control::Server;
 use crate::service::{self, Service};
@@ -78,8 +78,21 @@ impl Runner {
     /// One round: the host's, its services', and now and then its control socket's; sleeps when there was nothing.
     /// `notice` is told of ports that have ended.
     pub fn round<L: Locks>(&mut self, host: &Host<L>, pairs: &Pairs, notice: &mut dyn FnMut(String)) {
+        self.round_with(host, pairs, notice, IDLE, || 0);
+    }
+
+    /// [`Runner::round`] around whoever else is served on this thread: `others` is asked after the host's round how much
+    /// there is for them to do, and only when that is nothing does the round sleep, at most for `patience`.
+    pub fn round_with<L: Locks>(
+        &mut self,
+        host: &Host<L>,
+        pairs: &Pairs,
+        notice: &mut dyn FnMut(String),
+        patience: Duration,
+        others: impl FnOnce() -> usize,
+    ) {
         let step = host.step();
-        let served = self.serve(host);
+        let served = self.serve(host) + others();
         if step.now >= self.look {
             self.look_around(host, pairs, notice);
             self.look = step.now.after(LOOK);
@@ -88,8 +101,12 @@ impl Runner {
             self.over = self.over.map(|_| step.now);
             return;
         }
+        if patience.is_zero() {
+            return;
+        }
         let is_writing = self.control.as_ref().is_some_and(Server::is_writing);
-        let until = step.now.after(if is_writing { LOOK } else { IDLE }).min(step.next.unwrap_or(Instant::NEVER));
+        let most = if is_writing { LOOK } else { IDLE }.min(patience);
+        let until = step.now.after(most).min(step.next.unwrap_or(Instant::NEVER));
         let fds = self.control.as_ref().map(Server::fds).unwrap_or_default();
         if host.wait_for_any(until, &fds) || is_writing {
             self.look = Instant::ZERO;

@@ -4,18 +4,17 @@
 //!  lex, parse   text to events, in packetdrill's syntax where it fits: scripts nobody here wrote can be read
 //!  play         the events on virtual time against one host; calls block by running the rest of the script
 //!  call, sockopt  socket::Calls by their names; symbolic constants; errno
-//!  segment, conn, expect  packets between the script's numbers and the host's; comparing
-//!  claims, code, shell  counters; TCP_INFO's assertions; knobs
+//!  segment, conn  packets between the script's numbers and the host's; comparing
+//!  counted, code, shell  counters; TCP_INFO's assertions; knobs
 //! ```
 //!
 //! An addition of ours: `counters tcp.in.received +1 ...` states every change of a counter since the line before of this
 //! kind, and that no packet waits which nobody has expected. `docs/pkt.md` has the syntax.
 
 mod call;
-mod claims;
 mod code;
 mod conn;
-mod expect;
+mod counted;
 mod lex;
 mod parse;
 mod play;

@@ -3,7 +3,7 @@
 //! [`Calls`] are the system calls of one thread in one stack: `socket`, `bind`, `connect`, `send_to`, `recv_from` and their
 //! kin, with BSD's semantics and [`Errno`]s. A receive that has to wait either drives its host itself (a host that
 //! belongs to the calling thread: see [`Drive`]) or sleeps on the socket's signal until another thread's input
-//! raises it (a shared host). There are no ports and no configuration here.
+//! raises it (a shared host). [`net`] is the same as `std::net` has it. There are no ports and no configuration here.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),
@@ -12,6 +12,7 @@
 
 mod calls;
 mod errno;
+pub mod net;
 mod options;
 mod poll;
 mod stream;

@@ -82,6 +82,17 @@ impl<L: Locks> Calls<'_, L> {
         }
     }
 
+    /// Wakes a task the next time that something happens to a stream of a shared stack: ask it again after this, before waiting.
+    ///
+    /// # Errors
+    /// `EBADF`, `EOPNOTSUPP` (a datagram socket).
+    pub fn wake_task(&self, fd: Fd, waker: &std::task::Waker) -> Result<(), Errno> {
+        let id = fd.sock().ok_or(Errno::EOPNOTSUPP)?;
+        let signal = self.stack.with_sock(self.cx(), id, |sock| sock.signal()).ok_or(Errno::EBADF)?;
+        signal.wake_task(waker);
+        Ok(())
+    }
+
     /// Tells nobody any more.
     ///
     /// # Errors

@@ -450,7 +450,7 @@ fn calls_of_the_other_kind_of_socket_are_refused() {
         assert_eq!(w.a().send(fd, b"x"), Err(Errno::EBADF));
         assert_eq!(w.a().send_to(fd, b"x", &at(2, 1)), Err(Errno::EBADF));
         assert_eq!(w.a().recv_from(fd, &mut [0; 1]), Err(Errno::EBADF));
-        assert_eq!(w.a().listen(fd, 1).is_err(), true);
+        assert!(w.a().listen(fd, 1).is_err());
         assert_eq!(w.a().local_addr(fd), Err(Errno::EBADF));
         assert_eq!(w.a().take_error(fd), Err(Errno::EBADF));
         assert_eq!(w.a().close(fd), Err(Errno::EBADF));

@@ -16,6 +16,7 @@ const ROOMS: &[Room] = &[
     Room { path: "crates/node/src/run", why: "the loop that hands `now` to everybody" },
     Room { path: "crates/lab", why: "measures" },
     Room { path: "crates/cli", why: "talks to a person" },
+    Room { path: "crates/apps/src/host/run", why: "the loop of a host with one application" },
     Room { path: "crates/apps/src/testtool", why: "its loops own threads and print elapsed time" },
     Room { path: "crates/rung", why: "is measured" },
     Room { path: "crates/bench", why: "measures" },

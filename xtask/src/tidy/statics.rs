@@ -14,6 +14,8 @@ const ROOMS: &[Room] = &[
     Room { path: "crates/wire/src/checksum/kind", why: "what this processor can do" },
     Room { path: "crates/buf/src/pool", why: "the table of pools: a frame names its pool by a number" },
     Room { path: "crates/dispatch/src/stop", why: "a signal is the process's" },
+    Room { path: "crates/dispatch/src/worker", why: "what a profile does on each of the process's threads" },
+    Room { path: "crates/node/src/ledgers", why: "what a profile of the process asked hosts to leave when they end" },
     Room { path: "crates/node/src/control/socket", why: "numbers in the names of files" },
     Room { path: "crates/lab", why: "measures this machine" },
 ];

@@ -26,10 +26,15 @@ pub struct Running {
 impl Running {
     /// Starts `linerate host FLAGS --control SOCKET` and waits until it runs.
     pub fn start(name: &str, flags: &[&str]) -> Running {
+        Running::start_as(name, &[&["host"], flags].concat())
+    }
+
+    /// Starts `linerate WORDS --control SOCKET`, a command that makes a host from flags, and waits until it runs.
+    pub fn start_as(name: &str, words: &[&str]) -> Running {
         let socket = std::env::temp_dir().join(format!("lr-cli-{}-{name}", std::process::id()));
         let path = socket.display().to_string();
-        let mut command = linerate(&["host"]);
-        command.args(flags).args(["--control", &path]).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut command = linerate(words);
+        command.args(["--control", &path]).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap());
         let mut first = String::new();

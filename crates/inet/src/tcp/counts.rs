@@ -18,6 +18,7 @@ const DROPPED: Events = Events(Events::RESET.0 | Events::REFUSED.0 | Events::TIM
 #[inline]
 pub(super) fn came(counts: &Counters, seg: &Segment, acked: u32) {
     let input = &counts.input;
+    input.resets.add(u64::from(seg.has(Flags::RST)));
     input.acks.add(u64::from(acked > 0));
     input.acked_bytes.add(acked.into());
     input.sacks.add(u64::from(!seg.options.sack.is_empty()));
@@ -65,9 +66,6 @@ fn trimmed(input: &In, len: u32, skip: u32, kept: u32) {
 #[cold]
 pub(super) fn refused(counts: &Counters, seg: &Segment, why: Dropped, next: SeqNum, answered: bool) {
     let (input, len) = (&counts.input, u64::from(seg.len));
-    if seg.has(Flags::RST) {
-        input.resets.bump();
-    }
     match why {
         Dropped::Paws => input.paws.bump(),
         Dropped::TextDuplicate => duplicate(input, len),

@@ -2,8 +2,8 @@
 //!
 //! A stranger decides how much of what we send he acknowledges, and an application how much of what comes it reads: so the sum over
 //! all connections has a limit, `net.inet.tcp.memlimit`. In steps: text out of order is refused first (it comes again), then
-//! buffers stop growing, then sends fail and text is dropped for whoever has more to read already, so that nobody is cut off who
-//! reads. When all is used up, what is held out of order is forgotten and connections whose peers take nothing go, longest first
+//! buffers stop growing, then sends fail and text is dropped for whoever has more to read already, so that who reads is the
+//! last to be cut off. When all is used up, what is held out of order is forgotten and connections whose peers take nothing go, longest first
 //! (sockstress, CVE-2008-4609). What no process holds any more has a number and a time of its own.
 //!
 //! Each connection is charged for the buffers that its bytes pin, to a page: a request and its answer touch no shared word.
@@ -142,7 +142,7 @@ impl<L: Locks> Stack<L> {
 
     /// Is there no memory for this segment's text?
     #[inline]
-    pub(super) fn tcp_refuses(&self, cx: Cx, stream: &Stream, segment: &Segment) -> bool {
+    pub(super) fn tcp_refuses(&self, cx: Cx, stream: &mut Stream, segment: &Segment) -> bool {
         if segment.len == 0 || self.tcp_memory() < self.tcp_memory_limit() / 2 {
             return false;
         }
@@ -150,7 +150,8 @@ impl<L: Locks> Stack<L> {
     }
 
     #[cold]
-    fn tcp_refuses_short(&self, cx: Cx, stream: &Stream, segment: &Segment) -> bool {
+    fn tcp_refuses_short(&self, cx: Cx, stream: &mut Stream, segment: &Segment) -> bool {
+        stream.charge.set(stream.pinned(self.pool.size())); // a run of segments is charged when it ends: not so late now
         if !stream.tcb.state().is_synchronized() || segment.has(Flags::SYN) || segment.has(Flags::RST) {
             return false;
         }
@@ -159,7 +160,10 @@ impl<L: Locks> Stack<L> {
             counts.out_of_order_refused.bump();
             return true;
         }
-        let refused = self.tcp_shortage() == Shortage::All && !stream.recv.is_empty();
+        // A reader who has read all gets a segment all the same, up to a quarter more than the limit.
+        let limit = self.tcp_memory_limit();
+        let most = if stream.recv.is_empty() { limit.saturating_add(limit / 4) } else { limit };
+        let refused = self.tcp_memory() >= most;
         if refused {
             counts.text_refused.bump();
         }

@@ -255,6 +255,13 @@ impl RrRig {
         self.idle.len()
     }
 
+    fn transact(&self) -> anyhow::Result<()> {
+        self.two.calls(0).send(self.fds[0], b"?")?;
+        self.receive(1)?;
+        self.two.calls(1).send(self.fds[1], b"!")?;
+        self.receive(0)
+    }
+
     fn receive(&self, at: usize) -> anyhow::Result<()> {
         let mut byte = [0; 16];
         for _ in 0..100_000 {
@@ -279,13 +286,7 @@ impl Subject for RrRig {
         let mut done = Ok(());
         let reading = measure(TRANSACTIONS, || {
             for _ in 0..TRANSACTIONS {
-                let transact = || -> anyhow::Result<()> {
-                    self.two.calls(0).send(self.fds[0], b"?")?;
-                    self.receive(1)?;
-                    self.two.calls(1).send(self.fds[1], b"!")?;
-                    self.receive(0)
-                };
-                done = transact();
+                done = self.transact();
                 if done.is_err() {
                     break;
                 }

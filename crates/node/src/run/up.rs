@@ -269,7 +269,7 @@ fn run_with<L: Locks>(
 }
 
 /// Ends what is queued and takes the audit.
-fn end<L: Locks>(host: &Host<L>) -> Outcome {
+pub fn end<L: Locks>(host: &Host<L>) -> Outcome {
     host.stack.shutdown(host.cx());
     let report = host.stack.audit(host.cx());
     let (rx, tx) = words::port_imbalance(host, &report);

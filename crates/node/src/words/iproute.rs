@@ -46,13 +46,14 @@ enum Wanted {
 /// `[TYPE] PREFIX [via GW] [dev IF]`.
 fn describe<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>, wanted: Wanted) -> Result<(Prefix, Via), WordError> {
     let mut word = words.next("a destination such as 10.0.0.0/8, or default")?;
-    let mut via = None;
+    let (mut via, mut local) = (None, false);
     match word {
         "blackhole" => via = Some(Via::Blackhole),
         "unreachable" | "prohibit" => via = Some(Via::Reject),
+        "local" => local = true,
         _ => {}
     }
-    if via.is_some() || word == "unicast" {
+    if via.is_some() || local || word == "unicast" {
         word = words.next("a destination")?;
     }
     let prefix = parse::prefix(word, parse::host_len)?;
@@ -70,6 +71,8 @@ fn describe<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>, wanted: Wanted) ->
         }
     }
     let via = match (via, gateway, dev) {
+        (None, None, dev) if local => Via::Local(dev.unwrap_or(inet::iface::IfaceId(0))), // without dev: lo0's
+        _ if local => return Err(WordError::failed("a route to this host has no gateway")),
         (Some(via), None, None) => via,
         (Some(_), ..) => return Err(WordError::failed("a route to nowhere has neither via nor dev")),
         (None, Some(gateway), Some(dev)) => Via::Gateway(dev, gateway),
@@ -116,9 +119,11 @@ fn is_local(via: &Via) -> bool {
 
 /// Routes that came with an address: Linux calls them the kernel's.
 fn is_own<L: Locks>(ctl: &Ctl<'_, L>, route: &Route) -> bool {
-    let Via::Link(id) = route.via else { return is_local(&route.via) };
+    let (Via::Link(id) | Via::Local(id)) = route.via else { return is_local(&route.via) };
     let addrs = ctl.host.stack.iface(id).map(|iface| iface.addrs(ctl.cx)).unwrap_or_default();
-    addrs.iter().any(|own| Prefix::new(own.addr, own.len) == Ok(route.prefix))
+    let same = |addr, len| Prefix::new(addr, len) == Ok(route.prefix);
+    let itself = |addr| is_local(&route.via) && same(addr, 32);
+    addrs.iter().any(|own| same(own.addr, own.len) || itself(own.addr))
 }
 
 /// iproute2's word for the type, where it is not unicast.

@@ -230,3 +230,21 @@ fn every_pool_is_shown_once_it_is_there() {
     assert_eq!(b.json("show pools")[1]["live"], 0);
     assert!(b.ok("netstat -m").lines().any(|line| line.starts_with("h.large ")), "{}", b.ok("netstat -m"));
 }
+
+/// A transparent proxy's routes: other people's addresses that end here.
+#[test]
+fn routes_of_type_local() {
+    let b = Bench::new();
+    b.ok("ip route add local 198.51.100.0/24 dev lo0");
+    b.ok("ip route add local 203.0.113.7");
+    let text = b.ok("ip route show table local");
+    assert!(text.contains("local 198.51.100.0/24 dev lo0\n"), "{text}");
+    assert!(text.contains("local 203.0.113.7 dev lo0\n"), "{text}");
+    assert!(text.contains("local 1.0.0.1 dev pg0 proto kernel\n"), "{text}");
+    assert!(b.ok("ip route get 198.51.100.9").starts_with("local 198.51.100.9 dev lo0"));
+    assert!(b.no("ip route add local 192.0.2.0/24 via 1.0.0.2").contains("gateway"));
+    b.ok("ip route del local 203.0.113.7");
+    b.ok("ip route flush");
+    let text = b.ok("ip route show table local");
+    assert!(!text.contains("198.51.100") && text.contains("local 1.0.0.1"), "{text}");
+}

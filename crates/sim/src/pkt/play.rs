@@ -6,10 +6,14 @@
 //! What our host sends waits, with its time, until the script expects it. Several segments may make up one that the script
 //! states whole, as they would through a port that cuts segments up (`--strict_segments` forbids it).
 
+mod claims;
+mod expect;
+
 use super::conn::Conn;
-use super::script::{Action, Body, Event, Icmp, Packet, Script, Tcp, When};
-use super::segment::{self, Ends, Seg, Sent};
-use super::{PktError, Played, Rules, code, shell};
+use super::counted::counters;
+use super::script::{Action, Body, Event, Icmp, Packet, Script, When};
+use super::segment::{self, Ends, Seg};
+use super::{PktError, Played, Rules, shell};
 use buf::{Burst, Frame, Pool, PoolConfig};
 use clock::{Duration, Instant};
 use inet::Stack;
@@ -24,7 +28,6 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use wire::Mac;
-use wire::tcp::Flags;
 
 /// The script's time 0 on the host's clock.
 const START: Instant = Instant::from_millis(1_000_000);

@@ -13,6 +13,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use wire::Mac;
 
+/// Says of a frame, and the host that sent it, whether it vanishes.
+type Lose = Box<dyn FnMut(usize, &[u8]) -> bool>;
 type Wire = Arc<Mutex<VecDeque<Frame>>>;
 
 struct Out(Wire);
@@ -38,7 +40,7 @@ pub struct World<L: Locks> {
     /// Time has moved and nobody was asked yet what that made due.
     moved: Cell<bool>,
     /// Does a frame from that host vanish?
-    pub lose: RefCell<Box<dyn FnMut(usize, &[u8]) -> bool>>,
+    pub lose: RefCell<Lose>,
 }
 
 pub const EM0: IfaceId = IfaceId(1);

@@ -1,9 +1,8 @@
 //! What a script claims beside packets: fields of TCP_INFO, and how counters changed.
 
-use super::code;
-use super::play::{Player, START};
-use inet::Stack;
-use lock::Up;
+use super::{Player, START};
+use crate::pkt::code;
+use crate::pkt::counted::counters;
 use socket::Fd;
 use std::collections::BTreeMap;
 
@@ -56,17 +55,4 @@ impl Player<'_> {
         }
         Err(format!("other changes\n  expected: {}\n  came:     {}", line(&expected), line(&changes)))
     }
-}
-
-/// The counters that scripts state: TCP's, ICMP's, UDP's, and every reason for a drop. Frames and packets counted below
-/// say nothing that these do not.
-pub(super) fn counters(stack: &Stack<Up>) -> BTreeMap<String, u64> {
-    let stated = |name: &str| {
-        name.starts_with("tcp.")
-            || name.starts_with("inet.icmp4.")
-            || name.starts_with("inet.udp.")
-            || stats::DropReason::ALL.iter().any(|why| why.name() == name)
-    };
-    let all = stack.snapshot().into_iter().filter(|entry| stated(&entry.name));
-    all.map(|entry| (entry.name, entry.value)).collect()
 }

@@ -1,16 +1,22 @@
 //! What our host sends, against what the script states: brought into its numbers, compared, and timed.
 
-use super::PktError;
-use super::conn::Conn;
-use super::play::{Player, START, Settings, State, sides};
-use super::script::{Body, Event, Packet, Tcp, When};
-use super::segment::{self, Ends, Seg, Sent};
+use super::{Player, START, Settings, State, sides};
+use crate::pkt::PktError;
+use crate::pkt::conn::Conn;
+use crate::pkt::script::{Body, Event, Packet, Tcp, When};
+use crate::pkt::segment::{self, Ends, Seg, Sent};
 use clock::Instant;
 use wire::tcp::Flags;
 
 impl Player<'_> {
     /// Has what the script expects come? Takes it then.
-    pub(super) fn expect(&self, event: &Event, packet: &Packet, first: Instant, last: Instant) -> Result<bool, PktError> {
+    pub(super) fn expect(
+        &self,
+        event: &Event,
+        packet: &Packet,
+        first: Instant,
+        last: Instant,
+    ) -> Result<bool, PktError> {
         loop {
             let Some((at, bytes)) = self.queue().pop_front() else { return Ok(false) };
             if self.compare(event, packet, at, &bytes)? {

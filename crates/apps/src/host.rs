@@ -1,0 +1,230 @@
+//! Applications on a host of ours: the stream calls of its stack as [`Streams`], on the thread that runs it.
+//!
+//! [`HostStreams::poll`] is the host's own loop: a round of it, then what the poller was told, then sleep if that was
+//! nothing. So a segment that comes in is answered before anybody sleeps, and timers are kept by the round. [`run`] is the
+//! whole life of a host with one application.
+
+mod run;
+
+pub use run::{Ended, RunError, run};
+
+use crate::streams::{Ends, Failure, StreamInfo, StreamOption, Streams};
+use lock::Locks;
+use node::Host;
+use node::run::Runner;
+use port::Pairs;
+use socket::{Calls, Errno, Fd, Opt, Poller};
+use std::net::{Shutdown, SocketAddr};
+use std::time::Duration;
+
+/// Descriptors taken from the poller at a time: the rest stays there for the next round.
+const READY: usize = 256;
+/// How soon a send that found the pool empty is tried again, if nothing else happens.
+const RETRY: Duration = Duration::from_millis(1);
+
+/// The stream sockets of a host that this thread keeps going.
+pub struct HostStreams<'h, L: Locks> {
+    host: &'h Host<L>,
+    calls: Calls<'h, L>,
+    poller: Poller<L>,
+    runner: Runner,
+    pairs: &'h Pairs,
+    told: Vec<usize>,
+    /// Descriptors whose send found the pool empty: nobody tells when it is not any more, so they are tried again.
+    starved: Vec<Fd>,
+    notices: Vec<String>,
+}
+
+impl<'h, L: Locks> HostStreams<'h, L> {
+    /// Those of `host`, which goes on as `runner` has it: its datagram services, its control socket.
+    pub fn new(host: &'h Host<L>, runner: Runner, pairs: &'h Pairs) -> HostStreams<'h, L> {
+        let (calls, poller) = (host.calls(), Poller::default());
+        HostStreams { host, calls, poller, runner, pairs, told: Vec::new(), starved: Vec::new(), notices: Vec::new() }
+    }
+
+    /// What goes on around the host.
+    pub fn runner(&self) -> &Runner {
+        &self.runner
+    }
+
+    /// What is to be told: ports that have ended.
+    pub fn take_notices(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notices)
+    }
+
+    /// A socket that does not wait, bound if `at` says where.
+    fn open(&self, at: SocketAddr) -> Result<Fd, Errno> {
+        let fd = self.calls.stream_socket()?;
+        self.or_close(fd, self.prepare(fd, at))
+    }
+
+    fn prepare(&self, fd: Fd, at: SocketAddr) -> Result<(), Errno> {
+        self.calls.set_option(fd, Opt::NonBlocking(true))?;
+        if at.port() != 0 {
+            // Connections of an earlier time may still be in TIME-WAIT there: those of FTP's port 20 always are.
+            self.calls.set_option(fd, Opt::ReuseAddr(true))?;
+        }
+        if at.port() != 0 || !at.ip().is_unspecified() {
+            self.calls.bind(fd, at)?;
+        }
+        Ok(())
+    }
+
+    fn or_close(&self, fd: Fd, done: Result<(), Errno>) -> Result<Fd, Errno> {
+        if done.is_err() {
+            let _ = self.calls.close(fd); // it was opened just now
+        }
+        done.map(|()| fd)
+    }
+
+    fn ends(&self, fd: Fd) -> Result<Ends, Errno> {
+        Ok(Ends { local: self.calls.local_addr(fd)?, peer: self.calls.peer_addr(fd)? })
+    }
+}
+
+impl<L: Locks> Streams for HostStreams<'_, L> {
+    type Fd = Fd;
+
+    fn listen(&mut self, at: SocketAddr, backlog: usize) -> Result<Fd, Failure> {
+        let fd = self.open(at).map_err(failure)?;
+        let begin = || {
+            self.calls.listen(fd, u32::try_from(backlog).unwrap_or(u32::MAX))?;
+            self.calls.watch(&self.poller, fd)
+        };
+        self.or_close(fd, begin()).map_err(failure)
+    }
+
+    fn local(&self, fd: Fd) -> Result<SocketAddr, Failure> {
+        self.calls.local_addr(fd).map_err(failure)
+    }
+
+    fn accept(&mut self, listener: Fd) -> Result<(Fd, Ends), Failure> {
+        loop {
+            let (fd, peer) = self.calls.accept(listener).map_err(failure)?;
+            // One that was reset while it waited is none: the next may be.
+            let begin = || {
+                self.calls.set_option(fd, Opt::NonBlocking(true))?;
+                self.calls.watch(&self.poller, fd)
+            };
+            let (begun, local) = (begin(), self.calls.local_addr(fd));
+            match (self.or_close(fd, begun), local) {
+                (Ok(fd), Ok(local)) => return Ok((fd, Ends { local, peer })),
+                (Ok(fd), Err(_)) => drop(self.calls.close(fd)),
+                (Err(_), _) => {}
+            }
+        }
+    }
+
+    fn connect(&mut self, from: SocketAddr, to: SocketAddr) -> Result<Fd, Failure> {
+        let fd = self.open(from).map_err(failure)?;
+        let begin = || {
+            self.calls.watch(&self.poller, fd)?;
+            match self.calls.connect(fd, to) {
+                Err(Errno::EINPROGRESS) => Ok(()),
+                done => done,
+            }
+        };
+        self.or_close(fd, begin()).map_err(failure)
+    }
+
+    fn connected(&mut self, fd: Fd) -> Result<Ends, Failure> {
+        match self.calls.take_error(fd) {
+            Ok(None) => {}
+            Ok(Some(why)) | Err(why) => return Err(failure(why)),
+        }
+        match self.ends(fd) {
+            Err(Errno::ENOTCONN) => Err(Failure::Again),
+            known => known.map_err(failure),
+        }
+    }
+
+    fn send(&mut self, fd: Fd, bytes: &[u8]) -> Result<usize, Failure> {
+        match self.calls.send(fd, bytes) {
+            Err(Errno::ENOBUFS) => {
+                if !self.starved.contains(&fd) {
+                    self.starved.push(fd);
+                }
+                Err(Failure::Again)
+            }
+            done => done.map_err(failure),
+        }
+    }
+
+    fn recv(&mut self, fd: Fd, into: &mut [u8]) -> Result<usize, Failure> {
+        self.calls.recv(fd, into).map_err(failure)
+    }
+
+    fn shutdown(&mut self, fd: Fd) -> Result<(), Failure> {
+        self.calls.shutdown(fd, Shutdown::Write).map_err(failure)
+    }
+
+    fn close(&mut self, fd: Fd) {
+        let _ = self.calls.close(fd); // nothing waits: SO_LINGER is not set
+    }
+
+    fn abort(&mut self, fd: Fd) {
+        let _ = self.calls.set_option(fd, Opt::Linger(Some(clock::Duration::ZERO)));
+        let _ = self.calls.close(fd);
+    }
+
+    fn set(&mut self, fd: Fd, option: StreamOption) -> Result<(), Failure> {
+        let set = |opt| self.calls.set_option(fd, opt).map_err(failure);
+        match option {
+            StreamOption::NoDelay(on) => set(Opt::NoDelay(on)),
+            StreamOption::Buffers(bytes) => set(Opt::SendBuffer(bytes)).and_then(|()| set(Opt::RecvBuffer(bytes))),
+            StreamOption::MaxSegment(mss) => set(Opt::MaxSegment(mss)),
+            StreamOption::Tos(tos) => set(Opt::Tos(tos)),
+            StreamOption::Congestion(name) => {
+                let known = tcp::cc::Algorithm::ALL.into_iter().find(|known| known.name() == name.as_str());
+                set(Opt::Congestion(known.ok_or(Failure::Invalid)?))
+            }
+        }
+    }
+
+    fn info(&self, fd: Fd) -> Option<StreamInfo> {
+        let info = self.calls.tcp_info(fd).ok()?;
+        let us = |time: clock::Duration| time.as_micros() as u64;
+        Some(StreamInfo {
+            retransmits: info.total_retrans.into(),
+            snd_cwnd: info.cwnd_bytes.into(),
+            snd_wnd: info.snd_wnd.into(),
+            rtt_us: us(info.rtt),
+            rttvar_us: us(info.rttvar),
+            pmtu: info.pmtu.into(),
+            mss: info.snd_mss.into(),
+        })
+    }
+
+    fn poll(&mut self, ready: &mut Vec<Fd>, timeout: Duration) {
+        let timeout = if self.starved.is_empty() { timeout } else { timeout.min(RETRY) };
+        let HostStreams { host, calls, poller, runner, pairs, told, starved, notices } = self;
+        let mut look = || {
+            calls.set_now(host.clock.now());
+            poller.ready(calls, READY, told);
+            told.len()
+        };
+        runner.round_with(host, pairs, &mut |text| notices.push(text), timeout, &mut look);
+        calls.set_now(host.clock.now());
+        ready.extend(told.drain(..).map(Fd));
+        ready.append(starved);
+    }
+}
+
+impl<L: Locks> std::fmt::Debug for HostStreams<'_, L> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HostStreams").field("host", &self.host).finish_non_exhaustive()
+    }
+}
+
+fn failure(errno: Errno) -> Failure {
+    match errno {
+        Errno::EAGAIN | Errno::EINPROGRESS | Errno::EALREADY | Errno::EINTR => Failure::Again,
+        Errno::ECONNREFUSED | Errno::ETIMEDOUT | Errno::EHOSTUNREACH | Errno::ENETUNREACH | Errno::ENETDOWN => {
+            Failure::Refused
+        }
+        Errno::EADDRINUSE => Failure::InUse,
+        Errno::EMFILE | Errno::ENOBUFS => Failure::NoRoom,
+        Errno::EPIPE | Errno::ECONNRESET | Errno::ENOTCONN => Failure::Gone,
+        _ => Failure::Invalid,
+    }
+}

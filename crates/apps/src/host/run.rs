@@ -1,0 +1,144 @@
+//! The whole life of a host with one application: made, served until told to stop, audited.
+
+use super::HostStreams;
+use crate::app::App;
+use crate::date::Wall;
+use crate::serve::{ServeCounts, Server};
+use crate::streams::Failure;
+use clock::{Clock, Instant};
+use lock::{Heavy, Light, Locks, Up};
+use node::Host;
+use node::config::HostConfig;
+use node::control;
+use node::run::{Event, Outcome, Runner};
+use port::Pairs;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// The longest round of a host that nobody talks to: so late an application may notice that it is to end.
+const PATIENCE: Duration = Duration::from_millis(100);
+/// How long, once the application has had enough, connections that are being ended may take.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// Why an application did not run.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The host could not be made.
+    #[error(transparent)]
+    Build(#[from] node::run::BuildError),
+    /// Its control socket.
+    #[error("control socket {path}: {why}")]
+    Control {
+        /// Where.
+        path: String,
+        /// Why.
+        why: io::Error,
+    },
+    /// A datagram service found its port taken.
+    #[error("service on port {port}: {why}")]
+    Service {
+        /// Which.
+        port: u16,
+        /// Why.
+        why: socket::Errno,
+    },
+    /// The application could not listen.
+    #[error("{at}: {why}")]
+    Listen {
+        /// Where.
+        at: SocketAddr,
+        /// Why.
+        why: Failure,
+    },
+}
+
+/// How it ended.
+#[derive(Debug)]
+pub struct Ended<A> {
+    /// The application, with its counters.
+    pub app: A,
+    /// What its sockets saw.
+    pub counts: ServeCounts,
+    /// The host's audit.
+    pub outcome: Outcome,
+}
+
+/// Runs an application at TCP port `port` of every address of a host made as `config` says, on the calling thread, until
+/// [`dispatch::request_stop`] (Ctrl-C, SIGTERM, the control word `stop`), or its ports are over, or `turned`, which sees
+/// the application after each turn, says that it is enough: then connections that are being ended have a moment.
+///
+/// `app` makes it, and is told what time it was at the zero of the host's clock. `each` is told what happens.
+///
+/// # Errors
+/// [`RunError`].
+pub fn run<A: App>(
+    config: &HostConfig,
+    port: u16,
+    app: impl FnOnce(Wall) -> A,
+    each: &mut dyn FnMut(&Event),
+    turned: &mut dyn FnMut(&mut A) -> bool,
+) -> Result<Ended<A>, RunError> {
+    if let Some(core) = config.core
+        && let Err(why) = dispatch::pin_to_core(core)
+    {
+        each(&Event::Notice(format!("{}: not on core {core}: {why}; it runs where it may", config.name)));
+    }
+    match config.locks.as_str() {
+        "light" => live::<Light, A>(config, port, app, each, turned),
+        "heavy" => live::<Heavy, A>(config, port, app, each, turned),
+        _ => live::<Up, A>(config, port, app, each, turned),
+    }
+}
+
+fn live<L: Locks, A: App>(
+    config: &HostConfig,
+    port: u16,
+    app: impl FnOnce(Wall) -> A,
+    each: &mut dyn FnMut(&Event),
+    turned: &mut dyn FnMut(&mut A) -> bool,
+) -> Result<Ended<A>, RunError> {
+    let pairs = Pairs::new();
+    let host = node::run::build::<L>(config, &pairs, Clock::live(config.clock))?;
+    let mut streams = HostStreams::new(&host, runner(config, &host)?, &pairs);
+    let at = SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));
+    let app = app(wall(host.clock.now()));
+    let open = Server::open(app, &mut streams, &[at], host.clock.now());
+    let mut server = open.map_err(|(at, why)| RunError::Listen { at, why })?;
+    each(&Event::Running { name: config.name.clone(), control: config.control.clone() });
+    let mut until = Instant::NEVER;
+    loop {
+        let now = host.clock.now();
+        if dispatch::stop_requested() || streams.runner().is_over(now) || now >= until {
+            break;
+        }
+        server.turn(&mut streams, now, PATIENCE);
+        streams.take_notices().into_iter().for_each(|text| each(&Event::Notice(text)));
+        if turned(&mut server.app) {
+            until = until.min(now.after(FAREWELL));
+            if server.open_chans() == 0 && server.lingering() == 0 {
+                break;
+            }
+        }
+    }
+    let lost_ports = streams.runner().is_over(host.clock.now()) && streams.runner().has_lost_a_port();
+    let counts = std::mem::take(&mut server.counts);
+    let app = server.close(&mut streams);
+    drop(streams);
+    Ok(Ended { app, counts, outcome: Outcome { lost_ports, ..node::run::end(&host) } })
+}
+
+fn runner<L: Locks>(config: &HostConfig, host: &Host<L>) -> Result<Runner, RunError> {
+    let bind = |path: &std::path::PathBuf| {
+        control::Server::bind(path).map_err(|why| RunError::Control { path: path.display().to_string(), why })
+    };
+    let control = config.control.as_ref().map(bind).transpose()?;
+    let runner = Runner::new(host, &config.services, control);
+    Ok(runner.map_err(|(service, why)| RunError::Service { port: service.port.0, why })?.stay(config.stay))
+}
+
+/// The calendar time at the zero of a clock on which it is `now`.
+fn wall(now: Instant) -> Wall {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Wall(since.saturating_sub(now.since(Instant::ZERO)))
+}

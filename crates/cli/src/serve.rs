@@ -1,0 +1,107 @@
+//! `ftpd`, `httpd`, `iperf3` and `serve`: a host from flags, with one application on its stream sockets.
+
+use crate::args::{FilesArgs, Iperf3Args, ServeArgs, ServedArgs, SmallKind, UploadsArg};
+use crate::exit::{Exit, Fault, print};
+use crate::hosts;
+use anyhow::Context;
+use apps::app::App;
+use apps::date::Wall;
+use apps::files::{Root, Uploads};
+use apps::host::{self, RunError};
+use apps::{ftp, http, iperf3, small};
+use std::ffi::OsString;
+
+/// The longest file that may be uploaded: a stranger must not fill the disk with one.
+const UPLOAD_MAX: u64 = 4 << 30;
+/// Buffers of the host's pool unless --set pool.buffers says otherwise: what is sent stays there until it is acknowledged,
+/// and a few streams both ways take all 4096 of a host's usual pool, so that no acknowledgment comes in any more.
+const BUFFERS: usize = 65_536;
+
+/// `ftpd`.
+pub fn ftpd(args: &FilesArgs, words: &[OsString]) -> anyhow::Result<Exit> {
+    let root = root(args)?;
+    let app = |wall| ftp::Ftp::new(ftp::Config { wall, ..ftp::Config::new(root) });
+    run(&args.served, words, 21, app, |_| Ok(false))
+}
+
+/// `httpd`.
+pub fn httpd(args: &FilesArgs, words: &[OsString]) -> anyhow::Result<Exit> {
+    if args.uploads.is_some() {
+        return Err(Fault::usage("--uploads: over HTTP nothing is taken; 'linerate ftpd' does"));
+    }
+    let root = root(args)?;
+    let app = |wall| http::Http::new(http::Config { wall: Some(wall), ..http::Config::new(root) });
+    run(&args.served, words, 80, app, |_| Ok(false))
+}
+
+/// `iperf3 -s`.
+pub fn iperf3(args: &Iperf3Args, words: &[OsString]) -> anyhow::Result<Exit> {
+    let config = iperf3::Config { json: args.json, ..iperf3::Config::default() };
+    let turned = |app: &mut iperf3::Iperf3| {
+        let said = app.take_output();
+        if !said.is_empty() {
+            print(&said)?;
+        }
+        Ok(args.one_off && app.counts.tests.get() > 0 && !app.is_testing())
+    };
+    run(&args.served, words, 5201, |_| iperf3::Iperf3::new(config), turned)
+}
+
+/// `serve KIND`.
+pub fn small(args: &ServeArgs, words: &[OsString]) -> anyhow::Result<Exit> {
+    let (kind, port) = match args.kind {
+        SmallKind::Echo => (small::Kind::Echo, 7),
+        SmallKind::Discard => (small::Kind::Discard, 9),
+        SmallKind::Chargen => (small::Kind::Chargen, 19),
+        SmallKind::Sink => (small::Kind::Sink, 9),
+    };
+    run(&args.served, words, port, |_| small::Small::new(small::Config::new(kind)), |_| Ok(false))
+}
+
+fn root(args: &FilesArgs) -> anyhow::Result<Root> {
+    let Some(dir) = &args.root else { return Ok(Root::devices()) };
+    let uploads = match args.uploads {
+        None => Uploads::Refused,
+        Some(UploadsArg::New) => Uploads::New,
+        Some(UploadsArg::Replace) => Uploads::Replace,
+    };
+    let root = Root::devices().with_directory(dir, uploads, UPLOAD_MAX);
+    root.with_context(|| format!("--root {}", dir.display())).map_err(|why| Fault::usage(format!("{why:#}")))
+}
+
+/// Runs until Ctrl-C, or until `turned`, asked after each turn, says that it is enough.
+fn run<A: App>(
+    args: &ServedArgs,
+    words: &[OsString],
+    port: u16,
+    app: impl FnOnce(Wall) -> A,
+    mut turned: impl FnMut(&mut A) -> anyhow::Result<bool>,
+) -> anyhow::Result<Exit> {
+    let mut config = hosts::from_flags(&args.host, words).map_err(Fault::usage)?;
+    if let Some(gateway) = args.gateway {
+        config.set_route(&format!("default,{gateway}")).map_err(Fault::usage)?;
+        config.check().map_err(Fault::usage)?;
+    }
+    if !args.host.set.iter().any(|(key, _)| key == "pool.buffers") {
+        config.pool_buffers = BUFFERS;
+    }
+    dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
+    let mut failed = None;
+    let mut is_enough = |app: &mut A| {
+        turned(app).unwrap_or_else(|why| {
+            failed = Some(why);
+            dispatch::request_stop();
+            true
+        })
+    };
+    let ended = host::run(&config, args.listen.unwrap_or(port), app, &mut |event| hosts::tell(event), &mut is_enough);
+    let mut ended = ended.map_err(|why| match why {
+        RunError::Build(node::run::BuildError::Config(_)) => Fault::usage(why),
+        other => anyhow::Error::from(other).context(config.name.clone()),
+    })?;
+    if let Some(why) = failed {
+        return Err(why);
+    }
+    turned(&mut ended.app)?; // what was said last
+    hosts::report(&[ended.outcome])
+}

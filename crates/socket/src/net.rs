@@ -1,0 +1,167 @@
+//! `std::net` on a stack of ours: [`TcpStream`], [`TcpListener`], [`UdpSocket`] with the standard library's names and meanings.
+//!
+//! They live on whatever gives the calls of the thread that asks: a [`Net`]. A program's own host (`Up`) is driven by the
+//! calls that wait; a shared one (`Light`) sleeps, and its sockets may move between threads. The source is the same:
+//!
+//! ```
+//! use linerate_socket::net::{Net, TcpListener, TcpStream};
+//! use std::io::{Read, Write};
+//!
+//! fn greet<N: Net + Clone>(host: N) -> std::io::Result<String> {
+//!     let listener = TcpListener::bind(host.clone(), "127.0.0.1:0")?;
+//!     let mut client = TcpStream::connect(host, listener.local_addr()?)?;
+//!     let (mut server, peer) = listener.accept()?;
+//!     assert_eq!(peer, client.local_addr()?);
+//!     server.write_all(b"hello")?;
+//!     drop(server); // closes
+//!     let mut text = String::new();
+//!     client.read_to_string(&mut text)?;
+//!     Ok(text)
+//! }
+//!
+//! # use linerate_socket::net::Alone;
+//! let host = Alone::<lock::Up>::new("example")?;
+//! assert_eq!(greet(&host)?, "hello");
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! Errors are [`std::io::Error`]s of the kinds that the standard library gives: they are made of the same numbers. Two things
+//! differ. A host that is told to stop while a call waits ends it with `ConnectionAborted`: `Interrupted` would be asked again
+//! by `read_exact` for ever. And addresses are written as numbers: names would be the kernel's to resolve.
+
+mod addr;
+mod alone;
+mod listener;
+mod stream;
+#[cfg(feature = "tokio")]
+mod tokio;
+mod udp;
+
+pub use addr::ToAddr;
+pub use alone::Alone;
+pub use listener::{Incoming, TcpListener};
+pub use stream::TcpStream;
+pub use udp::UdpSocket;
+
+use crate::{Calls, Errno, Fd, Opt, OptKind};
+use lock::Locks;
+use std::io;
+use std::time::Duration;
+
+/// A host that sockets live on.
+pub trait Net {
+    /// Its lock kind.
+    type Locks: Locks;
+    /// Runs `f` with the calling thread's calls, at the present time.
+    fn with<R>(&self, f: impl FnOnce(&Calls<'_, Self::Locks>) -> R) -> R;
+}
+
+impl<N: Net + ?Sized> Net for &N {
+    type Locks = N::Locks;
+    fn with<R>(&self, f: impl FnOnce(&Calls<'_, N::Locks>) -> R) -> R {
+        N::with(self, f)
+    }
+}
+
+impl<N: Net + ?Sized> Net for std::sync::Arc<N> {
+    type Locks = N::Locks;
+    fn with<R>(&self, f: impl FnOnce(&Calls<'_, N::Locks>) -> R) -> R {
+        N::with(self, f)
+    }
+}
+
+impl<N: Net + ?Sized> Net for std::rc::Rc<N> {
+    type Locks = N::Locks;
+    fn with<R>(&self, f: impl FnOnce(&Calls<'_, N::Locks>) -> R) -> R {
+        N::with(self, f)
+    }
+}
+
+/// The calls of one thread: their time is what [`Calls::set_now`] and waiting make it.
+impl<L: Locks> Net for Calls<'_, L> {
+    type Locks = L;
+    fn with<R>(&self, f: impl FnOnce(&Calls<'_, L>) -> R) -> R {
+        f(self)
+    }
+}
+
+/// A descriptor that is closed when it is dropped.
+struct Owned<N: Net> {
+    net: N,
+    fd: Fd,
+}
+
+impl<N: Net> Owned<N> {
+    fn call<R>(&self, f: impl FnOnce(&Calls<'_, N::Locks>, Fd) -> Result<R, Errno>) -> io::Result<R> {
+        self.net.with(|calls| f(calls, self.fd)).map_err(error)
+    }
+
+    fn set(&self, opt: Opt) -> io::Result<()> {
+        self.call(|calls, fd| calls.set_option(fd, opt))
+    }
+
+    fn option(&self, kind: OptKind) -> io::Result<Opt> {
+        self.call(|calls, fd| calls.option(fd, kind))
+    }
+
+    /// Changes an option for the time of `f`.
+    fn under<R>(&self, kind: OptKind, opt: Opt, f: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
+        let before = self.option(kind)?;
+        self.set(opt)?;
+        let done = f();
+        self.set(before)?;
+        done
+    }
+
+    fn take_error(&self) -> io::Result<Option<io::Error>> {
+        Ok(self.call(|calls, fd| calls.take_error(fd))?.map(error))
+    }
+}
+
+/// As the standard library's: whatever the host is, and whatever has become of the socket.
+macro_rules! shown {
+    ($($name:ident),+) => { $(
+        impl<N: Net> std::fmt::Debug for $name<N> {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                let mut shown = f.debug_struct(stringify!($name));
+                if let Ok(addr) = self.0.call(|calls, fd| calls.local_addr(fd)) {
+                    shown.field("addr", &addr);
+                }
+                if let Ok(peer) = self.0.call(|calls, fd| calls.peer_addr(fd)) {
+                    shown.field("peer", &peer);
+                }
+                shown.field("fd", &self.0.fd).finish()
+            }
+        }
+    )+ };
+}
+
+shown!(TcpStream, TcpListener, UdpSocket);
+
+impl<N: Net> Drop for Owned<N> {
+    fn drop(&mut self) {
+        // It was ours, and is open: what close could say, nobody is here to hear.
+        let _ = self.net.with(|calls| calls.close(self.fd));
+    }
+}
+
+/// An errno as the standard library's error.
+fn error(errno: Errno) -> io::Error {
+    match errno {
+        Errno::EINTR => io::Error::new(io::ErrorKind::ConnectionAborted, errno),
+        errno => errno.into(),
+    }
+}
+
+/// A timeout as the standard library takes it: `None` waits for ever, zero is refused.
+fn timeout(time: Option<Duration>) -> io::Result<Option<Duration>> {
+    match time {
+        Some(Duration::ZERO) => Err(io::Error::new(io::ErrorKind::InvalidInput, "a timeout of zero")),
+        time => Ok(time),
+    }
+}
+
+/// An answer of another kind than was asked for cannot come.
+fn odd<T>() -> io::Result<T> {
+    Err(error(Errno::EINVAL))
+}

@@ -1,0 +1,85 @@
+//! A host without ports, which talks to itself in a time of its own: for examples and tests.
+
+use super::Net;
+use crate::{Calls, Drive};
+use buf::{Pool, PoolConfig, PoolLocks};
+use clock::{Duration, Instant, SimClock};
+use inet::{Config, Stack};
+use lock::{Cx, How, Locks};
+use std::io;
+
+/// A host that has loopback and nothing else. Time passes when a call waits, and then at once; a wait for what can never come ends
+/// as if the host had been told to stop.
+///
+/// ```
+/// use linerate_socket::net::{Alone, TcpStream};
+///
+/// let host = Alone::<lock::Up>::new("alone")?;
+/// let refused = TcpStream::connect(&host, "127.0.0.1:80").unwrap_err();
+/// assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub struct Alone<L: Locks> {
+    stack: Stack<L>,
+    time: SimClock,
+}
+
+/// What it begins at: not 0, which some timers take for "never yet".
+const BEGINNING: Duration = Duration::from_secs(1);
+
+impl<L: Locks> Alone<L> {
+    /// A host called `name`.
+    ///
+    /// # Errors
+    /// No memory for its buffers.
+    pub fn new(name: &str) -> io::Result<Alone<L>> {
+        let config = PoolConfig { buffers: 1024, locks: PoolLocks::Light, ..PoolConfig::default() };
+        let pool = Pool::new(&config).map_err(io::Error::other)?;
+        let time = SimClock::new();
+        time.advance(BEGINNING);
+        let cx = Cx::enter(How::Register, time.now());
+        Ok(Alone { stack: Stack::new(cx, Config::new(name, pool)), time })
+    }
+
+    /// The stack.
+    pub fn stack(&self) -> &Stack<L> {
+        &self.stack
+    }
+
+    /// What time it is there.
+    pub fn now(&self) -> Instant {
+        self.time.now()
+    }
+
+    fn poll(&self) -> Instant {
+        let cx = Cx::enter(How::Register, self.time.now());
+        self.stack.poll(cx).unwrap_or(Instant::NEVER)
+    }
+}
+
+impl<L: Locks> std::fmt::Debug for Alone<L> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Alone").field("name", &self.stack.name).field("now", &self.now()).finish()
+    }
+}
+
+impl<L: Locks> Drive for Alone<L> {
+    fn drive(&self, until: Instant) -> Option<Instant> {
+        let now = self.time.now();
+        let next = self.poll().min(until);
+        if next == Instant::NEVER {
+            // What this poll has brought may be it; the next time nothing will have come.
+            return (self.stack.held(Cx::enter(How::Register, now)) > 0).then_some(now);
+        }
+        self.time.advance_to(next.max(now));
+        self.poll();
+        Some(self.time.now())
+    }
+}
+
+impl<L: Locks> Net for Alone<L> {
+    type Locks = L;
+    fn with<R>(&self, f: impl FnOnce(&Calls<'_, L>) -> R) -> R {
+        f(&Calls::driving(&self.stack, Cx::enter(How::Register, self.time.now()), self))
+    }
+}

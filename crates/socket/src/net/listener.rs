@@ -1,0 +1,139 @@
+//! A listener, as `std::net::TcpListener`.
+
+use super::{Net, Owned, TcpStream, ToAddr, error, odd};
+use crate::{Errno, Fd, Opt, OptKind};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// A TCP listener; dropping it resets who was not accepted.
+///
+/// ```
+/// use linerate_socket::net::{Alone, TcpListener, TcpStream};
+/// use std::io::{Read, Write};
+///
+/// let host = Alone::<lock::Up>::new("echo")?;
+/// let listener = TcpListener::bind(&host, ("127.0.0.1", 7))?;
+/// let mut client = TcpStream::connect(&host, "127.0.0.1:7")?;
+/// client.write_all(b"echo?")?;
+/// for stream in listener.incoming().take(1) {
+///     let mut stream = stream?;
+///     let mut buf = [0; 5];
+///     stream.read_exact(&mut buf)?;
+///     stream.write_all(&buf)?;
+/// }
+/// let mut echo = Vec::new();
+/// client.read_to_end(&mut echo)?;
+/// assert_eq!(echo, b"echo?");
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub struct TcpListener<N: Net>(pub(super) Arc<Owned<N>>);
+
+/// Connections that may wait, as the standard library has it.
+const BACKLOG: u32 = 128;
+
+impl<N: Net> TcpListener<N> {
+    /// Listens on `net` at `addr`, with `SO_REUSEADDR` as the standard library sets it.
+    ///
+    /// # Errors
+    /// `AddrInUse`, `AddrNotAvailable`.
+    pub fn bind(net: N, addr: impl ToAddr) -> io::Result<TcpListener<N>> {
+        TcpListener::bind_with(net, addr, &[Opt::ReuseAddr(true)], BACKLOG)
+    }
+
+    /// Listens with these options set before it is bound, and so many connections that may wait. With [`Opt::BindAny`] and
+    /// `0.0.0.0:0` for every address and port that is routed to the host.
+    ///
+    /// # Errors
+    /// As of [`TcpListener::bind`], and those of the options.
+    pub fn bind_with(net: N, addr: impl ToAddr, options: &[Opt], backlog: u32) -> io::Result<TcpListener<N>> {
+        let addr = addr.to_addr()?;
+        let fd = net.with(|calls| calls.stream_socket()).map_err(error)?;
+        let listener = TcpListener(Arc::new(Owned { net, fd }));
+        options.iter().try_for_each(|opt| listener.0.set(*opt))?;
+        listener.0.call(|calls, fd| calls.bind(fd, addr))?;
+        listener.0.call(|calls, fd| calls.listen(fd, backlog))?;
+        Ok(listener)
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// None of an open socket.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.0.call(|calls, fd| calls.local_addr(fd))
+    }
+
+    /// Calls do not wait: they fail with `WouldBlock`. Accepted connections wait all the same.
+    ///
+    /// # Errors
+    /// None of an open socket.
+    pub fn set_nonblocking(&self, on: bool) -> io::Result<()> {
+        self.0.set(Opt::NonBlocking(on))
+    }
+
+    /// Another handle of the same listener.
+    ///
+    /// # Errors
+    /// None.
+    pub fn try_clone(&self) -> io::Result<TcpListener<N>> {
+        Ok(TcpListener(Arc::clone(&self.0)))
+    }
+
+    /// Time to live of what accepted connections send.
+    ///
+    /// # Errors
+    /// `InvalidInput` for 0 and more than 255.
+    pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
+        self.0.set(Opt::Ttl(u8::try_from(ttl).map_err(|_| error(Errno::EINVAL))?))
+    }
+
+    /// Time to live of what accepted connections send.
+    ///
+    /// # Errors
+    /// None of an open socket.
+    pub fn ttl(&self) -> io::Result<u32> {
+        if let Opt::Ttl(ttl) = self.0.option(OptKind::Ttl)? { Ok(ttl.into()) } else { odd() }
+    }
+
+    /// Takes the error that waits.
+    ///
+    /// # Errors
+    /// None of an open socket.
+    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
+        self.0.take_error()
+    }
+
+    /// The descriptor. It stays ours to close.
+    pub fn fd(&self) -> Fd {
+        self.0.fd
+    }
+}
+
+impl<N: Net + Clone> TcpListener<N> {
+    /// The next connection, and who it is.
+    ///
+    /// # Errors
+    /// `WouldBlock`.
+    pub fn accept(&self) -> io::Result<(TcpStream<N>, SocketAddr)> {
+        let (fd, peer) = self.0.call(|calls, fd| calls.accept(fd))?;
+        Ok((TcpStream::of(self.0.net.clone(), fd), peer))
+    }
+
+    /// One connection after the other, without end.
+    pub fn incoming(&self) -> Incoming<'_, N> {
+        Incoming(self)
+    }
+}
+
+/// Connections, one after the other.
+#[derive(Debug)]
+pub struct Incoming<'l, N: Net>(&'l TcpListener<N>);
+
+impl<N: Net + Clone> Iterator for Incoming<'_, N> {
+    type Item = io::Result<TcpStream<N>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        Some(self.0.accept().map(|(stream, _)| stream))
+    }
+}

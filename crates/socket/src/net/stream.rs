@@ -1,0 +1,245 @@
+//! A TCP connection, as `std::net::TcpStream`.
+
+use super::{Net, Owned, ToAddr, error, odd, timeout};
+use crate::{Errno, Fd, Opt, OptKind, RecvFlags};
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A TCP connection. Dropping the last handle closes it: what was written is still sent, as `set_linger` says.
+///
+/// ```
+/// use linerate_socket::net::{Alone, TcpListener, TcpStream};
+/// use std::io::{Read, Write};
+/// use std::time::Duration;
+///
+/// let host = Alone::<lock::Up>::new("example")?;
+/// let listener = TcpListener::bind(&host, "127.0.0.1:80")?;
+/// let mut client = TcpStream::connect(&host, "127.0.0.1:80")?;
+/// let (mut server, _) = listener.accept()?;
+///
+/// client.set_read_timeout(Some(Duration::from_millis(100)))?;
+/// let nothing = client.read(&mut [0; 8]).unwrap_err();
+/// assert_eq!(nothing.kind(), std::io::ErrorKind::WouldBlock);
+///
+/// write!(server, "{}", 42)?;
+/// server.shutdown(std::net::Shutdown::Write)?;
+/// assert_eq!(client.peek(&mut [0; 8])?, 2);
+/// let mut text = String::new();
+/// client.read_to_string(&mut text)?;
+/// assert_eq!(text, "42");
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub struct TcpStream<N: Net>(pub(super) Arc<Owned<N>>);
+
+impl<N: Net> TcpStream<N> {
+    pub(super) fn of(net: N, fd: Fd) -> TcpStream<N> {
+        TcpStream(Arc::new(Owned { net, fd }))
+    }
+
+    pub(super) fn open(net: N) -> io::Result<TcpStream<N>> {
+        let fd = net.with(|calls| calls.stream_socket()).map_err(error)?;
+        Ok(TcpStream::of(net, fd))
+    }
+
+    /// Connects to `addr` from `net`.
+    ///
+    /// # Errors
+    /// `ConnectionRefused`, `TimedOut`, `HostUnreachable`, `NetworkUnreachable`, `AddrNotAvailable`, ...
+    pub fn connect(net: N, addr: impl ToAddr) -> io::Result<TcpStream<N>> {
+        let (stream, addr) = (TcpStream::open(net)?, addr.to_addr()?);
+        stream.0.call(|calls, fd| calls.connect(fd, addr))?;
+        Ok(stream)
+    }
+
+    /// As [`TcpStream::connect`], but waits for so long at most.
+    ///
+    /// # Errors
+    /// Those, and `TimedOut` when the time is over; `InvalidInput` for no time at all.
+    pub fn connect_timeout(net: N, addr: &SocketAddr, time: Duration) -> io::Result<TcpStream<N>> {
+        let stream = TcpStream::open(net)?;
+        let within = Opt::SendTimeout(timeout(Some(time))?);
+        let connected = |calls: &crate::Calls<'_, N::Locks>, fd| match calls.connect(fd, *addr) {
+            Err(Errno::EINPROGRESS) => Err(Errno::ETIMEDOUT),
+            done => done,
+        };
+        stream.0.under(OptKind::SendTimeout, within, || stream.0.call(connected))?;
+        Ok(stream)
+    }
+
+    /// Whom it is connected to.
+    ///
+    /// # Errors
+    /// `NotConnected`.
+    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+        self.0.call(|calls, fd| calls.peer_addr(fd))
+    }
+
+    /// Our end of it. Of a connection that a listener for any address has accepted: where it was going.
+    ///
+    /// # Errors
+    /// None of an open socket.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.0.call(|calls, fd| calls.local_addr(fd))
+    }
+
+    /// Ends one direction or both.
+    ///
+    /// # Errors
+    /// `NotConnected`.
+    pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        self.0.call(|calls, fd| calls.shutdown(fd, how))
+    }
+
+    /// Another handle of the same connection, its options included. The last that is dropped closes it.
+    ///
+    /// # Errors
+    /// None.
+    pub fn try_clone(&self) -> io::Result<TcpStream<N>> {
+        Ok(TcpStream(Arc::clone(&self.0)))
+    }
+
+    /// How long a read waits; afterwards it fails with `WouldBlock`.
+    ///
+    /// # Errors
+    /// `InvalidInput` for zero.
+    pub fn set_read_timeout(&self, time: Option<Duration>) -> io::Result<()> {
+        self.0.set(Opt::RecvTimeout(timeout(time)?))
+    }
+
+    /// How long a write waits.
+    ///
+    /// # Errors
+    /// `InvalidInput` for zero.
+    pub fn set_write_timeout(&self, time: Option<Duration>) -> io::Result<()> {
+        self.0.set(Opt::SendTimeout(timeout(time)?))
+    }
+
+    /// How long a read waits.
+    ///
+    /// # Errors
+    /// None of an open socket.
+    pub fn read_timeout(&self) -> io::Result<Option<Duration>> {
+        if let Opt::RecvTimeout(time) = self.0.option(OptKind::RecvTimeout)? { Ok(time) } else { odd() }
+    }
+
+    /// How long a write waits.
+    ///
+    /// # Errors
+    /// None of an open socket.
+    pub fn write_timeout(&self) -> io::Result<Option<Duration>> {
+        if let Opt::SendTimeout(time) = self.0.option(OptKind::SendTimeout)? { Ok(time) } else { odd() }
+    }
+
+    /// Reads what there is and leaves it there.
+    ///
+    /// # Errors
+    /// As of a read.
+    pub fn peek(&self, buf: &mut [u8]) -> io::Result<usize> {
+        let peek = RecvFlags { peek: true, ..RecvFlags::default() };
+        self.0.call(|calls, fd| calls.recv_from_flags(fd, buf, peek)).map(|(n, _)| n)
+    }
+
+    /// Small segments leave at once (`TCP_NODELAY`).
+    ///
+    /// # Errors
+    /// None of an open socket.
+    pub fn set_nodelay(&self, on: bool) -> io::Result<()> {
+        self.0.set(Opt::NoDelay(on))
+    }
+
+    /// Do small segments leave at once?
+    ///
+    /// # Errors
+    /// None of an open socket.
+    pub fn nodelay(&self) -> io::Result<bool> {
+        if let Opt::NoDelay(on) = self.0.option(OptKind::NoDelay)? { Ok(on) } else { odd() }
+    }
+
+    /// Time to live of what is sent.
+    ///
+    /// # Errors
+    /// `InvalidInput` for 0 and more than 255.
+    pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
+        self.0.set(Opt::Ttl(u8::try_from(ttl).map_err(|_| error(Errno::EINVAL))?))
+    }
+
+    /// Time to live of what is sent.
+    ///
+    /// # Errors
+    /// None of an open socket.
+    pub fn ttl(&self) -> io::Result<u32> {
+        if let Opt::Ttl(ttl) = self.0.option(OptKind::Ttl)? { Ok(ttl.into()) } else { odd() }
+    }
+
+    /// How long closing waits until all has arrived; zero resets the connection.
+    ///
+    /// # Errors
+    /// None of an open socket.
+    pub fn set_linger(&self, time: Option<Duration>) -> io::Result<()> {
+        self.0.set(Opt::Linger(time))
+    }
+
+    /// How long closing waits.
+    ///
+    /// # Errors
+    /// None of an open socket.
+    pub fn linger(&self) -> io::Result<Option<Duration>> {
+        if let Opt::Linger(time) = self.0.option(OptKind::Linger)? { Ok(time) } else { odd() }
+    }
+
+    /// Calls do not wait: they fail with `WouldBlock`.
+    ///
+    /// # Errors
+    /// None of an open socket.
+    pub fn set_nonblocking(&self, on: bool) -> io::Result<()> {
+        self.0.set(Opt::NonBlocking(on))
+    }
+
+    /// Takes the error that waits.
+    ///
+    /// # Errors
+    /// None of an open socket.
+    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
+        self.0.take_error()
+    }
+
+    /// The descriptor, for what [`crate::Calls`] can do and this cannot. It stays ours to close.
+    pub fn fd(&self) -> Fd {
+        self.0.fd
+    }
+}
+
+impl<N: Net> Read for &TcpStream<N> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        self.0.call(|calls, fd| calls.recv(fd, buf))
+    }
+}
+
+impl<N: Net> Write for &TcpStream<N> {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        self.0.call(|calls, fd| calls.send(fd, buf))
+    }
+
+    /// Nothing waits here: what was written is TCP's.
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<N: Net> Read for TcpStream<N> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        (&*self).read(buf)
+    }
+}
+
+impl<N: Net> Write for TcpStream<N> {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        (&*self).write(buf)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,233 @@
+//! A UDP socket, as `std::net::UdpSocket`.
+
+use super::{Net, Owned, ToAddr, error, odd, timeout};
+use crate::{Errno, Fd, Opt, OptKind, RecvFlags};
+use inet::iface::IfaceId;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A UDP socket.
+///
+/// ```
+/// use linerate_socket::net::{Alone, UdpSocket};
+///
+/// let host = Alone::<lock::Up>::new("example")?;
+/// let server = UdpSocket::bind(&host, "127.0.0.1:53")?;
+/// let client = UdpSocket::bind(&host, "0.0.0.0:0")?;
+/// client.connect("127.0.0.1:53")?;
+/// client.send(b"who?")?;
+/// let mut buf = [0; 512];
+/// let (n, from) = server.recv_from(&mut buf)?;
+/// assert_eq!(&buf[..n], b"who?");
+/// server.send_to(b"you", from)?;
+/// assert_eq!(client.recv(&mut buf)?, 3);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub struct UdpSocket<N: Net>(pub(super) Arc<Owned<N>>);
+
+const PEEK: RecvFlags = RecvFlags { peek: true, dont_wait: false, trunc: false, wait_all: false };
+
+impl<N: Net> UdpSocket<N> {
+    /// A socket on `net`, bound to `addr`.
+    ///
+    /// # Errors
+    /// `AddrInUse`, `AddrNotAvailable`.
+    pub fn bind(net: N, addr: impl ToAddr) -> io::Result<UdpSocket<N>> {
+        let addr = addr.to_addr()?;
+        let fd = net.with(|calls| calls.socket()).map_err(error)?;
+        let socket = UdpSocket(Arc::new(Owned { net, fd }));
+        socket.0.call(|calls, fd| calls.bind(fd, addr))?;
+        Ok(socket)
+    }
+
+    /// Talks to `addr` only, from now on.
+    ///
+    /// # Errors
+    /// `NetworkUnreachable`, ...
+    pub fn connect(&self, addr: impl ToAddr) -> io::Result<()> {
+        let addr = addr.to_addr()?;
+        self.0.call(|calls, fd| calls.connect(fd, addr))
+    }
+
+    /// Sends a datagram to `addr`.
+    ///
+    /// # Errors
+    /// What the stack says at once, and what an earlier datagram met.
+    pub fn send_to(&self, buf: &[u8], addr: impl ToAddr) -> io::Result<usize> {
+        let addr = addr.to_addr()?;
+        self.0.call(|calls, fd| calls.send_to(fd, buf, &addr))
+    }
+
+    /// Sends a datagram to whom it is connected to.
+    ///
+    /// # Errors
+    /// Those of [`UdpSocket::send_to`]; without a peer an error of no kind (`EDESTADDRREQ`).
+    pub fn send(&self, buf: &[u8]) -> io::Result<usize> {
+        self.0.call(|calls, fd| calls.send(fd, buf))
+    }
+
+    /// The next datagram, cut to `buf`, and who sent it.
+    ///
+    /// # Errors
+    /// `WouldBlock`, and what an earlier datagram met.
+    pub fn recv_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        self.0.call(|calls, fd| calls.recv_from(fd, buf))
+    }
+
+    /// The next datagram, cut to `buf`.
+    ///
+    /// # Errors
+    /// As of [`UdpSocket::recv_from`].
+    pub fn recv(&self, buf: &mut [u8]) -> io::Result<usize> {
+        self.0.call(|calls, fd| calls.recv(fd, buf))
+    }
+
+    /// The next datagram and who sent it, left where it is.
+    ///
+    /// # Errors
+    /// As of [`UdpSocket::recv_from`].
+    pub fn peek_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        self.0.call(|calls, fd| calls.recv_from_flags(fd, buf, PEEK))
+    }
+
+    /// The next datagram, left where it is.
+    ///
+    /// # Errors
+    /// As of [`UdpSocket::recv_from`].
+    pub fn peek(&self, buf: &mut [u8]) -> io::Result<usize> {
+        self.peek_from(buf).map(|(n, _)| n)
+    }
+
+    /// Where it is bound.
+    ///
+    /// # Errors
+    /// None of an open socket.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.0.call(|calls, fd| calls.local_addr(fd))
+    }
+
+    /// Whom it is connected to.
+    ///
+    /// # Errors
+    /// `NotConnected`.
+    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+        self.0.call(|calls, fd| calls.peer_addr(fd))
+    }
+
+    /// Another handle of the same socket.
+    ///
+    /// # Errors
+    /// None.
+    pub fn try_clone(&self) -> io::Result<UdpSocket<N>> {
+        Ok(UdpSocket(Arc::clone(&self.0)))
+    }
+
+    /// How long a receive waits; afterwards it fails with `WouldBlock`.
+    ///
+    /// # Errors
+    /// `InvalidInput` for zero.
+    pub fn set_read_timeout(&self, time: Option<Duration>) -> io::Result<()> {
+        self.0.set(Opt::RecvTimeout(timeout(time)?))
+    }
+
+    /// How long a receive waits.
+    ///
+    /// # Errors
+    /// None of an open socket.
+    pub fn read_timeout(&self) -> io::Result<Option<Duration>> {
+        if let Opt::RecvTimeout(time) = self.0.option(OptKind::RecvTimeout)? { Ok(time) } else { odd() }
+    }
+
+    /// Nothing: a datagram's send never waits.
+    ///
+    /// # Errors
+    /// `InvalidInput` for zero.
+    pub fn set_write_timeout(&self, time: Option<Duration>) -> io::Result<()> {
+        timeout(time).map(drop)
+    }
+
+    /// Calls do not wait.
+    ///
+    /// # Errors
+    /// None of an open socket.
+    pub fn set_nonblocking(&self, on: bool) -> io::Result<()> {
+        self.0.set(Opt::NonBlocking(on))
+    }
+
+    /// May send to broadcast addresses.
+    ///
+    /// # Errors
+    /// None of an open socket.
+    pub fn set_broadcast(&self, on: bool) -> io::Result<()> {
+        self.0.set(Opt::Broadcast(on))
+    }
+
+    /// May it send to broadcast addresses?
+    ///
+    /// # Errors
+    /// None of an open socket.
+    pub fn broadcast(&self) -> io::Result<bool> {
+        if let Opt::Broadcast(on) = self.0.option(OptKind::Broadcast)? { Ok(on) } else { odd() }
+    }
+
+    /// Time to live.
+    ///
+    /// # Errors
+    /// `InvalidInput` for 0 and more than 255.
+    pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
+        self.0.set(Opt::Ttl(u8::try_from(ttl).map_err(|_| error(Errno::EINVAL))?))
+    }
+
+    /// Time to live.
+    ///
+    /// # Errors
+    /// None of an open socket.
+    pub fn ttl(&self) -> io::Result<u32> {
+        if let Opt::Ttl(ttl) = self.0.option(OptKind::Ttl)? { Ok(ttl.into()) } else { odd() }
+    }
+
+    /// Joins a group on the iface that has the address `iface`, or with `0.0.0.0` where the routes say.
+    ///
+    /// # Errors
+    /// `AddrNotAvailable`: no such group, or no such iface; `AddrInUse`: joined already.
+    pub fn join_multicast_v4(&self, group: &Ipv4Addr, iface: &Ipv4Addr) -> io::Result<()> {
+        let iface = self.iface_of(*iface)?;
+        self.0.set(Opt::Join(*group, iface))
+    }
+
+    /// Leaves a group.
+    ///
+    /// # Errors
+    /// `AddrNotAvailable`: not joined.
+    pub fn leave_multicast_v4(&self, group: &Ipv4Addr, iface: &Ipv4Addr) -> io::Result<()> {
+        let iface = self.iface_of(*iface)?;
+        self.0.set(Opt::Leave(*group, iface))
+    }
+
+    fn iface_of(&self, addr: Ipv4Addr) -> io::Result<Option<IfaceId>> {
+        if addr.is_unspecified() {
+            return Ok(None);
+        }
+        let found = self.0.net.with(|calls| {
+            let has =
+                |iface: &&inet::iface::Iface<N::Locks>| iface.addrs(calls.cx()).iter().any(|own| own.addr == addr);
+            calls.stack().ifaces().find(has).map(|iface| iface.id)
+        });
+        found.map(Some).ok_or_else(|| error(Errno::EADDRNOTAVAIL))
+    }
+
+    /// Takes the error that waits.
+    ///
+    /// # Errors
+    /// None of an open socket.
+    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
+        self.0.take_error()
+    }
+
+    /// The descriptor. It stays ours to close.
+    pub fn fd(&self) -> Fd {
+        self.0.fd
+    }
+}

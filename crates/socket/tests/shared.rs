@@ -1,0 +1,331 @@
+//! A host that many threads enter: one keeps it going, the others wait on signals. Real time, loopback.
+
+use buf::{Pool, PoolConfig, PoolLocks};
+use clock::{Clock, Strategy};
+use inet::{Config, Stack};
+use linerate_socket::net::{Net, TcpListener, TcpStream, UdpSocket};
+use linerate_socket::{Calls, Errno, Events, Opt, Poller};
+use lock::{Cx, How, Light, Locks};
+use std::io::{ErrorKind, Read, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+struct Host {
+    stack: Stack<Light>,
+    clock: Clock,
+    over: AtomicBool,
+}
+
+impl Host {
+    fn cx(&self) -> Cx {
+        Cx::enter(How::Register, self.clock.now())
+    }
+}
+
+impl Net for Host {
+    type Locks = Light;
+    fn with<R>(&self, f: impl FnOnce(&Calls<'_, Light>) -> R) -> R {
+        f(&Calls::new(&self.stack, self.cx()))
+    }
+}
+
+/// Runs `work` beside a thread that keeps the host going.
+fn with_host(work: impl FnOnce(&Arc<Host>)) {
+    let pool = Pool::new(&PoolConfig { buffers: 16_384, locks: PoolLocks::Light, ..PoolConfig::default() }).unwrap();
+    let clock = Clock::live(Strategy::default());
+    let cx = Cx::enter(How::Register, clock.now());
+    let stack = Stack::new(cx, Config { seed: Some(5), ..Config::new("shared", pool) });
+    let host = Arc::new(Host { stack, clock, over: AtomicBool::new(false) });
+    std::thread::scope(|scope| {
+        let pump = host.clone();
+        scope.spawn(move || {
+            while !pump.over.load(Ordering::Relaxed) {
+                pump.stack.poll(pump.cx());
+                std::thread::yield_now();
+            }
+        });
+        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(&host)));
+        host.over.store(true, Ordering::Relaxed);
+        done.unwrap_or_else(|why| std::panic::resume_unwind(why));
+    });
+}
+
+fn byte(i: usize) -> u8 {
+    (i * 31 + (i >> 9) * 7) as u8
+}
+
+/// Writes 4 MB in odd pieces, reads as much, and checks each byte.
+fn both_ways<N: Net>(stream: &TcpStream<N>) -> usize {
+    const TOTAL: usize = 4 << 20;
+    let data: Vec<u8> = (0..TOTAL).map(byte).collect();
+    let (mut sent, mut got, mut buf) = (0, 0, vec![0; 30_011]);
+    while got < TOTAL || sent < TOTAL {
+        if sent < TOTAL {
+            let end = TOTAL.min(sent + 9973);
+            (&*stream).write_all(&data[sent..end]).unwrap();
+            sent = end;
+        }
+        if got == TOTAL {
+            continue;
+        }
+        let n = (&*stream).read(&mut buf).unwrap();
+        assert!(n > 0, "closed after {got}");
+        assert!(buf[..n] == data[got..got + n], "wrong after {got}");
+        got += n;
+    }
+    assert_eq!(sent, TOTAL);
+    got
+}
+
+#[test]
+fn two_threads_move_megabytes_both_ways() {
+    with_host(|host| {
+        let listener = TcpListener::bind(host.clone(), "127.0.0.1:80").unwrap();
+        std::thread::scope(|scope| {
+            let server = scope.spawn(|| both_ways(&listener.accept().unwrap().0));
+            let client = TcpStream::connect(host.clone(), "127.0.0.1:80").unwrap();
+            let client = scope.spawn(move || both_ways(&client)); // a stream may go to another thread
+            assert_eq!((server.join().unwrap(), client.join().unwrap()), (4 << 20, 4 << 20));
+        });
+    });
+}
+
+/// A reader and a writer in two threads on handles of one connection, as `try_clone` is used.
+#[test]
+fn one_connection_in_two_threads() {
+    with_host(|host| {
+        let listener = TcpListener::bind(host.clone(), "127.0.0.1:80").unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let (stream, _) = listener.accept().unwrap();
+                std::io::copy(&mut &stream, &mut &stream).unwrap(); // echo
+            });
+            let stream = TcpStream::connect(host.clone(), "127.0.0.1:80").unwrap();
+            let mut writer = stream.try_clone().unwrap();
+            scope.spawn(move || {
+                let data: Vec<u8> = (0..1 << 20).map(byte).collect();
+                writer.write_all(&data).unwrap();
+                writer.shutdown(std::net::Shutdown::Write).unwrap();
+            });
+            let mut echo = Vec::new();
+            (&stream).read_to_end(&mut echo).unwrap();
+            assert!(echo.len() == 1 << 20 && echo.iter().enumerate().all(|(i, b)| *b == byte(i)));
+        });
+    });
+}
+
+#[test]
+fn waiting_ends_in_time() {
+    with_host(|host| {
+        let listener = TcpListener::bind(host.clone(), "127.0.0.1:80").unwrap();
+        let client = TcpStream::connect(host.clone(), "127.0.0.1:80").unwrap();
+        let (server, _) = listener.accept().unwrap();
+        client.set_read_timeout(Some(Duration::from_millis(30))).unwrap();
+        let start = Instant::now();
+        assert_eq!((&client).read(&mut [0; 1]).unwrap_err().kind(), ErrorKind::WouldBlock);
+        assert!(start.elapsed() >= Duration::from_millis(30) && start.elapsed() < Duration::from_secs(5));
+        client.set_write_timeout(Some(Duration::from_millis(30))).unwrap();
+        let mut full = None;
+        for _ in 0..10_000 {
+            if let Err(error) = (&client).write_all(&[0; 10_000]) {
+                full = Some(error.kind());
+                break;
+            }
+        }
+        assert_eq!(full, Some(ErrorKind::WouldBlock), "nobody reads");
+        assert_eq!(client.set_read_timeout(Some(Duration::ZERO)).unwrap_err().kind(), ErrorKind::InvalidInput);
+        host.with(|calls| calls.set_option(listener.fd(), Opt::RecvTimeout(Some(Duration::from_millis(20))))).unwrap();
+        assert_eq!(listener.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
+        let socket = UdpSocket::bind(host.clone(), "127.0.0.1:0").unwrap();
+        socket.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+        assert_eq!(socket.recv(&mut [0; 1]).unwrap_err().kind(), ErrorKind::WouldBlock);
+        drop(server);
+    });
+}
+
+/// Whoever waits on a descriptor that another thread closes does not wait for ever.
+#[test]
+fn closing_wakes_who_waits() {
+    with_host(|host| {
+        let fd = host.with(|calls| {
+            let fd = calls.stream_socket().unwrap();
+            calls.bind(fd, "127.0.0.1:80".parse().unwrap()).unwrap();
+            calls.listen(fd, 1).unwrap();
+            fd
+        });
+        std::thread::scope(|scope| {
+            let waiter = scope.spawn(|| host.with(|calls| calls.accept(fd)));
+            std::thread::sleep(Duration::from_millis(50));
+            host.with(|calls| calls.close(fd)).unwrap();
+            assert_eq!(waiter.join().unwrap(), Err(Errno::EBADF));
+        });
+    });
+}
+
+#[test]
+fn a_poller_wakes_a_thread_for_connections_and_for_text() {
+    with_host(|host| {
+        let listener = TcpListener::bind(host.clone(), "127.0.0.1:80").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let poller = Poller::default();
+        host.with(|calls| calls.watch(&poller, listener.fd())).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(30));
+                let mut client = TcpStream::connect(host.clone(), "127.0.0.1:80").unwrap();
+                std::thread::sleep(Duration::from_millis(30));
+                client.write_all(b"text").unwrap();
+            });
+            let wait = || host.with(|calls| poller.wait(calls, Some(Duration::from_secs(10))));
+            assert_eq!(wait(), Some(listener.fd()));
+            let (stream, _) = listener.accept().unwrap();
+            host.with(|calls| calls.watch(&poller, stream.fd())).unwrap();
+            let mut buf = [0; 8];
+            stream.set_nonblocking(true).unwrap();
+            let n = loop {
+                match (&stream).read(&mut buf) {
+                    Ok(n) => break n,
+                    Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
+                }
+                assert_eq!(wait(), Some(stream.fd()));
+            };
+            assert_eq!(&buf[..n], b"text");
+        });
+    });
+}
+
+#[test]
+fn many_threads_connect_at_once() {
+    with_host(|host| {
+        let listener = TcpListener::bind(host.clone(), "127.0.0.1:80").unwrap();
+        std::thread::scope(|scope| {
+            for client in 0..8u8 {
+                let host = host.clone();
+                scope.spawn(move || {
+                    for round in 0..20u8 {
+                        let mut stream = TcpStream::connect(host.clone(), "127.0.0.1:80").unwrap();
+                        stream.write_all(&[client, round]).unwrap();
+                        let mut answer = [0; 1];
+                        stream.read_exact(&mut answer).unwrap();
+                        assert_eq!(answer[0], client ^ round);
+                    }
+                });
+            }
+            for stream in listener.incoming().take(160) {
+                let mut stream = stream.unwrap();
+                let mut question = [0; 2];
+                stream.read_exact(&mut question).unwrap();
+                stream.write_all(&[question[0] ^ question[1]]).unwrap();
+            }
+        });
+    });
+}
+
+#[test]
+fn what_is_asked_of_poll_is_told_to_threads() {
+    with_host(|host| {
+        let socket = UdpSocket::bind(host.clone(), "127.0.0.1:9").unwrap();
+        let asked = Events { readable: true, ..Events::default() };
+        let told = || {
+            let mut fds = [linerate_socket::PollFd { fd: socket.fd(), asked, told: Events::default() }];
+            host.with(|calls| calls.poll(&mut fds));
+            fds[0].told.readable
+        };
+        assert!(!told());
+        socket.send_to(b"x", "127.0.0.1:9").unwrap();
+        let until = Instant::now() + Duration::from_secs(10);
+        while !told() && Instant::now() < until {
+            std::thread::yield_now();
+        }
+        assert!(told());
+        assert_eq!(Light::NAME, "light");
+    });
+}
+
+#[cfg(feature = "tokio")]
+mod tasks {
+    use super::*;
+    use std::future::poll_fn;
+    use std::pin::{Pin, pin};
+    use std::task::{Context, Poll, Wake, Waker};
+    use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+    struct Unpark(std::thread::Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+
+    /// Runs a future in this thread.
+    fn run<F: Future>(future: F) -> F::Output {
+        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+        let (mut cx, mut future) = (Context::from_waker(&waker), pin!(future));
+        loop {
+            match future.as_mut().poll(&mut cx) {
+                Poll::Ready(done) => return done,
+                Poll::Pending => std::thread::park_timeout(Duration::from_secs(10)),
+            }
+        }
+    }
+
+    type Stream = TcpStream<Arc<Host>>;
+
+    async fn write_all(stream: &mut Stream, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let n = poll_fn(|cx| Pin::new(&mut *stream).poll_write(cx, bytes)).await.unwrap();
+            bytes = &bytes[n..];
+        }
+    }
+
+    async fn read(stream: &mut Stream, into: &mut [u8]) -> usize {
+        let mut buf = ReadBuf::new(into);
+        poll_fn(|cx| Pin::new(&mut *stream).poll_read(cx, &mut buf)).await.unwrap();
+        buf.filled().len()
+    }
+
+    #[test]
+    fn tasks_echo_a_megabyte() {
+        with_host(|host| {
+            let listener = TcpListener::bind(host.clone(), "127.0.0.1:80").unwrap();
+            listener.set_nonblocking(true).unwrap();
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    run(async {
+                        let (mut stream, _) = poll_fn(|cx| listener.poll_accept(cx)).await.unwrap();
+                        let mut buf = vec![0; 10_000];
+                        loop {
+                            let n = read(&mut stream, &mut buf).await;
+                            if n == 0 {
+                                return;
+                            }
+                            write_all(&mut stream, &buf[..n]).await;
+                        }
+                    });
+                });
+                let client = TcpStream::connect(host.clone(), "127.0.0.1:80").unwrap();
+                let (mut writer, mut reader) = (client.try_clone().unwrap(), client);
+                scope.spawn(move || {
+                    run(async {
+                        let data: Vec<u8> = (0..1 << 20).map(byte).collect();
+                        write_all(&mut writer, &data).await;
+                        poll_fn(|cx| Pin::new(&mut writer).poll_shutdown(cx)).await.unwrap();
+                    });
+                });
+                let got = run(async {
+                    let (mut got, mut buf) = (0, vec![0; 10_000]);
+                    loop {
+                        let n = read(&mut reader, &mut buf).await;
+                        assert!(buf[..n].iter().enumerate().all(|(i, b)| *b == byte(got + i)));
+                        got += n;
+                        if n == 0 {
+                            return got;
+                        }
+                    }
+                });
+                assert_eq!(got, 1 << 20);
+            });
+        });
+    }
+}
