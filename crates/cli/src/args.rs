@@ -26,7 +26,7 @@ Measure
   profile -- ...    Where a command's processor time goes, by function
   ministat          FreeBSD's statistics of columns of numbers
 Check
-  pkt FILE...       Scripts of packets and calls (packetdrill's syntax) against our TCP, on virtual time
+  pkt FILE...       Scripts of packets and calls against our TCP, on virtual time
 About linerate
   ports             Kinds of ports and their options
   completions SHELL, man DIR

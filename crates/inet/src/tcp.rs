@@ -85,6 +85,8 @@ pub struct Options {
     rare_set: bool,
     /// `TCP_CONGESTION`.
     pub congestion: Option<tcp::cc::Algorithm>,
+    /// `TCP_NOTSENT_LOWAT`.
+    pub notsent_lowat: Option<u32>,
     /// `SO_RCVBUF`: fixed, no auto-tuning.
     pub recv_space: Option<u32>,
     /// `SO_SNDBUF`: fixed.
@@ -113,6 +115,7 @@ impl Options {
         maxseg: None,
         rare_set: false,
         congestion: None,
+        notsent_lowat: None,
         recv_space: None,
         send_space: None,
     };

@@ -5,7 +5,7 @@
 //!  play         the events on virtual time against one host; calls block by running the rest of the script
 //!  call, sockopt  socket::Calls by their names; symbolic constants; errno
 //!  segment, conn  packets between the script's numbers and the host's; comparing
-//!  code, shell  TCP_INFO's assertions; knobs
+//!  counted, code, shell  counters; TCP_INFO's assertions; knobs
 //! ```
 //!
 //! An addition of ours: `counters tcp.in.received +1 ...` states every change of a counter since the line before of this

@@ -61,6 +61,8 @@ pub enum Opt {
     MaxSegment(u16),
     /// `TCP_CONGESTION`.
     Congestion(Algorithm),
+    /// `TCP_NOTSENT_LOWAT`: a stream turns writable when less than this waits unsent; 0 and the greatest: whenever there is room.
+    NotSentLowat(u32),
     /// `IP_ADD_MEMBERSHIP`.
     Join(Ipv4Addr, Option<IfaceId>),
     /// `IP_DROP_MEMBERSHIP`.
@@ -120,6 +122,8 @@ pub enum OptKind {
     MaxSegment,
     /// `TCP_CONGESTION`.
     Congestion,
+    /// `TCP_NOTSENT_LOWAT`.
+    NotSentLowat,
 }
 
 const RECV_BUFFER_MIN: usize = 512;
@@ -238,6 +242,7 @@ impl<L: Locks> Calls<'_, L> {
             Opt::UserTimeout(time) => options.user_timeout = time,
             Opt::MaxSegment(mss) => options.maxseg = Some(mss),
             Opt::Congestion(algorithm) => options.congestion = Some(algorithm),
+            Opt::NotSentLowat(bytes) => options.notsent_lowat = Some(bytes),
             Opt::Broadcast(_) => {} // set by programs that do not know what they have; means nothing
             Opt::DontFragment(_)
             | Opt::MulticastTtl(_)
@@ -292,6 +297,7 @@ impl<L: Locks> Calls<'_, L> {
                         let default = if knobs.tcp_cc_cubic.on() { Algorithm::Cubic } else { Algorithm::NewReno };
                         Opt::Congestion(options.congestion.unwrap_or(default))
                     }
+                    OptKind::NotSentLowat => Opt::NotSentLowat(options.notsent_lowat.unwrap_or(0)),
                     _ => return Err(Errno::ENOPROTOOPT),
                 })
             })

@@ -95,6 +95,9 @@ impl<L: Locks> Sock<L> {
         if options.user_timeout.is_some() || rare {
             tcb.set_user_timeout(options.user_timeout);
         }
+        if let Some(bytes) = options.notsent_lowat {
+            tcb.set_notsent_lowat(Some(bytes).filter(|bytes| !matches!(*bytes, 0 | u32::MAX)));
+        }
         if let Some(mss) = options.maxseg {
             tcb.set_maxseg(mss);
         }

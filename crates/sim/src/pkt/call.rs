@@ -5,7 +5,7 @@ use super::script::{Call, Expr};
 use super::segment::text_byte;
 use clock::{Duration, Instant};
 use inet::tcp::SOCK_BIT;
-use socket::{Drive, Errno, Events, Fd, Opt, OptKind, PollFd, RecvFlags};
+use socket::{Drive, Errno, Events, Fd, Opt, OptKind, PollFd, RecvFlags, SendFlags};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr};
 
 /// What a call gave.
@@ -176,13 +176,15 @@ impl Player<'_> {
     }
 
     fn send(&self, call: &Call) -> Result<Done, String> {
-        let (n, flags) = self.sizes(call)?;
+        let (n, names_of) = self.sizes(call)?;
         let number = value(call.args.first().unwrap_or(&Expr::Int(-1)))?;
         let fd = self.fd(&Expr::Int(number))?;
-        let mut dont_wait = false;
-        for flag in names(&flags) {
+        let mut flags = SendFlags::default();
+        for flag in names(&names_of) {
             match flag {
-                "MSG_DONTWAIT" => dont_wait = true,
+                "MSG_DONTWAIT" => flags.dont_wait = true,
+                "MSG_MORE" => flags.more = true,
+                "MSG_OOB" => flags.oob = true,
                 "MSG_NOSIGNAL" => {}
                 other => return Err(format!("{}(): {other} is not known here", call.name)),
             }
@@ -190,21 +192,14 @@ impl Player<'_> {
         let at = self.state.borrow().streams.get(&number).map_or(0, |stream| stream.0);
         let bytes: Vec<u8> = (0..n as u64).map(|i| text_byte((at + i + 1) as u32)).collect();
         let calls = self.calls();
-        let blocking = calls.option(fd, OptKind::NonBlocking) == Ok(Opt::NonBlocking(false));
-        if dont_wait && blocking {
-            let _ = calls.set_option(fd, Opt::NonBlocking(true));
-        }
         let sent = match call.args.get(4) {
             Some(to) if call.name == "sendto" && !fd.is_stream() => {
                 let addr = self.address(to, self.settings.remote, self.settings.connect_port)?;
                 let connected = calls.peer_addr(fd).is_ok() && *to == Expr::Ellipsis;
                 if connected { calls.send(fd, &bytes) } else { calls.send_to(fd, &bytes, &addr) }
             }
-            _ => calls.send(fd, &bytes),
+            _ => calls.send_flags(fd, &bytes, flags),
         };
-        if dont_wait && blocking {
-            let _ = calls.set_option(fd, Opt::NonBlocking(false));
-        }
         if let (Ok(n), Some(stream)) = (sent, self.state.borrow_mut().streams.get_mut(&number)) {
             stream.0 += n as u64;
         }

@@ -64,6 +64,9 @@ fn word(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
 
+/// A comparison.
+type Way = fn(&i64, &i64) -> bool;
+
 /// Parentheses in parentheses: more is no script.
 const DEPTH_MAX: usize = 32;
 
@@ -117,8 +120,7 @@ impl Eval<'_> {
         let mut left = self.bits()?;
         let mut holds = None;
         loop {
-            type Way = (&'static str, fn(&i64, &i64) -> bool);
-            let ways: [Way; 6] = [
+            let ways: [(&str, Way); 6] = [
                 ("==", |a, b| a == b),
                 ("!=", |a, b| a != b),
                 ("<=", |a, b| a <= b),

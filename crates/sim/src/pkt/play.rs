@@ -6,11 +6,14 @@
 //! What our host sends waits, with its time, until the script expects it. Several segments may make up one that the script
 //! states whole, as they would through a port that cuts segments up (`--strict_segments` forbids it).
 
+mod claims;
+mod expect;
+
 use super::conn::Conn;
 use super::counted::counters;
-use super::script::{Action, Body, Event, Icmp, Packet, Script, Tcp, When};
-use super::segment::{self, Ends, Seg, Sent};
-use super::{PktError, Played, Rules, code, shell};
+use super::script::{Action, Body, Event, Icmp, Packet, Script, When};
+use super::segment::{self, Ends, Seg};
+use super::{PktError, Played, Rules, shell};
 use buf::{Burst, Frame, Pool, PoolConfig};
 use clock::{Duration, Instant};
 use inet::Stack;
@@ -25,7 +28,6 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use wire::Mac;
-use wire::tcp::Flags;
 
 /// The script's time 0 on the host's clock.
 const START: Instant = Instant::from_millis(1_000_000);
@@ -413,236 +415,6 @@ impl<'s> Player<'s> {
         let quoted = quoted.get(..28).unwrap_or(&quoted);
         Ok(segment::icmp_error(peer.0, icmp, quoted, us.0))
     }
-
-    // ---- packets of our host ------------------------------------------------------------------------------------
-
-    /// Has what the script expects come? Takes it then.
-    fn expect(&self, event: &Event, packet: &Packet, first: Instant, last: Instant) -> Result<bool, PktError> {
-        loop {
-            let Some((at, bytes)) = self.queue().pop_front() else { return Ok(false) };
-            if self.compare(event, packet, at, &bytes)? {
-                return self.check_time(event, at, &bytes, first, last).map(|()| true);
-            }
-        }
-    }
-
-    /// Does a packet of ours fit what is stated? False: it is a part of it.
-    fn compare(&self, event: &Event, packet: &Packet, at: Instant, bytes: &[u8]) -> Result<bool, PktError> {
-        let fail = |what: String| PktError::ran(event.line, what);
-        let came = wire::dissect::packet_line(bytes).to_string();
-        let sent =
-            segment::read(bytes).map_err(|why| fail(format!("sent a packet that is broken: {why}\n  {came}")))?;
-        let mut state = self.state.borrow_mut();
-        let difference = match (&packet.body, sent) {
-            (Body::Tcp(tcp), Sent::Tcp(ends, ip, live, text)) => {
-                let seen = self.expect_tcp(&mut state, packet, tcp, ends, &live).map_err(&fail)?;
-                let text = bytes.get(text..).unwrap_or_default();
-                if let Some(conn) = state.current.and_then(|at| state.conns.get(at))
-                    && !conn.is_written(live.seq, text)
-                {
-                    return Err(fail(format!("sent bytes that nobody wrote\n  came:     {came}")));
-                }
-                let Some(seen) = seen else { return Ok(false) }; // a part of it
-                let different = segment::difference(tcp, &seen).or_else(|| segment::ip_difference(packet.ip, &ip));
-                different.map(|what| (what, stated_line(tcp, &seen, ends), line_of(&seen, ends)))
-            }
-            (Body::Udp(len), Sent::Udp(ends, ip, seen)) => {
-                self.meet(&mut state, ends, packet.ports, true).map_err(&fail)?;
-                let different = if *len != seen { Some("length") } else { segment::ip_difference(packet.ip, &ip) };
-                different.map(|what| (what, format!("udp ({len})"), came.clone()))
-            }
-            (Body::Icmp(icmp), Sent::Icmp(ty, code)) => {
-                let same = (icmp.ty, icmp.code) == (ty, code);
-                (!same).then(|| ("type or code", format!("icmp type {} code {}", icmp.ty, icmp.code), came.clone()))
-            }
-            (body, _) => {
-                let name = match body {
-                    Body::Tcp(_) => "a TCP segment",
-                    Body::Udp(_) => "a UDP datagram",
-                    Body::Icmp(_) => "an ICMP message",
-                };
-                Some(("protocol", name.to_owned(), came.clone()))
-            }
-        };
-        if let Some((what, stated, seen)) = difference {
-            let when = at.since(START);
-            return Err(fail(format!("another {what} at {when:?}\n  expected: {stated}\n  came:     {seen}")));
-        }
-        Ok(true)
-    }
-
-    /// A packet that fits what is stated: did it come in time? Then the script goes on from there.
-    fn check_time(
-        &self,
-        event: &Event,
-        at: Instant,
-        bytes: &[u8],
-        first: Instant,
-        last: Instant,
-    ) -> Result<(), PktError> {
-        let tolerance = self.settings.tolerance;
-        let any = event.when == When::Any;
-        if !any && (at.after(tolerance) < first || at > last.after(tolerance)) {
-            let (from, to) = (first.since(START), last.since(START));
-            let window = if from == to { format!("at {from:?}") } else { format!("between {from:?} and {to:?}") };
-            let came = wire::dissect::packet_line(bytes);
-            let what = format!("came at {:?}, expected {window}\n  came:     {came}", at.since(START));
-            return Err(PktError::ran(event.line, what));
-        }
-        let mut state = self.state.borrow_mut();
-        state.at += 1;
-        state.base = match event.when {
-            When::At(_) | When::After(_) => first,
-            _ => at,
-        };
-        Ok(())
-    }
-
-    /// Brings a segment into the script's numbers, joined to what came of it before; `None`: more is to come.
-    fn expect_tcp(
-        &self,
-        state: &mut State,
-        packet: &Packet,
-        tcp: &Tcp,
-        ends: Ends,
-        live: &Seg,
-    ) -> Result<Option<Seg>, String> {
-        let opens = live.flags.contains(Flags::SYN) && !live.flags.contains(Flags::ACK);
-        let tolerance = self.settings.tolerance.as_nanos() as u64;
-        let tick = self.settings.tick_ns;
-        let conn = self.meet(state, ends, packet.ports, opens)?;
-        let mut seen = conn.leaving(live, tcp, tick, tolerance);
-        if let Some(before) = state.gathered.take() {
-            let fits =
-                seen.seq == before.seq.wrapping_add(before.len) && (seen.ack, seen.win) == (before.ack, before.win);
-            if !fits {
-                let (expected, came) = (stated_line(tcp, &before, ends), line_of(&seen, ends));
-                return Err(format!("another segment in between\n  expected: {expected}\n  came:     {came}"));
-            }
-            (seen.seq, seen.len) = (before.seq, before.len.saturating_add(seen.len));
-        }
-        let part = !self.settings.strict
-            && seen.seq == tcp.seq
-            && seen.len > 0
-            && seen.len < tcp.len
-            && !seen.flags.intersects(Flags::FIN | Flags::SYN | Flags::RST);
-        if part {
-            state.gathered = Some(seen);
-            return Ok(None);
-        }
-        if self.rules.any_psh {
-            seen.flags = Flags(seen.flags.0 & !Flags::PSH.0 | tcp.flags.0 & Flags::PSH.0);
-        }
-        Ok(Some(seen))
-    }
-
-    /// The connection that a packet of ours belongs to. It becomes the current one if it is new and may be (`opens`).
-    fn meet<'c>(
-        &self,
-        state: &'c mut State,
-        ends: Ends,
-        ports: Option<(u16, u16)>,
-        opens: bool,
-    ) -> Result<&'c mut Conn, String> {
-        if let Some(ports) = ports
-            && ports != (ends.local_port, ends.remote_port)
-        {
-            let (us, peer) = (ends.local_port, ends.remote_port);
-            return Err(format!("expected ports {} > {}, came {us} > {peer}", ports.0, ports.1));
-        }
-        let at = match state.conns.iter().position(|conn| conn.ends == ends) {
-            Some(at) => at,
-            None if opens => {
-                state.conns.push(Conn::new(ends));
-                state.conns.len() - 1
-            }
-            None => return Err(format!("a packet of a connection that the script does not know: {ends:?}")),
-        };
-        if ports.is_none() && state.current != Some(at) && !opens {
-            return Err(format!("a packet of another connection: {ends:?}"));
-        }
-        state.current = Some(at);
-        state.conns.get_mut(at).ok_or_else(|| "no connection".to_owned())
-    }
-
-    fn nothing_came(&self, event: &Event, packet: &Packet) -> PktError {
-        let state = self.state.borrow();
-        let stated = match &packet.body {
-            Body::Tcp(tcp) => {
-                let ends = state.current.and_then(|at| state.conns.get(at)).map(|conn| conn.ends);
-                let Settings { local, remote, bind_port, connect_port, .. } = self.settings;
-                let ends = ends.unwrap_or(Ends { local, local_port: bind_port, remote, remote_port: connect_port });
-                let open = Seg {
-                    flags: tcp.flags,
-                    seq: tcp.seq,
-                    ack: tcp.ack.unwrap_or(0),
-                    win: 0,
-                    urgent: 0,
-                    len: tcp.len,
-                    options: Vec::new(),
-                };
-                stated_line(tcp, &open, ends)
-            }
-            Body::Udp(len) => format!("udp ({len})"),
-            Body::Icmp(icmp) => format!("icmp type {} code {}", icmp.ty, icmp.code),
-        };
-        let came = match &state.gathered {
-            Some(part) => format!("only its first {} bytes", part.len),
-            None => format!("nothing until {:?}", self.now.get().since(START)),
-        };
-        PktError::ran(event.line, format!("nothing came\n  expected: {stated}\n  came:     {came}"))
-    }
-
-    // ---- assertions ---------------------------------------------------------------------------------------------
-
-    fn assert(&self, text: &str) -> Result<(), String> {
-        let mut state = self.state.borrow_mut();
-        let ends = state.current.and_then(|at| state.conns.get(at)).map(|conn| conn.ends);
-        let calls = self.calls();
-        let mine = |fd: &&Fd| {
-            let local = calls.local_addr(**fd).map(|addr| addr.port()).ok();
-            let peer = calls.peer_addr(**fd).map(|addr| addr.port()).ok();
-            ends.is_some_and(|ends| local == Some(ends.local_port) && peer == Some(ends.remote_port))
-        };
-        let info = |fd: &Fd| calls.tcp_info(*fd).ok();
-        let found = state.fds.values().rev().find(mine).and_then(info);
-        let info = found.or_else(|| state.fds.values().rev().find_map(info));
-        code::run(text, &info.ok_or("no socket to ask for TCP_INFO")?, &mut state.vars)
-    }
-
-    /// All changes since the last time, no more and no less; and nothing waits that was not expected.
-    fn check_counters(&self, at: usize, stated: &[(String, i64)]) -> Result<(), String> {
-        let mut state = self.state.borrow_mut();
-        let now = counters(&self.stack);
-        let mut changes = BTreeMap::new();
-        for (name, value) in &now {
-            let change = value.wrapping_sub(state.counters.get(name).copied().unwrap_or(0)) as i64;
-            if change != 0 {
-                changes.insert(name.clone(), change);
-            }
-        }
-        if let Some((name, _)) = stated.iter().find(|(name, _)| !now.contains_key(name)) {
-            return Err(format!("{name} is no counter that is stated here"));
-        }
-        state.counters = now;
-        let expected: BTreeMap<String, i64> = stated.iter().cloned().collect();
-        if let Some((at, packet)) = self.queue().front() {
-            let line = wire::dissect::packet_line(packet);
-            return Err(format!("a packet that nobody expected, at {:?}\n  came:     {line}", at.since(START)));
-        }
-        if expected == changes {
-            return Ok(());
-        }
-        let line = |changes: &BTreeMap<String, i64>| {
-            let words: Vec<String> = changes.iter().map(|(name, change)| format!("{name} +{change}")).collect();
-            format!("counters {}", words.join(" "))
-        };
-        if self.rules.any_counters {
-            state.restated.push((at, line(&changes)));
-            return Ok(());
-        }
-        Err(format!("other changes\n  expected: {}\n  came:     {}", line(&expected), line(&changes)))
-    }
 }
 
 impl Drive for Player<'_> {
@@ -675,23 +447,4 @@ impl Player<'_> {
 
 fn sides(ends: Ends) -> ((Ipv4Addr, u16), (Ipv4Addr, u16)) {
     ((ends.local, ends.local_port), (ends.remote, ends.remote_port))
-}
-
-fn line_of(seg: &Seg, ends: Ends) -> String {
-    let (us, peer) = sides(ends);
-    seg.line(us, peer)
-}
-
-/// What was stated, with what was left open as it came.
-fn stated_line(tcp: &Tcp, seen: &Seg, ends: Ends) -> String {
-    let stated = Seg {
-        flags: tcp.flags,
-        seq: tcp.seq,
-        ack: tcp.ack.unwrap_or(0),
-        win: tcp.win.unwrap_or(seen.win),
-        urgent: tcp.urgent,
-        len: tcp.len,
-        options: tcp.options.clone().unwrap_or_else(|| seen.options.clone()),
-    };
-    line_of(&stated, ends)
 }

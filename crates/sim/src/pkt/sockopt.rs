@@ -59,6 +59,7 @@ fn option(name: &str, given: &Expr) -> Result<Result<Opt, Errno>, String> {
             Expr::Str(text) if text == "reno" => Opt::Congestion(Algorithm::NewReno),
             other => return Err(format!("TCP_CONGESTION: {other:?}: here there are cubic and reno")),
         },
+        "TCP_NOTSENT_LOWAT" => Opt::NotSentLowat(number()? as u32),
         "IP_TTL" => match byte(number()?) {
             Ok(ttl) => Opt::Ttl(ttl),
             Err(errno) => return Ok(Err(errno)),
@@ -142,6 +143,7 @@ pub(super) fn get(
         "TCP_USER_TIMEOUT" => OptKind::UserTimeout,
         "TCP_MAXSEG" => OptKind::MaxSegment,
         "TCP_CONGESTION" => OptKind::Congestion,
+        "TCP_NOTSENT_LOWAT" => OptKind::NotSentLowat,
         "IP_TTL" => OptKind::Ttl,
         "IP_TOS" => OptKind::Tos,
         other => return Err(format!("{other} is no socket option that is read here")),
@@ -157,6 +159,7 @@ pub(super) fn get(
         Opt::UserTimeout(time) => time.map_or(0, |time| time.as_millis() as i64),
         Opt::KeepCount(n) | Opt::Ttl(n) | Opt::Tos(n) => n.into(),
         Opt::MaxSegment(mss) => mss.into(),
+        Opt::NotSentLowat(bytes) => bytes.into(),
         Opt::Congestion(algorithm) => {
             let fits = matches!(stated, Expr::Str(text) if text == algorithm.name()) || *stated == Expr::Ellipsis;
             return if fits { Ok(Ok(0)) } else { Err(format!("TCP_CONGESTION is {}", algorithm.name())) };

@@ -587,11 +587,17 @@ fn too_big_makes_segments_smaller_and_sends_again_at_once() {
          mss = 1000
          icmp quench 1 =                        // RFC 6633
          icmp refused 1 = SOFT_ERROR            // RFC 5927 5.2
-         icmp 600 1 =
+         icmp 600 1 =                           // all that did not fit, not its first segment alone
          > . 1:601(600) ack 1 win 64240
+         > . 601:1001(400) ack 1 win 64240
+         > . 1001:1601(600) ack 1 win 64240
+         > P. 1601:2001(400) ack 1 win 64240
          mss = 600
          icmp 68 1 =                            // CVE-2004-1060: the floor
          > . 1:513(512) ack 1 win 64240
+         > . 513:601(88) ack 1 win 64240
+         > . 1001:1513(512) ack 1 win 64240
+         > . 1513:1601(88) ack 1 win 64240
          mss = 512",
     );
 }

@@ -1,0 +1,58 @@
+//! What a script claims beside packets: fields of TCP_INFO, and how counters changed.
+
+use super::{Player, START};
+use crate::pkt::code;
+use crate::pkt::counted::counters;
+use socket::Fd;
+use std::collections::BTreeMap;
+
+impl Player<'_> {
+    pub(super) fn assert(&self, text: &str) -> Result<(), String> {
+        let mut state = self.state.borrow_mut();
+        let ends = state.current.and_then(|at| state.conns.get(at)).map(|conn| conn.ends);
+        let calls = self.calls();
+        let mine = |fd: &&Fd| {
+            let local = calls.local_addr(**fd).map(|addr| addr.port()).ok();
+            let peer = calls.peer_addr(**fd).map(|addr| addr.port()).ok();
+            ends.is_some_and(|ends| local == Some(ends.local_port) && peer == Some(ends.remote_port))
+        };
+        let info = |fd: &Fd| calls.tcp_info(*fd).ok();
+        let found = state.fds.values().rev().find(mine).and_then(info);
+        let info = found.or_else(|| state.fds.values().rev().find_map(info));
+        code::run(text, &info.ok_or("no socket to ask for TCP_INFO")?, &mut state.vars)
+    }
+
+    /// All changes since the last time, no more and no less; and nothing waits that was not expected.
+    pub(super) fn check_counters(&self, at: usize, stated: &[(String, i64)]) -> Result<(), String> {
+        let mut state = self.state.borrow_mut();
+        let now = counters(&self.stack);
+        let mut changes = BTreeMap::new();
+        for (name, value) in &now {
+            let change = value.wrapping_sub(state.counters.get(name).copied().unwrap_or(0)) as i64;
+            if change != 0 {
+                changes.insert(name.clone(), change);
+            }
+        }
+        if let Some((name, _)) = stated.iter().find(|(name, _)| !now.contains_key(name)) {
+            return Err(format!("{name} is no counter that is stated here"));
+        }
+        state.counters = now;
+        let expected: BTreeMap<String, i64> = stated.iter().cloned().collect();
+        if let Some((at, packet)) = self.queue().front() {
+            let line = wire::dissect::packet_line(packet);
+            return Err(format!("a packet that nobody expected, at {:?}\n  came:     {line}", at.since(START)));
+        }
+        if expected == changes {
+            return Ok(());
+        }
+        let line = |changes: &BTreeMap<String, i64>| {
+            let words: Vec<String> = changes.iter().map(|(name, change)| format!("{name} +{change}")).collect();
+            format!("counters {}", words.join(" "))
+        };
+        if self.rules.any_counters {
+            state.restated.push((at, line(&changes)));
+            return Ok(());
+        }
+        Err(format!("other changes\n  expected: {}\n  came:     {}", line(&expected), line(&changes)))
+    }
+}
