@@ -7,6 +7,7 @@
 use super::{Sock, Stream};
 use crate::Stack;
 use ::tcp::counters::{Counters, In};
+use ::tcp::listen::Refused;
 use ::tcp::{Dropped, Ecn, Events, Info, Out, Segment, SeqNum, State, Tcb};
 use lock::{Cx, Locks};
 use wire::tcp::{Flags, Opt, Options};
@@ -82,8 +83,14 @@ pub(super) fn refused(counts: &Counters, seg: &Segment, why: Dropped, next: SeqN
             input.syns_challenged.bump();
             challenged(counts, answered);
         }
-        Dropped::AckUnsent => input.acks_unsent.bump(),
-        Dropped::AckTooOld => input.acks_too_old.bump(),
+        Dropped::AckUnsent => {
+            input.acks_unsent.bump();
+            challenged(counts, answered);
+        }
+        Dropped::AckTooOld => {
+            input.acks_too_old.bump();
+            challenged(counts, answered);
+        }
         Dropped::TextAfterClose => {
             input.after_close.bump();
             counts.states.aborted_on_data.bump();
@@ -91,6 +98,16 @@ pub(super) fn refused(counts: &Counters, seg: &Segment, why: Dropped, next: SeqN
         Dropped::ReassemblyFull => input.out_of_order_dropped.bump(),
         _ => {}
     }
+}
+
+/// A handshake under way answers what may be an attacker's (RFC 5961 3.2, 4.2).
+pub(super) fn challenged_by_listener(counts: &Counters, why: Refused) {
+    match why {
+        Refused::ResetInWindow => counts.input.resets_ignored.bump(),
+        Refused::SynInHandshake => counts.input.syns_challenged.bump(),
+        _ => return,
+    }
+    counts.output.challenges.bump();
 }
 
 fn duplicate(input: &In, len: u64) {

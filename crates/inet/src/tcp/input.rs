@@ -166,12 +166,16 @@ impl<L: Locks> Stack<L> {
     #[inline(never)]
     fn tcp_for_listener(&self, cx: Cx, listener: Option<usize>, seen: &Seen, packet: Frame) {
         let (ends, counts) = (core_ends(seen.ends), &self.count(cx).tcp);
+        counts.input.resets.add(u64::from(seen.segment.has(wire::tcp::Flags::RST)));
         let config = self.tcp_config(cx, super::BASE_MSS);
         let context = time_wait::Context { config: &config, counts: &counts.time_wait, now: cx.now };
-        let late = self.tcp.late.lock(cx).on_segment(context, &ends, &seen.segment);
+        let mut late = self.tcp.late.lock(cx).on_segment(context, &ends, &seen.segment);
+        if listener.is_none() && matches!(late, Late::Reusable { .. }) {
+            late = self.tcp.late.lock(cx).challenge(context, &ends);
+        }
         let above = match late {
             Late::Unknown => None,
-            Late::Reusable { above } if listener.is_some() => {
+            Late::Reusable { above } => {
                 self.tcp.late.lock(cx).reuse(context, &ends);
                 Some(above)
             }
@@ -179,7 +183,7 @@ impl<L: Locks> Stack<L> {
                 self.tcp_send_bare(cx, seen.ends, &out, &self.tcp_default_ip());
                 return self.drop_frame(cx, packet, DropReason::TcpTimeWait);
             }
-            Late::Dropped | Late::Reusable { .. } => return self.drop_frame(cx, packet, DropReason::TcpTimeWait),
+            Late::Dropped => return self.drop_frame(cx, packet, DropReason::TcpTimeWait),
         };
         match listener {
             Some(id) => self.tcp_listener(cx, id, seen, packet, above),
@@ -224,6 +228,7 @@ impl<L: Locks> Stack<L> {
                 self.count(cx).audit.consumed.bump();
             }
             Answer::Refuse(out, why) => {
+                counts::challenged_by_listener(&self.count(cx).tcp, why);
                 self.tcp_send_bare(cx, seen.ends, &out, &options);
                 self.drop_frame(cx, packet, refusal(why));
             }
