@@ -4,6 +4,7 @@
 //! books it as sent: a host that cannot send it after all says so ([`Tcb::on_not_sent`](crate::Tcb::on_not_sent)).
 
 use crate::cc::Congestion;
+use crate::note::Notes;
 use crate::recovery::Probe;
 use crate::rtt::us_since;
 use crate::scoreboard::{Sent, mark};
@@ -217,11 +218,13 @@ impl Tcb {
         if unsent == 0 {
             return self.poll_fin(now);
         }
-        self.restart_after_idle(now);
+        let window_room = self.send_edge().since_or_zero(self.snd.nxt);
+        if window_room > 0 {
+            self.restart_after_idle(now);
+        }
         let mss = u32::from(self.full_segment());
         let in_flight = self.in_flight();
         let cwnd_room = self.cc.cwnd().saturating_sub(in_flight);
-        let window_room = self.send_edge().since_or_zero(self.snd.nxt);
         let room = cwnd_room.min(window_room);
         let most = unsent.min(room).min(self.most_at_once(max_text, mss));
         // All of the queue, if it fits and may go; else whole segments of it.
@@ -261,13 +264,17 @@ impl Tcb {
     /// Nagle (RFC 9293 3.7.4) as modified by Minshall: the last, short segment waits while another short one is
     /// unacknowledged; corked, it waits for more.
     #[inline]
-    fn tail_may_go(&self, whole: u32, unsent: u32) -> bool {
+    fn tail_may_go(&mut self, whole: u32, unsent: u32) -> bool {
         if self.snd.fin {
             return true;
         }
-        if self.wishes.cork
-            || (self.board.len() as u64 + 64 > u64::from(self.config.sent_records) && !self.board.is_empty())
-        {
+        // The last write said that more follows (MSG_MORE).
+        let more = self.snd.end.after(self.snd.push) && self.snd.end.after(self.snd.nxt.plus(whole));
+        if self.wishes.cork || more {
+            return false;
+        }
+        if self.board.len() as u64 + 64 > u64::from(self.config.sent_records) && !self.board.is_empty() {
+            self.notes |= Notes::SCOREBOARD_FULL;
             return false;
         }
         let urgent = self.snd.urgent_on && self.snd.urgent.after(self.snd.nxt);
@@ -366,6 +373,7 @@ impl Tcb {
         if self.config.idle_restart && self.board.is_empty() {
             let rto = self.rtt.rto_us(0);
             if u64::from(us_since(now, self.snd.last_at)) > rto {
+                self.notes |= Notes::IDLE_RESTART;
                 self.cc.on_idle_restart(now.since(self.snd.last_at), self.rtt.rto(0));
                 // The initial window may be of a time when segments were smaller.
                 if self.cc.cwnd() < u32::from(self.snd.mss) {
@@ -405,6 +413,7 @@ impl Tcb {
             mss,
             ecn: Ecn::NotEct,
             retransmission: false,
+            window_update: false,
         }
     }
 
@@ -463,7 +472,11 @@ impl Tcb {
         if let Some(Probe::Ask) = self.recovery.probe.take() {
             return Some(self.ask(now));
         }
-        self.rcv.ack_now.then(|| self.make_ack(now))
+        if !self.rcv.ack_now {
+            return None;
+        }
+        let window_update = self.rcv.opens && self.rcv.wup == self.rcv.nxt && self.rcv.dsack.is_none();
+        Some(Out { window_update, ..self.make_ack(now) })
     }
 
     /// An ACK alone, booked as sent.
@@ -484,6 +497,7 @@ impl Tcb {
         if out.flags.contains(Flags::ACK) {
             self.rcv.wup = self.rcv.nxt;
             self.rcv.ack_now = false;
+            self.rcv.opens = false;
             self.rcv.dsack = None;
             self.timers.ack_at = Instant::NEVER;
             self.rcv.quick = self.rcv.quick.saturating_sub(1);

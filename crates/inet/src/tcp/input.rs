@@ -113,7 +113,7 @@ impl<L: Locks> Stack<L> {
         let reply = match self.tcp_refuses(cx, stream, &seen.segment) {
             false => {
                 let reply = stream.tcb.on_segment(&seen.segment, cx.now);
-                counts::came(&counted.tcp, &seen.segment, reply.acked);
+                counts::came(&counted.tcp, &mut stream.tcb, &seen.segment, &reply);
                 if let Some(why) = reply.dropped {
                     counts::refused(&counted.tcp, &seen.segment, why, stream.tcb.rcv_nxt(), reply.answer.is_some());
                 }
@@ -130,7 +130,9 @@ impl<L: Locks> Stack<L> {
             }
             true => {
                 let segment = self.tcp_without_text(cx, &seen.segment, packet);
-                stream.tcb.on_segment(&segment, cx.now)
+                let reply = stream.tcb.on_segment(&segment, cx.now);
+                counts::noted(&counted.tcp, &mut stream.tcb);
+                reply
             }
         };
         self.tcp_count_state(cx, stream, reply.events);
@@ -240,7 +242,8 @@ impl<L: Locks> Stack<L> {
             }
             Answer::Established(done) => {
                 self.count(cx).tcp.states.syn_received.bump();
-                let tcb = Tcb::from_handshake(&config, &done, cx.now);
+                let mut tcb = Tcb::from_handshake(&config, &done, cx.now);
+                counts::noted(&self.count(cx).tcp, &mut tcb);
                 let settings = sock.options.clone().map(inherited);
                 match self.tcp_child(cx, seen.ends, tcb, settings) {
                     Some(child) => {
@@ -304,6 +307,7 @@ impl<L: Locks> Stack<L> {
             Kind::Stream(stream) => {
                 sent = seq.at_or_after(stream.tcb.snd_una()) && seq.before(stream.tcb.snd_nxt());
                 let events = stream.tcb.on_icmp(what, seq, cx.now);
+                counts::noted(&self.count(cx).tcp, &mut stream.tcb);
                 stream.dirty = true;
                 self.tcp_count_state(cx, stream, events);
                 sock.note(cx, id, events);
@@ -312,7 +316,9 @@ impl<L: Locks> Stack<L> {
                 let config = Arc::clone(&listening.config);
                 let counts = &self.count(cx).tcp.listen;
                 let context = listen::Context { config: &config, counts, now: cx.now, above: None };
-                listening.listener.on_unreachable(context, &core_ends(ends), seq);
+                if !listening.listener.on_unreachable(context, &core_ends(ends), seq) {
+                    self.count(cx).tcp.pmtu.icmp_refused.bump();
+                }
             }
             Kind::Fresh => {}
         }

@@ -130,7 +130,10 @@ impl<L: Locks> Stack<L> {
         let mut sent = false;
         loop {
             let most = stream.largest();
-            let Some(out) = stream.tcb.poll_segment(cx.now, most) else { return sent };
+            let Some(out) = stream.tcb.poll_segment(cx.now, most) else {
+                counts::noted(&self.count(cx).tcp, &mut stream.tcb);
+                return sent;
+            };
             if self.tcp_emit(cx, ends, stream, &out, options).is_none() {
                 stream.tcb.on_not_sent(&out, cx.now);
                 self.count(cx).tcp.output.not_sent.bump();
