@@ -312,15 +312,15 @@ fn a_conversation_is_counted_on_both_sides_and_nothing_else() {
     pair.settle(Duration::from_millis(20));
     assert_eq!(
         counts(&pair, 0),
-        "in.received 4, in.acks 1, in.acked_bytes 3000, out.sent 7, out.data 3, out.data_bytes 3000, out.acks 2, \
-         out.control 2, state.syn_sent 1, state.established 1, state.fin_wait_1 1, state.fin_wait_2 1, \
-         state.time_wait 1, state.closed 1, time_wait.added 1"
+        "in.received 4, in.acks 1, in.acked_bytes 3000, in.predicted_acks 1, out.sent 7, out.data 3, \
+         out.data_bytes 3000, out.acks 2, out.control 2, state.syn_sent 1, state.established 1, state.fin_wait_1 1, \
+         state.fin_wait_2 1, state.time_wait 1, state.closed 1, timer.rtt_updated 2, time_wait.added 1"
     );
     assert_eq!(
         counts(&pair, 1),
-        "in.received 7, in.in_sequence 3, in.in_sequence_bytes 3000, out.sent 4, out.acks 2, out.control 2, \
-         state.syn_received 1, state.established 1, state.close_wait 1, state.last_ack 1, state.closed 1, \
-         listen.added 1, listen.completed 1"
+        "in.received 7, in.in_sequence 3, in.in_sequence_bytes 3000, in.predicted_data 3, out.sent 4, out.acks 2, \
+         out.control 2, state.syn_received 1, state.established 1, state.close_wait 1, state.last_ack 1, \
+         state.closed 1, timer.rtt_updated 1, listen.added 1, listen.completed 1"
     );
     pair.stack(1).tcp_close(pair.cx(), listener, false);
     pair.end();

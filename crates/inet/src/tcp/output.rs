@@ -140,6 +140,7 @@ impl<L: Locks> Stack<L> {
             }
             staged |= !alone;
         }
+        counts::noted(&self.count(cx).tcp, &mut stream.tcb);
         if staged && at_once == AtOnce::Yes {
             self.tcp_hand_over(cx, stream.headers.iface);
         }
