@@ -215,8 +215,8 @@ fn all<L: Locks>(mtu: u16, offload: Offload, total: usize, lose: impl FnMut(u64)
     pair.end();
 }
 
-const HARD: Offload = Offload { tx_ip: true, tx_l4: true, rx: true };
-const SOFT: Offload = Offload { tx_ip: false, tx_l4: false, rx: false };
+const HARD: Offload = Offload { tx_ip: true, tx_l4: true, rx: true, tso: false };
+const SOFT: Offload = Offload { tx_ip: false, tx_l4: false, rx: false, tso: false };
 
 #[test]
 fn a_megabyte_each_way() {

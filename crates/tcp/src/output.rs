@@ -521,9 +521,10 @@ impl Tcb {
     /// A segment with our ACK has left.
     #[inline(always)]
     fn booked(&mut self, out: &Out, _now: Instant) {
-        self.counts.segs_out = self.counts.segs_out.wrapping_add(1);
+        let segments = out.segments();
+        self.counts.segs_out = self.counts.segs_out.wrapping_add(segments);
         if out.text_len > 0 {
-            self.counts.data_segs_out = self.counts.data_segs_out.wrapping_add(1);
+            self.counts.data_segs_out = self.counts.data_segs_out.wrapping_add(segments);
         }
         if out.flags.contains(Flags::ACK) {
             self.rcv.wup = self.rcv.nxt;

@@ -1,6 +1,9 @@
 //! What TCP counts, as far as it shows outside the core: each segment that came with what became of it, each that left, each
 //! state that a connection entered, each timer that ran out.
 //!
+//! A large segment counts as what it is cut into when it leaves (Linux: OutSegs) and when it is received; what became of
+//! its text counts once.
+//!
 //! The words are those of `tcp::counters`. A segment in order costs a few adds; everything else is behind a branch that
 //! was there before. A connection counts as closed when it enters TIME-WAIT: what remains of it then is a record.
 
@@ -145,9 +148,10 @@ fn challenged(counts: &Counters, answered: bool) {
 /// A segment of a connection leaves.
 #[inline]
 pub(super) fn left(counts: &Counters, tcb: &Tcb, out: &Out) {
-    counts.output.sent.bump();
+    let segments = u64::from(out.segments());
+    counts.output.sent.add(segments);
     if out.text_len > 0 && !out.retransmission {
-        counts.output.data.bump();
+        counts.output.data.add(segments);
         counts.output.data_bytes.add(out.text_len.into());
     } else {
         left_otherwise(counts, tcb, out);
