@@ -408,3 +408,23 @@ fn probes_delays_and_resets_are_told_apart() {
     pair.stack(1).tcp_close(pair.cx(), listener, false);
     pair.end();
 }
+
+/// Each byte a segment of its own pins a buffer until it is acknowledged: all together no more than TCP's part of the pool,
+/// so that there are some left for the ACKs that would let them go.
+#[test]
+fn single_bytes_do_not_use_up_the_pool() {
+    let mut pair: Pair<Up> = Pair::new(1500, SOFT);
+    let (client, listener, server) = pair.connect();
+    pair.stack(0).tcp_set_options(pair.cx(), client, |o| o.nodelay = true).unwrap();
+    // They are under way for as long as this lasts.
+    let refused = (0..10_000).find_map(|_| pair.stack(0).tcp_send(pair.cx(), client, b"x", true).err());
+    assert_eq!(refused, Some(TcpError::NoBuffer));
+    let pool = pair.nodes[0].pool.stats();
+    assert!((pool.buffers / 2..=pool.buffers * 3 / 4 + 8).contains(&(pool.live() as usize)), "{pool:?}");
+    pair.settle(Duration::from_secs(1));
+    assert_eq!(pair.stack(0).tcp_send(pair.cx(), client, b"x", true), Ok(1), "once they have arrived there is room");
+    for (at, id) in [(0, client), (1, server), (1, listener)] {
+        pair.stack(at).tcp_close(pair.cx(), id, true);
+    }
+    pair.end();
+}
