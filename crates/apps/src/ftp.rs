@@ -9,6 +9,8 @@
 //! A session has three channels: the control connection, a listener for a moment, a data connection. A command that comes
 //! while a transfer is going on waits, except ABOR.
 //!
+//! [`client`] is its counterpart, as far as measurements need one.
+//!
 //! What RFC 2577 asks for: PORT and EPRT lead only to the client's own address and to ports from 1024 on (no bounce); a
 //! passive data connection is taken only from the client's own address, and only one (no theft); login attempts, idle time
 //! and sessions of one address are limited.
@@ -16,6 +18,7 @@
 //! Not here, and refused with 502 or 504: record structure, block and compressed mode, EBCDIC, renaming, deleting, making
 //! directories, and the default data port (a transfer needs PASV, EPSV, PORT or EPRT first).
 
+pub mod client;
 mod command;
 mod data;
 mod line;
