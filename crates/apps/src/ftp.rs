@@ -28,7 +28,7 @@ use crate::app::{Accept, Action, App, Chan, Event};
 use crate::date::Wall;
 use crate::files::Root;
 use crate::slots::Slots;
-use crate::streams::Ends;
+use crate::streams::{Ends, StreamOption};
 use clock::Instant;
 use session::{Cx, Session};
 use std::collections::VecDeque;
@@ -213,6 +213,8 @@ impl App for Ftp {
             return Accept::Refuse(b"421 Too many sessions; try again later.\r\n");
         };
         self.counts.sessions.bump();
+        // A transfer's last reply would wait for the acknowledgment of its first, which is delayed: 40 ms a file.
+        self.actions.push_back(Action::Set(Role::Control.chan(at), StreamOption::NoDelay(true)));
         self.with(at, now, |session, _| session.greet(now));
         Accept::Take(Role::Control.chan(at))
     }

@@ -20,7 +20,7 @@ mod send;
 mod tcp;
 
 pub use fib::FibRig;
-pub use ftp::{BUFFER, FtpSubject, Setup, Way, ftp_rig};
+pub use ftp::{BUFFER as FTP_BUFFER, FtpSubject, Setup, WARM as FTP_WARM, Way, ftp_rig};
 pub use hosts::{HostsRig, SharedRig, idle_host_bytes};
 pub use recv::{RecvRig, TwoThreadsRig};
 pub use route::RouteRig;

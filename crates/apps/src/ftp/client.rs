@@ -10,7 +10,7 @@
 use super::line::{Line, Lines};
 use crate::app::{Accept, Action, App, Chan, Event};
 use crate::files::Source;
-use crate::streams::{Ends, Failure};
+use crate::streams::{Ends, Failure, StreamOption};
 use clock::Instant;
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -355,6 +355,7 @@ impl App for Client {
             return;
         }
         match (chan, event) {
+            (CONTROL, Event::Connected(_)) => self.actions.push_back(Action::Set(CONTROL, StreamOption::NoDelay(true))),
             (CONTROL, Event::Bytes(bytes)) => self.on_control(bytes, now),
             (CONTROL, Event::Eof) => self.fail(Trouble::Ended { step: self.step.word() }),
             (CONTROL, Event::Gone(why)) => self.broken("control", why),

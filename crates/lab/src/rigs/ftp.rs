@@ -28,7 +28,7 @@ use wire::checksum;
 /// Bytes of each socket buffer: what is under way then stays in the second-level cache.
 pub const BUFFER: i64 = 256 << 10;
 /// Bytes carried before the clock starts: eight windows.
-const WARM: u64 = 2 << 20;
+pub const WARM: u64 = 2 << 20;
 /// How long nothing may move.
 const PATIENCE: Duration = Duration::from_secs(10);
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
