@@ -404,8 +404,9 @@ fn check(packet: &Frame, trusted: bool, seen: &mut Seen) -> Result<(), DropReaso
     let segment = bytes.get(ihl..end).ok_or(DropReason::Ip4Malformed)?;
     let header = wire::tcp::Header::parse(segment).map_err(|_| DropReason::TcpMalformed)?;
     // A checksum that was left open has never been on a wire: there is nothing to verify.
-    let open = packet.flags().has(Flags::TX_L4_CSUM);
-    if !open && !(trusted && packet.flags().has(Flags::RX_L4_OK)) {
+    let flags = packet.flags();
+    let sound = flags.has(Flags::TX_L4_CSUM) || (trusted && flags.has(Flags::RX_L4_OK));
+    if !sound {
         let pseudo = Partial::pseudo4(ip.src(), ip.dst(), Proto::TCP, segment.len() as u16);
         if !wire::tcp::checksum_ok(pseudo, segment) {
             return Err(DropReason::TcpBadChecksum);
