@@ -455,6 +455,8 @@ pub struct ReproArgs {
 pub enum ReportName {
     /// Kantee and Cormack: rump kernel UDP sendto over a dummy interface
     Rump2014,
+    /// Huber: FTP through a new stack under three configurations, and what they cost
+    Rtems2014,
 }
 
 /// `bench`.

@@ -24,6 +24,7 @@ mod timers;
 
 use crate::demux::{Demux, Ends4, Tuple};
 use crate::hash;
+use crate::stack::LockUse;
 use crate::udp::ReadySet;
 use ::tcp::listen::Listener;
 use ::tcp::ports::PortChooser;
@@ -227,6 +228,11 @@ impl Stream {
         self.send.is_roomy() && self.tcb.is_unsent_low()
     }
 
+    /// Is it a connection that is not over? In TIME-WAIT it is (Linux, BSD).
+    fn has_peer(&self) -> bool {
+        self.connected && !matches!(self.tcb.state(), State::Closed | State::TimeWait)
+    }
+
     /// Has it failed before it was a connection? Then it may be tried again.
     fn is_stillborn(&self) -> bool {
         !self.connected && self.tcb.state() == ::tcp::State::Closed
@@ -268,7 +274,7 @@ impl<L: Locks> Sock<L> {
 
     /// Does it have a peer?
     pub fn has_peer(&self) -> bool {
-        matches!(&self.kind, Kind::Stream(stream) if stream.connected && stream.tcb.state() != ::tcp::State::Closed)
+        matches!(&self.kind, Kind::Stream(stream) if stream.has_peer())
     }
 
     /// Does `close` have something to linger for: text or FIN that the peer has not acknowledged, and no reset in its place?
@@ -454,6 +460,23 @@ impl<L: Locks> Tcp<L> {
             configs: Guarded::default(),
             secret,
         }
+    }
+
+    /// How often its locks were taken.
+    pub(crate) fn lock_use(&self) -> Vec<LockUse> {
+        let (socks, sock_locks) = self.socks.locks();
+        let (demux, demux_locks) = self.demux.locks();
+        let one = |part, acquisitions| LockUse { part, locks: 1, acquisitions };
+        vec![
+            LockUse { part: "inet.tcp.demux", locks: demux_locks, acquisitions: demux },
+            LockUse { part: "inet.tcp.sock", locks: sock_locks, acquisitions: socks },
+            one("inet.tcp.bound", self.bound.acquisitions()),
+            one("inet.tcp.reap", self.reap_at.acquisitions()),
+            one("inet.tcp.timewait", self.late.acquisitions()),
+            one("inet.tcp.timers", self.wheel.acquisitions()),
+            one("inet.tcp.ports", self.ports.acquisitions()),
+            one("inet.tcp.config", self.configs.acquisitions()),
+        ]
     }
 }
 

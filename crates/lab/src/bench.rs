@@ -123,6 +123,7 @@ pub fn udp_with(options: &Options, peers: Peers, progress: &mut dyn FnMut(Progre
         rows,
         peers: found,
         notes,
+        beside: None,
     })
 }
 

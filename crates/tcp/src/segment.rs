@@ -352,6 +352,8 @@ pub struct Out {
     pub ecn: Ecn,
     /// Sent before.
     pub retransmission: bool,
+    /// It only tells of room in the window (RFC 9293 3.8.6.2.2).
+    pub window_update: bool,
 }
 
 impl Out {

@@ -468,7 +468,7 @@ impl<L: Locks> Stack<L> {
     pub fn tcp_shutdown(&self, cx: Cx, id: usize, read: bool, write: bool) -> Result<(), TcpError> {
         self.act(cx, id, |sock| {
             let Kind::Stream(stream) = &mut sock.kind else { return Err(TcpError::NotConnected) };
-            if !stream.connected || stream.tcb.state() == ::tcp::State::Closed {
+            if !stream.has_peer() {
                 return Err(TcpError::NotConnected);
             }
             if read {

@@ -81,6 +81,12 @@ impl SendQueue {
         self.len == 0
     }
 
+    /// Buffers in it.
+    #[inline]
+    pub fn buffers(&self) -> usize {
+        self.pieces.len()
+    }
+
     /// How many bytes it takes.
     pub fn space(&self) -> usize {
         self.space
@@ -313,6 +319,12 @@ impl RecvQueue {
     pub fn clear(&mut self) -> usize {
         self.chunks.clear();
         std::mem::take(&mut self.len)
+    }
+
+    /// Frames, and bytes of several gathered, that wait in it.
+    #[inline]
+    pub fn chunks(&self) -> usize {
+        self.chunks.len()
     }
 
     /// Buffers of pools that wait in it.

@@ -81,7 +81,7 @@ pub fn tcp(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Res
         "not among the rows yet: two cores, 100,000 idle connections and their memory".to_owned(),
     ];
     notes.extend(tap.notes);
-    Ok(Report { name: "bench tcp".to_owned(), env, noise_floor: floor, rows, peers, notes })
+    Ok(Report { name: "bench tcp".to_owned(), env, noise_floor: floor, rows, peers, notes, beside: None })
 }
 
 /// The kernel's congestion control, by name.
