@@ -1,6 +1,7 @@
 //! A host: its ifaces, tables and sockets, and the two ways in, [`Stack::input`] for bursts and [`Stack::poll`] for time.
 
 mod books;
+mod buffers;
 mod stage;
 
 pub use books::LockUse;
@@ -102,7 +103,7 @@ impl<L: Locks> Stack<L> {
         if L::SHARED && large.locks == PoolLocks::Owner {
             large.locks = PoolLocks::Light; // several threads will take from it
         }
-        let large_config = large.clone();
+        let large_config = buffers::large(large, &config.pool);
         let stack = Stack {
             name: config.name,
             large: Guarded::new(None),
@@ -168,30 +169,6 @@ impl<L: Locks> Stack<L> {
     pub(crate) fn drop_frame(&self, cx: Cx, frame: Frame, why: DropReason) {
         self.count(cx).drops.bump(why);
         drop(frame);
-    }
-
-    /// A frame made here, empty, counted.
-    #[inline(always)]
-    pub(crate) fn make_frame(&self, cx: Cx) -> Option<Frame> {
-        let frame = self.pool.get()?;
-        self.count(cx).audit.made.bump();
-        Some(frame)
-    }
-
-    /// A frame made here with room for the longest datagram, counted.
-    pub(crate) fn make_large_frame(&self, cx: Cx) -> Option<Frame> {
-        let frame = self.large_buffer(cx)?;
-        self.count(cx).audit.made.bump();
-        Some(frame)
-    }
-
-    /// The same, not counted yet: it is not on its way.
-    pub(crate) fn large_buffer(&self, cx: Cx) -> Option<Frame> {
-        let mut large = self.large.lock(cx);
-        if large.is_none() {
-            *large = Pool::new(&self.large_config).ok();
-        }
-        large.as_ref()?.get()
     }
 
     // ---- frames in, time on -------------------------------------------------------------------------------------
