@@ -152,15 +152,17 @@ impl<L: Locks> Stack<L> {
     /// # Errors
     /// [`TcpError::NoSocket`].
     pub fn tcp_set_options(&self, cx: Cx, id: usize, change: impl FnOnce(&mut Options)) -> Result<(), TcpError> {
-        let base = self.tcp_config(cx, super::BASE_MSS);
         self.act(cx, id, |sock| {
             let options = sock.options_mut();
             change(options);
             options.rare_set |= options.keepalive || options.user_timeout.is_some();
             sock.apply_options(&self.knobs, cx.now);
-            let options = sock.options().clone();
-            if let Kind::Listening(listening) = &mut sock.kind {
+            let options = sock.options.as_deref().filter(|_| sock.is_listening()).cloned();
+            if let Some(options) = options
+                && let Kind::Listening(listening) = &mut sock.kind
+            {
                 // Connections to come take after their listener as it is then.
+                let base = self.tcp_config(cx, super::BASE_MSS);
                 let base = Arc::new(Config { mss: listening.mss, ..Config::clone(&base) });
                 listening.config = configured(&base, &options);
             }
@@ -408,8 +410,9 @@ impl<L: Locks> Stack<L> {
                     && self.tcp_may_grow(cx)
                 {
                     stream.tcb.set_recv_space(space, true);
+                    stream.dirty = true;
                 }
-                stream.dirty = true;
+                stream.dirty |= stream.tcb.has_output(); // an ACK that opens the window
                 return Ok(read);
             }
             let over = !stream.tcb.state().may_receive();

@@ -93,7 +93,6 @@ impl Two {
         let calls = self.calls(0);
         let fd = calls.stream_socket()?;
         calls.set_option(fd, Opt::NonBlocking(true))?;
-        calls.set_option(fd, Opt::NoDelay(true))?;
         match calls.connect(fd, SocketAddr::from((addr(2), port))) {
             Err(Errno::EINPROGRESS) | Ok(()) => Ok(fd),
             Err(error) => Err(error.into()),
@@ -225,6 +224,7 @@ impl RrRig {
         let listener = two.listen(5001)?;
         let client = two.begin(5001)?;
         let server = two.accept(listener)?;
+        two.calls(0).set_option(client, Opt::NoDelay(true))?;
         Ok(RrRig { id: id.to_owned(), two, fds: [client, server], idle: others })
     }
 
@@ -255,19 +255,24 @@ impl RrRig {
         self.idle.len()
     }
 
-    fn transact(&self) -> anyhow::Result<()> {
-        self.two.calls(0).send(self.fds[0], b"?")?;
-        self.receive(1)?;
-        self.two.calls(1).send(self.fds[1], b"!")?;
-        self.receive(0)
+    fn transact(&self, times: u64) -> anyhow::Result<()> {
+        let mut client = self.two.calls(0);
+        for _ in 0..times {
+            client.send(self.fds[0], b"?")?;
+            self.receive(1)?.send(self.fds[1], b"!")?;
+            client = self.receive(0)?;
+        }
+        Ok(())
     }
 
-    fn receive(&self, at: usize) -> anyhow::Result<()> {
+    /// Runs one host until the byte is there; gives the calls of that round, as an event loop has them.
+    fn receive(&self, at: usize) -> anyhow::Result<Calls<'_, Up>> {
         let mut byte = [0; 16];
+        let host = &self.two.hosts[at];
         for _ in 0..100_000 {
-            self.two.hosts[at].step();
-            match self.two.calls(at).recv(self.fds[at], &mut byte) {
-                Ok(1) => return Ok(()),
+            let calls = host.calls_at(host.step().now);
+            match calls.recv(self.fds[at], &mut byte) {
+                Ok(1) => return Ok(calls),
                 Ok(n) => anyhow::bail!("{}: {n} bytes", self.id),
                 Err(Errno::EAGAIN) => {}
                 Err(error) => return Err(error.into()),
@@ -284,14 +289,7 @@ impl Subject for RrRig {
 
     fn trial(&mut self) -> anyhow::Result<Reading> {
         let mut done = Ok(());
-        let reading = measure(TRANSACTIONS, || {
-            for _ in 0..TRANSACTIONS {
-                done = self.transact();
-                if done.is_err() {
-                    break;
-                }
-            }
-        });
+        let reading = measure(TRANSACTIONS, || done = self.transact(TRANSACTIONS));
         done?;
         self.two.balanced(&self.id)?;
         Ok(reading)
@@ -313,19 +311,27 @@ impl ConnectRig {
     pub fn new(id: &str) -> anyhow::Result<ConnectRig> {
         let two = Two::new(Link { mtu: 1500, offload: false }, &[("net.inet.tcp.msl", 1)])?;
         let listener = two.listen(5001)?;
+        // The first one's SYN waits for the neighbor's answer.
+        let (client, server) = (two.begin(5001)?, two.accept(listener)?);
+        two.calls(0).close(client)?;
+        two.calls(1).close(server)?;
+        while two.step() > 0 {}
         Ok(ConnectRig { id: id.to_owned(), two, listener })
     }
 
     fn once(&self) -> anyhow::Result<()> {
-        let client = self.two.begin(5001)?;
-        let server = self.two.accept(self.listener)?;
-        self.two.calls(0).close(client)?;
-        self.two.hosts[1].step();
-        let end = self.two.calls(1).recv(server, &mut [0; 1])?;
+        let [client_host, server_host] = &self.two.hosts;
+        let client = self.two.begin(5001)?; // SYN
+        server_host.step(); // SYN-ACK
+        let client_calls = client_host.calls_at(client_host.step().now); // ACK
+        let (server, _) = server_host.calls_at(server_host.step().now).accept(self.listener).context("accept")?;
+        client_calls.close(client).context("close")?; // FIN
+        let server_calls = server_host.calls_at(server_host.step().now); // ACK
+        let end = server_calls.recv(server, &mut [0; 1]).context("the end")?;
         ensure!(end == 0, "{}: text where the end was expected", self.id);
-        self.two.calls(1).close(server)?;
-        self.two.step();
-        self.two.step();
+        server_calls.close(server)?; // FIN
+        client_host.step(); // ACK
+        server_host.step();
         Ok(())
     }
 }
@@ -348,5 +354,19 @@ impl Subject for ConnectRig {
         done?;
         self.two.balanced(&self.id)?;
         Ok(reading)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_come_and_go() {
+        let rig = ConnectRig::new("connect_close").unwrap();
+        for _ in 0..20_000 {
+            rig.once().unwrap();
+        }
+        rig.two.balanced("connect_close").unwrap();
     }
 }
