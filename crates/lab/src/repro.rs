@@ -3,5 +3,5 @@
 mod rtems2014;
 mod rump2014;
 
-pub use rtems2014::rtems2014;
+pub use rtems2014::{child_main_if_asked, rtems2014};
 pub use rump2014::rump2014;

@@ -3,8 +3,11 @@
 //! [`crate::rigs::ftp_rig`] carries the bytes: both hosts on one thread, in one configuration. Every row is A with one thing
 //! changed, and is compared with A. Shares of time are of a second run, sampled.
 
+mod curl;
 mod shares;
 mod then;
+
+pub use curl::child_main_if_asked;
 
 use crate::env::Environment;
 use crate::profile::Bucket;
@@ -36,41 +39,45 @@ const A: Setup = Setup {
     pool: PoolKind::Zone,
     checksum: checksum::Kind::Generic16,
     offload: false,
-    burst: BURST,
+    burst: 1,
 };
-const BURST: usize = 32;
+/// As our hosts do it: so many frames at a time.
+const BURSTS: usize = 32;
 
-/// A row: A with something changed.
+/// A row: one before it with something changed.
 struct Variant {
     id: &'static str,
     title: &'static str,
     setup: Setup,
+    /// What it is compared with.
+    against: &'static str,
 }
 
 fn variants() -> Vec<Variant> {
     let simd = checksum::Kind::available().last().unwrap_or(checksum::Kind::Word64);
-    let row = |id, title, setup| Variant { id, title, setup };
+    let row = |id, title, against, setup| Variant { id, title, setup, against };
+    let bursts = Setup { burst: BURSTS, ..A };
+    let all = Setup {
+        locks: LockKind::Up,
+        clock: Strategy::TscScaled,
+        pool: PoolKind::Freelist,
+        checksum: simd,
+        offload: true,
+        burst: BURSTS,
+    };
     vec![
-        row("a", "A: timespec clock, light locks, zone, generic checksum in software", A),
-        row("b", "B: 64-bit nanoseconds, with a division at every reading", Setup { clock: Strategy::NsDivision, ..A }),
-        row("c", "C: heavy locks", Setup { locks: LockKind::Heavy, ..A }),
-        row("freelist", "A, freelist for the zone", Setup { pool: PoolKind::Freelist, ..A }),
-        row("simd", "A, vector checksum for the generic one", Setup { checksum: simd, ..A }),
-        row("offload", "A, checksums left to the port", Setup { offload: true, ..A }),
-        row("up", "A, no locks (up)", Setup { locks: LockKind::Up, ..A }),
-        row("tsc", "A, clock without system call or division", Setup { clock: Strategy::TscScaled, ..A }),
-        row(
-            "all",
-            "A, all five together",
-            Setup {
-                locks: LockKind::Up,
-                clock: Strategy::TscScaled,
-                pool: PoolKind::Freelist,
-                checksum: simd,
-                offload: true,
-                ..A
-            },
-        ),
+        row("a", "A: timespec clock, light locks, zone, generic checksum", "a", A),
+        row("b", "B: 64-bit nanoseconds, divided at every reading", "a", Setup { clock: Strategy::NsDivision, ..A }),
+        row("c", "C: heavy locks", "a", Setup { locks: LockKind::Heavy, ..A }),
+        row("freelist", "A, freelist for the zone", "a", Setup { pool: PoolKind::Freelist, ..A }),
+        row("simd", "A, vector checksum for the generic one", "a", Setup { checksum: simd, ..A }),
+        row("offload", "A, checksums left to the port", "a", Setup { offload: true, ..A }),
+        row("up", "A, no locks (up)", "a", Setup { locks: LockKind::Up, ..A }),
+        row("undivided", "B, multiplied instead of divided", "b", Setup { clock: Strategy::TscScaled, ..A }),
+        row("bursts", "A, 32 frames at a time", "a", bursts),
+        row("bursts.b", "B, 32 frames at a time", "bursts", Setup { clock: Strategy::NsDivision, ..bursts }),
+        row("bursts.c", "C, 32 frames at a time", "bursts", Setup { locks: LockKind::Heavy, ..bursts }),
+        row("all", "A, all of these wishes together", "a", all),
     ]
 }
 
@@ -111,7 +118,7 @@ pub fn rtems2014(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyho
     let run_options = options.run(20);
     let bytes = if options.quick { BYTES_QUICK } else { BYTES };
     let variants = variants();
-    let mut steps = Steps::new(3 + variants.len(), progress);
+    let mut steps = Steps::new(4 + variants.len(), progress);
     steps.next("A against A: the noise floor");
     let floor = study::floor(&mut *ftp_rig("floor", A, Way::Down, bytes)?, &run_options)?;
     let mut rows = Vec::new();
@@ -131,11 +138,16 @@ pub fn rtems2014(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyho
         steps.next(&format!("where the time goes: {}", variant.title));
         taken.push(shares::take(variant, bytes, options)?);
     }
+    steps.next("curl over a TAP");
+    let seen = curl::see(&variants, options)?;
     let env = Environment::detect();
-    let sheets = vec![beside_rows(&variants, &samples, &taken)?, then::and_now(&rows, &taken)];
+    let mut sheets = vec![beside_rows(&variants, &samples, &taken)?];
+    sheets.extend(seen.sheet);
+    sheets.push(then::and_now(&rows, &taken));
+    rows.extend(seen.rows);
     let texts = taken.first().and_then(|base| base.text(&env)).into_iter().collect();
-    let beside = Beside { baseline: Some("A of the same direction".to_owned()), sheets, texts };
-    let notes = notes(&taken);
+    let beside = Beside { baseline: Some("A (bursts.*: bursts; undivided: B)".to_owned()), sheets, texts };
+    let notes = notes(&taken).into_iter().chain(seen.note).collect();
     let name = "repro rtems2014".to_owned();
     Ok(Report { name, env, noise_floor: floor, rows, peers: Vec::new(), notes, beside: Some(beside) })
 }
@@ -147,21 +159,22 @@ fn word(way: Way) -> &'static str {
     }
 }
 
-/// Throughput by row; the first is what the others are compared with.
+/// Throughput by row.
 fn carry_rows(way: Way, variants: &[Variant], samples: &[Sample], floor: &NoiseFloor) -> anyhow::Result<Vec<Row>> {
-    let base = samples.first().context("no sample of A")?;
-    let row = |(at, (variant, sample)): (usize, (&Variant, &Sample))| -> anyhow::Result<Row> {
+    let of = |id: &str| variants.iter().zip(samples).find(|(variant, _)| variant.id == id).map(|(_, sample)| sample);
+    let row = |(variant, sample): (&Variant, &Sample)| -> anyhow::Result<Row> {
         let rates: Vec<f64> = sample.values().into_iter().map(dload).collect();
         let title =
             format!("{}: {}", if way == Way::Down { "RETR /dev/zero" } else { "STOR /dev/null" }, variant.title);
         let mut row = Row::new(&sample.id, &title, Figure::new(&Summary::of(&rates)?, "k"));
-        row.vs_previous = (at > 0).then(|| Change::paired(base, sample, floor)).transpose()?;
+        let base = of(variant.against).with_context(|| format!("no sample of {}", variant.against))?;
+        row.vs_previous = (base.id != sample.id).then(|| Change::paired(base, sample, floor)).transpose()?;
         Ok(match dload_then(variant.id).filter(|_| way == Way::Down) {
             Some(then) => row.then(then, "k"),
             None => row,
         })
     };
-    variants.iter().zip(samples).enumerate().map(row).collect()
+    variants.iter().zip(samples).map(row).collect()
 }
 
 /// What each row costs, and where its time goes.
@@ -179,7 +192,8 @@ fn beside_rows(variants: &[Variant], samples: &[Vec<Sample>], taken: &[Taken]) -
     }
     let costs = ["row", "down: ticks/byte", "Dload", "up: ticks/byte", "Upload"].into_iter();
     let shares = COLUMNS.iter().map(|bucket| bucket.word());
-    let head = costs.chain(shares).chain(["locks", "taken/KiB", "checksum"]).map(str::to_owned).collect();
+    let head =
+        costs.chain(shares).chain(["host's locks", "taken/KiB", "checksum routine"]).map(str::to_owned).collect();
     let title = "ticks a byte of both hosts together; shares of time in per cent (down, sampled in a run of its own); locks of \
                  one host, and how often they are taken"
         .to_owned();
@@ -207,11 +221,15 @@ fn notes(taken: &[Taken]) -> Vec<String> {
         "both hosts are in the row's configuration and both hosts' work is in the figure; then: one host, a PowerPC MPC8309, \
          against a PC with curl; k is 1024 bytes a second, as curl prints it"
             .to_owned(),
-        format!(
-            "copies are the same routine in every row: copy_from_slice, which is the C library's memcpy, by blocks of 2 KiB \
-             where the bytes are summed too; frames go through the stack {} at a time",
-            A.burst
-        ),
+        "copies are the same routine in every row: copy_from_slice, which is the C library's memcpy, by blocks of 2 KiB where \
+         the bytes are summed too (a sender sums with the copy, also where the port would)"
+            .to_owned(),
+        "but for bursts.* and all, frames go through the stack one at a time, and the time is read for each, as in the report; \
+         with a burst it is read once, and time comes to everybody as an argument"
+            .to_owned(),
+        "A's clock asks the kernel (vDSO), B's reads the time-stamp counter and divides twice: what the divisions alone cost is \
+         undivided against B"
+            .to_owned(),
     ];
     notes.extend(taken.iter().filter_map(|taken| taken.note.clone()));
     notes

@@ -13,7 +13,6 @@ use apps::host::HostStreams;
 use apps::serve::Server;
 use buf::Kind as PoolKind;
 use clock::{Clock, Strategy};
-use inet::iface::IfaceAddr;
 use lock::{Heavy, Light, Locks, Up};
 use node::Host;
 use node::config::{HostConfig, IfaceConfig};
@@ -85,16 +84,15 @@ impl Setup {
         }
     }
 
-    fn iface(&self, at: Ipv4Addr) -> IfaceConfig {
-        let on = self.offload;
-        let spec = format!("pair(mtu=1500,slots=1024,csum={}):p", if on { "on" } else { "off" });
-        IfaceConfig {
-            addresses: vec![IfaceAddr { addr: at, len: 24 }],
-            rxcsum: Some(on),
-            ip4csum: false,
-            udp4csum: on,
-            ..IfaceConfig::on(&spec)
+    /// Such a host with its end of the pair.
+    fn paired(&self, name: &str, at: Ipv4Addr) -> anyhow::Result<HostConfig> {
+        let mut config = self.host(name);
+        let offload = if self.offload { "on" } else { "off" };
+        config.ifaces.push(IfaceConfig::on(&format!("pair(mtu=1500,slots=1024,csum={offload}):p")));
+        for (key, value) in [("addresses", format!("{at}/24").as_str()), ("udp4csum", offload), ("rxcsum", offload)] {
+            config.set_iface(key, value).map_err(anyhow::Error::msg)?;
         }
+        Ok(config)
     }
 }
 
@@ -131,9 +129,8 @@ impl<L: Locks> FtpRig<L> {
     fn new(id: &str, setup: Setup, way: Way, bytes: u64) -> anyhow::Result<FtpRig<L>> {
         let pairs = Pairs::new();
         let host = |name: &str, at: Ipv4Addr| -> anyhow::Result<Host<L>> {
-            let host = Host::new(&setup.host(name), Clock::live(setup.clock))?;
-            host.add_port(&setup.iface(at), &pairs)?;
-            Ok(host)
+            let config = setup.paired(name, at)?;
+            Ok(node::run::build(&config, &pairs, Clock::live(setup.clock))?)
         };
         let hosts = [host("server", SERVER)?, host("client", CLIENT)?];
         Ok(FtpRig { id: id.to_owned(), setup, way, bytes, pairs, hosts })

@@ -5,7 +5,7 @@ use crate::env::Environment;
 use crate::os;
 use crate::profile::report::Report;
 use crate::profile::{self, Bucket, Profile};
-use crate::rigs::{Way, ftp_rig};
+use crate::rigs::{FTP_WARM, Way, ftp_rig};
 use crate::study::Options;
 use crate::subject::Subject;
 use anyhow::Context;
@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 /// Samples a second: twice the usual rate, because each row has but a moment. A prime.
 const RATE_HZ: u32 = 1999;
 /// How long a row is sampled.
-const LONG: Duration = Duration::from_millis(1200);
+const LONG: Duration = Duration::from_millis(700);
 /// And the configuration whose whole table is printed.
-const LONGER: Duration = Duration::from_millis(3000);
+const LONGER: Duration = Duration::from_millis(2000);
 /// Where figures are not to be quoted.
 const QUICK: Duration = Duration::from_millis(100);
 
@@ -33,28 +33,29 @@ pub(super) struct Taken {
 
 /// Downloads in the row's configuration for a while.
 pub(super) fn take(variant: &Variant, bytes: u64, options: &Options) -> anyhow::Result<Taken> {
-    let _pinned = os::pin_to_cpu(options.core()).context("cannot stay on a processor")?;
     let mut rig = ftp_rig(&format!("shares.{}", variant.id), variant.setup, Way::Down, bytes)?;
     rig.trial()?; // what the first session alone brings in
     let taken_before = rig.locks().1;
-    let carried = rig.trial()?.ops;
+    let carried = rig.trial()?.ops + FTP_WARM;
     let (locks, taken) = rig.locks();
     let long = match (options.quick, variant.id) {
         (true, _) => QUICK,
         (false, "a") => LONGER,
         (false, _) => LONG,
     };
-    let (profile, note) = match profiled(&mut *rig, long) {
+    let (profile, note) = match profiled(&mut *rig, long, options.core()) {
         Ok(profile) => (Some(profile), None),
         Err(why) => (None, Some(format!("{}: no shares of time: {why:#}", variant.id))),
     };
-    // What opens and closes the session is in it; of 16 MiB that is nothing.
-    let per_kib = (taken - taken_before) as f64 * 1024.0 / carried.max(1) as f64;
+    // What opens and closes the session is in it: nothing beside megabytes.
+    let per_kib = (taken - taken_before) as f64 * 1024.0 / carried as f64;
     Ok(Taken { locks, per_kib, profile, note })
 }
 
-fn profiled(rig: &mut dyn Subject, long: Duration) -> anyhow::Result<Profile> {
+fn profiled(rig: &mut dyn Subject, long: Duration, core: usize) -> anyhow::Result<Profile> {
     let running = profile::start(profile::Options { rate_hz: RATE_HZ, ..profile::Options::default() })?;
+    // After the collector's thread was made, which would stay on that core too and find no time to empty the ring.
+    let _pinned = os::pin_to_cpu(core).context("cannot stay on a processor")?;
     let begun = Instant::now();
     let mut done = Ok(());
     while begun.elapsed() < long && done.is_ok() {

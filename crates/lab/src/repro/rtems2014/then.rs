@@ -11,7 +11,7 @@ const SHARES: &[(&str, usize, &str, Bucket)] = &[
     ("A: mutex operations", 0, "3 %", Bucket::Locks),
     ("C: mutex operations", 2, "8.5 %", Bucket::Locks),
     ("A: clock", 0, "2.4 %", Bucket::Time),
-    ("B: 64-bit division (ours: all of the clock)", 1, "4.2 %", Bucket::Time),
+    ("B: clock", 1, "1.1 %, division 4.3 %", Bucket::Time),
     ("A: buffers (then: UMA, mbufs)", 0, "10.3 %", Bucket::Allocation),
     ("A: checksum", 0, "13.1 %", Bucket::Checksum),
     ("A: copies and clears", 0, "14.1 %", Bucket::Copy),
@@ -39,6 +39,15 @@ pub(super) fn and_now(rows: &[Row], taken: &[Taken]) -> Sheet {
         });
         line(what, then.to_owned(), is);
     }
+    let divided = rows.iter().find(|row| row.id == "down.undivided").and_then(|row| row.vs_previous.as_ref());
+    line(
+        "B: load of 64-bit divisions",
+        "4.2 %".to_owned(),
+        divided.map_or(String::new(), |change| {
+            let share = |ratio: f64| (1.0 - 1.0 / ratio) * 100.0;
+            format!("{:.1} % [{:.1}, {:.1}]", share(change.ratio), share(change.lo), share(change.hi))
+        }),
+    );
     for (what, at, then, bucket) in SHARES {
         let now = taken.get(*at).and_then(|taken| taken.share(*bucket));
         line(what, (*then).to_owned(), now.map_or("-".to_owned(), |share| format!("{share:.1} %")));
