@@ -57,7 +57,7 @@ pub(super) fn see(variants: &[Variant], options: &Options) -> anyhow::Result<See
     }
 }
 
-fn missing(chosen: &[&Variant], why: &str) -> Seen {
+pub(super) fn missing(chosen: &[&Variant], why: &str) -> Seen {
     let ways = [Way::Down, Way::Up].into_iter();
     let row = |(way, variant): (Way, &&Variant)| {
         let row = Row::missing(&id(way, variant.id), &title(way, variant), why);
