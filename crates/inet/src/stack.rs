@@ -529,6 +529,7 @@ impl<L: Locks> Stack<L> {
             tx_ip: wanted.tx_ip && iface.capable.tx_ip,
             tx_l4: wanted.tx_l4 && iface.capable.tx_l4,
             rx: wanted.rx && iface.capable.rx,
+            tso: wanted.tso && iface.capable.tso && wanted.tx_l4,
         };
         iface.set_offload(got);
         self.changed();

@@ -228,6 +228,11 @@ impl Stream {
         self.send.is_roomy() && self.tcb.is_unsent_low()
     }
 
+    /// Is it a connection that is not over? In TIME-WAIT it is (Linux, BSD).
+    fn has_peer(&self) -> bool {
+        self.connected && !matches!(self.tcb.state(), State::Closed | State::TimeWait)
+    }
+
     /// Has it failed before it was a connection? Then it may be tried again.
     fn is_stillborn(&self) -> bool {
         !self.connected && self.tcb.state() == ::tcp::State::Closed
@@ -269,7 +274,7 @@ impl<L: Locks> Sock<L> {
 
     /// Does it have a peer?
     pub fn has_peer(&self) -> bool {
-        matches!(&self.kind, Kind::Stream(stream) if stream.connected && stream.tcb.state() != ::tcp::State::Closed)
+        matches!(&self.kind, Kind::Stream(stream) if stream.has_peer())
     }
 
     /// Does `close` have something to linger for: text or FIN that the peer has not acknowledged, and no reset in its place?

@@ -215,8 +215,8 @@ fn all<L: Locks>(mtu: u16, offload: Offload, total: usize, lose: impl FnMut(u64)
     pair.end();
 }
 
-const HARD: Offload = Offload { tx_ip: true, tx_l4: true, rx: true };
-const SOFT: Offload = Offload { tx_ip: false, tx_l4: false, rx: false };
+const HARD: Offload = Offload { tx_ip: true, tx_l4: true, rx: true, tso: false };
+const SOFT: Offload = Offload { tx_ip: false, tx_l4: false, rx: false, tso: false };
 
 #[test]
 fn a_megabyte_each_way() {
@@ -312,15 +312,15 @@ fn a_conversation_is_counted_on_both_sides_and_nothing_else() {
     pair.settle(Duration::from_millis(20));
     assert_eq!(
         counts(&pair, 0),
-        "in.received 4, in.acks 1, in.acked_bytes 3000, out.sent 7, out.data 3, out.data_bytes 3000, out.acks 2, \
-         out.control 2, state.syn_sent 1, state.established 1, state.fin_wait_1 1, state.fin_wait_2 1, \
-         state.time_wait 1, state.closed 1, time_wait.added 1"
+        "in.received 4, in.acks 1, in.acked_bytes 3000, in.predicted_acks 1, out.sent 7, out.data 3, \
+         out.data_bytes 3000, out.acks 2, out.control 2, state.syn_sent 1, state.established 1, state.fin_wait_1 1, \
+         state.fin_wait_2 1, state.time_wait 1, state.closed 1, timer.rtt_updated 2, time_wait.added 1"
     );
     assert_eq!(
         counts(&pair, 1),
-        "in.received 7, in.in_sequence 3, in.in_sequence_bytes 3000, out.sent 4, out.acks 2, out.control 2, \
-         state.syn_received 1, state.established 1, state.close_wait 1, state.last_ack 1, state.closed 1, \
-         listen.added 1, listen.completed 1"
+        "in.received 7, in.in_sequence 3, in.in_sequence_bytes 3000, in.predicted_data 3, out.sent 4, out.acks 2, \
+         out.control 2, state.syn_received 1, state.established 1, state.close_wait 1, state.last_ack 1, \
+         state.closed 1, timer.rtt_updated 1, listen.added 1, listen.completed 1"
     );
     pair.stack(1).tcp_close(pair.cx(), listener, false);
     pair.end();
@@ -406,5 +406,25 @@ fn probes_delays_and_resets_are_told_apart() {
     assert_eq!(of(&pair, 0, "state.embryonic_dropped"), 1);
     pair.stack(0).tcp_close(pair.cx(), refused, false);
     pair.stack(1).tcp_close(pair.cx(), listener, false);
+    pair.end();
+}
+
+/// Each byte a segment of its own pins a buffer until it is acknowledged: all together no more than TCP's part of the pool,
+/// so that there are some left for the ACKs that would let them go.
+#[test]
+fn single_bytes_do_not_use_up_the_pool() {
+    let mut pair: Pair<Up> = Pair::new(1500, SOFT);
+    let (client, listener, server) = pair.connect();
+    pair.stack(0).tcp_set_options(pair.cx(), client, |o| o.nodelay = true).unwrap();
+    // They are under way for as long as this lasts.
+    let refused = (0..10_000).find_map(|_| pair.stack(0).tcp_send(pair.cx(), client, b"x", true).err());
+    assert_eq!(refused, Some(TcpError::NoBuffer));
+    let pool = pair.nodes[0].pool.stats();
+    assert!((pool.buffers / 2..=pool.buffers * 3 / 4 + 8).contains(&(pool.live() as usize)), "{pool:?}");
+    pair.settle(Duration::from_secs(1));
+    assert_eq!(pair.stack(0).tcp_send(pair.cx(), client, b"x", true), Ok(1), "once they have arrived there is room");
+    for (at, id) in [(0, client), (1, server), (1, listener)] {
+        pair.stack(at).tcp_close(pair.cx(), id, true);
+    }
     pair.end();
 }

@@ -1,8 +1,9 @@
-//! What the operating system is asked: clocks, the thread's processor, the terminal's width.
-#![allow(unsafe_code)] // clock_gettime, sched_*affinity, sched_getcpu, dup2 and ioctl(TIOCGWINSZ) have no safe form in std.
+//! What the operating system is asked: clocks, the thread's processor, a socket's congestion control, the terminal's width.
+#![allow(unsafe_code)] // clock_gettime, sched_*affinity, sched_getcpu, setsockopt, dup2 and ioctl have no safe form in std.
 
 use std::io::{self, Write};
 use std::marker::PhantomData;
+use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// CLOCK_MONOTONIC in nanoseconds.
 #[inline]
@@ -81,6 +82,20 @@ fn set_affinity(set: &libc::cpu_set_t) -> io::Result<()> {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
+}
+
+/// Has the kernel use that congestion control on one of its TCP sockets. In a network namespace of one's own this works for
+/// those too that the sysctl there refuses.
+///
+/// # Errors
+/// ENOENT: the kernel has none of that name; EPERM.
+pub fn set_congestion(socket: BorrowedFd<'_>, name: &str) -> io::Result<()> {
+    let len = libc::socklen_t::try_from(name.len()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    // SAFETY: the descriptor is open for as long as it is borrowed, and the kernel reads `len` bytes of `name`.
+    let result = unsafe {
+        libc::setsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_CONGESTION, name.as_ptr().cast(), len)
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Columns of the terminal behind standard output (TIOCGWINSZ), if it is one and says.

@@ -10,6 +10,7 @@ use clock::{Clock, Duration, Instant};
 use inet::iface::{IfaceId, Offload, Output};
 use inet::{Config, Stack};
 use lock::{Cx, Guarded, How, Locks};
+use port::offload::soft::Soft;
 use port::pcap::Direction;
 use port::spec::Spec;
 use port::{Caps, Pairs, PortCounts, RxHalf, TxHalf};
@@ -26,6 +27,8 @@ const SOON: Duration = Duration::from_micros(50);
 /// A port's transmitting half as the stack sees it.
 struct PortOutput {
     half: Box<dyn TxHalf>,
+    /// Does what the port leaves to its host.
+    soft: Soft,
     watch: Arc<Watch>,
 }
 
@@ -35,31 +38,52 @@ impl Output for PortOutput {
         if self.watch.is_on() {
             return self.output_watched(burst, now);
         }
-        self.half.tx_burst(burst, now)
+        self.transmit(burst, now)
     }
 
     #[inline]
     fn output_one(&mut self, frame: Frame, now: Instant) -> Result<(), Frame> {
         if self.watch.is_on() {
             let copy = self.watch.copy([&frame]);
-            self.half.tx_one(frame, now)?;
+            self.transmit_one(frame, now)?;
             self.watch.keep(copy, Direction::Outbound, now);
             return Ok(());
         }
-        self.half.tx_one(frame, now)
+        self.transmit_one(frame, now)
     }
 
     fn poll(&mut self, now: Instant) -> Option<Instant> {
+        if self.soft.is_behind() {
+            self.soft.poll(self.half.as_mut(), now);
+        }
         self.half.poll(now);
-        self.half.next_event()
+        [self.soft.next_event(now), self.half.next_event()].into_iter().flatten().min()
     }
 }
 
 impl PortOutput {
+    #[inline(always)]
+    fn transmit(&mut self, burst: &mut Burst, now: Instant) -> usize {
+        if self.soft.has_work(burst.as_slice()) {
+            return self.soft.tx_burst(self.half.as_mut(), burst, now);
+        }
+        self.half.tx_burst(burst, now)
+    }
+
+    #[inline(always)]
+    fn transmit_one(&mut self, frame: Frame, now: Instant) -> Result<(), Frame> {
+        if self.soft.has_work(std::slice::from_ref(&frame)) {
+            let mut burst = Burst::of(frame);
+            self.soft.tx_burst(self.half.as_mut(), &mut burst, now);
+            return burst.pop().map_or(Ok(()), Err);
+        }
+        self.half.tx_one(frame, now)
+    }
+
     #[cold]
     fn output_watched(&mut self, burst: &mut Burst, now: Instant) -> usize {
         let copies = self.watch.copy(burst.as_slice());
-        let taken = self.half.tx_burst(burst, now);
+        let taken = self.transmit(burst, now);
         self.watch.keep(copies.into_iter().take(taken), Direction::Outbound, now);
         taken
     }
@@ -259,11 +283,14 @@ impl<L: Locks> Host<L> {
     ) -> Result<IfaceId, AddPortError> {
         let cx = self.cx();
         let caps = port.caps;
-        let capable = Offload { tx_ip: caps.tx_ip_csum, tx_l4: caps.tx_l4_csum, rx: caps.rx_csum };
+        let tso = caps.tso_max > 0;
+        let capable = Offload { tx_ip: caps.tx_ip_csum, tx_l4: caps.tx_l4_csum, rx: caps.rx_csum, tso };
         let mtu = config.mtu.unwrap_or(caps.mtu.min(1500));
         let id = self.stack.add_iface(name, mac, mtu, capable).ok_or(AddPortError::TooMany)?;
         let watch = Watch::new(id, &self.captures);
-        self.stack.set_output(cx, id, Some(Box::new(PortOutput { half: port.tx, watch: watch.clone() })));
+        let soft = Soft::new(&caps, self.stack.pool.clone(), port.counts.clone());
+        let output = PortOutput { half: port.tx, soft, watch: watch.clone() };
+        self.stack.set_output(cx, id, Some(Box::new(output)));
         self.stack.set_offload(id, config.offload(capable));
         for addr in &config.addresses {
             self.stack.add_addr(cx, id, *addr).map_err(|why| AddPortError::Address {

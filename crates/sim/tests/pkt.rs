@@ -15,7 +15,7 @@ fn scripts() -> Vec<PathBuf> {
 #[test]
 fn every_script_holds() {
     let files = scripts();
-    assert!(files.len() >= 140, "{} scripts", files.len());
+    assert!(files.len() >= 450, "{} scripts", files.len());
     let failed: Vec<String> =
         files.iter().filter_map(|file| run_file(file, Rules::default()).err()).map(|error| error.to_string()).collect();
     assert!(failed.is_empty(), "{} of {} fail\n{}", failed.len(), files.len(), failed.join("\n"));

@@ -4,6 +4,7 @@
 //! `recovery` judge, grows the window, and sets the timers anew.
 
 use crate::cc::{Ack, Congestion};
+use crate::note::Notes;
 use crate::recovery::Shown;
 use crate::rtt::us_since;
 use crate::scoreboard::Delivered;
@@ -32,6 +33,9 @@ impl Tcb {
         let (window_before, text) = (self.snd.wnd, seg.len > 0 || seg.has(Flags::FIN));
         if advanced || seg.ack == una {
             self.take_window(seg.window, seg.seq, seg.ack, advanced);
+            if self.snd.wnd > window_before && !advanced && !text {
+                self.notes |= Notes::WINDOW_UPDATE;
+            }
         }
         let dsack = self.sack && !seg.options.sack.is_empty() && self.take_sack(seg, una, &mut shown.got);
         if self.snd.una == self.snd.nxt && !advanced {
@@ -43,8 +47,11 @@ impl Tcb {
         }
         // RFC 5681 2: nothing new, no text, no change of window, something outstanding.
         shown.duplicate = !advanced && !text && self.snd.wnd == window_before && seg.ack == una;
+        if shown.duplicate {
+            self.notes |= Notes::DUPLICATE_ACK;
+        }
         (shown.dsack, shown.ece) = (dsack, self.ecn.on && seg.has(Flags::ECE));
-        self.learn(&shown, seg, now);
+        reply.measured = self.learn(&shown, seg, now);
         Ok(())
     }
 
@@ -104,9 +111,15 @@ impl Tcb {
         };
         let valid = |block: &Block| block.left.before(block.right) && block.right.at_or_before(self.snd.nxt);
         let recent = |block: &Block| block.right.after(prior_una.minus(self.snd.max_wnd.max(1)));
+        let lies = !blocks.iter().skip(usize::from(dsack)).all(valid);
         let first_end = blocks.first().filter(|block| valid(block) && recent(block)).map(|block| block.right);
         if let Some(end) = first_end.filter(|_| dsack) {
             self.on_dsack(end);
+        } else if dsack {
+            self.notes |= Notes::DSACK_OLD;
+        }
+        if lies {
+            self.notes |= Notes::SACK_INVALID;
         }
         let una = self.snd.una;
         for block in blocks.iter().skip(usize::from(dsack)) {
@@ -117,9 +130,9 @@ impl Tcb {
         dsack && first_end.is_some()
     }
 
-    /// Round trips, recovery, the congestion window, timers.
+    /// Round trips, recovery, the congestion window, timers. Says whether a round trip was measured.
     #[inline(always)]
-    fn learn(&mut self, shown: &Shown, seg: &Segment, now: Instant) {
+    fn learn(&mut self, shown: &Shown, seg: &Segment, now: Instant) -> bool {
         let rtt_us = self.measure(shown, seg, now);
         let delivered = shown.got.segments;
         self.counts.delivered = self.counts.delivered.wrapping_add(delivered);
@@ -129,9 +142,13 @@ impl Tcb {
         if self.sack {
             let late = self.rack.update(&shown.got, self.rtt.min_us(), now);
             self.counts.reord_seen = self.counts.reord_seen.wrapping_add(u32::from(late));
+            if late {
+                self.notes |= Notes::REORDERED;
+            }
             self.rack.reached(self.snd.una);
             for block in seg.options.sack.as_slice() {
-                if block.right.at_or_before(self.snd.nxt) && block.right.after(self.snd.una) {
+                let inside = block.right.at_or_before(self.snd.nxt) && block.right.after(self.snd.una);
+                if inside && block.left.before(block.right) {
                     self.rack.reached(block.right);
                 }
             }
@@ -145,6 +162,7 @@ impl Tcb {
             self.grow(shown, rtt_us, reducing, now);
         }
         self.rearm(shown, now);
+        rtt_us.is_some()
     }
 
     /// Tells congestion control of an advance.
@@ -165,7 +183,11 @@ impl Tcb {
             snd_una: self.snd.una,
             snd_nxt: self.snd.nxt,
         };
+        let first_slow_start = self.cc.ssthresh() == u32::MAX;
         self.cc.on_ack(&ack, now);
+        if first_slow_start && self.cc.ssthresh() != u32::MAX {
+            self.notes |= Notes::HYSTART_EXIT;
+        }
         if round_start {
             self.snd.round_end = self.snd.nxt;
         }

@@ -1,5 +1,6 @@
 //! Answers that are not part of a stream: RST, challenge ACKs, and how often (RFC 9293 3.5.2, RFC 5961).
 
+use crate::note::Notes;
 use crate::segment::OutOptions;
 use crate::tcb::Tcb;
 use crate::{ChallengeLimit, Dropped, Ecn, Out, Reply, Segment, SeqNum};
@@ -38,6 +39,7 @@ pub(crate) fn bare(seq: SeqNum, ack: SeqNum, flags: Flags) -> Out {
         mss: 0,
         ecn: Ecn::NotEct,
         retransmission: false,
+        window_update: false,
     }
 }
 
@@ -97,6 +99,8 @@ impl Tcb {
         let counts = seg.len > 0 && !seg.has(Flags::SYN);
         if counts || self.answers.invalid(self.config.invalid_interval, now) {
             self.rcv.ack_now = true;
+        } else {
+            self.notes |= Notes::INVALID_LIMITED;
         }
         Err(why)
     }

@@ -64,7 +64,7 @@ counters! {
         dsacks,
         /// D-SACKs for what is older than SND.UNA.
         dsacks_old,
-        /// SACK blocks of what was never sent.
+        /// SACK options with blocks of what was never sent, or without an inside.
         sacks_invalid,
         /// correct ACK header predictions.
         predicted_acks,
@@ -158,8 +158,6 @@ counters! {
         aborted_on_close,
         /// connections reset at close by SO_LINGER.
         aborted_on_linger,
-        /// connections reset because there were too many orphans.
-        aborted_on_memory,
     }
 }
 
@@ -206,7 +204,7 @@ counters! {
         rexmit_bytes,
         /// SACK retransmissions lost.
         rexmits_lost,
-        /// SACK scoreboard overflows.
+        /// SACK scoreboard overflows: a short segment waited, for too many were under way.
         scoreboard_overflows,
         /// peers that took back what they had selectively acknowledged.
         reneged,

@@ -4,6 +4,7 @@
 //! books it as sent: a host that cannot send it after all says so ([`Tcb::on_not_sent`](crate::Tcb::on_not_sent)).
 
 use crate::cc::Congestion;
+use crate::note::Notes;
 use crate::recovery::Probe;
 use crate::rtt::us_since;
 use crate::scoreboard::{Sent, mark};
@@ -242,11 +243,13 @@ impl Tcb {
         if unsent == 0 {
             return put(self.poll_fin(now), out);
         }
-        self.restart_after_idle(now);
+        let window_room = self.send_edge().since_or_zero(self.snd.nxt);
+        if window_room > 0 {
+            self.restart_after_idle(now);
+        }
         let mss = u32::from(self.full_segment());
         let in_flight = self.in_flight();
         let cwnd_room = self.cc.cwnd().saturating_sub(in_flight);
-        let window_room = self.send_edge().since_or_zero(self.snd.nxt);
         let room = cwnd_room.min(window_room);
         let most = unsent.min(room).min(self.most_at_once(max_text, mss));
         // All of the queue, if it fits and may go; else whole segments of it.
@@ -294,13 +297,17 @@ impl Tcb {
     /// Nagle (RFC 9293 3.7.4) as modified by Minshall: the last, short segment waits while another short one is
     /// unacknowledged; corked, it waits for more.
     #[inline]
-    fn tail_may_go(&self, whole: u32, unsent: u32) -> bool {
+    fn tail_may_go(&mut self, whole: u32, unsent: u32) -> bool {
         if self.snd.fin {
             return true;
         }
-        if self.wishes.cork
-            || (self.board.len() as u64 + 64 > u64::from(self.config.sent_records) && !self.board.is_empty())
-        {
+        // The last write said that more follows (MSG_MORE).
+        let more = self.snd.end.after(self.snd.push) && self.snd.end.after(self.snd.nxt.plus(whole));
+        if self.wishes.cork || more {
+            return false;
+        }
+        if self.board.len() as u64 + 64 > u64::from(self.config.sent_records) && !self.board.is_empty() {
+            self.notes |= Notes::SCOREBOARD_FULL;
             return false;
         }
         let urgent = self.snd.urgent_on && self.snd.urgent.after(self.snd.nxt);
@@ -400,6 +407,7 @@ impl Tcb {
         if self.config.idle_restart && self.board.is_empty() {
             let rto = self.rtt.rto_us(0);
             if u64::from(us_since(now, self.snd.last_at)) > rto {
+                self.notes |= Notes::IDLE_RESTART;
                 self.cc.on_idle_restart(now.since(self.snd.last_at), self.rtt.rto(0));
                 // The initial window may be of a time when segments were smaller.
                 if self.cc.cwnd() < u32::from(self.snd.mss) {
@@ -428,7 +436,7 @@ impl Tcb {
         (out.seq, out.ack, out.flags) = (seq, self.rcv.nxt, flags);
         (out.window, out.urgent, out.mss) = (self.advertise(), 0, self.full_segment());
         (out.text_at, out.text_len) = (0, 0);
-        (out.ecn, out.retransmission) = (Ecn::NotEct, false);
+        (out.ecn, out.retransmission, out.window_update) = (Ecn::NotEct, false, false);
     }
 
     #[inline(always)]
@@ -489,7 +497,9 @@ impl Tcb {
             return true;
         }
         if self.rcv.ack_now {
+            let window_update = self.rcv.opens && self.rcv.wup == self.rcv.nxt && self.rcv.dsack.is_none();
             self.ack_alone(now, out);
+            out.window_update = window_update;
             return true;
         }
         false
@@ -511,13 +521,15 @@ impl Tcb {
     /// A segment with our ACK has left.
     #[inline(always)]
     fn booked(&mut self, out: &Out, _now: Instant) {
-        self.counts.segs_out = self.counts.segs_out.wrapping_add(1);
+        let segments = out.segments();
+        self.counts.segs_out = self.counts.segs_out.wrapping_add(segments);
         if out.text_len > 0 {
-            self.counts.data_segs_out = self.counts.data_segs_out.wrapping_add(1);
+            self.counts.data_segs_out = self.counts.data_segs_out.wrapping_add(segments);
         }
         if out.flags.contains(Flags::ACK) {
             self.rcv.wup = self.rcv.nxt;
             self.rcv.ack_now = false;
+            self.rcv.opens = false;
             self.rcv.dsack = None;
             self.timers.ack_at = Instant::NEVER;
             self.rcv.quick = self.rcv.quick.saturating_sub(1);

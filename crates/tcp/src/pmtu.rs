@@ -5,6 +5,7 @@
 //! segments vanish and nothing says why, after some timeouts the MSS falls to what any path carries (RFC 8899 4.3); with
 //! probing on, the search then goes up again, by halves, with text as probes.
 
+use crate::note::Notes;
 use crate::scoreboard::mark;
 use crate::tcb::Tcb;
 use crate::{Events, SeqNum, State};
@@ -69,6 +70,7 @@ impl Tcb {
     pub fn on_icmp(&mut self, what: IcmpNotice, seq: SeqNum, now: Instant) -> Events {
         // RFC 5927 4.1: only what is under way can have been dropped.
         if !(seq.at_or_after(self.snd.una) && seq.before(self.snd.nxt)) || self.state == State::Closed {
+            self.notes |= Notes::ICMP_REFUSED;
             return Events::NONE;
         }
         match what {
@@ -99,6 +101,7 @@ impl Tcb {
         self.shrink(mss, now);
         if self.state.may_send() && self.board.mark_lost_above(self.snd.mss.into()) {
             self.recovery.force_front = true;
+            self.notes |= Notes::MTU_RESEND;
             self.enter_loss_of_size();
         }
     }
@@ -126,7 +129,9 @@ impl Tcb {
         }
         let present = self.path_mss();
         let next = if present > BASE { BASE } else { self.floor() };
+        self.notes |= Notes::BLACK_HOLE;
         if next < present {
+            self.notes |= Notes::MTU_LOWERED;
             self.shrink(next, now);
         }
     }
@@ -168,6 +173,7 @@ impl Tcb {
         let Some((size, end)) = pmtu.probe else { return };
         if una.at_or_after(end) {
             (pmtu.mss, pmtu.failed, pmtu.probe) = (pmtu.mss.max(size), 0, None);
+            self.notes |= Notes::MTU_PROBE_ACKED;
             self.set_mss();
         }
     }
@@ -178,6 +184,7 @@ impl Tcb {
         if self.board.lost.segments != 1 || !self.board.ending_at(end).is_some_and(|record| record.has(mark::LOST)) {
             return false;
         }
+        self.notes |= Notes::MTU_PROBE_LOST;
         if let Some(pmtu) = &mut self.pmtu {
             pmtu.probe = None;
             pmtu.failed += 1;

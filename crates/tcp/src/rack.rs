@@ -1,6 +1,7 @@
 //! RACK: a segment is lost when one sent later has arrived, and a little time has passed (RFC 8985 6).
 
 use crate::SeqNum;
+use crate::note::Notes;
 use crate::recovery::Ca;
 use crate::rtt::us_since;
 use crate::scoreboard::{Delivered, sent_after};
@@ -118,7 +119,11 @@ impl Tcb {
             return 0;
         }
         let wait = self.rack.rtt() + self.reorder_window();
+        let resent = self.board.retrans.segments;
         let (lost, waiting) = self.board.detect_lost((self.rack.at, self.rack.end), wait, now);
+        if self.board.retrans.segments < resent {
+            self.notes |= Notes::REXMIT_LOST;
+        }
         if waiting && self.config.rack {
             // One timer for all that left before the latest delivered: the last of them is due then.
             self.timers.early = Early::Reorder;

@@ -11,6 +11,7 @@
 //! (RFC 3708, RFC 4015); after a timeout F-RTO looks for the original's ACK (RFC 5682).
 
 use crate::cc::{Congestion, Control, Signal};
+use crate::note::Notes;
 use crate::scoreboard::Delivered;
 use crate::tcb::Tcb;
 use crate::{Segment, SeqNum};
@@ -207,8 +208,8 @@ impl Tcb {
                 } else if reno && shown.duplicate {
                     self.add_duplicate();
                 }
-                if shown.dsack && self.may_undo(seg) {
-                    self.undo(now);
+                if let Some(why) = self.may_undo(seg).filter(|_| shown.dsack) {
+                    self.undo(why, now);
                 } else {
                     lost = self.find_lost(shown.advanced, now);
                 }
@@ -226,8 +227,8 @@ impl Tcb {
                         self.add_duplicate();
                     }
                 }
-                if shown.dsack && self.recovery.ca != Ca::Cwr && self.may_undo(seg) {
-                    self.undo(now);
+                if let Some(why) = self.may_undo(seg).filter(|_| shown.dsack && self.recovery.ca != Ca::Cwr) {
+                    self.undo(why, now);
                 }
                 lost = self.find_lost(false, now);
                 if self.board.lost.segments > 0 && !self.only_mtu_probe_lost() {
@@ -281,8 +282,8 @@ impl Tcb {
         match self.recovery.ca {
             Ca::Recovery => {
                 self.recovery.dupacks = 0;
-                if self.may_undo(seg) {
-                    self.undo(now);
+                if let Some(why) = self.may_undo(seg) {
+                    self.undo(why, now);
                 } else {
                     self.end_reduction(now);
                 }
@@ -323,6 +324,7 @@ impl Tcb {
     /// RFC 6675 5 step 4, RFC 6582 3.2 step 2: the window is reduced once, what is lost is sent again.
     pub(crate) fn enter_recovery(&mut self, acked: u32, sacked: u32, now: Instant) {
         self.begin_undo();
+        self.notes |= if self.sack { Notes::SACK_EPISODE } else { Notes::RENO_EPISODE };
         if self.recovery.ca != Ca::Cwr {
             self.begin_reduction(Signal::Loss, acked, sacked, now);
         }
@@ -355,6 +357,7 @@ impl Tcb {
         if matches!(self.recovery.ca, Ca::Open | Ca::Disorder) {
             self.recovery.clear_undo();
             self.begin_reduction(Signal::Ecn, shown.got.acked, shown.got.sacked, now);
+            self.notes |= Notes::ECN_REDUCTION;
             self.recovery.ca = Ca::Cwr;
             self.recovery.prr_out = self.snd.mss.into(); // nothing has to leave at once
         }
@@ -369,13 +372,18 @@ impl Tcb {
         if self.recovery.undo.is_some() && self.answers_original(seg) {
             // RFC 4015: what we sent again had not been lost.
             self.rack.reordered = true;
-            self.undo(now);
+            self.undo(Notes::UNDONE_BY_TIMESTAMP, now);
         }
     }
 
-    /// The reduction was needless: all retransmissions were answered by D-SACKs, or an original's timestamp came back.
-    fn may_undo(&self, seg: &Segment) -> bool {
-        self.recovery.undo.is_some() && (self.recovery.undo_retrans == 0 || self.answers_original(seg))
+    /// The reduction was needless, and how we know: all retransmissions were answered by D-SACKs, or an original's timestamp
+    /// came back.
+    fn may_undo(&self, seg: &Segment) -> Option<Notes> {
+        match self.recovery.undo {
+            Some(_) if self.recovery.undo_retrans == 0 => Some(Notes::UNDONE_BY_DSACK),
+            Some(_) if self.answers_original(seg) => Some(Notes::UNDONE_BY_TIMESTAMP),
+            _ => None,
+        }
     }
 
     /// RFC 4015: the timestamp it echoes is older than our first retransmission.
@@ -387,7 +395,8 @@ impl Tcb {
         echoed.ecr != 0 && SeqNum(echoed.ecr).before(SeqNum(first))
     }
 
-    fn undo(&mut self, now: Instant) {
+    fn undo(&mut self, why: Notes, now: Instant) {
+        self.notes |= why;
         self.cc.undo();
         self.board.forget_lost();
         self.recovery.clear_undo();
@@ -402,13 +411,14 @@ impl Tcb {
 
     /// Everything was acknowledged before the D-SACK came: it may still show that the reduction was needless (RFC 3708).
     pub(crate) fn on_late_dsack(&mut self, seg: &Segment, now: Instant) {
-        if self.recovery.ca <= Ca::Disorder && self.may_undo(seg) {
-            self.undo(now);
+        if let Some(why) = self.may_undo(seg).filter(|_| self.recovery.ca <= Ca::Disorder) {
+            self.undo(why, now);
         }
     }
 
     /// RFC 2883: a retransmission arrived that was not needed.
     pub(crate) fn on_dsack(&mut self, end: SeqNum) {
+        self.notes |= Notes::DSACK;
         self.counts.dsack_dups = self.counts.dsack_dups.wrapping_add(1);
         if self.recovery.undo.is_some_and(|marker| end.after(marker)) && self.recovery.undo_retrans > 0 {
             self.recovery.undo_retrans -= 1;
@@ -421,6 +431,7 @@ impl Tcb {
         let new = self.recovery.ca < Ca::Recovery;
         let again = self.recovery.ca == Ca::Loss && self.recovery.retransmits > 0;
         if self.board.is_reneged() {
+            self.notes |= Notes::RENEGED;
             self.board.forget_sacked();
         }
         let first = !again
@@ -469,13 +480,13 @@ impl Tcb {
     /// An ACK after a timeout: F-RTO (RFC 5682 2.1, 3.1), undo, or slow start through what is lost.
     fn after_timeout(&mut self, shown: &Shown, seg: &Segment, now: Instant) {
         let recovered = self.snd.una.at_or_after(self.recovery.high);
-        if shown.advanced && self.may_undo(seg) {
-            return self.undo(now);
+        if let Some(why) = self.may_undo(seg).filter(|_| shown.advanced) {
+            return self.undo(why | Notes::SPURIOUS_RTO, now);
         }
         if self.recovery.frto {
             // Something arrived that was sent before the timeout and never again: the timeout was spurious.
             if shown.got.original && self.recovery.undo.is_some() {
-                return self.undo(now);
+                return self.undo(Notes::SPURIOUS_RTO, now);
             }
             if self.snd.nxt.after(self.recovery.high) {
                 // New text was sent, and this is no answer to it: the loss was real.
@@ -510,6 +521,7 @@ impl Tcb {
 
     /// A tail loss probe left.
     pub(crate) fn on_probed(&mut self, resent: bool) {
+        self.notes |= Notes::LOSS_PROBE;
         self.recovery.tlp_end = Some(self.snd.nxt);
         self.recovery.tlp_resent = resent;
     }
@@ -525,6 +537,7 @@ impl Tcb {
             self.recovery.tlp_end = None;
         } else if una.after(end) {
             // Acknowledged with something newer and no D-SACK: one copy was lost, and the window pays for it.
+            self.notes |= Notes::LOSS_PROBE_RECOVERY;
             self.recovery.clear_undo();
             if matches!(self.recovery.ca, Ca::Open | Ca::Disorder) {
                 self.begin_reduction(Signal::Loss, shown.got.acked, shown.got.sacked, now);

@@ -170,4 +170,6 @@ pub struct Reply {
     pub dropped: Option<Dropped>,
     /// An answer that is not part of the stream: RST or challenge ACK.
     pub answer: Option<Out>,
+    /// A round trip was measured.
+    pub measured: bool,
 }

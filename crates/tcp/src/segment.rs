@@ -331,9 +331,23 @@ pub struct Out {
     pub ecn: Ecn,
     /// Sent before.
     pub retransmission: bool,
+    /// It only tells of room in the window (RFC 9293 3.8.6.2.2).
+    pub window_update: bool,
 }
 
 impl Out {
+    /// More text than fits one segment?
+    #[inline]
+    pub fn is_large(&self) -> bool {
+        self.text_len > u32::from(self.mss)
+    }
+
+    /// Segments that the port will make of it.
+    #[inline]
+    pub fn segments(&self) -> u32 {
+        if self.is_large() { self.text_len.div_ceil(u32::from(self.mss.max(1))) } else { 1 }
+    }
+
     /// This segment as its receiver's [`Segment`]: what a wire would make of it.
     pub fn as_arriving(&self) -> Segment {
         Segment {

@@ -6,6 +6,7 @@
 use crate::answer::Answers;
 use crate::cc::{Congestion, Control};
 use crate::keepalive::Keepalive;
+use crate::note::Notes;
 use crate::pacing::Pacer;
 use crate::pmtu::Pmtu;
 use crate::rack::Rack;
@@ -95,6 +96,10 @@ pub(crate) struct Rcv {
     /// Text answers text: ACKs can ride (interactive use).
     pub pingpong: bool,
     pub ack_now: bool,
+    /// The reader made room, and an ACK is to tell of it.
+    pub opens: bool,
+    /// The window advertised last was 0.
+    pub shut: bool,
     pub urgent_on: bool,
     /// The buffer's size was not fixed by the application.
     pub tunable: bool,
@@ -181,6 +186,7 @@ pub struct Tcb {
     pub(crate) rack: Rack,
     pub(crate) counts: Counts,
     pub(crate) answers: Answers,
+    pub(crate) notes: Notes,
     pub(crate) ooo: Option<Box<Reassembly>>,
     pub(crate) rare: Option<Box<Rare>>,
     pub(crate) pmtu: Option<Box<Pmtu>>,
@@ -233,6 +239,8 @@ impl Tcb {
             quick: 0,
             pingpong: false,
             ack_now: false,
+            opens: false,
+            shut: false,
             urgent_on: false,
             tunable: true,
         };
@@ -252,6 +260,7 @@ impl Tcb {
             rack: Rack::new(iss),
             counts: Counts::default(),
             answers: Answers::new(iss),
+            notes: Notes::default(),
             ooo: None,
             rare: None,
             pmtu: None,
@@ -384,6 +393,9 @@ impl Tcb {
             self.rtt.after_lost_syn();
         }
         self.cc = Control::new(self.config.algorithm, self.snd.mss, self.initial_window());
+        if self.ecn.on {
+            self.notes |= Notes::ECN_HANDSHAKE;
+        }
         self.snd.last_at = now;
         self.rcv.last_at = Instant::ZERO;
         self.timers.clear_rtx();

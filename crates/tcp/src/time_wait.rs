@@ -169,6 +169,12 @@ impl Record {
         true
     }
 
+    /// The answer to a late segment, if it is not too soon after the one before.
+    fn acknowledge(&mut self, cx: Context<'_>) -> Late {
+        cx.counts.late.bump();
+        if self.may_answer(cx) { Late::Answer(self.ack(cx.now)) } else { Late::Dropped }
+    }
+
     /// <SEQ=SND.NXT><ACK=RCV.NXT><CTL=ACK>.
     fn ack(&self, now: Instant) -> Out {
         let options = match self.has(TIMESTAMPS) {
@@ -232,8 +238,13 @@ impl TimeWaitTable {
             record.ts_recent = ts.map_or(record.ts_recent, |ts| ts.val);
             return Late::Dropped;
         }
-        cx.counts.late.bump();
-        if record.may_answer(cx) { Late::Answer(record.ack(cx.now)) } else { Late::Dropped }
+        record.acknowledge(cx)
+    }
+
+    /// Answers a SYN that might have begun a new connection, but nobody listens: as RFC 5961 4.2 has it.
+    pub fn challenge(&mut self, cx: Context<'_>, ends: &Ends) -> Late {
+        let record = self.find(ends).and_then(|at| self.table.get_mut(at));
+        record.map_or(Late::Unknown, |record| record.acknowledge(cx))
     }
 
     /// A new connection takes the ends over.

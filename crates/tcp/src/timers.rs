@@ -3,6 +3,7 @@
 //! A connection has five deadlines: retransmission (or window probe), loss probe or reordering, delayed ACK, the long one of
 //! its state (keepalive, FIN-WAIT-2, TIME-WAIT), and pacing. `next_timer` is the least of them.
 
+use crate::note::Notes;
 use crate::recovery::{Ca, Probe};
 use crate::rtt::after_us;
 use crate::tcb::Tcb;
@@ -265,6 +266,7 @@ impl Tcb {
 
     /// RFC 8985 6.3: waited long enough for what may have been reordered.
     fn on_reorder(&mut self, now: Instant) {
+        self.notes |= Notes::REORDER_TIMEOUT;
         let lost = self.detect_lost(now);
         if lost > 0 {
             if !matches!(self.recovery.ca, Ca::Recovery | Ca::Loss) {

@@ -4,6 +4,7 @@
 //! worthwhile step, a segment or half the buffer (silly window avoidance, MUST-39), so a reader of single bytes makes no
 //! stream of window updates.
 
+use crate::note::Notes;
 use crate::rtt::us_since;
 use crate::tcb::Tcb;
 use clock::{Duration, Instant};
@@ -86,6 +87,10 @@ impl Tcb {
         let units = window.min(most).div_ceil(1 << scale).min(u32::from(u16::MAX));
         let edge = self.rcv.nxt.plus(units << scale);
         self.rcv.adv = self.rcv.adv.later(edge);
+        if self.rcv.shut != (units == 0) {
+            self.rcv.shut = units == 0;
+            self.notes |= if self.rcv.shut { Notes::WINDOW_CLOSED } else { Notes::WINDOW_OPENED };
+        }
         units as u16
     }
 
@@ -108,6 +113,7 @@ impl Tcb {
         self.rcv.unread = self.rcv.unread.saturating_sub(bytes);
         if self.state.may_receive() && self.window_update_due() {
             self.rcv.ack_now = true;
+            self.rcv.opens = true;
         }
         self.right_size(bytes, now)
     }

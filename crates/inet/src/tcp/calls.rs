@@ -1,7 +1,8 @@
 //! What the socket layer asks for: the calls of BSD, none of which waits.
 
 use super::memory::{Charge, Shortage};
-use super::output::Over;
+use super::output::{IpOptions, Over};
+use super::queue::Sizes;
 use super::{CONFIGS_MAX, Kind, Listening, Options, Sock, Stream, core_ends};
 use crate::Stack;
 use crate::demux::{Ends4, Tuple};
@@ -18,6 +19,9 @@ use lock::{Cx, Locks};
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+
+/// Text for which a large buffer is taken, of 64 KiB: a quarter of it is used then at least.
+const WORTH_LARGE: usize = 16 << 10;
 
 /// Why a call failed, or what became of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -152,15 +156,17 @@ impl<L: Locks> Stack<L> {
     /// # Errors
     /// [`TcpError::NoSocket`].
     pub fn tcp_set_options(&self, cx: Cx, id: usize, change: impl FnOnce(&mut Options)) -> Result<(), TcpError> {
-        let base = self.tcp_config(cx, super::BASE_MSS);
         self.act(cx, id, |sock| {
             let options = sock.options_mut();
             change(options);
             options.rare_set |= options.keepalive || options.user_timeout.is_some();
             sock.apply_options(&self.knobs, cx.now);
-            let options = sock.options().clone();
-            if let Kind::Listening(listening) = &mut sock.kind {
+            let options = sock.options.as_deref().filter(|_| sock.is_listening()).cloned();
+            if let Some(options) = options
+                && let Kind::Listening(listening) = &mut sock.kind
+            {
                 // Connections to come take after their listener as it is then.
+                let base = self.tcp_config(cx, super::BASE_MSS);
                 let base = Arc::new(Config { mss: listening.mss, ..Config::clone(&base) });
                 listening.config = configured(&base, &options);
             }
@@ -367,8 +373,13 @@ impl<L: Locks> Stack<L> {
                     stream.send.set_space(wanted);
                 }
             }
-            let piece = stream.piece();
-            let taken = stream.send.append(bytes, piece, || self.tcp_buffer(cx, piece));
+            if bytes.len() >= WORTH_LARGE && stream.headers.are_stale(self.epoch()) {
+                // Whether the port takes large segments is known with them: the first text of a connection is theirs too.
+                let options = sock.options.as_deref().unwrap_or(&super::NO_OPTIONS);
+                self.tcp_keep_headers(cx, sock.ends, &mut stream.headers, &IpOptions::of(options, self));
+            }
+            let sizes = stream.sizes();
+            let taken = stream.send.append(bytes, sizes, |waiting| self.tcp_buffer(cx, sizes, waiting));
             if taken == 0 && !bytes.is_empty() {
                 return Err(if stream.send.room() == 0 { TcpError::WouldBlock } else { TcpError::NoBuffer });
             }
@@ -384,8 +395,14 @@ impl<L: Locks> Stack<L> {
         })
     }
 
-    fn tcp_buffer(&self, cx: Cx, len: usize) -> Option<Frame> {
-        if self.pool.headroom() + len <= self.pool.size() { self.pool.get() } else { self.large_buffer(cx) }
+    /// A buffer for a piece of what is sent: a large one when so much waits that it will be a large segment.
+    #[inline]
+    fn tcp_buffer(&self, cx: Cx, sizes: Sizes, waiting: usize) -> Option<Frame> {
+        let large = sizes.large > 0 && waiting >= WORTH_LARGE;
+        if large && let Some(frame) = self.large_buffer(cx) {
+            return Some(frame);
+        }
+        self.buffer_for(cx, sizes.small)
     }
 
     /// Moves bytes that came into `into`; says how many, 0 when the peer has sent all it will.
@@ -451,7 +468,7 @@ impl<L: Locks> Stack<L> {
     pub fn tcp_shutdown(&self, cx: Cx, id: usize, read: bool, write: bool) -> Result<(), TcpError> {
         self.act(cx, id, |sock| {
             let Kind::Stream(stream) = &mut sock.kind else { return Err(TcpError::NotConnected) };
-            if !stream.connected || stream.tcb.state() == ::tcp::State::Closed {
+            if !stream.has_peer() {
                 return Err(TcpError::NotConnected);
             }
             if read {
@@ -615,7 +632,9 @@ fn configured(base: &Arc<Config>, options: &Options) -> Arc<Config> {
 
 impl Stream {
     /// How much a buffer of the send queue takes: a segment, or as many as the iface takes at once.
-    fn piece(&self) -> usize {
-        usize::from(self.tcb.mss())
+    #[inline]
+    fn sizes(&self) -> Sizes {
+        let small = usize::from(self.tcb.mss());
+        Sizes { small, large: self.headers.large_text(small) }
     }
 }

@@ -1,32 +1,54 @@
 //! What TCP counts, as far as it shows outside the core: each segment that came with what became of it, each that left, each
 //! state that a connection entered, each timer that ran out.
 //!
+//! A large segment counts as what it is cut into when it leaves (Linux: OutSegs) and when it is received; what became of
+//! its text counts once.
+//!
 //! The words are those of `tcp::counters`. A segment in order costs a few adds; everything else is behind a branch that
 //! was there before. A connection counts as closed when it enters TIME-WAIT: what remains of it then is a record.
 
 use super::{Sock, Stream};
 use crate::Stack;
 use ::tcp::counters::{Counters, In};
-use ::tcp::{Dropped, Ecn, Events, Info, Out, Segment, SeqNum, State, Tcb};
+use ::tcp::listen::Refused;
+use ::tcp::{Dropped, Ecn, Events, Info, Out, Reply, Segment, SeqNum, State, Tcb};
 use lock::{Cx, Locks};
 use wire::tcp::{Flags, Opt, Options};
 
+/// The kind of the timestamps option (RFC 7323 3.2), behind two NOPs.
+const TIMESTAMPS: u8 = 8;
 /// Events with which a connection ends that was not closed by both.
 const DROPPED: Events = Events(Events::RESET.0 | Events::REFUSED.0 | Events::TIMED_OUT.0 | Events::UNREACHABLE.0);
 
-/// ACKs, SACK and ECN of a segment that came.
+/// What a segment that came has brought: ACKs, SACK, ECN; and what the core noted.
 #[inline]
-pub(super) fn came(counts: &Counters, seg: &Segment, acked: u32) {
-    let input = &counts.input;
+pub(super) fn came(counts: &Counters, tcb: &mut Tcb, seg: &Segment, reply: &Reply) {
+    let (input, acked) = (&counts.input, reply.acked);
     input.resets.add(u64::from(seg.has(Flags::RST)));
     input.acks.add(u64::from(acked > 0));
     input.acked_bytes.add(acked.into());
+    counts.timers.rtt_updated.add(u64::from(reply.measured));
+    // BSD's header prediction: an ACK, or text, and nothing else about it (FreeBSD: tcp_do_segment).
+    let plain = seg.flags.0 & !Flags::PSH.0 == Flags::ACK.0 && reply.dropped.is_none() && seg.options.sack.is_empty();
+    let text = plain && acked == 0 && seg.len > 0 && reply.in_order == seg.len;
+    input.predicted_data.add(u64::from(text));
+    input.predicted_acks.add(u64::from(plain && acked > 0 && seg.len == 0 && !tcb.is_recovering()));
+    noted(counts, tcb);
     input.sacks.add(u64::from(!seg.options.sack.is_empty()));
     match seg.ecn {
         Ecn::NotEct => {}
         Ecn::Ce => counts.ecn.ce.bump(),
         Ecn::Ect0 => counts.ecn.ect0.bump(),
         Ecn::Ect1 => counts.ecn.ect1.bump(),
+    }
+}
+
+/// What the core noted.
+#[inline]
+pub(super) fn noted(counts: &Counters, tcb: &mut Tcb) {
+    let notes = tcb.take_notes();
+    if !notes.is_empty() {
+        notes.count(counts);
     }
 }
 
@@ -70,6 +92,8 @@ pub(super) fn refused(counts: &Counters, seg: &Segment, why: Dropped, next: SeqN
         Dropped::Paws => input.paws.bump(),
         Dropped::TextDuplicate => duplicate(input, len),
         Dropped::OutOfWindow if seg.len > 0 && seg.seq.before(next) => duplicate(input, len),
+        // A byte or more at the left edge of a window that is closed (RFC 9293 3.8.6.1).
+        Dropped::TextBeyondWindow if seg.seq == next => input.window_probes.bump(),
         Dropped::OutOfWindow | Dropped::TextBeyondWindow if seg.len > 0 => {
             input.after_window.bump();
             input.after_window_bytes.add(len);
@@ -82,8 +106,14 @@ pub(super) fn refused(counts: &Counters, seg: &Segment, why: Dropped, next: SeqN
             input.syns_challenged.bump();
             challenged(counts, answered);
         }
-        Dropped::AckUnsent => input.acks_unsent.bump(),
-        Dropped::AckTooOld => input.acks_too_old.bump(),
+        Dropped::AckUnsent => {
+            input.acks_unsent.bump();
+            challenged(counts, answered);
+        }
+        Dropped::AckTooOld => {
+            input.acks_too_old.bump();
+            challenged(counts, answered);
+        }
         Dropped::TextAfterClose => {
             input.after_close.bump();
             counts.states.aborted_on_data.bump();
@@ -91,6 +121,16 @@ pub(super) fn refused(counts: &Counters, seg: &Segment, why: Dropped, next: SeqN
         Dropped::ReassemblyFull => input.out_of_order_dropped.bump(),
         _ => {}
     }
+}
+
+/// A handshake under way answers what may be an attacker's (RFC 5961 3.2, 4.2).
+pub(super) fn challenged_by_listener(counts: &Counters, why: Refused) {
+    match why {
+        Refused::ResetInWindow => counts.input.resets_ignored.bump(),
+        Refused::SynInHandshake => counts.input.syns_challenged.bump(),
+        _ => return,
+    }
+    counts.output.challenges.bump();
 }
 
 fn duplicate(input: &In, len: u64) {
@@ -108,9 +148,10 @@ fn challenged(counts: &Counters, answered: bool) {
 /// A segment of a connection leaves.
 #[inline]
 pub(super) fn left(counts: &Counters, tcb: &Tcb, out: &Out) {
-    counts.output.sent.bump();
+    let segments = u64::from(out.segments());
+    counts.output.sent.add(segments);
     if out.text_len > 0 && !out.retransmission {
-        counts.output.data.bump();
+        counts.output.data.add(segments);
         counts.output.data_bytes.add(out.text_len.into());
     } else {
         left_otherwise(counts, tcb, out);
@@ -138,11 +179,14 @@ fn left_otherwise(counts: &Counters, tcb: &Tcb, out: &Out) {
         }
     } else if out.flags.contains(Flags::URG) {
         output.urgent.bump();
+    } else if out.window_update {
+        output.window_updates.bump();
     } else {
         output.acks.bump();
     }
-    if !matches!(out.options.len(), 0 | 12) && !out.flags.contains(Flags::SYN) {
-        left_with_sack(counts, out); // neither nothing nor timestamps alone
+    let alone = out.options.len() == 12 && out.options.as_slice().get(2) == Some(&TIMESTAMPS);
+    if !out.options.is_empty() && !alone && !out.flags.contains(Flags::SYN) {
+        left_with_sack(counts, out);
     }
 }
 

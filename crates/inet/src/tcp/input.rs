@@ -66,6 +66,10 @@ impl<L: Locks> Stack<L> {
         if let Err(why) = check(&packet, trusted, &mut seen) {
             return self.drop_frame(cx, packet, why);
         }
+        if let Some(size) = packet.gso_size() {
+            let pieces = seen.segment.len.div_ceil(u32::from(size).max(1));
+            self.count(cx).tcp.input.received.add(u64::from(pieces.max(1) - 1));
+        }
         if open.as_ref().is_none_or(|open| open.ends != seen.ends) {
             self.tcp_run_ends(cx, open.take());
             *open = self.tcp_find(cx, seen.ends);
@@ -123,7 +127,7 @@ impl<L: Locks> Stack<L> {
         let reply = match self.tcp_refuses(cx, stream, &seen.segment) {
             false => {
                 let reply = stream.tcb.on_segment(&seen.segment, cx.now);
-                counts::came(&counted.tcp, &seen.segment, reply.acked);
+                counts::came(&counted.tcp, &mut stream.tcb, &seen.segment, &reply);
                 if let Some(why) = reply.dropped {
                     counts::refused(&counted.tcp, &seen.segment, why, stream.tcb.rcv_nxt(), reply.answer.is_some());
                 }
@@ -140,7 +144,9 @@ impl<L: Locks> Stack<L> {
             }
             true => {
                 let segment = self.tcp_without_text(cx, &seen.segment, packet);
-                stream.tcb.on_segment(&segment, cx.now)
+                let reply = stream.tcb.on_segment(&segment, cx.now);
+                counts::noted(&counted.tcp, &mut stream.tcb);
+                reply
             }
         };
         self.tcp_count_state(cx, stream, reply.events);
@@ -176,12 +182,16 @@ impl<L: Locks> Stack<L> {
     #[inline(never)]
     fn tcp_for_listener(&self, cx: Cx, listener: Option<usize>, seen: &Seen, packet: Frame) {
         let (ends, counts) = (core_ends(seen.ends), &self.count(cx).tcp);
+        counts.input.resets.add(u64::from(seen.segment.has(wire::tcp::Flags::RST)));
         let config = self.tcp_config(cx, super::BASE_MSS);
         let context = time_wait::Context { config: &config, counts: &counts.time_wait, now: cx.now };
-        let late = self.tcp.late.lock(cx).on_segment(context, &ends, &seen.segment);
+        let mut late = self.tcp.late.lock(cx).on_segment(context, &ends, &seen.segment);
+        if listener.is_none() && matches!(late, Late::Reusable { .. }) {
+            late = self.tcp.late.lock(cx).challenge(context, &ends);
+        }
         let above = match late {
             Late::Unknown => None,
-            Late::Reusable { above } if listener.is_some() => {
+            Late::Reusable { above } => {
                 self.tcp.late.lock(cx).reuse(context, &ends);
                 Some(above)
             }
@@ -189,7 +199,7 @@ impl<L: Locks> Stack<L> {
                 self.tcp_send_bare(cx, seen.ends, &out, &self.tcp_default_ip());
                 return self.drop_frame(cx, packet, DropReason::TcpTimeWait);
             }
-            Late::Dropped | Late::Reusable { .. } => return self.drop_frame(cx, packet, DropReason::TcpTimeWait),
+            Late::Dropped => return self.drop_frame(cx, packet, DropReason::TcpTimeWait),
         };
         match listener {
             Some(id) => self.tcp_listener(cx, id, seen, packet, above),
@@ -234,6 +244,7 @@ impl<L: Locks> Stack<L> {
                 self.count(cx).audit.consumed.bump();
             }
             Answer::Refuse(out, why) => {
+                counts::challenged_by_listener(&self.count(cx).tcp, why);
                 self.tcp_send_bare(cx, seen.ends, &out, &options);
                 self.drop_frame(cx, packet, refusal(why));
             }
@@ -245,7 +256,8 @@ impl<L: Locks> Stack<L> {
             }
             Answer::Established(done) => {
                 self.count(cx).tcp.states.syn_received.bump();
-                let tcb = Tcb::from_handshake(&config, &done, cx.now);
+                let mut tcb = Tcb::from_handshake(&config, &done, cx.now);
+                counts::noted(&self.count(cx).tcp, &mut tcb);
                 let settings = sock.options.clone().map(inherited);
                 match self.tcp_child(cx, seen.ends, tcb, settings) {
                     Some(child) => {
@@ -309,6 +321,7 @@ impl<L: Locks> Stack<L> {
             Kind::Stream(stream) => {
                 sent = seq.at_or_after(stream.tcb.snd_una()) && seq.before(stream.tcb.snd_nxt());
                 let events = stream.tcb.on_icmp(what, seq, cx.now);
+                counts::noted(&self.count(cx).tcp, &mut stream.tcb);
                 stream.dirty = true;
                 self.tcp_count_state(cx, stream, events);
                 sock.note(cx, id, events);
@@ -317,7 +330,9 @@ impl<L: Locks> Stack<L> {
                 let config = Arc::clone(&listening.config);
                 let counts = &self.count(cx).tcp.listen;
                 let context = listen::Context { config: &config, counts, now: cx.now, above: None };
-                listening.listener.on_unreachable(context, &core_ends(ends), seq);
+                if !listening.listener.on_unreachable(context, &core_ends(ends), seq) {
+                    self.count(cx).tcp.pmtu.icmp_refused.bump();
+                }
             }
             Kind::Fresh => {}
         }
@@ -388,7 +403,9 @@ fn check(packet: &Frame, trusted: bool, seen: &mut Seen) -> Result<(), DropReaso
     let end = usize::from(ip.total_len()).min(bytes.len());
     let segment = bytes.get(ihl..end).ok_or(DropReason::Ip4Malformed)?;
     let header = wire::tcp::Header::parse(segment).map_err(|_| DropReason::TcpMalformed)?;
-    if !(trusted && packet.flags().has(Flags::RX_L4_OK)) {
+    // A checksum that was left open has never been on a wire: there is nothing to verify.
+    let open = packet.flags().has(Flags::TX_L4_CSUM);
+    if !open && !(trusted && packet.flags().has(Flags::RX_L4_OK)) {
         let pseudo = Partial::pseudo4(ip.src(), ip.dst(), Proto::TCP, segment.len() as u16);
         if !wire::tcp::checksum_ok(pseudo, segment) {
             return Err(DropReason::TcpBadChecksum);

@@ -266,8 +266,11 @@ impl Stream {
     #[inline]
     fn pinned(&self, buffer: usize) -> usize {
         // A full segment of Ethernet's is two thirds of its buffer; the last may be all empty. No division: every call asks.
-        let of = |len: usize| if len == 0 { 0 } else { len + len / 2 + buffer };
-        of(self.send.len()) + of(self.recv.len()) + self.ooo.as_ref().map_or(0, |ooo| ooo.bytes())
+        // Single bytes, each sent at once, pin a buffer each.
+        let of = |len: usize, buffers: usize| if len == 0 { 0 } else { (len + len / 2 + buffer).max(buffers * buffer) };
+        of(self.send.len(), self.send.buffers())
+            + of(self.recv.len(), self.recv.chunks())
+            + self.ooo.as_ref().map_or(0, |ooo| ooo.bytes())
     }
 
     /// How long the peer has taken nothing of what waits for it.

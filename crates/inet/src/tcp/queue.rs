@@ -37,6 +37,25 @@ pub struct SendQueue {
     near: usize,
 }
 
+/// How much goes into one piece.
+#[derive(Clone, Copy, Debug)]
+pub struct Sizes {
+    /// A segment.
+    pub small: usize,
+    /// A segment that the port cuts up; 0: there are none.
+    pub large: usize,
+}
+
+impl Sizes {
+    /// How much more a piece takes.
+    #[inline]
+    fn fit(self, held: &Held) -> usize {
+        let (len, room) = (held.len(), held.tailroom());
+        let most = if self.large > 0 && len + room >= self.large { self.large } else { self.small };
+        most.saturating_sub(len).min(room)
+    }
+}
+
 /// Where a range of the queue lies.
 pub(crate) enum Range {
     /// At the front of one piece: it can be lent.
@@ -62,6 +81,12 @@ impl SendQueue {
         self.len == 0
     }
 
+    /// Buffers in it.
+    #[inline]
+    pub fn buffers(&self) -> usize {
+        self.pieces.len()
+    }
+
     /// How many bytes it takes.
     pub fn space(&self) -> usize {
         self.space
@@ -83,16 +108,17 @@ impl SendQueue {
         self.room() * 3 >= self.space
     }
 
-    /// Copies up to [`SendQueue::room`] bytes in, in pieces of at most `piece` bytes for which `make` gives buffers; says how
-    /// many.
-    pub fn append(&mut self, bytes: &[u8], piece: usize, mut make: impl FnMut() -> Option<Frame>) -> usize {
+    /// Copies up to [`SendQueue::room`] bytes in, in pieces for which `make` gives buffers; says how many. A piece has at most
+    /// `sizes.large` bytes if its buffer holds as much, else at most `sizes.small`. `make` is told what wait together: what
+    /// is still to be copied, or what is in the queue if that is more.
+    pub fn append(&mut self, bytes: &[u8], sizes: Sizes, mut make: impl FnMut(usize) -> Option<Frame>) -> usize {
         let mut left = bytes.get(..bytes.len().min(self.room())).unwrap_or_default();
         let wanted = left.len();
         while !left.is_empty() {
-            let fits =
-                self.pieces.back().map_or(0, |last| piece.saturating_sub(last.held.len()).min(last.held.tailroom()));
+            let fits = self.pieces.back().map_or(0, |last| sizes.fit(&last.held));
             if fits == 0 {
-                let Some(held) = make().and_then(|frame| Held::new(frame).ok()) else { break };
+                let waiting = left.len().max(self.len);
+                let Some(held) = make(waiting).and_then(|frame| Held::new(frame).ok()) else { break };
                 if held.tailroom() == 0 {
                     break;
                 }
@@ -140,11 +166,12 @@ impl SendQueue {
         found
     }
 
-    /// Bytes from `at` to the end of the piece it is in, if it begins the piece; 0 otherwise.
-    pub(crate) fn whole_piece_at(&mut self, at: u32) -> usize {
+    /// Bytes from `at` to the end of the piece it is in, and whether it begins the piece.
+    #[inline]
+    pub(crate) fn rest_of_piece_at(&mut self, at: u32) -> (usize, bool) {
         match self.find(at) {
-            Some((index, 0)) => self.pieces.get(index).map_or(0, |piece| piece.held.len()),
-            _ => 0,
+            Some((index, from)) => self.pieces.get(index).map_or((0, false), |p| (p.held.len() - from, from == 0)),
+            None => (0, false),
         }
     }
 
@@ -191,7 +218,11 @@ impl SendQueue {
 /// Bytes to be read: a frame as it came, or bytes that came in more than one.
 #[derive(Debug)]
 enum Chunk {
-    Frame(Frame),
+    Frame {
+        frame: Frame,
+        /// Bytes of it that were read. A frame's own offset ends at 32 KiB, before a large segment does.
+        read: usize,
+    },
     Bytes(VecDeque<u8>),
 }
 
@@ -245,7 +276,7 @@ impl RecvQueue {
         }
         self.len += frame.len();
         self.end += frame.len() as u64;
-        self.chunks.push_back(Chunk::Frame(frame));
+        self.chunks.push_back(Chunk::Frame { frame, read: 0 });
     }
 
     /// Adds bytes, copied.
@@ -290,9 +321,15 @@ impl RecvQueue {
         std::mem::take(&mut self.len)
     }
 
+    /// Frames, and bytes of several gathered, that wait in it.
+    #[inline]
+    pub fn chunks(&self) -> usize {
+        self.chunks.len()
+    }
+
     /// Buffers of pools that wait in it.
     pub fn frames(&self) -> usize {
-        self.chunks.iter().filter(|chunk| matches!(chunk, Chunk::Frame(_))).count()
+        self.chunks.iter().filter(|chunk| matches!(chunk, Chunk::Frame { .. })).count()
     }
 }
 
@@ -301,14 +338,9 @@ impl Chunk {
     fn read(&mut self, into: &mut [u8]) -> (usize, bool) {
         let n = self.peek(into);
         match self {
-            Chunk::Frame(frame) if frame.len() == n => (n, true),
-            Chunk::Frame(frame) => {
-                // Offsets end at 32 KiB: a large segment that is read in parts is copied once that far in.
-                if !frame.pull(n) {
-                    let rest = frame.bytes().get(n..).unwrap_or_default().iter().copied().collect();
-                    *self = Chunk::Bytes(rest);
-                }
-                (n, false)
+            Chunk::Frame { frame, read } => {
+                *read += n;
+                (n, *read == frame.len())
             }
             Chunk::Bytes(bytes) => {
                 bytes.drain(..n);
@@ -320,7 +352,7 @@ impl Chunk {
     #[inline]
     fn peek(&self, into: &mut [u8]) -> usize {
         match self {
-            Chunk::Frame(frame) => copy(into, frame.bytes()),
+            Chunk::Frame { frame, read } => copy(into, frame.bytes().get(*read..).unwrap_or_default()),
             Chunk::Bytes(bytes) => {
                 let (front, back) = bytes.as_slices();
                 let n = copy(into, front);

@@ -60,6 +60,7 @@ impl<L: Locks> Stack<L> {
                 stream.dirty = true;
                 let before = stream.tcb.info(cx.now);
                 let events = stream.tcb.on_timer(cx.now);
+                counts::noted(counted, &mut stream.tcb);
                 let after = stream.tcb.info(cx.now);
                 self.tcp_count_state(cx, stream, events);
                 counts::timed(counted, sock, &before, &after, events);

@@ -62,7 +62,7 @@ impl Two {
                 mtu: Some(link.mtu),
                 rxcsum: Some(on),
                 ip4csum: false,
-                udp4csum: on,
+                udp4csum: Some(on),
                 ..IfaceConfig::on(&spec)
             };
             host.add_port(&iface, &pairs)?;
@@ -93,7 +93,6 @@ impl Two {
         let calls = self.calls(0);
         let fd = calls.stream_socket()?;
         calls.set_option(fd, Opt::NonBlocking(true))?;
-        calls.set_option(fd, Opt::NoDelay(true))?;
         match calls.connect(fd, SocketAddr::from((addr(2), port))) {
             Err(Errno::EINPROGRESS) | Ok(()) => Ok(fd),
             Err(error) => Err(error.into()),
@@ -225,6 +224,7 @@ impl RrRig {
         let listener = two.listen(5001)?;
         let client = two.begin(5001)?;
         let server = two.accept(listener)?;
+        two.calls(0).set_option(client, Opt::NoDelay(true))?;
         Ok(RrRig { id: id.to_owned(), two, fds: [client, server], idle: others })
     }
 
@@ -311,19 +311,27 @@ impl ConnectRig {
     pub fn new(id: &str) -> anyhow::Result<ConnectRig> {
         let two = Two::new(Link { mtu: 1500, offload: false }, &[("net.inet.tcp.msl", 1)])?;
         let listener = two.listen(5001)?;
+        // The first one's SYN waits for the neighbor's answer.
+        let (client, server) = (two.begin(5001)?, two.accept(listener)?);
+        two.calls(0).close(client)?;
+        two.calls(1).close(server)?;
+        while two.step() > 0 {}
         Ok(ConnectRig { id: id.to_owned(), two, listener })
     }
 
     fn once(&self) -> anyhow::Result<()> {
-        let client = self.two.begin(5001)?;
-        let server = self.two.accept(self.listener)?;
-        self.two.calls(0).close(client)?;
-        self.two.hosts[1].step();
-        let end = self.two.calls(1).recv(server, &mut [0; 1])?;
+        let [client_host, server_host] = &self.two.hosts;
+        let client = self.two.begin(5001)?; // SYN
+        server_host.step(); // SYN-ACK
+        let client_calls = client_host.calls_at(client_host.step().now); // ACK
+        let (server, _) = server_host.calls_at(server_host.step().now).accept(self.listener).context("accept")?;
+        client_calls.close(client).context("close")?; // FIN
+        let server_calls = server_host.calls_at(server_host.step().now); // ACK
+        let end = server_calls.recv(server, &mut [0; 1]).context("the end")?;
         ensure!(end == 0, "{}: text where the end was expected", self.id);
-        self.two.calls(1).close(server)?;
-        self.two.step();
-        self.two.step();
+        server_calls.close(server)?; // FIN
+        client_host.step(); // ACK
+        server_host.step();
         Ok(())
     }
 }
@@ -346,5 +354,19 @@ impl Subject for ConnectRig {
         done?;
         self.two.balanced(&self.id)?;
         Ok(reading)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_come_and_go() {
+        let rig = ConnectRig::new("connect_close").unwrap();
+        for _ in 0..20_000 {
+            rig.once().unwrap();
+        }
+        rig.two.balanced("connect_close").unwrap();
     }
 }

@@ -304,6 +304,9 @@ impl Player<'_> {
             self.calls().poll(&mut fds);
             for poll in &mut fds {
                 poll.told.hangup &= poll.asked.hangup;
+                // C's poll() tells these two only when asked.
+                poll.told.peer_closed &= poll.asked.peer_closed;
+                poll.told.urgent &= poll.asked.urgent;
             }
             let ready = fds.iter().filter(|poll| poll.told != Events::default()).count();
             if ready == 0 && self.cx().now < until {

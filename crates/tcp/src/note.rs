@@ -1,0 +1,122 @@
+//! What only the core sees and the host counts: noted where it is decided, taken by the host after each call.
+//!
+//! A set of bits, so that a connection on which nothing unusual happens pays for one comparison with zero a segment.
+
+use crate::counters::Counters;
+use crate::tcb::Tcb;
+use stats::Counter;
+use std::ops::{BitOr, BitOrAssign};
+
+/// A set of things that happened since it was taken last. Each is in it once, however often it happened meanwhile: the
+/// host takes it after every segment, timer and run of sending.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Notes(u32);
+
+macro_rules! notes {
+    ($($name:ident = $bit:literal: $group:ident.$field:ident,)+) => {
+        impl Notes {
+            $(pub(crate) const $name: Notes = Notes(1 << $bit);)+
+
+            /// Adds one to the counter of each.
+            #[cold]
+            pub fn count(self, counts: &Counters) {
+                let each: &[(Notes, &Counter)] = &[$((Notes::$name, &counts.$group.$field),)+];
+                for (note, counter) in each {
+                    counter.add(u64::from(self.contains(*note)));
+                }
+            }
+        }
+    };
+}
+
+notes! {
+    DUPLICATE_ACK = 0: input.duplicate_acks,
+    WINDOW_UPDATE = 1: input.window_updates,
+    DSACK = 2: input.dsacks,
+    DSACK_OLD = 3: input.dsacks_old,
+    SACK_INVALID = 4: input.sacks_invalid,
+    INVALID_LIMITED = 5: output.invalid_limited,
+    WINDOW_OPENED = 6: output.window_opened,
+    WINDOW_CLOSED = 7: output.window_closed,
+    LOSS_PROBE = 8: timers.loss_probes,
+    LOSS_PROBE_RECOVERY = 9: timers.loss_probe_recoveries,
+    REORDER_TIMEOUT = 10: timers.rack,
+    SACK_EPISODE = 11: recovery.sack_episodes,
+    RENO_EPISODE = 12: recovery.reno_episodes,
+    REXMIT_LOST = 13: recovery.rexmits_lost,
+    SCOREBOARD_FULL = 14: recovery.scoreboard_overflows,
+    RENEGED = 15: recovery.reneged,
+    REORDERED = 16: recovery.reordered,
+    SPURIOUS_RTO = 17: recovery.spurious_rtos,
+    UNDONE_BY_TIMESTAMP = 18: recovery.undone_by_timestamp,
+    UNDONE_BY_DSACK = 19: recovery.undone_by_dsack,
+    HYSTART_EXIT = 20: recovery.hystart_exits,
+    IDLE_RESTART = 21: recovery.idle_restarts,
+    ECN_HANDSHAKE = 22: ecn.handshakes,
+    ECN_REDUCTION = 23: ecn.reductions,
+    MTU_RESEND = 24: pmtu.resends,
+    BLACK_HOLE = 25: pmtu.black_holes,
+    MTU_LOWERED = 26: pmtu.lowered,
+    MTU_PROBE_ACKED = 27: pmtu.probes_acked,
+    MTU_PROBE_LOST = 28: pmtu.probes_lost,
+    ICMP_REFUSED = 29: pmtu.icmp_refused,
+}
+
+impl Notes {
+    /// Nothing happened.
+    #[inline]
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// All of `other` are in it.
+    #[inline]
+    pub(crate) const fn contains(self, other: Notes) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+impl BitOr for Notes {
+    type Output = Notes;
+    #[inline]
+    fn bitor(self, other: Notes) -> Notes {
+        Notes(self.0 | other.0)
+    }
+}
+
+impl BitOrAssign for Notes {
+    #[inline]
+    fn bitor_assign(&mut self, other: Notes) {
+        self.0 |= other.0;
+    }
+}
+
+impl Tcb {
+    /// What happened since this was asked last.
+    #[inline]
+    pub fn take_notes(&mut self) -> Notes {
+        std::mem::take(&mut self.notes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stats::Described;
+
+    #[test]
+    fn each_note_adds_one_to_a_counter_of_its_own() {
+        for bit in 0..30 {
+            let counts = Counters::default();
+            Notes(1 << bit).count(&counts);
+            let mut sum = 0;
+            counts.visit(&mut |_, _, _, value| sum += value);
+            assert_eq!(sum, 1, "bit {bit}");
+        }
+        let counts = Counters::default();
+        Notes((1 << 30) - 1).count(&counts);
+        let mut moved = 0;
+        counts.visit(&mut |_, _, _, value| moved += u32::from(value == 1));
+        assert_eq!(moved, 30);
+    }
+}
