@@ -8,7 +8,7 @@
 //! port. What is lent then is a piece of that size; the rest of a piece of which a part has left is copied, and may be as large.
 
 use super::counts;
-use super::queue::{Range, SendQueue};
+use super::queue::{Range, SendQueue, Sums};
 use super::{Kind, Options, Sock, Stream};
 use crate::Stack;
 use crate::demux::{Addr, Ends4};
@@ -216,11 +216,17 @@ impl<L: Locks> Stack<L> {
         Some(())
     }
 
-    /// A frame with the segment's text, and the text's sum.
+    /// A frame with the segment's text, and the text's sum if it is known.
     #[inline(always)]
-    fn tcp_payload(&self, cx: Cx, queue: &mut SendQueue, out: &Out, spare: Option<Frame>) -> Option<(Frame, Partial)> {
+    fn tcp_payload(
+        &self,
+        cx: Cx,
+        queue: &mut SendQueue,
+        out: &Out,
+        spare: Option<Frame>,
+    ) -> Option<(Frame, Option<Partial>)> {
         if out.text_len == 0 {
-            return Some((self.pool.get()?, Partial::ZERO));
+            return Some((self.pool.get()?, Some(Partial::ZERO)));
         }
         if let Range::Front(index) = queue.locate(out.text_at, out.text_len)
             && let Some(lent) = queue.lend(index, out.text_len)
@@ -248,7 +254,7 @@ impl<L: Locks> Stack<L> {
         ends: Ends4,
         out: &Out,
         mut frame: Frame,
-        sum: Partial,
+        sum: Option<Partial>,
         options: &IpOptions,
     ) -> bool {
         let (src, dst) = (Ipv4Addr::from_bits(ends.local), Ipv4Addr::from_bits(ends.remote));
@@ -262,6 +268,7 @@ impl<L: Locks> Stack<L> {
         if out.is_large() {
             frame.set_gso_size(out.mss);
         }
+        let sum = text_sum(partial, sum, &frame);
         let len = wire::tcp::HEADER_LEN + out.options.len();
         let Some(head) = frame.push_n(len) else {
             self.drop_frame(cx, frame, DropReason::TxNoPort);
@@ -291,7 +298,7 @@ impl<L: Locks> Stack<L> {
     pub(super) fn tcp_send_bare(&self, cx: Cx, ends: Ends4, out: &Out, options: &IpOptions) {
         let Some(frame) = self.make_frame(cx) else { return };
         counts::left_bare(&self.count(cx).tcp, out);
-        self.tcp_send_layered(cx, ends, out, frame, Partial::ZERO, options);
+        self.tcp_send_layered(cx, ends, out, frame, Some(Partial::ZERO), options);
     }
 
     /// Keeps the headers of segments to this peer, if its MAC address is known.
@@ -365,6 +372,12 @@ impl Headers {
         if most < 2 * mss { 0 } else { most - most % mss.max(1) }
     }
 
+    /// Who makes the sums of what is written now, as far as is known.
+    #[inline]
+    pub(super) fn sums(&self, epoch: u64) -> Sums {
+        if self.offload && self.epoch == epoch { Sums::Ports } else { Sums::Ours }
+    }
+
     /// May this segment go the short way?
     #[inline]
     fn takes(&self, out: &Out) -> bool {
@@ -374,7 +387,8 @@ impl Headers {
 
     /// The segment with all its headers.
     #[inline(always)]
-    fn emit(&self, ends: Ends4, out: &Out, mut frame: Frame, sum: Partial) -> Option<Frame> {
+    fn emit(&self, ends: Ends4, out: &Out, mut frame: Frame, sum: Option<Partial>) -> Option<Frame> {
+        let sum = text_sum(self.offload, sum, &frame);
         let options = out.options.as_slice();
         let segment_len = (wire::tcp::HEADER_LEN + options.len()) as u16 + out.text_len as u16;
         let total_len = segment_len + ip4::HEADER_LEN as u16;
@@ -401,6 +415,16 @@ impl Headers {
             frame.set_gso_size(out.mss);
         }
         Some(frame)
+    }
+}
+
+/// The sum of the text, which is all that is in the frame as yet; nothing where the port makes it.
+#[inline(always)]
+fn text_sum(is_ports: bool, known: Option<Partial>, text: &Frame) -> Partial {
+    match (is_ports, known) {
+        (true, _) => Partial::ZERO,
+        (false, Some(sum)) => sum,
+        (false, None) => checksum::sum(text.bytes()),
     }
 }
 
