@@ -379,7 +379,8 @@ impl<L: Locks> Stack<L> {
                 self.tcp_keep_headers(cx, sock.ends, &mut stream.headers, &IpOptions::of(options, self));
             }
             let sizes = stream.sizes(bytes.len());
-            let taken = stream.send.append(bytes, sizes, |waiting| self.tcp_buffer(cx, sizes, waiting));
+            let sums = stream.headers.sums(self.epoch());
+            let taken = stream.send.append(bytes, sizes, sums, |waiting| self.tcp_buffer(cx, sizes, waiting));
             if taken == 0 && !bytes.is_empty() {
                 return Err(if stream.send.room() == 0 { TcpError::WouldBlock } else { TcpError::NoBuffer });
             }
