@@ -2,6 +2,8 @@
 //!
 //! All are plain numbers (switches are 0 and 1) that may change while the stack runs; a read is one relaxed load.
 
+mod linux;
+
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 /// What is known about a knob besides its value.
