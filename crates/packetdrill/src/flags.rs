@@ -35,6 +35,9 @@ const LINUX: &[(&str, &str)] = &[
     ("tcp_ecn", "0"),
     ("tcp_slow_start_after_idle", "0"),
     ("tcp_congestion_control", "cubic"),
+    ("net.inet.tcp.rfc3465", "0"),
+    ("net.inet.tcp.reduce_cwnd", "1"),
+    ("net.inet.tcp.push_runs", "2"),
 ];
 
 impl Settings {

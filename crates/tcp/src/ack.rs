@@ -153,13 +153,14 @@ impl Tcb {
         // Slow start may double what is in flight, so half a window in flight limits it (Linux: tcp_is_cwnd_limited).
         let (cwnd, slow) = (self.cc.cwnd(), self.cc.cwnd() < self.cc.ssthresh());
         let ack = Ack {
-            bytes: shown.got.acked,
+            bytes: if self.config.limit_growth { shown.got.acked } else { shown.got.bytes },
             prior_in_flight: shown.prior_in_flight,
             in_flight: self.in_flight(),
             rtt,
             min_rtt: self.rtt.min().unwrap_or_default(),
             round_start,
             cwnd_limited: self.snd.limited || (slow && cwnd / 2 < self.snd.flight),
+            limit_growth: self.config.limit_growth,
             // Nor does the ACK that ends a reduction make the window grow (RFC 6582 3.2, full acknowledgment).
             in_recovery: reducing || self.recovery.is_reducing(),
             snd_una: self.snd.una,

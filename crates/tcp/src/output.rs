@@ -4,6 +4,7 @@
 //! books it as sent: a host that cannot send it after all says so ([`Tcb::on_not_sent`](crate::Tcb::on_not_sent)).
 
 use crate::cc::Congestion;
+use crate::pacing;
 use crate::recovery::Probe;
 use crate::rtt::us_since;
 use crate::scoreboard::{Sent, mark};
@@ -238,6 +239,7 @@ impl Tcb {
         if self.held_by_pace(now) {
             return None;
         }
+        let len = if self.config.push_runs > 0 { self.within_run(len, unsent.min(window_room), cwnd_room) } else { len };
         self.note_usage(in_flight.saturating_add(len), cwnd_room.saturating_sub(len) < mss);
         if self.pmtu.is_some()
             && let Some(probe) = self.mtu_probe(unsent, room, now)
@@ -247,6 +249,29 @@ impl Tcb {
             return Some(out);
         }
         Some(self.send_new(len, now))
+    }
+
+    /// What of `len` bytes belongs to the run that is leaving; a new one begins when the one before has left. It is at most half
+    /// the congestion window, a [`pacing::run`], and whole segments, unless it takes the queue's tail along (Linux:
+    /// tcp_cwnd_test, tcp_tso_autosize, tcp_mss_split_point).
+    fn within_run(&mut self, len: u32, there: u32, cwnd_room: u32) -> u32 {
+        let mss = u32::from(self.full_segment());
+        if !self.snd.run.right.after(self.snd.nxt) {
+            let half = (self.cc.cwnd() / mss / 2).max(1) * mss;
+            let least = u32::from(self.config.push_runs) * mss;
+            let most = pacing::run(self.pacing_rate(), mss as u16, self.rtt.min()).max(least);
+            let most = most.min(half).min(cwnd_room - cwnd_room % mss).max(mss);
+            let whole = there - there % mss;
+            let run = if most <= there {
+                most
+            } else if whole == there || there == self.unsent() && self.tail_may_go(whole, there) {
+                there
+            } else {
+                whole
+            };
+            self.snd.run = Block { left: self.snd.nxt, right: self.snd.nxt.plus(run.max(len.min(mss))) };
+        }
+        len.min(self.snd.run.right.since(self.snd.nxt))
     }
 
     /// How far the congestion window is used, for whether it may grow: kept for a flight (Linux: tcp_cwnd_validate).
@@ -299,8 +324,11 @@ impl Tcb {
         let end = start.plus(len);
         let last = end == self.snd.end;
         let fin = last && self.snd.fin;
+        let run = self.snd.run;
+        // That it ended a run is forgotten: sent again, it is one segment.
+        let ends_run = self.config.push_runs > 0 && end == run.right && run.right.since(run.left) > mss;
         let push = last || self.snd.push.within(start.plus(1), end.plus(1));
-        let mut flags = if push && len > 0 { Flags::ACK | Flags::PSH } else { Flags::ACK };
+        let mut flags = if (push || ends_run) && len > 0 { Flags::ACK | Flags::PSH } else { Flags::ACK };
         if fin {
             flags = flags | Flags::FIN;
         }

@@ -44,6 +44,8 @@ pub(crate) struct Snd {
     pub small: SeqNum,
     /// The number after the last urgent byte, if `urgent_on`.
     pub urgent: SeqNum,
+    /// The run that is leaving begins and ends here (`Config::push_runs`).
+    pub run: Block,
     /// A round trip ends when this is acknowledged.
     pub round_end: SeqNum,
     /// The most that was in flight since `usage_end` was sent.
@@ -202,6 +204,7 @@ impl Tcb {
             push: iss,
             small: iss,
             urgent: iss,
+            run: Block { left: iss, right: iss },
             round_end: iss,
             flight: 0,
             usage_end: iss,

@@ -61,7 +61,10 @@ impl Knobs {
             "tcp_reordering" | "tcp_early_retrans" => as_we_do(linux, value, &["3", "4"]),
             "tcp_no_metrics_save" => Ok(()),
             // How segments are gathered for a port that cuts them up: on a wire it does not show.
-            "tcp_tso_win_divisor" | "tcp_min_tso_segs" => Ok(()),
+            "tcp_tso_win_divisor" => Ok(()),
+            // It shows where runs do.
+            "tcp_min_tso_segs" if self.tcp_push_runs.on() => ours("net.inet.tcp.push_runs", number(value)?.clamp(1, 64)),
+            "tcp_min_tso_segs" => Ok(()),
             // Pacing is done when it is asked for.
             "tcp_pacing_ss_ratio" | "tcp_pacing_ca_ratio" => Ok(()),
             // What has no knob, and shows only in a script that is about it.
