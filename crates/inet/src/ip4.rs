@@ -17,9 +17,8 @@ pub use output::OutputError;
 use crate::Stack;
 use crate::fib::NextHopId;
 use crate::iface::Iface;
-use crate::route::Via;
-use crate::stack::OwnAddresses;
-use crate::stack::{CHUNK, Odd};
+use crate::route::{Hop, Via};
+use crate::stack::{CHUNK, Odd, OwnAddresses};
 use buf::{Burst, Flags, Frame};
 use lock::{Cx, Locks};
 use reass::{Expired, Outcome};
@@ -110,6 +109,36 @@ impl<L: Locks> Stack<L> {
             }
             None if self.forward_through_gateways(cx, iface, packets, &ids) => lap.mark(Stage::Ip4Forward, n as u64),
             _ => self.ip4_route(cx, iface, packets, &ids, Burst::new(), lap),
+        }
+    }
+
+    /// Takes one packet that came by itself.
+    pub(crate) fn ip4_input_one(&self, cx: Cx, iface: &Iface<L>, mut packet: Frame, lap: &mut Lap<'_>) {
+        let counters = self.count(cx);
+        counters.ip4.received.bump();
+        let Some(header) = plain(&mut packet, iface.offload().rx, self.own_addresses()) else {
+            return self.ip4_input_mixed(cx, Some(iface), &mut Burst::of(packet), Odd::FIRST, lap);
+        };
+        lap.mark(Stage::Ip4Input, 1);
+        let hop = self.routes.lock(cx).lookup(header.dst());
+        match hop {
+            Some(Hop { via: Via::Local(_), .. }) if matches!(header.proto(), Proto::TCP | Proto::UDP) => {
+                counters.ip4.delivered.bump();
+                lap.mark(Stage::Ip4Forward, 1);
+                match header.proto() {
+                    Proto::TCP => self.tcp_input_one(cx, iface, packet),
+                    _ => self.udp_input_one(cx, iface, packet),
+                }
+                lap.mark(Stage::Demux, 1);
+            }
+            Some(hop @ Hop { via: Via::Gateway(..) | Via::Link(_), .. }) => {
+                self.ip4_forward(cx, Some(iface), &mut Burst::of(packet), Some(&hop));
+                lap.mark(Stage::Ip4Forward, 1);
+            }
+            _ => {
+                let id = hop.map(|hop| hop.id);
+                self.ip4_route(cx, Some(iface), &mut Burst::of(packet), &[id], Burst::new(), lap);
+            }
         }
     }
 

@@ -9,7 +9,7 @@ use buf::{Burst, Frame, Pool};
 use clock::{Clock, Duration, Instant};
 use inet::iface::{IfaceId, Offload, Output};
 use inet::{Config, Stack};
-use lock::{Cx, How, Locks};
+use lock::{Cx, Guarded, How, Locks};
 use port::pcap::Direction;
 use port::spec::Spec;
 use port::{Caps, Pairs, PortCounts, RxHalf, TxHalf};
@@ -17,7 +17,7 @@ use socket::net::Net;
 use socket::{Calls, Drive};
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use wire::Mac;
 
 /// A stack that is busy is polled as a whole so often: what ports hold back for a while is as exact as that.
@@ -131,7 +131,7 @@ pub struct Host<L: Locks> {
     burst: usize,
     /// When the whole stack was polled last, in nanoseconds.
     polled: AtomicU64,
-    receivers: Mutex<Vec<Receiver>>,
+    receivers: Guarded<L, Vec<Receiver>>,
     ports: Mutex<Vec<PortInfo>>,
     captures: Arc<Captures>,
 }
@@ -163,7 +163,8 @@ impl<L: Locks> Host<L> {
         if crate::ledgers::keeping() {
             stack.set_ledger(true);
         }
-        let (receivers, ports, captures) = Default::default();
+        let (ports, captures) = Default::default();
+        let receivers = Guarded::default();
         let polled = AtomicU64::new(0);
         Ok(Host { stack, clock, how: config.context, burst: config.burst, polled, receivers, ports, captures })
     }
@@ -194,13 +195,16 @@ impl<L: Locks> Host<L> {
         Calls::new(&self.stack, self.cx())
     }
 
+    /// The socket calls of a loop around [`Host::step`], at the time of its last round: reading the clock for every call costs a
+    /// request and its answer a sixth of their time.
+    #[inline(always)]
+    pub fn calls_at(&self, now: Instant) -> Calls<'_, L> {
+        Calls::new(&self.stack, Cx::enter(self.how, now))
+    }
+
     /// Takes so many frames from a port at a time.
     pub fn set_burst(&mut self, burst: usize) {
         self.burst = burst.clamp(1, buf::BURST_MAX);
-    }
-
-    fn receivers(&self) -> MutexGuard<'_, Vec<Receiver>> {
-        self.receivers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Who watches its ports.
@@ -267,7 +271,7 @@ impl<L: Locks> Host<L> {
                 why: format!("{}/{}: {why:?}", addr.addr, addr.len),
             })?;
         }
-        self.receivers().push(Receiver { iface: id, half: port.rx, watch });
+        self.receivers.lock(cx).push(Receiver { iface: id, half: port.rx, watch });
         let info = PortInfo { iface: id, spec: port.spec, caps, counts: port.counts };
         self.ports.lock().unwrap_or_else(PoisonError::into_inner).push(info);
         Ok(id)
@@ -280,7 +284,7 @@ impl<L: Locks> Host<L> {
         let cx = Cx::enter(self.how, now);
         let mut frames = 0;
         let mut burst = Burst::new();
-        for receiver in self.receivers().iter_mut() {
+        for receiver in self.receivers.lock(cx).iter_mut() {
             let n = receiver.half.rx_burst(&mut burst, self.burst, now);
             if n > 0 {
                 frames += n;
@@ -308,11 +312,12 @@ impl<L: Locks> Host<L> {
 
     /// [`Host::wait`] with several descriptors beside the ports; says whether one of them is readable.
     pub fn wait_for_any(&self, until: Instant, also: &[BorrowedFd<'_>]) -> bool {
-        let mut receivers = self.receivers();
+        let cx = self.cx();
+        let mut receivers = self.receivers.lock(cx);
         let must_poll = receivers.iter().any(|r| r.half.wait_fd().is_none() && !r.half.is_gone());
         let event = receivers.iter().filter_map(|r| r.half.next_event()).min().unwrap_or(Instant::NEVER);
         let polled = if must_poll { Duration::from_micros(50) } else { Duration::from_millis(100) };
-        let timeout = until.min(event).since(self.clock.now()).min(polled);
+        let timeout = until.min(event).since(cx.now).min(polled);
         let live = receivers.iter_mut().filter(|r| !r.half.is_gone());
         let mut fds = also.to_vec();
         fds.extend(live.filter_map(|r| r.half.wait_fd()));
@@ -323,18 +328,18 @@ impl<L: Locks> Host<L> {
 
     /// When a port that holds frames back by time will give the next; `None`: none does.
     pub fn next_arrival(&self) -> Option<Instant> {
-        self.receivers().iter().filter_map(|r| r.half.next_event()).min()
+        self.receivers.lock(self.cx()).iter().filter_map(|r| r.half.next_event()).min()
     }
 
     /// Will no frame ever come again: have ports ended, and all but those that only take?
     pub fn is_over(&self) -> bool {
-        let receivers = self.receivers();
+        let receivers = self.receivers.lock(self.cx());
         receivers.iter().any(|r| r.half.is_gone()) && receivers.iter().all(|r| r.half.is_gone() || r.half.is_silent())
     }
 
     /// Ports that have ended, with the reason if there is one beyond their having come to their end.
     pub fn gone(&self) -> Vec<(IfaceId, Option<String>)> {
-        let receivers = self.receivers();
+        let receivers = self.receivers.lock(self.cx());
         receivers.iter().filter(|r| r.half.is_gone()).map(|r| (r.iface, r.half.why_gone())).collect()
     }
 
@@ -351,12 +356,12 @@ impl<L: Locks> Host<L> {
     /// Is any port watched?
     #[cfg(test)]
     pub(crate) fn receivers_watched(&self) -> bool {
-        self.receivers().iter().any(|receiver| receiver.watch.is_on())
+        self.receivers.lock(self.cx()).iter().any(|receiver| receiver.watch.is_on())
     }
 
     /// Frames held by ports' receiving halves.
     pub fn held_by_ports(&self) -> usize {
-        self.receivers().iter().map(|r| r.half.held()).sum()
+        self.receivers.lock(self.cx()).iter().map(|r| r.half.held()).sum()
     }
 }
 

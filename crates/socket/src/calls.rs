@@ -31,11 +31,13 @@ pub struct Calls<'s, L: Locks> {
 
 impl<'s, L: Locks> Calls<'s, L> {
     /// Calls into a stack that other threads keep going: waiting sleeps.
+    #[inline(always)]
     pub fn new(stack: &'s Stack<L>, cx: Cx) -> Self {
         Calls { stack, cx: Cell::new(cx), driver: None }
     }
 
     /// Calls into a stack that this thread keeps going: waiting runs it.
+    #[inline(always)]
     pub fn driving(stack: &'s Stack<L>, cx: Cx, driver: &'s dyn Drive) -> Self {
         Calls { stack, cx: Cell::new(cx), driver: Some(driver) }
     }

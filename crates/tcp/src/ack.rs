@@ -10,11 +10,12 @@ use crate::scoreboard::Delivered;
 use crate::tcb::Tcb;
 use crate::timers::Rtx;
 use crate::{Block, Dropped, Events, Reply, Segment, SeqNum};
-use clock::{Duration, Instant};
+use clock::Instant;
 use wire::tcp::Flags;
 
 impl Tcb {
     /// RFC 9293 3.10.7.4, fifth, ESTABLISHED; RFC 5961 5.2 for what is too old.
+    #[inline(always)]
     pub(crate) fn process_ack(&mut self, seg: &Segment, now: Instant, reply: &mut Reply) -> Result<(), Dropped> {
         let (una, nxt) = (self.snd.una, self.snd.nxt);
         if seg.ack.after(nxt) {
@@ -23,17 +24,16 @@ impl Tcb {
         if seg.ack.before(una.minus(self.snd.max_wnd)) {
             return self.challenge(reply, Dropped::AckTooOld, now);
         }
-        let prior_in_flight = self.in_flight();
-        let mut got = Delivered::default();
         let advanced = seg.ack.after(una);
+        let mut shown = Shown { advanced, prior_in_flight: self.in_flight(), ..Shown::default() };
         if advanced {
-            self.advance(seg.ack, &mut got, reply);
+            self.advance(seg.ack, &mut shown.got, reply);
         }
         let (window_before, text) = (self.snd.wnd, seg.len > 0 || seg.has(Flags::FIN));
         if advanced || seg.ack == una {
             self.take_window(seg.window, seg.seq, seg.ack, advanced);
         }
-        let dsack = self.sack && !seg.options.sack.is_empty() && self.take_sack(seg, una, &mut got);
+        let dsack = self.sack && !seg.options.sack.is_empty() && self.take_sack(seg, una, &mut shown.got);
         if self.snd.una == self.snd.nxt && !advanced {
             if dsack {
                 self.on_late_dsack(seg, now);
@@ -42,14 +42,14 @@ impl Tcb {
             return Ok(());
         }
         // RFC 5681 2: nothing new, no text, no change of window, something outstanding.
-        let duplicate = !advanced && !text && self.snd.wnd == window_before && seg.ack == una;
-        let shown = Shown { got, advanced, duplicate, dsack, ece: self.ecn.on && seg.has(Flags::ECE), prior_in_flight };
+        shown.duplicate = !advanced && !text && self.snd.wnd == window_before && seg.ack == una;
+        (shown.dsack, shown.ece) = (dsack, self.ecn.on && seg.has(Flags::ECE));
         self.learn(&shown, seg, now);
         Ok(())
     }
 
     /// SND.UNA moves.
-    #[inline]
+    #[inline(always)]
     fn advance(&mut self, ack: SeqNum, got: &mut Delivered, reply: &mut Reply) {
         let text = ack.earlier(self.snd.end).since_or_zero(self.snd.una);
         self.board.acknowledge(ack, self.recovery.high, got);
@@ -94,6 +94,7 @@ impl Tcb {
     }
 
     /// Tells the scoreboard; answers whether the first block is a D-SACK (RFC 2883 4).
+    #[inline(never)]
     fn take_sack(&mut self, seg: &Segment, prior_una: SeqNum, got: &mut Delivered) -> bool {
         let blocks = seg.options.sack.as_slice();
         let dsack = match blocks {
@@ -117,16 +118,16 @@ impl Tcb {
     }
 
     /// Round trips, recovery, the congestion window, timers.
-    #[inline]
+    #[inline(always)]
     fn learn(&mut self, shown: &Shown, seg: &Segment, now: Instant) {
-        let rtt = self.measure(shown, seg, now);
+        let rtt_us = self.measure(shown, seg, now);
         let delivered = shown.got.segments;
         self.counts.delivered = self.counts.delivered.wrapping_add(delivered);
         if shown.ece {
             self.counts.delivered_ce = self.counts.delivered_ce.wrapping_add(delivered);
         }
         if self.sack {
-            let late = self.rack.update(&shown.got, self.rtt.min(), now);
+            let late = self.rack.update(&shown.got, self.rtt.min_us(), now);
             self.counts.reord_seen = self.counts.reord_seen.wrapping_add(u32::from(late));
             self.rack.reached(self.snd.una);
             for block in seg.options.sack.as_slice() {
@@ -141,14 +142,14 @@ impl Tcb {
             self.recover(shown, seg, now);
         }
         if shown.advanced {
-            self.grow(shown, rtt, reducing, now);
+            self.grow(shown, rtt_us, reducing, now);
         }
         self.rearm(shown, now);
     }
 
     /// Tells congestion control of an advance.
     #[inline]
-    fn grow(&mut self, shown: &Shown, rtt: Option<Duration>, reducing: bool, now: Instant) {
+    fn grow(&mut self, shown: &Shown, rtt_us: Option<u32>, reducing: bool, now: Instant) {
         let round_start = self.snd.una.after(self.snd.round_end);
         // Slow start may double what is in flight, so half a window in flight limits it (Linux: tcp_is_cwnd_limited).
         let (cwnd, slow) = (self.cc.cwnd(), self.cc.cwnd() < self.cc.ssthresh());
@@ -156,8 +157,7 @@ impl Tcb {
             bytes: if self.config.limit_growth { shown.got.acked } else { shown.got.bytes },
             prior_in_flight: shown.prior_in_flight,
             in_flight: self.in_flight(),
-            rtt,
-            min_rtt: self.rtt.min().unwrap_or_default(),
+            rtt_us,
             round_start,
             cwnd_limited: self.snd.limited || (slow && cwnd / 2 < self.snd.flight),
             limit_growth: self.config.limit_growth,
@@ -174,7 +174,7 @@ impl Tcb {
 
     /// RFC 6298 3 (Karn), RFC 7323 4: from what was sent once only; else from the timestamp echoed.
     #[inline]
-    fn measure(&mut self, shown: &Shown, seg: &Segment, now: Instant) -> Option<Duration> {
+    fn measure(&mut self, shown: &Shown, seg: &Segment, now: Instant) -> Option<u32> {
         let sent = match shown.got.first_sent {
             Some(at) if !shown.got.retransmitted => Some(at),
             _ => shown.got.sack_sent,
@@ -189,7 +189,7 @@ impl Tcb {
             }
         };
         self.rtt.sample(us, self.snd.una, self.snd.nxt, now);
-        Some(Duration::from_micros(us.into()))
+        Some(us)
     }
 
     /// RFC 6298 5.2, 5.3; RFC 8985 7.2.
@@ -211,6 +211,7 @@ impl Tcb {
     }
 
     /// Nothing is under way: the peer answers a window probe or a keepalive, or opens its window.
+    #[inline(never)]
     fn window_answered(&mut self, now: Instant) {
         self.recovery.unanswered_since = Instant::NEVER;
         self.recovery.retransmits = 0;

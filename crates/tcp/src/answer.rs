@@ -79,6 +79,7 @@ impl Answers {
 
 impl Tcb {
     /// RFC 5961: says where we are, and nothing else, to a segment that may be an attacker's.
+    #[inline(never)]
     pub(crate) fn challenge(&mut self, reply: &mut Reply, why: Dropped, now: Instant) -> Result<(), Dropped> {
         if self.answers.challenge(self.config.challenge_acks, now) {
             reply.answer = Some(self.make_ack(now));
@@ -88,6 +89,7 @@ impl Tcb {
 
     /// RFC 9293 3.10.7.4, first: an unacceptable segment is answered by an ACK. Without text at most one each half second:
     /// two ends that find each other unacceptable would else answer each other for ever.
+    #[inline(never)]
     pub(crate) fn answer_unacceptable(&mut self, seg: &Segment, why: Dropped, now: Instant) -> Result<(), Dropped> {
         if seg.has(Flags::RST) {
             return Err(why);

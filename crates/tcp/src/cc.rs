@@ -25,10 +25,8 @@ pub struct Ack {
     pub prior_in_flight: u32,
     /// Bytes in flight after it.
     pub in_flight: u32,
-    /// A round trip measured by it.
-    pub rtt: Option<Duration>,
-    /// The least round trip of late.
-    pub min_rtt: Duration,
+    /// A round trip measured by it, in microseconds.
+    pub rtt_us: Option<u32>,
     /// It acknowledges something sent after the round before it ended.
     pub round_start: bool,
     /// The congestion window was what kept more from being sent (RFC 7661 4.2).

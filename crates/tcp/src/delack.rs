@@ -5,7 +5,7 @@
 //! one that answers text with text stops spending ACKs on it.
 
 use crate::Segment;
-use crate::rtt::us_since;
+use crate::rtt::{after_us, us_since};
 use crate::tcb::Tcb;
 use clock::{Duration, Instant};
 
@@ -14,7 +14,7 @@ const MOST_QUICK: u32 = 16;
 
 impl Tcb {
     /// Text in order arrived.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn schedule_ack(&mut self, len: u32, now: Instant) {
         let own = self.own_mss();
         if len > u32::from(self.rcv.mss_seen) {
@@ -26,13 +26,12 @@ impl Tcb {
             self.rcv.ack_now = true;
         }
         if !self.rcv.ack_now {
-            let at = now.after(self.ack_delay());
-            self.timers.ack_at = self.timers.ack_at.min(at);
+            self.timers.ack_at = self.timers.ack_at.min(after_us(now, self.ack_delay_us()));
         }
     }
 
     /// The delay follows the time between arrivals (Linux: tcp_event_data_recv).
-    #[inline]
+    #[inline(always)]
     fn follow_arrivals(&mut self, now: Instant) {
         let least = self.config.delayed_ack_min.as_micros() as u32;
         let gap = us_since(now, self.rcv.last_at);
@@ -54,10 +53,14 @@ impl Tcb {
 
     /// How long an ACK waits: not longer than a round trip, within the configured bounds.
     #[inline]
-    fn ack_delay(&self) -> Duration {
-        let (least, most) = (self.config.delayed_ack_min, self.config.delayed_ack_max);
-        let round = self.rtt.srtt().map_or(most, |srtt| srtt.max(least));
-        Duration::from_micros(self.rcv.ato_us.into()).min(round).clamp(least, most.max(least))
+    fn ack_delay_us(&self) -> u64 {
+        let (least, most) =
+            (self.config.delayed_ack_min.as_micros() as u64, self.config.delayed_ack_max.as_micros() as u64);
+        let round = match self.rtt.srtt_us() {
+            0 => most,
+            srtt => least.max(srtt.into()),
+        };
+        u64::from(self.rcv.ato_us).min(round).clamp(least, most.max(least))
     }
 
     /// The next ACKs do not wait: as many as make half a window of full segments.
@@ -81,7 +84,7 @@ impl Tcb {
     }
 
     /// For auto-tuning: the peer's round trip by its echo of our timestamps, else by the arrival of a window's worth.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn time_receiver(&mut self, seg: &Segment, now: Instant) {
         if self.rcv.sizing.rtt_us() != 0 && !self.rcv.tunable {
             return;

@@ -16,6 +16,7 @@ const PAWS_AGE: Duration = Duration::from_secs(24 * 24 * 3600);
 
 impl Tcb {
     /// Takes one segment.
+    #[inline]
     pub fn on_segment(&mut self, seg: &Segment, now: Instant) -> Reply {
         self.counts.segs_in = self.counts.segs_in.wrapping_add(1);
         let mut reply = Reply::default();
@@ -26,6 +27,7 @@ impl Tcb {
     }
 
     /// RFC 9293 3.10.7.
+    #[inline(always)]
     fn segment_arrives(&mut self, seg: &Segment, now: Instant, reply: &mut Reply) -> Result<(), Dropped> {
         if seg.has(Flags::SYN) && seg.flags.intersects(Flags::FIN | Flags::RST) {
             return Err(Dropped::BadFlags);
@@ -68,6 +70,7 @@ impl Tcb {
     }
 
     /// RFC 9293 3.10.7.3.
+    #[inline(never)]
     fn in_syn_sent(&mut self, seg: &Segment, now: Instant, reply: &mut Reply) -> Result<(), Dropped> {
         let acks = seg.has(Flags::ACK);
         // First, and RFC 9293 3.10.7.3's note on ISS: only our SYN can be acknowledged.
@@ -141,6 +144,7 @@ impl Tcb {
     }
 
     /// RFC 9293 3.10.7.4 as far as TIME-WAIT goes; RFC 1337; RFC 6191.
+    #[inline(never)]
     fn in_time_wait(&mut self, seg: &Segment, now: Instant, reply: &mut Reply) -> Result<(), Dropped> {
         if seg.has(Flags::RST) {
             return Err(Dropped::ResetInTimeWait);
@@ -171,6 +175,7 @@ impl Tcb {
     }
 
     /// RFC 7323 5.3, R1: an old timestamp on anything but a RST. Segments without one are taken as they are.
+    #[inline(always)]
     fn check_timestamps(&mut self, seg: &Segment, now: Instant) -> Result<(), Dropped> {
         let (Some(ts), Some(theirs)) = (self.ts, seg.options.timestamps) else { return Ok(()) };
         let old = SeqNum(theirs.val).before(SeqNum(ts.recent)) && now.since(ts.at) < PAWS_AGE;
@@ -182,7 +187,7 @@ impl Tcb {
     }
 
     /// RFC 7323 4.3 (2): TS.Recent from what covers the last ACK that we sent.
-    #[inline]
+    #[inline(always)]
     fn take_timestamp(&mut self, seg: &Segment, now: Instant) {
         if let (Some(ts), Some(theirs)) = (&mut self.ts, seg.options.timestamps) {
             let fresh = SeqNum(theirs.val).at_or_after(SeqNum(ts.recent)) || now.since(ts.at) >= PAWS_AGE;
@@ -202,6 +207,7 @@ impl Tcb {
         end.at_or_after(self.rcv.wup) && seg.seq.at_or_before(edge)
     }
 
+    #[inline(always)]
     fn check_sequence(&mut self, seg: &Segment, now: Instant) -> Result<(), Dropped> {
         if self.is_acceptable(seg) {
             return Ok(());
@@ -218,6 +224,7 @@ impl Tcb {
     }
 
     /// RFC 2883: text that was here already is reported.
+    #[inline(never)]
     fn note_duplicate(&mut self, seg: &Segment) {
         let (left, right) = (seg.text_seq(), seg.text_seq().plus(seg.len));
         if self.sack && seg.len > 0 && left.before(self.rcv.nxt) && right.after(left) {
@@ -226,6 +233,7 @@ impl Tcb {
     }
 
     /// RFC 9293 3.10.7.4, second; RFC 5961 3.2: only the very next number resets.
+    #[inline(never)]
     fn take_reset(&mut self, seg: &Segment, now: Instant, reply: &mut Reply) -> Result<(), Dropped> {
         if seg.seq != self.rcv.nxt {
             return self.challenge(reply, Dropped::ResetInWindow, now);
@@ -242,6 +250,7 @@ impl Tcb {
     }
 
     /// RFC 9293 3.10.7.4, fourth; RFC 5961 4.2: a SYN never ends a connection.
+    #[inline]
     fn check_syn(&mut self, seg: &Segment, now: Instant, reply: &mut Reply) -> Result<(), Dropped> {
         if !seg.has(Flags::SYN) {
             return Ok(());
@@ -257,6 +266,7 @@ impl Tcb {
     }
 
     /// RFC 9293 3.10.7.4, fifth, SYN-RECEIVED.
+    #[inline(never)]
     fn check_handshake_ack(&mut self, seg: &Segment, now: Instant, reply: &mut Reply) -> Result<(), Dropped> {
         if !(seg.ack.after(self.snd.una) && seg.ack.at_or_before(self.snd.nxt)) {
             reply.answer = Some(reset_for(seg));
@@ -296,7 +306,7 @@ impl Tcb {
     }
 
     /// RFC 9293 3.10.7.4, fifth: what the acknowledgment of our FIN changes.
-    #[inline]
+    #[inline(always)]
     fn after_fin_acked(&mut self, now: Instant, reply: &mut Reply) {
         if !self.state.is_closing() || !self.snd.una.after(self.snd.end) {
             return;
@@ -332,7 +342,7 @@ impl Tcb {
     }
 
     /// RFC 9293 3.10.7.4, sixth, RFC 6093: the text stays in line; the application learns where it ends.
-    #[inline]
+    #[inline(always)]
     fn process_urgent(&mut self, seg: &Segment, reply: &mut Reply) {
         if !seg.has(Flags::URG) || seg.urgent == 0 || !self.state.may_receive() {
             return;
@@ -346,6 +356,7 @@ impl Tcb {
     }
 
     /// RFC 9293 3.10.7.4, seventh: trims the text to the window and finds its place.
+    #[inline(always)]
     fn process_text(&mut self, seg: &Segment, now: Instant, reply: &mut Reply) -> Result<(), Dropped> {
         self.counts.data_segs_in = self.counts.data_segs_in.wrapping_add(1);
         let (start, end) = (seg.text_seq(), seg.text_seq().plus(seg.len));
@@ -383,7 +394,7 @@ impl Tcb {
     }
 
     /// Text at RCV.NXT.
-    #[inline]
+    #[inline(always)]
     fn take_in_order(&mut self, seg: &Segment, place: Text, right: SeqNum, now: Instant, reply: &mut Reply) {
         let nxt = self.rcv.nxt;
         let mut reach = right;
@@ -407,6 +418,7 @@ impl Tcb {
     }
 
     /// Text beyond RCV.NXT: the peer is told at once (RFC 5681 4.2).
+    #[inline(never)]
     fn take_out_of_order(
         &mut self,
         left: SeqNum,
@@ -439,6 +451,7 @@ impl Tcb {
     }
 
     /// RFC 9293 3.10.7.4, eighth. A FIN ahead of missing text waits for it.
+    #[inline(always)]
     fn process_fin(&mut self, seg: &Segment, now: Instant, reply: &mut Reply) {
         if seg.has(Flags::FIN) {
             let at = seg.text_seq().plus(seg.len);
@@ -454,6 +467,7 @@ impl Tcb {
         }
     }
 
+    #[inline(never)]
     fn take_fin(&mut self, now: Instant, reply: &mut Reply) {
         self.rcv.nxt = self.rcv.nxt.plus(1);
         self.rcv.adv = self.rcv.adv.later(self.rcv.nxt);

@@ -31,21 +31,43 @@ impl Tcb {
     /// unless it ends the queue.
     #[inline]
     pub fn poll_segment(&mut self, now: Instant, max_text: u32) -> Option<Out> {
-        match self.state {
-            State::Closed => None,
-            State::SynSent | State::SynReceived => self.poll_syn(now),
-            _ => {
-                let quiet =
-                    self.board.lost.segments == 0 && !self.recovery.force_front && self.recovery.probe.is_none();
-                if quiet && self.unsent() == 0 && !self.fin_waits() {
-                    return self.poll_ack(now);
-                }
-                self.poll_stream(now, max_text).or_else(|| self.poll_ack(now))
-            }
-        }
+        let mut out = Out::default();
+        self.poll_into(now, max_text, &mut out).then_some(out)
     }
 
-    fn poll_stream(&mut self, now: Instant, max_text: u32) -> Option<Out> {
+    /// The same into `out`; `false`: there is none. Returned through each call, a segment is copied five times, and each copy waits
+    /// for the narrower stores before it.
+    #[inline(always)]
+    pub fn poll_into(&mut self, now: Instant, max_text: u32, out: &mut Out) -> bool {
+        if !self.has_output() {
+            return false;
+        }
+        match self.state {
+            State::Closed => return false,
+            State::SynSent | State::SynReceived => return put(self.poll_syn(now), out),
+            _ => {}
+        }
+        let sent = match self.is_troubled() {
+            true => put(self.poll_troubled(now, max_text), out),
+            false => self.state.may_send() && self.poll_new(now, max_text, out),
+        };
+        sent || self.poll_ack(now, out)
+    }
+
+    /// May [`Tcb::poll_segment`] have something? That there is nothing is certain.
+    #[inline(always)]
+    pub fn has_output(&self) -> bool {
+        self.rcv.ack_now || self.unsent() > 0 || self.fin_waits() || self.snd.syn_due || self.is_troubled()
+    }
+
+    /// Something is lost, or asked for.
+    #[inline(always)]
+    fn is_troubled(&self) -> bool {
+        self.board.lost.segments > 0 || self.recovery.force_front || self.recovery.probe.is_some()
+    }
+
+    #[inline(never)]
+    fn poll_troubled(&mut self, now: Instant, max_text: u32) -> Option<Out> {
         if self.state.may_send() {
             if !self.recovery.new_first
                 && let Some(out) = self.poll_lost(now)
@@ -60,7 +82,8 @@ impl Tcb {
         {
             return Some(out);
         }
-        if self.state.may_send() { self.poll_new(now, max_text) } else { None }
+        let mut out = Out::default();
+        (self.state.may_send() && self.poll_new(now, max_text, &mut out)).then_some(out)
     }
 
     /// SYN, or SYN-ACK (RFC 9293 3.5, RFC 7323 2.2, RFC 2018 2, RFC 3168 6.1.1).
@@ -150,7 +173,8 @@ impl Tcb {
         if record.has(mark::FIN) {
             flags = flags | Flags::FIN;
         }
-        let mut out = self.header(record.start, flags, now);
+        let mut out = Out::default();
+        self.header(record.start, flags, now, &mut out);
         out.text_at = record.start.since(self.snd.una);
         out.text_len = record.text_len();
         out.retransmission = true;
@@ -206,17 +230,18 @@ impl Tcb {
 
     /// An ACK that has to be answered: its number was acknowledged long ago.
     fn ask(&mut self, now: Instant) -> Out {
-        let out = self.header(self.snd.una.minus(1), Flags::ACK, now);
+        let mut out = Out::default();
+        self.header(self.snd.una.minus(1), Flags::ACK, now, &mut out);
         self.booked(&out, now);
         out
     }
 
     /// Text that was not sent before, and FIN after it.
-    #[inline]
-    fn poll_new(&mut self, now: Instant, max_text: u32) -> Option<Out> {
+    #[inline(always)]
+    fn poll_new(&mut self, now: Instant, max_text: u32, out: &mut Out) -> bool {
         let unsent = self.unsent();
         if unsent == 0 {
-            return self.poll_fin(now);
+            return put(self.poll_fin(now), out);
         }
         self.restart_after_idle(now);
         let mss = u32::from(self.full_segment());
@@ -234,21 +259,29 @@ impl Tcb {
             } else if window_room < mss.min(unsent) && self.board.is_empty() {
                 self.arm_persist(now);
             }
-            return None;
+            return false;
         }
         if self.held_by_pace(now) {
-            return None;
+            return false;
         }
         let len = if self.config.push_runs > 0 { self.within_run(len, unsent.min(window_room), cwnd_room) } else { len };
         self.note_usage(in_flight.saturating_add(len), cwnd_room.saturating_sub(len) < mss);
         if self.pmtu.is_some()
             && let Some(probe) = self.mtu_probe(unsent, room, now)
         {
-            let out = self.send_as(probe, probe, now);
-            self.on_mtu_probe(probe, self.snd.nxt);
-            return Some(out);
+            *out = self.send_mtu_probe(probe, now);
+            return true;
         }
-        Some(self.send_new(len, now))
+        self.send_as(len, mss, now, out);
+        true
+    }
+
+    #[inline(never)]
+    fn send_mtu_probe(&mut self, len: u32, now: Instant) -> Out {
+        let mut out = Out::default();
+        self.send_as(len, len, now, &mut out);
+        self.on_mtu_probe(len, self.snd.nxt);
+        out
     }
 
     /// What of `len` bytes belongs to the run that is leaving; a new one begins when the one before has left. It is at most half
@@ -312,14 +345,16 @@ impl Tcb {
     }
 
     /// Text of `len` bytes at SND.NXT, with FIN if that is all and the end: booked as one record a segment.
-    #[inline]
+    #[inline(never)]
     fn send_new(&mut self, len: u32, now: Instant) -> Out {
-        self.send_as(len, self.full_segment().into(), now)
+        let mut out = Out::default();
+        self.send_as(len, self.full_segment().into(), now, &mut out);
+        out
     }
 
     /// The same in segments of `mss`, which for a probe of the path's MTU is more than the usual.
-    #[inline]
-    fn send_as(&mut self, len: u32, mss: u32, now: Instant) -> Out {
+    #[inline(always)]
+    fn send_as(&mut self, len: u32, mss: u32, now: Instant, out: &mut Out) {
         let start = self.snd.nxt;
         let end = start.plus(len);
         let last = end == self.snd.end;
@@ -336,14 +371,14 @@ impl Tcb {
             self.ecn.cwr = false;
             flags = flags | Flags::CWR;
         }
-        let mut out = self.header(start, flags, now);
+        self.header(start, flags, now, out);
         out.text_at = start.since(self.snd.una);
         out.text_len = len;
         out.mss = mss.min(u16::MAX.into()) as u16;
         if self.ecn.on && len > 0 {
             out.ecn = Ecn::Ect0;
         }
-        self.mark_urgent(&mut out);
+        self.mark_urgent(out);
         self.record(start, len, mss, push, fin, now);
         if !len.is_multiple_of(mss) {
             self.snd.small = end;
@@ -361,11 +396,10 @@ impl Tcb {
         }
         self.counts.bytes_sent = self.counts.bytes_sent.wrapping_add(len.into());
         self.paced(len, now);
-        self.booked(&out, now);
-        out
+        self.booked(out, now);
     }
 
-    #[inline]
+    #[inline(always)]
     fn arm_tail_loss_on_send(&mut self, now: Instant) {
         let reordering = self.timers.early == crate::timers::Early::Reorder && self.timers.early_at != Instant::NEVER;
         if !reordering {
@@ -374,7 +408,7 @@ impl Tcb {
     }
 
     /// One record for each segment that the port will make of it.
-    #[inline]
+    #[inline(always)]
     fn record(&mut self, start: SeqNum, len: u32, mss: u32, push: bool, fin: bool, now: Instant) {
         let mut marks = if push && len > 0 { mark::PSH } else { 0 };
         if fin {
@@ -415,37 +449,27 @@ impl Tcb {
     }
 
     /// A header at `seq` with our ACK, window and options.
-    #[inline]
-    fn header(&mut self, seq: SeqNum, flags: Flags, now: Instant) -> Out {
+    #[inline(always)]
+    fn header(&mut self, seq: SeqNum, flags: Flags, now: Instant, out: &mut Out) {
         let flags = if self.ecn.echo { flags | Flags::ECE } else { flags };
-        let window = self.advertise();
-        let mss = self.full_segment();
-        let options = self.options(now);
-        Out {
-            seq,
-            ack: self.rcv.nxt,
-            flags,
-            window,
-            urgent: 0,
-            options,
-            text_at: 0,
-            text_len: 0,
-            mss,
-            ecn: Ecn::NotEct,
-            retransmission: false,
-        }
+        self.options(now, &mut out.options);
+        (out.seq, out.ack, out.flags) = (seq, self.rcv.nxt, flags);
+        (out.window, out.urgent, out.mss) = (self.advertise(), 0, self.full_segment());
+        (out.text_at, out.text_len) = (0, 0);
+        (out.ecn, out.retransmission) = (Ecn::NotEct, false);
     }
 
-    #[inline]
-    fn options(&self, now: Instant) -> OutOptions {
+    #[inline(always)]
+    fn options(&self, now: Instant, out: &mut OutOptions) {
         let sacks = self.sack && (self.ooo.is_some() || self.rcv.dsack.is_some());
-        match self.ts {
-            None if !sacks => OutOptions::NONE,
-            Some(ts) if !sacks => OutOptions::timestamps(self.ts_now(now), ts.recent),
-            ts => self.options_with_sack(ts.map(|ts| (self.ts_now(now), ts.recent))),
+        match &self.ts {
+            None if !sacks => out.clear(),
+            Some(ts) if !sacks => out.set_timestamps(self.ts_now(now), ts.recent),
+            ts => *out = self.options_with_sack(ts.map(|ts| (self.ts_now(now), ts.recent))),
         }
     }
 
+    #[inline(never)]
     fn options_with_sack(&self, ts: Option<(u32, u32)>) -> OutOptions {
         let mut writer = OptionWriter::new();
         if let Some((val, ecr)) = ts {
@@ -476,7 +500,7 @@ impl Tcb {
     }
 
     /// RFC 9293 3.8.5: URG while urgent text is ahead; the pointer names the number after it (RFC 6093 3.1).
-    #[inline]
+    #[inline(always)]
     fn mark_urgent(&self, out: &mut Out) {
         if self.snd.urgent_on && self.snd.urgent.after(out.seq) {
             out.flags = out.flags | Flags::URG;
@@ -485,25 +509,35 @@ impl Tcb {
     }
 
     /// An ACK alone.
-    #[inline]
-    fn poll_ack(&mut self, now: Instant) -> Option<Out> {
+    #[inline(always)]
+    fn poll_ack(&mut self, now: Instant, out: &mut Out) -> bool {
         self.recovery.force_front = false;
         if let Some(Probe::Ask) = self.recovery.probe.take() {
-            return Some(self.ask(now));
+            *out = self.ask(now);
+            return true;
         }
-        self.rcv.ack_now.then(|| self.make_ack(now))
+        if self.rcv.ack_now {
+            self.ack_alone(now, out);
+            return true;
+        }
+        false
+    }
+
+    #[inline(always)]
+    fn ack_alone(&mut self, now: Instant, out: &mut Out) {
+        self.header(self.snd.nxt, Flags::ACK, now, out);
+        self.booked(out, now);
     }
 
     /// An ACK alone, booked as sent.
     pub(crate) fn make_ack(&mut self, now: Instant) -> Out {
-        let seq = self.snd.nxt;
-        let out = self.header(seq, Flags::ACK, now);
-        self.booked(&out, now);
+        let mut out = Out::default();
+        self.ack_alone(now, &mut out);
         out
     }
 
     /// A segment with our ACK has left.
-    #[inline]
+    #[inline(always)]
     fn booked(&mut self, out: &Out, _now: Instant) {
         self.counts.segs_out = self.counts.segs_out.wrapping_add(1);
         if out.text_len > 0 {
@@ -517,4 +551,11 @@ impl Tcb {
             self.rcv.quick = self.rcv.quick.saturating_sub(1);
         }
     }
+}
+
+/// A segment that few connections send, where it is wanted.
+fn put(rare: Option<Out>, out: &mut Out) -> bool {
+    let Some(rare) = rare else { return false };
+    *out = rare;
+    true
 }

@@ -2,6 +2,7 @@
 
 use crate::SeqNum;
 use crate::recovery::Ca;
+use crate::rtt::us_since;
 use crate::scoreboard::{Delivered, sent_after};
 use crate::tcb::Tcb;
 use crate::timers::Early;
@@ -18,7 +19,7 @@ pub(crate) struct Rack {
     /// When the latest-sent of all delivered left, and its end.
     at: Instant,
     end: SeqNum,
-    rtt: Duration,
+    rtt_us: u32,
     /// The highest delivered.
     fack: SeqNum,
     /// The window widens once a round trip: until this is acknowledged.
@@ -34,7 +35,7 @@ impl Rack {
         Rack {
             at: Instant::ZERO,
             end: iss,
-            rtt: Duration::ZERO,
+            rtt_us: 0,
             fack: iss,
             dsack_end: iss,
             reordered: false,
@@ -44,18 +45,23 @@ impl Rack {
         }
     }
 
+    fn rtt(&self) -> Duration {
+        Duration::from_micros(self.rtt_us.into())
+    }
+
     /// Text begins at `nxt`.
     pub(crate) fn begin_at(&mut self, nxt: SeqNum) {
         (self.end, self.fack, self.dsack_end) = (nxt, nxt, nxt);
     }
 
     /// Steps 1 to 3: the latest delivered, its round trip, and whether something came late.
-    pub(crate) fn update(&mut self, got: &Delivered, min_rtt: Option<Duration>, now: Instant) -> bool {
+    #[inline]
+    pub(crate) fn update(&mut self, got: &Delivered, min_rtt_us: u32, now: Instant) -> bool {
         let Some(latest) = got.latest else { return false };
-        let rtt = now.since(latest.at);
+        let rtt_us = us_since(now, latest.at);
         // Step 2: a copy that came back faster than any before was the original.
-        if !(latest.retransmitted && min_rtt.is_some_and(|least| rtt < least)) {
-            self.rtt = rtt;
+        if !(latest.retransmitted && min_rtt_us != u32::MAX && rtt_us < min_rtt_us) {
+            self.rtt_us = rtt_us;
             if sent_after(latest.at, latest.end, self.at, self.end) {
                 (self.at, self.end) = (latest.at, latest.end);
             }
@@ -111,7 +117,7 @@ impl Tcb {
         if !self.config.rack && self.recovery.ca < Ca::Recovery && self.board.sacked.segments < DUPTHRESH {
             return 0;
         }
-        let wait = self.rack.rtt + self.reorder_window();
+        let wait = self.rack.rtt() + self.reorder_window();
         let (lost, waiting) = self.board.detect_lost((self.rack.at, self.rack.end), wait, now);
         if waiting && self.config.rack {
             // One timer for all that left before the latest delivered: the last of them is due then.
@@ -125,7 +131,7 @@ impl Tcb {
 
     /// The time after which something unacknowledged counts as lost when the timeout comes (RFC 8985 6.3).
     pub(crate) fn lost_if_sent_before(&self, now: Instant) -> Instant {
-        let wait = (self.rack.rtt + self.reorder_window()).as_nanos();
+        let wait = (self.rack.rtt() + self.reorder_window()).as_nanos();
         let wait = u64::try_from(wait).unwrap_or(u64::MAX);
         if self.config.rack && self.sack { Instant::from_nanos(now.nanos().saturating_sub(wait)) } else { now }
     }

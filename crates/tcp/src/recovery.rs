@@ -75,7 +75,7 @@ pub(crate) struct Recovery {
 }
 
 /// What an acknowledging segment showed.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Shown {
     pub got: Delivered,
     /// SND.UNA moved.

@@ -123,6 +123,12 @@ impl Rtt {
         (self.min_us != u32::MAX).then(|| Duration::from_micros(u64::from(self.min_us)))
     }
 
+    /// The same in microseconds, `u32::MAX` before.
+    #[inline]
+    pub(crate) fn min_us(&self) -> u32 {
+        self.min_us
+    }
+
     /// SRTT in microseconds; 0 before the first sample.
     #[inline]
     pub(crate) fn srtt_us(&self) -> u32 {

@@ -112,7 +112,7 @@ const ALIGNED_TIMESTAMPS: [u8; 4] = [1, 1, 8, 10];
 
 impl SegmentOptions {
     /// Reads options. Malformed ones are as if they were not there; of those that come twice the last counts.
-    #[inline]
+    #[inline(never)]
     pub fn parse(options: Options<'_>) -> SegmentOptions {
         let mut out = SegmentOptions::default();
         for option in options.flatten() {
@@ -132,7 +132,7 @@ impl SegmentOptions {
     }
 
     /// Reads the raw option bytes; the usual layout without a walk (a third of the cost of [`SegmentOptions::parse`]).
-    #[inline]
+    #[inline(always)]
     pub fn parse_bytes(bytes: &[u8]) -> SegmentOptions {
         match bytes {
             [] => SegmentOptions::default(),
@@ -174,12 +174,12 @@ impl Segment {
     }
 
     /// From a header, its options as bytes (`header_len - 20` of them), and the length of its text.
-    #[inline]
+    #[inline(always)]
     pub fn parse_bytes(header: &Header, options: &[u8], len: u32, ecn: Ecn) -> Segment {
         Segment::with_options(header, SegmentOptions::parse_bytes(options), len, ecn)
     }
 
-    #[inline]
+    #[inline(always)]
     fn with_options(header: &Header, options: SegmentOptions, len: u32, ecn: Ecn) -> Segment {
         Segment {
             seq: SeqNum(header.seq),
@@ -224,16 +224,36 @@ impl OutOptions {
     /// No options.
     pub const NONE: OutOptions = OutOptions { bytes: [0; MAX_OPTIONS_LEN], len: 0 };
 
-    /// NOP, NOP, timestamps: what nearly every segment carries, without a writer.
+    /// NOP, NOP, timestamps.
     #[inline]
     pub fn timestamps(val: u32, ecr: u32) -> OutOptions {
-        let mut out = OutOptions { len: 12, ..OutOptions::NONE };
-        let [n0, n1, kind, len] = ALIGNED_TIMESTAMPS;
-        let ([v0, v1, v2, v3], [e0, e1, e2, e3]) = (val.to_be_bytes(), ecr.to_be_bytes());
-        if let Some(room) = out.bytes.first_chunk_mut() {
-            *room = [n0, n1, kind, len, v0, v1, v2, v3, e0, e1, e2, e3];
-        }
+        let mut out = OutOptions::NONE;
+        out.set_timestamps(val, ecr);
         out
+    }
+
+    /// Leaves NOP, NOP, timestamps: what nearly every segment carries, without a writer.
+    #[inline(always)]
+    pub fn set_timestamps(&mut self, val: u32, ecr: u32) {
+        let [a, b, c, d] = ALIGNED_TIMESTAMPS;
+        let head = u32::from_be_bytes([a, b, c, d]);
+        let words = (u128::from(head) << 64 | u128::from(val) << 32 | u128::from(ecr)) << 32;
+        if let Some(room) = self.bytes.first_chunk_mut() {
+            *room = words.to_be_bytes(); // one store: it is read as one
+        }
+        self.len = 12;
+    }
+
+    /// Leaves none.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.len = 0;
+    }
+
+    /// The bytes where there are twelve, as of timestamps: a copy of known length.
+    #[inline(always)]
+    pub fn as_twelve(&self) -> Option<&[u8; 12]> {
+        if self.len == 12 { self.bytes.first_chunk() } else { None }
     }
 
     /// The encoded bytes.
@@ -252,6 +272,12 @@ impl OutOptions {
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
+    }
+}
+
+impl Default for OutOptions {
+    fn default() -> OutOptions {
+        OutOptions::NONE
     }
 }
 
@@ -281,7 +307,7 @@ impl std::fmt::Debug for OutOptions {
 }
 
 /// One leaving segment: the host adds ports, checksum, text and the IP header.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Out {
     /// SEG.SEQ.
     pub seq: SeqNum,

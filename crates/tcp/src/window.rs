@@ -4,6 +4,7 @@
 //! worthwhile step, a segment or half the buffer (silly window avoidance, MUST-39), so a reader of single bytes makes no
 //! stream of window updates.
 
+use crate::rtt::us_since;
 use crate::tcb::Tcb;
 use clock::{Duration, Instant};
 
@@ -67,7 +68,7 @@ impl Tcb {
     }
 
     /// How far the window would open if an ACK left now; 0 while the step is a silly one.
-    #[inline]
+    #[inline(always)]
     fn opening(&self) -> u32 {
         let (room, window) = (self.room(), self.recv_window());
         let step = room.saturating_sub(window);
@@ -76,7 +77,7 @@ impl Tcb {
     }
 
     /// The window field of a segment that leaves now; moves the right edge.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn advertise(&mut self) -> u16 {
         let scale = self.rcv.wscale;
         let window = self.recv_window().saturating_add(self.opening());
@@ -102,6 +103,7 @@ impl Tcb {
     /// The reader took bytes: an ACK that opens the window leaves if that is worth a segment.
     ///
     /// Answers with the receive space to ask for, when what the reader takes in a round trip outgrows the present one.
+    #[inline]
     pub fn consumed(&mut self, bytes: u32, now: Instant) -> Option<u32> {
         self.rcv.unread = self.rcv.unread.saturating_sub(bytes);
         if self.state.may_receive() && self.window_update_due() {
@@ -120,10 +122,11 @@ impl Tcb {
 
     /// Dynamic right-sizing: the window should be twice what is read in a round trip, so that it does not slow a sender
     /// whose window doubles each round trip.
+    #[inline]
     fn right_size(&mut self, bytes: u32, now: Instant) -> Option<u32> {
         let sizing = &mut self.rcv.sizing;
         sizing.copied = sizing.copied.saturating_add(bytes);
-        if sizing.rtt_us == 0 || now.since(sizing.since).as_micros() < u128::from(sizing.rtt_us) {
+        if sizing.rtt_us == 0 || us_since(now, sizing.since) < sizing.rtt_us {
             return None;
         }
         let copied = std::mem::take(&mut sizing.copied);

@@ -112,7 +112,8 @@ pub struct Header {
 
 impl Header {
     /// Reads a header. What it vouches for: 20 <= data offset <= `segment.len()`. Reserved bits are ignored.
-    #[inline]
+    // Always: returned through memory, its fields are read wider than they were written, and each such read waits.
+    #[inline(always)]
     pub fn parse(segment: &[u8]) -> Result<Header, Malformed> {
         let Some(h) = segment.first_chunk::<HEADER_LEN>() else {
             return Err(Malformed::truncated(Layer::Tcp, HEADER_LEN, segment.len()));
@@ -172,7 +173,7 @@ impl Header {
 }
 
 /// Whether a whole segment verifies under its pseudo header (RFC 9293 3.1, MUST-3).
-#[inline]
+#[inline(always)]
 pub fn checksum_ok(pseudo: Partial, segment: &[u8]) -> bool {
     pseudo.add(checksum::sum(segment)).verifies()
 }

@@ -27,7 +27,7 @@ pub struct Header {
 
 impl Header {
     /// Reads a header and checks 8 <= `len` <= `segment.len()`. Bytes after `len` are not the datagram's.
-    #[inline]
+    #[inline(always)] // as tcp::Header::parse
     pub fn parse(segment: &[u8]) -> Result<Header, Malformed> {
         let Some(h) = segment.first_chunk::<HEADER_LEN>() else {
             return Err(Malformed::truncated(Layer::Udp, HEADER_LEN, segment.len()));
@@ -43,7 +43,7 @@ impl Header {
     }
 
     /// Reads a header whose length has been checked before.
-    #[inline]
+    #[inline(always)]
     pub const fn read(h: &[u8; HEADER_LEN]) -> Header {
         Header {
             src: L4Port(u16::from_be_bytes([h[0], h[1]])),
@@ -81,7 +81,7 @@ impl Header {
 /// Whether a datagram (header and payload, exactly `len` bytes) verifies under its pseudo header.
 ///
 /// A checksum of 0 is answered like any other; ask [`Header::checksum`] first where the family allows "none".
-#[inline]
+#[inline(always)]
 pub fn checksum_ok(pseudo: Partial, datagram: &[u8]) -> bool {
     pseudo.add(checksum::sum(datagram)).verifies()
 }

@@ -33,6 +33,16 @@ impl<L: Locks> Stack<L> {
         }
     }
 
+    /// Takes one frame; gives the IPv4 packet that is for us.
+    #[inline(always)]
+    pub(crate) fn ether_input_one(&self, cx: Cx, iface: &Iface<L>, mut frame: Frame) -> Option<Frame> {
+        if !eth::is_ip4_between(frame.bytes(), iface.mac) {
+            return self.ether_odd(cx, iface, frame);
+        }
+        frame.pull_link(eth::HEADER_LEN);
+        Some(frame)
+    }
+
     /// Takes one frame of any kind; gives the IPv4 packet in it, if that is what it was and it was for us.
     #[inline(never)]
     fn ether_odd(&self, cx: Cx, iface: &Iface<L>, mut frame: Frame) -> Option<Frame> {

@@ -408,8 +408,9 @@ impl<L: Locks> Stack<L> {
                     && self.tcp_may_grow(cx)
                 {
                     stream.tcb.set_recv_space(space, true);
+                    stream.dirty = true;
                 }
-                stream.dirty = true;
+                stream.dirty |= stream.tcb.has_output(); // an ACK that opens the window
                 return Ok(read);
             }
             let over = !stream.tcb.state().may_receive();

@@ -100,12 +100,10 @@ impl<L: Locks> Stack<L> {
             None => IpOptions { ttl: self.knobs.ttl.get() as u8, tos: 0 },
         };
         self.tcp_count_state(cx, stream, Events::NONE);
-        let sent = self.tcp_flush(cx, ends, stream, &options);
-        if sent && at_once == AtOnce::Yes {
-            self.tcp_hand_over(cx, stream.headers.iface);
-        }
+        self.tcp_flush(cx, ends, stream, &options, at_once);
+        // A deadline that moves away is left in the wheel: it comes too early, once, and finds the new one. Each segment moves one.
         let next = stream.tcb.next_timer();
-        if next != stream.armed {
+        if next < stream.armed {
             stream.armed = next;
             self.tcp.wheel.lock(cx).set(id as u32, next);
         }
@@ -125,18 +123,25 @@ impl<L: Locks> Stack<L> {
         if stream.tcb.state() == ::tcp::State::Closed || !sock.found { Over::Gone(ends) } else { Over::No }
     }
 
-    /// Says whether anything went out.
-    fn tcp_flush(&self, cx: Cx, ends: Ends4, stream: &mut Stream, options: &IpOptions) -> bool {
-        let mut sent = false;
-        loop {
+    #[inline(always)]
+    fn tcp_flush(&self, cx: Cx, ends: Ends4, stream: &mut Stream, options: &IpOptions, at_once: AtOnce) {
+        let (mut staged, mut out) = (false, Out::default());
+        while stream.tcb.has_output() {
             let most = stream.largest();
-            let Some(out) = stream.tcb.poll_segment(cx.now, most) else { return sent };
-            if self.tcp_emit(cx, ends, stream, &out, options).is_none() {
+            if !stream.tcb.poll_into(cx.now, most, &mut out) {
+                break;
+            }
+            // One that goes alone goes straight to the port.
+            let alone = at_once == AtOnce::Yes && !staged && !stream.tcb.has_output();
+            if self.tcp_emit(cx, ends, stream, &out, options, alone).is_none() {
                 stream.tcb.on_not_sent(&out, cx.now);
                 self.count(cx).tcp.output.not_sent.bump();
-                return sent; // no buffer now: the timer comes again
+                break; // no buffer now: the timer comes again
             }
-            sent = true;
+            staged |= !alone;
+        }
+        if staged && at_once == AtOnce::Yes {
+            self.tcp_hand_over(cx, stream.headers.iface);
         }
     }
 
@@ -149,7 +154,16 @@ impl<L: Locks> Stack<L> {
     }
 
     /// One segment of a connection.
-    fn tcp_emit(&self, cx: Cx, ends: Ends4, stream: &mut Stream, out: &Out, options: &IpOptions) -> Option<()> {
+    #[inline(always)]
+    fn tcp_emit(
+        &self,
+        cx: Cx,
+        ends: Ends4,
+        stream: &mut Stream,
+        out: &Out,
+        options: &IpOptions,
+        alone: bool,
+    ) -> Option<()> {
         let counters = self.count(cx);
         let mut lap = counters.ledger.lap(clock::tsc::ticks);
         let (frame, sum) = self.tcp_payload(cx, &mut stream.send, out)?;
@@ -160,6 +174,7 @@ impl<L: Locks> Stack<L> {
             lap.mark(Stage::TcpOutput, 1);
             counters.ip4.sent.bump();
             match self.ifaces.get(stream.headers.iface) {
+                Some(iface) if alone => self.stage_alone(cx, iface, frame),
                 Some(iface) => self.stage_locked(cx, iface, &mut iface.stage.lock(cx), frame),
                 None => self.drop_frame(cx, frame, DropReason::TxNoPort),
             }
@@ -169,11 +184,14 @@ impl<L: Locks> Stack<L> {
         if sent {
             self.tcp_keep_headers(cx, ends, &mut stream.headers, options);
         }
+        if alone {
+            self.flush(cx);
+        }
         Some(())
     }
 
     /// A frame with the segment's text, and the text's sum.
-    #[inline]
+    #[inline(always)]
     fn tcp_payload(&self, cx: Cx, queue: &mut SendQueue, out: &Out) -> Option<(Frame, Partial)> {
         if out.text_len == 0 {
             return Some((self.pool.get()?, Partial::ZERO));
@@ -194,6 +212,7 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Layer by layer; says whether it went out.
+    #[inline(never)]
     fn tcp_send_layered(
         &self,
         cx: Cx,
@@ -291,7 +310,7 @@ impl Headers {
     }
 
     /// The segment with all its headers.
-    #[inline]
+    #[inline(always)]
     fn emit(&self, ends: Ends4, out: &Out, mut frame: Frame, sum: Partial) -> Option<Frame> {
         let options = out.options.as_slice();
         let segment_len = (wire::tcp::HEADER_LEN + options.len()) as u16 + out.text_len as u16;
@@ -320,7 +339,7 @@ impl Headers {
 }
 
 /// TCP's header with its options, the checksum field zero. `head` is as long as that.
-#[inline]
+#[inline(always)]
 fn write_header(head: &mut [u8], ends: Ends4, out: &Out) {
     let header = wire::tcp::Header {
         src: ends.local_port,
@@ -335,7 +354,9 @@ fn write_header(head: &mut [u8], ends: Ends4, out: &Out) {
     };
     if let Some((fixed, options)) = head.split_first_chunk_mut() {
         header.emit(fixed);
-        if options.len() == out.options.len() {
+        if let (Some(room), Some(twelve)) = (options.as_mut_array(), out.options.as_twelve()) {
+            *room = *twelve;
+        } else if options.len() == out.options.len() {
             options.copy_from_slice(out.options.as_slice());
         }
     }
@@ -362,7 +383,15 @@ fn next_text(tcb: &Tcb) -> u32 {
 
 impl<L: Locks> Stack<L> {
     /// Frees a socket that is over. Its lock must not be held.
+    #[inline(always)]
     pub(super) fn tcp_bury(&self, cx: Cx, id: usize, over: Over) {
+        if over != Over::No {
+            self.tcp_bury_it(cx, id, over);
+        }
+    }
+
+    #[inline(never)]
+    fn tcp_bury_it(&self, cx: Cx, id: usize, over: Over) {
         match over {
             Over::No => {}
             Over::Late(ends) => {

@@ -126,6 +126,25 @@ impl<L: Locks> Stack<L> {
         counters.udp.delivered.add(delivered);
     }
 
+    /// Takes a whole, unfragmented IPv4 packet with UDP in it that came by itself.
+    #[inline(always)]
+    pub(crate) fn udp_input_one(&self, cx: Cx, iface: &Iface<L>, mut packet: Frame) {
+        let (counters, mut without_checksum) = (self.count(cx), 0);
+        counters.udp.received.bump();
+        let seen = udp_check(&packet, trusts_port(Some(iface)), &mut without_checksum);
+        counters.udp.no_checksum.add(without_checksum);
+        let Some(seen) = seen.ok().filter(|seen| seen.is_for_one(&packet)) else {
+            return counters.udp.delivered.add(self.udp_odd(cx, Some(iface), packet));
+        };
+        seen.strip(&mut packet);
+        let hash = self.udp.ends_probe().hash(seen.ends);
+        let Some((id, slot)) = self.find_pcb(cx, hash, seen.ends) else { return self.udp_no_socket(cx, packet) };
+        match deliver(cx, id, &mut slot.lock(cx), seen.ends, packet, self.pool.size()) {
+            Ok(()) => counters.udp.delivered.bump(),
+            Err((packet, why)) => self.drop_frame(cx, packet, why),
+        }
+    }
+
     #[inline(always)]
     fn find_pcb(&self, cx: Cx, hash: u64, ends: Ends4) -> Option<(usize, PcbPlace<'_, L>)> {
         let id = self.udp.lookup_hashed(cx, || ends.into(), hash)?;

@@ -255,19 +255,24 @@ impl RrRig {
         self.idle.len()
     }
 
-    fn transact(&self) -> anyhow::Result<()> {
-        self.two.calls(0).send(self.fds[0], b"?")?;
-        self.receive(1)?;
-        self.two.calls(1).send(self.fds[1], b"!")?;
-        self.receive(0)
+    fn transact(&self, times: u64) -> anyhow::Result<()> {
+        let mut client = self.two.calls(0);
+        for _ in 0..times {
+            client.send(self.fds[0], b"?")?;
+            self.receive(1)?.send(self.fds[1], b"!")?;
+            client = self.receive(0)?;
+        }
+        Ok(())
     }
 
-    fn receive(&self, at: usize) -> anyhow::Result<()> {
+    /// Runs one host until the byte is there; gives the calls of that round, as an event loop has them.
+    fn receive(&self, at: usize) -> anyhow::Result<Calls<'_, Up>> {
         let mut byte = [0; 16];
+        let host = &self.two.hosts[at];
         for _ in 0..100_000 {
-            self.two.hosts[at].step();
-            match self.two.calls(at).recv(self.fds[at], &mut byte) {
-                Ok(1) => return Ok(()),
+            let calls = host.calls_at(host.step().now);
+            match calls.recv(self.fds[at], &mut byte) {
+                Ok(1) => return Ok(calls),
                 Ok(n) => anyhow::bail!("{}: {n} bytes", self.id),
                 Err(Errno::EAGAIN) => {}
                 Err(error) => return Err(error.into()),
@@ -284,14 +289,7 @@ impl Subject for RrRig {
 
     fn trial(&mut self) -> anyhow::Result<Reading> {
         let mut done = Ok(());
-        let reading = measure(TRANSACTIONS, || {
-            for _ in 0..TRANSACTIONS {
-                done = self.transact();
-                if done.is_err() {
-                    break;
-                }
-            }
-        });
+        let reading = measure(TRANSACTIONS, || done = self.transact(TRANSACTIONS));
         done?;
         self.two.balanced(&self.id)?;
         Ok(reading)

@@ -112,8 +112,8 @@ pub struct Cubic {
     epoch: Option<Epoch>,
     /// The ACK before; never: time did not run.
     last_ack: Instant,
-    /// The latest round trip, in 2^-16 s.
-    last_rtt: u32,
+    /// The latest round trip, in microseconds.
+    last_rtt_us: u32,
     hystart: HyStart,
     prior: Prior,
     initial_window: u32,
@@ -133,7 +133,7 @@ impl Cubic {
             credit: 0,
             epoch: None,
             last_ack: Instant::NEVER,
-            last_rtt: 0,
+            last_rtt_us: 0,
             hystart: HyStart::default(),
             prior: Prior::default(),
             initial_window: initial_window.max(u32::from(mss)),
@@ -147,9 +147,10 @@ impl Cubic {
     }
 
     /// What the window may grow by for `bytes`, and how much of `bytes` is left for congestion avoidance.
+    #[inline(never)]
     fn slow_start(&mut self, ack: &Ack) -> u32 {
         let phase = match self.ssthresh {
-            u32::MAX => self.hystart.on_ack(ack.rtt, ack.round_start),
+            u32::MAX => self.hystart.on_ack(ack.rtt_us, ack.round_start),
             _ => Phase::SlowStart, // RFC 9406 4.3: later slow starts know where to end
         };
         let most = self.mss().saturating_mul(if self.after_rto { 1 } else { hystart::L });
@@ -172,6 +173,7 @@ impl Cubic {
     }
 
     /// 4.2 to 4.5.
+    #[inline(never)]
     fn avoid(&mut self, bytes: u32, passed: u64) {
         let (mss, cwnd) = (self.mss(), self.cwnd);
         if let Some(epoch) = &mut self.epoch {
@@ -186,7 +188,7 @@ impl Cubic {
             self.cwnd = cwnd.max(friendly);
             return;
         }
-        let target = epoch.w_cubic(t.saturating_add(self.last_rtt), mss);
+        let target = epoch.w_cubic(t.saturating_add(ticks(u64::from(self.last_rtt_us) * 1000)), mss);
         let target = target.clamp(cwnd, cwnd.saturating_add(cwnd / 2));
         self.credit = self.credit.saturating_add(u64::from(target.saturating_sub(cwnd)) * u64::from(bytes));
         let step = self.credit / u64::from(cwnd.max(1));
@@ -217,10 +219,11 @@ impl Cubic {
 }
 
 impl Congestion for Cubic {
+    #[inline]
     fn on_ack(&mut self, ack: &Ack, now: Instant) {
         let last = std::mem::replace(&mut self.last_ack, now);
         let passed = now.nanos().saturating_sub(last.nanos());
-        self.last_rtt = ack.rtt.map_or(self.last_rtt, |rtt| ticks(u64::try_from(rtt.as_nanos()).unwrap_or(u64::MAX)));
+        self.last_rtt_us = ack.rtt_us.unwrap_or(self.last_rtt_us);
         if ack.in_recovery || !ack.cwnd_limited {
             return;
         }

@@ -4,8 +4,6 @@
 //! conservative slow start begins: a quarter of the growth for at most five rounds, and back if the delay was jitter.
 //! It says how fast to grow; the window is its owner's. Only the first slow start of a connection is watched (4.3).
 
-use clock::Duration;
-
 /// RFC 9406 4.3.
 const MIN_RTT_THRESH: u32 = 4_000; // µs
 const MAX_RTT_THRESH: u32 = 16_000;
@@ -57,12 +55,12 @@ impl Default for HyStart {
 
 impl HyStart {
     /// An ACK in slow start.
-    pub fn on_ack(&mut self, rtt: Option<Duration>, round_start: bool) -> Phase {
+    pub fn on_ack(&mut self, rtt_us: Option<u32>, round_start: bool) -> Phase {
         if round_start {
             self.begin_round();
         }
-        if let Some(rtt) = rtt {
-            self.current_min = self.current_min.min(u32::try_from(rtt.as_micros()).unwrap_or(UNKNOWN - 1));
+        if let Some(us) = rtt_us {
+            self.current_min = self.current_min.min(us.min(UNKNOWN - 1));
             self.samples = self.samples.saturating_add(1);
         }
         if self.samples >= N_RTT_SAMPLE {
@@ -102,8 +100,8 @@ mod tests {
     use super::*;
 
     /// A round of `acks` ACKs that each measure `rtt_ms`; the phase after its last.
-    fn round(hystart: &mut HyStart, rtt_ms: u64, acks: u32) -> Phase {
-        let rtt = Some(Duration::from_millis(rtt_ms));
+    fn round(hystart: &mut HyStart, rtt_ms: u32, acks: u32) -> Phase {
+        let rtt = Some(rtt_ms * 1000);
         (0..acks).map(|nth| hystart.on_ack(rtt, nth == 0)).last().unwrap()
     }
 
@@ -120,9 +118,9 @@ mod tests {
         let mut hystart = HyStart::default();
         assert_eq!(round(&mut hystart, 100, 10), Phase::SlowStart);
         assert_eq!(round(&mut hystart, 112, 7), Phase::SlowStart, "seven samples are too few");
-        assert_eq!(hystart.on_ack(Some(Duration::from_millis(112)), false), Phase::SlowStart, "12 ms are below 12.5");
+        assert_eq!(hystart.on_ack(Some(112_000), false), Phase::SlowStart, "12 ms are below 12.5");
         assert_eq!(round(&mut hystart, 125, 7), Phase::SlowStart);
-        assert_eq!(hystart.on_ack(Some(Duration::from_millis(126)), false), Phase::SlowStart, "13 are below 14");
+        assert_eq!(hystart.on_ack(Some(126_000), false), Phase::SlowStart, "13 are below 14");
         assert_eq!(round(&mut hystart, 141, 8), Phase::Conservative);
         for _ in 0..4 {
             assert_eq!(round(&mut hystart, 150, 8), Phase::Conservative);

@@ -9,8 +9,7 @@ fn ack(bytes: u32) -> Ack {
         prior_in_flight: 0,
         limit_growth: true,
         in_flight: 0,
-        rtt: None,
-        min_rtt: Duration::ZERO,
+        rtt_us: None,
         round_start: false,
         cwnd_limited: true,
         in_recovery: false,
@@ -44,7 +43,10 @@ impl Path {
         let acks = (cc.cwnd() / (2 * MSS)).max(1);
         for nth in 0..acks {
             self.now = self.now.after(self.rtt / acks);
-            cc.on_ack(&Ack { rtt: Some(self.rtt), round_start: nth == 0, ..ack(2 * MSS) }, self.now);
+            cc.on_ack(
+                &Ack { rtt_us: Some(self.rtt.as_micros() as u32), round_start: nth == 0, ..ack(2 * MSS) },
+                self.now,
+            );
         }
     }
 
@@ -238,14 +240,14 @@ fn no_numbers_of_a_stranger_break_it() {
         let mut cc = Cubic::new(mss, 0);
         let mut now = Instant::ZERO;
         for bytes in [0, 1, u32::MAX, 7, u32::MAX, u32::MAX] {
-            for rtt in [None, Some(Duration::ZERO), Some(Duration::MAX)] {
+            for rtt_us in [None, Some(0), Some(u32::MAX)] {
                 now = now.after(Duration::from_secs(1 << 20));
-                cc.on_ack(&Ack { rtt, round_start: true, ..ack(bytes) }, now);
+                cc.on_ack(&Ack { rtt_us, round_start: true, ..ack(bytes) }, now);
                 cc.on_congestion(bytes, Signal::Loss, now);
                 cc.set_cwnd(cc.ssthresh());
                 cc.on_recovery_exit(now);
-                cc.on_ack(&Ack { rtt, ..ack(bytes) }, now);
-                cc.on_ack(&Ack { rtt, ..ack(bytes) }, Instant::NEVER);
+                cc.on_ack(&Ack { rtt_us, ..ack(bytes) }, now);
+                cc.on_ack(&Ack { rtt_us, ..ack(bytes) }, Instant::NEVER);
                 cc.on_rto(bytes, true, now);
                 cc.undo();
                 cc.on_idle_restart(Duration::MAX, Duration::ZERO);
