@@ -110,6 +110,12 @@ knobs! {
     /// New text leaves in runs, as Linux hands it to a port that cuts segments up, and a run of several ends with PSH: this many
     /// segments at least, if there are so many (Linux's tcp_min_tso_segs). 0: no runs.
     tcp_push_runs = "net.inet.tcp.push_runs", 0..=64, 0;
+    /// Answer ACKs of what was never sent (RFC 9293 3.10.7.4); 0: drop them in silence, as Linux.
+    tcp_answer_unsent = "net.inet.tcp.answer_unsent", 0..=1, 1;
+    /// A SYN without an answer is sent again this often (Linux: 6).
+    tcp_syn_retries = "net.inet.tcp.syn_retries", 0..=127, 7;
+    /// A SYN-ACK without an answer is sent again this often (Linux: 5).
+    tcp_synack_retries = "net.inet.tcp.synack_retries", 0..=127, 7;
     /// The congestion window begins anew after a silence of an RTO (RFC 5681 4.1).
     tcp_idle_restart = "net.inet.tcp.idle_restart", 0..=1, 1;
     /// Segment size assumed for a peer that names none.

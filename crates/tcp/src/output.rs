@@ -3,6 +3,7 @@
 //! `poll_segment` is asked until it has nothing more. It looks at the windows, Nagle and the pace, forms one segment, and
 //! books it as sent: a host that cannot send it after all says so ([`Tcb::on_not_sent`](crate::Tcb::on_not_sent)).
 
+use crate::api::Tail;
 use crate::cc::Congestion;
 use crate::pacing;
 use crate::recovery::Probe;
@@ -243,28 +244,33 @@ impl Tcb {
         if unsent == 0 {
             return put(self.poll_fin(now), out);
         }
-        self.restart_after_idle(now);
         let mss = u32::from(self.full_segment());
+        let window_room = self.send_edge().since_or_zero(self.snd.nxt);
+        if window_room >= mss.min(unsent) {
+            self.restart_after_idle(now);
+        }
         let in_flight = self.in_flight();
         let cwnd_room = self.cc.cwnd().saturating_sub(in_flight);
-        let window_room = self.send_edge().since_or_zero(self.snd.nxt);
         let room = cwnd_room.min(window_room);
-        let most = unsent.min(room).min(self.most_at_once(max_text, mss));
-        // All of the queue, if it fits and may go; else whole segments of it.
+        // To the end of the queue, or of a record in it.
+        let there = if self.rare.is_some() { self.record_there(unsent) } else { unsent };
+        let most = there.min(room).min(self.most_at_once(max_text, mss));
+        // All of it, if it fits and may go; else whole segments of it.
         let whole = most - most % mss;
-        let len = if most == unsent && (whole == most || self.tail_may_go(whole, unsent)) { most } else { whole };
+        let free = most == there && (whole == most || there < unsent || self.tail_may_go(whole, unsent));
+        let len = if free { most } else { whole };
         if len == 0 {
             if cwnd_room < mss.min(unsent) {
                 self.snd.limited = true;
-            } else if window_room < mss.min(unsent) && self.board.is_empty() {
-                self.arm_persist(now);
+            } else if self.board.is_empty() {
+                self.arm_persist(now); // a window too small, or a tail that waits for more
             }
             return false;
         }
         if self.held_by_pace(now) {
             return false;
         }
-        let len = if self.config.push_runs > 0 { self.within_run(len, unsent.min(window_room), cwnd_room) } else { len };
+        let len = if self.config.push_runs > 0 { self.within_run(len, there.min(window_room), cwnd_room) } else { len };
         self.note_usage(in_flight.saturating_add(len), cwnd_room.saturating_sub(len) < mss);
         if self.pmtu.is_some()
             && let Some(probe) = self.mtu_probe(unsent, room, now)
@@ -297,7 +303,7 @@ impl Tcb {
             let whole = there - there % mss;
             let run = if most <= there {
                 most
-            } else if whole == there || there == self.unsent() && self.tail_may_go(whole, there) {
+            } else if whole == there || there < self.unsent() || self.tail_may_go(whole, there) {
                 there
             } else {
                 whole
@@ -320,10 +326,11 @@ impl Tcb {
     /// unacknowledged; corked, it waits for more.
     #[inline]
     fn tail_may_go(&self, whole: u32, unsent: u32) -> bool {
-        if self.snd.fin {
+        if self.snd.fin || self.wishes.flush {
             return true;
         }
         if self.wishes.cork
+            || self.wishes.more
             || (self.board.len() as u64 + 64 > u64::from(self.config.sent_records) && !self.board.is_empty())
         {
             return false;
@@ -359,10 +366,10 @@ impl Tcb {
         let end = start.plus(len);
         let last = end == self.snd.end;
         let fin = last && self.snd.fin;
-        let run = self.snd.run;
-        // That it ended a run is forgotten: sent again, it is one segment.
-        let ends_run = self.config.push_runs > 0 && end == run.right && run.right.since(run.left) > mss;
-        let push = last || self.snd.push.within(start.plus(1), end.plus(1));
+        let (push, ends_run) = match self.config.push_runs == 0 && !self.has_ends() {
+            true => (last || self.snd.push.within(start.plus(1), end.plus(1)), false),
+            false => self.pushes(start, end, mss),
+        };
         let mut flags = if (push || ends_run) && len > 0 { Flags::ACK | Flags::PSH } else { Flags::ACK };
         if fin {
             flags = flags | Flags::FIN;
@@ -397,6 +404,37 @@ impl Tcb {
         self.counts.bytes_sent = self.counts.bytes_sent.wrapping_add(len.into());
         self.paced(len, now);
         self.booked(out, now);
+    }
+
+    /// Does a write end before `end`, and does a run of several segments at it? That it ended a run is not kept: sent again, it
+    /// is one segment.
+    #[cold]
+    fn pushes(&mut self, start: SeqNum, end: SeqNum, mss: u32) -> (bool, bool) {
+        let (run, exact) = (self.snd.run, self.config.push_runs > 0);
+        let mut push = !exact && (end == self.snd.end || self.snd.push.within(start.plus(1), end.plus(1)));
+        let ends = &mut self.rare().ends;
+        while ends.front().is_some_and(|front| front.0.at_or_before(end)) {
+            push = true;
+            ends.pop_front();
+        }
+        (push, exact && end == run.right && run.right.since(run.left) > mss)
+    }
+
+    /// Are there ends of writes that are to be seen?
+    #[inline(always)]
+    fn has_ends(&self) -> bool {
+        self.rare.as_ref().is_some_and(|rare| !rare.ends.is_empty())
+    }
+
+    /// Of `unsent` bytes, those of the first record (`MSG_EOR`).
+    fn record_there(&mut self, unsent: u32) -> u32 {
+        let next = self.snd.nxt;
+        let Some(rare) = self.rare.as_mut().filter(|rare| !rare.ends.is_empty()) else { return unsent };
+        while rare.ends.front().is_some_and(|front| front.0.at_or_before(next)) {
+            rare.ends.pop_front();
+        }
+        let record = rare.ends.iter().find(|(_, tail)| *tail == Tail::Record);
+        record.map_or(unsent, |(end, _)| end.since(next).min(unsent))
     }
 
     #[inline(always)]

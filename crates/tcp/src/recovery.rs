@@ -248,7 +248,7 @@ impl Tcb {
 
     /// Without SACK a duplicate ACK stands for a segment, and a later one for what it passed less those, but for a segment
     /// at least: that one was missing (RFC 6582 3.2).
-    fn reno_delivered(&self, shown: &Shown, counted: u32) -> u32 {
+    pub(crate) fn reno_delivered(&self, shown: &Shown, counted: u32) -> u32 {
         let mss = u32::from(self.snd.mss);
         if shown.advanced {
             shown.got.acked.saturating_sub(counted).max(shown.got.acked.min(mss))

@@ -48,6 +48,8 @@ impl Knobs {
             "tcp_keepalive_intvl" => ours("net.inet.tcp.keepintvl", number(value)?.saturating_mul(1000)),
             "tcp_keepalive_probes" => ours("net.inet.tcp.keepcnt", number(value)?),
             "tcp_max_syn_backlog" => ours("net.inet.tcp.syncache.hashsize", number(value)?),
+            "tcp_syn_retries" => ours("net.inet.tcp.syn_retries", number(value)?),
+            "tcp_synack_retries" => ours("net.inet.tcp.synack_retries", number(value)?),
             "tcp_mtu_probing" => ours("net.inet.tcp.pmtud_blackhole_detection", number(value)?.min(1)),
             "tcp_congestion_control" => match value.trim() {
                 "cubic" => ours("net.inet.tcp.cc.cubic", 1),
@@ -63,12 +65,14 @@ impl Knobs {
             // How segments are gathered for a port that cuts them up: on a wire it does not show.
             "tcp_tso_win_divisor" => Ok(()),
             // It shows where runs do.
-            "tcp_min_tso_segs" if self.tcp_push_runs.on() => ours("net.inet.tcp.push_runs", number(value)?.clamp(1, 64)),
+            "tcp_min_tso_segs" if self.tcp_push_runs.on() => {
+                ours("net.inet.tcp.push_runs", number(value)?.clamp(1, 64))
+            }
             "tcp_min_tso_segs" => Ok(()),
             // Pacing is done when it is asked for.
             "tcp_pacing_ss_ratio" | "tcp_pacing_ca_ratio" => Ok(()),
             // What has no knob, and shows only in a script that is about it.
-            "tcp_syn_retries" | "tcp_synack_retries" | "tcp_fastopen" | "tcp_fastopen_key" | "tcp_ecn_option" => Ok(()),
+            "tcp_fastopen" | "tcp_fastopen_key" | "tcp_ecn_option" => Ok(()),
             "tcp_notsent_lowat" => as_we_do(linux, value, &["4294967295"]),
             _ => Err(format!("{name}: no knob for this")),
         }
