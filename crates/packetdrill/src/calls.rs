@@ -210,7 +210,14 @@ impl Door {
         };
         self.enter(|state| {
             let fd = state.files.get(token)?.fd;
-            state.host.calls().shutdown(fd, how).map_err(raw)
+            if !fd.is_stream() || how == Shutdown::Write {
+                return state.host.calls().shutdown(fd, how).map_err(raw);
+            }
+            let calls = state.host.calls();
+            calls.peer_addr(fd).map_err(raw)?;
+            let written = if how == Shutdown::Both { calls.shutdown(fd, Shutdown::Write).map_err(raw) } else { Ok(()) };
+            state.files.socket(token)?.shut_read = true;
+            written
         })
     }
 
@@ -353,12 +360,20 @@ impl State {
         let mut bytes = vec![0; len];
         let how = RecvFlags { peek, dont_wait: true, trunc: trunc && !stream, wait_all: false };
         let calls = self.host.calls();
-        let (n, from) = calls.recv_from_flags(socket.fd, &mut bytes, how).map_err(raw)?;
+        let (n, from) = match calls.recv_from_flags(socket.fd, &mut bytes, how) {
+            Err(socket::Errno::EAGAIN) if socket.shut_read => return Ok(Received::default()),
+            got => got.map_err(raw)?,
+        };
         bytes.truncate(n);
         if stream && trunc && !peek {
             bytes.clear(); // Linux: what a stream truncates is thrown away
         }
-        let unread = |id| self.host.stack.with_sock(self.host.cx(), id, |sock| sock.queues().0 as c_int);
+        // Linux: where nothing is left, the end counts as a byte.
+        let left = |sock: &mut inet::tcp::Sock<lock::Light>| match sock.queues().0 {
+            0 => sock.has_peer_closed().into(),
+            unread => unread as c_int,
+        };
+        let unread = |id| self.host.stack.with_sock(self.host.cx(), id, left);
         let inq = if stream && socket.inq { unread(socket.fd.0 & !SOCK_BIT) } else { None };
         let inq = inq.map(|n| control(libc::IPPROTO_TCP, TCP_CM_INQ, &n.to_ne_bytes()));
         Ok(Received {
@@ -378,6 +393,7 @@ impl State {
             oob: flags & libc::MSG_OOB != 0,
             dont_wait: true,
             more: flags & libc::MSG_MORE != 0,
+            record: flags & libc::MSG_EOR != 0,
         };
         match to {
             Some(to) if !socket.fd.is_stream() => calls.send_to(socket.fd, bytes, &to).map_err(raw),

@@ -39,12 +39,14 @@ pub(crate) enum Chance {
     Last,
 }
 
+/// A try of a call that waits; true when it is done.
+type Attempt = Box<dyn FnMut(&mut State, Chance) -> bool + Send>;
+
 /// A call that waits.
 struct Wait {
     id: u64,
     until: Instant,
-    /// Tries the call; true when it is done.
-    attempt: Box<dyn FnMut(&mut State, Chance) -> bool + Send>,
+    attempt: Attempt,
     done: Option<Instant>,
 }
 
@@ -173,8 +175,7 @@ impl Door {
             None => LOOK,
             Some(live) => state.next().since(live.now()).clamp(Duration::from_micros(50), LOOK * 50),
         };
-        let (mut state, timeout) =
-            self.woken.wait_timeout(state, pause).unwrap_or_else(PoisonError::into_inner);
+        let (mut state, timeout) = self.woken.wait_timeout(state, pause).unwrap_or_else(PoisonError::into_inner);
         if timeout.timed_out() {
             match &state.live {
                 Some(live) => {
@@ -230,6 +231,11 @@ impl Door {
         }
         self.leave(&mut state);
         seconds(now)
+    }
+
+    /// Frames of the host that are neither sent, consumed, dropped nor held: none, or something is wrong.
+    pub fn imbalance(&self) -> i64 {
+        self.enter(|state| state.host.stack.audit(state.host.cx()).imbalance())
     }
 
     /// `netdev_send`: a packet for the host.

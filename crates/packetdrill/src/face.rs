@@ -7,8 +7,8 @@
 //! same register either way (System V on x86-64, AAPCS64 on Linux), and is read only for commands that have it.
 
 use crate::Errno;
-use crate::calls::{Done, Received};
 use crate::calls::ready::Polled;
+use crate::calls::{Done, Received};
 use crate::door::Door;
 use crate::flags::Settings;
 use crate::interpose;
@@ -34,28 +34,14 @@ pub struct Interface {
     pub read: unsafe extern "C" fn(*mut c_void, c_int, *mut c_void, size_t) -> ssize_t,
     pub readv: unsafe extern "C" fn(*mut c_void, c_int, *const iovec, c_int) -> ssize_t,
     pub recv: unsafe extern "C" fn(*mut c_void, c_int, *mut c_void, size_t, c_int) -> ssize_t,
-    pub recvfrom: unsafe extern "C" fn(
-        *mut c_void,
-        c_int,
-        *mut c_void,
-        size_t,
-        c_int,
-        *mut sockaddr,
-        *mut socklen_t,
-    ) -> ssize_t,
+    pub recvfrom:
+        unsafe extern "C" fn(*mut c_void, c_int, *mut c_void, size_t, c_int, *mut sockaddr, *mut socklen_t) -> ssize_t,
     pub recvmsg: unsafe extern "C" fn(*mut c_void, c_int, *mut msghdr, c_int) -> ssize_t,
     pub write: unsafe extern "C" fn(*mut c_void, c_int, *const c_void, size_t) -> ssize_t,
     pub writev: unsafe extern "C" fn(*mut c_void, c_int, *const iovec, c_int) -> ssize_t,
     pub send: unsafe extern "C" fn(*mut c_void, c_int, *const c_void, size_t, c_int) -> ssize_t,
-    pub sendto: unsafe extern "C" fn(
-        *mut c_void,
-        c_int,
-        *const c_void,
-        size_t,
-        c_int,
-        *const sockaddr,
-        socklen_t,
-    ) -> ssize_t,
+    pub sendto:
+        unsafe extern "C" fn(*mut c_void, c_int, *const c_void, size_t, c_int, *const sockaddr, socklen_t) -> ssize_t,
     pub sendmsg: unsafe extern "C" fn(*mut c_void, c_int, *const msghdr, c_int) -> ssize_t,
     pub fcntl: unsafe extern "C" fn(*mut c_void, c_int, c_int, c_long) -> c_int,
     pub ioctl: unsafe extern "C" fn(*mut c_void, c_int, c_ulong, *mut c_void) -> c_int,
@@ -72,8 +58,7 @@ pub struct Interface {
     pub epoll_ctl: unsafe extern "C" fn(*mut c_void, c_int, c_int, c_int, *mut epoll_event) -> c_int,
     pub epoll_wait: unsafe extern "C" fn(*mut c_void, c_int, *mut epoll_event, c_int, c_int) -> c_int,
     pub pipe: unsafe extern "C" fn(*mut c_void, *mut c_int) -> c_int,
-    pub splice:
-        unsafe extern "C" fn(*mut c_void, c_int, *mut loff_t, c_int, *mut loff_t, size_t, c_uint) -> ssize_t,
+    pub splice: unsafe extern "C" fn(*mut c_void, c_int, *mut loff_t, c_int, *mut loff_t, size_t, c_uint) -> ssize_t,
 }
 
 /// Fills in `interface` for a new host that is as `flags` says.
@@ -211,31 +196,41 @@ unsafe fn tell_name(name: &[u8], addr: *mut sockaddr, len: *mut socklen_t) {
     }
 }
 
+// SAFETY: packetdrill calls it as said above.
 unsafe extern "C" fn free(userdata: *mut c_void) {
     interpose::remove(userdata.cast());
     // SAFETY: from `Box::into_raw` in `packetdrill_interface_init`; freed once.
-    drop(unsafe { Box::from_raw(userdata.cast::<Door>()) });
+    let door = unsafe { Box::from_raw(userdata.cast::<Door>()) };
+    let imbalance = door.imbalance();
+    if imbalance != 0 {
+        eprintln!("linerate: {imbalance} frames are unaccounted for");
+        exit(3);
+    }
 }
 
-// SAFETY of all that follow: packetdrill hands over the userdata it was given, and pointers as the calls of their names want
-// them: null, or good for the length beside them.
+// Of all that follow: packetdrill hands over the userdata it was given, and pointers as the calls of their names want them: null,
+// or good for the length beside them.
 
+// SAFETY: packetdrill calls it as said above.
 unsafe extern "C" fn socket(userdata: *mut c_void, domain: c_int, kind: c_int, protocol: c_int) -> c_int {
     // SAFETY: see above.
     returns(unsafe { door(userdata) }.socket(domain, kind, protocol), |token| token)
 }
 
+// SAFETY: packetdrill calls it as said above.
 unsafe extern "C" fn bind(userdata: *mut c_void, fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int {
     // SAFETY: see above.
     let (door, name) = unsafe { (door(userdata), bytes(addr.cast(), len as usize)) };
     zero(name.ok_or(libc::EFAULT).and_then(|name| door.bind(fd, name)))
 }
 
+// SAFETY: packetdrill calls it as said above.
 unsafe extern "C" fn listen(userdata: *mut c_void, fd: c_int, backlog: c_int) -> c_int {
     // SAFETY: see above.
     zero(unsafe { door(userdata) }.listen(fd, backlog))
 }
 
+// SAFETY: packetdrill calls it as said above.
 unsafe extern "C" fn accept(userdata: *mut c_void, fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int {
     // SAFETY: see above.
     returns(unsafe { door(userdata) }.accept(fd), |(token, name)| {
@@ -245,6 +240,7 @@ unsafe extern "C" fn accept(userdata: *mut c_void, fd: c_int, addr: *mut sockadd
     })
 }
 
+// SAFETY: packetdrill calls it as said above.
 unsafe extern "C" fn connect(userdata: *mut c_void, fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int {
     // SAFETY: see above.
     let (door, name) = unsafe { (door(userdata), bytes(addr.cast(), len as usize)) };
@@ -277,6 +273,7 @@ unsafe fn receive(door: &Door, fd: c_int, pieces: &[iovec], flags: c_int) -> Don
     Ok(got)
 }
 
+// SAFETY: packetdrill calls it as said above.
 unsafe extern "C" fn read(userdata: *mut c_void, fd: c_int, buf: *mut c_void, count: size_t) -> ssize_t {
     // SAFETY: see above.
     let door = unsafe { door(userdata) };
@@ -289,6 +286,7 @@ unsafe extern "C" fn read(userdata: *mut c_void, fd: c_int, buf: *mut c_void, co
     returns(unsafe { receive(door, fd, &[piece], 0) }, |got| got.len as ssize_t)
 }
 
+// SAFETY: packetdrill calls it as said above.
 unsafe extern "C" fn readv(userdata: *mut c_void, fd: c_int, iov: *const iovec, count: c_int) -> ssize_t {
     // SAFETY: see above.
     let (door, pieces) = unsafe { (door(userdata), pieces(iov, count.max(0) as usize)) };
@@ -296,11 +294,13 @@ unsafe extern "C" fn readv(userdata: *mut c_void, fd: c_int, iov: *const iovec, 
     returns(unsafe { receive(door, fd, pieces, 0) }, |got| got.len as ssize_t)
 }
 
+// SAFETY: packetdrill calls it as said above.
 unsafe extern "C" fn recv(userdata: *mut c_void, fd: c_int, buf: *mut c_void, len: size_t, flags: c_int) -> ssize_t {
     // SAFETY: see above.
     unsafe { recvfrom(userdata, fd, buf, len, flags, ptr::null_mut(), ptr::null_mut()) }
 }
 
+// SAFETY: packetdrill calls it as said above.
 unsafe extern "C" fn recvfrom(
     userdata: *mut c_void,
     fd: c_int,
@@ -319,18 +319,19 @@ unsafe extern "C" fn recvfrom(
     })
 }
 
+// SAFETY: packetdrill calls it as said above.
 unsafe extern "C" fn recvmsg(userdata: *mut c_void, fd: c_int, msg: *mut msghdr, flags: c_int) -> ssize_t {
     // SAFETY: see above.
     let Some(msg) = (unsafe { msg.as_mut() }) else { return returns(Err::<(), _>(libc::EFAULT), |()| 0) };
     // SAFETY: see above.
-    let got = unsafe { receive(door(userdata), fd, pieces(msg.msg_iov, msg.msg_iovlen as usize), flags) };
+    let got = unsafe { receive(door(userdata), fd, pieces(msg.msg_iov, msg.msg_iovlen), flags) };
     returns(got, |got| {
         let name = got.from.unwrap_or_default();
         let control: Vec<u8> = got.control.concat();
         // SAFETY: the header's pointers are null, or good for the lengths beside them.
         unsafe {
             copy(&name, msg.msg_name, msg.msg_namelen as usize);
-            msg.msg_controllen = copy(&control, msg.msg_control, msg.msg_controllen as usize) as _;
+            msg.msg_controllen = copy(&control, msg.msg_control, msg.msg_controllen);
         }
         msg.msg_namelen = name.len() as socklen_t;
         msg.msg_flags = got.flags;
@@ -338,6 +339,7 @@ unsafe extern "C" fn recvmsg(userdata: *mut c_void, fd: c_int, msg: *mut msghdr,
     })
 }
 
+// SAFETY: packetdrill calls it as said above.
 unsafe extern "C" fn write(userdata: *mut c_void, fd: c_int, buf: *const c_void, count: size_t) -> ssize_t {
     // SAFETY: see above.
     let door = unsafe { door(userdata) };
@@ -349,6 +351,7 @@ unsafe extern "C" fn write(userdata: *mut c_void, fd: c_int, buf: *const c_void,
     unsafe { send(userdata, fd, buf, count, 0) }
 }
 
+// SAFETY: packetdrill calls it as said above.
 unsafe extern "C" fn writev(userdata: *mut c_void, fd: c_int, iov: *const iovec, count: c_int) -> ssize_t {
     // SAFETY: see above.
     let done = unsafe { gathered(pieces(iov, count.max(0) as usize)) };
@@ -369,11 +372,13 @@ unsafe fn gathered(pieces: &[iovec]) -> Done<Vec<u8>> {
     Ok(out)
 }
 
+// SAFETY: packetdrill calls it as said above.
 unsafe extern "C" fn send(userdata: *mut c_void, fd: c_int, buf: *const c_void, len: size_t, flags: c_int) -> ssize_t {
     // SAFETY: see above.
     unsafe { sendto(userdata, fd, buf, len, flags, ptr::null(), 0) }
 }
 
+// SAFETY: packetdrill calls it as said above.
 unsafe extern "C" fn sendto(
     userdata: *mut c_void,
     fd: c_int,
@@ -389,17 +394,19 @@ unsafe extern "C" fn sendto(
     returns(done.and_then(|bytes| door.send(fd, bytes, flags, to)), |n| n as ssize_t)
 }
 
+// SAFETY: packetdrill calls it as said above.
 unsafe extern "C" fn sendmsg(userdata: *mut c_void, fd: c_int, msg: *const msghdr, flags: c_int) -> ssize_t {
     // SAFETY: see above.
     let Some(msg) = (unsafe { msg.as_ref() }) else { return returns(Err::<(), _>(libc::EFAULT), |()| 0) };
     // SAFETY: the header's pointers are null, or good for the lengths beside them.
     let (door, done, to) = unsafe {
-        let pieces = pieces(msg.msg_iov, msg.msg_iovlen as usize);
+        let pieces = pieces(msg.msg_iov, msg.msg_iovlen);
         (door(userdata), gathered(pieces), bytes(msg.msg_name, msg.msg_namelen as usize))
     };
     returns(done.and_then(|bytes| door.send(fd, bytes, flags, to)), |n| n as ssize_t)
 }
 
+// SAFETY: packetdrill calls it as said above.
 unsafe extern "C" fn fcntl(userdata: *mut c_void, fd: c_int, command: c_int, arg: c_long) -> c_int {
     // SAFETY: see above.
     let door = unsafe { door(userdata) };
@@ -410,6 +417,7 @@ unsafe extern "C" fn fcntl(userdata: *mut c_void, fd: c_int, command: c_int, arg
     returns(door.fcntl(fd, command, arg as c_int), |value| value)
 }
 
+// SAFETY: packetdrill calls it as said above.
 unsafe extern "C" fn ioctl(userdata: *mut c_void, fd: c_int, request: c_ulong, arg: *mut c_void) -> c_int {
     // SAFETY: see above.
     let door = unsafe { door(userdata) };
@@ -429,6 +437,7 @@ unsafe extern "C" fn ioctl(userdata: *mut c_void, fd: c_int, request: c_ulong, a
     })
 }
 
+// SAFETY: packetdrill calls it as said above.
 unsafe extern "C" fn close(userdata: *mut c_void, fd: c_int) -> c_int {
     // SAFETY: see above.
     let door = unsafe { door(userdata) };
@@ -439,11 +448,13 @@ unsafe extern "C" fn close(userdata: *mut c_void, fd: c_int) -> c_int {
     zero(door.close(fd))
 }
 
+// SAFETY: packetdrill calls it as said above.
 unsafe extern "C" fn shutdown(userdata: *mut c_void, fd: c_int, how: c_int) -> c_int {
     // SAFETY: see above.
     zero(unsafe { door(userdata) }.shutdown(fd, how))
 }
 
+// SAFETY: packetdrill calls it as said above.
 pub(crate) unsafe extern "C" fn getsockopt(
     userdata: *mut c_void,
     fd: c_int,
@@ -464,6 +475,7 @@ pub(crate) unsafe extern "C" fn getsockopt(
     })
 }
 
+// SAFETY: packetdrill calls it as said above.
 unsafe extern "C" fn setsockopt(
     userdata: *mut c_void,
     fd: c_int,
@@ -477,11 +489,11 @@ unsafe extern "C" fn setsockopt(
     zero(bytes.ok_or(libc::EFAULT).and_then(|bytes| door.set_option(fd, level, name, bytes)))
 }
 
+// SAFETY: packetdrill calls it as said above.
 unsafe extern "C" fn poll(userdata: *mut c_void, fds: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int {
     // SAFETY: see above.
     let fds = if fds.is_null() { &mut [] } else { unsafe { std::slice::from_raw_parts_mut(fds, count as usize) } };
-    let mut polled: Vec<Polled> =
-        fds.iter().map(|fd| Polled { token: fd.fd, asked: fd.events, told: 0 }).collect();
+    let mut polled: Vec<Polled> = fds.iter().map(|fd| Polled { token: fd.fd, asked: fd.events, told: 0 }).collect();
     // SAFETY: see above.
     let n = unsafe { door(userdata) }.poll(&mut polled, timeout);
     for (fd, polled) in fds.iter_mut().zip(polled) {
@@ -490,6 +502,7 @@ unsafe extern "C" fn poll(userdata: *mut c_void, fds: *mut pollfd, count: nfds_t
     n as c_int
 }
 
+// SAFETY: packetdrill calls it as said above.
 unsafe extern "C" fn netdev_send(userdata: *mut c_void, packet: *const c_void, len: size_t) -> c_int {
     // SAFETY: see above.
     let (door, packet) = unsafe { (door(userdata), bytes(packet, len)) };
@@ -497,6 +510,7 @@ unsafe extern "C" fn netdev_send(userdata: *mut c_void, packet: *const c_void, l
 }
 
 /// Without a packet that could come, there are 0 bytes, which packetdrill says are none, instead of waiting for ever.
+// SAFETY: packetdrill calls it as said above.
 unsafe extern "C" fn netdev_receive(
     userdata: *mut c_void,
     packet: *mut c_void,
@@ -514,12 +528,14 @@ unsafe extern "C" fn netdev_receive(
     0
 }
 
+// SAFETY: packetdrill calls it as said above.
 unsafe extern "C" fn usleep(userdata: *mut c_void, us: useconds_t) -> c_int {
     // SAFETY: see above.
     unsafe { door(userdata) }.usleep(Duration::from_micros(us.into()));
     0
 }
 
+// SAFETY: packetdrill calls it as said above.
 unsafe extern "C" fn gettimeofday(userdata: *mut c_void, tv: *mut timeval, _zone: *mut c_void) -> c_int {
     // SAFETY: see above.
     let (s, us) = unsafe { door(userdata) }.time();
@@ -530,6 +546,7 @@ unsafe extern "C" fn gettimeofday(userdata: *mut c_void, tv: *mut timeval, _zone
     0
 }
 
+// SAFETY: packetdrill calls it as said above.
 unsafe extern "C" fn epoll_create(userdata: *mut c_void, size: c_int) -> c_int {
     if size <= 0 {
         return zero(Err(libc::EINVAL));
@@ -538,6 +555,7 @@ unsafe extern "C" fn epoll_create(userdata: *mut c_void, size: c_int) -> c_int {
     returns(unsafe { door(userdata) }.epoll_create(), |token| token)
 }
 
+// SAFETY: packetdrill calls it as said above.
 unsafe extern "C" fn epoll_ctl(
     userdata: *mut c_void,
     epoll: c_int,
@@ -551,6 +569,7 @@ unsafe extern "C" fn epoll_ctl(
     zero(unsafe { door(userdata) }.epoll_ctl(epoll, op, fd, event))
 }
 
+// SAFETY: packetdrill calls it as said above.
 unsafe extern "C" fn epoll_wait(
     userdata: *mut c_void,
     epoll: c_int,
@@ -573,11 +592,13 @@ unsafe extern "C" fn epoll_wait(
 }
 
 /// The kernel's own: what goes through it is bytes.
+// SAFETY: packetdrill calls it as said above.
 unsafe extern "C" fn pipe(_userdata: *mut c_void, fds: *mut c_int) -> c_int {
     // SAFETY: see above.
     unsafe { libc::pipe(fds) }
 }
 
+// SAFETY: packetdrill calls it as said above.
 unsafe extern "C" fn splice(
     userdata: *mut c_void,
     from: c_int,
@@ -587,12 +608,12 @@ unsafe extern "C" fn splice(
     len: size_t,
     flags: c_uint,
 ) -> ssize_t {
+    // packetdrill points to its own 0 where a script says NULL: neither a socket nor a pipe has offsets.
     // SAFETY: see above.
     let door = unsafe { door(userdata) };
     match (door.has(from), door.has(to)) {
         // SAFETY: the kernel checks what it is given.
         (false, false) => unsafe { libc::splice(from, off_from, to, off_to, len, flags) },
-        _ if !off_from.is_null() || !off_to.is_null() => returns(Err::<(), _>(libc::ESPIPE), |()| 0),
         (true, true) => returns(Err::<(), _>(libc::EINVAL), |()| 0), // one of them must be a pipe
         (true, false) => returns(door.splice_out(from, to, len, flags), |n| n as ssize_t),
         (false, true) => returns(door.splice_in(from, to, len, flags), |n| n as ssize_t),

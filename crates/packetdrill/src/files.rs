@@ -1,7 +1,7 @@
 //! Descriptors: each of our sockets has a real one of the kernel's, which packetdrill may close and compare.
 
-use crate::addr::Family;
 use crate::Errno;
+use crate::addr::Family;
 use libc::c_int;
 use lock::Light;
 use socket::{Fd, Poller};
@@ -22,6 +22,8 @@ pub(crate) struct Socket {
     pub nonblocking: bool,
     /// A connect is under way that no call has reported the end of.
     pub connecting: bool,
+    /// `SHUT_RD`: what still comes can be read, and then there is the end. Nothing of it shows on the wire.
+    pub shut_read: bool,
     /// `TCP_INQ`: a receive tells what is left.
     pub inq: bool,
     /// `SO_SNDBUF` and `SO_RCVBUF` as they were set, doubled.
@@ -31,7 +33,16 @@ pub(crate) struct Socket {
 
 impl Socket {
     pub fn new(fd: Fd, family: Family, nonblocking: bool) -> Socket {
-        Socket { fd, family, nonblocking, connecting: false, inq: false, send_buffer: None, recv_buffer: None }
+        Socket {
+            fd,
+            family,
+            nonblocking,
+            connecting: false,
+            shut_read: false,
+            inq: false,
+            send_buffer: None,
+            recv_buffer: None,
+        }
     }
 }
 

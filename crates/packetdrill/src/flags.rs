@@ -38,6 +38,9 @@ const LINUX: &[(&str, &str)] = &[
     ("net.inet.tcp.rfc3465", "0"),
     ("net.inet.tcp.reduce_cwnd", "1"),
     ("net.inet.tcp.push_runs", "2"),
+    ("net.inet.tcp.answer_unsent", "0"),
+    ("tcp_syn_retries", "5"),
+    ("tcp_synack_retries", "5"),
 ];
 
 impl Settings {

@@ -43,7 +43,8 @@ impl Follow {
             let mut rest = buffer.get(..n).unwrap_or_default();
             // struct inotify_event: wd, mask, cookie, len, and len bytes of a name (none for a file that is watched itself).
             while let Some((head, behind)) = rest.split_first_chunk::<16>() {
-                let word = |at: usize| head.get(at..at + 4).and_then(|four| four.first_chunk()).copied().unwrap_or_default();
+                let word =
+                    |at: usize| head.get(at..at + 4).and_then(|four| four.first_chunk()).copied().unwrap_or_default();
                 let name = self.names.get(&c_int::from_ne_bytes(word(0)));
                 rest = behind.get(u32::from_ne_bytes(word(12)) as usize..).unwrap_or_default();
                 let Some(name) = name else { continue };

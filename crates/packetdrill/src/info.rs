@@ -1,7 +1,7 @@
 //! `struct tcp_info` as Linux 6 lays it out, and its kin.
 
 use std::time::Duration;
-use tcp::Info;
+use tcp::{Info, State};
 
 /// `TCP_CLOSE` and `TCP_LISTEN`.
 const CLOSE: u8 = 7;
@@ -32,11 +32,27 @@ impl Layout {
     }
 }
 
+/// A state's number in Linux.
+fn number(state: State) -> u8 {
+    match state {
+        State::Established => 1,
+        State::SynSent => 2,
+        State::SynReceived => 3,
+        State::FinWait1 => 4,
+        State::FinWait2 => 5,
+        State::TimeWait => 6,
+        State::Closed => CLOSE,
+        State::CloseWait => 8,
+        State::LastAck => 9,
+        State::Closing => 11,
+    }
+}
+
 /// The whole of a connection's `struct tcp_info`.
 pub(crate) fn bytes(info: &Info) -> Vec<u8> {
     let mut out = Layout::default();
     out.0.extend([
-        info.state as u8,
+        number(info.state),
         info.ca_state,
         info.retransmits,
         info.probes,

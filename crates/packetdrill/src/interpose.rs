@@ -12,9 +12,14 @@ use libc::{c_char, c_int, c_void, dl_phdr_info, off_t, size_t, socklen_t, ssize_
 use std::ffi::CStr;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Whose descriptors are answered for: a symbol of the process has no userdata.
-static DOOR: AtomicPtr<Door> = AtomicPtr::new(ptr::null_mut());
+/// Whose descriptors are answered for, by address: a symbol of the process has no userdata.
+static DOORS: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+
+fn doors() -> MutexGuard<'static, Vec<usize>> {
+    DOORS.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// An entry of a program's dynamic section.
 #[repr(C)]
@@ -58,14 +63,14 @@ const SLOTS: &[u32] = &[];
 /// # Safety
 /// `door` lives until [`remove`].
 pub(crate) unsafe fn install(door: *mut Door) {
-    DOOR.store(door, Ordering::Release);
+    doors().push(door as usize);
     // SAFETY: `program` looks only at what the dynamic linker tells it.
     unsafe { libc::dl_iterate_phdr(Some(program), ptr::null_mut()) };
 }
 
 /// Answers for `door` no more.
 pub(crate) fn remove(door: *mut Door) {
-    let _ = DOOR.compare_exchange(door, ptr::null_mut(), Ordering::AcqRel, Ordering::Relaxed);
+    doors().retain(|one| *one != door as usize);
 }
 
 /// What fills the slot of a symbol.
@@ -78,6 +83,9 @@ fn ours(symbol: &CStr) -> Option<*mut c_void> {
 }
 
 /// Called for each loaded object; the first is the program, and the last that is looked at.
+///
+/// # Safety
+/// `info` is the dynamic linker's.
 unsafe extern "C" fn program(info: *mut dl_phdr_info, _size: size_t, _data: *mut c_void) -> c_int {
     // SAFETY: the dynamic linker's description of a loaded program: its headers, and what they point to, are mapped.
     unsafe {
@@ -155,10 +163,11 @@ unsafe fn write_slot(slot: *mut *mut c_void, function: *mut c_void) {
 /// The door that has `fd`.
 fn owner(fd: c_int) -> Option<&'static Door> {
     // SAFETY: installed by who sees to it that the door lives until it is removed.
-    let door = unsafe { DOOR.load(Ordering::Acquire).as_ref() };
-    door.filter(|door| door.has(fd))
+    doors().iter().filter_map(|door| unsafe { (*door as *const Door).as_ref() }).find(|door| door.has(fd))
 }
 
+/// # Safety
+/// The pointers are as getsockopt(2) wants them.
 unsafe extern "C" fn getsockopt(
     fd: c_int,
     level: c_int,
@@ -168,15 +177,15 @@ unsafe extern "C" fn getsockopt(
 ) -> c_int {
     match owner(fd) {
         // SAFETY: the caller's pointers are as getsockopt(2) wants them.
-        Some(door) => unsafe {
-            face::getsockopt(ptr::from_ref(door).cast_mut().cast(), fd, level, name, value, len)
-        },
+        Some(door) => unsafe { face::getsockopt(ptr::from_ref(door).cast_mut().cast(), fd, level, name, value, len) },
         // The C library's symbol may lead here; the kernel checks what it is given.
         // SAFETY: as above.
         None => unsafe { libc::syscall(libc::SYS_getsockopt, fd, level, name, value, len) as c_int },
     }
 }
 
+/// # Safety
+/// The pointer is as sendfile(2) wants it.
 unsafe extern "C" fn sendfile(to: c_int, from: c_int, offset: *mut off_t, count: size_t) -> ssize_t {
     match owner(to) {
         // SAFETY: `offset` is null or the caller's.

@@ -96,7 +96,10 @@ fn option(level: c_int, name: c_int, bytes: &[u8]) -> Done<Option<Opt>> {
             }
         }
         // Acknowledgments go by what arrives; nothing stays of it in Linux either.
-        (libc::IPPROTO_TCP, libc::TCP_QUICKACK | libc::TCP_DEFER_ACCEPT | libc::TCP_SYNCNT | libc::TCP_WINDOW_CLAMP) => {
+        (
+            libc::IPPROTO_TCP,
+            libc::TCP_QUICKACK | libc::TCP_DEFER_ACCEPT | libc::TCP_SYNCNT | libc::TCP_WINDOW_CLAMP,
+        ) => {
             int(bytes)?;
             return Ok(None);
         }
@@ -109,7 +112,7 @@ fn option(level: c_int, name: c_int, bytes: &[u8]) -> Done<Option<Opt>> {
         // Paths are probed by what is sent, never by fragments: RFC 1191 as in IP_PMTUDISC_WANT and _DO.
         (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER | libc::IP_RECVERR)
         | (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER | libc::IPV6_RECVERR | libc::IPV6_V6ONLY | libc::IPV6_TCLASS) => {
-            int(bytes)?;
+            byte(bytes)?;
             return Ok(None);
         }
         _ => return Err(libc::ENOPROTOOPT),

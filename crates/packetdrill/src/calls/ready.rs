@@ -55,7 +55,8 @@ impl Door {
     /// `epoll_ctl`.
     pub fn epoll_ctl(&self, epoll: c_int, op: c_int, token: c_int, event: Option<(u32, u64)>) -> Done<()> {
         self.enter(|state| {
-            let fd = state.files.get(token).map_err(|errno| if errno == libc::ENOTSOCK { libc::EPERM } else { errno })?.fd;
+            let fd =
+                state.files.get(token).map_err(|errno| if errno == libc::ENOTSOCK { libc::EPERM } else { errno })?.fd;
             let calls = state.host.calls();
             let epoll = state.files.epoll(epoll)?;
             let there = epoll.interests.contains_key(&token);
@@ -95,7 +96,11 @@ impl State {
         let asked = Events { readable: true, writable: true, ..Events::default() };
         let mut fds = [PollFd { fd: socket.fd, asked, told: Events::default() }];
         self.host.calls().poll(&mut fds);
-        let [PollFd { told, .. }] = fds;
+        let [PollFd { mut told, .. }] = fds;
+        if socket.shut_read {
+            (told.readable, told.peer_closed) = (true, true);
+            told.hangup |= self.is_shut_for_writing(socket.fd.0 & !inet::tcp::SOCK_BIT);
+        }
         // Linux: a socket that is neither connected nor listening takes writes (they fail), and has hung up.
         let fresh = socket.fd.is_stream() && self.is_fresh(socket.fd.0 & !inet::tcp::SOCK_BIT);
         let bits = [
@@ -108,6 +113,11 @@ impl State {
             (told.invalid, libc::POLLNVAL),
         ];
         Some(bits.iter().filter(|(on, _)| *on).fold(0, |all, (_, bit)| all | *bit as u32))
+    }
+
+    fn is_shut_for_writing(&self, id: usize) -> bool {
+        let shut = |sock: &mut inet::tcp::Sock<lock::Light>| sock.tcb().is_some_and(|tcb| !tcb.state().may_queue());
+        self.host.stack.with_sock(self.host.cx(), id, shut) == Some(true)
     }
 
     fn is_fresh(&self, id: usize) -> bool {
