@@ -159,7 +159,7 @@ fn in_background(line: &str) -> (Child, BufReader<ChildStderr>) {
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
     let mut first = String::new();
     stderr.read_line(&mut first).unwrap();
-    assert!(first.contains("running; control"), "{first}");
+    assert!(first.contains(": running"), "{first}");
     (child, stderr)
 }
 

@@ -5,8 +5,21 @@ mod common;
 use common::{linerate, run};
 use serde_json::Value;
 
-const VARIANTS: [&str; 12] =
-    ["a", "b", "c", "freelist", "simd", "offload", "up", "undivided", "bursts", "bursts.b", "bursts.c", "all"];
+const VARIANTS: [&str; 13] = [
+    "a",
+    "b",
+    "c",
+    "freelist",
+    "simd",
+    "offload",
+    "up",
+    "up.freelist",
+    "undivided",
+    "bursts",
+    "bursts.b",
+    "bursts.c",
+    "all",
+];
 
 #[test]
 fn rtems2014_has_its_rows_its_shares_and_the_reports_figures() {

@@ -236,6 +236,51 @@ fn with_checksums_left_to_the_port() {
     all::<Up>(1500, HARD, 1 << 20, |_| false);
 }
 
+/// Text that was written while the port made sums is sent after it has stopped, and the other way round.
+#[test]
+fn an_offload_switched_in_the_middle_leaves_no_sum_wrong() {
+    for lose_every in [u64::MAX, 7] {
+        let mut pair: Pair<Up> = Pair::new(1500, HARD);
+        let (client, listener, server) = pair.connect();
+        pair.lose = Box::new(move |n| n % lose_every == 0);
+        let (mut sent, mut got, total) = (0, 0, 300_000);
+        let mut into = vec![0; 50_000];
+        for turn in 0..100_000 {
+            let cx = pair.cx();
+            if turn % 5 == 0 {
+                // For a few turns each: what is known of the port is known anew after a switch.
+                pair.stack(0).set_offload(EM0, if turn % 2 == 0 { SOFT } else { HARD });
+            }
+            while sent < total {
+                // Odd lengths: a piece begins as one side's and goes on as the other's.
+                let chunk: Vec<u8> = (sent..total.min(sent + 777)).map(byte).collect();
+                let Ok(n) = pair.stack(0).tcp_send(cx, client, &chunk, true) else { break };
+                sent += n;
+                if n % 5 == 1 {
+                    break;
+                }
+            }
+            while let Ok(n) = pair.stack(1).tcp_recv(cx, server, &mut into) {
+                assert!(into[..n].iter().enumerate().all(|(i, b)| *b == byte(got + i)), "wrong byte after {got}");
+                got += n;
+            }
+            if got == total {
+                break;
+            }
+            if !pair.cross() {
+                let next = pair.nodes.iter().filter_map(|n| n.stack.poll(pair.cx())).min().unwrap_or(Instant::NEVER);
+                pair.now = pair.now.max(next);
+            }
+        }
+        assert_eq!((got, pair.stack(1).counter("inet.tcp.in.bad_checksum")), (total, 0), "every {lose_every}");
+        pair.lose = Box::new(|_| false);
+        for (at, sock) in [(0, client), (1, server), (1, listener)] {
+            assert!(pair.stack(at).tcp_close(pair.cx(), sock, false));
+        }
+        pair.end();
+    }
+}
+
 #[test]
 fn in_large_segments() {
     all::<Up>(1500, TSO, 1 << 20, |_| false);

@@ -29,9 +29,12 @@ pub(super) fn came(counts: &Counters, tcb: &mut Tcb, seg: &Segment, reply: &Repl
     counts.timers.rtt_updated.add(u64::from(reply.measured));
     // BSD's header prediction: an ACK, or text, and nothing else about it (FreeBSD: tcp_do_segment).
     let plain = seg.flags.0 & !Flags::PSH.0 == Flags::ACK.0 && reply.dropped.is_none() && seg.options.sack.is_empty();
-    let text = plain && acked == 0 && seg.len > 0 && reply.in_order == seg.len;
-    input.predicted_data.add(u64::from(text));
-    input.predicted_acks.add(u64::from(plain && acked > 0 && seg.len == 0 && !tcb.is_recovering()));
+    if plain {
+        match acked {
+            0 => input.predicted_data.add(u64::from(seg.len > 0 && reply.in_order == seg.len)),
+            _ => input.predicted_acks.add(u64::from(seg.len == 0 && !tcb.is_recovering())),
+        }
+    }
     noted(counts, tcb);
     input.sacks.add(u64::from(!seg.options.sack.is_empty()));
     match seg.ecn {

@@ -8,7 +8,7 @@
 //! port. What is lent then is a piece of that size; the rest of a piece of which a part has left is copied, and may be as large.
 
 use super::counts;
-use super::queue::{Range, SendQueue};
+use super::queue::{Range, SendQueue, Sums};
 use super::{Kind, Options, Sock, Stream};
 use crate::Stack;
 use crate::demux::{Addr, Ends4};
@@ -83,8 +83,8 @@ pub(super) fn ends4(ends: &Ends) -> Ends4 {
 /// A segment that is about to leave.
 struct Leaving<'a> {
     out: &'a Out,
-    /// A frame with its text, and the text's sum.
-    text: (Frame, Partial),
+    /// A frame with its text, and the text's sum if that is known.
+    text: (Frame, Option<Partial>),
     /// Nothing goes with it: it need not wait at its iface.
     alone: bool,
 }
@@ -225,11 +225,17 @@ impl<L: Locks> Stack<L> {
         Some(())
     }
 
-    /// A frame with the segment's text, and the text's sum.
+    /// A frame with the segment's text, and the text's sum if it is known.
     #[inline(always)]
-    fn tcp_payload(&self, cx: Cx, queue: &mut SendQueue, out: &Out, spare: Option<Frame>) -> Option<(Frame, Partial)> {
+    fn tcp_payload(
+        &self,
+        cx: Cx,
+        queue: &mut SendQueue,
+        out: &Out,
+        spare: Option<Frame>,
+    ) -> Option<(Frame, Option<Partial>)> {
         if out.text_len == 0 {
-            return Some((self.pool.get()?, Partial::ZERO));
+            return Some((self.pool.get()?, Some(Partial::ZERO)));
         }
         if let Range::Front(index) = queue.locate(out.text_at, out.text_len)
             && let Some(lent) = queue.lend(index, out.text_len)
@@ -257,7 +263,7 @@ impl<L: Locks> Stack<L> {
         ends: Ends4,
         out: &Out,
         mut frame: Frame,
-        sum: Partial,
+        sum: Option<Partial>,
         options: &IpOptions,
     ) -> bool {
         let (src, dst) = (Ipv4Addr::from_bits(ends.local), Ipv4Addr::from_bits(ends.remote));
@@ -271,6 +277,7 @@ impl<L: Locks> Stack<L> {
         if out.is_large() {
             frame.set_gso_size(out.mss);
         }
+        let sum = text_sum(partial, sum, &frame);
         let len = wire::tcp::HEADER_LEN + out.options.len();
         let Some(head) = frame.push_n(len) else {
             self.drop_frame(cx, frame, DropReason::TxNoPort);
@@ -300,7 +307,7 @@ impl<L: Locks> Stack<L> {
     pub(super) fn tcp_send_bare(&self, cx: Cx, ends: Ends4, out: &Out, options: &IpOptions) {
         let Some(frame) = self.make_frame(cx) else { return };
         counts::left_bare(&self.count(cx).tcp, out);
-        self.tcp_send_layered(cx, ends, out, frame, Partial::ZERO, options);
+        self.tcp_send_layered(cx, ends, out, frame, Some(Partial::ZERO), options);
     }
 
     /// Keeps the headers of segments to this peer, if its MAC address is known.
@@ -373,6 +380,12 @@ impl Headers {
         if most < 2 * mss { 0 } else { most - most % mss.max(1) }
     }
 
+    /// Who makes the sums of what is written now, as far as is known.
+    #[inline]
+    pub(super) fn sums(&self, epoch: u64) -> Sums {
+        if self.offload && self.epoch == epoch { Sums::Ports } else { Sums::Ours }
+    }
+
     /// May this segment go the short way?
     #[inline]
     fn takes(&self, out: &Out) -> bool {
@@ -382,7 +395,8 @@ impl Headers {
 
     /// The segment with all its headers.
     #[inline(always)]
-    fn emit(&self, ends: Ends4, out: &Out, mut frame: Frame, sum: Partial) -> Option<Frame> {
+    fn emit(&self, ends: Ends4, out: &Out, mut frame: Frame, sum: Option<Partial>) -> Option<Frame> {
+        let sum = text_sum(self.offload, sum, &frame);
         let options = out.options.as_slice();
         let segment_len = (wire::tcp::HEADER_LEN + options.len()) as u16 + out.text_len as u16;
         let total_len = segment_len + ip4::HEADER_LEN as u16;
@@ -409,6 +423,16 @@ impl Headers {
             frame.set_gso_size(out.mss);
         }
         Some(frame)
+    }
+}
+
+/// The sum of the text, which is all that is in the frame as yet; nothing where the port makes it.
+#[inline(always)]
+fn text_sum(is_ports: bool, known: Option<Partial>, text: &Frame) -> Partial {
+    match (is_ports, known) {
+        (true, _) => Partial::ZERO,
+        (false, Some(sum)) => sum,
+        (false, None) => checksum::sum(text.bytes()),
     }
 }
 

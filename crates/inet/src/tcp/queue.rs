@@ -13,8 +13,8 @@ use wire::checksum::{self, Partial};
 #[derive(Debug)]
 struct Piece {
     held: Held,
-    /// Sum of its bytes.
-    sum: Partial,
+    /// Sum of its bytes, unless the port was expected to make it.
+    sum: Option<Partial>,
     /// The number of its first byte in the stream.
     start: u64,
 }
@@ -44,6 +44,18 @@ pub struct Sizes {
     pub small: usize,
     /// A segment that the port cuts up; 0: there are none.
     pub large: usize,
+    /// The first byte begins a piece, however little the last one holds: what is in the queue was sent, the last of it in a short
+    /// segment perhaps. Added to its piece, all segments after it would lie across two pieces, and be copied instead of lent.
+    pub aligned: bool,
+}
+
+/// Who makes the sums of what is added. It is made with the copy, and a guess: one that is needed after all is made then.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sums {
+    /// We do.
+    Ours,
+    /// The port does.
+    Ports,
 }
 
 impl Sizes {
@@ -111,11 +123,18 @@ impl SendQueue {
     /// Copies up to [`SendQueue::room`] bytes in, in pieces for which `make` gives buffers; says how many. A piece has at most
     /// `sizes.large` bytes if its buffer holds as much, else at most `sizes.small`. `make` is told what wait together: what
     /// is still to be copied, or what is in the queue if that is more.
-    pub fn append(&mut self, bytes: &[u8], sizes: Sizes, mut make: impl FnMut(usize) -> Option<Frame>) -> usize {
+    pub fn append(
+        &mut self,
+        bytes: &[u8],
+        sizes: Sizes,
+        sums: Sums,
+        mut make: impl FnMut(usize) -> Option<Frame>,
+    ) -> usize {
         let mut left = bytes.get(..bytes.len().min(self.room())).unwrap_or_default();
         let wanted = left.len();
+        let mut begun = !sizes.aligned;
         while !left.is_empty() {
-            let fits = self.pieces.back().map_or(0, |last| sizes.fit(&last.held));
+            let fits = self.pieces.back().filter(|_| begun).map_or(0, |last| sizes.fit(&last.held));
             if fits == 0 {
                 let waiting = left.len().max(self.len);
                 let Some(held) = make(waiting).and_then(|frame| Held::new(frame).ok()) else { break };
@@ -123,14 +142,22 @@ impl SendQueue {
                     break;
                 }
                 let start = self.front + (self.len + wanted - left.len()) as u64;
-                self.pieces.push_back(Piece { held, sum: Partial::ZERO, start });
+                let sum = (sums == Sums::Ours).then_some(Partial::ZERO);
+                self.pieces.push_back(Piece { held, sum, start });
+                begun = true;
                 continue;
             }
             let Some((now, rest)) = left.split_at_checked(fits.min(left.len())) else { break };
             let Some(last) = self.pieces.back_mut() else { break };
             let at = last.held.len();
             let Some(room) = last.held.append(now.len()) else { break };
-            last.sum = last.sum.add_at(at, checksum::copy_and_sum(room, now));
+            match (last.sum, sums) {
+                (Some(sum), Sums::Ours) => last.sum = Some(sum.add_at(at, checksum::copy_and_sum(room, now))),
+                _ => {
+                    checksum::copy(room, now);
+                    last.sum = None;
+                }
+            }
             left = rest;
         }
         let taken = wanted - left.len();
@@ -185,29 +212,35 @@ impl SendQueue {
         }
     }
 
-    /// A frame of the first `len` bytes of piece `index`, and their sum; `None` while it is out.
+    /// A frame of the first `len` bytes of piece `index`, and their sum if it is known; `None` while it is out.
     #[inline]
-    pub(crate) fn lend(&mut self, index: usize, len: u32) -> Option<(Frame, Partial)> {
+    pub(crate) fn lend(&mut self, index: usize, len: u32) -> Option<(Frame, Option<Partial>)> {
         let piece = self.pieces.get_mut(index)?;
         let mut frame = piece.held.lend()?;
-        let sum = match len as usize {
-            len if len == frame.len() => piece.sum,
-            len => {
-                frame.truncate(len);
-                checksum::sum(frame.bytes())
-            }
-        };
-        Some((frame, sum))
+        if len as usize == frame.len() {
+            return Some((frame, piece.sum));
+        }
+        frame.truncate(len as usize);
+        Some((frame, None))
     }
 
-    /// Copies the `len` bytes at `at` to the end of `frame`; their sum, or `None` if they are not there or find no room.
-    pub(crate) fn copy(&mut self, at: u32, len: u32, frame: &mut Frame) -> Option<Partial> {
+    /// Copies the `len` bytes at `at` to the end of `frame`; their sum, if we make sums at all; `None` if they are not there or
+    /// find no room.
+    pub(crate) fn copy(&mut self, at: u32, len: u32, frame: &mut Frame) -> Option<Option<Partial>> {
         let (mut index, mut from) = self.find(at)?;
-        let (mut left, mut done, mut sum) = (len as usize, 0, Partial::ZERO);
+        let (mut left, mut done, mut sum) = (len as usize, 0, Some(Partial::ZERO));
         while left > 0 {
-            let bytes = self.pieces.get(index)?.held.bytes().get(from..)?;
+            let piece = self.pieces.get(index)?;
+            let bytes = piece.held.bytes().get(from..)?;
             let bytes = bytes.get(..bytes.len().min(left))?;
-            sum = sum.add_at(done, checksum::copy_and_sum(frame.append(bytes.len())?, bytes));
+            let room = frame.append(bytes.len())?;
+            match (sum, piece.sum) {
+                (Some(before), Some(_)) => sum = Some(before.add_at(done, checksum::copy_and_sum(room, bytes))),
+                _ => {
+                    checksum::copy(room, bytes);
+                    sum = None;
+                }
+            }
             (left, done) = (left - bytes.len(), done + bytes.len());
             (index, from) = (index + 1, 0);
         }

@@ -73,6 +73,12 @@ fn variants() -> Vec<Variant> {
         row("simd", "A, vector checksum for the generic one", "a", Setup { checksum: simd, ..A }),
         row("offload", "A, checksums left to the port", "a", Setup { offload: true, ..A }),
         row("up", "A, no locks (up)", "a", Setup { locks: LockKind::Up, ..A }),
+        row(
+            "up.freelist",
+            "no locks, freelist for the zone",
+            "up",
+            Setup { locks: LockKind::Up, pool: PoolKind::Freelist, ..A },
+        ),
         row("undivided", "B, multiplied instead of divided", "b", Setup { clock: Strategy::TscScaled, ..A }),
         row("bursts", "A, 32 frames at a time", "a", bursts),
         row("bursts.b", "B, 32 frames at a time", "bursts", Setup { clock: Strategy::NsDivision, ..bursts }),
@@ -146,7 +152,8 @@ pub fn rtems2014(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyho
     sheets.push(then::and_now(&rows, &taken));
     rows.extend(seen.rows);
     let texts = taken.first().and_then(|base| base.text(&env)).into_iter().collect();
-    let beside = Beside { baseline: Some("A (bursts.*: bursts; undivided: B)".to_owned()), sheets, texts };
+    let beside =
+        Beside { baseline: Some("A (bursts.*: bursts; undivided: B; up.freelist: up)".to_owned()), sheets, texts };
     let notes = notes(&taken).into_iter().chain(seen.note).collect();
     let name = "repro rtems2014".to_owned();
     Ok(Report { name, env, noise_floor: floor, rows, peers: Vec::new(), notes, beside: Some(beside) })
@@ -222,7 +229,7 @@ fn notes(taken: &[Taken]) -> Vec<String> {
          against a PC with curl; k is 1024 bytes a second, as curl prints it"
             .to_owned(),
         "copies are the same routine in every row: copy_from_slice, which is the C library's memcpy, by blocks of 2 KiB where \
-         the bytes are summed too (a sender sums with the copy, also where the port would)"
+         the bytes are summed too"
             .to_owned(),
         "but for bursts.* and all, frames go through the stack one at a time, and the time is read for each, as in the report; \
          with a burst it is read once, and time comes to everybody as an argument"
