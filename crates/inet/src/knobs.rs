@@ -116,6 +116,8 @@ knobs! {
     tcp_keepintvl = "net.inet.tcp.keepintvl", 10..=2147483647, 75000;
     /// Keepalive probes without an answer before the connection is dropped.
     tcp_keepcnt = "net.inet.tcp.keepcnt", 1..=127, 9;
+    /// Take segments in order that come in one burst together, as one.
+    tcp_lro = "net.inet.tcp.lro", 0..=1, 1;
     /// Hand large segments to ports that take them.
     tcp_tso = "net.inet.tcp.tso", 0..=1, 1;
     /// Search for the path's MTU without ICMP (RFC 8899).

@@ -17,7 +17,7 @@ use port::{Caps, Pairs, PortCounts, RxHalf, TxHalf};
 use socket::net::Net;
 use socket::{Calls, Drive};
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use wire::Mac;
 
@@ -155,6 +155,8 @@ pub struct Host<L: Locks> {
     burst: usize,
     /// When the whole stack was polled last, in nanoseconds.
     polled: AtomicU64,
+    /// The last drive's round brought no frames, and its caller has not been let sleep.
+    rests: AtomicBool,
     receivers: Guarded<L, Vec<Receiver>>,
     ports: Mutex<Vec<PortInfo>>,
     captures: Arc<Captures>,
@@ -189,8 +191,8 @@ impl<L: Locks> Host<L> {
         }
         let (ports, captures) = Default::default();
         let receivers = Guarded::default();
-        let polled = AtomicU64::new(0);
-        Ok(Host { stack, clock, how: config.context, burst: config.burst, polled, receivers, ports, captures })
+        let (how, burst, polled, rests) = (config.context, config.burst, AtomicU64::new(0), AtomicBool::new(false));
+        Ok(Host { stack, clock, how, burst, polled, rests, receivers, ports, captures })
     }
 
     /// The calling thread's context, now.
@@ -403,7 +405,11 @@ impl<L: Locks> Net for Host<L> {
 impl<L: Locks> Drive for Host<L> {
     fn drive(&self, until: Instant) -> Option<Instant> {
         let step = self.step();
-        if step.frames == 0 {
+        // A round without frames may have brought what the caller waits for all the same: a timer's end, a packet to ourselves.
+        // So it looks once more before anybody sleeps.
+        let rests = step.frames == 0 && !self.rests.load(Ordering::Relaxed);
+        self.rests.store(rests, Ordering::Relaxed);
+        if step.frames == 0 && !rests {
             self.wait(step.next.unwrap_or(Instant::NEVER).min(until), None);
         }
         (!dispatch::stop_requested()).then(|| self.clock.now())

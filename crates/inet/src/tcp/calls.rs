@@ -378,7 +378,7 @@ impl<L: Locks> Stack<L> {
                 let options = sock.options.as_deref().unwrap_or(&super::NO_OPTIONS);
                 self.tcp_keep_headers(cx, sock.ends, &mut stream.headers, &IpOptions::of(options, self));
             }
-            let sizes = stream.sizes();
+            let sizes = stream.sizes(bytes.len());
             let sums = stream.headers.sums(self.epoch());
             let taken = stream.send.append(bytes, sizes, sums, |waiting| self.tcp_buffer(cx, sizes, waiting));
             if taken == 0 && !bytes.is_empty() {
@@ -634,8 +634,10 @@ fn configured(base: &Arc<Config>, options: &Options) -> Arc<Config> {
 impl Stream {
     /// How much a buffer of the send queue takes: a segment, or as many as the iface takes at once.
     #[inline]
-    fn sizes(&self) -> Sizes {
+    fn sizes(&self, adding: usize) -> Sizes {
         let small = usize::from(self.tcb.mss());
-        Sizes { small, large: self.headers.large_text(small) }
+        // Crumbs share a piece all the same: each piece is a whole buffer.
+        let aligned = adding >= small && self.tcb.not_sent() == 0;
+        Sizes { small, large: self.headers.large_text(small), aligned }
     }
 }

@@ -1,8 +1,8 @@
 //! What TCP counts, as far as it shows outside the core: each segment that came with what became of it, each that left, each
 //! state that a connection entered, each timer that ran out.
 //!
-//! A large segment counts as what it is cut into when it leaves (Linux: OutSegs) and when it is received; what became of
-//! its text counts once.
+//! A large segment counts as what it is cut into when it leaves (Linux: OutSegs), and as what it was received in when its text
+//! is in order; what else became of it counts once.
 //!
 //! The words are those of `tcp::counters`. A segment in order costs a few adds; everything else is behind a branch that
 //! was there before. A connection counts as closed when it enters TIME-WAIT: what remains of it then is a record.
@@ -52,13 +52,13 @@ pub(super) fn noted(counts: &Counters, tcb: &mut Tcb) {
     }
 }
 
-/// Text in order; `kept` of the `len` bytes that came, after the first `skip`.
+/// Text in order; `kept` of the bytes that came, after the first `skip`.
 #[inline]
-pub(super) fn in_sequence(input: &In, len: u32, skip: u32, kept: u32) {
-    input.in_sequence.bump();
+pub(super) fn in_sequence(input: &In, seg: &Segment, skip: u32, kept: u32) {
+    input.in_sequence.add(seg.segments().into());
     input.in_sequence_bytes.add(kept.into());
-    if kept != len {
-        trimmed(input, len, skip, kept);
+    if kept != seg.len {
+        trimmed(input, seg.len, skip, kept);
     }
 }
 

@@ -80,6 +80,15 @@ pub(super) fn ends4(ends: &Ends) -> Ends4 {
     Ends4 { local: v4(ends.local), remote: v4(ends.remote), local_port: ends.local_port, remote_port: ends.remote_port }
 }
 
+/// A segment that is about to leave.
+struct Leaving<'a> {
+    out: &'a Out,
+    /// A frame with its text, and the text's sum if it is known.
+    text: (Frame, Option<Partial>),
+    /// Nothing goes with it: it need not wait at its iface.
+    alone: bool,
+}
+
 /// What is to become of a socket once its lock is given back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Over {
@@ -139,7 +148,10 @@ impl<L: Locks> Stack<L> {
             }
             // One that goes alone goes straight to the port.
             let alone = at_once == AtOnce::Yes && !staged && !stream.tcb.has_output();
-            if self.tcp_emit(cx, ends, stream, &out, spare, options, alone).is_none() {
+            let text = self.tcp_payload(cx, &mut stream.send, &out, spare);
+            let gone =
+                text.and_then(|text| self.tcp_emit(cx, ends, stream, Leaving { out: &out, text, alone }, options));
+            if gone.is_none() {
                 stream.tcb.on_not_sent(&out, cx.now);
                 self.count(cx).tcp.output.not_sent.bump();
                 break; // no buffer now: the timer comes again
@@ -185,14 +197,11 @@ impl<L: Locks> Stack<L> {
         cx: Cx,
         ends: Ends4,
         stream: &mut Stream,
-        out: &Out,
-        spare: Option<Frame>,
+        Leaving { out, text: (frame, sum), alone }: Leaving<'_>,
         options: &IpOptions,
-        alone: bool,
     ) -> Option<()> {
         let counters = self.count(cx);
         let mut lap = counters.ledger.lap(clock::tsc::ticks);
-        let (frame, sum) = self.tcp_payload(cx, &mut stream.send, out, spare)?;
         counters.audit.made.bump();
         counts::left(&counters.tcp, &stream.tcb, out);
         if stream.headers.epoch == self.epoch() && stream.headers.takes(out) {
@@ -312,7 +321,7 @@ impl<L: Locks> Stack<L> {
         if self.pool.headroom() < HEADERS + wire::tcp::MAX_OPTIONS_LEN {
             return;
         }
-        headers.fill(epoch, iface, mac, src, dst, self.knobs.tcp_tso.on(), options);
+        headers.fill(epoch, iface, mac, (src, dst), self.knobs.tcp_tso.on(), options);
     }
 }
 
@@ -322,8 +331,7 @@ impl Headers {
         epoch: u64,
         iface: &Iface<L>,
         mac: wire::Mac,
-        src: Ipv4Addr,
-        dst: Ipv4Addr,
+        (src, dst): (Ipv4Addr, Ipv4Addr),
         tso: bool,
         options: &IpOptions,
     ) {

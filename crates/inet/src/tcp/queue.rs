@@ -44,6 +44,9 @@ pub struct Sizes {
     pub small: usize,
     /// A segment that the port cuts up; 0: there are none.
     pub large: usize,
+    /// The first byte begins a piece, however little the last one holds: what is in the queue was sent, the last of it in a short
+    /// segment perhaps. Added to its piece, all segments after it would lie across two pieces, and be copied instead of lent.
+    pub aligned: bool,
 }
 
 /// Who makes the sums of what is added. It is made with the copy, and a guess: one that is needed after all is made then.
@@ -129,8 +132,9 @@ impl SendQueue {
     ) -> usize {
         let mut left = bytes.get(..bytes.len().min(self.room())).unwrap_or_default();
         let wanted = left.len();
+        let mut begun = !sizes.aligned;
         while !left.is_empty() {
-            let fits = self.pieces.back().map_or(0, |last| sizes.fit(&last.held));
+            let fits = self.pieces.back().filter(|_| begun).map_or(0, |last| sizes.fit(&last.held));
             if fits == 0 {
                 let waiting = left.len().max(self.len);
                 let Some(held) = make(waiting).and_then(|frame| Held::new(frame).ok()) else { break };
@@ -140,6 +144,7 @@ impl SendQueue {
                 let start = self.front + (self.len + wanted - left.len()) as u64;
                 let sum = (sums == Sums::Ours).then_some(Partial::ZERO);
                 self.pieces.push_back(Piece { held, sum, start });
+                begun = true;
                 continue;
             }
             let Some((now, rest)) = left.split_at_checked(fits.min(left.len())) else { break };

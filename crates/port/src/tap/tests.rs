@@ -295,7 +295,7 @@ fn a_large_segment_goes_uncut_to_a_kernel_socket_and_one_comes_uncut_from_it() {
         let listener = std::net::TcpListener::bind((KERNEL, 0)).unwrap();
         let (mut stream, ack) = connect(&mut port, &pool, &listener);
 
-        let text: Vec<u8> = (0..60_000u32).map(|n| (n * 7 >> 3) as u8).collect();
+        let text: Vec<u8> = (0..60_000u32).map(|n| ((n * 7) >> 3) as u8).collect();
         let mut frame = big.get().unwrap();
         let mut bytes = tcp4(stream.local_addr().unwrap().port(), 1001, ack, 0x18, &[]);
         bytes.extend(&text);
@@ -349,7 +349,7 @@ fn when_large_buffers_are_used_up_large_segments_come_in_pieces() {
         let listener = std::net::TcpListener::bind((KERNEL, 0)).unwrap();
         let (mut stream, ack) = connect(&mut port, &pool, &listener);
         let dst = stream.local_addr().unwrap().port();
-        let text: Vec<u8> = (0..43_800u32).map(|n| (n * 13 >> 2) as u8).collect();
+        let text: Vec<u8> = (0..43_800u32).map(|n| ((n * 13) >> 2) as u8).collect();
         std::io::Write::write_all(&mut stream, &text).unwrap();
         let (mut kept, mut came, mut cut) = (Vec::new(), Vec::<u8>::new(), 0);
         for _ in 0..400 {
