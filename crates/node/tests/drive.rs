@@ -2,6 +2,7 @@
 
 use buf::{Burst, Frame};
 use clock::{Clock, Instant, Strategy};
+use linerate_node as node;
 use lock::Up;
 use node::Host;
 use node::config::{HostConfig, IfaceConfig};

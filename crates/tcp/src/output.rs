@@ -507,7 +507,9 @@ impl Tcb {
 
     #[inline(always)]
     fn ack_alone(&mut self, now: Instant, out: &mut Out) {
+        let opens = self.rcv.opens && self.rcv.wup == self.rcv.nxt && self.rcv.dsack.is_none();
         self.header(self.snd.nxt, Flags::ACK, now, out);
+        out.window_update = opens;
         self.booked(out, now);
     }
 

@@ -1,8 +1,7 @@
 //! What TCP counts, as far as it shows outside the core: each segment that came with what became of it, each that left, each
 //! state that a connection entered, each timer that ran out.
 //!
-//! A large segment counts as what it is cut into when it leaves (Linux: OutSegs), and as what it was received in when its text
-//! is in order; what else became of it counts once.
+//! A large segment, or several taken together, count as what they were cut into, or came in (Linux: InSegs, OutSegs).
 //!
 //! The words are those of `tcp::counters`. A segment in order costs a few adds; everything else is behind a branch that
 //! was there before. A connection counts as closed when it enters TIME-WAIT: what remains of it then is a record.
@@ -30,9 +29,12 @@ pub(super) fn came(counts: &Counters, tcb: &mut Tcb, seg: &Segment, reply: &Repl
     counts.timers.rtt_updated.add(u64::from(reply.measured));
     // BSD's header prediction: an ACK, or text, and nothing else about it (FreeBSD: tcp_do_segment).
     let plain = seg.flags.0 & !Flags::PSH.0 == Flags::ACK.0 && reply.dropped.is_none() && seg.options.sack.is_empty();
-    let text = plain && acked == 0 && seg.len > 0 && reply.in_order == seg.len;
-    input.predicted_data.add(u64::from(text));
-    input.predicted_acks.add(u64::from(plain && acked > 0 && seg.len == 0 && !tcb.is_recovering()));
+    if plain {
+        match acked {
+            0 => input.predicted_data.add(u64::from(seg.len > 0 && reply.in_order == seg.len)),
+            _ => input.predicted_acks.add(u64::from(seg.len == 0 && !tcb.is_recovering())),
+        }
+    }
     noted(counts, tcb);
     input.sacks.add(u64::from(!seg.options.sack.is_empty()));
     match seg.ecn {
@@ -64,10 +66,10 @@ pub(super) fn in_sequence(input: &In, seg: &Segment, skip: u32, kept: u32) {
 
 /// Text before its turn.
 #[cold]
-pub(super) fn out_of_order(input: &In, len: u32, skip: u32, kept: u32) {
-    input.out_of_order.bump();
+pub(super) fn out_of_order(input: &In, seg: &Segment, skip: u32, kept: u32) {
+    input.out_of_order.add(seg.segments().into());
     input.out_of_order_bytes.add(kept.into());
-    trimmed(input, len, skip, kept);
+    trimmed(input, seg.len, skip, kept);
 }
 
 /// What was cut off in front was here already, what was cut off behind lies after the window.
@@ -90,8 +92,8 @@ pub(super) fn refused(counts: &Counters, seg: &Segment, why: Dropped, next: SeqN
     let (input, len) = (&counts.input, u64::from(seg.len));
     match why {
         Dropped::Paws => input.paws.bump(),
-        Dropped::TextDuplicate => duplicate(input, len),
-        Dropped::OutOfWindow if seg.len > 0 && seg.seq.before(next) => duplicate(input, len),
+        Dropped::TextDuplicate => duplicate(input, seg),
+        Dropped::OutOfWindow if seg.len > 0 && seg.seq.before(next) => duplicate(input, seg),
         // A byte or more at the left edge of a window that is closed (RFC 9293 3.8.6.1).
         Dropped::TextBeyondWindow if seg.seq == next => input.window_probes.bump(),
         Dropped::OutOfWindow | Dropped::TextBeyondWindow if seg.len > 0 => {
@@ -133,9 +135,9 @@ pub(super) fn challenged_by_listener(counts: &Counters, why: Refused) {
     counts.output.challenges.bump();
 }
 
-fn duplicate(input: &In, len: u64) {
-    input.duplicates.bump();
-    input.duplicate_bytes.add(len);
+fn duplicate(input: &In, seg: &Segment) {
+    input.duplicates.add(seg.segments().into());
+    input.duplicate_bytes.add(seg.len.into());
 }
 
 fn challenged(counts: &Counters, answered: bool) {

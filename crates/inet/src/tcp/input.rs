@@ -496,7 +496,7 @@ impl Stream {
         let (start, end) = seen.text;
         let start = start + skip as usize;
         if at > 0 {
-            counts::out_of_order(counts, seen.segment.len, skip, len);
+            counts::out_of_order(counts, &seen.segment, skip, len);
             let bytes = packet.bytes().get(start..end).unwrap_or_default();
             let bytes = bytes.get(..len as usize).unwrap_or(bytes);
             self.ooo.get_or_insert_default().insert(before + u64::from(at), bytes);
