@@ -40,7 +40,7 @@ fn what_is_sent_is_what_was_written_however_it_is_cut() {
                     let sums = if chance(&mut state, 4) == 0 { Sums::Ports } else { Sums::Ours };
                     written += queue.append(&wanted, sizes(aligned), sums, |_| pool.get());
                 }
-                1 if queue.len() > 0 => {
+                1 if !queue.is_empty() => {
                     let at = chance(&mut state, queue.len());
                     let len = 1 + chance(&mut state, (queue.len() - at).min(1400));
                     let mut copied = pool.get().unwrap();
