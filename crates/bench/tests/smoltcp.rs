@@ -111,7 +111,8 @@ impl Meeting {
         let now = Instant::from_millis(1);
         let pool = Pool::new(&PoolConfig { buffers: 4096, data: 2048 + 64, ..PoolConfig::default() }).unwrap();
         let cx = Cx::enter(How::Register, now);
-        let stack: Stack<Up> = Stack::new(cx, inet::Config { seed: Some(seed), ..inet::Config::new("ours", pool.clone()) });
+        let stack: Stack<Up> =
+            Stack::new(cx, inet::Config { seed: Some(seed), ..inet::Config::new("ours", pool.clone()) });
         let out = Queue::default();
         stack.add_iface("em0", Mac([2, 0, 0, 0, 0, 1]), 1500, Offload::default()).unwrap();
         stack.set_output(cx, EM0, Some(Box::new(Out(out.clone()))));
@@ -259,7 +260,10 @@ fn converse(opens: Opens, loses: u64, seed: u64) -> (Duration, u64) {
     let begun = meeting.now;
     let (mut ours, mut said, mut heard, mut ends) = (None, [0, 0], [0, 0], (false, false));
     while heard != [BYTES, BYTES] || ends != (true, true) {
-        assert!(meeting.now.since(begun) < PATIENCE, "{opens:?}, seed {seed}: stalled at {said:?} said, {heard:?} heard");
+        assert!(
+            meeting.now.since(begun) < PATIENCE,
+            "{opens:?}, seed {seed}: stalled at {said:?} said, {heard:?} heard"
+        );
         meeting.step(Duration::from_millis(10));
         let calls = meeting.calls();
         ours = ours.or_else(|| match opens {

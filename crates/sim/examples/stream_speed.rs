@@ -69,6 +69,9 @@ fn main() {
         let mut rates: Vec<f64> = (0..TRIALS).map(|_| trial(wire) / 1e6).collect();
         rates.sort_by(f64::total_cmp);
         let (low, median, high) = (rates[TRIALS / 4], rates[TRIALS / 2], rates[TRIALS - 1 - TRIALS / 4]);
-        println!("{name:22} {median:8.0} MB/s per core   quartiles {low:.0} to {high:.0}, n = {TRIALS}, {} MB each", BYTES >> 20);
+        println!(
+            "{name:22} {median:8.0} MB/s per core   quartiles {low:.0} to {high:.0}, n = {TRIALS}, {} MB each",
+            BYTES >> 20
+        );
     }
 }
