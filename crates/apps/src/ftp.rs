@@ -9,6 +9,8 @@
 //! A session has three channels: the control connection, a listener for a moment, a data connection. A command that comes
 //! while a transfer is going on waits, except ABOR.
 //!
+//! [`client`] is its counterpart, as far as measurements need one.
+//!
 //! What RFC 2577 asks for: PORT and EPRT lead only to the client's own address and to ports from 1024 on (no bounce); a
 //! passive data connection is taken only from the client's own address, and only one (no theft); login attempts, idle time
 //! and sessions of one address are limited.
@@ -16,6 +18,7 @@
 //! Not here, and refused with 502 or 504: record structure, block and compressed mode, EBCDIC, renaming, deleting, making
 //! directories, and the default data port (a transfer needs PASV, EPSV, PORT or EPRT first).
 
+pub mod client;
 mod command;
 mod data;
 mod line;
@@ -25,7 +28,7 @@ use crate::app::{Accept, Action, App, Chan, Event};
 use crate::date::Wall;
 use crate::files::Root;
 use crate::slots::Slots;
-use crate::streams::Ends;
+use crate::streams::{Ends, StreamOption};
 use clock::Instant;
 use session::{Cx, Session};
 use std::collections::VecDeque;
@@ -210,6 +213,8 @@ impl App for Ftp {
             return Accept::Refuse(b"421 Too many sessions; try again later.\r\n");
         };
         self.counts.sessions.bump();
+        // A transfer's last reply would wait for the acknowledgment of its first, which is delayed: 40 ms a file.
+        self.actions.push_back(Action::Set(Role::Control.chan(at), StreamOption::NoDelay(true)));
         self.with(at, now, |session, _| session.greet(now));
         Accept::Take(Role::Control.chan(at))
     }

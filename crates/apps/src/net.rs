@@ -144,6 +144,19 @@ impl Net {
         conn.is_reset || (conn.to_far.is_shut && conn.to_far.bytes.is_empty())
     }
 
+    /// How much the far side can send now.
+    #[cfg(test)]
+    pub fn far_room(&self, far: Far) -> usize {
+        let pipe = &self.conns[far.0].to_us;
+        pipe.most.saturating_sub(pipe.bytes.len())
+    }
+
+    /// A connection's ends.
+    #[cfg(test)]
+    pub fn ends_of(&self, far: Far) -> Ends {
+        self.conns[far.0].ends
+    }
+
     /// Was the connection reset by us?
     #[cfg(test)]
     pub fn is_reset(&self, far: Far) -> bool {

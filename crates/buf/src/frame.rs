@@ -16,6 +16,7 @@ use crate::held;
 use crate::pool::Inner;
 use std::fmt;
 use std::ptr::NonNull;
+use std::sync::atomic::Ordering;
 
 /// What is known about a frame without reading it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -34,11 +35,23 @@ impl Flags {
     pub const LINK_BROADCAST: Flags = Flags(1 << 4);
     /// Came from this host itself.
     pub const LOOPBACK: Flags = Flags(1 << 5);
+    /// A large TCP segment, longer than the link's MTU: to be cut up by the port, or received as one
+    /// ([`Frame::set_gso_size`]).
+    pub const GSO: Flags = Flags(1 << 6);
+
+    /// Work left to a port: checksums to fill in, a large segment to cut up.
+    pub const TX_WORK: Flags = Flags(Flags::TX_IP_CSUM.0 | Flags::TX_L4_CSUM.0 | Flags::GSO.0);
 
     /// Are all bits of `other` set?
     #[inline]
     pub const fn has(self, other: Flags) -> bool {
         self.0 & other.0 == other.0
+    }
+
+    /// Is any bit of `other` set?
+    #[inline]
+    pub const fn any(self, other: Flags) -> bool {
+        self.0 & other.0 != 0
     }
 
     /// With the bits of `other` set.
@@ -189,6 +202,23 @@ impl Frame {
     #[inline(always)]
     pub fn set_flags(&mut self, flags: Flags) {
         self.meta.0 = self.meta.0 & !(FLAGS << FLAGS_SHIFT) | (u64::from(flags.0) & FLAGS) << FLAGS_SHIFT;
+    }
+
+    /// Text in each packet that a large TCP segment is cut into, or that it came in, but for the last, which has the rest;
+    /// `None`: the frame is one packet.
+    #[inline]
+    pub fn gso_size(&self) -> Option<u16> {
+        // SAFETY: the buffer of a frame.
+        self.flags().has(Flags::GSO).then(|| unsafe { held::gso_size(self.buf) }.load(Ordering::Relaxed))
+    }
+
+    /// Makes the frame a large segment ([`Flags::GSO`]). The size stands in front of the buffer: a frame has no bits left for
+    /// it (docs/decisions/0003), and one that is not flagged never looks there.
+    #[inline]
+    pub fn set_gso_size(&mut self, size: u16) {
+        // SAFETY: the buffer of a frame.
+        unsafe { held::gso_size(self.buf) }.store(size, Ordering::Relaxed);
+        self.set_flags(self.flags().with(Flags::GSO));
     }
 
     /// The bytes.
@@ -380,6 +410,9 @@ impl Frame {
         // SAFETY: both buffers have the pool's size, the source range lies in ours, and they do not overlap.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), copy.at(start), bytes.len()) }
         copy.meta = Meta(self.meta.0 & !LENT);
+        if let Some(size) = self.gso_size() {
+            copy.set_gso_size(size);
+        }
         Some(copy)
     }
 

@@ -13,7 +13,7 @@ use crate::Frame;
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 
 /// The state in front of a buffer that is, or was, lent.
 #[repr(C)]
@@ -21,6 +21,8 @@ pub(crate) struct Loan {
     state: AtomicU32,
     /// Where the payload begins in the buffer: what lies before it is the borrower's.
     payload: AtomicU32,
+    /// Of a frame flagged `GSO`: whoever has the frame, on loan or not, has this word.
+    gso_size: AtomicU16,
 }
 
 /// Bytes in front of each buffer that the pool leaves for a [`Loan`].
@@ -46,6 +48,16 @@ impl Loan {
 pub(crate) unsafe fn payload_start(buf: NonNull<u8>) -> usize {
     // SAFETY: as the caller says.
     unsafe { Loan::of(buf) }.payload.load(Ordering::Relaxed) as usize
+}
+
+/// The word for a large segment's `gso_size`.
+///
+/// # Safety
+/// `buf` is the buffer of a frame.
+#[inline(always)]
+pub(crate) unsafe fn gso_size<'a>(buf: NonNull<u8>) -> &'a AtomicU16 {
+    // SAFETY: as the caller says.
+    unsafe { &Loan::of(buf).gso_size }
 }
 
 /// Ends a loan; true if the buffer is the caller's to return. `alone`: on the thread that owns the pool, where the holder is

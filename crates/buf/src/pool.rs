@@ -594,6 +594,17 @@ impl Pool {
         }
     }
 
+    /// How often its locks were taken, and how many there are. That of a pool with an owner is for strangers, and not counted.
+    pub fn locks(&self) -> (u64, usize) {
+        match &self.inner().store {
+            Store::Owned(_) => (0, 1),
+            Store::Light(free) => (free.acquisitions(), 1),
+            Store::Heavy(free) => (free.acquisitions(), 1),
+            Store::Zone(zone) => (zone.acquisitions(), 1),
+            Store::Malloc(_) => (0, 0),
+        }
+    }
+
     /// Levels and counts.
     pub fn stats(&self) -> PoolStats {
         let inner = self.inner();

@@ -166,7 +166,7 @@ pub struct HostArgs {
     /// The MTU of the port before it
     #[arg(long, value_name = "BYTES")]
     pub mtu: Vec<String>,
-    /// Leave checksums to the port before it: ip4csum, udp4csum, rxcsum
+    /// Leave checksums to the port before it: ip4csum, udp4csum, rxcsum, tso4
     #[arg(long, value_name = "WHAT", value_delimiter = ',')]
     pub offload: Vec<String>,
     /// A service: echo, discard, or with its port as in echo:7
@@ -455,6 +455,8 @@ pub struct ReproArgs {
 pub enum ReportName {
     /// Kantee and Cormack: rump kernel UDP sendto over a dummy interface
     Rump2014,
+    /// Huber: FTP through a new stack under three configurations, and what they cost
+    Rtems2014,
 }
 
 /// `bench`.

@@ -84,7 +84,7 @@ pub fn from_flags(args: &HostArgs, words: &[OsString]) -> Result<HostConfig, Str
             "--addr" => host.set_iface("addresses", &value)?,
             "--mac" | "--mtu" => host.set_iface(flag.trim_start_matches('-'), &value)?,
             "--offload" => {
-                let known = ["ip4csum", "udp4csum", "rxcsum"];
+                let known = ["ip4csum", "udp4csum", "rxcsum", "tso4"];
                 for word in value.split(',') {
                     if !known.contains(&word) {
                         return Err(format!("--offload {word}: expected {}", known.join(", ")));

@@ -59,6 +59,7 @@ pub fn ladder(args: LadderArgs) -> anyhow::Result<Exit> {
 pub fn repro(args: ReproArgs) -> anyhow::Result<Exit> {
     let study: Study = match args.name {
         ReportName::Rump2014 => lab::repro::rump2014,
+        ReportName::Rtems2014 => lab::repro::rtems2014,
     };
     show(study, &args.study)
 }

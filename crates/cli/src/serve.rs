@@ -16,6 +16,9 @@ const UPLOAD_MAX: u64 = 4 << 30;
 /// Buffers of the host's pool unless --set pool.buffers says otherwise: what is sent stays there until it is acknowledged,
 /// and a few streams both ways take all 4096 of a host's usual pool, so that no acknowledgment comes in any more.
 const BUFFERS: usize = 65_536;
+/// Frames taken from a port at a time unless --set burst says otherwise. Between two such bursts streams send what they may:
+/// the kernel answers each second frame of it, and drops what its device's queue of 1000 does not hold meanwhile.
+const BURST: usize = 256;
 
 /// `ftpd`.
 pub fn ftpd(args: &FilesArgs, words: &[OsString]) -> anyhow::Result<Exit> {
@@ -84,6 +87,9 @@ fn run<A: App>(
     }
     if !args.host.set.iter().any(|(key, _)| key == "pool.buffers") {
         config.pool_buffers = BUFFERS;
+    }
+    if !args.host.set.iter().any(|(key, _)| key == "burst") {
+        config.burst = BURST;
     }
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
     let mut failed = None;

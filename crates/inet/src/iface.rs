@@ -83,6 +83,8 @@ pub struct Offload {
     pub tx_ip: bool,
     /// Leave TCP and UDP checksums to the port.
     pub tx_l4: bool,
+    /// Leave it to the port to cut up large TCP segments (`tso4`); needs `tx_l4`.
+    pub tso: bool,
     /// Believe the port's verdict on received checksums.
     pub rx: bool,
 }
@@ -146,11 +148,12 @@ impl<L: Locks> Iface<L> {
     #[inline]
     pub fn offload(&self) -> Offload {
         let bits = self.offload.load(Ordering::Relaxed);
-        Offload { tx_ip: bits & 1 != 0, tx_l4: bits & 2 != 0, rx: bits & 4 != 0 }
+        Offload { tx_ip: bits & 1 != 0, tx_l4: bits & 2 != 0, rx: bits & 4 != 0, tso: bits & 8 != 0 }
     }
 
     pub(crate) fn set_offload(&self, offload: Offload) {
-        let bits = u32::from(offload.tx_ip) | u32::from(offload.tx_l4) << 1 | u32::from(offload.rx) << 2;
+        let on = [offload.tx_ip, offload.tx_l4, offload.rx, offload.tso];
+        let bits = on.into_iter().rev().fold(0, |bits, on| bits << 1 | u32::from(on));
         self.offload.store(bits, Ordering::Relaxed);
     }
 

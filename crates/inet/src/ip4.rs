@@ -347,6 +347,24 @@ impl<L: Locks> Stack<L> {
     }
 }
 
+/// The longest packet that a link sees of this one: itself, or the pieces that a large segment is cut into.
+#[inline(always)]
+fn link_len(packet: &Frame) -> usize {
+    if packet.flags().has(Flags::GSO) { piece_len(packet) } else { packet.len() }
+}
+
+#[cold]
+fn piece_len(packet: &Frame) -> usize {
+    let headers = |bytes: &[u8]| {
+        let ihl = ip4::Glance::of(bytes)?.ihl_len();
+        Some(ihl + wire::tcp::Header::parse(bytes.get(ihl..)?).ok()?.header_len)
+    };
+    match (packet.gso_size(), headers(packet.bytes())) {
+        (Some(size), Some(headers)) => packet.len().min(headers + usize::from(size)),
+        _ => packet.len(),
+    }
+}
+
 /// Is this what nearly every packet is: whole, without options, its checksum good, from a host to a host? Cuts link padding
 /// off. For what it does not let through [`Stack::ip4_check`] has the last word, and the reason.
 #[inline(always)]

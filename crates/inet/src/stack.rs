@@ -1,8 +1,11 @@
 //! A host: its ifaces, tables and sockets, and the two ways in, [`Stack::input`] for bursts and [`Stack::poll`] for time.
 
 mod books;
+mod buffers;
+mod stage;
 
 pub use books::LockUse;
+pub(crate) use stage::AtOnce;
 
 use crate::counters::Counters;
 use crate::demux::Demux;
@@ -10,7 +13,7 @@ use crate::fib::Prefix;
 use crate::hash::Key;
 use crate::icmp4::Limiter;
 use crate::icmp4::redirect::Redirects;
-use crate::iface::{Iface, IfaceAddr, IfaceId, IfaceKind, Ifaces, Offload, Output, TxStage};
+use crate::iface::{Iface, IfaceAddr, IfaceId, IfaceKind, Ifaces, Offload, Output};
 use crate::igmp::Memberships;
 use crate::ip4::ident::Idents;
 use crate::ip4::pmtu::PathMtus;
@@ -23,7 +26,7 @@ use crate::udp::Pcb;
 use buf::{Burst, Flags, Frame, Pool, PoolConfig, PoolLocks};
 use clock::{Duration, Instant};
 use lock::{Cx, Guarded, Locks, MAX_THREADS};
-use stats::{DropReason, Lap, Shards, Stage};
+use stats::{DropReason, Shards, Stage};
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -100,7 +103,7 @@ impl<L: Locks> Stack<L> {
         if L::SHARED && large.locks == PoolLocks::Owner {
             large.locks = PoolLocks::Light; // several threads will take from it
         }
-        let large_config = large.clone();
+        let large_config = buffers::large(large, &config.pool);
         let stack = Stack {
             name: config.name,
             large: Guarded::new(None),
@@ -166,30 +169,6 @@ impl<L: Locks> Stack<L> {
     pub(crate) fn drop_frame(&self, cx: Cx, frame: Frame, why: DropReason) {
         self.count(cx).drops.bump(why);
         drop(frame);
-    }
-
-    /// A frame made here, empty, counted.
-    #[inline(always)]
-    pub(crate) fn make_frame(&self, cx: Cx) -> Option<Frame> {
-        let frame = self.pool.get()?;
-        self.count(cx).audit.made.bump();
-        Some(frame)
-    }
-
-    /// A frame made here with room for the longest datagram, counted.
-    pub(crate) fn make_large_frame(&self, cx: Cx) -> Option<Frame> {
-        let frame = self.large_buffer(cx)?;
-        self.count(cx).audit.made.bump();
-        Some(frame)
-    }
-
-    /// The same, not counted yet: it is not on its way.
-    pub(crate) fn large_buffer(&self, cx: Cx) -> Option<Frame> {
-        let mut large = self.large.lock(cx);
-        if large.is_none() {
-            *large = Pool::new(&self.large_config).ok();
-        }
-        large.as_ref()?.get()
     }
 
     // ---- frames in, time on -------------------------------------------------------------------------------------
@@ -270,135 +249,6 @@ impl<L: Locks> Stack<L> {
             self.poll_loopback(cx);
             self.flush(cx);
         }
-    }
-
-    /// Lets ports that hold frames back move on; says when the first wants to again.
-    fn poll_outputs(&self, cx: Cx) -> Instant {
-        let mut next = Instant::NEVER;
-        for iface in self.ifaces.iter().filter(|iface| iface.kind == IfaceKind::Ethernet) {
-            if let Some(output) = &mut iface.stage.lock(cx).output {
-                next = next.min(output.poll(cx.now).unwrap_or(Instant::NEVER));
-            }
-        }
-        next
-    }
-
-    /// Hands everything staged to the ports.
-    #[inline]
-    pub fn flush(&self, cx: Cx) {
-        if self.staged.load(Ordering::Relaxed) {
-            self.staged.store(false, Ordering::Relaxed);
-            self.flush_stages(cx);
-        }
-    }
-
-    fn flush_stages(&self, cx: Cx) {
-        for iface in self.ifaces.iter().filter(|iface| iface.kind == IfaceKind::Ethernet) {
-            let mut stage = iface.stage.lock(cx);
-            if !stage.burst.is_empty() {
-                self.flush_stage(cx, &mut stage);
-            }
-            if !stage.burst.is_empty() {
-                self.staged.store(true, Ordering::Relaxed); // the port is full
-            }
-        }
-    }
-
-    #[inline(always)]
-    pub(crate) fn flush_stage(&self, cx: Cx, stage: &mut TxStage) {
-        let counters = self.count(cx);
-        flush_counted(cx, counters, stage, &mut counters.ledger.lap(clock::tsc::ticks));
-    }
-
-    /// Puts a finished frame on `iface`'s way out; hands it to the port at once if it may not wait.
-    #[inline(always)]
-    pub(crate) fn stage(&self, cx: Cx, iface: &Iface<L>, frame: Frame, at_once: AtOnce) {
-        if at_once == AtOnce::Yes {
-            let counters = self.count(cx);
-            return self.stage_at_once(cx, counters, iface, frame, &mut counters.ledger.lap(clock::tsc::ticks));
-        }
-        self.stage_locked(cx, iface, &mut iface.stage.lock(cx), frame);
-    }
-
-    /// Puts a finished frame on `iface`'s way out, and hands to the port what is there if enough has come together.
-    #[inline(always)]
-    pub(crate) fn stage_at_once(&self, cx: Cx, counters: &Counters, iface: &Iface<L>, frame: Frame, lap: &mut Lap<'_>) {
-        let mut stage = iface.stage.lock(cx);
-        let frame = match self.pass_stage(cx, counters, iface, &mut stage, frame) {
-            Ok(()) => return lap.mark(Stage::PortTx, 1),
-            Err(frame) => frame,
-        };
-        self.stage_locked(cx, iface, &mut stage, frame);
-        if stage.burst.len() as i64 >= self.knobs.tx_burst.get() {
-            flush_counted(cx, counters, &mut stage, lap);
-        }
-    }
-
-    /// Hands a frame to `iface`'s port, and what waits in front of it.
-    #[inline(always)]
-    pub(crate) fn stage_alone(&self, cx: Cx, iface: &Iface<L>, frame: Frame) {
-        let mut stage = iface.stage.lock(cx);
-        if let Err(frame) = self.pass_stage(cx, self.count(cx), iface, &mut stage, frame) {
-            self.stage_locked(cx, iface, &mut stage, frame);
-            self.flush_stage(cx, &mut stage);
-        }
-    }
-
-    /// A frame that nothing waits in front of, and that need not wait for others, goes straight to the port: the stage
-    /// costs 30 instructions. Given back where that is not so, or the port took it not.
-    #[inline(always)]
-    fn pass_stage(
-        &self,
-        cx: Cx,
-        counters: &Counters,
-        iface: &Iface<L>,
-        stage: &mut TxStage,
-        frame: Frame,
-    ) -> Result<(), Frame> {
-        match &mut stage.output {
-            Some(output) if stage.burst.is_empty() && self.knobs.tx_burst.get() <= 1 && iface.is_up() => {
-                output.output_one(frame, cx.now)?;
-                counters.audit.sent.bump();
-                counters.ether.sent.bump();
-                Ok(())
-            }
-            _ => Err(frame),
-        }
-    }
-
-    /// Puts finished frames on `iface`'s way out; the caller flushes.
-    #[inline(always)]
-    pub(crate) fn stage_all(&self, cx: Cx, iface: &Iface<L>, frames: &mut Burst) {
-        let mut stage = iface.stage.lock(cx);
-        let room = self.knobs.tx_queue.get() as usize;
-        if stage.output.is_some() && iface.is_up() && stage.burst.len() + frames.len() <= room {
-            stage.burst.take_from(frames);
-            self.staged.store(true, Ordering::Relaxed);
-        } else {
-            frames.drain().for_each(|frame| self.stage_locked(cx, iface, &mut stage, frame));
-        }
-    }
-
-    #[inline(always)]
-    pub(crate) fn stage_locked(&self, cx: Cx, iface: &Iface<L>, stage: &mut TxStage, frame: Frame) {
-        let full = stage.burst.len() as i64 >= self.knobs.tx_queue.get() && !self.make_room(cx, stage);
-        if stage.output.is_none() || !iface.is_up() {
-            return self.drop_frame(cx, frame, DropReason::TxNoPort);
-        }
-        if full {
-            return self.drop_frame(cx, frame, DropReason::TxQueueFull);
-        }
-        match stage.push(frame) {
-            Ok(()) => self.staged.store(true, Ordering::Relaxed),
-            Err(frame) => self.drop_frame(cx, frame, DropReason::TxQueueFull),
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn make_room(&self, cx: Cx, stage: &mut TxStage) -> bool {
-        self.flush_stage(cx, stage);
-        (stage.burst.len() as i64) < self.knobs.tx_queue.get()
     }
 
     /// Queues a packet for this host itself: always queued, never direct (netisr2005), taken in by [`Stack::poll`].
@@ -529,6 +379,7 @@ impl<L: Locks> Stack<L> {
             tx_ip: wanted.tx_ip && iface.capable.tx_ip,
             tx_l4: wanted.tx_l4 && iface.capable.tx_l4,
             rx: wanted.rx && iface.capable.rx,
+            tso: wanted.tso && iface.capable.tso && wanted.tx_l4,
         };
         iface.set_offload(got);
         self.changed();
@@ -670,14 +521,6 @@ impl Odd {
     }
 }
 
-#[inline(always)]
-fn flush_counted(cx: Cx, counters: &Counters, stage: &mut TxStage, lap: &mut Lap<'_>) {
-    let sent = stage.flush(cx.now) as u64;
-    counters.audit.sent.add(sent);
-    counters.ether.sent.add(sent);
-    lap.mark(Stage::PortTx, sent);
-}
-
 /// A Bloom filter of one word over a host's own addresses: "certainly not ours" for nearly every source, in two
 /// instructions; the routes have the last word. Addresses that were removed stay in it.
 #[derive(Clone, Copy)]
@@ -694,15 +537,6 @@ impl OwnAddresses {
     pub(crate) fn may_have(self, addr: u32) -> bool {
         self.0 & OwnAddresses::bit(addr) != 0
     }
-}
-
-/// May a frame wait for others that go the same way?
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum AtOnce {
-    /// The caller sends one frame and returns.
-    Yes,
-    /// The caller flushes when its burst is through.
-    Later,
 }
 
 /// The routes that come with an address.

@@ -24,6 +24,7 @@ mod timers;
 
 use crate::demux::{Demux, Ends4, Tuple};
 use crate::hash;
+use crate::stack::LockUse;
 use crate::udp::ReadySet;
 use ::tcp::listen::Listener;
 use ::tcp::ports::PortChooser;
@@ -459,6 +460,23 @@ impl<L: Locks> Tcp<L> {
             configs: Guarded::default(),
             secret,
         }
+    }
+
+    /// How often its locks were taken.
+    pub(crate) fn lock_use(&self) -> Vec<LockUse> {
+        let (socks, sock_locks) = self.socks.locks();
+        let (demux, demux_locks) = self.demux.locks();
+        let one = |part, acquisitions| LockUse { part, locks: 1, acquisitions };
+        vec![
+            LockUse { part: "inet.tcp.demux", locks: demux_locks, acquisitions: demux },
+            LockUse { part: "inet.tcp.sock", locks: sock_locks, acquisitions: socks },
+            one("inet.tcp.bound", self.bound.acquisitions()),
+            one("inet.tcp.reap", self.reap_at.acquisitions()),
+            one("inet.tcp.timewait", self.late.acquisitions()),
+            one("inet.tcp.timers", self.wheel.acquisitions()),
+            one("inet.tcp.ports", self.ports.acquisitions()),
+            one("inet.tcp.config", self.configs.acquisitions()),
+        ]
     }
 }
 

@@ -37,6 +37,8 @@ struct Pair<L: Locks> {
     /// Which frames (counted over both directions) vanish.
     lose: Box<dyn FnMut(u64) -> bool>,
     crossed: u64,
+    /// Large segments among the frames that crossed.
+    large: u64,
 }
 
 const EM0: IfaceId = IfaceId(1);
@@ -63,7 +65,7 @@ impl<L: Locks> Pair<L> {
     fn new(mtu: u16, offload: Offload) -> Pair<L> {
         let nodes = [node(1, mtu, offload), node(2, mtu, offload)];
         let lose = Box::new(|_| false);
-        Pair { nodes, now: Instant::from_millis(1), delay: Duration::from_micros(100), lose, crossed: 0 }
+        Pair { nodes, now: Instant::from_millis(1), delay: Duration::from_micros(100), lose, crossed: 0, large: 0 }
     }
 
     fn cx(&self) -> Cx {
@@ -86,7 +88,11 @@ impl<L: Locks> Pair<L> {
                     continue;
                 }
                 if frame.flags().has(buf::Flags::TX_L4_CSUM) {
+                    let large = frame.gso_size();
+                    assert_eq!(large.is_some(), frame.len() > 14 + self.nodes[from].stack.iface(EM0).unwrap().mtu());
                     frame.set_flags(buf::Flags::RX_L4_OK);
+                    large.inspect(|size| frame.set_gso_size(*size));
+                    self.large += u64::from(large.is_some());
                 }
                 if let Err(frame) = burst.push(frame) {
                     self.nodes[1 - from].stack.input(self.cx(), EM0, &mut burst);
@@ -215,8 +221,9 @@ fn all<L: Locks>(mtu: u16, offload: Offload, total: usize, lose: impl FnMut(u64)
     pair.end();
 }
 
-const HARD: Offload = Offload { tx_ip: true, tx_l4: true, rx: true };
-const SOFT: Offload = Offload { tx_ip: false, tx_l4: false, rx: false };
+const HARD: Offload = Offload { tx_ip: true, tx_l4: true, rx: true, tso: false };
+const TSO: Offload = Offload { tso: true, ..HARD };
+const SOFT: Offload = Offload { tx_ip: false, tx_l4: false, rx: false, tso: false };
 
 #[test]
 fn a_megabyte_each_way() {
@@ -227,6 +234,130 @@ fn a_megabyte_each_way() {
 #[test]
 fn with_checksums_left_to_the_port() {
     all::<Up>(1500, HARD, 1 << 20, |_| false);
+}
+
+/// Text that was written while the port made sums is sent after it has stopped, and the other way round.
+#[test]
+fn an_offload_switched_in_the_middle_leaves_no_sum_wrong() {
+    for lose_every in [u64::MAX, 7] {
+        let mut pair: Pair<Up> = Pair::new(1500, HARD);
+        let (client, listener, server) = pair.connect();
+        pair.lose = Box::new(move |n| n % lose_every == 0);
+        let (mut sent, mut got, total) = (0, 0, 300_000);
+        let mut into = vec![0; 50_000];
+        for turn in 0..100_000 {
+            let cx = pair.cx();
+            if turn % 5 == 0 {
+                // For a few turns each: what is known of the port is known anew after a switch.
+                pair.stack(0).set_offload(EM0, if turn % 2 == 0 { SOFT } else { HARD });
+            }
+            while sent < total {
+                // Odd lengths: a piece begins as one side's and goes on as the other's.
+                let chunk: Vec<u8> = (sent..total.min(sent + 777)).map(byte).collect();
+                let Ok(n) = pair.stack(0).tcp_send(cx, client, &chunk, true) else { break };
+                sent += n;
+                if n % 5 == 1 {
+                    break;
+                }
+            }
+            while let Ok(n) = pair.stack(1).tcp_recv(cx, server, &mut into) {
+                assert!(into[..n].iter().enumerate().all(|(i, b)| *b == byte(got + i)), "wrong byte after {got}");
+                got += n;
+            }
+            if got == total {
+                break;
+            }
+            if !pair.cross() {
+                let next = pair.nodes.iter().filter_map(|n| n.stack.poll(pair.cx())).min().unwrap_or(Instant::NEVER);
+                pair.now = pair.now.max(next);
+            }
+        }
+        assert_eq!((got, pair.stack(1).counter("inet.tcp.in.bad_checksum")), (total, 0), "every {lose_every}");
+        pair.lose = Box::new(|_| false);
+        for (at, sock) in [(0, client), (1, server), (1, listener)] {
+            assert!(pair.stack(at).tcp_close(pair.cx(), sock, false));
+        }
+        pair.end();
+    }
+}
+
+#[test]
+fn in_large_segments() {
+    all::<Up>(1500, TSO, 1 << 20, |_| false);
+    all::<Light>(1500, TSO, 1 << 20, |_| false);
+    for mtu in [576, 9000, 30_000, 65_535] {
+        all::<Up>(mtu, TSO, 1 << 20, |_| false);
+    }
+    for every in [5, 20] {
+        let mut n = 0;
+        all::<Up>(1500, TSO, 1 << 20, move |_| {
+            n += 1;
+            n % every == 0
+        });
+    }
+}
+
+#[test]
+fn large_segments_are_few_and_count_as_what_they_are_cut_into() {
+    let mut frames = Vec::new();
+    let mut counted = Vec::new();
+    for offload in [HARD, TSO] {
+        let mut pair: Pair<Up> = Pair::new(1500, offload);
+        let (client, _, server) = pair.connect();
+        transfer(&mut pair, 0, (client, server), 1 << 20);
+        pair.settle(Duration::from_secs(1));
+        assert_eq!(pair.large > 0, offload.tso);
+        frames.push(pair.crossed);
+        let value = |at: usize, name: &str| pair.stack(at).counter(name);
+        let names = ["tcp.in.received", "tcp.in.in_sequence", "tcp.in.in_sequence_bytes"];
+        counted.push((value(0, "tcp.out.data"), names.map(|name| value(1, name))));
+    }
+    assert!(frames[1] * 5 < frames[0], "{frames:?}");
+    let [(few, received), (many, cut)] = [counted[0], counted[1]];
+    assert!(few.abs_diff(many) < few / 20, "{counted:?}"); // writes end otherwise, so last segments differ
+    assert!(received[0].abs_diff(cut[0]) < few / 10 && received[1].abs_diff(cut[1]) < few / 20, "{counted:?}");
+    assert_eq!(received[2], cut[2]);
+}
+
+#[test]
+fn a_host_without_the_offload_gets_none_and_switched_off_it_sends_none() {
+    let mut pair: Pair<Up> = Pair::new(1500, TSO);
+    pair.stack(0).knobs.set("net.inet.tcp.tso", 0).unwrap().unwrap();
+    let (client, _, server) = pair.connect();
+    transfer(&mut pair, 0, (client, server), 1 << 18);
+    assert_eq!(pair.large, 0);
+    pair.stack(0).knobs.set("net.inet.tcp.tso", 1).unwrap().unwrap();
+    transfer(&mut pair, 0, (client, server), 1 << 18);
+    assert!(pair.large > 0);
+}
+
+#[test]
+fn segments_taken_together_leave_the_same_bytes_and_the_same_counts() {
+    let run = |lro: i64| {
+        let mut pair: Pair<Up> = Pair::new(1500, SOFT);
+        pair.stack(1).knobs.set("net.inet.tcp.lro", lro).unwrap().unwrap();
+        let (client, listener, server) = pair.connect();
+        let mut n = 0u32;
+        pair.lose = Box::new(move |_| {
+            n = n.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            n >> 25 == 0 // 1 of 128
+        });
+        transfer(&mut pair, 0, (client, server), 1 << 19);
+        pair.lose = Box::new(|_| false);
+        pair.settle(Duration::from_secs(5));
+        let count = |at: usize| {
+            let all = counts(&pair, at);
+            let kept = all.split(", ").filter(|entry| !entry.starts_with("in.predicted"));
+            kept.map(str::to_owned).collect::<Vec<_>>()
+        };
+        let counted = [count(0), count(1)];
+        for (at, sock) in [(0, client), (1, server), (1, listener)] {
+            pair.stack(at).tcp_close(pair.cx(), sock, false);
+        }
+        pair.end();
+        counted
+    };
+    assert_eq!(run(0), run(1));
 }
 
 #[test]
@@ -318,7 +449,7 @@ fn a_conversation_is_counted_on_both_sides_and_nothing_else() {
     );
     assert_eq!(
         counts(&pair, 1),
-        "in.received 7, in.in_sequence 3, in.in_sequence_bytes 3000, in.predicted_data 3, out.sent 4, out.acks 2, \
+        "in.received 7, in.in_sequence 3, in.in_sequence_bytes 3000, in.predicted_data 1, out.sent 4, out.acks 2, \
          out.control 2, state.syn_received 1, state.established 1, state.close_wait 1, state.last_ack 1, \
          state.closed 1, timer.rtt_updated 1, listen.added 1, listen.completed 1"
     );

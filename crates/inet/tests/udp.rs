@@ -596,7 +596,7 @@ fn an_iface_without_an_address_sends_nothing<L: Locks>() {
 fn checksums_left_to_the_port_are_left_in_the_right_state<L: Locks>() {
     let h = host::<L>();
     h.set_checked(EM0, Checked::Nothing);
-    let on = Offload { tx_ip: true, tx_l4: true, rx: false };
+    let on = Offload { tx_ip: true, tx_l4: true, ..Offload::default() };
     assert_eq!(h.stack.set_offload(EM0, on), Some(on));
     let s = h.bound(1000);
     for _ in 0..2 {

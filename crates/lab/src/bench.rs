@@ -3,6 +3,7 @@
 //! The host kernel is always a peer. Others (smoltcp) come from the bench program, which this one does not depend on:
 //! `cargo xtask bench udp`.
 
+mod tap;
 mod tcp;
 
 pub use tcp::tcp;
@@ -122,6 +123,7 @@ pub fn udp_with(options: &Options, peers: Peers, progress: &mut dyn FnMut(Progre
         rows,
         peers: found,
         notes,
+        beside: None,
     })
 }
 

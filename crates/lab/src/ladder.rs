@@ -283,6 +283,7 @@ pub fn udp_send(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow
         rows: climbed.rows,
         peers: Vec::new(),
         notes: [vec![CONVENTION.to_owned()], climbed.notes].concat(),
+        beside: None,
     })
 }
 

@@ -20,6 +20,7 @@ pub mod loopback;
 mod readback;
 mod sink;
 mod subject;
+pub mod tap;
 #[cfg(test)]
 mod tests;
 pub mod testtool;

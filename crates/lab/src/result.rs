@@ -34,6 +34,59 @@ pub struct Report {
     pub peers: Vec<Peer>,
     /// What a reader must know: sizes, offloads, locks, what was counted.
     pub notes: Vec<String>,
+    /// What belongs to the rows and is no row of its own, if there is anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beside: Option<Beside>,
+}
+
+/// What a report has beside its rows.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Beside {
+    /// What every row's `vs_previous` is against, where that is not the row before.
+    pub baseline: Option<String>,
+    /// More tables.
+    pub sheets: Vec<Sheet>,
+    /// Texts that are printed as they are, line by line.
+    pub texts: Vec<Vec<String>>,
+}
+
+/// A table with columns of its own.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Sheet {
+    /// Above it.
+    pub title: String,
+    /// Its columns.
+    pub head: Vec<String>,
+    /// As many cells each.
+    pub rows: Vec<Vec<Cell>>,
+}
+
+/// A cell of a [`Sheet`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Cell {
+    /// A figure, without its unit.
+    Number(f64),
+    /// Words.
+    Text(String),
+}
+
+impl From<f64> for Cell {
+    fn from(number: f64) -> Cell {
+        Cell::Number(number)
+    }
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Cell {
+        Cell::Text(text.to_owned())
+    }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Cell {
+        Cell::Text(text)
+    }
 }
 
 /// One thing measured.

@@ -6,11 +6,13 @@
 //! | `recv.*` | such a frame made by pktgen, taken in, demultiplexed, and its payload copied by `recvfrom` |
 //! | `route.*` | such a frame made by pktgen, forwarded, sunk |
 //! | `fib.*` | a longest-prefix lookup, in bursts of 32 over uniformly random addresses |
+//! | `ftp.*` | a byte of an FTP transfer, both hosts' work included |
 //! | `hosts.*` | `send` on n disjoint hosts, a thread and a core each: ticks of wall time per datagram, all together |
 //!
 //! Every trial checks that what should have arrived has arrived, and that the conservation audit is exact.
 
 mod fib;
+mod ftp;
 mod hosts;
 mod recv;
 mod route;
@@ -18,6 +20,7 @@ mod send;
 mod tcp;
 
 pub use fib::FibRig;
+pub use ftp::{BUFFER as FTP_BUFFER, FtpSubject, Setup, WARM as FTP_WARM, Way, ftp_rig};
 pub use hosts::{HostsRig, SharedRig, idle_host_bytes};
 pub use recv::{RecvRig, TwoThreadsRig};
 pub use route::RouteRig;

@@ -1,8 +1,8 @@
-//! A report as text: aligned columns, a spark line of every row's trials, the verdict.
+//! A report as text: aligned columns, a spark line of every row's trials, the verdict; then what it has beside its rows.
 //!
 //! Widths are counted in characters; wide East Asian ones would shift a column. Not here: colour.
 
-use crate::result::{Figure, Peer, Report, Row};
+use crate::result::{Cell, Figure, Peer, Report, Row, Sheet};
 use crate::sample::Sample;
 
 const SPARKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -14,7 +14,12 @@ const SPARK_WIDTH: usize = 20;
 pub fn render(report: &Report, samples: &[Sample]) -> String {
     let mut text = format!("{}\n\n{}\n", report.name, report.env);
     let rows = report.rows.iter().map(|row| row_cells(row, samples));
-    text += &aligned(&[ROW_HEAD.map(String::from).to_vec()].into_iter().chain(rows).collect::<Vec<_>>(), &ROW_ALIGN);
+    let mut head = ROW_HEAD.map(String::from).to_vec();
+    if let Some(baseline) = report.beside.as_ref().and_then(|beside| beside.baseline.as_ref()) {
+        head.pop();
+        head.push(format!("against {baseline}"));
+    }
+    text += &aligned(&[head].into_iter().chain(rows).collect::<Vec<_>>(), &ROW_ALIGN);
     if !report.peers.is_empty() {
         let peers = report.peers.iter().map(|peer| peer_cells(peer, samples));
         text.push('\n');
@@ -31,6 +36,11 @@ pub fn render(report: &Report, samples: &[Sample]) -> String {
         floor.percent()
     );
     text += &samples.iter().filter_map(disturbances).collect::<String>();
+    if let Some(beside) = &report.beside {
+        text += &beside.sheets.iter().map(sheet).collect::<String>();
+        text += &beside.texts.iter().map(|lines| format!("\n{}\n", lines.join("\n"))).collect::<String>();
+        text.push('\n');
+    }
     text += &report.notes.iter().map(|note| format!("note: {note}\n")).collect::<String>();
     text
 }
@@ -58,6 +68,19 @@ fn row_cells(row: &Row, samples: &[Sample]) -> Vec<String> {
     };
     let [now, interval, unit, n] = figure_cells(now);
     vec![row.id.clone(), row.title.clone(), then, now, interval, unit, n, spark_of(&row.id, samples), change]
+}
+
+/// A table with columns of its own: figures to the right, words to the left.
+fn sheet(sheet: &Sheet) -> String {
+    let is_figure = |column: usize| sheet.rows.iter().all(|row| matches!(row.get(column), Some(Cell::Number(_))));
+    let align = (0..sheet.head.len()).map(|column| if is_figure(column) { Align::Right } else { Align::Left });
+    let cell = |cell: &Cell| match cell {
+        Cell::Number(figure) => number(*figure),
+        Cell::Text(text) => text.clone(),
+    };
+    let rows = sheet.rows.iter().map(|row| row.iter().map(cell).collect());
+    let lines: Vec<Vec<String>> = std::iter::once(sheet.head.clone()).chain(rows).collect();
+    format!("\n{}\n{}", sheet.title, aligned(&lines, &align.collect::<Vec<_>>()))
 }
 
 fn peer_cells(peer: &Peer, samples: &[Sample]) -> Vec<String> {

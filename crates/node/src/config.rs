@@ -127,8 +127,10 @@ pub struct IfaceConfig {
     pub mtu: Option<u16>,
     /// Leave IPv4 header checksums to the port.
     pub ip4csum: bool,
-    /// Leave UDP checksums to the port.
-    pub udp4csum: bool,
+    /// Leave TCP and UDP checksums to the port; on where large segments are.
+    pub udp4csum: Option<bool>,
+    /// Leave it to the port to cut up large TCP segments; on where the port takes them, unless checksums are not left to it.
+    pub tso4: Option<bool>,
     /// Believe the port's verdict on received checksums; on where the port has one, unless said otherwise.
     pub rxcsum: Option<bool>,
 }
@@ -140,7 +142,9 @@ impl IfaceConfig {
     }
 
     pub(crate) fn offload(&self, capable: Offload) -> Offload {
-        Offload { tx_ip: self.ip4csum, tx_l4: self.udp4csum, rx: self.rxcsum.unwrap_or(capable.rx) }
+        let tso = self.tso4.unwrap_or(capable.tso && self.udp4csum != Some(false));
+        let tx_l4 = self.udp4csum.unwrap_or(tso);
+        Offload { tx_ip: self.ip4csum, tx_l4, rx: self.rxcsum.unwrap_or(capable.rx), tso }
     }
 }
 

@@ -10,13 +10,14 @@ use clock::{Clock, Duration, Instant};
 use inet::iface::{IfaceId, Offload, Output};
 use inet::{Config, Stack};
 use lock::{Cx, Guarded, How, Locks};
+use port::offload::soft::Soft;
 use port::pcap::Direction;
 use port::spec::Spec;
 use port::{Caps, Pairs, PortCounts, RxHalf, TxHalf};
 use socket::net::Net;
 use socket::{Calls, Drive};
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use wire::Mac;
 
@@ -26,6 +27,8 @@ const SOON: Duration = Duration::from_micros(50);
 /// A port's transmitting half as the stack sees it.
 struct PortOutput {
     half: Box<dyn TxHalf>,
+    /// Does what the port leaves to its host.
+    soft: Soft,
     watch: Arc<Watch>,
 }
 
@@ -35,31 +38,52 @@ impl Output for PortOutput {
         if self.watch.is_on() {
             return self.output_watched(burst, now);
         }
-        self.half.tx_burst(burst, now)
+        self.transmit(burst, now)
     }
 
     #[inline]
     fn output_one(&mut self, frame: Frame, now: Instant) -> Result<(), Frame> {
         if self.watch.is_on() {
             let copy = self.watch.copy([&frame]);
-            self.half.tx_one(frame, now)?;
+            self.transmit_one(frame, now)?;
             self.watch.keep(copy, Direction::Outbound, now);
             return Ok(());
         }
-        self.half.tx_one(frame, now)
+        self.transmit_one(frame, now)
     }
 
     fn poll(&mut self, now: Instant) -> Option<Instant> {
+        if self.soft.is_behind() {
+            self.soft.poll(self.half.as_mut(), now);
+        }
         self.half.poll(now);
-        self.half.next_event()
+        [self.soft.next_event(now), self.half.next_event()].into_iter().flatten().min()
     }
 }
 
 impl PortOutput {
+    #[inline(always)]
+    fn transmit(&mut self, burst: &mut Burst, now: Instant) -> usize {
+        if self.soft.has_work(burst.as_slice()) {
+            return self.soft.tx_burst(self.half.as_mut(), burst, now);
+        }
+        self.half.tx_burst(burst, now)
+    }
+
+    #[inline(always)]
+    fn transmit_one(&mut self, frame: Frame, now: Instant) -> Result<(), Frame> {
+        if self.soft.has_work(std::slice::from_ref(&frame)) {
+            let mut burst = Burst::of(frame);
+            self.soft.tx_burst(self.half.as_mut(), &mut burst, now);
+            return burst.pop().map_or(Ok(()), Err);
+        }
+        self.half.tx_one(frame, now)
+    }
+
     #[cold]
     fn output_watched(&mut self, burst: &mut Burst, now: Instant) -> usize {
         let copies = self.watch.copy(burst.as_slice());
-        let taken = self.half.tx_burst(burst, now);
+        let taken = self.transmit(burst, now);
         self.watch.keep(copies.into_iter().take(taken), Direction::Outbound, now);
         taken
     }
@@ -131,6 +155,8 @@ pub struct Host<L: Locks> {
     burst: usize,
     /// When the whole stack was polled last, in nanoseconds.
     polled: AtomicU64,
+    /// The last drive's round brought no frames, and its caller has not been let sleep.
+    rests: AtomicBool,
     receivers: Guarded<L, Vec<Receiver>>,
     ports: Mutex<Vec<PortInfo>>,
     captures: Arc<Captures>,
@@ -165,8 +191,8 @@ impl<L: Locks> Host<L> {
         }
         let (ports, captures) = Default::default();
         let receivers = Guarded::default();
-        let polled = AtomicU64::new(0);
-        Ok(Host { stack, clock, how: config.context, burst: config.burst, polled, receivers, ports, captures })
+        let (how, burst, polled, rests) = (config.context, config.burst, AtomicU64::new(0), AtomicBool::new(false));
+        Ok(Host { stack, clock, how, burst, polled, rests, receivers, ports, captures })
     }
 
     /// The calling thread's context, now.
@@ -259,11 +285,14 @@ impl<L: Locks> Host<L> {
     ) -> Result<IfaceId, AddPortError> {
         let cx = self.cx();
         let caps = port.caps;
-        let capable = Offload { tx_ip: caps.tx_ip_csum, tx_l4: caps.tx_l4_csum, rx: caps.rx_csum };
+        let tso = caps.tso_max > 0;
+        let capable = Offload { tx_ip: caps.tx_ip_csum, tx_l4: caps.tx_l4_csum, rx: caps.rx_csum, tso };
         let mtu = config.mtu.unwrap_or(caps.mtu.min(1500));
         let id = self.stack.add_iface(name, mac, mtu, capable).ok_or(AddPortError::TooMany)?;
         let watch = Watch::new(id, &self.captures);
-        self.stack.set_output(cx, id, Some(Box::new(PortOutput { half: port.tx, watch: watch.clone() })));
+        let soft = Soft::new(&caps, self.stack.pool.clone(), port.counts.clone());
+        let output = PortOutput { half: port.tx, soft, watch: watch.clone() };
+        self.stack.set_output(cx, id, Some(Box::new(output)));
         self.stack.set_offload(id, config.offload(capable));
         for addr in &config.addresses {
             self.stack.add_addr(cx, id, *addr).map_err(|why| AddPortError::Address {
@@ -376,7 +405,11 @@ impl<L: Locks> Net for Host<L> {
 impl<L: Locks> Drive for Host<L> {
     fn drive(&self, until: Instant) -> Option<Instant> {
         let step = self.step();
-        if step.frames == 0 {
+        // A round without frames may have brought what the caller waits for all the same: a timer's end, a packet to ourselves.
+        // So it looks once more before anybody sleeps.
+        let rests = step.frames == 0 && !self.rests.load(Ordering::Relaxed);
+        self.rests.store(rests, Ordering::Relaxed);
+        if step.frames == 0 && !rests {
             self.wait(step.next.unwrap_or(Instant::NEVER).min(until), None);
         }
         (!dispatch::stop_requested()).then(|| self.clock.now())

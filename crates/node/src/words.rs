@@ -48,7 +48,7 @@ const PROGRAMS: &[(&str, &str, &str)] = &[
         "[-a] | IF [create [port SPEC] | inet A[/LEN] [netmask M] [alias|-alias|delete] | mtu N | up | down",
         "",
     ),
-    ("", "  | [-]ip4csum | [-]udp4csum | [-]rxcsum ...]", "Ifaces: make, address, switch, list."),
+    ("", "  | [-]ip4csum | [-]udp4csum | [-]rxcsum | [-]tso4 ...]", "Ifaces: make, address, switch, list."),
     ("ip", "[-j] addr|link|route|neigh [show|list|add|del|replace|get|set] ...", "The same in iproute2's words."),
     ("arp", "-a | HOST | -s HOST MAC | -d HOST | -d -a", "Neighbors."),
     ("route", "[-n] show | add [-net|-host] DST GW | delete DST | get ADDR", "Routes."),

@@ -29,6 +29,10 @@ stats::counters! {
         held,
         /// Passed, but not written to the trace: writing failed.
         untraced,
+        /// Large segments cut up in software before an impairment.
+        segmented,
+        /// Frames made of them.
+        segments,
     }
 }
 
@@ -63,6 +67,12 @@ stats::counters! {
         untraced,
         /// IP fragments among the frames sent.
         fragments,
+        /// Large segments cut up in software, for the port does not.
+        segmented,
+        /// Frames made of them.
+        segments,
+        /// No buffer to cut a large segment into: the rest of it was lost.
+        no_buffer,
     }
 }
 
@@ -78,8 +88,8 @@ pub struct PortCounts {
 impl RxCounts {
     /// How many frames the host was given, worked out from what became of those that came: for an audit.
     pub fn to_host(&self) -> u64 {
-        let lost = self.impaired.get() + self.queue_full.get() + self.held.get();
-        (self.frames.get() + self.duplicated.get()).wrapping_sub(lost)
+        let lost = self.impaired.get() + self.queue_full.get() + self.held.get() + self.segmented.get();
+        (self.frames.get() + self.duplicated.get() + self.segments.get()).wrapping_sub(lost)
     }
 }
 
@@ -92,6 +102,7 @@ impl TxCounts {
 
     /// How many frames the host gave, worked out from what became of them: for an audit.
     pub fn from_host(&self) -> u64 {
-        (self.frames.get() + self.dropped() + self.held.get()).wrapping_sub(self.duplicated.get())
+        let came = self.frames.get() + self.dropped() + self.held.get() + self.segmented.get();
+        came.wrapping_sub(self.duplicated.get() + self.segments.get())
     }
 }

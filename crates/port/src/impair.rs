@@ -2,14 +2,16 @@
 //!
 //! Each frame meets, in this order: loss, duplication, damage, the rate's queue, delay. The order of frames is kept
 //! unless `reorder` lets one skip its delay. Time is what the caller says it is. Nothing is lost silently: frames in =
-//! out + held + impaired + queue_full - duplicated, at any moment (see [`crate::RxCounts::to_host`]).
+//! out + held + impaired + queue_full - duplicated, at any moment (see [`crate::RxCounts::to_host`]). A large segment is cut
+//! up first: what a link does to frames it does to each frame of the link.
 
 mod link;
 
 pub use link::{Impairment, Link};
 
+use crate::offload::gso::Cutter;
 use crate::{Port, PortCounts, RxHalf, TxHalf};
-use buf::Burst;
+use buf::{Burst, Flags, Frame, Pool};
 use clock::{Duration, Instant};
 use link::Noted;
 use std::os::fd::BorrowedFd;
@@ -30,17 +32,19 @@ pub enum Direction {
 /// How soon a port that took nothing is asked again.
 const RETRY: Duration = Duration::from_micros(50);
 
-/// Puts an impairment around `port`.
-pub fn wrap(impairment: &Impairment, direction: Direction, port: Port) -> Port {
+/// Puts an impairment around `port`; large segments are cut up into buffers of `pool`.
+pub fn wrap(impairment: &Impairment, direction: Direction, port: Port, pool: &Pool) -> Port {
     let Port { name, spec, caps, mut rx, mut tx, counts } = port;
     if direction != Direction::Tx {
         // Another stream of numbers than the other direction's.
         let link = Link::new(&Impairment { seed: impairment.seed ^ 0x5851_f42d_4c95_7f2d, ..impairment.clone() });
-        rx = Box::new(ImpairedRx { inner: rx, link, arrived: Burst::new(), counts: counts.clone() });
+        rx =
+            Box::new(ImpairedRx { inner: rx, link, arrived: Burst::new(), pool: pool.clone(), counts: counts.clone() });
     }
     if direction != Direction::Rx {
         let link = Link::new(impairment);
-        tx = Box::new(ImpairedTx { inner: tx, link, leaving: Burst::new(), retry: None, counts: counts.clone() });
+        let (leaving, pool, counts) = (Burst::new(), pool.clone(), counts.clone());
+        tx = Box::new(ImpairedTx { inner: tx, link, leaving, retry: None, pool, counts });
     }
     Port { name, spec: format!("impair:{spec}"), caps, rx, tx, counts }
 }
@@ -49,6 +53,7 @@ struct ImpairedRx {
     inner: Box<dyn RxHalf>,
     link: Link,
     arrived: Burst,
+    pool: Pool,
     counts: Arc<PortCounts>,
 }
 
@@ -57,8 +62,9 @@ impl RxHalf for ImpairedRx {
         let most = most.min(into.room());
         self.inner.rx_burst(&mut self.arrived, most, now);
         let mut noted = Noted::default();
+        let mut cut = Cut::default();
         for frame in self.arrived.drain() {
-            self.link.enter(frame, now, &mut noted);
+            cut.each(frame, &self.pool, |frame| self.link.enter(frame, now, &mut noted));
         }
         let mut out = 0;
         while out < most {
@@ -74,6 +80,9 @@ impl RxHalf for ImpairedRx {
         rx.corrupted.add(noted.corrupted);
         rx.reordered.add(noted.reordered);
         rx.held.add(noted.entered);
+        rx.segmented.add(cut.segmented);
+        rx.segments.add(cut.segments);
+        rx.no_buffer.add(cut.no_buffer);
         rx.held.sub(out as u64);
         out
     }
@@ -110,6 +119,7 @@ struct ImpairedTx {
     leaving: Burst,
     /// When to offer those again.
     retry: Option<Instant>,
+    pool: Pool,
     counts: Arc<PortCounts>,
 }
 
@@ -143,8 +153,9 @@ impl TxHalf for ImpairedTx {
         }
         let mut noted = Noted::default();
         let mut taken = 0;
+        let mut cut = Cut::default();
         for frame in from.drain() {
-            self.link.enter(frame, now, &mut noted);
+            cut.each(frame, &self.pool, |frame| self.link.enter(frame, now, &mut noted));
             taken += 1;
         }
         let tx = &self.counts.tx;
@@ -154,6 +165,9 @@ impl TxHalf for ImpairedTx {
         tx.corrupted.add(noted.corrupted);
         tx.reordered.add(noted.reordered);
         tx.held.add(noted.entered);
+        tx.segmented.add(cut.segmented);
+        tx.segments.add(cut.segments);
+        tx.no_buffer.add(cut.no_buffer);
         self.release(now);
         taken
     }
@@ -169,6 +183,36 @@ impl TxHalf for ImpairedTx {
 
     fn held(&self) -> usize {
         self.link.held() + self.leaving.len() + self.inner.held()
+    }
+}
+
+/// Large segments that were cut up, for the counters.
+#[derive(Default)]
+struct Cut {
+    segmented: u64,
+    segments: u64,
+    no_buffer: u64,
+}
+
+impl Cut {
+    /// Hands `frame` to `link`, or what it is cut into.
+    fn each(&mut self, frame: Frame, pool: &Pool, mut link: impl FnMut(Frame)) {
+        if !frame.flags().has(Flags::GSO) {
+            return link(frame);
+        }
+        let mut cutter = match Cutter::new(frame) {
+            Ok(cutter) => cutter,
+            Err(frame) => return link(frame),
+        };
+        self.segmented += 1;
+        while !cutter.is_done() {
+            let Some(piece) = cutter.cut(pool) else {
+                self.no_buffer += 1;
+                return;
+            };
+            self.segments += 1;
+            link(piece);
+        }
     }
 }
 

@@ -46,13 +46,17 @@ pub struct Caps {
     pub tx_l4_csum: bool,
     /// Verifies checksums of received frames and sets `RX_*_OK`.
     pub rx_csum: bool,
-    /// Cuts frames with a `gso_size` into segments, up to this many bytes of packet; 0: cannot.
+    /// Takes large TCP segments (`Frame::gso_size`) of up to this many bytes of packet, and cuts them up or passes them on whole;
+    /// 0: does not.
     pub tso_max: u32,
+    /// May give large TCP segments.
+    pub lro: bool,
 }
 
 impl Caps {
     /// A plain Ethernet: 1500 bytes, no offloads.
-    pub const PLAIN: Caps = Caps { mtu: 1500, tx_ip_csum: false, tx_l4_csum: false, rx_csum: false, tso_max: 0 };
+    pub const PLAIN: Caps =
+        Caps { mtu: 1500, tx_ip_csum: false, tx_l4_csum: false, rx_csum: false, tso_max: 0, lro: false };
 }
 
 /// Where frames come in.

@@ -4,6 +4,9 @@
 //! complemented, as Linux (`CHECKSUM_PARTIAL`) and virtio (`NEEDS_CSUM`) have it: then the field takes part in the sum
 //! and whoever finishes needs no addresses.
 
+pub mod gso;
+pub mod soft;
+
 use buf::{Flags, Frame};
 use wire::checksum::{self, Partial};
 use wire::{Proto, eth, ip4, ip6, vlan};

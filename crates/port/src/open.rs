@@ -88,7 +88,7 @@ impl std::error::Error for OpenError {}
 pub fn open(spec: &Spec, env: &Env<'_>) -> Result<Port, OpenError> {
     let mut port = open_port(spec, env)?;
     for wrapper in spec.wrappers.iter().rev() {
-        port = wrap(wrapper, port)?;
+        port = wrap(wrapper, port, &env.pool)?;
     }
     port.spec = spec.to_string();
     Ok(port)
@@ -107,22 +107,24 @@ fn open_port(spec: &Spec, env: &Env<'_>) -> Result<Port, OpenError> {
     }
 }
 
-fn wrap(layer: &Layer, port: Port) -> Result<Port, OpenError> {
+fn wrap(layer: &Layer, port: Port, pool: &Pool) -> Result<Port, OpenError> {
     match layer.kind {
         Kind::Tracer => {
             let file = layer.get_text("file").unwrap_or_default();
             let config = TracerConfig { snaplen: snaplen(layer), wall: layer.word("time") == "wall" };
             tracer::open(&file, config, port).map_err(|error| OpenError::Trace { file, error })
         }
-        Kind::Impair => Ok(impair::wrap(&impairment(layer), direction(layer), port)),
+        Kind::Impair => Ok(impair::wrap(&impairment(layer), direction(layer), port, pool)),
         kind => Err(OpenError::NotAWrapper(kind)),
     }
 }
 
-/// The same, with checksums left out if the option says so.
+/// The same, with checksums left out and large segments whole if the options say so.
 fn joined(layer: &Layer) -> Caps {
-    let csum = layer.switch("csum");
-    Caps { tx_l4_csum: csum, rx_csum: csum, ..plain(layer) }
+    let large = layer.switch("tso");
+    let csum = large || layer.switch("csum");
+    let tso_max = if large { u32::from(u16::MAX) } else { 0 };
+    Caps { tx_l4_csum: csum, rx_csum: csum, tso_max, lro: large, ..plain(layer) }
 }
 
 /// A plain Ethernet of the option's MTU.
@@ -175,11 +177,13 @@ fn tap_config(layer: &Layer) -> TapConfig {
     TapConfig {
         vnet_hdr: layer.switch("vnet_hdr"),
         rx_csum: match layer.word("rx_csum") {
-            "trust" => RxCsum::Trust,
             "off" => RxCsum::Off,
-            _ => RxCsum::Complete,
+            "complete" => RxCsum::Complete,
+            _ => RxCsum::Trust,
         },
         tx_csum: layer.switch("tx_csum"),
+        tso: layer.switch("tso"),
+        lro: layer.switch("lro"),
         mtu: layer.get_count("mtu").map(narrow),
         mac: layer.get_mac("mac"),
         up: layer.switch("up"),

@@ -90,7 +90,7 @@ const ETH: usize = 14;
 const HEADERS: usize = ETH + 20 + 8;
 
 /// What the generator offers: everything a NIC could, since nothing is really sent.
-pub const CAPS: Caps = Caps { mtu: 9000, tx_ip_csum: true, tx_l4_csum: true, rx_csum: true, tso_max: 65_535 };
+pub const CAPS: Caps = Caps { mtu: 9000, tx_ip_csum: true, tx_l4_csum: true, rx_csum: true, tso_max: 0, lro: false };
 
 /// Opens a generator. Without a `source` it only sinks. `pool` must hold frames of the source's size.
 pub fn open(name: &str, source: Option<&Source>, pool: &Pool) -> Port {

@@ -24,7 +24,7 @@ pub fn isolated(test: &str, body: impl FnOnce()) {
 
 /// Is there a /dev/net/tun that we may use? Says "skipped" if not.
 pub fn has_tun(test: &str) -> bool {
-    match tun::open_tap("probe%d", tun::Config { vnet_hdr: 0, rx_csum: false }) {
+    match tun::open_tap("probe%d", tun::Config { vnet_hdr: 0, rx_csum: false, rx_large: false }) {
         Ok(_) => true,
         Err((step, error)) => {
             println!("skipped: {test}: {step}: {error}");

@@ -76,7 +76,7 @@ impl<L: Locks> Rig<L> {
         let cx = Cx::enter(settings.context, Instant::from_millis(1));
         let stack: Stack<L> = Stack::new(cx, Config::new("rig", pool.clone()));
         let port = pktgen::open("pg0", None, &pool);
-        let all = Offload { tx_ip: true, tx_l4: true, rx: true };
+        let all = Offload { tx_ip: true, tx_l4: true, rx: true, tso: false };
         let pg0 = stack.add_iface("pg0", LOCAL_MAC, 1500, all).ok_or("no iface")?;
         Rig::<L>::wire(&stack, cx, pg0, port.tx, settings)?;
         let fd = Calls::new(&stack, cx).socket().map_err(|error| error.to_string())?;
@@ -89,7 +89,7 @@ impl<L: Locks> Rig<L> {
         let addr = IfaceAddr { addr: LOCAL, len: 24 };
         stack.add_addr(cx, pg0, addr).map_err(|error| format!("{error:?}"))?;
         stack.set_neighbor(cx, pg0, REMOTE, REMOTE_MAC);
-        stack.set_offload(pg0, Offload { tx_ip: settings.offload, tx_l4: settings.offload, rx: false });
+        stack.set_offload(pg0, Offload { tx_ip: settings.offload, tx_l4: settings.offload, rx: false, tso: false });
         stack.knobs.header_cache.set(i64::from(settings.header_cache));
         stack.knobs.tx_burst.set(settings.burst as i64);
         stack.set_ledger(settings.ledger);

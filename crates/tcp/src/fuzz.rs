@@ -166,7 +166,7 @@ impl Two {
             flags.0 &= !Flags::RST.0; // rarely, or most inputs would be short lives
         }
         let (window, urgent) = (bytes.word() as u16, u16::from(shape));
-        Segment { seq, ack, flags, window, urgent, len: bytes.word() >> 16, options, ecn: Ecn::NotEct }
+        Segment { seq, ack, flags, window, urgent, len: bytes.word() >> 16, gso_size: 0, options, ecn: Ecn::NotEct }
     }
 
     fn arrive(&mut self, which: usize, seg: &Segment) {

@@ -18,7 +18,7 @@ impl Tcb {
     /// Takes one segment.
     #[inline]
     pub fn on_segment(&mut self, seg: &Segment, now: Instant) -> Reply {
-        self.counts.segs_in = self.counts.segs_in.wrapping_add(1);
+        self.counts.segs_in = self.counts.segs_in.wrapping_add(seg.segments());
         let mut reply = Reply::default();
         if let Err(why) = self.segment_arrives(seg, now, &mut reply) {
             reply.dropped = Some(why);
@@ -358,7 +358,7 @@ impl Tcb {
     /// RFC 9293 3.10.7.4, seventh: trims the text to the window and finds its place.
     #[inline(always)]
     fn process_text(&mut self, seg: &Segment, now: Instant, reply: &mut Reply) -> Result<(), Dropped> {
-        self.counts.data_segs_in = self.counts.data_segs_in.wrapping_add(1);
+        self.counts.data_segs_in = self.counts.data_segs_in.wrapping_add(seg.segments());
         let (start, end) = (seg.text_seq(), seg.text_seq().plus(seg.len));
         let nxt = self.rcv.nxt;
         if start.before(nxt) {
@@ -414,7 +414,7 @@ impl Tcb {
         reply.in_order = brought;
         reply.events |= Events::READABLE;
         self.time_receiver(seg, now);
-        self.schedule_ack(seg.len, now);
+        self.schedule_ack(seg.piece(), now);
     }
 
     /// Text beyond RCV.NXT: the peer is told at once (RFC 5681 4.2).

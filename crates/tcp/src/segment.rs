@@ -160,6 +160,8 @@ pub struct Segment {
     pub urgent: u16,
     /// Bytes of text.
     pub len: u32,
+    /// Text in each packet, of several that were taken together (LRO); 0: it came in one.
+    pub gso_size: u16,
     /// Options.
     pub options: SegmentOptions,
     /// From the IP header.
@@ -167,6 +169,24 @@ pub struct Segment {
 }
 
 impl Segment {
+    /// The most text that one packet of it brought.
+    #[inline]
+    pub fn piece(&self) -> u32 {
+        match self.gso_size {
+            0 => self.len,
+            size => self.len.min(size.into()),
+        }
+    }
+
+    /// The packets that it came in.
+    #[inline]
+    pub fn segments(&self) -> u32 {
+        match self.gso_size {
+            0 => 1,
+            size => self.len.div_ceil(size.into()).max(1),
+        }
+    }
+
     /// From a header, its options, and the length of its text.
     #[inline]
     pub fn parse(header: &Header, options: Options<'_>, len: u32, ecn: Ecn) -> Segment {
@@ -188,6 +208,7 @@ impl Segment {
             window: header.window,
             urgent: header.urgent,
             len,
+            gso_size: 0,
             options,
             ecn,
         }
@@ -336,6 +357,18 @@ pub struct Out {
 }
 
 impl Out {
+    /// More text than fits one segment?
+    #[inline]
+    pub fn is_large(&self) -> bool {
+        self.text_len > u32::from(self.mss)
+    }
+
+    /// Segments that the port will make of it.
+    #[inline]
+    pub fn segments(&self) -> u32 {
+        if self.is_large() { self.text_len.div_ceil(u32::from(self.mss.max(1))) } else { 1 }
+    }
+
     /// This segment as its receiver's [`Segment`]: what a wire would make of it.
     pub fn as_arriving(&self) -> Segment {
         Segment {
@@ -345,6 +378,7 @@ impl Out {
             window: self.window,
             urgent: self.urgent,
             len: self.text_len,
+            gso_size: if self.is_large() { self.mss } else { 0 },
             options: SegmentOptions::parse_bytes(self.options.as_slice()),
             ecn: self.ecn,
         }

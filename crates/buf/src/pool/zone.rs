@@ -80,6 +80,14 @@ impl Zone {
         }
     }
 
+    /// How often the depot's lock was taken.
+    pub(super) fn acquisitions(&self) -> u64 {
+        match &self.depot {
+            Depot::Light(depot) => depot.acquisitions(),
+            Depot::Heavy(depot) => depot.acquisitions(),
+        }
+    }
+
     pub(super) fn get(&self) -> Option<NonNull<u8>> {
         let cache = self.caches.get(thread_index())?;
         // SAFETY: the caches of this index belong to this thread while it lives; no reference outlives this call.

@@ -157,7 +157,7 @@ impl<L: Locks> Stack<L> {
             Via::Blackhole => return Obstacle::Drop(DropReason::Ip4NoRoute),
             Via::Local(_) | Via::Broadcast(_) => return Obstacle::Drop(DropReason::Ip4NotForwardable),
         };
-        if packet.len() > self.ifaces.get(out).map_or(0, Iface::mtu) {
+        if super::link_len(packet) > self.ifaces.get(out).map_or(0, Iface::mtu) {
             return Obstacle::Fragment;
         }
         Obstacle::Resolve(out, next)
@@ -203,6 +203,8 @@ impl<L: Locks> Stack<L> {
             self.drop_frame(cx, packet, DropReason::Ip4TooBig);
             return false;
         }
+        // A large segment whose pieces are too long themselves: to the link it is one long datagram.
+        packet.set_flags(packet.flags().without(Flags::GSO));
         let before = ip4::decrement_ttl(packet.bytes_mut());
         let header = ip4::Header { ttl: before.unwrap_or(header.ttl), ..header };
         self.output_fragments(cx, packet, &header, mtu, |stack, fragment| {
@@ -313,7 +315,7 @@ impl<L: Locks> Stack<L> {
 #[inline(always)]
 fn passable(packet: &Frame, mtu: usize) -> Option<Ipv4Addr> {
     let header = ip4::Glance::of(packet.bytes())?;
-    let room = packet.len() <= mtu && packet.headroom() >= eth::HEADER_LEN;
+    let room = super::link_len(packet) <= mtu && packet.headroom() >= eth::HEADER_LEN;
     (room && header.ttl() > 1 && !packet.flags().has(Flags::LINK_BROADCAST)).then(|| header.dst())
 }
 

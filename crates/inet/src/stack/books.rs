@@ -67,6 +67,7 @@ impl<L: Locks> Stack<L> {
         let one = |part, acquisitions| LockUse { part, locks: 1, acquisitions };
         let (pcbs, pcb_locks) = self.pcbs.locks();
         let (demux, demux_locks) = self.udp.locks();
+        let (pool, pool_locks) = self.pool.locks();
         let ifaces = self.ifaces.iter().count();
         vec![
             one("inet.route", self.routes.acquisitions()),
@@ -91,7 +92,12 @@ impl<L: Locks> Stack<L> {
                 locks: ifaces,
                 acquisitions: self.ifaces.iter().map(|i| i.addrs.acquisitions()).sum(),
             },
+            one("inet.large_pool", self.large.acquisitions()),
+            LockUse { part: "buf.pool", locks: pool_locks, acquisitions: pool },
         ]
+        .into_iter()
+        .chain(self.tcp.lock_use())
+        .collect()
     }
 
     /// Every pool of this host with its part: where all frames come from, and, once they have been needed, where long

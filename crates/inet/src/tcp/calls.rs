@@ -1,7 +1,8 @@
 //! What the socket layer asks for: the calls of BSD, none of which waits.
 
 use super::memory::{Charge, Shortage};
-use super::output::Over;
+use super::output::{IpOptions, Over};
+use super::queue::Sizes;
 use super::{CONFIGS_MAX, Kind, Listening, Options, Sock, Stream, core_ends};
 use crate::Stack;
 use crate::demux::{Ends4, Tuple};
@@ -11,13 +12,16 @@ use crate::stack::AtOnce;
 use crate::udp::{ReadySet, v4_end};
 use ::tcp::cc::Algorithm;
 use ::tcp::listen::{CookieMode, Limits, Listener};
-use ::tcp::{Config, EcnMode, Tcb, isn};
+use ::tcp::{Config, EcnMode, Tail, Tcb, isn};
 use buf::Frame;
 use clock::{Duration, Instant};
 use lock::{Cx, Locks};
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+
+/// Text for which a large buffer is taken, of 64 KiB: a quarter of it is used then at least.
+const WORTH_LARGE: usize = 16 << 10;
 
 /// Why a call failed, or what became of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -332,7 +336,15 @@ impl<L: Locks> Stack<L> {
     /// what has become of the connection.
     #[inline]
     pub fn tcp_send(&self, cx: Cx, id: usize, bytes: &[u8], push: bool) -> Result<usize, TcpError> {
-        self.tcp_send_marked(cx, id, bytes, push, false)
+        self.tcp_send_marked(cx, id, bytes, if push { Tail::Push } else { Tail::More }, false)
+    }
+
+    /// As [`Stack::tcp_send`]; `tail` says more of the end of `bytes`.
+    ///
+    /// # Errors
+    /// As [`Stack::tcp_send`].
+    pub fn tcp_send_as(&self, cx: Cx, id: usize, bytes: &[u8], tail: Tail) -> Result<usize, TcpError> {
+        self.tcp_send_marked(cx, id, bytes, tail, false)
     }
 
     /// As [`Stack::tcp_send`]; the last byte is urgent.
@@ -340,11 +352,11 @@ impl<L: Locks> Stack<L> {
     /// # Errors
     /// As [`Stack::tcp_send`].
     pub fn tcp_send_urgent(&self, cx: Cx, id: usize, bytes: &[u8]) -> Result<usize, TcpError> {
-        self.tcp_send_marked(cx, id, bytes, true, true)
+        self.tcp_send_marked(cx, id, bytes, Tail::Push, true)
     }
 
     #[inline]
-    fn tcp_send_marked(&self, cx: Cx, id: usize, bytes: &[u8], push: bool, urgent: bool) -> Result<usize, TcpError> {
+    fn tcp_send_marked(&self, cx: Cx, id: usize, bytes: &[u8], tail: Tail, urgent: bool) -> Result<usize, TcpError> {
         self.act(cx, id, |sock| {
             if let Some(error) = sock.error.take() {
                 return Err(error);
@@ -369,8 +381,14 @@ impl<L: Locks> Stack<L> {
                     stream.send.set_space(wanted);
                 }
             }
-            let piece = stream.piece();
-            let taken = stream.send.append(bytes, piece, || self.tcp_buffer(cx, piece));
+            if bytes.len() >= WORTH_LARGE && stream.headers.are_stale(self.epoch()) {
+                // Whether the port takes large segments is known with them: the first text of a connection is theirs too.
+                let options = sock.options.as_deref().unwrap_or(&super::NO_OPTIONS);
+                self.tcp_keep_headers(cx, sock.ends, &mut stream.headers, &IpOptions::of(options, self));
+            }
+            let sizes = stream.sizes(bytes.len());
+            let sums = stream.headers.sums(self.epoch());
+            let taken = stream.send.append(bytes, sizes, sums, |waiting| self.tcp_buffer(cx, sizes, waiting));
             if taken == 0 && !bytes.is_empty() {
                 return Err(if stream.send.room() == 0 { TcpError::WouldBlock } else { TcpError::NoBuffer });
             }
@@ -379,15 +397,23 @@ impl<L: Locks> Stack<L> {
             }
             match urgent && taken == bytes.len() {
                 true => stream.tcb.queued_urgent(taken as u32),
-                false => stream.tcb.queued(taken as u32, push),
+                // What there was no room for follows: a record does not end here.
+                false if tail == Tail::Record && taken < bytes.len() => stream.tcb.queued_as(taken as u32, Tail::Push),
+                false => stream.tcb.queued_as(taken as u32, tail),
             }
             stream.dirty = true;
             Ok(taken)
         })
     }
 
-    fn tcp_buffer(&self, cx: Cx, len: usize) -> Option<Frame> {
-        if self.pool.headroom() + len <= self.pool.size() { self.pool.get() } else { self.large_buffer(cx) }
+    /// A buffer for a piece of what is sent: a large one when so much waits that it will be a large segment.
+    #[inline]
+    fn tcp_buffer(&self, cx: Cx, sizes: Sizes, waiting: usize) -> Option<Frame> {
+        let large = sizes.large > 0 && waiting >= WORTH_LARGE;
+        if large && let Some(frame) = self.large_buffer(cx) {
+            return Some(frame);
+        }
+        self.buffer_for(cx, sizes.small)
     }
 
     /// Moves bytes that came into `into`; says how many, 0 when the peer has sent all it will.
@@ -588,6 +614,12 @@ impl<L: Locks> Stack<L> {
             algorithm: if knobs.tcp_cc_cubic.on() { Algorithm::Cubic } else { Algorithm::NewReno },
             initial_window: knobs.tcp_initcwnd.get() as u8,
             idle_restart: knobs.tcp_idle_restart.on(),
+            limit_growth: knobs.tcp_rfc3465.on(),
+            reduce_cwnd: knobs.tcp_reduce_cwnd.on(),
+            answer_unsent: knobs.tcp_answer_unsent.on(),
+            syn_retries: knobs.tcp_syn_retries.get() as u8,
+            synack_retries: knobs.tcp_synack_retries.get() as u8,
+            push_runs: knobs.tcp_push_runs.get() as u8,
             time_wait: Duration::from_millis(2 * knobs.tcp_msl.get() as u64),
             delayed_ack_min: ms(&knobs.tcp_delacktime).min(Duration::from_millis(40)),
             delayed_ack_max: ms(&knobs.tcp_delacktime),
@@ -617,7 +649,11 @@ fn configured(base: &Arc<Config>, options: &Options) -> Arc<Config> {
 
 impl Stream {
     /// How much a buffer of the send queue takes: a segment, or as many as the iface takes at once.
-    fn piece(&self) -> usize {
-        usize::from(self.tcb.mss())
+    #[inline]
+    fn sizes(&self, adding: usize) -> Sizes {
+        let small = usize::from(self.tcb.mss());
+        // Crumbs share a piece all the same: each piece is a whole buffer.
+        let aligned = adding >= small && self.tcb.not_sent() == 0;
+        Sizes { small, large: self.headers.large_text(small), aligned }
     }
 }

@@ -1,6 +1,8 @@
 //! What TCP counts, as far as it shows outside the core: each segment that came with what became of it, each that left, each
 //! state that a connection entered, each timer that ran out.
 //!
+//! A large segment, or several taken together, count as what they were cut into, or came in (Linux: InSegs, OutSegs).
+//!
 //! The words are those of `tcp::counters`. A segment in order costs a few adds; everything else is behind a branch that
 //! was there before. A connection counts as closed when it enters TIME-WAIT: what remains of it then is a record.
 
@@ -52,22 +54,22 @@ pub(super) fn noted(counts: &Counters, tcb: &mut Tcb) {
     }
 }
 
-/// Text in order; `kept` of the `len` bytes that came, after the first `skip`.
+/// Text in order; `kept` of the bytes that came, after the first `skip`.
 #[inline]
-pub(super) fn in_sequence(input: &In, len: u32, skip: u32, kept: u32) {
-    input.in_sequence.bump();
+pub(super) fn in_sequence(input: &In, seg: &Segment, skip: u32, kept: u32) {
+    input.in_sequence.add(seg.segments().into());
     input.in_sequence_bytes.add(kept.into());
-    if kept != len {
-        trimmed(input, len, skip, kept);
+    if kept != seg.len {
+        trimmed(input, seg.len, skip, kept);
     }
 }
 
 /// Text before its turn.
 #[cold]
-pub(super) fn out_of_order(input: &In, len: u32, skip: u32, kept: u32) {
-    input.out_of_order.bump();
+pub(super) fn out_of_order(input: &In, seg: &Segment, skip: u32, kept: u32) {
+    input.out_of_order.add(seg.segments().into());
     input.out_of_order_bytes.add(kept.into());
-    trimmed(input, len, skip, kept);
+    trimmed(input, seg.len, skip, kept);
 }
 
 /// What was cut off in front was here already, what was cut off behind lies after the window.
@@ -90,8 +92,8 @@ pub(super) fn refused(counts: &Counters, seg: &Segment, why: Dropped, next: SeqN
     let (input, len) = (&counts.input, u64::from(seg.len));
     match why {
         Dropped::Paws => input.paws.bump(),
-        Dropped::TextDuplicate => duplicate(input, len),
-        Dropped::OutOfWindow if seg.len > 0 && seg.seq.before(next) => duplicate(input, len),
+        Dropped::TextDuplicate => duplicate(input, seg),
+        Dropped::OutOfWindow if seg.len > 0 && seg.seq.before(next) => duplicate(input, seg),
         // A byte or more at the left edge of a window that is closed (RFC 9293 3.8.6.1).
         Dropped::TextBeyondWindow if seg.seq == next => input.window_probes.bump(),
         Dropped::OutOfWindow | Dropped::TextBeyondWindow if seg.len > 0 => {
@@ -133,9 +135,9 @@ pub(super) fn challenged_by_listener(counts: &Counters, why: Refused) {
     counts.output.challenges.bump();
 }
 
-fn duplicate(input: &In, len: u64) {
-    input.duplicates.bump();
-    input.duplicate_bytes.add(len);
+fn duplicate(input: &In, seg: &Segment) {
+    input.duplicates.add(seg.segments().into());
+    input.duplicate_bytes.add(seg.len.into());
 }
 
 fn challenged(counts: &Counters, answered: bool) {
@@ -148,9 +150,10 @@ fn challenged(counts: &Counters, answered: bool) {
 /// A segment of a connection leaves.
 #[inline]
 pub(super) fn left(counts: &Counters, tcb: &Tcb, out: &Out) {
-    counts.output.sent.bump();
+    let segments = u64::from(out.segments());
+    counts.output.sent.add(segments);
     if out.text_len > 0 && !out.retransmission {
-        counts.output.data.bump();
+        counts.output.data.add(segments);
         counts.output.data_bytes.add(out.text_len.into());
     } else {
         left_otherwise(counts, tcb, out);

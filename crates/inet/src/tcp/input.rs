@@ -1,7 +1,8 @@
 //! TCP input: from `ip4::input`, a burst at a time, to connections, listeners, or an RST.
 //!
 //! A run of segments for one connection takes its lock once and is answered once, when the run ends: that is what GRO and
-//! stretched ACKs do elsewhere. The frame of a segment whose text is in order waits in the receive queue as it came.
+//! stretched ACKs do elsewhere. Segments in order that say the same are one to the core (`lro`); nothing is copied for that:
+//! the frame of a segment whose text is in order waits in the receive queue as it came.
 
 use super::counts;
 use super::memory::Charge;
@@ -15,7 +16,7 @@ use crate::slots::Locked;
 use crate::stack::AtOnce;
 use ::tcp::listen::{self, Answer, Refused};
 use ::tcp::time_wait::{self, Late};
-use ::tcp::{Dropped, Ecn, Events, IcmpNotice, Segment, SeqNum, Tcb, Text};
+use ::tcp::{Dropped, Ecn, Events, IcmpNotice, Reply, Segment, SeqNum, Tcb, Text};
 use buf::{Burst, Flags, Frame};
 use lock::{Cx, Locks};
 use stats::DropReason;
@@ -32,6 +33,33 @@ struct Seen {
     text: (usize, usize),
 }
 
+/// What a run of segments may hold, as in a packet.
+const RUN_MOST: u32 = 65_535;
+
+impl Seen {
+    /// May others go on with this segment as if it were one? It says nothing that is to be seen by itself.
+    #[inline]
+    fn may_lead(&self) -> bool {
+        let Segment { flags, len, options, .. } = &self.segment;
+        *len > 0 && *flags == wire::tcp::Flags::ACK && options.sack.is_empty()
+    }
+
+    /// Is `next` the text after this segment's, and does it say nothing else? Pieces are of one size, but for the last.
+    #[inline]
+    fn goes_on_with(&self, next: &Seen, piece: u32) -> bool {
+        let (a, b) = (&self.segment, &next.segment);
+        let flags = wire::tcp::Flags(b.flags.0 & !wire::tcp::Flags::PSH.0);
+        flags == a.flags
+            && self.ends == next.ends
+            && b.seq == a.seq.plus(a.len)
+            && b.len > 0
+            && b.piece() <= piece
+            && a.len + b.len <= RUN_MOST
+            && (a.ack, a.window, a.ecn) == (b.ack, b.window, b.ecn)
+            && a.options == b.options
+    }
+}
+
 /// The socket that segments are for, locked.
 struct Open<'a, L: Locks> {
     ends: Ends4,
@@ -44,43 +72,104 @@ impl<L: Locks> Stack<L> {
     pub(crate) fn tcp_input(&self, cx: Cx, iface: Option<&Iface<L>>, packets: &mut Burst) {
         let trusted = iface.is_none_or(|iface| iface.offload().rx);
         self.count(cx).tcp.input.received.add(packets.len() as u64);
-        let mut open = None;
-        for packet in packets.drain() {
-            self.tcp_packet(cx, trusted, &mut open, packet);
+        let (mut open, mut run, mut next) = (None, Burst::new(), None);
+        let lro = self.knobs.tcp_lro.on();
+        while let Some(packet) = packets.pop() {
+            let mut seen = Seen::default();
+            match next.take() {
+                Some(known) => seen = known,
+                None => {
+                    if let Err(why) = check(&packet, trusted, &mut seen) {
+                        self.drop_frame(cx, packet, why);
+                        continue;
+                    }
+                }
+            }
+            self.tcp_count_large(cx, &packet, &seen);
+            if lro && seen.may_lead() && !packets.is_empty() {
+                next = self.tcp_gather(cx, trusted, &mut seen, packets, &mut run);
+            }
+            self.tcp_packet(cx, &mut open, &seen, packet, Some(&mut run));
         }
         self.tcp_run_ends(cx, open);
+    }
+
+    /// Takes the segments that follow one from `packets` into `run`, as far as they go on with its text and say nothing else;
+    /// `seen` then speaks for all. Gives what it has read of the first that does not.
+    #[inline(never)]
+    fn tcp_gather(&self, cx: Cx, trusted: bool, seen: &mut Seen, packets: &mut Burst, run: &mut Burst) -> Option<Seen> {
+        let piece = seen.segment.piece();
+        while let Some(packet) = packets.as_slice().first() {
+            let mut next = Seen::default();
+            let checked = check(packet, trusted, &mut next);
+            if checked.is_ok() && !seen.goes_on_with(&next, piece) {
+                return Some(next);
+            }
+            let Some(mut packet) = packets.pop() else { break };
+            match checked {
+                Ok(()) => {
+                    self.tcp_count_large(cx, &packet, &next);
+                    seen.segment.len += next.segment.len;
+                    seen.segment.flags = seen.segment.flags | next.segment.flags;
+                    seen.segment.gso_size = piece as u16; // a packet's text
+                    packet.truncate(next.text.1);
+                    packet.pull(next.text.0);
+                    drop(run.push(packet)); // no more than came
+                    if next.segment.piece() < piece || next.segment.has(wire::tcp::Flags::PSH) {
+                        return None;
+                    }
+                }
+                Err(why) => self.drop_frame(cx, packet, why),
+            }
+        }
+        None
     }
 
     /// Takes one that came by itself.
     #[inline(always)]
     pub(crate) fn tcp_input_one(&self, cx: Cx, iface: &Iface<L>, packet: Frame) {
         self.count(cx).tcp.input.received.bump();
-        let mut open = None;
-        self.tcp_packet(cx, iface.offload().rx, &mut open, packet);
+        let (mut open, mut seen) = (None, Seen::default());
+        if let Err(why) = check(&packet, iface.offload().rx, &mut seen) {
+            return self.drop_frame(cx, packet, why);
+        }
+        self.tcp_count_large(cx, &packet, &seen);
+        self.tcp_packet(cx, &mut open, &seen, packet, None);
         self.tcp_run_ends(cx, open);
     }
 
+    /// A large segment counts as the packets that it came in, or would have; it has counted as one.
     #[inline(always)]
-    fn tcp_packet<'a>(&'a self, cx: Cx, trusted: bool, open: &mut Option<Open<'a, L>>, packet: Frame) {
-        let mut seen = Seen::default();
-        if let Err(why) = check(&packet, trusted, &mut seen) {
-            return self.drop_frame(cx, packet, why);
+    fn tcp_count_large(&self, cx: Cx, packet: &Frame, seen: &Seen) {
+        if packet.flags().has(Flags::GSO) {
+            self.count(cx).tcp.input.received.add(u64::from(seen.segment.segments() - 1));
         }
+    }
+
+    #[inline(always)]
+    fn tcp_packet<'a>(
+        &'a self,
+        cx: Cx,
+        open: &mut Option<Open<'a, L>>,
+        seen: &Seen,
+        packet: Frame,
+        run: Option<&mut Burst>,
+    ) {
         if open.as_ref().is_none_or(|open| open.ends != seen.ends) {
             self.tcp_run_ends(cx, open.take());
             *open = self.tcp_find(cx, seen.ends);
         }
-        let Some(Open { id, slot, .. }) = open else { return self.tcp_for_listener(cx, None, &seen, packet) };
+        let Some(Open { id, slot, .. }) = open else { return self.tcp_unowned(cx, None, seen, packet, run) };
         let id = *id;
         match slot.as_mut() {
-            Some(sock) if matches!(sock.kind, Kind::Stream(_)) => self.tcp_segment(cx, id, sock, &seen, packet),
+            Some(sock) if matches!(sock.kind, Kind::Stream(_)) => self.tcp_segment(cx, id, sock, seen, packet, run),
             Some(sock) if sock.is_listening() => {
                 let spreads = sock.options().reuse_port;
                 *open = None; // its lock is taken again, after that of TIME-WAIT
                 let id = if spreads { self.tcp_spread(cx, id, seen.ends) } else { id };
-                self.tcp_for_listener(cx, Some(id), &seen, packet);
+                self.tcp_unowned(cx, Some(id), seen, packet, run);
             }
-            _ => self.tcp_for_listener(cx, None, &seen, packet),
+            _ => self.tcp_unowned(cx, None, seen, packet, run),
         }
     }
 
@@ -110,7 +199,7 @@ impl<L: Locks> Stack<L> {
 
     /// A segment for a connection.
     #[inline(always)]
-    fn tcp_segment(&self, cx: Cx, id: usize, sock: &mut Sock<L>, seen: &Seen, packet: Frame) {
+    fn tcp_segment(&self, cx: Cx, id: usize, sock: &mut Sock<L>, seen: &Seen, packet: Frame, run: Option<&mut Burst>) {
         let Kind::Stream(stream) = &mut sock.kind else {
             return self.drop_frame(cx, packet, DropReason::TcpNoConnection);
         };
@@ -120,6 +209,7 @@ impl<L: Locks> Stack<L> {
         let before = stream.recv.end();
         stream.dirty = true;
         let counted = self.count(cx);
+        let run = run.filter(|run| !run.is_empty());
         let reply = match self.tcp_refuses(cx, stream, &seen.segment) {
             false => {
                 let reply = stream.tcb.on_segment(&seen.segment, cx.now);
@@ -127,7 +217,15 @@ impl<L: Locks> Stack<L> {
                 if let Some(why) = reply.dropped {
                     counts::refused(&counted.tcp, &seen.segment, why, stream.tcb.rcv_nxt(), reply.answer.is_some());
                 }
-                let kept = stream.keep(&counted.tcp.input, reply.text, reply.in_order, before, seen, packet);
+                let kept = stream.keep(&counted.tcp.input, reply.text, before, seen, packet);
+                if let Some(run) = run {
+                    self.tcp_keep_run(cx, stream, &reply, before, seen, run);
+                }
+                if let Text::Accept { len, .. } = reply.text
+                    && reply.in_order > len
+                {
+                    stream.join(reply.in_order - len);
+                }
                 match (reply.dropped, kept) {
                     (Some(why), Some(packet)) => self.drop_frame(cx, packet, reason(why)),
                     (_, None) => counted.audit.consumed.bump(), // some of its text was taken at least
@@ -140,6 +238,7 @@ impl<L: Locks> Stack<L> {
             }
             true => {
                 let segment = self.tcp_without_text(cx, &seen.segment, packet);
+                run.into_iter().flat_map(Burst::drain).for_each(|f| self.drop_frame(cx, f, DropReason::TcpNoMemory));
                 let reply = stream.tcb.on_segment(&segment, cx.now);
                 counts::noted(&counted.tcp, &mut stream.tcb);
                 reply
@@ -172,6 +271,49 @@ impl<L: Locks> Stack<L> {
             self.tcp_answer(cx, sock, answer);
         }
         sock.note(cx, id, events);
+    }
+
+    /// The frames of a run after its first.
+    #[inline(never)]
+    fn tcp_keep_run(&self, cx: Cx, stream: &mut Stream, reply: &Reply, before: u64, seen: &Seen, run: &mut Burst) {
+        let mut from = (seen.text.1 - seen.text.0) as u32;
+        for frame in run.drain() {
+            let len = frame.len() as u32;
+            match reply.dropped {
+                Some(why) => self.drop_frame(cx, frame, reason(why)),
+                None => {
+                    stream.keep_text(reply.text, from, before, frame);
+                    self.count(cx).audit.consumed.bump();
+                }
+            }
+            from += len;
+        }
+    }
+
+    /// Segments for a listener, or for nobody: each by itself.
+    fn tcp_unowned(&self, cx: Cx, listener: Option<usize>, seen: &Seen, packet: Frame, run: Option<&mut Burst>) {
+        let Some(run) = run.filter(|run| !run.is_empty()) else {
+            return self.tcp_for_listener(cx, listener, seen, packet);
+        };
+        let mut one = Seen { segment: seen.segment, ..*seen };
+        one.segment.gso_size = 0;
+        one.segment.len = (seen.text.1 - seen.text.0) as u32;
+        self.tcp_for_listener(cx, listener, &one, packet);
+        for packet in run.drain() {
+            one.segment.seq = one.segment.seq.plus(one.segment.len);
+            one.segment.len = packet.len() as u32;
+            one.text = (0, packet.len());
+            // The first may have made a connection of it.
+            match self.tcp_find(cx, seen.ends) {
+                Some(Open { id, mut slot, .. }) if slot.as_ref().is_some_and(|sock| !sock.is_listening()) => {
+                    if let Some(sock) = slot.as_mut() {
+                        self.tcp_segment(cx, id, sock, &one, packet, None);
+                    }
+                    self.tcp_run_ends(cx, Some(Open { ends: seen.ends, id, slot }));
+                }
+                _ => self.tcp_for_listener(cx, listener, &one, packet),
+            }
+        }
     }
 
     /// A segment of no connection that is alive: of one in TIME-WAIT, for a listener, or for nobody.
@@ -295,7 +437,7 @@ impl<L: Locks> Stack<L> {
         };
         let mut slot = slot.lock(cx);
         let Some(sock) = slot.as_mut() else { return self.drop_frame(cx, packet, DropReason::TcpNoRoom) };
-        self.tcp_segment(cx, child, sock, seen, packet);
+        self.tcp_segment(cx, child, sock, seen, packet, None);
         self.tcp_charge(sock);
         self.tcp_settle(cx, child, sock, AtOnce::Later);
     }
@@ -346,7 +488,6 @@ impl Stream {
         &mut self,
         counts: &::tcp::counters::In,
         text: Text,
-        in_order: u32,
         before: u64,
         seen: &Seen,
         mut packet: Frame,
@@ -355,21 +496,36 @@ impl Stream {
         let (start, end) = seen.text;
         let start = start + skip as usize;
         if at > 0 {
-            counts::out_of_order(counts, seen.segment.len, skip, len);
+            counts::out_of_order(counts, &seen.segment, skip, len);
             let bytes = packet.bytes().get(start..end).unwrap_or_default();
             let bytes = bytes.get(..len as usize).unwrap_or(bytes);
             self.ooo.get_or_insert_default().insert(before + u64::from(at), bytes);
             return None;
         }
-        counts::in_sequence(counts, seen.segment.len, skip, len);
+        counts::in_sequence(counts, &seen.segment, skip, len);
         packet.truncate(start + len as usize);
         if packet.pull(start) {
             self.recv.push(packet);
         }
-        if in_order > len {
-            self.join(in_order - len);
-        }
         None
+    }
+
+    /// Keeps what the core has accepted of a frame that is text only and begins `from` bytes into its run.
+    fn keep_text(&mut self, text: Text, from: u32, before: u64, mut frame: Frame) {
+        let Text::Accept { skip, len, at } = text else { return };
+        let (begin, end) = (skip.max(from), (skip + len).min(from + frame.len() as u32));
+        if begin >= end {
+            return; // before what was accepted, or behind it
+        }
+        frame.truncate((end - from) as usize);
+        frame.pull((begin - from) as usize);
+        match at {
+            0 => self.recv.push(frame),
+            at => {
+                let place = before + u64::from(at) + u64::from(begin - skip);
+                self.ooo.get_or_insert_default().insert(place, frame.bytes());
+            }
+        }
     }
 
     /// Text that was here before its turn is now in order.
@@ -399,7 +555,10 @@ fn check(packet: &Frame, trusted: bool, seen: &mut Seen) -> Result<(), DropReaso
     let end = usize::from(ip.total_len()).min(bytes.len());
     let segment = bytes.get(ihl..end).ok_or(DropReason::Ip4Malformed)?;
     let header = wire::tcp::Header::parse(segment).map_err(|_| DropReason::TcpMalformed)?;
-    if !(trusted && packet.flags().has(Flags::RX_L4_OK)) {
+    // A checksum that was left open has never been on a wire: there is nothing to verify.
+    let flags = packet.flags();
+    let sound = flags.has(Flags::TX_L4_CSUM) || (trusted && flags.has(Flags::RX_L4_OK));
+    if !sound {
         let pseudo = Partial::pseudo4(ip.src(), ip.dst(), Proto::TCP, segment.len() as u16);
         if !wire::tcp::checksum_ok(pseudo, segment) {
             return Err(DropReason::TcpBadChecksum);
@@ -418,6 +577,9 @@ fn check(packet: &Frame, trusted: bool, seen: &mut Seen) -> Result<(), DropReaso
     let tos = bytes.get(1).copied().unwrap_or(0);
     let len = (segment.len() - header.header_len) as u32;
     seen.segment = Segment::parse_bytes(&header, options, len, Ecn::from_bits(tos));
+    if let Some(size) = packet.gso_size() {
+        seen.segment.gso_size = size;
+    }
     seen.text = (ihl + header.header_len, end);
     Ok(())
 }

@@ -3,9 +3,12 @@
 //! The usual segment goes where the one before went: Ethernet and IPv4 headers are kept with their sums, good while the
 //! stack's epoch stands still, and in front of a lent buffer they are all that is written. The payload's sum was made when it
 //! was copied in. Everything else goes layer by layer through `ip4::output`.
+//!
+//! Where the iface has TSO, text leaves in large segments of up to 64 KiB, each one walk through here and one frame for the
+//! port. What is lent then is a piece of that size; the rest of a piece of which a part has left is copied, and may be as large.
 
 use super::counts;
-use super::queue::{Range, SendQueue};
+use super::queue::{Range, SendQueue, Sums};
 use super::{Kind, Options, Sock, Stream};
 use crate::Stack;
 use crate::demux::{Addr, Ends4};
@@ -36,6 +39,8 @@ pub(crate) struct Headers {
     /// The longest IP packet that the iface takes.
     mtu: u32,
     offload: bool,
+    /// The port takes large segments.
+    tso: bool,
     bytes: [u8; NETWORK],
     ip_sum: Partial,
     pseudo: Partial,
@@ -48,6 +53,7 @@ impl Default for Headers {
             iface: IfaceId(0),
             mtu: 0,
             offload: false,
+            tso: false,
             bytes: [0; NETWORK],
             ip_sum: Partial::ZERO,
             pseudo: Partial::ZERO,
@@ -72,6 +78,15 @@ impl IpOptions {
 pub(super) fn ends4(ends: &Ends) -> Ends4 {
     let v4 = |addr: u128| Addr(addr).to_v4().map_or(0, Ipv4Addr::to_bits);
     Ends4 { local: v4(ends.local), remote: v4(ends.remote), local_port: ends.local_port, remote_port: ends.remote_port }
+}
+
+/// A segment that is about to leave.
+struct Leaving<'a> {
+    out: &'a Out,
+    /// A frame with its text, and the text's sum if that is known.
+    text: (Frame, Option<Partial>),
+    /// Nothing goes with it: it need not wait at its iface.
+    alone: bool,
 }
 
 /// What is to become of a socket once its lock is given back.
@@ -127,13 +142,16 @@ impl<L: Locks> Stack<L> {
     fn tcp_flush(&self, cx: Cx, ends: Ends4, stream: &mut Stream, options: &IpOptions, at_once: AtOnce) {
         let (mut staged, mut out) = (false, Out::default());
         while stream.tcb.has_output() {
-            let most = stream.largest();
+            let (most, spare) = self.tcp_largest(cx, stream);
             if !stream.tcb.poll_into(cx.now, most, &mut out) {
                 break;
             }
             // One that goes alone goes straight to the port.
             let alone = at_once == AtOnce::Yes && !staged && !stream.tcb.has_output();
-            if self.tcp_emit(cx, ends, stream, &out, options, alone).is_none() {
+            let text = self.tcp_payload(cx, &mut stream.send, &out, spare);
+            let gone =
+                text.and_then(|text| self.tcp_emit(cx, ends, stream, Leaving { out: &out, text, alone }, options));
+            if gone.is_none() {
                 stream.tcb.on_not_sent(&out, cx.now);
                 self.count(cx).tcp.output.not_sent.bump();
                 break; // no buffer now: the timer comes again
@@ -144,6 +162,24 @@ impl<L: Locks> Stack<L> {
         if staged && at_once == AtOnce::Yes {
             self.tcp_hand_over(cx, stream.headers.iface);
         }
+    }
+
+    /// How much text the next segment may have, and a buffer for it if it must be copied and is large.
+    #[inline]
+    fn tcp_largest(&self, cx: Cx, stream: &mut Stream) -> (u32, Option<Frame>) {
+        if stream.headers.is_plain() || stream.tcb.not_sent() <= u32::from(stream.tcb.mss()) {
+            return (0, None);
+        }
+        let (rest, front) = stream.send.rest_of_piece_at(next_text(&stream.tcb));
+        let rest = (rest as u32).min(stream.headers.most_text());
+        if front {
+            return (rest, None);
+        }
+        if !stream.headers.tso || rest <= u32::from(stream.tcb.mss()) {
+            return (0, None);
+        }
+        let spare = self.large_buffer(cx);
+        (if spare.is_some() { rest } else { 0 }, spare)
     }
 
     /// Hands what is staged at a connection's iface to the port; at any, where it is not known yet.
@@ -161,13 +197,11 @@ impl<L: Locks> Stack<L> {
         cx: Cx,
         ends: Ends4,
         stream: &mut Stream,
-        out: &Out,
+        Leaving { out, text: (frame, sum), alone }: Leaving<'_>,
         options: &IpOptions,
-        alone: bool,
     ) -> Option<()> {
         let counters = self.count(cx);
         let mut lap = counters.ledger.lap(clock::tsc::ticks);
-        let (frame, sum) = self.tcp_payload(cx, &mut stream.send, out)?;
         counters.audit.made.bump();
         counts::left(&counters.tcp, &stream.tcb, out);
         if stream.headers.epoch == self.epoch() && stream.headers.takes(out) {
@@ -191,24 +225,33 @@ impl<L: Locks> Stack<L> {
         Some(())
     }
 
-    /// A frame with the segment's text, and the text's sum.
+    /// A frame with the segment's text, and the text's sum if it is known.
     #[inline(always)]
-    fn tcp_payload(&self, cx: Cx, queue: &mut SendQueue, out: &Out) -> Option<(Frame, Partial)> {
+    fn tcp_payload(
+        &self,
+        cx: Cx,
+        queue: &mut SendQueue,
+        out: &Out,
+        spare: Option<Frame>,
+    ) -> Option<(Frame, Option<Partial>)> {
         if out.text_len == 0 {
-            return Some((self.pool.get()?, Partial::ZERO));
+            return Some((self.pool.get()?, Some(Partial::ZERO)));
         }
         if let Range::Front(index) = queue.locate(out.text_at, out.text_len)
             && let Some(lent) = queue.lend(index, out.text_len)
         {
             return Some(lent);
         }
-        let mut frame = self.buffer_for(cx, out.text_len as usize)?;
+        let mut frame = match spare {
+            Some(frame) => frame,
+            None => self.buffer_for(cx, out.text_len as usize)?,
+        };
         let sum = queue.copy(out.text_at, out.text_len, &mut frame)?;
         Some((frame, sum))
     }
 
     /// A buffer with room for `len` bytes: the pool's, or a large one.
-    fn buffer_for(&self, cx: Cx, len: usize) -> Option<Frame> {
+    pub(super) fn buffer_for(&self, cx: Cx, len: usize) -> Option<Frame> {
         if self.pool.headroom() + len <= self.pool.size() { self.pool.get() } else { self.large_buffer(cx) }
     }
 
@@ -220,17 +263,21 @@ impl<L: Locks> Stack<L> {
         ends: Ends4,
         out: &Out,
         mut frame: Frame,
-        sum: Partial,
+        sum: Option<Partial>,
         options: &IpOptions,
     ) -> bool {
         let (src, dst) = (Ipv4Addr::from_bits(ends.local), Ipv4Addr::from_bits(ends.remote));
         let exit = self.exit_for(cx, dst, None);
         let partial = match &exit {
             Ok(exit) if !matches!(exit.to, Target::Here) => {
-                self.ifaces.get(exit.iface).is_some_and(|iface| iface.offload().tx_l4)
+                out.is_large() || self.ifaces.get(exit.iface).is_some_and(|iface| iface.offload().tx_l4)
             }
             _ => false,
         };
+        if out.is_large() {
+            frame.set_gso_size(out.mss);
+        }
+        let sum = text_sum(partial, sum, &frame);
         let len = wire::tcp::HEADER_LEN + out.options.len();
         let Some(head) = frame.push_n(len) else {
             self.drop_frame(cx, frame, DropReason::TxNoPort);
@@ -260,11 +307,11 @@ impl<L: Locks> Stack<L> {
     pub(super) fn tcp_send_bare(&self, cx: Cx, ends: Ends4, out: &Out, options: &IpOptions) {
         let Some(frame) = self.make_frame(cx) else { return };
         counts::left_bare(&self.count(cx).tcp, out);
-        self.tcp_send_layered(cx, ends, out, frame, Partial::ZERO, options);
+        self.tcp_send_layered(cx, ends, out, frame, Some(Partial::ZERO), options);
     }
 
     /// Keeps the headers of segments to this peer, if its MAC address is known.
-    fn tcp_keep_headers(&self, cx: Cx, ends: Ends4, headers: &mut Headers, options: &IpOptions) {
+    pub(super) fn tcp_keep_headers(&self, cx: Cx, ends: Ends4, headers: &mut Headers, options: &IpOptions) {
         let epoch = self.epoch(); // before anything is looked up: a change meanwhile makes the headers stale, not wrong
         let (src, dst) = (Ipv4Addr::from_bits(ends.local), Ipv4Addr::from_bits(ends.remote));
         let Ok(exit) = self.exit_for(cx, dst, None) else { return };
@@ -274,7 +321,7 @@ impl<L: Locks> Stack<L> {
         if self.pool.headroom() < HEADERS + wire::tcp::MAX_OPTIONS_LEN {
             return;
         }
-        headers.fill(epoch, iface, mac, src, dst, options);
+        headers.fill(epoch, iface, mac, (src, dst), self.knobs.tcp_tso.on(), options);
     }
 }
 
@@ -284,8 +331,8 @@ impl Headers {
         epoch: u64,
         iface: &Iface<L>,
         mac: wire::Mac,
-        src: Ipv4Addr,
-        dst: Ipv4Addr,
+        (src, dst): (Ipv4Addr, Ipv4Addr),
+        tso: bool,
         options: &IpOptions,
     ) {
         let Some(header) = ip4::Header::new(src, dst, Proto::TCP, 0) else { return };
@@ -300,19 +347,56 @@ impl Headers {
         self.iface = iface.id;
         self.mtu = iface.mtu() as u32;
         self.offload = iface.offload().tx_l4;
+        self.tso = iface.offload().tso && tso;
         self.epoch = epoch;
+    }
+
+    /// Made before the last change of routes, neighbors or ifaces?
+    #[inline]
+    pub(super) fn are_stale(&self, epoch: u64) -> bool {
+        self.epoch != epoch
+    }
+
+    /// Is one segment of Ethernet's all that the iface takes at once?
+    #[inline]
+    fn is_plain(&self) -> bool {
+        !self.tso && self.mtu <= 1500 + HEADERS as u32 + 40
+    }
+
+    /// The most text in one packet, or one large segment, with whatever options.
+    #[inline]
+    fn most_text(&self) -> u32 {
+        let packet = if self.tso { u32::from(u16::MAX) } else { self.mtu };
+        packet - (HEADERS - LINK + wire::tcp::MAX_OPTIONS_LEN) as u32
+    }
+
+    /// The text of a large segment: as many of `mss` bytes as it takes; 0: the iface takes none.
+    #[inline]
+    pub(super) fn large_text(&self, mss: usize) -> usize {
+        if !self.tso {
+            return 0;
+        }
+        let most = self.most_text() as usize;
+        if most < 2 * mss { 0 } else { most - most % mss.max(1) }
+    }
+
+    /// Who makes the sums of what is written now, as far as is known.
+    #[inline]
+    pub(super) fn sums(&self, epoch: u64) -> Sums {
+        if self.offload && self.epoch == epoch { Sums::Ports } else { Sums::Ours }
     }
 
     /// May this segment go the short way?
     #[inline]
     fn takes(&self, out: &Out) -> bool {
         let len = HEADERS - LINK + out.options.len() + out.text_len as usize;
-        len <= self.mtu as usize
+        len <= self.mtu as usize || self.tso && out.is_large()
     }
 
     /// The segment with all its headers.
     #[inline(always)]
-    fn emit(&self, ends: Ends4, out: &Out, mut frame: Frame, sum: Partial) -> Option<Frame> {
+    fn emit(&self, ends: Ends4, out: &Out, mut frame: Frame, sum: Option<Partial>) -> Option<Frame> {
+        let sum = text_sum(self.offload, sum, &frame);
         let options = out.options.as_slice();
         let segment_len = (wire::tcp::HEADER_LEN + options.len()) as u16 + out.text_len as u16;
         let total_len = segment_len + ip4::HEADER_LEN as u16;
@@ -335,7 +419,20 @@ impl Headers {
         if self.offload {
             frame.set_flags(Flags::TX_L4_CSUM);
         }
+        if self.tso && out.is_large() {
+            frame.set_gso_size(out.mss);
+        }
         Some(frame)
+    }
+}
+
+/// The sum of the text, which is all that is in the frame as yet; nothing where the port makes it.
+#[inline(always)]
+fn text_sum(is_ports: bool, known: Option<Partial>, text: &Frame) -> Partial {
+    match (is_ports, known) {
+        (true, _) => Partial::ZERO,
+        (false, Some(sum)) => sum,
+        (false, None) => checksum::sum(text.bytes()),
     }
 }
 
@@ -360,20 +457,6 @@ fn write_header(head: &mut [u8], ends: Ends4, out: &Out) {
         } else if options.len() == out.options.len() {
             options.copy_from_slice(out.options.as_slice());
         }
-    }
-}
-
-impl Stream {
-    /// How much text the next segment may have: the rest of a piece that the iface takes whole, so that it can be lent.
-    #[inline]
-    fn largest(&mut self) -> u32 {
-        let mss = HEADERS as u32 + 40;
-        if self.headers.mtu <= 1500 + mss {
-            return 0;
-        }
-        let next = next_text(&self.tcb);
-        let piece = self.send.whole_piece_at(next) as u32;
-        piece.min(self.headers.mtu - (HEADERS - LINK) as u32 - 40)
     }
 }
 

@@ -13,8 +13,8 @@ use wire::checksum::{self, Partial};
 #[derive(Debug)]
 struct Piece {
     held: Held,
-    /// Sum of its bytes.
-    sum: Partial,
+    /// Sum of its bytes, unless the port was expected to make it.
+    sum: Option<Partial>,
     /// The number of its first byte in the stream.
     start: u64,
 }
@@ -35,6 +35,37 @@ pub struct SendQueue {
     space: usize,
     /// Where the last search ended, as a place in `pieces`: the next begins there, or one further, nearly always.
     near: usize,
+}
+
+/// How much goes into one piece.
+#[derive(Clone, Copy, Debug)]
+pub struct Sizes {
+    /// A segment.
+    pub small: usize,
+    /// A segment that the port cuts up; 0: there are none.
+    pub large: usize,
+    /// The first byte begins a piece, however little the last one holds: what is in the queue was sent, the last of it in a short
+    /// segment perhaps. Added to its piece, all segments after it would lie across two pieces, and be copied instead of lent.
+    pub aligned: bool,
+}
+
+/// Who makes the sums of what is added. It is made with the copy, and a guess: one that is needed after all is made then.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sums {
+    /// We do.
+    Ours,
+    /// The port does.
+    Ports,
+}
+
+impl Sizes {
+    /// How much more a piece takes.
+    #[inline]
+    fn fit(self, held: &Held) -> usize {
+        let (len, room) = (held.len(), held.tailroom());
+        let most = if self.large > 0 && len + room >= self.large { self.large } else { self.small };
+        most.saturating_sub(len).min(room)
+    }
 }
 
 /// Where a range of the queue lies.
@@ -89,28 +120,44 @@ impl SendQueue {
         self.room() * 3 >= self.space
     }
 
-    /// Copies up to [`SendQueue::room`] bytes in, in pieces of at most `piece` bytes for which `make` gives buffers; says how
-    /// many.
-    pub fn append(&mut self, bytes: &[u8], piece: usize, mut make: impl FnMut() -> Option<Frame>) -> usize {
+    /// Copies up to [`SendQueue::room`] bytes in, in pieces for which `make` gives buffers; says how many. A piece has at most
+    /// `sizes.large` bytes if its buffer holds as much, else at most `sizes.small`. `make` is told what wait together: what
+    /// is still to be copied, or what is in the queue if that is more.
+    pub fn append(
+        &mut self,
+        bytes: &[u8],
+        sizes: Sizes,
+        sums: Sums,
+        mut make: impl FnMut(usize) -> Option<Frame>,
+    ) -> usize {
         let mut left = bytes.get(..bytes.len().min(self.room())).unwrap_or_default();
         let wanted = left.len();
+        let mut begun = !sizes.aligned;
         while !left.is_empty() {
-            let fits =
-                self.pieces.back().map_or(0, |last| piece.saturating_sub(last.held.len()).min(last.held.tailroom()));
+            let fits = self.pieces.back().filter(|_| begun).map_or(0, |last| sizes.fit(&last.held));
             if fits == 0 {
-                let Some(held) = make().and_then(|frame| Held::new(frame).ok()) else { break };
+                let waiting = left.len().max(self.len);
+                let Some(held) = make(waiting).and_then(|frame| Held::new(frame).ok()) else { break };
                 if held.tailroom() == 0 {
                     break;
                 }
                 let start = self.front + (self.len + wanted - left.len()) as u64;
-                self.pieces.push_back(Piece { held, sum: Partial::ZERO, start });
+                let sum = (sums == Sums::Ours).then_some(Partial::ZERO);
+                self.pieces.push_back(Piece { held, sum, start });
+                begun = true;
                 continue;
             }
             let Some((now, rest)) = left.split_at_checked(fits.min(left.len())) else { break };
             let Some(last) = self.pieces.back_mut() else { break };
             let at = last.held.len();
             let Some(room) = last.held.append(now.len()) else { break };
-            last.sum = last.sum.add_at(at, checksum::copy_and_sum(room, now));
+            match (last.sum, sums) {
+                (Some(sum), Sums::Ours) => last.sum = Some(sum.add_at(at, checksum::copy_and_sum(room, now))),
+                _ => {
+                    checksum::copy(room, now);
+                    last.sum = None;
+                }
+            }
             left = rest;
         }
         let taken = wanted - left.len();
@@ -146,11 +193,12 @@ impl SendQueue {
         found
     }
 
-    /// Bytes from `at` to the end of the piece it is in, if it begins the piece; 0 otherwise.
-    pub(crate) fn whole_piece_at(&mut self, at: u32) -> usize {
+    /// Bytes from `at` to the end of the piece it is in, and whether it begins the piece.
+    #[inline]
+    pub(crate) fn rest_of_piece_at(&mut self, at: u32) -> (usize, bool) {
         match self.find(at) {
-            Some((index, 0)) => self.pieces.get(index).map_or(0, |piece| piece.held.len()),
-            _ => 0,
+            Some((index, from)) => self.pieces.get(index).map_or((0, false), |p| (p.held.len() - from, from == 0)),
+            None => (0, false),
         }
     }
 
@@ -164,29 +212,35 @@ impl SendQueue {
         }
     }
 
-    /// A frame of the first `len` bytes of piece `index`, and their sum; `None` while it is out.
+    /// A frame of the first `len` bytes of piece `index`, and their sum if it is known; `None` while it is out.
     #[inline]
-    pub(crate) fn lend(&mut self, index: usize, len: u32) -> Option<(Frame, Partial)> {
+    pub(crate) fn lend(&mut self, index: usize, len: u32) -> Option<(Frame, Option<Partial>)> {
         let piece = self.pieces.get_mut(index)?;
         let mut frame = piece.held.lend()?;
-        let sum = match len as usize {
-            len if len == frame.len() => piece.sum,
-            len => {
-                frame.truncate(len);
-                checksum::sum(frame.bytes())
-            }
-        };
-        Some((frame, sum))
+        if len as usize == frame.len() {
+            return Some((frame, piece.sum));
+        }
+        frame.truncate(len as usize);
+        Some((frame, None))
     }
 
-    /// Copies the `len` bytes at `at` to the end of `frame`; their sum, or `None` if they are not there or find no room.
-    pub(crate) fn copy(&mut self, at: u32, len: u32, frame: &mut Frame) -> Option<Partial> {
+    /// Copies the `len` bytes at `at` to the end of `frame`; their sum, if we make sums at all; `None` if they are not there or
+    /// find no room.
+    pub(crate) fn copy(&mut self, at: u32, len: u32, frame: &mut Frame) -> Option<Option<Partial>> {
         let (mut index, mut from) = self.find(at)?;
-        let (mut left, mut done, mut sum) = (len as usize, 0, Partial::ZERO);
+        let (mut left, mut done, mut sum) = (len as usize, 0, Some(Partial::ZERO));
         while left > 0 {
-            let bytes = self.pieces.get(index)?.held.bytes().get(from..)?;
+            let piece = self.pieces.get(index)?;
+            let bytes = piece.held.bytes().get(from..)?;
             let bytes = bytes.get(..bytes.len().min(left))?;
-            sum = sum.add_at(done, checksum::copy_and_sum(frame.append(bytes.len())?, bytes));
+            let room = frame.append(bytes.len())?;
+            match (sum, piece.sum) {
+                (Some(before), Some(_)) => sum = Some(before.add_at(done, checksum::copy_and_sum(room, bytes))),
+                _ => {
+                    checksum::copy(room, bytes);
+                    sum = None;
+                }
+            }
             (left, done) = (left - bytes.len(), done + bytes.len());
             (index, from) = (index + 1, 0);
         }
@@ -197,7 +251,11 @@ impl SendQueue {
 /// Bytes to be read: a frame as it came, or bytes that came in more than one.
 #[derive(Debug)]
 enum Chunk {
-    Frame(Frame),
+    Frame {
+        frame: Frame,
+        /// Bytes of it that were read. A frame's own offset ends at 32 KiB, before a large segment does.
+        read: usize,
+    },
     Bytes(VecDeque<u8>),
 }
 
@@ -251,7 +309,7 @@ impl RecvQueue {
         }
         self.len += frame.len();
         self.end += frame.len() as u64;
-        self.chunks.push_back(Chunk::Frame(frame));
+        self.chunks.push_back(Chunk::Frame { frame, read: 0 });
     }
 
     /// Adds bytes, copied.
@@ -304,7 +362,7 @@ impl RecvQueue {
 
     /// Buffers of pools that wait in it.
     pub fn frames(&self) -> usize {
-        self.chunks.iter().filter(|chunk| matches!(chunk, Chunk::Frame(_))).count()
+        self.chunks.iter().filter(|chunk| matches!(chunk, Chunk::Frame { .. })).count()
     }
 }
 
@@ -313,14 +371,9 @@ impl Chunk {
     fn read(&mut self, into: &mut [u8]) -> (usize, bool) {
         let n = self.peek(into);
         match self {
-            Chunk::Frame(frame) if frame.len() == n => (n, true),
-            Chunk::Frame(frame) => {
-                // Offsets end at 32 KiB: a large segment that is read in parts is copied once that far in.
-                if !frame.pull(n) {
-                    let rest = frame.bytes().get(n..).unwrap_or_default().iter().copied().collect();
-                    *self = Chunk::Bytes(rest);
-                }
-                (n, false)
+            Chunk::Frame { frame, read } => {
+                *read += n;
+                (n, *read == frame.len())
             }
             Chunk::Bytes(bytes) => {
                 bytes.drain(..n);
@@ -332,7 +385,7 @@ impl Chunk {
     #[inline]
     fn peek(&self, into: &mut [u8]) -> usize {
         match self {
-            Chunk::Frame(frame) => copy(into, frame.bytes()),
+            Chunk::Frame { frame, read } => copy(into, frame.bytes().get(*read..).unwrap_or_default()),
             Chunk::Bytes(bytes) => {
                 let (front, back) = bytes.as_slices();
                 let n = copy(into, front);

@@ -159,7 +159,7 @@ impl<L: Locks> Host<L> {
 
     /// Adds an iface with a /24 and a wire; what it announced is forgotten.
     pub fn add_iface(&self, name: &str, station: Station, mtu: u16) -> IfaceId {
-        let capable = Offload { tx_ip: true, tx_l4: true, rx: true };
+        let capable = Offload { tx_ip: true, tx_l4: true, rx: true, tso: true };
         let id = self.stack.add_iface(name, station.mac, mtu, capable).unwrap();
         let wire = Arc::default();
         self.stack.set_output(self.cx(), id, Some(Box::new(Capture(Arc::clone(&wire)))));

@@ -20,7 +20,7 @@ const LARGE: Link = Link { mtu: 65_521, offload: true };
 /// A rig could not be built, or stalled.
 pub fn tcp(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
     let run_options = options.run(20);
-    let mut steps = Steps::new(3, progress);
+    let mut steps = Steps::new(4, progress);
     steps.next("A against A: the noise floor");
     let floor = study::floor(&mut BulkRig::new("floor", SOFT)?, &run_options)?;
     steps.next("connecting");
@@ -65,17 +65,23 @@ pub fn tcp(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Res
         let Some((peer, row)) = theirs.id.split_once('.').filter(|(peer, _)| *peer == "kernel") else { continue };
         peers.push(Peer::new(peer, theirs, sample(row)?)?);
     }
-    let notes = vec![
+    steps.next("iperf3 over TAP devices");
+    drop(subjects);
+    let env = Environment::detect();
+    let tap = super::tap::rows(options, &env)?;
+    rows.extend(tap.rows);
+    peers.extend(tap.peers);
+    let mut notes = vec![
         "two hosts on one thread over a pair; 64 KiB a call; send and receive buffers of 256 KiB; CUBIC; timestamps on"
             .to_owned(),
         format!(
             "kernel: loopback (MTU 65536, no checksum work), both ends on one thread, 64 KiB a call, {}",
             congestion()
         ),
-        "not among the rows yet: two cores, 100,000 idle connections and their memory, TAP".to_owned(),
+        "not among the rows yet: two cores, 100,000 idle connections and their memory".to_owned(),
     ];
-    let env = Environment::detect();
-    Ok(Report { name: "bench tcp".to_owned(), env, noise_floor: floor, rows, peers, notes })
+    notes.extend(tap.notes);
+    Ok(Report { name: "bench tcp".to_owned(), env, noise_floor: floor, rows, peers, notes, beside: None })
 }
 
 /// The kernel's congestion control, by name.

@@ -45,8 +45,9 @@ enum Held {
 impl Sink {
     /// A TAP device in this process' own `namespace`.
     pub fn tap(namespace: &str) -> anyhow::Result<Sink> {
-        let plain = tun::Config { vnet_hdr: 0, rx_csum: false };
-        let (mut tap, _) = tun::open_tap(TAP, plain).map_err(|(step, why)| anyhow::Error::new(why).context(step))?;
+        let plain = tun::Config { vnet_hdr: 0, rx_csum: false, rx_large: false };
+        let opened = tun::open_tap(TAP, plain).map_err(|(step, why)| anyhow::Error::new(why).context(step))?;
+        let mut tap = opened.file;
         // Without it the interface would add its own router solicitations to the drops. Not fatal: they are few.
         let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{TAP}/disable_ipv6"), "1");
         let mut netlink = Netlink::open()?;

@@ -22,9 +22,9 @@ pub enum Bucket {
     RouteNeighbor,
     /// Clocks, counters of ticks, the vdso.
     Time,
-    /// TCP.
+    /// TCP, with its part of the demux.
     Tcp,
-    /// UDP and the demux.
+    /// UDP, with its part of the demux.
     Udp,
     /// IP, ICMP, Ethernet, the bridge, the ifaces between them.
     IpEthernet,
@@ -121,7 +121,16 @@ const RULES: &[(Bucket, &[&str])] = &[
     (Bucket::Scheduling, &["lock::context"]),
     (
         Bucket::Locks,
-        &["lock", "std::sync", "std::sys::sync", "pthread_mutex_*", "pthread_rwlock_*", "sem_*", "__lll_*"],
+        &[
+            "lock",
+            "std::sync",
+            "std::sys::sync",
+            "std::thread::functions::panicking", // what a mutex asks for its poison
+            "pthread_mutex_*",
+            "pthread_rwlock_*",
+            "sem_*",
+            "__lll_*",
+        ],
     ),
     (Bucket::RouteNeighbor, &["inet::route", "inet::fib", "inet::neigh", "inet::arp", "wire::arp"]),
     (Bucket::Tcp, &["tcp", "inet::tcp", "wire::tcp"]),
@@ -142,9 +151,16 @@ fn of(name: &str) -> Option<Bucket> {
     RULES.iter().find(|(_, patterns)| patterns.iter().any(fits)).map(|(bucket, _)| *bucket)
 }
 
+/// What TCP and UDP both use: it is whose caller it is.
+const SHARED: &str = "inet::demux";
+
 /// Which of `names`, innermost first, decides, and what.
-pub(super) fn decide<'a>(names: impl Iterator<Item = &'a str>) -> (usize, Bucket) {
-    names.enumerate().find_map(|(at, name)| Some((at, of(name)?))).unwrap_or((0, Bucket::Other))
+pub(super) fn decide<'a>(mut names: impl Iterator<Item = &'a str>) -> (usize, Bucket) {
+    let known = names.by_ref().enumerate().find_map(|(at, name)| Some((at, name, of(name)?)));
+    let Some((at, name, bucket)) = known else { return (0, Bucket::Other) };
+    let callers = || names.filter_map(of).find(|caller| matches!(caller, Bucket::Tcp | Bucket::Udp));
+    let is_shared = name.strip_prefix(SHARED).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"));
+    (at, if is_shared { callers().unwrap_or(bucket) } else { bucket })
 }
 
 #[cfg(test)]

@@ -41,6 +41,7 @@ pub fn example() -> (Report, Vec<Sample>) {
         rows: vec![row, grep],
         peers,
         notes: vec!["64-byte frames without FCS".into()],
+        beside: None,
     };
     (report, vec![ours, theirs])
 }

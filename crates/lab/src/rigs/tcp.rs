@@ -62,7 +62,7 @@ impl Two {
                 mtu: Some(link.mtu),
                 rxcsum: Some(on),
                 ip4csum: false,
-                udp4csum: on,
+                udp4csum: Some(on),
                 ..IfaceConfig::on(&spec)
             };
             host.add_port(&iface, &pairs)?;

@@ -22,6 +22,27 @@ fn columns_line_up_and_everything_is_said() {
 }
 
 #[test]
+fn what_stands_beside_the_rows_is_printed_and_comes_back_from_json() {
+    let (mut report, samples) = result::tests::example();
+    assert!(render(&report, &samples).contains("against the one before"));
+    let sheet = Sheet {
+        title: "shares".into(),
+        head: vec!["row".into(), "locks".into(), "why".into()],
+        rows: vec![vec!["a".into(), 22.54.into(), "-".into()], vec!["freelist".into(), 3.0.into(), "words".into()]],
+    };
+    let texts = vec![vec!["name____|ratio___|".to_owned(), "memcpy  | 10.430%|===".to_owned()]];
+    report.beside = Some(result::Beside { baseline: Some("A".into()), sheets: vec![sheet], texts });
+    let text = render(&report, &samples);
+    assert!(text.contains("against A\n") && !text.contains("against the one before"), "{text}");
+    let table = "\nshares\nrow       locks  why\na         22.54  -\nfreelist  3.000  words\n";
+    assert!(text.contains(table), "{text}");
+    assert!(text.contains("\nname____|ratio___|\nmemcpy  | 10.430%|===\n"), "{text}");
+    let place = |what: &str| text.find(what).unwrap();
+    assert!(place("noise floor") < place("shares") && place("memcpy") < place("note: 64-byte"));
+    assert_eq!(result::Report::from_json(&report.to_json().unwrap()).unwrap(), report);
+}
+
+#[test]
 fn sparks() {
     assert_eq!(sparkline(&[1.0, 8.0, 4.0, f64::NAN]), "▁█▄ ");
     assert_eq!(sparkline(&[3.0, 3.0]), "▁▁");

@@ -162,7 +162,8 @@ pub const IFACE: &[Key<IfaceConfig>] = &[
         put(&mut c.mtu, number(v, 68, 65_535).map(Some))
     }),
     key("ip4csum", "Leave IPv4 header checksums to the port.", |c, v| put(&mut c.ip4csum, switch(v))),
-    key("udp4csum", "Leave UDP checksums to the port.", |c, v| put(&mut c.udp4csum, switch(v))),
+    key("udp4csum", "Leave UDP checksums to the port.", |c, v| put(&mut c.udp4csum, switch(v).map(Some))),
+    key("tso4", "Leave it to the port to cut up large TCP segments.", |c, v| put(&mut c.tso4, switch(v).map(Some))),
     key("rxcsum", "Believe the port's verdict on received checksums.", |c, v| put(&mut c.rxcsum, switch(v).map(Some))),
 ];
 

@@ -29,7 +29,7 @@ fn every_key_arrives_where_it_belongs() {
     assert_eq!((host.context, host.clock, host.pool_kind), (How::Register, Strategy::TscScaled, Kind::Stack));
     let iface = &host.ifaces[0];
     assert_eq!(iface.addresses, [IfaceAddr { addr: Ipv4Addr::new(1, 0, 0, 1), len: 8 }]);
-    assert_eq!((iface.mtu, iface.ip4csum, iface.udp4csum, iface.rxcsum), (Some(9000), true, true, Some(true)));
+    assert_eq!((iface.mtu, iface.ip4csum, iface.udp4csum, iface.rxcsum), (Some(9000), true, Some(true), Some(true)));
     assert_eq!(host.ifaces[1].mac, Some("b2:00:00:00:00:01".parse().unwrap()));
     let via = Some(Ipv4Addr::new(2, 0, 0, 2));
     assert_eq!(host.routes, [RouteConfig { to: Prefix::DEFAULT, via, dev: None }]);

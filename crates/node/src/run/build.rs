@@ -116,7 +116,8 @@ fn check_iface<L: Locks>(
     let most = host.ports().iter().find(|port| port.iface == id).map_or(u16::MAX, |port| port.caps.mtu);
     let checks = [
         (asked.ip4csum && !on.tx_ip, "ip4csum"),
-        (asked.udp4csum && !on.tx_l4, "udp4csum"),
+        (asked.udp4csum == Some(true) && !on.tx_l4, "udp4csum"),
+        (asked.tso4 == Some(true) && !on.tso, "tso4"),
         (asked.rxcsum == Some(true) && !on.rx, "rxcsum"),
         (asked.mtu.is_some_and(|mtu| mtu > most), "an MTU that large"),
     ];

@@ -7,8 +7,21 @@ use inet::iface::{Iface, IfaceAddr, IfaceId, IfaceKind, Offload};
 use lock::Locks;
 use serde_json::{Value, json};
 
-const SWITCHES: &[&str] =
-    &["create", "inet", "mtu", "up", "down", "ip4csum", "-ip4csum", "udp4csum", "-udp4csum", "rxcsum", "-rxcsum"];
+const SWITCHES: &[&str] = &[
+    "create",
+    "inet",
+    "mtu",
+    "up",
+    "down",
+    "ip4csum",
+    "-ip4csum",
+    "udp4csum",
+    "-udp4csum",
+    "rxcsum",
+    "-rxcsum",
+    "tso4",
+    "-tso4",
+];
 
 pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordError> {
     let name = match words.take() {
@@ -69,6 +82,10 @@ fn change<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>, word: &str, words: &mut 
         ("ip4csum", _) => switch(ctl, iface, name, on, Offload { tx_ip: on, ..iface.offload() }),
         // rump2014 writes it "upd4csum" once, and means this.
         ("udp4csum" | "upd4csum", _) => switch(ctl, iface, "udp4csum", on, Offload { tx_l4: on, ..iface.offload() }),
+        ("tso4", _) => {
+            let now = iface.offload();
+            switch(ctl, iface, name, on, Offload { tso: on, tx_l4: now.tx_l4 || on, ..now })
+        }
         ("rxcsum", _) => switch(ctl, iface, name, on, Offload { rx: on, ..iface.offload() }),
         ("create", true) => Err(WordError::failed(format!("{}: create comes first, and only once", iface.name))),
         _ => Err(WordError::unknown("word", word, SWITCHES.iter().copied())),
@@ -176,7 +193,7 @@ fn flags<L: Locks>(iface: &Iface<L>) -> (u32, Vec<&'static str>) {
 }
 
 pub(super) fn offload_names(offload: Offload) -> String {
-    let all = [("ip4csum", offload.tx_ip), ("udp4csum", offload.tx_l4), ("rxcsum", offload.rx)];
+    let all = [("ip4csum", offload.tx_ip), ("udp4csum", offload.tx_l4), ("rxcsum", offload.rx), ("tso4", offload.tso)];
     all.iter().filter(|(_, on)| *on).map(|(name, _)| *name).collect::<Vec<_>>().join(",")
 }
 

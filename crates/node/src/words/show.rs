@@ -100,7 +100,7 @@ fn ports<L: Locks>(ctl: &Ctl<'_, L>) -> String {
             "ifname": ctl.iface_name(port.iface), "port": port.spec, "gone": why(port).is_some(),
             "why": why(port).flatten(), "mtu": caps.mtu,
             "caps": { "tx_ip_csum": caps.tx_ip_csum, "tx_l4_csum": caps.tx_l4_csum, "rx_csum": caps.rx_csum,
-                      "tso_max": caps.tso_max },
+                      "tso_max": caps.tso_max, "lro": caps.lro },
             "counters": counts(port).into_iter().map(|e| (e.name, e.value.into())).collect::<Map<_, _>>(),
         })
     };

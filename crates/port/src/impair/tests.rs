@@ -26,7 +26,7 @@ fn burst(pool: &Pool, n: usize, first: u32, len: usize) -> Burst {
 fn run(how: &Impairment, n: u32, every: Duration) -> (Vec<(u32, u64)>, Arc<PortCounts>) {
     let pool = pool();
     let (port, mut far) = pair::pair("p", 4096, Caps::PLAIN);
-    let mut port = wrap(how, Direction::Tx, port);
+    let mut port = wrap(how, Direction::Tx, port, &pool);
     let (mut arrived, mut got) = (Vec::new(), Burst::new());
     let mut collect = |far: &mut Port, now: Instant| {
         while far.rx.rx_burst(&mut got, 256, now) > 0 {
@@ -166,7 +166,7 @@ fn reordered_frames_overtake_and_a_gap_spaces_them() {
 fn a_port_that_is_full_is_waited_for_and_the_host_keeps_its_frames() {
     let pool = pool();
     let (port, mut far) = pair::pair("p", 4, Caps::PLAIN);
-    let mut port = wrap(&Impairment::default(), Direction::Tx, port);
+    let mut port = wrap(&Impairment::default(), Direction::Tx, port, &pool);
     let mut out = burst(&pool, 10, 0, 60);
     assert_eq!(port.tx.tx_burst(&mut out, Instant::ZERO), 10);
     assert_eq!((port.tx.held(), port.counts.tx.from_host()), (6, 10));
@@ -188,7 +188,7 @@ fn what_is_received_can_be_impaired_too() {
     let pool = pool();
     let source = pktgen::Source { count: 1000, ..Default::default() };
     let how = Impairment { loss: percent(1000), dup: percent(500), delay: 10 * MS, ..Default::default() };
-    let mut port = wrap(&how, Direction::Both, pktgen::open("pg", Some(&source), &pool));
+    let mut port = wrap(&how, Direction::Both, pktgen::open("pg", Some(&source), &pool), &pool);
     let (mut got, mut now, mut given) = (Burst::new(), Instant::ZERO, 0);
     while !port.rx.is_gone() {
         given += port.rx.rx_burst(&mut got, 32, now) as u64;
@@ -206,12 +206,38 @@ fn what_is_received_can_be_impaired_too() {
 fn only_the_direction_that_was_named_is_impaired() {
     let pool = pool();
     let all = Impairment { loss: Percent::ALL, ..Default::default() };
-    let mut port = wrap(&all, Direction::Rx, null::open("", Caps::PLAIN));
+    let mut port = wrap(&all, Direction::Rx, null::open("", Caps::PLAIN), &pool);
     assert_eq!(port.tx.tx_burst(&mut burst(&pool, 5, 0, 60), Instant::ZERO), 5);
     assert_eq!((port.counts.tx.frames.get(), port.counts.tx.impaired.get()), (5, 0));
-    let mut port = wrap(&all, Direction::Tx, null::open("", Caps::PLAIN));
+    let mut port = wrap(&all, Direction::Tx, null::open("", Caps::PLAIN), &pool);
     port.tx.tx_burst(&mut burst(&pool, 5, 0, 60), Instant::ZERO);
     assert_eq!((port.counts.tx.frames.get(), port.counts.tx.impaired.get(), port.counts.tx.from_host()), (0, 5, 5));
+}
+
+#[test]
+fn a_large_segment_is_impaired_frame_by_frame() {
+    use crate::offload::gso::tests::{Sent, large};
+    let (pool, big) = (pool(), Pool::new(&PoolConfig { buffers: 40, data: 65_600, ..PoolConfig::default() }).unwrap());
+    let sent = Sent { seq: 5, id: 0, df: true, flags: 0x18, urgent: 0, options: vec![], tags: 0 };
+    let caps = Caps { tso_max: 65_535, lro: true, ..Caps::PLAIN };
+    let how = Impairment { loss: percent(5000), ..Default::default() };
+    for direction in [Direction::Tx, Direction::Rx] {
+        let (port, mut far) = pair::pair("p", 4096, caps);
+        let mut port = wrap(&how, direction, port, &pool);
+        let mut burst = Burst::new();
+        (0..20).for_each(|_| burst.push(large(&sent, &[1; 50_000], 1000, &big)).unwrap());
+        let (tx, rx) = if direction == Direction::Tx { (&mut port, &mut far) } else { (&mut far, &mut port) };
+        assert_eq!(tx.tx.tx_burst(&mut burst, Instant::ZERO), 20);
+        let mut arrived = 0;
+        for _ in 0..100 {
+            arrived += rx.rx.rx_burst(&mut Burst::new(), 256, Instant::ZERO);
+        }
+        assert!((400..600).contains(&arrived), "{arrived} of 1000");
+        let counts = &port.counts;
+        let (from, to) = (counts.tx.from_host(), counts.rx.to_host());
+        assert_eq!((from, to), if direction == Direction::Tx { (20, 0) } else { (0, arrived as u64) });
+    }
+    assert_eq!((pool.stats().live(), big.stats().live()), (0, 0));
 }
 
 proptest! {

@@ -19,19 +19,37 @@ pub struct Config {
     pub vnet_hdr: usize,
     /// May the kernel leave TCP and UDP checksums open (TUN_F_CSUM)? Needs a virtio header.
     pub rx_csum: bool,
+    /// May it leave TCP segments of up to 64 KiB uncut (TUN_F_TSO4)? Needs open checksums.
+    pub rx_large: bool,
 }
 
-/// Opens the TAP device `name` (made if there is none), non-blocking; also says its real name (`tap%d` is numbered).
+/// A TAP device that was opened: how it is, which may be less than was asked for.
+#[derive(Debug)]
+pub struct Opened {
+    /// The device.
+    pub file: File,
+    /// Its real name.
+    pub name: String,
+    /// What the kernel gave.
+    pub config: Config,
+}
+
+/// Opens the TAP device `name` (made if there is none), non-blocking. A kernel that has no virtio headers, or leaves nothing
+/// open or uncut, gives a plainer device: [`Opened::config`] tells.
 ///
 /// # Errors
 /// The step that failed, and why: opening /dev/net/tun, or one of its ioctls.
-pub fn open_tap(name: &str, config: Config) -> Result<(File, String), (&'static str, io::Error)> {
+pub fn open_tap(name: &str, config: Config) -> Result<Opened, (&'static str, io::Error)> {
     let file = OpenOptions::new()
         .read(true)
         .write(true)
         .custom_flags(libc::O_NONBLOCK)
         .open("/dev/net/tun")
         .map_err(|error| ("open /dev/net/tun", error))?;
+    let mut config = config;
+    if config.vnet_hdr > 0 && !has_virtio_headers(&file) {
+        config.vnet_hdr = 0;
+    }
     let mut request = ifreq(name).map_err(|error| ("the device's name", error))?;
     let vnet = if config.vnet_hdr > 0 { libc::IFF_VNET_HDR } else { 0 };
     request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI | vnet) as i16;
@@ -42,11 +60,29 @@ pub fn open_tap(name: &str, config: Config) -> Result<(File, String), (&'static 
         let answer = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETVNETHDRSZ as _, &len) };
         checked(answer).map_err(|error| ("TUNSETVNETHDRSZ", error))?;
     }
-    let offload = libc::c_ulong::from(if config.rx_csum && config.vnet_hdr > 0 { libc::TUN_F_CSUM } else { 0 });
+    config.rx_csum &= config.vnet_hdr > 0;
+    config.rx_large &= config.rx_csum;
+    // ECN too: a segment with CWR stays whole, and whoever cuts it up keeps CWR on the first piece.
+    let large = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO_ECN;
+    config.rx_large &= set_offload(&file, large, config.rx_large).is_ok();
+    if !config.rx_large {
+        set_offload(&file, libc::TUN_F_CSUM, config.rx_csum).map_err(|error| ("TUNSETOFFLOAD", error))?;
+    }
+    Ok(Opened { file, name: name_of(&request), config })
+}
+
+/// What the kernel may leave to the reader: `what`, or nothing.
+fn set_offload(file: &File, what: libc::c_uint, on: bool) -> io::Result<()> {
+    let what = libc::c_ulong::from(if on { what } else { 0 });
     // SAFETY: TUNSETOFFLOAD takes its argument by value.
-    let answer = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETOFFLOAD as _, offload) };
-    checked(answer).map_err(|error| ("TUNSETOFFLOAD", error))?;
-    Ok((file, name_of(&request)))
+    checked(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETOFFLOAD as _, what) })
+}
+
+fn has_virtio_headers(file: &File) -> bool {
+    let mut features: libc::c_uint = 0;
+    // SAFETY: TUNGETFEATURES writes one unsigned int, which lives across the call.
+    let answer = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNGETFEATURES as _, &mut features) };
+    checked(answer).is_ok() && features & libc::IFF_VNET_HDR as libc::c_uint != 0
 }
 
 /// The MTU of interface `name`.

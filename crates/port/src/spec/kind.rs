@@ -149,6 +149,7 @@ static PAIR: Info = Info {
             Is("off"),
             "Leave TCP and UDP checksums out: what stays in memory is not corrupted.",
         ),
+        option("tso", Form::Switch, Is("off"), "Carry large TCP segments whole, their checksums left out."),
         option("mtu", MTU, Is("1500"), "The largest packet it claims to take."),
     ],
 };
@@ -163,11 +164,13 @@ static TAP: Info = Info {
         option(
             "rx_csum",
             Form::Word(&["complete", "trust", "off"]),
-            Is("complete"),
-            "Checksums the kernel left open: complete them here; trust them as they are (end hosts only); or have the \
-             kernel close them.",
+            Is("trust"),
+            "Checksums the kernel left open: trust them as they are, to be closed where a frame is passed on to a wire; \
+             complete them here; or have the kernel close them.",
         ),
         option("tx_csum", Form::Switch, Is("on"), "Leave TCP and UDP checksums of sent frames to the kernel."),
+        option("tso", Form::Switch, Is("on"), "Send large TCP segments uncut (needs tx_csum)."),
+        option("lro", Form::Switch, Is("on"), "Receive large TCP segments uncut (needs rx_csum)."),
         option("mtu", MTU, Open, "Set the device's MTU; else it is read."),
         option("mac", Form::Mac, Open, "Set the MAC address of the kernel's side."),
         option("up", Form::Switch, Is("off"), "Bring the kernel's side up."),

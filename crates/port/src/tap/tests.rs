@@ -2,7 +2,8 @@ use super::*;
 use crate::offload::tests::udp4;
 use crate::os::netlink::Netlink;
 use crate::testns::{has_tun, isolated};
-use buf::PoolConfig;
+use buf::{Burst, Flags, PoolConfig};
+use clock::Instant;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::Duration;
 use wire::checksum::Partial;
@@ -68,7 +69,8 @@ fn a_kernel_socket_sends_to_us_by_arp_and_then_udp() {
             return;
         }
         let pool = pool();
-        let (mut port, mut netlink, socket) = world(&TapConfig::default(), &pool);
+        let config = TapConfig { rx_csum: RxCsum::Complete, ..TapConfig::default() };
+        let (mut port, mut netlink, socket) = world(&config, &pool);
         assert_eq!((port.name.as_str(), port.caps.mtu, port.caps.rx_csum), ("tap0", 1500, true));
         socket.send_to(b"first", (US, 9)).unwrap();
         let asked = receive(&mut port, |f| f[12..14] == [8, 6]);
@@ -212,7 +214,7 @@ fn mistakes_in_opening_say_what_to_do() {
         assert!(matches!(open("tap0", &TapConfig::default(), &pool), Err(TapError::Busy { .. })));
         let lo = open("lo", &TapConfig::default(), &pool).unwrap_err();
         assert!(matches!(lo, TapError::NotTap { .. }), "{lo}");
-        let big = open("tap1", &TapConfig { mtu: Some(9000), ..TapConfig::default() }, &pool).unwrap_err();
+        let big = open("tap1", &TapConfig { mtu: Some(9000), lro: false, ..TapConfig::default() }, &pool).unwrap_err();
         assert!(matches!(big, TapError::SmallBuffers { need: 9018, have: 2048, .. }), "{big}");
         let group = open("tap2", &TapConfig { mac: Some(Mac::BROADCAST), ..TapConfig::default() }, &pool).unwrap_err();
         assert!(matches!(group, TapError::Os { step: "SIOCSIFHWADDR", .. }), "{group}");
@@ -229,7 +231,7 @@ fn a_frame_longer_than_a_buffer_is_malformed_and_the_next_one_is_not() {
             return;
         }
         let pool = pool();
-        let (mut port, mut netlink, socket) = world(&TapConfig::default(), &pool);
+        let (mut port, mut netlink, socket) = world(&TapConfig { lro: false, ..TapConfig::default() }, &pool);
         netlink.add_neighbor("tap0", US, OUR_MAC).unwrap();
         netlink.set_mtu("tap0", 4000).unwrap(); // behind the port's back
         socket.send_to(&[1; 3000], (US, 9)).unwrap();
@@ -237,6 +239,171 @@ fn a_frame_longer_than_a_buffer_is_malformed_and_the_next_one_is_not() {
         let got = receive(&mut port, is_udp);
         assert!(got.len() == 1 && got[0].0.ends_with(b"after"));
         assert_eq!(port.counts.rx.malformed.get(), 1);
+    });
+}
+
+/// The kernel's TCP sends to a connection of ours that is made of three frames: SYN, SYN-ACK, ACK.
+fn connect(port: &mut Port, pool: &Pool, listener: &std::net::TcpListener) -> (std::net::TcpStream, u32) {
+    let dst = listener.local_addr().unwrap().port();
+    send(port, pool, &tcp4(dst, 1000, 0, 0x02, &[2, 4, 5, 0xb4]), Flags::default());
+    let answer = receive(port, |f| is_tcp(f) && f[47] == 0x12);
+    let isn = u32::from_be_bytes(*answer[0].0[38..].first_chunk().unwrap());
+    send(port, pool, &tcp4(dst, 1001, isn.wrapping_add(1), 0x10, &[]), Flags::default());
+    (listener.accept().unwrap().0, isn.wrapping_add(1))
+}
+
+fn tcp4(dst: u16, seq: u32, ack: u32, flags: u8, options: &[u8]) -> Vec<u8> {
+    let mut frame = vec![0; 54];
+    frame[..6].copy_from_slice(&KERNEL_MAC.0);
+    frame[6..12].copy_from_slice(&OUR_MAC.0);
+    frame[12] = 8;
+    let ip = ip4::Header { df: true, ..ip4::Header::new(US, KERNEL, Proto::TCP, 20 + options.len()).unwrap() };
+    ip.emit(frame[14..].first_chunk_mut().unwrap());
+    frame.extend(options);
+    let header = wire::tcp::Header {
+        src: wire::L4Port(9),
+        dst: wire::L4Port(dst),
+        seq,
+        ack,
+        header_len: 20 + options.len(),
+        flags: wire::tcp::Flags(flags),
+        window: 65_535,
+        checksum: 0,
+        urgent: 0,
+    };
+    header.emit(frame[34..].first_chunk_mut().unwrap());
+    wire::tcp::fill_checksum(Partial::pseudo4(US, KERNEL, Proto::TCP, (20 + options.len()) as u16), &mut frame[34..]);
+    frame
+}
+
+fn is_tcp(frame: &[u8]) -> bool {
+    ip4::Header::parse(&frame[14..]).is_ok_and(|header| header.proto == Proto::TCP && header.dst == US)
+}
+
+#[test]
+fn a_large_segment_goes_uncut_to_a_kernel_socket_and_one_comes_uncut_from_it() {
+    let name = "tap::tests::a_large_segment_goes_uncut_to_a_kernel_socket_and_one_comes_uncut_from_it";
+    isolated(name, || {
+        if !has_tun(name) {
+            return;
+        }
+        let (pool, big) =
+            (pool(), Pool::new(&PoolConfig { buffers: 4, data: 65_600, ..PoolConfig::default() }).unwrap());
+        let (mut port, mut netlink, _socket) = world(&TapConfig::default(), &pool);
+        netlink.add_neighbor("tap0", US, OUR_MAC).unwrap();
+        assert_eq!((port.caps.tso_max, port.caps.lro, port.caps.tx_l4_csum), (65_535, true, true));
+        let listener = std::net::TcpListener::bind((KERNEL, 0)).unwrap();
+        let (mut stream, ack) = connect(&mut port, &pool, &listener);
+
+        let text: Vec<u8> = (0..60_000u32).map(|n| ((n * 7) >> 3) as u8).collect();
+        let mut frame = big.get().unwrap();
+        let mut bytes = tcp4(stream.local_addr().unwrap().port(), 1001, ack, 0x18, &[]);
+        bytes.extend(&text);
+        bytes[16..18].copy_from_slice(&60_040u16.to_be_bytes());
+        ip4::fill_checksum(&mut bytes[14..34]);
+        let pseudo = Partial::pseudo4(US, KERNEL, Proto::TCP, 60_020);
+        bytes[50..52].copy_from_slice(&crate::offload::open_field(pseudo).to_be_bytes());
+        frame.extend(&bytes).unwrap();
+        frame.set_flags(Flags::TX_L4_CSUM);
+        frame.set_gso_size(1460);
+        assert_eq!(port.tx.tx_burst(&mut Burst::of(frame), Instant::ZERO), 1);
+        stream.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+        let mut got = vec![0; text.len()];
+        std::io::Read::read_exact(&mut stream, &mut got).unwrap();
+        assert!(got == text);
+        assert_eq!((port.counts.tx.frames.get(), port.counts.tx.dropped()), (3, 0));
+
+        std::io::Write::write_all(&mut stream, &text[..14_600]).unwrap(); // its first window
+        let mut came: Vec<u8> = Vec::new();
+        let mut largest = 0;
+        while came.len() < 14_600 {
+            let frames = receive(&mut port, |f| is_tcp(f) && f.len() > 54);
+            assert!(!frames.is_empty(), "{} bytes came", came.len());
+            for (frame, flags) in frames {
+                assert!(flags.has(Flags::RX_L4_OK) && flags.has(Flags::TX_L4_CSUM), "trusted");
+                assert_eq!(flags.has(Flags::GSO), frame.len() > 1514);
+                largest = largest.max(frame.len());
+                came.extend(&frame[54..]);
+            }
+        }
+        assert!(came == text[..14_600] && largest > 1514, "the largest has {largest} bytes");
+        assert_eq!(port.counts.rx.malformed.get(), 0);
+        drop(port);
+        assert_eq!((pool.stats().live(), big.stats().live()), (0, 0));
+    });
+}
+
+#[test]
+fn when_large_buffers_are_used_up_large_segments_come_in_pieces() {
+    let name = "tap::tests::when_large_buffers_are_used_up_large_segments_come_in_pieces";
+    isolated(name, || {
+        if !has_tun(name) {
+            return;
+        }
+        let pool = pool();
+        let config = TapConfig { mac: Some(KERNEL_MAC), up: true, ..TapConfig::default() };
+        let mut port = open_with("tap0", &config, &pool, 2).unwrap();
+        let mut netlink = Netlink::open().unwrap();
+        netlink.add_addr("tap0", KERNEL, 24).unwrap();
+        netlink.add_neighbor("tap0", US, OUR_MAC).unwrap();
+        let listener = std::net::TcpListener::bind((KERNEL, 0)).unwrap();
+        let (mut stream, ack) = connect(&mut port, &pool, &listener);
+        let dst = stream.local_addr().unwrap().port();
+        let text: Vec<u8> = (0..43_800u32).map(|n| ((n * 13) >> 2) as u8).collect();
+        std::io::Write::write_all(&mut stream, &text).unwrap();
+        let (mut kept, mut came, mut cut) = (Vec::new(), Vec::<u8>::new(), 0);
+        for _ in 0..400 {
+            let mut burst = Burst::new();
+            port.rx.rx_burst(&mut burst, 32, Instant::ZERO);
+            for frame in burst.drain().filter(|frame| is_tcp(frame.bytes()) && frame.len() > 54) {
+                let seq = u32::from_be_bytes(*frame.bytes()[38..].first_chunk().unwrap());
+                if seq != ack.wrapping_add(came.len() as u32) {
+                    continue; // sent again
+                }
+                came.extend(&frame.bytes()[54..]);
+                // What was large on its way says so by its open checksum; in pieces it is closed.
+                cut += u32::from(!frame.flags().has(Flags::TX_L4_CSUM));
+                kept.extend(frame.flags().has(Flags::GSO).then_some(frame));
+            }
+            let next = ack.wrapping_add(came.len() as u32);
+            send(&mut port, &pool, &tcp4(dst, 1001, next, 0x10, &[]), Flags::default());
+            if came.len() == text.len() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert!(came == text, "{} of {} bytes", came.len(), text.len());
+        assert_eq!(kept.len(), 1, "the other large buffer is the one to read into");
+        assert!(cut > 2, "{cut} pieces");
+        assert_eq!((port.counts.rx.malformed.get(), port.counts.rx.no_buffer.get()), (0, 0));
+        drop((kept, port));
+        assert_eq!(pool.stats().live(), 0);
+    });
+}
+
+#[test]
+fn without_the_offloads_nothing_is_large_and_the_port_says_so() {
+    let name = "tap::tests::without_the_offloads_nothing_is_large_and_the_port_says_so";
+    isolated(name, || {
+        if !has_tun(name) {
+            return;
+        }
+        let pool = pool();
+        for (config, caps) in [
+            (TapConfig { tso: false, lro: false, ..TapConfig::default() }, (true, true, 0, false)),
+            (TapConfig { tx_csum: false, rx_csum: RxCsum::Off, ..TapConfig::default() }, (false, false, 0, false)),
+            (TapConfig { vnet_hdr: false, ..TapConfig::default() }, (false, false, 0, false)),
+        ] {
+            let (mut port, mut netlink, _socket) = world(&config, &pool);
+            netlink.add_neighbor("tap0", US, OUR_MAC).unwrap();
+            let Caps { tx_l4_csum, rx_csum, tso_max, lro, .. } = port.caps;
+            assert_eq!((tx_l4_csum, rx_csum, tso_max, lro), caps, "{config:?}");
+            let listener = std::net::TcpListener::bind((KERNEL, 0)).unwrap();
+            let (mut stream, _) = connect(&mut port, &pool, &listener);
+            std::io::Write::write_all(&mut stream, &[5; 14_600]).unwrap();
+            let frames = receive(&mut port, |f| is_tcp(f) && f.len() > 54);
+            assert!(!frames.is_empty() && frames.iter().all(|(frame, _)| frame.len() <= 1514));
+        }
     });
 }
 

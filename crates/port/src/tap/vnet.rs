@@ -8,6 +8,10 @@ pub const NEEDS_CSUM: u8 = 1;
 pub const DATA_VALID: u8 = 2;
 /// `gso_type`: one frame as it is.
 pub const GSO_NONE: u8 = 0;
+/// `gso_type`: a large TCP segment over IPv4.
+pub const GSO_TCPV4: u8 = 1;
+/// `gso_type`, beside another: with CWR, for the first piece only.
+pub const GSO_ECN: u8 = 0x80;
 
 /// The header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -107,6 +107,7 @@ fn random_segment(chance: &mut Chance, tcb: &Tcb) -> Segment {
             2 => chance.below(1500) as u32,
             _ => chance.below(66_000) as u32,
         },
+        gso_size: if chance.percent(10) { chance.next() as u16 } else { 0 },
         options,
         ecn: Ecn::from_bits(chance.next() as u8),
     }

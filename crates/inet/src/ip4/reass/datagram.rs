@@ -196,7 +196,7 @@ impl Datagram {
             ip4::fill_checksum(with_options);
         }
         whole.mark_l3();
-        whole.set_flags(whole.flags().without(Flags::RX_L4_OK));
+        whole.set_flags(whole.flags().without(Flags::RX_L4_OK).without(Flags::TX_WORK));
         Ok(whole)
     }
 

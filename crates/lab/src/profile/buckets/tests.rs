@@ -15,6 +15,8 @@ fn every_name_has_the_bucket_of_the_part_it_is_of() {
         ("_int_malloc", Bucket::Allocation),
         ("lock::light::lock", Bucket::Locks),
         ("std::sync::poison::mutex::lock", Bucket::Locks),
+        ("std::thread::functions::panicking", Bucket::Locks),
+        ("std::thread::park", Bucket::Scheduling),
         ("inet::fib::table::lookup", Bucket::RouteNeighbor),
         ("inet::neigh::resolve", Bucket::RouteNeighbor),
         ("clock::tsc::ticks", Bucket::Time),
@@ -75,6 +77,17 @@ fn the_innermost_name_that_a_rule_knows_decides() {
         "no rule knows any: the innermost stands for itself"
     );
     assert_eq!(decide(std::iter::empty()), (0, Bucket::Other));
+}
+
+#[test]
+fn the_demux_is_whose_caller_it_is() {
+    let find = |caller| bucket(&["core::hash", "inet::demux::find", "inet::slots::get", caller, "inet::ip4::input"]);
+    assert_eq!(find("inet::tcp::input::tcp_input"), Bucket::Tcp);
+    assert_eq!(find("inet::udp::input::deliver"), Bucket::Udp);
+    let names = ["inet::demux::hash", "node::host::step"];
+    assert_eq!(decide(names.into_iter()), (0, Bucket::Udp), "nobody says");
+    // Only the demux asks its callers.
+    assert_eq!(bucket(&["wire::checksum::sum", "inet::demux::find", "inet::tcp::input"]), Bucket::Checksum);
 }
 
 #[test]

@@ -1,0 +1,416 @@
+//! An FTP client as measurements need it: anonymous, one session, one transfer of an image, and the end.
+//!
+//! ```text
+//!  220 -> USER -> PASS -> TYPE I -> EPSV -> connect -> RETR | STOR -> bytes -> 226 -> QUIT -> 221
+//! ```
+//! As curl does it: passive, extended (RFC 2428), and a download that has had enough is cut by ending its data connection.
+//! The server's words are not trusted: lines and what is said at a time are bounded, and a step that takes too long ends
+//! the session. The data connection goes to the control connection's peer, whatever the server says.
+
+use super::line::{Line, Lines};
+use crate::app::{Accept, Action, App, Chan, Event};
+use crate::files::Source;
+use crate::streams::{Ends, Failure, StreamOption};
+use clock::Instant;
+use std::collections::VecDeque;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+const CONTROL: Chan = Chan(0);
+const DATA: Chan = Chan(1);
+/// Any of our addresses, any port.
+const ANY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
+/// Bytes of a reply that are kept for an error.
+const SAID_MAX: usize = 200;
+/// Bytes taken from the data connection at a time.
+const GULP: usize = 128 * 1024;
+
+/// What is carried.
+#[derive(Debug)]
+pub enum Transfer {
+    /// The file of that name comes, and goes nowhere; enough is so many bytes.
+    Down {
+        /// The name.
+        path: &'static str,
+        /// When to cut it short.
+        enough: u64,
+    },
+    /// So many zeros go into the file of that name.
+    Up {
+        /// The name.
+        path: &'static str,
+        /// How many.
+        bytes: u64,
+    },
+}
+
+/// Why a session failed.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Trouble {
+    /// The server said no.
+    #[error("{step}: the server said: {reply}")]
+    Refused {
+        /// To what.
+        step: &'static str,
+        /// Its words.
+        reply: String,
+    },
+    /// A connection could not be made, or broke.
+    #[error("{step}: the {which} connection: {why}")]
+    Broken {
+        /// When.
+        step: &'static str,
+        /// `control` or `data`.
+        which: &'static str,
+        /// How.
+        why: Failure,
+    },
+    /// The server's side ended too early.
+    #[error("{step}: the server ended the session")]
+    Ended {
+        /// When.
+        step: &'static str,
+    },
+    /// Nothing happened for too long.
+    #[error("{step}: nothing came for {} s", patience.as_secs())]
+    Stalled {
+        /// When.
+        step: &'static str,
+        /// How long.
+        patience: Duration,
+    },
+}
+
+/// What was asked last, so what the next reply is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Step {
+    Connect,
+    User,
+    Pass,
+    Type,
+    Passive,
+    /// The data connection is being made.
+    Open,
+    /// The transfer was asked for; its first reply is to come.
+    Begin,
+    Carry,
+    Quit,
+    Over,
+}
+
+impl Step {
+    fn word(self) -> &'static str {
+        match self {
+            Step::Connect => "connecting",
+            Step::User => "USER",
+            Step::Pass => "PASS",
+            Step::Type => "TYPE",
+            Step::Passive => "EPSV",
+            Step::Open => "the data connection",
+            Step::Begin | Step::Carry => "the transfer",
+            Step::Quit => "QUIT",
+            Step::Over => "the end",
+        }
+    }
+}
+
+/// A session: see the module.
+#[derive(Debug)]
+pub struct Client {
+    to: SocketAddr,
+    transfer: Transfer,
+    source: Source,
+    /// For each step, and for anything to move.
+    patience: Duration,
+    step: Step,
+    lines: Lines,
+    /// Inside a reply of several lines: its number.
+    inside: Option<[u8; 3]>,
+    commands: Vec<u8>,
+    sent: usize,
+    actions: VecDeque<Action>,
+    due: Instant,
+    moved: u64,
+    /// A download was ended by us, with more to come.
+    is_cut: bool,
+    /// The data connection was ended by us, or has come to its end.
+    data_is_over: bool,
+    /// The transfer's last reply is there.
+    is_acknowledged: bool,
+    trouble: Option<Trouble>,
+}
+
+impl Client {
+    /// A session with the server at `to` that begins at `now`.
+    pub fn new(to: SocketAddr, transfer: Transfer, patience: Duration, now: Instant) -> Client {
+        let bytes = match &transfer {
+            Transfer::Down { .. } => 0,
+            Transfer::Up { bytes, .. } => (*bytes).min(u64::MAX - 1), // the greatest has no end
+        };
+        Client {
+            to,
+            transfer,
+            source: Source::zeros(bytes),
+            patience,
+            step: Step::Connect,
+            lines: Lines::default(),
+            inside: None,
+            commands: Vec::new(),
+            sent: 0,
+            actions: VecDeque::from([Action::Connect(CONTROL, ANY, to)]),
+            due: now.after(patience),
+            moved: 0,
+            is_cut: false,
+            data_is_over: false,
+            is_acknowledged: false,
+            trouble: None,
+        }
+    }
+
+    /// Bytes of the file that came, or that the socket took.
+    pub fn moved(&self) -> u64 {
+        self.moved
+    }
+
+    /// Is it over? With what, if not as it should be.
+    pub fn outcome(&self) -> Option<Result<(), Trouble>> {
+        (self.step == Step::Over).then(|| self.trouble.clone().map_or(Ok(()), Err))
+    }
+
+    fn say(&mut self, step: Step, command: &str, now: Instant) {
+        self.step = step;
+        self.due = now.after(self.patience);
+        if self.sent >= self.commands.len() {
+            self.commands.clear();
+            self.sent = 0;
+        }
+        self.commands.extend_from_slice(command.as_bytes());
+        self.commands.extend_from_slice(b"\r\n");
+        self.actions.push_back(Action::Wake(CONTROL));
+    }
+
+    fn fail(&mut self, trouble: Trouble) {
+        if self.step != Step::Over {
+            self.trouble = Some(trouble);
+            self.actions.push_back(Action::Abort(CONTROL));
+            self.end();
+        }
+    }
+
+    /// No channel is left after this; an action on one that has gone does nothing.
+    fn end(&mut self) {
+        self.step = Step::Over;
+        self.due = Instant::NEVER;
+        if !self.data_is_over {
+            self.data_is_over = true;
+            self.actions.push_back(Action::Abort(DATA));
+        }
+    }
+
+    fn on_control(&mut self, bytes: &[u8], now: Instant) {
+        self.lines.push(bytes);
+        while self.step != Step::Over {
+            match self.lines.next_line() {
+                Some(Line::Text(line)) => self.on_line(&line, now),
+                Some(Line::TooLong) => self.refuse(b"a line longer than replies have"),
+                None if self.lines.is_flood() => self.refuse(b"a line without end"),
+                None => return,
+            }
+        }
+    }
+
+    /// RFC 959 4.2: a reply of several lines begins with its number and a hyphen, and ends with the same number and a space.
+    fn on_line(&mut self, line: &[u8], now: Instant) {
+        let Some((number, rest)) = line.split_first_chunk::<3>() else {
+            return if self.inside.is_none() {
+                self.refuse(line)
+            };
+        };
+        match self.inside {
+            Some(inside) if inside == *number && rest.first() == Some(&b' ') => self.inside = None,
+            Some(_) => return,
+            None if !number.iter().all(u8::is_ascii_digit) => return self.refuse(line),
+            None if rest.first() == Some(&b'-') => {
+                self.inside = Some(*number);
+                return;
+            }
+            None => {}
+        }
+        self.on_reply(number.first().copied().unwrap_or_default(), line, now);
+    }
+
+    fn refuse(&mut self, said: &[u8]) {
+        let said = said.get(..SAID_MAX).unwrap_or(said);
+        let reply = String::from_utf8_lossy(said).chars().map(|c| if c.is_control() { '?' } else { c }).collect();
+        self.fail(Trouble::Refused { step: self.step.word(), reply });
+    }
+
+    /// A whole reply; `class` is its first digit.
+    fn on_reply(&mut self, class: u8, line: &[u8], now: Instant) {
+        match (self.step, class) {
+            (Step::Connect, b'1') => {} // 120: wait a while; our patience goes on
+            (Step::Connect, b'2') => self.say(Step::User, "USER anonymous", now),
+            (Step::User, b'3') => self.say(Step::Pass, "PASS linerate@", now),
+            (Step::User | Step::Pass, b'2') => self.say(Step::Type, "TYPE I", now),
+            (Step::Type, b'2') => self.say(Step::Passive, "EPSV", now),
+            (Step::Passive, b'2') => match extended_port(line) {
+                Some(port) => self.open_data(port, now),
+                None => self.refuse(line),
+            },
+            (Step::Begin, b'1') => self.begin(now),
+            (Step::Begin | Step::Carry, b'2') => self.acknowledged(now),
+            // 426 or 451: what a download that we cut short ends with.
+            (Step::Begin | Step::Carry, b'4') if self.is_cut => self.acknowledged(now),
+            (Step::Quit, b'2') => {
+                self.actions.push_back(Action::Close(CONTROL));
+                self.end();
+            }
+            _ => self.refuse(line),
+        }
+    }
+
+    fn open_data(&mut self, port: u16, now: Instant) {
+        self.step = Step::Open;
+        self.due = now.after(self.patience);
+        self.actions.push_back(Action::Connect(DATA, ANY, SocketAddr::new(self.to.ip(), port)));
+    }
+
+    fn on_data_connected(&mut self, now: Instant) {
+        let command = match &self.transfer {
+            Transfer::Down { path, .. } => format!("RETR {path}"),
+            Transfer::Up { path, .. } => format!("STOR {path}"),
+        };
+        self.say(Step::Begin, &command, now);
+    }
+
+    fn begin(&mut self, now: Instant) {
+        self.step = Step::Carry;
+        self.due = now.after(self.patience);
+        if matches!(self.transfer, Transfer::Up { .. }) {
+            self.actions.push_back(Action::Wake(DATA));
+            self.end_if_all_is_sent(now);
+        }
+    }
+
+    /// The sum of what came has grown.
+    fn on_data(&mut self, bytes: usize, now: Instant) {
+        self.moved += bytes as u64;
+        self.due = now.after(self.patience);
+        if let Transfer::Down { enough, .. } = &self.transfer
+            && self.moved >= *enough
+            && !self.data_is_over
+        {
+            self.is_cut = true;
+            self.data_ended(Action::Abort(DATA), now);
+        }
+    }
+
+    fn end_if_all_is_sent(&mut self, now: Instant) {
+        if self.source.left() == Some(0) && !self.data_is_over {
+            self.data_ended(Action::Close(DATA), now);
+        }
+    }
+
+    fn data_ended(&mut self, how: Action, now: Instant) {
+        self.data_is_over = true;
+        self.actions.push_back(how);
+        self.conclude(now);
+    }
+
+    fn acknowledged(&mut self, now: Instant) {
+        self.is_acknowledged = true;
+        self.conclude(now);
+    }
+
+    /// The reply and the data connection's end come in either order.
+    fn conclude(&mut self, now: Instant) {
+        if self.is_acknowledged && self.data_is_over && matches!(self.step, Step::Begin | Step::Carry) {
+            self.say(Step::Quit, "QUIT", now);
+        }
+    }
+
+    fn broken(&mut self, which: &'static str, why: Failure) {
+        self.fail(Trouble::Broken { step: self.step.word(), which, why });
+    }
+}
+
+/// The port of a 229: `(|||50000|)`, with any delimiter (RFC 2428 3).
+fn extended_port(line: &[u8]) -> Option<u16> {
+    let open = line.iter().position(|byte| *byte == b'(')?;
+    let inside = line.get(open + 1..)?;
+    let [first, second, third, rest @ ..] = inside else { return None };
+    let end = rest.iter().position(|byte| byte == first)?;
+    let is_plain = first.is_ascii_graphic() && !first.is_ascii_digit() && first == second && second == third;
+    let port: u16 = std::str::from_utf8(rest.get(..end)?).ok().filter(|_| is_plain)?.parse().ok()?;
+    (port != 0 && rest.get(end + 1) == Some(&b')')).then_some(port)
+}
+
+impl App for Client {
+    fn accept(&mut self, _: Option<Chan>, _: Ends, _: Instant) -> Accept {
+        Accept::Refuse(b"") // it does not listen
+    }
+
+    fn on_event(&mut self, chan: Chan, event: Event<'_>, now: Instant) {
+        if self.step == Step::Over {
+            return;
+        }
+        match (chan, event) {
+            (CONTROL, Event::Connected(_)) => self.actions.push_back(Action::Set(CONTROL, StreamOption::NoDelay(true))),
+            (CONTROL, Event::Bytes(bytes)) => self.on_control(bytes, now),
+            (CONTROL, Event::Eof) => self.fail(Trouble::Ended { step: self.step.word() }),
+            (CONTROL, Event::Gone(why)) => self.broken("control", why),
+            (DATA, Event::Connected(_)) if self.step == Step::Open => self.on_data_connected(now),
+            (DATA, Event::Bytes(bytes)) => self.on_data(bytes.len(), now),
+            (DATA, Event::Eof) if !self.data_is_over => self.data_ended(Action::Close(DATA), now),
+            (DATA, Event::Gone(why)) if !self.data_is_over => {
+                self.data_is_over = true;
+                self.broken("data", why);
+            }
+            _ => {}
+        }
+    }
+
+    fn room(&self, chan: Chan) -> usize {
+        match chan {
+            CONTROL if self.step != Step::Over => self.lines.room(),
+            DATA if !self.data_is_over => GULP,
+            _ => 0,
+        }
+    }
+
+    fn output(&mut self, chan: Chan, _: Instant) -> &[u8] {
+        match chan {
+            CONTROL => self.commands.get(self.sent..).unwrap_or_default(),
+            DATA if self.step == Step::Carry && !self.data_is_over => self.source.peek().unwrap_or_default(),
+            _ => &[],
+        }
+    }
+
+    fn sent(&mut self, chan: Chan, n: usize, now: Instant) {
+        if chan == CONTROL {
+            self.sent = self.sent.saturating_add(n);
+            return;
+        }
+        self.source.advance(n);
+        self.moved += n as u64;
+        self.due = now.after(self.patience);
+        self.end_if_all_is_sent(now);
+    }
+
+    fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    fn next_timer(&self) -> Option<Instant> {
+        (self.step != Step::Over).then_some(self.due)
+    }
+
+    fn on_timer(&mut self, now: Instant) {
+        if self.step != Step::Over && self.due <= now {
+            self.fail(Trouble::Stalled { step: self.step.word(), patience: self.patience });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,39 @@
+//! Buffers for frames made here: the pool's for packets of a link, large ones for datagrams and segments of up to 64 KiB.
+
+use crate::Stack;
+use buf::{Frame, Pool, PoolConfig};
+use lock::{Cx, Locks};
+
+/// The pool for large frames: as many buffers as take a quarter of the host's pool, which is what connections may fill of it.
+/// Its memory is touched when it is used.
+pub(super) fn large(least: &PoolConfig, pool: &Pool) -> PoolConfig {
+    let host = pool.stats();
+    let quarter = host.buffers.saturating_mul(host.size) / 4 / least.data.max(1);
+    PoolConfig { buffers: least.buffers.max(quarter), ..least.clone() }
+}
+
+impl<L: Locks> Stack<L> {
+    /// A frame made here, empty, counted.
+    #[inline(always)]
+    pub(crate) fn make_frame(&self, cx: Cx) -> Option<Frame> {
+        let frame = self.pool.get()?;
+        self.count(cx).audit.made.bump();
+        Some(frame)
+    }
+
+    /// A frame made here with room for the longest datagram, counted.
+    pub(crate) fn make_large_frame(&self, cx: Cx) -> Option<Frame> {
+        let frame = self.large_buffer(cx)?;
+        self.count(cx).audit.made.bump();
+        Some(frame)
+    }
+
+    /// The same, not counted yet: it is not on its way.
+    pub(crate) fn large_buffer(&self, cx: Cx) -> Option<Frame> {
+        let mut large = self.large.lock(cx);
+        if large.is_none() {
+            *large = Pool::new(&self.large_config).ok();
+        }
+        large.as_ref()?.get()
+    }
+}

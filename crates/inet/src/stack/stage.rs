@@ -1,0 +1,158 @@
+//! Frames on their way out: staged at their iface until enough have come together, then handed to the port as a burst.
+
+use crate::Stack;
+use crate::counters::Counters;
+use crate::iface::{Iface, IfaceKind, TxStage};
+use buf::{Burst, Frame};
+use clock::Instant;
+use lock::{Cx, Locks};
+use stats::{DropReason, Lap, Stage};
+use std::sync::atomic::Ordering;
+
+/// May a frame wait for others that go the same way?
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum AtOnce {
+    /// The caller sends one frame and returns.
+    Yes,
+    /// The caller flushes when its burst is through.
+    Later,
+}
+
+impl<L: Locks> Stack<L> {
+    /// Lets ports that hold frames back move on; says when the first wants to again.
+    pub(super) fn poll_outputs(&self, cx: Cx) -> Instant {
+        let mut next = Instant::NEVER;
+        for iface in self.ifaces.iter().filter(|iface| iface.kind == IfaceKind::Ethernet) {
+            if let Some(output) = &mut iface.stage.lock(cx).output {
+                next = next.min(output.poll(cx.now).unwrap_or(Instant::NEVER));
+            }
+        }
+        next
+    }
+
+    /// Hands everything staged to the ports.
+    #[inline]
+    pub fn flush(&self, cx: Cx) {
+        if self.staged.load(Ordering::Relaxed) {
+            self.staged.store(false, Ordering::Relaxed);
+            self.flush_stages(cx);
+        }
+    }
+
+    fn flush_stages(&self, cx: Cx) {
+        for iface in self.ifaces.iter().filter(|iface| iface.kind == IfaceKind::Ethernet) {
+            let mut stage = iface.stage.lock(cx);
+            if !stage.burst.is_empty() {
+                self.flush_stage(cx, &mut stage);
+            }
+            if !stage.burst.is_empty() {
+                self.staged.store(true, Ordering::Relaxed); // the port is full
+            }
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn flush_stage(&self, cx: Cx, stage: &mut TxStage) {
+        let counters = self.count(cx);
+        flush_counted(cx, counters, stage, &mut counters.ledger.lap(clock::tsc::ticks));
+    }
+
+    /// Puts a finished frame on `iface`'s way out; hands it to the port at once if it may not wait.
+    #[inline(always)]
+    pub(crate) fn stage(&self, cx: Cx, iface: &Iface<L>, frame: Frame, at_once: AtOnce) {
+        if at_once == AtOnce::Yes {
+            let counters = self.count(cx);
+            return self.stage_at_once(cx, counters, iface, frame, &mut counters.ledger.lap(clock::tsc::ticks));
+        }
+        self.stage_locked(cx, iface, &mut iface.stage.lock(cx), frame);
+    }
+
+    /// Puts a finished frame on `iface`'s way out, and hands to the port what is there if enough has come together.
+    #[inline(always)]
+    pub(crate) fn stage_at_once(&self, cx: Cx, counters: &Counters, iface: &Iface<L>, frame: Frame, lap: &mut Lap<'_>) {
+        let mut stage = iface.stage.lock(cx);
+        let frame = match self.pass_stage(cx, counters, iface, &mut stage, frame) {
+            Ok(()) => return lap.mark(Stage::PortTx, 1),
+            Err(frame) => frame,
+        };
+        self.stage_locked(cx, iface, &mut stage, frame);
+        if stage.burst.len() as i64 >= self.knobs.tx_burst.get() {
+            flush_counted(cx, counters, &mut stage, lap);
+        }
+    }
+
+    /// Hands a frame to `iface`'s port, and what waits in front of it.
+    #[inline(always)]
+    pub(crate) fn stage_alone(&self, cx: Cx, iface: &Iface<L>, frame: Frame) {
+        let mut stage = iface.stage.lock(cx);
+        if let Err(frame) = self.pass_stage(cx, self.count(cx), iface, &mut stage, frame) {
+            self.stage_locked(cx, iface, &mut stage, frame);
+            self.flush_stage(cx, &mut stage);
+        }
+    }
+
+    /// A frame that nothing waits in front of, and that need not wait for others, goes straight to the port: the stage
+    /// costs 30 instructions. Given back where that is not so, or the port took it not.
+    #[inline(always)]
+    fn pass_stage(
+        &self,
+        cx: Cx,
+        counters: &Counters,
+        iface: &Iface<L>,
+        stage: &mut TxStage,
+        frame: Frame,
+    ) -> Result<(), Frame> {
+        match &mut stage.output {
+            Some(output) if stage.burst.is_empty() && self.knobs.tx_burst.get() <= 1 && iface.is_up() => {
+                output.output_one(frame, cx.now)?;
+                counters.audit.sent.bump();
+                counters.ether.sent.bump();
+                Ok(())
+            }
+            _ => Err(frame),
+        }
+    }
+
+    /// Puts finished frames on `iface`'s way out; the caller flushes.
+    #[inline(always)]
+    pub(crate) fn stage_all(&self, cx: Cx, iface: &Iface<L>, frames: &mut Burst) {
+        let mut stage = iface.stage.lock(cx);
+        let room = self.knobs.tx_queue.get() as usize;
+        if stage.output.is_some() && iface.is_up() && stage.burst.len() + frames.len() <= room {
+            stage.burst.take_from(frames);
+            self.staged.store(true, Ordering::Relaxed);
+        } else {
+            frames.drain().for_each(|frame| self.stage_locked(cx, iface, &mut stage, frame));
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn stage_locked(&self, cx: Cx, iface: &Iface<L>, stage: &mut TxStage, frame: Frame) {
+        let full = stage.burst.len() as i64 >= self.knobs.tx_queue.get() && !self.make_room(cx, stage);
+        if stage.output.is_none() || !iface.is_up() {
+            return self.drop_frame(cx, frame, DropReason::TxNoPort);
+        }
+        if full {
+            return self.drop_frame(cx, frame, DropReason::TxQueueFull);
+        }
+        match stage.push(frame) {
+            Ok(()) => self.staged.store(true, Ordering::Relaxed),
+            Err(frame) => self.drop_frame(cx, frame, DropReason::TxQueueFull),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn make_room(&self, cx: Cx, stage: &mut TxStage) -> bool {
+        self.flush_stage(cx, stage);
+        (stage.burst.len() as i64) < self.knobs.tx_queue.get()
+    }
+}
+
+#[inline(always)]
+fn flush_counted(cx: Cx, counters: &Counters, stage: &mut TxStage, lap: &mut Lap<'_>) {
+    let sent = stage.flush(cx.now) as u64;
+    counters.audit.sent.add(sent);
+    counters.ether.sent.add(sent);
+    lap.mark(Stage::PortTx, sent);
+}

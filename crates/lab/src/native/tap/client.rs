@@ -1,0 +1,83 @@
+//! iperf3's client, run once.
+
+use super::Way;
+use anyhow::{Context, bail, ensure};
+use std::io::Read;
+use std::net::Ipv4Addr;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Where its server is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Server {
+    pub addr: Ipv4Addr,
+    pub port: u16,
+}
+
+/// How long a server may take to be there.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+impl Server {
+    /// `BEFORE iperf3 -c ...`: bytes received and the nanoseconds they took. `meanwhile` is called until it has ended, or until it
+    /// sleeps for a moment itself.
+    pub fn run(
+        self,
+        before: &[&str],
+        way: Way,
+        seconds: u32,
+        mut meanwhile: impl FnMut(&mut Child) -> anyhow::Result<()>,
+    ) -> anyhow::Result<(u64, u64)> {
+        let begun = Instant::now();
+        loop {
+            let mut child = self.command(before, way, seconds).spawn().context("start iperf3")?;
+            meanwhile(&mut child)?;
+            let said = finish(child, Duration::from_secs(u64::from(seconds) + 20))?;
+            match parse(&said) {
+                Err(why) if begun.elapsed() > PATIENCE => return Err(why),
+                Err(_) => std::thread::sleep(Duration::from_millis(100)),
+                done => return done,
+            }
+        }
+    }
+
+    fn command(self, before: &[&str], way: Way, seconds: u32) -> Command {
+        let (addr, port, seconds) = (self.addr.to_string(), self.port.to_string(), seconds.to_string());
+        let iperf3 = ["iperf3", "-c", &addr, "-p", &port, "-t", &seconds, "-J"];
+        let mut words = before.iter().chain(&iperf3);
+        let mut cmd = Command::new(words.next().unwrap_or(&"iperf3"));
+        cmd.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        if way == Way::Down {
+            cmd.arg("-R");
+        }
+        cmd
+    }
+}
+
+/// Its output, which is a few kilobytes: less than a pipe holds.
+fn finish(mut child: Child, patience: Duration) -> anyhow::Result<String> {
+    let until = Instant::now() + patience;
+    while child.try_wait().context("wait for iperf3")?.is_none() {
+        if Instant::now() > until {
+            let _ = child.kill();
+            let _ = child.wait();
+            bail!("iperf3 did not end");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let mut said = String::new();
+    child.stdout.take().context("iperf3's output")?.read_to_string(&mut said)?;
+    Ok(said)
+}
+
+/// From its JSON: what the receiver received, and for how long.
+pub(super) fn parse(said: &str) -> anyhow::Result<(u64, u64)> {
+    let said: serde_json::Value = serde_json::from_str(said).context("iperf3 said no JSON")?;
+    if let Some(error) = said.get("error").and_then(|error| error.as_str()) {
+        bail!("iperf3: {error}");
+    }
+    let received = said.pointer("/end/sum_received").context("iperf3 says nothing of what was received")?;
+    let number = |name: &str| received.get(name).and_then(serde_json::Value::as_f64).unwrap_or(0.0);
+    let (bytes, seconds) = (number("bytes"), number("seconds"));
+    ensure!(bytes > 0.0 && seconds > 0.0, "iperf3: nothing was received");
+    Ok((bytes as u64, (seconds * 1e9) as u64))
+}

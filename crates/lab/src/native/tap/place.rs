@@ -1,0 +1,206 @@
+//! The child's side: sets up what is at the TAP device, and runs iperf3's client once for each line.
+//!
+//! The parent chose the namespace before the exec. What is started here ends here, at the socket's end of file.
+
+use super::client::Server;
+use super::{Way, Who};
+use crate::native::child::one_line;
+use anyhow::Context;
+use clock::{Clock, Instant, Strategy};
+use lock::Up;
+use node::Host;
+use node::config::{HostConfig, IfaceConfig};
+use port::Pairs;
+use port::os::netlink::Netlink;
+use port::os::{netns, tun};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::net::Ipv4Addr;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// Set in the child's environment: which place it is to be.
+pub(super) const ASKED: &str = "LINERATE_TAP_PLACE";
+
+/// Of slirp4netns: runs iperf3 in its own namespace, where slirp4netns will put a TAP device.
+const INSIDE: &str = "inside";
+
+/// 20 ms there and back, 1 % lost; the queue is longer than any window here.
+const LOSSY: &str = "impair(loss=1%,delay=10ms,dir=both,limit=20000)";
+
+const TAP: &str = "tap0";
+const PORT: u16 = 5201;
+
+/// Serves as the child and does not return, if this process was started to be one.
+pub fn serve_if_asked() {
+    if let Some(role) = std::env::var_os(ASKED) {
+        std::process::exit(if serve(&role.to_string_lossy()).is_ok() { 0 } else { 1 });
+    }
+}
+
+fn serve(role: &str) -> anyhow::Result<()> {
+    let mut socket = BufReader::new(UnixStream::from(OwnedFd::from(port::os::stdin()?)));
+    let mut place = match Inner::new(role) {
+        Ok(place) => place,
+        Err(why) => return Ok(writeln!(socket.get_mut(), "failed {}", one_line(&why))?),
+    };
+    writeln!(socket.get_mut(), "ready {role}")?;
+    let mut line = String::new();
+    while socket.read_line(&mut line)? > 0 {
+        match place.obey(line.trim_end()) {
+            Ok((bytes, ns)) => writeln!(socket.get_mut(), "done {bytes} {ns}")?,
+            Err(why) => writeln!(socket.get_mut(), "failed {}", one_line(&why))?,
+        }
+        line.clear();
+    }
+    Ok(())
+}
+
+/// A program that ends with us.
+struct Kept(Child);
+
+impl Kept {
+    fn start(cmd: &mut Command) -> anyhow::Result<Kept> {
+        let name = cmd.get_program().to_string_lossy().into_owned();
+        cmd.env_remove(ASKED).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        Ok(Kept(cmd.spawn().with_context(|| format!("start {name}"))?))
+    }
+
+    fn iperf3() -> anyhow::Result<Kept> {
+        Kept::start(Command::new("iperf3").args(["-s", "-p", &PORT.to_string()]))
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What is set up, and how a client gets there.
+#[expect(clippy::large_enum_variant, reason = "there is one")]
+enum Inner {
+    /// iperf3 runs in this namespace.
+    Here { server: Server, _kept: Vec<Kept> },
+    /// pasta makes a namespace for each run.
+    Pasta { server: Server, _kept: Kept, _outside: File },
+    /// slirp4netns serves the namespace of another child.
+    Slirp { inside: super::Place, _kept: [Kept; 2] },
+    /// A router of ours is between two of the kernel's.
+    Routed { server: Server, router: Host<Up>, _kept: Kept },
+}
+
+impl Inner {
+    fn new(role: &str) -> anyhow::Result<Inner> {
+        let who = Who::ALL.into_iter().find(|who| who.name() == role);
+        match who {
+            Some(Who::Ours) => Inner::ours(&format!("tap:{TAP}")),
+            Some(Who::Lossy) => Inner::ours(&format!("{LOSSY}:tap:{TAP}")),
+            Some(Who::Pasta) => Inner::pasta(),
+            Some(Who::Slirp4netns) => Inner::slirp(),
+            Some(Who::LossyKernel) => Inner::routed(),
+            None => {
+                anyhow::ensure!(role == INSIDE, "{ASKED}={role}: nobody I know");
+                // What slirp4netns calls the machine's loopback.
+                let server = Server { addr: Ipv4Addr::new(10, 0, 2, 2), port: PORT };
+                Ok(Inner::Here { server, _kept: Vec::new() })
+            }
+        }
+    }
+
+    /// A host of ours, at the other end of a TAP device of this namespace.
+    fn ours(spec: &str) -> anyhow::Result<Inner> {
+        let (ours, theirs) = (Ipv4Addr::new(10, 98, 0, 2), Ipv4Addr::new(10, 98, 0, 1));
+        let words = ["iperf3", "-s", "--port", spec, "--addr", &format!("{ours}/24")];
+        let host = Kept::start(Command::new("/proc/self/exe").args(words))?;
+        let mut netlink = Netlink::open()?;
+        for tries in (0..50).rev() {
+            match netlink.set_up(TAP) {
+                Ok(()) => break,
+                Err(why) if tries == 0 => return Err(why).context("our host did not open the TAP device"),
+                Err(_) => std::thread::sleep(Duration::from_millis(100)),
+            }
+        }
+        netlink.add_addr(TAP, theirs, 24)?;
+        Ok(Inner::Here { server: Server { addr: ours, port: PORT }, _kept: vec![host] })
+    }
+
+    /// pasta wants an interface to take addresses from, and maps the gateway to the loopback of this namespace.
+    fn pasta() -> anyhow::Result<Inner> {
+        let plain = tun::Config { vnet_hdr: 0, rx_csum: false, rx_large: false };
+        let opened = tun::open_tap("out0", plain).map_err(|(step, why)| anyhow::Error::new(why).context(step))?;
+        let mut netlink = Netlink::open()?;
+        netlink.set_up("lo")?;
+        netlink.set_up("out0")?;
+        let server = Server { addr: Ipv4Addr::new(10, 98, 1, 1), port: PORT };
+        Ok(Inner::Pasta { server, _kept: Kept::iperf3()?, _outside: opened.file })
+    }
+
+    fn slirp() -> anyhow::Result<Inner> {
+        Netlink::open()?.set_up("lo")?;
+        let iperf3 = Kept::iperf3()?;
+        let inside = super::Place::spawn(INSIDE, Command::new("/proc/self/exe"))?;
+        let pid = inside.child.id().to_string();
+        let slirp = Kept::start(Command::new("slirp4netns").args(["-c", "--mtu=65520", &pid, TAP]))?;
+        Ok(Inner::Slirp { inside, _kept: [iperf3, slirp] })
+    }
+
+    /// The server's namespace first; this thread then moves on to the client's.
+    fn routed() -> anyhow::Result<Inner> {
+        let (server, client) = (Ipv4Addr::new(10, 98, 2, 1), Ipv4Addr::new(10, 98, 3, 1));
+        let (to_server, to_client) = (Ipv4Addr::new(10, 98, 2, 2), Ipv4Addr::new(10, 98, 3, 2));
+        let sysctl = [("net.inet.ip.forwarding".to_owned(), 1)].into();
+        let config = HostConfig { name: "router".to_owned(), sysctl, pool_buffers: 32_768, ..HostConfig::default() };
+        let router = Host::new(&config, Clock::live(Strategy::TscScaled))?;
+        let pairs = Pairs::new();
+        let attach = |spec: &str, own: Ipv4Addr| {
+            let addr = inet::iface::IfaceAddr { addr: own, len: 24 };
+            router.add_port(&IfaceConfig { addresses: vec![addr], ..IfaceConfig::on(spec) }, &pairs)
+        };
+        let kernel = |tap: &str, own: Ipv4Addr, other: Ipv4Addr, gateway: Ipv4Addr| -> anyhow::Result<()> {
+            let mut netlink = Netlink::open()?;
+            netlink.set_up(tap)?;
+            netlink.add_addr(tap, own, 24)?;
+            netlink.add_route(Ipv4Addr::from_bits(other.to_bits() & !0xff), 24, Some(gateway), tap)?;
+            Ok(())
+        };
+        attach("tap:far0", to_server)?;
+        kernel("far0", server, client, to_server)?;
+        let iperf3 = Kept::iperf3()?;
+        netns::enter_new().context("a second namespace")?;
+        attach(&format!("{LOSSY}:tap:near0"), to_client)?;
+        kernel("near0", client, server, to_client)?;
+        Ok(Inner::Routed { server: Server { addr: server, port: PORT }, router, _kept: iperf3 })
+    }
+
+    fn obey(&mut self, line: &str) -> anyhow::Result<(u64, u64)> {
+        let (way, seconds) = line.split_once(' ').with_context(|| format!("{line:?} is no order"))?;
+        let way = if way == "down" { Way::Down } else { Way::Up };
+        let seconds = seconds.parse().with_context(|| format!("seconds in {line:?}"))?;
+        let waits = |_: &mut Child| Ok(());
+        match self {
+            Inner::Here { server, .. } => server.run(&[], way, seconds, waits),
+            Inner::Pasta { server, .. } => {
+                let gateway = server.addr.to_string();
+                let words = ["pasta", "--config-net", "--foreground", "--runas", "0", "-i", "out0", "-n", "24"];
+                let words = [&words[..], &["-a", "10.98.1.2", "-g", &gateway, "--"]].concat();
+                server.run(&words, way, seconds, waits)
+            }
+            Inner::Slirp { inside, .. } => inside.run(way, seconds),
+            Inner::Routed { server, router, .. } => server.run(&[], way, seconds, |client| {
+                while client.try_wait()?.is_none() {
+                    let step = router.step();
+                    if step.frames == 0 {
+                        // Not longer than a moment: the client's end shows in no descriptor here.
+                        let soon = step.now.after(clock::Duration::from_millis(1));
+                        router.wait(step.next.unwrap_or(Instant::NEVER).min(soon), None);
+                    }
+                }
+                Ok(())
+            }),
+        }
+    }
+}

@@ -1,0 +1,23 @@
+use super::client::parse;
+use super::*;
+
+#[test]
+fn iperf3s_json_gives_bytes_and_time_and_its_errors_are_ours() {
+    let good = r#"{"end": {"sum_received": {"seconds": 1.5, "bytes": 3000}}}"#;
+    assert_eq!(parse(good).unwrap(), (3000, 1_500_000_000));
+    let error = parse(r#"{"error": "unable to connect to server"}"#).unwrap_err().to_string();
+    assert_eq!(error, "iperf3: unable to connect to server");
+    assert!(parse(r#"{"end": {"sum_received": {"seconds": 1.5, "bytes": 0}}}"#).is_err());
+    assert!(parse("").is_err());
+}
+
+#[test]
+fn a_place_that_nobody_knows_says_so() {
+    if let Err(why) = netns::available() {
+        return println!("skipped: a_place_that_nobody_knows_says_so: {why}");
+    }
+    let mut cmd = Command::new(std::env::current_exe().unwrap());
+    cmd.args(["--exact", "native::tests::the_child"]);
+    let why = Place::spawn("nobody", cmd).unwrap_err().to_string();
+    assert!(why.contains("nobody I know"), "{why}");
+}

@@ -1,0 +1,246 @@
+//! rtems2014: FTP of `/dev/zero` and into `/dev/null`, under the report's three configurations and each of its wishes.
+//!
+//! [`crate::rigs::ftp_rig`] carries the bytes: both hosts on one thread, in one configuration. Every row is A with one thing
+//! changed, and is compared with A. Shares of time are of a second run, sampled.
+
+mod curl;
+mod shares;
+mod then;
+
+pub use curl::child_main_if_asked;
+
+use crate::env::Environment;
+use crate::profile::Bucket;
+use crate::result::{Beside, Cell, Change, Figure, Report, Row, Sheet};
+use crate::rigs::{FTP_BUFFER, FTP_WARM, Setup, Way, ftp_rig};
+use crate::run;
+use crate::sample::{Sample, Summary};
+use crate::study::{self, Options, Progress, Steps};
+use crate::subject::Subject;
+use crate::timer;
+use crate::verdict::NoiseFloor;
+use anyhow::Context;
+use buf::Kind as PoolKind;
+use clock::Strategy;
+use rung::LockKind;
+use shares::Taken;
+use wire::checksum;
+
+/// Bytes of a trial: 10 to 40 ms.
+const BYTES: u64 = 16 << 20;
+/// The same where figures are not to be quoted.
+const BYTES_QUICK: u64 = 2 << 20;
+
+/// What the report calls its first configuration, as near as our choices come to it: a frame at a time through the stack, a
+/// zone like UMA, a generic checksum made in software, light mutexes, the time as seconds and nanoseconds.
+const A: Setup = Setup {
+    locks: LockKind::Light,
+    clock: Strategy::Timespec,
+    pool: PoolKind::Zone,
+    checksum: checksum::Kind::Generic16,
+    offload: false,
+    burst: 1,
+};
+/// As our hosts do it: so many frames at a time.
+const BURSTS: usize = 32;
+
+/// A row: one before it with something changed.
+struct Variant {
+    id: &'static str,
+    title: &'static str,
+    setup: Setup,
+    /// What it is compared with.
+    against: &'static str,
+}
+
+fn variants() -> Vec<Variant> {
+    let simd = checksum::Kind::available().last().unwrap_or(checksum::Kind::Word64);
+    let row = |id, title, against, setup| Variant { id, title, setup, against };
+    let bursts = Setup { burst: BURSTS, ..A };
+    let all = Setup {
+        locks: LockKind::Up,
+        clock: Strategy::TscScaled,
+        pool: PoolKind::Freelist,
+        checksum: simd,
+        offload: true,
+        burst: BURSTS,
+    };
+    vec![
+        row("a", "A: timespec clock, light locks, zone, generic checksum", "a", A),
+        row("b", "B: 64-bit nanoseconds, divided at every reading", "a", Setup { clock: Strategy::NsDivision, ..A }),
+        row("c", "C: heavy locks", "a", Setup { locks: LockKind::Heavy, ..A }),
+        row("freelist", "A, freelist for the zone", "a", Setup { pool: PoolKind::Freelist, ..A }),
+        row("simd", "A, vector checksum for the generic one", "a", Setup { checksum: simd, ..A }),
+        row("offload", "A, checksums left to the port", "a", Setup { offload: true, ..A }),
+        row("up", "A, no locks (up)", "a", Setup { locks: LockKind::Up, ..A }),
+        row(
+            "up.freelist",
+            "no locks, freelist for the zone",
+            "up",
+            Setup { locks: LockKind::Up, pool: PoolKind::Freelist, ..A },
+        ),
+        row("undivided", "B, multiplied instead of divided", "b", Setup { clock: Strategy::TscScaled, ..A }),
+        row("bursts", "A, 32 frames at a time", "a", bursts),
+        row("bursts.b", "B, 32 frames at a time", "bursts", Setup { clock: Strategy::NsDivision, ..bursts }),
+        row("bursts.c", "C, 32 frames at a time", "bursts", Setup { locks: LockKind::Heavy, ..bursts }),
+        row("all", "A, all of these wishes together", "a", all),
+    ]
+}
+
+/// Report's figures of `Dload` in configurations A, B and C.
+fn dload_then(id: &str) -> Option<f64> {
+    match id {
+        "a" => Some(9101.0),
+        "b" => Some(8834.0),
+        "c" => Some(8438.0),
+        _ => None,
+    }
+}
+
+/// Bytes a second in curl's columns: five characters, 1024 bytes to the k, cut and not rounded.
+fn curl_form(bytes: f64) -> String {
+    const K: u64 = 1024;
+    let bytes = bytes.max(0.0) as u64;
+    let tenths = |unit: u64| format!("{}.{}", bytes / unit, bytes % unit / (unit / 10));
+    match bytes {
+        0..100_000 => bytes.to_string(),
+        b if b < 10_000 * K => format!("{}k", b / K),
+        b if b < 100 * K * K => format!("{}M", tenths(K * K)),
+        b if b < 10_000 * K * K => format!("{}M", b / K / K),
+        _ => format!("{}G", tenths(K * K * K)),
+    }
+}
+
+/// Ticks a byte as `Dload`: k a second.
+fn dload(ticks: f64) -> f64 {
+    timer::rate().hz as f64 / ticks / 1024.0
+}
+
+/// The report, then and now.
+///
+/// # Errors
+/// A rig could not be built, or a session failed.
+pub fn rtems2014(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
+    let run_options = options.run(20);
+    let bytes = if options.quick { BYTES_QUICK } else { BYTES };
+    let variants = variants();
+    let mut steps = Steps::new(4 + variants.len(), progress);
+    steps.next("A against A: the noise floor");
+    let floor = study::floor(&mut *ftp_rig("floor", A, Way::Down, bytes)?, &run_options)?;
+    let mut rows = Vec::new();
+    let mut samples = Vec::new();
+    for way in [Way::Down, Way::Up] {
+        steps.next(&format!("{} in turn", word(way)));
+        let rig = |variant: &Variant| -> anyhow::Result<Box<dyn Subject>> {
+            Ok(ftp_rig(&format!("{}.{}", word(way), variant.id), variant.setup, way, bytes)?)
+        };
+        let mut subjects = variants.iter().map(rig).collect::<anyhow::Result<Vec<_>>>()?;
+        let carried = run::interleave(&mut subjects, &run_options, &mut |_| ())?;
+        rows.extend(carry_rows(way, &variants, &carried, &floor)?);
+        samples.push(carried);
+    }
+    let mut taken = Vec::new();
+    for variant in &variants {
+        steps.next(&format!("where the time goes: {}", variant.title));
+        taken.push(shares::take(variant, bytes, options)?);
+    }
+    steps.next("curl over a TAP");
+    let seen = curl::see(&variants, options)?;
+    let env = Environment::detect();
+    let mut sheets = vec![beside_rows(&variants, &samples, &taken)?];
+    sheets.extend(seen.sheet);
+    sheets.push(then::and_now(&rows, &taken));
+    rows.extend(seen.rows);
+    let texts = taken.first().and_then(|base| base.text(&env)).into_iter().collect();
+    let beside =
+        Beside { baseline: Some("A (bursts.*: bursts; undivided: B; up.freelist: up)".to_owned()), sheets, texts };
+    let notes = notes(&taken).into_iter().chain(seen.note).collect();
+    let name = "repro rtems2014".to_owned();
+    Ok(Report { name, env, noise_floor: floor, rows, peers: Vec::new(), notes, beside: Some(beside) })
+}
+
+fn word(way: Way) -> &'static str {
+    match way {
+        Way::Down => "down",
+        Way::Up => "up",
+    }
+}
+
+/// Throughput by row.
+fn carry_rows(way: Way, variants: &[Variant], samples: &[Sample], floor: &NoiseFloor) -> anyhow::Result<Vec<Row>> {
+    let of = |id: &str| variants.iter().zip(samples).find(|(variant, _)| variant.id == id).map(|(_, sample)| sample);
+    let row = |(variant, sample): (&Variant, &Sample)| -> anyhow::Result<Row> {
+        let rates: Vec<f64> = sample.values().into_iter().map(dload).collect();
+        let title =
+            format!("{}: {}", if way == Way::Down { "RETR /dev/zero" } else { "STOR /dev/null" }, variant.title);
+        let mut row = Row::new(&sample.id, &title, Figure::new(&Summary::of(&rates)?, "k"));
+        let base = of(variant.against).with_context(|| format!("no sample of {}", variant.against))?;
+        row.vs_previous = (base.id != sample.id).then(|| Change::paired(base, sample, floor)).transpose()?;
+        Ok(match dload_then(variant.id).filter(|_| way == Way::Down) {
+            Some(then) => row.then(then, "k"),
+            None => row,
+        })
+    };
+    variants.iter().zip(samples).map(row).collect()
+}
+
+/// What each row costs, and where its time goes.
+fn beside_rows(variants: &[Variant], samples: &[Vec<Sample>], taken: &[Taken]) -> anyhow::Result<Sheet> {
+    let mut rows = Vec::new();
+    for (at, (variant, taken)) in variants.iter().zip(taken).enumerate() {
+        let mut row: Vec<Cell> = vec![variant.id.into()];
+        for sample in samples.iter().filter_map(|way| way.get(at)) {
+            let ticks = sample.summary()?.median;
+            row.extend([ticks.into(), curl_form(dload(ticks) * 1024.0).into()]);
+        }
+        row.extend(COLUMNS.iter().map(|bucket| taken.share(*bucket).map_or("-".into(), Cell::from)));
+        row.extend([taken.locks.to_string().into(), taken.per_kib.into(), sums(&variant.setup).into()]);
+        rows.push(row);
+    }
+    let costs = ["row", "down: ticks/byte", "Dload", "up: ticks/byte", "Upload"].into_iter();
+    let shares = COLUMNS.iter().map(|bucket| bucket.word());
+    let head =
+        costs.chain(shares).chain(["host's locks", "taken/KiB", "checksum routine"]).map(str::to_owned).collect();
+    let title = "ticks a byte of both hosts together; shares of time in per cent (down, sampled in a run of its own); locks of \
+                 one host, and how often they are taken"
+        .to_owned();
+    Ok(Sheet { title, head, rows })
+}
+
+/// The groups of functions that the report speaks of.
+const COLUMNS: [Bucket; 5] = [Bucket::Locks, Bucket::Time, Bucket::Allocation, Bucket::Checksum, Bucket::Copy];
+
+/// Which routine makes a row's sums.
+fn sums(setup: &Setup) -> String {
+    if setup.offload { "left to the port".to_owned() } else { setup.checksum.to_string() }
+}
+
+fn notes(taken: &[Taken]) -> Vec<String> {
+    let mut notes = vec![
+        format!(
+            "work: one FTP session a trial (USER, TYPE I, EPSV, RETR /dev/zero or STOR /dev/null), {} MiB measured of it after {} \
+             KiB; linerate's own ftpd and a client of ours, two hosts on one thread, joined by a pair; MTU 1500, timestamps, CUBIC, \
+             socket buffers of {} KiB",
+            BYTES >> 20,
+            FTP_WARM >> 10,
+            FTP_BUFFER >> 10
+        ),
+        "both hosts are in the row's configuration and both hosts' work is in the figure; then: one host, a PowerPC MPC8309, \
+         against a PC with curl; k is 1024 bytes a second, as curl prints it"
+            .to_owned(),
+        "copies are the same routine in every row: copy_from_slice, which is the C library's memcpy, by blocks of 2 KiB where \
+         the bytes are summed too"
+            .to_owned(),
+        "but for bursts.* and all, frames go through the stack one at a time, and the time is read for each, as in the report; \
+         with a burst it is read once, and time comes to everybody as an argument"
+            .to_owned(),
+        "A's clock asks the kernel (vDSO), B's reads the time-stamp counter and divides twice: what the divisions alone cost is \
+         undivided against B"
+            .to_owned(),
+    ];
+    notes.extend(taken.iter().filter_map(|taken| taken.note.clone()));
+    notes
+}
+
+#[cfg(test)]
+mod tests;

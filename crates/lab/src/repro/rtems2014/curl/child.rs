@@ -1,0 +1,208 @@
+//! The child's side: a host for each configuration, and curl, once for each line that the parent sends.
+//!
+//! | line | from | means |
+//! |---|---|---|
+//! | `down ID MS`, `up ID MS` | parent | a transfer of so many milliseconds |
+//! | `end` | parent | hosts end |
+//! | `done BYTES WALL_NS CPU_NS` | child | what curl moved, in what time, and our thread's processor time; or just `done ` |
+//! | `failed WHY` | child | instead |
+//!
+//! The parent chose the namespace before the exec. The child ends at its socket's end of file.
+
+use super::super::{Variant, Way, variants};
+use super::IDS;
+use crate::os;
+use anyhow::{Context, bail, ensure};
+use apps::files::Root;
+use apps::ftp::{Config, Ftp};
+use apps::host::{self, Ended, RunError};
+use node::config::{HostConfig, IfaceConfig};
+use node::run::Event;
+use port::os::netlink::Netlink;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
+use std::net::Ipv4Addr;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use wire::checksum;
+
+/// Set in the child's environment; its presence makes [`child_main_if_asked`] serve. The value is the hosts' core.
+pub(super) const ASKED: &str = "LINERATE_CURL_CHILD";
+/// curl's exit code when its time is over.
+const TIME_IS_OVER: i32 = 28;
+
+/// Serves as the child and does not return, if this process was started to be one: to be called by a program's main
+/// before anything else.
+pub fn child_main_if_asked() {
+    if let Some(core) = std::env::var_os(ASKED) {
+        let core = core.to_string_lossy().parse().unwrap_or(0);
+        std::process::exit(if serve(core).is_ok() { 0 } else { 1 });
+    }
+}
+
+fn serve(core: usize) -> anyhow::Result<()> {
+    let mut socket = BufReader::new(UnixStream::from(OwnedFd::from(port::os::stdin()?)));
+    let mut hosts = match begin(core) {
+        Ok(hosts) => hosts,
+        Err(why) => return Ok(writeln!(socket.get_mut(), "failed {}", one_line(&why))?),
+    };
+    // curl inherits this: it and the kernel's side of the TAP are to leave the hosts' core alone.
+    let _elsewhere = (0..dispatch::cores()).find(|other| *other != core).map(os::pin_to_cpu);
+    writeln!(socket.get_mut(), "done ")?;
+    let mut line = String::new();
+    while socket.read_line(&mut line)? > 0 {
+        let done = match line.trim_end() {
+            "end" => hosts.drain(..).try_for_each(Served::end).map(|()| String::new()),
+            ask => transfer(&hosts, ask),
+        };
+        match done {
+            Ok(answer) => writeln!(socket.get_mut(), "done {answer}")?,
+            Err(why) => writeln!(socket.get_mut(), "failed {}", one_line(&why))?,
+        }
+        line.clear();
+    }
+    hosts.into_iter().try_for_each(Served::end)
+}
+
+/// An error with its causes, without the line ends that would break the conversation.
+fn one_line(why: &anyhow::Error) -> String {
+    format!("{why:#}").replace('\n', " ")
+}
+
+fn begin(core: usize) -> anyhow::Result<Vec<Served>> {
+    let mut netlink = Netlink::open()?;
+    netlink.set_up("lo")?;
+    let all = variants().into_iter().filter(|variant| IDS.contains(&variant.id));
+    all.enumerate().map(|(at, variant)| Served::begin(at as u8, variant, core, &mut netlink)).collect()
+}
+
+/// A host that serves FTP on its own TAP, on a thread of its own.
+struct Served {
+    variant: Variant,
+    at: Ipv4Addr,
+    /// Where /proc counts the thread's time.
+    schedstat: String,
+    enough: Arc<AtomicBool>,
+    thread: JoinHandle<Result<Ended<Ftp>, RunError>>,
+}
+
+/// What the thread says while it begins.
+enum Said {
+    Thread(String),
+    Running,
+}
+
+impl Served {
+    fn begin(n: u8, variant: Variant, core: usize, netlink: &mut Netlink) -> anyhow::Result<Served> {
+        let (at, kernels, tap) = (Ipv4Addr::new(10, 0, n, 2), Ipv4Addr::new(10, 0, n, 1), format!("rtems{n}"));
+        let config = config(&variant, &tap, at)?;
+        let (say, said) = mpsc::channel();
+        let enough = Arc::new(AtomicBool::new(false));
+        let told = enough.clone();
+        let thread = dispatch::spawn_worker(&format!("ftpd.{}", variant.id), Some(core), move |_| {
+            // Nobody listens any more only when it is over.
+            let _ =
+                say.send(Said::Thread(fs::read_link("/proc/thread-self").unwrap_or_default().display().to_string()));
+            let app = |wall| Ftp::new(Config { wall, ..Config::new(Root::devices()) });
+            let mut each = |event: &Event| {
+                if matches!(event, Event::Running { .. }) {
+                    let _ = say.send(Said::Running);
+                }
+            };
+            host::run(&config, 21, app, &mut each, &mut |_| told.load(Ordering::Relaxed))
+        })?;
+        let mut schedstat = String::new();
+        loop {
+            match said.recv_timeout(Duration::from_secs(10)) {
+                Ok(Said::Thread(thread)) => schedstat = format!("/proc/{thread}/schedstat"),
+                Ok(Said::Running) => break,
+                Err(RecvTimeoutError::Timeout) => bail!("{tap}: the host does not begin"),
+                Err(RecvTimeoutError::Disconnected) => {
+                    let ended = thread.join().map_err(|_| anyhow::anyhow!("{tap}: the host's thread panicked"))?;
+                    return Err(ended.err().map_or(anyhow::anyhow!("{tap}: the host ended at once"), Into::into));
+                }
+            }
+        }
+        netlink.set_up(&tap)?;
+        netlink.add_addr(&tap, kernels, 24)?;
+        Ok(Served { variant, at, schedstat, enough, thread })
+    }
+
+    /// Processor time that the thread has used.
+    fn cpu_ns(&self) -> anyhow::Result<u64> {
+        let text = fs::read_to_string(&self.schedstat).with_context(|| self.schedstat.clone())?;
+        Ok(text.split_whitespace().next().context("schedstat is empty")?.parse()?)
+    }
+
+    fn end(self) -> anyhow::Result<()> {
+        self.enough.store(true, Ordering::Relaxed);
+        let ended = self.thread.join().map_err(|_| anyhow::anyhow!("the host's thread panicked"))??;
+        ensure!(
+            ended.outcome.is_balanced(),
+            "{}: frames unaccounted for: {:?}",
+            self.variant.id,
+            ended.outcome.imbalance
+        );
+        Ok(())
+    }
+}
+
+fn config(variant: &Variant, tap: &str, at: Ipv4Addr) -> anyhow::Result<HostConfig> {
+    let mut config = variant.setup.host(tap);
+    let spec = match variant.setup.offload {
+        true => format!("tap(rx_csum=trust):{tap}"),
+        false => format!("tap(vnet_hdr=off):{tap}"),
+    };
+    config.ifaces.push(IfaceConfig::on(&spec));
+    let offload = if variant.setup.offload { "on" } else { "off" };
+    for (key, value) in [("addresses", format!("{at}/24").as_str()), ("udp4csum", offload), ("rxcsum", offload)] {
+        config.set_iface(key, value).map_err(anyhow::Error::msg)?;
+    }
+    Ok(config)
+}
+
+fn transfer(hosts: &[Served], ask: &str) -> anyhow::Result<String> {
+    let words: Vec<&str> = ask.split(' ').collect();
+    let [way, id, ms] = words[..] else { bail!("not a transfer: {ask:?}") };
+    let way = match way {
+        "down" => Way::Down,
+        "up" => Way::Up,
+        other => bail!("neither down nor up: {other:?}"),
+    };
+    let host = hosts.iter().find(|host| host.variant.id == id).with_context(|| format!("no host {id:?}"))?;
+    let seconds = format!("{:.3}", ms.parse::<u64>()?.clamp(1, 10_000) as f64 / 1000.0);
+    checksum::select(host.variant.setup.checksum)?;
+    let before = host.cpu_ns()?;
+    let (bytes, wall) = curl(way, host.at, &seconds)?;
+    let cpu = host.cpu_ns()?.saturating_sub(before);
+    Ok(format!("{bytes} {} {cpu}", (wall * 1e9) as u64))
+}
+
+/// What curl moved, and in how many seconds from its first byte on.
+fn curl(way: Way, at: Ipv4Addr, seconds: &str) -> anyhow::Result<(u64, f64)> {
+    let mut curl = Command::new("curl");
+    curl.args(["--silent", "--show-error", "--noproxy", "*", "--max-time", seconds, "-o", "/dev/null", "--write-out"]);
+    curl.stdin(Stdio::null());
+    let (size, url) = match way {
+        Way::Down => ("%{size_download}", format!("ftp://anonymous@{at}/dev/zero")),
+        Way::Up => ("%{size_upload}", format!("ftp://anonymous@{at}/dev/null")),
+    };
+    curl.arg(format!("{size} %{{time_pretransfer}} %{{time_total}}"));
+    if way == Way::Up {
+        curl.args(["-T", "-"]).stdin(File::open("/dev/zero")?);
+    }
+    let output = curl.arg(&url).output().context("curl")?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    ensure!(output.status.code() == Some(TIME_IS_OVER), "curl {url}: {}: {}", output.status, errors.trim());
+    let numbers: Vec<f64> = said.split(' ').map(str::parse).collect::<Result<_, _>>().context(said.clone())?;
+    let [bytes, begun, ended] = numbers[..] else { bail!("curl wrote {said:?}") };
+    ensure!(ended > begun, "curl wrote {said:?}");
+    Ok((bytes as u64, ended - begun))
+}

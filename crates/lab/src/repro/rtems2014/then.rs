@@ -1,0 +1,59 @@
+//! The report's figures beside ours, line by line.
+
+use super::shares::Taken;
+use super::{curl_form, dload_then};
+use crate::profile::Bucket;
+use crate::result::{Cell, Row, Sheet};
+use crate::table::times;
+
+/// A share of time that the report names, or that its profile adds up to.
+const SHARES: &[(&str, usize, &str, Bucket)] = &[
+    ("A: mutex operations", 0, "3 %", Bucket::Locks),
+    ("C: mutex operations", 2, "8.5 %", Bucket::Locks),
+    ("A: clock", 0, "2.4 %", Bucket::Time),
+    ("B: clock", 1, "1.1 %, division 4.3 %", Bucket::Time),
+    ("A: buffers (then: UMA, mbufs)", 0, "10.3 %", Bucket::Allocation),
+    ("A: checksum", 0, "13.1 %", Bucket::Checksum),
+    ("A: copies and clears", 0, "14.1 %", Bucket::Copy),
+    ("A: TCP", 0, "14.7 %", Bucket::Tcp),
+    ("A: IP and Ethernet", 0, "10.7 %", Bucket::IpEthernet),
+    ("A: routes and neighbors", 0, "7.2 %", Bucket::RouteNeighbor),
+    ("A: driver (ours: the port)", 0, "4.1 %", Bucket::Port),
+    ("A: thread dispatch (ours: scheduling)", 0, "3.3 %", Bucket::Scheduling),
+];
+
+/// The table. `rows` are those of the downloads first, A B C at their beginning.
+pub(super) fn and_now(rows: &[Row], taken: &[Taken]) -> Sheet {
+    let mut lines: Vec<Vec<Cell>> = Vec::new();
+    let mut line = |what: &str, then: String, now: String| lines.push(vec![what.into(), then.into(), now.into()]);
+    for (row, (id, then)) in rows.iter().zip([("a", "A: Dload"), ("b", "B: Dload"), ("c", "C: Dload")]) {
+        let was = dload_then(id).map_or(String::new(), |k| curl_form(k * 1024.0));
+        let is = row.now.as_ref().map_or(String::new(), |now| curl_form(now.median * 1024.0));
+        line(then, was, is);
+    }
+    for (row, (what, then)) in
+        rows.iter().skip(1).zip([("B against A", "0.97x (-3 %)"), ("C against A", "0.93x (-7 %)")])
+    {
+        let is = row.vs_previous.as_ref().map_or(String::new(), |change| {
+            format!("{} [{}, {}] {}", times(change.ratio), times(change.lo), times(change.hi), change.verdict)
+        });
+        line(what, then.to_owned(), is);
+    }
+    let divided = rows.iter().find(|row| row.id == "down.undivided").and_then(|row| row.vs_previous.as_ref());
+    line(
+        "B: load of 64-bit divisions",
+        "4.2 %".to_owned(),
+        divided.map_or(String::new(), |change| {
+            let share = |ratio: f64| (1.0 - 1.0 / ratio) * 100.0;
+            format!("{:.1} % [{:.1}, {:.1}]", share(change.ratio), share(change.lo), share(change.hi))
+        }),
+    );
+    for (what, at, then, bucket) in SHARES {
+        let now = taken.get(*at).and_then(|taken| taken.share(*bucket));
+        line(what, (*then).to_owned(), now.map_or("-".to_owned(), |share| format!("{share:.1} %")));
+    }
+    let locks = taken.first().map_or(String::new(), |base| format!("{} a host", base.locks));
+    line("A: locks that exist in the idle state", "about 2000".to_owned(), locks);
+    let title = "then and now; then: shares of 2014's profiles, grouped as ours are".to_owned();
+    Sheet { title, head: ["what", "then", "now"].map(str::to_owned).to_vec(), rows: lines }
+}

@@ -1,0 +1,252 @@
+//! rtems2014's work: FTP between two hosts on one thread, joined by a pair of ports; `/dev/zero` comes, or goes to `/dev/null`.
+//!
+//! The server is `linerate ftpd`'s, the client `apps::ftp::client`, both on the socket calls of their hosts. A trial is a
+//! session: it connects, logs in, and carries [`WARM`] bytes before the clock starts, so that windows are open. Both hosts
+//! are as the [`Setup`] says, and the work of both is in the figure.
+
+use crate::subject::{Reading, Subject, measure};
+use anyhow::{Context, ensure};
+use apps::files::Root;
+use apps::ftp::client::{Client, Transfer};
+use apps::ftp::{Config, Ftp};
+use apps::host::HostStreams;
+use apps::serve::Server;
+use buf::Kind as PoolKind;
+use clock::{Clock, Strategy};
+use lock::{Heavy, Light, Locks, Up};
+use node::Host;
+use node::config::{HostConfig, IfaceConfig};
+use node::run::Runner;
+use port::Pairs;
+use rung::LockKind;
+use socket::Fd;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+use wire::checksum;
+
+/// Bytes of each socket buffer: what is under way then stays in the second-level cache.
+pub const BUFFER: i64 = 256 << 10;
+/// Bytes carried before the clock starts: eight windows.
+pub const WARM: u64 = 2 << 20;
+/// How long nothing may move.
+const PATIENCE: Duration = Duration::from_secs(10);
+const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+const FTP: u16 = 21;
+
+/// Which way the bytes go, seen from the client.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// RETR /dev/zero.
+    Down,
+    /// STOR /dev/null.
+    Up,
+}
+
+/// What a row changes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Setup {
+    /// The hosts' locks.
+    pub locks: LockKind,
+    /// Their clock.
+    pub clock: Strategy,
+    /// How their buffers are kept.
+    pub pool: PoolKind,
+    /// How sums are made, where they are.
+    pub checksum: checksum::Kind,
+    /// Checksums are left to the port.
+    pub offload: bool,
+    /// Frames taken from a port at a time.
+    pub burst: usize,
+}
+
+impl Setup {
+    /// A host in this way, without ports.
+    pub fn host(&self, name: &str) -> HostConfig {
+        let knobs = ["recvspace", "recvbuf_max", "sendspace", "sendbuf_max"];
+        let knob = |name| (format!("net.inet.tcp.{name}"), BUFFER);
+        let mut sysctl: std::collections::BTreeMap<String, i64> = knobs.into_iter().map(knob).collect();
+        // TIME-WAIT lasts 2 ms: sessions come by the hundred.
+        sysctl.insert("net.inet.tcp.msl".to_owned(), 1);
+        HostConfig {
+            name: name.to_owned(),
+            locks: match self.locks {
+                LockKind::Up => "up",
+                LockKind::Light => "light",
+                LockKind::Heavy => "heavy",
+            }
+            .to_owned(),
+            clock: self.clock,
+            pool_kind: self.pool,
+            burst: self.burst,
+            sysctl,
+            ..HostConfig::default()
+        }
+    }
+
+    /// Such a host with its end of the pair.
+    fn paired(&self, name: &str, at: Ipv4Addr) -> anyhow::Result<HostConfig> {
+        let mut config = self.host(name);
+        let offload = if self.offload { "on" } else { "off" };
+        config.ifaces.push(IfaceConfig::on(&format!("pair(mtu=1500,slots=1024,csum={offload}):p")));
+        for (key, value) in [("addresses", format!("{at}/24").as_str()), ("udp4csum", offload), ("rxcsum", offload)] {
+            config.set_iface(key, value).map_err(anyhow::Error::msg)?;
+        }
+        Ok(config)
+    }
+}
+
+/// The rig as a subject, with whichever locks.
+///
+/// # Errors
+/// A host could not be made.
+pub fn ftp_rig(id: &str, setup: Setup, way: Way, bytes: u64) -> anyhow::Result<Box<dyn FtpSubject>> {
+    Ok(match setup.locks {
+        LockKind::Up => Box::new(FtpRig::<Up>::new(id, setup, way, bytes)?),
+        LockKind::Light => Box::new(FtpRig::<Light>::new(id, setup, way, bytes)?),
+        LockKind::Heavy => Box::new(FtpRig::<Heavy>::new(id, setup, way, bytes)?),
+    })
+}
+
+/// What is asked of a rig beside its trials.
+pub trait FtpSubject: Subject {
+    /// Locks of the serving host, and how often they were taken so far.
+    fn locks(&self) -> (usize, u64);
+}
+
+/// Two hosts with a session each trial.
+struct FtpRig<L: Locks> {
+    id: String,
+    setup: Setup,
+    way: Way,
+    bytes: u64,
+    pairs: Pairs,
+    /// Serves, and asks.
+    hosts: [Host<L>; 2],
+}
+
+impl<L: Locks> FtpRig<L> {
+    fn new(id: &str, setup: Setup, way: Way, bytes: u64) -> anyhow::Result<FtpRig<L>> {
+        let pairs = Pairs::new();
+        let host = |name: &str, at: Ipv4Addr| -> anyhow::Result<Host<L>> {
+            let config = setup.paired(name, at)?;
+            Ok(node::run::build(&config, &pairs, Clock::live(setup.clock))?)
+        };
+        let hosts = [host("server", SERVER)?, host("client", CLIENT)?];
+        Ok(FtpRig { id: id.to_owned(), setup, way, bytes, pairs, hosts })
+    }
+
+    fn transfer(&self) -> Transfer {
+        match self.way {
+            Way::Down => Transfer::Down { path: "/dev/zero", enough: WARM + self.bytes },
+            // The receiver is a window behind: what is measured has come whole.
+            Way::Up => Transfer::Up { path: "/dev/null", bytes: WARM + self.bytes },
+        }
+    }
+
+    fn balanced(&self) -> anyhow::Result<()> {
+        for host in &self.hosts {
+            let audit = host.stack.audit(host.cx());
+            ensure!(audit.imbalance() == 0, "{}: {audit:?}", self.id);
+        }
+        Ok(())
+    }
+}
+
+/// One trial's servers.
+struct Session<'h, L: Locks> {
+    streams: [HostStreams<'h, L>; 2],
+    server: Server<Ftp, Fd>,
+    client: Server<Client, Fd>,
+    way: Way,
+}
+
+impl<'h, L: Locks> Session<'h, L> {
+    fn begin(rig: &'h FtpRig<L>) -> anyhow::Result<Session<'h, L>> {
+        let streams = |host: &'h Host<L>| -> anyhow::Result<HostStreams<'h, L>> {
+            let runner = Runner::new(host, &[], None).map_err(|(_, why)| why)?;
+            Ok(HostStreams::new(host, runner, &rig.pairs))
+        };
+        let mut streams = [streams(&rig.hosts[0])?, streams(&rig.hosts[1])?];
+        let at = SocketAddr::from((Ipv4Addr::UNSPECIFIED, FTP));
+        let now = rig.hosts[0].clock.now();
+        let server = Server::open(Ftp::new(Config::new(Root::devices())), &mut streams[0], &[at], now);
+        let server = server.map_err(|(at, why)| anyhow::anyhow!("{at}: {why}"))?;
+        let now = rig.hosts[1].clock.now();
+        let client = Client::new(SocketAddr::from((SERVER, FTP)), rig.transfer(), PATIENCE, now);
+        let client = Server::open(client, &mut streams[1], &[], now).map_err(|(_, why)| why)?;
+        Ok(Session { streams, server, client, way: rig.way })
+    }
+
+    fn turn(&mut self, hosts: &[Host<L>; 2]) {
+        self.client.turn(&mut self.streams[1], hosts[1].clock.now(), Duration::ZERO);
+        self.server.turn(&mut self.streams[0], hosts[0].clock.now(), Duration::ZERO);
+    }
+
+    /// Bytes that came, at whoever receives.
+    fn came(&self) -> u64 {
+        match self.way {
+            Way::Down => self.client.app.moved(),
+            Way::Up => self.server.app.counts.bytes_in.get(),
+        }
+    }
+
+    /// Turns until so many have come, or the session is over.
+    fn carry(&mut self, hosts: &[Host<L>; 2], until: u64) {
+        while self.came() < until && self.client.app.outcome().is_none() {
+            self.turn(hosts);
+        }
+    }
+
+    /// The session ends, and its connections.
+    fn end(mut self, hosts: &[Host<L>; 2]) -> anyhow::Result<()> {
+        while self.client.app.outcome().is_none() || self.client.lingering() + self.server.lingering() > 0 {
+            self.turn(hosts);
+        }
+        let client = self.client.close(&mut self.streams[1]);
+        self.server.close(&mut self.streams[0]);
+        drop(self.streams);
+        while hosts[0].step().frames + hosts[1].step().frames > 0 {}
+        client.outcome().context("the session did not end")??;
+        Ok(())
+    }
+}
+
+impl<L: Locks> Subject for FtpRig<L> {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn trial(&mut self) -> anyhow::Result<Reading> {
+        // The process has one way of summing: whoever's turn it is chooses.
+        let before = checksum::kind();
+        checksum::select(self.setup.checksum)?;
+        let read = self.session();
+        checksum::select(before)?;
+        let reading = read.with_context(|| self.id.clone())?;
+        self.balanced()?;
+        Ok(reading)
+    }
+}
+
+impl<L: Locks> FtpRig<L> {
+    fn session(&self) -> anyhow::Result<Reading> {
+        let mut session = Session::begin(self)?;
+        session.carry(&self.hosts, WARM);
+        let from = session.came();
+        let mut reading = measure(0, || session.carry(&self.hosts, WARM + self.bytes));
+        reading.ops = session.came() - from;
+        session.end(&self.hosts)?;
+        Ok(reading)
+    }
+}
+
+impl<L: Locks> FtpSubject for FtpRig<L> {
+    fn locks(&self) -> (usize, u64) {
+        let used = self.hosts[0].stack.lock_use();
+        (used.iter().map(|part| part.locks).sum(), used.iter().map(|part| part.acquisitions).sum())
+    }
+}
+
+#[cfg(test)]
+mod tests;

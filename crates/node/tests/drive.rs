@@ -1,0 +1,70 @@
+//! A host driven by the calls that wait on it.
+
+use buf::{Burst, Frame};
+use clock::{Clock, Instant, Strategy};
+use linerate_node as node;
+use lock::Up;
+use node::Host;
+use node::config::{HostConfig, IfaceConfig};
+use port::{Caps, Port, PortCounts, RxHalf, TxHalf};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use wire::Mac;
+
+/// Gives nothing, and counts how often somebody asked what to sleep on.
+struct Silent {
+    fd: UnixStream,
+    asked: Arc<AtomicU32>,
+}
+
+impl RxHalf for Silent {
+    fn rx_burst(&mut self, _into: &mut Burst, _most: usize, _now: Instant) -> usize {
+        0
+    }
+
+    fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        Some(self.fd.as_fd())
+    }
+}
+
+struct Sink;
+
+impl TxHalf for Sink {
+    fn tx_burst(&mut self, from: &mut Burst, _now: Instant) -> usize {
+        from.drain().map(drop::<Frame>).count()
+    }
+}
+
+#[test]
+fn nobody_sleeps_over_what_a_round_without_frames_has_brought() {
+    let host = Host::<Up>::new(&HostConfig::default(), Clock::live(Strategy::Timespec)).unwrap();
+    let (fd, _other) = UnixStream::pair().unwrap();
+    let asked = Arc::new(AtomicU32::new(0));
+    let port = Port {
+        name: "silent".to_string(),
+        spec: "silent".to_string(),
+        caps: Caps::PLAIN,
+        rx: Box::new(Silent { fd, asked: asked.clone() }),
+        tx: Box::new(Sink),
+        counts: Arc::new(PortCounts::default()),
+    };
+    host.attach("em0", Mac([2, 0, 0, 0, 0, 1]), port, &IfaceConfig::default()).unwrap();
+    let calls = host.calls();
+    let at = SocketAddr::from((Ipv4Addr::LOCALHOST, 7000));
+    let fd = calls.socket().unwrap();
+    calls.bind(fd, at).unwrap();
+    for n in 0..5u8 {
+        calls.send_to(fd, &[n], &at).unwrap();
+        let mut got = [9; 4];
+        assert_eq!(calls.recv(fd, &mut got).unwrap(), 1); // through the loopback queue: no frame of any port
+        assert_eq!((got[0], asked.load(Ordering::Relaxed)), (n, 0), "nobody slept");
+    }
+    let until = host.clock.now().after(clock::Duration::from_millis(5));
+    calls.set_option(fd, socket::Opt::RecvTimeout(Some(clock::Duration::from_millis(5)))).unwrap();
+    assert_eq!(calls.recv(fd, &mut [0; 4]), Err(socket::Errno::EAGAIN));
+    assert!(host.clock.now() >= until && asked.load(Ordering::Relaxed) > 0, "with nothing to come it does");
+}
