@@ -20,6 +20,7 @@ use ::tcp::{Dropped, Ecn, Events, IcmpNotice, Reply, Segment, SeqNum, Tcb, Text}
 use buf::{Burst, Flags, Frame};
 use lock::{Cx, Locks};
 use stats::DropReason;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use wire::checksum::Partial;
 use wire::{L4Port, Proto, ip4};
@@ -396,6 +397,8 @@ impl<L: Locks> Stack<L> {
             Answer::Established(done) => {
                 self.count(cx).tcp.states.syn_received.bump();
                 let mut tcb = Tcb::from_handshake(&config, &done, cx.now);
+                let peer = Ipv4Addr::from_bits(seen.ends.remote);
+                tcb.know_path(mss_of(self.path_mtus.lock(cx).get(peer, cx.now)), cx.now);
                 counts::noted(&self.count(cx).tcp, &mut tcb);
                 let settings = sock.options.clone().map(inherited);
                 match self.tcp_child(cx, seen.ends, tcb, settings) {
