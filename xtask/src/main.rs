@@ -25,6 +25,7 @@ usage: cargo xtask <command>
   loom [args]                the rings under every interleaving that loom can think of
   miri [args]                the buffers' unsafe code under Miri, where a nightly toolchain has it
   sim [--seeds N] [--seed S] two hosts and one TCP connection over a bad wire, N seeds (default 10000); or one, traced
+  sim --speed                bytes that such a simulation moves a second, on one core
   packetdrill --tree DIR [--bin packetdrill] [--flags F] [--only TEXT] [--seconds N] [-- args]
                              run the scripts below DIR against linerate-packetdrill, none longer than N seconds (60)
   ladder                     build linerate-rung in each variant that a rung of the ladder needs

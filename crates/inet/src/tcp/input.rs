@@ -303,16 +303,17 @@ impl<L: Locks> Stack<L> {
             one.segment.seq = one.segment.seq.plus(one.segment.len);
             one.segment.len = packet.len() as u32;
             one.text = (0, packet.len());
-            // The first may have made a connection of it.
-            match self.tcp_find(cx, seen.ends) {
-                Some(Open { id, mut slot, .. }) if slot.as_ref().is_some_and(|sock| !sock.is_listening()) => {
-                    if let Some(sock) = slot.as_mut() {
-                        self.tcp_segment(cx, id, sock, &one, packet, None);
-                    }
-                    self.tcp_run_ends(cx, Some(Open { ends: seen.ends, id, slot }));
-                }
-                _ => self.tcp_for_listener(cx, listener, &one, packet),
+            // The first may have made a connection of it. Without a listener the caller has the socket's lock.
+            let child = listener.and_then(|_| self.tcp_find(cx, seen.ends));
+            let child = child.filter(|open| open.slot.as_ref().is_some_and(|sock| !sock.is_listening()));
+            let Some(Open { id, mut slot, .. }) = child else {
+                self.tcp_for_listener(cx, listener, &one, packet);
+                continue;
+            };
+            if let Some(sock) = slot.as_mut() {
+                self.tcp_segment(cx, id, sock, &one, packet, None);
             }
+            self.tcp_run_ends(cx, Some(Open { ends: seen.ends, id, slot }));
         }
     }
 

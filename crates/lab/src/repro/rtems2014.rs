@@ -232,7 +232,7 @@ fn notes(taken: &[Taken]) -> Vec<String> {
          the bytes are summed too"
             .to_owned(),
         "but for bursts.* and all, frames go through the stack one at a time, and the time is read for each, as in the report; \
-         with a burst it is read once, and time comes to everybody as an argument"
+         of a burst it is read once, and what came for one connection is taken together"
             .to_owned(),
         "A's clock asks the kernel (vDSO), B's reads the time-stamp counter and divides twice: what the divisions alone cost is \
          undivided against B"

@@ -1,3 +1,5 @@
+//! The table of rows, and what is printed of made-up figures.
+
 use super::*;
 use crate::verdict::Verdict;
 

@@ -1,3 +1,5 @@
+//! Sessions under each kind of setting.
+
 use super::*;
 
 const A: Setup = Setup {
