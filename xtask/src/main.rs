@@ -29,7 +29,7 @@ usage: cargo xtask <command>
   packetdrill --tree DIR [--bin packetdrill] [--flags F] [--only TEXT] [--seconds N] [-- args]
                              run the scripts below DIR against linerate-packetdrill, none longer than N seconds (60)
   ladder                     build linerate-rung in each variant that a rung of the ladder needs
-  bench <group> [args]       build and run linerate-bench in release: `cargo xtask bench udp`";
+  bench <group> [args]       build and run linerate-bench in release: `cargo xtask bench udp`, `tcp`";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -67,7 +67,7 @@ impl Task<'_> {
             "sim" => Task::Sim(sim::Wanted::parse(rest)?),
             "packetdrill" => Task::Packetdrill(packetdrill::Wanted::parse(rest)?),
             "ladder" => Task::Ladder,
-            "bench" if rest.is_empty() => bail!("bench needs a group: cargo xtask bench udp"),
+            "bench" if rest.is_empty() => bail!("bench needs a group: cargo xtask bench udp, or tcp"),
             "bench" => Task::Bench(rest),
             "help" | "--help" | "-h" => Task::Help,
             other => bail!(
