@@ -153,7 +153,8 @@ fn ss_lists_handshakes_under_way() {
     two.client();
     let begun = (0..10).any(|_| {
         two.clock.advance(Duration::from_micros(100));
-        (two.b.0.step(), two.a.0.step());
+        two.b.0.step();
+        two.a.0.step();
         two.a.ok("ss -ta").contains("SYN-RECV")
     });
     let text = two.a.ok("ss -tano");
