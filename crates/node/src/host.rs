@@ -17,7 +17,7 @@ use port::{Caps, Pairs, PortCounts, RxHalf, TxHalf};
 use socket::net::Net;
 use socket::{Calls, Drive};
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use wire::Mac;
 
@@ -155,8 +155,8 @@ pub struct Host<L: Locks> {
     burst: usize,
     /// When the whole stack was polled last, in nanoseconds.
     polled: AtomicU64,
-    /// The last drive's round brought no frames, and its caller has not been let sleep.
-    rests: AtomicBool,
+    /// Until when a call that waits may sleep, in nanoseconds, as its last round found it; 0: that brought frames.
+    quiet_until: AtomicU64,
     receivers: Guarded<L, Vec<Receiver>>,
     ports: Mutex<Vec<PortInfo>>,
     captures: Arc<Captures>,
@@ -191,8 +191,9 @@ impl<L: Locks> Host<L> {
         }
         let (ports, captures) = Default::default();
         let receivers = Guarded::default();
-        let (how, burst, polled, rests) = (config.context, config.burst, AtomicU64::new(0), AtomicBool::new(false));
-        Ok(Host { stack, clock, how, burst, polled, rests, receivers, ports, captures })
+        let (how, burst) = (config.context, config.burst);
+        let (polled, quiet_until) = Default::default();
+        Ok(Host { stack, clock, how, burst, polled, quiet_until, receivers, ports, captures })
     }
 
     /// The calling thread's context, now.
@@ -404,15 +405,20 @@ impl<L: Locks> Net for Host<L> {
 
 impl<L: Locks> Drive for Host<L> {
     fn drive(&self, until: Instant) -> Option<Instant> {
-        let step = self.step();
-        // A round without frames may have brought what the caller waits for all the same: a timer's end, a packet to ourselves.
-        // So it looks once more before anybody sleeps.
-        let rests = step.frames == 0 && !self.rests.load(Ordering::Relaxed);
-        self.rests.store(rests, Ordering::Relaxed);
-        if step.frames == 0 && !rests {
-            self.wait(step.next.unwrap_or(Instant::NEVER).min(until), None);
+        // First the sleep, then the round: what a round brings without frames, a timer's end or a packet to ourselves, the
+        // caller sees at once and not when the next sleep is over.
+        let quiet_until = Instant::from_nanos(self.quiet_until.load(Ordering::Relaxed));
+        if quiet_until > Instant::ZERO {
+            self.wait(quiet_until.min(until), None);
         }
+        self.look();
         (!dispatch::stop_requested()).then(|| self.clock.now())
+    }
+
+    fn look(&self) {
+        let step = self.step();
+        let quiet_until = if step.frames > 0 { Instant::ZERO } else { step.next.unwrap_or(Instant::NEVER) };
+        self.quiet_until.store(quiet_until.nanos(), Ordering::Relaxed);
     }
 }
 

@@ -20,6 +20,10 @@ pub trait Drive {
     /// Runs the host: input, timers, output. Waits for something to happen, but not past `until`. Says what time it is
     /// after; `None` when the host has been told to stop.
     fn drive(&self, until: Instant) -> Option<Instant>;
+
+    /// A round without waiting, before the first of those that wait: it may bring what the caller waits for, and what the
+    /// caller has done since the last round is known after it. Nothing, where waiting costs no real time.
+    fn look(&self) {}
 }
 
 /// The calls of one thread in one stack.
@@ -333,6 +337,10 @@ impl<'s, L: Locks> Calls<'s, L> {
         ended: impl Fn() -> Option<Errno>,
     ) -> Result<T, Errno> {
         let until = timeout.map_or(Instant::NEVER, |timeout| self.cx().now.after(timeout));
+        driver.look();
+        if let Some(found) = ready() {
+            return Ok(found);
+        }
         loop {
             let now = driver.drive(until).ok_or(Errno::EINTR)?;
             self.set_now(now);

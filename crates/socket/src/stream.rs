@@ -154,6 +154,7 @@ impl<L: Locks> Calls<'_, L> {
             return Ok(());
         };
         let until = self.cx().now.after(time);
+        driver.look();
         while self.cx().now < until {
             self.set_now(driver.drive(until).ok_or(Errno::EINTR)?);
         }
@@ -255,6 +256,11 @@ impl<L: Locks> Calls<'_, L> {
             return Ok(done.ok_or(Errno::EAGAIN)??);
         };
         let until = timeout.map_or(Instant::NEVER, |timeout| self.cx().now.after(timeout));
+        driver.look();
+        match ready() {
+            Err(TcpError::WouldBlock) => {}
+            done => return Ok(done?),
+        }
         loop {
             let now = driver.drive(until).ok_or(Errno::EINTR)?;
             self.set_now(now);
