@@ -6,6 +6,7 @@ mod cargo;
 mod fuzz;
 mod ladder;
 mod miri;
+mod packetdrill;
 mod sim;
 mod source;
 mod tidy;
@@ -24,6 +25,8 @@ usage: cargo xtask <command>
   loom [args]                the rings under every interleaving that loom can think of
   miri [args]                the buffers' unsafe code under Miri, where a nightly toolchain has it
   sim [--seeds N] [--seed S] two hosts and one TCP connection over a bad wire, N seeds (default 10000); or one, traced
+  packetdrill --tree DIR [--bin packetdrill] [--flags F] [--only TEXT] [--seconds N] [-- args]
+                             run the scripts below DIR against linerate-packetdrill, none longer than N seconds (60)
   ladder                     build linerate-rung in each variant that a rung of the ladder needs
   bench <group> [args]       build and run linerate-bench in release: `cargo xtask bench udp`";
 
@@ -46,6 +49,7 @@ enum Task<'a> {
     Loom(&'a [String]),
     Miri(&'a [String]),
     Sim(sim::Wanted),
+    Packetdrill(packetdrill::Wanted),
     Ladder,
     Bench(&'a [String]),
     Help,
@@ -60,11 +64,14 @@ impl Task<'_> {
             "loom" => Task::Loom(rest),
             "miri" => Task::Miri(rest),
             "sim" => Task::Sim(sim::Wanted::parse(rest)?),
+            "packetdrill" => Task::Packetdrill(packetdrill::Wanted::parse(rest)?),
             "ladder" => Task::Ladder,
             "bench" if rest.is_empty() => bail!("bench needs a group: cargo xtask bench udp"),
             "bench" => Task::Bench(rest),
             "help" | "--help" | "-h" => Task::Help,
-            other => bail!("unknown command '{other}': expected tidy, fuzz, loom, miri, sim, ladder or bench\n{USAGE}"),
+            other => bail!(
+                "unknown command '{other}': expected tidy, fuzz, loom, miri, sim, packetdrill, ladder or bench\n{USAGE}"
+            ),
         })
     }
 }
@@ -77,6 +84,7 @@ fn run(words: &[String]) -> anyhow::Result<ExitCode> {
         Task::Loom(args) => cargo::loom(&root, args),
         Task::Miri(args) => miri::command(&root, args),
         Task::Sim(wanted) => sim::command(&root, wanted),
+        Task::Packetdrill(wanted) => packetdrill::command(&root, &wanted),
         Task::Ladder => ladder::command(&root),
         Task::Bench(args) => cargo::bench(&root, args),
         Task::Help => {

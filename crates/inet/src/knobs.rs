@@ -2,6 +2,8 @@
 //!
 //! All are plain numbers (switches are 0 and 1) that may change while the stack runs; a read is one relaxed load.
 
+mod linux;
+
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 /// What is known about a knob besides its value.
@@ -100,6 +102,20 @@ knobs! {
     tcp_cc_cubic = "net.inet.tcp.cc.cubic", 0..=1, 1;
     /// Segments of the initial congestion window (RFC 6928).
     tcp_initcwnd = "net.inet.tcp.initcwnd_segments", 1..=64, 10;
+    /// An ACK opens the window in slow start by a few segments at most: 2 (RFC 3465), 8 with HyStart++ (RFC 9406), and 1 after
+    /// a timeout. 0: by all that newly arrived, as Linux.
+    tcp_rfc3465 = "net.inet.tcp.rfc3465", 0..=1, 1;
+    /// Congestion reduces the congestion window (as Linux, whose window is validated) and not what is in flight (RFC 5681 3.1).
+    tcp_reduce_cwnd = "net.inet.tcp.reduce_cwnd", 0..=1, 0;
+    /// New text leaves in runs, as Linux hands it to a port that cuts segments up, and a run of several ends with PSH: this many
+    /// segments at least, if there are so many (Linux's tcp_min_tso_segs). 0: no runs.
+    tcp_push_runs = "net.inet.tcp.push_runs", 0..=64, 0;
+    /// Answer ACKs of what was never sent (RFC 9293 3.10.7.4); 0: drop them in silence, as Linux.
+    tcp_answer_unsent = "net.inet.tcp.answer_unsent", 0..=1, 1;
+    /// A SYN without an answer is sent again this often (Linux: 6).
+    tcp_syn_retries = "net.inet.tcp.syn_retries", 0..=127, 7;
+    /// A SYN-ACK without an answer is sent again this often (Linux: 5).
+    tcp_synack_retries = "net.inet.tcp.synack_retries", 0..=127, 7;
     /// The congestion window begins anew after a silence of an RTO (RFC 5681 4.1).
     tcp_idle_restart = "net.inet.tcp.idle_restart", 0..=1, 1;
     /// Segment size assumed for a peer that names none.

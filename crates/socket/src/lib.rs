@@ -50,4 +50,6 @@ pub struct SendFlags {
     pub dont_wait: bool,
     /// More follows: a segment that is not full may wait for it.
     pub more: bool,
+    /// Of a stream: a record ends here (`MSG_EOR`), and no segment has bytes of two.
+    pub record: bool,
 }

@@ -107,9 +107,10 @@ impl<L: Locks> Calls<'_, L> {
 
     #[inline]
     fn stream_offer(&self, id: usize, bytes: &[u8], flags: SendFlags) -> Result<usize, TcpError> {
-        match flags.oob {
-            true => self.stack.tcp_send_urgent(self.cx(), id, bytes),
-            false => self.stack.tcp_send(self.cx(), id, bytes, !flags.more),
+        match flags {
+            SendFlags { oob: true, .. } => self.stack.tcp_send_urgent(self.cx(), id, bytes),
+            SendFlags { record: true, .. } => self.stack.tcp_send_as(self.cx(), id, bytes, tcp::Tail::Record),
+            _ => self.stack.tcp_send(self.cx(), id, bytes, !flags.more),
         }
     }
 

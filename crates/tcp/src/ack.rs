@@ -20,11 +20,15 @@ impl Tcb {
     pub(crate) fn process_ack(&mut self, seg: &Segment, now: Instant, reply: &mut Reply) -> Result<(), Dropped> {
         let (una, nxt) = (self.snd.una, self.snd.nxt);
         if seg.ack.after(nxt) {
-            return self.challenge(reply, Dropped::AckUnsent, now);
+            return match self.config.answer_unsent {
+                true => self.challenge(reply, Dropped::AckUnsent, now),
+                false => Err(Dropped::AckUnsent),
+            };
         }
         if seg.ack.before(una.minus(self.snd.max_wnd)) {
             return self.challenge(reply, Dropped::AckTooOld, now);
         }
+        self.wishes.more = false;
         let advanced = seg.ack.after(una);
         let mut shown = Shown { advanced, prior_in_flight: self.in_flight(), ..Shown::default() };
         if advanced {
@@ -140,7 +144,7 @@ impl Tcb {
             self.counts.delivered_ce = self.counts.delivered_ce.wrapping_add(delivered);
         }
         if self.sack {
-            let late = self.rack.update(&shown.got, self.rtt.min_us(), now);
+            let late = self.rack.update(&shown.got, self.rtt.min_us(), self.snd.mss, now);
             self.counts.reord_seen = self.counts.reord_seen.wrapping_add(u32::from(late));
             if late {
                 self.notes |= Notes::REORDERED;
@@ -153,13 +157,13 @@ impl Tcb {
                 }
             }
         }
-        let reducing = self.recovery.is_reducing();
+        let (reducing, duplicates) = (self.recovery.is_reducing(), self.recovery.reno_bytes(self));
         let quiet = self.recovery.is_quiet() && shown.got.sacked == 0 && !shown.duplicate && !shown.ece && !shown.dsack;
         if !quiet || self.board.sacked.segments > 0 {
             self.recover(shown, seg, now);
         }
         if shown.advanced {
-            self.grow(shown, rtt_us, reducing, now);
+            self.grow(shown, rtt_us, reducing, duplicates, now);
         }
         self.rearm(shown, now);
         rtt_us.is_some()
@@ -167,17 +171,22 @@ impl Tcb {
 
     /// Tells congestion control of an advance.
     #[inline]
-    fn grow(&mut self, shown: &Shown, rtt_us: Option<u32>, reducing: bool, now: Instant) {
+    fn grow(&mut self, shown: &Shown, rtt_us: Option<u32>, reducing: bool, duplicates: u32, now: Instant) {
         let round_start = self.snd.una.after(self.snd.round_end);
         // Slow start may double what is in flight, so half a window in flight limits it (Linux: tcp_is_cwnd_limited).
         let (cwnd, slow) = (self.cc.cwnd(), self.cc.cwnd() < self.cc.ssthresh());
         let ack = Ack {
-            bytes: shown.got.acked,
+            bytes: match self.config.limit_growth {
+                true => shown.got.acked,
+                false if self.sack => shown.got.bytes,
+                false => self.reno_delivered(shown, duplicates),
+            },
             prior_in_flight: shown.prior_in_flight,
             in_flight: self.in_flight(),
             rtt_us,
             round_start,
             cwnd_limited: self.snd.limited || (slow && cwnd / 2 < self.snd.flight),
+            limit_growth: self.config.limit_growth,
             // Nor does the ACK that ends a reduction make the window grow (RFC 6582 3.2, full acknowledgment).
             in_recovery: reducing || self.recovery.is_reducing(),
             snd_una: self.snd.una,

@@ -7,6 +7,23 @@ use crate::segment::Out;
 use crate::tcb::Tcb;
 use clock::{Duration, Instant};
 
+/// What the application says of the end of what it queues.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Tail {
+    /// That is all for now: it wants it to arrive.
+    Push,
+    /// More follows soon (`MSG_MORE`): a segment that is not full may wait for it, until something is acknowledged or a
+    /// timeout has passed.
+    More,
+    /// Nothing: a part of something larger.
+    Part,
+    /// A record ends (`MSG_EOR`): no segment has bytes of two.
+    Record,
+}
+
+/// Ends that are remembered.
+const ENDS_MAX: usize = 1024;
+
 /// What became of a close.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Closed {
@@ -19,13 +36,34 @@ pub struct Closed {
 impl Tcb {
     /// The application appended `bytes` to the send queue; `push`: and wants them to arrive without waiting for more.
     pub fn queued(&mut self, bytes: u32, push: bool) {
+        self.queued_as(bytes, if push { Tail::Push } else { Tail::More });
+    }
+
+    /// The application appended `bytes` to the send queue, and `tail` is what it says of their end.
+    pub fn queued_as(&mut self, bytes: u32, tail: Tail) {
         if self.snd.fin || !self.state.may_queue() {
             return;
         }
         self.snd.end = self.snd.end.plus(bytes);
-        if push {
+        self.wishes.more = tail == Tail::More;
+        self.wishes.flush = false;
+        if matches!(tail, Tail::Push | Tail::Record) {
             self.snd.push = self.snd.end;
+            if tail == Tail::Record || self.config.push_runs > 0 {
+                self.mark_end(tail);
+            }
         }
+    }
+
+    /// Remembers an end that is to be seen on the wire.
+    #[cold]
+    fn mark_end(&mut self, tail: Tail) {
+        let end = self.snd.end;
+        let ends = &mut self.rare().ends;
+        if ends.len() == ENDS_MAX {
+            ends.pop_back(); // a flood of little writes is seen as fewer
+        }
+        ends.push_back((end, tail));
     }
 
     /// The application appended `bytes` of which the last is urgent (`MSG_OOB`).
@@ -138,14 +176,16 @@ impl Tcb {
         limit.is_none_or(|limit| self.not_sent() < limit)
     }
 
-    /// `TCP_NODELAY`.
+    /// `TCP_NODELAY`. Set, it also sends what a cork holds back, once (as Linux).
     pub fn set_nodelay(&mut self, on: bool) {
         self.wishes.nodelay = on;
+        self.wishes.flush |= on;
     }
 
     /// `TCP_CORK`.
     pub fn set_cork(&mut self, on: bool) {
         self.wishes.cork = on;
+        self.wishes.more &= on;
     }
 
     /// `TCP_USER_TIMEOUT` (RFC 5482).

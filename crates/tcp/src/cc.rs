@@ -31,6 +31,8 @@ pub struct Ack {
     pub round_start: bool,
     /// The congestion window was what kept more from being sent (RFC 7661 4.2).
     pub cwnd_limited: bool,
+    /// In slow start the window may grow by a few segments at most (RFC 3465).
+    pub limit_growth: bool,
     /// Loss recovery is under way: the window is being moved by others.
     pub in_recovery: bool,
     /// SND.UNA after it.

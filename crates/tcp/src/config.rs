@@ -42,6 +42,16 @@ pub struct Config {
     pub algorithm: Algorithm,
     /// Segments of the initial window (RFC 6928: 10).
     pub initial_window: u8,
+    /// An ACK opens the window in slow start by a few segments at most (RFC 3465, RFC 9406 4.3); else by all that arrived
+    /// with it, which is less than it acknowledges where some was SACKed before.
+    pub limit_growth: bool,
+    /// Congestion reduces the congestion window, which is kept no larger than what is used; else what is in flight.
+    pub reduce_cwnd: bool,
+    /// New text leaves in runs of about a millisecond's worth, so many segments at least, and a run of several ends with PSH; 0:
+    /// it does not.
+    pub push_runs: u8,
+    /// An ACK of what was never sent is answered (RFC 9293 3.10.7.4, fifth); else dropped in silence.
+    pub answer_unsent: bool,
     /// The window starts anew after silence (RFC 5681 4.1).
     pub idle_restart: bool,
     /// RTO without a measurement (RFC 6298 2.1).
@@ -107,6 +117,10 @@ impl Default for Config {
             ecn: EcnMode::Passive,
             algorithm: Algorithm::NewReno,
             initial_window: 10,
+            limit_growth: true,
+            reduce_cwnd: false,
+            push_runs: 0,
+            answer_unsent: true,
             idle_restart: true,
             rto_initial: Duration::from_secs(1),
             rto_min: Duration::from_millis(200),

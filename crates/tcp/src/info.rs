@@ -103,7 +103,7 @@ impl Tcb {
             snd_ssthresh: segments(self.cc.ssthresh()),
             snd_cwnd: segments(self.cc.cwnd()).max(1),
             advmss: self.own_mss().into(),
-            reordering: crate::rack::DUPTHRESH,
+            reordering: self.rack.degree.into(),
             rcv_rtt: Duration::from_micros(rcv.sizing.rtt_us().into()),
             rcv_space: rcv.sizing.most().max(rcv.space.min(u16::MAX.into())),
             total_retrans: counts.total_retrans,

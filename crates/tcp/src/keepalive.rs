@@ -3,6 +3,7 @@
 //! Both are an ACK from before SND.UNA: not acceptable to the peer, who therefore says where it is (RFC 9293 3.10.7.4).
 //! No byte of text is spent on it, so none can be thrown away by a closed window.
 
+use crate::api::Tail;
 use crate::recovery::Probe;
 use crate::tcb::Tcb;
 use crate::timers::Rtx;
@@ -88,6 +89,12 @@ impl Tcb {
     /// RFC 9293 3.8.6.1: first after an RTO, then less and less often, for as long as the peer answers (MUST-37).
     pub(crate) fn on_persist(&mut self, now: Instant, events: &mut Events) {
         if !self.state.may_send() || !self.board.is_empty() || (self.unsent() == 0 && !self.fin_waits()) {
+            return;
+        }
+        if self.send_edge().since_or_zero(self.snd.nxt) >= self.unsent().max(1) {
+            // A tail that waits for more, not for the window: it has waited long enough (Linux: tcp_check_probe_timer).
+            self.queued_as(0, Tail::Push);
+            self.wishes.flush = true;
             return;
         }
         if self.recovery.unanswered_since == Instant::NEVER {

@@ -58,7 +58,7 @@ mod timers;
 mod window;
 
 pub use answer::answer_to_nobody;
-pub use api::Closed;
+pub use api::{Closed, Tail};
 pub use challenge::ChallengeLimit;
 pub use config::{Config, EcnMode};
 pub use ends::Ends;

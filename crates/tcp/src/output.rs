@@ -3,8 +3,10 @@
 //! `poll_segment` is asked until it has nothing more. It looks at the windows, Nagle and the pace, forms one segment, and
 //! books it as sent: a host that cannot send it after all says so ([`Tcb::on_not_sent`](crate::Tcb::on_not_sent)).
 
+use crate::api::Tail;
 use crate::cc::Congestion;
 use crate::note::Notes;
+use crate::pacing;
 use crate::recovery::Probe;
 use crate::rtt::us_since;
 use crate::scoreboard::{Sent, mark};
@@ -243,29 +245,33 @@ impl Tcb {
         if unsent == 0 {
             return put(self.poll_fin(now), out);
         }
+        let mss = u32::from(self.full_segment());
         let window_room = self.send_edge().since_or_zero(self.snd.nxt);
-        if window_room > 0 {
+        if window_room >= mss.min(unsent) {
             self.restart_after_idle(now);
         }
-        let mss = u32::from(self.full_segment());
         let in_flight = self.in_flight();
         let cwnd_room = self.cc.cwnd().saturating_sub(in_flight);
         let room = cwnd_room.min(window_room);
-        let most = unsent.min(room).min(self.most_at_once(max_text, mss));
-        // All of the queue, if it fits and may go; else whole segments of it.
+        // To the end of the queue, or of a record in it.
+        let there = if self.rare.is_some() { self.record_there(unsent) } else { unsent };
+        let most = there.min(room).min(self.most_at_once(max_text, mss));
+        // All of it, if it fits and may go; else whole segments of it.
         let whole = most - most % mss;
-        let len = if most == unsent && (whole == most || self.tail_may_go(whole, unsent)) { most } else { whole };
+        let free = most == there && (whole == most || there < unsent || self.tail_may_go(whole, unsent));
+        let len = if free { most } else { whole };
         if len == 0 {
             if cwnd_room < mss.min(unsent) {
                 self.snd.limited = true;
-            } else if window_room < mss.min(unsent) && self.board.is_empty() {
-                self.arm_persist(now);
+            } else if self.board.is_empty() {
+                self.arm_persist(now); // a window too small, or a tail that waits for more
             }
             return false;
         }
         if self.held_by_pace(now) {
             return false;
         }
+        let len = if self.config.push_runs > 0 { self.within_run(len, there.min(window_room), cwnd_room) } else { len };
         self.note_usage(in_flight.saturating_add(len), cwnd_room.saturating_sub(len) < mss);
         if self.pmtu.is_some()
             && let Some(probe) = self.mtu_probe(unsent, room, now)
@@ -285,6 +291,29 @@ impl Tcb {
         out
     }
 
+    /// What of `len` bytes belongs to the run that is leaving; a new one begins when the one before has left. It is at most half
+    /// the congestion window, a [`pacing::run`], and whole segments, unless it takes the queue's tail along (Linux:
+    /// tcp_cwnd_test, tcp_tso_autosize, tcp_mss_split_point).
+    fn within_run(&mut self, len: u32, there: u32, cwnd_room: u32) -> u32 {
+        let mss = u32::from(self.full_segment());
+        if !self.snd.run.right.after(self.snd.nxt) {
+            let half = (self.cc.cwnd() / mss / 2).max(1) * mss;
+            let least = u32::from(self.config.push_runs) * mss;
+            let most = pacing::run(self.pacing_rate(), mss as u16, self.rtt.min()).max(least);
+            let most = most.min(half).min(cwnd_room - cwnd_room % mss).max(mss);
+            let whole = there - there % mss;
+            let run = if most <= there {
+                most
+            } else if whole == there || there < self.unsent() || self.tail_may_go(whole, there) {
+                there
+            } else {
+                whole
+            };
+            self.snd.run = Block { left: self.snd.nxt, right: self.snd.nxt.plus(run.max(len.min(mss))) };
+        }
+        len.min(self.snd.run.right.since(self.snd.nxt))
+    }
+
     /// How far the congestion window is used, for whether it may grow: kept for a flight (Linux: tcp_cwnd_validate).
     #[inline]
     fn note_usage(&mut self, flight: u32, limited: bool) {
@@ -298,12 +327,10 @@ impl Tcb {
     /// unacknowledged; corked, it waits for more.
     #[inline]
     fn tail_may_go(&mut self, whole: u32, unsent: u32) -> bool {
-        if self.snd.fin {
+        if self.snd.fin || self.wishes.flush {
             return true;
         }
-        // The last write said that more follows (MSG_MORE).
-        let more = self.snd.end.after(self.snd.push) && self.snd.end.after(self.snd.nxt.plus(whole));
-        if self.wishes.cork || more {
+        if self.wishes.cork || self.wishes.more {
             return false;
         }
         if self.board.len() as u64 + 64 > u64::from(self.config.sent_records) && !self.board.is_empty() {
@@ -341,8 +368,11 @@ impl Tcb {
         let end = start.plus(len);
         let last = end == self.snd.end;
         let fin = last && self.snd.fin;
-        let push = last || self.snd.push.within(start.plus(1), end.plus(1));
-        let mut flags = if push && len > 0 { Flags::ACK | Flags::PSH } else { Flags::ACK };
+        let (push, ends_run) = match self.config.push_runs == 0 && !self.has_ends() {
+            true => (last || self.snd.push.within(start.plus(1), end.plus(1)), false),
+            false => self.pushes(start, end, mss),
+        };
+        let mut flags = if (push || ends_run) && len > 0 { Flags::ACK | Flags::PSH } else { Flags::ACK };
         if fin {
             flags = flags | Flags::FIN;
         }
@@ -376,6 +406,37 @@ impl Tcb {
         self.counts.bytes_sent = self.counts.bytes_sent.wrapping_add(len.into());
         self.paced(len, now);
         self.booked(out, now);
+    }
+
+    /// Does a write end before `end`, and does a run of several segments at it? That it ended a run is not kept: sent again, it
+    /// is one segment.
+    #[cold]
+    fn pushes(&mut self, start: SeqNum, end: SeqNum, mss: u32) -> (bool, bool) {
+        let (run, exact) = (self.snd.run, self.config.push_runs > 0);
+        let mut push = !exact && (end == self.snd.end || self.snd.push.within(start.plus(1), end.plus(1)));
+        let ends = &mut self.rare().ends;
+        while ends.front().is_some_and(|front| front.0.at_or_before(end)) {
+            push = true;
+            ends.pop_front();
+        }
+        (push, exact && end == run.right && run.right.since(run.left) > mss)
+    }
+
+    /// Are there ends of writes that are to be seen?
+    #[inline(always)]
+    fn has_ends(&self) -> bool {
+        self.rare.as_ref().is_some_and(|rare| !rare.ends.is_empty())
+    }
+
+    /// Of `unsent` bytes, those of the first record (`MSG_EOR`).
+    fn record_there(&mut self, unsent: u32) -> u32 {
+        let next = self.snd.nxt;
+        let Some(rare) = self.rare.as_mut().filter(|rare| !rare.ends.is_empty()) else { return unsent };
+        while rare.ends.front().is_some_and(|front| front.0.at_or_before(next)) {
+            rare.ends.pop_front();
+        }
+        let record = rare.ends.iter().find(|(_, tail)| *tail == Tail::Record);
+        record.map_or(unsent, |(end, _)| end.since(next).min(unsent))
     }
 
     #[inline(always)]

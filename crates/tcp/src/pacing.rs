@@ -28,6 +28,16 @@ pub fn quantum(rate: u64, mss: u16) -> u32 {
     wanted.max(2).saturating_mul(mss).min(most)
 }
 
+/// How much Linux hands to a port that cuts segments up: a quantum, and more on a path whose round trip is below some
+/// milliseconds (`tcp_tso_rtt_log`).
+pub fn run(rate: u64, mss: u16, min_rtt: Option<Duration>) -> u32 {
+    let mss = u32::from(mss.max(1));
+    let shift = min_rtt.map_or(32, |rtt| rtt.as_micros() >> 9);
+    let near = if shift < 32 { (MAX_BURST + 1) >> shift } else { 0 };
+    let bytes = u32::try_from(rate >> 10).unwrap_or(u32::MAX).saturating_add(near).min(MAX_BURST);
+    (bytes / mss).max(1).saturating_mul(mss)
+}
+
 /// One connection's pace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pacer {
@@ -104,6 +114,13 @@ mod tests {
         assert_eq!(quantum(UNLIMITED, 1460), 44 * 1460);
         assert_eq!(quantum(UNLIMITED, u16::MAX), 65_535);
         assert_eq!(quantum(5, 0), 2);
+    }
+
+    #[test]
+    fn a_run_is_longer_on_a_near_path() {
+        assert_eq!(run(2_000_000, 1000, Some(Duration::from_millis(100))), 1000);
+        assert_eq!(run(20_000_000, 1000, Some(Duration::from_millis(1))), (19_531 + 32_768) / 1000 * 1000);
+        assert_eq!(run(UNLIMITED, 1000, None), 65_000);
     }
 
     /// Sends `burst` bytes whenever it may, waking `late_us` late; bytes in `seconds`.

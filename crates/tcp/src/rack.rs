@@ -14,6 +14,9 @@ pub(crate) const DUPTHRESH: u32 = 3;
 /// RFC 8985 6.2 step 4: a window widened by D-SACKs lasts for so many recoveries.
 const PERSIST: u8 = 16;
 
+/// Linux's tcp_max_reordering.
+const MAX_DEGREE: u32 = 300;
+
 /// RACK's variables.
 #[derive(Clone, Debug)]
 pub(crate) struct Rack {
@@ -26,6 +29,8 @@ pub(crate) struct Rack {
     /// The window widens once a round trip: until this is acknowledged.
     dsack_end: SeqNum,
     pub reordered: bool,
+    /// The most segments by which something came late: told, and not used (`tcpi_reordering`).
+    pub degree: u16,
     dsack_round: bool,
     mult: u8,
     persist: u8,
@@ -40,6 +45,7 @@ impl Rack {
             fack: iss,
             dsack_end: iss,
             reordered: false,
+            degree: DUPTHRESH as u16,
             dsack_round: false,
             mult: 1,
             persist: 0,
@@ -55,21 +61,26 @@ impl Rack {
         (self.end, self.fack, self.dsack_end) = (nxt, nxt, nxt);
     }
 
-    /// Steps 1 to 3: the latest delivered, its round trip, and whether something came late.
+    /// Steps 1 to 3: the latest delivered, a round trip, and whether something came late. The round trip is that of the last
+    /// segment looked at, as the RFC's RACK_update has it: of what an ACK passes, originals may have taken longer than it.
     #[inline]
-    pub(crate) fn update(&mut self, got: &Delivered, min_rtt_us: u32, now: Instant) -> bool {
-        let Some(latest) = got.latest else { return false };
-        let rtt_us = us_since(now, latest.at);
+    pub(crate) fn update(&mut self, got: &Delivered, min_rtt_us: u32, mss: u16, now: Instant) -> bool {
+        let (Some(latest), Some(last)) = (got.latest, got.last) else { return false };
         // Step 2: a copy that came back faster than any before was the original.
-        if !(latest.retransmitted && min_rtt_us != u32::MAX && rtt_us < min_rtt_us) {
-            self.rtt_us = rtt_us;
-            if sent_after(latest.at, latest.end, self.at, self.end) {
-                (self.at, self.end) = (latest.at, latest.end);
-            }
+        let doubtful = |at, again| again && min_rtt_us != u32::MAX && us_since(now, at) < min_rtt_us;
+        if !doubtful(last.0, last.1) {
+            self.rtt_us = us_since(now, last.0);
         }
-        let late = got.lowest_original.is_some_and(|lowest| lowest.before(self.fack));
-        self.reordered |= late;
-        late
+        if !doubtful(latest.at, latest.retransmitted) && sent_after(latest.at, latest.end, self.at, self.end) {
+            (self.at, self.end) = (latest.at, latest.end);
+        }
+        let late = got.lowest_original.filter(|lowest| lowest.before(self.fack));
+        if let Some(lowest) = late {
+            self.reordered = true;
+            let degree = self.fack.since(lowest).div_ceil(u32::from(mss.max(1)));
+            self.degree = self.degree.max(degree.min(MAX_DEGREE) as u16);
+        }
+        late.is_some()
     }
 
     /// The highest delivered so far, for the next ACK's step 3.

@@ -249,7 +249,7 @@ impl Tcb {
 
     /// Without SACK a duplicate ACK stands for a segment, and a later one for what it passed less those, but for a segment
     /// at least: that one was missing (RFC 6582 3.2).
-    fn reno_delivered(&self, shown: &Shown, counted: u32) -> u32 {
+    pub(crate) fn reno_delivered(&self, shown: &Shown, counted: u32) -> u32 {
         let mss = u32::from(self.snd.mss);
         if shown.advanced {
             shown.got.acked.saturating_sub(counted).max(shown.got.acked.min(mss))
@@ -342,7 +342,7 @@ impl Tcb {
     /// ssthresh from the flight, and PRR from its beginning.
     fn begin_reduction(&mut self, why: Signal, acked: u32, sacked: u32, now: Instant) {
         let outstanding = self.snd.nxt.since(self.snd.una).saturating_add(acked);
-        self.cc.on_congestion(outstanding.min(self.cc.cwnd()), why, now);
+        self.cc.on_congestion(self.reduced_from(outstanding), why, now);
         self.recovery.prr_delivered = 0;
         self.recovery.prr_out = 0;
         let sacked_before = self.board.sacked.bytes.saturating_sub(sacked);
@@ -350,6 +350,11 @@ impl Tcb {
         self.recovery.high = self.snd.nxt;
         self.recovery.tlp_end = None;
         self.ecn.cwr = self.ecn.on;
+    }
+
+    /// The window that congestion met: what was in flight (RFC 5681 3.1, (4)), or the congestion window (RFC 9438 4.6).
+    fn reduced_from(&self, outstanding: u32) -> u32 {
+        if self.config.reduce_cwnd { self.cc.cwnd() } else { outstanding.min(self.cc.cwnd()) }
     }
 
     /// RFC 3168 6.1.2: an echoed mark is answered like a loss, once a round trip.
@@ -440,7 +445,7 @@ impl Tcb {
                 || self.recovery.ca != Ca::Loss);
         let outstanding = self.snd.nxt.since(self.snd.una);
         if first {
-            self.cc.on_rto(outstanding.min(self.cc.cwnd()), true, now);
+            self.cc.on_rto(self.reduced_from(outstanding), true, now);
             self.begin_undo();
         } else {
             self.cc.on_rto(outstanding, false, now);

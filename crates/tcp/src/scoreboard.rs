@@ -82,6 +82,9 @@ pub(crate) struct Delivered {
     pub lowest_original: Option<SeqNum>,
     /// The latest-sent record delivered: time, end, sent again (RFC 8985 6.2 step 1).
     pub latest: Option<Latest>,
+    /// The last record delivered, in sequence order, of those that SND.UNA passed if it passed any: when it left, and whether it
+    /// was sent again.
+    pub last: Option<(Instant, bool)>,
 }
 
 /// The latest-sent of what an ACK delivered.
@@ -272,6 +275,7 @@ impl Scoreboard {
             }
             self.sacked.add(&record);
             out.sacked = out.sacked.wrapping_add(record.len());
+            let passed = out.last.filter(|_| out.acked > 0);
             if record.has(mark::EVER) {
                 note_delivered(&record, out);
             } else {
@@ -280,6 +284,7 @@ impl Scoreboard {
                 out.first_sent = first;
                 out.sack_sent = out.sack_sent.max(Some(record.at));
             }
+            out.last = passed.or(out.last);
             at += 1;
         }
     }
@@ -572,6 +577,7 @@ fn note_delivered(record: &Sent, out: &mut Delivered) {
     if later {
         out.latest = Some(Latest { at: record.at, end: record.end, retransmitted: record.has(mark::EVER) });
     }
+    out.last = Some((record.at, record.has(mark::EVER)));
 }
 
 #[inline]

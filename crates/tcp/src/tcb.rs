@@ -4,6 +4,7 @@
 //! their steps. All of a quiet connection is in this one value; what few connections need is boxed when they do.
 
 use crate::answer::Answers;
+use crate::api::Tail;
 use crate::cc::{Congestion, Control};
 use crate::keepalive::Keepalive;
 use crate::note::Notes;
@@ -19,6 +20,7 @@ use crate::timers::Timers;
 use crate::window::{self, Sizing};
 use crate::{Config, EcnMode, Handshake, Segment, SeqNum, State, Timestamps};
 use clock::{Duration, Instant};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use wire::tcp::Flags;
 
@@ -45,6 +47,8 @@ pub(crate) struct Snd {
     pub small: SeqNum,
     /// The number after the last urgent byte, if `urgent_on`.
     pub urgent: SeqNum,
+    /// The run that is leaving begins and ends here (`Config::push_runs`).
+    pub run: Block,
     /// A round trip ends when this is acknowledged.
     pub round_end: SeqNum,
     /// The most that was in flight since `usage_end` was sent.
@@ -129,6 +133,10 @@ pub(crate) struct EcnState {
 pub(crate) struct Wishes {
     pub nodelay: bool,
     pub cork: bool,
+    /// More follows: `Tail::More` came last, and nothing was acknowledged since.
+    pub more: bool,
+    /// What is held back may go once.
+    pub flush: bool,
     /// The process has let go of the connection.
     pub orphan: bool,
     /// The opening was passive.
@@ -166,6 +174,8 @@ pub(crate) struct Rare {
     pub pacer: Option<Pacer>,
     pub maxseg: Option<u16>,
     pub syn_count: Option<u8>,
+    /// Where writes end that have not left, if that is to be seen.
+    pub ends: VecDeque<(SeqNum, Tail)>,
 }
 
 /// One connection.
@@ -208,6 +218,7 @@ impl Tcb {
             push: iss,
             small: iss,
             urgent: iss,
+            run: Block { left: iss, right: iss },
             round_end: iss,
             flight: 0,
             usage_end: iss,

@@ -18,6 +18,8 @@ const ROOMS: &[Room] = &[
     Room { path: "crates/cli", why: "talks to a person" },
     Room { path: "crates/apps/src/host/run", why: "the loop of a host with one application" },
     Room { path: "crates/apps/src/testtool", why: "its loops own threads and print elapsed time" },
+    Room { path: "crates/packetdrill/src/door", why: "the live clock of a script's host" },
+    Room { path: "crates/packetdrill/src/face", why: "has calls of those names" },
     Room { path: "crates/rung", why: "is measured" },
     Room { path: "crates/bench", why: "measures" },
     Room { path: "xtask", why: "talks to a person" },

@@ -17,6 +17,7 @@ const ROOMS: &[Room] = &[
     Room { path: "crates/dispatch/src/worker", why: "what a profile does on each of the process's threads" },
     Room { path: "crates/node/src/ledgers", why: "what a profile of the process asked hosts to leave when they end" },
     Room { path: "crates/node/src/control/socket", why: "numbers in the names of files" },
+    Room { path: "crates/packetdrill/src/interpose", why: "a symbol of the process has no userdata" },
     Room { path: "crates/lab", why: "measures this machine" },
 ];
 

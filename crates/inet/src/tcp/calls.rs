@@ -12,7 +12,7 @@ use crate::stack::AtOnce;
 use crate::udp::{ReadySet, v4_end};
 use ::tcp::cc::Algorithm;
 use ::tcp::listen::{CookieMode, Limits, Listener};
-use ::tcp::{Config, EcnMode, Tcb, isn};
+use ::tcp::{Config, EcnMode, Tail, Tcb, isn};
 use buf::Frame;
 use clock::{Duration, Instant};
 use lock::{Cx, Locks};
@@ -336,7 +336,15 @@ impl<L: Locks> Stack<L> {
     /// what has become of the connection.
     #[inline]
     pub fn tcp_send(&self, cx: Cx, id: usize, bytes: &[u8], push: bool) -> Result<usize, TcpError> {
-        self.tcp_send_marked(cx, id, bytes, push, false)
+        self.tcp_send_marked(cx, id, bytes, if push { Tail::Push } else { Tail::More }, false)
+    }
+
+    /// As [`Stack::tcp_send`]; `tail` says more of the end of `bytes`.
+    ///
+    /// # Errors
+    /// As [`Stack::tcp_send`].
+    pub fn tcp_send_as(&self, cx: Cx, id: usize, bytes: &[u8], tail: Tail) -> Result<usize, TcpError> {
+        self.tcp_send_marked(cx, id, bytes, tail, false)
     }
 
     /// As [`Stack::tcp_send`]; the last byte is urgent.
@@ -344,11 +352,11 @@ impl<L: Locks> Stack<L> {
     /// # Errors
     /// As [`Stack::tcp_send`].
     pub fn tcp_send_urgent(&self, cx: Cx, id: usize, bytes: &[u8]) -> Result<usize, TcpError> {
-        self.tcp_send_marked(cx, id, bytes, true, true)
+        self.tcp_send_marked(cx, id, bytes, Tail::Push, true)
     }
 
     #[inline]
-    fn tcp_send_marked(&self, cx: Cx, id: usize, bytes: &[u8], push: bool, urgent: bool) -> Result<usize, TcpError> {
+    fn tcp_send_marked(&self, cx: Cx, id: usize, bytes: &[u8], tail: Tail, urgent: bool) -> Result<usize, TcpError> {
         self.act(cx, id, |sock| {
             if let Some(error) = sock.error.take() {
                 return Err(error);
@@ -389,7 +397,9 @@ impl<L: Locks> Stack<L> {
             }
             match urgent && taken == bytes.len() {
                 true => stream.tcb.queued_urgent(taken as u32),
-                false => stream.tcb.queued(taken as u32, push),
+                // What there was no room for follows: a record does not end here.
+                false if tail == Tail::Record && taken < bytes.len() => stream.tcb.queued_as(taken as u32, Tail::Push),
+                false => stream.tcb.queued_as(taken as u32, tail),
             }
             stream.dirty = true;
             Ok(taken)
@@ -604,6 +614,12 @@ impl<L: Locks> Stack<L> {
             algorithm: if knobs.tcp_cc_cubic.on() { Algorithm::Cubic } else { Algorithm::NewReno },
             initial_window: knobs.tcp_initcwnd.get() as u8,
             idle_restart: knobs.tcp_idle_restart.on(),
+            limit_growth: knobs.tcp_rfc3465.on(),
+            reduce_cwnd: knobs.tcp_reduce_cwnd.on(),
+            answer_unsent: knobs.tcp_answer_unsent.on(),
+            syn_retries: knobs.tcp_syn_retries.get() as u8,
+            synack_retries: knobs.tcp_synack_retries.get() as u8,
+            push_runs: knobs.tcp_push_runs.get() as u8,
             time_wait: Duration::from_millis(2 * knobs.tcp_msl.get() as u64),
             delayed_ack_min: ms(&knobs.tcp_delacktime).min(Duration::from_millis(40)),
             delayed_ack_max: ms(&knobs.tcp_delacktime),

@@ -184,6 +184,7 @@ impl Player<'_> {
             match flag {
                 "MSG_DONTWAIT" => flags.dont_wait = true,
                 "MSG_MORE" => flags.more = true,
+                "MSG_EOR" => flags.record = true,
                 "MSG_OOB" => flags.oob = true,
                 "MSG_NOSIGNAL" => {}
                 other => return Err(format!("{}(): {other} is not known here", call.name)),

@@ -154,7 +154,7 @@ impl Cubic {
             _ => Phase::SlowStart, // RFC 9406 4.3: later slow starts know where to end
         };
         let most = self.mss().saturating_mul(if self.after_rto { 1 } else { hystart::L });
-        let bytes = ack.bytes.min(most);
+        let bytes = if ack.limit_growth { ack.bytes.min(most) } else { ack.bytes };
         match phase {
             Phase::SlowStart => {
                 let step = bytes.min(self.ssthresh.saturating_sub(self.cwnd));

@@ -53,8 +53,12 @@ impl NewReno {
     }
 
     /// RFC 5681 (2), RFC 3465 2.2; what goes beyond ssthresh counts for congestion avoidance.
-    fn slow_start(&mut self, bytes: u32) -> u32 {
-        let limit = if self.after_rto { self.mss() } else { self.mss().saturating_mul(2) };
+    fn slow_start(&mut self, bytes: u32, limited: bool) -> u32 {
+        let limit = match self.after_rto {
+            _ if !limited => u32::MAX,
+            true => self.mss(),
+            false => self.mss().saturating_mul(2),
+        };
         let step = bytes.min(limit).min(self.ssthresh.saturating_sub(self.cwnd));
         self.cwnd = self.cwnd.saturating_add(step);
         if self.cwnd >= self.ssthresh {
@@ -81,7 +85,7 @@ impl Congestion for NewReno {
         }
         let mut bytes = ack.bytes;
         if self.cwnd < self.ssthresh {
-            bytes = self.slow_start(bytes);
+            bytes = self.slow_start(bytes, ack.limit_growth);
         }
         if self.cwnd >= self.ssthresh && bytes > 0 {
             self.avoid(bytes);

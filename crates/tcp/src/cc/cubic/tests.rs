@@ -7,6 +7,7 @@ fn ack(bytes: u32) -> Ack {
     Ack {
         bytes,
         prior_in_flight: 0,
+        limit_growth: true,
         in_flight: 0,
         rtt_us: None,
         round_start: false,

@@ -1,0 +1,125 @@
+//! Linux's names for our knobs: what a script or an administrator of that system writes leads to the knob that means the same.
+//!
+//! A name that stands for something without a knob is taken when it asks for what is done anyway, and refused otherwise.
+
+use super::Knobs;
+
+impl Knobs {
+    /// Sets a knob by our name or by Linux's, with or without `/proc/sys/` or `net.ipv4.` in front; `value` as `sysctl`
+    /// takes it.
+    ///
+    /// # Errors
+    /// A sentence: no such knob, no such value.
+    pub fn set_as_linux(&self, name: &str, value: &str) -> Result<(), String> {
+        let name = name.trim_start_matches("/proc/sys/").replace('/', ".");
+        let number = |text: &str| number(text).ok_or_else(|| format!("{name}={value}: not a number"));
+        let ours = |ours: &str, value: i64| match self.set(ours, value) {
+            Some(Ok(())) => Ok(()),
+            Some(Err(range)) => Err(format!("{name}={value}: {ours} goes from {} to {}", range.min, range.max)),
+            None => Err(format!("{ours} is no knob")),
+        };
+        if self.get(&name).is_some() {
+            return ours(&name, number(value)?);
+        }
+        let linux = name.strip_prefix("net.ipv4.").unwrap_or(&name);
+        let sizes = || {
+            let sizes: Vec<_> = value.split([' ', '\t', ':']).filter(|word| !word.is_empty()).collect();
+            let sizes = sizes.into_iter().map(number).collect::<Result<Vec<_>, _>>()?;
+            <[i64; 3]>::try_from(sizes).map_err(|_| format!("{name}={value}: expected least, first and greatest size"))
+        };
+        match linux {
+            "tcp_rmem" => {
+                let [_, first, most] = sizes()?;
+                ours("net.inet.tcp.recvspace", first)?;
+                ours("net.inet.tcp.recvbuf_max", most)
+            }
+            "tcp_wmem" => {
+                let [_, first, most] = sizes()?;
+                ours("net.inet.tcp.sendspace", first)?;
+                ours("net.inet.tcp.sendbuf_max", most)
+            }
+            "tcp_timestamps" => ours("net.inet.tcp.rfc1323", if number(value)? == 0 { 2 } else { 1 }),
+            "tcp_window_scaling" => ours("net.inet.tcp.rfc1323", number(value)?),
+            "tcp_sack" => ours("net.inet.tcp.sack.enable", number(value)?),
+            "tcp_ecn" => ours("net.inet.tcp.ecn.enable", number(value)?),
+            "tcp_syncookies" => ours("net.inet.tcp.syncookies", number(value)?),
+            "tcp_min_snd_mss" => ours("net.inet.tcp.minmss", number(value)?),
+            "tcp_keepalive_time" => ours("net.inet.tcp.keepidle", number(value)?.saturating_mul(1000)),
+            "tcp_keepalive_intvl" => ours("net.inet.tcp.keepintvl", number(value)?.saturating_mul(1000)),
+            "tcp_keepalive_probes" => ours("net.inet.tcp.keepcnt", number(value)?),
+            "tcp_max_syn_backlog" => ours("net.inet.tcp.syncache.hashsize", number(value)?),
+            "tcp_syn_retries" => ours("net.inet.tcp.syn_retries", number(value)?),
+            "tcp_synack_retries" => ours("net.inet.tcp.synack_retries", number(value)?),
+            "tcp_mtu_probing" => ours("net.inet.tcp.pmtud_blackhole_detection", number(value)?.min(1)),
+            "tcp_congestion_control" => match value.trim() {
+                "cubic" => ours("net.inet.tcp.cc.cubic", 1),
+                "reno" => ours("net.inet.tcp.cc.cubic", 0),
+                other => Err(format!("{name}={other}: here there are cubic and reno")),
+            },
+            "tcp_slow_start_after_idle" => ours("net.inet.tcp.idle_restart", number(value)?),
+            "tcp_fack" => as_we_do(linux, value, &["0"]),
+            "tcp_frto" => as_we_do(linux, value, &["1", "2"]),
+            "tcp_dsack" | "tcp_moderate_rcvbuf" | "tcp_recovery" => as_we_do(linux, value, &["1"]),
+            "tcp_reordering" | "tcp_early_retrans" => as_we_do(linux, value, &["3", "4"]),
+            "tcp_no_metrics_save" => Ok(()),
+            // How segments are gathered for a port that cuts them up: on a wire it does not show.
+            "tcp_tso_win_divisor" => Ok(()),
+            // It shows where runs do.
+            "tcp_min_tso_segs" if self.tcp_push_runs.on() => {
+                ours("net.inet.tcp.push_runs", number(value)?.clamp(1, 64))
+            }
+            "tcp_min_tso_segs" => Ok(()),
+            // Pacing is done when it is asked for.
+            "tcp_pacing_ss_ratio" | "tcp_pacing_ca_ratio" => Ok(()),
+            // What has no knob, and shows only in a script that is about it.
+            "tcp_fastopen" | "tcp_fastopen_key" | "tcp_ecn_option" => Ok(()),
+            "tcp_notsent_lowat" => as_we_do(linux, value, &["4294967295"]),
+            _ => Err(format!("{name}: no knob for this")),
+        }
+    }
+}
+
+/// A number as a shell takes it, hexadecimal too.
+fn number(text: &str) -> Option<i64> {
+    let text = text.trim();
+    match text.strip_prefix("0x") {
+        Some(digits) => i64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+fn as_we_do(name: &str, value: &str, ours: &[&str]) -> Result<(), String> {
+    if ours.contains(&value.trim()) {
+        return Ok(());
+    }
+    Err(format!("{name}={value}: there is no knob for this; here it is always {}", ours.join(" or ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_linux_lead_to_our_knobs() {
+        let knobs = Knobs::default();
+        knobs.set_as_linux("net.ipv4.tcp_rmem", "4096 540000\t15728640").unwrap();
+        assert_eq!((knobs.tcp_recvspace.get(), knobs.tcp_recvspace_max.get()), (540_000, 15_728_640));
+        knobs.set_as_linux("/proc/sys/net/ipv4/tcp_ecn", "1\n").unwrap();
+        assert_eq!(knobs.tcp_ecn.get(), 1);
+        knobs.set_as_linux("tcp_timestamps", "0").unwrap();
+        assert_eq!(knobs.tcp_rfc1323.get(), 2);
+        knobs.set_as_linux("net.inet.tcp.initcwnd_segments", "4").unwrap();
+        assert_eq!(knobs.tcp_initcwnd.get(), 4);
+        knobs.set_as_linux("tcp_fastopen", "0x402").unwrap();
+    }
+
+    #[test]
+    fn what_there_is_no_knob_for_is_refused() {
+        let knobs = Knobs::default();
+        for (name, value) in
+            [("tcp_nothing", "1"), ("tcp_ecn", "7"), ("tcp_ecn", "on"), ("tcp_rmem", "4096 1"), ("tcp_dsack", "0")]
+        {
+            assert!(knobs.set_as_linux(name, value).is_err(), "{name}={value}");
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! The queues against plain byte strings.
+
+use super::super::*;
+use buf::{Pool, PoolConfig};
+
+const SMALL_TEXT: usize = 1000;
+
+fn pool() -> Pool {
+    Pool::new(&PoolConfig { buffers: 512, ..PoolConfig::default() }).unwrap()
+}
+
+fn sizes(aligned: bool) -> Sizes {
+    Sizes { small: SMALL_TEXT, large: 0, aligned }
+}
+
+/// Bytes that differ from their neighbors and from those of other places.
+fn bytes(from: usize, len: usize) -> Vec<u8> {
+    (from..from + len).map(|n| (n.wrapping_mul(0x9e37_79b9) >> 16) as u8).collect()
+}
+
+/// Marsaglia's xorshift.
+fn chance(state: &mut u64, below: usize) -> usize {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    (*state % below.max(1) as u64) as usize
+}
+
+#[test]
+fn what_is_sent_is_what_was_written_however_it_is_cut() {
+    let pool = pool();
+    for seed in 1..=200u64 {
+        let (mut state, mut queue) = (seed, SendQueue::new(20_000));
+        let (mut released, mut written) = (0, 0);
+        for _ in 0..200 {
+            match chance(&mut state, 3) {
+                0 => {
+                    let wanted = bytes(written, chance(&mut state, 3000));
+                    let aligned = chance(&mut state, 2) == 0;
+                    written += queue.append(&wanted, sizes(aligned), Sums::Ours, |_| pool.get());
+                }
+                1 if !queue.is_empty() => {
+                    let at = chance(&mut state, queue.len());
+                    let len = 1 + chance(&mut state, (queue.len() - at).min(1400));
+                    let mut copied = pool.get().unwrap();
+                    let sum = queue.copy(at as u32, len as u32, &mut copied).unwrap();
+                    assert_eq!(copied.bytes(), bytes(released + at, len), "seed {seed}");
+                    assert_eq!(sum.unwrap().finish(), checksum::sum(copied.bytes()).finish(), "seed {seed}");
+                    if let Range::Front(index) = queue.locate(at as u32, len as u32) {
+                        let (lent, sum) = queue.lend(index, len as u32).unwrap();
+                        assert_eq!(lent.bytes(), copied.bytes(), "seed {seed}");
+                        assert!(
+                            sum.is_none_or(|sum| sum.finish() == checksum::sum(lent.bytes()).finish()),
+                            "seed {seed}"
+                        );
+                    }
+                }
+                _ => {
+                    let gone = chance(&mut state, queue.len() + 1);
+                    queue.release(gone as u32);
+                    released += gone;
+                }
+            }
+            assert_eq!(queue.len(), written - released, "seed {seed}");
+        }
+    }
+    assert_eq!(pool.stats().gets, pool.stats().puts, "all buffers are back");
+}
+
+#[test]
+fn after_a_short_segment_the_next_ones_are_lent_again() {
+    let pool = pool();
+    let lent = |aligned: bool| {
+        let mut queue = SendQueue::new(20_000);
+        assert_eq!(queue.append(&bytes(0, 100), sizes(true), Sums::Ours, |_| pool.get()), 100);
+        assert_eq!(queue.append(&bytes(100, 3000), sizes(aligned), Sums::Ours, |_| pool.get()), 3000);
+        (0..3).filter(|n| matches!(queue.locate(100 + n * 1000, 1000), Range::Front(_))).count()
+    };
+    assert_eq!((lent(true), lent(false)), (3, 0));
+}
+
+#[test]
+fn a_queue_takes_no_more_than_its_space_and_no_more_than_there_are_buffers() {
+    let pool = Pool::new(&PoolConfig { buffers: 2, ..PoolConfig::default() }).unwrap();
+    let mut queue = SendQueue::new(1500);
+    assert_eq!(queue.append(&bytes(0, 9000), sizes(false), Sums::Ours, |_| pool.get()), 1500);
+    assert_eq!((queue.room(), queue.buffers()), (0, 2));
+    let mut other = SendQueue::new(1500);
+    assert_eq!(other.append(&bytes(0, 9000), sizes(false), Sums::Ours, |_| pool.get()), 0, "no buffer is left");
+    queue.release(1000);
+    assert_eq!(other.append(&bytes(0, 9000), sizes(false), Sums::Ours, |_| pool.get()), 1000, "one came back");
+}
+
+#[test]
+fn what_is_read_is_what_came_whether_frames_or_pieces() {
+    let pool = pool();
+    for seed in 1..=200u64 {
+        let (mut state, mut queue) = (seed, RecvQueue::new(0));
+        let (mut came, mut read) = (0, 0);
+        for _ in 0..100 {
+            let text = bytes(came, 1 + chance(&mut state, 1400));
+            match chance(&mut state, 4) {
+                0 => {
+                    queue.push_bytes(&text);
+                    came += text.len();
+                }
+                1 => {
+                    let mut frame = pool.get().unwrap();
+                    frame.append(text.len()).unwrap().copy_from_slice(&text);
+                    queue.push(frame);
+                    came += text.len();
+                }
+                _ => {
+                    let mut into = vec![0; chance(&mut state, 2500)];
+                    let peeked = queue.peek(&mut into);
+                    assert_eq!(into[..peeked], bytes(read, peeked), "seed {seed}");
+                    let n = queue.read(&mut into);
+                    assert_eq!((n, &into[..n]), (peeked, &bytes(read, n)[..]), "seed {seed}");
+                    read += n;
+                }
+            }
+            assert_eq!((queue.len(), queue.end()), (came - read, came as u64), "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn what_came_too_early_lies_in_order_when_its_turn_comes() {
+    for seed in 1..=100u64 {
+        let (mut state, mut early, mut queue) = (seed, OutOfOrder::default(), RecvQueue::new(0));
+        let len = 1 + chance(&mut state, 30_000);
+        let mut cuts: Vec<usize> = (0..20).map(|_| chance(&mut state, len)).chain([0, len]).collect();
+        cuts.sort_unstable();
+        let mut ranges: Vec<(usize, usize)> = cuts.windows(2).map(|cut| (cut[0], cut[1])).collect();
+        while !ranges.is_empty() {
+            let (from, to) = ranges.swap_remove(chance(&mut state, ranges.len()));
+            early.insert(from as u64, &bytes(from, to - from));
+        }
+        early.take(0, len as u64, &mut queue);
+        let mut all = vec![0; len + 1];
+        assert_eq!(queue.read(&mut all), len, "seed {seed}");
+        assert_eq!(all[..len], bytes(0, len), "seed {seed}");
+        assert!(early.bytes() <= PAGE as usize, "seed {seed}: pages that were read are free");
+    }
+}

@@ -1,0 +1,156 @@
+//! `poll` and `epoll`.
+
+use super::{Done, deadline};
+use crate::door::{Chance, Door, State};
+use crate::files::{Epoll, File, Interest};
+use clock::{Duration, Instant};
+use libc::{c_int, c_short};
+use socket::{Events, PollFd};
+
+/// Names for one bit in each of the two calls.
+const EPOLLERR: u32 = libc::EPOLLERR as u32;
+const EPOLLHUP: u32 = libc::EPOLLHUP as u32;
+const ALWAYS: u32 = EPOLLERR | EPOLLHUP;
+const EDGE: u32 = libc::EPOLLET as u32;
+const ONCE: u32 = libc::EPOLLONESHOT as u32;
+
+/// What `poll` asks about a descriptor, and is told.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Polled {
+    pub token: c_int,
+    pub asked: c_short,
+    pub told: c_short,
+}
+
+fn until(now: Instant, timeout_ms: c_int) -> Instant {
+    deadline(now, u64::try_from(timeout_ms).ok().map(Duration::from_millis))
+}
+
+impl Door {
+    /// `poll`: how many have something to tell.
+    pub fn poll(&self, fds: &mut [Polled], timeout_ms: c_int) -> usize {
+        let asked = fds.to_vec();
+        let attempt = move |state: &mut State, chance| {
+            let mut told = asked.clone();
+            for fd in &mut told {
+                let all = state.ready(fd.token);
+                let wanted = fd.asked as u16 as u32 | ALWAYS | libc::POLLNVAL as u32;
+                fd.told = (all.unwrap_or(libc::POLLNVAL as u32) & wanted) as c_short;
+            }
+            let some = told.iter().any(|fd| fd.told != 0);
+            (some || chance == Chance::Last).then_some(told)
+        };
+        let told = self.wait(move |state| until(state.host.now, timeout_ms), attempt).unwrap_or_default();
+        for (fd, told) in fds.iter_mut().zip(told) {
+            fd.told = told.told;
+        }
+        fds.iter().filter(|fd| fd.told != 0).count()
+    }
+
+    /// `epoll_create`.
+    pub fn epoll_create(&self) -> Done<c_int> {
+        self.enter(|state| state.files.open(File::Epoll(Epoll::default())))
+    }
+
+    /// `epoll_ctl`.
+    pub fn epoll_ctl(&self, epoll: c_int, op: c_int, token: c_int, event: Option<(u32, u64)>) -> Done<()> {
+        self.enter(|state| {
+            let fd =
+                state.files.get(token).map_err(|errno| if errno == libc::ENOTSOCK { libc::EPERM } else { errno })?.fd;
+            let calls = state.host.calls();
+            let epoll = state.files.epoll(epoll)?;
+            let there = epoll.interests.contains_key(&token);
+            match op {
+                libc::EPOLL_CTL_ADD if there => return Err(libc::EEXIST),
+                libc::EPOLL_CTL_MOD | libc::EPOLL_CTL_DEL if !there => return Err(libc::ENOENT),
+                libc::EPOLL_CTL_ADD | libc::EPOLL_CTL_MOD => {
+                    let (events, data) = event.ok_or(libc::EFAULT)?;
+                    epoll.interests.insert(token, Interest { events, data, fresh: true, spent: false });
+                    calls.watch(&epoll.poller, fd).map_err(super::raw)?;
+                }
+                libc::EPOLL_CTL_DEL => {
+                    epoll.interests.remove(&token);
+                    calls.unwatch(fd).map_err(super::raw)?;
+                }
+                _ => return Err(libc::EINVAL),
+            }
+            Ok(())
+        })
+    }
+
+    /// `epoll_wait`: events and data of up to `most` descriptors.
+    pub fn epoll_wait(&self, epoll: c_int, most: usize, timeout_ms: c_int) -> Done<Vec<(u32, u64)>> {
+        self.enter(|state| state.files.epoll(epoll).map(drop))?;
+        let attempt = move |state: &mut State, chance| {
+            let told = state.epoll(epoll, most);
+            (chance == Chance::Last || !matches!(&told, Ok(told) if told.is_empty())).then_some(told)
+        };
+        self.wait(move |state| until(state.host.now, timeout_ms), attempt).unwrap_or_else(|| Ok(Vec::new()))
+    }
+}
+
+impl State {
+    /// Everything that is true of a descriptor, in `poll`'s bits.
+    fn ready(&self, token: c_int) -> Option<u32> {
+        let socket = self.files.get(token).ok()?;
+        let asked = Events { readable: true, writable: true, ..Events::default() };
+        let mut fds = [PollFd { fd: socket.fd, asked, told: Events::default() }];
+        self.host.calls().poll(&mut fds);
+        let [PollFd { mut told, .. }] = fds;
+        if socket.shut_read {
+            (told.readable, told.peer_closed) = (true, true);
+            told.hangup |= self.is_shut_for_writing(socket.fd.0 & !inet::tcp::SOCK_BIT);
+        }
+        // Linux: a socket that is neither connected nor listening takes writes (they fail), and has hung up.
+        let fresh = socket.fd.is_stream() && self.is_fresh(socket.fd.0 & !inet::tcp::SOCK_BIT);
+        let bits = [
+            (told.readable, libc::POLLIN | libc::POLLRDNORM),
+            (told.writable || fresh, libc::POLLOUT | libc::POLLWRNORM),
+            (told.error, libc::POLLERR),
+            (told.hangup || fresh, libc::POLLHUP),
+            (told.peer_closed, libc::POLLRDHUP),
+            (told.urgent, libc::POLLPRI),
+            (told.invalid, libc::POLLNVAL),
+        ];
+        Some(bits.iter().filter(|(on, _)| *on).fold(0, |all, (_, bit)| all | *bit as u32))
+    }
+
+    fn is_shut_for_writing(&self, id: usize) -> bool {
+        let shut = |sock: &mut inet::tcp::Sock<lock::Light>| sock.tcb().is_some_and(|tcb| !tcb.state().may_queue());
+        self.host.stack.with_sock(self.host.cx(), id, shut) == Some(true)
+    }
+
+    fn is_fresh(&self, id: usize) -> bool {
+        let fresh = |sock: &mut inet::tcp::Sock<lock::Light>| sock.tcb().is_none() && !sock.is_listening();
+        self.host.stack.with_sock(self.host.cx(), id, fresh) == Some(true)
+    }
+
+    /// What an epoll instance has to tell now.
+    fn epoll(&mut self, epoll: c_int, most: usize) -> Done<Vec<(u32, u64)>> {
+        let mut happened = Vec::new();
+        let calls = self.host.calls();
+        self.files.epoll(epoll)?.poller.ready(&calls, usize::MAX, &mut happened);
+        let tokens: Vec<c_int> = happened.iter().filter_map(|fd| self.files.token_of(socket::Fd(*fd))).collect();
+        let epoll_file = self.files.epoll(epoll)?;
+        for token in tokens {
+            if let Some(interest) = epoll_file.interests.get_mut(&token) {
+                interest.fresh = true;
+            }
+        }
+        let interests: Vec<(c_int, Interest)> = epoll_file.interests.iter().map(|(fd, all)| (*fd, *all)).collect();
+        let mut told = Vec::new();
+        for (token, interest) in interests {
+            let silent = interest.spent || interest.events & EDGE != 0 && !interest.fresh;
+            let ready = self.ready(token).unwrap_or(0) & (interest.events | ALWAYS);
+            if silent || ready == 0 || told.len() == most {
+                continue;
+            }
+            told.push((ready, interest.data));
+            if let Some(interest) = self.files.epoll(epoll)?.interests.get_mut(&token) {
+                interest.fresh = false;
+                interest.spent = interest.events & ONCE != 0;
+            }
+        }
+        Ok(told)
+    }
+}

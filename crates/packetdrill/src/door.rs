@@ -1,0 +1,339 @@
+//! Who waits for what, and time.
+//!
+//! Time is a number that moves from event to event: timers of the stack, deadlines of calls that wait. With a virtual clock it
+//! moves when the script sleeps, waits for a packet, or asks what time it is; with a live one it is brought up to the real
+//! time whenever somebody calls. Either way each event happens at its own instant.
+//!
+//! A call that waits is tried again after everything that happens, by whoever made it happen: its effects come at that
+//! instant, not when its own thread next runs. That thread sleeps until then, and its next look at the clock gives it
+//! the instant at which its call was done.
+
+mod quiet;
+
+use crate::Errno;
+use crate::files::Files;
+use crate::flags::{Settings, Time};
+use crate::follow::Follow;
+use crate::host::{Host, START};
+use clock::{Clock, Duration, Instant, Strategy};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::ThreadId;
+
+/// The virtual clock's time 0, in seconds since 1970: a script's times count from its own start.
+const EPOCH_S: u64 = 1_000_000_000;
+/// What asking a virtual clock costs: who spins until an instant gets there.
+const GLANCE: Duration = Duration::from_micros(1);
+/// How long a packet is waited for, where timers go on and none comes.
+const PATIENCE: Duration = Duration::from_secs(7200);
+const PATIENCE_LIVE: Duration = Duration::from_secs(60);
+/// How long, in real time, a thread whose call waits looks away before it asks whether anybody moves virtual time.
+const LOOK: Duration = Duration::from_millis(2);
+/// Instants in a row at which something happens, before time is moved on regardless.
+const EVENTS_MAX: usize = 1_000_000;
+
+/// How often a call that waits will be tried.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Chance {
+    More,
+    /// Its time is up.
+    Last,
+}
+
+/// A try of a call that waits; true when it is done.
+type Attempt = Box<dyn FnMut(&mut State, Chance) -> bool + Send>;
+
+/// A call that waits.
+struct Wait {
+    id: u64,
+    until: Instant,
+    attempt: Attempt,
+    done: Option<Instant>,
+}
+
+/// Everything, under the door's mutex.
+pub(crate) struct State {
+    pub host: Host,
+    pub files: Files,
+    follow: Option<Follow>,
+    waits: Vec<Wait>,
+    made: u64,
+    /// Threads whose next look at the clock shows when their call was done.
+    stamps: Vec<(ThreadId, Instant)>,
+    /// Calls so far: a thread that waits sees whether others do anything.
+    entered: u64,
+    live: Option<Live>,
+}
+
+/// A real clock, and what it showed at the start.
+struct Live {
+    clock: Clock,
+    began: Instant,
+}
+
+impl Live {
+    fn now(&self) -> Instant {
+        START.after(self.clock.now().since(self.began))
+    }
+}
+
+/// One instance of the interface.
+pub(crate) struct Door {
+    state: Mutex<State>,
+    woken: Condvar,
+}
+
+impl Door {
+    /// # Errors
+    /// A sentence.
+    pub fn new(settings: &Settings) -> Result<Door, String> {
+        let live = (settings.time == Time::Live).then(|| {
+            let clock = Clock::live(Strategy::default());
+            Live { began: clock.now(), clock }
+        });
+        let state = State {
+            host: Host::new(settings)?,
+            files: Files::default(),
+            follow: settings.follow.then(Follow::new).flatten(),
+            waits: Vec::new(),
+            made: 0,
+            stamps: Vec::new(),
+            entered: 0,
+            live,
+        };
+        Ok(Door { state: Mutex::new(state), woken: Condvar::new() })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A call: everything that was due before it has happened, everything that it makes due happens before it returns.
+    pub fn enter<T>(&self, call: impl FnOnce(&mut State) -> T) -> T {
+        let mut state = self.lock();
+        state.begin();
+        let done = call(&mut state);
+        self.leave(&mut state);
+        done
+    }
+
+    fn leave(&self, state: &mut State) {
+        state.settle();
+        if state.waits.iter().any(|wait| wait.done.is_some()) {
+            self.woken.notify_all();
+        }
+    }
+
+    /// A call that may wait: tries `attempt` until it gives something, at most until the instant that `until` says when it
+    /// did not at first. `None`: the time is up, and the last try gave nothing either.
+    pub fn wait<T: Send + 'static>(
+        &self,
+        until: impl FnOnce(&mut State) -> Instant,
+        mut attempt: impl FnMut(&mut State, Chance) -> Option<T> + Send + 'static,
+    ) -> Option<T> {
+        let mut state = self.lock();
+        state.begin();
+        if let Some(done) = attempt(&mut state, Chance::More) {
+            self.leave(&mut state);
+            return Some(done);
+        }
+        let until = until(&mut state);
+        if until <= state.host.now {
+            let done = attempt(&mut state, Chance::Last);
+            self.leave(&mut state);
+            return done;
+        }
+        let result = Arc::new(Mutex::new(None));
+        let there = Arc::clone(&result);
+        let attempt = move |state: &mut State, chance| {
+            let done = attempt(state, chance);
+            let is_done = done.is_some();
+            *there.lock().unwrap_or_else(PoisonError::into_inner) = done;
+            is_done
+        };
+        let id = state.made;
+        state.made += 1;
+        state.waits.push(Wait { id, until, attempt: Box::new(attempt), done: None });
+        self.leave(&mut state);
+        loop {
+            let done = state.waits.iter().position(|wait| wait.id == id && wait.done.is_some());
+            if let Some(at) = done {
+                let wait = state.waits.swap_remove(at);
+                let me = std::thread::current().id();
+                state.stamps.retain(|(thread, _)| *thread != me);
+                let at = wait.done.unwrap_or(state.host.now);
+                state.stamps.push((me, at));
+                return result.lock().unwrap_or_else(PoisonError::into_inner).take();
+            }
+            state = self.sleep(state);
+        }
+    }
+
+    /// Waits a moment for somebody to move time; if nobody will, moves it.
+    fn sleep<'s>(&self, state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
+        let entered = state.entered;
+        let pause = match &state.live {
+            None => LOOK,
+            Some(live) => state.next().since(live.now()).clamp(Duration::from_micros(50), LOOK * 50),
+        };
+        let (mut state, timeout) = self.woken.wait_timeout(state, pause).unwrap_or_else(PoisonError::into_inner);
+        if timeout.timed_out() {
+            match &state.live {
+                Some(live) => {
+                    let now = live.now();
+                    state.advance(now);
+                }
+                // All others sleep, and were not here: they wait for this call.
+                None if state.entered == entered && quiet::others_sleep() => {
+                    let next = state.next();
+                    state.advance(next);
+                }
+                None => {}
+            }
+            self.leave(&mut state);
+        }
+        state
+    }
+
+    /// `usleep`.
+    pub fn usleep(&self, span: Duration) {
+        let mut state = self.lock();
+        state.begin();
+        let end = state.host.now.after(span);
+        loop {
+            let Some(live) = &state.live else {
+                state.advance(end);
+                break;
+            };
+            let now = live.now();
+            let target = now.min(end);
+            state.advance(target);
+            if now >= end {
+                break;
+            }
+            let pause = state.next().min(end).since(now);
+            self.leave(&mut state);
+            (state, _) = self.woken.wait_timeout(state, pause).unwrap_or_else(PoisonError::into_inner);
+        }
+        self.leave(&mut state);
+    }
+
+    /// `gettimeofday`: seconds and microseconds.
+    pub fn time(&self) -> (u64, u32) {
+        let mut state = self.lock();
+        let me = std::thread::current().id();
+        if let Some(at) = state.stamps.iter().position(|(thread, _)| *thread == me) {
+            return seconds(state.stamps.swap_remove(at).1);
+        }
+        state.begin();
+        let now = state.host.now;
+        if state.live.is_none() {
+            state.advance(now.after(GLANCE));
+        }
+        self.leave(&mut state);
+        seconds(now)
+    }
+
+    /// Frames of the host that are neither sent, consumed, dropped nor held: none, or something is wrong.
+    pub fn imbalance(&self) -> i64 {
+        self.enter(|state| state.host.stack.audit(state.host.cx()).imbalance())
+    }
+
+    /// `netdev_send`: a packet for the host.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn send_packet(&self, packet: &[u8]) -> Result<(), Errno> {
+        self.enter(|state| state.host.input(packet).map_err(|()| libc::EINVAL))
+    }
+
+    /// `netdev_receive`: the next packet of the host, and when it left, in microseconds since 1970. `None`: none will come.
+    pub fn receive_packet(&self) -> Option<(u64, Vec<u8>)> {
+        let mut state = self.lock();
+        state.begin();
+        let patience = if state.live.is_some() { PATIENCE_LIVE } else { PATIENCE };
+        let end = state.host.now.after(patience);
+        let packet = loop {
+            if let Some((at, packet)) = state.host.output() {
+                let (s, us) = seconds(at);
+                break Some((s * 1_000_000 + u64::from(us), packet));
+            }
+            let next = state.next();
+            if next > end {
+                break None;
+            }
+            match &state.live {
+                None => state.advance(next),
+                Some(live) => {
+                    let pause = next.since(live.now());
+                    self.leave(&mut state);
+                    (state, _) = self.woken.wait_timeout(state, pause).unwrap_or_else(PoisonError::into_inner);
+                    state.begin();
+                }
+            }
+        };
+        self.leave(&mut state);
+        packet
+    }
+}
+
+fn seconds(at: Instant) -> (u64, u32) {
+    let since = at.since(START);
+    (EPOCH_S + since.as_secs(), since.subsec_micros())
+}
+
+impl State {
+    /// Knobs and time as they are now.
+    fn begin(&mut self) {
+        self.entered += 1;
+        if let Some(follow) = &mut self.follow {
+            follow.apply(&self.host.stack.knobs);
+        }
+        if let Some(live) = &self.live {
+            let now = live.now();
+            self.advance(now);
+        }
+    }
+
+    /// When the next thing happens.
+    fn next(&self) -> Instant {
+        let deadlines = self.waits.iter().filter(|wait| wait.done.is_none()).map(|wait| wait.until);
+        deadlines.fold(self.host.poll(), Instant::min)
+    }
+
+    /// Lets time go on to `to`: what is due on the way happens at its own instant.
+    fn advance(&mut self, to: Instant) {
+        for _ in 0..EVENTS_MAX {
+            self.settle();
+            let next = self.next();
+            if next > to || next == Instant::NEVER || to <= self.host.now {
+                break;
+            }
+            self.host.now = self.host.now.max(next);
+        }
+        if to != Instant::NEVER {
+            self.host.now = self.host.now.max(to);
+        }
+        self.settle();
+    }
+
+    /// Does what is due now: the stack's timers, and the calls that wait, until nothing more comes of it.
+    fn settle(&mut self) {
+        loop {
+            self.host.poll();
+            let mut waits = std::mem::take(&mut self.waits);
+            let mut progress = false;
+            for wait in waits.iter_mut().filter(|wait| wait.done.is_none()) {
+                let chance = if wait.until <= self.host.now { Chance::Last } else { Chance::More };
+                if (wait.attempt)(self, chance) || chance == Chance::Last {
+                    wait.done = Some(self.host.now);
+                    progress = true;
+                }
+            }
+            waits.append(&mut self.waits);
+            self.waits = waits;
+            if !progress {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! Does anybody else in this process run? A virtual clock must not jump while the script's thread is about to do something.
+
+use std::fs;
+
+/// Linux's number of `futex`: what a thread that waits for another sleeps in.
+#[cfg(target_arch = "x86_64")]
+const FUTEX: &str = "202";
+#[cfg(not(target_arch = "x86_64"))]
+const FUTEX: &str = "98";
+
+/// Do all other threads of this process wait for one another? Where the system does not tell, whether they sleep.
+pub(super) fn others_sleep() -> bool {
+    let me = fs::read_link("/proc/thread-self").ok();
+    let me = me.as_ref().and_then(|path| path.file_name());
+    let Ok(threads) = fs::read_dir("/proc/self/task") else { return true };
+    threads.filter_map(Result::ok).filter(|thread| Some(thread.file_name().as_os_str()) != me).all(|thread| {
+        match fs::read_to_string(thread.path().join("syscall")) {
+            Ok(call) => call.split(' ').next() == Some(FUTEX),
+            Err(_) => fs::read_to_string(thread.path().join("stat")).is_ok_and(|stat| {
+                // The state stands behind the name, which may have anything in it.
+                stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('S'))
+            }),
+        }
+    })
+}

@@ -1,0 +1,123 @@
+//! `--so_flags`: what the door and its host are like, as `name=value` with commas between.
+//!
+//! A name that is not the door's own is a knob's, ours or Linux's: `tcp_ecn=1,tcp_timestamps=0,cc=cubic`. Values that Linux
+//! separates by blanks may have colons: `tcp_rmem=4096:540000:15728640`.
+
+use std::net::Ipv4Addr;
+
+/// Where the door's time comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Time {
+    /// From the script: it jumps to what comes next.
+    Virtual,
+    /// It passes.
+    Live,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub time: Time,
+    pub local: Ipv4Addr,
+    pub mtu: u16,
+    pub seed: Option<u64>,
+    /// Calls that packetdrill makes past its interface reach us too.
+    pub interpose: bool,
+    /// Knobs go where this network namespace's sysctls are set while we run.
+    pub follow: bool,
+    pub knobs: Vec<(String, String)>,
+}
+
+/// What scripts for Linux take for granted: its production settings as their authors keep them, and its habits where
+/// the RFCs leave the choice. `profile=rfc` leaves our own.
+const LINUX: &[(&str, &str)] = &[
+    ("tcp_rmem", "4096:540000:15728640"),
+    ("tcp_wmem", "4096:262144:4194304"),
+    ("tcp_ecn", "0"),
+    ("tcp_slow_start_after_idle", "0"),
+    ("tcp_congestion_control", "cubic"),
+    ("net.inet.tcp.rfc3465", "0"),
+    ("net.inet.tcp.reduce_cwnd", "1"),
+    ("net.inet.tcp.push_runs", "2"),
+    ("net.inet.tcp.answer_unsent", "0"),
+    ("tcp_syn_retries", "5"),
+    ("tcp_synack_retries", "5"),
+];
+
+impl Settings {
+    /// Reads `text`, the argument of `--so_flags`.
+    ///
+    /// # Errors
+    /// A sentence that names the flag.
+    pub fn parse(text: &str) -> Result<Settings, String> {
+        let mut out = Settings {
+            time: Time::Virtual,
+            local: Ipv4Addr::new(192, 168, 0, 1),
+            mtu: 1500,
+            seed: Some(1),
+            interpose: true,
+            follow: true,
+            knobs: Vec::new(),
+        };
+        let mut profile = LINUX;
+        for flag in text.split(',').map(str::trim).filter(|flag| !flag.is_empty()) {
+            let (name, value) = flag.split_once('=').ok_or_else(|| format!("{flag}: expected name=value"))?;
+            let bad = |expected: &str| format!("{name}={value}: expected {expected}");
+            let switch = || match value {
+                "0" => Ok(false),
+                "1" => Ok(true),
+                _ => Err(bad("0 or 1")),
+            };
+            match name {
+                "clock" => {
+                    out.time = match value {
+                        "virtual" => Time::Virtual,
+                        "live" => Time::Live,
+                        _ => return Err(bad("virtual or live")),
+                    };
+                }
+                "local_ip" => out.local = value.parse().map_err(|_| bad("an IPv4 address"))?,
+                "mtu" => {
+                    let mtu = value.parse().ok().filter(|mtu| *mtu >= 68);
+                    out.mtu = mtu.ok_or_else(|| bad("68 to 65535"))?;
+                }
+                "seed" if value == "random" => out.seed = None,
+                "seed" => out.seed = Some(value.parse().map_err(|_| bad("a number, or random"))?),
+                "interpose" => out.interpose = switch()?,
+                "follow" => out.follow = switch()?,
+                "profile" => {
+                    profile = match value {
+                        "linux" => LINUX,
+                        "rfc" => &[],
+                        _ => return Err(bad("linux or rfc")),
+                    };
+                }
+                "cc" => out.knobs.push(("tcp_congestion_control".to_owned(), value.to_owned())),
+                _ => out.knobs.push((name.to_owned(), value.to_owned())),
+            }
+        }
+        let profile = profile.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        out.knobs = profile.chain(out.knobs).collect(); // what is said outdoes what is taken for granted
+        Ok(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_of_both_kinds() {
+        let settings = Settings::parse("tcp_ecn=1, tcp_timestamps=0,cc=reno,mtu=1400,clock=live,profile=rfc").unwrap();
+        assert_eq!((settings.mtu, settings.time), (1400, Time::Live));
+        let knobs: Vec<_> = settings.knobs.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        assert_eq!(knobs, ["tcp_ecn=1", "tcp_timestamps=0", "tcp_congestion_control=reno"]);
+        assert_eq!(Settings::parse("").unwrap().knobs.len(), LINUX.len());
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (text, named) in [("mtu=12", "mtu=12"), ("tcp_ecn", "tcp_ecn"), ("clock=sun", "clock=sun")] {
+            assert!(Settings::parse(text).unwrap_err().starts_with(named), "{text}");
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! The host under test: one stack on one iface whose other end is the script.
+//!
+//! Packets come from `netdev_send` and wait for `netdev_receive` with the time at which they left. Time is a number that
+//! the door moves; nothing here asks a clock or waits.
+
+use crate::flags::Settings;
+use buf::{Burst, Frame, Pool, PoolConfig};
+use clock::Instant;
+use inet::Stack;
+use inet::fib::Prefix;
+use inet::iface::{IfaceAddr, IfaceId, Offload, Output};
+use inet::route::Via;
+use lock::{Cx, How, Light};
+use socket::Calls;
+use std::collections::VecDeque;
+use std::net::Ipv4Addr;
+use std::sync::{Arc, Mutex, PoisonError};
+use wire::{Mac, eth, ip4};
+
+/// When the host begins. Not 0: what happened long ago must fit before it.
+pub(crate) const START: Instant = Instant::from_millis(1_000_000);
+const IFACE: IfaceId = IfaceId(1);
+const MAC: Mac = Mac([2, 0, 0, 0, 0, 1]);
+const ROUTER_MAC: Mac = Mac([2, 0, 0, 0, 0, 0xfe]);
+/// Packets up to this fit the host's buffers.
+const SMALL: usize = 2000;
+/// Polls at one instant before a host is said to stand still.
+const POLLS_MAX: usize = 10_000;
+/// Packets that may wait for `netdev_receive`: a script that never asks must not fill the memory.
+const WIRE_MAX: usize = 65_536;
+
+/// Packets that left the host, and when.
+type Wire = Arc<Mutex<VecDeque<(Instant, Vec<u8>)>>>;
+
+struct Out(Wire);
+
+impl Output for Out {
+    fn output(&mut self, burst: &mut Burst, now: Instant) -> usize {
+        let mut wire = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let n = burst.len();
+        for frame in burst.drain() {
+            let ip = frame.bytes().get(12..14) == Some(&[8, 0]);
+            if ip
+                && wire.len() < WIRE_MAX
+                && let Some(packet) = frame.bytes().get(eth::HEADER_LEN..)
+            {
+                wire.push_back((now, packet.to_vec()));
+            }
+        }
+        n
+    }
+}
+
+pub(crate) struct Host {
+    pub stack: Stack<Light>,
+    /// For packets that are larger than the host's buffers.
+    large: Pool,
+    wire: Wire,
+    pub now: Instant,
+}
+
+impl Host {
+    /// # Errors
+    /// A sentence: no memory, or a table refused an entry.
+    pub fn new(settings: &Settings) -> Result<Host, String> {
+        let locks = buf::PoolLocks::Light;
+        let config = PoolConfig { buffers: 16_384, data: 2048 + 64, locks, ..PoolConfig::default() };
+        let pool = Pool::new(&config).map_err(|why| why.to_string())?;
+        let large = PoolConfig { buffers: 32, data: 65_536 + 64, locks, ..PoolConfig::default() };
+        let large = Pool::new(&large).map_err(|why| why.to_string())?;
+        let cx = Cx::enter(How::Register, START);
+        let config = inet::Config { seed: settings.seed, ..inet::Config::new("packetdrill", pool) };
+        let stack: Stack<Light> = Stack::new(cx, config);
+        stack.add_iface("em0", MAC, settings.mtu, Offload::default()).ok_or("no room for an iface")?;
+        let wire = Wire::default();
+        stack.set_output(cx, IFACE, Some(Box::new(Out(wire.clone()))));
+        let host = Host { stack, large, wire, now: START };
+        let [a, b, ..] = settings.local.octets();
+        let router = Ipv4Addr::new(a, b, 255, 254);
+        host.add_address(settings.local, 16)?;
+        host.stack.set_neighbor(cx, IFACE, router, ROUTER_MAC);
+        host.stack.add_route(cx, Prefix::DEFAULT, Via::Gateway(IFACE, router)).map_err(|why| format!("{why:?}"))?;
+        for (name, value) in &settings.knobs {
+            host.stack.knobs.set_as_linux(name, value)?;
+        }
+        Ok(host)
+    }
+
+    /// The context of whoever calls, at the host's time.
+    pub fn cx(&self) -> Cx {
+        Cx::enter(How::Register, self.now)
+    }
+
+    /// The host's calls. None of them waits: every socket is opened non-blocking, and the door waits itself.
+    pub fn calls(&self) -> Calls<'_, Light> {
+        Calls::new(&self.stack, self.cx())
+    }
+
+    fn add_address(&self, addr: Ipv4Addr, len: u8) -> Result<(), String> {
+        self.stack.add_addr(self.cx(), IFACE, IfaceAddr { addr, len }).map_err(|why| format!("{addr}: {why:?}"))
+    }
+
+    /// Scripts choose the host's address and do not tell: what they bind, or send to, becomes ours.
+    pub fn own(&self, addr: Ipv4Addr) {
+        let ours = |iface: &inet::iface::Iface<Light>| iface.addrs(self.cx()).iter().any(|one| one.addr == addr);
+        let unicast = !addr.is_unspecified() && !addr.is_broadcast() && !addr.is_multicast() && !addr.is_loopback();
+        if unicast && !self.stack.ifaces().any(ours) {
+            // The only error is a full table; then the packet meets a host that is not its addressee.
+            let _ = self.add_address(addr, 32);
+        }
+    }
+
+    /// Addresses on the link are the script's too: nobody there answers ARP.
+    pub fn meet(&self, addr: Ipv4Addr) {
+        self.stack.set_neighbor(self.cx(), IFACE, addr, ROUTER_MAC);
+    }
+
+    /// Takes an IPv4 packet in.
+    ///
+    /// # Errors
+    /// It is none, or there is no buffer for it.
+    pub fn input(&self, packet: &[u8]) -> Result<(), ()> {
+        let ends = ip4::Header::parse(packet).map_err(drop)?;
+        self.own(ends.dst);
+        self.meet(ends.src);
+        let pool = if packet.len() > SMALL { &self.large } else { &self.stack.pool };
+        let mut frame: Frame = pool.get().ok_or(())?;
+        let header = [&MAC.0[..], &ROUTER_MAC.0, &[8, 0]].concat();
+        frame.extend(&header).and_then(|()| frame.extend(packet)).ok_or(())?;
+        self.stack.input(self.cx(), IFACE, &mut Burst::of(frame));
+        Ok(())
+    }
+
+    /// Does what is due now; says when something will be again.
+    pub fn poll(&self) -> Instant {
+        for _ in 0..POLLS_MAX {
+            match self.stack.poll(self.cx()) {
+                Some(next) if next <= self.now => {}
+                next => return next.unwrap_or(Instant::NEVER),
+            }
+        }
+        Instant::NEVER
+    }
+
+    /// The oldest packet that left the host and was not fetched, and when it left.
+    pub fn output(&self) -> Option<(Instant, Vec<u8>)> {
+        self.wire.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    }
+}

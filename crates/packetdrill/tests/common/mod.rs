@@ -1,0 +1,216 @@
+//! The library as packetdrill has it: loaded, and called through its table of functions; and a peer that speaks TCP in bytes.
+#![allow(unsafe_code, dead_code)]
+
+use libc::{c_int, c_void, sockaddr};
+use libloading::Library;
+use linerate_packetdrill::face::Interface;
+use std::ffi::CString;
+use std::mem::MaybeUninit;
+use std::net::Ipv4Addr;
+use std::ptr;
+use wire::L4Port;
+use wire::checksum::Partial;
+use wire::ip4::{self, Proto};
+use wire::tcp::{Flags, HEADER_LEN, Header};
+
+pub const US: Ipv4Addr = Ipv4Addr::new(192, 168, 0, 1);
+pub const PEER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+pub const PORT: u16 = 8080;
+pub const PEER_PORT: u16 = 40_000;
+
+/// An instance of the interface.
+pub struct Loaded {
+    pub table: Interface,
+    _library: Library,
+}
+
+// SAFETY: the interface is made to be called by two threads.
+unsafe impl Sync for Loaded {}
+
+impl Drop for Loaded {
+    fn drop(&mut self) {
+        // SAFETY: freed once, and not used after.
+        unsafe { (self.table.free)(self.table.userdata) }
+    }
+}
+
+/// A call through the table: `call!(loaded.socket(a, b))`.
+macro_rules! call {
+    ($loaded:ident.$name:ident($($argument:expr),* $(,)?)) => {{
+        // SAFETY: the arguments are as the call of that name wants them.
+        unsafe { ($loaded.table.$name)($loaded.table.userdata, $($argument),*) }
+    }};
+}
+
+pub(crate) use call;
+
+impl Loaded {
+    /// Loads the library that this package's build has made.
+    pub fn new(flags: &str) -> Loaded {
+        let here = std::env::current_exe().unwrap();
+        let path = here.parent().unwrap().join("liblinerate_packetdrill.so");
+        // SAFETY: ours; it has no initialisers but the standard library's.
+        let library = unsafe { Library::new(&path) }.unwrap_or_else(|why| panic!("{}: {why}", path.display()));
+        let flags = CString::new(flags).unwrap();
+        let mut table = MaybeUninit::<Interface>::uninit();
+        // SAFETY: the symbol has this type; the table is filled in.
+        let table = unsafe {
+            type Init = unsafe extern "C" fn(*const libc::c_char, *mut Interface);
+            let init = library.get::<Init>(b"packetdrill_interface_init\0").unwrap();
+            init(flags.as_ptr(), table.as_mut_ptr());
+            table.assume_init()
+        };
+        Loaded { table, _library: library }
+    }
+
+    /// A TCP socket.
+    pub fn stream(&self) -> c_int {
+        let fd = call!(self.socket(libc::AF_INET, libc::SOCK_STREAM, libc::IPPROTO_TCP));
+        assert!(fd >= 0, "{}", errno());
+        fd
+    }
+
+    /// A socket that listens on [`PORT`].
+    pub fn listener(&self) -> c_int {
+        let fd = self.stream();
+        let name = name(US, PORT);
+        assert_eq!(call!(self.bind(fd, address(&name), 16)), 0);
+        assert_eq!(call!(self.listen(fd, 5)), 0);
+        fd
+    }
+
+    /// A packet for the host.
+    pub fn input(&self, packet: &[u8]) {
+        assert_eq!(call!(self.netdev_send(packet.as_ptr().cast(), packet.len())), 0);
+    }
+
+    /// The host's next segment, and when it left; `None`: none will come.
+    pub fn output(&self) -> Option<(Seen, i64)> {
+        let mut bytes = [0u8; 65_536];
+        let (mut len, mut us) = (bytes.len(), 0);
+        assert_eq!(call!(self.netdev_receive(bytes.as_mut_ptr().cast(), &raw mut len, &raw mut us)), 0);
+        (len > 0).then(|| (Seen::of(&bytes[..len]), us))
+    }
+
+    pub fn now(&self) -> i64 {
+        let mut tv = libc::timeval { tv_sec: 0, tv_usec: 0 };
+        assert_eq!(call!(self.gettimeofday(&raw mut tv, ptr::null_mut())), 0);
+        tv.tv_sec * 1_000_000 + tv.tv_usec
+    }
+
+    pub fn write(&self, fd: c_int, bytes: &[u8]) -> isize {
+        call!(self.write(fd, bytes.as_ptr().cast(), bytes.len()))
+    }
+
+    pub fn read(&self, fd: c_int, most: usize) -> Result<Vec<u8>, c_int> {
+        let mut bytes = vec![0u8; most];
+        let n = call!(self.read(fd, bytes.as_mut_ptr().cast(), most));
+        bytes.truncate(usize::try_from(n).map_err(|_| errno())?);
+        Ok(bytes)
+    }
+
+    pub fn option(&self, fd: c_int, level: c_int, name: c_int) -> Result<c_int, c_int> {
+        let (mut value, mut len) = (0 as c_int, 4);
+        let into: *mut c_void = (&raw mut value).cast();
+        match call!(self.getsockopt(fd, level, name, into, &raw mut len)) {
+            0 => Ok(value),
+            _ => Err(errno()),
+        }
+    }
+
+    pub fn set_option(&self, fd: c_int, level: c_int, name: c_int, value: c_int) -> Result<(), c_int> {
+        match call!(self.setsockopt(fd, level, name, (&raw const value).cast(), 4)) {
+            0 => Ok(()),
+            _ => Err(errno()),
+        }
+    }
+
+    /// A connection that the peer opened, accepted; and the numbers of both sides' next bytes.
+    pub fn accepted(&self, listener: c_int) -> (c_int, u32, u32) {
+        self.input(&packet(Flags::SYN, 1000, 0, &[2, 4, 5, 180]));
+        let (synack, _) = self.output().unwrap();
+        assert_eq!((synack.flags, synack.ack), (Flags::SYN | Flags::ACK, 1001));
+        self.input(&packet(Flags::ACK, 1001, synack.seq.wrapping_add(1), &[]));
+        let fd = call!(self.accept(listener, ptr::null_mut(), ptr::null_mut()));
+        assert!(fd >= 0, "{}", errno());
+        (fd, synack.seq.wrapping_add(1), 1001)
+    }
+}
+
+pub fn errno() -> c_int {
+    std::io::Error::last_os_error().raw_os_error().unwrap()
+}
+
+/// A `struct sockaddr_in`.
+pub fn name(addr: Ipv4Addr, port: u16) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    bytes[..2].copy_from_slice(&(libc::AF_INET as u16).to_ne_bytes());
+    bytes[2..4].copy_from_slice(&port.to_be_bytes());
+    bytes[4..8].copy_from_slice(&addr.octets());
+    bytes
+}
+
+pub fn address(bytes: &[u8]) -> *const sockaddr {
+    bytes.as_ptr().cast()
+}
+
+/// A segment of the host's.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    pub src: Ipv4Addr,
+    pub ports: (u16, u16),
+    pub flags: Flags,
+    pub seq: u32,
+    pub ack: u32,
+    pub window: u16,
+    pub options: Vec<u8>,
+    pub text: Vec<u8>,
+}
+
+impl Seen {
+    fn of(packet: &[u8]) -> Seen {
+        let ip = ip4::Header::parse(packet).unwrap();
+        let segment = ip.payload(packet);
+        let tcp = Header::parse(segment).unwrap();
+        let pseudo = Partial::pseudo4(ip.src, ip.dst, Proto::TCP, segment.len() as u16);
+        assert!(wire::tcp::checksum_ok(pseudo, segment));
+        Seen {
+            src: ip.src,
+            ports: (tcp.src.0, tcp.dst.0),
+            flags: tcp.flags,
+            seq: tcp.seq,
+            ack: tcp.ack,
+            window: tcp.window,
+            options: segment[HEADER_LEN..tcp.header_len].to_vec(),
+            text: tcp.payload(segment).to_vec(),
+        }
+    }
+}
+
+/// A segment from the peer to [`PORT`]; `more` is options for a SYN, text for others.
+pub fn packet(flags: Flags, seq: u32, ack: u32, more: &[u8]) -> Vec<u8> {
+    packet_to(PORT, flags, seq, ack, more)
+}
+
+pub fn packet_to(port: u16, flags: Flags, seq: u32, ack: u32, more: &[u8]) -> Vec<u8> {
+    let options = if flags.contains(Flags::SYN) { more.len() } else { 0 };
+    let header = Header {
+        src: L4Port(PEER_PORT),
+        dst: L4Port(port),
+        seq,
+        ack,
+        header_len: HEADER_LEN + options,
+        flags,
+        window: 60_000,
+        checksum: 0,
+        urgent: 0,
+    };
+    let mut fixed = [0; HEADER_LEN];
+    header.emit(&mut fixed);
+    let mut segment = [&fixed[..], more].concat();
+    let pseudo = Partial::pseudo4(PEER, US, Proto::TCP, segment.len() as u16);
+    wire::tcp::fill_checksum(pseudo, &mut segment);
+    let mut ip = [0; ip4::HEADER_LEN];
+    ip4::Header::new(PEER, US, Proto::TCP, segment.len()).unwrap().emit(&mut ip);
+    [&ip[..], &segment].concat()
+}
