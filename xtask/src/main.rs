@@ -25,10 +25,11 @@ usage: cargo xtask <command>
   loom [args]                the rings under every interleaving that loom can think of
   miri [args]                the buffers' unsafe code under Miri, where a nightly toolchain has it
   sim [--seeds N] [--seed S] two hosts and one TCP connection over a bad wire, N seeds (default 10000); or one, traced
+  sim --speed                bytes that such a simulation moves a second, on one core
   packetdrill --tree DIR [--bin packetdrill] [--flags F] [--only TEXT] [--seconds N] [-- args]
                              run the scripts below DIR against linerate-packetdrill, none longer than N seconds (60)
   ladder                     build linerate-rung in each variant that a rung of the ladder needs
-  bench <group> [args]       build and run linerate-bench in release: `cargo xtask bench udp`";
+  bench <group> [args]       build and run linerate-bench in release: `cargo xtask bench udp`, `tcp`";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -66,7 +67,7 @@ impl Task<'_> {
             "sim" => Task::Sim(sim::Wanted::parse(rest)?),
             "packetdrill" => Task::Packetdrill(packetdrill::Wanted::parse(rest)?),
             "ladder" => Task::Ladder,
-            "bench" if rest.is_empty() => bail!("bench needs a group: cargo xtask bench udp"),
+            "bench" if rest.is_empty() => bail!("bench needs a group: cargo xtask bench udp, or tcp"),
             "bench" => Task::Bench(rest),
             "help" | "--help" | "-h" => Task::Help,
             other => bail!(

@@ -1,4 +1,5 @@
-//! `cargo xtask sim`: the two-host simulation over as many seeds as asked for, optimised; or one seed again, with a trace.
+//! `cargo xtask sim`: the two-host simulation over as many seeds as asked for, optimised; or one seed again, with a
+//! trace; or how fast it is.
 
 use crate::cargo::{cargo, succeed};
 use anyhow::{Context, bail};
@@ -13,6 +14,8 @@ const SEEDS: u64 = 10_000;
 pub enum Wanted {
     Seeds(u64),
     One(u64),
+    /// How many bytes a simulation moves a second.
+    Speed,
 }
 
 impl Wanted {
@@ -23,7 +26,8 @@ impl Wanted {
             [] => Wanted::Seeds(SEEDS),
             ["--seeds", n] => Wanted::Seeds(number(n)?),
             ["--seed", n] => Wanted::One(number(n)?),
-            other => bail!("sim takes --seeds N or --seed S, not '{}'", other.join(" ")),
+            ["--speed"] => Wanted::Speed,
+            other => bail!("sim takes --seeds N, --seed S or --speed, not '{}'", other.join(" ")),
         })
     }
 }
@@ -34,6 +38,11 @@ pub fn command(root: &Path, wanted: Wanted) -> anyhow::Result<ExitCode> {
     let (name, value) = match wanted {
         Wanted::Seeds(n) => ("STREAM_SEEDS", n),
         Wanted::One(seed) => ("STREAM_SEED", seed),
+        Wanted::Speed => {
+            let mut run = cargo(root);
+            succeed(run.args(["run", "--release", "-p", "linerate-sim", "--example", "stream_speed"]))?;
+            return Ok(ExitCode::SUCCESS);
+        }
     };
     succeed(test.env(name, value.to_string()).args(["--", "--nocapture"]))?;
     Ok(ExitCode::SUCCESS)
@@ -49,6 +58,7 @@ mod tests {
         assert_eq!(parse(&[]).unwrap(), Wanted::Seeds(10_000));
         assert_eq!(parse(&["--seeds", "3"]).unwrap(), Wanted::Seeds(3));
         assert_eq!(parse(&["--seed", "7"]).unwrap(), Wanted::One(7));
+        assert_eq!(parse(&["--speed"]).unwrap(), Wanted::Speed);
         assert!(parse(&["--seeds", "many"]).is_err() && parse(&["--seeds"]).is_err());
     }
 }

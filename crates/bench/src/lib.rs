@@ -8,6 +8,7 @@
 //! | `send.offload` | the same with both checksums left to the device |
 //! | `recv.one_thread` | such a frame comes in with right checksums and its payload is copied to the application |
 //! | `recv.sockets_<n>` | the same with n sockets, asked for in an order without pattern |
+//! | `bulk.*`, `rr.*`, `connect_close`, `conn.idle_bytes` | as `linerate bench tcp` has them: [`lab::rigs`] |
 //!
 //! Peers are treated kindly: nothing compiled in that the row does not need, warm tables, buffers that never fill, one
 //! reused device buffer, and of several ways of calling them the fastest ([`Peer::how`] says which). Nothing is taken on
@@ -16,9 +17,11 @@
 pub mod frame;
 pub mod smoltcp;
 
+use lab::bench::{TcpPeers, both_cores};
 use lab::native::{NativeRecv, NativeSend};
 use lab::subject::Subject;
 
+use crate::smoltcp::tcp::{self, HARD, LARGE, SOFT};
 use crate::smoltcp::{SmoltcpRecv, SmoltcpSend};
 
 /// A subject, and in a sentence what was done for it.
@@ -50,6 +53,38 @@ pub fn peers_and_missing() -> (Vec<Peer>, Vec<String>) {
         }
     }
     (found, missing)
+}
+
+/// Idle connections that a row with 100,000 has where each segment is compared with every one.
+const FEW: u16 = 1000;
+/// Connections that are weighed: setting them up takes the square of their number.
+const WEIGHED: u16 = 4000;
+
+/// The peers of `bench tcp`; the kernel comes from the lab.
+pub fn tcp_peers(options: &lab::study::Options) -> TcpPeers {
+    let mut peers = TcpPeers::default();
+    let made = [
+        tcp::stream("smoltcp.bulk.1460.csum", SOFT),
+        tcp::stream("smoltcp.bulk.1460.offload", HARD),
+        tcp::stream("smoltcp.bulk.64k", LARGE),
+        tcp::rr_tcp("smoltcp.rr.tcp", 0),
+        tcp::rr_tcp("smoltcp.rr.tcp.100k_idle", FEW),
+        tcp::rr_udp("smoltcp.rr.udp"),
+        tcp::Connect::new("smoltcp.connect_close")
+            .map(|it| (Box::new(it) as Box<dyn Subject>, "the same two sockets each time, no TIME-WAIT".to_owned())),
+    ];
+    let crossing = both_cores(options).map(|cores| tcp::two_cores("smoltcp.bulk.64k.two_cores", LARGE, cores));
+    for subject in made.into_iter().chain(crossing) {
+        match subject {
+            Ok(subject) => peers.subjects.push(subject),
+            Err(why) => peers.notes.push(format!("{why:#}")),
+        }
+    }
+    match tcp::idle(WEIGHED) {
+        Ok(idle) => peers.idle.push(idle),
+        Err(why) => peers.notes.push(format!("{why:#}")),
+    }
+    peers
 }
 
 /// Every peer that this machine has.

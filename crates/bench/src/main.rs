@@ -1,25 +1,41 @@
-//! `cargo xtask bench udp`: our figures with every peer beside them, in one run.
+//! `cargo xtask bench udp` and `tcp`: our figures with every peer beside them, in one run.
 
+use lab::result::Report;
 use lab::study::{Options, Progress};
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: linerate-bench udp [--json] [--quick] [--rounds N] [--core N]";
+const USAGE: &str = "usage: linerate-bench udp|tcp [--json] [--quick] [--rounds N] [--core N]";
 
 /// Rows that a peer does the same work for. The others (many sockets, the kernel's recv call alone) are not compared.
 const COMPARED: [&str; 3] = ["send.csum", "send.offload", "recv.one_thread"];
 
+/// What is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Group {
+    Udp,
+    Tcp,
+}
+
+/// What the command line asks for.
+#[derive(Debug)]
+struct Asked {
+    group: Group,
+    options: Options,
+    json: bool,
+}
+
 fn main() -> ExitCode {
-    lab::native::child_main_if_asked();
+    lab::child_main_if_asked();
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let (options, json) = match options(&words) {
+    let asked = match asked(&words) {
         Ok(asked) => asked,
         Err(why) => {
             eprintln!("linerate-bench: {why}\n{USAGE}");
             return ExitCode::from(2);
         }
     };
-    match udp(&options, json) {
+    match run(&asked) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
             eprintln!("linerate-bench: {why:#}");
@@ -28,13 +44,14 @@ fn main() -> ExitCode {
     }
 }
 
-fn options(words: &[String]) -> Result<(Options, bool), String> {
+fn asked(words: &[String]) -> Result<Asked, String> {
     let mut words = words.iter();
-    match words.next().map(String::as_str) {
-        Some("udp") => {}
-        Some(other) => return Err(format!("no group '{other}': there is udp")),
+    let group = match words.next().map(String::as_str) {
+        Some("udp") => Group::Udp,
+        Some("tcp") => Group::Tcp,
+        Some(other) => return Err(format!("no group '{other}': there are udp and tcp")),
         None => return Err("which group?".to_owned()),
-    }
+    };
     let (mut options, mut json) = (Options::default(), false);
     while let Some(word) = words.next() {
         let mut number = || {
@@ -49,10 +66,32 @@ fn options(words: &[String]) -> Result<(Options, bool), String> {
             other => return Err(format!("unknown option '{other}'")),
         }
     }
-    Ok((options, json))
+    Ok(Asked { group, options, json })
 }
 
-fn udp(options: &Options, json: bool) -> anyhow::Result<()> {
+fn run(asked: &Asked) -> anyhow::Result<()> {
+    let quiet = !std::io::stderr().is_terminal();
+    let mut tell = |progress: Progress| {
+        if !quiet {
+            eprint!("\r\x1b[K{}/{} {}", progress.done, progress.total, progress.what);
+        }
+    };
+    let report = match asked.group {
+        Group::Udp => udp(&asked.options, &mut tell)?,
+        Group::Tcp => tcp(&asked.options, &mut tell)?,
+    };
+    if !quiet {
+        eprint!("\r\x1b[K");
+    }
+    if asked.json {
+        println!("{}", report.to_json()?);
+    } else {
+        print!("{}", lab::table::render(&report, &[]));
+    }
+    Ok(())
+}
+
+fn udp(options: &Options, tell: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
     // Before the peers try which way of calling is the fastest.
     let pinned = lab::os::pin_to_cpu(options.core())?;
     let (found, missing) = linerate_bench::peers_and_missing();
@@ -63,23 +102,16 @@ fn udp(options: &Options, json: bool) -> anyhow::Result<()> {
         .filter(|peer| peer.subject.id() != "kernel.recv.one_thread")
         .map(|peer| (peer.subject, peer.how))
         .collect();
-    let quiet = !std::io::stderr().is_terminal();
-    let mut tell = |progress: Progress| {
-        if !quiet {
-            eprint!("\r\x1b[K{}/{} {}", progress.done, progress.total, progress.what);
-        }
-    };
-    let mut report = lab::bench::udp_with(options, peers, &mut tell)?;
-    if !quiet {
-        eprint!("\r\x1b[K");
-    }
+    let mut report = lab::bench::udp_with(options, peers, tell)?;
     report.notes.extend(missing.into_iter().map(|why| format!("missing: {why}")));
-    if json {
-        println!("{}", report.to_json()?);
-    } else {
-        print!("{}", lab::table::render(&report, &[]));
-    }
-    Ok(())
+    Ok(report)
+}
+
+fn tcp(options: &Options, tell: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
+    let pinned = lab::os::pin_to_cpu(options.core())?;
+    let peers = linerate_bench::tcp_peers(options);
+    drop(pinned);
+    lab::bench::tcp_with(options, peers, tell)
 }
 
 #[cfg(test)]
@@ -96,9 +128,10 @@ mod tests {
             for line in shown {
                 let words: Vec<String> =
                     line.split_whitespace().take_while(|word| *word != ">").map(str::to_owned).collect();
-                assert!(options(&words).is_ok(), "{line}: {:?}", options(&words));
+                assert!(asked(&words).is_ok(), "{line}: {:?}", asked(&words));
             }
         }
-        assert!(options(&["tcp".to_owned()]).is_err());
+        assert_eq!(asked(&["tcp".to_owned()]).unwrap().group, Group::Tcp);
+        assert!(asked(&["sctp".to_owned()]).is_err());
     }
 }

@@ -12,6 +12,9 @@
 //! each datagram 247, 185, 177; TCP, ICMP or log without IPv6 change little. Here it has IPv4 and UDP alone, the kindest;
 //! `built` says so if another crate's features slip in.
 
+pub mod tcp;
+mod wire;
+
 use std::hint::black_box;
 
 use ::smoltcp::iface::{Config, Interface, SocketHandle, SocketSet};
@@ -75,15 +78,18 @@ fn fastest(half: &str, mut trial: impl FnMut(Call) -> anyhow::Result<Reading>) -
             ticks.push(trial(*call)?.ticks_per_op());
         }
     }
-    let mut medians = values.map(|(call, mut ticks)| {
-        ticks.sort_by(f64::total_cmp);
-        (ticks[TRIES / 2], call)
-    });
+    let mut medians = values.map(|(call, ticks)| (median(ticks), call));
     medians.sort_by(|a, b| a.0.total_cmp(&b.0));
     let others: Vec<String> =
         medians[1..].iter().map(|(ticks, call)| format!("{}: {ticks:.0}", call.how(half))).collect();
     let (best, call) = medians[0];
     Ok((call, format!("{}; {}: {best:.0} ticks when tried ({})", built(), call.how(half), others.join("; "))))
+}
+
+/// The middle of [`TRIES`] values.
+fn median(mut ticks: Vec<f64>) -> f64 {
+    ticks.sort_by(f64::total_cmp);
+    ticks.get(TRIES / 2).copied().unwrap_or(f64::NAN)
 }
 
 /// What smoltcp was compiled for, as far as it shows from outside: Cargo unites the features that all crates ask for.

@@ -20,8 +20,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    lab::native::child_main_if_asked();
-    lab::repro::child_main_if_asked();
+    lab::child_main_if_asked();
     // ministat's arguments are its own, to the byte: clap does not see them.
     let words: Vec<OsString> = std::env::args_os().skip(1).collect();
     if let Some((first, rest)) = words.split_first()

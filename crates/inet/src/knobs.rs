@@ -112,6 +112,10 @@ knobs! {
     tcp_push_runs = "net.inet.tcp.push_runs", 0..=64, 0;
     /// Answer ACKs of what was never sent (RFC 9293 3.10.7.4); 0: drop them in silence, as Linux.
     tcp_answer_unsent = "net.inet.tcp.answer_unsent", 0..=1, 1;
+    /// An ACK of the peer's FIN may be delayed as one of text is, and carries no D-SACK (as Linux).
+    tcp_delay_fin_ack = "net.inet.tcp.delay_fin_ack", 0..=1, 0;
+    /// Milliseconds that a retransmission timeout grows to at most (RFC 6298 2.5: 60000 or more).
+    tcp_rto_max = "net.inet.tcp.rto_max", 1000..=120000, 120000;
     /// A SYN without an answer is sent again this often (Linux: 6).
     tcp_syn_retries = "net.inet.tcp.syn_retries", 0..=127, 7;
     /// A SYN-ACK without an answer is sent again this often (Linux: 5).

@@ -406,6 +406,27 @@ fn unread_data_makes_close_a_reset() {
 }
 
 #[test]
+fn a_burst_of_text_for_nobody_is_reset_segment_by_segment() {
+    for listens in [true, false] {
+        let mut pair: Pair<Up> = Pair::new(1500, SOFT);
+        let (client, listener, server) = pair.connect();
+        pair.stack(0).tcp_send(pair.cx(), client, &[7; 10_000], true).unwrap();
+        pair.stack(1).tcp_close(pair.cx(), server, true);
+        if !listens {
+            pair.stack(1).tcp_close(pair.cx(), listener, false);
+        }
+        pair.nodes[1].out.lock().unwrap().clear(); // the RST of this close is lost
+        pair.settle(Duration::from_secs(1));
+        assert_eq!(pair.stack(0).tcp_recv(pair.cx(), client, &mut [0; 9]), Err(TcpError::Reset));
+        let name = if listens { "inet.tcp.in.bad_handshake" } else { "inet.tcp.in.no_connection" };
+        assert_eq!(pair.stack(1).counter(name), 7);
+        pair.stack(0).tcp_close(pair.cx(), client, false);
+        pair.stack(1).tcp_close(pair.cx(), listener, false);
+        pair.end();
+    }
+}
+
+#[test]
 fn a_closed_listener_resets_who_was_not_accepted() {
     let mut pair: Pair<Up> = Pair::new(1500, SOFT);
     let (client, listener, server) = pair.connect();

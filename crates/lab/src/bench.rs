@@ -6,7 +6,7 @@
 mod tap;
 mod tcp;
 
-pub use tcp::tcp;
+pub use tcp::{IdlePeer, TcpPeers, both_cores, tcp, tcp_with};
 
 use crate::env::Environment;
 use crate::native::NativeSend;

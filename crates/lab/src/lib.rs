@@ -50,3 +50,11 @@ pub mod table;
 pub mod timer;
 pub mod tsc;
 pub mod verdict;
+
+/// Serves and does not return, if this process was started to be a child of one of the rigs. A program that measures calls it
+/// before anything else: before it reads its arguments, and before it starts a thread.
+pub fn child_main_if_asked() {
+    native::child_main_if_asked();
+    repro::child_main_if_asked();
+    rigs::idle_child_if_asked();
+}

@@ -1,6 +1,7 @@
 //! What the operating system is asked: clocks, the thread's processor, a socket's congestion control, the terminal's width.
-#![allow(unsafe_code)] // clock_gettime, sched_*affinity, sched_getcpu, setsockopt, dup2 and ioctl have no safe form in std.
+#![allow(unsafe_code)] // clock_gettime, sched_*affinity, sched_getcpu, setsockopt, *rlimit, dup2 and ioctl have no safe form in std.
 
+use anyhow::Context;
 use std::io::{self, Write};
 use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -144,4 +145,29 @@ fn onto_stdout(fd: libc::c_int) -> io::Result<()> {
         -1 => Err(io::Error::last_os_error()),
         _ => Ok(()),
     }
+}
+
+/// Raises the number of descriptors that this process may have to the most that it is allowed (RLIMIT_NOFILE); says what it is.
+pub fn most_descriptors() -> usize {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is writable, and readable in the second call; on failure the former limit stands.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) == 0 && limit.rlim_cur < limit.rlim_max {
+            let raised = libc::rlimit { rlim_cur: limit.rlim_max, ..limit };
+            if libc::setrlimit(libc::RLIMIT_NOFILE, &raised) == 0 {
+                limit = raised;
+            }
+        }
+    }
+    usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX)
+}
+
+/// Bytes of this process in memory.
+///
+/// # Errors
+/// No /proc.
+pub fn resident() -> anyhow::Result<u64> {
+    let statm = std::fs::read_to_string("/proc/self/statm").context("/proc/self/statm")?;
+    let pages: u64 = statm.split_whitespace().nth(1).context("statm has no second field")?.parse()?;
+    Ok(pages * 4096)
 }

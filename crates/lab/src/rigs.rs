@@ -8,6 +8,7 @@
 //! | `fib.*` | a longest-prefix lookup, in bursts of 32 over uniformly random addresses |
 //! | `ftp.*` | a byte of an FTP transfer, both hosts' work included |
 //! | `hosts.*` | `send` on n disjoint hosts, a thread and a core each: ticks of wall time per datagram, all together |
+//! | `bulk.*`, `rr.*`, `connect_close` | bytes, transactions, connections between two hosts |
 //!
 //! Every trial checks that what should have arrived has arrived, and that the conservation audit is exact.
 
@@ -18,6 +19,7 @@ mod recv;
 mod route;
 mod send;
 mod tcp;
+mod text;
 
 pub use fib::FibRig;
 pub use ftp::{BUFFER as FTP_BUFFER, FtpSubject, Setup, WARM as FTP_WARM, Way, ftp_rig};
@@ -25,7 +27,11 @@ pub use hosts::{HostsRig, SharedRig, idle_host_bytes};
 pub use recv::{RecvRig, TwoThreadsRig};
 pub use route::RouteRig;
 pub use send::{LoadedSend, SendRig};
-pub use tcp::{BulkRig, ConnectRig, Link, RrRig};
+pub use tcp::{
+    BUFFER, BULK, Bulk, BulkRig, CHUNK, CONNECTIONS, ConnectRig, End, Idle, Link, MakeEnd, RrRig, TRANSACTIONS,
+    TwoCores, idle_bytes, idle_child_if_asked,
+};
+pub use text::Text;
 
 /// The payload of the report.
 pub const PAYLOAD: [u8; 22] = *b"linerate 22-byte load!";

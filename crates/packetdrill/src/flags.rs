@@ -39,6 +39,7 @@ const LINUX: &[(&str, &str)] = &[
     ("net.inet.tcp.reduce_cwnd", "1"),
     ("net.inet.tcp.push_runs", "2"),
     ("net.inet.tcp.answer_unsent", "0"),
+    ("net.inet.tcp.delay_fin_ack", "1"),
     ("tcp_syn_retries", "5"),
     ("tcp_synack_retries", "5"),
 ];

@@ -2,7 +2,7 @@
 //!
 //! Most lead to an option of [`socket`]. Some are the descriptor's own; some are taken because they ask for what is done
 //! anyway. Buffers are sized as Linux says it: the number that is set is doubled, for what buffers cost beside the bytes in
-//! them, and of the doubled number two thirds are bytes.
+//! them. The receive window is made for half of that; of a send buffer two thirds are taken for bytes.
 
 use crate::Errno;
 use crate::calls::Done;
@@ -48,10 +48,9 @@ fn time(bytes: &[u8]) -> Done<Option<Duration>> {
     Ok((!span.is_zero()).then_some(span))
 }
 
-/// The size of a buffer in bytes of payload, and as `getsockopt` tells it.
-fn buffer(asked: i64, least: usize) -> (usize, usize) {
-    let doubled = (2 * usize::try_from(asked).unwrap_or(usize::MAX / 2).min(MAX_BUFFER)).max(least);
-    (doubled * 2 / 3, doubled)
+/// The size of a buffer as `getsockopt` tells it.
+fn buffer(asked: i64, least: usize) -> usize {
+    (2 * usize::try_from(asked).unwrap_or(usize::MAX / 2).min(MAX_BUFFER)).max(least)
 }
 
 /// The option that a number stands for, with its value; `None`: taken, and of no consequence.
@@ -208,14 +207,14 @@ impl State {
         let fd = socket.fd;
         let opt = match (level, name) {
             (libc::SOL_SOCKET, libc::SO_SNDBUF | libc::SO_SNDBUFFORCE) => {
-                let (payload, told) = buffer(int(bytes)?, MIN_SNDBUF);
+                let told = buffer(int(bytes)?, MIN_SNDBUF);
                 socket.send_buffer = Some(told);
-                Opt::SendBuffer(payload)
+                Opt::SendBuffer(told * 2 / 3)
             }
             (libc::SOL_SOCKET, libc::SO_RCVBUF | libc::SO_RCVBUFFORCE) => {
-                let (payload, told) = buffer(int(bytes)?, MIN_RCVBUF);
+                let told = buffer(int(bytes)?, MIN_RCVBUF);
                 socket.recv_buffer = Some(told);
-                Opt::RecvBuffer(payload.max(2048)) // the least that a stream of ours takes
+                Opt::RecvBuffer((told / 2).max(2048)) // the least that a stream of ours takes
             }
             (libc::IPPROTO_TCP, TCP_INQ) => {
                 socket.inq = match int(bytes)? {
@@ -296,10 +295,10 @@ mod tests {
 
     #[test]
     fn buffers_are_doubled_and_not_too_small() {
-        assert_eq!(buffer(21_000, MIN_SNDBUF), (28_000, 42_000));
-        assert_eq!(buffer(1, MIN_SNDBUF).1, 4608);
-        assert_eq!(buffer(i64::from(i32::MAX), MIN_SNDBUF).1, 8 << 20);
-        assert_eq!(buffer(-1, MIN_RCVBUF).1, 8 << 20); // Linux takes it as unsigned
+        assert_eq!(buffer(21_000, MIN_SNDBUF), 42_000);
+        assert_eq!(buffer(1, MIN_SNDBUF), 4608);
+        assert_eq!(buffer(i64::from(i32::MAX), MIN_SNDBUF), 8 << 20);
+        assert_eq!(buffer(-1, MIN_RCVBUF), 8 << 20); // Linux takes it as unsigned
     }
 
     #[test]

@@ -50,6 +50,8 @@ pub struct Config {
     /// New text leaves in runs of about a millisecond's worth, so many segments at least, and a run of several ends with PSH; 0:
     /// it does not.
     pub push_runs: u8,
+    /// The ACK of a FIN may wait as that of text does, and tells of no duplicates.
+    pub delay_fin_ack: bool,
     /// An ACK of what was never sent is answered (RFC 9293 3.10.7.4, fifth); else dropped in silence.
     pub answer_unsent: bool,
     /// The window starts anew after silence (RFC 5681 4.1).
@@ -120,6 +122,7 @@ impl Default for Config {
             limit_growth: true,
             reduce_cwnd: false,
             push_runs: 0,
+            delay_fin_ack: false,
             answer_unsent: true,
             idle_restart: true,
             rto_initial: Duration::from_secs(1),

@@ -30,6 +30,17 @@ impl Tcb {
         }
     }
 
+    /// The peer's FIN came: where its ACK may wait, it waits as that of text would, and so do later ones (Linux: tcp_fin).
+    pub(crate) fn delay_ack_of_fin(&mut self, now: Instant) {
+        let unacknowledged = self.rcv.nxt.since(self.rcv.wup);
+        self.rcv.dsack = None;
+        self.rcv.ack_now = unacknowledged > u32::from(self.rcv.mss_seen) || self.rcv.ato_us == 0;
+        self.rcv.pingpong = true;
+        if !self.rcv.ack_now {
+            self.timers.ack_at = self.timers.ack_at.min(after_us(now, self.ack_delay_us()));
+        }
+    }
+
     /// The delay follows the time between arrivals (Linux: tcp_event_data_recv).
     #[inline(always)]
     fn follow_arrivals(&mut self, now: Instant) {

@@ -399,6 +399,11 @@ impl Tcb {
         let nxt = self.rcv.nxt;
         let mut reach = right;
         if let Some(ooo) = &mut self.ooo {
+            if self.sack
+                && let Some(again) = ooo.held_of(nxt, right)
+            {
+                self.rcv.dsack = Some(again);
+            }
             reach = reach.plus(ooo.join(right));
             // RFC 5681 4.2: filling a gap is told at once.
             self.rcv.ack_now = true;
@@ -430,8 +435,10 @@ impl Tcb {
         self.counts.ooo_packets = self.counts.ooo_packets.wrapping_add(1);
         let most = usize::from(self.config.reassembly_ranges).max(1);
         let ooo = self.ooo.get_or_insert_with(|| Box::new(Reassembly::default()));
+        let again = ooo.held_of(left, right).filter(|_| self.sack);
         match ooo.insert(left, right, most) {
             Stored::New => {
+                self.rcv.dsack = again.or(self.rcv.dsack);
                 reply.text = place;
                 Ok(())
             }
@@ -460,10 +467,16 @@ impl Tcb {
             if self.state.may_receive() && due {
                 self.rcv.fin.get_or_insert(at);
             }
-            self.rcv.ack_now = true; // early, due, or again because our ACK was lost
+            let delays = self.config.delay_fin_ack && due && self.state == State::Established && at == self.rcv.nxt;
+            // Early, due, or again because our ACK was lost.
+            self.rcv.ack_now |= !delays;
         }
         if self.rcv.fin == Some(self.rcv.nxt) && self.state.may_receive() {
+            let delays = self.config.delay_fin_ack && self.state == State::Established;
             self.take_fin(now, reply);
+            if delays {
+                self.delay_ack_of_fin(now);
+            }
         }
     }
 

@@ -390,6 +390,11 @@ impl Listener {
         self.table.len()
     }
 
+    /// The same one by one: between whom, when the SYN-ACK goes out again, how often it has.
+    pub fn handshakes(&self) -> impl Iterator<Item = (Ends, Instant, u8)> + '_ {
+        self.table.iter().map(|entry| (entry.ends(), entry.deadline, entry.sent_again))
+    }
+
     /// Connections that wait to be accepted.
     pub fn ready(&self) -> u32 {
         self.ready

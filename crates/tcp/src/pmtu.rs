@@ -90,6 +90,14 @@ impl Tcb {
         }
     }
 
+    /// A path that the host has used before carries `mss` (RFC 1191 6.3); what we advertise is not about the path (RFC 6691).
+    pub fn know_path(&mut self, mss: u16, now: Instant) {
+        let mss = mss.max(self.floor());
+        if mss < self.path_mss() {
+            self.shrink(mss, now);
+        }
+    }
+
     /// RFC 1191 6.4: what did not fit is sent again at once, smaller; the congestion window does not pay for it.
     fn on_too_big(&mut self, mss: u16, now: Instant) {
         let present = self.path_mss();

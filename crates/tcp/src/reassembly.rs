@@ -75,6 +75,13 @@ impl Reassembly {
         Stored::New
     }
 
+    /// The first part of `left..right` that is held already (RFC 2883 4: what is reported is contiguous).
+    pub(crate) fn held_of(&self, left: SeqNum, right: SeqNum) -> Option<Block> {
+        let at = self.ranges.partition_point(|range| range.right.at_or_before(left));
+        let range = self.ranges.get(at).filter(|range| range.left.before(right))?;
+        Some(Block { left: range.left.later(left), right: range.right.earlier(right) })
+    }
+
     /// RCV.NXT is `nxt` now: answers how much further stored text takes it.
     pub(crate) fn join(&mut self, nxt: SeqNum) -> u32 {
         let passed = self.ranges.partition_point(|range| range.left.at_or_before(nxt));

@@ -50,6 +50,7 @@ impl Knobs {
             "tcp_max_syn_backlog" => ours("net.inet.tcp.syncache.hashsize", number(value)?),
             "tcp_syn_retries" => ours("net.inet.tcp.syn_retries", number(value)?),
             "tcp_synack_retries" => ours("net.inet.tcp.synack_retries", number(value)?),
+            "tcp_rto_max_ms" => ours("net.inet.tcp.rto_max", number(value)?),
             "tcp_mtu_probing" => ours("net.inet.tcp.pmtud_blackhole_detection", number(value)?.min(1)),
             "tcp_congestion_control" => match value.trim() {
                 "cubic" => ours("net.inet.tcp.cc.cubic", 1),

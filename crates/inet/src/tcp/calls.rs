@@ -289,8 +289,8 @@ impl<L: Locks> Stack<L> {
             return Err(TcpError::InUse);
         }
         let mtu = self.ifaces.get(exit.iface).map_or(1500, |iface| iface.mtu());
-        let mtu = mtu.min(self.path_mtus.lock(cx).get(dst, cx.now));
         let base = self.tcp_config(cx, super::input::mss_of(mtu));
+        let path = super::input::mss_of(self.path_mtus.lock(cx).get(dst, cx.now));
         let core = core_ends(ends);
         let (iss, offset) = (isn::isn(self.tcp.secret, &core, cx.now), isn::ts_offset(self.tcp.secret, &core));
         self.tcp.demux.insert(cx, &tuple, id);
@@ -298,7 +298,9 @@ impl<L: Locks> Stack<L> {
             let config = configured(&base, sock.options());
             let space = sock.options().send_space.unwrap_or(self.knobs.tcp_sendspace.get() as u32);
             let charge = Charge::to(&self.tcp.used);
-            let mut stream = Stream::new(Tcb::connect(&config, iss, offset, cx.now), space, charge, cx.now);
+            let mut tcb = Tcb::connect(&config, iss, offset, cx.now);
+            tcb.know_path(path, cx.now);
+            let mut stream = Stream::new(tcb, space, charge, cx.now);
             stream.dirty = true;
             sock.kind = Kind::Stream(Box::new(stream));
             (sock.ends, sock.found) = (ends, true);
@@ -616,6 +618,8 @@ impl<L: Locks> Stack<L> {
             idle_restart: knobs.tcp_idle_restart.on(),
             limit_growth: knobs.tcp_rfc3465.on(),
             reduce_cwnd: knobs.tcp_reduce_cwnd.on(),
+            delay_fin_ack: knobs.tcp_delay_fin_ack.on(),
+            rto_max: ms(&knobs.tcp_rto_max),
             answer_unsent: knobs.tcp_answer_unsent.on(),
             syn_retries: knobs.tcp_syn_retries.get() as u8,
             synack_retries: knobs.tcp_synack_retries.get() as u8,
@@ -641,7 +645,8 @@ fn configured(base: &Arc<Config>, options: &Options) -> Arc<Config> {
     let mut config = Config::clone(base);
     config.mss = maxseg.unwrap_or(config.mss).max(config.min_mss);
     if let Some(space) = options.recv_space {
-        (config.recv_space, config.recv_space_max) = (space, space.max(config.recv_space_max));
+        // It is what the window is scaled for, too (as Linux): more, asked for later, is not shown to the peer.
+        (config.recv_space, config.recv_space_max) = (space, space);
     }
     config.algorithm = options.congestion.unwrap_or(config.algorithm);
     Arc::new(config)

@@ -20,6 +20,7 @@ use ::tcp::{Dropped, Ecn, Events, IcmpNotice, Reply, Segment, SeqNum, Tcb, Text}
 use buf::{Burst, Flags, Frame};
 use lock::{Cx, Locks};
 use stats::DropReason;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use wire::checksum::Partial;
 use wire::{L4Port, Proto, ip4};
@@ -303,16 +304,17 @@ impl<L: Locks> Stack<L> {
             one.segment.seq = one.segment.seq.plus(one.segment.len);
             one.segment.len = packet.len() as u32;
             one.text = (0, packet.len());
-            // The first may have made a connection of it.
-            match self.tcp_find(cx, seen.ends) {
-                Some(Open { id, mut slot, .. }) if slot.as_ref().is_some_and(|sock| !sock.is_listening()) => {
-                    if let Some(sock) = slot.as_mut() {
-                        self.tcp_segment(cx, id, sock, &one, packet, None);
-                    }
-                    self.tcp_run_ends(cx, Some(Open { ends: seen.ends, id, slot }));
-                }
-                _ => self.tcp_for_listener(cx, listener, &one, packet),
+            // The first may have made a connection of it. Without a listener the caller has the socket's lock.
+            let child = listener.and_then(|_| self.tcp_find(cx, seen.ends));
+            let child = child.filter(|open| open.slot.as_ref().is_some_and(|sock| !sock.is_listening()));
+            let Some(Open { id, mut slot, .. }) = child else {
+                self.tcp_for_listener(cx, listener, &one, packet);
+                continue;
+            };
+            if let Some(sock) = slot.as_mut() {
+                self.tcp_segment(cx, id, sock, &one, packet, None);
             }
+            self.tcp_run_ends(cx, Some(Open { ends: seen.ends, id, slot }));
         }
     }
 
@@ -395,6 +397,8 @@ impl<L: Locks> Stack<L> {
             Answer::Established(done) => {
                 self.count(cx).tcp.states.syn_received.bump();
                 let mut tcb = Tcb::from_handshake(&config, &done, cx.now);
+                let peer = Ipv4Addr::from_bits(seen.ends.remote);
+                tcb.know_path(mss_of(self.path_mtus.lock(cx).get(peer, cx.now)), cx.now);
                 counts::noted(&self.count(cx).tcp, &mut tcb);
                 let settings = sock.options.clone().map(inherited);
                 match self.tcp_child(cx, seen.ends, tcb, settings) {

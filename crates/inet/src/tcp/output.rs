@@ -83,7 +83,7 @@ pub(super) fn ends4(ends: &Ends) -> Ends4 {
 /// A segment that is about to leave.
 struct Leaving<'a> {
     out: &'a Out,
-    /// A frame with its text, and the text's sum if that is known.
+    /// A frame with its text, and the text's sum if it is known.
     text: (Frame, Option<Partial>),
     /// Nothing goes with it: it need not wait at its iface.
     alone: bool,

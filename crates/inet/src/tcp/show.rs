@@ -67,6 +67,13 @@ impl<L: Locks> Sock<L> {
         }
     }
 
+    /// A listener's handshakes under way: between whom, in how long the SYN-ACK goes out again, how often it has.
+    pub fn handshakes(&self, now: Instant) -> Vec<(Tuple, Duration, u8)> {
+        let Kind::Listening(listening) = &self.kind else { return Vec::new() };
+        let each = |(ends, deadline, again): (::tcp::Ends, Instant, u8)| (tuple_of(&ends), deadline.since(now), again);
+        listening.listener.handshakes().map(each).collect()
+    }
+
     /// What it holds.
     pub fn memory(&self) -> Memory {
         let Kind::Stream(stream) = &self.kind else { return Memory::default() };
@@ -107,18 +114,21 @@ impl<L: Locks> Sock<L> {
     }
 }
 
+fn tuple_of(ends: &::tcp::Ends) -> Tuple {
+    Tuple {
+        local: Addr(ends.local),
+        remote: Addr(ends.remote),
+        local_port: ends.local_port,
+        remote_port: ends.remote_port,
+    }
+}
+
 impl<L: Locks> Stack<L> {
     /// Runs `f` on every connection in TIME-WAIT: its ends, and how long it stays.
     pub fn for_each_late(&self, cx: Cx, mut f: impl FnMut(Tuple, Duration)) {
         let late = self.tcp.late.lock(cx);
         for (ends, deadline) in late.iter() {
-            let tuple = Tuple {
-                local: Addr(ends.local),
-                remote: Addr(ends.remote),
-                local_port: ends.local_port,
-                remote_port: ends.remote_port,
-            };
-            f(tuple, deadline.since(cx.now));
+            f(tuple_of(&ends), deadline.since(cx.now));
         }
     }
 }

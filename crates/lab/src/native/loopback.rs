@@ -1,14 +1,18 @@
 //! The kernel's TCP and UDP over loopback, both ends on one thread: what `bench tcp` puts beside ours.
 
+use crate::os;
+use crate::rigs::{Bulk, End, MakeEnd, TwoCores};
 use crate::subject::{Reading, Subject, measure};
 use anyhow::{Context, ensure};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 
-const BULK: usize = 8 << 20;
-const CHUNK: usize = 64 << 10;
 const TRANSACTIONS: u64 = 2_000;
 const CONNECTIONS: u64 = 300;
+/// Descriptors left for everything else.
+const KEPT: usize = 512;
+/// Connections to one listener: the kernel's default range has 28,232 ports.
+const PORTS: usize = 25_000;
 
 fn any() -> SocketAddr {
     SocketAddr::from((Ipv4Addr::LOCALHOST, 0))
@@ -25,11 +29,8 @@ fn joined() -> anyhow::Result<[TcpStream; 2]> {
     Ok([client, server])
 }
 
-/// A byte carried.
-pub struct LoopbackBulk {
-    id: String,
-    ends: [TcpStream; 2],
-}
+/// A byte carried, both ends on one thread.
+pub type LoopbackBulk = Bulk<TcpStream>;
 
 impl LoopbackBulk {
     /// One connection.
@@ -37,47 +38,37 @@ impl LoopbackBulk {
     /// # Errors
     /// A socket call's.
     pub fn new(id: &str) -> anyhow::Result<LoopbackBulk> {
-        Ok(LoopbackBulk { id: id.to_owned(), ends: joined()? })
-    }
-
-    fn carry(&mut self) -> anyhow::Result<()> {
-        let (from, mut into) = (vec![7u8; CHUNK], vec![0u8; CHUNK]);
-        let (mut sent, mut got, mut idle) = (0, 0, 0u32);
-        let [client, server] = &mut self.ends;
-        while got < BULK {
-            let before = got;
-            while sent < BULK {
-                match client.write(&from[..CHUNK.min(BULK - sent)]) {
-                    Ok(n) => sent += n,
-                    Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                    Err(error) => return Err(error.into()),
-                }
-            }
-            loop {
-                match server.read(&mut into) {
-                    Ok(n) => got += n,
-                    Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                    Err(error) => return Err(error.into()),
-                }
-                std::hint::black_box(&into);
-            }
-            idle = if got == before { idle + 1 } else { 0 };
-            ensure!(idle < 1_000_000, "stalled after {got} bytes");
-        }
-        Ok(())
+        Ok(Bulk::between(id, joined()?))
     }
 }
 
-impl Subject for LoopbackBulk {
-    fn id(&self) -> &str {
-        &self.id
+/// A byte carried from one core to another.
+///
+/// # Errors
+/// As [`TwoCores::new`].
+pub fn two_cores(id: &str, cores: [usize; 2]) -> anyhow::Result<TwoCores> {
+    let [client, server] = joined()?.map(|end| -> MakeEnd { Box::new(|| Ok(Box::new(end))) });
+    TwoCores::new(id, cores, [client, server])
+}
+
+impl End for TcpStream {
+    fn send(&mut self, bytes: &[u8]) -> anyhow::Result<usize> {
+        match self.write(bytes) {
+            Ok(n) => Ok(n),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(0),
+            Err(error) => Err(error.into()),
+        }
     }
 
-    fn trial(&mut self) -> anyhow::Result<Reading> {
-        let mut done = Ok(());
-        let reading = measure(BULK as u64, || done = self.carry());
-        done?;
-        Ok(reading)
+    fn recv(&mut self, into: &mut [u8]) -> anyhow::Result<usize> {
+        match self.read(into) {
+            Ok(n) => {
+                ensure!(n > 0, "the stream has ended");
+                Ok(n)
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(0),
+            Err(error) => Err(error.into()),
+        }
     }
 }
 
@@ -90,6 +81,8 @@ enum Ends {
 pub struct LoopbackRr {
     id: String,
     ends: Ends,
+    /// Connections that do nothing.
+    idle: Vec<[TcpStream; 2]>,
 }
 
 impl LoopbackRr {
@@ -102,7 +95,31 @@ impl LoopbackRr {
         for end in &ends {
             end.set_nonblocking(false)?;
         }
-        Ok(LoopbackRr { id: id.to_owned(), ends: Ends::Tcp(ends) })
+        Ok(LoopbackRr { id: id.to_owned(), ends: Ends::Tcp(ends), idle: Vec::new() })
+    }
+
+    /// Over a connection, among as many idle ones as this process may have descriptors for, at most `most`.
+    ///
+    /// # Errors
+    /// A socket call's.
+    pub fn among_idle(id: &str, most: usize) -> anyhow::Result<LoopbackRr> {
+        let mut rr = LoopbackRr::tcp(id)?;
+        let room = os::most_descriptors().saturating_sub(KEPT) / 2;
+        let mut listener = None;
+        for n in 0..most.min(room) {
+            if n % PORTS == 0 {
+                listener = Some(TcpListener::bind(any())?);
+            }
+            let listener = listener.as_ref().context("a listener")?;
+            let client = TcpStream::connect(listener.local_addr()?)?;
+            rr.idle.push([client, listener.accept()?.0]);
+        }
+        Ok(rr)
+    }
+
+    /// Connections that do nothing.
+    pub fn idle(&self) -> usize {
+        self.idle.len()
     }
 
     /// With datagrams.
@@ -113,7 +130,7 @@ impl LoopbackRr {
         let ends = [UdpSocket::bind(any())?, UdpSocket::bind(any())?];
         ends[0].connect(ends[1].local_addr()?)?;
         ends[1].connect(ends[0].local_addr()?)?;
-        Ok(LoopbackRr { id: id.to_owned(), ends: Ends::Udp(ends) })
+        Ok(LoopbackRr { id: id.to_owned(), ends: Ends::Udp(ends), idle: Vec::new() })
     }
 
     fn transact(&mut self) -> std::io::Result<()> {
@@ -123,15 +140,16 @@ impl LoopbackRr {
                 client.write_all(b"?")?;
                 server.read_exact(&mut byte)?;
                 server.write_all(b"!")?;
-                client.read_exact(&mut byte)
+                client.read_exact(&mut byte)?;
             }
             Ends::Udp([client, server]) => {
                 client.send(b"?")?;
                 server.recv(&mut byte)?;
                 server.send(b"!")?;
-                client.recv(&mut byte).map(drop)
+                client.recv(&mut byte)?;
             }
         }
+        if byte == *b"!" { Ok(()) } else { Err(ErrorKind::InvalidData.into()) }
     }
 }
 

@@ -165,15 +165,9 @@ pub fn idle_host_bytes() -> anyhow::Result<f64> {
     let cx = Cx::enter(How::Register, clock::Instant::ZERO);
     let host = |i: usize| -> Stack<Up> { Stack::new(cx, Config::new(&format!("idle{i}"), pool.clone())) };
     let warm = host(0); // what the first one alone brings in
-    let before = resident()?;
+    let before = os::resident()?;
     let hosts: Vec<Stack<Up>> = (1..=HOSTS).map(host).collect();
-    let after = resident()?;
+    let after = os::resident()?;
     drop((hosts, warm));
     Ok(after.saturating_sub(before) as f64 / HOSTS as f64)
-}
-
-fn resident() -> anyhow::Result<u64> {
-    let statm = std::fs::read_to_string("/proc/self/statm").context("/proc/self/statm")?;
-    let pages: u64 = statm.split_whitespace().nth(1).context("statm has no second field")?.parse()?;
-    Ok(pages * 4096)
 }

@@ -99,7 +99,7 @@ fn ends(tuple: Tuple) -> (SocketAddr, SocketAddr) {
     (end(tuple.local, tuple.local_port), end(tuple.remote, tuple.remote_port))
 }
 
-/// All sockets: UDP's by descriptor, TCP's by descriptor, TIME-WAIT by address.
+/// All sockets: UDP's by descriptor, TCP's by descriptor, handshakes under way and TIME-WAIT by address.
 pub(super) fn all<L: Locks>(ctl: &Ctl<'_, L>) -> Vec<Socket> {
     let (stack, cx) = (&ctl.host.stack, ctl.cx);
     let mut sockets = Vec::new();
@@ -123,27 +123,34 @@ pub(super) fn all<L: Locks>(ctl: &Ctl<'_, L>) -> Vec<Socket> {
     });
     stack.for_each_sock(cx, |id, sock| sockets.push(stream(ctl, id, sock)));
     let mut late = Vec::new();
-    stack.for_each_late(cx, |tuple, left| {
-        let (local, peer) = ends(tuple);
-        late.push(Socket {
-            netid: Netid::Tcp,
-            fd: None,
-            state: SockState::Tcp(State::TimeWait),
-            recv_q: 0,
-            send_q: 0,
-            datagrams: 0,
-            memory: Memory::default(),
-            local,
-            peer,
-            timer: Some((Timer::TimeWait, left, 0)),
-            embryonic: None,
-            info: None,
-            options: None,
-        });
+    stack.for_each_sock(cx, |_, sock| {
+        let handshakes = sock.handshakes(cx.now).into_iter();
+        late.extend(handshakes.map(|(tuple, left, again)| bare(State::SynReceived, tuple, (Timer::On, left, again))));
     });
+    stack.for_each_late(cx, |tuple, left| late.push(bare(State::TimeWait, tuple, (Timer::TimeWait, left, 0))));
     late.sort_by_key(|socket| (socket.local, socket.peer));
     sockets.extend(late);
     sockets
+}
+
+/// What is remembered of a connection without a socket.
+fn bare(state: State, tuple: Tuple, timer: (Timer, Duration, u8)) -> Socket {
+    let (local, peer) = ends(tuple);
+    Socket {
+        netid: Netid::Tcp,
+        fd: None,
+        state: SockState::Tcp(state),
+        recv_q: 0,
+        send_q: 0,
+        datagrams: 0,
+        memory: Memory::default(),
+        local,
+        peer,
+        timer: Some(timer),
+        embryonic: None,
+        info: None,
+        options: None,
+    }
 }
 
 fn stream<L: Locks>(ctl: &Ctl<'_, L>, id: usize, sock: &Sock<L>) -> Socket {

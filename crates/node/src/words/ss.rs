@@ -180,21 +180,21 @@ fn to_json(row: &Socket) -> Value {
 fn summary(sockets: &[Socket], asked: Asked) -> String {
     let count = |is: &dyn Fn(&Socket) -> bool| sockets.iter().filter(|socket| is(socket)).count();
     let tcp = |state: State| count(&|s| s.netid == Netid::Tcp && s.state == SockState::Tcp(state));
-    let all_tcp = count(&|s| s.netid == Netid::Tcp);
-    let udp = sockets.len() - all_tcp;
-    let orphaned = count(&|s| s.netid == Netid::Tcp && s.fd.is_none() && s.state != SockState::Tcp(State::TimeWait));
+    let syn_recv = tcp(State::SynReceived); // of these there is no socket yet
+    let all_tcp = count(&|s| s.netid == Netid::Tcp) - syn_recv;
+    let udp = count(&|s| s.netid == Netid::Udp);
+    let remembered = [SockState::Tcp(State::TimeWait), SockState::Tcp(State::SynReceived)];
+    let orphaned = count(&|s| s.netid == Netid::Tcp && s.fd.is_none() && !remembered.contains(&s.state));
     let listening = count(&|s| s.state == SockState::Listen);
-    let syn_recv =
-        sockets.iter().filter_map(|s| s.embryonic).map(|(now, _)| now).sum::<usize>() + tcp(State::SynReceived);
     let (estab, closed, timewait) = (tcp(State::Established), tcp(State::Closed), tcp(State::TimeWait));
     if asked.json {
         let tcp = json!({ "total": all_tcp, "estab": estab, "closed": closed, "orphaned": orphaned,
             "timewait": timewait, "listen": listening, "syn_recv": syn_recv });
-        return format!("{}\n", json!({ "total": sockets.len(), "tcp": tcp, "udp": { "total": udp } }));
+        return format!("{}\n", json!({ "total": all_tcp + udp, "tcp": tcp, "udp": { "total": udp } }));
     }
     format!(
         "Total: {}\nTCP:   {all_tcp} (estab {estab}, closed {closed}, orphaned {orphaned}, timewait {timewait}, \
          listen {listening}, synrecv {syn_recv})\nUDP:   {udp}\n",
-        sockets.len()
+        all_tcp + udp
     )
 }

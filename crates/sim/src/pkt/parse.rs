@@ -386,6 +386,8 @@ impl Parser {
                 let kind = self.int("an option's kind")?;
                 Opt::Raw(kind, self.hex()?)
             }
+            // Ours: `bytes 0200`, as they stand.
+            "bytes" => Opt::Bytes(self.hex()?),
             other => {
                 return Err(PktError::at(self.line(), format!("'{other}' is no TCP option that is known here")));
             }

@@ -115,6 +115,8 @@ pub(super) enum Opt {
     Sack(Vec<(u32, u32)>),
     Timestamps(u32, u32),
     Raw(u8, Vec<u8>),
+    /// As they stand, lengths that lie too.
+    Bytes(Vec<u8>),
 }
 
 #[derive(Clone, PartialEq, Debug)]

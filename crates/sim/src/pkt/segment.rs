@@ -42,6 +42,7 @@ pub(super) fn encode(options: &[Opt]) -> Vec<u8> {
                 out.extend([*kind, (2 + data.len()).min(255) as u8]);
                 out.extend(data);
             }
+            Opt::Bytes(bytes) => out.extend(bytes),
         }
     }
     out.resize(out.len().next_multiple_of(4), 0);

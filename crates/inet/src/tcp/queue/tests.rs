@@ -1,83 +1,163 @@
-mod streams;
+//! The queues against plain byte strings.
 
 use super::*;
 use buf::{Pool, PoolConfig};
 
-const SIZES: Sizes = Sizes { small: 100, large: 0, aligned: false };
+const SMALL_TEXT: usize = 1000;
 
 fn pool() -> Pool {
-    Pool::new(&PoolConfig { buffers: 64, data: 512, ..PoolConfig::default() }).unwrap()
+    Pool::new(&PoolConfig { buffers: 512, ..PoolConfig::default() }).unwrap()
 }
 
-fn bytes(n: usize) -> Vec<u8> {
-    (0..n).map(|i| (i * 7 + (i >> 8)) as u8).collect()
+fn sizes(aligned: bool) -> Sizes {
+    Sizes { small: SMALL_TEXT, large: 0, aligned }
 }
 
-/// What of the queue a segment carries, lent or copied, with the sum it would be sent with.
-fn taken(queue: &mut SendQueue, pool: &Pool, at: u32, len: u32) -> (Vec<u8>, Option<Partial>) {
-    let lent = match queue.locate(at, len) {
-        Range::Front(index) => queue.lend(index, len),
-        Range::Scattered => None,
-    };
-    let (frame, sum) = lent.unwrap_or_else(|| {
-        let mut frame = pool.get().unwrap();
-        let sum = queue.copy(at, len, &mut frame).unwrap();
-        (frame, sum)
-    });
-    (frame.bytes().to_vec(), sum)
+/// Bytes that differ from their neighbors and from those of other places.
+fn bytes(from: usize, len: usize) -> Vec<u8> {
+    (from..from + len).map(|n| (n.wrapping_mul(0x9e37_79b9) >> 16) as u8).collect()
+}
+
+/// Marsaglia's xorshift.
+fn chance(state: &mut u64, below: usize) -> usize {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    (*state % below.max(1) as u64) as usize
 }
 
 #[test]
-fn a_sum_that_is_told_is_that_of_the_bytes() {
-    let (pool, text) = (pool(), bytes(1000));
-    for step in [1, 33, 100, 150] {
-        let mut queue = SendQueue::new(1000);
-        for part in text.chunks(step) {
-            assert_eq!(queue.append(part, SIZES, Sums::Ours, |_| pool.get()), part.len());
+fn what_is_sent_is_what_was_written_however_it_is_cut() {
+    let pool = pool();
+    for seed in 1..=200u64 {
+        let (mut state, mut queue) = (seed, SendQueue::new(20_000));
+        let (mut released, mut written) = (0, 0);
+        for _ in 0..200 {
+            match chance(&mut state, 3) {
+                0 => {
+                    let wanted = bytes(written, chance(&mut state, 3000));
+                    let aligned = chance(&mut state, 2) == 0;
+                    let sums = if chance(&mut state, 4) == 0 { Sums::Ports } else { Sums::Ours };
+                    written += queue.append(&wanted, sizes(aligned), sums, |_| pool.get());
+                }
+                1 if !queue.is_empty() => {
+                    let at = chance(&mut state, queue.len());
+                    let len = 1 + chance(&mut state, (queue.len() - at).min(1400));
+                    let mut copied = pool.get().unwrap();
+                    let sum = queue.copy(at as u32, len as u32, &mut copied).unwrap();
+                    assert_eq!(copied.bytes(), bytes(released + at, len), "seed {seed}");
+                    assert!(sum.is_none_or(|sum| sum == checksum::sum(copied.bytes())), "seed {seed}");
+                    if let Range::Front(index) = queue.locate(at as u32, len as u32) {
+                        let (lent, sum) = queue.lend(index, len as u32).unwrap();
+                        assert_eq!(lent.bytes(), copied.bytes(), "seed {seed}");
+                        assert!(sum.is_none_or(|sum| sum == checksum::sum(lent.bytes())), "seed {seed}");
+                    }
+                }
+                _ => {
+                    let gone = chance(&mut state, queue.len() + 1);
+                    queue.release(gone as u32);
+                    released += gone;
+                }
+            }
+            assert_eq!(queue.len(), written - released, "seed {seed}");
         }
-        let (mut told, mut whole) = (0, 0);
-        for (at, len) in [(0, 100), (300, 100), (250, 100), (7, 301), (100, 50), (0, 1), (999, 1), (133, 400)] {
-            let (bytes, sum) = taken(&mut queue, &pool, at, len);
-            assert_eq!(bytes, text[at as usize..(at + len) as usize], "{len} at {at}, written {step} at a time");
-            assert!(sum.is_none_or(|sum| sum == checksum::sum(&bytes)), "{len} at {at}, written {step} at a time");
-            told += usize::from(sum.is_some());
-            whole += usize::from(at.is_multiple_of(100) && len == 100);
-        }
-        assert!(told >= whole && whole == 2, "whole pieces have theirs");
     }
-    assert_eq!(pool.stats().live(), 0);
+    assert_eq!(pool.stats().gets, pool.stats().puts, "all buffers are back");
 }
 
 #[test]
-fn the_ports_sums_are_not_made_and_a_mixed_piece_has_none() {
-    let (pool, text) = (pool(), bytes(300));
-    let mut queue = SendQueue::new(1000);
+fn a_sum_is_known_of_what_we_sum_and_of_nothing_that_the_port_sums() {
+    let pool = pool();
+    let text = bytes(0, 3 * SMALL_TEXT);
+    let mut queue = SendQueue::new(20_000);
     // The first piece is the port's, the second mixed both ways round, the third ours.
-    for (part, sums) in [(0..100, Sums::Ports), (100..150, Sums::Ours), (150..180, Sums::Ports), (180..300, Sums::Ours)]
-    {
-        queue.append(&text[part], SIZES, sums, |_| pool.get());
+    let parts = [(0..1000, Sums::Ports), (1000..1500, Sums::Ours), (1500..1800, Sums::Ports), (1800..3000, Sums::Ours)];
+    for (part, sums) in parts {
+        queue.append(&text[part], sizes(false), sums, |_| pool.get());
     }
-    let mut sum_of = |at, len| {
-        let (bytes, sum) = taken(&mut queue, &pool, at, len);
-        assert_eq!(bytes, text[at as usize..(at + len) as usize]);
-        sum
+    let mut lent = |n: u32| {
+        let Range::Front(index) = queue.locate(n * 1000, 1000) else { panic!("a whole piece") };
+        queue.lend(index, 1000).unwrap().1
     };
-    assert_eq!([sum_of(0, 100), sum_of(100, 100)], [None, None]);
-    assert_eq!(sum_of(200, 100), Some(checksum::sum(&text[200..])));
-    assert_eq!([sum_of(50, 200), sum_of(150, 100)], [None, None], "a range with such a piece in it");
+    assert_eq!([lent(0), lent(1), lent(2)], [None, None, Some(checksum::sum(&text[2000..]))]);
+    let mut copied = |at: u32, len: u32| queue.copy(at, len, &mut pool.get().unwrap()).unwrap();
+    assert_eq!([copied(500, 1000), copied(1900, 500)], [None, None], "a range with such a piece in it");
+    assert_eq!(copied(2100, 333), Some(checksum::sum(&text[2100..2433])));
 }
 
 #[test]
-fn what_is_released_makes_room_and_what_is_left_stays_where_it_is() {
-    let (pool, text) = (pool(), bytes(250));
-    let mut queue = SendQueue::new(250);
-    assert_eq!(queue.append(&text, SIZES, Sums::Ours, |_| pool.get()), 250);
-    assert_eq!((queue.append(&[1], SIZES, Sums::Ours, |_| pool.get()), queue.buffers()), (0, 3));
-    queue.release(130);
-    assert_eq!((queue.len(), queue.buffers(), queue.room()), (120, 2, 130));
-    assert_eq!(taken(&mut queue, &pool, 0, 120).0, text[130..]);
+fn after_a_short_segment_the_next_ones_are_lent_again() {
+    let pool = pool();
+    let lent = |aligned: bool| {
+        let mut queue = SendQueue::new(20_000);
+        assert_eq!(queue.append(&bytes(0, 100), sizes(true), Sums::Ours, |_| pool.get()), 100);
+        assert_eq!(queue.append(&bytes(100, 3000), sizes(aligned), Sums::Ours, |_| pool.get()), 3000);
+        (0..3).filter(|n| matches!(queue.locate(100 + n * 1000, 1000), Range::Front(_))).count()
+    };
+    assert_eq!((lent(true), lent(false)), (3, 0));
+}
+
+#[test]
+fn a_queue_takes_no_more_than_its_space_and_no_more_than_there_are_buffers() {
+    let pool = Pool::new(&PoolConfig { buffers: 2, ..PoolConfig::default() }).unwrap();
+    let mut queue = SendQueue::new(1500);
+    assert_eq!(queue.append(&bytes(0, 9000), sizes(false), Sums::Ours, |_| pool.get()), 1500);
+    assert_eq!((queue.room(), queue.buffers()), (0, 2));
+    let mut other = SendQueue::new(1500);
+    assert_eq!(other.append(&bytes(0, 9000), sizes(false), Sums::Ours, |_| pool.get()), 0, "no buffer is left");
     queue.release(1000);
-    assert!(queue.is_empty() && queue.buffers() == 0);
-    assert_eq!(queue.append(&text, SIZES, Sums::Ours, |_| None), 0, "no buffer is to be had");
-    assert_eq!(pool.stats().live(), 0);
+    assert_eq!(other.append(&bytes(0, 9000), sizes(false), Sums::Ours, |_| pool.get()), 1000, "one came back");
+}
+
+#[test]
+fn what_is_read_is_what_came_whether_frames_or_pieces() {
+    let pool = pool();
+    for seed in 1..=200u64 {
+        let (mut state, mut queue) = (seed, RecvQueue::new(0));
+        let (mut came, mut read) = (0, 0);
+        for _ in 0..100 {
+            let text = bytes(came, 1 + chance(&mut state, 1400));
+            match chance(&mut state, 4) {
+                0 => {
+                    queue.push_bytes(&text);
+                    came += text.len();
+                }
+                1 => {
+                    let mut frame = pool.get().unwrap();
+                    frame.append(text.len()).unwrap().copy_from_slice(&text);
+                    queue.push(frame);
+                    came += text.len();
+                }
+                _ => {
+                    let mut into = vec![0; chance(&mut state, 2500)];
+                    let peeked = queue.peek(&mut into);
+                    assert_eq!(into[..peeked], bytes(read, peeked), "seed {seed}");
+                    let n = queue.read(&mut into);
+                    assert_eq!((n, &into[..n]), (peeked, &bytes(read, n)[..]), "seed {seed}");
+                    read += n;
+                }
+            }
+            assert_eq!((queue.len(), queue.end()), (came - read, came as u64), "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn what_came_too_early_lies_in_order_when_its_turn_comes() {
+    for seed in 1..=100u64 {
+        let (mut state, mut early, mut queue) = (seed, OutOfOrder::default(), RecvQueue::new(0));
+        let len = 1 + chance(&mut state, 30_000);
+        let mut cuts: Vec<usize> = (0..20).map(|_| chance(&mut state, len)).chain([0, len]).collect();
+        cuts.sort_unstable();
+        let mut ranges: Vec<(usize, usize)> = cuts.windows(2).map(|cut| (cut[0], cut[1])).collect();
+        while !ranges.is_empty() {
+            let (from, to) = ranges.swap_remove(chance(&mut state, ranges.len()));
+            early.insert(from as u64, &bytes(from, to - from));
+        }
+        early.take(0, len as u64, &mut queue);
+        let mut all = vec![0; len + 1];
+        assert_eq!(queue.read(&mut all), len, "seed {seed}");
+        assert_eq!(all[..len], bytes(0, len), "seed {seed}");
+        assert!(early.bytes() <= PAGE as usize, "seed {seed}: pages that were read are free");
+    }
 }

@@ -159,12 +159,8 @@ pub(super) fn by_state(sockets: &[Socket]) -> String {
         SockState::Tcp(State::FinWait2),
         SockState::Tcp(State::TimeWait),
     ];
-    let embryonic: usize = sockets.iter().filter_map(|socket| socket.embryonic).map(|(now, _)| now).sum();
     let line = |state: &SockState| {
-        let mut n = sockets.iter().filter(|socket| socket.netid == Netid::Tcp && socket.state == *state).count();
-        if *state == SockState::Tcp(State::SynReceived) {
-            n += embryonic;
-        }
+        let n = sockets.iter().filter(|socket| socket.netid == Netid::Tcp && socket.state == *state).count();
         say(&format!("\t# connection(s) in {} state\n", state.bsd()), &[n as u64])
     };
     format!("TCP connection count by state:\n{}", states.iter().map(line).collect::<String>())

@@ -142,6 +142,31 @@ fn ss_shows_every_state_with_what_belongs_to_it() {
     assert!(two.b.ok("ss -s").contains("(estab 1, closed 0, orphaned 0, timewait 1, listen 0, synrecv 0)"));
 }
 
+/// As Linux has it: among all, not unasked, and with the time until the SYN-ACK goes out again.
+#[test]
+fn ss_lists_handshakes_under_way() {
+    let two = Two::new();
+    let a = two.a.0.shared_calls();
+    let listener = a.stream_socket().unwrap();
+    a.bind(listener, addr("10.0.0.1:80")).unwrap();
+    a.listen(listener, 5).unwrap();
+    two.client();
+    let begun = (0..10).any(|_| {
+        two.clock.advance(Duration::from_micros(100));
+        (two.b.0.step(), two.a.0.step());
+        two.a.ok("ss -ta").contains("SYN-RECV")
+    });
+    let text = two.a.ok("ss -tano");
+    let line = text.lines().find(|line| line.contains("SYN-RECV")).unwrap_or_else(|| panic!("{begun}: {text}"));
+    assert!(line.contains(" 10.0.0.1:80 ") && line.contains(" 10.0.0.2:") && line.contains("timer:(on,"), "{line}");
+    assert!(!two.a.ok("ss -t").contains("SYN-RECV"), "unasked it is not listed");
+    assert!(two.a.ok("ss -s").contains("synrecv 1)"), "{}", two.a.ok("ss -s"));
+    assert!(two.a.ok("netstat -an").contains("SYN_RCVD"), "{}", two.a.ok("netstat -an"));
+    two.settle(Duration::from_millis(20));
+    let text = two.a.ok("ss -ta");
+    assert!(text.contains("ESTAB") && !text.contains("SYN-RECV"), "{text}");
+}
+
 #[test]
 fn handshakes_under_way_are_counted_at_their_listener() {
     let two = Two::new();

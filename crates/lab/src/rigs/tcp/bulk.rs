@@ -1,0 +1,194 @@
+//! Bytes carried over a connection, by whoever can: the work and the checks are the same for all.
+
+use super::{Link, Two, balanced};
+use crate::rigs::text::Text;
+use crate::subject::{Reading, Subject, measure};
+use anyhow::ensure;
+use clock::Instant;
+use lock::Up;
+use node::Host;
+use socket::{Errno, Fd, Opt};
+
+/// Bytes of a trial.
+pub const BULK: usize = 8 << 20;
+/// Bytes of a call.
+pub const CHUNK: usize = 64 << 10;
+/// Bytes that a send or receive buffer holds: what is under way then stays in the second-level cache.
+pub const BUFFER: usize = 256 << 10;
+/// Bytes that are compared one by one after each trial, outside of what is measured.
+const COMPARED: usize = 1 << 20;
+/// Rounds without a byte after which a stream has stalled.
+const PATIENCE: u32 = 1_000_000;
+
+/// One end of a connection. No call waits.
+pub trait End {
+    /// Hands over as much of `bytes` as there is room for; says how much.
+    ///
+    /// # Errors
+    /// Whatever ends the connection.
+    fn send(&mut self, bytes: &[u8]) -> anyhow::Result<usize>;
+
+    /// Takes what has arrived; 0: nothing has.
+    ///
+    /// # Errors
+    /// Whatever ends the connection.
+    fn recv(&mut self, into: &mut [u8]) -> anyhow::Result<usize>;
+
+    /// Runs this end's host for one round, if it has one to run; says whether there was anything to do.
+    fn turn(&mut self) -> bool {
+        false
+    }
+
+    /// Is everything in order? Asked after every trial.
+    ///
+    /// # Errors
+    /// What is not.
+    fn check(&mut self) -> anyhow::Result<()> {
+        Ok(())
+    }
+}
+
+/// A byte carried, 64 KiB a call, both ends on one thread.
+pub struct Bulk<E> {
+    id: String,
+    ends: [E; 2],
+    text: Text,
+    into: Vec<u8>,
+    /// Bytes carried so far.
+    at: u64,
+}
+
+impl<E: End> Bulk<E> {
+    /// From the first of `ends` to the second.
+    pub fn between(id: &str, ends: [E; 2]) -> Bulk<E> {
+        Bulk { id: id.to_owned(), ends, text: Text::new(CHUNK), into: vec![0; CHUNK], at: 0 }
+    }
+
+    /// The ends.
+    pub fn ends(&mut self) -> &mut [E; 2] {
+        &mut self.ends
+    }
+
+    /// Carries `bytes` and has `is_right` look at all that arrives.
+    pub(super) fn carry(&mut self, bytes: usize, is_right: impl Fn(&Text, u64, &[u8]) -> bool) -> anyhow::Result<()> {
+        let (mut sent, mut got, mut idle) = (0, 0, 0u32);
+        let [from, to] = &mut self.ends;
+        while got < bytes {
+            while sent < bytes {
+                let chunk = self.text.at(self.at + sent as u64, CHUNK.min(bytes - sent));
+                match from.send(chunk)? {
+                    0 => break,
+                    n => sent += n,
+                }
+            }
+            to.turn();
+            let before = got;
+            loop {
+                let n = to.recv(&mut self.into)?;
+                if n == 0 {
+                    break;
+                }
+                ensure!(is_right(&self.text, self.at + got as u64, &self.into[..n]), "{}: other text arrived", self.id);
+                got += n;
+            }
+            from.turn();
+            idle = if got == before { idle + 1 } else { 0 };
+            ensure!(idle < PATIENCE, "{}: stalled after {got} of {bytes}", self.id);
+        }
+        ensure!(got == bytes, "{}: {got} bytes arrived of {bytes}", self.id);
+        self.at += bytes as u64;
+        Ok(())
+    }
+
+    /// Carries `bytes`, measured.
+    ///
+    /// # Errors
+    /// A stream that ended, stalled, or was not what was sent.
+    pub fn measured(&mut self, bytes: usize) -> anyhow::Result<Reading> {
+        let mut done = Ok(());
+        let reading = measure(bytes as u64, || done = self.carry(bytes, Text::is_likely));
+        done?;
+        self.carry(COMPARED, Text::is)?;
+        self.ends.iter_mut().try_for_each(End::check)?;
+        Ok(reading)
+    }
+}
+
+impl<E: End> Subject for Bulk<E> {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn trial(&mut self) -> anyhow::Result<Reading> {
+        self.measured(BULK)
+    }
+}
+
+/// A host of ours, and its end.
+pub struct Ours {
+    host: Host<Up>,
+    fd: Fd,
+    /// When the host was run last.
+    now: Instant,
+}
+
+/// Our two hosts.
+pub type BulkRig = Bulk<Ours>;
+
+impl Ours {
+    /// `sends`: this end does. Its buffer is fixed then, as those of the peers are.
+    pub(super) fn new(host: Host<Up>, fd: Fd, sends: bool) -> anyhow::Result<Ours> {
+        host.shared_calls().set_option(fd, if sends { Opt::SendBuffer(BUFFER) } else { Opt::RecvBuffer(BUFFER) })?;
+        let now = host.step().now;
+        Ok(Ours { host, fd, now })
+    }
+}
+
+impl BulkRig {
+    /// One connection over `link`.
+    ///
+    /// # Errors
+    /// A socket call's, or the port's.
+    pub fn new(id: &str, link: Link) -> anyhow::Result<BulkRig> {
+        let two = Two::new(link, &[])?;
+        let listener = two.listen(5001)?;
+        let client = two.begin(5001)?;
+        let server = two.accept(listener)?;
+        let [from, to] = two.hosts;
+        Ok(Bulk::between(id, [Ours::new(from, client, true)?, Ours::new(to, server, false)?]))
+    }
+}
+
+impl End for Ours {
+    #[inline]
+    fn send(&mut self, bytes: &[u8]) -> anyhow::Result<usize> {
+        match self.host.calls_at(self.now).send(self.fd, bytes) {
+            Ok(n) => Ok(n),
+            Err(Errno::EAGAIN | Errno::ENOBUFS) => Ok(0),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    #[inline]
+    fn recv(&mut self, into: &mut [u8]) -> anyhow::Result<usize> {
+        match self.host.calls_at(self.now).recv(self.fd, into) {
+            Ok(n) => {
+                ensure!(n > 0, "the stream has ended");
+                Ok(n)
+            }
+            Err(Errno::EAGAIN) => Ok(0),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    #[inline]
+    fn turn(&mut self) -> bool {
+        let step = self.host.step();
+        self.now = step.now;
+        step.frames > 0
+    }
+
+    fn check(&mut self) -> anyhow::Result<()> {
+        balanced("bulk", &self.host)
+    }
+}

@@ -1,0 +1,92 @@
+//! A byte there and a byte back, alone and among connections that do nothing.
+
+use super::{Link, TRANSACTIONS, Two, addr};
+use crate::subject::{Reading, Subject, measure};
+use lock::Up;
+use socket::{Calls, Errno, Fd, Opt};
+use std::net::SocketAddr;
+
+/// One byte there, one byte back.
+pub struct RrRig {
+    id: String,
+    two: Two,
+    fds: [Fd; 2],
+}
+
+impl RrRig {
+    /// A stream among `idle` idle ones.
+    ///
+    /// # Errors
+    /// A socket call's, or the port's.
+    pub fn tcp(id: &str, idle: usize) -> anyhow::Result<RrRig> {
+        let two = Two::new(Link { mtu: 1500, offload: false }, &[])?;
+        two.connect_many(&mut vec![[Fd(0); 2]; idle])?;
+        let listener = two.listen(5001)?;
+        let client = two.begin(5001)?;
+        let server = two.accept(listener)?;
+        two.calls(0).set_option(client, Opt::NoDelay(true))?;
+        Ok(RrRig { id: id.to_owned(), two, fds: [client, server] })
+    }
+
+    /// Datagrams.
+    ///
+    /// # Errors
+    /// A socket call's, or the port's.
+    pub fn udp(id: &str) -> anyhow::Result<RrRig> {
+        let two = Two::new(Link { mtu: 1500, offload: false }, &[])?;
+        let open = |at: usize| -> anyhow::Result<Fd> {
+            let calls = two.calls(at);
+            let fd = calls.socket()?;
+            calls.set_option(fd, Opt::NonBlocking(true))?;
+            calls.bind(fd, SocketAddr::from((addr(at as u8 + 1), 7000)))?;
+            calls.connect(fd, SocketAddr::from((addr(2 - at as u8), 7000)))?;
+            Ok(fd)
+        };
+        let fds = [open(0)?, open(1)?];
+        // The first datagram waits for the neighbor's answer.
+        two.calls(0).send(fds[0], b"?")?;
+        while two.step() > 0 {}
+        while two.calls(1).recv(fds[1], &mut [0; 16]).is_ok() {}
+        Ok(RrRig { id: id.to_owned(), two, fds })
+    }
+
+    fn transact(&self, times: u64) -> anyhow::Result<()> {
+        let mut client = self.two.calls(0);
+        for _ in 0..times {
+            client.send(self.fds[0], b"?")?;
+            self.receive(1, b'?')?.send(self.fds[1], b"!")?;
+            client = self.receive(0, b'!')?;
+        }
+        Ok(())
+    }
+
+    /// Runs one host until the byte is there; gives the calls of that round, as an event loop has them.
+    fn receive(&self, at: usize, expected: u8) -> anyhow::Result<Calls<'_, Up>> {
+        let mut byte = [0; 16];
+        let host = &self.two.hosts[at];
+        for _ in 0..100_000 {
+            let calls = host.calls_at(host.step().now);
+            match calls.recv(self.fds[at], &mut byte) {
+                Ok(1) if byte[0] == expected => return Ok(calls),
+                Ok(n) => anyhow::bail!("{}: {n} bytes, {:?}", self.id, &byte[..n]),
+                Err(Errno::EAGAIN) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        anyhow::bail!("{}: no answer", self.id)
+    }
+}
+
+impl Subject for RrRig {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn trial(&mut self) -> anyhow::Result<Reading> {
+        let mut done = Ok(());
+        let reading = measure(TRANSACTIONS, || done = self.transact(TRANSACTIONS));
+        done?;
+        self.two.balanced(&self.id)?;
+        Ok(reading)
+    }
+}

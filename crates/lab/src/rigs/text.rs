@@ -1,0 +1,64 @@
+//! Text for streams: every byte follows from its place, so that what arrives can be told from what should have.
+
+/// Bytes after which the text repeats: a prime, so that no loss of whole segments or pages goes unseen.
+const PERIOD: usize = 4093;
+
+/// A text without end.
+#[derive(Debug)]
+pub struct Text(Vec<u8>);
+
+impl Text {
+    /// Text of which at most `longest` bytes are asked for at a time.
+    pub fn new(longest: usize) -> Text {
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut byte = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 56) as u8
+        };
+        let once: Vec<u8> = (0..PERIOD).map(|_| byte()).collect();
+        Text(once.iter().copied().cycle().take(PERIOD + longest).collect())
+    }
+
+    /// The `len` bytes from place `at` on.
+    ///
+    /// # Panics
+    /// If `len` is more than the longest.
+    #[inline]
+    pub fn at(&self, at: u64, len: usize) -> &[u8] {
+        let from = (at % PERIOD as u64) as usize;
+        &self.0[from..from + len]
+    }
+
+    /// Does `got` stand at place `at`, as far as its first and last bytes tell? For the measured part.
+    #[inline]
+    pub fn is_likely(&self, at: u64, got: &[u8]) -> bool {
+        let edge = got.len().min(8);
+        let end = got.len() - edge;
+        got[..edge] == *self.at(at, edge) && got[end..] == *self.at(at + end as u64, edge)
+    }
+
+    /// Does `got` stand at place `at`, byte for byte?
+    pub fn is(&self, at: u64, got: &[u8]) -> bool {
+        got == self.at(at, got.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_byte_that_is_wrong_or_elsewhere_is_seen() {
+        let text = Text::new(2000);
+        let mut got = text.at(5000, 2000).to_vec();
+        assert!(text.is(5000, &got) && text.is_likely(5000, &got));
+        for shift in [1, 1448, 4096, 65_483] {
+            assert!(!text.is_likely(5000 + shift, &got), "{shift}");
+        }
+        got[1000] ^= 1;
+        assert!(!text.is(5000, &got) && text.is_likely(5000, &got));
+        got[1999] ^= 1;
+        assert!(!text.is_likely(5000, &got));
+        assert!(text.is(7, &[]) && text.is_likely(7, &[]));
+    }
+}
