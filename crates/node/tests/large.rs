@@ -33,7 +33,9 @@ impl Net {
     }
 
     fn step(&self) {
-        self.hosts.iter().for_each(|host| drop(host.step()));
+        for host in &self.hosts {
+            host.step();
+        }
     }
 
     fn calls(&self, at: usize) -> Calls<'_, Up> {
