@@ -1,5 +1,5 @@
 //! Our TCP against the kernel's over a TAP device: in both roles, with each of its congestion controls, with and without
-//! offloads, at every size of packet, closed in every order; then with the options of RFC 2018, 3168 and 7323 left out by
+//! offloads and large segments, at every size of packet, closed in every order; then with the options of RFC 2018, 3168 and 7323 left out by
 //! either side.
 //!
 //! A host of ours is stepped by the test, the kernel's socket lives in a thread. Each conversation moves as much in both
@@ -218,20 +218,42 @@ fn converse(host: &Host<Up>, role: (Opens, Closes), algorithm: &'static str, wha
     info
 }
 
+/// In which direction segments pass the device uncut.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Large {
+    Neither,
+    Sent,
+    Received,
+    Both,
+}
+
 /// Every congestion control of the kernel's, every size, every role, over a TAP with these options.
-fn all_roles(test: &str, options: &str) {
+fn all_roles(test: &str, options: &str, large: Large) {
     isolated(test, || {
-        let there: Vec<_> =
-            ["cubic", "reno", "bbr"].into_iter().filter(|algorithm| has_congestion(test, algorithm)).collect();
+        let mut there = vec!["cubic", "reno", "bbr"];
+        there.retain(|algorithm| has_congestion(test, algorithm));
         assert!(there.contains(&"reno"), "the kernel has it always");
         for mtu in MTUS {
             let host = start(options, mtu);
             for (algorithm, role) in there.iter().flat_map(|algorithm| ROLES.map(|role| (*algorithm, role))) {
                 converse(&host, role, algorithm, &format!("MTU {mtu}"));
             }
+            if mtu == MTUS[0] {
+                let conversations = (there.len() * ROLES.len()) as u64;
+                are_as_large_as_asked(&host, conversations, large);
+            }
             end(&host);
         }
     });
+}
+
+/// Frames of so many conversations over the least MTU: as many as segments where they are cut, far fewer where they are not.
+fn are_as_large_as_asked(host: &Host<Up>, conversations: u64, large: Large) {
+    let segments = (BYTES / (usize::from(MTUS[0]) - 40)) as u64 * conversations;
+    let (sent, received) = (host.stack.counter("inet.audit.sent"), host.stack.counter("inet.audit.received"));
+    let told = format!("{sent} frames sent, {received} received, {segments} segments of text each way");
+    assert_eq!(matches!(large, Large::Sent | Large::Both), sent < segments, "sent uncut: {told}");
+    assert_eq!(matches!(large, Large::Received | Large::Both), received < segments, "received uncut: {told}");
 }
 
 /// Has the kernel that congestion control?
@@ -245,18 +267,33 @@ fn has_congestion(test: &str, algorithm: &str) -> bool {
 }
 
 #[test]
-fn with_checksums_left_to_the_kernel() {
-    all_roles("with_checksums_left_to_the_kernel", "");
+fn with_large_segments_both_ways() {
+    all_roles("with_large_segments_both_ways", "", Large::Both);
 }
 
 #[test]
-fn with_checksums_that_the_kernel_left_open() {
-    all_roles("with_checksums_that_the_kernel_left_open", "rx_csum=trust,");
+fn with_large_segments_sent() {
+    all_roles("with_large_segments_sent", "lro=off,", Large::Sent);
+}
+
+#[test]
+fn with_large_segments_received() {
+    all_roles("with_large_segments_received", "tso=off,", Large::Received);
+}
+
+#[test]
+fn with_checksums_left_to_the_kernel() {
+    all_roles("with_checksums_left_to_the_kernel", "tso=off,lro=off,", Large::Neither);
+}
+
+#[test]
+fn with_checksums_that_the_kernel_left_open_completed() {
+    all_roles("with_checksums_that_the_kernel_left_open_completed", "rx_csum=complete,", Large::Both);
 }
 
 #[test]
 fn with_checksums_in_software() {
-    all_roles("with_checksums_in_software", "vnet_hdr=off,");
+    all_roles("with_checksums_in_software", "vnet_hdr=off,", Large::Neither);
 }
 
 /// TCPI_OPT_*, as Linux numbers them.

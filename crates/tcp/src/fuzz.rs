@@ -1,4 +1,5 @@
-//! What must hold for every byte string: two connections, a wire between them, and whatever the bytes say happens.
+//! What must hold for every byte string: two connections, a wire between them, and whatever the bytes say happens; strangers
+//! at a listener and at what TIME-WAIT remembers; options.
 //!
 //! Bytes are read as steps: an application call, a segment delivered, lost, doubled or altered, a segment made up, time. Holds
 //! after each: no panic, `check_invariants` of both, no more released than was queued, no endless output.
@@ -10,10 +11,17 @@
     reason = "a broken invariant is to panic here; built for tests and fuzzing only"
 )]
 
-use crate::{Block, Blocks, Config, Ecn, EcnMode, IcmpNotice, Segment, SegmentOptions, SeqNum, Tcb, Text, Timestamps};
+use crate::counters::Counters;
+use crate::listen::{self, Answer, CookieMode, Limits, Listener};
+use crate::siphash::Key;
+use crate::time_wait::{self, Late, TimeWaitTable};
+use crate::{
+    Block, Blocks, Config, Ecn, EcnMode, Ends, IcmpNotice, Out, Segment, SegmentOptions, SeqNum, Tcb, Text, Timestamps,
+};
 use clock::{Duration, Instant};
 use std::collections::VecDeque;
 use std::sync::Arc;
+use wire::L4Port;
 use wire::tcp::Flags;
 
 /// Segments that fit on the wire; what is sent beyond is lost.
@@ -205,14 +213,128 @@ impl Two {
     }
 }
 
+/// Peers of a listener: few, so that they meet what they have begun.
+const PEERS: u8 = 4;
+
+/// Segments of strangers for a listener and a table of connections in TIME-WAIT, in the order in which a host asks them.
+///
+/// Holds after each step: no table beyond its limit, no RST answers a RST, what is established can be a connection, and time is
+/// asked for only while there is something to wait for.
+pub fn strangers(data: &[u8]) {
+    let mut bytes = Bytes(data);
+    let choice = bytes.byte().unwrap_or(0);
+    let config = Config { sack: choice & 1 == 0, timestamps: choice & 2 == 0, ..Config::default() };
+    let config = Arc::new(Config { ecn: if choice & 4 == 0 { EcnMode::Off } else { EcnMode::On }, ..config });
+    let cookies = [CookieMode::Never, CookieMode::WhenFull, CookieMode::Always][usize::from(choice >> 3) % 3];
+    let limits = Limits { backlog: 2, syn_queue: 3, cookies };
+    let secret = Key(bytes.word().into(), 7);
+    let (mut listener, mut late) = (Listener::new(limits, secret), TimeWaitTable::new(3, secret));
+    let counts = Counters::default();
+    let mut now = Instant::from_millis(5000);
+    let mut last = [SeqNum(0); PEERS as usize]; // what our last answer to each began at
+    for _ in 0..STEPS {
+        let Some(step) = bytes.byte() else { break };
+        let peer = step % PEERS;
+        let remote_port = L4Port(4000 + u16::from(peer));
+        let ends = Ends { local: 1, remote: 2, local_port: L4Port(80), remote_port };
+        match step / PEERS % 8 {
+            0 => now = now.after(Duration::from_millis(u64::from(bytes.word() >> 12))),
+            1 => listener.on_accepted(),
+            2 => listener.rotate_cookies(Key(bytes.word().into(), 8), now),
+            3 => {
+                let next = listener.next_timer().min(late.next_timer());
+                now = if next == Instant::NEVER { now } else { now.max(next) };
+                let context = listen::Context { config: &config, counts: &counts.listen, now, above: None };
+                listener.on_timer(context, 100, |_, _| ());
+                late.on_timer(time_wait::Context { config: &config, counts: &counts.time_wait, now }, 100, |_| ());
+            }
+            _ => {
+                let seg = foreign(&mut bytes, last[usize::from(peer)]);
+                let answer = ask(&mut listener, &mut late, (&config, &counts, now), &ends, &seg);
+                if let Some(out) = answer {
+                    last[usize::from(peer)] = out.seq;
+                    assert!(!(seg.has(Flags::RST) && out.flags.contains(Flags::RST)), "a RST answers a RST");
+                }
+            }
+        }
+        assert!(listener.embryonic() <= 3 && listener.ready() <= 3 && late.len() <= 3);
+        assert_eq!(listener.next_timer() == Instant::NEVER, listener.embryonic() == 0);
+        assert_eq!(late.next_timer() == Instant::NEVER, late.is_empty());
+    }
+}
+
+/// A segment of a stranger who has seen our answer begin at `ours`, if the bytes say so.
+fn foreign(bytes: &mut Bytes<'_>, ours: SeqNum) -> Segment {
+    let flags = Flags(bytes.byte().unwrap_or(2));
+    let (near, seq) = (bytes.byte().unwrap_or(0), SeqNum(bytes.word() >> 24));
+    let ack = if near & 1 == 0 { ours.plus(1 + u32::from(near >> 6)) } else { SeqNum(bytes.word()) };
+    let raw: Vec<u8> = (0..near & 31).filter_map(|_| bytes.byte()).collect();
+    let options = SegmentOptions::parse_bytes(&raw);
+    Segment { seq, ack, flags, window: 1000, len: u32::from(near & 2), options, ..Segment::default() }
+}
+
+/// As a host does: TIME-WAIT is asked first.
+fn ask(
+    listener: &mut Listener,
+    late: &mut TimeWaitTable,
+    (config, counts, now): (&Arc<Config>, &Counters, Instant),
+    ends: &Ends,
+    seg: &Segment,
+) -> Option<Out> {
+    let context = time_wait::Context { config, counts: &counts.time_wait, now };
+    let above = match late.on_segment(context, ends, seg) {
+        Late::Unknown => None,
+        Late::Reusable { above } => {
+            assert!(late.reuse(context, ends), "it is there to be reused");
+            Some(above)
+        }
+        Late::Answer(out) => return Some(out),
+        Late::Dropped => return None,
+    };
+    let context = listen::Context { config, counts: &counts.listen, now, above };
+    match listener.on_segment(context, ends, seg) {
+        Answer::SynAck(out) | Answer::Refuse(out, _) => Some(out),
+        Answer::Dropped(_) => None,
+        Answer::Established(done) => {
+            let mut tcb = Tcb::from_handshake(config, &done, now);
+            tcb.check_invariants();
+            tcb.on_segment(seg, now);
+            // Both close: it is in TIME-WAIT from here on.
+            drop(tcb.close(now));
+            while tcb.poll_segment(now, 0).is_some() {}
+            let fin = Segment { seq: tcb.rcv_nxt(), ack: tcb.snd_nxt(), flags: Flags::FIN | Flags::ACK, ..*seg };
+            tcb.on_segment(&Segment { len: 0, options: SegmentOptions::default(), ..fin }, now);
+            if let Some(left) = tcb.remains() {
+                late.insert(time_wait::Context { config, counts: &counts.time_wait, now }, ends, &left);
+            }
+            None
+        }
+    }
+}
+
+/// Options of a segment: no more is read than is there, and what is read can be.
+pub fn options(data: &[u8]) {
+    let data = data.get(..data.len().min(40)).unwrap_or_default();
+    let read = SegmentOptions::parse_bytes(data);
+    assert!(read.window_scale.is_none_or(|_| data.len() >= 3) && read.mss.is_none_or(|_| data.len() >= 4));
+    assert!(read.timestamps.is_none_or(|_| data.len() >= 10));
+    assert!(read.sack.as_slice().len() * 8 + 2 <= data.len().max(2));
+    // The aligned timestamps that nearly every segment has are read by another way than the rest.
+    let mut moved = vec![1; 4];
+    moved.extend_from_slice(data.get(..data.len().min(36)).unwrap_or_default());
+    if data.len() <= 36 {
+        assert_eq!(SegmentOptions::parse_bytes(&moved), read, "NOPs in front change nothing");
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::tests::pair::Chance;
     use std::path::PathBuf;
 
-    fn corpus() -> Vec<Vec<u8>> {
-        let dir = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/tcp_pair");
+    fn corpus(target: &str) -> Vec<Vec<u8>> {
+        let dir = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
         std::fs::read_dir(dir)
             .expect("the corpus")
             .map(|entry| std::fs::read(entry.expect("an entry").path()).expect("a file"))
@@ -221,9 +343,13 @@ mod tests {
 
     #[test]
     fn the_corpus_holds() {
-        let corpus = corpus();
-        assert!(!corpus.is_empty());
-        corpus.iter().for_each(|data| pair(data));
+        let targets: [(&str, fn(&[u8])); 3] =
+            [("tcp_pair", pair), ("tcp_strangers", strangers), ("tcp_options", options)];
+        for (name, target) in targets {
+            let corpus = corpus(name);
+            assert!(!corpus.is_empty(), "{name}");
+            corpus.iter().for_each(|data| target(data));
+        }
     }
 
     #[test]
@@ -232,6 +358,8 @@ mod tests {
             let mut chance = Chance(seed);
             let data: Vec<u8> = (0..chance.below(3000)).map(|_| chance.next() as u8).collect();
             pair(&data);
+            strangers(&data);
+            options(&data);
         }
     }
 }

@@ -1,0 +1,4 @@
+//! TCP: the options of a segment.
+#![no_main]
+
+linerate_fuzz::target!(tcp::fuzz::options);
