@@ -300,7 +300,7 @@ fn ask(
             tcb.check_invariants();
             tcb.on_segment(seg, now);
             // Both close: it is in TIME-WAIT from here on.
-            drop(tcb.close(now));
+            tcb.close(now);
             while tcb.poll_segment(now, 0).is_some() {}
             let fin = Segment { seq: tcb.rcv_nxt(), ack: tcb.snd_nxt(), flags: Flags::FIN | Flags::ACK, ..*seg };
             tcb.on_segment(&Segment { len: 0, options: SegmentOptions::default(), ..fin }, now);
@@ -343,9 +343,8 @@ mod tests {
 
     #[test]
     fn the_corpus_holds() {
-        let targets: [(&str, fn(&[u8])); 3] =
-            [("tcp_pair", pair), ("tcp_strangers", strangers), ("tcp_options", options)];
-        for (name, target) in targets {
+        type Target = fn(&[u8]);
+        for (name, target) in [("tcp_pair", pair as Target), ("tcp_strangers", strangers), ("tcp_options", options)] {
             let corpus = corpus(name);
             assert!(!corpus.is_empty(), "{name}");
             corpus.iter().for_each(|data| target(data));
