@@ -70,7 +70,7 @@ fn the_kernel_and_we_talk() {
         assert_eq!(counters.get("inet.udp.in.bad_checksum"), None);
         let audit = host.json("audit");
         assert_eq!((&audit["imbalance"], &audit["ports"]["rx_imbalance"]), (&0.into(), &0.into()), "{audit}");
-        capture.check();
+        capture.check(false); // left to the kernel: on the device they are not made yet
         assert_eq!(end(host), "");
     });
 }
@@ -84,10 +84,14 @@ fn we_talk_without_offloads() {
         let mut netlink = os::netlink::Netlink::open().unwrap();
         netlink.set_up("tap0").unwrap();
         netlink.add_addr("tap0", THEIRS, 24).unwrap();
+        let capture = Capture::start();
+        ping(&host);
         let socket = socket();
         for len in [1, 1000, 1472, 8000] {
             echoes(&socket, len);
         }
+        refused();
+        capture.check(true);
         end(host);
     });
 }
@@ -205,8 +209,8 @@ impl Capture {
         Capture(Some((child, file)))
     }
 
-    /// What came from us has good checksums, as tcpdump judges.
-    fn check(self) {
+    /// What came from us is what we say it is, as tcpdump judges; with `sums`, its checksums too.
+    fn check(self, sums: bool) {
         let Some((mut child, file)) = self.0 else { return };
         std::thread::sleep(Duration::from_millis(300));
         assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
@@ -216,10 +220,9 @@ impl Capture {
         std::fs::remove_file(&file).unwrap();
         assert!(text.contains("10.0.0.2.7 > 10.0.0.1."), "{read:?}");
         assert!(text.contains("ICMP echo reply") && text.contains("udp port 99 unreachable"), "{read:?}");
-        assert!(
-            !text.contains("bad cksum") && !text.contains("bad udp cksum") && !text.contains("wrong icmp"),
-            "{text}"
-        );
-        assert!(text.contains("udp sum ok"), "{text}");
+        assert!(!text.contains("bad cksum") && !text.contains("wrong icmp"), "{text}");
+        if sums {
+            assert!(!text.contains("bad udp cksum") && text.contains("udp sum ok"), "{text}");
+        }
     }
 }
