@@ -6,6 +6,7 @@
 use crate::answer::Answers;
 use crate::api::Tail;
 use crate::cc::{Congestion, Control};
+use crate::chrono::Chrono;
 use crate::keepalive::Keepalive;
 use crate::pacing::Pacer;
 use crate::pmtu::Pmtu;
@@ -132,6 +133,8 @@ pub(crate) struct Wishes {
     pub more: bool,
     /// What is held back may go once.
     pub flush: bool,
+    /// The writer waits for room in the send buffer.
+    pub starved: bool,
     /// The process has let go of the connection.
     pub orphan: bool,
     /// The opening was passive.
@@ -190,6 +193,7 @@ pub struct Tcb {
     pub(crate) recovery: Recovery,
     pub(crate) rack: Rack,
     pub(crate) counts: Counts,
+    pub(crate) chrono: Chrono,
     pub(crate) answers: Answers,
     pub(crate) ooo: Option<Box<Reassembly>>,
     pub(crate) rare: Option<Box<Rare>>,
@@ -262,6 +266,7 @@ impl Tcb {
             recovery: Recovery::new(iss),
             rack: Rack::new(iss),
             counts: Counts::default(),
+            chrono: Chrono::default(),
             answers: Answers::new(iss),
             ooo: None,
             rare: None,
