@@ -68,6 +68,8 @@ pub struct Options {
     pub linger: Option<Duration>,
     /// `TCP_NODELAY`.
     pub nodelay: bool,
+    /// `TCP_NODELAY` was set just now: what waits leaves.
+    pub flush: bool,
     /// `TCP_CORK`.
     pub cork: bool,
     /// `SO_KEEPALIVE`.
@@ -107,6 +109,7 @@ impl Options {
         send_timeout: None,
         linger: None,
         nodelay: false,
+        flush: false,
         cork: false,
         keepalive: false,
         keep_idle: None,

@@ -1,5 +1,6 @@
 //! The calls, by descriptor, with Linux's numbers for their arguments. What would wait in the kernel waits in [`Door::wait`].
 
+mod chunks;
 pub(crate) mod ready;
 mod splice;
 
@@ -10,7 +11,7 @@ use crate::files::{File, Socket};
 use clock::{Duration, Instant};
 use inet::tcp::SOCK_BIT;
 use libc::{c_int, c_ulong};
-use socket::{Opt, OptKind, RecvFlags, SendFlags};
+use socket::{Opt, OptKind, RecvFlags};
 use std::net::{Shutdown, SocketAddr};
 
 pub(crate) type Done<T> = Result<T, Errno>;
@@ -102,6 +103,9 @@ impl Door {
                 _ => return Err(libc::ESOCKTNOSUPPORT),
             };
             calls.set_option(fd, Opt::NonBlocking(true)).map_err(raw)?;
+            if fd.is_stream() {
+                calls.set_option(fd, chunks::UNLIMITED).map_err(raw)?;
+            }
             let socket = Socket::new(fd, family, nonblocking);
             state.files.open(File::Socket(socket))
         })
@@ -182,8 +186,12 @@ impl Door {
             Some(Name::Addr(to)) => Some(to),
             _ => None,
         };
-        let mut sent = 0;
+        let (mut sent, mut waited) = (0, false);
         let attempt = move |state: &mut State, chance| loop {
+            // A writer that waits is not woken for a little room.
+            if std::mem::replace(&mut waited, true) && chance == Chance::More && state.is_starved(token) {
+                return None;
+            }
             let rest = bytes.get(sent..).unwrap_or_default();
             match state.send(token, rest, flags, to) {
                 Ok(n) => sent += n,
@@ -311,7 +319,8 @@ impl State {
         let calls = self.host.calls();
         let (fd, peer) = calls.accept(socket.fd).map_err(raw)?;
         calls.set_option(fd, Opt::NonBlocking(true)).map_err(raw)?;
-        let child = Socket { fd, nonblocking: false, connecting: false, ..socket };
+        let (lowat, send_buffer, recv_buffer) = (socket.lowat, socket.send_buffer, socket.recv_buffer);
+        let child = Socket { lowat, send_buffer, recv_buffer, ..Socket::new(fd, socket.family, false) };
         Ok((self.files.open(File::Socket(child))?, addr::emit(peer, socket.family)))
     }
 
@@ -386,18 +395,16 @@ impl State {
         })
     }
 
-    fn send(&self, token: c_int, bytes: &[u8], flags: c_int, to: Option<SocketAddr>) -> Done<usize> {
+    fn send(&mut self, token: c_int, bytes: &[u8], flags: c_int, to: Option<SocketAddr>) -> Done<usize> {
         let socket = self.files.get(token)?;
+        if socket.fd.is_stream() {
+            return self.send_chunks(token, bytes, flags);
+        }
         let calls = self.host.calls();
-        let how = SendFlags {
-            oob: flags & libc::MSG_OOB != 0,
-            dont_wait: true,
-            more: flags & libc::MSG_MORE != 0,
-            record: flags & libc::MSG_EOR != 0,
-        };
         match to {
-            Some(to) if !socket.fd.is_stream() => calls.send_to(socket.fd, bytes, &to).map_err(raw),
-            _ => calls.send_flags(socket.fd, bytes, how).map_err(raw),
+            Some(to) => calls.send_to(socket.fd, bytes, &to).map_err(raw),
+            None if flags & libc::MSG_OOB != 0 => Err(libc::EOPNOTSUPP),
+            None => calls.send(socket.fd, bytes).map_err(raw),
         }
     }
 }

@@ -286,7 +286,7 @@ impl State {
     fn begin(&mut self) {
         self.entered += 1;
         if let Some(follow) = &mut self.follow {
-            follow.apply(&self.host.stack.knobs);
+            follow.apply(&mut self.host);
         }
         if let Some(live) = &self.live {
             let now = live.now();

@@ -3,8 +3,7 @@
 use crate::Errno;
 use crate::addr::Family;
 use libc::c_int;
-use lock::Light;
-use socket::{Fd, Poller};
+use socket::Fd;
 use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
 
@@ -26,6 +25,14 @@ pub(crate) struct Socket {
     pub shut_read: bool,
     /// `TCP_INQ`: a receive tells what is left.
     pub inq: bool,
+    /// `TCP_NOTSENT_LOWAT`.
+    pub lowat: Option<u32>,
+    /// A writer found no room, and was not told since that there is some.
+    pub no_space: bool,
+    /// Bytes of the last chunk taken; bytes taken since one was pushed; what the send buffer has grown to.
+    pub tail: usize,
+    pub unpushed: usize,
+    pub grown: usize,
     /// `SO_SNDBUF` and `SO_RCVBUF` as they were set, doubled.
     pub send_buffer: Option<usize>,
     pub recv_buffer: Option<usize>,
@@ -40,6 +47,11 @@ impl Socket {
             connecting: false,
             shut_read: false,
             inq: false,
+            lowat: None,
+            no_space: false,
+            tail: 0,
+            unpushed: 0,
+            grown: 0,
             send_buffer: None,
             recv_buffer: None,
         }
@@ -49,8 +61,17 @@ impl Socket {
 /// An epoll instance: level- or edge-triggered, as each descriptor's events say.
 #[derive(Default)]
 pub(crate) struct Epoll {
-    pub poller: Poller<Light>,
     pub interests: BTreeMap<c_int, Interest>,
+}
+
+/// What has come to a socket for its reader.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Came {
+    /// Bytes of a stream, connections of a listener, datagrams.
+    pub count: u64,
+    /// A stream's state: its handshake is over, its peer has sent all.
+    pub state: Option<tcp::State>,
+    pub failed: bool,
 }
 
 /// What epoll is asked to tell about a descriptor.
@@ -60,6 +81,8 @@ pub(crate) struct Interest {
     pub data: u64,
     /// Something has happened since it was told last.
     pub fresh: bool,
+    /// What had come to it when it was looked at last.
+    pub seen: Came,
     /// `EPOLLONESHOT`, told.
     pub spent: bool,
 }
@@ -129,13 +152,6 @@ impl Files {
             Some((_, File::Socket(_))) => Err(libc::EINVAL),
             None => Err(libc::EBADF),
         }
-    }
-
-    /// The descriptor of a socket of the stack.
-    pub fn token_of(&self, fd: Fd) -> Option<c_int> {
-        let mut sockets = self.0.iter();
-        let found = sockets.find(|(_, (_, file))| matches!(file, File::Socket(socket) if socket.fd == fd));
-        found.map(|(token, _)| *token)
     }
 }
 

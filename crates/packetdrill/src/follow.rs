@@ -4,8 +4,9 @@
 //! in it then goes to the knob that means the same. What nobody writes is not looked at: the values that the namespace
 //! began with are not the script's.
 
+use crate::host::Host;
 use crate::os;
-use inet::knobs::Knobs;
+
 use libc::c_int;
 use std::collections::BTreeMap;
 use std::ffi::CString;
@@ -36,8 +37,8 @@ impl Follow {
         Some(Follow { notes, names })
     }
 
-    /// Brings `knobs` to what was written since the last time. What has no knob stays: the script may not depend on it.
-    pub fn apply(&mut self, knobs: &Knobs) {
+    /// Brings the host's knobs to what was written since the last time. What has no knob stays: the script may not depend on it.
+    pub fn apply(&mut self, host: &mut Host) {
         let mut buffer = [0; 4096];
         while let Ok(n @ 1..) = self.notes.read(&mut buffer) {
             let mut rest = buffer.get(..n).unwrap_or_default();
@@ -49,7 +50,7 @@ impl Follow {
                 rest = behind.get(u32::from_ne_bytes(word(12)) as usize..).unwrap_or_default();
                 let Some(name) = name else { continue };
                 if let Ok(value) = fs::read_to_string(PathBuf::from(PLACE).join(name)) {
-                    let _ = knobs.set_as_linux(name, &value);
+                    let _ = host.set(name, &value);
                 }
             }
         }

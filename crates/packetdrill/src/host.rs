@@ -57,6 +57,8 @@ pub(crate) struct Host {
     large: Pool,
     wire: Wire,
     pub now: Instant,
+    /// `tcp_notsent_lowat`, for sockets that have none of their own.
+    pub lowat: u32,
 }
 
 impl Host {
@@ -74,16 +76,28 @@ impl Host {
         stack.add_iface("em0", MAC, settings.mtu, Offload::default()).ok_or("no room for an iface")?;
         let wire = Wire::default();
         stack.set_output(cx, IFACE, Some(Box::new(Out(wire.clone()))));
-        let host = Host { stack, large, wire, now: START };
+        let mut host = Host { stack, large, wire, now: START, lowat: u32::MAX };
         let [a, b, ..] = settings.local.octets();
         let router = Ipv4Addr::new(a, b, 255, 254);
         host.add_address(settings.local, 16)?;
         host.stack.set_neighbor(cx, IFACE, router, ROUTER_MAC);
         host.stack.add_route(cx, Prefix::DEFAULT, Via::Gateway(IFACE, router)).map_err(|why| format!("{why:?}"))?;
         for (name, value) in &settings.knobs {
-            host.stack.knobs.set_as_linux(name, value)?;
+            host.set(name, value)?;
         }
         Ok(host)
+    }
+
+    /// Sets a knob by our name or Linux's.
+    ///
+    /// # Errors
+    /// A sentence: no such knob, no such value.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        if name.ends_with("tcp_notsent_lowat") {
+            self.lowat = value.trim().parse().map_err(|_| format!("{name}={value}: not a number of bytes"))?;
+            return Ok(());
+        }
+        self.stack.knobs.set_as_linux(name, value)
     }
 
     /// The context of whoever calls, at the host's time.

@@ -91,10 +91,10 @@ pub(crate) fn bytes(info: &Info) -> Vec<u8> {
     out.us(info.min_rtt);
     out.u32(info.data_segs_in);
     out.u32(info.data_segs_out);
-    out.u64(0);
-    out.u64(0);
-    out.u64(0);
-    out.u64(0);
+    out.u64(0); // delivery_rate: not measured
+    out.u64(info.busy_time.as_micros() as u64);
+    out.u64(info.rwnd_limited.as_micros() as u64);
+    out.u64(info.sndbuf_limited.as_micros() as u64);
     out.u32(info.delivered);
     out.u32(info.delivered_ce);
     out.u64(info.bytes_sent);

@@ -2,7 +2,7 @@
 //!
 //! Most lead to an option of [`socket`]. Some are the descriptor's own; some are taken because they ask for what is done
 //! anyway. Buffers are sized as Linux says it: the number that is set is doubled, for what buffers cost beside the bytes in
-//! them. The receive window is made for half of that; of a send buffer two thirds are taken for bytes.
+//! them. The receive window is made for half of that; [`crate::calls`] says what a send buffer takes.
 
 use crate::Errno;
 use crate::calls::Done;
@@ -85,7 +85,6 @@ fn option(level: c_int, name: c_int, bytes: &[u8]) -> Done<Option<Opt>> {
             Opt::UserTimeout((ms > 0).then(|| Duration::from_millis(ms)))
         }
         (libc::IPPROTO_TCP, libc::TCP_MAXSEG) => Opt::MaxSegment(u16::try_from(int(bytes)?).map_err(|_| libc::EINVAL)?),
-        (libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT) => Opt::NotSentLowat(int(bytes)? as u32),
         (libc::IPPROTO_TCP, libc::TCP_CONGESTION) => {
             let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
             match bytes.get(..end) {
@@ -136,7 +135,6 @@ fn kind(level: c_int, name: c_int) -> Done<OptKind> {
         (libc::SOL_SOCKET, libc::SO_RCVTIMEO) => OptKind::RecvTimeout,
         (libc::SOL_SOCKET, libc::SO_SNDTIMEO) => OptKind::SendTimeout,
         (libc::SOL_SOCKET, libc::SO_LINGER) => OptKind::Linger,
-        (libc::SOL_SOCKET, libc::SO_SNDBUF) => OptKind::SendBuffer,
         (libc::SOL_SOCKET, libc::SO_RCVBUF) => OptKind::RecvBuffer,
         (libc::IPPROTO_TCP, libc::TCP_NODELAY) => OptKind::NoDelay,
         (libc::IPPROTO_TCP, libc::TCP_CORK) => OptKind::Cork,
@@ -145,7 +143,6 @@ fn kind(level: c_int, name: c_int) -> Done<OptKind> {
         (libc::IPPROTO_TCP, libc::TCP_KEEPCNT) => OptKind::KeepCount,
         (libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT) => OptKind::UserTimeout,
         (libc::IPPROTO_TCP, libc::TCP_MAXSEG) => OptKind::MaxSegment,
-        (libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT) => OptKind::NotSentLowat,
         (libc::IPPROTO_TCP, libc::TCP_CONGESTION) => OptKind::Congestion,
         (libc::IPPROTO_IP, libc::IP_TTL) => OptKind::Ttl,
         (libc::IPPROTO_IP, libc::IP_TOS) => OptKind::Tos,
@@ -163,12 +160,11 @@ fn value(opt: Opt) -> Value {
     Value::Number(match opt {
         Opt::ReuseAddr(on) | Opt::ReusePort(on) | Opt::KeepAlive(on) | Opt::Broadcast(on) => on.into(),
         Opt::NoDelay(on) | Opt::Cork(on) | Opt::BindAny(on) => on.into(),
-        Opt::SendBuffer(bytes) | Opt::RecvBuffer(bytes) => bytes as i64,
+        Opt::RecvBuffer(bytes) => bytes as i64,
         Opt::KeepIdle(time) | Opt::KeepInterval(time) => time.as_secs() as i64,
         Opt::UserTimeout(time) => time.map_or(0, |time| time.as_millis() as i64),
         Opt::KeepCount(n) | Opt::Ttl(n) | Opt::Tos(n) => n.into(),
         Opt::MaxSegment(mss) => mss.into(),
-        Opt::NotSentLowat(bytes) => bytes.into(),
         Opt::RecvTimeout(timeout) | Opt::SendTimeout(timeout) => return Value::Bytes(time(timeout)),
         Opt::Linger(linger) => {
             let seconds = linger.map_or(0, |time| time.as_secs() as i32);
@@ -207,14 +203,17 @@ impl State {
         let fd = socket.fd;
         let opt = match (level, name) {
             (libc::SOL_SOCKET, libc::SO_SNDBUF | libc::SO_SNDBUFFORCE) => {
-                let told = buffer(int(bytes)?, MIN_SNDBUF);
-                socket.send_buffer = Some(told);
-                Opt::SendBuffer(told * 2 / 3)
+                socket.send_buffer = Some(buffer(int(bytes)?, MIN_SNDBUF));
+                return Ok(());
             }
             (libc::SOL_SOCKET, libc::SO_RCVBUF | libc::SO_RCVBUFFORCE) => {
                 let told = buffer(int(bytes)?, MIN_RCVBUF);
                 socket.recv_buffer = Some(told);
                 Opt::RecvBuffer((told / 2).max(2048)) // the least that a stream of ours takes
+            }
+            (libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT) if fd.is_stream() => {
+                socket.lowat = Some(int(bytes)? as u32).filter(|bytes| *bytes != 0);
+                return Ok(());
             }
             (libc::IPPROTO_TCP, TCP_INQ) => {
                 socket.inq = match int(bytes)? {
@@ -254,9 +253,11 @@ impl State {
                 Value::Number((listens == Some(true)).into())
             }
             (libc::SOL_SOCKET, SO_MEMINFO) => {
-                let sizes = (calls.option(fd, OptKind::RecvBuffer), calls.option(fd, OptKind::SendBuffer));
-                let size = |opt| if let Ok(Opt::RecvBuffer(n) | Opt::SendBuffer(n)) = opt { n as u32 } else { 0 };
-                let (recv, send) = (size(sizes.0), size(sizes.1));
+                let recv = match calls.option(fd, OptKind::RecvBuffer) {
+                    Ok(Opt::RecvBuffer(n)) => n as u32,
+                    _ => 0,
+                };
+                let send = self.send_buffer(token)? as u32;
                 let queues = match self.stream(token) {
                     Ok(id) => self.host.stack.with_sock(self.host.cx(), id, |sock| sock.queues()),
                     Err(_) => None,
@@ -264,9 +265,8 @@ impl State {
                 let (unread, unacked) = queues.unwrap_or_default();
                 Value::Bytes(info::memory(unread as u32, recv, unacked as u32, send))
             }
-            (libc::SOL_SOCKET, libc::SO_SNDBUF) if socket.send_buffer.is_some() => {
-                Value::Number(socket.send_buffer.unwrap_or_default() as i64)
-            }
+            (libc::SOL_SOCKET, libc::SO_SNDBUF) => Value::Number(self.send_buffer(token)? as i64),
+            (libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT) => Value::Number(socket.lowat.unwrap_or(0) as i32 as i64),
             (libc::SOL_SOCKET, libc::SO_RCVBUF) if socket.recv_buffer.is_some() => {
                 Value::Number(socket.recv_buffer.unwrap_or_default() as i64)
             }

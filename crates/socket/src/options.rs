@@ -234,7 +234,7 @@ impl<L: Locks> Calls<'_, L> {
             Opt::Ttl(ttl) => options.ttl = Some(ttl),
             Opt::Tos(tos) => options.tos = tos & !3,
             Opt::KeepAlive(on) => options.keepalive = on,
-            Opt::NoDelay(on) => options.nodelay = on,
+            Opt::NoDelay(on) => (options.nodelay, options.flush) = (on, on),
             Opt::Cork(on) => options.cork = on,
             Opt::KeepIdle(time) => options.keep_idle = Some(time),
             Opt::KeepInterval(time) => options.keep_interval = Some(time),

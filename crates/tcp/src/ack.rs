@@ -227,6 +227,7 @@ impl Tcb {
     fn rearm(&mut self, shown: &Shown, now: Instant) {
         if self.board.is_empty() {
             self.timers.clear_rtx();
+            self.chrono_acked(now);
             return;
         }
         if shown.advanced {

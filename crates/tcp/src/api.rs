@@ -15,7 +15,7 @@ pub enum Tail {
     /// More follows soon (`MSG_MORE`): a segment that is not full may wait for it, until something is acknowledged or a
     /// timeout has passed.
     More,
-    /// Nothing: a part of something larger.
+    /// A part of something larger ends, and with it a run (`Config::push_runs`).
     Part,
     /// A record ends (`MSG_EOR`): no segment has bytes of two.
     Record,
@@ -47,11 +47,12 @@ impl Tcb {
         self.snd.end = self.snd.end.plus(bytes);
         self.wishes.more = tail == Tail::More;
         self.wishes.flush = false;
+        self.wishes.starved = false;
         if matches!(tail, Tail::Push | Tail::Record) {
             self.snd.push = self.snd.end;
-            if tail == Tail::Record || self.config.push_runs > 0 {
-                self.mark_end(tail);
-            }
+        }
+        if tail == Tail::Record || self.config.push_runs > 0 && tail != Tail::More {
+            self.mark_end(tail);
         }
     }
 
@@ -176,16 +177,25 @@ impl Tcb {
         limit.is_none_or(|limit| self.not_sent() < limit)
     }
 
-    /// `TCP_NODELAY`. Set, it also sends what a cork holds back, once (as Linux).
+    /// `TCP_NODELAY`.
     pub fn set_nodelay(&mut self, on: bool) {
         self.wishes.nodelay = on;
-        self.wishes.flush |= on;
+    }
+
+    /// What is held back leaves, once (Linux: `TCP_NODELAY` was set).
+    pub fn flush(&mut self) {
+        self.wishes.flush = true;
     }
 
     /// `TCP_CORK`.
     pub fn set_cork(&mut self, on: bool) {
         self.wishes.cork = on;
         self.wishes.more &= on;
+    }
+
+    /// The greatest window that the peer has advertised.
+    pub fn max_window(&self) -> u32 {
+        self.snd.max_wnd
     }
 
     /// `TCP_USER_TIMEOUT` (RFC 5482).

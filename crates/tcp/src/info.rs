@@ -59,6 +59,9 @@ pub struct Info {
     pub rcv_ooopack: u32,
     pub snd_wnd: u32,
     pub rcv_wnd: u32,
+    pub busy_time: Duration,
+    pub rwnd_limited: Duration,
+    pub sndbuf_limited: Duration,
     /// Bytes of the congestion window.
     pub cwnd_bytes: u32,
     /// Bytes in flight (RFC 6675: pipe).
@@ -75,6 +78,7 @@ impl Tcb {
         let segments = |bytes: u32| if bytes == u32::MAX { i32::MAX as u32 } else { bytes / mss };
         let persisting = self.timers.rtx == crate::timers::Rtx::Persist;
         let keepalive = self.rare.as_ref().and_then(|rare| rare.keepalive).map_or(0, |keepalive| keepalive.probes);
+        let [busy_time, rwnd_limited, sndbuf_limited] = self.chrono.told(now);
         Info {
             state: self.state,
             ca_state: self.recovery.ca as u8,
@@ -125,6 +129,9 @@ impl Tcb {
             rcv_ooopack: counts.ooo_packets,
             snd_wnd: snd.wnd,
             rcv_wnd: self.recv_window(),
+            busy_time,
+            rwnd_limited,
+            sndbuf_limited,
             cwnd_bytes: self.cc.cwnd(),
             in_flight: self.in_flight(),
             congestion: self.cc.name(),

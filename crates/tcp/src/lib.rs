@@ -20,6 +20,7 @@ mod answer;
 mod api;
 pub mod cc;
 mod challenge;
+mod chrono;
 mod config;
 pub mod cookie;
 pub mod counters;

@@ -245,6 +245,9 @@ impl Tcb {
         if unsent == 0 {
             return put(self.poll_fin(now), out);
         }
+        if !self.chrono.is_busy() {
+            self.chrono_begin(now);
+        }
         let mss = u32::from(self.full_segment());
         let window_room = self.send_edge().since_or_zero(self.snd.nxt);
         if window_room >= mss.min(unsent) {
@@ -263,8 +266,13 @@ impl Tcb {
         if len == 0 {
             if cwnd_room < mss.min(unsent) {
                 self.snd.limited = true;
-            } else if self.board.is_empty() {
-                self.arm_persist(now); // a window too small, or a tail that waits for more
+            } else {
+                if window_room < mss.min(unsent) {
+                    self.chrono_window(now);
+                }
+                if self.board.is_empty() {
+                    self.arm_persist(now); // a window too small, or a tail that waits for more
+                }
             }
             return false;
         }
@@ -297,6 +305,10 @@ impl Tcb {
     fn within_run(&mut self, len: u32, there: u32, cwnd_room: u32) -> u32 {
         let mss = u32::from(self.full_segment());
         if !self.snd.run.right.after(self.snd.nxt) {
+            let next = self.snd.nxt;
+            let mut ends = self.rare.iter().flat_map(|rare| rare.ends.iter());
+            let part = ends.find(|(end, tail)| end.after(next) && matches!(tail, Tail::Part | Tail::Record));
+            let there = part.map_or(there, |(end, _)| there.min(end.since(next)));
             let half = (self.cc.cwnd() / mss / 2).max(1) * mss;
             let least = u32::from(self.config.push_runs) * mss;
             let most = pacing::run(self.pacing_rate(), mss as u16, self.rtt.min()).max(least);
@@ -406,6 +418,9 @@ impl Tcb {
         self.counts.bytes_sent = self.counts.bytes_sent.wrapping_add(len.into());
         self.paced(len, now);
         self.booked(out, now);
+        if !self.chrono.is_busy() || self.wishes.starved {
+            self.chrono_sent(now);
+        }
     }
 
     /// Does a write end before `end`, and does a run of several segments at it? That it ended a run is not kept: sent again, it
@@ -415,8 +430,8 @@ impl Tcb {
         let (run, exact) = (self.snd.run, self.config.push_runs > 0);
         let mut push = !exact && (end == self.snd.end || self.snd.push.within(start.plus(1), end.plus(1)));
         let ends = &mut self.rare().ends;
-        while ends.front().is_some_and(|front| front.0.at_or_before(end)) {
-            push = true;
+        while let Some((_, tail)) = ends.front().filter(|front| front.0.at_or_before(end)) {
+            push |= *tail != Tail::Part;
             ends.pop_front();
         }
         (push, exact && end == run.right && run.right.since(run.left) > mss)

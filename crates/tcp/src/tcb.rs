@@ -6,6 +6,7 @@
 use crate::answer::Answers;
 use crate::api::Tail;
 use crate::cc::{Congestion, Control};
+use crate::chrono::Chrono;
 use crate::keepalive::Keepalive;
 use crate::note::Notes;
 use crate::pacing::Pacer;
@@ -137,6 +138,8 @@ pub(crate) struct Wishes {
     pub more: bool,
     /// What is held back may go once.
     pub flush: bool,
+    /// The writer waits for room in the send buffer.
+    pub starved: bool,
     /// The process has let go of the connection.
     pub orphan: bool,
     /// The opening was passive.
@@ -195,6 +198,7 @@ pub struct Tcb {
     pub(crate) recovery: Recovery,
     pub(crate) rack: Rack,
     pub(crate) counts: Counts,
+    pub(crate) chrono: Chrono,
     pub(crate) answers: Answers,
     pub(crate) notes: Notes,
     pub(crate) ooo: Option<Box<Reassembly>>,
@@ -270,6 +274,7 @@ impl Tcb {
             recovery: Recovery::new(iss),
             rack: Rack::new(iss),
             counts: Counts::default(),
+            chrono: Chrono::default(),
             answers: Answers::new(iss),
             notes: Notes::default(),
             ooo: None,

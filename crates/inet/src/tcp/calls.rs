@@ -76,10 +76,13 @@ pub type Linger = Option<Duration>;
 impl<L: Locks> Sock<L> {
     /// Tells the connection what its options say: when it begins, and when one changes.
     pub(super) fn apply_options(&mut self, knobs: &Knobs, now: Instant) {
-        let Some(options) = self.options.as_deref() else { return };
+        let Some(options) = self.options.as_deref_mut() else { return };
         let Kind::Stream(stream) = &mut self.kind else { return };
         let tcb = &mut stream.tcb;
         tcb.set_nodelay(options.nodelay);
+        if std::mem::take(&mut options.flush) {
+            tcb.flush();
+        }
         tcb.set_cork(options.cork);
         stream.dirty = true;
         let ms = |knob: &Knob| Duration::from_millis(knob.get() as u64);
@@ -392,6 +395,7 @@ impl<L: Locks> Stack<L> {
             let sums = stream.headers.sums(self.epoch());
             let taken = stream.send.append(bytes, sizes, sums, |waiting| self.tcp_buffer(cx, sizes, waiting));
             if taken == 0 && !bytes.is_empty() {
+                stream.tcb.writer_waits(cx.now);
                 return Err(if stream.send.room() == 0 { TcpError::WouldBlock } else { TcpError::NoBuffer });
             }
             if stream.send.len() == taken {
@@ -403,9 +407,22 @@ impl<L: Locks> Stack<L> {
                 false if tail == Tail::Record && taken < bytes.len() => stream.tcb.queued_as(taken as u32, Tail::Push),
                 false => stream.tcb.queued_as(taken as u32, tail),
             }
+            if taken < bytes.len() {
+                stream.tcb.writer_waits(cx.now);
+            }
             stream.dirty = true;
             Ok(taken)
         })
+    }
+
+    /// A writer waits that asks for room by rules of its own (`tcpi_sndbuf_limited`).
+    pub fn tcp_writer_waits(&self, cx: Cx, id: usize) {
+        let _ = self.act(cx, id, |sock| {
+            if let Kind::Stream(stream) = &mut sock.kind {
+                stream.tcb.writer_waits(cx.now);
+            }
+            Ok(())
+        });
     }
 
     /// A buffer for a piece of what is sent: a large one when so much waits that it will be a large segment.

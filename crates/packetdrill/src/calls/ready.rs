@@ -2,7 +2,7 @@
 
 use super::{Done, deadline};
 use crate::door::{Chance, Door, State};
-use crate::files::{Epoll, File, Interest};
+use crate::files::{Came, Epoll, File, Interest};
 use clock::{Duration, Instant};
 use libc::{c_int, c_short};
 use socket::{Events, PollFd};
@@ -55,9 +55,8 @@ impl Door {
     /// `epoll_ctl`.
     pub fn epoll_ctl(&self, epoll: c_int, op: c_int, token: c_int, event: Option<(u32, u64)>) -> Done<()> {
         self.enter(|state| {
-            let fd =
-                state.files.get(token).map_err(|errno| if errno == libc::ENOTSOCK { libc::EPERM } else { errno })?.fd;
-            let calls = state.host.calls();
+            state.files.get(token).map_err(|errno| if errno == libc::ENOTSOCK { libc::EPERM } else { errno })?;
+            let seen = state.came(token);
             let epoll = state.files.epoll(epoll)?;
             let there = epoll.interests.contains_key(&token);
             match op {
@@ -65,12 +64,10 @@ impl Door {
                 libc::EPOLL_CTL_MOD | libc::EPOLL_CTL_DEL if !there => return Err(libc::ENOENT),
                 libc::EPOLL_CTL_ADD | libc::EPOLL_CTL_MOD => {
                     let (events, data) = event.ok_or(libc::EFAULT)?;
-                    epoll.interests.insert(token, Interest { events, data, fresh: true, spent: false });
-                    calls.watch(&epoll.poller, fd).map_err(super::raw)?;
+                    epoll.interests.insert(token, Interest { events, data, fresh: true, seen, spent: false });
                 }
                 libc::EPOLL_CTL_DEL => {
                     epoll.interests.remove(&token);
-                    calls.unwatch(fd).map_err(super::raw)?;
                 }
                 _ => return Err(libc::EINVAL),
             }
@@ -91,7 +88,7 @@ impl Door {
 
 impl State {
     /// Everything that is true of a descriptor, in `poll`'s bits.
-    fn ready(&self, token: c_int) -> Option<u32> {
+    fn ready(&mut self, token: c_int) -> Option<u32> {
         let socket = self.files.get(token).ok()?;
         let asked = Events { readable: true, writable: true, ..Events::default() };
         let mut fds = [PollFd { fd: socket.fd, asked, told: Events::default() }];
@@ -100,6 +97,15 @@ impl State {
         if socket.shut_read {
             (told.readable, told.peer_closed) = (true, true);
             told.hangup |= self.is_shut_for_writing(socket.fd.0 & !inet::tcp::SOCK_BIT);
+        }
+        let connected = socket.fd.is_stream() && told.writable && !told.error && !told.hangup;
+        if connected && !self.is_shut_for_writing(socket.fd.0 & !inet::tcp::SOCK_BIT) {
+            told.writable = self.is_roomy(token, socket.fd.0 & !inet::tcp::SOCK_BIT).unwrap_or(true);
+            if !told.writable
+                && let Ok(socket) = self.files.socket(token)
+            {
+                socket.no_space = true; // who asks in vain is told
+            }
         }
         // Linux: a socket that is neither connected nor listening takes writes (they fail), and has hung up.
         let fresh = socket.fd.is_stream() && self.is_fresh(socket.fd.0 & !inet::tcp::SOCK_BIT);
@@ -127,30 +133,46 @@ impl State {
 
     /// What an epoll instance has to tell now.
     fn epoll(&mut self, epoll: c_int, most: usize) -> Done<Vec<(u32, u64)>> {
-        let mut happened = Vec::new();
-        let calls = self.host.calls();
-        self.files.epoll(epoll)?.poller.ready(&calls, usize::MAX, &mut happened);
-        let tokens: Vec<c_int> = happened.iter().filter_map(|fd| self.files.token_of(socket::Fd(*fd))).collect();
-        let epoll_file = self.files.epoll(epoll)?;
-        for token in tokens {
-            if let Some(interest) = epoll_file.interests.get_mut(&token) {
-                interest.fresh = true;
-            }
-        }
-        let interests: Vec<(c_int, Interest)> = epoll_file.interests.iter().map(|(fd, all)| (*fd, *all)).collect();
+        let interests = self.files.epoll(epoll)?.interests.clone();
         let mut told = Vec::new();
-        for (token, interest) in interests {
-            let silent = interest.spent || interest.events & EDGE != 0 && !interest.fresh;
-            let ready = self.ready(token).unwrap_or(0) & (interest.events | ALWAYS);
-            if silent || ready == 0 || told.len() == most {
-                continue;
+        for (token, mut interest) in interests {
+            // Edges: something came, or a writer that found no room would find some.
+            let starved = self.files.get(token).is_ok_and(|socket| socket.no_space);
+            let all = self.ready(token).unwrap_or(0);
+            let seen = self.came(token);
+            let room = starved && all & libc::POLLOUT as u32 != 0;
+            interest.fresh |= seen != interest.seen || room;
+            interest.seen = seen;
+            if room && let Ok(socket) = self.files.socket(token) {
+                socket.no_space = false;
             }
-            told.push((ready, interest.data));
-            if let Some(interest) = self.files.epoll(epoll)?.interests.get_mut(&token) {
-                interest.fresh = false;
-                interest.spent = interest.events & ONCE != 0;
+            let silent = interest.spent || interest.events & EDGE != 0 && !interest.fresh;
+            let ready = all & (interest.events | ALWAYS);
+            if !silent && ready != 0 && told.len() < most {
+                told.push((ready, interest.data));
+                (interest.fresh, interest.spent) = (false, interest.events & ONCE != 0);
+            }
+            if let Some(kept) = self.files.epoll(epoll)?.interests.get_mut(&token) {
+                *kept = interest;
             }
         }
         Ok(told)
+    }
+
+    /// What has come to a socket so far.
+    fn came(&self, token: c_int) -> Came {
+        let Ok(fd) = self.files.get(token).map(|socket| socket.fd) else { return Came::default() };
+        let (stack, cx, now) = (&self.host.stack, self.host.cx(), self.host.now);
+        if !fd.is_stream() {
+            let queued = stack.with_pcb(cx, fd.0, |pcb| (pcb.queued() as u64, pcb.has_error()));
+            return queued.map_or(Came::default(), |(count, failed)| Came { count, state: None, failed });
+        }
+        let came = |sock: &mut inet::tcp::Sock<lock::Light>| {
+            let waiting = if sock.is_listening() { sock.queues().0 as u64 } else { 0 };
+            let tcb = sock.tcb();
+            let count = tcb.map_or(waiting, |tcb| tcb.info(now).bytes_received);
+            Came { count, state: tcb.map(|tcb| tcb.state()), failed: sock.has_error() }
+        };
+        stack.with_sock(cx, fd.0 & !inet::tcp::SOCK_BIT, came).unwrap_or_default()
     }
 }

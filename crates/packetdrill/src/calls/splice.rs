@@ -3,9 +3,8 @@
 use super::Done;
 use crate::door::{Chance, Door, State};
 use crate::os;
-use inet::tcp::SOCK_BIT;
 use libc::{c_int, c_uint, off_t};
-use socket::{Opt, OptKind};
+use socket::OptKind;
 
 /// Bytes moved by one call at most.
 const MOST: usize = 1 << 20;
@@ -63,10 +62,7 @@ impl Door {
 impl State {
     fn room(&self, token: c_int) -> Done<usize> {
         let id = self.stream(token)?;
-        let space = match self.host.calls().option(socket::Fd(id | SOCK_BIT), OptKind::SendBuffer) {
-            Ok(Opt::SendBuffer(space)) => space,
-            _ => 0,
-        };
+        let space = self.send_buffer(token)?;
         let queued = self.host.stack.with_sock(self.host.cx(), id, |sock| sock.queues().1).ok_or(libc::EBADF)?;
         Ok(space.saturating_sub(queued))
     }

@@ -148,6 +148,15 @@ pub(super) fn info(row: &Socket) -> String {
     if i.pacing_rate != 0 && i.pacing_rate != UNLIMITED {
         line.put(format_args!("pacing_rate {}", rate(i.pacing_rate as f64 * 8.0)));
     }
+    if !i.busy_time.is_zero() {
+        let share = |part: Duration| part.as_secs_f64() * 100.0 / i.busy_time.as_secs_f64();
+        line.put(format_args!("busy:{}ms", i.busy_time.as_millis()));
+        for (name, part) in [("rwnd_limited", i.rwnd_limited), ("sndbuf_limited", i.sndbuf_limited)] {
+            if !part.is_zero() {
+                line.put(format_args!("{name}:{}ms({:.1}%)", part.as_millis(), share(part)));
+            }
+        }
+    }
     line.some("delivered", i.delivered);
     line.some("delivered_ce", i.delivered_ce);
     line.some("unacked", i.unacked);
@@ -193,7 +202,7 @@ fn number(state: SockState) -> u8 {
 pub(super) fn info_json(i: &Info, state: SockState) -> Value {
     let us = |span: Duration| span.as_micros() as u64;
     let ms = |span: Duration| span.as_millis() as u64;
-    let fields: [(&str, u64); 48] = [
+    let fields: [(&str, u64); 51] = [
         ("tcpi_state", number(state).into()),
         ("tcpi_ca_state", i.ca_state.into()),
         ("tcpi_retransmits", i.retransmits.into()),
@@ -233,6 +242,9 @@ pub(super) fn info_json(i: &Info, state: SockState) -> Value {
         ("tcpi_min_rtt", us(i.min_rtt)),
         ("tcpi_data_segs_in", i.data_segs_in.into()),
         ("tcpi_data_segs_out", i.data_segs_out.into()),
+        ("tcpi_busy_time", us(i.busy_time)),
+        ("tcpi_rwnd_limited", us(i.rwnd_limited)),
+        ("tcpi_sndbuf_limited", us(i.sndbuf_limited)),
         ("tcpi_delivered", i.delivered.into()),
         ("tcpi_delivered_ce", i.delivered_ce.into()),
         ("tcpi_bytes_sent", i.bytes_sent),
