@@ -20,6 +20,9 @@ use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
+/// A write of so many segments begins a piece of its own; of shorter ones the last bits would fill the pool.
+const ALIGNED: usize = 4;
+
 /// Text for which a large buffer is taken, of 64 KiB: a quarter of it is used then at least.
 const WORTH_LARGE: usize = 16 << 10;
 
@@ -674,8 +677,7 @@ impl Stream {
     #[inline]
     fn sizes(&self, adding: usize) -> Sizes {
         let small = usize::from(self.tcb.mss());
-        // Crumbs share a piece all the same: each piece is a whole buffer.
-        let aligned = adding >= small && self.tcb.not_sent() == 0;
+        let aligned = adding >= ALIGNED * small && self.tcb.not_sent() == 0;
         Sizes { small, large: self.headers.large_text(small), aligned }
     }
 }

@@ -157,7 +157,7 @@ impl<L: Locks> Stack<L> {
         }
         let counts = &self.count(cx).tcp_memory;
         if segment.seq.after(stream.tcb.rcv_nxt()) {
-            counts.out_of_order_refused.bump();
+            counts.out_of_order_refused.add(segment.segments().into());
             return true;
         }
         // A reader who has read all gets a segment all the same, up to a quarter more than the limit.
@@ -165,7 +165,7 @@ impl<L: Locks> Stack<L> {
         let most = if stream.recv.is_empty() { limit.saturating_add(limit / 4) } else { limit };
         let refused = self.tcp_memory() >= most;
         if refused {
-            counts.text_refused.bump();
+            counts.text_refused.add(segment.segments().into());
         }
         refused
     }

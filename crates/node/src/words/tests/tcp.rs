@@ -116,7 +116,7 @@ fn ss_shows_every_state_with_what_belongs_to_it() {
     let info = &row["tcp_info"];
     assert_eq!((&info["tcpi_state"], &info["tcpi_bytes_received"]), (&1.into(), &5000.into()));
     assert_eq!((&info["tcpi_snd_mss"], &info["congestion"]), (&1448.into(), &"cubic".into()));
-    assert_eq!(info.as_object().unwrap().len(), 49);
+    assert_eq!(info.as_object().unwrap().len(), 52);
     assert!(row["skmem"]["r"] == 5000 && row["timer"].is_null(), "{row}");
 
     // Unacknowledged: the timer is on. Asked for keepalive: it waits for silence.
