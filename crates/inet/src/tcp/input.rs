@@ -74,7 +74,8 @@ impl<L: Locks> Stack<L> {
         let trusted = iface.is_none_or(|iface| iface.offload().rx);
         self.count(cx).tcp.input.received.add(packets.len() as u64);
         let (mut open, mut run, mut next) = (None, Burst::new(), None);
-        let lro = self.knobs.tcp_lro.on();
+        // Short of memory, each segment is judged by itself: a reader who has read all gets one, not a run that takes the rest.
+        let lro = self.knobs.tcp_lro.on() && self.tcp_shortage() == super::memory::Shortage::None;
         while let Some(packet) = packets.pop() {
             let mut seen = Seen::default();
             match next.take() {
