@@ -96,6 +96,20 @@ impl Partial {
         self.fold() == 0xffff
     }
 
+    /// The same sum in 16 bits, for whoever keeps many.
+    #[inline]
+    #[must_use]
+    pub const fn folded(self) -> u16 {
+        self.fold()
+    }
+
+    /// From [`Partial::folded`].
+    #[inline]
+    #[must_use]
+    pub const fn from_folded(sum: u16) -> Partial {
+        Partial(sum as u64)
+    }
+
     /// 64 to 32 to 16 bits, adding the halves and bringing the carry round each time.
     #[inline]
     const fn fold(self) -> u16 {
@@ -127,7 +141,13 @@ pub fn header20(header: &[u8; 20]) -> Partial {
     Partial(scalar::sum_20(header))
 }
 
-/// The same of a header that has been loaded: two words of 8 bytes and one of 4, little-endian.
+/// The sum of words of 8 bytes, in host order as numbers are.
+#[inline(always)]
+pub fn words<const N: usize>(words: [u64; N]) -> Partial {
+    words.iter().fold(Partial::ZERO, |sum, word| sum.add(Partial(word.to_be())))
+}
+
+/// [`header20`] of a header that has been loaded: two words of 8 bytes and one of 4, little-endian.
 #[inline(always)]
 pub(crate) const fn words20(first: u64, second: u64, third: u32) -> Partial {
     let (first, second) = (first.to_le(), second.to_le());

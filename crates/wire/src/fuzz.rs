@@ -10,6 +10,7 @@
 )]
 
 use crate::checksum::{self, Kind, Partial};
+use crate::filter::Filter;
 use crate::{Malformed, Proto, arp, dissect as dissector, eth, icmp4, igmp, ip4, ip6, tcp, udp, vlan};
 use std::fmt::Write;
 
@@ -170,6 +171,29 @@ pub fn dissect(data: &[u8]) {
     assert!(text.bytes().all(|byte| (b' '..=b'~').contains(&byte)), "{text:?}");
 }
 
+/// A line of filter, and a frame behind it.
+///
+/// Holds: an error lies within the text and shows it; what matches does not match when negated, at any length.
+pub fn filter(data: &[u8]) {
+    let at = data.iter().position(|byte| *byte == b'\n').unwrap_or(data.len());
+    let (text, frame) = (String::from_utf8_lossy(&data[..at]), data.get(at + 1..).unwrap_or(&[]));
+    let filter = match Filter::compile(&text) {
+        Ok(filter) => filter,
+        Err(why) => {
+            assert!(why.position() <= text.len());
+            assert_eq!(why.to_string().lines().count(), 3);
+            return;
+        }
+    };
+    let negated = Filter::compile(&format!("not ({text})"));
+    for len in 0..=frame.len().min(80) {
+        let matches = filter.matches(&frame[..len]);
+        filter.matches_captured(&frame[..len], frame.len());
+        assert!(!negated.as_ref().is_ok_and(|negated| matches && negated.matches(&frame[..len])), "{text}");
+    }
+    filter.matches(frame);
+}
+
 /// RFC 1071 4.1 as it is written: the reference for everything else. Folded, not complemented.
 pub(crate) fn naive(bytes: &[u8]) -> u16 {
     let mut sum = 0u32;
@@ -178,4 +202,34 @@ pub(crate) fn naive(bytes: &[u8]) -> u16 {
         sum = (sum & 0xffff) + (sum >> 16);
     }
     sum as u16
+}
+
+/// Lines of text, as every kind of reader reads them: the same frames, the same errors, and always on.
+pub fn text(data: &[u8]) {
+    use crate::text::{self, Kind, Next};
+    let mut frame = vec![0; text::MAX_FRAME + text::SLACK];
+    let mut rest = data;
+    loop {
+        let next = text::next(rest, &mut frame);
+        for kind in Kind::available() {
+            let mut other = vec![0; text::MAX_FRAME + text::SLACK];
+            assert_eq!(text::next_with(kind, rest, &mut other), next);
+            if let Next::Frame { len, .. } = next {
+                assert_eq!(other.get(..len), frame.get(..len));
+            }
+        }
+        match next {
+            Next::Partial => return,
+            Next::Blank { used } | Next::Bad { used, .. } => rest = rest.get(used..).unwrap_or_default(),
+            Next::Frame { len, stamp, used } => {
+                let read = frame.get(..len).unwrap_or_default();
+                let mut line = vec![0; text::MAX_LINE + text::SLACK];
+                let written = text::encode(read, stamp, &mut line).unwrap_or_default();
+                let mut again = vec![0; text::MAX_FRAME + text::SLACK];
+                assert_eq!(text::next(&line, &mut again), Next::Frame { len, stamp, used: written });
+                assert_eq!(again.get(..len), frame.get(..len));
+                rest = rest.get(used..).unwrap_or_default();
+            }
+        }
+    }
 }

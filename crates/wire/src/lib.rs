@@ -1,8 +1,9 @@
 //! What bytes mean: headers, checksums, a one-line dissector.
 //!
 //! Bytes arrive as a borrowed slice and leave as a typed value (`parse`), or the other way round (`emit`). Nothing here
-//! owns a buffer, does I/O, keeps state or allocates. Offsets into headers live in this crate and nowhere else: once
-//! a header has been parsed its type is the proof that the lengths in it were checked against the bytes at hand.
+//! owns a buffer, does I/O, keeps state or allocates; a [`filter`] does while it is compiled. Offsets into headers live in
+//! this crate and nowhere else: once a header has been parsed its type is the proof that the lengths in it were checked
+//! against the bytes at hand.
 //!
 //! Whatever comes from a wire is hostile: every parser answers [`Malformed`] with a reason, and no byte string
 //! reaches a panic, an unbounded loop or recursion (the `fuzz` module states the invariants, the tests run them).
@@ -15,7 +16,10 @@
 //! | [`icmp4`], [`igmp`] | control messages | RFC 792, RFC 2236 |
 //! | [`udp`], [`tcp`] | transport headers, TCP options | RFC 768, RFC 9293 3.1 |
 //! | [`checksum`] | the Internet checksum, by the best means of the machine | RFC 1071, RFC 1624 |
+//! | [`edit`] | fields changed in place, checksums with them | RFC 1624 |
 //! | [`dissect`] | a frame as one line of text | tcpdump(1) |
+//! | [`text`], [`bpkt`] | a frame as a line of hexadecimal digits or a binary record, and back | ethpipe2013 |
+//! | [`filter`] | tcpdump's expressions, compiled and asked of frames | pcap-filter(7) |
 //!
 //! ```
 //! use linerate_wire::{Mac, dissect, eth};
@@ -35,9 +39,12 @@
 )]
 
 pub mod arp;
+pub mod bpkt;
 pub mod checksum;
 pub mod dissect;
+pub mod edit;
 pub mod eth;
+pub mod filter;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 pub mod icmp4;
@@ -48,6 +55,7 @@ mod l4port;
 mod malformed;
 mod proto;
 pub mod tcp;
+pub mod text;
 pub mod udp;
 pub mod vlan;
 

@@ -9,10 +9,12 @@ use std::fmt;
 use std::ops::BitOr;
 
 pub use options::{MAX_OPTIONS_LEN, Opt, OptionWriter, Options, SackBlocks};
+pub use timestamped::Timestamped;
 
 mod options;
 #[cfg(test)]
 mod tests;
+mod timestamped;
 
 /// Bytes of a header without options.
 pub const HEADER_LEN: usize = 20;

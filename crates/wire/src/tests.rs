@@ -34,6 +34,7 @@ proptest! {
     fn arbitrary_bytes(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         fuzz::frame(&bytes);
         fuzz::dissect(&bytes);
+        fuzz::filter(&bytes);
     }
 
     #[test]
@@ -66,6 +67,26 @@ fn fuzz_seeds_are_on_disk() {
             if fs::read(&path).ok().as_ref() != Some(&frame) {
                 fs::write(&path, &frame).unwrap();
             }
+        }
+    }
+}
+
+/// Likewise for filters: an expression of every kind, and a frame behind it.
+#[test]
+fn filter_seeds_are_on_disk() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/wire_filter");
+    if fs::create_dir_all(&dir).is_err() {
+        println!("skipped: {} cannot be written", dir.display());
+        return;
+    }
+    let frames = samples::frames();
+    let lines = include_str!("filter/tests/accepted.txt").lines().filter(|line| !line.starts_with('#'));
+    for (nth, line) in lines.step_by(9).enumerate() {
+        let seed = [line.as_bytes(), b"\n", &frames[nth % frames.len()].1].concat();
+        fuzz::filter(&seed);
+        let path = dir.join(format!("line_{nth:02}"));
+        if fs::read(&path).ok().as_ref() != Some(&seed) {
+            fs::write(&path, &seed).unwrap();
         }
     }
 }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::samples::{pseudo4, tcp_segment};
-use crate::{Layer, Proto};
+use crate::{L4Port, Layer, Proto};
 use proptest::prelude::*;
 
 fn items(bytes: &[u8]) -> Vec<Result<Opt<'_>, Malformed>> {
@@ -29,6 +29,24 @@ fn data_offsets_that_lie() {
     }
     assert_eq!(Header::parse(&segment[..19]), Err(Malformed::Truncated { layer: Layer::Tcp, need: 20, have: 19 }));
     assert_eq!(Header::parse(&segment).unwrap().payload(&segment), b"text");
+}
+
+proptest! {
+    #[test]
+    fn four_words_say_what_header_and_options_say(src: u16, dst: u16, seq: u32, ack: u32, flags: u8, window: u16, val: u32, ecr: u32) {
+        let (src, dst, flags) = (L4Port(src), L4Port(dst), Flags(flags));
+        let short = Timestamped { src, dst, seq, ack, flags, window, val, ecr };
+        let mut segment = [0; Timestamped::LEN];
+        let pseudo = pseudo4(Proto::TCP, 32);
+        short.emit(&mut segment, |sum| pseudo.add(sum).finish());
+        prop_assert!(checksum_ok(pseudo, &segment));
+        prop_assert_eq!(Timestamped::parse(&segment), Some(short));
+        let header = Header::parse(&segment).unwrap();
+        let long = Header { src, dst, seq, ack, header_len: 32, flags, window, checksum: header.checksum, urgent: 0 };
+        prop_assert_eq!(header, long);
+        let options: Vec<_> = header.options(&segment).flatten().collect();
+        prop_assert_eq!(options, [Opt::Nop, Opt::Nop, Opt::Timestamps { val, ecr }]);
+    }
 }
 
 #[test]

@@ -1,0 +1,199 @@
+//! A frame as a binary record, in the forms of ethpipe's raw devices (`*.bpkt`).
+//!
+//! ```text
+//! v1  magic 0x3776, length, frame                u16 LE, u16 LE
+//! v2  magic 0x3776, length, stamp, frame         u16 LE, u16 LE, u64 LE
+//! ```
+//!
+//! The stamp is that of a text line with its fields elsewhere: 48 bits of ticks, then in the last byte the register and
+//! the reset flag. The magic does not tell the two forms apart; [`Form::guess`] looks where the second record would begin.
+
+use crate::text::{MAX_FRAME, MIN_FRAME, Stamp};
+use std::fmt;
+
+/// The first two bytes of every record: `76 37`.
+pub const MAGIC: u16 = 0x3776;
+
+/// Which form a record has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Form {
+    /// Without a stamp.
+    V1,
+    /// With one.
+    V2,
+}
+
+impl Form {
+    /// Bytes in front of the frame.
+    pub const fn header(self) -> usize {
+        match self {
+            Form::V1 => 4,
+            Form::V2 => 12,
+        }
+    }
+
+    /// The form of the record at the front of `bytes`: behind it, in one of the two places, the next begins or all ends. What fits both is
+    /// V2, what fits neither is not there yet (`None`), or no record at all.
+    pub fn guess(bytes: &[u8], at_end: bool) -> Option<Form> {
+        let len = usize::from(header(bytes)?);
+        [Form::V2, Form::V1].into_iter().find(|form| match bytes.get(form.header() + len..) {
+            Some([]) => at_end,
+            Some([one]) => *one == MAGIC.to_le_bytes()[0],
+            Some([first, second, ..]) => [*first, *second] == MAGIC.to_le_bytes(),
+            None => false,
+        })
+    }
+}
+
+/// Why bytes are no record. Nothing says where the next one begins: reading ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BadRecord {
+    /// No magic.
+    Magic(u16),
+    /// A length that no frame has.
+    Length(u16),
+}
+
+impl fmt::Display for BadRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BadRecord::Magic(found) => write!(f, "0x{found:04x} where a record begins with 0x{MAGIC:04x}"),
+            BadRecord::Length(len) => write!(f, "a frame of {len} bytes: {MIN_FRAME} to {MAX_FRAME} are possible"),
+        }
+    }
+}
+
+impl std::error::Error for BadRecord {}
+
+/// A record at the front of some bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Record<'a> {
+    /// The frame, without FCS.
+    pub frame: &'a [u8],
+    /// Its time field.
+    pub stamp: Option<Stamp>,
+    /// Bytes that the record has.
+    pub used: usize,
+}
+
+/// The length field, if the magic is there.
+fn header(bytes: &[u8]) -> Option<u16> {
+    let (magic, rest) = bytes.split_first_chunk::<2>()?;
+    let len = rest.first_chunk::<2>()?;
+    (u16::from_le_bytes(*magic) == MAGIC).then_some(u16::from_le_bytes(*len))
+}
+
+/// Reads the record at the front of `bytes`; `None` if it is not all there.
+///
+/// # Errors
+/// No magic, or a length outside [`MIN_FRAME`]..=[`MAX_FRAME`].
+pub fn parse(form: Form, bytes: &[u8]) -> Result<Option<Record<'_>>, BadRecord> {
+    let Some(magic) = bytes.first_chunk::<2>() else { return Ok(None) };
+    let magic = u16::from_le_bytes(*magic);
+    if magic != MAGIC {
+        return Err(BadRecord::Magic(magic));
+    }
+    let Some(field) = header(bytes) else { return Ok(None) };
+    let len = usize::from(field);
+    if !(MIN_FRAME..=MAX_FRAME).contains(&len) {
+        return Err(BadRecord::Length(field));
+    }
+    let stamp = match form {
+        Form::V1 => None,
+        Form::V2 => match bytes.get(4..).and_then(<[u8]>::first_chunk::<8>) {
+            None => return Ok(None),
+            Some(bits) => Some(stamp_of(u64::from_le_bytes(*bits))),
+        },
+    };
+    let used = form.header() + len;
+    Ok(bytes.get(form.header()..used).map(|frame| Record { frame, stamp, used }))
+}
+
+/// `val_low` 32, `val_high` 16, reserved 8, reserved 4, register 3, reset 1; from the lowest bit.
+fn stamp_of(bits: u64) -> Stamp {
+    Stamp::at((bits >> 60) as u8 & 7, bits >> 63 == 1, bits & Stamp::TICKS)
+}
+
+fn bits_of(stamp: Stamp) -> u64 {
+    stamp.ticks() | u64::from(stamp.register()) << 60 | u64::from(stamp.reset()) << 63
+}
+
+/// Appends a record. A frame longer than [`MAX_FRAME`] or shorter than [`MIN_FRAME`] is not one: says whether it was.
+pub fn emit(form: Form, frame: &[u8], stamp: Option<Stamp>, out: &mut Vec<u8>) -> bool {
+    if !(MIN_FRAME..=MAX_FRAME).contains(&frame.len()) {
+        return false;
+    }
+    out.extend_from_slice(&MAGIC.to_le_bytes());
+    out.extend_from_slice(&(frame.len() as u16).to_le_bytes());
+    if form == Form::V2 {
+        out.extend_from_slice(&bits_of(stamp.unwrap_or_default()).to_le_bytes());
+    }
+    out.extend_from_slice(frame);
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_bits_stand_where_ethpipe_put_them() {
+        let mut out = Vec::new();
+        assert!(emit(Form::V2, &[0xab; 60], Some(Stamp::at(1, true, 0x0102_0304_0506)), &mut out));
+        assert_eq!(out[..12], [0x76, 0x37, 60, 0, 6, 5, 4, 3, 2, 1, 0, 0x90]);
+        assert!(!emit(Form::V1, &[0; 13], None, &mut out));
+        assert_eq!(out.len(), 72);
+    }
+
+    #[test]
+    fn the_second_record_tells_the_form() {
+        for form in [Form::V1, Form::V2] {
+            let mut out = Vec::new();
+            emit(form, &[1; 60], None, &mut out);
+            assert_eq!(Form::guess(&out, true), Some(form));
+            assert_eq!(Form::guess(&out[..10], false), None);
+            emit(form, &[2; 99], None, &mut out);
+            assert_eq!(Form::guess(&out, false), Some(form));
+        }
+        assert_eq!(Form::guess(b"DDDDDDDD", true), None);
+    }
+
+    #[test]
+    fn what_is_no_record_says_why() {
+        assert_eq!(parse(Form::V1, b"zz..").unwrap_err().to_string(), "0x7a7a where a record begins with 0x3776");
+        let short = [0x76, 0x37, 13, 0];
+        assert_eq!(parse(Form::V1, &short), Err(BadRecord::Length(13)));
+        let long = [0x76, 0x37, 0xff, 0xff];
+        assert_eq!(parse(Form::V2, &long), Err(BadRecord::Length(0xffff)));
+    }
+
+    proptest! {
+        #[test]
+        fn records_come_back(frames in prop::collection::vec((prop::collection::vec(any::<u8>(), 14..200), any::<u64>()), 1..5), cut in 0..50_usize) {
+            for form in [Form::V1, Form::V2] {
+                let mut out = Vec::new();
+                let stamp = |bits: u64| (form == Form::V2).then(|| stamp_of(bits));
+                for (frame, bits) in &frames {
+                    prop_assert!(emit(form, frame, stamp(*bits), &mut out));
+                }
+                let mut rest = &out[..];
+                for (frame, bits) in &frames {
+                    let record = parse(form, rest).unwrap().unwrap();
+                    prop_assert_eq!(record, Record { frame, stamp: stamp(*bits), used: form.header() + frame.len() });
+                    let short = &rest[..record.used - 1 - cut % record.used];
+                    prop_assert_eq!(parse(form, short), Ok(None));
+                    rest = &rest[record.used..];
+                }
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_an_answer(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+            for form in [Form::V1, Form::V2] {
+                let _ = parse(form, &bytes);
+            }
+            let _ = Form::guess(&bytes, true);
+        }
+    }
+}

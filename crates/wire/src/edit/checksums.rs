@@ -1,0 +1,120 @@
+//! Checksums computed anew.
+
+use super::{Ip, Layout, Upper, addresses6, place, read};
+use crate::checksum::{Partial, sum};
+use crate::{Proto, ip4, udp};
+
+/// What a checksum covers.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Covered {
+    /// An IPv4 header.
+    Ip4,
+    /// TCP segment.
+    Tcp,
+    /// UDP datagram.
+    Udp,
+    /// ICMP message.
+    Icmp,
+    /// IGMP message.
+    Igmp,
+    /// ICMP message of IPv6.
+    Icmp6,
+}
+
+/// A checksum of a frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Checksum {
+    /// What it covers.
+    pub of: Covered,
+    /// What stands there.
+    pub found: u16,
+    /// What should.
+    pub right: u16,
+    at: usize,
+    ip: Ip,
+}
+
+impl Checksum {
+    /// Does it verify? UDP's 0 does over IPv4, where it says "not computed" (RFC 768), and not over IPv6 (RFC 8200 8.1).
+    pub fn verifies(&self) -> bool {
+        match self.of {
+            Covered::Udp if self.found == 0 => self.ip == Ip::V4,
+            // All ones are zero too.
+            _ => self.found == self.right || self.found % 0xffff == self.right % 0xffff,
+        }
+    }
+
+    /// May it be 0, "not computed"?
+    pub fn may_be_none(&self) -> bool {
+        self.of == Covered::Udp && self.ip == Ip::V4
+    }
+
+    /// Writes `field` where it stands.
+    pub fn write(&self, frame: &mut [u8], field: u16) {
+        if let Some(place) = place(frame, self.at) {
+            *place = field.to_be_bytes();
+        }
+    }
+}
+
+/// The sum of `bytes` without the two at `at`, which is even.
+fn without(bytes: &[u8], at: usize) -> Option<Partial> {
+    let (before, rest) = bytes.split_at_checked(at)?;
+    Some(sum(before).add(sum(rest.get(2..)?)))
+}
+
+impl Layout {
+    /// The checksums of a frame: of its IPv4 header, and of what is above. That of a fragment, of a packet cut short, or behind
+    /// a Routing header that is not at its end cannot be computed, and is left out.
+    pub fn checksums(&self, frame: &[u8]) -> [Option<Checksum>; 2] {
+        [self.header_checksum(frame), self.upper_checksum(frame)]
+    }
+
+    fn header_checksum(&self, frame: &[u8]) -> Option<Checksum> {
+        const AT: usize = 10;
+        let header = self.header4(frame)?;
+        let bytes = frame.get(self.l3..self.l3 + header.ihl_len)?;
+        let right = match bytes.first_chunk::<{ ip4::HEADER_LEN }>() {
+            Some(plain) if bytes.len() == plain.len() => {
+                let mut plain = *plain;
+                [plain[AT], plain[AT + 1]] = [0, 0];
+                crate::checksum::header20(&plain).finish()
+            }
+            _ => without(bytes, AT)?.finish(),
+        };
+        Some(Checksum { of: Covered::Ip4, found: header.checksum, right, at: self.l3 + AT, ip: self.ip })
+    }
+
+    fn upper_checksum(&self, frame: &[u8]) -> Option<Checksum> {
+        let message = frame.get(self.l4..self.end).filter(|_| self.whole && !self.source_routed)?;
+        let (of, proto) = match self.upper {
+            Upper::None => return None,
+            Upper::Tcp => (Covered::Tcp, Some(Proto::TCP)),
+            Upper::Udp => (Covered::Udp, Some(Proto::UDP)),
+            Upper::Icmp => (Covered::Icmp, None),
+            Upper::Igmp => (Covered::Igmp, None),
+            Upper::Icmp6 => (Covered::Icmp6, Some(Proto::IPV6_ICMP)),
+        };
+        // What follows a datagram within its packet is not covered.
+        let message = match of {
+            Covered::Udp => message.get(..usize::from(udp::Header::parse(message).ok()?.len))?,
+            _ => message,
+        };
+        let pseudo = match (proto, self.ip) {
+            (None, _) | (_, Ip::None) => Partial::ZERO,
+            (Some(proto), Ip::V4) => {
+                let header = self.header4(frame)?;
+                Partial::pseudo4(header.src, header.dst, proto, message.len() as u16)
+            }
+            (Some(proto), Ip::V6) => {
+                let (src, dst) = addresses6(frame, self.l3)?;
+                Partial::pseudo6(src, dst, proto, message.len() as u32)
+            }
+        };
+        let at = self.upper.checksum_at();
+        let found = u16::from_be_bytes(read(message, at)?);
+        let all = pseudo.add(without(message, at)?);
+        let right = if of == Covered::Udp { all.finish_nonzero() } else { all.finish() };
+        Some(Checksum { of, found, right, at: self.l4 + at, ip: self.ip })
+    }
+}

@@ -1,0 +1,173 @@
+//! Arithmetic: `ip[2:2] - 4 * (ip[0] & 15) > len / 2` as operations on a small stack.
+//!
+//! Values are 32 bits and wrap. A load beyond the frame, or a division by zero, ends the whole filter with no match,
+//! whatever stands around it: that is how BPF has it.
+
+use super::names::Word;
+use super::program::Test;
+
+/// How many values an expression may hold at once; libpcap has as many registers.
+pub(super) const STACK: usize = 16;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Binary {
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Mod,
+    And,
+    Or,
+    Xor,
+    ShiftLeft,
+    ShiftRight,
+}
+
+impl Binary {
+    fn commutes(self) -> bool {
+        matches!(self, Binary::Add | Binary::Mul | Binary::And | Binary::Or | Binary::Xor)
+    }
+
+    /// `None` for a division by zero.
+    pub fn apply(self, a: u32, b: u32) -> Option<u32> {
+        Some(match self {
+            Binary::Add => a.wrapping_add(b),
+            Binary::Sub => a.wrapping_sub(b),
+            Binary::Mul => a.wrapping_mul(b),
+            Binary::Div => a.checked_div(b)?,
+            Binary::Mod => a.checked_rem(b)?,
+            Binary::And => a & b,
+            Binary::Or => a | b,
+            Binary::Xor => a ^ b,
+            Binary::ShiftLeft => a.checked_shl(b).unwrap_or(0),
+            Binary::ShiftRight => a.checked_shr(b).unwrap_or(0),
+        })
+    }
+}
+
+/// One step: takes its operands from the stack and leaves its result there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Op {
+    Push(u32),
+    /// What a test would look at: the length, or a field at a fixed place.
+    Field(Test),
+    /// The index on the stack becomes the `size` bytes at `base` plus the index.
+    Load {
+        base: u32,
+        size: u8,
+    },
+    /// The same behind the IPv4 header that begins at `ip`.
+    LoadTransport {
+        ip: u32,
+        size: u8,
+    },
+    Negate,
+    Binary(Binary),
+    /// With this as the right operand.
+    With(Binary, u32),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Compare {
+    Equal,
+    Unequal,
+    Greater,
+    GreaterEqual,
+    Less,
+    LessEqual,
+}
+
+impl Compare {
+    pub fn holds(self, left: u32, right: u32) -> bool {
+        match self {
+            Compare::Equal => left == right,
+            Compare::Unequal => left != right,
+            Compare::Greater => left > right,
+            Compare::GreaterEqual => left >= right,
+            Compare::Less => left < right,
+            Compare::LessEqual => left <= right,
+        }
+    }
+}
+
+/// Two values and how they are compared.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Relation {
+    /// Leaves the left value on the stack, and the right one on top.
+    pub ops: Box<[Op]>,
+    pub compare: Compare,
+}
+
+/// What a frame must be before a load from it means anything.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Guard {
+    /// The link layer carries this.
+    Carries(Word),
+    /// The IPv4 packet carries this protocol and is no later fragment.
+    FirstOf(u8),
+    /// The IPv6 packet's next header is this.
+    Next(u8),
+}
+
+/// An expression that was read: what it needs, and how it is worked out.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Arith {
+    pub guards: Vec<Guard>,
+    pub ops: Vec<Op>,
+    /// Values on the stack at its fullest.
+    pub depth: usize,
+}
+
+impl Arith {
+    pub fn number(value: u32) -> Arith {
+        Arith { guards: Vec::new(), ops: vec![Op::Push(value)], depth: 1 }
+    }
+
+    pub fn wire_len() -> Arith {
+        Arith { guards: Vec::new(), ops: vec![Op::Field(Test::wire_len())], depth: 1 }
+    }
+
+    /// The value, if it is known without a frame.
+    pub fn constant(&self) -> Option<u32> {
+        match self.ops.as_slice() {
+            [Op::Push(value)] => Some(*value),
+            _ => None,
+        }
+    }
+
+    pub fn negate(self) -> Arith {
+        match self.constant() {
+            Some(value) => Arith::number(value.wrapping_neg()),
+            None => self.then(Op::Negate),
+        }
+    }
+
+    /// Two constants become one. libpcap keeps the guards of the left operand alone, and so do we: `ip[0] + tcp[0]` asks
+    /// for IPv4 only.
+    pub fn binary(self, op: Binary, mut right: Arith) -> Arith {
+        if let (Some(a), Some(b)) = (self.constant(), right.constant())
+            && let Some(value) = op.apply(a, b)
+        {
+            return Arith::number(value);
+        }
+        right.guards.clear();
+        match (self.constant(), right.constant()) {
+            (_, Some(value)) => self.then(Op::With(op, value)),
+            (Some(value), None) if op.commutes() => right.then(Op::With(op, value)),
+            _ => self.beside(right).then(Op::Binary(op)),
+        }
+    }
+
+    pub fn then(mut self, op: Op) -> Arith {
+        self.ops.push(op);
+        self
+    }
+
+    /// One value under the other on the stack; the guards of the first come first.
+    pub fn beside(mut self, right: Arith) -> Arith {
+        self.guards.extend(right.guards);
+        self.ops.extend(right.ops);
+        self.depth = self.depth.max(right.depth + 1);
+        self
+    }
+}

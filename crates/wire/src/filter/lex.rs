@@ -1,0 +1,248 @@
+//! Text to tokens: the longest match wins, and among equals a keyword before an address before a number before a name.
+//!
+//! Names may hold hyphens (`80-90`, `tcp-syn`, and so `1-2` as well), which is why tcpdump wants blanks around a minus.
+
+use super::error::Refusal;
+use super::names::{self, Word};
+use std::net::Ipv6Addr;
+
+/// A keyword that is no protocol.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Key {
+    Dst,
+    Src,
+    Host,
+    Net,
+    Mask,
+    Port,
+    PortRange,
+    Proto,
+    ProtoChain,
+    Gateway,
+    Less,
+    Greater,
+    Byte,
+    Broadcast,
+    Multicast,
+    And,
+    Or,
+    Not,
+    Len,
+    Vlan,
+    Mpls,
+    Pppoed,
+    Pppoes,
+    Llc,
+    Rnr,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Token<'a> {
+    Key(Key),
+    Word(Word),
+    Number(u32),
+    /// Two to four numbers with dots between, as they stand: `10.1`.
+    Dotted(&'a str),
+    Address6(Ipv6Addr),
+    Mac([u8; 6]),
+    Name(&'a str),
+    /// A keyword of the language that cannot hold here, and why.
+    Foreign(&'static str),
+    Open,
+    Close,
+    OpenIndex,
+    CloseIndex,
+    Colon,
+    Plus,
+    Minus,
+    Times,
+    Divide,
+    Modulo,
+    BitAnd,
+    BitOr,
+    BitXor,
+    ShiftLeft,
+    ShiftRight,
+    Equal,
+    Unequal,
+    Less,
+    LessEqual,
+    Greater,
+    GreaterEqual,
+    End,
+}
+
+/// A token, and the byte at which it begins.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Spot<'a> {
+    pub token: Token<'a>,
+    pub at: usize,
+}
+
+/// Longer symbols first.
+const SYMBOLS: &[(&str, Token<'static>)] = &[
+    ("&&", Token::Key(Key::And)),
+    ("||", Token::Key(Key::Or)),
+    ("<<", Token::ShiftLeft),
+    (">>", Token::ShiftRight),
+    ("<=", Token::LessEqual),
+    (">=", Token::GreaterEqual),
+    ("!=", Token::Unequal),
+    ("==", Token::Equal),
+    ("!", Token::Key(Key::Not)),
+    ("=", Token::Equal),
+    ("<", Token::Less),
+    (">", Token::Greater),
+    ("(", Token::Open),
+    (")", Token::Close),
+    ("[", Token::OpenIndex),
+    ("]", Token::CloseIndex),
+    (":", Token::Colon),
+    ("+", Token::Plus),
+    ("-", Token::Minus),
+    ("*", Token::Times),
+    ("/", Token::Divide),
+    ("%", Token::Modulo),
+    ("&", Token::BitAnd),
+    ("|", Token::BitOr),
+    ("^", Token::BitXor),
+];
+
+/// The longest text of an IPv6 address.
+const MAX_ADDRESS6_LEN: usize = "ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255".len();
+
+/// All tokens of `text`, with an `End` behind them.
+pub(super) fn tokens(text: &str) -> Result<Vec<Spot<'_>>, Refusal> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
+        if rest.starts_with([' ', '\t', '\r', '\n']) {
+            at += 1;
+            continue;
+        }
+        let (token, len) = next(rest).map_err(|why| Refusal::new(at, why))?;
+        found.push(Spot { token, at });
+        at += len;
+    }
+    found.push(Spot { token: Token::End, at: text.len() });
+    Ok(found)
+}
+
+/// The first token of a text that begins with one, and its length.
+fn next(text: &str) -> Result<(Token<'_>, usize), String> {
+    if let Some(name) = text.strip_prefix('\\') {
+        let len = name.find([' ', '!', '(', ')', '\n', '\t']).unwrap_or(name.len());
+        let name = name.get(..len).filter(|name| !name.is_empty()).ok_or("expected a name after the backslash")?;
+        return Ok((Token::Name(name), len + 1));
+    }
+    let word = word(text);
+    let (address6, mac) = (address6(text), mac(text));
+    let (len6, len_mac) = (address6.map_or(0, |(_, len)| len), mac.map_or(0, |(_, len)| len));
+    if let Some((mac, len)) = mac
+        && len >= word.len().max(len6)
+    {
+        return Ok((Token::Mac(mac), len));
+    }
+    if let Some((address, len)) = address6
+        && len > word.len().max(len_mac)
+    {
+        return Ok((Token::Address6(address), len));
+    }
+    if !word.is_empty() {
+        return whole(word).map(|token| (token, word.len()));
+    }
+    let symbol = SYMBOLS.iter().find(|(symbol, _)| text.starts_with(symbol));
+    let unknown = || format!("'{}' has no meaning here", text.chars().next().unwrap_or(' '));
+    symbol.map(|(symbol, token)| (*token, symbol.len())).ok_or_else(unknown)
+}
+
+/// What a word is that matched to its end.
+fn whole(word: &str) -> Result<Token<'_>, String> {
+    if let Some(token) = names::token(word) {
+        return Ok(token);
+    }
+    if is_number(word) {
+        return number(word).map(Token::Number);
+    }
+    let parts = word.split('.');
+    Ok(if (2..=4).contains(&parts.clone().count()) && parts.clone().all(is_number) {
+        Token::Dotted(word)
+    } else {
+        Token::Name(word)
+    })
+}
+
+/// The longest name at the front: letters, digits and `-_.`, not ending in a hyphen or underscore.
+fn word(text: &str) -> &str {
+    let inside = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    let len = text.bytes().position(|byte| !inside(byte)).unwrap_or(text.len());
+    let run = text.get(..len).unwrap_or("").trim_end_matches(['-', '_']);
+    if run.starts_with(['-', '_', '.']) { "" } else { run }
+}
+
+fn is_number(word: &str) -> bool {
+    match hex_digits(word) {
+        Some(digits) => !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit()),
+        None => !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit()),
+    }
+}
+
+fn hex_digits(word: &str) -> Option<&str> {
+    word.strip_prefix("0x").or_else(|| word.strip_prefix("0X"))
+}
+
+/// As in C: 0x is hexadecimal, a leading 0 octal, the rest decimal.
+fn number(word: &str) -> Result<u32, String> {
+    let (digits, radix, kind) = match (hex_digits(word), word.strip_prefix('0')) {
+        (Some(digits), _) => (digits, 16, "hexadecimal"),
+        (None, Some(digits)) if !digits.is_empty() => (digits, 8, "octal"),
+        _ => (word, 10, "decimal"),
+    };
+    if !digits.chars().all(|digit| digit.is_digit(radix)) {
+        return Err(format!("'{word}' begins as an {kind} number and has other digits"));
+    }
+    u32::from_str_radix(digits, radix).map_err(|_| format!("'{word}' does not fit 32 bits"))
+}
+
+/// The longest IPv6 address at the front.
+fn address6(text: &str) -> Option<(Ipv6Addr, usize)> {
+    let inside = |byte: u8| byte.is_ascii_hexdigit() || byte == b':' || byte == b'.';
+    let run = text.bytes().take(MAX_ADDRESS6_LEN).take_while(|byte| inside(*byte)).count();
+    if !text.get(..run)?.contains(':') {
+        return None;
+    }
+    (2..=run).rev().find_map(|len| Some((text.get(..len)?.parse().ok()?, len)))
+}
+
+/// An Ethernet address at the front: `1:2:3:4:5:6` with `:`, `-` or `.`, `0102.0304.0506`, or `010203040506`.
+fn mac(text: &str) -> Option<([u8; 6], usize)> {
+    [':', '-', '.'].into_iter().find_map(|mark| pairs(text, mark)).or_else(|| quads(text))
+}
+
+fn pairs(text: &str, mark: char) -> Option<([u8; 6], usize)> {
+    let (mut mac, mut at) = ([0; 6], 0);
+    for (nth, byte) in mac.iter_mut().enumerate() {
+        if nth > 0 {
+            at += text.get(at..)?.starts_with(mark).then_some(1)?;
+        }
+        let len = text.bytes().skip(at).take(2).take_while(u8::is_ascii_hexdigit).count();
+        *byte = u8::from_str_radix(text.get(at..at + len)?, 16).ok()?;
+        at += len;
+    }
+    Some((mac, at))
+}
+
+fn quads(text: &str) -> Option<([u8; 6], usize)> {
+    let dotted = text.as_bytes().get(4) == Some(&b'.');
+    let len = if dotted { 14 } else { 12 };
+    let (mut mac, mut at) = ([0; 6], 0);
+    for (nth, byte) in mac.iter_mut().enumerate() {
+        if dotted && nth > 0 && nth % 2 == 0 {
+            at += text.get(at..)?.starts_with('.').then_some(1)?;
+        }
+        let digits = text.get(at..at + 2).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()))?;
+        *byte = u8::from_str_radix(digits, 16).ok()?;
+        at += 2;
+    }
+    Some((mac, len))
+}

@@ -1,0 +1,286 @@
+//! What a compiled filter is: tests with two ways on, put together by patching jumps, then shortened.
+//!
+//! A [`Test`] reads one number from a frame and asks whether it lies in a range; equality, order, port ranges and masked
+//! bits are all that. A [`Code`] is a part of the program: where it begins, and the jumps that still lack a target, one
+//! list for yes and one for no. Parts are put together in the order in which they were made, so a jump only
+//! ever goes forward and a run ends.
+
+/// Where the number comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Source {
+    /// The four bytes at `at`. A narrower field is their end, under the mask: one kind of load serves all sizes.
+    Bytes,
+    /// The same, counted from the end of the IPv4 header at `ip`.
+    Transport { ip: u32 },
+    /// A field of `size` bytes so near the front that no four bytes end with it.
+    Early { size: u8 },
+    /// 1 if the byte at `at` is the number of TCP, UDP or SCTP. One test, so that `port 80 or 443` knows the answer when
+    /// it comes to 443.
+    HasPorts,
+    /// The frame's length on the wire.
+    WireLen,
+    /// 1 if this relation of the program holds.
+    Relation(u16),
+}
+
+/// `lo <= number & mask <= lo + span`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Test {
+    pub source: Source,
+    pub at: u32,
+    pub mask: u32,
+    pub lo: u32,
+    pub span: u32,
+}
+
+impl Test {
+    /// A field of `size` bytes (1, 2 or 4) at `at`, under `mask`.
+    pub fn field(at: u32, size: u8, mask: u32) -> Test {
+        Test::sized(Source::Bytes, at, size, mask)
+    }
+
+    /// A field of `size` bytes at `at` behind the IPv4 header that begins at `ip`.
+    pub fn transport(ip: u32, at: u32, size: u8, mask: u32) -> Test {
+        // The header is 20 bytes or said to be less: with `ip` counted in, `at` is never below 4.
+        Test::sized(Source::Transport { ip }, ip.saturating_add(at), size, mask)
+    }
+
+    fn sized(source: Source, at: u32, size: u8, mask: u32) -> Test {
+        let mask = mask & u32::MAX >> (32 - 8 * u32::from(size.clamp(1, 4)));
+        let whole = Test { source, at, mask, lo: 0, span: u32::MAX };
+        match at.saturating_add(size.into()).checked_sub(4) {
+            Some(at) => Test { at, ..whole },
+            None => Test { source: Source::Early { size }, ..whole },
+        }
+    }
+
+    /// The IP protocol at `at` is one that has ports.
+    pub fn has_ports(at: u32) -> Test {
+        Test { source: Source::HasPorts, at, mask: 1, lo: 1, span: 0 }
+    }
+
+    pub fn wire_len() -> Test {
+        Test { source: Source::WireLen, at: 0, mask: u32::MAX, lo: 0, span: u32::MAX }
+    }
+
+    pub fn relation(which: u16) -> Test {
+        Test { source: Source::Relation(which), at: 0, mask: 1, lo: 1, span: 0 }
+    }
+
+    pub fn eq(self, value: u32) -> Test {
+        Test { lo: value, span: 0, ..self }
+    }
+
+    pub fn at_most(self, value: u32) -> Test {
+        Test { lo: 0, span: value, ..self }
+    }
+
+    pub fn at_least(self, value: u32) -> Test {
+        Test { lo: value, span: u32::MAX - value, ..self }
+    }
+
+    /// From the smaller to the larger, both included.
+    pub fn between(self, a: u32, b: u32) -> Test {
+        Test { lo: a.min(b), span: a.abs_diff(b), ..self }
+    }
+
+    /// Both look at the same bits.
+    fn alike(&self, other: &Test) -> bool {
+        (self.source, self.at, self.mask) == (other.source, other.at, other.mask)
+    }
+
+    fn last(&self) -> u32 {
+        self.lo.saturating_add(self.span)
+    }
+}
+
+/// A test, and where to go on from it: another instruction, [`NEXT`], [`ACCEPT`] or [`REJECT`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Insn {
+    pub test: Test,
+    pub yes: u16,
+    pub no: u16,
+}
+
+/// The instruction behind this one, in a finished program. Nothing jumps back to the first, so its number is free.
+pub(super) const NEXT: u16 = 0;
+/// The frame matches. Both ends lie behind every program, so that one bounds check finds the end too.
+pub(super) const ACCEPT: u16 = u16::MAX;
+/// It does not.
+pub(super) const REJECT: u16 = u16::MAX - 1;
+/// The longest program.
+pub(super) const MAX_INSNS: usize = 16_384;
+
+/// Which way on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Way {
+    Yes,
+    No,
+}
+
+/// A part of a program.
+#[derive(Debug)]
+pub(super) struct Code {
+    entry: u16,
+    yes: Vec<(u16, Way)>,
+    no: Vec<(u16, Way)>,
+}
+
+impl Code {
+    /// Yes becomes no.
+    pub fn not(self) -> Code {
+        Code { yes: self.no, no: self.yes, ..self }
+    }
+}
+
+/// Collects instructions.
+#[derive(Debug, Default)]
+pub(super) struct Builder {
+    insns: Vec<Insn>,
+}
+
+impl Builder {
+    pub fn is_full(&self) -> bool {
+        self.insns.len() >= MAX_INSNS
+    }
+
+    pub fn test(&mut self, test: Test) -> Code {
+        // A full program is refused by whoever asks next; until then it only has to stay addressable.
+        let at = self.insns.len().min(MAX_INSNS) as u16;
+        self.insns.truncate(MAX_INSNS);
+        self.insns.push(Insn { test, yes: REJECT, no: REJECT });
+        Code { entry: at, yes: vec![(at, Way::Yes)], no: vec![(at, Way::No)] }
+    }
+
+    pub fn and(&mut self, first: Code, then: Code) -> Code {
+        self.patch(&first.yes, then.entry);
+        Code { entry: first.entry, yes: then.yes, no: joined(first.no, then.no) }
+    }
+
+    pub fn or(&mut self, first: Code, then: Code) -> Code {
+        self.patch(&first.no, then.entry);
+        Code { entry: first.entry, yes: joined(first.yes, then.yes), no: then.no }
+    }
+
+    fn patch(&mut self, jumps: &[(u16, Way)], target: u16) {
+        for (at, way) in jumps {
+            if let Some(insn) = self.insns.get_mut(usize::from(*at)) {
+                *way.of(insn) = target;
+            }
+        }
+    }
+
+    /// The program, which begins at its first instruction; `None` accepts every frame.
+    pub fn finish(mut self, code: Option<Code>) -> Vec<Insn> {
+        let Some(code) = code else { return Vec::new() };
+        self.patch(&code.yes, ACCEPT);
+        self.patch(&code.no, REJECT);
+        let mut insns = self.insns;
+        thread(&mut insns);
+        compact(&insns)
+    }
+}
+
+impl Way {
+    fn of(self, insn: &mut Insn) -> &mut u16 {
+        match self {
+            Way::Yes => &mut insn.yes,
+            Way::No => &mut insn.no,
+        }
+    }
+}
+
+/// The right side of a long chain is short: appending it keeps the whole linear.
+fn joined(mut left: Vec<(u16, Way)>, right: Vec<(u16, Way)>) -> Vec<(u16, Way)> {
+    left.extend(right);
+    left
+}
+
+/// What is known on the way to an instruction: the number of this test lies in its range, or does not.
+type Fact = (Test, Way);
+
+/// So many are remembered, the latest ones; more would cost time on long expressions and gain little.
+const MAX_FACTS: usize = 24;
+
+/// Lets every jump pass by tests whose answer is known on the way there.
+///
+/// `host a or host b` asks for the EtherType once. A test that is passed by had its bytes read before, so whether a
+/// frame is too short for the program stays as it was.
+fn thread(insns: &mut [Insn]) {
+    let mut known: Vec<Option<Vec<Fact>>> = vec![None; insns.len()];
+    if let Some(first) = known.first_mut() {
+        *first = Some(Vec::new());
+    }
+    for at in 0..insns.len() {
+        let Some(facts) = known.get_mut(at).and_then(Option::take) else { continue };
+        for way in [Way::Yes, Way::No] {
+            let Some(mut insn) = insns.get(at).copied() else { continue };
+            let mut facts = facts.clone();
+            facts.push((insn.test, way));
+            if facts.len() > MAX_FACTS {
+                facts.remove(0);
+            }
+            let mut target = *way.of(&mut insn);
+            while let Some(mut next) = insns.get(usize::from(target)).copied()
+                && let Some(answer) = answer(&next.test, &facts)
+            {
+                target = *answer.of(&mut next);
+            }
+            *way.of(&mut insn) = target;
+            if let Some(place) = insns.get_mut(at) {
+                *place = insn;
+            }
+            if let Some(there) = known.get_mut(usize::from(target)) {
+                match there {
+                    Some(others) => others.retain(|fact| facts.contains(fact)),
+                    None => *there = Some(facts),
+                }
+            }
+        }
+    }
+}
+
+/// What a test must say after `facts`, if they tell.
+fn answer(test: &Test, facts: &[Fact]) -> Option<Way> {
+    let inside = |outer: &Test| outer.lo <= test.lo && test.last() <= outer.last();
+    let apart = |other: &Test| test.last() < other.lo || other.last() < test.lo;
+    let around = |inner: &Test| test.lo <= inner.lo && inner.last() <= test.last();
+    facts.iter().filter(|(fact, _)| fact.alike(test)).find_map(|(fact, way)| match way {
+        Way::Yes if around(fact) => Some(Way::Yes),
+        Way::Yes if apart(fact) => Some(Way::No),
+        Way::No if inside(fact) => Some(Way::No),
+        _ => None,
+    })
+}
+
+/// Without the instructions that nothing leads to any more.
+fn compact(insns: &[Insn]) -> Vec<Insn> {
+    let mut reached = vec![false; insns.len()];
+    let mut places = vec![0u16; insns.len()];
+    let mark = |reached: &mut Vec<bool>, target: u16| {
+        if let Some(there) = reached.get_mut(usize::from(target)) {
+            *there = true;
+        }
+    };
+    mark(&mut reached, 0);
+    let mut kept = Vec::new();
+    for (at, insn) in insns.iter().enumerate() {
+        if reached.get(at) == Some(&true) {
+            mark(&mut reached, insn.yes);
+            mark(&mut reached, insn.no);
+            if let Some(place) = places.get_mut(at) {
+                *place = kept.len() as u16;
+            }
+            kept.push(*insn);
+        }
+    }
+    for (at, insn) in kept.iter_mut().enumerate() {
+        let moved = |target: u16| match places.get(usize::from(target)) {
+            Some(place) if usize::from(*place) == at + 1 => NEXT,
+            Some(place) => *place,
+            None => target,
+        };
+        (insn.yes, insn.no) = (moved(insn.yes), moved(insn.no));
+    }
+    kept
+}

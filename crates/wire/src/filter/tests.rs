@@ -1,0 +1,133 @@
+//! What filters say: by a table, against a naive evaluator, against tcpdump; and what they refuse.
+
+mod frames;
+mod naive;
+mod oracle;
+mod speed;
+mod table;
+
+use super::program::{ACCEPT, Insn, NEXT, REJECT};
+use super::{Filter, FilterError};
+use proptest::prelude::*;
+
+fn refusal(text: &str) -> FilterError {
+    match Filter::compile(text) {
+        Err(why) => why,
+        Ok(_) => panic!("{:.60} is accepted", text),
+    }
+}
+
+#[test]
+fn an_error_points_at_its_place() {
+    let cases = [
+        ("tcp port x", 9, "expected a port: 'x' is neither a number nor a service known by name"),
+        ("10.0.0.1", 0, "expected a qualifier before this, such as 'host', 'net' or 'port'"),
+        ("host a", 5, "expected an address: names such as 'a' are not looked up"),
+        ("ip and", 6, "expected a primitive such as 'host', 'tcp' or 'port', found the end"),
+        ("ip proto tcp", 9, "expected a value; a protocol as a value is written with a backslash: '\\tcp'"),
+        ("(tcp or udp", 11, "expected 'and', 'or' or ')', found the end"),
+        ("tcp) or udp", 3, "this parenthesis was not opened"),
+        ("ip[0:3] = 1", 5, "expected a size of 1, 2 or 4"),
+        ("ip[0] / 0 = 1", 6, "a division by zero"),
+        ("ip[0] + 1", 9, "expected a comparison such as '=' or '>', found the end"),
+        ("host 1.2.3.256", 5, "'1.2.3.256' is no IPv4 address"),
+        ("net 10.1.0.0/8", 4, "the address has bits outside the net's mask 255.0.0.0"),
+        ("gateway a", 8, "'gateway' needs names of hosts, and names are not looked up"),
+        ("ip protochain 6", 14, "'protochain' is not done: ask for 'proto'"),
+        ("tcp and 80", 8, "there are no qualifiers before this value that it could inherit"),
+        ("inbound", 0, "this word cannot be used here: a frame does not say which way it went, or through what"),
+        ("port 08", 5, "'08' begins as an octal number and has other digits"),
+        ("len = 4294967296", 6, "'4294967296' does not fit 32 bits"),
+        ("ip \u{e4}", 3, "'\u{e4}' has no meaning here"),
+        ("mpls and arp", 9, "below an MPLS label only IPv4 and IPv6 can be told"),
+    ];
+    for (text, at, why) in cases {
+        let error = refusal(text);
+        assert_eq!((error.position(), error.reason()), (at, why), "{text}");
+    }
+}
+
+#[test]
+fn the_caret_stands_below_the_place() {
+    assert_eq!(
+        refusal("port 80\tor x y").to_string(),
+        "expected a port: 'x' is neither a number nor a service known by name\n  port 80 or x y\n             ^"
+    );
+    // Columns are characters.
+    assert!(refusal("port \u{e4}").to_string().ends_with("\n  port \u{e4}\n       ^"));
+}
+
+#[test]
+fn what_is_too_much_is_refused() {
+    assert_eq!(refusal(&"(".repeat(5000)).reason(), "the expression is nested too deep");
+    assert_eq!(refusal(&"not ".repeat(5000)).reason(), "the expression is nested too deep");
+    assert_eq!(refusal(&format!("{}1 = 1", "- ".repeat(5000))).reason(), "the expression is nested too deep");
+    assert_eq!(refusal(&format!("{}1 = 1", "1 ^ ".repeat(5000))).reason(), "the expression is nested too deep");
+    assert_eq!(refusal(&format!("{}ip", "vlan and ".repeat(6000))).reason(), "the expression is too long");
+    assert_eq!(refusal(&"ip or ".repeat(12_000)).reason(), "the expression is too long");
+    assert_eq!(refusal(&format!("port 1{}", " or 1".repeat(2000))).reason(), "the expression is too long");
+    let deep = format!("ip[0] + {}1{} = 1", "(ip[0] + ".repeat(20), ")".repeat(20));
+    assert_eq!(refusal(&deep).reason(), "the arithmetic holds more than 16 values at once");
+}
+
+#[test]
+fn a_long_chain_is_fine() {
+    for text in ["tcp port 1", "port 1", "host 1.2.3.4"] {
+        let (_, value) = text.rsplit_once(' ').unwrap();
+        let long = Filter::compile(&format!("{text}{}", format!(" or {value}").repeat(300))).unwrap();
+        assert!(long == Filter::compile(text).unwrap(), "what is known is not asked again: {text}");
+    }
+    assert!(Filter::compile(&format!("host 1.0.0.1{}", " or 10.0.0.1 and 10.0.0.2".repeat(150))).is_ok());
+}
+
+#[test]
+fn an_ethertype_is_asked_for_once() {
+    let filter = Filter::compile("tcp port 80 or tcp port 443 or udp port 53 or icmp or host 10.0.0.1").unwrap();
+    let at_type = filter.insns.iter().filter(|insn| insn.test.at == 10);
+    // IPv4, IPv6, ARP, RARP.
+    assert_eq!(at_type.count(), 4);
+}
+
+/// Every jump goes forward to an instruction of the program, or out of it; every instruction is reached.
+fn is_sound(insns: &[Insn]) -> bool {
+    let mut reached = vec![false; insns.len()];
+    insns.iter().enumerate().all(|(at, insn)| {
+        [insn.yes, insn.no].into_iter().all(|target| {
+            let to = if target == NEXT { at + 1 } else { usize::from(target) };
+            if let Some(there) = reached.get_mut(to) {
+                *there = true;
+            }
+            matches!(target, ACCEPT | REJECT) || (at < to && to < insns.len())
+        })
+    }) && reached.iter().skip(1).all(|there| *there)
+}
+
+/// Words of the language in any order: most are refused, none panics, all that compile are sound.
+fn soup() -> impl Strategy<Value = String> {
+    let words: Vec<&str> = include_str!("tests/accepted.txt").split_whitespace().collect();
+    prop::collection::vec(prop::sample::select(words), 0..12).prop_map(|words| words.join(" "))
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_an_answer(text in any::<String>(), ascii in "[ -~]{0,40}", soup in soup()) {
+        for text in [text, ascii, soup] {
+            match Filter::compile(&text) {
+                Ok(filter) => prop_assert!(is_sound(&filter.insns), "{text}"),
+                Err(why) => {
+                    prop_assert!(why.position() <= text.len());
+                    prop_assert!(!why.to_string().is_empty());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn any_frame_is_an_answer(frame in prop::collection::vec(any::<u8>(), 0..120), wire_len: u16) {
+        for line in include_str!("tests/accepted.txt").lines().filter(|line| !line.starts_with('#')).step_by(7) {
+            let filter = Filter::compile(line).unwrap();
+            filter.matches(&frame);
+            filter.matches_captured(&frame, wire_len.into());
+        }
+    }
+}

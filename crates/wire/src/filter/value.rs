@@ -1,0 +1,207 @@
+//! What a value means under its qualifiers: `80` is a port after `port`, an address after `host`.
+
+use super::lex::Token;
+use super::names::{self, Carrier, Word};
+use super::primitive::{Compiler, Dir};
+use super::program::Code;
+
+/// What kind of thing a value is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kind {
+    /// Not said: a host.
+    Unsaid,
+    Host,
+    Net,
+    Port,
+    PortRange,
+    Proto,
+    ProtoChain,
+    Gateway,
+}
+
+/// `tcp src port`: what stands before a value, and is inherited by the values after it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Qualifiers {
+    pub layer: Option<Word>,
+    pub dir: Dir,
+    pub kind: Kind,
+}
+
+type Outcome = Result<Code, String>;
+
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+const SCTP: u8 = 132;
+
+/// How long the network part of a value is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Prefix<'a> {
+    Len(u32),
+    Mask(&'a str),
+}
+
+impl Qualifiers {
+    /// The test for one value.
+    pub fn value(&self, to: &mut Compiler, token: Token<'_>, prefix: Option<Prefix<'_>>) -> Outcome {
+        match (self.kind, token) {
+            (Kind::Gateway, _) => Err("'gateway' needs names of hosts, and names are not looked up".to_owned()),
+            (Kind::ProtoChain, _) => Err("'protochain' is not done: ask for 'proto'".to_owned()),
+            (_, Token::Mac(mac)) => self.mac(to, mac),
+            (_, Token::Address6(address)) => self.address6(to, address.to_bits(), prefix),
+            (_, Token::Dotted(text)) => self.dotted(to, text, prefix),
+            (_, Token::Number(number)) => self.number(to, number),
+            (_, Token::Name(name)) => self.name(to, name),
+            _ => Err("expected a value".to_owned()),
+        }
+    }
+
+    fn mac(&self, to: &mut Compiler, mac: [u8; 6]) -> Outcome {
+        match (self.layer, self.kind) {
+            (Some(Word::Link), Kind::Unsaid | Kind::Host) => to.ether_host(self.dir, mac),
+            _ => Err("an Ethernet address needs 'ether': 'ether host 02:00:00:00:00:01'".to_owned()),
+        }
+    }
+
+    fn address6(&self, to: &mut Compiler, address: u128, prefix: Option<Prefix<'_>>) -> Outcome {
+        let len = match prefix {
+            None => 128,
+            Some(Prefix::Len(len)) => len,
+            Some(Prefix::Mask(_)) => return Err("an IPv6 net has a prefix length and no mask".to_owned()),
+        };
+        let mask = match len {
+            0 => 0,
+            1..=128 => u128::MAX << (128 - len),
+            _ => return Err(format!("a prefix of IPv6 is at most 128 bits, not {len}")),
+        };
+        match self.kind {
+            Kind::Unsaid | Kind::Host if len != 128 => return Err("a prefix length needs 'net'".to_owned()),
+            Kind::Unsaid | Kind::Host | Kind::Net => {}
+            _ => return Err("expected no IPv6 address here".to_owned()),
+        }
+        if address & !mask != 0 {
+            return Err(format!("the address has bits behind the {len} of the net"));
+        }
+        to.host6(self.layer, self.dir, address, mask)
+    }
+
+    fn dotted(&self, to: &mut Compiler, text: &str, prefix: Option<Prefix<'_>>) -> Outcome {
+        let (address, own) = address4(text)?;
+        let mask = match prefix {
+            None => own,
+            Some(Prefix::Len(0)) => 0,
+            Some(Prefix::Len(len @ 1..=32)) => u32::MAX << (32 - len),
+            Some(Prefix::Len(len)) => return Err(format!("a prefix of IPv4 is at most 32 bits, not {len}")),
+            Some(Prefix::Mask(mask)) => address4(mask)?.0,
+        };
+        if address & !mask != 0 {
+            return Err(format!("the address has bits outside the net's mask {}", std::net::Ipv4Addr::from_bits(mask)));
+        }
+        match self.kind {
+            Kind::Net => self.host4(to, address, mask),
+            Kind::Unsaid | Kind::Host if prefix.is_none() => self.host4(to, address, mask),
+            Kind::Unsaid | Kind::Host => Err("a prefix or mask needs 'net'".to_owned()),
+            _ => Err("expected no address here".to_owned()),
+        }
+    }
+
+    fn number(&self, to: &mut Compiler, number: u32) -> Outcome {
+        match self.kind {
+            Kind::Unsaid | Kind::Host => self.host4(to, number, u32::MAX),
+            Kind::Net => {
+                // `net 10` is 10.0.0.0/8: a short number moves to the left.
+                let shift = if number == 0 { 0 } else { number.leading_zeros() / 8 * 8 };
+                self.host4(to, number << shift, u32::MAX << shift)
+            }
+            Kind::Port | Kind::PortRange => {
+                let port = l4_port(number)?;
+                self.ports(to, port, port, None)
+            }
+            _ => to.proto(self.proto_layer()?, number),
+        }
+    }
+
+    fn name(&self, to: &mut Compiler, name: &str) -> Outcome {
+        match self.kind {
+            Kind::Unsaid | Kind::Host | Kind::Net => {
+                Err(format!("expected an address: names such as '{name}' are not looked up"))
+            }
+            Kind::Port => {
+                let (port, carrier) = port_name(name)?;
+                self.ports(to, port, port, carrier)
+            }
+            Kind::PortRange => {
+                let (low, high) =
+                    name.split_once('-').ok_or("expected two ports with a hyphen between, or a number")?;
+                let ((low, of_low), (high, of_high)) = (port_name(low)?, port_name(high)?);
+                self.ports(to, low, high, of_low.filter(|_| of_low == of_high))
+            }
+            _ => {
+                let layer = self.proto_layer()?;
+                let number = match layer {
+                    None | Some(Word::Ip | Word::Ip6) => names::ip_protocol(name),
+                    Some(Word::Link) => names::ether_protocol(name),
+                    Some(Word::Iso) => names::osi_protocol(name),
+                    _ => None,
+                };
+                to.proto(
+                    layer,
+                    number.ok_or_else(|| format!("'{name}' is no protocol known by name: give its number"))?,
+                )
+            }
+        }
+    }
+
+    fn host4(&self, to: &mut Compiler, address: u32, mask: u32) -> Outcome {
+        to.host4(self.layer, self.dir, address, mask)
+    }
+
+    /// The layer of a `proto`, which has no direction.
+    fn proto_layer(&self) -> Result<Option<Word>, String> {
+        if self.dir == Dir::Either { Ok(self.layer) } else { Err("'proto' has no direction".to_owned()) }
+    }
+
+    /// Ports of the transports that the qualifier names and the service's name allows.
+    fn ports(&self, to: &mut Compiler, low: u16, high: u16, carrier: Option<Carrier>) -> Outcome {
+        let proto = match (self.layer, carrier) {
+            (Some(Word::Tcp), Some(Carrier::Udp)) => return Err("this service is known for UDP only".to_owned()),
+            (Some(Word::Udp), Some(Carrier::Tcp)) => return Err("this service is known for TCP only".to_owned()),
+            (Some(Word::Sctp), Some(Carrier::Tcp | Carrier::Udp)) => {
+                return Err("this service is not known for SCTP".to_owned());
+            }
+            (Some(Word::Tcp), _) | (None, Some(Carrier::Tcp)) => Some(TCP),
+            (Some(Word::Udp), _) | (None, Some(Carrier::Udp)) => Some(UDP),
+            (Some(Word::Sctp), _) => Some(SCTP),
+            (None, None | Some(Carrier::Both)) => None,
+            (Some(other), _) => return Err(format!("'{}' has no ports", other.name())),
+        };
+        to.ports(proto, self.dir, low, high)
+    }
+}
+
+/// A service's port, or a number; a number stands for every transport.
+fn port_name(name: &str) -> Result<(u16, Option<Carrier>), String> {
+    if let Some((port, carrier)) = names::service(name) {
+        return Ok((port, Some(carrier)));
+    }
+    let digits = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit());
+    match name.parse() {
+        Ok(number) if digits => Ok((l4_port(number)?, None)),
+        _ => Err(format!("expected a port: '{name}' is neither a number nor a service known by name")),
+    }
+}
+
+fn l4_port(number: u32) -> Result<u16, String> {
+    u16::try_from(number).map_err(|_| format!("a port is at most 65535, not {number}"))
+}
+
+/// `10.1` is 10.1.0.0 with the mask 255.255.0.0.
+fn address4(text: &str) -> Result<(u32, u32), String> {
+    let (mut address, mut parts) = (0, 0);
+    for part in text.split('.') {
+        let byte = if part.bytes().all(|byte| byte.is_ascii_digit()) { part.parse::<u8>().ok() } else { None };
+        address = address << 8 | u32::from(byte.ok_or_else(|| format!("'{text}' is no IPv4 address"))?);
+        parts += 1;
+    }
+    let missing = 32u32.saturating_sub(8 * parts);
+    Ok((address << missing, u32::MAX << missing))
+}

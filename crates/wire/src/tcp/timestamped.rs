@@ -1,0 +1,74 @@
+//! The header of nearly every segment of a connection: 20 bytes, and timestamps with the padding that RFC 7323 appendix A gives
+//! them, read and written as four words. Field by field, header and options are as many small stores, for which the sum that is
+//! taken over them then waits.
+
+use super::Flags;
+use crate::L4Port;
+use crate::checksum::{self, Partial};
+
+/// A header of 32 bytes, with timestamps and no other option. The urgent pointer is 0 in it, as without [`Flags::URG`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Timestamped {
+    /// Source port.
+    pub src: L4Port,
+    /// Destination port.
+    pub dst: L4Port,
+    /// Sequence number.
+    pub seq: u32,
+    /// Acknowledgment number.
+    pub ack: u32,
+    /// Control bits.
+    pub flags: Flags,
+    /// Window, unscaled.
+    pub window: u16,
+    /// TSval.
+    pub val: u32,
+    /// TSecr.
+    pub ecr: u32,
+}
+
+/// Data offset 8, reserved bits 0.
+const OFFSET: u8 = 0x80;
+/// NOP, NOP, kind 8, length 10.
+const OPTION: u32 = 0x0101_080a;
+
+impl Timestamped {
+    /// Bytes of it.
+    pub const LEN: usize = 32;
+
+    /// Reads one; `None`: the segment has another header. Its checksum is not looked at, nor its urgent pointer.
+    #[inline(always)]
+    pub fn parse(segment: &[u8]) -> Option<Timestamped> {
+        let (words, _) = segment.first_chunk::<{ Timestamped::LEN }>()?.as_chunks();
+        let [first, second, third, fourth] = *words.first_chunk()?;
+        let [first, second, third, fourth] = [first, second, third, fourth].map(u64::from_be_bytes);
+        let [_, _, _, _, offset, flags, w0, w1] = second.to_be_bytes();
+        (offset == OFFSET && third as u32 == OPTION).then_some(Timestamped {
+            src: L4Port((first >> 48) as u16),
+            dst: L4Port((first >> 32) as u16),
+            seq: first as u32,
+            ack: (second >> 32) as u32,
+            flags: Flags(flags),
+            window: u16::from_be_bytes([w0, w1]),
+            val: (fourth >> 32) as u32,
+            ecr: fourth as u32,
+        })
+    }
+
+    /// Writes it with the checksum that `field` makes of its sum.
+    #[inline(always)]
+    pub fn emit(&self, out: &mut [u8; Timestamped::LEN], field: impl FnOnce(Partial) -> u16) {
+        let ports = u64::from(self.src.0) << 48 | u64::from(self.dst.0) << 32;
+        let bits = u64::from(OFFSET) << 24 | u64::from(self.flags.0) << 16 | u64::from(self.window);
+        let [first, second, fourth] = [
+            ports | u64::from(self.seq),
+            u64::from(self.ack) << 32 | bits,
+            u64::from(self.val) << 32 | u64::from(self.ecr),
+        ];
+        let sum = checksum::words([first, second, u64::from(OPTION), fourth]);
+        let third = u64::from(field(sum)) << 48 | u64::from(OPTION);
+        for (room, word) in out.as_chunks_mut().0.iter_mut().zip([first, second, third, fourth]) {
+            *room = word.to_be_bytes();
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Lines by table, a byte at a time: what every machine can do, and what the vectors are compared with.
+
+use super::{HEADER, MAX_FRAME, MIN_FRAME, STAMP, Stamp};
+
+const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+
+/// The two digits of each byte.
+#[expect(clippy::indexing_slicing, reason = "evaluated by the compiler")]
+const PAIRS: [[u8; 2]; 256] = {
+    let mut pairs = [[0; 2]; 256];
+    let mut at = 0;
+    while at < 256 {
+        pairs[at] = [DIGITS[at >> 4], DIGITS[at & 15]];
+        at += 1;
+    }
+    pairs
+};
+
+/// What is no digit, in [`VALUES`].
+pub(super) const NONE: u8 = 0xff;
+
+/// The value of each digit, of either case.
+#[expect(clippy::indexing_slicing, reason = "evaluated by the compiler")]
+const VALUES: [u8; 256] = {
+    let mut values = [NONE; 256];
+    let mut at = 0;
+    while at < 16 {
+        values[DIGITS[at] as usize] = at as u8;
+        values[DIGITS[at].to_ascii_lowercase() as usize] = at as u8;
+        at += 1;
+    }
+    values
+};
+
+#[inline]
+#[expect(clippy::indexing_slicing, reason = "256 entries, a byte")]
+fn pair(byte: u8) -> [u8; 2] {
+    PAIRS[usize::from(byte)]
+}
+
+/// What `digit` is worth, or [`NONE`].
+#[inline]
+#[expect(clippy::indexing_slicing, reason = "256 entries, a byte")]
+pub(super) fn value(digit: u8) -> u8 {
+    VALUES[usize::from(digit)]
+}
+
+/// Writes the line, newline included, into `out`, which is exactly as long.
+pub(super) fn encode(frame: &[u8], out: &mut [u8]) {
+    let Some((header, payload)) = frame.split_first_chunk::<MIN_FRAME>() else { return };
+    let Some((front, groups)) = out.split_first_chunk_mut::<HEADER>() else { return };
+    let places = [0, 2, 4, 6, 8, 10, 13, 15, 17, 19, 21, 23, 26, 28];
+    *front = [b' '; HEADER];
+    for (byte, at) in header.iter().zip(places) {
+        if let Some(digits) = front.get_mut(at..at + 2) {
+            digits.copy_from_slice(&pair(*byte));
+        }
+    }
+    let (groups, end) = groups.as_chunks_mut::<3>();
+    for (group, byte) in groups.iter_mut().zip(payload) {
+        let [high, low] = pair(*byte);
+        *group = [b' ', high, low];
+    }
+    end.fill(b'\n');
+}
+
+/// Reads a line as [`encode`] writes it, in either case; `None` for any other.
+pub(super) fn decode(text: &[u8], frame: &mut [u8]) -> Option<(usize, usize)> {
+    let (front, mut rest) = text.split_first_chunk::<HEADER>()?;
+    let (header, mut room) = frame.split_first_chunk_mut::<MIN_FRAME>()?;
+    if [front[12], front[25]] != [b' '; 2] {
+        return None;
+    }
+    let digits = front[..12].iter().chain(&front[13..25]).chain(&front[26..]);
+    let mut bad = 0;
+    let mut digits = digits.map(|digit| value(*digit));
+    for byte in header {
+        let (high, low) = (digits.next()?, digits.next()?);
+        bad |= high | low;
+        *byte = high << 4 | low & 15;
+    }
+    let mut len = MIN_FRAME;
+    while let Some((&[b' ', high, low], behind)) = rest.split_first_chunk::<3>() {
+        let (byte, left) = std::mem::take(&mut room).split_first_mut()?;
+        let (high, low) = (value(high), value(low));
+        bad |= high | low;
+        *byte = high << 4 | low & 15;
+        (rest, room, len) = (behind, left, len + 1);
+    }
+    let used = HEADER + 3 * (len - MIN_FRAME) + 1;
+    (rest.first() == Some(&b'\n') && bad < 16 && len <= MAX_FRAME).then_some((used, len))
+}
+
+/// [`super::shape`].
+pub(super) fn shape(text: &[u8]) -> Option<usize> {
+    let (front, mut rest) = text.split_first_chunk::<HEADER>()?;
+    let blank = |(at, byte): (usize, &u8)| (*byte == b' ') == matches!(at, 12 | 25) && *byte != b'\n';
+    if !front.iter().enumerate().all(blank) {
+        return None;
+    }
+    let mut len = HEADER;
+    loop {
+        match rest.split_first_chunk::<3>() {
+            _ if rest.first() == Some(&b'\n') => return Some(len + 1),
+            Some(([b' ', high, low], behind)) if ![*high, *low].iter().any(|c| matches!(c, b' ' | b'\n')) => {
+                (rest, len) = (behind, len + 3);
+            }
+            _ => return None,
+        }
+    }
+}
+
+/// [`super::places`].
+pub(super) fn places(header: &[u8; HEADER], word: &[u8]) -> u32 {
+    if word.is_empty() {
+        return 0;
+    }
+    let at = |(at, window): (usize, &[u8])| u32::from(window == word) << at;
+    header.windows(word.len()).enumerate().map(at).sum()
+}
+
+/// Its 16 digits and a space.
+#[inline]
+pub(super) fn stamp(stamp: Stamp) -> [u8; STAMP] {
+    let mut out = [b' '; STAMP];
+    let (pairs, _) = out.as_chunks_mut::<2>();
+    for (place, byte) in pairs.iter_mut().zip(stamp.0.to_be_bytes()) {
+        *place = pair(byte);
+    }
+    out
+}
+
+/// Sixteen digits and a space.
+#[inline]
+pub(super) fn read_stamp(text: &[u8; STAMP]) -> Option<Stamp> {
+    let (bits, bad) = text[..16].iter().fold((0_u64, 0), |(bits, bad), digit| {
+        let value = value(*digit);
+        (bits << 4 | u64::from(value & 15), bad | value)
+    });
+    (bad < 16 && text[16] == b' ').then_some(Stamp(bits))
+}

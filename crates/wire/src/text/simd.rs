@@ -1,0 +1,16 @@
+//! Lines by vector instructions. This room alone in the codec may use `unsafe`: for loads and stores whose bounds are
+//! checked beside them, and for calling functions compiled for instructions that the machine was asked about.
+#![allow(unsafe_code, reason = "vector loads and target features; each block says why it holds")]
+
+pub(super) mod avx2;
+pub(super) mod avx512;
+
+#[inline(always)]
+pub(super) fn has_avx2() -> bool {
+    is_x86_feature_detected!("avx2")
+}
+
+#[inline(always)]
+pub(super) fn has_vbmi() -> bool {
+    is_x86_feature_detected!("avx512vbmi") && is_x86_feature_detected!("avx512bw")
+}

@@ -1,0 +1,397 @@
+//! 30 characters at a time: ten bytes of ` HH` each, five in each half of a vector, whose bytes cannot cross over.
+//!
+//! The header is 32 places of its own: both halves see its 14 bytes.
+
+use super::super::{HEADER, MAX_FRAME, MIN_FRAME, len as line_len};
+use super::has_avx2;
+use std::arch::x86_64::*;
+
+/// Bytes and characters of a step.
+const BYTES: usize = 10;
+const CHARS: usize = 30;
+
+/// The shortest frame that is written here: a vector's load.
+pub(in super::super) const LEAST: usize = 16;
+
+/// Bits of the spaces in 30 characters of ` HH`.
+const SPACES: u32 = {
+    let (mut bits, mut at) = (0, 0);
+    while at < CHARS {
+        bits |= 1 << at;
+        at += 3;
+    }
+    bits
+};
+
+/// A shuffle: for each of 32 places which byte of its half it takes. 0x80 gives zero.
+type Shuffle = [u8; 32];
+const EMPTY: u8 = 0x80;
+
+/// For writing ` HH`: the high digits, and the low ones.
+#[expect(clippy::indexing_slicing, reason = "evaluated by the compiler")]
+const fn groups(which: usize) -> Shuffle {
+    let mut out = [EMPTY; 32];
+    let mut at = 0;
+    while at < 15 {
+        if at % 3 == which {
+            out[at] = (at / 3) as u8;
+            out[at + 16] = (at / 3) as u8;
+        }
+        at += 1;
+    }
+    out
+}
+
+/// For writing the header.
+#[expect(clippy::indexing_slicing, reason = "evaluated by the compiler")]
+const fn header(low: bool) -> Shuffle {
+    let mut out = [EMPTY; 32];
+    let (mut place, mut byte) = (0, 0);
+    while byte < MIN_FRAME {
+        if place == 12 || place == 25 {
+            place += 1;
+        }
+        out[place + low as usize] = byte as u8;
+        place += 2;
+        byte += 1;
+    }
+    out
+}
+
+/// For reading the header, 15 characters in each half: the places of high and low digits in turn.
+#[expect(clippy::indexing_slicing, reason = "evaluated by the compiler")]
+const fn header_digits() -> Shuffle {
+    let mut out = [EMPTY; 32];
+    let mut byte = 0;
+    while byte < 7 {
+        // 0 2 4 6 8 10, then behind a space 13; in the second half 0 2 4 6 8, then behind a space 11 13.
+        let first = 2 * byte + (byte == 6) as usize;
+        let second = 2 * byte + (byte >= 5) as usize;
+        out[2 * byte] = first as u8;
+        out[2 * byte + 1] = first as u8 + 1;
+        out[2 * byte + 16] = second as u8;
+        out[2 * byte + 17] = second as u8 + 1;
+        byte += 1;
+    }
+    out
+}
+
+/// For reading ` HH`: the places of high and low digits in turn.
+#[expect(clippy::indexing_slicing, reason = "evaluated by the compiler")]
+const fn digits() -> Shuffle {
+    let mut out = [EMPTY; 32];
+    let mut at = 0;
+    while at < 5 {
+        out[2 * at] = 3 * at as u8 + 1;
+        out[2 * at + 1] = 3 * at as u8 + 2;
+        out[2 * at + 16] = 3 * at as u8 + 1;
+        out[2 * at + 17] = 3 * at as u8 + 2;
+        at += 1;
+    }
+    out
+}
+
+static GROUP_HIGH: Shuffle = groups(1);
+static GROUP_LOW: Shuffle = groups(2);
+static HEADER_HIGH: Shuffle = header(false);
+static HEADER_LOW: Shuffle = header(true);
+static DIGITS: Shuffle = digits();
+static HEADER_DIGITS: Shuffle = header_digits();
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn load(shuffle: &Shuffle) -> __m256i {
+    // SAFETY: the 32 bytes behind the reference.
+    unsafe { _mm256_loadu_si256(shuffle.as_ptr().cast()) }
+}
+
+/// Digits and spaces from bytes: `high` and `low` say where each half of each byte goes.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn spell(bytes: __m256i, high: __m256i, low: __m256i) -> __m256i {
+    let digits = _mm256_broadcastsi128_si256(_mm_setr_epi8(
+        b'0' as i8, b'1' as i8, b'2' as i8, b'3' as i8, b'4' as i8, b'5' as i8, b'6' as i8, b'7' as i8, b'8' as i8,
+        b'9' as i8, b'A' as i8, b'B' as i8, b'C' as i8, b'D' as i8, b'E' as i8, b'F' as i8,
+    ));
+    let half = _mm256_set1_epi8(15);
+    let highs = _mm256_and_si256(_mm256_srli_epi16::<4>(bytes), half);
+    let lows = _mm256_and_si256(bytes, half);
+    // One of the two is empty at each place; both are at a space, and a digit's shuffle of 0x80 is zero.
+    let high_text = _mm256_shuffle_epi8(_mm256_shuffle_epi8(digits, highs), high);
+    let low_text = _mm256_shuffle_epi8(_mm256_shuffle_epi8(digits, lows), low);
+    let text = _mm256_or_si256(high_text, low_text);
+    let empty = _mm256_cmpeq_epi8(text, _mm256_setzero_si256());
+    _mm256_or_si256(text, _mm256_and_si256(empty, _mm256_set1_epi8(b' ' as i8)))
+}
+
+/// Sixteen bytes from `at` on in one half and from `at + apart` on in the other.
+///
+/// # Safety
+/// `bytes` must have `apart` + 16 bytes from `at` on.
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn two(bytes: &[u8], at: usize, apart: usize) -> __m256i {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let first = _mm_loadu_si128(bytes.as_ptr().add(at).cast());
+        let second = _mm_loadu_si128(bytes.as_ptr().add(at + apart).cast());
+        _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(first), second)
+    }
+}
+
+/// `SHIFT[n..n + 16]` brings a vector's byte `n` to its front.
+#[expect(clippy::indexing_slicing, reason = "evaluated by the compiler")]
+static SHIFT: Shuffle = {
+    let mut out = [EMPTY; 32];
+    let mut at = 0;
+    while at < 16 {
+        out[at] = at as u8;
+        at += 1;
+    }
+    out
+};
+
+/// The bytes from `at` on at the front, out of the last sixteen: nothing is read behind the end.
+///
+/// # Safety
+/// `bytes` must be 16 at least, and `at` not beyond their end.
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn last(bytes: &[u8], at: usize) -> __m128i {
+    let begin = bytes.len() - 16;
+    // SAFETY: the caller's promise; the shift is at most 16, and the table has 32 bytes.
+    unsafe {
+        if at <= begin {
+            return _mm_loadu_si128(bytes.as_ptr().add(at).cast());
+        }
+        let shift = _mm_loadu_si128(SHIFT.as_ptr().add(at - begin).cast());
+        _mm_shuffle_epi8(_mm_loadu_si128(bytes.as_ptr().add(begin).cast()), shift)
+    }
+}
+
+/// Writes the line; `out` has `SLACK` bytes behind it. Returns its length.
+#[inline]
+pub(in super::super) fn encode(frame: &[u8], out: &mut [u8]) -> usize {
+    let len = line_len(frame.len());
+    assert!(has_avx2() && frame.len() >= LEAST && out.len() >= len + 64);
+    // SAFETY: the machine has AVX2, and the lengths are as the function wants them: asserted above.
+    unsafe { encode_avx2(frame, out) }
+    len
+}
+
+/// # Safety
+/// `out` must have 64 bytes behind the line of `frame`, which has 16 bytes at least.
+#[target_feature(enable = "avx2")]
+unsafe fn encode_avx2(frame: &[u8], out: &mut [u8]) {
+    // SAFETY: the frame has 16 bytes; the line has 31 characters, and 64 bytes behind them.
+    unsafe {
+        // Both halves see the same 16 bytes.
+        let header = _mm256_broadcastsi128_si256(_mm_loadu_si128(frame.as_ptr().cast()));
+        let text = spell(header, load(&HEADER_HIGH), load(&HEADER_LOW));
+        _mm256_storeu_si256(out.as_mut_ptr().cast(), text);
+    }
+    let (high, low) = (load(&GROUP_HIGH), load(&GROUP_LOW));
+    let (mut at, mut to) = (MIN_FRAME, HEADER);
+    while at < frame.len() {
+        // SAFETY: 21 bytes from `at` on, or none behind the frame's last.
+        let bytes = unsafe {
+            if frame.len() - at >= 21 {
+                two(frame, at, 5)
+            } else {
+                let (first, second) = (last(frame, at), last(frame, frame.len().min(at + 5)));
+                _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(first), second)
+            }
+        };
+        let text = spell(bytes, high, low);
+        // SAFETY: `to` is within the line, behind which there are 64 bytes; 31 are written.
+        unsafe {
+            _mm_storeu_si128(out.as_mut_ptr().add(to).cast(), _mm256_castsi256_si128(text));
+            _mm_storeu_si128(out.as_mut_ptr().add(to + 15).cast(), _mm256_extracti128_si256::<1>(text));
+        }
+        at += BYTES;
+        to += CHARS;
+    }
+    // SAFETY: the line's last place.
+    unsafe { *out.as_mut_ptr().add(line_len(frame.len()) - 1) = b'\n' };
+}
+
+/// Reads a line as it is written, in either case: bytes used, bytes of the frame. `None` for any other, or for one whose
+/// newline is not there.
+#[inline]
+pub(in super::super) fn decode(text: &[u8], frame: &mut [u8]) -> Option<(usize, usize)> {
+    assert!(has_avx2());
+    // SAFETY: the machine has AVX2: asserted above.
+    unsafe { decode_avx2(text, frame) }
+}
+
+#[target_feature(enable = "avx2")]
+fn decode_avx2(text: &[u8], frame: &mut [u8]) -> Option<(usize, usize)> {
+    const HEADER_SPACES: u32 = 1 << 12 | 1 << 25;
+    if text.len() < HEADER + 1 {
+        return None;
+    }
+    // SAFETY: 31 characters, asked above.
+    let header = Step::of(unsafe { two(text, 0, 15) });
+    if header.newline & INSIDE != 0 || header.blank != HEADER_SPACES || header.not_hex != HEADER_SPACES {
+        return None;
+    }
+    header.store(load(&HEADER_DIGITS), 7, frame.get_mut(..MIN_FRAME + 2)?);
+    let take = load(&DIGITS);
+    let (mut from, mut len) = (HEADER, MIN_FRAME);
+    loop {
+        let left = text.len() - from;
+        // SAFETY: 31 characters from `from` on, or none behind the text's last.
+        let step = Step::of(unsafe {
+            if left >= 31 {
+                two(text, from, 15)
+            } else {
+                let (first, second) = (last(text, from), last(text, text.len().min(from + 15)));
+                _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(first), second)
+            }
+        });
+        let here = if step.newline == 0 { CHARS } else { step.newline.trailing_zeros() as usize };
+        let inside = (1 << here) - 1;
+        // A newline stands where a space would.
+        if here > left
+            || step.blank & inside != SPACES & inside
+            || step.not_hex & inside != SPACES & inside
+            || here % 3 != 0
+        {
+            return None;
+        }
+        let (count, room) = (here / 3, frame.get_mut(len..)?);
+        if room.len() >= BYTES + 3 {
+            step.store(take, 5, room);
+        } else {
+            let mut ten = [0; 16];
+            step.store(take, 5, &mut ten);
+            room.get_mut(..count)?.copy_from_slice(ten.get(..count)?);
+        }
+        len += count;
+        if step.newline != 0 {
+            return (len <= MAX_FRAME).then_some((from + here + 1, len));
+        }
+        from += CHARS;
+    }
+}
+
+/// [`super::super::shape`].
+#[inline]
+pub(in super::super) fn shape(text: &[u8]) -> Option<usize> {
+    assert!(has_avx2());
+    // SAFETY: the machine has AVX2: asserted above.
+    unsafe { shape_avx2(text) }
+}
+
+#[target_feature(enable = "avx2")]
+fn shape_avx2(text: &[u8]) -> Option<usize> {
+    let (newlines, spaces) = (_mm256_set1_epi8(b'\n' as i8), _mm256_set1_epi8(b' ' as i8));
+    let mut layout = 1 << 12 | 1 << 25;
+    let mut from = 0;
+    loop {
+        let left = text.len() - from;
+        let mut copy = [0; 32];
+        let front = if left >= 32 {
+            text.get(from..from + 32)?
+        } else {
+            for (place, byte) in copy.iter_mut().zip(text.iter().skip(from)) {
+                *place = *byte;
+            }
+            &copy
+        };
+        // SAFETY: 32 bytes, in one way or the other.
+        let chars = unsafe { _mm256_loadu_si256(front.as_ptr().cast()) };
+        let newline = _mm256_movemask_epi8(_mm256_cmpeq_epi8(chars, newlines)) as u32 & INSIDE;
+        let blank = _mm256_movemask_epi8(_mm256_cmpeq_epi8(chars, spaces)) as u32 & INSIDE;
+        if newline == 0 {
+            if blank != layout || left < CHARS {
+                return None;
+            }
+            (from, layout) = (from + CHARS, SPACES);
+            continue;
+        }
+        let here = newline.trailing_zeros();
+        let good = from > 0 && layout >> here & 1 == 1 && (blank ^ layout) & ((1 << here) - 1) == 0;
+        return good.then_some(from + here as usize + 1);
+    }
+}
+
+/// [`super::super::places`].
+#[inline]
+pub(in super::super) fn places(header: &[u8; HEADER], word: &[u8]) -> u32 {
+    assert!(has_avx2());
+    // SAFETY: the machine has AVX2: asserted above.
+    unsafe { places_avx2(header, word) }
+}
+
+#[target_feature(enable = "avx2")]
+fn places_avx2(header: &[u8; HEADER], word: &[u8]) -> u32 {
+    if word.is_empty() || word.len() > HEADER {
+        return 0;
+    }
+    // Sixteen from the front and sixteen from the fourteenth on: all thirty, and none behind them.
+    // SAFETY: 16 bytes from 0 on and from 14 on, of thirty.
+    let chars = unsafe { two(header, 0, 14) };
+    let mut found = INSIDE;
+    for (at, character) in word.iter().enumerate() {
+        let equal = _mm256_movemask_epi8(_mm256_cmpeq_epi8(chars, _mm256_set1_epi8(*character as i8))) as u32;
+        let equal = (equal & 0xffff) | (equal >> 16) << 14;
+        found &= equal >> at;
+    }
+    found
+}
+
+/// The bits of 30 characters.
+const INSIDE: u32 = (1 << CHARS) - 1;
+
+/// 30 characters, 15 in each half: what they are worth, and where there is what.
+struct Step {
+    values: __m256i,
+    newline: u32,
+    blank: u32,
+    not_hex: u32,
+}
+
+impl Step {
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn of(chars: __m256i) -> Step {
+        // The sixteenth place of the first half is the second's first.
+        let join = |bits: __m256i| {
+            let bits = _mm256_movemask_epi8(bits) as u32;
+            (bits & 0x7fff) | (bits >> 16 & 0x7fff) << 15
+        };
+        let lower = _mm256_or_si256(chars, _mm256_set1_epi8(0x20));
+        // Signed comparison: bytes from 0x80 on are below everything.
+        let letter = _mm256_and_si256(
+            _mm256_cmpgt_epi8(lower, _mm256_set1_epi8(b'a' as i8 - 1)),
+            _mm256_cmpgt_epi8(_mm256_set1_epi8(b'f' as i8 + 1), lower),
+        );
+        let digit = _mm256_and_si256(
+            _mm256_cmpgt_epi8(chars, _mm256_set1_epi8(b'0' as i8 - 1)),
+            _mm256_cmpgt_epi8(_mm256_set1_epi8(b'9' as i8 + 1), chars),
+        );
+        let nine = _mm256_and_si256(letter, _mm256_set1_epi8(9));
+        Step {
+            values: _mm256_add_epi8(_mm256_and_si256(chars, _mm256_set1_epi8(15)), nine),
+            newline: join(_mm256_cmpeq_epi8(chars, _mm256_set1_epi8(b'\n' as i8))),
+            blank: join(_mm256_cmpeq_epi8(chars, _mm256_set1_epi8(b' ' as i8))),
+            not_hex: !join(_mm256_or_si256(letter, digit)) & INSIDE,
+        }
+    }
+
+    /// Stores the bytes of the digits at `take`, `half` of them in each half; up to eight from each half's place on are written.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn store(&self, take: __m256i, half: usize, room: &mut [u8]) {
+        let pairs = _mm256_shuffle_epi8(self.values, take);
+        let bytes = _mm256_maddubs_epi16(pairs, _mm256_set1_epi16(0x0110));
+        let bytes = _mm256_packus_epi16(bytes, bytes);
+        assert!(room.len() >= half + 8);
+        // SAFETY: eight bytes from the front on and from `half` on, asked one line above.
+        unsafe {
+            _mm_storel_epi64(room.as_mut_ptr().cast(), _mm256_castsi256_si128(bytes));
+            _mm_storel_epi64(room.as_mut_ptr().add(half).cast(), _mm256_extracti128_si256::<1>(bytes));
+        }
+    }
+}

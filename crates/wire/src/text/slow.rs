@@ -1,0 +1,125 @@
+//! Lines that somebody wrote by hand, or another program: blanks anywhere, any case, and whatever is wrong.
+
+use super::portable::{NONE, value};
+use super::{MAX_FRAME, MAX_READ, MIN_FRAME, Next, Stamp};
+use std::fmt;
+
+/// Why a line is no frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Why {
+    /// A byte that is neither a digit nor a blank.
+    NotHex(u8),
+    /// A last byte of one digit.
+    OddDigits,
+    /// Fewer bytes than an Ethernet header has.
+    TooShort(usize),
+    /// More bytes than a frame may have ([`MAX_FRAME`], or the room that the reader has).
+    TooLong,
+    /// [`MAX_READ`] bytes, and no newline.
+    NoNewline,
+}
+
+/// What is wrong with a line, and where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BadLine {
+    /// Bytes from the line's start, the first being 1.
+    pub column: usize,
+    /// What is there.
+    pub why: Why,
+}
+
+impl fmt::Display for BadLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "column {}: ", self.column)?;
+        match self.why {
+            Why::NotHex(byte) if byte.is_ascii_graphic() => {
+                write!(f, "'{}' is no hexadecimal digit", char::from(byte))
+            }
+            Why::NotHex(byte) => write!(f, "byte 0x{byte:02x} is no hexadecimal digit"),
+            Why::OddDigits => f.write_str("half a byte: an odd number of digits"),
+            Why::TooShort(len) => write!(f, "a frame of {len} bytes: {MIN_FRAME} are the least"),
+            Why::TooLong => write!(f, "more bytes than a frame has: {MAX_FRAME} are the most"),
+            Why::NoNewline => write!(f, "no newline within {MAX_READ} bytes"),
+        }
+    }
+}
+
+impl std::error::Error for BadLine {}
+
+fn is_blank(byte: &u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\r')
+}
+
+/// [`super::next`] for any line.
+#[cold]
+pub(super) fn next(text: &[u8], frame: &mut [u8]) -> Next {
+    let within = text.get(..MAX_READ + 1).unwrap_or(text);
+    let Some(end) = within.iter().position(|byte| *byte == b'\n') else {
+        if text.len() <= MAX_READ {
+            return Next::Partial;
+        }
+        return Next::Bad { why: BadLine { column: MAX_READ + 1, why: Why::NoNewline }, used: MAX_READ + 1 };
+    };
+    let used = end + 1;
+    match line(text.get(..end).unwrap_or(text), frame) {
+        Ok(None) => Next::Blank { used },
+        Ok(Some((len, stamp))) => Next::Frame { len, stamp, used },
+        Err(why) => Next::Bad { why, used },
+    }
+}
+
+/// One line without its newline: the frame's length and stamp; `None` if there is nothing on it.
+fn line(text: &[u8], frame: &mut [u8]) -> Result<Option<(usize, Option<Stamp>)>, BadLine> {
+    let (stamp, from) = stamp(text);
+    let mut half: Option<u8> = None;
+    let mut len = 0;
+    for (at, byte) in text.iter().enumerate().skip(from) {
+        if is_blank(byte) {
+            continue;
+        }
+        let bad = |why| BadLine { column: at + 1, why };
+        let digit = value(*byte);
+        if digit == NONE {
+            return Err(bad(Why::NotHex(*byte)));
+        }
+        match half.take() {
+            None => half = Some(digit),
+            Some(high) => {
+                let place = frame.get_mut(len).filter(|_| len < MAX_FRAME).ok_or(bad(Why::TooLong))?;
+                *place = high << 4 | digit;
+                len += 1;
+            }
+        }
+    }
+    let at_end = |why| BadLine { column: text.len() + 1, why };
+    match (half, len) {
+        (Some(_), _) => Err(at_end(Why::OddDigits)),
+        (None, 0) if stamp.is_none() => Ok(None),
+        (None, len) if len < MIN_FRAME => Err(at_end(Why::TooShort(len))),
+        (None, len) => Ok(Some((len, stamp))),
+    }
+}
+
+/// The stamp of an F2 or F0 line, and where the frame begins.
+fn stamp(text: &[u8]) -> (Option<Stamp>, usize) {
+    let (from, first) = word(text, 0);
+    if first.len() != 16 || first.iter().any(|digit| value(*digit) == NONE) {
+        return (None, 0);
+    }
+    let bits = first.iter().fold(0_u64, |bits, digit| bits << 4 | u64::from(value(*digit) & 15));
+    // F0's second word; then a destination of 12 digits follows, which no frame of F2 has behind its first word of eight.
+    let (second_at, second) = word(text, from + 16);
+    let (_, third) = word(text, second_at + second.len());
+    let behind = if second.len() == 8 && third.len() == 12 { second_at + 8 } else { from + 16 };
+    (Some(Stamp(bits)), behind)
+}
+
+/// The first word behind `from`, and where it stands.
+fn word(text: &[u8], from: usize) -> (usize, &[u8]) {
+    let rest = text.get(from..).unwrap_or_default();
+    let blank = rest.iter().take_while(|byte| is_blank(byte)).count();
+    let rest = rest.get(blank..).unwrap_or_default();
+    let len = rest.iter().take_while(|byte| !is_blank(byte)).count();
+    (from + blank, rest.get(..len).unwrap_or_default())
+}
