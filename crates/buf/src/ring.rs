@@ -123,10 +123,18 @@ impl<T> Producer<T> {
     }
 
     /// Writes one value; gives it back if the ring is full.
+    #[inline]
     pub fn push(&mut self, value: T) -> Result<(), T> {
-        let mut value = Some(value);
-        self.push_from(|| value.take());
-        value.map_or(Ok(()), Err)
+        if self.room() == 0 {
+            return Err(value);
+        }
+        // SAFETY: as in `push_from`.
+        self.shared.slot(self.tail).with_mut(|slot| unsafe {
+            (*slot).write(value);
+        });
+        self.tail = self.tail.wrapping_add(1);
+        self.shared.tail.0.store(self.tail, Ordering::Release);
+        Ok(())
     }
 
     /// Has the reading end gone?

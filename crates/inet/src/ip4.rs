@@ -120,7 +120,7 @@ impl<L: Locks> Stack<L> {
             return self.ip4_input_mixed(cx, Some(iface), &mut Burst::of(packet), Odd::FIRST, lap);
         };
         lap.mark(Stage::Ip4Input, 1);
-        let hop = self.routes.lock(cx).lookup(header.dst());
+        let hop = self.routes.lock(cx).lookup_again(header.dst());
         match hop {
             Some(Hop { via: Via::Local(_), .. }) if matches!(header.proto(), Proto::TCP | Proto::UDP) => {
                 counters.ip4.delivered.bump();

@@ -1,7 +1,8 @@
 //! Places for protocol control blocks: found by number without a lock, each behind its own.
 //!
-//! Chunks of 64, 128, 256, ... places appear when they are needed and never move, so a reference into one needs no table
-//! lock: the lookup is two dependent loads. A freed place is used again, lowest first, as descriptors are.
+//! Chunks of places appear when they are needed and never move, so a reference into one needs no table lock: the lookup is
+//! two dependent loads. There are four of 64 places, then four of 128, of 256, ...: at most a quarter is there and unused. A
+//! freed place is used again, lowest first, as descriptors are.
 
 use lock::{Cx, Guarded, Lock, Locks};
 use std::collections::BTreeSet;
@@ -9,14 +10,18 @@ use std::hint::cold_path;
 use std::sync::OnceLock;
 
 const FIRST: usize = 64;
-const CHUNKS: usize = 16; // 64 * (2^16 - 1): four million places
+/// Chunks of one size.
+const ALIKE: usize = 4;
+const CHUNKS: usize = 56; // 4 * 64 * (2^14 - 1): four million places
 
 /// Which chunk, and where in it.
 #[inline(always)]
 fn locate(at: usize) -> (usize, usize) {
-    let n = at.wrapping_add(FIRST);
-    let chunk = ((n | FIRST).ilog2() - FIRST.ilog2()) as usize;
-    (chunk, n.wrapping_sub(FIRST << chunk)) // of a number that cannot be: far outside
+    let n = at.wrapping_add(FIRST * ALIKE);
+    let size = (n | (FIRST * ALIKE)).ilog2() - ALIKE.ilog2(); // of the chunk: its logarithm
+    let which = (n >> size) & (ALIKE - 1);
+    let chunk = (size - FIRST.ilog2()) as usize * ALIKE + which;
+    (chunk, n.wrapping_sub((ALIKE | which) << size)) // of a number that cannot be: far outside
 }
 
 /// What is in a place. Not an `Option`: that would tell "nothing" from "something" by an unused value of any field, in
@@ -102,7 +107,7 @@ impl<L: Locks, T> Slots<L, T> {
         let mut free = self.free.lock(cx);
         let at = match free.holes.pop_first() {
             Some(hole) => hole,
-            None if free.next < FIRST * ((1 << CHUNKS) - 1) => {
+            None if free.next < FIRST * ALIKE * ((1 << (CHUNKS / ALIKE)) - 1) => {
                 free.next += 1;
                 free.next - 1
             }
@@ -110,7 +115,7 @@ impl<L: Locks, T> Slots<L, T> {
         };
         let (chunk, place) = locate(at);
         let places = self.chunks.get(chunk)?;
-        let places = places.get_or_init(|| empty_chunk(FIRST << chunk));
+        let places = places.get_or_init(|| empty_chunk(FIRST << (chunk / ALIKE)));
         *places.get(place)?.0.lock(cx) = Slot::Used(value);
         Some(at)
     }
@@ -154,5 +159,28 @@ impl<L: Locks, T> Slots<L, T> {
 impl<L: Locks, T> Default for Slots<L, T> {
     fn default() -> Self {
         Slots::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_follow_each_other_through_all_chunks() {
+        let mut expected = (0, 0);
+        for at in 0..100_000 {
+            assert_eq!(locate(at), expected, "{at}");
+            let (chunk, place) = expected;
+            expected = if place + 1 < FIRST << (chunk / ALIKE) { (chunk, place + 1) } else { (chunk + 1, 0) };
+        }
+        let last = FIRST * ALIKE * ((1 << (CHUNKS / ALIKE)) - 1) - 1;
+        assert_eq!((locate(last).0, locate(last + 1).0), (CHUNKS - 1, CHUNKS));
+        assert!((0..1000).all(|n| locate(usize::MAX - n).1 >= FIRST || locate(usize::MAX - n).0 >= CHUNKS));
+    }
+
+    #[test]
+    fn a_socket_with_its_lock_is_one_cache_line() {
+        assert_eq!(size_of::<Place<lock::Up, crate::tcp::Sock<lock::Up>>>(), 64);
     }
 }

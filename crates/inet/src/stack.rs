@@ -146,7 +146,7 @@ impl<L: Locks> Stack<L> {
     /// The calling thread's counters.
     #[inline(always)]
     pub(crate) fn count(&self, cx: Cx) -> &Counters {
-        self.counters.at(cx.current())
+        if L::SHARED { self.counters.at(cx.current()) } else { self.counters.sole() }
     }
 
     #[inline(always)]

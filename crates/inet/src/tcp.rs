@@ -17,7 +17,9 @@ mod calls;
 mod counts;
 mod input;
 mod memory;
+mod options;
 mod output;
+mod predict;
 pub mod queue;
 mod show;
 mod timers;
@@ -46,7 +48,7 @@ pub(crate) use memory::share_of;
 pub use show::{Memory, Timer};
 
 /// What is set on a socket and outlives, or comes before, its connection.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Options {
     /// Time to live; `None`: the knob's.
     pub ttl: Option<u8>,
@@ -68,7 +70,7 @@ pub struct Options {
     pub linger: Option<Duration>,
     /// `TCP_NODELAY`.
     pub nodelay: bool,
-    /// `TCP_NODELAY` was set just now: what waits leaves.
+    /// `TCP_NODELAY` was set just now: what waits leaves. Never in what is kept.
     pub flush: bool,
     /// `TCP_CORK`.
     pub cork: bool,
@@ -131,21 +133,54 @@ impl Default for Options {
     }
 }
 
-/// One TCP socket.
+/// One TCP socket: with its lock and its place's tag a cache line.
 #[derive(Debug)]
 pub struct Sock<L: Locks> {
     pub(crate) ends: Ends4,
     pub(crate) kind: Kind,
-    watch: Option<Arc<ReadySet<L>>>,
-    signal: Option<Arc<Signal>>,
-    error: Option<TcpError>,
+    waiters: Option<Box<Waiters<L>>>,
+    options: Option<Arc<Options>>,
+    error: Option<Failure>,
     /// The process has closed it: it lives on until the connection is over.
     orphan: bool,
     shut_read: bool,
-    /// In the table of L4 ports, and in the demux.
+    /// In the table of L4 ports.
     bound: bool,
-    found: bool,
-    options: Option<Box<Options>>, // made when one is set
+}
+
+/// Who is told when something happens on a socket.
+#[derive(Debug)]
+struct Waiters<L: Locks> {
+    watch: Option<Arc<ReadySet<L>>>,
+    signal: Option<Arc<Signal>>,
+}
+
+impl<L: Locks> Default for Waiters<L> {
+    fn default() -> Waiters<L> {
+        Waiters { watch: None, signal: None }
+    }
+}
+
+/// What has become of a connection, until the next call tells.
+#[derive(Clone, Copy, Debug)]
+enum Failure {
+    Shut,
+    Refused,
+    Reset,
+    TimedOut,
+    HostUnreachable,
+}
+
+impl From<Failure> for TcpError {
+    fn from(failure: Failure) -> TcpError {
+        match failure {
+            Failure::Shut => TcpError::Shut,
+            Failure::Refused => TcpError::Refused,
+            Failure::Reset => TcpError::Reset,
+            Failure::TimedOut => TcpError::TimedOut,
+            Failure::HostUnreachable => TcpError::HostUnreachable,
+        }
+    }
 }
 
 /// What a socket is now.
@@ -184,6 +219,8 @@ pub(crate) struct Stream {
     dirty: bool,
     /// The handshake is done.
     connected: bool,
+    /// In the demux.
+    found: bool,
     /// The state that was counted last.
     counted: State,
     /// The peer's FIN came: a reset after it is no news to a reader.
@@ -209,6 +246,7 @@ impl Stream {
             armed: Instant::NEVER,
             dirty: false,
             connected: false,
+            found: false,
             counted: State::Closed,
             ended: false,
             soft: false,
@@ -223,6 +261,18 @@ impl Stream {
     fn on_time(&mut self, cx: Cx) -> Cx {
         self.latest = self.latest.max(cx.now);
         cx.at(self.latest)
+    }
+
+    /// Gives back what its queues have grown to, when nothing is in them.
+    ///
+    /// Called when a timer goes off. Whatever was sent or received set one, which no ACK takes back ([`Stack::tcp_settle`]): so a
+    /// connection that has fallen silent comes here once, a retransmission timeout later, and one that is busy hardly ever does.
+    fn release_memory(&mut self) {
+        if self.send.is_empty() && self.recv.is_empty() {
+            self.tcb.release_memory();
+            self.send.shrink();
+            self.recv.shrink();
+        }
     }
 
     /// Is so much of the send buffer free that a writer should be told?
@@ -249,14 +299,12 @@ impl<L: Locks> Sock<L> {
         Sock {
             ends: Ends4::default(),
             kind,
-            watch: None,
-            signal: None,
+            waiters: None,
+            options: None,
             error: None,
             orphan: false,
             shut_read: false,
             bound: false,
-            found: false,
-            options: None,
         }
     }
 
@@ -268,6 +316,15 @@ impl<L: Locks> Sock<L> {
     /// Is it bound?
     pub fn is_bound(&self) -> bool {
         self.bound || self.ends.local_port.0 != 0
+    }
+
+    /// Is it in the demux?
+    fn is_found(&self) -> bool {
+        match &self.kind {
+            Kind::Fresh => false,
+            Kind::Listening(_) => true,
+            Kind::Stream(stream) => stream.found,
+        }
     }
 
     /// Has it been connected? The connection may be over by now.
@@ -296,11 +353,6 @@ impl<L: Locks> Sock<L> {
     /// Its options.
     pub fn options(&self) -> &Options {
         self.options.as_deref().unwrap_or(&NO_OPTIONS)
-    }
-
-    /// Its options, to be set.
-    pub fn options_mut(&mut self) -> &mut Options {
-        self.options.get_or_insert_default()
     }
 
     /// The connection, if it is one.
@@ -350,7 +402,7 @@ impl<L: Locks> Sock<L> {
 
     /// Takes the error that waits.
     pub fn take_error(&mut self) -> Option<TcpError> {
-        self.error.take()
+        self.error.take().map(TcpError::from)
     }
 
     /// Has the peer sent all it will, or do we read no more?
@@ -376,14 +428,15 @@ impl<L: Locks> Sock<L> {
 
     /// Something to wait on for this socket.
     pub fn signal(&mut self) -> Arc<Signal> {
-        self.signal.get_or_insert_default().clone()
+        self.waiters.get_or_insert_default().signal.get_or_insert_default().clone()
     }
 
     fn wake(&self, cx: Cx, id: usize) {
-        if let Some(watch) = &self.watch {
+        let Some(waiters) = &self.waiters else { return };
+        if let Some(watch) = &waiters.watch {
             watch.push(cx, id | SOCK_BIT);
         }
-        if let Some(signal) = &self.signal {
+        if let Some(signal) = &waiters.signal {
             signal.raise();
         }
     }
@@ -398,13 +451,13 @@ impl<L: Locks> Sock<L> {
             _ => (false, false),
         };
         let error = match events {
-            _ if events.contains(Events::RESET) && ended => Some(TcpError::Shut), // Linux: CLOSE-WAIT
-            _ if events.contains(Events::REFUSED) => Some(TcpError::Refused),
-            _ if events.contains(Events::RESET) => Some(TcpError::Reset),
+            _ if events.contains(Events::RESET) && ended => Some(Failure::Shut), // Linux: CLOSE-WAIT
+            _ if events.contains(Events::REFUSED) => Some(Failure::Refused),
+            _ if events.contains(Events::RESET) => Some(Failure::Reset),
             // RFC 9293 3.9.2.2: a soft error does not end the connection, but says why it ended.
-            _ if events.contains(Events::TIMED_OUT) && soft => Some(TcpError::HostUnreachable),
-            _ if events.contains(Events::TIMED_OUT) => Some(TcpError::TimedOut),
-            _ if events.contains(Events::UNREACHABLE) => Some(TcpError::HostUnreachable),
+            _ if events.contains(Events::TIMED_OUT) && soft => Some(Failure::HostUnreachable),
+            _ if events.contains(Events::TIMED_OUT) => Some(Failure::TimedOut),
+            _ if events.contains(Events::UNREACHABLE) => Some(Failure::HostUnreachable),
             _ => None,
         };
         if error.is_some() {
@@ -438,6 +491,8 @@ pub(crate) struct Tcp<L: Locks> {
     wheel: Guarded<L, Wheel>,
     ports: Guarded<L, PortChooser>,
     configs: Guarded<L, Configs>,
+    /// What is set on sockets.
+    options: Guarded<L, Vec<Arc<Options>>>,
     secret: siphash::Key,
 }
 
@@ -461,6 +516,7 @@ impl<L: Locks> Tcp<L> {
             wheel: Guarded::new(Wheel::new(Duration::from_millis(1))),
             ports: Guarded::new(PortChooser::new(secret.derive(0x504f_5254), tcp::ports::EPHEMERAL)),
             configs: Guarded::default(),
+            options: Guarded::default(),
             secret,
         }
     }
@@ -479,6 +535,7 @@ impl<L: Locks> Tcp<L> {
             one("inet.tcp.timers", self.wheel.acquisitions()),
             one("inet.tcp.ports", self.ports.acquisitions()),
             one("inet.tcp.config", self.configs.acquisitions()),
+            one("inet.tcp.options", self.options.acquisitions()),
         ]
     }
 }
@@ -497,4 +554,15 @@ const CONFIGS_MAX: usize = 16;
 fn core_ends(ends: Ends4) -> Ends {
     let tuple = Tuple::from(ends);
     Ends { local: tuple.local.0, remote: tuple.remote.0, local_port: ends.local_port, remote_port: ends.remote_port }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// With its places in the tables (some 150 bytes) and the allocator's rounding it is to stay below a kilobyte.
+    #[test]
+    fn a_stream_is_small() {
+        assert!(size_of::<Stream>() <= 824, "{} bytes", size_of::<Stream>());
+    }
 }

@@ -72,7 +72,7 @@ impl Tcb {
         self.recovery.retransmits = 0;
         self.recovery.force_front = false;
         self.recovery.unanswered_since = Instant::NEVER;
-        if self.snd.urgent_on && ack.at_or_after(self.snd.urgent) {
+        if self.snd_urgent().is_some_and(|end| ack.at_or_after(end)) {
             self.snd.urgent_on = false;
         }
         self.counts.bytes_acked = self.counts.bytes_acked.wrapping_add(text.into());
@@ -141,12 +141,14 @@ impl Tcb {
         let delivered = shown.got.segments;
         self.counts.delivered = self.counts.delivered.wrapping_add(delivered);
         if shown.ece {
-            self.counts.delivered_ce = self.counts.delivered_ce.wrapping_add(delivered);
+            let met = self.met();
+            met.delivered_ce = met.delivered_ce.wrapping_add(delivered);
         }
         if self.sack {
             let late = self.rack.update(&shown.got, self.rtt.min_us(), self.snd.mss, now);
-            self.counts.reord_seen = self.counts.reord_seen.wrapping_add(u32::from(late));
             if late {
+                let met = self.met();
+                met.reord_seen = met.reord_seen.wrapping_add(1);
                 self.notes |= Notes::REORDERED;
             }
             self.rack.reached(self.snd.una);
@@ -159,30 +161,38 @@ impl Tcb {
         }
         let (reducing, duplicates) = (self.recovery.is_reducing(), self.recovery.reno_bytes(self));
         let quiet = self.recovery.is_quiet() && shown.got.sacked == 0 && !shown.duplicate && !shown.ece && !shown.dsack;
-        if !quiet || self.board.sacked.segments > 0 {
+        if !quiet || self.board.sacked().segments > 0 {
             self.recover(shown, seg, now);
         }
         if shown.advanced {
-            self.grow(shown, rtt_us, reducing, duplicates, now);
+            let bytes = match self.config.limit_growth {
+                true => shown.got.acked,
+                false if self.sack => shown.got.bytes,
+                false => self.reno_delivered(shown, duplicates),
+            };
+            self.grow(bytes, (shown.prior_in_flight, self.in_flight()), rtt_us, reducing, now);
         }
         self.rearm(shown, now);
         rtt_us.is_some()
     }
 
-    /// Tells congestion control of an advance.
+    /// Tells congestion control of an advance by `bytes`, and what was in flight before and after.
     #[inline]
-    fn grow(&mut self, shown: &Shown, rtt_us: Option<u32>, reducing: bool, duplicates: u32, now: Instant) {
+    pub(crate) fn grow(
+        &mut self,
+        bytes: u32,
+        (prior_in_flight, in_flight): (u32, u32),
+        rtt_us: Option<u32>,
+        reducing: bool,
+        now: Instant,
+    ) {
         let round_start = self.snd.una.after(self.snd.round_end);
         // Slow start may double what is in flight, so half a window in flight limits it (Linux: tcp_is_cwnd_limited).
         let (cwnd, slow) = (self.cc.cwnd(), self.cc.cwnd() < self.cc.ssthresh());
         let ack = Ack {
-            bytes: match self.config.limit_growth {
-                true => shown.got.acked,
-                false if self.sack => shown.got.bytes,
-                false => self.reno_delivered(shown, duplicates),
-            },
-            prior_in_flight: shown.prior_in_flight,
-            in_flight: self.in_flight(),
+            bytes,
+            prior_in_flight,
+            in_flight,
             rtt_us,
             round_start,
             cwnd_limited: self.snd.limited || (slow && cwnd / 2 < self.snd.flight),

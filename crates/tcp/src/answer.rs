@@ -83,7 +83,8 @@ impl Tcb {
     /// RFC 5961: says where we are, and nothing else, to a segment that may be an attacker's.
     #[inline(never)]
     pub(crate) fn challenge(&mut self, reply: &mut Reply, why: Dropped, now: Instant) -> Result<(), Dropped> {
-        if self.answers.challenge(self.config.challenge_acks, now) {
+        let average = self.config.challenge_acks;
+        if self.met().answers.challenge(average, now) {
             reply.answer = Some(self.make_ack(now));
         }
         Err(why)
@@ -97,7 +98,8 @@ impl Tcb {
             return Err(why);
         }
         let counts = seg.len > 0 && !seg.has(Flags::SYN);
-        if counts || self.answers.invalid(self.config.invalid_interval, now) {
+        let interval = self.config.invalid_interval;
+        if counts || self.met().answers.invalid(interval, now) {
             self.rcv.ack_now = true;
         } else {
             self.notes |= Notes::INVALID_LIMITED;

@@ -73,7 +73,7 @@ impl Tcb {
             return;
         }
         self.queued(bytes, true);
-        self.snd.urgent = self.snd.end;
+        self.met().snd_urgent = self.snd.end;
         self.snd.urgent_on = true;
     }
 
@@ -92,8 +92,8 @@ impl Tcb {
     /// Where the urgent text ends, in bytes after the first unread one; `None` when it is behind (`SIOCATMARK`).
     pub fn urgent_mark(&self) -> Option<u32> {
         let first = self.rcv.nxt.minus(self.rcv.unread);
-        let ahead = self.rcv.urgent.after(first).then(|| self.rcv.urgent.since(first));
-        ahead.filter(|_| self.rcv.urgent_on)
+        let urgent = self.met.as_ref().filter(|_| self.rcv.urgent_on)?.rcv_urgent;
+        urgent.after(first).then(|| urgent.since(first))
     }
 
     /// No more will be queued: FIN follows what is (RFC 9293 3.10.4; `SHUT_WR`).
@@ -233,7 +233,14 @@ impl Tcb {
             pacer.set_max_rate(max_rate.unwrap_or(pacing::UNLIMITED));
             pacer
         });
-        self.timers.pace_at = Instant::NEVER;
+        self.stop_pace();
+    }
+
+    /// Nothing waits for its time any more.
+    pub(crate) fn stop_pace(&mut self) {
+        if let Some(rare) = &mut self.rare {
+            rare.pace_at = None;
+        }
     }
 
     /// `TCP_CONGESTION`: another algorithm takes over with the window as it is.
@@ -244,6 +251,7 @@ impl Tcb {
     /// Gives back what a burst has made grow and nothing uses now: for hosts with many idle connections (sockstress).
     pub fn release_memory(&mut self) {
         self.board.release_memory();
+        self.recovery.release_memory();
     }
 
     /// Does a process hold the connection no longer?
@@ -284,7 +292,7 @@ impl Tcb {
     #[inline]
     pub(crate) fn held_by_pace(&mut self, now: Instant) -> bool {
         let Some(next) = self.pacer().filter(|pacer| !pacer.ready(now)).map(Pacer::next) else { return false };
-        self.timers.pace_at = next;
+        self.rare().pace_at = Some(next);
         true
     }
 

@@ -22,47 +22,47 @@ pub(crate) enum Why {
     Writer,
 }
 
-/// Time by what held text up.
+/// Time by what held text up: [`Tcb::held_by`].
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Chrono {
-    why: Why,
     since: Instant,
-    /// In nanoseconds, of Busy, Window and Writer.
-    spent: [u64; 3],
-}
-
-impl Chrono {
-    /// Nothing but the path holds text up?
-    #[inline(always)]
-    pub(crate) fn is_busy(&self) -> bool {
-        self.why == Why::Busy
-    }
-
-    #[cold]
-    fn turn(&mut self, why: Why, now: Instant) {
-        let at = (self.why as usize).wrapping_sub(1);
-        if let Some(spent) = self.spent.get_mut(at) {
-            *spent = spent.saturating_add(now.since(self.since).as_nanos() as u64);
-        }
-        (self.why, self.since) = (why, now);
-    }
-
-    /// Time spent on `why` until `now`.
-    fn of(&self, why: Why, now: Instant) -> Duration {
-        let mut so_far = *self;
-        so_far.turn(self.why, now);
-        let spent = so_far.spent.get((why as usize).wrapping_sub(1));
-        Duration::from_nanos(spent.copied().unwrap_or(0))
-    }
-
-    /// Busy, held up by the window, held up by the buffer: the first is all of it.
-    pub(crate) fn told(&self, now: Instant) -> [Duration; 3] {
-        let [busy, window, writer] = [Why::Busy, Why::Window, Why::Writer].map(|why| self.of(why, now));
-        [busy + window + writer, window, writer]
-    }
+    /// Nanoseconds of Busy; those of the others are in [`Met`](crate::tcb::Met).
+    busy: u64,
 }
 
 impl Tcb {
+    /// Nothing but the path holds text up?
+    #[inline(always)]
+    pub(crate) fn is_busy(&self) -> bool {
+        self.held_by == Why::Busy
+    }
+
+    #[cold]
+    fn chrono_turn(&mut self, why: Why, now: Instant) {
+        let passed = now.since(self.chrono.since).as_nanos() as u64;
+        let spent = match self.held_by {
+            Why::Idle => None,
+            Why::Busy => Some(&mut self.chrono.busy),
+            Why::Window => self.met().held_up.first_mut(),
+            Why::Writer => self.met().held_up.last_mut(),
+        };
+        if let Some(spent) = spent {
+            *spent = spent.saturating_add(passed);
+        }
+        (self.held_by, self.chrono.since) = (why, now);
+    }
+
+    /// Busy, held up by the window, held up by the buffer: the first is all of it.
+    pub(crate) fn chrono_told(&self, now: Instant) -> [Duration; 3] {
+        let [window, writer] = self.met.as_ref().map_or([0; 2], |met| met.held_up);
+        let mut spent = [self.chrono.busy, window, writer];
+        if let Some(spent) = spent.get_mut((self.held_by as usize).wrapping_sub(1)) {
+            *spent = spent.saturating_add(now.since(self.chrono.since).as_nanos() as u64);
+        }
+        let [busy, window, writer] = spent.map(Duration::from_nanos);
+        [busy + window + writer, window, writer]
+    }
+
     /// The application waits for room in the send buffer, or would if it could wait.
     pub fn writer_waits(&mut self, now: Instant) {
         self.wishes.starved = true;
@@ -72,36 +72,36 @@ impl Tcb {
     /// Something waits to be sent.
     #[cold]
     pub(crate) fn chrono_begin(&mut self, now: Instant) {
-        if self.chrono.why == Why::Idle || self.chrono.why == Why::Writer && !self.wishes.starved {
-            self.chrono.turn(Why::Busy, now);
+        if self.held_by == Why::Idle || self.held_by == Why::Writer && !self.wishes.starved {
+            self.chrono_turn(Why::Busy, now);
         }
     }
 
     /// The peer's window has no room for it.
     #[cold]
     pub(crate) fn chrono_window(&mut self, now: Instant) {
-        if self.chrono.why < Why::Window {
-            self.chrono.turn(Why::Window, now);
+        if self.held_by < Why::Window {
+            self.chrono_turn(Why::Window, now);
         }
     }
 
     /// Something was sent, so the window had room; perhaps that was all, and the writer's buffer has none.
     #[cold]
     pub(crate) fn chrono_sent(&mut self, now: Instant) {
-        if self.chrono.why == Why::Window {
-            self.chrono.turn(Why::Busy, now);
+        if self.held_by == Why::Window {
+            self.chrono_turn(Why::Busy, now);
         }
         let starved = self.wishes.starved && self.unsent() == 0 && !self.board.is_empty();
-        if starved && self.chrono.why == Why::Busy && self.in_flight() < self.cc.cwnd() {
-            self.chrono.turn(Why::Writer, now);
+        if starved && self.held_by == Why::Busy && self.in_flight() < self.cc.cwnd() {
+            self.chrono_turn(Why::Writer, now);
         }
     }
 
     /// Everything is acknowledged?
     #[inline]
     pub(crate) fn chrono_acked(&mut self, now: Instant) {
-        if self.chrono.why != Why::Idle && self.unsent() == 0 {
-            self.chrono.turn(Why::Idle, now);
+        if self.held_by != Why::Idle && self.unsent() == 0 {
+            self.chrono_turn(Why::Idle, now);
         }
     }
 }

@@ -4,7 +4,7 @@
 //! Linux: 40 ms to 200 ms. A connection begins with up to 16 ACKs that do not wait, so that the peer's slow start is not held up;
 //! one that answers text with text stops spending ACKs on it.
 
-use crate::Segment;
+use crate::Timestamps;
 use crate::rtt::{after_us, us_since};
 use crate::tcb::Tcb;
 use clock::{Duration, Instant};
@@ -96,15 +96,15 @@ impl Tcb {
 
     /// For auto-tuning: the peer's round trip by its echo of our timestamps, else by the arrival of a window's worth.
     #[inline(always)]
-    pub(crate) fn time_receiver(&mut self, seg: &Segment, now: Instant) {
+    pub(crate) fn time_receiver(&mut self, len: u32, timestamps: Option<Timestamps>, now: Instant) {
         if self.rcv.sizing.rtt_us() != 0 && !self.rcv.tunable {
             return;
         }
-        match (self.ts, seg.options.timestamps) {
+        match (self.ts, timestamps) {
             (Some(_), Some(ts)) if ts.ecr != 0 => {
                 // Only a full segment says that the peer did not wait for the application.
                 let ms = self.ts_now(now).wrapping_sub(ts.ecr);
-                if seg.len >= u32::from(self.rcv.mss_seen) && ms < 1 << 20 {
+                if len >= u32::from(self.rcv.mss_seen) && ms < 1 << 20 {
                     self.rcv.sizing.sample(Duration::from_millis(u64::from(ms.max(1))), true);
                 }
             }

@@ -179,7 +179,7 @@ impl Two {
 
     fn arrive(&mut self, which: usize, seg: &Segment) {
         let queue = self.tcbs[which].send_queue();
-        let reply = self.tcbs[which].on_segment(seg, self.now);
+        let reply = self.tcbs[which].on_segment_either_way(seg, self.now);
         assert!(reply.acked <= queue, "no more is released than was queued");
         if let Text::Accept { skip, len, .. } = reply.text {
             assert!(len > 0 && skip.checked_add(len).is_some_and(|end| end <= seg.len), "within the text");
@@ -204,7 +204,7 @@ impl Two {
                 self.tcbs[which].check_invariants();
             }
             for sent in 0..=AT_ONCE {
-                let Some(out) = self.tcbs[which].poll_segment(self.now, 0) else { break };
+                let Some(out) = self.tcbs[which].poll_segment_either_way(self.now, 0) else { break };
                 assert!(sent < AT_ONCE, "endless output");
                 self.send(1 - which, out.as_arriving());
             }

@@ -1,7 +1,7 @@
 //! What `getsockopt(TCP_INFO)` and `ss -i` tell: the fields of Linux's struct tcp_info under its names.
 
 use crate::cc::Congestion;
-use crate::tcb::Tcb;
+use crate::tcb::{Met, Tcb};
 use crate::{State, recovery::Ca};
 use clock::{Duration, Instant};
 
@@ -78,7 +78,9 @@ impl Tcb {
         let segments = |bytes: u32| if bytes == u32::MAX { i32::MAX as u32 } else { bytes / mss };
         let persisting = self.timers.rtx == crate::timers::Rtx::Persist;
         let keepalive = self.rare.as_ref().and_then(|rare| rare.keepalive).map_or(0, |keepalive| keepalive.probes);
-        let [busy_time, rwnd_limited, sndbuf_limited] = self.chrono.told(now);
+        let none = Met::new(snd.iss);
+        let met = self.met.as_deref().unwrap_or(&none);
+        let [busy_time, rwnd_limited, sndbuf_limited] = self.chrono_told(now);
         Info {
             state: self.state,
             ca_state: self.recovery.ca as u8,
@@ -93,9 +95,9 @@ impl Tcb {
             snd_mss: mss,
             rcv_mss: rcv.mss_seen.into(),
             unacked: self.board.len() as u32,
-            sacked: if self.sack { self.board.sacked.segments } else { self.recovery.dupacks.into() },
-            lost: self.board.lost.segments,
-            retrans: self.board.retrans.segments,
+            sacked: if self.sack { self.board.sacked().segments } else { self.recovery.dupacks.into() },
+            lost: self.board.lost().segments,
+            retrans: self.board.retrans().segments,
             last_data_sent: now.since(snd.last_at),
             // Nothing yet: since the handshake's end, or what came last (Linux counts from there too).
             last_data_recv: now.since(if rcv.last_at == Instant::ZERO { self.recovery.heard_at } else { rcv.last_at }),
@@ -110,7 +112,7 @@ impl Tcb {
             reordering: self.rack.degree.into(),
             rcv_rtt: Duration::from_micros(rcv.sizing.rtt_us().into()),
             rcv_space: rcv.sizing.most().max(rcv.space.min(u16::MAX.into())),
-            total_retrans: counts.total_retrans,
+            total_retrans: met.total_retrans,
             pacing_rate: self.pacing_rate(),
             bytes_acked: counts.bytes_acked,
             bytes_received: counts.bytes_received,
@@ -121,12 +123,12 @@ impl Tcb {
             data_segs_in: counts.data_segs_in,
             data_segs_out: counts.data_segs_out,
             delivered: counts.delivered,
-            delivered_ce: counts.delivered_ce,
-            bytes_sent: counts.bytes_sent.wrapping_add(counts.bytes_retrans),
-            bytes_retrans: counts.bytes_retrans,
-            dsack_dups: counts.dsack_dups,
-            reord_seen: counts.reord_seen,
-            rcv_ooopack: counts.ooo_packets,
+            delivered_ce: met.delivered_ce,
+            bytes_sent: counts.bytes_sent.wrapping_add(met.bytes_retrans),
+            bytes_retrans: met.bytes_retrans,
+            dsack_dups: met.dsack_dups,
+            reord_seen: met.reord_seen,
+            rcv_ooopack: met.ooo_packets,
             snd_wnd: snd.wnd,
             rcv_wnd: self.recv_window(),
             busy_time,

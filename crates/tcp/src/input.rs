@@ -178,7 +178,7 @@ impl Tcb {
     #[inline(always)]
     fn check_timestamps(&mut self, seg: &Segment, now: Instant) -> Result<(), Dropped> {
         let (Some(ts), Some(theirs)) = (self.ts, seg.options.timestamps) else { return Ok(()) };
-        let old = SeqNum(theirs.val).before(SeqNum(ts.recent)) && now.since(ts.at) < PAWS_AGE;
+        let old = SeqNum(theirs.val).before(SeqNum(ts.recent)) && ts.age(now) < PAWS_AGE;
         if !old || seg.has(Flags::RST) {
             return Ok(());
         }
@@ -190,9 +190,9 @@ impl Tcb {
     #[inline(always)]
     fn take_timestamp(&mut self, seg: &Segment, now: Instant) {
         if let (Some(ts), Some(theirs)) = (&mut self.ts, seg.options.timestamps) {
-            let fresh = SeqNum(theirs.val).at_or_after(SeqNum(ts.recent)) || now.since(ts.at) >= PAWS_AGE;
+            let fresh = SeqNum(theirs.val).at_or_after(SeqNum(ts.recent)) || ts.age(now) >= PAWS_AGE;
             if fresh && seg.seq.at_or_before(self.rcv.wup) {
-                (ts.recent, ts.at) = (theirs.val, now);
+                ts.take(theirs.val, now);
             }
         }
     }
@@ -336,7 +336,7 @@ impl Tcb {
     fn enter_time_wait(&mut self, now: Instant, reply: &mut Reply) {
         self.state = State::TimeWait;
         self.timers.clear_rtx();
-        self.timers.pace_at = Instant::NEVER;
+        self.stop_pace();
         self.timers.long_at = now.after(self.config.time_wait);
         reply.events |= Events::TIME_WAIT;
     }
@@ -348,8 +348,8 @@ impl Tcb {
             return;
         }
         let mark = seg.text_seq().plus(seg.urgent.into());
-        if mark.after(self.rcv.nxt) && (!self.rcv.urgent_on || mark.after(self.rcv.urgent)) {
-            self.rcv.urgent = mark;
+        if mark.after(self.rcv.nxt) && (!self.rcv.urgent_on || mark.after(self.met().rcv_urgent)) {
+            self.met().rcv_urgent = mark;
             self.rcv.urgent_on = true;
             reply.events |= Events::URGENT;
         }
@@ -379,7 +379,7 @@ impl Tcb {
             self.over();
             return Err(Dropped::TextAfterClose);
         }
-        let edge = self.rcv.fin.map_or(self.rcv.adv, |fin| fin.earlier(self.rcv.adv));
+        let edge = if self.rcv.fin_came { self.rcv.fin.earlier(self.rcv.adv) } else { self.rcv.adv };
         let (left, right) = (start.later(nxt), end.earlier(edge));
         if !right.after(left) {
             self.rcv.ack_now = true;
@@ -418,7 +418,7 @@ impl Tcb {
         reply.text = place;
         reply.in_order = brought;
         reply.events |= Events::READABLE;
-        self.time_receiver(seg, now);
+        self.time_receiver(seg.len, seg.options.timestamps, now);
         self.schedule_ack(seg.piece(), now);
     }
 
@@ -432,7 +432,8 @@ impl Tcb {
         reply: &mut Reply,
     ) -> Result<(), Dropped> {
         self.rcv.ack_now = true;
-        self.counts.ooo_packets = self.counts.ooo_packets.wrapping_add(1);
+        let met = self.met();
+        met.ooo_packets = met.ooo_packets.wrapping_add(1);
         let most = usize::from(self.config.reassembly_ranges).max(1);
         let ooo = self.ooo.get_or_insert_with(|| Box::new(Reassembly::default()));
         let again = ooo.held_of(left, right).filter(|_| self.sack);
@@ -464,14 +465,14 @@ impl Tcb {
             let at = seg.text_seq().plus(seg.len);
             let behind_all = self.ooo.as_ref().and_then(|ooo| ooo.end()).is_none_or(|end| at.at_or_after(end));
             let due = at.at_or_after(self.rcv.nxt) && at.at_or_before(self.rcv.adv.later(self.rcv.nxt)) && behind_all;
-            if self.state.may_receive() && due {
-                self.rcv.fin.get_or_insert(at);
+            if self.state.may_receive() && due && !self.rcv.fin_came {
+                (self.rcv.fin, self.rcv.fin_came) = (at, true);
             }
             let delays = self.config.delay_fin_ack && due && self.state == State::Established && at == self.rcv.nxt;
             // Early, due, or again because our ACK was lost.
             self.rcv.ack_now |= !delays;
         }
-        if self.rcv.fin == Some(self.rcv.nxt) && self.state.may_receive() {
+        if self.rcv.fin_came && self.rcv.fin == self.rcv.nxt && self.state.may_receive() {
             let delays = self.config.delay_fin_ack && self.state == State::Established;
             self.take_fin(now, reply);
             if delays {

@@ -11,24 +11,28 @@ use clock::Instant;
 /// Nanoseconds for each step of M (RFC 9293 3.4.1).
 const TICK_NS: u64 = 4_000;
 
-/// What tells the two functions of one secret apart.
-const ISN: u64 = 0x6973_6e00;
-const TIMESTAMP: u64 = 0x7473_6f66;
+/// F: a half of it makes sequence numbers, the other half timestamps.
+fn prf(key: Key, ends: &Ends) -> (u32, u32) {
+    let hash = key.sip24(&ends.words());
+    (hash as u32, (hash >> 32) as u32)
+}
 
-fn prf(key: Key, ends: &Ends, purpose: u64) -> u32 {
-    let [a, b, c, d, e] = ends.words();
-    key.sip24(&[a, b, c, d, e, purpose]) as u32
+/// The initial sequence number and the timestamp offset of a connection that begins at `now`: [`isn`] and [`ts_offset`] for the
+/// price of one.
+pub fn numbers(key: Key, ends: &Ends, now: Instant) -> (SeqNum, u32) {
+    let (number, offset) = prf(key, ends);
+    (SeqNum(number).plus((now.nanos() / TICK_NS) as u32), offset)
 }
 
 /// The initial sequence number of a connection that begins at `now`.
 pub fn isn(key: Key, ends: &Ends, now: Instant) -> SeqNum {
-    SeqNum(prf(key, ends, ISN)).plus((now.nanos() / TICK_NS) as u32)
+    numbers(key, ends, now).0
 }
 
 /// What is added to our clock of milliseconds to make TSval: the same for each incarnation, so that RFC 6191 and PAWS
 /// work between them, and another for each pair of ends, so that TSval tells nobody our uptime.
 pub fn ts_offset(key: Key, ends: &Ends) -> u32 {
-    prf(key, ends, TIMESTAMP)
+    prf(key, ends).1
 }
 
 /// Our clock of milliseconds (RFC 7323 5.4), to which the offset is added.

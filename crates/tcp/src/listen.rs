@@ -25,7 +25,7 @@ mod tests;
 use crate::answer::reset_for;
 use crate::cookie::{Cookies, Remembered, SLOT};
 use crate::counters;
-use crate::isn::{isn, ts_offset};
+use crate::isn::{numbers, ts_offset};
 use crate::siphash::Key;
 use crate::table::Table;
 use crate::window::{MOST_SCALE, scale_for};
@@ -156,31 +156,31 @@ impl Listener {
         if ends.remote == 0 || (ends.local, ends.local_port) == (ends.remote, ends.remote_port) {
             return Err(Refused::BadEnds);
         }
-        if let Some(at) = self.find(ends) {
+        let hash = self.table.hash(&ends.words());
+        if let Some(at) = self.find_hashed(hash, ends) {
             return self.on_syn_again(cx, at, syn);
         }
         if self.accept_queue_is_full() {
             cx.counts.accept_overflows.bump();
             return Err(Refused::AcceptQueueFull);
         }
-        let mut entry = self.entry_of(cx, ends, syn);
+        let (mut entry, offset) = self.entry_of(cx, ends, syn);
         let cookies = if cx.above.is_some() { CookieMode::Never } else { self.limits.cookies };
         if cookies == CookieMode::Always {
-            return Ok(self.synack_with_cookie(cx, ends, &mut entry));
+            return Ok(self.synack_with_cookie(cx, ends, &mut entry, offset));
         }
         if self.table.is_full() {
             cx.counts.overflows.bump();
             if cookies == CookieMode::WhenFull {
-                return Ok(self.synack_with_cookie(cx, ends, &mut entry));
+                return Ok(self.synack_with_cookie(cx, ends, &mut entry, offset));
             }
             self.evict(cx);
         }
-        let hash = self.table.hash(&ends.words());
         // no place at all, in a queue of length 0: the SYN is answered, and its ACK will find nothing
         if self.table.insert(hash, 0, entry).is_some() {
             cx.counts.added.bump();
         }
-        Ok(entry.synack(cx, self.offset(ends), false))
+        Ok(entry.synack(cx, offset, false))
     }
 
     /// A segment with ACK and no RST: the handshake, if this finishes one (RFC 9293 3.10.7.4 in SYN-RECEIVED).
@@ -410,7 +410,11 @@ impl Listener {
     }
 
     fn find(&self, ends: &Ends) -> Option<u32> {
-        self.table.find(self.table.hash(&ends.words()), |entry| entry.ends() == *ends)
+        self.find_hashed(self.table.hash(&ends.words()), ends)
+    }
+
+    fn find_hashed(&self, hash: u32, ends: &Ends) -> Option<u32> {
+        self.table.find(hash, |entry| entry.ends() == *ends)
     }
 
     fn offset(&self, ends: &Ends) -> u32 {
@@ -425,8 +429,8 @@ impl Listener {
         }
     }
 
-    /// What a SYN asks for and what of it we agree to (RFC 7323 2.2 and 3.2, RFC 2018 2, RFC 3168 6.1.1).
-    fn entry_of(&self, cx: Context<'_>, ends: &Ends, syn: &Segment) -> Entry {
+    /// What a SYN asks for and what of it we agree to (RFC 7323 2.2 and 3.2, RFC 2018 2, RFC 3168 6.1.1); and the timestamp offset.
+    fn entry_of(&self, cx: Context<'_>, ends: &Ends, syn: &Segment) -> (Entry, u32) {
         let (config, asked) = (cx.config, &syn.options);
         let ts = asked.timestamps.filter(|_| config.timestamps);
         let sack = asked.sack_permitted && config.sack;
@@ -435,8 +439,8 @@ impl Listener {
         if asked.mss.is_some_and(|mss| mss < floored_mss(config, Some(mss))) {
             cx.counts.mss_raised.bump();
         }
-        let iss = isn(self.numbers, ends, cx.now);
-        Entry {
+        let (iss, offset) = numbers(self.numbers, ends, cx.now);
+        let entry = Entry {
             iss: cx.above.map_or(iss, |above| iss.later(above)),
             irs: syn.seq,
             ts_recent: ts.map_or(0, |ts| ts.val),
@@ -450,11 +454,12 @@ impl Listener {
                 | flag::when(ts.is_some(), flag::TIMESTAMPS)
                 | flag::when(ecn, flag::ECN),
             ..Entry::between(ends)
-        }
+        };
+        (entry, offset)
     }
 
     /// Nothing is kept but that cookies are abroad.
-    fn synack_with_cookie(&mut self, cx: Context<'_>, ends: &Ends, entry: &mut Entry) -> Out {
+    fn synack_with_cookie(&mut self, cx: Context<'_>, ends: &Ends, entry: &mut Entry, offset: u32) -> Out {
         cx.counts.cookies_sent.bump();
         self.cookies_until = cx.now.after(2 * SLOT);
         if !entry.has(flag::TIMESTAMPS) {
@@ -467,7 +472,7 @@ impl Listener {
             sack: entry.has(flag::SACK),
             ecn: entry.has(flag::ECN),
         };
-        let tsval = entry.has(flag::TIMESTAMPS).then(|| entry::tsval(cx.now, self.offset(ends)));
+        let tsval = entry.has(flag::TIMESTAMPS).then(|| entry::tsval(cx.now, offset));
         let (cookie, tsval) = self.cookies.make(ends, entry.irs, &syn, tsval, cx.now);
         entry.iss = cookie;
         entry.synack_at(cx.config, tsval, false)

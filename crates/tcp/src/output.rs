@@ -64,8 +64,8 @@ impl Tcb {
 
     /// Something is lost, or asked for.
     #[inline(always)]
-    fn is_troubled(&self) -> bool {
-        self.board.lost.segments > 0 || self.recovery.force_front || self.recovery.probe.is_some()
+    pub(crate) fn is_troubled(&self) -> bool {
+        self.board.lost().segments > 0 || self.recovery.force_front || self.recovery.probe.is_some()
     }
 
     #[inline(never)]
@@ -128,7 +128,8 @@ impl Tcb {
         }
         self.booked(&out, now);
         if again {
-            self.counts.total_retrans = self.counts.total_retrans.wrapping_add(1);
+            let met = self.met();
+            met.total_retrans = met.total_retrans.wrapping_add(1);
         }
         Some(out)
     }
@@ -184,8 +185,9 @@ impl Tcb {
         if self.timers.rtx_at == Instant::NEVER || self.timers.rtx == Rtx::Persist {
             self.arm_rto(now);
         }
-        self.counts.total_retrans = self.counts.total_retrans.wrapping_add(1);
-        self.counts.bytes_retrans = self.counts.bytes_retrans.wrapping_add(out.text_len.into());
+        let met = self.met();
+        met.total_retrans = met.total_retrans.wrapping_add(1);
+        met.bytes_retrans = met.bytes_retrans.wrapping_add(out.text_len.into());
         self.paced(out.text_len, now);
         self.booked(&out, now);
         out
@@ -243,9 +245,9 @@ impl Tcb {
     fn poll_new(&mut self, now: Instant, max_text: u32, out: &mut Out) -> bool {
         let unsent = self.unsent();
         if unsent == 0 {
-            return put(self.poll_fin(now), out);
+            return self.poll_fin(now, out);
         }
-        if !self.chrono.is_busy() {
+        if !self.is_busy() {
             self.chrono_begin(now);
         }
         let mss = u32::from(self.full_segment());
@@ -328,7 +330,7 @@ impl Tcb {
 
     /// How far the congestion window is used, for whether it may grow: kept for a flight (Linux: tcp_cwnd_validate).
     #[inline]
-    fn note_usage(&mut self, flight: u32, limited: bool) {
+    pub(crate) fn note_usage(&mut self, flight: u32, limited: bool) {
         let snd = &mut self.snd;
         if limited || flight > snd.flight || snd.una.at_or_after(snd.usage_end) {
             (snd.flight, snd.limited, snd.usage_end) = (flight, limited, snd.nxt);
@@ -349,20 +351,22 @@ impl Tcb {
             self.notes |= Notes::SCOREBOARD_FULL;
             return false;
         }
-        let urgent = self.snd.urgent_on && self.snd.urgent.after(self.snd.nxt);
+        let urgent = self.snd_urgent().is_some_and(|end| end.after(self.snd.nxt));
         let small_under_way = self.snd.small.after(self.snd.una) && whole < unsent;
         self.wishes.nodelay || urgent || !small_under_way
     }
 
     /// RFC 9293 3.10.4: FIN alone.
-    fn poll_fin(&mut self, now: Instant) -> Option<Out> {
+    #[inline(never)]
+    fn poll_fin(&mut self, now: Instant, out: &mut Out) -> bool {
         if !self.fin_waits() {
-            return None;
+            return false;
         }
         if self.send_edge() == self.snd.nxt && self.board.is_empty() && self.snd.wnd == 0 {
             self.arm_persist(now);
         }
-        Some(self.send_new(0, now))
+        self.send_as(0, self.full_segment().into(), now, out);
+        true
     }
 
     /// Text of `len` bytes at SND.NXT, with FIN if that is all and the end: booked as one record a segment.
@@ -411,15 +415,22 @@ impl Tcb {
             self.arm_rto(now);
         }
         self.arm_tail_loss_on_send(now);
-        // An answer within the delay: the peer's ACKs can ride too (interactive use).
-        if len > 0 && self.rcv.ato_us > 0 && us_since(now, self.rcv.last_at) < self.rcv.ato_us {
-            self.rcv.pingpong = true;
+        if len > 0 {
+            self.note_answer(now);
         }
         self.counts.bytes_sent = self.counts.bytes_sent.wrapping_add(len.into());
         self.paced(len, now);
         self.booked(out, now);
-        if !self.chrono.is_busy() || self.wishes.starved {
+        if !self.is_busy() || self.wishes.starved {
             self.chrono_sent(now);
+        }
+    }
+
+    /// Text within the delay of an ACK is an answer: the peer's ACKs can ride too (interactive use).
+    #[inline(always)]
+    pub(crate) fn note_answer(&mut self, now: Instant) {
+        if self.rcv.ato_us > 0 && us_since(now, self.rcv.last_at) < self.rcv.ato_us {
+            self.rcv.pingpong = true;
         }
     }
 
@@ -455,7 +466,7 @@ impl Tcb {
     }
 
     #[inline(always)]
-    fn arm_tail_loss_on_send(&mut self, now: Instant) {
+    pub(crate) fn arm_tail_loss_on_send(&mut self, now: Instant) {
         let reordering = self.timers.early == crate::timers::Early::Reorder && self.timers.early_at != Instant::NEVER;
         if !reordering {
             self.arm_tail_loss(now);
@@ -479,7 +490,7 @@ impl Tcb {
 
     /// RFC 5681 4.1: after a silence of an RTO the old window says nothing about the path.
     #[inline]
-    fn restart_after_idle(&mut self, now: Instant) {
+    pub(crate) fn restart_after_idle(&mut self, now: Instant) {
         if self.config.idle_restart && self.board.is_empty() {
             let rto = self.rtt.rto_us(0);
             if u64::from(us_since(now, self.snd.last_at)) > rto {
@@ -558,9 +569,9 @@ impl Tcb {
     /// RFC 9293 3.8.5: URG while urgent text is ahead; the pointer names the number after it (RFC 6093 3.1).
     #[inline(always)]
     fn mark_urgent(&self, out: &mut Out) {
-        if self.snd.urgent_on && self.snd.urgent.after(out.seq) {
+        if let Some(end) = self.snd_urgent().filter(|end| end.after(out.seq)) {
             out.flags = out.flags | Flags::URG;
-            out.urgent = self.snd.urgent.since(out.seq).min(u16::MAX.into()) as u16;
+            out.urgent = end.since(out.seq).min(u16::MAX.into()) as u16;
         }
     }
 
@@ -605,13 +616,19 @@ impl Tcb {
             self.counts.data_segs_out = self.counts.data_segs_out.wrapping_add(segments);
         }
         if out.flags.contains(Flags::ACK) {
-            self.rcv.wup = self.rcv.nxt;
-            self.rcv.ack_now = false;
-            self.rcv.opens = false;
-            self.rcv.dsack = None;
-            self.timers.ack_at = Instant::NEVER;
-            self.rcv.quick = self.rcv.quick.saturating_sub(1);
+            self.ack_left();
         }
+    }
+
+    /// The peer is told of all that has come.
+    #[inline(always)]
+    pub(crate) fn ack_left(&mut self) {
+        self.rcv.wup = self.rcv.nxt;
+        self.rcv.ack_now = false;
+        self.rcv.opens = false;
+        self.rcv.dsack = None;
+        self.timers.ack_at = Instant::NEVER;
+        self.rcv.quick = self.rcv.quick.saturating_sub(1);
     }
 }
 

@@ -189,7 +189,7 @@ impl Tcb {
     /// The one record taken for lost is the probe: it was too large, and that is no congestion (RFC 8899 3, (7)).
     pub(crate) fn only_mtu_probe_lost(&mut self) -> bool {
         let Some((size, end)) = self.pmtu.as_ref().and_then(|pmtu| pmtu.probe) else { return false };
-        if self.board.lost.segments != 1 || !self.board.ending_at(end).is_some_and(|record| record.has(mark::LOST)) {
+        if self.board.lost().segments != 1 || !self.board.ending_at(end).is_some_and(|record| record.has(mark::LOST)) {
             return false;
         }
         self.notes |= Notes::MTU_PROBE_LOST;

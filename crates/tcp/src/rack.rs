@@ -83,6 +83,22 @@ impl Rack {
         late.is_some()
     }
 
+    /// [`Rack::update`] and [`Rack::reached`] for one segment that was sent once and did not come late.
+    #[inline]
+    pub(crate) fn delivered(&mut self, at: Instant, end: SeqNum, rtt_us: u32) {
+        self.rtt_us = rtt_us;
+        if sent_after(at, end, self.at, self.end) {
+            (self.at, self.end) = (at, end);
+        }
+        self.reached(end);
+    }
+
+    /// Would what begins at `start` come late?
+    #[inline]
+    pub(crate) fn is_late(&self, start: SeqNum) -> bool {
+        start.before(self.fack)
+    }
+
     /// The highest delivered so far, for the next ACK's step 3.
     #[inline]
     pub(crate) fn reached(&mut self, end: SeqNum) {
@@ -113,7 +129,7 @@ impl Tcb {
     fn reorder_window(&self) -> Duration {
         let rack = &self.rack;
         if !rack.reordered
-            && (matches!(self.recovery.ca, Ca::Recovery | Ca::Loss) || self.board.sacked.segments >= DUPTHRESH)
+            && (matches!(self.recovery.ca, Ca::Recovery | Ca::Loss) || self.board.sacked().segments >= DUPTHRESH)
         {
             return Duration::ZERO;
         }
@@ -123,16 +139,16 @@ impl Tcb {
 
     /// RFC 8985 6.2 step 5; sets the reordering timer when something has to be waited for. Bytes found lost.
     pub(crate) fn detect_lost(&mut self, now: Instant) -> u32 {
-        if self.rack.at == Instant::ZERO && self.board.sacked.segments == 0 {
+        if self.rack.at == Instant::ZERO && self.board.sacked().segments == 0 {
             return 0;
         }
-        if !self.config.rack && self.recovery.ca < Ca::Recovery && self.board.sacked.segments < DUPTHRESH {
+        if !self.config.rack && self.recovery.ca < Ca::Recovery && self.board.sacked().segments < DUPTHRESH {
             return 0;
         }
         let wait = self.rack.rtt() + self.reorder_window();
-        let resent = self.board.retrans.segments;
+        let resent = self.board.retrans().segments;
         let (lost, waiting) = self.board.detect_lost((self.rack.at, self.rack.end), wait, now);
-        if self.board.retrans.segments < resent {
+        if self.board.retrans().segments < resent {
             self.notes |= Notes::REXMIT_LOST;
         }
         if waiting && self.config.rack {

@@ -39,13 +39,10 @@ pub(crate) enum Probe {
     Ask,
 }
 
-/// The sender's memory of trouble.
+/// One reduction of the window: how far it is, and whether it can be taken back.
 #[derive(Clone, Debug)]
-pub(crate) struct Recovery {
-    pub ca: Ca,
-    /// SND.NXT when trouble began: past it, it is over.
-    pub high: SeqNum,
-    /// The reduction under way began at this SND.UNA and may be undone.
+struct Episode {
+    /// It began at this SND.UNA and may be undone.
     undo: Option<SeqNum>,
     /// Retransmissions since then that no D-SACK has answered; negative: none was made.
     undo_retrans: i32,
@@ -54,6 +51,22 @@ pub(crate) struct Recovery {
     prr_delivered: u32,
     prr_out: u32,
     prr_base: u32,
+}
+
+impl Default for Episode {
+    fn default() -> Episode {
+        Episode { undo: None, undo_retrans: -1, retrans_stamp: None, prr_delivered: 0, prr_out: 0, prr_base: 0 }
+    }
+}
+
+/// The sender's memory of trouble.
+#[derive(Clone, Debug)]
+pub(crate) struct Recovery {
+    pub ca: Ca,
+    /// SND.NXT when trouble began: past it, it is over.
+    pub high: SeqNum,
+    /// From the first trouble on.
+    episode: Option<Box<Episode>>,
     /// Duplicate ACKs, when there is no SACK to count by.
     pub dupacks: u16,
     /// Doublings of the timeout.
@@ -95,12 +108,7 @@ impl Recovery {
         Recovery {
             ca: Ca::Open,
             high: iss,
-            undo: None,
-            undo_retrans: -1,
-            retrans_stamp: None,
-            prr_delivered: 0,
-            prr_out: 0,
-            prr_base: 0,
+            episode: None,
             dupacks: 0,
             backoff: 0,
             retransmits: 0,
@@ -140,21 +148,41 @@ impl Recovery {
 
     /// A segment left again.
     pub(crate) fn on_resent(&mut self, len: u32, stamp: u32) {
-        self.undo_retrans = self.undo_retrans.max(0).saturating_add(1);
-        self.retrans_stamp.get_or_insert(stamp);
-        self.prr_out = self.prr_out.saturating_add(len);
+        let episode = self.episode();
+        episode.undo_retrans = episode.undo_retrans.max(0).saturating_add(1);
+        episode.retrans_stamp.get_or_insert(stamp);
+        episode.prr_out = episode.prr_out.saturating_add(len);
     }
 
     /// New text left.
     #[inline]
     pub(crate) fn on_sent(&mut self, len: u32) {
         if self.is_reducing() {
-            self.prr_out = self.prr_out.saturating_add(len);
+            let episode = self.episode();
+            episode.prr_out = episode.prr_out.saturating_add(len);
         }
     }
 
+    fn episode(&mut self) -> &mut Episode {
+        self.episode.get_or_insert_default()
+    }
+
+    /// Where the reduction that may be undone began.
+    fn undo(&self) -> Option<SeqNum> {
+        self.episode.as_ref().and_then(|episode| episode.undo)
+    }
+
     fn clear_undo(&mut self) {
-        (self.undo, self.undo_retrans, self.retrans_stamp) = (None, -1, None);
+        if let Some(episode) = &mut self.episode {
+            (episode.undo, episode.undo_retrans, episode.retrans_stamp) = (None, -1, None);
+        }
+    }
+
+    /// Gives back what only a reduction needs that is over and cannot be undone any more.
+    pub(crate) fn release_memory(&mut self) {
+        if self.ca == Ca::Open && self.undo().is_none() {
+            self.episode = None;
+        }
     }
 
     /// RFC 6937bis 3: sending follows what is delivered, so that the window reaches ssthresh after a round trip.
@@ -169,20 +197,21 @@ impl Recovery {
     ) {
         let mss = u32::from(mss);
         let ssthresh = cc.ssthresh();
-        self.prr_delivered = self.prr_delivered.saturating_add(delivered);
+        let episode = self.episode();
+        episode.prr_delivered = episode.prr_delivered.saturating_add(delivered);
         let send = if in_flight > ssthresh {
-            let share = u64::from(ssthresh) * u64::from(self.prr_delivered);
-            let share = share.div_ceil(u64::from(self.prr_base.max(1)));
-            u32::try_from(share).unwrap_or(u32::MAX).saturating_sub(self.prr_out)
+            let share = u64::from(ssthresh) * u64::from(episode.prr_delivered);
+            let share = share.div_ceil(u64::from(episode.prr_base.max(1)));
+            u32::try_from(share).unwrap_or(u32::MAX).saturating_sub(episode.prr_out)
         } else {
-            let mut limit = self.prr_delivered.saturating_sub(self.prr_out).max(delivered);
+            let mut limit = episode.prr_delivered.saturating_sub(episode.prr_out).max(delivered);
             if advanced && lost == 0 {
                 limit = limit.saturating_add(mss); // slow start while SND.UNA moves and nothing more is lost
             }
             limit.min(ssthresh - in_flight)
         };
         // The first retransmission leaves in any case.
-        let send = if self.prr_out == 0 { send.max(mss) } else { send };
+        let send = if episode.prr_out == 0 { send.max(mss) } else { send };
         cc.set_cwnd(in_flight.saturating_add(send));
     }
 }
@@ -231,10 +260,10 @@ impl Tcb {
                     self.undo(why, now);
                 }
                 lost = self.find_lost(false, now);
-                if self.board.lost.segments > 0 && !self.only_mtu_probe_lost() {
+                if self.board.lost().segments > 0 && !self.only_mtu_probe_lost() {
                     self.enter_recovery(shown.got.acked, shown.got.sacked, now);
                 } else if self.recovery.ca != Ca::Cwr {
-                    let clear = self.board.sacked.segments == 0 && self.recovery.dupacks == 0;
+                    let clear = self.board.sacked().segments == 0 && self.recovery.dupacks == 0;
                     self.recovery.ca = if clear { Ca::Open } else { Ca::Disorder };
                 }
             }
@@ -292,7 +321,7 @@ impl Tcb {
             Ca::Cwr => self.end_reduction(now),
             Ca::Open | Ca::Disorder | Ca::Loss => {
                 // D-SACKs that come after Recovery was left may still show that it was needless.
-                if self.board.sacked.segments == 0 && self.snd.una.after(self.recovery.high) {
+                if self.board.sacked().segments == 0 && self.snd.una.after(self.recovery.high) {
                     self.recovery.clear_undo();
                 }
             }
@@ -306,7 +335,7 @@ impl Tcb {
             self.cc.set_cwnd(ssthresh);
         }
         self.cc.on_recovery_exit(now);
-        self.recovery.retrans_stamp = None;
+        self.recovery.episode().retrans_stamp = None;
     }
 
     /// Finds what is lost: by RACK, or without SACK by the third duplicate and by partial ACKs.
@@ -333,20 +362,21 @@ impl Tcb {
     }
 
     fn begin_undo(&mut self) {
-        self.recovery.undo = Some(self.snd.una);
-        let under_way = self.board.retrans.segments;
-        self.recovery.undo_retrans = if under_way > 0 { under_way.min(i32::MAX as u32) as i32 } else { -1 };
-        self.recovery.retrans_stamp = None;
+        let under_way = self.board.retrans().segments;
+        let episode = self.recovery.episode();
+        episode.undo = Some(self.snd.una);
+        episode.undo_retrans = if under_way > 0 { under_way.min(i32::MAX as u32) as i32 } else { -1 };
+        episode.retrans_stamp = None;
     }
 
     /// ssthresh from the flight, and PRR from its beginning.
     fn begin_reduction(&mut self, why: Signal, acked: u32, sacked: u32, now: Instant) {
         let outstanding = self.snd.nxt.since(self.snd.una).saturating_add(acked);
         self.cc.on_congestion(self.reduced_from(outstanding), why, now);
-        self.recovery.prr_delivered = 0;
-        self.recovery.prr_out = 0;
-        let sacked_before = self.board.sacked.bytes.saturating_sub(sacked);
-        self.recovery.prr_base = outstanding.saturating_sub(sacked_before).max(1);
+        let sacked_before = self.board.sacked().bytes.saturating_sub(sacked);
+        let episode = self.recovery.episode();
+        (episode.prr_delivered, episode.prr_out) = (0, 0);
+        episode.prr_base = outstanding.saturating_sub(sacked_before).max(1);
         self.recovery.high = self.snd.nxt;
         self.recovery.tlp_end = None;
         self.ecn.cwr = self.ecn.on;
@@ -364,7 +394,7 @@ impl Tcb {
             self.begin_reduction(Signal::Ecn, shown.got.acked, shown.got.sacked, now);
             self.notes |= Notes::ECN_REDUCTION;
             self.recovery.ca = Ca::Cwr;
-            self.recovery.prr_out = self.snd.mss.into(); // nothing has to leave at once
+            self.recovery.episode().prr_out = self.snd.mss.into(); // nothing has to leave at once
         }
     }
 
@@ -374,7 +404,7 @@ impl Tcb {
             let segments = (shown.got.acked / u32::from(self.snd.mss.max(1))).min(u32::from(u16::MAX)) as u16;
             self.recovery.dupacks = self.recovery.dupacks.saturating_sub(segments.saturating_sub(1));
         }
-        if self.recovery.undo.is_some() && self.answers_original(seg) {
+        if self.recovery.undo().is_some() && self.answers_original(seg) {
             // RFC 4015: what we sent again had not been lost.
             self.rack.reordered = true;
             self.undo(Notes::UNDONE_BY_TIMESTAMP, now);
@@ -384,8 +414,9 @@ impl Tcb {
     /// The reduction was needless, and how we know: all retransmissions were answered by D-SACKs, or an original's timestamp
     /// came back.
     fn may_undo(&self, seg: &Segment) -> Option<Notes> {
-        match self.recovery.undo {
-            Some(_) if self.recovery.undo_retrans == 0 => Some(Notes::UNDONE_BY_DSACK),
+        let episode = self.recovery.episode.as_deref().filter(|episode| episode.undo.is_some());
+        match episode {
+            Some(episode) if episode.undo_retrans == 0 => Some(Notes::UNDONE_BY_DSACK),
             Some(_) if self.answers_original(seg) => Some(Notes::UNDONE_BY_TIMESTAMP),
             _ => None,
         }
@@ -393,8 +424,8 @@ impl Tcb {
 
     /// RFC 4015: the timestamp it echoes is older than our first retransmission.
     fn answers_original(&self, seg: &Segment) -> bool {
-        let (Some(_), Some(echoed), Some(first)) = (self.ts, seg.options.timestamps, self.recovery.retrans_stamp)
-        else {
+        let first = self.recovery.episode.as_ref().and_then(|episode| episode.retrans_stamp);
+        let (Some(_), Some(echoed), Some(first)) = (self.ts, seg.options.timestamps, first) else {
             return false;
         };
         echoed.ecr != 0 && SeqNum(echoed.ecr).before(SeqNum(first))
@@ -424,9 +455,11 @@ impl Tcb {
     /// RFC 2883: a retransmission arrived that was not needed.
     pub(crate) fn on_dsack(&mut self, end: SeqNum) {
         self.notes |= Notes::DSACK;
-        self.counts.dsack_dups = self.counts.dsack_dups.wrapping_add(1);
-        if self.recovery.undo.is_some_and(|marker| end.after(marker)) && self.recovery.undo_retrans > 0 {
-            self.recovery.undo_retrans -= 1;
+        let met = self.met();
+        met.dsack_dups = met.dsack_dups.wrapping_add(1);
+        if self.recovery.undo().is_some_and(|marker| end.after(marker)) {
+            let episode = self.recovery.episode();
+            episode.undo_retrans -= i32::from(episode.undo_retrans > 0);
         }
         self.rack.on_dsack(self.snd.una, self.snd.nxt);
     }
@@ -490,7 +523,7 @@ impl Tcb {
         }
         if self.recovery.frto {
             // Something arrived that was sent before the timeout and never again: the timeout was spurious.
-            if shown.got.original && self.recovery.undo.is_some() {
+            if shown.got.original && self.recovery.undo().is_some() {
                 return self.undo(Notes::SPURIOUS_RTO, now);
             }
             if self.snd.nxt.after(self.recovery.high) {

@@ -7,8 +7,8 @@
 use crate::{Config, SeqNum};
 use clock::{Duration, Instant};
 
-/// How long the least round trip is believed.
-const MIN_RTT_WINDOW_US: u32 = 300_000_000;
+/// How long the least round trip is believed, in 2^30 ns: five minutes.
+const MIN_RTT_WINDOW: u32 = 279;
 /// A round trip is never taken for less: a sample of zero would divide.
 const LEAST_US: u32 = 1;
 /// 2^26 us: a sample beyond a minute is none.
@@ -41,7 +41,8 @@ pub(crate) struct Rtt {
     round_end: SeqNum,
     /// Least sample of late.
     min_us: u32,
-    min_at: Instant,
+    /// When, in 2^30 ns.
+    min_at: u32,
     /// The timeout without back-off.
     rto_us: u32,
     rto_min_us: u32,
@@ -61,7 +62,7 @@ impl Rtt {
             rttvar4: 0,
             round_end: SeqNum(0),
             min_us: u32::MAX,
-            min_at: Instant::ZERO,
+            min_at: 0,
             rto_us: micros(config.rto_initial),
             rto_min_us: micros(config.rto_min),
             rto_max_us: micros(config.rto_max).max(micros(config.rto_min)),
@@ -72,8 +73,9 @@ impl Rtt {
     #[inline]
     pub(crate) fn sample(&mut self, rtt_us: u32, una: SeqNum, nxt: SeqNum, now: Instant) {
         let us = rtt_us.clamp(LEAST_US, MOST_US);
-        if us <= self.min_us || us_since(now, self.min_at) > MIN_RTT_WINDOW_US {
-            (self.min_us, self.min_at) = (us, now);
+        let at = (now.nanos() >> 30) as u32;
+        if us <= self.min_us || at.wrapping_sub(self.min_at) > MIN_RTT_WINDOW {
+            (self.min_us, self.min_at) = (us, at);
         }
         if self.srtt8 == 0 {
             self.srtt8 = us << 3;

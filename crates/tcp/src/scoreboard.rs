@@ -126,7 +126,14 @@ impl Sum {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scoreboard {
     records: VecDeque<Sent>,
-    /// Records that have left at the front: index 0 has this number. Cursors are such numbers.
+    /// From the first mark on, until nothing is under way: few connections have any at one time.
+    marked: Option<Box<Marked>>,
+}
+
+/// What there is to know of records that are marked.
+#[derive(Clone, Debug, Default)]
+struct Marked {
+    /// Records that have left at the front since this was made: index 0 has this number. Cursors are such numbers.
     base: u64,
     /// No record before this one is lost and waiting to be sent again.
     resend: u64,
@@ -134,12 +141,39 @@ pub(crate) struct Scoreboard {
     unresolved: u64,
     /// Retransmissions under way in the order they left: start and time. Stale ones are passed over.
     resent: VecDeque<(SeqNum, Instant)>,
-    pub sacked: Sum,
-    pub lost: Sum,
-    pub retrans: Sum,
+    sacked: Sum,
+    lost: Sum,
+    retrans: Sum,
 }
 
 impl Scoreboard {
+    /// What is SACKed.
+    #[inline]
+    pub(crate) fn sacked(&self) -> Sum {
+        self.marked.as_ref().map_or(Sum::default(), |marked| marked.sacked)
+    }
+
+    /// What is taken for lost.
+    #[inline]
+    pub(crate) fn lost(&self) -> Sum {
+        self.marked.as_ref().map_or(Sum::default(), |marked| marked.lost)
+    }
+
+    /// What was sent again, and is taken to be under way.
+    #[inline]
+    pub(crate) fn retrans(&self) -> Sum {
+        self.marked.as_ref().map_or(Sum::default(), |marked| marked.retrans)
+    }
+
+    /// Bytes of all that left that are taken to have arrived or to be lost, and bytes that are under way once more.
+    #[inline]
+    pub(crate) fn gone_and_again(&self) -> (u32, u32) {
+        match &self.marked {
+            Some(marked) => (marked.sacked.bytes.saturating_add(marked.lost.bytes), marked.retrans.bytes),
+            None => (0, 0),
+        }
+    }
+
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.records.len()
@@ -160,6 +194,21 @@ impl Scoreboard {
         self.records.back()
     }
 
+    /// The only record, if it was sent once and nothing was said of it.
+    #[inline]
+    pub(crate) fn sole(&self) -> Option<&Sent> {
+        const HISTORY: u8 = mark::SACKED | mark::LOST | mark::RETRANS | mark::EVER;
+        let only = self.records.len() == 1;
+        self.records.front().filter(|record| only && record.marks & HISTORY == 0)
+    }
+
+    /// All that is under way is acknowledged, and is but the one record.
+    #[inline]
+    pub(crate) fn acknowledge_sole(&mut self) {
+        self.records.clear();
+        self.marked = None;
+    }
+
     #[cfg(test)]
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Sent> {
         self.records.iter()
@@ -168,8 +217,8 @@ impl Scoreboard {
     /// A segment left for the first time.
     #[inline]
     pub(crate) fn push(&mut self, start: SeqNum, end: SeqNum, marks: u8, at: Instant) {
-        if self.records.is_empty() {
-            (self.resend, self.unresolved) = (self.base, self.base);
+        if self.records.capacity() == 0 {
+            self.records.reserve_exact(1); // of who asks and answers no second is under way
         }
         self.records.push_back(Sent { start, end, at, run: 0, marks });
     }
@@ -193,12 +242,16 @@ impl Scoreboard {
             }
             let record = *front;
             self.records.pop_front();
-            self.base += 1;
             out.acked = out.acked.wrapping_add(record.len());
             if record.marks & (mark::SACKED | mark::LOST | mark::RETRANS | mark::EVER) == 0 {
                 note_original(&record, recovery_point, out);
             } else {
                 self.forget(&record, recovery_point, out);
+            }
+            match &mut self.marked {
+                Some(_) if self.records.is_empty() => self.marked = None,
+                Some(marked) => marked.base += 1,
+                None => {}
             }
         }
     }
@@ -208,15 +261,16 @@ impl Scoreboard {
         if record.has(mark::EVER) {
             out.retransmitted = true;
         }
+        let marked = self.marked.get_or_insert_default();
         if record.has(mark::SACKED) {
-            self.sacked.sub(record);
+            marked.sacked.sub(record);
             return;
         }
         if record.has(mark::LOST) {
-            self.lost.sub(record);
+            marked.lost.sub(record);
         }
         if record.has(mark::RETRANS) {
-            self.retrans.sub(record);
+            marked.retrans.sub(record);
         }
         if record.has(mark::EVER) {
             note_delivered(record, out);
@@ -232,19 +286,19 @@ impl Scoreboard {
         front.start = una;
         let (marks, at) = (front.marks, front.at);
         out.acked = out.acked.wrapping_add(gone);
-        if marks & mark::SACKED != 0 {
-            self.sacked.bytes = self.sacked.bytes.wrapping_sub(gone);
-        } else {
+        if marks & mark::SACKED == 0 {
             out.bytes = out.bytes.wrapping_add(gone);
         }
-        if marks & mark::LOST != 0 {
-            self.lost.bytes = self.lost.bytes.wrapping_sub(gone);
+        let Some(marked) = &mut self.marked else { return };
+        let sums =
+            [(&mut marked.sacked, mark::SACKED), (&mut marked.lost, mark::LOST), (&mut marked.retrans, mark::RETRANS)];
+        for (sum, _) in sums.into_iter().filter(|(_, which)| marks & which != 0) {
+            sum.bytes = sum.bytes.wrapping_sub(gone);
         }
-        if marks & mark::RETRANS != 0 {
-            self.retrans.bytes = self.retrans.bytes.wrapping_sub(gone);
-            if let Some(entry) = self.resent.iter_mut().rfind(|entry| **entry == (una.minus(gone), at)) {
-                entry.0 = una;
-            }
+        if marks & mark::RETRANS != 0
+            && let Some(entry) = marked.resent.iter_mut().rfind(|entry| **entry == (una.minus(gone), at))
+        {
+            entry.0 = una;
         }
     }
 
@@ -267,13 +321,14 @@ impl Scoreboard {
                 record.run = reach;
                 before
             };
+            let marked = self.marked.get_or_insert_default();
             if record.has(mark::LOST) {
-                self.lost.sub(&record);
+                marked.lost.sub(&record);
             }
             if record.has(mark::RETRANS) {
-                self.retrans.sub(&record);
+                marked.retrans.sub(&record);
             }
-            self.sacked.add(&record);
+            marked.sacked.add(&record);
             out.sacked = out.sacked.wrapping_add(record.len());
             let passed = out.last.filter(|_| out.acked > 0);
             if record.has(mark::EVER) {
@@ -308,13 +363,14 @@ impl Scoreboard {
         }
         let before = *record;
         record.marks = (record.marks | mark::LOST) & !mark::RETRANS;
+        let marked = self.marked.get_or_insert_default();
         if before.has(mark::RETRANS) {
-            self.retrans.sub(&before);
+            marked.retrans.sub(&before);
         }
         if !before.has(mark::LOST) {
-            self.lost.add(&before);
+            marked.lost.add(&before);
         }
-        self.resend = self.resend.min(self.base + index as u64);
+        marked.resend = marked.resend.min(marked.base + index as u64);
         true
     }
 
@@ -342,7 +398,15 @@ impl Scoreboard {
                 self.mark_lost(index);
             }
         }
-        self.unresolved = self.base;
+        if let Some(marked) = &mut self.marked {
+            marked.unresolved = marked.base;
+        }
+    }
+
+    /// The index of the first record that may be lost without having been sent again: the cursor `unresolved`.
+    #[inline]
+    fn unresolved(&self) -> usize {
+        self.marked.as_ref().map_or(0, |marked| marked.unresolved.saturating_sub(marked.base) as usize)
     }
 
     /// RFC 8985 6.2 step 5: what left before the latest delivered, and longer ago than `wait`, is lost.
@@ -351,11 +415,10 @@ impl Scoreboard {
     pub(crate) fn detect_lost(&mut self, latest: (Instant, SeqNum), wait: Duration, now: Instant) -> (u32, bool) {
         let (mut lost, mut waiting) = (0u32, false);
         // Originals leave in sequence order, so the first that is not due ends the walk.
-        self.unresolved = self.unresolved.max(self.base);
-        while let Some(record) = self.records.get((self.unresolved - self.base) as usize) {
-            let index = (self.unresolved - self.base) as usize;
+        let mut index = self.unresolved();
+        while let Some(record) = self.records.get(index) {
             if record.has(mark::SACKED) {
-                self.unresolved += u64::from(record.run.max(1));
+                index += record.run.max(1) as usize;
                 continue;
             }
             if !record.has(mark::LOST | mark::EVER) {
@@ -369,41 +432,42 @@ impl Scoreboard {
                 lost = lost.wrapping_add(record.len());
                 self.mark_lost(index);
             }
-            self.unresolved += 1;
+            index += 1;
+        }
+        if let Some(marked) = &mut self.marked {
+            marked.unresolved = marked.base + index as u64;
         }
         // So do retransmissions, in the order of `resent`.
-        while let Some(&(start, at)) = self.resent.front() {
+        while let Some(&(start, at)) = self.marked.as_ref().and_then(|marked| marked.resent.front()) {
             let index = self.find(start);
-            let Some(record) = self.records.get(index).filter(|_| self.is_under_way_again(start, at)) else {
-                self.resent.pop_front();
-                continue;
-            };
-            if !sent_after(latest.0, latest.1, at, record.end) {
-                break;
+            if let Some(record) = self.records.get(index).filter(|_| self.is_under_way_again(start, at)) {
+                if !sent_after(latest.0, latest.1, at, record.end) {
+                    break;
+                }
+                if at.after(wait) > now {
+                    waiting = true;
+                    break;
+                }
+                lost = lost.wrapping_add(record.len());
+                self.mark_lost(index);
             }
-            if at.after(wait) > now {
-                waiting = true;
-                break;
+            if let Some(marked) = &mut self.marked {
+                marked.resent.pop_front();
             }
-            lost = lost.wrapping_add(record.len());
-            self.mark_lost(index);
-            self.resent.pop_front();
         }
         (lost, waiting)
     }
 
     /// The next record that is lost and not under way again, with its index.
     pub(crate) fn next_lost(&mut self) -> Option<(usize, Sent)> {
-        if self.lost.segments == 0 {
-            return None;
-        }
-        self.resend = self.resend.max(self.base);
-        while let Some(record) = self.records.get((self.resend - self.base) as usize) {
+        let marked = self.marked.as_mut().filter(|marked| marked.lost.segments > 0)?;
+        marked.resend = marked.resend.max(marked.base);
+        while let Some(record) = self.records.get((marked.resend - marked.base) as usize) {
             if record.has(mark::LOST) && !record.has(mark::RETRANS) {
-                return Some(((self.resend - self.base) as usize, *record));
+                return Some(((marked.resend - marked.base) as usize, *record));
             }
             let skip = if record.has(mark::SACKED) { record.run.max(1) } else { 1 };
-            self.resend += u64::from(skip);
+            marked.resend += u64::from(skip);
         }
         None
     }
@@ -414,21 +478,25 @@ impl Scoreboard {
         let before = *record;
         record.marks |= mark::RETRANS | mark::EVER;
         record.at = now;
+        let marked = self.marked.get_or_insert_default();
         if !before.has(mark::RETRANS) {
-            self.retrans.add(&before);
+            marked.retrans.add(&before);
         }
-        self.resent.push_back((before.start, now));
+        marked.resent.push_back((before.start, now));
         self.drop_stale();
     }
 
     /// Keeps `resent` no longer than twice what it has to hold: amortised, each entry is looked at once more.
     fn drop_stale(&mut self) {
-        if self.retrans.segments == 0 {
-            self.resent.clear();
-        } else if self.resent.len() > 2 * self.retrans.segments as usize + 16 {
-            let mut kept = std::mem::take(&mut self.resent);
+        let Some(marked) = &mut self.marked else { return };
+        if marked.retrans.segments == 0 {
+            marked.resent.clear();
+        } else if marked.resent.len() > 2 * marked.retrans.segments as usize + 16 {
+            let mut kept = std::mem::take(&mut marked.resent);
             kept.retain(|&(start, at)| self.is_under_way_again(start, at));
-            self.resent = kept;
+            if let Some(marked) = &mut self.marked {
+                marked.resent = kept;
+            }
         }
     }
 
@@ -461,23 +529,26 @@ impl Scoreboard {
         record.end = cut;
         record.marks &= !(mark::FIN | mark::PSH);
         rest.run = 0;
-        for (sum, which) in
-            [(&mut self.sacked, mark::SACKED), (&mut self.lost, mark::LOST), (&mut self.retrans, mark::RETRANS)]
-        {
-            if rest.has(which) {
+        self.records.insert(index + 1, rest);
+        if let Some(marked) = &mut self.marked {
+            let sums = [
+                (&mut marked.sacked, mark::SACKED),
+                (&mut marked.lost, mark::LOST),
+                (&mut marked.retrans, mark::RETRANS),
+            ];
+            for (sum, _) in sums.into_iter().filter(|(_, which)| rest.has(*which)) {
                 sum.segments = sum.segments.wrapping_add(1);
             }
-        }
-        self.records.insert(index + 1, rest);
-        let number = self.base + index as u64;
-        for cursor in [&mut self.resend, &mut self.unresolved] {
-            if *cursor > number {
-                *cursor += 1;
+            let number = marked.base + index as u64;
+            for cursor in [&mut marked.resend, &mut marked.unresolved] {
+                if *cursor > number {
+                    *cursor += 1;
+                }
             }
-        }
-        if rest.has(mark::RETRANS) {
-            self.resent.push_back((rest.start, rest.at));
-            self.resent.make_contiguous().sort_by_key(|entry| entry.1);
+            if rest.has(mark::RETRANS) {
+                marked.resent.push_back((rest.start, rest.at));
+                marked.resent.make_contiguous().sort_by_key(|entry| entry.1);
+            }
         }
         // Runs counted records that now have one more among them.
         for record in self.records.iter_mut().filter(|record| record.run > 1) {
@@ -499,43 +570,44 @@ impl Scoreboard {
 
     /// Forgets all SACK information (RFC 2018 8: after a timeout it must not be relied on): what was reported is lost.
     pub(crate) fn forget_sacked(&mut self) {
+        let Some(marked) = &mut self.marked else { return };
         for record in self.records.iter_mut().filter(|record| record.has(mark::SACKED)) {
             record.marks = (record.marks & !mark::SACKED) | mark::LOST;
             record.run = 0;
-            self.lost.add(record);
+            marked.lost.add(record);
         }
-        self.sacked = Sum::default();
-        (self.resend, self.unresolved) = (self.base, self.base);
+        marked.sacked = Sum::default();
+        (marked.resend, marked.unresolved) = (marked.base, marked.base);
     }
 
     /// What was taken for lost was not. A copy that was given up counts as under way again, so that somebody watches it.
     pub(crate) fn forget_lost(&mut self) {
+        let Some(marked) = &mut self.marked else { return };
         for record in self.records.iter_mut().filter(|record| record.has(mark::LOST)) {
             record.marks &= !mark::LOST;
             if record.has(mark::EVER) && !record.has(mark::RETRANS) {
                 record.marks |= mark::RETRANS;
-                self.retrans.add(record);
-                self.resent.push_back((record.start, record.at));
+                marked.retrans.add(record);
+                marked.resent.push_back((record.start, record.at));
             }
         }
-        self.resent.make_contiguous().sort_by_key(|entry| entry.1);
-        self.lost = Sum::default();
-        (self.resend, self.unresolved) = (self.base, self.base);
+        marked.resent.make_contiguous().sort_by_key(|entry| entry.1);
+        marked.lost = Sum::default();
+        (marked.resend, marked.unresolved) = (marked.base, marked.base);
     }
 
     /// Keeps room for what there is.
     pub(crate) fn release_memory(&mut self) {
         self.records.shrink_to_fit();
-        self.resent.shrink_to_fit();
+        if let Some(marked) = &mut self.marked {
+            marked.resent.shrink_to_fit();
+        }
     }
 
     /// Everything is as if it had never been sent.
     pub(crate) fn clear(&mut self) {
-        self.base += self.records.len() as u64;
         self.records.clear();
-        self.resent.clear();
-        (self.sacked, self.lost, self.retrans) = (Sum::default(), Sum::default(), Sum::default());
-        (self.resend, self.unresolved) = (self.base, self.base);
+        self.marked = None;
     }
 
     /// Panics if a sum or a cursor is not what the records say.
@@ -543,6 +615,7 @@ impl Scoreboard {
     pub(crate) fn check_invariants(&self, una: SeqNum, nxt: SeqNum) {
         let mut at = una;
         let (mut sacked, mut lost, mut retrans) = (Sum::default(), Sum::default(), Sum::default());
+        let marked = self.marked.as_deref().cloned().unwrap_or_default();
         for (index, record) in self.records.iter().enumerate() {
             assert_eq!(record.start, at, "records are contiguous");
             assert!(record.start.before(record.end), "no record is empty");
@@ -556,16 +629,17 @@ impl Scoreboard {
             if record.has(mark::LOST) {
                 lost.add(record);
                 let waits = !record.has(mark::RETRANS);
-                assert!(!waits || self.base + index as u64 >= self.resend, "the cursor passed a lost record");
+                assert!(!waits || marked.base + index as u64 >= marked.resend, "the cursor passed a lost record");
             }
             if record.has(mark::RETRANS) {
                 retrans.add(record);
                 assert!(record.has(mark::EVER));
-                assert!(self.resent.iter().any(|entry| *entry == (record.start, record.at)), "a copy nobody watches");
+                assert!(marked.resent.iter().any(|entry| *entry == (record.start, record.at)), "a copy nobody watches");
             }
         }
         assert!(at == nxt || self.records.is_empty(), "records end at SND.NXT: {at} {nxt}");
-        assert_eq!((sacked, lost, retrans), (self.sacked, self.lost, self.retrans));
+        assert_eq!((sacked, lost, retrans), (self.sacked(), self.lost(), self.retrans()));
+        assert!(self.marked.is_none() || !self.records.is_empty(), "memory kept for nothing");
     }
 }
 

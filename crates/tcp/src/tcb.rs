@@ -6,7 +6,7 @@
 use crate::answer::Answers;
 use crate::api::Tail;
 use crate::cc::{Congestion, Control};
-use crate::chrono::Chrono;
+use crate::chrono::{Chrono, Why};
 use crate::keepalive::Keepalive;
 use crate::note::Notes;
 use crate::pacing::Pacer;
@@ -46,8 +46,6 @@ pub(crate) struct Snd {
     pub push: SeqNum,
     /// The end of the latest segment sent that was not full (Nagle as modified by Minshall).
     pub small: SeqNum,
-    /// The number after the last urgent byte, if `urgent_on`.
-    pub urgent: SeqNum,
     /// The run that is leaving begins and ends here (`Config::push_runs`).
     pub run: Block,
     /// A round trip ends when this is acknowledged.
@@ -82,10 +80,8 @@ pub(crate) struct Rcv {
     /// The right edge of the window we advertised.
     pub adv: SeqNum,
     pub irs: SeqNum,
-    /// The number after the last urgent byte, if `urgent_on`.
-    pub urgent: SeqNum,
-    /// The peer's FIN, when it came before text that is missing.
-    pub fin: Option<SeqNum>,
+    /// Where the peer's FIN is, if `fin_came`.
+    pub fin: SeqNum,
     pub space: u32,
     /// In order and not read.
     pub unread: u32,
@@ -106,6 +102,8 @@ pub(crate) struct Rcv {
     /// The window advertised last was 0.
     pub shut: bool,
     pub urgent_on: bool,
+    /// The peer's FIN came before text that is missing.
+    pub fin_came: bool,
     /// The buffer's size was not fixed by the application.
     pub tunable: bool,
 }
@@ -114,9 +112,28 @@ pub(crate) struct Rcv {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ts {
     pub recent: u32,
-    /// When `recent` was taken.
-    pub at: Instant,
+    /// When `recent` was taken, in 2^30 ns: what is asked is whether it was weeks ago.
+    taken: u32,
     pub offset: u32,
+}
+
+impl Ts {
+    pub(crate) fn new(recent: u32, offset: u32, now: Instant) -> Ts {
+        let mut ts = Ts { recent, taken: 0, offset };
+        ts.take(recent, now);
+        ts
+    }
+
+    #[inline]
+    pub(crate) fn take(&mut self, recent: u32, now: Instant) {
+        (self.recent, self.taken) = (recent, (now.nanos() >> 30) as u32);
+    }
+
+    /// How old `recent` is, to a second.
+    #[inline]
+    pub(crate) fn age(&self, now: Instant) -> Duration {
+        now.since(Instant::from_nanos(u64::from(self.taken) << 30))
+    }
 }
 
 /// Explicit congestion notification (RFC 3168), when both agreed.
@@ -152,19 +169,52 @@ pub(crate) struct Wishes {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
     pub bytes_sent: u64,
-    pub bytes_retrans: u64,
     pub bytes_acked: u64,
     pub bytes_received: u64,
     pub segs_out: u32,
     pub segs_in: u32,
     pub data_segs_out: u32,
     pub data_segs_in: u32,
-    pub total_retrans: u32,
     pub delivered: u32,
+}
+
+/// What a connection remembers of what most never meet: made when it is first met.
+#[derive(Clone, Debug)]
+pub(crate) struct Met {
+    pub answers: Answers,
+    /// The number after the last urgent byte that we send, and that the peer does; while `urgent_on`.
+    pub snd_urgent: SeqNum,
+    pub rcv_urgent: SeqNum,
+    /// The peer's round trip measured without timestamps: a window's worth arrives from then on, up to here.
+    pub window_at: Instant,
+    pub window_end: SeqNum,
+    /// Nanoseconds that text was held up by the peer's window, and by the send buffer.
+    pub held_up: [u64; 2],
+    pub bytes_retrans: u64,
+    pub total_retrans: u32,
     pub delivered_ce: u32,
     pub dsack_dups: u32,
     pub ooo_packets: u32,
     pub reord_seen: u32,
+}
+
+impl Met {
+    pub(crate) fn new(iss: SeqNum) -> Met {
+        Met {
+            answers: Answers::new(iss),
+            snd_urgent: iss,
+            rcv_urgent: iss,
+            window_at: Instant::ZERO,
+            window_end: iss,
+            held_up: [0; 2],
+            bytes_retrans: 0,
+            total_retrans: 0,
+            delivered_ce: 0,
+            dsack_dups: 0,
+            ooo_packets: 0,
+            reord_seen: 0,
+        }
+    }
 }
 
 /// What few connections use.
@@ -175,6 +225,8 @@ pub(crate) struct Rare {
     pub linger2: Option<Duration>,
     pub notsent_lowat: Option<u32>,
     pub pacer: Option<Pacer>,
+    /// When the next segment may leave, if one waits for that.
+    pub pace_at: Option<Instant>,
     pub maxseg: Option<u16>,
     pub syn_count: Option<u8>,
     /// Where writes end that have not left, if that is to be seen.
@@ -199,10 +251,12 @@ pub struct Tcb {
     pub(crate) rack: Rack,
     pub(crate) counts: Counts,
     pub(crate) chrono: Chrono,
-    pub(crate) answers: Answers,
+    /// What holds text up.
+    pub(crate) held_by: Why,
     pub(crate) notes: Notes,
     pub(crate) ooo: Option<Box<Reassembly>>,
     pub(crate) rare: Option<Box<Rare>>,
+    pub(crate) met: Option<Box<Met>>,
     pub(crate) pmtu: Option<Box<Pmtu>>,
     pub(crate) config: Arc<Config>,
 }
@@ -221,7 +275,6 @@ impl Tcb {
             iss,
             push: iss,
             small: iss,
-            urgent: iss,
             run: Block { left: iss, right: iss },
             round_end: iss,
             flight: 0,
@@ -241,8 +294,7 @@ impl Tcb {
             wup: SeqNum(0),
             adv: SeqNum(0),
             irs: SeqNum(0),
-            urgent: SeqNum(0),
-            fin: None,
+            fin: SeqNum(0),
             space: config.recv_space,
             unread: 0,
             last_at: Instant::ZERO,
@@ -257,6 +309,7 @@ impl Tcb {
             opens: false,
             shut: false,
             urgent_on: false,
+            fin_came: false,
             tunable: true,
         };
         Tcb {
@@ -275,10 +328,11 @@ impl Tcb {
             rack: Rack::new(iss),
             counts: Counts::default(),
             chrono: Chrono::default(),
-            answers: Answers::new(iss),
+            held_by: Why::Idle,
             notes: Notes::default(),
             ooo: None,
             rare: None,
+            met: None,
             pmtu: None,
             config: Arc::clone(config),
         }
@@ -290,7 +344,7 @@ impl Tcb {
     pub fn connect(config: &Arc<Config>, iss: SeqNum, ts_offset: u32, now: Instant) -> Tcb {
         let mut tcb = Tcb::new(config, iss, now);
         tcb.state = State::SynSent;
-        tcb.ts = config.timestamps.then_some(Ts { recent: 0, at: now, offset: ts_offset });
+        tcb.ts = config.timestamps.then_some(Ts::new(0, ts_offset, now));
         tcb.ecn.on = config.ecn == EcnMode::On;
         tcb.arm_rto(now);
         tcb
@@ -303,7 +357,7 @@ impl Tcb {
         let mut tcb = Tcb::new(config, iss, now);
         tcb.state = State::SynReceived;
         tcb.wishes.passive = true;
-        tcb.ts = config.timestamps.then_some(Ts { recent: 0, at: now, offset: ts_offset });
+        tcb.ts = config.timestamps.then_some(Ts::new(0, ts_offset, now));
         let asks_for_ecn = syn.has(Flags::ECE | Flags::CWR);
         tcb.ecn.on = asks_for_ecn && config.ecn != EcnMode::Off;
         tcb.learn_syn(syn, now);
@@ -322,7 +376,7 @@ impl Tcb {
         tcb.set_rcv_nxt(done.irs.plus(1));
         tcb.sack = done.sack;
         tcb.ecn.on = done.ecn;
-        tcb.ts = done.ts.map(|ts| Ts { recent: ts.recent, at: now, offset: ts.offset });
+        tcb.ts = done.ts.map(|ts| Ts::new(ts.recent, ts.offset, now));
         tcb.snd.wscale = done.snd_wscale.unwrap_or(0).min(window::MOST_SCALE);
         tcb.rcv.wscale = if done.snd_wscale.is_some() { done.rcv_wscale.min(window::MOST_SCALE) } else { 0 };
         tcb.set_peer_mss((done.mss != 0).then_some(done.mss));
@@ -344,7 +398,7 @@ impl Tcb {
         self.set_rcv_nxt(syn.seq.plus(1));
         self.sack &= syn.options.sack_permitted;
         self.ts = match (self.ts, syn.options.timestamps) {
-            (Some(ts), Some(Timestamps { val, .. })) => Some(Ts { recent: val, at: now, ..ts }),
+            (Some(ts), Some(Timestamps { val, .. })) => Some(Ts::new(val, ts.offset, now)),
             _ => None,
         };
         let offered = syn.options.window_scale.filter(|_| self.config.window_scaling);
@@ -361,7 +415,7 @@ impl Tcb {
     }
 
     fn set_rcv_nxt(&mut self, nxt: SeqNum) {
-        (self.rcv.nxt, self.rcv.wup, self.rcv.adv, self.rcv.urgent) = (nxt, nxt, nxt, nxt);
+        (self.rcv.nxt, self.rcv.wup, self.rcv.adv) = (nxt, nxt, nxt);
     }
 
     /// RFC 9293 3.7.1: the least of what the peer takes and what the path carries. A floor, for peers that want crumbs.
@@ -479,13 +533,9 @@ impl Tcb {
     #[inline]
     pub(crate) fn in_flight(&self) -> u32 {
         let outstanding = self.snd.nxt.since(self.snd.una);
-        let gone = self
-            .board
-            .sacked
-            .bytes
-            .saturating_add(self.board.lost.bytes)
-            .saturating_add(self.recovery.reno_bytes(self));
-        outstanding.saturating_sub(gone).saturating_add(self.board.retrans.bytes)
+        let (gone, again) = self.board.gone_and_again();
+        let gone = gone.saturating_add(self.recovery.reno_bytes(self));
+        outstanding.saturating_sub(gone).saturating_add(again)
     }
 
     /// What few connections use, made when first needed.
@@ -493,10 +543,27 @@ impl Tcb {
         self.rare.get_or_insert_default()
     }
 
+    /// What most connections never meet.
+    #[cold]
+    pub(crate) fn met(&mut self) -> &mut Met {
+        let iss = self.snd.iss;
+        self.met.get_or_insert_with(|| Box::new(Met::new(iss)))
+    }
+
+    /// The number after the last urgent byte that we send.
+    #[inline]
+    pub(crate) fn snd_urgent(&self) -> Option<SeqNum> {
+        if !self.snd.urgent_on {
+            return None;
+        }
+        self.met.as_ref().map(|met| met.snd_urgent)
+    }
+
     /// Whatever was queued is forgotten and no timer runs: the connection is over.
     pub(crate) fn over(&mut self) {
         self.state = State::Closed;
         self.timers = Timers::default();
+        self.stop_pace();
         self.board.clear();
         self.ooo = None;
         self.snd.syn_due = false;

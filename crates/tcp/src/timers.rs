@@ -37,7 +37,6 @@ pub(crate) struct Timers {
     pub early_at: Instant,
     pub ack_at: Instant,
     pub long_at: Instant,
-    pub pace_at: Instant,
     pub rtx: Rtx,
     pub early: Early,
 }
@@ -45,15 +44,7 @@ pub(crate) struct Timers {
 impl Default for Timers {
     fn default() -> Timers {
         let never = Instant::NEVER;
-        Timers {
-            rtx_at: never,
-            early_at: never,
-            ack_at: never,
-            long_at: never,
-            pace_at: never,
-            rtx: Rtx::Rto,
-            early: Early::TailLoss,
-        }
+        Timers { rtx_at: never, early_at: never, ack_at: never, long_at: never, rtx: Rtx::Rto, early: Early::TailLoss }
     }
 }
 
@@ -65,7 +56,7 @@ impl Timers {
 
     #[inline]
     fn next(&self) -> Instant {
-        self.rtx_at.min(self.early_at).min(self.ack_at).min(self.long_at).min(self.pace_at)
+        self.rtx_at.min(self.early_at).min(self.ack_at).min(self.long_at)
     }
 }
 
@@ -73,14 +64,15 @@ impl Tcb {
     /// When [`Tcb::on_timer`] is due; [`Instant::NEVER`] for never. Ask again after every call.
     #[inline]
     pub fn next_timer(&self) -> Instant {
-        self.timers.next()
+        let next = self.timers.next();
+        self.rare.as_ref().and_then(|rare| rare.pace_at).map_or(next, |pace_at| next.min(pace_at))
     }
 
     /// Does what is due. Segments that it wants sent are there for [`Tcb::poll_segment`].
     pub fn on_timer(&mut self, now: Instant) -> Events {
         let mut events = Events::NONE;
-        if now >= self.timers.pace_at {
-            self.timers.pace_at = Instant::NEVER;
+        if let Some(rare) = &mut self.rare {
+            rare.pace_at = rare.pace_at.filter(|pace_at| now < *pace_at);
         }
         if now >= self.timers.ack_at {
             self.on_delayed_ack();

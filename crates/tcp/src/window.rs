@@ -28,9 +28,6 @@ pub(crate) struct Sizing {
     most: u32,
     /// The peer's round trip as seen from here, in microseconds; 0: not seen yet.
     rtt_us: u32,
-    /// Measured without timestamps: a window's worth arrived since then, up to here.
-    window_at: Instant,
-    window_end: crate::SeqNum,
 }
 
 impl Sizing {
@@ -150,13 +147,13 @@ impl Tcb {
     /// The peer's round trip without timestamps: the time that a window's worth of text takes to arrive.
     pub(crate) fn time_window(&mut self, now: Instant) {
         let (nxt, window) = (self.rcv.nxt, self.recv_window());
-        let sizing = &mut self.rcv.sizing;
-        if sizing.window_at == Instant::ZERO {
-            (sizing.window_at, sizing.window_end) = (now, nxt.plus(window));
-        } else if nxt.at_or_after(sizing.window_end) {
-            let took = now.since(sizing.window_at);
-            sizing.sample(took, false);
-            (sizing.window_at, sizing.window_end) = (now, nxt.plus(window));
+        let met = self.met();
+        let (since, end) = (met.window_at, met.window_end);
+        if since == Instant::ZERO || nxt.at_or_after(end) {
+            (met.window_at, met.window_end) = (now, nxt.plus(window));
+            if since != Instant::ZERO {
+                self.rcv.sizing.sample(now.since(since), false);
+            }
         }
     }
 }

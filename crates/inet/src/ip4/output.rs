@@ -87,7 +87,7 @@ impl<L: Locks> Stack<L> {
             let mac = if dst.is_broadcast() { Mac::BROADCAST } else { Mac::multicast4(dst) };
             return Ok(Exit { iface: out, to: Target::Station(mac) });
         }
-        let hop = self.routes.lock(cx).lookup(dst).ok_or(OutputError::NoRoute)?;
+        let hop = self.routes.lock(cx).lookup_again(dst).ok_or(OutputError::NoRoute)?;
         Ok(match hop.via {
             Via::Local(iface) => Exit { iface, to: Target::Here },
             Via::Broadcast(iface) => Exit { iface, to: Target::Station(Mac::BROADCAST) },
@@ -110,7 +110,11 @@ impl<L: Locks> Stack<L> {
         dst: Ipv4Addr,
         iface: Option<IfaceId>,
     ) -> Result<Ipv4Addr, OutputError> {
-        let exit = self.exit_for(cx, dst, iface)?;
+        self.source_at(cx, dst, &self.exit_for(cx, dst, iface)?)
+    }
+
+    /// The same where the way out is known.
+    pub(crate) fn source_at(&self, cx: Cx, dst: Ipv4Addr, exit: &Exit) -> Result<Ipv4Addr, OutputError> {
         if let Target::Here = exit.to {
             return Ok(dst);
         }

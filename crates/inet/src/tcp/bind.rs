@@ -84,7 +84,7 @@ impl<L: Locks> Stack<L> {
         let mut taken = false;
         self.tcp.socks.for_each(cx, |other, sock| {
             let near = other != id && sock.ends.local_port == ends.local_port && overlaps(sock.ends.local);
-            taken |= near && (sock.bound || sock.found) && !sharing.allows(Sharing::of(sock));
+            taken |= near && (sock.bound || sock.is_found()) && !sharing.allows(Sharing::of(sock));
         });
         // What is in TIME-WAIT does not remember what it allowed: that the newcomer shares is enough, as in BSD.
         let late = || {

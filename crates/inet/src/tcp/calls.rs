@@ -3,7 +3,7 @@
 use super::memory::{Charge, Shortage};
 use super::output::{IpOptions, Over};
 use super::queue::Sizes;
-use super::{CONFIGS_MAX, Kind, Listening, Options, Sock, Stream, core_ends};
+use super::{CONFIGS_MAX, Configs, Kind, Listening, Options, Sock, Stream, core_ends};
 use crate::Stack;
 use crate::demux::{Ends4, Tuple};
 use crate::ip4::output::OutputError;
@@ -79,13 +79,10 @@ pub type Linger = Option<Duration>;
 impl<L: Locks> Sock<L> {
     /// Tells the connection what its options say: when it begins, and when one changes.
     pub(super) fn apply_options(&mut self, knobs: &Knobs, now: Instant) {
-        let Some(options) = self.options.as_deref_mut() else { return };
+        let options = self.options.as_deref().unwrap_or(&super::NO_OPTIONS);
         let Kind::Stream(stream) = &mut self.kind else { return };
         let tcb = &mut stream.tcb;
         tcb.set_nodelay(options.nodelay);
-        if std::mem::take(&mut options.flush) {
-            tcb.flush();
-        }
         tcb.set_cork(options.cork);
         stream.dirty = true;
         let ms = |knob: &Knob| Duration::from_millis(knob.get() as u64);
@@ -163,14 +160,19 @@ impl<L: Locks> Stack<L> {
     /// [`TcpError::NoSocket`].
     pub fn tcp_set_options(&self, cx: Cx, id: usize, change: impl FnOnce(&mut Options)) -> Result<(), TcpError> {
         self.act(cx, id, |sock| {
-            let options = sock.options_mut();
-            change(options);
+            let mut options = sock.options().clone();
+            change(&mut options);
             options.rare_set |= options.keepalive || options.user_timeout.is_some();
+            let flush = std::mem::take(&mut options.flush);
+            sock.options = self.tcp.shared_options(cx, options);
             sock.apply_options(&self.knobs, cx.now);
-            let options = sock.options.as_deref().filter(|_| sock.is_listening()).cloned();
-            if let Some(options) = options
-                && let Kind::Listening(listening) = &mut sock.kind
+            if let Kind::Stream(stream) = &mut sock.kind
+                && flush
             {
+                stream.tcb.flush();
+            }
+            let options = sock.options().clone();
+            if let Kind::Listening(listening) = &mut sock.kind {
                 // Connections to come take after their listener as it is then.
                 let base = self.tcp_config(cx, super::BASE_MSS);
                 let base = Arc::new(Config { mss: listening.mss, ..Config::clone(&base) });
@@ -226,7 +228,6 @@ impl<L: Locks> Stack<L> {
                 let ready = VecDeque::new();
                 let listening = Listening { listener, config, mss: base.mss, ready, armed: Instant::NEVER };
                 sock.kind = Kind::Listening(Box::new(listening));
-                sock.found = true;
                 Ok(Some(sock.ends))
             }
         })?;
@@ -279,7 +280,7 @@ impl<L: Locks> Stack<L> {
             .ok_or(TcpError::NoSocket)??;
         let exit = self.exit_for(cx, dst, None).map_err(TcpError::Output)?;
         let src = match bound.local {
-            0 => self.source_towards(cx, dst, None).map_err(TcpError::Output)?,
+            0 => self.source_at(cx, dst, &exit).map_err(TcpError::Output)?,
             local => Ipv4Addr::from_bits(local),
         };
         let mut ends =
@@ -298,7 +299,7 @@ impl<L: Locks> Stack<L> {
         let base = self.tcp_config(cx, super::input::mss_of(mtu));
         let path = super::input::mss_of(self.path_mtus.lock(cx).get(dst, cx.now));
         let core = core_ends(ends);
-        let (iss, offset) = (isn::isn(self.tcp.secret, &core, cx.now), isn::ts_offset(self.tcp.secret, &core));
+        let (iss, offset) = isn::numbers(self.tcp.secret, &core, cx.now);
         self.tcp.demux.insert(cx, &tuple, id);
         let begun = self.act(cx, id, |sock| {
             let config = configured(&base, sock.options());
@@ -307,10 +308,12 @@ impl<L: Locks> Stack<L> {
             let mut tcb = Tcb::connect(&config, iss, offset, cx.now);
             tcb.know_path(path, cx.now);
             let mut stream = Stream::new(tcb, space, charge, cx.now);
-            stream.dirty = true;
+            (stream.dirty, stream.found) = (true, true);
             sock.kind = Kind::Stream(Box::new(stream));
-            (sock.ends, sock.found) = (ends, true);
-            sock.apply_options(&self.knobs, cx.now);
+            sock.ends = ends;
+            if sock.options.is_some() {
+                sock.apply_options(&self.knobs, cx.now);
+            }
             Ok(())
         });
         if begun.is_err() {
@@ -326,8 +329,8 @@ impl<L: Locks> Stack<L> {
                 let before = sock.ends;
                 let kept = if sock.bound { before } else { Ends4::default() };
                 sock.ends = Ends4 { local: kept.local, local_port: kept.local_port, ..Ends4::default() };
-                (sock.kind, sock.found, sock.shut_read) = (Kind::Fresh, false, false);
-                Some((before, sock.error.take()))
+                (sock.kind, sock.shut_read) = (Kind::Fresh, false);
+                Some((before, sock.take_error()))
             }
             _ => None,
         };
@@ -366,7 +369,7 @@ impl<L: Locks> Stack<L> {
     #[inline]
     fn tcp_send_marked(&self, cx: Cx, id: usize, bytes: &[u8], tail: Tail, urgent: bool) -> Result<usize, TcpError> {
         self.act(cx, id, |sock| {
-            if let Some(error) = sock.error.take() {
+            if let Some(error) = sock.take_error() {
                 return Err(error);
             }
             let fixed = sock.options.as_ref().is_some_and(|options| options.send_space.is_some());
@@ -468,7 +471,7 @@ impl<L: Locks> Stack<L> {
                 return Ok(0); // whatever came after the end
             }
             match sock.error.take() {
-                Some(error) => Err(error),
+                Some(error) => Err(error.into()),
                 None if into.is_empty() || over && stream.connected => Ok(0),
                 None if stream.is_stillborn() => Err(TcpError::NotConnected),
                 None => Err(TcpError::WouldBlock),
@@ -485,7 +488,7 @@ impl<L: Locks> Stack<L> {
             let Kind::Stream(stream) = &mut sock.kind else { return Err(TcpError::NotConnected) };
             match stream.recv.peek(into) {
                 0 if sock.shut_read || stream.ended || into.is_empty() => Ok(0),
-                0 if sock.error.is_some() => Err(sock.error.take().unwrap_or(TcpError::Reset)),
+                0 if sock.error.is_some() => Err(sock.error.take().map_or(TcpError::Reset, TcpError::from)),
                 0 if stream.connected && !stream.tcb.state().may_receive() => Ok(0),
                 0 if stream.is_stillborn() => Err(TcpError::NotConnected),
                 0 => Err(TcpError::WouldBlock),
@@ -528,10 +531,9 @@ impl<L: Locks> Stack<L> {
         let mut slot = slot.lock(cx);
         let Some(sock) = slot.as_mut().filter(|sock| !sock.orphan) else { return false };
         sock.orphan = true;
-        if let Some(signal) = &sock.signal {
+        if let Some(signal) = sock.waiters.take().and_then(|waiters| waiters.signal) {
             signal.raise(); // who waits on it in another thread finds it gone
         }
-        (sock.watch, sock.signal) = (None, None);
         let ends = sock.ends;
         let mut children = VecDeque::new();
         let lingers_not = sock.options().linger == Some(Duration::ZERO);
@@ -590,7 +592,7 @@ impl<L: Locks> Stack<L> {
     /// [`TcpError::NoSocket`].
     pub fn tcp_watch(&self, cx: Cx, id: usize, set: Option<Arc<ReadySet<L>>>) -> Result<(), TcpError> {
         self.act(cx, id, |sock| {
-            sock.watch = set;
+            sock.waiters.get_or_insert_default().watch = set;
             if sock.is_readable() || sock.is_writable() {
                 sock.wake(cx, id);
             }
@@ -600,7 +602,22 @@ impl<L: Locks> Stack<L> {
 
     /// What connections over a link of that MSS begin with, as the knobs are now.
     pub(super) fn tcp_config(&self, cx: Cx, mss: u16) -> Arc<Config> {
+        self.tcp_config_in(&mut self.tcp.configs.lock(cx), mss)
+    }
+
+    /// Runs `f` with the configuration where the MSS makes no difference. No other lock may be taken in it: this one is the last.
+    pub(super) fn with_tcp_config<R>(&self, cx: Cx, f: impl FnOnce(&Config) -> R) -> R {
         let mut configs = self.tcp.configs.lock(cx);
+        if configs.generation == self.knobs.generation()
+            && let Some(config) = configs.by_mss.first()
+        {
+            return f(config);
+        }
+        let config = self.tcp_config_in(&mut configs, super::BASE_MSS);
+        f(&config)
+    }
+
+    fn tcp_config_in(&self, configs: &mut Configs, mss: u16) -> Arc<Config> {
         let generation = self.knobs.generation();
         if configs.generation != generation {
             (configs.generation, configs.by_mss) = (generation, Vec::new());

@@ -10,7 +10,7 @@ use super::{Sock, Stream};
 use crate::Stack;
 use ::tcp::counters::{Counters, In};
 use ::tcp::listen::Refused;
-use ::tcp::{Dropped, Ecn, Events, Info, Out, Reply, Segment, SeqNum, State, Tcb};
+use ::tcp::{Dropped, Ecn, Events, Expected, Info, Out, Reply, Segment, SeqNum, State, Tcb};
 use lock::{Cx, Locks};
 use wire::tcp::{Flags, Opt, Options};
 
@@ -43,6 +43,25 @@ pub(super) fn came(counts: &Counters, tcb: &mut Tcb, seg: &Segment, reply: &Repl
         Ecn::Ect0 => counts.ecn.ect0.bump(),
         Ecn::Ect1 => counts.ecn.ect1.bump(),
     }
+}
+
+/// [`came`] and [`in_sequence`] of a segment that was to be expected; `acked` bytes of ours arrived.
+#[inline(always)]
+pub(super) fn expected(counts: &Counters, tcb: &mut Tcb, seg: &Expected, acked: u32) {
+    let input = &counts.input;
+    if acked > 0 {
+        input.acks.bump();
+        input.acked_bytes.add(acked.into());
+        counts.timers.rtt_updated.bump();
+        input.predicted_acks.add(u64::from(seg.len == 0));
+    } else {
+        input.predicted_data.bump();
+    }
+    if seg.len > 0 {
+        input.in_sequence.bump();
+        input.in_sequence_bytes.add(seg.len.into());
+    }
+    noted(counts, tcb);
 }
 
 /// What the core noted.
@@ -158,6 +177,14 @@ pub(super) fn left(counts: &Counters, tcb: &Tcb, out: &Out) {
     } else {
         left_otherwise(counts, tcb, out);
     }
+}
+
+/// [`left`] of new text in one segment.
+#[inline(always)]
+pub(super) fn next_left(counts: &Counters, len: u32) {
+    counts.output.sent.bump();
+    counts.output.data.bump();
+    counts.output.data_bytes.add(len.into());
 }
 
 /// It brings no new text.

@@ -7,8 +7,9 @@
 use super::counts;
 use super::memory::Charge;
 use super::output::IpOptions;
+use super::predict::Owes;
 use super::queue::OutOfOrder;
-use super::{Kind, Options, Sock, Stream, core_ends};
+use super::{Kind, Sock, Stream, core_ends};
 use crate::Stack;
 use crate::demux::Ends4;
 use crate::iface::Iface;
@@ -62,10 +63,10 @@ impl Seen {
 }
 
 /// The socket that segments are for, locked.
-struct Open<'a, L: Locks> {
-    ends: Ends4,
-    id: usize,
-    slot: Locked<'a, L, Sock<L>>,
+pub(super) struct Open<'a, L: Locks> {
+    pub(super) ends: Ends4,
+    pub(super) id: usize,
+    pub(super) slot: Locked<'a, L, Sock<L>>,
 }
 
 impl<L: Locks> Stack<L> {
@@ -81,7 +82,7 @@ impl<L: Locks> Stack<L> {
             match next.take() {
                 Some(known) => seen = known,
                 None => {
-                    if let Err(why) = check(&packet, trusted, &mut seen) {
+                    if let Err(why) = check(&packet, is_sound(&packet, trusted), &mut seen) {
                         self.drop_frame(cx, packet, why);
                         continue;
                     }
@@ -103,7 +104,7 @@ impl<L: Locks> Stack<L> {
         let piece = seen.segment.piece();
         while let Some(packet) = packets.as_slice().first() {
             let mut next = Seen::default();
-            let checked = check(packet, trusted, &mut next);
+            let checked = check(packet, is_sound(packet, trusted), &mut next);
             if checked.is_ok() && !seen.goes_on_with(&next, piece) {
                 return Some(next);
             }
@@ -129,10 +130,23 @@ impl<L: Locks> Stack<L> {
 
     /// Takes one that came by itself.
     #[inline(always)]
-    pub(crate) fn tcp_input_one(&self, cx: Cx, iface: &Iface<L>, packet: Frame) {
+    pub(crate) fn tcp_input_one(&self, cx: Cx, iface: &Iface<L>, mut packet: Frame) {
         self.count(cx).tcp.input.received.bump();
-        let (mut open, mut seen) = (None, Seen::default());
-        if let Err(why) = check(&packet, iface.offload().rx, &mut seen) {
+        let mut open = None;
+        let mut sound = is_sound(&packet, iface.offload().rx);
+        if let Some((ends, expected)) = super::predict::read(&packet, sound) {
+            sound = true;
+            open = self.tcp_find(cx, ends);
+            if let Some(found) = &mut open {
+                match self.tcp_expected(cx, found, &expected, packet) {
+                    Ok(Owes::Nothing) => return,
+                    Ok(Owes::Segments) => return self.tcp_run_ends(cx, open),
+                    Err(back) => packet = back,
+                }
+            }
+        }
+        let mut seen = Seen::default();
+        if let Err(why) = check(&packet, sound, &mut seen) {
             return self.drop_frame(cx, packet, why);
         }
         self.tcp_count_large(cx, &packet, &seen);
@@ -181,9 +195,8 @@ impl<L: Locks> Stack<L> {
         let hash = self.tcp.demux.ends_probe().hash(ends);
         let id = self.tcp.demux.lookup_hashed(cx, || ends.into(), hash).or_else(|| self.tcp_any_port())?;
         let slot = self.tcp.socks.get(id)?.lock(cx);
-        let fits = slot
-            .as_ref()
-            .is_some_and(|sock| sock.ends.accepts(ends) || sock.ends == Ends4::default() && sock.is_listening());
+        let sock = slot.as_ref()?;
+        let fits = sock.ends.accepts(ends) || sock.ends == Ends4::default() && sock.is_listening();
         fits.then_some(Open { ends, id, slot })
     }
 
@@ -324,18 +337,23 @@ impl<L: Locks> Stack<L> {
     fn tcp_for_listener(&self, cx: Cx, listener: Option<usize>, seen: &Seen, packet: Frame) {
         let (ends, counts) = (core_ends(seen.ends), &self.count(cx).tcp);
         counts.input.resets.add(u64::from(seen.segment.has(wire::tcp::Flags::RST)));
-        let config = self.tcp_config(cx, super::BASE_MSS);
-        let context = time_wait::Context { config: &config, counts: &counts.time_wait, now: cx.now };
-        let mut late = self.tcp.late.lock(cx).on_segment(context, &ends, &seen.segment);
-        if listener.is_none() && matches!(late, Late::Reusable { .. }) {
-            late = self.tcp.late.lock(cx).challenge(context, &ends);
-        }
+        let mut table = self.tcp.late.lock(cx);
+        let late = self.with_tcp_config(cx, |config| {
+            let context = time_wait::Context { config, counts: &counts.time_wait, now: cx.now };
+            let late = table.on_segment(context, &ends, &seen.segment);
+            match late {
+                Late::Reusable { .. } if listener.is_none() => table.challenge(context, &ends),
+                Late::Reusable { .. } => {
+                    table.reuse(context, &ends);
+                    late
+                }
+                _ => late,
+            }
+        });
+        drop(table);
         let above = match late {
             Late::Unknown => None,
-            Late::Reusable { above } => {
-                self.tcp.late.lock(cx).reuse(context, &ends);
-                Some(above)
-            }
+            Late::Reusable { above } => Some(above),
             Late::Answer(out) => {
                 self.tcp_send_bare(cx, seen.ends, &out, &self.tcp_default_ip());
                 return self.drop_frame(cx, packet, DropReason::TcpTimeWait);
@@ -375,9 +393,8 @@ impl<L: Locks> Stack<L> {
             drop(slot);
             return self.tcp_nobody(cx, seen, packet);
         };
-        let config = Arc::clone(&listening.config);
         let counts = &self.count(cx).tcp.listen;
-        let context = listen::Context { config: &config, counts, now: cx.now, above };
+        let context = listen::Context { config: &listening.config, counts, now: cx.now, above };
         match listening.listener.on_segment(context, &core_ends(seen.ends), &seen.segment) {
             Answer::SynAck(out) => {
                 self.tcp_arm_listener(cx, id, listening);
@@ -397,11 +414,11 @@ impl<L: Locks> Stack<L> {
             }
             Answer::Established(done) => {
                 self.count(cx).tcp.states.syn_received.bump();
-                let mut tcb = Tcb::from_handshake(&config, &done, cx.now);
+                let mut tcb = Tcb::from_handshake(&listening.config, &done, cx.now);
                 let peer = Ipv4Addr::from_bits(seen.ends.remote);
                 tcb.know_path(mss_of(self.path_mtus.lock(cx).get(peer, cx.now)), cx.now);
                 counts::noted(&self.count(cx).tcp, &mut tcb);
-                let settings = sock.options.clone().map(inherited);
+                let settings = self.tcp.inherited_options(cx, sock.options.as_ref());
                 match self.tcp_child(cx, seen.ends, tcb, settings) {
                     Some(child) => {
                         if let Kind::Listening(listening) = &mut sock.kind {
@@ -420,16 +437,17 @@ impl<L: Locks> Stack<L> {
     }
 
     /// A socket for a connection that a listener has made.
-    fn tcp_child(&self, cx: Cx, ends: Ends4, tcb: Tcb, options: Option<Box<super::Options>>) -> Option<usize> {
+    fn tcp_child(&self, cx: Cx, ends: Ends4, tcb: Tcb, options: Option<Arc<super::Options>>) -> Option<usize> {
         let space = options.as_ref().and_then(|o| o.send_space).unwrap_or(self.knobs.tcp_sendspace.get() as u32);
         let mut stream = Stream::new(tcb, space, Charge::to(&self.tcp.used), cx.now);
-        stream.connected = true;
+        (stream.connected, stream.found) = (true, true);
         self.tcp_count_state(cx, &mut stream, Events::NONE);
         let mut sock = Sock::new(Kind::Stream(Box::new(stream)));
         sock.ends = ends;
-        sock.found = true;
         sock.options = options;
-        sock.apply_options(&self.knobs, cx.now);
+        if sock.options.is_some() {
+            sock.apply_options(&self.knobs, cx.now);
+        }
         let id = self.tcp.socks.insert(cx, sock)?;
         self.tcp.demux.insert(cx, &ends.into(), id);
         Some(id)
@@ -545,24 +563,23 @@ impl Stream {
     }
 }
 
-/// What an accepted connection has of its listener's options: all but O_NONBLOCK, as in Linux.
-fn inherited(mut options: Box<Options>) -> Box<Options> {
-    options.nonblocking = false;
-    options
+/// Need its checksum not be verified? One that was left open has never been on a wire; of others a port says so that is `trusted`.
+#[inline(always)]
+fn is_sound(packet: &Frame, trusted: bool) -> bool {
+    let flags = packet.flags();
+    flags.has(Flags::TX_L4_CSUM) || (trusted && flags.has(Flags::RX_L4_OK))
 }
 
-/// RFC 9293 3.1: lengths, checksum, ends. Fills in `seen`, which is 130 bytes: not returned, so not copied.
+/// RFC 9293 3.1: lengths, checksum unless it is known to be `sound`, ends. Fills in `seen`, which is 130 bytes: not returned, so
+/// not copied.
 #[inline(always)]
-fn check(packet: &Frame, trusted: bool, seen: &mut Seen) -> Result<(), DropReason> {
+fn check(packet: &Frame, sound: bool, seen: &mut Seen) -> Result<(), DropReason> {
     let bytes = packet.bytes();
     let ip = ip4::Glance::of(bytes).ok_or(DropReason::Ip4Malformed)?;
     let ihl = ip.ihl_len();
     let end = usize::from(ip.total_len()).min(bytes.len());
     let segment = bytes.get(ihl..end).ok_or(DropReason::Ip4Malformed)?;
     let header = wire::tcp::Header::parse(segment).map_err(|_| DropReason::TcpMalformed)?;
-    // A checksum that was left open has never been on a wire: there is nothing to verify.
-    let flags = packet.flags();
-    let sound = flags.has(Flags::TX_L4_CSUM) || (trusted && flags.has(Flags::RX_L4_OK));
     if !sound {
         let pseudo = Partial::pseudo4(ip.src(), ip.dst(), Proto::TCP, segment.len() as u16);
         if !wire::tcp::checksum_ok(pseudo, segment) {

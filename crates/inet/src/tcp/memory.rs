@@ -8,7 +8,7 @@
 //!
 //! Each connection is charged for the buffers that its bytes pin, to a page: a request and its answer touch no shared word.
 
-use super::{Kind, Sock, Stream, TcpError};
+use super::{Failure, Kind, Sock, Stream};
 use crate::Stack;
 use buf::Frame;
 use clock::{Duration, Instant};
@@ -30,12 +30,12 @@ pub(crate) struct Used {
 #[derive(Debug)]
 pub(crate) struct Charge {
     to: Arc<Used>,
-    bytes: usize,
+    bytes: u32,
     orphan: bool,
 }
 
 /// Differences smaller than this are not worth a shared word.
-const PAGE: usize = 4096;
+const PAGE: u32 = 4096;
 /// Connections that go at one time for want of memory, so that nothing else waits for it.
 const REAPED_AT_ONCE: usize = 1024;
 /// How often it is looked for them.
@@ -48,8 +48,9 @@ impl Charge {
 
     #[inline]
     fn set(&mut self, bytes: usize) {
-        if bytes.abs_diff(self.bytes) >= PAGE {
-            self.to.bytes.fetch_add(bytes.wrapping_sub(self.bytes), Ordering::Relaxed);
+        let (bytes, before) = (u32::try_from(bytes).unwrap_or(u32::MAX), self.bytes);
+        if bytes.abs_diff(before) >= PAGE {
+            self.to.bytes.fetch_add((bytes as usize).wrapping_sub(before as usize), Ordering::Relaxed);
             self.bytes = bytes;
         }
     }
@@ -69,7 +70,7 @@ impl Charge {
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        self.to.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.to.bytes.fetch_sub(self.bytes as usize, Ordering::Relaxed);
         self.to.orphans.fetch_sub(usize::from(self.orphan), Ordering::Relaxed);
     }
 }
@@ -135,9 +136,14 @@ impl<L: Locks> Stack<L> {
     #[inline]
     pub(super) fn tcp_charge(&self, sock: &mut Sock<L>) {
         if let Kind::Stream(stream) = &mut sock.kind {
-            let bytes = stream.pinned(self.pool.size());
-            stream.charge.set(bytes);
+            self.tcp_charge_stream(stream);
         }
+    }
+
+    #[inline(always)]
+    pub(super) fn tcp_charge_stream(&self, stream: &mut Stream) {
+        let bytes = stream.pinned(self.pool.size());
+        stream.charge.set(bytes);
     }
 
     /// Is there no memory for this segment's text?
@@ -207,7 +213,7 @@ impl<L: Locks> Stack<L> {
         if let Some(reset) = reset {
             self.tcp_answer(cx, sock, &reset);
         }
-        sock.error = Some(TcpError::TimedOut);
+        sock.error = Some(Failure::TimedOut);
     }
 
     /// When memory has run out: forgets what is out of order, and gives up the connections that have stalled longest, until a

@@ -17,7 +17,7 @@ use crate::ip4::Outgoing;
 use crate::ip4::output::Target;
 use crate::stack::AtOnce;
 use ::tcp::time_wait;
-use ::tcp::{Ends, Events, Out, Tcb};
+use ::tcp::{Ecn, Ends, Events, Out, Tcb};
 use buf::{Flags, Frame};
 use lock::{Cx, Locks};
 use stats::{DropReason, Stage};
@@ -26,7 +26,7 @@ use wire::checksum::{self, Partial};
 use wire::eth::{self, EtherType};
 use wire::{Proto, ip4};
 
-const LINK: usize = eth::HEADER_LEN;
+pub(super) const LINK: usize = eth::HEADER_LEN;
 const NETWORK: usize = LINK + ip4::HEADER_LEN;
 /// Link and network headers and TCP's fixed one.
 const HEADERS: usize = NETWORK + wire::tcp::HEADER_LEN;
@@ -42,8 +42,9 @@ pub(crate) struct Headers {
     /// The port takes large segments.
     tso: bool,
     bytes: [u8; NETWORK],
-    ip_sum: Partial,
-    pseudo: Partial,
+    /// Sums of the IP header and of the pseudo header without lengths, folded.
+    ip_sum: u16,
+    pseudo: u16,
 }
 
 impl Default for Headers {
@@ -55,8 +56,8 @@ impl Default for Headers {
             offload: false,
             tso: false,
             bytes: [0; NETWORK],
-            ip_sum: Partial::ZERO,
-            pseudo: Partial::ZERO,
+            ip_sum: 0,
+            pseudo: 0,
         }
     }
 }
@@ -103,42 +104,44 @@ pub(super) enum Over {
 impl<L: Locks> Stack<L> {
     /// Sends what may leave, sets the timer, and says whether the socket is over. Call it before the lock is given back
     /// whenever something has happened to the connection.
-    #[inline]
+    #[inline(always)]
     pub(super) fn tcp_settle(&self, cx: Cx, id: usize, sock: &mut Sock<L>, at_once: AtOnce) -> Over {
+        let Kind::Stream(stream) = &mut sock.kind else { return Over::No };
+        if std::mem::take(&mut stream.dirty) { self.tcp_settle_stream(cx, id, sock, at_once) } else { Over::No }
+    }
+
+    #[inline(never)]
+    fn tcp_settle_stream(&self, cx: Cx, id: usize, sock: &mut Sock<L>, at_once: AtOnce) -> Over {
         let ends = sock.ends;
         let Kind::Stream(stream) = &mut sock.kind else { return Over::No };
-        if !std::mem::take(&mut stream.dirty) {
-            return Over::No;
-        }
-        let options = match &sock.options {
-            Some(options) => IpOptions::of(options, self),
-            None => IpOptions { ttl: self.knobs.ttl.get() as u8, tos: 0 },
-        };
         self.tcp_count_state(cx, stream, Events::NONE);
-        self.tcp_flush(cx, ends, stream, &options, at_once);
-        // A deadline that moves away is left in the wheel: it comes too early, once, and finds the new one. Each segment moves one.
-        let next = stream.tcb.next_timer();
-        if next < stream.armed {
-            stream.armed = next;
-            self.tcp.wheel.lock(cx).set(id as u32, next);
+        if at_once == AtOnce::Later || !self.tcp_send_next(cx, ends, stream) {
+            let options = match &sock.options {
+                Some(options) => IpOptions::of(options, self),
+                None => IpOptions { ttl: self.knobs.ttl.get() as u8, tos: 0 },
+            };
+            self.tcp_flush(cx, ends, stream, &options, at_once);
         }
-        if sock.found
+        self.tcp_arm(cx, id, stream);
+        if stream.found
             && let Some(left) = stream.tcb.remains()
         {
             let counts = &self.count(cx).tcp.time_wait;
-            let config = self.tcp_config(cx, super::BASE_MSS);
-            let context = time_wait::Context { config: &config, counts, now: cx.now };
-            self.tcp.late.lock(cx).insert(context, &super::core_ends(ends), &left);
-            sock.found = false;
+            let mut late = self.tcp.late.lock(cx);
+            self.with_tcp_config(cx, |config| {
+                late.insert(time_wait::Context { config, counts, now: cx.now }, &super::core_ends(ends), &left);
+            });
+            drop(late);
+            stream.found = false;
             return if sock.orphan { Over::Gone(ends) } else { Over::Late(ends) };
         }
         if !sock.orphan {
             return Over::No;
         }
-        if stream.tcb.state() == ::tcp::State::Closed || !sock.found { Over::Gone(ends) } else { Over::No }
+        if stream.tcb.state() == ::tcp::State::Closed || !stream.found { Over::Gone(ends) } else { Over::No }
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn tcp_flush(&self, cx: Cx, ends: Ends4, stream: &mut Stream, options: &IpOptions, at_once: AtOnce) {
         let (mut staged, mut out) = (false, Out::default());
         while stream.tcb.has_output() {
@@ -204,6 +207,10 @@ impl<L: Locks> Stack<L> {
         let mut lap = counters.ledger.lap(clock::tsc::ticks);
         counters.audit.made.bump();
         counts::left(&counters.tcp, &stream.tcb, out);
+        // The first segment of a connection goes the short way as well, where the neighbor is known.
+        if stream.headers.are_stale(self.epoch()) {
+            self.tcp_keep_headers(cx, ends, &mut stream.headers, options);
+        }
         if stream.headers.epoch == self.epoch() && stream.headers.takes(out) {
             let frame = stream.headers.emit(ends, out, frame, sum)?;
             lap.mark(Stage::TcpOutput, 1);
@@ -215,10 +222,7 @@ impl<L: Locks> Stack<L> {
             }
             return Some(());
         }
-        let sent = self.tcp_send_layered(cx, ends, out, frame, sum, options);
-        if sent {
-            self.tcp_keep_headers(cx, ends, &mut stream.headers, options);
-        }
+        self.tcp_send_layered(cx, ends, out, frame, sum, options);
         if alone {
             self.flush(cx);
         }
@@ -255,7 +259,7 @@ impl<L: Locks> Stack<L> {
         if self.pool.headroom() + len <= self.pool.size() { self.pool.get() } else { self.large_buffer(cx) }
     }
 
-    /// Layer by layer; says whether it went out.
+    /// Layer by layer.
     #[inline(never)]
     fn tcp_send_layered(
         &self,
@@ -265,7 +269,7 @@ impl<L: Locks> Stack<L> {
         mut frame: Frame,
         sum: Option<Partial>,
         options: &IpOptions,
-    ) -> bool {
+    ) {
         let (src, dst) = (Ipv4Addr::from_bits(ends.local), Ipv4Addr::from_bits(ends.remote));
         let exit = self.exit_for(cx, dst, None);
         let partial = match &exit {
@@ -280,8 +284,7 @@ impl<L: Locks> Stack<L> {
         let sum = text_sum(partial, sum, &frame);
         let len = wire::tcp::HEADER_LEN + out.options.len();
         let Some(head) = frame.push_n(len) else {
-            self.drop_frame(cx, frame, DropReason::TxNoPort);
-            return false;
+            return self.drop_frame(cx, frame, DropReason::TxNoPort);
         };
         write_header(head, ends, out);
         let total = len as u32 + out.text_len;
@@ -300,7 +303,8 @@ impl<L: Locks> Stack<L> {
             partial_l4: partial,
             ..Outgoing::new(dst, Proto::TCP, options.ttl)
         };
-        self.ip4_output(cx, frame, &out).is_ok()
+        // What does not go out is dropped and counted there; its timer comes.
+        let _ = self.ip4_output(cx, frame, &out);
     }
 
     /// A segment of no connection: RST, challenge, SYN-ACK of a listener.
@@ -342,8 +346,8 @@ impl Headers {
         let Some(network) = network.first_chunk_mut::<{ ip4::HEADER_LEN }>() else { return };
         header.emit(network);
         [network[10], network[11]] = [0, 0];
-        self.ip_sum = checksum::header20(network);
-        self.pseudo = Partial::pseudo4(src, dst, Proto::TCP, 0);
+        self.ip_sum = checksum::header20(network).folded();
+        self.pseudo = Partial::pseudo4(src, dst, Proto::TCP, 0).folded();
         self.iface = iface.id;
         self.mtu = iface.mtu() as u32;
         self.offload = iface.offload().tx_l4;
@@ -393,24 +397,53 @@ impl Headers {
         len <= self.mtu as usize || self.tso && out.is_large()
     }
 
+    /// The iface that it leaves by.
+    #[inline]
+    pub(super) fn iface(&self) -> IfaceId {
+        self.iface
+    }
+
+    /// The longest IP packet that the iface takes.
+    #[inline]
+    pub(super) fn mtu(&self) -> usize {
+        self.mtu as usize
+    }
+
+    /// Does the port make the sums?
+    #[inline]
+    pub(super) fn offload(&self) -> bool {
+        self.offload
+    }
+
+    /// The sum of the pseudo header.
+    #[inline]
+    pub(super) fn pseudo_of(&self, segment_len: u16) -> Partial {
+        Partial::from_folded(self.pseudo).add_u16(segment_len)
+    }
+
+    /// The headers below TCP's.
+    #[inline(always)]
+    pub(super) fn emit_lower(&self, segment_len: u16, ecn: Ecn, lower: &mut [u8; NETWORK]) {
+        let total_len = segment_len + ip4::HEADER_LEN as u16;
+        *lower = self.bytes;
+        [lower[16], lower[17]] = total_len.to_be_bytes();
+        // ECN bits change from segment to segment: version, IHL and TOS are one word of the sum.
+        lower[15] |= ecn.bits();
+        let ip = Partial::from_folded(self.ip_sum).add_u16(total_len).add_u16(u16::from(ecn.bits())).finish();
+        [lower[24], lower[25]] = ip.to_be_bytes();
+    }
+
     /// The segment with all its headers.
     #[inline(always)]
     fn emit(&self, ends: Ends4, out: &Out, mut frame: Frame, sum: Option<Partial>) -> Option<Frame> {
         let sum = text_sum(self.offload, sum, &frame);
         let options = out.options.as_slice();
         let segment_len = (wire::tcp::HEADER_LEN + options.len()) as u16 + out.text_len as u16;
-        let total_len = segment_len + ip4::HEADER_LEN as u16;
         let head = frame.push_n(HEADERS + options.len())?;
-        let (lower, segment) = head.split_first_chunk_mut::<NETWORK>()?;
-        *lower = self.bytes;
-        [lower[16], lower[17]] = total_len.to_be_bytes();
-        // ECN bits change from segment to segment: version, IHL and TOS are one word of the sum.
-        let ecn = out.ecn.bits();
-        lower[15] |= ecn;
-        let ip = self.ip_sum.add_u16(total_len).add_u16(u16::from(ecn)).finish();
-        [lower[24], lower[25]] = ip.to_be_bytes();
+        let (lower, segment) = head.split_first_chunk_mut()?;
+        self.emit_lower(segment_len, out.ecn, lower);
         write_header(segment, ends, out);
-        let pseudo = self.pseudo.add_u16(segment_len);
+        let pseudo = self.pseudo_of(segment_len);
         let field = match self.offload {
             true => !pseudo.finish(),
             false => pseudo.add(checksum::sum(segment)).add(sum).finish(),
@@ -428,7 +461,7 @@ impl Headers {
 
 /// The sum of the text, which is all that is in the frame as yet; nothing where the port makes it.
 #[inline(always)]
-fn text_sum(is_ports: bool, known: Option<Partial>, text: &Frame) -> Partial {
+pub(super) fn text_sum(is_ports: bool, known: Option<Partial>, text: &Frame) -> Partial {
     match (is_ports, known) {
         (true, _) => Partial::ZERO,
         (false, Some(sum)) => sum,

@@ -13,15 +13,38 @@ use wire::checksum::{self, Partial};
 #[derive(Debug)]
 struct Piece {
     held: Held,
-    /// Sum of its bytes, unless the port was expected to make it.
-    sum: Option<Partial>,
-    /// The number of its first byte in the stream.
-    start: u64,
+    /// The number of its first byte in the stream, on a circle of 2^32.
+    start: u32,
+    /// Sum of its bytes, folded, unless the port was expected to make it.
+    sum: Option<u16>,
 }
 
 impl Piece {
-    fn end(&self) -> u64 {
-        self.start + self.held.len() as u64
+    /// Where in it the byte number `byte` is, or would be; negative: before it.
+    #[inline]
+    fn place_of(&self, byte: u32) -> i32 {
+        byte.wrapping_sub(self.start) as i32
+    }
+
+    fn sum(&self) -> Option<Partial> {
+        self.sum.map(Partial::from_folded)
+    }
+
+    /// Copies in what it takes of `left`; `false`: none of it.
+    #[inline(always)]
+    fn fill(&mut self, left: &mut &[u8], sizes: Sizes, sums: Sums) -> bool {
+        let (at, known) = (self.held.len(), self.sum());
+        let Some((now, rest)) = left.split_at_checked(sizes.fit(&self.held).min(left.len())) else { return false };
+        let Some(room) = self.held.append(now.len()).filter(|room| !room.is_empty()) else { return false };
+        match (known, sums) {
+            (Some(sum), Sums::Ours) => self.sum = Some(sum.add_at(at, checksum::copy_and_sum(room, now)).folded()),
+            _ => {
+                checksum::copy(room, now);
+                self.sum = None;
+            }
+        }
+        *left = rest;
+        true
     }
 }
 
@@ -29,13 +52,16 @@ impl Piece {
 #[derive(Debug)]
 pub struct SendQueue {
     pieces: VecDeque<Piece>,
-    /// The number of SND.UNA's byte in the stream.
-    front: u64,
-    len: usize,
-    space: usize,
+    /// The number of SND.UNA's byte in the stream, on a circle: there are never as many as 2^31 in the queue.
+    front: u32,
+    len: u32,
+    space: u32,
     /// Where the last search ended, as a place in `pieces`: the next begins there, or one further, nearly always.
-    near: usize,
+    near: u32,
 }
+
+/// Bytes that a queue takes at most, whatever it is told.
+const MOST: u32 = 1 << 30;
 
 /// How much goes into one piece.
 #[derive(Clone, Copy, Debug)]
@@ -79,13 +105,13 @@ pub(crate) enum Range {
 impl SendQueue {
     /// With room for `space` bytes.
     pub fn new(space: u32) -> SendQueue {
-        SendQueue { pieces: VecDeque::new(), front: 0, len: 0, space: space as usize, near: 0 }
+        SendQueue { pieces: VecDeque::new(), front: 0, len: 0, space: space.min(MOST), near: 0 }
     }
 
     /// Bytes in it.
     #[inline]
     pub fn len(&self) -> usize {
-        self.len
+        self.len as usize
     }
 
     /// None?
@@ -101,23 +127,23 @@ impl SendQueue {
 
     /// How many bytes it takes.
     pub fn space(&self) -> usize {
-        self.space
+        self.space as usize
     }
 
     /// Takes more or fewer from now on; what is in it stays.
     pub fn set_space(&mut self, bytes: u32) {
-        self.space = bytes as usize;
+        self.space = bytes.min(MOST);
     }
 
     /// Bytes that may be added.
     #[inline]
     pub fn room(&self) -> usize {
-        self.space.saturating_sub(self.len)
+        self.space.saturating_sub(self.len) as usize
     }
 
     /// Is a third of it free?
     pub fn is_roomy(&self) -> bool {
-        self.room() * 3 >= self.space
+        self.room() * 3 >= self.space()
     }
 
     /// Copies up to [`SendQueue::room`] bytes in, in pieces for which `make` gives buffers; says how many. A piece has at most
@@ -132,45 +158,41 @@ impl SendQueue {
     ) -> usize {
         let mut left = bytes.get(..bytes.len().min(self.room())).unwrap_or_default();
         let wanted = left.len();
-        let mut begun = !sizes.aligned;
+        if let Some(last) = self.pieces.back_mut().filter(|_| !sizes.aligned) {
+            last.fill(&mut left, sizes, sums);
+        }
         while !left.is_empty() {
-            let fits = self.pieces.back().filter(|_| begun).map_or(0, |last| sizes.fit(&last.held));
-            if fits == 0 {
-                let waiting = left.len().max(self.len);
-                let Some(held) = make(waiting).and_then(|frame| Held::new(frame).ok()) else { break };
-                if held.tailroom() == 0 {
-                    break;
-                }
-                let start = self.front + (self.len + wanted - left.len()) as u64;
-                let sum = (sums == Sums::Ours).then_some(Partial::ZERO);
-                self.pieces.push_back(Piece { held, sum, start });
-                begun = true;
-                continue;
+            let waiting = left.len().max(self.len());
+            let Some(held) = make(waiting).and_then(|frame| Held::new(frame).ok()) else { break };
+            let start = self.front.wrapping_add(self.len).wrapping_add((wanted - left.len()) as u32);
+            let mut piece = Piece { held, start, sum: (sums == Sums::Ours).then_some(0) };
+            if !piece.fill(&mut left, sizes, sums) {
+                break;
             }
-            let Some((now, rest)) = left.split_at_checked(fits.min(left.len())) else { break };
-            let Some(last) = self.pieces.back_mut() else { break };
-            let at = last.held.len();
-            let Some(room) = last.held.append(now.len()) else { break };
-            match (last.sum, sums) {
-                (Some(sum), Sums::Ours) => last.sum = Some(sum.add_at(at, checksum::copy_and_sum(room, now))),
-                _ => {
-                    checksum::copy(room, now);
-                    last.sum = None;
-                }
+            if self.pieces.capacity() == 0 {
+                self.pieces.reserve_exact(1); // as many as a request or its answer takes, mostly
             }
-            left = rest;
+            self.pieces.push_back(piece);
         }
         let taken = wanted - left.len();
-        self.len += taken;
+        self.len += taken as u32;
         taken
+    }
+
+    /// Keeps room for what there is.
+    pub fn shrink(&mut self) {
+        self.pieces.shrink_to_fit();
     }
 
     /// Lets go of `bytes` at the front.
     pub fn release(&mut self, bytes: u32) {
-        let bytes = (bytes as usize).min(self.len);
+        let bytes = bytes.min(self.len);
         self.len -= bytes;
-        self.front += bytes as u64;
-        while self.pieces.front().is_some_and(|first| first.end() <= self.front) {
+        self.front = self.front.wrapping_add(bytes);
+        while let Some(first) = self.pieces.front() {
+            if first.place_of(self.front) < first.held.len() as i32 {
+                break;
+            }
             self.pieces.pop_front();
             self.near = self.near.saturating_sub(1);
         }
@@ -179,17 +201,18 @@ impl SendQueue {
     /// The piece that holds the byte at `at`, and where in it that byte is.
     #[inline]
     fn find(&mut self, at: u32) -> Option<(usize, usize)> {
-        let byte = self.front + u64::from(at);
+        let byte = self.front.wrapping_add(at);
         let holds = |index: usize| {
             let piece = self.pieces.get(index)?;
-            let from = byte.checked_sub(piece.start)? as usize;
+            let from = usize::try_from(piece.place_of(byte)).ok()?;
             (from < piece.held.len()).then_some((index, from))
         };
-        let found = holds(self.near).or_else(|| holds(self.near + 1)).or_else(|| {
-            let after = self.pieces.partition_point(|piece| piece.start <= byte);
+        let near = self.near as usize;
+        let found = holds(near).or_else(|| holds(near + 1)).or_else(|| {
+            let after = self.pieces.partition_point(|piece| piece.place_of(byte) >= 0);
             holds(after.checked_sub(1)?)
         });
-        self.near = found.map_or(self.near, |(index, _)| index);
+        self.near = found.map_or(self.near, |(index, _)| index as u32);
         found
     }
 
@@ -218,10 +241,22 @@ impl SendQueue {
         let piece = self.pieces.get_mut(index)?;
         let mut frame = piece.held.lend()?;
         if len as usize == frame.len() {
-            return Some((frame, piece.sum));
+            return Some((frame, piece.sum()));
         }
         frame.truncate(len as usize);
         Some((frame, None))
+    }
+
+    /// A frame of all that is in the queue, if that is `len` bytes in one piece, as by [`SendQueue::lend`].
+    #[inline(always)]
+    pub(crate) fn lend_all(&mut self, len: u32) -> Option<(Frame, Option<Partial>)> {
+        let piece = self.pieces.front_mut()?;
+        if self.len != len || piece.held.len() != self.len as usize {
+            return None;
+        }
+        self.near = 0;
+        let sum = piece.sum();
+        Some((piece.held.lend()?, sum))
     }
 
     /// Copies the `len` bytes at `at` to the end of `frame`; their sum, if we make sums at all; `None` if they are not there or
@@ -234,7 +269,7 @@ impl SendQueue {
             let bytes = piece.held.bytes().get(from..)?;
             let bytes = bytes.get(..bytes.len().min(left))?;
             let room = frame.append(bytes.len())?;
-            match (sum, piece.sum) {
+            match (sum, piece.sum()) {
                 (Some(before), Some(_)) => sum = Some(before.add_at(done, checksum::copy_and_sum(room, bytes))),
                 _ => {
                     checksum::copy(room, bytes);
@@ -254,9 +289,10 @@ enum Chunk {
     Frame {
         frame: Frame,
         /// Bytes of it that were read. A frame's own offset ends at 32 KiB, before a large segment does.
-        read: usize,
+        read: u32,
     },
-    Bytes(VecDeque<u8>),
+    #[expect(clippy::box_collection, reason = "8 bytes in the chunk, not 32: few chunks are of this kind")]
+    Bytes(Box<VecDeque<u8>>),
 }
 
 /// What came in order and was not read.
@@ -309,6 +345,9 @@ impl RecvQueue {
         }
         self.len += frame.len();
         self.end += frame.len() as u64;
+        if self.chunks.capacity() == 0 {
+            self.chunks.reserve_exact(1);
+        }
         self.chunks.push_back(Chunk::Frame { frame, read: 0 });
     }
 
@@ -318,13 +357,26 @@ impl RecvQueue {
         self.end += bytes.len() as u64;
         match self.chunks.back_mut() {
             Some(Chunk::Bytes(last)) if last.len() + bytes.len() <= GATHERED => last.extend(bytes),
-            _ => self.chunks.push_back(Chunk::Bytes(bytes.iter().copied().collect())),
+            _ => self.chunks.push_back(Chunk::Bytes(Box::new(bytes.iter().copied().collect()))),
         }
     }
 
     /// Moves bytes out, as many as `into` holds or as there are; says how many.
     #[inline]
     pub fn read(&mut self, into: &mut [u8]) -> usize {
+        // A request, or an answer: one frame, read at once.
+        if let Some(Chunk::Frame { frame, read: 0 }) = self.chunks.front()
+            && frame.len() == self.len
+            && let Some(into) = into.get_mut(..self.len)
+        {
+            into.copy_from_slice(frame.bytes());
+            self.chunks.pop_front();
+            return std::mem::take(&mut self.len);
+        }
+        self.read_chunks(into)
+    }
+
+    fn read_chunks(&mut self, into: &mut [u8]) -> usize {
         let mut read = 0;
         while let Some(room) = into.get_mut(read..).filter(|room| !room.is_empty()) {
             let Some(chunk) = self.chunks.front_mut() else { break };
@@ -341,11 +393,16 @@ impl RecvQueue {
     /// Copies bytes out and leaves them; says how many.
     pub fn peek(&self, into: &mut [u8]) -> usize {
         let mut read = 0;
-        for chunk in &self.chunks {
+        for chunk in self.chunks.iter() {
             let Some(room) = into.get_mut(read..).filter(|room| !room.is_empty()) else { break };
             read += chunk.peek(room);
         }
         read
+    }
+
+    /// Keeps room for what there is.
+    pub fn shrink(&mut self) {
+        self.chunks.shrink_to_fit();
     }
 
     /// Drops everything; says how many bytes that were.
@@ -372,8 +429,8 @@ impl Chunk {
         let n = self.peek(into);
         match self {
             Chunk::Frame { frame, read } => {
-                *read += n;
-                (n, *read == frame.len())
+                *read += n as u32;
+                (n, *read as usize == frame.len())
             }
             Chunk::Bytes(bytes) => {
                 bytes.drain(..n);
@@ -385,7 +442,7 @@ impl Chunk {
     #[inline]
     fn peek(&self, into: &mut [u8]) -> usize {
         match self {
-            Chunk::Frame { frame, read } => copy(into, frame.bytes().get(*read..).unwrap_or_default()),
+            Chunk::Frame { frame, read } => copy(into, frame.bytes().get(*read as usize..).unwrap_or_default()),
             Chunk::Bytes(bytes) => {
                 let (front, back) = bytes.as_slices();
                 let n = copy(into, front);

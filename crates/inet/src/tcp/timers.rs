@@ -1,6 +1,6 @@
 //! Time for connections: one wheel, a key for each socket.
 
-use super::{Kind, Sock, counts};
+use super::{Kind, Sock, Stream, counts};
 use crate::Stack;
 use crate::stack::AtOnce;
 use clock::Instant;
@@ -36,13 +36,24 @@ impl<L: Locks> Stack<L> {
         self.tcp.wheel.lock(cx).next() <= cx.now
     }
 
+    /// Tells the wheel of an earlier deadline. One that moves away is left there: it comes too early, once, and finds the new one.
+    /// Each segment moves one.
+    #[inline(always)]
+    pub(super) fn tcp_arm(&self, cx: Cx, id: usize, stream: &mut Stream) {
+        let next = stream.tcb.next_timer();
+        if next < stream.armed {
+            stream.armed = next;
+            self.tcp.wheel.lock(cx).set(id as u32, next);
+        }
+    }
+
     fn tcp_poll_late(&self, cx: Cx) -> Instant {
         let mut table = self.tcp.late.lock(cx);
         if table.next_timer() <= cx.now {
-            let config = self.tcp_config(cx, super::BASE_MSS);
-            let context =
-                ::tcp::time_wait::Context { config: &config, counts: &self.count(cx).tcp.time_wait, now: cx.now };
-            table.on_timer(context, AT_ONCE, |_| ());
+            let counts = &self.count(cx).tcp.time_wait;
+            self.with_tcp_config(cx, |config| {
+                table.on_timer(::tcp::time_wait::Context { config, counts, now: cx.now }, AT_ONCE, |_| ());
+            });
         }
         table.next_timer()
     }
@@ -66,6 +77,9 @@ impl<L: Locks> Stack<L> {
                 counts::timed(counted, sock, &before, &after, events);
                 sock.note(cx, id, events);
                 self.tcp_orphan_stalls(cx, sock);
+                if let Kind::Stream(stream) = &mut sock.kind {
+                    stream.release_memory();
+                }
             }
             Kind::Listening(_) => self.tcp_listener_timer(cx, id, sock),
             Kind::Fresh => {}

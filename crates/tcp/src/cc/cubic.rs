@@ -115,7 +115,7 @@ pub struct Cubic {
     /// The latest round trip, in microseconds.
     last_rtt_us: u32,
     hystart: HyStart,
-    prior: Prior,
+    prior: Option<Box<Prior>>, // none before the first reduction
     initial_window: u32,
     mss: u16,
     after_rto: bool,
@@ -135,7 +135,7 @@ impl Cubic {
             last_ack: Instant::NEVER,
             last_rtt_us: 0,
             hystart: HyStart::default(),
-            prior: Prior::default(),
+            prior: None,
             initial_window: initial_window.max(u32::from(mss)),
             mss,
             after_rto: false,
@@ -198,7 +198,7 @@ impl Cubic {
 
     /// 4.6 and 4.7.
     fn reduce(&mut self, in_flight: u32) {
-        self.prior = Prior {
+        **self.prior.get_or_insert_default() = Prior {
             cwnd: self.cwnd,
             ssthresh: self.ssthresh,
             w_max: self.w_max,
@@ -262,7 +262,7 @@ impl Congestion for Cubic {
 
     /// 4.9: the stage goes on where it was.
     fn undo(&mut self) {
-        let Prior { cwnd, ssthresh, w_max, cwnd_prior, epoch } = self.prior;
+        let Prior { cwnd, ssthresh, w_max, cwnd_prior, epoch } = self.prior.as_deref().copied().unwrap_or_default();
         self.cwnd = self.cwnd.max(cwnd);
         self.ssthresh = self.ssthresh.max(ssthresh);
         (self.w_max, self.cwnd_prior, self.epoch) = (w_max, cwnd_prior, epoch);

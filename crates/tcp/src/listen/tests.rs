@@ -606,7 +606,7 @@ fn timestamps_are_learnt_from_acceptable_segments_only() {
 fn after_an_incarnation_in_time_wait_numbers_go_on_above_it() {
     for cookies in [CookieMode::Never, CookieMode::Always] {
         let mut host = with(cookies, 1);
-        let usual = isn(SECRET, &client(1), host.now);
+        let usual = crate::isn::isn(SECRET, &client(1), host.now);
         for above in [usual.plus(1_000_000), usual.minus(1_000_000)] {
             host.above = Some(above);
             assert_eq!(host.synack(&client(1), full_syn()).seq, usual.later(above));

@@ -107,7 +107,7 @@ impl End {
 
     fn take(&mut self, flight: &Flight, now: Instant) -> Option<Out> {
         let was = self.tcb.rcv_nxt();
-        let reply = self.tcb.on_segment(&flight.segment, now);
+        let reply = self.tcb.on_segment_either_way(&flight.segment, now);
         self.seen |= reply.events;
         self.released += u64::from(reply.acked);
         assert!(self.released <= self.queued);
@@ -284,7 +284,7 @@ impl Pair {
     fn drain(&mut self, which: usize) {
         for _ in 0..100_000 {
             let max_text = self.ends[which].max_text;
-            let Some(out) = self.ends[which].tcb.poll_segment(self.now, max_text) else {
+            let Some(out) = self.ends[which].tcb.poll_segment_either_way(self.now, max_text) else {
                 self.ends[which].tcb.check_invariants();
                 return;
             };

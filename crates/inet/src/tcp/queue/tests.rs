@@ -31,6 +31,7 @@ fn what_is_sent_is_what_was_written_however_it_is_cut() {
     let pool = pool();
     for seed in 1..=200u64 {
         let (mut state, mut queue) = (seed, SendQueue::new(20_000));
+        queue.front = 0u32.wrapping_sub(seed as u32 * 100); // numbers are on a circle
         let (mut released, mut written) = (0, 0);
         for _ in 0..200 {
             match chance(&mut state, 3) {
@@ -160,4 +161,10 @@ fn what_came_too_early_lies_in_order_when_its_turn_comes() {
         assert_eq!(all[..len], bytes(0, len), "seed {seed}");
         assert!(early.bytes() <= PAGE as usize, "seed {seed}: pages that were read are free");
     }
+}
+
+#[test]
+fn what_a_queue_and_what_waits_in_it_take() {
+    assert_eq!((size_of::<SendQueue>(), size_of::<RecvQueue>()), (48, 48));
+    assert_eq!((size_of::<Piece>(), size_of::<Chunk>()), (24, 24));
 }

@@ -1,0 +1,157 @@
+//! The segment that was to be expected, from its bytes to its reader ([`::tcp::Expected`]), and the answer that is a matter of
+//! course, from the call to the port ([`::tcp::Next`]).
+//!
+//! Of nearly every segment of a quiet connection all that has to be seen is 52 bytes of header, at places that are known: so no
+//! [`Segment`](::tcp::Segment) of 90 bytes is made of it, no reply, and nothing is settled where nothing is to be sent. Whatever
+//! is declined here has changed nothing, and goes the way of `input` with the socket that was found. What is taken counts as there.
+
+use super::input::Open;
+use super::output::{Headers, LINK, text_sum};
+use super::{Kind, Stream, counts};
+use crate::Stack;
+use crate::demux::Ends4;
+use ::tcp::{Ecn, Expected, Next, SeqNum, Taken, Timestamps};
+use buf::{Flags, Frame};
+use lock::{Cx, Locks};
+use stats::Stage;
+use wire::checksum::Partial;
+use wire::tcp::Timestamped;
+use wire::{Proto, ip4};
+
+/// IPv4 without options, TCP with timestamps and their padding.
+const HEADERS: usize = ip4::HEADER_LEN + Timestamped::LEN;
+
+/// Reads a whole, plain IPv4 packet: its ends, and what it says if that is but what [`Expected`] has places for. Its checksum is
+/// good then; `sound`: that is known.
+#[inline(always)]
+pub(super) fn read(packet: &Frame, sound: bool) -> Option<(Ends4, Expected)> {
+    let bytes = packet.bytes();
+    let (ip, segment) = (ip4::Glance::of(bytes)?, bytes.get(ip4::HEADER_LEN..)?);
+    let header = Timestamped::parse(segment)?;
+    let plain = header.flags.0 & !wire::tcp::Flags::PSH.0 == wire::tcp::Flags::ACK.0;
+    if !plain || bytes.get(1)? & 3 != 0 || packet.flags().has(Flags::GSO) {
+        return None;
+    }
+    if !sound {
+        let pseudo = Partial::pseudo4(ip.src(), ip.dst(), Proto::TCP, segment.len() as u16);
+        if !wire::tcp::checksum_ok(pseudo, segment) {
+            return None;
+        }
+    }
+    let Timestamped { src, dst, seq, ack, window, val, ecr, .. } = header;
+    let ends = Ends4 { local: ip.dst().to_bits(), remote: ip.src().to_bits(), local_port: dst, remote_port: src };
+    let len = (segment.len() - Timestamped::LEN) as u32;
+    Some((ends, Expected { seq: SeqNum(seq), ack: SeqNum(ack), window, len, timestamps: Timestamps { val, ecr } }))
+}
+
+/// What a connection owes its peer after a segment.
+pub(super) enum Owes {
+    /// Nothing that may not wait: its timer is set.
+    Nothing,
+    /// An ACK, or text that had no room: it is to be settled.
+    Segments,
+}
+
+impl<L: Locks> Stack<L> {
+    /// Takes a segment of the connection that was found for it, if it was to be expected.
+    ///
+    /// # Errors
+    /// The segment, if it was not.
+    #[inline(always)]
+    pub(super) fn tcp_expected(
+        &self,
+        cx: Cx,
+        open: &mut Open<'_, L>,
+        seg: &Expected,
+        mut packet: Frame,
+    ) -> Result<Owes, Frame> {
+        let id = open.id;
+        let Some(sock) = open.slot.as_mut() else { return Err(packet) };
+        let Kind::Stream(stream) = &mut sock.kind else { return Err(packet) };
+        if sock.shut_read || sock.ends != open.ends || self.tcp_memory() >= self.tcp_memory_limit() / 2 {
+            return Err(packet);
+        }
+        let cx = stream.on_time(cx);
+        let had_room = stream.has_room();
+        let Some(Taken { acked }) = stream.tcb.on_expected(seg, cx.now) else { return Err(packet) };
+        stream.soft = false;
+        let counted = self.count(cx);
+        counted.audit.consumed.bump();
+        counts::expected(&counted.tcp, &mut stream.tcb, seg, acked);
+        if acked > 0 {
+            stream.send.release(acked);
+            stream.progress = cx.now;
+        }
+        if seg.len > 0 && packet.pull(HEADERS) {
+            stream.recv.push(packet);
+        }
+        // A reader is told of text, a writer when there is room again.
+        let news = seg.len > 0 || !had_room && stream.has_room();
+        let owes = stream.tcb.has_output();
+        stream.dirty |= owes;
+        if !owes {
+            self.tcp_arm(cx, id, stream);
+            self.tcp_charge_stream(stream);
+        }
+        if news {
+            sock.wake(cx, id);
+        }
+        Ok(if owes { Owes::Segments } else { Owes::Nothing })
+    }
+    /// Sends what was written, if that is the next text and nothing else ([`Tcb::next_text`](::tcp::Tcb::next_text)): from the
+    /// buffer that it was written to, behind the headers that are kept, straight to the port. `false`: it has to go the long way.
+    #[inline(always)]
+    pub(super) fn tcp_send_next(&self, cx: Cx, ends: Ends4, stream: &mut Stream) -> bool {
+        let Some(len) = stream.tcb.next_text() else { return false };
+        if stream.headers.are_stale(self.epoch()) || HEADERS + len as usize > stream.headers.mtu() {
+            return false;
+        }
+        let Some(iface) = self.ifaces.get(stream.headers.iface()) else { return false };
+        let Some((mut frame, sum)) = stream.send.lend_all(len) else { return false };
+        if frame.headroom() < LINK + HEADERS {
+            return false;
+        }
+        let counters = self.count(cx);
+        let mut lap = counters.ledger.lap(clock::tsc::ticks);
+        counters.audit.made.bump();
+        counts::next_left(&counters.tcp, len);
+        let next = stream.tcb.send_next(len, cx.now);
+        let sum = text_sum(stream.headers.offload(), sum, &frame);
+        stream.headers.emit_next(ends, &next, &mut frame, sum);
+        counts::noted(&counters.tcp, &mut stream.tcb);
+        lap.mark(Stage::TcpOutput, 1);
+        counters.ip4.sent.bump();
+        self.stage_alone(cx, iface, frame);
+        true
+    }
+}
+
+impl Headers {
+    /// The headers of `next` in front of its text, which has the sum `text`. There is room for them.
+    #[inline(always)]
+    fn emit_next(&self, ends: Ends4, next: &Next, frame: &mut Frame, text: Partial) {
+        let segment_len = (Timestamped::LEN + frame.len()) as u16;
+        let pseudo = self.pseudo_of(segment_len);
+        let Some(head) = frame.push::<{ LINK + HEADERS }>() else { return };
+        let Some((lower, upper)) = head.split_first_chunk_mut() else { return };
+        self.emit_lower(segment_len, Ecn::NotEct, lower);
+        let Some(upper) = upper.as_mut_array() else { return };
+        let header = Timestamped {
+            src: ends.local_port,
+            dst: ends.remote_port,
+            seq: next.seq.0,
+            ack: next.ack.0,
+            flags: wire::tcp::Flags::ACK | wire::tcp::Flags::PSH,
+            window: next.window,
+            val: next.timestamps.val,
+            ecr: next.timestamps.ecr,
+        };
+        header.emit(upper, |sum| match self.offload() {
+            true => !pseudo.finish(),
+            false => pseudo.add(sum).add(text).finish(),
+        });
+        if self.offload() {
+            frame.set_flags(Flags::TX_L4_CSUM);
+        }
+    }
+}

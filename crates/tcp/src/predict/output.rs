@@ -1,0 +1,83 @@
+//! The same on the way out: text that fits one segment, and leaves when nothing is under way. A request; an answer.
+
+use crate::cc::Congestion;
+use crate::scoreboard::mark;
+use crate::tcb::Tcb;
+use crate::timers::Rtx;
+use crate::{SeqNum, State, Timestamps};
+use clock::Instant;
+
+/// All that is queued, as one segment with ACK and PSH, and timestamps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Next {
+    /// SEG.SEQ.
+    pub seq: SeqNum,
+    /// SEG.ACK.
+    pub ack: SeqNum,
+    /// SEG.WND, scaled.
+    pub window: u16,
+    /// Timestamps.
+    pub timestamps: Timestamps,
+}
+
+impl Tcb {
+    /// Bytes queued, if all of them may leave now as one segment that is a matter of course. [`Tcb::send_next`] gives it.
+    ///
+    /// With nothing under way a segment fits the congestion window, and there is none to wait for (Nagle).
+    #[inline(always)]
+    pub fn next_text(&self) -> Option<u32> {
+        let len = self.unsent();
+        let ready = len > 0
+            && len <= self.snd.mss.into()
+            && len <= self.snd.wnd
+            && self.state == State::Established
+            && self.board.is_empty()
+            && self.ts.is_some()
+            && !self.wishes.cork
+            && !self.wishes.more
+            && !self.snd.fin
+            && !self.snd.urgent_on
+            && !self.ecn.on
+            && self.recovery.is_quiet()
+            && !self.is_troubled()
+            && self.timers.rtx != Rtx::Persist
+            && self.ooo.is_none()
+            && self.rcv.dsack.is_none()
+            && self.rare.is_none()
+            && self.pmtu.is_none()
+            && self.config.push_runs == 0;
+        ready.then_some(len)
+    }
+
+    /// The segment of `len` bytes that [`Tcb::next_text`] spoke of, booked as sent. Its text is all of the send queue.
+    #[inline(always)]
+    pub fn send_next(&mut self, len: u32, now: Instant) -> Next {
+        if !self.is_busy() {
+            self.chrono_begin(now);
+        }
+        self.restart_after_idle(now);
+        let (mss, room) = (u32::from(self.snd.mss), self.cc.cwnd().saturating_sub(len));
+        self.note_usage(len, room < mss);
+        let (seq, end) = (self.snd.nxt, self.snd.end);
+        let timestamps = Timestamps { val: self.ts_now(now), ecr: self.ts.map_or(0, |ts| ts.recent) };
+        let next = Next { seq, ack: self.rcv.nxt, window: self.advertise(), timestamps };
+        self.board.push(seq, end, mark::PSH, now);
+        if len < mss {
+            self.snd.small = end;
+        }
+        (self.snd.nxt, self.snd.last_at) = (end, now);
+        if self.timers.rtx_at == Instant::NEVER {
+            self.arm_rto(now);
+        }
+        self.arm_tail_loss_on_send(now);
+        self.note_answer(now);
+        self.counts.bytes_sent = self.counts.bytes_sent.wrapping_add(len.into());
+        self.counts.segs_out = self.counts.segs_out.wrapping_add(1);
+        self.counts.data_segs_out = self.counts.data_segs_out.wrapping_add(1);
+        self.ack_left();
+        if !self.is_busy() || self.wishes.starved {
+            self.chrono_sent(now);
+        }
+        next
+    }
+}

@@ -1,0 +1,74 @@
+//! What a test or a fuzz target delivers goes both ways, where the short one takes it, and both must agree.
+
+use super::{Expected, Next, Taken};
+use crate::tcb::Tcb;
+use crate::{Ecn, Events, Out, OutOptions, Reply, Segment, SegmentOptions, Text, Timestamps};
+use clock::Instant;
+use wire::tcp::Flags;
+
+impl Expected {
+    /// `seg`, if it says nothing that [`Expected`] has no place for.
+    pub fn of(seg: &Segment) -> Option<Expected> {
+        let timestamps = seg.options.timestamps?;
+        let alone = SegmentOptions { timestamps: Some(timestamps), ..SegmentOptions::default() };
+        let plain = seg.flags.0 & !Flags::PSH.0 == Flags::ACK.0 && seg.options == alone;
+        let Segment { seq, ack, window, len, .. } = *seg;
+        let whole = plain && seg.gso_size == 0 && seg.ecn == Ecn::NotEct;
+        whole.then_some(Expected { seq, ack, window, len, timestamps })
+    }
+}
+
+impl Tcb {
+    /// [`Tcb::on_segment`]; panics if [`Tcb::on_expected`] takes the segment and does anything else with it, or declines it and
+    /// changes something.
+    pub fn on_segment_either_way(&mut self, seg: &Segment, now: Instant) -> Reply {
+        // A long flight takes long to print, and is left alone by the short way.
+        let Some(expected) = Expected::of(seg).filter(|_| self.board.len() < 20) else {
+            return self.on_segment(seg, now);
+        };
+        let (before, mut short) = (format!("{self:?}"), self.clone());
+        let taken = short.on_expected(&expected, now);
+        let reply = self.on_segment(seg, now);
+        match taken {
+            None => assert_eq!(format!("{short:?}"), before, "declined {seg:?}, and changed something"),
+            Some(Taken { acked }) => {
+                assert_eq!(format!("{short:?}"), format!("{self:?}"), "of {before} by {seg:?}");
+                assert_eq!(reply, reply_of(seg, acked));
+            }
+        }
+        reply
+    }
+}
+
+impl Tcb {
+    /// [`Tcb::poll_segment`]; panics if [`Tcb::send_next`] would have made another segment, or another state.
+    pub fn poll_segment_either_way(&mut self, now: Instant, max_text: u32) -> Option<Out> {
+        let Some(len) = self.next_text() else { return self.poll_segment(now, max_text) };
+        let mut short = self.clone();
+        let next = short.send_next(len, now);
+        let out = self.poll_segment(now, max_text);
+        assert_eq!(format!("{short:?}"), format!("{self:?}"));
+        assert_eq!(out, Some(out_of(&next, len, self.snd.mss)));
+        out
+    }
+}
+
+/// What the long way makes of it.
+fn out_of(next: &Next, len: u32, mss: u16) -> Out {
+    let Next { seq, ack, window, timestamps: Timestamps { val, ecr } } = *next;
+    let flags = Flags::ACK | Flags::PSH;
+    Out { seq, ack, window, flags, options: OutOptions::timestamps(val, ecr), text_len: len, mss, ..Out::default() }
+}
+
+/// What the long way says of a segment that was to be expected.
+fn reply_of(seg: &Segment, acked: u32) -> Reply {
+    let mut reply = Reply { acked, measured: acked > 0, ..Reply::default() };
+    if acked > 0 {
+        reply.events |= Events::WRITABLE;
+    }
+    if seg.len > 0 {
+        reply.events |= Events::READABLE;
+        (reply.in_order, reply.text) = (seg.len, Text::Accept { skip: 0, len: seg.len, at: 0 });
+    }
+    reply
+}

@@ -1,0 +1,140 @@
+use super::*;
+use crate::{Config, Events, Segment, SegmentOptions, Text};
+use clock::Duration;
+use std::sync::Arc;
+use wire::tcp::Flags;
+
+/// A connection, its two ends, and the time.
+struct Both {
+    ends: [Tcb; 2],
+    now: Instant,
+}
+
+impl Both {
+    fn new(config: Config) -> Both {
+        let (config, now) = (Arc::new(config), Instant::from_millis(1000));
+        let mut client = Tcb::connect(&config, SeqNum(u32::MAX - 500), 7, now);
+        let syn = client.poll_segment(now, 0).unwrap().as_arriving();
+        let server = Tcb::accept(&config, SeqNum(u32::MAX - 100), 9, &syn, now);
+        let mut both = Both { ends: [client, server], now };
+        both.carry(1);
+        both.carry(0);
+        assert!(both.ends.iter().all(|end| end.state() == State::Established));
+        both
+    }
+
+    /// Carries what `from` has to send; says how many segments, and how many of them the other end expected.
+    fn carry(&mut self, from: usize) -> (usize, usize) {
+        self.now = self.now.after(Duration::from_micros(20));
+        let (mut sent, mut expected) = (0, 0);
+        while let Some(out) = self.ends[from].poll_segment_either_way(self.now, 0) {
+            let (seg, to) = (out.as_arriving(), &mut self.ends[1 - from]);
+            expected +=
+                usize::from(Expected::of(&seg).is_some_and(|seg| to.clone().on_expected(&seg, self.now).is_some()));
+            let reply = to.on_segment_either_way(&seg, self.now);
+            to.consumed(reply.in_order, self.now);
+            sent += 1;
+        }
+        (sent, expected)
+    }
+
+    fn write(&mut self, from: usize, bytes: u32) -> (usize, usize) {
+        self.ends[from].queued(bytes, true);
+        self.carry(from)
+    }
+}
+
+#[test]
+fn requests_and_answers_are_expected_from_the_first_on() {
+    let mut both = Both::new(Config::default());
+    for _ in 0..1000 {
+        for (from, bytes) in [(0, 100), (1, 1000)] {
+            both.ends[from].queued(bytes, true);
+            assert_eq!(both.ends[from].next_text(), Some(bytes));
+            assert_eq!(both.carry(from), (1, 1));
+        }
+    }
+}
+
+#[test]
+fn a_stream_is_expected_where_it_arrives() {
+    let mut both = Both::new(Config::default());
+    for _ in 0..100 {
+        let (sent, expected) = both.write(0, 14_000);
+        assert_eq!(sent, expected);
+        both.carry(1);
+    }
+}
+
+#[test]
+fn without_timestamps_nothing_is() {
+    let mut both = Both::new(Config { timestamps: false, ..Config::default() });
+    assert_eq!(both.write(0, 100), (1, 0));
+}
+
+/// What would not leave as it is, or not now.
+#[test]
+fn whatever_else_there_is_to_send_it_leaves_the_long_way() {
+    let mut both = Both::new(Config::default());
+    let end = &mut both.ends[0];
+    assert_eq!(end.next_text(), None);
+    end.queued(100, true);
+    let changes: [fn(&mut Tcb); 6] = [
+        |end| end.queued(100, false),
+        |end| end.queued(2000, true),
+        |end| end.queued_urgent(1),
+        |end| end.set_cork(true),
+        |end| end.set_pacing(true, None),
+        |end| end.shutdown_send(Instant::from_millis(2000)),
+    ];
+    for change in changes {
+        let mut other = end.clone();
+        change(&mut other);
+        assert_eq!(other.next_text(), None, "{other:?}");
+    }
+    assert_eq!(end.next_text(), Some(100));
+    end.poll_segment_either_way(both.now, 0).unwrap();
+    end.queued(100, true);
+    assert_eq!(end.next_text(), None, "text is under way");
+}
+
+/// What is one step away from an expected segment.
+#[test]
+fn whatever_else_it_says_it_goes_the_long_way() {
+    let mut both = Both::new(Config::default());
+    both.write(0, 1);
+    both.ends[1].queued(500, true);
+    let out = both.ends[1].poll_segment(both.now, 0).unwrap();
+    let (seg, to) = (out.as_arriving(), &both.ends[0]);
+    let expects = |seg: &Segment| Expected::of(seg).is_some_and(|seg| to.clone().on_expected(&seg, both.now).is_some());
+    assert!(expects(&seg));
+    let ts = seg.options.timestamps.unwrap();
+    let with = |change: fn(&mut Segment)| {
+        let mut seg = seg;
+        change(&mut seg);
+        seg
+    };
+    for other in [
+        with(|seg| seg.flags = Flags::ACK | Flags::FIN),
+        with(|seg| seg.flags = Flags::ACK | Flags::URG),
+        with(|seg| seg.flags = Flags::ACK | Flags::RST),
+        with(|seg| seg.seq = seg.seq.plus(1)),
+        with(|seg| seg.seq = seg.seq.minus(1)),
+        with(|seg| seg.ack = seg.ack.plus(1)),
+        with(|seg| seg.len = 1 << 20),
+        with(|seg| seg.options = SegmentOptions::default()),
+        with(|seg| seg.gso_size = 100),
+        with(|seg| seg.ecn = crate::Ecn::Ce),
+        Segment {
+            options: SegmentOptions { timestamps: Some(Timestamps { val: ts.val - 1, ..ts }), ..seg.options },
+            ..seg
+        },
+    ] {
+        assert!(!expects(&other), "{other:?}");
+    }
+    let reply = both.ends[0].on_segment_either_way(&seg, both.now);
+    assert_eq!(
+        (reply.text, reply.events),
+        (Text::Accept { skip: 0, len: 500, at: 0 }, Events::READABLE | Events::WRITABLE)
+    );
+}
