@@ -52,8 +52,9 @@ pub fn loom(root: &Path, args: &[String]) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A group of peers beside us. Cargo builds what it needs, peers included.
+/// A group of peers beside us. Cargo builds what it needs, peers included; the rows over TAP start the program itself.
 pub fn bench(root: &Path, args: &[String]) -> anyhow::Result<ExitCode> {
+    succeed(cargo(root).args(["build", "--release", "-p", "linerate"]))?;
     succeed(cargo(root).args(["run", "--release", "-p", "linerate-bench", "--"]).args(args))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,5 +1,6 @@
 //! The command line: every command and every flag, declared once. Help, completions and manual pages come from here.
 
+use crate::pipe::{MountArgs, NanopingArgs, PipeArgs, RowCommand, SwitchArgs, TapArgs};
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -18,6 +19,20 @@ Ask and change a running host (socket: --url or $LINERATE_CTL)
   ifconfig ip arp route sysctl netstat ss show audit
                     The same without 'ctl'
   tcpdump           Its frames as they pass, printed or written as pcapng
+Frames as lines, through pipes ('linerate A + B + C' is A | B | C in one process)
+  cat PORT, put PORT, pipe PORT
+                    A port to standard output, standard input to a port, both ways
+  grep PATTERN      Lines that match, or frames: dst=00:11:* type=ip
+  mount DIR PORT... Ports as files: cat DIR/tap0, echo ... > DIR/tap0
+  conv              Between text, binary, pcap, pcapng and JSON lines
+  rewrite EXPR...   Fields changed, checksums with them: ip.ttl-=1 dst=00:11:22:33:44:55; NAT44
+  crc               Checksums set right, or checked
+  gen               Frames out of nothing
+  mirror, split     A copy of each to other places; each to one of several
+  delay, rate       Each a while later; no more than so many a second
+  count, top        How many, how much, how fast; who is busiest
+  switch, tap, nanoping
+                    A learning switch; a TAP interface of a text; ICMP echo in nanoseconds
 Measure
   testtool MODE     rump2014's tool: send, recv or route packets, as fast as it goes
   ladder NAME       Each design choice's price, step by step
@@ -85,6 +100,18 @@ pub enum Command {
     Audit(ShortArgs),
     /// Frames of a running host as they pass its ports
     Tcpdump(TcpdumpArgs),
+    #[command(flatten)]
+    InARow(RowCommand),
+    /// Both: standard input to the port, the port to standard output
+    Pipe(PipeArgs),
+    /// Ports as files of a directory, to read and write frames
+    Mount(MountArgs),
+    /// Switch frames between ports, which may be text
+    Switch(SwitchArgs),
+    /// Make a TAP interface of standard input and output
+    Tap(TapArgs),
+    /// Ask by ARP and ICMP echo through a port, and say how long the answers took, in nanoseconds
+    Nanoping(NanopingArgs),
     /// rump2014's testtool: send, receive or route UDP packets and say how many a second
     Testtool(TesttoolArgs),
     /// Each design choice's price, step by step
@@ -457,6 +484,8 @@ pub enum ReportName {
     Rump2014,
     /// Huber: FTP through a new stack under three configurations, and what they cost
     Rtems2014,
+    /// Keio: Ethernet as a character device, frames as text through dd, grep and pipes
+    Ethpipe2013,
 }
 
 /// `bench`.
@@ -475,6 +504,8 @@ pub enum BenchGroup {
     Udp,
     /// Bytes, transactions, connections
     Tcp,
+    /// Frames as lines: made, read, matched, rewritten, beside the usual tools
+    Text,
 }
 
 /// `profile`.

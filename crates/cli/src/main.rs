@@ -6,6 +6,7 @@ mod ctl;
 mod docs;
 mod exit;
 mod hosts;
+mod pipe;
 mod pkt;
 mod ports;
 mod profile;
@@ -28,6 +29,12 @@ fn main() -> ExitCode {
     {
         let status = lab::ministat::main(rest, &mut std::io::stdout(), &mut std::io::stderr());
         return ExitCode::from(status);
+    }
+    if let Some(ran) = pipe::in_a_row(&words) {
+        return match ran {
+            Ok(exit) => exit.code(),
+            Err(error) => exit::explain(&error).code(),
+        };
     }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
@@ -67,6 +74,12 @@ fn obey(command: Command, words: &[OsString]) -> anyhow::Result<Exit> {
         Command::Repro(args) => run::repro(args),
         Command::Bench(args) => run::bench(args),
         Command::Profile(args) => profile::run(args),
+        Command::InARow(command) => pipe::alone(command),
+        Command::Pipe(args) => pipe::both_ways(&args),
+        Command::Tap(args) => pipe::both_ways(&args.pipe()?),
+        Command::Switch(args) => pipe::switch(&args),
+        Command::Nanoping(args) => pipe::nanoping(&args),
+        Command::Mount(args) => pipe::mount(&args),
         Command::Ministat { .. } => Ok(Exit::Fine), // main has seen to it
         Command::Pkt(args) => pkt::play(&args),
         Command::Ports(args) => ports::list(&args),

@@ -60,6 +60,7 @@ pub fn repro(args: ReproArgs) -> anyhow::Result<Exit> {
     let study: Study = match args.name {
         ReportName::Rump2014 => lab::repro::rump2014,
         ReportName::Rtems2014 => lab::repro::rtems2014,
+        ReportName::Ethpipe2013 => lab::repro::ethpipe2013,
     };
     show(study, &args.study)
 }
@@ -68,6 +69,7 @@ pub fn bench(args: BenchArgs) -> anyhow::Result<Exit> {
     let study: Study = match args.group {
         BenchGroup::Udp => lab::bench::udp,
         BenchGroup::Tcp => lab::bench::tcp,
+        BenchGroup::Text => lab::bench::text,
     };
     show(study, &args.study)
 }

@@ -5,8 +5,11 @@
 
 mod tap;
 mod tcp;
+mod text;
 
 pub use tcp::{IdlePeer, TcpPeers, both_cores, tcp, tcp_with};
+pub use text::text;
+pub(crate) use text::{FIVE, Unit};
 
 use crate::env::Environment;
 use crate::native::NativeSend;

@@ -18,6 +18,7 @@ mod child;
 mod drops;
 pub mod loopback;
 mod readback;
+pub mod shell;
 mod sink;
 mod subject;
 pub mod tap;

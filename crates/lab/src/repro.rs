@@ -1,7 +1,9 @@
 //! `linerate repro NAME`: a report's table as it was and as it is here now.
 
+mod ethpipe2013;
 mod rtems2014;
 mod rump2014;
 
+pub use ethpipe2013::ethpipe2013;
 pub use rtems2014::{child_main_if_asked, rtems2014};
 pub use rump2014::rump2014;

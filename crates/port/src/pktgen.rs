@@ -38,6 +38,8 @@ pub struct Source {
     pub flows: u32,
     /// Order of the flows.
     pub order: Order,
+    /// Send to [`ROTATION`] in turn instead of to `dst_mac`.
+    pub rotate: bool,
     /// Draw each destination address at random from all unicast addresses that are not martian.
     pub random_dst: bool,
     /// Give each frame its own IP identification, and compute its header checksum anew.
@@ -71,6 +73,7 @@ impl Default for Source {
             count: 0,
             flows: 1,
             order: Order::Sequence,
+            rotate: false,
             random_dst: false,
             id: true,
             udp_csum: false,
@@ -84,6 +87,24 @@ impl Default for Source {
             ttl: 5,
         }
     }
+}
+
+/// The destinations of ethpipe2013's dummy device, in its order: 0011.. to 0099.., then all ones.
+pub const ROTATION: [Mac; 10] = [
+    twice_a_digit(0x11),
+    twice_a_digit(0x22),
+    twice_a_digit(0x33),
+    twice_a_digit(0x44),
+    twice_a_digit(0x55),
+    twice_a_digit(0x66),
+    twice_a_digit(0x77),
+    twice_a_digit(0x88),
+    twice_a_digit(0x99),
+    Mac::BROADCAST,
+];
+
+const fn twice_a_digit(byte: u8) -> Mac {
+    Mac([0, byte, byte, byte, byte, byte])
 }
 
 const ETH: usize = 14;
@@ -185,6 +206,8 @@ struct Variety {
     base: Ipv4Addr,
     flows: u32,
     order: Order,
+    rotate: bool,
+    turn: u8,
     random_dst: bool,
     id: bool,
     udp_csum: bool,
@@ -200,6 +223,8 @@ impl Variety {
             base: source.src,
             flows: source.flows,
             order: source.order,
+            rotate: source.rotate,
+            turn: 0,
             random_dst: source.random_dst,
             id: source.id,
             udp_csum: source.udp_csum,
@@ -211,7 +236,7 @@ impl Variety {
 
     /// Does a frame differ from the one before?
     fn is_any(&self) -> bool {
-        self.id || self.flows > 1 || self.random_dst
+        self.id || self.flows > 1 || self.random_dst || self.rotate
     }
 
     /// Patches what varies into a copy of the template. The sums of what does not vary were made once ([`Sums`]), so that a
@@ -223,6 +248,12 @@ impl Variety {
         let ends = Partial::pseudo4(Ipv4Addr::from(src), Ipv4Addr::from(dst), ip4::Proto(0), 0);
         let addresses = (u64::from(src) << 32 | u64::from(dst)).to_be_bytes();
         let Some(headers) = frame.bytes_mut().first_chunk_mut::<HEADERS>() else { return };
+        if self.rotate {
+            if let Some(mac) = ROTATION.get(usize::from(self.turn)) {
+                headers[..6].copy_from_slice(&mac.0);
+            }
+            self.turn = if self.turn == 9 { 0 } else { self.turn + 1 };
+        }
         if self.id {
             headers[18..20].copy_from_slice(&self.next_id.to_be_bytes());
             self.next_id = self.next_id.wrapping_add(1);

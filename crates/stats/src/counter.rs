@@ -74,6 +74,12 @@ impl<T> Shards<T> {
         &self.0[index & (self.0.len() - 1)].0
     }
 
+    /// The shard of a writer who is the only one.
+    #[inline(always)]
+    pub fn sole(&self) -> &T {
+        &self.0[0].0
+    }
+
     /// All shards.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.0.iter().map(|shard| &shard.0)

@@ -13,6 +13,8 @@ const ROOMS: &[Room] = &[
     Room { path: "crates/lock/src/signal", why: "waits with a timeout" },
     Room { path: "crates/port/src/os", why: "the wall clock's offset for time stamps in captures" },
     Room { path: "crates/dispatch", why: "owns threads" },
+    Room { path: "crates/pipe/src/os", why: "the clock that all processes share, for stamps" },
+    Room { path: "crates/pipe/src/ports", why: "waits for a port, and until a frame is to leave" },
     Room { path: "crates/node/src/run", why: "the loop that hands `now` to everybody" },
     Room { path: "crates/lab", why: "measures" },
     Room { path: "crates/cli", why: "talks to a person" },

@@ -30,8 +30,13 @@ fn command(line: &str) -> Option<Vec<&str>> {
 fn all_parse<'a>(place: &str, lines: impl Iterator<Item = &'a str>) -> usize {
     let mut found = 0;
     for words in lines.filter_map(command) {
-        if let Err(why) = Cli::try_parse_from(&words) {
-            panic!("{place}: {words:?}\n{why}");
+        // A row of commands: each by itself.
+        for words in words.split(|word| *word == "+") {
+            let program = (words.first() != Some(&"linerate")).then_some("linerate");
+            let words: Vec<&str> = program.into_iter().chain(words.iter().copied()).collect();
+            if let Err(why) = Cli::try_parse_from(&words) {
+                panic!("{place}: {words:?}\n{why}");
+            }
         }
         found += 1;
     }

@@ -209,10 +209,11 @@ fn idle_row(theirs: &[IdlePeer], notes: &mut Vec<String>) -> anyhow::Result<(Row
     let of = |bytes: Vec<f64>| anyhow::Ok(Figure::new(&Summary::of(&bytes)?, "bytes"));
     let fresh = of(weighed.iter().map(|idle| idle.fresh).collect())?;
     let now = of(weighed.iter().map(|idle| idle.used).collect())?;
+    let kept = of(weighed.iter().map(|idle| idle.kept).collect())?;
     notes.push(format!(
         "conn.idle_bytes: growth of resident memory over {IDLE} connections, both ends counted, after a request and its \
-         answer on each; before these {:.0} bytes",
-        fresh.median
+         answer on each, when the allocator has given back what is free; before that {:.0} bytes, before requests {:.0}",
+        kept.median, fresh.median
     ));
     let peer = |idle: &IdlePeer| {
         let ratio = |ours: f64| idle.bytes / ours;

@@ -17,6 +17,7 @@ mod place;
 
 pub(super) use place::serve_if_asked;
 
+use super::shell::is_installed;
 use crate::subject::{Reading, Subject};
 use anyhow::{Context, bail};
 use port::os::netns;
@@ -141,11 +142,6 @@ impl Drop for Place {
         let _ = self.child.kill(); // does nothing to one that has been waited for
         let _ = self.child.wait();
     }
-}
-
-fn is_installed(tool: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|dir| dir.join(tool).is_file())
 }
 
 /// One direction at one place: an operation is a byte, its ticks are those of the time it took, whoever computed.

@@ -113,6 +113,8 @@ static PKTGEN: Info = Info {
         option("count", ANY, Is("0"), "Frames in all; 0: no end."),
         option("flows", Form::Count { min: 1, max: 4_000_000_000 }, Is("1"), "Different source addresses and ports."),
         option("order", Form::Word(&["sequence", "random"]), Is("sequence"), "In which order the flows take turns."),
+        option("rotate", Form::Switch, Is("off"), "Send to ethpipe2013's ten MAC addresses in turn."),
+        option("static", Form::Switch, Is("off"), "Make some frames once and give them again and again (id=off)."),
         option("random_dst", Form::Switch, Is("off"), "Draw each destination at random from all unicast addresses."),
         option("id", Form::Switch, Is("on"), "Own IP identification and checksum for each frame."),
         option("udp_csum", Form::Switch, Is("off"), "Fill in the UDP checksum."),

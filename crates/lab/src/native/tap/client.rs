@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 pub(super) struct Server {
     pub addr: Ipv4Addr,
     pub port: u16,
+    /// Congestion control of both ends, if it matters which; who has no right to it in the machine's own namespace cannot choose.
+    pub congestion: Option<&'static str>,
 }
 
 /// How long a server may take to be there.
@@ -48,6 +50,9 @@ impl Server {
         cmd.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         if way == Way::Down {
             cmd.arg("-R");
+        }
+        if let Some(congestion) = self.congestion {
+            cmd.args(["-C", congestion]);
         }
         cmd
     }

@@ -5,6 +5,7 @@
 use super::client::Server;
 use super::{Way, Who};
 use crate::native::child::one_line;
+use crate::native::shell::program;
 use anyhow::Context;
 use clock::{Clock, Instant, Strategy};
 use lock::Up;
@@ -29,6 +30,9 @@ const INSIDE: &str = "inside";
 
 /// 20 ms there and back, 1 % lost; the queue is longer than any window here.
 const LOSSY: &str = "impair(loss=1%,delay=10ms,dir=both,limit=20000)";
+
+/// What is ours when nobody asks, and the kernel has it too, whatever its own default (here often bbr).
+const CONGESTION: &str = "cubic";
 
 const TAP: &str = "tap0";
 const PORT: u16 = 5201;
@@ -97,25 +101,25 @@ impl Inner {
     fn new(role: &str) -> anyhow::Result<Inner> {
         let who = Who::ALL.into_iter().find(|who| who.name() == role);
         match who {
-            Some(Who::Ours) => Inner::ours(&format!("tap:{TAP}")),
-            Some(Who::Lossy) => Inner::ours(&format!("{LOSSY}:tap:{TAP}")),
+            Some(Who::Ours) => Inner::ours(&format!("tap:{TAP}"), None),
+            Some(Who::Lossy) => Inner::ours(&format!("{LOSSY}:tap:{TAP}"), Some(CONGESTION)),
             Some(Who::Pasta) => Inner::pasta(),
             Some(Who::Slirp4netns) => Inner::slirp(),
             Some(Who::LossyKernel) => Inner::routed(),
             None => {
                 anyhow::ensure!(role == INSIDE, "{ASKED}={role}: nobody I know");
                 // What slirp4netns calls the machine's loopback.
-                let server = Server { addr: Ipv4Addr::new(10, 0, 2, 2), port: PORT };
+                let server = Server { addr: Ipv4Addr::new(10, 0, 2, 2), port: PORT, congestion: None };
                 Ok(Inner::Here { server, _kept: Vec::new() })
             }
         }
     }
 
     /// A host of ours, at the other end of a TAP device of this namespace.
-    fn ours(spec: &str) -> anyhow::Result<Inner> {
+    fn ours(spec: &str, congestion: Option<&'static str>) -> anyhow::Result<Inner> {
         let (ours, theirs) = (Ipv4Addr::new(10, 98, 0, 2), Ipv4Addr::new(10, 98, 0, 1));
         let words = ["iperf3", "-s", "--port", spec, "--addr", &format!("{ours}/24")];
-        let host = Kept::start(Command::new("/proc/self/exe").args(words))?;
+        let host = Kept::start(Command::new(program()?).args(words))?;
         let mut netlink = Netlink::open()?;
         for tries in (0..50).rev() {
             match netlink.set_up(TAP) {
@@ -125,7 +129,7 @@ impl Inner {
             }
         }
         netlink.add_addr(TAP, theirs, 24)?;
-        Ok(Inner::Here { server: Server { addr: ours, port: PORT }, _kept: vec![host] })
+        Ok(Inner::Here { server: Server { addr: ours, port: PORT, congestion }, _kept: vec![host] })
     }
 
     /// pasta wants an interface to take addresses from, and maps the gateway to the loopback of this namespace.
@@ -135,7 +139,7 @@ impl Inner {
         let mut netlink = Netlink::open()?;
         netlink.set_up("lo")?;
         netlink.set_up("out0")?;
-        let server = Server { addr: Ipv4Addr::new(10, 98, 1, 1), port: PORT };
+        let server = Server { addr: Ipv4Addr::new(10, 98, 1, 1), port: PORT, congestion: None };
         Ok(Inner::Pasta { server, _kept: Kept::iperf3()?, _outside: opened.file })
     }
 
@@ -173,7 +177,8 @@ impl Inner {
         netns::enter_new().context("a second namespace")?;
         attach(&format!("{LOSSY}:tap:near0"), to_client)?;
         kernel("near0", client, server, to_client)?;
-        Ok(Inner::Routed { server: Server { addr: server, port: PORT }, router, _kept: iperf3 })
+        let server = Server { addr: server, port: PORT, congestion: Some(CONGESTION) };
+        Ok(Inner::Routed { server, router, _kept: iperf3 })
     }
 
     fn obey(&mut self, line: &str) -> anyhow::Result<(u64, u64)> {

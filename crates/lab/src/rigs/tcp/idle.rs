@@ -4,7 +4,7 @@
 //! is divided by the number of ends.
 
 use super::{Link, Two};
-use crate::os::resident;
+use crate::os::{give_back_free_memory, resident};
 use anyhow::{Context, bail, ensure};
 use socket::{Errno, Fd};
 use std::process::{Command, Stdio};
@@ -24,6 +24,9 @@ pub struct Idle {
     pub fresh: f64,
     /// After a request and its answer.
     pub used: f64,
+    /// The same with what the allocator has free and keeps: connections that were busy within the same 200 ms had queues at one time, and
+    /// how many those are depends on the machine.
+    pub kept: f64,
 }
 
 /// Weighs `connections`, in a child: this program again, whose main calls [`idle_child_if_asked`]. `args` are the child's, for
@@ -34,6 +37,8 @@ pub struct Idle {
 pub fn idle_bytes(connections: usize, args: &[&str]) -> anyhow::Result<Idle> {
     let mut command = Command::new("/proc/self/exe"); // also right when the file was replaced meanwhile
     command.args(args).env(ASKED, connections.to_string()).stdin(Stdio::null()).stdout(Stdio::piped());
+    // A test's thread would have an arena of its own, from whose end glibc gives nothing back.
+    command.env("MALLOC_ARENA_MAX", "1");
     let mut child = command.spawn().context("start this program again, to weigh connections")?;
     let until = Instant::now() + PATIENCE;
     while child.try_wait()?.is_none() {
@@ -51,8 +56,8 @@ pub fn idle_bytes(connections: usize, args: &[&str]) -> anyhow::Result<Idle> {
     })?;
     let numbers: Vec<f64> =
         told.split(' ').map(str::parse).collect::<Result<_, _>>().with_context(|| told.to_owned())?;
-    let [fresh, used] = numbers.as_slice() else { bail!("{}", told) };
-    Ok(Idle { fresh: *fresh, used: *used })
+    let [fresh, used, kept] = numbers.as_slice() else { bail!("{}", told) };
+    Ok(Idle { fresh: *fresh, used: *used, kept: *kept })
 }
 
 /// Weighs and does not return, if this process was started to do so.
@@ -60,7 +65,7 @@ pub fn idle_child_if_asked() {
     let Some(connections) = std::env::var_os(ASKED) else { return };
     let weighed = connections.to_string_lossy().parse().context(ASKED).and_then(weigh);
     match weighed {
-        Ok(idle) => println!("idle {} {}", idle.fresh, idle.used),
+        Ok(idle) => println!("idle {} {} {}", idle.fresh, idle.used, idle.kept),
         Err(why) => eprintln!("{why:#}"),
     }
     std::process::exit(0);
@@ -78,15 +83,19 @@ fn weigh(connections: usize) -> anyhow::Result<Idle> {
     quiet(&two);
     let mut ends = vec![[Fd(1); 2]; connections]; // touched before the first look
     let of_each = |before: u64| anyhow::Ok((resident()?.saturating_sub(before)) as f64 / (2 * connections) as f64);
+    give_back_free_memory();
     let before = resident()?;
     two.connect_many(&mut ends)?;
     quiet(&two);
+    give_back_free_memory();
     let fresh = of_each(before)?;
     ends.iter().try_for_each(|ends| exchange(&two, *ends))?;
     quiet(&two);
+    let kept = of_each(before)?;
+    give_back_free_memory();
     let used = of_each(before)?;
     two.balanced("idle")?;
-    Ok(Idle { fresh, used })
+    Ok(Idle { fresh, used, kept })
 }
 
 fn exchange(two: &Two, ends: [Fd; 2]) -> anyhow::Result<()> {
@@ -107,10 +116,13 @@ fn exchange(two: &Two, ends: [Fd; 2]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Until what is delayed has been sent: nothing moved for a tenth of a second.
+/// Longer than the least retransmission timeout and than any delayed ACK.
+const QUIET: Duration = Duration::from_millis(300);
+
+/// Until the timers that the last segments set are over: then a connection is idle.
 fn quiet(two: &Two) {
     let mut since = Instant::now();
-    while since.elapsed() < Duration::from_millis(100) {
+    while since.elapsed() < QUIET {
         if two.step() > 0 {
             since = Instant::now();
         }
@@ -129,7 +141,8 @@ mod tests {
 
     #[test]
     fn a_child_weighs_its_connections() {
-        let idle = idle_bytes(2_000, &["rigs::tcp::idle::tests::the_child", "--exact", "--nocapture"]).unwrap();
+        let idle = idle_bytes(30_000, &["rigs::tcp::idle::tests::the_child", "--exact", "--nocapture"]).unwrap();
         assert!(idle.fresh > 100.0 && idle.used >= idle.fresh, "{idle:?}");
+        assert!(idle.used <= 1024.0, "an idle connection has grown: {idle:?}");
     }
 }

@@ -1,0 +1,316 @@
+//! Commands that keep the pipe: frames in, frames out, one alone or several in a row.
+//!
+//! `linerate A ... + B ... + C ...` is `linerate A ... | linerate B ... | linerate C ...` in one process: frames are read once, go
+//! through each command's stage, and are written once.
+
+mod args;
+mod ends;
+mod flow;
+mod grep;
+mod machines;
+mod mount;
+mod rewrite;
+
+pub use args::PipeArgs;
+pub use ends::both_ways;
+pub use machines::{NanopingArgs, SwitchArgs, TapArgs, nanoping, switch};
+pub use mount::{MountArgs, run as mount};
+
+use crate::args::{Cli, Command};
+use crate::exit::{Exit, Fault, notice};
+use anyhow::Context;
+use args::{CatArgs, ConvArgs, FormArgs, PutArgs, StreamArgs};
+use clap::{Parser, Subcommand};
+use ends::{From, To};
+use flow::{CountArgs, DelayArgs, GenArgs, MirrorArgs, RateArgs, SplitArgs, TopArgs};
+use grep::GrepArgs;
+use pipe::run::{Jobs, RunError};
+use pipe::stage::Chain;
+use pipe::{Format, Input, Output, Stage, run};
+use rewrite::{CrcArgs, RewriteArgs};
+use std::ffi::{OsStr, OsString};
+
+/// What stands between two commands.
+const JOIN: &str = "+";
+
+/// Commands that can stand in a row.
+#[derive(Subcommand, Debug)]
+pub enum RowCommand {
+    /// Write the frames that a port receives to standard output, as lines of text
+    Cat(CatArgs),
+    /// Send the frames of standard input through a port
+    Put(PutArgs),
+    /// Change the form of frames: text, binary, pcap, pcapng, JSON lines
+    Conv(ConvArgs),
+    /// Select frames: grep's patterns in their lines, or terms about their fields
+    Grep(GrepArgs),
+    /// Change fields of frames and the checksums over them; translate addresses
+    Rewrite(RewriteArgs),
+    /// Set the checksums of frames right, or check them
+    Crc(CrcArgs),
+    /// Make frames: a size, a number, destinations, UDP, stamps as a wire would space them
+    Gen(GenArgs),
+    /// Copy each frame to other ports or files, and pass it on
+    Mirror(MirrorArgs),
+    /// Send each frame to one of several ports or files, by flow or otherwise
+    #[command(visible_alias = "balance")]
+    Split(SplitArgs),
+    /// Pass each frame on a while later, in order
+    Delay(DelayArgs),
+    /// Pass no more than so many bits or frames a second
+    Rate(RateArgs),
+    /// Count frames, their bytes and their rates
+    Count(CountArgs),
+    /// Say which flows, addresses, types or VLANs are busiest
+    Top(TopArgs),
+}
+
+/// What a command is in a row.
+enum Step {
+    /// Frames come from here.
+    First(From),
+    /// Something happens to them.
+    Stage(Box<dyn Stage>, StreamArgs),
+    /// The same, made when the row begins.
+    Make(flow::Make, StreamArgs),
+    /// They are read and written, and that is all.
+    Pass(StreamArgs),
+    /// They go there.
+    Last(To, StreamArgs),
+}
+
+/// The part of `command` in a row.
+fn step(command: RowCommand) -> anyhow::Result<Step> {
+    Ok(match command {
+        RowCommand::Cat(args) => Step::First(From::Cat(args)),
+        RowCommand::Gen(args) => Step::First(From::Gen(args)),
+        RowCommand::Put(args) => {
+            let stream = args.stream.clone();
+            Step::Last(To::Put(args), stream)
+        }
+        RowCommand::Conv(args) => Step::Pass(args.stream),
+        RowCommand::Grep(args) => grep::step(&args)?,
+        RowCommand::Rewrite(args) => rewrite::rewrite(args)?,
+        RowCommand::Crc(args) => rewrite::crc(args)?,
+        RowCommand::Mirror(args) => made(args.make()),
+        RowCommand::Split(args) => made(args.make()),
+        RowCommand::Delay(args) => made(args.make()),
+        RowCommand::Rate(args) => made(args.make()),
+        RowCommand::Count(args) => made(args.make()),
+        RowCommand::Top(args) => made(args.make()),
+    })
+}
+
+fn made((make, stream): (flow::Make, StreamArgs)) -> Step {
+    Step::Make(make, stream)
+}
+
+/// Runs a command that stands by itself: some have a shorter way then.
+pub fn alone(command: RowCommand) -> anyhow::Result<Exit> {
+    match &command {
+        RowCommand::Grep(args) => return grep::run(args),
+        RowCommand::Gen(args) if args.fixed => {
+            dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
+            return args.run_fixed().map(|()| Exit::Fine);
+        }
+        RowCommand::Cat(args) => {
+            if let Some(exit) = ends::cat_into_pipe(args)? {
+                return Ok(exit);
+            }
+        }
+        _ => {}
+    }
+    row(vec![step(command)?])
+}
+
+/// Runs a row of commands, if `words` have a joint in them.
+pub fn in_a_row(words: &[OsString]) -> Option<anyhow::Result<Exit>> {
+    let first = words.first()?.to_str()?;
+    let joined = words.iter().any(|word| word == JOIN) && is_of_pipes(first);
+    joined.then(|| parse_row(words).and_then(row))
+}
+
+/// Does this name a command that can stand in a row? Others may have a + among their words that means something else.
+fn is_of_pipes(name: &str) -> bool {
+    RowCommand::augment_subcommands(clap::Command::new("row")).find_subcommand(name).is_some()
+}
+
+fn parse_row(words: &[OsString]) -> anyhow::Result<Vec<Step>> {
+    let mut steps = Vec::new();
+    for words in words.split(|word| word == JOIN) {
+        let name = words.first().map_or("".into(), |word| word.to_string_lossy());
+        if !is_of_pipes(&name) {
+            return Err(Fault::usage(format!("'{name}' cannot stand in a row: see 'linerate --help' for what can")));
+        }
+        let whole = std::iter::once(OsStr::new("linerate")).chain(words.iter().map(OsString::as_os_str));
+        let cli = Cli::try_parse_from(whole).map_err(|error| {
+            if !error.use_stderr() {
+                error.exit(); // --help
+            }
+            Fault::usage(error.render().to_string().lines().next().unwrap_or_default().trim_start_matches("error: "))
+        })?;
+        if let Command::InARow(command) = cli.command {
+            steps.push(step(command)?);
+        }
+    }
+    Ok(steps)
+}
+
+/// Runs steps from the first to the last.
+fn row(steps: Vec<Step>) -> anyhow::Result<Exit> {
+    dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
+    let (mut from, mut to, mut stages, mut stream) = (None, None, Vec::new(), StreamArgs::default());
+    let last = steps.len() - 1;
+    for (at, step) in steps.into_iter().enumerate() {
+        let given = match step {
+            Step::First(first) if at == 0 => {
+                let form = first.form().clone();
+                from = Some(first);
+                StreamArgs { form, ..StreamArgs::default() }
+            }
+            Step::First(_) => return Err(Fault::usage("what reads a port stands first in a row")),
+            Step::Last(end, given) if at == last => {
+                to = Some(end);
+                given
+            }
+            Step::Last(..) => return Err(Fault::usage("what writes a port stands last in a row")),
+            Step::Pass(given) => given,
+            Step::Stage(stage, given) => {
+                stages.push(stage);
+                given
+            }
+            Step::Make(make, given) => {
+                stages.push(make()?);
+                given
+            }
+        };
+        merge(&mut stream, given, at, last)?;
+    }
+    let mut stages = Chain(stages);
+    let ran = between(from, &mut stages, to, &stream);
+    if let Some(said) = stages.report() {
+        said.lines().for_each(notice);
+    }
+    match ran {
+        Ok(Exit::Fine) if stages.failed() => Ok(Exit::Failed),
+        ran => ran,
+    }
+}
+
+/// Files and the form of input belong to the first command, the form of output to the last, all else to the row.
+fn merge(all: &mut StreamArgs, given: StreamArgs, at: usize, last: usize) -> anyhow::Result<()> {
+    if at > 0 && (!given.files.is_empty() || given.form.input.is_some()) {
+        return Err(Fault::usage("files, and -i, belong to the first command of a row"));
+    }
+    if at == 0 {
+        (all.files, all.form.input) = (given.files, given.form.input);
+    }
+    if at == last {
+        all.form.output = given.form.output;
+    } else if given.form.output.is_some() {
+        return Err(Fault::usage("-o belongs to the last command of a row"));
+    }
+    all.form.strict |= given.form.strict;
+    all.form.unordered |= given.form.unordered;
+    all.form.jobs = all.form.jobs.max(given.form.jobs);
+    all.form.tick = all.form.tick.or(given.form.tick);
+    Ok(())
+}
+
+/// From one end to the other, with what there is to say about bad lines.
+fn between(from: Option<From>, stages: &mut Chain, to: Option<To>, stream: &StreamArgs) -> anyhow::Result<Exit> {
+    let stop = dispatch::stop_requested;
+    let form = &stream.form;
+    let ran = match (from, to) {
+        (Some(from), to) => {
+            let mut source = from.open()?;
+            let format = form.output.unwrap_or_else(|| source.format());
+            let mut sink = ends::sink(to, format, form.tick())?;
+            if stages.timed().next().is_some() {
+                return by_the_clock(source, ends::Sources::tell, stages, sink);
+            }
+            let ran = run::run(source.as_source(), stages, sink.as_sink(), stop).and_then(|()| sink.end());
+            source.tell();
+            sink.tell();
+            ran
+        }
+        (None, to) => {
+            let mut input = ends::input(stream)?;
+            if stages.timed().next().is_some() {
+                let read = input.format().with_context(|| ends::name(stream))?;
+                let sink = ends::sink(to, form.output.unwrap_or(read), form.tick())?;
+                return by_the_clock(input, ends::tell, stages, sink);
+            }
+            let sink = |format| ends::sink(to, format, form.tick());
+            from_stream(input, stages, stream, sink)?
+        }
+    };
+    ended(ran)
+}
+
+/// The same where a stage holds frames, or speaks, by the clock.
+fn by_the_clock<S: run::Source + Send + 'static>(
+    source: S,
+    tell: fn(&S),
+    stages: &mut Chain,
+    mut sink: ends::Sinks,
+) -> anyhow::Result<Exit> {
+    let clock = pipe::ports::Counter::new(1).clock();
+    let (ran, source) = pipe::timed::run_timed(source, stages, sink.as_sink(), &clock, dispatch::stop_requested);
+    let ran = ran.and_then(|()| sink.end());
+    // One that still waits in a read has nothing to say.
+    source.iter().for_each(tell);
+    sink.tell();
+    ended(ran)
+}
+
+fn ended(ran: Result<(), run::RunError>) -> anyhow::Result<Exit> {
+    match ran {
+        Ok(()) => Ok(Exit::Fine),
+        Err(error) if error.is_closed_pipe() => Ok(Exit::Fine), // `linerate ... | head -1` has what it wanted
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// From a stream that is open to standard output, or to nowhere if `quiet`.
+fn stream(input: Input, stages: &mut Chain, stream: &StreamArgs, quiet: bool) -> anyhow::Result<()> {
+    let sink = |format| {
+        if quiet {
+            return Ok(ends::Sinks::Stream(Output::new(std::io::sink(), format, stream.form.tick())));
+        }
+        ends::sink(None, format, stream.form.tick())
+    };
+    match from_stream(input, stages, stream, sink)? {
+        Err(error) if !error.is_closed_pipe() => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+fn from_stream(
+    mut input: Input,
+    stages: &mut Chain,
+    stream: &StreamArgs,
+    sink: impl FnOnce(Format) -> anyhow::Result<ends::Sinks>,
+) -> anyhow::Result<Result<(), RunError>> {
+    let form = &stream.form;
+    let read = input.format().with_context(|| ends::name(stream))?;
+    let format = form.output.unwrap_or(read);
+    let mut sink = sink(format)?;
+    let jobs = form.jobs.map_or(1, usize::from);
+    let ran = match (jobs, &mut sink) {
+        (2.., ends::Sinks::Stream(output)) => {
+            let how = Jobs { jobs, ordered: !form.unordered };
+            run::run_spread(&mut input, stages, output, format, form.tick(), how)
+        }
+        (_, sink) => {
+            let stop = dispatch::stop_requested;
+            run::run(&mut input, stages, sink.as_sink(), stop).and_then(|()| sink.end())
+        }
+    };
+    ends::tell(&input);
+    sink.tell();
+    match ran {
+        Err(RunError::Input(why)) => Err(anyhow::Error::from(why).context(ends::name(stream))),
+        other => Ok(other),
+    }
+}

@@ -1,0 +1,328 @@
+//! Where frames come from and go to: files, standard input and output, ports.
+
+use super::{CatArgs, FormArgs, GenArgs, PipeArgs, PutArgs, StreamArgs};
+use crate::exit::{Exit, Fault, notice};
+use anyhow::Context;
+use buf::{Pool, PoolConfig, PoolLocks};
+use pipe::generate::Gen;
+use pipe::ports::{Arrivals, Counter, PortSink, PortSource, whole_frames};
+use pipe::run::{self, RunError, Sink, Source};
+use pipe::stage::Chain;
+use pipe::{Format, Input, Output, cat, os};
+use port::spec::Kind;
+use port::{Env, Pairs, Port, Spec};
+use std::fs::File;
+use std::io::Read;
+
+/// Where frames come from, if not from standard input or files.
+pub enum From {
+    Cat(CatArgs),
+    Gen(GenArgs),
+}
+
+/// Where frames go, if not to standard output.
+pub enum To {
+    Put(PutArgs),
+}
+
+impl From {
+    pub fn form(&self) -> &FormArgs {
+        match self {
+            From::Cat(args) => &args.form,
+            From::Gen(args) => &args.form,
+        }
+    }
+
+    pub fn open(self) -> anyhow::Result<Sources> {
+        let args = match self {
+            From::Cat(args) => args,
+            From::Gen(args) if args.fixed => {
+                return Err(Fault::usage("--static writes by itself: it cannot stand in a row"));
+            }
+            From::Gen(args) => return Ok(Sources::Gen(args.open()?)),
+        };
+        let Some(name) = args.port.as_deref().filter(|name| is_port(name)) else {
+            let files = args.port.iter().map(Into::into).collect();
+            let stream = StreamArgs { files, form: args.form.clone() };
+            let mut input = input(&stream)?;
+            let format = input.format().with_context(|| self::name(&stream))?;
+            return Ok(Sources::Stream(Limited { input, left: args.count.unwrap_or(u64::MAX) }, format));
+        };
+        let (port, _) = open(name)?;
+        let counter = Counter::new(args.form.tick());
+        let source = PortSource::new(
+            port.rx,
+            Some(port.tx),
+            counter,
+            arrivals(args.stamp, &args.form),
+            args.count,
+            dispatch::stop_requested,
+        );
+        Ok(Sources::Port(Box::new(source)))
+    }
+}
+
+/// Captures have the calendar's time, lines the counter's if that is asked for.
+fn arrivals(stamp: bool, form: &FormArgs) -> Arrivals {
+    match form.output {
+        Some(Format::Pcap | Format::Pcapng | Format::Jsonl) if !stamp => Arrivals::Wall,
+        Some(Format::Stamped | Format::Bin2) => Arrivals::Stamped,
+        _ if stamp => Arrivals::Stamped,
+        _ => Arrivals::Unsaid,
+    }
+}
+
+/// `cat PORT` alone, with lines into a pipe: without a copy on the way. `None` if something else is asked for.
+pub fn cat_into_pipe(args: &CatArgs) -> anyhow::Result<Option<Exit>> {
+    let Some(name) = args.port.as_deref().filter(|name| is_port(name)) else { return Ok(None) };
+    let stamped = match (args.form.output, args.stamp) {
+        (None | Some(Format::Text), stamp) => stamp,
+        (Some(Format::Plain), false) => false,
+        (Some(Format::Stamped), _) => true,
+        _ => return Ok(None),
+    };
+    let out = os::stdout().context("standard output")?;
+    if !os::is_pipe(std::os::fd::AsFd::as_fd(&out)) {
+        return Ok(None);
+    }
+    dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
+    os::widen_pipe(std::os::fd::AsFd::as_fd(&out));
+    let spec = Spec::parse(name).map_err(Fault::usage)?;
+    let made_once = spec.port.kind == Kind::Pktgen && spec.port.switch("static");
+    // This thread alone has it.
+    let (port, _) = open_with(name, PoolLocks::Owner)?;
+    let (counter, arrivals, stop) = (Counter::new(args.form.tick()), Arrivals::Unsaid, dispatch::stop_requested);
+    let count = args.count.filter(|_| !made_once);
+    let mut source = PortSource::new(port.rx, Some(port.tx), counter, arrivals, count, stop);
+    let ran = if made_once && !stamped {
+        let most = args.count.unwrap_or(u64::MAX);
+        cat::Static::new(&mut source, most).and_then(|lines| lines.write(&out, most, stop))
+    } else {
+        cat::lines(&mut source, &out, stamped)
+    };
+    Sources::Port(Box::new(source)).tell();
+    match ran {
+        Err(error) if !error.is_closed_pipe() => Err(error.into()),
+        _ => Ok(Some(Exit::Fine)),
+    }
+}
+
+/// A name with a kind of port in front: a file has none, or a path.
+fn is_port(name: &str) -> bool {
+    name.contains(':') && !name.starts_with(['/', '.'])
+}
+
+/// An open source.
+pub enum Sources {
+    Stream(Limited, Format),
+    Port(Box<PortSource>),
+    Gen(Gen),
+}
+
+impl Sources {
+    pub fn as_source(&mut self) -> &mut dyn Source {
+        match self {
+            Sources::Stream(input, _) => input,
+            Sources::Port(source) => source.as_mut(),
+            Sources::Gen(source) => source,
+        }
+    }
+
+    pub fn format(&self) -> Format {
+        match self {
+            Sources::Stream(_, format) => *format,
+            Sources::Port(_) | Sources::Gen(_) => Format::Text,
+        }
+    }
+
+    /// What it has to say at its end.
+    pub fn tell(&self) {
+        match self {
+            Sources::Stream(limited, _) => tell(&limited.input),
+            Sources::Port(source) if source.refused() > 0 => {
+                notice(&format!("{} frames left out: no line holds more than 16383 bytes", source.refused()));
+            }
+            Sources::Port(_) => {}
+            Sources::Gen(source) => notice(&format!("{} frames, made one by one", source.made())),
+        }
+    }
+}
+
+impl Source for Sources {
+    fn read(&mut self, frames: &mut pipe::Frames) -> Result<bool, RunError> {
+        self.as_source().read(frames)
+    }
+}
+
+/// A stream of which only so many frames are wanted.
+pub struct Limited {
+    input: Input,
+    left: u64,
+}
+
+impl Source for Limited {
+    fn read(&mut self, frames: &mut pipe::Frames) -> Result<bool, RunError> {
+        if self.left == 0 || !self.input.read(frames)? {
+            return Ok(false);
+        }
+        frames.truncate(usize::try_from(self.left).unwrap_or(usize::MAX));
+        self.left -= frames.len() as u64;
+        Ok(true)
+    }
+}
+
+/// An open sink.
+pub enum Sinks {
+    Stream(Output),
+    Port(Box<PortSink>, #[expect(dead_code, reason = "the port's other half stays open")] Box<dyn port::RxHalf>),
+}
+
+impl Sinks {
+    pub fn as_sink(&mut self) -> &mut dyn Sink {
+        match self {
+            Sinks::Stream(output) => output,
+            Sinks::Port(sink, _) => sink.as_mut(),
+        }
+    }
+
+    /// Sends what is still held.
+    pub fn end(&mut self) -> Result<(), RunError> {
+        match self {
+            Sinks::Stream(_) => Ok(()),
+            Sinks::Port(sink, _) => sink.drain(),
+        }
+    }
+
+    pub fn tell(&self) {
+        if let Sinks::Port(sink, _) = self {
+            let (_, too_long) = sink.counts();
+            if too_long > 0 {
+                notice(&format!("{too_long} frames not sent: longer than the port takes"));
+            }
+        }
+    }
+}
+
+/// The port that `to` names, or standard output.
+pub fn sink(to: Option<To>, format: Format, tick: u64) -> anyhow::Result<Sinks> {
+    let Some(To::Put(args)) = to else {
+        let out = os::stdout().context("standard output")?;
+        os::widen_pipe(std::os::fd::AsFd::as_fd(&out));
+        return Ok(Sinks::Stream(Output::new(out, format, tick)));
+    };
+    let (port, pool) = open(&args.port)?;
+    let (sink, rx) = PortSink::new(port, pool, Counter::new(tick), !args.at_once, dispatch::stop_requested);
+    Ok(Sinks::Port(Box::new(sink), rx))
+}
+
+/// A port or a file by itself, apart from the row's end.
+pub fn target(name: &str, tick: u64) -> anyhow::Result<Box<dyn Sink + Send>> {
+    if is_port(name) {
+        let (port, pool) = open(name)?;
+        let (sink, rx) = PortSink::new(port, pool, Counter::new(tick), false, dispatch::stop_requested);
+        return Ok(Box::new(Whole(sink, rx)));
+    }
+    let file = File::create(name).with_context(|| name.to_owned())?;
+    Ok(Box::new(Output::new(file, Format::of_name(name).unwrap_or(Format::Text), tick)))
+}
+
+/// A port that is written to, with its other half, which stays open.
+struct Whole(PortSink, #[expect(dead_code, reason = "the port's other half stays open")] Box<dyn port::RxHalf>);
+
+impl Sink for Whole {
+    fn write(&mut self, frames: &pipe::Frames) -> Result<(), RunError> {
+        self.0.write(frames)
+    }
+}
+
+/// Standard input, or the files one after the other.
+pub fn input(stream: &StreamArgs) -> anyhow::Result<Input> {
+    let mut all: Box<dyn Read + Send> = Box::new(std::io::empty());
+    let stdin = || port::os::stdin().context("standard input");
+    if stream.files.is_empty() {
+        all = Box::new(stdin()?);
+    }
+    for (at, path) in stream.files.iter().enumerate() {
+        let file = if path.as_os_str() == "-" {
+            stdin()?
+        } else {
+            File::open(path).with_context(|| path.display().to_string())?
+        };
+        all = if at == 0 { Box::new(file) } else { Box::new(all.chain(file)) };
+    }
+    Ok(Input::new(all, stream.form.input, stream.form.strict))
+}
+
+/// What is read, by name.
+pub fn name(stream: &StreamArgs) -> String {
+    match stream.files.as_slice() {
+        [] => "standard input".to_owned(),
+        [first, ..] => first.display().to_string(),
+    }
+}
+
+/// What was wrong with lines of `input`.
+pub fn tell(input: &Input) {
+    let tally = input.tally();
+    for (line, why) in &tally.told {
+        notice(&format!("line {line}, {why}"));
+    }
+    if tally.bad > 0 {
+        notice(&format!("{} of {} lines are no frames", tally.bad, tally.lines));
+    }
+}
+
+/// Buffers for a port's frames.
+pub fn pool(locks: PoolLocks) -> anyhow::Result<Pool> {
+    Ok(Pool::new(&PoolConfig { locks, data: 2048, ..PoolConfig::default() })?)
+}
+
+/// Opens a port that gives and takes whole frames, whichever threads have its halves.
+pub fn open(name: &str) -> anyhow::Result<(Port, Pool)> {
+    open_with(name, PoolLocks::Light)
+}
+
+fn open_with(name: &str, locks: PoolLocks) -> anyhow::Result<(Port, Pool)> {
+    let mut spec = Spec::parse(name).map_err(Fault::usage)?;
+    whole_frames(&mut spec);
+    let pool = pool(locks)?;
+    let pairs = Pairs::new();
+    let mac = wire::Mac([0x02, 0, 0, 0, 0, 1]);
+    let env = Env { pool: pool.clone(), pairs: &pairs, mac, unit: 0 };
+    let port = port::open(&spec, &env).with_context(|| format!("port {name}"))?;
+    Ok((port, pool))
+}
+
+/// `pipe PORT`: standard input to the port, the port to standard output.
+pub fn both_ways(args: &PipeArgs) -> anyhow::Result<Exit> {
+    dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
+    let form = &args.form;
+    let (port, pool) = open(&args.port)?;
+    let counter = Counter::new(form.tick());
+    let (mut sink, rx) = PortSink::new(port, pool, counter.clone(), !args.at_once, dispatch::stop_requested);
+    let half = args.half;
+    let stream = StreamArgs { form: form.clone(), ..StreamArgs::default() };
+    let mut input = input(&stream)?;
+    // A thread that waits in a read cannot be asked to end: it is not waited for.
+    dispatch::spawn_worker("pipe-in", None, move |_| {
+        let ran = run::run(&mut input, &mut Chain(Vec::new()), &mut sink, dispatch::stop_requested);
+        tell(&input);
+        if let Err(why) = &ran {
+            notice(&why.to_string());
+        }
+        if ran.is_err() || !half {
+            dispatch::request_stop();
+        } else {
+            // The port stays open for what it receives.
+            std::mem::forget(sink);
+        }
+    })?;
+    let mut source = PortSource::new(rx, None, counter, arrivals(args.stamp, form), None, dispatch::stop_requested);
+    let out = os::stdout().context("standard output")?;
+    os::widen_pipe(std::os::fd::AsFd::as_fd(&out));
+    let mut output = Output::new(out, form.output.unwrap_or(Format::Text), form.tick());
+    match run::run(&mut source, &mut Chain(Vec::new()), &mut output, dispatch::stop_requested) {
+        Err(error) if !error.is_closed_pipe() => Err(error.into()),
+        _ => Ok(Exit::Fine),
+    }
+}

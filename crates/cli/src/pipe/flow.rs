@@ -1,0 +1,406 @@
+//! Commands that make frames, count them, copy them elsewhere, or hold them a while.
+
+use super::{FormArgs, StreamArgs, ends};
+use crate::exit::{Fault, notice, print};
+use clap::{Args, ValueEnum};
+use pipe::count::{Count, Say};
+use pipe::delay::{Delay, Full, Later, Limit};
+use pipe::flow::Key;
+use pipe::generate::{Gen, GenConfig};
+use pipe::ports::Counter;
+use pipe::rate::{Bits, Rate};
+use pipe::targets::{By, Mirror, Split, Target};
+use pipe::top::{Field, Top, TopConfig};
+use pipe::{Format, Stage, units};
+use std::io::Write;
+use std::net::SocketAddrV4;
+use std::time::Duration;
+use wire::Mac;
+use wire::eth::EtherType;
+
+/// What makes a stage when its row is begun.
+pub type Make = Box<dyn FnOnce() -> anyhow::Result<Box<dyn Stage>>>;
+
+/// `gen`.
+#[derive(Args, Debug, Clone)]
+#[command(after_help = "\
+Standard error says which of both it was: frames made one by one, or one buffer written again and again (--static), as the
+report's figures were measured. -t spaces stamps as the wire would: 64 bytes at 1000 Mb/s are 84 ticks of 8 ns; the first
+frame of each round (-m) sets register 1, from which they count.
+
+Examples:
+  linerate gen --static --rotate | LC_ALL=C grep -c 001111111111
+  linerate gen -n 5 -t 1000 --udp 10.0.0.1:7-10.0.0.2:9 | linerate put tap:tap0")]
+pub struct GenArgs {
+    /// Bytes of a frame, FCS included
+    #[arg(short, long, value_name = "BYTES", default_value_t = 64)]
+    pub size: usize,
+    /// Frames of a round; 0: without end
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 0)]
+    pub count: u64,
+    /// Rounds
+    #[arg(short = 'm', long, value_name = "N", default_value_t = 1)]
+    pub loops: u64,
+    /// Stamps as if they followed one another at so many Mb/s
+    #[arg(short = 't', long, value_name = "MBPS", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    pub mbps: Option<u64>,
+    /// Where they go, in turn [default: everybody]
+    #[arg(long, value_name = "MAC", value_parser = mac, value_delimiter = ',')]
+    pub dst: Vec<Mac>,
+    /// To the report's ten in turn: 001111111111, 002222222222 .. 009999999999, FFFFFFFFFFFF
+    #[arg(long, conflicts_with = "dst")]
+    pub rotate: bool,
+    /// Where they come from
+    #[arg(long, value_name = "MAC", value_parser = mac, default_value = "0022CF63967B")]
+    pub src: Mac,
+    /// EtherType
+    #[arg(long = "type", value_name = "HEX", value_parser = ethertype, default_value = "8899", conflicts_with = "udp")]
+    pub ethertype: EtherType,
+    /// UDP between these
+    #[arg(long, value_name = "A:PORT-B:PORT", value_parser = endpoints)]
+    pub udp: Option<(SocketAddrV4, SocketAddrV4)>,
+    /// Write one buffer of frames again and again
+    #[arg(long = "static")]
+    pub fixed: bool,
+    #[command(flatten)]
+    pub form: FormArgs,
+}
+
+impl GenArgs {
+    pub fn open(&self) -> anyhow::Result<Gen> {
+        Gen::new(GenConfig {
+            size: self.size,
+            count: self.count,
+            loops: self.loops,
+            mbps: self.mbps,
+            tick_ns: self.form.tick(),
+            dst: if self.rotate { port::pktgen::ROTATION.to_vec() } else { self.dst.clone() },
+            src: self.src,
+            ethertype: self.ethertype,
+            udp: self.udp,
+        })
+        .map_err(Fault::usage)
+    }
+
+    /// One buffer, again and again.
+    pub fn run_fixed(&self) -> anyhow::Result<()> {
+        let format = self.form.output.unwrap_or(Format::Text);
+        let fixed = self.open()?.fixed(format).map_err(Fault::usage)?;
+        let mut out = pipe::os::stdout()?;
+        pipe::os::widen_pipe(std::os::fd::AsFd::as_fd(&out));
+        let mut written = 0;
+        let mut wrote = out.write_all(&fixed.header);
+        while wrote.is_ok() && !dispatch::stop_requested() {
+            let (piece, frames) = fixed.piece(written);
+            if frames == 0 {
+                break;
+            }
+            wrote = out.write_all(piece);
+            written += if wrote.is_ok() { frames } else { 0 };
+        }
+        notice(&format!("{written} frames: one buffer of {} again and again", fixed.frames));
+        Ok(wrote?)
+    }
+}
+
+/// `mirror`.
+#[derive(Args, Debug, Clone)]
+#[command(after_help = "\
+A target that fails is left alone from then on, and what it did not get is counted: the others go on, as with tee.
+
+Example:
+  linerate cat tap:tap0 | linerate mirror -t seen.pcapng -t tap:tap2 | linerate put tap:tap1")]
+pub struct MirrorArgs {
+    /// Where copies go: a port, or a file, in the form that its name says (.pcapng, .pcap, .bpkt, .jsonl; else text)
+    #[arg(short, long = "target", value_name = "FILE|PORT", required = true)]
+    pub targets: Vec<String>,
+    #[command(flatten)]
+    pub stream: StreamArgs,
+}
+
+/// `split`, also `balance`.
+#[derive(Args, Debug, Clone)]
+#[command(after_help = "\
+Example:
+  linerate cat tap:tap0 | linerate split --by flow --both-ways -t - -t tap:tap2 | linerate put tap:tap1")]
+pub struct SplitArgs {
+    /// One of the places: a port, a file, or - for standard output
+    #[arg(short, long = "target", value_name = "FILE|PORT|-", required = true)]
+    pub targets: Vec<String>,
+    /// What decides
+    #[arg(long, value_enum, default_value_t = ByArg::Flow)]
+    pub by: ByArg,
+    /// With --by flow: both directions of one go to one place
+    #[arg(long, visible_alias = "symmetric")]
+    pub both_ways: bool,
+    /// The same places in each run [default: by chance]
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    #[command(flatten)]
+    pub stream: StreamArgs,
+}
+
+/// What decides where a frame goes.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ByArg {
+    /// Addresses, protocol and ports of IP; else addresses and type
+    Flow,
+    /// Destination address
+    Dst,
+    /// Source address
+    Src,
+    /// VLAN
+    Vlan,
+    /// One after the other
+    Round,
+}
+
+/// What may wait.
+#[derive(Args, Debug, Clone)]
+pub struct LimitArgs {
+    /// How much may be held, as in 64M
+    #[arg(long, value_name = "BYTES", value_parser = units::bytes, default_value = "64M")]
+    pub limit: u64,
+    /// When that is reached, drop what comes, and count it, instead of reading no more
+    #[arg(long)]
+    pub drop: bool,
+}
+
+impl LimitArgs {
+    fn limit(&self) -> Limit {
+        let full = if self.drop { Full::Drop } else { Full::Wait };
+        Limit { bytes: usize::try_from(self.limit).unwrap_or(usize::MAX), full }
+    }
+}
+
+/// `delay`.
+#[derive(Args, Debug, Clone)]
+#[command(after_help = "\
+Examples:
+  linerate cat tap:tap0 | linerate delay 10ms | linerate put tap:tap1
+  linerate cat -t tap:tap0 | linerate delay --stamp 10ms | linerate put tap:tap1")]
+pub struct DelayArgs {
+    /// How long, as in 10ms
+    #[arg(value_name = "DURATION", value_parser = units::duration)]
+    pub delay: Duration,
+    /// More or less by as much, by chance; frames stay in order
+    #[arg(long, value_name = "DURATION", value_parser = units::duration, default_value = "0s", conflicts_with = "stamp")]
+    pub jitter: Duration,
+    /// The same chances in each run
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Add to stamps instead (f2): whoever sends them waits
+    #[arg(long)]
+    pub stamp: bool,
+    #[command(flatten)]
+    pub limit: LimitArgs,
+    #[command(flatten)]
+    pub stream: StreamArgs,
+}
+
+/// `rate`.
+#[derive(Args, Debug, Clone)]
+#[command(after_help = "\
+Bits are those that a wire is busy with: FCS, preamble and gap too (84 bytes for a frame of 64).
+
+Examples:
+  linerate rate -r 100M trace.pcap | linerate put tap:tap0
+  linerate cat tap:tap0 + rate -r 1000pps --drop + put tap:tap1")]
+pub struct RateArgs {
+    /// Bits a second as in 100M, or frames as in 1000pps
+    #[arg(short, long, value_name = "RATE", value_parser = units::rate)]
+    pub rate: units::Rate,
+    /// What may pass at once after a pause: bytes, or frames if those are counted [default: 10 ms of the rate]
+    #[arg(long, value_name = "N", value_parser = units::bytes)]
+    pub burst: Option<u64>,
+    /// Count the frame's own bytes alone
+    #[arg(long)]
+    pub payload: bool,
+    #[command(flatten)]
+    pub limit: LimitArgs,
+    #[command(flatten)]
+    pub stream: StreamArgs,
+}
+
+/// `count`.
+#[derive(Args, Debug, Clone)]
+#[command(after_help = "\
+Frames are passed on, and sums told on standard error; with -q sums alone are written, to standard output.
+
+Examples:
+  linerate cat tap:tap0 | linerate count -I 1 | linerate put tap:tap1
+  linerate count -q --json trace.pcap | jq .frames")]
+pub struct CountArgs {
+    /// Say the sums of each interval too
+    #[arg(short = 'I', long, value_name = "SECS", value_parser = seconds)]
+    pub interval: Option<Duration>,
+    /// Pass no frames on
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// One JSON object a line
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub stream: StreamArgs,
+}
+
+/// `top`.
+#[derive(Args, Debug, Clone)]
+#[command(after_help = "\
+The table does not grow (Space-Saving): a figure may be too large by its error, never too small, and what is not shown
+never has more than is said below the table.
+
+Examples:
+  linerate top -q -k ip -n 20 trace.pcap
+  linerate cat -c 100000 tap:tap0 | linerate top -q -k src,type --json")]
+pub struct TopArgs {
+    /// Of what: flow, dst, src, type, vlan, ip; several together with commas
+    #[arg(short = 'k', long = "key", value_name = "FIELDS", value_delimiter = ',', default_value = "flow")]
+    pub fields: Vec<Field>,
+    /// How many are shown
+    #[arg(short = 'n', value_name = "N", default_value_t = 10)]
+    pub show: usize,
+    /// Places of the table
+    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
+    pub table: u32,
+    /// Busiest by bytes on the wire
+    #[arg(long)]
+    pub bytes: bool,
+    /// Pass no frames on
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// One JSON object
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub stream: StreamArgs,
+}
+
+impl MirrorArgs {
+    pub fn make(self) -> (Make, StreamArgs) {
+        let tick = self.stream.form.tick();
+        let make = move || {
+            let targets: anyhow::Result<Vec<Target>> = self.targets.iter().map(|name| target(name, tick)).collect();
+            Ok(Box::new(Mirror::new(targets?)) as Box<dyn Stage>)
+        };
+        (Box::new(make), self.stream)
+    }
+}
+
+impl SplitArgs {
+    pub fn make(self) -> (Make, StreamArgs) {
+        let tick = self.stream.form.tick();
+        let make = move || {
+            if self.both_ways && self.by != ByArg::Flow {
+                return Err(Fault::usage("--both-ways is about flows: it goes with --by flow"));
+            }
+            if self.targets.iter().filter(|name| *name == "-").count() > 1 {
+                return Err(Fault::usage("-t - is given twice: there is one standard output"));
+            }
+            let by = match self.by {
+                ByArg::Flow if self.both_ways => By::BothWays,
+                ByArg::Flow => By::Flow,
+                ByArg::Dst => By::Dst,
+                ByArg::Src => By::Src,
+                ByArg::Vlan => By::Vlan,
+                ByArg::Round => By::Round,
+            };
+            let of = |name: &String| if name == "-" { Ok(Target::row()) } else { target(name, tick) };
+            let targets: anyhow::Result<Vec<Target>> = self.targets.iter().map(of).collect();
+            let key = self.seed.map_or_else(Key::random, Key::of_seed);
+            Ok(Box::new(Split::new(targets?, by, key)) as Box<dyn Stage>)
+        };
+        (Box::new(make), self.stream)
+    }
+}
+
+impl DelayArgs {
+    pub fn make(self) -> (Make, StreamArgs) {
+        let tick = self.stream.form.tick();
+        let limit = self.limit.limit();
+        let make = move || -> anyhow::Result<Box<dyn Stage>> {
+            if self.stamp {
+                return Ok(Box::new(Later::new(self.delay, tick)));
+            }
+            let seed = self.seed.unwrap_or_else(|| Key::random().number([]));
+            Ok(Box::new(Delay::new(self.delay, self.jitter, seed, limit)))
+        };
+        (Box::new(make), self.stream)
+    }
+}
+
+impl RateArgs {
+    pub fn make(self) -> (Make, StreamArgs) {
+        let bits = if self.payload { Bits::Payload } else { Bits::Wire };
+        let rate = Rate::new(self.rate, bits, self.burst, self.limit.limit());
+        (Box::new(move || Ok(Box::new(rate) as Box<dyn Stage>)), self.stream)
+    }
+}
+
+impl CountArgs {
+    pub fn make(self) -> (Make, StreamArgs) {
+        let make = move || {
+            let clock = Counter::new(1).clock();
+            let count = Count::new(clock, !self.quiet, self.interval, self.json, say(self.quiet, self.json));
+            Ok(Box::new(count) as Box<dyn Stage>)
+        };
+        (Box::new(make), self.stream)
+    }
+}
+
+impl TopArgs {
+    pub fn make(self) -> (Make, StreamArgs) {
+        let config = TopConfig {
+            fields: self.fields,
+            show: self.show,
+            table: self.table as usize,
+            by_bytes: self.bytes,
+            json: self.json,
+            pass: !self.quiet,
+        };
+        let make = move || Ok(Box::new(Top::new(config, say(self.quiet, self.json))) as Box<dyn Stage>);
+        (Box::new(make), self.stream)
+    }
+}
+
+/// To standard output if no frames go there.
+fn say(quiet: bool, json: bool) -> Say {
+    match (quiet, json) {
+        // Nowhere to write to is nothing to write about.
+        (true, _) => Box::new(|text| _ = print(&format!("{text}\n"))),
+        (false, true) => Box::new(|text| _ = writeln!(std::io::stderr(), "{text}")),
+        (false, false) => Box::new(|text| text.lines().for_each(notice)),
+    }
+}
+
+fn target(name: &str, tick: u64) -> anyhow::Result<Target> {
+    Ok(Target::new(name, ends::target(name, tick)?))
+}
+
+/// `02:00:00:00:00:01` or `020000000001`.
+pub fn mac(word: &str) -> Result<Mac, String> {
+    if let (12, Ok(bits)) = (word.len(), u64::from_str_radix(word, 16)) {
+        let [_, _, mac @ ..] = bits.to_be_bytes();
+        return Ok(Mac(mac));
+    }
+    word.parse().map_err(|why: wire::eth::BadMac| why.to_string())
+}
+
+fn ethertype(word: &str) -> Result<EtherType, String> {
+    let digits = word.strip_prefix("0x").unwrap_or(word);
+    u16::from_str_radix(digits, 16)
+        .map(EtherType)
+        .map_err(|_| "expected up to four hexadecimal digits as in 8899".into())
+}
+
+fn endpoints(word: &str) -> Result<(SocketAddrV4, SocketAddrV4), String> {
+    let parsed = word.split_once('-').and_then(|(from, to)| Some((from.parse().ok()?, to.parse().ok()?)));
+    parsed.ok_or_else(|| "expected A:PORT-B:PORT as in 10.0.0.1:7-10.0.0.2:9".into())
+}
+
+/// `1`, `0.5`, or with a unit.
+pub fn seconds(word: &str) -> Result<Duration, String> {
+    let with_unit = if word.ends_with(|c: char| c.is_ascii_digit()) { format!("{word}s") } else { word.to_owned() };
+    let long = units::duration(&with_unit).map_err(|why| why.to_string())?;
+    if long.is_zero() { Err("expected more than no time".into()) } else { Ok(long) }
+}

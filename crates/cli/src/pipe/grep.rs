@@ -1,0 +1,319 @@
+//! `grep`: alone on text it never decodes; otherwise it is a stage as others are.
+
+use super::args::{FormArgs, StreamArgs};
+use super::{Step, ends};
+use crate::exit::{Exit, Fault, notice};
+use anyhow::Context;
+use clap::{Args, ValueHint};
+use pipe::grep::{Found, Grep, Judge, Lines, Matcher, Selection, Shown, Syntax, Terms, Wanted};
+use pipe::input::Cut;
+use pipe::run::RunError;
+use pipe::spread::{Turns, lock, spread};
+use pipe::stage::Chain;
+use pipe::{Format, Input, os};
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use wire::filter::Filter;
+
+/// `grep`.
+#[derive(Args, Debug, Clone)]
+#[command(after_help = "\
+Patterns are grep's: basic syntax (\\| \\( \\{), -E extended, -F fixed strings. No line of frames has a = in it: a
+pattern that begins with FIELD= is terms about fields, all of which must hold: dst src mac (* is any byte, or all that
+follow) type vlan ip.src ip.dst ip proto ttl sport dport port len. Of alternatives -o shows the first that matches, not
+the longest. Exit codes are grep's: 0 something was selected, 1 nothing, 2 an error.
+
+Examples:
+  linerate cat tap:tap0 | linerate grep '001122334455\\|FFFFFFFFFFFF'
+  linerate grep 'dst=00:11:* type=ip dport=443' trace.pcap > some.pcap
+  linerate grep -f 'tcp port 443 and net 10.0.0.0/8' trace.pcap > some.pcap
+  linerate grep -j 2 -c -F --file addresses.txt frames.txt")]
+pub struct GrepArgs {
+    /// The pattern (unless -e, -f or --file gives it), then files; - is standard input
+    #[arg(value_name = "PATTERN FILE", value_hint = ValueHint::FilePath)]
+    pub words: Vec<String>,
+    /// A pattern; with several, any of them
+    #[arg(short = 'e', long = "regexp", value_name = "PATTERN")]
+    pub patterns: Vec<String>,
+    /// tcpdump's filter expression, in place of a pattern: 'tcp port 443'
+    #[arg(short = 'f', long, value_name = "EXPR", conflicts_with_all = ["patterns", "file"])]
+    pub filter: Option<String>,
+    /// Patterns from a file, a line each
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub file: Option<PathBuf>,
+    /// Extended syntax
+    #[arg(short = 'E', long, conflicts_with = "fixed")]
+    pub extended: bool,
+    /// Fixed strings
+    #[arg(short = 'F', long)]
+    pub fixed: bool,
+    /// Basic syntax, which it is anyway
+    #[arg(short = 'G', long, hide = true, conflicts_with_all = ["extended", "fixed"])]
+    pub basic: bool,
+    /// Upper and lower case are the same
+    #[arg(short = 'i', long)]
+    pub ignore_case: bool,
+    /// What does not match
+    #[arg(short = 'v', long)]
+    pub invert_match: bool,
+    /// Only how many
+    #[arg(short = 'c', long)]
+    pub count: bool,
+    /// Only what matched, each on a line
+    #[arg(short = 'o', long)]
+    pub only_matching: bool,
+    /// Line numbers in front
+    #[arg(short = 'n', long)]
+    pub line_number: bool,
+    /// End after so many
+    #[arg(short = 'm', long, value_name = "N")]
+    pub max_count: Option<u64>,
+    /// Nothing but the exit code
+    #[arg(short = 'q', long)]
+    pub quiet: bool,
+    /// Whole words only
+    #[arg(short = 'w', long)]
+    pub word_regexp: bool,
+    /// Whole lines only
+    #[arg(short = 'x', long)]
+    pub line_regexp: bool,
+    /// Digits anywhere in the frame, however they are grouped
+    #[arg(long)]
+    pub any_field: bool,
+    /// What is read: text, bin1, bin2, pcap, pcapng, jsonl [default: what its first bytes say]
+    #[arg(long = "in", value_name = "FORM")]
+    pub input: Option<Format>,
+    /// What is written: the same words, or f1 (no stamps), f2 (stamps) [default: what is read]
+    #[arg(long = "out", value_name = "FORM")]
+    pub output: Option<Format>,
+    /// Threads
+    #[arg(short = 'j', long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub jobs: Option<u16>,
+    /// With -j: do not keep the order
+    #[arg(long)]
+    pub unordered: bool,
+}
+
+impl GrepArgs {
+    /// What is looked for, and in which files.
+    fn wanted(&self) -> anyhow::Result<(Wanted, Vec<PathBuf>)> {
+        let mut patterns = self.patterns.clone();
+        let mut files: Vec<PathBuf> = self.words.iter().map(PathBuf::from).collect();
+        if let Some(path) = &self.file {
+            let text = std::fs::read_to_string(path).with_context(|| path.display().to_string()).map_err(in_two)?;
+            patterns.extend(text.lines().map(str::to_owned));
+        } else if patterns.is_empty() && self.filter.is_none() {
+            let Some(first) = self.words.first() else {
+                return Err(Fault::usage("no pattern; see 'linerate grep --help'"));
+            };
+            patterns.push(first.clone());
+            files.remove(0);
+        }
+        let syntax = match (self.extended, self.fixed) {
+            (true, _) => Syntax::Extended,
+            (_, true) => Syntax::Fixed,
+            _ => Syntax::Basic,
+        };
+        let wanted = Wanted {
+            patterns,
+            syntax,
+            ignore_case: self.ignore_case,
+            words: self.word_regexp,
+            whole_lines: self.line_regexp,
+            any_field: self.any_field,
+        };
+        Ok((wanted, files))
+    }
+
+    fn stream(&self, files: Vec<PathBuf>) -> StreamArgs {
+        let form = FormArgs {
+            input: self.input,
+            output: self.output,
+            jobs: self.jobs,
+            unordered: self.unordered,
+            ..FormArgs::default()
+        };
+        StreamArgs { files, form }
+    }
+
+    fn shown(&self) -> Shown {
+        Shown {
+            invert: self.invert_match,
+            count_only: self.count || self.quiet,
+            only_matching: self.only_matching,
+            numbers: self.line_number,
+        }
+    }
+
+    fn most(&self) -> u64 {
+        if self.quiet { 1 } else { self.max_count.unwrap_or(u64::MAX) }
+    }
+}
+
+/// Who decides.
+fn judge(args: &GrepArgs, wanted: &Wanted) -> anyhow::Result<Judge> {
+    if let Some(expression) = &args.filter {
+        return Ok(Judge::Filter(Arc::new(Filter::compile(expression).map_err(caret)?)));
+    }
+    if wanted.patterns.iter().all(|pattern| Terms::is_like(pattern)) && !wanted.patterns.is_empty() {
+        let terms: Result<Vec<Terms>, _> = wanted.patterns.iter().map(|text| Terms::parse(text)).collect();
+        return Ok(Judge::Fields(Arc::new(terms.map_err(caret)?)));
+    }
+    Ok(Judge::Line(Arc::new(Matcher::new(wanted).map_err(caret)?)))
+}
+
+/// An error whose text and caret are worth their lines.
+fn caret(error: impl std::fmt::Display) -> anyhow::Error {
+    let said = error.to_string();
+    let mut lines = said.lines();
+    let first = lines.next().unwrap_or_default().to_owned();
+    for line in lines {
+        let _ = writeln!(std::io::stderr(), "{line}");
+    }
+    Fault::usage(first)
+}
+
+/// grep's exit code for whatever went wrong.
+fn in_two(error: anyhow::Error) -> anyhow::Error {
+    Fault::usage(format!("{error:#}"))
+}
+
+/// `grep` within a row.
+pub fn step(args: &GrepArgs) -> anyhow::Result<Step> {
+    if args.count || args.only_matching || args.line_number || args.quiet {
+        return Err(Fault::usage("-c, -o, -n and -q are for a grep that stands alone"));
+    }
+    let (wanted, files) = args.wanted()?;
+    let stage = Grep::new(judge(args, &wanted)?, args.invert_match, args.max_count);
+    Ok(Step::Stage(Box::new(stage), args.stream(files)))
+}
+
+/// `grep` alone.
+pub fn run(args: &GrepArgs) -> anyhow::Result<Exit> {
+    let (wanted, files) = args.wanted()?;
+    let judge = judge(args, &wanted)?;
+    let stream = args.stream(files);
+    let mut input = ends::input(&stream).map_err(in_two)?;
+    let format = input.format().with_context(|| ends::name(&stream)).map_err(in_two)?;
+    let selected = match (&judge, args.output) {
+        (Judge::Line(matcher), None | Some(Format::Text)) if format.is_text() => {
+            let selected = lines(args, matcher, &mut input, &stream.files)?;
+            if input.tally().bad > 0 {
+                notice(&format!("{} lines left out: longer than any frame's", input.tally().bad));
+            }
+            selected
+        }
+        _ => frames(args, judge, input, &stream)?,
+    };
+    if args.count && !args.quiet {
+        crate::exit::print(&format!("{selected}\n"))?;
+    }
+    Ok(if selected > 0 { Exit::Fine } else { Exit::Failed })
+}
+
+/// Frames of any form; how many were selected.
+fn frames(args: &GrepArgs, judge: Judge, input: Input, stream: &StreamArgs) -> anyhow::Result<u64> {
+    if args.only_matching || args.line_number {
+        return Err(Fault::usage("-o and -n are for patterns in lines of text"));
+    }
+    let quiet = args.quiet || args.count;
+    let most = (args.most() < u64::MAX).then(|| args.most());
+    let stage = Grep::new(judge, args.invert_match, most);
+    let selected = stage.selected();
+    let mut stages = Chain(vec![Box::new(stage)]);
+    super::stream(input, &mut stages, stream, quiet).map_err(in_two)?;
+    Ok(selected.load(Relaxed))
+}
+
+/// Lines of text; how many were selected.
+fn lines(args: &GrepArgs, matcher: &Matcher, input: &mut Input, files: &[PathBuf]) -> anyhow::Result<u64> {
+    let mut out = os::stdout().context("standard output").map_err(in_two)?;
+    os::widen_pipe(std::os::fd::AsFd::as_fd(&out));
+    let jobs = args.jobs.map_or(1, usize::from);
+    let ran = if jobs > 1 && args.most() == u64::MAX {
+        // Of one file each thread reads its own pieces; all else comes from one place.
+        let cut = match files {
+            [file] if file.as_os_str() != "-" => Cut::of(file).map_err(|why| in_two(why.into()))?,
+            _ => None,
+        };
+        beside_each_other(args, matcher, input, cut.as_ref(), &mut out, jobs)
+    } else {
+        one_by_one(args, matcher, input, &mut out)
+    };
+    match ran {
+        Ok(selected) => Ok(selected),
+        // Whoever read had enough, and would not if nothing had been selected.
+        Err(error) if error.is_closed_pipe() => Ok(1),
+        Err(error) => Err(in_two(error.into())),
+    }
+}
+
+fn one_by_one(args: &GrepArgs, matcher: &Matcher, input: &mut Input, to: &mut impl Write) -> Result<u64, RunError> {
+    let lines = Lines::new(matcher, args.shown());
+    let (mut all, mut out, most) = (Found::default(), Selection::default(), args.most());
+    while all.selected < most
+        && let Some(block) = input.lend_lines()?
+    {
+        let found = lines.search(block, all.lines, most - all.selected, &mut out);
+        all.lines += found.lines;
+        all.selected += found.selected;
+        out.write(block, to)?;
+    }
+    Ok(all.selected)
+}
+
+/// A block and what was found in it; both are used again.
+type Searched = (Vec<u8>, Selection);
+
+fn beside_each_other(
+    args: &GrepArgs,
+    matcher: &Matcher,
+    input: &mut Input,
+    cut: Option<&Cut>,
+    to: &mut (impl Write + Send),
+    jobs: usize,
+) -> Result<u64, RunError> {
+    let lines = Lines::new(matcher, args.shown());
+    let (turns, before, selected, left_out) =
+        (Turns::default(), AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+    let spare = Mutex::new(Vec::<Searched>::new());
+    let recycled = || lock(&spare).pop().unwrap_or_default();
+    let mut next = 0;
+    let source = || -> Result<Option<Searched>, RunError> {
+        let mut piece = recycled();
+        let more = match cut {
+            Some(cut) => cut.pieces() > next,
+            None => input.read_lines(&mut piece.0)?,
+        };
+        next += 1;
+        Ok(more.then_some(piece))
+    };
+    let worker = || {
+        |number: u64, (mut block, mut out): Searched| -> Result<Searched, RunError> {
+            if let Some(cut) = cut {
+                left_out.fetch_add(cut.read(number, &mut block)?, Relaxed);
+            }
+            // Numbers of lines depend on all lines before.
+            let first = match args.line_number {
+                false => 0,
+                true => {
+                    let here = pipe::grep::count_lines(&block);
+                    turns.in_turn(number, || before.fetch_add(here, Relaxed))
+                }
+            };
+            let found = lines.search(&block, first, u64::MAX, &mut out);
+            selected.fetch_add(found.selected, Relaxed);
+            Ok((block, out))
+        }
+    };
+    let sink = |(block, out): Searched| -> Result<bool, RunError> {
+        out.write(&block, to)?;
+        lock(&spare).push((block, out));
+        Ok(true)
+    };
+    spread(jobs, !args.unordered, source, worker, sink)?;
+    input.tally_mut().bad += left_out.into_inner();
+    Ok(selected.into_inner())
+}

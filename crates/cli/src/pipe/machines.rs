@@ -1,0 +1,215 @@
+//! Commands that are a machine of their own on ports: a switch, a TAP interface for a text, a ping.
+
+use super::{FormArgs, PipeArgs, ends, flow};
+use crate::exit::{Exit, Fault, notice, print};
+use anyhow::Context;
+use buf::{Burst, Pool};
+use clap::Args;
+use pipe::nanoping::{Figures, Ping, PingConfig};
+use pipe::ports::Counter;
+use pipe::switch::{AGE, ENTRIES, Fdb, Switch};
+use pipe::{lines, units};
+use port::Port;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+use wire::Mac;
+
+/// `switch`.
+#[derive(Args, Debug, Clone)]
+#[command(after_help = "\
+Ends with Ctrl-C, or when all ports are over; then says what each port did. A text port is two files or FIFOs: frames are
+read as lines from IN and written to OUT.
+
+Examples:
+  linerate switch tap:tap0 tap:tap1 tap:tap2
+  mkfifo in out; linerate switch tap:tap0 --text in,out")]
+pub struct SwitchArgs {
+    /// Ports, as in tap:tap0
+    #[arg(value_name = "PORT")]
+    pub ports: Vec<String>,
+    /// One more port: lines of two files or FIFOs
+    #[arg(long, value_name = "IN,OUT")]
+    pub text: Vec<String>,
+    /// Addresses it can know
+    #[arg(long, value_name = "N", default_value_t = ENTRIES as u32, value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
+    pub table: u32,
+    /// How long it knows one that is not seen again
+    #[arg(long, value_name = "DURATION", value_parser = units::duration, default_value = "300s")]
+    pub age: Duration,
+}
+
+/// `tap`.
+#[derive(Args, Debug, Clone)]
+#[command(after_help = "\
+The interface is made, brought up, and goes away at the end. The same as 'linerate pipe tap(up=on):NAME'.
+
+Example: two machines on one segment, by ssh
+  mkfifo back; linerate tap vpn0 < back | ssh there linerate tap vpn0 > back")]
+pub struct TapArgs {
+    /// The interface's name
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// Write the time of arrival in front of each line (f2)
+    #[arg(short = 't', long)]
+    pub stamp: bool,
+    /// Go on writing what the kernel sends when standard input has ended
+    #[arg(long)]
+    pub half: bool,
+    #[command(flatten)]
+    pub form: FormArgs,
+}
+
+impl TapArgs {
+    pub fn pipe(&self) -> anyhow::Result<PipeArgs> {
+        // What would be read as something else in a port's name.
+        if self.name.contains([':', '(', ')', '\'', '"']) {
+            return Err(Fault::usage(format!("'{}' is no interface's name", self.name)));
+        }
+        let (stamp, half, form) = (self.stamp, self.half, self.form.clone());
+        Ok(PipeArgs { port: format!("tap(up=on):{}", self.name), stamp, at_once: false, half, form })
+    }
+}
+
+/// `nanoping`.
+#[derive(Args, Debug, Clone)]
+#[command(after_help = "\
+Times are from right before a request is handed to the port to right after its answer was taken from it, by the machine's
+counter. Exit code 1 if nothing came back.
+
+Example:
+  linerate nanoping 10.0.0.1 tap:tap0 -S 10.0.0.2 -c 1000 -i 0")]
+pub struct NanopingArgs {
+    /// Who is asked
+    #[arg(value_name = "ADDR")]
+    pub addr: Ipv4Addr,
+    /// The port, as in tap:tap0
+    #[arg(value_name = "PORT")]
+    pub port: String,
+    /// Our address [default: ADDR's with 254 at its end, or 253]
+    #[arg(short = 'S', long = "from", value_name = "ADDR")]
+    pub own: Option<Ipv4Addr>,
+    /// Our hardware address
+    #[arg(long, value_name = "MAC", value_parser = flow::mac, default_value = "02:00:00:00:00:fe")]
+    pub mac: Mac,
+    /// How many requests
+    #[arg(short, long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub count: u32,
+    /// Between two, in seconds or as in 10ms; 0: the next follows the answer
+    #[arg(short, long, value_name = "SECS", value_parser = interval, default_value = "1")]
+    pub interval: Duration,
+    /// How long an answer is waited for
+    #[arg(short = 'W', long, value_name = "SECS", value_parser = flow::seconds, default_value = "1")]
+    pub wait: Duration,
+    /// Bytes of payload
+    #[arg(short, long, value_name = "BYTES", default_value_t = 56, value_parser = clap::value_parser!(u16).range(0..=1472))]
+    pub size: u16,
+    /// One JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn interval(word: &str) -> Result<Duration, String> {
+    if word == "0" { Ok(Duration::ZERO) } else { flow::seconds(word) }
+}
+
+pub fn switch(args: &SwitchArgs) -> anyhow::Result<Exit> {
+    if args.ports.len() + args.text.len() < 2 {
+        return Err(Fault::usage("a switch has two ports at least; see 'linerate switch --help'"));
+    }
+    dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
+    let mut ports: Vec<Port> = Vec::new();
+    for name in &args.ports {
+        ports.push(ends::open(name)?.0);
+    }
+    for name in &args.text {
+        let (read, write) = name
+            .split_once(',')
+            .ok_or_else(|| Fault::usage(format!("--text '{name}': expected IN,OUT, two files or FIFOs")))?;
+        ports.push(
+            lines::open(read, write, &ends::pool(buf::PoolLocks::Light)?)
+                .with_context(|| format!("text port {name}"))?,
+        );
+    }
+    let age = if args.age.is_zero() { AGE } else { args.age };
+    let mut switch = Switch::new(ports, Fdb::new(args.table as usize, age));
+    let ran = switch.run(&Counter::new(1).clock(), dispatch::stop_requested);
+    switch.report().lines().for_each(notice);
+    ran.context("waiting for ports")?;
+    Ok(Exit::Fine)
+}
+
+pub fn nanoping(args: &NanopingArgs) -> anyhow::Result<Exit> {
+    dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
+    let [a, b, c, d] = args.addr.octets();
+    let own = args.own.unwrap_or(Ipv4Addr::new(a, b, c, if d == 254 { 253 } else { 254 }));
+    let (port, pool) = ends::open(&args.port)?;
+    let ping = Ping::new(PingConfig {
+        addr: args.addr,
+        own,
+        mac: args.mac,
+        ident: std::process::id() as u16,
+        size: usize::from(args.size),
+        count: args.count,
+        interval: args.interval,
+        wait: args.wait,
+    });
+    let figures = converse(ping, port, &pool)?;
+    if args.json {
+        print(&format!("{}\n", json(&figures)))?;
+    } else {
+        print(&words(args.addr, &figures))?;
+    }
+    Ok(if figures.received > 0 { Exit::Fine } else { Exit::Failed })
+}
+
+/// Lets `ping` talk through `port` until it is over. Awake all the time: who sleeps measures his own waking.
+fn converse(mut ping: Ping, mut port: Port, pool: &Pool) -> anyhow::Result<Figures> {
+    let clock = Counter::new(1).clock();
+    let mut burst = Burst::new();
+    let send = |port: &mut Port, bytes: &[u8], at| {
+        if let Some(mut frame) = pool.get()
+            && frame.extend(bytes).is_some()
+        {
+            // One that the port does not take is one that is not answered.
+            let _ = port.tx.tx_one(frame, at);
+        }
+    };
+    while !ping.is_over(clock.now()) && !dispatch::stop_requested() && !port.rx.is_gone() {
+        if let Some(frame) = ping.poll(clock.now()) {
+            let at = clock.now();
+            ping.left(at);
+            send(&mut port, &frame, at);
+        }
+        port.tx.poll(clock.now());
+        port.rx.rx_burst(&mut burst, 32, clock.now());
+        let now = clock.now();
+        for frame in burst.drain() {
+            if let Some(reply) = ping.input(frame.bytes(), now) {
+                send(&mut port, &reply, now);
+            }
+        }
+    }
+    Ok(ping.figures())
+}
+
+fn words(addr: Ipv4Addr, figures: &Figures) -> String {
+    let Figures { sent, received, stray, found, rtts } = figures;
+    if !found {
+        return format!("{addr}: nobody answers ARP\n");
+    }
+    let mut out = format!("{addr}: {sent} sent, {received} received, {} lost, {stray} stray\n", figures.lost());
+    if let (Some(min), Some(max), Some(median), Some(p99)) =
+        (rtts.first(), rtts.last(), figures.percentile(50), figures.percentile(99))
+    {
+        out += &format!("rtt min {min} ns, median {median} ns, p99 {p99} ns, max {max} ns\n");
+    }
+    out
+}
+
+fn json(figures: &Figures) -> serde_json::Value {
+    serde_json::json!({
+        "sent": figures.sent, "received": figures.received, "lost": figures.lost(), "stray": figures.stray,
+        "arp": figures.found, "min_ns": figures.rtts.first(), "median_ns": figures.percentile(50),
+        "p99_ns": figures.percentile(99), "max_ns": figures.rtts.last(),
+    })
+}

@@ -1,0 +1,94 @@
+//! `mount`: ports as files.
+
+use super::ends;
+use crate::exit::{Exit, Fault, notice};
+use anyhow::Context;
+use clap::{Args, ValueHint};
+use pipe::mount::{self, MountError, Options, Report};
+use std::path::PathBuf;
+
+/// `mount`.
+#[derive(Args, Debug, Clone)]
+#[command(after_help = "\
+DIR/tap0 has lines of text, DIR/rtap0 records (bin2), DIR/stats/tap0 counters; DIR/global_time is the counter of stamps,
+DIR/local_time1 to 7 are the registers that stamps of frames to be sent count from (hexadecimal, to read and write).
+
+A read waits for a frame and gives whole frames, as many as fit; with less room than a frame has, it gives pieces. Each
+reader gets all frames that come while it has the file open; one too slow for --ring loses the oldest, and stats say how many.
+A write may have many lines and end within one. One of which nothing is a frame fails (EINVAL); other bad lines are counted.
+The files cannot seek: 'cat DIR/tap0 | head', since head alone wants to give back what it read too much.
+
+Ends with Ctrl-C, with 'fusermount3 -u DIR', or when all ports are over and what they gave is read: exit code 0; 1 if a port
+was lost or DIR cannot be mounted; 2 for wrong usage. Only this user can open the files. As root it needs /dev/fuse; others
+need fusermount3 too.
+
+Examples:
+  linerate mount /tmp/net tap:tap0 tap:tap1 &
+  awk '$1==\"001122334455\"' < /tmp/net/tap0 > /tmp/net/tap1
+  dd if=/tmp/net/rtap0 of=recv.bpkt bs=1M count=10
+  printf '%s\\n' \"$frame\" \"$frame\" > /tmp/net/tap0")]
+pub struct MountArgs {
+    /// Where: a directory that exists
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub dir: PathBuf,
+    /// Ports, as in tap:tap0 or 'pktgen(size=22):pg0'
+    #[arg(value_name = "PORT", required = true)]
+    pub ports: Vec<String>,
+    /// Call the files 0, r0, 1, r1, ... in the order of the ports, as ethpipe does
+    #[arg(short, long)]
+    pub numbered: bool,
+    /// Lines with the time of arrival in front (f2); records have it always
+    #[arg(short = 't', long)]
+    pub stamp: bool,
+    /// Send each frame when it comes, whatever its stamp says
+    #[arg(long)]
+    pub at_once: bool,
+    /// Bytes kept of each file for readers that are slow
+    #[arg(long, value_name = "BYTES", default_value_t = 4 << 20, value_parser = clap::value_parser!(u32).range(65_536..=1 << 30))]
+    pub ring: u32,
+    /// Nanoseconds of a stamp's tick
+    #[arg(long, value_name = "NS", default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    pub tick: u64,
+}
+
+/// Mounts, and stays until the end.
+pub fn run(args: &MountArgs) -> anyhow::Result<Exit> {
+    dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
+    let ports = args.ports.iter().map(|name| ends::open(name)).collect::<anyhow::Result<Vec<_>>>()?;
+    let options = Options {
+        dir: args.dir.clone(),
+        numbered: args.numbered,
+        stamped: args.stamp,
+        timed: !args.at_once,
+        ring: args.ring as usize,
+        tick_ns: args.tick,
+        stop: dispatch::stop_requested,
+    };
+    let dir = args.dir.display();
+    let ready = |names: &mount::Names| notice(&format!("{dir}: mounted; files {}", names.ports.join(" ")));
+    let reports = mount::serve(ports, &options, ready).map_err(|error| match error {
+        MountError::Names(why) => Fault::usage(why),
+        other => other.into(),
+    })?;
+    reports.iter().for_each(tell);
+    Ok(if reports.iter().any(|report| report.lost.is_some()) { Exit::Failed } else { Exit::Fine })
+}
+
+/// What a port has to say at its end: only what is not as it should be.
+fn tell(report: &Report) {
+    let Report { port, counts, lost } = report;
+    let say = |count: u64, what: &str| {
+        if count > 0 {
+            notice(&format!("{port}: {count} {what}"));
+        }
+    };
+    if let Some(why) = lost {
+        notice(&format!("{port}: the port is gone: {why}"));
+    }
+    say(counts.overflow, "frames gone before a slow reader asked for them");
+    say(counts.refused, "frames left out: no line holds fewer than 14 or more than 16383 bytes");
+    say(counts.too_long, "frames not sent: longer than the port takes");
+    say(counts.accepted.saturating_sub(counts.sent + counts.too_long), "frames not sent: stopped before their time");
+    let first = counts.first_bad.as_ref().map_or(String::new(), |why| format!("; the first: {why}"));
+    say(counts.bad_lines, &format!("lines written that are no frames{first}"));
+}

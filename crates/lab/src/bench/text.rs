@@ -1,0 +1,332 @@
+//! `linerate bench text`: frames as lines, by whole commands beside those that do the same, and the codec by itself.
+
+use crate::env::Environment;
+use crate::native::shell::{Corpus, Mounted, Shell, is_installed};
+use crate::result::{Figure, Peer, Report, Row};
+use crate::run;
+use crate::sample::{Sample, Summary};
+use crate::study::{self, Options, Progress, Steps};
+use crate::subject::{Reading, Subject, measure};
+use anyhow::Context;
+use std::rc::Rc;
+use wire::text::{self, Kind, MAX_FRAME, Next, SLACK};
+
+/// The report's pattern: five of its ten destinations.
+pub(crate) const FIVE: &str = r"001111111111\|002222222222\|003333333333\|004444444444\|FFFFFFFFFFFF";
+const FIVE_EXTENDED: &str = "001111111111|002222222222|003333333333|004444444444|FFFFFFFFFFFF";
+/// Lines that `dd` is to read in a trial.
+const DD_LINES: u64 = 12_000_000;
+/// Bytes of a file of text.
+const BYTES: u64 = 500_000_000;
+
+/// A row of commands: our script, how many operations it does, and peers with theirs.
+struct Contest {
+    id: &'static str,
+    title: &'static str,
+    unit: Unit,
+    script: String,
+    ops: u64,
+    peers: Vec<(&'static str, &'static str, String)>,
+}
+
+/// What a row counts in a second.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unit {
+    Gigabytes,
+    Megaframes,
+}
+
+impl Unit {
+    fn name(self) -> &'static str {
+        match self {
+            Unit::Gigabytes => "GB/s",
+            Unit::Megaframes => "Mframe/s",
+        }
+    }
+
+    pub(crate) fn figure(self, sample: &Sample, hertz: u64) -> anyhow::Result<Figure> {
+        let scale = if self == Unit::Gigabytes { 1e9 } else { 1e6 };
+        let rates: Vec<f64> = sample.values().iter().map(|ticks| hertz as f64 / ticks / scale).collect();
+        Ok(Figure::new(&Summary::of(&rates)?, self.name()))
+    }
+}
+
+/// The codec on lines that stay in the cache.
+struct Codec {
+    id: &'static str,
+    decode: bool,
+    frames: Vec<u8>,
+    lines: Vec<u8>,
+}
+
+const CODEC_FRAMES: usize = 600; // 100 kB of text
+const FRAME: usize = 60;
+
+impl Codec {
+    fn new(id: &'static str, decode: bool) -> Codec {
+        let frames: Vec<u8> = (0..FRAME * CODEC_FRAMES).map(|at| (at * 7 + at / 97) as u8).collect();
+        let mut codec = Codec { id, decode, frames, lines: vec![0; text::len(FRAME) * CODEC_FRAMES + SLACK] };
+        codec.encode();
+        codec
+    }
+
+    fn encode(&mut self) {
+        let (kind, mut at) = (Kind::best(), 0);
+        for frame in self.frames.chunks_exact(FRAME) {
+            at += text::encode_with(kind, frame, None, &mut self.lines[at..]).unwrap_or(0);
+        }
+    }
+
+    fn decode(&self) -> usize {
+        let (kind, mut frame, mut count) = (Kind::best(), vec![0; MAX_FRAME + SLACK], 0);
+        let mut rest = &self.lines[..text::len(FRAME) * CODEC_FRAMES];
+        while let Next::Frame { used, .. } = text::next_with(kind, rest, &mut frame) {
+            (rest, count) = (&rest[used..], count + 1);
+        }
+        count
+    }
+}
+
+impl Subject for Codec {
+    fn id(&self) -> &str {
+        self.id
+    }
+
+    fn trial(&mut self) -> anyhow::Result<Reading> {
+        const ROUNDS: u64 = 200;
+        let bytes = ROUNDS * (text::len(FRAME) * CODEC_FRAMES) as u64;
+        let mut decoded = CODEC_FRAMES;
+        let reading = measure(bytes, || {
+            for _ in 0..ROUNDS {
+                if self.decode {
+                    decoded = decoded.min(self.decode());
+                } else {
+                    self.encode();
+                }
+            }
+        });
+        anyhow::ensure!(decoded == CODEC_FRAMES, "{} of {CODEC_FRAMES} lines were read", decoded);
+        Ok(reading)
+    }
+}
+
+/// `linerate bench text`.
+///
+/// # Errors
+/// No room for the files, or a command that failed.
+pub fn text(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
+    let env = Environment::detect();
+    let hertz = env.tsc_hz;
+    let mut steps = Steps::new(16, progress);
+    let mut notes = vec![
+        "GB/s of text, 10^9 bytes; frames of 64 bytes with FCS are lines of 169; 10GE at 64 bytes is 14.88 Mframe/s = 2.515 GB/s of text"
+            .to_owned(),
+        "commands: wall clock from start to end, run by sh in /dev/shm; grep rows print counts (-c), grep.pipes prints lines".to_owned(),
+    ];
+    steps.next("A against A: the noise floor, and the codec");
+    let codec_options = options.run(20);
+    let floor = study::floor(&mut Codec::new("floor", false), &codec_options)?;
+    let mut codecs: Vec<Box<dyn Subject>> =
+        vec![Box::new(Codec::new("encode.64", false)), Box::new(Codec::new("decode.64", true))];
+    let samples = run::interleave(&mut codecs, &codec_options, &mut |_| ())?;
+    let mut rows = Vec::new();
+    for (sample, title) in samples.iter().zip(["frames to lines, hot", "lines to frames, hot"]) {
+        rows.push(Row::new(&sample.id, title, Unit::Gigabytes.figure(sample, hertz)?));
+    }
+    steps.next("writing files of frames");
+    let corpus = Rc::new(Corpus::new(if options.quick { BYTES / 5 } else { BYTES })?);
+    let keep = options.rounds.map_or(if options.quick { 3 } else { 11 }, |rounds| rounds.clamp(1, 100) as u32);
+    let wait = run::Options { warmup: 1, keep, max_seconds: None, cpu: None, min_cpu_share: None, replacements: 0 };
+    let mut peers = Vec::new();
+    for contest in contests(&corpus)? {
+        steps.next(contest.id);
+        let ours = Shell::new(contest.id, &contest.script, contest.ops, &corpus, hertz)?;
+        let mut subjects: Vec<Box<dyn Subject>> = vec![Box::new(ours)];
+        for (peer, tool, script) in &contest.peers {
+            if is_installed(tool) {
+                let id = format!("{peer}.{}", contest.id);
+                subjects.push(Box::new(Shell::new(&id, script, contest.ops, &corpus, hertz)?));
+            } else {
+                notes.push(format!("{}: without {peer}: {tool} is not installed", contest.id));
+            }
+        }
+        hold(&contest, &mut subjects, &wait, hertz, &mut rows, &mut peers)?;
+    }
+    steps.next("fuse.read");
+    match Mounted::new(&corpus, "pktgen(rotate=on,size=18):pg0") {
+        Ok(mounted) => fuse(&mounted, &corpus, &wait, hertz, &mut rows, &mut peers)?,
+        Err(why) => rows.push(Row::missing("fuse.read", FUSE, &format!("{why:#}"))),
+    }
+    Ok(Report { name: "bench text".to_owned(), env, noise_floor: floor, rows, peers, notes, beside: None })
+}
+
+const FUSE: &str = "dd from the mounted port, 1 MiB a read, frames made one by one";
+
+fn fuse(
+    mounted: &Mounted,
+    corpus: &Rc<Corpus>,
+    options: &run::Options,
+    hertz: u64,
+    rows: &mut Vec<Row>,
+    peers: &mut Vec<Peer>,
+) -> anyhow::Result<()> {
+    const READS: u64 = 80;
+    let dd = |file: &str| format!("dd if={file} of=/dev/null bs=1M count={READS} iflag=fullblock");
+    let ops = READS << 20;
+    let contest = Contest {
+        id: "fuse.read",
+        title: FUSE,
+        unit: Unit::Gigabytes,
+        script: dd(&mounted.file.display().to_string()),
+        ops,
+        peers: vec![("tmpfs", "dd", dd("f64.txt"))],
+    };
+    let ours = Shell::new(contest.id, &contest.script, ops, corpus, hertz)?;
+    let theirs = Shell::new("tmpfs.fuse.read", &contest.peers[0].2, ops, corpus, hertz)?;
+    let mut subjects: Vec<Box<dyn Subject>> = vec![Box::new(ours), Box::new(theirs)];
+    hold(&contest, &mut subjects, options, hertz, rows, peers)
+}
+
+fn hold(
+    contest: &Contest,
+    subjects: &mut [Box<dyn Subject>],
+    options: &run::Options,
+    hertz: u64,
+    rows: &mut Vec<Row>,
+    peers: &mut Vec<Peer>,
+) -> anyhow::Result<()> {
+    let samples = match run::interleave(subjects, options, &mut |_| ()) {
+        Ok(samples) => samples,
+        Err(why) => {
+            rows.push(Row::missing(contest.id, contest.title, &format!("{why:#}")));
+            return Ok(());
+        }
+    };
+    let ours = samples.first().context("no sample")?;
+    rows.push(Row::new(contest.id, contest.title, contest.unit.figure(ours, hertz)?));
+    for theirs in samples.iter().skip(1) {
+        let name = theirs.id.strip_suffix(contest.id).unwrap_or(&theirs.id).trim_end_matches('.');
+        let now = contest.unit.figure(theirs, hertz)?;
+        peers.push(Peer { now, ..Peer::new(name, theirs, ours)? });
+    }
+    Ok(())
+}
+
+fn contests(corpus: &Corpus) -> anyhow::Result<Vec<Contest>> {
+    let (f64, ip64) = (corpus.len("f64.txt")?, corpus.len("ip64.txt")?);
+    let dd = |port: &str| format!("$LINERATE cat -c {DD_LINES} '{port}' | dd of=/dev/null bs=256k");
+    let count = |flags: &str, pattern: &str| format!("$LINERATE grep -c {flags} {pattern} f64.txt");
+    let rg = |flags: &str, pattern: &str| format!("rg -c {flags} {pattern} f64.txt");
+    let gnu = |flags: &str, pattern: &str| format!("LC_ALL=C grep -c {flags} {pattern} f64.txt");
+    let contest =
+        |id, title, script: String, ops, peers| Contest { id, title, unit: Unit::Gigabytes, script, ops, peers };
+    let lines = |len: u64| len / 169;
+    Ok(vec![
+        contest(
+            "dd.static",
+            "cat of a generator into dd, 256 KiB a read: lines made once (what ethpipe2013 measured)",
+            dd("pktgen(static=on,rotate=on,size=18):"),
+            DD_LINES * 169,
+            vec![],
+        ),
+        contest(
+            "dd.generated",
+            "the same, frames made and written one by one",
+            dd("pktgen(rotate=on,size=18):"),
+            DD_LINES * 169,
+            vec![],
+        ),
+        contest(
+            "grep.five",
+            "grep of ethpipe2013's five addresses in a file in memory",
+            count("", &format!("'{FIVE}'")),
+            f64,
+            vec![
+                ("ripgrep", "rg", rg("", &format!("'{FIVE_EXTENDED}'"))),
+                ("gnu_grep", "grep", gnu("", &format!("'{FIVE}'"))),
+            ],
+        ),
+        contest("grep.five.two_cores", "the same, two threads", count("-j 2", &format!("'{FIVE}'")), f64, vec![]),
+        contest(
+            "grep.wildcard",
+            "grep of 0022CF.*8899",
+            count("", "'0022CF.*8899'"),
+            f64,
+            vec![("ripgrep", "rg", rg("", "'0022CF.*8899'")), ("gnu_grep", "grep", gnu("", "'0022CF.*8899'"))],
+        ),
+        contest(
+            "grep.5000",
+            "grep -F of 5000 addresses, two of which are there",
+            count("-F --file addresses.txt", ""),
+            f64,
+            vec![
+                ("ripgrep", "rg", rg("-F -f addresses.txt", "")),
+                ("gnu_grep", "grep", gnu("-F -f addresses.txt", "")),
+            ],
+        ),
+        contest(
+            "grep.pipes",
+            "the five addresses, in by a pipe and out by a pipe",
+            format!("cat f64.txt | $LINERATE grep '{FIVE}' | cat > /dev/null"),
+            f64,
+            vec![
+                ("ripgrep", "rg", format!("cat f64.txt | rg '{FIVE_EXTENDED}' | cat > /dev/null")),
+                ("gnu_grep", "grep", format!("cat f64.txt | LC_ALL=C grep '{FIVE}' | cat > /dev/null")),
+            ],
+        ),
+        contest(
+            "rewrite",
+            "a field set and the checksum repaired: ip.ttl-=1 (sed: an address replaced, no checksum)",
+            "$LINERATE rewrite ip.ttl-=1 < ip64.txt > /dev/null".to_owned(),
+            ip64,
+            vec![("sed", "sed", "LC_ALL=C sed -e 's/^001111111111/001111111112/' ip64.txt > /dev/null".to_owned())],
+        ),
+        Contest {
+            unit: Unit::Megaframes,
+            ..contest(
+                "fused",
+                "grep + rewrite + put in one process, half of the frames selected",
+                format!("$LINERATE grep '{FIVE}' ip64.txt + rewrite ip.ttl-=1 + put null:"),
+                lines(ip64),
+                vec![],
+            )
+        },
+        Contest {
+            unit: Unit::Megaframes,
+            ..contest(
+                "conv.pcap",
+                "a capture to lines (tcpdump: its own)",
+                "$LINERATE conv -o f1 ip64.pcap > /dev/null".to_owned(),
+                (corpus.len("ip64.pcap")? - 24) / 76,
+                vec![("tcpdump", "tcpdump", "tcpdump -nr ip64.pcap > /dev/null".to_owned())],
+            )
+        },
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_codec_reads_what_it_writes() {
+        for decode in [false, true] {
+            let reading = Codec::new("codec", decode).trial().unwrap();
+            assert_eq!(reading.ops, 200 * 600 * 169);
+            assert!(reading.ticks > 0);
+        }
+    }
+
+    #[test]
+    fn the_corpus_is_the_reports_and_goes_away() {
+        let corpus = Corpus::new(1_000_000).unwrap();
+        assert_eq!(corpus.len("f64.txt").unwrap(), 1_000_000 / 1690 * 1690);
+        assert_eq!(corpus.len("f1518.txt").unwrap(), 1_000_000 / 45_310 * 45_310);
+        assert_eq!(corpus.len("addresses.txt").unwrap(), 5000 * 13);
+        assert_eq!((corpus.len("ip64.pcap").unwrap() - 24) % 76, 0);
+        let contests = contests(&corpus).unwrap();
+        assert_eq!(contests.len(), 10);
+        drop(corpus);
+        assert!(!std::path::Path::new("/dev/shm").join(format!("linerate-lab-{}", std::process::id())).exists());
+    }
+}

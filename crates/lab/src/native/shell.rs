@@ -1,0 +1,241 @@
+//! Whole commands, as a shell runs them: what is measured is what a user types, start and end of the programs included.
+
+use crate::subject::{Reading, Subject};
+use anyhow::{Context, ensure};
+use port::pcap::{Direction, Format, LINKTYPE_ETHERNET, Record, Writer};
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+use wire::text::{self, MAX_LINE, SLACK};
+
+/// Is there a program of that name?
+pub fn is_installed(tool: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|dir| dir.join(tool).is_file())
+}
+
+/// The program `linerate`: this one, or what was built beside it when this is a benchmark's own.
+///
+/// # Errors
+/// It is not there.
+pub fn program() -> anyhow::Result<PathBuf> {
+    let this = std::env::current_exe().context("this program's own path")?;
+    let beside = this.with_file_name("linerate");
+    let found = if this.file_stem().is_some_and(|name| name == "linerate") { this } else { beside };
+    ensure!(found.is_file(), "{} is not there: cargo build --release -p linerate", found.display());
+    Ok(found)
+}
+
+/// Files of frames in memory, removed at the end. The frames are those of ethpipe2013's dummy device: ten destinations in turn.
+#[derive(Debug)]
+pub struct Corpus {
+    dir: PathBuf,
+    /// Bytes of each file of text, about.
+    bytes: u64,
+}
+
+/// Frame sizes with the FCS, and how their files are called.
+pub const SIZES: [(usize, &str); 2] = [(64, "f64.txt"), (1518, "f1518.txt")];
+/// Addresses of `addresses.txt`, two of which are the corpus's.
+const ADDRESSES: usize = 5000;
+
+impl Corpus {
+    /// Writes the files: `f64.txt`, `f1518.txt`, `ip64.txt` (UDP), `ip64.pcap` (the same), `addresses.txt`.
+    ///
+    /// # Errors
+    /// No room in memory.
+    pub fn new(bytes: u64) -> anyhow::Result<Corpus> {
+        let memory = Path::new("/dev/shm");
+        let base = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+        let dir = base.join(format!("linerate-lab-{}", std::process::id()));
+        fs::create_dir_all(&dir).with_context(|| dir.display().to_string())?;
+        let corpus = Corpus { dir, bytes };
+        for (size, name) in SIZES {
+            let frames: Vec<Vec<u8>> = port::pktgen::ROTATION.iter().map(|dst| dummy(dst.0, size - 4)).collect();
+            corpus.lines(name, &frames)?;
+        }
+        let udp: Vec<Vec<u8>> = (0..10_u16).map(|at| udp(at, port::pktgen::ROTATION[usize::from(at)].0)).collect();
+        corpus.lines("ip64.txt", &udp)?;
+        corpus.capture("ip64.pcap", &udp)?;
+        let mut addresses = corpus.create("addresses.txt")?;
+        for at in 0..ADDRESSES as u64 {
+            let address = match at {
+                0 => "001111111111".to_owned(),
+                1 => "FFFFFFFFFFFF".to_owned(),
+                _ => format!("02{:010X}", at.wrapping_mul(0x9e_3779_b97f) & 0xff_ffff_ffff),
+            };
+            writeln!(addresses, "{address}")?;
+        }
+        addresses.flush()?;
+        Ok(corpus)
+    }
+
+    /// A file's length.
+    ///
+    /// # Errors
+    /// There is no such file.
+    pub fn len(&self, name: &str) -> anyhow::Result<u64> {
+        Ok(fs::metadata(self.dir.join(name)).with_context(|| name.to_owned())?.len())
+    }
+
+    fn create(&self, name: &str) -> anyhow::Result<BufWriter<File>> {
+        let path = self.dir.join(name);
+        Ok(BufWriter::with_capacity(1 << 20, File::create(&path).with_context(|| path.display().to_string())?))
+    }
+
+    fn lines(&self, name: &str, frames: &[Vec<u8>]) -> anyhow::Result<()> {
+        let (mut all, mut line) = (Vec::new(), vec![0; MAX_LINE + SLACK]);
+        for frame in frames {
+            let len = text::encode(frame, None, &mut line).context("a frame without a line")?;
+            all.extend_from_slice(&line[..len]);
+        }
+        let mut out = self.create(name)?;
+        for _ in 0..self.bytes / all.len() as u64 {
+            out.write_all(&all)?;
+        }
+        Ok(out.flush()?)
+    }
+
+    fn capture(&self, name: &str, frames: &[Vec<u8>]) -> anyhow::Result<()> {
+        let mut out = Writer::new(self.create(name)?, Format::Pcap, 65_535)?;
+        let each = self.bytes / 8 / 76 / frames.len() as u64;
+        for round in 0..each {
+            for frame in frames {
+                let (ts_ns, orig_len) = (round * 672, frame.len() as u32);
+                let direction = Direction::Unknown;
+                out.write(&Record {
+                    ts_ns,
+                    orig_len,
+                    data: frame,
+                    linktype: LINKTYPE_ETHERNET,
+                    interface: 0,
+                    direction,
+                })?;
+            }
+        }
+        Ok(out.flush()?)
+    }
+}
+
+impl Drop for Corpus {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+/// The report's frame, its payload repeated as far as it goes.
+fn dummy(dst: [u8; 6], len: usize) -> Vec<u8> {
+    let mut frame = dst.to_vec();
+    frame.extend([0x00, 0x22, 0xcf, 0x63, 0x96, 0x7b, 0x88, 0x99, 0x23, 0x1e, 0x0a, 0xcf, 0xe5, 0x3a, 0xdf]);
+    frame.extend([0x00, 0x22, 0xcf, 0x63, 0x96, 0x7b, 0x00, 0x20]);
+    frame.resize(len - 1, 0);
+    frame.push(0x20);
+    frame
+}
+
+/// 18 bytes over UDP: 64 on the wire.
+fn udp(at: u16, dst: [u8; 6]) -> Vec<u8> {
+    let header = wire::ip4::Header::new([10, 0, 0, 2].into(), [10, 0, 0, 1].into(), wire::Proto::UDP, 26);
+    let mut packet = [0; wire::ip4::HEADER_LEN];
+    if let Some(header) = header {
+        header.emit(&mut packet);
+    }
+    let ends = [(12_345 + at).to_be_bytes(), 54_321_u16.to_be_bytes(), [0, 26], [0, 0]].concat();
+    let frame = [&dst[..], &[0x02, 0, 0, 0, 0, 1, 8, 0], &packet, &ends, &[0; 18]];
+    frame.concat()
+}
+
+/// A line for sh(1), run in the corpus's directory with `$LINERATE` set: an operation is a byte or a frame, its ticks are the wall
+/// clock's.
+#[derive(Debug)]
+pub struct Shell {
+    id: String,
+    script: String,
+    ops: u64,
+    corpus: Rc<Corpus>,
+    program: PathBuf,
+    tsc_hz: u64,
+}
+
+impl Shell {
+    /// `script`, which does `ops` operations.
+    ///
+    /// # Errors
+    /// The program is not there.
+    pub fn new(id: &str, script: &str, ops: u64, corpus: &Rc<Corpus>, tsc_hz: u64) -> anyhow::Result<Shell> {
+        let (id, script) = (id.to_owned(), script.to_owned());
+        Ok(Shell { id, script, ops, corpus: Rc::clone(corpus), program: program()?, tsc_hz })
+    }
+}
+
+impl Subject for Shell {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn trial(&mut self) -> anyhow::Result<Reading> {
+        let mut command = Command::new("sh");
+        command.arg("-c").arg(&self.script).current_dir(&self.corpus.dir).env("LINERATE", &self.program);
+        // Not /dev/null: GNU grep ends at its first match when nobody reads it.
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let begun = Instant::now();
+        let output = command.spawn().context("start sh")?.wait_with_output()?;
+        let wall_ns = begun.elapsed().as_nanos() as u64;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "{}: {}: {}", self.id, output.status, said.lines().last().unwrap_or_default());
+        let ticks = (u128::from(wall_ns) * u128::from(self.tsc_hz) / 1_000_000_000) as u64;
+        Ok(Reading { ops: self.ops, ticks, wall_ns, cpu_ns: wall_ns })
+    }
+}
+
+/// `linerate mount` of a generator, for as long as this lives.
+#[derive(Debug)]
+pub struct Mounted {
+    child: Child,
+    /// The file of its port.
+    pub file: PathBuf,
+}
+
+impl Mounted {
+    /// Mounts the report's generator and waits until its file is there.
+    ///
+    /// # Errors
+    /// What it said: no FUSE, no right to mount.
+    pub fn new(corpus: &Corpus, port: &str) -> anyhow::Result<Mounted> {
+        let dir = corpus.dir.join("mnt");
+        fs::create_dir_all(&dir)?;
+        let mut command = Command::new(program()?);
+        command.arg("mount").arg(&dir).arg(port).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut mounted = Mounted { child: command.spawn().context("start linerate mount")?, file: dir.join("pg0") };
+        let patience = Instant::now() + Duration::from_secs(5);
+        while !mounted.file.exists() {
+            if let Some(status) = mounted.child.try_wait()? {
+                let mut said = String::new();
+                if let Some(stderr) = &mut mounted.child.stderr {
+                    std::io::Read::read_to_string(stderr, &mut said)?;
+                }
+                anyhow::bail!("linerate mount: {status}: {}", said.trim());
+            }
+            ensure!(Instant::now() < patience, "linerate mount: no file after 5 s");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(mounted)
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let pid = self.child.id().to_string();
+        // It unmounts by itself when it is asked to end.
+        let _ = Command::new("kill").args(["-TERM", &pid]).status();
+        let patience = Instant::now() + Duration::from_secs(5);
+        while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < patience {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,112 @@
+//! A port's frames as lines into a pipe, without a copy on the way.
+//!
+//! Lines are written straight from the port's buffers into memory whose pages then go into the pipe ([`Pages`]). Only much at once is worth
+//! that: a few lines are written as anything is.
+
+use crate::os::{Kept, Pages};
+use crate::ports::PortSource;
+use crate::run::RunError;
+use std::fs::File;
+use std::io::Write;
+use wire::text::{self, Kind, MAX_LINE, SLACK, Stamp};
+
+/// A huge page.
+const ROOM: usize = 2 << 20;
+/// From so many bytes on, pages are given away; below, a copy is cheaper than new pages.
+const WORTH: usize = 64 * 1024;
+
+/// Writes the lines of what `source` receives until it is over; with stamps if `stamped`.
+///
+/// # Errors
+/// As reading the port and writing the pipe.
+pub fn lines(source: &mut PortSource, out: &File, stamped: bool) -> Result<(), RunError> {
+    let counter = source.counter().clone();
+    let kind = Kind::best();
+    let mut pages = Pages::new(ROOM)?;
+    let mut used = 0;
+    while let Some((burst, now)) = source.burst()? {
+        let full = burst.room() == 0;
+        let stamp = stamped.then(|| Stamp::arrival(counter.ticks(now)));
+        let mut refused = 0;
+        for frame in burst.drain() {
+            if used + MAX_LINE + SLACK > ROOM {
+                pages.send(out, used)?;
+                used = 0;
+            }
+            let room = pages.bytes_mut().get_mut(used..).unwrap_or_default();
+            match text::encode_with(kind, frame.bytes(), stamp, room) {
+                Some(len) => used += len,
+                None => refused += 1,
+            }
+        }
+        source.refuse(refused);
+        // Who reads may be waiting for what there is, if no more is behind it.
+        if !full && used < WORTH {
+            write(out, pages.bytes_mut().get(..used).unwrap_or_default())?;
+            used = 0;
+        } else if !full {
+            pages.send(out, used)?;
+            used = 0;
+        }
+    }
+    Ok(pages.send(out, used)?)
+}
+
+fn write(mut out: &File, bytes: &[u8]) -> Result<(), RunError> {
+    Ok(out.write_all(bytes)?)
+}
+
+/// The lines of some frames, made once and written again and again: what ethpipe2013 measured as its device's reading speed.
+#[derive(Debug)]
+pub struct Static {
+    lines: Kept,
+    /// Bytes of the lines, and how many there are.
+    len: usize,
+    count: u64,
+}
+
+impl Static {
+    /// Lines of the frames that `source` gives, a mebibyte of them, at the most `most`; as many as let ten destinations take their turns when
+    /// they come again.
+    ///
+    /// # Errors
+    /// As reading the port.
+    pub fn new(source: &mut PortSource, most: u64) -> Result<Static, RunError> {
+        const LINES: usize = 1 << 20;
+        const TURNS: u64 = port::pktgen::ROTATION.len() as u64;
+        let mut pages = Pages::new(LINES + (TURNS as usize + 1) * MAX_LINE + SLACK)?;
+        let enough = |len: usize, count: u64| count >= most || (len >= LINES && count.is_multiple_of(TURNS));
+        let (mut len, mut count) = (0, 0);
+        while !enough(len, count) {
+            let Some((burst, _)) = source.burst()? else { break };
+            for frame in burst.drain() {
+                if !enough(len, count) {
+                    let room = pages.bytes_mut().get_mut(len..).unwrap_or_default();
+                    len += text::encode(frame.bytes(), None, room).unwrap_or(0);
+                    count += 1;
+                }
+            }
+        }
+        Ok(Static { lines: pages.keep(), len, count })
+    }
+
+    /// Writes `left` lines, or without end, until `stop`.
+    ///
+    /// # Errors
+    /// As writing the pipe.
+    pub fn write(&self, out: &File, mut left: u64, stop: fn() -> bool) -> Result<(), RunError> {
+        while left >= self.count && self.count > 0 && !stop() {
+            self.lines.send(out, 0, self.len)?;
+            left = if left == u64::MAX { left } else { left - self.count };
+        }
+        if left < self.count && !stop() {
+            let bytes = self.lines.bytes().get(..self.len).unwrap_or_default();
+            let end = match usize::try_from(left).ok().and_then(|left| left.checked_sub(1)) {
+                None => 0,
+                Some(last) => memchr::memchr_iter(b'\n', bytes).nth(last).map_or(self.len, |newline| newline + 1),
+            };
+            self.lines.send(out, 0, end)?;
+        }
+        Ok(())
+    }
+}

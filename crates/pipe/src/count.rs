@@ -1,0 +1,254 @@
+//! `count`: how many frames, and how much that is.
+
+use crate::rate::on_wire;
+use crate::stage::{StageError, Timed};
+use crate::{Frames, Stage};
+use clock::{Clock, Duration, Instant};
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use wire::text;
+
+/// Where what there is to say goes: standard output, or standard error where frames go to the other.
+pub type Say = Box<dyn FnMut(&str) + Send>;
+
+/// Sums.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Sums {
+    /// Frames.
+    pub frames: u64,
+    /// Bytes of their lines, as F1.
+    pub text: u64,
+    /// Bytes that a wire is busy with: FCS, preamble and gap too.
+    pub wire: u64,
+    /// Nanoseconds.
+    pub ns: u64,
+}
+
+impl Sums {
+    /// Of these frames.
+    pub fn of(frames: &Frames) -> Sums {
+        let each = frames.iter().map(|(bytes, _)| (text::len(bytes.len()) as u64, on_wire(bytes.len())));
+        each.fold(Sums::default(), |sums, (text, wire)| Sums {
+            frames: sums.frames + 1,
+            text: sums.text + text,
+            wire: sums.wire + wire,
+            ..sums
+        })
+    }
+
+    /// What came since.
+    fn since(self, before: Sums) -> Sums {
+        Sums {
+            frames: self.frames - before.frames,
+            text: self.text - before.text,
+            wire: self.wire - before.wire,
+            ns: self.ns - before.ns,
+        }
+    }
+
+    fn a_second(self, what: u64) -> f64 {
+        if self.ns == 0 { 0.0 } else { what as f64 * 1e9 / self.ns as f64 }
+    }
+
+    /// One JSON object.
+    pub fn json(self) -> String {
+        let Sums { frames, text, wire, ns } = self;
+        let seconds = ns as f64 / 1e9;
+        let (pps, bps) = (self.a_second(frames), self.a_second(wire * 8));
+        serde_json::json!({
+            "frames": frames, "text_bytes": text, "wire_bytes": wire, "seconds": seconds, "pps": pps, "wire_bps": bps,
+            "text_Bps": self.a_second(text),
+        })
+        .to_string()
+    }
+}
+
+/// `12 frames, 2028 bytes of text, 1008 on the wire in 1.000000 s: 12 pps, 8.06 kb/s on the wire, 2.03 kB/s of text`
+impl fmt::Display for Sums {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Sums { frames, text, wire, ns } = *self;
+        write!(f, "{frames} frames, {text} bytes of text, {wire} on the wire in {:.6} s: ", ns as f64 / 1e9)?;
+        let (pps, bps, text) = (self.a_second(frames), self.a_second(wire * 8), self.a_second(text));
+        write!(f, "{}pps, {}b/s on the wire, {}B/s of text", Short(pps), Short(bps), Short(text))
+    }
+}
+
+/// A number with three or four digits and a prefix.
+struct Short(f64);
+
+impl fmt::Display for Short {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (value, prefix) = [(1e9, "G"), (1e6, "M"), (1e3, "k")]
+            .into_iter()
+            .find(|(unit, _)| self.0 >= *unit)
+            .map_or((self.0, ""), |(unit, prefix)| (self.0 / unit, prefix));
+        let digits = if value >= 100.0 { 0 } else { 2 };
+        write!(f, "{value:.digits$} {prefix}")
+    }
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    frames: AtomicU64,
+    text: AtomicU64,
+    wire: AtomicU64,
+}
+
+/// Counts frames, and passes them on unless it is to be quiet about them.
+pub struct Count {
+    shared: Arc<Shared>,
+    clock: Clock,
+    began: Instant,
+    pass: bool,
+    /// Of every interval, and when the next one ends.
+    every: Option<(Duration, Instant)>,
+    before: Sums,
+    json: bool,
+    /// None in a copy for another thread: the first one speaks.
+    say: Option<Say>,
+}
+
+impl Count {
+    /// From now on, by `clock`; says its sums at the end, or those of each interval and at the end all of them.
+    pub fn new(clock: Clock, pass: bool, every: Option<Duration>, json: bool, say: Say) -> Count {
+        let began = clock.now();
+        let every = every.map(|every| every.max(Duration::from_millis(1))).map(|every| (every, began.after(every)));
+        let before = Sums::default();
+        Count { shared: Arc::default(), clock, began, pass, every, before, json, say: Some(say) }
+    }
+
+    fn sums(&self, now: Instant) -> Sums {
+        let Shared { frames, text, wire } = &*self.shared;
+        let ns = now.since(self.began).as_nanos() as u64;
+        Sums { frames: frames.load(Relaxed), text: text.load(Relaxed), wire: wire.load(Relaxed), ns }
+    }
+
+    fn speak(&mut self, sums: Sums) {
+        if let Some(say) = &mut self.say {
+            say(&if self.json { sums.json() } else { sums.to_string() });
+        }
+    }
+}
+
+impl Stage for Count {
+    fn run(&mut self, frames: &mut Frames) -> Result<(), StageError> {
+        let sums = Sums::of(frames);
+        self.shared.frames.fetch_add(sums.frames, Relaxed);
+        self.shared.text.fetch_add(sums.text, Relaxed);
+        self.shared.wire.fetch_add(sums.wire, Relaxed);
+        if !self.pass {
+            frames.clear();
+        }
+        Ok(())
+    }
+
+    fn fork(&self) -> Option<Box<dyn Stage>> {
+        let (shared, clock) = (self.shared.clone(), self.clock.clone());
+        Some(Box::new(Count { shared, clock, say: None, before: self.before, ..*self }))
+    }
+
+    fn finish(&mut self, _: &mut Frames) -> Result<(), StageError> {
+        let sums = self.sums(self.clock.now());
+        self.speak(sums);
+        Ok(())
+    }
+
+    fn timed(&mut self) -> Option<&mut dyn Timed> {
+        if self.every.is_some() { Some(self) } else { None }
+    }
+}
+
+impl Timed for Count {
+    /// The line of an interval is about what came before it ended, and says how long it really was.
+    fn at(&mut self, now: Instant) {
+        let Some((every, next)) = self.every else { return };
+        if now < next {
+            return;
+        }
+        let sums = self.sums(now);
+        self.speak(sums.since(self.before));
+        self.before = sums;
+        let late = now.since(next).as_nanos() / every.as_nanos().max(1);
+        let next = next.after(every.saturating_mul(u32::try_from(late + 1).unwrap_or(u32::MAX)));
+        self.every = Some((every, next));
+    }
+
+    fn next_event(&self) -> Option<Instant> {
+        self.every.map(|(_, next)| next)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Time;
+    use clock::SimClock;
+    use proptest::prelude::*;
+    use std::sync::Mutex;
+
+    fn told() -> (Arc<Mutex<Vec<String>>>, Say) {
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let copy = told.clone();
+        (told, Box::new(move |text: &str| copy.lock().unwrap().push(text.to_owned())))
+    }
+
+    fn of(lens: &[usize]) -> Frames {
+        let mut frames = Frames::new();
+        lens.iter().for_each(|len| assert!(frames.push(&vec![0; *len], Time::None)));
+        frames
+    }
+
+    #[test]
+    fn a_second_of_a_gigabit() {
+        let (clock, (told, say)) = (SimClock::new(), told());
+        let mut stage = Count::new(Clock::sim(&clock), true, None, false, say);
+        let mut other = stage.fork().unwrap();
+        let mut frames = of(&[60; 1000]);
+        for turn in 0..1488 {
+            if turn % 2 == 0 {
+                stage.run(&mut frames).unwrap()
+            } else {
+                other.run(&mut frames).unwrap()
+            }
+            assert_eq!(frames.len(), 1000);
+        }
+        clock.advance(Duration::from_secs(1));
+        other.finish(&mut frames).unwrap_or_default();
+        stage.finish(&mut frames).unwrap();
+        let expected = "1488000 frames, 251472000 bytes of text, 124992000 on the wire in 1.000000 s: 1.49 Mpps, \
+                        1000 Mb/s on the wire, 251 MB/s of text";
+        assert_eq!(*told.lock().unwrap(), [expected]);
+    }
+
+    #[test]
+    fn intervals_are_by_themselves_and_the_last_line_is_about_all() {
+        let (clock, (told, say)) = (SimClock::new(), told());
+        let mut stage = Count::new(Clock::sim(&clock), false, Some(Duration::from_secs(1)), true, say);
+        for seconds in [0, 1, 1, 3] {
+            clock.advance(Duration::from_secs(seconds));
+            stage.at(clock.now());
+            let mut frames = of(&[60, 1514]);
+            stage.run(&mut frames).unwrap();
+            assert!(frames.is_empty());
+        }
+        assert_eq!(stage.next_event(), Some(Instant::from_millis(6000)));
+        stage.finish(&mut Frames::new()).unwrap();
+        let told: Vec<serde_json::Value> =
+            told.lock().unwrap().iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let frames: Vec<u64> = told.iter().map(|line| line["frames"].as_u64().unwrap()).collect();
+        assert_eq!(frames, [2, 2, 2, 8]);
+        assert_eq!((&told[2]["seconds"], &told[3]["seconds"]), (&3.0.into(), &5.0.into()));
+        assert_eq!(told[3]["wire_bytes"], 4 * (84 + 1538));
+    }
+
+    proptest! {
+        #[test]
+        fn bytes_of_text_are_those_that_are_written(lens in prop::collection::vec(14..300_usize, 0..20)) {
+            let frames = of(&lens);
+            let mut out = Vec::new();
+            let used = crate::Encoder::new(crate::Format::Plain, 8).encode(&frames, &mut out);
+            prop_assert_eq!(Sums::of(&frames).text, used as u64);
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! `crc`: the checksums of each frame, computed anew: set right, or only checked.
+//!
+//! IPv4 header, ICMP, IGMP, TCP, UDP and ICMPv6. What cannot be computed is left as it is: a fragment's, that of a packet cut short. UDP's 0
+//! over IPv4 is not wrong ("not computed"), but is computed where checksums are set.
+
+use crate::stage::StageError;
+use crate::{Frames, Stage};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use wire::edit::{Covered, Layout};
+use wire::eth::MIN_FRAME_LEN;
+
+/// What is done to checksums.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Action {
+    /// Set right.
+    #[default]
+    Set,
+    /// Set right, but UDP's to 0: "not computed", as ethpipe's crc.sh does. Over IPv6, where it may not be, it is computed.
+    SetUdpZero,
+    /// Nothing: wrong ones are counted, and fail the program.
+    Check,
+}
+
+/// The stage.
+#[derive(Clone, Debug)]
+pub struct Crc {
+    action: Action,
+    pad: bool,
+    counts: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    frames: AtomicU64,
+    checksums: AtomicU64,
+    wrong: [AtomicU64; KINDS.len()],
+}
+
+/// In the order of what is said of them.
+const KINDS: [(Covered, &str); 6] = [
+    (Covered::Ip4, "IPv4"),
+    (Covered::Tcp, "TCP"),
+    (Covered::Udp, "UDP"),
+    (Covered::Icmp, "ICMP"),
+    (Covered::Igmp, "IGMP"),
+    (Covered::Icmp6, "ICMPv6"),
+];
+
+impl Crc {
+    /// With `pad`, frames shorter than 60 bytes get zeros behind them: what a wire carries at least.
+    pub fn new(action: Action, pad: bool) -> Crc {
+        Crc { action, pad, counts: Arc::default() }
+    }
+
+    /// Checksums that were wrong, so far.
+    pub fn wrong(&self) -> u64 {
+        self.counts.wrong.iter().map(|count| count.load(Relaxed)).sum()
+    }
+
+    /// Checks the checksums of one frame, and sets them; says how many there are.
+    #[inline]
+    fn one(&self, frame: &mut [u8], wrong: &mut [u64; KINDS.len()]) -> u64 {
+        let mut checksums = 0;
+        for checksum in Layout::of(frame).checksums(frame).into_iter().flatten() {
+            checksums += 1;
+            if !checksum.verifies() {
+                let counts = wrong.iter_mut().zip(KINDS).filter(|(_, (of, _))| *of == checksum.of);
+                counts.for_each(|(count, _)| *count += 1);
+            }
+            match self.action {
+                Action::Check => {}
+                Action::SetUdpZero if checksum.may_be_none() => checksum.write(frame, 0),
+                Action::Set | Action::SetUdpZero => checksum.write(frame, checksum.right),
+            }
+        }
+        checksums
+    }
+}
+
+impl Stage for Crc {
+    fn run(&mut self, frames: &mut Frames) -> Result<(), StageError> {
+        let (mut checksums, mut wrong) = (0, [0; KINDS.len()]);
+        self.counts.frames.fetch_add(frames.len() as u64, Relaxed);
+        frames.for_each(|frame| {
+            // First: what an IP header claims may be there now, and is to be right.
+            if self.pad {
+                frame.pad(MIN_FRAME_LEN);
+            }
+            checksums += self.one(frame.bytes_mut(), &mut wrong);
+        });
+        self.counts.checksums.fetch_add(checksums, Relaxed);
+        for (shared, count) in self.counts.wrong.iter().zip(wrong) {
+            shared.fetch_add(count, Relaxed);
+        }
+        Ok(())
+    }
+
+    fn fork(&self) -> Option<Box<dyn Stage>> {
+        Some(Box::new(self.clone()))
+    }
+
+    fn report(&self) -> Option<String> {
+        let (frames, checksums) = (self.counts.frames.load(Relaxed), self.counts.checksums.load(Relaxed));
+        let were = if self.action == Action::Check { "are" } else { "were" };
+        let mut said = format!("crc: {} of {checksums} checksums in {frames} frames {were} wrong", self.wrong());
+        let wrong = self.counts.wrong.iter().map(|count| count.load(Relaxed)).zip(KINDS);
+        let each: Vec<String> = wrong.filter(|(n, _)| *n > 0).map(|(n, (_, name))| format!("{name} {n}")).collect();
+        if !each.is_empty() {
+            said += &format!(" ({})", each.join(", "));
+        }
+        Some(said)
+    }
+
+    fn failed(&self) -> bool {
+        self.action == Action::Check && self.wrong() > 0
+    }
+}
+
+#[cfg(test)]
+mod tests;

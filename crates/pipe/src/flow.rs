@@ -1,0 +1,258 @@
+//! Which flow a frame belongs to, and a number for it that a stranger cannot work out.
+
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
+use std::net::{Ipv4Addr, Ipv6Addr};
+use wire::eth::{self, EtherType};
+use wire::{Mac, Proto, ip4, ip6, vlan};
+
+/// VLAN tags that are looked behind.
+const TAGS: usize = 4;
+
+/// A frame's headers, as far as they tell flows apart.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Flow {
+    /// Destination.
+    pub dst: Mac,
+    /// Source.
+    pub src: Mac,
+    /// The outer VLAN identifier.
+    pub vlan: Option<u16>,
+    /// Behind the tags.
+    pub ethertype: EtherType,
+    /// Of an IP packet.
+    pub ip: Option<Ip>,
+}
+
+/// What an IP packet says; addresses of IPv4 are mapped into IPv6.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct Ip {
+    /// Source address.
+    pub src: Ipv6Addr,
+    /// Destination address.
+    pub dst: Ipv6Addr,
+    /// What it carries.
+    pub proto: Proto,
+    /// Source and destination port of TCP, UDP and SCTP. Fragments have none, the first of them neither: they stay together.
+    pub ports: Option<(u16, u16)>,
+}
+
+impl Flow {
+    /// Of a frame; one that is shorter than a header has none.
+    pub fn of(frame: &[u8]) -> Option<Flow> {
+        let header = eth::Header::parse(frame).ok()?;
+        let mut flow = Flow { dst: header.dst, src: header.src, vlan: None, ethertype: header.ethertype, ip: None };
+        let mut rest = frame.get(eth::HEADER_LEN..)?;
+        for _ in 0..TAGS {
+            if !flow.ethertype.is_tag() {
+                break;
+            }
+            let Ok(tag) = vlan::Tag::parse(rest) else { return Some(flow) };
+            flow.vlan = flow.vlan.or(Some(tag.vid));
+            flow.ethertype = tag.ethertype;
+            rest = rest.get(vlan::TAG_LEN..).unwrap_or_default();
+        }
+        flow.ip = match flow.ethertype {
+            EtherType::IPV4 => four(rest),
+            EtherType::IPV6 => six(rest),
+            _ => None,
+        };
+        Some(flow)
+    }
+
+    /// The same for both directions: what sorts first stands first.
+    #[must_use]
+    pub fn symmetric(mut self) -> Flow {
+        if self.src > self.dst {
+            std::mem::swap(&mut self.src, &mut self.dst);
+        }
+        if let Some(ip) = &mut self.ip {
+            let (from, to) = ip.ports.unwrap_or_default();
+            if (ip.src, from) > (ip.dst, to) {
+                std::mem::swap(&mut ip.src, &mut ip.dst);
+                ip.ports = ip.ports.map(|(from, to)| (to, from));
+            }
+        }
+        self
+    }
+}
+
+fn four(packet: &[u8]) -> Option<Ip> {
+    let header = ip4::Header::parse(packet).ok()?;
+    let ports = if header.is_fragment() { None } else { ports(header.proto, header.payload(packet)) };
+    Some(Ip { src: header.src.to_ipv6_mapped(), dst: header.dst.to_ipv6_mapped(), proto: header.proto, ports })
+}
+
+fn six(packet: &[u8]) -> Option<Ip> {
+    let header = ip6::Header::parse(packet).ok()?;
+    let ports = ports(header.next, header.payload(packet));
+    Some(Ip { src: header.src, dst: header.dst, proto: header.next, ports })
+}
+
+/// The first four bytes of those that have ports there.
+fn ports(proto: Proto, payload: &[u8]) -> Option<(u16, u16)> {
+    let &[a, b, c, d] = payload.first_chunk::<4>()?;
+    matches!(proto, Proto::TCP | Proto::UDP | Proto::SCTP)
+        .then(|| (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])))
+}
+
+/// An address as it is written: an IPv4 address as one.
+pub fn show(address: Ipv6Addr) -> String {
+    address.to_ipv4_mapped().map_or_else(|| address.to_string(), |four: Ipv4Addr| four.to_string())
+}
+
+impl fmt::Display for Ip {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (from, to) = match self.ports {
+            Some((from, to)) => (format!(".{from}"), format!(".{to}")),
+            None => Default::default(),
+        };
+        let proto = self.proto.name().map_or_else(|| format!("proto {}", self.proto.0), str::to_owned);
+        write!(f, "{}{from} > {}{to} {proto}", show(self.src), show(self.dst))
+    }
+}
+
+impl fmt::Display for Flow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.ip {
+            Some(ip) => ip.fmt(f),
+            None => write!(f, "{} > {} {:04X}", self.src, self.dst, self.ethertype.0),
+        }
+    }
+}
+
+/// A key for numbers of flows: random, or made of a seed for the same numbers again.
+#[derive(Clone, Copy, Debug)]
+pub struct Key(u64, u64);
+
+impl Key {
+    /// One that nobody knows.
+    pub fn random() -> Key {
+        let state = RandomState::new();
+        Key(state.hash_one(0_u8) | 1, state.hash_one(1_u8))
+    }
+
+    /// The same for the same seed.
+    pub fn of_seed(seed: u64) -> Key {
+        Key(scatter(seed) | 1, scatter(scatter(seed)))
+    }
+
+    /// A number for `words`.
+    pub fn number(self, words: impl IntoIterator<Item = u64>) -> u64 {
+        let folded = words.into_iter().fold(self.1, |sum, word| mix(sum ^ word, self.0) ^ sum.rotate_left(23));
+        mix(folded ^ self.1, self.0)
+    }
+
+    /// A number for what tells flows apart: the five fields of an IP packet, or addresses and type.
+    pub fn of_flow(self, flow: &Flow) -> u64 {
+        match &flow.ip {
+            Some(ip) => {
+                let (from, to) = ip.ports.unwrap_or_default();
+                let (src, dst) = (u128::from(ip.src), u128::from(ip.dst));
+                let last = u64::from(ip.proto.0) << 32 | u64::from(from) << 16 | u64::from(to);
+                self.number([(src >> 64) as u64, src as u64, (dst >> 64) as u64, dst as u64, last])
+            }
+            None => self.number([word(flow.src), word(flow.dst), u64::from(flow.ethertype.0)]),
+        }
+    }
+}
+
+/// An address as a number.
+pub fn word(mac: Mac) -> u64 {
+    let [a, b, c, d, e, f] = mac.0;
+    u64::from_be_bytes([0, 0, a, b, c, d, e, f])
+}
+
+/// splitmix64's step: near numbers become far ones, 0 too.
+pub(crate) fn scatter(seed: u64) -> u64 {
+    let z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ z >> 31
+}
+
+/// Both halves of a product.
+fn mix(a: u64, b: u64) -> u64 {
+    let product = u128::from(a) * u128::from(b);
+    (product >> 64) as u64 ^ product as u64
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::generate::{Gen, GenConfig};
+    use crate::run::Source;
+    use proptest::prelude::*;
+
+    /// A datagram from port `from` of 10.0.0.`a` to port `to` of 10.0.0.`b`.
+    pub fn udp(a: u8, from: u16, b: u8, to: u16) -> Vec<u8> {
+        let addr = |host, port| std::net::SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, host), port);
+        let mac = |host| Mac([2, 0, 0, 0, 0, host]);
+        let mut source = Gen::new(GenConfig {
+            size: 64,
+            count: 1,
+            loops: 1,
+            mbps: None,
+            tick_ns: 8,
+            dst: vec![mac(b)],
+            src: mac(a),
+            ethertype: EtherType::IPV4,
+            udp: Some((addr(a, from), addr(b, to))),
+        })
+        .unwrap();
+        let mut frames = crate::Frames::new();
+        source.read(&mut frames).unwrap();
+        frames.get(0).unwrap().0.to_vec()
+    }
+
+    #[test]
+    fn a_datagram_is_read_behind_its_tags() {
+        let mut frame = udp(1, 7, 2, 9);
+        assert_eq!(Flow::of(&frame).unwrap().to_string(), "10.0.0.1.7 > 10.0.0.2.9 UDP");
+        frame.splice(12..12, [0x88, 0xa8, 0, 5, 0x81, 0, 0, 6]);
+        let flow = Flow::of(&frame).unwrap();
+        assert_eq!((flow.vlan, flow.to_string().as_str()), (Some(5), "10.0.0.1.7 > 10.0.0.2.9 UDP"));
+        frame.truncate(15);
+        assert_eq!(Flow::of(&frame).unwrap().ip, None);
+    }
+
+    #[test]
+    fn fragments_stay_together() {
+        let mut first = udp(1, 7, 2, 9);
+        first[20] = 0x20;
+        assert_eq!(Flow::of(&first).unwrap().ip.unwrap().ports, None);
+    }
+
+    #[test]
+    fn both_directions_are_one_if_asked() {
+        let key = Key::of_seed(3);
+        let there = Flow::of(&udp(1, 7, 2, 9)).unwrap();
+        let back = Flow::of(&udp(2, 9, 1, 7)).unwrap();
+        assert_ne!(key.of_flow(&there), key.of_flow(&back));
+        assert_eq!(key.of_flow(&there.symmetric()), key.of_flow(&back.symmetric()));
+    }
+
+    #[test]
+    fn numbers_are_spread_and_depend_on_the_key() {
+        let of = |key: Key| -> Vec<u64> {
+            (0..4000_u16).map(|port| key.of_flow(&Flow::of(&udp(1, port, 2, 9)).unwrap()) % 8).collect()
+        };
+        for key in [Key::random(), Key::of_seed(0), Key::of_seed(1)] {
+            let numbers = of(key);
+            for bin in 0..8 {
+                let here = numbers.iter().filter(|number| **number == bin).count();
+                assert!((400..600).contains(&here), "{key:?} {bin}: {here}");
+            }
+        }
+        assert_ne!(of(Key::of_seed(1)), of(Key::of_seed(2)));
+    }
+
+    proptest! {
+        #[test]
+        fn any_frame_has_one(frame in prop::collection::vec(any::<u8>(), 14..200)) {
+            let flow = Flow::of(&frame).unwrap();
+            prop_assert_eq!(flow.symmetric().symmetric(), flow.symmetric());
+            let _ = (flow.to_string(), Key::random().of_flow(&flow));
+        }
+    }
+}

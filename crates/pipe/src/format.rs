@@ -1,0 +1,135 @@
+//! What kind of bytes frames are written in.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A form of frames in a stream.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Format {
+    /// Lines of hexadecimal digits: F1, or F2 for a frame that has a stamp.
+    Text,
+    /// F1 always.
+    Plain,
+    /// F2 always; without a time the stamp is zero: at once.
+    Stamped,
+    /// Binary records, v1.
+    Bin1,
+    /// Binary records with stamps, v2.
+    Bin2,
+    /// pcap with nanoseconds.
+    Pcap,
+    /// pcapng.
+    Pcapng,
+    /// A JSON object a line.
+    Jsonl,
+}
+
+impl Format {
+    /// Every form.
+    pub const ALL: [Format; 8] = [
+        Format::Text,
+        Format::Plain,
+        Format::Stamped,
+        Format::Bin1,
+        Format::Bin2,
+        Format::Pcap,
+        Format::Pcapng,
+        Format::Jsonl,
+    ];
+
+    /// Its word on a command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Format::Text => "text",
+            Format::Plain => "f1",
+            Format::Stamped => "f2",
+            Format::Bin1 => "bin1",
+            Format::Bin2 => "bin2",
+            Format::Pcap => "pcap",
+            Format::Pcapng => "pcapng",
+            Format::Jsonl => "jsonl",
+        }
+    }
+
+    /// Lines of digits, of either form?
+    pub const fn is_text(self) -> bool {
+        matches!(self, Format::Text | Format::Plain | Format::Stamped)
+    }
+
+    /// What a stream is that begins like this; binary records are v1 until more is known. Nothing else is said to be text.
+    pub fn of_start(bytes: &[u8]) -> Format {
+        match bytes {
+            [0x0a, 0x0d, 0x0d, 0x0a, ..] => Format::Pcapng,
+            [0xd4 | 0x4d, 0xc3 | 0x3c, 0xb2, 0xa1, ..] | [0xa1, 0xb2, 0xc3 | 0x3c, 0xd4 | 0x4d, ..] => Format::Pcap,
+            [0x76, 0x37, ..] => Format::Bin1,
+            [b'{', ..] => Format::Jsonl,
+            _ => Format::Text,
+        }
+    }
+
+    /// By a file's name, where the name says.
+    pub fn of_name(name: &str) -> Option<Format> {
+        let (_, end) = name.rsplit_once('.')?;
+        Some(match end {
+            "pcap" | "cap" => Format::Pcap,
+            "pcapng" => Format::Pcapng,
+            "bpkt" => Format::Bin2,
+            "apkt" | "txt" => Format::Text,
+            "jsonl" => Format::Jsonl,
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// No such form.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UnknownFormat(String);
+
+impl fmt::Display for UnknownFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "'{}' is no form of frames; there are:", self.0)?;
+        Format::ALL.iter().try_for_each(|format| write!(f, " {format}"))
+    }
+}
+
+impl std::error::Error for UnknownFormat {}
+
+impl FromStr for Format {
+    type Err = UnknownFormat;
+
+    fn from_str(word: &str) -> Result<Format, UnknownFormat> {
+        Format::ALL.into_iter().find(|format| format.name() == word).ok_or_else(|| UnknownFormat(word.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_bytes_tell() {
+        assert_eq!(Format::of_start(b"FFFFFFFFFFFF 0022"), Format::Text);
+        assert_eq!(Format::of_start(b""), Format::Text);
+        assert_eq!(Format::of_start(&[0xd4, 0xc3, 0xb2, 0xa1]), Format::Pcap);
+        assert_eq!(Format::of_start(&[0xa1, 0xb2, 0x3c, 0x4d]), Format::Pcap);
+        assert_eq!(Format::of_start(&[0x4d, 0x3c, 0xb2, 0xa1]), Format::Pcap);
+        assert_eq!(Format::of_start(&[0x0a, 0x0d, 0x0d, 0x0a]), Format::Pcapng);
+        assert_eq!(Format::of_start(&[0x76, 0x37, 60, 0]), Format::Bin1);
+        assert_eq!(Format::of_start(b"{\"dst\""), Format::Jsonl);
+    }
+
+    #[test]
+    fn a_word_that_is_none_lists_those_that_are() {
+        for format in Format::ALL {
+            assert_eq!(format.name().parse(), Ok(format));
+        }
+        let error = "hex".parse::<Format>().unwrap_err().to_string();
+        assert_eq!(error, "'hex' is no form of frames; there are: text f1 f2 bin1 bin2 pcap pcapng jsonl");
+    }
+}

@@ -1,0 +1,159 @@
+//! What must hold for every byte string: the bodies of the fuzz targets, run by the tests too.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a broken invariant is to panic here; built for tests and fuzzing only"
+)]
+
+use crate::crc::{Action, Crc};
+use crate::rewrite::Rewrite;
+use crate::rewrite::nat::{Config, Fate, Nat};
+use crate::{Frames, Stage, Time};
+use clock::Instant;
+use wire::edit::Layout;
+
+/// A line of expressions, then frames, each behind its length: parsed, rewritten, translated, summed.
+///
+/// Holds: no panic; every bad expression has its caret within the line; what verified before an edit that is not of raw bytes or of the type
+/// verifies after it; all frames are accounted for; what `crc` has set right is right.
+pub fn rewrite(data: &[u8]) {
+    let (line, frames) = data.split_at(data.iter().position(|byte| *byte == b'\n').unwrap_or(data.len()));
+    let line = String::from_utf8_lossy(line);
+    let exprs: Vec<&str> = line.split_whitespace().take(8).collect();
+    let mut good = Vec::new();
+    for expr in exprs {
+        match Rewrite::new(&[expr]) {
+            Ok(_) => good.push(expr),
+            Err(bad) => {
+                let picture = bad.picture();
+                let (shown, caret) = picture.split_once('\n').unwrap();
+                assert!(caret.chars().count() <= shown.chars().count() + 1);
+            }
+        }
+    }
+    let mut batch = batch(frames.get(1..).unwrap_or_default());
+    let keeps_sums = good.iter().all(|expr| !expr.starts_with("byte") && !expr.starts_with("type"));
+    let before = batch.iter().filter(|(frame, _)| verifies(frame)).count();
+    let count = batch.len() as u64;
+
+    let mut stage = Rewrite::new(&good).unwrap();
+    stage.run(&mut batch).unwrap();
+    let counts = stage.counts();
+    assert_eq!(counts.frames, batch.len() as u64 + counts.ttl + counts.too_long);
+    assert_eq!(counts.frames, count);
+    let after = batch.iter().filter(|(frame, _)| verifies(frame)).count() as u64;
+    // A tag taken away or put on may show, or hide, a header.
+    if keeps_sums && !good.iter().any(|expr| expr.starts_with("vlan.p")) {
+        assert!(after <= before as u64 && after + counts.ttl + counts.too_long >= before as u64);
+    }
+
+    let mut config = Config::new("10.0.0.0/8=192.0.2.1".parse().unwrap());
+    (config.limit, config.ports) = (4, 1000..=1010);
+    let mut nat = Nat::new(config);
+    let mut now = 0;
+    batch.retain(|frame| {
+        now += u64::from(frame.bytes()[0]) << 28;
+        nat.advance(Instant::from_nanos(now));
+        let right = verifies(frame.bytes());
+        let fate = nat.translate(frame.bytes_mut());
+        assert!(nat.sessions() <= 4);
+        assert!(matches!(fate, Fate::Dropped(_)) || right == verifies(frame.bytes()));
+        !matches!(fate, Fate::Dropped(_))
+    });
+    let counts = nat.counts();
+    assert_eq!(counts.frames, counts.passed + counts.out + counts.inward + counts.dropped.iter().sum::<u64>());
+    assert_eq!(counts.sessions, counts.expired + counts.evicted + nat.sessions() as u64);
+
+    Crc::new(Action::Set, data.len().is_multiple_of(2)).run(&mut batch).unwrap();
+    assert!(batch.iter().all(|(frame, _)| verifies(frame)));
+}
+
+fn verifies(frame: &[u8]) -> bool {
+    Layout::of(frame).checksums(frame).into_iter().flatten().all(|checksum| checksum.verifies())
+}
+
+/// Frames, each behind two bytes of its length.
+fn batch(mut bytes: &[u8]) -> Frames {
+    let mut frames = Frames::new();
+    while let Some((len, rest)) = bytes.split_first_chunk::<2>() {
+        let len = usize::from(u16::from_be_bytes(*len)).min(rest.len());
+        let (frame, rest) = rest.split_at(len);
+        frames.push(frame, Time::None);
+        bytes = rest;
+    }
+    frames
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    /// A few frames that mean something, for a seed to begin from.
+    fn seeds() -> Vec<Vec<u8>> {
+        let udp = crate::rewrite::tests::udp4(b"hello");
+        let mut tagged = udp.clone();
+        tagged.splice(12..12, [0x81, 0, 0, 10]);
+        let mut answer = udp.clone();
+        answer[26..34].copy_from_slice(&[10, 0, 0, 2, 192, 0, 2, 1]);
+        [udp, tagged, answer, crate::rewrite::tests::tcp4(wire::tcp::Flags::SYN, b""), crate::rewrite::tests::udp6()]
+            .into()
+    }
+
+    fn input(line: &str, frames: &[Vec<u8>]) -> Vec<u8> {
+        let mut out = line.as_bytes().to_vec();
+        out.push(b'\n');
+        for frame in frames {
+            out.extend_from_slice(&(frame.len() as u16).to_be_bytes());
+            out.extend_from_slice(frame);
+        }
+        out
+    }
+
+    const LINES: &[&str] = &[
+        "dst=00:11:22:*:*:* ip.ttl-=1 sport=7 ip.dst=8.8.8.8",
+        "vlan.push=5,1,0x88a8 vlan.id=5->6 swap=mac swap=ip swap=port",
+        "vlan.pop vlan.pcp=1 type=0x0800 byte[14:2]=0x4500",
+        "ip.src=fd00::/16 ip.dscp=46 ip.id=1 udp.dport=9 tcp.sport=70000",
+        "",
+    ];
+
+    /// The seeds are on disk where the repository can be written, so that they follow the tests; all of the corpus runs.
+    #[test]
+    fn seeds_run() {
+        let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/pipe_rewrite");
+        let writable = std::fs::create_dir_all(&dir).is_ok();
+        for (at, line) in LINES.iter().enumerate() {
+            let seed = input(line, &seeds());
+            super::rewrite(&seed);
+            let path = dir.join(format!("seed-{at}"));
+            if writable && std::fs::read(&path).ok().as_ref() != Some(&seed) && std::fs::write(&path, &seed).is_err() {
+                println!("skipped: {} cannot be written", path.display());
+            }
+        }
+        for entry in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
+            super::rewrite(&std::fs::read(entry.path()).unwrap());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn frames_that_lie(
+            line in prop::sample::select(LINES), which in any::<prop::sample::Index>(),
+            edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6), len in 14..90_usize,
+        ) {
+            let mut frame = which.get(&seeds()).clone();
+            for (at, value) in edits {
+                let at = at.index(frame.len());
+                frame[at] = value;
+            }
+            frame.truncate(len);
+            super::rewrite(&input(line, &[frame.clone(), frame]));
+        }
+
+        #[test]
+        fn any_frames(line in prop::sample::select(LINES), frames in prop::collection::vec(prop::collection::vec(any::<u8>(), 14..16_384), 0..3)) {
+            super::rewrite(&input(line, &frames));
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! Frames out of nothing, for tests and figures (ethpipe2013: the dummy driver, `pktgen_stdout`).
+//!
+//! Two ways that must not be taken for each other: [`Gen`] makes one frame after the other, [`Gen::fixed`] makes one buffer of them, to be
+//! written again and again. The report's 14 GB/s are of the second kind.
+
+use crate::run::{RunError, Source};
+use crate::{Encoder, Format, Frames, Time};
+use std::net::SocketAddrV4;
+use wire::eth::{self, EtherType};
+use wire::text::{MAX_FRAME, MIN_FRAME, Stamp};
+use wire::{L4Port, Mac, Proto, checksum, ip4, udp};
+
+/// Bytes of the FCS, which lines do not have.
+pub const FCS: usize = 4;
+/// Bytes of time that a frame takes on the wire beside its own: preamble, start delimiter, gap (IEEE 802.3 3.1, 4.4.2).
+pub const AROUND: usize = 20;
+/// What [`Gen::fixed`] is to have at most, when nothing else says how much.
+const BUFFER: usize = 1 << 20;
+/// And when a round says how much.
+const MOST: usize = 64 << 20;
+
+/// What frames are to be like.
+#[derive(Debug, Clone)]
+pub struct GenConfig {
+    /// Bytes of a frame, FCS included.
+    pub size: usize,
+    /// Frames of a round; 0: without end.
+    pub count: u64,
+    /// Rounds.
+    pub loops: u64,
+    /// Stamps as if they came one behind the other at so many Mb/s.
+    pub mbps: Option<u64>,
+    /// Nanoseconds of a stamp's tick.
+    pub tick_ns: u64,
+    /// Where they go, in turn.
+    pub dst: Vec<Mac>,
+    /// Where they come from.
+    pub src: Mac,
+    /// What they say they are, if they are not UDP.
+    pub ethertype: EtherType,
+    /// UDP from the one to the other.
+    pub udp: Option<(SocketAddrV4, SocketAddrV4)>,
+}
+
+/// Why there can be no such frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum BadGen {
+    /// Too short or too long.
+    #[error("a frame of {0} bytes: {1} to {2} are possible, FCS included")]
+    Size(usize, usize, usize),
+    /// A buffer that is written again and again has no end of its own.
+    #[error("with stamps one buffer is one round: say how many frames it has (-n)")]
+    NoRound,
+    /// It is too large.
+    #[error("a round of {0} bytes: a buffer has {MOST} at most")]
+    LargeRound(u64),
+}
+
+/// Frames, one after the other.
+#[derive(Debug)]
+pub struct Gen {
+    templates: Vec<Vec<u8>>,
+    config: GenConfig,
+    /// Frames of this round.
+    at: u64,
+    /// Rounds that are over.
+    rounds: u64,
+    made: u64,
+}
+
+impl Gen {
+    /// Such frames.
+    ///
+    /// # Errors
+    /// Their size is none.
+    pub fn new(config: GenConfig) -> Result<Gen, BadGen> {
+        let headers = if config.udp.is_some() { MIN_FRAME + ip4::HEADER_LEN + udp::HEADER_LEN } else { MIN_FRAME };
+        let len = config.size.saturating_sub(FCS);
+        if !(headers..=MAX_FRAME).contains(&len) {
+            return Err(BadGen::Size(config.size, headers + FCS, MAX_FRAME + FCS));
+        }
+        let dst = if config.dst.is_empty() { &[Mac::BROADCAST][..] } else { &config.dst };
+        let templates = dst.iter().map(|dst| template(&config, *dst, len)).collect();
+        Ok(Gen { templates, config, at: 0, rounds: 0, made: 0 })
+    }
+
+    /// Frames made so far.
+    pub fn made(&self) -> u64 {
+        self.made
+    }
+
+    /// Frames of all rounds; `None`: without end.
+    pub fn total(&self) -> Option<u64> {
+        (self.config.count > 0).then(|| self.config.count.saturating_mul(self.config.loops))
+    }
+
+    fn time(&self) -> Time {
+        let Some(mbps) = self.config.mbps else { return Time::None };
+        let bits = ((self.config.size + AROUND) * 8) as u128;
+        let ticks =
+            u128::from(self.at) * bits * 1000 / (u128::from(mbps.max(1)) * u128::from(self.config.tick_ns.max(1)));
+        // The first of a round sets the register that the round's times count from.
+        Time::Stamp(Stamp::at(1, self.at == 0, ticks as u64))
+    }
+
+    /// The next frame into `frames`, which is not full; `false` when there is none.
+    fn next(&mut self, frames: &mut Frames) -> bool {
+        if self.config.count > 0 && self.at == self.config.count {
+            self.rounds += 1;
+            self.at = 0;
+        }
+        if self.rounds >= self.config.loops && self.config.count > 0 {
+            self.at = 0;
+            return false;
+        }
+        let time = self.time();
+        let turn = (self.made % self.templates.len().max(1) as u64) as usize;
+        let Some(template) = self.templates.get(turn) else { return false };
+        let Some(room) = frames.room().get_mut(..template.len()) else { return true };
+        room.copy_from_slice(template);
+        frames.commit(template.len(), time);
+        self.at += 1;
+        self.made += 1;
+        true
+    }
+
+    /// One buffer of frames in `format`, to be written again and again: as many as fit in 1 MiB and let all destinations have their turn; with
+    /// stamps one round.
+    ///
+    /// # Errors
+    /// With stamps: there is no round, or it is too large.
+    pub fn fixed(mut self, format: Format) -> Result<Fixed, BadGen> {
+        let stamp = if self.config.mbps.is_some() { 17 } else { 0 };
+        let line = self.templates.first().map_or(0, |template| wire::text::len(template.len()) + stamp);
+        let turns = self.templates.len();
+        let wanted = match self.config.mbps {
+            None => (BUFFER / line.max(1) / turns.max(1)).max(1) * turns,
+            Some(_) => {
+                let bytes = self.config.count.saturating_mul(line as u64);
+                if self.config.count == 0 {
+                    return Err(BadGen::NoRound);
+                }
+                usize::try_from(bytes)
+                    .ok()
+                    .filter(|bytes| *bytes <= MOST)
+                    .and_then(|_| usize::try_from(self.config.count).ok())
+                    .ok_or(BadGen::LargeRound(bytes))?
+            }
+        };
+        let total = self.total();
+        (self.config.count, self.config.loops) = (wanted as u64, 1);
+        let mut encoder = Encoder::new(format, self.config.tick_ns);
+        let (mut frames, mut some, mut bytes) = (Frames::new(), Vec::new(), Vec::new());
+        loop {
+            let more = self.read(&mut frames).unwrap_or(false);
+            let used = encoder.encode(&frames, &mut some);
+            bytes.extend_from_slice(some.get(..used).unwrap_or_default());
+            frames.clear();
+            if !more {
+                break;
+            }
+        }
+        Ok(Fixed { header: encoder.header(), frame: bytes.len() / wanted.max(1), bytes, frames: wanted as u64, total })
+    }
+}
+
+impl Source for Gen {
+    fn read(&mut self, frames: &mut Frames) -> Result<bool, RunError> {
+        let before = frames.len();
+        while !frames.is_full() && self.next(frames) {}
+        Ok(frames.len() > before)
+    }
+}
+
+/// A buffer that is written again and again.
+#[derive(Debug)]
+pub struct Fixed {
+    /// In front of all.
+    pub header: Vec<u8>,
+    /// Whole frames, each as long as any other.
+    pub bytes: Vec<u8>,
+    /// How many.
+    pub frames: u64,
+    /// Frames to be written in all; `None`: without end.
+    pub total: Option<u64>,
+    frame: usize,
+}
+
+impl Fixed {
+    /// What is to be written when `written` frames have been, and how many frames that is; nothing at the end.
+    pub fn piece(&self, written: u64) -> (&[u8], u64) {
+        let left = self.total.map_or(self.frames, |total| total.saturating_sub(written).min(self.frames));
+        let end = if left == self.frames { self.bytes.len() } else { left as usize * self.frame };
+        (self.bytes.get(..end).unwrap_or_default(), left)
+    }
+}
+
+/// A frame of `len` bytes: zeros behind its headers.
+fn template(config: &GenConfig, dst: Mac, len: usize) -> Vec<u8> {
+    let mut frame = vec![0; len];
+    let ethertype = if config.udp.is_some() { EtherType::IPV4 } else { config.ethertype };
+    let Some((header, packet)) = frame.split_first_chunk_mut::<{ eth::HEADER_LEN }>() else { return frame };
+    eth::Header { dst, src: config.src, ethertype }.emit(header);
+    if let Some((from, to)) = config.udp {
+        datagram(packet, from, to);
+    }
+    frame
+}
+
+/// Headers of a datagram that fills `packet`.
+fn datagram(packet: &mut [u8], from: SocketAddrV4, to: SocketAddrV4) {
+    let Some((header, segment)) = packet.split_first_chunk_mut::<{ ip4::HEADER_LEN }>() else { return };
+    let Some(ip) = ip4::Header::new(*from.ip(), *to.ip(), Proto::UDP, segment.len()) else { return };
+    ip.emit(header);
+    let len = segment.len() as u16;
+    let Some((header, payload)) = segment.split_first_chunk_mut::<{ udp::HEADER_LEN }>() else { return };
+    let pseudo = checksum::Partial::pseudo4(*from.ip(), *to.ip(), Proto::UDP, len);
+    let udp = udp::Header { src: L4Port(from.port()), dst: L4Port(to.port()), len, checksum: 0 };
+    udp.with_checksum(pseudo, payload).emit(header);
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,211 @@
+//! Lines, or frames, that match: grep(1) that knows what stands in which column.
+//!
+//! ```text
+//! patterns --syntax--> regex            every line, as grep would judge it
+//!                  \-> Columns          words of three digits and more: they fit in a line's header alone, so thirty characters decide
+//!                                       about a line whose spaces stand where they belong; any other goes to the regex
+//! ```
+//!
+//! Text is searched in blocks and never decoded. Frames that come as something else, or within a row of commands, are judged by the line
+//! that they would be.
+
+mod any_field;
+mod columns;
+mod fields;
+mod lines;
+mod syntax;
+#[cfg(test)]
+mod tests;
+
+pub use fields::{BadTerm, Terms};
+pub use lines::{Found, Lines, Selection, Shown};
+pub use syntax::{BadPattern, Syntax};
+
+use crate::stage::{Stage, StageError};
+use crate::{FrameMut, Frames};
+use aho_corasick::{AhoCorasick, MatchKind};
+use columns::Columns;
+use regex::bytes::{Regex, RegexBuilder};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use wire::filter::Filter;
+use wire::text::{self, Kind, MAX_LINE, SLACK};
+
+/// What is looked for in lines.
+#[derive(Debug, Clone, Default)]
+pub struct Wanted {
+    /// Patterns; a line that one of them matches is selected. One text may have several, a line each.
+    pub patterns: Vec<String>,
+    /// How they are written.
+    pub syntax: Syntax,
+    /// Upper and lower case are the same.
+    pub ignore_case: bool,
+    /// Only where no word goes on before and behind.
+    pub words: bool,
+    /// Only whole lines.
+    pub whole_lines: bool,
+    /// Anywhere in the frame, however its digits are grouped.
+    pub any_field: bool,
+}
+
+/// Says of lines whether they match.
+#[derive(Debug, Clone)]
+pub struct Matcher {
+    columns: Option<Columns>,
+    plain: Plain,
+}
+
+/// For lines of any shape.
+#[derive(Debug, Clone)]
+enum Plain {
+    Words(AhoCorasick),
+    Regex(Regex),
+}
+
+/// From so many fixed words on, an automaton of their own is built.
+const MANY: usize = 16;
+
+impl Matcher {
+    /// Compiles patterns.
+    ///
+    /// # Errors
+    /// A pattern that does not parse, with the place; or one that would take too much memory.
+    pub fn new(wanted: &Wanted) -> Result<Matcher, BadPattern> {
+        let mut patterns: Vec<String> =
+            wanted.patterns.iter().flat_map(|text| text.split('\n')).map(str::to_owned).collect();
+        if wanted.any_field {
+            patterns = patterns.iter().map(|pattern| any_field::spread(pattern, wanted.syntax)).collect();
+        }
+        let syntax = if wanted.any_field { Syntax::Extended } else { wanted.syntax };
+        let plain = !wanted.ignore_case && !wanted.words && !wanted.whole_lines;
+        let columns = if plain && !wanted.any_field { Columns::new(&patterns, syntax) } else { None };
+        let fixed =
+            syntax == Syntax::Fixed && plain && patterns.len() >= MANY && patterns.iter().all(|p| !p.is_empty());
+        if fixed {
+            let words = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(&patterns);
+            let words = words.map_err(|error| BadPattern::whole(error.to_string()))?;
+            return Ok(Matcher { columns, plain: Plain::Words(words) });
+        }
+        let parts: Result<Vec<String>, BadPattern> =
+            patterns.iter().map(|pattern| syntax::translate(pattern, syntax)).collect();
+        let mut regex = parts?.iter().map(|part| format!("(?:{part})")).collect::<Vec<_>>().join("|");
+        if wanted.words {
+            regex = format!(r"\b{{start-half}}(?:{regex})\b{{end-half}}");
+        }
+        if wanted.whole_lines {
+            regex = format!("^(?:{regex})$");
+        }
+        let built = RegexBuilder::new(&regex)
+            .unicode(false)
+            .multi_line(true)
+            .case_insensitive(wanted.ignore_case)
+            .size_limit(64 << 20)
+            .build();
+        let regex = built.map_err(|error| BadPattern::whole(syntax::plainly(&error)))?;
+        Ok(Matcher { columns, plain: Plain::Regex(regex) })
+    }
+
+    /// Is there a short way for lines as they are written?
+    pub fn has_columns(&self) -> bool {
+        self.columns.is_some()
+    }
+
+    /// The first match in `text` from `from` on: never across lines.
+    fn find(&self, text: &[u8], from: usize) -> Option<(usize, usize)> {
+        match &self.plain {
+            Plain::Regex(regex) => regex.find_at(text, from).map(|found| (found.start(), found.end())),
+            Plain::Words(words) => {
+                let found = words.find(aho_corasick::Input::new(text).range(from..))?;
+                Some((found.start(), found.end()))
+            }
+        }
+    }
+
+    /// Does `line`, without its newline, match?
+    pub fn is_match(&self, line: &[u8]) -> bool {
+        self.find(line, 0).is_some()
+    }
+}
+
+/// How many lines `block` has.
+pub fn count_lines(block: &[u8]) -> u64 {
+    memchr::memchr_iter(b'\n', block).count() as u64
+}
+
+/// Which frames are wanted, whatever form they come in.
+#[derive(Debug, Clone)]
+pub enum Judge {
+    /// By their line.
+    Line(Arc<Matcher>),
+    /// By their fields: one of these.
+    Fields(Arc<Vec<Terms>>),
+    /// By a filter expression, as tcpdump(1) has them.
+    Filter(Arc<Filter>),
+}
+
+/// [`Judge`] on batches.
+#[derive(Debug)]
+pub struct Grep {
+    judge: Judge,
+    invert: bool,
+    line: Vec<u8>,
+    kind: Kind,
+    /// Frames that were selected, by all forks; and how many may be.
+    selected: Arc<AtomicU64>,
+    most: Option<u64>,
+}
+
+impl Grep {
+    /// Keeps what `judge` selects, or all else if `invert`; `most` of them.
+    pub fn new(judge: Judge, invert: bool, most: Option<u64>) -> Grep {
+        let line = vec![0; MAX_LINE + SLACK];
+        Grep { judge, invert, line, kind: Kind::best(), selected: Arc::default(), most }
+    }
+
+    /// A counter of what was selected, to be read at the end.
+    pub fn selected(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.selected)
+    }
+
+    #[inline]
+    fn wants(&mut self, frame: &FrameMut<'_>) -> bool {
+        let found = match &self.judge {
+            Judge::Filter(filter) => filter.matches(frame.bytes()),
+            Judge::Fields(any) => any.iter().any(|terms| terms.matches(frame.bytes())),
+            Judge::Line(matcher) => {
+                let stamp = if let crate::Time::Stamp(stamp) = frame.time() { Some(stamp) } else { None };
+                let len = text::encode_with(self.kind, frame.bytes(), stamp, &mut self.line).unwrap_or(0);
+                let line = self.line.get(..len).unwrap_or_default();
+                lines::matches(matcher, self.kind, line)
+            }
+        };
+        found != self.invert
+    }
+}
+
+impl Stage for Grep {
+    fn run(&mut self, frames: &mut Frames) -> Result<(), StageError> {
+        let mut left = match self.most {
+            None => u64::MAX,
+            Some(most) => most.saturating_sub(self.selected.load(Relaxed)),
+        };
+        let before = left;
+        frames.retain(|frame| {
+            let keep = left > 0 && self.wants(frame);
+            left -= u64::from(keep);
+            keep
+        });
+        self.selected.fetch_add(before - left, Relaxed);
+        Ok(())
+    }
+
+    fn fork(&self) -> Option<Box<dyn Stage>> {
+        // How many may be selected is about the order.
+        if self.most.is_some() {
+            return None;
+        }
+        let (judge, selected) = (self.judge.clone(), Arc::clone(&self.selected));
+        let line = vec![0; MAX_LINE + SLACK];
+        Some(Box::new(Grep { judge, invert: self.invert, line, kind: self.kind, selected, most: None }))
+    }
+}

@@ -1,0 +1,266 @@
+//! Blocks of lines, searched.
+
+use super::Matcher;
+use std::io::{self, IoSlice, Write};
+use std::ops::Range;
+use wire::text::{self, HEADER, Kind};
+
+/// What is written of lines.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Shown {
+    /// Lines that do not match instead.
+    pub invert: bool,
+    /// Nothing: they are counted.
+    pub count_only: bool,
+    /// Only what matched, each a line.
+    pub only_matching: bool,
+    /// The line's number in front.
+    pub numbers: bool,
+}
+
+/// Counts of lines.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Found {
+    /// Seen.
+    pub lines: u64,
+    /// Selected.
+    pub selected: u64,
+}
+
+/// What is to be written of a block: ranges of it, or bytes of their own.
+#[derive(Debug, Clone, Default)]
+pub struct Selection {
+    ranges: Vec<Range<usize>>,
+    bytes: Vec<u8>,
+}
+
+impl Selection {
+    fn clear(&mut self) {
+        self.ranges.clear();
+        self.bytes.clear();
+    }
+
+    /// Writes it; `block` is the one that was searched.
+    ///
+    /// # Errors
+    /// What writing says.
+    pub fn write(&self, block: &[u8], to: &mut impl Write) -> io::Result<()> {
+        // The kernel takes 1024 at once. Short ones are cheaper copied than described to it.
+        const MOST: usize = 1024;
+        let mut slices = Vec::with_capacity(self.ranges.len().min(MOST));
+        for ranges in self.ranges.chunks(MOST) {
+            slices.clear();
+            slices.extend(ranges.iter().map(|range| IoSlice::new(block.get(range.clone()).unwrap_or_default())));
+            write_all(&mut slices, to)?;
+        }
+        to.write_all(&self.bytes)
+    }
+
+    /// The same in one piece.
+    pub fn to_vec(&self, block: &[u8]) -> Vec<u8> {
+        let ranges = self.ranges.iter().flat_map(|range| block.get(range.clone()).unwrap_or_default());
+        ranges.chain(&self.bytes).copied().collect()
+    }
+}
+
+fn write_all(mut slices: &mut [IoSlice<'_>], to: &mut impl Write) -> io::Result<()> {
+    IoSlice::advance_slices(&mut slices, 0);
+    while !slices.is_empty() {
+        match to.write_vectored(slices) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(n) => IoSlice::advance_slices(&mut slices, n),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Searches blocks of whole lines.
+#[derive(Debug, Clone)]
+pub struct Lines<'a> {
+    matcher: &'a Matcher,
+    shown: Shown,
+    kind: Kind,
+}
+
+/// Does one line, newline included, match?
+#[inline]
+pub(super) fn matches(matcher: &Matcher, kind: Kind, line: &[u8]) -> bool {
+    if let Some(columns) = &matcher.columns
+        && text::shape(kind, line) == Some(line.len())
+        && let Some(header) = line.first_chunk::<HEADER>()
+    {
+        return columns.matches(kind, header);
+    }
+    matcher.is_match(line.strip_suffix(b"\n").unwrap_or(line))
+}
+
+impl<'a> Lines<'a> {
+    /// Of lines that `matcher` selects, what `shown` says.
+    pub fn new(matcher: &'a Matcher, shown: Shown) -> Lines<'a> {
+        Lines { matcher, shown, kind: Kind::best() }
+    }
+
+    /// Searches `block`, in front of which `before` lines were seen; at most `most` are selected. What is to be shown is put into `out`.
+    pub fn search(&self, block: &[u8], before: u64, most: u64, out: &mut Selection) -> Found {
+        out.clear();
+        let mut run = Run { shown: self.shown, matcher: self.matcher, block, out, from: 0, to: 0 };
+        let found = if self.matcher.has_columns() {
+            self.by_columns(block, before, most, &mut run)
+        } else if self.shown.invert || self.shown.numbers || most < u64::MAX {
+            self.line_by_line(block, before, most, &mut run)
+        } else {
+            self.by_matches(block, &mut run)
+        };
+        run.flush();
+        found
+    }
+
+    /// Each line's header, for lines that have the shape.
+    #[inline]
+    fn by_columns(&self, block: &[u8], before: u64, most: u64, run: &mut Run<'_>) -> Found {
+        let Some(columns) = &self.matcher.columns else { return Found::default() };
+        let mut found = Found::default();
+        let mut at = 0;
+        while let Some(rest) = block.get(at..)
+            && !rest.is_empty()
+            && found.selected < most
+        {
+            at += text::each_line(self.kind, rest, |from, len, header| {
+                if found.selected >= most {
+                    return false;
+                }
+                found.lines += 1;
+                if columns.matches(self.kind, header) != self.shown.invert {
+                    found.selected += 1;
+                    run.select(at + from, at + from + len, before + found.lines);
+                }
+                true
+            });
+            let Some(rest) = block.get(at..).filter(|rest| !rest.is_empty() && found.selected < most) else { break };
+            let len = memchr::memchr(b'\n', rest).map_or(rest.len(), |end| end + 1);
+            let line = rest.get(..len).unwrap_or(rest);
+            found.lines += 1;
+            if self.matcher.is_match(line.strip_suffix(b"\n").unwrap_or(line)) != self.shown.invert {
+                found.selected += 1;
+                run.select(at, at + len, before + found.lines);
+            }
+            at += len;
+        }
+        found
+    }
+
+    fn line_by_line(&self, block: &[u8], before: u64, most: u64, run: &mut Run<'_>) -> Found {
+        let mut found = Found::default();
+        let mut at = 0;
+        for end in memchr::memchr_iter(b'\n', block).chain(ends_open(block)) {
+            if found.selected >= most {
+                break;
+            }
+            let line = block.get(at..end).unwrap_or_default();
+            found.lines += 1;
+            if self.matcher.is_match(line) != self.shown.invert {
+                found.selected += 1;
+                run.select(at, (end + 1).min(block.len()), before + found.lines);
+            }
+            at = end + 1;
+        }
+        found
+    }
+
+    /// From match to match; what is between them is not looked at line by line.
+    fn by_matches(&self, block: &[u8], run: &mut Run<'_>) -> Found {
+        let mut found = Found::default();
+        let mut at = 0;
+        while at < block.len()
+            && let Some((start, _)) = self.matcher.find(block, at)
+            && start < block.len()
+        {
+            let front = block.get(at..start).unwrap_or_default();
+            let begin = memchr::memrchr(b'\n', front).map_or(at, |newline| at + newline + 1);
+            let behind = block.get(start..).unwrap_or_default();
+            let end = memchr::memchr(b'\n', behind).map_or(block.len(), |newline| start + newline + 1);
+            found.selected += 1;
+            run.select(begin, end, 0);
+            at = end;
+        }
+        found.lines = memchr::memchr_iter(b'\n', block).count() as u64;
+        found
+    }
+}
+
+/// The end of a last line without its newline.
+fn ends_open(block: &[u8]) -> Option<usize> {
+    block.last().filter(|last| **last != b'\n').map(|_| block.len())
+}
+
+/// Selected lines that follow each other: copied together.
+struct Run<'a> {
+    shown: Shown,
+    matcher: &'a Matcher,
+    block: &'a [u8],
+    out: &'a mut Selection,
+    from: usize,
+    to: usize,
+}
+
+impl Run<'_> {
+    #[inline]
+    fn select(&mut self, from: usize, to: usize, number: u64) {
+        if self.shown.count_only {
+            return;
+        }
+        if self.shown.only_matching || self.shown.numbers {
+            return self.alone(from, to, number);
+        }
+        if from != self.to {
+            self.flush();
+            self.from = from;
+        }
+        self.to = to;
+    }
+
+    fn flush(&mut self) {
+        if self.from == self.to {
+            return;
+        }
+        self.out.ranges.push(self.from..self.to);
+        // A last line without its newline gets one, as grep does it.
+        if self.block.get(self.to - 1) != Some(&b'\n') {
+            self.out.bytes.push(b'\n');
+        }
+        self.from = self.to;
+    }
+
+    /// A line of which more or less than itself is shown.
+    #[cold]
+    fn alone(&mut self, from: usize, to: usize, number: u64) {
+        let line = self.block.get(from..to).unwrap_or_default();
+        let line = line.strip_suffix(b"\n").unwrap_or(line);
+        let show = |out: &mut Vec<u8>, text: &[u8]| {
+            if self.shown.numbers {
+                // Writing to a vector does not fail.
+                let _ = write!(out, "{number}:");
+            }
+            out.extend_from_slice(text);
+            out.push(b'\n');
+        };
+        if !self.shown.only_matching {
+            return show(&mut self.out.bytes, line);
+        }
+        if self.shown.invert {
+            return;
+        }
+        let mut at = 0;
+        while let Some((start, end)) = self.matcher.find(line, at) {
+            if end > start {
+                show(&mut self.out.bytes, line.get(start..end).unwrap_or_default());
+            }
+            at = end.max(start + 1);
+            if at > line.len() {
+                return;
+            }
+        }
+    }
+}

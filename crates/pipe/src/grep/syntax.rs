@@ -1,0 +1,338 @@
+//! grep's patterns as the regex crate wants them: POSIX basic and extended syntax with GNU's additions, and fixed strings.
+//!
+//! No match may reach across a newline: what would match any other character does not match that one. Back references are refused; they
+//! are no regular expressions and can take exponential time.
+
+use std::fmt;
+
+/// How patterns are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Syntax {
+    /// `grep -G`, grep's own default: `\|` `\(` `\)` `\{` `\}` `\+` `\?` are special.
+    #[default]
+    Basic,
+    /// `grep -E`: they are without the backslash.
+    Extended,
+    /// `grep -F`: nothing is.
+    Fixed,
+}
+
+/// A pattern that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadPattern {
+    /// The pattern, and the byte at which it goes wrong; `None` if that cannot be said.
+    pub place: Option<(String, usize)>,
+    /// What is wrong.
+    pub why: String,
+}
+
+impl BadPattern {
+    pub(super) fn whole(why: String) -> BadPattern {
+        BadPattern { place: None, why }
+    }
+}
+
+impl fmt::Display for BadPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.why)?;
+        if let Some((pattern, at)) = &self.place {
+            let column = pattern.get(..*at).unwrap_or(pattern).chars().count();
+            write!(f, "\n  {pattern}\n  {:column$}^", "")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for BadPattern {}
+
+/// What the regex crate says of what we gave it, in one line.
+pub(super) fn plainly(error: &regex::Error) -> String {
+    match error {
+        regex::Error::CompiledTooBig(_) => "the pattern is too large: it would take more than 64 MiB".to_owned(),
+        other => other.to_string().lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned(),
+    }
+}
+
+/// `pattern` in the regex crate's syntax.
+pub(super) fn translate(pattern: &str, syntax: Syntax) -> Result<String, BadPattern> {
+    if syntax == Syntax::Fixed {
+        return Ok(regex::escape(pattern));
+    }
+    Translator {
+        pattern,
+        at: 0,
+        out: String::new(),
+        basic: syntax == Syntax::Basic,
+        open: Vec::new(),
+        atom: 0,
+        repeated: false,
+    }
+    .run()
+}
+
+struct Translator<'a> {
+    pattern: &'a str,
+    at: usize,
+    out: String,
+    basic: bool,
+    /// Where each parenthesis that is open stands: in the pattern, and in `out`.
+    open: Vec<(usize, usize)>,
+    /// Where in `out` what a repetition would repeat begins, and whether it has one already.
+    atom: usize,
+    repeated: bool,
+}
+
+/// What a character means, whichever syntax it is in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Token {
+    Literal(char),
+    Any,
+    Star,
+    Plus,
+    Question,
+    Open,
+    Close,
+    Or,
+    Braces,
+    Bracket,
+    Caret,
+    Dollar,
+    /// `\w` and its like.
+    Class(char),
+}
+
+impl Translator<'_> {
+    fn error<T>(&self, at: usize, why: &str) -> Result<T, BadPattern> {
+        Err(BadPattern { place: Some((self.pattern.to_owned(), at)), why: why.to_owned() })
+    }
+
+    fn rest(&self) -> &str {
+        self.pattern.get(self.at..).unwrap_or_default()
+    }
+
+    fn take(&mut self) -> Option<char> {
+        let next = self.rest().chars().next()?;
+        self.at += next.len_utf8();
+        Some(next)
+    }
+
+    fn token(&mut self) -> Result<Option<Token>, BadPattern> {
+        let begin = self.at;
+        let Some(first) = self.take() else { return Ok(None) };
+        let special = |character: char| match character {
+            '+' => Some(Token::Plus),
+            '?' => Some(Token::Question),
+            '(' => Some(Token::Open),
+            ')' => Some(Token::Close),
+            '|' => Some(Token::Or),
+            '{' => Some(Token::Braces),
+            _ => None,
+        };
+        Ok(Some(match first {
+            '.' => Token::Any,
+            '*' => Token::Star,
+            '[' => Token::Bracket,
+            '^' => Token::Caret,
+            '$' => Token::Dollar,
+            '\\' => match self.take() {
+                None => return self.error(begin, "a backslash at the end: write \\\\ for one"),
+                Some('1'..='9') => return self.error(begin, "back references are not done: use grep"),
+                Some(class @ ('w' | 'W' | 's' | 'S' | 'b' | 'B' | '<' | '>' | '`' | '\'')) => Token::Class(class),
+                Some(character) => special(character).filter(|_| self.basic).unwrap_or(Token::Literal(character)),
+            },
+            character => special(character).filter(|_| !self.basic).unwrap_or(Token::Literal(character)),
+        }))
+    }
+
+    fn run(mut self) -> Result<String, BadPattern> {
+        // Is this where an expression begins: is there nothing to repeat?
+        let mut fresh = true;
+        loop {
+            let begin = self.at;
+            let Some(token) = self.token()? else { break };
+            let was_fresh = std::mem::replace(&mut fresh, false);
+            if !matches!(token, Token::Star | Token::Plus | Token::Question | Token::Braces) || was_fresh {
+                (self.atom, self.repeated) = (self.out.len(), false);
+            }
+            match token {
+                Token::Literal(character) => self.literal(character),
+                Token::Any => self.out.push_str("[^\\n]"),
+                Token::Star | Token::Plus | Token::Question if was_fresh => {
+                    // A repetition of nothing is that character, as GNU has it (`\+` and `\?` of basic syntax too).
+                    self.literal(self.pattern.get(begin..self.at).and_then(|t| t.chars().last()).unwrap_or('*'));
+                }
+                Token::Star => self.repeat("*"),
+                Token::Plus => self.repeat("+"),
+                Token::Question => self.repeat("?"),
+                Token::Open => {
+                    self.open.push((begin, self.out.len()));
+                    self.out.push_str("(?:");
+                    fresh = true;
+                }
+                Token::Close => {
+                    match self.open.pop() {
+                        Some((_, opened)) => {
+                            self.atom = opened;
+                            self.out.push(')');
+                        }
+                        // GNU takes one that nothing opened for itself.
+                        None if !self.basic => self.literal(')'),
+                        None => return self.error(begin, "this closes what nothing opened"),
+                    }
+                }
+                Token::Or => {
+                    self.out.push('|');
+                    fresh = true;
+                }
+                Token::Braces => self.braces(begin, was_fresh)?,
+                Token::Bracket => self.bracket(begin)?,
+                Token::Caret if !self.basic || was_fresh => {
+                    self.out.push('^');
+                    fresh = true;
+                }
+                Token::Caret => self.literal('^'),
+                Token::Dollar if !self.basic || self.ends_here() => self.out.push('$'),
+                Token::Dollar => self.literal('$'),
+                Token::Class(class) => self.out.push_str(match class {
+                    'w' => "\\w",
+                    'W' => "[^\\w\\n]",
+                    's' => "[ \\t\\r\\x0b\\x0c]",
+                    'S' => "[^ \\t\\r\\x0b\\x0c\\n]",
+                    'b' => "\\b",
+                    'B' => "\\B",
+                    '<' => "\\b{start}",
+                    '>' => "\\b{end}",
+                    '`' => "^",
+                    _ => "$",
+                }),
+            }
+        }
+        match self.open.pop() {
+            Some((at, _)) => self.error(at, "nothing closes this"),
+            None => Ok(self.out),
+        }
+    }
+
+    /// Does an expression of basic syntax end here?
+    fn ends_here(&self) -> bool {
+        self.rest().is_empty() || self.rest().starts_with("\\)") || self.rest().starts_with("\\|")
+    }
+
+    fn literal(&mut self, character: char) {
+        (self.atom, self.repeated) = (self.out.len(), false);
+        self.out.push_str(&regex::escape(character.encode_utf8(&mut [0; 4])));
+    }
+
+    /// A repetition; of what is repeated already, as one thing: `a**` is `a*`, and must not become a lazy one.
+    fn repeat(&mut self, how: &str) {
+        if std::mem::replace(&mut self.repeated, true) {
+            self.out.insert_str(self.atom, "(?:");
+            self.out.push(')');
+        }
+        self.out.push_str(how);
+    }
+
+    /// `{m,n}`: an interval, or for extended syntax the character, if it is none.
+    fn braces(&mut self, begin: usize, fresh: bool) -> Result<(), BadPattern> {
+        let close = if self.basic { "\\}" } else { "}" };
+        let Some(end) = self.rest().find(close) else {
+            if !self.basic {
+                self.literal('{');
+                return Ok(());
+            }
+            return self.error(begin, "nothing closes this");
+        };
+        let inside = self.rest().get(..end).unwrap_or_default().to_owned();
+        let (low, high) = inside.split_once(',').map_or((inside.as_str(), None), |(low, high)| (low, Some(high)));
+        let number = |text: &str, none: Option<u32>| if text.is_empty() { none } else { text.parse().ok() };
+        let low = number(low, high.map(|_| 0));
+        let high = match high {
+            None => low,
+            Some("") => Some(u32::MAX),
+            Some(high) => number(high, None),
+        };
+        let good =
+            low.zip(high).filter(|(low, high)| low <= high && *low <= 32_767 && (*high <= 32_767 || *high == u32::MAX));
+        let Some((low, high)) = good else {
+            if !self.basic && !inside.chars().all(|c| c.is_ascii_digit() || c == ',') {
+                self.literal('{');
+                return Ok(());
+            }
+            return self.error(begin, "no interval: {N}, {N,}, {,M} or {N,M}, N not above M, neither above 32767");
+        };
+        self.at += end + close.len();
+        if fresh {
+            return self.error(begin, "there is nothing to repeat");
+        }
+        let high = if high == u32::MAX { String::new() } else { high.to_string() };
+        self.repeat(&format!("{{{low},{high}}}"));
+        Ok(())
+    }
+
+    /// A bracket expression: nothing in it is special but a few of its own things.
+    fn bracket(&mut self, begin: usize) -> Result<(), BadPattern> {
+        let not = self.rest().starts_with('^');
+        if not {
+            self.at += 1;
+        }
+        self.out.push_str(if not { "[^\\n" } else { "[" });
+        let mut first = true;
+        loop {
+            let at = self.at;
+            let Some(character) = self.take() else { return self.error(begin, "nothing closes this") };
+            if character == ']' && !first {
+                break;
+            }
+            first = false;
+            if character == '[' && self.rest().starts_with([':', '.', '=']) {
+                self.named(at)?;
+                continue;
+            }
+            let low = character;
+            let ranged = self.rest().starts_with('-') && !self.rest().starts_with("-]");
+            if !ranged {
+                self.escaped(low);
+                continue;
+            }
+            self.at += 1;
+            let Some(high) = self.take() else { return self.error(begin, "nothing closes this") };
+            if low > high {
+                return self.error(at, "a range from a higher character to a lower one");
+            }
+            self.escaped(low);
+            self.out.push('-');
+            self.escaped(high);
+        }
+        self.out.push(']');
+        Ok(())
+    }
+
+    fn escaped(&mut self, character: char) {
+        if character.is_ascii_punctuation() {
+            self.out.push('\\');
+        }
+        self.out.push(character);
+    }
+
+    /// `[:alpha:]`, `[.x.]`, `[=x=]` within brackets.
+    fn named(&mut self, begin: usize) -> Result<(), BadPattern> {
+        let Some(kind) = self.take() else { return self.error(begin, "nothing closes this") };
+        let close = format!("{kind}]");
+        let Some(end) = self.rest().find(&close) else { return self.error(begin, "nothing closes this") };
+        let name = self.rest().get(..end).unwrap_or_default().to_owned();
+        self.at += end + close.len();
+        const CLASSES: [&str; 12] = [
+            "alpha", "digit", "alnum", "upper", "lower", "space", "blank", "punct", "print", "graph", "cntrl", "xdigit",
+        ];
+        let mut characters = name.chars();
+        match (kind, characters.next(), characters.next()) {
+            (':', ..) if name == "space" => self.out.push_str(" \\t\\r\\x0b\\x0c"),
+            (':', ..) if name == "cntrl" => self.out.push_str("\\x00-\\x09\\x0b-\\x1f\\x7f"),
+            (':', ..) if CLASSES.contains(&name.as_str()) => self.out.push_str(&format!("[:{name}:]")),
+            (':', ..) => return self.error(begin, "no such class"),
+            (_, Some(one), None) => self.escaped(one),
+            _ => return self.error(begin, "no such character"),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,168 @@
+use super::*;
+use crate::output::Encoder;
+use proptest::prelude::*;
+use wire::text::Stamp;
+
+const LINE: &str = "FFFFFFFFFFFF 0022CF63967B 8899 23 1E 0A\n";
+
+/// Reads that give what somebody chose, a piece at a time.
+struct Pieces(Vec<u8>, usize);
+
+impl Read for Pieces {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let n = self.1.min(into.len()).min(self.0.len());
+        into[..n].copy_from_slice(&self.0[..n]);
+        self.0.drain(..n);
+        Ok(n)
+    }
+}
+
+type Read1 = (Vec<(Vec<u8>, Time)>, Tally, Format);
+
+fn all(bytes: &[u8], piece: usize, asked: Option<Format>, strict: bool) -> Result<Read1, BadInput> {
+    let mut input = Input::new(Pieces(bytes.to_vec(), piece), asked, strict);
+    let (mut frames, mut got) = (Frames::new(), Vec::new());
+    while input.read(&mut frames)? {
+        got.extend(frames.iter().map(|(bytes, time)| (bytes.to_vec(), time)));
+        frames.clear();
+    }
+    let format = input.format()?;
+    Ok((got, input.tally().clone(), format))
+}
+
+fn written(frames: &[(Vec<u8>, Time)], format: Format) -> Vec<u8> {
+    let mut batch = Frames::new();
+    frames.iter().for_each(|(bytes, time)| assert!(batch.push(bytes, *time)));
+    let mut encoder = Encoder::new(format, 8);
+    let mut out = Vec::new();
+    let used = encoder.encode(&batch, &mut out);
+    [&encoder.header()[..], &out[..used]].concat()
+}
+
+#[test]
+fn a_bad_line_is_counted_told_and_stepped_over() {
+    let text = format!("{LINE}zz\n\n{LINE}00 11\n{LINE}");
+    let (frames, tally, _) = all(text.as_bytes(), 7, None, false).unwrap();
+    assert_eq!(frames.len(), 3);
+    assert_eq!((tally.lines, tally.bad), (6, 2));
+    let told: Vec<String> = tally.told.iter().map(|(line, why)| format!("{line}: {why}")).collect();
+    assert_eq!(told, ["2: column 1: 'z' is no hexadecimal digit", "5: column 6: a frame of 2 bytes: 14 are the least"]);
+    let error = all(text.as_bytes(), 7, None, true).unwrap_err().to_string();
+    assert_eq!(error, "line 2, column 1: 'z' is no hexadecimal digit");
+}
+
+#[test]
+fn a_last_line_needs_no_newline() {
+    let text = format!("{LINE}{}", LINE.trim_end());
+    for piece in [1, 5, 1000] {
+        assert_eq!(all(text.as_bytes(), piece, None, true).unwrap().0.len(), 2);
+    }
+    assert_eq!(all(b"", 1, None, true).unwrap().0.len(), 0);
+}
+
+#[test]
+fn a_line_without_end_costs_a_bad_line_and_no_memory() {
+    let mut text = LINE.as_bytes().to_vec();
+    text.extend(std::iter::repeat_n(b'0', 3_000_000));
+    text.push(b'\n');
+    text.extend(LINE.as_bytes());
+    for asked in [None, Some(Format::Jsonl)] {
+        let (frames, tally, _) = all(&text, 50_000, asked, false).unwrap();
+        let expected = if asked.is_none() { (2, 1) } else { (0, 3) };
+        assert_eq!((frames.len(), tally.bad), expected);
+        assert_eq!(tally.lines, 3);
+    }
+    // The same in blocks, as threads get it.
+    let mut input = Input::new(Pieces(text, 50_000), None, false);
+    let (mut block, mut frames, mut tally, mut most) = (Vec::new(), Frames::new(), Tally::default(), 0);
+    while input.read_lines(&mut block).unwrap() {
+        most = most.max(block.len());
+        tally.decode(&block, &mut frames);
+    }
+    assert_eq!((frames.len(), tally.bad, tally.lines), (2, 1, 3));
+    assert!(most <= BLOCK + wire::text::MAX_READ + 2);
+}
+
+#[test]
+fn bytes_that_are_no_text_are_bad_lines() {
+    let noise: Vec<u8> = (0..100_000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8 | 0x80).collect();
+    let (frames, tally, _) = all(&noise, 4096, Some(Format::Text), false).unwrap();
+    assert_eq!((frames.len(), tally.bad), (0, 1));
+}
+
+#[test]
+fn records_end_where_they_are_no_records() {
+    let frames = vec![((0..60).collect::<Vec<u8>>(), Time::Stamp(Stamp(5))); 3];
+    let mut bytes = written(&frames, Format::Bin2);
+    assert_eq!(all(&bytes, 3, None, false).unwrap().0, frames);
+    bytes.truncate(bytes.len() - 1);
+    assert_eq!(all(&bytes, 100, None, false).unwrap_err().to_string(), "ends within the record at byte 144");
+    bytes.truncate(144);
+    bytes.extend(b"garbage");
+    let error = all(&bytes, 100, None, false).unwrap_err().to_string();
+    assert_eq!(error, "byte 144: 0x6167 where a record begins with 0x3776");
+}
+
+#[test]
+fn a_capture_that_is_cut_off_says_where() {
+    let frames = vec![((0..60).collect::<Vec<u8>>(), Time::Wall(1_700_000_000_123_456_789)); 3];
+    for format in [Format::Pcap, Format::Pcapng] {
+        let bytes = written(&frames, format);
+        assert_eq!(
+            all(&bytes, 11, None, false).unwrap(),
+            (frames.clone(), Tally { lines: 3, ..Tally::default() }, format)
+        );
+        let cut = all(&bytes[..bytes.len() - 3], 11, None, false);
+        assert!(matches!(cut, Err(BadInput::Pcap(_))), "{cut:?}");
+    }
+}
+
+#[test]
+fn json_says_what_is_wrong_in_words() {
+    let good = r#"{"dst":"ff:ff:ff:ff:ff:ff","src":"00:22:cf:63:96:7b","type":"0x8899","payload":"231E0A"}"#;
+    let bad = [
+        (r#"{"dst":"#, "EOF while parsing a value at line 1 column 7"),
+        (r#"{"src":"00:22:cf:63:96:7b"}"#, "no \"dst\""),
+        (&good.replace("0A\"", "0\""), "\"payload\" has an odd number of digits"),
+        (&good.replace("0A\"", "+1\""), "\"payload\" has something else than digits"),
+    ];
+    for (line, why) in bad {
+        let (frames, tally, _) = all(format!("{good}\n{line}\n").as_bytes(), 1000, None, false).unwrap();
+        assert_eq!(frames.len(), 1);
+        assert_eq!(tally.told[0].1.to_string(), why);
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_in_any_form_is_read_again(
+        frames in prop::collection::vec((prop::collection::vec(any::<u8>(), 14..200), any::<u64>()), 0..40),
+        piece in 1..5000_usize,
+    ) {
+        for format in Format::ALL {
+            let time = |bits: u64| match format {
+                Format::Plain | Format::Bin1 => Time::None,
+                Format::Bin2 => Time::Stamp(Stamp::at((bits >> 60) as u8, bits & 1 == 1, bits)),
+                Format::Text | Format::Stamped => Time::Stamp(Stamp(bits)),
+                Format::Jsonl if bits & 1 == 1 => Time::Stamp(Stamp(bits)),
+                _ => Time::Wall(bits % 4_000_000_000_000_000_000),
+            };
+            let frames: Vec<_> = frames.iter().map(|(bytes, bits)| (bytes.clone(), time(*bits))).collect();
+            let bytes = written(&frames, format);
+            let (got, tally, told) = all(&bytes, piece, None, true).unwrap();
+            prop_assert_eq!(got, frames);
+            prop_assert_eq!(tally.bad, 0);
+            if !bytes.is_empty() {
+                let expected = if format.is_text() { Format::Text } else { format };
+                prop_assert_eq!(told, expected);
+            }
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_an_answer_in_any_form(bytes in prop::collection::vec(any::<u8>(), 0..400), piece in 1..100_usize) {
+        for format in Format::ALL.into_iter().map(Some).chain([None]) {
+            let _ = all(&bytes, piece, format, false);
+        }
+    }
+}

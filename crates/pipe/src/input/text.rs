@@ -1,0 +1,221 @@
+//! Lines, read in blocks.
+
+use super::{BLOCK, BadInput};
+use crate::{Frames, Time};
+use std::io::{self, Read};
+use wire::text::{self, BadLine, MAX_READ, Next};
+
+/// Bad lines of which more is kept than their number.
+const TOLD: usize = 10;
+
+/// What was read: lines, and those among them that are no frames.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Lines or records.
+    pub lines: u64,
+    /// Those that are no frame.
+    pub bad: u64,
+    /// The first of them: number of the line, and what is wrong.
+    pub told: Vec<(u64, Told)>,
+}
+
+/// What is wrong with a line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Told {
+    /// Of digits.
+    Line(BadLine),
+    /// Of JSON.
+    Json(String),
+}
+
+impl std::fmt::Display for Told {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Told::Line(bad) => bad.fmt(f),
+            Told::Json(why) => f.write_str(why),
+        }
+    }
+}
+
+impl Tally {
+    /// Reads whole lines of text into `frames`, however many: what [`super::Input::read_lines`] gave.
+    pub fn decode(&mut self, block: &[u8], frames: &mut Frames) {
+        let mut rest = block;
+        while !rest.is_empty() {
+            let mut more = Frames::new();
+            let used = decode(rest, if frames.is_full() { &mut more } else { frames }, self);
+            for (bytes, time) in more.iter() {
+                frames.push(bytes, time);
+            }
+            rest = rest.get(used..).unwrap_or_default();
+            if used == 0 {
+                return;
+            }
+        }
+    }
+
+    /// Adds what was counted in lines behind these.
+    pub fn append(&mut self, behind: &Tally) {
+        for (line, bad) in behind.told.iter().take(TOLD.saturating_sub(self.told.len())) {
+            self.told.push((self.lines + line, bad.clone()));
+        }
+        self.lines += behind.lines;
+        self.bad += behind.bad;
+    }
+
+    pub(super) fn tell(&mut self, why: Told) {
+        self.bad += 1;
+        if self.told.len() < TOLD {
+            self.told.push((self.lines, why));
+        }
+    }
+
+    /// The first bad line as an error.
+    pub fn first_bad(&self) -> Option<BadInput> {
+        let (line, why) = self.told.first()?;
+        Some(match why {
+            Told::Line(why) => BadInput::Line { line: *line, why: *why },
+            Told::Json(why) => BadInput::Json { line: *line, why: why.clone() },
+        })
+    }
+}
+
+/// Reads lines at the front of `text` until `frames` is full or the next line has no end; returns how many bytes they had.
+pub(super) fn decode(text: &[u8], frames: &mut Frames, tally: &mut Tally) -> usize {
+    let mut from = 0;
+    while let Some(rest) = text.get(from..)
+        && !frames.is_full()
+    {
+        match text::next(rest, frames.room()) {
+            Next::Frame { len, stamp, used } => {
+                tally.lines += 1;
+                frames.commit(len, stamp.map_or(Time::None, Time::Stamp));
+                from += used;
+            }
+            Next::Blank { used } => {
+                tally.lines += 1;
+                from += used;
+            }
+            Next::Bad { why, used } => {
+                tally.lines += 1;
+                tally.tell(Told::Line(why));
+                from += used;
+            }
+            Next::Partial => break,
+        }
+    }
+    from
+}
+
+/// A stream of lines: a buffer that holds a block and the beginning of a line from the one before.
+pub(super) struct Text<R> {
+    from: R,
+    buf: Vec<u8>,
+    start: usize,
+    end: usize,
+    at_end: bool,
+    /// Within a line that was too long: the rest of it is nothing.
+    skipping: bool,
+}
+
+impl<R: Read> Text<R> {
+    pub fn new(start: Vec<u8>, from: R) -> Text<R> {
+        let end = start.len();
+        let mut buf = start;
+        buf.resize(BLOCK + MAX_READ + 2, 0);
+        Text { from, buf, start: 0, end, at_end: false, skipping: false }
+    }
+
+    fn held(&self) -> &[u8] {
+        self.buf.get(self.start..self.end).unwrap_or_default()
+    }
+
+    /// Lets `decode` work on what is there; if it can use nothing of that, reads more first. `false`: there is no more.
+    pub fn read(
+        &mut self,
+        tally: &mut Tally,
+        mut decode: impl FnMut(&[u8], &mut Tally) -> usize,
+    ) -> Result<bool, BadInput> {
+        loop {
+            if self.skipping {
+                self.skip();
+            } else {
+                let used = decode(self.held(), tally);
+                // A line that had no end within its limit was used up to there.
+                let cut = used > 0 && self.buf.get(self.start + used - 1) != Some(&b'\n');
+                (self.start, self.skipping) = (self.start + used, cut);
+                if used > 0 {
+                    return Ok(true);
+                }
+            }
+            if self.at_end && self.held().is_empty() {
+                return Ok(false);
+            }
+            self.fill()?;
+        }
+    }
+
+    /// Steps over the rest of a line.
+    fn skip(&mut self) {
+        match memchr::memchr(b'\n', self.held()) {
+            Some(end) => (self.start, self.skipping) = (self.start + end + 1, false),
+            None => self.start = self.end,
+        }
+    }
+
+    /// Lends whole lines, as many as are there. A line too long is lent up to its limit and a byte; with `only_lines` it is counted
+    /// and left out.
+    pub fn next_block(&mut self, only_lines: bool, too_long: &mut u64) -> Result<Option<&[u8]>, BadInput> {
+        let end = loop {
+            if self.skipping {
+                self.skip();
+            }
+            let held = self.held();
+            if let Some(last) = memchr::memrchr(b'\n', held) {
+                break self.start + last + 1;
+            }
+            if held.len() > MAX_READ {
+                self.skipping = true;
+                *too_long += 1;
+                if !only_lines {
+                    break self.start + MAX_READ + 1;
+                }
+                continue;
+            }
+            if self.at_end && held.is_empty() {
+                return Ok(None);
+            }
+            self.fill()?;
+        };
+        let block = self.buf.get(self.start..end);
+        self.start = end;
+        Ok(block)
+    }
+
+    /// Reads once, behind what is held. At the stream's end a last line without a newline gets one.
+    fn fill(&mut self) -> Result<(), BadInput> {
+        if self.start > 0 {
+            self.buf.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+        }
+        let room = self.buf.get_mut(self.end..).unwrap_or_default();
+        let most = room.len().min(BLOCK);
+        match self.from.read(room.get_mut(..most).unwrap_or_default()) {
+            Ok(0) => {
+                let open = self.held().last().is_some_and(|last| *last != b'\n');
+                if !self.at_end
+                    && open
+                    && let Some(place) = self.buf.get_mut(self.end)
+                {
+                    *place = b'\n';
+                    self.end += 1;
+                }
+                self.at_end = true;
+            }
+            Ok(n) => self.end += n,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,236 @@
+//! What the operating system is asked: the clock that all processes share, pipes, mounts. The crate's room for unsafe code.
+#![allow(unsafe_code)] // clock_gettime(2), fcntl(2), vmsplice(2), mmap(2), mount(2), recvmsg(2) have no safe form in std
+
+mod fuse;
+
+pub use fuse::{FUSE_TYPE, fuse_mount, fuse_unmount, user};
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+/// Nanoseconds of CLOCK_MONOTONIC: the same for every process of the machine.
+pub fn monotonic_ns() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a live timespec to write to; the clock exists on every Linux, and without it the time stays 0.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
+    (now.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec as u64)
+}
+
+/// Standard output as a file of its own: std's own keeps the end of a line back.
+///
+/// # Errors
+/// It is closed, or no descriptors are left.
+pub fn stdout() -> io::Result<File> {
+    Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?))
+}
+
+/// Is it a pipe?
+pub fn is_pipe(fd: BorrowedFd<'_>) -> bool {
+    // SAFETY: an all-zero stat is a valid one.
+    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: a live stat to write to.
+    let answer = unsafe { libc::fstat(fd.as_raw_fd(), &mut stat) };
+    answer == 0 && stat.st_mode & libc::S_IFMT == libc::S_IFIFO
+}
+
+/// Makes a pipe as large as an ordinary user may have it (1 MiB by default); says how many bytes it holds, 0 if it is none.
+pub fn widen_pipe(fd: BorrowedFd<'_>) -> usize {
+    const WANTED: i32 = 1 << 20;
+    // SAFETY: fcntl(2) with numbers alone.
+    unsafe {
+        if libc::fcntl(fd.as_raw_fd(), libc::F_SETPIPE_SZ, WANTED) < 0 {
+            // Another user's limit may be lower, or the pipe be full: it stays as it was.
+        }
+        usize::try_from(libc::fcntl(fd.as_raw_fd(), libc::F_GETPIPE_SZ)).unwrap_or(0)
+    }
+}
+
+/// Memory that is written to a pipe without being copied into it (vmsplice(2)): the pipe, and whoever reads from it by splice(2) or tee(2), keep
+/// the pages themselves.
+///
+/// So a page that was sent never changes again: either nothing is written to this memory any more ([`Pages::keep`]), or what was sent is
+/// given up, and other pages stand in its place ([`Pages::renew`]).
+#[derive(Debug)]
+pub struct Pages {
+    at: *mut u8,
+    len: usize,
+}
+
+// SAFETY: the memory belongs to this value alone, as a Box's does.
+unsafe impl Send for Pages {}
+
+/// A huge page, where there are any.
+const HUGE: usize = 2 << 20;
+
+impl Pages {
+    /// Zeroed memory of `len` bytes at least, of huge pages if they are to be had.
+    ///
+    /// # Errors
+    /// The system's: no memory.
+    pub fn new(len: usize) -> io::Result<Pages> {
+        let len = len.next_multiple_of(HUGE);
+        // SAFETY: a new private mapping of no file, somewhere; madvise(2) on it is advice.
+        let at = unsafe {
+            let (rights, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+            let at = libc::mmap(std::ptr::null_mut(), len, rights, flags, -1, 0);
+            if at == libc::MAP_FAILED {
+                return Err(io::Error::last_os_error());
+            }
+            libc::madvise(at, len, libc::MADV_HUGEPAGE);
+            at
+        };
+        Ok(Pages { at: at.cast(), len })
+    }
+
+    /// To be written, before anything of it is sent.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: the mapping is `len` bytes, ours alone, and lives as long as `self` is borrowed. That no page of it was sent is seen to by
+        // `Kept`, which gives no such access, and by `renew`, which puts others in place.
+        unsafe { std::slice::from_raw_parts_mut(self.at, self.len) }
+    }
+
+    /// From now on it is only sent, any number of times.
+    pub fn keep(self) -> Kept {
+        Kept(self)
+    }
+
+    /// Sends the first `len` bytes and gives their pages up: they are the readers'. In their place are new ones, zeroed. What the pipe
+    /// refuses as pages is written to it.
+    ///
+    /// # Errors
+    /// As writing to the pipe: `BrokenPipe` when nobody reads.
+    pub fn send(&mut self, pipe: &File, len: usize) -> io::Result<()> {
+        let sent = self.splice(pipe, 0, len);
+        self.renew()?;
+        sent
+    }
+
+    fn splice(&self, mut pipe: &File, from: usize, len: usize) -> io::Result<()> {
+        let len = len.min(self.len);
+        let mut from = from.min(len);
+        while from < len {
+            // SAFETY: `from` is within the mapping.
+            let base = unsafe { self.at.add(from) };
+            let piece = libc::iovec { iov_base: base.cast(), iov_len: len - from };
+            // SAFETY: one iovec of memory that is mapped; the kernel reads it, now and while the pipe has it.
+            match unsafe { libc::vmsplice(pipe.as_raw_fd(), &piece, 1, 0) } {
+                n if n >= 0 => from += n as usize,
+                _ => match io::Error::last_os_error() {
+                    error if error.kind() == io::ErrorKind::Interrupted => {}
+                    error if error.kind() == io::ErrorKind::BrokenPipe => return Err(error),
+                    // No pipe, or one that takes no pages.
+                    _ => {
+                        // SAFETY: the mapping has `len` bytes, and nobody writes to them meanwhile.
+                        let rest = unsafe { std::slice::from_raw_parts(base, len - from) };
+                        return pipe.write_all(rest);
+                    }
+                },
+            }
+        }
+        Ok(())
+    }
+
+    fn renew(&mut self) -> io::Result<()> {
+        // SAFETY: on our own mapping: its pages are let go of, which leaves them to who else has them, and zeroed ones come at the next touch.
+        match unsafe { libc::madvise(self.at.cast(), self.len, libc::MADV_DONTNEED) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        // SAFETY: our own mapping, which nobody uses any more; pages that a pipe has live on.
+        unsafe { libc::munmap(self.at.cast(), self.len) };
+    }
+}
+
+/// Memory that does not change any more.
+#[derive(Debug)]
+pub struct Kept(Pages);
+
+impl Kept {
+    /// Sends bytes `from` to `to`.
+    ///
+    /// # Errors
+    /// As writing to the pipe.
+    pub fn send(&self, pipe: &File, from: usize, to: usize) -> io::Result<()> {
+        self.0.splice(pipe, from, to)
+    }
+
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: the mapping is `len` bytes and is not written to any more.
+        unsafe { std::slice::from_raw_parts(self.0.at, self.0.len) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+
+    fn pipe() -> (File, File) {
+        let mut fds = [0; 2];
+        // SAFETY: two integers to write to; then two descriptors that are nobody else's.
+        unsafe {
+            assert_eq!(libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC), 0);
+            use std::os::fd::FromRawFd;
+            (File::from_raw_fd(fds[0]), File::from_raw_fd(fds[1]))
+        }
+    }
+
+    /// A reader that takes pages out of the pipe without copying them (tee, splice) and looks at them much later.
+    #[test]
+    fn what_was_sent_never_changes_whoever_keeps_the_pages() {
+        let ((from, to), (kept, keep)) = (pipe(), pipe());
+        assert!(widen_pipe(to.as_fd()) >= 1 << 16 && widen_pipe(keep.as_fd()) >= 1 << 16);
+        let mut pages = Pages::new(1).unwrap();
+        const ROUND: usize = 1 << 14;
+        for round in 0..4_u8 {
+            pages.bytes_mut()[..ROUND].fill(b'a' + round);
+            pages.send(&to, ROUND).unwrap();
+            // Moved on as pages, as cat(1) or pv(1) would.
+            // SAFETY: splice(2) between two pipes that are open, without offsets.
+            let moved = unsafe {
+                let none = std::ptr::null_mut();
+                libc::splice(from.as_raw_fd(), none, keep.as_raw_fd(), none, ROUND, 0)
+            };
+            assert_eq!(moved, ROUND as isize);
+        }
+        pages.bytes_mut().fill(b'!');
+        drop(pages);
+        let mut all = vec![0; 4 * ROUND];
+        (&kept).read_exact(&mut all).unwrap();
+        for (round, bytes) in all.chunks(ROUND).enumerate() {
+            assert!(bytes.iter().all(|byte| *byte == b'a' + round as u8), "{round}");
+        }
+    }
+
+    #[test]
+    fn what_takes_no_pages_is_written_to() {
+        let path = std::env::temp_dir().join(format!("linerate-pages-{}", std::process::id()));
+        let file = File::options().create(true).truncate(true).read(true).write(true).open(&path).unwrap();
+        let mut pages = Pages::new(1).unwrap();
+        pages.bytes_mut()[..5].copy_from_slice(b"hello");
+        pages.send(&file, 5).unwrap();
+        assert_eq!(pages.bytes_mut()[..5], [0; 5]);
+        pages.bytes_mut()[..3].copy_from_slice(b"abc");
+        let kept = pages.keep();
+        kept.send(&file, 1, 3).unwrap();
+        assert_eq!(kept.bytes()[..3], *b"abc");
+        assert_eq!(std::fs::read(&path).unwrap(), b"hellobc");
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn nobody_who_reads_is_a_broken_pipe() {
+        let (from, to) = pipe();
+        drop(from);
+        // As in the program: Rust's start-up ignores SIGPIPE.
+        let error = Pages::new(1).unwrap().send(&to, 10).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
+    }
+}

@@ -1,0 +1,97 @@
+//! Frames that wait for their time, in their order, as many bytes of them as was said.
+
+use crate::{Frames, Time};
+use clock::Instant;
+use std::collections::VecDeque;
+
+/// What happens when there is no more room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Full {
+    /// No more are read until there is: who writes them waits.
+    #[default]
+    Wait,
+    /// What comes is dropped, and counted.
+    Drop,
+}
+
+/// How much may wait.
+#[derive(Debug, Clone, Copy)]
+pub struct Limit {
+    /// Bytes.
+    pub bytes: usize,
+    /// And then?
+    pub full: Full,
+}
+
+impl Default for Limit {
+    fn default() -> Limit {
+        Limit { bytes: 64 << 20, full: Full::Wait }
+    }
+}
+
+/// What a frame costs in memory besides its bytes, about.
+const EACH: usize = 64;
+
+#[derive(Debug)]
+pub struct Queue {
+    waiting: VecDeque<(Instant, Time, Box<[u8]>)>,
+    bytes: usize,
+    limit: Limit,
+    passed: u64,
+    dropped: u64,
+    left: u64,
+}
+
+impl Queue {
+    pub fn new(limit: Limit) -> Queue {
+        Queue { waiting: VecDeque::new(), bytes: 0, limit, passed: 0, dropped: 0, left: 0 }
+    }
+
+    /// Behind all others; says whether there was room.
+    pub fn push(&mut self, frame: &[u8], time: Time, due: Instant) -> bool {
+        if self.limit.full == Full::Drop && self.bytes + frame.len() + EACH > self.limit.bytes {
+            self.dropped += 1;
+            return false;
+        }
+        self.bytes += frame.len() + EACH;
+        self.waiting.push_back((due, time, frame.into()));
+        true
+    }
+
+    /// When the first is due, and its bytes.
+    pub fn first(&self) -> Option<(Instant, usize)> {
+        self.waiting.front().map(|(due, _, frame)| (*due, frame.len()))
+    }
+
+    /// The first to the end of `frames`.
+    pub fn pop(&mut self, frames: &mut Frames) {
+        if let Some((_, time, frame)) = self.waiting.pop_front() {
+            self.bytes -= frame.len() + EACH;
+            self.passed += 1;
+            frames.push(&frame, time);
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.limit.full == Full::Wait && self.bytes >= self.limit.bytes
+    }
+
+    /// Gives up what waits: it was stopped.
+    pub fn clear(&mut self) {
+        self.left += self.waiting.len() as u64;
+        self.waiting.clear();
+        self.bytes = 0;
+    }
+
+    /// What became of frames, if some did not pass; in the name of `stage`.
+    pub fn report(&self, stage: &str) -> Option<String> {
+        let Queue { passed, dropped, left, .. } = self;
+        (dropped + left > 0).then(|| {
+            format!("{stage}: {passed} frames passed, {dropped} dropped (no room), {left} held when it was stopped")
+        })
+    }
+}

@@ -1,0 +1,97 @@
+//! What a translator is told in words.
+
+use clock::Duration;
+use std::fmt;
+use std::net::Ipv4Addr;
+use std::str::FromStr;
+
+/// An inside network and the outside address it stands behind: `10.0.0.0/8=192.0.2.1`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Between {
+    net: u32,
+    mask: u32,
+    /// What all of the network is seen as.
+    pub outside: Ipv4Addr,
+}
+
+impl Between {
+    /// Is it an inside address?
+    pub fn contains(&self, addr: Ipv4Addr) -> bool {
+        addr.to_bits() & self.mask == self.net
+    }
+}
+
+/// How long a session lives without a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Timeouts {
+    /// RFC 4787 REQ-5: 2 minutes at least, 5 recommended.
+    pub udp: Duration,
+    /// RFC 5508 REQ-1: 60 seconds at least.
+    pub icmp: Duration,
+    /// RFC 5382 REQ-5, established: 2 hours and 4 minutes at least.
+    pub tcp: Duration,
+    /// RFC 5382 REQ-5, half-open or closed: 4 minutes at least.
+    pub transitory: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Timeouts {
+        let [udp, icmp, tcp, transitory] = [300, 60, 7440, 240].map(Duration::from_secs);
+        Timeouts { udp, icmp, tcp, transitory }
+    }
+}
+
+/// Words that say nothing.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BadKnob(String);
+
+impl fmt::Display for BadKnob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for BadKnob {}
+
+impl FromStr for Between {
+    type Err = BadKnob;
+
+    fn from_str(text: &str) -> Result<Between, BadKnob> {
+        let bad = || BadKnob("expected INSIDE_NET=OUTSIDE_ADDR, as in 10.0.0.0/8=192.0.2.1".to_owned());
+        let (net, outside) = text.split_once('=').ok_or_else(bad)?;
+        let (net, len) = net.split_once('/').unwrap_or((net, "32"));
+        let (net, outside): (Ipv4Addr, Ipv4Addr) =
+            (net.parse().map_err(|_| bad())?, outside.parse().map_err(|_| bad())?);
+        let len: u32 = len.parse().ok().filter(|len| *len <= 32).ok_or_else(bad)?;
+        let mask = u32::MAX.checked_shl(32 - len).unwrap_or(0);
+        let between = Between { net: net.to_bits() & mask, mask, outside };
+        if between.contains(outside) {
+            return Err(BadKnob(format!(
+                "{outside} is an inside address: what is sent to it could be meant for either"
+            )));
+        }
+        Ok(between)
+    }
+}
+
+impl FromStr for Timeouts {
+    type Err = BadKnob;
+
+    fn from_str(text: &str) -> Result<Timeouts, BadKnob> {
+        let mut timeouts = Timeouts::default();
+        for word in text.split(',') {
+            let (name, seconds) = word.split_once('=').unwrap_or((word, ""));
+            let place = match name {
+                "udp" => &mut timeouts.udp,
+                "icmp" => &mut timeouts.icmp,
+                "tcp" => &mut timeouts.tcp,
+                "transitory" => &mut timeouts.transitory,
+                _ => return Err(BadKnob(format!("'{name}' has no timeout: there are udp, icmp, tcp and transitory"))),
+            };
+            let seconds = seconds.parse().ok().filter(|seconds| (1..=31_536_000).contains(seconds));
+            let seconds = seconds.ok_or_else(|| BadKnob(format!("'{word}': expected seconds, as in udp=300")))?;
+            *place = Duration::from_secs(seconds);
+        }
+        Ok(timeouts)
+    }
+}

@@ -1,0 +1,272 @@
+//! Sessions: found by the 5-tuple of either side, ended in the order in which they fell idle.
+//!
+//! A class is what has one timeout, so a list in the order of use is in the order of expiry too. Both 5-tuples of a session are in one map,
+//! under the standard library's keyed hash: they differ in their own address. Without room, the session of the cheapest class that has been
+//! idle longest ends: a flood of half-open connections ends half-open connections first.
+
+use super::{Config, Timeouts};
+use clock::{Duration, Instant};
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::net::Ipv4Addr;
+use std::ops::RangeInclusive;
+use wire::edit::{Side, Upper};
+use wire::tcp::Flags;
+
+/// A session as one side sees it: its own end and the remote end.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Tuple {
+    pub proto: Upper,
+    pub addr: Ipv4Addr,
+    pub port: u16,
+    pub remote: Ipv4Addr,
+    pub remote_port: u16,
+}
+
+/// What has one timeout; the cheapest to lose first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Class {
+    /// TCP that is not open, or not any more.
+    Transitory,
+    Echo,
+    Udp,
+    /// TCP that was opened from both sides and closed from neither.
+    Established,
+}
+
+const CLASSES: [Class; 4] = [Class::Transitory, Class::Echo, Class::Udp, Class::Established];
+
+impl Class {
+    fn timeout(self, timeouts: &Timeouts) -> Duration {
+        match self {
+            Class::Transitory => timeouts.transitory,
+            Class::Echo => timeouts.icmp,
+            Class::Udp => timeouts.udp,
+            Class::Established => timeouts.tcp,
+        }
+    }
+}
+
+/// What was seen of a TCP connection, from one side.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    any: bool,
+    fin: bool,
+}
+
+/// No session.
+const NIL: u32 = u32::MAX;
+
+#[derive(Debug)]
+struct Session {
+    inside: Tuple,
+    outside: Tuple,
+    class: Class,
+    last: Instant,
+    from_inside: Seen,
+    from_outside: Seen,
+    reset: bool,
+    before: u32,
+    behind: u32,
+}
+
+/// Sessions of a class, the one idle longest first.
+#[derive(Clone, Copy, Debug)]
+struct List {
+    first: u32,
+    last: u32,
+}
+
+#[derive(Debug)]
+pub struct Table {
+    sessions: Vec<Session>,
+    free: Vec<u32>,
+    /// Both tuples of each session.
+    at: HashMap<Tuple, u32>,
+    lists: [List; CLASSES.len()],
+    /// Where the search for a port begins: nobody is to know what an inside host's next one is.
+    secret: RandomState,
+    limit: usize,
+    ports: RangeInclusive<u16>,
+    timeouts: Timeouts,
+    outside: Ipv4Addr,
+}
+
+/// Ports that are tried before there is none: what a full table costs a packet at most.
+const TRIES: u32 = 256;
+
+impl Table {
+    pub fn new(config: &Config) -> Table {
+        Table {
+            sessions: Vec::new(),
+            free: Vec::new(),
+            at: HashMap::new(),
+            lists: [List { first: NIL, last: NIL }; CLASSES.len()],
+            secret: RandomState::new(),
+            limit: config.limit.clamp(1, NIL as usize - 1),
+            ports: config.ports.clone(),
+            timeouts: config.timeouts,
+            outside: config.between.outside,
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.sessions.len() - self.free.len()
+    }
+
+    /// The session of one side's tuple, and the other side's.
+    pub fn find(&self, tuple: &Tuple) -> Option<(u32, Tuple)> {
+        let at = *self.at.get(tuple)?;
+        let session = self.sessions.get(at as usize)?;
+        Some((at, if session.inside == *tuple { session.outside } else { session.inside }))
+    }
+
+    /// A session for an inside tuple that has none: its outside port, and whether another had to end. `None` if no port is free.
+    pub fn insert(&mut self, inside: Tuple, flags: Flags, now: Instant) -> Option<(u16, bool)> {
+        let port = self.free_port(&inside)?;
+        let evicted = self.len() >= self.limit && self.evict();
+        let outside = Tuple { addr: self.outside, port, ..inside };
+        let class = match inside.proto {
+            Upper::Tcp => Class::Transitory,
+            Upper::Udp => Class::Udp,
+            _ => Class::Echo,
+        };
+        let (from_inside, from_outside) = (Seen::default(), Seen::default());
+        let session = Session {
+            inside,
+            outside,
+            class,
+            last: now,
+            from_inside,
+            from_outside,
+            reset: false,
+            before: NIL,
+            behind: NIL,
+        };
+        let at = match self.free.pop() {
+            Some(at) => {
+                *self.sessions.get_mut(at as usize)? = session;
+                at
+            }
+            None => {
+                self.sessions.push(session);
+                self.sessions.len() as u32 - 1
+            }
+        };
+        self.at.insert(inside, at);
+        self.at.insert(outside, at);
+        self.link(at);
+        self.saw(at, Side::Src, flags, now);
+        Some((port, evicted))
+    }
+
+    /// A packet of session `at` came from inside (`Src`) or from outside: it is idle from now on.
+    pub fn saw(&mut self, at: u32, from: Side, flags: Flags, now: Instant) {
+        self.unlink(at);
+        if let Some(session) = self.sessions.get_mut(at as usize) {
+            session.last = now;
+            if session.inside.proto == Upper::Tcp {
+                session.follow(from, flags);
+            }
+        }
+        self.link(at);
+    }
+
+    /// Ends what has been idle too long; says how many.
+    pub fn expire(&mut self, now: Instant) -> u64 {
+        let mut expired = 0;
+        for class in CLASSES {
+            let timeout = class.timeout(&self.timeouts);
+            while let Some(first) = self.first(class)
+                && self.sessions.get(first as usize).is_some_and(|session| now.since(session.last) >= timeout)
+            {
+                self.remove(first);
+                expired += 1;
+            }
+        }
+        expired
+    }
+
+    /// The port that an inside end comes with if it can have it, else one of the same kind, well-known or not (RFC 4787 REQ-3); the search begins
+    /// at the same place for each of its remote ends, so that they mostly see it under one port.
+    fn free_port(&self, inside: &Tuple) -> Option<u16> {
+        let is_free = |port: u16| {
+            let outside = Tuple { addr: self.outside, port, ..*inside };
+            !self.at.contains_key(&outside)
+        };
+        if self.ports.contains(&inside.port) && is_free(inside.port) {
+            return Some(inside.port);
+        }
+        let kind = if inside.port < 1024 { 1..=1023 } else { 1024..=u16::MAX };
+        let (mut least, mut most) = (*self.ports.start().max(kind.start()), *self.ports.end().min(kind.end()));
+        if least > most {
+            (least, most) = (*self.ports.start(), *self.ports.end());
+        }
+        let count = u32::from(most.checked_sub(least)?) + 1;
+        let begin = self.secret.hash_one((inside.proto, inside.addr, inside.port)) % u64::from(count);
+        let port = |tried: u32| least + ((begin as u32 + tried) % count) as u16;
+        (0..TRIES.min(count)).map(port).find(|port| is_free(*port))
+    }
+
+    fn evict(&mut self) -> bool {
+        let idle = CLASSES.into_iter().find_map(|class| self.first(class));
+        idle.inspect(|at| self.remove(*at)).is_some()
+    }
+
+    fn remove(&mut self, at: u32) {
+        self.unlink(at);
+        if let Some(session) = self.sessions.get(at as usize) {
+            self.at.remove(&session.inside);
+            self.at.remove(&session.outside);
+            self.free.push(at);
+        }
+    }
+
+    fn first(&self, class: Class) -> Option<u32> {
+        self.lists.get(class as usize).map(|list| list.first).filter(|at| *at != NIL)
+    }
+
+    /// Appends session `at` to its class's list.
+    fn link(&mut self, at: u32) {
+        let Some(session) = self.sessions.get_mut(at as usize) else { return };
+        let Some(list) = self.lists.get_mut(session.class as usize) else { return };
+        (session.before, session.behind) = (list.last, NIL);
+        let last = std::mem::replace(&mut list.last, at);
+        match self.sessions.get_mut(last as usize) {
+            Some(last) => last.behind = at,
+            None => list.first = at,
+        }
+    }
+
+    fn unlink(&mut self, at: u32) {
+        let Some(session) = self.sessions.get(at as usize) else { return };
+        let (before, behind, class) = (session.before, session.behind, session.class);
+        let Some(list) = self.lists.get_mut(class as usize) else { return };
+        match self.sessions.get_mut(before as usize) {
+            Some(before) => before.behind = behind,
+            None => list.first = behind,
+        }
+        match self.sessions.get_mut(behind as usize) {
+            Some(behind) => behind.before = before,
+            None => list.last = before,
+        }
+    }
+}
+
+impl Session {
+    /// Enough of TCP to know whether a connection is open (RFC 5382 5): both sides have spoken, not both have finished, and neither has reset it.
+    /// One whose beginning was not seen is taken as it comes. A SYN of either begins anew what was over.
+    fn follow(&mut self, from: Side, flags: Flags) {
+        let over = self.reset || (self.from_inside.fin && self.from_outside.fin);
+        if over && flags.contains(Flags::SYN) {
+            (self.from_inside, self.from_outside, self.reset) = (Seen::default(), Seen::default(), false);
+        }
+        let seen = if from == Side::Src { &mut self.from_inside } else { &mut self.from_outside };
+        seen.any |= !flags.contains(Flags::RST);
+        seen.fin |= flags.contains(Flags::FIN);
+        self.reset |= flags.contains(Flags::RST);
+        let both = self.from_inside.any && self.from_outside.any;
+        let over = self.reset || (self.from_inside.fin && self.from_outside.fin);
+        self.class = if both && !over { Class::Established } else { Class::Transitory };
+    }
+}

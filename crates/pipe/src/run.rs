@@ -1,0 +1,176 @@
+//! From one end to the other.
+
+use crate::output::Encoder;
+use crate::spread::{Turns, lock, spread};
+use crate::stage::{Chain, StageError};
+use crate::{BadInput, Format, Frames, Input, Output, Stage, input::Tally};
+use std::io;
+use std::sync::Mutex;
+
+/// Where frames come from.
+pub trait Source {
+    /// Appends frames to `frames`, which is not full; waits for the first. `false` at the end.
+    ///
+    /// # Errors
+    /// Why there are no more, if that is not the end.
+    fn read(&mut self, frames: &mut Frames) -> Result<bool, RunError>;
+}
+
+/// Where frames go.
+pub trait Sink {
+    /// Takes all frames.
+    ///
+    /// # Errors
+    /// Why it takes no more.
+    fn write(&mut self, frames: &Frames) -> Result<(), RunError>;
+}
+
+/// Why a run ended before its end.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// What was read.
+    #[error(transparent)]
+    Input(#[from] BadInput),
+    /// A stage.
+    #[error(transparent)]
+    Stage(#[from] StageError),
+    /// What was to be written.
+    #[error(transparent)]
+    Output(#[from] io::Error),
+}
+
+impl RunError {
+    /// Did a reader just go away?
+    pub fn is_closed_pipe(&self) -> bool {
+        matches!(self, RunError::Output(error) | RunError::Stage(StageError::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe)
+    }
+}
+
+impl Source for Input {
+    fn read(&mut self, frames: &mut Frames) -> Result<bool, RunError> {
+        Ok(Input::read(self, frames)?)
+    }
+}
+
+impl Sink for Output {
+    fn write(&mut self, frames: &Frames) -> Result<(), RunError> {
+        Ok(Output::write(self, frames)?)
+    }
+}
+
+/// Moves frames from `source` through `stages` to `sink` until there are no more, or `stop` says so between two batches.
+///
+/// # Errors
+/// Why it ended before that.
+pub fn run(
+    source: &mut dyn Source,
+    stages: &mut Chain,
+    sink: &mut dyn Sink,
+    stop: impl Fn() -> bool,
+) -> Result<(), RunError> {
+    let mut frames = Frames::new();
+    while !stop() && source.read(&mut frames)? {
+        stages.run(&mut frames)?;
+        if !frames.is_empty() {
+            sink.write(&frames)?;
+        }
+        frames.clear();
+    }
+    finish(stages, sink)
+}
+
+/// What stages held back still goes where all went.
+pub(crate) fn finish(stages: &mut Chain, sink: &mut dyn Sink) -> Result<(), RunError> {
+    let mut frames = Frames::new();
+    stages.finish(&mut frames)?;
+    if !frames.is_empty() {
+        sink.write(&frames)?;
+    }
+    Ok(())
+}
+
+/// How work is spread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Jobs {
+    /// Threads.
+    pub jobs: usize,
+    /// Is the order of frames kept?
+    pub ordered: bool,
+}
+
+/// [`run`] from stream to stream with several threads: lines are decoded and encoded beside each other, and stages run beside each other as
+/// far as they allow it.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_spread(
+    input: &mut Input,
+    stages: &mut Chain,
+    output: &mut Output,
+    format: Format,
+    tick_ns: u64,
+    how: Jobs,
+) -> Result<(), RunError> {
+    let text = input.format()?.is_text();
+    let forks = stages.fork().is_some();
+    let tally = Mutex::new(Tally::default());
+    let turns = Turns::default();
+    {
+        let shared = Mutex::new(&mut *stages);
+        let strict = input.is_strict();
+        let source = || -> Result<Option<Piece>, RunError> {
+            if text {
+                let mut block = Vec::with_capacity(crate::input::BLOCK * 2);
+                return Ok(input.read_lines(&mut block)?.then_some(Piece::Lines(block)));
+            }
+            let mut frames = Frames::new();
+            Ok(input.read(&mut frames)?.then_some(Piece::Frames(frames)))
+        };
+        let worker = || {
+            let mut encoder = Encoder::new(format, tick_ns);
+            let mut own = lock(&shared).fork();
+            let (shared, turns) = (&shared, &turns);
+            let mut spare = Frames::new();
+            move |number: u64, piece: Piece| -> Result<(Vec<u8>, Tally), RunError> {
+                let mut read = Tally::default();
+                let mut frames = match piece {
+                    Piece::Frames(frames) => frames,
+                    Piece::Lines(block) => {
+                        let mut frames = std::mem::take(&mut spare);
+                        frames.clear();
+                        read.decode(&block, &mut frames);
+                        frames
+                    }
+                };
+                let ran = match own.as_mut() {
+                    Some(stages) => stages.run(&mut frames),
+                    None => turns.in_turn(number, || lock(shared).run(&mut frames)),
+                };
+                let mut out = Vec::new();
+                let used = encoder.encode(&frames, &mut out);
+                out.truncate(used);
+                spare = frames;
+                ran?;
+                Ok((out, read))
+            }
+        };
+        let sink = |(bytes, read): (Vec<u8>, Tally)| -> Result<bool, RunError> {
+            let mut tally = lock(&tally);
+            tally.append(&read);
+            if strict && let Some(bad) = tally.first_bad() {
+                return Err(bad.into());
+            }
+            output.write_bytes(&bytes)?;
+            Ok(true)
+        };
+        // Stages that want their order want it all the way.
+        spread(how.jobs, how.ordered || !forks, source, worker, sink)?;
+    }
+    input.tally_mut().append(&lock(&tally));
+    finish(stages, output)
+}
+
+enum Piece {
+    Lines(Vec<u8>),
+    Frames(Frames),
+}

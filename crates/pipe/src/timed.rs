@@ -1,0 +1,136 @@
+//! Moving batches where time passes though nothing comes: some stage holds frames, or speaks, by the clock.
+//!
+//! ```text
+//! source (a thread that may wait) -> a few batches -> stages, told the time -> sink
+//! ```
+
+use crate::Frames;
+use crate::run::{RunError, Sink, Source, finish};
+use crate::stage::{Chain, Stage};
+use clock::{Clock, Duration, Instant};
+use std::io;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread::JoinHandle;
+
+/// The longest sleep, so that a request to stop is seen.
+const NAP: Duration = Duration::from_millis(50);
+/// This long before an event nobody sleeps: a sleeper is woken late by about as much.
+const AWAKE: Duration = Duration::from_micros(100);
+/// Batches read ahead.
+const AHEAD: usize = 4;
+
+/// A source on its thread.
+struct Reader<S> {
+    batches: Receiver<Frames>,
+    spare: mpsc::Sender<Frames>,
+    thread: JoinHandle<(S, Result<(), RunError>)>,
+}
+
+impl<S: Source + Send + 'static> Reader<S> {
+    fn start(mut source: S) -> io::Result<Reader<S>> {
+        let (give, batches) = mpsc::sync_channel(AHEAD);
+        let (spare, emptied) = mpsc::channel::<Frames>();
+        let thread = dispatch::spawn_worker("pipe-in", None, move |_| {
+            loop {
+                let mut frames = emptied.try_recv().unwrap_or_default();
+                match source.read(&mut frames) {
+                    Ok(true) if give.send(frames).is_ok() => {}
+                    Ok(_) => return (source, Ok(())),
+                    Err(why) => return (source, Err(why)),
+                }
+            }
+        })?;
+        Ok(Reader { batches, spare, thread })
+    }
+
+    /// The source, if it is over or ends soon: one that waits in a read cannot be asked to.
+    fn end(self) -> Option<(S, Result<(), RunError>)> {
+        drop(self.spare);
+        let mut patience = 4;
+        loop {
+            match self.batches.recv_timeout(NAP) {
+                Ok(_) => {} // too late
+                Err(RecvTimeoutError::Disconnected) => return self.thread.join().ok(),
+                Err(RecvTimeoutError::Timeout) if patience == 0 => return None,
+                Err(RecvTimeoutError::Timeout) => patience -= 1,
+            }
+        }
+    }
+}
+
+/// [`run`](crate::run::run) with the time told to the stages that want it ([`Timed`](crate::stage::Timed)). When the source is over, what
+/// they hold still leaves at its time; when `stop` says so it does not. Gives the source back if it has ended.
+///
+/// # Errors
+/// As `run`.
+pub fn run_timed<S: Source + Send + 'static>(
+    source: S,
+    stages: &mut Chain,
+    sink: &mut dyn Sink,
+    clock: &Clock,
+    stop: impl Fn() -> bool,
+) -> (Result<(), RunError>, Option<S>) {
+    let reader = match Reader::start(source) {
+        Ok(reader) => reader,
+        Err(why) => return (Err(why.into()), None),
+    };
+    let moved = pump(&reader, stages, sink, clock, &stop).and_then(|()| finish(stages, sink));
+    match reader.end() {
+        Some((source, read)) => (moved.and(read), Some(source)),
+        None => (moved, None),
+    }
+}
+
+fn pump<S: Source + Send + 'static>(
+    reader: &Reader<S>,
+    stages: &mut Chain,
+    sink: &mut dyn Sink,
+    clock: &Clock,
+    stop: &impl Fn() -> bool,
+) -> Result<(), RunError> {
+    let (mut over, mut nothing) = (false, Frames::new());
+    while !stop() {
+        if over && stages.timed().all(|stage| stage.held() == 0) {
+            break;
+        }
+        let next = stages.timed().filter_map(|stage| stage.next_event()).min();
+        let waits = over || stages.timed().any(|stage| stage.is_full());
+        let left = next.map_or(NAP, |at| at.since(clock.now()).saturating_sub(AWAKE).min(NAP));
+        let came = if waits { sleep(left)? } else { reader.batches.recv_timeout(left) };
+        let now = clock.now();
+        match came {
+            Ok(mut frames) => {
+                step(stages, sink, &mut frames, now)?;
+                // If the reader has gone, nobody needs it.
+                let _ = reader.spare.send(frames);
+            }
+            Err(RecvTimeoutError::Timeout) if next.is_some_and(|at| at <= now) => {
+                step(stages, sink, &mut nothing, now)?;
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => over = true,
+        }
+    }
+    Ok(())
+}
+
+/// Nothing comes meanwhile.
+fn sleep(long: Duration) -> io::Result<Result<Frames, RecvTimeoutError>> {
+    if !long.is_zero() {
+        dispatch::wait_readable(&[], Some(long))?;
+    }
+    Ok(Err(RecvTimeoutError::Timeout))
+}
+
+fn step(stages: &mut Chain, sink: &mut dyn Sink, frames: &mut Frames, now: Instant) -> Result<(), RunError> {
+    stages.timed().for_each(|stage| stage.at(now));
+    stages.run(frames)?;
+    if !frames.is_empty() {
+        sink.write(frames)?;
+    }
+    frames.clear();
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;
