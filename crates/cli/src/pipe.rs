@@ -295,6 +295,11 @@ fn from_stream(
     let form = &stream.form;
     let read = input.format().with_context(|| ends::name(stream))?;
     let format = form.output.unwrap_or(read);
+    if read.is_text()
+        && let Some(front) = stages.take_front()
+    {
+        input.select(front);
+    }
     let mut sink = sink(format)?;
     let jobs = form.jobs.map_or(1, usize::from);
     let ran = match (jobs, &mut sink) {

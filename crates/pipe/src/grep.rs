@@ -12,12 +12,14 @@
 mod any_field;
 mod columns;
 mod fields;
+mod front;
 mod lines;
 mod syntax;
 #[cfg(test)]
 mod tests;
 
 pub use fields::{BadTerm, Terms};
+pub use front::Front;
 pub use lines::{Found, Lines, Selection, Shown};
 pub use syntax::{BadPattern, Syntax};
 
@@ -29,7 +31,7 @@ use regex::bytes::{Regex, RegexBuilder};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use wire::filter::Filter;
-use wire::text::{self, Kind, MAX_LINE, SLACK};
+use wire::text::{self, Kind, MAX_LINE, MIN_FRAME, SLACK};
 
 /// What is looked for in lines.
 #[derive(Debug, Clone, Default)]
@@ -174,7 +176,12 @@ impl Grep {
             Judge::Fields(any) => any.iter().any(|terms| terms.matches(frame.bytes())),
             Judge::Line(matcher) => {
                 let stamp = if let crate::Time::Stamp(stamp) = frame.time() { Some(stamp) } else { None };
-                let len = text::encode_with(self.kind, frame.bytes(), stamp, &mut self.line).unwrap_or(0);
+                let bytes = match (frame.bytes(), stamp) {
+                    // Then the header decides, and is all there needs to be of the line.
+                    (bytes, None) if matcher.has_columns() => bytes.get(..MIN_FRAME).unwrap_or(bytes),
+                    (bytes, _) => bytes,
+                };
+                let len = text::encode_with(self.kind, bytes, stamp, &mut self.line).unwrap_or(0);
                 let line = self.line.get(..len).unwrap_or_default();
                 lines::matches(matcher, self.kind, line)
             }
@@ -197,6 +204,15 @@ impl Stage for Grep {
         });
         self.selected.fetch_add(before - left, Relaxed);
         Ok(())
+    }
+
+    fn front(&self) -> Option<Front> {
+        match &self.judge {
+            Judge::Line(matcher) if self.most.is_none() => {
+                Some(Front::new(Arc::clone(matcher), self.invert, Arc::clone(&self.selected)))
+            }
+            _ => None,
+        }
     }
 
     fn fork(&self) -> Option<Box<dyn Stage>> {

@@ -10,7 +10,9 @@ mod text;
 pub use cut::Cut;
 pub(crate) use json::write as write_json;
 pub use text::Tally;
+pub(crate) use text::decode_line;
 
+use crate::grep::Front;
 use crate::{Format, Frames, Time};
 use port::pcap::{self, LINKTYPE_ETHERNET, PcapError};
 use records::Records;
@@ -70,6 +72,8 @@ pub struct Input {
     /// Once the first bytes were read.
     format: Format,
     strict: bool,
+    /// Which lines of text are decoded at all.
+    front: Option<Front>,
     tally: Tally,
 }
 
@@ -88,7 +92,18 @@ enum State {
 impl Input {
     /// Frames from `from`, in a form that its first bytes tell unless `format` does. With `strict` a bad line is an error.
     pub fn new(from: impl Read + Send + 'static, format: Option<Format>, strict: bool) -> Input {
-        Input { state: State::Begin(Box::new(from), format), format: Format::Text, strict, tally: Tally::default() }
+        let state = State::Begin(Box::new(from), format);
+        Input { state, format: Format::Text, strict, front: None, tally: Tally::default() }
+    }
+
+    /// Of lines of text decodes only those that `front` selects. Only for text.
+    pub fn select(&mut self, front: Front) {
+        self.front = Some(front);
+    }
+
+    /// What was selected by, for who decodes lines elsewhere.
+    pub fn front(&self) -> Option<&Front> {
+        self.front.as_ref()
     }
 
     /// The form; reads the first bytes if that was not done yet.
@@ -111,7 +126,10 @@ impl Input {
         }
         let before = frames.len();
         let more = match &mut self.state {
-            State::Text(text) => text.read(&mut self.tally, |bytes, tally| text::decode(bytes, frames, tally))?,
+            State::Text(text) => {
+                let front = self.front.as_ref();
+                text.read(&mut self.tally, |bytes, tally| text::decode_selected(bytes, front, frames, tally))?
+            }
             State::Json(text) => text.read(&mut self.tally, |bytes, tally| json::decode(bytes, frames, tally))?,
             State::Records(records) => records.read(frames)?,
             State::Pcap(reader) => read_pcap(reader, frames, &mut self.tally)?,

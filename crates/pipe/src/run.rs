@@ -117,7 +117,7 @@ pub fn run_spread(
     let turns = Turns::default();
     {
         let shared = Mutex::new(&mut *stages);
-        let strict = input.is_strict();
+        let (strict, front) = (input.is_strict(), input.front().cloned());
         let source = || -> Result<Option<Piece>, RunError> {
             if text {
                 let mut block = Vec::with_capacity(crate::input::BLOCK * 2);
@@ -129,7 +129,7 @@ pub fn run_spread(
         let worker = || {
             let mut encoder = Encoder::new(format, tick_ns);
             let mut own = lock(&shared).fork();
-            let (shared, turns) = (&shared, &turns);
+            let (shared, turns, front) = (&shared, &turns, front.as_ref());
             let mut spare = Frames::new();
             move |number: u64, piece: Piece| -> Result<(Vec<u8>, Tally), RunError> {
                 let mut read = Tally::default();
@@ -138,7 +138,7 @@ pub fn run_spread(
                     Piece::Lines(block) => {
                         let mut frames = std::mem::take(&mut spare);
                         frames.clear();
-                        read.decode(&block, &mut frames);
+                        read.decode(&block, front, &mut frames);
                         frames
                     }
                 };

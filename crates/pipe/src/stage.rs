@@ -1,6 +1,7 @@
 //! What is done with batches of frames.
 
 use crate::Frames;
+use crate::grep::Front;
 use clock::Instant;
 
 /// A command's work on a batch.
@@ -16,6 +17,12 @@ pub trait Stage: Send {
 
     /// Its like, to work beside it on other batches, and to count into the same counters; `None` if the order matters to it.
     fn fork(&self) -> Option<Box<dyn Stage>> {
+        None
+    }
+
+    /// If lines of text can tell it which frames are wanted, and nothing else matters to it: then they need not all be decoded
+    /// ([`Input::select`](crate::Input::select)).
+    fn front(&self) -> Option<Front> {
         None
     }
 
@@ -78,6 +85,13 @@ pub enum StageError {
 pub struct Chain(pub Vec<Box<dyn Stage>>);
 
 impl Chain {
+    /// Takes the first stage out, if lines of text can do its work ([`Stage::front`]).
+    pub fn take_front(&mut self) -> Option<Front> {
+        let front = self.0.first()?.front()?;
+        self.0.remove(0);
+        Some(front)
+    }
+
     /// Those that time matters to.
     pub fn timed(&mut self) -> impl Iterator<Item = &mut dyn Timed> {
         self.0.iter_mut().filter_map(|stage| stage.timed())

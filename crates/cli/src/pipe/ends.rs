@@ -210,7 +210,8 @@ pub fn sink(to: Option<To>, format: Format, tick: u64) -> anyhow::Result<Sinks> 
         os::widen_pipe(std::os::fd::AsFd::as_fd(&out));
         return Ok(Sinks::Stream(Output::new(out, format, tick)));
     };
-    let (port, pool) = open(&args.port)?;
+    // Both halves stay with this thread.
+    let (port, pool) = open_with(&args.port, PoolLocks::Owner)?;
     let (sink, rx) = PortSink::new(port, pool, Counter::new(tick), !args.at_once, dispatch::stop_requested);
     Ok(Sinks::Port(Box::new(sink), rx))
 }

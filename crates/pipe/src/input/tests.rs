@@ -77,7 +77,7 @@ fn a_line_without_end_costs_a_bad_line_and_no_memory() {
     let (mut block, mut frames, mut tally, mut most) = (Vec::new(), Frames::new(), Tally::default(), 0);
     while input.read_lines(&mut block).unwrap() {
         most = most.max(block.len());
-        tally.decode(&block, &mut frames);
+        tally.decode(&block, None, &mut frames);
     }
     assert_eq!((frames.len(), tally.bad, tally.lines), (2, 1, 3));
     assert!(most <= BLOCK + wire::text::MAX_READ + 2);

@@ -1,9 +1,10 @@
 //! Lines, read in blocks.
 
 use super::{BLOCK, BadInput};
+use crate::grep::Front;
 use crate::{Frames, Time};
 use std::io::{self, Read};
-use wire::text::{self, BadLine, MAX_READ, Next};
+use wire::text::{self, BadLine, Kind, MAX_READ, Next};
 
 /// Bad lines of which more is kept than their number.
 const TOLD: usize = 10;
@@ -38,12 +39,12 @@ impl std::fmt::Display for Told {
 }
 
 impl Tally {
-    /// Reads whole lines of text into `frames`, however many: what [`super::Input::read_lines`] gave.
-    pub fn decode(&mut self, block: &[u8], frames: &mut Frames) {
+    /// Reads whole lines of text, or those that `front` selects, into `frames`, however many: what [`super::Input::read_lines`] gave.
+    pub fn decode(&mut self, block: &[u8], front: Option<&Front>, frames: &mut Frames) {
         let mut rest = block;
         while !rest.is_empty() {
             let mut more = Frames::new();
-            let used = decode(rest, if frames.is_full() { &mut more } else { frames }, self);
+            let used = decode_selected(rest, front, if frames.is_full() { &mut more } else { frames }, self);
             for (bytes, time) in more.iter() {
                 frames.push(bytes, time);
             }
@@ -81,30 +82,47 @@ impl Tally {
 }
 
 /// Reads lines at the front of `text` until `frames` is full or the next line has no end; returns how many bytes they had.
-pub(super) fn decode(text: &[u8], frames: &mut Frames, tally: &mut Tally) -> usize {
-    let mut from = 0;
+fn decode(text: &[u8], frames: &mut Frames, tally: &mut Tally) -> usize {
+    let (kind, mut from) = (Kind::best(), 0);
     while let Some(rest) = text.get(from..)
         && !frames.is_full()
     {
-        match text::next(rest, frames.room()) {
-            Next::Frame { len, stamp, used } => {
-                tally.lines += 1;
-                frames.commit(len, stamp.map_or(Time::None, Time::Stamp));
-                from += used;
-            }
-            Next::Blank { used } => {
-                tally.lines += 1;
-                from += used;
-            }
-            Next::Bad { why, used } => {
-                tally.lines += 1;
-                tally.tell(Told::Line(why));
-                from += used;
-            }
-            Next::Partial => break,
+        match decode_line(kind, rest, frames, tally) {
+            0 => break,
+            used => from += used,
         }
     }
     from
+}
+
+/// The same, of lines that `front` selects if there is one.
+pub(super) fn decode_selected(text: &[u8], front: Option<&Front>, frames: &mut Frames, tally: &mut Tally) -> usize {
+    match front {
+        Some(front) => front.decode(text, frames, tally),
+        None => decode(text, frames, tally),
+    }
+}
+
+/// Reads the line at the front of `text`; returns how many bytes it had, 0 if it has no end. `frames` is not full.
+#[inline]
+pub(crate) fn decode_line(kind: Kind, text: &[u8], frames: &mut Frames, tally: &mut Tally) -> usize {
+    match text::next_with(kind, text, frames.room()) {
+        Next::Frame { len, stamp, used } => {
+            tally.lines += 1;
+            frames.commit(len, stamp.map_or(Time::None, Time::Stamp));
+            used
+        }
+        Next::Blank { used } => {
+            tally.lines += 1;
+            used
+        }
+        Next::Bad { why, used } => {
+            tally.lines += 1;
+            tally.tell(Told::Line(why));
+            used
+        }
+        Next::Partial => 0,
+    }
 }
 
 /// A stream of lines: a buffer that holds a block and the beginning of a line from the one before.
