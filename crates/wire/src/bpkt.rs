@@ -32,17 +32,45 @@ impl Form {
         }
     }
 
-    /// The form of the record at the front of `bytes`: behind it, in one of the two places, the next begins or all ends. What fits both is
-    /// V2, what fits neither is not there yet (`None`), or no record at all.
+    /// The form of the records at the front of `bytes`: the one in which one begins where the one before ends. One place is not enough to go
+    /// by, since a frame may have the magic anywhere. What fits both is V2; `None` while more may tell, or where nothing does.
     pub fn guess(bytes: &[u8], at_end: bool) -> Option<Form> {
-        let len = usize::from(header(bytes)?);
-        [Form::V2, Form::V1].into_iter().find(|form| match bytes.get(form.header() + len..) {
-            Some([]) => at_end,
-            Some([one]) => *one == MAGIC.to_le_bytes()[0],
-            Some([first, second, ..]) => [*first, *second] == MAGIC.to_le_bytes(),
-            None => false,
-        })
+        let [v1, v2] = [Form::V1, Form::V2].map(|form| form.walk(bytes, at_end));
+        match (v1.fits, v2.fits) {
+            (true, false) => Some(Form::V1),
+            (false, true) => Some(Form::V2),
+            // What is wrong is so in both forms, but not in the same place.
+            (false, false) if v1.records == v2.records => None,
+            (true, true) if !at_end && v1.records.min(v2.records) < ENOUGH => None,
+            _ => Some(if v1.records > v2.records { Form::V1 } else { Form::V2 }),
+        }
     }
+
+    /// Steps from record to record.
+    fn walk(self, bytes: &[u8], at_end: bool) -> Walk {
+        let (mut rest, mut records) = (bytes, 0);
+        while records < ENOUGH {
+            match parse(self, rest) {
+                Ok(Some(record)) => (rest, records) = (rest.get(record.used..).unwrap_or_default(), records + 1),
+                Ok(None) => {
+                    let begins = rest.first().is_none_or(|first| *first == MAGIC.to_le_bytes()[0]);
+                    return Walk { records, fits: begins && (rest.is_empty() || !at_end) };
+                }
+                Err(_) => return Walk { records, fits: false },
+            }
+        }
+        Walk { records, fits: true }
+    }
+}
+
+/// So many records in a row are no accident.
+const ENOUGH: usize = 8;
+
+/// How far bytes are records of a form.
+struct Walk {
+    records: usize,
+    /// Nothing speaks against it.
+    fits: bool,
 }
 
 /// Why bytes are no record. Nothing says where the next one begins: reading ends.
@@ -157,6 +185,34 @@ mod tests {
             assert_eq!(Form::guess(&out, false), Some(form));
         }
         assert_eq!(Form::guess(b"DDDDDDDD", true), None);
+    }
+
+    #[test]
+    fn a_magic_within_a_frame_deceives_nobody() {
+        for form in [Form::V1, Form::V2] {
+            let mut out = Vec::new();
+            emit(form, &[0; 14], None, &mut out);
+            let mut second = [0; 60];
+            second[4..6].copy_from_slice(&MAGIC.to_le_bytes());
+            for (at, byte) in [(6, 0), (6, 14)] {
+                second[at] = byte;
+                let mut out = out.clone();
+                emit(form, &second, None, &mut out);
+                emit(form, &[3; 60], None, &mut out);
+                assert_eq!(Form::guess(&out, false), Some(form), "{form:?} {byte}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_stream_that_goes_wrong_is_still_of_a_form() {
+        for form in [Form::V1, Form::V2] {
+            let mut out = Vec::new();
+            emit(form, &[1; 60], None, &mut out);
+            emit(form, &[2; 60], None, &mut out);
+            out.extend(b"and no more");
+            assert_eq!(Form::guess(&out, true), Some(form));
+        }
     }
 
     #[test]

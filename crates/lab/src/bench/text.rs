@@ -131,7 +131,9 @@ pub fn text(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Re
         vec![Box::new(Codec::new("encode.64", false)), Box::new(Codec::new("decode.64", true))];
     let samples = run::interleave(&mut codecs, &codec_options, &mut |_| ())?;
     let mut rows = Vec::new();
-    for (sample, title) in samples.iter().zip(["frames to lines, in the first-level cache", "lines to frames, in the first-level cache"]) {
+    for (sample, title) in
+        samples.iter().zip(["frames to lines, in the first-level cache", "lines to frames, in the first-level cache"])
+    {
         rows.push(Row::new(&sample.id, title, Unit::Gigabytes.figure(sample, hertz)?));
     }
     steps.next("writing files of frames");

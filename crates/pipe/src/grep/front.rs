@@ -1,0 +1,158 @@
+//! A grep at the front of a row, asked about lines before they are decoded.
+//!
+//! A row is what the same commands are with pipes between them: there too grep sees the lines as they came, and who follows it never sees the
+//! others, be they frames or not.
+
+use super::{Matcher, lines};
+use crate::Frames;
+use crate::input::{Tally, decode_line};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use wire::text::{self, Kind, MAX_READ};
+
+/// Which lines of text are to be decoded at all.
+#[derive(Debug, Clone)]
+pub struct Front {
+    matcher: Arc<Matcher>,
+    invert: bool,
+    kind: Kind,
+    selected: Arc<AtomicU64>,
+}
+
+impl Front {
+    /// Those that `matcher` selects, or all others if `invert`; counted in `selected`.
+    pub(super) fn new(matcher: Arc<Matcher>, invert: bool, selected: Arc<AtomicU64>) -> Front {
+        Front { matcher, invert, kind: Kind::best(), selected }
+    }
+
+    /// Decodes what is selected of the lines at the front of `text`, until `frames` is full or the next line has no end; returns how many
+    /// bytes all those lines had.
+    pub(crate) fn decode(&self, text: &[u8], frames: &mut Frames, tally: &mut Tally) -> usize {
+        let (mut from, mut selected) = (0, 0);
+        while let Some(rest) = text.get(from..)
+            && !rest.is_empty()
+            && !frames.is_full()
+        {
+            let used = match self.by_columns(rest, frames, tally, &mut selected) {
+                0 => self.one(rest, frames, tally, &mut selected),
+                used => used,
+            };
+            if used == 0 {
+                break;
+            }
+            from += used;
+        }
+        self.selected.fetch_add(selected, Relaxed);
+        from
+    }
+
+    /// Lines of the usual shape, as far as they go.
+    #[inline]
+    fn by_columns(&self, text: &[u8], frames: &mut Frames, tally: &mut Tally, selected: &mut u64) -> usize {
+        let Some(columns) = &self.matcher.columns else { return 0 };
+        text::each_line(self.kind, text, |at, len, header| {
+            if frames.is_full() {
+                return false;
+            }
+            if columns.matches(self.kind, header) == self.invert {
+                tally.lines += 1;
+                return true;
+            }
+            *selected += 1;
+            decode_line(self.kind, text.get(at..at + len).unwrap_or_default(), frames, tally);
+            true
+        })
+    }
+
+    /// One line of any shape; 0 if it has no end.
+    fn one(&self, text: &[u8], frames: &mut Frames, tally: &mut Tally, selected: &mut u64) -> usize {
+        let Some(end) = memchr::memchr(b'\n', text) else {
+            // Too long for a frame, whatever follows.
+            return if text.len() > MAX_READ { decode_line(self.kind, text, frames, tally) } else { 0 };
+        };
+        let line = text.get(..=end).unwrap_or(text);
+        if lines::matches(&self.matcher, self.kind, line) == self.invert {
+            tally.lines += 1;
+            return line.len();
+        }
+        *selected += 1;
+        decode_line(self.kind, line, frames, tally)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::grep::{Judge, Syntax, Wanted};
+    use crate::stage::Stage;
+    use crate::{Format, Input};
+    use proptest::prelude::*;
+
+    fn word(of: &'static str, len: impl Into<prop::collection::SizeRange>) -> impl Strategy<Value = String> + Clone {
+        let of: Vec<char> = of.chars().collect();
+        prop::collection::vec(prop::sample::select(of), len).prop_map(String::from_iter)
+    }
+
+    fn line() -> impl Strategy<Value = String> {
+        let pairs = prop::collection::vec(word("0123456789ABCDEF", 2), 0..30);
+        let frame = (word("012", 12), word("012", 12), word("08", 4), pairs)
+            .prop_map(|(dst, src, kind, rest)| [vec![dst, src, kind], rest].concat().join(" "));
+        prop_oneof![
+            8 => frame.clone(),
+            1 => frame.clone().prop_map(|line| line.to_lowercase()),
+            1 => frame.clone().prop_map(|line| format!("0000000000000111 {line}")),
+            1 => frame.clone().prop_map(|line| line.replace(' ', "  ")),
+            1 => frame.prop_map(|line| line.replacen('0', "g", 1)),
+            1 => word(" 01g", 0..40),
+        ]
+    }
+
+    /// With the short way of columns, and without.
+    fn pattern() -> impl Strategy<Value = String> {
+        let wildcard = (word("012", 3), word("012", 3)).prop_map(|(front, behind)| format!("{front}.*{behind}"));
+        prop_oneof![word("012", 2..4), word("012", 12), wildcard]
+    }
+
+    proptest! {
+        /// A row gives what two commands with a pipe between them give.
+        #[test]
+        fn what_is_decoded_is_what_grep_would_have_passed_on(
+            lines in prop::collection::vec(line(), 0..40),
+            pattern in pattern(),
+            invert: bool,
+        ) {
+            let wanted = Wanted { patterns: vec![pattern], syntax: Syntax::Extended, ..Wanted::default() };
+            let matcher = Arc::new(Matcher::new(&wanted).unwrap());
+            let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+            let passed: String =
+                lines.iter().filter(|line| matcher.is_match(line.as_bytes()) != invert).map(|line| format!("{line}\n")).collect();
+            let grep = crate::grep::Grep::new(Judge::Line(matcher), invert, None);
+            let read = |text: String, front: Option<Front>| {
+                let mut input = Input::new(std::io::Cursor::new(text), Some(Format::Text), false);
+                front.into_iter().for_each(|front| input.select(front));
+                let mut frames = Frames::new();
+                while input.read(&mut frames).unwrap() {}
+                let list: Vec<_> = frames.iter().map(|(bytes, time)| (bytes.to_vec(), time)).collect();
+                (list, input.tally().bad, input.tally().lines)
+            };
+            let (got, bad, seen) = read(text, grep.front());
+            let (expected, expected_bad, _) = read(passed.clone(), None);
+            prop_assert_eq!(got, expected);
+            prop_assert_eq!((bad, seen), (expected_bad, lines.len() as u64));
+            prop_assert_eq!(grep.selected().load(Relaxed), passed.lines().count() as u64);
+        }
+    }
+
+    #[test]
+    fn a_line_without_end_is_one_bad_line() {
+        let matcher =
+            Arc::new(Matcher::new(&Wanted { patterns: vec!["001111111111".into()], ..Wanted::default() }).unwrap());
+        let good = format!("001111111111 {} 0800\n", "2".repeat(12));
+        let text = format!("{good}{}\n{good}", "1".repeat(MAX_READ * 5));
+        let mut input = Input::new(std::io::Cursor::new(text), Some(Format::Text), false);
+        input.select(crate::grep::Grep::new(Judge::Line(matcher), false, None).front().unwrap());
+        let mut frames = Frames::new();
+        while input.read(&mut frames).unwrap() {}
+        assert_eq!((frames.len(), input.tally().lines, input.tally().bad), (2, 3, 1));
+    }
+}
