@@ -8,10 +8,13 @@ use crate::ports::PortSource;
 use crate::run::RunError;
 use std::fs::File;
 use std::io::Write;
-use wire::text::{self, Kind, MAX_LINE, SLACK, Stamp};
+use wire::text::{self, Kind, MAX_FRAME, MAX_LINE, MIN_FRAME, SLACK, STAMP, Stamp};
 
 /// A huge page.
 const ROOM: usize = 2 << 20;
+/// Frames whose lines have room there, however long they are.
+const AT_ONCE: usize = 32;
+const _: () = assert!(AT_ONCE * MAX_LINE + SLACK <= ROOM);
 /// From so many bytes on, pages are given away; below, a copy is cheaper than new pages.
 const WORTH: usize = 64 * 1024;
 
@@ -27,19 +30,18 @@ pub fn lines(source: &mut PortSource, out: &File, stamped: bool) -> Result<(), R
     while let Some((burst, now)) = source.burst()? {
         let full = burst.room() == 0;
         let stamp = stamped.then(|| Stamp::arrival(counter.ticks(now)));
-        let mut refused = 0;
-        for frame in burst.drain() {
-            if used + MAX_LINE + SLACK > ROOM {
+        for frames in burst.as_slice().chunks(AT_ONCE) {
+            let most: usize = frames.iter().map(|frame| text::len(frame.len()) + STAMP).sum();
+            if used + most + SLACK > ROOM {
                 pages.send(out, used)?;
                 used = 0;
             }
             let room = pages.bytes_mut().get_mut(used..).unwrap_or_default();
-            match text::encode_with(kind, frame.bytes(), stamp, room) {
-                Some(len) => used += len,
-                None => refused += 1,
-            }
+            used += text::encode_lines(kind, frames.iter().map(|frame| (frame.bytes(), stamp)), room);
         }
-        source.refuse(refused);
+        let refused = burst.as_slice().iter().filter(|frame| !(MIN_FRAME..=MAX_FRAME).contains(&frame.len())).count();
+        burst.clear();
+        source.refuse(refused as u64);
         // Who reads may be waiting for what there is, if no more is behind it.
         if !full && used < WORTH {
             write(out, pages.bytes_mut().get(..used).unwrap_or_default())?;

@@ -1,6 +1,6 @@
 //! A batch of frames in one arena.
 
-use wire::text::{MAX_FRAME, MIN_FRAME, SLACK, Stamp};
+use wire::text::{Arena, MAX_FRAME, MIN_FRAME, SLACK, Stamp};
 
 /// When a frame came, or is to go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -165,6 +165,18 @@ impl Frames {
     /// Only the first `count`.
     pub fn truncate(&mut self, count: usize) {
         self.list.truncate(count);
+    }
+}
+
+impl Arena for Frames {
+    #[inline]
+    fn room(&mut self) -> &mut [u8] {
+        Frames::room(self)
+    }
+
+    #[inline]
+    fn commit(&mut self, len: usize, stamp: Option<Stamp>) {
+        Frames::commit(self, len, stamp.map_or(Time::None, Time::Stamp));
     }
 }
 

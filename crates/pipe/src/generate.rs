@@ -7,7 +7,7 @@ use crate::run::{RunError, Source};
 use crate::{Encoder, Format, Frames, Time};
 use std::net::SocketAddrV4;
 use wire::eth::{self, EtherType};
-use wire::text::{MAX_FRAME, MIN_FRAME, Stamp};
+use wire::text::{self, MAX_FRAME, MIN_FRAME, Stamp};
 use wire::{L4Port, Mac, Proto, checksum, ip4, udp};
 
 /// Bytes of the FCS, which lines do not have.
@@ -130,8 +130,8 @@ impl Gen {
     /// # Errors
     /// With stamps: there is no round, or it is too large.
     pub fn fixed(mut self, format: Format) -> Result<Fixed, BadGen> {
-        let stamp = if self.config.mbps.is_some() { 17 } else { 0 };
-        let line = self.templates.first().map_or(0, |template| wire::text::len(template.len()) + stamp);
+        let stamp = if self.config.mbps.is_some() { text::STAMP } else { 0 };
+        let line = self.templates.first().map_or(0, |template| text::len(template.len()) + stamp);
         let turns = self.templates.len();
         let wanted = match self.config.mbps {
             None => (BUFFER / line.max(1) / turns.max(1)).max(1) * turns,

@@ -4,7 +4,7 @@ use crate::{Format, Frames, input};
 use port::pcap::{self, Direction, LINKTYPE_ETHERNET, Record};
 use std::io::{self, Write};
 use wire::bpkt::{self, Form};
-use wire::text::{self, SLACK, Stamp};
+use wire::text::{self, Kind, SLACK, STAMP, Stamp};
 
 /// How frames become bytes. Knows no stream: many threads may each have their own, and what they make is put in order behind them.
 #[derive(Debug)]
@@ -67,16 +67,11 @@ impl Encoder {
                 _ => None,
             },
         };
-        let most: usize = frames.iter().map(|(bytes, _)| text::len(bytes.len()) + 17).sum::<usize>() + SLACK;
+        let most: usize = frames.iter().map(|(bytes, _)| text::len(bytes.len()) + STAMP).sum::<usize>() + SLACK;
         if out.len() < most {
             out.resize(most, 0);
         }
-        let mut end = 0;
-        for (bytes, time) in frames.iter() {
-            let room = out.get_mut(end..).unwrap_or_default();
-            end += text::encode(bytes, stamped(time), room).unwrap_or(0);
-        }
-        end
+        text::encode_lines(Kind::best(), frames.iter().map(|(bytes, time)| (bytes, stamped(time))), out)
     }
 }
 

@@ -154,14 +154,13 @@ pub fn run_spread(
                 Ok((out, read))
             }
         };
-        let sink = |(bytes, read): (Vec<u8>, Tally)| -> Result<bool, RunError> {
+        let sink = |(bytes, read): (Vec<u8>, Tally)| -> Result<(), RunError> {
             let mut tally = lock(&tally);
             tally.append(&read);
             if strict && let Some(bad) = tally.first_bad() {
                 return Err(bad.into());
             }
-            output.write_bytes(&bytes)?;
-            Ok(true)
+            Ok(output.write_bytes(&bytes)?)
         };
         // Stages that want their order want it all the way.
         spread(how.jobs, how.ordered || !forks, source, worker, sink)?;

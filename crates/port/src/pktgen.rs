@@ -254,19 +254,15 @@ impl Variety {
             }
             self.turn = if self.turn == 9 { 0 } else { self.turn + 1 };
         }
+        let id = if self.id { self.next_id } else { 0 };
         if self.id {
-            headers[18..20].copy_from_slice(&self.next_id.to_be_bytes());
+            headers[18..20].copy_from_slice(&id.to_be_bytes());
             self.next_id = self.next_id.wrapping_add(1);
         }
         headers[26..34].copy_from_slice(&addresses);
         headers[34..36].copy_from_slice(&port.to_be_bytes());
-        let ip_sum = if self.id {
-            // The whole header each time, as the report's generator does.
-            headers[24..26].fill(0);
-            wire::checksum::sum(&headers[14..34]).finish()
-        } else {
-            self.sums.ip.add(ends).finish()
-        };
+        // Not by reading the header again: a load that is wider than the stores before it waits for them (40 % of this function's samples).
+        let ip_sum = self.sums.ip.add(ends).add_u16(id).finish();
         headers[24..26].copy_from_slice(&ip_sum.to_be_bytes());
         if self.udp_csum {
             let l4_sum = self.sums.l4.add(ends).add_u16(port).finish_nonzero();

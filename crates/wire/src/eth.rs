@@ -77,7 +77,7 @@ impl From<[u8; 6]> for Mac {
     }
 }
 
-/// A text is not six two-digit hexadecimal bytes with colons between.
+/// A text is not six two-digit hexadecimal bytes, with colons between or nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BadMac;
 
@@ -92,8 +92,12 @@ impl error::Error for BadMac {}
 impl FromStr for Mac {
     type Err = BadMac;
 
-    /// Reads the colon form, either case.
+    /// Reads the colon form, or twelve digits as in lines of text; either case.
     fn from_str(text: &str) -> Result<Mac, BadMac> {
+        if text.len() == 12 && text.bytes().all(|b| b.is_ascii_hexdigit()) {
+            let [_, _, mac @ ..] = u64::from_str_radix(text, 16).map_err(|_| BadMac)?.to_be_bytes();
+            return Ok(Mac(mac));
+        }
         let mut mac = [0; 6];
         let mut parts = text.split(':');
         for byte in &mut mac {

@@ -39,7 +39,7 @@ pub const MAX_READ: usize = 128 * 1024;
 pub const SLACK: usize = 64;
 
 /// What a stamp and its space add to a line.
-const STAMP: usize = 17;
+pub const STAMP: usize = 17;
 /// `DDDDDDDDDDDD SSSSSSSSSSSS TTTT`
 pub const HEADER: usize = 30;
 
@@ -137,6 +137,72 @@ pub fn next_with(kind: Kind, text: &[u8], frame: &mut [u8]) -> Next {
         return Next::Frame { len, stamp: Some(stamp), used: STAMP + used };
     }
     slow::next(text, frame)
+}
+
+/// Where frames are put one behind the other.
+pub trait Arena {
+    /// Room for the next frame: [`MAX_FRAME`] bytes and [`SLACK`] behind them, or nothing when it is full.
+    fn room(&mut self) -> &mut [u8];
+    /// What was written there is a frame of `len` bytes, with such a time field.
+    fn commit(&mut self, len: usize, stamp: Option<Stamp>);
+}
+
+/// Reads lines at the front of `text` for as long as they are as [`encode`] writes them and `into` is not full: what [`next`] reads one by
+/// one, without asking anew for each what the machine can do. Returns how many bytes they had, and how many they were.
+#[inline]
+pub fn decode_lines(kind: Kind, text: &[u8], into: &mut impl Arena) -> (usize, u64) {
+    #[cfg(target_arch = "x86_64")]
+    if kind == Kind::Avx512 && simd::has_vbmi() {
+        return simd::avx512::decode_lines(text, into);
+    }
+    read_lines(text, into, |line, frame| canonical(kind, line, frame))
+}
+
+#[inline(always)]
+fn read_lines(
+    text: &[u8],
+    into: &mut impl Arena,
+    canonical: impl Fn(&[u8], &mut [u8]) -> Option<(usize, usize)>,
+) -> (usize, u64) {
+    let (mut from, mut lines) = (0, 0);
+    while let Some(rest) = text.get(from..) {
+        let (stamp, line) = match rest.split_first_chunk::<STAMP>() {
+            Some((front, line)) if front[STAMP - 1] == b' ' => match portable::read_stamp(front) {
+                Some(stamp) => (Some(stamp), line),
+                None => break,
+            },
+            _ => (None, rest),
+        };
+        let Some((used, len)) = canonical(line, into.room()) else { break };
+        into.commit(len, stamp);
+        from += rest.len() - line.len() + used;
+        lines += 1;
+    }
+    (from, lines)
+}
+
+/// Writes a line for each of `frames` at the front of `out`, as [`encode`] does; one that can have none, or for which there is no room, is left out.
+/// Returns how many bytes were written.
+#[inline]
+pub fn encode_lines<'a>(kind: Kind, frames: impl Iterator<Item = (&'a [u8], Option<Stamp>)>, out: &mut [u8]) -> usize {
+    #[cfg(target_arch = "x86_64")]
+    if kind == Kind::Avx512 && simd::has_vbmi() {
+        return simd::avx512::encode_lines(frames, out);
+    }
+    write_lines(frames, out, |frame, stamp, out| encode_with(kind, frame, stamp, out))
+}
+
+#[inline(always)]
+fn write_lines<'a>(
+    frames: impl Iterator<Item = (&'a [u8], Option<Stamp>)>,
+    out: &mut [u8],
+    encode: impl Fn(&[u8], Option<Stamp>, &mut [u8]) -> Option<usize>,
+) -> usize {
+    let mut end = 0;
+    for (frame, stamp) in frames {
+        end += encode(frame, stamp, out.get_mut(end..).unwrap_or_default()).unwrap_or(0);
+    }
+    end
 }
 
 /// The length of the F1 line at the front of `text`, newline included, if its spaces stand where [`encode`] puts them and nowhere else:

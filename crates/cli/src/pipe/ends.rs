@@ -239,7 +239,11 @@ impl Sink for Whole {
 /// Standard input, or the files one after the other.
 pub fn input(stream: &StreamArgs) -> anyhow::Result<Input> {
     let mut all: Box<dyn Read + Send> = Box::new(std::io::empty());
-    let stdin = || port::os::stdin().context("standard input");
+    let stdin = || {
+        let file = port::os::stdin().context("standard input")?;
+        os::widen_pipe(std::os::fd::AsFd::as_fd(&file));
+        anyhow::Ok(file)
+    };
     if stream.files.is_empty() {
         all = Box::new(stdin()?);
     }

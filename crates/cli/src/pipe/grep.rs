@@ -308,10 +308,10 @@ fn beside_each_other(
             Ok((block, out))
         }
     };
-    let sink = |(block, out): Searched| -> Result<bool, RunError> {
+    let sink = |(block, out): Searched| -> Result<(), RunError> {
         out.write(&block, to)?;
         lock(&spare).push((block, out));
-        Ok(true)
+        Ok(())
     };
     spread(jobs, !args.unordered, source, worker, sink)?;
     input.tally_mut().bad += left_out.into_inner();

@@ -53,7 +53,8 @@ impl Unit {
 
 /// The codec on lines that stay in the cache.
 struct Codec {
-    id: &'static str,
+    id: String,
+    kind: Kind,
     decode: bool,
     frames: Vec<u8>,
     lines: Vec<u8>,
@@ -64,22 +65,23 @@ const CODEC_FRAMES: usize = 64;
 const FRAME: usize = 60;
 
 impl Codec {
-    fn new(id: &'static str, decode: bool) -> Codec {
+    fn new(id: &str, kind: Kind, decode: bool) -> Codec {
         let frames: Vec<u8> = (0..FRAME * CODEC_FRAMES).map(|at| (at * 7 + at / 97) as u8).collect();
-        let mut codec = Codec { id, decode, frames, lines: vec![0; text::len(FRAME) * CODEC_FRAMES + SLACK] };
+        let id = id.to_owned();
+        let mut codec = Codec { id, kind, decode, frames, lines: vec![0; text::len(FRAME) * CODEC_FRAMES + SLACK] };
         codec.encode();
         codec
     }
 
     fn encode(&mut self) {
-        let (kind, mut at) = (Kind::best(), 0);
+        let (kind, mut at) = (self.kind, 0);
         for frame in self.frames.chunks_exact(FRAME) {
             at += text::encode_with(kind, frame, None, &mut self.lines[at..]).unwrap_or(0);
         }
     }
 
     fn decode(&self) -> usize {
-        let (kind, mut frame, mut count) = (Kind::best(), vec![0; MAX_FRAME + SLACK], 0);
+        let (kind, mut frame, mut count) = (self.kind, vec![0; MAX_FRAME + SLACK], 0);
         let mut rest = &self.lines[..text::len(FRAME) * CODEC_FRAMES];
         while let Next::Frame { used, .. } = text::next_with(kind, rest, &mut frame) {
             (rest, count) = (&rest[used..], count + 1);
@@ -90,7 +92,7 @@ impl Codec {
 
 impl Subject for Codec {
     fn id(&self) -> &str {
-        self.id
+        &self.id
     }
 
     fn trial(&mut self) -> anyhow::Result<Reading> {
@@ -126,21 +128,13 @@ pub fn text(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Re
     ];
     steps.next("A against A: the noise floor, and the codec");
     let codec_options = options.run(20);
-    let floor = study::floor(&mut Codec::new("floor", false), &codec_options)?;
-    let mut codecs: Vec<Box<dyn Subject>> =
-        vec![Box::new(Codec::new("encode.64", false)), Box::new(Codec::new("decode.64", true))];
-    let samples = run::interleave(&mut codecs, &codec_options, &mut |_| ())?;
-    let mut rows = Vec::new();
-    for (sample, title) in
-        samples.iter().zip(["frames to lines, in the first-level cache", "lines to frames, in the first-level cache"])
-    {
-        rows.push(Row::new(&sample.id, title, Unit::Gigabytes.figure(sample, hertz)?));
-    }
+    let floor = study::floor(&mut Codec::new("floor", Kind::best(), false), &codec_options)?;
+    let (mut rows, mut peers) = (Vec::new(), Vec::new());
+    codec(&codec_options, hertz, &mut rows, &mut peers)?;
     steps.next("writing files of frames");
     let corpus = Rc::new(Corpus::new(if options.quick { BYTES / 5 } else { BYTES })?);
     let keep = options.rounds.map_or(if options.quick { 3 } else { 11 }, |rounds| rounds.clamp(1, 100) as u32);
     let wait = run::Options { warmup: 1, keep, max_seconds: None, cpu: None, min_cpu_share: None, replacements: 0 };
-    let mut peers = Vec::new();
     for contest in contests(&corpus)? {
         steps.next(contest.id);
         let ours = Shell::new(contest.id, &contest.script, contest.ops, &corpus, hertz)?;
@@ -161,6 +155,28 @@ pub fn text(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Re
         Err(why) => rows.push(Row::missing("fuse.read", FUSE, &format!("{why:#}"))),
     }
     Ok(Report { name: "bench text".to_owned(), env, noise_floor: floor, rows, peers, notes, beside: None })
+}
+
+/// Both ways, by the widest instructions that the machine has; the narrower ones, in the same run, are what other machines do.
+fn codec(options: &run::Options, hertz: u64, rows: &mut Vec<Row>, peers: &mut Vec<Peer>) -> anyhow::Result<()> {
+    let ways = [
+        ("encode.64", false, "frames to lines, in the first-level cache"),
+        ("decode.64", true, "lines to frames, in the first-level cache"),
+    ];
+    for (id, decode, title) in ways {
+        let mut subjects: Vec<Box<dyn Subject>> = vec![Box::new(Codec::new(id, Kind::best(), decode))];
+        for kind in Kind::available().filter(|kind| *kind != Kind::best()) {
+            subjects.push(Box::new(Codec::new(kind.name(), kind, decode)));
+        }
+        let samples = run::interleave(&mut subjects, options, &mut |_| ())?;
+        let ours = samples.first().context("no sample")?;
+        rows.push(Row::new(id, title, Unit::Gigabytes.figure(ours, hertz)?));
+        for other in samples.iter().skip(1) {
+            let now = Unit::Gigabytes.figure(other, hertz)?;
+            peers.push(Peer { now, ..Peer::new(&other.id, other, ours)? });
+        }
+    }
+    Ok(())
 }
 
 const FUSE: &str = "dd from the mounted port, 1 MiB a read, frames made one by one";
@@ -314,7 +330,7 @@ mod tests {
     #[test]
     fn the_codec_reads_what_it_writes() {
         for decode in [false, true] {
-            let reading = Codec::new("codec", decode).trial().unwrap();
+            let reading = Codec::new("codec", Kind::best(), decode).trial().unwrap();
             assert_eq!(reading.ops, 2000 * 64 * 169);
             assert!(reading.ticks > 0);
         }

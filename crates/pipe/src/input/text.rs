@@ -87,9 +87,17 @@ fn decode(text: &[u8], frames: &mut Frames, tally: &mut Tally) -> usize {
     while let Some(rest) = text.get(from..)
         && !frames.is_full()
     {
-        match decode_line(kind, rest, frames, tally) {
-            0 => break,
-            used => from += used,
+        let (used, lines) = text::decode_lines(kind, rest, frames);
+        tally.lines += lines;
+        from += used;
+        // The next one is of another kind, or there is no more room.
+        if let Some(rest) = text.get(from..)
+            && !frames.is_full()
+        {
+            match decode_line(kind, rest, frames, tally) {
+                0 => break,
+                used => from += used,
+            }
         }
     }
     from

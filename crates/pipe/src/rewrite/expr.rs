@@ -155,8 +155,11 @@ fn port_field(name: &str) -> Option<(Option<Upper>, Side)> {
     }
 }
 
-/// `00:11:22:33:44:55`, any byte of which may be `*`.
+/// `001122334455`, or `00:11:22:33:44:55`, any byte of which may be `*`.
 fn mac(side: Side, value: Part<'_>) -> Parsed<Op> {
+    if let Ok(all) = value.text.parse() {
+        return Ok(Op::mac(side, Mac::ZERO, all));
+    }
     let (mut keep, mut set) = (Mac::ZERO, Mac::ZERO);
     let mut rest = Some(value);
     for (keep, set) in keep.0.iter_mut().zip(&mut set.0) {

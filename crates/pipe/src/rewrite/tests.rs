@@ -88,6 +88,7 @@ fn put(frame: &mut [u8], at: usize, bytes: &[u8]) {
 fn each_edit_writes_its_field_and_mends_its_checksums() {
     let udp = udp4(b"hello");
     check(&["dst=00:11:22:33:44:55"], &udp, |f| f[..6].copy_from_slice(&[0, 0x11, 0x22, 0x33, 0x44, 0x55]));
+    check(&["dst=001122334455"], &udp, |f| f[..6].copy_from_slice(&[0, 0x11, 0x22, 0x33, 0x44, 0x55]));
     check(&["src=00:11:22:*:*:*"], &udp, |f| f[6..9].copy_from_slice(&[0, 0x11, 0x22]));
     check(&["src=*:*:*:*:*:ff", "dst=*:*:*:*:*:aa"], &udp, |f| (f[11], f[5]) = (0xff, 0xaa));
     check(&["dst=01:02:*:*:*:*", "dst=*:03:04:*:*:*"], &udp, |f| f[..3].copy_from_slice(&[1, 3, 4]));

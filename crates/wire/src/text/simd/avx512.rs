@@ -4,7 +4,9 @@
 //! characters becomes its value by a table of 128 (VPERMI2B), and each byte takes its two (VPERMB). Newlines and spaces are
 //! found by comparison and must be where they belong.
 
-use super::super::{HEADER, MAX_FRAME, MIN_FRAME, len as line_len};
+use super::super::{
+    Arena, HEADER, Kind, MAX_FRAME, MIN_FRAME, Stamp, encode_with, len as line_len, read_lines, write_lines,
+};
 use super::has_vbmi;
 use std::arch::x86_64::*;
 
@@ -86,6 +88,7 @@ pub(in super::super) fn encode(frame: &[u8], out: &mut [u8]) -> usize {
 
 /// # Safety
 /// `out` must have 64 bytes behind the line of `frame`, which is an Ethernet header at least.
+#[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi")]
 unsafe fn encode_vbmi(frame: &[u8], out: &mut [u8]) {
     let digits = _mm512_broadcast_i32x4(_mm_setr_epi8(
@@ -116,6 +119,45 @@ unsafe fn encode_vbmi(frame: &[u8], out: &mut [u8]) {
     unsafe { *out.as_mut_ptr().add(line_len(frame.len()) - 1) = b'\n' };
 }
 
+/// [`super::super::encode_lines`].
+#[inline]
+pub(in super::super) fn encode_lines<'a>(
+    frames: impl Iterator<Item = (&'a [u8], Option<Stamp>)>,
+    out: &mut [u8],
+) -> usize {
+    assert!(has_vbmi());
+    // SAFETY: the machine has the instructions: asserted above.
+    unsafe { encode_lines_vbmi(frames, out) }
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi")]
+fn encode_lines_vbmi<'a>(frames: impl Iterator<Item = (&'a [u8], Option<Stamp>)>, out: &mut [u8]) -> usize {
+    write_lines(frames, out, |frame, stamp, out| {
+        let len = line_len(frame.len());
+        match stamp {
+            None if (MIN_FRAME..=MAX_FRAME).contains(&frame.len()) && out.len() >= len + 64 => {
+                // SAFETY: the machine has the instructions, the frame a header, the line its room: asked one line above.
+                unsafe { encode_vbmi(frame, out) };
+                Some(len)
+            }
+            _ => encode_with(Kind::Avx512, frame, stamp, out),
+        }
+    })
+}
+
+/// [`super::super::decode_lines`].
+#[inline]
+pub(in super::super) fn decode_lines(text: &[u8], into: &mut impl Arena) -> (usize, u64) {
+    assert!(has_vbmi());
+    // SAFETY: the machine has the instructions: asserted above.
+    unsafe { decode_lines_vbmi(text, into) }
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi")]
+fn decode_lines_vbmi(text: &[u8], into: &mut impl Arena) -> (usize, u64) {
+    read_lines(text, into, |line, frame| decode_vbmi(line, frame))
+}
+
 /// Reads a line as it is written, in either case: bytes used, bytes of the frame. `None` for any other, or for one whose
 /// newline is not there.
 #[inline]
@@ -125,6 +167,7 @@ pub(in super::super) fn decode(text: &[u8], frame: &mut [u8]) -> Option<(usize, 
     unsafe { decode_vbmi(text, frame) }
 }
 
+#[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi")]
 fn decode_vbmi(text: &[u8], frame: &mut [u8]) -> Option<(usize, usize)> {
     // SAFETY: loads of two halves of a static of 128 bytes.
