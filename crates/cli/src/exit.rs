@@ -67,8 +67,13 @@ pub fn misuse(error: &clap::Error, words: &[String]) -> Exit {
         let _ = error.print();
         return if error.use_stderr() { Exit::Usage } else { Exit::Fine };
     }
-    notice(&format!("{}; see '{}'", in_one_line(&error.render().to_string()), help_for(words)));
+    notice(&misused(error, words));
     Exit::Usage
+}
+
+/// The line itself.
+pub fn misused(error: &clap::Error, words: &[String]) -> String {
+    format!("{}; see '{}'", in_one_line(&error.render().to_string()), help_for(words))
 }
 
 /// clap's paragraphs up to its usage, joined.

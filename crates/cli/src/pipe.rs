@@ -17,7 +17,7 @@ pub use machines::{NanopingArgs, SwitchArgs, TapArgs, nanoping, switch};
 pub use mount::{MountArgs, run as mount};
 
 use crate::args::{Cli, Command};
-use crate::exit::{Exit, Fault, notice};
+use crate::exit::{Exit, Fault, misused, notice};
 use anyhow::Context;
 use args::{CatArgs, ConvArgs, FormArgs, PutArgs, StreamArgs};
 use clap::{Parser, Subcommand};
@@ -147,7 +147,7 @@ fn parse_row(words: &[OsString]) -> anyhow::Result<Vec<Step>> {
             if !error.use_stderr() {
                 error.exit(); // --help
             }
-            Fault::usage(error.render().to_string().lines().next().unwrap_or_default().trim_start_matches("error: "))
+            Fault::usage(misused(&error, &[name.to_string()]))
         })?;
         if let Command::InARow(command) = cli.command {
             steps.push(step(command)?);

@@ -255,3 +255,40 @@ fn an_interface_of_text() {
         assert_eq!(wait(&mut child), Some(0));
     });
 }
+
+#[test]
+fn an_end_is_asked_for_while_a_pipe_is_waited_for() {
+    for words in ["conv", "rewrite ip.ttl=3", "crc", "conv + delay 1ms", "conv -j 2", "count"] {
+        let words: Vec<&str> = words.split(' ').collect();
+        let mut child =
+            linerate(&words).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut into = child.stdin.take().unwrap();
+        writeln!(into, "FFFFFFFFFFFF 0022CF63967B 8899 00").unwrap();
+        if words == ["count"] {
+            // It passes nothing on that would say that it runs.
+            std::thread::sleep(Duration::from_millis(500));
+        } else {
+            let mut line = String::new();
+            BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+            assert!(line.starts_with("FFFFFFFFFFFF"), "{words:?}: {line}");
+        }
+        assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+        assert_eq!(wait(&mut child), Some(0), "{words:?}");
+        drop(into);
+    }
+}
+
+#[test]
+fn a_source_without_end_ends_when_asked_whatever_holds_its_frames() {
+    let script = r#"timeout -s INT -k 10 1 $L gen + delay 1ms | tail -c 170 | wc -l; echo ${PIPESTATUS[0]}"#;
+    let said = shell(script);
+    assert!(said.ends_with("\n124\n"), "{said}");
+}
+
+#[test]
+fn what_is_missing_in_a_row_is_named() {
+    let Output { status, stderr, .. } = run(&mut linerate(&["gen", "+", "rate", "10pps"]));
+    assert_eq!(status.code(), Some(2));
+    let said = String::from_utf8(stderr).unwrap();
+    assert!(said.contains("not provided: --rate <RATE>; see 'linerate rate --help'"), "{said}");
+}

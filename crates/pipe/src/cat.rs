@@ -12,6 +12,8 @@ use wire::text::{self, Kind, MAX_FRAME, MAX_LINE, MIN_FRAME, SLACK, STAMP, Stamp
 
 /// A huge page.
 const ROOM: usize = 2 << 20;
+/// Bytes sent at once: the reader begins while more are written, and finds them in a cache.
+const PIECE: usize = 256 * 1024;
 /// Frames whose lines have room there, however long they are.
 const AT_ONCE: usize = 32;
 const _: () = assert!(AT_ONCE * MAX_LINE + SLACK <= ROOM);
@@ -32,11 +34,14 @@ pub fn lines(source: &mut PortSource, out: &File, stamped: bool) -> Result<(), R
         let stamp = stamped.then(|| Stamp::arrival(counter.ticks(now)));
         for frames in burst.as_slice().chunks(AT_ONCE) {
             let most: usize = frames.iter().map(|frame| text::len(frame.len()) + STAMP).sum();
-            if used + most + SLACK > ROOM {
+            if used >= PIECE || used + most + SLACK > pages.room().len() {
                 pages.send(out, used)?;
                 used = 0;
+                if most + SLACK > pages.room().len() {
+                    pages.renew()?;
+                }
             }
-            let room = pages.bytes_mut().get_mut(used..).unwrap_or_default();
+            let room = pages.room().get_mut(used..).unwrap_or_default();
             used += text::encode_lines(kind, frames.iter().map(|frame| (frame.bytes(), stamp)), room);
         }
         let refused = burst.as_slice().iter().filter(|frame| !(MIN_FRAME..=MAX_FRAME).contains(&frame.len())).count();
@@ -44,7 +49,7 @@ pub fn lines(source: &mut PortSource, out: &File, stamped: bool) -> Result<(), R
         source.refuse(refused as u64);
         // Who reads may be waiting for what there is, if no more is behind it.
         if !full && used < WORTH {
-            write(out, pages.bytes_mut().get(..used).unwrap_or_default())?;
+            write(out, pages.room().get(..used).unwrap_or_default())?;
             used = 0;
         } else if !full {
             pages.send(out, used)?;
@@ -83,7 +88,7 @@ impl Static {
             let Some((burst, _)) = source.burst()? else { break };
             for frame in burst.drain() {
                 if !enough(len, count) {
-                    let room = pages.bytes_mut().get_mut(len..).unwrap_or_default();
+                    let room = pages.room().get_mut(len..).unwrap_or_default();
                     len += text::encode(frame.bytes(), None, room).unwrap_or(0);
                     count += 1;
                 }

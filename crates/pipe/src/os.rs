@@ -49,12 +49,16 @@ pub fn widen_pipe(fd: BorrowedFd<'_>) -> usize {
 /// Memory that is written to a pipe without being copied into it (vmsplice(2)): the pipe, and whoever reads from it by splice(2) or tee(2), keep
 /// the pages themselves.
 ///
-/// So a page that was sent never changes again: either nothing is written to this memory any more ([`Pages::keep`]), or what was sent is
-/// given up, and other pages stand in its place ([`Pages::renew`]).
+/// So a page that was sent never changes again: either nothing is written to this memory any more ([`Pages::keep`]), or only behind it
+/// ([`Pages::room`]), until all of it is given up and other pages stand in its place ([`Pages::renew`]).
 #[derive(Debug)]
 pub struct Pages {
     at: *mut u8,
     len: usize,
+    /// So many bytes, whole pages, are the readers'.
+    sent: usize,
+    /// What mmap(2) gave: `at` is within it, on the border of a huge page.
+    mapped: (*mut libc::c_void, usize),
 }
 
 // SAFETY: the memory belongs to this value alone, as a Box's does.
@@ -62,6 +66,7 @@ unsafe impl Send for Pages {}
 
 /// A huge page, where there are any.
 const HUGE: usize = 2 << 20;
+const PAGE: usize = 4096;
 
 impl Pages {
     /// Zeroed memory of `len` bytes at least, of huge pages if they are to be had.
@@ -70,24 +75,26 @@ impl Pages {
     /// The system's: no memory.
     pub fn new(len: usize) -> io::Result<Pages> {
         let len = len.next_multiple_of(HUGE);
-        // SAFETY: a new private mapping of no file, somewhere; madvise(2) on it is advice.
-        let at = unsafe {
+        // Not every kernel puts a mapping on the border of a huge page by itself.
+        let whole = len + HUGE;
+        // SAFETY: a new private mapping of no file, somewhere; `at` stays within it; madvise(2) on it is advice.
+        unsafe {
             let (rights, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-            let at = libc::mmap(std::ptr::null_mut(), len, rights, flags, -1, 0);
-            if at == libc::MAP_FAILED {
+            let base = libc::mmap(std::ptr::null_mut(), whole, rights, flags, -1, 0);
+            if base == libc::MAP_FAILED {
                 return Err(io::Error::last_os_error());
             }
-            libc::madvise(at, len, libc::MADV_HUGEPAGE);
-            at
-        };
-        Ok(Pages { at: at.cast(), len })
+            let at = base.cast::<u8>().add(base.cast::<u8>().align_offset(HUGE));
+            libc::madvise(at.cast(), len, libc::MADV_HUGEPAGE);
+            Ok(Pages { at, len, sent: 0, mapped: (base, whole) })
+        }
     }
 
-    /// To be written, before anything of it is sent.
-    pub fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: the mapping is `len` bytes, ours alone, and lives as long as `self` is borrowed. That no page of it was sent is seen to by
-        // `Kept`, which gives no such access, and by `renew`, which puts others in place.
-        unsafe { std::slice::from_raw_parts_mut(self.at, self.len) }
+    /// To be written, before it is sent: all that is behind what was.
+    pub fn room(&mut self) -> &mut [u8] {
+        // SAFETY: the mapping is `len` bytes, ours alone, and lives as long as `self` is borrowed. That no page from `sent` on was sent is seen
+        // to by `send`, which moves it; `Kept` gives no such access.
+        unsafe { std::slice::from_raw_parts_mut(self.at.add(self.sent), self.len - self.sent) }
     }
 
     /// From now on it is only sent, any number of times.
@@ -95,14 +102,15 @@ impl Pages {
         Kept(self)
     }
 
-    /// Sends the first `len` bytes and gives their pages up: they are the readers'. In their place are new ones, zeroed. What the pipe
+    /// Sends the first `len` bytes of the room and gives their pages up: they are the readers', and room begins behind them. What the pipe
     /// refuses as pages is written to it.
     ///
     /// # Errors
     /// As writing to the pipe: `BrokenPipe` when nobody reads.
     pub fn send(&mut self, pipe: &File, len: usize) -> io::Result<()> {
-        let sent = self.splice(pipe, 0, len);
-        self.renew()?;
+        let end = self.len.min(self.sent + len);
+        let sent = self.splice(pipe, self.sent, end);
+        self.sent = end.next_multiple_of(PAGE);
         sent
     }
 
@@ -131,10 +139,17 @@ impl Pages {
         Ok(())
     }
 
-    fn renew(&mut self) -> io::Result<()> {
+    /// Gives all pages up: the room is whole again, of new ones, zeroed.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn renew(&mut self) -> io::Result<()> {
         // SAFETY: on our own mapping: its pages are let go of, which leaves them to who else has them, and zeroed ones come at the next touch.
         match unsafe { libc::madvise(self.at.cast(), self.len, libc::MADV_DONTNEED) } {
-            0 => Ok(()),
+            0 => {
+                self.sent = 0;
+                Ok(())
+            }
             _ => Err(io::Error::last_os_error()),
         }
     }
@@ -143,7 +158,7 @@ impl Pages {
 impl Drop for Pages {
     fn drop(&mut self) {
         // SAFETY: our own mapping, which nobody uses any more; pages that a pipe has live on.
-        unsafe { libc::munmap(self.at.cast(), self.len) };
+        unsafe { libc::munmap(self.mapped.0, self.mapped.1) };
     }
 }
 
@@ -190,7 +205,10 @@ mod tests {
         let mut pages = Pages::new(1).unwrap();
         const ROUND: usize = 1 << 14;
         for round in 0..4_u8 {
-            pages.bytes_mut()[..ROUND].fill(b'a' + round);
+            if round == 2 {
+                pages.renew().unwrap();
+            }
+            pages.room()[..ROUND].fill(b'a' + round);
             pages.send(&to, ROUND).unwrap();
             // Moved on as pages, as cat(1) or pv(1) would.
             // SAFETY: splice(2) between two pipes that are open, without offsets.
@@ -200,7 +218,9 @@ mod tests {
             };
             assert_eq!(moved, ROUND as isize);
         }
-        pages.bytes_mut().fill(b'!');
+        pages.room().fill(b'!');
+        pages.renew().unwrap();
+        pages.room().fill(b'!');
         drop(pages);
         let mut all = vec![0; 4 * ROUND];
         (&kept).read_exact(&mut all).unwrap();
@@ -214,10 +234,13 @@ mod tests {
         let path = std::env::temp_dir().join(format!("linerate-pages-{}", std::process::id()));
         let file = File::options().create(true).truncate(true).read(true).write(true).open(&path).unwrap();
         let mut pages = Pages::new(1).unwrap();
-        pages.bytes_mut()[..5].copy_from_slice(b"hello");
+        pages.room()[..5].copy_from_slice(b"hello");
         pages.send(&file, 5).unwrap();
-        assert_eq!(pages.bytes_mut()[..5], [0; 5]);
-        pages.bytes_mut()[..3].copy_from_slice(b"abc");
+        assert_eq!(pages.room()[..5], [0; 5]);
+        assert_eq!(pages.room().len(), HUGE - PAGE);
+        pages.renew().unwrap();
+        assert_eq!((pages.room().len(), pages.room()[0]), (HUGE, 0));
+        pages.room()[..3].copy_from_slice(b"abc");
         let kept = pages.keep();
         kept.send(&file, 1, 3).unwrap();
         assert_eq!(kept.bytes()[..3], *b"abc");

@@ -13,6 +13,8 @@ use port::spec::Kind;
 use port::{Env, Pairs, Port, Spec};
 use std::fs::File;
 use std::io::Read;
+use std::os::fd::AsFd;
+use std::time::Duration;
 
 /// Where frames come from, if not from standard input or files.
 pub enum From {
@@ -82,11 +84,11 @@ pub fn cat_into_pipe(args: &CatArgs) -> anyhow::Result<Option<Exit>> {
         _ => return Ok(None),
     };
     let out = os::stdout().context("standard output")?;
-    if !os::is_pipe(std::os::fd::AsFd::as_fd(&out)) {
+    if !os::is_pipe(out.as_fd()) {
         return Ok(None);
     }
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
-    os::widen_pipe(std::os::fd::AsFd::as_fd(&out));
+    os::widen_pipe(out.as_fd());
     let spec = Spec::parse(name).map_err(Fault::usage)?;
     let made_once = spec.port.kind == Kind::Pktgen && spec.port.switch("static");
     // This thread alone has it.
@@ -207,7 +209,7 @@ impl Sinks {
 pub fn sink(to: Option<To>, format: Format, tick: u64) -> anyhow::Result<Sinks> {
     let Some(To::Put(args)) = to else {
         let out = os::stdout().context("standard output")?;
-        os::widen_pipe(std::os::fd::AsFd::as_fd(&out));
+        os::widen_pipe(out.as_fd());
         return Ok(Sinks::Stream(Output::new(out, format, tick)));
     };
     // Both halves stay with this thread.
@@ -236,16 +238,47 @@ impl Sink for Whole {
     }
 }
 
+/// A file or a pipe that is over when an end is asked for, also while it is waited for.
+struct Stoppable {
+    file: File,
+    /// Others give what there is without being waited for.
+    waits: bool,
+}
+
+impl Stoppable {
+    fn new(file: File) -> std::io::Result<Stoppable> {
+        let waits = !file.metadata()?.is_file();
+        Ok(Stoppable { file, waits })
+    }
+}
+
+impl Read for Stoppable {
+    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
+        // A signal that comes between the question and the wait is seen after this long.
+        const LOOK: Duration = Duration::from_millis(100);
+        while !dispatch::stop_requested() {
+            if self.waits && dispatch::wait_readable(&[self.file.as_fd()], Some(LOOK))? == [false] {
+                continue;
+            }
+            match self.file.read(buf) {
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                read => return read,
+            }
+        }
+        Ok(0)
+    }
+}
+
 /// Standard input, or the files one after the other.
 pub fn input(stream: &StreamArgs) -> anyhow::Result<Input> {
     let mut all: Box<dyn Read + Send> = Box::new(std::io::empty());
     let stdin = || {
         let file = port::os::stdin().context("standard input")?;
-        os::widen_pipe(std::os::fd::AsFd::as_fd(&file));
+        os::widen_pipe(file.as_fd());
         anyhow::Ok(file)
     };
     if stream.files.is_empty() {
-        all = Box::new(stdin()?);
+        all = Box::new(Stoppable::new(stdin()?)?);
     }
     for (at, path) in stream.files.iter().enumerate() {
         let file = if path.as_os_str() == "-" {
@@ -253,6 +286,7 @@ pub fn input(stream: &StreamArgs) -> anyhow::Result<Input> {
         } else {
             File::open(path).with_context(|| path.display().to_string())?
         };
+        let file = Stoppable::new(file)?;
         all = if at == 0 { Box::new(file) } else { Box::new(all.chain(file)) };
     }
     Ok(Input::new(all, stream.form.input, stream.form.strict))
@@ -324,7 +358,7 @@ pub fn both_ways(args: &PipeArgs) -> anyhow::Result<Exit> {
     })?;
     let mut source = PortSource::new(rx, None, counter, arrivals(args.stamp, form), None, dispatch::stop_requested);
     let out = os::stdout().context("standard output")?;
-    os::widen_pipe(std::os::fd::AsFd::as_fd(&out));
+    os::widen_pipe(out.as_fd());
     let mut output = Output::new(out, form.output.unwrap_or(Format::Text), form.tick());
     match run::run(&mut source, &mut Chain(Vec::new()), &mut output, dispatch::stop_requested) {
         Err(error) if !error.is_closed_pipe() => Err(error.into()),

@@ -67,3 +67,25 @@ fn a_request_to_stop_ends_it_with_frames_inside_and_says_so() {
     ran.unwrap();
     assert!(chain.report().unwrap().ends_with("5 held when it was stopped"));
 }
+
+/// Never ends.
+struct Endless;
+
+impl Source for Endless {
+    fn read(&mut self, frames: &mut Frames) -> Result<bool, RunError> {
+        Ok(frames.push(&[0; 60], Time::None))
+    }
+}
+
+#[test]
+fn a_source_without_end_ends_when_asked() {
+    let delay = Delay::new(Duration::from_millis(1), Duration::ZERO, 0, Limit::default());
+    let clock = Clock::live(Strategy::TscScaled);
+    let (end, stop_clock) = (clock.now().after(Duration::from_millis(20)), clock.clone());
+    let (ran, source) =
+        run_timed(Endless, &mut Chain(vec![Box::new(delay)]), &mut Seen::default(), &clock, move || {
+            stop_clock.now() > end
+        });
+    ran.unwrap();
+    assert!(source.is_some());
+}
