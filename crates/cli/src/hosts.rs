@@ -162,22 +162,30 @@ fn control_dir(given: Option<PathBuf>) -> anyhow::Result<PathBuf> {
         fs::create_dir_all(&dir).with_context(|| format!("--control-dir {}", dir.display()))?;
         return Ok(dir);
     }
-    let uid = fs::metadata("/proc/self").map(|meta| meta.uid()).unwrap_or_default();
-    let dir = match std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| !dir.is_empty()) {
-        Some(dir) => Path::new(&dir).join("linerate"),
-        None => PathBuf::from(format!("/tmp/linerate-{uid}")),
-    };
+    let dir = own_control_dir();
     if let Err(error) = DirBuilder::new().mode(0o700).create(&dir)
         && error.kind() != std::io::ErrorKind::AlreadyExists
     {
         return Err(error).with_context(|| dir.display().to_string());
     }
-    let meta = fs::symlink_metadata(&dir)?;
     // Anybody can make a directory of that name in /tmp first.
-    anyhow::ensure!(
-        meta.is_dir() && meta.uid() == uid && meta.mode() & 0o077 == 0,
-        "{}: not a directory of ours alone; give --control-dir",
-        dir.display()
-    );
+    anyhow::ensure!(is_ours_alone(&dir), "{}: not a directory of ours alone; give --control-dir", dir.display());
     Ok(dir)
+}
+
+/// Where control sockets go unless told otherwise.
+pub fn own_control_dir() -> PathBuf {
+    match std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| !dir.is_empty()) {
+        Some(dir) => Path::new(&dir).join("linerate"),
+        None => PathBuf::from(format!("/tmp/linerate-{}", uid())),
+    }
+}
+
+/// Is it a directory that nobody else can enter?
+pub fn is_ours_alone(dir: &Path) -> bool {
+    fs::symlink_metadata(dir).is_ok_and(|meta| meta.is_dir() && meta.uid() == uid() && meta.mode() & 0o077 == 0)
+}
+
+fn uid() -> u32 {
+    fs::metadata("/proc/self").map(|meta| meta.uid()).unwrap_or_default()
 }
