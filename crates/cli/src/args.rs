@@ -19,6 +19,7 @@ Ask and change a running host (socket: --url or $LINERATE_CTL)
   ifconfig ip arp route sysctl netstat ss show audit
                     The same without 'ctl'
   tcpdump           Its frames as they pass, printed or written as pcapng
+  extcap            The same, and any port, in Wireshark: 'linerate extcap --install'
 Frames as lines, through pipes ('linerate A + B + C' is A | B | C in one process)
   cat PORT, put PORT, pipe PORT
                     A port to standard output, standard input to a port, both ways
@@ -100,6 +101,8 @@ pub enum Command {
     Audit(ShortArgs),
     /// Frames of a running host as they pass its ports
     Tcpdump(TcpdumpArgs),
+    /// Any port, and those of running hosts, as interfaces of Wireshark and tshark
+    Extcap(ExtcapArgs),
     #[command(flatten)]
     InARow(RowCommand),
     /// Both: standard input to the port, the port to standard output
@@ -379,6 +382,53 @@ pub struct TcpdumpArgs {
     /// Print numbers, not names: always so
     #[arg(short = 'n')]
     pub numbers: bool,
+}
+
+/// `extcap`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Wireshark gives all flags but --install, and shows the interfaces in its list: 'linerate', which is any port by its name, and
+one for each port of a host whose control socket is where 'linerate up' puts it, or at $LINERATE_CTL. Capture filters are
+tcpdump's expressions. docs/extcap.md has more.
+
+Examples:
+  linerate extcap --install
+  linerate extcap --extcap-interfaces")]
+pub struct ExtcapArgs {
+    /// Link this program into DIR [default: the extcap folder in the home that tshark tells of]
+    #[arg(long, value_name = "DIR", num_args = 0..=1, value_hint = ValueHint::DirPath)]
+    pub install: Option<Option<PathBuf>>,
+    /// List the interfaces
+    #[arg(long = "extcap-interfaces")]
+    pub interfaces: bool,
+    /// The interface that is meant
+    #[arg(long = "extcap-interface", value_name = "NAME")]
+    pub interface: Option<String>,
+    /// Its link types
+    #[arg(long = "extcap-dlts")]
+    pub dlts: bool,
+    /// Its options
+    #[arg(long = "extcap-config")]
+    pub config: bool,
+    /// Capture, into --fifo
+    #[arg(long)]
+    pub capture: bool,
+    /// Where frames go
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub fifo: Option<PathBuf>,
+    /// Frames to capture; without --capture, what is wrong with the expression is printed
+    #[arg(long = "extcap-capture-filter", value_name = "EXPR", allow_hyphen_values = true)]
+    pub filter: Option<String>,
+    /// The port behind 'linerate', as in tap:tap0 [default: a generator]
+    #[arg(long, value_name = "SPEC")]
+    pub port: Option<String>,
+    /// Bytes kept of each frame
+    #[arg(long, value_name = "BYTES", default_value_t = node::capture::SNAPLEN,
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(node::capture::SNAPLEN)))]
+    pub snaplen: u32,
+    /// Wireshark's version, which changes nothing
+    #[arg(long = "extcap-version", value_name = "V", num_args = 0..=1, hide = true)]
+    pub wireshark: Option<Option<String>>,
 }
 
 /// `testtool`.

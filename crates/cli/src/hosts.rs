@@ -5,6 +5,7 @@ use crate::exit::{Exit, Fault, notice, print};
 use anyhow::Context;
 use node::config::{self, HostConfig, IfaceConfig};
 use node::run::{Event, Outcome, UpError};
+use port::Spec;
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -36,15 +37,34 @@ pub fn host(args: HostArgs, words: &[OsString]) -> anyhow::Result<Exit> {
     run(vec![host])
 }
 
-/// Runs until Ctrl-C, or until no port is left; the audits go to standard output.
+/// Runs until Ctrl-C, or until no port is left; then come the audits.
 fn run(hosts: Vec<HostConfig>) -> anyhow::Result<Exit> {
+    let audits = Audits::beside(&hosts);
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
     let outcomes = node::up(hosts, tell);
     let outcomes = outcomes.map_err(|error| match error {
         UpError::Build(node::run::BuildError::Config(_)) => Fault::usage(error),
         other => other.into(),
     })?;
-    report(&outcomes)
+    report(&outcomes, audits)
+}
+
+/// Where audits go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Audits {
+    /// To standard output.
+    Stdout,
+    /// To standard error: a port's frames go to standard output.
+    Stderr,
+}
+
+impl Audits {
+    /// Where those of `hosts` go.
+    pub fn beside(hosts: &[HostConfig]) -> Audits {
+        let ports = hosts.iter().flat_map(|host| &host.ifaces);
+        let is_taken = ports.filter_map(|iface| Spec::parse(&iface.port).ok()).any(|spec| spec.writes_stdout());
+        if is_taken { Audits::Stderr } else { Audits::Stdout }
+    }
 }
 
 /// What happens while hosts run, on standard error.
@@ -57,8 +77,13 @@ pub fn tell(event: &Event) {
 }
 
 /// The audits, and whether all is well.
-pub fn report(outcomes: &[Outcome]) -> anyhow::Result<Exit> {
-    outcomes.iter().try_for_each(|outcome| print(&outcome.audit))?;
+pub fn report(outcomes: &[Outcome], audits: Audits) -> anyhow::Result<Exit> {
+    for outcome in outcomes {
+        match audits {
+            Audits::Stdout => print(&outcome.audit)?,
+            Audits::Stderr => notice(outcome.audit.trim_end()),
+        }
+    }
     for outcome in outcomes.iter().filter(|outcome| !outcome.is_balanced()) {
         let [stack, rx, tx] = outcome.imbalance;
         notice(&format!("{}: frames unaccounted for: {stack} in the stack, {rx} received, {tx} sent", outcome.name));
@@ -137,22 +162,30 @@ fn control_dir(given: Option<PathBuf>) -> anyhow::Result<PathBuf> {
         fs::create_dir_all(&dir).with_context(|| format!("--control-dir {}", dir.display()))?;
         return Ok(dir);
     }
-    let uid = fs::metadata("/proc/self").map(|meta| meta.uid()).unwrap_or_default();
-    let dir = match std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| !dir.is_empty()) {
-        Some(dir) => Path::new(&dir).join("linerate"),
-        None => PathBuf::from(format!("/tmp/linerate-{uid}")),
-    };
+    let dir = own_control_dir();
     if let Err(error) = DirBuilder::new().mode(0o700).create(&dir)
         && error.kind() != std::io::ErrorKind::AlreadyExists
     {
         return Err(error).with_context(|| dir.display().to_string());
     }
-    let meta = fs::symlink_metadata(&dir)?;
     // Anybody can make a directory of that name in /tmp first.
-    anyhow::ensure!(
-        meta.is_dir() && meta.uid() == uid && meta.mode() & 0o077 == 0,
-        "{}: not a directory of ours alone; give --control-dir",
-        dir.display()
-    );
+    anyhow::ensure!(is_ours_alone(&dir), "{}: not a directory of ours alone; give --control-dir", dir.display());
     Ok(dir)
+}
+
+/// Where control sockets go unless told otherwise.
+pub fn own_control_dir() -> PathBuf {
+    match std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| !dir.is_empty()) {
+        Some(dir) => Path::new(&dir).join("linerate"),
+        None => PathBuf::from(format!("/tmp/linerate-{}", uid())),
+    }
+}
+
+/// Is it a directory that nobody else can enter?
+pub fn is_ours_alone(dir: &Path) -> bool {
+    fs::symlink_metadata(dir).is_ok_and(|meta| meta.is_dir() && meta.uid() == uid() && meta.mode() & 0o077 == 0)
+}
+
+fn uid() -> u32 {
+    fs::metadata("/proc/self").map(|meta| meta.uid()).unwrap_or_default()
 }

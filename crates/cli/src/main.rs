@@ -5,6 +5,7 @@ mod args;
 mod ctl;
 mod docs;
 mod exit;
+mod extcap;
 mod hosts;
 mod pipe;
 mod pkt;
@@ -23,12 +24,15 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     lab::child_main_if_asked();
     // ministat's arguments are its own, to the byte: clap does not see them.
-    let words: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let mut words: Vec<OsString> = std::env::args_os().skip(1).collect();
     if let Some((first, rest)) = words.split_first()
         && first == "ministat"
     {
         let status = lab::ministat::main(rest, &mut std::io::stdout(), &mut std::io::stderr());
         return ExitCode::from(status);
+    }
+    if extcap::is_called(&words) {
+        words.insert(0, "extcap".into());
     }
     if let Some(ran) = pipe::in_a_row(&words) {
         return match ran {
@@ -36,7 +40,8 @@ fn main() -> ExitCode {
             Err(error) => exit::explain(&error).code(),
         };
     }
-    let cli = match Cli::try_parse() {
+    let whole = std::iter::once(OsString::from("linerate")).chain(words.iter().cloned());
+    let cli = match Cli::try_parse_from(whole) {
         Ok(cli) => cli,
         Err(error) => {
             let words: Vec<_> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
@@ -83,6 +88,7 @@ fn obey(command: Command, words: &[OsString]) -> anyhow::Result<Exit> {
         Command::Ministat { .. } => Ok(Exit::Fine), // main has seen to it
         Command::Pkt(args) => pkt::play(&args),
         Command::Ports(args) => ports::list(&args),
+        Command::Extcap(args) => extcap::run(&args),
         Command::Completions { shell } => docs::completions(shell),
         Command::Man { dir } => docs::man(&dir),
     }

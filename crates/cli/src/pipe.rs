@@ -12,7 +12,7 @@ mod mount;
 mod rewrite;
 
 pub use args::PipeArgs;
-pub use ends::both_ways;
+pub use ends::{both_ways, open};
 pub use machines::{NanopingArgs, SwitchArgs, TapArgs, nanoping, switch};
 pub use mount::{MountArgs, run as mount};
 

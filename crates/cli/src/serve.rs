@@ -2,7 +2,7 @@
 
 use crate::args::{FilesArgs, Iperf3Args, ServeArgs, ServedArgs, SmallKind, UploadsArg};
 use crate::exit::{Exit, Fault, print};
-use crate::hosts;
+use crate::hosts::{self, Audits};
 use anyhow::Context;
 use apps::app::App;
 use apps::date::Wall;
@@ -109,5 +109,5 @@ fn run<A: App>(
         return Err(why);
     }
     turned(&mut ended.app)?; // what was said last
-    hosts::report(&[ended.outcome])
+    hosts::report(&[ended.outcome], Audits::beside(&[config]))
 }

@@ -14,6 +14,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::time::Duration;
 use wire::dissect;
+use wire::filter::Filter;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Between two readings of a quiet host; the buffer is good for 4 MiB.
@@ -31,6 +32,22 @@ pub fn run(args: &TcpdumpArgs) -> anyhow::Result<Exit> {
     let ended = follow(&host, id, args.count, &mut sink, &mut taken, &mut missed);
     let closed = host.ask(&["close", id]);
     notice(&format!("{taken} frames captured, {missed} missed for want of room"));
+    ended.and(closed.map(|_| Exit::Fine))
+}
+
+/// Frames that `filter` wants of an iface of the host at `url`, as pcapng to `out`, until nobody reads it or a signal comes.
+pub fn record(url: &str, iface: &str, out: Box<dyn Write>, snaplen: u32, filter: Filter) -> anyhow::Result<Exit> {
+    let host = Host::of(Some(url))?;
+    let mut sink = Sink::to(Writer::new(out, Format::Pcapng, snaplen)?, filter);
+    sink.flush()?;
+    // Whole: the filter may look behind what is kept.
+    let id = host.ask(&["open", iface, &capture::SNAPLEN.to_string()])?;
+    let (id, (mut taken, mut missed)) = (id.trim(), (0, 0));
+    let ended = follow(&host, id, None, &mut sink, &mut taken, &mut missed);
+    let closed = host.ask(&["close", id]);
+    if missed > 0 {
+        notice(&format!("{missed} frames missed for want of room"));
+    }
     ended.and(closed.map(|_| Exit::Fine))
 }
 
@@ -90,6 +107,8 @@ impl<'a> Host<'a> {
 /// Where frames go: lines to standard output, or a file.
 struct Sink {
     file: Option<Writer<Box<dyn Write>>>,
+    /// Which frames a file gets.
+    filter: Filter,
     /// The file's numbers of ifaces.
     ifaces: HashMap<String, u32>,
     /// What turns the host's clock into the calendar, once it is known.
@@ -116,7 +135,17 @@ impl Sink {
         };
         let file = args.write.as_ref().map(|path| create(path).with_context(|| path.display().to_string()));
         let shown = Shown { time: !args.no_time, link: args.link, iface: args.iface == "any" };
-        Ok(Sink { file: file.transpose()?, ifaces: HashMap::new(), epoch_ns: None, shown })
+        let filter = Filter::compile("")?; // all
+        Ok(Sink { file: file.transpose()?, filter, ifaces: HashMap::new(), epoch_ns: None, shown })
+    }
+
+    fn to(file: Writer<Box<dyn Write>>, filter: Filter) -> Sink {
+        let shown = Shown { time: true, link: true, iface: true };
+        Sink { file: Some(file), filter, ifaces: HashMap::new(), epoch_ns: None, shown }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.as_mut().map_or(Ok(()), Writer::flush)
     }
 
     fn take(&mut self, batch: &Batch) -> anyhow::Result<()> {
@@ -126,7 +155,9 @@ impl Sink {
             let line = |frame: &Caught| self.shown.line(frame, epoch);
             return print(&batch.frames.iter().map(line).collect::<String>());
         };
-        for frame in &batch.frames {
+        let filter = &self.filter;
+        let wanted = |frame: &&Caught| filter.matches_captured(&frame.data, frame.len as usize);
+        for frame in batch.frames.iter().filter(wanted) {
             let interface = match self.ifaces.get(&frame.iface) {
                 Some(known) => *known,
                 None => {

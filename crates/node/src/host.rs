@@ -373,6 +373,13 @@ impl<L: Locks> Host<L> {
         receivers.iter().filter(|r| r.half.is_gone()).map(|r| (r.iface, r.half.why_gone())).collect()
     }
 
+    /// What was wrong with what came in through its ports, a sentence each.
+    pub fn remarks(&self) -> Vec<(IfaceId, String)> {
+        let receivers = self.receivers.lock(self.cx());
+        let of = |r: &Receiver| r.half.remarks().into_iter().map(|remark| (r.iface, remark)).collect::<Vec<_>>();
+        receivers.iter().flat_map(of).collect()
+    }
+
     /// Runs until `stop` says so, sleeping when nothing comes.
     pub fn run(&self, mut stop: impl FnMut() -> bool) {
         while !stop() {

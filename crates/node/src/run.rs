@@ -113,6 +113,13 @@ impl Runner {
         }
     }
 
+    /// Tells what was wrong with what came in through ports that have not ended: of those that have, it was told then.
+    pub fn tell_remarks<L: Locks>(&self, host: &Host<L>, notice: &mut dyn FnMut(String)) {
+        let remarks = host.remarks();
+        let rest = remarks.iter().filter(|(id, _)| !self.gone.contains(id));
+        rest.for_each(|(id, remark)| notice(said_of(host, *id, remark)));
+    }
+
     fn serve<L: Locks>(&mut self, host: &Host<L>) -> usize {
         if self.services.is_empty() {
             return 0;
@@ -128,14 +135,16 @@ impl Runner {
         for (id, why) in host.gone() {
             if !self.gone.contains(&id) {
                 self.gone.push(id);
-                let name = host.stack.iface(id).map_or("?", |iface| &iface.name);
+                let remarks = host.remarks();
+                let of_it = remarks.iter().filter(|(of, _)| *of == id);
+                of_it.for_each(|(_, remark)| notice(said_of(host, id, remark)));
                 self.lost |= why.is_some();
                 let why = why.unwrap_or_else(|| "it came to its end".to_string());
                 let then = match host.is_over() && !self.stay {
                     true => "no port is left: the host ends",
                     false => "the host goes on",
                 };
-                notice(format!("{}: {name}: the port is gone: {why}; {then}", host.stack.name));
+                notice(said_of(host, id, &format!("the port is gone: {why}; {then}")));
             }
         }
         if !host.is_over() {
@@ -144,4 +153,10 @@ impl Runner {
             self.over = Some(host.clock.now());
         }
     }
+}
+
+/// Something about an iface, with its name and the host's in front.
+fn said_of<L: Locks>(host: &Host<L>, id: inet::iface::IfaceId, what: &str) -> String {
+    let name = host.stack.iface(id).map_or("?", |iface| &iface.name);
+    format!("{}: {name}: {what}", host.stack.name)
 }

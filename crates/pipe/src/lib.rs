@@ -27,7 +27,6 @@ pub mod fuzz;
 pub mod generate;
 pub mod grep;
 pub mod input;
-pub mod lines;
 pub mod mount;
 pub mod nanoping;
 pub mod os;

@@ -4,10 +4,11 @@
 mod fuse;
 
 pub use fuse::{FUSE_TYPE, fuse_mount, fuse_unmount, user};
+pub use port::os::stdout;
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// Nanoseconds of CLOCK_MONOTONIC: the same for every process of the machine.
 pub fn monotonic_ns() -> u64 {
@@ -15,14 +16,6 @@ pub fn monotonic_ns() -> u64 {
     // SAFETY: a live timespec to write to; the clock exists on every Linux, and without it the time stays 0.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
     (now.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec as u64)
-}
-
-/// Standard output as a file of its own: std's own keeps the end of a line back.
-///
-/// # Errors
-/// It is closed, or no descriptors are left.
-pub fn stdout() -> io::Result<File> {
-    Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?))
 }
 
 /// Is it a pipe?
@@ -186,6 +179,7 @@ impl Kept {
 mod tests {
     use super::*;
     use std::io::Read;
+    use std::os::fd::AsFd;
 
     fn pipe() -> (File, File) {
         let mut fds = [0; 2];

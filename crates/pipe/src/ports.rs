@@ -126,6 +126,11 @@ impl PortSource {
         self.refused
     }
 
+    /// What was wrong with what came in, a sentence each.
+    pub fn remarks(&self) -> Vec<String> {
+        self.rx.remarks()
+    }
+
     /// Counts frames that no line can hold.
     pub fn refuse(&mut self, frames: u64) {
         self.refused += frames;
@@ -332,6 +337,7 @@ impl PortSink {
             self.tx.poll(now);
             let sent = self.tx.tx_burst(&mut self.burst, now);
             self.sent += sent as u64;
+            self.reach()?;
             if sent == 0 {
                 if (self.stop)() {
                     return Err(stopped());
@@ -352,8 +358,18 @@ impl PortSink {
             self.wait_until(at)?;
             let now = self.counter.now();
             self.tx.poll(now);
+            self.reach()?;
         }
         Ok(())
+    }
+
+    /// Is anybody still reached through the port? A reader that went away is a closed pipe.
+    fn reach(&self) -> Result<(), RunError> {
+        if !self.tx.is_gone() {
+            return Ok(());
+        }
+        let closed = || std::io::Error::from(std::io::ErrorKind::BrokenPipe);
+        Err(RunError::Output(self.tx.why_gone().map_or_else(closed, std::io::Error::other)))
     }
 }
 

@@ -291,6 +291,15 @@ impl Switch {
         self.members.iter().map(|member| (member.name.as_str(), member.counts))
     }
 
+    /// What was wrong with what came in, with the port's name in front.
+    pub fn remarks(&self) -> impl Iterator<Item = String> {
+        let of = |member: &Member| {
+            let name = member.name.clone();
+            member.rx.remarks().into_iter().map(move |remark| format!("{name}: {remark}"))
+        };
+        self.members.iter().flat_map(of)
+    }
+
     /// A table for people.
     pub fn report(&self) -> String {
         let mut out = format!(

@@ -11,6 +11,7 @@
 
 use crate::pcap::{Format, LINKTYPE_ETHERNET, MAX_BLOCK, Reader, Record, Writer};
 use crate::spec::Spec;
+use crate::text::{Line, Lines};
 use std::io::{self, Read};
 
 /// Both capture formats, whole and in pieces.
@@ -77,6 +78,49 @@ impl Read for Pieces<'_> {
         self.data = &self.data[n..];
         Ok(n)
     }
+}
+
+/// Lines of text, whole and in pieces.
+///
+/// Holds: it ends; input in pieces gives the same frames and the same remarks; each line is a frame, blank or bad; what was read,
+/// written and read again is the same.
+pub fn text(data: &[u8]) {
+    let whole = lines(data, data.len().max(1));
+    for piece in [1, 7, 4096] {
+        assert_eq!(lines(data, piece), whole, "in pieces of {piece}");
+    }
+    let mut written = Vec::new();
+    for frame in &whole.0 {
+        let mut line = vec![0; wire::text::MAX_LINE + wire::text::SLACK];
+        let len = wire::text::encode(frame, None, &mut line).unwrap();
+        written.extend_from_slice(&line[..len]);
+    }
+    assert_eq!(lines(&written, 64), (whole.0, Vec::new()));
+}
+
+fn lines(mut data: &[u8], piece: usize) -> (Vec<Vec<u8>>, Vec<String>) {
+    let (mut lines, mut frames, mut closed) = (Lines::new(), Vec::new(), false);
+    loop {
+        match lines.next() {
+            Some(Line::Frame) => frames.push(lines.frame().to_vec()),
+            Some(Line::Bad) => {}
+            None if data.is_empty() && closed => break,
+            None if data.is_empty() => {
+                lines.close();
+                closed = true;
+            }
+            None => {
+                let room = lines.room();
+                let n = piece.min(data.len()).min(room.len());
+                assert!(n > 0, "no room, and nothing found");
+                room[..n].copy_from_slice(&data[..n]);
+                lines.came(n);
+                data = &data[n..];
+            }
+        }
+    }
+    assert!(lines.is_empty(), "something is left");
+    (frames, lines.remarks())
 }
 
 /// The grammar of port names.

@@ -107,6 +107,10 @@ impl RxHalf for ImpairedRx {
         self.inner.why_gone()
     }
 
+    fn remarks(&self) -> Vec<String> {
+        self.inner.remarks()
+    }
+
     fn held(&self) -> usize {
         self.link.held() + self.inner.held()
     }
@@ -179,6 +183,14 @@ impl TxHalf for ImpairedTx {
 
     fn next_event(&self) -> Option<Instant> {
         earlier(self.retry.or_else(|| self.link.next_event()), self.inner.next_event())
+    }
+
+    fn is_gone(&self) -> bool {
+        self.inner.is_gone()
+    }
+
+    fn why_gone(&self) -> Option<String> {
+        self.inner.why_gone()
     }
 
     fn held(&self) -> usize {

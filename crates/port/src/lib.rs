@@ -25,6 +25,7 @@ pub mod spec;
 pub mod tap;
 #[cfg(test)]
 mod testns;
+pub mod text;
 pub mod tracer;
 
 use buf::{Burst, Frame};
@@ -83,6 +84,10 @@ pub trait RxHalf: Send {
     fn why_gone(&self) -> Option<String> {
         None
     }
+    /// What was wrong with what came in and did not end the port, a sentence each: the first few, and how many in all.
+    fn remarks(&self) -> Vec<String> {
+        Vec::new()
+    }
     /// Frames held inside (delayed, queued), for the audit.
     fn held(&self) -> usize {
         0
@@ -106,6 +111,14 @@ pub trait TxHalf: Send {
     }
     /// When [`TxHalf::poll`] has something to do; `None`: nothing held.
     fn next_event(&self) -> Option<Instant> {
+        None
+    }
+    /// Will it never send a frame again: does nobody read what it writes? It still takes them, and counts them as dropped.
+    fn is_gone(&self) -> bool {
+        false
+    }
+    /// Why it sends nothing any more, in a sentence, if there is more to say than that nobody reads it.
+    fn why_gone(&self) -> Option<String> {
         None
     }
     /// Frames held inside, for the audit.

@@ -8,7 +8,8 @@ use std::sync::Arc;
 /// The receiving half of every port that only takes.
 pub(crate) struct Nothing;
 
-struct Everything(Arc<PortCounts>);
+/// The transmitting half of every port that only gives.
+pub(crate) struct Everything(pub(crate) Arc<PortCounts>);
 
 /// Opens a null port.
 pub fn open(name: &str, caps: Caps) -> Port {

@@ -11,6 +11,7 @@ use crate::pcap::{self, Format, PcapConfig, PcapFileError};
 use crate::pktgen::{self, Order, Source};
 use crate::spec::{Kind, Layer, Spec};
 use crate::tap::{self, RxCsum, TapConfig, TapError};
+use crate::text::{self, TextConfig, TextFileError};
 use crate::tracer::{self, TracerConfig};
 use crate::{Caps, Port, null};
 use buf::Pool;
@@ -50,6 +51,8 @@ pub enum OpenError {
     Tap(TapError),
     /// The capture file.
     Pcap(PcapFileError),
+    /// The files of lines.
+    Text(TextFileError),
     /// The tracer's file.
     Trace {
         /// The file.
@@ -72,6 +75,7 @@ impl fmt::Display for OpenError {
             OpenError::Pair(error) => error.fmt(f),
             OpenError::Tap(error) => error.fmt(f),
             OpenError::Pcap(error) => error.fmt(f),
+            OpenError::Text(error) => error.fmt(f),
             OpenError::Trace { file, error } => write!(f, "tracer: {file}: {error}"),
             OpenError::NotAPort(kind) => write!(f, "{kind} is a wrapper: it needs a port behind it"),
             OpenError::NotAWrapper(kind) => write!(f, "{kind} is a port: it cannot stand in front of another"),
@@ -102,6 +106,7 @@ fn open_port(spec: &Spec, env: &Env<'_>) -> Result<Port, OpenError> {
         Kind::Pair => env.pairs.open(name, layer, joined(layer)).map_err(OpenError::Pair),
         Kind::Tap => tap::open(name, &tap_config(layer), &env.pool).map_err(OpenError::Tap),
         Kind::Pcap => pcap::open(name, &pcap_config(layer, name), &env.pool).map_err(OpenError::Pcap),
+        Kind::Text => text::open(name, &text_config(layer, name), &env.pool).map_err(OpenError::Text),
         // A spec that was parsed has no wrapper in the port's place.
         Kind::Tracer | Kind::Impair => Err(OpenError::NotAPort(layer.kind)),
     }
@@ -206,6 +211,16 @@ fn pcap_config(layer: &Layer, name: &str) -> PcapConfig {
         },
         snaplen: snaplen(layer),
         wall: layer.word("time") == "wall",
+    }
+}
+
+/// The same; standard input goes with standard output.
+fn text_config(layer: &Layer, name: &str) -> TextConfig {
+    let read = layer.switch("read");
+    TextConfig {
+        read: read.then(|| name.to_string()),
+        write: layer.get_text("write").or_else(|| (!read || name == "-").then(|| name.to_string())),
+        strict: layer.switch("strict"),
     }
 }
 

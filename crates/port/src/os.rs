@@ -7,9 +7,10 @@ pub mod netlink;
 pub mod netns;
 pub mod tun;
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::path::Path;
 
 /// An error number with its text, as `strerror(3)` has it: `Operation not permitted (os error 1)`.
 fn errno_text(errno: i32) -> String {
@@ -42,6 +43,36 @@ pub fn is_readable(fd: BorrowedFd<'_>) -> bool {
     let mut poll = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     // SAFETY: one valid pollfd, count 1, no waiting.
     unsafe { libc::poll(&mut poll, 1, 0) == 1 }
+}
+
+/// Can a pipe's worth of bytes (PIPE_BUF) be written to `fd` without waiting, now or within `within_ms` milliseconds? True also when
+/// nobody reads it any more or it has failed: the write then says so.
+pub fn is_writable(fd: BorrowedFd<'_>, within_ms: i32) -> bool {
+    let mut poll = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
+    // SAFETY: one valid pollfd, count 1.
+    unsafe { libc::poll(&mut poll, 1, within_ms) == 1 }
+}
+
+/// Opens a FIFO to write if somebody reads it; what would have to wait is then refused. `None`: nobody does.
+///
+/// # Errors
+/// The system's.
+pub fn open_fifo(path: &Path) -> io::Result<Option<File>> {
+    use std::os::unix::fs::OpenOptionsExt;
+    match OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(path) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.raw_os_error() == Some(libc::ENXIO) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Standard output as a file of its own (a duplicate descriptor): std's own keeps the end of a line back.
+///
+/// # Errors
+/// It is closed, or no descriptors are left.
+pub fn stdout() -> io::Result<File> {
+    use std::os::fd::AsFd;
+    Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?))
 }
 
 /// Standard input as a file of its own (a duplicate descriptor).

@@ -7,7 +7,7 @@
 //! options = key "=" value { "," key "=" value }
 //! value   = text without , ( ) "   |   '"' text with \" and \\ '"'
 //! ```
-//! `tap:tap0`, `pktgen(size=22,rate=1M,flows=100):pg0`, `impair(loss=1%,delay=10ms):tap:tap0`. What kinds there are,
+//! `tap:tap0`, `text:-`, `pktgen(size=22,rate=1M,flows=100):pg0`, `impair(loss=1%,delay=10ms):tap:tap0`. What kinds there are,
 //! which options each takes, their forms and defaults: one table in [`Kind::info`]. A spec is checked whole before
 //! anything is opened, and prints as a text that parses to the same spec.
 
@@ -84,6 +84,20 @@ impl Spec {
             }
             wrappers.push(layer);
         }
+    }
+
+    /// Does a port of this name, or a wrapper around it, write to standard output?
+    pub fn writes_stdout(&self) -> bool {
+        let is_stdout = |layer: &Layer, option| layer.get_text(option).is_some_and(|file| file == "-");
+        let by_name = self.port.get_text("write").is_none()
+            && match self.port.kind {
+                Kind::Text => true,
+                Kind::Pcap => !self.port.switch("read"),
+                _ => false,
+            };
+        (by_name && self.name == "-")
+            || is_stdout(&self.port, "write")
+            || self.wrappers.iter().any(|wrapper| is_stdout(wrapper, "file"))
     }
 }
 

@@ -155,6 +155,10 @@ impl RxHalf for TracerRx {
         self.inner.why_gone()
     }
 
+    fn remarks(&self) -> Vec<String> {
+        self.inner.remarks()
+    }
+
     fn held(&self) -> usize {
         self.inner.held()
     }
@@ -185,6 +189,14 @@ impl TxHalf for TracerTx {
 
     fn next_event(&self) -> Option<Instant> {
         self.inner.next_event()
+    }
+
+    fn is_gone(&self) -> bool {
+        self.inner.is_gone()
+    }
+
+    fn why_gone(&self) -> Option<String> {
+        self.inner.why_gone()
     }
 
     fn held(&self) -> usize {

@@ -51,6 +51,8 @@ fn the_pages_commands_parse() {
     };
     assert!(code("README.md") >= 4, "the pattern finds no commands any more");
     assert!(code("docs/results/README.md") >= 1, "the pattern finds no commands any more");
+    assert!(code("docs/extcap.md") >= 1, "the pattern finds no commands any more");
+    assert!(code("examples/pipes/README.md") >= 4, "the pattern finds no commands any more");
 }
 
 #[test]
@@ -79,7 +81,15 @@ fn the_helps_examples_parse() {
 fn commands_named_in_pages_exist() {
     let cli = Cli::command();
     let mut found = 0;
-    for page in ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "VOCABULARY.md", "docs/results/README.md"] {
+    for page in [
+        "README.md",
+        "ARCHITECTURE.md",
+        "CHANGELOG.md",
+        "VOCABULARY.md",
+        "docs/results/README.md",
+        "docs/extcap.md",
+        "examples/pipes/README.md",
+    ] {
         for quoted in read(page).split('`').skip(1).step_by(2) {
             let Some(word) = quoted.strip_prefix("linerate ").and_then(|rest| rest.split_whitespace().next()) else {
                 continue;

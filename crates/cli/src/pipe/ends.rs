@@ -141,10 +141,12 @@ impl Sources {
     pub fn tell(&self) {
         match self {
             Sources::Stream(limited, _) => tell(&limited.input),
-            Sources::Port(source) if source.refused() > 0 => {
-                notice(&format!("{} frames left out: no line holds more than 16383 bytes", source.refused()));
+            Sources::Port(source) => {
+                source.remarks().iter().for_each(|remark| notice(remark));
+                if source.refused() > 0 {
+                    notice(&format!("{} frames left out: no line holds more than 16383 bytes", source.refused()));
+                }
             }
-            Sources::Port(_) => {}
             Sources::Gen(source) => notice(&format!("{} frames, made one by one", source.made())),
         }
     }
@@ -312,7 +314,7 @@ pub fn tell(input: &Input) {
 }
 
 /// Buffers for a port's frames.
-pub fn pool(locks: PoolLocks) -> anyhow::Result<Pool> {
+fn pool(locks: PoolLocks) -> anyhow::Result<Pool> {
     Ok(Pool::new(&PoolConfig { locks, data: 2048, ..PoolConfig::default() })?)
 }
 
@@ -322,7 +324,12 @@ pub fn open(name: &str) -> anyhow::Result<(Port, Pool)> {
 }
 
 fn open_with(name: &str, locks: PoolLocks) -> anyhow::Result<(Port, Pool)> {
-    let mut spec = Spec::parse(name).map_err(Fault::usage)?;
+    open_spec(Spec::parse(name).map_err(Fault::usage)?, locks)
+}
+
+/// The same for a name that is understood already.
+pub fn open_spec(mut spec: Spec, locks: PoolLocks) -> anyhow::Result<(Port, Pool)> {
+    let name = spec.to_string();
     whole_frames(&mut spec);
     let pool = pool(locks)?;
     let pairs = Pairs::new();
@@ -345,8 +352,11 @@ pub fn both_ways(args: &PipeArgs) -> anyhow::Result<Exit> {
     // A thread that waits in a read cannot be asked to end: it is not waited for.
     dispatch::spawn_worker("pipe-in", None, move |_| {
         let ran = run::run(&mut input, &mut Chain(Vec::new()), &mut sink, dispatch::stop_requested);
+        let ran = ran.and_then(|()| sink.drain());
         tell(&input);
-        if let Err(why) = &ran {
+        if let Err(why) = &ran
+            && !why.is_closed_pipe()
+        {
             notice(&why.to_string());
         }
         if ran.is_err() || !half {
@@ -360,7 +370,9 @@ pub fn both_ways(args: &PipeArgs) -> anyhow::Result<Exit> {
     let out = os::stdout().context("standard output")?;
     os::widen_pipe(out.as_fd());
     let mut output = Output::new(out, form.output.unwrap_or(Format::Text), form.tick());
-    match run::run(&mut source, &mut Chain(Vec::new()), &mut output, dispatch::stop_requested) {
+    let ran = run::run(&mut source, &mut Chain(Vec::new()), &mut output, dispatch::stop_requested);
+    source.remarks().iter().for_each(|remark| notice(remark));
+    match ran {
         Err(error) if !error.is_closed_pipe() => Err(error.into()),
         _ => Ok(Exit::Fine),
     }

@@ -3,13 +3,14 @@
 use super::{FormArgs, PipeArgs, ends, flow};
 use crate::exit::{Exit, Fault, notice, print};
 use anyhow::Context;
-use buf::{Burst, Pool};
+use buf::{Burst, Pool, PoolLocks};
 use clap::Args;
 use pipe::nanoping::{Figures, Ping, PingConfig};
 use pipe::ports::Counter;
 use pipe::switch::{AGE, ENTRIES, Fdb, Switch};
-use pipe::{lines, units};
+use pipe::units;
 use port::Port;
+use port::spec::{Kind, Layer, Spec};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 use wire::Mac;
@@ -17,12 +18,12 @@ use wire::Mac;
 /// `switch`.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
-Ends with Ctrl-C, or when all ports are over; then says what each port did. A text port is two files or FIFOs: frames are
-read as lines from IN and written to OUT.
+Ends with Ctrl-C, or when all ports are over; then says what each port did. --text IN,OUT is text(write=OUT):IN: frames
+are read as lines from the file or FIFO IN and written to OUT.
 
 Examples:
   linerate switch tap:tap0 tap:tap1 tap:tap2
-  mkfifo in out; linerate switch tap:tap0 --text in,out")]
+  mkfifo in out; linerate switch tap:tap0 'text(write=out):in'")]
 pub struct SwitchArgs {
     /// Ports, as in tap:tap0
     #[arg(value_name = "PORT")]
@@ -122,20 +123,25 @@ pub fn switch(args: &SwitchArgs) -> anyhow::Result<Exit> {
         ports.push(ends::open(name)?.0);
     }
     for name in &args.text {
-        let (read, write) = name
-            .split_once(',')
-            .ok_or_else(|| Fault::usage(format!("--text '{name}': expected IN,OUT, two files or FIFOs")))?;
-        ports.push(
-            lines::open(read, write, &ends::pool(buf::PoolLocks::Light)?)
-                .with_context(|| format!("text port {name}"))?,
-        );
+        ports.push(ends::open_spec(text(name)?, PoolLocks::Light)?.0);
     }
     let age = if args.age.is_zero() { AGE } else { args.age };
     let mut switch = Switch::new(ports, Fdb::new(args.table as usize, age));
     let ran = switch.run(&Counter::new(1).clock(), dispatch::stop_requested);
+    switch.remarks().for_each(|remark| notice(&remark));
     switch.report().lines().for_each(notice);
     ran.context("waiting for ports")?;
     Ok(Exit::Fine)
+}
+
+/// `IN,OUT` in the ports' grammar: `text(write=OUT):IN`.
+fn text(name: &str) -> anyhow::Result<Spec> {
+    let Some((read, write)) = name.split_once(',') else {
+        return Err(Fault::usage(format!("--text '{name}': expected IN,OUT, two files or FIFOs")));
+    };
+    let mut port = Layer::new(Kind::Text);
+    port.set("write", write).map_err(Fault::usage)?;
+    Ok(Spec { wrappers: Vec::new(), port, name: read.to_string() })
 }
 
 pub fn nanoping(args: &NanopingArgs) -> anyhow::Result<Exit> {

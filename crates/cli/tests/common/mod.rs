@@ -139,6 +139,57 @@ pub fn run(command: &mut Command) -> Output {
     Output { status, stdout: read_out.join().unwrap(), stderr: read_err.join().unwrap() }
 }
 
+/// A directory of a test's own, gone at its end.
+pub struct Dir(pub PathBuf);
+
+impl Dir {
+    pub fn new(name: &str) -> Dir {
+        let dir = std::env::temp_dir().join(format!("lr-cli-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        Dir(dir)
+    }
+
+    pub fn path(&self, name: &str) -> String {
+        self.0.join(name).display().to_string()
+    }
+
+    pub fn file(&self, name: &str, text: impl AsRef<[u8]>) -> String {
+        std::fs::write(self.0.join(name), text).unwrap();
+        self.path(name)
+    }
+
+    pub fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.0.join(name)).unwrap()
+    }
+
+    pub fn fifo(&self, name: &str) -> String {
+        assert!(Command::new("mkfifo").arg(self.path(name)).status().unwrap().success());
+        self.path(name)
+    }
+
+    /// A line of shell, run here, with the built program as `linerate`.
+    pub fn bash(&self, line: &str) -> Command {
+        let bin = Path::new(env!("CARGO_BIN_EXE_linerate")).parent().unwrap();
+        let path = std::env::var("PATH").unwrap_or_default();
+        let mut command = Command::new("bash");
+        command.args(["-c", line]).env("PATH", format!("{}:{path}", bin.display())).env("LC_ALL", "C");
+        command.env_remove("LINERATE_CTL").current_dir(&self.0);
+        command
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// What a command said: its exit code, standard output, standard error.
+pub fn said(output: &Output) -> (Option<i32>, String, String) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
 /// Is the program installed?
 pub fn has(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();

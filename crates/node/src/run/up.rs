@@ -265,6 +265,7 @@ fn run_with<L: Locks>(
         runner.round(host, &shared.pairs, &mut |text| drop(say.send(Said::Notice(text))));
     }
     over();
+    runner.tell_remarks(host, &mut |text| drop(say.send(Said::Notice(text))));
     Outcome { lost_ports: runner.is_over(host.clock.now()) && runner.has_lost_a_port(), ..end(host) }
 }
 

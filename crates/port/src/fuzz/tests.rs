@@ -22,6 +22,14 @@ fn the_corpora_hold_whole_cut_and_damaged() {
             }
         }
     }
+    for file in corpus("port_text") {
+        (0..=file.len()).for_each(|len| super::text(&file[..len]));
+        for at in 0..file.len() {
+            let mut damaged = file.clone();
+            damaged[at] ^= 0x08;
+            super::text(&damaged);
+        }
+    }
     for file in corpus("port_spec") {
         (0..=file.len()).for_each(|len| super::spec(&file[..len]));
     }
@@ -32,5 +40,6 @@ proptest! {
     fn any_bytes_hold(data in proptest::collection::vec(any::<u8>(), 0..200)) {
         super::pcap(&data);
         super::spec(&data);
+        super::text(&data);
     }
 }

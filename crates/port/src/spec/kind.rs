@@ -17,6 +17,8 @@ pub enum Kind {
     Tap,
     /// A capture file.
     Pcap,
+    /// Files of lines.
+    Text,
     /// Wrapper: writes what passes to a capture file.
     Tracer,
     /// Wrapper: loses, delays, reorders, damages.
@@ -195,6 +197,23 @@ static PCAP: Info = Info {
     ],
 };
 
+static TEXT: Info = Info {
+    name: "text",
+    wrapper: false,
+    sentence: "Reads frames as lines of a file or FIFO, and writes frames as lines to another.",
+    names: NameRule::File,
+    options: &[
+        option("read", Form::Switch, Is("on"), "Receive the frames of the file NAME; off: NAME is written."),
+        option(
+            "write",
+            Form::Text,
+            Open,
+            "Write sent frames to this file; without it, - writes to standard output and others discard them.",
+        ),
+        option("strict", Form::Switch, Is("off"), "End at the first line that is no frame; off: count it and go on."),
+    ],
+};
+
 static TRACER: Info = Info {
     name: "tracer",
     wrapper: true,
@@ -225,8 +244,8 @@ static IMPAIR: Info = Info {
 
 impl Kind {
     /// All kinds, ports first.
-    pub const ALL: [Kind; 7] =
-        [Kind::Pktgen, Kind::Null, Kind::Pair, Kind::Tap, Kind::Pcap, Kind::Tracer, Kind::Impair];
+    pub const ALL: [Kind; 8] =
+        [Kind::Pktgen, Kind::Null, Kind::Pair, Kind::Tap, Kind::Pcap, Kind::Text, Kind::Tracer, Kind::Impair];
 
     /// What is known about the kind.
     pub fn info(self) -> &'static Info {
@@ -236,6 +255,7 @@ impl Kind {
             Kind::Pair => &PAIR,
             Kind::Tap => &TAP,
             Kind::Pcap => &PCAP,
+            Kind::Text => &TEXT,
             Kind::Tracer => &TRACER,
             Kind::Impair => &IMPAIR,
         }

@@ -17,7 +17,9 @@ fn the_documents_examples_parse() {
     assert_eq!(spec.wrappers[0].get_text("file").unwrap(), "x.pcapng");
     assert_eq!((spec.port.count("rate"), spec.port.count("flows")), (1_000_000, 100));
 
-    for text in ["null:", "pair:a", "pktgen:pg0", "pcap:trace.pcapng", "pcap:-", "null():x"] {
+    for text in
+        ["null:", "pair:a", "pktgen:pg0", "pcap:trace.pcapng", "pcap:-", "text:-", "text(write=a.out):a.in", "null():x"]
+    {
         Spec::parse(text).unwrap();
     }
 }
@@ -30,17 +32,28 @@ fn a_name_may_hold_anything_after_the_last_kind() {
 }
 
 #[test]
+fn a_name_says_whether_standard_output_is_taken() {
+    for text in ["text:-", "text(write=-):in", "text(read=off):-", "pcap(write=-):a", "pcap(read=off):-"] {
+        assert!(Spec::parse(text).unwrap().writes_stdout(), "{text}");
+    }
+    assert!(Spec::parse("impair:tracer(file=-):null:").unwrap().writes_stdout());
+    for text in ["pcap:-", "text:in", "text(write=out):-", "null:-", "tracer(file=a):tap:x"] {
+        assert!(!Spec::parse(text).unwrap().writes_stdout(), "{text}");
+    }
+}
+
+#[test]
 fn each_mistake_says_what_was_expected_and_where() {
     for (text, says) in [
-        ("", "at 0: expected a kind of port: pktgen, null, pair, tap, pcap, tracer, impair"),
+        ("", "at 0: expected a kind of port: pktgen, null, pair, tap, pcap, text, tracer, impair"),
         (
             "pktgn:x",
-            "at 0: unknown kind 'pktgn' (did you mean 'pktgen'?); kinds: pktgen, null, pair, tap, pcap, tracer, impair",
+            "at 0: unknown kind 'pktgn' (did you mean 'pktgen'?); kinds: pktgen, null, pair, tap, pcap, text, tracer, impair",
         ),
-        ("zebra:x", "at 0: unknown kind 'zebra'; kinds: pktgen, null, pair, tap, pcap, tracer, impair"),
+        ("zebra:x", "at 0: unknown kind 'zebra'; kinds: pktgen, null, pair, tap, pcap, text, tracer, impair"),
         (
             "impair:tpa:x",
-            "at 7: unknown kind 'tpa' (did you mean 'tap'?); kinds: pktgen, null, pair, tap, pcap, tracer, impair",
+            "at 7: unknown kind 'tpa' (did you mean 'tap'?); kinds: pktgen, null, pair, tap, pcap, text, tracer, impair",
         ),
         (
             "impair(los=1%):null:",
@@ -63,13 +76,15 @@ fn each_mistake_says_what_was_expected_and_where() {
         ("pktgen", "at 6: expected ':' after pktgen, as in pktgen:NAME"),
         ("pktgen(size=1)x", "at 14: expected ':' after pktgen, as in pktgen:NAME"),
         ("tracer:null:", "tracer needs file=..."),
-        ("impair:", "at 7: expected a kind of port: pktgen, null, pair, tap, pcap, tracer, impair"),
+        ("impair:", "at 7: expected a kind of port: pktgen, null, pair, tap, pcap, text, tracer, impair"),
         ("tap:", "tap cannot be named '': expected an interface name of 1 to 15 characters without / : and spaces"),
         (
             "tap:a/b",
             "tap cannot be named 'a/b': expected an interface name of 1 to 15 characters without / : and spaces",
         ),
         ("pcap:", "pcap cannot be named '': expected a file name, or - for standard input or output"),
+        ("text:", "text cannot be named '': expected a file name, or - for standard input or output"),
+        ("text(wirte=x):y", "at 5: text has no option 'wirte' (did you mean 'write'?); options: read, write, strict"),
         ("null:a\nb", "null cannot be named 'a\\nb': expected no control characters"),
     ] {
         assert_eq!(error(text), says, "{text}");
@@ -80,7 +95,7 @@ fn each_mistake_says_what_was_expected_and_where() {
 
 #[test]
 fn the_far_future_is_a_kind_we_do_not_know_yet() {
-    for kind in ["nic", "packet", "xdp", "text"] {
+    for kind in ["nic", "packet", "xdp"] {
         assert!(matches!(Spec::parse(&format!("{kind}:x")), Err(SpecError::UnknownKind { .. })));
     }
 }

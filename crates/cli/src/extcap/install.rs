@@ -1,0 +1,59 @@
+//! The link in Wireshark's extcap folder.
+
+use crate::exit::{Exit, Fault, print};
+use anyhow::Context;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Links this program into `dir`, or into the user's own extcap folder.
+pub fn link(dir: Option<&Path>) -> anyhow::Result<Exit> {
+    let dir = dir.map_or_else(own_folder, |dir| Ok(dir.to_path_buf()))?;
+    let program = std::env::current_exe().context("where this program is")?;
+    fs::create_dir_all(&dir).with_context(|| dir.display().to_string())?;
+    let link = dir.join("linerate");
+    match fs::symlink_metadata(&link) {
+        Ok(there) if !there.is_symlink() => {
+            return Err(anyhow::anyhow!("{}: is there and is no link: remove it first", link.display()));
+        }
+        Ok(_) => fs::remove_file(&link).with_context(|| link.display().to_string())?,
+        Err(_) => {}
+    }
+    std::os::unix::fs::symlink(&program, &link).with_context(|| link.display().to_string())?;
+    print(&format!("{} -> {}\n", link.display(), program.display())).map(|()| Exit::Fine)
+}
+
+/// Where Wireshark looks in a user's home: it says so itself, since versions differ.
+fn own_folder() -> anyhow::Result<PathBuf> {
+    let ask =
+        |program| Command::new(program).args(["-G", "folders"]).output().ok().filter(|said| said.status.success());
+    let said = ask("tshark").or_else(|| ask("wireshark"));
+    let said =
+        said.ok_or_else(|| Fault::usage("--install: neither tshark nor wireshark says where its folder is: give DIR"))?;
+    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    folder_in(&said).ok_or_else(|| Fault::usage("--install: tshark does not say where its folder is: give DIR"))
+}
+
+/// The folder in what `tshark -G folders` says. Up to 4.0 it is told by where the configuration is.
+fn folder_in(said: &str) -> Option<PathBuf> {
+    let told = |what: &str| {
+        let mut lines = said.lines().filter_map(|line| line.split_once(':'));
+        lines.find(|(name, _)| name.trim().eq_ignore_ascii_case(what)).map(|(_, path)| PathBuf::from(path.trim()))
+    };
+    told("Personal Extcap path").or_else(|| Some(told("Personal configuration")?.join("extcap")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn old_and_new_say_where() {
+        let old = "Temp:                \t/tmp\nPersonal configuration:\t/h/.config/wireshark\nExtcap path:\t/usr/lib/extcap\n";
+        assert_eq!(folder_in(old).unwrap(), Path::new("/h/.config/wireshark/extcap"));
+        let new =
+            "Personal configuration:\t/h/.config/wireshark\nPersonal Extcap path:\t/h/.local/lib/wireshark/extcap\n";
+        assert_eq!(folder_in(new).unwrap(), Path::new("/h/.local/lib/wireshark/extcap"));
+        assert_eq!(folder_in("Usage: tshark"), None);
+    }
+}

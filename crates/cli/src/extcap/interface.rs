@@ -1,0 +1,152 @@
+//! What Wireshark is offered: any port by its name, and each port of a host that runs.
+
+use crate::exit::Fault;
+use crate::hosts;
+use node::control;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The interface that is always there.
+const ANY: &str = "linerate";
+/// What it captures unless told otherwise: something to see.
+pub const EXAMPLE: &str = "pktgen(rate=1k):pg0";
+/// How long a host may take to say which ports it has: Wireshark waits for us when it starts.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// Sockets asked at most.
+const SOCKETS_MAX: usize = 32;
+
+/// One interface.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Interface {
+    /// A port, opened by its name.
+    Any,
+    /// A port of a running host.
+    Running {
+        /// Its name for Wireshark.
+        name: String,
+        /// The host's control socket.
+        url: String,
+        /// The host's name for the port.
+        iface: String,
+        /// The port as it was opened.
+        spec: String,
+    },
+}
+
+impl Interface {
+    /// The interface of that name.
+    pub fn named(name: &str) -> anyhow::Result<Interface> {
+        if name == ANY {
+            return Ok(Interface::Any);
+        }
+        let found = running()
+            .into_iter()
+            .find(|interface| matches!(interface, Interface::Running { name: n, .. } if n == name));
+        found.ok_or_else(|| {
+            Fault::usage(format!(
+                "--extcap-interface {name}: there is no such interface; --extcap-interfaces lists them"
+            ))
+        })
+    }
+
+    /// Its sentence in the list.
+    fn sentence(&self) -> String {
+        match self {
+            Interface::Any => format!("interface {{value={ANY}}}{{display=Any port of linerate, by its name}}\n"),
+            Interface::Running { name, iface, spec, .. } => {
+                format!("interface {{value={name}}}{{display={} of a running host: {}}}\n", plain(iface), plain(spec))
+            }
+        }
+    }
+
+    /// The sentences of its options.
+    pub fn config(&self) -> String {
+        let mut args = Vec::new();
+        if *self == Interface::Any {
+            args.push(format!(
+                "{{call=--port}}{{display=Port}}{{type=string}}{{default={EXAMPLE}}}{{tooltip=As in tap:tap0, pcap:FILE or text:FIFO; \
+                 'linerate ports' lists what there is}}"
+            ));
+        }
+        args.push(format!(
+            "{{call=--snaplen}}{{display=Bytes kept of each frame}}{{type=unsigned}}{{default={0}}}{{range=1,{0}}}",
+            node::capture::SNAPLEN
+        ));
+        args.iter().enumerate().map(|(number, arg)| format!("arg {{number={number}}}{arg}\n")).collect()
+    }
+}
+
+/// All that there is now, as Wireshark wants it.
+pub fn list() -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    let head = format!("extcap {{version={version}}}{{display=linerate: ports of a user-space network system}}\n");
+    std::iter::once(Interface::Any).chain(running()).fold(head, |out, interface| out + &interface.sentence())
+}
+
+/// The ports of hosts whose control sockets are where `up` puts them, or at $LINERATE_CTL.
+fn running() -> Vec<Interface> {
+    let mut sockets: Vec<PathBuf> = Vec::new();
+    if let Ok(url) = std::env::var("LINERATE_CTL") {
+        sockets.extend(control::path_of(&url).ok());
+    }
+    let dir = Some(hosts::own_control_dir()).filter(|dir| hosts::is_ours_alone(dir));
+    let entries = dir.and_then(|dir| std::fs::read_dir(dir).ok()).into_iter().flatten().flatten();
+    let mut found: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    found.retain(|path| path.extension().is_some_and(|end| end == "sock") && !sockets.contains(path));
+    found.sort();
+    sockets.extend(found);
+    sockets.iter().take(SOCKETS_MAX).flat_map(|socket| ports_of(socket)).collect()
+}
+
+/// The ports of the host behind a socket; none if nobody answers.
+fn ports_of(socket: &Path) -> Vec<Interface> {
+    let url = socket.display().to_string();
+    let words = ["show", "ports"].map(str::to_owned);
+    let Some(answer) = control::request(&url, &words, true, PATIENCE).ok().filter(|answer| answer.ok) else {
+        return Vec::new();
+    };
+    let Ok(Value::Array(ports)) = serde_json::from_str::<Value>(&answer.text) else { return Vec::new() };
+    let host = socket.file_stem().unwrap_or_default().to_string_lossy();
+    let port = |port: &Value| {
+        let iface = port.get("ifname")?.as_str()?.to_string();
+        let spec = port.get("port")?.as_str()?.to_string();
+        Some(Interface::Running { name: word(&format!("{ANY}-{host}-{iface}")), url: url.clone(), iface, spec })
+    };
+    ports.iter().filter_map(port).collect()
+}
+
+/// What a name may hold: it becomes part of a preference's.
+fn word(name: &str) -> String {
+    name.chars().map(|c| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '_' }).collect()
+}
+
+/// Without what would end a sentence's part.
+fn plain(text: &str) -> String {
+    text.replace(['{', '}'], "_")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_sentences_hold_nothing_that_means_something_else() {
+        assert_eq!(word("linerate-a b-tap/0é"), "linerate-a_b-tap_0_");
+        let interface = Interface::Running {
+            name: "linerate-a-x".to_string(),
+            url: "/a.sock".to_string(),
+            iface: "x".to_string(),
+            spec: "text:{x}".to_string(),
+        };
+        assert_eq!(interface.sentence(), "interface {value=linerate-a-x}{display=x of a running host: text:_x_}\n");
+        assert_eq!(interface.config().lines().count(), 1, "its port is open already");
+        assert_eq!(Interface::Any.config().lines().count(), 2);
+    }
+
+    #[test]
+    fn a_name_that_nobody_offers_is_refused() {
+        assert_eq!(Interface::named("linerate").unwrap(), Interface::Any);
+        assert!(Interface::named("eth0").unwrap_err().to_string().contains("no such interface"));
+    }
+}

@@ -1,0 +1,163 @@
+//! The receiving half: whole lines of a file, a FIFO or standard input become frames, as they come.
+
+use super::{Line, Lines};
+use crate::{PortCounts, RxHalf, os};
+use buf::{Burst, Pool};
+use clock::Instant;
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind, Read};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::sync::Arc;
+
+/// What is read, and so how.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Standard input, which others may have too: it is asked first whether a read would wait.
+    Stdin,
+    /// A named pipe, which may not have been opened at its other end yet.
+    Fifo,
+    /// A terminal or the like.
+    Device,
+    /// A plain file: there is always something, or its end.
+    Plain,
+}
+
+pub(super) struct TextRx {
+    name: String,
+    from: File,
+    kind: Kind,
+    strict: bool,
+    pool: Pool,
+    counts: Arc<PortCounts>,
+    lines: Lines,
+    /// Did anything ever come?
+    began: bool,
+    /// The file is at its end; lines of it may be left.
+    ended: bool,
+    why: Option<String>,
+}
+
+impl TextRx {
+    pub(super) fn open(name: &str, strict: bool, pool: &Pool, counts: &Arc<PortCounts>) -> io::Result<TextRx> {
+        let (from, kind) = if name == "-" {
+            (os::stdin()?, Kind::Stdin)
+        } else {
+            let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(name)?;
+            let what = file.metadata()?.file_type();
+            let kind = match what.is_fifo() {
+                true => Kind::Fifo,
+                false if what.is_file() => Kind::Plain,
+                false => Kind::Device,
+            };
+            (file, kind)
+        };
+        Ok(TextRx {
+            name: name.to_string(),
+            from,
+            kind,
+            strict,
+            pool: pool.clone(),
+            counts: counts.clone(),
+            lines: Lines::new(),
+            began: false,
+            ended: false,
+            why: None,
+        })
+    }
+
+    /// Reads more; says whether there is more to look at.
+    fn fill(&mut self) -> bool {
+        if self.ended || (self.kind == Kind::Stdin && !os::is_readable(self.from.as_fd())) {
+            return false;
+        }
+        match self.from.read(self.lines.room()) {
+            Ok(0) if self.is_waited_for() => false,
+            Ok(0) => {
+                self.ended = true;
+                self.lines.close();
+                true
+            }
+            Ok(n) => {
+                self.began = true;
+                self.lines.came(n);
+                true
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => false,
+            Err(error) => {
+                self.counts.rx.errors.bump();
+                self.fail(&error.to_string());
+                false
+            }
+        }
+    }
+
+    /// Nothing to read, and yet not the end: nobody has opened the FIFO to write. Where somebody did and went, it is readable.
+    fn is_waited_for(&self) -> bool {
+        self.kind == Kind::Fifo && !self.began && !os::is_readable(self.from.as_fd())
+    }
+
+    fn fail(&mut self, why: &str) {
+        self.ended = true;
+        self.why = Some(format!("text:{}: {why}", self.name));
+    }
+
+    fn bad(&mut self) {
+        self.counts.rx.malformed.bump();
+        if let Some(first) = self.lines.first_bad().filter(|_| self.strict) {
+            let first = first.to_string();
+            self.fail(&first);
+        }
+    }
+}
+
+impl RxHalf for TextRx {
+    fn rx_burst(&mut self, into: &mut Burst, most: usize, _now: Instant) -> usize {
+        let (mut frames, mut bytes) = (0, 0);
+        let most = most.min(into.room());
+        while frames < most && self.why.is_none() {
+            match self.lines.next() {
+                Some(Line::Frame) => {
+                    let Some(mut frame) = self.pool.get() else {
+                        self.counts.rx.no_buffer.bump();
+                        self.lines.once_more();
+                        break;
+                    };
+                    if frame.extend(self.lines.frame()).is_none() {
+                        let (need, have) = (self.lines.frame().len(), frame.tailroom());
+                        self.lines.refuse(&format!("a frame of {need} bytes: the pool's buffers have {have}"));
+                        self.bad();
+                        continue;
+                    }
+                    frames += 1;
+                    bytes += frame.len() as u64;
+                    // `most` was limited to the room: the push cannot fail.
+                    drop(into.push(frame));
+                }
+                Some(Line::Bad) => self.bad(),
+                None if !self.fill() => break,
+                None => {}
+            }
+        }
+        self.counts.rx.frames.add(frames as u64);
+        self.counts.rx.bytes.add(bytes);
+        self.counts.rx.idle.add(u64::from(frames == 0));
+        frames
+    }
+
+    fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
+        (self.kind != Kind::Plain && !self.ended).then(|| self.from.as_fd())
+    }
+
+    fn is_gone(&self) -> bool {
+        self.ended && (self.why.is_some() || self.lines.is_empty())
+    }
+
+    fn why_gone(&self) -> Option<String> {
+        self.why.clone()
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        self.lines.remarks()
+    }
+}

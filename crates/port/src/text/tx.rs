@@ -1,0 +1,238 @@
+//! The sending half: frames become lines of a file, a FIFO or standard output.
+//!
+//! A frame is sent when the last byte of its line is written; until then it is held. What cannot be written without waiting waits
+//! here. When nobody reads any more, what waited and all that follows is dropped (`port.tx.errors`), and the half says that it is gone.
+
+use crate::{PortCounts, TxHalf, offload, os};
+use buf::{Burst, Frame};
+use clock::{Duration, Instant};
+use std::collections::VecDeque;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::PathBuf;
+use std::sync::Arc;
+use wire::text::{self, MAX_LINE, MIN_FRAME, SLACK};
+
+/// Bytes that may wait to be written.
+const MOST: usize = 1 << 20;
+/// What is certain not to wait when a pipe says that it can be written to (PIPE_BUF).
+const CERTAIN: usize = 4096;
+/// How soon who read too slowly is asked again.
+const RETRY: Duration = Duration::from_micros(100);
+/// The same for a FIFO that nobody reads yet.
+const NOBODY: Duration = Duration::from_millis(2);
+/// At the end: how long a reader may take for the next piece of what still waits.
+const PATIENCE_MS: i32 = 500;
+
+/// Where lines go.
+enum To {
+    /// Written without waiting.
+    Open(File),
+    /// Standard output, which others may have too: it is asked first whether a write would wait. Bytes written at once.
+    Stdout(File, usize),
+    /// A FIFO that nobody has opened to read.
+    Nobody(PathBuf),
+    /// Nobody reads any more, or writing failed.
+    Gone,
+}
+
+pub(super) struct TextTx {
+    name: String,
+    to: To,
+    counts: Arc<PortCounts>,
+    /// Lines, from `start` to `end`.
+    out: Vec<u8>,
+    start: usize,
+    end: usize,
+    /// The lengths of the lines that are not written whole, and how much of the first is written.
+    lens: VecDeque<u32>,
+    written: usize,
+    retry: Option<Instant>,
+    why: Option<String>,
+}
+
+impl TextTx {
+    pub(super) fn open(name: &str, counts: &Arc<PortCounts>) -> io::Result<TextTx> {
+        let is_fifo = fs::metadata(name).is_ok_and(|what| what.file_type().is_fifo());
+        let to = if name == "-" {
+            let file = os::stdout()?;
+            let most = if file.metadata()?.is_file() { MOST } else { CERTAIN };
+            To::Stdout(file, most)
+        } else if is_fifo {
+            To::Nobody(name.into())
+        } else {
+            let mut options = OpenOptions::new();
+            To::Open(options.write(true).create(true).truncate(true).custom_flags(libc::O_NONBLOCK).open(name)?)
+        };
+        let mut tx = TextTx {
+            name: name.to_string(),
+            to,
+            counts: counts.clone(),
+            out: vec![0; MOST + MAX_LINE + SLACK],
+            start: 0,
+            end: 0,
+            lens: VecDeque::new(),
+            written: 0,
+            retry: None,
+            why: None,
+        };
+        tx.connect()?;
+        Ok(tx)
+    }
+
+    /// Opens a FIFO if somebody reads it.
+    fn connect(&mut self) -> io::Result<()> {
+        if let To::Nobody(path) = &self.to
+            && let Some(file) = os::open_fifo(path)?
+        {
+            self.to = To::Open(file);
+        }
+        Ok(())
+    }
+
+    /// Writes as much as goes without waiting.
+    fn flush(&mut self) {
+        while self.start < self.end {
+            match self.write() {
+                Ok(0) => return,
+                Ok(n) => self.wrote(n),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return self.lose(&error),
+            }
+        }
+    }
+
+    /// One piece; 0: not now.
+    fn write(&mut self) -> io::Result<usize> {
+        self.connect()?;
+        let rest = self.out.get(self.start..self.end).unwrap_or_default();
+        match &mut self.to {
+            To::Open(file) => file.write(rest),
+            To::Stdout(file, _) if !os::is_writable(file.as_fd(), 0) => Ok(0),
+            To::Stdout(file, most) => file.write(rest.get(..*most).unwrap_or(rest)),
+            To::Nobody(_) | To::Gone => Ok(0),
+        }
+    }
+
+    /// Counts the frames whose lines are out.
+    fn wrote(&mut self, bytes: usize) {
+        self.start += bytes;
+        self.written += bytes;
+        let (mut frames, mut frame_bytes) = (0, 0);
+        while let Some(len) = self.lens.front().map(|len| *len as usize).filter(|len| *len <= self.written) {
+            self.lens.pop_front();
+            self.written -= len;
+            frames += 1;
+            frame_bytes += ((len - text::len(MIN_FRAME)) / 3 + MIN_FRAME) as u64;
+        }
+        let tx = &self.counts.tx;
+        tx.held.sub(frames);
+        tx.frames.add(frames);
+        tx.bytes.add(frame_bytes);
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+        }
+    }
+
+    /// Nobody takes anything any more.
+    fn lose(&mut self, error: &io::Error) {
+        if error.kind() != ErrorKind::BrokenPipe {
+            self.why = Some(format!("text:{}: {error}", self.name));
+        }
+        self.to = To::Gone;
+        let lost = self.lens.len() as u64;
+        self.counts.tx.held.sub(lost);
+        self.counts.tx.errors.add(lost);
+        self.lens.clear();
+        (self.start, self.end, self.written) = (0, 0, 0);
+    }
+
+    /// Is there room for any line? Makes it, if it can.
+    fn has_room(&mut self) -> bool {
+        if self.end - self.start >= MOST {
+            self.flush();
+        }
+        if self.end >= MOST && self.start > 0 {
+            self.out.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+        }
+        self.end < MOST
+    }
+
+    /// Puts a frame's line behind the others.
+    fn take(&mut self, mut frame: Frame) {
+        let tx = &self.counts.tx;
+        if matches!(self.to, To::Gone) {
+            return tx.errors.bump();
+        }
+        if frame.len() < MIN_FRAME || offload::complete(&mut frame).is_none() {
+            return tx.malformed.bump();
+        }
+        let place = self.out.get_mut(self.end..).unwrap_or_default();
+        match text::encode(frame.bytes(), None, place) {
+            Some(len) => {
+                self.end += len;
+                self.lens.push_back(len as u32);
+                tx.held.bump();
+            }
+            None => tx.too_large.bump(),
+        }
+    }
+}
+
+impl TxHalf for TextTx {
+    fn tx_burst(&mut self, from: &mut Burst, now: Instant) -> usize {
+        let mut taken = 0;
+        while self.has_room()
+            && let Some(frame) = from.pop()
+        {
+            self.take(frame);
+            taken += 1;
+        }
+        self.counts.tx.bursts.add(u64::from(taken > 0));
+        self.poll(now);
+        taken
+    }
+
+    fn poll(&mut self, now: Instant) {
+        self.flush();
+        let again = if matches!(self.to, To::Nobody(_)) { NOBODY } else { RETRY };
+        self.retry = (self.start < self.end).then(|| now.after(again));
+    }
+
+    fn next_event(&self) -> Option<Instant> {
+        self.retry
+    }
+
+    fn held(&self) -> usize {
+        self.lens.len()
+    }
+
+    fn is_gone(&self) -> bool {
+        matches!(self.to, To::Gone)
+    }
+
+    fn why_gone(&self) -> Option<String> {
+        self.why.clone()
+    }
+}
+
+impl Drop for TextTx {
+    /// What still waits is written as long as somebody reads it.
+    fn drop(&mut self) {
+        self.flush();
+        while self.start < self.end {
+            let goes_on = match &self.to {
+                To::Open(file) | To::Stdout(file, _) => os::is_writable(file.as_fd(), PATIENCE_MS),
+                To::Nobody(_) | To::Gone => false,
+            };
+            if !goes_on {
+                return;
+            }
+            self.flush();
+        }
+    }
+}
