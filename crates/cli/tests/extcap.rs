@@ -33,7 +33,7 @@ fn ended_quietly(mut child: Child) {
     assert_eq!(wait(&mut child), Some(0));
     let (_, out, err) = said(&child.wait_with_output().unwrap());
     assert_eq!((out.as_str(), err.as_str()), ("", ""));
-    assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
+    assert!(begin.elapsed() < Duration::from_secs(30), "{:?}", begin.elapsed());
 }
 
 #[test]

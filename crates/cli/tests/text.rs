@@ -3,6 +3,8 @@
 mod common;
 
 use common::{Dir, Running, linerate, run, said, wait};
+use std::io::Read;
+use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 
 /// `count` frames between two machines, as lines.
@@ -41,7 +43,19 @@ fn two_processes_on_two_fifos_ping() {
     let (ab, ba) = (dir.fifo("ab"), dir.fifo("ba"));
     let toml = dir.file("b.toml", HOST.replace("OUT", &ba).replace("IN", &ab));
     let host = start(linerate(&["up", &toml, "--control-dir", &dir.path("")]).env("LC_ALL", "C"));
-    let ping = ["nanoping", "10.0.0.2", &format!("text(write={ab}):{ba}"), "-S", "10.0.0.1", "-c", "20", "-i", "0"];
+    let ping = [
+        "nanoping",
+        "10.0.0.2",
+        &format!("text(write={ab}):{ba}"),
+        "-S",
+        "10.0.0.1",
+        "-c",
+        "20",
+        "-i",
+        "0",
+        "-W",
+        "30",
+    ];
     let (code, out, err) = said(&run(&mut linerate(&ping)));
     assert_eq!(code, Some(0), "{out}{err}");
     assert!(out.contains("10.0.0.2: 20 sent, 20 received, 0 lost, 0 stray"), "{out}");
@@ -63,7 +77,19 @@ fn a_stream_editor_between_two_processes_changes_a_byte() {
     let back = "s/^\\([^ ]* 0200000000\\)AA/\\1BB/; s/02 00 00 00 00 AA/02 00 00 00 00 BB/";
     let back = format!("sed -u -e '{back}' < {bs} | tee seen > {ba}");
     let editors = [start(&mut dir.bash(&there)), start(&mut dir.bash(&back))];
-    let ping = ["nanoping", "10.0.0.2", &format!("text(write={ab}):{ba}"), "-S", "10.0.0.1", "-c", "10", "-i", "0"];
+    let ping = [
+        "nanoping",
+        "10.0.0.2",
+        &format!("text(write={ab}):{ba}"),
+        "-S",
+        "10.0.0.1",
+        "-c",
+        "10",
+        "-i",
+        "0",
+        "-W",
+        "30",
+    ];
     let (code, out, err) = said(&run(&mut linerate(&ping)));
     assert_eq!(code, Some(0), "{out}{err}");
     assert!(out.contains("10 sent, 10 received, 0 lost"), "{out}");
@@ -144,6 +170,22 @@ fn a_slow_reader_of_standard_output_gets_everything() {
     assert_eq!(said(&run(&mut dir.bash(line))), (Some(0), String::new(), String::new()));
 }
 
+/// The same where standard output is a socket: it cannot be opened once more, and is asked before each piece.
+#[test]
+fn standard_output_may_be_a_socket() {
+    let lines = frames(1, 2, 20_000);
+    let (mut here, there) = UnixStream::pair().unwrap();
+    let dir = Dir::new("text-socket");
+    let file = dir.file("all", &lines);
+    let there = Stdio::from(std::os::fd::OwnedFd::from(there));
+    let mut child = linerate(&["put", "text:-", &file]).stdin(Stdio::null()).stdout(there).spawn().unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    let mut got = String::new();
+    here.read_to_string(&mut got).unwrap();
+    assert!(got == lines, "{} of {} bytes", got.len(), lines.len());
+    assert_eq!(wait(&mut child), Some(0));
+}
+
 #[test]
 fn a_switch_names_its_ports_of_text_in_the_grammar() {
     let dir = Dir::new("text-switch");
@@ -190,6 +232,10 @@ fn a_host_on_standard_input_and_output() {
     assert_eq!(wait(&mut dump), Some(0));
     let (_, lines, _) = said(&dump.wait_with_output().unwrap());
     assert!(lines.contains("ARP, Request who-has 10.0.0.2 tell 10.0.0.1"), "{lines}");
+    let begin = std::time::Instant::now();
+    while host.json("show ports")[0]["gone"] == false {
+        assert!(begin.elapsed() < common::PATIENCE);
+    }
     let ports = host.json("show ports");
     assert_eq!((&ports[0]["port"], &ports[0]["gone"]), (&port.as_str().into(), &true.into()));
     assert_eq!(ports[0]["remarks"][0], "line 1, column 1: 'n' is no hexadecimal digit");

@@ -101,6 +101,8 @@ pub struct Report {
     pub counts: Counts,
     /// Why it ended before the mount did, if that was no end of its own.
     pub lost: Option<String>,
+    /// What was wrong with what it received, a sentence each.
+    pub remarks: Vec<String>,
 }
 
 /// Mounts `ports`, each with the pool of its buffers, and answers until it is told to stop, the mount is taken away, or all ports are over
@@ -147,9 +149,9 @@ pub fn serve(
     dispatch::request_stop();
     let mut reports = Vec::new();
     for (device, (receiver, sender)) in devices.iter().zip(workers) {
-        let lost = receiver.and_then(|thread| thread.join().ok().flatten());
+        let (lost, remarks) = receiver.and_then(|thread| thread.join().ok()).unwrap_or_default();
         let _ = sender.join();
-        reports.push(Report { port: device.name().to_owned(), counts: device.counts().0, lost });
+        reports.push(Report { port: device.name().to_owned(), counts: device.counts().0, lost, remarks });
     }
     Ok(reports)
 }
@@ -202,8 +204,8 @@ fn answer(session: Arc<Session>) -> io::Result<Arc<AtomicUsize>> {
     Ok(running)
 }
 
-/// A port's threads: who receives, and says why the port was lost, and who sends.
-type Threads = (Option<JoinHandle<Option<String>>>, JoinHandle<()>);
+/// A port's threads: who receives, and says why the port was lost and what was wrong with what came, and who sends.
+type Threads = (Option<JoinHandle<(Option<String>, Vec<String>)>>, JoinHandle<()>);
 
 fn start(
     port: Port,
@@ -233,7 +235,7 @@ fn start(
         dispatch::spawn_worker(&format!("{name}-rx"), None, move |_| {
             let lost = receive(&device, &mut source, &counter, &kernel, stop);
             device.end(lost.is_some(), &kernel);
-            lost
+            (lost, source.remarks())
         })?
     };
     Ok((device, (Some(receiver), sender)))

@@ -195,6 +195,7 @@ fn converse(mut ping: Ping, mut port: Port, pool: &Pool) -> anyhow::Result<Figur
             }
         }
     }
+    port.rx.remarks().iter().for_each(|remark| notice(remark));
     Ok(ping.figures())
 }
 

@@ -76,12 +76,13 @@ pub fn run(args: &MountArgs) -> anyhow::Result<Exit> {
 
 /// What a port has to say at its end: only what is not as it should be.
 fn tell(report: &Report) {
-    let Report { port, counts, lost } = report;
+    let Report { port, counts, lost, remarks } = report;
     let say = |count: u64, what: &str| {
         if count > 0 {
             notice(&format!("{port}: {count} {what}"));
         }
     };
+    remarks.iter().for_each(|remark| notice(&format!("{port}: {remark}")));
     if let Some(why) = lost {
         notice(&format!("{port}: the port is gone: {why}"));
     }
