@@ -258,8 +258,8 @@ impl SendQueue {
     #[inline(always)]
     pub(crate) fn lend_all(&mut self, len: u32) -> Option<(Frame, Option<Partial>)> {
         let piece = self.pieces.front_mut()?;
-        if self.len != len || piece.held.len() != self.len as usize {
-            return None;
+        if self.len != len || piece.held.len() != self.len as usize || piece.start != self.front {
+            return None; // or what is gone of the first piece is as long as the second
         }
         self.near = 0;
         let sum = piece.sum();
