@@ -93,7 +93,7 @@ struct Holes([Vec<u64>; LEVELS]);
 
 const WORD: usize = u64::BITS as usize;
 const LEVELS: usize = 4; // 64^4 places
-const _: () = assert!(WORD.pow(LEVELS as u32) > FIRST * ALIKE << (CHUNKS / ALIKE));
+const _: () = assert!(WORD.pow(LEVELS as u32) > (FIRST * ALIKE) << (CHUNKS / ALIKE));
 
 impl Holes {
     fn insert(&mut self, mut at: usize) {

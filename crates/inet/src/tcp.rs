@@ -522,6 +522,8 @@ pub(crate) struct Tcp<L: Locks> {
     /// What is set on sockets.
     options: Guarded<L, Vec<Arc<Options>>>,
     peers: Guarded<L, Peers>,
+    /// Places of connections that are over, for the next.
+    #[expect(clippy::vec_box, reason = "the boxes are what is kept: a socket takes one as it is")]
     spare: Guarded<L, Vec<Box<Stream>>>,
     secret: siphash::Key,
 }

@@ -175,7 +175,7 @@ impl<L: Locks> Stack<L> {
                 // Connections to come take after their listener as it is then.
                 let base = self.tcp_config(cx, super::BASE_MSS);
                 let base = Arc::new(Config { mss: listening.mss, ..Config::clone(&base) });
-                listening.config = configured(&base, sock.options.as_deref().unwrap_or(&super::NO_OPTIONS));
+                listening.config = configured(base, sock.options.as_deref().unwrap_or(&super::NO_OPTIONS));
                 listening.inherited = self.tcp.inherited_options(cx, sock.options.as_ref());
             }
             if let Some(algorithm) = sock.options().congestion
@@ -224,7 +224,7 @@ impl<L: Locks> Stack<L> {
             Kind::Stream(_) => Err(TcpError::Already),
             Kind::Fresh => {
                 let listener = Listener::new(limits, self.tcp.secret);
-                let config = configured(&base, sock.options());
+                let config = configured(Arc::clone(&base), sock.options());
                 let ready = VecDeque::new();
                 let inherited = self.tcp.inherited_options(cx, sock.options.as_ref());
                 let listening = Listening { listener, config, mss: base.mss, ready, inherited, armed: Instant::NEVER };
@@ -304,7 +304,7 @@ impl<L: Locks> Stack<L> {
         let (iss, offset) = isn::numbers(self.tcp.secret, &core, cx.now);
         self.tcp.demux.insert(cx, &tuple, id);
         let begun = self.act(cx, id, |sock| {
-            let config = configured(&base, sock.options());
+            let config = configured(base, sock.options());
             let space = sock.options().send_space.unwrap_or(self.knobs.tcp_sendspace.get() as u32);
             let mut stream = self.tcp_place(cx, &config);
             stream.tcb.connect_again(&config, iss, offset, cx.now);
@@ -540,14 +540,14 @@ impl<L: Locks> Stack<L> {
         let mut children = VecDeque::new();
         let lingers_not = sock.options().linger == Some(Duration::ZERO);
         let over = match &mut sock.kind {
-            Kind::Fresh => Over::Gone { ends, bound },
+            Kind::Fresh => Over::gone(ends, bound),
             Kind::Listening(listening) => {
                 children = std::mem::take(&mut listening.ready);
                 let config = Arc::clone(&listening.config);
                 let counts = &self.count(cx).tcp.listen;
                 let context = tcp::listen::Context { config: &config, counts, now: cx.now, above: None };
                 listening.listener.close(context);
-                Over::Gone { ends, bound }
+                Over::gone(ends, bound)
             }
             Kind::Stream(stream) => {
                 let cx = stream.on_time(cx);
@@ -676,12 +676,12 @@ impl<L: Locks> Stack<L> {
 }
 
 /// The configuration as a socket's options change it.
-fn configured(base: &Arc<Config>, options: &Options) -> Arc<Config> {
+fn configured(base: Arc<Config>, options: &Options) -> Arc<Config> {
     let maxseg = options.maxseg.filter(|mss| *mss < base.mss);
     if maxseg.is_none() && options.recv_space.is_none() && options.congestion.is_none() {
-        return Arc::clone(base);
+        return base;
     }
-    let mut config = Config::clone(base);
+    let mut config = Config::clone(&base);
     config.mss = maxseg.unwrap_or(config.mss).max(config.min_mss);
     if let Some(space) = options.recv_space {
         // It is what the window is scaled for, too (as Linux): more, asked for later, is not shown to the peer.

@@ -77,11 +77,16 @@ impl Charge {
 
     #[inline]
     fn set(&mut self, bytes: usize) {
-        let (bytes, before) = (u32::try_from(bytes).unwrap_or(u32::MAX), self.bytes);
-        if bytes.abs_diff(before) >= PAGE {
-            self.to.add(&self.to.bytes, (bytes as usize).wrapping_sub(before as usize));
-            self.bytes = bytes;
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        if bytes.abs_diff(self.bytes) >= PAGE {
+            self.change(bytes);
         }
+    }
+
+    #[inline(never)]
+    fn change(&mut self, bytes: u32) {
+        self.to.add(&self.to.bytes, (bytes as usize).wrapping_sub(self.bytes as usize));
+        self.bytes = bytes;
     }
 
     /// No process holds the connection any more; `false` if there are `most` of these already.

@@ -103,9 +103,19 @@ pub(super) enum Over {
     No,
     /// The connection is in TIME-WAIT, which is remembered elsewhere; the process still has the socket.
     Late(Ends4),
-    /// The connection is over and nobody holds it; `bound`: it is in the table of L4 ports.
-    Gone { ends: Ends4, bound: bool },
+    /// The connection is over and nobody holds it.
+    Gone(Ends4),
+    /// The same, and it is in the table of L4 ports. Not a field of the other: 16 bytes are returned in registers.
+    GoneBound(Ends4),
 }
+
+impl Over {
+    pub(super) fn gone(ends: Ends4, is_bound: bool) -> Over {
+        if is_bound { Over::GoneBound(ends) } else { Over::Gone(ends) }
+    }
+}
+
+const _: () = assert!(size_of::<Over>() == 16);
 
 impl<L: Locks> Stack<L> {
     /// Sends what may leave, sets the timer, and says whether the socket is over. Call it before the lock is given back
@@ -143,13 +153,13 @@ impl<L: Locks> Stack<L> {
             });
             drop(late);
             stream.found = false;
-            return if sock.orphan { Over::Gone { ends, bound: sock.bound } } else { Over::Late(ends) };
+            return if sock.orphan { Over::gone(ends, sock.bound) } else { Over::Late(ends) };
         }
         if !sock.orphan {
             return Over::No;
         }
         match stream.tcb.state() == ::tcp::State::Closed || !stream.found {
-            true => Over::Gone { ends, bound: sock.bound },
+            true => Over::gone(ends, sock.bound),
             false => Over::No,
         }
     }
@@ -568,8 +578,8 @@ impl<L: Locks> Stack<L> {
                 self.tcp.demux.remove(cx, &ends.into(), id);
                 self.tcp.wheel.lock(cx).cancel(id as u32);
             }
-            Over::Gone { ends, bound } => {
-                self.tcp_unfind(cx, id, ends, bound);
+            Over::Gone(ends) | Over::GoneBound(ends) => {
+                self.tcp_unfind(cx, id, ends, matches!(over, Over::GoneBound(_)));
                 self.tcp.wheel.lock(cx).cancel(id as u32);
                 if let Some(Sock { kind: Kind::Stream(place), .. }) = self.tcp.socks.remove(cx, id) {
                     self.tcp_keep_place(cx, place);
