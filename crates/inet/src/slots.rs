@@ -5,7 +5,6 @@
 //! freed place is used again, lowest first, as descriptors are.
 
 use lock::{Cx, Guarded, Lock, Locks};
-use std::collections::BTreeSet;
 use std::hint::cold_path;
 use std::sync::OnceLock;
 
@@ -84,7 +83,51 @@ pub struct Slots<L: Locks, T> {
 #[derive(Default)]
 struct Free {
     next: usize,
-    holes: BTreeSet<usize>,
+    holes: Holes,
+}
+
+/// Freed places: a bit for each, and over every 64 words a word whose bits say which of them are not zero. A tree of numbers
+/// would search, move and allocate for each connection that comes and goes.
+#[derive(Default)]
+struct Holes([Vec<u64>; LEVELS]);
+
+const WORD: usize = u64::BITS as usize;
+const LEVELS: usize = 4; // 64^4 places
+const _: () = assert!(WORD.pow(LEVELS as u32) > (FIRST * ALIKE) << (CHUNKS / ALIKE));
+
+impl Holes {
+    fn insert(&mut self, mut at: usize) {
+        for level in &mut self.0 {
+            let word = at / WORD;
+            if word >= level.len() {
+                level.resize(word + 1, 0);
+            }
+            let Some(bits) = level.get_mut(word) else { return };
+            if std::mem::replace(bits, *bits | 1 << (at % WORD)) != 0 {
+                return; // known above
+            }
+            at = word;
+        }
+    }
+
+    /// Takes out the least.
+    fn pop_first(&mut self) -> Option<usize> {
+        let mut least = 0;
+        for level in self.0.iter().rev() {
+            let bits = level.get(least).filter(|bits| **bits != 0)?;
+            least = least * WORD + bits.trailing_zeros() as usize;
+        }
+        let mut at = least;
+        for level in &mut self.0 {
+            let bits = level.get_mut(at / WORD)?;
+            *bits &= !(1 << (at % WORD));
+            if *bits != 0 {
+                break;
+            }
+            at /= WORD;
+        }
+        Some(least)
+    }
 }
 
 /// Chunks of a megabyte and more lie in huge pages where there are any: among 100,000 sockets in random order every
@@ -165,6 +208,8 @@ impl<L: Locks, T> Default for Slots<L, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
 
     #[test]
     fn places_follow_each_other_through_all_chunks() {
@@ -177,6 +222,26 @@ mod tests {
         let last = FIRST * ALIKE * ((1 << (CHUNKS / ALIKE)) - 1) - 1;
         assert_eq!((locate(last).0, locate(last + 1).0), (CHUNKS - 1, CHUNKS));
         assert!((0..1000).all(|n| locate(usize::MAX - n).1 >= FIRST || locate(usize::MAX - n).0 >= CHUNKS));
+    }
+
+    proptest! {
+        #[test]
+        fn holes_are_a_set_that_gives_its_least(steps in prop::collection::vec((any::<bool>(), 0..22u32, any::<usize>()), 1..300)) {
+            let (mut holes, mut model) = (Holes::default(), BTreeSet::new());
+            for (insert, bits, at) in steps {
+                if insert {
+                    let at = at & ((1 << bits) - 1);
+                    holes.insert(at);
+                    model.insert(at);
+                } else {
+                    prop_assert_eq!(holes.pop_first(), model.pop_first());
+                }
+            }
+            while let Some(least) = model.pop_first() {
+                prop_assert_eq!(holes.pop_first(), Some(least));
+            }
+            prop_assert_eq!(holes.pop_first(), None);
+        }
     }
 
     #[test]

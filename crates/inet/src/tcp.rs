@@ -36,7 +36,7 @@ use ::tcp::{Config, Ends, Events, State, Tcb};
 use clock::{Duration, Instant, Wheel};
 use lock::{Cx, Guarded, Locks, Signal};
 use memory::{Charge, Used};
-use output::Headers;
+use output::{Headers, Peers};
 use queue::{OutOfOrder, RecvQueue, SendQueue};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -202,6 +202,8 @@ pub(crate) struct Listening {
     /// What the ifaces take: `TCP_MAXSEG` goes below it.
     mss: u16,
     ready: VecDeque<usize>,
+    /// What an accepted connection has of its options.
+    inherited: Option<Arc<Options>>,
     armed: Instant,
 }
 
@@ -236,10 +238,10 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    fn new(tcb: Tcb, send_space: u32, charge: Charge, now: Instant) -> Stream {
+    fn new(tcb: Tcb, charge: Charge) -> Stream {
         Stream {
             tcb,
-            send: SendQueue::new(send_space),
+            send: SendQueue::new(0),
             recv: RecvQueue::new(0),
             ooo: None,
             headers: Headers::default(),
@@ -250,10 +252,36 @@ impl Stream {
             counted: State::Closed,
             ended: false,
             soft: false,
-            progress: now,
-            latest: now,
+            progress: Instant::ZERO,
+            latest: Instant::ZERO,
             charge,
         }
+    }
+
+    /// All but the connection itself as new, in the place of one that was [retired](Stream::retire).
+    #[inline(always)]
+    fn renew(&mut self, send_space: u32, now: Instant) {
+        let Stream {
+            tcb: _,
+            send,
+            recv: _,
+            ooo: _,
+            headers,
+            armed,
+            dirty,
+            connected,
+            found,
+            counted,
+            ended,
+            soft,
+            progress,
+            latest,
+            charge: _,
+        } = self;
+        send.set_space(send_space);
+        (*headers, *armed, *counted) = (Headers::default(), Instant::NEVER, State::Closed);
+        (*dirty, *connected, *found, *ended, *soft) = (false, false, false, false, false);
+        (*progress, *latest) = (now, now);
     }
 
     /// The context at the connection's time.
@@ -493,6 +521,10 @@ pub(crate) struct Tcp<L: Locks> {
     configs: Guarded<L, Configs>,
     /// What is set on sockets.
     options: Guarded<L, Vec<Arc<Options>>>,
+    peers: Guarded<L, Peers>,
+    /// Places of connections that are over, for the next.
+    #[expect(clippy::vec_box, reason = "the boxes are what is kept: a socket takes one as it is")]
+    spare: Guarded<L, Vec<Box<Stream>>>,
     secret: siphash::Key,
 }
 
@@ -509,7 +541,7 @@ impl<L: Locks> Tcp<L> {
             demux: Demux::new(demux),
             bound: Guarded::default(),
             any_port: AtomicUsize::new(0),
-            used: Arc::default(),
+            used: Arc::new(Used::new(L::SHARED)),
             reap_at: Guarded::new(Instant::ZERO),
             share,
             late: Guarded::new(TimeWaitTable::new(TIME_WAIT_LIMIT, secret)),
@@ -517,6 +549,8 @@ impl<L: Locks> Tcp<L> {
             ports: Guarded::new(PortChooser::new(secret.derive(0x504f_5254), tcp::ports::EPHEMERAL)),
             configs: Guarded::default(),
             options: Guarded::default(),
+            peers: Guarded::default(),
+            spare: Guarded::default(),
             secret,
         }
     }
@@ -536,6 +570,8 @@ impl<L: Locks> Tcp<L> {
             one("inet.tcp.ports", self.ports.acquisitions()),
             one("inet.tcp.config", self.configs.acquisitions()),
             one("inet.tcp.options", self.options.acquisitions()),
+            one("inet.tcp.peers", self.peers.acquisitions()),
+            one("inet.tcp.spare", self.spare.acquisitions()),
         ]
     }
 }

@@ -57,7 +57,7 @@ impl Tcb {
         self.process_ack(seg, now, reply)?;
         self.take_timestamp(seg, now);
         self.take_ecn(seg);
-        self.after_fin_acked(now, reply);
+        self.after_fin_acked(now, &mut reply.events);
         if self.state == State::Closed {
             return Ok(());
         }
@@ -307,7 +307,7 @@ impl Tcb {
 
     /// RFC 9293 3.10.7.4, fifth: what the acknowledgment of our FIN changes.
     #[inline(always)]
-    fn after_fin_acked(&mut self, now: Instant, reply: &mut Reply) {
+    pub(crate) fn after_fin_acked(&mut self, now: Instant, events: &mut Events) {
         if !self.state.is_closing() || !self.snd.una.after(self.snd.end) {
             return;
         }
@@ -316,10 +316,10 @@ impl Tcb {
                 self.state = State::FinWait2;
                 self.await_fin(now);
             }
-            State::Closing => self.enter_time_wait(now, reply),
+            State::Closing => self.enter_time_wait(now, events),
             State::LastAck => {
                 self.over();
-                reply.events |= Events::CLOSED;
+                *events |= Events::CLOSED;
             }
             _ => {}
         }
@@ -333,12 +333,12 @@ impl Tcb {
         }
     }
 
-    fn enter_time_wait(&mut self, now: Instant, reply: &mut Reply) {
+    fn enter_time_wait(&mut self, now: Instant, events: &mut Events) {
         self.state = State::TimeWait;
         self.timers.clear_rtx();
         self.stop_pace();
         self.timers.long_at = now.after(self.config.time_wait);
-        reply.events |= Events::TIME_WAIT;
+        *events |= Events::TIME_WAIT;
     }
 
     /// RFC 9293 3.10.7.4, sixth, RFC 6093: the text stays in line; the application learns where it ends.
@@ -474,7 +474,7 @@ impl Tcb {
         }
         if self.rcv.fin_came && self.rcv.fin == self.rcv.nxt && self.state.may_receive() {
             let delays = self.config.delay_fin_ack && self.state == State::Established;
-            self.take_fin(now, reply);
+            self.take_fin(now, &mut reply.events);
             if delays {
                 self.delay_ack_of_fin(now);
             }
@@ -482,16 +482,16 @@ impl Tcb {
     }
 
     #[inline(never)]
-    fn take_fin(&mut self, now: Instant, reply: &mut Reply) {
+    pub(crate) fn take_fin(&mut self, now: Instant, events: &mut Events) {
         self.rcv.nxt = self.rcv.nxt.plus(1);
         self.rcv.adv = self.rcv.adv.later(self.rcv.nxt);
         self.rcv.ack_now = true;
         self.ooo = None;
-        reply.events |= Events::PEER_CLOSED | Events::READABLE;
+        *events |= Events::PEER_CLOSED | Events::READABLE;
         match self.state {
             State::Established => self.state = State::CloseWait,
             State::FinWait1 => self.state = State::Closing, // ours is acknowledged: it would be FIN-WAIT-2
-            State::FinWait2 => self.enter_time_wait(now, reply),
+            State::FinWait2 => self.enter_time_wait(now, events),
             _ => {}
         }
     }

@@ -13,7 +13,7 @@ const TICK_NS: u64 = 4_000;
 
 /// F: a half of it makes sequence numbers, the other half timestamps.
 fn prf(key: Key, ends: &Ends) -> (u32, u32) {
-    let hash = key.sip24(&ends.words());
+    let hash = ends.sip24(key);
     (hash as u32, (hash >> 32) as u32)
 }
 

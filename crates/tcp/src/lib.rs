@@ -68,7 +68,7 @@ pub use handshake::{Handshake, TsState};
 pub use info::Info;
 pub use note::Notes;
 pub use pmtu::IcmpNotice;
-pub use predict::{Expected, Next, Taken};
+pub use predict::{Bare, Ended, Expected, Next, Taken};
 pub use reply::{Dropped, Events, Reply, Text};
 pub use segment::{Block, Blocks, Ecn, Out, OutOptions, Segment, SegmentOptions, Timestamps};
 pub use seq::SeqNum;

@@ -156,7 +156,7 @@ impl Listener {
         if ends.remote == 0 || (ends.local, ends.local_port) == (ends.remote, ends.remote_port) {
             return Err(Refused::BadEnds);
         }
-        let hash = self.table.hash(&ends.words());
+        let hash = self.table.hash(ends);
         if let Some(at) = self.find_hashed(hash, ends) {
             return self.on_syn_again(cx, at, syn);
         }
@@ -410,7 +410,7 @@ impl Listener {
     }
 
     fn find(&self, ends: &Ends) -> Option<u32> {
-        self.find_hashed(self.table.hash(&ends.words()), ends)
+        self.find_hashed(self.table.hash(ends), ends)
     }
 
     fn find_hashed(&self, hash: u32, ends: &Ends) -> Option<u32> {

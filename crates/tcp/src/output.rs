@@ -98,17 +98,9 @@ impl Tcb {
         self.snd.syns = self.snd.syns.saturating_add(1);
         self.snd.nxt = self.snd.iss.plus(1);
         self.snd.last_at = now;
-        let mut options = OptionWriter::new().mss(self.own_mss());
-        if let Some(ts) = self.ts {
-            let (val, recent) = (self.ts_now(now), ts.recent);
-            options = if self.sack { options.sack_permitted() } else { options.nop().nop() };
-            options = options.timestamps(val, recent);
-        } else if self.sack {
-            options = options.nop().nop().sack_permitted();
-        }
-        if self.config.window_scaling && (!answering || self.wishes.scaling) {
-            options = options.nop().window_scale(self.rcv.wscale);
-        }
+        let timestamps = self.ts.map(|ts| (self.ts_now(now), ts.recent));
+        let scales = self.config.window_scaling && (!answering || self.wishes.scaling);
+        let shift = scales.then_some(self.rcv.wscale);
         let mut flags = if answering { Flags::SYN | Flags::ACK } else { Flags::SYN };
         if self.ecn.on {
             // A SYN that asks for ECN and is not answered is sent again without (RFC 3168 6.1.1.1).
@@ -119,7 +111,7 @@ impl Tcb {
             }
         }
         let mut out = crate::answer::bare(self.snd.iss, if answering { self.rcv.nxt } else { SeqNum(0) }, flags);
-        out.options = OutOptions::from(&options);
+        out.options = OutOptions::of_syn(self.own_mss(), self.sack, timestamps, shift);
         out.window = self.advertise_on_syn();
         out.retransmission = again;
         if answering {

@@ -4,6 +4,7 @@
 //! as can be; between peers nothing can be told. The table is large and its steps are random, because a stranger who
 //! shares a cell of a small one with others counts their connections (CVE-2022-1012; Kol, Klein, Gilad 2022).
 
+use crate::Ends;
 use crate::siphash::Key;
 use std::ops::RangeInclusive;
 use wire::L4Port;
@@ -41,8 +42,7 @@ impl PortChooser {
         mut is_free: impl FnMut(L4Port) -> bool,
     ) -> Option<L4Port> {
         let (first, count) = (u32::from(*self.range.start()), self.range.len() as u32);
-        let ends = [(local >> 64) as u64, local as u64, (remote >> 64) as u64, remote as u64, u64::from(remote_port.0)];
-        let hash = self.key.sip24(&ends);
+        let hash = Ends { local, remote, local_port: L4Port(0), remote_port }.sip24(self.key);
         let (offset, cell) = (hash as u32, (hash >> 32) as usize % CELLS); // F and G: two halves of one function
         if self.increments.is_empty() {
             self.increments = vec![0; CELLS];

@@ -9,11 +9,13 @@
 //! the scoreboard and to congestion control, and are left to `ack`. That both ways end in the same state is a test's to prove
 //! (`proof`).
 
+mod end;
 mod output;
 #[cfg(any(test, fuzzing))]
 mod proof;
 
-pub use output::Next;
+pub use end::Ended;
+pub use output::{Bare, Next};
 
 use crate::rtt::us_since;
 use crate::tcb::Tcb;
@@ -21,7 +23,7 @@ use crate::timers::Rtx;
 use crate::{SeqNum, State, Timestamps};
 use clock::Instant;
 
-/// A segment with ACK, perhaps PSH and no other flag; with timestamps and no other option; without a mark of ECN.
+/// A segment with ACK, perhaps PSH or FIN and no other flag; with timestamps and no other option; without a mark of ECN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Expected {
     /// SEG.SEQ.
@@ -32,6 +34,8 @@ pub struct Expected {
     pub window: u16,
     /// Bytes of text, all in one packet.
     pub len: u32,
+    /// With FIN.
+    pub fin: bool,
     /// Timestamps.
     pub timestamps: Timestamps,
 }
@@ -59,7 +63,7 @@ impl Tcb {
         self.recovery.heard_at = now;
         self.wishes.more = false;
         match sent {
-            Some(sent) => self.all_acknowledged(seg, acked, sent, now),
+            Some(sent) => self.all_acknowledged(seg, (acked, acked), sent, now),
             None => {
                 self.take_window(seg.window, seg.seq, seg.ack, false);
                 if self.snd.una == self.snd.nxt {
@@ -83,6 +87,7 @@ impl Tcb {
     fn expects(&self, seg: &Expected) -> bool {
         let Some(ts) = &self.ts else { return false };
         self.state == State::Established
+            && !seg.fin
             && seg.seq == self.rcv.nxt
             && SeqNum(seg.timestamps.val).at_or_after(SeqNum(ts.recent))
             && seg.len <= self.recv_window()
@@ -105,15 +110,16 @@ impl Tcb {
             && !self.rack.is_late(self.snd.una)
     }
 
-    /// The one segment under way, `acked` bytes that left at `sent`, has arrived: [`Tcb::process_ack`](crate::Tcb) of that.
+    /// The one segment under way, `acked` numbers and `text` bytes that left at `sent`, has arrived: [`Tcb::process_ack`](crate::Tcb)
+    /// of that.
     #[inline(always)]
-    fn all_acknowledged(&mut self, seg: &Expected, acked: u32, sent: Instant, now: Instant) {
+    fn all_acknowledged(&mut self, seg: &Expected, (acked, text): (u32, u32), sent: Instant, now: Instant) {
         self.board.acknowledge_sole();
         self.snd.una = seg.ack;
         self.recovery.backoff = 0;
         self.recovery.force_front = false;
         self.recovery.unanswered_since = Instant::NEVER;
-        self.counts.bytes_acked = self.counts.bytes_acked.wrapping_add(acked.into());
+        self.counts.bytes_acked = self.counts.bytes_acked.wrapping_add(text.into());
         self.counts.delivered = self.counts.delivered.wrapping_add(1);
         self.take_window(seg.window, seg.seq, seg.ack, true);
         let rtt_us = us_since(now, sent);

@@ -604,6 +604,12 @@ impl Scoreboard {
         }
     }
 
+    /// Nothing is under way, and room for more than a record or two is given back.
+    pub(crate) fn keep_little(&mut self) {
+        self.clear();
+        self.records.shrink_to(2);
+    }
+
     /// Everything is as if it had never been sent.
     pub(crate) fn clear(&mut self) {
         self.records.clear();

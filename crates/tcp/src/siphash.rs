@@ -1,7 +1,8 @@
 //! SipHash: a keyed hash that tells nothing of its key (Aumasson, Bernstein 2012).
 //!
-//! SipHash-2-4 makes what strangers see and must not guess (initial sequence numbers, ports, cookies); SipHash-1-3,
-//! at about half the price, the places in tables that strangers fill. Messages are whole words, which is all that is hashed here.
+//! SipHash-2-4 makes what strangers see and must not guess (initial sequence numbers, ports, cookies); SipHash-1-3, at about half the
+//! price, where each cell of the table of ports begins. Places in tables, which nobody sees, are cheaper still: `table`. Messages are
+//! whole words, which is all that is hashed here.
 
 /// A secret of 128 bits.
 #[derive(Clone, Copy, PartialEq, Eq)]

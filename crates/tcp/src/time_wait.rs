@@ -200,12 +200,12 @@ impl TimeWaitTable {
     /// A connection enters TIME-WAIT. The oldest goes if there are too many (Linux's `TCPTimeWaitOverflow`, but that
     /// one turns the newest away: a peer that is gone would stay, one that still sends would meet an RST).
     pub fn insert(&mut self, cx: Context<'_>, ends: &Ends, left: &Remains) {
-        if let Some(at) = self.find(ends) {
+        let hash = self.table.hash(ends);
+        if let Some(at) = self.find_hashed(hash, ends) {
             self.table.remove(at);
         } else if self.table.is_full() && self.remove_oldest() {
             cx.counts.evicted.bump();
         }
-        let hash = self.table.hash(&ends.words());
         if self.table.insert(hash, 0, Record::new(ends, left, cx.now.after(cx.config.time_wait))).is_some() {
             cx.counts.added.bump();
         }
@@ -311,7 +311,12 @@ impl TimeWaitTable {
     }
 
     fn find(&self, ends: &Ends) -> Option<u32> {
-        self.table.find(self.table.hash(&ends.words()), |record| record.ends() == *ends)
+        // A server's has nothing in it where clients close first.
+        if self.is_empty() { None } else { self.find_hashed(self.table.hash(ends), ends) }
+    }
+
+    fn find_hashed(&self, hash: u32, ends: &Ends) -> Option<u32> {
+        self.table.find(hash, |record| record.ends() == *ends)
     }
 
     fn remove_oldest(&mut self) -> bool {

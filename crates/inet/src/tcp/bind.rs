@@ -145,11 +145,14 @@ impl<L: Locks> Stack<L> {
         ports.choose(core.local, core.remote, core.remote_port, chance, free).ok_or(TcpError::NoPorts)
     }
 
-    /// Takes a socket out of the tables by which others find it.
-    pub(super) fn tcp_unfind(&self, cx: Cx, id: usize, ends: Ends4) {
+    /// Takes a socket out of the tables by which others find it; `is_bound`: that of L4 ports is one of them.
+    pub(super) fn tcp_unfind(&self, cx: Cx, id: usize, ends: Ends4, is_bound: bool) {
         self.tcp.demux.remove(cx, &ends.into(), id);
         if ends.local_port.0 == 0 {
             let _ = self.tcp.any_port.compare_exchange(id + 1, 0, Ordering::AcqRel, Ordering::Acquire);
+        }
+        if !is_bound {
+            return;
         }
         let mut bound = self.tcp.bound.lock(cx);
         if let Some(socks) = bound.get_mut(&ends.local_port.0) {

@@ -1,6 +1,6 @@
 //! What the socket layer asks for: the calls of BSD, none of which waits.
 
-use super::memory::{Charge, Shortage};
+use super::memory::Shortage;
 use super::output::{IpOptions, Over};
 use super::queue::Sizes;
 use super::{CONFIGS_MAX, Configs, Kind, Listening, Options, Sock, Stream, core_ends};
@@ -12,7 +12,7 @@ use crate::stack::AtOnce;
 use crate::udp::{ReadySet, v4_end};
 use ::tcp::cc::Algorithm;
 use ::tcp::listen::{CookieMode, Limits, Listener};
-use ::tcp::{Config, EcnMode, Tail, Tcb, isn};
+use ::tcp::{Config, EcnMode, Tail, isn};
 use buf::Frame;
 use clock::{Duration, Instant};
 use lock::{Cx, Locks};
@@ -171,12 +171,12 @@ impl<L: Locks> Stack<L> {
             {
                 stream.tcb.flush();
             }
-            let options = sock.options().clone();
             if let Kind::Listening(listening) = &mut sock.kind {
                 // Connections to come take after their listener as it is then.
                 let base = self.tcp_config(cx, super::BASE_MSS);
                 let base = Arc::new(Config { mss: listening.mss, ..Config::clone(&base) });
-                listening.config = configured(&base, &options);
+                listening.config = configured(base, sock.options.as_deref().unwrap_or(&super::NO_OPTIONS));
+                listening.inherited = self.tcp.inherited_options(cx, sock.options.as_ref());
             }
             if let Some(algorithm) = sock.options().congestion
                 && let Kind::Stream(stream) = &mut sock.kind
@@ -224,9 +224,10 @@ impl<L: Locks> Stack<L> {
             Kind::Stream(_) => Err(TcpError::Already),
             Kind::Fresh => {
                 let listener = Listener::new(limits, self.tcp.secret);
-                let config = configured(&base, sock.options());
+                let config = configured(Arc::clone(&base), sock.options());
                 let ready = VecDeque::new();
-                let listening = Listening { listener, config, mss: base.mss, ready, armed: Instant::NEVER };
+                let inherited = self.tcp.inherited_options(cx, sock.options.as_ref());
+                let listening = Listening { listener, config, mss: base.mss, ready, inherited, armed: Instant::NEVER };
                 sock.kind = Kind::Listening(Box::new(listening));
                 Ok(Some(sock.ends))
             }
@@ -285,14 +286,15 @@ impl<L: Locks> Stack<L> {
         };
         let mut ends =
             Ends4 { local: src.to_bits(), remote: dst.to_bits(), local_port: bound.local_port, remote_port: port };
-        if ends.local_port.0 == 0 {
+        let chosen = ends.local_port.0 == 0;
+        if chosen {
             ends.local_port = self.tcp_ephemeral(cx, ends)?;
         }
         if (ends.local, ends.local_port) == (ends.remote, ends.remote_port) {
             return Err(TcpError::Invalid); // to itself: RFC 9293 allows it, nobody wants it
         }
         let tuple = Tuple::from(ends);
-        if self.tcp.demux.contains(cx, &tuple, |_| true) {
+        if !chosen && self.tcp.demux.contains(cx, &tuple, |_| true) {
             return Err(TcpError::InUse);
         }
         let mtu = self.ifaces.get(exit.iface).map_or(1500, |iface| iface.mtu());
@@ -302,14 +304,14 @@ impl<L: Locks> Stack<L> {
         let (iss, offset) = isn::numbers(self.tcp.secret, &core, cx.now);
         self.tcp.demux.insert(cx, &tuple, id);
         let begun = self.act(cx, id, |sock| {
-            let config = configured(&base, sock.options());
+            let config = configured(base, sock.options());
             let space = sock.options().send_space.unwrap_or(self.knobs.tcp_sendspace.get() as u32);
-            let charge = Charge::to(&self.tcp.used);
-            let mut tcb = Tcb::connect(&config, iss, offset, cx.now);
-            tcb.know_path(path, cx.now);
-            let mut stream = Stream::new(tcb, space, charge, cx.now);
+            let mut stream = self.tcp_place(cx, &config);
+            stream.tcb.connect_again(&config, iss, offset, cx.now);
+            stream.tcb.know_path(path, cx.now);
+            stream.renew(space, cx.now);
             (stream.dirty, stream.found) = (true, true);
-            sock.kind = Kind::Stream(Box::new(stream));
+            sock.kind = Kind::Stream(stream);
             sock.ends = ends;
             if sock.options.is_some() {
                 sock.apply_options(&self.knobs, cx.now);
@@ -534,18 +536,18 @@ impl<L: Locks> Stack<L> {
         if let Some(signal) = sock.waiters.take().and_then(|waiters| waiters.signal) {
             signal.raise(); // who waits on it in another thread finds it gone
         }
-        let ends = sock.ends;
+        let (ends, bound) = (sock.ends, sock.bound);
         let mut children = VecDeque::new();
         let lingers_not = sock.options().linger == Some(Duration::ZERO);
         let over = match &mut sock.kind {
-            Kind::Fresh => Over::Gone(ends),
+            Kind::Fresh => Over::gone(ends, bound),
             Kind::Listening(listening) => {
                 children = std::mem::take(&mut listening.ready);
                 let config = Arc::clone(&listening.config);
                 let counts = &self.count(cx).tcp.listen;
                 let context = tcp::listen::Context { config: &config, counts, now: cx.now, above: None };
                 listening.listener.close(context);
-                Over::Gone(ends)
+                Over::gone(ends, bound)
             }
             Kind::Stream(stream) => {
                 let cx = stream.on_time(cx);
@@ -674,12 +676,12 @@ impl<L: Locks> Stack<L> {
 }
 
 /// The configuration as a socket's options change it.
-fn configured(base: &Arc<Config>, options: &Options) -> Arc<Config> {
+fn configured(base: Arc<Config>, options: &Options) -> Arc<Config> {
     let maxseg = options.maxseg.filter(|mss| *mss < base.mss);
     if maxseg.is_none() && options.recv_space.is_none() && options.congestion.is_none() {
-        return Arc::clone(base);
+        return base;
     }
-    let mut config = Config::clone(base);
+    let mut config = Config::clone(&base);
     config.mss = maxseg.unwrap_or(config.mss).max(config.min_mss);
     if let Some(space) = options.recv_space {
         // It is what the window is scaled for, too (as Linux): more, asked for later, is not shown to the peer.

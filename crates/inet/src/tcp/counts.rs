@@ -10,7 +10,7 @@ use super::{Sock, Stream};
 use crate::Stack;
 use ::tcp::counters::{Counters, In};
 use ::tcp::listen::Refused;
-use ::tcp::{Dropped, Ecn, Events, Expected, Info, Out, Reply, Segment, SeqNum, State, Tcb};
+use ::tcp::{Bare, Dropped, Ecn, Events, Expected, Info, Out, Reply, Segment, SeqNum, State, Tcb};
 use lock::{Cx, Locks};
 use wire::tcp::{Flags, Opt, Options};
 
@@ -61,6 +61,16 @@ pub(super) fn expected(counts: &Counters, tcb: &mut Tcb, seg: &Expected, acked: 
         input.in_sequence.bump();
         input.in_sequence_bytes.add(seg.len.into());
     }
+    noted(counts, tcb);
+}
+
+/// [`came`] of a segment without text that ends a connection, or a half of it.
+pub(super) fn ended(counts: &Counters, tcb: &mut Tcb, seg: &Expected, acked: u32, measured: bool) {
+    let input = &counts.input;
+    input.acks.add(u64::from(acked > 0));
+    input.acked_bytes.add(acked.into());
+    counts.timers.rtt_updated.add(u64::from(measured));
+    input.predicted_acks.add(u64::from(acked > 0 && !seg.fin));
     noted(counts, tcb);
 }
 
@@ -185,6 +195,16 @@ pub(super) fn next_left(counts: &Counters, len: u32) {
     counts.output.sent.bump();
     counts.output.data.bump();
     counts.output.data_bytes.add(len.into());
+}
+
+/// [`left`] of what has no text and is a matter of course.
+#[inline(always)]
+pub(super) fn bare_left(counts: &Counters, bare: Bare) {
+    counts.output.sent.bump();
+    match bare {
+        Bare::Ack => counts.output.acks.bump(),
+        Bare::Fin => counts.output.control.bump(),
+    }
 }
 
 /// It brings no new text.

@@ -5,7 +5,6 @@
 //! the frame of a segment whose text is in order waits in the receive queue as it came.
 
 use super::counts;
-use super::memory::Charge;
 use super::output::IpOptions;
 use super::predict::Owes;
 use super::queue::OutOfOrder;
@@ -17,7 +16,7 @@ use crate::slots::Locked;
 use crate::stack::AtOnce;
 use ::tcp::listen::{self, Answer, Refused};
 use ::tcp::time_wait::{self, Late};
-use ::tcp::{Dropped, Ecn, Events, IcmpNotice, Reply, Segment, SeqNum, Tcb, Text};
+use ::tcp::{Config, Dropped, Ecn, Events, IcmpNotice, Reply, Segment, SeqNum, Text};
 use buf::{Burst, Flags, Frame};
 use lock::{Cx, Locks};
 use stats::DropReason;
@@ -94,7 +93,7 @@ impl<L: Locks> Stack<L> {
             }
             self.tcp_packet(cx, &mut open, &seen, packet, Some(&mut run));
         }
-        self.tcp_run_ends(cx, open);
+        self.tcp_run_ends(cx, open, AtOnce::Later);
     }
 
     /// Takes the segments that follow one from `packets` into `run`, as far as they go on with its text and say nothing else;
@@ -140,7 +139,7 @@ impl<L: Locks> Stack<L> {
             if let Some(found) = &mut open {
                 match self.tcp_expected(cx, found, &expected, packet) {
                     Ok(Owes::Nothing) => return,
-                    Ok(Owes::Segments) => return self.tcp_run_ends(cx, open),
+                    Ok(Owes::Segments) => return self.tcp_run_ends(cx, open, AtOnce::Yes),
                     Err(back) => packet = back,
                 }
             }
@@ -151,7 +150,7 @@ impl<L: Locks> Stack<L> {
         }
         self.tcp_count_large(cx, &packet, &seen);
         self.tcp_packet(cx, &mut open, &seen, packet, None);
-        self.tcp_run_ends(cx, open);
+        self.tcp_run_ends(cx, open, AtOnce::Yes);
     }
 
     /// A large segment counts as the packets that it came in, or would have; it has counted as one.
@@ -172,7 +171,7 @@ impl<L: Locks> Stack<L> {
         run: Option<&mut Burst>,
     ) {
         if open.as_ref().is_none_or(|open| open.ends != seen.ends) {
-            self.tcp_run_ends(cx, open.take());
+            self.tcp_run_ends(cx, open.take(), AtOnce::Later);
             *open = self.tcp_find(cx, seen.ends);
         }
         let Some(Open { id, slot, .. }) = open else { return self.tcp_unowned(cx, None, seen, packet, run) };
@@ -202,12 +201,12 @@ impl<L: Locks> Stack<L> {
 
     /// What a run of segments gave rise to goes out together.
     #[inline(always)]
-    fn tcp_run_ends(&self, cx: Cx, open: Option<Open<'_, L>>) {
+    fn tcp_run_ends(&self, cx: Cx, open: Option<Open<'_, L>>, at_once: AtOnce) {
         let Some(Open { id, mut slot, .. }) = open else { return };
         let Some(sock) = slot.as_mut() else { return };
         self.tcp_charge(sock);
         let cx = if let Kind::Stream(stream) = &mut sock.kind { stream.on_time(cx) } else { cx };
-        let over = self.tcp_settle(cx, id, sock, AtOnce::Later);
+        let over = self.tcp_settle(cx, id, sock, at_once);
         drop(slot);
         self.tcp_bury(cx, id, over);
     }
@@ -328,7 +327,7 @@ impl<L: Locks> Stack<L> {
             if let Some(sock) = slot.as_mut() {
                 self.tcp_segment(cx, id, sock, &one, packet, None);
             }
-            self.tcp_run_ends(cx, Some(Open { ends: seen.ends, id, slot }));
+            self.tcp_run_ends(cx, Some(Open { ends: seen.ends, id, slot }), AtOnce::Later);
         }
     }
 
@@ -338,18 +337,23 @@ impl<L: Locks> Stack<L> {
         let (ends, counts) = (core_ends(seen.ends), &self.count(cx).tcp);
         counts.input.resets.add(u64::from(seen.segment.has(wire::tcp::Flags::RST)));
         let mut table = self.tcp.late.lock(cx);
-        let late = self.with_tcp_config(cx, |config| {
-            let context = time_wait::Context { config, counts: &counts.time_wait, now: cx.now };
-            let late = table.on_segment(context, &ends, &seen.segment);
-            match late {
-                Late::Reusable { .. } if listener.is_none() => table.challenge(context, &ends),
-                Late::Reusable { .. } => {
-                    table.reuse(context, &ends);
-                    late
+        // A server's is, where clients close first.
+        let late = if table.is_empty() {
+            Late::Unknown
+        } else {
+            self.with_tcp_config(cx, |config| {
+                let context = time_wait::Context { config, counts: &counts.time_wait, now: cx.now };
+                let late = table.on_segment(context, &ends, &seen.segment);
+                match late {
+                    Late::Reusable { .. } if listener.is_none() => table.challenge(context, &ends),
+                    Late::Reusable { .. } => {
+                        table.reuse(context, &ends);
+                        late
+                    }
+                    _ => late,
                 }
-                _ => late,
-            }
-        });
+            })
+        };
         drop(table);
         let above = match late {
             Late::Unknown => None,
@@ -397,7 +401,11 @@ impl<L: Locks> Stack<L> {
         let context = listen::Context { config: &listening.config, counts, now: cx.now, above };
         match listening.listener.on_segment(context, &core_ends(seen.ends), &seen.segment) {
             Answer::SynAck(out) => {
-                self.tcp_arm_listener(cx, id, listening);
+                // The timer that is set comes first, and sees to this one then.
+                let Config { rto_initial, rto_max, .. } = &*listening.config;
+                if listening.armed > cx.now.after(*rto_initial.min(rto_max)) {
+                    self.tcp_arm_listener(cx, id, listening);
+                }
                 self.tcp_send_bare(cx, seen.ends, &out, &options);
                 self.count(cx).audit.consumed.bump();
             }
@@ -414,17 +422,24 @@ impl<L: Locks> Stack<L> {
             }
             Answer::Established(done) => {
                 self.count(cx).tcp.states.syn_received.bump();
-                let mut tcb = Tcb::from_handshake(&listening.config, &done, cx.now);
+                let mut place = self.tcp_place(cx, &listening.config);
+                let tcb = &mut place.tcb;
+                tcb.from_handshake_again(&listening.config, &done, cx.now);
                 let peer = Ipv4Addr::from_bits(seen.ends.remote);
                 tcb.know_path(mss_of(self.path_mtus.lock(cx).get(peer, cx.now)), cx.now);
-                counts::noted(&self.count(cx).tcp, &mut tcb);
-                let settings = self.tcp.inherited_options(cx, sock.options.as_ref());
-                match self.tcp_child(cx, seen.ends, tcb, settings) {
+                counts::noted(&self.count(cx).tcp, tcb);
+                let settings = listening.inherited.clone();
+                // Options may want timers, which the long way sets.
+                let taken = settings.is_none() && tcb.on_handshake_ack(&seen.segment, cx.now);
+                match self.tcp_child(cx, seen.ends, place, settings) {
                     Some(child) => {
                         if let Kind::Listening(listening) = &mut sock.kind {
                             listening.ready.push_back(child);
                         }
-                        self.tcp_child_segment(cx, child, seen, packet);
+                        match taken {
+                            true => self.count(cx).audit.consumed.bump(),
+                            false => self.tcp_child_segment(cx, child, seen, packet),
+                        }
                         sock.wake(cx, id);
                     }
                     None => {
@@ -437,12 +452,19 @@ impl<L: Locks> Stack<L> {
     }
 
     /// A socket for a connection that a listener has made.
-    fn tcp_child(&self, cx: Cx, ends: Ends4, tcb: Tcb, options: Option<Arc<super::Options>>) -> Option<usize> {
+    #[inline(always)]
+    fn tcp_child(
+        &self,
+        cx: Cx,
+        ends: Ends4,
+        mut stream: Box<Stream>,
+        options: Option<Arc<super::Options>>,
+    ) -> Option<usize> {
         let space = options.as_ref().and_then(|o| o.send_space).unwrap_or(self.knobs.tcp_sendspace.get() as u32);
-        let mut stream = Stream::new(tcb, space, Charge::to(&self.tcp.used), cx.now);
+        stream.renew(space, cx.now);
         (stream.connected, stream.found) = (true, true);
         self.tcp_count_state(cx, &mut stream, Events::NONE);
-        let mut sock = Sock::new(Kind::Stream(Box::new(stream)));
+        let mut sock = Sock::new(Kind::Stream(stream));
         sock.ends = ends;
         sock.options = options;
         if sock.options.is_some() {

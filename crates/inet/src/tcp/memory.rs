@@ -16,14 +16,43 @@ use lock::{Cx, Locks};
 use stats::DropReason;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use tcp::{Segment, State};
+use tcp::{Config, Segment, SeqNum, State, Tcb};
 use wire::tcp::Flags;
 
 /// What all connections of a host hold.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Used {
     bytes: AtomicUsize,
     orphans: AtomicUsize,
+    /// Several threads may be in the host at one time. With one a locked instruction, some 20 ticks, is for nothing.
+    shared: bool,
+}
+
+impl Used {
+    /// Nothing yet, of a host that is `shared` by several threads or not.
+    pub(crate) fn new(shared: bool) -> Used {
+        Used { bytes: AtomicUsize::new(0), orphans: AtomicUsize::new(0), shared }
+    }
+
+    #[inline]
+    fn add(&self, sum: &AtomicUsize, n: usize) {
+        match self.shared {
+            true => _ = sum.fetch_add(n, Ordering::Relaxed),
+            false => sum.store(sum.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed),
+        }
+    }
+
+    /// One more that no process holds, if there are fewer than `most`.
+    #[inline]
+    fn add_orphan(&self, most: i64) -> bool {
+        let less = |n: usize| usize::try_from(most).is_ok_and(|most| n < most).then_some(n + 1);
+        match self.shared {
+            true => self.orphans.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok(),
+            false => {
+                less(self.orphans.load(Ordering::Relaxed)).map(|n| self.orphans.store(n, Ordering::Relaxed)).is_some()
+            }
+        }
+    }
 }
 
 /// What one connection is charged for; given back when it goes.
@@ -48,11 +77,16 @@ impl Charge {
 
     #[inline]
     fn set(&mut self, bytes: usize) {
-        let (bytes, before) = (u32::try_from(bytes).unwrap_or(u32::MAX), self.bytes);
-        if bytes.abs_diff(before) >= PAGE {
-            self.to.bytes.fetch_add((bytes as usize).wrapping_sub(before as usize), Ordering::Relaxed);
-            self.bytes = bytes;
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        if bytes.abs_diff(self.bytes) >= PAGE {
+            self.change(bytes);
         }
+    }
+
+    #[inline(never)]
+    fn change(&mut self, bytes: u32) {
+        self.to.add(&self.to.bytes, (bytes as usize).wrapping_sub(self.bytes as usize));
+        self.bytes = bytes;
     }
 
     /// No process holds the connection any more; `false` if there are `most` of these already.
@@ -60,18 +94,51 @@ impl Charge {
         if self.orphan {
             return true;
         }
-        let entered = self.to.orphans.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| {
-            usize::try_from(most).is_ok_and(|most| n < most).then_some(n + 1)
-        });
-        self.orphan = entered.is_ok();
+        self.orphan = self.to.add_orphan(most);
         self.orphan
+    }
+}
+
+impl Charge {
+    /// Gives all back.
+    fn clear(&mut self) {
+        if self.bytes > 0 {
+            self.to.add(&self.to.bytes, (self.bytes as usize).wrapping_neg());
+        }
+        if self.orphan {
+            self.to.add(&self.to.orphans, 1usize.wrapping_neg());
+        }
+        (self.bytes, self.orphan) = (0, false);
     }
 }
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        self.to.bytes.fetch_sub(self.bytes as usize, Ordering::Relaxed);
-        self.to.orphans.fetch_sub(usize::from(self.orphan), Ordering::Relaxed);
+        self.clear();
+    }
+}
+
+/// Connections that are over whose memory is kept for the next: a list of free ones, as BSD's zones have it. What malloc would do to
+/// it, and what would be copied into it, is a tenth of what it costs to open and close one.
+const SPARE: usize = 32;
+
+impl<L: Locks> Stack<L> {
+    /// A place for a connection: what was in it is to be written over.
+    #[inline(always)]
+    pub(super) fn tcp_place(&self, cx: Cx, config: &Arc<Config>) -> Box<Stream> {
+        match self.tcp.spare.lock(cx).pop() {
+            Some(place) => place,
+            None => Box::new(Stream::new(Tcb::connect(config, SeqNum(0), 0, cx.now), Charge::to(&self.tcp.used))),
+        }
+    }
+
+    /// Keeps the memory of a connection that is over, but nothing that it held.
+    pub(super) fn tcp_keep_place(&self, cx: Cx, mut place: Box<Stream>) {
+        place.retire();
+        let mut spare = self.tcp.spare.lock(cx);
+        if spare.len() < SPARE {
+            spare.push(place);
+        }
     }
 }
 
@@ -268,6 +335,15 @@ impl<L: Locks> Stack<L> {
 }
 
 impl Stream {
+    /// The connection is over: nothing is held any more but the place.
+    fn retire(&mut self) {
+        self.tcb.retire();
+        self.send.renew(0);
+        self.recv.renew();
+        self.ooo = None;
+        self.charge.clear();
+    }
+
     /// Bytes of buffers that its queues hold, nearly: a segment's text pins the whole of its buffer.
     #[inline]
     fn pinned(&self, buffer: usize) -> usize {

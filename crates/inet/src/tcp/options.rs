@@ -13,12 +13,12 @@ const REMEMBERED: usize = 8;
 impl<L: Locks> Tcp<L> {
     /// A set of these options, the one that other sockets have if there is such; `None` if nothing is set.
     pub(super) fn shared_options(&self, cx: Cx, options: Options) -> Option<Arc<Options>> {
-        if options == NO_OPTIONS {
-            return None;
-        }
         let mut sets = self.options.lock(cx);
         if let Some(set) = sets.iter().rfind(|set| ***set == options) {
             return Some(Arc::clone(set));
+        }
+        if options == NO_OPTIONS {
+            return None;
         }
         if sets.len() >= REMEMBERED {
             sets.remove(0);

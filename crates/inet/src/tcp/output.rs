@@ -32,7 +32,7 @@ const NETWORK: usize = LINK + ip4::HEADER_LEN;
 const HEADERS: usize = NETWORK + wire::tcp::HEADER_LEN;
 
 /// What does not change from one segment of a connection to the next.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Headers {
     epoch: u64, // 0: nothing kept
     iface: IfaceId,
@@ -61,6 +61,12 @@ impl Default for Headers {
         }
     }
 }
+
+/// Headers to peers that were sent to last, each at a place by its address: a connection begins with those of the one before it.
+#[derive(Debug, Default)]
+pub(super) struct Peers([Headers; PEERS]);
+
+const PEERS: usize = 8;
 
 /// What of a socket's options stands in IP headers.
 #[derive(Clone, Copy, Debug)]
@@ -99,7 +105,17 @@ pub(super) enum Over {
     Late(Ends4),
     /// The connection is over and nobody holds it.
     Gone(Ends4),
+    /// The same, and it is in the table of L4 ports. Not a field of the other: 16 bytes are returned in registers.
+    GoneBound(Ends4),
 }
+
+impl Over {
+    pub(super) fn gone(ends: Ends4, is_bound: bool) -> Over {
+        if is_bound { Over::GoneBound(ends) } else { Over::Gone(ends) }
+    }
+}
+
+const _: () = assert!(size_of::<Over>() == 16);
 
 impl<L: Locks> Stack<L> {
     /// Sends what may leave, sets the timer, and says whether the socket is over. Call it before the lock is given back
@@ -115,7 +131,11 @@ impl<L: Locks> Stack<L> {
         let ends = sock.ends;
         let Kind::Stream(stream) = &mut sock.kind else { return Over::No };
         self.tcp_count_state(cx, stream, Events::NONE);
-        if at_once == AtOnce::Later || !self.tcp_send_next(cx, ends, stream) {
+        let short = at_once == AtOnce::Yes && self.tcp_send_next(cx, ends, stream)
+            || self.tcp_send_bare_next(cx, ends, stream, sock.options.as_deref(), at_once);
+        if !short && !stream.tcb.has_output() {
+            counts::noted(&self.count(cx).tcp, &mut stream.tcb);
+        } else if !short {
             let options = match &sock.options {
                 Some(options) => IpOptions::of(options, self),
                 None => IpOptions { ttl: self.knobs.ttl.get() as u8, tos: 0 },
@@ -133,12 +153,15 @@ impl<L: Locks> Stack<L> {
             });
             drop(late);
             stream.found = false;
-            return if sock.orphan { Over::Gone(ends) } else { Over::Late(ends) };
+            return if sock.orphan { Over::gone(ends, sock.bound) } else { Over::Late(ends) };
         }
         if !sock.orphan {
             return Over::No;
         }
-        if stream.tcb.state() == ::tcp::State::Closed || !stream.found { Over::Gone(ends) } else { Over::No }
+        match stream.tcb.state() == ::tcp::State::Closed || !stream.found {
+            true => Over::gone(ends, sock.bound),
+            false => Over::No,
+        }
     }
 
     #[inline(never)]
@@ -214,12 +237,7 @@ impl<L: Locks> Stack<L> {
         if stream.headers.epoch == self.epoch() && stream.headers.takes(out) {
             let frame = stream.headers.emit(ends, out, frame, sum)?;
             lap.mark(Stage::TcpOutput, 1);
-            counters.ip4.sent.bump();
-            match self.ifaces.get(stream.headers.iface) {
-                Some(iface) if alone => self.stage_alone(cx, iface, frame),
-                Some(iface) => self.stage_locked(cx, iface, &mut iface.stage.lock(cx), frame),
-                None => self.drop_frame(cx, frame, DropReason::TxNoPort),
-            }
+            self.tcp_stage(cx, &stream.headers, frame, alone);
             return Some(());
         }
         self.tcp_send_layered(cx, ends, out, frame, sum, options);
@@ -311,11 +329,48 @@ impl<L: Locks> Stack<L> {
     pub(super) fn tcp_send_bare(&self, cx: Cx, ends: Ends4, out: &Out, options: &IpOptions) {
         let Some(frame) = self.make_frame(cx) else { return };
         counts::left_bare(&self.count(cx).tcp, out);
-        self.tcp_send_layered(cx, ends, out, frame, Some(Partial::ZERO), options);
+        let mut headers = Headers::default();
+        self.tcp_keep_headers(cx, ends, &mut headers, options);
+        if headers.are_stale(self.epoch()) || !headers.takes(out) {
+            return self.tcp_send_layered(cx, ends, out, frame, Some(Partial::ZERO), options);
+        }
+        if let Some(frame) = headers.emit(ends, out, frame, Some(Partial::ZERO)) {
+            self.tcp_stage(cx, &headers, frame, false);
+        }
+    }
+
+    /// Hands over a segment with all its headers; `alone`: straight to the port.
+    #[inline(always)]
+    fn tcp_stage(&self, cx: Cx, headers: &Headers, frame: Frame, alone: bool) {
+        self.count(cx).ip4.sent.bump();
+        match self.ifaces.get(headers.iface) {
+            Some(iface) if alone => self.stage_alone(cx, iface, frame),
+            Some(iface) => self.stage_locked(cx, iface, &mut iface.stage.lock(cx), frame),
+            None => self.drop_frame(cx, frame, DropReason::TxNoPort),
+        }
     }
 
     /// Keeps the headers of segments to this peer, if its MAC address is known.
     pub(super) fn tcp_keep_headers(&self, cx: Cx, ends: Ends4, headers: &mut Headers, options: &IpOptions) {
+        let epoch = self.epoch();
+        let place = ends.remote as usize % PEERS;
+        if let Some(known) = self.tcp.peers.lock(cx).0.get(place)
+            && known.epoch == epoch
+            && known.lead(ends, options)
+        {
+            *headers = *known;
+            return;
+        }
+        self.tcp_make_headers(cx, ends, headers, options);
+        if headers.epoch == epoch
+            && let Some(known) = self.tcp.peers.lock(cx).0.get_mut(place)
+        {
+            *known = *headers;
+        }
+    }
+
+    #[inline(never)]
+    fn tcp_make_headers(&self, cx: Cx, ends: Ends4, headers: &mut Headers, options: &IpOptions) {
         let epoch = self.epoch(); // before anything is looked up: a change meanwhile makes the headers stale, not wrong
         let (src, dst) = (Ipv4Addr::from_bits(ends.local), Ipv4Addr::from_bits(ends.remote));
         let Ok(exit) = self.exit_for(cx, dst, None) else { return };
@@ -353,6 +408,14 @@ impl Headers {
         self.offload = iface.offload().tx_l4;
         self.tso = iface.offload().tso && tso;
         self.epoch = epoch;
+    }
+
+    /// Are these what segments between `ends` begin with?
+    #[inline]
+    fn lead(&self, ends: Ends4, options: &IpOptions) -> bool {
+        let addrs = u64::from(ends.local) << 32 | u64::from(ends.remote);
+        let begin = (self.bytes[LINK + 1], self.bytes[LINK + 8]);
+        begin == (options.tos, options.ttl) && self.bytes.last_chunk() == Some(&addrs.to_be_bytes())
     }
 
     /// Made before the last change of routes, neighbors or ifaces?
@@ -515,10 +578,12 @@ impl<L: Locks> Stack<L> {
                 self.tcp.demux.remove(cx, &ends.into(), id);
                 self.tcp.wheel.lock(cx).cancel(id as u32);
             }
-            Over::Gone(ends) => {
-                self.tcp_unfind(cx, id, ends);
+            Over::Gone(ends) | Over::GoneBound(ends) => {
+                self.tcp_unfind(cx, id, ends, matches!(over, Over::GoneBound(_)));
                 self.tcp.wheel.lock(cx).cancel(id as u32);
-                self.tcp.socks.remove(cx, id);
+                if let Some(Sock { kind: Kind::Stream(place), .. }) = self.tcp.socks.remove(cx, id) {
+                    self.tcp_keep_place(cx, place);
+                }
             }
         }
     }

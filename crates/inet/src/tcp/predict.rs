@@ -6,11 +6,12 @@
 //! is declined here has changed nothing, and goes the way of `input` with the socket that was found. What is taken counts as there.
 
 use super::input::Open;
-use super::output::{Headers, LINK, text_sum};
-use super::{Kind, Stream, counts};
+use super::output::{Headers, IpOptions, LINK, text_sum};
+use super::{Kind, Options, Stream, counts};
 use crate::Stack;
 use crate::demux::Ends4;
-use ::tcp::{Ecn, Expected, Next, SeqNum, Taken, Timestamps};
+use crate::stack::AtOnce;
+use ::tcp::{Bare, Ecn, Ended, Events, Expected, Next, SeqNum, Taken, Timestamps};
 use buf::{Flags, Frame};
 use lock::{Cx, Locks};
 use stats::Stage;
@@ -28,7 +29,8 @@ pub(super) fn read(packet: &Frame, sound: bool) -> Option<(Ends4, Expected)> {
     let bytes = packet.bytes();
     let (ip, segment) = (ip4::Glance::of(bytes)?, bytes.get(ip4::HEADER_LEN..)?);
     let header = Timestamped::parse(segment)?;
-    let plain = header.flags.0 & !wire::tcp::Flags::PSH.0 == wire::tcp::Flags::ACK.0;
+    let fin = header.flags.contains(wire::tcp::Flags::FIN);
+    let plain = header.flags.0 & !(wire::tcp::Flags::PSH.0 | wire::tcp::Flags::FIN.0) == wire::tcp::Flags::ACK.0;
     if !plain || bytes.get(1)? & 3 != 0 || packet.flags().has(Flags::GSO) {
         return None;
     }
@@ -41,7 +43,7 @@ pub(super) fn read(packet: &Frame, sound: bool) -> Option<(Ends4, Expected)> {
     let Timestamped { src, dst, seq, ack, window, val, ecr, .. } = header;
     let ends = Ends4 { local: ip.dst().to_bits(), remote: ip.src().to_bits(), local_port: dst, remote_port: src };
     let len = (segment.len() - Timestamped::LEN) as u32;
-    Some((ends, Expected { seq: SeqNum(seq), ack: SeqNum(ack), window, len, timestamps: Timestamps { val, ecr } }))
+    Some((ends, Expected { seq: SeqNum(seq), ack: SeqNum(ack), window, len, fin, timestamps: Timestamps { val, ecr } }))
 }
 
 /// What a connection owes its peer after a segment.
@@ -73,7 +75,9 @@ impl<L: Locks> Stack<L> {
         }
         let cx = stream.on_time(cx);
         let had_room = stream.has_room();
-        let Some(Taken { acked }) = stream.tcb.on_expected(seg, cx.now) else { return Err(packet) };
+        let Some(Taken { acked }) = stream.tcb.on_expected(seg, cx.now) else {
+            return if self.tcp_ends(cx, open, seg) { Ok(Owes::Segments) } else { Err(packet) };
+        };
         stream.soft = false;
         let counted = self.count(cx);
         counted.audit.consumed.bump();
@@ -98,6 +102,31 @@ impl<L: Locks> Stack<L> {
         }
         Ok(if owes { Owes::Segments } else { Owes::Nothing })
     }
+
+    /// Takes a segment that ends the connection of the socket, or a half of it, if that was to be expected ([`Tcb::on_end`](::tcp::Tcb::on_end)).
+    #[inline(never)]
+    fn tcp_ends(&self, cx: Cx, open: &mut Open<'_, L>, seg: &Expected) -> bool {
+        let id = open.id;
+        let Some(sock) = open.slot.as_mut() else { return false };
+        let Kind::Stream(stream) = &mut sock.kind else { return false };
+        let had_room = stream.has_room();
+        let Some(Ended { acked, measured, mut events }) = stream.tcb.on_end(seg, cx.now) else { return false };
+        (stream.soft, stream.dirty) = (false, true);
+        let counted = self.count(cx);
+        counted.audit.consumed.bump();
+        counts::ended(&counted.tcp, &mut stream.tcb, seg, acked, measured);
+        self.tcp_count_state(cx, stream, events);
+        if acked > 0 {
+            stream.send.release(acked);
+            stream.progress = cx.now;
+        }
+        if had_room || !stream.has_room() {
+            events = Events(events.0 & !Events::WRITABLE.0);
+        }
+        sock.note(cx, id, events);
+        true
+    }
+
     /// Sends what was written, if that is the next text and nothing else ([`Tcb::next_text`](::tcp::Tcb::next_text)): from the
     /// buffer that it was written to, behind the headers that are kept, straight to the port. `false`: it has to go the long way.
     #[inline(always)]
@@ -117,7 +146,8 @@ impl<L: Locks> Stack<L> {
         counts::next_left(&counters.tcp, len);
         let next = stream.tcb.send_next(len, cx.now);
         let sum = text_sum(stream.headers.offload(), sum, &frame);
-        stream.headers.emit_next(ends, &next, &mut frame, sum);
+        let flags = wire::tcp::Flags::ACK | wire::tcp::Flags::PSH;
+        stream.headers.emit_next(ends, &next, flags, &mut frame, sum);
         counts::noted(&counters.tcp, &mut stream.tcb);
         lap.mark(Stage::TcpOutput, 1);
         counters.ip4.sent.bump();
@@ -126,10 +156,53 @@ impl<L: Locks> Stack<L> {
     }
 }
 
+impl<L: Locks> Stack<L> {
+    /// Sends an ACK alone, or FIN, if that is all there is to send ([`Tcb::next_bare`](::tcp::Tcb::next_bare)). `false`: it has to go
+    /// the long way.
+    #[inline(never)]
+    pub(super) fn tcp_send_bare_next(
+        &self,
+        cx: Cx,
+        ends: Ends4,
+        stream: &mut Stream,
+        options: Option<&Options>,
+        at_once: AtOnce,
+    ) -> bool {
+        let Some(bare) = stream.tcb.next_bare() else { return false };
+        if stream.headers.are_stale(self.epoch()) {
+            let options = IpOptions::of(options.unwrap_or(&super::NO_OPTIONS), self);
+            self.tcp_keep_headers(cx, ends, &mut stream.headers, &options);
+            if stream.headers.are_stale(self.epoch()) {
+                return false;
+            }
+        }
+        let Some(iface) = self.ifaces.get(stream.headers.iface()) else { return false };
+        let Some(mut frame) = self.pool.get().filter(|frame| frame.headroom() >= LINK + HEADERS) else { return false };
+        let counters = self.count(cx);
+        let mut lap = counters.ledger.lap(clock::tsc::ticks);
+        counters.audit.made.bump();
+        counts::bare_left(&counters.tcp, bare);
+        let next = stream.tcb.send_bare(bare, cx.now);
+        let flags = match bare {
+            Bare::Ack => wire::tcp::Flags::ACK,
+            Bare::Fin => wire::tcp::Flags::ACK | wire::tcp::Flags::FIN,
+        };
+        stream.headers.emit_next(ends, &next, flags, &mut frame, Partial::ZERO);
+        counts::noted(&counters.tcp, &mut stream.tcb);
+        lap.mark(Stage::TcpOutput, 1);
+        counters.ip4.sent.bump();
+        match at_once {
+            AtOnce::Yes => self.stage_alone(cx, iface, frame),
+            AtOnce::Later => self.stage_locked(cx, iface, &mut iface.stage.lock(cx), frame),
+        }
+        true
+    }
+}
+
 impl Headers {
     /// The headers of `next` in front of its text, which has the sum `text`. There is room for them.
     #[inline(always)]
-    fn emit_next(&self, ends: Ends4, next: &Next, frame: &mut Frame, text: Partial) {
+    fn emit_next(&self, ends: Ends4, next: &Next, flags: wire::tcp::Flags, frame: &mut Frame, text: Partial) {
         let segment_len = (Timestamped::LEN + frame.len()) as u16;
         let pseudo = self.pseudo_of(segment_len);
         let Some(head) = frame.push::<{ LINK + HEADERS }>() else { return };
@@ -141,7 +214,7 @@ impl Headers {
             dst: ends.remote_port,
             seq: next.seq.0,
             ack: next.ack.0,
-            flags: wire::tcp::Flags::ACK | wire::tcp::Flags::PSH,
+            flags,
             window: next.window,
             val: next.timestamps.val,
             ecr: next.timestamps.ecr,

@@ -108,6 +108,13 @@ impl SendQueue {
         SendQueue { pieces: VecDeque::new(), front: 0, len: 0, space: space.min(MOST), near: 0 }
     }
 
+    /// As new, in the place of another. What is in it is dropped, room for more than a piece or two given back.
+    pub fn renew(&mut self, space: u32) {
+        self.pieces.clear();
+        self.pieces.shrink_to(2);
+        (self.front, self.len, self.space, self.near) = (0, 0, space.min(MOST), 0);
+    }
+
     /// Bytes in it.
     #[inline]
     pub fn len(&self) -> usize {
@@ -251,8 +258,8 @@ impl SendQueue {
     #[inline(always)]
     pub(crate) fn lend_all(&mut self, len: u32) -> Option<(Frame, Option<Partial>)> {
         let piece = self.pieces.front_mut()?;
-        if self.len != len || piece.held.len() != self.len as usize {
-            return None;
+        if self.len != len || piece.held.len() != self.len as usize || piece.start != self.front {
+            return None; // or what is gone of the first piece is as long as the second
         }
         self.near = 0;
         let sum = piece.sum();
@@ -313,6 +320,13 @@ impl RecvQueue {
     /// Empty; the next byte is number `end`.
     pub fn new(end: u64) -> RecvQueue {
         RecvQueue { chunks: VecDeque::new(), len: 0, end }
+    }
+
+    /// As new, in the place of another. What is in it is dropped, room for more than a chunk or two given back.
+    pub fn renew(&mut self) {
+        self.chunks.clear();
+        self.chunks.shrink_to(2);
+        (self.len, self.end) = (0, 0);
     }
 
     /// Bytes in it.

@@ -7,7 +7,7 @@ use crate::window::scale_for;
 use crate::{Config, Ends, Handshake, Out, OutOptions, Segment, SeqNum, TsState};
 use clock::Instant;
 use wire::L4Port;
-use wire::tcp::{Flags, OptionWriter};
+use wire::tcp::Flags;
 
 /// No window scaling.
 pub(super) const NO_SCALE: u8 = u8::MAX;
@@ -120,22 +120,14 @@ impl Entry {
         self.synack_at(cx.config, tsval(cx.now, offset), again)
     }
 
-    /// The SYN-ACK with this TSval, if timestamps were agreed on. Options stand in Linux's order, each group on four bytes.
+    /// The SYN-ACK with this TSval, if timestamps were agreed on.
     pub(super) fn synack_at(&self, config: &Config, tsval: u32, again: bool) -> Out {
-        let mut options = OptionWriter::new().mss(config.mss);
-        options = match (self.has(flag::SACK), self.has(flag::TIMESTAMPS)) {
-            (true, true) => options.sack_permitted().timestamps(tsval, self.ts_recent),
-            (false, true) => options.nop().nop().timestamps(tsval, self.ts_recent),
-            (true, false) => options.nop().nop().sack_permitted(),
-            (false, false) => options,
-        };
-        if self.wscale != NO_SCALE {
-            options = options.nop().window_scale(scale_for(config.recv_space_max));
-        }
+        let timestamps = self.has(flag::TIMESTAMPS).then_some((tsval, self.ts_recent));
+        let shift = (self.wscale != NO_SCALE).then(|| scale_for(config.recv_space_max));
         let ece = if self.has(flag::ECN) { Flags::ECE } else { Flags(0) };
         Out {
             window: syn_window(config) as u16,
-            options: OutOptions::from(&options),
+            options: OutOptions::of_syn(config.mss, self.has(flag::SACK), timestamps, shift),
             retransmission: again,
             ..bare(self.iss, self.rcv_nxt(), Flags::SYN | Flags::ACK | ece)
         }

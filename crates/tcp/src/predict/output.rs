@@ -20,7 +20,67 @@ pub struct Next {
     pub timestamps: Timestamps,
 }
 
+/// What may leave without text.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Bare {
+    /// An ACK alone.
+    Ack,
+    /// FIN, with ACK.
+    Fin,
+}
+
 impl Tcb {
+    /// The one segment that is to leave now, if it has no text and is a matter of course. [`Tcb::send_bare`] gives it.
+    #[inline]
+    pub fn next_bare(&self) -> Option<Bare> {
+        let ready = self.unsent() == 0
+            && self.state.is_synchronized()
+            && self.ts.is_some()
+            && !self.snd.urgent_on
+            && !self.ecn.on
+            && !self.rcv.opens
+            && !self.is_troubled()
+            && self.ooo.is_none()
+            && self.rcv.dsack.is_none()
+            && self.rare.is_none()
+            && self.config.push_runs == 0;
+        if !ready {
+            return None;
+        }
+        if !self.fin_waits() {
+            return self.rcv.ack_now.then_some(Bare::Ack);
+        }
+        let course = self.state.may_send()
+            && self.snd.wnd > 0
+            && self.recovery.is_quiet()
+            && self.timers.rtx != Rtx::Persist
+            && self.pmtu.is_none();
+        course.then_some(Bare::Fin)
+    }
+
+    /// The segment that [`Tcb::next_bare`] spoke of, booked as sent.
+    #[inline]
+    pub fn send_bare(&mut self, bare: Bare, now: Instant) -> Next {
+        let seq = self.snd.nxt;
+        let timestamps = Timestamps { val: self.ts_now(now), ecr: self.ts.map_or(0, |ts| ts.recent) };
+        let next = Next { seq, ack: self.rcv.nxt, window: self.advertise(), timestamps };
+        if bare == Bare::Fin {
+            let end = seq.plus(1);
+            self.board.push(seq, end, mark::FIN, now);
+            (self.snd.nxt, self.snd.last_at) = (end, now);
+            if self.timers.rtx_at == Instant::NEVER {
+                self.arm_rto(now);
+            }
+            self.arm_tail_loss_on_send(now);
+        }
+        self.counts.segs_out = self.counts.segs_out.wrapping_add(1);
+        self.ack_left();
+        if bare == Bare::Fin && (!self.is_busy() || self.wishes.starved) {
+            self.chrono_sent(now);
+        }
+        next
+    }
+
     /// Bytes queued, if all of them may leave now as one segment that is a matter of course. [`Tcb::send_next`] gives it.
     ///
     /// With nothing under way a segment fits the congestion window, and there is none to wait for (Nagle).

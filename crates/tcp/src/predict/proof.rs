@@ -1,6 +1,6 @@
 //! What a test or a fuzz target delivers goes both ways, where the short one takes it, and both must agree.
 
-use super::{Expected, Next, Taken};
+use super::{Bare, Ended, Expected, Next, Taken};
 use crate::tcb::Tcb;
 use crate::{Ecn, Events, Out, OutOptions, Reply, Segment, SegmentOptions, Text, Timestamps};
 use clock::Instant;
@@ -11,29 +11,35 @@ impl Expected {
     pub fn of(seg: &Segment) -> Option<Expected> {
         let timestamps = seg.options.timestamps?;
         let alone = SegmentOptions { timestamps: Some(timestamps), ..SegmentOptions::default() };
-        let plain = seg.flags.0 & !Flags::PSH.0 == Flags::ACK.0 && seg.options == alone;
+        let plain = seg.flags.0 & !(Flags::PSH.0 | Flags::FIN.0) == Flags::ACK.0 && seg.options == alone;
         let Segment { seq, ack, window, len, .. } = *seg;
         let whole = plain && seg.gso_size == 0 && seg.ecn == Ecn::NotEct;
-        whole.then_some(Expected { seq, ack, window, len, timestamps })
+        whole.then_some(Expected { seq, ack, window, len, fin: seg.has(Flags::FIN), timestamps })
     }
 }
 
 impl Tcb {
-    /// [`Tcb::on_segment`]; panics if [`Tcb::on_expected`] takes the segment and does anything else with it, or declines it and
-    /// changes something.
+    /// [`Tcb::on_segment`]; panics if [`Tcb::on_expected`] or [`Tcb::on_end`] takes the segment and does anything else with it, or
+    /// declines it and changes something.
     pub fn on_segment_either_way(&mut self, seg: &Segment, now: Instant) -> Reply {
         // A long flight takes long to print, and is left alone by the short way.
         let Some(expected) = Expected::of(seg).filter(|_| self.board.len() < 20) else {
             return self.on_segment(seg, now);
         };
         let (before, mut short) = (format!("{self:?}"), self.clone());
-        let taken = short.on_expected(&expected, now);
+        let taken = match short.on_expected(&expected, now) {
+            Some(Taken { acked }) => Some(reply_of(seg, acked)),
+            None => short.on_end(&expected, now).map(|Ended { acked, measured, events }| {
+                let nothing = Reply::default();
+                Reply { acked, measured, events, ..nothing }
+            }),
+        };
         let reply = self.on_segment(seg, now);
         match taken {
             None => assert_eq!(format!("{short:?}"), before, "declined {seg:?}, and changed something"),
-            Some(Taken { acked }) => {
+            Some(told) => {
                 assert_eq!(format!("{short:?}"), format!("{self:?}"), "of {before} by {seg:?}");
-                assert_eq!(reply, reply_of(seg, acked));
+                assert_eq!(reply, told);
             }
         }
         reply
@@ -41,14 +47,27 @@ impl Tcb {
 }
 
 impl Tcb {
-    /// [`Tcb::poll_segment`]; panics if [`Tcb::send_next`] would have made another segment, or another state.
+    /// [`Tcb::poll_segment`]; panics if [`Tcb::send_next`] or [`Tcb::send_bare`] would have made another segment, or another state.
     pub fn poll_segment_either_way(&mut self, now: Instant, max_text: u32) -> Option<Out> {
-        let Some(len) = self.next_text() else { return self.poll_segment(now, max_text) };
+        let Some(len) = self.next_text() else { return self.poll_bare_either_way(now, max_text) };
         let mut short = self.clone();
         let next = short.send_next(len, now);
         let out = self.poll_segment(now, max_text);
         assert_eq!(format!("{short:?}"), format!("{self:?}"));
         assert_eq!(out, Some(out_of(&next, len, self.snd.mss)));
+        out
+    }
+
+    fn poll_bare_either_way(&mut self, now: Instant, max_text: u32) -> Option<Out> {
+        let Some(bare) = self.next_bare() else { return self.poll_segment(now, max_text) };
+        let mut short = self.clone();
+        let next = short.send_bare(bare, now);
+        assert!(!short.has_output(), "that was not all: {short:?}");
+        let text_at = if bare == Bare::Fin { self.snd.nxt.since(self.snd.una) } else { 0 };
+        let out = self.poll_segment(now, max_text);
+        assert_eq!(format!("{short:?}"), format!("{self:?}"));
+        let flags = if bare == Bare::Fin { Flags::ACK | Flags::FIN } else { Flags::ACK };
+        assert_eq!(out, Some(Out { flags, text_at, ..out_of(&next, 0, self.snd.mss) }));
         out
     }
 }

@@ -138,3 +138,118 @@ fn whatever_else_it_says_it_goes_the_long_way() {
         (Text::Accept { skip: 0, len: 500, at: 0 }, Events::READABLE | Events::WRITABLE)
     );
 }
+
+/// A connection from its first SYN to its last ACK, each way: which segments were a matter of course.
+#[test]
+fn a_connection_opens_and_closes_by_the_short_way() {
+    let mut both = Both::new(Config::default());
+    both.ends[0].close(both.now);
+    assert_eq!(both.ends[0].next_bare(), Some(Bare::Fin));
+    let ends = |both: &Both, from: usize| {
+        let out = both.ends[from].clone().poll_segment(both.now, 0).unwrap();
+        let seg = Expected::of(&out.as_arriving()).unwrap();
+        let ended = both.ends[1 - from].clone().on_end(&seg, both.now).unwrap();
+        ended.events
+    };
+    assert_eq!(ends(&both, 0), Events::PEER_CLOSED | Events::READABLE);
+    assert_eq!(both.carry(0), (1, 0));
+    assert_eq!((both.ends[1].state(), both.ends[1].next_bare()), (State::CloseWait, Some(Bare::Ack)));
+    assert_eq!(ends(&both, 1), Events::NONE);
+    both.carry(1);
+    assert_eq!(both.ends[0].state(), State::FinWait2);
+    both.ends[1].close(both.now);
+    assert_eq!(ends(&both, 1), Events::PEER_CLOSED | Events::READABLE | Events::TIME_WAIT);
+    both.carry(1);
+    assert_eq!(ends(&both, 0), Events::CLOSED);
+    both.carry(0);
+    assert_eq!((both.ends[0].state(), both.ends[1].state()), (State::TimeWait, State::Closed));
+}
+
+/// FIN on text that was not there before, or with more to think of, goes the long way.
+#[test]
+fn an_end_that_says_more_goes_the_long_way() {
+    let mut both = Both::new(Config::default());
+    both.ends[1].close(both.now);
+    let out = both.ends[1].poll_segment(both.now, 0).unwrap();
+    let seg = Expected::of(&out.as_arriving()).unwrap();
+    let takes = |end: &Tcb, seg: &Expected| end.clone().on_end(seg, both.now).is_some();
+    let end = &both.ends[0];
+    assert!(takes(end, &seg));
+    let old = Timestamps { val: seg.timestamps.val.wrapping_sub(1), ..seg.timestamps };
+    for other in [
+        Expected { fin: false, ..seg },
+        Expected { len: 1, ..seg },
+        Expected { seq: seg.seq.plus(1), ..seg },
+        Expected { seq: seg.seq.minus(1), ..seg },
+        Expected { ack: seg.ack.plus(1), ..seg },
+        Expected { ack: seg.ack.minus(1), ..seg },
+        Expected { timestamps: old, ..seg },
+    ] {
+        assert!(!takes(end, &other), "{other:?}");
+    }
+    let mut writing = end.clone();
+    writing.queued(10, true);
+    writing.poll_segment(both.now, 0).unwrap();
+    assert!(!takes(&writing, &seg), "what is under way is not acknowledged by it");
+    assert!(!takes(&Both::new(Config { delay_fin_ack: true, ..Config::default() }).ends[0], &seg));
+}
+
+/// What would not leave alone, or not as it is.
+#[test]
+fn what_leaves_without_text_leaves_the_short_way_only_if_that_is_all() {
+    let mut both = Both::new(Config::default());
+    let end = &mut both.ends[0];
+    assert_eq!(end.next_bare(), None, "nothing is due");
+    end.shutdown_send(both.now);
+    assert_eq!(end.next_bare(), Some(Bare::Fin));
+    let changes: [fn(&mut Tcb); 4] = [
+        |end| end.snd.wnd = 0,
+        |end| end.ecn.on = true,
+        |end| end.set_pacing(true, None),
+        |end| end.snd.end = end.snd.end.plus(1),
+    ];
+    for change in changes {
+        let mut other = end.clone();
+        change(&mut other);
+        assert_eq!(other.next_bare(), None, "{other:?}");
+    }
+}
+
+/// The ACK that ends a listener's handshake brings a new connection nothing but the time.
+#[test]
+fn the_ack_of_a_handshake_is_taken_both_ways_alike() {
+    let (config, now) = (Arc::new(Config::default()), Instant::from_millis(1000));
+    let done = crate::Handshake {
+        iss: SeqNum(5),
+        irs: SeqNum(9),
+        mss: 1460,
+        snd_wscale: Some(7),
+        rcv_wscale: 7,
+        sack: true,
+        ts: Some(crate::TsState { recent: 70, offset: 3 }),
+        window: 500,
+        ecn: false,
+        rtt: Some(Duration::from_millis(2)),
+    };
+    let options = SegmentOptions { timestamps: Some(Timestamps { val: 70, ecr: 4 }), ..SegmentOptions::default() };
+    let seg =
+        Segment { seq: SeqNum(10), ack: SeqNum(6), flags: Flags::ACK, window: 500, options, ..Segment::default() };
+    let fresh = Tcb::from_handshake(&config, &done, now);
+    let (mut short, mut long) = (fresh.clone(), fresh.clone());
+    assert!(short.on_handshake_ack(&seg, now));
+    assert_eq!(long.on_segment(&seg, now), crate::Reply::default());
+    assert_eq!(format!("{short:?}"), format!("{long:?}"));
+    for other in [
+        Segment { len: 1, ..seg },
+        Segment { flags: Flags::ACK | Flags::PSH, ..seg },
+        Segment { flags: Flags::ACK | Flags::FIN, ..seg },
+        Segment { seq: SeqNum(11), ..seg },
+        Segment { window: 501, ..seg },
+        Segment { ecn: crate::Ecn::Ce, ..seg },
+        Segment { options: SegmentOptions::default(), ..seg },
+    ] {
+        let mut tcb = fresh.clone();
+        assert!(!tcb.on_handshake_ack(&other, now), "{other:?}");
+        assert_eq!(format!("{tcb:?}"), format!("{fresh:?}"));
+    }
+}

@@ -10,6 +10,44 @@ fn the_usual_layout_and_the_walk_agree() {
     assert_eq!(OutOptions::timestamps(7, 9), OutOptions::from(&writer));
 }
 
+/// What SYNs may ask for, in all eight ways: as the writer has it, and as the walk reads it.
+#[test]
+fn a_syns_options_are_what_a_writer_and_the_walk_make_of_them() {
+    for n in 0..8 {
+        let (sack, timestamps, shift) = (n & 1 != 0, (n & 2 != 0).then_some((7, 9)), (n & 4 != 0).then_some(11));
+        let mut writer = OptionWriter::new().mss(1460);
+        match (sack, timestamps) {
+            (true, Some((val, ecr))) => writer = writer.sack_permitted().timestamps(val, ecr),
+            (false, Some((val, ecr))) => writer = writer.nop().nop().timestamps(val, ecr),
+            (true, None) => writer = writer.nop().nop().sack_permitted(),
+            (false, None) => {}
+        }
+        if let Some(shift) = shift {
+            writer = writer.nop().window_scale(shift);
+        }
+        assert_eq!(OutOptions::of_syn(1460, sack, timestamps, shift), OutOptions::from(&writer), "{n}");
+        let (fast, slow) =
+            (SegmentOptions::parse_bytes(writer.finish()), SegmentOptions::parse(Options::new(writer.finish())));
+        assert_eq!(fast, slow, "{n}");
+        assert_eq!((fast.mss, fast.sack_permitted, fast.window_scale), (Some(1460), sack, shift));
+        assert_eq!(fast.timestamps.map(|ts| (ts.val, ts.ecr)), timestamps);
+    }
+}
+
+/// One byte of the usual layout is another: it is not taken for it.
+#[test]
+fn a_syns_options_that_are_not_quite_the_usual_are_walked() {
+    let usual = OptionWriter::new().mss(1460).sack_permitted().timestamps(7, 9).nop().window_scale(7);
+    let usual = usual.finish();
+    for at in 0..usual.len() {
+        for bit in 0..8 {
+            let mut bytes = usual.to_vec();
+            bytes[at] ^= 1 << bit;
+            assert_eq!(SegmentOptions::parse_bytes(&bytes), SegmentOptions::parse(Options::new(&bytes)), "{bytes:?}");
+        }
+    }
+}
+
 #[test]
 fn all_options_are_read_and_bad_ones_are_not_there() {
     let writer = OptionWriter::new().mss(1460).window_scale(7).sack_permitted().sack(&[(1, 2), (3, 4)]);

@@ -86,6 +86,22 @@ fn a_sum_is_known_of_what_we_sum_and_of_nothing_that_the_port_sums() {
     assert_eq!(copied(2100, 333), Some(checksum::sum(&text[2100..2433])));
 }
 
+/// A piece of which as much has gone as the next one is long is not all that is in the queue, though it has that length.
+#[test]
+fn all_of_the_queue_is_one_piece_from_its_first_byte_on() {
+    let (pool, mut queue) = (pool(), SendQueue::new(20_000));
+    for (from, len) in [(0, 100), (100, 40)] {
+        queue.append(&bytes(from, len), sizes(true), Sums::Ours, |_| pool.get());
+    }
+    assert!(queue.lend_all(140).is_none(), "two pieces");
+    queue.release(40);
+    assert_eq!(queue.len(), 100);
+    assert!(queue.lend_all(100).is_none(), "the first piece is as long, but begins before");
+    queue.release(60);
+    let (lent, _) = queue.lend_all(40).unwrap();
+    assert_eq!(lent.bytes(), bytes(100, 40));
+}
+
 #[test]
 fn after_a_short_segment_the_next_ones_are_lent_again() {
     let pool = pool();

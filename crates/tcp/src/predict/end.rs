@@ -1,0 +1,101 @@
+//! The same for what ends a handshake, and for what ends a connection: the peer's FIN, the ACK of ours, or both in one. Each comes once, and the walk of `input`
+//! costs a short connection more than all its text.
+
+use super::Expected;
+use crate::tcb::Tcb;
+use crate::timers::Rtx;
+use crate::{Ecn, Events, Segment, SeqNum, State};
+use clock::Instant;
+use wire::tcp::Flags;
+
+/// What became of one that was taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ended {
+    /// Bytes that the send queue may release.
+    pub acked: u32,
+    /// A round trip was measured.
+    pub measured: bool,
+    /// For the application.
+    pub events: Events,
+}
+
+impl Tcb {
+    /// Takes the ACK that ended the handshake which [`Tcb::from_handshake`] has just made this connection of, if it says nothing
+    /// that was not in the handshake; `false`: nothing has changed, [`Tcb::on_segment`] must take it.
+    pub fn on_handshake_ack(&mut self, seg: &Segment, now: Instant) -> bool {
+        let plain = seg.flags == Flags::ACK && seg.len == 0 && seg.options.sack.is_empty() && seg.ecn == Ecn::NotEct;
+        let expected = plain
+            && (seg.seq, seg.ack) == (self.rcv.nxt, self.snd.nxt)
+            && self.ts.map(|ts| ts.recent) == seg.options.timestamps.map(|ts| ts.val)
+            && u32::from(seg.window) << self.snd.wscale == self.snd.wnd;
+        if expected {
+            self.counts.segs_in = self.counts.segs_in.wrapping_add(1);
+            self.recovery.heard_at = now;
+        }
+        expected
+    }
+
+    /// Takes a segment without text that has FIN, or acknowledges all that is under way when ours is asked for; `None`: nothing
+    /// has changed, [`Tcb::on_segment`] must take it.
+    pub fn on_end(&mut self, seg: &Expected, now: Instant) -> Option<Ended> {
+        if !self.expects_end(seg) {
+            return None;
+        }
+        let acked = seg.ack.since(self.snd.una);
+        let sent = match acked {
+            0 => None,
+            _ => Some(self.board.sole().filter(|_| self.may_advance(seg.ack))?.at),
+        };
+        let mut ended = Ended { acked: 0, measured: sent.is_some(), events: Events::NONE };
+        self.counts.segs_in = self.counts.segs_in.wrapping_add(1);
+        self.recovery.heard_at = now;
+        self.wishes.more = false;
+        match sent {
+            Some(sent) => {
+                ended.acked = seg.ack.earlier(self.snd.end).since_or_zero(self.snd.una);
+                if ended.acked > 0 {
+                    ended.events |= Events::WRITABLE;
+                }
+                self.all_acknowledged(seg, (acked, ended.acked), sent, now);
+            }
+            None => {
+                self.take_window(seg.window, seg.seq, seg.ack, false);
+                self.recovery.unanswered_since = Instant::NEVER;
+            }
+        }
+        if let Some(ts) = &mut self.ts
+            && seg.seq.at_or_before(self.rcv.wup)
+        {
+            ts.take(seg.timestamps.val, now);
+        }
+        self.after_fin_acked(now, &mut ended.events);
+        if seg.fin {
+            (self.rcv.fin, self.rcv.fin_came) = (seg.seq, true);
+            self.take_fin(now, &mut ended.events);
+        }
+        Some(ended)
+    }
+
+    /// Is it next in line, does it say something, and is nothing else to be thought of?
+    #[inline]
+    fn expects_end(&self, seg: &Expected) -> bool {
+        let Some(ts) = &self.ts else { return false };
+        let takes = match self.state {
+            State::Established => seg.fin,
+            State::FinWait1 | State::FinWait2 => true,
+            State::LastAck => !seg.fin,
+            _ => false,
+        };
+        takes
+            && seg.len == 0
+            && seg.seq == self.rcv.nxt
+            && SeqNum(seg.timestamps.val).at_or_after(SeqNum(ts.recent))
+            && (seg.ack != self.snd.una || seg.fin && seg.ack == self.snd.nxt)
+            && !(seg.fin && self.config.delay_fin_ack)
+            && self.ooo.is_none()
+            && self.rcv.fin_came != self.state.may_receive()
+            && self.recovery.is_quiet()
+            && self.board.sacked().segments == 0
+            && self.timers.rtx != Rtx::Persist
+    }
+}

@@ -1,0 +1,39 @@
+use super::*;
+use crate::{SegmentOptions, TsState};
+
+/// Whatever a connection has met, the next in its place is as a new one.
+#[test]
+fn in_the_place_of_another_a_connection_begins_as_new() {
+    let now = Instant::from_millis(1000);
+    let (config, other) =
+        (Arc::new(Config::default()), Arc::new(Config { mss: 900, sack: false, ..Config::default() }));
+    let done = Handshake {
+        iss: SeqNum(5),
+        irs: SeqNum(9),
+        mss: 1460,
+        snd_wscale: Some(7),
+        rcv_wscale: 7,
+        sack: true,
+        ts: Some(TsState { recent: 70, offset: 3 }),
+        window: 500,
+        ecn: true,
+        rtt: Some(Duration::from_millis(2)),
+    };
+    let mut place = Tcb::from_handshake(&other, &done, now);
+    place.queued(100_000, true);
+    place.set_keepalive(true, None, now);
+    while place.poll_segment(now, 0).is_some() {}
+    let early = Segment { seq: SeqNum(500), ack: SeqNum(6), flags: Flags::ACK, len: 7, ..Segment::default() };
+    let options =
+        SegmentOptions { timestamps: Some(crate::Timestamps { val: 71, ecr: 4 }), ..SegmentOptions::default() };
+    place.on_segment(&Segment { options, ..early }, now.after(Duration::from_millis(3)));
+    place.on_timer(now.after(Duration::from_secs(3)));
+    for _ in 0..2 {
+        place.retire();
+        place.connect_again(&config, SeqNum(77), 8, now);
+        assert_eq!(format!("{place:?}"), format!("{:?}", Tcb::connect(&config, SeqNum(77), 8, now)));
+        place.retire();
+        place.from_handshake_again(&config, &done, now);
+        assert_eq!(format!("{place:?}"), format!("{:?}", Tcb::from_handshake(&config, &done, now)));
+    }
+}
