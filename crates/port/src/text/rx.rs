@@ -71,8 +71,15 @@ impl TextRx {
         if self.ended || (self.kind == Kind::Stdin && !os::is_readable(self.from.as_fd())) {
             return false;
         }
-        match self.from.read(self.lines.room()) {
-            Ok(0) if self.is_waited_for() => false,
+        let mut read = self.from.read(self.lines.room());
+        if matches!(read, Ok(0)) && self.kind == Kind::Fifo && !self.began {
+            // Nobody had opened it to write, or somebody did and went; it is readable then, and also when one has come just now.
+            if !os::is_readable(self.from.as_fd()) {
+                return false;
+            }
+            read = self.from.read(self.lines.room());
+        }
+        match read {
             Ok(0) => {
                 self.ended = true;
                 self.lines.close();
@@ -90,11 +97,6 @@ impl TextRx {
                 false
             }
         }
-    }
-
-    /// Nothing to read, and yet not the end: nobody has opened the FIFO to write. Where somebody did and went, it is readable.
-    fn is_waited_for(&self) -> bool {
-        self.kind == Kind::Fifo && !self.began && !os::is_readable(self.from.as_fd())
     }
 
     fn fail(&mut self, why: &str) {
