@@ -51,7 +51,9 @@ impl<S: Source + Send + 'static> Reader<S> {
             if self.thread.is_finished() {
                 return self.thread.join().ok();
             }
-            std::thread::sleep(std::time::Duration::from_millis(1));
+            if sleep(Duration::from_millis(1)).is_err() {
+                break;
+            }
         }
         None
     }
