@@ -1,6 +1,7 @@
 //! What the socket layer asks for: the calls of BSD, none of which waits.
 
 use super::memory::Shortage;
+use super::options::configured;
 use super::output::{IpOptions, Over};
 use super::queue::Sizes;
 use super::{CONFIGS_MAX, Configs, Kind, Listening, Options, Sock, Stream, core_ends};
@@ -673,22 +674,6 @@ impl<L: Locks> Stack<L> {
             ..Config::default()
         }
     }
-}
-
-/// The configuration as a socket's options change it.
-fn configured(base: Arc<Config>, options: &Options) -> Arc<Config> {
-    let maxseg = options.maxseg.filter(|mss| *mss < base.mss);
-    if maxseg.is_none() && options.recv_space.is_none() && options.congestion.is_none() {
-        return base;
-    }
-    let mut config = Config::clone(&base);
-    config.mss = maxseg.unwrap_or(config.mss).max(config.min_mss);
-    if let Some(space) = options.recv_space {
-        // It is what the window is scaled for, too (as Linux): more, asked for later, is not shown to the peer.
-        (config.recv_space, config.recv_space_max) = (space, space);
-    }
-    config.algorithm = options.congestion.unwrap_or(config.algorithm);
-    Arc::new(config)
 }
 
 impl Stream {

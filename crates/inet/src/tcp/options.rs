@@ -4,6 +4,7 @@
 //! takes besides its connection. Sets are shared and never change: who sets an option gets another set.
 
 use super::{NO_OPTIONS, Options, Tcp};
+use ::tcp::Config;
 use lock::{Cx, Locks};
 use std::sync::Arc;
 
@@ -37,6 +38,22 @@ impl<L: Locks> Tcp<L> {
             set => set.cloned(),
         }
     }
+}
+
+/// The configuration as a socket's options change it.
+pub(super) fn configured(base: Arc<Config>, options: &Options) -> Arc<Config> {
+    let maxseg = options.maxseg.filter(|mss| *mss < base.mss);
+    if maxseg.is_none() && options.recv_space.is_none() && options.congestion.is_none() {
+        return base;
+    }
+    let mut config = Config::clone(&base);
+    config.mss = maxseg.unwrap_or(config.mss).max(config.min_mss);
+    if let Some(space) = options.recv_space {
+        // It is what the window is scaled for, too (as Linux): more, asked for later, is not shown to the peer.
+        (config.recv_space, config.recv_space_max) = (space, space);
+    }
+    config.algorithm = options.congestion.unwrap_or(config.algorithm);
+    Arc::new(config)
 }
 
 #[cfg(test)]
