@@ -118,9 +118,12 @@ pub fn run_spread(
     {
         let shared = Mutex::new(&mut *stages);
         let (strict, front) = (input.is_strict(), input.front().cloned());
+        // Buffers go round: new ones for each piece would cost more than the work on it.
+        let spare = Mutex::new(Vec::<Vec<u8>>::new());
+        let recycled = || lock(&spare).pop().unwrap_or_default();
         let source = || -> Result<Option<Piece>, RunError> {
             if text {
-                let mut block = Vec::with_capacity(crate::input::BLOCK * 2);
+                let mut block = recycled();
                 return Ok(input.read_lines(&mut block)?.then_some(Piece::Lines(block)));
             }
             let mut frames = Frames::new();
@@ -129,38 +132,37 @@ pub fn run_spread(
         let worker = || {
             let mut encoder = Encoder::new(format, tick_ns);
             let mut own = lock(&shared).fork();
-            let (shared, turns, front) = (&shared, &turns, front.as_ref());
-            let mut spare = Frames::new();
-            move |number: u64, piece: Piece| -> Result<(Vec<u8>, Tally), RunError> {
+            let (shared, turns, front, spare) = (&shared, &turns, front.as_ref(), &spare);
+            let mut frames = Frames::new();
+            move |number: u64, piece: Piece| -> Result<Encoded, RunError> {
                 let mut read = Tally::default();
-                let mut frames = match piece {
-                    Piece::Frames(frames) => frames,
+                match piece {
+                    Piece::Frames(came) => frames = came,
                     Piece::Lines(block) => {
-                        let mut frames = std::mem::take(&mut spare);
                         frames.clear();
                         read.decode(&block, front, &mut frames);
-                        frames
+                        lock(spare).push(block);
                     }
-                };
+                }
                 let ran = match own.as_mut() {
                     Some(stages) => stages.run(&mut frames),
                     None => turns.in_turn(number, || lock(shared).run(&mut frames)),
                 };
-                let mut out = Vec::new();
-                let used = encoder.encode(&frames, &mut out);
-                out.truncate(used);
-                spare = frames;
                 ran?;
-                Ok((out, read))
+                let mut out = lock(spare).pop().unwrap_or_default();
+                let used = encoder.encode(&frames, &mut out);
+                Ok(Encoded { out, used, read })
             }
         };
-        let sink = |(bytes, read): (Vec<u8>, Tally)| -> Result<(), RunError> {
+        let sink = |Encoded { out, used, read }: Encoded| -> Result<(), RunError> {
             let mut tally = lock(&tally);
             tally.append(&read);
             if strict && let Some(bad) = tally.first_bad() {
                 return Err(bad.into());
             }
-            Ok(output.write_bytes(&bytes)?)
+            output.write_bytes(out.get(..used).unwrap_or_default())?;
+            lock(&spare).push(out);
+            Ok(())
         };
         // Stages that want their order want it all the way.
         spread(how.jobs, how.ordered || !forks, source, worker, sink)?;
@@ -172,4 +174,11 @@ pub fn run_spread(
 enum Piece {
     Lines(Vec<u8>),
     Frames(Frames),
+}
+
+/// What became of a piece: the first `used` bytes of `out`.
+struct Encoded {
+    out: Vec<u8>,
+    used: usize,
+    read: Tally,
 }
