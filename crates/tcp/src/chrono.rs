@@ -69,10 +69,10 @@ impl Tcb {
         self.chrono_sent(now);
     }
 
-    /// Something waits to be sent.
+    /// Something waits to be sent: whoever wrote it may wait for more room, but it is not the room that holds this up.
     #[cold]
     pub(crate) fn chrono_begin(&mut self, now: Instant) {
-        if self.held_by == Why::Idle || self.held_by == Why::Writer && !self.wishes.starved {
+        if matches!(self.held_by, Why::Idle | Why::Writer) {
             self.chrono_turn(Why::Busy, now);
         }
     }

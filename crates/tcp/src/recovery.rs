@@ -383,8 +383,12 @@ impl Tcb {
     }
 
     /// The window that congestion met: what was in flight (RFC 5681 3.1, (4)), or the congestion window (RFC 9438 4.6).
+    ///
+    /// That is the most that was in flight in this round trip: where ACKs arrive together, those in front of the one that tells of the loss have
+    /// emptied the path, and nothing was sent between them. (A window of 15 became one of 2; at 1 % loss that cost a fifth of the rate.)
     fn reduced_from(&self, outstanding: u32) -> u32 {
-        if self.config.reduce_cwnd { self.cc.cwnd() } else { outstanding.min(self.cc.cwnd()) }
+        let cwnd = self.cc.cwnd();
+        if self.config.reduce_cwnd { cwnd } else { outstanding.max(self.snd.flight).min(cwnd) }
     }
 
     /// RFC 3168 6.1.2: an echoed mark is answered like a loss, once a round trip.

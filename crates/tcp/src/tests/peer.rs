@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  < P. 1:1001(1000) ack 1 win 512 = text 0/1000@0 order 1000 READABLE     a segment arrives; what the reply says
+//!  <+ ...                                                                  the same, together with the next: nothing leaves yet
 //!  > . 1:1(0) ack 1001 win 64535                                         what leaves at this moment, all of it
 //!  +200                                                                  milliseconds pass; timers run when due
 //!  write 1000 | read N | shut | close | abort | oob N | timer 200 | state ESTABLISHED | cwnd 10 ...
@@ -239,7 +240,13 @@ impl Talk {
             rest.split_once(" = ").or(rest.strip_prefix("= ").map(|e| ("", e))).unwrap_or((rest, ""));
         let command = command.trim();
         let said = match word {
-            "<" => self.arrive(command),
+            "<" | "<+" => {
+                let said = self.arrive(command);
+                if word == "<" {
+                    self.drain();
+                }
+                said
+            }
             _ if word.starts_with('+') => {
                 let mut seen = Events::NONE;
                 let by = Duration::from_secs_f64(word[1..].parse::<f64>().expect("milliseconds") / 1000.0);
@@ -257,12 +264,10 @@ impl Talk {
         if !self.begun && opens {
             self.begun = true;
             self.tcb = Tcb::accept(&self.config, SeqNum(ISS), 0, &seg, self.now);
-            self.drain();
             return String::new();
         }
         let reply = self.tcb.on_segment(&seg, self.now);
         self.answer = reply.answer.as_ref().map(show);
-        self.drain();
         say(&reply)
     }
 
@@ -274,6 +279,11 @@ impl Talk {
             "connect" => self.begun = true,
             "write" => self.tcb.queued(first(), true),
             "more" => self.tcb.queued(first(), false),
+            // As much as there is room for; the writer has more and waits.
+            "fill" => {
+                self.tcb.queued(first(), true);
+                self.tcb.writer_waits(self.now);
+            }
             "oob" => self.tcb.queued_urgent(first()),
             "read" => said = self.tcb.consumed(first(), self.now).map_or(String::new(), |space| space.to_string()),
             "space" => self.tcb.set_recv_space(first(), false),
@@ -339,6 +349,9 @@ impl Talk {
             "ca" => info.ca_state.to_string(),
             "flight" => info.in_flight.to_string(),
             "rto" => info.rto.as_millis().to_string(),
+            "busy" => info.busy_time.as_millis().to_string(),
+            "rwnd_limited" => info.rwnd_limited.as_millis().to_string(),
+            "sndbuf_limited" => info.sndbuf_limited.as_millis().to_string(),
             "srtt" => info.rtt.as_millis().to_string(),
             "mss" => info.snd_mss.to_string(),
             "sacked" => info.sacked.to_string(),

@@ -31,6 +31,9 @@ const INSIDE: &str = "inside";
 /// 20 ms there and back, 1 % lost; the queue is longer than any window here.
 const LOSSY: &str = "impair(loss=1%,delay=10ms,dir=both,limit=20000)";
 
+/// Packets of the MTU, each lost by itself: of a large segment all would be, and who sends larger ones would meet fewer losses.
+const SMALL: &str = "tap(tso=off,lro=off)";
+
 /// What is ours when nobody asks, and the kernel has it too, whatever its own default (here often bbr).
 const CONGESTION: &str = "cubic";
 
@@ -102,7 +105,7 @@ impl Inner {
         let who = Who::ALL.into_iter().find(|who| who.name() == role);
         match who {
             Some(Who::Ours) => Inner::ours(&format!("tap:{TAP}"), None),
-            Some(Who::Lossy) => Inner::ours(&format!("{LOSSY}:tap:{TAP}"), Some(CONGESTION)),
+            Some(Who::Lossy) => Inner::ours(&format!("{LOSSY}:{SMALL}:{TAP}"), Some(CONGESTION)),
             Some(Who::Pasta) => Inner::pasta(),
             Some(Who::Slirp4netns) => Inner::slirp(),
             Some(Who::LossyKernel) => Inner::routed(),
@@ -171,11 +174,11 @@ impl Inner {
             netlink.add_route(Ipv4Addr::from_bits(other.to_bits() & !0xff), 24, Some(gateway), tap)?;
             Ok(())
         };
-        attach("tap:far0", to_server)?;
+        attach(&format!("{SMALL}:far0"), to_server)?;
         kernel("far0", server, client, to_server)?;
         let iperf3 = Kept::iperf3()?;
         netns::enter_new().context("a second namespace")?;
-        attach(&format!("{LOSSY}:tap:near0"), to_client)?;
+        attach(&format!("{LOSSY}:{SMALL}:near0"), to_client)?;
         kernel("near0", client, server, to_client)?;
         let server = Server { addr: server, port: PORT, congestion: Some(CONGESTION) };
         Ok(Inner::Routed { server, router, _kept: iperf3 })

@@ -386,6 +386,29 @@ fn the_initial_window_is_ten_segments() {
     );
 }
 
+/// What held text up is told apart: the path, the peer's window, the writer's own buffer.
+#[test]
+fn a_writer_who_waits_is_no_reason_while_text_waits_too() {
+    talk(
+        "tcpi_sndbuf_limited",
+        "tso 65535
+         fill 2000                              // all of it under way, and the window would take more
+         > P. 1:2001(2000) ack 1 win 64240
+         +20
+         sndbuf_limited = 20
+         fill 30000                             // now it is the congestion window
+         > . 2001:10001(8000) ack 1 win 64240
+         +10
+         sndbuf_limited = 20
+         busy = 30
+         < . 1:1(0) ack 10001 win 0 = acked 10000 WRITABLE
+         +10
+         rwnd_limited = 10
+         sndbuf_limited = 20
+         busy = 40",
+    );
+}
+
 #[test]
 fn an_ack_of_many_opens_the_window_by_two() {
     talk(

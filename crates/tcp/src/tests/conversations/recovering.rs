@@ -344,3 +344,19 @@ fn a_round_trip_is_measured_by_what_was_sent_once() {
          srtt = 13",
     );
 }
+
+/// ACKs that arrive together: those in front of the one that tells of the loss have emptied the path.
+#[test]
+fn a_burst_of_acks_reduces_the_window_that_was_used() {
+    talk(
+        "RFC 5681 3.1",
+        "tso 65535
+         write 60000
+         > . 1:10001(10000) ack 1 win 64240
+         <+ . 1:1(0) ack 6001 win 65535 = acked 6000 WRITABLE
+         < . 1:1(0) ack 6001 win 65535 <sack 7001:10001> =
+         > . 6001:7001(1000) ack 1 win 64240
+         > . 10001:12001(2000) ack 1 win 64240
+         ssthresh = 5",
+    );
+}
