@@ -187,7 +187,8 @@ fn row(steps: Vec<Step>) -> anyhow::Result<Exit> {
         merge(&mut stream, given, at, last)?;
     }
     let mut stages = Chain(stages);
-    let ran = between(from, &mut stages, to, &stream);
+    // What never began has nothing to report.
+    let ran = between(from, &mut stages, to, &stream)?;
     if let Some(said) = stages.report() {
         said.lines().for_each(notice);
     }
@@ -217,35 +218,39 @@ fn merge(all: &mut StreamArgs, given: StreamArgs, at: usize, last: usize) -> any
     Ok(())
 }
 
-/// From one end to the other, with what there is to say about bad lines.
-fn between(from: Option<From>, stages: &mut Chain, to: Option<To>, stream: &StreamArgs) -> anyhow::Result<Exit> {
+/// From one end to the other, with what there is to say about bad lines: how that ended, or why it could not begin.
+fn between(
+    from: Option<From>,
+    stages: &mut Chain,
+    to: Option<To>,
+    stream: &StreamArgs,
+) -> anyhow::Result<anyhow::Result<Exit>> {
     let stop = dispatch::stop_requested;
     let form = &stream.form;
-    let ran = match (from, to) {
-        (Some(from), to) => {
+    Ok(match from {
+        Some(from) => {
             let mut source = from.open()?;
             let format = form.output.unwrap_or_else(|| source.format());
             let mut sink = ends::sink(to, format, form.tick())?;
             if stages.timed().next().is_some() {
-                return by_the_clock(source, ends::Sources::tell, stages, sink);
+                return Ok(by_the_clock(source, ends::Sources::tell, stages, sink));
             }
             let ran = run::run(source.as_source(), stages, sink.as_sink(), stop).and_then(|()| sink.end());
             source.tell();
             sink.tell();
-            ran
+            ended(ran)
         }
-        (None, to) => {
+        None => {
             let mut input = ends::input(stream)?;
             if stages.timed().next().is_some() {
                 let read = input.format().with_context(|| ends::name(stream))?;
                 let sink = ends::sink(to, form.output.unwrap_or(read), form.tick())?;
-                return by_the_clock(input, ends::tell, stages, sink);
+                return Ok(by_the_clock(input, ends::tell, stages, sink));
             }
             let sink = |format| ends::sink(to, format, form.tick());
-            from_stream(input, stages, stream, sink)?
+            stream_ended(from_stream(input, stages, stream, sink)?, stream)
         }
-    };
-    ended(ran)
+    })
 }
 
 /// The same where a stage holds frames, or speaks, by the clock.
@@ -272,6 +277,14 @@ fn ended(ran: Result<(), run::RunError>) -> anyhow::Result<Exit> {
     }
 }
 
+/// The same, with the stream's name where it is the stream that was wrong.
+fn stream_ended(ran: Result<(), RunError>, stream: &StreamArgs) -> anyhow::Result<Exit> {
+    match ran {
+        Err(RunError::Input(why)) => Err(anyhow::Error::from(why).context(ends::name(stream))),
+        ran => ended(ran),
+    }
+}
+
 /// From a stream that is open to standard output, or to nowhere if `quiet`.
 fn stream(input: Input, stages: &mut Chain, stream: &StreamArgs, quiet: bool) -> anyhow::Result<()> {
     let sink = |format| {
@@ -280,10 +293,7 @@ fn stream(input: Input, stages: &mut Chain, stream: &StreamArgs, quiet: bool) ->
         }
         ends::sink(None, format, stream.form.tick())
     };
-    match from_stream(input, stages, stream, sink)? {
-        Err(error) if !error.is_closed_pipe() => Err(error.into()),
-        _ => Ok(()),
-    }
+    stream_ended(from_stream(input, stages, stream, sink)?, stream).map(|_| ())
 }
 
 fn from_stream(
@@ -314,8 +324,5 @@ fn from_stream(
     };
     ends::tell(&input);
     sink.tell();
-    match ran {
-        Err(RunError::Input(why)) => Err(anyhow::Error::from(why).context(ends::name(stream))),
-        other => Ok(other),
-    }
+    Ok(ran)
 }

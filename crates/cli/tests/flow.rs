@@ -264,14 +264,10 @@ fn an_end_is_asked_for_while_a_pipe_is_waited_for() {
             linerate(&words).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut into = child.stdin.take().unwrap();
         writeln!(into, "FFFFFFFFFFFF 0022CF63967B 8899 00").unwrap();
-        if words == ["count"] {
-            // It passes nothing on that would say that it runs.
-            std::thread::sleep(Duration::from_millis(500));
-        } else {
-            let mut line = String::new();
-            BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-            assert!(line.starts_with("FFFFFFFFFFFF"), "{words:?}: {line}");
-        }
+        // What was passed on says that it runs.
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        assert!(line.starts_with("FFFFFFFFFFFF"), "{words:?}: {line}");
         assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
         assert_eq!(wait(&mut child), Some(0), "{words:?}");
         drop(into);
@@ -291,4 +287,12 @@ fn what_is_missing_in_a_row_is_named() {
     assert_eq!(status.code(), Some(2));
     let said = String::from_utf8(stderr).unwrap();
     assert!(said.contains("not provided: --rate <RATE>; see 'linerate rate --help'"), "{said}");
+}
+
+#[test]
+fn what_never_began_reports_nothing() {
+    let Output { status, stdout, stderr } = run(&mut linerate(&["crc", "/nobody/has/this"]));
+    assert_eq!((status.code(), stdout.len()), (Some(1), 0));
+    let said = String::from_utf8(stderr).unwrap();
+    assert_eq!(said, "linerate: /nobody/has/this: No such file or directory (os error 2)\n");
 }

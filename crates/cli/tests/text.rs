@@ -5,7 +5,7 @@ mod common;
 use common::{Dir, Running, linerate, run, said, wait};
 use std::io::Read;
 use std::os::unix::net::UnixStream;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 /// `count` frames between two machines, as lines.
 fn frames(src: u8, dst: u8, count: usize) -> String {
@@ -36,6 +36,12 @@ mac = "02:00:00:00:00:aa"
 addresses = ["10.0.0.2/24"]
 "#;
 
+/// Pings 10.0.0.2 over two FIFOs.
+fn ping(write: &str, read: &str, count: &str) -> Output {
+    let port = format!("text(write={write}):{read}");
+    run(&mut linerate(&["nanoping", "10.0.0.2", &port, "-S", "10.0.0.1", "-c", count, "-i", "0", "-W", "30"]))
+}
+
 /// Two FIFOs are a wire: a ping of ours, a host of ours from a TOML file, in two processes.
 #[test]
 fn two_processes_on_two_fifos_ping() {
@@ -43,20 +49,7 @@ fn two_processes_on_two_fifos_ping() {
     let (ab, ba) = (dir.fifo("ab"), dir.fifo("ba"));
     let toml = dir.file("b.toml", HOST.replace("OUT", &ba).replace("IN", &ab));
     let host = start(linerate(&["up", &toml, "--control-dir", &dir.path("")]).env("LC_ALL", "C"));
-    let ping = [
-        "nanoping",
-        "10.0.0.2",
-        &format!("text(write={ab}):{ba}"),
-        "-S",
-        "10.0.0.1",
-        "-c",
-        "20",
-        "-i",
-        "0",
-        "-W",
-        "30",
-    ];
-    let (code, out, err) = said(&run(&mut linerate(&ping)));
+    let (code, out, err) = said(&ping(&ab, &ba, "20"));
     assert_eq!(code, Some(0), "{out}{err}");
     assert!(out.contains("10.0.0.2: 20 sent, 20 received, 0 lost, 0 stray"), "{out}");
     // Who wrote is gone: the port has come to its end, and the host with it.
@@ -77,20 +70,7 @@ fn a_stream_editor_between_two_processes_changes_a_byte() {
     let back = "s/^\\([^ ]* 0200000000\\)AA/\\1BB/; s/02 00 00 00 00 AA/02 00 00 00 00 BB/";
     let back = format!("sed -u -e '{back}' < {bs} | tee seen > {ba}");
     let editors = [start(&mut dir.bash(&there)), start(&mut dir.bash(&back))];
-    let ping = [
-        "nanoping",
-        "10.0.0.2",
-        &format!("text(write={ab}):{ba}"),
-        "-S",
-        "10.0.0.1",
-        "-c",
-        "10",
-        "-i",
-        "0",
-        "-W",
-        "30",
-    ];
-    let (code, out, err) = said(&run(&mut linerate(&ping)));
+    let (code, out, err) = said(&ping(&ab, &ba, "10"));
     assert_eq!(code, Some(0), "{out}{err}");
     assert!(out.contains("10 sent, 10 received, 0 lost"), "{out}");
     let (code, out, err) = end(host);

@@ -1,5 +1,5 @@
-//! The same for what ends a handshake, and for what ends a connection: the peer's FIN, the ACK of ours, or both in one. Each comes once, and the walk of `input`
-//! costs a short connection more than all its text.
+//! The same for what ends a handshake, and for what ends a connection: the peer's FIN, the ACK of ours, or both in one. Each comes once,
+//! and the walk of `input` costs a short connection more than all its text.
 
 use super::Expected;
 use crate::tcb::Tcb;

@@ -219,18 +219,7 @@ fn what_leaves_without_text_leaves_the_short_way_only_if_that_is_all() {
 #[test]
 fn the_ack_of_a_handshake_is_taken_both_ways_alike() {
     let (config, now) = (Arc::new(Config::default()), Instant::from_millis(1000));
-    let done = crate::Handshake {
-        iss: SeqNum(5),
-        irs: SeqNum(9),
-        mss: 1460,
-        snd_wscale: Some(7),
-        rcv_wscale: 7,
-        sack: true,
-        ts: Some(crate::TsState { recent: 70, offset: 3 }),
-        window: 500,
-        ecn: false,
-        rtt: Some(Duration::from_millis(2)),
-    };
+    let done = crate::tests::handshake();
     let options = SegmentOptions { timestamps: Some(Timestamps { val: 70, ecr: 4 }), ..SegmentOptions::default() };
     let seg =
         Segment { seq: SeqNum(10), ack: SeqNum(6), flags: Flags::ACK, window: 500, options, ..Segment::default() };

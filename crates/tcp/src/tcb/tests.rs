@@ -1,5 +1,6 @@
 use super::*;
-use crate::{SegmentOptions, TsState};
+use crate::SegmentOptions;
+use crate::tests::handshake;
 
 /// Whatever a connection has met, the next in its place is as a new one.
 #[test]
@@ -7,18 +8,7 @@ fn in_the_place_of_another_a_connection_begins_as_new() {
     let now = Instant::from_millis(1000);
     let (config, other) =
         (Arc::new(Config::default()), Arc::new(Config { mss: 900, sack: false, ..Config::default() }));
-    let done = Handshake {
-        iss: SeqNum(5),
-        irs: SeqNum(9),
-        mss: 1460,
-        snd_wscale: Some(7),
-        rcv_wscale: 7,
-        sack: true,
-        ts: Some(TsState { recent: 70, offset: 3 }),
-        window: 500,
-        ecn: true,
-        rtt: Some(Duration::from_millis(2)),
-    };
+    let done = Handshake { ecn: true, ..handshake() };
     let mut place = Tcb::from_handshake(&other, &done, now);
     place.queued(100_000, true);
     place.set_keepalive(true, None, now);

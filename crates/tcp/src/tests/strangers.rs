@@ -212,16 +212,12 @@ fn sender(segments: u32) -> (Tcb, Instant) {
     let config = Arc::new(Config { timestamps: false, ..Config::default() });
     let now = Instant::from_millis(1000);
     let done = crate::Handshake {
-        iss: SeqNum(5),
-        irs: SeqNum(9),
         mss: 1000,
         snd_wscale: Some(14),
-        rcv_wscale: 7,
-        sack: true,
         ts: None,
         window: u16::MAX,
-        ecn: false,
         rtt: Some(Duration::from_millis(10)),
+        ..super::handshake()
     };
     let mut tcb = Tcb::from_handshake(&config, &done, now);
     tcb.snd.wnd = 1 << 30;
