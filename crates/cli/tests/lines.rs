@@ -5,7 +5,7 @@ mod common;
 use common::{has, linerate, run};
 use std::fs;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 /// A directory of this test's own, gone at its end.
@@ -13,7 +13,11 @@ struct Dir(PathBuf);
 
 impl Dir {
     fn new(name: &str) -> Dir {
-        let dir = std::env::temp_dir().join(format!("linerate-lines-{name}-{}", std::process::id()));
+        Dir::under(&std::env::temp_dir(), name)
+    }
+
+    fn under(parent: &Path, name: &str) -> Dir {
+        let dir = parent.join(format!("linerate-lines-{name}-{}", std::process::id()));
         fs::create_dir_all(&dir).unwrap();
         Dir(dir)
     }
@@ -33,7 +37,7 @@ impl Drop for Dir {
 
 /// A line of shell, with the program as `linerate`.
 fn sh(line: &str) -> Output {
-    let bin = std::path::Path::new(env!("CARGO_BIN_EXE_linerate")).parent().unwrap();
+    let bin = Path::new(env!("CARGO_BIN_EXE_linerate")).parent().unwrap();
     let path = std::env::var("PATH").unwrap_or_default();
     run(Command::new("bash").args(["-c", line]).env("PATH", format!("{}:{path}", bin.display())).env("LC_ALL", "C"))
 }
@@ -128,7 +132,11 @@ fn bad_lines_are_told_and_counted_and_strict_ends_at_the_first() {
 #[test]
 fn grep_ends_as_grep_does_and_finds_what_grep_finds() {
     let dir = Dir::new("grep");
-    let file = dir.file("frames.txt", &frames(5000));
+    // Where it is searched without being copied, and without a newline at its end.
+    let memory = Dir::under(Path::new("/dev/shm"), "grep");
+    let (file, mut open) = (dir.file("frames.txt", &frames(5000)), frames(20_000));
+    open.pop();
+    let in_memory = memory.file("frames.txt", &open);
     let five = r"001111111111\|002222222222\|003333333333\|004444444444\|FFFFFFFFFFFF";
     for words in [
         format!("-n '{five}'"),
@@ -137,14 +145,18 @@ fn grep_ends_as_grep_does_and_finds_what_grep_finds() {
         "-m 7 0022".to_owned(),
         "-o '0[1-3]\\{3,\\}'".to_owned(),
         "-E '(30 ){2}'".to_owned(),
+        "'0022.*1122'".to_owned(),
         "-F -e 005555 -e FFFF".to_owned(),
         "-i ffff".to_owned(),
     ] {
         let theirs = sh(&format!("grep {words} {file}"));
-        for jobs in ["", "-j 3"] {
-            let ours = sh(&format!("linerate grep {jobs} {words} {file}"));
-            assert!(ours.stdout == theirs.stdout, "{jobs} {words}");
-            assert_eq!(ours.status.code(), theirs.status.code(), "{jobs} {words}");
+        let theirs_in_memory = sh(&format!("grep {words} {in_memory}"));
+        for (file, theirs) in [(&file, &theirs), (&in_memory, &theirs_in_memory)] {
+            for jobs in ["", "-j 3"] {
+                let ours = sh(&format!("linerate grep {jobs} {words} {file}"));
+                assert!(ours.stdout == theirs.stdout, "{jobs} {words} {file}");
+                assert_eq!(ours.status.code(), theirs.status.code(), "{jobs} {words} {file}");
+            }
         }
         let piped = sh(&format!("cat {file} | linerate grep {words} | cat"));
         assert!(piped.stdout == theirs.stdout, "{words}");

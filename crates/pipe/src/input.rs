@@ -7,7 +7,7 @@ mod records;
 mod tests;
 mod text;
 
-pub use cut::Cut;
+pub use cut::{Cut, Piece};
 pub(crate) use json::write as write_json;
 pub use text::Tally;
 pub(crate) use text::decode_line;

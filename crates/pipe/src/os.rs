@@ -1,10 +1,12 @@
-//! What the operating system is asked: the clock that all processes share, pipes, mounts. The crate's room for unsafe code.
+//! What the operating system is asked: the clock that all processes share, pipes, mounts, leases. The crate's room for unsafe code.
 #![allow(unsafe_code)] // clock_gettime(2), fcntl(2), vmsplice(2), mmap(2), mount(2), recvmsg(2) have no safe form in std
 
 mod fuse;
+mod still;
 
 pub use fuse::{FUSE_TYPE, fuse_mount, fuse_unmount, user};
 pub use port::os::stdout;
+pub use still::{Held, Still};
 
 use std::fs::File;
 use std::io::{self, Write};

@@ -15,6 +15,7 @@
 //! times faster than others: with vector instructions where the machine has them ([`Kind`]).
 
 mod kind;
+mod needle;
 mod portable;
 #[cfg(target_arch = "x86_64")]
 mod simd;
@@ -24,6 +25,7 @@ mod stamp;
 mod tests;
 
 pub use kind::Kind;
+pub use needle::Needle;
 pub use slow::{BadLine, Why};
 pub use stamp::Stamp;
 
@@ -234,16 +236,6 @@ pub fn each_line(kind: Kind, text: &[u8], mut each: impl FnMut(usize, usize, &[u
         at += len;
     }
     at
-}
-
-/// Where `word` stands in the first [`HEADER`] characters: a bit for each place at which it begins.
-#[inline]
-pub fn places(kind: Kind, header: &[u8; HEADER], word: &[u8]) -> u32 {
-    match kind {
-        #[cfg(target_arch = "x86_64")]
-        Kind::Avx512 | Kind::Avx2 if simd::has_avx2() => simd::avx2::places(header, word),
-        _ => portable::places(header, word),
-    }
 }
 
 /// A line exactly as [`encode`] writes it, but for the case of its digits: bytes used and the frame's length.

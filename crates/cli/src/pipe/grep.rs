@@ -6,7 +6,7 @@ use crate::exit::{Exit, Fault, notice};
 use anyhow::Context;
 use clap::{Args, ValueHint};
 use pipe::grep::{Found, Grep, Judge, Lines, Matcher, Selection, Shown, Syntax, Terms, Wanted};
-use pipe::input::Cut;
+use pipe::input::{Cut, Piece};
 use pipe::run::RunError;
 use pipe::spread::{Turns, lock, spread};
 use pipe::stage::Chain;
@@ -232,12 +232,12 @@ fn lines(args: &GrepArgs, matcher: &Matcher, input: &mut Input, files: &[PathBuf
     let mut out = os::stdout().context("standard output").map_err(in_two)?;
     os::widen_pipe(std::os::fd::AsFd::as_fd(&out));
     let jobs = args.jobs.map_or(1, usize::from);
-    let ran = if jobs > 1 && args.most() == u64::MAX {
-        // Of one file each thread reads its own pieces; all else comes from one place.
-        let cut = match files {
-            [file] if file.as_os_str() != "-" => Cut::of(file).map_err(|why| in_two(why.into()))?,
-            _ => None,
-        };
+    // Of one file each thread has its own pieces; all else comes from one place.
+    let cut = match files {
+        [file] if file.as_os_str() != "-" => Cut::of(file).map_err(|why| in_two(why.into()))?,
+        _ => None,
+    };
+    let ran = if args.most() == u64::MAX && (jobs > 1 || cut.as_ref().is_some_and(Cut::is_still)) {
         beside_each_other(args, matcher, input, cut.as_ref(), &mut out, jobs)
     } else {
         one_by_one(args, matcher, input, &mut out)
@@ -292,19 +292,25 @@ fn beside_each_other(
     };
     let worker = || {
         |number: u64, (mut block, mut out): Searched| -> Result<Searched, RunError> {
-            if let Some(cut) = cut {
-                left_out.fetch_add(cut.read(number, &mut block)?, Relaxed);
-            }
+            let (piece, without) = match cut {
+                Some(cut) => cut.lend(number, &mut block)?,
+                None => (Piece::Read(&block), 0),
+            };
+            left_out.fetch_add(without, Relaxed);
             // Numbers of lines depend on all lines before.
             let first = match args.line_number {
                 false => 0,
                 true => {
-                    let here = pipe::grep::count_lines(&block);
+                    let here = pipe::grep::count_lines(&piece);
                     turns.in_turn(number, || before.fetch_add(here, Relaxed))
                 }
             };
-            let found = lines.search(&block, first, u64::MAX, &mut out);
+            let found = lines.search(&piece, first, u64::MAX, &mut out);
             selected.fetch_add(found.selected, Relaxed);
+            if matches!(piece, Piece::Held(..)) {
+                out.keep(&piece);
+            }
+            drop(piece);
             Ok((block, out))
         }
     };

@@ -5,7 +5,7 @@
 
 use super::Syntax;
 use std::collections::HashSet;
-use wire::text::{HEADER, Kind, places};
+use wire::text::{HEADER, Needle};
 
 /// The longest word of a header.
 const LONGEST: usize = 12;
@@ -17,14 +17,13 @@ const FEW: usize = 8;
 pub(super) struct Columns {
     whole: Whole,
     /// All else: one of these, each a row of words.
-    rows: Vec<Vec<Word>>,
+    rows: Vec<Vec<Needle>>,
 }
-
-type Word = Vec<u8>;
 
 /// Words of twelve digits: a whole address, or none.
 #[derive(Debug, Clone)]
 enum Whole {
+    None,
     /// The first eight digits and the last four; the first by themselves too, a vector full, since most lines end there.
     Few([u64; FEW], Vec<(u64, u32)>),
     Many(Box<Filter>, HashSet<[u8; LONGEST]>),
@@ -75,19 +74,21 @@ impl Columns {
             for alternative in alternatives {
                 let words: Vec<&str> = if or.is_some() { alternative.split(".*").collect() } else { vec![alternative] };
                 // Anything in front or behind is no condition.
-                let words: Vec<Word> =
-                    words.into_iter().filter(|word| !word.is_empty()).map(|word| word.as_bytes().to_vec()).collect();
-                let good = |word: &Word| (3..=LONGEST).contains(&word.len()) && word.iter().all(u8::is_ascii_hexdigit);
+                let words: Vec<&[u8]> =
+                    words.into_iter().filter(|word| !word.is_empty()).map(|word| word.as_bytes()).collect();
+                let good = |word: &&[u8]| (3..=LONGEST).contains(&word.len()) && word.iter().all(u8::is_ascii_hexdigit);
                 if words.is_empty() || !words.iter().all(good) {
                     return None;
                 }
                 match words.as_slice() {
-                    [word] if word.len() == LONGEST => addresses.push(<[u8; LONGEST]>::try_from(word.as_slice()).ok()?),
-                    _ => rows.push(words),
+                    [word] if word.len() == LONGEST => addresses.push(<[u8; LONGEST]>::try_from(*word).ok()?),
+                    words => rows.push(words.iter().map(|word| Needle::new(word)).collect::<Option<_>>()?),
                 }
             }
         }
-        let whole = if addresses.len() <= FEW {
+        let whole = if addresses.is_empty() {
+            Whole::None
+        } else if addresses.len() <= FEW {
             // Zeros are no digits.
             let mut first = [0; FEW];
             first.iter_mut().zip(&addresses).for_each(|(place, address)| *place = halves(address).0);
@@ -102,8 +103,8 @@ impl Columns {
 
     /// Does a line that begins with `header` match?
     #[inline(always)]
-    pub fn matches(&self, kind: Kind, header: &[u8; HEADER]) -> bool {
-        self.whole.matches(header) || self.rows.iter().any(|row| in_order(kind, header, row))
+    pub fn matches(&self, header: &[u8; HEADER]) -> bool {
+        self.whole.matches(header) || self.rows.iter().any(|row| in_order(header, row))
     }
 }
 
@@ -114,6 +115,7 @@ impl Whole {
             return false;
         };
         match self {
+            Whole::None => false,
             Whole::Few(first, few) => {
                 let (dst, src) = (halves(dst), halves(src));
                 first.iter().fold(false, |any, one| any | (*one == dst.0) | (*one == src.0))
@@ -127,15 +129,15 @@ impl Whole {
 }
 
 /// Each word behind the one before it, the earliest place of each being the best.
-#[inline]
-fn in_order(kind: Kind, header: &[u8; HEADER], row: &[Word]) -> bool {
+#[inline(always)]
+fn in_order(header: &[u8; HEADER], row: &[Needle]) -> bool {
     let mut allowed = u32::MAX;
-    for word in row {
-        let found = places(kind, header, word) & allowed;
+    for needle in row {
+        let found = needle.places(header) & allowed;
         if found == 0 {
             return false;
         }
-        let behind = found.trailing_zeros() as usize + word.len();
+        let behind = found.trailing_zeros() as usize + needle.word().len();
         allowed = u32::MAX.checked_shl(behind as u32).unwrap_or(0);
     }
     true

@@ -54,7 +54,7 @@ impl Front {
             if frames.is_full() {
                 return false;
             }
-            if columns.matches(self.kind, header) == self.invert {
+            if columns.matches(header) == self.invert {
                 tally.lines += 1;
                 return true;
             }

@@ -56,6 +56,19 @@ impl Selection {
         to.write_all(&self.bytes)
     }
 
+    /// Copies what is to be written of `block`, which will not be there any more.
+    pub fn keep(&mut self, block: &[u8]) {
+        if self.ranges.is_empty() {
+            return;
+        }
+        let own = std::mem::take(&mut self.bytes);
+        self.bytes.reserve(self.ranges.iter().map(Range::len).sum::<usize>() + own.len());
+        for range in self.ranges.drain(..) {
+            self.bytes.extend_from_slice(block.get(range).unwrap_or_default());
+        }
+        self.bytes.extend(own);
+    }
+
     /// The same in one piece.
     pub fn to_vec(&self, block: &[u8]) -> Vec<u8> {
         let ranges = self.ranges.iter().flat_map(|range| block.get(range.clone()).unwrap_or_default());
@@ -91,7 +104,7 @@ pub(super) fn matches(matcher: &Matcher, kind: Kind, line: &[u8]) -> bool {
         && text::shape(kind, line) == Some(line.len())
         && let Some(header) = line.first_chunk::<HEADER>()
     {
-        return columns.matches(kind, header);
+        return columns.matches(header);
     }
     matcher.is_match(line.strip_suffix(b"\n").unwrap_or(line))
 }
@@ -132,7 +145,7 @@ impl<'a> Lines<'a> {
                     return false;
                 }
                 found.lines += 1;
-                if columns.matches(self.kind, header) != self.shown.invert {
+                if columns.matches(header) != self.shown.invert {
                     found.selected += 1;
                     run.select(at + from, at + from + len, before + found.lines);
                 }

@@ -197,8 +197,10 @@ impl<R: Read> Text<R> {
                 self.skip();
             }
             let held = self.held();
-            if let Some(last) = memchr::memrchr(b'\n', held) {
-                break self.start + last + 1;
+            if let Some(last) = memchr::memrchr(b'\n', held)
+                && let front @ 1.. = in_bounds(held.get(..=last).unwrap_or(held))
+            {
+                break self.start + front;
             }
             if held.len() > MAX_READ {
                 self.skipping = true;
@@ -244,4 +246,16 @@ impl<R: Read> Text<R> {
         }
         Ok(())
     }
+}
+
+/// How many bytes of `lines` stand in front of the first line that is longer than any frame's: nearly always all of them.
+pub(super) fn in_bounds(lines: &[u8]) -> usize {
+    let mut at = 0;
+    while let Some(window) = lines.get(at..).filter(|rest| rest.len() > MAX_READ + 1) {
+        match window.get(..=MAX_READ).and_then(|window| memchr::memrchr(b'\n', window)) {
+            Some(newline) => at += newline + 1,
+            None => return at,
+        }
+    }
+    lines.len()
 }

@@ -110,15 +110,6 @@ pub(super) fn shape(text: &[u8]) -> Option<usize> {
     }
 }
 
-/// [`super::places`].
-pub(super) fn places(header: &[u8; HEADER], word: &[u8]) -> u32 {
-    if word.is_empty() {
-        return 0;
-    }
-    let at = |(at, window): (usize, &[u8])| u32::from(window == word) << at;
-    header.windows(word.len()).enumerate().map(at).sum()
-}
-
 /// Its 16 digits and a space.
 #[inline]
 pub(super) fn stamp(stamp: Stamp) -> [u8; STAMP] {

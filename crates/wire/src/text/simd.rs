@@ -4,6 +4,7 @@
 
 pub(super) mod avx2;
 pub(super) mod avx512;
+pub(super) mod sse2;
 
 #[inline(always)]
 pub(super) fn has_avx2() -> bool {

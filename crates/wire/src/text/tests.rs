@@ -225,15 +225,20 @@ proptest! {
     }
 
     #[test]
-    fn places_are_those_of_a_search(header in "[0-3]{12} [0-3]{12} [0-3]{4}", word in "[0-3 ]{0,13}") {
+    fn places_are_those_of_a_search(header in "[0-3]{12} [0-3]{12} [0-3]{4}", at in 0..HEADER, len in 1..13_usize, other in "[0-3 ]{1,13}") {
         let header: [u8; HEADER] = header.as_bytes().try_into().unwrap();
-        let expected: u32 = if word.is_empty() { 0 } else {
-            header.windows(word.len()).enumerate().map(|(at, w)| u32::from(w == word.as_bytes()) << at).sum()
-        };
-        for kind in Kind::available() {
-            prop_assert_eq!(places(kind, &header, word.as_bytes()), expected);
+        let there = &header[at..HEADER.min(at + len)];
+        for word in [there, other.as_bytes(), &header] {
+            let expected: u32 = header.windows(word.len()).enumerate().map(|(at, w)| u32::from(w == word) << at).sum();
+            prop_assert_eq!(Needle::new(word).unwrap().places(&header), expected);
         }
     }
+}
+
+#[test]
+fn a_needle_is_a_word_that_a_header_can_have() {
+    assert!(Needle::new(b"").is_none() && Needle::new(&[b'0'; HEADER + 1]).is_none());
+    assert_eq!(Needle::new(b"0022").unwrap().word(), b"0022");
 }
 
 /// The fuzz target's body over its corpus, and over what the strategy above makes.

@@ -316,31 +316,6 @@ fn shape_avx2(text: &[u8]) -> Option<usize> {
     }
 }
 
-/// [`super::super::places`].
-#[inline]
-pub(in super::super) fn places(header: &[u8; HEADER], word: &[u8]) -> u32 {
-    assert!(has_avx2());
-    // SAFETY: the machine has AVX2: asserted above.
-    unsafe { places_avx2(header, word) }
-}
-
-#[target_feature(enable = "avx2")]
-fn places_avx2(header: &[u8; HEADER], word: &[u8]) -> u32 {
-    if word.is_empty() || word.len() > HEADER {
-        return 0;
-    }
-    // Sixteen from the front and sixteen from the fourteenth on: all thirty, and none behind them.
-    // SAFETY: 16 bytes from 0 on and from 14 on, of thirty.
-    let chars = unsafe { two(header, 0, 14) };
-    let mut found = INSIDE;
-    for (at, character) in word.iter().enumerate() {
-        let equal = _mm256_movemask_epi8(_mm256_cmpeq_epi8(chars, _mm256_set1_epi8(*character as i8))) as u32;
-        let equal = (equal & 0xffff) | (equal >> 16) << 14;
-        found &= equal >> at;
-    }
-    found
-}
-
 /// The bits of 30 characters.
 const INSIDE: u32 = (1 << CHARS) - 1;
 

@@ -1,0 +1,46 @@
+//! A word, looked for in headers.
+
+use super::HEADER;
+#[cfg(target_arch = "x86_64")]
+use super::simd::sse2::equal;
+
+/// A word of 1 to [`HEADER`] characters, made ready to be looked for in a great many headers.
+#[derive(Debug, Clone)]
+pub struct Needle {
+    word: Vec<u8>,
+    /// Its last character, its first, and the one in the middle, and how far from its front each is: enough for most places where it is not.
+    probes: [(usize, [u8; 16]); 3],
+}
+
+impl Needle {
+    /// `None` for a word that is empty or longer than a header.
+    pub fn new(word: &[u8]) -> Option<Needle> {
+        let probe = |at: usize| word.get(at).map(|character| (at, [*character; 16]));
+        let probes = [probe(word.len().checked_sub(1)?)?, probe(0)?, probe(word.len() / 2)?];
+        (word.len() <= HEADER).then(|| Needle { word: word.to_vec(), probes })
+    }
+
+    /// Its characters.
+    pub fn word(&self) -> &[u8] {
+        &self.word
+    }
+
+    /// Where it stands: a bit for each place at which it begins.
+    #[inline(always)]
+    pub fn places(&self, header: &[u8; HEADER]) -> u32 {
+        let found = self.probes.iter().fold(u32::MAX, |found, (at, character)| found & equal(header, character) >> at);
+        // All of a word of three was looked at.
+        if found == 0 || self.word.len() <= 3 { found } else { self.whole(header, found) }
+    }
+
+    fn whole(&self, header: &[u8; HEADER], found: u32) -> u32 {
+        let characters = self.word.iter().enumerate();
+        characters.fold(found, |found, (at, character)| found & equal(header, &[*character; 16]) >> at)
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn equal(header: &[u8; HEADER], character: &[u8; 16]) -> u32 {
+    let bit = |(at, here): (usize, &u8)| u32::from(*here == character[0]) << at;
+    header.iter().enumerate().map(bit).sum()
+}
