@@ -2,6 +2,7 @@
 
 mod cut;
 mod json;
+mod lying;
 mod records;
 #[cfg(test)]
 mod tests;
@@ -14,8 +15,10 @@ pub(crate) use text::decode_line;
 
 use crate::grep::Front;
 use crate::{Format, Frames, Time};
+use lying::Lying;
 use port::pcap::{self, LINKTYPE_ETHERNET, PcapError};
 use records::Records;
+use std::fs::File;
 use std::io::{self, Cursor, Read};
 use text::Text;
 use wire::bpkt::BadRecord;
@@ -24,6 +27,9 @@ use wire::text::BadLine;
 /// Bytes asked of the stream at once: the most that a pipe holds by default is less, and what is read is still in the cache when it is
 /// worked on.
 pub const BLOCK: usize = 256 * 1024;
+
+/// Bytes decoded at once where they lie: a writer waits no longer than that.
+const AT_ONCE: usize = 4 * BLOCK;
 
 /// Why there is no reading on.
 #[derive(Debug, thiserror::Error)]
@@ -74,6 +80,8 @@ pub struct Input {
     strict: bool,
     /// Which lines of text are decoded at all.
     front: Option<Front>,
+    /// Of a file whose lines need not be copied to be decoded.
+    lying: Option<Lying>,
     tally: Tally,
 }
 
@@ -83,6 +91,8 @@ enum State {
     /// Nothing was read yet.
     Begin(Stream, Option<Format>),
     Text(Text<Stream>),
+    /// And the stream, for what must be read after all.
+    Lying(Lying, Stream),
     Json(Text<Stream>),
     Records(Records<Stream>),
     Pcap(Box<pcap::Reader<io::Chain<Cursor<Vec<u8>>, Stream>>>),
@@ -93,7 +103,20 @@ impl Input {
     /// Frames from `from`, in a form that its first bytes tell unless `format` does. With `strict` a bad line is an error.
     pub fn new(from: impl Read + Send + 'static, format: Option<Format>, strict: bool) -> Input {
         let state = State::Begin(Box::new(from), format);
-        Input { state, format: Format::Text, strict, front: None, tally: Tally::default() }
+        Input { state, format: Format::Text, strict, front: None, lying: None, tally: Tally::default() }
+    }
+
+    /// Lines of a regular file, or of what else `file` is; `from` reads it, and is asked where its bytes cannot be had without being copied.
+    ///
+    /// # Errors
+    /// What the file says, when asked where it stands.
+    pub fn of_file(
+        file: &File,
+        from: impl Read + Send + 'static,
+        format: Option<Format>,
+        strict: bool,
+    ) -> io::Result<Input> {
+        Ok(Input { lying: Lying::of(file)?, ..Input::new(from, format, strict) })
     }
 
     /// Of lines of text decodes only those that `front` selects. Only for text.
@@ -125,7 +148,14 @@ impl Input {
             return Ok(true);
         }
         let before = frames.len();
+        if let State::Lying(lying, _) = &mut self.state {
+            let (front, tally) = (self.front.as_ref(), &mut self.tally);
+            if !lying.lend(AT_ONCE, |lines| text::decode_selected(lines, front, frames, tally)) {
+                self.rise()?;
+            }
+        }
         let more = match &mut self.state {
+            State::Lying(..) => true,
             State::Text(text) => {
                 let front = self.front.as_ref();
                 text.read(&mut self.tally, |bytes, tally| text::decode_selected(bytes, front, frames, tally))?
@@ -155,6 +185,16 @@ impl Input {
     pub fn read_lines(&mut self, block: &mut Vec<u8>) -> Result<bool, BadInput> {
         self.begin()?;
         block.clear();
+        let copy = |lines: &[u8]| {
+            block.extend_from_slice(lines);
+            lines.len()
+        };
+        if let State::Lying(lying, _) = &mut self.state
+            && lying.lend(BLOCK, copy)
+        {
+            return Ok(true);
+        }
+        self.rise()?;
         let State::Text(text) = &mut self.state else { return Ok(false) };
         // Who decodes these lines will count the long one.
         let Some(lines) = text.next_block(false, &mut 0)? else { return Ok(false) };
@@ -169,8 +209,21 @@ impl Input {
     /// As [`Input::read`].
     pub fn lend_lines(&mut self) -> Result<Option<&[u8]>, BadInput> {
         self.begin()?;
+        self.rise()?;
         let State::Text(text) = &mut self.state else { return Ok(None) };
         text.next_block(true, &mut self.tally.bad)
+    }
+
+    /// From now on lines are read.
+    fn rise(&mut self) -> Result<(), BadInput> {
+        self.state = match std::mem::replace(&mut self.state, State::Over) {
+            State::Lying(lying, from) => {
+                lying.rise()?;
+                State::Text(Text::new(Vec::new(), from))
+            }
+            other => other,
+        };
+        Ok(())
     }
 
     /// Is a bad line an error?
@@ -208,7 +261,13 @@ impl Input {
         }
         let format = asked.unwrap_or_else(|| Format::of_start(&start));
         (self.state, self.format) = match format {
-            Format::Text | Format::Plain | Format::Stamped => (State::Text(Text::new(start, from)), Format::Text),
+            Format::Text | Format::Plain | Format::Stamped => {
+                let state = match self.lying.take() {
+                    Some(lying) => State::Lying(lying, from),
+                    None => State::Text(Text::new(start, from)),
+                };
+                (state, Format::Text)
+            }
             Format::Jsonl => (State::Json(Text::new(start, from)), format),
             Format::Bin1 | Format::Bin2 => {
                 let records = Records::new(start, from, asked)?;

@@ -14,6 +14,7 @@ use port::{Env, Pairs, Port, Spec};
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::AsFd;
+use std::path::Path;
 use std::time::Duration;
 
 /// Where frames come from, if not from standard input or files.
@@ -273,25 +274,28 @@ impl Read for Stoppable {
 
 /// Standard input, or the files one after the other.
 pub fn input(stream: &StreamArgs) -> anyhow::Result<Input> {
-    let mut all: Box<dyn Read + Send> = Box::new(std::io::empty());
     let stdin = || {
         let file = port::os::stdin().context("standard input")?;
         os::widen_pipe(file.as_fd());
         anyhow::Ok(file)
     };
-    if stream.files.is_empty() {
-        all = Box::new(Stoppable::new(stdin()?)?);
+    let open = |path: &Path| match path.as_os_str() == "-" {
+        true => stdin(),
+        false => File::open(path).with_context(|| path.display().to_string()),
+    };
+    let (format, strict) = (stream.form.input, stream.form.strict);
+    let (first, others) = match stream.files.split_first() {
+        Some((first, others)) => (open(first)?, others),
+        None => (stdin()?, &[][..]),
+    };
+    if others.is_empty() {
+        return Ok(Input::of_file(&first.try_clone()?, Stoppable::new(first)?, format, strict)?);
     }
-    for (at, path) in stream.files.iter().enumerate() {
-        let file = if path.as_os_str() == "-" {
-            stdin()?
-        } else {
-            File::open(path).with_context(|| path.display().to_string())?
-        };
-        let file = Stoppable::new(file)?;
-        all = if at == 0 { Box::new(file) } else { Box::new(all.chain(file)) };
+    let mut all: Box<dyn Read + Send> = Box::new(Stoppable::new(first)?);
+    for path in others {
+        all = Box::new(all.chain(Stoppable::new(open(path)?)?));
     }
-    Ok(Input::new(all, stream.form.input, stream.form.strict))
+    Ok(Input::new(all, format, strict))
 }
 
 /// What is read, by name.

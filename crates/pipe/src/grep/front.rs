@@ -76,7 +76,8 @@ impl Front {
             return line.len();
         }
         *selected += 1;
-        decode_line(self.kind, line, frames, tally)
+        decode_line(self.kind, line, frames, tally);
+        line.len()
     }
 }
 

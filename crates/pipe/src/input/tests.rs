@@ -1,7 +1,7 @@
 use super::*;
 use crate::output::Encoder;
 use proptest::prelude::*;
-use wire::text::Stamp;
+use wire::text::{MAX_READ, Stamp};
 
 const LINE: &str = "FFFFFFFFFFFF 0022CF63967B 8899 23 1E 0A\n";
 
@@ -17,17 +17,22 @@ impl Read for Pieces {
     }
 }
 
-type Read1 = (Vec<(Vec<u8>, Time)>, Tally, Format);
-
-fn all(bytes: &[u8], piece: usize, asked: Option<Format>, strict: bool) -> Result<Read1, BadInput> {
-    let mut input = Input::new(Pieces(bytes.to_vec(), piece), asked, strict);
+/// Frames of an input until its end, with what was counted.
+fn drained(mut input: Input, each: &mut impl FnMut()) -> Result<Read1, BadInput> {
     let (mut frames, mut got) = (Frames::new(), Vec::new());
     while input.read(&mut frames)? {
         got.extend(frames.iter().map(|(bytes, time)| (bytes.to_vec(), time)));
         frames.clear();
+        each();
     }
     let format = input.format()?;
     Ok((got, input.tally().clone(), format))
+}
+
+type Read1 = (Vec<(Vec<u8>, Time)>, Tally, Format);
+
+fn all(bytes: &[u8], piece: usize, asked: Option<Format>, strict: bool) -> Result<Read1, BadInput> {
+    drained(Input::new(Pieces(bytes.to_vec(), piece), asked, strict), &mut || ())
 }
 
 fn written(frames: &[(Vec<u8>, Time)], format: Format) -> Vec<u8> {
@@ -81,6 +86,50 @@ fn a_line_without_end_costs_a_bad_line_and_no_memory() {
     }
     assert_eq!((frames.len(), tally.bad, tally.lines), (2, 1, 3));
     assert!(most <= BLOCK + wire::text::MAX_READ + 2);
+}
+
+/// A file in memory is decoded where it lies, for as long as nobody writes to it and its lines are ones.
+#[test]
+fn a_file_in_memory_gives_what_a_stream_gives() {
+    let path = std::path::Path::new("/dev/shm").join(format!("linerate-lying-{}", std::process::id()));
+    let long = "0".repeat(MAX_READ + 10);
+    let many = LINE.repeat(100_000);
+    for text in [
+        many.clone(),
+        format!("{LINE}zz\n\n{many}00 11\n{}", LINE.trim_end()),
+        format!("{many}{long}\n{many}"),
+        format!("{long}{long}{long}"),
+        LINE.to_owned(),
+        String::new(),
+    ] {
+        std::fs::write(&path, &text).unwrap();
+        let expected = all(text.as_bytes(), BLOCK, None, false).unwrap();
+        let file = || File::open(&path).unwrap();
+        let input = |file: File| Input::of_file(&file.try_clone().unwrap(), file, None, false).unwrap();
+        assert!(drained(input(file()), &mut || ()).unwrap() == expected);
+        // From the second line on.
+        let mut behind = file();
+        io::copy(&mut (&mut behind).take(LINE.len() as u64), &mut io::sink()).unwrap();
+        let rest = text.get(LINE.len()..).unwrap_or_default();
+        assert!(drained(input(behind), &mut || ()).unwrap() == all(rest.as_bytes(), BLOCK, None, false).unwrap());
+        // A writer comes, and stays.
+        let mut writer = None;
+        let mut came = || writer = writer.take().or_else(|| File::options().append(true).open(&path).ok());
+        assert!(drained(input(file()), &mut came).unwrap() == expected);
+        // Pieces for several threads.
+        let (mut whole, mut block, mut tally, mut input) = (Frames::new(), Vec::new(), Tally::default(), input(file()));
+        let mut frames = Vec::new();
+        while input.read_lines(&mut block).unwrap() {
+            let mut read = Tally::default();
+            read.decode(&block, None, &mut whole);
+            tally.append(&read);
+            frames.extend(whole.iter().map(|(bytes, time)| (bytes.to_vec(), time)));
+            whole.clear();
+        }
+        let lens = (frames.len(), expected.0.len(), &tally, &expected.1, text.len());
+        assert!(frames == expected.0 && tally == expected.1, "{lens:?}");
+    }
+    std::fs::remove_file(&path).unwrap();
 }
 
 #[test]

@@ -94,9 +94,11 @@ fn decode(text: &[u8], frames: &mut Frames, tally: &mut Tally) -> usize {
         if let Some(rest) = text.get(from..)
             && !frames.is_full()
         {
-            match decode_line(kind, rest, frames, tally) {
-                0 => break,
-                used => from += used,
+            let used = decode_line(kind, rest, frames, tally);
+            from += used;
+            // No end, or none within its limit: what follows is still the same line.
+            if used == 0 || rest.get(used - 1) != Some(&b'\n') {
+                break;
             }
         }
     }

@@ -33,9 +33,28 @@ impl Needle {
         if found == 0 || self.word.len() <= 3 { found } else { self.whole(header, found) }
     }
 
-    fn whole(&self, header: &[u8; HEADER], found: u32) -> u32 {
-        let characters = self.word.iter().enumerate();
-        characters.fold(found, |found, (at, character)| found & equal(header, &[*character; 16]) >> at)
+    /// Those of the places in `left` at which all of it stands.
+    #[inline]
+    fn whole(&self, header: &[u8; HEADER], mut left: u32) -> u32 {
+        let mut found = 0;
+        while left != 0 {
+            let at = left.trailing_zeros();
+            left &= left - 1;
+            let there = header.get(at as usize..).is_some_and(|rest| begins(rest, &self.word));
+            found |= u32::from(there) << at;
+        }
+        found
+    }
+}
+
+/// Is `word`, of four characters and more, at the front of `text`? Its two halves overlap: no loop, and no call.
+#[inline(always)]
+fn begins(text: &[u8], word: &[u8]) -> bool {
+    let Some(text) = text.get(..word.len()) else { return false };
+    match word.len() {
+        0..=8 => text.first_chunk::<4>() == word.first_chunk() && text.last_chunk::<4>() == word.last_chunk(),
+        9..=16 => text.first_chunk::<8>() == word.first_chunk() && text.last_chunk::<8>() == word.last_chunk(),
+        _ => text == word,
     }
 }
 
