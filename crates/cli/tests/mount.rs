@@ -89,6 +89,40 @@ impl Drop for Mount {
     }
 }
 
+/// As most have it: a user without rights, fusermount3 and a /dev/fuse that is everybody's (here in a mount namespace of the test's own).
+#[test]
+fn an_ordinary_user_mounts_and_reads() {
+    let test = "an_ordinary_user_mounts_and_reads";
+    for tool in ["fusermount3", "setpriv", "unshare"] {
+        if !has(tool) {
+            return println!("skipped: {test}: no {tool}");
+        }
+    }
+    if !Path::new("/dev/fuse").exists() {
+        return println!("skipped: {test}: no /dev/fuse");
+    }
+    let root = run(Command::new("unshare").args(["-m", "true"]).stderr(Stdio::null()));
+    if !root.status.success() {
+        return println!("skipped: {test}: no mount namespace to be had; the other tests here mount as who runs them");
+    }
+    let dir = std::env::temp_dir().join(format!("lr-mount-{}-user", std::process::id()));
+    std::fs::create_dir_all(dir.join("m")).unwrap();
+    // Where it was built others may not look.
+    std::fs::copy(env!("CARGO_BIN_EXE_linerate"), dir.join("linerate")).unwrap();
+    let outside = "mount --make-rprivate / && mknod fuse c 10 229 && chmod 666 fuse && mount --bind fuse /dev/fuse && \
+         chmod 755 . linerate && chown nobody m && exec setpriv --reuid nobody --regid nogroup --clear-groups sh -c \"$INSIDE\"";
+    let inside = "id -un; ./linerate mount m 'pktgen(size=22):pg0' & mount=$!; \
+         n=0; until [ -e m/pg0 ] || [ $((n += 1)) = 100 ]; do sleep 0.1; done; \
+         head -c 181 m/pg0; kill -TERM $mount; wait $mount; echo ended $?; ls m";
+    let mut command = Command::new("timeout");
+    command.args([BOUND, "unshare", "-m", "sh", "-c", outside]).env("INSIDE", inside).current_dir(&dir);
+    let output = run(&mut command);
+    std::fs::remove_dir_all(&dir).unwrap();
+    let (said, why) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let lines: Vec<&str> = said.lines().collect();
+    assert!(matches!(lines[..], ["nobody", line, "ended 0"] if line.len() == 180), "{said}{why}");
+}
+
 #[test]
 fn programs_read_whole_frames() {
     let Some(mount) = mount("read", &["pktgen(size=22):pg0"]) else { return };

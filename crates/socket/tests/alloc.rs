@@ -1,4 +1,4 @@
-//! No allocation per packet: once warm, sending, receiving and forwarding take nothing from the system's allocator.
+//! No allocation per packet: once warm, sending, receiving, forwarding and filtering take nothing from the system's allocator.
 //!
 //! The room for `unsafe` is the allocator's trait; what it does is to count and pass on.
 #![allow(unsafe_code)]
@@ -169,5 +169,19 @@ fn forwarding_allocates_nothing() {
         let before = stack.counter("inet.ip4.forwarded");
         assert_eq!(taken(|| arrives(&stack, &bytes, frames)), 0, "{frames} at a time");
         assert_eq!(stack.counter("inet.ip4.forwarded") - before, 1100 * frames as u64);
+    }
+}
+
+#[test]
+fn filtering_allocates_nothing() {
+    let frame = frame_to(SocketAddr::from((HOST.1, 9)));
+    for (text, matches) in [
+        ("udp port 9", true),
+        ("tcp port 443 and net 10.0.0.0/8", false),
+        ("ether[0] & 1 = 0 and ip[8] > 1 and not (vlan or arp)", true),
+        ("ip proto \\udp and (len - 14) * 2 < ip[2:2] * 4", true),
+    ] {
+        let filter = wire::filter::Filter::compile(text).unwrap();
+        assert_eq!(taken(|| assert_eq!(filter.matches(&frame), matches, "{text}")), 0, "{text}");
     }
 }

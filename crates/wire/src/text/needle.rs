@@ -8,15 +8,15 @@ use super::simd::sse2::equal;
 #[derive(Debug, Clone)]
 pub struct Needle {
     word: Vec<u8>,
-    /// Its last character, its first, and the one in the middle, and how far from its front each is: enough for most places where it is not.
-    probes: [(usize, [u8; 16]); 3],
+    /// Its last character and its first, and how far from its front each is: enough for most places where it is not.
+    probes: [(usize, [u8; 16]); 2],
 }
 
 impl Needle {
     /// `None` for a word that is empty or longer than a header.
     pub fn new(word: &[u8]) -> Option<Needle> {
         let probe = |at: usize| word.get(at).map(|character| (at, [*character; 16]));
-        let probes = [probe(word.len().checked_sub(1)?)?, probe(0)?, probe(word.len() / 2)?];
+        let probes = [probe(word.len().checked_sub(1)?)?, probe(0)?];
         (word.len() <= HEADER).then(|| Needle { word: word.to_vec(), probes })
     }
 
@@ -29,30 +29,23 @@ impl Needle {
     #[inline(always)]
     pub fn places(&self, header: &[u8; HEADER]) -> u32 {
         let found = self.probes.iter().fold(u32::MAX, |found, (at, character)| found & equal(header, character) >> at);
-        // All of a word of three was looked at.
-        if found == 0 || self.word.len() <= 3 { found } else { self.whole(header, found) }
-    }
-
-    /// Those of the places in `left` at which all of it stands.
-    #[inline]
-    fn whole(&self, header: &[u8; HEADER], mut left: u32) -> u32 {
-        let mut found = 0;
+        let (mut left, mut whole) = (found, 0);
         while left != 0 {
             let at = left.trailing_zeros();
             left &= left - 1;
             let there = header.get(at as usize..).is_some_and(|rest| begins(rest, &self.word));
-            found |= u32::from(there) << at;
+            whole |= u32::from(there) << at;
         }
-        found
+        whole
     }
 }
 
-/// Is `word`, of four characters and more, at the front of `text`? Its two halves overlap: no loop, and no call.
+/// Is `word` at the front of `text`? Its two halves overlap: no loop, and no call.
 #[inline(always)]
 fn begins(text: &[u8], word: &[u8]) -> bool {
     let Some(text) = text.get(..word.len()) else { return false };
     match word.len() {
-        0..=8 => text.first_chunk::<4>() == word.first_chunk() && text.last_chunk::<4>() == word.last_chunk(),
+        4..=8 => text.first_chunk::<4>() == word.first_chunk() && text.last_chunk::<4>() == word.last_chunk(),
         9..=16 => text.first_chunk::<8>() == word.first_chunk() && text.last_chunk::<8>() == word.last_chunk(),
         _ => text == word,
     }
