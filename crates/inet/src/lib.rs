@@ -25,7 +25,6 @@ pub mod demux;
 pub mod fib;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
-pub mod hash;
 mod icmp4;
 pub mod iface;
 mod igmp;
@@ -42,3 +41,4 @@ pub mod udp;
 
 pub use slots::{Slot, Slots};
 pub use stack::{Config, LockUse, Stack};
+pub use wire::hash;

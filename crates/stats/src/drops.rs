@@ -39,6 +39,26 @@ macro_rules! drop_reasons {
 }
 
 drop_reasons! {
+    /// Bridge: shorter than an Ethernet header.
+    BridgeShort = "bridge.in" . short,
+    /// Bridge: the source address is a group's, or zero (IEEE 802.3 3.2.3).
+    BridgeBadSource = "bridge.in" . bad_source,
+    /// Bridge: came through a span port, which only gets copies.
+    BridgeSpan = "bridge.in" . span,
+    /// Bridge: addressed to a group that no bridge forwards (IEEE 802.1Q table 8-1).
+    BridgeReserved = "bridge.in" . reserved,
+    /// Bridge: the source belongs to another port, by a static or sticky entry.
+    BridgeBound = "bridge.in" . bound,
+    /// Bridge: its destination is where it came from.
+    BridgeSamePort = "bridge.in" . same_port,
+    /// Bridge: its destination is at a port to which this one sends nothing: private, or of another cluster.
+    BridgeApart = "bridge.in" . apart,
+    /// Bridge: no other port takes it.
+    BridgeNowhere = "bridge.in" . nowhere,
+    /// Bridge: the copy for one more port could not be made: no buffer.
+    BridgeNoCopy = "bridge.out" . no_copy,
+    /// Bridge: the port to which it goes has no room.
+    BridgeOutFull = "bridge.out" . full,
     /// Shorter than an Ethernet header.
     EtherShort = "inet.link.ether.in" . short,
     /// Source address is multicast, broadcast, zero or our own (IEEE 802.3 3.2.3, 802.1D 7.8).

@@ -47,6 +47,7 @@ pub mod eth;
 pub mod filter;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
+pub mod hash;
 pub mod icmp4;
 pub mod igmp;
 pub mod ip4;

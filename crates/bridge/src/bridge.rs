@@ -1,0 +1,374 @@
+//! The bridge: a burst in, its frames decided about and given to the bursts that leave.
+
+#[cfg(test)]
+mod tests;
+
+use crate::{Fdb, FdbConfig, Key, Learned, MAX_PORTS, PortNo};
+use buf::{Burst, Frame};
+use clock::Instant;
+use stats::{DropReason, Drops};
+
+/// Frames of which the headers and buckets are under way together.
+const CHUNK: usize = 32;
+
+/// What a bridge is to be.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct BridgeConfig {
+    /// Its table.
+    pub fdb: FdbConfig,
+}
+
+/// What is asked of a port (if_bridge's member flags).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Member {
+    /// Sources are learned.
+    pub learn: bool,
+    /// Frames for unknown addresses go there too.
+    pub discover: bool,
+    /// What was learned there stays there.
+    pub sticky: bool,
+    /// Exchanges nothing with other private ports.
+    pub private: bool,
+    /// Gets a copy of all that comes in, and is no part of the bridge else.
+    pub span: bool,
+    /// Frames go from port to port within a cluster only (bridge_cfg of FreeBSD 4).
+    pub cluster: u16,
+}
+
+impl Default for Member {
+    fn default() -> Member {
+        Member { learn: true, discover: true, sticky: false, private: false, span: false, cluster: 0 }
+    }
+}
+
+/// Where a frame goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// To this port.
+    To(PortNo),
+    /// To all others that take what is for nobody known, or for many.
+    Flood,
+    /// Nowhere.
+    Drop(DropReason),
+}
+
+/// What a port did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Frames that came through it: each was forwarded, flooded or dropped.
+    pub received: u64,
+    /// To one other port.
+    pub forwarded: u64,
+    /// To all others.
+    pub flooded: u64,
+    /// Dropped by a decision.
+    pub dropped: u64,
+    /// Frames given to it, copies among them.
+    pub given: u64,
+}
+
+/// What came in, and what became of it: `received + copied = given + dropped`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Audit {
+    /// Frames that came.
+    pub received: u64,
+    /// Copies that were wanted, for floods and spans.
+    pub copied: u64,
+    /// Frames given to ports.
+    pub given: u64,
+    /// Dropped, for any reason; copies for which there was no buffer among them.
+    pub dropped: u64,
+}
+
+impl Audit {
+    /// Does it add up?
+    pub fn holds(&self) -> bool {
+        self.received + self.copied == self.given + self.dropped
+    }
+}
+
+/// Ports by number, and the table.
+#[derive(Debug)]
+pub struct Bridge {
+    fdb: Fdb,
+    members: Vec<(Member, Counts)>,
+    spans: usize,
+    copied: u64,
+    drops: Drops,
+}
+
+/// The addresses of a frame in the low 48 bits of two words.
+#[inline(always)]
+fn addresses(frame: &Frame) -> Option<(u64, u64)> {
+    let &[a, b, c, d, e, f, g, h, i, j, k, l, m, n] = frame.bytes().first_chunk::<{ wire::eth::HEADER_LEN }>()?;
+    let dst = u64::from_be_bytes([a, b, c, d, e, f, g, h]) >> 16;
+    let src = u64::from_be_bytes([g, h, i, j, k, l, m, n]) >> 16;
+    Some((dst, src))
+}
+
+/// The bit of a group address.
+const GROUP: u64 = 1 << 40;
+/// 01-80-C2-00-00-00 to 0F, which no bridge forwards (IEEE 802.1Q table 8-1).
+const RESERVED: u64 = 0x0180_c200_0000;
+
+/// A frame that was looked at, not yet decided about.
+#[derive(Clone, Copy)]
+struct Seen {
+    dst: u64,
+    src: u64,
+    dst_hash: u64,
+    src_hash: u64,
+}
+
+impl Bridge {
+    /// Without ports.
+    pub fn new(config: BridgeConfig) -> Bridge {
+        Bridge { fdb: Fdb::new(config.fdb), members: Vec::new(), spans: 0, copied: 0, drops: Drops::default() }
+    }
+
+    /// Adds a port; `None` if it has as many as it may.
+    pub fn add(&mut self, member: Member) -> Option<PortNo> {
+        let number = PortNo::try_from(self.members.len()).ok().filter(|number| usize::from(*number) < MAX_PORTS)?;
+        self.members.push((member, Counts::default()));
+        self.spans += usize::from(member.span);
+        Some(number)
+    }
+
+    /// What is asked of a port.
+    pub fn member(&self, port: PortNo) -> Option<&Member> {
+        self.members.get(usize::from(port)).map(|(member, _)| member)
+    }
+
+    /// Asks something else of a port.
+    pub fn set_member(&mut self, port: PortNo, member: Member) {
+        if let Some((there, _)) = self.members.get_mut(usize::from(port)) {
+            self.spans = self.spans - usize::from(there.span) + usize::from(member.span);
+            *there = member;
+        }
+    }
+
+    /// The table.
+    pub fn fdb(&self) -> &Fdb {
+        &self.fdb
+    }
+
+    /// The table, to be told.
+    pub fn fdb_mut(&mut self) -> &mut Fdb {
+        &mut self.fdb
+    }
+
+    /// What each port did, in their order.
+    pub fn counts(&self) -> impl Iterator<Item = Counts> {
+        self.members.iter().map(|(_, counts)| *counts)
+    }
+
+    /// Why frames ended here.
+    pub fn drops(&self) -> &Drops {
+        &self.drops
+    }
+
+    /// Adds up what came and what became of it.
+    pub fn audit(&self) -> Audit {
+        let mut audit = Audit { copied: self.copied, dropped: self.drops.total(), ..Audit::default() };
+        for counts in self.counts() {
+            audit.received += counts.received;
+            audit.given += counts.given;
+        }
+        audit
+    }
+
+    /// Takes all of `burst`, which came through `from`, and gives each frame to the bursts of the ports to which it goes: `out` has one for
+    /// each port. What has no room there is dropped.
+    #[inline]
+    pub fn input(&mut self, from: PortNo, burst: &mut Burst, now: Instant, out: &mut [Burst]) {
+        let came = burst.len();
+        let Some((member, counts)) = self.members.get_mut(usize::from(from)) else {
+            burst.clear();
+            return;
+        };
+        let member = *member;
+        counts.received += came as u64;
+        if self.spans > 0 {
+            self.mirror(&member, burst, out);
+        }
+        while !burst.is_empty() {
+            self.chunk(from, member, burst, now, out);
+        }
+    }
+
+    /// Forgets what has aged, a part at a time.
+    pub fn poll(&mut self, now: Instant) {
+        self.fdb.poll(now);
+    }
+
+    #[inline(always)]
+    fn chunk(&mut self, from: PortNo, member: Member, burst: &mut Burst, now: Instant, out: &mut [Burst]) {
+        let n = burst.len().min(CHUNK);
+        let frames = burst.as_slice().get(..n).unwrap_or_default();
+        let mut seen = [Seen { dst: 0, src: 0, dst_hash: 0, src_hash: 0 }; CHUNK];
+        if n > 1 {
+            frames.iter().for_each(Frame::prefetch);
+        }
+        // A frame without a header has a group as its source: what has one is wrong too.
+        for (frame, seen) in frames.iter().zip(&mut seen) {
+            let (dst, src) = addresses(frame).unwrap_or((0, GROUP));
+            let (dst_hash, src_hash) = (self.fdb.hash(Key::of(0, dst)), self.fdb.hash(Key::of(0, src)));
+            *seen = Seen { dst, src, dst_hash, src_hash };
+            if n > 1 {
+                self.fdb.prefetch(src_hash);
+                self.fdb.prefetch(dst_hash);
+            }
+        }
+        let mut verdicts = [Verdict::Flood; CHUNK];
+        let mut first = None;
+        let mut alike = true;
+        for (seen, verdict) in seen.iter().zip(&mut verdicts).take(n) {
+            *verdict = self.decide(from, member, seen, now);
+            alike &= *first.get_or_insert(*verdict) == *verdict;
+        }
+        // As it mostly is between two ports: all of them go together.
+        if alike
+            && let Some(Verdict::To(to)) = first
+            && let Some(leaving) = out.get_mut(usize::from(to))
+        {
+            let given = leaving.take_some(burst, n);
+            self.count(from, to, given as u64);
+            for frame in (given..n).filter_map(|_| burst.pop()) {
+                self.give(from, Verdict::To(to), frame, out);
+            }
+            return;
+        }
+        for verdict in verdicts.into_iter().take(n) {
+            if let Some(frame) = burst.pop() {
+                self.give(from, verdict, frame, out);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn count(&mut self, from: PortNo, to: PortNo, frames: u64) {
+        if let Some((_, counts)) = self.members.get_mut(usize::from(from)) {
+            counts.forwarded += frames;
+        }
+        if let Some((_, counts)) = self.members.get_mut(usize::from(to)) {
+            counts.given += frames;
+        }
+    }
+
+    /// Learns the source and says where the frame goes.
+    #[inline(always)]
+    fn decide(&mut self, from: PortNo, member: Member, seen: &Seen, now: Instant) -> Verdict {
+        if seen.src & GROUP != 0 || seen.src == 0 || member.span {
+            return self.refused(member, seen);
+        }
+        if seen.dst & !0xf == RESERVED {
+            return Verdict::Drop(DropReason::BridgeReserved);
+        }
+        if member.learn {
+            let learned = self.fdb.learn_hashed(Key::of(0, seen.src), seen.src_hash, from, member.sticky, now);
+            if let Learned::Bound(_) = learned {
+                return Verdict::Drop(DropReason::BridgeBound);
+            }
+        }
+        if seen.dst & GROUP != 0 {
+            return Verdict::Flood;
+        }
+        match self.fdb.lookup_hashed(Key::of(0, seen.dst), seen.dst_hash, now) {
+            Some(to) if to == from => Verdict::Drop(DropReason::BridgeSamePort),
+            Some(to) if self.may_go(&member, to) => Verdict::To(to),
+            Some(_) => Verdict::Drop(DropReason::BridgeApart),
+            None => Verdict::Flood,
+        }
+    }
+
+    #[cold]
+    fn refused(&self, member: Member, seen: &Seen) -> Verdict {
+        Verdict::Drop(match (member.span, seen.dst, seen.src) {
+            (true, ..) => DropReason::BridgeSpan,
+            (_, 0, GROUP) => DropReason::BridgeShort,
+            _ => DropReason::BridgeBadSource,
+        })
+    }
+
+    /// May what came through `member` leave through `to`?
+    #[inline(always)]
+    fn may_go(&self, member: &Member, to: PortNo) -> bool {
+        let other = self.members.get(usize::from(to));
+        other.is_some_and(|(to, _)| to.cluster == member.cluster && !(to.private && member.private) && !to.span)
+    }
+
+    #[inline]
+    fn give(&mut self, from: PortNo, verdict: Verdict, frame: Frame, out: &mut [Burst]) {
+        match verdict {
+            Verdict::To(to) => match out.get_mut(usize::from(to)).map(|leaving| leaving.push(frame)) {
+                Some(Ok(())) => self.count(from, to, 1),
+                _ => self.dropped(from, DropReason::BridgeOutFull),
+            },
+            Verdict::Flood => self.flood(from, frame, out),
+            Verdict::Drop(why) => self.dropped(from, why),
+        }
+    }
+
+    #[cold]
+    fn dropped(&mut self, from: PortNo, why: DropReason) {
+        self.drops.bump(why);
+        if let Some((_, counts)) = self.members.get_mut(usize::from(from)) {
+            counts.dropped += 1;
+        }
+    }
+
+    /// To each port that may have it: copies, and the frame itself to the last.
+    fn flood(&mut self, from: PortNo, frame: Frame, out: &mut [Burst]) {
+        let Some(member) = self.member(from).copied() else { return };
+        let known = addresses(&frame).is_some_and(|(dst, _)| dst & GROUP != 0);
+        let takes = |bridge: &Bridge, to: PortNo| {
+            to != from && bridge.may_go(&member, to) && (known || bridge.member(to).is_some_and(|to| to.discover))
+        };
+        let ports = 0..self.members.len() as PortNo;
+        let Some(last) = ports.clone().rev().find(|to| takes(self, *to)) else {
+            return self.dropped(from, DropReason::BridgeNowhere);
+        };
+        for to in ports.take(usize::from(last)) {
+            if takes(self, to) {
+                self.copy(&frame, to, out);
+            }
+        }
+        self.put(frame, last, out);
+        if let Some((_, counts)) = self.members.get_mut(usize::from(from)) {
+            counts.flooded += 1;
+        }
+    }
+
+    /// A copy to `to`.
+    fn copy(&mut self, frame: &Frame, to: PortNo, out: &mut [Burst]) {
+        self.copied += 1;
+        match frame.try_clone() {
+            Some(copy) => self.put(copy, to, out),
+            None => self.drops.bump(DropReason::BridgeNoCopy),
+        }
+    }
+
+    fn put(&mut self, frame: Frame, to: PortNo, out: &mut [Burst]) {
+        match out.get_mut(usize::from(to)).map(|leaving| leaving.push(frame)) {
+            Some(Ok(())) => {
+                if let Some((_, counts)) = self.members.get_mut(usize::from(to)) {
+                    counts.given += 1;
+                }
+            }
+            _ => self.drops.bump(DropReason::BridgeOutFull),
+        }
+    }
+
+    /// Copies of all that came, to the ports that want that.
+    #[cold]
+    fn mirror(&mut self, member: &Member, burst: &Burst, out: &mut [Burst]) {
+        if member.span {
+            return;
+        }
+        for to in 0..self.members.len() as PortNo {
+            if self.member(to).is_some_and(|to| to.span) {
+                burst.as_slice().iter().for_each(|frame| self.copy(frame, to, out));
+            }
+        }
+    }
+}

@@ -1,0 +1,154 @@
+use super::*;
+use buf::{Pool, PoolConfig, PoolLocks};
+use proptest::prelude::*;
+use wire::Mac;
+
+fn pool(buffers: usize) -> Pool {
+    Pool::new(&PoolConfig { buffers, locks: PoolLocks::Owner, ..PoolConfig::default() }).unwrap()
+}
+
+fn station(n: u8) -> [u8; 6] {
+    [2, 0, 0, 0, 0, n]
+}
+
+const ALL: [u8; 6] = [0xff; 6];
+
+fn bytes(dst: [u8; 6], src: [u8; 6]) -> Vec<u8> {
+    [&dst[..], &src, &[0x88, 0xb5], &[0; 46]].concat()
+}
+
+struct Lan {
+    bridge: Bridge,
+    pool: Pool,
+    out: Vec<Burst>,
+}
+
+impl Lan {
+    fn new(members: &[Member], buffers: usize) -> Lan {
+        let mut bridge = Bridge::new(BridgeConfig::default());
+        members.iter().for_each(|member| assert!(bridge.add(*member).is_some()));
+        Lan { bridge, pool: pool(buffers), out: members.iter().map(|_| Burst::new()).collect() }
+    }
+
+    fn send(&mut self, from: PortNo, frames: &[Vec<u8>], now: Instant) {
+        let mut burst = Burst::new();
+        self.pool.get_burst(frames.len(), &mut burst);
+        assert_eq!(burst.len(), frames.len(), "the test's pool is large enough");
+        burst.as_mut_slice().iter_mut().zip(frames).for_each(|(frame, bytes)| frame.extend(bytes).unwrap());
+        self.bridge.input(from, &mut burst, now, &mut self.out);
+        assert!(burst.is_empty());
+    }
+
+    /// How many frames left through each port.
+    fn left(&mut self) -> Vec<usize> {
+        let left = self.out.iter().map(Burst::len).collect();
+        self.out.iter_mut().for_each(Burst::clear);
+        assert!(self.bridge.audit().holds(), "{:?}", self.bridge.audit());
+        left
+    }
+
+    fn one(&mut self, from: PortNo, dst: [u8; 6], src: [u8; 6]) -> Vec<usize> {
+        self.send(from, &[bytes(dst, src)], Instant::ZERO);
+        self.left()
+    }
+
+    fn dropped(&self, why: DropReason) -> u64 {
+        self.bridge.drops().get(why)
+    }
+}
+
+#[test]
+fn it_learns_forwards_floods_and_filters() {
+    let mut lan = Lan::new(&[Member::default(); 3], 16);
+    assert_eq!(lan.one(0, station(2), station(1)), [0, 1, 1], "nobody knows where 2 is");
+    assert_eq!(lan.one(1, station(1), station(2)), [1, 0, 0]);
+    assert_eq!(lan.one(0, station(2), station(1)), [0, 1, 0]);
+    assert_eq!(lan.one(1, station(2), station(3)), [0; 3], "it is there already");
+    assert_eq!(lan.one(2, ALL, station(2)), [1, 1, 0], "it has moved");
+    assert_eq!(lan.one(0, station(2), station(1)), [0, 0, 1]);
+    assert_eq!((lan.dropped(DropReason::BridgeSamePort), lan.bridge.fdb().counts().moved), (1, 1));
+    assert_eq!(lan.one(0, [1, 0x80, 0xc2, 0, 0, 0xf], station(1)), [0; 3]);
+    assert_eq!(lan.one(0, [1, 0x80, 0xc2, 0, 0, 0x10], station(1)), [0, 1, 1]);
+    assert_eq!(lan.one(0, station(2), ALL), [0; 3]);
+    assert_eq!(lan.one(0, station(2), [0; 6]), [0; 3]);
+    lan.send(0, &[vec![1; 13]], Instant::ZERO);
+    assert_eq!(lan.left(), [0; 3]);
+    let dropped = [DropReason::BridgeReserved, DropReason::BridgeBadSource, DropReason::BridgeShort];
+    assert_eq!(dropped.map(|why| lan.dropped(why)), [1, 2, 1]);
+    let late = Instant::from_millis(300_100);
+    lan.send(0, &[bytes(station(2), station(1))], late);
+    assert_eq!(lan.left(), [0, 1, 1], "2 is forgotten");
+    assert_eq!(lan.pool.stats().live(), 0);
+}
+
+#[test]
+fn ports_are_apart_as_they_are_told() {
+    let plain = Member::default();
+    let private = Member { private: true, ..plain };
+    let other = Member { cluster: 1, ..plain };
+    let span = Member { span: true, ..plain };
+    let mut lan = Lan::new(&[plain, private, private, other, span], 64);
+    assert_eq!(lan.one(0, ALL, station(1)), [0, 1, 1, 0, 1]);
+    assert_eq!(lan.one(1, ALL, station(2)), [1, 0, 0, 0, 1]);
+    assert_eq!(lan.one(2, station(2), station(3)), [0, 0, 0, 0, 1]);
+    assert_eq!(lan.one(3, ALL, station(4)), [0, 0, 0, 0, 1], "alone in its cluster");
+    assert_eq!(lan.one(4, ALL, station(5)), [0; 5]);
+    let dropped = [DropReason::BridgeApart, DropReason::BridgeNowhere, DropReason::BridgeSpan];
+    assert_eq!(dropped.map(|why| lan.dropped(why)), [1, 1, 1]);
+    // Neither does it learn there, nor send there what it does not know.
+    let mut lan = Lan::new(&[plain, Member { learn: false, discover: false, ..plain }, plain], 64);
+    assert_eq!(lan.one(1, station(1), station(2)), [1, 0, 1]);
+    assert_eq!(lan.one(0, station(2), station(1)), [0, 0, 1]);
+    assert_eq!(lan.one(0, ALL, station(1)), [0, 1, 1], "groups go there");
+    // What is bound to a port comes from nowhere else.
+    let mut lan = Lan::new(&[Member { sticky: true, ..plain }, plain, plain], 64);
+    lan.bridge.fdb_mut().insert_static(Key::new(0, Mac(station(9))), 1, Instant::ZERO);
+    assert_eq!(lan.one(0, ALL, station(1)), [0, 1, 1]);
+    assert_eq!(lan.one(2, ALL, station(1)), [0; 3]);
+    assert_eq!(lan.one(2, ALL, station(9)), [0; 3]);
+    assert_eq!(lan.one(2, station(9), station(8)), [0, 1, 0]);
+    assert_eq!(lan.dropped(DropReason::BridgeBound), 2);
+}
+
+#[test]
+fn without_room_or_buffers_frames_end_by_name() {
+    let mut lan = Lan::new(&[Member::default(); 3], 400);
+    lan.one(1, ALL, station(2));
+    let frames: Vec<Vec<u8>> = vec![bytes(station(2), station(1)); 200];
+    (0..2).for_each(|_| lan.send(0, &frames[..150], Instant::ZERO));
+    assert_eq!((lan.dropped(DropReason::BridgeOutFull), lan.left()[1]), (44, 256));
+    let mut lan = Lan::new(&[Member::default(); 3], 12);
+    lan.send(0, &vec![bytes(ALL, station(1)); 10], Instant::ZERO);
+    assert_eq!(lan.dropped(DropReason::BridgeNoCopy), 8);
+    assert_eq!(lan.left(), [0, 2, 10], "the last gets the frame itself");
+}
+
+proptest! {
+    /// Bursts give what single frames give, and all is accounted for.
+    #[test]
+    fn a_burst_is_its_frames(
+        traffic in prop::collection::vec((0..4_u16, prop::collection::vec((0..6_u8, 0..6_u8, 0..8_u8), 1..70)), 1..8),
+    ) {
+        let frame = |(dst, src, odd): &(u8, u8, u8)| match odd {
+            0 => bytes(ALL, station(*src)),
+            1 => bytes([1, 0x80, 0xc2, 0, 0, *dst], station(*src)),
+            2 => bytes(station(*dst), ALL),
+            3 => vec![0; usize::from(*src)],
+            _ => bytes(station(*dst), station(*src)),
+        };
+        let members = [Member::default(), Member::default(), Member { private: true, ..Member::default() }, Member { private: true, ..Member::default() }];
+        let (mut together, mut apart) = (Lan::new(&members, 4096), Lan::new(&members, 4096));
+        for (from, frames) in traffic {
+            let frames: Vec<Vec<u8>> = frames.iter().map(frame).collect();
+            together.send(from, &frames, Instant::ZERO);
+            frames.iter().for_each(|frame| apart.send(from, std::slice::from_ref(frame), Instant::ZERO));
+            let bytes = |lan: &Lan| -> Vec<Vec<Vec<u8>>> {
+                lan.out.iter().map(|burst| burst.as_slice().iter().map(|frame| frame.bytes().to_vec()).collect()).collect()
+            };
+            prop_assert_eq!(bytes(&together), bytes(&apart));
+            prop_assert_eq!(together.left(), apart.left());
+        }
+        prop_assert_eq!(together.bridge.audit(), apart.bridge.audit());
+        prop_assert_eq!(together.pool.stats().live(), 0);
+    }
+}

@@ -1,0 +1,449 @@
+//! Where addresses are: (VLAN, MAC) -> port, with an age.
+//!
+//! Buckets of four entries, a cache line each. An address has two buckets (two parts of its hash) and stands in the one that had more room when
+//! it came: half full, as the table is made, there is room in nearly every case, and a lookup touches one line or two.
+
+#[cfg(test)]
+mod tests;
+
+use crate::PortNo;
+use clock::{Duration, Instant};
+use wire::{Mac, hash};
+
+/// What a table is to be.
+#[derive(Debug, Clone, Copy)]
+pub struct FdbConfig {
+    /// Addresses it holds at most (if_bridge's maxaddr).
+    pub most: usize,
+    /// How long an address lasts that is not seen again (if_bridge's timeout; IEEE 802.1Q table 8-6 has 300 s).
+    pub timeout: Duration,
+    /// Its secret.
+    pub key: hash::Key,
+}
+
+impl FdbConfig {
+    /// 8192 addresses, 300 s, a secret of its own.
+    pub fn new() -> FdbConfig {
+        FdbConfig { most: 8192, timeout: Duration::from_secs(300), key: hash::Key::random() }
+    }
+}
+
+impl Default for FdbConfig {
+    fn default() -> FdbConfig {
+        FdbConfig::new()
+    }
+}
+
+/// An address in a VLAN, in one word: VLAN in bits 48 to 59, a one above, so that no key is 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key(u64);
+
+const USED: u64 = 1 << 63;
+
+impl Key {
+    /// Of `mac` in VLAN `vid` (its low twelve bits).
+    #[inline(always)]
+    pub fn new(vid: u16, mac: Mac) -> Key {
+        let [a, b, c, d, e, f] = mac.0;
+        Key::of(vid, u64::from_be_bytes([0, 0, a, b, c, d, e, f]))
+    }
+
+    /// Of an address in the low 48 bits of a word, first octet first.
+    #[inline(always)]
+    pub(crate) fn of(vid: u16, mac: u64) -> Key {
+        Key(USED | u64::from(vid & 0xfff) << 48 | mac)
+    }
+
+    /// The address.
+    pub fn mac(self) -> Mac {
+        let [_, _, a, b, c, d, e, f] = self.0.to_be_bytes();
+        Mac([a, b, c, d, e, f])
+    }
+
+    /// The VLAN.
+    pub fn vid(self) -> u16 {
+        (self.0 >> 48) as u16 & 0xfff
+    }
+}
+
+/// How an entry came to be, and what it bears.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Seen as a source: ages, and follows its station.
+    Learned,
+    /// The same on a sticky port: does neither.
+    Sticky,
+    /// Somebody said so: does neither.
+    Static,
+}
+
+/// What is known of an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry {
+    /// Whose.
+    pub key: Key,
+    /// Where it is.
+    pub port: PortNo,
+    /// How that is known.
+    pub kind: Kind,
+    /// How long ago it was seen, to 67 ms.
+    pub age: Duration,
+}
+
+/// What learning came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Learned {
+    /// Known, and here.
+    Known,
+    /// New.
+    New,
+    /// It was at this port, and is here now.
+    Moved(PortNo),
+    /// It was said to be at this port, and stays there.
+    Bound(PortNo),
+    /// There is no place for it.
+    Full,
+}
+
+/// What a table has seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct FdbCounts {
+    /// Addresses learned.
+    pub learned: u64,
+    /// Addresses that came through another port than before.
+    pub moved: u64,
+    /// Forgotten, not having been seen.
+    pub aged: u64,
+    /// Forgotten to make place for another, not having been seen lately.
+    pub evicted: u64,
+    /// Not learned: no place.
+    pub full: u64,
+}
+
+const WAYS: usize = 4;
+
+/// A cache line.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(align(64))]
+struct Bucket {
+    /// 0: no entry.
+    keys: [u64; WAYS],
+    places: [Place; WAYS],
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Place {
+    port: PortNo,
+    /// [`Kind`].
+    kind: u16,
+    /// When it was seen, in units of 2^26 ns.
+    seen: u32,
+}
+
+const LEARNED: u16 = 0;
+const STICKY: u16 = 1;
+const STATIC: u16 = 2;
+
+impl Bucket {
+    #[inline(always)]
+    fn find(&self, key: Key) -> Option<usize> {
+        self.keys.iter().position(|there| *there == key.0)
+    }
+
+    fn used(&self) -> usize {
+        self.keys.iter().filter(|key| **key != 0).count()
+    }
+}
+
+/// Units of age: 67 ms, which wrap after nine years.
+#[inline(always)]
+fn units(nanos: u64) -> u32 {
+    (nanos >> 26) as u32
+}
+
+/// The table.
+#[derive(Debug)]
+pub struct Fdb {
+    buckets: Box<[Bucket]>,
+    mask: usize,
+    hash: hash::Key,
+    most: usize,
+    timeout: Duration,
+    timeout_units: u32,
+    len: usize,
+    counts: FdbCounts,
+    /// The next bucket to be swept, and when.
+    sweep: usize,
+    sweep_at: Instant,
+}
+
+/// A sweep through the whole table has so many steps, and a timeout as many.
+const STEPS: usize = 64;
+/// An entry that was not seen for this part of the timeout may have to make place.
+const COLD: u32 = 16;
+
+impl Fdb {
+    /// An empty one. Memory is taken now, for all of its entries twice.
+    pub fn new(config: FdbConfig) -> Fdb {
+        let most = config.most.clamp(1, 1 << 26);
+        let buckets = (2 * most).div_ceil(WAYS).next_power_of_two().max(2);
+        Fdb {
+            buckets: vec![Bucket::default(); buckets].into_boxed_slice(),
+            mask: buckets - 1,
+            hash: config.key,
+            most,
+            timeout: config.timeout,
+            timeout_units: units(config.timeout.as_nanos() as u64).max(1),
+            len: 0,
+            counts: FdbCounts::default(),
+            sweep: 0,
+            sweep_at: Instant::ZERO,
+        }
+    }
+
+    /// Addresses it knows.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// None?
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// What it has seen.
+    pub fn counts(&self) -> FdbCounts {
+        self.counts
+    }
+
+    /// Where `key` is looked for: to be asked of the cache first ([`Fdb::prefetch`]).
+    #[inline(always)]
+    pub(crate) fn hash(&self, key: Key) -> u64 {
+        self.hash.hash2(key.0, 0)
+    }
+
+    #[inline(always)]
+    fn both(&self, hash: u64) -> [usize; 2] {
+        let first = hash as usize & self.mask;
+        let second = (hash >> 32) as usize & self.mask;
+        [first, if second == first { first ^ 1 } else { second }]
+    }
+
+    /// Asks the cache for the bucket in which it probably stands.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, hash: u64) {
+        if let Some(bucket) = self.buckets.get(hash as usize & self.mask) {
+            buf::prefetch(bucket);
+        }
+    }
+
+    #[inline(always)]
+    fn find(&self, key: Key, hash: u64) -> Option<(usize, usize)> {
+        let [first, second] = self.both(hash);
+        match self.buckets.get(first)?.find(key) {
+            Some(way) => Some((first, way)),
+            None => self.buckets.get(second)?.find(key).map(|way| (second, way)),
+        }
+    }
+
+    #[inline(always)]
+    fn place(&self, at: (usize, usize)) -> Option<&Place> {
+        self.buckets.get(at.0)?.places.get(at.1)
+    }
+
+    #[inline(always)]
+    fn place_mut(&mut self, at: (usize, usize)) -> Option<&mut Place> {
+        self.buckets.get_mut(at.0)?.places.get_mut(at.1)
+    }
+
+    /// At which port an address is; `None` if nobody knows.
+    #[inline(always)]
+    pub fn lookup(&self, key: Key, now: Instant) -> Option<PortNo> {
+        self.lookup_hashed(key, self.hash(key), now)
+    }
+
+    #[inline(always)]
+    pub(crate) fn lookup_hashed(&self, key: Key, hash: u64, now: Instant) -> Option<PortNo> {
+        let place = self.place(self.find(key, hash)?)?;
+        (place.kind != LEARNED || !self.is_old(place, units(now.nanos()))).then_some(place.port)
+    }
+
+    /// The same for up to 32 at once, their cache misses under way together.
+    pub fn lookup_burst(&self, keys: &[Key], now: Instant, out: &mut [Option<PortNo>]) {
+        let mut hashes = [0; 32];
+        for ((key, hash), out) in keys.iter().zip(&mut hashes).zip(out.iter_mut()) {
+            *hash = self.hash(*key);
+            self.prefetch(*hash);
+            *out = None;
+        }
+        for ((key, hash), out) in keys.iter().zip(hashes).zip(out) {
+            *out = self.lookup_hashed(*key, hash, now);
+        }
+    }
+
+    #[inline(always)]
+    fn is_old(&self, place: &Place, now: u32) -> bool {
+        now.wrapping_sub(place.seen) >= self.timeout_units
+    }
+
+    /// `key` was seen at `port`. `sticky`: if that is new, it stays there.
+    #[inline(always)]
+    pub fn learn(&mut self, key: Key, port: PortNo, sticky: bool, now: Instant) -> Learned {
+        self.learn_hashed(key, self.hash(key), port, sticky, now)
+    }
+
+    #[inline(always)]
+    pub(crate) fn learn_hashed(&mut self, key: Key, hash: u64, port: PortNo, sticky: bool, now: Instant) -> Learned {
+        let seen = units(now.nanos());
+        if let Some(at) = self.find(key, hash)
+            && let Some(place) = self.place_mut(at)
+            && place.port == port
+        {
+            // A line that is only read stays shared; and a store is a store.
+            if place.seen != seen {
+                place.seen = seen;
+            }
+            return Learned::Known;
+        }
+        self.learn_more(key, hash, port, sticky, seen)
+    }
+
+    #[cold]
+    fn learn_more(&mut self, key: Key, hash: u64, port: PortNo, sticky: bool, seen: u32) -> Learned {
+        let kind = if sticky { STICKY } else { LEARNED };
+        if let Some(at) = self.find(key, hash)
+            && let Some(place) = self.place_mut(at)
+        {
+            let before = place.port;
+            if place.kind != LEARNED {
+                place.seen = seen;
+                return Learned::Bound(before);
+            }
+            *place = Place { port, kind, seen };
+            self.counts.moved += 1;
+            return Learned::Moved(before);
+        }
+        match self.put(key, hash, Place { port, kind, seen }) {
+            true => {
+                self.counts.learned += 1;
+                Learned::New
+            }
+            false => {
+                self.counts.full += 1;
+                Learned::Full
+            }
+        }
+    }
+
+    /// Puts a new entry into the emptier of its buckets; if the table or both are full, in the place of one that has aged, or is the coldest
+    /// and cold.
+    fn put(&mut self, key: Key, hash: u64, place: Place) -> bool {
+        let both = self.both(hash);
+        if self.len < self.most
+            && let Some(at) = both
+                .into_iter()
+                .filter_map(|at| self.buckets.get(at).map(|bucket| (bucket.used(), at)))
+                .min_by_key(|(used, _)| *used)
+                .filter(|(used, _)| *used < WAYS)
+                .map(|(_, at)| at)
+            && let Some(bucket) = self.buckets.get_mut(at)
+            && let Some(way) = bucket.keys.iter().position(|key| *key == 0)
+        {
+            bucket.set(way, key, place);
+            self.len += 1;
+            return true;
+        }
+        let idle = |there: &Place| if there.kind == LEARNED { place.seen.wrapping_sub(there.seen) } else { 0 };
+        let ways = both.into_iter().flat_map(|at| (0..WAYS).map(move |way| (at, way)));
+        let used =
+            |at: &(usize, usize)| self.buckets.get(at.0).and_then(|b| b.keys.get(at.1)).is_some_and(|key| *key != 0);
+        let coldest = ways.filter(used).filter_map(|at| Some((idle(self.place(at)?), at))).max();
+        let (timeout, cold) = (self.timeout_units, (self.timeout_units / COLD).max(1));
+        let Some((idle, at)) = coldest.filter(|(idle, _)| *idle >= cold) else { return false };
+        if let Some(bucket) = self.buckets.get_mut(at.0) {
+            bucket.set(at.1, key, place);
+        }
+        *if idle >= timeout { &mut self.counts.aged } else { &mut self.counts.evicted } += 1;
+        true
+    }
+
+    /// Says where an address is, for good. `false`: there is no place for it.
+    pub fn insert_static(&mut self, key: Key, port: PortNo, now: Instant) -> bool {
+        let (hash, place) = (self.hash(key), Place { port, kind: STATIC, seen: units(now.nanos()) });
+        if let Some(at) = self.find(key, hash) {
+            if let Some(there) = self.place_mut(at) {
+                *there = place;
+            }
+            return true;
+        }
+        self.put(key, hash, place)
+    }
+
+    /// Forgets an address. `false`: it was not known.
+    pub fn remove(&mut self, key: Key) -> bool {
+        let Some((at, way)) = self.find(key, self.hash(key)) else { return false };
+        self.clear(at, way);
+        true
+    }
+
+    fn clear(&mut self, at: usize, way: usize) {
+        if let Some(bucket) = self.buckets.get_mut(at)
+            && let Some(key) = bucket.keys.get_mut(way)
+        {
+            *key = 0;
+            self.len -= 1;
+        }
+    }
+
+    /// Forgets what `which` says; how many that were.
+    pub fn flush(&mut self, mut which: impl FnMut(&Entry) -> bool, now: Instant) -> usize {
+        let all: Vec<Entry> = self.entries(now).collect();
+        all.iter().filter(|entry| which(entry) && self.remove(entry.key)).count()
+    }
+
+    /// All that is known.
+    pub fn entries(&self, now: Instant) -> impl Iterator<Item = Entry> {
+        let now = units(now.nanos());
+        let of = move |(key, place): (&u64, &Place)| {
+            let kind = match place.kind {
+                STATIC => Kind::Static,
+                STICKY => Kind::Sticky,
+                _ => Kind::Learned,
+            };
+            let age = Duration::from_nanos(u64::from(now.wrapping_sub(place.seen)) << 26);
+            (*key != 0).then_some(Entry { key: Key(*key), port: place.port, kind, age })
+        };
+        self.buckets.iter().flat_map(move |bucket| bucket.keys.iter().zip(&bucket.places).filter_map(of))
+    }
+
+    /// Forgets a part of what has aged, if it is time to; all of it within a timeout.
+    pub fn poll(&mut self, now: Instant) {
+        if now < self.sweep_at {
+            return;
+        }
+        self.sweep_at = now.after(self.timeout / STEPS as u32);
+        let step = self.buckets.len().div_ceil(STEPS);
+        let (from, units) = (self.sweep, units(now.nanos()));
+        for at in from..(from + step).min(self.buckets.len()) {
+            for way in 0..WAYS {
+                let old = self.buckets.get(at).is_some_and(|bucket| {
+                    let place = bucket.places.get(way).filter(|place| place.kind == LEARNED);
+                    bucket.keys.get(way) != Some(&0) && place.is_some_and(|place| self.is_old(place, units))
+                });
+                if old {
+                    self.clear(at, way);
+                    self.counts.aged += 1;
+                }
+            }
+        }
+        self.sweep = if from + step >= self.buckets.len() { 0 } else { from + step };
+    }
+}
+
+impl Bucket {
+    fn set(&mut self, way: usize, key: Key, place: Place) {
+        if let (Some(there), Some(at)) = (self.keys.get_mut(way), self.places.get_mut(way)) {
+            (*there, *at) = (key.0, place);
+        }
+    }
+}

@@ -1,0 +1,142 @@
+use super::*;
+use proptest::prelude::*;
+use std::collections::HashMap;
+
+fn key(n: u64) -> Key {
+    Key::of((n % 3) as u16, n & 0xff_ffff_ffff)
+}
+
+fn table(most: usize, secs: u64) -> Fdb {
+    Fdb::new(FdbConfig { most, timeout: Duration::from_secs(secs), key: hash::Key::seeded(7) })
+}
+
+fn at(secs: u64) -> Instant {
+    Instant::from_millis(secs * 1000)
+}
+
+#[test]
+fn a_key_is_its_parts() {
+    let mac = Mac([2, 0xab, 0, 1, 2, 0xff]);
+    let key = Key::new(0xfff, mac);
+    assert_eq!((key.mac(), key.vid()), (mac, 0xfff));
+    assert_ne!(Key::new(1, mac), Key::new(2, mac));
+    assert_eq!(std::mem::size_of::<Bucket>(), 64);
+}
+
+#[derive(Debug, Clone)]
+enum Op {
+    Learn(u64, PortNo),
+    Static(u64, PortNo),
+    Remove(u64),
+    Look(u64),
+}
+
+fn ops() -> impl Strategy<Value = Vec<Op>> {
+    let key = || 0..40_u64;
+    let op = prop_oneof![
+        4 => (key(), 0..4_u16).prop_map(|(key, port)| Op::Learn(key, port)),
+        1 => (key(), 0..4_u16).prop_map(|(key, port)| Op::Static(key, port)),
+        1 => key().prop_map(Op::Remove),
+        3 => key().prop_map(Op::Look),
+    ];
+    prop::collection::vec(op, 0..200)
+}
+
+proptest! {
+    /// With room for all it is a map in which what was said outlasts what was seen.
+    #[test]
+    fn it_is_a_map(ops in ops()) {
+        let (mut fdb, mut model) = (table(1000, 300), HashMap::<u64, (PortNo, bool)>::new());
+        for op in ops {
+            match op {
+                Op::Learn(n, port) => {
+                    let expected = match model.get(&n) {
+                        None => Learned::New,
+                        Some((there, _)) if *there == port => Learned::Known,
+                        Some((there, true)) => Learned::Bound(*there),
+                        Some((there, false)) => Learned::Moved(*there),
+                    };
+                    prop_assert_eq!(fdb.learn(key(n), port, false, at(1)), expected);
+                    if !matches!(expected, Learned::Bound(_) | Learned::Known) {
+                        model.insert(n, (port, false));
+                    }
+                }
+                Op::Static(n, port) => {
+                    prop_assert!(fdb.insert_static(key(n), port, at(1)));
+                    model.insert(n, (port, true));
+                }
+                Op::Remove(n) => prop_assert_eq!(fdb.remove(key(n)), model.remove(&n).is_some()),
+                Op::Look(n) => {
+                    let mut out = [Some(9); 1];
+                    fdb.lookup_burst(&[key(n)], at(1), &mut out);
+                    prop_assert_eq!(out[0], model.get(&n).map(|(port, _)| *port));
+                    prop_assert_eq!(fdb.lookup(key(n), at(1)), out[0]);
+                }
+            }
+            prop_assert_eq!(fdb.len(), model.len());
+        }
+        let mut all: Vec<_> = fdb.entries(at(1)).map(|entry| (entry.key, entry.port, entry.kind == Kind::Static)).collect();
+        let mut expected: Vec<_> = model.iter().map(|(n, (port, bound))| (key(*n), *port, *bound)).collect();
+        all.sort();
+        expected.sort();
+        prop_assert_eq!(all, expected);
+    }
+}
+
+#[test]
+fn what_is_not_seen_is_forgotten_within_a_timeout_more() {
+    let mut fdb = table(100_000, 100);
+    for n in 0..50_000 {
+        fdb.learn(key(n), 1, false, at(0));
+    }
+    assert!(fdb.insert_static(key(99_999), 2, at(0)));
+    assert_eq!(fdb.learn(key(99_998), 3, true, at(0)), Learned::New);
+    // Half is seen again.
+    for n in 0..25_000 {
+        assert_eq!(fdb.learn(key(n), 1, false, at(60)), Learned::Known);
+    }
+    assert_eq!(fdb.lookup(key(30_000), at(99)), Some(1));
+    assert_eq!(fdb.lookup(key(30_000), at(101)), None, "old, whether it was swept or not");
+    assert_eq!(fdb.lookup(key(10), at(101)), Some(1));
+    let mut now = 101;
+    while now < 300 {
+        fdb.poll(at(now));
+        now += 1;
+    }
+    assert_eq!((fdb.len(), fdb.counts().aged), (2, 50_000));
+    assert_eq!((fdb.lookup(key(99_999), at(now)), fdb.lookup(key(99_998), at(now))), (Some(2), Some(3)));
+    let entry = fdb.entries(at(300)).find(|entry| entry.port == 3).unwrap();
+    assert!(entry.kind == Kind::Sticky && entry.age.as_secs() >= 299, "{entry:?}");
+}
+
+#[test]
+fn a_flood_of_addresses_is_bounded_and_who_talks_stays() {
+    let mut fdb = table(1000, 300);
+    for n in 0..500 {
+        assert_eq!(fdb.learn(key(n), 1, false, at(0)), Learned::New);
+    }
+    // 100,000 strangers in twenty minutes; the stations talk each second.
+    for n in 0..100_000_u64 {
+        let now = at(n / 80);
+        fdb.learn(key(1_000_000 + n), 2, false, now);
+        if n % 80 == 0 {
+            (0..500).for_each(|n| assert_eq!(fdb.learn(key(n), 1, false, now), Learned::Known));
+        }
+        assert!(fdb.len() <= 1000);
+    }
+    let counts = fdb.counts();
+    assert!(counts.evicted > 1000 && counts.full > 1000, "{counts:?}");
+    assert_eq!(counts.learned + counts.full, 100_500);
+}
+
+#[test]
+fn a_full_table_has_place_for_most_of_what_it_may_hold() {
+    // Half full: of a hundred thousand none finds both of its buckets taken.
+    let mut fdb = table(100_000, 300);
+    let learned = (0..100_000).filter(|n| fdb.learn(key(*n), 0, false, at(0)) == Learned::New).count();
+    assert_eq!((learned, fdb.len()), (100_000, 100_000));
+    assert_eq!(fdb.learn(key(100_000), 0, false, at(0)), Learned::Full);
+    assert!(!fdb.insert_static(key(100_001), 0, at(0)), "all of them are young");
+    assert_eq!(fdb.flush(|entry| entry.key.vid() == 1, at(0)), 33_333);
+    assert_eq!(fdb.len(), 66_667);
+}
