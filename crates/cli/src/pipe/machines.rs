@@ -3,11 +3,12 @@
 use super::{FormArgs, PipeArgs, ends, flow};
 use crate::exit::{Exit, Fault, notice, print};
 use anyhow::Context;
+use bridge::FdbConfig;
 use buf::{Burst, Pool, PoolLocks};
 use clap::Args;
 use pipe::nanoping::{Figures, Ping, PingConfig};
 use pipe::ports::Counter;
-use pipe::switch::{AGE, ENTRIES, Fdb, Switch};
+use pipe::switch::Switch;
 use pipe::units;
 use port::Port;
 use port::spec::{Kind, Layer, Spec};
@@ -32,7 +33,7 @@ pub struct SwitchArgs {
     #[arg(long, value_name = "IN,OUT")]
     pub text: Vec<String>,
     /// Addresses it can know
-    #[arg(long, value_name = "N", default_value_t = ENTRIES as u32, value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
+    #[arg(long, value_name = "N", default_value_t = 8192, value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
     pub table: u32,
     /// How long it knows one that is not seen again
     #[arg(long, value_name = "DURATION", value_parser = units::duration, default_value = "300s")]
@@ -125,8 +126,11 @@ pub fn switch(args: &SwitchArgs) -> anyhow::Result<Exit> {
     for name in &args.text {
         ports.push(ends::open_spec(text(name)?, PoolLocks::Light)?.0);
     }
-    let age = if args.age.is_zero() { AGE } else { args.age };
-    let mut switch = Switch::new(ports, Fdb::new(args.table as usize, age));
+    let mut fdb = FdbConfig { most: args.table as usize, ..FdbConfig::new() };
+    if !args.age.is_zero() {
+        fdb.timeout = args.age;
+    }
+    let mut switch = Switch::new(ports, fdb);
     let ran = switch.run(&Counter::new(1).clock(), dispatch::stop_requested);
     switch.remarks().for_each(|remark| notice(&remark));
     switch.report().lines().for_each(notice);
