@@ -41,15 +41,32 @@ impl Default for Member {
     }
 }
 
-/// Where a frame goes.
+/// Where a frame goes: to a port, to all others ([`FLOOD`]), or nowhere, for a reason. A number, since many are compared at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    /// To this port.
-    To(PortNo),
-    /// To all others that take what is for nobody known, or for many.
-    Flood,
-    /// Nowhere.
-    Drop(DropReason),
+struct Verdict(u32);
+
+const FLOOD: Verdict = Verdict(1 << 16);
+const DROP: u32 = 1 << 17;
+
+impl Verdict {
+    #[inline(always)]
+    fn to(port: PortNo) -> Verdict {
+        Verdict(u32::from(port))
+    }
+
+    #[inline(always)]
+    fn drop(why: DropReason) -> Verdict {
+        Verdict(DROP | why as u32)
+    }
+
+    #[inline(always)]
+    fn port(self) -> Option<PortNo> {
+        PortNo::try_from(self.0).ok()
+    }
+
+    fn reason(self) -> Option<DropReason> {
+        DropReason::ALL.get((self.0 & (DROP - 1)) as usize).copied().filter(|_| self.0 & DROP != 0)
+    }
 }
 
 /// What a port did.
@@ -112,7 +129,7 @@ const GROUP: u64 = 1 << 40;
 const RESERVED: u64 = 0x0180_c200_0000;
 
 /// A frame that was looked at, not yet decided about.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Seen {
     dst: u64,
     src: u64,
@@ -191,8 +208,11 @@ impl Bridge {
         if self.spans > 0 {
             self.mirror(&member, burst, out);
         }
-        while !burst.is_empty() {
+        while burst.len() > 1 {
             self.chunk(from, member, burst, now, out);
+        }
+        if let Some(frame) = burst.pop() {
+            self.one(from, member, frame, now, out);
         }
     }
 
@@ -201,46 +221,51 @@ impl Bridge {
         self.fdb.poll(now);
     }
 
+    /// Reads a frame's addresses and where they are looked for. One without a header has a group as its source: what has one is wrong too.
     #[inline(always)]
+    fn look(&self, frame: &Frame) -> Seen {
+        let (dst, src) = addresses(frame).unwrap_or((0, GROUP));
+        Seen { dst, src, dst_hash: self.fdb.hash(Key::of(0, dst)), src_hash: self.fdb.hash(Key::of(0, src)) }
+    }
+
+    /// A frame that came alone.
+    #[inline]
+    fn one(&mut self, from: PortNo, member: Member, frame: Frame, now: Instant, out: &mut [Burst]) {
+        let seen = self.look(&frame);
+        self.fdb.prefetch(seen.dst_hash);
+        let verdict = self.decide(from, member, &seen, now);
+        self.give(from, verdict, frame, out);
+    }
+
+    #[inline]
     fn chunk(&mut self, from: PortNo, member: Member, burst: &mut Burst, now: Instant, out: &mut [Burst]) {
         let n = burst.len().min(CHUNK);
         let frames = burst.as_slice().get(..n).unwrap_or_default();
-        let mut seen = [Seen { dst: 0, src: 0, dst_hash: 0, src_hash: 0 }; CHUNK];
-        if n > 1 {
-            frames.iter().for_each(Frame::prefetch);
-        }
-        // A frame without a header has a group as its source: what has one is wrong too.
+        frames.iter().for_each(Frame::prefetch);
+        let mut seen = [Seen::default(); CHUNK];
         for (frame, seen) in frames.iter().zip(&mut seen) {
-            let (dst, src) = addresses(frame).unwrap_or((0, GROUP));
-            let (dst_hash, src_hash) = (self.fdb.hash(Key::of(0, dst)), self.fdb.hash(Key::of(0, src)));
-            *seen = Seen { dst, src, dst_hash, src_hash };
-            if n > 1 {
-                self.fdb.prefetch(src_hash);
-                self.fdb.prefetch(dst_hash);
-            }
+            *seen = self.look(frame);
+            self.fdb.prefetch(seen.src_hash);
+            self.fdb.prefetch(seen.dst_hash);
         }
-        let mut verdicts = [Verdict::Flood; CHUNK];
-        let mut first = None;
-        let mut alike = true;
+        let mut verdicts = [FLOOD; CHUNK];
         for (seen, verdict) in seen.iter().zip(&mut verdicts).take(n) {
             *verdict = self.decide(from, member, seen, now);
-            alike &= *first.get_or_insert(*verdict) == *verdict;
         }
+        let verdicts = verdicts.get(..n).unwrap_or_default();
         // As it mostly is between two ports: all of them go together.
-        if alike
-            && let Some(Verdict::To(to)) = first
+        if let [first, others @ ..] = verdicts
+            && let Some(to) = first.port()
+            && others.iter().fold(0, |differs, verdict| differs | (verdict.0 ^ first.0)) == 0
             && let Some(leaving) = out.get_mut(usize::from(to))
+            && leaving.room() >= n
         {
-            let given = leaving.take_some(burst, n);
-            self.count(from, to, given as u64);
-            for frame in (given..n).filter_map(|_| burst.pop()) {
-                self.give(from, Verdict::To(to), frame, out);
-            }
-            return;
+            leaving.take_some(burst, n);
+            return self.count(from, to, n as u64);
         }
-        for verdict in verdicts.into_iter().take(n) {
+        for verdict in verdicts {
             if let Some(frame) = burst.pop() {
-                self.give(from, verdict, frame, out);
+                self.give(from, *verdict, frame, out);
             }
         }
     }
@@ -262,28 +287,28 @@ impl Bridge {
             return self.refused(member, seen);
         }
         if seen.dst & !0xf == RESERVED {
-            return Verdict::Drop(DropReason::BridgeReserved);
+            return Verdict::drop(DropReason::BridgeReserved);
         }
         if member.learn {
             let learned = self.fdb.learn_hashed(Key::of(0, seen.src), seen.src_hash, from, member.sticky, now);
             if let Learned::Bound(_) = learned {
-                return Verdict::Drop(DropReason::BridgeBound);
+                return Verdict::drop(DropReason::BridgeBound);
             }
         }
         if seen.dst & GROUP != 0 {
-            return Verdict::Flood;
+            return FLOOD;
         }
         match self.fdb.lookup_hashed(Key::of(0, seen.dst), seen.dst_hash, now) {
-            Some(to) if to == from => Verdict::Drop(DropReason::BridgeSamePort),
-            Some(to) if self.may_go(&member, to) => Verdict::To(to),
-            Some(_) => Verdict::Drop(DropReason::BridgeApart),
-            None => Verdict::Flood,
+            Some(to) if to == from => Verdict::drop(DropReason::BridgeSamePort),
+            Some(to) if self.may_go(&member, to) => Verdict::to(to),
+            Some(_) => Verdict::drop(DropReason::BridgeApart),
+            None => FLOOD,
         }
     }
 
     #[cold]
     fn refused(&self, member: Member, seen: &Seen) -> Verdict {
-        Verdict::Drop(match (member.span, seen.dst, seen.src) {
+        Verdict::drop(match (member.span, seen.dst, seen.src) {
             (true, ..) => DropReason::BridgeSpan,
             (_, 0, GROUP) => DropReason::BridgeShort,
             _ => DropReason::BridgeBadSource,
@@ -299,13 +324,13 @@ impl Bridge {
 
     #[inline]
     fn give(&mut self, from: PortNo, verdict: Verdict, frame: Frame, out: &mut [Burst]) {
-        match verdict {
-            Verdict::To(to) => match out.get_mut(usize::from(to)).map(|leaving| leaving.push(frame)) {
+        match (verdict.port(), verdict.reason()) {
+            (Some(to), _) => match out.get_mut(usize::from(to)).map(|leaving| leaving.push(frame)) {
                 Some(Ok(())) => self.count(from, to, 1),
                 _ => self.dropped(from, DropReason::BridgeOutFull),
             },
-            Verdict::Flood => self.flood(from, frame, out),
-            Verdict::Drop(why) => self.dropped(from, why),
+            (None, None) => self.flood(from, frame, out),
+            (None, Some(why)) => self.dropped(from, why),
         }
     }
 

@@ -3,7 +3,7 @@
 //! ```text
 //!  Bridge::input     a burst from one port, in chunks of 32:
 //!    keys            both addresses read, their buckets asked for: a chunk's cache misses are under way together
-//!    decide          source learned, destination looked up -> Verdict
+//!    decide          source learned, destination looked up -> a port, all others, or a reason
 //!    give            into the bursts that leave: moved to one port, copied to several, or dropped for a reason
 //! ```
 //!
@@ -18,7 +18,7 @@
 mod bridge;
 mod fdb;
 
-pub use bridge::{Audit, Bridge, BridgeConfig, Counts, Member, Verdict};
+pub use bridge::{Audit, Bridge, BridgeConfig, Counts, Member};
 pub use fdb::{Entry, Fdb, FdbConfig, FdbCounts, Key, Kind, Learned};
 
 /// A port's place in its bridge.

@@ -556,6 +556,8 @@ pub enum BenchGroup {
     Tcp,
     /// Frames as lines: made, read, matched, rewritten, beside the usual tools
     Text,
+    /// Frames forwarded by their addresses, and the parts of that
+    Bridge,
 }
 
 /// `profile`.

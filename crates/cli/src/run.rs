@@ -70,6 +70,7 @@ pub fn bench(args: BenchArgs) -> anyhow::Result<Exit> {
         BenchGroup::Udp => lab::bench::udp,
         BenchGroup::Tcp => lab::bench::tcp,
         BenchGroup::Text => lab::bench::text,
+        BenchGroup::Bridge => lab::bench::bridge,
     };
     show(study, &args.study)
 }

@@ -3,10 +3,12 @@
 //! The host kernel is always a peer. Others (smoltcp) come from the bench program, which this one does not depend on:
 //! `cargo xtask bench udp`.
 
+mod bridge;
 mod tap;
 mod tcp;
 mod text;
 
+pub use bridge::bridge;
 pub use tcp::{IdlePeer, TcpPeers, both_cores, tcp, tcp_with};
 pub use text::text;
 pub(crate) use text::{FIVE, Unit};

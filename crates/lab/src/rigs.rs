@@ -6,12 +6,15 @@
 //! | `recv.*` | such a frame made by pktgen, taken in, demultiplexed, and its payload copied by `recvfrom` |
 //! | `route.*` | such a frame made by pktgen, forwarded, sunk |
 //! | `fib.*` | a longest-prefix lookup, in bursts of 32 over uniformly random addresses |
+//! | `bridge.*` | a frame taken from one port's ring, decided about, put into another's |
+//! | `fdb.*`, `pool`, `ring` | an address looked up; a buffer, a frame through a ring: in bursts of 32 |
 //! | `ftp.*` | a byte of an FTP transfer, both hosts' work included |
 //! | `hosts.*` | `send` on n disjoint hosts, a thread and a core each: ticks of wall time per datagram, all together |
 //! | `bulk.*`, `rr.*`, `connect_close` | bytes, transactions, connections between two hosts |
 //!
 //! Every trial checks that what should have arrived has arrived, and that the conservation audit is exact.
 
+mod bridge;
 mod fib;
 mod ftp;
 mod hosts;
@@ -21,6 +24,7 @@ mod send;
 mod tcp;
 mod text;
 
+pub use bridge::{BridgeRig, FdbRig, PoolRig, RingRig};
 pub use fib::FibRig;
 pub use ftp::{BUFFER as FTP_BUFFER, FtpSubject, Setup, WARM as FTP_WARM, Way, ftp_rig};
 pub use hosts::{HostsRig, SharedRig, idle_host_bytes};

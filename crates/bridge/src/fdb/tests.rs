@@ -130,13 +130,15 @@ fn a_flood_of_addresses_is_bounded_and_who_talks_stays() {
 }
 
 #[test]
-fn a_full_table_has_place_for_most_of_what_it_may_hold() {
-    // Half full: of a hundred thousand none finds both of its buckets taken.
-    let mut fdb = table(100_000, 300);
-    let learned = (0..100_000).filter(|n| fdb.learn(key(*n), 0, false, at(0)) == Learned::New).count();
-    assert_eq!((learned, fdb.len()), (100_000, 100_000));
-    assert_eq!(fdb.learn(key(100_000), 0, false, at(0)), Learned::Full);
-    assert!(!fdb.insert_static(key(100_001), 0, at(0)), "all of them are young");
-    assert_eq!(fdb.flush(|entry| entry.key.vid() == 1, at(0)), 33_333);
-    assert_eq!(fdb.len(), 66_667);
+fn a_table_has_place_for_all_that_it_may_hold() {
+    // Half full: some of them find both of their buckets taken, and make room.
+    const ALL: u64 = 1 << 17;
+    let mut fdb = table(ALL as usize, 300);
+    let learned = (0..ALL).filter(|n| fdb.learn(key(*n), 0, false, at(0)) == Learned::New).count() as u64;
+    assert_eq!((learned, fdb.len() as u64), (ALL, ALL));
+    assert!((0..ALL).all(|n| fdb.lookup(key(n), at(0)) == Some(0)));
+    assert_eq!(fdb.learn(key(ALL), 0, false, at(0)), Learned::Full);
+    assert!(!fdb.insert_static(key(ALL + 1), 0, at(0)), "all of them are young");
+    let gone = fdb.flush(|entry| entry.key.vid() == 1, at(0)) as u64;
+    assert_eq!((gone, fdb.len() as u64), (ALL / 3 + 1, ALL - ALL / 3 - 1));
 }

@@ -1,0 +1,267 @@
+//! A bridge between two in-memory ports, and its table alone.
+
+use crate::subject::{Reading, Subject, measure};
+use crate::{os, timer, tsc};
+use anyhow::{Context, ensure};
+use bridge::{Bridge, BridgeConfig, Fdb, FdbConfig, Key, Member, PortNo};
+use buf::{Burst, Pool, PoolConfig, PoolLocks};
+use clock::Instant;
+use port::pair::pair;
+use port::{Caps, Port};
+use wire::{Mac, hash};
+
+/// Frames that wait in a port at the beginning of a round.
+const RING: usize = 1024;
+const ROUNDS: u64 = 64;
+const NOW: Instant = Instant::from_millis(1000);
+
+/// Numbers that repeat.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self, below: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 32) as usize % below
+    }
+}
+
+fn station(port: PortNo, n: usize) -> Mac {
+    let [.., a, b, c] = n.to_be_bytes();
+    Mac([2, 0, port as u8, a, b, c])
+}
+
+fn table(most: usize) -> FdbConfig {
+    FdbConfig { most, key: hash::Key::seeded(1), ..FdbConfig::new() }
+}
+
+/// Frames from stations at one port to stations at the other, all of them known, in random order: what is taken from the one port's ring,
+/// decided about and put into the other's. Filling and emptying the rings is not measured.
+pub struct BridgeRig {
+    id: String,
+    bridge: Bridge,
+    ports: Vec<Port>,
+    /// The other ends.
+    ends: Vec<Port>,
+    out: Vec<Burst>,
+    pool: Pool,
+    random: Random,
+    /// At each port.
+    stations: usize,
+    /// Bytes of a frame, without FCS.
+    len: usize,
+    burst: usize,
+}
+
+impl BridgeRig {
+    /// With `stations` addresses in all, frames of `len` bytes without FCS, taken from a port `burst` at a time.
+    ///
+    /// # Errors
+    /// No memory for buffers.
+    pub fn new(id: &str, stations: usize, len: usize, burst: usize) -> anyhow::Result<BridgeRig> {
+        let pool = Pool::new(&PoolConfig { buffers: 2 * RING, locks: PoolLocks::Owner, ..PoolConfig::default() })?;
+        let mut bridge = Bridge::new(BridgeConfig { fdb: table(stations) });
+        let (ports, ends) = (0..2).map(|at| pair(&format!("p{at}"), RING, Caps::PLAIN)).unzip();
+        for port in 0..2 {
+            bridge.add(Member::default()).context("a port")?;
+            for n in 0..stations / 2 {
+                bridge.fdb_mut().learn(Key::new(0, station(port, n)), port, false, NOW);
+            }
+        }
+        ensure!(bridge.fdb().len() == stations / 2 * 2, "{id}: {} of {stations} were learned", bridge.fdb().len());
+        let out = vec![Burst::new(), Burst::new()];
+        let (id, random) = (id.to_owned(), Random(88_172_645_463_325_252));
+        Ok(BridgeRig { id, bridge, ports, ends, out, pool, random, stations: stations / 2, len, burst })
+    }
+
+    /// A ring full of frames for the other port's stations.
+    fn fill(&mut self) -> anyhow::Result<()> {
+        let mut burst = Burst::new();
+        for _ in 0..RING {
+            let mut frame = self.pool.get().context("a buffer")?;
+            let (dst, src) = (self.random.next(self.stations), self.random.next(self.stations));
+            let header = [station(1, dst).0, station(0, src).0].concat();
+            frame.append(self.len).context("room")?[..12].copy_from_slice(&header);
+            ensure!(burst.push(frame).is_ok());
+            if burst.room() == 0 {
+                self.ends[0].tx.tx_burst(&mut burst, NOW);
+            }
+        }
+        self.ends[0].tx.tx_burst(&mut burst, NOW);
+        Ok(())
+    }
+
+    /// What the loop of a bridge does until nothing waits any more.
+    fn run(&mut self) -> usize {
+        let (mut burst, mut came) = (Burst::new(), 0);
+        loop {
+            let got = self.ports[0].rx.rx_burst(&mut burst, self.burst, NOW);
+            if got == 0 {
+                return came;
+            }
+            came += got;
+            self.bridge.input(0, &mut burst, NOW, &mut self.out);
+            self.ports[1].tx.tx_burst(&mut self.out[1], NOW);
+        }
+    }
+
+    fn empty(&mut self) -> usize {
+        let (mut burst, mut left) = (Burst::new(), 0);
+        while self.ends[1].rx.rx_burst(&mut burst, 256, NOW) > 0 {
+            left += burst.len();
+            burst.clear();
+        }
+        left
+    }
+}
+
+impl Subject for BridgeRig {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn trial(&mut self) -> anyhow::Result<Reading> {
+        let mut all = Reading { ops: 0, ticks: 0, wall_ns: 0, cpu_ns: 0 };
+        let (wall, cpu) = (os::monotonic_ns(), os::thread_cpu_ns());
+        for _ in 0..ROUNDS {
+            self.fill()?;
+            let start = tsc::now();
+            let came = self.run();
+            all.ticks += tsc::now().saturating_sub(start).saturating_sub(timer::cost());
+            ensure!((came, self.empty()) == (RING, RING), "{}: {came} of {RING} frames crossed", self.id);
+            all.ops += came as u64;
+        }
+        (all.wall_ns, all.cpu_ns) = (os::monotonic_ns() - wall, os::thread_cpu_ns() - cpu);
+        let dropped = self.bridge.drops().nonzero();
+        ensure!(dropped.is_empty() && self.bridge.audit().holds(), "{}: {dropped:?}", self.id);
+        Ok(all)
+    }
+}
+
+/// Lookups alone, in bursts of 32.
+pub struct FdbRig {
+    id: String,
+    fdb: Fdb,
+    keys: Vec<Key>,
+}
+
+impl FdbRig {
+    /// A table of so many addresses, all of which are looked up in random order.
+    ///
+    /// # Errors
+    /// Not all of them were learned.
+    pub fn new(id: &str, addresses: usize) -> anyhow::Result<FdbRig> {
+        let mut fdb = Fdb::new(table(addresses));
+        let key = |n| Key::new(0, station(0, n));
+        for n in 0..addresses {
+            fdb.learn(key(n), 0, false, NOW);
+        }
+        ensure!(fdb.len() == addresses);
+        let mut random = Random(88_172_645_463_325_252);
+        Ok(FdbRig { id: id.to_owned(), fdb, keys: (0..1 << 16).map(|_| key(random.next(addresses))).collect() })
+    }
+}
+
+impl Subject for FdbRig {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn trial(&mut self) -> anyhow::Result<Reading> {
+        let (mut out, mut found) = ([None; 32], 0);
+        let reading = measure(self.keys.len() as u64, || {
+            for keys in self.keys.chunks_exact(out.len()) {
+                self.fdb.lookup_burst(keys, NOW, &mut out);
+                found += usize::from(std::hint::black_box(&out)[0].is_some());
+            }
+        });
+        ensure!(found == self.keys.len() / out.len(), "{}: an address was not found", self.id);
+        Ok(reading)
+    }
+}
+
+/// Buffers taken from a pool and given back, 32 at a time.
+pub struct PoolRig {
+    pool: Pool,
+}
+
+impl PoolRig {
+    /// # Errors
+    /// No memory.
+    pub fn new() -> anyhow::Result<PoolRig> {
+        Ok(PoolRig { pool: Pool::new(&PoolConfig { locks: PoolLocks::Owner, ..PoolConfig::default() })? })
+    }
+}
+
+impl Subject for PoolRig {
+    fn id(&self) -> &str {
+        "pool"
+    }
+
+    fn trial(&mut self) -> anyhow::Result<Reading> {
+        const BURSTS: u64 = 4096;
+        let (mut burst, mut got) = (Burst::new(), 0);
+        let reading = measure(BURSTS * 32, || {
+            for _ in 0..BURSTS {
+                got += self.pool.get_burst(32, &mut burst);
+                std::hint::black_box(&burst);
+                burst.clear();
+            }
+        });
+        ensure!(got as u64 == BURSTS * 32);
+        Ok(reading)
+    }
+}
+
+/// Frames through a ring between two ends on one core, 32 at a time.
+pub struct RingRig {
+    pool: Pool,
+}
+
+impl RingRig {
+    /// # Errors
+    /// No memory.
+    pub fn new() -> anyhow::Result<RingRig> {
+        Ok(RingRig { pool: Pool::new(&PoolConfig { locks: PoolLocks::Owner, ..PoolConfig::default() })? })
+    }
+}
+
+impl Subject for RingRig {
+    fn id(&self) -> &str {
+        "ring"
+    }
+
+    fn trial(&mut self) -> anyhow::Result<Reading> {
+        const BURSTS: u64 = 4096;
+        let (mut to, mut from) = buf::ring::ring(RING);
+        let mut burst = Burst::new();
+        self.pool.get_burst(32, &mut burst);
+        let mut crossed = 0;
+        let reading = measure(BURSTS * 32, || {
+            for _ in 0..BURSTS {
+                crossed += to.push_from(|| burst.pop());
+                from.pop_into(32, |frame| drop(burst.push(frame)));
+            }
+        });
+        ensure!(crossed as u64 == BURSTS * 32);
+        Ok(reading)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_frames_cross_and_all_addresses_are_found() {
+        for burst in [1, 32] {
+            let reading = BridgeRig::new("bridge", 100, 60, burst).unwrap().trial().unwrap();
+            assert_eq!(reading.ops, ROUNDS * RING as u64);
+            assert!(reading.ticks > 0 && reading.wall_ns > 0);
+        }
+        assert_eq!(FdbRig::new("fdb", 1000).unwrap().trial().unwrap().ops, 1 << 16);
+        assert_eq!(PoolRig::new().unwrap().trial().unwrap().ops, 1 << 17);
+        assert_eq!(RingRig::new().unwrap().trial().unwrap().ops, 1 << 17);
+    }
+}
