@@ -108,18 +108,27 @@ impl<T> Producer<T> {
     #[inline]
     pub fn push_from(&mut self, mut next: impl FnMut() -> Option<T>) -> usize {
         let start = self.tail;
-        while self.room() > 0 {
-            let Some(value) = next() else { break };
-            // SAFETY: the slot lies outside head..tail: the producer's alone until the store below.
-            self.shared.slot(self.tail).with_mut(|slot| unsafe {
-                (*slot).write(value);
-            });
-            self.tail = self.tail.wrapping_add(1);
+        let mut tail = start;
+        while let room @ 1.. = self.room() {
+            let end = tail.wrapping_add(room);
+            while tail != end
+                && let Some(value) = next()
+            {
+                // SAFETY: the slot lies outside head..tail: the producer's alone until the store below.
+                self.shared.slot(tail).with_mut(|slot| unsafe {
+                    (*slot).write(value);
+                });
+                tail = tail.wrapping_add(1);
+            }
+            self.tail = tail;
+            if tail != end {
+                break;
+            }
         }
-        if self.tail != start {
-            self.shared.tail.0.store(self.tail, Ordering::Release);
+        if tail != start {
+            self.shared.tail.0.store(tail, Ordering::Release);
         }
-        self.tail.wrapping_sub(start)
+        tail.wrapping_sub(start)
     }
 
     /// Writes one value; gives it back if the ring is full.
@@ -157,13 +166,15 @@ impl<T> Consumer<T> {
     #[inline]
     pub fn pop_into(&mut self, most: usize, mut into: impl FnMut(T)) -> usize {
         let n = self.ready().min(most);
-        for _ in 0..n {
+        let (mut at, end) = (self.head, self.head.wrapping_add(n));
+        while at != end {
             // SAFETY: the slot lies inside head..tail: written, released to us, read once.
-            into(self.shared.slot(self.head).with_mut(|slot| unsafe { (*slot).assume_init_read() }));
-            self.head = self.head.wrapping_add(1);
+            into(self.shared.slot(at).with_mut(|slot| unsafe { (*slot).assume_init_read() }));
+            at = at.wrapping_add(1);
         }
+        self.head = end;
         if n > 0 {
-            self.shared.head.0.store(self.head, Ordering::Release);
+            self.shared.head.0.store(end, Ordering::Release);
         }
         n
     }
