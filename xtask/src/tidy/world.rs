@@ -1,7 +1,7 @@
 //! The protocol crates do not touch the world: no thread, no file, no socket of the kernel's, no system call.
 //!
 //! And their tables are hashed under a key: the standard library's default is (SipHash with a random key), and so is
-//! `inet::hash`; what stands for a hash without one is refused.
+//! `wire::hash`; what stands for a hash without one is refused.
 
 use super::{Finding, Tree};
 use crate::source::has_token;
@@ -43,7 +43,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
                 found.push(Finding::new(path, at + 1, what));
             }
             if let Some(hash) = UNKEYED.iter().find(|hash| has_token(&line.code, hash)) {
-                let what = format!("{hash} has no key, and a stranger may choose what goes in; use inet::hash");
+                let what = format!("{hash} has no key, and a stranger may choose what goes in; use wire::hash");
                 found.push(Finding::new(path, at + 1, what));
             }
         }
