@@ -1,8 +1,8 @@
 //! Frames out of a stream of bytes.
 
 mod cut;
+mod in_place;
 mod json;
-mod lying;
 mod records;
 #[cfg(test)]
 mod tests;
@@ -15,7 +15,7 @@ pub(crate) use text::decode_line;
 
 use crate::grep::Front;
 use crate::{Format, Frames, Time};
-use lying::Lying;
+use in_place::InPlace;
 use port::pcap::{self, LINKTYPE_ETHERNET, PcapError};
 use records::Records;
 use std::fs::File;
@@ -81,7 +81,7 @@ pub struct Input {
     /// Which lines of text are decoded at all.
     front: Option<Front>,
     /// Of a file whose lines need not be copied to be decoded.
-    lying: Option<Lying>,
+    in_place: Option<InPlace>,
     tally: Tally,
 }
 
@@ -92,7 +92,7 @@ enum State {
     Begin(Stream, Option<Format>),
     Text(Text<Stream>),
     /// And the stream, for what must be read after all.
-    Lying(Lying, Stream),
+    InPlace(InPlace, Stream),
     Json(Text<Stream>),
     Records(Records<Stream>),
     Pcap(Box<pcap::Reader<io::Chain<Cursor<Vec<u8>>, Stream>>>),
@@ -103,7 +103,7 @@ impl Input {
     /// Frames from `from`, in a form that its first bytes tell unless `format` does. With `strict` a bad line is an error.
     pub fn new(from: impl Read + Send + 'static, format: Option<Format>, strict: bool) -> Input {
         let state = State::Begin(Box::new(from), format);
-        Input { state, format: Format::Text, strict, front: None, lying: None, tally: Tally::default() }
+        Input { state, format: Format::Text, strict, front: None, in_place: None, tally: Tally::default() }
     }
 
     /// Lines of a regular file, or of what else `file` is; `from` reads it, and is asked where its bytes cannot be had without being copied.
@@ -116,7 +116,7 @@ impl Input {
         format: Option<Format>,
         strict: bool,
     ) -> io::Result<Input> {
-        Ok(Input { lying: Lying::of(file)?, ..Input::new(from, format, strict) })
+        Ok(Input { in_place: InPlace::of(file)?, ..Input::new(from, format, strict) })
     }
 
     /// Of lines of text decodes only those that `front` selects. Only for text.
@@ -148,14 +148,14 @@ impl Input {
             return Ok(true);
         }
         let before = frames.len();
-        if let State::Lying(lying, _) = &mut self.state {
+        if let State::InPlace(lines, _) = &mut self.state {
             let (front, tally) = (self.front.as_ref(), &mut self.tally);
-            if !lying.lend(AT_ONCE, |lines| text::decode_selected(lines, front, frames, tally)) {
-                self.rise()?;
+            if !lines.lend(AT_ONCE, |lines| text::decode_selected(lines, front, frames, tally)) {
+                self.read_on()?;
             }
         }
         let more = match &mut self.state {
-            State::Lying(..) => true,
+            State::InPlace(..) => true,
             State::Text(text) => {
                 let front = self.front.as_ref();
                 text.read(&mut self.tally, |bytes, tally| text::decode_selected(bytes, front, frames, tally))?
@@ -189,12 +189,12 @@ impl Input {
             block.extend_from_slice(lines);
             lines.len()
         };
-        if let State::Lying(lying, _) = &mut self.state
-            && lying.lend(BLOCK, copy)
+        if let State::InPlace(lines, _) = &mut self.state
+            && lines.lend(BLOCK, copy)
         {
             return Ok(true);
         }
-        self.rise()?;
+        self.read_on()?;
         let State::Text(text) = &mut self.state else { return Ok(false) };
         // Who decodes these lines will count the long one.
         let Some(lines) = text.next_block(false, &mut 0)? else { return Ok(false) };
@@ -209,16 +209,16 @@ impl Input {
     /// As [`Input::read`].
     pub fn lend_lines(&mut self) -> Result<Option<&[u8]>, BadInput> {
         self.begin()?;
-        self.rise()?;
+        self.read_on()?;
         let State::Text(text) = &mut self.state else { return Ok(None) };
         text.next_block(true, &mut self.tally.bad)
     }
 
-    /// From now on lines are read.
-    fn rise(&mut self) -> Result<(), BadInput> {
+    /// From now on lines are read, not looked at where they lie.
+    fn read_on(&mut self) -> Result<(), BadInput> {
         self.state = match std::mem::replace(&mut self.state, State::Over) {
-            State::Lying(lying, from) => {
-                lying.rise()?;
+            State::InPlace(lines, from) => {
+                lines.leave()?;
                 State::Text(Text::new(Vec::new(), from))
             }
             other => other,
@@ -262,8 +262,8 @@ impl Input {
         let format = asked.unwrap_or_else(|| Format::of_start(&start));
         (self.state, self.format) = match format {
             Format::Text | Format::Plain | Format::Stamped => {
-                let state = match self.lying.take() {
-                    Some(lying) => State::Lying(lying, from),
+                let state = match self.in_place.take() {
+                    Some(lines) => State::InPlace(lines, from),
                     None => State::Text(Text::new(start, from)),
                 };
                 (state, Format::Text)

@@ -2,11 +2,11 @@
 #![allow(unsafe_code)] // clock_gettime(2), fcntl(2), vmsplice(2), mmap(2), mount(2), recvmsg(2) have no safe form in std
 
 mod fuse;
-mod still;
+mod lease;
 
 pub use fuse::{FUSE_TYPE, fuse_mount, fuse_unmount, user};
+pub use lease::{Lease, Leased};
 pub use port::os::stdout;
-pub use still::{Held, Still};
 
 use std::fs::File;
 use std::io::{self, Write};

@@ -237,7 +237,7 @@ fn lines(args: &GrepArgs, matcher: &Matcher, input: &mut Input, files: &[PathBuf
         [file] if file.as_os_str() != "-" => Cut::of(file).map_err(|why| in_two(why.into()))?,
         _ => None,
     };
-    let ran = if args.most() == u64::MAX && (jobs > 1 || cut.as_ref().is_some_and(Cut::is_still)) {
+    let ran = if args.most() == u64::MAX && (jobs > 1 || cut.as_ref().is_some_and(Cut::is_in_place)) {
         beside_each_other(args, matcher, input, cut.as_ref(), &mut out, jobs)
     } else {
         one_by_one(args, matcher, input, &mut out)
@@ -307,7 +307,7 @@ fn beside_each_other(
             };
             let found = lines.search(&piece, first, u64::MAX, &mut out);
             selected.fetch_add(found.selected, Relaxed);
-            if matches!(piece, Piece::Held(..)) {
+            if matches!(piece, Piece::InPlace(..)) {
                 out.keep(&piece);
             }
             drop(piece);

@@ -2,7 +2,7 @@
 
 use super::BLOCK;
 use super::text::in_bounds;
-use crate::os::{Held, Still};
+use crate::os::{Lease, Leased};
 use std::fs::File;
 use std::io;
 use std::ops::{Deref, Range};
@@ -15,7 +15,7 @@ use wire::text::MAX_READ;
 pub struct Cut {
     file: File,
     len: u64,
-    still: Option<Still>,
+    leased: Option<Leased>,
     /// Bytes of a share.
     share: u64,
 }
@@ -23,7 +23,7 @@ pub struct Cut {
 /// Read: large enough that what two pieces both read does not matter, small enough for a second-level cache.
 const SHARE: u64 = BLOCK as u64;
 /// Not read: the lease costs 1.5 us a piece, and a writer waits for as long as one takes, some 150 us.
-const STILL_SHARE: u64 = 4 * SHARE;
+const LEASED_SHARE: u64 = 4 * SHARE;
 
 /// The lines of a piece.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ pub enum Piece<'a> {
     /// Read.
     Read(&'a [u8]),
     /// Where they lie: to be let go of soon, since writers wait.
-    Held(Held<'a>, Range<usize>),
+    InPlace(Lease<'a>, Range<usize>),
 }
 
 impl Deref for Piece<'_> {
@@ -40,7 +40,7 @@ impl Deref for Piece<'_> {
     fn deref(&self) -> &[u8] {
         match self {
             Piece::Read(lines) => lines,
-            Piece::Held(held, range) => held.get(range.clone()).unwrap_or_default(),
+            Piece::InPlace(all, range) => all.get(range.clone()).unwrap_or_default(),
         }
     }
 }
@@ -56,14 +56,14 @@ impl Cut {
         if !about.is_file() {
             return Ok(None);
         }
-        let still = Still::of(&file);
-        let share = if still.is_some() { STILL_SHARE } else { SHARE };
-        Ok(Some(Cut { file, len: about.len(), still, share }))
+        let leased = Leased::of(&file);
+        let share = if leased.is_some() { LEASED_SHARE } else { SHARE };
+        Ok(Some(Cut { file, len: about.len(), leased, share }))
     }
 
     /// Need its bytes not be copied to be looked at? Only as long as nobody writes to it.
-    pub fn is_still(&self) -> bool {
-        self.still.is_some()
+    pub fn is_in_place(&self) -> bool {
+        self.leased.is_some()
     }
 
     /// How many pieces it has, by the length that it had when it was opened.
@@ -76,11 +76,11 @@ impl Cut {
     /// # Errors
     /// What reading says.
     pub fn lend<'a>(&'a self, number: u64, buf: &'a mut Vec<u8>) -> io::Result<(Piece<'a>, u64)> {
-        if let Some(held) = self.still.as_ref().and_then(Still::hold)
-            && let Some(range) = self.lines_of(number, &held)
-            && in_bounds(held.get(range.clone()).unwrap_or_default()) == range.len()
+        if let Some(all) = self.leased.as_ref().and_then(Leased::lease)
+            && let Some(range) = self.lines_of(number, &all)
+            && in_bounds(all.get(range.clone()).unwrap_or_default()) == range.len()
         {
-            return Ok((Piece::Held(held, range), 0));
+            return Ok((Piece::InPlace(all, range), 0));
         }
         let left_out = self.read(number, buf)? + leave_out(buf);
         Ok((Piece::Read(buf), left_out))
@@ -215,9 +215,9 @@ mod tests {
                     expected.push(b'\n');
                 }
                 let expected = if line - 1 > MAX_READ { (Vec::new(), 5) } else { (expected, 0) };
-                assert!(all(&cut) == expected, "{line} {}", cut.is_still());
+                assert!(all(&cut) == expected, "{line} {}", cut.is_in_place());
                 // Read in shares of this size, as when a writer came in between.
-                cut.still = None;
+                cut.leased = None;
                 assert!(all(&cut) == expected, "{line}");
             }
             std::fs::remove_file(&path).unwrap();
@@ -227,11 +227,11 @@ mod tests {
 
     #[test]
     fn a_file_in_memory_is_not_copied_unless_somebody_writes_to_it() {
-        let path = Path::new("/dev/shm").join(format!("linerate-cut-still-{}", std::process::id()));
+        let path = Path::new("/dev/shm").join(format!("linerate-cut-in-place-{}", std::process::id()));
         std::fs::write(&path, "0011\n0022\n").unwrap();
         let mut buf = Vec::new();
         let cut = Cut::of(&path).unwrap().unwrap();
-        assert!(matches!(cut.lend(0, &mut buf).unwrap().0, Piece::Held(..)));
+        assert!(matches!(cut.lend(0, &mut buf).unwrap().0, Piece::InPlace(..)));
         let writer = File::options().write(true).open(&path).unwrap();
         assert!(matches!(cut.lend(0, &mut buf).unwrap().0, Piece::Read(b"0011\n0022\n")));
         drop(writer);

@@ -91,7 +91,7 @@ fn a_line_without_end_costs_a_bad_line_and_no_memory() {
 /// A file in memory is decoded where it lies, for as long as nobody writes to it and its lines are ones.
 #[test]
 fn a_file_in_memory_gives_what_a_stream_gives() {
-    let path = std::path::Path::new("/dev/shm").join(format!("linerate-lying-{}", std::process::id()));
+    let path = std::path::Path::new("/dev/shm").join(format!("linerate-in-place-{}", std::process::id()));
     let long = "0".repeat(MAX_READ + 10);
     let many = LINE.repeat(100_000);
     for text in [

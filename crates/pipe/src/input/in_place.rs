@@ -1,25 +1,25 @@
 //! Lines of a file in memory, decoded where they lie.
 
 use super::text::in_bounds;
-use crate::os::Still;
+use crate::os::Leased;
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
 
 /// The file from a place on, until it must be read after all: because somebody writes to it, or because its next line has no end.
-pub(super) struct Lying {
-    still: Still,
+pub(super) struct InPlace {
+    leased: Leased,
     /// Shares its place with the stream that would read it.
     file: File,
     at: usize,
 }
 
-impl Lying {
+impl InPlace {
     /// What `file` has from where it stands. `None` if it must be read.
-    pub fn of(file: &File) -> io::Result<Option<Lying>> {
-        let Some(still) = Still::of(file) else { return Ok(None) };
+    pub fn of(file: &File) -> io::Result<Option<InPlace>> {
+        let Some(leased) = Leased::of(file) else { return Ok(None) };
         let mut file = file.try_clone()?;
         let at = usize::try_from(file.stream_position()?).unwrap_or(usize::MAX);
-        Ok(Some(Lying { still, file, at }))
+        Ok(Some(InPlace { leased, file, at }))
     }
 
     /// Lets `work` see whole lines, at the most `most` bytes of them, and steps over as many as it says. `false` if there are none to be had
@@ -29,8 +29,8 @@ impl Lying {
     }
 
     fn try_lend(&mut self, most: usize, work: impl FnOnce(&[u8]) -> usize) -> Option<()> {
-        let held = self.still.hold()?;
-        let window = held.get(self.at..held.len().min(self.at.saturating_add(most)))?;
+        let all = self.leased.lease()?;
+        let window = all.get(self.at..all.len().min(self.at.saturating_add(most)))?;
         let lines = window.get(..memchr::memrchr(b'\n', window)? + 1)?;
         let lines = lines.get(..in_bounds(lines)).filter(|lines| !lines.is_empty())?;
         self.at += work(lines);
@@ -38,7 +38,7 @@ impl Lying {
     }
 
     /// Lets the stream go on where this ends.
-    pub fn rise(mut self) -> io::Result<()> {
+    pub fn leave(mut self) -> io::Result<()> {
         self.file.seek(SeekFrom::Start(self.at as u64)).map(drop)
     }
 }

@@ -4,7 +4,7 @@
 //! reader by SIGBUS, and whoever writes to it changes what is borrowed. A read lease (fcntl(2), F_SETLEASE) excludes both: as long as we
 //! have it, an open(2) for writing and a truncate(2) wait. So it is taken for a piece of work at a time, some 100 us, and never while
 //! waiting for anybody; and where it is not to be had (a writer, another user's file), or where a page may be missing (disks that fail, holes
-//! on a full file system), there is no [`Still`], and the file is read as ever.
+//! on a full file system), there is no [`Leased`], and the file is read as ever.
 
 use std::fs::File;
 use std::ops::Deref;
@@ -16,7 +16,7 @@ const F_SETSIG: i32 = 10;
 
 /// A mapped file, whole, of a file system in memory.
 #[derive(Debug)]
-pub struct Still {
+pub struct Leased {
     file: File,
     at: *const u8,
     len: usize,
@@ -25,13 +25,13 @@ pub struct Still {
 }
 
 // SAFETY: the mapping is only read, and only while the lease excludes writers; all else is shareable anyway.
-unsafe impl Send for Still {}
+unsafe impl Send for Leased {}
 // SAFETY: as above.
-unsafe impl Sync for Still {}
+unsafe impl Sync for Leased {}
 
-impl Still {
+impl Leased {
     /// `None` where a lease is refused or the file is not wholly in memory.
-    pub fn of(file: &File) -> Option<Still> {
+    pub fn of(file: &File) -> Option<Leased> {
         let file = file.try_clone().ok()?;
         if !is_in_memory(&file) {
             return None;
@@ -46,18 +46,18 @@ impl Still {
         if at == libc::MAP_FAILED {
             return None;
         }
-        let still = Still { file, at: at.cast(), len, holders: Mutex::new(0) };
-        let held = still.hold().is_some();
-        held.then_some(still)
+        let leased = Leased { file, at: at.cast(), len, holders: Mutex::new(0) };
+        let granted = leased.lease().is_some();
+        granted.then_some(leased)
     }
 
     /// Its bytes, for as long as what is returned lives: a writer waits meanwhile. `None` if one has been let in, or waits already.
-    pub fn hold(&self) -> Option<Held<'_>> {
+    pub fn lease(&self) -> Option<Lease<'_>> {
         let mut holders = self.holders();
         match *holders {
-            0 if !self.lease(libc::F_RDLCK) => return None,
+            0 if !self.set_lease(libc::F_RDLCK) => return None,
             0 if size(&self.file).is_none_or(|(len, whole)| len < self.len || !whole) => {
-                self.lease(libc::F_UNLCK);
+                self.set_lease(libc::F_UNLCK);
                 return None;
             }
             0 => {}
@@ -66,12 +66,12 @@ impl Still {
             _ => {}
         }
         *holders += 1;
-        Some(Held(self))
+        Some(Lease(self))
     }
 
     /// Takes the lease or gives it back. That somebody waits for it is told by a signal: one that is ignored unless asked for, in place of
     /// SIGIO, which ends a process; giving it back forgets which.
-    fn lease(&self, kind: i32) -> bool {
+    fn set_lease(&self, kind: i32) -> bool {
         let fd = self.file.as_raw_fd();
         // SAFETY: fcntl(2) with numbers alone.
         unsafe { libc::fcntl(fd, F_SETSIG, libc::SIGURG) == 0 && libc::fcntl(fd, libc::F_SETLEASE, kind) == 0 }
@@ -82,7 +82,7 @@ impl Still {
     }
 }
 
-impl Drop for Still {
+impl Drop for Leased {
     fn drop(&mut self) {
         // SAFETY: our own mapping; who holds it borrows `self`.
         unsafe { libc::munmap(self.at.cast_mut().cast(), self.len) };
@@ -91,9 +91,9 @@ impl Drop for Still {
 
 /// The bytes, and the lease on them.
 #[derive(Debug)]
-pub struct Held<'a>(&'a Still);
+pub struct Lease<'a>(&'a Leased);
 
-impl Deref for Held<'_> {
+impl Deref for Lease<'_> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -102,12 +102,12 @@ impl Deref for Held<'_> {
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for Lease<'_> {
     fn drop(&mut self) {
         let mut holders = self.0.holders();
         *holders -= 1;
         if *holders == 0 {
-            self.0.lease(libc::F_UNLCK);
+            self.0.set_lease(libc::F_UNLCK);
         }
     }
 }
@@ -139,7 +139,7 @@ mod tests {
 
     impl Shm {
         fn new(name: &str, text: &[u8]) -> Shm {
-            let path = PathBuf::from(format!("/dev/shm/linerate-still-{name}-{}", std::process::id()));
+            let path = PathBuf::from(format!("/dev/shm/linerate-lease-{name}-{}", std::process::id()));
             File::create(&path).unwrap().write_all(text).unwrap();
             Shm(path)
         }
@@ -154,8 +154,8 @@ mod tests {
     #[test]
     fn a_writer_waits_until_it_is_let_go_of_and_nothing_changes_meanwhile() {
         let shm = Shm::new("writer", &[b'a'; 10_000]);
-        let still = Still::of(&File::open(&shm.0).unwrap()).unwrap();
-        let (first, second) = (still.hold().unwrap(), still.hold().unwrap());
+        let leased = Leased::of(&File::open(&shm.0).unwrap()).unwrap();
+        let (first, second) = (leased.lease().unwrap(), leased.lease().unwrap());
         let (path, (done, written)) = (shm.0.clone(), mpsc::channel());
         let writer = std::thread::spawn(move || {
             let mut file = File::create(path).unwrap();
@@ -163,7 +163,7 @@ mod tests {
             file.write_all(b"short").unwrap();
         });
         // Until it waits: then the lease is not lent any more.
-        while still.hold().is_some() {
+        while leased.lease().is_some() {
             std::thread::yield_now();
         }
         assert!(written.try_recv().is_err());
@@ -173,19 +173,19 @@ mod tests {
         assert_eq!(second.last(), Some(&b'a'));
         drop(second);
         writer.join().unwrap();
-        assert!(still.hold().is_none(), "it is shorter now");
-        assert!(Still::of(&File::open(&shm.0).unwrap()).is_some());
+        assert!(leased.lease().is_none(), "it is shorter now");
+        assert!(Leased::of(&File::open(&shm.0).unwrap()).is_some());
     }
 
     #[test]
     fn what_may_change_or_fail_is_not_held() {
         let shm = Shm::new("none", b"text\n");
         let writer = File::options().append(true).open(&shm.0).unwrap();
-        assert!(Still::of(&File::open(&shm.0).unwrap()).is_none(), "somebody may write");
+        assert!(Leased::of(&File::open(&shm.0).unwrap()).is_none(), "somebody may write");
         writer.set_len(1 << 20).unwrap();
         drop(writer);
-        assert!(Still::of(&File::open(&shm.0).unwrap()).is_none(), "it has a hole");
-        assert!(Still::of(&File::open("/proc/self/status").unwrap()).is_none(), "it is made as it is read");
-        assert!(Still::of(&File::open("/dev/null").unwrap()).is_none());
+        assert!(Leased::of(&File::open(&shm.0).unwrap()).is_none(), "it has a hole");
+        assert!(Leased::of(&File::open("/proc/self/status").unwrap()).is_none(), "it is made as it is read");
+        assert!(Leased::of(&File::open("/dev/null").unwrap()).is_none());
     }
 }
