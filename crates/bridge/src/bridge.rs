@@ -195,14 +195,11 @@ impl Bridge {
     }
 
     /// Takes all of `burst`, which came through `from`, and gives each frame to the bursts of the ports to which it goes: `out` has one for
-    /// each port. What has no room there is dropped.
+    /// each port. What has no room there is dropped. Of a port that was not added nothing is taken.
     #[inline]
     pub fn input(&mut self, from: PortNo, burst: &mut Burst, now: Instant, out: &mut [Burst]) {
         let came = burst.len();
-        let Some((member, counts)) = self.members.get_mut(usize::from(from)) else {
-            burst.clear();
-            return;
-        };
+        let Some((member, counts)) = self.members.get_mut(usize::from(from)) else { return };
         let member = *member;
         counts.received += came as u64;
         if self.spans > 0 {

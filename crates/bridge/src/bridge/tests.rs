@@ -121,6 +121,9 @@ fn without_room_or_buffers_frames_end_by_name() {
     lan.send(0, &vec![bytes(ALL, station(1)); 10], Instant::ZERO);
     assert_eq!(lan.dropped(DropReason::BridgeNoCopy), 8);
     assert_eq!(lan.left(), [0, 2, 10], "the last gets the frame itself");
+    let mut burst = Burst::of(lan.pool.get().unwrap());
+    lan.bridge.input(3, &mut burst, Instant::ZERO, &mut lan.out);
+    assert_eq!((burst.len(), lan.left()), (1, vec![0; 3]), "there is no such port");
 }
 
 proptest! {
