@@ -235,6 +235,31 @@ proptest! {
     }
 }
 
+/// The vectors' ranges, to their borders: any byte at any place of a line, of one whose last step is full, and of one whose is not.
+#[test]
+fn every_byte_at_every_place_is_what_it_is_without_vectors() {
+    for len in [14, 24, 44, 60] {
+        let frame: Vec<u8> = (0..len).map(|at| (at * 37) as u8).collect();
+        let mut line = vec![0; super::len(len) + SLACK];
+        assert_eq!(encode(&frame, None, &mut line), Some(super::len(len)));
+        let rest = b"001122334455 001122334455 0800 00\n";
+        line[super::len(len)..][..rest.len()].copy_from_slice(rest);
+        for (at, byte) in (0..super::len(len) + 2).flat_map(|at| (0..=255).map(move |byte| (at, byte))) {
+            let before = std::mem::replace(&mut line[at], byte);
+            let read = |kind: Kind| {
+                let mut out = [0; 128];
+                let used = canonical(kind, &line, &mut out);
+                (used, used.map(|(_, len)| out[..len].to_vec()))
+            };
+            let expected = read(Kind::Portable);
+            for kind in Kind::available() {
+                assert_eq!(read(kind), expected, "{kind:?} {byte:#x} at {at} of {len}");
+            }
+            line[at] = before;
+        }
+    }
+}
+
 #[test]
 fn a_needle_is_a_word_that_a_header_can_have() {
     assert!(Needle::new(b"").is_none() && Needle::new(&[b'0'; HEADER + 1]).is_none());

@@ -226,29 +226,34 @@ pub(in super::super) fn decode(text: &[u8], frame: &mut [u8]) -> Option<(usize, 
 
 #[target_feature(enable = "avx2")]
 fn decode_avx2(text: &[u8], frame: &mut [u8]) -> Option<(usize, usize)> {
-    const HEADER_SPACES: u32 = 1 << 12 | 1 << 25;
     if text.len() < HEADER + 1 {
         return None;
     }
     // SAFETY: 31 characters, asked above.
-    let header = Step::of(unsafe { two(text, 0, 15) });
-    if header.newline & INSIDE != 0 || header.blank != HEADER_SPACES || header.not_hex != HEADER_SPACES {
-        return None;
-    }
-    header.store(load(&HEADER_DIGITS), 7, frame.get_mut(..MIN_FRAME + 2)?);
-    let take = load(&DIGITS);
+    let header = values(unsafe { two(text, 0, 15) }, load(&HEADER_BLANK))?;
+    store(header, load(&HEADER_DIGITS), 7, frame.get_mut(..MIN_FRAME + 2)?);
+    let (take, blank) = (load(&DIGITS), load(&BLANK));
     let (mut from, mut len) = (HEADER, MIN_FRAME);
     loop {
         let left = text.len() - from;
         // SAFETY: 31 characters from `from` on, or none behind the text's last.
-        let step = Step::of(unsafe {
+        let chars = unsafe {
             if left >= 31 {
                 two(text, from, 15)
             } else {
                 let (first, second) = (last(text, from), last(text, text.len().min(from + 15)));
                 _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(first), second)
             }
-        });
+        };
+        // Ten bytes and no end: what nearly all steps are.
+        if let Some(values) = values(chars, blank)
+            && let Some(room) = frame.get_mut(len..).filter(|room| room.len() >= BYTES + 3)
+        {
+            store(values, take, 5, room);
+            (from, len) = (from + CHARS, len + BYTES);
+            continue;
+        }
+        let step = Step::of(chars);
         let here = if step.newline == 0 { CHARS } else { step.newline.trailing_zeros() as usize };
         let inside = (1 << here) - 1;
         // A newline stands where a space would.
@@ -261,10 +266,10 @@ fn decode_avx2(text: &[u8], frame: &mut [u8]) -> Option<(usize, usize)> {
         }
         let (count, room) = (here / 3, frame.get_mut(len..)?);
         if room.len() >= BYTES + 3 {
-            step.store(take, 5, room);
+            store(step.values, take, 5, room);
         } else {
             let mut ten = [0; 16];
-            step.store(take, 5, &mut ten);
+            store(step.values, take, 5, &mut ten);
             room.get_mut(..count)?.copy_from_slice(ten.get(..count)?);
         }
         len += count;
@@ -354,19 +359,60 @@ impl Step {
             not_hex: !join(_mm256_or_si256(letter, digit)) & INSIDE,
         }
     }
+}
 
-    /// Stores the bytes of the digits at `take`, `half` of them in each half; up to eight from each half's place on are written.
-    #[inline]
-    #[target_feature(enable = "avx2")]
-    fn store(&self, take: __m256i, half: usize, room: &mut [u8]) {
-        let pairs = _mm256_shuffle_epi8(self.values, take);
-        let bytes = _mm256_maddubs_epi16(pairs, _mm256_set1_epi16(0x0110));
-        let bytes = _mm256_packus_epi16(bytes, bytes);
-        assert!(room.len() >= half + 8);
-        // SAFETY: eight bytes from the front on and from `half` on, asked one line above.
-        unsafe {
-            _mm_storel_epi64(room.as_mut_ptr().cast(), _mm256_castsi256_si128(bytes));
-            _mm_storel_epi64(room.as_mut_ptr().add(half).cast(), _mm256_extracti128_si256::<1>(bytes));
-        }
+/// Stores the bytes of the digits at `take`, `half` of them in each half; up to eight from each half's place on are written.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn store(values: __m256i, take: __m256i, half: usize, room: &mut [u8]) {
+    let pairs = _mm256_shuffle_epi8(values, take);
+    let bytes = _mm256_maddubs_epi16(pairs, _mm256_set1_epi16(0x0110));
+    let bytes = _mm256_packus_epi16(bytes, bytes);
+    assert!(room.len() >= half + 8);
+    // SAFETY: eight bytes from the front on and from `half` on, asked one line above.
+    unsafe {
+        _mm_storel_epi64(room.as_mut_ptr().cast(), _mm256_castsi256_si128(bytes));
+        _mm_storel_epi64(room.as_mut_ptr().add(half).cast(), _mm256_extracti128_si256::<1>(bytes));
     }
 }
+
+/// What 30 digits are worth, 15 characters in each half, if there is a space wherever `blank` has 0xff, and a digit wherever else it does not say
+/// otherwise. (Two ranges are brought to 0 to 9 and to 10 to 15, all else above that, and the smaller of the two taken.)
+#[inline]
+#[target_feature(enable = "avx2")]
+fn values(chars: __m256i, blank: __m256i) -> Option<__m256i> {
+    let digit = _mm256_subs_epu8(_mm256_add_epi8(chars, _mm256_set1_epi8((0xff - b'9') as i8)), _mm256_set1_epi8(6));
+    let digit = _mm256_sub_epi8(digit, _mm256_set1_epi8(0xf0_u8 as i8));
+    let letter =
+        _mm256_sub_epi8(_mm256_and_si256(chars, _mm256_set1_epi8(0xdf_u8 as i8)), _mm256_set1_epi8(b'A' as i8));
+    let letter = _mm256_adds_epu8(letter, _mm256_set1_epi8(10));
+    let values = _mm256_min_epu8(digit, letter);
+    let no_digit = _mm256_subs_epu8(values, _mm256_set1_epi8(15));
+    let no_space = _mm256_xor_si256(chars, _mm256_set1_epi8(b' ' as i8));
+    let wrong = _mm256_blendv_epi8(no_digit, no_space, blank);
+    (_mm256_testz_si256(wrong, load(&OWN)) == 1).then_some(values)
+}
+
+/// Where spaces stand among 30 characters, 15 in each half: 0xff, as [`values`] wants it.
+#[expect(clippy::indexing_slicing, reason = "evaluated by the compiler")]
+const fn blanks(header: bool) -> Shuffle {
+    let mut out = [0; 32];
+    let mut at = 0;
+    while at < CHARS {
+        if (header && (at == 12 || at == 25)) || (!header && at % 3 == 0) {
+            out[at + at / 15] = 0xff;
+        }
+        at += 1;
+    }
+    out
+}
+
+static HEADER_BLANK: Shuffle = blanks(true);
+static BLANK: Shuffle = blanks(false);
+
+/// All but the sixteenth of each half, which is the next half's, or the next step's.
+static OWN: Shuffle = {
+    let mut out = [0xff; 32];
+    (out[15], out[31]) = (0, 0);
+    out
+};
