@@ -127,6 +127,8 @@ fn addresses(frame: &Frame) -> Option<(u64, u64)> {
 const GROUP: u64 = 1 << 40;
 /// 01-80-C2-00-00-00 to 0F, which no bridge forwards (IEEE 802.1Q table 8-1).
 const RESERVED: u64 = 0x0180_c200_0000;
+/// In place of a source: there is no header. No address has so many bits, and a group's is among them: one question finds it with the others.
+const NO_HEADER: u64 = u64::MAX;
 
 /// A frame that was looked at, not yet decided about.
 #[derive(Clone, Copy, Default)]
@@ -218,10 +220,10 @@ impl Bridge {
         self.fdb.poll(now);
     }
 
-    /// Reads a frame's addresses and where they are looked for. One without a header has a group as its source: what has one is wrong too.
+    /// Reads a frame's addresses and where they are looked for.
     #[inline(always)]
     fn look(&self, frame: &Frame) -> Seen {
-        let (dst, src) = addresses(frame).unwrap_or((0, GROUP));
+        let (dst, src) = addresses(frame).unwrap_or((0, NO_HEADER));
         Seen { dst, src, dst_hash: self.fdb.hash(Key::of(0, dst)), src_hash: self.fdb.hash(Key::of(0, src)) }
     }
 
@@ -258,7 +260,10 @@ impl Bridge {
             && leaving.room() >= n
         {
             leaving.take_some(burst, n);
-            return self.count(from, to, n as u64);
+            if let Some((_, counts)) = self.members.get_mut(usize::from(from)) {
+                counts.forwarded += n as u64;
+            }
+            return self.given(to, n as u64);
         }
         for verdict in verdicts {
             if let Some(frame) = burst.pop() {
@@ -268,10 +273,7 @@ impl Bridge {
     }
 
     #[inline(always)]
-    fn count(&mut self, from: PortNo, to: PortNo, frames: u64) {
-        if let Some((_, counts)) = self.members.get_mut(usize::from(from)) {
-            counts.forwarded += frames;
-        }
+    fn given(&mut self, to: PortNo, frames: u64) {
         if let Some((_, counts)) = self.members.get_mut(usize::from(to)) {
             counts.given += frames;
         }
@@ -305,9 +307,9 @@ impl Bridge {
 
     #[cold]
     fn refused(&self, member: Member, seen: &Seen) -> Verdict {
-        Verdict::drop(match (member.span, seen.dst, seen.src) {
-            (true, ..) => DropReason::BridgeSpan,
-            (_, 0, GROUP) => DropReason::BridgeShort,
+        Verdict::drop(match seen.src {
+            _ if member.span => DropReason::BridgeSpan,
+            NO_HEADER => DropReason::BridgeShort,
             _ => DropReason::BridgeBadSource,
         })
     }
@@ -322,10 +324,12 @@ impl Bridge {
     #[inline]
     fn give(&mut self, from: PortNo, verdict: Verdict, frame: Frame, out: &mut [Burst]) {
         match (verdict.port(), verdict.reason()) {
-            (Some(to), _) => match out.get_mut(usize::from(to)).map(|leaving| leaving.push(frame)) {
-                Some(Ok(())) => self.count(from, to, 1),
-                _ => self.dropped(from, DropReason::BridgeOutFull),
-            },
+            (Some(to), _) => {
+                let given = self.put(frame, to, out);
+                if let Some((_, counts)) = self.members.get_mut(usize::from(from)) {
+                    *if given { &mut counts.forwarded } else { &mut counts.dropped } += 1;
+                }
+            }
             (None, None) => self.flood(from, frame, out),
             (None, Some(why)) => self.dropped(from, why),
         }
@@ -342,9 +346,9 @@ impl Bridge {
     /// To each port that may have it: copies, and the frame itself to the last.
     fn flood(&mut self, from: PortNo, frame: Frame, out: &mut [Burst]) {
         let Some(member) = self.member(from).copied() else { return };
-        let known = addresses(&frame).is_some_and(|(dst, _)| dst & GROUP != 0);
+        let group = addresses(&frame).is_some_and(|(dst, _)| dst & GROUP != 0);
         let takes = |bridge: &Bridge, to: PortNo| {
-            to != from && bridge.may_go(&member, to) && (known || bridge.member(to).is_some_and(|to| to.discover))
+            to != from && bridge.may_go(&member, to) && (group || bridge.member(to).is_some_and(|to| to.discover))
         };
         let ports = 0..self.members.len() as PortNo;
         let Some(last) = ports.clone().rev().find(|to| takes(self, *to)) else {
@@ -365,19 +369,25 @@ impl Bridge {
     fn copy(&mut self, frame: &Frame, to: PortNo, out: &mut [Burst]) {
         self.copied += 1;
         match frame.try_clone() {
-            Some(copy) => self.put(copy, to, out),
+            Some(copy) => {
+                self.put(copy, to, out);
+            }
             None => self.drops.bump(DropReason::BridgeNoCopy),
         }
     }
 
-    fn put(&mut self, frame: Frame, to: PortNo, out: &mut [Burst]) {
+    /// Gives a frame to `to`, if that has room.
+    #[inline(always)]
+    fn put(&mut self, frame: Frame, to: PortNo, out: &mut [Burst]) -> bool {
         match out.get_mut(usize::from(to)).map(|leaving| leaving.push(frame)) {
             Some(Ok(())) => {
-                if let Some((_, counts)) = self.members.get_mut(usize::from(to)) {
-                    counts.given += 1;
-                }
+                self.given(to, 1);
+                true
             }
-            _ => self.drops.bump(DropReason::BridgeOutFull),
+            _ => {
+                self.drops.bump(DropReason::BridgeOutFull);
+                false
+            }
         }
     }
 

@@ -10,6 +10,9 @@ use crate::PortNo;
 use clock::{Duration, Instant};
 use wire::{Mac, hash};
 
+/// Addresses of a table, if nobody says otherwise: as many as FreeBSD 4's bridge had places for.
+pub const ADDRESSES: usize = 8192;
+
 /// What a table is to be.
 #[derive(Debug, Clone, Copy)]
 pub struct FdbConfig {
@@ -22,9 +25,9 @@ pub struct FdbConfig {
 }
 
 impl FdbConfig {
-    /// 8192 addresses, 300 s, a secret of its own.
+    /// [`ADDRESSES`], 300 s, a secret of its own.
     pub fn new() -> FdbConfig {
-        FdbConfig { most: 8192, timeout: Duration::from_secs(300), key: hash::Key::random() }
+        FdbConfig { most: ADDRESSES, timeout: Duration::from_secs(300), key: hash::Key::random() }
     }
 }
 
@@ -160,6 +163,9 @@ fn units(nanos: u64) -> u32 {
     (nanos >> 26) as u32
 }
 
+/// No timeout is longer: half of the units.
+const FOREVER: Duration = Duration::from_secs(4 * 365 * 86_400);
+
 /// The table.
 #[derive(Debug)]
 pub struct Fdb {
@@ -182,17 +188,18 @@ const STEPS: usize = 64;
 const COLD: u32 = 16;
 
 impl Fdb {
-    /// An empty one. Memory is taken now, for all of its entries twice.
+    /// An empty one. Memory is taken now: 32 to 64 bytes an address, for twice as many entries as it may have.
     pub fn new(config: FdbConfig) -> Fdb {
         let most = config.most.clamp(1, 1 << 26);
+        let timeout = config.timeout.min(FOREVER);
         let buckets = (2 * most).div_ceil(WAYS).next_power_of_two().max(2);
         Fdb {
             buckets: vec![Bucket::default(); buckets].into_boxed_slice(),
             mask: buckets - 1,
             hash: config.key,
             most,
-            timeout: config.timeout,
-            timeout_units: units(config.timeout.as_nanos() as u64).max(1),
+            timeout,
+            timeout_units: units(timeout.as_nanos() as u64).max(1),
             len: 0,
             counts: FdbCounts::default(),
             sweep: 0,

@@ -19,7 +19,7 @@ mod bridge;
 mod fdb;
 
 pub use bridge::{Audit, Bridge, BridgeConfig, Counts, Member};
-pub use fdb::{Entry, Fdb, FdbConfig, FdbCounts, Key, Kind, Learned};
+pub use fdb::{ADDRESSES, Entry, Fdb, FdbConfig, FdbCounts, Key, Kind, Learned};
 
 /// A port's place in its bridge.
 pub type PortNo = u16;

@@ -312,15 +312,13 @@ fn from_stream(
     }
     let mut sink = sink(format)?;
     let jobs = form.jobs.map_or(1, usize::from);
+    let stop = dispatch::stop_requested;
     let ran = match (jobs, &mut sink) {
         (2.., ends::Sinks::Stream(output)) => {
             let how = Jobs { jobs, ordered: !form.unordered };
-            run::run_spread(&mut input, stages, output, format, form.tick(), how)
+            run::run_spread(&mut input, stages, output, format, form.tick(), how, stop)
         }
-        (_, sink) => {
-            let stop = dispatch::stop_requested;
-            run::run(&mut input, stages, sink.as_sink(), stop).and_then(|()| sink.end())
-        }
+        (_, sink) => run::run(&mut input, stages, sink.as_sink(), stop).and_then(|()| sink.end()),
     };
     ends::tell(&input);
     sink.tell();

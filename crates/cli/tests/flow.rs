@@ -281,6 +281,28 @@ fn a_source_without_end_ends_when_asked_whatever_holds_its_frames() {
     assert!(said.ends_with("\n124\n"), "{said}");
 }
 
+/// A file in memory is not read, so that nothing in reading says that it is over.
+#[test]
+fn an_end_is_asked_for_in_the_middle_of_a_file_in_memory() {
+    const LINES: usize = 100_000;
+    let file = format!("/dev/shm/linerate-flow-{}", std::process::id());
+    if let Err(why) = std::fs::write(&file, "FFFFFFFFFFFF 0022CF63967B 8899 00\n".repeat(LINES)) {
+        return println!("skipped: {file}: {why}");
+    }
+    for words in [&["conv", "-o", "jsonl", &file][..], &["conv", "-j", "2", "-o", "jsonl", &file]] {
+        let mut child = linerate(words).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        out.read_line(&mut line).unwrap();
+        // The pipe is full long before the end: what is behind that was not written yet.
+        assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+        let lines = 1 + out.lines().count();
+        assert_eq!(wait(&mut child), Some(0), "{words:?}");
+        assert!(lines < LINES, "{words:?}: all {lines}");
+    }
+    std::fs::remove_file(&file).unwrap();
+}
+
 #[test]
 fn what_is_missing_in_a_row_is_named() {
     let Output { status, stderr, .. } = run(&mut linerate(&["gen", "+", "rate", "10pps"]));

@@ -5,12 +5,12 @@
 //! exact four-tuple to the bound address to any address, skipping kinds that nobody uses. IPv4 addresses are
 //! IPv4-mapped, so that IPv6 needs no second table.
 
-use crate::hash::Key;
 use lock::{Cx, Guarded, Lock, Locks};
 use std::hint::{cold_path, select_unpredictable};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use wire::L4Port;
+use wire::hash::Key;
 
 /// An address of either family: IPv4 as `::ffff:a.b.c.d`; 0 is "any".
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]

@@ -7,7 +7,6 @@
 pub(crate) mod redirect;
 
 use crate::Stack;
-use crate::hash::Key;
 use crate::iface::Iface;
 use crate::ip4::pmtu::Noted;
 use crate::limit::TokenBucket;
@@ -19,6 +18,7 @@ use lock::{Cx, Locks};
 use stats::DropReason;
 use std::net::Ipv4Addr;
 use tcp::IcmpNotice;
+use wire::hash::Key;
 use wire::icmp4::{self, Inner, Message, Problem, unreachable};
 use wire::{Malformed, Proto, ip4};
 

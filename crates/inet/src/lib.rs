@@ -41,4 +41,3 @@ pub mod udp;
 
 pub use slots::{Slot, Slots};
 pub use stack::{Config, LockUse, Stack};
-pub use wire::hash;

@@ -12,13 +12,13 @@
 //! not in it: a flood of strangers neither pushes them out nor, as it makes room for the next itself, keeps new ones out;
 //! and Incomplete ones have at most half of the table, so that a scan cannot either (RFC 6583's advice for ND).
 
-use crate::hash::{Key, Keyed};
 use crate::iface::IfaceId;
 use buf::Frame;
 use clock::{Duration, Instant};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::Ipv4Addr;
 use wire::Mac;
+use wire::hash::{Key, Keyed};
 
 /// How sure an entry is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

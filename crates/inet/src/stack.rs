@@ -10,7 +10,6 @@ pub(crate) use stage::AtOnce;
 use crate::counters::Counters;
 use crate::demux::Demux;
 use crate::fib::Prefix;
-use crate::hash::Key;
 use crate::icmp4::Limiter;
 use crate::icmp4::redirect::Redirects;
 use crate::iface::{Iface, IfaceAddr, IfaceId, IfaceKind, Ifaces, Offload, Output};
@@ -31,6 +30,7 @@ use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use wire::Mac;
+use wire::hash::Key;
 
 /// Frames of a burst that are taken through a layer together: as many headers as stay in the first-level cache.
 pub(crate) const CHUNK: usize = 32;

@@ -25,7 +25,6 @@ mod show;
 mod timers;
 
 use crate::demux::{Demux, Ends4, Tuple};
-use crate::hash;
 use crate::stack::LockUse;
 use crate::udp::ReadySet;
 use ::tcp::listen::Listener;
@@ -41,6 +40,7 @@ use queue::{OutOfOrder, RecvQueue, SendQueue};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
+use wire::hash;
 
 pub use calls::{Linger, TcpError};
 pub(crate) use input::mss_of;

@@ -99,7 +99,7 @@ pub struct Jobs {
 }
 
 /// [`run`] from stream to stream with several threads: lines are decoded and encoded beside each other, and stages run beside each other as
-/// far as they allow it.
+/// far as they allow it. `stop` is asked for each piece.
 ///
 /// # Errors
 /// As [`run`].
@@ -110,6 +110,7 @@ pub fn run_spread(
     format: Format,
     tick_ns: u64,
     how: Jobs,
+    stop: impl Fn() -> bool + Sync,
 ) -> Result<(), RunError> {
     let text = input.format()?.is_text();
     let forks = stages.fork().is_some();
@@ -122,6 +123,9 @@ pub fn run_spread(
         let spare = Mutex::new(Vec::<Vec<u8>>::new());
         let recycled = || lock(&spare).pop().unwrap_or_default();
         let source = || -> Result<Option<Piece>, RunError> {
+            if stop() {
+                return Ok(None);
+            }
             if text {
                 let mut block = recycled();
                 return Ok(input.read_lines(&mut block)?.then_some(Piece::Lines(block)));

@@ -64,7 +64,7 @@ impl Switch {
     pub fn new(ports: Vec<Port>, fdb: FdbConfig) -> Switch {
         let mut bridge = Bridge::new(BridgeConfig { fdb });
         let out = ports.iter().map(|_| Burst::new()).collect();
-        // More than a bridge has room for are ports from which nothing is taken.
+        // Who asked for more than `bridge::MAX_PORTS` was told.
         let member = |port: Port| {
             bridge.add(bridge::Member::default())?;
             Some(Member { name: port.spec, rx: port.rx, tx: port.tx, sent: 0, late: 0 })

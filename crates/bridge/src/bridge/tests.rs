@@ -71,10 +71,11 @@ fn it_learns_forwards_floods_and_filters() {
     assert_eq!(lan.one(0, [1, 0x80, 0xc2, 0, 0, 0x10], station(1)), [0, 1, 1]);
     assert_eq!(lan.one(0, station(2), ALL), [0; 3]);
     assert_eq!(lan.one(0, station(2), [0; 6]), [0; 3]);
+    assert_eq!(lan.one(0, [0; 6], [1, 0, 0, 0, 0, 0]), [0; 3], "no address at all, but a header");
     lan.send(0, &[vec![1; 13]], Instant::ZERO);
     assert_eq!(lan.left(), [0; 3]);
     let dropped = [DropReason::BridgeReserved, DropReason::BridgeBadSource, DropReason::BridgeShort];
-    assert_eq!(dropped.map(|why| lan.dropped(why)), [1, 2, 1]);
+    assert_eq!(dropped.map(|why| lan.dropped(why)), [1, 3, 1]);
     let late = Instant::from_millis(300_100);
     lan.send(0, &[bytes(station(2), station(1))], late);
     assert_eq!(lan.left(), [0, 1, 1], "2 is forgotten");

@@ -23,6 +23,13 @@ fn a_key_is_its_parts() {
     assert_eq!(std::mem::size_of::<Bucket>(), 64);
 }
 
+#[test]
+fn a_timeout_of_an_age_does_not_wrap() {
+    let mut fdb = table(10, u64::MAX / 1_000_000_000);
+    fdb.learn(key(1), 1, false, at(0));
+    assert_eq!(fdb.lookup(key(1), at(3 * 365 * 86_400)), Some(1));
+}
+
 #[derive(Debug, Clone)]
 enum Op {
     Learn(u64, PortNo),

@@ -3,7 +3,7 @@
 use super::{FormArgs, PipeArgs, ends, flow};
 use crate::exit::{Exit, Fault, notice, print};
 use anyhow::Context;
-use bridge::FdbConfig;
+use bridge::{ADDRESSES, FdbConfig, MAX_PORTS};
 use buf::{Burst, Pool, PoolLocks};
 use clap::Args;
 use pipe::nanoping::{Figures, Ping, PingConfig};
@@ -32,8 +32,8 @@ pub struct SwitchArgs {
     /// One more port: lines of two files or FIFOs
     #[arg(long, value_name = "IN,OUT")]
     pub text: Vec<String>,
-    /// Addresses it can know
-    #[arg(long, value_name = "N", default_value_t = 8192, value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
+    /// Addresses it can know; each takes 64 bytes at most
+    #[arg(long, value_name = "N", default_value_t = ADDRESSES as u32, value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
     pub table: u32,
     /// How long it knows one that is not seen again
     #[arg(long, value_name = "DURATION", value_parser = units::duration, default_value = "300s")]
@@ -117,6 +117,9 @@ fn interval(word: &str) -> Result<Duration, String> {
 pub fn switch(args: &SwitchArgs) -> anyhow::Result<Exit> {
     if args.ports.len() + args.text.len() < 2 {
         return Err(Fault::usage("a switch has two ports at least; see 'linerate switch --help'"));
+    }
+    if args.ports.len() + args.text.len() > MAX_PORTS {
+        return Err(Fault::usage(format!("a switch has {MAX_PORTS} ports at most")));
     }
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
     let mut ports: Vec<Port> = Vec::new();

@@ -6,10 +6,10 @@
 //! nothing about packets to others, neither that there were some (the idle scan) nor how many (CVE-2020-36516,
 //! CVE-2019-10638). Pairs share 4096 counters as Linux's do; what two pairs in one have in common, the random steps hide.
 
-use crate::hash::Key;
 use clock::Instant;
 use std::net::Ipv4Addr;
 use wire::Proto;
+use wire::hash::Key;
 
 const COUNTERS: usize = 4096;
 /// A pair that is silent moves on by at most one in this time, half that on average: 65,536 numbers last 8 minutes, four

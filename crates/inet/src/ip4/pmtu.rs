@@ -1,9 +1,9 @@
 //! Path MTUs learned from "fragmentation needed" (RFC 1191): a bounded table that forgets.
 
-use crate::hash::{Key, Keyed};
 use clock::{Duration, Instant};
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
+use wire::hash::{Key, Keyed};
 
 /// The largest IPv4 packet.
 pub const LARGEST: usize = 65_535;

@@ -33,13 +33,13 @@ mod tests;
 #[cfg(any(test, fuzzing))]
 pub use fuzz::fuzz;
 
-use crate::hash::{self, Keyed};
 use buf::{Frame, Pool, PoolConfig};
 use clock::{Duration, Instant};
 use datagram::{Datagram, Piece, Verdict};
 use stats::DropReason;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
+use wire::hash::{self, Keyed};
 use wire::ip4::Header;
 
 /// What reassembly may hold. A count below 1 counts as 1.

@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn sockets_that_are_set_alike_share_a_set() {
-        let tcp = Tcp::<Up>::new(crate::hash::Key::seeded(1), ::tcp::siphash::Key(1, 2), 0);
+        let tcp = Tcp::<Up>::new(wire::hash::Key::seeded(1), ::tcp::siphash::Key(1, 2), 0);
         let cx = Cx::enter(How::Register, Instant::ZERO);
         let with =
             |ttl: u8| tcp.shared_options(cx, Options { ttl: Some(ttl), nonblocking: true, ..NO_OPTIONS.clone() });

@@ -198,7 +198,8 @@ mod tests {
 
     #[test]
     fn the_pieces_are_the_file_and_each_has_whole_lines() {
-        for dir in [std::env::temp_dir(), "/dev/shm".into()] {
+        let dirs = [std::env::temp_dir(), "/dev/shm".into()];
+        for dir in dirs.iter().filter(|dir| dir.is_dir()) {
             let path = dir.join(format!("linerate-cut-{}", std::process::id()));
             for (line, tail) in [(1_usize, ""), (169, ""), (4531, "open"), (BLOCK + 7, ""), (BLOCK / 2, "x"), (31, "")]
             {
@@ -228,7 +229,9 @@ mod tests {
     #[test]
     fn a_file_in_memory_is_not_copied_unless_somebody_writes_to_it() {
         let path = Path::new("/dev/shm").join(format!("linerate-cut-in-place-{}", std::process::id()));
-        std::fs::write(&path, "0011\n0022\n").unwrap();
+        if let Err(why) = std::fs::write(&path, "0011\n0022\n") {
+            return println!("skipped: /dev/shm: {why}");
+        }
         let mut buf = Vec::new();
         let cut = Cut::of(&path).unwrap().unwrap();
         assert!(matches!(cut.lend(0, &mut buf).unwrap().0, Piece::InPlace(..)));

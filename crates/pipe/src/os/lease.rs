@@ -138,10 +138,11 @@ mod tests {
     struct Shm(PathBuf);
 
     impl Shm {
-        fn new(name: &str, text: &[u8]) -> Shm {
+        fn new(name: &str, text: &[u8]) -> Option<Shm> {
             let path = PathBuf::from(format!("/dev/shm/linerate-lease-{name}-{}", std::process::id()));
-            File::create(&path).unwrap().write_all(text).unwrap();
-            Shm(path)
+            let mut file = File::create(&path).inspect_err(|why| println!("skipped: /dev/shm: {why}")).ok()?;
+            file.write_all(text).unwrap();
+            Some(Shm(path))
         }
     }
 
@@ -153,8 +154,10 @@ mod tests {
 
     #[test]
     fn a_writer_waits_until_it_is_let_go_of_and_nothing_changes_meanwhile() {
-        let shm = Shm::new("writer", &[b'a'; 10_000]);
-        let leased = Leased::of(&File::open(&shm.0).unwrap()).unwrap();
+        let Some(shm) = Shm::new("writer", &[b'a'; 10_000]) else { return };
+        let Some(leased) = Leased::of(&File::open(&shm.0).unwrap()) else {
+            return println!("skipped: no leases on /dev/shm");
+        };
         let (first, second) = (leased.lease().unwrap(), leased.lease().unwrap());
         let (path, (done, written)) = (shm.0.clone(), mpsc::channel());
         let writer = std::thread::spawn(move || {
@@ -163,7 +166,9 @@ mod tests {
             file.write_all(b"short").unwrap();
         });
         // Until it waits: then the lease is not lent any more.
+        let begun = std::time::Instant::now();
         while leased.lease().is_some() {
+            assert!(begun.elapsed().as_secs() < 60, "nobody came");
             std::thread::yield_now();
         }
         assert!(written.try_recv().is_err());
@@ -179,7 +184,7 @@ mod tests {
 
     #[test]
     fn what_may_change_or_fail_is_not_held() {
-        let shm = Shm::new("none", b"text\n");
+        let Some(shm) = Shm::new("none", b"text\n") else { return };
         let writer = File::options().append(true).open(&shm.0).unwrap();
         assert!(Leased::of(&File::open(&shm.0).unwrap()).is_none(), "somebody may write");
         writer.set_len(1 << 20).unwrap();
