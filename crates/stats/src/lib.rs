@@ -1,15 +1,17 @@
-//! What happened, counted: counters, drop reasons, the cost ledger.
+//! What happened, counted: counters, drop reasons, the cost ledger; and what is to happen: knobs.
 //!
-//! One declaration ([`counters!`], [`drop_reasons!`], [`stages!`]) gives the struct, the dotted name, and the sentence
+//! One declaration ([`counters!`], [`drop_reasons!`], [`stages!`], [`knobs!`]) gives the struct, the dotted name, and the sentence
 //! that the documentation and `linerate netstat` print. Writers own their shard, so counting is a plain load, add and
 //! store; readers sum the shards and may be a few events behind.
 
 mod counter;
 mod drops;
+mod knob;
 mod ledger;
 #[cfg(test)]
 mod tests;
 
 pub use counter::{Counter, Described, Entry, Shards};
 pub use drops::{DropReason, Drops};
+pub use knob::{Knob, KnobInfo, KnobSet, OutOfRange};
 pub use ledger::{Lap, Ledger, Stage, StageCost};

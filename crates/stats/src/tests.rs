@@ -58,3 +58,26 @@ fn a_ledger_that_is_off_reads_no_counter_and_one_that_is_on_sums_to_the_total() 
     assert_eq!(ledger.costs().map(|c| c.ticks).sum::<u64>(), 20);
     assert_eq!(ledger.marks(), 2);
 }
+
+knobs! {
+    /// Two.
+    pub struct Two {
+        /// The first.
+        first = "a.first", 0..=9, 3;
+        /// The second,
+        /// in two lines.
+        second = "a.second", -1..=1, 0;
+    }
+}
+
+#[test]
+fn a_knob_is_set_by_its_name_within_its_range() {
+    let two = Two::default();
+    let set: &dyn KnobSet = &two;
+    assert_eq!((set.read("a.first"), set.read("a.third"), two.generation()), (Some(3), None, 0));
+    assert_eq!(set.write("a.first", 10), Some(Err(OutOfRange { min: 0, max: 9 })));
+    assert_eq!(set.write("a.second", -1), Some(Ok(())));
+    assert_eq!((two.first.get(), two.second.get(), two.second.on(), two.generation()), (3, -1, true, 1));
+    assert!(set.write("b", 0).is_none());
+    assert_eq!(set.infos()[1].sentence, "The second, in two lines.");
+}
