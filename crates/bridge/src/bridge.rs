@@ -1,5 +1,6 @@
 //! The bridge: a burst in, its frames decided about and given to the bursts that leave.
 
+mod places;
 #[cfg(test)]
 mod tests;
 
@@ -111,6 +112,8 @@ pub struct Bridge {
     members: Vec<(Member, Counts)>,
     spans: usize,
     copied: u64,
+    /// What ports did that are no members any more.
+    gone: Counts,
     drops: Drops,
 }
 
@@ -142,7 +145,8 @@ struct Seen {
 impl Bridge {
     /// Without ports.
     pub fn new(config: BridgeConfig) -> Bridge {
-        Bridge { fdb: Fdb::new(config.fdb), members: Vec::new(), spans: 0, copied: 0, drops: Drops::default() }
+        let (members, gone, drops) = Default::default();
+        Bridge { fdb: Fdb::new(config.fdb), members, spans: 0, copied: 0, gone, drops }
     }
 
     /// Adds a port; `None` if it has as many as it may.
@@ -189,7 +193,7 @@ impl Bridge {
     /// Adds up what came and what became of it.
     pub fn audit(&self) -> Audit {
         let mut audit = Audit { copied: self.copied, dropped: self.drops.total(), ..Audit::default() };
-        for counts in self.counts() {
+        for counts in self.counts().chain([self.gone]) {
             audit.received += counts.received;
             audit.given += counts.given;
         }

@@ -156,3 +156,17 @@ proptest! {
         prop_assert_eq!(together.pool.stats().live(), 0);
     }
 }
+
+#[test]
+fn a_port_that_goes_is_forgotten_and_its_place_is_free() {
+    let mut lan = Lan::new(&[Member::default(); 3], 64);
+    lan.one(0, station(9), station(1));
+    lan.one(1, station(1), station(2));
+    lan.bridge.remove(1, Instant::ZERO);
+    assert_eq!(lan.one(0, station(2), station(1)), [0, 0, 1], "2 is unknown, and where it was is nobody");
+    assert_eq!(lan.one(0, ALL, station(1)), [0, 0, 1]);
+    assert!(lan.bridge.join(1, Member::default()) && !lan.bridge.join(MAX_PORTS as PortNo, Member::default()));
+    assert_eq!(lan.one(0, ALL, station(1)), [0, 1, 1]);
+    assert_eq!(lan.bridge.counts_of(1).map(|counts| (counts.received, counts.given)), Some((0, 1)));
+    assert!(lan.bridge.audit().holds() && lan.bridge.audit().received == 5);
+}

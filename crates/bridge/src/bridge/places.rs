@@ -1,0 +1,45 @@
+//! Ports that come and go: a place keeps its number, and may be empty.
+
+use super::{Bridge, Counts, Member};
+use crate::{MAX_PORTS, PortNo};
+use clock::Instant;
+
+/// In an empty place: nothing is learned there, nothing goes there, as no port is in its cluster.
+const NOBODY: Member =
+    Member { learn: false, discover: false, sticky: false, private: true, span: false, cluster: u16::MAX };
+
+impl Bridge {
+    /// Makes `member` the port of that number, counting from nothing; false if no bridge has such a number.
+    pub fn join(&mut self, port: PortNo, member: Member) -> bool {
+        if usize::from(port) >= MAX_PORTS {
+            return false;
+        }
+        while self.members.len() <= usize::from(port) {
+            self.members.push((NOBODY, Counts::default()));
+        }
+        self.settle(port);
+        self.set_member(port, member);
+        true
+    }
+
+    /// Takes the port out, and forgets what was learned there.
+    pub fn remove(&mut self, port: PortNo, now: Instant) {
+        self.settle(port);
+        self.set_member(port, NOBODY);
+        self.fdb.flush(|entry| entry.port == port, now);
+    }
+
+    /// What the port did so far is somebody else's: of who was there before.
+    fn settle(&mut self, port: PortNo) {
+        if let Some((_, counts)) = self.members.get_mut(usize::from(port)) {
+            self.gone.received += counts.received;
+            self.gone.given += counts.given;
+            *counts = Counts::default();
+        }
+    }
+
+    /// What a port did.
+    pub fn counts_of(&self, port: PortNo) -> Option<Counts> {
+        self.members.get(usize::from(port)).map(|(_, counts)| *counts)
+    }
+}
