@@ -207,6 +207,16 @@ impl Fdb {
         }
     }
 
+    /// Addresses that it may have.
+    pub fn most(&self) -> usize {
+        self.most
+    }
+
+    /// How long an address is known that is not seen again.
+    pub fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
     /// Addresses it knows.
     pub fn len(&self) -> usize {
         self.len

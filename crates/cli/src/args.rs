@@ -1,6 +1,7 @@
 //! The command line: every command and every flag, declared once. Help, completions and manual pages come from here.
 
-use crate::pipe::{MountArgs, NanopingArgs, PipeArgs, RowCommand, SwitchArgs, TapArgs};
+use crate::bridge::BridgeArgs;
+use crate::pipe::{MountArgs, NanopingArgs, PipeArgs, RowCommand, TapArgs};
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -9,9 +10,10 @@ const EXIT_CODES: &str = "Exit codes: 0 done; 1 failed, a port lost, or frames u
                           3 no host answers.\nErrors are one line: what, where, what to do next.";
 
 const GROUPS: &str = "\
-Run hosts
+Run hosts and bridges
   up FILE           Hosts of a TOML file, each on its own thread, until Ctrl-C or no port is left
   host              One host from flags: --port tap:tap0 --addr 10.0.0.2/24
+  bridge PORT...    An Ethernet bridge: learns, forwards, floods; 'switch' is the same
   ftpd httpd iperf3 serve
                     One such host that serves over TCP: files, iperf3 -s, echo discard chargen sink
 Ask and change a running host (socket: --url or $LINERATE_CTL)
@@ -32,8 +34,7 @@ Frames as lines, through pipes ('linerate A + B + C' is A | B | C in one process
   mirror, split     A copy of each to other places; each to one of several
   delay, rate       Each a while later; no more than so many a second
   count, top        How many, how much, how fast; who is busiest
-  switch, tap, nanoping
-                    A learning switch; a TAP interface of a text; ICMP echo in nanoseconds
+  tap, nanoping     A TAP interface of a text; ICMP echo in nanoseconds
 Measure
   testtool MODE     rump2014's tool: send, recv or route packets, as fast as it goes
   ladder NAME       Each design choice's price, step by step
@@ -71,6 +72,9 @@ pub enum Command {
     Up(UpArgs),
     /// Run one host made from flags, until Ctrl-C or no port is left
     Host(HostArgs),
+    /// Run a learning bridge over ports, which may be text; or ask one that runs
+    #[command(visible_alias = "switch")]
+    Bridge(BridgeArgs),
     /// Serve files over FTP from a host made from flags; /dev/zero and /dev/null are always there
     Ftpd(FilesArgs),
     /// Serve files over HTTP from a host made from flags; /dev/zero?bytes=N too
@@ -109,8 +113,6 @@ pub enum Command {
     Pipe(PipeArgs),
     /// Ports as files of a directory, to read and write frames
     Mount(MountArgs),
-    /// Switch frames between ports, which may be text
-    Switch(SwitchArgs),
     /// Make a TAP interface of standard input and output
     Tap(TapArgs),
     /// Ask by ARP and ICMP echo through a port, and say how long the answers took, in nanoseconds
@@ -629,7 +631,7 @@ pub struct PortsArgs {
     pub json: bool,
 }
 
-fn key_value(text: &str) -> Result<(String, String), String> {
+pub fn key_value(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.trim().is_empty() => Ok((key.trim().to_string(), value.trim().to_string())),
         _ => Err("expected KEY=VALUE, as in net.inet.ip.forwarding=1".to_string()),

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod bridge;
 mod ctl;
 mod docs;
 mod exit;
@@ -58,6 +59,7 @@ fn main() -> ExitCode {
 fn obey(command: Command, words: &[OsString]) -> anyhow::Result<Exit> {
     match command {
         Command::Up(args) => hosts::up(args),
+        Command::Bridge(args) => bridge::run(&args),
         Command::Host(args) => hosts::host(args, words),
         Command::Ftpd(args) => serve::ftpd(&args, words),
         Command::Httpd(args) => serve::httpd(&args, words),
@@ -82,7 +84,6 @@ fn obey(command: Command, words: &[OsString]) -> anyhow::Result<Exit> {
         Command::InARow(command) => pipe::alone(command),
         Command::Pipe(args) => pipe::both_ways(&args),
         Command::Tap(args) => pipe::both_ways(&args.pipe()?),
-        Command::Switch(args) => pipe::switch(&args),
         Command::Nanoping(args) => pipe::nanoping(&args),
         Command::Mount(args) => pipe::mount(&args),
         Command::Ministat { .. } => Ok(Exit::Fine), // main has seen to it

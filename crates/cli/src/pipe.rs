@@ -13,7 +13,7 @@ mod rewrite;
 
 pub use args::PipeArgs;
 pub use ends::{both_ways, open};
-pub use machines::{NanopingArgs, SwitchArgs, TapArgs, nanoping, switch};
+pub use machines::{NanopingArgs, TapArgs, nanoping};
 pub use mount::{MountArgs, run as mount};
 
 use crate::args::{Cli, Command};

@@ -18,6 +18,7 @@ mod host;
 pub mod ledgers;
 pub mod run;
 pub mod service;
+pub mod switch;
 pub mod words;
 
 pub use host::{AddPortError, Host, PortInfo, Step};

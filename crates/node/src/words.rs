@@ -8,17 +8,17 @@ mod audit;
 mod capture;
 mod error;
 mod ifconfig;
-mod ip;
+pub(crate) mod ip;
 mod ipneigh;
 mod iproute;
 mod nearest;
 mod netstat;
-mod parse;
+pub(crate) mod parse;
 mod route;
 mod show;
 mod sockets;
 mod ss;
-mod sysctl;
+pub(crate) mod sysctl;
 #[cfg(test)]
 mod tests;
 
@@ -99,17 +99,18 @@ pub fn run<L: Locks>(host: &Host<L>, pairs: &Pairs, words: &[&str], json: bool) 
             dispatch::request_stop();
             Ok(String::new())
         }
-        "help" => words.end().map(|()| help()),
+        "help" => words.end().map(|()| help_of(PROGRAMS)),
         other => Err(WordError::unknown("word", other, programs())),
     }
 }
 
-fn help() -> String {
+/// The list of programs.
+pub(crate) fn help_of(programs: &[(&str, &str, &str)]) -> String {
     let line = |(name, grammar, about): &(&str, &str, &str)| {
         let about = if about.is_empty() { String::new() } else { format!("\n           {about}") };
         format!("{}{about}\n", format!("{name:<9}  {grammar}").trim_end())
     };
-    PROGRAMS.iter().map(line).collect::<String>() + "With -j in front, listings are JSON.\n"
+    programs.iter().map(line).collect::<String>() + "With -j in front, listings are JSON.\n"
 }
 
 impl<L: Locks> Ctl<'_, L> {

@@ -39,7 +39,6 @@ pub mod run;
 pub mod sketch;
 pub mod spread;
 pub mod stage;
-pub mod switch;
 pub mod targets;
 pub mod timed;
 pub mod top;

@@ -1,44 +1,16 @@
-//! Commands that are a machine of their own on ports: a switch, a TAP interface for a text, a ping.
+//! Commands that are a machine of their own on ports: a TAP interface for a text, a ping.
 
 use super::{FormArgs, PipeArgs, ends, flow};
 use crate::exit::{Exit, Fault, notice, print};
 use anyhow::Context;
-use bridge::{ADDRESSES, FdbConfig, MAX_PORTS};
-use buf::{Burst, Pool, PoolLocks};
+use buf::{Burst, Pool};
 use clap::Args;
 use pipe::nanoping::{Figures, Ping, PingConfig};
 use pipe::ports::Counter;
-use pipe::switch::Switch;
-use pipe::units;
 use port::Port;
-use port::spec::{Kind, Layer, Spec};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 use wire::Mac;
-
-/// `switch`.
-#[derive(Args, Debug, Clone)]
-#[command(after_help = "\
-Ends with Ctrl-C, or when all ports are over; then says what each port did. --text IN,OUT is text(write=OUT):IN: frames
-are read as lines from the file or FIFO IN and written to OUT.
-
-Examples:
-  linerate switch tap:tap0 tap:tap1 tap:tap2
-  mkfifo in out; linerate switch tap:tap0 'text(write=out):in'")]
-pub struct SwitchArgs {
-    /// Ports, as in tap:tap0
-    #[arg(value_name = "PORT")]
-    pub ports: Vec<String>,
-    /// One more port: lines of two files or FIFOs
-    #[arg(long, value_name = "IN,OUT")]
-    pub text: Vec<String>,
-    /// Addresses it can know; each takes 64 bytes at most
-    #[arg(long, value_name = "N", default_value_t = ADDRESSES as u32, value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
-    pub table: u32,
-    /// How long it knows one that is not seen again
-    #[arg(long, value_name = "DURATION", value_parser = units::duration, default_value = "300s")]
-    pub age: Duration,
-}
 
 /// `tap`.
 #[derive(Args, Debug, Clone)]
@@ -112,43 +84,6 @@ pub struct NanopingArgs {
 
 fn interval(word: &str) -> Result<Duration, String> {
     if word == "0" { Ok(Duration::ZERO) } else { flow::seconds(word) }
-}
-
-pub fn switch(args: &SwitchArgs) -> anyhow::Result<Exit> {
-    if args.ports.len() + args.text.len() < 2 {
-        return Err(Fault::usage("a switch has two ports at least; see 'linerate switch --help'"));
-    }
-    if args.ports.len() + args.text.len() > MAX_PORTS {
-        return Err(Fault::usage(format!("a switch has {MAX_PORTS} ports at most")));
-    }
-    dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
-    let mut ports: Vec<Port> = Vec::new();
-    for name in &args.ports {
-        ports.push(ends::open(name)?.0);
-    }
-    for name in &args.text {
-        ports.push(ends::open_spec(text(name)?, PoolLocks::Light)?.0);
-    }
-    let mut fdb = FdbConfig { most: args.table as usize, ..FdbConfig::new() };
-    if !args.age.is_zero() {
-        fdb.timeout = args.age;
-    }
-    let mut switch = Switch::new(ports, fdb);
-    let ran = switch.run(&Counter::new(1).clock(), dispatch::stop_requested);
-    switch.remarks().for_each(|remark| notice(&remark));
-    switch.report().lines().for_each(notice);
-    ran.context("waiting for ports")?;
-    Ok(Exit::Fine)
-}
-
-/// `IN,OUT` in the ports' grammar: `text(write=OUT):IN`.
-fn text(name: &str) -> anyhow::Result<Spec> {
-    let Some((read, write)) = name.split_once(',') else {
-        return Err(Fault::usage(format!("--text '{name}': expected IN,OUT, two files or FIFOs")));
-    };
-    let mut port = Layer::new(Kind::Text);
-    port.set("write", write).map_err(Fault::usage)?;
-    Ok(Spec { wrappers: Vec::new(), port, name: read.to_string() })
 }
 
 pub fn nanoping(args: &NanopingArgs) -> anyhow::Result<Exit> {

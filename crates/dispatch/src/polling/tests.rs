@@ -77,8 +77,7 @@ fn a_clock_of_1000_and_a_burst_of_150_are_150_000_frames_a_second_and_port() {
     run(&mut poll, &mut model, 1000);
     assert!(model.taken.iter().all(|n| (149_000..=150_200).contains(n)), "{:?}", model.taken);
     // Polled between ticks as well, the cap is none.
-    let (mut poll, mut model) =
-        (polling(&[("mode", 1), ("user_frac", 0), ("idle_poll", 1)]), Model::new(2, 100, None));
+    let (mut poll, mut model) = (polling(&[("mode", 1), ("user_frac", 0), ("idle_poll", 1)]), Model::new(2, 100, None));
     run(&mut poll, &mut model, 1000);
     assert!(model.taken.iter().all(|n| *n > 2_000_000), "{:?}", model.taken);
     assert!(poll.counts.idle_rounds.get() > 100_000);

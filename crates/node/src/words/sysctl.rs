@@ -5,6 +5,7 @@ use super::{Ctl, WordError};
 use inet::knobs::Knobs;
 use lock::Locks;
 use serde_json::{Map, Value};
+use stats::KnobInfo;
 
 /// BSD's name for the congestion control of new connections, by word; in numbers it is `net.inet.tcp.cc.cubic` here.
 const ALGORITHM: &str = "net.inet.tcp.cc.algorithm";
@@ -22,7 +23,24 @@ const FIXED: &[(&str, &str)] = &[
     ("kern.pool.kind", "How free buffers are kept: stack, freelist, zone or malloc."),
 ];
 
-pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordError> {
+pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, words: Words<'_>) -> Result<String, WordError> {
+    obey(ctl, ctl.json, words)
+}
+
+/// What has values by name.
+pub(crate) trait Variables {
+    /// All names, in order.
+    fn names(&self) -> Vec<&'static str>;
+    /// What a name stands for.
+    fn sentence(&self, name: &str) -> String;
+    /// Its value.
+    fn value(&self, name: &str) -> Value;
+    /// Sets it.
+    fn set(&self, name: &str, text: &str) -> Result<(), WordError>;
+}
+
+/// `[-n|-d] -a | NAME ... | [-w] NAME=VALUE ...` of `of`.
+pub(crate) fn obey(of: &dyn Variables, json: bool, mut words: Words<'_>) -> Result<String, WordError> {
     let mut form = Form::NameValue;
     loop {
         match words.peek() {
@@ -32,7 +50,7 @@ pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<St
             Some("-a" | "-A") => {
                 words.take();
                 words.end()?;
-                return Ok(show(ctl, &names().collect::<Vec<_>>(), form));
+                return Ok(show(of, json, &of.names(), form));
             }
             Some(option) if option.starts_with('-') => {
                 return Err(WordError::unknown("option", option, ["-a", "-w", "-n", "-d"].into_iter()));
@@ -46,12 +64,12 @@ pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<St
     let mut shown: Vec<&str> = Vec::new();
     while let Some(word) = words.take() {
         match word.split_once('=') {
-            Some((name, value)) => out += &set(ctl, name.trim(), value.trim(), form)?,
-            None => shown.extend(under(word)?),
+            Some((name, value)) => out += &set(of, name.trim(), value.trim(), form)?,
+            None => shown.extend(under(of, word)?),
         }
     }
     if !shown.is_empty() {
-        out += &show(ctl, &shown, form);
+        out += &show(of, json, &shown, form);
     }
     Ok(out)
 }
@@ -64,73 +82,92 @@ enum Form {
     Sentence,
 }
 
+/// The name itself, or all names below it.
+fn under(of: &dyn Variables, word: &str) -> Result<Vec<&'static str>, WordError> {
+    let word = word.trim_end_matches('.');
+    let below = |name: &&str| name.strip_prefix(word).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+    let names = of.names();
+    let found: Vec<_> = names.iter().copied().filter(below).collect();
+    if found.is_empty() { Err(WordError::unknown("knob", word, names.into_iter())) } else { Ok(found) }
+}
+
+fn show(of: &dyn Variables, json: bool, names: &[&str], form: Form) -> String {
+    let value = |name: &str| if form == Form::Sentence { of.sentence(name).into() } else { of.value(name) };
+    if json {
+        let all = names.iter().map(|name| (name.to_string(), value(name))).collect::<Map<_, _>>();
+        return format!("{}\n", Value::Object(all));
+    }
+    let line = |name: &&str| {
+        let value = plain(value(name));
+        if form == Form::Value { format!("{value}\n") } else { format!("{name}: {value}\n") }
+    };
+    names.iter().map(line).collect()
+}
+
+fn plain(value: Value) -> String {
+    match value {
+        Value::String(text) => text,
+        other => other.to_string(),
+    }
+}
+
+fn set(of: &dyn Variables, name: &str, text: &str, form: Form) -> Result<String, WordError> {
+    let before = plain(of.value(name));
+    of.set(name, text)?;
+    let after = plain(of.value(name));
+    Ok(if form == Form::Value { format!("{after}\n") } else { format!("{name}: {before} -> {after}\n") })
+}
+
+impl<L: Locks> Variables for Ctl<'_, L> {
+    fn names(&self) -> Vec<&'static str> {
+        names().collect()
+    }
+
+    fn sentence(&self, name: &str) -> String {
+        if name == ALGORITHM {
+            return format!("Congestion control of new connections: {}.", ALGORITHMS.join(" or "));
+        }
+        let fixed =
+            FIXED.iter().find(|(fixed, _)| *fixed == name).map(|(_, sentence)| format!("{sentence} Read only."));
+        fixed.or_else(|| Knobs::INFO.iter().find(|info| info.name == name).map(said_of)).unwrap_or_default()
+    }
+
+    fn value(&self, name: &str) -> Value {
+        let (host, pool) = (self.host, self.host.stack.pool.stats());
+        match name {
+            "hw.ncpu" => dispatch::cores().into(),
+            "kern.burst" => host.burst().into(),
+            "kern.clock" => host.clock.strategy().map_or("simulated".to_string(), |s| s.to_string()).into(),
+            "kern.context" => host.context().to_string().into(),
+            "kern.hostname" => host.stack.name.as_str().into(),
+            "kern.locks" => L::NAME.into(),
+            "kern.pool.buffers" => pool.buffers.into(),
+            "kern.pool.kind" => pool.kind.to_string().into(),
+            ALGORITHM => ALGORITHMS.get(usize::from(host.stack.knobs.tcp_cc_cubic.on())).copied().into(),
+            knob => host.stack.knobs.get(knob).into(),
+        }
+    }
+
+    fn set(&self, name: &str, text: &str) -> Result<(), WordError> {
+        if FIXED.iter().any(|(fixed, _)| *fixed == name) {
+            return Err(WordError::failed(format!("{name}: can only be read: it is chosen when the host is made")));
+        }
+        apply(&self.host.stack.knobs, name, check(name, text)?);
+        Ok(())
+    }
+}
+
+/// A knob's sentence, range and default.
+pub(crate) fn said_of(info: &KnobInfo) -> String {
+    format!("{} {} to {}, default {}.", info.sentence, info.min, info.max, info.default)
+}
+
 /// All names, in order.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     let mut all: Vec<&'static str> = Knobs::INFO.iter().map(|info| info.name).collect();
     all.extend(FIXED.iter().map(|(name, _)| *name).chain([ALGORITHM]));
     all.sort_unstable();
     all.into_iter()
-}
-
-/// The name itself, or all names below it.
-fn under(word: &str) -> Result<Vec<&'static str>, WordError> {
-    let word = word.trim_end_matches('.');
-    let below = |name: &&str| name.strip_prefix(word).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
-    let found: Vec<_> = names().filter(below).collect();
-    if found.is_empty() { Err(WordError::unknown("knob", word, names())) } else { Ok(found) }
-}
-
-fn show<L: Locks>(ctl: &Ctl<'_, L>, names: &[&str], form: Form) -> String {
-    let value = |name: &str| if form == Form::Sentence { sentence(name).into() } else { value(ctl, name) };
-    let json = || Value::Object(names.iter().map(|name| (name.to_string(), value(name))).collect::<Map<_, _>>());
-    let line = |name: &&str| {
-        let value = match value(name) {
-            Value::String(text) => text,
-            other => other.to_string(),
-        };
-        if form == Form::Value { format!("{value}\n") } else { format!("{name}: {value}\n") }
-    };
-    ctl.listing(json, || names.iter().map(line).collect())
-}
-
-fn sentence(name: &str) -> String {
-    if name == ALGORITHM {
-        return format!("Congestion control of new connections: {}.", ALGORITHMS.join(" or "));
-    }
-    let fixed = FIXED.iter().find(|(fixed, _)| *fixed == name).map(|(_, sentence)| format!("{sentence} Read only."));
-    let knob = Knobs::INFO.iter().find(|info| info.name == name);
-    let knob = knob.map(|info| format!("{} {} to {}, default {}.", info.sentence, info.min, info.max, info.default));
-    fixed.or(knob).unwrap_or_default()
-}
-
-fn value<L: Locks>(ctl: &Ctl<'_, L>, name: &str) -> Value {
-    let (host, pool) = (ctl.host, ctl.host.stack.pool.stats());
-    match name {
-        "hw.ncpu" => dispatch::cores().into(),
-        "kern.burst" => host.burst().into(),
-        "kern.clock" => host.clock.strategy().map_or("simulated".to_string(), |s| s.to_string()).into(),
-        "kern.context" => host.context().to_string().into(),
-        "kern.hostname" => host.stack.name.as_str().into(),
-        "kern.locks" => L::NAME.into(),
-        "kern.pool.buffers" => pool.buffers.into(),
-        "kern.pool.kind" => pool.kind.to_string().into(),
-        ALGORITHM => ALGORITHMS.get(usize::from(host.stack.knobs.tcp_cc_cubic.on())).copied().into(),
-        knob => host.stack.knobs.get(knob).into(),
-    }
-}
-
-fn set<L: Locks>(ctl: &Ctl<'_, L>, name: &str, text: &str, form: Form) -> Result<String, WordError> {
-    if FIXED.iter().any(|(fixed, _)| *fixed == name) {
-        return Err(WordError::failed(format!("{name}: can only be read: it is chosen when the host is made")));
-    }
-    let shown = || match value(ctl, name) {
-        Value::String(word) => word,
-        number => number.to_string(),
-    };
-    let before = shown();
-    apply(&ctl.host.stack.knobs, name, check(name, text)?);
-    let after = shown();
-    Ok(if form == Form::Value { format!("{after}\n") } else { format!("{name}: {before} -> {after}\n") })
 }
 
 /// Is `text` a value that the knob called `name` can have? For configuration files and flags, too.
@@ -140,10 +177,13 @@ pub(crate) fn check(name: &str, text: &str) -> Result<i64, WordError> {
         let at = ALGORITHMS.iter().position(|word| *word == asked);
         return at.map(|at| at as i64).ok_or_else(|| WordError::bad(name, text, ALGORITHMS.join(" or ")));
     }
-    let (min, max) = match Knobs::INFO.iter().find(|info| info.name == name) {
-        Some(info) => (info.min, info.max),
-        None => return Err(WordError::unknown("knob", name, names())),
-    };
+    let info = Knobs::INFO.iter().find(|info| info.name == name);
+    in_range(info.ok_or_else(|| WordError::unknown("knob", name, names()))?, text)
+}
+
+/// The number that `text` says, if the knob can have it.
+pub(crate) fn in_range(info: &KnobInfo, text: &str) -> Result<i64, WordError> {
+    let KnobInfo { name, min, max, .. } = *info;
     let number = match text {
         "on" | "true" if (min, max) == (0, 1) => Some(1),
         "off" | "false" if (min, max) == (0, 1) => Some(0),

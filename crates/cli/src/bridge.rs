@@ -1,0 +1,137 @@
+//! `bridge`: a learning bridge over ports, and words to one that runs.
+
+use crate::ctl;
+use crate::exit::{Exit, Fault, notice, print};
+use anyhow::Context;
+use bridge::{ADDRESSES, FdbConfig, MAX_PORTS};
+use clap::{Args, ValueHint};
+use clock::{Clock, Strategy};
+use node::control::Server;
+use node::switch::run::Until;
+use node::switch::{AddError, LANES_MAX, Switch, SwitchConfig, words};
+use port::spec::{Kind, Layer, Spec};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// `bridge`.
+#[derive(Args, Debug, Clone)]
+#[command(after_help = "\
+Ends with Ctrl-C, or when all ports are over; then says what each port did. --text IN,OUT is text(write=OUT):IN: frames are read as lines
+from the file or FIFO IN and written to OUT. A first word that is no port (link, fdb) is for a bridge that runs: 'linerate bridge --url
+unix:///tmp/b.sock fdb show'. What else it understands: 'linerate ctl --url ... help'.
+
+Examples:
+  linerate bridge tap:tap0 tap:tap1 tap:tap2
+  linerate bridge xdp:veth0 packet:veth1 --control /tmp/b.sock --set kern.polling.mode=clock
+  mkfifo in out; linerate bridge tap:tap0 'text(write=out):in'")]
+pub struct BridgeArgs {
+    /// Ports, as in tap:tap0; or words for a bridge that runs
+    #[arg(value_name = "PORT")]
+    pub ports: Vec<String>,
+    /// One more port: lines of two files or FIFOs
+    #[arg(long, value_name = "IN,OUT")]
+    pub text: Vec<String>,
+    /// Addresses it can know; each takes 64 bytes at most
+    #[arg(long, value_name = "N", default_value_t = ADDRESSES as u32, value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
+    pub table: u32,
+    /// How long it knows one that is not seen again
+    #[arg(long, value_name = "DURATION", value_parser = pipe::units::duration, default_value = "300s")]
+    pub age: Duration,
+    /// Loops that poll, each in a thread of its own; ports are dealt out in turn
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=LANES_MAX as i64))]
+    pub loops: u16,
+    /// Its name
+    #[arg(long, value_name = "NAME", default_value = "bridge0")]
+    pub name: String,
+    /// A knob; as often as needed
+    #[arg(long = "set", value_name = "K=V", value_parser = crate::args::key_value)]
+    pub set: Vec<(String, String)>,
+    /// Words said to it before it begins, as in 'ifconfig bridge0 private tap0'; as often as needed
+    #[arg(long = "do", value_name = "WORDS")]
+    pub words: Vec<String>,
+    /// Where its control socket goes; without it there is none
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub control: Option<PathBuf>,
+    /// Go on when all ports are over
+    #[arg(long)]
+    pub stay: bool,
+    /// The bridge that runs, as unix:///path
+    #[arg(long, value_name = "URL", env = "LINERATE_CTL")]
+    pub url: Option<String>,
+    /// JSON, for what it is asked and for its audit at the end
+    #[arg(short, long)]
+    pub json: bool,
+}
+
+pub fn run(args: &BridgeArgs) -> anyhow::Result<Exit> {
+    if args.ports.first().is_some_and(|word| !word.contains(':')) {
+        let words = std::iter::once("bridge".to_string()).chain(args.ports.iter().cloned()).collect();
+        return ctl::run(args.url.as_deref(), args.json, words);
+    }
+    let specs = specs(args)?;
+    dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
+    let mut config = SwitchConfig { name: args.name.clone(), lanes: args.loops.into(), ..SwitchConfig::default() };
+    config.bridge.fdb = FdbConfig { most: args.table as usize, ..FdbConfig::new() };
+    if !args.age.is_zero() {
+        config.bridge.fdb.timeout = args.age;
+    }
+    let switch = Switch::new(&config, Clock::live(Strategy::TscScaled)).context("buffers for its ports")?;
+    for (name, value) in &args.set {
+        words::set(&switch, name, value).map_err(Fault::usage)?;
+    }
+    for spec in &specs {
+        switch.add(spec, None).map_err(|why| match why {
+            AddError::Taken(_) | AddError::TooMany => Fault::usage(why),
+            why => anyhow::Error::from(why).context(format!("port {spec}")),
+        })?;
+    }
+    for line in &args.words {
+        let said: Vec<&str> = line.split_whitespace().collect();
+        let answer = words::run(&switch, &said, false).map_err(|why| Fault::usage(format!("--do '{line}': {why}")))?;
+        print(&answer)?;
+    }
+    let mut control = args.control.as_deref().map(serve).transpose()?;
+    if let Some(server) = &control {
+        notice(&format!("{}: running; control {}", args.name, server.path().display()));
+    }
+    let until = if args.stay { Until::Stopped } else { Until::Over };
+    let ran = switch.run(control.as_mut(), until, dispatch::stop_requested);
+    words::remarks(&switch).iter().for_each(|remark| notice(remark));
+    words::report(&switch).lines().for_each(notice);
+    ran.context("waiting for ports")?;
+    let audit = switch.audit();
+    if !audit.holds() {
+        notice(&format!("frames unaccounted for: {audit:?}"));
+        return Ok(Exit::Failed);
+    }
+    if args.json {
+        print(&words::run(&switch, &["audit"], true).unwrap_or_default())?;
+    }
+    Ok(Exit::Fine)
+}
+
+fn serve(path: &Path) -> anyhow::Result<Server> {
+    Server::bind(path).with_context(|| format!("control socket {}", path.display()))
+}
+
+/// The ports' names, understood.
+fn specs(args: &BridgeArgs) -> anyhow::Result<Vec<Spec>> {
+    let ports = args.ports.iter().map(|name| Spec::parse(name).map_err(Fault::usage));
+    let texts = args.text.iter().map(|name| text(name));
+    let specs: Vec<Spec> = ports.chain(texts).collect::<Result<_, _>>()?;
+    match specs.len() {
+        0 | 1 => Err(Fault::usage("a bridge has two ports at least; see 'linerate bridge --help'")),
+        n if n > MAX_PORTS => Err(Fault::usage(format!("a bridge has {MAX_PORTS} ports at most"))),
+        _ => Ok(specs),
+    }
+}
+
+/// `IN,OUT` in the ports' grammar: `text(write=OUT):IN`.
+fn text(name: &str) -> anyhow::Result<Spec> {
+    let Some((read, write)) = name.split_once(',') else {
+        return Err(Fault::usage(format!("--text '{name}': expected IN,OUT, two files or FIFOs")));
+    };
+    let mut port = Layer::new(Kind::Text);
+    port.set("write", write).map_err(Fault::usage)?;
+    Ok(Spec { wrappers: Vec::new(), port, name: read.to_string() })
+}

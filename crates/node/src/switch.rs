@@ -1,0 +1,338 @@
+//! A switch: a bridge with ports, loops that poll them, and words that configure it. What `linerate bridge` runs.
+//!
+//! ```text
+//!  Lane::turn          dispatch::polling says when: a round over the lane's ports
+//!    rx_burst          from one port
+//!    Bridge::input     learns, decides; into a burst for each port
+//!    flush             tx_burst of the lane's own ports; a ring to the lane that has the other one
+//! ```
+//! A loop is a [`Lane`]: a thread with its own ports and its own replica of the bridge, so that nothing on a frame's way is shared. Replicas
+//! tell each other what they learn ([`exchange`]). One loop polls a port, never two (bridge2004): see [`dispatch::polling::Loops`].
+//!
+//! Who configures the switch takes a lane's lock; the lane has it all the time but for when it is asked for it.
+
+mod average;
+mod exchange;
+mod lane;
+pub mod run;
+#[cfg(test)]
+mod tests;
+pub mod words;
+
+pub use average::Average;
+pub use lane::{Counts, Lane};
+
+use bridge::{BridgeConfig, MAX_PORTS, Member, PortNo};
+use buf::{Pool, PoolConfig, PoolError, PoolLocks};
+use clock::Clock;
+use dispatch::polling::{Knobs, Loops, Taken};
+use exchange::Call;
+use port::{Caps, Env, OpenError, Pairs, Port, PortCounts, Spec, SpecError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use wire::Mac;
+
+/// Lanes that a switch can have.
+pub const LANES_MAX: usize = 64;
+
+/// What a switch is to be.
+#[derive(Debug, Clone)]
+pub struct SwitchConfig {
+    /// Its name: `bridge0`.
+    pub name: String,
+    /// Its table, and what else its bridge is to do.
+    pub bridge: BridgeConfig,
+    /// Loops, each in a thread of its own.
+    pub lanes: usize,
+    /// Buffers of the pool that all ports share.
+    pub pool: PoolConfig,
+}
+
+impl Default for SwitchConfig {
+    fn default() -> SwitchConfig {
+        SwitchConfig {
+            name: "bridge0".to_string(),
+            bridge: BridgeConfig::default(),
+            lanes: 1,
+            pool: PoolConfig { buffers: 16_384, ..PoolConfig::default() },
+        }
+    }
+}
+
+/// Why a port was not added.
+#[derive(Debug, thiserror::Error)]
+pub enum AddError {
+    /// The name is not a port's.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// The port could not be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// It has a loop already.
+    #[error(transparent)]
+    Taken(#[from] Taken),
+    /// There are as many as there may be.
+    #[error("no more ports: a bridge has at most {MAX_PORTS}")]
+    TooMany,
+    /// There is no such loop.
+    #[error("no loop {0}: there are {1}, from 0 on")]
+    NoLane(usize, usize),
+}
+
+/// What is known about a port that is a member.
+#[derive(Debug, Clone)]
+pub struct Info {
+    /// The name after the last colon.
+    pub name: String,
+    /// The whole name.
+    pub spec: String,
+    /// What it can do.
+    pub caps: Caps,
+    /// Its counters.
+    pub counts: Arc<PortCounts>,
+    /// The loop that polls it.
+    pub lane: usize,
+}
+
+/// A switch, its lanes at rest or running.
+pub struct Switch {
+    /// Its name.
+    pub name: String,
+    /// Its address: of the bridge itself.
+    pub mac: Mac,
+    /// The knobs of polling.
+    pub knobs: Arc<Knobs>,
+    /// The clock.
+    pub clock: Clock,
+    pool: Pool,
+    pairs: Pairs,
+    lanes: Vec<Mutex<Lane>>,
+    calls: Vec<Call>,
+    members: Mutex<Members>,
+}
+
+#[derive(Default)]
+struct Members {
+    /// By number; `None`: the place is free.
+    infos: Vec<Option<Info>>,
+    loops: Loops,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Switch {
+    /// Without ports.
+    ///
+    /// # Errors
+    /// No memory for its pool, or the system's (descriptors).
+    pub fn new(config: &SwitchConfig, clock: Clock) -> Result<Switch, PoolError> {
+        let lanes = config.lanes.clamp(1, LANES_MAX);
+        let locks = if lanes > 1 { PoolLocks::Light } else { config.pool.locks };
+        let pool = Pool::new(&PoolConfig { locks, ..config.pool.clone() })?;
+        let knobs = Arc::new(Knobs::default());
+        let calls = (0..lanes).map(|_| Call::new()).collect::<Result<Vec<_>, _>>().map_err(PoolError::NoMemory)?;
+        let lane = |number| Mutex::new(Lane::new(number, config.bridge, knobs.clone(), clock.clone(), calls.clone()));
+        Ok(Switch {
+            name: config.name.clone(),
+            mac: Mac([0x02, 0, 0, 0, 0, 1]),
+            lanes: (0..lanes).map(lane).collect(),
+            knobs,
+            clock,
+            pool,
+            pairs: Pairs::new(),
+            calls,
+            members: Mutex::default(),
+        })
+    }
+
+    /// Loops.
+    pub fn lanes(&self) -> usize {
+        self.lanes.len()
+    }
+
+    /// The pool that all ports share.
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// Lane `number`, to look at or change. It waits for that, in the middle of nothing.
+    pub fn lane(&self, number: usize) -> Option<MutexGuard<'_, Lane>> {
+        let (lane, call) = (self.lanes.get(number)?, self.calls.get(number)?);
+        Some(call.ask(|| lock(lane)))
+    }
+
+    /// Does the same to each lane, one after the other.
+    pub fn each_lane(&self, mut change: impl FnMut(&mut Lane)) {
+        for number in 0..self.lanes() {
+            if let Some(mut lane) = self.lane(number) {
+                change(&mut lane);
+            }
+        }
+    }
+
+    /// Opens the port of that name and makes it a member, polled by `lane`, or by the one with the fewest.
+    ///
+    /// # Errors
+    /// [`AddError`]; nothing has been added then.
+    pub fn add(&self, spec: &Spec, lane: Option<usize>) -> Result<PortNo, AddError> {
+        let name = spec.to_string();
+        let lane = self.place(&name, lane)?;
+        let unit = lock(&self.members).infos.len() as u16;
+        let env = Env { pool: self.pool.clone(), pairs: &self.pairs, mac: self.mac, unit };
+        let port = port::open(spec, &env).inspect_err(|_| _ = lock(&self.members).loops.deregister(&name))?;
+        self.join(port, lane)
+    }
+
+    /// Makes an open port a member.
+    ///
+    /// # Errors
+    /// [`AddError`]; nothing has been added then.
+    pub fn attach(&self, port: Port, lane: Option<usize>) -> Result<PortNo, AddError> {
+        let lane = self.place(&port.spec, lane)?;
+        self.join(port, lane)
+    }
+
+    /// Finds the port a loop, and writes that down.
+    fn place(&self, name: &str, lane: Option<usize>) -> Result<usize, AddError> {
+        let mut members = lock(&self.members);
+        let lane = lane.unwrap_or_else(|| members.loops.lightest(self.lanes()));
+        if lane >= self.lanes() {
+            return Err(AddError::NoLane(lane, self.lanes()));
+        }
+        members.loops.register(name, lane)?;
+        Ok(lane)
+    }
+
+    fn join(&self, port: Port, lane: usize) -> Result<PortNo, AddError> {
+        let mut members = lock(&self.members);
+        let free = members.infos.iter().position(Option::is_none).unwrap_or(members.infos.len());
+        let Some(number) = PortNo::try_from(free).ok().filter(|_| free < MAX_PORTS) else {
+            members.loops.deregister(&port.spec);
+            return Err(AddError::TooMany);
+        };
+        let info = Info {
+            name: port.name.clone(),
+            spec: port.spec.clone(),
+            caps: port.caps,
+            counts: port.counts.clone(),
+            lane,
+        };
+        if free == members.infos.len() {
+            members.infos.push(None);
+        }
+        if let Some(place) = members.infos.get_mut(free) {
+            *place = Some(info);
+        }
+        // Those who send to it first: what they send waits in the rings.
+        let mut rings = Vec::new();
+        for other in (0..self.lanes()).filter(|other| *other != lane) {
+            if let Some(mut other) = self.lane(other) {
+                rings.push(other.add_foreign(number, lane));
+            }
+        }
+        if let Some(mut lane) = self.lane(lane) {
+            lane.add(number, port, self.pool.clone(), rings);
+        }
+        Ok(number)
+    }
+
+    /// Ends the membership of a port, and the port. What it still had to send is lost, and counted.
+    pub fn remove(&self, number: PortNo) {
+        let mut members = lock(&self.members);
+        let Some(info) = members.infos.get_mut(usize::from(number)).and_then(Option::take) else { return };
+        members.loops.deregister(&info.spec);
+        // Those who send to it first: nothing arrives there after it is gone.
+        let others = (0..self.lanes()).filter(|other| *other != info.lane);
+        for lane in others.chain([info.lane]) {
+            if let Some(mut lane) = self.lane(lane) {
+                lane.remove(number);
+            }
+        }
+    }
+
+    /// Members by number.
+    pub fn members(&self) -> Vec<(PortNo, Info)> {
+        let members = lock(&self.members);
+        let numbered = members.infos.iter().zip(0..);
+        numbered.filter_map(|(info, number)| Some((number, info.clone()?))).collect()
+    }
+
+    /// The member called so: by its name, or its whole name.
+    pub fn member(&self, name: &str) -> Option<(PortNo, Info)> {
+        let members = self.members();
+        let whole = members.iter().find(|(_, info)| info.spec == name);
+        whole.or_else(|| members.iter().find(|(_, info)| info.name == name)).cloned()
+    }
+
+    /// Asks something else of a member, in every replica.
+    pub fn set_member(&self, number: PortNo, change: impl Fn(&mut Member)) {
+        self.each_lane(|lane| lane.set_member(number, &change));
+    }
+}
+
+/// What came in and what became of it, over all lanes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Audit {
+    /// In the bridges.
+    pub bridge: bridge::Audit,
+    /// Of what was given to ports, sent.
+    pub sent: u64,
+    /// Dropped behind the bridges.
+    pub late: u64,
+    /// Not sent yet.
+    pub held: u64,
+}
+
+impl Audit {
+    /// Does what was given to ports add up?
+    pub fn is_sent(&self) -> bool {
+        self.bridge.given == self.sent + self.late + self.held
+    }
+
+    /// Does all of it add up?
+    pub fn holds(&self) -> bool {
+        self.bridge.holds() && self.is_sent()
+    }
+}
+
+impl Switch {
+    /// What a member did, over all lanes.
+    pub fn counts(&self, number: PortNo) -> Counts {
+        let mut all = Counts::default();
+        self.each_lane(|lane| all.add(&lane.counts(number)));
+        all
+    }
+
+    /// Adds up what came and what became of it.
+    pub fn audit(&self) -> Audit {
+        let mut all = Audit::default();
+        self.each_lane(|lane| {
+            let (bridge, counts) = (lane.bridge.audit(), lane.total());
+            all.bridge.received += bridge.received;
+            all.bridge.copied += bridge.copied;
+            all.bridge.given += bridge.given;
+            all.bridge.dropped += bridge.dropped;
+            all.sent += counts.sent;
+            all.late += counts.late;
+            all.held += counts.held;
+        });
+        all
+    }
+
+    /// What the bridge's part of a frame's way costs, over all lanes.
+    pub fn average(&self) -> Average {
+        let mut all = Average::default();
+        self.each_lane(|lane| {
+            all.ticks += lane.average.ticks;
+            all.frames += lane.average.frames;
+        });
+        all
+    }
+}
+
+impl std::fmt::Debug for Switch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Switch").field("name", &self.name).field("lanes", &self.lanes()).finish_non_exhaustive()
+    }
+}

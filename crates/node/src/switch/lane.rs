@@ -1,0 +1,388 @@
+//! A loop of a switch: its ports, its replica of the bridge, and the order in which they have their turns.
+
+use super::Average;
+use super::exchange::{Arrivals, Away, Call};
+use bridge::{Bridge, BridgeConfig, Member, PortNo};
+use buf::{Burst, Pool};
+use clock::{Clock, Duration, Instant};
+use dispatch::polling::{Ask, Handlers, Knobs, Polling, Then};
+use port::offload::soft::Soft;
+use port::{Port, RxHalf, TxHalf};
+use std::io;
+use std::sync::Arc;
+
+/// Between two looks at a port that nothing announces, or that has something to send.
+const LOOK: Duration = Duration::from_micros(50);
+/// The longest sleep, so that a request to stop is seen.
+const NAP: Duration = Duration::from_millis(50);
+
+/// What a port did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// What came through it, and what was given to it.
+    pub bridge: bridge::Counts,
+    /// Of what was given to it, taken by the port.
+    pub sent: u64,
+    /// Dropped: the port was removed, or over, or full at the end.
+    pub late: u64,
+    /// Given to it and not sent yet.
+    pub held: u64,
+}
+
+impl Counts {
+    /// With what another lane had to do with it.
+    pub fn add(&mut self, other: &Counts) {
+        let (all, more) = (&mut self.bridge, &other.bridge);
+        all.received += more.received;
+        all.forwarded += more.forwarded;
+        all.flooded += more.flooded;
+        all.dropped += more.dropped;
+        all.given += more.given;
+        self.sent += other.sent;
+        self.late += other.late;
+        self.held += other.held;
+    }
+}
+
+/// A port that this lane polls.
+struct Own {
+    rx: Box<dyn RxHalf>,
+    tx: Box<dyn TxHalf>,
+    soft: Soft,
+    /// From the other lanes.
+    arrivals: Vec<Arrivals>,
+    sent: u64,
+    late: u64,
+}
+
+impl Own {
+    fn is_over(&self) -> bool {
+        self.rx.is_gone() || self.rx.is_silent()
+    }
+
+    /// Sends of `out` what the port takes.
+    #[inline]
+    fn send(&mut self, out: &mut Burst, now: Instant) {
+        self.sent += if self.soft.has_work(out.as_slice()) {
+            self.soft.tx_burst(self.tx.as_mut(), out, now)
+        } else {
+            self.tx.tx_burst(out, now)
+        } as u64;
+    }
+
+    /// The same, and what time or another lane has made ready.
+    fn flush(&mut self, out: &mut Burst, now: Instant) {
+        self.tx.poll(now);
+        if self.soft.is_behind() {
+            self.soft.poll(self.tx.as_mut(), now);
+        }
+        if !out.is_empty() {
+            self.send(out, now);
+        }
+        for at in 0..self.arrivals.len() {
+            let Some(ring) = self.arrivals.get_mut(at).filter(|ring| ring.level() > 0) else { continue };
+            ring.pop_into(out.room(), |frame| drop(out.push(frame)));
+            self.send(out, now);
+        }
+    }
+
+    fn waits(&self) -> usize {
+        self.arrivals.iter().map(|ring| ring.level()).sum()
+    }
+}
+
+/// A place for a port.
+enum Place {
+    Free,
+    Own(Box<Own>),
+    Other(Away),
+}
+
+/// A loop of a switch.
+pub struct Lane {
+    /// Its number.
+    pub number: usize,
+    /// Its replica of the bridge.
+    pub bridge: Bridge,
+    /// When it polls.
+    pub polling: Polling,
+    /// What the bridge's part of a frame's way costs.
+    pub average: Average,
+    ports: Ports,
+    /// What ports did that are no members any more.
+    gone: Counts,
+    clock: Clock,
+    calls: Vec<Call>,
+}
+
+/// The ports, apart from what decides when they are polled.
+struct Ports {
+    places: Vec<Place>,
+    /// Those of this lane.
+    own: Vec<PortNo>,
+    /// What leaves through each port.
+    out: Vec<Burst>,
+    burst: Burst,
+}
+
+impl Lane {
+    pub(super) fn new(number: usize, bridge: BridgeConfig, knobs: Arc<Knobs>, clock: Clock, calls: Vec<Call>) -> Lane {
+        Lane {
+            number,
+            bridge: Bridge::new(bridge),
+            polling: Polling::new(knobs),
+            average: Average::default(),
+            ports: Ports { places: Vec::new(), own: Vec::new(), out: Vec::new(), burst: Burst::new() },
+            gone: Counts::default(),
+            clock,
+            calls,
+        }
+    }
+
+    pub(super) fn add(&mut self, number: PortNo, port: Port, pool: Pool, arrivals: Vec<Arrivals>) {
+        let soft = Soft::new(&port.caps, pool, port.counts.clone());
+        let own = Own { rx: port.rx, tx: port.tx, soft, arrivals, sent: 0, late: 0 };
+        self.put(number, Place::Own(Box::new(own)));
+        self.ports.own.push(number);
+    }
+
+    /// Says where what it sends to that port arrives.
+    pub(super) fn add_foreign(&mut self, number: PortNo, lane: usize) -> Arrivals {
+        let (away, arrivals) = Away::new(lane);
+        self.put(number, Place::Other(away));
+        arrivals
+    }
+
+    fn put(&mut self, number: PortNo, place: Place) {
+        self.bridge.join(number, Member::default());
+        let at = usize::from(number);
+        if at >= self.ports.places.len() {
+            self.ports.places.resize_with(at + 1, || Place::Free);
+            self.ports.out.resize_with(at + 1, Burst::new);
+        }
+        if let Some(there) = self.ports.places.get_mut(at) {
+            *there = place;
+        }
+    }
+
+    /// Takes a port out. What it still had to send is lost, and counted.
+    pub(super) fn remove(&mut self, number: PortNo) {
+        let counts = self.counts(number);
+        self.gone.sent += counts.sent;
+        self.gone.late += counts.late + counts.held;
+        self.ports.own.retain(|own| *own != number);
+        let at = usize::from(number);
+        if let (Some(place), Some(out)) = (self.ports.places.get_mut(at), self.ports.out.get_mut(at)) {
+            *place = Place::Free;
+            out.clear();
+        }
+        self.bridge.remove(number, self.clock.now());
+    }
+
+    pub(super) fn set_member(&mut self, number: PortNo, change: impl Fn(&mut Member)) {
+        if let Some(mut member) = self.bridge.member(number).copied() {
+            change(&mut member);
+            self.bridge.set_member(number, member);
+        }
+    }
+
+    /// What a port did, as far as this lane had to do with it.
+    pub fn counts(&self, number: PortNo) -> Counts {
+        let at = usize::from(number);
+        let bridge = self.bridge.counts_of(number).unwrap_or_default();
+        let out = self.ports.out.get(at).map_or(0, Burst::len);
+        match self.ports.places.get(at) {
+            Some(Place::Own(own)) => {
+                Counts { bridge, sent: own.sent, late: own.late, held: (out + own.waits()) as u64 }
+            }
+            _ => Counts { bridge, held: out as u64, ..Counts::default() },
+        }
+    }
+
+    /// What became of frames behind the bridge, over all ports that are and were.
+    pub fn total(&self) -> Counts {
+        let mut all = self.gone;
+        (0..self.ports.places.len()).for_each(|at| all.add(&self.counts(at as PortNo)));
+        all
+    }
+
+    /// The ports of this lane.
+    pub fn own(&self) -> &[PortNo] {
+        &self.ports.own
+    }
+
+    /// What was wrong with what came through a port and did not end it, why it is gone if it is.
+    pub fn remarks(&self, number: PortNo) -> (Vec<String>, Option<String>) {
+        match self.ports.places.get(usize::from(number)) {
+            Some(Place::Own(own)) => {
+                let gone = own.rx.is_gone().then(|| own.rx.why_gone().unwrap_or_else(|| "it came to its end".into()));
+                (own.rx.remarks(), gone)
+            }
+            _ => (Vec::new(), None),
+        }
+    }
+
+    /// Can nothing come any more?
+    pub fn is_over(&self) -> bool {
+        self.ports.owned().all(Own::is_over)
+    }
+
+    /// Does nothing wait to be sent?
+    pub fn is_drained(&self) -> bool {
+        self.ports.out.iter().all(Burst::is_empty)
+            && self.ports.owned().all(|own| own.tx.held() == 0 && own.waits() == 0 && !own.soft.is_behind())
+    }
+
+    /// Gives up what still waits.
+    pub fn give_up(&mut self) {
+        let Ports { places, out, .. } = &mut self.ports;
+        for (place, out) in places.iter_mut().zip(out) {
+            let mut late = out.len();
+            out.clear();
+            if let Place::Own(own) = place {
+                late += own.arrivals.iter_mut().map(|ring| ring.pop_into(usize::MAX, drop)).sum::<usize>();
+            }
+            self.gone.late += late as u64;
+        }
+    }
+
+    /// What time it is.
+    pub fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
+    /// Does somebody wait for this lane's lock?
+    #[inline]
+    pub fn is_asked(&self) -> bool {
+        self.calls.get(self.number).is_some_and(Call::is_asked)
+    }
+
+    /// One turn.
+    #[inline]
+    pub fn turn(&mut self) -> Then {
+        let Lane { bridge, polling, average, ports, clock, calls, .. } = self;
+        bridge.poll(clock.now());
+        let mut work = Work { bridge, average, ports, calls };
+        polling.turn(&mut work, || clock.now())
+    }
+
+    /// Sends what waits, and nothing else.
+    pub fn flush(&mut self) {
+        let now = self.clock.now();
+        self.ports.flush(&self.calls, now);
+    }
+
+    /// Sleeps as a turn has said it; `others` are watched as well. Says whether one of those has something.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn sleep(&self, then: Then, others: &[std::os::fd::BorrowedFd<'_>]) -> io::Result<bool> {
+        let now = self.clock.now();
+        let (until, wants_ports) = match then {
+            Then::Again => return Ok(false),
+            Then::Yield => {
+                std::thread::yield_now();
+                return Ok(false);
+            }
+            Then::Sleep(until) => (until.since(now).min(NAP), false),
+            Then::Wait => (NAP, true),
+        };
+        let mut fds = others.to_vec();
+        let timeout = if wants_ports { self.ports.watch(&mut fds, until, now) } else { until };
+        let Some(call) = self.calls.get(self.number) else { return Ok(false) };
+        let stay = || wants_ports && self.ports.owned().any(|own| own.waits() > 0);
+        let slept = call.sleep(stay, |bell| {
+            fds.push(bell);
+            dispatch::wait_readable(&fds, Some(timeout))
+        });
+        let ready = slept.transpose()?.unwrap_or_default();
+        Ok(ready.iter().take(others.len()).any(|ready| *ready))
+    }
+}
+
+impl Ports {
+    fn owned(&self) -> impl Iterator<Item = &Own> {
+        let of = |number: &PortNo| match self.places.get(usize::from(*number)) {
+            Some(Place::Own(own)) => Some(own.as_ref()),
+            _ => None,
+        };
+        self.own.iter().filter_map(of)
+    }
+
+    /// Adds what there is to watch; says how long at most.
+    fn watch<'a>(&'a self, fds: &mut Vec<std::os::fd::BorrowedFd<'a>>, most: Duration, now: Instant) -> Duration {
+        let mut timeout = most;
+        if self.out.iter().any(|out| !out.is_empty()) {
+            timeout = timeout.min(LOOK);
+        }
+        for own in self.owned() {
+            if own.tx.held() > 0 || own.soft.is_behind() {
+                timeout = timeout.min(LOOK);
+            }
+            let events = [own.rx.next_event(), own.tx.next_event()];
+            timeout = events.into_iter().flatten().fold(timeout, |timeout, at| timeout.min(at.since(now)));
+            match own.rx.wait_fd() {
+                _ if own.is_over() => {}
+                Some(fd) => fds.push(fd),
+                None => timeout = timeout.min(LOOK),
+            }
+        }
+        timeout
+    }
+
+    /// Sends what is staged.
+    #[inline]
+    fn send(&mut self, calls: &[Call], now: Instant) {
+        for (place, out) in self.places.iter_mut().zip(&mut self.out).filter(|(_, out)| !out.is_empty()) {
+            match place {
+                Place::Own(own) => own.send(out, now),
+                Place::Other(away) => _ = away.send(out, calls),
+                Place::Free => {}
+            }
+        }
+    }
+
+    /// The same, and what time or another lane has made ready.
+    fn flush(&mut self, calls: &[Call], now: Instant) {
+        for (place, out) in self.places.iter_mut().zip(&mut self.out) {
+            match place {
+                Place::Own(own) => own.flush(out, now),
+                Place::Other(away) if !out.is_empty() => _ = away.send(out, calls),
+                Place::Other(_) | Place::Free => {}
+            }
+        }
+    }
+}
+
+/// A lane's part of a turn.
+struct Work<'a> {
+    bridge: &'a mut Bridge,
+    average: &'a mut Average,
+    ports: &'a mut Ports,
+    calls: &'a [Call],
+}
+
+impl Handlers for Work<'_> {
+    fn count(&self) -> usize {
+        self.ports.own.len()
+    }
+
+    #[inline]
+    fn poll(&mut self, at: usize, most: usize, _: Ask, now: Instant) -> usize {
+        let Ports { places, own, out, burst } = &mut *self.ports;
+        let Some(number) = own.get(at).copied() else { return 0 };
+        let Some(Place::Own(port)) = places.get_mut(usize::from(number)) else { return 0 };
+        let came = port.rx.rx_burst(burst, most, now);
+        if came > 0 {
+            let bridge = &mut *self.bridge;
+            self.average.of(came, || bridge.input(number, burst, now, out));
+            // Before the next port's: what was staged has room then.
+            self.ports.send(self.calls, now);
+        }
+        came
+    }
+
+    fn flush(&mut self, now: Instant) {
+        self.ports.flush(self.calls, now);
+    }
+}

@@ -1,0 +1,257 @@
+use super::*;
+use buf::Burst;
+use clock::{Instant, SimClock, Strategy};
+use port::pair::pair;
+use proptest::prelude::*;
+
+fn frame(dst: u8, src: u8) -> Vec<u8> {
+    let mut frame = vec![0; 60];
+    frame[5] = dst;
+    frame[11] = src;
+    frame
+}
+
+/// A switch over `n` ports and so many loops, and the ports' other ends.
+struct Lan {
+    switch: Switch,
+    ends: Vec<Port>,
+    pool: Pool,
+}
+
+impl Lan {
+    fn new(n: usize, lanes: usize) -> Lan {
+        Lan::with(n, lanes, Clock::sim(&SimClock::new()))
+    }
+
+    /// One that runs by itself.
+    fn live(n: usize, lanes: usize) -> Lan {
+        Lan::with(n, lanes, Clock::live(Strategy::TscScaled))
+    }
+
+    fn with(n: usize, lanes: usize, clock: Clock) -> Lan {
+        let config = SwitchConfig { lanes, ..SwitchConfig::default() };
+        let switch = Switch::new(&config, clock).unwrap();
+        let mut lan = Lan {
+            switch,
+            ends: Vec::new(),
+            pool: Pool::new(&PoolConfig { locks: PoolLocks::Light, ..PoolConfig::default() }).unwrap(),
+        };
+        (0..n).for_each(|at| lan.plug(&format!("p{at}")));
+        lan
+    }
+
+    fn plug(&mut self, name: &str) {
+        let (ours, theirs) = pair(name, 256, Caps::PLAIN);
+        self.switch.attach(ours, None).unwrap();
+        self.ends.push(theirs);
+    }
+
+    fn send(&mut self, from: usize, bytes: &[u8]) {
+        let mut frame = self.pool.get().unwrap();
+        frame.extend(bytes).unwrap();
+        assert!(self.ends[from].tx.tx_one(frame, Instant::ZERO).is_ok());
+    }
+
+    /// Two rounds: what crosses from loop to loop arrives in the second.
+    fn turn(&self) {
+        (0..2).for_each(|_| self.switch.each_lane(|lane| _ = lane.turn()));
+    }
+
+    fn receive(&mut self, at: usize) -> Vec<Vec<u8>> {
+        let mut burst = Burst::new();
+        self.ends[at].rx.rx_burst(&mut burst, 256, Instant::ZERO);
+        burst.drain().map(|frame| frame.bytes().to_vec()).collect()
+    }
+
+    fn received(&mut self) -> Vec<usize> {
+        (0..self.ends.len()).map(|at| self.receive(at).len()).collect()
+    }
+
+    fn say(&self, words: &str) -> Result<String, String> {
+        let words: Vec<&str> = words.split_whitespace().collect();
+        words::run(&self.switch, &words, false).map_err(|why| why.to_string())
+    }
+
+    fn json(&self, words: &str) -> serde_json::Value {
+        let words: Vec<&str> = words.split_whitespace().collect();
+        serde_json::from_str(&words::run(&self.switch, &words, true).unwrap()).unwrap()
+    }
+}
+
+#[test]
+fn a_frame_reaches_whom_it_is_for_whatever_loop_polls_his_port() {
+    for lanes in 1..=3 {
+        let mut lan = Lan::new(3, lanes);
+        lan.send(0, &frame(2, 1));
+        lan.turn();
+        assert_eq!(lan.received(), [0, 1, 1]);
+        lan.send(1, &frame(1, 2));
+        lan.turn();
+        assert_eq!(lan.receive(0), [frame(1, 2)]);
+        lan.send(2, &frame(2, 3));
+        lan.turn();
+        assert_eq!(lan.receive(1), [frame(2, 3)]);
+        let audit = lan.switch.audit();
+        assert!(audit.holds() && audit.sent == 4 && audit.held == 0, "{audit:?}");
+        let counts = lan.switch.counts(1);
+        assert_eq!((counts.bridge.received, counts.bridge.given, counts.sent), (1, 2, 2));
+    }
+}
+
+#[test]
+fn words_configure_and_show_it() {
+    let mut lan = Lan::new(3, 1);
+    lan.say("ifconfig bridge0 private p0 private p1 -learn p2 cluster p2 0").unwrap();
+    lan.send(0, &frame(9, 1));
+    lan.send(2, &frame(9, 3));
+    lan.turn();
+    assert_eq!(lan.received(), [1, 1, 1], "p0 and p1 do not meet");
+    lan.say("bridge fdb add 02:00:00:00:00:07 dev p2 static").unwrap();
+    lan.say("ifconfig bridge0 static p1 02:00:00:00:00:08 vlan 5").unwrap();
+    assert_eq!(
+        lan.say("bridge fdb show").unwrap(),
+        "00:00:00:00:00:01 dev p0 master bridge0\n\
+         02:00:00:00:00:07 dev p2 master bridge0 static\n\
+         02:00:00:00:00:08 dev p1 vlan 5 master bridge0 static\n"
+    );
+    assert_eq!(
+        lan.say("ifconfig bridge0 addr").unwrap(),
+        "00:00:00:00:00:01 Vlan0 p0 300 flags<>\n\
+         02:00:00:00:00:07 Vlan0 p2 0 flags<STATIC>\n\
+         02:00:00:00:00:08 Vlan5 p1 0 flags<STATIC>\n"
+    );
+    assert_eq!(lan.json("bridge fdb show dev p1")[0]["vlan"], 5);
+    let shown = lan.say("ifconfig").unwrap();
+    assert!(shown.contains("member: p0 flags=803<LEARNING,DISCOVER,PRIVATE>"), "{shown}");
+    assert!(shown.contains("member: p2 flags=2<DISCOVER>"), "{shown}");
+    lan.say("ifconfig bridge0 flush deladdr 02:00:00:00:00:07").unwrap();
+    assert_eq!(lan.json("bridge fdb").as_array().unwrap().len(), 1);
+    lan.say("bridge link set dev p0 isolated off learning off flood off").unwrap();
+    assert!(lan.say("ifconfig").unwrap().contains("member: p0 flags=0<>"));
+    assert_eq!(lan.json("bridge link")[2]["master"], "bridge0");
+    assert_eq!(
+        lan.say("sysctl kern.polling.burst_max=200 kern.polling.mode=clock").unwrap(),
+        "kern.polling.burst_max: 150 -> 200\nkern.polling.mode: adaptive -> clock\n"
+    );
+    assert!(lan.say("show polling").unwrap().starts_with("loop 0: clock, polls p0 p1 p2\n"));
+    assert_eq!(lan.json("audit")["holds"], true);
+    assert!(lan.say("sysctl -a").unwrap().contains("net.link.ether.bdg_fw_avg: "));
+    assert!(lan.say("help").unwrap().contains("if_bridge"));
+}
+
+#[test]
+fn words_that_make_no_sense_are_told_so() {
+    let lan = Lan::new(2, 1);
+    for (words, said) in [
+        ("", "something is missing: expected a command"),
+        ("brigde", "did you mean 'bridge'?"),
+        ("ifconfig bridge1", "unknown bridge 'bridge1'"),
+        ("ifconfig bridge0 lern p0", "did you mean 'learn'?"),
+        ("ifconfig bridge0 learn p7", "unknown member 'p7'"),
+        ("ifconfig bridge0 addm", "expected a port such as tap:tap0"),
+        ("ifconfig bridge0 addm warp:9", "unknown kind"),
+        ("ifconfig bridge0 addm null:x loop 1", "expected a number from 0 to 0"),
+        ("ifconfig bridge0 static p0 7", "six hexadecimal bytes"),
+        ("ifconfig bridge0 deladdr 02:00:00:00:00:07", "no such address"),
+        ("bridge fdb add 02:00:00:00:00:07 dev p0 vlan 4095", "expected a number from 1 to 4094"),
+        ("bridge link set dev p0 learning maybe", "expected on or off"),
+        ("sysctl kern.polling.burst_max=5", "expected a number from 10 to 1000"),
+        ("sysctl kern.polling.burst=5", "can only be read"),
+        ("sysctl kern.polling.mode=interrupt", "expected"),
+        ("show everything", "unknown topic"),
+        ("audit now", "one word too many"),
+    ] {
+        let answer = lan.say(words).unwrap_err();
+        assert!(answer.contains(said), "{words}: {answer}");
+    }
+}
+
+#[test]
+fn ports_come_and_go_under_way_and_two_loops_never_poll_one() {
+    for lanes in [1, 2] {
+        let mut lan = Lan::new(2, lanes);
+        lan.send(0, &frame(2, 1));
+        lan.send(1, &frame(1, 2));
+        lan.turn();
+        lan.received();
+        let (again, _other) = pair("p1", 8, Caps::PLAIN);
+        let why = lan.switch.attach(again, None).unwrap_err().to_string();
+        assert!(why.contains("EEXIST"), "{why}");
+        // Gone in the middle of it, with frames that wait for it.
+        (0..200).for_each(|_| lan.send(0, &frame(2, 3)));
+        lan.switch.each_lane(|lane| _ = lane.turn());
+        lan.say("ifconfig bridge0 deletem p1").unwrap();
+        lan.turn();
+        lan.ends.pop();
+        assert!(lan.switch.member("p1").is_none());
+        let audit = lan.switch.audit();
+        assert!(audit.holds() && audit.held == 0, "{audit:?}");
+        lan.plug("p1");
+        lan.send(0, &frame(2, 1));
+        lan.turn();
+        assert_eq!(lan.receive(1), [frame(2, 1)], "unknown again, so to all");
+        assert_eq!(lan.switch.members().iter().map(|(number, _)| *number).collect::<Vec<_>>(), [0, 1]);
+        assert!(lan.switch.audit().holds());
+    }
+}
+
+#[test]
+fn it_ends_when_all_ports_have() {
+    for lanes in [1, 3] {
+        let mut lan = Lan::live(4, lanes);
+        lan.send(0, &frame(2, 1));
+        lan.ends.clear();
+        lan.switch.run(None, run::Until::Over, || false).unwrap();
+        let audit = lan.switch.audit();
+        assert!(audit.holds() && audit.bridge.received == 1 && audit.held == 0, "{audit:?}");
+    }
+}
+
+#[test]
+fn whoever_configures_it_waits_for_no_more_than_a_turn() {
+    let mut lan = Lan::live(4, 2);
+    let switch = &lan.switch;
+    let end = std::sync::atomic::AtomicBool::new(false);
+    let ends = std::mem::take(&mut lan.ends);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            switch.run(None, run::Until::Stopped, || end.load(std::sync::atomic::Ordering::Relaxed)).unwrap()
+        });
+        for turn in 0..500 {
+            switch.set_member(0, |member| member.learn = turn % 2 == 0);
+            assert!(switch.audit().holds());
+        }
+        end.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    drop(ends);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// What came has left, or ended under a name; nobody gets what he sent.
+    #[test]
+    fn nothing_is_lost(
+        lanes in 1..=3_usize,
+        frames in prop::collection::vec((0..4_usize, prop::collection::vec(0..3_u8, 14..70)), 0..200),
+    ) {
+        let mut lan = Lan::new(4, lanes);
+        let mut got = [0_u64; 4];
+        for (from, bytes) in &frames {
+            lan.send(*from, bytes);
+            lan.turn();
+            prop_assert_eq!(lan.receive(*from).len(), 0);
+            for (at, got) in got.iter_mut().enumerate() {
+                *got += lan.receive(at).len() as u64;
+            }
+        }
+        for (number, got) in got.iter().enumerate() {
+            let counts = lan.switch.counts(number as PortNo);
+            let b = counts.bridge;
+            prop_assert_eq!(b.received, b.forwarded + b.flooded + b.dropped);
+            prop_assert_eq!((b.given, counts.sent), (counts.sent + counts.late + counts.held, *got));
+        }
+        let audit = lan.switch.audit();
+        prop_assert!(audit.holds() && audit.bridge.received == frames.len() as u64, "{audit:?}");
+    }
+}

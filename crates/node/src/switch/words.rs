@@ -1,0 +1,86 @@
+//! The words that configure and show a running switch: those of if_bridge's ifconfig, of iproute2's bridge, of sysctl.
+
+mod bridge;
+mod ifconfig;
+mod show;
+mod sysctl;
+
+use super::{Info, Switch};
+use crate::words::WordError;
+use crate::words::parse::Words;
+use crate::words::sysctl::Variables;
+use ::bridge::PortNo;
+use port::Spec;
+use serde_json::Value;
+
+pub use show::{remarks, report};
+
+/// The programs: name, grammar, sentence. `help` prints them.
+const PROGRAMS: &[(&str, &str, &str)] = &[
+    (
+        "ifconfig",
+        "[BRIDGE] [addm PORT [loop N] | deletem IF | addr | static IF MAC [vlan N] | deladdr MAC [vlan N] | flush | flushall",
+        "",
+    ),
+    (
+        "",
+        "  | [-]learn|discover|sticky|private|span IF | cluster IF N]",
+        "Members and addresses, in if_bridge's words.",
+    ),
+    ("bridge", "link [show] | link set dev IF [learning|flood|isolated|sticky on|off]", ""),
+    ("", "  | fdb [show [dev IF]] | fdb add|del MAC dev IF [vlan N] [static]", "The same in iproute2's words."),
+    ("sysctl", "[-n|-d] -a | NAME ... | [-w] NAME=VALUE ...", "Knobs: kern.polling, and what they came to."),
+    ("show", "bridge|polling|ports|drops|nic", "What the switch knows of itself."),
+    ("audit", "", "The balance of frames."),
+    ("stop", "", "Ends the program."),
+    ("help", "", "This list."),
+];
+
+/// Does what `words` say to `switch`, and gives the output: text, or JSON where there is a listing and `json` is asked.
+///
+/// # Errors
+/// [`WordError`]: what was not understood or could not be done, what was expected, and the nearest word.
+pub fn run(switch: &Switch, words: &[&str], json: bool) -> Result<String, WordError> {
+    let mut words = Words::new(words);
+    match words.next("a command")? {
+        "ifconfig" => ifconfig::run(switch, json, words),
+        "bridge" => bridge::run(switch, json, words),
+        "sysctl" => crate::words::sysctl::obey(switch, json, words),
+        "show" => show::run(switch, json, words),
+        "audit" => words.end().map(|()| show::audit(switch, json)),
+        "stop" => {
+            words.end()?;
+            dispatch::request_stop();
+            Ok(String::new())
+        }
+        "help" => words.end().map(|()| crate::words::help_of(PROGRAMS)),
+        other => Err(WordError::unknown("word", other, PROGRAMS.iter().map(|(name, ..)| *name))),
+    }
+}
+
+/// Sets a knob.
+///
+/// # Errors
+/// [`WordError`]: no such knob, or it cannot have the value.
+pub fn set(switch: &Switch, name: &str, value: &str) -> Result<(), WordError> {
+    Variables::set(switch, name, value)
+}
+
+/// A listing: `rows` as JSON, or as the text that `text` makes.
+fn listing(json: bool, rows: impl FnOnce() -> Value, text: impl FnOnce() -> String) -> String {
+    if json { format!("{}\n", rows()) } else { text() }
+}
+
+/// The member called `name`.
+fn member(switch: &Switch, name: &str) -> Result<(PortNo, Info), WordError> {
+    switch.member(name).ok_or_else(|| {
+        let members = switch.members();
+        WordError::unknown("member", name, members.iter().map(|(_, info)| info.name.as_str()))
+    })
+}
+
+/// Makes the port of that name a member.
+fn add(switch: &Switch, name: &str, lane: Option<usize>) -> Result<PortNo, WordError> {
+    let spec = Spec::parse(name).map_err(WordError::failed)?;
+    switch.add(&spec, lane).map_err(WordError::failed)
+}

@@ -1,0 +1,178 @@
+//! `show`, `audit`, and the report at the end.
+
+use super::super::{Counts, Info, Switch};
+use super::{ifconfig, listing};
+use crate::words::WordError;
+use crate::words::parse::Words;
+use bridge::PortNo;
+use serde_json::{Map, Value, json};
+use stats::{Described, DropReason, Entry};
+
+const TOPICS: &[&str] = &["bridge", "polling", "ports", "drops"];
+
+pub(super) fn run(switch: &Switch, json: bool, mut words: Words<'_>) -> Result<String, WordError> {
+    let topic = words.next(&TOPICS.join(", "))?;
+    words.end()?;
+    match topic {
+        "bridge" => ifconfig::run(switch, json, Words::new(&[])),
+        "polling" => Ok(polling(switch, json)),
+        "ports" => Ok(ports(switch, json)),
+        "drops" => Ok(drops(switch, json)),
+        other => Err(WordError::unknown("topic", other, TOPICS.iter().copied())),
+    }
+}
+
+/// A loop, its ports, what it did.
+struct Loop {
+    number: usize,
+    ports: Vec<String>,
+    levels: [(&'static str, &'static str, u64); 6],
+    counts: Vec<Entry>,
+}
+
+fn polling(switch: &Switch, json: bool) -> String {
+    let (members, mode) = (switch.members(), switch.knobs.mode());
+    let of = |number| {
+        let lane = switch.lane(number)?;
+        let own = members.iter().filter(|(_, info)| info.lane == number);
+        let ports = own.map(|(_, info)| info.name.clone()).collect();
+        Some(Loop { number, ports, levels: lane.polling.gauges().list(), counts: counters(&lane.polling.counts) })
+    };
+    let loops: Vec<Loop> = (0..switch.lanes()).filter_map(of).collect();
+    let row = |of: &Loop| {
+        let levels: Map<_, _> = of.levels.iter().map(|(name, _, value)| (name.to_string(), (*value).into())).collect();
+        json!({ "loop": of.number, "mode": mode.name(), "ports": of.ports, "levels": levels, "counters": object(&of.counts) })
+    };
+    let text = |of: &Loop| {
+        let ports = if of.ports.is_empty() { "nothing".to_string() } else { of.ports.join(" ") };
+        let levels: Vec<_> = of.levels.iter().map(|(name, _, value)| format!("{name} {value}")).collect();
+        let head = format!("loop {}: {mode}, polls {ports}\n\t{}\n", of.number, levels.join("  "));
+        let told = of.counts.iter().filter(|entry| entry.value > 0);
+        let line = |e: &Entry| format!("\t{:<26} {:>12}  {}\n", e.name, e.value, e.sentence);
+        head + &told.map(line).collect::<String>()
+    };
+    listing(json, || loops.iter().map(row).collect(), || loops.iter().map(text).collect())
+}
+
+/// Counters as one object.
+fn object(entries: &[Entry]) -> Map<String, Value> {
+    entries.iter().map(|entry| (entry.name.clone(), entry.value.into())).collect()
+}
+
+fn counters(of: &dyn Described) -> Vec<Entry> {
+    let mut out = Vec::new();
+    of.visit(&mut |prefix, field, sentence, value| {
+        out.push(Entry { name: format!("{prefix}.{field}"), sentence, value });
+    });
+    out
+}
+
+fn ports(switch: &Switch, json: bool) -> String {
+    let rows: Vec<_> = switch
+        .members()
+        .into_iter()
+        .filter_map(|(number, info)| {
+            let lane = switch.lane(info.lane)?;
+            let (remarks, gone) = lane.remarks(number);
+            let counts = [counters(&info.counts.rx), counters(&info.counts.tx)].concat();
+            Some((info, remarks, gone, counts))
+        })
+        .collect();
+    let row = |(info, remarks, gone, counts): &(Info, Vec<String>, Option<String>, Vec<Entry>)| {
+        json!({ "ifname": info.name, "port": info.spec, "loop": info.lane, "mtu": info.caps.mtu, "gone": gone,
+                "remarks": remarks, "counters": object(counts) })
+    };
+    let text = |(info, remarks, gone, counts): &(Info, Vec<String>, Option<String>, Vec<Entry>)| {
+        let mut out = format!("{}: {} mtu {} loop {}\n", info.name, info.spec, info.caps.mtu, info.lane);
+        out.extend(gone.iter().map(|why| format!("\tgone: {why}\n")));
+        out.extend(remarks.iter().map(|remark| format!("\t{remark}\n")));
+        let told = counts.iter().filter(|entry| entry.value > 0);
+        out + &told.map(|entry| format!("\t{:<20} {:>12}\n", entry.name, entry.value)).collect::<String>()
+    };
+    listing(json, || rows.iter().map(row).collect(), || rows.iter().map(text).collect())
+}
+
+/// Drop reasons of all lanes together.
+fn dropped(switch: &Switch) -> Vec<Entry> {
+    let mut all = Vec::new();
+    for reason in DropReason::ALL {
+        let value =
+            (0..switch.lanes()).filter_map(|number| Some(switch.lane(number)?.bridge.drops().get(*reason))).sum();
+        if value > 0 {
+            all.push(Entry { name: reason.name().to_string(), sentence: reason.sentence(), value });
+        }
+    }
+    all
+}
+
+fn drops(switch: &Switch, json: bool) -> String {
+    let entries = dropped(switch);
+    let row = |e: &Entry| json!({ "name": e.name, "value": e.value, "sentence": e.sentence });
+    let line = |e: &Entry| format!("{:<40} {:>12}  {}\n", e.name, e.value, e.sentence);
+    listing(json, || entries.iter().map(row).collect(), || entries.iter().map(line).collect())
+}
+
+/// What came in and what became of it; and each member's balance.
+pub(super) fn audit(switch: &Switch, json: bool) -> String {
+    let audit = switch.audit();
+    let text = || {
+        format!(
+            "{}: {} received + {} copied = {} given + {} dropped{}\n{} given = {} sent + {} late + {} held{}\n",
+            switch.name,
+            audit.bridge.received,
+            audit.bridge.copied,
+            audit.bridge.given,
+            audit.bridge.dropped,
+            if audit.bridge.holds() { "" } else { ": DOES NOT ADD UP" },
+            audit.bridge.given,
+            audit.sent,
+            audit.late,
+            audit.held,
+            if audit.is_sent() { "" } else { ": DOES NOT ADD UP" },
+        )
+    };
+    listing(
+        json,
+        || {
+            json!({ "name": switch.name, "received": audit.bridge.received, "copied": audit.bridge.copied,
+        "given": audit.bridge.given, "dropped": audit.bridge.dropped, "sent": audit.sent, "late": audit.late,
+        "held": audit.held, "holds": audit.holds() })
+        },
+        text,
+    )
+}
+
+/// What each member did, what was dropped and why: a table for people.
+pub fn report(switch: &Switch) -> String {
+    let mut out = format!(
+        "{:>10} {:>10} {:>10} {:>8} {:>10} {:>10} {:>8}  port",
+        "received", "forwarded", "flooded", "dropped", "given", "sent", "late"
+    );
+    for (number, info) in switch.members() {
+        let Counts { bridge: b, sent, late, .. } = switch.counts(number);
+        out += &format!(
+            "\n{:>10} {:>10} {:>10} {:>8} {:>10} {:>10} {:>8}  {}",
+            b.received, b.forwarded, b.flooded, b.dropped, b.given, sent, late, info.spec
+        );
+    }
+    for entry in dropped(switch) {
+        out += &format!("\n{:>10} {}: {}", entry.value, entry.name, entry.sentence);
+    }
+    let Some(lane) = switch.lane(0) else { return out };
+    let (fdb, counts) = (lane.bridge.fdb(), lane.bridge.fdb().counts());
+    out += &format!("\n{} addresses known, {} moved, {} not learned: no place", fdb.len(), counts.moved, counts.full);
+    drop(lane);
+    if let Some(ticks) = switch.average().value() {
+        out += &format!("\n{ticks:.0} ticks a frame in the bridge (of {} measured)", switch.average().frames);
+    }
+    out
+}
+
+/// Why a port gives nothing more, and what was wrong with what it gave.
+pub fn remarks(switch: &Switch) -> Vec<String> {
+    let of = |(number, info): (PortNo, Info)| {
+        let (remarks, _) = switch.lane(info.lane).map(|lane| lane.remarks(number)).unwrap_or_default();
+        remarks.into_iter().map(move |remark| format!("{}: {remark}", info.spec))
+    };
+    switch.members().into_iter().flat_map(of).collect()
+}
