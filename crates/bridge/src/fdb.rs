@@ -3,11 +3,15 @@
 //! Buckets of four entries, a cache line each. An address has two buckets (two parts of its hash) and stands in the first if that had room
 //! when it came: half full, as the table is made, it does so six times of seven, and a lookup touches one line.
 
+mod list;
+mod share;
 #[cfg(test)]
 mod tests;
 
-use crate::PortNo;
+use crate::{LOCAL, PortNo};
 use clock::{Duration, Instant};
+pub use list::{Cursor, Page};
+use share::Shares;
 use wire::{Mac, hash};
 
 /// Addresses of a table, if nobody says otherwise: as many as FreeBSD 4's bridge had places for.
@@ -78,6 +82,8 @@ pub enum Kind {
     Sticky,
     /// Somebody said so: does neither.
     Static,
+    /// The bridge's own: frames for it go to the bridge itself, its port is [`LOCAL`], and no port may send from it.
+    Local,
 }
 
 /// What is known of an address.
@@ -102,8 +108,10 @@ pub enum Learned {
     New,
     /// It was at this port, and is here now.
     Moved(PortNo),
-    /// It was said to be at this port, and stays there.
+    /// It was said to be at this port, and stays there; [`LOCAL`]: it is the bridge's own.
     Bound(PortNo),
+    /// Its port has as many addresses as it may ([`Fdb::set_limit`]).
+    PortFull,
     /// There is no place for it.
     Full,
 }
@@ -121,6 +129,8 @@ pub struct FdbCounts {
     pub evicted: u64,
     /// Not learned: no place.
     pub full: u64,
+    /// Not learned: their port has as many as it may.
+    pub port_full: u64,
 }
 
 const WAYS: usize = 4;
@@ -137,8 +147,9 @@ struct Bucket {
 #[derive(Debug, Clone, Copy, Default)]
 struct Place {
     port: PortNo,
-    /// [`Kind`].
-    kind: u16,
+    /// [`Kind`] in bits 0 and 1; in 2 to 7 the window of its last move (64 of them, then they repeat: longer than an address that moved
+    /// is likely to be remembered), in 8 to 15 its moves in that window.
+    bits: u16,
     /// When it was seen, in units of 2^26 ns.
     seen: u32,
 }
@@ -146,6 +157,27 @@ struct Place {
 const LEARNED: u16 = 0;
 const STICKY: u16 = 1;
 const STATIC: u16 = 2;
+const OWN: u16 = 3;
+
+impl Place {
+    #[inline(always)]
+    fn kind(&self) -> u16 {
+        self.bits & 3
+    }
+
+    /// Does it bear on a port's limit? What somebody said does not.
+    fn is_shared(&self) -> bool {
+        self.kind() < STATIC
+    }
+
+    /// The moves it had in `window` (64 of them).
+    fn moves(&self, window: u32) -> u8 {
+        if u32::from(self.bits >> 2 & 63) == window { (self.bits >> 8) as u8 } else { 0 }
+    }
+}
+
+/// Moves of an address are counted within this time, unless somebody says otherwise.
+const WINDOW: Duration = Duration::from_secs(10);
 
 impl Bucket {
     /// All four compared, and one branch: where an entry stands nobody can predict.
@@ -175,7 +207,9 @@ pub struct Fdb {
     most: usize,
     timeout: Duration,
     timeout_units: u32,
+    window_units: u32,
     len: usize,
+    shares: Shares,
     counts: FdbCounts,
     /// The next bucket to be swept, and when.
     sweep: usize,
@@ -200,7 +234,9 @@ impl Fdb {
             most,
             timeout,
             timeout_units: units(timeout.as_nanos() as u64).max(1),
+            window_units: units(WINDOW.as_nanos() as u64),
             len: 0,
+            shares: Shares::new(),
             counts: FdbCounts::default(),
             sweep: 0,
             sweep_at: Instant::ZERO,
@@ -271,7 +307,7 @@ impl Fdb {
     #[inline(always)]
     pub(crate) fn lookup_hashed(&self, key: Key, hash: u64, now: Instant) -> Option<PortNo> {
         let place = self.place(self.find(key, hash)?)?;
-        (place.kind != LEARNED || !self.is_old(place, units(now.nanos()))).then_some(place.port)
+        (place.kind() != LEARNED || !self.is_old(place, units(now.nanos()))).then_some(place.port)
     }
 
     /// The same for up to 32 at once, their cache misses under way together.
@@ -317,28 +353,53 @@ impl Fdb {
     #[cold]
     fn learn_more(&mut self, key: Key, hash: u64, port: PortNo, sticky: bool, seen: u32) -> Learned {
         let kind = if sticky { STICKY } else { LEARNED };
-        if let Some(at) = self.find(key, hash)
-            && let Some(place) = self.place_mut(at)
-        {
-            let before = place.port;
-            if place.kind != LEARNED {
-                place.seen = seen;
-                return Learned::Bound(before);
-            }
-            *place = Place { port, kind, seen };
-            self.counts.moved += 1;
-            return Learned::Moved(before);
+        let window = self.window(seen);
+        let Some(at) = self.find(key, hash) else { return self.learn_new(key, hash, Place { port, bits: kind, seen }) };
+        let has_room = self.shares.has_room(port);
+        let Some(place) = self.place_mut(at) else { return Learned::Full };
+        let before = place.port;
+        if place.kind() != LEARNED {
+            place.seen = seen;
+            return Learned::Bound(before);
         }
-        match self.put(key, hash, Place { port, kind, seen }) {
-            true => {
-                self.counts.learned += 1;
-                Learned::New
-            }
-            false => {
-                self.counts.full += 1;
-                Learned::Full
-            }
+        if !has_room {
+            self.counts.port_full += 1;
+            return Learned::PortFull;
         }
+        let moves = u16::from(place.moves(window).saturating_add(1));
+        *place = Place { port, bits: moves << 8 | (window as u16) << 2 | kind, seen };
+        self.shares.moved(before, port);
+        self.counts.moved += 1;
+        Learned::Moved(before)
+    }
+
+    fn learn_new(&mut self, key: Key, hash: u64, place: Place) -> Learned {
+        if !self.shares.has_room(place.port) {
+            self.counts.port_full += 1;
+            return Learned::PortFull;
+        }
+        if !self.put(key, hash, place) {
+            self.counts.full += 1;
+            return Learned::Full;
+        }
+        self.counts.learned += 1;
+        Learned::New
+    }
+
+    /// The number of the window in which moves are counted, of 64.
+    fn window(&self, now: u32) -> u32 {
+        now / self.window_units & 63
+    }
+
+    /// Moves of an address are counted within `within`; 10 s at first.
+    pub fn set_window(&mut self, within: Duration) {
+        self.window_units = units(within.min(FOREVER).as_nanos() as u64).max(1);
+    }
+
+    /// How often an address has moved within the window that `now` is in (see [`Fdb::set_window`]); at most 255.
+    pub fn moves(&self, key: Key, now: Instant) -> u8 {
+        let place = self.find(key, self.hash(key)).and_then(|at| self.place(at));
+        place.map_or(0, |place| place.moves(self.window(units(now.nanos()))))
     }
 
     /// Puts a new entry into one of its buckets; if the table or both are full, in the place of one that has aged, or is the coldest
@@ -352,18 +413,23 @@ impl Fdb {
         {
             bucket.set(way, key, place);
             self.len += 1;
+            self.shares.came(&place);
             return true;
         }
-        let idle = |there: &Place| if there.kind == LEARNED { place.seen.wrapping_sub(there.seen) } else { 0 };
+        let idle = |there: &Place| if there.kind() == LEARNED { place.seen.wrapping_sub(there.seen) } else { 0 };
         let ways = both.into_iter().flat_map(|at| (0..WAYS).map(move |way| (at, way)));
         let used =
             |at: &(usize, usize)| self.buckets.get(at.0).and_then(|b| b.keys.get(at.1)).is_some_and(|key| *key != 0);
         let coldest = ways.filter(used).filter_map(|at| Some((idle(self.place(at)?), at))).max();
         let (timeout, cold) = (self.timeout_units, (self.timeout_units / COLD).max(1));
         let Some((idle, at)) = coldest.filter(|(idle, _)| *idle >= cold) else { return false };
+        if let Some(before) = self.place(at).copied() {
+            self.shares.went(&before);
+        }
         if let Some(bucket) = self.buckets.get_mut(at.0) {
             bucket.set(at.1, key, place);
         }
+        self.shares.came(&place);
         *if idle >= timeout { &mut self.counts.aged } else { &mut self.counts.evicted } += 1;
         true
     }
@@ -394,14 +460,23 @@ impl Fdb {
 
     /// Says where an address is, for good. `false`: there is no place for it.
     pub fn insert_static(&mut self, key: Key, port: PortNo, now: Instant) -> bool {
-        let (hash, place) = (self.hash(key), Place { port, kind: STATIC, seen: units(now.nanos()) });
-        if let Some(at) = self.find(key, hash) {
-            if let Some(there) = self.place_mut(at) {
-                *there = place;
-            }
-            return true;
+        self.say(key, Place { port, bits: STATIC, seen: units(now.nanos()) })
+    }
+
+    /// Says that an address is the bridge's own ([`Kind::Local`]). `false`: there is no place for it.
+    pub fn insert_local(&mut self, key: Key, now: Instant) -> bool {
+        self.say(key, Place { port: LOCAL, bits: OWN, seen: units(now.nanos()) })
+    }
+
+    fn say(&mut self, key: Key, place: Place) -> bool {
+        let hash = self.hash(key);
+        let Some(at) = self.find(key, hash) else { return self.put(key, hash, place) };
+        if let Some(there) = self.place_mut(at) {
+            let before = std::mem::replace(there, place);
+            self.shares.went(&before);
+            self.shares.came(&place);
         }
-        self.put(key, hash, place)
+        true
     }
 
     /// Forgets an address. `false`: it was not known.
@@ -413,32 +488,12 @@ impl Fdb {
 
     fn clear(&mut self, at: usize, way: usize) {
         if let Some(bucket) = self.buckets.get_mut(at)
-            && let Some(key) = bucket.keys.get_mut(way)
+            && let (Some(key), Some(place)) = (bucket.keys.get_mut(way), bucket.places.get(way))
         {
             *key = 0;
             self.len -= 1;
+            self.shares.went(place);
         }
-    }
-
-    /// Forgets what `which` says; how many that were.
-    pub fn flush(&mut self, mut which: impl FnMut(&Entry) -> bool, now: Instant) -> usize {
-        let all: Vec<Entry> = self.entries(now).collect();
-        all.iter().filter(|entry| which(entry) && self.remove(entry.key)).count()
-    }
-
-    /// All that is known.
-    pub fn entries(&self, now: Instant) -> impl Iterator<Item = Entry> {
-        let now = units(now.nanos());
-        let of = move |(key, place): (&u64, &Place)| {
-            let kind = match place.kind {
-                STATIC => Kind::Static,
-                STICKY => Kind::Sticky,
-                _ => Kind::Learned,
-            };
-            let age = Duration::from_nanos(u64::from(now.wrapping_sub(place.seen)) << 26);
-            (*key != 0).then_some(Entry { key: Key(*key), port: place.port, kind, age })
-        };
-        self.buckets.iter().flat_map(move |bucket| bucket.keys.iter().zip(&bucket.places).filter_map(of))
     }
 
     /// Forgets a part of what has aged, if it is time to; all of it within a timeout.
@@ -452,7 +507,7 @@ impl Fdb {
         for at in from..(from + step).min(self.buckets.len()) {
             for way in 0..WAYS {
                 let old = self.buckets.get(at).is_some_and(|bucket| {
-                    let place = bucket.places.get(way).filter(|place| place.kind == LEARNED);
+                    let place = bucket.places.get(way).filter(|place| place.kind() == LEARNED);
                     bucket.keys.get(way) != Some(&0) && place.is_some_and(|place| self.is_old(place, units))
                 });
                 if old {

@@ -18,10 +18,15 @@
 mod bridge;
 mod fdb;
 
-pub use bridge::{Audit, Bridge, BridgeConfig, Counts, Member};
-pub use fdb::{ADDRESSES, Entry, Fdb, FdbConfig, FdbCounts, Key, Kind, Learned};
+pub use bridge::{
+    Action, Admit, Audit, BadVlans, Bridge, BridgeConfig, Counts, Direction, Local, MAX_RULES, Member, Move, Mute,
+    PortState, PortVlan, Rate, Reserved, Rule, RuleCounts, Rules, Stacked, Storm, VlanSet,
+};
+pub use fdb::{ADDRESSES, Cursor, Entry, Fdb, FdbConfig, FdbCounts, Key, Kind, Learned, Page};
 
 /// A port's place in its bridge.
 pub type PortNo = u16;
+/// In the place of a port: the bridge itself.
+pub const LOCAL: PortNo = PortNo::MAX;
 /// The most ports of a bridge.
 pub const MAX_PORTS: usize = 1024;
