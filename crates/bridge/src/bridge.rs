@@ -10,6 +10,7 @@ mod input;
 mod local;
 mod mute;
 mod rules;
+mod snoop;
 mod state;
 mod storm;
 #[cfg(test)]
@@ -19,6 +20,7 @@ mod vlan;
 pub use local::{Local, Reserved};
 pub use mute::{Move, Mute};
 pub use rules::{Action, Direction, MAX_RULES, Rule, RuleCounts, Rules};
+pub use snoop::{Leave, Listener, MdbPage, Querier, Query, RouterPort, SnoopConfig, SnoopCounts, SnoopPort, Unknown};
 pub use state::PortState;
 pub use storm::{Rate, Storm};
 pub use vlan::{Admit, BadVlans, PortVlan, Stacked, VlanSet};
@@ -28,6 +30,7 @@ use buf::Burst;
 use clock::Instant;
 use local::Outlet;
 use mute::Moves;
+use snoop::Snoop;
 use state::Extra;
 use stats::Drops;
 use wire::eth::EtherType;
@@ -133,6 +136,7 @@ pub struct Bridge {
     mute: Option<Mute>,
     moves: Moves,
     outlet: Outlet,
+    snoop: Option<Box<Snoop>>,
     made: u64,
     copied: u64,
     drops: Drops,
@@ -153,6 +157,7 @@ impl Bridge {
             mute: Some(Mute::default()),
             moves: Moves::default(),
             outlet: Outlet::default(),
+            snoop: None,
             made: 0,
             copied: 0,
             drops: Drops::default(),
@@ -246,9 +251,10 @@ impl Bridge {
         }
     }
 
-    /// Forgets what has aged, a part at a time; lets muted ports speak again.
+    /// Forgets what has aged, a part at a time; lets muted ports speak again; makes the querier's queries.
     pub fn poll(&mut self, now: Instant) {
         self.fdb.poll(now);
         self.unmute(now);
+        self.poll_snoop(now);
     }
 }

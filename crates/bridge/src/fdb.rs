@@ -388,7 +388,7 @@ impl Fdb {
 
     /// The number of the window in which moves are counted, of 64.
     fn window(&self, now: u32) -> u32 {
-        now / self.window_units & 63
+        (now / self.window_units) & 63
     }
 
     /// Moves of an address are counted within `within`; 10 s at first.

@@ -19,8 +19,9 @@ mod bridge;
 mod fdb;
 
 pub use bridge::{
-    Action, Admit, Audit, BadVlans, Bridge, BridgeConfig, Counts, Direction, Local, MAX_RULES, Member, Move, Mute,
-    PortState, PortVlan, Rate, Reserved, Rule, RuleCounts, Rules, Stacked, Storm, VlanSet,
+    Action, Admit, Audit, BadVlans, Bridge, BridgeConfig, Counts, Direction, Leave, Listener, Local, MAX_RULES,
+    MdbPage, Member, Move, Mute, PortState, PortVlan, Querier, Query, Rate, Reserved, RouterPort, Rule, RuleCounts,
+    Rules, SnoopConfig, SnoopCounts, SnoopPort, Stacked, Storm, Unknown, VlanSet,
 };
 pub use fdb::{ADDRESSES, Cursor, Entry, Fdb, FdbConfig, FdbCounts, Key, Kind, Learned, Page};
 

@@ -1,10 +1,11 @@
 //! Where a frame goes once that is decided: to one port, to several, to the bridge itself, or nowhere for a reason.
 //!
 //! The frame itself goes to the last port that takes it, copies to those before. A frame for several passes what holds floods back first:
-//! the bucket of the port it came through (storm control), then, for each port, its switches. With VLANs or rules a frame leaves
+//! the bucket of the port it came through (storm control), then snooping, which may choose the ports, then the switches of each. With VLANs or rules a frame leaves
 //! by [`Bridge::put_checked`], which makes of its tag what the port asks.
 
 use super::input::{GROUP, OWN, Verdict, addresses};
+use super::snoop::PortSet;
 use super::vlan::Tagging;
 use super::{Bridge, Member};
 use crate::{LOCAL, PortNo};
@@ -87,7 +88,11 @@ impl Bridge {
         if let Some(why) = self.storm(way.from, class, now) {
             return self.dropped(way.from, why);
         }
-        if !self.spread(way, class, frame, out) {
+        let chosen = match self.snoop(way, class, &frame, now) {
+            Ok(chosen) => chosen,
+            Err(why) => return self.dropped(way.from, why),
+        };
+        if !self.spread(way, class, chosen.as_ref(), frame, out) {
             return self.dropped(way.from, DropReason::BridgeNowhere);
         }
         if let Some((_, counts)) = self.members.get_mut(usize::from(way.from)) {
@@ -96,11 +101,11 @@ impl Bridge {
     }
 
     /// Copies, and the frame itself to the last; `false`: no port takes it.
-    fn spread(&mut self, way: Way, class: Class, frame: Frame, out: &mut [Burst]) -> bool {
+    fn spread(&mut self, way: Way, class: Class, chosen: Option<&PortSet>, frame: Frame, out: &mut [Burst]) -> bool {
         let ports = 0..self.members.len() as PortNo;
-        let Some(last) = ports.clone().rev().find(|to| self.takes(way, class, *to)) else { return false };
+        let Some(last) = ports.clone().rev().find(|to| self.takes(way, class, chosen, *to)) else { return false };
         for to in ports.take(usize::from(last)) {
-            if self.takes(way, class, to) {
+            if self.takes(way, class, chosen, to) {
                 self.copy(way, &frame, to, out);
             }
         }
@@ -109,13 +114,14 @@ impl Bridge {
     }
 
     /// Does a frame for several go through `to`?
-    fn takes(&self, way: Way, class: Class, to: PortNo) -> bool {
+    fn takes(&self, way: Way, class: Class, chosen: Option<&PortSet>, to: PortNo) -> bool {
         let Some(other) = self.member(to) else { return false };
         let together = match self.member(way.from) {
             Some(member) => to != way.from && self.may_go(member, to),
             None => !other.span, // the bridge's own
         };
-        together && class.is_taken_by(other) && (!self.checked || self.is_open(way, to))
+        let takes = chosen.map_or(class.is_taken_by(other), |chosen| chosen.contains(to));
+        together && takes && (!self.checked || self.is_open(way, to))
     }
 
     /// A copy to `to`.
@@ -183,7 +189,7 @@ impl Bridge {
         self.made += 1;
         let tagging = if self.tags.is_some() { Tagging::Bare } else { Tagging::Untouched };
         let class = Class::of(&frame);
-        if !self.spread(Way { from: LOCAL, vid, tagging }, class, frame, out) {
+        if !self.spread(Way { from: LOCAL, vid, tagging }, class, None, frame, out) {
             self.drops.bump(DropReason::BridgeNowhere);
         }
     }

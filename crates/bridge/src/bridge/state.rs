@@ -2,6 +2,7 @@
 
 use super::Bridge;
 use super::rules::Rules;
+use super::snoop::SnoopPort;
 use super::storm::Buckets;
 use super::vlan::PortVlan;
 use crate::PortNo;
@@ -28,6 +29,7 @@ pub(super) struct Extra {
     pub muted: Option<Instant>,
     pub vlan: PortVlan,
     pub buckets: Buckets,
+    pub snoop: SnoopPort,
     pub rules_in: Option<Rules>,
     pub rules_out: Option<Rules>,
 }

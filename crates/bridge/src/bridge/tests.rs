@@ -7,6 +7,7 @@ use wire::Mac;
 
 mod guards;
 mod model;
+mod snooping;
 mod vlans;
 
 fn pool(buffers: usize) -> Pool {
