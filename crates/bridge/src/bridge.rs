@@ -170,6 +170,7 @@ impl Bridge {
         self.members.push((member, Counts::default()));
         self.extras.push(Extra::default());
         self.spans += usize::from(member.span);
+        self.reconsider();
         Some(number)
     }
 
@@ -184,6 +185,7 @@ impl Bridge {
             self.spans = self.spans - usize::from(there.span) + usize::from(member.span);
             *there = member;
         }
+        self.reconsider();
     }
 
     fn extra(&self, port: PortNo) -> Option<&Extra> {
@@ -196,7 +198,7 @@ impl Bridge {
 
     /// Decides anew which way frames go: after each change of what `checked` looks at.
     fn reconsider(&mut self) {
-        self.checked = self.tags.is_some() || self.extras.iter().any(Extra::is_checked);
+        self.checked = self.spans > 0 || self.tags.is_some() || self.extras.iter().any(Extra::is_checked);
     }
 
     /// The table.
@@ -238,9 +240,6 @@ impl Bridge {
         let Some((member, counts)) = self.members.get_mut(usize::from(from)) else { return };
         let member = *member;
         counts.received += came as u64;
-        if self.spans > 0 {
-            self.mirror(&member, burst, out);
-        }
         if self.checked {
             self.input_checked(from, member, burst, now, out);
         } else {

@@ -1,20 +1,35 @@
-//! The way of a frame when more has a say than where its addresses are: VLANs, the state of ports, rules.
+//! The way of a frame when more has a say than where its addresses are: VLANs, the state of ports, rules; or when
+//! somebody wants copies of all.
 //!
 //! Frame by frame, in this order: is it a frame at all; is it for a reserved group, which a port reads in all states but disabled; is its
 //! port open; which VLAN is it in (IEEE 802.1Q 8.6.1, 8.6.2); do the port's rules let it pass; its source is learned in its VLAN (8.7); is its port
 //! forwarding; where is its destination (8.6.3). Leaving: is that port open and in the VLAN (8.6.4, 8.8.9), then the tag, then its rules.
 
 use super::flood::Way;
-use super::input::{FLOOD, GROUP, NO_HEADER, OWN, RESERVED, Verdict, addresses};
+use super::input::{CHUNK, FLOOD, GROUP, OWN, RESERVED, Seen, Verdict};
 use super::rules::Action;
 use super::state::Extra;
+use super::vlan::Tagging;
 use super::{Bridge, Member, PortState};
 use crate::{Key, LOCAL, Learned, PortNo};
 use buf::{Burst, Frame};
 use clock::Instant;
 use stats::DropReason;
 
+/// A frame that was looked at: its addresses, its VLAN and tag, or why it has none.
+#[derive(Clone, Copy)]
+struct Look {
+    seen: Seen,
+    vlan: Result<(u16, Tagging), DropReason>,
+}
+
+const NOTHING: Look =
+    Look { seen: Seen { dst: 0, src: 0, dst_hash: 0, src_hash: 0 }, vlan: Ok((0, Tagging::Untouched)) };
+
 impl Bridge {
+    /// All of a burst: in chunks, so that their buckets are under way together; then frame by frame. VLANs or a rule: 76 ticks a frame at burst
+    /// 32, where a plain bridge has 35 (the bridge alone, 1,000 addresses); of 100,000 addresses 83, and 160 to 330 without asking for
+    /// buckets first.
     #[inline(never)]
     pub(super) fn input_checked(
         &mut self,
@@ -24,17 +39,52 @@ impl Bridge {
         now: Instant,
         out: &mut [Burst],
     ) {
-        burst.as_slice().iter().for_each(Frame::prefetch);
-        for frame in burst.drain() {
-            let mut way = Way::plain(from);
-            let verdict = self.check(&mut way, member, &frame, now).unwrap_or_else(Verdict::drop);
-            self.give(way, verdict, frame, now, out);
+        if self.spans > 0 {
+            self.mirror(&member, burst, out);
+        }
+        while burst.len() > 1 {
+            let n = burst.len().min(CHUNK);
+            let frames = burst.as_slice().get(..n).unwrap_or_default();
+            frames.iter().for_each(Frame::prefetch);
+            let mut looks = [NOTHING; CHUNK];
+            frames.iter().zip(&mut looks).for_each(|(frame, look)| *look = self.look_closely(from, frame));
+            for look in looks.iter().take(n) {
+                if let Some(frame) = burst.pop() {
+                    self.pass(from, member, look, frame, now, out);
+                }
+            }
+        }
+        if let Some(frame) = burst.pop() {
+            let look = self.look_closely(from, &frame);
+            self.pass(from, member, &look, frame, now, out);
         }
     }
 
-    fn check(&mut self, way: &mut Way, member: Member, frame: &Frame, now: Instant) -> Result<Verdict, DropReason> {
-        let from = way.from;
-        let (dst, src) = addresses(frame).unwrap_or((0, NO_HEADER));
+    #[inline(always)]
+    fn look_closely(&self, from: PortNo, frame: &Frame) -> Look {
+        let vlan = self.classify(from, frame.bytes());
+        let seen = self.look(frame, vlan.map_or(0, |(vid, _)| vid));
+        self.fdb.prefetch(seen.src_hash);
+        self.fdb.prefetch(seen.dst_hash);
+        Look { seen, vlan }
+    }
+
+    #[inline(always)]
+    fn pass(&mut self, from: PortNo, member: Member, look: &Look, frame: Frame, now: Instant, out: &mut [Burst]) {
+        let mut way = Way::plain(from);
+        let verdict = self.check(&mut way, member, look, &frame, now).unwrap_or_else(Verdict::drop);
+        self.give(way, verdict, frame, now, out);
+    }
+
+    fn check(
+        &mut self,
+        way: &mut Way,
+        member: Member,
+        look: &Look,
+        frame: &Frame,
+        now: Instant,
+    ) -> Result<Verdict, DropReason> {
+        let (from, Seen { dst, src, dst_hash, src_hash }) = (way.from, look.seen);
         if src & GROUP != 0 || src == 0 || member.span {
             return Ok(self.refused(member, src));
         }
@@ -43,11 +93,11 @@ impl Bridge {
             return Ok(self.reserved_verdict());
         }
         self.admit(from, state)?;
-        (way.vid, way.tagging) = self.classify(from, frame.bytes())?;
+        (way.vid, way.tagging) = look.vlan?;
         self.ask_rules_in(from, frame)?;
         if member.learn {
             let key = Key::of(way.vid, src);
-            let learned = self.fdb.learn(key, from, member.sticky, now);
+            let learned = self.fdb.learn_hashed(key, src_hash, from, member.sticky, now);
             if learned != Learned::Known {
                 self.learned(key, from, learned, now).map_or(Ok(()), Err)?;
             }
@@ -58,7 +108,7 @@ impl Bridge {
         if dst & GROUP != 0 {
             return Ok(FLOOD);
         }
-        self.towards(*way, &member, Key::of(way.vid, dst), now)
+        self.towards(*way, &member, self.fdb.lookup_hashed(Key::of(way.vid, dst), dst_hash, now))
     }
 
     fn admit(&self, from: PortNo, state: PortState) -> Result<(), DropReason> {
@@ -77,8 +127,8 @@ impl Bridge {
         }
     }
 
-    fn towards(&self, way: Way, member: &Member, dst: Key, now: Instant) -> Result<Verdict, DropReason> {
-        match self.fdb.lookup(dst, now) {
+    fn towards(&self, way: Way, member: &Member, known: Option<PortNo>) -> Result<Verdict, DropReason> {
+        match known {
             None => Ok(FLOOD),
             Some(LOCAL) => Ok(OWN),
             Some(to) if to == way.from => Err(DropReason::BridgeSamePort),

@@ -12,7 +12,7 @@ use clock::Instant;
 use stats::DropReason;
 
 /// Frames of which the headers and buckets are under way together.
-const CHUNK: usize = 32;
+pub(super) const CHUNK: usize = 32;
 
 /// Where a frame goes: to a port, to all others ([`FLOOD`]), to the bridge itself ([`OWN`]), or nowhere, for a reason. A number, since many are compared at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,8 +64,8 @@ pub(super) const NO_HEADER: u64 = u64::MAX;
 pub(super) struct Seen {
     pub(super) dst: u64,
     pub(super) src: u64,
-    dst_hash: u64,
-    src_hash: u64,
+    pub(super) dst_hash: u64,
+    pub(super) src_hash: u64,
 }
 
 impl Bridge {
@@ -89,15 +89,15 @@ impl Bridge {
 
     /// Reads a frame's addresses and where they are looked for.
     #[inline(always)]
-    fn look(&self, frame: &Frame) -> Seen {
+    pub(super) fn look(&self, frame: &Frame, vid: u16) -> Seen {
         let (dst, src) = addresses(frame).unwrap_or((0, NO_HEADER));
-        Seen { dst, src, dst_hash: self.fdb.hash(Key::of(0, dst)), src_hash: self.fdb.hash(Key::of(0, src)) }
+        Seen { dst, src, dst_hash: self.fdb.hash(Key::of(vid, dst)), src_hash: self.fdb.hash(Key::of(vid, src)) }
     }
 
     /// A frame that came alone.
     #[inline]
     fn one(&mut self, from: PortNo, member: Member, frame: Frame, now: Instant, out: &mut [Burst]) {
-        let seen = self.look(&frame);
+        let seen = self.look(&frame, 0);
         self.fdb.prefetch(seen.dst_hash);
         let verdict = self.decide(from, member, &seen, now);
         self.give(Way::plain(from), verdict, frame, now, out);
@@ -110,7 +110,7 @@ impl Bridge {
         frames.iter().for_each(Frame::prefetch);
         let mut seen = [Seen::default(); CHUNK];
         for (frame, seen) in frames.iter().zip(&mut seen) {
-            *seen = self.look(frame);
+            *seen = self.look(frame, 0);
             self.fdb.prefetch(seen.src_hash);
             self.fdb.prefetch(seen.dst_hash);
         }
