@@ -40,7 +40,7 @@ impl Bridge {
         out: &mut [Burst],
     ) {
         if self.spans > 0 {
-            self.mirror(&member, burst, out);
+            self.mirror(from, burst, out);
         }
         while burst.len() > 1 {
             let n = burst.len().min(CHUNK);
@@ -108,7 +108,7 @@ impl Bridge {
         if dst & GROUP != 0 {
             return Ok(FLOOD);
         }
-        self.towards(*way, &member, self.fdb.lookup_hashed(Key::of(way.vid, dst), dst_hash, now))
+        self.towards(*way, member, self.fdb.lookup_hashed(Key::of(way.vid, dst), dst_hash, now))
     }
 
     fn admit(&self, from: PortNo, state: PortState) -> Result<(), DropReason> {
@@ -127,12 +127,12 @@ impl Bridge {
         }
     }
 
-    fn towards(&self, way: Way, member: &Member, known: Option<PortNo>) -> Result<Verdict, DropReason> {
+    fn towards(&self, way: Way, member: Member, known: Option<PortNo>) -> Result<Verdict, DropReason> {
         match known {
             None => Ok(FLOOD),
             Some(LOCAL) => Ok(OWN),
             Some(to) if to == way.from => Err(DropReason::BridgeSamePort),
-            Some(to) if !self.may_go(member, to) => Err(DropReason::BridgeApart),
+            Some(to) if !self.may_go(&member, to) => Err(DropReason::BridgeApart),
             Some(to) if !self.extra(to).is_some_and(Extra::is_open) => Err(DropReason::BridgeNotForwarding),
             Some(to) if !self.is_in(to, way.vid) => Err(DropReason::BridgeVlanOut),
             Some(to) => Ok(Verdict::to(to)),

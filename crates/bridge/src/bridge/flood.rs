@@ -158,8 +158,8 @@ impl Bridge {
 
     /// Copies of all that came, as it came, to the ports that want that.
     #[cold]
-    pub(super) fn mirror(&mut self, member: &Member, burst: &Burst, out: &mut [Burst]) {
-        if member.span {
+    pub(super) fn mirror(&mut self, from: PortNo, burst: &Burst, out: &mut [Burst]) {
+        if self.member(from).is_some_and(|from| from.span) {
             return;
         }
         for to in 0..self.members.len() as PortNo {
