@@ -79,7 +79,7 @@ drop_reasons! {
     BridgeApart = "bridge.in" . apart,
     /// Bridge: its destination is at a port that does not forward, or is muted.
     BridgeNotForwarding = "bridge.in" . not_forwarding,
-    /// Bridge: its destination is at a port that is not in its VLAN (IEEE 802.1Q 8.8.9).
+    /// Bridge: its destination is at a port that is not in its VLAN (IEEE 802.1Q 8.6.4).
     BridgeVlanOut = "bridge.in" . vlan_out,
     /// Bridge: more broadcasts came through its port than may.
     BridgeBroadcastStorm = "bridge.in" . broadcast_storm,

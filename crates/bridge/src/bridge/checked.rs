@@ -3,7 +3,7 @@
 //!
 //! Frame by frame, in this order: is it a frame at all; is it for a reserved group, which a port reads in all states but disabled; is its
 //! port open; which VLAN is it in (IEEE 802.1Q 8.6.1, 8.6.2); do the port's rules let it pass; its source is learned in its VLAN (8.7); is its port
-//! forwarding; where is its destination (8.6.3). Leaving: is that port open and in the VLAN (8.6.4, 8.8.9), then the tag, then its rules.
+//! forwarding; where is its destination (8.6.3). Leaving: is that port open and in the VLAN (8.6.4), then the tag, then its rules.
 
 use super::flood::Way;
 use super::input::{CHUNK, FLOOD, GROUP, OWN, RESERVED, Seen, Verdict};

@@ -187,7 +187,7 @@ impl Snoop {
     fn query(&mut self, vid: u16, from: PortNo, port: SnoopPort, query: &message::QueryHeard, now: Instant) {
         let domain = Domain::of(vid, query.src);
         self.routers.heard_querier(domain, query.src, now, now.after(self.config.router));
-        // RFC 4541 2.1.1 (1) b: who has no address is no router.
+        // RFC 4541 2.1.1 (1): who has no address is no router.
         if !query.src.is_unspecified() {
             self.router_at(domain, from, port, now);
         }

@@ -1,4 +1,4 @@
-//! VLANs (IEEE 802.1Q 6.9, 8.6, 8.8): to which one a frame belongs when it comes in, and what its tag is when it leaves.
+//! VLANs (IEEE 802.1Q 6.9, 8.6): to which one a frame belongs when it comes in, and what its tag is when it leaves.
 //!
 //! Coming in, a tag of the bridge's EtherType says the VLAN; a frame without one, or whose tag says 0 (priority only), is in its
 //! port's PVID's. Only the outer tag counts. Leaving, a port has a VLAN tagged or untagged: the tag is pushed or pulled in place, the two

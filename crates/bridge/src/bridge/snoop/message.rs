@@ -1,6 +1,6 @@
 //! What a frame for a group is: data, a query, a report, a router's hello, or nothing that concerns snooping.
 //!
-//! Only what verifies is believed (RFC 4541 2.1.1 (4)): IGMP in a whole packet with both checksums, MLD with hop limit 1 from a link-local
+//! Only what verifies is believed (RFC 4541 2.1.1): IGMP in a whole packet with both checksums, MLD with hop limit 1 from a link-local
 //! source (RFC 3810 5.1.14, 5.2.13; a report may come from nowhere). What is not IP, or no whole header of it, is for all.
 
 use clock::Duration;

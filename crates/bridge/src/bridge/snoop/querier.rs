@@ -50,7 +50,7 @@ const MOST_GROUPS: usize = 256;
 const ROBUSTNESS: u8 = 2;
 const MAX_RESP: Duration = Duration::from_secs(10);
 const LAST_MEMBER: Duration = Duration::from_secs(1);
-/// After this time nobody has answered the queries about a group (RFC 3376 8.9).
+/// After this time nobody has answered the queries about a group (RFC 3376 8.10).
 pub(super) const LAST_MEMBER_TIME: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
