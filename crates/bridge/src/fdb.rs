@@ -3,11 +3,17 @@
 //! Buckets of four entries, a cache line each. An address has two buckets (two parts of its hash) and stands in the first if that had room
 //! when it came: half full, as the table is made, it does so six times of seven, and a lookup touches one line.
 
+mod bucket;
+mod list;
+mod share;
 #[cfg(test)]
 mod tests;
 
-use crate::PortNo;
+use crate::{LOCAL, PortNo};
+use bucket::{Bucket, LEARNED, OWN, Place, STATIC, STICKY, WAYS};
 use clock::{Duration, Instant};
+pub use list::{Cursor, Page};
+use share::Shares;
 use wire::{Mac, hash};
 
 /// Addresses of a table, if nobody says otherwise: as many as FreeBSD 4's bridge had places for.
@@ -78,6 +84,8 @@ pub enum Kind {
     Sticky,
     /// Somebody said so: does neither.
     Static,
+    /// The bridge's own: frames for it go to the bridge itself, its port is [`LOCAL`], and no port may send from it.
+    Local,
 }
 
 /// What is known of an address.
@@ -102,8 +110,10 @@ pub enum Learned {
     New,
     /// It was at this port, and is here now.
     Moved(PortNo),
-    /// It was said to be at this port, and stays there.
+    /// It was said to be at this port, and stays there; [`LOCAL`]: it is the bridge's own.
     Bound(PortNo),
+    /// Its port has as many addresses as it may ([`Fdb::set_limit`]).
+    PortFull,
     /// There is no place for it.
     Full,
 }
@@ -121,41 +131,12 @@ pub struct FdbCounts {
     pub evicted: u64,
     /// Not learned: no place.
     pub full: u64,
+    /// Not learned: their port has as many as it may.
+    pub port_full: u64,
 }
 
-const WAYS: usize = 4;
-
-/// A cache line.
-#[derive(Debug, Clone, Copy, Default)]
-#[repr(align(64))]
-struct Bucket {
-    /// 0: no entry.
-    keys: [u64; WAYS],
-    places: [Place; WAYS],
-}
-
-#[derive(Debug, Clone, Copy, Default)]
-struct Place {
-    port: PortNo,
-    /// [`Kind`].
-    kind: u16,
-    /// When it was seen, in units of 2^26 ns.
-    seen: u32,
-}
-
-const LEARNED: u16 = 0;
-const STICKY: u16 = 1;
-const STATIC: u16 = 2;
-
-impl Bucket {
-    /// All four compared, and one branch: where an entry stands nobody can predict.
-    #[inline(always)]
-    fn find(&self, key: Key) -> Option<usize> {
-        let [a, b, c, d] = self.keys.map(|there| u32::from(there == key.0));
-        let found = a | b << 1 | c << 2 | d << 3;
-        (found != 0).then_some(found.trailing_zeros() as usize)
-    }
-}
+/// Moves of an address are counted within this time, unless somebody says otherwise.
+const WINDOW: Duration = Duration::from_secs(10);
 
 /// Units of age: 67 ms, which wrap after nine years.
 #[inline(always)]
@@ -175,7 +156,9 @@ pub struct Fdb {
     most: usize,
     timeout: Duration,
     timeout_units: u32,
+    window_units: u32,
     len: usize,
+    shares: Shares,
     counts: FdbCounts,
     /// The next bucket to be swept, and when.
     sweep: usize,
@@ -200,7 +183,9 @@ impl Fdb {
             most,
             timeout,
             timeout_units: units(timeout.as_nanos() as u64).max(1),
+            window_units: units(WINDOW.as_nanos() as u64),
             len: 0,
+            shares: Shares::new(),
             counts: FdbCounts::default(),
             sweep: 0,
             sweep_at: Instant::ZERO,
@@ -281,7 +266,7 @@ impl Fdb {
     #[inline(always)]
     pub(crate) fn lookup_hashed(&self, key: Key, hash: u64, now: Instant) -> Option<PortNo> {
         let place = self.place(self.find(key, hash)?)?;
-        (place.kind != LEARNED || !self.is_old(place, units(now.nanos()))).then_some(place.port)
+        (place.kind() != LEARNED || !self.is_old(place, units(now.nanos()))).then_some(place.port)
     }
 
     /// The same for up to 32 at once, their cache misses under way together.
@@ -327,91 +312,74 @@ impl Fdb {
     #[cold]
     fn learn_more(&mut self, key: Key, hash: u64, port: PortNo, sticky: bool, seen: u32) -> Learned {
         let kind = if sticky { STICKY } else { LEARNED };
-        if let Some(at) = self.find(key, hash)
-            && let Some(place) = self.place_mut(at)
-        {
-            let before = place.port;
-            if place.kind != LEARNED {
-                place.seen = seen;
-                return Learned::Bound(before);
-            }
-            *place = Place { port, kind, seen };
-            self.counts.moved += 1;
-            return Learned::Moved(before);
+        let window = self.window(seen);
+        let Some(at) = self.find(key, hash) else { return self.learn_new(key, hash, Place { port, bits: kind, seen }) };
+        let has_room = self.shares.has_room(port);
+        let Some(place) = self.place_mut(at) else { return Learned::Full };
+        let before = place.port;
+        if place.kind() != LEARNED {
+            place.seen = seen;
+            return Learned::Bound(before);
         }
-        match self.put(key, hash, Place { port, kind, seen }) {
-            true => {
-                self.counts.learned += 1;
-                Learned::New
-            }
-            false => {
-                self.counts.full += 1;
-                Learned::Full
-            }
+        if !has_room {
+            self.counts.port_full += 1;
+            return Learned::PortFull;
         }
+        let moves = u16::from(place.moves(window).saturating_add(1));
+        *place = Place { port, bits: moves << 8 | (window as u16) << 2 | kind, seen };
+        self.shares.moved(before, port);
+        self.counts.moved += 1;
+        Learned::Moved(before)
     }
 
-    /// Puts a new entry into one of its buckets; if the table or both are full, in the place of one that has aged, or is the coldest
-    /// and cold.
-    fn put(&mut self, key: Key, hash: u64, place: Place) -> bool {
-        let both = self.both(hash);
-        if self.len < self.most
-            && let Some(at) = self.room_in(both).or_else(|| self.make_room(both))
-            && let Some(bucket) = self.buckets.get_mut(at)
-            && let Some(way) = bucket.keys.iter().position(|key| *key == 0)
-        {
-            bucket.set(way, key, place);
-            self.len += 1;
-            return true;
+    fn learn_new(&mut self, key: Key, hash: u64, place: Place) -> Learned {
+        if !self.shares.has_room(place.port) {
+            self.counts.port_full += 1;
+            return Learned::PortFull;
         }
-        let idle = |there: &Place| if there.kind == LEARNED { place.seen.wrapping_sub(there.seen) } else { 0 };
-        let ways = both.into_iter().flat_map(|at| (0..WAYS).map(move |way| (at, way)));
-        let used =
-            |at: &(usize, usize)| self.buckets.get(at.0).and_then(|b| b.keys.get(at.1)).is_some_and(|key| *key != 0);
-        let coldest = ways.filter(used).filter_map(|at| Some((idle(self.place(at)?), at))).max();
-        let (timeout, cold) = (self.timeout_units, (self.timeout_units / COLD).max(1));
-        let Some((idle, at)) = coldest.filter(|(idle, _)| *idle >= cold) else { return false };
-        if let Some(bucket) = self.buckets.get_mut(at.0) {
-            bucket.set(at.1, key, place);
+        if !self.put(key, hash, place) {
+            self.counts.full += 1;
+            return Learned::Full;
         }
-        *if idle >= timeout { &mut self.counts.aged } else { &mut self.counts.evicted } += 1;
-        true
+        self.counts.learned += 1;
+        Learned::New
     }
 
-    /// The first of two buckets that has room.
-    fn room_in(&self, both: [usize; 2]) -> Option<usize> {
-        both.into_iter().find(|at| self.buckets.get(*at).is_some_and(|bucket| bucket.keys.contains(&0)))
+    /// The number of the window in which moves are counted, of 64.
+    fn window(&self, now: u32) -> u32 {
+        (now / self.window_units) & 63
     }
 
-    /// Moves an entry of one of two full buckets into its other one; which of the two has room now. Of a table that is half full, a few
-    /// addresses in a thousand need it.
-    #[cold]
-    fn make_room(&mut self, both: [usize; 2]) -> Option<usize> {
-        for (at, way) in both.into_iter().flat_map(|at| (0..WAYS).map(move |way| (at, way))) {
-            let (key, place) = (*self.buckets.get(at)?.keys.get(way)?, *self.place((at, way))?);
-            let other = self.both(self.hash(Key(key))).into_iter().find(|other| *other != at)?;
-            if let Some(free) = self.room_in([other; 2])
-                && let Some(bucket) = self.buckets.get_mut(free)
-                && let Some(empty) = bucket.keys.iter().position(|key| *key == 0)
-            {
-                bucket.set(empty, Key(key), place);
-                self.buckets.get_mut(at)?.set(way, Key(0), place);
-                return Some(at);
-            }
-        }
-        None
+    /// Moves of an address are counted within `within`; 10 s at first.
+    pub fn set_window(&mut self, within: Duration) {
+        self.window_units = units(within.min(FOREVER).as_nanos() as u64).max(1);
+    }
+
+    /// How often an address has moved within the window that `now` is in (see [`Fdb::set_window`]); at most 255.
+    pub fn moves(&self, key: Key, now: Instant) -> u8 {
+        let place = self.find(key, self.hash(key)).and_then(|at| self.place(at));
+        place.map_or(0, |place| place.moves(self.window(units(now.nanos()))))
     }
 
     /// Says where an address is, for good. `false`: there is no place for it.
     pub fn insert_static(&mut self, key: Key, port: PortNo, now: Instant) -> bool {
-        let (hash, place) = (self.hash(key), Place { port, kind: STATIC, seen: units(now.nanos()) });
-        if let Some(at) = self.find(key, hash) {
-            if let Some(there) = self.place_mut(at) {
-                *there = place;
-            }
-            return true;
+        self.say(key, Place { port, bits: STATIC, seen: units(now.nanos()) })
+    }
+
+    /// Says that an address is the bridge's own ([`Kind::Local`]). `false`: there is no place for it.
+    pub fn insert_local(&mut self, key: Key, now: Instant) -> bool {
+        self.say(key, Place { port: LOCAL, bits: OWN, seen: units(now.nanos()) })
+    }
+
+    fn say(&mut self, key: Key, place: Place) -> bool {
+        let hash = self.hash(key);
+        let Some(at) = self.find(key, hash) else { return self.put(key, hash, place) };
+        if let Some(there) = self.place_mut(at) {
+            let before = std::mem::replace(there, place);
+            self.shares.went(&before);
+            self.shares.came(&place);
         }
-        self.put(key, hash, place)
+        true
     }
 
     /// Forgets an address. `false`: it was not known.
@@ -423,32 +391,12 @@ impl Fdb {
 
     fn clear(&mut self, at: usize, way: usize) {
         if let Some(bucket) = self.buckets.get_mut(at)
-            && let Some(key) = bucket.keys.get_mut(way)
+            && let (Some(key), Some(place)) = (bucket.keys.get_mut(way), bucket.places.get(way))
         {
             *key = 0;
             self.len -= 1;
+            self.shares.went(place);
         }
-    }
-
-    /// Forgets what `which` says; how many that were.
-    pub fn flush(&mut self, mut which: impl FnMut(&Entry) -> bool, now: Instant) -> usize {
-        let all: Vec<Entry> = self.entries(now).collect();
-        all.iter().filter(|entry| which(entry) && self.remove(entry.key)).count()
-    }
-
-    /// All that is known.
-    pub fn entries(&self, now: Instant) -> impl Iterator<Item = Entry> {
-        let now = units(now.nanos());
-        let of = move |(key, place): (&u64, &Place)| {
-            let kind = match place.kind {
-                STATIC => Kind::Static,
-                STICKY => Kind::Sticky,
-                _ => Kind::Learned,
-            };
-            let age = Duration::from_nanos(u64::from(now.wrapping_sub(place.seen)) << 26);
-            (*key != 0).then_some(Entry { key: Key(*key), port: place.port, kind, age })
-        };
-        self.buckets.iter().flat_map(move |bucket| bucket.keys.iter().zip(&bucket.places).filter_map(of))
     }
 
     /// Forgets a part of what has aged, if it is time to; all of it within a timeout.
@@ -462,7 +410,7 @@ impl Fdb {
         for at in from..(from + step).min(self.buckets.len()) {
             for way in 0..WAYS {
                 let old = self.buckets.get(at).is_some_and(|bucket| {
-                    let place = bucket.places.get(way).filter(|place| place.kind == LEARNED);
+                    let place = bucket.places.get(way).filter(|place| place.kind() == LEARNED);
                     bucket.keys.get(way) != Some(&0) && place.is_some_and(|place| self.is_old(place, units))
                 });
                 if old {
@@ -472,13 +420,5 @@ impl Fdb {
             }
         }
         self.sweep = if from + step >= self.buckets.len() { 0 } else { from + step };
-    }
-}
-
-impl Bucket {
-    fn set(&mut self, way: usize, key: Key, place: Place) {
-        if let (Some(there), Some(at)) = (self.keys.get_mut(way), self.places.get_mut(way)) {
-            (*there, *at) = (key.0, place);
-        }
     }
 }

@@ -47,16 +47,56 @@ drop_reasons! {
     BridgeSpan = "bridge.in" . span,
     /// Bridge: addressed to a group that no bridge forwards (IEEE 802.1Q table 8-1).
     BridgeReserved = "bridge.in" . reserved,
+    /// Bridge: more frames for the bridge itself wait than may.
+    BridgeLocalFull = "bridge.in" . local_full,
+    /// Bridge: its port is muted: addresses moved to and fro between it and another, as in a loop.
+    BridgeMuted = "bridge.in" . muted,
+    /// Bridge: its port is disabled or discarding (IEEE 802.1Q 8.4).
+    BridgeDiscarding = "bridge.in" . discarding,
+    /// Bridge: too short for the VLAN tag that it announces.
+    BridgeTagShort = "bridge.in" . tag_short,
+    /// Bridge: VLAN 4095, which is nobody's (IEEE 802.1Q table 9-2).
+    BridgeBadVid = "bridge.in" . bad_vid,
+    /// Bridge: two VLAN tags, where the port takes no more than one.
+    BridgeDoubleTag = "bridge.in" . double_tag,
+    /// Bridge: tagged or untagged, and the port admits only the other; or untagged, and the port has no PVID (IEEE 802.1Q 6.9).
+    BridgeNotAdmitted = "bridge.in" . not_admitted,
+    /// Bridge: of a VLAN that its port is not in (IEEE 802.1Q 8.6.2).
+    BridgeVlanIn = "bridge.in" . vlan,
+    /// Bridge: the port's rules for what comes in refuse it.
+    BridgeRuleIn = "bridge.in" . rule,
+    /// Bridge: the source is an address of the bridge itself.
+    BridgeOwnSource = "bridge.in" . own_source,
     /// Bridge: the source belongs to another port, by a static or sticky entry.
     BridgeBound = "bridge.in" . bound,
+    /// Bridge: the source is new, and its port has as many addresses as it may.
+    BridgePortFull = "bridge.in" . port_full,
+    /// Bridge: its port is learning, not yet forwarding (IEEE 802.1Q 8.4).
+    BridgeLearning = "bridge.in" . learning,
     /// Bridge: its destination is where it came from.
     BridgeSamePort = "bridge.in" . same_port,
     /// Bridge: its destination is at a port to which this one sends nothing: private, or of another cluster.
     BridgeApart = "bridge.in" . apart,
+    /// Bridge: its destination is at a port that does not forward, or is muted.
+    BridgeNotForwarding = "bridge.in" . not_forwarding,
+    /// Bridge: its destination is at a port that is not in its VLAN (IEEE 802.1Q 8.6.4).
+    BridgeVlanOut = "bridge.in" . vlan_out,
+    /// Bridge: more broadcasts came through its port than may.
+    BridgeBroadcastStorm = "bridge.in" . broadcast_storm,
+    /// Bridge: more multicasts came through its port than may.
+    BridgeMulticastStorm = "bridge.in" . multicast_storm,
+    /// Bridge: more frames for unknown addresses came through its port than may.
+    BridgeUnknownStorm = "bridge.in" . unknown_storm,
+    /// Bridge: an IGMP or MLD message that is not what it says, or whose checksum does not verify (RFC 4541 2.1.1).
+    BridgeSnoopMalformed = "bridge.in" . snoop_malformed,
     /// Bridge: no other port takes it.
     BridgeNowhere = "bridge.in" . nowhere,
     /// Bridge: the copy for one more port could not be made: no buffer.
     BridgeNoCopy = "bridge.out" . no_copy,
+    /// Bridge: no room in front of it for a VLAN tag.
+    BridgeNoTagRoom = "bridge.out" . no_tag_room,
+    /// Bridge: the rules of the port to which it goes refuse it.
+    BridgeRuleOut = "bridge.out" . rule,
     /// Bridge: the port to which it goes has no room.
     BridgeOutFull = "bridge.out" . full,
     /// Shorter than an Ethernet header.

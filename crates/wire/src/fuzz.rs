@@ -11,7 +11,7 @@
 
 use crate::checksum::{self, Kind, Partial};
 use crate::filter::Filter;
-use crate::{Malformed, Proto, arp, dissect as dissector, eth, icmp4, igmp, ip4, ip6, tcp, udp, vlan};
+use crate::{Malformed, Proto, arp, dissect as dissector, eth, icmp4, igmp, ip4, ip6, mld, tcp, udp, vlan};
 use std::fmt::Write;
 
 /// Every parser on a frame, layer by layer as a host would walk it, and each of them on the frame's every layer as well.
@@ -134,6 +134,30 @@ fn control(data: &[u8]) {
     let _ = icmp4::Inner::parse(data);
     if let Ok(message) = igmp::Message::parse(data) {
         assert_eq!(igmp::Message::parse(&message.emit()), Ok(message));
+    }
+    listeners(data);
+}
+
+/// Reports of version 3 and of MLD, as they stand and with a checksum that verifies.
+fn listeners(data: &[u8]) {
+    if let Ok(records) = igmp::v3::report(data) {
+        assert_eq!(records.count(), usize::from(u16::from_be_bytes([data[6], data[7]])));
+    }
+    let (src, dst) = ([0xfe; 16].into(), [0xff; 16].into());
+    let _ = mld::Message::parse(data, src, dst);
+    let mut copy = data.to_vec();
+    if let Some(sum) = copy.get_mut(2..4) {
+        sum.fill(0);
+        let pseudo = Partial::pseudo6(src, dst, Proto::IPV6_ICMP, data.len() as u32);
+        let sum = pseudo.add_at(0, checksum::sum(&copy)).finish();
+        copy[2..4].copy_from_slice(&sum.to_be_bytes());
+        match mld::Message::parse(&copy, src, dst) {
+            Ok(Some(mld::Message::ReportV2(records))) => {
+                assert_eq!(records.count(), usize::from(u16::from_be_bytes([data[6], data[7]])));
+            }
+            Err(Malformed::BadChecksum { .. }) => panic!("it was filled in"),
+            _ => {}
+        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! IGMP version 2: who listens to a group (RFC 2236), and the version 1 messages it must understand.
 //!
 //! [`Message::parse`] takes an IP payload and vouches for length and checksum. Messages longer than 8 bytes are read by
-//! their first 8 (RFC 2236 2.5): a version 3 query is taken for a version 2 one, a version 3 report is `Other`.
+//! their first 8 (RFC 2236 2.5): a version 3 query is taken for a version 2 one, a version 3 report is `Other`. What version 3 says
+//! besides is read by [`v3`].
 
 use crate::checksum;
 use crate::{Layer, Malformed};
@@ -9,6 +10,7 @@ use std::net::Ipv4Addr;
 
 #[cfg(test)]
 mod tests;
+pub mod v3;
 
 /// Bytes of an IGMPv2 message.
 pub const MESSAGE_LEN: usize = 8;

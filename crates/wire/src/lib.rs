@@ -13,7 +13,7 @@
 //! | [`eth`], [`vlan`] | Ethernet II header, 802.1Q tag | IEEE 802.3 3.2, 802.1Q 9.6 |
 //! | [`arp`] | address resolution for IPv4 over Ethernet | RFC 826 |
 //! | [`ip4`], [`ip6`] | IP headers, options, extension headers | RFC 791, RFC 8200 |
-//! | [`icmp4`], [`igmp`] | control messages | RFC 792, RFC 2236 |
+//! | [`icmp4`], [`igmp`], [`mld`] | control messages | RFC 792, RFC 2236, RFC 3376, RFC 3810 |
 //! | [`udp`], [`tcp`] | transport headers, TCP options | RFC 768, RFC 9293 3.1 |
 //! | [`checksum`] | the Internet checksum, by the best means of the machine | RFC 1071, RFC 1624 |
 //! | [`edit`] | fields changed in place, checksums with them | RFC 1624 |
@@ -54,6 +54,7 @@ pub mod ip4;
 pub mod ip6;
 mod l4port;
 mod malformed;
+pub mod mld;
 mod proto;
 pub mod tcp;
 pub mod text;

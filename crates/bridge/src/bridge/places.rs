@@ -1,12 +1,21 @@
 //! Ports that come and go: a place keeps its number, and may be empty.
 
+use super::state::Extra;
 use super::{Bridge, Counts, Member};
 use crate::{MAX_PORTS, PortNo};
 use clock::Instant;
 
 /// In an empty place: nothing is learned there, nothing goes there, as no port is in its cluster.
-const NOBODY: Member =
-    Member { learn: false, discover: false, sticky: false, private: true, span: false, cluster: u16::MAX };
+const NOBODY: Member = Member {
+    learn: false,
+    discover: false,
+    multicast: false,
+    broadcast: false,
+    sticky: false,
+    private: true,
+    span: false,
+    cluster: u16::MAX,
+};
 
 impl Bridge {
     /// Makes `member` the port of that number, counting from nothing; false if no bridge has such a number.
@@ -16,6 +25,7 @@ impl Bridge {
         }
         while self.members.len() <= usize::from(port) {
             self.members.push((NOBODY, Counts::default()));
+            self.extras.push(Extra::default());
         }
         self.settle(port);
         self.set_member(port, member);
@@ -34,8 +44,10 @@ impl Bridge {
         if let Some((_, counts)) = self.members.get_mut(usize::from(port)) {
             self.gone.received += counts.received;
             self.gone.given += counts.given;
+            self.gone.local += counts.local;
             *counts = Counts::default();
         }
+        self.forget_extra(port);
     }
 
     /// What a port did.

@@ -1,7 +1,14 @@
 use super::*;
+use crate::{Key, Kind, LOCAL};
 use buf::{Pool, PoolConfig, PoolLocks};
 use proptest::prelude::*;
+use stats::DropReason;
 use wire::Mac;
+
+mod guards;
+mod model;
+mod snooping;
+mod vlans;
 
 fn pool(buffers: usize) -> Pool {
     Pool::new(&PoolConfig { buffers, locks: PoolLocks::Owner, ..PoolConfig::default() }).unwrap()

@@ -1,0 +1,196 @@
+//! Where a frame goes once that is decided: to one port, to several, to the bridge itself, or nowhere for a reason.
+//!
+//! The frame itself goes to the last port that takes it, copies to those before. A frame for several passes what holds floods back first:
+//! the bucket of the port it came through (storm control), then snooping, which may choose the ports, then the switches of each. With VLANs or rules a frame leaves
+//! by [`Bridge::put_checked`], which makes of its tag what the port asks.
+
+use super::input::{GROUP, OWN, Verdict, addresses};
+use super::snoop::PortSet;
+use super::vlan::Tagging;
+use super::{Bridge, Member};
+use crate::{LOCAL, PortNo};
+use buf::{Burst, Frame};
+use clock::Instant;
+use stats::DropReason;
+
+/// What has become known of a frame on its way in.
+#[derive(Clone, Copy)]
+pub(super) struct Way {
+    /// The port; [`LOCAL`]: the bridge made it.
+    pub from: PortNo,
+    pub vid: u16,
+    pub tagging: Tagging,
+}
+
+impl Way {
+    #[inline(always)]
+    pub fn plain(from: PortNo) -> Way {
+        Way { from, vid: 0, tagging: Tagging::Untouched }
+    }
+}
+
+/// For whom a frame is that goes to several ports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Class {
+    Broadcast,
+    Multicast,
+    Unknown,
+}
+
+const ALL: u64 = 0xffff_ffff_ffff;
+
+impl Class {
+    fn of(frame: &Frame) -> Class {
+        match addresses(frame) {
+            Some((ALL, _)) => Class::Broadcast,
+            Some((dst, _)) if dst & GROUP != 0 => Class::Multicast,
+            _ => Class::Unknown,
+        }
+    }
+
+    /// Does a port take such frames?
+    fn is_taken_by(self, member: &Member) -> bool {
+        match self {
+            Class::Broadcast => member.broadcast,
+            Class::Multicast => member.multicast,
+            Class::Unknown => member.discover,
+        }
+    }
+}
+
+impl Bridge {
+    #[inline]
+    pub(super) fn give(&mut self, way: Way, verdict: Verdict, frame: Frame, now: Instant, out: &mut [Burst]) {
+        match (verdict.port(), verdict.reason()) {
+            (Some(to), _) => {
+                let given = self.leave(way, frame, to, out);
+                if let Some((_, counts)) = self.members.get_mut(usize::from(way.from)) {
+                    *if given { &mut counts.forwarded } else { &mut counts.dropped } += 1;
+                }
+            }
+            (None, None) if verdict == OWN => self.keep(way, frame),
+            (None, None) => self.flood(way, frame, now, out),
+            (None, Some(why)) => self.dropped(way.from, why),
+        }
+    }
+
+    #[cold]
+    pub(super) fn dropped(&mut self, from: PortNo, why: DropReason) {
+        self.drops.bump(why);
+        if let Some((_, counts)) = self.members.get_mut(usize::from(from)) {
+            counts.dropped += 1;
+        }
+    }
+
+    /// To each port that may have it.
+    pub(super) fn flood(&mut self, way: Way, frame: Frame, now: Instant, out: &mut [Burst]) {
+        let class = Class::of(&frame);
+        if let Some(why) = self.storm(way.from, class, now) {
+            return self.dropped(way.from, why);
+        }
+        let chosen = match self.snoop(way, class, &frame, now) {
+            Ok(chosen) => chosen,
+            Err(why) => return self.dropped(way.from, why),
+        };
+        if !self.spread(way, class, chosen.as_ref(), frame, out) {
+            return self.dropped(way.from, DropReason::BridgeNowhere);
+        }
+        if let Some((_, counts)) = self.members.get_mut(usize::from(way.from)) {
+            counts.flooded += 1;
+        }
+    }
+
+    /// Copies, and the frame itself to the last; `false`: no port takes it.
+    fn spread(&mut self, way: Way, class: Class, chosen: Option<&PortSet>, frame: Frame, out: &mut [Burst]) -> bool {
+        let ports = 0..self.members.len() as PortNo;
+        let Some(last) = ports.clone().rev().find(|to| self.takes(way, class, chosen, *to)) else { return false };
+        for to in ports.take(usize::from(last)) {
+            if self.takes(way, class, chosen, to) {
+                self.copy(way, &frame, to, out);
+            }
+        }
+        self.leave(way, frame, last, out);
+        true
+    }
+
+    /// Does a frame for several go through `to`?
+    fn takes(&self, way: Way, class: Class, chosen: Option<&PortSet>, to: PortNo) -> bool {
+        let Some(other) = self.member(to) else { return false };
+        let together = match self.member(way.from) {
+            Some(member) => to != way.from && self.may_go(member, to),
+            None => !other.span, // the bridge's own
+        };
+        let takes = chosen.map_or(class.is_taken_by(other), |chosen| chosen.contains(to));
+        together && takes && (!self.checked || self.is_open(way, to))
+    }
+
+    /// A copy to `to`.
+    fn copy(&mut self, way: Way, frame: &Frame, to: PortNo, out: &mut [Burst]) {
+        self.copied += 1;
+        match frame.try_clone() {
+            Some(copy) => {
+                self.leave(way, copy, to, out);
+            }
+            None => self.drops.bump(DropReason::BridgeNoCopy),
+        }
+    }
+
+    /// Through `to`, as that port has it.
+    #[inline(always)]
+    fn leave(&mut self, way: Way, frame: Frame, to: PortNo, out: &mut [Burst]) -> bool {
+        if self.checked { self.put_checked(way, frame, to, out) } else { self.put(frame, to, out) }
+    }
+
+    /// Gives a frame to `to`, if that has room.
+    #[inline(always)]
+    pub(super) fn put(&mut self, frame: Frame, to: PortNo, out: &mut [Burst]) -> bool {
+        match out.get_mut(usize::from(to)).map(|leaving| leaving.push(frame)) {
+            Some(Ok(())) => {
+                self.given(to, 1);
+                true
+            }
+            _ => {
+                self.drops.bump(DropReason::BridgeOutFull);
+                false
+            }
+        }
+    }
+
+    /// Copies of all that came, as it came, to the ports that want that.
+    #[cold]
+    pub(super) fn mirror(&mut self, from: PortNo, burst: &Burst, out: &mut [Burst]) {
+        if self.member(from).is_some_and(|from| from.span) {
+            return;
+        }
+        for to in 0..self.members.len() as PortNo {
+            if self.member(to).is_some_and(|to| to.span) {
+                for frame in burst.as_slice() {
+                    self.copied += 1;
+                    match frame.try_clone() {
+                        Some(copy) => {
+                            self.put(copy, to, out);
+                        }
+                        None => self.drops.bump(DropReason::BridgeNoCopy),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sends a frame of the bridge's own through `to` as it is, whatever that port's state: a BPDU. `false`: no room.
+    pub fn send(&mut self, frame: Frame, to: PortNo, out: &mut [Burst]) -> bool {
+        self.made += 1;
+        self.put(frame, to, out)
+    }
+
+    /// Sends an untagged frame of the bridge's own to all ports of VLAN `vid` that forward, as they would get a flooded one: a query. `vid` is 0
+    /// where VLANs are not kept apart.
+    pub fn send_all(&mut self, frame: Frame, vid: u16, out: &mut [Burst]) {
+        self.made += 1;
+        let tagging = if self.tags.is_some() { Tagging::Bare } else { Tagging::Untouched };
+        let class = Class::of(&frame);
+        if !self.spread(Way { from: LOCAL, vid, tagging }, class, None, frame, out) {
+            self.drops.bump(DropReason::BridgeNowhere);
+        }
+    }
+}

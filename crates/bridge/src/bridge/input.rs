@@ -1,0 +1,211 @@
+//! The way of a frame of which nothing is asked but where its addresses are; 43 ticks, its ports' rings included
+//! (docs/results/2026-11-22-bridge.md).
+//!
+//! A burst is cut into chunks of 32, a chunk's headers and buckets under way together. Then frame by frame: the source learned, the
+//! destination looked up, a [`Verdict`]; then each is given to where it goes. Tags are not looked at: all of it is one VLAN, 0.
+
+use super::flood::Way;
+use super::{Bridge, Member};
+use crate::{Key, LOCAL, Learned, PortNo};
+use buf::{Burst, Frame};
+use clock::Instant;
+use stats::DropReason;
+
+/// Frames of which the headers and buckets are under way together.
+pub(super) const CHUNK: usize = 32;
+
+/// Where a frame goes: to a port, to all others ([`FLOOD`]), to the bridge itself ([`OWN`]), or nowhere, for a reason. A number, since many are compared at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Verdict(u32);
+
+pub(super) const FLOOD: Verdict = Verdict(1 << 16);
+pub(super) const OWN: Verdict = Verdict(1 << 18);
+const DROP: u32 = 1 << 17;
+
+impl Verdict {
+    #[inline(always)]
+    pub(super) fn to(port: PortNo) -> Verdict {
+        Verdict(u32::from(port))
+    }
+
+    #[inline(always)]
+    pub(super) fn drop(why: DropReason) -> Verdict {
+        Verdict(DROP | why as u32)
+    }
+
+    #[inline(always)]
+    pub(super) fn port(self) -> Option<PortNo> {
+        PortNo::try_from(self.0).ok()
+    }
+
+    pub(super) fn reason(self) -> Option<DropReason> {
+        DropReason::ALL.get((self.0 & (DROP - 1)) as usize).copied().filter(|_| self.0 & DROP != 0)
+    }
+}
+
+/// The addresses of a frame in the low 48 bits of two words.
+#[inline(always)]
+pub(super) fn addresses(frame: &Frame) -> Option<(u64, u64)> {
+    let &[a, b, c, d, e, f, g, h, i, j, k, l, m, n] = frame.bytes().first_chunk::<{ wire::eth::HEADER_LEN }>()?;
+    let dst = u64::from_be_bytes([a, b, c, d, e, f, g, h]) >> 16;
+    let src = u64::from_be_bytes([g, h, i, j, k, l, m, n]) >> 16;
+    Some((dst, src))
+}
+
+/// The bit of a group address.
+pub(super) const GROUP: u64 = 1 << 40;
+/// 01-80-C2-00-00-00 to 0F, which no bridge forwards (IEEE 802.1Q table 8-1).
+pub(super) const RESERVED: u64 = 0x0180_c200_0000;
+/// In place of a source: there is no header. No address has so many bits, and a group's is among them: one question finds it with the others.
+pub(super) const NO_HEADER: u64 = u64::MAX;
+
+/// A frame that was looked at, not yet decided about.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Seen {
+    pub(super) dst: u64,
+    pub(super) src: u64,
+    pub(super) dst_hash: u64,
+    pub(super) src_hash: u64,
+}
+
+impl Bridge {
+    /// All of a burst, in chunks.
+    #[inline(always)]
+    pub(super) fn input_plain(
+        &mut self,
+        from: PortNo,
+        member: Member,
+        burst: &mut Burst,
+        now: Instant,
+        out: &mut [Burst],
+    ) {
+        while burst.len() > 1 {
+            self.chunk(from, member, burst, now, out);
+        }
+        if let Some(frame) = burst.pop() {
+            self.one(from, member, frame, now, out);
+        }
+    }
+
+    /// Reads a frame's addresses and where they are looked for.
+    #[inline(always)]
+    pub(super) fn look(&self, frame: &Frame, vid: u16) -> Seen {
+        let (dst, src) = addresses(frame).unwrap_or((0, NO_HEADER));
+        Seen { dst, src, dst_hash: self.fdb.hash(Key::of(vid, dst)), src_hash: self.fdb.hash(Key::of(vid, src)) }
+    }
+
+    /// A frame that came alone.
+    #[inline]
+    fn one(&mut self, from: PortNo, member: Member, frame: Frame, now: Instant, out: &mut [Burst]) {
+        let seen = self.look(&frame, 0);
+        self.fdb.prefetch(seen.dst_hash);
+        let verdict = self.decide(from, member, &seen, now);
+        self.give(Way::plain(from), verdict, frame, now, out);
+    }
+
+    #[inline]
+    fn chunk(&mut self, from: PortNo, member: Member, burst: &mut Burst, now: Instant, out: &mut [Burst]) {
+        let n = burst.len().min(CHUNK);
+        let frames = burst.as_slice().get(..n).unwrap_or_default();
+        frames.iter().for_each(Frame::prefetch);
+        let mut seen = [Seen::default(); CHUNK];
+        for (frame, seen) in frames.iter().zip(&mut seen) {
+            *seen = self.look(frame, 0);
+            self.fdb.prefetch(seen.src_hash);
+            self.fdb.prefetch(seen.dst_hash);
+        }
+        let mut verdicts = [FLOOD; CHUNK];
+        for (seen, verdict) in seen.iter().zip(&mut verdicts).take(n) {
+            *verdict = self.decide(from, member, seen, now);
+        }
+        let verdicts = verdicts.get(..n).unwrap_or_default();
+        // As it mostly is between two ports: all of them go together.
+        if let [first, others @ ..] = verdicts
+            && let Some(to) = first.port()
+            && others.iter().fold(0, |differs, verdict| differs | (verdict.0 ^ first.0)) == 0
+            && let Some(leaving) = out.get_mut(usize::from(to))
+            && leaving.room() >= n
+        {
+            leaving.take_some(burst, n);
+            if let Some((_, counts)) = self.members.get_mut(usize::from(from)) {
+                counts.forwarded += n as u64;
+            }
+            return self.given(to, n as u64);
+        }
+        for verdict in verdicts {
+            if let Some(frame) = burst.pop() {
+                self.give(Way::plain(from), *verdict, frame, now, out);
+            }
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn given(&mut self, to: PortNo, frames: u64) {
+        if let Some((_, counts)) = self.members.get_mut(usize::from(to)) {
+            counts.given += frames;
+        }
+    }
+
+    /// Learns the source and says where the frame goes.
+    #[inline(always)]
+    fn decide(&mut self, from: PortNo, member: Member, seen: &Seen, now: Instant) -> Verdict {
+        if seen.src & GROUP != 0 || seen.src == 0 || member.span {
+            return self.refused(member, seen.src);
+        }
+        if seen.dst & !0xf == RESERVED {
+            return self.reserved_verdict();
+        }
+        if member.learn {
+            let learned = self.fdb.learn_hashed(Key::of(0, seen.src), seen.src_hash, from, member.sticky, now);
+            if learned != Learned::Known
+                && let Some(why) = self.learned(Key::of(0, seen.src), from, learned, now)
+            {
+                return Verdict::drop(why);
+            }
+        }
+        if seen.dst & GROUP != 0 {
+            return FLOOD;
+        }
+        match self.fdb.lookup_hashed(Key::of(0, seen.dst), seen.dst_hash, now) {
+            Some(to) if to == from => Verdict::drop(DropReason::BridgeSamePort),
+            Some(to) if self.may_go(&member, to) => Verdict::to(to),
+            Some(LOCAL) => OWN,
+            Some(_) => Verdict::drop(DropReason::BridgeApart),
+            None => FLOOD,
+        }
+    }
+
+    /// What follows from a source that was not known to be where it is; a reason if its frame is not to pass.
+    #[cold]
+    pub(super) fn learned(&mut self, key: Key, from: PortNo, learned: Learned, now: Instant) -> Option<DropReason> {
+        if let Some(announced) = &mut self.announced {
+            announced.note(key, from, learned);
+        }
+        match learned {
+            Learned::Bound(LOCAL) => Some(DropReason::BridgeOwnSource),
+            Learned::Bound(_) => Some(DropReason::BridgeBound),
+            Learned::PortFull => Some(DropReason::BridgePortFull),
+            Learned::Moved(before) => {
+                self.moved(key, before, from, now);
+                None
+            }
+            Learned::Known | Learned::New | Learned::Full => None,
+        }
+    }
+
+    #[cold]
+    pub(super) fn refused(&self, member: Member, src: u64) -> Verdict {
+        Verdict::drop(match src {
+            _ if member.span => DropReason::BridgeSpan,
+            NO_HEADER => DropReason::BridgeShort,
+            _ => DropReason::BridgeBadSource,
+        })
+    }
+
+    /// May what came through `member` leave through `to`?
+    #[inline(always)]
+    pub(super) fn may_go(&self, member: &Member, to: PortNo) -> bool {
+        let other = self.members.get(usize::from(to));
+        other.is_some_and(|(to, _)| to.cluster == member.cluster && !(to.private && member.private) && !to.span)
+    }
+}

@@ -1,0 +1,162 @@
+//! Who listens to what: (VLAN, group) -> ports, each until a time.
+//!
+//! Sorted, not hashed: a stranger chooses the keys. Bounded by listeners; of a group that has a listener for whom there was no place, frames
+//! go to all until the group is forgotten, so that a full table starves nobody.
+
+use super::set::PortSet;
+use crate::PortNo;
+use clock::{Duration, Instant};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::ops::Bound;
+
+pub(super) type Key = (u16, IpAddr);
+
+#[derive(Debug, Default)]
+struct Group {
+    ports: Vec<(PortNo, Instant)>,
+    /// Somebody else listens, until then.
+    others: Option<Instant>,
+}
+
+/// A listener, as it is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Listener {
+    /// The VLAN; 0 where they are not kept apart.
+    pub vid: u16,
+    /// The group.
+    pub group: IpAddr,
+    /// Behind this port.
+    pub port: PortNo,
+    /// How long that is believed if nothing more is heard.
+    pub left: Duration,
+}
+
+/// A part of who listens to what.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct MdbPage {
+    /// Listeners, by group.
+    pub listeners: Vec<Listener>,
+    /// The last group of the page, if there are more behind it.
+    pub next: Option<(u16, IpAddr)>,
+}
+
+/// Where a group's listeners are.
+pub(super) enum Known {
+    Nobody,
+    /// More than there was place for.
+    All,
+    Ports(PortSet),
+}
+
+#[derive(Debug)]
+pub(super) struct Mdb {
+    groups: BTreeMap<Key, Group>,
+    len: usize,
+    most: usize,
+}
+
+impl Mdb {
+    pub fn new(most: usize) -> Mdb {
+        Mdb { groups: BTreeMap::new(), len: 0, most }
+    }
+
+    /// `false`: no place.
+    pub fn report(&mut self, key: Key, port: PortNo, now: Instant, until: Instant) -> bool {
+        if self.len >= self.most {
+            self.age_group(key, now);
+        }
+        let room = self.len < self.most;
+        if !room && !self.groups.contains_key(&key) {
+            return false;
+        }
+        let group = self.groups.entry(key).or_default();
+        match group.ports.iter_mut().find(|(there, _)| *there == port) {
+            Some((_, there)) => *there = until,
+            None if room => {
+                group.ports.push((port, until));
+                self.len += 1;
+            }
+            None => {
+                group.others = Some(until);
+                return false;
+            }
+        }
+        true
+    }
+
+    pub fn leave(&mut self, key: Key, port: PortNo) {
+        self.keep(key, |there, _| there != port);
+    }
+
+    /// Listeners to a group last no longer than `until`: those behind `port`, or all.
+    pub fn shorten(&mut self, vid: u16, group: IpAddr, port: Option<PortNo>, until: Instant) {
+        let Some(group) = self.groups.get_mut(&(vid, group)) else { return };
+        let those = group.ports.iter_mut().filter(|(there, _)| port.is_none_or(|port| port == *there));
+        those.for_each(|(_, there)| *there = until.min(*there));
+        if port.is_none() {
+            group.others = group.others.map(|there| until.min(there));
+        }
+    }
+
+    pub fn listens(&self, key: Key, port: PortNo, now: Instant) -> bool {
+        self.groups
+            .get(&key)
+            .is_some_and(|group| group.ports.iter().any(|(there, until)| *there == port && now < *until))
+    }
+
+    pub fn listeners(&self, key: Key, now: Instant) -> Known {
+        let Some(group) = self.groups.get(&key) else { return Known::Nobody };
+        if group.others.is_some_and(|until| now < until) {
+            return Known::All;
+        }
+        let mut ports = PortSet::default();
+        group.ports.iter().filter(|(_, until)| now < *until).for_each(|(port, _)| ports.insert(*port));
+        if ports == PortSet::default() { Known::Nobody } else { Known::Ports(ports) }
+    }
+
+    fn keep(&mut self, key: Key, keep: impl Fn(PortNo, Instant) -> bool) {
+        let Some(group) = self.groups.get_mut(&key) else { return };
+        let before = group.ports.len();
+        group.ports.retain(|(port, until)| keep(*port, *until));
+        self.len -= before - group.ports.len();
+        if group.ports.is_empty() && group.others.is_none() {
+            self.groups.remove(&key);
+        }
+    }
+
+    fn age_group(&mut self, key: Key, now: Instant) {
+        self.keep(key, |_, until| now < until);
+    }
+
+    pub fn age(&mut self, now: Instant) {
+        let mut gone = 0;
+        self.groups.retain(|_, group| {
+            let before = group.ports.len();
+            group.ports.retain(|(_, until)| now < *until);
+            group.others = group.others.filter(|until| now < *until);
+            gone += before - group.ports.len();
+            !group.ports.is_empty() || group.others.is_some()
+        });
+        self.len -= gone;
+    }
+
+    pub fn page(&self, after: Option<Key>, most: usize, now: Instant) -> MdbPage {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut behind = self.groups.range((from, Bound::Unbounded));
+        let mut page = MdbPage::default();
+        let mut last = None;
+        for (&(vid, group), there) in behind.by_ref().take(most.max(1)) {
+            let alive = there.ports.iter().filter(|(_, until)| now < *until);
+            page.listeners.extend(alive.map(|(port, until)| Listener {
+                vid,
+                group,
+                port: *port,
+                left: until.since(now),
+            }));
+            last = Some((vid, group));
+        }
+        page.next = last.filter(|_| behind.next().is_some());
+        page
+    }
+}

@@ -1,0 +1,62 @@
+//! What a port is besides its [`Member`](super::Member): its state, VLANs, buckets and rules, which only some frames ask for.
+
+use super::Bridge;
+use super::rules::Rules;
+use super::snoop::SnoopPort;
+use super::storm::Buckets;
+use super::vlan::PortVlan;
+use crate::PortNo;
+use clock::Instant;
+
+/// What a spanning tree lets a port do (IEEE 802.1Q 8.4). Frames for reserved groups are read in all states but the first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum PortState {
+    /// Nothing.
+    Disabled,
+    /// Neither learns nor forwards (blocking and listening of 802.1D).
+    Discarding,
+    /// Learns, does not forward.
+    Learning,
+    /// Learns and forwards.
+    #[default]
+    Forwarding,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Extra {
+    pub state: PortState,
+    /// Until then.
+    pub muted: Option<Instant>,
+    pub vlan: PortVlan,
+    pub buckets: Buckets,
+    pub snoop: SnoopPort,
+    pub rules_in: Option<Rules>,
+    pub rules_out: Option<Rules>,
+}
+
+impl Extra {
+    /// Do frames have to be looked at because of it?
+    pub fn is_checked(&self) -> bool {
+        !self.is_open() || self.rules_in.is_some() || self.rules_out.is_some()
+    }
+
+    /// Does it forward?
+    pub fn is_open(&self) -> bool {
+        self.state == PortState::Forwarding && self.muted.is_none()
+    }
+}
+
+impl Bridge {
+    /// A port's state.
+    pub fn state(&self, port: PortNo) -> Option<PortState> {
+        self.extra(port).map(|extra| extra.state)
+    }
+
+    /// Sets that; [`PortState::Forwarding`] at first. What was learned there stays ([`crate::Fdb::flush`]).
+    pub fn set_state(&mut self, port: PortNo, state: PortState) {
+        if let Some(extra) = self.extra_mut(port) {
+            extra.state = state;
+            self.reconsider();
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Buckets of four entries, a cache line each, and how a new entry comes by a place.
+
+use super::{COLD, Fdb, Key};
+use crate::PortNo;
+
+pub(super) const WAYS: usize = 4;
+
+/// A cache line.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(align(64))]
+pub(super) struct Bucket {
+    /// 0: no entry.
+    pub(super) keys: [u64; WAYS],
+    pub(super) places: [Place; WAYS],
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Place {
+    pub(super) port: PortNo,
+    /// [`Kind`](super::Kind) in bits 0 and 1; in 2 to 7 the window of its last move (64 of them, then they repeat: longer than an address that moved
+    /// is likely to be remembered), in 8 to 15 its moves in that window.
+    pub(super) bits: u16,
+    /// When it was seen, in units of 2^26 ns.
+    pub(super) seen: u32,
+}
+
+pub(super) const LEARNED: u16 = 0;
+pub(super) const STICKY: u16 = 1;
+pub(super) const STATIC: u16 = 2;
+pub(super) const OWN: u16 = 3;
+
+impl Place {
+    #[inline(always)]
+    pub(super) fn kind(&self) -> u16 {
+        self.bits & 3
+    }
+
+    /// Does it bear on a port's limit? What somebody said does not.
+    pub(super) fn is_shared(&self) -> bool {
+        self.kind() < STATIC
+    }
+
+    /// The moves it had in `window` (64 of them).
+    pub(super) fn moves(&self, window: u32) -> u8 {
+        if u32::from(self.bits >> 2 & 63) == window { (self.bits >> 8) as u8 } else { 0 }
+    }
+}
+
+impl Bucket {
+    /// All four compared, and one branch: where an entry stands nobody can predict.
+    #[inline(always)]
+    pub(super) fn find(&self, key: Key) -> Option<usize> {
+        let [a, b, c, d] = self.keys.map(|there| u32::from(there == key.0));
+        let found = a | b << 1 | c << 2 | d << 3;
+        (found != 0).then_some(found.trailing_zeros() as usize)
+    }
+
+    pub(super) fn set(&mut self, way: usize, key: Key, place: Place) {
+        if let (Some(there), Some(at)) = (self.keys.get_mut(way), self.places.get_mut(way)) {
+            (*there, *at) = (key.0, place);
+        }
+    }
+}
+
+impl Fdb {
+    /// Puts a new entry into one of its buckets; if the table or both are full, in the place of one that has aged, or is the coldest
+    /// and cold.
+    pub(super) fn put(&mut self, key: Key, hash: u64, place: Place) -> bool {
+        let both = self.both(hash);
+        if self.len < self.most
+            && let Some(at) = self.room_in(both).or_else(|| self.make_room(both))
+            && let Some(bucket) = self.buckets.get_mut(at)
+            && let Some(way) = bucket.keys.iter().position(|key| *key == 0)
+        {
+            bucket.set(way, key, place);
+            self.len += 1;
+            self.shares.came(&place);
+            return true;
+        }
+        let idle = |there: &Place| if there.kind() == LEARNED { place.seen.wrapping_sub(there.seen) } else { 0 };
+        let ways = both.into_iter().flat_map(|at| (0..WAYS).map(move |way| (at, way)));
+        let used =
+            |at: &(usize, usize)| self.buckets.get(at.0).and_then(|b| b.keys.get(at.1)).is_some_and(|key| *key != 0);
+        let coldest = ways.filter(used).filter_map(|at| Some((idle(self.place(at)?), at))).max();
+        let (timeout, cold) = (self.timeout_units, (self.timeout_units / COLD).max(1));
+        let Some((idle, at)) = coldest.filter(|(idle, _)| *idle >= cold) else { return false };
+        if let Some(before) = self.place(at).copied() {
+            self.shares.went(&before);
+        }
+        if let Some(bucket) = self.buckets.get_mut(at.0) {
+            bucket.set(at.1, key, place);
+        }
+        self.shares.came(&place);
+        *if idle >= timeout { &mut self.counts.aged } else { &mut self.counts.evicted } += 1;
+        true
+    }
+
+    /// The first of two buckets that has room.
+    pub(super) fn room_in(&self, both: [usize; 2]) -> Option<usize> {
+        both.into_iter().find(|at| self.buckets.get(*at).is_some_and(|bucket| bucket.keys.contains(&0)))
+    }
+
+    /// Moves an entry of one of two full buckets into its other one; which of the two has room now. Of a table that is half full, a few
+    /// addresses in a thousand need it.
+    #[cold]
+    pub(super) fn make_room(&mut self, both: [usize; 2]) -> Option<usize> {
+        for (at, way) in both.into_iter().flat_map(|at| (0..WAYS).map(move |way| (at, way))) {
+            let (key, place) = (*self.buckets.get(at)?.keys.get(way)?, *self.place((at, way))?);
+            let other = self.both(self.hash(Key(key))).into_iter().find(|other| *other != at)?;
+            if let Some(free) = self.room_in([other; 2])
+                && let Some(bucket) = self.buckets.get_mut(free)
+                && let Some(empty) = bucket.keys.iter().position(|key| *key == 0)
+            {
+                bucket.set(empty, Key(key), place);
+                self.buckets.get_mut(at)?.set(way, Key(0), place);
+                return Some(at);
+            }
+        }
+        None
+    }
+}

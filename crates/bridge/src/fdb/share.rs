@@ -1,0 +1,70 @@
+//! How many of the table's addresses are each port's, and how many may be (if_bridge's ifmaxaddr).
+//!
+//! Counted is what was learned, sticky addresses among it; what somebody said (static, the bridge's own) is not. The counts change where
+//! entries come and go, never on a lookup.
+
+use super::{Fdb, Place};
+use crate::{MAX_PORTS, PortNo};
+
+#[derive(Debug, Clone, Copy)]
+struct Share {
+    has: u32,
+    most: u32,
+}
+
+#[derive(Debug)]
+pub(super) struct Shares(Box<[Share]>);
+
+impl Shares {
+    pub(super) fn new() -> Shares {
+        Shares(vec![Share { has: 0, most: u32::MAX }; MAX_PORTS].into_boxed_slice())
+    }
+
+    fn of(&mut self, port: PortNo) -> Option<&mut Share> {
+        self.0.get_mut(usize::from(port))
+    }
+
+    pub(super) fn has_room(&self, port: PortNo) -> bool {
+        self.0.get(usize::from(port)).is_none_or(|share| share.has < share.most)
+    }
+
+    pub(super) fn came(&mut self, place: &Place) {
+        if let Some(share) = self.of(place.port).filter(|_| place.is_shared()) {
+            share.has += 1;
+        }
+    }
+
+    pub(super) fn went(&mut self, place: &Place) {
+        if let Some(share) = self.of(place.port).filter(|_| place.is_shared()) {
+            share.has = share.has.saturating_sub(1);
+        }
+    }
+
+    pub(super) fn moved(&mut self, from: PortNo, to: PortNo) {
+        if let Some(share) = self.of(from) {
+            share.has = share.has.saturating_sub(1);
+        }
+        if let Some(share) = self.of(to) {
+            share.has += 1;
+        }
+    }
+}
+
+impl Fdb {
+    /// Addresses that were learned at `port` and are remembered.
+    pub fn addresses(&self, port: PortNo) -> u32 {
+        self.shares.0.get(usize::from(port)).map_or(0, |share| share.has)
+    }
+
+    /// How many addresses may be learned at `port`; `None`: as many as there is place for.
+    pub fn limit(&self, port: PortNo) -> Option<u32> {
+        self.shares.0.get(usize::from(port)).map(|share| share.most).filter(|most| *most != u32::MAX)
+    }
+
+    /// Sets that. What is known already stays; of an address that is one too many the bridge drops frames, as if_bridge does.
+    pub fn set_limit(&mut self, port: PortNo, most: Option<u32>) {
+        if let Some(share) = self.shares.of(port) {
+            share.most = most.unwrap_or(u32::MAX);
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! IGMP version 3: queries that name sources, reports of many groups (RFC 3376 4); records are laid out as MLD version 2 has them.
+//!
+//! A report is walked once when it is parsed: its [`Records`] then end where the message does.
+
+use super::{Message, QUERY};
+use crate::checksum;
+use crate::{Layer, Malformed};
+use std::net::Ipv4Addr;
+
+/// Bytes of a version 3 query without sources (RFC 3376 4.1).
+pub const QUERY_LEN: usize = 12;
+/// Type of a version 3 report (RFC 3376 4.2).
+pub const REPORT: u8 = 0x22;
+/// Bytes before a report's first record, and of a record before its group.
+const HEAD: usize = 8;
+const RECORD: usize = 4;
+
+/// What a record says of its group (RFC 3376 4.2.12, RFC 3810 5.2.12).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum RecordKind {
+    /// MODE_IS_INCLUDE: these sources are listened to.
+    IsInclude,
+    /// MODE_IS_EXCLUDE: all but these.
+    IsExclude,
+    /// CHANGE_TO_INCLUDE_MODE: from now on these; without sources the group is left.
+    ToInclude,
+    /// CHANGE_TO_EXCLUDE_MODE: from now on all but these.
+    ToExclude,
+    /// ALLOW_NEW_SOURCES: these too.
+    Allow,
+    /// BLOCK_OLD_SOURCES: these no more.
+    Block,
+    /// Any other: to be ignored.
+    Other,
+}
+
+/// One group of a report; `N` is the length of an address.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Record<const N: usize> {
+    /// What is said.
+    pub kind: RecordKind,
+    /// Of which group.
+    pub group: [u8; N],
+    /// How many sources are named.
+    pub sources: u16,
+}
+
+impl<const N: usize> Record<N> {
+    /// The record's length with its sources and auxiliary data, and the record; `None`: it is not all there.
+    fn read(bytes: &[u8]) -> Option<(usize, Record<N>)> {
+        let (&[kind, aux, s0, s1], rest) = bytes.split_first_chunk::<RECORD>()?;
+        let (group, rest) = rest.split_first_chunk::<N>()?;
+        let sources = u16::from_be_bytes([s0, s1]);
+        let behind = usize::from(sources) * N + usize::from(aux) * 4;
+        let kind = match kind {
+            1 => RecordKind::IsInclude,
+            2 => RecordKind::IsExclude,
+            3 => RecordKind::ToInclude,
+            4 => RecordKind::ToExclude,
+            5 => RecordKind::Allow,
+            6 => RecordKind::Block,
+            _ => RecordKind::Other,
+        };
+        (rest.len() >= behind).then_some((RECORD + N + behind, Record { kind, group: *group, sources }))
+    }
+
+    /// Does who sent it listen to the group? `None`: nothing follows. Which sources are wanted is left out.
+    pub fn listens(&self) -> Option<bool> {
+        match (self.kind, self.sources) {
+            (RecordKind::IsExclude | RecordKind::ToExclude, _) => Some(true),
+            (RecordKind::IsInclude | RecordKind::ToInclude | RecordKind::Allow, 1..) => Some(true),
+            (RecordKind::ToInclude, 0) => Some(false),
+            _ => None,
+        }
+    }
+}
+
+/// The records of a report, one after the other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Records<'a, const N: usize> {
+    rest: &'a [u8],
+    left: u16,
+}
+
+impl<'a, const N: usize> Records<'a, N> {
+    /// Of a report whose checksum verified, from its type on.
+    pub(crate) fn parse(report: &'a [u8], layer: Layer) -> Result<Records<'a, N>, Malformed> {
+        let Some((head, rest)) = report.split_first_chunk::<HEAD>() else {
+            return Err(Malformed::truncated(layer, HEAD, report.len()));
+        };
+        let left = u16::from_be_bytes([head[6], head[7]]);
+        let records = Records { rest, left };
+        let whole = records.count();
+        if whole < usize::from(left) {
+            return Err(Malformed::truncated(layer, report.len() + 1, report.len()));
+        }
+        Ok(records)
+    }
+}
+
+impl<const N: usize> Iterator for Records<'_, N> {
+    type Item = Record<N>;
+
+    fn next(&mut self) -> Option<Record<N>> {
+        self.left = self.left.checked_sub(1)?;
+        let (len, record) = Record::read(self.rest)?;
+        self.rest = self.rest.get(len..).unwrap_or_default();
+        Some(record)
+    }
+}
+
+/// The records of a version 3 report. Like [`Message::parse`] vouches for lengths and checksum.
+///
+/// # Errors
+/// It is no such report, or not what it says.
+pub fn report(message: &[u8]) -> Result<Records<'_, 4>, Malformed> {
+    match Message::parse(message)? {
+        Message::Other { ty: REPORT } => Records::parse(message, Layer::Igmp),
+        _ => Err(Malformed::BadOperation(0)),
+    }
+}
+
+/// What a longer query says besides its group (RFC 3376 4.1, RFC 3810 5.1).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct QueryMore {
+    /// Routers are not to shorten their timers.
+    pub suppress: bool,
+    /// How many sources are asked for; 0: the group as a whole.
+    pub sources: u16,
+}
+
+impl QueryMore {
+    /// Of the four bytes behind the group; `None`: the query has none.
+    pub(crate) fn read(behind: &[u8]) -> Option<QueryMore> {
+        let &[flags, _, s0, s1] = behind.first_chunk::<4>()?;
+        Some(QueryMore { suppress: flags & 8 != 0, sources: u16::from_be_bytes([s0, s1]) })
+    }
+}
+
+/// What a query that was parsed says besides; `None`: it is of an earlier version.
+pub fn query_more(message: &[u8]) -> Option<QueryMore> {
+    QueryMore::read(message.get(super::MESSAGE_LEN..)?)
+}
+
+/// A number as codes of eight bits have it, rounded down: above 127 as an exponent and a mantissa (RFC 3376 4.1.1); at most 31,744.
+pub fn code8(number: u16) -> u8 {
+    if number < 128 {
+        return number as u8;
+    }
+    let number = number.min(31_744);
+    let exponent = (11 - number.leading_zeros() as u8).saturating_sub(3);
+    0x80 | exponent << 4 | (number >> (exponent + 3)) as u8 & 0xf
+}
+
+/// What such a code says.
+pub fn number8(code: u8) -> u16 {
+    if code < 128 { code.into() } else { (u16::from(code & 0xf) | 0x10) << ((code >> 4 & 7) + 3) }
+}
+
+/// A query: of all groups if `group` is unspecified, of one otherwise; without sources. Times in tenths of a second and in seconds.
+pub fn query(group: Ipv4Addr, max_resp_ds: u16, robustness: u8, interval_s: u16) -> [u8; QUERY_LEN] {
+    let [g0, g1, g2, g3] = group.octets();
+    let mut bytes = [QUERY, code8(max_resp_ds), 0, 0, g0, g1, g2, g3, robustness & 7, code8(interval_s), 0, 0];
+    [bytes[2], bytes[3]] = checksum::sum(&bytes).finish().to_be_bytes();
+    bytes
+}

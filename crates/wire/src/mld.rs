@@ -1,0 +1,102 @@
+//! MLD: who listens to an IPv6 group (RFC 2710, RFC 3810), in messages of ICMPv6.
+//!
+//! [`Message::parse`] takes an ICMPv6 message and the addresses of its packet, and vouches for lengths and checksum. That the packet's hop limit is
+//! 1 and its source link-local (RFC 3810 5) is the caller's check.
+
+use crate::checksum::{self, Partial};
+use crate::igmp::v3::{QueryMore, Records, code8};
+use crate::{Layer, Malformed, Proto};
+use std::net::Ipv6Addr;
+
+#[cfg(test)]
+mod tests;
+
+/// Bytes of a message of version 1 (RFC 2710 3).
+pub const MESSAGE_LEN: usize = 24;
+/// Bytes of a version 2 query without sources (RFC 3810 5.1).
+pub const QUERY_LEN: usize = 28;
+
+const QUERY: u8 = 130;
+const REPORT: u8 = 131;
+const DONE: u8 = 132;
+const REPORT_V2: u8 = 143;
+
+/// An MLD message whose checksum verified.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Message<'a> {
+    /// Multicast listener query.
+    Query {
+        /// Maximum response code: milliseconds, below 32,768.
+        max_resp: u16,
+        /// The group asked for; unspecified in a general query.
+        group: Ipv6Addr,
+        /// What version 2 says besides.
+        more: Option<QueryMore>,
+    },
+    /// Version 1 report.
+    Report {
+        /// The group listened to.
+        group: Ipv6Addr,
+    },
+    /// Done: the group is left.
+    Done {
+        /// The group left.
+        group: Ipv6Addr,
+    },
+    /// Version 2 report.
+    ReportV2(Records<'a, 16>),
+}
+
+/// Is an ICMPv6 message of this type MLD's?
+pub const fn is_mld(ty: u8) -> bool {
+    matches!(ty, QUERY | REPORT | DONE | REPORT_V2)
+}
+
+impl<'a> Message<'a> {
+    /// Reads a whole message, which came from `src` to `dst`; `None`: it is another of ICMPv6.
+    pub fn parse(message: &'a [u8], src: Ipv6Addr, dst: Ipv6Addr) -> Result<Option<Message<'a>>, Malformed> {
+        let Some(ty) = message.first().copied().filter(|ty| is_mld(*ty)) else { return Ok(None) };
+        let need = if ty == REPORT_V2 { 8 } else { MESSAGE_LEN };
+        if message.len() < need {
+            return Err(Malformed::truncated(Layer::Icmp6, need, message.len()));
+        }
+        let pseudo = Partial::pseudo6(src, dst, Proto::IPV6_ICMP, message.len() as u32);
+        if !pseudo.add_at(0, checksum::sum(message)).verifies() {
+            return Err(Malformed::BadChecksum { layer: Layer::Icmp6 });
+        }
+        if ty == REPORT_V2 {
+            return Ok(Some(Message::ReportV2(Records::parse(message, Layer::Icmp6)?)));
+        }
+        let group = message.get(8..).and_then(|bytes| bytes.first_chunk::<16>()).copied().map(Ipv6Addr::from);
+        let group = group.unwrap_or(Ipv6Addr::UNSPECIFIED);
+        Ok(Some(match ty {
+            QUERY => {
+                let max_resp = message.get(4..).and_then(|bytes| bytes.first_chunk()).copied();
+                let more = QueryMore::read(message.get(MESSAGE_LEN..).unwrap_or_default());
+                Message::Query { max_resp: u16::from_be_bytes(max_resp.unwrap_or_default()), group, more }
+            }
+            REPORT => Message::Report { group },
+            _ => Message::Done { group },
+        }))
+    }
+}
+
+/// A version 2 query: of all groups if `group` is unspecified, of one otherwise; without sources.
+pub fn query(
+    addresses: (Ipv6Addr, Ipv6Addr),
+    group: Ipv6Addr,
+    max_resp_ms: u16,
+    robustness: u8,
+    interval_s: u16,
+) -> [u8; QUERY_LEN] {
+    let mut bytes = [0; QUERY_LEN];
+    let [m0, m1] = max_resp_ms.min(32_767).to_be_bytes();
+    let (head, rest) = bytes.split_at_mut(8);
+    let (to, more) = rest.split_at_mut(16);
+    head.copy_from_slice(&[QUERY, 0, 0, 0, m0, m1, 0, 0]);
+    to.copy_from_slice(&group.octets());
+    more.copy_from_slice(&[robustness & 7, code8(interval_s), 0, 0]);
+    let pseudo = Partial::pseudo6(addresses.0, addresses.1, Proto::IPV6_ICMP, QUERY_LEN as u32);
+    [bytes[2], bytes[3]] = pseudo.add_at(0, checksum::sum(&bytes)).finish().to_be_bytes();
+    bytes
+}
