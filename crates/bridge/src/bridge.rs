@@ -28,9 +28,9 @@ pub use storm::{Rate, Storm};
 pub use vlan::{Admit, BadVlans, PortVlan, Stacked, VlanSet};
 
 use crate::{Fdb, FdbConfig, MAX_PORTS, PortNo};
+use announce::Announced;
 use buf::Burst;
 use clock::Instant;
-use announce::Announced;
 use local::Outlet;
 use mute::Moves;
 use snoop::Snoop;

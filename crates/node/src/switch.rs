@@ -26,7 +26,7 @@ use bridge::{BridgeConfig, MAX_PORTS, Member, PortNo};
 use buf::{Pool, PoolConfig, PoolError, PoolLocks};
 use clock::Clock;
 use dispatch::polling::{Knobs, Loops, Taken};
-use exchange::Call;
+use exchange::{Call, Grapevine};
 use port::{Caps, Env, OpenError, Pairs, Port, PortCounts, Spec, SpecError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wire::Mac;
@@ -132,11 +132,16 @@ impl Switch {
         let pool = Pool::new(&PoolConfig { locks, ..config.pool.clone() })?;
         let knobs = Arc::new(Knobs::default());
         let calls = (0..lanes).map(|_| Call::new()).collect::<Result<Vec<_>, _>>().map_err(PoolError::NoMemory)?;
-        let lane = |number| Mutex::new(Lane::new(number, config.bridge, knobs.clone(), clock.clone(), calls.clone()));
+        let lane = |number| Lane::new(number, config.bridge, knobs.clone(), clock.clone(), calls.clone());
+        let grapevines = Grapevine::among(lanes).into_iter().enumerate();
+        let all: Vec<Lane> = match lanes {
+            1 => vec![lane(0)],
+            _ => grapevines.map(|(number, news)| lane(number).among_others(news)).collect(),
+        };
         Ok(Switch {
             name: config.name.clone(),
             mac: Mac([0x02, 0, 0, 0, 0, 1]),
-            lanes: (0..lanes).map(lane).collect(),
+            lanes: all.into_iter().map(Mutex::new).collect(),
             knobs,
             clock,
             pool,
@@ -310,9 +315,11 @@ impl Switch {
         self.each_lane(|lane| {
             let (bridge, counts) = (lane.bridge.audit(), lane.total());
             all.bridge.received += bridge.received;
+            all.bridge.made += bridge.made;
             all.bridge.copied += bridge.copied;
             all.bridge.given += bridge.given;
             all.bridge.dropped += bridge.dropped;
+            all.bridge.local += bridge.local;
             all.sent += counts.sent;
             all.late += counts.late;
             all.held += counts.held;

@@ -65,7 +65,8 @@ impl Bridge {
             return;
         }
         announced.due = now.after(quarter);
-        let fresh = |entry: &crate::Entry| entry.kind != Kind::Static && own.contains(&entry.port) && entry.age <= quarter;
+        let fresh =
+            |entry: &crate::Entry| entry.kind != Kind::Static && own.contains(&entry.port) && entry.age <= quarter;
         let page = self.fdb.page(from, PAGE, fresh, now);
         announced.again = page.next;
         page.entries.iter().for_each(|entry| announced.push(entry.key, entry.port));

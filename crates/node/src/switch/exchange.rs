@@ -1,7 +1,9 @@
-//! How lanes meet: being called to the lock, being woken, frames for a port of another lane.
+//! How lanes meet: being called to the lock, being woken, frames for a port of another lane, what was learned.
 
+use bridge::{Bridge, Key, PortNo};
 use buf::Frame;
 use buf::ring::{Consumer, Producer, ring};
+use clock::Instant;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -65,6 +67,48 @@ impl Call {
             let _ = (&self.0.reader).read(&mut [0]);
         }
         slept
+    }
+}
+
+/// What replicas tell each other: whose address was learned at which port.
+type News = (Key, PortNo);
+/// News that may wait for a lane; what has no room is said again later ([`bridge::Bridge::announce_again`]).
+const NEWS: usize = 1024;
+
+/// A lane's way to all others, for news.
+#[derive(Default)]
+pub struct Grapevine {
+    to: Vec<Producer<News>>,
+    from: Vec<Consumer<News>>,
+}
+
+impl Grapevine {
+    /// One for each of so many lanes.
+    pub fn among(lanes: usize) -> Vec<Grapevine> {
+        let mut all: Vec<Grapevine> = (0..lanes).map(|_| Grapevine::default()).collect();
+        for one in 0..lanes {
+            for other in (0..lanes).filter(|other| *other != one) {
+                let (to, from) = ring(NEWS);
+                if let Some(lane) = all.get_mut(one) {
+                    lane.to.push(to);
+                }
+                if let Some(lane) = all.get_mut(other) {
+                    lane.from.push(from);
+                }
+            }
+        }
+        all
+    }
+
+    /// Tells the others what this lane's replica has learned, and the replica what the others have.
+    pub fn exchange(&mut self, bridge: &mut Bridge, own: &[PortNo], now: Instant) {
+        for from in &mut self.from {
+            from.pop_into(NEWS, |(key, port)| bridge.hear(key, port, now));
+        }
+        bridge.announce_again(own, now);
+        while let Some(news) = bridge.take_announced() {
+            self.to.iter_mut().for_each(|to| _ = to.push(news));
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! A loop of a switch: its ports, its replica of the bridge, and the order in which they have their turns.
 
 use super::Average;
-use super::exchange::{Arrivals, Away, Call};
+use super::exchange::{Arrivals, Away, Call, Grapevine};
 use bridge::{Bridge, BridgeConfig, Member, PortNo};
 use buf::{Burst, Pool};
 use clock::{Clock, Duration, Instant};
@@ -37,6 +37,7 @@ impl Counts {
         all.forwarded += more.forwarded;
         all.flooded += more.flooded;
         all.dropped += more.dropped;
+        all.local += more.local;
         all.given += more.given;
         self.sent += other.sent;
         self.late += other.late;
@@ -113,6 +114,8 @@ pub struct Lane {
     gone: Counts,
     clock: Clock,
     calls: Vec<Call>,
+    /// To the other lanes, if there are any.
+    news: Option<Grapevine>,
 }
 
 /// The ports, apart from what decides when they are polled.
@@ -136,7 +139,15 @@ impl Lane {
             gone: Counts::default(),
             clock,
             calls,
+            news: None,
         }
+    }
+
+    /// One of several.
+    pub(super) fn among_others(mut self, news: Grapevine) -> Lane {
+        self.bridge.announce();
+        self.news = Some(news);
+        self
     }
 
     pub(super) fn add(&mut self, number: PortNo, port: Port, pool: Pool, arrivals: Vec<Arrivals>) {
@@ -260,8 +271,12 @@ impl Lane {
     /// One turn.
     #[inline]
     pub fn turn(&mut self) -> Then {
-        let Lane { bridge, polling, average, ports, clock, calls, .. } = self;
-        bridge.poll(clock.now());
+        let Lane { bridge, polling, average, ports, clock, calls, news, .. } = self;
+        let now = clock.now();
+        bridge.poll(now);
+        if let Some(news) = news {
+            news.exchange(bridge, &ports.own, now);
+        }
         let mut work = Work { bridge, average, ports, calls };
         polling.turn(&mut work, || clock.now())
     }

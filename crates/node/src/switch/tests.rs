@@ -52,9 +52,9 @@ impl Lan {
         assert!(self.ends[from].tx.tx_one(frame, Instant::ZERO).is_ok());
     }
 
-    /// Two rounds: what crosses from loop to loop arrives in the second.
+    /// Three rounds: what crosses from loop to loop arrives in the second, and what was learned.
     fn turn(&self) {
-        (0..2).for_each(|_| self.switch.each_lane(|lane| _ = lane.turn()));
+        (0..3).for_each(|_| self.switch.each_lane(|lane| _ = lane.turn()));
     }
 
     fn receive(&mut self, at: usize) -> Vec<Vec<u8>> {

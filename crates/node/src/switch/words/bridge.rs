@@ -105,6 +105,7 @@ fn show(switch: &Switch, json: bool, only: Option<&str>) -> String {
     let shown = || entries.iter().filter(|(_, name, _)| only.is_none_or(|only| only == name));
     let state = |kind| match kind {
         Kind::Static => "static",
+        Kind::Local => "permanent",
         Kind::Learned | Kind::Sticky => "",
     };
     let flags = |kind| if kind == Kind::Sticky { vec!["sticky"] } else { vec![] };

@@ -140,6 +140,7 @@ fn addresses(switch: &Switch, json: bool) -> String {
         Kind::Learned => "",
         Kind::Static => "STATIC",
         Kind::Sticky => "STICKY",
+        Kind::Local => "LOCAL",
     };
     let expire = |kind, left: u64| if kind == Kind::Learned { left } else { 0 };
     let row = |(entry, name, left): &(Entry, String, u64)| {
