@@ -83,6 +83,7 @@ impl Bridge {
     }
 
     /// To each port that may have it.
+    #[inline(never)] // within `give` it costs all the others 3 % (35 to 36 ticks)
     pub(super) fn flood(&mut self, way: Way, frame: Frame, now: Instant, out: &mut [Burst]) {
         let class = Class::of(&frame);
         if let Some(why) = self.storm(way.from, class, now) {
@@ -183,13 +184,14 @@ impl Bridge {
         self.put(frame, to, out)
     }
 
-    /// Sends an untagged frame of the bridge's own to all ports of VLAN `vid` that forward, as they would get a flooded one: a query. `vid` is 0
+    /// Sends an untagged frame of the bridge's own to all ports of VLAN `vid` that forward, whatever
+    /// their switches say: a query. `vid` is 0
     /// where VLANs are not kept apart.
     pub fn send_all(&mut self, frame: Frame, vid: u16, out: &mut [Burst]) {
         self.made += 1;
         let tagging = if self.tags.is_some() { Tagging::Bare } else { Tagging::Untouched };
         let class = Class::of(&frame);
-        if !self.spread(Way { from: LOCAL, vid, tagging }, class, None, frame, out) {
+        if !self.spread(Way { from: LOCAL, vid, tagging }, class, Some(&PortSet::ALL), frame, out) {
             self.drops.bump(DropReason::BridgeNowhere);
         }
     }

@@ -129,7 +129,10 @@ const SWEEP: Duration = Duration::from_secs(1);
 
 /// Where a group's frame goes.
 enum Choice {
+    /// To all ports whose switches say so.
     All,
+    /// To all, whatever their switches say: who does not hear a query does not say that he listens.
+    Everybody,
     Routers(Domain),
     Listeners(Domain, IpAddr),
 }
@@ -166,7 +169,7 @@ impl Snoop {
             Heard::Query(query) => {
                 self.counts.queries += 1;
                 self.query(vid, from, port, &query, now);
-                Choice::All
+                Choice::Everybody
             }
             Heard::Reports(reports) => {
                 for (group, listens) in reports.records() {
@@ -301,6 +304,7 @@ impl Bridge {
         let choice = snoop.input(way.vid, way.from, port, packet, u16::from_be_bytes(*tpe), now);
         match choice.ok_or(DropReason::BridgeSnoopMalformed)? {
             Choice::All => Ok(None),
+            Choice::Everybody => Ok(Some(PortSet::ALL)),
             Choice::Routers(domain) => Ok(Some(self.routers(domain, now))),
             Choice::Listeners(domain, group) => Ok(self.listeners(domain, group, now)),
         }

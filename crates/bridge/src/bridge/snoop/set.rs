@@ -7,6 +7,9 @@ use crate::{MAX_PORTS, PortNo};
 pub(in crate::bridge) struct PortSet([u64; MAX_PORTS / 64]);
 
 impl PortSet {
+    /// Every port.
+    pub const ALL: PortSet = PortSet([u64::MAX; MAX_PORTS / 64]);
+
     pub fn contains(&self, port: PortNo) -> bool {
         self.0.get(usize::from(port >> 6)).is_some_and(|word| word >> (port & 63) & 1 != 0)
     }

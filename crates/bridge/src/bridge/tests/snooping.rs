@@ -173,7 +173,8 @@ fn routers_are_where_they_are_heard_or_said_to_be() {
     // A port that wants no groups gets none that it did not ask for.
     lan.bridge.set_snooping(Some(SnoopConfig::default()), secs(2));
     lan.bridge.set_member(2, Member { multicast: false, ..Member::default() });
-    assert_eq!(at(&mut lan, 0, data(GROUP), 2), [0, 1, 0, 1]);
+    assert_eq!(at(&mut lan, 0, query(ROUTER, Ipv4Addr::UNSPECIFIED), 2), [0, 1, 1, 1], "but it is asked");
+    assert_eq!(at(&mut lan, 1, data(GROUP), 2), [1, 0, 0, 1]);
 }
 
 #[test]

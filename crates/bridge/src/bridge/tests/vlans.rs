@@ -130,3 +130,30 @@ fn sets_are_read_as_they_are_written() {
     some.remove(2);
     assert_eq!((some.to_string(), some.contains(4096), some.is_empty()), ("1,3".into(), false, false));
 }
+
+#[test]
+fn rules_for_what_leaves_see_its_tag() {
+    let mut lan = lan();
+    let rule = Rule { filter: wire::filter::Filter::compile("vlan 10").unwrap(), action: Action::Drop };
+    for port in [2, 3] {
+        lan.bridge.set_rules(port, Direction::Out, Rules::new(vec![rule.clone()], Action::Pass));
+    }
+    let reached: Vec<usize> = sent(&mut lan, 0, tagged(ALL, station(1), &[])).iter().map(Vec::len).collect();
+    assert_eq!((reached, lan.dropped(DropReason::BridgeRuleOut)), (vec![0, 0, 0, 1], 1));
+}
+
+/// What somebody else still reads is not written: the frame gets a buffer of its own.
+#[test]
+fn a_frame_on_loan_is_copied_before_its_tag_changes() {
+    let mut lan = lan();
+    lan.bridge.set_port_vlan(3, PortVlan::access(20));
+    let mut frame = lan.pool.get().unwrap();
+    let text = tagged(ALL, station(1), &[]);
+    frame.extend(&text[14..]).unwrap();
+    let mut held = buf::Held::new(frame).unwrap();
+    let mut loan = held.lend().unwrap();
+    loan.push_n(14).unwrap().copy_from_slice(&text[..14]);
+    lan.bridge.input(0, &mut Burst::of(loan), Instant::ZERO, &mut lan.out);
+    assert_eq!(lan.out[2].as_slice()[0].bytes(), tagged(ALL, station(1), &[(0x8100, 10)]));
+    assert_eq!((lan.left(), held.is_lent(), held.bytes()), (vec![0, 0, 1, 0], false, &text[14..]));
+}
