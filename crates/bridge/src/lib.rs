@@ -17,9 +17,16 @@
 
 mod bridge;
 mod fdb;
+mod stp;
 
 pub use bridge::{Audit, Bridge, BridgeConfig, Counts, Member};
 pub use fdb::{ADDRESSES, Entry, Fdb, FdbConfig, FdbCounts, Key, Kind, Learned};
+#[cfg(any(test, fuzzing))]
+pub use stp::fuzz as stp_fuzz;
+pub use stp::{
+    Duplex, Effect, Guarded, Link, MAX_PATH_COST, MAX_UNSENT, PointToPoint, PortRole, PortState, PriorityVector, Stp,
+    StpConfig, StpCounts, StpError, StpPort, StpPortView, StpVersion, StpView, Times, path_cost,
+};
 
 /// A port's place in its bridge.
 pub type PortNo = u16;

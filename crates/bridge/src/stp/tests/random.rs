@@ -1,0 +1,135 @@
+//! Random networks, from seeds: one tree, no loop, in time.
+
+use super::world::{Rng, World, secs};
+use super::*;
+
+struct Kind {
+    /// Of a hundred bridges, how many know only STP.
+    stp: usize,
+    /// Of a hundred segments, how many are shared.
+    shared: usize,
+}
+
+fn random(rng: &mut Rng, kind: &Kind) -> World {
+    let mut world = World::new();
+    let bridges = 2 + rng.below(11);
+    for _ in 0..bridges {
+        let version = if rng.below(100) < kind.stp { StpVersion::Stp } else { StpVersion::Rstp };
+        let phase = rng.next();
+        world.bridge((rng.below(16) as u16) << 12, version, phase);
+    }
+    let links = bridges - 1 + rng.below(31 - bridges);
+    for n in 0..links {
+        let a = if n < bridges - 1 { n + 1 } else { rng.below(bridges) };
+        let b = rng.below(if n < bridges - 1 { n + 1 } else { bridges });
+        let delay = Duration::from_micros(1 + rng.next() % 20_000);
+        if rng.below(100) < kind.shared {
+            let third = rng.below(bridges);
+            world.connect(&[a, b, third], Duplex::Half, delay);
+        } else if a != b {
+            world.connect(&[a, b], Duplex::Full, delay);
+        } else {
+            // Two ports of one bridge on one link: a backup.
+            world.connect(&[a, a], Duplex::Half, delay);
+        }
+    }
+    world
+}
+
+/// Something happens; says what.
+fn happens(world: &mut World, rng: &mut Rng) -> String {
+    let (segment, bridge) = (rng.below(world.segments.len()), rng.below(world.bridges.len()));
+    match rng.below(6) {
+        0 | 1 => {
+            let up = !world.segments[segment].carrier;
+            world.set_carrier(segment, up);
+            format!("carrier of segment {segment}: {up}")
+        }
+        2 => {
+            world.segments[segment].passes ^= true;
+            format!("segment {segment} passes: {}", world.segments[segment].passes)
+        }
+        3 | 4 => {
+            let alive = !world.bridges[bridge].alive;
+            world.set_alive(bridge, alive);
+            format!("bridge {bridge} alive: {alive}")
+        }
+        _ => {
+            let priority = (rng.below(16) as u16) << 12;
+            world.set_priority(bridge, priority);
+            format!("bridge {bridge} priority {priority}")
+        }
+    }
+}
+
+fn seeds(env: &str, many: u64) -> Vec<u64> {
+    match std::env::var(env) {
+        Ok(one) => vec![one.parse().unwrap()],
+        Err(_) => (0..many).collect(),
+    }
+}
+
+struct Found {
+    first: Duration,
+    later: Duration,
+    looped_seeds: Vec<u64>,
+    longest_loop: Duration,
+}
+
+/// Networks of a kind: one tree after each event, within `bound`.
+fn networks(kind: &Kind, many: u64, events: usize, bound: Duration) -> Found {
+    let mut found =
+        Found { first: Duration::ZERO, later: Duration::ZERO, looped_seeds: Vec::new(), longest_loop: Duration::ZERO };
+    for seed in seeds("STP_SEED", many) {
+        let mut rng = Rng(seed);
+        let mut world = random(&mut rng, kind);
+        world.start();
+        let mut what = "start".to_string();
+        for event in 0..=events {
+            let took = world.settles_in(bound).unwrap_or_else(|why| {
+                world.print();
+                panic!("seed {seed}, event {event} ({what}): {why}")
+            });
+            if event == 0 {
+                found.first = found.first.max(took);
+            } else {
+                found.later = found.later.max(took);
+            }
+            world.run(Duration::from_millis(rng.next() % 3_000));
+            if !world.loops.is_empty() {
+                let long = world.loops.last().unwrap().since(world.loops[0]);
+                println!("seed {seed}, event {event} ({what}): loop for {long:?}");
+                found.longest_loop = found.longest_loop.max(long);
+                found.looped_seeds.push(seed);
+                world.loops.clear();
+            }
+            what = happens(&mut world, &mut rng);
+        }
+        assert_eq!(world.unsettled(), 0, "seed {seed}");
+    }
+    println!(
+        "first {:?}, later {:?}, loops in {:?}, longest {:?}",
+        found.first, found.later, found.looped_seeds, found.longest_loop
+    );
+    found
+}
+
+#[test]
+fn rapid_on_links() {
+    networks(&Kind { stp: 0, shared: 0 }, 60, 12, secs(100));
+}
+
+#[test]
+fn rapid_with_shared_segments() {
+    networks(&Kind { stp: 0, shared: 25 }, 60, 12, secs(100));
+}
+
+#[test]
+fn stp_alone() {
+    networks(&Kind { stp: 100, shared: 25 }, 60, 12, secs(150));
+}
+
+#[test]
+fn mixed() {
+    networks(&Kind { stp: 40, shared: 25 }, 60, 12, secs(150));
+}
