@@ -161,14 +161,18 @@ impl Stp {
         self.run(now);
     }
 
-    /// Another priority for the bridge: perhaps another root (14.8.1.2).
+    /// Another priority for the bridge: perhaps another root (14.8.1.2). Ports that neighbors agreed to discard until they agree anew: they
+    /// may still think that they have a better bridge (`differences.md`).
     ///
     /// # Errors
     /// If it is no multiple of 4096.
     pub fn set_priority(&mut self, priority: u16, now: Instant) -> Result<(), StpError> {
         config::check_priority(priority)?;
         self.advance(now);
-        self.tree.config.priority = priority;
+        if mem::replace(&mut self.tree.config.priority, priority) == priority {
+            return Ok(());
+        }
+        self.ports.values_mut().for_each(Port::retract);
         self.reselect = true;
         self.run(now);
         Ok(())

@@ -296,6 +296,14 @@ impl Port {
         self.rcvd = 0;
     }
 
+    /// What was agreed with the neighbor was agreed under other circumstances: it is asked again, and till then the port discards.
+    pub fn retract(&mut self) {
+        if self.port_enabled && self.send_rstp && self.is_point_to_point() && !self.oper_edge {
+            (self.agree, self.agreed, self.proposing, self.synced) = (false, false, false, false);
+            self.sync = true;
+        }
+    }
+
     /// HelloTime (17.20.7).
     pub fn hello_time(&self) -> u16 {
         self.designated_times.hello
@@ -306,9 +314,10 @@ impl Port {
         self.designated_times.forward_delay
     }
 
-    /// forwardDelay (17.20.5).
+    /// forwardDelay (17.20.5), with the hello time on point-to-point links only: on a shared segment nobody agrees to anything, and in
+    /// two hello times old information about a root that is gone has not died (`differences.md`).
     pub fn forward_delay(&self) -> u16 {
-        if self.send_rstp { self.hello_time() } else { self.fwd_delay() }
+        if self.send_rstp && self.is_point_to_point() { self.hello_time() } else { self.fwd_delay() }
     }
 
     /// MaxAge (17.20.8).

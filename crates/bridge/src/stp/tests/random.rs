@@ -47,6 +47,8 @@ fn happens(world: &mut World, rng: &mut Rng) -> String {
         }
         2 => {
             world.segments[segment].passes ^= true;
+            // Who is joined unawares has a loop until a BPDU comes by.
+            world.joined = world.segments[segment].passes;
             format!("segment {segment} passes: {}", world.segments[segment].passes)
         }
         3 | 4 => {
@@ -62,10 +64,12 @@ fn happens(world: &mut World, rng: &mut Rng) -> String {
     }
 }
 
-fn seeds(env: &str, many: u64) -> Vec<u64> {
-    match std::env::var(env) {
-        Ok(one) => vec![one.parse().unwrap()],
-        Err(_) => (0..many).collect(),
+/// The seeds to run: STP_SEED for one, STP_SEEDS for so many.
+fn seeds(many: u64) -> std::ops::Range<u64> {
+    let var = |name| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
+    match var("STP_SEED") {
+        Some(one) => one..one + 1,
+        None => 0..var("STP_SEEDS").unwrap_or(many),
     }
 }
 
@@ -80,7 +84,7 @@ struct Found {
 fn networks(kind: &Kind, many: u64, events: usize, bound: Duration) -> Found {
     let mut found =
         Found { first: Duration::ZERO, later: Duration::ZERO, looped_seeds: Vec::new(), longest_loop: Duration::ZERO };
-    for seed in seeds("STP_SEED", many) {
+    for seed in seeds(many) {
         let mut rng = Rng(seed);
         let mut world = random(&mut rng, kind);
         world.start();
@@ -96,9 +100,12 @@ fn networks(kind: &Kind, many: u64, events: usize, bound: Duration) -> Found {
                 found.later = found.later.max(took);
             }
             world.run(Duration::from_millis(rng.next() % 3_000));
+            if mem::take(&mut world.joined) {
+                world.loops.clear();
+            }
             if !world.loops.is_empty() {
                 let long = world.loops.last().unwrap().since(world.loops[0]);
-                println!("seed {seed}, event {event} ({what}): loop for {long:?}");
+                println!("{}/{} seed {seed}, event {event} ({what}): loop for {long:?}", kind.stp, kind.shared);
                 found.longest_loop = found.longest_loop.max(long);
                 found.looped_seeds.push(seed);
                 world.loops.clear();
@@ -108,8 +115,8 @@ fn networks(kind: &Kind, many: u64, events: usize, bound: Duration) -> Found {
         assert_eq!(world.unsettled(), 0, "seed {seed}");
     }
     println!(
-        "first {:?}, later {:?}, loops in {:?}, longest {:?}",
-        found.first, found.later, found.looped_seeds, found.longest_loop
+        "{}/{} first {:?}, later {:?}, loops in {:?}, longest {:?}",
+        kind.stp, kind.shared, found.first, found.later, found.looped_seeds, found.longest_loop
     );
     found
 }

@@ -52,6 +52,8 @@ pub struct World {
     pub segments: Vec<Segment>,
     pub loops: Vec<Instant>,
     pub frames: u64,
+    /// A segment passes frames again of which the ports thought that it did.
+    pub joined: bool,
     wire: BinaryHeap<Reverse<(Instant, u64, usize, PortNo, Vec<u8>)>>,
 }
 
@@ -67,6 +69,7 @@ impl World {
             segments: Vec::new(),
             loops: Vec::new(),
             frames: 0,
+            joined: false,
             wire: BinaryHeap::new(),
         }
     }
@@ -167,7 +170,17 @@ impl World {
         b.due = b.stp.poll(self.now).unwrap_or(Instant::NEVER);
         while let Some(effect) = b.stp.next_effect() {
             match effect {
-                Effect::State(port, state) => b.ports[usize::from(port)].0 = state,
+                Effect::State(port, state) => {
+                    if std::env::var("STP_TRACE").is_ok() {
+                        println!(
+                            "{:?} bridge {bridge} port {port} segment {}: {state:?} {:?}",
+                            self.now,
+                            b.ports[usize::from(port)].1,
+                            b.stp.port(port).map(|p| p.role)
+                        );
+                    }
+                    b.ports[usize::from(port)].0 = state;
+                }
                 Effect::Flush(_) => b.flushes += 1,
                 Effect::Ageing(_, age) => b.short_ageings += usize::from(age.is_some()),
                 Effect::Transmit(port, bpdu) => {
@@ -217,6 +230,10 @@ impl World {
         let mut sets = Sets::new(self.bridges.len() + self.segments.len());
         let looped = self.forwarding().any(|(bridge, segment)| !sets.join(bridge, segment));
         if looped {
+            if self.loops.is_empty() && std::env::var("STP_TRACE").is_ok() {
+                println!("{:?} LOOP", self.now);
+                self.print();
+            }
             self.loops.push(self.now);
         }
     }
