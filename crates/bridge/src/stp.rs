@@ -225,7 +225,7 @@ impl Stp {
             if config.bridge.address() == own_id.address() && config.port.number() == p.port_id.number() {
                 // A link that leads back to its own port: frames would too.
                 p.counts.own += 1;
-                p.disputed = true;
+                (p.disputed, p.oper_edge, p.edge_delay_while) = (true, false, port::MIGRATE_TIME);
                 return self.work(no, now);
             }
         }
