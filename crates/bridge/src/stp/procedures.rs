@@ -81,12 +81,23 @@ fn rst_flag(p: &Port, flag: Flags) -> bool {
     matches!(p.msg, Some(Bpdu::Rst(_))) && flags(p).contains(flag)
 }
 
-/// 17.21.9. Asked is not only rstpVersion but sendRSTP, which implies it: a neighbor that was seen to speak STP agrees to nothing.
+/// 17.21.9. Asked is not only rstpVersion but sendRSTP, which implies it: a neighbor that was seen to speak STP agrees to nothing. An
+/// agreement to what we said before is not one to what we say now (`differences.md`).
 pub fn record_agreement(p: &mut Port) {
-    p.agreed = p.send_rstp && p.is_point_to_point() && rst_flag(p, Flags::AGREEMENT);
+    let agreement = p.send_rstp && p.is_point_to_point() && rst_flag(p, Flags::AGREEMENT);
+    if agreement && !answers(p) {
+        return;
+    }
+    p.agreed = agreement;
     if p.agreed {
         p.proposing = false;
     }
+}
+
+/// Can an agreement be to what we say? Its sender has our root then, and where we are its way there, pays more than we.
+fn answers(p: &Port) -> bool {
+    let (theirs, ours) = (p.msg_priority, p.port_priority);
+    theirs.root == ours.root && (sender_role(p) != SenderRole::Root || theirs.cost > ours.cost)
 }
 
 /// 17.21.10.

@@ -31,7 +31,13 @@ fn updt_roles_tree(ports: &mut BTreeMap<PortNo, Port>, b: &mut Tree) {
 
 /// May the root be reached through this port? Not by what another port of ours says there, nor where root guard stands.
 fn leads_elsewhere(p: &Port, b: &Tree) -> bool {
-    p.info_is == InfoIs::Received && p.port_priority.bridge.address() != b.config.address && !p.asked.root_guard
+    let others = p.port_priority.bridge.address() != b.config.address && !is_past(p, b);
+    p.info_is == InfoIs::Received && others && !p.asked.root_guard
+}
+
+/// Does somebody say that we are root under a priority that we had? That is past, and must not lead us round (`differences.md`).
+fn is_past(p: &Port, b: &Tree) -> bool {
+    p.port_priority.root.address() == b.config.address && p.port_priority.root != b.bridge_id()
 }
 
 /// Root path priority vector (17.6).
@@ -42,7 +48,7 @@ fn root_path(p: &Port) -> PriorityVector {
 /// 17.21.25 f) and after.
 fn select(p: &mut Port, b: &Tree) {
     let mine_differs = p.port_priority != p.designated_priority || p.port_times != p.designated_times;
-    let better = p.designated_priority < p.port_priority;
+    let better = p.designated_priority < p.port_priority || is_past(p, b);
     let by_us = p.port_priority.bridge.address() == b.config.address;
     (p.selected_role, p.updt_info) = match p.info_is {
         InfoIs::Disabled => (PortRole::Disabled, false),
