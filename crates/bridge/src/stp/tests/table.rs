@@ -140,7 +140,7 @@ fn a_message_is_what_it_is() {
         p.msg = Some(bpdu);
         procedures::rcv_info(&mut p)
     };
-    use port::InfoIs::{Mine, Received};
+    use self::port::InfoIs::{Mine, Received};
     let role = |config: Config, role| Config { flags: config.flags.with_role(role), ..config };
     let other = Config { bridge: BridgeId::new(0x5000, Mac([2; 6])), ..said(0x5000) };
     assert_eq!(of(Bpdu::Rst(said(0x4000)), Received), RcvdInfo::SuperiorDesignated);

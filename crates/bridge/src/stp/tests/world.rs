@@ -54,8 +54,11 @@ pub struct World {
     pub frames: u64,
     /// A segment passes frames again of which the ports thought that it did.
     pub joined: bool,
-    wire: BinaryHeap<Reverse<(Instant, u64, usize, PortNo, Vec<u8>)>>,
+    wire: BinaryHeap<Reverse<Travelling>>,
 }
+
+/// When it arrives, its number, at which bridge and port, and what.
+type Travelling = (Instant, u64, usize, PortNo, Vec<u8>);
 
 pub fn secs(secs: u64) -> Duration {
     Duration::from_secs(secs)
@@ -278,13 +281,15 @@ impl World {
         Ok(())
     }
 
-    /// Runs for so long; how long after the beginning there was one tree for good, to a hundredth of a second, a tenth after the first.
+    /// Runs for so long; how long after the beginning there was one tree for good: to a millisecond first, then to
+    /// ten, after a second to a hundred.
     pub fn settles_in(&mut self, long: Duration) -> Result<Duration, String> {
         let begun = self.now;
         let mut last_bad = Duration::ZERO;
         let mut verdict = Ok(());
         while self.now.since(begun) < long {
-            self.run(Duration::from_millis(if self.now.since(begun) < secs(1) { 10 } else { 100 }));
+            let step_ms = [(50, 1), (1000, 10)].iter().find(|(till, _)| self.now.since(begun).as_millis() < *till);
+            self.run(Duration::from_millis(step_ms.map_or(100, |(_, step)| *step)));
             verdict = self.spans();
             if verdict.is_err() {
                 last_bad = self.now.since(begun);
