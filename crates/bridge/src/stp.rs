@@ -11,10 +11,10 @@
 //! It does no I/O and knows no clock: whoever has the ports hands in BPDUs and time, and does what [`Stp::next_effect`] says, after
 //! each call, before the next frame is forwarded. A port that no [`Effect::State`] spoke of discards.
 //!
-//! What holds: where all bridges have heard each other there is one tree, and it spans. While it changes, a port that is to forward
-//! waits until its neighbors agreed (point-to-point links), or for twice the forward delay (STP, which bounds the diameter). RSTP on
-//! shared segments waits two hello times only, and information about a root that is gone may go round until its age is max age
-//! ("count to infinity"); `differences.md` says what that means, and in what this differs from the standard.
+//! What holds: where all bridges have heard each other there is one tree, and it spans. While a network comes up nothing loops: a port
+//! that is to forward waits until its neighbors agreed (point-to-point links between rapid bridges), or for its delays. When a root is
+//! gone, what it said may go round until its age is max age ("count to infinity"), and a loop may open for seconds; `differences.md` says
+//! how often that was found, and in what this differs from the standard.
 
 mod config;
 mod effect;
