@@ -23,6 +23,7 @@ mod bridge;
 mod fdb;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
+mod stp;
 
 pub use bridge::{
     Action, Admit, Audit, BadVlans, Bridge, BridgeConfig, Counts, Direction, Leave, Listener, Local, MAX_RULES,
@@ -30,6 +31,12 @@ pub use bridge::{
     Rules, SnoopConfig, SnoopCounts, SnoopPort, Stacked, Storm, Unknown, VlanSet,
 };
 pub use fdb::{ADDRESSES, Cursor, Entry, Fdb, FdbConfig, FdbCounts, Key, Kind, Learned, Page};
+#[cfg(any(test, fuzzing))]
+pub use stp::fuzz as stp_fuzz;
+pub use stp::{
+    Duplex, Effect, Guarded, Link, MAX_PATH_COST, MAX_UNSENT, PointToPoint, PortRole, PriorityVector, Stp, StpConfig,
+    StpCounts, StpError, StpPort, StpPortView, StpVersion, StpView, Times, path_cost,
+};
 
 /// A port's place in its bridge.
 pub type PortNo = u16;

@@ -5,7 +5,7 @@
 //! Sequence numbers are absolute, because a line knows no other line. Payload protocols are not guessed from ports.
 
 use crate::eth::{self, EtherType};
-use crate::{arp, vlan};
+use crate::{arp, bpdu, vlan};
 use std::fmt::{Display, Formatter, Result};
 
 mod ip;
@@ -73,7 +73,8 @@ impl Display for Line<'_> {
         let mut payload = self.frame.get(eth::HEADER_LEN..).unwrap_or_default();
         let mut ethertype = header.ethertype;
         if ethertype.is_length() {
-            return write!(f, "802.3, length {}", ethertype.0);
+            write!(f, "802.3, length {}", ethertype.0)?;
+            return llc(f, payload.get(..usize::from(ethertype.0)).unwrap_or(payload));
         }
         write!(f, "ethertype {ethertype}, length {}: ", self.len)?;
         for _ in 0..MAX_TAGS {
@@ -112,6 +113,25 @@ impl Display for Packet<'_> {
             None => f.write_str("[|ip]"),
         }
     }
+}
+
+/// Behind an 802.3 length: a BPDU; of others nothing is said.
+fn llc(f: &mut Formatter<'_>, payload: &[u8]) -> Result {
+    let Some((&bpdu::LLC, rest)) = payload.split_first_chunk() else { return Ok(()) };
+    f.write_str(": LLC, dsap STP (0x42) Individual, ssap STP (0x42) Command, ctrl 0x03: STP ")?;
+    let (bpdu, kind) = match bpdu::Bpdu::parse(rest) {
+        Ok(bpdu::Bpdu::Tcn) => return f.write_str("802.1d, Topology Change"),
+        Ok(bpdu::Bpdu::Config(bpdu)) => (bpdu, "802.1d, Config"),
+        Ok(bpdu::Bpdu::Rst(bpdu)) => (bpdu, "802.1w, Rapid STP"),
+        Err(crate::Malformed::Truncated { .. }) => return f.write_str("[|stp]"),
+        Err(why) => return write!(f, "[{why}]"),
+    };
+    write!(f, "{kind}, Flags [")?;
+    for (nth, name) in bpdu.flags.names().enumerate() {
+        write!(f, "{}{name}", if nth == 0 { "" } else { ", " })?;
+    }
+    f.write_str(if bpdu.flags.names().next().is_none() { "none], " } else { "], " })?;
+    write!(f, "bridge-id {}.{}, length {}", bpdu.bridge, bpdu.port, rest.len())
 }
 
 fn arp(f: &mut Formatter<'_>, payload: &[u8], cut: usize) -> Result {

@@ -11,7 +11,7 @@
 
 use crate::checksum::{self, Kind, Partial};
 use crate::filter::Filter;
-use crate::{Malformed, Proto, arp, dissect as dissector, eth, icmp4, igmp, ip4, ip6, mld, tcp, udp, vlan};
+use crate::{Malformed, Proto, arp, bpdu, dissect as dissector, eth, icmp4, igmp, ip4, ip6, mld, tcp, udp, vlan};
 use std::fmt::Write;
 
 /// Every parser on a frame, layer by layer as a host would walk it, and each of them on the frame's every layer as well.
@@ -37,9 +37,17 @@ fn after_eth(data: &[u8]) {
     if let Ok(packet) = arp::Packet::parse(data) {
         assert_eq!(packet.emit(), data[..arp::PACKET_LEN]);
     }
+    bpdu(data);
     packet4(data);
     packet6(data);
     upper(data);
+}
+
+fn bpdu(data: &[u8]) {
+    for bpdu in [bpdu::Bpdu::parse_llc(data), bpdu::Bpdu::parse(data)].into_iter().flatten() {
+        let frame = bpdu.emit_frame(eth::Mac::ZERO);
+        assert_eq!(bpdu::Bpdu::parse_frame(&frame), Ok(bpdu));
+    }
 }
 
 fn packet4(data: &[u8]) {

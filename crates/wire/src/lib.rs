@@ -11,6 +11,7 @@
 //! | module | what | clause |
 //! |---|---|---|
 //! | [`eth`], [`vlan`] | Ethernet II header, 802.1Q tag | IEEE 802.3 3.2, 802.1Q 9.6 |
+//! | [`bpdu`] | BPDUs of the spanning tree | IEEE 802.1D 9 |
 //! | [`arp`] | address resolution for IPv4 over Ethernet | RFC 826 |
 //! | [`ip4`], [`ip6`] | IP headers, options, extension headers | RFC 791, RFC 8200 |
 //! | [`icmp4`], [`igmp`], [`mld`] | control messages | RFC 792, RFC 2236, RFC 3376, RFC 3810 |
@@ -39,6 +40,7 @@
 )]
 
 pub mod arp;
+pub mod bpdu;
 pub mod bpkt;
 pub mod checksum;
 pub mod dissect;

@@ -11,6 +11,8 @@ pub enum Layer {
     Eth,
     /// 802.1Q tag.
     Vlan,
+    /// BPDU, or the LLC header before it.
+    Bpdu,
     /// ARP packet.
     Arp,
     /// IPv4 header or packet.
@@ -36,6 +38,7 @@ impl fmt::Display for Layer {
         f.pad(match self {
             Layer::Eth => "Ethernet",
             Layer::Vlan => "802.1Q",
+            Layer::Bpdu => "BPDU",
             Layer::Arp => "ARP",
             Layer::Ip4 => "IPv4",
             Layer::Ip6 => "IPv6",
@@ -87,6 +90,12 @@ pub enum Malformed {
         /// Where.
         layer: Layer,
     },
+    /// Not the LLC header of a BPDU, or not to the group of bridges (IEEE 802.1D-2004 7.12.3).
+    BadLlc,
+    /// BPDU: the protocol identifier is not 0 (IEEE 802.1D-2004 9.3.4).
+    BadBpduProtocol(u16),
+    /// BPDU: the type is none of ours (IEEE 802.1D-2004 9.3.4).
+    BadBpduType(u8),
     /// ARP: hardware type is not Ethernet (RFC 826).
     BadHardwareType(u16),
     /// ARP: protocol type is not IPv4 (RFC 826).
@@ -146,6 +155,9 @@ impl fmt::Display for Malformed {
             }
             Malformed::BadTotalLen { layer, len } => write!(f, "{layer}: length {len} is less than the header's own"),
             Malformed::BadChecksum { layer } => write!(f, "{layer}: checksum does not verify"),
+            Malformed::BadLlc => f.write_str("BPDU: neither the LLC header nor the address of one"),
+            Malformed::BadBpduProtocol(found) => write!(f, "BPDU: protocol identifier is {found:#06x}"),
+            Malformed::BadBpduType(found) => write!(f, "BPDU: type {found:#04x} is none of ours"),
             Malformed::BadHardwareType(found) => write!(f, "ARP: hardware type {found} is not Ethernet"),
             Malformed::BadProtocolType(found) => write!(f, "ARP: protocol type {found:#06x} is not IPv4"),
             Malformed::BadAddressLen { hlen, plen } => {

@@ -3,7 +3,7 @@
 use crate::checksum::Partial;
 use crate::eth::{self, EtherType, Mac};
 use crate::tcp::{Flags, OptionWriter};
-use crate::{L4Port, Proto, arp, icmp4, igmp, ip4, ip6, tcp, udp, vlan};
+use crate::{L4Port, Proto, arp, bpdu, icmp4, igmp, ip4, ip6, tcp, udp, vlan};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 pub(crate) const A: Mac = Mac([2, 0, 0, 0, 0, 1]);
@@ -124,6 +124,17 @@ pub(crate) fn frames() -> Vec<(&'static str, Vec<u8>)> {
     let hop_by_hop = [&[17, 0, 5, 2, 0, 0, 1, 0][..], &udp_datagram(pseudo6, &[3; 5])].concat();
     let first = ip6::Fragment { offset: 0, more: true, id: 77 }.emit(Proto::UDP);
     let fragment6 = [&first[..], &udp_datagram(pseudo6, &[3; 24])].concat();
+    let told = bpdu::Config {
+        flags: bpdu::Flags::PROPOSAL.with_role(bpdu::SenderRole::Designated),
+        root: bpdu::BridgeId::new(0x8000, A),
+        root_path_cost: 20_000,
+        bridge: bpdu::BridgeId::new(0x9000, B),
+        port: bpdu::PortId::new(128, 3),
+        message_age: 256,
+        max_age: 20 << 8,
+        hello_time: 2 << 8,
+        forward_delay: 15 << 8,
+    };
     vec![
         ("rump_udp", rump.clone()),
         ("arp_request", ethernet(EtherType::ARP, &arp(arp::Op::Request, Mac::ZERO))),
@@ -156,6 +167,9 @@ pub(crate) fn frames() -> Vec<(&'static str, Vec<u8>)> {
         ("udp6", v6(Proto::UDP, &udp_datagram(pseudo6, &[4; 22]))),
         ("echo6", v6(Proto::IPV6_ICMP, &echo6)),
         ("hop_by_hop6", v6(Proto::HOP_BY_HOP, &hop_by_hop)),
+        ("bpdu_rst", bpdu::Bpdu::Rst(told).emit_frame(A).to_vec()),
+        ("bpdu_config", bpdu::Bpdu::Config(bpdu::Config { flags: bpdu::Flags::NONE, ..told }).emit_frame(A).to_vec()),
+        ("bpdu_tcn", bpdu::Bpdu::Tcn.emit_frame(A).to_vec()),
         ("fragment6", v6(Proto::FRAGMENT, &fragment6)),
     ]
 }

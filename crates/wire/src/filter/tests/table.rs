@@ -14,6 +14,7 @@ const TCP: &[&str] = &["tcp_syn", "tcp_ack", "tcp_sack", "tcp_data", "tcp_fin", 
 const UDP4: &[&str] = &["rump_udp", "udp_fragment", "udp_options"];
 const V6: &[&str] = &["udp6", "echo6", "hop_by_hop6", "fragment6"];
 const ARP: &[&str] = &["arp_request", "arp_reply"];
+const BPDU: &[&str] = &["bpdu_rst", "bpdu_config", "bpdu_tcn"];
 const IGMP: &[&str] = &["igmp_query", "igmp_query_group", "igmp_report", "igmp_leave"];
 
 #[test]
@@ -34,7 +35,9 @@ fn primitives() {
         ("ether proto \\ip6", V6),
         ("ip and host 224.1.2.3", IGMP),
         ("ip multicast", IGMP),
-        ("ether multicast", &[]),
+        ("ether multicast", BPDU),
+        ("stp", BPDU),
+        ("ether host 01:80:c2:00:00:00 and less 60", BPDU),
         ("ether broadcast", &[]),
         ("arp dst 1.0.0.2", ARP),
         ("dst net 224.0.0.0/4", IGMP),

@@ -1,0 +1,385 @@
+//! The Rapid Spanning Tree Protocol (IEEE 802.1D-2004 clause 17): which ports forward, so that frames never go round.
+//!
+//! ```text
+//!  on_bpdu      a BPDU from a port: guards, limits, 9.3.4        set_link, add_port, set_priority ...
+//!  poll         seconds go by: 17.22
+//!     settle    the port's machines (machines/, figures 17-13 to 17-25), until none moves
+//!     run       if that touched other ports: roles selected anew, all ports' machines, until none moves
+//!  next_effect  -> a port's state, addresses to forget, a BPDU that leaves
+//! ```
+//!
+//! It does no I/O and knows no clock: whoever has the ports hands in BPDUs and time, and does what [`Stp::next_effect`] says, after
+//! each call, before the next frame is forwarded. A port that no [`Effect::State`] spoke of discards.
+//!
+//! What holds: where all bridges have heard each other there is one tree, and it spans. While a network comes up nothing loops: a port
+//! that is to forward waits until its neighbors agreed (point-to-point links between rapid bridges), or for its delays. When a root is
+//! gone, what it said may go round until its age is max age ("count to infinity"), and a loop may open for seconds; `differences.md` says
+//! how often that was found, and in what this differs from the standard.
+
+mod config;
+mod effect;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
+mod machines;
+mod port;
+mod procedures;
+mod selection;
+mod show;
+#[cfg(test)]
+mod tests;
+mod tree;
+mod vector;
+
+pub use config::{Duplex, Link, MAX_PATH_COST, PointToPoint, StpConfig, StpError, StpPort, StpVersion, path_cost};
+pub use effect::{Effect, MAX_UNSENT};
+pub use port::{PortRole, StpCounts};
+pub use show::{Guarded, StpPortView, StpView};
+pub use vector::{PriorityVector, Times};
+
+use crate::{MAX_PORTS, PortNo};
+use clock::{Duration, Instant};
+use port::{Port, RcvdInfo};
+use std::collections::BTreeMap;
+use std::mem;
+use tree::{Asked, Tree};
+use wire::bpdu::Bpdu;
+
+/// The timers' unit (17.22).
+const TICK: Duration = Duration::from_secs(1);
+/// BPDUs that are worked on in a second, of all ports.
+const RX_LIMIT: u32 = 4096;
+
+/// A bridge's part in the spanning tree.
+#[derive(Debug)]
+pub struct Stp {
+    tree: Tree,
+    ports: BTreeMap<PortNo, Port>,
+    next_tick: Instant,
+    rcvd: u32,
+    reselect: bool,
+    changing: bool,
+    changes: u64,
+    changed_at: Option<Instant>,
+    unsettled: u64,
+}
+
+impl Stp {
+    /// Without ports: it is root.
+    ///
+    /// # Errors
+    /// What is outside its range (table 17-1), or if the times do not go together (17.14).
+    pub fn new(config: StpConfig, now: Instant) -> Result<Stp, StpError> {
+        config.check()?;
+        Ok(Stp {
+            tree: Tree::new(config),
+            ports: BTreeMap::new(),
+            next_tick: now.after(TICK),
+            rcvd: 0,
+            reselect: false,
+            changing: false,
+            changes: 0,
+            changed_at: None,
+            unsettled: 0,
+        })
+    }
+
+    /// A port takes part, its link down.
+    ///
+    /// # Errors
+    /// If what is asked of it cannot be, it takes part already, or has a number beyond those of a bridge.
+    pub fn add_port(&mut self, no: PortNo, asked: StpPort, now: Instant) -> Result<(), StpError> {
+        asked.check()?;
+        if usize::from(no) >= MAX_PORTS {
+            return Err(StpError::TooManyPorts);
+        }
+        if self.ports.contains_key(&no) {
+            return Err(StpError::Exists(no));
+        }
+        self.advance(now);
+        let mut port = Port::new(no, asked);
+        port.designated_times = self.tree.root_times;
+        machines::begin(&mut port, &mut self.tree);
+        self.ports.insert(no, port);
+        self.run(now);
+        Ok(())
+    }
+
+    /// A port takes part no more. Nothing is said about it from now on.
+    pub fn remove_port(&mut self, no: PortNo, now: Instant) {
+        self.advance(now);
+        if self.ports.remove(&no).is_some() {
+            self.tree.out.forget(no);
+            self.reselect = true;
+            self.run(now);
+        }
+    }
+
+    /// Asks something else of a port.
+    ///
+    /// # Errors
+    /// As [`add_port`](Self::add_port).
+    pub fn set_port(&mut self, no: PortNo, asked: StpPort, now: Instant) -> Result<(), StpError> {
+        asked.check()?;
+        self.advance(now);
+        let p = self.ports.get_mut(&no).ok_or(StpError::NoPort(no))?;
+        p.asked = asked;
+        p.silent &= asked.loop_guard;
+        p.settle_link();
+        self.reselect = true;
+        self.run(now);
+        Ok(())
+    }
+
+    /// How a port's link is now. A link that comes up again after BPDU guard stays disabled.
+    pub fn set_link(&mut self, no: PortNo, link: Link, now: Instant) {
+        self.advance(now);
+        let Some(p) = self.ports.get_mut(&no) else { return };
+        if mem::replace(&mut p.link, link) == link {
+            return;
+        }
+        p.settle_link();
+        self.reselect = true;
+        self.run(now);
+    }
+
+    /// Enables a port that BPDU guard disabled.
+    pub fn reenable(&mut self, no: PortNo, now: Instant) {
+        self.advance(now);
+        let Some(p) = self.ports.get_mut(&no) else { return };
+        if p.guarded.take().is_some() {
+            p.settle_link();
+            self.run(now);
+        }
+    }
+
+    /// Speaks RSTP on a port again, until a neighbor shows that it does not know it (mcheck, 17.19.13).
+    pub fn migrate(&mut self, no: PortNo, now: Instant) {
+        self.advance(now);
+        let rstp = self.tree.rstp_version();
+        let Some(p) = self.ports.get_mut(&no) else { return };
+        p.mcheck = rstp;
+        self.run(now);
+    }
+
+    /// Another priority for the bridge: perhaps another root (14.8.1.2). Ports that neighbors agreed to discard until they agree anew: they
+    /// may still think that they have a better bridge (`differences.md`).
+    ///
+    /// # Errors
+    /// If it is no multiple of 4096.
+    pub fn set_priority(&mut self, priority: u16, now: Instant) -> Result<(), StpError> {
+        config::check_priority(priority)?;
+        self.advance(now);
+        if mem::replace(&mut self.tree.config.priority, priority) == priority {
+            return Ok(());
+        }
+        self.ports.values_mut().for_each(Port::retract);
+        self.reselect = true;
+        self.run(now);
+        Ok(())
+    }
+
+    /// What a port received: a whole frame to 01-80-C2-00-00-00, or from its LLC header on.
+    pub fn on_bpdu(&mut self, no: PortNo, bytes: &[u8], now: Instant) {
+        self.advance(now);
+        let Some(p) = self.ports.get_mut(&no) else { return };
+        if p.asked.bpdu_filter {
+            p.counts.filtered += 1;
+        } else if !p.port_enabled {
+            p.counts.while_down += 1;
+        } else if p.asked.bpdu_guard {
+            self.guard(no, now);
+        } else {
+            let parsed =
+                if bytes.starts_with(&wire::bpdu::LLC) { Bpdu::parse_llc(bytes) } else { Bpdu::parse_frame(bytes) };
+            match parsed {
+                Ok(bpdu) => self.accept(no, bpdu, now),
+                Err(_) => p.counts.bad += 1,
+            }
+        }
+    }
+
+    /// BPDU guard: whatever was sent to bridges, the port is down.
+    fn guard(&mut self, no: PortNo, now: Instant) {
+        let Some(p) = self.ports.get_mut(&no) else { return };
+        p.counts.guarded += 1;
+        p.guarded = Some(p.asked.guard_recovery.map_or(Instant::NEVER, |time| now.after(time)));
+        p.settle_link();
+        self.run(now);
+    }
+
+    /// Counts a BPDU, and works on it if it may (9.3.4).
+    fn accept(&mut self, no: PortNo, bpdu: Bpdu, now: Instant) {
+        let own_id = self.tree.bridge_id();
+        let Some(p) = self.ports.get_mut(&no) else { return };
+        *match bpdu {
+            Bpdu::Config(_) => &mut p.counts.config_in,
+            Bpdu::Tcn => &mut p.counts.tcn_in,
+            Bpdu::Rst(_) => &mut p.counts.rst_in,
+        } += 1;
+        if let Some(config) = bpdu.config() {
+            let old = config.message_age >= config.max_age;
+            p.counts.old += u64::from(old);
+            if old && matches!(bpdu, Bpdu::Config(_)) {
+                return;
+            }
+            if config.bridge.address() == own_id.address() && config.port.number() == p.port_id.number() {
+                // A link that leads back to its own port: frames would too.
+                p.counts.own += 1;
+                (p.disputed, p.oper_edge, p.edge_delay_while) = (true, false, port::MIGRATE_TIME);
+                return self.work(no, now);
+            }
+        }
+        p.silent = false;
+        p.rcvd += 1;
+        self.rcvd += 1;
+        if p.rcvd > self.tree.config.rx_limit || self.rcvd > RX_LIMIT {
+            p.counts.limited += 1;
+            return self.refresh(no, &bpdu);
+        }
+        p.msg = Some(bpdu);
+        p.rcvd_bpdu = true;
+        self.work(no, now);
+    }
+
+    /// Beyond the limit: what is known already is not to be forgotten for a flood.
+    fn refresh(&mut self, no: PortNo, bpdu: &Bpdu) {
+        let Some(p) = self.ports.get_mut(&no) else { return };
+        let before = p.msg.replace(*bpdu);
+        if p.info_is == port::InfoIs::Received && procedures::rcv_info(p) == RcvdInfo::RepeatedDesignated {
+            procedures::updt_rcvd_info_while(p);
+        }
+        p.msg = before;
+        p.rcvd_tcn = false;
+    }
+
+    /// Lets time go by: call it when it asked to be called. It answers when that is next; never, while all links are down.
+    pub fn poll(&mut self, now: Instant) -> Option<Instant> {
+        self.advance(now);
+        let waits =
+            |p: &Port| p.port_enabled || p.guarded.is_some_and(|till| till != Instant::NEVER) || p.age_while > 0;
+        self.ports.values().any(waits).then_some(self.next_tick)
+    }
+
+    /// What is to be done outside. States come first, BPDUs last.
+    pub fn next_effect(&mut self) -> Option<Effect> {
+        if let Some(no) = self.tree.out.next_state() {
+            return Some(Effect::State(no, self.state(no)));
+        }
+        if let Some(no) = self.tree.out.next_flush() {
+            return Some(Effect::Flush(no));
+        }
+        if let Some(no) = self.tree.out.next_ageing() {
+            let left = self.ports.get(&no).map_or(0, |p| p.age_while);
+            return Some(Effect::Ageing(no, (left > 0).then(|| Duration::from_secs(left.into()))));
+        }
+        self.tree.out.next_bpdu().map(|(no, bpdu)| Effect::Transmit(no, bpdu))
+    }
+
+    /// The seconds that went by since the last one: the timers are theirs (17.22).
+    fn advance(&mut self, now: Instant) {
+        if now < self.next_tick {
+            return;
+        }
+        let seconds = now.since(self.next_tick).as_secs() + 1;
+        self.next_tick = self.next_tick.after(Duration::from_secs(seconds));
+        self.rcvd = 0;
+        for p in self.ports.values_mut() {
+            let aged = p.age_while > 0;
+            p.tick(seconds.min(u64::from(u16::MAX)) as u16);
+            if aged && p.age_while == 0 {
+                self.tree.out.ageing(p.no);
+            }
+            if p.guarded.is_some_and(|till| till <= now) {
+                p.guarded = None;
+                p.settle_link();
+            }
+        }
+        self.run(now);
+    }
+
+    /// After an event at one port: mostly nothing changes for the others.
+    fn work(&mut self, no: PortNo, now: Instant) {
+        match self.settle(no) {
+            true => self.run(now),
+            false => {
+                if let Some(p) = self.ports.get_mut(&no) {
+                    machines::speak(p, &mut self.tree);
+                }
+            }
+        }
+    }
+
+    /// Steps one port's machines until none moves. Did it touch others?
+    fn settle(&mut self, no: PortNo) -> bool {
+        let mut touched = false;
+        for _ in 0..machines::MOST_ROUNDS {
+            let Some(p) = self.ports.get_mut(&no) else { return touched };
+            let before = (p.is_synced(), p.rr_while != 0);
+            let moved = machines::step(p, &mut self.tree);
+            let after = (p.is_synced(), p.rr_while != 0);
+            self.reselect |= p.reselect;
+            let asked = mem::take(&mut self.tree.asked);
+            self.tree.unsynced = self.tree.unsynced + usize::from(before.0) - usize::from(after.0);
+            self.tree.re_rooting = self.tree.re_rooting + usize::from(after.1) - usize::from(before.1);
+            self.tell_all(asked);
+            touched |= before != after || asked != Asked::default() || self.reselect;
+            if !moved {
+                return touched;
+            }
+        }
+        self.unsettled += 1;
+        touched
+    }
+
+    /// setSyncTree, setReRootTree, setTcPropTree (17.21.14, 17.21.15, 17.21.18).
+    fn tell_all(&mut self, asked: Asked) {
+        if asked == Asked::default() {
+            return;
+        }
+        for p in self.ports.values_mut() {
+            p.sync |= asked.sync;
+            p.re_root |= asked.re_root;
+            p.tc_prop |= asked.tc_prop.is_some_and(|no| no != p.no);
+        }
+    }
+
+    /// Everything, until nothing moves; then what there is to say is said.
+    fn run(&mut self, now: Instant) {
+        let numbers: Vec<PortNo> = self.ports.keys().copied().collect();
+        let mut rounds = 0;
+        loop {
+            if self.reselect {
+                selection::role_selection(&mut self.ports, &mut self.tree);
+                self.reselect = false;
+            }
+            self.tree.unsynced = self.ports.values().filter(|p| !p.is_synced()).count();
+            self.tree.re_rooting = self.ports.values().filter(|p| p.rr_while != 0).count();
+            let mut touched = false;
+            for no in &numbers {
+                touched |= self.settle(*no);
+            }
+            rounds += 1;
+            if !touched {
+                break;
+            }
+            if rounds > machines::MOST_ROUNDS {
+                self.unsettled += 1;
+                break;
+            }
+        }
+        for p in self.ports.values_mut() {
+            machines::speak(p, &mut self.tree);
+        }
+        self.note_changes(now);
+    }
+
+    /// Topology Change Count and Time Since Topology Change (14.8.1.1.3).
+    fn note_changes(&mut self, now: Instant) {
+        let changing = self.ports.values().any(|p| p.tc_while != 0);
+        self.changes += u64::from(changing && !self.changing);
+        self.changing = changing;
+        if changing {
+            self.changed_at = Some(now);
+        }
+    }
+}

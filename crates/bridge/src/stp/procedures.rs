@@ -1,0 +1,213 @@
+//! The procedures that machines call (IEEE 802.1D-2004 17.21), by their names there. Those that touch all ports are in
+//! [`selection`](super::selection).
+
+use super::port::{InfoIs, Port, PortRole, RcvdInfo};
+use super::tree::Tree;
+use super::vector::{PriorityVector, Times};
+use wire::bpdu::{Bpdu, Config, Flags, SenderRole};
+
+/// 17.21.1.
+pub fn better_or_same_info(p: &Port, new_info_is: InfoIs) -> bool {
+    match new_info_is {
+        InfoIs::Received => p.info_is == InfoIs::Received && p.msg_priority <= p.port_priority,
+        InfoIs::Mine => p.info_is == InfoIs::Mine && p.designated_priority <= p.port_priority,
+        InfoIs::Disabled | InfoIs::Aged => false,
+    }
+}
+
+/// Sets fdbFlush (17.19.7), which is reset at once: the addresses are forgotten outside, or age fast for a while with STP.
+pub fn fdb_flush(p: &mut Port, b: &mut Tree) {
+    if b.rstp_version() {
+        return b.out.flush(p.no);
+    }
+    p.age_while = p.fwd_delay();
+    b.out.ageing(p.no);
+}
+
+/// 17.21.7. Only a timer that does not run is started.
+pub fn new_tc_while(p: &mut Port, b: &Tree) {
+    if p.tc_while != 0 {
+        return;
+    }
+    if p.send_rstp {
+        p.tc_while = p.hello_time() + 1;
+        p.new_info = true;
+    } else {
+        p.tc_while = b.root_times.max_age + b.root_times.forward_delay;
+    }
+}
+
+/// 17.21.8. A configuration BPDU, and a role of Unknown, are taken for a designated port's (9.3.3).
+pub fn rcv_info(p: &mut Port) -> RcvdInfo {
+    let config = match p.msg.as_ref() {
+        Some(Bpdu::Config(config) | Bpdu::Rst(config)) => *config,
+        Some(Bpdu::Tcn) => {
+            p.rcvd_tcn = true;
+            return RcvdInfo::Other;
+        }
+        None => return RcvdInfo::Other,
+    };
+    p.msg_priority = PriorityVector::of(&config);
+    p.msg_times = Times::of(&config);
+    let same = p.msg_priority == p.port_priority;
+    match sender_role(p) {
+        SenderRole::Unknown | SenderRole::Designated => {
+            if p.msg_priority.is_superior_to(&p.port_priority) || same && p.msg_times != p.port_times {
+                RcvdInfo::SuperiorDesignated
+            } else if same && p.info_is == InfoIs::Received {
+                RcvdInfo::RepeatedDesignated
+            } else {
+                RcvdInfo::InferiorDesignated
+            }
+        }
+        SenderRole::Root | SenderRole::AlternateOrBackup if p.msg_priority >= p.port_priority => {
+            RcvdInfo::InferiorRootAlternate
+        }
+        SenderRole::Root | SenderRole::AlternateOrBackup => RcvdInfo::Other,
+    }
+}
+
+fn flags(p: &Port) -> Flags {
+    p.msg.as_ref().and_then(Bpdu::config).map_or(Flags::NONE, |config| config.flags)
+}
+
+/// The sender's role; of a configuration BPDU, whose other flags mean nothing, none.
+fn sender_role(p: &Port) -> SenderRole {
+    if matches!(p.msg, Some(Bpdu::Rst(_))) { flags(p).role() } else { SenderRole::Unknown }
+}
+
+/// Is this flag set in an RST BPDU?
+fn rst_flag(p: &Port, flag: Flags) -> bool {
+    matches!(p.msg, Some(Bpdu::Rst(_))) && flags(p).contains(flag)
+}
+
+/// 17.21.9. Asked is not only rstpVersion but sendRSTP, which implies it: a neighbor that was seen to speak STP agrees to nothing. An
+/// agreement to what we said before is not one to what we say now (`differences.md`).
+pub fn record_agreement(p: &mut Port) {
+    let agreement = p.send_rstp && p.is_point_to_point() && rst_flag(p, Flags::AGREEMENT);
+    if agreement && !answers(p) {
+        return;
+    }
+    p.agreed = agreement;
+    if p.agreed {
+        p.proposing = false;
+    }
+}
+
+/// Can an agreement be to what we say? Its sender has our root then, and where we are its way there, pays more than we.
+fn answers(p: &Port) -> bool {
+    let (theirs, ours) = (p.msg_priority, p.port_priority);
+    theirs.root == ours.root && (sender_role(p) != SenderRole::Root || theirs.cost > ours.cost)
+}
+
+/// 17.21.10.
+pub fn record_dispute(p: &mut Port) {
+    if rst_flag(p, Flags::LEARNING) {
+        p.agreed = false;
+        p.disputed = true;
+        p.counts.disputes += 1;
+    }
+}
+
+/// 17.21.11.
+pub fn record_proposal(p: &mut Port) {
+    p.proposed |= rst_flag(p, Flags::PROPOSAL);
+}
+
+/// 17.21.12.
+pub fn record_priority(p: &mut Port) {
+    p.port_priority = p.msg_priority;
+}
+
+/// 17.21.13.
+pub fn record_times(p: &mut Port) {
+    p.port_times = p.msg_times;
+}
+
+/// 17.21.17.
+pub fn set_tc_flags(p: &mut Port) {
+    let flags = flags(p);
+    p.rcvd_tc |= flags.contains(Flags::TOPOLOGY_CHANGE);
+    p.rcvd_tc_ack |= flags.contains(Flags::TOPOLOGY_CHANGE_ACK);
+}
+
+/// 17.21.23.
+pub fn updt_rcvd_info_while(p: &mut Port) {
+    let young = p.port_times.message_age < p.port_times.max_age;
+    p.rcvd_info_while = if young { 3 * p.port_times.hello } else { 0 };
+}
+
+/// What was received has aged: the designated bridge fell silent. Loop guard has the port wait for it.
+pub fn fell_silent(p: &mut Port) {
+    if p.asked.loop_guard && p.is_point_to_point() && p.role != PortRole::Designated {
+        p.counts.loop_guarded += u64::from(!p.silent);
+        p.silent = true;
+    }
+}
+
+/// 17.21.19.
+pub fn tx_config(p: &mut Port, b: &mut Tree) {
+    let ack = if p.tc_ack { Flags::TOPOLOGY_CHANGE_ACK } else { Flags::NONE };
+    let bpdu = Bpdu::Config(config(p, tc(p).with(ack)));
+    if transmit(p, b, bpdu) {
+        p.counts.config_out += 1;
+    }
+}
+
+/// 17.21.20.
+pub fn tx_rstp(p: &mut Port, b: &mut Tree) {
+    let role = match p.role {
+        PortRole::Disabled => SenderRole::Unknown,
+        PortRole::Alternate | PortRole::Backup => SenderRole::AlternateOrBackup,
+        PortRole::Root => SenderRole::Root,
+        PortRole::Designated => SenderRole::Designated,
+    };
+    let set = [
+        (p.agree, Flags::AGREEMENT),
+        (p.proposing, Flags::PROPOSAL),
+        (p.learning, Flags::LEARNING),
+        (p.forwarding, Flags::FORWARDING),
+    ];
+    let flags = set.iter().filter(|(set, _)| *set).fold(tc(p), |flags, (_, flag)| flags.with(*flag));
+    let bpdu = Bpdu::Rst(config(p, flags.with_role(role)));
+    if transmit(p, b, bpdu) {
+        p.counts.rst_out += 1;
+    }
+}
+
+/// 17.21.21.
+pub fn tx_tcn(p: &mut Port, b: &mut Tree) {
+    if transmit(p, b, Bpdu::Tcn) {
+        p.counts.tcn_out += 1;
+    }
+}
+
+fn tc(p: &Port) -> Flags {
+    if p.tc_while != 0 { Flags::TOPOLOGY_CHANGE } else { Flags::NONE }
+}
+
+fn transmit(p: &mut Port, b: &mut Tree, bpdu: Bpdu) -> bool {
+    if p.asked.bpdu_filter {
+        p.counts.filtered += 1;
+        return false;
+    }
+    let sent = b.out.transmit(p.no, bpdu);
+    p.counts.unsent += u64::from(!sent);
+    sent
+}
+
+/// The designated priority vector and times, whatever the port's role (17.21.19, 17.21.20).
+fn config(p: &Port, flags: Flags) -> Config {
+    let (vector, times) = (p.designated_priority, p.designated_times);
+    Config {
+        flags,
+        root: vector.root,
+        root_path_cost: vector.cost,
+        bridge: vector.bridge,
+        port: vector.port,
+        message_age: times.message_age << 8,
+        max_age: times.max_age << 8,
+        hello_time: times.hello << 8,
+        forward_delay: times.forward_delay << 8,
+    }
+}

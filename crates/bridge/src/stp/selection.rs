@@ -1,0 +1,70 @@
+//! Port Role Selection (IEEE 802.1D-2004 17.28): the one machine of the whole bridge. From what each port knows: who is root, which
+//! port leads there, what every port is.
+
+use super::port::{InfoIs, Port, PortRole};
+use super::tree::Tree;
+use super::vector::PriorityVector;
+use crate::PortNo;
+use std::collections::BTreeMap;
+use wire::bpdu::PortId;
+
+/// ROLE_SELECTION: clearReselectTree (17.21.2), updtRolesTree, setSelectedTree (17.21.16).
+pub fn role_selection(ports: &mut BTreeMap<PortNo, Port>, b: &mut Tree) {
+    ports.values_mut().for_each(|p| p.reselect = false);
+    updt_roles_tree(ports, b);
+    ports.values_mut().for_each(|p| p.selected = true);
+}
+
+/// 17.21.25.
+fn updt_roles_tree(ports: &mut BTreeMap<PortNo, Port>, b: &mut Tree) {
+    let own = (b.bridge_priority(), PortId::default(), None);
+    let paths = ports.values().filter(|p| leads_elsewhere(p, b)).map(|p| (root_path(p), p.port_id, Some(p.no)));
+    let (priority, port_id, port) = paths.chain([own]).min().unwrap_or(own);
+    (b.root_priority, b.root_port_id, b.root_port) = (priority, port_id, port);
+    b.root_times = port.and_then(|no| ports.get(&no)).map_or(b.bridge_times(), |root| root.port_times.older());
+    for p in ports.values_mut() {
+        p.designated_priority = PriorityVector { bridge: b.bridge_id(), port: p.port_id, ..b.root_priority };
+        p.designated_times = super::vector::Times { hello: b.config.hello_s, ..b.root_times };
+        select(p, b);
+    }
+}
+
+/// May the root be reached through this port? Not by what another port of ours says there, nor where root guard stands.
+fn leads_elsewhere(p: &Port, b: &Tree) -> bool {
+    let others = p.port_priority.bridge.address() != b.config.address && !is_past(p, b);
+    p.info_is == InfoIs::Received && others && !p.asked.root_guard
+}
+
+/// Does somebody say that we are root under a priority that we had? That is past, and must not lead us round (`differences.md`).
+fn is_past(p: &Port, b: &Tree) -> bool {
+    p.port_priority.root.address() == b.config.address && p.port_priority.root != b.bridge_id()
+}
+
+/// Root path priority vector (17.6).
+fn root_path(p: &Port) -> PriorityVector {
+    p.port_priority.plus(p.port_path_cost)
+}
+
+/// 17.21.25 f) and after.
+fn select(p: &mut Port, b: &Tree) {
+    let mine_differs = p.port_priority != p.designated_priority || p.port_times != p.designated_times;
+    let better = p.designated_priority < p.port_priority || is_past(p, b);
+    let by_us = p.port_priority.bridge.address() == b.config.address;
+    (p.selected_role, p.updt_info) = match p.info_is {
+        InfoIs::Disabled => (PortRole::Disabled, false),
+        InfoIs::Aged => (PortRole::Designated, true),
+        InfoIs::Mine => (PortRole::Designated, mine_differs),
+        InfoIs::Received if b.root_port == Some(p.no) => (PortRole::Root, false),
+        InfoIs::Received if better => (PortRole::Designated, true),
+        InfoIs::Received if by_us => (PortRole::Backup, false),
+        InfoIs::Received => (PortRole::Alternate, false),
+    };
+    guard_root(p, b);
+}
+
+/// Notes where a port would lead to a better root, and may not.
+fn guard_root(p: &mut Port, b: &Tree) {
+    let held = p.asked.root_guard && p.info_is == InfoIs::Received && root_path(p) < b.root_priority;
+    p.counts.root_guarded += u64::from(held && !p.root_inconsistent);
+    p.root_inconsistent = held;
+}

@@ -1,0 +1,44 @@
+//! The standard's tables, the guards, and whole networks on virtual time.
+
+mod guards;
+mod random;
+mod table;
+mod world;
+
+use super::*;
+
+use std::fs;
+use std::path::Path;
+use world::Rng;
+
+/// The seeds are written where missing or old, so that the corpus follows the tests. Other files there stay, and hold too.
+#[test]
+fn the_corpus_holds() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/bridge_stp");
+    if fs::create_dir_all(&dir).is_err() {
+        println!("skipped: {} cannot be written", dir.display());
+        return;
+    }
+    for seed in 0..6 {
+        let mut rng = Rng(seed);
+        let data: Vec<u8> = (0..600).map(|_| rng.next() as u8).collect();
+        let path = dir.join(format!("seed_{seed}"));
+        if fs::read(&path).ok().as_ref() != Some(&data) {
+            fs::write(&path, &data).unwrap();
+        }
+    }
+    for file in fs::read_dir(&dir).unwrap() {
+        fuzz::stp(&fs::read(file.unwrap().path()).unwrap());
+    }
+}
+
+/// Arbitrary steps, many of them.
+#[test]
+fn arbitrary_steps_hold() {
+    for seed in 100..500 {
+        println!("seed {seed}");
+        let mut rng = Rng(seed);
+        let data: Vec<u8> = (0..4000).map(|_| rng.next() as u8).collect();
+        fuzz::stp(&data);
+    }
+}

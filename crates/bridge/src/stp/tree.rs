@@ -1,0 +1,86 @@
+//! A bridge's own variables (IEEE 802.1D-2004 17.18), and what a port's machine asks of all ports.
+//!
+//! A machine works on one [`Port`](super::port::Port) and one [`Tree`]. What it asks of the others (setSyncTree and the like) waits
+//! here until its step is over.
+
+use super::config::{StpConfig, StpVersion};
+use super::effect::Outbox;
+use super::vector::{PriorityVector, Times};
+use crate::PortNo;
+use wire::bpdu::{BridgeId, PortId};
+
+/// The bridge.
+#[derive(Debug)]
+pub(super) struct Tree {
+    pub config: StpConfig,
+    pub root_port: Option<PortNo>,
+    pub root_port_id: PortId,
+    pub root_priority: PriorityVector,
+    pub root_times: Times,
+    /// Ports that keep allSynced (17.20.3) from being true.
+    pub unsynced: usize,
+    /// Ports whose rrWhile runs.
+    pub re_rooting: usize,
+    pub asked: Asked,
+    pub out: Outbox,
+}
+
+/// What is to be done to all ports, once.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Asked {
+    /// setSyncTree (17.21.14).
+    pub sync: bool,
+    /// setReRootTree (17.21.15).
+    pub re_root: bool,
+    /// setTcPropTree (17.21.18), by this port: all but this.
+    pub tc_prop: Option<PortNo>,
+}
+
+impl Tree {
+    pub fn new(config: StpConfig) -> Tree {
+        let mut tree = Tree {
+            config,
+            root_port: None,
+            root_port_id: PortId::default(),
+            root_priority: PriorityVector::default(),
+            root_times: Times::default(),
+            unsynced: 0,
+            re_rooting: 0,
+            asked: Asked::default(),
+            out: Outbox::default(),
+        };
+        tree.root_priority = tree.bridge_priority();
+        tree.root_times = tree.bridge_times();
+        tree
+    }
+
+    /// BridgeIdentifier (17.18.1).
+    pub fn bridge_id(&self) -> BridgeId {
+        BridgeId::new(self.config.priority, self.config.address)
+    }
+
+    /// BridgePriority (17.18.2): we as root.
+    pub fn bridge_priority(&self) -> PriorityVector {
+        PriorityVector { root: self.bridge_id(), cost: 0, bridge: self.bridge_id(), port: PortId::default() }
+    }
+
+    /// BridgeTimes (17.18.3).
+    pub fn bridge_times(&self) -> Times {
+        Times {
+            message_age: 0,
+            max_age: self.config.max_age_s,
+            hello: self.config.hello_s,
+            forward_delay: self.config.forward_delay_s,
+        }
+    }
+
+    /// rstpVersion (17.20.11); stpVersion is its contrary.
+    pub fn rstp_version(&self) -> bool {
+        self.config.version == StpVersion::Rstp
+    }
+
+    /// allSynced (17.20.3).
+    pub fn all_synced(&self) -> bool {
+        self.unsynced == 0
+    }
+}
