@@ -122,6 +122,27 @@ impl<T> Driver<T> {
         Ok(())
     }
 
+    /// Fills up to `most` descriptors with what `next` gives, each with its command bits; says how many. The same as
+    /// [`Driver::put`] of each, with the places kept in registers (two ticks of 27 a frame in `nic`'s driver, each way).
+    #[inline(always)]
+    pub fn put_from(&mut self, most: usize, mut next: impl FnMut() -> Option<(T, u32)>) -> usize {
+        let (start, mut tail) = (self.tail, self.tail);
+        let end = start.wrapping_add(most.min(self.room()) as u32);
+        while tail != end
+            && let Some((value, command)) = next()
+        {
+            // SAFETY: as in `put`: start..end is free.
+            self.shared.slot(tail).with_mut(|slot| unsafe { slot.write(Some(value)) });
+            self.shared.status(tail).store(command & !DD, Ordering::Relaxed);
+            if command & RS != 0 {
+                self.asked.push_back(tail);
+            }
+            tail = tail.wrapping_add(1);
+        }
+        self.tail = tail;
+        tail.wrapping_sub(start) as usize
+    }
+
     /// Tells the card of all that was filled: one store.
     #[inline(always)]
     pub fn announce(&mut self) {
@@ -132,13 +153,15 @@ impl<T> Driver<T> {
     /// Looks at descriptor after descriptor for its report, until `most` are done; says how many can be taken back.
     #[inline(always)]
     pub fn find_done(&mut self, most: usize) -> usize {
-        while self.done != self.announced
-            && (self.done.wrapping_sub(self.head) as usize) < most
-            && self.shared.status(self.done).load(Ordering::Acquire) & DD != 0
+        let mut done = self.done;
+        while done != self.announced
+            && (done.wrapping_sub(self.head) as usize) < most
+            && self.shared.status(done).load(Ordering::Acquire) & DD != 0
         {
-            self.done = self.done.wrapping_add(1);
+            done = done.wrapping_add(1);
         }
-        self.done.wrapping_sub(self.head) as usize
+        self.done = done;
+        done.wrapping_sub(self.head) as usize
     }
 
     /// Looks only at descriptors whose report was asked for; says how many can be taken back.
@@ -158,10 +181,13 @@ impl<T> Driver<T> {
     #[inline(always)]
     pub fn take_done(&mut self, most: usize, mut each: impl FnMut(Option<T>)) -> usize {
         let n = (self.done.wrapping_sub(self.head) as usize).min(most);
-        for _ in 0..n {
-            // SAFETY: the descriptor lies before `done`: the card has released it, and it is not announced again.
-            let value = self.shared.slot(self.head).with_mut(|slot| unsafe { (*slot).take() });
-            self.head = self.head.wrapping_add(1);
+        let mut at = self.head;
+        self.head = at.wrapping_add(n as u32);
+        while at != self.head {
+            // SAFETY: the descriptor lies before `done`: the card has released it, and it is not announced again; nothing is
+            // put there before this returns.
+            let value = self.shared.slot(at).with_mut(|slot| unsafe { (*slot).take() });
+            at = at.wrapping_add(1);
             each(value);
         }
         n

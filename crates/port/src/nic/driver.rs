@@ -79,29 +79,29 @@ impl RxDriver {
 
     #[inline(always)]
     fn refill_by(&mut self, batch: usize, get: impl Fn(&Pool) -> Option<Frame>) {
-        for _ in 0..self.ring.room() {
-            let Some(buffer) = get(&self.pool) else { return self.starve() };
-            self.post(buffer, batch);
+        while self.ring.room() > 0 {
+            let (pool, wanted) = (&self.pool, batch.saturating_sub(self.ring.unannounced()).max(1));
+            let posted = self.ring.put_from(wanted, || get(pool).map(|buffer| (buffer, 0)));
+            if self.ring.unannounced() >= batch {
+                self.write_rdt();
+            }
+            if posted < wanted && self.ring.room() > 0 {
+                return self.starve();
+            }
         }
     }
 
     #[inline(always)]
     fn refill_from_stock(&mut self, batch: usize) {
-        for _ in 0..self.ring.room() {
-            if self.stock.is_empty() && self.pool.get_burst(self.ring.room().min(BURST_MAX), &mut self.stock) == 0 {
+        while let room @ 1.. = self.ring.room() {
+            if self.stock.is_empty() && self.pool.get_burst(room.min(BURST_MAX), &mut self.stock) == 0 {
                 return self.starve();
             }
-            if let Some(buffer) = self.stock.pop() {
-                self.post(buffer, batch);
+            let (stock, wanted) = (&mut self.stock, batch.saturating_sub(self.ring.unannounced()).max(1));
+            self.ring.put_from(wanted, || stock.pop().map(|buffer| (buffer, 0)));
+            if self.ring.unannounced() >= batch {
+                self.write_rdt();
             }
-        }
-    }
-
-    #[inline(always)]
-    fn post(&mut self, buffer: Frame, batch: usize) {
-        drop(self.ring.put(buffer, 0)); // there is room
-        if self.ring.unannounced() >= batch {
-            self.write_rdt();
         }
     }
 
@@ -270,19 +270,24 @@ impl TxHalf for TxDriver {
         let every = RxDriver::at_most(self.nic.knobs.tx_rs_every.size(), size);
         let mut bytes = 0;
         let n = from.len().min(self.ring.room());
-        for _ in 0..n {
-            let Some(frame) = from.pop() else { break };
-            bytes += frame.len() as u64;
-            self.unreported += 1;
-            let report = self.unreported >= every;
-            if report {
-                self.unreported = 0;
-            }
-            drop(self.ring.put(frame, if report { RS } else { 0 })); // there is room
+        let mut unreported = self.unreported;
+        let mut left = n;
+        while left > 0 {
+            let wanted = batch.saturating_sub(self.ring.unannounced()).clamp(1, left);
+            self.ring.put_from(wanted, || {
+                let frame = from.pop()?;
+                bytes += frame.len() as u64;
+                unreported += 1;
+                let command = if unreported >= every { RS } else { 0 };
+                unreported = if command == RS { 0 } else { unreported };
+                Some((frame, command))
+            });
+            left -= wanted;
             if self.ring.unannounced() >= batch {
                 self.write_tdt();
             }
         }
+        self.unreported = unreported;
         if !from.is_empty() {
             self.nic.counts.tx_full.bump();
             self.flush();
