@@ -8,7 +8,7 @@ use super::knobs::{COLD, MOVE};
 use super::regs::{LSC, RXO, RXT0, TXDW};
 use super::wire::{RxEnd, TxEnd};
 use super::{Nic, bus, work};
-use crate::offload::gso::Cutter;
+use crate::offload::gso::{self, Cutter};
 use buf::ring::desc;
 use buf::{Burst, Flags, Frame};
 use clock::Instant;
@@ -303,6 +303,9 @@ impl TxEngine {
             let Some(frame) = slot.as_mut() else { return Next::Frame(None) };
             len = frame.len();
             if frame.flags().has(Flags::GSO) {
+                if !fits_pieces(frame, nic.fifo.as_ref()) {
+                    return Next::Frame(None);
+                }
                 return match slot.take().map(Cutter::new) {
                     Some(Ok(cutter)) => Next::Cut(Box::new(cutter)),
                     Some(Err(frame)) => {
@@ -347,6 +350,7 @@ impl TxEngine {
         let piece = cutter.cut(fifo)?;
         let piece = if self.vlan == 0 { Some(piece) } else { tagged(&piece, fifo, self.vlan) };
         self.nic.counts.tx_segments.bump();
+        self.nic.counts.tx_malformed.add(u64::from(piece.is_none())); // no memory for its tag: lost
         if cutter.is_done() {
             let frame = self.cutting.take().map(Cutter::into_frame);
             // The driver's buffer goes back to the driver, who returns it when it cleans up.
@@ -408,6 +412,12 @@ fn finished(mut frame: Frame) -> Option<Frame> {
     }
     frame.set_flags(Flags::default());
     Some(frame)
+}
+
+/// Can a large segment be cut up on the card: do its pieces, with a tag, fit in the card's buffers?
+fn fits_pieces(frame: &Frame, fifo: Option<&buf::Pool>) -> bool {
+    let (Some(fifo), Some(size), Some((_, text))) = (fifo, frame.gso_size(), gso::places(frame)) else { return false };
+    text + usize::from(size) + ::wire::vlan::TAG_LEN <= fifo.size() - fifo.headroom()
 }
 
 /// A copy of a piece with a tag; `None`: no room for it.

@@ -110,10 +110,9 @@ impl NicCounts {
     /// The figures as lines of text, and what the bus allows if a model of it is counted.
     pub fn show(&self, model: Option<Model>) -> String {
         let mut out = format!(
-            "frames: {} received, {} sent; missed {}, refused {}, unplugged {}\n",
+            "frames: {} received, {} sent; refused {}, unplugged {}\n",
             self.rx_frames.get(),
             self.tx_frames.get(),
-            self.missed.get(),
             self.refused.get(),
             self.unplugged.get()
         );

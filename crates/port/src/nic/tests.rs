@@ -401,8 +401,15 @@ fn a_large_segment_is_cut_up_on_the_card() {
             let part = text.chunks(1400).nth(n).unwrap();
             assert_eq!(piece.bytes(), packet(&sent, n * 1400, part, text.len(), n as u16, false), "{n}");
         }
+        let mut wrong = pool.get().unwrap();
+        wrong.extend(&packet(&sent, 0, &text, text.len(), 0, true)).unwrap();
+        wrong.set_gso_size(4000);
+        assert!(a.tx.tx_one(wrong, ZERO).is_ok());
+        let nic = a.nic.clone().unwrap();
+        assert_eq!((nic.counts.tx_malformed.get(), nic.counts.tx_segments.get()), (1, 4), "and the ring goes on");
         a.tx.poll(ZERO);
-        drop(a);
+        drop((a, nic));
+        got.clear();
         assert_eq!(pool.stats().live(), 0);
     }
 }
