@@ -123,7 +123,7 @@ impl<T> Driver<T> {
     }
 
     /// Fills up to `most` descriptors with what `next` gives, each with its command bits; says how many. The same as
-    /// [`Driver::put`] of each, with the places kept in registers (two ticks of 27 a frame in `nic`'s driver, each way).
+    /// [`Driver::put`] of each, with the places kept in registers.
     #[inline(always)]
     pub fn put_from(&mut self, most: usize, mut next: impl FnMut() -> Option<(T, u32)>) -> usize {
         let (start, mut tail) = (self.tail, self.tail);

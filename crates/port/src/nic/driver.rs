@@ -44,23 +44,14 @@ impl RxDriver {
         let ahead = self.nic.knobs.prefetch.size();
         let late = self.nic.knobs.parse.get() == LATE;
         let mut bytes = 0;
-        let mut keep = |frame: Option<Frame>| {
-            if let Some(mut frame) = frame {
-                bytes += frame.len() as u64;
-                if !late {
-                    mark_broadcast(&mut frame);
-                }
-                drop(into.push(frame)); // there is room
-            }
-        };
         if ahead == 0 {
-            self.ring.take_done(n, keep);
+            self.ring.take_done(n, |frame| bytes += keep(frame, late, into));
             return bytes;
         }
         (0..ahead.min(n)).for_each(|i| self.ring.look_ahead(i, Frame::prefetch));
         for _ in 0..n {
             self.ring.look_ahead(ahead, Frame::prefetch);
-            self.ring.take_done(1, &mut keep);
+            self.ring.take_done(1, |frame| bytes += keep(frame, late, into));
         }
         bytes
     }
@@ -137,6 +128,18 @@ impl RxDriver {
     }
 }
 
+/// Adds a frame that was received to the burst; says how many bytes it has.
+#[inline(always)]
+fn keep(frame: Option<Frame>, late: bool, into: &mut Burst) -> u64 {
+    let Some(mut frame) = frame else { return 0 };
+    let bytes = frame.len() as u64;
+    if !late {
+        mark_broadcast(&mut frame);
+    }
+    drop(into.push(frame)); // there is room
+    bytes
+}
+
 /// What reading a frame early is good for: whether it is for a group.
 #[inline(always)]
 fn mark_broadcast(frame: &mut Frame) {
@@ -206,20 +209,25 @@ impl TxDriver {
     /// Takes back what the card has reported, and returns it to its pools.
     #[inline(always)]
     fn clean(&mut self) {
-        let mut ready = self.ring.find_reported();
-        if ready == 0 {
-            return;
+        match self.ring.find_reported() {
+            0 => {}
+            ready => self.return_buffers(ready),
         }
+    }
+
+    /// Out of line, so that the loop in it is whole: called from two places the compiler made a call for each frame of it.
+    #[inline(never)]
+    fn return_buffers(&mut self, mut ready: usize) {
         self.nic.counts.cleanings.bump();
         self.nic.counts.cleaned.add(ready as u64);
+        let done = &mut self.done;
         while ready > 0 {
-            let done = &mut self.done;
             ready -= self.ring.take_done(BURST_MAX, |frame| {
                 if let Some(frame) = frame {
                     drop(done.push(frame)); // it was empty
                 }
             });
-            self.done.clear();
+            done.clear();
         }
     }
 

@@ -76,6 +76,21 @@ mod std_tests {
     }
 
     #[test]
+    fn a_run_of_descriptors_is_filled_as_far_as_there_is_room() {
+        let (mut driver, mut card) = descriptors::<u32>(8);
+        let mut values = (0..20).map(|i| (i, if i % 3 == 2 { RS } else { 0 }));
+        assert_eq!((driver.put_from(2, || values.next()), driver.put_from(9, || values.next())), (2, 5));
+        assert_eq!((values.next(), driver.put_from(9, || values.next()), driver.room()), (Some((7, 0)), 0, 0));
+        driver.announce();
+        (0..5).for_each(|_| card.finish());
+        assert_eq!((driver.find_reported(), driver.filled()), (3, 7), "0, 1 and 2; 5 is not done yet");
+        let mut got = Vec::new();
+        driver.take_done(2, |value| got.extend(value));
+        driver.take_done(2, |value| got.extend(value));
+        assert_eq!(got, [0, 1, 2]);
+    }
+
+    #[test]
     fn what_is_in_the_ring_is_dropped_with_it() {
         let value = std::sync::Arc::new(());
         let (mut driver, card) = descriptors(4);
