@@ -14,6 +14,7 @@ const LEFT_OUT: &[&str] = &[
     "a_million_values_cross_threads",
     "frames_dropped_on_another_thread_come_back", // tests/moves.rs does it with fewer
     "several_threads_share_a_locked_pool",
+    "a_card_on_a_thread_of_its_own_keeps_order",
 ];
 
 pub fn command(root: &Path, args: &[String]) -> anyhow::Result<ExitCode> {

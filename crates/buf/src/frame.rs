@@ -440,6 +440,18 @@ fn prefetch_ptr(at: *const u8) {
     let _ = at;
 }
 
+/// Puts `bytes` out of all caches into memory, as the write of a bus master does that a cache only snoops (PCI and PCI-X: before
+/// cards wrote into the last-level cache). Changes nothing; where the processor cannot, does nothing.
+pub fn evict(bytes: &[u8]) {
+    #[cfg(target_arch = "x86_64")]
+    for line in bytes.chunks(64).chain(bytes.last().map(std::slice::from_ref)) {
+        // SAFETY: the line is readable memory; CLFLUSH is part of SSE2, which every x86-64 has, and changes no content.
+        unsafe { std::arch::x86_64::_mm_clflush(line.as_ptr()) }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = bytes;
+}
+
 impl Drop for Frame {
     #[inline(always)]
     fn drop(&mut self) {

@@ -12,6 +12,6 @@ mod pool;
 pub mod ring;
 
 pub use burst::{BURST_MAX, Burst, Drain};
-pub use frame::{Flags, Frame, prefetch};
+pub use frame::{Flags, Frame, evict, prefetch};
 pub use held::Held;
 pub use pool::{Kind, Pool, PoolConfig, PoolError, PoolLocks, PoolStats};

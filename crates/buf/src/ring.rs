@@ -4,17 +4,19 @@
 //! "empty": about 3 ticks a pointer in bursts of 32 here (docs/results). Checked with loom (`RUSTFLAGS="--cfg loom"`).
 #![allow(unsafe_code)] // an unsafe room: slots are handed over by the indices' acquire and release
 
+pub mod desc;
+
 #[cfg(loom)]
 use loom::{
     cell::UnsafeCell,
     sync::Arc,
-    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+    sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
 };
 use std::mem::MaybeUninit;
 #[cfg(not(loom))]
 use std::sync::{
     Arc,
-    atomic::{AtomicBool, AtomicUsize, Ordering},
+    atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
 };
 
 #[cfg(not(loom))]

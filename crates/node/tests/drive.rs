@@ -51,6 +51,7 @@ fn nobody_sleeps_over_what_a_round_without_frames_has_brought() {
         rx: Box::new(Silent { fd, asked: asked.clone() }),
         tx: Box::new(Sink),
         counts: Arc::new(PortCounts::default()),
+        nic: None,
     };
     host.attach("em0", Mac([2, 0, 0, 0, 0, 1]), port, &IfaceConfig::default()).unwrap();
     let calls = host.calls();

@@ -34,7 +34,7 @@ const RETRY: Duration = Duration::from_micros(50);
 
 /// Puts an impairment around `port`; large segments are cut up into buffers of `pool`.
 pub fn wrap(impairment: &Impairment, direction: Direction, port: Port, pool: &Pool) -> Port {
-    let Port { name, spec, caps, mut rx, mut tx, counts } = port;
+    let Port { name, spec, caps, mut rx, mut tx, counts, nic } = port;
     if direction != Direction::Tx {
         // Another stream of numbers than the other direction's.
         let link = Link::new(&Impairment { seed: impairment.seed ^ 0x5851_f42d_4c95_7f2d, ..impairment.clone() });
@@ -46,7 +46,7 @@ pub fn wrap(impairment: &Impairment, direction: Direction, port: Port, pool: &Po
         let (leaving, pool, counts) = (Burst::new(), pool.clone(), counts.clone());
         tx = Box::new(ImpairedTx { inner: tx, link, leaving, retry: None, pool, counts });
     }
-    Port { name, spec: format!("impair:{spec}"), caps, rx, tx, counts }
+    Port { name, spec: format!("impair:{spec}"), caps, rx, tx, counts, nic }
 }
 
 struct ImpairedRx {

@@ -14,6 +14,7 @@ mod counts;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 pub mod impair;
+pub mod nic;
 pub mod null;
 pub mod offload;
 mod open;
@@ -141,6 +142,8 @@ pub struct Port {
     pub tx: Box<dyn TxHalf>,
     /// Its counters, readable from anywhere.
     pub counts: Arc<PortCounts>,
+    /// What else there is to know of a [`nic`], or of one under wrappers: knobs, doorbells, the bus.
+    pub nic: Option<Arc<nic::Nic>>,
 }
 
 impl std::fmt::Debug for Port {

@@ -21,6 +21,7 @@ pub fn open(name: &str, caps: Caps) -> Port {
         rx: Box::new(Nothing),
         tx: Box::new(Everything(counts.clone())),
         counts,
+        nic: None,
     }
 }
 

@@ -48,7 +48,7 @@ pub fn l4_place(frame: &[u8]) -> Option<L4Place> {
 }
 
 /// The network header's EtherType and offset.
-fn l3_place(frame: &[u8]) -> Option<(eth::EtherType, usize)> {
+pub(crate) fn l3_place(frame: &[u8]) -> Option<(eth::EtherType, usize)> {
     let mut ethertype = eth::Header::parse(frame).ok()?.ethertype;
     let mut at = eth::HEADER_LEN;
     for _ in 0..2 {

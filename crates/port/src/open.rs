@@ -3,10 +3,13 @@
 mod pairs;
 #[cfg(test)]
 mod tests;
+mod wires;
 
 pub use pairs::{PairError, Pairs};
+pub use wires::WireError;
 
 use crate::impair::{self, Impairment};
+use crate::nic::{self, Knobs, NicError};
 use crate::pcap::{self, Format, PcapConfig, PcapFileError};
 use crate::pktgen::{self, Order, Source};
 use crate::spec::{Kind, Layer, Spec};
@@ -47,6 +50,15 @@ pub enum OpenError {
     },
     /// The pair has two ends already, or was described differently.
     Pair(PairError),
+    /// The Ethernet controller.
+    Nic {
+        /// The port.
+        spec: String,
+        /// Why.
+        error: NicError,
+    },
+    /// Its wire has two ends already, or they differ.
+    Wire(WireError),
     /// The TAP device.
     Tap(TapError),
     /// The capture file.
@@ -73,6 +85,8 @@ impl fmt::Display for OpenError {
                 write!(f, "{spec}: a frame has {need} bytes and the pool's buffers have {have}")
             }
             OpenError::Pair(error) => error.fmt(f),
+            OpenError::Nic { spec, error } => write!(f, "{spec}: {error}"),
+            OpenError::Wire(error) => error.fmt(f),
             OpenError::Tap(error) => error.fmt(f),
             OpenError::Pcap(error) => error.fmt(f),
             OpenError::Text(error) => error.fmt(f),
@@ -104,6 +118,7 @@ fn open_port(spec: &Spec, env: &Env<'_>) -> Result<Port, OpenError> {
         Kind::Pktgen => open_pktgen(spec, env),
         Kind::Null => Ok(null::open(name, plain(layer))),
         Kind::Pair => env.pairs.open(name, layer, joined(layer)).map_err(OpenError::Pair),
+        Kind::Nic => open_nic(spec, env),
         Kind::Tap => tap::open(name, &tap_config(layer), &env.pool).map_err(OpenError::Tap),
         Kind::Pcap => pcap::open(name, &pcap_config(layer, name), &env.pool).map_err(OpenError::Pcap),
         Kind::Text => text::open(name, &text_config(layer, name), &env.pool).map_err(OpenError::Text),
@@ -135,6 +150,17 @@ fn joined(layer: &Layer) -> Caps {
 /// A plain Ethernet of the option's MTU.
 fn plain(layer: &Layer) -> Caps {
     Caps { mtu: narrow(layer.count("mtu")), ..Caps::PLAIN }
+}
+
+fn open_nic(spec: &Spec, env: &Env<'_>) -> Result<Port, OpenError> {
+    let (layer, knobs) = (&spec.port, Knobs::default());
+    layer.options().for_each(|(option, value)| knobs.preset(option, value));
+    let end = match layer.get_text("wire") {
+        Some(wire) => Some(env.pairs.wires().end(&wire, &spec.name, layer.word("speed")).map_err(OpenError::Wire)?),
+        None => None,
+    };
+    let error = |error| OpenError::Nic { spec: spec.to_string(), error };
+    nic::open(&spec.name, knobs, narrow(layer.count("mtu")), end, &env.pool).map_err(error)
 }
 
 fn open_pktgen(spec: &Spec, env: &Env<'_>) -> Result<Port, OpenError> {

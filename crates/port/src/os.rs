@@ -3,6 +3,7 @@
 //! The rest of the crate is safe: it reads and writes the descriptors that come from here through `std`.
 #![allow(unsafe_code)] // ioctl(2), unshare(2), fork(2) and netlink sockets have no safe form in std
 
+pub mod event;
 pub mod netlink;
 pub mod netns;
 pub mod tun;

@@ -36,6 +36,7 @@ fn end(name: &str, rx: Consumer<Frame>, tx: Producer<Frame>, caps: Caps) -> Port
         rx: Box::new(RingRx { ring: rx, counts: counts.clone(), csum: caps.rx_csum }),
         tx: Box::new(RingTx { ring: tx, counts: counts.clone() }),
         counts,
+        nic: None,
     }
 }
 

@@ -127,6 +127,7 @@ pub fn open(name: &str, source: Option<&Source>, pool: &Pool) -> Port {
         rx,
         tx: Box::new(Sink { counts: counts.clone() }),
         counts,
+        nic: None,
     }
 }
 

@@ -125,7 +125,7 @@ fn open_with(name: &str, config: &TapConfig, pool: &Pool, large_buffers: usize) 
     let trust = config.rx_csum == RxCsum::Trust;
     let tx = TapTx::new(file.clone(), counts.clone(), got.vnet_hdr, need, &caps);
     let rx = TapRx::new(file, counts.clone(), got.vnet_hdr, pool.clone(), large, trust);
-    Ok(Port { spec: format!("tap:{name}"), name, caps, rx: Box::new(rx), tx: Box::new(tx), counts })
+    Ok(Port { spec: format!("tap:{name}"), name, caps, rx: Box::new(rx), tx: Box::new(tx), counts, nic: None })
 }
 
 #[cfg(test)]

@@ -76,5 +76,5 @@ pub fn open(name: &str, config: &TextConfig, pool: &Pool) -> Result<Port, TextFi
         None => Box::new(crate::null::Everything(counts.clone())),
     };
     let caps = Caps { mtu: (MAX_FRAME - eth::HEADER_LEN) as u16, ..Caps::PLAIN };
-    Ok(Port { name: name.to_string(), spec: format!("text:{name}"), caps, rx, tx, counts })
+    Ok(Port { name: name.to_string(), spec: format!("text:{name}"), caps, rx, tx, counts, nic: None })
 }

@@ -12,6 +12,7 @@ const ROOMS: &[Room] = &[
     Room { path: "crates/clock/src/tsc", why: "reads and calibrates the counter" },
     Room { path: "crates/lock/src/signal", why: "waits with a timeout" },
     Room { path: "crates/port/src/os", why: "the wall clock's offset for time stamps in captures" },
+    Room { path: "crates/port/src/nic/bus", why: "waits as long as an access to a register takes" },
     Room { path: "crates/dispatch", why: "owns threads" },
     Room { path: "crates/pipe/src/os", why: "the clock that all processes share, for stamps" },
     Room { path: "crates/pipe/src/ports", why: "waits for a port, and until a frame is to leave" },

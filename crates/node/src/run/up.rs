@@ -155,6 +155,9 @@ fn attend(said: &Receiver<Said>, hosts: usize, pairs: &Pairs, each: &mut impl Fn
                 if running == hosts {
                     let loose = pairs.unfinished().into_iter();
                     loose.for_each(|name| each(&Event::Notice(format!("pair:{name}: nobody opened its other end"))));
+                    let wires = pairs.unfinished_wires().into_iter();
+                    wires
+                        .for_each(|name| each(&Event::Notice(format!("wire {name}: one nic is at it, and no second"))));
                 }
             }
         }

@@ -1,14 +1,15 @@
 //! `pair:a` opened twice in one process gives the two ends of one pair: here the second finds the first.
 
+use super::wires::Wires;
 use crate::spec::Layer;
 use crate::{Caps, Port, pair};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
-/// The pairs of a process, by name. A name stays taken, also when its ends are gone.
+/// The pairs of a process, by name, and the wires between its nics. A name stays taken, also when its ends are gone.
 #[derive(Debug, Default)]
-pub struct Pairs(Mutex<HashMap<String, Ends>>);
+pub struct Pairs(Mutex<HashMap<String, Ends>>, Wires);
 
 #[derive(Debug)]
 struct Ends {
@@ -64,6 +65,15 @@ impl Pairs {
             return Err(PairError::Differs { name: name.to_string(), first: ends.layer.to_string() });
         }
         ends.second.take().ok_or_else(|| PairError::Taken(name.to_string()))
+    }
+
+    pub(super) fn wires(&self) -> &Wires {
+        &self.1
+    }
+
+    /// Names of wires that only one nic is at: the same for them.
+    pub fn unfinished_wires(&self) -> Vec<String> {
+        self.1.unfinished()
     }
 
     /// Names of pairs of which one end has not been opened: wired wrongly, if the configuration is complete.

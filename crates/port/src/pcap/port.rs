@@ -100,6 +100,7 @@ pub fn open(name: &str, config: &PcapConfig, pool: &Pool) -> Result<Port, PcapFi
         rx: replay.map_or_else(|| Box::new(Nothing) as Box<dyn RxHalf>, |replay| Box::new(replay)),
         tx: Box::new(tx),
         counts,
+        nic: None,
     })
 }
 

@@ -13,6 +13,8 @@ pub enum Kind {
     Null,
     /// One end of two joined ports.
     Pair,
+    /// An Ethernet controller with descriptor rings, in memory.
+    Nic,
     /// The kernel's TAP device.
     Tap,
     /// A capture file.
@@ -54,7 +56,7 @@ pub enum NameRule {
 }
 
 /// One option of a kind.
-#[derive(PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OptionInfo {
     /// The word for it.
     pub name: &'static str,
@@ -158,6 +160,24 @@ static PAIR: Info = Info {
     ],
 };
 
+static NIC_OPTIONS: [OptionInfo; crate::nic::Knobs::INFO.len() + 2] = crate::nic::knobs::options(&[
+    option(
+        "wire",
+        Form::Text,
+        Open,
+        "Joined back to back with the other nic of this wire; without one the link is down.",
+    ),
+    option("mtu", Form::Count { min: 68, max: 9000 }, Is("1500"), "The largest packet."),
+]);
+
+static NIC: Info = Info {
+    name: "nic",
+    wrapper: false,
+    sentence: "An Ethernet controller with descriptor rings, in memory, modelled on the 8254x, and its driver.",
+    names: NameRule::Some,
+    options: &NIC_OPTIONS,
+};
+
 static TAP: Info = Info {
     name: "tap",
     wrapper: false,
@@ -244,8 +264,17 @@ static IMPAIR: Info = Info {
 
 impl Kind {
     /// All kinds, ports first.
-    pub const ALL: [Kind; 8] =
-        [Kind::Pktgen, Kind::Null, Kind::Pair, Kind::Tap, Kind::Pcap, Kind::Text, Kind::Tracer, Kind::Impair];
+    pub const ALL: [Kind; 9] = [
+        Kind::Pktgen,
+        Kind::Null,
+        Kind::Pair,
+        Kind::Nic,
+        Kind::Tap,
+        Kind::Pcap,
+        Kind::Text,
+        Kind::Tracer,
+        Kind::Impair,
+    ];
 
     /// What is known about the kind.
     pub fn info(self) -> &'static Info {
@@ -253,6 +282,7 @@ impl Kind {
             Kind::Pktgen => &PKTGEN,
             Kind::Null => &NULL,
             Kind::Pair => &PAIR,
+            Kind::Nic => &NIC,
             Kind::Tap => &TAP,
             Kind::Pcap => &PCAP,
             Kind::Text => &TEXT,

@@ -1,0 +1,428 @@
+//! The card: takes frames off the wire into posted buffers, and frames out of descriptors onto the wire.
+//!
+//! It runs when its owner steps it and then does as much as descriptors, wire and bus allow by `now`. Descriptors are read
+//! from memory up to four at a time (64 bytes), receive descriptors written back likewise, transmit descriptors only where
+//! the driver asked for a report (RS).
+
+use super::knobs::{COLD, MOVE};
+use super::regs::{LSC, RXO, RXT0, TXDW};
+use super::wire::{RxEnd, TxEnd};
+use super::{Nic, bus, work};
+use crate::offload::gso::{self, Cutter};
+use buf::ring::desc;
+use buf::{Burst, Flags, Frame};
+use clock::Instant;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Descriptors read or written in one burst on the bus: a line of 64 bytes.
+const LINE: usize = 4;
+
+/// Both engines.
+#[derive(Debug)]
+pub struct Card {
+    /// From the wire into posted buffers.
+    pub rx: RxEngine,
+    /// From descriptors onto the wire.
+    pub tx: TxEngine,
+}
+
+impl Card {
+    pub(super) fn new(
+        nic: Arc<Nic>,
+        rx: desc::Card<Frame>,
+        from: Option<RxEnd>,
+        tx: desc::Card<Frame>,
+        out: Option<TxEnd>,
+    ) -> Card {
+        let copies = nic.knobs.dma.get() != MOVE;
+        let vlan = nic.knobs.vlan.get() as u16;
+        Card {
+            rx: RxEngine {
+                nic: nic.clone(),
+                ring: rx,
+                wire: from,
+                copies: copies || vlan != 0,
+                vlan,
+                fetched: 0,
+                unwritten: 0,
+                stepped: Instant::ZERO,
+                done: Burst::new(),
+            },
+            tx: TxEngine {
+                nic,
+                ring: tx,
+                wire: out,
+                copies: copies || vlan != 0,
+                vlan,
+                fetched: 0,
+                cutting: None,
+                stepped: Instant::ZERO,
+            },
+        }
+    }
+
+    /// Does what can be done by `now`; says how many frames moved.
+    pub fn step(&mut self, now: Instant) -> usize {
+        self.tx.step(now) + self.rx.step(now)
+    }
+}
+
+/// The receiving engine.
+#[derive(Debug)]
+pub struct RxEngine {
+    nic: Arc<Nic>,
+    ring: desc::Card<Frame>,
+    wire: Option<RxEnd>,
+    copies: bool,
+    vlan: u16,
+    /// Descriptors that were read from memory and not used.
+    fetched: usize,
+    /// Descriptors used whose status is not yet written back.
+    unwritten: usize,
+    stepped: Instant,
+    /// Buffers that are not needed any more: returned together.
+    done: Burst,
+}
+
+impl RxEngine {
+    /// Does what can be done by `now`; says how many frames it put into buffers.
+    pub fn step(&mut self, now: Instant) -> usize {
+        self.nic.bus.resume(&self.nic.knobs, std::mem::replace(&mut self.stepped, now));
+        let mut stored = 0;
+        while self.nic.bus.is_free(&self.nic.knobs, now)
+            && let Some(good) = self.receive_next(now)
+        {
+            stored += usize::from(good);
+        }
+        self.write_back();
+        self.done.clear();
+        if stored > 0 {
+            self.nic.interrupt(RXT0, now);
+        } else if let Some(side) = &self.nic.side {
+            side.interrupts.deliver(now); // one that moderation held back
+        }
+        self.watch_link(now);
+        stored
+    }
+
+    /// Takes the next frame off the wire; `None`: there is none, or it waits. Was it put into a buffer?
+    fn receive_next(&mut self, now: Instant) -> Option<bool> {
+        let wire = self.wire.as_mut()?;
+        wire.next_at().filter(|at| *at <= now)?;
+        let has_descriptor = self.ring.ready() > 0;
+        if !has_descriptor && self.nic.side.as_ref().is_some_and(|side| side.waits.load(Ordering::Relaxed)) {
+            return None;
+        }
+        let frame = wire.take(now)?;
+        if !has_descriptor {
+            self.nic.counts.missed.bump();
+            self.nic.interrupt(RXO, now);
+            self.put_away(frame);
+            return Some(false);
+        }
+        let len = frame.len();
+        if !self.store(frame) {
+            self.nic.counts.refused.bump();
+            return Some(false);
+        }
+        self.account(len);
+        self.ring.finish_and_report();
+        Some(true)
+    }
+
+    /// Puts a frame into the next descriptor's buffer, or in its place; false: it does not fit, or is not for us.
+    fn store(&mut self, frame: Frame) -> bool {
+        let (copies, vlan) = (self.copies, self.vlan);
+        let (look, cold) = (self.nic.knobs.csum.on(), self.nic.knobs.dma.get() == COLD);
+        let mut left = Some(frame);
+        let stored = self.ring.with_next(|slot, _| {
+            let (Some(posted), Some(frame)) = (slot.as_mut(), left.as_ref()) else { return false };
+            if copies {
+                let fits = if vlan == 0 {
+                    posted.extend(frame.bytes()).is_some()
+                } else {
+                    work::extend_untagged(posted, frame.bytes(), vlan).is_some()
+                };
+                if !fits {
+                    return false;
+                }
+            } else {
+                if frame.len() > posted.tailroom() {
+                    return false;
+                }
+                left = left.take().and_then(|frame| slot.replace(frame));
+            }
+            let Some(stored) = slot.as_mut() else { return false };
+            stored.set_flags(if look { work::verify(stored.bytes()) } else { Flags::default() });
+            if cold {
+                buf::evict(stored.bytes());
+            }
+            true
+        });
+        if let Some(frame) = left {
+            self.put_away(frame);
+        }
+        stored == Some(true)
+    }
+
+    fn put_away(&mut self, frame: Frame) {
+        if self.done.room() == 0 {
+            self.done.clear();
+        }
+        drop(self.done.push(frame)); // there is room
+    }
+
+    /// Counts a frame of `len` bytes, and what it costs the bus.
+    fn account(&mut self, len: usize) {
+        let (counts, knobs) = (&self.nic.counts, &self.nic.knobs);
+        let mut clocks = bus::write_clocks(len as u64);
+        if self.fetched == 0 {
+            self.fetched = self.ring.ready().min(LINE);
+            clocks += bus::read_clocks(self.fetched as u64 * bus::DESCRIPTOR);
+            counts.rx_fetches.bump();
+        }
+        self.fetched = self.fetched.saturating_sub(1);
+        counts.rx_stored.bump();
+        counts.rx_bytes.add(len as u64);
+        counts.rx_bus_clocks.add(self.nic.bus.take(knobs, clocks));
+        self.unwritten += 1;
+        if self.unwritten == LINE {
+            self.write_back();
+        }
+    }
+
+    fn write_back(&mut self) {
+        if self.unwritten > 0 {
+            let clocks = bus::write_clocks(std::mem::take(&mut self.unwritten) as u64 * bus::DESCRIPTOR);
+            self.nic.counts.rx_writebacks.bump();
+            self.nic.counts.rx_bus_clocks.add(self.nic.bus.take(&self.nic.knobs, clocks));
+        }
+    }
+
+    fn watch_link(&mut self, now: Instant) {
+        if self.wire.as_ref().is_some_and(RxEnd::is_closed) && self.nic.link_up.swap(false, Ordering::Relaxed) {
+            self.nic.interrupt(LSC, now);
+        }
+    }
+
+    /// When the next frame arrives that is on its way; `None`: none is.
+    pub fn next_event(&mut self) -> Option<Instant> {
+        let has_place = self.ring.ready() > 0;
+        let at = self.wire.as_mut()?.next_at()?;
+        has_place.then(|| at.max(self.nic.bus.busy_until(&self.nic.knobs)))
+    }
+
+    /// Frames on the wire.
+    pub fn held(&self) -> usize {
+        self.wire.as_ref().map_or(0, RxEnd::held)
+    }
+
+    /// Has the other end of the wire gone, and all that came over it been taken?
+    pub fn is_gone(&self) -> bool {
+        self.wire.as_ref().is_some_and(RxEnd::is_gone)
+    }
+
+    /// Is there no wire?
+    pub fn is_unplugged(&self) -> bool {
+        self.wire.is_none()
+    }
+}
+
+/// The transmitting engine.
+#[derive(Debug)]
+pub struct TxEngine {
+    nic: Arc<Nic>,
+    ring: desc::Card<Frame>,
+    wire: Option<TxEnd>,
+    copies: bool,
+    vlan: u16,
+    fetched: usize,
+    /// A large segment under the knife; its descriptor is the next one.
+    cutting: Option<Cutter>,
+    stepped: Instant,
+}
+
+impl TxEngine {
+    /// Does what can be done by `now`; says how many frames it put onto the wire.
+    pub fn step(&mut self, now: Instant) -> usize {
+        self.nic.bus.resume(&self.nic.knobs, std::mem::replace(&mut self.stepped, now));
+        let (mut sent, before) = (0, self.nic.counts.tx_writebacks.get());
+        while self.can_send(now)
+            && let Some(frame) = self.next_frame()
+        {
+            if let Some(frame) = frame {
+                self.send(frame, now);
+                sent += 1;
+            }
+        }
+        if sent > 0
+            && let Some(wire) = &self.wire
+        {
+            wire.ring_far(now);
+        }
+        if self.nic.counts.tx_writebacks.get() != before {
+            self.nic.interrupt(TXDW, now);
+        }
+        sent
+    }
+
+    fn can_send(&mut self, now: Instant) -> bool {
+        if self.ring.ready() == 0 || !self.nic.bus.is_free(&self.nic.knobs, now) {
+            return false;
+        }
+        match &mut self.wire {
+            Some(wire) if !wire.is_closed() => wire.has_room(now),
+            _ => {
+                self.nic.link_up.store(false, Ordering::Relaxed);
+                true // to be dropped: nobody is there
+            }
+        }
+    }
+
+    fn send(&mut self, frame: Frame, now: Instant) {
+        let counts = &self.nic.counts;
+        match &mut self.wire {
+            Some(wire) if !wire.is_closed() => {
+                counts.tx_wire.bump();
+                counts.tx_bytes.add(frame.len() as u64);
+                wire.push(frame, now);
+            }
+            _ => counts.unplugged.bump(),
+        }
+    }
+
+    /// The next frame for the wire; `Some(None)`: that one was malformed; `None`: none, or no memory on the card now.
+    fn next_frame(&mut self) -> Option<Option<Frame>> {
+        if self.cutting.is_some() {
+            return self.next_piece();
+        }
+        let (copies, vlan, nic) = (self.copies, self.vlan, self.nic.clone());
+        let mut len = 0;
+        let next = self.ring.with_next(|slot, _| {
+            let Some(frame) = slot.as_mut() else { return Next::Frame(None) };
+            len = frame.len();
+            if frame.flags().has(Flags::GSO) {
+                if !fits_pieces(frame, nic.fifo.as_ref()) {
+                    return Next::Frame(None);
+                }
+                return match slot.take().map(Cutter::new) {
+                    Some(Ok(cutter)) => Next::Cut(Box::new(cutter)),
+                    Some(Err(frame)) => {
+                        *slot = Some(frame);
+                        Next::Frame(None)
+                    }
+                    None => Next::Frame(None),
+                };
+            }
+            if !copies {
+                return Next::Frame(slot.take().and_then(finished));
+            }
+            let Some(mut copy) = nic.fifo.as_ref().and_then(|fifo| fifo.get()) else { return Next::Wait };
+            let whole = if vlan == 0 {
+                copy.extend(frame.bytes())
+            } else {
+                work::extend_tagged(&mut copy, frame.bytes(), vlan)
+            };
+            copy.set_flags(frame.flags());
+            Next::Frame(whole.and_then(|()| finished(copy)))
+        })?;
+        if !matches!(next, Next::Wait) {
+            self.account(len);
+        }
+        match next {
+            Next::Wait => None,
+            Next::Cut(cutter) => {
+                self.cutting = Some(*cutter);
+                self.next_piece()
+            }
+            Next::Frame(frame) => {
+                self.finish();
+                self.nic.counts.tx_malformed.add(u64::from(frame.is_none()));
+                Some(frame)
+            }
+        }
+    }
+
+    /// The next piece of a large segment; after the last its descriptor is done.
+    fn next_piece(&mut self) -> Option<Option<Frame>> {
+        let (fifo, cutter) = (self.nic.fifo.as_ref()?, self.cutting.as_mut()?);
+        let piece = cutter.cut(fifo)?;
+        let piece = if self.vlan == 0 { Some(piece) } else { tagged(&piece, fifo, self.vlan) };
+        self.nic.counts.tx_segments.bump();
+        self.nic.counts.tx_malformed.add(u64::from(piece.is_none())); // no memory for its tag: lost
+        if cutter.is_done() {
+            let frame = self.cutting.take().map(Cutter::into_frame);
+            // The driver's buffer goes back to the driver, who returns it when it cleans up.
+            self.ring.with_next(|slot, _| *slot = frame);
+            self.finish();
+        }
+        Some(piece)
+    }
+
+    /// Has done with the next descriptor.
+    fn finish(&mut self) {
+        if self.ring.with_next(|_, command| command & desc::RS != 0) == Some(true) {
+            self.nic.counts.tx_writebacks.bump();
+            let clocks = bus::write_clocks(bus::DESCRIPTOR);
+            self.nic.counts.tx_bus_clocks.add(self.nic.bus.take(&self.nic.knobs, clocks));
+        }
+        self.ring.finish();
+    }
+
+    /// What reading a frame of `len` bytes and its descriptor costs the bus.
+    fn account(&mut self, len: usize) {
+        let mut clocks = bus::read_clocks(len as u64);
+        if self.fetched == 0 {
+            self.fetched = self.ring.ready().min(LINE);
+            clocks += bus::read_clocks(self.fetched as u64 * bus::DESCRIPTOR);
+            self.nic.counts.tx_fetches.bump();
+        }
+        self.fetched = self.fetched.saturating_sub(1);
+        self.nic.counts.tx_bus_clocks.add(self.nic.bus.take(&self.nic.knobs, clocks));
+    }
+
+    /// When a frame that waits for the wire or the bus can go; `None`: none does.
+    pub fn next_event(&mut self) -> Option<Instant> {
+        if self.ring.ready() == 0 {
+            return None;
+        }
+        let wire = self.wire.as_ref().map_or(Instant::ZERO, TxEnd::next_room);
+        Some(wire.max(self.nic.bus.busy_until(&self.nic.knobs)))
+    }
+
+    /// Is nobody at the other end of the wire any more?
+    pub fn is_gone(&self) -> bool {
+        self.wire.as_ref().is_some_and(TxEnd::is_closed)
+    }
+}
+
+enum Next {
+    /// A frame for the wire, or none: it was malformed.
+    Frame(Option<Frame>),
+    Cut(Box<Cutter>),
+    /// The card has no memory now.
+    Wait,
+}
+
+/// The frame as it leaves: nothing is left open in it. `None`: its headers are not such that it can be done.
+fn finished(mut frame: Frame) -> Option<Frame> {
+    if frame.flags().any(Flags::TX_WORK) {
+        crate::offload::complete(&mut frame)?;
+    }
+    frame.set_flags(Flags::default());
+    Some(frame)
+}
+
+/// Can a large segment be cut up on the card: do its pieces, with a tag, fit in the card's buffers?
+fn fits_pieces(frame: &Frame, fifo: Option<&buf::Pool>) -> bool {
+    let (Some(fifo), Some(size), Some((_, text))) = (fifo, frame.gso_size(), gso::places(frame)) else { return false };
+    text + usize::from(size) + ::wire::vlan::TAG_LEN <= fifo.size() - fifo.headroom()
+}
+
+/// A copy of a piece with a tag; `None`: no room for it.
+fn tagged(piece: &Frame, fifo: &buf::Pool, vlan: u16) -> Option<Frame> {
+    let mut copy = fifo.get()?;
+    work::extend_tagged(&mut copy, piece.bytes(), vlan)?;
+    Some(copy)
+}

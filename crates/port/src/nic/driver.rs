@@ -1,0 +1,320 @@
+//! The driver, written as for hardware: it polls memory, not registers.
+//!
+//! Receiving: buffers of the pool are posted, the card is told by RDT (T1), what it has filled is found by DD and taken in
+//! bursts; when a frame's memory is touched, and by whom, are knobs (T4 to T6, T10). Transmitting: frames are put into
+//! descriptors, the card is told by TDT (T2), a report is asked for every so often (T3), and by it buffers come back, many
+//! at a time.
+
+use super::Nic;
+use super::bus;
+use super::knobs::{AT_POLL, LATE, STACK, TOUCH};
+use crate::{PortCounts, RxHalf, TxHalf};
+use buf::ring::desc::{self, RS};
+use buf::{BURST_MAX, Burst, Flags, Frame, Pool};
+use clock::Instant;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+/// The receiving half.
+#[derive(Debug)]
+pub struct RxDriver {
+    nic: Arc<Nic>,
+    ring: desc::Driver<Frame>,
+    pool: Pool,
+    port: Arc<PortCounts>,
+    /// Pointers to buffers, taken from the pool in bulk; the buffers are not touched.
+    stock: Burst,
+    /// Woken by an interrupt, and not yet done with what it announced.
+    awake: bool,
+}
+
+impl RxDriver {
+    pub(super) fn new(nic: Arc<Nic>, ring: desc::Driver<Frame>, pool: Pool, port: Arc<PortCounts>) -> RxDriver {
+        RxDriver { nic, ring, pool, port, stock: Burst::new(), awake: true }
+    }
+
+    /// Descriptors at most between two writes of a tail: never so many that the card has none while the driver saves up.
+    fn at_most(wanted: usize, size: usize) -> usize {
+        wanted.min(size / 4).max(1)
+    }
+
+    /// Takes `n` frames that are done.
+    #[inline(always)]
+    fn harvest(&mut self, n: usize, into: &mut Burst) -> u64 {
+        let ahead = self.nic.knobs.prefetch.size();
+        let late = self.nic.knobs.parse.get() == LATE;
+        let mut bytes = 0;
+        if ahead == 0 {
+            self.ring.take_done(n, |frame| bytes += keep(frame, late, into));
+            return bytes;
+        }
+        (0..ahead.min(n)).for_each(|i| self.ring.look_ahead(i, Frame::prefetch));
+        for _ in 0..n {
+            self.ring.look_ahead(ahead, Frame::prefetch);
+            self.ring.take_done(1, |frame| bytes += keep(frame, late, into));
+        }
+        bytes
+    }
+
+    /// Posts buffers wherever there is room for one.
+    #[inline(always)]
+    fn refill(&mut self) {
+        let knobs = &self.nic.knobs;
+        let batch = Self::at_most(knobs.rx_tail_batch.size(), self.ring.size());
+        match knobs.refill.get() {
+            STACK => self.refill_from_stock(batch),
+            TOUCH => self.refill_by(batch, |pool| pool.get().map(touched)),
+            _ => self.refill_by(batch, Pool::get),
+        }
+    }
+
+    #[inline(always)]
+    fn refill_by(&mut self, batch: usize, get: impl Fn(&Pool) -> Option<Frame>) {
+        while self.ring.room() > 0 {
+            let (pool, wanted) = (&self.pool, batch.saturating_sub(self.ring.unannounced()).max(1));
+            let posted = self.ring.put_from(wanted, || get(pool).map(|buffer| (buffer, 0)));
+            if self.ring.unannounced() >= batch {
+                self.write_rdt();
+            }
+            if posted < wanted && self.ring.room() > 0 {
+                return self.starve();
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn refill_from_stock(&mut self, batch: usize) {
+        while let room @ 1.. = self.ring.room() {
+            if self.stock.is_empty() && self.pool.get_burst(room.min(BURST_MAX), &mut self.stock) == 0 {
+                return self.starve();
+            }
+            let (stock, wanted) = (&mut self.stock, batch.saturating_sub(self.ring.unannounced()).max(1));
+            self.ring.put_from(wanted, || stock.pop().map(|buffer| (buffer, 0)));
+            if self.ring.unannounced() >= batch {
+                self.write_rdt();
+            }
+        }
+    }
+
+    /// The pool is empty: what there is, the card is to have.
+    #[cold]
+    fn starve(&mut self) {
+        self.nic.counts.no_buffer.bump();
+        self.port.rx.no_buffer.bump();
+        if self.ring.unannounced() > 0 {
+            self.write_rdt();
+        }
+    }
+
+    #[inline(always)]
+    fn write_rdt(&mut self) {
+        self.ring.announce();
+        self.nic.counts.rx_doorbells.bump();
+        bus::wait(self.nic.knobs.reg_write_ns.get());
+    }
+
+    /// Interrupt-driven: is there something to do? Reading ICR tells, and costs what a register read does.
+    fn is_awake(&mut self) -> bool {
+        if let Some(side) = &self.nic.side
+            && side.interrupts.is_asserted()
+        {
+            side.interrupts.moderate(self.nic.knobs.itr_us.get());
+            self.nic.counts.register_reads.bump();
+            bus::wait(self.nic.knobs.reg_read_ns.get());
+            side.interrupts.read_cause();
+            self.awake = true;
+        }
+        self.awake
+    }
+}
+
+/// Adds a frame that was received to the burst; says how many bytes it has.
+#[inline(always)]
+fn keep(frame: Option<Frame>, late: bool, into: &mut Burst) -> u64 {
+    let Some(mut frame) = frame else { return 0 };
+    let bytes = frame.len() as u64;
+    if !late {
+        mark_broadcast(&mut frame);
+    }
+    drop(into.push(frame)); // there is room
+    bytes
+}
+
+/// What reading a frame early is good for: whether it is for a group.
+#[inline(always)]
+fn mark_broadcast(frame: &mut Frame) {
+    if frame.bytes().first().is_some_and(|first| first & 1 != 0) {
+        frame.set_flags(frame.flags().with(Flags::LINK_BROADCAST));
+    }
+}
+
+/// Writes to the buffer where a frame will begin, as a free list through the buffers or a header in them does.
+#[inline(always)]
+fn touched(mut buffer: Frame) -> Frame {
+    if let Some(line) = buffer.append(8) {
+        line.fill(0);
+    }
+    buffer.truncate(0);
+    buffer
+}
+
+impl RxHalf for RxDriver {
+    fn rx_burst(&mut self, into: &mut Burst, most: usize, _now: Instant) -> usize {
+        let most = most.min(into.room());
+        let polled = !self.nic.knobs.intr.on();
+        let frames = if polled || self.is_awake() { self.ring.find_done(most).min(most) } else { 0 };
+        let bytes = self.harvest(frames, into);
+        self.awake = frames > 0 && frames == most;
+        if self.ring.room() > 0 {
+            self.refill();
+        }
+        self.nic.counts.rx_frames.add(frames as u64);
+        self.port.rx.frames.add(frames as u64);
+        self.port.rx.bytes.add(bytes);
+        self.port.rx.idle.add(u64::from(frames == 0));
+        frames
+    }
+
+    fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.nic.side.as_ref()?.interrupts.event()?.fd())
+    }
+
+    fn next_event(&self) -> Option<Instant> {
+        self.nic.side.as_ref()?.interrupts.next_event()
+    }
+
+    fn held(&self) -> usize {
+        let counts = &self.nic.counts;
+        counts.rx_stored.get().wrapping_sub(counts.rx_frames.get()) as usize
+    }
+}
+
+/// The transmitting half.
+#[derive(Debug)]
+pub struct TxDriver {
+    nic: Arc<Nic>,
+    ring: desc::Driver<Frame>,
+    port: Arc<PortCounts>,
+    /// Frames since a report was asked for.
+    unreported: usize,
+    /// Frames that the card has done with: returned together.
+    done: Burst,
+}
+
+impl TxDriver {
+    pub(super) fn new(nic: Arc<Nic>, ring: desc::Driver<Frame>, port: Arc<PortCounts>) -> TxDriver {
+        TxDriver { nic, ring, port, unreported: 0, done: Burst::new() }
+    }
+
+    /// Takes back what the card has reported, and returns it to its pools.
+    #[inline(always)]
+    fn clean(&mut self) {
+        match self.ring.find_reported() {
+            0 => {}
+            ready => self.return_buffers(ready),
+        }
+    }
+
+    /// Out of line, so that the loop in it is whole: called from two places the compiler made a call for each frame of it.
+    #[inline(never)]
+    fn return_buffers(&mut self, mut ready: usize) {
+        self.nic.counts.cleanings.bump();
+        self.nic.counts.cleaned.add(ready as u64);
+        let done = &mut self.done;
+        while ready > 0 {
+            ready -= self.ring.take_done(BURST_MAX, |frame| {
+                if let Some(frame) = frame {
+                    drop(done.push(frame)); // it was empty
+                }
+            });
+            done.clear();
+        }
+    }
+
+    #[inline(always)]
+    fn write_tdt(&mut self) {
+        self.ring.announce();
+        self.nic.counts.tx_doorbells.bump();
+        bus::wait(self.nic.knobs.reg_write_ns.get());
+    }
+
+    /// Tells the card of what it has not been told of.
+    #[inline(always)]
+    fn flush(&mut self) {
+        if self.ring.unannounced() > 0 {
+            self.write_tdt();
+        }
+    }
+
+    /// No wire: nothing can be sent.
+    #[cold]
+    fn drop_all(&mut self, from: &mut Burst) -> usize {
+        let frames = from.len();
+        self.nic.counts.unplugged.add(frames as u64);
+        self.port.tx.errors.add(frames as u64);
+        from.clear();
+        frames
+    }
+
+    /// Frames in the ring that the card has not been told of.
+    pub fn unannounced(&self) -> usize {
+        self.ring.unannounced()
+    }
+
+    /// Frames in the ring that the card has not come to.
+    pub fn pending(&self) -> usize {
+        self.ring.pending()
+    }
+}
+
+impl TxHalf for TxDriver {
+    fn tx_burst(&mut self, from: &mut Burst, _now: Instant) -> usize {
+        if !self.nic.is_up() {
+            return self.drop_all(from);
+        }
+        self.clean();
+        let size = self.ring.size();
+        let batch = RxDriver::at_most(self.nic.knobs.tx_tail_batch.size(), size);
+        let every = RxDriver::at_most(self.nic.knobs.tx_rs_every.size(), size);
+        let mut bytes = 0;
+        let n = from.len().min(self.ring.room());
+        let mut unreported = self.unreported;
+        let mut left = n;
+        while left > 0 {
+            let wanted = batch.saturating_sub(self.ring.unannounced()).clamp(1, left);
+            self.ring.put_from(wanted, || {
+                let frame = from.pop()?;
+                bytes += frame.len() as u64;
+                unreported += 1;
+                let command = if unreported >= every { RS } else { 0 };
+                unreported = if command == RS { 0 } else { unreported };
+                Some((frame, command))
+            });
+            left -= wanted;
+            if self.ring.unannounced() >= batch {
+                self.write_tdt();
+            }
+        }
+        self.unreported = unreported;
+        if !from.is_empty() {
+            self.nic.counts.tx_full.bump();
+            self.flush();
+        } else if self.nic.knobs.tx_flush.get() != AT_POLL {
+            self.flush();
+        }
+        self.nic.counts.tx_frames.add(n as u64);
+        self.port.tx.frames.add(n as u64);
+        self.port.tx.bytes.add(bytes);
+        self.port.tx.bursts.add(u64::from(n > 0));
+        n
+    }
+
+    fn poll(&mut self, _now: Instant) {
+        self.flush();
+        self.clean();
+    }
+
+    fn held(&self) -> usize {
+        self.ring.pending()
+    }
+}

@@ -1,0 +1,291 @@
+//! The knobs of `nic:`, each declared once: here. The options of a port's name are the same words without `nic.`.
+//!
+//! Those that may change while the card runs are read anew in each burst. Defaults are the driver of bridge2004 before its
+//! tweaks (T1 to T10, as the report is numbered in docs), so that each can be switched on alone.
+
+use crate::spec::{Fallback, Form, OptionInfo, Value};
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// When a knob may be set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum When {
+    /// In the port's name, when it is opened.
+    Open,
+    /// Also while it runs.
+    Live,
+}
+
+/// What is known about a knob.
+#[derive(PartialEq, Eq, Debug)]
+pub struct KnobInfo {
+    /// Its word, form, default and sentence; its name is `nic.` and the word.
+    pub option: OptionInfo,
+    /// When it may be set.
+    pub when: When,
+    /// Which tweak of bridge2004 it is: `T1`; empty: none.
+    pub tweak: &'static str,
+}
+
+/// One knob's value: a count, a switch as 0 or 1, a word as its place in the list of words.
+#[derive(Debug)]
+pub struct Knob(AtomicU64);
+
+impl Knob {
+    /// The value.
+    #[inline(always)]
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Is it not 0?
+    #[inline(always)]
+    pub fn on(&self) -> bool {
+        self.get() != 0
+    }
+
+    /// The value as a number of frames or descriptors.
+    #[inline(always)]
+    pub fn size(&self) -> usize {
+        self.get() as usize
+    }
+
+    /// Sets it, unchecked: see [`Knobs::set`].
+    pub fn set(&self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+}
+
+/// Why a knob was not set.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum KnobError {
+    /// There is none of that name.
+    Unknown(String),
+    /// A value of another form.
+    BadValue {
+        /// The knob.
+        name: &'static str,
+        /// The value.
+        found: String,
+        /// What was expected.
+        expected: Form,
+    },
+    /// It can be set only when the port is opened.
+    Running(&'static str),
+}
+
+impl fmt::Display for KnobError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            KnobError::Unknown(name) => {
+                let all: Vec<&str> = Knobs::INFO.iter().map(|info| info.option.name).collect();
+                write!(f, "no knob '{name}'; nic has, each behind 'nic.': {}", all.join(", "))
+            }
+            KnobError::BadValue { name, found, expected } => write!(f, "nic.{name}='{found}': expected {expected}"),
+            KnobError::Running(name) => write!(f, "nic.{name} is set when the port is opened: nic({name}=...):NAME"),
+        }
+    }
+}
+
+impl std::error::Error for KnobError {}
+
+macro_rules! knobs {
+    ($( $field:ident: $when:ident, $tweak:literal, $form:expr, $default:literal, $sentence:literal; )+) => {
+        /// The knobs of one card and its driver.
+        #[derive(Debug)]
+        pub struct Knobs { $( #[doc = $sentence] pub $field: Knob, )+ }
+
+        impl Knobs {
+            /// Every knob's description, in one order with [`Knobs::list`].
+            pub const INFO: &'static [KnobInfo] = &[$( KnobInfo {
+                option: OptionInfo {
+                    name: stringify!($field),
+                    form: $form,
+                    fallback: Fallback::Is($default),
+                    sentence: $sentence,
+                },
+                when: When::$when,
+                tweak: $tweak,
+            } ),+];
+
+            fn cells(&self) -> [&Knob; Knobs::INFO.len()] { [$( &self.$field ),+] }
+
+            fn zeroed() -> Knobs { Knobs { $( $field: Knob(AtomicU64::new(0)), )+ } }
+        }
+    };
+}
+
+const fn upto(min: u64, max: u64) -> Form {
+    Form::Count { min, max }
+}
+
+const SIZES: Form = Form::Word(&["64", "128", "256", "512", "1024", "2048", "4096"]);
+
+/// Words of `nic.refill`.
+pub const POOL: u64 = 0;
+/// See [`POOL`].
+pub const STACK: u64 = 1;
+/// See [`POOL`].
+pub const TOUCH: u64 = 2;
+/// The word `late` of `nic.parse`.
+pub const LATE: u64 = 1;
+/// Words of `nic.dma`.
+pub const MOVE: u64 = 1;
+/// See [`MOVE`].
+pub const COLD: u64 = 2;
+/// The word `poll` of `nic.tx_flush`.
+pub const AT_POLL: u64 = 1;
+
+knobs! {
+    rx_tail_batch: Live, "T1", upto(1, 1024), "1",
+        "Receive descriptors filled between two writes of RDT; at most a quarter of the ring.";
+    tx_tail_batch: Live, "T2", upto(1, 1024), "1",
+        "Transmit descriptors filled between two writes of TDT; at most a quarter of the ring.";
+    tx_flush: Live, "T2", Form::Word(&["burst", "poll"]), "burst",
+        "When TDT is written for what is left: at the end of each burst, or once a round.";
+    tx_rs_every: Live, "T3", upto(1, 1024), "1",
+        "Every how many transmit descriptors a status write-back is asked for (RS); at most a quarter of the ring.";
+    refill: Live, "T4 T5", Form::Word(&["pool", "stack", "touch"]), "touch",
+        "How buffers are posted: one by one from the pool; in bulk from an array of pointers; one by one, and each written to.";
+    parse: Live, "T6", Form::Word(&["early", "late"]), "early",
+        "When a received frame's first line is read: by the driver as it takes the frame, or by whoever wants it.";
+    rx_ring: Open, "T7", SIZES, "256", "Receive descriptors.";
+    tx_ring: Open, "T7", SIZES, "256", "Transmit descriptors.";
+    prefetch: Live, "T10", upto(0, 32), "0",
+        "Ask the cache for the first line of the frame this many places ahead; 0: do not.";
+    dma: Open, "", Form::Word(&["copy", "move", "cold"]), "copy",
+        "Payload is copied into the posted buffer; or the buffers change hands; or copied and put out of the caches, as on PCI.";
+    reg_read_ns: Live, "", upto(0, 100_000), "875",
+        "Nanoseconds that a register read takes; 0: none.";
+    reg_write_ns: Live, "", upto(0, 100_000), "204",
+        "Nanoseconds that a register write takes; 0: none.";
+    bus: Live, "", Form::Word(&["off", "pcix100", "pcix133"]), "pcix100",
+        "The bus whose clocks are counted: 64 bits at 100 or 133 MHz.";
+    bus_pace: Live, "", Form::Switch, "off", "The card also waits for that bus.";
+    speed: Open, "", Form::Word(&["0", "1g", "10g", "25g", "100g"]), "0",
+        "The wire's pace in bits a second, preamble, FCS and gap counted; 0: none.";
+    pause: Open, "", Form::Word(&["auto", "on", "off"]), "auto",
+        "Without descriptors frames wait on the wire, and are not missed (IEEE 802.3 annex 31B); auto: on a wire without pace.";
+    intr: Open, "T8", Form::Switch, "off", "Sleep until the card interrupts; off: it is polled.";
+    itr_us: Live, "", upto(0, 100_000), "0", "Microseconds between two interrupts at least (ITR).";
+    csum: Open, "", Form::Switch, "off", "Checksums are filled in and verified on the card.";
+    tso: Open, "", Form::Switch, "off", "Large TCP segments are cut up on the card, checksums filled in.";
+    vlan: Open, "", upto(0, 4094), "0",
+        "The tag of this VLAN is put into frames sent and taken out of frames received, others are missed; 0: as they are.";
+}
+
+impl Default for Knobs {
+    fn default() -> Knobs {
+        let knobs = Knobs::zeroed();
+        for (info, cell) in Knobs::INFO.iter().zip(knobs.cells()) {
+            if let Some(value) = info.option.default() {
+                cell.set(number(&info.option.form, &value));
+            }
+        }
+        knobs
+    }
+}
+
+/// The options of a port's name: these knobs, then what else the opening wants to know; `N` is how many there are together.
+pub const fn options<const N: usize>(more: &[OptionInfo]) -> [OptionInfo; N] {
+    let none = OptionInfo { name: "", form: Form::Switch, fallback: Fallback::Open, sentence: "" };
+    let mut all = [none; N];
+    let mut knobs = Knobs::INFO;
+    let mut more = more;
+    let mut rest: &mut [OptionInfo] = &mut all;
+    while let Some((place, after)) = rest.split_first_mut() {
+        if let Some((info, others)) = knobs.split_first() {
+            *place = info.option;
+            knobs = others;
+        } else if let Some((option, others)) = more.split_first() {
+            *place = *option;
+            more = others;
+        }
+        rest = after;
+    }
+    all
+}
+
+fn number(form: &Form, value: &Value) -> u64 {
+    match (form, value) {
+        (_, Value::Count(n)) => *n,
+        (_, Value::Switch(on)) => u64::from(*on),
+        (Form::Word(words), Value::Word(word)) => words.iter().position(|w| w == word).unwrap_or(0) as u64,
+        _ => 0,
+    }
+}
+
+fn text(form: &Form, value: u64) -> String {
+    match form {
+        Form::Word(words) => words.get(value as usize).unwrap_or(&"?").to_string(),
+        Form::Switch => if value == 0 { "off" } else { "on" }.to_string(),
+        _ => value.to_string(),
+    }
+}
+
+impl Knobs {
+    /// Sets the knob called `name` (`nic.rx_tail_batch`) from its text, while the card runs.
+    ///
+    /// # Errors
+    /// No such knob, a value of another form, or a knob for the opening only.
+    pub fn set(&self, name: &str, value: &str) -> Result<(), KnobError> {
+        let (info, cell) = self.find(name)?;
+        if info.when == When::Open {
+            return Err(KnobError::Running(info.option.name));
+        }
+        let Some(parsed) = info.option.form.parse(value) else {
+            let found = value.to_string();
+            return Err(KnobError::BadValue { name: info.option.name, found, expected: info.option.form });
+        };
+        cell.set(number(&info.option.form, &parsed));
+        Ok(())
+    }
+
+    /// Sets the knob before the opening, from the value of the port's option; options that are no knobs change nothing.
+    pub fn preset(&self, option: &str, value: &Value) {
+        if let Some((info, cell)) = Knobs::INFO.iter().zip(self.cells()).find(|(info, _)| info.option.name == option) {
+            cell.set(number(&info.option.form, value));
+        }
+    }
+
+    /// The value of the knob called `name`, as text.
+    ///
+    /// # Errors
+    /// No such knob.
+    pub fn get(&self, name: &str) -> Result<String, KnobError> {
+        self.find(name).map(|(info, cell)| text(&info.option.form, cell.get()))
+    }
+
+    /// Every knob's description and value.
+    pub fn list(&self) -> impl Iterator<Item = (&'static KnobInfo, String)> {
+        let value = |(info, cell): (&'static KnobInfo, &Knob)| (info, text(&info.option.form, cell.get()));
+        Knobs::INFO.iter().zip(self.cells()).map(value).collect::<Vec<_>>().into_iter()
+    }
+
+    fn find(&self, name: &str) -> Result<(&'static KnobInfo, &Knob), KnobError> {
+        let word = name.strip_prefix("nic.").unwrap_or_default();
+        let named = |(info, _): &(&KnobInfo, &Knob)| info.option.name == word;
+        Knobs::INFO.iter().zip(self.cells()).find(named).ok_or_else(|| KnobError::Unknown(name.to_string()))
+    }
+
+    /// Receive and transmit descriptors.
+    pub fn rings(&self) -> (usize, usize) {
+        (64 << self.rx_ring.get().min(6), 64 << self.tx_ring.get().min(6))
+    }
+
+    /// Bits a second on the wire; `None`: no pace.
+    pub fn bits_a_second(&self) -> Option<u64> {
+        [None, Some(1_000_000_000), Some(10_000_000_000), Some(25_000_000_000), Some(100_000_000_000)]
+            .get(self.speed.size())
+            .copied()
+            .flatten()
+    }
+
+    /// Do frames wait on the wire when there are no descriptors for them?
+    pub fn pauses(&self) -> bool {
+        match self.pause.get() {
+            0 => self.bits_a_second().is_none(),
+            word => word == 1,
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! An event that a thread can sleep on and any thread can raise: eventfd(2), in place of a card's interrupt line.
+#![allow(unsafe_code)] // eventfd(2) has no safe form in std
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd};
+
+/// An event: raised until it is cleared.
+#[derive(Debug)]
+pub struct Event(File);
+
+impl Event {
+    /// An event that nobody has raised.
+    ///
+    /// # Errors
+    /// The system's: no descriptors left.
+    pub fn new() -> io::Result<Event> {
+        // SAFETY: eventfd(2) takes no pointers.
+        let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the kernel just gave us this descriptor; nobody else has it.
+        Ok(Event(unsafe { File::from_raw_fd(fd) }))
+    }
+
+    /// Raises it. It cannot fail: a count that is full is raised already.
+    pub fn raise(&self) {
+        let _ = (&self.0).write(&1u64.to_ne_bytes());
+    }
+
+    /// Clears it.
+    pub fn clear(&self) {
+        let _ = (&self.0).read(&mut [0; 8]);
+    }
+
+    /// To sleep on until it is raised.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
