@@ -8,8 +8,9 @@
     reason = "a broken invariant is to panic here; built for tests and fuzzing only"
 )]
 
-use super::{Duplex, Effect, Guarded, Link, MAX_UNSENT, PortRole, PortState, Stp, StpConfig, StpPort, StpVersion};
+use super::{Duplex, Effect, Guarded, Link, MAX_UNSENT, PortRole, Stp, StpConfig, StpPort, StpVersion};
 use crate::PortNo;
+use crate::PortState;
 use clock::{Duration, Instant};
 use wire::Mac;
 use wire::bpdu::{Bpdu, BridgeId, Config, Flags, PortId};

@@ -3,6 +3,7 @@
 use super::table::{HALF, START, UP, config, effects, hear, said, sent, two_ports, wait};
 use super::world::{World, secs};
 use super::*;
+use crate::PortState;
 use wire::Mac;
 use wire::bpdu::{BridgeId, Config, Flags};
 

@@ -2,6 +2,7 @@
 
 use super::world::{World, address, secs};
 use super::*;
+use crate::PortState;
 use wire::Mac;
 use wire::bpdu::{BridgeId, Config, Flags, PortId, SenderRole};
 

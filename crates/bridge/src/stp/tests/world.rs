@@ -2,6 +2,7 @@
 //! forwarding ports have a loop.
 
 use super::*;
+use crate::PortState;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use wire::Mac;
