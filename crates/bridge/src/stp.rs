@@ -302,6 +302,7 @@ impl Stp {
         match self.settle(no) {
             true => self.run(now),
             false => {
+                self.note_held();
                 if let Some(p) = self.ports.get_mut(&no) {
                     machines::speak(p, &mut self.tree);
                 }
@@ -340,6 +341,7 @@ impl Stp {
             p.sync |= asked.sync;
             p.re_root |= asked.re_root;
             p.tc_prop |= asked.tc_prop.is_some_and(|no| no != p.no);
+            p.new_info |= asked.relay && p.role == PortRole::Designated && p.port_enabled && !p.send_rstp;
         }
     }
 
@@ -367,10 +369,17 @@ impl Stp {
                 break;
             }
         }
+        self.note_held();
         for p in self.ports.values_mut() {
             machines::speak(p, &mut self.tree);
         }
         self.note_changes(now);
+    }
+
+    /// How old what we say of the root has become here.
+    fn note_held(&mut self) {
+        let root = self.tree.root_port.and_then(|no| self.ports.get(&no));
+        self.tree.held = root.map_or(0, |p| p.held);
     }
 
     /// Topology Change Count and Time Since Topology Change (14.8.1.1.3).

@@ -35,7 +35,7 @@ pub(super) fn step(p: &mut Port, b: &mut Tree) -> bool {
     let mut moved = receive::step(p);
     moved |= migration::step(p, b);
     moved |= detection::step(p);
-    moved |= information::step(p);
+    moved |= information::step(p, b);
     moved |= transitions::step(p, b);
     moved |= state::step(p, b);
     moved | topology::step(p, b)

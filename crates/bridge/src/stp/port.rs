@@ -102,6 +102,8 @@ pub(super) struct Port {
     pub root_inconsistent: bool,
     /// The message at hand, between Port Receive and Port Information.
     pub msg: Option<Bpdu>,
+    /// Seconds since the designated bridge last spoke.
+    pub held: u16,
     /// Seconds of short ageing that are left (17.19.1).
     pub age_while: u16,
 
@@ -181,6 +183,7 @@ impl Port {
             silent: false,
             root_inconsistent: false,
             msg: None,
+            held: 0,
             age_while: 0,
             edge_delay_while: 0,
             fd_while: 0,
@@ -282,6 +285,7 @@ impl Port {
         for timer in timers {
             *timer = timer.saturating_sub(seconds);
         }
+        self.held = self.held.saturating_add(seconds);
         self.rcvd = 0;
     }
 

@@ -148,7 +148,10 @@ pub fn fell_silent(p: &mut Port) {
 /// 17.21.19.
 pub fn tx_config(p: &mut Port, b: &mut Tree) {
     let ack = if p.tc_ack { Flags::TOPOLOGY_CHANGE_ACK } else { Flags::NONE };
-    let bpdu = Bpdu::Config(config(p, tc(p).with(ack)));
+    let mut said = config(p, tc(p).with(ack));
+    // STP counts the time that information is held, too (802.1D-1998 8.6.1.3.3): what is past dies within max age.
+    said.message_age = said.message_age.saturating_add(b.held.min(255) << 8);
+    let bpdu = Bpdu::Config(said);
     if transmit(p, b, bpdu) {
         p.counts.config_out += 1;
     }

@@ -17,6 +17,8 @@ pub(super) struct Tree {
     pub root_port_id: PortId,
     pub root_priority: PriorityVector,
     pub root_times: Times,
+    /// Seconds since the root port last heard of the root.
+    pub held: u16,
     /// Ports that keep allSynced (17.20.3) from being true.
     pub unsynced: usize,
     /// Ports whose rrWhile runs.
@@ -34,6 +36,8 @@ pub(super) struct Asked {
     pub re_root: bool,
     /// setTcPropTree (17.21.18), by this port: all but this.
     pub tc_prop: Option<PortNo>,
+    /// The root was heard of: neighbors that speak STP are told at once (802.1D-1998 8.6.4).
+    pub relay: bool,
 }
 
 impl Tree {
@@ -44,6 +48,7 @@ impl Tree {
             root_port_id: PortId::default(),
             root_priority: PriorityVector::default(),
             root_times: Times::default(),
+            held: 0,
             unsynced: 0,
             re_rooting: 0,
             asked: Asked::default(),

@@ -1,7 +1,8 @@
 //! Port Information (IEEE 802.1D-2004 17.27): whose information the port has, how old it is, what a message changes.
 
-use crate::stp::port::{InfoIs, Port, RcvdInfo};
+use crate::stp::port::{InfoIs, Port, PortRole, RcvdInfo};
 use crate::stp::procedures as pr;
+use crate::stp::tree::Tree;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
@@ -21,7 +22,7 @@ pub fn begin(p: &mut Port) {
     enter(p, State::Disabled);
 }
 
-pub fn step(p: &mut Port) -> bool {
+pub fn step(p: &mut Port, b: &mut Tree) -> bool {
     let next = match p.information {
         _ if !p.port_enabled && p.info_is != InfoIs::Disabled => State::Disabled,
         State::Disabled if p.port_enabled => State::Aged,
@@ -43,6 +44,10 @@ pub fn step(p: &mut Port) -> bool {
         State::Disabled | State::Aged | State::Current => return false,
         _ => State::Current,
     };
+    if matches!(next, State::SuperiorDesignated | State::RepeatedDesignated) {
+        p.held = 0;
+        b.asked.relay |= p.role == PortRole::Root;
+    }
     enter(p, next);
     true
 }

@@ -360,3 +360,25 @@ fn rapid_means_milliseconds() {
     assert_eq!(world.loops, []);
     assert_eq!(world.bridges[0].stp.config().address, address(0));
 }
+
+/// STP as 802.1D-1998 8.6 has it: what the root says is passed on at once, and what is held grows older.
+#[test]
+fn stp_passes_on_at_once_and_counts_the_time() {
+    let mut stp = Stp::new(StpConfig { version: StpVersion::Stp, ..config() }, START).unwrap();
+    for no in 0..2 {
+        stp.add_port(no, StpPort::default(), START).unwrap();
+        stp.set_link(no, UP, START);
+    }
+    let mut now = START;
+    let ages = |stp: &mut Stp| -> Vec<u16> {
+        sent(stp, 1).iter().filter_map(Bpdu::config).map(|config| config.message_age / 256).collect()
+    };
+    hear(&mut stp, 0, Bpdu::Config(said(0x1000)), now);
+    assert_eq!(ages(&mut stp).last(), Some(&1));
+    wait(&mut stp, &mut now, 1);
+    ages(&mut stp);
+    hear(&mut stp, 0, Bpdu::Config(said(0x1000)), now);
+    assert_eq!(ages(&mut stp), [1]);
+    wait(&mut stp, &mut now, 4);
+    assert_eq!(ages(&mut stp), [3, 5]);
+}
