@@ -17,17 +17,22 @@ mod lane;
 pub mod run;
 #[cfg(test)]
 mod tests;
+mod tree;
 pub mod words;
 
 pub use average::Average;
 pub use lane::{Counts, Lane};
+pub use tree::Tree;
 
 use bridge::{BridgeConfig, MAX_PORTS, Member, PortNo};
 use buf::{Pool, PoolConfig, PoolError, PoolLocks};
 use clock::Clock;
 use dispatch::polling::{Knobs, Loops, Taken};
 use exchange::{Call, Grapevine};
+use lane::Common;
+use tree::SharedInbox;
 use port::{Caps, Env, OpenError, Pairs, Port, PortCounts, Spec, SpecError};
+use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wire::Mac;
 
@@ -41,6 +46,8 @@ pub struct SwitchConfig {
     pub name: String,
     /// Its table, and what else its bridge is to do.
     pub bridge: BridgeConfig,
+    /// Its address, and so its identifier in a spanning tree; `None`: one of its own.
+    pub mac: Option<Mac>,
     /// Loops, each in a thread of its own.
     pub lanes: usize,
     /// Buffers of the pool that all ports share.
@@ -52,6 +59,7 @@ impl Default for SwitchConfig {
         SwitchConfig {
             name: "bridge0".to_string(),
             bridge: BridgeConfig::default(),
+            mac: None,
             lanes: 1,
             pool: PoolConfig { buffers: 16_384, ..PoolConfig::default() },
         }
@@ -89,6 +97,8 @@ pub struct Info {
     pub caps: Caps,
     /// Its counters.
     pub counts: Arc<PortCounts>,
+    /// The card, where there is one.
+    pub nic: Option<Arc<port::nic::Nic>>,
     /// The loop that polls it.
     pub lane: usize,
 }
@@ -108,6 +118,8 @@ pub struct Switch {
     lanes: Vec<Mutex<Lane>>,
     calls: Vec<Call>,
     members: Mutex<Members>,
+    inbox: SharedInbox,
+    tree: Mutex<Option<Tree>>,
 }
 
 #[derive(Default)]
@@ -115,6 +127,12 @@ struct Members {
     /// By number; `None`: the place is free.
     infos: Vec<Option<Info>>,
     loops: Loops,
+}
+
+/// An address of nobody else's: locally administered (IEEE 802 8.4).
+fn random_mac() -> Mac {
+    let [a, b, c, d, e, ..] = RandomState::new().hash_one(0u8).to_be_bytes();
+    Mac([0x02, a, b, c, d, e])
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -132,15 +150,23 @@ impl Switch {
         let pool = Pool::new(&PoolConfig { locks, ..config.pool.clone() })?;
         let knobs = Arc::new(Knobs::default());
         let calls = (0..lanes).map(|_| Call::new()).collect::<Result<Vec<_>, _>>().map_err(PoolError::NoMemory)?;
-        let lane = |number| Lane::new(number, config.bridge, knobs.clone(), clock.clone(), calls.clone());
+        let inbox = SharedInbox::default();
+        let common = Common {
+            bridge: config.bridge,
+            knobs: knobs.clone(),
+            clock: clock.clone(),
+            calls: calls.clone(),
+            inbox: inbox.clone(),
+            pool: pool.clone(),
+        };
         let grapevines = Grapevine::among(lanes).into_iter().enumerate();
         let all: Vec<Lane> = match lanes {
-            1 => vec![lane(0)],
-            _ => grapevines.map(|(number, news)| lane(number).among_others(news)).collect(),
+            1 => vec![Lane::new(0, &common)],
+            _ => grapevines.map(|(number, news)| Lane::new(number, &common).among_others(news)).collect(),
         };
         Ok(Switch {
             name: config.name.clone(),
-            mac: Mac([0x02, 0, 0, 0, 0, 1]),
+            mac: config.mac.unwrap_or_else(random_mac),
             lanes: all.into_iter().map(Mutex::new).collect(),
             knobs,
             clock,
@@ -148,6 +174,8 @@ impl Switch {
             pairs: Pairs::new(),
             calls,
             members: Mutex::default(),
+            inbox,
+            tree: Mutex::new(None),
         })
     }
 
@@ -221,6 +249,7 @@ impl Switch {
             spec: port.spec.clone(),
             caps: port.caps,
             counts: port.counts.clone(),
+            nic: port.nic.clone(),
             lane,
         };
         if free == members.infos.len() {
@@ -237,7 +266,7 @@ impl Switch {
             }
         }
         if let Some(mut lane) = self.lane(lane) {
-            lane.add(number, port, self.pool.clone(), rings);
+            lane.add(number, port, rings);
         }
         Ok(number)
     }
@@ -247,6 +276,8 @@ impl Switch {
         let mut members = lock(&self.members);
         let Some(info) = members.infos.get_mut(usize::from(number)).and_then(Option::take) else { return };
         members.loops.deregister(&info.spec);
+        drop(members);
+        self.remove_tree_port(number);
         // Those who send to it first: nothing arrives there after it is gone.
         let others = (0..self.lanes()).filter(|other| *other != info.lane);
         for lane in others.chain([info.lane]) {

@@ -2,8 +2,9 @@
 
 use super::Average;
 use super::exchange::{Arrivals, Away, Call, Grapevine};
+use super::tree::SharedInbox;
 use bridge::{Bridge, BridgeConfig, Member, PortNo};
-use buf::{Burst, Pool};
+use buf::{Burst, Frame, Pool};
 use clock::{Clock, Duration, Instant};
 use dispatch::polling::{Ask, Handlers, Knobs, Polling, Then};
 use port::offload::soft::Soft;
@@ -116,6 +117,18 @@ pub struct Lane {
     calls: Vec<Call>,
     /// To the other lanes, if there are any.
     news: Option<Grapevine>,
+    inbox: SharedInbox,
+    pool: Pool,
+}
+
+/// What a lane has from its switch.
+pub(super) struct Common {
+    pub bridge: BridgeConfig,
+    pub knobs: Arc<Knobs>,
+    pub clock: Clock,
+    pub calls: Vec<Call>,
+    pub inbox: SharedInbox,
+    pub pool: Pool,
 }
 
 /// The ports, apart from what decides when they are polled.
@@ -129,17 +142,19 @@ struct Ports {
 }
 
 impl Lane {
-    pub(super) fn new(number: usize, bridge: BridgeConfig, knobs: Arc<Knobs>, clock: Clock, calls: Vec<Call>) -> Lane {
+    pub(super) fn new(number: usize, common: &Common) -> Lane {
         Lane {
             number,
-            bridge: Bridge::new(bridge),
-            polling: Polling::new(knobs),
+            bridge: Bridge::new(common.bridge),
+            polling: Polling::new(common.knobs.clone()),
             average: Average::default(),
             ports: Ports { places: Vec::new(), own: Vec::new(), out: Vec::new(), burst: Burst::new() },
             gone: Counts::default(),
-            clock,
-            calls,
+            clock: common.clock.clone(),
+            calls: common.calls.clone(),
             news: None,
+            inbox: common.inbox.clone(),
+            pool: common.pool.clone(),
         }
     }
 
@@ -150,8 +165,8 @@ impl Lane {
         self
     }
 
-    pub(super) fn add(&mut self, number: PortNo, port: Port, pool: Pool, arrivals: Vec<Arrivals>) {
-        let soft = Soft::new(&port.caps, pool, port.counts.clone());
+    pub(super) fn add(&mut self, number: PortNo, port: Port, arrivals: Vec<Arrivals>) {
+        let soft = Soft::new(&port.caps, self.pool.clone(), port.counts.clone());
         let own = Own { rx: port.rx, tx: port.tx, soft, arrivals, sent: 0, late: 0 };
         self.put(number, Place::Own(Box::new(own)));
         self.ports.own.push(number);
@@ -271,14 +286,32 @@ impl Lane {
     /// One turn.
     #[inline]
     pub fn turn(&mut self) -> Then {
-        let Lane { bridge, polling, average, ports, clock, calls, news, .. } = self;
+        let Lane { bridge, polling, average, ports, clock, calls, news, inbox, pool, .. } = self;
         let now = clock.now();
         bridge.poll(now);
         if let Some(news) = news {
             news.exchange(bridge, &ports.own, now);
         }
         let mut work = Work { bridge, average, ports, calls };
-        polling.turn(&mut work, || clock.now())
+        let then = polling.turn(&mut work, || clock.now());
+        while let Some(local) = bridge.take_local() {
+            inbox.put(local.from, local.frame.bytes());
+            calls.first().into_iter().for_each(Call::wake);
+        }
+        while let Some(query) = bridge.take_query() {
+            if let Some(mut frame) = pool.get()
+                && frame.extend(query.bytes()).is_some()
+            {
+                bridge.send_all(frame, query.vid, &mut ports.out);
+            }
+        }
+        then
+    }
+
+    /// Sends a frame of the bridge's own.
+    pub(super) fn send_own(&mut self, port: PortNo, frame: Frame) {
+        self.bridge.send(frame, port, &mut self.ports.out);
+        self.flush();
     }
 
     /// Sends what waits, and nothing else.
