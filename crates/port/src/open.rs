@@ -7,6 +7,7 @@ mod tests;
 pub use pairs::{PairError, Pairs};
 
 use crate::impair::{self, Impairment};
+use crate::packet::{self, FanoutMode, PacketConfig, PacketError};
 use crate::pcap::{self, Format, PcapConfig, PcapFileError};
 use crate::pktgen::{self, Order, Source};
 use crate::spec::{Kind, Layer, Spec};
@@ -49,6 +50,8 @@ pub enum OpenError {
     Pair(PairError),
     /// The TAP device.
     Tap(TapError),
+    /// The packet sockets.
+    Packet(PacketError),
     /// The capture file.
     Pcap(PcapFileError),
     /// The files of lines.
@@ -74,6 +77,7 @@ impl fmt::Display for OpenError {
             }
             OpenError::Pair(error) => error.fmt(f),
             OpenError::Tap(error) => error.fmt(f),
+            OpenError::Packet(error) => error.fmt(f),
             OpenError::Pcap(error) => error.fmt(f),
             OpenError::Text(error) => error.fmt(f),
             OpenError::Trace { file, error } => write!(f, "tracer: {file}: {error}"),
@@ -105,6 +109,7 @@ fn open_port(spec: &Spec, env: &Env<'_>) -> Result<Port, OpenError> {
         Kind::Null => Ok(null::open(name, plain(layer))),
         Kind::Pair => env.pairs.open(name, layer, joined(layer)).map_err(OpenError::Pair),
         Kind::Tap => tap::open(name, &tap_config(layer), &env.pool).map_err(OpenError::Tap),
+        Kind::Packet => packet::open(name, &packet_config(layer), &env.pool).map_err(OpenError::Packet),
         Kind::Pcap => pcap::open(name, &pcap_config(layer, name), &env.pool).map_err(OpenError::Pcap),
         Kind::Text => text::open(name, &text_config(layer, name), &env.pool).map_err(OpenError::Text),
         // A spec that was parsed has no wrapper in the port's place.
@@ -193,6 +198,31 @@ fn tap_config(layer: &Layer) -> TapConfig {
         mtu: layer.get_count("mtu").map(narrow),
         mac: layer.get_mac("mac"),
         up: layer.switch("up"),
+    }
+}
+
+fn packet_config(layer: &Layer) -> PacketConfig {
+    let mode = match layer.word("fanout_mode") {
+        "lb" => FanoutMode::Lb,
+        "cpu" => FanoutMode::Cpu,
+        "rollover" => FanoutMode::Rollover,
+        _ => FanoutMode::Hash,
+    };
+    let count = |option| u32::try_from(layer.count(option)).unwrap_or(u32::MAX);
+    PacketConfig {
+        blocks: count("blocks"),
+        block: count("block"),
+        retire: layer.duration("retire"),
+        tx_ring: count("tx_ring"),
+        fanout: Some(narrow(layer.count("fanout"))).filter(|group| *group > 0).map(|group| (group, mode)),
+        promisc: layer.switch("promisc"),
+        qdisc_bypass: layer.switch("qdisc_bypass"),
+        ignore_outgoing: layer.switch("ignore_outgoing"),
+        vnet_hdr: layer.switch("vnet_hdr"),
+        rx_csum: if layer.word("rx_csum") == "complete" { RxCsum::Complete } else { RxCsum::Trust },
+        tx_csum: layer.switch("tx_csum"),
+        tso: layer.switch("tso"),
+        lro: layer.switch("lro"),
     }
 }
 

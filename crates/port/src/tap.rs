@@ -5,13 +5,15 @@
 //! `TX_L4_CSUM` is left to the kernel, and TCP segments of up to 64 KiB pass uncut both ways (`tso`, `lro`). A device that
 //! is deleted while open ends the port: [`RxHalf::is_gone`](crate::RxHalf::is_gone), counted in `port.rx.errors`.
 
+pub mod bare;
 mod error;
 mod rx;
 mod tx;
-mod vnet;
 
+pub use crate::offload::RxCsum;
 pub use error::TapError;
 
+use crate::offload::large::{self, LARGEST};
 use crate::os::tun::{self, Config, Opened, VNET_HDR_LEN};
 use crate::{Caps, Port, PortCounts};
 use buf::Pool;
@@ -19,18 +21,6 @@ use rx::TapRx;
 use std::sync::Arc;
 use tx::TapTx;
 use wire::{Mac, eth, vlan};
-
-/// What to do with checksums that the kernel left open.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum RxCsum {
-    /// Close them here.
-    Complete,
-    /// Mark them verified and leave them open (`TX_L4_CSUM`): what passes the frame on to a wire closes them.
-    #[default]
-    Trust,
-    /// Have the kernel close them, and verify them like any other.
-    Off,
-}
 
 /// How the device is to be.
 #[derive(Clone, Debug)]
@@ -71,16 +61,13 @@ impl Default for TapConfig {
 /// Bytes of frame around a packet: an Ethernet header and one VLAN tag.
 const AROUND: usize = eth::HEADER_LEN + vlan::TAG_LEN;
 
-/// The largest IP packet.
-const LARGEST: usize = 65_535;
-
 /// Opens the device, made if there is none (it then goes when the port is dropped). What the kernel does not have of the
 /// offloads is left out; the port's [`Caps`] say what is there.
 ///
 /// # Errors
 /// See [`TapError`]: no /dev/net/tun, no permission, in use, buffers smaller than the MTU.
 pub fn open(name: &str, config: &TapConfig, pool: &Pool) -> Result<Port, TapError> {
-    open_with(name, config, pool, rx::LARGE_BUFFERS)
+    open_with(name, config, pool, large::LARGE_BUFFERS)
 }
 
 fn open_with(name: &str, config: &TapConfig, pool: &Pool, large_buffers: usize) -> Result<Port, TapError> {
@@ -103,11 +90,8 @@ fn open_with(name: &str, config: &TapConfig, pool: &Pool, large_buffers: usize) 
     }
     let mtu = tun::mtu(&name).map_err(failed("SIOCGIFMTU"))?;
     let mtu = u16::try_from(mtu).unwrap_or(u16::MAX);
-    let large = got
-        .rx_large
-        .then(|| rx::large_pool(large_buffers))
-        .transpose()
-        .map_err(failed("buffers for large segments"))?;
+    let large =
+        got.rx_large.then(|| large::pool(large_buffers)).transpose().map_err(failed("buffers for large segments"))?;
     let (need, have) = (usize::from(mtu) + AROUND, pool.size() - pool.headroom());
     if need > have && large.is_none() {
         return Err(TapError::SmallBuffers { name, need, have });
@@ -122,9 +106,8 @@ fn open_with(name: &str, config: &TapConfig, pool: &Pool, large_buffers: usize) 
         lro: got.rx_large,
     };
     let (file, counts) = (Arc::new(file), Arc::new(PortCounts::default()));
-    let trust = config.rx_csum == RxCsum::Trust;
     let tx = TapTx::new(file.clone(), counts.clone(), got.vnet_hdr, need, &caps);
-    let rx = TapRx::new(file, counts.clone(), got.vnet_hdr, pool.clone(), large, trust);
+    let rx = TapRx::new(file, counts.clone(), got.vnet_hdr, pool.clone(), large, config.rx_csum);
     Ok(Port { spec: format!("tap:{name}"), name, caps, rx: Box::new(rx), tx: Box::new(tx), counts })
 }
 

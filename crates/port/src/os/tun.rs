@@ -150,11 +150,11 @@ pub fn set_up(name: &str) -> io::Result<()> {
 }
 
 /// The socket on which interface ioctls are made.
-fn control() -> io::Result<OwnedFd> {
+pub(super) fn control() -> io::Result<OwnedFd> {
     socket(libc::AF_INET, libc::SOCK_DGRAM, 0)
 }
 
-fn ifreq(name: &str) -> io::Result<libc::ifreq> {
+pub(super) fn ifreq(name: &str) -> io::Result<libc::ifreq> {
     // SAFETY: ifreq is integers, arrays and a union of such (and a pointer, for which null is valid): zero is a value.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     if name.len() >= request.ifr_name.len() || name.contains('\0') {
@@ -168,7 +168,7 @@ fn name_of(request: &libc::ifreq) -> String {
     request.ifr_name.iter().take_while(|c| **c != 0).map(|c| *c as u8 as char).collect()
 }
 
-fn ioctl_ifreq(fd: &impl AsRawFd, what: libc::c_ulong, request: &mut libc::ifreq) -> io::Result<()> {
+pub(super) fn ioctl_ifreq(fd: &impl AsRawFd, what: libc::c_ulong, request: &mut libc::ifreq) -> io::Result<()> {
     // SAFETY: every `what` in this file takes a pointer to a whole ifreq, which the kernel reads and may write; the one
     // with a pointer inside (SIOCETHTOOL) has it to a live ethtool_value.
     checked(unsafe { libc::ioctl(fd.as_raw_fd(), what as _, std::ptr::from_mut(request)) })

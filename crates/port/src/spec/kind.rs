@@ -15,6 +15,8 @@ pub enum Kind {
     Pair,
     /// The kernel's TAP device.
     Tap,
+    /// An interface of the kernel, by packet sockets.
+    Packet,
     /// A capture file.
     Pcap,
     /// Files of lines.
@@ -181,6 +183,65 @@ static TAP: Info = Info {
     ],
 };
 
+static PACKET: Info = Info {
+    name: "packet",
+    wrapper: false,
+    sentence: "An interface of the kernel, by packet sockets with rings in shared memory.",
+    names: NameRule::Interface,
+    options: &[
+        option(
+            "blocks",
+            Form::Count { min: 2, max: 4096 },
+            Is("64"),
+            "Blocks of the receiving ring: times retire, how long a reader may stay away.",
+        ),
+        option(
+            "block",
+            Form::Count { min: 131_072, max: 1 << 26 },
+            Is("131072"),
+            "Bytes of a block, rounded up to whole pages; all blocks together at most 1 GiB.",
+        ),
+        option(
+            "retire",
+            Form::Duration,
+            Is("1ms"),
+            "How long frames wait for their block to be full, in whole milliseconds, 1 at least: so much later they come.",
+        ),
+        option(
+            "tx_ring",
+            Form::Count { min: 64, max: 4096 },
+            Is("512"),
+            "Slots of the sending ring, rounded up to a power of two.",
+        ),
+        option(
+            "fanout",
+            Form::Count { min: 0, max: 65_535 },
+            Is("0"),
+            "Share the interface's frames with the other ports that are opened on it with this number; 0: do not.",
+        ),
+        option(
+            "fanout_mode",
+            Form::Word(&["hash", "lb", "cpu", "rollover"]),
+            Is("hash"),
+            "Which of them gets a frame: by its flow; in turns; by the processor; the first, until it is full.",
+        ),
+        option("promisc", Form::Switch, Is("on"), "Receive what is addressed to other stations too."),
+        option("qdisc_bypass", Form::Switch, Is("on"), "Send past the interface's queueing discipline."),
+        option("ignore_outgoing", Form::Switch, Is("on"), "Do not receive what the interface sends."),
+        option("vnet_hdr", Form::Switch, Is("on"), "Exchange checksum work with the kernel in a virtio header."),
+        option(
+            "rx_csum",
+            Form::Word(&["complete", "trust"]),
+            Is("trust"),
+            "Checksums that a local sender left open: trust them as they are, to be closed where a frame is passed on to a wire; \
+             or complete them here.",
+        ),
+        option("tx_csum", Form::Switch, Is("on"), "Leave TCP and UDP checksums of sent frames to the kernel."),
+        option("tso", Form::Switch, Is("on"), "Send large TCP segments uncut (needs tx_csum)."),
+        option("lro", Form::Switch, Is("on"), "Receive large TCP segments uncut; off: cut them up here."),
+    ],
+};
+
 static PCAP: Info = Info {
     name: "pcap",
     wrapper: false,
@@ -244,8 +305,17 @@ static IMPAIR: Info = Info {
 
 impl Kind {
     /// All kinds, ports first.
-    pub const ALL: [Kind; 8] =
-        [Kind::Pktgen, Kind::Null, Kind::Pair, Kind::Tap, Kind::Pcap, Kind::Text, Kind::Tracer, Kind::Impair];
+    pub const ALL: [Kind; 9] = [
+        Kind::Pktgen,
+        Kind::Null,
+        Kind::Pair,
+        Kind::Tap,
+        Kind::Packet,
+        Kind::Pcap,
+        Kind::Text,
+        Kind::Tracer,
+        Kind::Impair,
+    ];
 
     /// What is known about the kind.
     pub fn info(self) -> &'static Info {
@@ -254,6 +324,7 @@ impl Kind {
             Kind::Null => &NULL,
             Kind::Pair => &PAIR,
             Kind::Tap => &TAP,
+            Kind::Packet => &PACKET,
             Kind::Pcap => &PCAP,
             Kind::Text => &TEXT,
             Kind::Tracer => &TRACER,
