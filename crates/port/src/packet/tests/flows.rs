@@ -47,7 +47,7 @@ const PEER: &str = "LINERATE_PEER";
 const LEN: usize = 8 << 20;
 
 fn text() -> Vec<u8> {
-    (0..LEN).map(|n| (n * 7 >> 3) as u8).collect()
+    (0..LEN).map(|n| ((n * 7) >> 3) as u8).collect()
 }
 
 /// The other side, in a namespace of its own: waits for its end of the wire, and for a connection, which it reads and thanks for.
