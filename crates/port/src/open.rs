@@ -11,7 +11,7 @@ use crate::packet::{self, FanoutMode, PacketConfig, PacketError};
 use crate::pcap::{self, Format, PcapConfig, PcapFileError};
 use crate::pktgen::{self, Order, Source};
 use crate::spec::{Kind, Layer, Spec};
-use crate::tap::{self, RxCsum, TapConfig, TapError};
+use crate::tap::{RxCsum, TapConfig, TapError};
 use crate::text::{self, TextConfig, TextFileError};
 use crate::tracer::{self, TracerConfig};
 use crate::{Caps, Port, null};
@@ -108,7 +108,7 @@ fn open_port(spec: &Spec, env: &Env<'_>) -> Result<Port, OpenError> {
         Kind::Pktgen => open_pktgen(spec, env),
         Kind::Null => Ok(null::open(name, plain(layer))),
         Kind::Pair => env.pairs.open(name, layer, joined(layer)).map_err(OpenError::Pair),
-        Kind::Tap => tap::open(name, &tap_config(layer), &env.pool).map_err(OpenError::Tap),
+        Kind::Tap => env.pairs.queues().open(name, &tap_config(layer), &env.pool).map_err(OpenError::Tap),
         Kind::Packet => packet::open(name, &packet_config(layer), &env.pool).map_err(OpenError::Packet),
         Kind::Pcap => pcap::open(name, &pcap_config(layer, name), &env.pool).map_err(OpenError::Pcap),
         Kind::Text => text::open(name, &text_config(layer, name), &env.pool).map_err(OpenError::Text),
@@ -198,6 +198,7 @@ fn tap_config(layer: &Layer) -> TapConfig {
         mtu: layer.get_count("mtu").map(narrow),
         mac: layer.get_mac("mac"),
         up: layer.switch("up"),
+        queues: narrow(layer.count("queues")),
     }
 }
 

@@ -7,23 +7,26 @@
 
 pub mod bare;
 mod error;
+mod queues;
 mod rx;
 mod tx;
 
 pub use crate::offload::RxCsum;
 pub use error::TapError;
+pub use queues::Queues;
 
 use crate::offload::large::{self, LARGEST};
 use crate::os::tun::{self, Config, Opened, VNET_HDR_LEN};
 use crate::{Caps, Port, PortCounts};
 use buf::Pool;
 use rx::TapRx;
-use std::sync::Arc;
+use std::fs::File;
+use std::sync::{Arc, Weak};
 use tx::TapTx;
 use wire::{Mac, eth, vlan};
 
 /// How the device is to be.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TapConfig {
     /// Exchange a virtio header with the kernel; without one there are no offloads.
     pub vnet_hdr: bool,
@@ -41,6 +44,8 @@ pub struct TapConfig {
     pub mac: Option<Mac>,
     /// Bring the kernel's side up.
     pub up: bool,
+    /// How many queues the device has; more than one: each opening gives a port on one of them ([`Queues`]).
+    pub queues: u16,
 }
 
 impl Default for TapConfig {
@@ -54,6 +59,7 @@ impl Default for TapConfig {
             mtu: None,
             mac: None,
             up: false,
+            queues: 1,
         }
     }
 }
@@ -71,10 +77,24 @@ pub fn open(name: &str, config: &TapConfig, pool: &Pool) -> Result<Port, TapErro
 }
 
 fn open_with(name: &str, config: &TapConfig, pool: &Pool, large_buffers: usize) -> Result<Port, TapError> {
+    open_queue(name, config, pool, large_buffers).map(|(port, _)| port)
+}
+
+/// A port, and what tells as long as it is open.
+fn open_queue(
+    name: &str,
+    config: &TapConfig,
+    pool: &Pool,
+    large_buffers: usize,
+) -> Result<(Port, Weak<File>), TapError> {
     let vnet_hdr = if config.vnet_hdr { VNET_HDR_LEN } else { 0 };
     let ask = Config { vnet_hdr, rx_csum: config.rx_csum != RxCsum::Off, rx_large: config.lro };
+    let opened = if config.queues > 1 { tun::open_tap_queue(name, ask) } else { tun::open_tap(name, ask) };
     let Opened { file, name, config: got } =
-        tun::open_tap(name, ask).map_err(|(step, error)| TapError::new(name, step, error))?;
+        opened.map_err(|(step, error)| match TapError::new(name, step, error) {
+            TapError::NotTap { name } if config.queues > 1 => TapError::NotMultiQueue { name },
+            error => error,
+        })?;
     let failed = |step: &'static str| {
         let name = name.clone();
         move |error| TapError::new(&name, step, error)
@@ -106,9 +126,11 @@ fn open_with(name: &str, config: &TapConfig, pool: &Pool, large_buffers: usize) 
         lro: got.rx_large,
     };
     let (file, counts) = (Arc::new(file), Arc::new(PortCounts::default()));
+    let queue = Arc::downgrade(&file);
     let tx = TapTx::new(file.clone(), counts.clone(), got.vnet_hdr, need, &caps);
     let rx = TapRx::new(file, counts.clone(), got.vnet_hdr, pool.clone(), large, config.rx_csum);
-    Ok(Port { spec: format!("tap:{name}"), name, caps, rx: Box::new(rx), tx: Box::new(tx), counts })
+    let port = Port { spec: format!("tap:{name}"), name, caps, rx: Box::new(rx), tx: Box::new(tx), counts };
+    Ok((port, queue))
 }
 
 #[cfg(test)]

@@ -1,14 +1,15 @@
-//! `pair:a` opened twice in one process gives the two ends of one pair: here the second finds the first.
+//! `pair:a` opened twice in one process gives the two ends of one pair: here the second finds the first. So with the queues of a TAP.
 
 use crate::spec::Layer;
+use crate::tap::Queues;
 use crate::{Caps, Port, pair};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
-/// The pairs of a process, by name. A name stays taken, also when its ends are gone.
+/// The pairs of a process, by name, and its TAP devices of several queues. A pair's name stays taken, also when its ends are gone.
 #[derive(Debug, Default)]
-pub struct Pairs(Mutex<HashMap<String, Ends>>);
+pub struct Pairs(Mutex<HashMap<String, Ends>>, Queues);
 
 #[derive(Debug)]
 struct Ends {
@@ -49,6 +50,11 @@ impl Pairs {
     /// No pairs.
     pub fn new() -> Pairs {
         Pairs::default()
+    }
+
+    /// The TAP devices of several queues.
+    pub(super) fn queues(&self) -> &Queues {
+        &self.1
     }
 
     /// The first end of a new pair, or the second of one that is there.

@@ -40,6 +40,18 @@ pub struct Opened {
 /// # Errors
 /// The step that failed, and why: opening /dev/net/tun, or one of its ioctls.
 pub fn open_tap(name: &str, config: Config) -> Result<Opened, (&'static str, io::Error)> {
+    open_as(name, config, 0)
+}
+
+/// The same, of a device with several queues (IFF_MULTI_QUEUE): each opening gives another queue of it.
+///
+/// # Errors
+/// As [`open_tap`]; EINVAL of TUNSETIFF also if the device was made without queues, E2BIG if it has no more.
+pub fn open_tap_queue(name: &str, config: Config) -> Result<Opened, (&'static str, io::Error)> {
+    open_as(name, config, libc::IFF_MULTI_QUEUE)
+}
+
+fn open_as(name: &str, config: Config, queue: libc::c_int) -> Result<Opened, (&'static str, io::Error)> {
     let file = OpenOptions::new()
         .read(true)
         .write(true)
@@ -52,7 +64,7 @@ pub fn open_tap(name: &str, config: Config) -> Result<Opened, (&'static str, io:
     }
     let mut request = ifreq(name).map_err(|error| ("the device's name", error))?;
     let vnet = if config.vnet_hdr > 0 { libc::IFF_VNET_HDR } else { 0 };
-    request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI | vnet) as i16;
+    request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI | vnet | queue) as i16;
     ioctl_ifreq(&file, libc::TUNSETIFF, &mut request).map_err(|error| ("TUNSETIFF", error))?;
     if config.vnet_hdr > 0 {
         let len = config.vnet_hdr as libc::c_int;

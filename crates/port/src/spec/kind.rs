@@ -180,6 +180,12 @@ static TAP: Info = Info {
         option("mtu", MTU, Open, "Set the device's MTU; else it is read."),
         option("mac", Form::Mac, Open, "Set the MAC address of the kernel's side."),
         option("up", Form::Switch, Is("off"), "Bring the kernel's side up."),
+        option(
+            "queues",
+            Form::Count { min: 1, max: 256 },
+            Is("1"),
+            "Queues of the device: opened so many times in one process it gives a port for each, over which flows are spread.",
+        ),
     ],
 };
 
