@@ -345,7 +345,7 @@ impl RxHalf for PacketRx {
             (
                 uncuttable,
                 format!(
-                    "{uncuttable} large segments dropped that are not TCP over IPv4: ethtool -K {name} has it off at its peer"
+                    "{uncuttable} large segments dropped that are not TCP over IPv4: turn tso and gso off at the sender of {name} (ethtool -K)"
                 ),
             ),
             (
