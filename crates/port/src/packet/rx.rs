@@ -10,7 +10,7 @@ use super::{PacketConfig, RxCsum};
 use crate::offload::gso::Cutter;
 use crate::offload::{self, virtio};
 use crate::os::packet::rx::{Lost, RxRing};
-use crate::os::packet::{bound_to, take_error};
+use crate::os::packet::{bound_to, is_running, take_error};
 use crate::{PortCounts, RxHalf};
 use buf::{Burst, Flags, Frame, Pool};
 use clock::{Duration, Instant};
@@ -168,7 +168,6 @@ impl PacketRx {
         if self.ring.is_losing() {
             self.count_lost();
         }
-        self.is_down = false;
         self.cursor = Cursor::new(self.ring.bytes());
         true
     }
@@ -268,12 +267,15 @@ impl PacketRx {
         }
         self.count_lost();
         if take_error(self.ring.as_fd()).is_some() {
-            self.seen.downs += u64::from(!self.is_down);
+            self.seen.downs += 1;
             self.is_down = true;
         }
+        // Blocks from before still come; and of its deletion an interface that was down says nothing more.
         if self.is_down && bound_to(self.ring.as_fd()).is_none() {
             self.gone = true;
             self.counts.rx.errors.bump();
+        } else if self.is_down {
+            self.is_down = !is_running(&self.name);
         }
     }
 }
