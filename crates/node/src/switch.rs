@@ -30,10 +30,10 @@ use clock::Clock;
 use dispatch::polling::{Knobs, Loops, Taken};
 use exchange::{Call, Grapevine};
 use lane::Common;
-use tree::SharedInbox;
 use port::{Caps, Env, OpenError, Pairs, Port, PortCounts, Spec, SpecError};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tree::SharedInbox;
 use wire::Mac;
 
 /// Lanes that a switch can have.

@@ -20,7 +20,7 @@ const NAP: Duration = Duration::from_millis(50);
 /// Whole frames, as they were on a wire: devices that would leave checksums open and segments uncut are asked not to, unless the
 /// name says otherwise.
 pub fn whole_frames(spec: &mut Spec) {
-    if spec.port.kind != Kind::Tap {
+    if !matches!(spec.port.kind, Kind::Tap | Kind::Packet) {
         return;
     }
     for (option, value) in [("lro", "off"), ("tso", "off"), ("rx_csum", "complete")] {

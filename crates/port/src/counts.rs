@@ -13,6 +13,8 @@ stats::counters! {
         no_buffer,
         /// Dropped in the port: larger than a buffer, or otherwise not a frame.
         malformed,
+        /// Lost in front of the port: its ring was full (the device's own count; not among `frames`).
+        overrun,
         /// The device or file failed; it has ended.
         errors,
         /// Dropped on purpose by an impairment.

@@ -19,6 +19,7 @@ pub mod null;
 pub mod offload;
 mod open;
 pub mod os;
+pub mod packet;
 pub mod pair;
 pub mod pcap;
 pub mod pktgen;

@@ -5,11 +5,25 @@
 //! and whoever finishes needs no addresses.
 
 pub mod gso;
+pub(crate) mod large;
 pub mod soft;
+pub(crate) mod virtio;
 
 use buf::{Flags, Frame};
 use wire::checksum::{self, Partial};
 use wire::{Proto, eth, ip4, ip6, vlan};
+
+/// What to do with checksums that the kernel left open.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum RxCsum {
+    /// Close them here.
+    Complete,
+    /// Mark them verified and leave them open (`TX_L4_CSUM`): what passes the frame on to a wire closes them.
+    #[default]
+    Trust,
+    /// Have the kernel close them, and verify them like any other.
+    Off,
+}
 
 /// Where an open checksum is: byte offsets from the frame's start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -10,10 +10,11 @@ pub use wires::WireError;
 
 use crate::impair::{self, Impairment};
 use crate::nic::{self, Knobs, NicError};
+use crate::packet::{self, FanoutMode, PacketConfig, PacketError};
 use crate::pcap::{self, Format, PcapConfig, PcapFileError};
 use crate::pktgen::{self, Order, Source};
 use crate::spec::{Kind, Layer, Spec};
-use crate::tap::{self, RxCsum, TapConfig, TapError};
+use crate::tap::{RxCsum, TapConfig, TapError};
 use crate::text::{self, TextConfig, TextFileError};
 use crate::tracer::{self, TracerConfig};
 use crate::{Caps, Port, null};
@@ -61,6 +62,8 @@ pub enum OpenError {
     Wire(WireError),
     /// The TAP device.
     Tap(TapError),
+    /// The packet sockets.
+    Packet(PacketError),
     /// The capture file.
     Pcap(PcapFileError),
     /// The files of lines.
@@ -88,6 +91,7 @@ impl fmt::Display for OpenError {
             OpenError::Nic { spec, error } => write!(f, "{spec}: {error}"),
             OpenError::Wire(error) => error.fmt(f),
             OpenError::Tap(error) => error.fmt(f),
+            OpenError::Packet(error) => error.fmt(f),
             OpenError::Pcap(error) => error.fmt(f),
             OpenError::Text(error) => error.fmt(f),
             OpenError::Trace { file, error } => write!(f, "tracer: {file}: {error}"),
@@ -119,7 +123,8 @@ fn open_port(spec: &Spec, env: &Env<'_>) -> Result<Port, OpenError> {
         Kind::Null => Ok(null::open(name, plain(layer))),
         Kind::Pair => env.pairs.open(name, layer, joined(layer)).map_err(OpenError::Pair),
         Kind::Nic => open_nic(spec, env),
-        Kind::Tap => tap::open(name, &tap_config(layer), &env.pool).map_err(OpenError::Tap),
+        Kind::Tap => env.pairs.queues().open(name, &tap_config(layer), &env.pool).map_err(OpenError::Tap),
+        Kind::Packet => packet::open(name, &packet_config(layer), &env.pool).map_err(OpenError::Packet),
         Kind::Pcap => pcap::open(name, &pcap_config(layer, name), &env.pool).map_err(OpenError::Pcap),
         Kind::Text => text::open(name, &text_config(layer, name), &env.pool).map_err(OpenError::Text),
         // A spec that was parsed has no wrapper in the port's place.
@@ -219,6 +224,32 @@ fn tap_config(layer: &Layer) -> TapConfig {
         mtu: layer.get_count("mtu").map(narrow),
         mac: layer.get_mac("mac"),
         up: layer.switch("up"),
+        queues: narrow(layer.count("queues")),
+    }
+}
+
+fn packet_config(layer: &Layer) -> PacketConfig {
+    let mode = match layer.word("fanout_mode") {
+        "lb" => FanoutMode::Lb,
+        "cpu" => FanoutMode::Cpu,
+        "rollover" => FanoutMode::Rollover,
+        _ => FanoutMode::Hash,
+    };
+    let count = |option| u32::try_from(layer.count(option)).unwrap_or(u32::MAX);
+    PacketConfig {
+        blocks: count("blocks"),
+        block: count("block"),
+        retire: layer.duration("retire"),
+        tx_ring: count("tx_ring"),
+        fanout: Some(narrow(layer.count("fanout"))).filter(|group| *group > 0).map(|group| (group, mode)),
+        promisc: layer.switch("promisc"),
+        qdisc_bypass: layer.switch("qdisc_bypass"),
+        ignore_outgoing: layer.switch("ignore_outgoing"),
+        vnet_hdr: layer.switch("vnet_hdr"),
+        rx_csum: if layer.word("rx_csum") == "complete" { RxCsum::Complete } else { RxCsum::Trust },
+        tx_csum: layer.switch("tx_csum"),
+        tso: layer.switch("tso"),
+        lro: layer.switch("lro"),
     }
 }
 

@@ -1,11 +1,12 @@
-//! What the operating system is asked: TAP devices, namespaces, links and addresses. The crate's room for unsafe code.
+//! What the operating system is asked: TAP devices, packet sockets, namespaces, links and addresses. The crate's room for unsafe code.
 //!
 //! The rest of the crate is safe: it reads and writes the descriptors that come from here through `std`.
-#![allow(unsafe_code)] // ioctl(2), unshare(2), fork(2) and netlink sockets have no safe form in std
+#![allow(unsafe_code)] // ioctl(2), unshare(2), fork(2), mmap(2), netlink and packet sockets have no safe form in std
 
 pub mod event;
 pub mod netlink;
 pub mod netns;
+pub mod packet;
 pub mod tun;
 
 use std::fs::{File, OpenOptions};

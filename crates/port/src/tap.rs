@@ -5,35 +5,28 @@
 //! `TX_L4_CSUM` is left to the kernel, and TCP segments of up to 64 KiB pass uncut both ways (`tso`, `lro`). A device that
 //! is deleted while open ends the port: [`RxHalf::is_gone`](crate::RxHalf::is_gone), counted in `port.rx.errors`.
 
+pub mod bare;
 mod error;
+mod queues;
 mod rx;
 mod tx;
-mod vnet;
 
+pub use crate::offload::RxCsum;
 pub use error::TapError;
+pub use queues::Queues;
 
+use crate::offload::large::{self, LARGEST};
 use crate::os::tun::{self, Config, Opened, VNET_HDR_LEN};
 use crate::{Caps, Port, PortCounts};
 use buf::Pool;
 use rx::TapRx;
-use std::sync::Arc;
+use std::fs::File;
+use std::sync::{Arc, Weak};
 use tx::TapTx;
 use wire::{Mac, eth, vlan};
 
-/// What to do with checksums that the kernel left open.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum RxCsum {
-    /// Close them here.
-    Complete,
-    /// Mark them verified and leave them open (`TX_L4_CSUM`): what passes the frame on to a wire closes them.
-    #[default]
-    Trust,
-    /// Have the kernel close them, and verify them like any other.
-    Off,
-}
-
 /// How the device is to be.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TapConfig {
     /// Exchange a virtio header with the kernel; without one there are no offloads.
     pub vnet_hdr: bool,
@@ -51,6 +44,8 @@ pub struct TapConfig {
     pub mac: Option<Mac>,
     /// Bring the kernel's side up.
     pub up: bool,
+    /// How many queues the device has; more than one: each opening gives a port on one of them ([`Queues`]).
+    pub queues: u16,
 }
 
 impl Default for TapConfig {
@@ -64,6 +59,7 @@ impl Default for TapConfig {
             mtu: None,
             mac: None,
             up: false,
+            queues: 1,
         }
     }
 }
@@ -71,23 +67,34 @@ impl Default for TapConfig {
 /// Bytes of frame around a packet: an Ethernet header and one VLAN tag.
 const AROUND: usize = eth::HEADER_LEN + vlan::TAG_LEN;
 
-/// The largest IP packet.
-const LARGEST: usize = 65_535;
-
 /// Opens the device, made if there is none (it then goes when the port is dropped). What the kernel does not have of the
 /// offloads is left out; the port's [`Caps`] say what is there.
 ///
 /// # Errors
 /// See [`TapError`]: no /dev/net/tun, no permission, in use, buffers smaller than the MTU.
 pub fn open(name: &str, config: &TapConfig, pool: &Pool) -> Result<Port, TapError> {
-    open_with(name, config, pool, rx::LARGE_BUFFERS)
+    open_with(name, config, pool, large::LARGE_BUFFERS)
 }
 
 fn open_with(name: &str, config: &TapConfig, pool: &Pool, large_buffers: usize) -> Result<Port, TapError> {
+    open_queue(name, config, pool, large_buffers).map(|(port, _)| port)
+}
+
+/// A port, and what tells as long as it is open.
+fn open_queue(
+    name: &str,
+    config: &TapConfig,
+    pool: &Pool,
+    large_buffers: usize,
+) -> Result<(Port, Weak<File>), TapError> {
     let vnet_hdr = if config.vnet_hdr { VNET_HDR_LEN } else { 0 };
     let ask = Config { vnet_hdr, rx_csum: config.rx_csum != RxCsum::Off, rx_large: config.lro };
+    let opened = if config.queues > 1 { tun::open_tap_queue(name, ask) } else { tun::open_tap(name, ask) };
     let Opened { file, name, config: got } =
-        tun::open_tap(name, ask).map_err(|(step, error)| TapError::new(name, step, error))?;
+        opened.map_err(|(step, error)| match TapError::new(name, step, error) {
+            TapError::NotTap { name } if config.queues > 1 => TapError::NotMultiQueue { name },
+            error => error,
+        })?;
     let failed = |step: &'static str| {
         let name = name.clone();
         move |error| TapError::new(&name, step, error)
@@ -103,11 +110,8 @@ fn open_with(name: &str, config: &TapConfig, pool: &Pool, large_buffers: usize) 
     }
     let mtu = tun::mtu(&name).map_err(failed("SIOCGIFMTU"))?;
     let mtu = u16::try_from(mtu).unwrap_or(u16::MAX);
-    let large = got
-        .rx_large
-        .then(|| rx::large_pool(large_buffers))
-        .transpose()
-        .map_err(failed("buffers for large segments"))?;
+    let large =
+        got.rx_large.then(|| large::pool(large_buffers)).transpose().map_err(failed("buffers for large segments"))?;
     let (need, have) = (usize::from(mtu) + AROUND, pool.size() - pool.headroom());
     if need > have && large.is_none() {
         return Err(TapError::SmallBuffers { name, need, have });
@@ -122,10 +126,11 @@ fn open_with(name: &str, config: &TapConfig, pool: &Pool, large_buffers: usize) 
         lro: got.rx_large,
     };
     let (file, counts) = (Arc::new(file), Arc::new(PortCounts::default()));
-    let trust = config.rx_csum == RxCsum::Trust;
+    let queue = Arc::downgrade(&file);
     let tx = TapTx::new(file.clone(), counts.clone(), got.vnet_hdr, need, &caps);
-    let rx = TapRx::new(file, counts.clone(), got.vnet_hdr, pool.clone(), large, trust);
-    Ok(Port { spec: format!("tap:{name}"), name, caps, rx: Box::new(rx), tx: Box::new(tx), counts, nic: None })
+    let rx = TapRx::new(file, counts.clone(), got.vnet_hdr, pool.clone(), large, config.rx_csum);
+    let port = Port { spec: format!("tap:{name}"), name, caps, rx: Box::new(rx), tx: Box::new(tx), counts, nic: None };
+    Ok((port, queue))
 }
 
 #[cfg(test)]

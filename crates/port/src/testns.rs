@@ -32,3 +32,14 @@ pub fn has_tun(test: &str) -> bool {
         }
     }
 }
+
+/// May we open packet sockets? Says "skipped" if not.
+pub fn has_packet(test: &str) -> bool {
+    match crate::os::packet::rx::available() {
+        Ok(()) => true,
+        Err(error) => {
+            println!("skipped: {test}: packet sockets: {error}");
+            false
+        }
+    }
+}

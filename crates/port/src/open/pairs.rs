@@ -1,15 +1,21 @@
-//! `pair:a` opened twice in one process gives the two ends of one pair: here the second finds the first.
+//! `pair:a` opened twice in one process gives the two ends of one pair: here the second finds the first. So with the queues of a TAP.
 
 use super::wires::Wires;
 use crate::spec::Layer;
+use crate::tap::Queues;
 use crate::{Caps, Port, pair};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
-/// The pairs of a process, by name, and the wires between its nics. A name stays taken, also when its ends are gone.
+/// The pairs of a process, by name, its TAP devices of several queues and the wires between its nics. A pair's name and a wire's stay taken,
+/// also when their ends are gone.
 #[derive(Debug, Default)]
-pub struct Pairs(Mutex<HashMap<String, Ends>>, Wires);
+pub struct Pairs {
+    ends: Mutex<HashMap<String, Ends>>,
+    queues: Queues,
+    wires: Wires,
+}
 
 #[derive(Debug)]
 struct Ends {
@@ -52,9 +58,14 @@ impl Pairs {
         Pairs::default()
     }
 
+    /// The TAP devices of several queues.
+    pub(super) fn queues(&self) -> &Queues {
+        &self.queues
+    }
+
     /// The first end of a new pair, or the second of one that is there.
     pub(super) fn open(&self, name: &str, layer: &Layer, caps: Caps) -> Result<Port, PairError> {
-        let mut pairs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pairs = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(ends) = pairs.get_mut(name) else {
             let slots = usize::try_from(layer.count("slots")).unwrap_or(1);
             let (first, second) = pair::pair(name, slots, caps);
@@ -68,17 +79,17 @@ impl Pairs {
     }
 
     pub(super) fn wires(&self) -> &Wires {
-        &self.1
+        &self.wires
     }
 
     /// Names of wires that only one nic is at: the same for them.
     pub fn unfinished_wires(&self) -> Vec<String> {
-        self.1.unfinished()
+        self.wires.unfinished()
     }
 
     /// Names of pairs of which one end has not been opened: wired wrongly, if the configuration is complete.
     pub fn unfinished(&self) -> Vec<String> {
-        let pairs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let pairs = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
         let mut names: Vec<_> =
             pairs.iter().filter(|(_, ends)| ends.second.is_some()).map(|(n, _)| n.clone()).collect();
         names.sort();

@@ -40,6 +40,18 @@ pub struct Opened {
 /// # Errors
 /// The step that failed, and why: opening /dev/net/tun, or one of its ioctls.
 pub fn open_tap(name: &str, config: Config) -> Result<Opened, (&'static str, io::Error)> {
+    open_as(name, config, 0)
+}
+
+/// The same, of a device with several queues (IFF_MULTI_QUEUE): each opening gives another queue of it.
+///
+/// # Errors
+/// As [`open_tap`]; EINVAL of TUNSETIFF also if the device was made without queues, E2BIG if it has no more.
+pub fn open_tap_queue(name: &str, config: Config) -> Result<Opened, (&'static str, io::Error)> {
+    open_as(name, config, libc::IFF_MULTI_QUEUE)
+}
+
+fn open_as(name: &str, config: Config, queue: libc::c_int) -> Result<Opened, (&'static str, io::Error)> {
     let file = OpenOptions::new()
         .read(true)
         .write(true)
@@ -52,7 +64,7 @@ pub fn open_tap(name: &str, config: Config) -> Result<Opened, (&'static str, io:
     }
     let mut request = ifreq(name).map_err(|error| ("the device's name", error))?;
     let vnet = if config.vnet_hdr > 0 { libc::IFF_VNET_HDR } else { 0 };
-    request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI | vnet) as i16;
+    request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI | vnet | queue) as i16;
     ioctl_ifreq(&file, libc::TUNSETIFF, &mut request).map_err(|error| ("TUNSETIFF", error))?;
     if config.vnet_hdr > 0 {
         let len = config.vnet_hdr as libc::c_int;
@@ -150,11 +162,11 @@ pub fn set_up(name: &str) -> io::Result<()> {
 }
 
 /// The socket on which interface ioctls are made.
-fn control() -> io::Result<OwnedFd> {
+pub(super) fn control() -> io::Result<OwnedFd> {
     socket(libc::AF_INET, libc::SOCK_DGRAM, 0)
 }
 
-fn ifreq(name: &str) -> io::Result<libc::ifreq> {
+pub(super) fn ifreq(name: &str) -> io::Result<libc::ifreq> {
     // SAFETY: ifreq is integers, arrays and a union of such (and a pointer, for which null is valid): zero is a value.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     if name.len() >= request.ifr_name.len() || name.contains('\0') {
@@ -168,7 +180,7 @@ fn name_of(request: &libc::ifreq) -> String {
     request.ifr_name.iter().take_while(|c| **c != 0).map(|c| *c as u8 as char).collect()
 }
 
-fn ioctl_ifreq(fd: &impl AsRawFd, what: libc::c_ulong, request: &mut libc::ifreq) -> io::Result<()> {
+pub(super) fn ioctl_ifreq(fd: &impl AsRawFd, what: libc::c_ulong, request: &mut libc::ifreq) -> io::Result<()> {
     // SAFETY: every `what` in this file takes a pointer to a whole ifreq, which the kernel reads and may write; the one
     // with a pointer inside (SIOCETHTOOL) has it to a live ethtool_value.
     checked(unsafe { libc::ioctl(fd.as_raw_fd(), what as _, std::ptr::from_mut(request)) })

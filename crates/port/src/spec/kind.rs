@@ -17,6 +17,8 @@ pub enum Kind {
     Nic,
     /// The kernel's TAP device.
     Tap,
+    /// An interface of the kernel, by packet sockets.
+    Packet,
     /// A capture file.
     Pcap,
     /// Files of lines.
@@ -198,6 +200,71 @@ static TAP: Info = Info {
         option("mtu", MTU, Open, "Set the device's MTU; else it is read."),
         option("mac", Form::Mac, Open, "Set the MAC address of the kernel's side."),
         option("up", Form::Switch, Is("off"), "Bring the kernel's side up."),
+        option(
+            "queues",
+            Form::Count { min: 1, max: 256 },
+            Is("1"),
+            "Queues of the device: opened so many times in one process it gives a port for each, over which flows are spread.",
+        ),
+    ],
+};
+
+static PACKET: Info = Info {
+    name: "packet",
+    wrapper: false,
+    sentence: "An interface of the kernel, by packet sockets with rings in shared memory.",
+    names: NameRule::Interface,
+    options: &[
+        option(
+            "blocks",
+            Form::Count { min: 2, max: 4096 },
+            Is("64"),
+            "Blocks of the receiving ring: times retire, how long a reader may stay away.",
+        ),
+        option(
+            "block",
+            Form::Count { min: 131_072, max: 1 << 26 },
+            Is("131072"),
+            "Bytes of a block, rounded up to whole pages; all blocks together at most 1 GiB.",
+        ),
+        option(
+            "retire",
+            Form::Duration,
+            Is("1ms"),
+            "How long frames wait for their block to be full, in whole milliseconds, 1 at least: so much later they come.",
+        ),
+        option(
+            "tx_ring",
+            Form::Count { min: 64, max: 4096 },
+            Is("512"),
+            "Slots of the sending ring, rounded up to a power of two.",
+        ),
+        option(
+            "fanout",
+            Form::Count { min: 0, max: 65_535 },
+            Is("0"),
+            "Share the interface's frames with the other ports that are opened on it with this number; 0: do not.",
+        ),
+        option(
+            "fanout_mode",
+            Form::Word(&["hash", "lb", "cpu", "rollover"]),
+            Is("hash"),
+            "Which of them gets a frame: by its flow; in turns; by the processor; the first, until it is full.",
+        ),
+        option("promisc", Form::Switch, Is("on"), "Receive what is addressed to other stations too."),
+        option("qdisc_bypass", Form::Switch, Is("on"), "Send past the interface's queueing discipline."),
+        option("ignore_outgoing", Form::Switch, Is("on"), "Do not receive what the interface sends."),
+        option("vnet_hdr", Form::Switch, Is("on"), "Exchange checksum work with the kernel in a virtio header."),
+        option(
+            "rx_csum",
+            Form::Word(&["complete", "trust"]),
+            Is("trust"),
+            "Checksums that a local sender left open: trust them as they are, to be closed where a frame is passed on to a wire; \
+             or complete them here.",
+        ),
+        option("tx_csum", Form::Switch, Is("on"), "Leave TCP and UDP checksums of sent frames to the kernel."),
+        option("tso", Form::Switch, Is("on"), "Send large TCP segments uncut (needs tx_csum)."),
+        option("lro", Form::Switch, Is("on"), "Receive large TCP segments uncut; off: cut them up here."),
     ],
 };
 
@@ -264,12 +331,13 @@ static IMPAIR: Info = Info {
 
 impl Kind {
     /// All kinds, ports first.
-    pub const ALL: [Kind; 9] = [
+    pub const ALL: [Kind; 10] = [
         Kind::Pktgen,
         Kind::Null,
         Kind::Pair,
         Kind::Nic,
         Kind::Tap,
+        Kind::Packet,
         Kind::Pcap,
         Kind::Text,
         Kind::Tracer,
@@ -284,6 +352,7 @@ impl Kind {
             Kind::Pair => &PAIR,
             Kind::Nic => &NIC,
             Kind::Tap => &TAP,
+            Kind::Packet => &PACKET,
             Kind::Pcap => &PCAP,
             Kind::Text => &TEXT,
             Kind::Tracer => &TRACER,

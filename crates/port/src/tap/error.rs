@@ -30,6 +30,23 @@ pub enum TapError {
         /// The device's name.
         name: String,
     },
+    /// It is there, and was made for one queue.
+    NotMultiQueue {
+        /// The device's name.
+        name: String,
+    },
+    /// Another queue of it was opened with other options.
+    Differs {
+        /// The device's name.
+        name: String,
+    },
+    /// All of its queues are open.
+    QueuesTaken {
+        /// The device's name.
+        name: String,
+        /// How many it has.
+        queues: u16,
+    },
     /// The pool's buffers cannot hold a frame of the device's MTU.
     SmallBuffers {
         /// The device's name.
@@ -76,7 +93,22 @@ impl fmt::Display for TapError {
             }
             TapError::Busy { name } => write!(f, "tap:{name}: in use by another process"),
             TapError::NotTap { name } => {
-                write!(f, "tap:{name}: an interface of that name is there and is not a TAP device of this form")
+                write!(
+                    f,
+                    "tap:{name}: an interface of that name is there and is not a TAP device of this form (one that has \
+                     several queues needs the option queues)"
+                )
+            }
+            TapError::NotMultiQueue { name } => write!(
+                f,
+                "tap:{name}: made without multi-queue: delete it, or make it by `ip tuntap add {name} mode tap multi_queue`"
+            ),
+            TapError::Differs { name } => write!(
+                f,
+                "tap:{name}: another queue of it was opened with other options: use the same for all of its queues"
+            ),
+            TapError::QueuesTaken { name, queues } => {
+                write!(f, "tap:{name}: its {queues} queues are open already: more with a larger queues")
             }
             TapError::SmallBuffers { name, need, have } => write!(
                 f,

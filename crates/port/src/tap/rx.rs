@@ -5,30 +5,17 @@
 //! takes the large buffer along. Without another large buffer it is cut up into small ones instead (`offload::gso`): a reader
 //! that never reads must not stop the device.
 
-use super::vnet;
-use crate::offload::gso::{self, Cutter};
-use crate::offload::{self, L4Place};
+use crate::offload::gso::Cutter;
+use crate::offload::{RxCsum, virtio};
 use crate::os::tun::VNET_HDR_LEN;
 use crate::{PortCounts, RxHalf};
-use buf::{Burst, Flags, Frame, Pool, PoolConfig, PoolLocks};
+use buf::{Burst, Flags, Frame, Pool};
 use clock::Instant;
 use std::fs::File;
 use std::io::{self, ErrorKind, IoSliceMut, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use wire::eth;
-
-/// Large buffers of one device: more than fill the largest receive buffer of a connection. Memory is theirs once they are used.
-pub(super) const LARGE_BUFFERS: usize = 128;
-
-/// The largest packet, and what stands around it.
-const LARGE_DATA: usize = super::LARGEST + 1 + 64;
-
-/// Buffers for large segments. Frames of theirs end on any thread.
-pub(super) fn large_pool(buffers: usize) -> io::Result<Pool> {
-    let config = PoolConfig { buffers, data: LARGE_DATA, locks: PoolLocks::Light, ..PoolConfig::default() };
-    Pool::new(&config).map_err(|error| io::Error::new(ErrorKind::OutOfMemory, error.to_string()))
-}
 
 pub(super) struct TapRx {
     file: Arc<File>,
@@ -38,7 +25,7 @@ pub(super) struct TapRx {
     cutting: Option<Cutter>,
     counts: Arc<PortCounts>,
     vnet_hdr: usize,
-    trust: bool,
+    rx_csum: RxCsum,
     gone: Option<io::Error>,
 }
 
@@ -65,10 +52,10 @@ impl TapRx {
         vnet_hdr: usize,
         pool: Pool,
         large: Option<Pool>,
-        trust: bool,
+        rx_csum: RxCsum,
     ) -> TapRx {
         let large = large.map(|pool| Large { spare: pool.get(), pool });
-        TapRx { file, pool, large, cutting: None, counts, vnet_hdr, trust, gone: None }
+        TapRx { file, pool, large, cutting: None, counts, vnet_hdr, rx_csum, gone: None }
     }
 
     fn next(&mut self) -> Got {
@@ -200,35 +187,8 @@ impl TapRx {
 
     /// Does and notes what the virtio header says; `false`: it makes no sense.
     fn understand(&self, frame: &mut Frame, header: &[u8; VNET_HDR_LEN]) -> bool {
-        let header = vnet::Header::parse(header);
-        match header.gso_type & !vnet::GSO_ECN {
-            vnet::GSO_NONE => {}
-            vnet::GSO_TCPV4 if self.large.is_some() && header.gso_size > 0 => {
-                frame.set_gso_size(header.gso_size);
-                if gso::places(frame).is_none() {
-                    return false;
-                }
-            }
-            _ => return false, // never asked for
-        }
-        if header.flags & vnet::NEEDS_CSUM != 0 {
-            let start = usize::from(header.csum_start);
-            let field = start + usize::from(header.csum_offset);
-            let place = L4Place { start, field, end: frame.len() };
-            if field + 2 > frame.len() {
-                return false;
-            }
-            if self.trust {
-                frame.set_flags(frame.flags().with(Flags::TX_L4_CSUM));
-            } else if !frame.make_own() || offload::complete_l4(frame.bytes_mut(), place).is_none() {
-                return false;
-            }
-        }
-        if header.flags & (vnet::NEEDS_CSUM | vnet::DATA_VALID) != 0 {
-            // The IPv4 header's checksum is not spoken of (virtio 1.2, 5.1.6.4): a bridged frame's may be wrong.
-            frame.set_flags(frame.flags().with(Flags::RX_L4_OK));
-        }
-        true
+        let largest = if self.large.is_some() { usize::MAX } else { 0 };
+        virtio::understand(&virtio::Header::parse(header), frame, self.rx_csum, largest).is_some()
     }
 }
 

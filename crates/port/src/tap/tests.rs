@@ -1,5 +1,6 @@
 use super::*;
 use crate::offload::tests::udp4;
+use crate::offload::virtio;
 use crate::os::netlink::Netlink;
 use crate::testns::{has_tun, isolated};
 use buf::{Burst, Flags, PoolConfig};
@@ -420,6 +421,6 @@ fn no_privilege_is_an_error_with_advice() {
 
 #[test]
 fn a_virtio_header_reads_as_it_was_written() {
-    let header = vnet::Header { flags: 1, gso_type: 4, hdr_len: 54, gso_size: 1448, csum_start: 34, csum_offset: 16 };
-    assert_eq!(vnet::Header::parse(&header.emit()), header);
+    let header = virtio::Header { flags: 1, gso_type: 4, hdr_len: 54, gso_size: 1448, csum_start: 34, csum_offset: 16 };
+    assert_eq!(virtio::Header::parse(&header.emit()), header);
 }

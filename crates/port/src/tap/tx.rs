@@ -1,14 +1,12 @@
 //! From a host to the device.
 
-use super::vnet;
-use crate::offload::{self, gso};
+use crate::offload::virtio;
 use crate::{Caps, PortCounts, TxHalf};
 use buf::{Burst, Flags, Frame};
 use clock::Instant;
 use std::fs::File;
 use std::io::{ErrorKind, IoSlice, Write};
 use std::sync::Arc;
-use wire::tcp;
 
 pub(super) struct TapTx {
     file: Arc<File>,
@@ -44,7 +42,7 @@ impl TapTx {
         if frame.len() > longest {
             return Sent::TooLarge;
         }
-        let Some(header) = self.prepare(frame) else { return Sent::Malformed };
+        let Some(header) = virtio::prepare(frame, self.csum) else { return Sent::Malformed };
         let header = header.emit();
         let parts = [IoSlice::new(header.get(..self.vnet_hdr).unwrap_or_default()), IoSlice::new(frame.bytes())];
         loop {
@@ -55,40 +53,6 @@ impl TapTx {
                 Err(_) => Sent::Error,
             };
         }
-    }
-
-    /// Does the checksum work that is ours, and says in the header what is the kernel's.
-    fn prepare(&self, frame: &mut Frame) -> Option<vnet::Header> {
-        let l4 = frame.flags().has(Flags::TX_L4_CSUM);
-        let large = frame.gso_size();
-        if large.is_some() && !l4 {
-            return None; // the kernel cuts up what has an open checksum only
-        }
-        if !self.csum || !l4 {
-            offload::complete(frame)?;
-            return Some(vnet::Header::NONE);
-        }
-        if frame.flags().has(Flags::TX_IP_CSUM) {
-            offload::fill_ip(frame.bytes_mut())?;
-            frame.set_flags(frame.flags().without(Flags::TX_IP_CSUM));
-        }
-        let place = offload::l4_place(frame.bytes())?;
-        // What lies behind the packet would be summed too: Ethernet padding is cut off.
-        frame.truncate(place.end);
-        let header = vnet::Header {
-            flags: vnet::NEEDS_CSUM,
-            csum_start: place.start as u16, // a frame's headers lie within its first 64 KiB
-            csum_offset: (place.field - place.start) as u16,
-            ..vnet::Header::NONE
-        };
-        let Some(gso_size) = large else { return Some(header) };
-        let (l4, text) = gso::places(frame)?;
-        if frame.len() - text <= usize::from(gso_size) {
-            return Some(header); // one piece
-        }
-        let reduced = frame.bytes().get(l4 + 13).is_some_and(|flags| tcp::Flags(*flags).contains(tcp::Flags::CWR));
-        let gso_type = if reduced { vnet::GSO_TCPV4 | vnet::GSO_ECN } else { vnet::GSO_TCPV4 };
-        Some(vnet::Header { gso_type, gso_size, hdr_len: text as u16, ..header })
     }
 }
 

@@ -1,0 +1,119 @@
+//! `struct virtio_net_hdr` (virtio 1.2, 5.1.6), in the machine's byte order as a legacy TAP and a packet socket have it: what it says
+//! of a received frame becomes flags, and a sent frame's flags become one.
+
+use super::{L4Place, RxCsum, gso};
+use crate::os::tun::VNET_HDR_LEN;
+use buf::{Flags, Frame};
+use wire::tcp;
+
+/// `flags`: the checksum at csum_start + csum_offset is open.
+pub const NEEDS_CSUM: u8 = 1;
+/// `flags`: the checksum has been verified.
+pub const DATA_VALID: u8 = 2;
+/// `gso_type`: one frame as it is.
+pub const GSO_NONE: u8 = 0;
+/// `gso_type`: a large TCP segment over IPv4.
+pub const GSO_TCPV4: u8 = 1;
+/// `gso_type`, beside another: with CWR, for the first piece only.
+pub const GSO_ECN: u8 = 0x80;
+
+/// The header.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Header {
+    pub flags: u8,
+    pub gso_type: u8,
+    pub hdr_len: u16,
+    pub gso_size: u16,
+    pub csum_start: u16,
+    pub csum_offset: u16,
+}
+
+impl Header {
+    /// Nothing special.
+    pub const NONE: Header =
+        Header { flags: 0, gso_type: GSO_NONE, hdr_len: 0, gso_size: 0, csum_start: 0, csum_offset: 0 };
+
+    pub fn parse(&[flags, gso_type, h0, h1, g0, g1, s0, s1, o0, o1]: &[u8; VNET_HDR_LEN]) -> Header {
+        Header {
+            flags,
+            gso_type,
+            hdr_len: u16::from_ne_bytes([h0, h1]),
+            gso_size: u16::from_ne_bytes([g0, g1]),
+            csum_start: u16::from_ne_bytes([s0, s1]),
+            csum_offset: u16::from_ne_bytes([o0, o1]),
+        }
+    }
+
+    pub fn emit(&self) -> [u8; VNET_HDR_LEN] {
+        let [h0, h1] = self.hdr_len.to_ne_bytes();
+        let [g0, g1] = self.gso_size.to_ne_bytes();
+        let [s0, s1] = self.csum_start.to_ne_bytes();
+        let [o0, o1] = self.csum_offset.to_ne_bytes();
+        [self.flags, self.gso_type, h0, h1, g0, g1, s0, s1, o0, o1]
+    }
+}
+
+/// Does and notes what the header of a received frame says; `None`: it makes no sense, or asks for what was not agreed on: `largest`
+/// is the longest large segment that is taken (0: none).
+pub fn understand(header: &Header, frame: &mut Frame, rx_csum: RxCsum, largest: usize) -> Option<()> {
+    match header.gso_type & !GSO_ECN {
+        GSO_NONE => {}
+        GSO_TCPV4 if frame.len() <= largest && header.gso_size > 0 => {
+            frame.set_gso_size(header.gso_size);
+            gso::places(frame)?;
+        }
+        _ => return None, // never asked for
+    }
+    if header.flags & NEEDS_CSUM != 0 {
+        let start = usize::from(header.csum_start);
+        let place = L4Place { start, field: start + usize::from(header.csum_offset), end: frame.len() };
+        if place.field + 2 > frame.len() {
+            return None;
+        }
+        if rx_csum == RxCsum::Trust {
+            frame.set_flags(frame.flags().with(Flags::TX_L4_CSUM));
+        } else {
+            super::complete_l4(frame.make_own().then(|| frame.bytes_mut())?, place)?;
+        }
+    }
+    if header.flags & (NEEDS_CSUM | DATA_VALID) != 0 {
+        // The IPv4 header's checksum is not spoken of (virtio 1.2, 5.1.6.4): a bridged frame's may be wrong.
+        frame.set_flags(frame.flags().with(Flags::RX_L4_OK));
+    }
+    Some(())
+}
+
+/// Does the checksum work of a frame to be sent that is ours, and says in the header what is the kernel's: with `csum`, TCP and UDP
+/// checksums, and the cutting of large segments. `None`: its headers do not allow what it asks for.
+pub fn prepare(frame: &mut Frame, csum: bool) -> Option<Header> {
+    let l4 = frame.flags().has(Flags::TX_L4_CSUM);
+    let large = frame.gso_size();
+    if large.is_some() && !l4 {
+        return None; // the kernel cuts up what has an open checksum only
+    }
+    if !csum || !l4 {
+        super::complete(frame)?;
+        return Some(Header::NONE);
+    }
+    if frame.flags().has(Flags::TX_IP_CSUM) {
+        super::fill_ip(frame.bytes_mut())?;
+        frame.set_flags(frame.flags().without(Flags::TX_IP_CSUM));
+    }
+    let place = super::l4_place(frame.bytes())?;
+    // What lies behind the packet would be summed too: Ethernet padding is cut off.
+    frame.truncate(place.end);
+    let header = Header {
+        flags: NEEDS_CSUM,
+        csum_start: place.start as u16, // a frame's headers lie within its first 64 KiB
+        csum_offset: (place.field - place.start) as u16,
+        ..Header::NONE
+    };
+    let Some(gso_size) = large else { return Some(header) };
+    let (l4, text) = gso::places(frame)?;
+    if frame.len() - text <= usize::from(gso_size) {
+        return Some(header); // one piece
+    }
+    let reduced = frame.bytes().get(l4 + 13).is_some_and(|flags| tcp::Flags(*flags).contains(tcp::Flags::CWR));
+    let gso_type = if reduced { GSO_TCPV4 | GSO_ECN } else { GSO_TCPV4 };
+    Some(Header { gso_type, gso_size, hdr_len: text as u16, ..header })
+}

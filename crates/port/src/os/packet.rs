@@ -1,0 +1,122 @@
+//! Packet sockets (packet(7)) and their rings (Documentation/networking/packet_mmap.rst): what is set up by system calls.
+//!
+//! Receiving and sending have a socket each: the one that sends is bound to no protocol and so is never given a frame. How the rings are
+//! used is in [`rx`] and [`tx`]: a block, or a slot, belongs to one side at a time, and its status word says to which.
+
+mod map;
+pub mod rx;
+pub mod tx;
+
+use super::{set_option, socket, tun};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+/// The step that failed, and why.
+pub type Failure = (&'static str, io::Error);
+
+/// What is known about an interface.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Iface {
+    /// Its number.
+    pub index: u32,
+    /// Bytes of the largest packet.
+    pub mtu: u32,
+    /// Do its frames begin with an Ethernet header (ARPHRD_ETHER, ARPHRD_LOOPBACK)?
+    pub ethernet: bool,
+}
+
+/// Looks interface `name` up.
+///
+/// # Errors
+/// ENODEV: there is none of that name.
+pub fn iface(name: &str) -> Result<Iface, Failure> {
+    let control = tun::control().map_err(|error| ("socket", error))?;
+    let mut request = tun::ifreq(name).map_err(|error| ("the interface's name", error))?;
+    tun::ioctl_ifreq(&control, libc::SIOCGIFINDEX, &mut request).map_err(|error| ("SIOCGIFINDEX", error))?;
+    // SAFETY: SIOCGIFINDEX succeeded, so the kernel wrote `ifru_ifindex`; all bits are a valid int anyway.
+    let index = unsafe { request.ifr_ifru.ifru_ifindex };
+    tun::ioctl_ifreq(&control, libc::SIOCGIFHWADDR, &mut request).map_err(|error| ("SIOCGIFHWADDR", error))?;
+    // SAFETY: SIOCGIFHWADDR succeeded, so the kernel wrote `ifru_hwaddr`; all bits are a valid sockaddr anyway.
+    let hardware = unsafe { request.ifr_ifru.ifru_hwaddr.sa_family };
+    let mtu = tun::mtu(name).map_err(|error| ("SIOCGIFMTU", error))?;
+    let ethernet = matches!(hardware, libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK);
+    Ok(Iface { index: index.cast_unsigned(), mtu, ethernet })
+}
+
+/// Can interface `name` send: is it up, and is there somebody at the other end of its wire?
+pub fn is_running(name: &str) -> bool {
+    let flags = || {
+        let mut request = tun::ifreq(name)?;
+        tun::ioctl_ifreq(&tun::control()?, libc::SIOCGIFFLAGS, &mut request)?;
+        // SAFETY: SIOCGIFFLAGS succeeded, so the kernel wrote `ifru_flags`.
+        io::Result::Ok(libc::c_int::from(unsafe { request.ifr_ifru.ifru_flags }))
+    };
+    let both = libc::IFF_UP | libc::IFF_RUNNING;
+    flags().is_ok_and(|flags| flags & both == both)
+}
+
+/// A packet socket of whole frames, non-blocking, that gets none yet.
+fn open() -> Result<OwnedFd, Failure> {
+    socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_NONBLOCK, 0).map_err(|error| ("socket", error))
+}
+
+/// Binds to interface `index`: `protocol` 0 to send only.
+fn bind(fd: BorrowedFd<'_>, index: u32, protocol: u16) -> Result<(), Failure> {
+    let address = address(index.cast_signed(), protocol);
+    // SAFETY: a live sockaddr_ll, whose true size goes with it; the kernel only reads.
+    let answer = unsafe {
+        let at = std::ptr::from_ref(&address).cast();
+        libc::bind(fd.as_raw_fd(), at, size_of::<libc::sockaddr_ll>() as libc::socklen_t)
+    };
+    if answer == 0 { Ok(()) } else { Err(("bind", io::Error::last_os_error())) }
+}
+
+fn address(index: i32, protocol: u16) -> libc::sockaddr_ll {
+    libc::sockaddr_ll {
+        sll_family: libc::AF_PACKET as u16,
+        sll_protocol: protocol.to_be(),
+        sll_ifindex: index,
+        sll_hatype: 0,
+        sll_pkttype: 0,
+        sll_halen: 0,
+        sll_addr: [0; 8],
+    }
+}
+
+/// Sets an option of packet sockets.
+fn set<T: Copy>(fd: &OwnedFd, step: &'static str, option: i32, value: &T) -> Result<(), Failure> {
+    set_option(fd.as_fd(), libc::SOL_PACKET, option, value).map_err(|error| (step, error))
+}
+
+/// Reads a socket option whose value is a plain structure of integers.
+fn get<T: Copy + Default>(fd: BorrowedFd<'_>, level: i32, option: i32) -> io::Result<T> {
+    let mut value = T::default();
+    let mut len = size_of::<T>() as libc::socklen_t;
+    // SAFETY: `value` is writable and its true size goes with it; every T here is integers, of which all bits are values.
+    let answer =
+        unsafe { libc::getsockopt(fd.as_raw_fd(), level, option, std::ptr::from_mut(&mut value).cast(), &mut len) };
+    if answer == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Asks for more room for frames under way than the default, if that may be had; else the default does.
+fn widen(fd: &OwnedFd) {
+    const ROOM: i32 = 4 << 20;
+    if set_option(fd.as_fd(), libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &ROOM).is_err() {
+        let _ = set_option(fd.as_fd(), libc::SOL_SOCKET, libc::SO_SNDBUF, &ROOM);
+    }
+}
+
+/// What a bound socket is bound to; `None`: to nothing any more, its interface has been deleted or moved to another namespace.
+pub fn bound_to(fd: BorrowedFd<'_>) -> Option<u32> {
+    let mut address = address(0, 0);
+    let mut len = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+    // SAFETY: a live sockaddr_ll to be written, whose true size goes with it.
+    let answer = unsafe { libc::getsockname(fd.as_raw_fd(), std::ptr::from_mut(&mut address).cast(), &mut len) };
+    u32::try_from(address.sll_ifindex).ok().filter(|index| answer == 0 && *index > 0)
+}
+
+/// The error that waits at a socket, which is thereby taken from it.
+pub fn take_error(fd: BorrowedFd<'_>) -> Option<io::Error> {
+    let errno: i32 = get(fd, libc::SOL_SOCKET, libc::SO_ERROR).ok()?;
+    (errno != 0).then(|| io::Error::from_raw_os_error(errno))
+}

@@ -1,0 +1,76 @@
+//! The yardstick of this kind of port: what comes from one interface's ring goes, its addresses swapped, into another's, and nothing else.
+//!
+//! No frames, no pool, no burst, no counters: blocks are walked and slots filled in place, with one system call per block, by sockets that
+//! are set up as the port's are. `linerate bench bridge` holds the port against it (`packet.forward`).
+
+use super::block::Cursor;
+use super::{AROUND, PacketConfig, PacketError, open_rx};
+use crate::os::packet as os;
+use crate::os::packet::rx::RxRing;
+use crate::os::packet::tx::{Slot, TxRing};
+use crate::os::tun::VNET_HDR_LEN;
+use wire::eth;
+
+/// Two rings, joined.
+#[derive(Debug)]
+pub struct Bare {
+    rx: RxRing,
+    tx: TxRing,
+    vnet_hdr: bool,
+    tail: usize,
+}
+
+impl Bare {
+    /// From interface `from` to interface `to`, which may be the same.
+    ///
+    /// # Errors
+    /// As [`super::open`].
+    pub fn open(from: &str, to: &str, config: &PacketConfig) -> Result<Bare, PacketError> {
+        let failed = |(step, error)| PacketError::new(to, config, step, error);
+        let (_, rx) = open_rx(from, config)?;
+        let out = os::iface(to).map_err(failed)?;
+        let tx = TxRing::open(out.index, &config.tx(out.mtu as usize + AROUND)).map_err(failed)?;
+        Ok(Bare { rx, tx, vnet_hdr: config.vnet_hdr, tail: 0 })
+    }
+
+    /// Passes one block on, if there is one; says how many frames. Those that are too long for a slot, or find none free, are left out.
+    pub fn step(&mut self) -> usize {
+        if !self.rx.acquire() {
+            return 0;
+        }
+        let (mut cursor, mut frames) = (Cursor::new(self.rx.bytes()), 0);
+        while !cursor.is_done() {
+            let Some(packet) = cursor.packet(self.rx.bytes()) else { break };
+            let next = packet.next();
+            if self.tx.state(self.tail) != Slot::Free {
+                drop(self.tx.send());
+            }
+            let mut vnet = packet.vnet;
+            let [_, _, h0, h1, ..] = &mut vnet; // have the kernel copy the frame whole, as the port does
+            [*h0, *h1] = (packet.bytes.len() as u16).to_ne_bytes();
+            let front = if self.vnet_hdr { VNET_HDR_LEN } else { 0 };
+            let len = front + packet.bytes.len();
+            if self.tx.state(self.tail) == Slot::Free
+                && fill(self.tx.data(self.tail), vnet.get(..front).unwrap_or_default(), packet.bytes).is_some()
+            {
+                self.tx.request(self.tail, len);
+                self.tail = self.tail.wrapping_add(1);
+                frames += 1;
+            }
+            cursor.pass(next);
+        }
+        self.rx.release();
+        drop(self.tx.send());
+        frames
+    }
+}
+
+/// The frame with its addresses swapped.
+fn fill(slot: &mut [u8], vnet: &[u8], bytes: &[u8]) -> Option<()> {
+    let (front, rest) = slot.get_mut(..vnet.len() + bytes.len())?.split_at_mut_checked(vnet.len())?;
+    front.copy_from_slice(vnet);
+    rest.copy_from_slice(bytes);
+    let (dst, src) = rest.get_mut(..eth::HEADER_LEN - 2)?.split_at_mut_checked(6)?;
+    dst.swap_with_slice(src);
+    Some(())
+}

@@ -1,0 +1,362 @@
+//! From the interface to a host: along a block, a frame at a time, and on to the next block.
+//!
+//! A frame of the MTU goes into a buffer of the pool. A large segment goes into a large buffer; of these one is kept back: when all
+//! others are in use, the segment is cut up from there into small buffers (`offload::gso`), for a reader that never reads must not stop
+//! the port. Without a buffer the frame stays in its block, and comes next time. When nothing is there, now and then the socket is
+//! asked what it lost, and whether its interface is up.
+
+use super::block::{Cursor, Packet};
+use super::{PacketConfig, RxCsum};
+use crate::offload::gso::Cutter;
+use crate::offload::{self, virtio};
+use crate::os::packet::rx::{Lost, RxRing};
+use crate::os::packet::{bound_to, is_running, take_error};
+use crate::{PortCounts, RxHalf};
+use buf::{Burst, Flags, Frame, Pool};
+use clock::{Duration, Instant};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use wire::{eth, vlan};
+
+/// So many times asked in vain, the socket's state is looked at.
+const LOOK_EVERY: u32 = 64;
+/// While the interface is down, this long until it is looked for again.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+pub(super) struct PacketRx {
+    name: String,
+    ring: RxRing,
+    cursor: Cursor,
+    pool: Pool,
+    /// Bytes that a buffer of `pool` has room for.
+    room: usize,
+    large: Option<Large>,
+    /// A large segment that is being cut up.
+    cutting: Option<Cutter>,
+    counts: Arc<PortCounts>,
+    rx_csum: RxCsum,
+    /// Give large segments uncut?
+    whole: bool,
+    vnet_hdr: bool,
+    asked: u32,
+    /// When it was asked last.
+    now: Instant,
+    is_down: bool,
+    gone: bool,
+    seen: Seen,
+}
+
+/// Where large frames go.
+struct Large {
+    pool: Pool,
+    /// The buffer that is kept back. Always there, but while its frame is cut up.
+    spare: Option<Frame>,
+}
+
+/// What there is to remark on.
+#[derive(Default)]
+struct Seen {
+    lost: u64,
+    stands: u64,
+    downs: u64,
+    uncuttable: u64,
+    cut_short: u64,
+}
+
+/// What was taken from the ring.
+enum Got {
+    Frame(Frame),
+    /// A frame that was no good, dropped.
+    Malformed,
+    /// Nothing more now.
+    Empty,
+}
+
+impl PacketRx {
+    pub(super) fn new(
+        name: &str,
+        ring: RxRing,
+        counts: Arc<PortCounts>,
+        config: &PacketConfig,
+        pool: Pool,
+        large: Option<Pool>,
+    ) -> PacketRx {
+        let rx_csum = if config.rx_csum == RxCsum::Trust { RxCsum::Trust } else { RxCsum::Complete };
+        PacketRx {
+            name: name.to_string(),
+            ring,
+            cursor: Cursor::default(),
+            room: pool.size() - pool.headroom(),
+            pool,
+            large: large.map(|pool| Large { spare: pool.get(), pool }),
+            cutting: None,
+            counts,
+            rx_csum,
+            whole: config.lro,
+            vnet_hdr: config.vnet_hdr,
+            asked: 0,
+            now: Instant::ZERO,
+            is_down: false,
+            gone: false,
+            seen: Seen::default(),
+        }
+    }
+
+    #[inline]
+    fn next(&mut self) -> Got {
+        if self.cutting.is_some() {
+            return self.cut();
+        }
+        while self.cursor.is_done() {
+            if !self.next_block() {
+                return Got::Empty;
+            }
+        }
+        let Some(packet) = self.cursor.packet(self.ring.bytes()) else {
+            self.cursor = Cursor::default(); // a block that makes no sense: the rest of it is left
+            return Got::Malformed;
+        };
+        let next = packet.next();
+        let buffer =
+            if packet.len() <= self.room { self.pool.get() } else { large_buffer(&mut self.large, self.whole) };
+        let Some(mut frame) = buffer else {
+            if self.large.is_none() && packet.len() > self.room {
+                self.seen.cut_short += 1;
+                self.pass(next);
+                return Got::Malformed;
+            }
+            self.counts.rx.no_buffer.bump();
+            return Got::Empty;
+        };
+        let understood = self.understand(&packet, &mut frame);
+        let is_large = packet.vnet.get(1).is_some_and(|kind| *kind != virtio::GSO_NONE) && self.vnet_hdr;
+        let is_cut = packet.is_cut;
+        self.pass(next);
+        if understood.is_none() {
+            self.seen.uncuttable += u64::from(is_large);
+            self.seen.cut_short += u64::from(is_cut);
+            self.keep(frame);
+            return Got::Malformed;
+        }
+        if frame.flags().has(Flags::GSO) && (!self.whole || self.is_spent()) {
+            return self.split(frame);
+        }
+        if self.is_spent() {
+            // No segment that could be cut, in the last large buffer: a packet of a large MTU.
+            self.keep(frame);
+            self.counts.rx.no_buffer.bump();
+            return Got::Malformed;
+        }
+        Got::Frame(frame)
+    }
+
+    /// Goes past a frame; past the last one, the block is the kernel's again.
+    #[inline]
+    fn pass(&mut self, next: usize) {
+        self.cursor.pass(next);
+        if self.cursor.is_done() {
+            self.ring.release();
+        }
+    }
+
+    /// Goes on to the next block, if it is there.
+    fn next_block(&mut self) -> bool {
+        self.ring.release();
+        if !self.ring.acquire() {
+            return false;
+        }
+        if self.ring.is_losing() {
+            self.count_lost();
+        }
+        self.cursor = Cursor::new(self.ring.bytes());
+        true
+    }
+
+    /// Copies, and does and notes what is said of the frame; `None`: it is not whole, or makes no sense.
+    #[inline]
+    fn understand(&self, packet: &Packet<'_>, frame: &mut Frame) -> Option<()> {
+        if packet.is_cut || packet.bytes.len() < eth::HEADER_LEN {
+            return None;
+        }
+        packet.copy_to(frame)?;
+        if self.vnet_hdr {
+            let mut header = virtio::Header::parse(&packet.vnet);
+            if packet.tag.is_some() {
+                header.csum_start = header.csum_start.saturating_add(vlan::TAG_LEN as u16);
+            }
+            // What is cut up gets its checksums then.
+            let cuts = header.gso_type != virtio::GSO_NONE && (!self.whole || self.is_spent());
+            let rx_csum = if cuts { RxCsum::Trust } else { self.rx_csum };
+            return virtio::understand(&header, frame, rx_csum, usize::MAX);
+        }
+        if packet.status & (libc::TP_STATUS_CSUM_VALID | libc::TP_STATUS_CSUMNOTREADY) != 0 {
+            frame.set_flags(frame.flags().with(Flags::RX_L4_OK));
+        }
+        if packet.status & libc::TP_STATUS_CSUMNOTREADY != 0 {
+            frame.set_flags(frame.flags().with(Flags::TX_L4_CSUM));
+            if self.rx_csum != RxCsum::Trust {
+                return offload::complete(frame);
+            }
+        }
+        Some(())
+    }
+
+    /// Has the last large buffer been used?
+    #[inline]
+    fn is_spent(&self) -> bool {
+        self.large.as_ref().is_some_and(|large| large.spare.is_none())
+    }
+
+    /// Ends a frame. If it has the last large buffer, that is the one kept back again.
+    #[cold]
+    fn keep(&mut self, mut frame: Frame) {
+        if let Some(large) = &mut self.large
+            && large.spare.is_none()
+        {
+            frame.truncate(0);
+            frame.set_flags(Flags::default());
+            large.spare = Some(frame);
+        }
+    }
+
+    #[cold]
+    fn split(&mut self, frame: Frame) -> Got {
+        match Cutter::new(frame) {
+            Ok(cutter) => {
+                self.cutting = Some(cutter);
+                self.cut()
+            }
+            Err(frame) => {
+                self.keep(frame);
+                Got::Malformed
+            }
+        }
+    }
+
+    #[cold]
+    fn cut(&mut self) -> Got {
+        let Some(mut cutter) = self.cutting.take() else { return Got::Empty };
+        let piece = cutter.cut(&self.pool);
+        if cutter.is_done() {
+            self.keep(cutter.into_frame());
+        } else {
+            self.cutting = Some(cutter); // without a buffer for it, the piece is cut next time
+        }
+        match piece {
+            Some(piece) => Got::Frame(piece),
+            None => {
+                self.counts.rx.no_buffer.bump();
+                Got::Empty
+            }
+        }
+    }
+
+    #[cold]
+    fn count_lost(&mut self) {
+        let Lost { frames, stands } = self.ring.lost();
+        self.counts.rx.overrun.add(frames);
+        self.seen.lost += frames;
+        self.seen.stands += stands;
+    }
+
+    /// Nothing was there: is something wrong?
+    fn look(&mut self) {
+        self.asked = self.asked.wrapping_add(1);
+        if self.asked % LOOK_EVERY != 1 {
+            return;
+        }
+        self.count_lost();
+        if take_error(self.ring.as_fd()).is_some() {
+            self.seen.downs += 1;
+            self.is_down = true;
+        }
+        // Blocks from before still come; and of its deletion an interface that was down says nothing more.
+        if self.is_down && bound_to(self.ring.as_fd()).is_none() {
+            self.gone = true;
+            self.counts.rx.errors.bump();
+        } else if self.is_down {
+            self.is_down = !is_running(&self.name);
+        }
+    }
+}
+
+/// A buffer for a frame that is too long for the pool's.
+#[cold]
+fn large_buffer(large: &mut Option<Large>, whole: bool) -> Option<Frame> {
+    let large = large.as_mut()?;
+    let buffer = if whole { large.pool.get() } else { None };
+    buffer.or_else(|| large.spare.take())
+}
+
+impl RxHalf for PacketRx {
+    fn rx_burst(&mut self, into: &mut Burst, most: usize, now: Instant) -> usize {
+        let (mut frames, mut bytes) = (0, 0);
+        let most = if self.gone { 0 } else { most.min(into.room()) };
+        self.now = now;
+        while frames < most {
+            match self.next() {
+                Got::Frame(frame) => {
+                    frames += 1;
+                    bytes += frame.len() as u64;
+                    // `most` was limited to the room: the push cannot fail.
+                    drop(into.push(frame));
+                }
+                Got::Malformed => self.counts.rx.malformed.bump(),
+                Got::Empty => break,
+            }
+        }
+        self.counts.rx.frames.add(frames as u64);
+        self.counts.rx.bytes.add(bytes);
+        if frames == 0 && most > 0 {
+            self.counts.rx.idle.bump();
+            self.look();
+        }
+        frames
+    }
+
+    fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
+        (!self.gone).then(|| self.ring.as_fd())
+    }
+
+    fn next_event(&self) -> Option<Instant> {
+        if self.cutting.is_some() {
+            return Some(Instant::ZERO); // at once
+        }
+        (self.is_down && !self.gone).then(|| self.now.after(LOOK_AGAIN))
+    }
+
+    fn is_gone(&self) -> bool {
+        self.gone
+    }
+
+    fn why_gone(&self) -> Option<String> {
+        self.gone.then(|| format!("interface {} is gone: deleted, or moved to another namespace", self.name))
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        let Seen { lost, stands, downs, uncuttable, cut_short } = self.seen;
+        let name = &self.name;
+        let all = [
+            (
+                lost,
+                format!(
+                    "{lost} frames lost, no block was free (came to a stand {stands} times): more blocks, or larger ones"
+                ),
+            ),
+            (downs, format!("interface {name} was found down {downs} times")),
+            (
+                uncuttable,
+                format!(
+                    "{uncuttable} large segments dropped that are not TCP over IPv4: turn tso and gso off at the sender of {name} (ethtool -K)"
+                ),
+            ),
+            (
+                cut_short,
+                format!(
+                    "{cut_short} frames dropped that are longer than a buffer: the mtu of {name} has grown, or vnet_hdr is off"
+                ),
+            ),
+        ];
+        all.into_iter().filter(|(count, _)| *count > 0).map(|(_, sentence)| sentence).collect()
+    }
+}

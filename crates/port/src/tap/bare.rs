@@ -1,0 +1,51 @@
+//! The yardstick of this kind of port: what is read from one TAP device is written to another, and nothing else.
+//!
+//! One buffer, no pool, no burst, no counters; frames of any size a device gives, its virtio header passed on with them. `linerate bench
+//! bridge` holds the port against it (`tap.forward`).
+
+use super::{TapConfig, TapError};
+use crate::offload::large::LARGEST;
+use crate::os::tun::{self, Config, VNET_HDR_LEN};
+use std::fs::File;
+use std::io::{Read, Write};
+
+/// Two devices, joined.
+#[derive(Debug)]
+pub struct Bare {
+    from: File,
+    to: File,
+    buffer: Vec<u8>,
+}
+
+/// Frames passed on before others have their turn.
+const BURST: usize = 64;
+
+impl Bare {
+    /// From device `from` to device `to`, both made if there are none. Of `config` the offloads and `up` are heeded.
+    ///
+    /// # Errors
+    /// As [`super::open`].
+    pub fn open(from: &str, to: &str, config: &TapConfig) -> Result<Bare, TapError> {
+        let open = |name: &str| {
+            let failed = |(step, error)| TapError::new(name, step, error);
+            let vnet_hdr = if config.vnet_hdr { VNET_HDR_LEN } else { 0 };
+            let ask = Config { vnet_hdr, rx_csum: config.rx_csum != super::RxCsum::Off, rx_large: config.lro };
+            let opened = tun::open_tap(name, ask).map_err(failed)?;
+            if config.up {
+                tun::set_up(name).map_err(|error| failed(("SIOCSIFFLAGS", error)))?;
+            }
+            Ok(opened.file)
+        };
+        Ok(Bare { from: open(from)?, to: open(to)?, buffer: vec![0; VNET_HDR_LEN + LARGEST + super::AROUND] })
+    }
+
+    /// Passes on what is there, at most 64 frames; says how many.
+    pub fn step(&mut self) -> usize {
+        (0..BURST).take_while(|_| self.pass()).count()
+    }
+
+    fn pass(&mut self) -> bool {
+        let Ok(len) = self.from.read(&mut self.buffer) else { return false };
+        self.buffer.get(..len).is_some_and(|frame| self.to.write(frame).is_ok())
+    }
+}
