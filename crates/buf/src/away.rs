@@ -134,6 +134,13 @@ impl Away {
         Some(unsafe { self.layout.base.add(slot + self.layout.front) })
     }
 
+    /// Moves the whole record to another account, and has nothing on it any more: to be kept when this one ends.
+    #[must_use]
+    pub fn hand_over(&mut self) -> Away {
+        let (lines, out) = (std::mem::take(&mut self.lines), std::mem::take(&mut self.out));
+        Away { pool: self.pool.clone(), lines, out, ..*self }
+    }
+
     /// Gives up what is away: it never comes back, and the pool's memory stays. For a device that would not let go.
     pub fn abandon(&mut self) {
         self.lines.fill(0);

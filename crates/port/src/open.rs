@@ -13,6 +13,7 @@ use crate::spec::{Kind, Layer, Spec};
 use crate::tap::{self, RxCsum, TapConfig, TapError};
 use crate::text::{self, TextConfig, TextFileError};
 use crate::tracer::{self, TracerConfig};
+use crate::xdp::{self, Attach, CopyMode, Hook, Wakeup, XdpConfig, XdpError};
 use crate::{Caps, Port, null};
 use buf::Pool;
 use std::fmt;
@@ -49,6 +50,8 @@ pub enum OpenError {
     Pair(PairError),
     /// The TAP device.
     Tap(TapError),
+    /// The AF_XDP socket.
+    Xdp(XdpError),
     /// The capture file.
     Pcap(PcapFileError),
     /// The files of lines.
@@ -74,6 +77,7 @@ impl fmt::Display for OpenError {
             }
             OpenError::Pair(error) => error.fmt(f),
             OpenError::Tap(error) => error.fmt(f),
+            OpenError::Xdp(error) => error.fmt(f),
             OpenError::Pcap(error) => error.fmt(f),
             OpenError::Text(error) => error.fmt(f),
             OpenError::Trace { file, error } => write!(f, "tracer: {file}: {error}"),
@@ -105,6 +109,7 @@ fn open_port(spec: &Spec, env: &Env<'_>) -> Result<Port, OpenError> {
         Kind::Null => Ok(null::open(name, plain(layer))),
         Kind::Pair => env.pairs.open(name, layer, joined(layer)).map_err(OpenError::Pair),
         Kind::Tap => tap::open(name, &tap_config(layer), &env.pool).map_err(OpenError::Tap),
+        Kind::Xdp => xdp::open(name, &xdp_config(layer), &env.pool).map_err(OpenError::Xdp),
         Kind::Pcap => pcap::open(name, &pcap_config(layer, name), &env.pool).map_err(OpenError::Pcap),
         Kind::Text => text::open(name, &text_config(layer, name), &env.pool).map_err(OpenError::Text),
         // A spec that was parsed has no wrapper in the port's place.
@@ -193,6 +198,24 @@ fn tap_config(layer: &Layer) -> TapConfig {
         mtu: layer.get_count("mtu").map(narrow),
         mac: layer.get_mac("mac"),
         up: layer.switch("up"),
+    }
+}
+
+fn xdp_config(layer: &Layer) -> XdpConfig {
+    XdpConfig {
+        queue: u32::from(narrow(layer.count("queue"))),
+        mode: match layer.word("mode") {
+            "copy" => CopyMode::Copy,
+            "zerocopy" => CopyMode::ZeroCopy,
+            _ => CopyMode::Auto,
+        },
+        attach: match layer.word("attach") {
+            "skb" => Attach::Only(Hook::Generic),
+            "native" => Attach::Only(Hook::Native),
+            _ => Attach::Auto,
+        },
+        wakeup: if layer.switch("need_wakeup") { Wakeup::Asked } else { Wakeup::Always },
+        ring: u32::from(narrow(layer.count("ring"))),
     }
 }
 

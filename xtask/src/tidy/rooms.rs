@@ -13,7 +13,7 @@ const ROOMS: &[Room] = &[
     Room { path: "crates/lock/src/up", why: "exclusive access is proven by the held bit" },
     Room { path: "crates/wire/src/checksum/simd", why: "vector loads and target features" },
     Room { path: "crates/wire/src/text/simd", why: "vector loads and stores, target features" },
-    Room { path: "crates/buf/src/away", why: "frames are taken apart and made again of buffers whose absence is on record" },
+    Room { path: "crates/buf/src/away", why: "frames are made again of buffers that are on record as away" },
     Room { path: "crates/buf/src/frame", why: "slice views of a buffer that one frame owns" },
     Room { path: "crates/buf/src/burst", why: "slots head..tail are initialised, the others are not" },
     Room { path: "crates/buf/src/held", why: "who may return a buffer is decided by its state word" },

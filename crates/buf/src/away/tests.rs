@@ -70,6 +70,8 @@ fn all_that_is_away_comes_home_with_the_account_unless_it_is_abandoned() {
         assert_eq!(pool.stats().live(), 0, "{kind}");
         let mut away = Away::new(&pool).unwrap();
         away.give(pool.get().unwrap()).unwrap();
+        let mut away = away.hand_over();
+        assert_eq!(away.len(), 1);
         away.abandon();
         drop(away);
         assert_eq!(pool.stats().live(), 1);

@@ -15,6 +15,8 @@ pub enum Kind {
     Pair,
     /// The kernel's TAP device.
     Tap,
+    /// A queue of a network interface, by AF_XDP.
+    Xdp,
     /// A capture file.
     Pcap,
     /// Files of lines.
@@ -181,6 +183,40 @@ static TAP: Info = Info {
     ],
 };
 
+static XDP: Info = Info {
+    name: "xdp",
+    wrapper: false,
+    sentence: "A queue of a network interface, whose frames come here and not to the kernel (AF_XDP).",
+    names: NameRule::Interface,
+    options: &[
+        option("queue", Form::Count { min: 0, max: 255 }, Is("0"), "The interface's queue."),
+        option(
+            "mode",
+            Form::Word(&["auto", "copy", "zerocopy"]),
+            Is("auto"),
+            "Whether the kernel copies each frame; auto: only if the driver cannot do without.",
+        ),
+        option(
+            "attach",
+            Form::Word(&["auto", "skb", "native"]),
+            Is("auto"),
+            "Where frames are taken: in the driver (native), or in the kernel's receive path (skb); auto: the first that works.",
+        ),
+        option(
+            "need_wakeup",
+            Form::Switch,
+            Is("on"),
+            "Call the kernel only when it asks for it; off: after every burst.",
+        ),
+        option(
+            "ring",
+            Form::Count { min: 64, max: 4096 },
+            Is("2048"),
+            "Places in each ring, rounded up to a power of two; at most an eighth of the pool's buffers wait to be filled.",
+        ),
+    ],
+};
+
 static PCAP: Info = Info {
     name: "pcap",
     wrapper: false,
@@ -244,8 +280,17 @@ static IMPAIR: Info = Info {
 
 impl Kind {
     /// All kinds, ports first.
-    pub const ALL: [Kind; 8] =
-        [Kind::Pktgen, Kind::Null, Kind::Pair, Kind::Tap, Kind::Pcap, Kind::Text, Kind::Tracer, Kind::Impair];
+    pub const ALL: [Kind; 9] = [
+        Kind::Pktgen,
+        Kind::Null,
+        Kind::Pair,
+        Kind::Tap,
+        Kind::Xdp,
+        Kind::Pcap,
+        Kind::Text,
+        Kind::Tracer,
+        Kind::Impair,
+    ];
 
     /// What is known about the kind.
     pub fn info(self) -> &'static Info {
@@ -254,6 +299,7 @@ impl Kind {
             Kind::Null => &NULL,
             Kind::Pair => &PAIR,
             Kind::Tap => &TAP,
+            Kind::Xdp => &XDP,
             Kind::Pcap => &PCAP,
             Kind::Text => &TEXT,
             Kind::Tracer => &TRACER,

@@ -45,15 +45,15 @@ fn a_name_says_whether_standard_output_is_taken() {
 #[test]
 fn each_mistake_says_what_was_expected_and_where() {
     for (text, says) in [
-        ("", "at 0: expected a kind of port: pktgen, null, pair, tap, pcap, text, tracer, impair"),
+        ("", "at 0: expected a kind of port: pktgen, null, pair, tap, xdp, pcap, text, tracer, impair"),
         (
             "pktgn:x",
-            "at 0: unknown kind 'pktgn' (did you mean 'pktgen'?); kinds: pktgen, null, pair, tap, pcap, text, tracer, impair",
+            "at 0: unknown kind 'pktgn' (did you mean 'pktgen'?); kinds: pktgen, null, pair, tap, xdp, pcap, text, tracer, impair",
         ),
-        ("zebra:x", "at 0: unknown kind 'zebra'; kinds: pktgen, null, pair, tap, pcap, text, tracer, impair"),
+        ("zebra:x", "at 0: unknown kind 'zebra'; kinds: pktgen, null, pair, tap, xdp, pcap, text, tracer, impair"),
         (
             "impair:tpa:x",
-            "at 7: unknown kind 'tpa' (did you mean 'tap'?); kinds: pktgen, null, pair, tap, pcap, text, tracer, impair",
+            "at 7: unknown kind 'tpa' (did you mean 'tap'?); kinds: pktgen, null, pair, tap, xdp, pcap, text, tracer, impair",
         ),
         (
             "impair(los=1%):null:",
@@ -76,7 +76,7 @@ fn each_mistake_says_what_was_expected_and_where() {
         ("pktgen", "at 6: expected ':' after pktgen, as in pktgen:NAME"),
         ("pktgen(size=1)x", "at 14: expected ':' after pktgen, as in pktgen:NAME"),
         ("tracer:null:", "tracer needs file=..."),
-        ("impair:", "at 7: expected a kind of port: pktgen, null, pair, tap, pcap, text, tracer, impair"),
+        ("impair:", "at 7: expected a kind of port: pktgen, null, pair, tap, xdp, pcap, text, tracer, impair"),
         ("tap:", "tap cannot be named '': expected an interface name of 1 to 15 characters without / : and spaces"),
         (
             "tap:a/b",
