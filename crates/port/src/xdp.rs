@@ -9,6 +9,7 @@
 //! Frames come as they are: a checksum that the peer's kernel left open (`veth`) is open here, and a VLAN tag that a device or
 //! kernel took off is not there. Have the peer close checksums (`ethtool -K PEER tx off`, [`crate::os::tun::close_tx_checksums`]).
 
+pub mod bare;
 mod error;
 mod rx;
 mod tx;
@@ -25,6 +26,7 @@ use crate::{Caps, Port, PortCounts};
 use buf::{Layout, Pool};
 use rx::XdpRx;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use tx::XdpTx;
 use wire::{eth, vlan};
@@ -93,7 +95,7 @@ pub fn open(name: &str, config: &XdpConfig, pool: &Pool) -> Result<Port, XdpErro
             if fit.geometry.unaligned { "the pool's buffers cross pages" } else { "the driver cannot do without" };
         remarks.push(format!("xdp:{name}: the kernel copies each frame ({why})"));
     }
-    let redirect = attach(name, config, &rx, &mut remarks, |hook| Redirect::attach(ifindex, hook, present))?;
+    let redirect = attach(name, config, rx.socket(), &mut remarks, |hook| Redirect::attach(ifindex, hook, present))?;
     let most = (pool.stats().buffers / SHARE).clamp(1, ask.places as usize);
     let longest = fit.longest.min(mtu as usize + AROUND).min(layout.stride);
     Ok(assemble(name, rx, tx, Parts { redirect, remarks, most, longest, mtu }))
@@ -158,7 +160,7 @@ fn ask(ifindex: u32, config: &XdpConfig, fit: &Fit) -> Ask {
 fn attach(
     name: &str,
     config: &XdpConfig,
-    rx: &FrameRx,
+    socket: BorrowedFd<'_>,
     remarks: &mut Vec<String>,
     put: impl Fn(Hook) -> Result<Redirect, Failure>,
 ) -> Result<Redirect, XdpError> {
@@ -175,7 +177,7 @@ fn attach(
         },
     };
     let redirect = redirect.map_err(failed)?;
-    redirect.insert(config.queue, rx.socket()).map_err(|error| failed((bpf::STEP_INSERT, error)))?;
+    redirect.insert(config.queue, socket).map_err(|error| failed((bpf::STEP_INSERT, error)))?;
     Ok(redirect)
 }
 

@@ -4,6 +4,7 @@
 //! of buffers that are done with. Who uses them: [`frames`], which exchanges the frames of a pool, and [`bare`], which has
 //! neither frames nor a pool and is the yardstick for the other. Source of the numbers: linux/if_xdp.h, net/xdp/xsk.c.
 
+pub mod bare;
 pub mod frames;
 mod ring;
 
@@ -180,6 +181,15 @@ fn bind(fd: BorrowedFd<'_>, ask: &Ask) -> io::Result<()> {
     // SAFETY: the address is a live sockaddr_xdp, and its true size goes with it.
     let answer = unsafe { libc::bind(fd.as_raw_fd(), std::ptr::from_ref(&address).cast(), len) };
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Swaps the two MAC addresses at a frame's beginning.
+#[inline(always)]
+pub fn swap_macs(frame: &mut [u8]) {
+    let Some((dst, rest)) = frame.split_first_chunk_mut::<6>() else { return };
+    if let Some(src) = rest.first_chunk_mut::<6>() {
+        std::mem::swap(dst, src);
+    }
 }
 
 /// Reads a socket option that is a structure of integers, for which zero is a value.

@@ -14,6 +14,8 @@ use wire::eth;
 
 /// How soon the kernel is asked again for what it has not taken or not given back.
 const SOON: Duration = Duration::from_micros(100);
+/// The same while the device is down.
+const LATER: Duration = Duration::from_millis(10);
 
 pub(super) struct XdpTx {
     frames: FrameTx,
@@ -116,7 +118,8 @@ impl XdpTx {
         }
         let kicked = self.frames.kick();
         self.down = kicked == Kicked::Down;
-        self.again = (self.frames.away() > 0 && kicked != Kicked::Gone).then(|| now.after(SOON));
+        let wait = if self.down { LATER } else { SOON };
+        self.again = (self.frames.away() > 0 && kicked != Kicked::Gone).then(|| now.after(wait));
     }
 
     /// The device is down and the ring is full: what comes now ends here, or it would wait for ever.

@@ -3,8 +3,11 @@
 //! A buffer goes to the kernel to be filled, or as a frame to be sent, and is on the account of the half that gave it until the
 //! kernel gives it back ([`buf::Away`]). What is still away when both halves have been dropped comes home then: the
 //! rings are unmapped and the socket is closed first, after which the kernel touches the memory no more. A device that
-//! reads and writes the memory itself (zero copy) is let go of later, by a worker of the kernel's: that is waited for, and
+//! reads and writes the memory itself (zero copy) lets go of it later, by a worker of the kernel's: that is waited for, and
 //! if it does not come to pass, those buffers stay out for good.
+//!
+//! Each socket registers the pool's memory for itself. Sockets can share a registration (`XDP_SHARED_UMEM`), but then all have the
+//! mode of the first and end after it; all that it saves is that the memory counts once towards RLIMIT_MEMLOCK.
 
 mod rx;
 mod tx;

@@ -175,7 +175,7 @@ fn a_device_that_is_down_takes_frames_and_counts_them_and_works_again_when_up() 
         assert!(!port.tx.is_gone());
         netlink.set_up("x0").unwrap();
         std::thread::sleep(Duration::from_millis(20));
-        port.tx.poll(Instant::from_millis(1));
+        port.tx.poll(Instant::from_millis(11));
         let mut buffer = [0; 100];
         assert_eq!(socket.recv(&mut buffer).unwrap(), 4, "what waited in the ring goes out");
         drop(port);
@@ -198,5 +198,39 @@ fn the_halves_may_end_in_either_order_and_on_another_thread() {
             std::thread::spawn(move || drop((rx, tx))).join().unwrap();
             assert_eq!(pool.stats().live(), 0);
         }
+    });
+}
+
+#[test]
+fn the_bare_loop_and_the_one_over_a_port_send_back_what_came() {
+    with_xdp("devices::the_bare_loop_and_the_one_over_a_port_send_back_what_came", || {
+        let _netlink = veth("x0", "k0");
+        let pool = pool_of(1024);
+        let mut peer = open("k0", &XdpConfig::default(), &pool).unwrap();
+        let round = |peer: &mut Port, turn: &mut dyn FnMut() -> usize| {
+            let (mut burst, mut came, start) = (Burst::new(), 0, Wall::now());
+            (0..100).for_each(|i| burst.push(numbered(&pool, i, 60).unwrap()).unwrap());
+            peer.tx.tx_burst(&mut burst, Instant::ZERO);
+            while came < 100 && start.elapsed() < Duration::from_secs(5) {
+                turn();
+                peer.rx.rx_burst(&mut burst, 256, Instant::ZERO);
+                came += burst
+                    .drain()
+                    .filter(|f| f.bytes()[..12] == *b"\x04\x04\x04\x04\x04\x04\x02\x02\x02\x02\x02\x02")
+                    .count();
+            }
+            assert_eq!(came, 100);
+        };
+        let mut circle = bare::BareSwap::open("x0", &XdpConfig::default()).unwrap();
+        (0..100).for_each(|_| round(&mut peer, &mut || circle.turn()));
+        drop(circle);
+        let mut port = open("x0", &XdpConfig::default(), &pool).unwrap();
+        let mut burst = Burst::new();
+        (0..100).for_each(|_| round(&mut peer, &mut || bare::port_turn(&mut port, &mut burst, Instant::ZERO)));
+        assert_eq!((port.counts.tx.copied.get(), port.counts.rx.missed.get()), (0, 0));
+        drop((port, burst, peer));
+        assert_eq!(pool.stats().live(), 0);
+        let moved = bare::bare_swap("x0", &XdpConfig::default(), |moved| moved == u64::MAX).unwrap();
+        assert_eq!(moved, 0);
     });
 }
