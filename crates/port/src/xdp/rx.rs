@@ -12,7 +12,7 @@ use clock::{Duration, Instant};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-/// Fewer places than this are not worth going to the pool for, while others are filled.
+/// Fewer buffers than this are not fetched while frames come: a pool is asked for several at a time.
 const FEW: usize = 16;
 /// Between two looks at the device: by time, and by times that there was nothing.
 const LOOK: Duration = Duration::from_millis(50);
@@ -99,7 +99,8 @@ impl RxHalf for XdpRx {
         rx.frames.add(got.frames as u64);
         rx.bytes.add(got.bytes as u64);
         rx.malformed.add(got.malformed as u64);
-        if self.most.saturating_sub(self.frames.away()) >= FEW.min(self.most) {
+        let lacking = self.most.saturating_sub(self.frames.away());
+        if lacking >= FEW.min(self.most) || (lacking > 0 && got.frames == 0) {
             self.refill();
         }
         if got.frames == 0 {

@@ -1,4 +1,6 @@
 use super::*;
+use crate::{RxHalf, TxHalf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Moves what came at one port to the other; what is not taken waits.
 fn forward(rx: &mut Port, tx: &mut Port, waiting: &mut Burst, now: Instant) -> usize {
@@ -23,10 +25,10 @@ impl End {
         End { port: open(dev, &XdpConfig::default(), &pool).unwrap(), pool, sent: 0, came: 0, next: 0 }
     }
 
-    /// Sends as long as fewer than `ahead` of the peer's are under way.
+    /// Sends as long as fewer are under way than buffers wait to be filled at the other end: 256, less what others send.
     fn send(&mut self, most: u32, under_way: u32, now: Instant) {
         let mut burst = Burst::new();
-        while self.sent + (burst.len() as u32) < most && under_way + (burst.len() as u32) < 256 && burst.len() < 64 {
+        while self.sent + (burst.len() as u32) < most && under_way + (burst.len() as u32) < 192 && burst.len() < 64 {
             let len = 60 + (self.sent * 7 % 1400) as usize;
             let Some(frame) = numbered(&self.pool, self.sent + burst.len() as u32, len) else { break };
             burst.push(frame).unwrap();
@@ -232,5 +234,73 @@ fn the_bare_loop_and_the_one_over_a_port_send_back_what_came() {
         assert_eq!(pool.stats().live(), 0);
         let moved = bare::bare_swap("x0", &XdpConfig::default(), |moved| moved == u64::MAX).unwrap();
         assert_eq!(moved, 0);
+    });
+}
+
+#[test]
+fn halves_on_two_threads_share_a_pool_with_locks() {
+    with_xdp("devices::halves_on_two_threads_share_a_pool_with_locks", || {
+        const FRAMES: u32 = 20_000; // in each direction
+        let (_a, _b) = (veth("a0", "a1"), veth("b0", "b1"));
+        let pool = PoolConfig { buffers: 4096, locks: buf::PoolLocks::Light, ..PoolConfig::default() };
+        let pool = Pool::new(&pool).unwrap();
+        let (a, b) =
+            (open("a1", &XdpConfig::default(), &pool).unwrap(), open("b1", &XdpConfig::default(), &pool).unwrap());
+        let (copied, over) = ([a.counts.clone(), b.counts.clone()], AtomicBool::new(false));
+        let relay = |mut rx: Box<dyn RxHalf>, mut tx: Box<dyn TxHalf>| {
+            let (clock, mut burst) = (Clock::live(Strategy::default()), Burst::new());
+            while !over.load(Ordering::Relaxed) {
+                let now = clock.now();
+                let room = burst.room().min(64);
+                let came = rx.rx_burst(&mut burst, room, now);
+                tx.tx_burst(&mut burst, now);
+                if came == 0 {
+                    std::thread::yield_now();
+                }
+            }
+        };
+        let (Port { rx: a_rx, tx: a_tx, .. }, Port { rx: b_rx, tx: b_tx, .. }) = (a, b);
+        let came = std::thread::scope(|scope| {
+            scope.spawn(|| relay(a_rx, b_tx));
+            scope.spawn(|| relay(b_rx, a_tx));
+            let (mut left, mut right) = (End::new("a0"), End::new("b0"));
+            let (clock, start) = (Clock::live(Strategy::default()), Wall::now());
+            while (left.came < FRAMES || right.came < FRAMES) && start.elapsed() < Duration::from_secs(30) {
+                let now = clock.now();
+                left.send(FRAMES, left.sent.saturating_sub(right.next), now);
+                right.send(FRAMES, right.sent.saturating_sub(left.next), now);
+                [&mut left, &mut right].into_iter().for_each(|end| end.receive(now));
+            }
+            over.store(true, Ordering::Relaxed);
+            (left.came, right.came)
+        });
+        assert_eq!(came, (FRAMES, FRAMES));
+        assert!(copied.iter().all(|counts| counts.tx.copied.get() == 0));
+        assert_eq!(pool.stats().live(), 0);
+    });
+}
+
+#[test]
+fn more_than_can_be_taken_is_lost_before_the_port_and_counted() {
+    with_xdp("devices::more_than_can_be_taken_is_lost_before_the_port_and_counted", || {
+        let _netlink = veth("x0", "k0");
+        let pool = pool_of(2048);
+        let mut port = open("x0", &XdpConfig { ring: 64, ..XdpConfig::default() }, &pool).unwrap();
+        let mut end = End::new("k0");
+        for _ in 0..100 {
+            end.send(u32::MAX, 0, Instant::ZERO);
+        }
+        let sent = u64::from(end.sent);
+        let wait = Wall::now();
+        while port.counts.rx.frames.get() + port.counts.rx.missed.get() < sent
+            && wait.elapsed() < Duration::from_secs(5)
+        {
+            let mut burst = Burst::new();
+            port.rx.rx_burst(&mut burst, 256, Instant::from_millis(wait.elapsed().as_millis() as u64));
+        }
+        let (came, missed) = (port.counts.rx.frames.get(), port.counts.rx.missed.get());
+        assert!(came >= 64 && missed > 0 && came + missed >= sent, "{came} came and {missed} missed of {sent}");
+        drop((port, end.port));
+        assert_eq!((pool.stats().live(), end.pool.stats().live()), (0, 0));
     });
 }
