@@ -75,8 +75,8 @@ fn a_queue_has_one_socket_and_is_free_when_that_ends() {
 }
 
 #[test]
-fn queues_of_one_device_share_its_program_and_another_program_is_respected() {
-    with_xdp("opening::queues_of_one_device_share_its_program_and_another_program_is_respected", || {
+fn queues_of_one_device_share_its_program() {
+    with_xdp("opening::queues_of_one_device_share_its_program", || {
         let add = "link add m0 numrxqueues 2 numtxqueues 2 type veth peer name m1 numrxqueues 2 numtxqueues 2";
         if !Command::new("ip").args(add.split(' ')).status().is_ok_and(|status| status.success()) {
             return println!("skipped: queues_of_one_device_share_its_program...: ip cannot add a veth of two queues");
