@@ -270,6 +270,11 @@ impl Frame {
         self.meta.off()
     }
 
+    #[inline(always)]
+    pub(crate) fn pool_number(&self) -> u16 {
+        self.meta.pool() as u16
+    }
+
     /// A second frame over the same buffer.
     ///
     /// # Safety
