@@ -1,7 +1,7 @@
 //! Where addresses are: (VLAN, MAC) -> port, with an age.
 //!
 //! Buckets of four entries, a cache line each. An address has two buckets (two parts of its hash) and stands in the first if that had room
-//! when it came: half full, as the table is made, it does so six times of seven, and a lookup touches one line.
+//! when it came: half full, as the table is made at most, 96 of 100 do, and a lookup touches one line.
 
 mod bucket;
 mod list;

@@ -17,6 +17,8 @@ const ROOMS: &[Room] = &[
     Room { path: "crates/pipe/src/os", why: "the clock that all processes share, for stamps" },
     Room { path: "crates/pipe/src/ports", why: "waits for a port, and until a frame is to leave" },
     Room { path: "crates/node/src/run", why: "the loop that hands `now` to everybody" },
+    Room { path: "crates/node/src/switch/average", why: "counts ticks of the bridge's part" },
+    Room { path: "crates/node/src/switch/run", why: "owns the threads of loops" },
     Room { path: "crates/lab", why: "measures" },
     Room { path: "crates/cli", why: "talks to a person" },
     Room { path: "crates/apps/src/host/run", why: "the loop of a host with one application" },

@@ -149,3 +149,18 @@ fn a_table_has_place_for_all_that_it_may_hold() {
     let gone = fdb.flush(|entry| entry.key.vid() == 1, at(0)) as u64;
     assert_eq!((gone, fdb.len() as u64), (ALL / 3 + 1, ALL - ALL / 3 - 1));
 }
+
+/// What the first lines of the file say.
+#[test]
+fn most_addresses_stand_in_their_first_bucket() {
+    const N: u64 = 1 << 16;
+    let mut fdb = table(N as usize, 300);
+    (1..=N).for_each(|n| _ = fdb.learn(key(n), 1, false, at(0)));
+    let first = |n: &u64| {
+        let hash = fdb.hash(key(*n));
+        fdb.find(key(*n), hash).is_some_and(|(at, _)| at == fdb.both(hash)[0])
+    };
+    let there = (1..=N).filter(first).count() as u64;
+    println!("{} in 1000", there * 1000 / N);
+    assert!((950..=970).contains(&(there * 1000 / N)), "{there}");
+}

@@ -22,7 +22,7 @@ pub struct Cut {
 
 /// Read: large enough that what two pieces both read does not matter, small enough for a second-level cache.
 const SHARE: u64 = BLOCK as u64;
-/// Not read: the lease costs 1.5 us a piece, and a writer waits for as long as one takes, some 150 us.
+/// Not read: the lease costs 2.4 us a piece, and a writer waits for as long as one takes, some 150 us.
 const LEASED_SHARE: u64 = 4 * SHARE;
 
 /// The lines of a piece.
