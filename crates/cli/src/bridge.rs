@@ -16,9 +16,10 @@ use std::time::Duration;
 /// `bridge`.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
-Ends with Ctrl-C, or when all ports are over; then says what each port did. --text IN,OUT is text(write=OUT):IN: frames are read as lines
-from the file or FIFO IN and written to OUT. A first word that is no port (link, fdb) is for a bridge that runs: 'linerate bridge --url
-unix:///tmp/b.sock fdb show'. What else it understands: 'linerate ctl --url ... help'.
+Ends with Ctrl-C, or when all ports are over; then says what each port did. --text IN,OUT is
+text(write=OUT):IN: frames are read as lines from the file or FIFO IN and written to OUT. A first
+word that is no port (link, fdb, vlan, mdb) is for a bridge that runs:
+'linerate bridge --url unix:///tmp/b.sock fdb show'. 'linerate ctl --url ... help' lists the rest.
 
 Examples:
   linerate bridge tap:tap0 tap:tap1 tap:tap2

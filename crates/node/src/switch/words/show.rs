@@ -173,31 +173,32 @@ fn drops(switch: &Switch, json: bool) -> String {
 /// What came in and what became of it; and each member's balance.
 pub(super) fn audit(switch: &Switch, json: bool) -> String {
     let audit = switch.audit();
+    let (name, b) = (&switch.name, audit.bridge);
+    let verdict = |holds: bool| if holds { "" } else { ": DOES NOT ADD UP" };
     let text = || {
         format!(
-            "{}: {} received + {} copied = {} given + {} dropped{}\n{} given = {} sent + {} late + {} held{}\n",
-            switch.name,
-            audit.bridge.received,
-            audit.bridge.copied,
-            audit.bridge.given,
-            audit.bridge.dropped,
-            if audit.bridge.holds() { "" } else { ": DOES NOT ADD UP" },
-            audit.bridge.given,
+            "{name}: {} received + {} made + {} copied = {} given + {} dropped + {} local{}\n\
+             {name}: {} given = {} sent + {} late + {} held{}\n",
+            b.received,
+            b.made,
+            b.copied,
+            b.given,
+            b.dropped,
+            b.local,
+            verdict(b.holds()),
+            b.given,
             audit.sent,
             audit.late,
             audit.held,
-            if audit.is_sent() { "" } else { ": DOES NOT ADD UP" },
+            verdict(audit.is_sent())
         )
     };
-    listing(
-        json,
-        || {
-            json!({ "name": switch.name, "received": audit.bridge.received, "copied": audit.bridge.copied,
-        "given": audit.bridge.given, "dropped": audit.bridge.dropped, "sent": audit.sent, "late": audit.late,
-        "held": audit.held, "holds": audit.holds() })
-        },
-        text,
-    )
+    let row = || {
+        json!({ "name": name, "received": b.received, "made": b.made, "copied": b.copied, "given": b.given,
+                "dropped": b.dropped, "local": b.local, "sent": audit.sent, "late": audit.late, "held": audit.held,
+                "holds": audit.holds() })
+    };
+    listing(json, row, text)
 }
 
 /// What each member did, what was dropped and why: a table for people.
