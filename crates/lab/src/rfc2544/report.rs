@@ -63,46 +63,45 @@ fn mbits(size: usize, rate: u64) -> f64 {
 fn throughput_row(result: &SizeResult) -> Option<Vec<Cell>> {
     let found = result.throughput.as_ref()?;
     let remark = match found.bound {
+        Bound::Found if result.contradiction.is_some() => "trials disagree",
         Bound::Found => "",
         Bound::Line => "the highest rate",
         Bound::AtLeast => "at least: the tester sends no faster",
         Bound::Never => "frames were lost at every rate tried",
     };
-    let remark = if result.contradiction.is_some() && remark.is_empty() { "trials disagree" } else { remark };
-    let rate = found.rate as f64;
-    let percent = rate * 100.0 / found.max.max(1) as f64;
-    let figures = [result.size as f64, rate, percent, mbits(result.size, found.rate), found.trials.len() as f64];
-    Some(figures.map(Cell::from).into_iter().chain([Cell::from(remark)]).collect())
+    let percent = found.rate as f64 * 100.0 / found.max.max(1) as f64;
+    let (size, trials) = (result.size as u64, found.trials.len() as u64);
+    let mbits = mbits(result.size, found.rate);
+    Some(vec![size.into(), found.rate.into(), percent.into(), mbits.into(), trials.into(), remark.into()])
 }
 
 fn latency_row(result: &SizeResult) -> Option<Vec<Cell>> {
     let taken = result.latency.as_ref()?;
     let [min, median, p99, max] = [taken.min_ns, taken.median_ns, taken.p99_ns, taken.max_ns];
     let figures = [result.size as u64, taken.rate, min, median, p99, max, taken.frames, taken.lost];
-    Some(figures.map(|figure| Cell::from(figure as f64)).into())
+    Some(figures.map(Cell::from).into())
 }
 
 fn loss_rows(result: &SizeResult) -> Vec<Vec<Cell>> {
     let row = |tried: &Tried| {
-        let percent = tried.asked as f64 * 100.0 / result.max.max(1) as f64;
-        let [size, asked, reached] = [result.size as f64, tried.asked as f64, tried.reached as f64];
-        let lost = tried.loss_percent();
-        [size, percent.round(), asked, reached, tried.sent as f64, tried.lost as f64, lost].map(Cell::from).into()
+        let percent = (tried.asked as f64 * 100.0 / result.max.max(1) as f64).round() as u64;
+        let counts = [result.size as u64, percent, tried.asked, tried.reached, tried.sent, tried.lost];
+        counts.map(Cell::from).into_iter().chain([Cell::from(tried.loss_percent())]).collect()
     };
     result.loss.iter().flatten().map(row).collect()
 }
 
 fn burst_row(result: &SizeResult) -> Option<Vec<Cell>> {
     let found = result.back_to_back.as_ref()?;
-    let (least, most) = (found.bursts.iter().min()?, found.bursts.iter().max()?);
-    let remark = match (found.at_rate, *least >= found.most) {
+    let (least, most) = (*found.bursts.iter().min()?, *found.bursts.iter().max()?);
+    let remark = match (found.at_rate, least >= found.most) {
         (false, _) => "the tester missed the rate: no more than a hint",
         (true, true) => "at least: the longest that was tried",
         (true, false) => "",
     };
-    let times = found.bursts.len() as f64;
-    let figures = [result.size as f64, found.rate as f64, found.average(), *least as f64, *most as f64, times];
-    Some(figures.map(Cell::from).into_iter().chain([Cell::from(remark)]).collect())
+    let (size, times) = (result.size as u64, found.bursts.len() as u64);
+    let average = found.average().round() as u64;
+    Some(vec![size.into(), found.rate.into(), average.into(), least.into(), most.into(), times.into(), remark.into()])
 }
 
 /// What a reader must know.
