@@ -52,7 +52,7 @@ impl Latencies {
     fn add(&mut self, number: u32, ns: u64) {
         self.count += 1;
         (self.min, self.max) = (self.min.min(ns), self.max.max(ns));
-        if number % self.every.max(1) == 0 && (self.kept.len() as u64) < KEPT_MAX {
+        if number.is_multiple_of(self.every.max(1)) && (self.kept.len() as u64) < KEPT_MAX {
             self.kept.push(ns);
         }
     }

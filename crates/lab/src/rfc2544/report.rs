@@ -6,6 +6,9 @@ use crate::plot::{Axis, Chart, Line, Panel, Whose};
 use crate::result::{Cell, Sheet};
 use crate::table;
 
+/// A table's cells.
+type Rows = Vec<Vec<Cell>>;
+
 /// Rates, sizes and times as tables; then notes.
 pub fn render(results: &Results) -> String {
     let Results { dut, ports: [a, b], ways, .. } = results;
@@ -21,7 +24,7 @@ pub fn render(results: &Results) -> String {
 /// The tables that there are.
 pub fn sheets(results: &Results) -> Vec<Sheet> {
     let max = if results.max_is_the_testers { "% of tester's max" } else { "% of max" };
-    let tables: [(&str, Vec<&str>, Vec<Vec<Cell>>); 4] = [
+    let tables: [(&str, Vec<&str>, Rows); 4] = [
         (
             "throughput (26.1): the highest rate without loss",
             vec!["bytes", "frames/s", max, "Mbit/s", "trials", "remark"],
@@ -47,11 +50,11 @@ pub fn sheets(results: &Results) -> Vec<Sheet> {
     tables.map(|(title, head, rows)| sheet(title, &head, rows)).collect()
 }
 
-fn sheet(title: &str, head: &[&str], rows: Vec<Vec<Cell>>) -> Sheet {
+fn sheet(title: &str, head: &[&str], rows: Rows) -> Sheet {
     Sheet { title: title.to_owned(), head: head.iter().map(|&word| word.to_owned()).collect(), rows }
 }
 
-fn rows(results: &Results, row: fn(&SizeResult) -> Option<Vec<Cell>>) -> Vec<Vec<Cell>> {
+fn rows(results: &Results, row: fn(&SizeResult) -> Option<Vec<Cell>>) -> Rows {
     results.sizes.iter().filter_map(row).collect()
 }
 
@@ -82,7 +85,7 @@ fn latency_row(result: &SizeResult) -> Option<Vec<Cell>> {
     Some(figures.map(Cell::from).into())
 }
 
-fn loss_rows(result: &SizeResult) -> Vec<Vec<Cell>> {
+fn loss_rows(result: &SizeResult) -> Rows {
     let row = |tried: &Tried| {
         let percent = (tried.asked as f64 * 100.0 / result.max.max(1) as f64).round() as u64;
         let counts = [result.size as u64, percent, tried.asked, tried.reached, tried.sent, tried.lost];

@@ -66,11 +66,11 @@ impl Line {
         }
         self.free_at = start.after(service);
         let mut at = start.after(model.delay);
-        if model.late > 0 && self.count % model.late == 0 {
+        if model.late > 0 && self.count.is_multiple_of(model.late) {
             at = at.after(Duration::from_millis(1));
         }
         let mut copies = Vec::new();
-        if model.twice > 0 && self.count % model.twice == 0 {
+        if model.twice > 0 && self.count.is_multiple_of(model.twice) {
             copies.extend(frame.try_clone());
         }
         if model.strangers {
