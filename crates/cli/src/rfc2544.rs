@@ -134,8 +134,8 @@ fn max_rate(word: &str) -> Result<MaxRate, String> {
 pub fn run(args: &Rfc2544Args) -> anyhow::Result<Exit> {
     let plan = plan(args);
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
-    let config =
-        PoolConfig { buffers: BUFFERS, data: frames::SIZE_MAX, locks: PoolLocks::Light, ..PoolConfig::default() };
+    let data = plan.sizes.iter().copied().fold(2048, usize::max);
+    let config = PoolConfig { buffers: BUFFERS, data, locks: PoolLocks::Light, ..PoolConfig::default() };
     let pool = Pool::new(&config)?;
     let results = match args.ports.as_slice() {
         [] => {

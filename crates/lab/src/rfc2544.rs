@@ -118,7 +118,7 @@ impl Plan {
 /// RFC 2544 26.2 for one size: nanoseconds from when a frame was handed to a port until it was taken from the other.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Latency {
-    /// At how many frames a second and way.
+    /// At how many frames a second and way, sent in fact.
     pub rate: u64,
     /// Frames whose latency was taken.
     pub frames: u64,
@@ -347,7 +347,7 @@ impl Bench<'_, '_> {
         let ask = Ask { clocking: Clocking::On, ..timed(self.plan, size, rate) };
         let mut trial = self.trial(&ask)?;
         all.push(tried(&trial));
-        let lost = trial.lost();
+        let (lost, rate) = (trial.lost(), trial.reached());
         let ways: Vec<_> = trial.ways.iter_mut().filter_map(|way| way.latencies.as_mut()).collect();
         let frames = ways.iter().map(|latencies| latencies.count).sum();
         let figures: Vec<[u64; 4]> = ways.into_iter().filter_map(|latencies| latencies.figures()).collect();
