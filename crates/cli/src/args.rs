@@ -2,6 +2,7 @@
 
 use crate::bridge::BridgeArgs;
 use crate::pipe::{MountArgs, NanopingArgs, PipeArgs, RowCommand, TapArgs};
+use crate::rfc2544::Rfc2544Args;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -40,6 +41,7 @@ Measure
   ladder NAME       Each design choice's price, step by step
   repro NAME        A report's table, as it was and as it is here now
   bench GROUP       The figures of merit, beside their peers
+  rfc2544 PORT PORT Throughput, latency, loss, bursts of what is between two ports
   profile -- ...    Where a command's processor time goes, by function
   ministat          FreeBSD's statistics of columns of numbers
 Check
@@ -125,6 +127,8 @@ pub enum Command {
     Repro(ReproArgs),
     /// The figures of merit, beside their peers in the same run
     Bench(BenchArgs),
+    /// Throughput, latency, loss and bursts of a device between two ports, by RFC 2544; without ports, of our bridge
+    Rfc2544(Rfc2544Args),
     /// Run another command and say where its processor time went
     Profile(ProfileArgs),
     /// FreeBSD's ministat(1): statistics of columns of numbers, compared by Student's t

@@ -12,6 +12,7 @@ mod pipe;
 mod pkt;
 mod ports;
 mod profile;
+mod rfc2544;
 mod run;
 mod serve;
 mod tcpdump;
@@ -80,6 +81,7 @@ fn obey(command: Command, words: &[OsString]) -> anyhow::Result<Exit> {
         Command::Ladder(args) => run::ladder(args),
         Command::Repro(args) => run::repro(args),
         Command::Bench(args) => run::bench(args),
+        Command::Rfc2544(args) => rfc2544::run(&args),
         Command::Profile(args) => profile::run(args),
         Command::InARow(command) => pipe::alone(command),
         Command::Pipe(args) => pipe::both_ways(&args),

@@ -95,7 +95,7 @@ fn show(study: Study, args: &StudyArgs) -> anyhow::Result<Exit> {
 }
 
 /// A progress bar, where somebody can see it.
-fn bar() -> ProgressBar {
+pub fn bar() -> ProgressBar {
     if !io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }

@@ -41,6 +41,7 @@ pub mod plot;
 pub mod profile;
 pub mod repro;
 pub mod result;
+pub mod rfc2544;
 pub mod rigs;
 pub mod run;
 pub mod sample;

@@ -65,10 +65,18 @@ pub struct Sheet {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Cell {
+    /// How many: all digits are shown.
+    Count(u64),
     /// A figure, without its unit.
     Number(f64),
     /// Words.
     Text(String),
+}
+
+impl From<u64> for Cell {
+    fn from(count: u64) -> Cell {
+        Cell::Count(count)
+    }
 }
 
 impl From<f64> for Cell {

@@ -71,10 +71,12 @@ fn row_cells(row: &Row, samples: &[Sample]) -> Vec<String> {
 }
 
 /// A table with columns of its own: figures to the right, words to the left.
-fn sheet(sheet: &Sheet) -> String {
-    let is_figure = |column: usize| sheet.rows.iter().all(|row| matches!(row.get(column), Some(Cell::Number(_))));
+pub(crate) fn sheet(sheet: &Sheet) -> String {
+    let is_figure =
+        |column: usize| sheet.rows.iter().all(|row| matches!(row.get(column), Some(Cell::Count(_) | Cell::Number(_))));
     let align = (0..sheet.head.len()).map(|column| if is_figure(column) { Align::Right } else { Align::Left });
     let cell = |cell: &Cell| match cell {
+        Cell::Count(count) => count.to_string(),
         Cell::Number(figure) => number(*figure),
         Cell::Text(text) => text.clone(),
     };

@@ -57,6 +57,7 @@ fn the_reports_figures_stand_beside_ours() {
     let sheet = then::and_now(&rows, &[]);
     let word = |cell: &Cell| match cell {
         Cell::Text(text) => text.clone(),
+        Cell::Count(count) => count.to_string(),
         Cell::Number(number) => number.to_string(),
     };
     let lines: Vec<Vec<String>> = sheet.rows.iter().map(|line| line.iter().map(word).collect()).collect();

@@ -1,0 +1,277 @@
+//! `rfc2544`: flags to a plan, ports by name or a device in memory, results to tables, JSON, a picture.
+
+use crate::exit::{Exit, Fault, notice, print};
+use crate::run::bar;
+use anyhow::Context;
+use buf::{Pool, PoolConfig, PoolLocks};
+use clap::{Args, ValueEnum, ValueHint};
+use lab::rfc2544::trial::Refusal;
+use lab::rfc2544::{Max, Plan, Results, Test, Tester, Ways, dut, frames, report};
+use lab::study::Progress;
+use pipe::units::{self, Rate};
+use port::spec::{Kind, Spec};
+use port::{Env, Pairs, Port};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Frames of the tester's pool: what fits into all rings of a device in memory, and what the tester has in hand.
+const BUFFERS: usize = 4 * dut::SLOTS + 1024;
+
+/// `rfc2544`.
+#[derive(Args, Debug, Clone)]
+#[command(after_help = "\
+Test frames are UDP from 198.18.1.2 to 198.19.1.2, port 7, with a number and a time in them; broadcast ARP from both
+sides goes before each trial, so that a bridge knows both. Only these frames count. The tester keeps a core busy.
+By the RFC a size takes hours: trials of 60 s with 5 s between them, the longest burst sought 50 times; --quick is to
+see that it works. A tester that is too slow for a rate says so: the figure is then 'at least'.
+Ends early with Ctrl-C: what there is is printed. Exit code 1 if a port was lost, or if nothing comes through at all.
+
+Examples:
+  linerate rfc2544 --quick --size 64,1518
+  linerate rfc2544 tap:tap0 tap:tap1 --max-rate 1G --test throughput,latency --duration 10s --bidirectional
+  linerate rfc2544 'nic(wire=w):em0' 'nic(wire=w):em1' --quick --max-rate 1G")]
+pub struct Rfc2544Args {
+    /// The two ports that lead to the device, as in tap:tap0 tap:tap1 [default: a device in memory, see --dut]
+    #[arg(value_name = "PORT", num_args = 0..=2)]
+    pub ports: Vec<String>,
+    /// Which tests
+    #[arg(long, value_name = "TEST", value_delimiter = ',', default_value = "throughput,latency,loss,back-to-back")]
+    pub test: Vec<TestArg>,
+    /// Bytes of the frames, FCS counted [default: 64,128,256,512,1024,1280,1518]
+    #[arg(long, value_name = "BYTES", value_delimiter = ',', value_parser = size)]
+    pub size: Vec<usize>,
+    /// How long a trial sends [default: 60s; with --quick 200ms]
+    #[arg(long, value_name = "DURATION", value_parser = span)]
+    pub duration: Option<Duration>,
+    /// Short trials, few bursts: to see that it works, not to quote
+    #[arg(long)]
+    pub quick: bool,
+    /// The highest rate each way: frames a second (1488095, 1.4Mpps), or a line's bits a second (10G) [default: what the tester can]
+    #[arg(long, value_name = "PPS", value_parser = max_rate)]
+    pub max_rate: Option<MaxRate>,
+    /// How much of a rate may stay unknown
+    #[arg(long, value_name = "PERCENT", value_parser = percent, default_value = "1%")]
+    pub resolution: f64,
+    /// How long late frames are waited for [default: 2s; with --quick 100ms]
+    #[arg(long, value_name = "DURATION", value_parser = span)]
+    pub drain: Option<Duration>,
+    /// How long the device may recover between trials [default: 5s; with --quick, or a device in memory, not at all]
+    #[arg(long, value_name = "DURATION", value_parser = units::duration)]
+    pub settle: Option<Duration>,
+    /// How often the longest burst is sought [default: 50; with --quick 3]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repeats: Option<u32>,
+    /// The device, when no ports are named: our bridge, or none, which shows the tester's own limits
+    #[arg(long, value_name = "DUT", default_value = "bridge", conflicts_with = "ports")]
+    pub dut: DutArg,
+    /// Frames both ways at once
+    #[arg(long)]
+    pub bidirectional: bool,
+    /// One JSON object instead of tables
+    #[arg(long)]
+    pub json: bool,
+    /// Draw throughput and latency into this file
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub svg: Option<PathBuf>,
+}
+
+/// A test, by its word.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TestArg {
+    /// The highest rate without loss (RFC 2544 26.1)
+    Throughput,
+    /// How long frames take at that rate (26.2)
+    Latency,
+    /// What part is lost, from the highest rate down (26.3)
+    Loss,
+    /// The longest burst without loss (26.4)
+    BackToBack,
+}
+
+/// A device in memory.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DutArg {
+    /// Our bridge, on a thread of its own
+    Bridge,
+    /// None: each port's frames arrive at the other
+    Loop,
+}
+
+/// `--max-rate`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MaxRate(Max);
+
+fn size(word: &str) -> Result<usize, String> {
+    let (least, most) = (frames::SIZE_MIN, frames::SIZE_MAX);
+    let size = word.parse().ok().filter(|size| (least..=most).contains(size));
+    size.ok_or_else(|| format!("sizes are {least} to {most} bytes, FCS counted"))
+}
+
+fn span(word: &str) -> Result<Duration, String> {
+    let span = units::duration(word).map_err(|why| why.to_string())?;
+    let fits = (Duration::from_millis(1)..=Duration::from_secs(3600)).contains(&span);
+    if fits { Ok(span) } else { Err("from 1ms to 60m".to_owned()) }
+}
+
+fn percent(word: &str) -> Result<f64, String> {
+    let percent = word.strip_suffix('%').unwrap_or(word).parse::<f64>().ok();
+    let percent = percent.filter(|percent| (0.001..=50.0).contains(percent));
+    percent.map(|percent| percent / 100.0).ok_or_else(|| "expected 0.001% to 50%".to_owned())
+}
+
+/// A bare number is frames, as testers have it.
+fn max_rate(word: &str) -> Result<MaxRate, String> {
+    let rate = match word.parse::<u64>() {
+        Ok(frames) if frames > 0 => Rate::Frames(frames),
+        _ => units::rate(word).map_err(|why| why.to_string())?,
+    };
+    Ok(MaxRate(match rate {
+        Rate::Frames(frames) => Max::Frames(frames),
+        Rate::Bits(bits) => Max::Line(bits),
+    }))
+}
+
+pub fn run(args: &Rfc2544Args) -> anyhow::Result<Exit> {
+    let plan = plan(args);
+    dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
+    let data = plan.sizes.iter().copied().fold(2048, usize::max);
+    let config = PoolConfig { buffers: BUFFERS, data, locks: PoolLocks::Light, ..PoolConfig::default() };
+    let pool = Pool::new(&config)?;
+    let results = match args.ports.as_slice() {
+        [] => {
+            let kind = match args.dut {
+                DutArg::Bridge => dut::Kind::Bridge,
+                DutArg::Loop => dut::Kind::Loop,
+            };
+            let (_device, ports, refusal) = dut::start(kind)?;
+            measure(args, &plan, ports, pool, refusal, kind.name())?
+        }
+        [a, b] => {
+            let ports = open(a, b, &pool)?;
+            check_sizes(&plan, &ports)?;
+            measure(args, &plan, ports, pool, Refusal::Limit, "what is between the ports")?
+        }
+        _ => {
+            return Err(Fault::usage("one port: a device is measured between two; without any there is one in memory"));
+        }
+    };
+    if let Some(file) = &args.svg {
+        std::fs::write(file, report::chart(&results).svg()).with_context(|| format!("--svg {}", file.display()))?;
+    }
+    let text = if args.json { serde_json::to_string_pretty(&results)? + "\n" } else { lab::rfc2544::render(&results) };
+    print(&text)?;
+    match &results.cut {
+        Some(why) if !dispatch::stop_requested() => {
+            notice(why);
+            Ok(Exit::Failed)
+        }
+        _ => Ok(Exit::Fine),
+    }
+}
+
+fn plan(args: &Rfc2544Args) -> Plan {
+    let base = if args.quick { Plan::quick() } else { Plan::by_the_book() };
+    let settle = if args.ports.is_empty() { Duration::ZERO } else { base.settle };
+    let tests = args.test.iter().map(|test| match test {
+        TestArg::Throughput => Test::Throughput,
+        TestArg::Latency => Test::Latency,
+        TestArg::Loss => Test::Loss,
+        TestArg::BackToBack => Test::BackToBack,
+    });
+    Plan {
+        tests: tests.collect(),
+        sizes: if args.size.is_empty() { base.sizes.clone() } else { args.size.clone() },
+        duration: args.duration.unwrap_or(base.duration),
+        max: args.max_rate.map_or(base.max, |rate| rate.0),
+        resolution: args.resolution,
+        settle: args.settle.unwrap_or(settle),
+        repeats: args.repeats.unwrap_or(base.repeats),
+        ..base
+    }
+}
+
+/// Opens both ports.
+fn open(a: &str, b: &str, pool: &Pool) -> anyhow::Result<[Port; 2]> {
+    let parse = |name: &str| Spec::parse(name).map_err(Fault::usage);
+    let (a, b) = (parse(a)?, parse(b)?);
+    if a.port.kind == b.port.kind && a.name == b.name && a.port.kind != Kind::Pair {
+        return Err(Fault::usage(format!("{b} is the same port twice: a device is measured between two")));
+    }
+    let pairs = Pairs::new();
+    let open = |spec: &Spec, unit| {
+        let env = Env { pool: pool.clone(), pairs: &pairs, mac: frames::STATIONS[usize::from(unit)].mac, unit };
+        port::open(spec, &env).with_context(|| format!("port {spec}"))
+    };
+    let ports = [open(&a, 0)?, open(&b, 1)?];
+    if let Some(name) = pairs.unfinished().first().or(pairs.unfinished_wires().first()) {
+        return Err(Fault::usage(format!("{name}: its other end is not in this process; nobody would answer")));
+    }
+    match ports.iter().find(|port| port.rx.is_silent()) {
+        Some(port) => Err(Fault::usage(format!("{} gives no frames: nothing can be measured at it", port.spec))),
+        None => Ok(ports),
+    }
+}
+
+/// Do the frames fit through the ports?
+fn check_sizes(plan: &Plan, ports: &[Port; 2]) -> anyhow::Result<()> {
+    let largest = plan.sizes.iter().max().copied().unwrap_or(0);
+    let fits = |port: &&Port| usize::from(port.caps.mtu) + wire::eth::HEADER_LEN + frames::FCS >= largest;
+    match ports.iter().find(|port| !fits(port)) {
+        Some(port) => {
+            let (spec, mtu) = (&port.spec, port.caps.mtu);
+            Err(Fault::usage(format!("{spec}: MTU {mtu}: frames of {largest} bytes, FCS counted, do not fit")))
+        }
+        None => Ok(()),
+    }
+}
+
+fn measure(
+    args: &Rfc2544Args,
+    plan: &Plan,
+    ports: [Port; 2],
+    pool: Pool,
+    refusal: Refusal,
+    name: &str,
+) -> anyhow::Result<Results> {
+    let mut time = dut::Live::new();
+    let drain = if args.quick { Duration::from_millis(100) } else { Duration::from_secs(2) };
+    let mut tester = Tester {
+        ports,
+        pool,
+        time: &mut time,
+        stop: &dispatch::stop_requested,
+        refusal,
+        ways: if args.bidirectional { Ways::Both } else { Ways::One },
+        drain: args.drain.unwrap_or(drain),
+        ident: std::process::id(),
+        trials: 0,
+    };
+    let bar = bar();
+    let results = lab::rfc2544::run(plan, &mut tester, name, &mut |progress: Progress| {
+        bar.set_length(progress.total as u64);
+        bar.set_position(progress.done as u64);
+        bar.set_message(progress.what);
+    });
+    bar.finish_and_clear();
+    for port in &tester.ports {
+        port.rx.remarks().iter().for_each(|remark| notice(&format!("{}: {remark}", port.spec)));
+    }
+    Ok(results)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_understood() {
+        assert_eq!(max_rate("148809"), Ok(MaxRate(Max::Frames(148_809))));
+        assert_eq!(max_rate("1.5Mpps"), Ok(MaxRate(Max::Frames(1_500_000))));
+        assert_eq!(max_rate("10G"), Ok(MaxRate(Max::Line(10_000_000_000))));
+        assert!(max_rate("0").is_err() && max_rate("-1").is_err() && max_rate("fast").is_err());
+        assert_eq!((percent("1%"), percent("0.5")), (Ok(0.01), Ok(0.005)));
+        assert!(percent("0%").is_err() && percent("NaN").is_err() && percent("60%").is_err());
+        assert!(size("63").is_err() && size("64").is_ok() && size("9018").is_ok() && size("9019").is_err());
+        assert!(span("0s").is_err() && span("61m").is_err() && span("60s").is_ok());
+    }
+}

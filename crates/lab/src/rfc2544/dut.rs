@@ -1,0 +1,122 @@
+//! Devices in memory, so that the tester can be tried without a cable: our own bridge on a thread of its own, or nothing at all.
+
+use super::trial::{Refusal, Time};
+use anyhow::Context;
+use clock::{Clock, Duration, Instant};
+use node::switch::run::Until;
+use node::switch::{Switch, SwitchConfig};
+use port::pair::pair;
+use port::{Caps, Port};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+/// Frames that wait in front of the device, and behind it: as many as a common card's ring has at most.
+pub const SLOTS: usize = 4096;
+
+/// Which device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Our bridge, with two ports.
+    Bridge,
+    /// None: what one port sends the other receives. What comes of that is the tester's own.
+    Loop,
+}
+
+impl Kind {
+    /// Its name, for the report.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Bridge => "bridge, ours, on a thread of its own, two rings of 4096 frames at each port",
+            Kind::Loop => "none: a ring of 4096 frames from each port to the other",
+        }
+    }
+}
+
+/// A device that runs until it is dropped.
+pub struct Device {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        // It panicked: the trials have shown that it does nothing any more.
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+/// Starts the device, and gives the two ports that lead into it. A full ring in front of it is its loss.
+///
+/// # Errors
+/// No memory for its buffers, or no thread.
+pub fn start(kind: Kind) -> anyhow::Result<(Device, [Port; 2], Refusal)> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let jumbo = Caps { mtu: 9000, ..Caps::PLAIN };
+    let (device, ports) = match kind {
+        Kind::Loop => {
+            let (a, b) = pair("loop", SLOTS, jumbo);
+            (Device { stop, thread: None }, [a, b])
+        }
+        Kind::Bridge => {
+            let ((a, left), (b, right)) = (pair("a", SLOTS, jumbo), pair("b", SLOTS, jumbo));
+            let clock = Clock::live(clock::Strategy::TscScaled);
+            let switch = Switch::new(&SwitchConfig::default(), clock).context("buffers for the bridge")?;
+            switch.attach(left, None)?;
+            switch.attach(right, None)?;
+            // Rings announce nothing: who sleeps is late by his sleep.
+            switch.knobs.idle_us.set(1_000_000);
+            let until = stop.clone();
+            let work = move |_| {
+                // What it cannot do any more shows as loss.
+                let _ = switch.run(None, Until::Stopped, || until.load(Ordering::Relaxed));
+            };
+            let thread = Some(dispatch::spawn_worker("dut", None, work)?);
+            (Device { stop, thread }, [a, b])
+        }
+    };
+    Ok((device, ports, Refusal::Loss))
+}
+
+/// The machine's time.
+pub struct Live {
+    clock: Clock,
+    /// Is there another core for the device?
+    alone: bool,
+}
+
+impl Live {
+    /// From now on.
+    pub fn new() -> Live {
+        Live { clock: Clock::live(clock::Strategy::TscScaled), alone: dispatch::cores() < 2 }
+    }
+}
+
+impl Default for Live {
+    fn default() -> Live {
+        Live::new()
+    }
+}
+
+impl Time for Live {
+    #[inline]
+    fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
+    /// Awake: who sleeps measures his own waking.
+    #[inline]
+    fn wait(&mut self, _: Instant) {
+        if self.alone {
+            std::thread::yield_now();
+        } else {
+            std::hint::spin_loop();
+        }
+    }
+
+    fn sleep(&mut self, until: Instant) {
+        let left = until.since(self.clock.now());
+        std::thread::sleep(left.min(Duration::from_secs(1)));
+    }
+}

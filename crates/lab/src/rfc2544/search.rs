@@ -1,0 +1,255 @@
+//! From trials to figures: the searches of RFC 2544 26.1, 26.3 and 26.4. They know no port: a trial is a closure.
+
+use super::trial::Cut;
+use serde::Serialize;
+
+/// Trials that a search may take.
+const TRIALS_MAX: usize = 40;
+/// Trials in which the tester may miss the rate before that is its limit.
+const SHORTS_MAX: u32 = 3;
+/// Below this part of the highest rate nothing is sought.
+const FLOOR: u64 = 1000;
+
+/// What a search needs to know of a trial. Rates are frames a second and way.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Tried {
+    /// What was asked for.
+    pub asked: u64,
+    /// What the tester sent in fact.
+    pub reached: u64,
+    /// Frames sent, all ways together.
+    pub sent: u64,
+    /// Of those, lost.
+    pub lost: u64,
+}
+
+impl Tried {
+    /// Did the tester miss the rate, by more than `resolution`?
+    pub fn is_short(&self, resolution: f64) -> bool {
+        (self.reached as f64) < self.asked as f64 * (1.0 - resolution)
+    }
+
+    /// Frames lost, in per cent of those sent (RFC 2544 26.3).
+    pub fn loss_percent(&self) -> f64 {
+        if self.sent == 0 { 0.0 } else { self.lost as f64 * 100.0 / self.sent as f64 }
+    }
+}
+
+/// What a throughput is worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Bound {
+    /// The highest rate without loss, within the resolution.
+    Found,
+    /// The highest rate that there is, the line's, went through without loss.
+    Line,
+    /// The tester could not send faster: the device's own is that or more.
+    AtLeast,
+    /// Frames were lost at every rate tried.
+    Never,
+}
+
+/// Two trials that contradict each other: the slower one lost frames, the faster one none.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Contradiction {
+    /// Lost frames.
+    pub slower: Tried,
+    /// Lost none.
+    pub faster: Tried,
+}
+
+/// RFC 2544 26.1 for one size.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Throughput {
+    /// The highest rate that was asked for.
+    pub max: u64,
+    /// Frames a second and way; 0 if none was without loss.
+    pub rate: u64,
+    /// What that is worth.
+    pub bound: Bound,
+    /// All trials, in order.
+    pub trials: Vec<Tried>,
+}
+
+/// A trial at a rate.
+pub type AtRate<'a> = dyn FnMut(u64) -> Result<Tried, Cut> + 'a;
+
+/// Finds the highest rate up to `max` at which nothing is lost, by halving what is left until that is `resolution` of it. The rate found is
+/// tried again; if it loses then, the search goes on below.
+///
+/// # Errors
+/// That of a trial.
+pub fn throughput(max: u64, resolution: f64, trial: &mut AtRate<'_>) -> Result<Throughput, Cut> {
+    let (mut low, mut high, mut rate) = (0, max.max(1), max.max(1));
+    let mut trials: Vec<Tried> = Vec::new();
+    let (mut confirmed, mut shorts) = (0, 0);
+    while trials.len() < TRIALS_MAX {
+        let tried = trial(rate)?;
+        trials.push(tried);
+        let reached = tried.reached.min(rate);
+        if tried.lost == 0 && tried.sent > 0 {
+            if tried.is_short(resolution) {
+                shorts += 1;
+                // Once may be somebody else's turn on the processor.
+                if reached <= low || shorts > SHORTS_MAX {
+                    return Ok(Throughput { max, rate: reached.max(low), bound: Bound::AtLeast, trials });
+                }
+            } else if rate == max {
+                return Ok(Throughput { max, rate: reached, bound: Bound::Line, trials });
+            }
+            if rate == low {
+                confirmed = low;
+            }
+            low = low.max(reached);
+        } else {
+            high = rate.min(reached.max(1));
+            low = if high <= low { 0 } else { low };
+        }
+        let is_close = (high - low) as f64 <= (high as f64 * resolution).max(1.0);
+        match (is_close, low) {
+            (true, low) if low > 0 && confirmed == low => break,
+            (true, low) if low > 0 => rate = low,
+            _ if high <= (max / FLOOR).max(1) => break,
+            _ => rate = low + (high - low) / 2,
+        }
+    }
+    // Of a search that ran out of trials, only what was tried twice is said.
+    let rate = if confirmed > 0 && confirmed < high { confirmed } else { 0 };
+    let bound = if rate == 0 { Bound::Never } else { Bound::Found };
+    Ok(Throughput { max, rate, bound, trials })
+}
+
+/// The clearest contradiction among trials: the slowest that lost and the fastest that did not, if they stand the wrong way round.
+pub fn contradiction(trials: &[Tried]) -> Option<Contradiction> {
+    let slower = trials.iter().filter(|tried| tried.lost > 0).min_by_key(|tried| tried.reached)?;
+    let faster = trials.iter().filter(|tried| tried.lost == 0 && tried.sent > 0).max_by_key(|tried| tried.reached)?;
+    (slower.reached <= faster.reached).then_some(Contradiction { slower: *slower, faster: *faster })
+}
+
+/// RFC 2544 26.3: from `max` down by a tenth of it, until two in a row lose nothing.
+///
+/// # Errors
+/// That of a trial.
+pub fn loss(max: u64, trial: &mut AtRate<'_>) -> Result<Vec<Tried>, Cut> {
+    let mut trials: Vec<Tried> = Vec::new();
+    for tenths in (1..=10).rev() {
+        trials.push(trial((max * tenths / 10).max(1))?);
+        if matches!(trials.as_slice(), [.., a, b] if a.lost == 0 && b.lost == 0) {
+            break;
+        }
+    }
+    Ok(trials)
+}
+
+/// RFC 2544 26.4 for one size.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct BackToBack {
+    /// The rate within a burst, frames a second and way.
+    pub rate: u64,
+    /// The longest burst that was tried.
+    pub most: u64,
+    /// The longest burst without loss, each time it was sought.
+    pub bursts: Vec<u64>,
+    /// Did the tester reach the rate in every burst?
+    pub at_rate: bool,
+}
+
+impl BackToBack {
+    /// Their average, which is what the RFC reports.
+    pub fn average(&self) -> f64 {
+        self.bursts.iter().sum::<u64>() as f64 / self.bursts.len().max(1) as f64
+    }
+}
+
+/// The longest burst, up to `most` frames, of which none is lost; 0: not even one frame goes through. `trial` sends one of so many frames.
+///
+/// # Errors
+/// That of a trial.
+pub fn longest(most: u64, trial: &mut AtRate<'_>) -> Result<u64, Cut> {
+    let (mut low, mut high) = (0, most + 1);
+    let mut burst = most;
+    while high - low > 1 {
+        let tried = trial(burst)?;
+        if tried.lost == 0 && tried.sent > 0 {
+            low = burst;
+        } else {
+            high = burst;
+        }
+        burst = low + (high - low) / 2;
+    }
+    Ok(low)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Loses what is above `most` a second; the tester sends `reach` at most.
+    fn device(most: u64, reach: u64) -> impl FnMut(u64) -> Result<Tried, Cut> {
+        move |asked| {
+            let reached = asked.min(reach);
+            Ok(Tried { asked, reached, sent: reached, lost: reached.saturating_sub(most) })
+        }
+    }
+
+    #[test]
+    fn the_rate_is_found_within_the_resolution() {
+        for (most, resolution) in [(123_456, 0.01), (999_999, 0.01), (5_000, 0.001), (1_001, 0.1)] {
+            let found = throughput(1_000_000, resolution, &mut device(most, u64::MAX)).unwrap();
+            assert_eq!(found.bound, Bound::Found, "{most}");
+            let ratio = found.rate as f64 / most as f64;
+            assert!(ratio <= 1.0 && ratio >= 1.0 - 1.2 * resolution, "{most}: {found:?}");
+            assert!(found.trials.len() < 25 && contradiction(&found.trials).is_none());
+        }
+    }
+
+    #[test]
+    fn the_ends_of_the_scale() {
+        let all = throughput(1000, 0.01, &mut device(1000, u64::MAX)).unwrap();
+        assert_eq!((all.rate, all.bound, all.trials.len()), (1000, Bound::Line, 1));
+        let none = throughput(1_000_000, 0.01, &mut device(0, u64::MAX)).unwrap();
+        assert_eq!((none.rate, none.bound), (0, Bound::Never));
+        assert!(none.trials.len() < 15);
+        assert_eq!(throughput(0, 0.01, &mut device(0, 9)).unwrap().bound, Bound::Never);
+    }
+
+    #[test]
+    fn a_slow_tester_says_at_least() {
+        let slow = throughput(1000, 0.01, &mut device(900, 700)).unwrap();
+        assert_eq!((slow.rate, slow.bound), (700, Bound::AtLeast));
+        let found = throughput(1000, 0.01, &mut device(500, 700)).unwrap();
+        assert_eq!(found.bound, Bound::Found);
+        assert!((495..=500).contains(&found.rate), "{found:?}");
+    }
+
+    #[test]
+    fn a_rate_that_loses_when_it_is_tried_again_is_none() {
+        let (mut good, mut calls) = (device(500, u64::MAX), 0);
+        let found = throughput(1000, 0.01, &mut |rate| {
+            calls += 1;
+            // It was lucky once: after that, what is above 250 loses.
+            if calls > 8 { device(250, u64::MAX)(rate) } else { good(rate) }
+        })
+        .unwrap();
+        assert_eq!(found.bound, Bound::Found);
+        assert!(found.rate <= 250 && found.rate > 240, "{found:?}");
+        assert!(contradiction(&found.trials).is_some_and(|odd| odd.slower.reached <= odd.faster.reached));
+    }
+
+    #[test]
+    fn loss_goes_down_until_two_lose_nothing() {
+        let trials = loss(1000, &mut device(750, u64::MAX)).unwrap();
+        let asked: Vec<u64> = trials.iter().map(|tried| tried.asked).collect();
+        assert_eq!(asked, [1000, 900, 800, 700, 600]);
+        assert_eq!(trials[0].loss_percent(), 25.0);
+        assert_eq!(loss(1000, &mut device(0, u64::MAX)).unwrap().len(), 10);
+    }
+
+    #[test]
+    fn the_longest_burst() {
+        for most in [0, 1, 57, 999, 1000] {
+            assert_eq!(longest(1000, &mut device(most, u64::MAX)), Ok(most));
+        }
+        assert_eq!(longest(1000, &mut |_| Err(Cut::Stopped)), Err(Cut::Stopped));
+    }
+}
