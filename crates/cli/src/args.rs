@@ -529,8 +529,20 @@ pub enum LadderName {
 pub struct ReproArgs {
     /// Which report
     pub name: ReportName,
+    /// bridge2004: where a received frame is when the driver reads it [default: cold]
+    #[arg(long, value_name = "PLACE")]
+    pub dma: Option<DmaName>,
     #[command(flatten)]
     pub study: StudyArgs,
+}
+
+/// Places.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DmaName {
+    /// In memory and in no cache, as on PCI
+    Cold,
+    /// In the cache, as from a card of today
+    Copy,
 }
 
 /// The reports.
@@ -542,6 +554,8 @@ pub enum ReportName {
     Rtems2014,
     /// Keio: Ethernet as a character device, frames as text through dd, grep and pipes
     Ethpipe2013,
+    /// Nagelhout: a polled bridge of two and four ports, and what each tweak to the driver gives
+    Bridge2004,
 }
 
 /// `bench`.

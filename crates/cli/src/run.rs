@@ -1,7 +1,7 @@
 //! The measuring commands: flags to options, reports to a table, JSON, a picture.
 
 use crate::args::{
-    BenchArgs, BenchGroup, LadderArgs, LadderName, ReportName, ReproArgs, StudyArgs, TesttoolArgs, ToolMode,
+    BenchArgs, BenchGroup, DmaName, LadderArgs, LadderName, ReportName, ReproArgs, StudyArgs, TesttoolArgs, ToolMode,
 };
 use crate::exit::{Exit, Fault, print};
 use anyhow::Context;
@@ -57,10 +57,15 @@ pub fn ladder(args: LadderArgs) -> anyhow::Result<Exit> {
 }
 
 pub fn repro(args: ReproArgs) -> anyhow::Result<Exit> {
+    if args.dma.is_some() && args.name != ReportName::Bridge2004 {
+        return Err(Fault::usage("repro --dma: only bridge2004 has cards"));
+    }
     let study: Study = match args.name {
         ReportName::Rump2014 => lab::repro::rump2014,
         ReportName::Rtems2014 => lab::repro::rtems2014,
         ReportName::Ethpipe2013 => lab::repro::ethpipe2013,
+        ReportName::Bridge2004 if args.dma == Some(DmaName::Copy) => lab::repro::bridge2004_in_cache,
+        ReportName::Bridge2004 => lab::repro::bridge2004,
     };
     show(study, &args.study)
 }

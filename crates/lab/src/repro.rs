@@ -1,9 +1,11 @@
 //! `linerate repro NAME`: a report's table as it was and as it is here now.
 
+mod bridge2004;
 mod ethpipe2013;
 mod rtems2014;
 mod rump2014;
 
+pub use bridge2004::{bridge2004, bridge2004_in_cache};
 pub use ethpipe2013::ethpipe2013;
 pub use rtems2014::{child_main_if_asked, rtems2014};
 pub use rump2014::rump2014;

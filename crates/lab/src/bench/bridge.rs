@@ -2,7 +2,7 @@
 
 use crate::env::Environment;
 use crate::result::{Figure, Report, Row};
-use crate::rigs::{BridgeRig, FdbRig, PoolRig, RingRig};
+use crate::rigs::{BridgeRig, FdbRig, NIC_FINAL, NIC_FIRST, NicRig, PoolRig, RingRig};
 use crate::run;
 use crate::study::{self, Options, Progress, Steps};
 use crate::subject::Subject;
@@ -18,7 +18,7 @@ const LONG: usize = 1514;
 /// A rig could not be built, or lost a frame.
 pub fn bridge(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
     let run_options = options.run(30);
-    let mut steps = Steps::new(3, progress);
+    let mut steps = Steps::new(4, progress);
     let notes = vec![
         "in-memory ports (rings); stations known, in random order; one core; ticks of the TSC a frame, its way through both rings included"
             .to_owned(),
@@ -37,6 +37,16 @@ pub fn bridge(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::
         subjects.push(Box::new(BridgeRig::new(id, stations, len, burst)?));
     }
     let mut rows = held(&mut subjects, &frames.map(|(.., title)| title), &run_options)?;
+    drop(subjects);
+    steps.next("cards");
+    let cards = [("nic.first", NIC_FIRST), ("nic.final", NIC_FINAL)];
+    let rig = |(id, words)| -> anyhow::Result<Box<dyn Subject>> { Ok(Box::new(NicRig::new(id, words)?)) };
+    let mut subjects = cards.into_iter().map(rig).collect::<anyhow::Result<Vec<_>>>()?;
+    let titles = [
+        "bridge2004's first rung: two nics, their drivers' work and registers included, frames in no cache",
+        "its last rung: the same with all tweaks",
+    ];
+    rows.extend(held(&mut subjects, &titles, &run_options)?);
     drop(subjects);
     steps.next("parts");
     let mut parts: Vec<Box<dyn Subject>> =

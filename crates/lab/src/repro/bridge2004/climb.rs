@@ -1,0 +1,158 @@
+//! The ladder climbed: all rungs in turn, cumulative with both kinds of DMA, then each alone.
+
+use super::Dma;
+use super::steps::{self, NOT_MODELLED, Step};
+use crate::result::{Change, Figure, Row};
+use crate::rigs::{NicCosts, NicRig, NicStall, nic_stall};
+use crate::run;
+use crate::sample::Sample;
+use crate::study;
+use crate::subject::Subject;
+use crate::verdict::NoiseFloor;
+use anyhow::Context;
+
+/// Parts that a climb tells of.
+pub(super) const PARTS: usize = 4;
+/// Polls left out, of 50 us: 2 ms.
+const DISTRACTED: usize = 40;
+/// Registers that cost nothing.
+const FREE: &str = "reg_write_ns=0 reg_read_ns=0";
+
+/// What one bridge showed.
+pub(super) struct Climbed {
+    pub(super) ports: usize,
+    pub(super) dma: Dma,
+    /// The ladder.
+    pub(super) steps: Vec<Step>,
+    /// T8 undone.
+    pub(super) undone: Vec<Step>,
+    /// Of the ladder's steps.
+    pub(super) main: Vec<Sample>,
+    /// The same with the other kind of DMA, trial by trial beside them.
+    pub(super) other: Vec<Sample>,
+    /// The same with frames in the cache and registers that cost nothing, likewise.
+    pub(super) free: Vec<Sample>,
+    pub(super) main_undone: Vec<Sample>,
+    alone: Vec<Sample>,
+    /// Of the ladder's steps, then of those undone.
+    pub(super) costs: Vec<NicCosts>,
+    /// Of the ladder's steps.
+    pub(super) stalls: Vec<NicStall>,
+    /// Ticks at each distance.
+    sweep: Vec<(usize, f64)>,
+}
+
+/// Ports, DMA and size of a trial; what a step adds comes later and wins.
+struct Base(String);
+
+impl Base {
+    fn rig(&self, id: &str, words: &str) -> anyhow::Result<NicRig> {
+        NicRig::new(id, &format!("{} {words}", self.0))
+    }
+
+    fn subjects(
+        &self,
+        prefix: &str,
+        steps: &[Step],
+        words: fn(&Step) -> &str,
+    ) -> anyhow::Result<Vec<Box<dyn Subject>>> {
+        let rig = |step: &Step| -> anyhow::Result<Box<dyn Subject>> {
+            Ok(Box::new(self.rig(&format!("{prefix}{}", step.id), words(step))?))
+        };
+        steps.iter().map(rig).collect()
+    }
+}
+
+pub(super) fn climb(
+    ports: usize,
+    dma: Dma,
+    frames: &str,
+    options: &run::Options,
+    said: &mut study::Steps<'_>,
+) -> anyhow::Result<Climbed> {
+    let base = Base(format!("ports={ports} dma={} {frames}", dma.word()));
+    said.next(&format!("{ports} ports: prefetch, how far ahead"));
+    let sweep = distances(&base, options)?;
+    let best = sweep.iter().min_by(|a, b| a.1.total_cmp(&b.1)).map_or(0, |(distance, _)| *distance);
+    let steps = steps::ladder(best);
+    let undone = steps::interrupts(steps.last().context("no rung")?);
+    said.next(&format!("{ports} ports: one tweak after the other"));
+    let mut subjects = base.subjects(&format!("p{ports}."), &steps, |step| &step.words)?;
+    subjects.extend(base.subjects(&format!("p{ports}."), &undone, |step| &step.words)?);
+    let beside = Base(format!("ports={ports} dma={} {frames}", dma.other().word()));
+    subjects.extend(beside.subjects(&format!("p{ports}.{}.", dma.other().word()), &steps, |step| &step.words)?);
+    let free = Base(format!("ports={ports} dma=copy {FREE} {frames}"));
+    subjects.extend(free.subjects(&format!("p{ports}.free."), &steps, |step| &step.words)?);
+    let mut main = run::interleave(&mut subjects, options, &mut |_| ())?;
+    drop(subjects);
+    let mut beside = main.split_off(steps.len() + undone.len());
+    let free = beside.split_off(steps.len());
+    let main_undone = main.split_off(steps.len());
+    said.next(&format!("{ports} ports: each tweak alone"));
+    let mut subjects = base.subjects(&format!("p{ports}.alone."), &steps, |step| &step.alone)?;
+    subjects.extend(base.subjects(&format!("p{ports}.alone."), &undone, |step| &step.alone)?);
+    let alone = run::interleave(&mut subjects, options, &mut |_| ())?;
+    drop(subjects);
+    said.next(&format!("{ports} ports: registers, bus, drops"));
+    let costs = steps.iter().chain(&undone).map(|step| base.rig(&step.id, &step.words)?.costs());
+    let costs = costs.collect::<anyhow::Result<Vec<_>>>()?;
+    let lost = |step: &Step| nic_stall(&format!("{} {FREE} {}", base.0, step.words), DISTRACTED);
+    let stalls = steps.iter().map(lost).collect::<anyhow::Result<Vec<_>>>()?;
+    Ok(Climbed { ports, dma, steps, undone, main, other: beside, free, main_undone, alone, costs, stalls, sweep })
+}
+
+fn distances(base: &Base, options: &run::Options) -> anyhow::Result<Vec<(usize, f64)>> {
+    let rig = |distance: usize| -> anyhow::Result<Box<dyn Subject>> {
+        Ok(Box::new(base.rig(&format!("prefetch.{distance}"), &steps::last(distance).words)?))
+    };
+    let mut subjects = steps::DISTANCES.into_iter().map(rig).collect::<anyhow::Result<Vec<_>>>()?;
+    let samples = run::interleave(&mut subjects, options, &mut |_| ())?;
+    let median = |(distance, sample): (usize, &Sample)| Ok((distance, sample.summary()?.median));
+    steps::DISTANCES.into_iter().zip(&samples).map(median).collect()
+}
+
+impl Climbed {
+    /// The ladder's rows, then T11's, T8's, and those of each tweak alone.
+    pub(super) fn rows(&self, then: f64, floor: &NoiseFloor) -> anyhow::Result<Vec<Row>> {
+        let mut rows: Vec<Row> = Vec::new();
+        let mut before: Option<&Sample> = None;
+        for (step, sample) in self.steps.iter().zip(&self.main) {
+            rows.push(self.row(&step.title, sample, before, floor)?);
+            before = Some(sample);
+        }
+        if let Some(row) = rows.last_mut() {
+            *row = row.clone().then(then, "cycles/frame");
+        }
+        let (id, title, why) = NOT_MODELLED;
+        rows.push(Row::missing(&format!("p{}.{id}", self.ports), &self.title(title), why));
+        for (step, sample) in self.undone.iter().zip(&self.main_undone) {
+            rows.push(self.row(&step.title, sample, before, floor)?);
+        }
+        let first = self.alone.first();
+        for (step, sample) in self.steps.iter().chain(&self.undone).zip(&self.alone).skip(1) {
+            rows.push(self.row(&format!("first and {}", step.title), sample, first, floor)?);
+        }
+        Ok(rows)
+    }
+
+    fn row(&self, title: &str, sample: &Sample, before: Option<&Sample>, floor: &NoiseFloor) -> anyhow::Result<Row> {
+        let figure = Figure::new(&sample.summary().with_context(|| sample.id.clone())?, "ticks/frame");
+        let mut row = Row::new(&sample.id, &self.title(title), figure);
+        row.vs_previous = before.map(|before| Change::paired(before, sample, floor)).transpose()?;
+        Ok(row)
+    }
+
+    fn title(&self, title: &str) -> String {
+        format!("{} ports: {title}", self.ports)
+    }
+
+    /// What each distance of T10 gave.
+    pub(super) fn distances(&self) -> String {
+        let each: Vec<String> = self.sweep.iter().map(|(distance, ticks)| format!("{distance}: {ticks:.1}")).collect();
+        format!(
+            "{} ports, T10, ticks at each distance (0: none): {}; the best is in the ladder, measured anew",
+            self.ports,
+            each.join(", ")
+        )
+    }
+}

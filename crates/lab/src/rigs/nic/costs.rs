@@ -1,0 +1,73 @@
+//! What a bridged frame costs beside ticks: counted by cards and drivers, exact.
+
+use port::nic::{Nic, Parts};
+
+/// Sums over all cards.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Totals {
+    doorbells: u64,
+    writebacks: u64,
+    reads: u64,
+    clocks: u64,
+    interrupts: u64,
+}
+
+/// For one frame bridged: what the card did that it came by and what the card did that it left by.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct NicCosts {
+    /// Writes of RDT and TDT.
+    pub doorbells: f64,
+    /// Status write-backs by the cards, receiving and transmitting.
+    pub writebacks: f64,
+    /// Register reads.
+    pub register_reads: f64,
+    /// Interrupts.
+    pub interrupts: f64,
+    /// Clocks of the bus, if one is modelled.
+    pub bus_clocks: f64,
+    /// Frames a second that one such bus under all cards would carry; 0: none is modelled.
+    pub bus_allows: f64,
+    /// Nanoseconds that the processor waits for registers.
+    pub stall_ns: f64,
+}
+
+impl Totals {
+    pub(super) fn of(cards: &[Parts]) -> Totals {
+        let mut totals = Totals::default();
+        for nic in cards.iter().map(|card| &card.nic) {
+            let counts = &nic.counts;
+            totals.doorbells += counts.rx_doorbells.get() + counts.tx_doorbells.get();
+            totals.writebacks += counts.rx_writebacks.get() + counts.tx_writebacks.get();
+            totals.reads += counts.register_reads.get();
+            totals.clocks += counts.bus_clocks();
+            totals.interrupts += nic.interrupts();
+        }
+        totals
+    }
+
+    pub(super) fn since(&self, before: &Totals) -> Totals {
+        Totals {
+            doorbells: self.doorbells - before.doorbells,
+            writebacks: self.writebacks - before.writebacks,
+            reads: self.reads - before.reads,
+            clocks: self.clocks - before.clocks,
+            interrupts: self.interrupts - before.interrupts,
+        }
+    }
+
+    pub(super) fn per_frame(&self, frames: u64, nic: &Nic) -> NicCosts {
+        let per = |n: u64| n as f64 / frames as f64;
+        let (doorbells, register_reads, bus_clocks) = (per(self.doorbells), per(self.reads), per(self.clocks));
+        let hertz = nic.bus_model().map_or(0, |model| model.hertz()) as f64;
+        let (write, read) = (nic.knobs.reg_write_ns.get() as f64, nic.knobs.reg_read_ns.get() as f64);
+        NicCosts {
+            doorbells,
+            writebacks: per(self.writebacks),
+            register_reads,
+            interrupts: per(self.interrupts),
+            bus_clocks,
+            bus_allows: if bus_clocks > 0.0 { hertz / bus_clocks } else { 0.0 },
+            stall_ns: doorbells * write + register_reads * read,
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! What a rig of cards is to be: words as in `nic:`'s options, and a few of the rig's own.
+
+use anyhow::{Context, bail, ensure};
+use buf::Kind;
+use buf::mem::Pages;
+use port::nic::Knobs;
+use std::str::FromStr;
+
+/// The ports that a rig may have.
+const PORTS: [usize; 2] = [2, 4];
+
+/// Knobs of the cards, and the rig around them. A word that comes later wins.
+#[derive(Debug, Clone)]
+pub struct NicSetup {
+    /// Ports of the bridge (`ports=`).
+    pub ports: usize,
+    /// How buffers are kept (`pool=`).
+    pub pool: Kind,
+    /// The pages under them (`pages=`).
+    pub pages: Pages,
+    /// Frames that come to each port between two turns of the loop (`feed=`).
+    pub feed: usize,
+    /// Frames of a trial, about (`frames=`).
+    pub frames: usize,
+    /// All other words: options of `nic:`.
+    options: Vec<(String, String)>,
+}
+
+impl NicSetup {
+    /// The knobs of one card.
+    ///
+    /// # Errors
+    /// A word that `nic:` does not know, or not with that value.
+    pub fn knobs(&self) -> anyhow::Result<Knobs> {
+        let knobs = Knobs::default();
+        for (option, value) in &self.options {
+            let name = format!("nic({option}={value}):x");
+            let spec = port::Spec::parse(&name).with_context(|| name.clone())?;
+            spec.port.options().for_each(|(option, value)| knobs.preset(option, value));
+        }
+        Ok(knobs)
+    }
+
+    fn set(&mut self, word: &str) -> anyhow::Result<()> {
+        let (key, value) = word.split_once('=').with_context(|| format!("'{word}': expected KEY=VALUE"))?;
+        let wrong = |why: String| anyhow::anyhow!("{word}: {why}");
+        match key {
+            "ports" => self.ports = value.parse()?,
+            "pool" => self.pool = value.parse().map_err(wrong)?,
+            "pages" => self.pages = value.parse().map_err(wrong)?,
+            "feed" => self.feed = value.parse()?,
+            "frames" => self.frames = value.parse()?,
+            _ => self.options.push((key.to_owned(), value.to_owned())),
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for NicSetup {
+    type Err = anyhow::Error;
+
+    fn from_str(words: &str) -> anyhow::Result<NicSetup> {
+        let (pool, pages, options) = (Kind::Freelist, Pages::Small, Vec::new());
+        let mut setup = NicSetup { ports: 2, pool, pages, feed: super::ROUND, frames: super::FRAMES, options };
+        words.split_whitespace().try_for_each(|word| setup.set(word))?;
+        ensure!(PORTS.contains(&setup.ports), "ports={}: expected one of {PORTS:?}", setup.ports);
+        if !(1..=super::ROUND).contains(&setup.feed) {
+            bail!("feed={}: expected 1 to {}", setup.feed, super::ROUND);
+        }
+        setup.knobs()?;
+        Ok(setup)
+    }
+}
