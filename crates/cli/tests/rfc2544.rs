@@ -79,3 +79,26 @@ fn ctrl_c_leaves_what_there_is() {
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert!(String::from_utf8_lossy(&output.stdout).contains("cut short: stopped"), "{output:?}");
 }
+
+#[test]
+fn the_kernels_bridge_between_two_taps() {
+    common::isolated("the_kernels_bridge_between_two_taps", || {
+        let ip = |line: &str| {
+            let done = std::process::Command::new("ip").args(line.split_whitespace()).status();
+            done.is_ok_and(|status| status.success())
+        };
+        if !ip("link add br0 type bridge forward_delay 0") {
+            return println!("skipped: no bridge, or no ip(8)");
+        }
+        let lines = ["tuntap add t0 mode tap", "tuntap add t1 mode tap", "link set t0 master br0 up"];
+        assert!(lines.into_iter().all(ip) && ip("link set t1 master br0 up") && ip("link set br0 up"));
+        let words = "rfc2544 tap:t0 tap:t1 --quick --size 64,1518 --test loss --max-rate 500 --json --bidirectional";
+        let output = run(&mut linerate(&words.split_whitespace().collect::<Vec<_>>()));
+        assert!(output.status.success(), "{output:?}");
+        let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+        for size in 0..2 {
+            let first = &json["sizes"][size]["loss"][0];
+            assert!(first["sent"].as_u64() > Some(0) && first["lost"].as_u64() < first["sent"].as_u64(), "{json}");
+        }
+    });
+}
