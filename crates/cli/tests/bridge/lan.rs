@@ -170,7 +170,7 @@ impl Lan {
 }
 
 /// What a port of that kind needs before the bridge is there.
-fn prepare(host: &Host, kind: Kind) {
+pub fn prepare(host: &Host, kind: Kind) {
     if kind == Kind::Tap {
         return;
     }
