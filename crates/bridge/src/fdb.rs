@@ -197,6 +197,12 @@ impl Fdb {
         self.most
     }
 
+    /// Sets how long an address is known that is not seen again.
+    pub fn set_timeout(&mut self, timeout: Duration) {
+        self.timeout = timeout.min(FOREVER);
+        self.timeout_units = units(self.timeout.as_nanos() as u64).max(1);
+    }
+
     /// How long an address is known that is not seen again.
     pub fn timeout(&self) -> Duration {
         self.timeout

@@ -125,7 +125,7 @@ fn set(bridge: &mut Bridge, op: u8, bytes: &mut Bytes<'_>, now: Instant) -> Opti
             bridge.set_snoop_port(port, SnoopPort { leave, router });
         }
         7 => {
-            let rule = Rule { filter: Filter::compile("vlan or multicast").unwrap(), action: Action::Drop };
+            let rule = Rule::new("vlan or multicast", Action::Drop).unwrap();
             let direction = if bit(0) { Direction::In } else { Direction::Out };
             bridge.set_rules(port, direction, Rules::new(vec![rule], Action::Pass).filter(|_| bit(1)));
         }

@@ -103,6 +103,14 @@ impl Burst {
         Some(unsafe { self.slots.get_unchecked(at).assume_init_read() })
     }
 
+    /// The first `n` frames, to be moved out by whoever asked; at most as many as there are.
+    #[inline(always)]
+    pub(crate) fn take_front(&mut self, n: usize) -> &[MaybeUninit<Frame>] {
+        let from = self.head;
+        self.head += n.min(self.len());
+        self.slots.get(from..self.head).unwrap_or_default()
+    }
+
     /// The frames, in order.
     #[inline(always)]
     pub fn as_slice(&self) -> &[Frame] {

@@ -155,7 +155,12 @@ impl Frame {
     pub(crate) unsafe fn drop_all(mut frames: &[Frame]) {
         while let Some(first) = frames.first() {
             let key = first.meta.pool_and_lent();
-            let run = frames.iter().take_while(|frame| frame.meta.pool_and_lent() == key).count();
+            // As it mostly is: all of one pool, which a loop without an exit finds out four at a time.
+            let differs = frames.iter().fold(0, |differs, frame| differs | (frame.meta.pool_and_lent() ^ key));
+            let run = match differs {
+                0 => frames.len(),
+                _ => frames.iter().take_while(|frame| frame.meta.pool_and_lent() == key).count(),
+            };
             let (these, others) = frames.split_at(run);
             frames = others;
             if first.is_lent() {
@@ -268,6 +273,11 @@ impl Frame {
     #[inline(always)]
     pub(crate) fn offset(&self) -> usize {
         self.meta.off()
+    }
+
+    #[inline(always)]
+    pub(crate) fn pool_number(&self) -> u16 {
+        self.meta.pool() as u16
     }
 
     /// A second frame over the same buffer.

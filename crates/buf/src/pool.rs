@@ -12,14 +12,17 @@
 //! empty. With `Light` and `Heavy` every get and put takes that lock.
 #![allow(unsafe_code)] // an unsafe room: exclusive use of a free list is proven by thread identity or by a lock
 
+mod config;
 mod free;
 #[cfg(all(test, not(loom)))]
 mod tests;
 mod zone;
 
+pub use config::{Kind, PoolConfig, PoolError, PoolLocks, Stride};
+
 use crate::frame::POOLS_MAX;
 use crate::held::LOAN_ROOM;
-use crate::mem::{Pages, Region};
+use crate::mem::Region;
 use crate::{Burst, Frame};
 use clock::Instant;
 use free::Free;
@@ -30,116 +33,22 @@ use std::fmt;
 use std::hint::cold_path;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
-use std::str::FromStr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use zone::Zone;
 
-/// How a pool keeps its free buffers (the knob `pool.kind`).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Kind {
-    /// An array of pointers, last in first out.
-    #[default]
-    Stack,
-    /// A list linked through the free buffers themselves.
-    Freelist,
-    /// UMA-like: constructor, destructor, per-thread buckets, depot.
-    Zone,
-    /// The system's allocator, every time.
-    Malloc,
+/// Where a pool's buffers lie: buffer `i` begins at `base + i * stride + front`.
+#[derive(Clone, Copy, Debug)]
+pub struct Layout {
+    /// The first byte of the pool's memory: the beginning of a page.
+    pub base: NonNull<u8>,
+    /// Bytes of it, whole pages.
+    pub len: usize,
+    /// Bytes from one buffer to the next, a multiple of 64.
+    pub stride: usize,
+    /// Bytes in front of each buffer that are the pool's own.
+    pub front: usize,
 }
-
-impl FromStr for Kind {
-    type Err = String;
-    fn from_str(word: &str) -> Result<Kind, String> {
-        match word {
-            "stack" => Ok(Kind::Stack),
-            "freelist" => Ok(Kind::Freelist),
-            "zone" => Ok(Kind::Zone),
-            "malloc" => Ok(Kind::Malloc),
-            other => Err(format!("unknown pool kind '{other}': expected stack, freelist, zone or malloc")),
-        }
-    }
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Kind::Stack => "stack",
-            Kind::Freelist => "freelist",
-            Kind::Zone => "zone",
-            Kind::Malloc => "malloc",
-        })
-    }
-}
-
-/// Who may use a pool's free list, and how they exclude each other.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum PoolLocks {
-    /// One thread owns it.
-    #[default]
-    Owner,
-    /// A light mutex around every get and put.
-    Light,
-    /// A semaphore object around every get and put.
-    Heavy,
-}
-
-/// What a pool is to be like.
-#[derive(Clone, Debug)]
-pub struct PoolConfig {
-    /// The policy.
-    pub kind: Kind,
-    /// The lock.
-    pub locks: PoolLocks,
-    /// How many buffers.
-    pub buffers: usize,
-    /// Bytes of payload a buffer can hold behind the headroom.
-    pub data: usize,
-    /// Bytes kept free in front, for headers.
-    pub headroom: u16,
-    /// The pages underneath.
-    pub pages: Pages,
-    /// Ask the cache for the next buffer's first lines while the present one is filled.
-    pub prefetch: bool,
-}
-
-impl Default for PoolConfig {
-    fn default() -> PoolConfig {
-        PoolConfig {
-            kind: Kind::Stack,
-            locks: PoolLocks::Owner,
-            buffers: 4096,
-            data: 2048,
-            headroom: 128,
-            pages: Pages::Small,
-            prefetch: false,
-        }
-    }
-}
-
-/// Why a pool could not be made.
-#[derive(Debug)]
-pub enum PoolError {
-    /// No buffers, or buffers of no size, or beyond 4 GiB, or a headroom beyond 16 KiB.
-    BadConfig(&'static str),
-    /// The system gave no memory.
-    NoMemory(std::io::Error),
-    /// This process has 2048 pools already.
-    TooMany,
-}
-
-impl fmt::Display for PoolError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            PoolError::BadConfig(why) => write!(f, "pool: {why}"),
-            PoolError::NoMemory(why) => write!(f, "pool: no memory: {why}"),
-            PoolError::TooMany => write!(f, "pool: this process has {POOLS_MAX} pools already"),
-        }
-    }
-}
-
-impl std::error::Error for PoolError {}
 
 /// A pool's levels and counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -175,6 +84,7 @@ pub(crate) struct Inner {
     store: Store,
     number: u16,
     size: usize,
+    stride: usize,
     headroom: u16,
     prefetch: bool,
     kind: Kind,
@@ -483,9 +393,7 @@ impl Pool {
         if config.headroom > 1 << 14 || config.data > 1 << 20 || config.buffers > 1 << 24 {
             return Err(PoolError::BadConfig("headroom <= 16384, data <= 1 MiB and buffers <= 16 Mi are required"));
         }
-        // An odd number of cache lines: equal offsets of different buffers then fall into different cache sets.
-        let stride = LOAN_ROOM + size.div_ceil(64) * 64;
-        let stride = if (stride / 64).is_multiple_of(2) { stride + 64 } else { stride };
+        let stride = config.stride.over(LOAN_ROOM + size);
         let region = match config.kind {
             Kind::Malloc => None,
             _ => Some(Region::map(stride * config.buffers, config.pages).map_err(PoolError::NoMemory)?),
@@ -523,6 +431,7 @@ impl Pool {
             store,
             number: 0,
             size,
+            stride,
             headroom: config.headroom,
             prefetch: config.prefetch,
             kind: config.kind,
@@ -646,6 +555,16 @@ impl Pool {
             foreign,
             notice: inner.region.as_ref().and_then(|r| r.notice().map(str::to_string)),
         }
+    }
+
+    /// Where its buffers lie; `None` with [`Kind::Malloc`]: anywhere.
+    pub fn layout(&self) -> Option<Layout> {
+        let (inner, region) = (self.inner(), self.inner().region.as_ref()?);
+        Some(Layout { base: region.base(), len: region.len(), stride: inner.stride, front: LOAN_ROOM })
+    }
+
+    pub(crate) fn number(&self) -> u16 {
+        self.inner().number
     }
 
     /// May the memory go? Only when every buffer is home and no other thread can be inside a put at this moment.

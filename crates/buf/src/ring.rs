@@ -5,6 +5,7 @@
 #![allow(unsafe_code)] // an unsafe room: slots are handed over by the indices' acquire and release
 
 pub mod desc;
+mod runs;
 
 #[cfg(loom)]
 use loom::{
@@ -21,6 +22,7 @@ use std::sync::{
 
 #[cfg(not(loom))]
 #[derive(Debug)]
+#[repr(transparent)] // a run of cells is a run of values
 struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
 
 #[cfg(not(loom))]

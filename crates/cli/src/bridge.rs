@@ -46,6 +46,9 @@ pub struct BridgeArgs {
     /// A knob; as often as needed
     #[arg(long = "set", value_name = "K=V", value_parser = crate::args::key_value)]
     pub set: Vec<(String, String)>,
+    /// A spanning tree of all its ports
+    #[arg(long, value_name = "PROTO", num_args = 0..=1, default_missing_value = "rstp", require_equals = true, value_parser = ["rstp", "stp"])]
+    pub stp: Option<String>,
     /// Words said to it before it begins, as in 'ifconfig bridge0 private tap0'; as often as needed
     #[arg(long = "do", value_name = "WORDS")]
     pub words: Vec<String>,
@@ -84,6 +87,9 @@ pub fn run(args: &BridgeArgs) -> anyhow::Result<Exit> {
             AddError::Taken(_) | AddError::TooMany => Fault::usage(why),
             why => anyhow::Error::from(why).context(format!("port {spec}")),
         })?;
+    }
+    if let Some(proto) = &args.stp {
+        words::span(&switch, proto).map_err(Fault::usage)?;
     }
     for line in &args.words {
         let said: Vec<&str> = line.split_whitespace().collect();

@@ -13,8 +13,8 @@ stats::counters! {
         no_buffer,
         /// Dropped in the port: larger than a buffer, or otherwise not a frame.
         malformed,
-        /// Lost in front of the port: its ring was full (the device's own count; not among `frames`).
-        overrun,
+        /// Dropped before the port, which came too late: the kernel had no buffer or no place left. Not among the frames received.
+        missed,
         /// The device or file failed; it has ended.
         errors,
         /// Dropped on purpose by an impairment.
@@ -67,6 +67,8 @@ stats::counters! {
         held,
         /// Passed, but not written to the trace: writing failed.
         untraced,
+        /// Copied to be sent, for the device cannot read them where they lay: another pool's, or on loan.
+        copied,
         /// IP fragments among the frames sent.
         fragments,
         /// Large segments cut up in software, for the port does not.

@@ -29,6 +29,7 @@ pub mod tap;
 mod testns;
 pub mod text;
 pub mod tracer;
+pub mod xdp;
 
 use buf::{Burst, Frame};
 use clock::Instant;

@@ -17,6 +17,7 @@ use crate::spec::{Kind, Layer, Spec};
 use crate::tap::{RxCsum, TapConfig, TapError};
 use crate::text::{self, TextConfig, TextFileError};
 use crate::tracer::{self, TracerConfig};
+use crate::xdp::{self, Attach, CopyMode, Hook, Wakeup, XdpConfig, XdpError};
 use crate::{Caps, Port, null};
 use buf::Pool;
 use std::fmt;
@@ -64,6 +65,8 @@ pub enum OpenError {
     Tap(TapError),
     /// The packet sockets.
     Packet(PacketError),
+    /// The AF_XDP socket.
+    Xdp(XdpError),
     /// The capture file.
     Pcap(PcapFileError),
     /// The files of lines.
@@ -92,6 +95,7 @@ impl fmt::Display for OpenError {
             OpenError::Wire(error) => error.fmt(f),
             OpenError::Tap(error) => error.fmt(f),
             OpenError::Packet(error) => error.fmt(f),
+            OpenError::Xdp(error) => error.fmt(f),
             OpenError::Pcap(error) => error.fmt(f),
             OpenError::Text(error) => error.fmt(f),
             OpenError::Trace { file, error } => write!(f, "tracer: {file}: {error}"),
@@ -125,6 +129,7 @@ fn open_port(spec: &Spec, env: &Env<'_>) -> Result<Port, OpenError> {
         Kind::Nic => open_nic(spec, env),
         Kind::Tap => env.pairs.queues().open(name, &tap_config(layer), &env.pool).map_err(OpenError::Tap),
         Kind::Packet => packet::open(name, &packet_config(layer), &env.pool).map_err(OpenError::Packet),
+        Kind::Xdp => xdp::open(name, &xdp_config(layer), &env.pool).map_err(OpenError::Xdp),
         Kind::Pcap => pcap::open(name, &pcap_config(layer, name), &env.pool).map_err(OpenError::Pcap),
         Kind::Text => text::open(name, &text_config(layer, name), &env.pool).map_err(OpenError::Text),
         // A spec that was parsed has no wrapper in the port's place.
@@ -250,6 +255,24 @@ fn packet_config(layer: &Layer) -> PacketConfig {
         tx_csum: layer.switch("tx_csum"),
         tso: layer.switch("tso"),
         lro: layer.switch("lro"),
+    }
+}
+
+fn xdp_config(layer: &Layer) -> XdpConfig {
+    XdpConfig {
+        queue: u32::from(narrow(layer.count("queue"))),
+        mode: match layer.word("mode") {
+            "copy" => CopyMode::Copy,
+            "zerocopy" => CopyMode::ZeroCopy,
+            _ => CopyMode::Auto,
+        },
+        attach: match layer.word("attach") {
+            "skb" => Attach::Only(Hook::Generic),
+            "native" => Attach::Only(Hook::Native),
+            _ => Attach::Auto,
+        },
+        wakeup: if layer.switch("need_wakeup") { Wakeup::Asked } else { Wakeup::Always },
+        ring: u32::from(narrow(layer.count("ring"))),
     }
 }
 

@@ -1,13 +1,15 @@
-//! What the operating system is asked: TAP devices, packet sockets, namespaces, links and addresses. The crate's room for unsafe code.
+//! What the operating system is asked: TAP devices, packet sockets, AF_XDP, namespaces, links and addresses. The crate's room for unsafe code.
 //!
 //! The rest of the crate is safe: it reads and writes the descriptors that come from here through `std`.
 #![allow(unsafe_code)] // ioctl(2), unshare(2), fork(2), mmap(2), netlink and packet sockets have no safe form in std
 
+pub mod bpf;
 pub mod event;
 pub mod netlink;
 pub mod netns;
 pub mod packet;
 pub mod tun;
+pub mod xdp;
 
 use std::fs::{File, OpenOptions};
 use std::io;

@@ -5,7 +5,7 @@
 
 use super::Bridge;
 use crate::PortNo;
-use wire::filter::Filter;
+use wire::filter::{Filter, FilterError};
 
 /// Rules of one port in one direction, at most.
 pub const MAX_RULES: usize = 256;
@@ -36,6 +36,16 @@ pub struct Rule {
     pub filter: Filter,
     /// If it matches.
     pub action: Action,
+    /// The expression, as it was written.
+    pub text: String,
+}
+
+impl Rule {
+    /// # Errors
+    /// `text` is no expression.
+    pub fn new(text: &str, action: Action) -> Result<Rule, FilterError> {
+        Ok(Rule { filter: Filter::compile(text)?, action, text: text.to_string() })
+    }
 }
 
 /// What rules did.

@@ -82,13 +82,14 @@ impl Free {
         self.puts.bump();
     }
 
-    /// Takes as many buffers as `into` has places for, or as there are, the one returned last first; says how many.
+    /// Takes as many buffers as `into` has places for, or as there are: those returned last, in the order in which they were, so that both
+    /// are runs of one order; says how many.
     #[inline(always)]
     pub(super) fn get_many<T>(&mut self, into: &mut [MaybeUninit<T>], make: impl Fn(NonNull<u8>) -> T) -> usize {
         let List::Stack(stack) = &mut self.list else { return 0 };
         let n = into.len().min(stack.len);
         let rest = stack.len - n;
-        let bufs = stack.places.get(rest..stack.len).unwrap_or_default().iter().rev();
+        let bufs = stack.places.get(rest..stack.len).unwrap_or_default();
         // SAFETY: the first `len` places are initialised, and these are no longer among them after.
         into.iter_mut().zip(bufs).for_each(|(place, buf)| _ = place.write(make(unsafe { buf.assume_init() })));
         stack.len = rest;

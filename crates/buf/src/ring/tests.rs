@@ -115,3 +115,40 @@ mod std_tests {
         assert_eq!(Arc::strong_count(&value), 1);
     }
 }
+
+/// Bursts go through in order, whole or in part, round the ring's end, and none is lost.
+#[cfg(not(loom))]
+#[test]
+fn bursts_go_through_in_runs() {
+    use crate::{Burst, Pool, PoolConfig};
+    let pool = Pool::new(&PoolConfig { buffers: 64, ..PoolConfig::default() }).unwrap();
+    let (mut to, mut from) = ring(16);
+    let (mut sent, mut got) = (0_u32, 0_u32);
+    let mut out = Burst::new();
+    for turn in 0..500_usize {
+        let mut burst = Burst::new();
+        for _ in 0..turn % 23 {
+            let mut frame = pool.get().unwrap();
+            frame.extend(&sent.to_be_bytes()).unwrap();
+            sent += 1;
+            assert!(burst.push(frame).is_ok());
+        }
+        let left = burst.len() - to.push_burst(&mut burst);
+        assert_eq!((burst.len(), to.room() == 0), (left, left > 0 || from.level() == 16));
+        from.pop_burst(&mut out, turn % 11);
+        for frame in out.drain() {
+            assert_eq!(frame.bytes(), got.to_be_bytes());
+            got += 1;
+        }
+        // What had no room comes first the next time.
+        while !burst.is_empty() {
+            from.pop_burst(&mut out, 5);
+            out.drain().for_each(|frame| (assert_eq!(frame.bytes(), got.to_be_bytes()), got += 1).1);
+            to.push_burst(&mut burst);
+        }
+    }
+    while from.pop_burst(&mut out, 256) > 0 {}
+    assert_eq!(got as usize + out.len(), sent as usize);
+    drop((out, to, from));
+    assert_eq!(pool.stats().live(), 0);
+}

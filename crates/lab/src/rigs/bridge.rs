@@ -240,8 +240,8 @@ impl Subject for RingRig {
         let mut crossed = 0;
         let reading = measure(BURSTS * 32, || {
             for _ in 0..BURSTS {
-                crossed += to.push_from(|| burst.pop());
-                from.pop_into(32, |frame| drop(burst.push(frame)));
+                crossed += to.push_burst(&mut burst);
+                from.pop_burst(&mut burst, 32);
             }
         });
         ensure!(crossed as u64 == BURSTS * 32);

@@ -1,6 +1,6 @@
 use super::*;
 use buf::Burst;
-use clock::{Instant, SimClock, Strategy};
+use clock::{Duration, Instant, SimClock, Strategy};
 use port::pair::pair;
 use proptest::prelude::*;
 
@@ -60,7 +60,9 @@ impl Lan {
     fn receive(&mut self, at: usize) -> Vec<Vec<u8>> {
         let mut burst = Burst::new();
         self.ends[at].rx.rx_burst(&mut burst, 256, Instant::ZERO);
-        burst.drain().map(|frame| frame.bytes().to_vec()).collect()
+        let frames = burst.drain().map(|frame| frame.bytes().to_vec());
+        // But for BPDUs.
+        frames.filter(|frame| !frame.starts_with(&[1, 0x80, 0xc2])).collect()
     }
 
     fn received(&mut self) -> Vec<usize> {
@@ -122,12 +124,12 @@ fn words_configure_and_show_it() {
     );
     assert_eq!(lan.json("bridge fdb show dev p1")[0]["vlan"], 5);
     let shown = lan.say("ifconfig").unwrap();
-    assert!(shown.contains("member: p0 flags=803<LEARNING,DISCOVER,PRIVATE>"), "{shown}");
-    assert!(shown.contains("member: p2 flags=2<DISCOVER>"), "{shown}");
+    assert!(shown.contains("member: p0 flags=300803<LEARNING,DISCOVER,MULTICAST,BROADCAST,PRIVATE>"), "{shown}");
+    assert!(shown.contains("member: p2 flags=300002<DISCOVER,MULTICAST,BROADCAST>"), "{shown}");
     lan.say("ifconfig bridge0 flush deladdr 02:00:00:00:00:07").unwrap();
     assert_eq!(lan.json("bridge fdb").as_array().unwrap().len(), 1);
     lan.say("bridge link set dev p0 isolated off learning off flood off").unwrap();
-    assert!(lan.say("ifconfig").unwrap().contains("member: p0 flags=0<>"));
+    assert!(lan.say("ifconfig").unwrap().contains("member: p0 flags=300000<MULTICAST,BROADCAST>"));
     assert_eq!(lan.json("bridge link")[2]["master"], "bridge0");
     assert_eq!(
         lan.say("sysctl kern.polling.burst_max=200 kern.polling.mode=clock").unwrap(),
@@ -137,6 +139,104 @@ fn words_configure_and_show_it() {
     assert_eq!(lan.json("audit")["holds"], true);
     assert!(lan.say("sysctl -a").unwrap().contains("net.link.ether.bdg_fw_avg: "));
     assert!(lan.say("help").unwrap().contains("if_bridge"));
+}
+
+#[test]
+fn vlans_storms_rules_and_limits_are_words_too() {
+    let mut lan = Lan::new(3, 2);
+    lan.say("ifconfig bridge0 vlanfilter untagged p0 10 untagged p1 10 tagged p2 10,20-22").unwrap();
+    assert_eq!(
+        lan.say("bridge vlan").unwrap(),
+        "port              vlan-id\n\
+         p0                10 PVID Egress Untagged\n\
+         p1                10 PVID Egress Untagged\n\
+         p2                1 PVID Egress Untagged\n                  10\n                  20\n                  21\n                  22\n"
+    );
+    lan.send(0, &frame(9, 1));
+    lan.turn();
+    assert_eq!(lan.receive(1), [frame(9, 1)]);
+    assert_eq!(lan.receive(2)[0][12..16], [0x81, 0, 0, 10], "with a tag");
+    lan.say("bridge vlan del dev p1 vid 10").unwrap();
+    lan.say("bridge vlan add dev p1 vid 20 pvid untagged").unwrap();
+    assert_eq!(lan.json("bridge vlan")[1]["vlans"][0]["flags"][0], "PVID");
+    lan.send(0, &frame(9, 1));
+    lan.turn();
+    assert_eq!(lan.received(), [0, 0, 1]);
+    lan.say("ifconfig bridge0 -vlanfilter storm p0 unknown 1 ifmaxaddr p1 1 timeout 60").unwrap();
+    lan.say("ifconfig bridge0 rule p2 out drop ether dst 00:00:00:00:00:08").unwrap();
+    (0..3).for_each(|_| lan.send(0, &frame(9, 1)));
+    lan.turn();
+    assert_eq!(lan.received(), [0, 1, 1]);
+    lan.say("ifconfig bridge0 -storm p0").unwrap();
+    lan.send(0, &frame(8, 1));
+    lan.turn();
+    assert_eq!(lan.received(), [0, 1, 0]);
+    assert_eq!(lan.say("show rules").unwrap(), "           1  p2 out drop ether dst 00:00:00:00:00:08\n");
+    lan.say("ifconfig bridge0 -rule p2 out snoop querier 10.0.0.1").unwrap();
+    assert_eq!(lan.json("bridge mdb"), serde_json::json!({ "mdb": [], "router": [] }));
+    let shown = lan.say("ifconfig").unwrap();
+    assert!(shown.contains("ifmaxaddr 1 port 2 loop 1 pair:p1") && shown.contains("timeout 60"), "{shown}");
+    let dropped = lan.say("show drops").unwrap();
+    assert!(dropped.contains("storm") && dropped.contains("rule"), "{dropped}");
+    assert!(lan.switch.audit().holds());
+    for (words, said) in [
+        ("ifconfig bridge0 storm p0 rain 5", "expected broadcast, multicast or unknown"),
+        ("ifconfig bridge0 rule p0 in drop udp prot 5", "prot"),
+        ("ifconfig bridge0 tagged p0 5-4095", "VLANs"),
+        ("bridge vlan add dev p0 vid 2-3 pvid", "one VLAN alone"),
+        ("ifconfig bridge0 edge p0", "say 'stp p0' first"),
+        ("ifconfig bridge0 proto mstp", "rstp, stp or none"),
+        ("ifconfig bridge0 hellotime 7", "hello_s"),
+        ("show nic", "no member is a nic port"),
+    ] {
+        let answer = lan.say(words).unwrap_err();
+        assert!(answer.contains(said), "{words}: {answer}");
+    }
+}
+
+/// Two switches joined by two links, with a station on each: a loop, if nobody finds it.
+#[test]
+fn a_spanning_tree_opens_one_of_two_links() {
+    let clock = SimClock::new();
+    let mut one = Lan::with(1, 2, Clock::sim(&clock));
+    let mut other = Lan::with(1, 1, Clock::sim(&clock));
+    for name in ["l0", "l1"] {
+        let (here, there) = pair(name, 256, Caps::PLAIN);
+        one.switch.attach(here, None).unwrap();
+        other.switch.attach(there, None).unwrap();
+    }
+    [&one, &other].iter().for_each(|lan| words::span(&lan.switch, "rstp").unwrap());
+    let pass = |one: &Lan, other: &Lan, ms: u64| {
+        for _ in 0..ms {
+            clock.advance(Duration::from_millis(1));
+            [one, other].iter().for_each(|lan| {
+                lan.turn();
+                lan.switch.tend();
+            });
+        }
+    };
+    pass(&one, &other, 40_000);
+    let states = |lan: &Lan| {
+        let links = lan.json("bridge link");
+        links.as_array().unwrap().iter().map(|link| link["state"].as_str().unwrap().to_string()).collect::<Vec<_>>()
+    };
+    let all = [states(&one), states(&other)].concat();
+    assert_eq!(all.iter().filter(|state| *state == "discarding").count(), 1, "{all:?}");
+    one.send(0, &frame(0xff, 1));
+    pass(&one, &other, 10);
+    assert_eq!((one.received(), other.received()), (vec![0], vec![1]), "once");
+    assert_eq!(one.json("ifconfig")["stp"]["ports"].as_array().unwrap().len(), 3);
+    assert!(one.say("ifconfig").unwrap().contains("proto rstp"));
+    // The link that forwards is cut.
+    let forwards = if states(&one)[1] == "forwarding" && states(&other)[1] == "forwarding" { "l0" } else { "l1" };
+    one.say(&format!("ifconfig bridge0 deletem {forwards}")).unwrap();
+    pass(&one, &other, 200);
+    one.send(0, &frame(0xff, 1));
+    pass(&one, &other, 10);
+    assert_eq!(other.received(), [1], "the other link has taken over");
+    one.say("ifconfig bridge0 proto none").unwrap();
+    assert!(states(&one).iter().all(|state| state == "forwarding"));
+    assert!(one.switch.audit().holds() && other.switch.audit().holds());
 }
 
 #[test]

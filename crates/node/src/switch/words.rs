@@ -1,9 +1,12 @@
 //! The words that configure and show a running switch: those of if_bridge's ifconfig, of iproute2's bridge, of sysctl.
 
 mod bridge;
+mod guard;
 mod ifconfig;
 mod show;
 mod sysctl;
+mod tree;
+mod vlan;
 
 use super::{Info, Switch};
 use crate::words::WordError;
@@ -24,13 +27,30 @@ const PROGRAMS: &[(&str, &str, &str)] = &[
     ),
     (
         "",
-        "  | [-]learn|discover|sticky|private|span IF | cluster IF N]",
-        "Members and addresses, in if_bridge's words.",
+        "  | [-]learn|discover|multicast|broadcast|sticky|private|span IF | cluster IF N | ifmaxaddr IF N | timeout S",
+        "",
     ),
-    ("bridge", "link [show] | link set dev IF [learning|flood|isolated|sticky on|off]", ""),
-    ("", "  | fdb [show [dev IF]] | fdb add|del MAC dev IF [vlan N] [static]", "The same in iproute2's words."),
+    (
+        "",
+        "  | proto rstp|stp|none | [-]stp IF | priority|hellotime|fwddelay|maxage|holdcnt N | ifpriority|ifpathcost IF N",
+        "",
+    ),
+    ("", "  | [-]edge|autoedge|ptp|autoptp|bpduguard|rootguard|loopguard|bpdufilter IF | reenable IF", ""),
+    ("", "  | [-]vlanfilter | [-]untagged IF N | [+-]tagged IF LIST | [-]snoop | querier A | [-]mute MOVES S", ""),
+    (
+        "",
+        "  | [-]storm IF broadcast|multicast|unknown RATE [BURST] | [-]rule IF in|out pass|drop EXPR]",
+        "Members, addresses, spanning tree, VLANs, guards: if_bridge's words, and ours.",
+    ),
+    (
+        "bridge",
+        "link [show] | link set dev IF [learning|flood|mcast_flood|bcast_flood|isolated|sticky on|off] | mdb",
+        "",
+    ),
+    ("", "  | fdb [show [dev IF]] | fdb add|del MAC dev IF [vlan N] [static]", ""),
+    ("", "  | vlan [show] | vlan add|del dev IF vid N[-M] [pvid] [untagged]", "The same in iproute2's words."),
     ("sysctl", "[-n|-d] -a | NAME ... | [-w] NAME=VALUE ...", "Knobs: kern.polling, and what they came to."),
-    ("show", "bridge|polling|ports|drops|nic", "What the switch knows of itself."),
+    ("show", "bridge|polling|ports|drops|rules|moves|nic|pool", "What the switch knows of itself."),
     ("audit", "", "The balance of frames."),
     ("stop", "", "Ends the program."),
     ("help", "", "This list."),
@@ -77,6 +97,15 @@ fn member(switch: &Switch, name: &str) -> Result<(PortNo, Info), WordError> {
         let members = switch.members();
         WordError::unknown("member", name, members.iter().map(|(_, info)| info.name.as_str()))
     })
+}
+
+/// Makes all members part of a spanning tree of that protocol.
+///
+/// # Errors
+/// [`WordError`]: no such protocol.
+pub fn span(switch: &Switch, proto: &str) -> Result<(), WordError> {
+    run(switch, &["ifconfig", &switch.name, "proto", proto], false)?;
+    switch.members().iter().try_for_each(|(number, _)| tree::join(switch, *number))
 }
 
 /// Makes the port of that name a member.

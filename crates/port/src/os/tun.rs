@@ -147,6 +147,19 @@ pub fn takes_tx_checksums(name: &str) -> io::Result<bool> {
     Ok(taken != 0)
 }
 
+/// Has the kernel close the transmit checksums of interface `name` itself (ETHTOOL_STXCSUM): a virtual device passes frames on
+/// to readers that would find them open.
+///
+/// # Errors
+/// What SIOCETHTOOL says (EPERM, EOPNOTSUPP: the device does not let itself be told).
+pub fn close_tx_checksums(name: &str) -> io::Result<()> {
+    const SET_TX_CHECKSUM: u32 = 0x17;
+    let mut value = [SET_TX_CHECKSUM, 0]; // struct ethtool_value: cmd, data
+    let mut request = ifreq(name)?;
+    request.ifr_ifru.ifru_data = std::ptr::from_mut(&mut value).cast();
+    ioctl_ifreq(&control()?, libc::SIOCETHTOOL, &mut request)
+}
+
 /// Brings interface `name` up.
 ///
 /// # Errors

@@ -254,7 +254,7 @@ impl PacketRx {
     #[cold]
     fn count_lost(&mut self) {
         let Lost { frames, stands } = self.ring.lost();
-        self.counts.rx.overrun.add(frames);
+        self.counts.rx.missed.add(frames);
         self.seen.lost += frames;
         self.seen.stands += stands;
     }

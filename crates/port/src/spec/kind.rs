@@ -19,6 +19,8 @@ pub enum Kind {
     Tap,
     /// An interface of the kernel, by packet sockets.
     Packet,
+    /// A queue of a network interface, by AF_XDP.
+    Xdp,
     /// A capture file.
     Pcap,
     /// Files of lines.
@@ -268,6 +270,40 @@ static PACKET: Info = Info {
     ],
 };
 
+static XDP: Info = Info {
+    name: "xdp",
+    wrapper: false,
+    sentence: "A queue of a network interface, whose frames come here and not to the kernel (AF_XDP).",
+    names: NameRule::Interface,
+    options: &[
+        option("queue", Form::Count { min: 0, max: 255 }, Is("0"), "The interface's queue."),
+        option(
+            "mode",
+            Form::Word(&["auto", "copy", "zerocopy"]),
+            Is("auto"),
+            "Whether the kernel copies each frame; auto: only if the driver cannot do without.",
+        ),
+        option(
+            "attach",
+            Form::Word(&["auto", "skb", "native"]),
+            Is("auto"),
+            "Where frames are taken: in the driver (native), or in the kernel's receive path (skb); auto: the first that works.",
+        ),
+        option(
+            "need_wakeup",
+            Form::Switch,
+            Is("on"),
+            "Call the kernel only when it asks for it; off: after every burst.",
+        ),
+        option(
+            "ring",
+            Form::Count { min: 64, max: 4096 },
+            Is("2048"),
+            "Places in each ring, rounded up to a power of two; at most an eighth of the pool's buffers wait to be filled.",
+        ),
+    ],
+};
+
 static PCAP: Info = Info {
     name: "pcap",
     wrapper: false,
@@ -331,13 +367,14 @@ static IMPAIR: Info = Info {
 
 impl Kind {
     /// All kinds, ports first.
-    pub const ALL: [Kind; 10] = [
+    pub const ALL: [Kind; 11] = [
         Kind::Pktgen,
         Kind::Null,
         Kind::Pair,
         Kind::Nic,
         Kind::Tap,
         Kind::Packet,
+        Kind::Xdp,
         Kind::Pcap,
         Kind::Text,
         Kind::Tracer,
@@ -353,6 +390,7 @@ impl Kind {
             Kind::Nic => &NIC,
             Kind::Tap => &TAP,
             Kind::Packet => &PACKET,
+            Kind::Xdp => &XDP,
             Kind::Pcap => &PCAP,
             Kind::Text => &TEXT,
             Kind::Tracer => &TRACER,

@@ -45,18 +45,18 @@ fn a_name_says_whether_standard_output_is_taken() {
 #[test]
 fn each_mistake_says_what_was_expected_and_where() {
     for (text, says) in [
-        ("", "at 0: expected a kind of port: pktgen, null, pair, nic, tap, packet, pcap, text, tracer, impair"),
+        ("", "at 0: expected a kind of port: pktgen, null, pair, nic, tap, packet, xdp, pcap, text, tracer, impair"),
         (
             "pktgn:x",
-            "at 0: unknown kind 'pktgn' (did you mean 'pktgen'?); kinds: pktgen, null, pair, nic, tap, packet, pcap, text, tracer, impair",
+            "at 0: unknown kind 'pktgn' (did you mean 'pktgen'?); kinds: pktgen, null, pair, nic, tap, packet, xdp, pcap, text, tracer, impair",
         ),
         (
             "zebra:x",
-            "at 0: unknown kind 'zebra'; kinds: pktgen, null, pair, nic, tap, packet, pcap, text, tracer, impair",
+            "at 0: unknown kind 'zebra'; kinds: pktgen, null, pair, nic, tap, packet, xdp, pcap, text, tracer, impair",
         ),
         (
             "impair:tpa:x",
-            "at 7: unknown kind 'tpa' (did you mean 'tap'?); kinds: pktgen, null, pair, nic, tap, packet, pcap, text, tracer, impair",
+            "at 7: unknown kind 'tpa' (did you mean 'tap'?); kinds: pktgen, null, pair, nic, tap, packet, xdp, pcap, text, tracer, impair",
         ),
         (
             "impair(los=1%):null:",
@@ -79,7 +79,10 @@ fn each_mistake_says_what_was_expected_and_where() {
         ("pktgen", "at 6: expected ':' after pktgen, as in pktgen:NAME"),
         ("pktgen(size=1)x", "at 14: expected ':' after pktgen, as in pktgen:NAME"),
         ("tracer:null:", "tracer needs file=..."),
-        ("impair:", "at 7: expected a kind of port: pktgen, null, pair, nic, tap, packet, pcap, text, tracer, impair"),
+        (
+            "impair:",
+            "at 7: expected a kind of port: pktgen, null, pair, nic, tap, packet, xdp, pcap, text, tracer, impair",
+        ),
         ("tap:", "tap cannot be named '': expected an interface name of 1 to 15 characters without / : and spaces"),
         (
             "tap:a/b",
@@ -98,7 +101,7 @@ fn each_mistake_says_what_was_expected_and_where() {
 
 #[test]
 fn the_far_future_is_a_kind_we_do_not_know_yet() {
-    for kind in ["warp", "xdp"] {
+    for kind in ["warp", "l2tp"] {
         assert!(matches!(Spec::parse(&format!("{kind}:x")), Err(SpecError::UnknownKind { .. })));
     }
 }

@@ -209,7 +209,7 @@ fn a_port_learns_as_many_addresses_as_it_may() {
 }
 
 fn rule(text: &str, action: Action) -> Rule {
-    Rule { filter: Filter::compile(text).unwrap(), action }
+    Rule::new(text, action).unwrap()
 }
 
 #[test]

@@ -134,7 +134,7 @@ fn sets_are_read_as_they_are_written() {
 #[test]
 fn rules_for_what_leaves_see_its_tag() {
     let mut lan = lan();
-    let rule = Rule { filter: wire::filter::Filter::compile("vlan 10").unwrap(), action: Action::Drop };
+    let rule = Rule::new("vlan 10", Action::Drop).unwrap();
     for port in [2, 3] {
         lan.bridge.set_rules(port, Direction::Out, Rules::new(vec![rule.clone()], Action::Pass));
     }

@@ -2,7 +2,7 @@
 
 use super::super::Switch;
 use super::ifconfig::{entries, forget, keep};
-use super::{Info, listing, member};
+use super::{Info, guard, listing, member, tree, vlan};
 use crate::words::WordError;
 use crate::words::parse::{self, Words};
 use bridge::{Entry, Key, Kind, Member, PortNo};
@@ -16,14 +16,21 @@ const SETTINGS: &[(&str, Set)] = &[
     ("flood", |member, on| member.discover = on),
     ("isolated", |member, on| member.private = on),
     ("sticky", |member, on| member.sticky = on),
+    ("mcast_flood", |member, on| member.multicast = on),
+    ("bcast_flood", |member, on| member.broadcast = on),
 ];
 
 pub(super) fn run(switch: &Switch, json: bool, mut words: Words<'_>) -> Result<String, WordError> {
     let json = words.skip("-j") || json;
-    match words.next("link or fdb")? {
+    match words.next("link, fdb, vlan or mdb")? {
         "link" => link(switch, json, words),
         "fdb" => fdb(switch, json, words),
-        other => Err(WordError::unknown("object", other, ["link", "fdb"].into_iter())),
+        "vlan" => vlan::run(switch, json, words),
+        "mdb" => {
+            let _ = words.skip("show");
+            words.end().map(|()| guard::mdb(switch, json))
+        }
+        other => Err(WordError::unknown("object", other, ["link", "fdb", "vlan", "mdb"].into_iter())),
     }
 }
 
@@ -47,20 +54,27 @@ fn link(switch: &Switch, json: bool, mut words: Words<'_>) -> Result<String, Wor
     let only = if words.peek().is_some() { Some(dev(switch, &mut words)?.0) } else { None };
     words.end()?;
     let members = switch.members();
+    let Some(lane) = switch.lane(0) else { return Ok(String::new()) };
+    let state = |number: PortNo| tree::state(lane.bridge.state(number).unwrap_or_default());
+    let of_tree = |number: PortNo| switch.tree(|stp| stp.port(number)).flatten();
     let shown = || members.iter().filter(|(number, _)| only.is_none_or(|only| only == *number));
     let row = |(number, info): &(PortNo, Info)| {
-        json!({ "ifindex": number, "ifname": info.name, "flags": ["BROADCAST", "MULTICAST", "UP"],
-                "mtu": info.caps.mtu, "master": switch.name, "state": "forwarding" })
+        let port = of_tree(*number);
+        json!({ "ifindex": number + 1, "ifname": info.name, "flags": ["BROADCAST", "MULTICAST", "UP"],
+                "mtu": info.caps.mtu, "master": switch.name, "state": state(*number),
+                "priority": port.map(|port| port.asked.priority), "cost": port.map(|port| port.path_cost) })
     };
     let line = |(number, info): &(PortNo, Info)| {
         let (name, mtu, master) = (&info.name, info.caps.mtu, &switch.name);
-        format!("{number}: {name}: <BROADCAST,MULTICAST,UP> mtu {mtu} master {master} state forwarding\n")
+        let more = of_tree(*number).map(|port| format!(" priority {} cost {}", port.asked.priority, port.path_cost));
+        let (index, state, more) = (number + 1, state(*number), more.unwrap_or_default());
+        format!("{index}: {name}: <BROADCAST,MULTICAST,UP> mtu {mtu} master {master} state {state}{more}\n")
     };
     Ok(listing(json, || shown().map(row).collect(), || shown().map(line).collect()))
 }
 
 /// `dev IF`.
-fn dev(switch: &Switch, words: &mut Words<'_>) -> Result<(PortNo, Info), WordError> {
+pub(super) fn dev(switch: &Switch, words: &mut Words<'_>) -> Result<(PortNo, Info), WordError> {
     match words.next("dev and a member")? {
         "dev" => member(switch, words.next("a member")?),
         other => Err(WordError::unknown("word", other, std::iter::once("dev"))),

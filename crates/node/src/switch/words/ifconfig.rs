@@ -1,7 +1,7 @@
 //! `ifconfig`: members and addresses in if_bridge's words (ifconfig(8)).
 
 use super::super::Switch;
-use super::{add, listing, member};
+use super::{add, guard, listing, member, tree, vlan};
 use crate::words::WordError;
 use crate::words::parse::{self, Words};
 use bridge::{Entry, Key, Kind, Member, PortNo};
@@ -11,6 +11,8 @@ use serde_json::{Value, json};
 const FLAGS: &[(&str, u32, &str, Field)] = &[
     ("learn", 0x1, "LEARNING", |member| &mut member.learn),
     ("discover", 0x2, "DISCOVER", |member| &mut member.discover),
+    ("multicast", 0x10_0000, "MULTICAST", |member| &mut member.multicast),
+    ("broadcast", 0x20_0000, "BROADCAST", |member| &mut member.broadcast),
     ("span", 0x8, "SPAN", |member| &mut member.span),
     ("sticky", 0x10, "STICKY", |member| &mut member.sticky),
     ("private", 0x800, "PRIVATE", |member| &mut member.private),
@@ -18,10 +20,7 @@ const FLAGS: &[(&str, u32, &str, Field)] = &[
 
 type Field = fn(&mut Member) -> &mut bool;
 
-const OTHERS: &[&str] = &[
-    "addm", "deletem", "addr", "static", "deladdr", "flush", "flushall", "cluster", "learn", "discover", "sticky",
-    "private", "span",
-];
+const OWN: &[&str] = &["addm", "deletem", "addr", "static", "deladdr", "flush", "flushall", "cluster"];
 
 pub(super) fn run(switch: &Switch, json: bool, mut words: Words<'_>) -> Result<String, WordError> {
     if let Some(name) = words.take().filter(|name| *name != "-a")
@@ -71,13 +70,30 @@ fn change(switch: &Switch, json: bool, word: &str, words: &mut Words<'_>) -> Res
         }
         _ => {
             let (name, on) = word.strip_prefix('-').map_or((word, true), |name| (name, false));
-            let flag = FLAGS.iter().find(|(flag, ..)| *flag == name);
-            let (_, _, _, field) = flag.ok_or_else(|| WordError::unknown("word", word, OTHERS.iter().copied()))?;
-            let (number, _) = member(switch, words.next("a member")?)?;
-            switch.set_member(number, |member| *field(member) = on);
+            switched(switch, name, on, words)?;
         }
     }
     Ok(String::new())
+}
+
+/// What may be switched on and off, of a member or of the bridge.
+fn switched(switch: &Switch, name: &str, on: bool, words: &mut Words<'_>) -> Result<(), WordError> {
+    for (known, change) in [
+        (tree::WORDS, tree::change as fn(&Switch, &str, bool, &mut Words<'_>) -> Result<(), WordError>),
+        (vlan::WORDS, vlan::change),
+        (guard::WORDS, guard::change),
+    ] {
+        if known.contains(&name) {
+            return change(switch, name, on, words);
+        }
+    }
+    let flags = FLAGS.iter().map(|(flag, ..)| *flag);
+    let all = OWN.iter().chain(tree::WORDS).chain(vlan::WORDS).chain(guard::WORDS).copied().chain(flags);
+    let flag = FLAGS.iter().find(|(flag, ..)| *flag == name);
+    let (_, _, _, field) = flag.ok_or_else(|| WordError::unknown("word", name, all))?;
+    let (number, _) = member(switch, words.next("a member")?)?;
+    switch.set_member(number, |member| *field(member) = on);
+    Ok(())
 }
 
 /// `MAC [vlan N]`.
@@ -169,7 +185,8 @@ fn bridge_json(switch: &Switch) -> Value {
     };
     let fdb = lane.bridge.fdb();
     json!({ "ifname": switch.name, "address": switch.mac.to_string(), "maxaddr": fdb.most(),
-            "timeout": fdb.timeout().as_secs(), "members": switch.members().iter().map(member).collect::<Value>() })
+            "timeout": fdb.timeout().as_secs(), "stp": tree::to_json(switch),
+            "members": switch.members().iter().map(member).collect::<Value>() })
 }
 
 fn describe(switch: &Switch) -> String {
@@ -178,12 +195,23 @@ fn describe(switch: &Switch) -> String {
     let fdb = lane.bridge.fdb();
     let mut out = format!("{}: flags=8843<UP,BROADCAST,RUNNING,SIMPLEX,MULTICAST> metric 0\n", switch.name);
     out += &format!("\tether {}\n", switch.mac);
+    out += &tree::describe(switch).unwrap_or_default();
     out += &format!("\tmaxaddr {} timeout {}\n", fdb.most(), fdb.timeout().as_secs());
     for (number, info) in &members {
         let Some(member) = lane.bridge.member(*number) else { continue };
         let (bits, names) = flags(member);
         out += &format!("\tmember: {} flags={bits:x}<{}>\n", info.name, names.join(","));
-        out += &format!("\t        port {number} cluster {} loop {} {}\n", member.cluster, info.lane, info.spec);
+        let limit = fdb.limit(*number).unwrap_or(0);
+        out += &format!("\t        ifmaxaddr {limit} port {} loop {} {}\n", number + 1, info.lane, info.spec);
+        if member.cluster > 0 {
+            out += &format!("\t        cluster {}\n", member.cluster);
+        }
+        out +=
+            &switch.tree(|stp| stp.port(*number)).flatten().map(|port| tree::describe_port(&port)).unwrap_or_default();
+        out += &vlan::describe_port(&lane.bridge, *number).unwrap_or_default();
+        if lane.bridge.muted(*number).is_some() {
+            out += "\t        muted: addresses moved as in a loop\n";
+        }
     }
     out
 }

@@ -1,14 +1,14 @@
 //! `show`, `audit`, and the report at the end.
 
 use super::super::{Counts, Info, Switch};
-use super::{ifconfig, listing};
+use super::{guard, ifconfig, listing};
 use crate::words::WordError;
 use crate::words::parse::Words;
 use bridge::PortNo;
 use serde_json::{Map, Value, json};
 use stats::{Described, DropReason, Entry};
 
-const TOPICS: &[&str] = &["bridge", "polling", "ports", "drops"];
+const TOPICS: &[&str] = &["bridge", "polling", "ports", "drops", "rules", "moves", "nic", "pool"];
 
 pub(super) fn run(switch: &Switch, json: bool, mut words: Words<'_>) -> Result<String, WordError> {
     let topic = words.next(&TOPICS.join(", "))?;
@@ -18,6 +18,10 @@ pub(super) fn run(switch: &Switch, json: bool, mut words: Words<'_>) -> Result<S
         "polling" => Ok(polling(switch, json)),
         "ports" => Ok(ports(switch, json)),
         "drops" => Ok(drops(switch, json)),
+        "rules" => Ok(guard::rules(switch, json)),
+        "moves" => Ok(moves(switch, json)),
+        "nic" => nic(switch, json),
+        "pool" => Ok(pool(switch, json)),
         other => Err(WordError::unknown("topic", other, TOPICS.iter().copied())),
     }
 }
@@ -90,6 +94,60 @@ fn ports(switch: &Switch, json: bool) -> String {
         out + &told.map(|entry| format!("\t{:<20} {:>12}\n", entry.name, entry.value)).collect::<String>()
     };
     listing(json, || rows.iter().map(row).collect(), || rows.iter().map(text).collect())
+}
+
+/// What the cards of `nic` ports did, a frame.
+fn nic(switch: &Switch, json: bool) -> Result<String, WordError> {
+    let members = switch.members();
+    let cards: Vec<_> = members.iter().filter_map(|(_, info)| Some((info, info.nic.as_ref()?))).collect();
+    if cards.is_empty() {
+        return Err(WordError::failed("no member is a nic port"));
+    }
+    let row = |(info, nic): &(&Info, &std::sync::Arc<port::nic::Nic>)| {
+        let figures = nic.counts.report();
+        let figures = figures.iter().map(|figure| (figure.name.to_string(), figure.per_frame.into()));
+        json!({ "ifname": info.name, "per_frame": figures.collect::<Map<String, Value>>(),
+                "counters": object(&counters(&nic.counts)) })
+    };
+    let text = |(info, nic): &(&Info, &std::sync::Arc<port::nic::Nic>)| format!("{}:\n{}", info.name, nic.show());
+    Ok(listing(json, || cards.iter().map(row).collect(), || cards.iter().map(text).collect()))
+}
+
+/// Addresses that moved since this was asked last: the first 64.
+fn moves(switch: &Switch, json: bool) -> String {
+    let members = switch.members();
+    let name = |number: PortNo| {
+        members.iter().find(|(no, _)| *no == number).map_or("?".to_string(), |(_, info)| info.name.clone())
+    };
+    let mut all = Vec::new();
+    switch.each_lane(|lane| all.extend(std::iter::from_fn(|| lane.bridge.take_move())));
+    let row = |m: &bridge::Move| {
+        json!({ "mac": m.key.mac().to_string(), "vlan": m.key.vid(), "from": name(m.from), "to": name(m.to),
+                "times": m.times, "muted": m.muted })
+    };
+    let line = |m: &bridge::Move| {
+        let muted = if m.muted { format!("; {} is muted", name(m.from)) } else { String::new() };
+        format!("{} Vlan{} {} -> {}, {} times{muted}\n", m.key.mac(), m.key.vid(), name(m.from), name(m.to), m.times)
+    };
+    listing(json, || all.iter().map(row).collect(), || all.iter().map(line).collect())
+}
+
+/// The pool that all ports share.
+fn pool(switch: &Switch, json: bool) -> String {
+    let stats = switch.pool().stats();
+    let text = || {
+        let notice = stats.notice.iter().map(|notice| format!("note: {notice}\n")).collect::<String>();
+        let (kind, live) = (stats.kind, stats.live());
+        format!(
+            "{kind}: {live} of {} buffers of {} bytes in use, {} times empty\n{notice}",
+            stats.buffers, stats.size, stats.empty
+        )
+    };
+    let row = || {
+        json!({ "kind": stats.kind.to_string(), "buffers": stats.buffers, "size": stats.size, "live": stats.live(),
+                "gets": stats.gets, "puts": stats.puts, "empty": stats.empty, "foreign": stats.foreign })
+    };
+    listing(json, row, text)
 }
 
 /// Drop reasons of all lanes together.

@@ -1,4 +1,4 @@
-//! What a device dropped of the frames it was to send: the proof that a dropping device dropped.
+//! What a device dropped of the frames it was to send: the proof that a dropping device dropped. And which program is on it.
 //!
 //! Two counters, since a frame can end in a queue (a filter at `clsact` counts there too, under its own qdisc) or in the
 //! driver. Both are read over netlink: /proc/net/dev has the driver's alone.
@@ -30,6 +30,27 @@ impl Netlink {
     pub fn tx_drops(&mut self, dev: &str) -> Result<TxDrops, NetlinkError> {
         let index = self.ifindex(dev)?;
         Ok(TxDrops { queues: self.queue_drops(dev, index)?, driver: self.driver_drops(dev, index)? })
+    }
+
+    /// The number of the XDP program on `dev`, if there is one.
+    ///
+    /// # Errors
+    /// ENODEV: there is none of that name.
+    pub fn xdp_program(&mut self, dev: &str) -> Result<Option<u32>, NetlinkError> {
+        let index = self.ifindex(dev)?;
+        let mut message = Message::new(libc::RTM_GETLINK, 0);
+        message.ifinfo(index, 0, 0);
+        let mut program = None;
+        self.exchange(
+            message,
+            || format!("ask for the program on {dev}"),
+            |reply| {
+                if reply.ty == libc::RTM_NEWLINK {
+                    program = reply.find(16, libc::IFLA_XDP).and_then(of_xdp); // behind struct ifinfomsg
+                }
+            },
+        )?;
+        Ok(program)
     }
 
     fn queue_drops(&mut self, dev: &str, index: u32) -> Result<u32, NetlinkError> {
@@ -72,6 +93,12 @@ impl Netlink {
 fn of_queue(stats: &[u8]) -> Option<u32> {
     const STATS_QUEUE: u16 = 3; // TCA_STATS_QUEUE
     message::word(message::find(stats, STATS_QUEUE)?, 8)
+}
+
+/// The program's number, of the attributes of IFLA_XDP.
+fn of_xdp(xdp: &[u8]) -> Option<u32> {
+    const PROG_ID: u16 = 4; // IFLA_XDP_PROG_ID
+    message::word(message::find(xdp, PROG_ID)?, 0)
 }
 
 /// `tx_dropped`, the eighth of struct rtnl_link_stats64.

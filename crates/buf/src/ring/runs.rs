@@ -1,0 +1,103 @@
+//! Bursts through a ring: frames are copied in runs, two at most, where one by one they cost a call and an index each.
+
+use super::{Consumer, Producer, Shared};
+use crate::{Burst, Frame};
+#[cfg(loom)]
+use loom::sync::atomic::Ordering;
+use std::mem::MaybeUninit;
+#[cfg(not(loom))]
+use std::sync::atomic::Ordering;
+
+impl Producer<Frame> {
+    /// Writes frames from the front of `from` as far as there is room; the consumer sees all of them at once. Says how many.
+    #[inline]
+    pub fn push_burst(&mut self, from: &mut Burst) -> usize {
+        let capacity = self.shared.slots.len();
+        if capacity - self.tail.wrapping_sub(self.head_seen) < from.len() {
+            self.head_seen = self.shared.head.0.load(Ordering::Acquire);
+        }
+        let n = from.len().min(capacity - self.tail.wrapping_sub(self.head_seen));
+        if n == 0 {
+            return 0;
+        }
+        self.shared.write(self.tail, from.take_front(n));
+        self.tail = self.tail.wrapping_add(n);
+        self.shared.tail.0.store(self.tail, Ordering::Release);
+        n
+    }
+}
+
+impl Consumer<Frame> {
+    /// Moves at most `most` frames, and no more than fit, to the end of `into`. Says how many.
+    #[inline]
+    pub fn pop_burst(&mut self, into: &mut Burst, most: usize) -> usize {
+        let n = self.ready().min(most).min(into.room());
+        if n == 0 {
+            return 0;
+        }
+        into.fill(n, |places| {
+            self.shared.read(self.head, places);
+            n
+        });
+        self.head = self.head.wrapping_add(n);
+        self.shared.head.0.store(self.head, Ordering::Release);
+        n
+    }
+}
+
+#[cfg(not(loom))]
+impl Shared<Frame> {
+    /// The slots from `at` on to the ring's end, at most `n`: the first of them, and how many.
+    #[inline(always)]
+    fn run(&self, at: usize, n: usize) -> (*mut MaybeUninit<Frame>, usize) {
+        let first = at & (self.slots.len() - 1);
+        let slots: *const MaybeUninit<Frame> = self.slots.as_ptr().cast();
+        // SAFETY: the length is a power of two, so the masked index lies inside; a slot is a cell and nothing else.
+        (unsafe { slots.add(first) }.cast_mut(), n.min(self.slots.len() - first))
+    }
+
+    /// Writes into slots that are the producer's alone.
+    #[inline(always)]
+    fn write(&self, at: usize, frames: &[MaybeUninit<Frame>]) {
+        let (to, first) = self.run(at, frames.len());
+        let (start, _) = self.run(0, 0);
+        let (head, rest) = frames.split_at(first);
+        // SAFETY: `first` slots from `to` on and the rest from the ring's start lie outside head..tail and are ours; a frame may be
+        // moved by copying it, and `frames` are used no more.
+        unsafe {
+            std::ptr::copy_nonoverlapping(head.as_ptr(), to, head.len());
+            std::ptr::copy_nonoverlapping(rest.as_ptr(), start, rest.len());
+        }
+    }
+
+    /// Moves frames out of slots that are the consumer's alone.
+    #[inline(always)]
+    fn read(&self, at: usize, places: &mut [MaybeUninit<Frame>]) {
+        let (from, first) = self.run(at, places.len());
+        let (start, _) = self.run(0, 0);
+        let (head, rest) = places.split_at_mut(first);
+        // SAFETY: these slots lie inside head..tail: written, released to us, read once.
+        unsafe {
+            std::ptr::copy_nonoverlapping(from, head.as_mut_ptr(), head.len());
+            std::ptr::copy_nonoverlapping(start, rest.as_mut_ptr(), rest.len());
+        }
+    }
+}
+
+/// One by one: loom follows each slot.
+#[cfg(loom)]
+impl Shared<Frame> {
+    fn write(&self, at: usize, frames: &[MaybeUninit<Frame>]) {
+        for (i, frame) in frames.iter().enumerate() {
+            // SAFETY: the slot is the producer's alone, and the frame is moved out of `frames` once.
+            self.slot(at.wrapping_add(i)).with_mut(|slot| unsafe { *slot = std::ptr::read(frame) });
+        }
+    }
+
+    fn read(&self, at: usize, places: &mut [MaybeUninit<Frame>]) {
+        for (i, place) in places.iter_mut().enumerate() {
+            // SAFETY: the slot lies inside head..tail: written, released to us, read once.
+            *place = self.slot(at.wrapping_add(i)).with_mut(|slot| unsafe { std::ptr::read(slot) });
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! What keeps a segment quiet: storm control, muting, limits of addresses, rules, snooping.
+
+use super::super::Switch;
+use super::{Info, listing, member};
+use crate::words::WordError;
+use crate::words::parse::{self, Words};
+use bridge::{Action, Direction, Mute, PortNo, Querier, Rate, Rule, Rules, SnoopConfig, Storm};
+use clock::Duration;
+use serde_json::{Value, json};
+
+/// What `ifconfig` knows of it.
+pub(super) const WORDS: &[&str] = &["storm", "mute", "ifmaxaddr", "timeout", "rule", "snoop", "querier"];
+
+/// Does what an ifconfig's word says, switched on or off.
+pub(super) fn change(switch: &Switch, name: &str, on: bool, words: &mut Words<'_>) -> Result<(), WordError> {
+    match name {
+        "storm" => storm(switch, on, words),
+        "mute" => mute(switch, on, words),
+        "timeout" => {
+            let seconds = parse::number(name, words.next("seconds")?, 1, 126_144_000)? as u64;
+            switch.each_lane(|lane| lane.bridge.fdb_mut().set_timeout(Duration::from_secs(seconds)));
+            Ok(())
+        }
+        "ifmaxaddr" => {
+            let (number, _) = member(switch, words.next("a member")?)?;
+            let most = parse::number(name, words.next("a number; 0: no limit")?, 0, i64::from(u32::MAX) - 1)?;
+            let most = (most > 0).then_some(most as u32);
+            switch.each_lane(|lane| lane.bridge.fdb_mut().set_limit(number, most));
+            Ok(())
+        }
+        "rule" => rule(switch, on, words),
+        "snoop" => {
+            snoop(switch, on.then(SnoopConfig::default));
+            Ok(())
+        }
+        _ => {
+            let v4 = Some(parse::ip4("querier", words.next("an IPv4 address")?)?);
+            let vids = vec![0];
+            let querier = Querier { mac: switch.mac, v4, v6: None, vids, interval: Duration::from_secs(125) };
+            snoop(switch, Some(SnoopConfig { querier: Some(querier), ..SnoopConfig::default() }));
+            Ok(())
+        }
+    }
+}
+
+/// One lane alone asks: the first.
+fn snoop(switch: &Switch, config: Option<SnoopConfig>) {
+    switch.each_lane(|lane| {
+        let now = lane.now();
+        let mut config = config.clone();
+        if let Some(config) = config.as_mut().filter(|_| lane.number > 0) {
+            config.querier = None;
+        }
+        lane.bridge.set_snooping(config, now);
+    });
+}
+
+/// `storm IF broadcast|multicast|unknown RATE [BURST]`; `-storm IF`.
+fn storm(switch: &Switch, on: bool, words: &mut Words<'_>) -> Result<(), WordError> {
+    let (number, _) = member(switch, words.next("a member")?)?;
+    if !on {
+        switch.each_lane(|lane| lane.bridge.set_storm(number, Storm::default()));
+        return Ok(());
+    }
+    let class = words.next("broadcast, multicast or unknown")?;
+    let pick: fn(&mut Storm) -> &mut Option<Rate> = match class {
+        "broadcast" => |storm| &mut storm.broadcast,
+        "multicast" => |storm| &mut storm.multicast,
+        "unknown" => |storm| &mut storm.unknown,
+        other => return Err(WordError::bad("storm", other, "broadcast, multicast or unknown")),
+    };
+    let per_second = parse::number("rate", words.next("frames a second")?, 0, 1_000_000_000)? as u32;
+    let burst = match words.peek().and_then(|word| word.parse::<u32>().ok()) {
+        Some(burst) => {
+            words.take();
+            burst
+        }
+        None => (per_second / 10).max(1),
+    };
+    switch.each_lane(|lane| {
+        let mut storm = lane.bridge.storm_control(number).unwrap_or_default();
+        *pick(&mut storm) = Some(Rate { per_second, burst });
+        lane.bridge.set_storm(number, storm);
+    });
+    Ok(())
+}
+
+/// `mute MOVES SECONDS`; `-mute`.
+fn mute(switch: &Switch, on: bool, words: &mut Words<'_>) -> Result<(), WordError> {
+    let mute = match on {
+        true => {
+            let moves = parse::number("moves", words.next("moves of one address that are borne")?, 1, 254)? as u8;
+            let lasts = parse::number("seconds", words.next("for how many seconds")?, 1, 86_400)? as u64;
+            Some(Mute { moves, lasts: Duration::from_secs(lasts), ..Mute::default() })
+        }
+        false => None,
+    };
+    switch.each_lane(|lane| lane.bridge.set_mute(mute));
+    Ok(())
+}
+
+/// `rule IF in|out pass|drop EXPRESSION`, added at the end; `-rule IF in|out`: none any more.
+fn rule(switch: &Switch, on: bool, words: &mut Words<'_>) -> Result<(), WordError> {
+    let (number, _) = member(switch, words.next("a member")?)?;
+    let direction = match words.next("in or out")? {
+        "in" => Direction::In,
+        "out" => Direction::Out,
+        other => return Err(WordError::bad("direction", other, "in or out")),
+    };
+    if !on {
+        switch.each_lane(|lane| lane.bridge.set_rules(number, direction, None));
+        return Ok(());
+    }
+    let action = match words.next("pass or drop")? {
+        "pass" => Action::Pass,
+        "drop" => Action::Drop,
+        other => return Err(WordError::bad("action", other, "pass or drop")),
+    };
+    let mut text = Vec::new();
+    while let Some(word) = words.take() {
+        text.push(word);
+    }
+    let rule = Rule::new(&text.join(" "), action).map_err(WordError::failed)?;
+    let mut fits = true;
+    switch.each_lane(|lane| {
+        let there = lane.bridge.rules(number, direction);
+        let mut rules: Vec<Rule> =
+            there.map(|rules| rules.rules().map(|(rule, _)| rule.clone()).collect()).unwrap_or_default();
+        rules.push(rule.clone());
+        match Rules::new(rules, Action::Pass) {
+            Some(rules) => lane.bridge.set_rules(number, direction, Some(rules)),
+            None => fits = false,
+        }
+    });
+    if fits { Ok(()) } else { Err(WordError::failed(format!("a port has {} rules at most", bridge::MAX_RULES))) }
+}
+
+/// Each rule, with what it matched.
+pub(super) fn rules(switch: &Switch, json: bool) -> String {
+    struct Row {
+        name: String,
+        direction: &'static str,
+        action: &'static str,
+        text: String,
+        matched: u64,
+    }
+    let mut rows: Vec<Row> = Vec::new();
+    for (number, info) in switch.members() {
+        for (direction, word) in [(Direction::In, "in"), (Direction::Out, "out")] {
+            let mut of_port: Vec<Row> = Vec::new();
+            switch.each_lane(|lane| {
+                let Some(rules) = lane.bridge.rules(number, direction) else { return };
+                for (at, (rule, matched)) in rules.rules().enumerate() {
+                    let action = if rule.action == Action::Pass { "pass" } else { "drop" };
+                    match of_port.get_mut(at) {
+                        Some(row) => row.matched += matched,
+                        None => of_port.push(Row {
+                            name: info.name.clone(),
+                            direction: word,
+                            action,
+                            text: rule.text.clone(),
+                            matched,
+                        }),
+                    }
+                }
+            });
+            rows.append(&mut of_port);
+        }
+    }
+    let row = |row: &Row| json!({ "ifname": row.name, "direction": row.direction, "action": row.action, "filter": row.text, "matched": row.matched });
+    let line = |row: &Row| format!("{:>12}  {} {} {} {}\n", row.matched, row.name, row.direction, row.action, row.text);
+    listing(json, || rows.iter().map(row).collect(), || rows.iter().map(line).collect())
+}
+
+/// Who listens to which group, and where routers are (`bridge mdb show`).
+pub(super) fn mdb(switch: &Switch, json: bool) -> String {
+    let members = switch.members();
+    let name = |number: PortNo| {
+        members.iter().find(|(no, _)| *no == number).map_or("?".into(), |(_, info): &(_, Info)| info.name.clone())
+    };
+    let (mut listeners, mut routers) = (Vec::new(), Vec::new());
+    switch.each_lane(|lane| {
+        let now = lane.now();
+        let mut after = None;
+        loop {
+            let page = lane.bridge.mdb(after, 256, now);
+            listeners.extend(page.listeners);
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        routers.extend(lane.bridge.router_ports(now));
+    });
+    let row = |l: &bridge::Listener| json!({ "dev": switch.name, "port": name(l.port), "grp": l.group.to_string(), "vid": l.vid, "timer": l.left.as_secs() });
+    let router = |(vid, port, left): &(u16, PortNo, Duration)| json!({ "port": name(*port), "vid": vid, "timer": left.as_secs() });
+    listing(
+        json,
+        || json!({ "mdb": listeners.iter().map(row).collect::<Value>(), "router": routers.iter().map(router).collect::<Value>() }),
+        || {
+            let vid = |vid: u16| if vid > 0 { format!(" vid {vid}") } else { String::new() };
+            let line = |l: &bridge::Listener| {
+                format!(
+                    "dev {} port {} grp {}{} temp {}s\n",
+                    switch.name,
+                    name(l.port),
+                    l.group,
+                    vid(l.vid),
+                    l.left.as_secs()
+                )
+            };
+            let router = |(of, port, left): &(u16, PortNo, Duration)| {
+                format!("router port {}{} {}s\n", name(*port), vid(*of), left.as_secs())
+            };
+            listeners.iter().map(line).collect::<String>() + &routers.iter().map(router).collect::<String>()
+        },
+    )
+}

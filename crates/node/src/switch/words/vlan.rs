@@ -1,0 +1,173 @@
+//! VLANs of members: if_bridge's words and `bridge vlan` of iproute2.
+
+use super::super::Switch;
+use super::bridge::dev;
+use super::{Info, listing, member};
+use crate::words::WordError;
+use crate::words::parse::{self, Words};
+use bridge::{Admit, PortNo, PortVlan, VlanSet};
+use serde_json::{Value, json};
+use wire::eth::EtherType;
+
+/// What `ifconfig` knows of them.
+pub(super) const WORDS: &[&str] = &["vlanfilter", "untagged", "tagged", "+tagged"];
+
+/// Does what an ifconfig's word says, switched on or off.
+pub(super) fn change(switch: &Switch, name: &str, on: bool, words: &mut Words<'_>) -> Result<(), WordError> {
+    if name == "vlanfilter" {
+        let tags = if words.skip("qinq") { EtherType::QINQ } else { EtherType::VLAN };
+        filter(switch, on.then_some(tags));
+        return Ok(());
+    }
+    let (number, _) = member(switch, words.next("a member")?)?;
+    if name == "untagged" {
+        let pvid = if on { parse::number("vlan", words.next("a VLAN")?, 1, 4094)? as u16 } else { 0 };
+        set(switch, number, |vlan| give_untagged(vlan, pvid));
+        return Ok(());
+    }
+    let list: VlanSet = vlans(words.next("VLANs such as 1,10-20, or all")?)?;
+    set(switch, number, |vlan| match (name, on) {
+        ("tagged", true) => {
+            let untagged = vlan.untagged.clone();
+            vlan.member = list.iter().chain(untagged.iter()).collect();
+        }
+        ("tagged", false) => list.iter().for_each(|vid| vlan.member.remove(vid)),
+        _ => list.iter().for_each(|vid| vlan.member.insert(vid)),
+    });
+    Ok(())
+}
+
+fn vlans(word: &str) -> Result<VlanSet, WordError> {
+    word.parse().map_err(|why| WordError::bad("VLANs", word, format!("a list such as 1,10-20 ({why})")))
+}
+
+/// Keeps VLANs apart or not: what was learned is under other VLANs then, and forgotten.
+fn filter(switch: &Switch, tags: Option<EtherType>) {
+    switch.each_lane(|lane| {
+        let now = lane.now();
+        lane.bridge.set_vlan_filtering(tags);
+        lane.bridge.fdb_mut().flush(|entry| entry.kind == bridge::Kind::Learned, now);
+    });
+}
+
+/// `pvid` leaves untagged, and is what comes without a tag; 0: nothing does.
+fn give_untagged(vlan: &mut PortVlan, pvid: u16) {
+    vlan.member.remove(vlan.pvid);
+    vlan.untagged.remove(vlan.pvid);
+    vlan.pvid = pvid;
+    if pvid > 0 {
+        vlan.member.insert(pvid);
+        vlan.untagged.insert(pvid);
+    }
+    vlan.admit = if pvid > 0 { Admit::All } else { Admit::Tagged };
+}
+
+fn set(switch: &Switch, number: PortNo, change: impl Fn(&mut PortVlan)) {
+    switch.each_lane(|lane| {
+        if let Some(mut vlan) = lane.bridge.port_vlan(number).cloned() {
+            change(&mut vlan);
+            lane.bridge.set_port_vlan(number, vlan);
+        }
+    });
+}
+
+/// `bridge vlan show | add|del dev IF vid N[-M] [pvid] [untagged]`.
+pub(super) fn run(switch: &Switch, json: bool, mut words: Words<'_>) -> Result<String, WordError> {
+    match words.take().unwrap_or("show") {
+        "show" | "list" => words.end().map(|()| show(switch, json)),
+        verb @ ("add" | "del") => {
+            let (number, _) = dev(switch, &mut words)?;
+            match words.next("vid and a VLAN")? {
+                "vid" => {}
+                other => return Err(WordError::unknown("word", other, std::iter::once("vid"))),
+            }
+            let list = vlans(words.next("a VLAN, or two as in 10-20")?)?;
+            let (mut pvid, mut untagged) = (false, false);
+            while let Some(word) = words.take() {
+                match word {
+                    "pvid" => pvid = true,
+                    "untagged" => untagged = true,
+                    other => return Err(WordError::unknown("word", other, ["pvid", "untagged"].into_iter())),
+                }
+            }
+            if pvid && list.iter().count() != 1 {
+                return Err(WordError::failed("one VLAN alone can be a port's pvid"));
+            }
+            set(switch, number, |vlan| match verb {
+                "add" => add(vlan, &list, pvid, untagged),
+                _ => remove(vlan, &list),
+            });
+            Ok(String::new())
+        }
+        other => Err(WordError::unknown("verb", other, ["show", "add", "del"].into_iter())),
+    }
+}
+
+fn add(vlan: &mut PortVlan, list: &VlanSet, pvid: bool, untagged: bool) {
+    for vid in list.iter() {
+        vlan.member.insert(vid);
+        vlan.untagged.remove(vid);
+        if untagged {
+            vlan.untagged.insert(vid);
+        }
+        if pvid {
+            vlan.pvid = vid;
+            vlan.admit = Admit::All;
+        } else if vlan.pvid == vid {
+            vlan.pvid = 0;
+        }
+    }
+}
+
+fn remove(vlan: &mut PortVlan, list: &VlanSet) {
+    for vid in list.iter() {
+        vlan.member.remove(vid);
+        vlan.untagged.remove(vid);
+        if vlan.pvid == vid {
+            vlan.pvid = 0;
+        }
+    }
+}
+
+fn show(switch: &Switch, json: bool) -> String {
+    let members = switch.members();
+    let Some(lane) = switch.lane(0) else { return String::new() };
+    let of = |number: PortNo| lane.bridge.port_vlan(number).cloned().unwrap_or_default();
+    let row = |(number, info): &(PortNo, Info)| {
+        let vlan = of(*number);
+        let one = |vid: u16| {
+            let flags: Vec<&str> = [(vlan.pvid == vid, "PVID"), (vlan.untagged.contains(vid), "Egress Untagged")]
+                .into_iter()
+                .filter_map(|(is, name)| is.then_some(name))
+                .collect();
+            json!({ "vlan": vid, "flags": flags })
+        };
+        json!({ "ifname": info.name, "vlans": vlan.member.iter().map(one).collect::<Value>() })
+    };
+    let text = |(number, info): &(PortNo, Info)| {
+        let vlan = of(*number);
+        let mut name = info.name.clone();
+        let mut out = String::new();
+        for vid in vlan.member.iter() {
+            let pvid = if vlan.pvid == vid { " PVID" } else { "" };
+            let untagged = if vlan.untagged.contains(vid) { " Egress Untagged" } else { "" };
+            out += &format!("{:<17} {vid}{pvid}{untagged}\n", std::mem::take(&mut name));
+        }
+        out
+    };
+    listing(
+        json,
+        || members.iter().map(row).collect(),
+        || format!("{:<17} vlan-id\n", "port") + &members.iter().map(text).collect::<String>(),
+    )
+}
+
+/// `vlanfilter untagged N tagged LIST`, for a member, if VLANs are kept apart.
+pub(super) fn describe_port(bridge: &bridge::Bridge, number: PortNo) -> Option<String> {
+    bridge.vlan_filtering()?;
+    let vlan = bridge.port_vlan(number)?;
+    let tagged: VlanSet = vlan.member.iter().filter(|vid| !vlan.untagged.contains(*vid)).collect();
+    let untagged = if vlan.pvid > 0 { format!(" untagged {}", vlan.pvid) } else { String::new() };
+    let tagged = if tagged.is_empty() { String::new() } else { format!(" tagged {tagged}") };
+    Some(format!("\t        vlan{untagged}{tagged}\n"))
+}

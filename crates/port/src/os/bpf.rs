@@ -1,0 +1,240 @@
+//! The little of bpf(2) that AF_XDP needs: a map of sockets, a program that hands each of a device's frames to the socket of
+//! its queue, and the link that keeps the program on the device for as long as we live.
+//!
+//! The program is six instructions, written here as numbers (RFC 9669); what no socket wants goes on to the kernel. Numbers:
+//! linux/bpf.h.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+const MAP_CREATE: i32 = 0;
+const MAP_UPDATE_ELEM: i32 = 2;
+const PROG_LOAD: i32 = 5;
+const PROG_GET_FD_BY_ID: i32 = 13;
+const MAP_GET_FD_BY_ID: i32 = 14;
+const OBJ_GET_INFO_BY_FD: i32 = 15;
+const LINK_CREATE: i32 = 28;
+const LINK_GET_FD_BY_ID: i32 = 30;
+const LINK_GET_NEXT_ID: i32 = 31;
+
+const MAP_TYPE_XSKMAP: u32 = 17;
+const PROG_TYPE_XDP: u32 = 6;
+const ATTACH_XDP: u32 = 37;
+const LINK_TYPE_XDP: u32 = 6;
+const FUNC_REDIRECT_MAP: i32 = 51;
+const PSEUDO_MAP_FD: u8 = 1;
+const XDP_PASS: i32 = 2;
+/// Where `struct xdp_md` has `rx_queue_index`.
+const RX_QUEUE_INDEX: i16 = 16;
+
+/// Queues that a map has room for.
+pub const QUEUES: u32 = 256;
+/// What the program and its map are called, so that others can tell whose they are.
+const NAME: &[u8; 16] = b"linerate_xdp\0\0\0\0";
+
+/// Creating the map of sockets.
+pub const STEP_MAP: &str = "BPF_MAP_CREATE";
+/// Loading the program.
+pub const STEP_LOAD: &str = "BPF_PROG_LOAD";
+/// Putting it on the device.
+pub const STEP_ATTACH: &str = "BPF_LINK_CREATE";
+/// Putting a socket into the map.
+pub const STEP_INSERT: &str = "BPF_MAP_UPDATE_ELEM";
+
+/// Where a program looks at frames.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Hook {
+    /// In the driver, before the kernel makes a packet of the frame.
+    Native,
+    /// In the kernel's receive path, with any driver.
+    Generic,
+}
+
+/// A program on a device, and its map. When the last of those who have it goes, the device is as before.
+#[derive(Debug)]
+pub struct Redirect {
+    map: OwnedFd,
+    _link: OwnedFd,
+}
+
+/// An argument of bpf(2): words, in the order and width of the command's part of `union bpf_attr`; the rest is zero.
+#[repr(C, align(8))]
+struct Attr([u8; 128]);
+
+impl Attr {
+    fn of(parts: &[&[u8]]) -> Attr {
+        let mut attr = Attr([0; 128]);
+        attr.0.iter_mut().zip(parts.iter().copied().flatten()).for_each(|(to, byte)| *to = *byte);
+        attr
+    }
+}
+
+fn word(value: u32) -> [u8; 4] {
+    value.to_ne_bytes()
+}
+
+fn fd_word(fd: BorrowedFd<'_>) -> [u8; 4] {
+    fd.as_raw_fd().to_ne_bytes()
+}
+
+fn pointer<T>(to: *const T) -> [u8; 8] {
+    (to as u64).to_ne_bytes()
+}
+
+/// # Safety
+/// Pointers in `attr` are to live memory of the lengths that it says.
+unsafe fn bpf(command: i32, attr: &mut Attr) -> io::Result<i32> {
+    let len = size_of::<Attr>();
+    // SAFETY: the attribute is alive and `len` bytes long, and the caller answers for what it points at.
+    let answer = unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_mut(attr), len) };
+    if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(answer as i32) }
+}
+
+/// # Safety
+/// As for [`bpf`]; the command is one that answers with a new descriptor.
+unsafe fn bpf_fd(command: i32, attr: &mut Attr) -> io::Result<OwnedFd> {
+    // SAFETY: as the caller says; the descriptor was just made and nobody else has it.
+    unsafe { bpf(command, attr).map(|fd| OwnedFd::from_raw_fd(fd)) }
+}
+
+impl Redirect {
+    /// Puts the program on a device. If the one that is there already, by the number `present`, is of this kind (of another port,
+    /// or another process), it is shared.
+    ///
+    /// # Errors
+    /// The step, and why. EBUSY or EEXIST at [`STEP_ATTACH`]: another program is there.
+    pub fn attach(ifindex: u32, hook: Hook, present: Option<u32>) -> Result<Redirect, (&'static str, io::Error)> {
+        if let Some(shared) = present.and_then(|program| shared(ifindex, program)) {
+            return Ok(shared);
+        }
+        let map = create_map().map_err(|error| (STEP_MAP, error))?;
+        let program = load(map.as_fd()).map_err(|error| (STEP_LOAD, error))?;
+        let link = link(program.as_fd(), ifindex, hook).map_err(|error| (STEP_ATTACH, error))?;
+        Ok(Redirect { map, _link: link })
+    }
+
+    /// From now on the frames of `queue` go to `socket`.
+    ///
+    /// # Errors
+    /// E2BIG: no room for a queue of this number.
+    pub fn insert(&self, queue: u32, socket: BorrowedFd<'_>) -> io::Result<()> {
+        let (key, value) = (word(queue), fd_word(socket));
+        let parts: [&[u8]; 4] = [&fd_word(self.map.as_fd()), &word(0), &pointer(&key), &pointer(&value)];
+        // SAFETY: key and value live across the call and have the map's sizes, four bytes each.
+        unsafe { bpf(MAP_UPDATE_ELEM, &mut Attr::of(&parts)) }.map(drop)
+    }
+}
+
+fn create_map() -> io::Result<OwnedFd> {
+    // map_type, key_size, value_size, max_entries, map_flags, inner_map_fd, numa_node, map_name
+    let head: Vec<u8> = [MAP_TYPE_XSKMAP, 4, 4, QUEUES, 0, 0, 0].into_iter().flat_map(word).collect();
+    // SAFETY: no pointers.
+    unsafe { bpf_fd(MAP_CREATE, &mut Attr::of(&[&head, NAME])) }
+}
+
+/// One instruction: opcode, registers, offset, immediate.
+fn instruction(opcode: u8, dst: u8, src: u8, offset: i16, immediate: i32) -> [u8; 8] {
+    let mut bytes = [opcode, src << 4 | dst, 0, 0, 0, 0, 0, 0];
+    let tail = offset.to_ne_bytes().into_iter().chain(immediate.to_ne_bytes());
+    bytes.iter_mut().skip(2).zip(tail).for_each(|(to, byte)| *to = byte);
+    bytes
+}
+
+/// `return bpf_redirect_map(&map, ctx->rx_queue_index, XDP_PASS)`: without an entry the helper answers its last argument.
+fn program(map: i32) -> Vec<u8> {
+    const LDX_W: u8 = 0x61;
+    const LD_DW: u8 = 0x18;
+    const MOV_K: u8 = 0xb7;
+    const CALL: u8 = 0x85;
+    const EXIT: u8 = 0x95;
+    [
+        instruction(LDX_W, 2, 1, RX_QUEUE_INDEX, 0),
+        instruction(LD_DW, 1, PSEUDO_MAP_FD, 0, map),
+        instruction(0, 0, 0, 0, 0), // the upper half of the immediate
+        instruction(MOV_K, 3, 0, 0, XDP_PASS),
+        instruction(CALL, 0, 0, 0, FUNC_REDIRECT_MAP),
+        instruction(EXIT, 0, 0, 0, 0),
+    ]
+    .concat()
+}
+
+fn load(map: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    let program = program(map.as_raw_fd());
+    let license = c"Dual MIT/GPL";
+    let count = word((program.len() / 8) as u32);
+    let (code, license) = (pointer(program.as_ptr()), pointer(license.as_ptr()));
+    // prog_type, insn_cnt, insns, license, log_level, log_size, log_buf, kern_version, prog_flags, prog_name
+    let parts: [&[u8]; 6] = [&word(PROG_TYPE_XDP), &count, &code, &license, &[0; 24], NAME];
+    // SAFETY: program and license live across the call; their lengths are the count and the closing NUL.
+    unsafe { bpf_fd(PROG_LOAD, &mut Attr::of(&parts)) }
+}
+
+fn link(program: BorrowedFd<'_>, ifindex: u32, hook: Hook) -> io::Result<OwnedFd> {
+    let flags: u32 = match hook {
+        Hook::Generic => 1 << 1, // XDP_FLAGS_SKB_MODE
+        Hook::Native => 1 << 2,  // XDP_FLAGS_DRV_MODE
+    };
+    let parts: [&[u8]; 4] = [&fd_word(program), &word(ifindex), &word(ATTACH_XDP), &word(flags)];
+    // SAFETY: no pointers.
+    unsafe { bpf_fd(LINK_CREATE, &mut Attr::of(&parts)) }
+}
+
+/// What keeps `program` on a device, and its map, if it is of this kind and we may see it (that takes CAP_SYS_ADMIN).
+fn shared(ifindex: u32, program: u32) -> Option<Redirect> {
+    let map = map_of(program)?;
+    let mut id = 0;
+    // Links come and go: a walk over more of them than any machine has is given up.
+    for _ in 0..65_536 {
+        id = next_link(id)?;
+        let Some(link) = by_id(LINK_GET_FD_BY_ID, id) else { continue };
+        // struct bpf_link_info: type, id, prog_id, and from 16 on, of an XDP link, ifindex
+        let Some(info) = info_of(link.as_fd(), [0; 32]) else { continue };
+        if (at(&info, 0), at(&info, 8), at(&info, 16)) == (LINK_TYPE_XDP, program, ifindex) {
+            return Some(Redirect { map, _link: link });
+        }
+    }
+    None
+}
+
+/// The map of the program numbered `id`, if that is one of ours.
+fn map_of(id: u32) -> Option<OwnedFd> {
+    let program = by_id(PROG_GET_FD_BY_ID, id)?;
+    let mut maps = [0u32; 1];
+    // struct bpf_prog_info: nr_map_ids at 52, map_ids at 56, name at 64
+    let mut asked = [0u8; 80];
+    asked.get_mut(52..56)?.copy_from_slice(&word(1));
+    asked.get_mut(56..64)?.copy_from_slice(&pointer(maps.as_mut_ptr()));
+    let info = info_of(program.as_fd(), asked)?;
+    if at(&info, 52) != 1 || info.get(64..80) != Some(&NAME[..]) {
+        return None;
+    }
+    let [map] = maps;
+    by_id(MAP_GET_FD_BY_ID, map)
+}
+
+fn next_link(after: u32) -> Option<u32> {
+    let mut attr = Attr::of(&[&word(after)]); // start_id, next_id
+    // SAFETY: no pointers.
+    unsafe { bpf(LINK_GET_NEXT_ID, &mut attr) }.ok()?;
+    Some(at(&attr.0, 4))
+}
+
+fn by_id(command: i32, id: u32) -> Option<OwnedFd> {
+    // SAFETY: no pointers.
+    unsafe { bpf_fd(command, &mut Attr::of(&[&word(id)])) }.ok()
+}
+
+/// Asks about an object; `asked` may hold a pointer to an array, and its length.
+fn info_of<const N: usize>(fd: BorrowedFd<'_>, mut asked: [u8; N]) -> Option<[u8; N]> {
+    let into = pointer(asked.as_mut_ptr());
+    let parts: [&[u8]; 3] = [&fd_word(fd), &word(N as u32), &into];
+    // SAFETY: `asked` lives across the call and is N bytes long; the only pointer ever put into it is `map_of`'s, to as many
+    // words as it says, alive there.
+    unsafe { bpf(OBJ_GET_INFO_BY_FD, &mut Attr::of(&parts)) }.ok()?;
+    Some(asked)
+}
+
+/// The word at a place; 0 beyond the end.
+fn at(bytes: &[u8], place: usize) -> u32 {
+    bytes.get(place..).and_then(|rest| rest.first_chunk()).map_or(0, |word| u32::from_ne_bytes(*word))
+}

@@ -1,0 +1,252 @@
+//! AF_XDP sockets: memory registered with the kernel, four rings to exchange descriptors of it, a queue of a device.
+//!
+//! Two of the rings are for receiving: of buffers to fill, and of frames that lie in them; two for sending: of frames, and
+//! of buffers that are done with. Who uses them: [`frames`], which exchanges the frames of a pool, and [`bare`], which has
+//! neither frames nor a pool and is the yardstick for the other. Source of the numbers: linux/if_xdp.h, net/xdp/xsk.c.
+
+pub mod bare;
+pub mod frames;
+mod ring;
+
+use super::{set_option, socket};
+use ring::{Consumer, Producer, Shape};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
+
+/// What the kernel puts in front of each received frame, within the buffer (`XDP_PACKET_HEADROOM`).
+pub const KERNEL_HEADROOM: usize = 256;
+/// The shortest buffer that the kernel takes (`XDP_UMEM_MIN_CHUNK_SIZE`).
+pub const CHUNK_MIN: usize = 2048;
+/// The longest: a page.
+pub const CHUNK_MAX: usize = 4096;
+/// Frames that the kernel sends in one call unless told otherwise (`TX_BATCH_SIZE`).
+pub const TX_BUDGET: u32 = 32;
+/// The option that tells otherwise (`XDP_MAX_TX_SKB_BUDGET`), from Linux 6.17 on.
+const MAX_TX_SKB_BUDGET: i32 = 9;
+
+/// Which step failed, as error texts say it, and why.
+pub type Failure = (&'static str, io::Error);
+
+/// Opening the socket.
+pub const STEP_SOCKET: &str = "socket(AF_XDP)";
+/// Registering memory.
+pub const STEP_UMEM: &str = "XDP_UMEM_REG";
+/// Binding to a queue.
+pub const STEP_BIND: &str = "bind";
+
+/// Whether frames are copied between the kernel's buffers and ours.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum CopyMode {
+    /// As the driver can.
+    #[default]
+    Auto,
+    /// Copied, by any driver.
+    Copy,
+    /// The device reads and writes our memory, or there is an error.
+    ZeroCopy,
+}
+
+/// When the kernel is told of frames to send.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Wakeup {
+    /// When it asks for it.
+    #[default]
+    Asked,
+    /// After every burst.
+    Always,
+}
+
+/// How a socket is to be.
+#[derive(Clone, Copy, Debug)]
+pub struct Ask {
+    /// The device.
+    pub ifindex: u32,
+    /// Its queue.
+    pub queue: u32,
+    /// Places in each ring, a power of two.
+    pub places: u32,
+    /// Copied or not.
+    pub mode: CopyMode,
+    /// When to tell the kernel.
+    pub wakeup: Wakeup,
+}
+
+/// Memory to exchange frames in: `len` bytes from a page's beginning on, in pieces of `chunk` bytes.
+#[derive(Clone, Copy, Debug)]
+struct Memory {
+    base: NonNull<u8>,
+    len: usize,
+    chunk: usize,
+    /// Bytes that the kernel leaves free beyond its own headroom.
+    headroom: usize,
+    /// Pieces begin anywhere, and not at multiples of their length.
+    unaligned: bool,
+}
+
+/// A bound socket and its rings.
+struct Queue {
+    socket: OwnedFd,
+    fill: Producer<u64>,
+    rx: Consumer<libc::xdp_desc>,
+    tx: Producer<libc::xdp_desc>,
+    done: Consumer<u64>,
+    zero_copy: bool,
+}
+
+/// What the kernel dropped or refused, since the socket was opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Statistics {
+    /// Received frames lost for other reasons than those below: too long for a buffer, as a rule.
+    pub rx_dropped: u64,
+    /// Received frames lost because their ring was full.
+    pub rx_ring_full: u64,
+    /// Received frames lost for want of a buffer to fill.
+    pub fill_ring_empty: u64,
+    /// Descriptors of buffers to fill that made no sense.
+    pub rx_invalid: u64,
+    /// Descriptors of frames to send that made no sense.
+    pub tx_invalid: u64,
+}
+
+impl Statistics {
+    /// Frames that came and were not received.
+    pub fn missed(&self) -> u64 {
+        self.rx_dropped + self.rx_ring_full + self.fill_ring_empty
+    }
+}
+
+/// Opens a socket on a queue, over `memory`.
+///
+/// # Safety
+/// The memory lives until the socket is closed and its rings are unmapped, and is written or read by nobody else where the
+/// rings say that the kernel has it.
+unsafe fn open(memory: &Memory, ask: &Ask) -> Result<Queue, Failure> {
+    let at = |step: &'static str| move |error| (step, error);
+    let socket = socket(libc::AF_XDP, libc::SOCK_RAW, 0).map_err(at(STEP_SOCKET))?;
+    let fd = socket.as_fd();
+    let registered = libc::xdp_umem_reg {
+        addr: memory.base.as_ptr() as u64,
+        len: memory.len as u64,
+        chunk_size: memory.chunk as u32,
+        headroom: memory.headroom as u32,
+        flags: if memory.unaligned { libc::XDP_UMEM_UNALIGNED_CHUNK_FLAG } else { 0 },
+        tx_metadata_len: 0,
+    };
+    set_option(fd, libc::SOL_XDP, libc::XDP_UMEM_REG, &registered).map_err(at(STEP_UMEM))?;
+    for (option, step) in [
+        (libc::XDP_UMEM_FILL_RING, "XDP_UMEM_FILL_RING"),
+        (libc::XDP_UMEM_COMPLETION_RING, "XDP_UMEM_COMPLETION_RING"),
+        (libc::XDP_RX_RING, "XDP_RX_RING"),
+        (libc::XDP_TX_RING, "XDP_TX_RING"),
+    ] {
+        set_option(fd, libc::SOL_XDP, option, &ask.places).map_err(at(step))?;
+    }
+    allow_more(fd, ask.places);
+    let offsets = offsets(fd).map_err(at("XDP_MMAP_OFFSETS"))?;
+    let shape = |offset, page| Shape { offset, page, places: ask.places };
+    let failed = at("mmap of a ring");
+    let fill = Producer::map(fd, &shape(offsets.fr, libc::XDP_UMEM_PGOFF_FILL_RING as libc::off_t)).map_err(failed)?;
+    let done = libc::XDP_UMEM_PGOFF_COMPLETION_RING as libc::off_t;
+    let done = Consumer::map(fd, &shape(offsets.cr, done)).map_err(failed)?;
+    let rx = Consumer::map(fd, &shape(offsets.rx, libc::XDP_PGOFF_RX_RING)).map_err(failed)?;
+    let tx = Producer::map(fd, &shape(offsets.tx, libc::XDP_PGOFF_TX_RING)).map_err(failed)?;
+    bind(fd, ask).map_err(at(STEP_BIND))?;
+    let zero_copy = is_zero_copy(fd).map_err(at("XDP_OPTIONS"))?;
+    Ok(Queue { socket, fill, rx, tx, done, zero_copy })
+}
+
+/// Lets one call send a whole ring, as far as this kernel and our privileges go: without, it takes more calls.
+fn allow_more(fd: BorrowedFd<'_>, places: u32) {
+    let _ = set_option(fd, libc::SOL_XDP, MAX_TX_SKB_BUDGET, &places);
+    let room = (places as i32).saturating_mul(CHUNK_MAX as i32);
+    let _ = set_option(fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &room);
+}
+
+fn bind(fd: BorrowedFd<'_>, ask: &Ask) -> io::Result<()> {
+    let mode = match ask.mode {
+        CopyMode::Auto => 0,
+        CopyMode::Copy => libc::XDP_COPY,
+        CopyMode::ZeroCopy => libc::XDP_ZEROCOPY,
+    };
+    let wakeup = if ask.wakeup == Wakeup::Asked { libc::XDP_USE_NEED_WAKEUP } else { 0 };
+    let address = libc::sockaddr_xdp {
+        sxdp_family: libc::AF_XDP as u16,
+        sxdp_flags: mode | wakeup,
+        sxdp_ifindex: ask.ifindex,
+        sxdp_queue_id: ask.queue,
+        sxdp_shared_umem_fd: 0,
+    };
+    let len = size_of::<libc::sockaddr_xdp>() as libc::socklen_t;
+    // SAFETY: the address is a live sockaddr_xdp, and its true size goes with it.
+    let answer = unsafe { libc::bind(fd.as_raw_fd(), std::ptr::from_ref(&address).cast(), len) };
+    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Swaps the two MAC addresses at a frame's beginning.
+#[inline(always)]
+pub fn swap_macs(frame: &mut [u8]) {
+    let Some((dst, rest)) = frame.split_first_chunk_mut::<6>() else { return };
+    if let Some(src) = rest.first_chunk_mut::<6>() {
+        std::mem::swap(dst, src);
+    }
+}
+
+/// Reads a socket option that is a structure of integers, for which zero is a value.
+fn option<T: Copy>(fd: BorrowedFd<'_>, level: i32, option: i32) -> io::Result<T> {
+    // SAFETY: callers ask for structures of integers only: zero is a value.
+    let mut value: T = unsafe { std::mem::zeroed() };
+    let mut len = size_of::<T>() as libc::socklen_t;
+    // SAFETY: the pointer is to a live `T`, and its true size goes with it.
+    let answer = unsafe {
+        let at = std::ptr::from_mut(&mut value).cast();
+        libc::getsockopt(fd.as_raw_fd(), level, option, at, &mut len)
+    };
+    if answer == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
+}
+
+fn offsets(fd: BorrowedFd<'_>) -> io::Result<libc::xdp_mmap_offsets> {
+    let offsets: libc::xdp_mmap_offsets = option(fd, libc::SOL_XDP, libc::XDP_MMAP_OFFSETS)?;
+    // Before Linux 5.4 there were no flags, and the answer is shorter.
+    if offsets.cr.desc == 0 { Err(io::Error::from_raw_os_error(libc::ENOPROTOOPT)) } else { Ok(offsets) }
+}
+
+fn is_zero_copy(fd: BorrowedFd<'_>) -> io::Result<bool> {
+    let options: libc::xdp_options = option(fd, libc::SOL_XDP, libc::XDP_OPTIONS)?;
+    Ok(options.flags & libc::XDP_OPTIONS_ZEROCOPY != 0)
+}
+
+fn statistics(fd: BorrowedFd<'_>) -> io::Result<Statistics> {
+    let all: libc::xdp_statistics = option(fd, libc::SOL_XDP, libc::XDP_STATISTICS)?;
+    Ok(Statistics {
+        rx_dropped: all.rx_dropped,
+        rx_ring_full: all.rx_ring_full,
+        fill_ring_empty: all.rx_fill_ring_empty_descs,
+        rx_invalid: all.rx_invalid_descs,
+        tx_invalid: all.tx_invalid_descs,
+    })
+}
+
+/// The error that waits at the socket, if there is one: ENETDOWN when its device has gone.
+fn waiting_error(fd: BorrowedFd<'_>) -> Option<io::Error> {
+    match option::<i32>(fd, libc::SOL_SOCKET, libc::SO_ERROR) {
+        Ok(0) => None,
+        Ok(errno) => Some(io::Error::from_raw_os_error(errno)),
+        Err(error) => Some(error),
+    }
+}
+
+/// Tells the kernel that there are frames to send.
+fn wake_tx(fd: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: no bytes and no address are passed.
+    let answer = unsafe { libc::sendto(fd.as_raw_fd(), std::ptr::null(), 0, libc::MSG_DONTWAIT, std::ptr::null(), 0) };
+    if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Tells the kernel that there are buffers to fill.
+fn wake_rx(fd: BorrowedFd<'_>) {
+    let none = std::ptr::null_mut();
+    // Its answer is that of the next look at the socket.
+    // SAFETY: no bytes and no address are passed.
+    let _ = unsafe { libc::recvfrom(fd.as_raw_fd(), none, 0, libc::MSG_DONTWAIT, none.cast(), none.cast()) };
+}

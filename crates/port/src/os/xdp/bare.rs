@@ -1,0 +1,106 @@
+//! The same rings without frames and without a pool: addresses go round in a circle. What a port costs beyond this is ours.
+//!
+//! A buffer goes into the fill ring, comes back with a frame, has its two MAC addresses swapped, goes out by the transmit
+//! ring, comes back by the completion ring, and begins again.
+
+use super::frames::open_patiently;
+use super::{Ask, CHUNK_MIN, Failure, Memory, Queue, wake_rx, wake_tx};
+use buf::mem::{Pages, Region};
+use std::os::fd::{AsFd, BorrowedFd};
+
+/// Buffers; as many as a pool has by default.
+const BUFFERS: usize = 4096;
+
+/// A loop over one queue.
+pub struct Circle {
+    // Closed and unmapped before the memory goes: the order of the fields.
+    queue: Queue,
+    region: Region,
+    /// Buffers that nobody else has.
+    free: Vec<u64>,
+    always: bool,
+    fill: usize,
+}
+
+impl Circle {
+    /// Opens the queue. `fill`: how many buffers are to wait in the kernel to be filled.
+    ///
+    /// # Errors
+    /// The step that failed, and why.
+    pub fn open(ask: &Ask, fill: usize) -> Result<Circle, Failure> {
+        let region = Region::map(BUFFERS * CHUNK_MIN, Pages::Small).map_err(|error| ("mmap", error))?;
+        let len = BUFFERS * CHUNK_MIN;
+        let memory = Memory { base: region.base(), len, chunk: CHUNK_MIN, headroom: 0, unaligned: false };
+        // SAFETY: the region lives as long as the socket and its rings (the order of the fields), and is read and written
+        // only while the rings say that a buffer is ours.
+        let queue = unsafe { open_patiently(&memory, ask) }?;
+        let free = (0..BUFFERS).map(|i| (i * CHUNK_MIN) as u64).collect();
+        let mut circle = Circle { queue, region, free, always: ask.wakeup == super::Wakeup::Always, fill: 0 };
+        circle.fill = fill;
+        circle.refill(fill);
+        Ok(circle)
+    }
+
+    /// The socket.
+    pub fn socket(&self) -> BorrowedFd<'_> {
+        self.queue.socket.as_fd()
+    }
+
+    fn refill(&mut self, n: usize) {
+        let n = (self.queue.fill.room(n as u32) as usize).min(n);
+        for _ in 0..n {
+            let Some(address) = self.free.pop() else { break };
+            self.queue.fill.write(address);
+        }
+        self.queue.fill.publish();
+        if self.queue.fill.wants_wakeup() {
+            wake_rx(self.queue.socket.as_fd());
+        }
+    }
+
+    /// Sends back what came, at most `most` frames; says how many.
+    pub fn turn(&mut self, most: usize) -> usize {
+        while let Some(address) = self.queue.done.read() {
+            self.free.push(address & !(CHUNK_MIN as u64 - 1));
+        }
+        self.queue.done.release();
+        let room = (self.queue.tx.room(most as u32) as usize).min(most);
+        let mut came = 0;
+        while came < room {
+            let Some(desc) = self.queue.rx.read() else { break };
+            self.swap(desc);
+            self.queue.tx.write(libc::xdp_desc { options: 0, ..desc });
+            came += 1;
+        }
+        self.queue.rx.release();
+        self.kick();
+        self.refill(came);
+        came
+    }
+
+    fn kick(&mut self) {
+        self.queue.tx.publish();
+        if !self.always && !self.queue.tx.wants_wakeup() {
+            return;
+        }
+        let mut waiting = self.queue.tx.waiting();
+        while waiting > 0 {
+            let _ = wake_tx(self.queue.socket.as_fd());
+            let left = self.queue.tx.waiting();
+            if left >= waiting {
+                break;
+            }
+            waiting = left;
+        }
+    }
+
+    fn swap(&self, desc: libc::xdp_desc) {
+        let (at, len) = (desc.addr as usize, desc.len as usize);
+        if len < 12 || at + len > BUFFERS * CHUNK_MIN {
+            return;
+        }
+        // SAFETY: inside the region, and the kernel has given the buffer to us: nobody else has it now.
+        let bytes = unsafe { std::slice::from_raw_parts_mut(self.region.base().as_ptr().add(at), len) };
+        super::swap_macs(bytes);
+    }
+}

@@ -1,0 +1,119 @@
+//! Buffers to the kernel, and frames from it.
+
+use super::super::ring::{Consumer, Producer};
+use super::super::{Statistics, statistics, wake_rx};
+use super::{Geometry, Shared};
+use buf::{Away, Burst, Place, Pool};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// The receiving half of a socket.
+pub struct FrameRx {
+    // Unmapped before the socket can be closed: the order of the fields.
+    fill: Producer<u64>,
+    rx: Consumer<libc::xdp_desc>,
+    away: Away,
+    geometry: Geometry,
+    shared: Arc<Shared>,
+}
+
+/// What one look at the ring gave.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Received {
+    /// Frames.
+    pub frames: usize,
+    /// Their bytes.
+    pub bytes: usize,
+    /// Descriptors of no buffer that was away, or of more than a buffer holds.
+    pub malformed: usize,
+}
+
+impl FrameRx {
+    pub(super) fn new(
+        fill: Producer<u64>,
+        rx: Consumer<libc::xdp_desc>,
+        away: Away,
+        geometry: Geometry,
+        shared: Arc<Shared>,
+    ) -> FrameRx {
+        FrameRx { fill, rx, away, geometry, shared }
+    }
+
+    /// Appends up to `most` received frames to `into`, as far as there is room.
+    #[inline]
+    pub fn receive(&mut self, into: &mut Burst, most: usize) -> Received {
+        let mut got = Received::default();
+        let most = most.min(into.room());
+        while got.frames < most {
+            let Some(desc) = self.rx.read() else { break };
+            let (slot, data) = self.geometry.place(desc.addr);
+            match self.away.take(Place { slot, data, len: desc.len as usize }) {
+                Some(frame) => {
+                    (got.frames, got.bytes) = (got.frames + 1, got.bytes + frame.len());
+                    drop(into.push(frame)); // `most` was limited to the room
+                }
+                None => got.malformed += 1,
+            }
+        }
+        self.rx.release();
+        got
+    }
+
+    /// Gives the kernel the buffers of `empty`, as many as the ring has room for; the others stay.
+    #[inline]
+    pub fn refill(&mut self, empty: &mut Burst) {
+        let room = self.fill.room(empty.len() as u32);
+        for _ in 0..room {
+            let Some(frame) = empty.pop() else { break };
+            // One of another pool cannot be used, and ends here.
+            let Ok(place) = self.away.give(frame) else { continue };
+            self.fill.write(self.geometry.address(place.slot, 0));
+        }
+        self.fill.publish();
+        if self.fill.wants_wakeup() {
+            wake_rx(self.shared.socket.as_fd());
+        }
+    }
+
+    /// Buffers with the kernel: empty ones, and those with frames that have not been taken.
+    #[inline]
+    pub fn away(&self) -> usize {
+        self.away.len()
+    }
+
+    /// The pool.
+    pub fn pool(&self) -> &Pool {
+        self.away.pool()
+    }
+
+    /// Becomes readable when frames come.
+    pub fn socket(&self) -> BorrowedFd<'_> {
+        self.shared.socket.as_fd()
+    }
+
+    /// What the kernel counted.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn statistics(&self) -> io::Result<Statistics> {
+        statistics(self.socket())
+    }
+
+    /// Has the device gone, as far as is known?
+    pub fn is_gone(&self) -> bool {
+        self.shared.gone.load(Ordering::Relaxed)
+    }
+
+    /// Looks (a system call) whether the device has gone: says why, the first time that it is seen.
+    pub fn look(&self) -> Option<io::Error> {
+        self.shared.look()
+    }
+}
+
+impl Drop for FrameRx {
+    fn drop(&mut self) {
+        self.shared.park(self.away.hand_over());
+    }
+}

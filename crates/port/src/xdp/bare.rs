@@ -1,0 +1,72 @@
+//! The yardstick: a loop that receives, swaps the two MAC addresses and sends back, once with nothing but rings and once over a
+//! port. The row `xdp.forward` is the second in terms of the first.
+
+use super::{AROUND, SHARE, XdpConfig, XdpError, attach, find};
+use crate::os::bpf::Redirect;
+use crate::os::xdp::bare::Circle;
+use crate::os::xdp::swap_macs;
+use crate::os::xdp::{Ask, CHUNK_MIN, CopyMode, KERNEL_HEADROOM};
+use crate::{Port, os::tun};
+use buf::Burst;
+use clock::Instant;
+
+/// Frames that either loop moves in a turn at most.
+pub const TURN: usize = 64;
+
+/// The loop without frames and pool. It has as many buffers as a pool by default, and gives the kernel as large a share of them.
+pub struct BareSwap {
+    circle: Circle,
+    _redirect: Redirect,
+}
+
+impl BareSwap {
+    /// Opens the queue as a port would.
+    ///
+    /// # Errors
+    /// Those of a port.
+    pub fn open(name: &str, config: &XdpConfig) -> Result<BareSwap, XdpError> {
+        let (ifindex, present) = find(name)?;
+        let mtu = tun::mtu(name).map_err(|error| XdpError::new(name, config.queue, ("SIOCGIFMTU", error)))?;
+        let (need, have) = (mtu as usize + AROUND, CHUNK_MIN - KERNEL_HEADROOM);
+        if need > have {
+            return Err(XdpError::SmallBuffers { name: name.to_string(), need, have });
+        }
+        let places = config.ring.clamp(64, 4096).next_power_of_two();
+        // Copied, as over a pool whose buffers cross pages.
+        let mode = if config.mode == CopyMode::Auto { CopyMode::Copy } else { config.mode };
+        let ask = Ask { ifindex, queue: config.queue, places, mode, wakeup: config.wakeup };
+        let fill = (4096 / SHARE).min(places as usize);
+        let circle = Circle::open(&ask, fill).map_err(|failure| XdpError::new(name, config.queue, failure))?;
+        let put = |hook| Redirect::attach(ifindex, hook, present);
+        let redirect = attach(name, config, circle.socket(), &mut Vec::new(), put)?;
+        Ok(BareSwap { circle, _redirect: redirect })
+    }
+
+    /// One turn: says how many frames it moved.
+    pub fn turn(&mut self) -> usize {
+        self.circle.turn(TURN)
+    }
+}
+
+/// The loop with nothing but rings, for as long as `go_on` says so, which is told the frames so far after each turn. Says how
+/// many it moved.
+///
+/// # Errors
+/// Those of a port.
+pub fn bare_swap(name: &str, config: &XdpConfig, mut go_on: impl FnMut(u64) -> bool) -> Result<u64, XdpError> {
+    let mut bare = BareSwap::open(name, config)?;
+    let mut moved = 0;
+    while go_on(moved) {
+        moved += bare.turn() as u64;
+    }
+    Ok(moved)
+}
+
+/// One turn of the loop over a port; what it does not take stays in `burst`. Says how many frames came.
+pub fn port_turn(port: &mut Port, burst: &mut Burst, now: Instant) -> usize {
+    let waiting = burst.len();
+    let came = port.rx.rx_burst(burst, TURN.saturating_sub(waiting), now);
+    burst.as_mut_slice().iter_mut().skip(waiting).for_each(|frame| swap_macs(frame.bytes_mut()));
+    port.tx.tx_burst(burst, now);
+    came
+}

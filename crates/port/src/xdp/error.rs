@@ -1,0 +1,182 @@
+//! Why an AF_XDP port could not be opened, and what to do about it.
+
+use crate::os::bpf::{STEP_ATTACH, STEP_INSERT, STEP_LOAD, STEP_MAP};
+use crate::os::xdp::{Failure, STEP_BIND, STEP_SOCKET, STEP_UMEM};
+use std::fmt;
+use std::io;
+
+/// Why there is no AF_XDP port.
+#[derive(Debug)]
+pub enum XdpError {
+    /// There is no interface of that name.
+    NoInterface {
+        /// The name.
+        name: String,
+    },
+    /// Not allowed.
+    Permission {
+        /// The interface.
+        name: String,
+        /// The step that was refused.
+        step: &'static str,
+        /// What it takes.
+        needs: &'static str,
+    },
+    /// The kernel was built without AF_XDP, or without bpf(2).
+    NoSupport {
+        /// The interface.
+        name: String,
+        /// The kernel's option.
+        option: &'static str,
+    },
+    /// The pool's memory is more than may be locked.
+    Memlock {
+        /// The interface.
+        name: String,
+    },
+    /// Another socket has the queue.
+    Busy {
+        /// The interface.
+        name: String,
+        /// The queue.
+        queue: u32,
+    },
+    /// The interface has no queue of that number.
+    NoQueue {
+        /// The interface.
+        name: String,
+        /// The queue.
+        queue: u32,
+    },
+    /// Another program is on the interface.
+    OtherProgram {
+        /// The interface.
+        name: String,
+    },
+    /// The driver cannot do what was asked for by name.
+    NoDriver {
+        /// The interface.
+        name: String,
+        /// What was asked for.
+        what: &'static str,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// The pool's buffers cannot hold a frame of the interface's MTU.
+    SmallBuffers {
+        /// The interface.
+        name: String,
+        /// Bytes needed.
+        need: usize,
+        /// Bytes that a buffer has for a frame when the kernel has taken its part; 0: too short for any.
+        have: usize,
+    },
+    /// Zero copy was asked for, and buffers of the pool cross from one page into the next.
+    AcrossPages {
+        /// The interface.
+        name: String,
+        /// Bytes from one buffer to the next.
+        stride: usize,
+    },
+    /// The pool has no memory of its own (`malloc`).
+    BadPool {
+        /// The interface.
+        name: String,
+    },
+    /// Anything else the system said.
+    Os {
+        /// The interface.
+        name: String,
+        /// The step.
+        step: &'static str,
+        /// What it said.
+        error: io::Error,
+    },
+}
+
+/// Does the error mean that another program is on the interface?
+pub(super) fn is_taken(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EEXIST))
+}
+
+/// What a step needs that was refused.
+fn needs(step: &'static str) -> &'static str {
+    match step {
+        STEP_SOCKET => "CAP_NET_RAW",
+        STEP_MAP | STEP_LOAD => "CAP_BPF and CAP_NET_ADMIN, outside of any user namespace",
+        _ => "CAP_NET_ADMIN",
+    }
+}
+
+impl XdpError {
+    pub(super) fn new(name: &str, queue: u32, (step, error): Failure) -> XdpError {
+        let name = name.to_string();
+        let errno = error.raw_os_error().unwrap_or_default();
+        match (step, errno) {
+            (_, libc::EPERM | libc::EACCES) => XdpError::Permission { name, step, needs: needs(step) },
+            (STEP_SOCKET, libc::EAFNOSUPPORT) => XdpError::NoSupport { name, option: "CONFIG_XDP_SOCKETS" },
+            (_, libc::ENOSYS) => XdpError::NoSupport { name, option: "CONFIG_BPF_SYSCALL" },
+            (STEP_MAP, libc::EINVAL) => XdpError::NoSupport { name, option: "CONFIG_XDP_SOCKETS" },
+            (STEP_UMEM, libc::ENOBUFS) => XdpError::Memlock { name },
+            (STEP_BIND, libc::EBUSY) => XdpError::Busy { name, queue },
+            (STEP_BIND, libc::EINVAL) | (STEP_INSERT, libc::E2BIG) => XdpError::NoQueue { name, queue },
+            (STEP_BIND, libc::EOPNOTSUPP) => XdpError::NoDriver { name, what: "zero copy (mode=zerocopy)", error },
+            (STEP_BIND | STEP_ATTACH, libc::ENODEV) => XdpError::NoInterface { name },
+            (STEP_ATTACH, libc::EBUSY | libc::EEXIST) => XdpError::OtherProgram { name },
+            (STEP_ATTACH, libc::EOPNOTSUPP | libc::EINVAL | libc::ERANGE) => {
+                XdpError::NoDriver { name, what: "a program in the driver (attach=native)", error }
+            }
+            _ => XdpError::Os { name, step, error },
+        }
+    }
+}
+
+impl fmt::Display for XdpError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            XdpError::NoInterface { name } => write!(f, "xdp:{name}: no interface of that name here"),
+            XdpError::Permission { name, step, needs } => write!(f, "xdp:{name}: {step} refused: needs {needs}"),
+            XdpError::NoSupport { name, option } => {
+                write!(f, "xdp:{name}: this kernel has no AF_XDP: it was built without {option}")
+            }
+            XdpError::Memlock { name } => write!(
+                f,
+                "xdp:{name}: the pool is larger than the memory that may be locked: \
+                 raise RLIMIT_MEMLOCK (ulimit -l), have CAP_IPC_LOCK, or use fewer buffers"
+            ),
+            XdpError::Busy { name, queue } => {
+                write!(f, "xdp:{name}: queue {queue} has a socket already: end its owner, or choose another queue")
+            }
+            XdpError::NoQueue { name, queue } => {
+                write!(f, "xdp:{name}: no queue {queue} that can be bound (see ls /sys/class/net/{name}/queues)")
+            }
+            XdpError::OtherProgram { name } => write!(
+                f,
+                "xdp:{name}: another XDP program is on the interface: remove it (ip link set {name} xdp off), \
+                 or end the process that has it"
+            ),
+            XdpError::NoDriver { name, what, error } => {
+                write!(f, "xdp:{name}: the driver does not do {what}: {error}; auto takes what there is")
+            }
+            XdpError::SmallBuffers { name, have: 0, .. } => {
+                write!(f, "xdp:{name}: the pool's buffers are too short: 2048 bytes with headroom are the least")
+            }
+            XdpError::SmallBuffers { name, need, have } => write!(
+                f,
+                "xdp:{name}: a frame may have {need} bytes and the pool's buffers, less the kernel's part, {have}: \
+                 lower the interface's MTU, or larger buffers (up to a page each)"
+            ),
+            XdpError::AcrossPages { name, stride } => write!(
+                f,
+                "xdp:{name}: zero copy needs buffers within pages, and the pool's lie {stride} bytes apart: \
+                 a pool whose stride is a power of two, or mode=copy"
+            ),
+            XdpError::BadPool { name } => {
+                write!(f, "xdp:{name}: a pool of kind malloc has no memory to share with the kernel: use another kind")
+            }
+            XdpError::Os { name, step, error } => write!(f, "xdp:{name}: {step}: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for XdpError {}
