@@ -18,6 +18,7 @@ const LIFE_S: &str = "60";
 pub enum Kind {
     Tap,
     Packet,
+    Xdp,
 }
 
 impl Kind {
@@ -26,6 +27,7 @@ impl Kind {
         match self {
             Kind::Tap => format!("tap:p{n}"),
             Kind::Packet => format!("packet:p{n}"),
+            Kind::Xdp => format!("xdp:p{n}"),
         }
     }
 }
@@ -177,6 +179,10 @@ pub fn prepare(host: &Host, kind: Kind) {
     let n = host.n;
     let quiet = "/proc/sys/net/ipv6/conf/default/disable_ipv6";
     ok(&format!("echo 1 > {quiet}; ip link add p{n} type veth peer name e{n} && ip link set p{n} up"));
+    if kind == Kind::Xdp {
+        // What the host's kernel leaves open stays open: port::xdp.
+        port::os::tun::close_tx_checksums(&format!("e{n}")).unwrap();
+    }
     host.take(&format!("e{n}"));
 }
 

@@ -17,6 +17,9 @@ struct Guard {
 /// other the other, hosts do not get through until it is over: only who takes the loop away can count on it.
 const MUTE: Guard = Guard { flags: &[], reason: "bridge.in.muted", meet_s: None };
 
+/// A spanning tree: one port discards.
+const STP: Guard = Guard { flags: &["--stp"], reason: "bridge.in.discarding", meet_s: Some(5) };
+
 /// What joins a port of one bridge to one of the other.
 #[derive(Clone, Copy)]
 enum Wire {
@@ -83,10 +86,12 @@ fn survives(wire: Wire, guard: &Guard) {
     let both = [&a, &b];
     let reaches = || hosts[0].ping(&hosts[1], 3) == 3;
     wire.join(1);
-    until("by one wire", 5, reaches);
+    until("by one wire", 10, reaches);
     wire.join(2);
-    hosts[0].ok("ping -n -q -c 1 -W 1 10.0.0.99; true");
-    let cut = until("frames are kept from going round", 5, || both.iter().any(|it| dropped(it, guard.reason) > 0));
+    let cut = until("frames are kept from going round", 5, || {
+        hosts[0].ok("ping -n -q -c 1 -W 0.1 10.0.0.99; true");
+        both.iter().any(|it| dropped(it, guard.reason) > 0)
+    });
     let calm = until("nothing goes round", 5, || is_calm(&both));
     let frames = received(&both);
     println!("cut after {cut:.1?}, calm after {calm:.1?} and {frames} frames");
@@ -106,4 +111,14 @@ fn taps_joined_twice() {
 #[test]
 fn veth_joined_twice() {
     isolated("loops::veth_joined_twice", || survives(Wire::Veth, &MUTE));
+}
+
+#[test]
+fn taps_joined_twice_with_a_spanning_tree() {
+    isolated("loops::taps_joined_twice_with_a_spanning_tree", || survives(Wire::Taps, &STP));
+}
+
+#[test]
+fn veth_joined_twice_with_a_spanning_tree() {
+    isolated("loops::veth_joined_twice_with_a_spanning_tree", || survives(Wire::Veth, &STP));
 }

@@ -1,7 +1,7 @@
 //! Hosts talk through the bridge: ping, TCP both ways, UDP; over ports of each kind, and of several.
 
 use crate::common::{has, isolated, run};
-use crate::lan::Kind::{Packet, Tap};
+use crate::lan::Kind::{Packet, Tap, Xdp};
 use crate::lan::{Host, Kind, Lan, until};
 use serde_json::Value;
 use std::process::{Child, Stdio};
@@ -85,6 +85,11 @@ fn two_hosts_at_packet_ports() {
 }
 
 #[test]
+fn two_hosts_at_xdp_ports() {
+    isolated("traffic::two_hosts_at_xdp_ports", || talk(&[Xdp, Xdp], &[]));
+}
+
+#[test]
 fn hosts_at_ports_of_several_kinds() {
-    isolated("traffic::hosts_at_ports_of_several_kinds", || talk(&[Tap, Packet, Packet, Tap], &[]));
+    isolated("traffic::hosts_at_ports_of_several_kinds", || talk(&[Tap, Packet, Xdp, Xdp], &[]));
 }

@@ -2,7 +2,7 @@
 //! accounted for.
 
 use crate::common::{has, isolated, run};
-use crate::lan::Kind::{Packet, Tap};
+use crate::lan::Kind::{Packet, Tap, Xdp};
 use crate::lan::{Host, Kind, Lan, prepare, until};
 use crate::traffic::Iperf;
 use std::process::Output;
@@ -86,6 +86,11 @@ fn a_packet_port_taken_out_and_put_back() {
 }
 
 #[test]
+fn an_xdp_port_taken_out_and_put_back() {
+    isolated("unplugged::an_xdp_port_taken_out_and_put_back", || by_words(Xdp, &[]));
+}
+
+#[test]
 fn a_tap_deleted() {
     isolated("unplugged::a_tap_deleted", || by_deletion(Tap, &["--loops", "2"]));
 }
@@ -93,6 +98,11 @@ fn a_tap_deleted() {
 #[test]
 fn a_veth_device_deleted() {
     isolated("unplugged::a_veth_device_deleted", || by_deletion(Packet, &[]));
+}
+
+#[test]
+fn a_device_with_a_program_deleted() {
+    isolated("unplugged::a_device_with_a_program_deleted", || by_deletion(Xdp, &[]));
 }
 
 /// With all its devices gone there is nothing to bridge: it ends, and says what was.
