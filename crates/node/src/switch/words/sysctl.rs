@@ -8,6 +8,7 @@ use serde_json::Value;
 
 /// What a loop's mode is, by word.
 const MODE: &str = "kern.polling.mode";
+const MODES: &str = "adaptive, clock, wakeup, or their numbers from 0 to 2";
 /// FreeBSD 4's names for what the bridge's part of a frame's way costs.
 const COSTS: &[(&str, &str)] = &[
     ("net.link.ether.bdg_fw_avg", "Ticks a frame in the bridge, of those measured."),
@@ -71,8 +72,13 @@ impl Variables for Switch {
         }
         let info = Knobs::INFO.iter().find(|info| info.name == name);
         let info = info.ok_or_else(|| WordError::unknown("knob", name, self.names().into_iter()))?;
-        let word = (name == MODE).then(|| text.parse::<Mode>().ok()).flatten();
-        let value = word.map_or_else(|| in_range(info, text), |mode| Ok(mode.number()))?;
+        let value = match text.parse::<Mode>() {
+            Ok(mode) if name == MODE => mode.number(),
+            Err(_) if name == MODE && text.parse::<i64>().is_err() => {
+                return Err(WordError::bad(name, text, MODES));
+            }
+            _ => in_range(info, text)?,
+        };
         let _ = self.knobs.set(name, value); // in range
         Ok(())
     }

@@ -1,0 +1,95 @@
+//! Hosts talk through the bridge: ping, TCP both ways, UDP; over ports of each kind, and of several.
+
+use crate::common::{has, isolated, run};
+use crate::lan::Kind::{Packet, Tap, Xdp};
+use crate::lan::{Host, Kind, Lan, until};
+use serde_json::Value;
+use std::process::{Child, Stdio};
+
+const LAST: &str = "iperf3 is not installed";
+
+/// iperf3's server in a host, ended when dropped.
+pub struct Iperf(Child);
+
+impl Iperf {
+    /// It listens.
+    pub fn serve(host: &Host) -> Iperf {
+        let serve = host.sh("exec iperf3 -s").stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+        until("iperf3 listens", 5, || host.ok("ss -Hltn").contains(":5201"));
+        Iperf(serve)
+    }
+}
+
+impl Drop for Iperf {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What iperf3 says at its end, which is a good one.
+#[track_caller]
+pub fn iperf(from: &Host, to: &Host, flags: &str) -> Value {
+    let output = run(&mut from.sh(&format!("exec iperf3 -J --connect-timeout 3000 -c {} {flags}", to.addr())));
+    assert!(output.status.success(), "{flags}: {output:?}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn bits(told: &Value) -> f64 {
+    told["end"]["sum_received"]["bits_per_second"].as_f64().unwrap()
+}
+
+/// TCP both ways, then some UDP. On a machine that does other things datagrams may be late for their socket's buffer: nine of ten are enough.
+fn streams(from: &Host, to: &Host) {
+    let _server = Iperf::serve(to);
+    let (there, back) = (iperf(from, to, "-t 1"), iperf(from, to, "-t 1 -R"));
+    println!("TCP {:.0} and {:.0} Mbit/s", bits(&there) / 1e6, bits(&back) / 1e6);
+    assert!(bits(&there) > 1e6 && bits(&back) > 1e6, "{there}{back}");
+    let udp = iperf(from, to, "-u -b 5M -l 1000 -t 1");
+    let sum = &udp["end"]["sum"];
+    let (sent, lost) = (sum["packets"].as_u64().unwrap(), sum["lost_packets"].as_u64().unwrap());
+    assert!(sent > 100 && lost * 10 < sent, "{sum}");
+}
+
+/// Ping between all, streams between the first and the last, a full account.
+fn talk(kinds: &[Kind], flags: &[&str]) {
+    let lan = Lan::new(kinds, flags);
+    lan.ping_all(5);
+    lan.all_known();
+    match has("iperf3") {
+        true => streams(&lan.hosts[0], &lan.hosts[kinds.len() - 1]),
+        false => println!("skipped: {LAST}"),
+    }
+    let drops = lan.bridge.json("show drops");
+    let known = ["bridge.in.same_port", "bridge.in.nowhere", "bridge.in.reserved", "bridge.out.full"];
+    let other = drops.as_array().unwrap().iter().find(|row| !known.contains(&row["name"].as_str().unwrap()));
+    assert_eq!(other, None);
+    let (audit, err) = lan.end();
+    assert!(audit["received"].as_u64() > Some(1000), "{audit}");
+    assert!(err.contains(&format!("{} addresses known, 0 moved", kinds.len())), "{err}");
+}
+
+#[test]
+fn two_hosts_at_taps() {
+    isolated("traffic::two_hosts_at_taps", || talk(&[Tap, Tap], &[]));
+}
+
+#[test]
+fn four_hosts_at_taps_by_two_loops() {
+    isolated("traffic::four_hosts_at_taps_by_two_loops", || talk(&[Tap; 4], &["--loops", "2"]));
+}
+
+#[test]
+fn two_hosts_at_packet_ports() {
+    isolated("traffic::two_hosts_at_packet_ports", || talk(&[Packet, Packet], &[]));
+}
+
+#[test]
+fn two_hosts_at_xdp_ports() {
+    isolated("traffic::two_hosts_at_xdp_ports", || talk(&[Xdp, Xdp], &[]));
+}
+
+#[test]
+fn hosts_at_ports_of_several_kinds() {
+    isolated("traffic::hosts_at_ports_of_several_kinds", || talk(&[Tap, Packet, Xdp, Xdp], &[]));
+}

@@ -1,0 +1,162 @@
+//! Frames and VLANs drawn from a seed: what both bridges are given.
+
+/// 64 bits at a time (splitmix64).
+pub struct Rng(pub u64);
+
+impl Rng {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    pub fn below(&mut self, n: usize) -> usize {
+        (self.next() % n as u64) as usize
+    }
+
+    pub fn one<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len())]
+    }
+}
+
+/// VIDs that are drawn; 4095 is nobody's.
+const VIDS: [u16; 4] = [1, 10, 20, 4094];
+const NOBODY: u16 = 4095;
+/// Stations; with a third as many as are drawn there would be nothing unknown.
+const STATIONS: usize = 10;
+/// In every payload, so that what the kernel says by itself is told apart.
+pub const MARK: &[u8] = b"twin";
+pub const ALL: [u8; 6] = [0xff; 6];
+
+/// A station, which has an address.
+#[derive(Clone, Copy)]
+pub struct Station(pub u8);
+
+impl Station {
+    pub fn mac(self) -> [u8; 6] {
+        [0x02, 0, 0, 0, 1, self.0]
+    }
+}
+
+/// 01-80-C2-00-00-0N, which no bridge forwards (IEEE 802.1Q table 8-1).
+pub fn reserved(n: u8) -> [u8; 6] {
+    [0x01, 0x80, 0xc2, 0, 0, n]
+}
+
+/// A frame's tags.
+#[derive(Clone, Copy)]
+pub enum Tags {
+    None,
+    /// Its control information: priority and VID.
+    One(u16),
+    /// The outer one's EtherType, and both.
+    Two(u16, u16, u16),
+}
+
+/// One port's VLANs: VID, and whether it leaves untagged; and its PVID.
+#[derive(Clone, Default, Debug)]
+pub struct Set {
+    pub member: Vec<(u16, bool)>,
+    pub pvid: Option<u16>,
+}
+
+/// Which VLANs the ports are in.
+#[derive(Clone, Copy)]
+pub enum Vlans {
+    /// Nobody looks at tags.
+    None,
+    /// As the seed has it.
+    Drawn,
+    /// All ports in all, tagged.
+    All,
+}
+
+impl Vlans {
+    /// For each port.
+    pub fn draw(self, rng: &mut Rng, ports: usize) -> Vec<Set> {
+        let of = |_| match self {
+            Vlans::None => Set::default(),
+            Vlans::Drawn => set(rng),
+            Vlans::All => Set { member: VIDS.iter().map(|vid| (*vid, false)).collect(), pvid: None },
+        };
+        (0..ports).map(of).collect()
+    }
+}
+
+/// Three of four VLANs, half of them untagged, and three of four times one of them for frames without a tag.
+fn set(rng: &mut Rng) -> Set {
+    let member: Vec<_> = VIDS.iter().filter_map(|vid| (rng.below(4) > 0).then(|| (*vid, rng.below(2) == 0))).collect();
+    let pvid = (!member.is_empty() && rng.below(4) > 0).then(|| rng.one(&member).0);
+    Set { member, pvid }
+}
+
+/// A frame, as it is on a wire without its FCS.
+pub fn frame(from: Station, to: [u8; 6], tags: Tags) -> Vec<u8> {
+    make(to, from.mac(), tags, 0x88b5, 60)
+}
+
+fn make(dst: [u8; 6], src: [u8; 6], tags: Tags, kind: u16, len: usize) -> Vec<u8> {
+    let mut bytes = [dst, src].concat();
+    let mut put = |word: u16| bytes.extend(word.to_be_bytes());
+    match tags {
+        Tags::None => {}
+        Tags::One(control) => [0x8100, control].into_iter().for_each(&mut put),
+        Tags::Two(outer, one, other) => [outer, one, 0x8100, other].into_iter().for_each(&mut put),
+    }
+    put(kind);
+    bytes.extend(MARK);
+    let rest = len.saturating_sub(bytes.len());
+    bytes.extend((0..rest).map(|at| at as u8));
+    bytes
+}
+
+/// A frame, and the port for it.
+pub fn any(rng: &mut Rng, ports: usize) -> (usize, Vec<u8>) {
+    let (port, src) = source(rng, ports);
+    let len = rng.one(&[64, 65, 128, 600, 1400]);
+    // The first is for local experiments (IEEE 802 9.2.3), the other a length: LLC.
+    let kind = rng.one(&[0x88b5, 0x88b5, 46]);
+    (port, make(destination(rng), src, tags(rng), kind, len))
+}
+
+/// Who speaks, and where: mostly at home, now and then elsewhere; and some who must not.
+fn source(rng: &mut Rng, ports: usize) -> (usize, [u8; 6]) {
+    let at = rng.below(STATIONS);
+    let port = if rng.below(8) > 0 { at % ports } else { rng.below(ports) };
+    let src = match rng.below(40) {
+        0 => [0; 6],
+        1 => [0x01, 0, 0x5e, 0, 0, 1],
+        2 => ALL,
+        _ => Station(at as u8).mac(),
+    };
+    (port, src)
+}
+
+fn destination(rng: &mut Rng) -> [u8; 6] {
+    match rng.below(20) {
+        0 => ALL,
+        1 => [0x01, 0, 0x5e, 1, 2, rng.below(3) as u8],
+        2 => [0x33, 0x33, 0, 0, 0, rng.below(3) as u8],
+        // 0: a difference; the last is beside the reserved ones.
+        3 => reserved(1 + rng.below(16) as u8),
+        4 | 5 => [0x02, 0, 0, 9, 9, rng.next() as u8],
+        _ => Station(rng.below(STATIONS) as u8).mac(),
+    }
+}
+
+fn tags(rng: &mut Rng) -> Tags {
+    let control = |rng: &mut Rng, vid: u16| (rng.below(16) as u16) << 12 | vid;
+    match rng.below(10) {
+        0..=3 => Tags::None,
+        4 => Tags::One(control(rng, 0)),
+        5..=7 => {
+            let vid = rng.one(&[1, 10, 20, 4094, 5, NOBODY]);
+            Tags::One(control(rng, vid))
+        }
+        _ => {
+            let (outer, inner) = (rng.one(&VIDS), rng.one(&VIDS));
+            Tags::Two(rng.one(&[0x8100, 0x88a8]), control(rng, outer), control(rng, inner))
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Ports that go while frames pass: taken out and put back by words, or their devices deleted. The bridge goes on, and every frame is
+//! accounted for.
+
+use crate::common::{has, isolated, run};
+use crate::lan::Kind::{Packet, Tap, Xdp};
+use crate::lan::{Host, Kind, Lan, prepare, until};
+use crate::traffic::Iperf;
+use std::process::Output;
+use std::time::Duration;
+
+const SOON: Duration = Duration::from_millis(500);
+
+/// TCP from one host to another for so many seconds and twice that at most, while `meanwhile` happens.
+fn under_load(from: &Host, to: &Host, seconds: u32, meanwhile: impl FnOnce()) -> Output {
+    std::thread::scope(|scope| {
+        let line = format!("timeout {} iperf3 -c {} -t {seconds}", seconds * 2, to.addr());
+        let load = scope.spawn(move || run(&mut from.sh(&line)));
+        std::thread::sleep(SOON);
+        meanwhile();
+        load.join().unwrap()
+    })
+}
+
+/// Host 2 at its port again.
+fn replug(lan: &Lan, how: impl FnOnce(&Host)) {
+    let host = &lan.hosts[1];
+    how(host);
+    lan.bridge.ok(&format!("ifconfig bridge0 addm {}", lan.kind(host).port(host.n)));
+    lan.plug(host);
+}
+
+/// By words: a connection outlives it.
+fn by_words(kind: Kind, flags: &[&str]) {
+    if !has("iperf3") {
+        return println!("skipped: iperf3 is not installed");
+    }
+    let lan = Lan::new(&[kind; 3], flags);
+    lan.ping_all(2);
+    let server = Iperf::serve(&lan.hosts[1]);
+    let load = under_load(&lan.hosts[0], &lan.hosts[1], 4, || {
+        lan.bridge.ok("ifconfig bridge0 deletem p2");
+        assert_eq!(lan.port_of(&lan.hosts[1].mac()), None, "its addresses went with it");
+        std::thread::sleep(SOON / 2);
+        replug(&lan, |_| {});
+    });
+    assert!(load.status.success(), "{load:?}");
+    drop(server);
+    lan.ping_all(2);
+    lan.all_known();
+    lan.end();
+}
+
+/// With the device: the port is over, the others are not.
+fn by_deletion(kind: Kind, flags: &[&str]) {
+    if !has("iperf3") {
+        return println!("skipped: iperf3 is not installed");
+    }
+    let lan = Lan::new(&[kind; 3], flags);
+    lan.ping_all(2);
+    let (one, two, three) = (&lan.hosts[0], &lan.hosts[1], &lan.hosts[2]);
+    let server = Iperf::serve(two);
+    under_load(one, two, 1, || _ = two.ok("ip link del eth0"));
+    until("its port is gone", 5, || !lan.bridge.json("show ports")[1]["gone"].is_null());
+    assert_eq!(one.ping(three, 3), 3);
+    drop(server);
+    lan.bridge.ok("ifconfig bridge0 deletem p2");
+    replug(&lan, |host| prepare(host, kind));
+    lan.ping_all(2);
+    lan.all_known();
+    lan.end();
+}
+
+#[test]
+fn a_tap_taken_out_and_put_back() {
+    isolated("unplugged::a_tap_taken_out_and_put_back", || by_words(Tap, &[]));
+}
+
+#[test]
+fn a_tap_taken_out_and_put_back_with_two_loops() {
+    isolated("unplugged::a_tap_taken_out_and_put_back_with_two_loops", || by_words(Tap, &["--loops", "2"]));
+}
+
+#[test]
+fn a_packet_port_taken_out_and_put_back() {
+    isolated("unplugged::a_packet_port_taken_out_and_put_back", || by_words(Packet, &[]));
+}
+
+#[test]
+fn an_xdp_port_taken_out_and_put_back() {
+    isolated("unplugged::an_xdp_port_taken_out_and_put_back", || by_words(Xdp, &[]));
+}
+
+#[test]
+fn a_tap_deleted() {
+    isolated("unplugged::a_tap_deleted", || by_deletion(Tap, &["--loops", "2"]));
+}
+
+#[test]
+fn a_veth_device_deleted() {
+    isolated("unplugged::a_veth_device_deleted", || by_deletion(Packet, &[]));
+}
+
+#[test]
+fn a_device_with_a_program_deleted() {
+    isolated("unplugged::a_device_with_a_program_deleted", || by_deletion(Xdp, &[]));
+}
+
+/// With all its devices gone there is nothing to bridge: it ends, and says what was.
+#[test]
+fn all_devices_deleted() {
+    isolated("unplugged::all_devices_deleted", || {
+        let lan = Lan::new(&[Tap, Tap], &[]);
+        lan.ping_all(2);
+        lan.hosts.iter().for_each(|host| _ = host.ok("ip link del eth0"));
+        let (code, out, err) = lan.bridge.wait();
+        assert_eq!(code, Some(0), "{out}{err}");
+        assert!(out.contains("\"holds\":true"), "{out}");
+    });
+}

@@ -1,0 +1,101 @@
+//! The command: what it refuses, what it is told at its start and while it runs, how it ends.
+
+use crate::common::{Running, has, isolated, linerate, run, said};
+use crate::lan::Kind::Tap;
+use crate::lan::{Lan, dropped, end};
+
+/// What a command that ends by itself says: exit status and standard error; there is nothing on standard output.
+fn refused(words: &[&str]) -> (Option<i32>, String) {
+    let (code, out, err) = said(&run(&mut linerate(&[&["bridge"], words].concat())));
+    assert_eq!(out, "", "{words:?}");
+    (code, err)
+}
+
+#[test]
+fn wrong_words_are_refused() {
+    let two = ["null:a", "null:b"];
+    for (words, part) in [
+        (&["null:a"] as &[_], "two ports at least"),
+        (&["null:a", "wire:b"], "wire"),
+        (&["null:a", "null:a"], "loop 0 polls it already"),
+        (&["null:a", "null:a"], "(EEXIST)"),
+        (&[two[0], two[1], "--do", "flush"], "--do 'flush': "),
+        (&[two[0], two[1], "--do", "ifconfig bridge1 addr"], "bridge1"),
+        (&[two[0], two[1], "--set", "kern.polling.mod=clock"], "kern.polling.mode"),
+        (&[two[0], two[1], "--set", "kern.polling.mode=now"], "adaptive, clock, wakeup"),
+        (&[two[0], two[1], "--loops", "0"], "--loops"),
+        (&[two[0], two[1], "--table", "0"], "--table"),
+        (&["fdb", "show"], "no control socket"),
+    ] {
+        let (code, err) = refused(words);
+        assert!(code == Some(2) && err.contains(part), "{words:?}: {code:?} {err}");
+    }
+    let (code, err) = refused(&["--url", "unix:///nonexistent/b", "fdb", "show"]);
+    assert!(code != Some(0) && err.contains("/nonexistent/b"), "{code:?} {err}");
+}
+
+/// Who may not open a device is told so, and which.
+#[test]
+fn without_privilege_it_says_so() {
+    if !has("setpriv") {
+        return println!("skipped: words::without_privilege_it_says_so: setpriv is not installed");
+    }
+    isolated("words::without_privilege_it_says_so", || {
+        let mut plain = std::process::Command::new("setpriv");
+        plain.args(["--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"]);
+        plain.args([env!("CARGO_BIN_EXE_linerate"), "bridge", "tap:p1", "null:b"]);
+        let (code, _, err) = said(&run(&mut plain));
+        assert_eq!(code, Some(1), "{err}");
+        assert!(err.contains("port tap:p1") && err.contains("CAP_NET_ADMIN"), "{err}");
+    });
+}
+
+#[test]
+fn words_at_its_start_and_while_it_runs() {
+    isolated("words::words_at_its_start_and_while_it_runs", || {
+        let flags = ["--do", "bridge fdb add 02:00:00:00:00:77 dev p2 static", "--set", "kern.polling.each_burst=7"];
+        let lan = Lan::new(&[Tap, Tap], &flags);
+        let bridge = &lan.bridge;
+        assert_eq!(lan.port_of("02:00:00:00:00:77").as_deref(), Some("p2"));
+        assert_eq!(bridge.ok("sysctl -n kern.polling.each_burst").trim(), "7");
+        bridge.ok("sysctl kern.polling.mode=clock");
+        lan.ping_all(2);
+        assert_eq!(bridge.json("show polling")[0]["mode"], "clock");
+        bridge.ok("sysctl -w kern.polling.mode=wakeup");
+        lan.ping_all(2);
+        assert!(bridge.no("sysctl kern.polling.burst=1").contains("can only be read"));
+        let ports = bridge.json("show ports");
+        assert_eq!((&ports[0]["ifname"], &ports[1]["port"]), (&"p1".into(), &"tap:p2".into()), "{ports}");
+        assert!(
+            bridge.ok("show bridge").contains("member: p2 flags=300003<LEARNING,DISCOVER,MULTICAST,BROADCAST>"),
+            "{}",
+            bridge.ok("show bridge")
+        );
+        assert!(bridge.no("ifconfig bridge0 addm tap:p1").contains("p1"), "it is there");
+        assert!(bridge.no("ifconfig bridge0 deletem p9").contains("p9"));
+        private(&lan);
+        lan.end();
+    });
+}
+
+/// Two private ports do not meet.
+fn private(lan: &Lan) {
+    lan.bridge.ok("ifconfig bridge0 private p1 private p2");
+    assert_eq!(lan.hosts[0].ping(&lan.hosts[1], 1), 0);
+    lan.bridge.ok("ifconfig bridge0 -private p1");
+    lan.ping_all(2);
+    assert!(dropped(&lan.bridge, "bridge.in.apart") + dropped(&lan.bridge, "bridge.in.nowhere") > 0);
+}
+
+/// `stop`, and the name it had before.
+#[test]
+fn it_ends_when_told() {
+    let bridge = Running::start_as("switch", &["switch", "--json", "--stay", "null:a", "null:b", "--loops", "2"]);
+    assert_eq!(bridge.json("show polling").as_array().unwrap().len(), 2);
+    bridge.ok("stop");
+    let (code, out, err) = bridge.wait();
+    assert_eq!(code, Some(0), "{err}");
+    assert!(out.contains("\"holds\":true"), "{out}");
+    let bridge = Running::start_as("interrupted", &["bridge", "--json", "--stay", "null:a", "null:b"]);
+    end(bridge);
+}
