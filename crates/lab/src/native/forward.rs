@@ -25,6 +25,9 @@ use super::tap::Place;
 use super::worker::numbers;
 use crate::subject::{Reading, Subject};
 use anyhow::Context;
+use buf::PoolLocks;
+use ends::Ends;
+use node::switch::Switch;
 use port::os::netns;
 use std::cell::RefCell;
 use std::process::Command;
@@ -80,6 +83,74 @@ impl Who {
     }
 }
 
+/// A switch that is left idle.
+pub struct Idle(Asleep);
+
+enum Asleep {
+    /// With TAP devices, in a child.
+    Taps(Bench),
+    /// With two cards in memory that interrupt, in this process; and why not the other.
+    Cards(Box<(Switch, Ends)>, String),
+}
+
+impl Idle {
+    /// With TAP devices if that may be, else with cards.
+    ///
+    /// # Errors
+    /// No memory.
+    pub fn start() -> anyhow::Result<Idle> {
+        Bench::start(Who::Idle).map(Idle::taps).or_else(|why| Idle::cards(&format!("{why:#}")))
+    }
+
+    fn taps(bench: Bench) -> Idle {
+        Idle(Asleep::Taps(bench))
+    }
+
+    /// With cards, as TAP devices cannot be had for the reason given.
+    ///
+    /// # Errors
+    /// No memory, or no descriptors.
+    fn cards(why: &str) -> anyhow::Result<Idle> {
+        let switch = loops::switch(PoolLocks::Light)?;
+        let ends = Ends::cards(&switch)?;
+        Ok(Idle(Asleep::Cards(Box::new((switch, ends)), why.to_owned())))
+    }
+
+    /// Its ports, in words.
+    pub fn ports(&self) -> String {
+        match &self.0 {
+            Asleep::Taps(_) => "two TAP devices".to_owned(),
+            Asleep::Cards(_, why) => format!("two nic: in memory that interrupt (no TAP devices: {why})"),
+        }
+    }
+
+    /// Nanoseconds of processor that its process used in each of `windows` windows of `ms` milliseconds without a frame; its loop is on
+    /// processor `core`.
+    ///
+    /// # Errors
+    /// The switch came to an end.
+    pub fn share(&mut self, windows: u64, ms: u64, core: usize) -> anyhow::Result<Vec<u64>> {
+        match &mut self.0 {
+            Asleep::Taps(bench) => list(&bench.place.ask(&format!("idle {windows} {ms} {core}"))?),
+            Asleep::Cards(both, _) => idle::share(&both.0, windows, ms, core),
+        }
+    }
+
+    /// Nanoseconds from the sending of a frame to its arrival, for `frames` frames, one every `pause` microseconds.
+    ///
+    /// # Errors
+    /// A frame was lost.
+    pub fn wake(&mut self, frames: u64, pause: u64, core: usize) -> anyhow::Result<Vec<u64>> {
+        match &mut self.0 {
+            Asleep::Taps(bench) => list(&bench.place.ask(&format!("wake {frames} {pause} {core}"))?),
+            Asleep::Cards(both, _) => {
+                let (switch, ends) = both.as_mut();
+                idle::wake(switch, ends, frames, pause, core)
+            }
+        }
+    }
+}
+
 /// Which part of a frame's way is the figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
@@ -130,22 +201,6 @@ impl Bench {
         let answer = self.place.ask(&format!("run {frames} {core}"))?;
         let [frames, s0, s1, s2, p0, p1, p2, b0, b1] = numbers(&answer)?;
         Ok(Run { frames, sent: [s0, s1, s2], passed: [p0, p1, p2], bridge: [b0, b1] })
-    }
-
-    /// Of [`Who::Idle`]: nanoseconds of processor that its process used in each of `windows` windows of `ms` milliseconds without a frame.
-    ///
-    /// # Errors
-    /// The switch came to an end.
-    pub fn idle(&mut self, windows: u64, ms: u64, core: usize) -> anyhow::Result<Vec<u64>> {
-        list(&self.place.ask(&format!("idle {windows} {ms} {core}"))?)
-    }
-
-    /// Of [`Who::Idle`]: nanoseconds from the sending of a frame to its arrival, for `frames` frames, one every `pause` microseconds.
-    ///
-    /// # Errors
-    /// A frame was lost.
-    pub fn wake(&mut self, frames: u64, pause: u64, core: usize) -> anyhow::Result<Vec<u64>> {
-        list(&self.place.ask(&format!("wake {frames} {pause} {core}"))?)
     }
 }
 
