@@ -16,6 +16,7 @@
 mod batch;
 mod child;
 mod drops;
+pub mod forward;
 pub mod loopback;
 mod readback;
 pub mod shell;

@@ -7,6 +7,7 @@
 //! | `route.*` | such a frame made by pktgen, forwarded, sunk |
 //! | `fib.*` | a longest-prefix lookup, in bursts of 32 over uniformly random addresses |
 //! | `bridge.*` | a frame taken from one port's ring, decided about, put into another's |
+//! | `lanes.*` | a frame through a switch of four ports, by one loop or two: ticks of wall time, all together |
 //! | `nic.*` | the same between cards with descriptor rings, their drivers' work included |
 //! | `fdb.*`, `pool`, `ring` | an address looked up; a buffer, a frame through a ring: in bursts of 32 |
 //! | `ftp.*` | a byte of an FTP transfer, both hosts' work included |
@@ -19,6 +20,7 @@ mod bridge;
 mod fib;
 mod ftp;
 mod hosts;
+mod lanes;
 mod nic;
 mod recv;
 mod route;
@@ -30,6 +32,7 @@ pub use bridge::{BridgeRig, FdbRig, PoolRig, RingRig};
 pub use fib::FibRig;
 pub use ftp::{BUFFER as FTP_BUFFER, FtpSubject, Setup, WARM as FTP_WARM, Way, ftp_rig};
 pub use hosts::{HostsRig, SharedRig, idle_host_bytes};
+pub use lanes::{LanesRig, Leave};
 pub use nic::{
     FINAL as NIC_FINAL, FIRST as NIC_FIRST, NicCosts, NicHalves, NicRig, NicSetup, NicStall, ROUND as NIC_ROUND,
     stall as nic_stall,

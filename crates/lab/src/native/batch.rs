@@ -3,20 +3,26 @@
 
 use std::marker::PhantomData;
 use std::mem::zeroed;
-use std::net::UdpSocket;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 
-/// `burst` messages that all carry the same payload.
+/// Messages of a payload each.
 pub(super) struct Batch<'a> {
     _payload: PhantomData<&'a [u8]>,
     messages: Vec<libc::mmsghdr>,
-    _parts: Vec<libc::iovec>, // the messages point into it, and it into the payload
+    _parts: Vec<libc::iovec>, // the messages point into it, and it into the payloads
 }
 
 impl<'a> Batch<'a> {
+    /// `burst` messages that all carry the same payload.
     pub fn new(payload: &'a [u8], burst: usize) -> Batch<'a> {
-        let part = libc::iovec { iov_base: payload.as_ptr().cast_mut().cast(), iov_len: payload.len() };
-        let mut parts = vec![part; burst];
+        Batch::of(std::iter::repeat_n(payload, burst))
+    }
+
+    /// A message for each payload.
+    pub fn of(payloads: impl Iterator<Item = &'a [u8]>) -> Batch<'a> {
+        let part =
+            |payload: &[u8]| libc::iovec { iov_base: payload.as_ptr().cast_mut().cast(), iov_len: payload.len() };
+        let mut parts: Vec<libc::iovec> = payloads.map(part).collect();
         let message = |part: &mut libc::iovec| {
             // SAFETY: mmsghdr is integers and pointers; all bits zero is valid: no name, no parts, no control data.
             let mut message: libc::mmsghdr = unsafe { zeroed() };
@@ -28,14 +34,15 @@ impl<'a> Batch<'a> {
         Batch { _payload: PhantomData, messages, _parts: parts }
     }
 
-    /// Sends `count` datagrams; how many went.
-    pub fn send(&mut self, socket: &UdpSocket, count: u64) -> u64 {
+    /// Sends `count` datagrams, from the first message on and over again; how many went.
+    pub fn send(&mut self, socket: &impl AsFd, count: u64) -> u64 {
         let mut sent = 0;
         while sent < count {
             let some = (count - sent).min(self.messages.len() as u64);
-            // SAFETY: `some` messages are valid; `self` keeps their parts, and borrows the payload, for the whole call.
-            // The kernel reads the payload only, although iovec has a `*mut` for it.
-            let went = unsafe { libc::sendmmsg(socket.as_raw_fd(), self.messages.as_mut_ptr(), some as u32, 0) };
+            let fd = socket.as_fd().as_raw_fd();
+            // SAFETY: `some` messages are valid; `self` keeps their parts, and borrows the payloads, for the whole call.
+            // The kernel reads the payloads only, although iovec has a `*mut` for it.
+            let went = unsafe { libc::sendmmsg(fd, self.messages.as_mut_ptr(), some as u32, 0) };
             match u64::try_from(went) {
                 Ok(went) if went > 0 => sent += went,
                 _ => break,

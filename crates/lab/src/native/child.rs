@@ -22,6 +22,7 @@ pub(super) const ASKED: &str = "LINERATE_NATIVE_CHILD";
 /// calls it before anything else: before it reads its arguments, and before it starts a thread.
 pub fn child_main_if_asked() {
     super::tap::serve_if_asked();
+    super::forward::serve_if_asked();
     if let Some(place) = std::env::var_os(ASKED) {
         std::process::exit(if serve(&place).is_ok() { 0 } else { 1 });
     }

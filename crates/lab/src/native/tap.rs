@@ -77,7 +77,7 @@ pub enum Way {
     Up,
 }
 
-/// The child that stands in a namespace with a TAP device.
+/// A child that stands in a namespace with devices of its own.
 #[derive(Debug)]
 pub struct Place {
     child: Child,
@@ -94,13 +94,14 @@ impl Place {
             anyhow::ensure!(is_installed(tool), "{tool} is not installed");
         }
         netns::available().map_err(anyhow::Error::msg)?;
-        Place::spawn(who.name(), Command::new("/proc/self/exe"))
+        Place::spawn(place::ASKED, who.name(), Command::new("/proc/self/exe"))
     }
 
-    fn spawn(role: &str, mut cmd: Command) -> anyhow::Result<Place> {
+    /// In a namespace of its own, `role` in its environment under the name `asked`.
+    pub(super) fn spawn(asked: &str, role: &str, mut cmd: Command) -> anyhow::Result<Place> {
         let (ours, theirs) = UnixStream::pair().context("a socket pair to the child")?;
         ours.set_read_timeout(Some(Duration::from_secs(60)))?;
-        cmd.env(place::ASKED, role).stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::null());
+        cmd.env(asked, role).stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::null());
         cmd.process_group(0); // Ctrl-C is for the parent
         let child = netns::command(&mut cmd).spawn().context("start this program again in a namespace")?;
         drop(cmd); // with the child's end of the socket: else its death would go unnoticed
@@ -115,14 +116,19 @@ impl Place {
     /// What the child or iperf3 said.
     pub fn run(&mut self, way: Way, seconds: u32) -> anyhow::Result<(u64, u64)> {
         let way = if way == Way::Down { "down" } else { "up" };
-        writeln!(self.socket.get_mut(), "{way} {seconds}").context("the child is gone")?;
-        let [bytes, ns] = super::worker::numbers(&self.answer("done")?)?;
+        let [bytes, ns] = super::worker::numbers(&self.ask(&format!("{way} {seconds}"))?)?;
         Ok((bytes, ns))
+    }
+
+    /// Says a line; what the child has done then.
+    pub(super) fn ask(&mut self, line: &str) -> anyhow::Result<String> {
+        writeln!(self.socket.get_mut(), "{line}").context("the child is gone")?;
+        self.answer("done")
     }
 
     fn answer(&mut self, word: &str) -> anyhow::Result<String> {
         let mut line = String::new();
-        self.socket.read_line(&mut line).context("no answer from the child at the TAP device")?;
+        self.socket.read_line(&mut line).context("no answer from the child in its namespace")?;
         let line = line.trim_end();
         match line.split_once(' ').unwrap_or((line, "")) {
             (first, rest) if first == word => Ok(rest.to_owned()),

@@ -19,11 +19,12 @@ const NOW: Instant = Instant::from_millis(1000);
 pub(super) struct Random(u64);
 
 impl Random {
-    pub(super) fn new() -> Random {
-        Random(88_172_645_463_325_252)
+    /// As many sequences as one likes.
+    pub fn new(seed: u64) -> Random {
+        Random(88_172_645_463_325_252 ^ seed)
     }
 
-    pub(super) fn next(&mut self, below: usize) -> usize {
+    pub fn next(&mut self, below: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -75,7 +76,7 @@ impl BridgeRig {
         }
         ensure!(bridge.fdb().len() == stations / 2 * 2, "{id}: {} of {stations} were learned", bridge.fdb().len());
         let out = vec![Burst::new(), Burst::new()];
-        let (id, random) = (id.to_owned(), Random::new());
+        let (id, random) = (id.to_owned(), Random::new(0));
         Ok(BridgeRig { id, bridge, ports, ends, out, pool, random, stations: stations / 2, len, burst })
     }
 
@@ -162,7 +163,7 @@ impl FdbRig {
             fdb.learn(key(n), 0, false, NOW);
         }
         ensure!(fdb.len() == addresses);
-        let mut random = Random::new();
+        let mut random = Random::new(0);
         Ok(FdbRig { id: id.to_owned(), fdb, keys: (0..1 << 16).map(|_| key(random.next(addresses))).collect() })
     }
 }

@@ -94,7 +94,7 @@ impl NicRig {
             }
         }
         let out = (0..setup.ports).map(|_| Burst::new()).collect();
-        let (id, random, burst) = (id.to_owned(), Random::new(), Burst::new());
+        let (id, random, burst) = (id.to_owned(), Random::new(0), Burst::new());
         let mut rig =
             NicRig { id, setup, bridge, cards, ends, out, burst, far_pool, random, now, turns: 0, fed: 0, back: 0 };
         for card in &mut rig.cards {

@@ -154,6 +154,30 @@ impl Netlink {
         self.request(message, || format!("add veth {a} and {b}")).map(drop)
     }
 
+    /// Makes a bridge of the kernel's (its spanning tree is off).
+    ///
+    /// # Errors
+    /// EEXIST: the name is taken; EOPNOTSUPP: the kernel has no bridge.
+    pub fn add_bridge(&mut self, name: &str) -> Result<(), NetlinkError> {
+        let mut message = Message::new(libc::RTM_NEWLINK, (libc::NLM_F_CREATE | libc::NLM_F_EXCL) as u16);
+        message.ifinfo(0, 0, 0);
+        message.text(libc::IFLA_IFNAME, name);
+        message.nest(libc::IFLA_LINKINFO, |info| info.text(libc::IFLA_INFO_KIND, "bridge"));
+        self.request(message, || format!("add bridge {name}")).map(drop)
+    }
+
+    /// Makes `dev` a port of the kernel's bridge `bridge`.
+    ///
+    /// # Errors
+    /// EBUSY: it is one of another bridge; ELOOP, EINVAL: not a device for a bridge.
+    pub fn set_master(&mut self, dev: &str, bridge: &str) -> Result<(), NetlinkError> {
+        let master = self.ifindex(bridge)?;
+        self.link(dev, &format!("master {bridge}"), |message, index| {
+            message.ifinfo(index, 0, 0);
+            message.attr(libc::IFLA_MASTER, &master.to_ne_bytes());
+        })
+    }
+
     /// Gives `dev` an IPv4 address.
     ///
     /// # Errors

@@ -149,7 +149,7 @@ impl Inner {
     fn slirp() -> anyhow::Result<Inner> {
         Netlink::open()?.set_up("lo")?;
         let iperf3 = Kept::iperf3()?;
-        let inside = super::Place::spawn(INSIDE, Command::new("/proc/self/exe"))?;
+        let inside = super::Place::spawn(ASKED, INSIDE, Command::new("/proc/self/exe"))?;
         let pid = inside.child.id().to_string();
         let slirp = Kept::start(Command::new("slirp4netns").args(["-c", "--mtu=65520", &pid, TAP]))?;
         Ok(Inner::Slirp { inside, _kept: [iperf3, slirp] })

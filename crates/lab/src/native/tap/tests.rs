@@ -18,6 +18,6 @@ fn a_place_that_nobody_knows_says_so() {
     }
     let mut cmd = Command::new(std::env::current_exe().unwrap());
     cmd.args(["--exact", "native::tests::the_child"]);
-    let why = Place::spawn("nobody", cmd).unwrap_err().to_string();
+    let why = Place::spawn(place::ASKED, "nobody", cmd).unwrap_err().to_string();
     assert!(why.contains("nobody I know"), "{why}");
 }

@@ -30,8 +30,10 @@ pub(super) const WORDS: &[&str] = &[
     "reenable",
 ];
 
+type Set = fn(&mut StpPort, bool);
+
 /// What may be switched at a port of a tree.
-const SWITCHES: &[(&str, fn(&mut StpPort, bool))] = &[
+const SWITCHES: &[(&str, Set)] = &[
     ("edge", |port, on| port.edge = on),
     ("autoedge", |port, on| port.auto_edge = on),
     ("ptp", |port, on| port.point_to_point = if on { PointToPoint::On } else { PointToPoint::Off }),
@@ -47,7 +49,11 @@ pub(super) fn change(switch: &Switch, name: &str, on: bool, words: &mut Words<'_
     match name {
         "stp" => {
             let (number, _) = member(switch, words.next("a member")?)?;
-            return if on { join(switch, number) } else { Ok(switch.remove_tree_port(number)) };
+            if on {
+                return join(switch, number);
+            }
+            switch.remove_tree_port(number);
+            return Ok(());
         }
         "proto" => return proto(switch, words.next("rstp, stp or none")?),
         "priority" | "hellotime" | "fwddelay" | "maxage" | "holdcnt" => return times(switch, name, words),

@@ -5,6 +5,7 @@
 
 use super::map::Map;
 use super::{Failure, bind, get, open, set};
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -167,6 +168,18 @@ fn fanout(group: u16, mode: FanoutMode, ignore_outgoing: bool) -> u32 {
     };
     let flags = if ignore_outgoing { libc::PACKET_FANOUT_FLAG_IGNORE_OUTGOING } else { 0 };
     u32::from(group) | (mode | flags) << 16
+}
+
+/// Opens a socket on interface number `index` without a ring: a read of its file takes a frame, and never waits. What the interface sends
+/// is not received.
+///
+/// # Errors
+/// As [`RxRing::open`].
+pub fn open_plain(index: u32) -> Result<File, Failure> {
+    let socket = open()?;
+    set(&socket, "PACKET_IGNORE_OUTGOING", libc::PACKET_IGNORE_OUTGOING, &1i32)?;
+    bind(socket.as_fd(), index, libc::ETH_P_ALL as u16)?;
+    Ok(File::from(socket))
 }
 
 /// May this process open packet sockets at all?

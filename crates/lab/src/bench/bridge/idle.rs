@@ -1,0 +1,72 @@
+//! The rows `idle.cpu` and `idle.wake_p99`: a switch of two ports that sleeps, as it does when nothing comes.
+
+use crate::native::forward::Idle;
+use crate::result::{Figure, Row};
+use crate::sample::Summary;
+
+const CPU: (&str, &str) = ("idle.cpu", "processor time of a switch without traffic, adaptive, in per cent of a core");
+const WAKE: (&str, &str) = ("idle.wake_p99", "a frame through a switch that sleeps, in and out; 99 of 100 are faster");
+
+/// A window without traffic, in milliseconds.
+const WINDOW_MS: u64 = 250;
+/// Between two frames, in microseconds: longer than a loop waits before it sleeps (`kern.polling.idle_us`).
+const PAUSE_US: u64 = 2_000;
+/// Frames that come before those that count.
+const FIRST: usize = 50;
+
+/// Both rows; the switch's loop is on processor `core`. Counts are of windows and frames.
+///
+/// # Errors
+/// A frame was lost.
+pub(super) fn rows(windows: u64, frames: u64, core: usize, notes: &mut Vec<String>) -> anyhow::Result<Vec<Row>> {
+    let mut idle = match Idle::start() {
+        Ok(idle) => idle,
+        Err(why) => {
+            let why = format!("skipped: {why:#}");
+            return Ok([CPU, WAKE].map(|(id, title)| Row::missing(id, title, &why)).into());
+        }
+    };
+    let mut used = idle.share(windows + 1, WINDOW_MS, core)?;
+    used.remove(0);
+    let percent: Vec<f64> = used.iter().map(|ns| *ns as f64 * 100.0 / (WINDOW_MS as f64 * 1e6)).collect();
+    let mut delays = idle.wake(frames + FIRST as u64, PAUSE_US, core)?.split_off(FIRST);
+    delays.sort_unstable();
+    let [half, high] = [0.5, 0.99].map(|share| quantile(&delays, share));
+    notes.push(format!(
+        "idle: {}; windows of {WINDOW_MS} ms; a frame every {PAUSE_US} us, sent and looked for by a thread on another core that does not \
+         sleep meanwhile; median {:.1} us [{:.1}, {:.1}], longest {:.1} us",
+        idle.ports(),
+        half.median,
+        half.lo,
+        half.hi,
+        delays.last().map_or(0.0, |ns| *ns as f64 / 1e3)
+    ));
+    Ok(vec![Row::new(CPU.0, CPU.1, Figure::new(&Summary::of(&percent)?, "%")), Row::new(WAKE.0, WAKE.1, high)])
+}
+
+/// The quantile of sorted nanoseconds, in microseconds, with its 95 % interval: order statistics whose ranks are 1.96 deviations of the
+/// binomial distribution away (normal approximation).
+fn quantile(sorted: &[u64], share: f64) -> Figure {
+    let n = sorted.len() as f64;
+    let spread = 1.96 * (n * share * (1.0 - share)).sqrt();
+    let at = |rank: f64| {
+        let rank = (rank.ceil().max(1.0) as usize).min(sorted.len());
+        sorted.get(rank.saturating_sub(1)).map_or(0.0, |ns| *ns as f64 / 1e3)
+    };
+    let (median, lo, hi) = (at(n * share), at(n * share - spread), at(n * share + spread + 1.0));
+    Figure { median, lo, hi, n: sorted.len() as u32, unit: "us".to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_ranks_with_ranks_around() {
+        let sorted: Vec<u64> = (1..=1000).map(|n| n * 1000).collect();
+        let high = quantile(&sorted, 0.99);
+        assert_eq!((high.median, high.lo, high.hi, high.n), (990.0, 984.0, 998.0, 1000));
+        assert_eq!(quantile(&sorted, 0.5).median, 500.0);
+        assert_eq!(quantile(&[7000], 0.99).hi, 7.0);
+    }
+}

@@ -1,0 +1,250 @@
+//! A bridge between devices of the kernel, against the bare loop of the same port, and against the kernel's own bridge.
+//!
+//! ```text
+//! ours, xdp and packet   packet socket -> left0 ~ left1 -> port, bridge, port -> right1 ~ right0: counted, and dropped as nobody's
+//! ours, tap              packet socket -> left -> port, bridge, port -> right: the same
+//! bare                   the same without a bridge, frames, a pool: `port::xdp::bare` and its like
+//! kernel                 packet socket -> left0 ~ left1 -> the kernel's bridge -> right1 ~ right0
+//! ```
+//! `~` is a pair of veths. Devices, generator, loop and sink are in a child in a network namespace of its own: this program again, which
+//! obeys lines. One thread does all of it in turns: a round of frames is sent, then they are passed on, then they are looked for at the
+//! far end, where each must have been counted. So what either half costs is known, and nobody waits for anybody. Rounds go left to right
+//! and right to left by turns. The kernel's bridge works within the generator's call: it is compared with the whole way of a frame.
+
+mod devices;
+mod ends;
+mod idle;
+mod loops;
+mod serve;
+#[cfg(test)]
+mod tests;
+
+pub(super) use serve::serve_if_asked;
+
+use super::tap::Place;
+use super::worker::numbers;
+use crate::subject::{Reading, Subject};
+use anyhow::Context;
+use buf::PoolLocks;
+use ends::Ends;
+use node::switch::Switch;
+use port::os::netns;
+use std::cell::RefCell;
+use std::process::Command;
+use std::rc::Rc;
+
+/// Which port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// `xdp:` over veths.
+    Xdp,
+    /// `packet:` over veths.
+    Packet,
+    /// `tap:`.
+    Tap,
+}
+
+/// Who passes the frames on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Who {
+    /// A switch of ours with one loop.
+    Ours(Kind),
+    /// The port's bare loop.
+    Bare(Kind),
+    /// The kernel's bridge over veths.
+    Kernel,
+    /// A switch of ours with two TAP devices, to be left idle.
+    Idle,
+}
+
+impl Who {
+    const ALL: [Who; 8] = [
+        Who::Ours(Kind::Xdp),
+        Who::Ours(Kind::Packet),
+        Who::Ours(Kind::Tap),
+        Who::Bare(Kind::Xdp),
+        Who::Bare(Kind::Packet),
+        Who::Bare(Kind::Tap),
+        Who::Kernel,
+        Who::Idle,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Who::Ours(Kind::Xdp) => "ours.xdp",
+            Who::Ours(Kind::Packet) => "ours.packet",
+            Who::Ours(Kind::Tap) => "ours.tap",
+            Who::Bare(Kind::Xdp) => "bare.xdp",
+            Who::Bare(Kind::Packet) => "bare.packet",
+            Who::Bare(Kind::Tap) => "bare.tap",
+            Who::Kernel => "kernel",
+            Who::Idle => "idle",
+        }
+    }
+}
+
+/// A switch that is left idle.
+pub struct Idle(Asleep);
+
+enum Asleep {
+    /// With TAP devices, in a child.
+    Taps(Bench),
+    /// With two cards in memory that interrupt, in this process; and why not the other.
+    Cards(Box<(Switch, Ends)>, String),
+}
+
+impl Idle {
+    /// With TAP devices if that may be, else with cards.
+    ///
+    /// # Errors
+    /// No memory.
+    pub fn start() -> anyhow::Result<Idle> {
+        Bench::start(Who::Idle).map(Idle::taps).or_else(|why| Idle::cards(&format!("{why:#}")))
+    }
+
+    fn taps(bench: Bench) -> Idle {
+        Idle(Asleep::Taps(bench))
+    }
+
+    /// With cards, as TAP devices cannot be had for the reason given.
+    ///
+    /// # Errors
+    /// No memory, or no descriptors.
+    fn cards(why: &str) -> anyhow::Result<Idle> {
+        let switch = loops::switch(PoolLocks::Light)?;
+        let ends = Ends::cards(&switch)?;
+        Ok(Idle(Asleep::Cards(Box::new((switch, ends)), why.to_owned())))
+    }
+
+    /// Its ports, in words.
+    pub fn ports(&self) -> String {
+        match &self.0 {
+            Asleep::Taps(_) => "two TAP devices".to_owned(),
+            Asleep::Cards(_, why) => format!("two nic: in memory that interrupt (no TAP devices: {why})"),
+        }
+    }
+
+    /// Nanoseconds of processor that its process used in each of `windows` windows of `ms` milliseconds without a frame; its loop is on
+    /// processor `core`.
+    ///
+    /// # Errors
+    /// The switch came to an end.
+    pub fn share(&mut self, windows: u64, ms: u64, core: usize) -> anyhow::Result<Vec<u64>> {
+        match &mut self.0 {
+            Asleep::Taps(bench) => list(&bench.place.ask(&format!("idle {windows} {ms} {core}"))?),
+            Asleep::Cards(both, _) => idle::share(&both.0, windows, ms, core),
+        }
+    }
+
+    /// Nanoseconds from the sending of a frame to its arrival, for `frames` frames, one every `pause` microseconds.
+    ///
+    /// # Errors
+    /// A frame was lost.
+    pub fn wake(&mut self, frames: u64, pause: u64, core: usize) -> anyhow::Result<Vec<u64>> {
+        match &mut self.0 {
+            Asleep::Taps(bench) => list(&bench.place.ask(&format!("wake {frames} {pause} {core}"))?),
+            Asleep::Cards(both, _) => {
+                let (switch, ends) = both.as_mut();
+                idle::wake(switch, ends, frames, pause, core)
+            }
+        }
+    }
+}
+
+/// Which part of a frame's way is the figure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// From the generator's call until the last frame was given to the far device.
+    Whole,
+    /// Of that, what the loop took: the kernel's part of its calls included, the generator's call not.
+    Loop,
+}
+
+/// What a run took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Run {
+    /// Frames that went through.
+    pub frames: u64,
+    /// Of the generator's calls: ticks, wall nanoseconds, nanoseconds of processor.
+    pub sent: [u64; 3],
+    /// Of the loop: the same.
+    pub passed: [u64; 3],
+    /// Ticks within `Bridge::input`, for as many frames as were sampled.
+    pub bridge: [u64; 2],
+}
+
+/// A child with devices of its own.
+#[derive(Debug)]
+pub struct Bench {
+    place: Place,
+}
+
+impl Bench {
+    /// Starts it, and has it set up.
+    ///
+    /// # Errors
+    /// What is missing, in a sentence: a namespace, a device, a privilege.
+    pub fn start(who: Who) -> anyhow::Result<Bench> {
+        Bench::spawn(who, Command::new("/proc/self/exe"))
+    }
+
+    fn spawn(who: Who, cmd: Command) -> anyhow::Result<Bench> {
+        netns::available().map_err(anyhow::Error::msg)?;
+        Ok(Bench { place: Place::spawn(serve::ASKED, who.name(), cmd)? })
+    }
+
+    /// Passes at least so many frames on, in whole rounds, on processor `core`.
+    ///
+    /// # Errors
+    /// A frame was lost.
+    pub fn run(&mut self, frames: u64, core: usize) -> anyhow::Result<Run> {
+        let answer = self.place.ask(&format!("run {frames} {core}"))?;
+        let [frames, s0, s1, s2, p0, p1, p2, b0, b1] = numbers(&answer)?;
+        Ok(Run { frames, sent: [s0, s1, s2], passed: [p0, p1, p2], bridge: [b0, b1] })
+    }
+}
+
+fn list(answer: &str) -> anyhow::Result<Vec<u64>> {
+    answer.split(' ').map(|word| word.parse().with_context(|| format!("a number, not {word:?}"))).collect()
+}
+
+/// Frames in a trial, rounded up to whole rounds.
+const FRAMES: u64 = 16_384;
+
+/// One contender, one part of the way: an operation is a frame.
+#[derive(Debug)]
+pub struct Forward {
+    id: String,
+    bench: Rc<RefCell<Bench>>,
+    part: Part,
+    core: usize,
+    bridge: Rc<RefCell<[u64; 2]>>,
+}
+
+impl Forward {
+    /// Trials at `bench`, on processor `core`.
+    pub fn new(id: &str, bench: &Rc<RefCell<Bench>>, part: Part, core: usize) -> Forward {
+        Forward { id: id.to_owned(), bench: Rc::clone(bench), part, core, bridge: Rc::default() }
+    }
+
+    /// Where ticks within `Bridge::input`, and the frames of that, are added up.
+    pub fn bridge(&self) -> Rc<RefCell<[u64; 2]>> {
+        Rc::clone(&self.bridge)
+    }
+}
+
+impl Subject for Forward {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn trial(&mut self) -> anyhow::Result<Reading> {
+        let run = self.bench.borrow_mut().run(FRAMES, self.core).with_context(|| self.id.clone())?;
+        let [ticks, frames] = run.bridge;
+        let mut bridge = self.bridge.borrow_mut();
+        *bridge = [bridge[0] + ticks, bridge[1] + frames];
+        let also = if self.part == Part::Whole { run.sent } else { [0; 3] };
+        let [ticks, wall_ns, cpu_ns] = std::array::from_fn(|at| run.passed[at] + also[at]);
+        Ok(Reading { ops: run.frames, ticks, wall_ns, cpu_ns })
+    }
+}

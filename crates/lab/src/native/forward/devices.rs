@@ -1,0 +1,119 @@
+//! The devices of a namespace, and what sends through them: a packet socket. What arrives is counted by the far device alone.
+
+use crate::native::batch::Batch;
+use crate::subject::{Reading, measure};
+use anyhow::{Context, ensure};
+use port::os::netlink::Netlink;
+use port::os::packet;
+use port::os::tun;
+use std::fs::{self, File};
+
+/// 64 on the wire, without FCS.
+const LEN: usize = 60;
+/// Stations at each side: 1,000 in all, as in `bridge.1k`.
+const STATIONS: usize = 500;
+/// Different frames each way.
+const DIFFERENT: usize = 1024;
+/// Local experimental EtherType 1 (IEEE 802 9.2.4): nobody in the kernel takes it.
+const ETHERTYPE: [u8; 2] = [0x88, 0xb5];
+
+/// Makes a pair of veths, both up.
+pub fn veths(netlink: &mut Netlink, near: &str, far: &str) -> anyhow::Result<()> {
+    netlink.add_veth(near, far)?;
+    [near, far].iter().try_for_each(|name| up(netlink, name))
+}
+
+/// Brings a device up on which the kernel says nothing of its own.
+pub fn up(netlink: &mut Netlink, name: &str) -> anyhow::Result<()> {
+    // Not fatal where there is no IPv6.
+    let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1");
+    Ok(netlink.set_up(name)?)
+}
+
+/// A packet socket that sends through device `name`.
+pub fn sender(name: &str) -> anyhow::Result<File> {
+    let at = |(step, error): packet::Failure| anyhow::Error::new(error).context(format!("{name}: {step}"));
+    packet::tx::open_plain(packet::iface(name).map_err(at)?.index, false).map_err(at)
+}
+
+/// A packet socket that receives from device `name`.
+pub fn receiver(name: &str) -> anyhow::Result<File> {
+    let at = |(step, error): packet::Failure| anyhow::Error::new(error).context(format!("{name}: {step}"));
+    packet::rx::open_plain(packet::iface(name).map_err(at)?.index).map_err(at)
+}
+
+/// May we have TAP devices?
+pub fn has_tun() -> anyhow::Result<()> {
+    let plain = tun::Config { vnet_hdr: 0, rx_csum: false, rx_large: false };
+    tun::open_tap("probe%d", plain).map(drop).map_err(|(step, error)| anyhow::Error::new(error).context(step))
+}
+
+/// A station's address: locally administered (IEEE 802 8.4).
+fn station(side: u8, n: usize) -> [u8; 6] {
+    let [.., a, b, c] = n.to_be_bytes();
+    [2, 0, side, a, b, c]
+}
+
+/// A frame from station `from` of a side to station `to` of the other.
+pub fn frame(side: u8, from: usize, to: usize) -> Vec<u8> {
+    let mut frame = [&station(1 - side, to)[..], &station(side, from), &ETHERTYPE].concat();
+    frame.resize(LEN, 0);
+    frame
+}
+
+/// One direction: where frames are sent, where they are counted.
+pub struct Way {
+    from: File,
+    sink: String,
+    frames: Vec<Vec<u8>>,
+    next: usize,
+}
+
+impl Way {
+    /// From stations of `side` behind device `from` to those of the other behind `sink`.
+    pub fn new(side: u8, from: &str, sink: &str) -> anyhow::Result<Way> {
+        // Strides without a divisor in common with the number: each station has its turn.
+        let frames = (0..DIFFERENT).map(|n| frame(side, n * 7 % STATIONS, n * 13 % STATIONS)).collect();
+        Ok(Way { from: sender(from)?, sink: sink.to_owned(), frames, next: 0 })
+    }
+
+    /// Sends `count` frames, at most [`DIFFERENT`], in one call.
+    pub fn send(&mut self, count: usize) -> anyhow::Result<Reading> {
+        let at = self.next % DIFFERENT;
+        self.next += count;
+        let frames = self.frames.iter().cycle().skip(at).take(count);
+        let mut batch = Batch::of(frames.map(Vec::as_slice));
+        let mut sent = 0;
+        let reading = measure(count as u64, || sent = batch.send(&self.from, count as u64));
+        let error = std::io::Error::last_os_error();
+        ensure!(sent == count as u64, "{sent} of {count} frames were sent: {error}");
+        Ok(reading)
+    }
+
+    /// Frames that the far device has been given so far.
+    pub fn arrived(&self) -> anyhow::Result<u64> {
+        let text = fs::read_to_string("/proc/self/net/dev").context("/proc/self/net/dev")?;
+        received(&text, &self.sink).with_context(|| format!("no device {} in /proc/self/net/dev", self.sink))
+    }
+}
+
+/// Second number of a device's line: packets received (proc_pid_net(5)).
+fn received(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.trim_start().strip_prefix(name)?.strip_prefix(':'))?;
+    line.split_whitespace().nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_device_received_is_read_and_frames_are_of_their_side() {
+        let text = "Inter-| Receive\n left0: 10 2 0\n  left:  640 17 0 0\n";
+        assert_eq!(received(text, "left"), Some(17));
+        assert_eq!(received(text, "right"), None);
+        let frame = frame(1, 3, 4);
+        assert_eq!(frame.len(), LEN);
+        assert_eq!(frame[..14], [2, 0, 0, 0, 0, 4, 2, 0, 1, 0, 0, 3, 0x88, 0xb5]);
+    }
+}

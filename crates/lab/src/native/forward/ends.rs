@@ -1,0 +1,102 @@
+//! The two ends of an idle switch: where one frame is put in, and where it comes out.
+
+use super::devices::{frame, receiver, sender};
+use anyhow::{Context, bail};
+use buf::{Burst, Pool, PoolConfig, PoolLocks};
+use clock::{Clock, Strategy};
+use node::switch::Switch;
+use port::nic::{self, Knobs};
+use port::{Port, Spec};
+use std::fs::File;
+use std::io::{ErrorKind, Read, Write};
+
+/// Bytes of the Ethernet header, behind which a frame has its number.
+const HEADER: usize = 14;
+
+/// Frames enter left and leave right.
+pub enum Ends {
+    /// Packet sockets at the kernel's side of TAP devices.
+    Taps { left: File, right: File },
+    /// Network cards.
+    Cards(Box<Cards>),
+}
+
+/// At the far ends of wires.
+pub struct Cards {
+    left: Port,
+    right: Port,
+    pool: Pool,
+    clock: Clock,
+}
+
+impl Ends {
+    /// At the TAP devices `left` and `right`.
+    pub fn taps() -> anyhow::Result<Ends> {
+        Ok(Ends::Taps { left: sender("left")?, right: receiver("right")? })
+    }
+
+    /// Gives the switch two cards that interrupt, at wires of their own.
+    pub fn cards(switch: &Switch) -> anyhow::Result<Ends> {
+        let pool = Pool::new(&PoolConfig { locks: PoolLocks::Light, ..PoolConfig::default() })?;
+        let far = |name: &str| {
+            let (near, far) = nic::wire(nic::WIRE_SLOTS);
+            switch.attach(card(&format!("{name}1"), near, switch.pool())?, Some(0))?;
+            card(&format!("{name}0"), far, &pool)
+        };
+        let (left, right) = (far("left")?, far("right")?);
+        Ok(Ends::Cards(Box::new(Cards { left, right, pool, clock: Clock::live(Strategy::TscScaled) })))
+    }
+
+    /// Puts frame `number` in.
+    pub fn put(&mut self, number: u64) -> anyhow::Result<()> {
+        let mut bytes = frame(0, 0, 0);
+        bytes[HEADER..HEADER + 8].copy_from_slice(&number.to_ne_bytes());
+        match self {
+            Ends::Taps { left, .. } => left.write_all(&bytes).context("a frame into the left device"),
+            Ends::Cards(cards) => cards.put(&bytes),
+        }
+    }
+
+    /// Takes a frame out, if there is one; its number.
+    pub fn take(&mut self) -> anyhow::Result<Option<u64>> {
+        match self {
+            Ends::Taps { right, .. } => {
+                let mut bytes = [0; 2048];
+                match right.read(&mut bytes) {
+                    Ok(len) => Ok(bytes.get(..len).and_then(number)),
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
+                    Err(error) => bail!("a frame from the right device: {error}"),
+                }
+            }
+            Ends::Cards(cards) => Ok(cards.take()),
+        }
+    }
+}
+
+impl Cards {
+    fn put(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
+        let mut frame = self.pool.get().context("a buffer")?;
+        frame.extend(bytes).context("room")?;
+        let refused = self.left.tx.tx_one(frame, self.clock.now()).is_err();
+        anyhow::ensure!(!refused, "the left card takes no frame");
+        Ok(())
+    }
+
+    fn take(&mut self) -> Option<u64> {
+        let (mut burst, now) = (Burst::new(), self.clock.now());
+        self.left.tx.poll(now); // its card works within the calls
+        self.right.rx.rx_burst(&mut burst, 1, now);
+        burst.as_slice().first().and_then(|frame| number(frame.bytes()))
+    }
+}
+
+fn number(frame: &[u8]) -> Option<u64> {
+    frame.get(HEADER..HEADER + 8)?.try_into().ok().map(u64::from_ne_bytes)
+}
+
+/// A card whose registers cost nothing: what is looked for is how it wakes its switch.
+fn card(name: &str, end: nic::End, pool: &Pool) -> anyhow::Result<Port> {
+    let (spec, knobs) = (Spec::parse(&format!("nic(intr=on,reg_read_ns=0,reg_write_ns=0):{name}"))?, Knobs::default());
+    spec.port.options().for_each(|(option, value)| knobs.preset(option, value));
+    Ok(nic::open(name, knobs, 1500, Some(end), pool)?)
+}

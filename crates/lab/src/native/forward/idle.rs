@@ -1,0 +1,80 @@
+//! A switch that has nothing to do: what it takes of a processor, and how long a frame waits that comes then.
+
+use super::ends::Ends;
+use crate::os;
+use anyhow::{Context, anyhow, ensure};
+use node::switch::Switch;
+use node::switch::run::Until;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// Until the switch sleeps, after it was started.
+const SETTLE: Duration = Duration::from_millis(100);
+/// For one frame, in nanoseconds.
+const PATIENCE: u64 = 500_000_000;
+
+/// Runs the switch on processor `core` while `work` works on another one, if there is one.
+fn beside<R>(switch: &Switch, core: usize, work: impl FnOnce() -> anyhow::Result<R>) -> anyhow::Result<R> {
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let lane = dispatch::spawn_scoped(scope, "switch", || {
+            dispatch::pin_to_core(core)?;
+            switch.run(None, Until::Stopped, || stop.load(Ordering::Relaxed))
+        })?;
+        let done = elsewhere(core).and_then(|_pinned| {
+            thread::sleep(SETTLE);
+            work()
+        });
+        stop.store(true, Ordering::Relaxed);
+        lane.join().map_err(|_| anyhow!("the switch panicked"))?.context("the switch")?;
+        done
+    })
+}
+
+fn elsewhere(core: usize) -> anyhow::Result<Option<os::Pinned>> {
+    let other = (0..dispatch::cores()).rev().find(|other| *other != core);
+    other.map(os::pin_to_cpu).transpose().context("another processor than the switch's")
+}
+
+/// Nanoseconds of processor that this process uses in each of so many windows.
+pub fn share(switch: &Switch, windows: u64, ms: u64, core: usize) -> anyhow::Result<Vec<u64>> {
+    ensure!(windows > 0, "no windows");
+    beside(switch, core, || {
+        let window = |_| {
+            let before = os::process_cpu_ns();
+            thread::sleep(Duration::from_millis(ms));
+            os::process_cpu_ns() - before
+        };
+        Ok((0..windows).map(window).collect())
+    })
+}
+
+/// Nanoseconds that frames take, of which one comes every `pause` microseconds.
+pub fn wake(switch: &Switch, ends: &mut Ends, frames: u64, pause: u64, core: usize) -> anyhow::Result<Vec<u64>> {
+    ensure!(frames > 0, "no frames");
+    beside(switch, core, || {
+        while ends.take()?.is_some() {}
+        let mut one = |number| {
+            thread::sleep(Duration::from_micros(pause));
+            delay(ends, number)
+        };
+        (0..frames).map(&mut one).collect()
+    })
+}
+
+fn delay(ends: &mut Ends, number: u64) -> anyhow::Result<u64> {
+    let start = os::monotonic_ns();
+    ends.put(number)?;
+    loop {
+        let came = ends.take()?;
+        let waited = os::monotonic_ns() - start;
+        if came == Some(number) {
+            return Ok(waited);
+        }
+        ensure!(waited < PATIENCE, "frame {number} did not come out");
+        if dispatch::cores() < 2 {
+            thread::yield_now();
+        }
+    }
+}

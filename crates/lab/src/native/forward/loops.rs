@@ -1,0 +1,207 @@
+//! Who passes frames on: a switch of ours, a port's bare loop, the kernel.
+
+use super::devices::{Way, has_tun, up, veths};
+use super::{Kind, Who};
+use anyhow::{Context, bail};
+use buf::{PoolConfig, PoolLocks};
+use clock::{Clock, Strategy};
+use node::switch::{Switch, SwitchConfig};
+use port::os::netlink::Netlink;
+use port::packet::{self, PacketConfig};
+use port::tap::{self, TapConfig};
+use port::xdp::bare::BareSwap;
+use port::xdp::{self, XdpConfig};
+
+/// What passes frames on, if it is us who must have it do that.
+pub enum Loop {
+    Switch(Box<Switch>),
+    Xdp(Box<[BareSwap; 2]>),
+    Packet(Box<[packet::bare::Bare; 2]>),
+    Tap([tap::bare::Bare; 2]),
+    Kernel,
+}
+
+/// A loop, and the two ways through it.
+pub struct Bridge {
+    pub passes: Loop,
+    pub ways: [Way; 2],
+    /// Frames in a round.
+    pub round: usize,
+    /// Milliseconds until what was sent may be passed on.
+    pub settle_ms: u64,
+}
+
+/// Buffers of the pool: as many as a pool has by default, of which `xdp`'s bare loop has as large a share.
+const BUFFERS: usize = 4096;
+/// An `xdp` port gives the kernel an eighth of its pool to fill, a TAP device's queue holds 1000: a round is less than either.
+const ROUND: usize = 256;
+/// A `packet` port is given a block when it is full or its time is over: some of either.
+const ROUND_OF_BLOCKS: usize = 1024;
+/// Longer than the time after which the kernel gives us a block that is not full (1 ms).
+const RETIRE_MS: u64 = 3;
+/// Turns without a frame after which no more are expected.
+const MOST_EMPTY: u32 = 200_000;
+
+/// A switch of one loop, without ports, as `linerate bridge` makes it but for the size of its pool.
+pub fn switch(locks: PoolLocks) -> anyhow::Result<Switch> {
+    let pool = PoolConfig { buffers: BUFFERS, locks, ..PoolConfig::default() };
+    Ok(Switch::new(&SwitchConfig { pool, ..SwitchConfig::default() }, Clock::live(Strategy::TscScaled))?)
+}
+
+/// A switch with TAP devices `left` and `right`, both up.
+pub fn tap_switch(locks: PoolLocks) -> anyhow::Result<Switch> {
+    has_tun()?;
+    let switch = switch(locks)?;
+    for name in ["left", "right"] {
+        switch.attach(tap::open(name, &TapConfig::default(), switch.pool())?, Some(0))?;
+        up(&mut Netlink::open()?, name)?;
+    }
+    Ok(switch)
+}
+
+impl Bridge {
+    /// Makes the devices and opens them. All frames have been through once: addresses are known.
+    pub fn new(who: Who) -> anyhow::Result<Bridge> {
+        let mut bridge = match who {
+            Who::Kernel => Bridge::kernel()?,
+            Who::Ours(Kind::Tap) => Bridge::taps()?,
+            Who::Bare(Kind::Tap) => Bridge::bare_taps()?,
+            Who::Ours(kind) => Bridge::ours(kind)?,
+            Who::Bare(kind) => Bridge::bare(kind)?,
+            Who::Idle => bail!("an idle switch is no bridge to be measured"),
+        };
+        if matches!(who, Who::Ours(Kind::Packet) | Who::Bare(Kind::Packet)) {
+            (bridge.round, bridge.settle_ms) = (ROUND_OF_BLOCKS, RETIRE_MS);
+        }
+        Ok(bridge)
+    }
+
+    fn with(passes: Loop, ways: [Way; 2]) -> Bridge {
+        Bridge { passes, ways, round: ROUND, settle_ms: 0 }
+    }
+
+    fn over_veths(make: impl FnOnce(&mut Netlink) -> anyhow::Result<Loop>) -> anyhow::Result<Bridge> {
+        let mut netlink = Netlink::open()?;
+        veths(&mut netlink, "left0", "left1")?;
+        veths(&mut netlink, "right0", "right1")?;
+        let passes = make(&mut netlink)?;
+        Ok(Bridge::with(passes, [Way::new(0, "left0", "right0")?, Way::new(1, "right0", "left0")?]))
+    }
+
+    fn kernel() -> anyhow::Result<Bridge> {
+        Bridge::over_veths(|netlink| {
+            netlink.add_bridge("bridge0").context("the kernel's bridge")?;
+            netlink.set_master("left1", "bridge0")?;
+            netlink.set_master("right1", "bridge0")?;
+            up(netlink, "bridge0")?;
+            Ok(Loop::Kernel)
+        })
+    }
+
+    fn ours(kind: Kind) -> anyhow::Result<Bridge> {
+        Bridge::over_veths(|_| {
+            let switch = switch(PoolConfig::default().locks)?;
+            for name in ["left1", "right1"] {
+                let port = match kind {
+                    Kind::Xdp => xdp::open(name, &XdpConfig::default(), switch.pool())?,
+                    _ => packet::open(name, &PacketConfig::default(), switch.pool())?,
+                };
+                switch.attach(port, Some(0))?;
+            }
+            Ok(Loop::Switch(Box::new(switch)))
+        })
+    }
+
+    fn bare(kind: Kind) -> anyhow::Result<Bridge> {
+        let mut bridge = Bridge::over_veths(|_| {
+            Ok(if kind == Kind::Xdp {
+                let open = |name| BareSwap::open(name, &XdpConfig::default());
+                Loop::Xdp(Box::new([open("left1")?, open("right1")?]))
+            } else {
+                let open = |from, to| packet::bare::Bare::open(from, to, &PacketConfig::default());
+                Loop::Packet(Box::new([open("left1", "right1")?, open("right1", "left1")?]))
+            })
+        })?;
+        if kind == Kind::Xdp {
+            // It sends frames back to where they came from: one device's way out is as long as the other's.
+            bridge.ways = [Way::new(0, "left0", "left0")?, Way::new(1, "right0", "right0")?];
+        }
+        Ok(bridge)
+    }
+
+    fn taps() -> anyhow::Result<Bridge> {
+        let passes = Loop::Switch(Box::new(tap_switch(PoolConfig::default().locks)?));
+        Ok(Bridge::with(passes, [Way::new(0, "left", "right")?, Way::new(1, "right", "left")?]))
+    }
+
+    /// A device has one reader: each direction has two of its own.
+    fn bare_taps() -> anyhow::Result<Bridge> {
+        has_tun()?;
+        let open = |from: &str, to: &str| {
+            let bare = tap::bare::Bare::open(from, to, &TapConfig::default())?;
+            let mut netlink = Netlink::open()?;
+            up(&mut netlink, from)?;
+            up(&mut netlink, to)?;
+            anyhow::Ok(bare)
+        };
+        let passes = Loop::Tap([open("left", "right")?, open("right2", "left2")?]);
+        Ok(Bridge::with(passes, [Way::new(0, "left", "right")?, Way::new(1, "right2", "left2")?]))
+    }
+}
+
+impl Loop {
+    /// Passes so many frames on; says how many there were.
+    pub fn pass(&mut self, frames: u64) -> u64 {
+        match self {
+            Loop::Switch(switch) => {
+                let Some(mut lane) = switch.lane(0) else { return 0 };
+                let mut before = lane.polling.counts.frames.get();
+                turns(frames, || {
+                    lane.turn();
+                    let now = lane.polling.counts.frames.get();
+                    now - std::mem::replace(&mut before, now)
+                })
+            }
+            Loop::Xdp(both) => turns(frames, || both.iter_mut().map(|one| one.turn() as u64).sum()),
+            Loop::Packet(both) => turns(frames, || both.iter_mut().map(|one| one.step() as u64).sum()),
+            Loop::Tap(both) => turns(frames, || both.iter_mut().map(|one| one.step() as u64).sum()),
+            Loop::Kernel => frames,
+        }
+    }
+
+    /// One turn more: for what is not sent yet.
+    pub fn turn(&mut self) {
+        match self {
+            Loop::Switch(switch) => drop(switch.lane(0).map(|mut lane| lane.turn())),
+            Loop::Xdp(both) => both.iter_mut().for_each(|one| _ = one.turn()),
+            Loop::Packet(both) => both.iter_mut().for_each(|one| _ = one.step()),
+            Loop::Tap(both) => both.iter_mut().for_each(|one| _ = one.step()),
+            Loop::Kernel => std::thread::yield_now(),
+        }
+    }
+
+    /// Ticks within the bridge so far, and of how many frames.
+    pub fn average(&self) -> [u64; 2] {
+        let Loop::Switch(switch) = self else { return [0; 2] };
+        let average = switch.average();
+        [average.ticks, average.frames]
+    }
+
+    /// Is every frame accounted for?
+    pub fn check(&self) -> anyhow::Result<()> {
+        let Loop::Switch(switch) = self else { return Ok(()) };
+        let audit = switch.audit();
+        anyhow::ensure!(audit.holds(), "the audit does not add up: {audit:?}");
+        Ok(())
+    }
+}
+
+fn turns(frames: u64, mut turn: impl FnMut() -> u64) -> u64 {
+    let (mut passed, mut empty) = (0, 0);
+    while passed < frames && empty < MOST_EMPTY {
+        let came = turn();
+        passed += came;
+        empty = if came == 0 { empty + 1 } else { 0 };
+    }
+    passed
+}

@@ -1,0 +1,154 @@
+//! The child's side: obeys `run FRAMES CORE`, `idle WINDOWS MS CORE`, `wake FRAMES PAUSE_US CORE`, and ends at its socket's end of file.
+
+use super::devices::Way;
+use super::ends::Ends;
+use super::idle;
+use super::loops::{self, Bridge, Loop};
+use super::{Run, Who};
+use crate::native::child::one_line;
+use crate::native::worker::numbers;
+use crate::subject::{Reading, measure};
+use anyhow::{Context, bail, ensure};
+use buf::PoolLocks;
+use node::switch::Switch;
+use std::io::{BufRead, BufReader, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+/// Set in the child's environment: who it is to be.
+pub(super) const ASKED: &str = "LINERATE_FORWARD_CHILD";
+
+/// How long frames may take to the far device once they were passed on.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Frames in a round that the kernel sends of its own accord: its bridge asks for groups, now and then.
+const STRAYS: u64 = 2;
+
+/// Serves as the child and does not return, if this process was started to be one.
+pub fn serve_if_asked() {
+    if let Some(role) = std::env::var_os(ASKED) {
+        std::process::exit(if serve(&role.to_string_lossy()).is_ok() { 0 } else { 1 });
+    }
+}
+
+fn serve(role: &str) -> anyhow::Result<()> {
+    let mut socket = BufReader::new(UnixStream::from(OwnedFd::from(port::os::stdin()?)));
+    let mut inner = match Inner::new(role) {
+        Ok(inner) => inner,
+        Err(why) => return Ok(writeln!(socket.get_mut(), "failed {}", one_line(&why))?),
+    };
+    writeln!(socket.get_mut(), "ready {role}")?;
+    let mut line = String::new();
+    while socket.read_line(&mut line)? > 0 {
+        match inner.obey(line.trim_end()) {
+            Ok(answer) => writeln!(socket.get_mut(), "done {answer}")?,
+            Err(why) => writeln!(socket.get_mut(), "failed {}", one_line(&why))?,
+        }
+        line.clear();
+    }
+    Ok(())
+}
+
+enum Inner {
+    Bridge(Box<Bridge>),
+    Idle(Box<(Switch, Ends)>),
+}
+
+impl Inner {
+    fn new(role: &str) -> anyhow::Result<Inner> {
+        let who = Who::ALL.into_iter().find(|who| who.name() == role);
+        let who = who.with_context(|| format!("{ASKED}={role}: nobody I know"))?;
+        if who == Who::Idle {
+            // Each order has a thread of its own, and the pool is no thread's.
+            return Ok(Inner::Idle(Box::new((loops::tap_switch(PoolLocks::Light)?, Ends::taps()?))));
+        }
+        let mut bridge = Bridge::new(who)?;
+        let rounds = 2 * 1024usize.div_ceil(bridge.round);
+        bridge.run((rounds * bridge.round) as u64).context("the first frames")?;
+        Ok(Inner::Bridge(Box::new(bridge)))
+    }
+
+    fn obey(&mut self, line: &str) -> anyhow::Result<String> {
+        let (word, rest) = line.split_once(' ').with_context(|| format!("{line:?} is no order"))?;
+        match (self, word) {
+            (Inner::Bridge(bridge), "run") => {
+                let [frames, core] = numbers(rest)?;
+                dispatch::pin_to_core(core as usize).with_context(|| format!("stay on processor {core}"))?;
+                let run = bridge.run(frames)?;
+                let all = [&[run.frames][..], &run.sent, &run.passed, &run.bridge].concat();
+                Ok(words(&all))
+            }
+            (Inner::Idle(idle), "idle") => {
+                let [windows, ms, core] = numbers(rest)?;
+                Ok(words(&idle::share(&idle.0, windows, ms, core as usize)?))
+            }
+            (Inner::Idle(idle), "wake") => {
+                let [frames, pause, core] = numbers(rest)?;
+                let (switch, ends) = idle.as_mut();
+                Ok(words(&idle::wake(switch, ends, frames, pause, core as usize)?))
+            }
+            _ => bail!("{line:?}: not mine"),
+        }
+    }
+}
+
+fn words(numbers: &[u64]) -> String {
+    numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(" ")
+}
+
+impl Bridge {
+    /// Rounds, in turns each way, until so many frames have arrived.
+    fn run(&mut self, frames: u64) -> anyhow::Result<Run> {
+        let [ticks, sampled] = self.passes.average();
+        let mut all = Run { frames: 0, sent: [0; 3], passed: [0; 3], bridge: [0; 2] };
+        for way in (0..2).cycle() {
+            if all.frames >= frames {
+                break;
+            }
+            self.round(way, &mut all)?;
+        }
+        self.passes.check()?;
+        let [after, of] = self.passes.average();
+        all.bridge = [after - ticks, of - sampled];
+        Ok(all)
+    }
+
+    fn round(&mut self, way: usize, all: &mut Run) -> anyhow::Result<()> {
+        let (way, count) = (&mut self.ways[way], self.round as u64);
+        let before = way.arrived()?;
+        let sent = way.send(self.round)?;
+        if self.settle_ms > 0 {
+            std::thread::sleep(Duration::from_millis(self.settle_ms));
+        }
+        let mut passed = 0;
+        let passing = measure(count, || passed = self.passes.pass(count));
+        ensure!(passed == count, "{passed} of {count} frames came");
+        let mut arrived = way.arrived()? - before;
+        if arrived < count {
+            // Rare: the kernel left some to a thread of its own. What they take counts.
+            add(&mut all.passed, &measure(0, || self.passes.wait(way, before + count)));
+            arrived = way.arrived()? - before;
+        }
+        ensure!((count..=count + STRAYS).contains(&arrived), "{arrived} of {count} frames arrived");
+        all.frames += count;
+        add(&mut all.sent, &sent);
+        add(&mut all.passed, &passing);
+        Ok(())
+    }
+}
+
+impl Loop {
+    /// Turns until the far device has been given as many frames as that.
+    fn wait(&mut self, way: &Way, arrived: u64) {
+        let since = Instant::now();
+        while way.arrived().is_ok_and(|now| now < arrived) && since.elapsed() < PATIENCE {
+            self.turn();
+        }
+    }
+}
+
+fn add(sum: &mut [u64; 3], reading: &Reading) {
+    let parts = [reading.ticks, reading.wall_ns, reading.cpu_ns];
+    sum.iter_mut().zip(parts).for_each(|(sum, part)| *sum += part);
+}

@@ -1,0 +1,56 @@
+use super::serve::ASKED;
+use super::*;
+
+/// This test's program again, as a child in a namespace.
+fn bench(who: Who) -> anyhow::Result<Bench> {
+    let mut cmd = Command::new(std::env::current_exe()?);
+    cmd.args(["--exact", "native::tests::the_child"]);
+    Bench::spawn(who, cmd)
+}
+
+fn or_skip(test: &str, who: Who) -> Option<Bench> {
+    bench(who).inspect_err(|why| println!("skipped: {test}: {}: {why:#}", who.name())).ok()
+}
+
+#[test]
+fn every_contender_passes_all_frames_on_and_they_are_counted_at_the_far_end() {
+    for who in Who::ALL.into_iter().filter(|who| *who != Who::Idle) {
+        let Some(mut bench) = or_skip("forward", who) else { continue };
+        let run = bench.run(3000, 0).unwrap_or_else(|why| panic!("{}: {why:#}", who.name()));
+        assert!(run.frames >= 3000 && run.sent[0] > 0 && run.passed[2] > 0, "{}: {run:?}", who.name());
+        assert_eq!(run.bridge[1] > 0, matches!(who, Who::Ours(_)), "{}: {run:?}", who.name());
+        println!("{:12} {run:?}", who.name());
+    }
+}
+
+fn sleeps_and_wakes(idle: &mut Idle) {
+    let core = dispatch::cores() - 1;
+    let used = idle.share(2, 50, core).unwrap();
+    println!("{}: processor, of 50 ms each: {used:?}", idle.ports());
+    if matches!(idle.0, Asleep::Taps(_)) {
+        // Of the other kind other tests are in the process.
+        assert!(used.iter().all(|ns| *ns < 50_000_000), "it does not sleep: {used:?}");
+    }
+    let delays = idle.wake(20, 1000, core).unwrap();
+    println!("delays: {delays:?}");
+    assert!(delays.len() == 20 && delays.iter().all(|ns| *ns > 0));
+}
+
+#[test]
+fn an_idle_switch_sleeps_and_wakes_for_each_frame() {
+    if let Some(bench) = or_skip("idle", Who::Idle) {
+        sleeps_and_wakes(&mut Idle::taps(bench));
+    }
+    sleeps_and_wakes(&mut Idle::cards("a test").unwrap());
+}
+
+#[test]
+fn nobody_we_know_says_so() {
+    if let Err(why) = netns::available() {
+        return println!("skipped: nobody_we_know_says_so: {why}");
+    }
+    let mut cmd = Command::new(std::env::current_exe().unwrap());
+    cmd.args(["--exact", "native::tests::the_child"]);
+    let why = Place::spawn(ASKED, "nobody", cmd).unwrap_err().to_string();
+    assert!(why.contains("nobody I know"), "{why}");
+}

@@ -1,0 +1,252 @@
+//! A switch of four ports by one loop and by two, each on a core of its own.
+//!
+//! Rings are filled, then the loops turn until all frames have left, then the far ends are emptied: filling and emptying is not measured.
+//! A loop's own two ports exchange frames, or, across, its frames leave by the other loop's ports.
+
+use super::bridge::{Random, station};
+use crate::subject::{Reading, Subject};
+use crate::{os, tsc};
+use anyhow::{Context, anyhow, ensure};
+use bridge::{BridgeConfig, FdbConfig, Key, PortNo};
+use buf::{Burst, PoolConfig, PoolLocks};
+use clock::{Clock, Instant, Strategy};
+use node::switch::{Switch, SwitchConfig};
+use port::pair::pair;
+use port::{Caps, Port, PortCounts};
+use std::array;
+use std::hint::spin_loop;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// Frames that wait in a port at the beginning of a round.
+const RING: usize = 1024;
+const ROUNDS: usize = 32;
+/// Stations behind a port.
+const STATIONS: usize = 250;
+/// 64 on the wire, without FCS.
+const LEN: usize = 60;
+/// Turns that move nothing, after which nothing more is expected.
+const MOST_EMPTY: u32 = 2_000_000;
+
+/// Where frames leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Leave {
+    /// By the other port of the loop that took them in.
+    Same,
+    /// By the ports of the other loop.
+    Across,
+}
+
+/// What a loop has outside of the switch: the far ends of its two ports.
+struct Outside {
+    ends: [Port; 2],
+    numbers: [PortNo; 2],
+    /// Of the switch's ports.
+    counts: [Arc<PortCounts>; 2],
+    random: Random,
+}
+
+/// Loops that meet before and after each round.
+#[derive(Debug, Default)]
+struct Meeting {
+    come: AtomicUsize,
+    /// One of them ended early.
+    over: AtomicBool,
+}
+
+impl Meeting {
+    /// Does `meanwhile` until all `loops` have come for the time numbered `time`, from 1 on.
+    fn wait(&self, loops: usize, time: usize, mut meanwhile: impl FnMut()) -> anyhow::Result<()> {
+        self.come.fetch_add(1, Ordering::AcqRel);
+        let mut spins = 0u32;
+        while self.come.load(Ordering::Acquire) < loops * time {
+            ensure!(!self.over.load(Ordering::Relaxed), "the other loop has ended");
+            meanwhile();
+            spins += 1;
+            // Where loops share a core the other one must have its turn.
+            if spins.is_multiple_of(4096) {
+                std::thread::yield_now();
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The rig.
+pub struct LanesRig {
+    id: String,
+    switch: Arc<Switch>,
+    outsides: Vec<Outside>,
+    leave: Leave,
+}
+
+impl LanesRig {
+    /// With as many loops, one or two, of two ports each.
+    ///
+    /// # Errors
+    /// No memory; addresses that were not learned.
+    pub fn new(id: &str, loops: usize, leave: Leave) -> anyhow::Result<LanesRig> {
+        ensure!(loops == 2 || leave == Leave::Same, "{id}: {loops} loops have nothing across");
+        // Each trial has threads of its own, and the pool is no thread's.
+        let pool = PoolConfig { buffers: 4 * loops * RING, locks: PoolLocks::Light, ..PoolConfig::default() };
+        let bridge = BridgeConfig { fdb: FdbConfig { key: wire::hash::Key::seeded(1), ..FdbConfig::new() } };
+        let config = SwitchConfig { lanes: loops, pool, bridge, ..SwitchConfig::default() };
+        let switch = Switch::new(&config, Clock::live(Strategy::TscScaled))?;
+        let outsides = (0..loops).map(|lane| Outside::new(&switch, lane)).collect::<anyhow::Result<_>>()?;
+        switch.each_lane(|lane| {
+            let now = lane.now();
+            for port in 0..2 * loops as PortNo {
+                for n in 0..STATIONS {
+                    lane.bridge.fdb_mut().learn(Key::new(0, station(port, n)), port, false, now);
+                }
+            }
+        });
+        Ok(LanesRig { id: id.to_owned(), switch: Arc::new(switch), outsides, leave })
+    }
+}
+
+impl Outside {
+    fn new(switch: &Switch, lane: usize) -> anyhow::Result<Outside> {
+        let pairs: [_; 2] = array::from_fn(|at| pair(&format!("p{}", 2 * lane + at), RING, Caps::PLAIN));
+        let counts = array::from_fn(|at| pairs[at].0.counts.clone());
+        let [(near0, far0), (near1, far1)] = pairs;
+        let numbers = [switch.attach(near0, Some(lane))?, switch.attach(near1, Some(lane))?];
+        Ok(Outside { ends: [far0, far1], numbers, counts, random: Random::new(lane as u64) })
+    }
+
+    /// A ring full of frames for each port, to stations behind the ports `to`.
+    fn fill(&mut self, switch: &Switch, to: [PortNo; 2]) -> anyhow::Result<()> {
+        let mut burst = Burst::new();
+        for ((end, from), to) in self.ends.iter_mut().zip(self.numbers).zip(to) {
+            for n in 1..=RING {
+                let mut frame = switch.pool().get().context("a buffer")?;
+                let (dst, src) = (self.random.next(STATIONS), self.random.next(STATIONS));
+                let header = [station(to, dst).0, station(from, src).0].concat();
+                frame.append(LEN).context("room")?[..12].copy_from_slice(&header);
+                ensure!(burst.push(frame).is_ok());
+                if burst.room() == 0 || n == RING {
+                    end.tx.tx_burst(&mut burst, Instant::ZERO);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Turns of loop `lane` until as many frames as were filled in have left by its ports; when it began and when it ended.
+    fn turn(&self, switch: &Switch, lane: usize, meeting: &Meeting, round: usize) -> anyhow::Result<[u64; 2]> {
+        let mut lane = switch.lane(lane).context("a loop")?;
+        let left = || self.counts.iter().map(|counts| counts.tx.frames.get()).sum::<u64>();
+        let (goal, mut last, mut empty) = (left() + 2 * RING as u64, 0, 0);
+        meeting.wait(switch.lanes(), 2 * round + 1, spin_loop)?;
+        let start = tsc::now();
+        loop {
+            lane.turn();
+            let now = left();
+            if now == goal {
+                break;
+            }
+            empty = if now == last { empty + 1 } else { 0 };
+            last = now;
+            ensure!(empty < MOST_EMPTY, "{} frames have not left", goal - now);
+        }
+        let end = tsc::now();
+        // What came in here may have to leave there.
+        meeting.wait(switch.lanes(), 2 * round + 2, || _ = lane.turn())?;
+        Ok([start, end])
+    }
+
+    fn empty(&mut self) -> usize {
+        let (mut burst, mut came) = (Burst::new(), 0);
+        for end in &mut self.ends {
+            while end.rx.rx_burst(&mut burst, 256, Instant::ZERO) > 0 {
+                came += burst.len();
+                burst.clear();
+            }
+        }
+        came
+    }
+
+    /// All rounds of loop `lane`: beginning and end of each.
+    fn rounds(
+        &mut self,
+        switch: &Switch,
+        lane: usize,
+        leave: Leave,
+        meeting: &Meeting,
+    ) -> anyhow::Result<Vec<[u64; 2]>> {
+        let [a, b] = self.numbers;
+        let to = if leave == Leave::Same { [b, a] } else { [a ^ 2, b ^ 2] };
+        let mut times = Vec::new();
+        for round in 0..ROUNDS {
+            self.fill(switch, to)?;
+            times.push(self.turn(switch, lane, meeting, round)?);
+            let came = self.empty();
+            ensure!(came == 2 * RING, "{came} of {} frames came out", 2 * RING);
+        }
+        Ok(times)
+    }
+}
+
+/// What a worker brings back: its ends, and what it saw.
+type Done = (Outside, anyhow::Result<Vec<[u64; 2]>>);
+
+fn work(mut outside: Outside, switch: &Switch, lane: usize, leave: Leave, meeting: &Meeting) -> Done {
+    let times = outside.rounds(switch, lane, leave, meeting);
+    if times.is_err() {
+        meeting.over.store(true, Ordering::Relaxed);
+    }
+    (outside, times)
+}
+
+impl Subject for LanesRig {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn trial(&mut self) -> anyhow::Result<Reading> {
+        let (wall, loops, leave) = (os::monotonic_ns(), self.outsides.len(), self.leave);
+        let meeting = Arc::new(Meeting::default());
+        let mut threads = Vec::new();
+        for (lane, outside) in self.outsides.drain(..).enumerate() {
+            let (switch, meeting) = (self.switch.clone(), meeting.clone());
+            let job = move |_| work(outside, &switch, lane, leave, &meeting);
+            threads.push(dispatch::spawn_worker(&format!("lane{lane}"), Some(lane), job)?);
+        }
+        let mut times = Vec::new();
+        for thread in threads {
+            let (outside, seen) = thread.join().map_err(|_| anyhow!("{}: a loop panicked", self.id))?;
+            self.outsides.push(outside);
+            times.push(seen);
+        }
+        let times = times.into_iter().collect::<anyhow::Result<Vec<_>>>().with_context(|| self.id.clone())?;
+        let audit = self.switch.audit();
+        ensure!(audit.holds() && audit.bridge.dropped == 0, "{}: {audit:?}", self.id);
+        let round = |at: usize| {
+            let first = times.iter().filter_map(|lane| lane.get(at)).map(|[start, _]| *start).min();
+            let last = times.iter().filter_map(|lane| lane.get(at)).map(|[_, end]| *end).max();
+            Some(last?.saturating_sub(first?))
+        };
+        let wall_ns = os::monotonic_ns() - wall;
+        // The measuring thread sleeps while loops work: its own CPU share says nothing here.
+        let (ops, ticks) = ((loops * ROUNDS * 2 * RING) as u64, (0..ROUNDS).filter_map(round).sum());
+        Ok(Reading { ops, ticks, wall_ns, cpu_ns: wall_ns })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_loop_and_two_pass_all_frames_on_within_and_across() {
+        for (loops, leave) in [(1, Leave::Same), (2, Leave::Same), (2, Leave::Across)] {
+            let mut rig = LanesRig::new("lanes", loops, leave).unwrap();
+            for _ in 0..2 {
+                let reading = rig.trial().unwrap();
+                assert_eq!(reading.ops, (loops * ROUNDS * 2 * RING) as u64);
+                assert!(reading.ticks > 0);
+            }
+        }
+        assert!(LanesRig::new("lanes", 1, Leave::Across).is_err());
+    }
+}
