@@ -86,7 +86,8 @@ impl Vlans {
 
 /// Three of four VLANs, half of them untagged, and three of four times one of them for frames without a tag.
 fn set(rng: &mut Rng) -> Set {
-    let member: Vec<_> = VIDS.iter().filter_map(|vid| (rng.below(4) > 0).then(|| (*vid, rng.below(2) == 0))).collect();
+    let vids: Vec<u16> = VIDS.into_iter().filter(|_| rng.below(4) > 0).collect();
+    let member: Vec<_> = vids.into_iter().map(|vid| (vid, rng.below(2) == 0)).collect();
     let pvid = (!member.is_empty() && rng.below(4) > 0).then(|| rng.one(&member).0);
     Set { member, pvid }
 }
