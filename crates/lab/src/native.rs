@@ -11,6 +11,8 @@
 //! too. Every packet is accounted for: a trial fails unless the device's own statistics grew by as many drops as were
 //! sent. The child ends when its socket to the parent closes, however the parent ends.
 //!
+//! [`forward`] compares bridges in the same way: devices, generator, loop and sink are in one such child.
+//!
 //! [`NativeRecv`] times `recv` alone, in this process. [`testtool`] is the tool's `send` on this subject.
 
 mod batch;
