@@ -40,6 +40,7 @@ Measure
   ladder NAME       Each design choice's price, step by step
   repro NAME        A report's table, as it was and as it is here now
   bench GROUP       The figures of merit, beside their peers
+  livelock          Frames forwarded against frames offered: by interrupts, and polled
   profile -- ...    Where a command's processor time goes, by function
   ministat          FreeBSD's statistics of columns of numbers
 Check
@@ -125,6 +126,8 @@ pub enum Command {
     Repro(ReproArgs),
     /// The figures of merit, beside their peers in the same run
     Bench(BenchArgs),
+    /// Frames forwarded against frames offered: interrupts collapse beyond the knee, polling stays flat
+    Livelock(LivelockArgs),
     /// Run another command and say where its processor time went
     Profile(ProfileArgs),
     /// FreeBSD's ministat(1): statistics of columns of numbers, compared by Student's t
@@ -560,6 +563,45 @@ pub enum BenchGroup {
     Text,
     /// Frames forwarded by their addresses, and the parts of that
     Bridge,
+}
+
+/// `livelock`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+One processor forwards from nic:em0 to nic:em1: its handler moves frames from the ring to a queue of 50 before anything else (interrupts),
+no sooner than --itr after the one before (moderated), or dispatch's polling takes them (clock, adaptive). Time is the processor's own:
+generator, wires and cards are subtracted. Register accesses cost what nic: says ('linerate ports nic').
+
+Example:
+  linerate livelock --svg livelock.svg")]
+pub struct LivelockArgs {
+    /// One JSON object instead of the table
+    #[arg(long)]
+    pub json: bool,
+    /// Short, and once: to see that it works, not to quote
+    #[arg(long)]
+    pub quick: bool,
+    /// Draw the curves into this file
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub svg: Option<PathBuf>,
+    /// Nanoseconds of work for a frame
+    #[arg(long, value_name = "NS", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(..=100_000))]
+    pub cost: u64,
+    /// Microseconds between two moderated interrupts
+    #[arg(long, value_name = "US", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    pub itr: u64,
+    /// The highest load, thousands of frames a second
+    #[arg(long, value_name = "KPPS", default_value_t = 4000, value_parser = clap::value_parser!(u32).range(10..=20_000))]
+    pub most: u32,
+    /// Virtual time: all costs are numbers, and the result is the same each time
+    #[arg(long = "virtual")]
+    pub simulated: bool,
+    /// Times that all is measured [default: 5; with --quick or --virtual 1]
+    #[arg(long, value_name = "N")]
+    pub rounds: Option<usize>,
+    /// The core to stay on [default: wherever the system puts it]
+    #[arg(long, value_name = "N")]
+    pub core: Option<usize>,
 }
 
 /// `profile`.

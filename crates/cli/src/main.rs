@@ -80,6 +80,7 @@ fn obey(command: Command, words: &[OsString]) -> anyhow::Result<Exit> {
         Command::Ladder(args) => run::ladder(args),
         Command::Repro(args) => run::repro(args),
         Command::Bench(args) => run::bench(args),
+        Command::Livelock(args) => run::livelock(&args),
         Command::Profile(args) => profile::run(args),
         Command::InARow(command) => pipe::alone(command),
         Command::Pipe(args) => pipe::both_ways(&args),

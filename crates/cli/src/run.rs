@@ -1,12 +1,14 @@
 //! The measuring commands: flags to options, reports to a table, JSON, a picture.
 
 use crate::args::{
-    BenchArgs, BenchGroup, LadderArgs, LadderName, ReportName, ReproArgs, StudyArgs, TesttoolArgs, ToolMode,
+    BenchArgs, BenchGroup, LadderArgs, LadderName, LivelockArgs, ReportName, ReproArgs, StudyArgs, TesttoolArgs,
+    ToolMode,
 };
 use crate::exit::{Exit, Fault, print};
 use anyhow::Context;
 use apps::testtool;
 use indicatif::{ProgressBar, ProgressStyle};
+use lab::livelock;
 use lab::result::Report;
 use lab::study::{Options, Progress};
 use node::config::HostConfig;
@@ -73,6 +75,37 @@ pub fn bench(args: BenchArgs) -> anyhow::Result<Exit> {
         BenchGroup::Bridge => lab::bench::bridge,
     };
     show(study, &args.study)
+}
+
+pub fn livelock(args: &LivelockArgs) -> anyhow::Result<Exit> {
+    if let Some(core) = args.core {
+        dispatch::pin_to_core(core).with_context(|| format!("--core {core}"))?;
+    }
+    let all = if args.quick { livelock::Options::quick() } else { livelock::Options::default() };
+    let (timing, most_rounds) =
+        if args.simulated { (livelock::Timing::Virtual, 1) } else { (livelock::Timing::Live, 1000) };
+    let rounds = args.rounds.unwrap_or(all.rounds).clamp(1, most_rounds);
+    let options = livelock::Options {
+        cost_ns: args.cost,
+        itr_us: args.itr,
+        most: f64::from(args.most) * 1e3,
+        rounds,
+        timing,
+        ..all
+    };
+    let bar = bar();
+    bar.set_length((livelock::Mode::ALL.len() * rounds) as u64);
+    let curves = livelock::measure(&options, |mode| {
+        bar.set_message(mode.to_owned());
+        bar.inc(1);
+    });
+    bar.finish_and_clear();
+    let curves = curves?;
+    if let Some(file) = &args.svg {
+        std::fs::write(file, curves.svg()).with_context(|| format!("--svg {}", file.display()))?;
+    }
+    let text = if args.json { curves.to_json()? + "\n" } else { curves.text() };
+    print(&text).map(|()| Exit::Fine)
 }
 
 /// Runs a study with its progress on standard error, and prints its report.
