@@ -43,12 +43,12 @@ pub fn host_triple() -> anyhow::Result<String> {
     Ok(host.context("rustc -vV names no host")?.to_owned())
 }
 
-/// The rings under loom, in a target directory of their own: `--cfg loom` changes every crate.
+/// The rings and the dataflow's lanes under loom, in a target directory of their own: `--cfg loom` changes every crate.
 pub fn loom(root: &Path, args: &[String]) -> anyhow::Result<ExitCode> {
     let target = target_dir(root)?.join("loom");
     let mut test = cargo(root);
-    test.env("RUSTFLAGS", "--cfg loom").args(["test", "--release", "-p", "linerate-buf", "--lib", "--target-dir"]);
-    succeed(test.arg(target).arg("ring").args(args))?;
+    test.env("RUSTFLAGS", "--cfg loom").args(["test", "--release", "-p", "linerate-buf", "-p", "linerate-dispatch"]);
+    succeed(test.args(["--lib", "--target-dir"]).arg(target).arg("loom_").args(args))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -17,7 +17,6 @@ use clock::{Duration, Instant};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use wire::Mac;
 use wire::eth::EtherType;
-use wire::filter::Filter;
 
 const PORTS: u8 = 4;
 const BUFFERS: usize = 64;

@@ -1,6 +1,7 @@
 //! The command line: every command and every flag, declared once. Help, completions and manual pages come from here.
 
 use crate::bridge::BridgeArgs;
+use crate::livelock::LivelockArgs;
 use crate::pipe::{MountArgs, NanopingArgs, PipeArgs, RowCommand, TapArgs};
 use crate::rfc2544::Rfc2544Args;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
@@ -42,6 +43,7 @@ Measure
   repro NAME        A report's table, as it was and as it is here now
   bench GROUP       The figures of merit, beside their peers
   rfc2544 PORT PORT Throughput, latency, loss, bursts of what is between two ports
+  livelock          Frames forwarded against frames offered: by interrupts, and polled
   profile -- ...    Where a command's processor time goes, by function
   ministat          FreeBSD's statistics of columns of numbers
 Check
@@ -129,6 +131,8 @@ pub enum Command {
     Bench(BenchArgs),
     /// Throughput, latency, loss and bursts of a device between two ports, by RFC 2544; without ports, of our bridge
     Rfc2544(Rfc2544Args),
+    /// Frames forwarded against frames offered: interrupts collapse beyond the knee, polling stays flat
+    Livelock(LivelockArgs),
     /// Run another command and say where its processor time went
     Profile(ProfileArgs),
     /// FreeBSD's ministat(1): statistics of columns of numbers, compared by Student's t

@@ -8,6 +8,7 @@ mod docs;
 mod exit;
 mod extcap;
 mod hosts;
+mod livelock;
 mod pipe;
 mod pkt;
 mod ports;
@@ -82,6 +83,7 @@ fn obey(command: Command, words: &[OsString]) -> anyhow::Result<Exit> {
         Command::Repro(args) => run::repro(args),
         Command::Bench(args) => run::bench(args),
         Command::Rfc2544(args) => rfc2544::run(&args),
+        Command::Livelock(args) => livelock::run(&args),
         Command::Profile(args) => profile::run(args),
         Command::InARow(command) => pipe::alone(command),
         Command::Pipe(args) => pipe::both_ways(&args),

@@ -34,6 +34,7 @@ pub mod cscan;
 mod dylib;
 pub mod env;
 pub mod ladder;
+pub mod livelock;
 pub mod ministat;
 pub mod native;
 pub mod os;

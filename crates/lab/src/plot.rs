@@ -7,6 +7,7 @@
 use crate::result::{Figure, Peer, Report, Row};
 use crate::table;
 
+pub mod lines;
 pub mod scale;
 pub mod svg;
 

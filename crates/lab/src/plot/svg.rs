@@ -6,15 +6,15 @@ use super::scale::Scale;
 use super::{Chart, Line, Panel, Whose};
 use crate::table;
 
-const FONT: f64 = 13.0;
+pub(super) const FONT: f64 = 13.0;
 /// A monospace character is 0.6 of its size wide in the common fonts; a little more is reserved.
 const CHAR: f64 = FONT * 0.62;
-const LINE: f64 = 24.0;
-const MARGIN: f64 = 16.0;
+pub(super) const LINE: f64 = 24.0;
+pub(super) const MARGIN: f64 = 16.0;
 const AXIS: f64 = 460.0;
-const GAP: f64 = 14.0;
-const INK: &str = "#1b1f24";
-const FAINT: &str = "#d5d9de";
+pub(super) const GAP: f64 = 14.0;
+pub(super) const INK: &str = "#1b1f24";
+pub(super) const FAINT: &str = "#d5d9de";
 const OURS: &str = "#0b62c4";
 const PEERS: &str = "#8a5a00";
 
@@ -37,7 +37,7 @@ impl Columns {
     }
 }
 
-fn text_width<'a>(texts: impl Iterator<Item = &'a str>) -> f64 {
+pub(super) fn text_width<'a>(texts: impl Iterator<Item = &'a str>) -> f64 {
     texts.map(|text| text.chars().count()).max().unwrap_or(0) as f64 * CHAR
 }
 
@@ -53,13 +53,17 @@ impl Chart {
         }
         y += LINE;
         text(&mut body, columns.label, y - 6.0, "start", "normal", INK, &self.foot);
-        let (width, height) = (columns.width, y + MARGIN);
-        format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" \
-             viewBox=\"0 0 {width:.0} {height:.0}\" font-family=\"monospace\" font-size=\"{FONT}\">\n\
-             <rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n{body}</svg>\n"
-        )
+        page(columns.width, y + MARGIN, &body)
     }
+}
+
+/// A whole picture of that size.
+pub(super) fn page(width: f64, height: f64, body: &str) -> String {
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" \
+         viewBox=\"0 0 {width:.0} {height:.0}\" font-family=\"monospace\" font-size=\"{FONT}\">\n\
+         <rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n{body}</svg>\n"
+    )
 }
 
 /// Draws one panel downward from `top` and answers with its lower edge.
@@ -97,7 +101,7 @@ fn readable_ticks(scale: &Scale, left: f64) -> Vec<(f64, String)> {
 }
 
 /// A round value without the digits that [`table::number`] would pad it with.
-fn tick_label(value: f64) -> String {
+pub(super) fn tick_label(value: f64) -> String {
     let short = crate::cfmt::general(value, 6);
     if short.contains('e') { table::number(value) } else { short }
 }
@@ -129,14 +133,14 @@ fn draw_line(body: &mut String, line: &Line, scale: &Scale, columns: &Columns, y
     }
 }
 
-fn stroke(body: &mut String, x1: f64, y1: f64, x2: f64, y2: f64, colour: &str, width: f64) {
+pub(super) fn stroke(body: &mut String, x1: f64, y1: f64, x2: f64, y2: f64, colour: &str, width: f64) {
     let _ = writeln!(
         body,
         "<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" stroke=\"{colour}\" stroke-width=\"{width}\"/>"
     );
 }
 
-fn text(body: &mut String, x: f64, y: f64, anchor: &str, weight: &str, colour: &str, words: &str) {
+pub(super) fn text(body: &mut String, x: f64, y: f64, anchor: &str, weight: &str, colour: &str, words: &str) {
     let words = escape(words);
     let _ = writeln!(
         body,

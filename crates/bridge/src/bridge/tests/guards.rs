@@ -1,7 +1,6 @@
 //! States, the bridge's own addresses, mutes, storms, limits, rules.
 
 use super::*;
-use wire::filter::Filter;
 
 const BPDU: [u8; 6] = [1, 0x80, 0xc2, 0, 0, 0];
 

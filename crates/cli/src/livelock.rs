@@ -1,0 +1,79 @@
+//! `livelock`: flags to options, curves to a table, JSON, a picture.
+
+use crate::exit::{Exit, print};
+use crate::run::bar;
+use anyhow::Context;
+use clap::{Args, ValueHint};
+use lab::livelock;
+use std::path::PathBuf;
+
+/// `livelock`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+One processor forwards from nic:em0 to nic:em1: its handler moves frames from the ring to a queue
+of 50 before anything else (interrupts), no sooner than --itr after the one before (moderated), or
+polling takes them (clock, adaptive). Time is the processor's own: generator, wires and cards are
+subtracted. Register accesses cost what nic: says ('linerate ports nic').
+
+Example:
+  linerate livelock --svg livelock.svg")]
+pub struct LivelockArgs {
+    /// One JSON object instead of the table
+    #[arg(long)]
+    pub json: bool,
+    /// Short, and once: to see that it works, not to quote
+    #[arg(long)]
+    pub quick: bool,
+    /// Draw the curves into this file
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub svg: Option<PathBuf>,
+    /// Nanoseconds of work for a frame
+    #[arg(long, value_name = "NS", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(..=100_000))]
+    pub cost: u64,
+    /// Microseconds between two moderated interrupts
+    #[arg(long, value_name = "US", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    pub itr: u64,
+    /// The highest load, thousands of frames a second
+    #[arg(long, value_name = "KPPS", default_value_t = 4000, value_parser = clap::value_parser!(u32).range(10..=20_000))]
+    pub most: u32,
+    /// Virtual time: all costs are numbers, and the result is the same each time
+    #[arg(long = "virtual")]
+    pub simulated: bool,
+    /// Times that all is measured [default: 5; with --quick or --virtual 1]
+    #[arg(long, value_name = "N")]
+    pub rounds: Option<usize>,
+    /// The core to stay on [default: wherever the system puts it]
+    #[arg(long, value_name = "N")]
+    pub core: Option<usize>,
+}
+
+pub fn run(args: &LivelockArgs) -> anyhow::Result<Exit> {
+    if let Some(core) = args.core {
+        dispatch::pin_to_core(core).with_context(|| format!("--core {core}"))?;
+    }
+    let all = if args.quick { livelock::Options::quick() } else { livelock::Options::default() };
+    let (timing, most_rounds) =
+        if args.simulated { (livelock::Timing::Virtual, 1) } else { (livelock::Timing::Live, 1000) };
+    let rounds = args.rounds.unwrap_or(all.rounds).clamp(1, most_rounds);
+    let options = livelock::Options {
+        cost_ns: args.cost,
+        itr_us: args.itr,
+        most: f64::from(args.most) * 1e3,
+        rounds,
+        timing,
+        ..all
+    };
+    let bar = bar();
+    bar.set_length((livelock::Mode::ALL.len() * rounds) as u64);
+    let curves = livelock::measure(&options, |mode| {
+        bar.set_message(mode.to_owned());
+        bar.inc(1);
+    });
+    bar.finish_and_clear();
+    let curves = curves?;
+    if let Some(file) = &args.svg {
+        std::fs::write(file, curves.svg()).with_context(|| format!("--svg {}", file.display()))?;
+    }
+    let text = if args.json { curves.to_json()? + "\n" } else { curves.text() };
+    print(&text).map(|()| Exit::Fine)
+}

@@ -1,0 +1,62 @@
+//! Workers on threads of their own.
+
+use super::{Config, Dispatcher, Work, dataflow};
+use crate::spawn_worker;
+use clock::Clock;
+use std::any::Any;
+use std::fmt;
+use std::io;
+use std::thread::JoinHandle;
+
+/// A worker that panicked.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Panicked {
+    /// Which.
+    pub worker: usize,
+    /// What it said.
+    pub said: String,
+}
+
+impl fmt::Display for Panicked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Panicked { worker, said } = self;
+        write!(f, "worker {worker} panicked, and lost what it had in hand: {said}")
+    }
+}
+
+impl std::error::Error for Panicked {}
+
+/// Workers, each with a thread, and what they do.
+#[derive(Debug)]
+pub struct Crew<W>(Vec<JoinHandle<W>>);
+
+impl<W: Work + Send + 'static> Crew<W> {
+    /// A thread called `name.0`, `name.1` and so on for each of `works`, wherever the system puts it.
+    ///
+    /// # Errors
+    /// The system's, when no thread can be had; those that were begun end.
+    pub fn spawn(name: &str, config: &Config, works: Vec<W>, clock: &Clock) -> io::Result<(Dispatcher, Crew<W>)> {
+        let (dispatcher, workers) = dataflow(config, works.len());
+        let mut crew = Vec::new();
+        for (mut worker, mut work) in workers.into_iter().zip(works) {
+            let (name, clock) = (format!("{name}.{}", worker.number()), clock.clone());
+            crew.push(spawn_worker(&name, None, move |_| {
+                worker.run(&mut work, || clock.now());
+                work
+            })?);
+        }
+        Ok((dispatcher, Crew(crew)))
+    }
+
+    /// Waits for all of them, who end when the dispatcher is gone; gives back what they did their work with.
+    pub fn join(self) -> Vec<Result<W, Panicked>> {
+        let joined = self.0.into_iter().map(JoinHandle::join).enumerate();
+        joined.map(|(worker, work)| work.map_err(|panic| Panicked { worker, said: said(panic.as_ref()) })).collect()
+    }
+}
+
+/// The words of a panic.
+fn said(panic: &(dyn Any + Send)) -> String {
+    let words = panic.downcast_ref::<&str>().map(ToString::to_string);
+    words.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "nothing".to_string())
+}

@@ -1,0 +1,119 @@
+//! A worker: takes runnable lanes, works on a burst of each, gives back what is to go on.
+
+use super::Dataflow;
+use super::queue::{Ending, Next, Slept};
+use buf::Burst;
+use clock::Instant;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// What is done with frames.
+pub trait Work {
+    /// Works on a task: frames of one lane, the oldest first. It takes them out of the burst; what it leaves is dropped, and counted. `now`
+    /// is when the task began.
+    fn run(&mut self, lane: usize, burst: &mut Burst, now: Instant);
+}
+
+impl<F: FnMut(usize, &mut Burst, Instant)> Work for F {
+    fn run(&mut self, lane: usize, burst: &mut Burst, now: Instant) {
+        self(lane, burst, now);
+    }
+}
+
+/// Who does the work. Its end, by a panic as well, gives its lanes to the others.
+#[derive(Debug)]
+pub struct Worker {
+    number: usize,
+    flow: Arc<Dataflow>,
+    /// Taken and not yet begun.
+    taken: VecDeque<u32>,
+    /// To be given back.
+    back: Vec<u32>,
+    /// In hand, and how many frames of it.
+    task: Option<(u32, usize)>,
+    burst: Burst,
+}
+
+impl Worker {
+    pub(super) fn new(number: usize, flow: Arc<Dataflow>) -> Worker {
+        let (taken, back) = (VecDeque::with_capacity(flow.config.take), Vec::with_capacity(flow.config.take + 1));
+        Worker { number, flow, taken, back, task: None, burst: Burst::new() }
+    }
+
+    /// Its number, from 0 on.
+    pub fn number(&self) -> usize {
+        self.number
+    }
+
+    /// What it shares with dispatcher and workers.
+    pub fn flow(&self) -> &Arc<Dataflow> {
+        &self.flow
+    }
+
+    /// One turn: takes what is runnable, a share of it, and works on a burst of each lane. Says how many lanes that were; never sleeps.
+    pub fn turn(&mut self, work: &mut impl Work, clock: impl Fn() -> Instant) -> usize {
+        let counts = self.flow.work(self.number);
+        let woken = self.flow.lanes.queue.exchange(&mut self.back, &mut self.taken, self.flow.config.take);
+        counts.locks.bump();
+        counts.wakeups.add(woken as u64);
+        let tasks = self.taken.len();
+        while let Some(lane) = self.taken.pop_front() {
+            self.task(lane, work, clock());
+        }
+        tasks
+    }
+
+    fn task(&mut self, lane: u32, work: &mut impl Work, now: Instant) {
+        let (lanes, counts, burst) = (&self.flow.lanes, self.flow.work(self.number), &mut self.burst);
+        self.task = Some((lane, 0));
+        let (n, more) = lanes.take(lane, self.flow.config.burst, |frame| drop(burst.push(frame))); // it was empty
+        self.task = Some((lane, n));
+        counts.taken.add(n as u64);
+        counts.locks.bump();
+        counts.tasks.bump();
+        work.run(lane as usize, &mut self.burst, now);
+        self.task = None;
+        let left = self.burst.len();
+        counts.done.add(n.saturating_sub(left) as u64);
+        counts.unfinished.add(left as u64);
+        self.burst.clear();
+        if lanes.queue.finish(lane, more) {
+            counts.again.bump();
+            self.back.push(lane);
+        }
+    }
+
+    /// Sleeps until there is something to do; `false`: there will be nothing any more.
+    pub fn sleep(&mut self) -> bool {
+        let queue = &self.flow.lanes.queue;
+        for _ in 0..self.flow.config.looks {
+            if queue.is_promising() {
+                break;
+            }
+            std::thread::yield_now();
+        }
+        let (next, slept) = queue.sleep();
+        self.flow.work(self.number).sleeps.add(u64::from(slept == Slept::Yes));
+        next == Next::Work
+    }
+
+    /// Works until the dispatcher is gone and nothing is left, or it is told to stop.
+    pub fn run(&mut self, work: &mut impl Work, clock: impl Fn() -> Instant) {
+        while self.turn(work, &clock) > 0 || self.sleep() {}
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        if let Some((lane, n)) = self.task.take() {
+            self.flow.work(self.number).lost.add(n as u64);
+            self.back.push(lane);
+        }
+        self.back.extend(self.taken.drain(..));
+        let left = self.flow.alive.fetch_sub(1, std::sync::atomic::Ordering::AcqRel) - 1;
+        self.flow.lanes.queue.enqueue(&self.back);
+        if left == 0 {
+            self.flow.lanes.queue.end(Ending::Now);
+        }
+    }
+}

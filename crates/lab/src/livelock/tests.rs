@@ -1,0 +1,69 @@
+use super::*;
+
+/// A mode on virtual time.
+fn series(mode: Mode, options: &Options) -> Series {
+    let (points, gaps) = sweep(mode, options).unwrap();
+    assert_eq!(gaps, 0);
+    Series::of(mode, points)
+}
+
+fn options() -> Options {
+    Options { span_ms: 4, rounds: 1, timing: Timing::Virtual, ..Options::default() }
+}
+
+#[test]
+fn interrupts_collapse_beyond_the_knee_and_polling_stays_flat() {
+    let interrupts = series(Mode::Interrupts, &options());
+    let moderated = series(Mode::Moderated, &options());
+    assert!(interrupts.ratio < 0.1, "{interrupts:?}");
+    assert!(moderated.ratio < 0.5, "{moderated:?}");
+    let last = interrupts.points.last().unwrap();
+    assert!(last.queue_full > 1e6, "dropped after work was spent: {last:?}");
+    for mode in [Mode::Clock, Mode::Adaptive] {
+        let polling = series(mode, &options());
+        assert!(polling.ratio > 0.97, "{polling:?}");
+        assert!(polling.points.iter().all(|point| point.queue_full == 0.0 && point.interrupts == 0.0));
+        // Below the knee nothing is lost.
+        let light = polling.points[2];
+        assert!(light.missed == 0.0 && (light.forwarded / light.offered - 1.0).abs() < 0.02, "{light:?}");
+        assert!(polling.last > 2.0 * interrupts.last);
+    }
+}
+
+#[test]
+fn a_frame_costs_what_is_charged_for_it() {
+    // 1000 of work, two doorbells of 204, two times 60 for the drivers, and a little for looking.
+    let adaptive = series(Mode::Adaptive, &options());
+    let ns = 1e9 / adaptive.peak;
+    assert!((1528.0..1560.0).contains(&ns), "{ns}");
+    // A clock that leaves others a fifth forwards four fifths.
+    let clock = series(Mode::Clock, &options());
+    assert!((clock.peak / adaptive.peak - 0.8).abs() < 0.04, "{} {}", clock.peak, adaptive.peak);
+    let idle = Options { cost_ns: 0, ..options() };
+    assert!(series(Mode::Adaptive, &idle).peak > 1.7e6);
+}
+
+#[test]
+fn the_text_has_every_mode_and_load_and_the_picture_is_xml() {
+    let series: Vec<Series> = Mode::ALL.into_iter().map(|mode| series(mode, &options())).collect();
+    let curves = Curves { notes: notes(&options(), 3), series };
+    let text = curves.text();
+    assert!(Mode::ALL.iter().all(|mode| text.matches(mode.name()).count() >= 2), "{text}");
+    assert_eq!(
+        text.lines().filter(|line| line.trim_start().starts_with(|c: char| c.is_ascii_digit())).count(),
+        LOADS.len()
+    );
+    assert!(text.contains("3 gaps"));
+    let value: serde_json::Value = serde_json::from_str(&curves.to_json().unwrap()).unwrap();
+    assert_eq!(value["series"][0]["points"].as_array().unwrap().len(), LOADS.len());
+    let svg = curves.svg();
+    assert_eq!(svg.matches("<polyline").count(), Mode::ALL.len());
+    assert!(svg.starts_with("<svg") && svg.ends_with("</svg>\n"));
+}
+
+#[test]
+fn live_time_leaves_out_what_the_world_takes() {
+    let options = Options { span_ms: 1, timing: Timing::Live, ..options() };
+    let (points, _) = sweep(Mode::Adaptive, &options).unwrap();
+    assert_eq!(points.len(), LOADS.len()); // and every frame had its place; how fast it was depends on the machine
+}
