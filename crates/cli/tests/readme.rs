@@ -88,6 +88,38 @@ fn a_host_on_a_tap() {
     });
 }
 
+/// The block "A bridge", line for line.
+#[test]
+fn a_bridge() {
+    isolated("a_bridge", || {
+        let lines = code_under("A bridge");
+        let (bridge, rest) = lines.split_first().expect("the block begins with the bridge");
+        let (mut child, _stderr) = in_background(bridge.strip_suffix(" &").expect("it runs in the background"));
+        let mut said = String::new();
+        for line in rest {
+            let output = run(&mut shell(line));
+            let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+            assert!(output.status.success(), "{line}\n{out}{err}");
+            said.push_str(&out);
+        }
+        for part in ["2: tap1: <BROADCAST", "state discarding", "loop 0: adaptive, polls tap0 tap1", "0 late"] {
+            assert!(said.contains(part), "no '{part}' in\n{said}");
+        }
+        let (code, out) = interrupt(&mut child);
+        assert_eq!(code, Some(0), "{out}");
+    });
+}
+
+/// The first line of "What is between two ports"; the other one wants a device between two TAPs (tests/rfc2544.rs).
+#[test]
+fn what_is_between_two_ports() {
+    let lines = code_under("What is between two ports");
+    let output = run(&mut shell(&format!("{} --test throughput,latency", lines[0])));
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(said.contains("throughput (26.1)") && said.contains("latency (26.2)"), "{said}");
+}
+
 /// The block "FTP from a stack of our own", line for line.
 #[test]
 fn ftp_from_a_stack_of_our_own() {
