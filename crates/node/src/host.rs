@@ -107,6 +107,8 @@ pub struct PortInfo {
     pub caps: Caps,
     /// Its counters.
     pub counts: Arc<PortCounts>,
+    /// The card, where there is one.
+    pub nic: Option<Arc<port::nic::Nic>>,
 }
 
 /// Why a port was not added.
@@ -302,7 +304,7 @@ impl<L: Locks> Host<L> {
             })?;
         }
         self.receivers.lock(cx).push(Receiver { iface: id, half: port.rx, watch });
-        let info = PortInfo { iface: id, spec: port.spec, caps, counts: port.counts };
+        let info = PortInfo { iface: id, spec: port.spec, caps, counts: port.counts, nic: port.nic };
         self.ports.lock().unwrap_or_else(PoisonError::into_inner).push(info);
         Ok(id)
     }

@@ -6,6 +6,7 @@
 mod arp;
 mod audit;
 mod capture;
+pub(crate) mod cards;
 mod error;
 mod ifconfig;
 pub(crate) mod ip;
@@ -59,7 +60,7 @@ const PROGRAMS: &[(&str, &str, &str)] = &[
         "Connections, counters in sentences, pools, ifaces, routes.",
     ),
     ("ss", "[-t|-u] [-l|-a] [-iopemH] | -s", "Sockets; tcp_info, timers, processes, extended, memory; how many."),
-    ("show", "pools|locks|ports|drops|counters|ledger [on|off]|sockets", "What the host knows of itself."),
+    ("show", "pools|locks|ports|nic|drops|counters|ledger [on|off]|sockets", "What the host knows of itself."),
     (
         "capture",
         "open IF|any [SNAPLEN] | read ID | close ID | list",

@@ -187,11 +187,29 @@ fn vlans_storms_rules_and_limits_are_words_too() {
         ("ifconfig bridge0 edge p0", "say 'stp p0' first"),
         ("ifconfig bridge0 proto mstp", "rstp, stp or none"),
         ("ifconfig bridge0 hellotime 7", "hello_s"),
-        ("show nic", "no member is a nic port"),
+        ("show nic", "no port here is a nic"),
     ] {
         let answer = lan.say(words).unwrap_err();
         assert!(answer.contains(said), "{words}: {answer}");
     }
+}
+
+#[test]
+fn cards_are_shown_a_frame_and_their_knobs_set_while_they_run() {
+    let mut lan = Lan::new(1, 1);
+    lan.say("ifconfig bridge0 addm nic(wire=w):em0 addm nic(wire=w):em1").unwrap();
+    assert_eq!(
+        lan.say("sysctl nic.rx_tail_batch=16 nic.rx_ring").unwrap(),
+        "nic.rx_tail_batch: 1 -> 16\nnic.rx_ring: 256\n"
+    );
+    assert!(lan.say("sysctl nic.rx_ring=64").unwrap_err().contains("when the port is opened"));
+    lan.say("ifconfig bridge0 -discover em1").unwrap();
+    (0..64).for_each(|_| lan.send(0, &frame(9, 1)));
+    (0..20).for_each(|_| lan.turn());
+    let shown = lan.json("show nic");
+    assert_eq!((shown[0]["ifname"].as_str(), shown[1]["ifname"].as_str()), (Some("em0"), Some("em1")));
+    assert!(lan.say("show nic").unwrap().contains("doorbell"), "{}", lan.say("show nic").unwrap());
+    assert!(lan.switch.audit().holds());
 }
 
 /// Two switches joined by two links, with a station on each: a loop, if nobody finds it.

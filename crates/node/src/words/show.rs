@@ -7,7 +7,7 @@ use lock::Locks;
 use serde_json::{Map, Value, json};
 use stats::{Described, DropReason, Entry};
 
-const TOPICS: &[&str] = &["pools", "locks", "ports", "drops", "counters", "ledger", "sockets"];
+const TOPICS: &[&str] = &["pools", "locks", "ports", "nic", "drops", "counters", "ledger", "sockets"];
 
 pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordError> {
     let topic = words.next(&TOPICS.join(", "))?;
@@ -19,6 +19,10 @@ pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<St
         "pools" => Ok(pools(ctl)),
         "locks" => Ok(locks(ctl)),
         "ports" => Ok(ports(ctl)),
+        "nic" => {
+            let of = |port: crate::PortInfo| Some((ctl.iface_name(port.iface).to_string(), port.nic?));
+            super::cards::shown(&ctl.host.ports().into_iter().filter_map(of).collect::<Vec<_>>(), ctl.json)
+        }
         "drops" => Ok(entries(ctl, |entry| entry.value > 0 && DropReason::ALL.iter().any(|d| d.name() == entry.name))),
         "counters" => Ok(entries(ctl, |_| true)),
         "sockets" => Ok(ss::list(ctl)),

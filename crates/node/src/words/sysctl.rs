@@ -30,7 +30,7 @@ pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, words: Words<'_>) -> Result<String
 /// What has values by name.
 pub(crate) trait Variables {
     /// All names, in order.
-    fn names(&self) -> Vec<&'static str>;
+    fn names(&self) -> Vec<String>;
     /// What a name stands for.
     fn sentence(&self, name: &str) -> String;
     /// Its value.
@@ -61,7 +61,7 @@ pub(crate) fn obey(of: &dyn Variables, json: bool, mut words: Words<'_>) -> Resu
         words.take();
     }
     let mut out = String::new();
-    let mut shown: Vec<&str> = Vec::new();
+    let mut shown: Vec<String> = Vec::new();
     while let Some(word) = words.take() {
         match word.split_once('=') {
             Some((name, value)) => out += &set(of, name.trim(), value.trim(), form)?,
@@ -83,21 +83,22 @@ enum Form {
 }
 
 /// The name itself, or all names below it.
-fn under(of: &dyn Variables, word: &str) -> Result<Vec<&'static str>, WordError> {
+fn under(of: &dyn Variables, word: &str) -> Result<Vec<String>, WordError> {
     let word = word.trim_end_matches('.');
-    let below = |name: &&str| name.strip_prefix(word).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+    let below = |name: &&String| name.strip_prefix(word).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
     let names = of.names();
-    let found: Vec<_> = names.iter().copied().filter(below).collect();
-    if found.is_empty() { Err(WordError::unknown("knob", word, names.into_iter())) } else { Ok(found) }
+    let found: Vec<String> = names.iter().filter(below).cloned().collect();
+    let all = names.iter().map(String::as_str);
+    if found.is_empty() { Err(WordError::unknown("knob", word, all)) } else { Ok(found) }
 }
 
-fn show(of: &dyn Variables, json: bool, names: &[&str], form: Form) -> String {
+fn show(of: &dyn Variables, json: bool, names: &[String], form: Form) -> String {
     let value = |name: &str| if form == Form::Sentence { of.sentence(name).into() } else { of.value(name) };
     if json {
-        let all = names.iter().map(|name| (name.to_string(), value(name))).collect::<Map<_, _>>();
+        let all = names.iter().map(|name| (name.clone(), value(name))).collect::<Map<_, _>>();
         return format!("{}\n", Value::Object(all));
     }
-    let line = |name: &&str| {
+    let line = |name: &String| {
         let value = plain(value(name));
         if form == Form::Value { format!("{value}\n") } else { format!("{name}: {value}\n") }
     };
@@ -119,8 +120,8 @@ fn set(of: &dyn Variables, name: &str, text: &str, form: Form) -> Result<String,
 }
 
 impl<L: Locks> Variables for Ctl<'_, L> {
-    fn names(&self) -> Vec<&'static str> {
-        names().collect()
+    fn names(&self) -> Vec<String> {
+        names().map(str::to_string).collect()
     }
 
     fn sentence(&self, name: &str) -> String {

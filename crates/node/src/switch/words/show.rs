@@ -3,6 +3,7 @@
 use super::super::{Counts, Info, Switch};
 use super::{guard, ifconfig, listing};
 use crate::words::WordError;
+use crate::words::cards::shown as cards_shown;
 use crate::words::parse::Words;
 use bridge::PortNo;
 use serde_json::{Map, Value, json};
@@ -96,21 +97,10 @@ fn ports(switch: &Switch, json: bool) -> String {
     listing(json, || rows.iter().map(row).collect(), || rows.iter().map(text).collect())
 }
 
-/// What the cards of `nic` ports did, a frame.
 fn nic(switch: &Switch, json: bool) -> Result<String, WordError> {
     let members = switch.members();
-    let cards: Vec<_> = members.iter().filter_map(|(_, info)| Some((info, info.nic.as_ref()?))).collect();
-    if cards.is_empty() {
-        return Err(WordError::failed("no member is a nic port"));
-    }
-    let row = |(info, nic): &(&Info, &std::sync::Arc<port::nic::Nic>)| {
-        let figures = nic.counts.report();
-        let figures = figures.iter().map(|figure| (figure.name.to_string(), figure.per_frame.into()));
-        json!({ "ifname": info.name, "per_frame": figures.collect::<Map<String, Value>>(),
-                "counters": object(&counters(&nic.counts)) })
-    };
-    let text = |(info, nic): &(&Info, &std::sync::Arc<port::nic::Nic>)| format!("{}:\n{}", info.name, nic.show());
-    Ok(listing(json, || cards.iter().map(row).collect(), || cards.iter().map(text).collect()))
+    let cards: Vec<_> = members.iter().filter_map(|(_, info)| Some((info.name.clone(), info.nic.clone()?))).collect();
+    cards_shown(&cards, json)
 }
 
 /// Addresses that moved since this was asked last: the first 64.

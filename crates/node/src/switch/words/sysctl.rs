@@ -4,7 +4,9 @@ use super::super::Switch;
 use crate::words::WordError;
 use crate::words::sysctl::{Variables, in_range, said_of};
 use dispatch::polling::{Gauges, Knobs, Mode};
+use port::nic;
 use serde_json::Value;
+use std::sync::Arc;
 
 /// What a loop's mode is, by word.
 const MODE: &str = "kern.polling.mode";
@@ -25,15 +27,37 @@ const LEVELS: &[(&str, &str)] = &[
     ("kern.polling.residual_burst", "residual_burst"),
 ];
 
+impl Switch {
+    /// The cards of `nic` ports: one word sets all of them.
+    fn cards(&self) -> impl Iterator<Item = Arc<nic::Nic>> {
+        self.members().into_iter().filter_map(|(_, info)| info.nic)
+    }
+
+    /// What they have it set to: one value, or each card's.
+    fn of_cards(&self, name: &str) -> Value {
+        let mut values: Vec<String> = self.cards().filter_map(|card| card.knobs.get(name).ok()).collect();
+        values.dedup();
+        values.join(" ").into()
+    }
+}
+
 impl Variables for Switch {
-    fn names(&self) -> Vec<&'static str> {
+    fn names(&self) -> Vec<String> {
         let knobs = Knobs::INFO.iter().map(|info| info.name);
-        let mut all: Vec<_> = knobs.chain(COSTS.iter().chain(LEVELS).map(|(name, _)| *name)).collect();
+        let fixed = COSTS.iter().chain(LEVELS).map(|(name, _)| *name);
+        let mut all: Vec<String> = knobs.chain(fixed).map(str::to_string).collect();
+        if self.cards().next().is_some() {
+            all.extend(nic::Knobs::INFO.iter().map(|info| format!("nic.{}", info.option.name)));
+        }
         all.sort_unstable();
         all
     }
 
     fn sentence(&self, name: &str) -> String {
+        if let Some(word) = name.strip_prefix("nic.") {
+            let info = nic::Knobs::INFO.iter().find(|info| info.option.name == word);
+            return info.map(|info| info.option.sentence.to_string()).unwrap_or_default();
+        }
         if let Some(info) = Knobs::INFO.iter().find(|info| info.name == name) {
             return said_of(info);
         }
@@ -47,12 +71,15 @@ impl Variables for Switch {
     }
 
     fn value(&self, name: &str) -> Value {
+        if name.starts_with("nic.") {
+            return self.of_cards(name);
+        }
         if name == MODE {
             return self.knobs.mode().name().into();
         }
         if let Some((_, level)) = LEVELS.iter().find(|(known, _)| *known == name) {
             let gauges = (0..self.lanes()).filter_map(|number| Some(self.lane(number)?.polling.gauges()));
-            let of = |gauges: std::sync::Arc<Gauges>| gauges.list().iter().find(|(of, ..)| of == level).map(|of| of.2);
+            let of = |gauges: Arc<Gauges>| gauges.list().iter().find(|(of, ..)| of == level).map(|of| of.2);
             return gauges.filter_map(of).sum::<u64>().into();
         }
         if COSTS.iter().any(|(cost, _)| *cost == name) {
@@ -67,11 +94,15 @@ impl Variables for Switch {
     }
 
     fn set(&self, name: &str, text: &str) -> Result<(), WordError> {
+        if name.starts_with("nic.") && self.cards().next().is_some() {
+            return self.cards().try_for_each(|card| card.knobs.set(name, text).map_err(WordError::failed));
+        }
         if COSTS.iter().chain(LEVELS).any(|(fixed, _)| *fixed == name) {
             return Err(WordError::failed(format!("{name}: can only be read")));
         }
         let info = Knobs::INFO.iter().find(|info| info.name == name);
-        let info = info.ok_or_else(|| WordError::unknown("knob", name, self.names().into_iter()))?;
+        let names = self.names();
+        let info = info.ok_or_else(|| WordError::unknown("knob", name, names.iter().map(String::as_str)))?;
         let value = match text.parse::<Mode>() {
             Ok(mode) if name == MODE => mode.number(),
             Err(_) if name == MODE && text.parse::<i64>().is_err() => {

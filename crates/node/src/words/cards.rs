@@ -1,0 +1,27 @@
+//! `show nic`: what the cards of `nic` ports did, a frame: doorbells, write-backs, register accesses.
+
+use super::WordError;
+use port::nic::Nic;
+use serde_json::{Map, Value, json};
+use stats::Described;
+use std::sync::Arc;
+
+/// Names and cards, as text or JSON.
+pub(crate) fn shown(cards: &[(String, Arc<Nic>)], json: bool) -> Result<String, WordError> {
+    if cards.is_empty() {
+        return Err(WordError::failed("no port here is a nic"));
+    }
+    if !json {
+        return Ok(cards.iter().map(|(name, nic)| format!("{name}:\n{}", nic.show())).collect());
+    }
+    let row = |(name, nic): &(String, Arc<Nic>)| {
+        let mut counters = Map::new();
+        nic.counts.visit(&mut |prefix, field, _, value| {
+            counters.insert(format!("{prefix}.{field}"), value.into());
+        });
+        let figures = nic.counts.report();
+        let figures = figures.iter().map(|figure| (figure.name.to_string(), figure.per_frame.into()));
+        json!({ "ifname": name, "per_frame": figures.collect::<Map<String, Value>>(), "counters": counters })
+    };
+    Ok(format!("{}\n", cards.iter().map(row).collect::<Value>()))
+}
