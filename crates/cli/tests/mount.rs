@@ -209,7 +209,7 @@ fn a_reader_waits_and_a_signal_ends_it() {
     let mut cat = Command::new("cat").arg(mount.file("n0")).stdout(Stdio::null()).spawn().unwrap();
     std::thread::sleep(Duration::from_millis(200));
     assert_eq!(cat.try_wait().unwrap(), None, "it waits");
-    assert!(Command::new("kill").args(["-INT", &cat.id().to_string()]).status().unwrap().success());
+    assert!(Command::new("kill").args(["-TERM", &cat.id().to_string()]).status().unwrap().success());
     assert_eq!(common::wait(&mut cat), None, "ended by the signal");
     // The mount ends though somebody waits, and then it has an end of file.
     let mut cat = Command::new("cat").arg(mount.file("n0")).stdout(Stdio::null()).spawn().unwrap();
