@@ -127,6 +127,7 @@ stats::counters! {
 
 /// Levels, to be read from anywhere.
 #[derive(Debug, Default)]
+#[repr(align(128))] // written each turn; the next one in memory is another thread's
 pub struct Gauges {
     burst: AtomicU64,
     residual_burst: AtomicU64,

@@ -80,8 +80,9 @@ stats::counters! {
     }
 }
 
-/// Both directions.
+/// Both directions. Aligned: ports that are polled by different cores share no line.
 #[derive(Debug, Default)]
+#[repr(align(128))]
 pub struct PortCounts {
     /// Receiving.
     pub rx: RxCounts,

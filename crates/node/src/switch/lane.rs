@@ -100,7 +100,8 @@ enum Place {
     Other(Away),
 }
 
-/// A loop of a switch.
+/// A loop of a switch. Aligned, as its neighbor in memory is another thread's.
+#[repr(align(128))]
 pub struct Lane {
     /// Its number.
     pub number: usize,

@@ -210,9 +210,14 @@ fn a_vlan_tag_that_the_kernel_took_off_is_put_back() {
         let (_netlink, _socket) = wire_up();
         let ip =
             |args: &str| std::process::Command::new("ip").args(args.split(' ')).status().is_ok_and(|s| s.success());
+        if !ip("-V") {
+            return println!("skipped: {name}: no ip(8)");
+        }
         for (proto, tpid) in [("802.1Q", [0x81, 0]), ("802.1ad", [0x88, 0xa8])] {
             if !ip(&format!("link add link kernel name tagged type vlan proto {proto} id 42")) {
-                println!("skipped: {name}: no {proto} devices, or no ip(8)");
+                println!(
+                    "not compared: {name}: this kernel was built without {proto} devices, which no package gives it"
+                );
                 continue;
             }
             assert!(ip("link set tagged up") && ip("addr add 10.2.0.1/24 dev tagged"));
