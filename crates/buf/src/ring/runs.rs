@@ -45,6 +45,22 @@ impl Consumer<Frame> {
     }
 }
 
+/// Copies `n` frames; none or one without a call.
+///
+/// # Safety
+/// As `std::ptr::copy_nonoverlapping`.
+#[cfg(not(loom))]
+#[inline(always)]
+unsafe fn copy(from: *const MaybeUninit<Frame>, to: *mut MaybeUninit<Frame>, n: usize) {
+    match n {
+        0 => {}
+        // SAFETY: the caller's.
+        1 => unsafe { to.write(from.read()) },
+        // SAFETY: the caller's.
+        _ => unsafe { std::ptr::copy_nonoverlapping(from, to, n) },
+    }
+}
+
 #[cfg(not(loom))]
 impl Shared<Frame> {
     /// The slots from `at` on to the ring's end, at most `n`: the first of them, and how many.
@@ -65,8 +81,8 @@ impl Shared<Frame> {
         // SAFETY: `first` slots from `to` on and the rest from the ring's start lie outside head..tail and are ours; a frame may be
         // moved by copying it, and `frames` are used no more.
         unsafe {
-            std::ptr::copy_nonoverlapping(head.as_ptr(), to, head.len());
-            std::ptr::copy_nonoverlapping(rest.as_ptr(), start, rest.len());
+            copy(head.as_ptr(), to, head.len());
+            copy(rest.as_ptr(), start, rest.len());
         }
     }
 
@@ -78,8 +94,8 @@ impl Shared<Frame> {
         let (head, rest) = places.split_at_mut(first);
         // SAFETY: these slots lie inside head..tail: written, released to us, read once.
         unsafe {
-            std::ptr::copy_nonoverlapping(from, head.as_mut_ptr(), head.len());
-            std::ptr::copy_nonoverlapping(start, rest.as_mut_ptr(), rest.len());
+            copy(from, head.as_mut_ptr(), head.len());
+            copy(start, rest.as_mut_ptr(), rest.len());
         }
     }
 }
