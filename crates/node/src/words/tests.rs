@@ -84,7 +84,7 @@ fn what_is_not_understood_is_named_with_what_was_expected() {
         ("ifconfig pg0 mtu 67", "from 68 to"),
         ("ifconfig pg0 create", "there is an iface of that name"),
         ("ifconfig em0 create", "'port SPEC' after 'create'"),
-        ("ifconfig em0 create port nic:em0", "unknown kind 'nic'"),
+        ("ifconfig em0 create port warp:em0", "unknown kind 'warp'"),
         ("ip adress", "did you mean 'address'?"),
         ("ip route add 9.0.0.0/8", "via GATEWAY or dev IF"),
         ("ip route add 9.0.0.0/8 via 8.8.8.8", "on no iface's link"),
