@@ -534,7 +534,8 @@ fn a_card_on_a_thread_of_its_own_keeps_order_and_loses_nothing() {
         std::thread::sleep(Duration::from_millis(20));
         stop.store(true, Ordering::Relaxed);
         let back = worker.join().unwrap();
-        assert_eq!(back.len() as u32, N.next_multiple_of(32));
+        // The last burst may go beyond N, where an earlier one found fewer buffers than it asked for.
+        assert!((N..N + 32).contains(&(back.len() as u32)), "{}", back.len());
         assert!(back.iter().zip(0..).all(|(got, want)| *got == want));
     });
     drop((rx, tx, got, nic));
