@@ -332,6 +332,29 @@ impl Frame {
         Some(unsafe { &mut *self.at(self.meta.off()).cast::<[u8; N]>() })
     }
 
+    /// Grows by `N` bytes in front if `write`, which is shown these and the first `M` behind them, says so. The frame stays as long as it is
+    /// if not, or if there are not as many.
+    #[inline(always)]
+    pub fn push_if<const N: usize, const M: usize>(
+        &mut self,
+        write: impl FnOnce(&mut [u8; N], &mut [u8; M]) -> bool,
+    ) -> bool {
+        let off = self.meta.off();
+        let len = if self.is_lent() { self.headers_len() } else { self.len() };
+        if off < N || len < M {
+            return false;
+        }
+        // SAFETY: off-N..off+M lies inside the buffer and is ours alone (what others read of a lent one is behind `len`), and the two
+        // views do not overlap.
+        let (front, behind) =
+            unsafe { (&mut *self.at(off - N).cast::<[u8; N]>(), &mut *self.at(off).cast::<[u8; M]>()) };
+        let is_pushed = write(front, behind);
+        if is_pushed {
+            self.grow_front(N);
+        }
+        is_pushed
+    }
+
     /// Grows by `n` bytes in front; `None` if the headroom is too small.
     pub fn push_n(&mut self, n: usize) -> Option<&mut [u8]> {
         if self.meta.off() < n {

@@ -8,6 +8,7 @@ use std::fmt;
 use std::io;
 use std::ptr::NonNull;
 use std::str::FromStr;
+use std::sync::atomic::{AtomicU8, AtomicU32};
 
 /// The page size asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -140,6 +141,27 @@ pub fn advise_huge<T>(table: &mut [T]) {
     }
 }
 
+/// `len` words of zero that several threads will read and write: reserved, none touched. Other `pages` than small ones are asked for as by
+/// [`advise_huge`].
+pub fn zeroed_words(len: usize, pages: Pages) -> Box<[AtomicU32]> {
+    // SAFETY: an `AtomicU32` has the representation of a `u32`, for which all bits zero is 0.
+    let mut words = unsafe { Box::<[AtomicU32]>::new_zeroed_slice(len).assume_init() };
+    if pages != Pages::Small {
+        advise_huge(&mut words);
+    }
+    words
+}
+
+/// The same, of bytes.
+pub fn zeroed_bytes(len: usize, pages: Pages) -> Box<[AtomicU8]> {
+    // SAFETY: an `AtomicU8` has the representation of a `u8`, for which all bits zero is 0.
+    let mut bytes = unsafe { Box::<[AtomicU8]>::new_zeroed_slice(len).assume_init() };
+    if pages != Pages::Small {
+        advise_huge(&mut bytes);
+    }
+    bytes
+}
+
 fn mmap(len: usize, extra: libc::c_int) -> io::Result<NonNull<u8>> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | extra;
     // SAFETY: an anonymous private mapping at an address of the kernel's choice touches nothing that exists.
@@ -162,6 +184,7 @@ impl Drop for Region {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::Ordering;
 
     #[test]
     fn every_page_size_gives_zeroed_memory_and_says_what_it_fell_back_to() {
@@ -180,6 +203,12 @@ mod tests {
     #[test]
     fn an_impossible_size_is_an_error() {
         assert!(Region::map(1 << 60, Pages::Small).is_err());
+    }
+
+    #[test]
+    fn zeroed_tables_are_zero() {
+        assert!(zeroed_words(1 << 20, Pages::Huge2M).iter().all(|word| word.load(Ordering::Relaxed) == 0));
+        assert!(zeroed_bytes(1 << 10, Pages::Small).iter().all(|byte| byte.load(Ordering::Relaxed) == 0));
     }
 
     #[test]

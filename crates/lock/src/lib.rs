@@ -5,11 +5,14 @@
 //! compare-and-swap uncontended, futex when contended), [`Heavy`] (a counting semaphore object with an owner, a nest
 //! count and a queue of waiters, as rtems2014's configuration C). Acquisitions are counted by all three.
 //!
+//! [`Pins`] says who is reading what is changed without a lock.
+//!
 //! [`Cx`], the current context, answers "who is running" in one of the three ways that rump2014 compared.
 
 mod context;
 mod heavy;
 mod light;
+mod pins;
 mod signal;
 #[cfg(test)]
 mod tests;
@@ -18,6 +21,7 @@ mod up;
 pub use context::{Cx, How, MAX_THREADS, thread_index, thread_token, thread_token_if_any};
 pub use heavy::Heavy;
 pub use light::Light;
+pub use pins::{Pinned, Pins};
 pub use signal::Signal;
 use std::fmt;
 use std::ops::DerefMut;

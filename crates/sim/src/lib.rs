@@ -4,17 +4,21 @@
 //! an impairment on each end. Same seed, same bytes: every secret, loss and delay is drawn from the world's seed, and
 //! hosts are stepped in a fixed order.
 //!
-//! [`pkt`] plays conversations with one host from scripts.
+//! [`shape`] makes one from the file that `linerate up` runs; [`pkt`] plays conversations with one host from scripts.
 #![forbid(unsafe_code)]
 
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 pub mod pkt;
+pub mod probe;
+pub mod shape;
 
 use clock::{Clock, Duration, Instant, SimClock};
 use inet::iface::IfaceAddr;
 use lock::Up;
 use node::config::{HostConfig, IfaceConfig};
+use node::run::Outcome;
+use node::service::{LONGEST, Service};
 use node::{AddPortError, Host};
 use port::Pairs;
 use std::net::Ipv4Addr;
@@ -41,6 +45,9 @@ pub struct World {
     hosts: Vec<Host<Up>>,
     pairs: Pairs,
     links: usize,
+    /// What each host serves.
+    services: Vec<Vec<Service>>,
+    buffer: Vec<u8>,
 }
 
 /// Rounds at one instant before a world is called stuck: a loop that makes frames out of nothing.
@@ -51,7 +58,15 @@ impl World {
     pub fn new(seed: u64) -> World {
         let clock = SimClock::new();
         clock.advance(Duration::from_millis(1));
-        World { clock, seed, hosts: Vec::new(), pairs: Pairs::new(), links: 0 }
+        World {
+            clock,
+            seed,
+            hosts: Vec::new(),
+            pairs: Pairs::new(),
+            links: 0,
+            services: Vec::new(),
+            buffer: Vec::new(),
+        }
     }
 
     /// Adds a host without links.
@@ -125,7 +140,8 @@ impl World {
         let mut quiet = 0;
         for _ in 0..ROUNDS_MAX {
             let steps: Vec<_> = self.hosts.iter().map(Host::step).collect();
-            quiet = if steps.iter().all(|step| step.frames == 0) { quiet + 1 } else { 0 };
+            let served = self.serve();
+            quiet = if served == 0 && steps.iter().all(|step| step.frames == 0) { quiet + 1 } else { 0 };
             // Twice: what a link released in the first quiet round reaches a host that was stepped before it.
             if quiet == 2 {
                 let timers = steps.iter().filter_map(|step| step.next);
@@ -133,6 +149,28 @@ impl World {
             }
         }
         panic!("the world does not settle at {:?}: frames are being made without end", self.now());
+    }
+
+    /// A turn of each service of each host; says how many datagrams they took.
+    fn serve(&mut self) -> usize {
+        let World { hosts, services, buffer, .. } = self;
+        let mut served = 0;
+        for (host, services) in hosts.iter().zip(services).filter(|(_, services)| !services.is_empty()) {
+            buffer.resize(LONGEST, 0);
+            let calls = host.shared_calls();
+            served += services.iter().map(|service| service.serve(&calls, buffer)).sum::<usize>();
+        }
+        served
+    }
+
+    /// Its hosts, in the order in which they were added.
+    pub fn hosts(&self) -> impl Iterator<Item = HostId> + use<> {
+        (0..self.hosts.len()).map(HostId)
+    }
+
+    /// The end: what is queued is dropped, and each host's audit taken.
+    pub fn end(self) -> Vec<Outcome> {
+        self.hosts.iter().map(node::run::end).collect()
     }
 
     /// Frames unaccounted for at any host: none, or something is wrong.

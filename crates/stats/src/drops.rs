@@ -99,6 +99,8 @@ drop_reasons! {
     BridgeRuleOut = "bridge.out" . rule,
     /// Bridge: the port to which it goes has no room.
     BridgeOutFull = "bridge.out" . full,
+    /// Netisr: as many frames of its protocol wait for its workstream as may (net.isr).
+    NetisrQueueFull = "dispatch.netisr" . queue_full,
     /// Shorter than an Ethernet header.
     EtherShort = "inet.link.ether.in" . short,
     /// Source address is multicast, broadcast, zero or our own (IEEE 802.3 3.2.3, 802.1D 7.8).
@@ -141,6 +143,8 @@ drop_reasons! {
     Ip4MartianDestination = "inet.ip4.in" . martian_destination,
     /// Source address is one of ours: LAND, or a loop.
     Ip4OwnSource = "inet.ip4.in" . own_source,
+    /// No route leads back to the source, or none by this iface (RFC 3704; net.inet.ip.source_validation).
+    Ip4InvalidSource = "inet.ip4.in" . invalid_source,
     /// Not for us and forwarding is off.
     Ip4NotForwarding = "inet.ip4.in" . not_forwarding,
     /// A unicast packet inside a link-layer broadcast is not accepted nor forwarded (RFC 1122 3.3.6).
@@ -153,6 +157,8 @@ drop_reasons! {
     Ip4TtlExceeded = "inet.ip4.forward" . ttl_exceeded,
     /// No route to the destination.
     Ip4NoRoute = "inet.ip4.forward" . no_route,
+    /// A route says that its destination is prohibited.
+    Ip4Prohibited = "inet.ip4.forward" . prohibited,
     /// Larger than the next link's MTU and may not be fragmented (answered with fragmentation needed).
     Ip4TooBig = "inet.ip4.forward" . too_big,
     /// Sent with a TTL of 0: does not leave this host (RFC 1112 6.1).
@@ -261,6 +267,36 @@ drop_reasons! {
     TcpNoRoom = "inet.tcp.in" . no_room,
     /// TCP text not kept: connections hold as much as they may (net.inet.tcp.memlimit).
     TcpNoMemory = "inet.tcp.in" . no_memory,
+    /// A tunnel's header that cannot be: cut short, of another version, with flags that are refused.
+    TunnelMalformed = "inet.tunnel.in" . malformed,
+    /// The checksum in a GRE header did not verify (RFC 2784 2.1).
+    TunnelBadChecksum = "inet.tunnel.in" . bad_checksum,
+    /// Not sent by the far end of a tunnel here (gif(4)'s ingress filter, RFC 4213 3.6).
+    TunnelBadSource = "inet.tunnel.in" . bad_source,
+    /// From a tunnel's far end with another key or VNI than the tunnel's (RFC 2890 2.1, RFC 7348 4.1).
+    TunnelBadKey = "inet.tunnel.in" . bad_key,
+    /// GRE: numbered as or before a packet that came already (RFC 2890 2.2).
+    TunnelLate = "inet.tunnel.in" . late,
+    /// IPv6 in a tunnel, which this stack does not have.
+    TunnelIp6 = "inet.tunnel.in" . ip6,
+    /// GRE: a protocol inside that is not IPv4.
+    TunnelUnknownType = "inet.tunnel.in" . unknown_type,
+    /// Congestion was marked on the outer packet of a sender that does not understand marks (RFC 6040 4.2).
+    TunnelEcn = "inet.tunnel.in" . congested,
+    /// More that came out of tunnels waits to be taken in than may.
+    TunnelQueueFull = "inet.tunnel.in" . queue_full,
+    /// The tunnel has not been given its ends.
+    TunnelNoEnds = "inet.tunnel.out" . no_ends,
+    /// No route to the tunnel's far end.
+    TunnelNoRoute = "inet.tunnel.out" . no_route,
+    /// Too many tunnels one in another (net.link.gif.max_nesting), one that leads into itself, or one whose far end sent what is to go in.
+    TunnelNested = "inet.tunnel.out" . nested,
+    /// Longer than the tunnel's path carries, and may not be fragmented (its sender was told).
+    TunnelTooBig = "inet.tunnel.out" . too_big,
+    /// No room in front of the packet for the tunnel's headers: its bytes went on in another buffer, its frame ended here.
+    TunnelMoved = "inet.tunnel.out" . moved,
+    /// No buffer with room for the tunnel's headers.
+    TunnelNoBuffer = "inet.tunnel.out" . no_buffer,
     /// The iface's transmit queue is full.
     TxQueueFull = "inet.link.ether.out" . queue_full,
     /// The iface has no port, is down, or its port is gone.

@@ -11,7 +11,8 @@
 
 use crate::checksum::{self, Kind, Partial};
 use crate::filter::Filter;
-use crate::{Malformed, Proto, arp, bpdu, dissect as dissector, eth, icmp4, igmp, ip4, ip6, mld, tcp, udp, vlan};
+use crate::{Malformed, Proto, arp, bpdu, dissect as dissector, eth, etherip, gre, icmp4, igmp, ip4, ip6, mld, tcp};
+use crate::{udp, vlan, vxlan};
 use std::fmt::Write;
 
 /// Every parser on a frame, layer by layer as a host would walk it, and each of them on the frame's every layer as well.
@@ -88,8 +89,34 @@ fn packet6(data: &[u8]) {
     upper(chain.payload(&header, data));
 }
 
+/// What tunnels put in front, read from whatever may follow an IP or a UDP header.
+fn tunnels(data: &[u8]) {
+    if let Ok(header) = gre::Header::parse(data) {
+        let mut copy = data.to_vec();
+        header.emit(&mut copy).unwrap();
+        assert_eq!(gre::Header::parse(&copy), Ok(header));
+        assert!(!header.has_checksum || gre::checksum_ok(&copy));
+        assert_eq!(copy[header.header_len()..], data[header.header_len()..]);
+    }
+    if let Ok(header) = vxlan::Header::parse(data) {
+        let mut out = [0; vxlan::HEADER_LEN];
+        header.emit(&mut out);
+        assert!(header.vni <= vxlan::VNI_MAX && vxlan::Header::parse(&out) == Ok(header));
+    }
+    if etherip::check(data).is_ok() {
+        assert_eq!(data[..etherip::HEADER_LEN], etherip::HEADER);
+    }
+    let mut copy = data.to_vec();
+    if let Ok(header) = ip4::Header::parse(data) {
+        ip4::fill_checksum(&mut copy[..header.ihl_len]);
+        ip4::set_tos(&mut copy, !header.tos).unwrap();
+        assert!(ip4::header_checksum_ok(&copy, header.ihl_len) && copy[1] == !header.tos);
+    }
+}
+
 /// All that may follow an IP header, whatever its protocol said.
 fn upper(data: &[u8]) {
+    tunnels(data);
     if let Ok(header) = udp::Header::parse(data) {
         assert_eq!(header.payload(data).len() + udp::HEADER_LEN, usize::from(header.len));
         let mut out = [0; udp::HEADER_LEN];

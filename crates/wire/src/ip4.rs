@@ -9,9 +9,11 @@ use crate::{Layer, Malformed};
 use std::net::Ipv4Addr;
 
 pub use crate::Proto;
-pub use options::{Opt, Options, Route, Timestamps};
+pub use options::{Fault, Opt, Options, Route, Timestamps, check_options};
+pub use record::{Scribe, record};
 
 mod options;
+mod record;
 #[cfg(test)]
 mod tests;
 
@@ -217,6 +219,18 @@ impl Glance {
         self.second as u8
     }
 
+    /// Type of service: DSCP and ECN.
+    #[inline(always)]
+    pub fn tos(self) -> u8 {
+        (self.first >> 8) as u8
+    }
+
+    /// May it not be fragmented?
+    #[inline(always)]
+    pub fn df(self) -> bool {
+        (self.first >> 48) as u8 & (DF >> 8) as u8 != 0
+    }
+
     /// Payload protocol.
     #[inline(always)]
     pub fn proto(self) -> Proto {
@@ -261,11 +275,34 @@ pub fn fill_checksum(header: &mut [u8]) {
 /// `None`, and nothing is written, when the TTL is 0 already or the header is not all there.
 #[inline]
 pub fn decrement_ttl(packet: &mut [u8]) -> Option<u8> {
-    let h = packet.first_chunk_mut::<HEADER_LEN>()?;
-    let ttl = h[8].checked_sub(1)?;
-    let old_sum = u16::from_be_bytes([h[10], h[11]]);
-    let sum = checksum::update16(old_sum, u16::from_be_bytes([h[8], h[9]]), u16::from_be_bytes([ttl, h[9]]));
-    h[8] = ttl;
-    [h[10], h[11]] = sum.to_be_bytes();
+    decrement(packet.first_chunk_mut()?, 0)
+}
+
+/// The same for a packet that is to travel on: nothing is written either, and `false` said, where no TTL would be left.
+#[inline]
+pub fn take_hop(header: &mut [u8; HEADER_LEN]) -> bool {
+    decrement(header, 1).is_some()
+}
+
+#[inline(always)]
+fn decrement(header: &mut [u8; HEADER_LEN], least: u8) -> Option<u8> {
+    let word = header.get_mut(8..)?.first_chunk_mut::<4>()?;
+    let ttl = word[0].checked_sub(1).filter(|ttl| *ttl >= least)?;
+    let proto_and_sum = u32::from_le_bytes(*word) >> 8;
+    // The TTL is the high byte of its 16 bits: one less there is 0x0100 more in the sum, which read in little endian is 1; what
+    // would be 0xffff is 0 (RFC 1624 3).
+    let sum = (proto_and_sum >> 8) + 1;
+    let sum = (sum + u32::from(sum >= 0xffff)) & 0xffff;
+    *word = (sum << 16 | (proto_and_sum & 0xff) << 8 | u32::from(ttl)).to_le_bytes();
     Some(ttl)
+}
+
+/// Replaces the type of service and mends the checksum (RFC 1624 3). `None` when the header is not all there.
+pub fn set_tos(packet: &mut [u8], tos: u8) -> Option<()> {
+    let h = packet.first_chunk_mut::<HEADER_LEN>()?;
+    let old_sum = u16::from_be_bytes([h[10], h[11]]);
+    let sum = checksum::update16(old_sum, u16::from_be_bytes([h[0], h[1]]), u16::from_be_bytes([h[0], tos]));
+    h[1] = tos;
+    [h[10], h[11]] = sum.to_be_bytes();
+    Some(())
 }

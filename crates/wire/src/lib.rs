@@ -16,10 +16,13 @@
 //! | [`ip4`], [`ip6`] | IP headers, options, extension headers | RFC 791, RFC 8200 |
 //! | [`icmp4`], [`igmp`], [`mld`] | control messages | RFC 792, RFC 2236, RFC 3376, RFC 3810 |
 //! | [`udp`], [`tcp`] | transport headers, TCP options | RFC 768, RFC 9293 3.1 |
+//! | [`gre`], [`vxlan`], [`etherip`] | what tunnels put in front | RFC 2784, RFC 2890, RFC 7348, RFC 3378 |
 //! | [`checksum`] | the Internet checksum, by the best means of the machine | RFC 1071, RFC 1624 |
 //! | [`edit`] | fields changed in place, checksums with them | RFC 1624 |
 //! | [`dissect`] | a frame as one line of text | tcpdump(1) |
 //! | [`text`], [`bpkt`] | a frame as a line of hexadecimal digits or a binary record, and back | ethpipe2013 |
+//! | [`flow`] | which flow a frame is of, as a keyed number | - |
+//! | [`rss`] | which queue of a card it would be in | - |
 //! | [`filter`] | tcpdump's expressions, compiled and asked of frames | pcap-filter(7) |
 //!
 //! ```
@@ -46,9 +49,12 @@ pub mod checksum;
 pub mod dissect;
 pub mod edit;
 pub mod eth;
+pub mod etherip;
 pub mod filter;
+pub mod flow;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
+pub mod gre;
 pub mod hash;
 pub mod icmp4;
 pub mod igmp;
@@ -58,10 +64,12 @@ mod l4port;
 mod malformed;
 pub mod mld;
 mod proto;
+pub mod rss;
 pub mod tcp;
 pub mod text;
 pub mod udp;
 pub mod vlan;
+pub mod vxlan;
 
 pub use eth::Mac;
 pub use l4port::L4Port;

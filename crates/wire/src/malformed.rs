@@ -31,6 +31,12 @@ pub enum Layer {
     Udp,
     /// TCP segment.
     Tcp,
+    /// GRE packet.
+    Gre,
+    /// VXLAN header.
+    Vxlan,
+    /// EtherIP header.
+    EtherIp,
 }
 
 impl fmt::Display for Layer {
@@ -48,6 +54,9 @@ impl fmt::Display for Layer {
             Layer::Igmp => "IGMP",
             Layer::Udp => "UDP",
             Layer::Tcp => "TCP",
+            Layer::Gre => "GRE",
+            Layer::Vxlan => "VXLAN",
+            Layer::EtherIp => "EtherIP",
         })
     }
 }
@@ -84,6 +93,13 @@ pub enum Malformed {
         layer: Layer,
         /// The total length claimed.
         len: u16,
+    },
+    /// A flag is set that must not be, or is not and must be.
+    BadFlags {
+        /// Where.
+        layer: Layer,
+        /// The flags as found.
+        found: u16,
     },
     /// The checksum does not verify.
     BadChecksum {
@@ -154,6 +170,7 @@ impl fmt::Display for Malformed {
                 write!(f, "{layer}: header length {len} is less than the fixed header")
             }
             Malformed::BadTotalLen { layer, len } => write!(f, "{layer}: length {len} is less than the header's own"),
+            Malformed::BadFlags { layer, found } => write!(f, "{layer}: flags are {found:#06x}"),
             Malformed::BadChecksum { layer } => write!(f, "{layer}: checksum does not verify"),
             Malformed::BadLlc => f.write_str("BPDU: neither the LLC header nor the address of one"),
             Malformed::BadBpduProtocol(found) => write!(f, "BPDU: protocol identifier is {found:#06x}"),

@@ -37,6 +37,8 @@ impl Proto {
     pub const NO_NEXT: Proto = Proto(59);
     /// IPv6 Destination Options header (RFC 8200 4.6).
     pub const DEST_OPTIONS: Proto = Proto(60);
+    /// Ethernet in IP (RFC 3378).
+    pub const ETHERIP: Proto = Proto(97);
     /// SCTP (RFC 9260).
     pub const SCTP: Proto = Proto(132);
 
@@ -58,6 +60,7 @@ impl Proto {
             Proto::IPV6_ICMP => "ICMP6",
             Proto::NO_NEXT => "no next header",
             Proto::DEST_OPTIONS => "DSTOPT",
+            Proto::ETHERIP => "EtherIP",
             Proto::SCTP => "SCTP",
             _ => return None,
         })

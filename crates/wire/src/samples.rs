@@ -3,7 +3,7 @@
 use crate::checksum::Partial;
 use crate::eth::{self, EtherType, Mac};
 use crate::tcp::{Flags, OptionWriter};
-use crate::{L4Port, Proto, arp, bpdu, icmp4, igmp, ip4, ip6, tcp, udp, vlan};
+use crate::{L4Port, Proto, arp, bpdu, etherip, gre, icmp4, igmp, ip4, ip6, tcp, udp, vlan, vxlan};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 pub(crate) const A: Mac = Mac([2, 0, 0, 0, 0, 1]);
@@ -48,6 +48,26 @@ pub(crate) fn udp_datagram(pseudo: fn(Proto, u16) -> Partial, payload: &[u8]) ->
         .emit(datagram.first_chunk_mut().unwrap());
     datagram.extend(payload);
     datagram
+}
+
+/// A GRE header before an IPv4 packet: plain, or with a checksum and this key and sequence number.
+pub(crate) fn gre(flow: Option<(u32, u32)>, packet: &[u8]) -> Vec<u8> {
+    let (key, sequence) = flow.unzip();
+    let header = gre::Header { protocol: EtherType::IPV4, has_checksum: flow.is_some(), key, sequence };
+    let mut out = vec![0; header.header_len()];
+    out.extend(packet);
+    header.emit(&mut out).unwrap();
+    out
+}
+
+pub(crate) fn vxlan_datagram(vni: u32, frame: &[u8]) -> Vec<u8> {
+    let mut out = vec![0; udp::HEADER_LEN + vxlan::HEADER_LEN];
+    let len = (out.len() + frame.len()) as u16;
+    let (header, rest) = out.split_first_chunk_mut().unwrap();
+    udp::Header { src: L4Port(54321), dst: vxlan::PORT, len, checksum: 0 }.emit(header);
+    vxlan::Header { vni }.emit(rest.first_chunk_mut().unwrap());
+    out.extend(frame);
+    out
 }
 
 pub(crate) fn pseudo4(proto: Proto, len: u16) -> Partial {
@@ -172,4 +192,22 @@ pub(crate) fn frames() -> Vec<(&'static str, Vec<u8>)> {
         ("bpdu_tcn", bpdu::Bpdu::Tcn.emit_frame(A).to_vec()),
         ("fragment6", v6(Proto::FRAGMENT, &fragment6)),
     ]
+}
+
+/// What tunnels make of the first of [`frames`].
+pub(crate) fn tunnels() -> Vec<(&'static str, Vec<u8>)> {
+    let rump = rump_frame();
+    let v4 = |proto, payload: &[u8]| ethernet(EtherType::IPV4, &packet4(proto, B4, payload));
+    vec![
+        ("ipip", v4(Proto::IPIP, &rump[14..])),
+        ("gre", v4(Proto::GRE, &gre(None, &rump[14..]))),
+        ("gre_all", v4(Proto::GRE, &gre(Some((5, 9)), &rump[14..]))),
+        ("etherip", v4(Proto::ETHERIP, &[&etherip::HEADER, rump.as_slice()].concat())),
+        ("vxlan", v4(Proto::UDP, &vxlan_datagram(42, &rump))),
+    ]
+}
+
+/// All of them.
+pub(crate) fn all() -> Vec<(&'static str, Vec<u8>)> {
+    frames().into_iter().chain(tunnels()).collect()
 }

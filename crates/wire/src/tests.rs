@@ -6,7 +6,7 @@ use std::{fs, path::Path};
 
 #[test]
 fn every_truncation_is_an_answer() {
-    for (_, frame) in samples::frames() {
+    for (_, frame) in samples::all() {
         for len in 0..=frame.len() {
             fuzz::frame(&frame[..len]);
             fuzz::dissect(&frame[..len]);
@@ -17,7 +17,7 @@ fn every_truncation_is_an_answer() {
 
 #[test]
 fn every_single_byte_may_lie() {
-    for (_, frame) in samples::frames() {
+    for (_, frame) in samples::all() {
         for at in 0..frame.len() {
             for value in [0, 1, 0x0f, 0x40, 0x7f, 0x80, 0xff] {
                 let mut frame = frame.clone();
@@ -39,7 +39,7 @@ proptest! {
 
     #[test]
     fn mutated_frames(which in any::<prop::sample::Index>(), edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6), len in 0..200usize) {
-        let frames = samples::frames();
+        let frames = samples::all();
         let mut frame = which.get(&frames).1.clone();
         for (at, value) in edits {
             let at = at.index(frame.len());
@@ -62,7 +62,7 @@ fn fuzz_seeds_are_on_disk() {
             return;
         }
         let every = if target == "wire_checksum" { 6 } else { 1 };
-        for (name, frame) in samples::frames().into_iter().step_by(every) {
+        for (name, frame) in samples::all().into_iter().step_by(every) {
             let path = dir.join(name);
             if fs::read(&path).ok().as_ref() != Some(&frame) {
                 fs::write(&path, &frame).unwrap();

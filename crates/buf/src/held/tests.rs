@@ -66,6 +66,37 @@ fn a_borrower_writes_headers_and_no_payload() {
 }
 
 #[test]
+fn what_is_shown_before_it_is_pushed() {
+    let pool = pool(Kind::Stack, PoolLocks::Owner);
+    let mut frame = pool.get().unwrap();
+    frame.extend(b"packet").unwrap();
+    let before = frame.headroom();
+    assert!(!frame.push_if(|link: &mut [u8; 4], _: &mut [u8; 6]| {
+        *link = *b"link";
+        false
+    }));
+    assert_eq!((frame.bytes(), frame.headroom()), (&b"packet"[..], before));
+    assert!(!frame.push_if(|_: &mut [u8; 4], _: &mut [u8; 7]| true), "not as many");
+    assert!(frame.push_if(|link: &mut [u8; 4], packet: &mut [u8; 6]| {
+        (*link, packet[0]) = (*b"LINK", b'P');
+        true
+    }));
+    assert_eq!((frame.bytes(), frame.headroom()), (&b"LINKPacket"[..], before - 4));
+    while frame.push::<1>().is_some() {}
+    assert!(!frame.push_if(|_: &mut [u8; 1], _: &mut [u8; 1]| true), "no room in front");
+    // Of a lent frame its headers are all that may be seen so.
+    let mut held = held(&pool, b"data");
+    let mut lent = held.lend().unwrap();
+    assert!(!lent.push_if(|_: &mut [u8; 2], _: &mut [u8; 1]| true));
+    *lent.push::<3>().unwrap() = *b"hdr";
+    assert!(lent.push_if(|link: &mut [u8; 2], header: &mut [u8; 3]| {
+        *link = *b"ln";
+        header == b"hdr"
+    }));
+    assert_eq!(lent.bytes(), b"lnhdrdata");
+}
+
+#[test]
 fn what_must_be_written_is_copied_first() {
     let pool = pool(Kind::Stack, PoolLocks::Owner);
     let mut held = held(&pool, b"data");

@@ -43,6 +43,11 @@ impl Cutter {
         self.text + self.done >= self.end && self.pieces > 0
     }
 
+    /// Bytes of the longest piece.
+    pub fn longest(&self) -> usize {
+        self.end.min(self.text + self.size)
+    }
+
     /// The segment itself, whatever was cut off.
     pub fn into_frame(self) -> Frame {
         self.frame

@@ -70,7 +70,9 @@ pub fn understand(header: &Header, frame: &mut Frame, rx_csum: RxCsum, largest: 
         if place.field + 2 > frame.len() {
             return None;
         }
-        if rx_csum == RxCsum::Trust {
+        // In a tunnel's packet it is the innermost that is open, and only here is it known where.
+        let outermost = super::l4_place(frame.bytes()).is_some_and(|own| own.start == start);
+        if rx_csum == RxCsum::Trust && outermost {
             frame.set_flags(frame.flags().with(Flags::TX_L4_CSUM));
         } else {
             super::complete_l4(frame.make_own().then(|| frame.bytes_mut())?, place)?;

@@ -9,13 +9,14 @@ mod message;
 pub use counts::TxDrops;
 pub use drop::{DropBy, DropError};
 
+use super::netns::Namespace;
 use super::{errno_text, set_option, socket};
 use message::{Message, Reader, Reply};
 use std::fmt;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::Ipv4Addr;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use wire::Mac;
 
 /// Why the kernel did not do what it was asked.
@@ -152,6 +153,17 @@ impl Netlink {
             });
         });
         self.request(message, || format!("add veth {a} and {b}")).map(drop)
+    }
+
+    /// Moves `dev` to another namespace, where it is down and has no addresses.
+    ///
+    /// # Errors
+    /// EEXIST: its name is taken there; EPERM: that one is not ours.
+    pub fn move_to(&mut self, dev: &str, namespace: &Namespace) -> Result<(), NetlinkError> {
+        self.link(dev, "to another namespace", |message, index| {
+            message.ifinfo(index, 0, 0);
+            message.attr(libc::IFLA_NET_NS_FD, &namespace.as_fd().as_raw_fd().to_ne_bytes());
+        })
     }
 
     /// Makes a bridge of the kernel's (its spanning tree is off).

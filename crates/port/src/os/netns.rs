@@ -4,7 +4,9 @@
 //! Root enters a network namespace alone; others need a user namespace around it, in which they are root.
 
 use std::ffi::CStr;
+use std::fs::File;
 use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -73,6 +75,71 @@ pub fn command(cmd: &mut Command) -> &mut Command {
     let maps = Maps::new();
     // SAFETY: `enter` makes system calls and touches nothing but `maps`, which was allocated before the fork.
     unsafe { cmd.pre_exec(move || maps.enter()) }
+}
+
+/// A network namespace that is held. Threads of a process that is root where it stands may go from one to another.
+#[derive(Debug)]
+pub struct Namespace(File);
+
+impl Namespace {
+    /// A new one, its loopback interface down. The calling thread stays where it is.
+    ///
+    /// # Errors
+    /// EPERM: the process is root neither of the machine nor of a user namespace ([`command`]); ENOSPC: too many.
+    pub fn new() -> io::Result<Namespace> {
+        let here = Namespace::of_this_thread()?;
+        unshare(libc::CLONE_NEWNET)?;
+        let made = Namespace::of_this_thread();
+        here.enter()?;
+        made
+    }
+
+    /// The one that the calling thread is in.
+    ///
+    /// # Errors
+    /// No /proc, or no descriptors left.
+    pub fn of_this_thread() -> io::Result<Namespace> {
+        File::open("/proc/thread-self/ns/net").map(Namespace)
+    }
+
+    /// Another hold of it.
+    ///
+    /// # Errors
+    /// No descriptors left.
+    pub fn try_clone(&self) -> io::Result<Namespace> {
+        self.0.try_clone().map(Namespace)
+    }
+
+    /// Brings the calling thread there. What it has open stays where it was opened.
+    ///
+    /// # Errors
+    /// EPERM, as of [`Namespace::new`].
+    pub fn enter(&self) -> io::Result<()> {
+        // SAFETY: setns(2) takes no pointers; the descriptor is open while it is called.
+        if unsafe { libc::setns(self.0.as_raw_fd(), libc::CLONE_NEWNET) } == 0 {
+            Ok(())
+        } else {
+            Err(io::Error::last_os_error())
+        }
+    }
+
+    /// Does something there, and comes back.
+    ///
+    /// # Errors
+    /// As [`Namespace::enter`].
+    pub fn within<R>(&self, act: impl FnOnce() -> R) -> io::Result<R> {
+        let here = Namespace::of_this_thread()?;
+        self.enter()?;
+        let done = act();
+        here.enter()?;
+        Ok(done)
+    }
+}
+
+impl AsFd for Namespace {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
 }
 
 /// Can [`command`] work here? Tried in a child that exists for nothing else.

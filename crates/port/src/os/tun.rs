@@ -154,7 +154,23 @@ pub fn takes_tx_checksums(name: &str) -> io::Result<bool> {
 /// What SIOCETHTOOL says (EPERM, EOPNOTSUPP: the device does not let itself be told).
 pub fn close_tx_checksums(name: &str) -> io::Result<()> {
     const SET_TX_CHECKSUM: u32 = 0x17;
-    let mut value = [SET_TX_CHECKSUM, 0]; // struct ethtool_value: cmd, data
+    switch_off(name, SET_TX_CHECKSUM)
+}
+
+/// Has interface `name` carry no packets beyond its MTU: large segments are cut before they leave (TSO, GSO off), what comes is
+/// not taken together (GRO off).
+///
+/// # Errors
+/// As [`close_tx_checksums`].
+pub fn carry_no_large(name: &str) -> io::Result<()> {
+    const SET_TSO: u32 = 0x1f;
+    const SET_GSO: u32 = 0x24;
+    const SET_GRO: u32 = 0x2c;
+    [SET_TSO, SET_GSO, SET_GRO].into_iter().try_for_each(|what| switch_off(name, what))
+}
+
+fn switch_off(name: &str, what: u32) -> io::Result<()> {
+    let mut value = [what, 0]; // struct ethtool_value: cmd, data
     let mut request = ifreq(name)?;
     request.ifr_ifru.ifru_data = std::ptr::from_mut(&mut value).cast();
     ioctl_ifreq(&control()?, libc::SIOCETHTOOL, &mut request)

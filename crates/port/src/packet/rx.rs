@@ -1,13 +1,12 @@
 //! From the interface to a host: along a block, a frame at a time, and on to the next block.
 //!
-//! A frame of the MTU goes into a buffer of the pool. A large segment goes into a large buffer; of these one is kept back: when all
-//! others are in use, the segment is cut up from there into small buffers (`offload::gso`), for a reader that never reads must not stop
-//! the port. Without a buffer the frame stays in its block, and comes next time. When nothing is there, now and then the socket is
+//! A frame of the MTU goes into a buffer of the pool. A large segment goes into a large buffer, and is cut up from the last of these
+//! (`offload::large`). Without a buffer the frame stays in its block, and comes next time. When nothing is there, now and then the socket is
 //! asked what it lost, and whether its interface is up.
 
 use super::block::{Cursor, Packet};
 use super::{PacketConfig, RxCsum};
-use crate::offload::gso::Cutter;
+use crate::offload::large::{Cut, Large};
 use crate::offload::{self, virtio};
 use crate::os::packet::rx::{Lost, RxRing};
 use crate::os::packet::{bound_to, is_running, take_error};
@@ -30,9 +29,7 @@ pub(super) struct PacketRx {
     pool: Pool,
     /// Bytes that a buffer of `pool` has room for.
     room: usize,
-    large: Option<Large>,
-    /// A large segment that is being cut up.
-    cutting: Option<Cutter>,
+    large: Large,
     counts: Arc<PortCounts>,
     rx_csum: RxCsum,
     /// Give large segments uncut?
@@ -44,13 +41,6 @@ pub(super) struct PacketRx {
     is_down: bool,
     gone: bool,
     seen: Seen,
-}
-
-/// Where large frames go.
-struct Large {
-    pool: Pool,
-    /// The buffer that is kept back. Always there, but while its frame is cut up.
-    spare: Option<Frame>,
 }
 
 /// What there is to remark on.
@@ -88,8 +78,7 @@ impl PacketRx {
             cursor: Cursor::default(),
             room: pool.size() - pool.headroom(),
             pool,
-            large: large.map(|pool| Large { spare: pool.get(), pool }),
-            cutting: None,
+            large: Large::new(large),
             counts,
             rx_csum,
             whole: config.lro,
@@ -104,8 +93,9 @@ impl PacketRx {
 
     #[inline]
     fn next(&mut self) -> Got {
-        if self.cutting.is_some() {
-            return self.cut();
+        if self.large.is_cutting() {
+            let cut = self.large.cut(&self.pool);
+            return self.cut(cut);
         }
         while self.cursor.is_done() {
             if !self.next_block() {
@@ -120,7 +110,7 @@ impl PacketRx {
         let buffer =
             if packet.len() <= self.room { self.pool.get() } else { large_buffer(&mut self.large, self.whole) };
         let Some(mut frame) = buffer else {
-            if self.large.is_none() && packet.len() > self.room {
+            if !self.large.is_some() && packet.len() > self.room {
                 self.seen.cut_short += 1;
                 self.pass(next);
                 return Got::Malformed;
@@ -135,15 +125,16 @@ impl PacketRx {
         if understood.is_none() {
             self.seen.uncuttable += u64::from(is_large);
             self.seen.cut_short += u64::from(is_cut);
-            self.keep(frame);
+            self.large.keep(frame);
             return Got::Malformed;
         }
-        if frame.flags().has(Flags::GSO) && (!self.whole || self.is_spent()) {
-            return self.split(frame);
+        if frame.flags().has(Flags::GSO) && (!self.whole || self.large.is_spent()) {
+            let cut = self.large.split(frame, &self.pool);
+            return self.cut(cut);
         }
-        if self.is_spent() {
+        if self.large.is_spent() {
             // No segment that could be cut, in the last large buffer: a packet of a large MTU.
-            self.keep(frame);
+            self.large.keep(frame);
             self.counts.rx.no_buffer.bump();
             return Got::Malformed;
         }
@@ -185,7 +176,7 @@ impl PacketRx {
                 header.csum_start = header.csum_start.saturating_add(vlan::TAG_LEN as u16);
             }
             // What is cut up gets its checksums then.
-            let cuts = header.gso_type != virtio::GSO_NONE && (!self.whole || self.is_spent());
+            let cuts = header.gso_type != virtio::GSO_NONE && (!self.whole || self.large.is_spent());
             let rx_csum = if cuts { RxCsum::Trust } else { self.rx_csum };
             return virtio::understand(&header, frame, rx_csum, usize::MAX);
         }
@@ -201,50 +192,12 @@ impl PacketRx {
         Some(())
     }
 
-    /// Has the last large buffer been used?
-    #[inline]
-    fn is_spent(&self) -> bool {
-        self.large.as_ref().is_some_and(|large| large.spare.is_none())
-    }
-
-    /// Ends a frame. If it has the last large buffer, that is the one kept back again.
     #[cold]
-    fn keep(&mut self, mut frame: Frame) {
-        if let Some(large) = &mut self.large
-            && large.spare.is_none()
-        {
-            frame.truncate(0);
-            frame.set_flags(Flags::default());
-            large.spare = Some(frame);
-        }
-    }
-
-    #[cold]
-    fn split(&mut self, frame: Frame) -> Got {
-        match Cutter::new(frame) {
-            Ok(cutter) => {
-                self.cutting = Some(cutter);
-                self.cut()
-            }
-            Err(frame) => {
-                self.keep(frame);
-                Got::Malformed
-            }
-        }
-    }
-
-    #[cold]
-    fn cut(&mut self) -> Got {
-        let Some(mut cutter) = self.cutting.take() else { return Got::Empty };
-        let piece = cutter.cut(&self.pool);
-        if cutter.is_done() {
-            self.keep(cutter.into_frame());
-        } else {
-            self.cutting = Some(cutter); // without a buffer for it, the piece is cut next time
-        }
-        match piece {
-            Some(piece) => Got::Frame(piece),
-            None => {
+    fn cut(&mut self, cut: Cut) -> Got {
+        match cut {
+            Cut::Piece(piece) => Got::Frame(piece),
+            Cut::Uncuttable => Got::Malformed,
+            Cut::NoBuffer => {
                 self.counts.rx.no_buffer.bump();
                 Got::Empty
             }
@@ -282,10 +235,9 @@ impl PacketRx {
 
 /// A buffer for a frame that is too long for the pool's.
 #[cold]
-fn large_buffer(large: &mut Option<Large>, whole: bool) -> Option<Frame> {
-    let large = large.as_mut()?;
-    let buffer = if whole { large.pool.get() } else { None };
-    buffer.or_else(|| large.spare.take())
+fn large_buffer(large: &mut Large, whole: bool) -> Option<Frame> {
+    let buffer = if whole { large.get() } else { None };
+    buffer.or_else(|| large.take())
 }
 
 impl RxHalf for PacketRx {
@@ -319,7 +271,7 @@ impl RxHalf for PacketRx {
     }
 
     fn next_event(&self) -> Option<Instant> {
-        if self.cutting.is_some() {
+        if self.large.is_cutting() {
             return Some(Instant::ZERO); // at once
         }
         (self.is_down && !self.gone).then(|| self.now.after(LOOK_AGAIN))

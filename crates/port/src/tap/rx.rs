@@ -2,14 +2,13 @@
 //!
 //! How long the next frame is nobody knows before it is read. So each read goes into a buffer of the pool and, behind it, into a
 //! large one that is kept ready: a frame of the MTU stays where it is, a large one costs a copy of its first two kilobytes and
-//! takes the large buffer along. Without another large buffer it is cut up into small ones instead (`offload::gso`): a reader
-//! that never reads must not stop the device.
+//! takes the large buffer along. Without another large buffer it is cut up into small ones instead (`offload::large`).
 
-use crate::offload::gso::Cutter;
+use crate::offload::large::{Cut, Large};
 use crate::offload::{RxCsum, virtio};
 use crate::os::tun::VNET_HDR_LEN;
 use crate::{PortCounts, RxHalf};
-use buf::{Burst, Flags, Frame, Pool};
+use buf::{Burst, Frame, Pool};
 use clock::Instant;
 use std::fs::File;
 use std::io::{self, ErrorKind, IoSliceMut, Read};
@@ -20,20 +19,11 @@ use wire::eth;
 pub(super) struct TapRx {
     file: Arc<File>,
     pool: Pool,
-    large: Option<Large>,
-    /// A large segment that no large buffer could be spared for.
-    cutting: Option<Cutter>,
+    large: Large,
     counts: Arc<PortCounts>,
     vnet_hdr: usize,
     rx_csum: RxCsum,
     gone: Option<io::Error>,
-}
-
-/// Where large frames are read into.
-struct Large {
-    pool: Pool,
-    /// The buffer that is kept ready. Always there, but while its frame is cut up.
-    spare: Option<Frame>,
 }
 
 /// What one read gave.
@@ -54,13 +44,13 @@ impl TapRx {
         large: Option<Pool>,
         rx_csum: RxCsum,
     ) -> TapRx {
-        let large = large.map(|pool| Large { spare: pool.get(), pool });
-        TapRx { file, pool, large, cutting: None, counts, vnet_hdr, rx_csum, gone: None }
+        TapRx { file, pool, large: Large::new(large), counts, vnet_hdr, rx_csum, gone: None }
     }
 
     fn next(&mut self) -> Got {
-        if self.cutting.is_some() {
-            return self.cut();
+        if self.large.is_cutting() {
+            let cut = self.large.cut(&self.pool);
+            return self.cut(cut);
         }
         let Some(mut frame) = self.pool.get() else {
             self.counts.rx.no_buffer.bump();
@@ -68,27 +58,28 @@ impl TapRx {
         };
         let mut header = [0; VNET_HDR_LEN];
         let room = frame.tailroom();
-        let mut spare = self.large.as_mut().and_then(|large| large.spare.take());
+        let mut spare = self.large.take();
         let Some(len) = self.read(&mut header, &mut frame, spare.as_mut()) else {
-            self.keep(spare);
+            spare.into_iter().for_each(|spare| self.large.keep(spare));
             return Got::Empty;
         };
         if len > room
             && let Some(mut large) = spare.take()
         {
             fill(&mut large, &frame, len);
-            (frame, spare) = (large, self.large.as_ref().and_then(|large| large.pool.get()));
+            (frame, spare) = (large, self.large.get());
         } else {
             frame.truncate(len);
         }
         let whole = frame.len() == len;
-        self.keep(spare);
+        spare.into_iter().for_each(|spare| self.large.keep(spare));
         if len < eth::HEADER_LEN || !whole || (self.vnet_hdr > 0 && !self.understand(&mut frame, &header)) {
-            self.take_back(frame);
+            self.large.keep(frame);
             return Got::Malformed;
         }
-        if len > room && self.is_spent() {
-            return self.split(frame);
+        if len > room && self.large.is_spent() {
+            let cut = self.large.split(frame, &self.pool);
+            return self.cut(cut);
         }
         Got::Frame(frame)
     }
@@ -129,60 +120,13 @@ impl TapRx {
         }
     }
 
-    /// Keeps a large buffer ready.
-    fn keep(&mut self, spare: Option<Frame>) {
-        if let (Some(large), Some(mut spare)) = (&mut self.large, spare) {
-            spare.truncate(0);
-            spare.set_flags(Flags::default()); // it may have been a frame
-            large.spare = Some(spare);
-        }
-    }
-
-    /// Has the last large buffer been used?
-    fn is_spent(&self) -> bool {
-        self.large.as_ref().is_some_and(|large| large.spare.is_none())
-    }
-
-    /// Ends a frame. If it has the last large buffer, that is the one kept ready again.
-    fn take_back(&mut self, frame: Frame) {
-        if self.is_spent() {
-            self.keep(Some(frame));
-        }
-    }
-
-    /// A frame in the last large buffer, which is needed for the next.
     #[cold]
-    fn split(&mut self, frame: Frame) -> Got {
-        match Cutter::new(frame) {
-            Ok(cutter) => {
-                self.cutting = Some(cutter);
-                self.cut()
-            }
-            Err(frame) => {
-                // No segment that could be cut: a packet of a large MTU.
-                self.take_back(frame);
-                self.counts.rx.no_buffer.bump();
-                Got::Malformed
-            }
+    fn cut(&mut self, cut: Cut) -> Got {
+        if let Cut::Piece(piece) = cut {
+            return Got::Frame(piece);
         }
-    }
-
-    #[cold]
-    fn cut(&mut self) -> Got {
-        let Some(mut cutter) = self.cutting.take() else { return Got::Empty };
-        let piece = cutter.cut(&self.pool);
-        if piece.is_some() && !cutter.is_done() {
-            self.cutting = Some(cutter);
-        } else {
-            self.keep(Some(cutter.into_frame()));
-        }
-        match piece {
-            Some(piece) => Got::Frame(piece),
-            None => {
-                self.counts.rx.no_buffer.bump();
-                Got::Empty
-            }
-        }
+        self.counts.rx.no_buffer.bump();
+        if matches!(cut, Cut::Uncuttable) { Got::Malformed } else { Got::Empty }
     }
 
     /// Does and notes what the virtio header says; `false`: it makes no sense.
@@ -227,7 +171,7 @@ impl RxHalf for TapRx {
     }
 
     fn next_event(&self) -> Option<Instant> {
-        self.cutting.as_ref().map(|_| Instant::ZERO) // at once
+        self.large.is_cutting().then_some(Instant::ZERO) // at once
     }
 
     fn is_gone(&self) -> bool {

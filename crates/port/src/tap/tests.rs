@@ -424,3 +424,28 @@ fn a_virtio_header_reads_as_it_was_written() {
     let header = virtio::Header { flags: 1, gso_type: 4, hdr_len: 54, gso_size: 1448, csum_start: 34, csum_offset: 16 };
     assert_eq!(virtio::Header::parse(&header.emit()), header);
 }
+
+/// VXLAN: the datagram has no checksum, and the open one is that of the segment inside. Left open it would be closed at the outer
+/// header's place.
+#[test]
+fn an_open_checksum_in_a_tunnel_is_closed_here() {
+    let inner = tcp4(7, 1, 2, 0x10, b"");
+    let mut bytes = vec![0; 34 + 8 + 8];
+    wire::eth::Header { dst: wire::Mac([2; 6]), src: wire::Mac([4; 6]), ethertype: wire::eth::EtherType::IPV4 }
+        .emit(bytes.first_chunk_mut().unwrap());
+    let (a, b) = ([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
+    let outer = wire::ip4::Header::new(a, b, wire::Proto::UDP, 16 + inner.len()).unwrap();
+    outer.emit(bytes[14..].first_chunk_mut().unwrap());
+    let (src, dst) = (wire::L4Port(50_000), wire::vxlan::PORT);
+    wire::udp::Header { src, dst, len: 16 + inner.len() as u16, checksum: 0 }
+        .emit(bytes[34..].first_chunk_mut().unwrap());
+    bytes.extend(&inner);
+    let header =
+        virtio::Header { flags: virtio::NEEDS_CSUM, csum_start: 50 + 34, csum_offset: 16, ..virtio::Header::NONE };
+    let mut frame = pool().get().unwrap();
+    frame.extend(&bytes).unwrap();
+    virtio::understand(&header, &mut frame, RxCsum::Trust, 0).unwrap();
+    assert_eq!((frame.flags(), &frame.bytes()[40..42]), (Flags::RX_L4_OK, &[0, 0][..]));
+    let open = &bytes[84 + 16..84 + 18];
+    assert_ne!(&frame.bytes()[84 + 16..84 + 18], open);
+}

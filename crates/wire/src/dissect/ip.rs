@@ -2,7 +2,7 @@
 
 use super::transport::{self, Ends};
 use crate::{Layer, Malformed, Proto};
-use crate::{icmp4, igmp, ip4, ip6};
+use crate::{etherip, gre, icmp4, igmp, ip4, ip6};
 use std::fmt::{Formatter, Result};
 use std::net::IpAddr;
 
@@ -68,11 +68,38 @@ fn upper(f: &mut Formatter<'_>, proto: Proto, ends: Ends, payload: &[u8]) -> Res
         Proto::ICMP => icmp(f, payload, ends.len),
         Proto::IGMP => igmp(f, payload),
         Proto::IPV6_ICMP => icmp6(f, payload, ends.len),
+        Proto::GRE => gre(f, payload, ends.len),
+        Proto::ETHERIP => etherip(f, payload, ends.len),
         Proto::NO_NEXT => f.write_str("no next header"),
         Proto(number) => match proto.name() {
             Some(name) => write!(f, "{name}, length {}", ends.len),
             None => write!(f, "ip-proto-{number} {}", ends.len),
         },
+    }
+}
+
+/// What is inside is not taken apart: a line has no depth that bytes could ask for.
+fn gre(f: &mut Formatter<'_>, packet: &[u8], len: usize) -> Result {
+    let header = match gre::Header::parse(packet) {
+        Ok(header) => header,
+        Err(Malformed::Truncated { .. }) => return f.write_str("[|gre]"),
+        Err(why) => return write!(f, "[{why}]"),
+    };
+    f.write_str("GREv0")?;
+    if let Some(key) = header.key {
+        write!(f, ", key={key:#x}")?;
+    }
+    if let Some(sequence) = header.sequence {
+        write!(f, ", seq {sequence}")?;
+    }
+    write!(f, ", proto {}, length {len}", header.protocol)
+}
+
+fn etherip(f: &mut Formatter<'_>, packet: &[u8], len: usize) -> Result {
+    match etherip::check(packet) {
+        Ok(()) => write!(f, "EtherIP, length {len}"),
+        Err(Malformed::Truncated { .. }) => f.write_str("[|etherip]"),
+        Err(why) => write!(f, "[{why}]"),
     }
 }
 

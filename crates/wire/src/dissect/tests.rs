@@ -28,6 +28,22 @@ fn golden_lines() {
     }
 }
 
+/// Beyond the tunnel's own header nothing is shown; tcpdump goes on with what is inside.
+#[test]
+fn tunnels_show_their_header() {
+    let expected = [
+        ("ipip", "length 84: 1.0.0.1 > 1.0.0.2: IPIP, length 50"),
+        ("gre", "length 88: 1.0.0.1 > 1.0.0.2: GREv0, proto IPv4 (0x0800), length 54"),
+        ("gre_all", "length 100: 1.0.0.1 > 1.0.0.2: GREv0, key=0x5, seq 9, proto IPv4 (0x0800), length 66"),
+        ("etherip", "length 100: 1.0.0.1 > 1.0.0.2: EtherIP, length 66"),
+        ("vxlan", "length 114: 1.0.0.1.54321 > 1.0.0.2.4789: VXLAN, flags [I] (0x08), vni 42"),
+    ];
+    for ((name, frame), (wanted, line_end)) in samples::tunnels().iter().zip(expected) {
+        assert_eq!(*name, wanted);
+        assert!(line(frame).to_string().ends_with(line_end), "{}", line(frame));
+    }
+}
+
 #[test]
 fn marks_where_bytes_are_missing() {
     let frame = samples::rump_frame();

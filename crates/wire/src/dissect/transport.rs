@@ -1,7 +1,7 @@
 //! The transport's part of the line: ports, then what TCP or UDP say.
 
 use crate::tcp::{self, Flags, Opt};
-use crate::{L4Port, Malformed, udp};
+use crate::{L4Port, Malformed, udp, vxlan};
 use std::fmt::{Formatter, Result};
 use std::net::IpAddr;
 
@@ -31,6 +31,9 @@ pub(super) fn udp(f: &mut Formatter<'_>, ends: Ends, datagram: &[u8]) -> Result 
         return ends.without_ports(f).and_then(|()| f.write_str("[|udp]"));
     };
     ends.with_ports(f, L4Port(u16::from_be_bytes([s0, s1])), L4Port(u16::from_be_bytes([d0, d1])))?;
+    if L4Port(u16::from_be_bytes([d0, d1])) == vxlan::PORT {
+        return vxlan(f, datagram.get(udp::HEADER_LEN..).unwrap_or_default());
+    }
     f.write_str("UDP, ")?;
     let claimed = usize::from(u16::from_be_bytes([l0, l1]));
     let Some(payload_len) = claimed.checked_sub(udp::HEADER_LEN) else {
@@ -40,6 +43,15 @@ pub(super) fn udp(f: &mut Formatter<'_>, ends: Ends, datagram: &[u8]) -> Result 
         return write!(f, "bad length {payload_len} > {}", len.saturating_sub(udp::HEADER_LEN));
     }
     write!(f, "length {payload_len}")
+}
+
+/// The header, as tcpdump says it; the frame inside is not taken apart.
+fn vxlan(f: &mut Formatter<'_>, payload: &[u8]) -> Result {
+    match vxlan::Header::parse(payload) {
+        Ok(header) => write!(f, "VXLAN, flags [I] ({:#04x}), vni {}", payload.first().unwrap_or(&0), header.vni),
+        Err(Malformed::Truncated { .. }) => f.write_str("[|vxlan]"),
+        Err(why) => write!(f, "[{why}]"),
+    }
 }
 
 pub(super) fn tcp(f: &mut Formatter<'_>, ends: Ends, segment: &[u8]) -> Result {

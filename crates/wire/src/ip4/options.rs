@@ -4,6 +4,7 @@
 //! malformed option (CVE-2019-12256, CVE-2020-24337: a length of 0 or past the end). Source routes are typed so that `inet` can name
 //! and count what it drops.
 
+use super::HEADER_LEN;
 use crate::{Layer, Malformed};
 use std::net::Ipv4Addr;
 
@@ -33,6 +34,24 @@ pub struct Timestamps<'a> {
     pub flag: u8,
     /// The words: timestamps, or address and timestamp in turn.
     pub words: &'a [[u8; 4]],
+}
+
+impl Timestamps<'_> {
+    /// Counted from 1: the last octet.
+    fn len(&self) -> usize {
+        4 + 4 * self.words.len()
+    }
+
+    /// Is there room for an address, but not for its time too?
+    fn is_short(&self) -> bool {
+        let pointer = usize::from(self.pointer);
+        matches!(self.flag, 1 | 3) && (pointer..pointer + 7).contains(&self.len())
+    }
+
+    /// Would one more without room be one too many to count? Where addresses are prespecified nobody lacks room.
+    fn is_overflowing(&self) -> bool {
+        self.flag != 3 && usize::from(self.pointer) > self.len() && self.overflow == 15
+    }
 }
 
 /// One option.
@@ -115,6 +134,45 @@ impl<'a> Iterator for Options<'a> {
             self.rest = &[];
         }
         Some(item)
+    }
+}
+
+/// What is wrong with a header's options, in one place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fault {
+    /// The octet of the header where it shows, counted from 0: what a Parameter Problem points at (RFC 792).
+    pub octet: u8,
+}
+
+/// Looks a header's options over: their layout, that Record Route, Internet Timestamp and source routes come at most once (RFC 791 3.1,
+/// RFC 1812 5.2.4.1), and that a router that would write into them could: there is room for a whole entry or for none, and the count
+/// of those without room is not full.
+///
+/// # Errors
+/// The first [`Fault`].
+pub fn check_options(header: &[u8]) -> Result<(), Fault> {
+    let mut options = Options::new(header.get(HEADER_LEN..).unwrap_or_default());
+    let mut seen = [false; 3];
+    loop {
+        let at = header.len().saturating_sub(options.rest.len());
+        let fault = |more: usize| Fault { octet: (at + more) as u8 }; // a header has 60 octets
+        let Some(item) = options.next() else { return Ok(()) };
+        let once = match &item {
+            Ok(Opt::RecordRoute(_)) => 0,
+            Ok(Opt::Timestamp(_)) => 1,
+            Ok(Opt::Lsrr(_) | Opt::Ssrr(_)) => 2,
+            Ok(_) => continue,
+            Err(Malformed::BadOptionPointer { .. }) => return Err(fault(2)),
+            Err(_) => return Err(fault(usize::from(at + 1 < header.len()))), // the length's octet, if it has one
+        };
+        if seen.get_mut(once).is_some_and(|seen| std::mem::replace(seen, true)) {
+            return Err(fault(0));
+        }
+        match item {
+            Ok(Opt::Timestamp(stamps)) if stamps.is_short() => return Err(fault(2)),
+            Ok(Opt::Timestamp(stamps)) if stamps.is_overflowing() => return Err(fault(3)),
+            _ => {}
+        }
     }
 }
 

@@ -82,6 +82,22 @@ fn ttl_goes_down_to_nothing_and_no_further() {
     assert_eq!(packet, before);
 }
 
+#[test]
+fn a_hop_is_taken_only_if_one_is_left() {
+    let mut header = [0x45, 0, 0, 20, 0, 0, 0, 0, 3, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+    let sum = crate::checksum::sum(&header).finish();
+    header[10..12].copy_from_slice(&sum.to_be_bytes());
+    for left in [2, 1] {
+        assert!(take_hop(&mut header) && header_checksum_ok(&header, 20));
+        assert_eq!(header[8], left);
+    }
+    let before = header;
+    assert!(!take_hop(&mut header));
+    header[8] = 0;
+    assert!(!take_hop(&mut header));
+    assert_eq!(header[9..], before[9..]);
+}
+
 fn items(bytes: &[u8]) -> Vec<Result<Opt<'_>, Malformed>> {
     Options::new(bytes).collect()
 }
@@ -128,6 +144,31 @@ fn options_with_bad_lengths_end_the_walk() {
     assert_eq!(items(&[68, 8, 4, 0, 1, 2, 3, 4]), bad_pointer(68, 4));
 }
 
+/// RFC 792: the pointer names the octet where the error was detected; 20 is the first option's type.
+#[test]
+fn a_fault_is_where_the_wrong_octet_is() {
+    let fault = |options: &[u8]| {
+        let header = [&[0; HEADER_LEN], options].concat();
+        check_options(&header).err().map(|fault| fault.octet)
+    };
+    let sound: [&[u8]; 6] = [
+        &[],
+        &[7, 7, 4, 0, 0, 0, 0, 1, 68, 8, 5, 0, 0, 0, 0, 0],
+        &[7, 7, 8, 0, 0, 0, 0, 0],
+        &[68, 8, 9, 0xe0, 0, 0, 0, 0],
+        &[68, 12, 13, 0xf3, 0, 0, 0, 0, 0, 0, 0, 0],
+        &[1, 1, 1, 0, 7, 0, 7, 0],
+    ];
+    sound.iter().for_each(|options| assert_eq!(fault(options), None, "{options:?}"));
+    assert_eq!(fault(&[1, 1, 7, 0]), Some(23), "the length");
+    assert_eq!(fault(&[1, 1, 1, 7]), Some(23), "the type: there is no length");
+    assert_eq!(fault(&[1, 7, 7, 3, 0, 0, 0, 0]), Some(23), "the pointer");
+    assert_eq!(fault(&[7, 7, 4, 0, 0, 0, 0, 7, 7, 4, 0, 0, 0, 0, 0, 0]), Some(27), "a second one");
+    assert_eq!(fault(&[131, 3, 4, 137, 3, 4, 0, 0]), Some(23), "a second source route");
+    assert_eq!(fault(&[68, 8, 5, 1, 0, 0, 0, 0]), Some(22), "room for an address without its time");
+    assert_eq!(fault(&[68, 8, 9, 0xf0, 0, 0, 0, 0]), Some(23), "one too many without room");
+}
+
 proptest! {
     #[test]
     fn round_trip(header in arbitrary()) {
@@ -172,5 +213,9 @@ proptest! {
     #[test]
     fn options_never_loop(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
         prop_assert!(Options::new(&bytes).count() <= 40);
+        let header = [&[0; HEADER_LEN], &bytes[..]].concat();
+        if let Err(fault) = check_options(&header) {
+            prop_assert!((HEADER_LEN..header.len()).contains(&usize::from(fault.octet)));
+        }
     }
 }

@@ -1,0 +1,78 @@
+#[cfg(not(loom))]
+mod plain {
+    use crate::pins::Pins;
+
+    #[test]
+    fn nothing_that_was_retired_under_a_reader_has_passed() {
+        let pins = Pins::new(4);
+        let before = pins.pin_at(1);
+        let at = pins.retire();
+        let after = pins.pin_at(2);
+        assert!(pins.passed() < at, "the first reader may hold it");
+        drop(before);
+        assert!(pins.passed() >= at, "the second began later");
+        drop(after);
+        assert_eq!(pins.passed(), u64::MAX);
+    }
+
+    #[test]
+    fn a_pin_within_a_pin_is_the_outer_ones() {
+        let pins = Pins::new(1);
+        let outer = pins.pin_at(7);
+        drop(pins.pin_at(3));
+        let at = pins.retire();
+        assert!(pins.passed() < at);
+        drop(outer);
+        assert!(pins.passed() >= at);
+    }
+}
+
+#[cfg(loom)]
+mod models {
+    use crate::pins::Pins;
+    use loom::sync::Arc;
+    use loom::sync::atomic::{AtomicUsize, Ordering};
+
+    const ONE: usize = 0;
+    const OTHER: usize = 1;
+    const REUSED: usize = 99;
+
+    /// A table of one entry that leads to one of two parts.
+    struct Table {
+        pins: Pins,
+        entry: AtomicUsize,
+        parts: [AtomicUsize; 2],
+    }
+
+    impl Table {
+        fn read(&self, thread: usize) -> usize {
+            let _pinned = self.pins.pin_at(thread);
+            let at = self.entry.load(Ordering::Acquire);
+            self.parts[at].load(Ordering::Acquire)
+        }
+
+        /// Leads elsewhere, takes the first part out, and uses it again if it may.
+        fn change(&self) {
+            self.entry.store(OTHER, Ordering::Release);
+            let at = self.pins.retire();
+            if self.pins.passed() >= at {
+                self.parts[ONE].store(REUSED, Ordering::Release);
+            }
+        }
+    }
+
+    #[test]
+    fn loom_a_part_is_not_used_again_under_a_reader() {
+        loom::model(|| {
+            let parts = [AtomicUsize::new(10), AtomicUsize::new(20)];
+            let table = Arc::new(Table { pins: Pins::new(2), entry: AtomicUsize::new(ONE), parts });
+            let theirs = table.clone();
+            let writer = loom::thread::spawn(move || theirs.change());
+            for _ in 0..2 {
+                assert_ne!(table.read(1), REUSED);
+            }
+            writer.join().unwrap();
+            assert_eq!(table.read(1), 20);
+        });
+    }
+}

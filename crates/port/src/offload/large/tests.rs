@@ -1,0 +1,52 @@
+use super::*;
+use crate::offload::gso::tests::{Sent, large};
+
+const SENT: Sent =
+    Sent { seq: 1, id: 1, df: false, flags: wire::tcp::Flags::ACK.0, urgent: 0, options: Vec::new(), tags: 0 };
+
+fn small(buffers: usize) -> Pool {
+    Pool::new(&PoolConfig { buffers, ..PoolConfig::default() }).unwrap()
+}
+
+/// With a large MTU a piece may be longer than a buffer of the pool: 8948 bytes of text, of an MTU of 9000.
+#[test]
+fn a_segment_whose_pieces_no_small_buffer_can_hold_is_dropped_and_the_next_one_is_not() {
+    let (small, all) = (small(64), pool(2).unwrap());
+    let mut half = Large::new(Some(all.clone()));
+    let room = small.size() - small.headroom();
+    let headers = 14 + 20 + 20;
+    for size in [8948, (room - headers + 1) as u16] {
+        let spare = half.take().unwrap();
+        assert!(half.is_spent());
+        let segment = large(&SENT, &[7; 30_000], size, &all);
+        drop(spare);
+        assert!(matches!(half.split(segment, &small), Cut::Uncuttable));
+        assert!(!half.is_cutting() && !half.is_spent(), "the buffer is kept back again");
+    }
+    drop(half.take());
+    let segment = large(&SENT, &[7; 3000], (room - headers) as u16, &all);
+    let Cut::Piece(piece) = half.split(segment, &small) else { panic!("a piece that just fits") };
+    assert_eq!(piece.len(), room);
+    assert!(matches!(half.cut(&small), Cut::Piece(_)) && !half.is_cutting());
+}
+
+/// The only piece may be shorter than its size says.
+#[test]
+fn a_segment_of_one_piece_is_as_long_as_its_text() {
+    let (small, all) = (small(1), pool(1).unwrap());
+    let mut half = Large::new(Some(all.clone()));
+    drop(half.take());
+    let segment = large(&SENT, &[7; 100], 8948, &all);
+    assert!(matches!(half.split(segment, &small), Cut::Piece(piece) if piece.len() == 154));
+}
+
+#[test]
+fn without_a_buffer_now_it_goes_on_when_there_is_one() {
+    let (small, all) = (small(1), pool(1).unwrap());
+    let mut half = Large::new(Some(all.clone()));
+    drop(half.take());
+    let taken = small.get();
+    assert!(matches!(half.split(large(&SENT, &[7; 2000], 1448, &all), &small), Cut::NoBuffer) && half.is_cutting());
+    drop(taken);
+    assert!(matches!(half.cut(&small), Cut::Piece(_)));
+}

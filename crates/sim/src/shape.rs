@@ -1,0 +1,140 @@
+//! A world from the file that `linerate up` runs: the same hosts, pairs as links, time that is virtual.
+//!
+//! Chance follows from the world's seed: each `impair` without a seed of its own, and each host without one, gets one drawn
+//! from it. What a port would need the real world for (a TAP, a file of frames, a card's threads) cannot be had here. Services are
+//! those of datagrams; streams are the caller's, by [`World::host`].
+
+use crate::{HostId, World};
+use clock::Clock;
+use lock::Up;
+use node::Host;
+use node::config::{self, ConfigError, HostConfig, IfaceConfig, IsrConfig};
+use node::run::{BuildError, build};
+use node::service::Service;
+use port::spec::{Kind, Spec};
+use socket::Errno;
+
+/// Why a file is no world.
+#[derive(Debug, thiserror::Error)]
+pub enum ShapeError {
+    /// What the file says.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A port that virtual time does not have.
+    #[error("host {host}: {port}: {why}")]
+    Port {
+        /// Whose.
+        host: String,
+        /// The port.
+        port: String,
+        /// Why not, and what there is.
+        why: String,
+    },
+    /// A host could not be made.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// A service has no socket.
+    #[error("host {host}: {what}: {why}")]
+    Service {
+        /// Whose.
+        host: String,
+        /// Which.
+        what: String,
+        /// Why.
+        why: Errno,
+    },
+}
+
+/// A world as the text of a file of `[[host]]` tables says; `file` is its name in messages. What is random follows from `seed`.
+///
+/// # Errors
+/// [`ShapeError`].
+pub fn from_toml(text: &str, file: &str, seed: u64) -> Result<World, ShapeError> {
+    from_hosts(&config::read(text, file)?, seed)
+}
+
+/// The same from hosts that were read already.
+///
+/// # Errors
+/// [`ShapeError`].
+pub fn from_hosts(configs: &[HostConfig], seed: u64) -> Result<World, ShapeError> {
+    let mut world = World::new(seed);
+    for config in configs {
+        world.add_configured(config)?;
+    }
+    Ok(world)
+}
+
+impl World {
+    /// Adds a host as `config` says, with its services of datagrams. Its threads, locks and core are nobody's here: one thread
+    /// steps all hosts.
+    ///
+    /// # Errors
+    /// [`ShapeError`].
+    pub fn add_configured(&mut self, config: &HostConfig) -> Result<HostId, ShapeError> {
+        let ifaces = config.ifaces.iter().zip(0..);
+        let ifaces = ifaces.map(|(iface, at)| self.on_virtual_time(&config.name, iface, at));
+        let config = HostConfig {
+            ifaces: ifaces.collect::<Result<_, _>>()?,
+            seed: Some(config.seed.unwrap_or_else(|| self.draw(self.hosts.len(), usize::MAX))),
+            locks: "up".to_owned(),
+            threads: 1,
+            isr: IsrConfig::default(),
+            ..config.clone()
+        };
+        let host: Host<Up> = build(&config, &self.pairs, Clock::sim(&self.clock))?;
+        let calls = host.shared_calls();
+        let of_datagrams = config.services.iter().filter(|service| service.kind.is_datagrams());
+        let opened = of_datagrams.map(|service| {
+            let what = format!("{} on port {}", service.kind, service.port.0);
+            Service::open(&calls, *service).map_err(|why| ShapeError::Service { host: config.name.clone(), what, why })
+        });
+        let services = opened.collect::<Result<Vec<_>, _>>()?;
+        self.hosts.push(host);
+        self.services.resize_with(self.hosts.len(), Vec::new);
+        if let Some(place) = self.services.last_mut() {
+            *place = services;
+        }
+        Ok(HostId(self.hosts.len() - 1))
+    }
+
+    /// The host called so.
+    pub fn host_named(&self, name: &str) -> Option<HostId> {
+        self.hosts.iter().position(|host| host.stack.name == name).map(HostId)
+    }
+
+    /// A number for one iface of one host: other ones for other seeds.
+    fn draw(&self, host: usize, iface: usize) -> u64 {
+        let mixed = [host as u64, iface as u64]
+            .iter()
+            .fold(self.seed, |seed, n| (seed ^ n.wrapping_add(1)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29));
+        mixed & 0xffff_ffff
+    }
+
+    /// The iface with a seed in each `impair`, if its port can be had here.
+    fn on_virtual_time(&self, host: &str, iface: &IfaceConfig, at: usize) -> Result<IfaceConfig, ShapeError> {
+        if iface.tunnel.is_some() {
+            return Ok(iface.clone());
+        }
+        let fault = |why: String| ShapeError::Port { host: host.to_owned(), port: iface.port.clone(), why };
+        let mut spec = Spec::parse(&iface.port).map_err(|why| fault(why.to_string()))?;
+        let floods = |spec: &Spec| spec.port.switch("source") && spec.port.count("rate") == 0;
+        match spec.port.kind {
+            Kind::Pair | Kind::Null => {}
+            Kind::Pktgen if !floods(&spec) => {}
+            Kind::Pktgen => {
+                return Err(fault(
+                    "without a rate it makes frames and no time passes; give it one, as rate=1k".to_owned(),
+                ));
+            }
+            kind => {
+                return Err(fault(format!("there is no {kind} on virtual time; there are pair, null and pktgen")));
+            }
+        }
+        let seed = self.draw(self.hosts.len(), at).to_string();
+        for wrapper in spec.wrappers.iter_mut().filter(|layer| layer.kind == Kind::Impair && !layer.is_set("seed")) {
+            wrapper.set("seed", &seed).map_err(|why| fault(why.to_string()))?;
+        }
+        Ok(IfaceConfig { port: spec.to_string(), ..iface.clone() })
+    }
+}

@@ -1,0 +1,106 @@
+//! Receive-side scaling: which of its queues a card would put a packet in (Toeplitz hash, 128 entries of indirection).
+//!
+//! The hash and its test vectors are Microsoft's ("Verifying the RSS Hash Calculation"), and what FreeBSD's rss(4) computes where a card does not.
+//! Unlike [`crate::flow`] it has no secret: everybody can work out which queue a packet meets.
+
+use crate::{Proto, ip4, ip6};
+
+/// The key that drivers set by default.
+const KEY: [u8; 40] = [
+    0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3, 0x8f, 0xb0, 0xd0, 0xca, 0x2b,
+    0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3, 0x80, 0x30, 0xf2, 0x0c, 0x6a, 0x42, 0xb7, 0x3b, 0xbe, 0xac,
+    0x01, 0xfa,
+];
+
+/// Entries of the table between a hash's low bits and a queue; queues take turns in it.
+const BUCKETS: u32 = 128;
+
+/// For each bit of `input` that is set, the 32 bits of the key that begin there, all of them by XOR.
+fn toeplitz(input: impl Iterator<Item = u8>) -> u32 {
+    let mut window = KEY.first_chunk().map_or(0, |first| u64::from(u32::from_be_bytes(*first)));
+    let mut hash = 0;
+    for (byte, next) in input.zip(KEY.iter().skip(4)) {
+        window = window << 8 | u64::from(*next);
+        for bit in 0..8 {
+            if byte >> (7 - bit) & 1 != 0 {
+                hash ^= (window >> (8 - bit)) as u32;
+            }
+        }
+    }
+    hash
+}
+
+/// Addresses, and the L4 ports at `ports` of what is TCP or UDP.
+fn hash(packet: &[u8], addresses: std::ops::Range<usize>, ports: Option<usize>) -> Option<u32> {
+    let addresses = packet.get(addresses)?;
+    let ports = ports.and_then(|at| packet.get(at..at + 4)).unwrap_or_default();
+    Some(toeplitz(addresses.iter().chain(ports).copied()))
+}
+
+fn has_ports(proto: u8) -> bool {
+    matches!(Proto(proto), Proto::TCP | Proto::UDP)
+}
+
+/// The hash of an IPv4 packet without its Ethernet header: of a fragment, or behind options, its addresses alone. `None`: no whole header.
+pub fn four(packet: &[u8]) -> Option<u32> {
+    let [first, _, _, _, _, _, high, low, _, proto, ..] = *packet.first_chunk::<{ ip4::HEADER_LEN }>()?;
+    let has_ports = first == 0x45 && (high & 0x3f) | low == 0 && has_ports(proto);
+    hash(packet, 12..20, has_ports.then_some(ip4::HEADER_LEN))
+}
+
+/// The same of an IPv6 packet.
+pub fn six(packet: &[u8]) -> Option<u32> {
+    let has_ports = has_ports(*packet.get(6)?);
+    hash(packet, 8..40, has_ports.then_some(ip6::HEADER_LEN))
+}
+
+/// The entry of the table that a hash means.
+pub fn bucket(hash: u32) -> usize {
+    (hash % BUCKETS) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Source and destination with their ports, and both hashes, as Microsoft's page lists them.
+    #[test]
+    fn the_published_vectors() {
+        let four_of = |proto: u8, src: [u8; 4], sport: u16, dst: [u8; 4], dport: u16| {
+            let mut packet = vec![0x45, 0, 0, 40, 0, 0, 0, 0, 64, proto, 0, 0];
+            packet.extend([src, dst].concat());
+            packet.extend([sport.to_be_bytes(), dport.to_be_bytes()].concat());
+            four(&packet).unwrap()
+        };
+        for (dst, dport, src, sport, addresses, ports) in [
+            ([161, 142, 100, 80], 1766, [66, 9, 149, 187], 2794, 0x323e_8fc2, 0x51cc_c178),
+            ([65, 69, 140, 83], 4739, [199, 92, 111, 2], 14230, 0xd718_262a, 0xc626_b0ea),
+            ([12, 22, 207, 184], 38024, [24, 19, 198, 95], 12898, 0xd2d0_a5de, 0x5c2b_394a),
+        ] {
+            assert_eq!(four_of(6, src, sport, dst, dport), ports);
+            assert_eq!(four_of(1, src, sport, dst, dport), addresses);
+        }
+        let (src, dst) = ("3ffe:2501:200:1fff::7", "3ffe:2501:200:3::1");
+        let octets = |text: &str| text.parse::<std::net::Ipv6Addr>().unwrap().octets();
+        let mut packet = vec![0x60, 0, 0, 0, 0, 20, 6, 64];
+        packet.extend([octets(src), octets(dst)].concat());
+        packet.extend([2794u16.to_be_bytes(), 1766u16.to_be_bytes()].concat());
+        assert_eq!(six(&packet), Some(0x4020_7d3d));
+        packet[6] = 58;
+        assert_eq!(six(&packet), Some(0x2cc1_8cd5));
+    }
+
+    #[test]
+    fn fragments_keep_together_and_what_is_short_has_none() {
+        let mut packet = vec![0x45, 0, 0, 28, 0, 0, 0x20, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, 1, 2, 3, 4];
+        let first = four(&packet);
+        packet[7] = 9;
+        packet[20] = 77;
+        assert_eq!(four(&packet), first, "bytes where the ports would be are payload there");
+        assert!(
+            (0..20).all(|len| four(&packet[..len]).is_none())
+                && (0..40).all(|len| six(&packet[..len.min(24)]).is_none())
+        );
+        assert_eq!([0, 127, 128, 1000].map(bucket), [0, 127, 0, 104]);
+    }
+}

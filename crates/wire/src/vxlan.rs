@@ -1,0 +1,47 @@
+//! VXLAN: an Ethernet frame in a UDP datagram (RFC 7348 5).
+//!
+//! [`Header::parse`] takes the UDP payload and vouches for the flag that says a VNI is there; the reserved bits are
+//! ignored, as the RFC asks.
+
+use crate::{L4Port, Layer, Malformed};
+
+#[cfg(test)]
+mod tests;
+
+/// Bytes of the header.
+pub const HEADER_LEN: usize = 8;
+/// The L4 port that IANA has given it.
+pub const PORT: L4Port = L4Port(4789);
+/// The largest VNI: it has 24 bits.
+pub const VNI_MAX: u32 = (1 << 24) - 1;
+
+const VNI_VALID: u8 = 0x08;
+
+/// A VXLAN header.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Header {
+    /// VXLAN network identifier, 24 bits: which of the overlaid networks this frame is on.
+    pub vni: u32,
+}
+
+impl Header {
+    /// Reads a header.
+    ///
+    /// # Errors
+    /// Truncated, or the I flag is not set.
+    pub fn parse(payload: &[u8]) -> Result<Header, Malformed> {
+        let Some(&[flags, _, _, _, v0, v1, v2, _]) = payload.first_chunk::<HEADER_LEN>() else {
+            return Err(Malformed::truncated(Layer::Vxlan, HEADER_LEN, payload.len()));
+        };
+        if flags & VNI_VALID == 0 {
+            return Err(Malformed::BadFlags { layer: Layer::Vxlan, found: flags.into() });
+        }
+        Ok(Header { vni: u32::from_be_bytes([0, v0, v1, v2]) })
+    }
+
+    /// Writes the header; of the VNI the low 24 bits.
+    pub fn emit(&self, out: &mut [u8; HEADER_LEN]) {
+        let [_, v0, v1, v2] = self.vni.to_be_bytes();
+        *out = [VNI_VALID, 0, 0, 0, v0, v1, v2, 0];
+    }
+}
