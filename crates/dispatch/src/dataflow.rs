@@ -26,7 +26,7 @@ pub use work::{Work, Worker};
 
 use buf::ring::{Producer, ring};
 use buf::{BURST_MAX, Burst, Frame};
-use queue::{Ending, Lanes};
+use queue::{Ending, Lanes, Next, Slept};
 use stats::Shards;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -66,6 +66,8 @@ stats::counters! {
         lane_full,
         /// Dropped: no worker is left.
         no_worker,
+        /// Dropped: the dispatcher took them back from their lane.
+        discarded,
         /// Bursts posted.
         bursts,
         /// Times the lock of the runnable lanes was taken: once for a burst, or not at all if its lanes were runnable already.
@@ -162,7 +164,7 @@ impl Dataflow {
         let post = &self.posted;
         let mut all = Audit {
             offered: post.offered.get(),
-            dropped: post.lane_full.get() + post.no_worker.get(),
+            dropped: post.lane_full.get() + post.no_worker.get() + post.discarded.get(),
             held: self.lanes.held() as u64,
             done: 0,
         };
@@ -176,6 +178,26 @@ impl Dataflow {
     /// Tells the workers to end when nothing is left to do. Nobody is to post any more.
     pub fn finish(&self) {
         self.lanes.queue.end(Ending::Finish);
+    }
+
+    /// Takes that back, for workers that begin again.
+    pub fn resume(&self) {
+        self.lanes.queue.resume();
+    }
+
+    /// Lets worker `number` sleep until there is something to do; `false`: there will be nothing any more. [`Worker::sleep`] for who does
+    /// not have the worker at hand.
+    pub fn rest(&self, number: usize) -> bool {
+        let queue = &self.lanes.queue;
+        for _ in 0..self.config.looks {
+            if queue.is_promising() {
+                break;
+            }
+            std::thread::yield_now();
+        }
+        let (next, slept) = queue.sleep();
+        self.work(number).sleeps.add(u64::from(slept == Slept::Yes));
+        next == Next::Work
     }
 
     /// Tells the workers to end after the task in hand; what waits goes on waiting, and is dropped with this.
@@ -254,6 +276,11 @@ impl Dispatcher {
             self.touched.push(lane as u32);
         }
         Some(())
+    }
+
+    /// Drops what waits in `lane`, counted. What a worker has in hand of it is that worker's.
+    pub fn discard(&mut self, lane: usize) {
+        self.flow.posted.discarded.add(self.flow.lanes.discard(lane) as u64);
     }
 
     /// Makes the lanes runnable that were idle.

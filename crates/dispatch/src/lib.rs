@@ -1,10 +1,11 @@
-//! When and where work runs: pinned workers, polling, dataflow, waiting, and being told to stop.
+//! When and where work runs: pinned workers, netisr, polling, dataflow, waiting, and being told to stop.
 //!
-//! The policies and modes of netisr come with their own work; what is here is what every host needs: a thread of its own on
-//! a core of its own, a way to sleep until a port has something, and a clean end on Ctrl-C.
+//! What every host needs: a thread of its own on a core of its own, a way to sleep until a port has something, and a clean end on Ctrl-C;
+//! and the policies and modes between which who measures can choose.
 #![deny(unsafe_code)]
 
 pub mod dataflow;
+pub mod netisr;
 pub mod polling;
 mod stop;
 mod wait;

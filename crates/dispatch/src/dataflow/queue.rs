@@ -154,6 +154,11 @@ impl Queue {
         }
     }
 
+    /// Workers that begin from now on do not end.
+    pub fn resume(&self) {
+        lock(&self.runnable).ending = Ending::Never;
+    }
+
     /// Tells all workers to end; what was said more urgently stays.
     pub fn end(&self, ending: Ending) {
         let mut runnable = lock(&self.runnable);
@@ -194,7 +199,7 @@ pub enum Slept {
 /// The reading ends of all lanes.
 pub struct Lanes<T> {
     pub queue: Queue,
-    /// Each is locked by whom the queue gave the lane: nobody ever waits, but for who counts.
+    /// Each is locked by whom the queue gave the lane: nobody ever waits, but for who counts or discards.
     rings: Box<[Mutex<Consumer<T>>]>,
 }
 
@@ -211,6 +216,11 @@ impl<T> Lanes<T> {
         let mut ring = lock(ring);
         let n = ring.pop_into(most, into);
         (n, if ring.ready() > 0 { More::Frames } else { More::Nothing })
+    }
+
+    /// Drops what waits in a lane, whoever has it; says how many those were. A worker that has taken the lane may find nothing in it.
+    pub fn discard(&self, lane: usize) -> usize {
+        self.rings.get(lane).map_or(0, |ring| lock(ring).pop_into(usize::MAX, drop))
     }
 
     /// How many wait in all lanes.

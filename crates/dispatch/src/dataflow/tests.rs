@@ -188,6 +188,34 @@ mod std_tests {
     }
 
     #[test]
+    fn what_is_discarded_is_counted_and_its_lane_goes_on() {
+        let pool = pool(64);
+        let (mut dispatcher, mut workers) = dataflow(&Config { lanes: 4, ..Config::default() }, 1);
+        let flow = dispatcher.flow().clone();
+        let mut came = Vec::new();
+        let mut turn = |came: &mut Vec<(usize, usize)>| {
+            let mut work = |lane: usize, burst: &mut Burst, _: Instant| {
+                came.push((lane, burst.len()));
+                burst.clear();
+            };
+            workers[0].turn(&mut work, || Instant::ZERO)
+        };
+        let mut burst = Burst::new();
+        (0..8).for_each(|n| burst.push(frame(&pool, u32::from(n > 4), n).unwrap()).unwrap());
+        dispatcher.post(&mut burst, flow_of);
+        dispatcher.discard(0);
+        assert_eq!((flow.posted.discarded.get(), flow.audit().held, pool.stats().live()), (5, 3, 3));
+        turn(&mut came);
+        assert_eq!(came, [(0, 0), (1, 3)], "a lane that was runnable, with nothing in it");
+        burst.push(frame(&pool, 0, 9).unwrap()).unwrap();
+        dispatcher.post(&mut burst, flow_of);
+        turn(&mut came);
+        assert_eq!(came[2..], [(0, 1)]);
+        let audit = flow.audit();
+        assert!(audit.holds() && audit.dropped == 5 && audit.done == 4, "{audit:?}");
+    }
+
+    #[test]
     fn a_slow_worker_holds_up_its_lane_and_no_other() {
         let pool = pool(4096);
         let mut works = checkers(2, 2, 64);

@@ -1,7 +1,7 @@
 //! A worker: takes runnable lanes, works on a burst of each, gives back what is to go on.
 
 use super::Dataflow;
-use super::queue::{Ending, Next, Slept};
+use super::queue::Ending;
 use buf::Burst;
 use clock::Instant;
 use std::collections::VecDeque;
@@ -85,16 +85,7 @@ impl Worker {
 
     /// Sleeps until there is something to do; `false`: there will be nothing any more.
     pub fn sleep(&mut self) -> bool {
-        let queue = &self.flow.lanes.queue;
-        for _ in 0..self.flow.config.looks {
-            if queue.is_promising() {
-                break;
-            }
-            std::thread::yield_now();
-        }
-        let (next, slept) = queue.sleep();
-        self.flow.work(self.number).sleeps.add(u64::from(slept == Slept::Yes));
-        next == Next::Work
+        self.flow.rest(self.number)
     }
 
     /// Works until the dispatcher is gone and nothing is left, or it is told to stop.

@@ -1,0 +1,106 @@
+//! Who did how much: callers and workers each write counters of their own, and whoever ends leaves them here.
+
+use super::NetisrError;
+use stats::Shards;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Callers and workers at one time.
+const WRITERS_MAX: usize = 128;
+
+stats::counters! {
+    /// What one caller or worker did with one protocol.
+    pub struct Counts at "netisr" {
+        /// Worked on by the caller, without a look at queues (Disp'd).
+        dispatched,
+        /// Worked on by the caller, in its workstream's turn (HDisp'd).
+        hybrid_dispatched,
+        /// Worked on to the end (Handled).
+        handled,
+        /// Dropped: in hand when the work panicked, or left by it.
+        lost,
+        /// Taken from queues.
+        taken,
+        /// Of those, put back by a worker that ended.
+        put_back,
+    }
+}
+
+/// The sum over all who worked in a workstream.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Sums {
+    pub dispatched: u64,
+    pub hybrid_dispatched: u64,
+    pub handled: u64,
+    pub lost: u64,
+    taken: u64,
+    put_back: u64,
+}
+
+impl Sums {
+    fn add(&mut self, counts: &Counts) {
+        self.dispatched += counts.dispatched.get();
+        self.hybrid_dispatched += counts.hybrid_dispatched.get();
+        self.handled += counts.handled.get();
+        self.lost += counts.lost.get();
+        self.taken += counts.taken.get();
+        self.put_back += counts.put_back.get();
+    }
+
+    /// Begun, or taken from a queue, and neither done nor lost.
+    pub fn in_hand(&self) -> u64 {
+        let began = self.dispatched + self.hybrid_dispatched + self.taken;
+        began.saturating_sub(self.handled + self.lost + self.put_back)
+    }
+}
+
+struct Pages {
+    writers: Vec<(usize, Arc<Shards<Counts>>)>,
+    /// Of those that have ended, by workstream and protocol.
+    past: Vec<Sums>,
+}
+
+/// All counters.
+pub struct Books {
+    pages: Mutex<Pages>,
+    protocols: usize,
+}
+
+impl Books {
+    pub fn new(workstreams: usize, protocols: usize) -> Books {
+        let pages = Pages { writers: Vec::new(), past: vec![Sums::default(); workstreams * protocols] };
+        Books { pages: Mutex::new(pages), protocols }
+    }
+
+    fn pages(&self) -> MutexGuard<'_, Pages> {
+        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counters for somebody who works in `workstream`.
+    pub fn open(&self, workstream: usize) -> Result<Arc<Shards<Counts>>, NetisrError> {
+        let mut pages = self.pages();
+        if pages.writers.len() >= WRITERS_MAX {
+            return Err(NetisrError::Callers { most: WRITERS_MAX });
+        }
+        let counts = Arc::new(Shards::new(self.protocols));
+        pages.writers.push((workstream, counts.clone()));
+        Ok(counts)
+    }
+
+    /// Who had these has ended.
+    pub fn close(&self, counts: &Arc<Shards<Counts>>) {
+        let mut pages = self.pages();
+        let Some(at) = pages.writers.iter().position(|(_, other)| Arc::ptr_eq(other, counts)) else { return };
+        let (workstream, counts) = pages.writers.swap_remove(at);
+        let past = pages.past.iter_mut().skip(workstream * self.protocols).take(self.protocols);
+        past.zip(counts.iter()).for_each(|(sums, counts)| sums.add(counts));
+    }
+
+    /// What was done of `protocol` in `workstream`.
+    pub fn sums(&self, workstream: usize, protocol: usize) -> Sums {
+        let pages = self.pages();
+        let mut sums = pages.past.get(workstream * self.protocols + protocol).copied().unwrap_or_default();
+        let writers = pages.writers.iter().filter(|(at, _)| *at == workstream);
+        writers.for_each(|(_, counts)| sums.add(counts.at(protocol)));
+        sums
+    }
+}

@@ -1,0 +1,172 @@
+//! A caller: gives items to netisr, and works on them itself where the mode says so.
+
+use super::books::Counts;
+use super::config::Live;
+use super::worker::{CHUNK, chunk};
+use super::workstream::Workstream;
+use super::{Item, List, Mode, Netisr, NetisrError, Policy, ProtoId, Work};
+use stats::Shards;
+use std::sync::Arc;
+
+/// One thread's, or one loop's, way in.
+#[derive(Debug)]
+pub struct Caller<T: Item> {
+    isr: Arc<Netisr<T>>,
+    /// Its own workstream.
+    at: usize,
+    counts: Arc<Shards<Counts>>,
+    /// A burst's items, by the workstream chosen; empty between calls.
+    shares: Box<[List<T>]>,
+}
+
+impl<T: Item> Caller<T> {
+    pub(super) fn new(isr: Arc<Netisr<T>>, at: usize) -> Result<Caller<T>, NetisrError> {
+        let counts = isr.books.open(at)?;
+        let shares = (0..isr.streams.len()).map(|_| List::new()).collect();
+        Ok(Caller { isr, at, counts, shares })
+    }
+
+    /// What it shares with the others.
+    pub fn netisr(&self) -> &Arc<Netisr<T>> {
+        &self.isr
+    }
+
+    /// Its own workstream.
+    pub fn workstream(&self) -> usize {
+        self.at
+    }
+
+    /// Will items of this protocol be worked on by the caller, all of them and at once? Then it can do so without making items of what it
+    /// has, and say so by [`count_direct`](Caller::count_direct).
+    #[inline(always)]
+    pub fn is_direct(&self, protocol: ProtoId) -> bool {
+        self.isr.mode_of(protocol) == Mode::Direct
+    }
+
+    /// The caller has worked on `n` items itself.
+    #[inline(always)]
+    pub fn count_direct(&self, protocol: ProtoId, n: usize) {
+        let counts = self.counts.at(protocol.at());
+        counts.dispatched.add(n as u64);
+        counts.handled.add(n as u64);
+    }
+
+    /// Gives all of `items`, which came from `source` (iface and what else tells sources apart), to where the mode says. What stays in `items`
+    /// was refused, for queues that are full, and is counted as QDrops.
+    pub fn dispatch(&mut self, protocol: ProtoId, source: u64, items: &mut List<T>, work: &mut impl Work<T>) {
+        match self.isr.mode_of(protocol) {
+            Mode::Direct => self.direct(protocol, items, work),
+            Mode::Deferred => self.defer(protocol, source, items, Mode::Deferred),
+            Mode::Hybrid => self.hybrid(protocol, source, items, work),
+        }
+    }
+
+    /// Puts `items` into queues whatever the mode: for a caller that may not work on them where it is. What stays in `items` was refused.
+    /// No host calls it: what a stack gives to itself (loopback, out of tunnels) waits in the stack (decision 19).
+    pub fn queue(&mut self, protocol: ProtoId, source: u64, items: &mut List<T>) {
+        self.defer(protocol, source, items, Mode::Deferred);
+    }
+
+    fn direct(&mut self, protocol: ProtoId, items: &mut List<T>, work: &mut impl Work<T>) {
+        let counts = self.counts.at(protocol.at());
+        while !items.is_empty() {
+            counts.dispatched.add(items.len().min(CHUNK) as u64);
+            chunk(work, protocol, items, counts);
+        }
+    }
+
+    fn defer(&mut self, protocol: ProtoId, source: u64, items: &mut List<T>, mode: Mode) {
+        let Some(live) = self.isr.live(protocol) else { return };
+        if let [stream] = &*self.isr.streams {
+            return stream.put(protocol.at(), items, self.isr.qlimit(protocol));
+        }
+        let touched = share(live, self.at, source, items, mode, &mut self.shares);
+        put_all(&self.isr, protocol, &mut self.shares, touched, items);
+    }
+
+    fn hybrid(&mut self, protocol: ProtoId, source: u64, items: &mut List<T>, work: &mut impl Work<T>) {
+        let Some(live) = self.isr.live(protocol) else { return };
+        let counts = self.counts.at(protocol.at());
+        if let [stream] = &*self.isr.streams {
+            return match stream.begin() {
+                Some(_turn) => in_turn(protocol, items, work, counts),
+                None => stream.put(protocol.at(), items, self.isr.qlimit(protocol)),
+            };
+        }
+        let mut touched = share(live, self.at, source, items, Mode::Hybrid, &mut self.shares);
+        let own = 1 << self.at;
+        let turn = self.isr.streams.get(self.at).filter(|_| touched & own != 0).and_then(Workstream::begin);
+        if turn.is_some() {
+            touched &= !own;
+        }
+        // First, so that work which panics takes no other's items with it.
+        put_all(&self.isr, protocol, &mut self.shares, touched, items);
+        if let (Some(_turn), Some(share)) = (turn, self.shares.get_mut(self.at)) {
+            in_turn(protocol, share, work, counts);
+        }
+    }
+}
+
+/// Works on all of `items` in a workstream's turn.
+fn in_turn<T>(protocol: ProtoId, items: &mut List<T>, work: &mut impl Work<T>, counts: &Counts) {
+    while !items.is_empty() {
+        counts.hybrid_dispatched.add(items.len().min(CHUNK) as u64);
+        chunk(work, protocol, items, counts);
+    }
+}
+
+/// Sorts `items` by the workstream that each is for, in order; says which were touched, a bit each.
+fn share<T: Item>(
+    live: &Live<T>,
+    own: usize,
+    source: u64,
+    items: &mut List<T>,
+    mode: Mode,
+    shares: &mut [List<T>],
+) -> u64 {
+    let (mut touched, policy, n) = (0, live.policy(), shares.len().max(1));
+    for item in items.drain(..) {
+        let at = if n == 1 { 0 } else { choose(live, policy, own, source, &item, mode) % n };
+        if let Some(share) = shares.get_mut(at) {
+            share.push_back(item);
+            touched |= 1 << at;
+        }
+    }
+    touched
+}
+
+/// The workstream of an item, before the modulus.
+#[inline]
+fn choose<T: Item>(live: &Live<T>, policy: Policy, own: usize, source: u64, item: &T, mode: Mode) -> usize {
+    let by_source = source as usize;
+    match policy {
+        Policy::Source => by_source,
+        Policy::Flow => {
+            let asked = || live.about.m2flow.as_ref().and_then(|m2flow| m2flow(item));
+            item.flow().or_else(asked).map_or(by_source, |flow| flow as usize)
+        }
+        Policy::Cpu => {
+            let none = if mode == Mode::Hybrid { own } else { by_source };
+            live.about.m2cpuid.as_ref().and_then(|m2cpuid| m2cpuid(item)).unwrap_or(none)
+        }
+    }
+}
+
+/// Puts each share into its workstream's queue; what is refused goes back to `items`.
+fn put_all<T: Item>(isr: &Netisr<T>, protocol: ProtoId, shares: &mut [List<T>], mut touched: u64, items: &mut List<T>) {
+    let limit = isr.qlimit(protocol);
+    while touched != 0 {
+        let at = touched.trailing_zeros() as usize;
+        touched &= touched - 1;
+        if let (Some(stream), Some(share)) = (isr.streams.get(at), shares.get_mut(at)) {
+            stream.put(protocol.at(), share, limit);
+            items.append(share);
+        }
+    }
+}
+
+impl<T: Item> Drop for Caller<T> {
+    fn drop(&mut self) {
+        self.isr.books.close(&self.counts);
+    }
+}

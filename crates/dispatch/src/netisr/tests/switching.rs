@@ -1,0 +1,238 @@
+//! On threads: order in every mode, switches under load, workers that die.
+
+use super::*;
+use crate::{spawn_scoped, spawn_worker};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::time::{Duration, Instant};
+
+/// Looks at the order of each flow, and counts what came behind its successor.
+struct Checker {
+    /// The next number of each flow.
+    next: Vec<AtomicU64>,
+    misordered: AtomicU64,
+    seen: AtomicU64,
+}
+
+impl Checker {
+    fn new(flows: usize) -> Checker {
+        let next = (0..flows).map(|_| AtomicU64::new(0)).collect();
+        Checker { next, misordered: AtomicU64::new(0), seen: AtomicU64::new(0) }
+    }
+
+    fn work(&self) -> impl FnMut(ProtoId, &mut Items<'_, Number>) + '_ {
+        |_, items| {
+            for item in items {
+                let next = u64::from(item.number) + 1;
+                let before = self.next[item.flow as usize].fetch_max(next, Ordering::SeqCst);
+                self.misordered.fetch_add(u64::from(before >= next), Ordering::SeqCst);
+                self.seen.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+    }
+
+    fn misordered(&self) -> u64 {
+        self.misordered.load(Ordering::SeqCst)
+    }
+}
+
+/// Gives `bursts` bursts of 32 items of flows `flows`, each until it is taken; says how many.
+fn load(caller: &mut Caller<Number>, name: &str, flows: std::ops::Range<u32>, bursts: u32, checker: &Checker) -> u64 {
+    let proto = caller.netisr().protocol(name).unwrap();
+    let (source, mut work, n) = (u64::from(flows.start), checker.work(), flows.len() as u32);
+    for burst in 0..bursts {
+        let item = |at: u32| (burst * 32 + at, flows.start + (burst * 32 + at) % n);
+        let mut items: List<Number> = (0..32).map(item).map(|(at, flow)| number(flow, at / n)).collect();
+        loop {
+            caller.dispatch(proto, source, &mut items, &mut work);
+            if items.is_empty() {
+                break;
+            }
+            std::thread::yield_now();
+        }
+    }
+    u64::from(bursts) * 32
+}
+
+#[test]
+fn each_flow_keeps_its_order_in_every_mode_policy_and_number_of_workstreams() {
+    for mode in Mode::ALL {
+        for name in ["arp", "ip", "cpu"] {
+            for workstreams in [1, 2, 5] {
+                let isr = netisr(workstreams, mode);
+                let checker = Checker::new(48);
+                let given: u64 = std::thread::scope(|scope| {
+                    for at in 0..workstreams {
+                        let mut worker = isr.worker(at).unwrap();
+                        let checker = &checker;
+                        spawn_scoped(scope, "w", move || worker.run(&mut checker.work())).unwrap();
+                    }
+                    let callers: Vec<_> = (0..3u32)
+                        .map(|at| {
+                            let (mut caller, checker) = (isr.caller(at as usize).unwrap(), &checker);
+                            let flows = at * 16..at * 16 + 16;
+                            spawn_scoped(scope, "c", move || load(&mut caller, name, flows, 150, checker)).unwrap()
+                        })
+                        .collect();
+                    let given = callers.into_iter().map(|caller| caller.join().unwrap()).sum();
+                    isr.finish();
+                    given
+                });
+                let (audit, seen) = (isr.audit(), checker.seen.load(Ordering::SeqCst));
+                assert!(audit.holds() && audit.held == 0, "{audit:?}");
+                assert_eq!((audit.handled, seen, audit.lost), (given, given, 0), "{mode} {name} {workstreams}");
+                assert_eq!(checker.misordered(), 0, "{mode} {name} {workstreams}");
+                assert!(mode != Mode::Direct || audit.queued == 0);
+                assert!(mode != Mode::Deferred || audit.dispatched == 0);
+            }
+        }
+    }
+}
+
+#[test]
+fn switches_under_load_lose_nothing() {
+    let isr = netisr(2, Mode::Direct);
+    let checker = Checker::new(32);
+    let over = AtomicBool::new(false);
+    let given: u64 = std::thread::scope(|scope| {
+        for at in 0..2 {
+            let (mut worker, checker) = (isr.worker(at).unwrap(), &checker);
+            spawn_scoped(scope, "w", move || worker.run(&mut checker.work())).unwrap();
+        }
+        let (switched, over) = (isr.clone(), &over);
+        spawn_scoped(scope, "s", move || {
+            let ip = switched.protocol("ip").unwrap();
+            for n in 0.. {
+                switched.set_mode(Mode::ALL[n % 3]);
+                switched.set_own_mode(ip, [None, Some(Mode::Hybrid), None, Some(Mode::Direct)][n % 4]);
+                switched.set_policy(ip, [Policy::Flow, Policy::Source][n % 2]).unwrap();
+                switched.set_qlimit(ip, [256, 64, 1000][n % 3]).unwrap();
+                std::thread::sleep(Duration::from_millis(10));
+                if over.load(Ordering::SeqCst) {
+                    return;
+                }
+            }
+        })
+        .unwrap();
+        let callers: Vec<_> = (0..2u32)
+            .map(|at| {
+                let (mut caller, checker) = (isr.caller(at as usize).unwrap(), &checker);
+                let flows = at * 16..at * 16 + 16;
+                let until = Instant::now() + Duration::from_millis(400);
+                spawn_scoped(scope, "c", move || {
+                    let mut given = 0;
+                    // Each round begins at 0 again: order is looked at in the rounds of the other test.
+                    while Instant::now() < until {
+                        given += load(&mut caller, "ip", flows.clone(), 20, checker);
+                    }
+                    given
+                })
+                .unwrap()
+            })
+            .collect();
+        let given = callers.into_iter().map(|caller| caller.join().unwrap()).sum();
+        over.store(true, Ordering::SeqCst);
+        isr.finish();
+        given
+    });
+    let audit = isr.audit();
+    assert!(audit.holds() && audit.held == 0, "{audit:?}");
+    assert_eq!((audit.handled, checker.seen.load(Ordering::SeqCst), audit.lost), (given, given, 0), "{audit:?}");
+    assert!(audit.dispatched > 0 && audit.queued > 0, "{audit:?}");
+}
+
+#[test]
+fn a_switch_to_direct_may_let_items_pass_and_that_is_seen() {
+    let isr = netisr(1, Mode::Deferred);
+    let (ip, checker) = (isr.protocol("ip").unwrap(), Checker::new(1));
+    let (mut caller, mut worker) = (isr.caller(0).unwrap(), isr.worker(0).unwrap());
+    let mut give = |numbers: std::ops::Range<u32>| {
+        caller.dispatch(ip, 0, &mut numbers.map(|n| number(0, n)).collect(), &mut checker.work());
+    };
+    give(0..3);
+    isr.set_mode(Mode::Direct);
+    give(3..5); // pass those that wait
+    worker.turn(&mut checker.work());
+    give(5..6);
+    assert_eq!((checker.misordered(), checker.seen.load(Ordering::SeqCst)), (3, 6));
+    isr.set_mode(Mode::Deferred);
+    give(6..8);
+    isr.set_mode(Mode::Hybrid);
+    give(8..9); // waits its turn
+    worker.turn(&mut checker.work());
+    assert_eq!((checker.misordered(), checker.seen.load(Ordering::SeqCst)), (3, 9));
+}
+
+#[test]
+fn a_worker_that_dies_loses_what_it_had_in_hand_and_leaves_the_rest() {
+    let isr = Netisr::new(Config { mode: Mode::Deferred, default_qlimit: 2000, ..Config::default() }, protocols());
+    let isr = isr.unwrap();
+    let ip = isr.protocol("ip").unwrap();
+    let mut caller = isr.caller(0).unwrap();
+    let mut items: List<Number> = (0..1000).map(|n| number(1, n)).collect();
+    caller.queue(ip, 0, &mut items);
+    let mut worker = isr.worker(0).unwrap();
+    let dead = spawn_worker("w", None, move |_| {
+        worker.run(&mut |_: ProtoId, items: &mut Items<'_, Number>| {
+            for item in items {
+                assert_ne!(item.number, 300, "the item that nobody can stand");
+            }
+        });
+    });
+    assert!(dead.unwrap().join().is_err());
+    let audit = isr.audit();
+    assert_eq!((audit.handled, audit.lost, audit.held, audit.holds()), (256, 256, 488, true), "{audit:?}");
+    // Who comes meanwhile waits behind, and the next worker goes on where that one was.
+    caller.queue(ip, 0, &mut (1000..1010).map(|n| number(1, n)).collect());
+    let mut seen = Vec::new();
+    let mut next = isr.worker(0).unwrap();
+    next.turn(&mut |_: ProtoId, items: &mut Items<'_, Number>| seen.extend(items.map(|item| item.number)));
+    assert_eq!(seen, (512..1010).collect::<Vec<_>>());
+    let audit = isr.audit();
+    assert!(audit.holds() && audit.held == 0 && audit.lost == 256, "{audit:?}");
+    // A caller that dies in the middle of a hybrid turn does not keep it.
+    isr.set_mode(Mode::Hybrid);
+    let mut other = isr.caller(0).unwrap();
+    let died = spawn_worker("c", None, move |_| {
+        let dies = &mut |_: ProtoId, _: &mut Items<'_, Number>| panic!("nor this");
+        other.dispatch(ip, 0, &mut [number(1, 0)].into(), dies);
+    });
+    assert!(died.unwrap().join().is_err());
+    let mut done = 0;
+    let count = &mut |_: ProtoId, items: &mut Items<'_, Number>| done += items.count();
+    caller.dispatch(ip, 0, &mut [number(1, 1)].into(), count);
+    let audit = isr.audit();
+    assert!(done == 1 && audit.holds() && audit.lost == 257, "{audit:?}");
+}
+
+#[test]
+fn a_worker_that_is_awake_is_not_woken_and_a_stop_leaves_what_waits() {
+    let isr = netisr(1, Mode::Deferred);
+    let ip = isr.protocol("ip").unwrap();
+    let mut caller = isr.caller(0).unwrap();
+    let (mut worker, done) = (isr.worker(0).unwrap(), Arc::new(AtomicU64::new(0)));
+    let counted = done.clone();
+    let thread = spawn_worker("w", None, move |_| {
+        worker.run(&mut |_: ProtoId, items: &mut Items<'_, Number>| {
+            counted.fetch_add(items.count() as u64, Ordering::SeqCst);
+        });
+        worker
+    })
+    .unwrap();
+    let wait = |until: &dyn Fn() -> bool| {
+        let end = Instant::now() + Duration::from_secs(20);
+        while !until() {
+            assert!(Instant::now() < end);
+            std::thread::yield_now();
+        }
+    };
+    for burst in 1..=20 {
+        wait(&|| isr.switches().1 == burst);
+        caller.queue(ip, 0, &mut (0..32).map(|n| number(1, n)).collect());
+        wait(&|| done.load(Ordering::SeqCst) == burst * 32);
+    }
+    assert_eq!(isr.switches().0, 20, "once for each burst, and only when it slept");
+    isr.stop();
+    let worker = thread.join().unwrap();
+    caller.queue(ip, 0, &mut (0..5).map(|n| number(1, n)).collect());
+    assert_eq!((isr.held(), worker.workstream()), (5, 0));
+}
