@@ -19,12 +19,13 @@ mod storm;
 mod tests;
 mod vlan;
 
+pub use announce::{About, News, Said};
 pub use local::{Local, Reserved};
 pub use mute::{Move, Mute};
 pub use rules::{Action, Direction, MAX_RULES, Rule, RuleCounts, Rules};
 pub use snoop::{Leave, Listener, MdbPage, Querier, Query, RouterPort, SnoopConfig, SnoopCounts, SnoopPort, Unknown};
 pub use state::PortState;
-pub use storm::{Rate, Storm};
+pub use storm::{Buckets, Rate, Storm};
 pub use vlan::{Admit, BadVlans, PortVlan, Stacked, VlanSet};
 
 use crate::{Fdb, FdbConfig, MAX_PORTS, PortNo};
@@ -126,6 +127,8 @@ impl Audit {
 #[derive(Debug)]
 pub struct Bridge {
     fdb: Fdb,
+    /// When addresses were forgotten last: what others saw before is not heard.
+    forgot: Instant,
     members: Vec<(Member, Counts)>,
     spans: usize,
     /// Frames go the way of `checked`.
@@ -154,6 +157,7 @@ impl Bridge {
     pub fn new(config: BridgeConfig) -> Bridge {
         Bridge {
             fdb: Fdb::new(config.fdb),
+            forgot: Instant::ZERO,
             members: Vec::new(),
             spans: 0,
             checked: false,

@@ -10,7 +10,7 @@ mod share;
 mod tests;
 
 use crate::{LOCAL, PortNo};
-use bucket::{Bucket, LEARNED, OWN, Place, STATIC, STICKY, WAYS};
+use bucket::{Bucket, HEARD, LEARNED, OWN, Place, STATIC, STICKY, WAYS, WINDOWS};
 use clock::{Duration, Instant};
 pub use list::{Cursor, Page};
 use share::Shares;
@@ -99,6 +99,8 @@ pub struct Entry {
     pub kind: Kind,
     /// How long ago it was seen, to 67 ms.
     pub age: Duration,
+    /// Another replica was the last to see it ([`Fdb::hear`]).
+    pub heard: bool,
 }
 
 /// What learning came to.
@@ -146,6 +148,18 @@ fn units(nanos: u64) -> u32 {
 
 /// No timeout is longer: half of the units.
 const FOREVER: Duration = Duration::from_secs(4 * 365 * 86_400);
+
+/// Where an address was seen and when, and in which window that counts as a move; as bits what the entry is to be.
+struct Seen {
+    port: PortNo,
+    bits: u16,
+    seen: u32,
+    window: u32,
+}
+
+fn kind_of(sticky: bool) -> u16 {
+    if sticky { STICKY } else { LEARNED }
+}
 
 /// The table.
 #[derive(Debug)]
@@ -309,17 +323,42 @@ impl Fdb {
             // A line that is only read stays shared; and a store is a store.
             if place.seen != seen {
                 place.seen = seen;
+                place.bits &= !HEARD;
             }
             return Learned::Known;
         }
-        self.learn_more(key, hash, port, sticky, seen)
+        self.learn_more(key, hash, Seen { port, bits: kind_of(sticky), seen, window: self.window(seen) })
+    }
+
+    /// Learns from hearsay: another replica saw the address at `port` when it was `at`. What was seen here since stays, as does what somebody said;
+    /// and what has aged on its way is no news. Of one unit of age (67 ms) what is heard comes after what was seen.
+    pub fn hear(&mut self, key: Key, port: PortNo, sticky: bool, at: Instant, now: Instant) {
+        let (hash, now, seen) = (self.hash(key), units(now.nanos()), units(at.min(now).nanos()));
+        let age = now.wrapping_sub(seen);
+        if age >= self.timeout_units {
+            return;
+        }
+        if let Some(at) = self.find(key, hash)
+            && let Some(place) = self.place_mut(at)
+        {
+            let known = now.wrapping_sub(place.seen);
+            let here = place.port == port;
+            if known < age || (here && known == age) || (!here && place.kind() != LEARNED) {
+                return;
+            }
+            if here {
+                place.seen = seen;
+                place.bits |= HEARD;
+                return;
+            }
+        }
+        self.learn_more(key, hash, Seen { port, bits: kind_of(sticky) | HEARD, seen, window: self.window(now) });
     }
 
     #[cold]
-    fn learn_more(&mut self, key: Key, hash: u64, port: PortNo, sticky: bool, seen: u32) -> Learned {
-        let kind = if sticky { STICKY } else { LEARNED };
-        let window = self.window(seen);
-        let Some(at) = self.find(key, hash) else { return self.learn_new(key, hash, Place { port, bits: kind, seen }) };
+    fn learn_more(&mut self, key: Key, hash: u64, news: Seen) -> Learned {
+        let Seen { port, bits, seen, window } = news;
+        let Some(at) = self.find(key, hash) else { return self.learn_new(key, hash, Place { port, bits, seen }) };
         let has_room = self.shares.has_room(port);
         let Some(place) = self.place_mut(at) else { return Learned::Full };
         let before = place.port;
@@ -332,7 +371,7 @@ impl Fdb {
             return Learned::PortFull;
         }
         let moves = u16::from(place.moves(window).saturating_add(1));
-        *place = Place { port, bits: moves << 8 | (window as u16) << 2 | kind, seen };
+        *place = Place { port, bits: moves << 8 | (window as u16) << 2 | bits, seen };
         self.shares.moved(before, port);
         self.counts.moved += 1;
         Learned::Moved(before)
@@ -351,9 +390,9 @@ impl Fdb {
         Learned::New
     }
 
-    /// The number of the window in which moves are counted, of 64.
+    /// The number of the window in which moves are counted, of 32.
     fn window(&self, now: u32) -> u32 {
-        (now / self.window_units) & 63
+        (now / self.window_units) & WINDOWS
     }
 
     /// Moves of an address are counted within `within`; 10 s at first.

@@ -26,9 +26,9 @@ pub mod fuzz;
 mod stp;
 
 pub use bridge::{
-    Action, Admit, Audit, BadVlans, Bridge, BridgeConfig, Counts, Direction, Leave, Listener, Local, MAX_RULES,
-    MdbPage, Member, Move, Mute, PortState, PortVlan, Querier, Query, Rate, Reserved, RouterPort, Rule, RuleCounts,
-    Rules, SnoopConfig, SnoopCounts, SnoopPort, Stacked, Storm, Unknown, VlanSet,
+    About, Action, Admit, Audit, BadVlans, Bridge, BridgeConfig, Buckets, Counts, Direction, Leave, Listener, Local,
+    MAX_RULES, MdbPage, Member, Move, Mute, News, PortState, PortVlan, Querier, Query, Rate, Reserved, RouterPort,
+    Rule, RuleCounts, Rules, Said, SnoopConfig, SnoopCounts, SnoopPort, Stacked, Storm, Unknown, VlanSet,
 };
 pub use fdb::{ADDRESSES, Cursor, Entry, Fdb, FdbConfig, FdbCounts, Key, Kind, Learned, Page};
 #[cfg(any(test, fuzzing))]

@@ -50,6 +50,7 @@ impl<L: Locks> Stack<L> {
             match learned {
                 Learned::Changed { pending, moved, created } => {
                     self.changed();
+                    self.answered(cx, iface.id, packet.spa);
                     let counters = &self.count(cx).neigh;
                     counters.created.add(u64::from(created));
                     counters.moved.add(u64::from(moved));
@@ -81,7 +82,7 @@ impl<L: Locks> Stack<L> {
     /// Tells the link that `addr` is ours (a gratuitous request; RFC 5227 2.3).
     pub(crate) fn announce(&self, cx: Cx, iface: &Iface<L>, addr: Ipv4Addr) {
         let packet = Packet { op: Op::Request, sha: iface.mac, spa: addr, tha: Mac::ZERO, tpa: addr };
-        if iface.stage.lock(cx).output.is_some() {
+        if iface.tunnel.is_some() || iface.stage.lock(cx).output.is_some() {
             self.arp_send(cx, iface, Mac::BROADCAST, &packet);
             self.count(cx).arp.announcements_sent.bump();
         }
@@ -147,8 +148,9 @@ impl<L: Locks> Stack<L> {
                         self.arp_ask(cx, iface, addr, known);
                     }
                 }
-                Expired::Dead(_, _, pending) => {
+                Expired::Dead(id, addr, pending) => {
                     self.changed();
+                    self.silent(cx, id, addr);
                     self.count(cx).neigh.failed.bump();
                     pending.into_iter().for_each(|packet| self.host_unreachable(cx, packet));
                 }

@@ -1,6 +1,7 @@
 //! What the stack counts, one shard per thread; drop reasons and the cost ledger ride along.
 
 use stats::{Described, Drops, Entry, Ledger, Shards, counters};
+use std::sync::atomic::AtomicU32;
 
 counters! {
     /// Ethernet, both directions.
@@ -9,6 +10,14 @@ counters! {
         received,
         /// Frames handed to ports.
         sent,
+    }
+}
+
+counters! {
+    /// The loopback queue: packets of this host to itself.
+    pub struct Loopback at "inet.link.loopback" {
+        /// Packets put into it.
+        queued,
     }
 }
 
@@ -127,6 +136,22 @@ counters! {
 }
 
 counters! {
+    /// Tunnels.
+    pub struct Tunnel at "inet.tunnel" {
+        /// Packets and frames sent inside another packet.
+        encapsulated,
+        /// Packets and frames taken out of one.
+        decapsulated,
+        /// Those of them that were queued to be taken in.
+        requeued,
+        /// ICMP errors about outer packets told to an inner sender (RFC 2003 4).
+        relayed,
+        /// A tunnel's MTU was lowered: its path is narrower than it was thought to be.
+        narrowed,
+    }
+}
+
+counters! {
     /// What TCP's connections may hold (`net.inet.tcp.memlimit`).
     pub struct TcpMemory at "inet.tcp.memory" {
         /// Segments out of order that were not kept: half the limit was reached.
@@ -167,6 +192,8 @@ counters! {
 pub struct Counters {
     /// Ethernet.
     pub ether: Ether,
+    /// The loopback queue.
+    pub loopback: Loopback,
     /// ARP.
     pub arp: Arp,
     /// Neighbors.
@@ -183,6 +210,10 @@ pub struct Counters {
     pub tcp: ::tcp::counters::Counters,
     /// TCP's memory.
     pub tcp_memory: TcpMemory,
+    /// Tunnels.
+    pub tunnel: Tunnel,
+    /// Tunnels that this thread is sending through at the moment, one in another.
+    pub(crate) nesting: AtomicU32,
     /// The audit.
     pub audit: Audit,
     /// Drops by reason.
@@ -193,8 +224,9 @@ pub struct Counters {
 
 impl Described for Counters {
     fn visit(&self, each: &mut dyn FnMut(&'static str, &'static str, &'static str, u64)) {
-        let groups: [&dyn Described; 11] = [
+        let groups: [&dyn Described; 13] = [
             &self.ether,
+            &self.loopback,
             &self.arp,
             &self.neigh,
             &self.ip4,
@@ -203,6 +235,7 @@ impl Described for Counters {
             &self.udp,
             &self.tcp,
             &self.tcp_memory,
+            &self.tunnel,
             &self.audit,
             &self.drops,
         ];

@@ -10,10 +10,14 @@
     reason = "a broken invariant is to panic here; built for tests and fuzzing only"
 )]
 
+mod tunnel;
+
+pub use tunnel::tunnel;
+
 use crate::fib::Prefix;
 use crate::iface::{IfaceAddr, IfaceId, Offload, Output};
 use crate::knobs::Knobs;
-use crate::route::Via;
+use crate::route::{Path, Via};
 use crate::{Config, Stack};
 use buf::{Burst, Pool, PoolConfig};
 use clock::{Duration, Instant};
@@ -431,15 +435,21 @@ fn configure(side: &Side, cx: Cx, tape: &mut Tape<'_>) {
         3 => drop(stack.add_addr(cx, EM0, IfaceAddr { addr, len: tape.byte() % 33 })),
         4 => drop(stack.remove_addr(cx, EM0, addr)),
         5 => {
-            let via = match tape.byte() % 6 {
+            let kind = tape.byte() % 8;
+            let paths = if kind == 7 { paths(tape) } else { Vec::new() };
+            let via = match kind {
                 0 => Via::Reject,
                 1 => Via::Blackhole,
                 2 => Via::Link(EM0),
                 3 => Via::Broadcast(EM0),
+                6 => Via::Prohibit,
                 _ => Via::Gateway(EM0, tape.addr()),
             };
             if let Ok(prefix) = Prefix::new(addr, tape.byte() % 33) {
-                let _ = stack.add_route(cx, prefix, via);
+                let _ = match paths.as_slice() {
+                    [] => stack.add_route(cx, prefix, via),
+                    paths => stack.add_paths(cx, prefix, paths),
+                };
             }
         }
         6 => stack.set_neighbor(cx, EM0, addr, tape.station()),
@@ -448,6 +458,17 @@ fn configure(side: &Side, cx: Cx, tape: &mut Tape<'_>) {
     if what & 0x60 == 0x60 {
         stack.set_mtu(EM0, tape.word().max(68));
     }
+}
+
+/// One to four, by the link or by gateways.
+fn paths(tape: &mut Tape<'_>) -> Vec<Path> {
+    let n = tape.byte() % 4;
+    let one = |_| {
+        let (how, weight) = (tape.byte(), u16::from(tape.byte()));
+        let via = if how.is_multiple_of(4) { Via::Link(EM0) } else { Via::Gateway(EM0, tape.addr()) };
+        Path { via, weight }
+    };
+    (0..=n).map(one).collect()
 }
 
 #[cfg(test)]

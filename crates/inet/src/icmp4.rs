@@ -30,6 +30,8 @@ pub(crate) enum Cause {
     TtlExceeded,
     ReassemblyTimeout,
     Redirect(Ipv4Addr),
+    /// The octet of the header that is wrong.
+    Parameter(u8),
 }
 
 impl Cause {
@@ -40,17 +42,19 @@ impl Cause {
             Cause::Unreachable(unreachable::NET) => Some(SoError::NetUnreachable),
             Cause::Unreachable(_) | Cause::TtlExceeded => Some(SoError::HostUnreachable),
             Cause::FragNeeded(_) => Some(SoError::MessageSize),
+            Cause::Parameter(_) => Some(SoError::ProtocolOption),
             Cause::ReassemblyTimeout | Cause::Redirect(_) => None,
         }
     }
 
-    fn problem(self) -> Problem {
+    pub(crate) fn problem(self) -> Problem {
         match self {
             Cause::Unreachable(code) => Problem::Unreachable { code, next_mtu: 0 },
             Cause::FragNeeded(mtu) => Problem::Unreachable { code: unreachable::FRAG_NEEDED, next_mtu: mtu },
             Cause::TtlExceeded => Problem::TimeExceeded { code: 0 },
             Cause::ReassemblyTimeout => Problem::TimeExceeded { code: 1 },
             Cause::Redirect(gateway) => Problem::Redirect { code: 1, gateway },
+            Cause::Parameter(pointer) => Problem::ParameterProblem { pointer },
         }
     }
 }
@@ -64,6 +68,11 @@ fn notice(error: SoError, mtu: usize) -> IcmpNotice {
     }
 }
 
+/// The precedence of errors (RFC 1812 4.3.2.5), as the type of service's upper three bits.
+const INTERNETWORK_CONTROL: u8 = 0xc0;
+/// The bits of the type of service that an error takes from what it is about (RFC 1812 4.3.2.5). Those that are ECN's now (RFC 3168)
+/// are not among them.
+const TOS: u8 = 0x1c;
 const DESTINATIONS: usize = 256;
 const DEFEND_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -133,11 +142,15 @@ impl<L: Locks> Stack<L> {
             Err(_) => DropReason::IcmpMalformed,
             Ok(Message::EchoRequest { .. }) => return self.echo(cx, packet, header),
             Ok(Message::Unreachable { code, next_mtu, inner }) => {
-                self.unreachable(cx, code, next_mtu, &inner);
+                if !self.tunnel_told(cx, Problem::Unreachable { code, next_mtu }, &inner) {
+                    self.unreachable(cx, code, next_mtu, &inner);
+                }
                 DropReason::IcmpConsumed
             }
-            Ok(Message::TimeExceeded { inner, .. }) => {
-                self.tell_socket(cx, &inner, SoError::HostUnreachable, 0);
+            Ok(Message::TimeExceeded { code, inner }) => {
+                if !self.tunnel_told(cx, Problem::TimeExceeded { code }, &inner) {
+                    self.tell_socket(cx, &inner, SoError::HostUnreachable, 0);
+                }
                 DropReason::IcmpConsumed
             }
             Ok(Message::ParameterProblem { inner, .. }) => {
@@ -152,7 +165,7 @@ impl<L: Locks> Stack<L> {
 
     /// Answers an echo request with the very frame it came in (RFC 1122 3.2.2.6).
     fn echo(&self, cx: Cx, mut packet: Frame, header: &ip4::Header) {
-        let to_all = !matches!(self.routes.lock(cx).lookup(header.dst).map(|h| h.via), Some(Via::Local(_)));
+        let to_all = !matches!(self.ways.lookup(cx, header.dst).map(|h| h.via), Some(Via::Local(_)));
         if (to_all || packet.flags().has(Flags::LINK_BROADCAST)) && !self.knobs.broadcast_echo.on() {
             return self.drop_frame(cx, packet, DropReason::IcmpBroadcastEcho);
         }
@@ -179,7 +192,7 @@ impl<L: Locks> Stack<L> {
 
     /// Is `addr` an address of ours, or that of everybody on a link of ours?
     pub(crate) fn is_own(&self, cx: Cx, addr: Ipv4Addr) -> bool {
-        matches!(self.routes.lock(cx).lookup(addr).map(|hop| hop.via), Some(Via::Local(_) | Via::Broadcast(_)))
+        matches!(self.ways.lookup(cx, addr).map(|hop| hop.via), Some(Via::Local(_) | Via::Broadcast(_)))
     }
 
     fn unreachable(&self, cx: Cx, code: u8, next_mtu: u16, inner: &Inner<'_>) {
@@ -190,11 +203,7 @@ impl<L: Locks> Stack<L> {
                 // Only about a packet that a socket of ours may have sent (RFC 5927 7).
                 let told = if next_mtu == 0 { plateau(inner.header.total_len) } else { usize::from(next_mtu) };
                 if self.tell_socket(cx, inner, SoError::MessageSize, told) {
-                    let noted = self.path_mtus.lock(cx).note(inner.header.dst, told, cx.now);
-                    if noted != Noted::Nothing {
-                        self.changed();
-                    }
-                    self.count(cx).ip4.path_mtus_evicted.add(u64::from(matches!(noted, Noted::InPlaceOf(_))));
+                    self.note_path(cx, inner.header.dst, told);
                 }
                 return;
             }
@@ -202,6 +211,23 @@ impl<L: Locks> Stack<L> {
             _ => SoError::HostUnreachable,
         };
         self.tell_socket(cx, inner, error, 0);
+    }
+
+    /// Remembers that packets to `dst` may be no longer than `mtu`.
+    pub(crate) fn note_path(&self, cx: Cx, dst: Ipv4Addr, mtu: usize) {
+        let noted = self.path_mtus.lock(cx).note(dst, mtu, cx.now);
+        if noted != Noted::Nothing {
+            self.changed();
+        }
+        self.count(cx).ip4.path_mtus_evicted.add(u64::from(matches!(noted, Noted::InPlaceOf(_))));
+    }
+
+    /// Tells the socket that has sent the packet `inner` of it, whoever says so.
+    pub(crate) fn tell_own(&self, cx: Cx, problem: Problem, inner: &Inner<'_>) {
+        match problem {
+            Problem::Unreachable { code, next_mtu } => self.unreachable(cx, code, next_mtu, inner),
+            _ => drop(self.tell_socket(cx, inner, SoError::HostUnreachable, 0)),
+        }
     }
 
     /// Hands an error to the socket whose datagram is quoted; says whether there is one.
@@ -221,13 +247,20 @@ impl<L: Locks> Stack<L> {
 
     /// Sends an error about `packet` (its bytes begin at the IP header), unless a rule or the rate limit forbids it.
     pub(crate) fn icmp4_error(&self, cx: Cx, packet: &Frame, cause: Cause) {
+        self.complain(cx, packet.l3_bytes(), packet.flags(), cause);
+    }
+
+    /// The same about a packet of which `quoted`, perhaps its beginning only, is here.
+    pub(crate) fn complain(&self, cx: Cx, quoted: &[u8], flags: Flags, cause: Cause) {
         let counters = &self.count(cx).icmp4;
-        let Some((header, quoted)) = self.may_complain(cx, packet) else {
+        let Some(header) = self.may_complain(cx, quoted, flags) else {
             return counters.errors_forbidden.bump();
         };
         if self.is_own(cx, header.src) {
             // About a packet of our own (it found no neighbor, or nobody here): straight to the socket.
-            if let (Ok(inner), Some(error)) = (Inner::parse(quoted), cause.for_socket()) {
+            if let (Ok(inner), Some(error)) = (Inner::parse(quoted), cause.for_socket())
+                && !self.tunnel_told(cx, cause.problem(), &inner)
+            {
                 self.tell_socket(cx, &inner, error, 0);
             }
             return;
@@ -247,7 +280,8 @@ impl<L: Locks> Stack<L> {
         }
         // From the address that was spoken to, if it is ours; else from where the answer leaves.
         let src = self.is_local(cx, header.dst).then_some(header.dst);
-        let out = crate::ip4::Outgoing { src, ..self.reply_to(header.dst, header.src, Proto::ICMP) };
+        let tos = INTERNETWORK_CONTROL | header.tos & TOS;
+        let out = crate::ip4::Outgoing { src, tos, ..self.reply_to(header.dst, header.src, Proto::ICMP) };
         if self.ip4_output(cx, frame, &out).is_ok() {
             counters.errors_sent.bump();
             counters.redirects_sent.add(u64::from(matches!(cause, Cause::Redirect(_))));
@@ -255,24 +289,24 @@ impl<L: Locks> Stack<L> {
     }
 
     fn is_local(&self, cx: Cx, addr: Ipv4Addr) -> bool {
-        matches!(self.routes.lock(cx).lookup(addr).map(|hop| hop.via), Some(Via::Local(_)))
+        matches!(self.ways.lookup(cx, addr).map(|hop| hop.via), Some(Via::Local(_)))
     }
 
     /// RFC 1122 3.2.2: what no error may be about.
-    fn may_complain<'a>(&self, cx: Cx, packet: &'a Frame) -> Option<(ip4::Header, &'a [u8])> {
-        let quoted = packet.l3_bytes();
-        let header = ip4::Header::parse(quoted).ok()?;
-        let forbidden = packet.flags().has(Flags::LINK_BROADCAST)
+    fn may_complain(&self, cx: Cx, quoted: &[u8], flags: Flags) -> Option<ip4::Header> {
+        let whole = ip4::Header::parse(quoted);
+        let header = whole.or_else(|_| Inner::parse(quoted).map(|inner| inner.header)).ok()?;
+        let forbidden = flags.has(Flags::LINK_BROADCAST)
             || header.frag_off != 0
             || header.dst.is_multicast()
             || header.dst.is_broadcast()
-            || matches!(self.routes.lock(cx).lookup(header.dst).map(|h| h.via), Some(Via::Broadcast(_)))
+            || matches!(self.ways.lookup(cx, header.dst).map(|h| h.via), Some(Via::Broadcast(_)))
             || header.src.is_unspecified()
             || header.src.is_multicast()
-            || header.src.is_loopback() && !packet.flags().has(Flags::LOOPBACK)
-            || matches!(self.routes.lock(cx).lookup(header.src).map(|h| h.via), Some(Via::Broadcast(_)))
-            || header.proto == Proto::ICMP && is_error(header.payload(quoted));
-        (!forbidden).then_some((header, quoted))
+            || header.src.is_loopback() && !flags.has(Flags::LOOPBACK)
+            || matches!(self.ways.lookup(cx, header.src).map(|h| h.via), Some(Via::Broadcast(_)))
+            || header.proto == Proto::ICMP && is_error(quoted.get(header.ihl_len..).unwrap_or_default());
+        (!forbidden).then_some(header)
     }
 
     pub(crate) fn unknown_protocol(&self, cx: Cx, packet: Frame) {
@@ -292,7 +326,7 @@ fn is_error(message: &[u8]) -> bool {
 }
 
 /// The next smaller common MTU, for routers that do not say theirs (RFC 1191 7.1).
-fn plateau(total_len: u16) -> usize {
+pub(crate) fn plateau(total_len: u16) -> usize {
     const PLATEAUS: [usize; 10] = [32_000, 17_914, 8_166, 4_352, 2_002, 1_492, 1_006, 508, 296, 68];
     PLATEAUS.into_iter().find(|&mtu| mtu < usize::from(total_len)).unwrap_or(68)
 }

@@ -3,6 +3,7 @@
 //! The stack does not know ports. It hands bursts to an [`Output`], which the node makes of a port's transmitting half;
 //! what that does not take waits here, up to `net.link.tx_queue` frames.
 
+use crate::tunnel;
 use buf::{Burst, Frame};
 use clock::Instant;
 use lock::{Cx, Guarded, Locks};
@@ -42,6 +43,8 @@ pub enum IfaceKind {
     Ethernet,
     /// The host itself: frames sent are queued and come in again.
     Loopback,
+    /// A path to one other host through other networks, for IPv4 packets: no link header, no ARP, no broadcast.
+    Tunnel,
 }
 
 /// An address of an iface.
@@ -101,6 +104,9 @@ pub struct Iface<L: Locks> {
     pub mac: Mac,
     /// What the port can do, whatever is switched on now.
     pub capable: Offload,
+    /// It has no port: what it sends goes through a tunnel of this kind.
+    pub tunnel: Option<tunnel::Kind>,
+    gone: AtomicBool,
     mtu: AtomicU32,
     up: AtomicBool,
     offload: AtomicU32,
@@ -116,12 +122,29 @@ impl<L: Locks> Iface<L> {
             kind,
             mac,
             capable,
+            tunnel: None,
+            gone: AtomicBool::new(false),
             mtu: AtomicU32::new(u32::from(mtu)),
             up: AtomicBool::new(true),
             offload: AtomicU32::new(0),
             addrs: Guarded::new(Vec::new()),
             stage: Guarded::new(TxStage { burst: Burst::new(), output: None }),
         }
+    }
+
+    /// The same as a tunnel's.
+    pub(crate) fn tunnelling(self, kind: tunnel::Kind) -> Iface<L> {
+        Iface { tunnel: Some(kind), ..self }
+    }
+
+    /// Was it removed? It keeps its number, and may come back.
+    #[inline]
+    pub(crate) fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_gone(&self, gone: bool) {
+        self.gone.store(gone, Ordering::Relaxed);
     }
 
     /// The largest IP packet, in bytes.
@@ -219,6 +242,15 @@ impl<L: Locks> Ifaces<L> {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Iface<L>> {
-        self.0.iter().map_while(|slot| slot.get()).map(|iface| &**iface)
+        self.0.iter().map_while(|slot| slot.get()).map(|iface| &**iface).filter(|iface| !iface.is_gone())
+    }
+
+    /// The tunnel that was removed and is wanted again: numbers are not used up by making and removing the same one.
+    pub(crate) fn bring_back(&self, name: &str, kind: tunnel::Kind, mac: Mac) -> Option<IfaceId> {
+        let mut all = self.0.iter().map_while(|slot| slot.get());
+        let gone = all.find(|i| i.is_gone() && i.name == name && i.tunnel == Some(kind) && i.mac == mac)?;
+        gone.set_gone(false);
+        gone.set_up(true);
+        Some(gone.id)
     }
 }

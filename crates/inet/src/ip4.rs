@@ -10,12 +10,14 @@ pub(crate) mod ident;
 pub(crate) mod output;
 pub mod pmtu;
 pub mod reass;
+mod source;
 
 pub(crate) use output::Outgoing;
 pub use output::OutputError;
 
 use crate::Stack;
 use crate::fib::NextHopId;
+use crate::icmp4::Cause;
 use crate::iface::Iface;
 use crate::route::{Hop, Via};
 use crate::stack::{CHUNK, Odd, OwnAddresses};
@@ -75,21 +77,33 @@ impl<L: Locks> Stack<L> {
         let own = if iface.is_some() { self.own_addresses() } else { OwnAddresses::NONE };
         let (mut dst, mut odd) = ([0; CHUNK], Odd::default());
         let mut proto = OneProto::of(packets.as_slice());
+        // What a large table's answers lie in comes while the headers are looked at: 1 M routes do not fit a cache.
+        let ahead = self.ways.ahead();
         for (at, (packet, dst)) in packets.as_mut_slice().iter_mut().zip(&mut dst).enumerate() {
             match plain(packet, trusted, own) {
                 Some(header) => {
                     proto.note(header.proto());
                     *dst = header.dst().to_bits();
+                    if let Some(ahead) = ahead {
+                        ahead.of(*dst);
+                    }
                 }
                 None => odd.add(at),
             }
+        }
+        if let Some(iface) = iface.filter(|_| self.knobs.source_validation.on()) {
+            odd = odd.or(self.doubtful_sources(cx, iface, packets));
         }
         if odd.any() {
             return self.ip4_input_mixed(cx, iface, packets, odd, lap);
         }
         lap.mark(Stage::Ip4Input, n as u64);
         let mut ids = [None; CHUNK];
-        let common = self.routes.lock(cx).lookup_chunk(dst.get(..n).unwrap_or_default(), &mut ids);
+        let pinned = self.ways.pin(cx); // what `ids` stand for stays it until the chunk is dealt with
+        let mut common = self.ways.lookup_chunk(&pinned, dst.get(..n).unwrap_or_default(), &mut ids);
+        if self.ways.has_paths() {
+            common = self.choose_paths(cx, &pinned, packets, &mut ids);
+        }
         match common.map(|hop| (hop.via, hop)) {
             Some((Via::Local(_), _)) if proto.is(Proto::UDP) => {
                 counters.ip4.delivered.add(n as u64);
@@ -107,7 +121,13 @@ impl<L: Locks> Stack<L> {
                 self.ip4_forward(cx, iface, packets, Some(&hop));
                 lap.mark(Stage::Ip4Forward, n as u64);
             }
-            None if self.forward_through_gateways(cx, iface, packets, &ids) => lap.mark(Stage::Ip4Forward, n as u64),
+            None => {
+                let passed = self.forward_through_gateways(cx, iface, packets, &ids, &pinned);
+                lap.mark(Stage::Ip4Forward, passed as u64);
+                if passed < n {
+                    self.ip4_route(cx, iface, packets, ids.get(passed..).unwrap_or_default(), Burst::new(), lap);
+                }
+            }
             _ => self.ip4_route(cx, iface, packets, &ids, Burst::new(), lap),
         }
     }
@@ -116,11 +136,13 @@ impl<L: Locks> Stack<L> {
     pub(crate) fn ip4_input_one(&self, cx: Cx, iface: &Iface<L>, mut packet: Frame, lap: &mut Lap<'_>) {
         let counters = self.count(cx);
         counters.ip4.received.bump();
-        let Some(header) = plain(&mut packet, iface.offload().rx, self.own_addresses()) else {
+        let header = plain(&mut packet, iface.offload().rx, self.own_addresses());
+        let Some(header) = header.filter(|header| self.source_is_valid(cx, iface.id, header.src())) else {
             return self.ip4_input_mixed(cx, Some(iface), &mut Burst::of(packet), Odd::FIRST, lap);
         };
         lap.mark(Stage::Ip4Input, 1);
-        let hop = self.routes.lock(cx).lookup_again(header.dst());
+        let pinned = self.ways.pin(cx);
+        let hop = self.way_to(cx, &pinned, header.dst()).and_then(|hop| self.choose_path(cx, &pinned, hop, &packet));
         match hop {
             Some(Hop { via: Via::Local(_), .. }) if matches!(header.proto(), Proto::TCP | Proto::UDP) => {
                 counters.ip4.delivered.bump();
@@ -160,7 +182,11 @@ impl<L: Locks> Stack<L> {
         for (packet, dst) in packets.as_slice().iter().zip(&mut dst) {
             *dst = ip4::Glance::of(packet.bytes()).map_or(0, |header| header.dst().to_bits());
         }
-        self.routes.lock(cx).lookup_chunk(dst.get(..packets.len()).unwrap_or_default(), &mut ids);
+        let pinned = self.ways.pin(cx);
+        self.ways.lookup_chunk(&pinned, dst.get(..packets.len()).unwrap_or_default(), &mut ids);
+        if self.ways.has_paths() {
+            self.choose_paths(cx, &pinned, packets, &mut ids);
+        }
         self.ip4_route(cx, iface, packets, &ids, udp, lap);
     }
 
@@ -197,7 +223,7 @@ impl<L: Locks> Stack<L> {
         if run.is_empty() {
             return;
         }
-        let hop = way.and_then(|id| self.routes.lock(cx).hop(id).copied());
+        let hop = way.and_then(|id| self.ways.hop(&self.ways.pin(cx), id));
         if !matches!(hop.map(|hop| hop.via), Some(Via::Local(_) | Via::Broadcast(_))) {
             return self.ip4_forward(cx, iface, run, hop.as_ref());
         }
@@ -230,11 +256,8 @@ impl<L: Locks> Stack<L> {
             return Err(DropReason::Ip4BadChecksum);
         }
         packet.truncate(usize::from(header.total_len));
-        if header.ihl_len > ip4::HEADER_LEN {
-            check_options(&header, packet.bytes())?;
-        }
         let (src, dst) = (u32::from(header.src), u32::from(header.dst));
-        if iface.is_some() {
+        if let Some(iface) = iface {
             // 0/8, 127/8, multicast, 240/4 and broadcast cannot be the source of anything (RFC 1812 5.3.7).
             let first = src >> 24;
             if first == 0 || first == 127 || first >= 224 {
@@ -244,6 +267,9 @@ impl<L: Locks> Stack<L> {
             if src == dst || self.own_addresses().may_have(src) && self.is_own(cx, header.src) {
                 return Err(DropReason::Ip4OwnSource);
             }
+            if !self.source_is_valid(cx, iface.id, header.src) {
+                return Err(DropReason::Ip4InvalidSource);
+            }
         }
         let destination = match dst >> 24 {
             224..=239 => Destination::Multicast,
@@ -252,7 +278,24 @@ impl<L: Locks> Stack<L> {
             127 if iface.is_some() => return Err(DropReason::Ip4MartianDestination),
             _ => Destination::Unicast,
         };
+        if header.ihl_len > ip4::HEADER_LEN {
+            self.check_options(cx, &header, packet)?;
+        }
         Ok((header, destination))
+    }
+
+    /// RFC 1122 3.2.1.8, RFC 7126: malformed options and source routes end the packet; the others are ignored. The sender is told of
+    /// the former (RFC 1812 4.3.3.5, RFC 1122 3.2.2.5), if the packet was for us to deal with.
+    #[cold]
+    fn check_options(&self, cx: Cx, header: &ip4::Header, packet: &Frame) -> Result<(), DropReason> {
+        if let Err(fault) = ip4::check_options(packet.bytes().get(..header.ihl_len).unwrap_or_default()) {
+            if self.knobs.forwarding.on() || self.is_own(cx, header.dst) {
+                self.icmp4_error(cx, packet, Cause::Parameter(fault.octet));
+            }
+            return Err(DropReason::Ip4BadOptions);
+        }
+        let routed = |option| matches!(option, Ok(Opt::Lsrr(_) | Opt::Ssrr(_)));
+        if header.options(packet.bytes()).any(routed) { Err(DropReason::Ip4SourceRoute) } else { Ok(()) }
     }
 
     fn ip4_group(&self, cx: Cx, iface: Option<&Iface<L>>, packet: Frame, header: &ip4::Header, udp: &mut Burst) {
@@ -292,6 +335,7 @@ impl<L: Locks> Stack<L> {
             Proto::TCP => self.tcp_input(cx, iface, &mut Burst::of(packet)),
             Proto::ICMP => self.icmp4_input(cx, iface, packet, &header),
             Proto::IGMP => self.igmp_input(cx, iface, packet, &header),
+            Proto::IPIP | Proto::IPV6 | Proto::GRE | Proto::ETHERIP => self.tunnel_input(cx, packet, &header),
             _ => self.unknown_protocol(cx, packet),
         }
     }
@@ -343,7 +387,7 @@ impl<L: Locks> Stack<L> {
 
     /// Is `dst` a broadcast address of a link of ours?
     fn is_broadcast(&self, cx: Cx, dst: Ipv4Addr) -> bool {
-        dst.is_broadcast() || matches!(self.routes.lock(cx).lookup(dst).map(|hop| hop.via), Some(Via::Broadcast(_)))
+        dst.is_broadcast() || matches!(self.ways.lookup(cx, dst).map(|hop| hop.via), Some(Via::Broadcast(_)))
     }
 }
 
@@ -388,17 +432,4 @@ fn plain(packet: &mut Frame, trusted: bool, own: OwnAddresses) -> Option<ip4::Gl
 fn is_host(addr: u32) -> bool {
     let first = addr >> 24;
     first.wrapping_sub(1) < 223 && first != 127
-}
-
-/// RFC 1122 3.2.1.8, RFC 7126: malformed options and source routes end the packet; the others are ignored.
-#[cold]
-fn check_options(header: &ip4::Header, packet: &[u8]) -> Result<(), DropReason> {
-    for option in header.options(packet) {
-        match option {
-            Err(_) => return Err(DropReason::Ip4BadOptions),
-            Ok(Opt::Lsrr(_) | Opt::Ssrr(_)) => return Err(DropReason::Ip4SourceRoute),
-            Ok(_) => {}
-        }
-    }
-    Ok(())
 }

@@ -15,6 +15,9 @@ stats::knobs! {
         ttl = "net.inet.ip.ttl", 1..=255, 64;
         /// Send redirects when a packet leaves through the iface it came from (RFC 1812 5.2.7.2).
         send_redirects = "net.inet.ip.redirect", 0..=1, 1;
+        /// Drop packets whose source packets do not go back to: 1 loose, no route leads there; 2 strict, none by the iface they came by
+        /// (RFC 1812 5.3.8, RFC 3704); the other way round than Linux's rp_filter.
+        source_validation = "net.inet.ip.source_validation", 0..=2, 0;
         /// Accept redirects, each for ten minutes (a stranger can use them to take a route over).
         accept_redirects = "net.inet.icmp.accept_redirects", 0..=1, 0;
         /// ICMP errors a second, all destinations together, 0 for no limit; one destination gets at most a quarter.
@@ -124,6 +127,12 @@ stats::knobs! {
         neigh_tries = "net.link.ether.inet.maxtries", 1..=32, 5;
         /// Frames that may wait in the loopback queue.
         loop_queue = "net.link.loopback.queue", 1..=65536, 512;
+        /// Frames taken out of tunnels that may wait to be taken in.
+        tunnel_queue = "net.link.tunnel.queue", 1..=65536, 512;
+        /// Tunnels through which a packet may go out one in another; FreeBSD's default, 1, is without room for one in one.
+        tunnel_nesting = "net.link.gif.max_nesting", 1..=16, 8;
+        /// Time to live of tunnels' outer packets, of those that were given none of their own.
+        tunnel_ttl = "net.inet.ip.gifttl", 1..=255, 30;
         /// Ask the cache ahead for headers, hash buckets and sockets while a burst is taken apart.
         prefetch = "net.isr.prefetch", 0..=1, 1;
     }

@@ -5,6 +5,7 @@
 //!       link::ether             for us? -> arp | ip4
 //!       ip4::input              checks, reassembly -> deliver | forward | drop(reason)
 //!       ip4::forward            ttl, next hop, fragment or too-big
+//!       tunnel::input          whose? headers off, queued, and in again as if from a port
 //!       demux -> udp, tcp       four-tuple -> Pcb or connection, receive queue, reader woken
 //!  out  udp::, tcp::output      header (kept from the datagram before), checksum
 //!       ip4::output             route, fragments -> neigh: MAC address or wait -> link::ether -> iface stage -> port
@@ -37,7 +38,8 @@ pub mod route;
 mod slots;
 mod stack;
 pub mod tcp;
+pub mod tunnel;
 pub mod udp;
 
 pub use slots::{Slot, Slots};
-pub use stack::{Config, LockUse, Stack};
+pub use stack::{Config, LockUse, LoopUse, Stack};

@@ -2,11 +2,24 @@
 //!
 //! A host's own addresses are routes too (to a `Local` hop), as are its broadcast addresses: one lookup says whether a
 //! packet is delivered, forwarded or dropped. Next hops are shared: a million routes through eight gateways are eight.
+//!
+//! [`Routes`] is the control plane's, one thread at a time; [`Ways`] is what packets go by, on any thread, without a lock.
+
+mod hops;
+pub(crate) mod paths;
+#[cfg(test)]
+mod tests;
+mod ways;
+mod why;
 
 use crate::fib::{Fib, FibFull, NextHopId, Prefix};
 use crate::iface::IfaceId;
-use std::collections::HashMap;
+pub use hops::{Adjacency, Hop};
+pub use paths::{DEAD_FOR, PATHS_MAX, Path, PathsId};
+use std::collections::{HashMap, VecDeque};
 use std::net::Ipv4Addr;
+pub use ways::Ways;
+pub use why::{Choice, Question, Why};
 
 /// Where a route leads.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -19,23 +32,14 @@ pub enum Via {
     Link(IfaceId),
     /// To a gateway on the link of `iface`.
     Gateway(IfaceId, Ipv4Addr),
+    /// By one of several, each flow by one.
+    Paths(PathsId),
     /// Nowhere: answered with host unreachable.
     Reject,
+    /// Nowhere: answered with communication administratively prohibited (RFC 1812 5.2.7.1, code 13).
+    Prohibit,
     /// Nowhere, silently.
     Blackhole,
-}
-
-/// The answer to "where next?", by value.
-#[derive(Clone, Copy, Debug)]
-pub struct Hop {
-    /// Where it leads.
-    pub via: Via,
-    /// Which next hop this is, for [`Routes::remember`].
-    pub id: NextHopId,
-    /// The Ethernet header of the last packet that went to this gateway, good while `epoch` is the stack's.
-    pub adjacency: [u8; 14],
-    /// When the adjacency was found; 0: never.
-    pub epoch: u64,
 }
 
 /// A route, for listings.
@@ -52,123 +56,141 @@ pub struct Route {
 pub enum RouteError {
     /// The table is full.
     Full(FibFull),
-    /// More different next hops than can be numbered.
+    /// More different next hops, or sets of paths, than can be numbered.
     TooManyNextHops,
+    /// None, more than [`PATHS_MAX`], or one that leads neither to a gateway nor to a link.
+    BadPaths,
 }
 
 /// The routes of one stack.
 pub struct Routes {
     fib: Fib,
-    hops: Vec<Hop>,
+    ways: Ways,
     by_via: HashMap<Via, NextHopId>,
-    /// What [`Routes::lookup_again`] has found, while the routes are as they were: a place for an address by its last bits, so that
-    /// our own and a peer's do not push each other out.
-    found: [Option<(Ipv4Addr, NextHopId)>; FOUND],
+    /// Routes and sets that lead to each next hop.
+    uses: Vec<u32>,
+    free: Vec<NextHopId>,
+    /// Nothing leads there any more since this count of readers' pins, but a reader may have it in hand.
+    waiting: VecDeque<(u64, NextHopId)>,
+    sets: Vec<Vec<Path>>,
+    free_sets: Vec<PathsId>,
 }
 
-/// Addresses whose next hop is remembered.
-const FOUND: usize = 8;
-
-impl Default for Routes {
-    fn default() -> Routes {
-        // The table of a router with many routes is read at random: huge pages spare it a page walk a lookup.
-        let fib = Fib::new().with_huge_pages();
-        Routes { fib, hops: Vec::new(), by_via: HashMap::new(), found: [None; FOUND] }
-    }
-}
+/// So many next hops wait before the readers are asked.
+const ASK_AT: usize = 16;
 
 impl Routes {
+    /// None, with readers on up to `threads` threads.
+    pub fn new(threads: usize) -> Routes {
+        // The table of a router with many routes is read at random: huge pages spare it a page walk a lookup.
+        let fib = Fib::with_readers(crate::fib::DEFAULT_LIMIT, threads).with_huge_pages();
+        Routes {
+            ways: Ways::new(fib.reader()),
+            fib,
+            by_via: HashMap::new(),
+            uses: Vec::new(),
+            free: Vec::new(),
+            waiting: VecDeque::new(),
+            sets: Vec::new(),
+            free_sets: Vec::new(),
+        }
+    }
+
+    /// What packets go by.
+    pub fn ways(&self) -> Ways {
+        self.ways.clone()
+    }
+
     /// Adds or replaces the route to `prefix`; says where it led before.
     ///
     /// # Errors
     /// [`RouteError`]; nothing has changed then.
     pub fn insert(&mut self, prefix: Prefix, via: Via) -> Result<Option<Via>, RouteError> {
-        let id = match self.by_via.get(&via) {
-            Some(&id) => id,
-            None => {
-                let id = u32::try_from(self.hops.len()).ok().and_then(NextHopId::new);
-                let id = id.ok_or(RouteError::TooManyNextHops)?;
-                self.hops.push(Hop { via, id, adjacency: [0; 14], epoch: 0 });
-                self.by_via.insert(via, id);
-                id
+        let id = self.hold(via)?;
+        match self.fib.insert(prefix, id) {
+            Ok(before) => {
+                let led = before.and_then(|id| self.via(id));
+                before.into_iter().for_each(|id| self.release(id));
+                Ok(led)
             }
-        };
-        self.found = [None; FOUND];
-        let before = self.fib.insert(prefix, id).map_err(RouteError::Full)?;
-        Ok(before.and_then(|id| self.hop(id)).map(|hop| hop.via))
+            Err(full) => {
+                self.release(id);
+                Err(RouteError::Full(full))
+            }
+        }
+    }
+
+    /// A route by several `paths`, 1 to [`PATHS_MAX`] of them, each flow by one; says where it led before. One path is an ordinary route.
+    ///
+    /// # Errors
+    /// [`RouteError`]; nothing has changed then.
+    pub fn insert_paths(&mut self, prefix: Prefix, paths: &[Path]) -> Result<Option<Via>, RouteError> {
+        match paths {
+            [only] => self.insert(prefix, only.via),
+            _ => {
+                let via = self.via_of(paths)?;
+                let before = self.insert(prefix, via);
+                if before == Err(RouteError::TooManyNextHops) && !self.by_via.contains_key(&via) {
+                    self.end_set(via); // nothing ever led there
+                }
+                before
+            }
+        }
     }
 
     /// Removes the route to `prefix`; says where it led.
     pub fn remove(&mut self, prefix: Prefix) -> Option<Via> {
-        self.found = [None; FOUND];
         let id = self.fib.remove(prefix)?;
-        self.hop(id).map(|hop| hop.via)
+        let led = self.via(id);
+        self.release(id);
+        led
+    }
+
+    /// Removes the routes by an iface that is going away. Of several paths the others stay, if there is room for a set of them.
+    pub fn forget_iface(&mut self, iface: IfaceId) {
+        let through = |via: Via| matches!(via, Via::Local(i) | Via::Broadcast(i) | Via::Link(i) | Via::Gateway(i, _) if i == iface);
+        for Route { prefix, via } in self.iter().collect::<Vec<_>>() {
+            let Via::Paths(set) = via else {
+                through(via).then(|| self.remove(prefix));
+                continue;
+            };
+            let (gone, others): (Vec<Path>, Vec<Path>) = self.paths(set).iter().partition(|path| through(path.via));
+            if !gone.is_empty() && self.insert_paths(prefix, &others).is_err() {
+                self.remove(prefix);
+            }
+        }
     }
 
     /// Where the route to exactly `prefix` leads.
     pub fn get(&self, prefix: Prefix) -> Option<Via> {
-        self.hop(self.fib.get(prefix)?).map(|hop| hop.via)
+        self.via(self.fib.get(prefix)?)
     }
 
-    /// The next hop numbered `id`.
-    #[inline(always)]
-    pub fn hop(&self, id: NextHopId) -> Option<&Hop> {
-        self.hops.get(id.index())
+    /// The paths of a set, in the order in which they were given.
+    pub fn paths(&self, PathsId(set): PathsId) -> &[Path] {
+        self.sets.get(usize::from(set)).map_or(&[], Vec::as_slice)
     }
 
-    /// Where packets to `dst` go.
-    #[inline(always)]
-    pub fn lookup(&self, dst: Ipv4Addr) -> Option<Hop> {
-        self.hop(self.fib.lookup(dst)?).copied()
-    }
-
-    /// [`Routes::lookup`] where the address is nearly always one of the few of before, as it is at a host: with three routes it
-    /// costs 60 instructions less.
-    #[inline(always)]
-    pub fn lookup_again(&mut self, dst: Ipv4Addr) -> Option<Hop> {
-        let place = self.found.get_mut(dst.to_bits() as usize % FOUND)?;
-        let id = match *place {
-            Some((before, id)) if before == dst => id,
-            _ => {
-                let id = self.fib.lookup(dst)?;
-                *place = Some((dst, id));
-                id
-            }
-        };
-        self.hop(id).copied()
-    }
-
-    /// Where packets to each of `dst` go, in `ids`; the hop itself if it is the same for all, as at a host or behind one
-    /// gateway it is. None is looked up when there are fewer `ids` than destinations.
-    #[inline(always)]
-    pub fn lookup_chunk(&self, dst: &[u32], ids: &mut [Option<NextHopId>]) -> Option<Hop> {
-        let (&first, _) = dst.split_first()?;
-        let ids = ids.get_mut(..dst.len())?;
-        if dst.iter().fold(0, |differs, dst| differs | dst ^ first) == 0 {
-            ids.fill(self.fib.lookup(Ipv4Addr::from(first)));
-        } else {
-            self.fib.lookup_burst(dst, ids);
-        }
-        let first = *ids.first()?;
-        if ids.iter().all(|id| *id == first) { self.hop(first?).copied() } else { None }
+    /// The next hop to a gateway, if a route leads there.
+    pub fn hop_to(&self, via: Via) -> Option<NextHopId> {
+        self.by_via.get(&via).copied()
     }
 
     /// The route that packets to `dst` take, with its prefix.
     pub fn explain(&self, dst: Ipv4Addr) -> Option<Route> {
         let (prefix, id) = self.fib.lookup_prefix(dst)?;
-        Some(Route { prefix, via: self.hop(id)?.via })
+        Some(Route { prefix, via: self.via(id)? })
     }
 
-    /// Keeps the Ethernet header for a gateway.
-    pub fn remember(&mut self, id: NextHopId, adjacency: [u8; 14], epoch: u64) {
-        if let Some(hop) = self.hops.get_mut(id.index()) {
-            (hop.adjacency, hop.epoch) = (adjacency, epoch);
-        }
+    /// All routes whose prefix contains `dst`, the longest first: the first one is taken.
+    pub fn covering(&self, dst: Ipv4Addr) -> Vec<Route> {
+        let prefixes = (0..=32).rev().filter_map(|len| Prefix::new(dst, len).ok());
+        prefixes.filter_map(|prefix| Some(Route { prefix, via: self.get(prefix)? })).collect()
     }
 
     /// All routes, in order of their prefixes.
     pub fn iter(&self) -> impl Iterator<Item = Route> + '_ {
-        self.fib.iter().filter_map(|(prefix, id)| Some(Route { prefix, via: self.hop(id)?.via }))
+        self.fib.iter().filter_map(|(prefix, id)| Some(Route { prefix, via: self.via(id)? }))
     }
 
     /// How many routes.
@@ -183,6 +205,119 @@ impl Routes {
 
     /// Bytes the tables take.
     pub fn bytes(&self) -> usize {
-        self.fib.bytes() + self.hops.capacity() * size_of::<Hop>()
+        self.fib.bytes() + self.ways.bytes() + self.uses.capacity() * size_of::<u32>()
+    }
+
+    fn via(&self, id: NextHopId) -> Option<Via> {
+        self.ways.via(id)
+    }
+
+    /// The next hop for `via`, which one more leads to.
+    fn hold(&mut self, via: Via) -> Result<NextHopId, RouteError> {
+        let id = match self.by_via.get(&via) {
+            Some(&id) => id,
+            None => self.new_hop(via)?,
+        };
+        self.uses.iter_mut().skip(id.index()).take(1).for_each(|uses| *uses += 1);
+        Ok(id)
+    }
+
+    fn new_hop(&mut self, via: Via) -> Result<NextHopId, RouteError> {
+        if self.free.is_empty() {
+            self.look_after();
+        }
+        let id = match self.free.pop() {
+            Some(id) => id,
+            None if self.uses.len() >= hops::HOPS_MAX => return Err(RouteError::TooManyNextHops),
+            None => {
+                let id = NextHopId::new(self.uses.len() as u32).ok_or(RouteError::TooManyNextHops)?;
+                self.uses.push(0);
+                id
+            }
+        };
+        self.ways.set(id, via);
+        self.by_via.insert(via, id);
+        Ok(id)
+    }
+
+    /// One less leads to `id`. Behind the last one it is another's, once no reader can have it.
+    fn release(&mut self, id: NextHopId) {
+        let Some(uses) = self.uses.get_mut(id.index()) else { return };
+        *uses = uses.saturating_sub(1);
+        if *uses > 0 {
+            return;
+        }
+        if let Some(via) = self.via(id) {
+            self.by_via.remove(&via);
+        }
+        self.waiting.push_back((self.ways.pins().retire(), id));
+        if self.waiting.len().is_multiple_of(ASK_AT) {
+            self.look_after();
+        }
+    }
+
+    /// Frees the next hops that no reader can have any more, and the sets among them.
+    fn look_after(&mut self) {
+        let passed = self.ways.pins().passed();
+        while let Some((_, id)) = self.waiting.pop_front_if(|(at, _)| *at <= passed) {
+            if let Some(via) = self.via(id) {
+                self.ways.set(id, Via::Blackhole);
+                self.end_set(via);
+            }
+            self.free.push(id);
+        }
+    }
+
+    /// The way by these paths: a set that is there already, or a new one.
+    fn via_of(&mut self, paths: &[Path]) -> Result<Via, RouteError> {
+        let known = self.sets.iter().position(|set| set == paths);
+        if let Some(via) = known.map(|at| Via::Paths(PathsId(at as u16))).filter(|via| self.by_via.contains_key(via)) {
+            return Ok(via);
+        }
+        let leads = |path: &Path| matches!(path.via, Via::Gateway(..) | Via::Link(_));
+        if paths.is_empty() || paths.len() > PATHS_MAX || !paths.iter().all(leads) {
+            return Err(RouteError::BadPaths);
+        }
+        if self.free_sets.is_empty() {
+            self.look_after();
+        }
+        let id = match self.free_sets.pop() {
+            Some(id) => id,
+            None if self.sets.len() >= paths::SETS_MAX => return Err(RouteError::TooManyNextHops),
+            None => {
+                self.sets.push(Vec::new());
+                PathsId((self.sets.len() - 1) as u16)
+            }
+        };
+        let mut hops = Vec::with_capacity(paths.len());
+        for path in paths {
+            match self.hold(path.via) {
+                Ok(hop) => hops.push(hop),
+                Err(why) => {
+                    hops.into_iter().for_each(|hop| self.release(hop));
+                    self.free_sets.push(id);
+                    return Err(why);
+                }
+            }
+        }
+        let buckets: Vec<NextHopId> = paths::deal(paths).into_iter().filter_map(|at| hops.get(at).copied()).collect();
+        self.ways.set_paths(id, &buckets);
+        self.sets.iter_mut().skip(usize::from(id.0)).take(1).for_each(|set| *set = paths.to_vec());
+        self.note_sets();
+        Ok(Via::Paths(id))
+    }
+
+    /// A set that nothing leads to and no reader has.
+    fn end_set(&mut self, via: Via) {
+        let Via::Paths(id) = via else { return };
+        let paths = self.sets.get_mut(usize::from(id.0)).map(std::mem::take).unwrap_or_default();
+        let hops: Vec<NextHopId> = paths.iter().filter_map(|path| self.hop_to(path.via)).collect();
+        self.free_sets.push(id);
+        self.note_sets();
+        hops.into_iter().for_each(|hop| self.release(hop));
+    }
+
+    fn note_sets(&self) {
+        self.ways.note_sets(self.sets.len() - self.free_sets.len());
     }
 }

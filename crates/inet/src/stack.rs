@@ -2,9 +2,11 @@
 
 mod books;
 mod buffers;
+mod queues;
 mod stage;
+mod ways;
 
-pub use books::LockUse;
+pub use books::{LockUse, LoopUse};
 pub(crate) use stage::AtOnce;
 
 use crate::counters::Counters;
@@ -19,8 +21,9 @@ use crate::ip4::pmtu::PathMtus;
 use crate::ip4::reass::{Limits, Reassembly};
 use crate::knobs::Knobs;
 use crate::neigh::{self, Neighbor};
-use crate::route::{Route, RouteError, Routes, Via};
+use crate::route::{Path, Route, RouteError, Routes, Via, Ways};
 use crate::slots::Slots;
+use crate::tunnel::{Requeue, Tunnels};
 use crate::udp::Pcb;
 use buf::{Burst, Flags, Frame, Pool, PoolConfig, PoolLocks};
 use clock::{Duration, Instant};
@@ -28,7 +31,7 @@ use lock::{Cx, Guarded, Locks, MAX_THREADS};
 use stats::{DropReason, Shards, Stage};
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use wire::Mac;
 use wire::hash::Key;
 
@@ -70,6 +73,9 @@ pub struct Stack<L: Locks> {
     pub(crate) counters: Shards<Counters>,
     pub(crate) ifaces: Ifaces<L>,
     pub(crate) routes: Guarded<L, Routes>,
+    /// What packets go by: the routes, read without a lock.
+    pub(crate) ways: Ways,
+    pub(crate) found: Guarded<L, ways::Found>,
     pub(crate) neighbors: Guarded<L, neigh::Table>,
     pub(crate) reassembly: Guarded<L, Reassembly>,
     pub(crate) limiter: Guarded<L, Limiter>,
@@ -80,6 +86,12 @@ pub struct Stack<L: Locks> {
     /// When the first of them ends, in nanoseconds: nearly always never, and then no lock is taken for it.
     pub(crate) redirects_due: AtomicU64,
     pub(crate) loopback: Guarded<L, VecDeque<Frame>>,
+    pub(crate) requeued: Requeue<L>,
+    pub(crate) tunnels: Guarded<L, Tunnels>,
+    /// The most packets that ever waited in either of the two queues.
+    pub(crate) loop_peak: AtomicUsize,
+    /// A thread is taking in what waits in them.
+    draining: AtomicBool,
     /// A frame was staged since the stages were last flushed. Set in the stage's lock, taken back before it is taken: who finds
     /// it false can leave what was staged to whoever took it back.
     staged: AtomicBool,
@@ -95,6 +107,8 @@ pub struct Stack<L: Locks> {
     own: AtomicU64,
     /// Grows whenever a route, a neighbor, an address or an iface changes: what was cached before is stale.
     epoch: AtomicU64,
+    /// The same without routes: what is known of a next hop's link stays good when routes change.
+    links: AtomicU64,
 }
 
 impl<L: Locks> Stack<L> {
@@ -108,6 +122,7 @@ impl<L: Locks> Stack<L> {
             large.locks = PoolLocks::Light; // several threads will take from it
         }
         let large_config = buffers::large(large, &config.pool);
+        let routes = Routes::new(if L::SHARED { MAX_THREADS } else { 1 });
         let stack = Stack {
             name: config.name,
             large: Guarded::new(None),
@@ -115,7 +130,9 @@ impl<L: Locks> Stack<L> {
             knobs: Knobs::default(),
             counters: Shards::new(if L::SHARED { MAX_THREADS } else { 1 }),
             ifaces: Ifaces::new(),
-            routes: Guarded::default(),
+            ways: routes.ways(),
+            routes: Guarded::new(routes),
+            found: Guarded::default(),
             neighbors: Guarded::new(neigh::Table::new(key(1))),
             reassembly: Guarded::new(Reassembly::new(config.reassembly, secret.hash2(2, 2))),
             limiter: Guarded::new(Limiter::new(key(3))),
@@ -125,6 +142,10 @@ impl<L: Locks> Stack<L> {
             redirects: Guarded::default(),
             redirects_due: AtomicU64::new(Instant::NEVER.nanos()),
             loopback: Guarded::default(),
+            requeued: Requeue::default(),
+            tunnels: Guarded::default(),
+            loop_peak: AtomicUsize::new(0),
+            draining: AtomicBool::new(false),
             staged: AtomicBool::new(false),
             udp: Demux::new(key(5)),
             unconnected: Guarded::default(),
@@ -138,6 +159,7 @@ impl<L: Locks> Stack<L> {
             secret,
             own: AtomicU64::new(0),
             epoch: AtomicU64::new(1),
+            links: AtomicU64::new(1),
         };
         let lo = stack.add_iface_kind("lo0", IfaceKind::Loopback, Mac::ZERO, 16_384, Offload::default());
         if let Some(lo) = lo {
@@ -163,7 +185,20 @@ impl<L: Locks> Stack<L> {
         OwnAddresses(self.own.load(Ordering::Relaxed))
     }
 
+    /// The epoch of what is known of next hops.
+    #[inline(always)]
+    pub(crate) fn links_epoch(&self) -> u64 {
+        self.links.load(Ordering::Acquire).wrapping_add(self.knobs.generation())
+    }
+
+    /// A neighbor, an address, an iface or a path's MTU is not what it was.
     pub(crate) fn changed(&self) {
+        self.links.fetch_add(1, Ordering::AcqRel);
+        self.epoch.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Routes are not what they were; next hops are.
+    pub(crate) fn rerouted(&self) {
         self.epoch.fetch_add(1, Ordering::AcqRel);
     }
 
@@ -209,7 +244,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    fn input_chunk(&self, cx: Cx, iface: &Iface<L>, frames: &mut Burst) {
+    pub(crate) fn input_chunk(&self, cx: Cx, iface: &Iface<L>, frames: &mut Burst) {
         let mut lap = self.count(cx).ledger.lap(clock::tsc::ticks);
         let n = frames.len() as u64;
         self.ether_input(cx, iface, frames);
@@ -225,8 +260,9 @@ impl<L: Locks> Stack<L> {
         self.poll_groups(cx);
         let connections = self.tcp_poll(cx);
         let redirects = self.poll_redirects(cx);
+        let tunnels = self.poll_tunnels(cx);
         lap.mark(Stage::Timers, 1);
-        self.poll_loopback(cx);
+        self.poll_queues(cx);
         self.flush(cx);
         let outputs = self.poll_outputs(cx);
         // What these packets gave rise to, and what other threads have queued meanwhile, is due at once.
@@ -235,6 +271,8 @@ impl<L: Locks> Stack<L> {
             outputs,
             connections,
             redirects,
+            tunnels,
+            self.requeued_due(cx),
             self.neighbors.lock(cx).next_deadline(),
             self.reassembly.lock(cx).next_deadline().unwrap_or(Instant::NEVER),
             self.groups.lock(cx).next_deadline(),
@@ -244,15 +282,18 @@ impl<L: Locks> Stack<L> {
     }
 
     /// What of [`Stack::poll`] may not wait for a moment: connections, and what waits in the loopback queue. Neighbors, groups
-    /// and fragments count in seconds; asking all of them costs 150 ticks, as much as a datagram and its answer.
-    pub fn poll_soon(&self, cx: Cx) {
+    /// and fragments count in seconds; asking all of them costs 150 ticks, as much as a datagram and its answer. `true`: something
+    /// waits still, as these packets gave rise to it or another thread is at it: the caller is to come again.
+    pub fn poll_soon(&self, cx: Cx) -> bool {
         if self.tcp_is_due(cx) {
             self.tcp_poll(cx);
         }
-        if !self.loopback.lock(cx).is_empty() {
-            self.poll_loopback(cx);
-            self.flush(cx);
+        if !self.has_waiting(cx) {
+            return false;
         }
+        self.poll_queues(cx);
+        self.flush(cx);
+        self.has_waiting(cx)
     }
 
     /// Queues a packet for this host itself: always queued, never direct (netisr2005), taken in by [`Stack::poll`].
@@ -264,6 +305,8 @@ impl<L: Locks> Stack<L> {
             return self.drop_frame(cx, packet, DropReason::LoopQueueFull);
         }
         queue.push_back(packet);
+        self.note_waiting(queue.len());
+        self.count(cx).loopback.queued.bump();
     }
 
     fn poll_loopback(&self, cx: Cx) {
@@ -310,7 +353,7 @@ impl<L: Locks> Stack<L> {
 
     /// The iface with number `id`.
     pub fn iface(&self, id: IfaceId) -> Option<&Iface<L>> {
-        self.ifaces.get(id)
+        self.ifaces.get(id).filter(|iface| !iface.is_gone())
     }
 
     /// The iface called `name`.
@@ -357,10 +400,20 @@ impl<L: Locks> Stack<L> {
         let Some(at) = addrs.iter().position(|a| a.addr == addr) else { return false };
         let removed = addrs.remove(at);
         drop(addrs);
+        self.forget_peer(cx, id, addr);
         let mut routes = self.routes.lock(cx);
         for (prefix, via) in own_routes(iface, removed) {
             if routes.get(prefix) == Some(via) {
                 routes.remove(prefix);
+            }
+        }
+        // Another iface may have the same address, as unnumbered tunnels do: the way to it was this one's.
+        for other in self.ifaces.iter().filter(|other| other.id != id) {
+            let same = other.addrs.lock(cx).iter().find(|a| a.addr == addr).copied();
+            for (prefix, via) in same.into_iter().flat_map(|same| own_routes(other, same)) {
+                if routes.get(prefix).is_none() {
+                    let _ = routes.insert(prefix, via); // there is room: one was removed
+                }
             }
         }
         drop(routes);
@@ -409,14 +462,37 @@ impl<L: Locks> Stack<L> {
     /// [`RouteError`] when a table is full.
     pub fn add_route(&self, cx: Cx, prefix: Prefix, via: Via) -> Result<Option<Via>, RouteError> {
         let before = self.routes.lock(cx).insert(prefix, via);
-        self.changed();
+        self.rerouted();
         before
+    }
+
+    /// Adds or replaces a route with several paths, each flow going by one (RFC 2992).
+    ///
+    /// # Errors
+    /// [`RouteError`] when a table is full, or the paths are none.
+    pub fn add_paths(&self, cx: Cx, prefix: Prefix, paths: &[Path]) -> Result<Option<Via>, RouteError> {
+        let before = self.routes.lock(cx).insert_paths(prefix, paths);
+        self.rerouted();
+        before
+    }
+
+    /// Where the route to exactly `prefix` leads.
+    pub fn route_at(&self, cx: Cx, prefix: Prefix) -> Option<Via> {
+        self.routes.lock(cx).get(prefix)
+    }
+
+    /// The paths of a route that has several; none of another.
+    pub fn paths(&self, cx: Cx, via: Via) -> Vec<Path> {
+        match via {
+            Via::Paths(set) => self.routes.lock(cx).paths(set).to_vec(),
+            _ => Vec::new(),
+        }
     }
 
     /// Removes a route; says where it led.
     pub fn remove_route(&self, cx: Cx, prefix: Prefix) -> Option<Via> {
         let gone = self.routes.lock(cx).remove(prefix);
-        self.changed();
+        self.rerouted();
         gone
     }
 
@@ -433,7 +509,7 @@ impl<L: Locks> Stack<L> {
     /// Looks `f` over the routes, locked.
     pub fn with_routes<R>(&self, cx: Cx, f: impl FnOnce(&mut Routes) -> R) -> R {
         let out = f(&mut self.routes.lock(cx));
-        self.changed();
+        self.rerouted();
         out
     }
 
@@ -441,6 +517,7 @@ impl<L: Locks> Stack<L> {
     pub fn set_neighbor(&self, cx: Cx, id: IfaceId, addr: Ipv4Addr, mac: Mac) {
         let pending = self.neighbors.lock(cx).set(id, addr, mac, cx.now);
         self.changed();
+        self.answered(cx, id, addr);
         self.send_pending(cx, id, mac, pending);
         self.flush(cx);
     }
@@ -474,6 +551,7 @@ impl<L: Locks> Stack<L> {
     pub fn shutdown(&self, cx: Cx) {
         self.flush(cx);
         let mut ended: Vec<Frame> = self.loopback.lock(cx).drain(..).collect();
+        ended.extend(self.requeued.queue.lock(cx).drain(..).map(|(_, frame)| frame));
         for iface in self.ifaces.iter() {
             self.neighbors.lock(cx).flush(iface.id, |frame| ended.push(frame));
             ended.extend(iface.stage.lock(cx).burst.drain());
@@ -501,6 +579,11 @@ impl Odd {
 
     /// Of a chunk of one.
     pub(crate) const FIRST: Odd = Odd(1);
+
+    #[inline(always)]
+    pub(crate) fn or(self, other: Odd) -> Odd {
+        Odd(self.0 | other.0)
+    }
 
     #[inline(always)]
     pub(crate) fn any(self) -> bool {
@@ -555,6 +638,10 @@ fn own_routes<L: Locks>(iface: &Iface<L>, addr: IfaceAddr) -> Vec<(Prefix, Via)>
                 add(broadcast, 32, Via::Broadcast(iface.id));
                 add(Ipv4Addr::from(u32::from(addr.addr) & addr.mask()), 32, Via::Broadcast(iface.id)); // RFC 1122 3.3.6
             }
+            add(addr.addr, 32, Via::Local(iface.id));
+        }
+        IfaceKind::Tunnel => {
+            add(addr.addr, addr.len, Via::Link(iface.id));
             add(addr.addr, 32, Via::Local(iface.id));
         }
     }

@@ -9,6 +9,7 @@ use linerate_inet::iface::IfaceAddr;
 use lock::Locks;
 use std::net::Ipv4Addr;
 use wire::eth::EtherType;
+use wire::icmp4::ty;
 use wire::{Mac, ip4};
 
 conversations! {
@@ -253,25 +254,33 @@ fn harmless_options_are_passed_over<L: Locks>() {
     h.assert_counters("in 8, ip4.received 8, ip4.delivered 8, udp.received 8, udp.delivered 8, audit.consumed 8");
 }
 
+/// RFC 1122 3.2.2.5: the sender is told, and where.
 fn malformed_options_end_the_packet<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(9);
-    let all: [&[u8]; 9] = [
-        &[131, 0, 4, 0], // length 0: the endless loop
-        &[7, 0, 4, 0],
-        &[30, 1, 0, 0],
-        &[30, 5, 0, 0], // beyond the header
-        &[1, 1, 1, 7],  // no room for a length
-        &[7, 39, 4, 0],
-        &[131, 6, 4, 1, 2, 3, 0, 0], // half an address
-        &[7, 7, 3, 0, 0, 0, 0, 0],   // a pointer into the option's head
-        &[68, 255, 5, 0],
+    let all: [(&[u8], u8); 9] = [
+        (&[131, 0, 4, 0], 21), // length 0: the endless loop
+        (&[7, 0, 4, 0], 21),
+        (&[30, 1, 0, 0], 21),
+        (&[30, 5, 0, 0], 21), // beyond the header
+        (&[1, 1, 1, 7], 23),  // no room for a length
+        (&[7, 39, 4, 0], 21),
+        (&[131, 6, 4, 1, 2, 3, 0, 0], 21), // half an address
+        (&[7, 7, 3, 0, 0, 0, 0, 0], 22),   // a pointer into the option's head
+        (&[68, 255, 5, 0], 21),
     ];
-    all.iter().for_each(|options| {
-        h.inject(EM0, Ip::udp((PEER.ip, 1), (ME.ip, 9), b"x").options(options).between(PEER, ME));
-    });
+    for (options, octet) in all {
+        let packet = Ip::udp((PEER.ip, 1), (ME.ip, 9), b"x").options(options);
+        h.inject(EM0, packet.between(PEER, ME));
+        let error = h.sent_one(EM0);
+        let (header, quoted) = icmp_of(&error);
+        assert_eq!((header.ty, header.code, header.rest), (ty::PARAMETER_PROBLEM, 0, [octet, 0, 0, 0]), "{options:?}");
+        assert_eq!(quoted, packet.packet());
+    }
     assert!(h.recv(s).is_none());
-    h.assert_counters("in 9, ip4.received 9, ip4.in.bad_options 9");
+    h.assert_counters(
+        "in 9, out 9, audit.made 9, ip4.received 9, ip4.sent 9, ip4.in.bad_options 9, icmp4.errors_sent 9",
+    );
 }
 
 /// RFC 1122 3.3.6: a host SHOULD silently discard it; a router must not forward it.

@@ -28,7 +28,7 @@ fn what_is_sent_to_oneself_arrives_with_the_next_poll<L: Locks>() {
     assert_eq!(h.send(s, b"self", here(9)), Ok(4));
     assert!(h.recv(t).is_none());
     assert_eq!(h.stack.held(h.cx()), 1);
-    h.assert_counters("audit.made 1, ip4.sent 1, udp.sent 1");
+    h.assert_counters("audit.made 1, ip4.sent 1, udp.sent 1, link.loopback.queued 1");
     h.poll();
     assert_eq!(h.recv(t), Some((b"self".to_vec(), here(1000))));
     h.sent_nothing(EM0);
@@ -89,7 +89,7 @@ fn the_queue_is_bounded<L: Locks>() {
     for n in 0..25u8 {
         h.send(s, &[n], here(9)).unwrap();
     }
-    h.assert_counters("audit.made 25, ip4.sent 25, udp.sent 25, link.loopback.queue_full 15");
+    h.assert_counters("audit.made 25, ip4.sent 25, udp.sent 25, link.loopback.queued 10, link.loopback.queue_full 15");
     h.poll();
     assert_eq!(std::iter::from_fn(|| h.recv(t)).map(|got| got.0[0]).collect::<Vec<_>>(), (0..10).collect::<Vec<_>>());
 }

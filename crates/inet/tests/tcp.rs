@@ -4,6 +4,7 @@ use buf::{Burst, Frame, Pool, PoolConfig, PoolLocks};
 use clock::{Duration, Instant};
 use linerate_inet::iface::{IfaceAddr, IfaceId, Offload, Output};
 use linerate_inet::tcp::TcpError;
+use linerate_inet::tunnel::{self, Kind};
 use linerate_inet::{Config, Stack};
 use lock::{Cx, How, Light, Locks, Up};
 use std::collections::VecDeque;
@@ -375,6 +376,36 @@ fn every_loss_is_made_good() {
             n += 1;
             n % every == 0
         });
+    }
+}
+
+/// The listener is older than the tunnel, and whoever connects offers what its own wire takes: neither is a measure for the tunnel.
+#[test]
+fn a_tunnel_that_came_later_is_no_trap() {
+    for (client_mtu, server_mtu) in [(1500, 1480), (1500, 1500)] {
+        let mut pair: Pair<Up> = Pair::new(1500, SOFT);
+        let cx = pair.cx();
+        let listener = pair.stack(1).tcp_open(cx).unwrap();
+        pair.stack(1).tcp_bind(cx, listener, addr(0, 80)).unwrap();
+        pair.stack(1).tcp_listen(cx, listener, 8).unwrap();
+        for (at, own, far, mtu) in [(0, 1, 2, client_mtu), (1, 2, 1, server_mtu)] {
+            let outer = |host| Ipv4Addr::new(10, 0, 0, host);
+            let ends = tunnel::Config { local: outer(own), remote: outer(far), ..tunnel::Config::new(Kind::Gif) };
+            let stack = pair.stack(at);
+            let id = stack.add_tunnel(cx, "gif0", Kind::Gif, Mac([2, 0, 0, 0, 9, own])).unwrap();
+            stack.set_tunnel(cx, id, ends).unwrap();
+            stack.set_tunnel_mtu(cx, id, mtu);
+            stack.add_addr(cx, id, IfaceAddr { addr: Ipv4Addr::new(172, 16, 0, own), len: 30 }).unwrap();
+        }
+        let client = pair.stack(0).tcp_open(cx).unwrap();
+        pair.stack(0).tcp_connect(cx, client, SocketAddr::from((Ipv4Addr::new(172, 16, 0, 2), 80))).unwrap();
+        pair.settle(Duration::from_millis(5));
+        let (server, _) = pair.stack(1).tcp_accept(pair.cx(), listener).unwrap();
+        let began = pair.now;
+        transfer(&mut pair, 1, (server, client), 100_000);
+        // Acknowledgments may wait for their timer; a black hole is suspected after five retransmissions only, six seconds.
+        let took = pair.now.since(began);
+        assert!(took < Duration::from_secs(1), "server {server_mtu}: {took:?}");
     }
 }
 

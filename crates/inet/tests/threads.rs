@@ -7,6 +7,7 @@ use clock::Instant;
 use common::packets::*;
 use common::*;
 use linerate_inet::iface::{IfaceAddr, Offload, Output};
+use linerate_inet::tunnel::{self, Kind};
 use linerate_inet::{Config, Stack};
 use lock::{Cx, Heavy, How, Light, Locks};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -255,4 +256,78 @@ fn long_datagrams_are_sent_and_put_together_by_any_thread() {
         });
     }
     h.finish();
+}
+
+/// Sends numbered datagrams to port 9 in groups longer than a chunk, while two threads take in what the stack queues for itself. They
+/// come in order, whichever of the two takes them.
+fn in_order<L: Locks>(h: Shared<L>, send: impl Fn(&Shared<L>, u64) + Sync)
+where
+    Stack<L>: Sync + Send,
+{
+    const GROUP: u64 = 100;
+    let (reader, over) = (h.bound(9), AtomicBool::new(false));
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !over.load(Ordering::Acquire) {
+                    h.stack.poll_soon(cx());
+                }
+            });
+        }
+        let (mut next, mut wrong) = (0, None);
+        for group in 0..200 {
+            (group * GROUP..(group + 1) * GROUP).for_each(|n| send(&h, n));
+            let began = std::time::Instant::now();
+            while began.elapsed().as_secs() < 20 {
+                if next == (group + 1) * GROUP || wrong.is_some() {
+                    break;
+                }
+                match h.stack.udp_recv(cx(), reader) {
+                    Some(got) => {
+                        let n = u64::from_be_bytes(got.frame.bytes().try_into().unwrap());
+                        wrong = (n != next).then_some((n, next));
+                        next += 1;
+                    }
+                    None => thread::yield_now(),
+                }
+            }
+        }
+        over.store(true, Ordering::Release); // before anything fails: the others end
+        assert_eq!((wrong, next), (None, 200 * GROUP), "that came, and which was next");
+    });
+    while h.stack.udp_recv(cx(), reader).is_some() {}
+    h.finish();
+}
+
+fn to_ourselves<L: Locks>()
+where
+    Stack<L>: Sync + Send,
+{
+    let h = shared::<L>();
+    let s = h.bound(1001);
+    in_order(h, |h, n| assert_eq!(h.stack.udp_send(cx(), s, &n.to_be_bytes(), Some(&at(ME, 9))), Ok(8)));
+}
+
+fn out_of_a_tunnel<L: Locks>()
+where
+    Stack<L>: Sync + Send,
+{
+    let h = shared::<L>();
+    let inside = |last| Station { ip: [172, 16, 0, last].into(), ..PEER };
+    let id = h.stack.add_tunnel(cx(), "gif0", Kind::Gif, wire::Mac::ZERO).unwrap();
+    let ends = tunnel::Config { local: ME.ip, remote: PEER.ip, ..tunnel::Config::new(Kind::Gif) };
+    h.stack.set_tunnel(cx(), id, ends).unwrap();
+    h.stack.add_addr(cx(), id, IfaceAddr { addr: inside(1).ip, len: 30 }).unwrap();
+    in_order(h, |h, n| {
+        let inner = Ip::udp((inside(2).ip, 7), (inside(1).ip, 9), &n.to_be_bytes()).packet();
+        h.inject(&[Ip::new(PEER.ip, ME.ip, wire::Proto::IPIP, inner).between(PEER, ME)]);
+    });
+}
+
+#[test]
+fn what_a_stack_queues_for_itself_keeps_its_order() {
+    to_ourselves::<Light>();
+    to_ourselves::<Heavy>();
+    out_of_a_tunnel::<Light>();
+    out_of_a_tunnel::<Heavy>();
 }

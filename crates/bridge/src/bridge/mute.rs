@@ -109,10 +109,19 @@ impl Bridge {
     #[cold]
     pub(super) fn mute_port(&mut self, now: Instant) {
         let (Some(port), Some(mute)) = (self.muting.take(), self.mute) else { return };
-        let Some(extra) = self.extra_mut(port).filter(|extra| extra.muted.is_none()) else { return };
-        extra.muted = Some(now.after(mute.lasts));
-        self.moves.muted += 1;
+        let until = now.after(mute.lasts);
         self.moves.mutings += 1;
+        self.mute_until(port, until);
+        if let Some(announced) = &mut self.announced {
+            announced.muted(port, until);
+        }
+    }
+
+    /// Mutes a port that is not muted yet.
+    pub(super) fn mute_until(&mut self, port: PortNo, until: Instant) {
+        let Some(extra) = self.extra_mut(port).filter(|extra| extra.muted.is_none()) else { return };
+        extra.muted = Some(until);
+        self.moves.muted += 1;
         self.reconsider();
     }
 

@@ -2,7 +2,7 @@
 
 use super::state::Extra;
 use super::{Bridge, Counts, Member};
-use crate::{MAX_PORTS, PortNo};
+use crate::{Entry, Key, MAX_PORTS, PortNo};
 use clock::Instant;
 
 /// In an empty place: nothing is learned there, nothing goes there, as no port is in its cluster.
@@ -36,7 +36,24 @@ impl Bridge {
     pub fn remove(&mut self, port: PortNo, now: Instant) {
         self.settle(port);
         self.set_member(port, NOBODY);
-        self.fdb.flush(|entry| entry.port == port, now);
+        self.forget(|entry| entry.port == port, now);
+    }
+
+    /// Is there a port of that number?
+    pub(super) fn has(&self, port: PortNo) -> bool {
+        self.member(port).is_some_and(|member| *member != NOBODY)
+    }
+
+    /// Forgets what is learned and is `which`, and does not hear of it either from who saw it before; says how many.
+    pub fn forget(&mut self, which: impl FnMut(&Entry) -> bool, now: Instant) -> usize {
+        self.forgot = now;
+        self.fdb.flush(which, now)
+    }
+
+    /// The same of an address, whatever its kind; was it known?
+    pub fn forget_address(&mut self, key: Key, now: Instant) -> bool {
+        self.forgot = now;
+        self.fdb.remove(key)
     }
 
     /// What the port did so far is somebody else's: of who was there before.

@@ -16,13 +16,14 @@ pub use mdb::{Listener, MdbPage};
 pub use querier::{Querier, Query};
 pub(super) use set::PortSet;
 
+use super::announce::Said;
 use super::flood::{Class, Way};
 use super::{Bridge, vlan::Tagging};
 use crate::PortNo;
 use buf::Frame;
 use clock::{Duration, Instant};
 use mdb::Mdb;
-use message::{Heard, hear};
+use message::{Heard, hear, without_padding};
 use querier::Asker;
 use routers::{Domain, Routers};
 use stats::DropReason;
@@ -123,6 +124,8 @@ pub(super) struct Snoop {
     asker: Option<Asker>,
     counts: SnoopCounts,
     sweep_at: Instant,
+    /// Until then frames for groups go to all: what was said elsewhere was lost on its way here.
+    mistrusts_until: Instant,
 }
 
 const SWEEP: Duration = Duration::from_secs(1);
@@ -141,20 +144,13 @@ impl Snoop {
     fn new(config: SnoopConfig, now: Instant) -> Snoop {
         let asker = config.querier.clone().map(|querier| Asker::new(querier, now));
         let mdb = Mdb::new(config.most);
-        Snoop { config, mdb, routers: Routers::default(), asker, counts: SnoopCounts::default(), sweep_at: now }
+        let (routers, counts) = (Routers::default(), SnoopCounts::default());
+        Snoop { config, mdb, routers, asker, counts, sweep_at: now, mistrusts_until: Instant::ZERO }
     }
 
     /// Learns from a frame for a group that came through `from`.
-    fn input(
-        &mut self,
-        vid: u16,
-        from: PortNo,
-        port: SnoopPort,
-        packet: &[u8],
-        tpe: u16,
-        now: Instant,
-    ) -> Option<Choice> {
-        Some(match hear(tpe, packet) {
+    fn input(&mut self, vid: u16, from: PortNo, port: SnoopPort, heard: Heard<'_>, now: Instant) -> Option<Choice> {
+        Some(match heard {
             Heard::Other => Choice::All,
             Heard::Malformed => {
                 self.counts.malformed += 1;
@@ -195,7 +191,7 @@ impl Snoop {
             self.router_at(domain, from, port, now);
         }
         if let Some(group) = query.group.filter(|_| query.shortens) {
-            self.mdb.shorten(vid, group, None, now.after(query.max_resp * 2));
+            self.mdb.shorten((vid, group), None, self.said_by(now), now.after(query.max_resp * 2));
         }
     }
 
@@ -209,18 +205,26 @@ impl Snoop {
     fn leave(&mut self, vid: u16, group: IpAddr, from: PortNo, port: SnoopPort, now: Instant) {
         self.counts.leaves += 1;
         if port.leave == Leave::Fast {
-            return self.mdb.leave((vid, group), from);
+            return self.mdb.leave((vid, group), from, self.said_by(now));
         }
+        let said_by = self.said_by(now);
         let Some(asker) = &mut self.asker else { return };
         if self.mdb.listens((vid, group), from, now) && asker.is_elected(&self.routers, Domain::of(vid, group), now) {
             asker.ask_about(vid, group, now);
-            self.mdb.shorten(vid, group, Some(from), now.after(querier::LAST_MEMBER_TIME));
+            self.mdb.shorten((vid, group), Some(from), said_by, now.after(querier::LAST_MEMBER_TIME));
         }
     }
 
-    /// Is what is known kept fresh?
+    /// How long those last at most who said so by `now`.
+    fn said_by(&self, now: Instant) -> Instant {
+        now.after(self.config.membership)
+    }
+
+    /// Is what is known whole, and kept fresh?
     fn is_asked(&self, domain: Domain, now: Instant) -> bool {
-        self.routers.has_querier(domain, now) || self.asker.as_ref().is_some_and(|asker| asker.asks(domain))
+        let is_asked =
+            || self.routers.has_querier(domain, now) || self.asker.as_ref().is_some_and(|asker| asker.asks(domain));
+        now >= self.mistrusts_until && is_asked()
     }
 
     fn poll(&mut self, now: Instant) {
@@ -301,12 +305,32 @@ impl Bridge {
         let Some((tpe, packet)) = frame.bytes().get(at..).and_then(|bytes| bytes.split_first_chunk()) else {
             return Ok(None);
         };
-        let choice = snoop.input(way.vid, way.from, port, packet, u16::from_be_bytes(*tpe), now);
+        let ethertype = u16::from_be_bytes(*tpe);
+        let heard = hear(ethertype, packet);
+        if let Some(announced) = self.announced.as_mut().filter(|_| heard.is_said()) {
+            announced.said(way.from, way.vid, (ethertype, without_padding(ethertype, packet)), now);
+        }
+        let choice = snoop.input(way.vid, way.from, port, heard, now);
         match choice.ok_or(DropReason::BridgeSnoopMalformed)? {
             Choice::All => Ok(None),
             Choice::Everybody => Ok(Some(PortSet::ALL)),
             Choice::Routers(domain) => Ok(Some(self.routers(domain, now))),
             Choice::Listeners(domain, group) => Ok(self.listeners(domain, group, now)),
+        }
+    }
+
+    /// Learns from what another replica was told, as of when that was.
+    pub(super) fn overhear(&mut self, said: &Said, now: Instant) {
+        let port = self.snoop_port(said.from).unwrap_or_default();
+        if let Some(snoop) = self.snoop.as_deref_mut() {
+            snoop.input(said.vid, said.from, port, hear(said.ethertype, &said.packet), said.at.min(now));
+        }
+    }
+
+    /// What another replica was told was lost on its way here.
+    pub(super) fn mistrust_listeners(&mut self, now: Instant) {
+        if let Some(snoop) = self.snoop.as_deref_mut() {
+            snoop.mistrusts_until = snoop.said_by(now);
         }
     }
 

@@ -7,6 +7,7 @@ use wire::Mac;
 
 mod guards;
 mod model;
+mod replicas;
 mod snooping;
 mod vlans;
 

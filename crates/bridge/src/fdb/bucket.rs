@@ -17,8 +17,8 @@ pub(super) struct Bucket {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Place {
     pub(super) port: PortNo,
-    /// [`Kind`](super::Kind) in bits 0 and 1; in 2 to 7 the window of its last move (64 of them, then they repeat: longer than an address that moved
-    /// is likely to be remembered), in 8 to 15 its moves in that window.
+    /// [`Kind`](super::Kind) in bits 0 and 1; in 2 to 6 the window of its last move (32 of them, then they repeat: longer than an address that moved
+    /// is likely to be remembered), in 7 whether it was [`HEARD`], in 8 to 15 its moves in that window.
     pub(super) bits: u16,
     /// When it was seen, in units of 2^26 ns.
     pub(super) seen: u32,
@@ -28,6 +28,10 @@ pub(super) const LEARNED: u16 = 0;
 pub(super) const STICKY: u16 = 1;
 pub(super) const STATIC: u16 = 2;
 pub(super) const OWN: u16 = 3;
+/// Another replica was the last to see it.
+pub(super) const HEARD: u16 = 1 << 7;
+/// The bits of a window's number.
+pub(super) const WINDOWS: u32 = 31;
 
 impl Place {
     #[inline(always)]
@@ -40,9 +44,9 @@ impl Place {
         self.kind() < STATIC
     }
 
-    /// The moves it had in `window` (64 of them).
+    /// The moves it had in `window` (32 of them).
     pub(super) fn moves(&self, window: u32) -> u8 {
-        if u32::from(self.bits >> 2 & 63) == window { (self.bits >> 8) as u8 } else { 0 }
+        if u32::from(self.bits >> 2) & WINDOWS == window { (self.bits >> 8) as u8 } else { 0 }
     }
 }
 
@@ -77,7 +81,9 @@ impl Fdb {
             self.shares.came(&place);
             return true;
         }
-        let idle = |there: &Place| if there.kind() == LEARNED { place.seen.wrapping_sub(there.seen) } else { 0 };
+        // What is only heard of may be older than what is there.
+        let since = |there: &Place| (place.seen.wrapping_sub(there.seen) as i32).max(0) as u32;
+        let idle = |there: &Place| if there.kind() == LEARNED { since(there) } else { 0 };
         let ways = both.into_iter().flat_map(|at| (0..WAYS).map(move |way| (at, way)));
         let used =
             |at: &(usize, usize)| self.buckets.get(at.0).and_then(|b| b.keys.get(at.1)).is_some_and(|key| *key != 0);

@@ -1,6 +1,6 @@
 //! The table shown, a page at a time, and forgotten, by what an entry is.
 
-use super::{Entry, Fdb, Key, Kind, OWN, Place, STATIC, STICKY, WAYS, units};
+use super::{Entry, Fdb, HEARD, Key, Kind, LEARNED, OWN, Place, STATIC, STICKY, WAYS, units};
 use clock::{Duration, Instant};
 
 /// Where the next [`Page`] begins.
@@ -27,7 +27,8 @@ fn entry(key: u64, place: &Place, now: u32) -> Option<Entry> {
         _ => Kind::Learned,
     };
     let age = Duration::from_nanos(u64::from(now.wrapping_sub(place.seen)) << 26);
-    (key != 0).then_some(Entry { key: Key(key), port: place.port, kind, age })
+    let heard = place.bits & HEARD != 0;
+    (key != 0).then_some(Entry { key: Key(key), port: place.port, kind, age, heard })
 }
 
 impl Fdb {
@@ -38,14 +39,17 @@ impl Fdb {
         self.buckets.iter().flat_map(move |bucket| bucket.keys.iter().zip(&bucket.places).filter_map(of))
     }
 
-    /// What `which` says of the table from `from` on (a VLAN's, a port's, all), up to `most` entries and at most three more.
+    /// What `which` says of the table from `from` on (a VLAN's, a port's, all), up to `most` entries and at most three more. What has aged and
+    /// was not swept yet ([`Fdb::poll`]) is no part of it.
     pub fn page(&self, from: Cursor, most: usize, mut which: impl FnMut(&Entry) -> bool, now: Instant) -> Page {
         let (mut entries, now) = (Vec::new(), units(now.nanos()));
         let mut at = from.0.min(self.buckets.len());
         let end = at.saturating_add(LOOK).min(self.buckets.len());
         while at < end && entries.len() < most.max(1) {
             if let Some(bucket) = self.buckets.get(at) {
-                let all = bucket.keys.iter().zip(&bucket.places).filter_map(|(key, place)| entry(*key, place, now));
+                let ways = bucket.keys.iter().zip(&bucket.places);
+                let young = ways.filter(|(_, place)| place.kind() != LEARNED || !self.is_old(place, now));
+                let all = young.filter_map(|(key, place)| entry(*key, place, now));
                 entries.extend(all.filter(|entry| which(entry)));
             }
             at += 1;

@@ -3,15 +3,24 @@
 //! Entries order by prefix length, so the largest entry of the rows that match is the answer, and the order of the rows
 //! does not matter. No branch depends on an address: stopping at the first match cost 18 ticks a lookup with
 //! 3 routes and mixed addresses, most of it wrong guesses; this costs 2.3 in bursts of 32.
+//!
+//! A row is one word, so that it is changed by one store, and a change ends with a new version. A reader looks at the version before and
+//! after all rows: if it is the same, at most one row changed meanwhile, and what was found was true before it or after it. If not,
+//! the reader looks again; it never waits for a writer.
 
-use super::prefix::{Prefix, mask};
-use super::{CHUNK, Entry, NextHopId};
+use super::prefix::Prefix;
+use super::{CHUNK, Entry, FEW, NextHopId};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
 #[derive(Default)]
 pub(super) struct Few {
-    rows: Vec<Row>,
+    rows: [AtomicU64; FEW],
+    /// Rows behind these are empty.
+    used: AtomicUsize,
+    version: AtomicU64,
 }
 
+/// A row taken apart: address, mask, entry. An empty one says "no route" of every address.
 struct Row {
     addr: u32,
     mask: u32,
@@ -19,6 +28,20 @@ struct Row {
 }
 
 impl Row {
+    const EMPTY: u64 = 0;
+
+    fn word(prefix: Prefix, entry: Entry) -> u64 {
+        u64::from(prefix.bits()) << 32 | u64::from(entry.0)
+    }
+
+    #[inline(always)]
+    fn of(word: u64) -> Row {
+        let entry = Entry(word as u32);
+        // The entry has the length plus one: /0 shifts all 32 bits out, an empty row too.
+        let mask = (u64::from(u32::MAX) << (33 - (entry.0 >> 24 & 63).min(33))) as u32;
+        Row { addr: (word >> 32) as u32, mask, entry }
+    }
+
     /// The entry, or 0 if `dst` is not in the prefix. As arithmetic, because from `if` the compiler makes a branch.
     #[inline(always)]
     fn entry_for(&self, dst: u32) -> u32 {
@@ -27,21 +50,35 @@ impl Row {
 }
 
 impl Few {
-    pub(super) fn insert(&mut self, prefix: Prefix, hop: NextHopId) {
-        let row = Row { addr: prefix.bits(), mask: mask(prefix.len()), entry: Entry::route(prefix.len(), hop) };
-        self.remove(prefix);
-        self.rows.push(row);
+    /// Adds a row, or gives the one of this prefix another next hop; `false` if there is no room.
+    pub(super) fn insert(&self, prefix: Prefix, hop: NextHopId) -> bool {
+        let entry = Entry::route(prefix.len(), hop);
+        let place = self.position(prefix).or_else(|| self.rows.iter().position(|row| is(row, Row::EMPTY)));
+        let Some((at, row)) = place.and_then(|at| Some((at, self.rows.get(at)?))) else { return false };
+        row.store(Row::word(prefix, entry), Ordering::Release);
+        if at >= self.used.load(Ordering::Relaxed) {
+            self.used.store(at + 1, Ordering::Release);
+        }
+        self.changed();
+        true
     }
 
-    pub(super) fn remove(&mut self, prefix: Prefix) {
-        if let Some(at) = self.position(prefix) {
-            self.rows.swap_remove(at);
+    pub(super) fn remove(&self, prefix: Prefix) {
+        if let Some(row) = self.position(prefix).and_then(|at| self.rows.get(at)) {
+            row.store(Row::EMPTY, Ordering::Release);
+            self.changed();
         }
     }
 
     #[inline]
     pub(super) fn find(&self, dst: u32) -> Entry {
-        Entry(self.rows.iter().map(|row| row.entry_for(dst)).fold(0, u32::max))
+        loop {
+            let version = self.version.load(Ordering::Acquire);
+            let found = self.rows().map(|row| row.entry_for(dst)).fold(0, u32::max);
+            if self.is_still(version) {
+                return Entry(found);
+            }
+        }
     }
 
     pub(super) fn lookup_burst(&self, dst: &[u32], out: &mut [Option<NextHopId>]) {
@@ -52,22 +89,53 @@ impl Few {
 
     /// Row by row over all addresses: the inner loop becomes SIMD.
     fn lookup_chunk(&self, dst: &[u32], out: &mut [Option<NextHopId>]) {
-        let mut found = [0; CHUNK];
-        for row in &self.rows {
-            for (found, &dst) in found.iter_mut().zip(dst) {
-                *found = row.entry_for(dst).max(*found);
+        loop {
+            let version = self.version.load(Ordering::Acquire);
+            let mut found = [0; CHUNK];
+            for row in self.rows() {
+                for (found, &dst) in found.iter_mut().zip(dst) {
+                    *found = row.entry_for(dst).max(*found);
+                }
             }
-        }
-        for (out, found) in out.iter_mut().zip(found) {
-            *out = Entry(found).hop();
+            for (out, found) in out.iter_mut().zip(found) {
+                *out = Entry(found).hop();
+            }
+            if self.is_still(version) {
+                return;
+            }
         }
     }
 
-    pub(super) fn bytes(&self) -> usize {
-        self.rows.capacity() * size_of::<Row>()
+    #[inline(always)]
+    fn rows(&self) -> impl Iterator<Item = Row> {
+        let used = self.used.load(Ordering::Acquire);
+        self.rows.iter().take(used).map(|row| Row::of(row.load(Ordering::Acquire)))
+    }
+
+    #[inline(always)]
+    fn is_still(&self, version: u64) -> bool {
+        fence(Ordering::Acquire);
+        self.version.load(Ordering::Relaxed) == version
+    }
+
+    fn changed(&self) {
+        self.version.store(self.version.load(Ordering::Relaxed) + 1, Ordering::Release);
     }
 
     fn position(&self, prefix: Prefix) -> Option<usize> {
-        self.rows.iter().position(|row| row.addr == prefix.bits() && row.mask == mask(prefix.len()))
+        let same = |row: &AtomicU64| {
+            let word = row.load(Ordering::Relaxed);
+            word != Row::EMPTY && Row::word(prefix, Entry(word as u32)) == word && len_of(word) == prefix.len()
+        };
+        self.rows.iter().position(same)
     }
+}
+
+fn is(row: &AtomicU64, word: u64) -> bool {
+    row.load(Ordering::Relaxed) == word
+}
+
+/// Of a row that is not empty.
+fn len_of(word: u64) -> u8 {
+    ((word as u32 >> 24) as u8).wrapping_sub(1)
 }

@@ -1,15 +1,28 @@
 //! What lies under a /24 that has longer prefixes: groups of 16 entries, 64 bytes each.
-#![allow(clippy::indexing_slicing, reason = "entries are written here only, from the length of `all`; 4 bits index 16")]
+//!
+//! Groups stand in segments that never move, for readers are in them while the writer makes more. [`Groups`] is what both see;
+//! [`Spare`] is the writer's: which groups are free, and which were taken out but may still be in a reader's hand.
+#![allow(clippy::indexing_slicing, reason = "a group's number comes from `Spare`, which counts them; 4 bits index 16")]
 
-use std::ops::Range;
+use std::collections::VecDeque;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::Entry;
+use buf::mem::{self, Pages};
+use lock::Pins;
 
 const GROUP: u32 = 1 << 31;
-/// No entry refers to group 0: it ends the free list.
-const NO_GROUP: u32 = 0;
-
-type Group = [u32; 16];
+const IN_GROUP: usize = 16;
+/// Groups in a segment: 256 KiB, which the system gives zeroed and takes back.
+const IN_SEGMENT: usize = 4096;
+/// Two groups for each of four million /32, and one segment over: 512 MiB.
+const SEGMENTS: usize = 2 * super::DEFAULT_LIMIT / IN_SEGMENT + 1;
+/// Groups that wait for readers. Beyond that a group stays where it is with all its entries the same, which is right, if not
+/// short; the next removal there looks again.
+const WAITING: usize = 1 << 16;
+/// So many wait before the readers are asked.
+const ASK_AT: usize = 64;
 
 /// True of an entry that refers to a group, and of several entries or-ed together of which one does.
 #[inline(always)]
@@ -24,95 +37,122 @@ fn index(entry: u32) -> usize {
 
 /// Every entry that no prefix longer than `len` owns becomes `with`, in `entries` and in the groups below them.
 ///
-/// Insert and remove are both this: under a present prefix no entry belongs to a shorter one.
-pub(super) fn paint(entries: &mut [u32], groups: &mut Groups, len: u8, with: Entry) {
+/// Insert and remove are both this: under a present prefix no entry belongs to a shorter one. Each entry is the whole answer for its
+/// addresses, so a reader in between has for each address the answer of before or that of after.
+pub(super) fn paint(entries: &[AtomicU32], groups: &Groups, len: u8, with: Entry) {
     let bound = Entry::bound(len);
     for entry in entries {
-        if *entry < bound {
-            *entry = with.0;
-        } else if is_group(*entry) {
-            groups.paint_part(*entry, 0..16, len, with);
+        let now = entry.load(Ordering::Relaxed);
+        if now < bound {
+            entry.store(with.0, Ordering::Release);
+        } else if is_group(now) {
+            paint(groups.of(now), groups, len, with); // two levels of groups, no more
         }
     }
 }
 
 pub(super) struct Groups {
-    all: Vec<Group>,
-    /// Head of the list of unused groups, linked through their first entry.
-    free: u32,
+    segments: Box<[OnceLock<Box<[AtomicU32]>>]>,
 }
 
 impl Groups {
     pub(super) fn new() -> Groups {
-        Groups { all: vec![[0; 16]], free: NO_GROUP }
+        Groups { segments: (0..SEGMENTS).map(|_| OnceLock::new()).collect() }
     }
 
-    #[inline]
-    pub(super) fn at(&self, entry: u32, nibble: usize) -> u32 {
-        self.all[index(entry)][nibble]
-    }
-
-    /// [`paint`] for some entries of one group.
-    pub(super) fn paint_part(&mut self, group: u32, part: Range<usize>, len: u8, with: Entry) {
-        let mut entries = self.all[index(group)];
-        paint(&mut entries[part], self, len, with);
-        self.all[index(group)] = entries;
-    }
-
-    /// Makes `entry` refer to a group that says the same for all 16, if it does not refer to one yet.
-    pub(super) fn open(&mut self, entry: &mut u32) -> u32 {
-        if !is_group(*entry) {
-            *entry = self.take([*entry; 16]);
+    /// The 16 entries of a group.
+    #[inline(always)]
+    pub(super) fn of(&self, entry: u32) -> &[AtomicU32] {
+        let first = index(entry) % IN_SEGMENT * IN_GROUP;
+        match self.segments[index(entry) / IN_SEGMENT].get() {
+            Some(segment) => &segment[first..first + IN_GROUP],
+            None => &[], // no entry refers to a group that was not made
         }
-        *entry
     }
 
-    /// [`Groups::open`] for an entry that is itself in a group.
-    pub(super) fn open_inner(&mut self, outer: u32, nibble: usize) -> u32 {
-        let mut entry = self.at(outer, nibble);
-        self.open(&mut entry);
-        self.all[index(outer)][nibble] = entry;
-        entry
+    #[inline(always)]
+    pub(super) fn at(&self, entry: u32, nibble: usize) -> u32 {
+        self.of(entry)[nibble].load(Ordering::Acquire)
     }
 
-    /// Gives back the group of `entry` once nothing longer than `len` is left in it.
-    pub(super) fn close(&mut self, entry: &mut u32, len: u8) {
-        if !is_group(*entry) {
+    /// Makes `entry` refer to a group that says the same for all 16, if it does not refer to one yet: filled first, then
+    /// shown. `None`: there are no more groups.
+    pub(super) fn open(&self, entry: &AtomicU32, spare: &mut Spare, pins: &Pins) -> Option<u32> {
+        let now = entry.load(Ordering::Relaxed);
+        if is_group(now) {
+            return Some(now);
+        }
+        let group = spare.take(self, pins)?;
+        self.of(group).iter().for_each(|inside| inside.store(now, Ordering::Relaxed));
+        entry.store(group, Ordering::Release);
+        Some(group)
+    }
+
+    /// Takes the group of `entry` out once nothing longer than `len` is left in it. Readers that are in it find there what it said last.
+    pub(super) fn close(&self, entry: &AtomicU32, len: u8, spare: &mut Spare, pins: &Pins) {
+        let group = entry.load(Ordering::Relaxed);
+        if !is_group(group) || spare.waiting.len() >= WAITING {
             return;
         }
-        let group = &mut self.all[index(*entry)];
+        let inside = self.of(group);
+        let bound = Entry::bound(len);
         // Entries of prefixes that cover the group are all the same one: the longest.
-        if group.iter().all(|&inside| inside < Entry::bound(len)) {
-            let unused = index(*entry) as u32;
-            *entry = group[0];
-            group[0] = self.free;
-            self.free = unused;
+        if inside.iter().all(|inside| inside.load(Ordering::Relaxed) < bound) {
+            entry.store(inside[0].load(Ordering::Relaxed), Ordering::Release);
+            spare.retire(group, pins);
         }
     }
 
-    /// [`Groups::close`] for an entry that is itself in a group.
-    pub(super) fn close_inner(&mut self, outer: u32, nibble: usize) {
-        let mut entry = self.at(outer, nibble);
-        self.close(&mut entry, 28);
-        self.all[index(outer)][nibble] = entry;
+    fn make_segment(&self, at: usize) -> Option<()> {
+        self.segments.get(at)?.get_or_init(|| mem::zeroed_words(IN_SEGMENT * IN_GROUP, Pages::Small));
+        Some(())
     }
+}
 
+/// The groups that no entry refers to.
+#[derive(Default)]
+pub(super) struct Spare {
+    free: Vec<u32>,
+    /// Taken out at this count of [`Pins`], the oldest first.
+    waiting: VecDeque<(u64, u32)>,
+    pub(super) made: usize,
+}
+
+impl Spare {
     pub(super) fn bytes(&self) -> usize {
-        self.all.capacity() * size_of::<Group>()
+        let segments = self.made.div_ceil(IN_SEGMENT) * IN_SEGMENT * IN_GROUP * size_of::<u32>();
+        segments + self.free.capacity() * 4 + self.waiting.capacity() * 16
     }
 
-    fn take(&mut self, filled: Group) -> u32 {
-        let index = self.free;
-        if index != NO_GROUP {
-            self.free = self.all[index as usize][0];
-            self.all[index as usize] = filled;
-            return GROUP | index;
+    /// Whether `groups` more can be had for sure.
+    pub(super) fn has(&self, groups: usize) -> bool {
+        SEGMENTS * IN_SEGMENT - self.made + self.free.len() >= groups
+    }
+
+    fn take(&mut self, groups: &Groups, pins: &Pins) -> Option<u32> {
+        if self.free.is_empty() && !self.waiting.is_empty() {
+            self.look_after(pins);
         }
-        if self.all.len() == self.all.capacity() {
-            // By an eighth: doubling could hold 256 bytes a route for nothing. Large blocks move by remapping.
-            self.all.reserve_exact(self.all.len() / 8 + 64);
+        if let Some(group) = self.free.pop() {
+            return Some(group);
         }
-        self.all.push(filled);
-        GROUP | (self.all.len() - 1) as u32
+        groups.make_segment(self.made / IN_SEGMENT)?;
+        self.made += 1;
+        Some(GROUP | (self.made - 1) as u32)
+    }
+
+    fn retire(&mut self, group: u32, pins: &Pins) {
+        self.waiting.push_back((pins.retire(), group));
+        if self.waiting.len().is_multiple_of(ASK_AT) {
+            self.look_after(pins);
+        }
+    }
+
+    /// Frees what no reader has in hand any more.
+    fn look_after(&mut self, pins: &Pins) {
+        let passed = pins.passed();
+        while let Some((_, group)) = self.waiting.pop_front_if(|(at, _)| *at <= passed) {
+            self.free.push(group);
+        }
     }
 }

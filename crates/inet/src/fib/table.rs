@@ -8,12 +8,17 @@
 //!
 //! In front stands an array of [codes](Table::code): one byte for each /24, 16 MB in all, that says what the entry says
 //! where that is short to say. Where loads are the cost, a quarter of the memory is half the ticks.
+//!
+//! One thread changes the table while others read it: see [decision 18](../../../../docs/decisions/0018-the-fib-is-changed-under-its-readers.md).
 #![allow(clippy::indexing_slicing, reason = "24 bits index 2^24 entries: the compiler leaves the check out")]
 
-use super::groups::{Groups, is_group, paint};
+use super::groups::{Groups, Spare, is_group, paint};
 use super::prefix::Prefix;
 use super::{CHUNK, Entry, NextHopId};
-use std::fmt;
+use buf::mem::{self, Pages};
+use buf::prefetch;
+use lock::Pins;
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 
 const SLOTS: usize = 1 << 24;
 
@@ -21,15 +26,35 @@ const SLOTS: usize = 1 << 24;
 const ASK: u8 = u8::MAX;
 
 pub(super) struct Table {
-    codes: Box<[u8; SLOTS]>,
-    level24: Box<[u32; SLOTS]>,
+    codes: Box<[AtomicU8; SLOTS]>,
+    level24: Box<[AtomicU32; SLOTS]>,
     groups: Groups,
-    default: Entry,
+    /// The default route's entry, and above it how often it has changed: a reader that finds a slot empty must know that the default it
+    /// has read was the default then.
+    default: AtomicU64,
+}
+
+/// The default route as a reader found it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct DefaultRoute(u64);
+
+impl DefaultRoute {
+    #[inline(always)]
+    fn entry(self) -> Entry {
+        Entry(self.0 as u32)
+    }
 }
 
 impl Table {
+    #[allow(clippy::expect_used, reason = "the length is the constant one word further left")]
     pub(super) fn new(huge_pages: bool) -> Table {
-        Table { codes: slots(huge_pages), level24: slots(huge_pages), groups: Groups::new(), default: Entry::NONE }
+        let pages = if huge_pages { Pages::Huge2M } else { Pages::Small };
+        Table {
+            codes: mem::zeroed_bytes(SLOTS, pages).try_into().expect("just made with that length"),
+            level24: mem::zeroed_words(SLOTS, pages).try_into().expect("just made with that length"),
+            groups: Groups::new(),
+            default: AtomicU64::new(0),
+        }
     }
 
     /// What one byte can say of an entry: 0 for no route, a next hop below 254 as its index plus one, for the rest [`ASK`].
@@ -41,50 +66,68 @@ impl Table {
     }
 
     /// Makes the codes of `slots` say what the entries say now.
-    fn encode(&mut self, slots: std::ops::Range<usize>) {
-        for (code, &entry) in self.codes[slots.clone()].iter_mut().zip(&self.level24[slots]) {
-            *code = Table::code(entry);
+    fn encode(&self, slots: std::ops::Range<usize>) {
+        for (code, entry) in self.codes[slots.clone()].iter().zip(&self.level24[slots]) {
+            code.store(Table::code(entry.load(Ordering::Relaxed)), Ordering::Release);
         }
     }
 
+    /// The answer for `dst`. The caller is pinned.
     #[inline]
     pub(super) fn find(&self, dst: u32) -> Entry {
-        self.or_default(self.descend(self.level24[slot(dst)], dst))
+        loop {
+            let default = self.default();
+            let entry = self.descend(self.level24[slot(dst)].load(Ordering::Acquire), dst);
+            if entry != 0 {
+                return Entry(entry);
+            }
+            if self.is_still(default) {
+                return default.entry();
+            }
+        }
     }
 
+    /// Asks the cache for what [`Table::lookup_burst`] will load first.
+    #[inline(always)]
+    pub(super) fn prefetch(&self, dst: u32) {
+        prefetch(&self.codes[slot(dst)]);
+    }
+
+    /// The answers for many. The caller is pinned.
     pub(super) fn lookup_burst(&self, dst: &[u32], out: &mut [Option<NextHopId>]) {
         for (dst, out) in dst.chunks(CHUNK).zip(out.chunks_mut(CHUNK)) {
-            self.lookup_chunk(dst, out);
+            while !self.lookup_chunk(dst, out) {}
         }
     }
 
     /// All loads of the codes first: none waits for another, so they are under way together. Then the few that must ask go
-    /// on; a branch guessed wrong there no longer delays a load.
+    /// on; a branch guessed wrong there no longer delays a load. `false`: the default route has changed meanwhile.
     ///
     /// The cost is these loads: examples/fib_speed.rs prints them alone beside it. From 64 MB one costs 23 ticks here, from
     /// 32 MB 19, from 16 MB 14, from 4 MB 7; 1 M routes have 2 M edges, so no structure for them fits the L2. Tried, on
     /// the array of 64 MB: going on without branches, the same with BGP's lengths and 14 ticks more with 1 M /32;
     /// collecting the groups in a list first, 3 to 6 more with either.
     #[inline]
-    fn lookup_chunk(&self, dst: &[u32], out: &mut [Option<NextHopId>]) {
-        let mut codes = [0u32; CHUNK];
-        for (code, &dst) in codes.iter_mut().zip(dst) {
-            *code = u32::from(self.codes[slot(dst)]);
+    fn lookup_chunk(&self, dst: &[u32], out: &mut [Option<NextHopId>]) -> bool {
+        let default = self.default();
+        // One loop: what is stored a code at a time and read by vectors a moment later waits for the stores.
+        let fallback = default.entry().0 & Entry::HOP;
+        let (mut codes, mut seen) = ([0u32; CHUNK], 0);
+        for ((code, out), &dst) in codes.iter_mut().zip(out.iter_mut()).zip(dst) {
+            *code = u32::from(self.codes[slot(dst)].load(Ordering::Relaxed));
+            *out = Entry(if *code == 0 { fallback } else { *code }).hop();
+            seen |= *code + 1;
         }
-        let default = self.default.0 & Entry::HOP;
-        let mut seen = 0;
-        for (out, code) in out.iter_mut().zip(codes) {
-            *out = Entry(if code == 0 { default } else { code }).hop();
-            seen |= code + 1;
-        }
+        fence(Ordering::Acquire);
         if seen > u32::from(ASK) {
-            self.ask_chunk(&codes, dst, out);
+            self.ask_chunk(&codes, dst, out, default);
         }
+        self.is_still(default)
     }
 
     /// The same for those whose code does not say it: again all loads first.
     #[inline(never)]
-    fn ask_chunk(&self, codes: &[u32; CHUNK], dst: &[u32], out: &mut [Option<NextHopId>]) {
+    fn ask_chunk(&self, codes: &[u32; CHUNK], dst: &[u32], out: &mut [Option<NextHopId>], default: DefaultRoute) {
         let (mut entries, mut asked) = ([0u32; CHUNK], [0usize; CHUNK]);
         let mut n = 0;
         for (at, &code) in codes.iter().enumerate().take(dst.len()) {
@@ -92,10 +135,11 @@ impl Table {
             n += usize::from(code == u32::from(ASK));
         }
         for (entry, &at) in entries.iter_mut().zip(&asked[..n]) {
-            *entry = self.level24[slot(dst[at])];
+            *entry = self.level24[slot(dst[at])].load(Ordering::Acquire);
         }
         for (&entry, &at) in entries.iter().zip(&asked[..n]) {
-            out[at] = self.or_default(self.descend(entry, dst[at])).hop();
+            let entry = self.descend(entry, dst[at]);
+            out[at] = if entry == 0 { default.entry().hop() } else { Entry(entry).hop() };
         }
     }
 
@@ -112,64 +156,68 @@ impl Table {
     }
 
     #[inline(always)]
-    fn or_default(&self, entry: u32) -> Entry {
-        if entry == 0 { self.default } else { Entry(entry) }
+    fn default(&self) -> DefaultRoute {
+        DefaultRoute(self.default.load(Ordering::Acquire))
     }
 
-    pub(super) fn insert(&mut self, prefix: Prefix, entry: Entry) {
+    #[inline(always)]
+    fn is_still(&self, default: DefaultRoute) -> bool {
+        fence(Ordering::Acquire);
+        self.default.load(Ordering::Relaxed) == default.0
+    }
+
+    /// Makes `entry` the answer wherever no longer prefix has one; `None` if there are no more groups and it takes one, which a prefix that
+    /// is there already does not.
+    pub(super) fn insert(&self, prefix: Prefix, entry: Entry, spare: &mut Spare, pins: &Pins) -> Option<()> {
         let (addr, len) = (prefix.bits(), prefix.len());
+        let outer = &self.level24[slot(addr)];
         match len {
-            0 => self.default = entry,
+            0 => {
+                let changes = (self.default.load(Ordering::Relaxed) >> 32).wrapping_add(1);
+                self.default.store(changes << 32 | u64::from(entry.0), Ordering::Release);
+            }
             1..=24 => {
                 let slots = slot(addr)..slot(addr) + (1 << (24 - len));
-                paint(&mut self.level24[slots.clone()], &mut self.groups, len, entry);
+                paint(&self.level24[slots.clone()], &self.groups, len, entry);
                 self.encode(slots);
             }
             25..=28 => {
-                let group = self.groups.open(&mut self.level24[slot(addr)]);
+                let group = self.groups.open(outer, spare, pins)?;
                 let first = nibble28(addr);
-                self.groups.paint_part(group, first..first + (1 << (28 - len)), len, entry);
-                self.codes[slot(addr)] = ASK;
+                paint(&self.groups.of(group)[first..first + (1 << (28 - len))], &self.groups, len, entry);
+                self.codes[slot(addr)].store(ASK, Ordering::Release);
             }
             _ => {
-                let outer = self.groups.open(&mut self.level24[slot(addr)]);
-                let group = self.groups.open_inner(outer, nibble28(addr));
+                let group = self.groups.open(outer, spare, pins)?;
+                let group = self.groups.open(&self.groups.of(group)[nibble28(addr)], spare, pins)?;
                 let first = nibble32(addr);
-                self.groups.paint_part(group, first..first + (1 << (32 - len)), len, entry);
-                self.codes[slot(addr)] = ASK;
+                paint(&self.groups.of(group)[first..first + (1 << (32 - len))], &self.groups, len, entry);
+                self.codes[slot(addr)].store(ASK, Ordering::Release);
             }
         }
+        Some(())
     }
 
     /// `cover` is the answer of the longest route left that contains `prefix`.
-    pub(super) fn remove(&mut self, prefix: Prefix, cover: Entry) {
+    pub(super) fn remove(&self, prefix: Prefix, cover: Entry, spare: &mut Spare, pins: &Pins) {
         // A default route answers where the array is empty, so what it covers is left empty.
         let cover = if cover.0 < Entry::bound(0) { Entry::NONE } else { cover };
-        self.insert(prefix, cover);
+        self.insert(prefix, cover, spare, pins); // the groups on the way are there
         if prefix.len() > 24 {
-            let outer = &mut self.level24[slot(prefix.bits())];
-            self.groups.close_inner(*outer, nibble28(prefix.bits()));
-            self.groups.close(outer, 24);
-            self.codes[slot(prefix.bits())] = Table::code(*outer);
+            let outer = &self.level24[slot(prefix.bits())];
+            let group = outer.load(Ordering::Relaxed);
+            if is_group(group) {
+                self.groups.close(&self.groups.of(group)[nibble28(prefix.bits())], 28, spare, pins);
+                self.groups.close(outer, 24, spare, pins);
+            }
+            let code = Table::code(outer.load(Ordering::Relaxed));
+            self.codes[slot(prefix.bits())].store(code, Ordering::Release);
         }
     }
 
     pub(super) fn bytes(&self) -> usize {
-        size_of_val(&*self.codes) + size_of_val(&*self.level24) + self.groups.bytes()
+        size_of_val(&*self.codes) + size_of_val(&*self.level24)
     }
-}
-
-/// The only place the arrays come from. `vec![0; _]` asks the system for zeroed pages and touches none.
-#[allow(clippy::expect_used, reason = "the length is the constant two words further left")]
-fn slots<T: Copy + Default + fmt::Debug>(huge_pages: bool) -> Box<[T; SLOTS]>
-where
-    Vec<T>: TryInto<Box<[T; SLOTS]>, Error: fmt::Debug>,
-{
-    let mut slots: Box<[T; SLOTS]> = vec![T::default(); SLOTS].try_into().expect("just made with that length");
-    if huge_pages {
-        buf::mem::advise_huge(&mut slots[..]);
-    }
-    slots
 }
 
 #[inline(always)]

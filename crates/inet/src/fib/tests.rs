@@ -8,6 +8,8 @@ use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 
 use super::*;
 
+mod live;
+
 type Oracle = PrefixMap<(u32, u8), NextHopId>;
 
 fn key(prefix: Prefix) -> (u32, u8) {
@@ -32,7 +34,7 @@ fn beyond_a_list() -> Fib {
     for third in 0..=FEW as u8 {
         fib.insert(Prefix::new(Ipv4Addr::new(192, 168, third, 0), 24).unwrap(), hop(0)).unwrap();
     }
-    assert!(matches!(fib.matcher, Matcher::Table(_)));
+    assert!(fib.matcher.table.get().is_some());
     fib
 }
 
@@ -155,18 +157,35 @@ fn routes_are_listed_covers_first() {
 }
 
 #[test]
-fn an_idle_host_is_small_and_a_shrunken_table_is_small_again() {
-    assert!(Fib::new().bytes() < 256);
+fn an_idle_host_is_small_and_a_table_stays() {
+    assert!(Fib::new().bytes() < 512, "{}", Fib::new().bytes());
     let mut fib = beyond_a_list();
     assert!(fib.bytes() > 1 << 26);
     let all: Vec<Prefix> = fib.iter().map(|(prefix, _)| prefix).collect();
-    for &prefix in &all[FEW_AGAIN..] {
+    for &prefix in &all[4..] {
         fib.remove(prefix);
     }
-    assert_eq!(fib.len(), FEW_AGAIN);
-    assert!(fib.bytes() < 4096);
+    assert_eq!((fib.len(), fib.matcher.table.get().is_some()), (4, true));
     assert_eq!(fib.lookup(addr("192.168.3.3")), Some(hop(0)));
     assert_eq!(fib.lookup(addr("192.168.8.3")), None);
+}
+
+// A row that is free again is used again; the list ends with its ninth route.
+#[test]
+fn a_list_has_room_for_eight_at_a_time() {
+    let mut fib = Fib::new();
+    let host = |i: u32| Prefix::host(Ipv4Addr::from_bits(0x0a00_0000 + i));
+    for i in 0..100 {
+        assert_eq!(fib.insert(host(i), hop(i)), Ok(None));
+        if i >= 8 - 1 {
+            assert_eq!(fib.remove(host(i - 7)), Some(hop(i - 7)));
+        }
+    }
+    assert!(fib.matcher.table.get().is_none());
+    assert_eq!((fib.lookup(host(99).addr()), fib.lookup(host(92).addr())), (Some(hop(99)), None));
+    fib.insert(Prefix::DEFAULT, hop(1)).unwrap();
+    fib.insert(prefix("11.0.0.0/8"), hop(2)).unwrap();
+    assert!(fib.matcher.table.get().is_some());
 }
 
 #[test]
@@ -180,7 +199,8 @@ fn groups_are_used_again() {
         full
     };
     let first = fill_and_empty(1);
-    assert!((2..9).all(|second| fill_and_empty(second) == first));
+    // What stands in the list of free groups counts as well.
+    assert!((2..9).all(|second| fill_and_empty(second) - first < 1024 * 128));
 }
 
 // A group whose 16 addresses are one /28 again is free, even while the /28 stays.

@@ -67,7 +67,7 @@ impl<L: Locks> Stack<L> {
         let Some(iface) = iface.filter(|_| self.knobs.accept_redirects.on()) else {
             return DropReason::IcmpRedirectIgnored;
         };
-        let current = self.routes.lock(cx).lookup(inner.header.dst).map(|hop| hop.via);
+        let current = self.ways.lookup(cx, inner.header.dst).map(|hop| hop.via);
         let on_link = iface.addrs(cx).iter().any(|addr| addr.contains(gateway)) && !self.is_own(cx, gateway);
         let believed = current == Some(Via::Gateway(iface.id, from)) && on_link && self.is_own(cx, inner.header.src);
         match Prefix::new(inner.header.dst, 32) {

@@ -8,13 +8,13 @@ use super::Outgoing;
 use crate::Stack;
 use crate::fib::NextHopId;
 use crate::icmp4::Cause;
-use crate::iface::{Iface, IfaceId};
+use crate::iface::{Iface, IfaceId, IfaceKind};
 use crate::ip4::frag::{self, FragError};
 use crate::neigh::Resolved;
-use crate::route::{Hop, Via};
-use crate::stack::{AtOnce, CHUNK, Odd};
+use crate::route::{Adjacency, Hop, Via};
+use crate::stack::{AtOnce, Odd};
 use buf::{Burst, Flags, Frame};
-use lock::{Cx, Guarded, Locks};
+use lock::{Cx, Locks, Pinned};
 use stats::DropReason;
 use std::net::Ipv4Addr;
 use wire::eth;
@@ -65,43 +65,37 @@ impl<L: Locks> Stack<L> {
         self.count(cx).ip4.forwarded.add(n as u64);
     }
 
-    /// Takes a chunk whose packets go to different gateways, if all of them can go the short way through one iface: a router
-    /// with many gateways on a link sees runs of one, and what a run costs would be paid for each packet. Says whether it
-    /// did; if not, nothing has changed.
+    /// Takes from the front of a chunk of plain packets, which go to different gateways, as many as can go the short way through one iface,
+    /// and says how many: a router with many gateways on a link sees runs of one, and what a run costs would be paid for each packet.
     pub(crate) fn forward_through_gateways(
         &self,
         cx: Cx,
         from: Option<&Iface<L>>,
         packets: &mut Burst,
         ids: &[Option<NextHopId>],
-    ) -> bool {
-        let epoch = self.epoch();
-        let routes = self.routes.lock(cx);
-        let hop_of = |id: &Option<NextHopId>| routes.hop((*id)?).filter(|hop| hop.epoch == epoch);
-        let Some(Via::Gateway(id, _)) = ids.first().and_then(hop_of).map(|hop| hop.via) else { return false };
-        let Some(out) = self.ifaces.get(id).filter(|out| from.is_none_or(|from| from.id != out.id)) else {
-            return false;
+        pinned: &Pinned<'_>,
+    ) -> usize {
+        let epoch = self.links_epoch();
+        let first = ids.first().and_then(|id| self.ways.hop(pinned, (*id)?));
+        let Some(Via::Gateway(id, _)) = first.map(|hop| hop.via).filter(|_| self.knobs.forwarding.on()) else {
+            return 0;
         };
-        let mtu = out.mtu();
-        let mut links = [None; CHUNK];
-        let mut short = self.knobs.forwarding.on() && packets.len() <= CHUNK;
-        for (link, (packet, id)) in links.iter_mut().zip(packets.as_slice().iter().zip(ids)) {
-            *link = hop_of(id).filter(|hop| matches!(hop.via, Via::Gateway(to, _) if to == out.id));
-            short &= link.is_some() && passable(packet, mtu).is_some();
+        let Some(out) = self.ifaces.get(id).filter(|out| from.is_none_or(|from| from.id != out.id)) else { return 0 };
+        let (mtu, all) = (out.mtu(), packets.len());
+        let pass = |(packet, id): (&mut Frame, &Option<NextHopId>)| {
+            let adjacency = id.and_then(|id| self.ways.adjacency_to(pinned, id, out.id, epoch));
+            adjacency.is_some_and(|adjacency| pass_on_plain(packet, mtu, adjacency))
+        };
+        let n = packets.as_mut_slice().iter_mut().zip(ids).map(pass).take_while(|passed| *passed).count();
+        if n == all {
+            self.stage_all(cx, out, packets);
+        } else {
+            let mut passed = Burst::new();
+            passed.take_some(packets, n);
+            self.stage_all(cx, out, &mut passed);
         }
-        if !short {
-            return false;
-        }
-        for (packet, link) in packets.as_mut_slice().iter_mut().zip(links) {
-            if let Some(hop) = link {
-                pass_on(packet, &hop.adjacency);
-            }
-        }
-        drop(routes);
-        let n = packets.len() as u64;
-        self.stage_all(cx, out, packets);
-        self.count(cx).ip4.forwarded.add(n);
-        true
+        self.count(cx).ip4.forwarded.add(n as u64);
+        n
     }
 
     /// The iface to stations on a link, or to a gateway whose MAC address is known; never where the packets come from.
@@ -109,10 +103,13 @@ impl<L: Locks> Stack<L> {
     fn way_out(&self, from: Option<&Iface<L>>, hop: &Hop) -> Option<&Iface<L>> {
         let out = match hop.via {
             Via::Link(out) => out,
-            Via::Gateway(out, _) if hop.epoch == self.epoch() => out,
+            Via::Gateway(out, _) if hop.epoch == self.links_epoch() => out,
             _ => return None,
         };
-        if from.is_some_and(|from| from.id == out) { None } else { self.ifaces.get(out) }
+        if from.is_some_and(|from| from.id == out) {
+            return None;
+        }
+        self.ifaces.get(out).filter(|out| out.kind == IfaceKind::Ethernet) // a tunnel has no link header
     }
 
     /// A chunk in which some packets have their link header and others, the odd ones, something in their way.
@@ -147,16 +144,20 @@ impl<L: Locks> Stack<L> {
         let Some(header) = ip4::Glance::of(packet.bytes()) else {
             return Obstacle::Drop(DropReason::Ip4Malformed);
         };
-        if header.ttl() <= 1 {
-            return Obstacle::Tell(DropReason::Ip4TtlExceeded, Cause::TtlExceeded);
-        }
         let (out, next) = match hop.via {
             Via::Gateway(iface, gateway) => (iface, gateway),
             Via::Link(iface) => (iface, header.dst()),
             Via::Reject => return Obstacle::Tell(DropReason::Ip4NoRoute, Cause::Unreachable(unreachable::HOST)),
-            Via::Blackhole => return Obstacle::Drop(DropReason::Ip4NoRoute),
+            Via::Prohibit => {
+                return Obstacle::Tell(DropReason::Ip4Prohibited, Cause::Unreachable(unreachable::ADMIN_PROHIBITED));
+            }
+            Via::Blackhole | Via::Paths(_) => return Obstacle::Drop(DropReason::Ip4NoRoute),
             Via::Local(_) | Via::Broadcast(_) => return Obstacle::Drop(DropReason::Ip4NotForwardable),
         };
+        // Behind the question whether it may go on at all (RFC 1812 5.2.1.2): a route to nowhere says nothing else of itself.
+        if header.ttl() <= 1 {
+            return Obstacle::Tell(DropReason::Ip4TtlExceeded, Cause::TtlExceeded);
+        }
         if super::link_len(packet) > self.ifaces.get(out).map_or(0, Iface::mtu) {
             return Obstacle::Fragment;
         }
@@ -175,6 +176,10 @@ impl<L: Locks> Stack<L> {
             Obstacle::Resolve(out, next) => {
                 if let Some(from) = from.filter(|from| from.id == out) {
                     self.maybe_redirect(cx, from, &packet, next);
+                }
+                if !self.record_options(cx, out, next, &mut packet) {
+                    self.drop_frame(cx, packet, DropReason::Ip4BadOptions);
+                    return false;
                 }
                 ip4::decrement_ttl(packet.bytes_mut());
                 self.send_to_neighbor(cx, out, next, packet, hop, AtOnce::Later);
@@ -201,6 +206,10 @@ impl<L: Locks> Stack<L> {
         if header.df {
             self.icmp4_error(cx, &packet, Cause::FragNeeded(mtu as u16));
             self.drop_frame(cx, packet, DropReason::Ip4TooBig);
+            return false;
+        }
+        if !self.record_options(cx, out, next, &mut packet) {
+            self.drop_frame(cx, packet, DropReason::Ip4BadOptions);
             return false;
         }
         // A large segment whose pieces are too long themselves: to the link it is one long datagram.
@@ -260,7 +269,10 @@ impl<L: Locks> Stack<L> {
         let Some(iface) = self.ifaces.get(out) else {
             return self.drop_frame(cx, packet, DropReason::TxNoPort);
         };
-        let epoch = self.epoch(); // before the answer: a change meanwhile makes what is remembered stale, not wrong
+        if iface.kind == IfaceKind::Tunnel {
+            return self.tunnel_output(cx, iface, packet, at_once); // its far end is the only neighbor
+        }
+        let epoch = self.links_epoch(); // before the answer: a change meanwhile makes what is remembered stale, not wrong
         let resolved = self.neighbors.lock(cx).resolve(out, next, packet, cx.now, self.neigh_rules());
         match resolved {
             Resolved::To(packet, mac) => {
@@ -285,9 +297,20 @@ impl<L: Locks> Stack<L> {
         }
     }
 
+    /// Writes address and time where options ask for it (RFC 1812 5.3.13.5, .6); `false` if they are wrong. The time is our clock's and not
+    /// that since midnight, which its high bit says.
+    fn record_options(&self, cx: Cx, out: IfaceId, next: Ipv4Addr, packet: &mut Frame) -> bool {
+        if ip4::Glance::of(packet.bytes()).is_none_or(|header| header.ihl_len() == ip4::HEADER_LEN) {
+            return true;
+        }
+        let addr = self.ifaces.get(out).and_then(|out| self.source_for(cx, out, next));
+        let millis = 1 << 31 | (cx.now.nanos() / 1_000_000) as u32;
+        let scribe = ip4::Scribe { addr: addr.unwrap_or(Ipv4Addr::UNSPECIFIED), millis };
+        ip4::record(packet.bytes_mut(), scribe, &|addr| self.is_own(cx, addr)).is_ok()
+    }
+
     fn remember_gateway(&self, cx: Cx, iface: &Iface<L>, hop: &Hop, mac: Mac, epoch: u64) {
-        let routes: &Guarded<L, _> = &self.routes;
-        routes.lock(cx).remember(hop.id, iface.header_to(mac), epoch);
+        self.ways.remember(cx, hop.id, hop.via, iface.header_to(mac), epoch);
     }
 
     /// A packet that waited for a neighbor in vain: tell its sender, or our own socket.
@@ -316,6 +339,7 @@ impl<L: Locks> Stack<L> {
 fn passable(packet: &Frame, mtu: usize) -> Option<Ipv4Addr> {
     let header = ip4::Glance::of(packet.bytes())?;
     let room = super::link_len(packet) <= mtu && packet.headroom() >= eth::HEADER_LEN;
+    let room = room && header.ihl_len() == ip4::HEADER_LEN; // options may want to be written in
     (room && header.ttl() > 1 && !packet.flags().has(Flags::LINK_BROADCAST)).then(|| header.dst())
 }
 
@@ -326,4 +350,14 @@ fn pass_on(packet: &mut Frame, link: &[u8; eth::HEADER_LEN]) {
     if let Some(header) = packet.push::<{ eth::HEADER_LEN }>() {
         *header = *link;
     }
+}
+
+/// The same of a packet that input has found plain, unless its TTL or its length is in the way.
+#[inline(always)]
+fn pass_on_plain(packet: &mut Frame, mtu: usize, adjacency: Adjacency) -> bool {
+    super::link_len(packet) <= mtu
+        && packet.push_if(|link: &mut [u8; eth::HEADER_LEN], header: &mut [u8; ip4::HEADER_LEN]| {
+            adjacency.write(link);
+            ip4::take_hop(header)
+        })
 }

@@ -147,7 +147,7 @@ fn copied(options: &[u8]) -> Vec<u8> {
 }
 
 /// Computes the checksum that a port was to fill in. Other protocols and fragments have none to offload.
-fn finish_checksum(packet: &mut Frame, header: &Header) {
+pub(crate) fn finish_checksum(packet: &mut Frame, header: &Header) {
     packet.set_flags(packet.flags().without(Flags::TX_L4_CSUM));
     if !packet.make_own() {
         return;

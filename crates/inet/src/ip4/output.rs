@@ -78,7 +78,7 @@ impl<L: Locks> Stack<L> {
     pub(crate) fn exit_for(&self, cx: Cx, dst: Ipv4Addr, iface: Option<IfaceId>) -> Result<Exit, OutputError> {
         if dst.is_multicast() || dst.is_broadcast() {
             let out = iface
-                .or_else(|| match self.routes.lock(cx).lookup(dst).map(|hop| hop.via) {
+                .or_else(|| match self.ways.lookup(cx, dst).map(|hop| hop.via) {
                     Some(Via::Gateway(iface, _) | Via::Link(iface)) => Some(iface),
                     _ => None,
                 })
@@ -87,18 +87,23 @@ impl<L: Locks> Stack<L> {
             let mac = if dst.is_broadcast() { Mac::BROADCAST } else { Mac::multicast4(dst) };
             return Ok(Exit { iface: out, to: Target::Station(mac) });
         }
-        let hop = self.routes.lock(cx).lookup_again(dst).ok_or(OutputError::NoRoute)?;
+        let hop = self.way_from_here(cx, dst).ok_or(OutputError::NoRoute)?;
         Ok(match hop.via {
             Via::Local(iface) => Exit { iface, to: Target::Here },
             Via::Broadcast(iface) => Exit { iface, to: Target::Station(Mac::BROADCAST) },
             Via::Link(iface) => Exit { iface, to: Target::Neighbor(dst) },
             Via::Gateway(iface, gateway) => Exit { iface, to: Target::Neighbor(gateway) },
-            Via::Reject | Via::Blackhole => return Err(OutputError::Rejected),
+            Via::Reject | Via::Prohibit | Via::Blackhole | Via::Paths(_) => return Err(OutputError::Rejected),
         })
     }
 
     /// The source address for packets to `dst` through `iface`: on its link if there is one (RFC 1122 3.3.4.3).
     pub(crate) fn source_for(&self, cx: Cx, iface: &Iface<L>, dst: Ipv4Addr) -> Option<Ipv4Addr> {
+        if iface.kind == IfaceKind::Tunnel
+            && let Some(own) = self.own_towards(cx, iface.id, dst)
+        {
+            return Some(own);
+        }
         let addrs = iface.addrs.lock(cx);
         addrs.iter().find(|a| a.contains(dst)).or(addrs.first()).map(|a| a.addr)
     }

@@ -5,7 +5,7 @@
 //! port's business; what IP is told to be longer than the frame is dropped there.
 
 use crate::Stack;
-use crate::iface::Iface;
+use crate::iface::{Iface, IfaceKind};
 use crate::stack::{AtOnce, Odd};
 use buf::{Burst, Flags, Frame};
 use lock::{Cx, Locks};
@@ -81,6 +81,9 @@ impl<L: Locks> Stack<L> {
     /// Sends an IPv4 packet to the station `dst`.
     #[inline(always)]
     pub(crate) fn ether_output(&self, cx: Cx, iface: &Iface<L>, dst: Mac, mut packet: Frame, at_once: AtOnce) {
+        if iface.kind == IfaceKind::Tunnel {
+            return self.tunnel_output(cx, iface, packet, at_once); // to a group
+        }
         match packet.push::<{ eth::HEADER_LEN }>() {
             Some(room) => *room = iface.header_to(dst),
             None => return self.drop_frame(cx, packet, DropReason::TxNoPort),

@@ -1,10 +1,11 @@
 //! A stack's books: its counters, cost ledger, balance of frames, locks and pools, for those who look at it from outside.
 
 use super::Stack;
-use crate::counters::AuditReport;
-use buf::{Pool, PoolStats};
+use crate::counters::{AuditReport, Counters};
+use buf::{Frame, Pool, PoolStats};
 use lock::{Cx, Locks};
-use stats::{Entry, Stage};
+use stats::{DropReason, Entry, Stage};
+use std::sync::atomic::Ordering;
 
 /// How often the locks of one part were taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +18,48 @@ pub struct LockUse {
     pub acquisitions: u64,
 }
 
+/// What the loopback queue and that of packets out of tunnels have seen: both are always queued, never direct (netisr2005).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LoopUse {
+    /// Packets that wait.
+    pub len: usize,
+    /// The most that ever waited.
+    pub watermark: usize,
+    /// Packets put into it.
+    pub queued: u64,
+    /// Packets for which there was no room.
+    pub dropped: u64,
+    /// Packets taken out of it.
+    pub handled: u64,
+}
+
 impl<L: Locks> Stack<L> {
+    /// What both queues have seen: the loopback's and the tunnels'.
+    pub fn loop_use(&self, cx: Cx) -> LoopUse {
+        let len = self.loopback.lock(cx).len() + self.held_by_tunnels(cx);
+        let sum = |pick: fn(&Counters) -> u64| self.counters.iter().map(pick).sum::<u64>();
+        let queued = sum(|counters| counters.loopback.queued.get() + counters.tunnel.requeued.get());
+        LoopUse {
+            len,
+            watermark: self.loop_peak.load(Ordering::Relaxed),
+            queued,
+            dropped: sum(|counters| {
+                [DropReason::LoopQueueFull, DropReason::TunnelQueueFull].map(|why| counters.drops.get(why)).iter().sum()
+            }),
+            handled: queued.saturating_sub(len as u64),
+        }
+    }
+
+    /// Ends frames that a port gave and that are not taken in, for `why`: as received, and dropped.
+    pub fn refuse(&self, cx: Cx, frames: impl IntoIterator<Item = Frame>, why: DropReason) {
+        let counters = self.count(cx);
+        for frame in frames {
+            counters.audit.received.bump();
+            counters.ether.received.bump();
+            self.drop_frame(cx, frame, why);
+        }
+    }
+
     /// All counters, summed over threads.
     pub fn snapshot(&self) -> Vec<Entry> {
         self.counters.snapshot()
@@ -51,7 +93,8 @@ impl<L: Locks> Stack<L> {
 
     /// Frames held inside.
     pub fn held(&self, cx: Cx) -> u64 {
-        let mut held = self.loopback.lock(cx).len() + self.neighbors.lock(cx).held() + self.reassembly.lock(cx).held();
+        let mut held = self.loopback.lock(cx).len() + self.held_by_tunnels(cx);
+        held += self.neighbors.lock(cx).held() + self.reassembly.lock(cx).held();
         held += self.ifaces.iter().map(|iface| iface.staged(cx)).sum::<usize>();
         self.pcbs.for_each(cx, |_, pcb| held += pcb.queued());
         held as u64
@@ -79,6 +122,8 @@ impl<L: Locks> Stack<L> {
             one("inet.ip4.pmtu", self.path_mtus.acquisitions()),
             one("inet.icmp4.redirect", self.redirects.acquisitions()),
             one("inet.link.loopback", self.loopback.acquisitions()),
+            one("inet.tunnel", self.tunnels.acquisitions()),
+            one("inet.tunnel.requeue", self.requeued.queue.acquisitions()),
             one("inet.udp.unconnected", self.unconnected.acquisitions()),
             LockUse { part: "inet.demux", locks: demux_locks, acquisitions: demux },
             LockUse { part: "inet.udp.pcb", locks: pcb_locks, acquisitions: pcbs },

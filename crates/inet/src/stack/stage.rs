@@ -60,6 +60,9 @@ impl<L: Locks> Stack<L> {
     /// Puts a finished frame on `iface`'s way out; hands it to the port at once if it may not wait.
     #[inline(always)]
     pub(crate) fn stage(&self, cx: Cx, iface: &Iface<L>, frame: Frame, at_once: AtOnce) {
+        if iface.tunnel.is_some() {
+            return self.tunnel_output(cx, iface, frame, at_once);
+        }
         if at_once == AtOnce::Yes {
             let counters = self.count(cx);
             return self.stage_at_once(cx, counters, iface, frame, &mut counters.ledger.lap(clock::tsc::ticks));
@@ -116,6 +119,9 @@ impl<L: Locks> Stack<L> {
     /// Puts finished frames on `iface`'s way out; the caller flushes.
     #[inline(always)]
     pub(crate) fn stage_all(&self, cx: Cx, iface: &Iface<L>, frames: &mut Burst) {
+        if iface.tunnel.is_some() {
+            return frames.drain().for_each(|frame| self.tunnel_output(cx, iface, frame, AtOnce::Later));
+        }
         let mut stage = iface.stage.lock(cx);
         let room = self.knobs.tx_queue.get() as usize;
         if stage.output.is_some() && iface.is_up() && stage.burst.len() + frames.len() <= room {

@@ -58,7 +58,7 @@ impl<L: Locks> Stack<L> {
         if v4.is_multicast() || v4.is_broadcast() {
             return Err(TcpError::NotOurs);
         }
-        let ours = || matches!(self.routes.lock(cx).lookup(v4).map(|hop| hop.via), Some(Via::Local(_)));
+        let ours = || matches!(self.ways.lookup(cx, v4).map(|hop| hop.via), Some(Via::Local(_)));
         if !v4.is_unspecified() && !any && !ours() {
             return Err(TcpError::NotOurs);
         }

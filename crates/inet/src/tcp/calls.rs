@@ -7,6 +7,7 @@ use super::queue::Sizes;
 use super::{CONFIGS_MAX, Configs, Kind, Listening, Options, Sock, Stream, core_ends};
 use crate::Stack;
 use crate::demux::{Ends4, Tuple};
+use crate::iface::IfaceKind;
 use crate::ip4::output::OutputError;
 use crate::knobs::{Knob, Knobs};
 use crate::stack::AtOnce;
@@ -207,7 +208,9 @@ impl<L: Locks> Stack<L> {
             let ends = self.with_sock(cx, id, |sock| sock.ends).ok_or(TcpError::NoSocket)?;
             self.tcp_may_listen(cx, id, ends)?;
         }
-        let mtu = self.ifaces.iter().skip(1).map(|iface| iface.mtu()).min().unwrap_or(1500);
+        // A tunnel's MTU follows its path and is no measure for who comes another way; see `fitting`.
+        let on_wires = self.ifaces.iter().filter(|iface| iface.kind == IfaceKind::Ethernet);
+        let mtu = on_wires.map(|iface| iface.mtu()).min().unwrap_or(1500);
         let base = self.tcp_config(cx, super::input::mss_of(mtu));
         let knobs = &self.knobs;
         let cookies = match knobs.tcp_syncookies.get() {

@@ -12,6 +12,7 @@ use super::{Kind, Sock, Stream, core_ends};
 use crate::Stack;
 use crate::demux::Ends4;
 use crate::iface::Iface;
+use crate::route::Via;
 use crate::slots::Locked;
 use crate::stack::AtOnce;
 use ::tcp::listen::{self, Answer, Refused};
@@ -69,6 +70,16 @@ pub(super) struct Open<'a, L: Locks> {
 }
 
 impl<L: Locks> Stack<L> {
+    /// The longest packet that reaches `peer`: what the iface takes that leads there, a tunnel's for one, or less if the path has said so.
+    fn fitting(&self, cx: Cx, peer: Ipv4Addr) -> usize {
+        let path = self.path_mtus.lock(cx).get(peer, cx.now);
+        let iface = match self.way_from_here(cx, peer).map(|hop| hop.via) {
+            Some(Via::Link(iface) | Via::Gateway(iface, _)) => self.ifaces.get(iface),
+            _ => None,
+        };
+        iface.map_or(path, |iface| iface.mtu().min(path))
+    }
+
     /// Takes whole, unfragmented IPv4 packets with TCP in them.
     pub(crate) fn tcp_input(&self, cx: Cx, iface: Option<&Iface<L>>, packets: &mut Burst) {
         let trusted = iface.is_none_or(|iface| iface.offload().rx);
@@ -426,7 +437,7 @@ impl<L: Locks> Stack<L> {
                 let tcb = &mut place.tcb;
                 tcb.from_handshake_again(&listening.config, &done, cx.now);
                 let peer = Ipv4Addr::from_bits(seen.ends.remote);
-                tcb.know_path(mss_of(self.path_mtus.lock(cx).get(peer, cx.now)), cx.now);
+                tcb.know_path(mss_of(self.fitting(cx, peer)), cx.now);
                 counts::noted(&self.count(cx).tcp, tcb);
                 let settings = listening.inherited.clone();
                 // Options may want timers, which the long way sets.

@@ -210,7 +210,7 @@ impl<L: Locks> Stack<L> {
 
     /// Hands what is staged at a connection's iface to the port; at any, where it is not known yet.
     fn tcp_hand_over(&self, cx: Cx, iface: IfaceId) {
-        match self.ifaces.get(iface).filter(|iface| iface.kind == IfaceKind::Ethernet) {
+        match self.ifaces.get(iface).filter(|iface| iface.kind == IfaceKind::Ethernet && iface.tunnel.is_none()) {
             Some(iface) => self.flush_stage(cx, &mut iface.stage.lock(cx)),
             None => self.flush(cx),
         }
@@ -375,7 +375,7 @@ impl<L: Locks> Stack<L> {
         let (src, dst) = (Ipv4Addr::from_bits(ends.local), Ipv4Addr::from_bits(ends.remote));
         let Ok(exit) = self.exit_for(cx, dst, None) else { return };
         let Target::Neighbor(next) = exit.to else { return };
-        let Some(iface) = self.ifaces.get(exit.iface) else { return };
+        let Some(iface) = self.ifaces.get(exit.iface).filter(|iface| iface.tunnel.is_none()) else { return };
         let Some(mac) = self.neighbors.lock(cx).lookup(exit.iface, next, cx.now) else { return };
         if self.pool.headroom() < HEADERS + wire::tcp::MAX_OPTIONS_LEN {
             return;

@@ -136,7 +136,7 @@ impl<L: Locks> Stack<L> {
     }
 
     fn is_bindable(&self, cx: Cx, addr: Ipv4Addr) -> bool {
-        matches!(self.routes.lock(cx).lookup(addr).map(|hop| hop.via), Some(Via::Local(_) | Via::Broadcast(_)))
+        matches!(self.ways.lookup(cx, addr).map(|hop| hop.via), Some(Via::Local(_) | Via::Broadcast(_)))
     }
 
     /// BSD's rule: two sockets may share a port if their addresses differ and neither is "any", or if both say so.
@@ -182,7 +182,7 @@ impl<L: Locks> Stack<L> {
         }
         let (before, options) = self.with_pcb(cx, id, |pcb| (pcb.ends(), pcb.options)).ok_or(BindError::NoSocket)?;
         let broadcast =
-            v4.is_broadcast() || matches!(self.routes.lock(cx).lookup(v4).map(|hop| hop.via), Some(Via::Broadcast(_)));
+            v4.is_broadcast() || matches!(self.ways.lookup(cx, v4).map(|hop| hop.via), Some(Via::Broadcast(_)));
         if broadcast && !options.broadcast {
             return Err(BindError::Broadcast);
         }

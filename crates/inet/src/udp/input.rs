@@ -168,8 +168,9 @@ impl<L: Locks> Stack<L> {
 
     #[inline(never)]
     fn udp_no_socket(&self, cx: Cx, mut packet: Frame) {
+        packet.rewind_to_l3();
+        let Some(packet) = self.vxlan_input(cx, packet) else { return };
         if !self.knobs.udp_blackhole.on() {
-            packet.rewind_to_l3();
             self.icmp4_error(cx, &packet, Cause::Unreachable(unreachable::PORT));
         }
         self.drop_frame(cx, packet, DropReason::UdpNoSocket);

@@ -453,7 +453,7 @@ impl<L: Locks> Stack<L> {
     /// Builds the headers for the next datagram to the same place, if its MAC address is known.
     fn keep_headers(&self, cx: Cx, id: usize, to: &Prepared, port: L4Port) {
         let epoch = self.epoch(); // before anything is looked up: a change meanwhile makes the headers stale, not wrong
-        let Some(iface) = self.ifaces.get(to.iface) else { return };
+        let Some(iface) = self.ifaces.get(to.iface).filter(|iface| iface.tunnel.is_none()) else { return };
         let mac = match to.to {
             Target::Here => return,
             Target::Station(_) => return, // sockets here get copies: the long way

@@ -72,30 +72,32 @@ impl Mdb {
         }
         let group = self.groups.entry(key).or_default();
         match group.ports.iter_mut().find(|(there, _)| *there == port) {
-            Some((_, there)) => *there = until,
+            Some((_, there)) => *there = until.max(*there),
             None if room => {
                 group.ports.push((port, until));
                 self.len += 1;
             }
             None => {
-                group.others = Some(until);
+                group.others = group.others.max(Some(until));
                 return false;
             }
         }
         true
     }
 
-    pub fn leave(&mut self, key: Key, port: PortNo) {
-        self.keep(key, |there, _| there != port);
+    /// Who listens behind `port` does not any more, if it lasts no longer than `known`: who said so later still does.
+    pub fn leave(&mut self, key: Key, port: PortNo, known: Instant) {
+        self.keep(key, |there, until| there != port || until > known);
     }
 
-    /// Listeners to a group last no longer than `until`: those behind `port`, or all.
-    pub fn shorten(&mut self, vid: u16, group: IpAddr, port: Option<PortNo>, until: Instant) {
-        let Some(group) = self.groups.get_mut(&(vid, group)) else { return };
+    /// Listeners to a group that last no longer than `known` last no longer than `until`: those behind `port`, or all.
+    pub fn shorten(&mut self, key: Key, port: Option<PortNo>, known: Instant, until: Instant) {
+        let Some(group) = self.groups.get_mut(&key) else { return };
+        let shorter = |there: Instant| if there > known { there } else { until.min(there) };
         let those = group.ports.iter_mut().filter(|(there, _)| port.is_none_or(|port| port == *there));
-        those.for_each(|(_, there)| *there = until.min(*there));
+        those.for_each(|(_, there)| *there = shorter(*there));
         if port.is_none() {
-            group.others = group.others.map(|there| until.min(there));
+            group.others = group.others.map(shorter);
         }
     }
 

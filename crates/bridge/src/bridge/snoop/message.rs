@@ -27,6 +27,13 @@ pub(super) enum Heard<'a> {
     Reports(Reports<'a>),
 }
 
+impl Heard<'_> {
+    /// Is it something that others are to hear of?
+    pub fn is_said(&self) -> bool {
+        matches!(self, Heard::Hello(_) | Heard::Query(_) | Heard::Reports(_))
+    }
+}
+
 pub(super) struct QueryHeard {
     pub src: IpAddr,
     /// `None`: a general query.
@@ -84,6 +91,18 @@ pub(super) fn hear(tpe: u16, packet: &[u8]) -> Heard<'_> {
         EtherType::IPV6 => hear6(packet),
         _ => Heard::Other,
     }
+}
+
+/// The packet as long as its header says, if all of it is there.
+pub(super) fn without_padding(tpe: u16, packet: &[u8]) -> &[u8] {
+    let len = match EtherType(tpe) {
+        EtherType::IPV4 => ip4::Header::parse(packet).ok().map(|header| usize::from(header.total_len)),
+        EtherType::IPV6 => {
+            ip6::Header::parse(packet).ok().map(|header| ip6::HEADER_LEN + usize::from(header.payload_len))
+        }
+        _ => None,
+    };
+    len.and_then(|len| packet.get(..len)).unwrap_or(packet)
 }
 
 fn hear4(packet: &[u8]) -> Heard<'_> {

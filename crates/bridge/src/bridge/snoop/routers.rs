@@ -39,7 +39,8 @@ impl Routers {
     pub fn learn(&mut self, domain: Domain, port: PortNo, until: Instant) -> bool {
         let room = self.ports.len() < MOST || self.ports.contains_key(&(domain, port));
         if room {
-            self.ports.insert((domain, port), until);
+            let there = self.ports.entry((domain, port)).or_insert(until);
+            *there = until.max(*there);
         }
         room
     }

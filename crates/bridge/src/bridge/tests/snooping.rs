@@ -3,7 +3,7 @@ use clock::Duration;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use wire::{Proto, checksum, igmp, ip4, ip6};
 
-const GROUP: Ipv4Addr = Ipv4Addr::new(239, 1, 2, 3);
+pub const GROUP: Ipv4Addr = Ipv4Addr::new(239, 1, 2, 3);
 const ROUTER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const HOST: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 9);
 const GROUP6: Ipv6Addr = Ipv6Addr::new(0xff05, 0, 0, 0, 0, 0, 0, 0x123);
@@ -20,23 +20,23 @@ fn four(src: Ipv4Addr, dst: Ipv4Addr, proto: Proto, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-fn report(group: Ipv4Addr) -> Vec<u8> {
+pub fn report(group: Ipv4Addr) -> Vec<u8> {
     four(HOST, group, Proto::IGMP, &igmp::Message::Report { group }.emit())
 }
 
-fn leave(group: Ipv4Addr) -> Vec<u8> {
+pub fn leave(group: Ipv4Addr) -> Vec<u8> {
     four(HOST, Ipv4Addr::new(224, 0, 0, 2), Proto::IGMP, &igmp::Message::Leave { group }.emit())
 }
 
-fn query(src: Ipv4Addr, group: Ipv4Addr) -> Vec<u8> {
+pub fn query(src: Ipv4Addr, group: Ipv4Addr) -> Vec<u8> {
     four(src, Ipv4Addr::new(224, 0, 0, 1), Proto::IGMP, &igmp::v3::query(group, 10, 2, 125))
 }
 
-fn data(group: Ipv4Addr) -> Vec<u8> {
+pub fn data(group: Ipv4Addr) -> Vec<u8> {
     four(HOST, group, Proto::UDP, &[0; 20])
 }
 
-fn v3(records: &[u8], n: u8) -> Vec<u8> {
+pub fn v3(records: &[u8], n: u8) -> Vec<u8> {
     let mut message = [&[0x22, 0, 0, 0, 0, 0, 0, n][..], records].concat();
     let sum = checksum::sum(&message).finish();
     message[2..4].copy_from_slice(&sum.to_be_bytes());

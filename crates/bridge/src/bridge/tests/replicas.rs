@@ -1,0 +1,158 @@
+//! Two replicas of a bridge, and news from one to the other.
+
+use super::snooping::{GROUP, data, leave, query, report, v3};
+use super::*;
+use std::net::Ipv4Addr;
+
+fn secs(n: u64) -> Instant {
+    Instant::from_millis(1000 * n)
+}
+
+fn replica(ports: usize) -> Lan {
+    let mut lan = Lan::new(&vec![Member::default(); ports], 1100);
+    lan.bridge.announce();
+    lan
+}
+
+fn news(lan: &mut Lan) -> Vec<News> {
+    std::iter::from_fn(|| lan.bridge.take_announced()).collect()
+}
+
+fn lookup(lan: &Lan, n: u8, now: u64) -> Option<PortNo> {
+    lan.bridge.fdb().lookup(Key::new(0, Mac(station(n))), secs(now))
+}
+
+#[test]
+fn who_slept_hears_of_a_move_and_of_what_was_before_it_in_any_order() {
+    let [mut slept, mut second, mut third] = [(); 3].map(|()| replica(3));
+    third.send(1, &[bytes(ALL, station(9))], secs(10));
+    second.send(2, &[bytes(ALL, station(9))], secs(200));
+    for news in news(&mut second).iter().chain(&news(&mut third)) {
+        slept.bridge.hear(news, secs(201));
+    }
+    assert_eq!(lookup(&slept, 9, 201), Some(2));
+    assert_eq!(slept.bridge.fdb().counts().moved, 0);
+    let mut late = replica(3);
+    third.send(1, &[bytes(ALL, station(8))], secs(300));
+    news(&mut third).iter().for_each(|news| late.bridge.hear(news, secs(900)));
+    assert_eq!(lookup(&late, 8, 900), None, "ten minutes old");
+}
+
+#[test]
+fn only_who_sees_an_address_says_it_again() {
+    let (mut seer, mut hearer) = (replica(2), replica(2));
+    seer.send(1, &[bytes(ALL, station(9))], secs(10));
+    news(&mut seer).iter().for_each(|news| hearer.bridge.hear(news, secs(10)));
+    for replica in [&mut seer, &mut hearer] {
+        replica.bridge.announce_again(secs(80));
+    }
+    let at = |news: &News| match news {
+        News::At(_, port, at) => (*port, at.nanos() / 1_000_000_000),
+        _ => panic!("{news:?}"),
+    };
+    assert_eq!(news(&mut seer).iter().map(at).collect::<Vec<_>>(), [(1, 10)], "when it was seen, to 67 ms");
+    assert_eq!(news(&mut hearer), []);
+}
+
+#[test]
+fn a_mute_that_is_over_when_it_is_heard_mutes_nothing() {
+    let mut lan = replica(2);
+    lan.bridge.hear(&News::Muted(1, secs(20)), secs(20));
+    assert_eq!(lan.bridge.muted(1), None);
+    lan.bridge.hear(&News::Muted(1, secs(21)), secs(20));
+    assert_eq!(lan.bridge.muted(1), Some(secs(21)));
+}
+
+/// A thousand addresses and more, then a report; the news of the report comes all the same, and what did not fit is counted.
+#[test]
+fn addresses_leave_room_for_what_was_said() {
+    let mut lan = replica(2);
+    lan.bridge.set_snooping(Some(SnoopConfig::default()), secs(0));
+    let strangers: Vec<_> = (0..1100_u16).map(|n| bytes(ALL, [2, 1, 0, 0, (n >> 8) as u8, n as u8])).collect();
+    for burst in strangers.chunks(250) {
+        lan.send(0, burst, secs(1));
+        lan.left();
+    }
+    lan.send(1, &[report(GROUP)], secs(1));
+    let told = news(&mut lan);
+    assert!(matches!(told[0], News::Said(_)), "before all addresses: {:?}", told[0]);
+    assert_eq!((told.len(), told[0].about(), told[1].about()), (1025, About::Ports, About::Addresses));
+    assert_eq!(lan.bridge.take_unsaid(About::Addresses), 1100 + 1 - 1024);
+    assert_eq!((lan.bridge.take_unsaid(About::Addresses), lan.bridge.take_unsaid(About::Ports)), (0, 0));
+}
+
+#[test]
+fn who_missed_an_address_floods_for_what_it_only_heard_of_until_it_is_told_again() {
+    let (mut seer, mut hearer) = (replica(3), replica(3));
+    seer.send(1, &[bytes(ALL, station(9))], secs(10));
+    news(&mut seer).iter().for_each(|news| hearer.bridge.hear(news, secs(10)));
+    hearer.send(2, &[bytes(ALL, station(8))], secs(10));
+    hearer.bridge.miss(About::Addresses, secs(11));
+    assert_eq!([8, 9].map(|n| lookup(&hearer, n, 11)), [Some(2), None]);
+    seer.bridge.announce_again(secs(12));
+    assert_eq!(news(&mut seer), [], "too early: a quarter has 75 s");
+    seer.bridge.say_again();
+    seer.bridge.announce_again(secs(12));
+    news(&mut seer).iter().for_each(|news| hearer.bridge.hear(news, secs(12)));
+    assert_eq!([8, 9].map(|n| lookup(&hearer, n, 12)), [Some(2), Some(1)]);
+}
+
+#[test]
+fn who_missed_what_was_said_floods_groups_until_all_have_said_it_again() {
+    let mut lan = replica(4);
+    lan.bridge.set_snooping(Some(SnoopConfig::default()), secs(0));
+    let mut at = |from, frame, now| {
+        lan.bridge.poll(secs(now));
+        lan.send(from, &[frame], secs(now));
+        if now == 10 {
+            lan.bridge.miss(About::Ports, secs(now));
+        }
+        lan.left()
+    };
+    at(3, query(Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::UNSPECIFIED), 1);
+    at(1, report(GROUP), 2);
+    assert_eq!(at(0, data(GROUP), 3), [0, 1, 0, 1]);
+    assert_eq!(at(0, data(GROUP), 10), [0, 1, 0, 1]);
+    assert_eq!(at(0, data(GROUP), 11), [0, 1, 1, 1]);
+    at(3, query(Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::UNSPECIFIED), 130);
+    at(1, report(GROUP), 131);
+    assert_eq!(at(0, data(GROUP), 269), [0, 1, 1, 1], "somebody may not have said it again yet");
+    assert_eq!(at(0, data(GROUP), 271), [0, 1, 0, 1]);
+}
+
+/// At a port somebody came and left, which another replica was told; later somebody came again, which this one saw.
+#[test]
+fn what_was_said_is_heard_as_of_then() {
+    let (mut first, mut other) = (replica(4), replica(4));
+    for lan in [&mut first, &mut other] {
+        lan.bridge.set_mute(None);
+        lan.bridge.set_snooping(Some(SnoopConfig::default()), secs(0));
+        lan.bridge.set_snoop_port(1, SnoopPort { leave: Leave::Fast, ..SnoopPort::default() });
+        lan.send(3, &[query(Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::UNSPECIFIED)], secs(1));
+        news(lan);
+    }
+    other.send(1, &[report(GROUP), leave(GROUP)], secs(2));
+    first.send(1, &[report(GROUP)], secs(100));
+    first.left();
+    let said = news(&mut other).into_iter().filter(|news| news.about() == About::Ports);
+    said.for_each(|news| first.bridge.hear(&news, secs(101)));
+    let left: Vec<_> = first.bridge.mdb(None, 9, secs(101)).listeners.iter().map(|one| one.left.as_secs()).collect();
+    assert_eq!(left, [259], "neither gone nor shorter");
+}
+
+#[test]
+fn what_was_said_is_told_without_padding_and_if_it_is_no_longer_than_a_frame() {
+    let mut lan = replica(2);
+    lan.bridge.set_snooping(Some(SnoopConfig::default()), secs(0));
+    let mut padded = report(GROUP);
+    padded.resize(1500, 0xee);
+    let mut long = v3(&[0; 8 * 200], 200);
+    long.resize(1700, 0);
+    lan.send(0, &[padded, long], secs(1));
+    let said: Vec<_> = news(&mut lan)
+        .into_iter()
+        .filter_map(|news| if let News::Said(said) = news { Some(said) } else { None })
+        .collect();
+    assert_eq!(said.iter().map(|said| said.packet.len()).collect::<Vec<_>>(), [28]);
+    assert_eq!(lan.bridge.take_unsaid(About::Ports), 1);
+}

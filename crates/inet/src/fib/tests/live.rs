@@ -1,0 +1,173 @@
+//! Readers while the table changes: every answer was true at some moment between question and answer.
+//!
+//! One thread walks through versions of a set of routes, one change at a time, and says which version it is at before and after each.
+//! Readers note the versions around a question; the answer must be that of a naive longest-prefix match over one of these versions.
+
+use super::*;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// All routes at one moment.
+type Version = Vec<(Prefix, NextHopId)>;
+
+/// RFC 1812 5.2.4.3 (2), by looking at each route.
+fn naive(version: &Version, dst: u32) -> Option<NextHopId> {
+    let covers = version.iter().filter(|(prefix, _)| prefix.contains(Ipv4Addr::from_bits(dst)));
+    covers.max_by_key(|(prefix, _)| prefix.len()).map(|(_, hop)| *hop)
+}
+
+fn step(change: &Change, version: &Version) -> Version {
+    let mut next = version.clone();
+    match change {
+        Change::Insert(prefix, hop) => {
+            next.retain(|(other, _)| other != prefix);
+            next.push((*prefix, *hop));
+        }
+        Change::Remove(at) if !next.is_empty() => drop(next.swap_remove(at.index(next.len()))),
+        Change::Remove(_) => {}
+        Change::RemoveAbsent(prefix) => next.retain(|(other, _)| other != prefix),
+        Change::Shrink(to) => next.truncate(*to),
+    }
+    next
+}
+
+/// From one version to the next, which differ by one route.
+fn advance(fib: &mut Fib, from: &Version, to: &Version) {
+    for (prefix, hop) in to.iter().filter(|route| !from.contains(route)) {
+        fib.insert(*prefix, *hop).unwrap();
+    }
+    for (prefix, _) in from.iter().filter(|(prefix, _)| !to.iter().any(|(other, _)| other == prefix)) {
+        fib.remove(*prefix);
+    }
+}
+
+/// Asks until the writer has ended; panics at an answer that was never true.
+fn read(
+    reader: &Reader,
+    thread: usize,
+    versions: &[Version],
+    at: &AtomicUsize,
+    ended: &AtomicBool,
+    ask: &[u32],
+) -> u64 {
+    let (mut out, mut asked, mut last) = (vec![None; ask.len()], 0, false);
+    while !last {
+        last = ended.load(Ordering::SeqCst);
+        let pinned = reader.pins().pin_at(thread);
+        let before = at.load(Ordering::SeqCst);
+        if asked % 2 == 0 {
+            reader.lookup_burst(&pinned, ask, &mut out);
+        } else {
+            ask.iter().zip(&mut out).for_each(|(dst, out)| *out = reader.lookup(&pinned, Ipv4Addr::from_bits(*dst)));
+        }
+        // The change after the version that is announced may be under way.
+        let after = (at.load(Ordering::SeqCst) + 1).min(versions.len() - 1);
+        drop(pinned);
+        asked += 1;
+        for (&dst, &answer) in ask.iter().zip(&out) {
+            let mut true_ones = versions[before..=after].iter().map(|version| naive(version, dst));
+            assert!(true_ones.any(|it| it == answer), "{}: {answer:?} at {before}..={after}", Ipv4Addr::from_bits(dst));
+        }
+    }
+    asked
+}
+
+fn readers_see_what_was_true(changes: &[Change], first: Version, ask: &[u32]) {
+    let mut versions = vec![first];
+    for change in changes.iter().filter(|change| !matches!(change, Change::Shrink(_))) {
+        versions.push(step(change, &versions[versions.len() - 1]));
+    }
+    let mut fib = Fib::new();
+    versions[0].iter().for_each(|(prefix, hop)| assert!(fib.insert(*prefix, *hop).is_ok()));
+    let (at, ended) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let (reader, begun) = (fib.reader(), std::sync::Barrier::new(3));
+    std::thread::scope(|scope| {
+        for thread in 0..2 {
+            let (reader, versions, at, ended, begun) = (&reader, &versions, &at, &ended, &begun);
+            scope.spawn(move || {
+                begun.wait();
+                read(reader, thread, versions, at, ended, ask)
+            });
+        }
+        begun.wait();
+        for (i, pair) in versions.windows(2).enumerate() {
+            advance(&mut fib, &pair[0], &pair[1]);
+            at.store(i + 1, Ordering::SeqCst);
+        }
+        ended.store(true, Ordering::SeqCst);
+    });
+}
+
+fn run(first: impl Fn() -> Version) {
+    let config =
+        ProptestConfig { cases: 60, failure_persistence: None, max_shrink_iters: 0, ..ProptestConfig::default() };
+    let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
+    let near = (any_prefix(), 0..9u32).prop_map(|(prefix, index)| Change::Insert(prefix, hop(index)));
+    let long = (any_address(), 22..=32u8, 0..9u32)
+        .prop_map(|(addr, len, i)| Change::Insert(Prefix::masked(addr, len), hop(i)));
+    let default = (0..9u32).prop_map(|index| Change::Insert(Prefix::DEFAULT, hop(index)));
+    let change =
+        prop_oneof![2 => near, 4 => long, 3 => default, 8 => any::<prop::sample::Index>().prop_map(Change::Remove)];
+    let changes = prop::collection::vec(change, 200..400);
+    let ask = prop::collection::vec(any_address(), 40);
+    runner
+        .run(&(changes, ask), |(changes, ask)| {
+            readers_see_what_was_true(&changes, first(), &ask);
+            Ok(())
+        })
+        .unwrap();
+}
+
+#[test]
+fn a_table_is_read_while_it_changes() {
+    run(|| (0..=FEW as u8).map(|i| (prefix(&format!("192.168.{i}.0/24")), hop(0))).collect());
+}
+
+// And, as routes come and go, a list that becomes a table under its readers.
+#[test]
+fn a_list_is_read_while_it_changes() {
+    run(Vec::new);
+}
+
+// Groups are taken out and used again under readers that are in them: two hosts and two blocks, each always in one of two states.
+#[test]
+fn groups_come_and_go_under_readers() {
+    let mut fib = beyond_a_list();
+    fib.insert(prefix("10.0.0.0/8"), hop(1)).unwrap();
+    let (reader, ended, begun) = (fib.reader(), AtomicBool::new(false), std::sync::Barrier::new(2));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let (mut out, mut seen) = ([None; 64], 0);
+            begun.wait();
+            while seen == 0 || !ended.load(Ordering::Relaxed) {
+                let ask: [u32; 64] = std::array::from_fn(|i| 0x0a00_0005 + ((i as u32) << 8));
+                let pinned = reader.pins().pin_at(3);
+                reader.lookup_burst(&pinned, &ask, &mut out);
+                drop(pinned);
+                for (i, answer) in out.iter().enumerate() {
+                    let own = hop(2 + i as u32);
+                    assert!(*answer == Some(hop(1)) || *answer == Some(own), "10.0.{i}.5: {answer:?}");
+                    seen += 1;
+                }
+            }
+        });
+        begun.wait();
+        for round in 0..3000u32 {
+            let i = round % 64;
+            let host = Prefix::host(Ipv4Addr::from_bits(0x0a00_0005 + (i << 8)));
+            fib.insert(host, hop(2 + i)).unwrap();
+            if round >= 20 {
+                let i = (round - 20) % 64;
+                assert!(fib.remove(Prefix::host(Ipv4Addr::from_bits(0x0a00_0005 + (i << 8)))).is_some());
+            }
+        }
+        ended.store(true, Ordering::Relaxed);
+    });
+    // Nobody reads any more: what is opened from here on has been another's.
+    let made = fib.spare.made;
+    for round in 0..200u32 {
+        let host = Prefix::host(Ipv4Addr::from_bits(0x0a01_0005 + (round << 8)));
+        fib.insert(host, hop(2)).unwrap();
+        assert!(fib.remove(host).is_some());
+    }
+    assert_eq!(fib.spare.made, made);
+}

@@ -1,0 +1,257 @@
+//! The next hops as forwarding threads see them: read without a lock while routes and neighbors change.
+//!
+//! A hop is a cell of words. Its `via` is written before any route leads to it, and it is another's only after no reader is pinned that may
+//! have its number. The Ethernet header kept with it is written by whoever has found a gateway's address, between two steps of a sequence
+//! number (a seqlock); a reader that sees a step in between takes it as not known and asks the neighbor table. Cells stand in segments of 32,
+//! 32, 64, 128 ..., which never move.
+
+use super::{PathsId, Via};
+use crate::fib::NextHopId;
+use crate::iface::IfaceId;
+use clock::Instant;
+use std::net::Ipv4Addr;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+
+const FIRST: usize = 32;
+const SEGMENTS: usize = 16;
+/// Next hops at most: two million, 64 bytes each.
+pub(super) const HOPS_MAX: usize = FIRST << SEGMENTS;
+
+/// The answer to "where next?", by value.
+#[derive(Clone, Copy, Debug)]
+pub struct Hop {
+    /// Where it leads.
+    pub via: Via,
+    /// Which next hop this is, for [`super::Ways::remember`].
+    pub id: NextHopId,
+    /// The Ethernet header of the last packet that went to this gateway, good while `epoch` is the links' epoch.
+    pub adjacency: [u8; 14],
+    /// When the adjacency was found; 0: never.
+    pub epoch: u64,
+}
+
+/// The Ethernet header for a next hop as two words, in the order of memory; of the second six bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Adjacency([u64; 2]);
+
+impl Adjacency {
+    /// Writes it.
+    #[inline(always)]
+    pub fn write(self, to: &mut [u8; 14]) {
+        let Adjacency([front, back]) = self;
+        // Eight bytes twice, two of them in both: two stores in place of three.
+        if let Some(first) = to.first_chunk_mut() {
+            *first = front.to_le_bytes();
+        }
+        if let Some(last) = to.last_chunk_mut() {
+            *last = (front >> 48 | back << 16).to_le_bytes();
+        }
+    }
+}
+
+#[derive(Default)]
+#[repr(align(64))]
+struct Cell {
+    via: AtomicU64,
+    /// Odd while the three below are being written.
+    sequence: AtomicU64,
+    epoch: AtomicU64,
+    link: [AtomicU64; 2],
+    /// Nanoseconds of the clock until which the gateway is taken for dead; 0: it is not.
+    dead_until: AtomicU64,
+}
+
+impl Cell {
+    /// The adjacency and its epoch, 0 if it is just being written.
+    #[inline(always)]
+    fn adjacency(&self) -> ([u8; 14], u64) {
+        let sequence = self.sequence.load(Ordering::Acquire);
+        let epoch = self.epoch.load(Ordering::Relaxed);
+        let [front, back] = [0, 1].map(|at| self.link.get(at).map_or(0, |word| word.load(Ordering::Relaxed)));
+        fence(Ordering::Acquire);
+        let whole = sequence & 1 == 0 && self.sequence.load(Ordering::Relaxed) == sequence;
+        let bytes = u128::from(front) | u128::from(back) << 64;
+        let mut link = [0; 14];
+        link.copy_from_slice(bytes.to_le_bytes().first_chunk::<14>().unwrap_or(&[0; 14]));
+        (link, if whole { epoch } else { 0 })
+    }
+
+    /// Writes the adjacency, unless somebody else is writing one: theirs is as new.
+    fn remember(&self, link: [u8; 14], epoch: u64) {
+        let sequence = self.sequence.load(Ordering::Relaxed);
+        let taken = |to| self.sequence.compare_exchange(sequence, to, Ordering::Acquire, Ordering::Relaxed);
+        if sequence & 1 != 0 || taken(sequence + 1).is_err() {
+            return;
+        }
+        fence(Ordering::Release);
+        let mut bytes = [0; 16];
+        bytes.iter_mut().zip(link).for_each(|(byte, from)| *byte = from);
+        let words = u128::from_le_bytes(bytes);
+        for (word, value) in self.link.iter().zip([words as u64, (words >> 64) as u64]) {
+            word.store(value, Ordering::Relaxed);
+        }
+        self.epoch.store(epoch, Ordering::Relaxed);
+        self.sequence.store(sequence + 2, Ordering::Release);
+    }
+}
+
+/// All next hops.
+#[derive(Default)]
+pub(super) struct Hops {
+    /// A host has few, and so have most routers.
+    first: [Cell; FIRST],
+    segments: [OnceLock<Box<[Cell]>>; SEGMENTS],
+    /// Hops that are taken for dead: nearly always none, and then no path is avoided.
+    dead: AtomicUsize,
+}
+
+impl Hops {
+    #[inline(always)]
+    fn cell(&self, id: NextHopId) -> Option<&Cell> {
+        let at = id.index();
+        match self.first.get(at) {
+            Some(cell) => Some(cell),
+            None => self.far_cell(at),
+        }
+    }
+
+    #[inline(never)]
+    fn far_cell(&self, at: usize) -> Option<&Cell> {
+        let segment = segment_of(at)?;
+        self.segments.get(segment)?.get()?.get(at - (FIRST << segment))
+    }
+
+    /// The hop numbered `id`. The caller is pinned.
+    #[inline(always)]
+    pub(super) fn get(&self, id: NextHopId) -> Option<Hop> {
+        let cell = self.cell(id)?;
+        let (adjacency, epoch) = cell.adjacency();
+        Some(Hop { via: decode(cell.via.load(Ordering::Acquire)), id, adjacency, epoch })
+    }
+
+    /// The Ethernet header kept with hop `id`, if that is a gateway on `out` and the header is good in `epoch`. The caller is pinned.
+    #[inline(always)]
+    pub(super) fn adjacency_to(&self, id: NextHopId, out: IfaceId, epoch: u64) -> Option<Adjacency> {
+        let cell = self.cell(id)?;
+        let sequence = cell.sequence.load(Ordering::Acquire);
+        let leads_there = cell.via.load(Ordering::Acquire) >> 32 == GATEWAY << 24 | u64::from(out.0);
+        let is_good = cell.epoch.load(Ordering::Relaxed) == epoch;
+        let link = Adjacency([cell.link[0].load(Ordering::Relaxed), cell.link[1].load(Ordering::Relaxed)]);
+        fence(Ordering::Acquire);
+        let whole = sequence & 1 == 0 && cell.sequence.load(Ordering::Relaxed) == sequence;
+        (leads_there && is_good && whole).then_some(link)
+    }
+
+    /// Where hop `id` leads.
+    #[inline(always)]
+    pub(super) fn via(&self, id: NextHopId) -> Option<Via> {
+        Some(decode(self.cell(id)?.via.load(Ordering::Acquire)))
+    }
+
+    /// Makes `id` lead to `via`; nothing is known of its gateway. No reader has `id`.
+    pub(super) fn set(&self, id: NextHopId, via: Via) {
+        if let Some(segment) = segment_of(id.index())
+            && let Some(cells) = self.segments.get(segment)
+        {
+            cells.get_or_init(|| (0..FIRST << segment).map(|_| Cell::default()).collect());
+        }
+        if let Some(cell) = self.cell(id) {
+            self.revive(id);
+            cell.remember([0; 14], 0);
+            cell.via.store(encode(via), Ordering::Release);
+        }
+    }
+
+    /// Keeps the Ethernet header for a gateway, if `id` leads there still. The caller is pinned.
+    pub(super) fn remember(&self, id: NextHopId, via: Via, link: [u8; 14], epoch: u64) {
+        if let Some(cell) = self.cell(id).filter(|cell| cell.via.load(Ordering::Acquire) == encode(via)) {
+            cell.remember(link, epoch);
+        }
+    }
+
+    /// The gateway did not answer: until then it is avoided where there is a choice.
+    pub(super) fn bury(&self, id: NextHopId, until: Instant) {
+        if let Some(cell) = self.cell(id)
+            && cell.dead_until.swap(until.nanos().max(1), Ordering::AcqRel) == 0
+        {
+            self.dead.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    /// The gateway answers.
+    pub(super) fn revive(&self, id: NextHopId) {
+        if self.dead.load(Ordering::Acquire) == 0 {
+            return;
+        }
+        if let Some(cell) = self.cell(id)
+            && cell.dead_until.swap(0, Ordering::AcqRel) != 0
+        {
+            self.dead.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+
+    /// Whether any gateway is taken for dead.
+    #[inline(always)]
+    pub(super) fn any_dead(&self) -> bool {
+        self.dead.load(Ordering::Acquire) != 0
+    }
+
+    /// May a packet go there? Of a gateway that was dead long enough one packet tries again, which puts the others off for `again`.
+    pub(super) fn may_try(&self, id: NextHopId, now: Instant, again: Instant) -> bool {
+        let Some(cell) = self.cell(id) else { return false };
+        let until = cell.dead_until.load(Ordering::Acquire);
+        let due = until != 0 && now.nanos() >= until;
+        let mine = |to: u64| cell.dead_until.compare_exchange(until, to, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        until == 0 || due && mine(again.nanos().max(1))
+    }
+
+    /// Until when the gateway is avoided.
+    pub(super) fn dead_until(&self, id: NextHopId) -> Option<Instant> {
+        let until = self.cell(id)?.dead_until.load(Ordering::Acquire);
+        (until != 0).then(|| Instant::from_nanos(until))
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        let far = self.segments.iter().filter_map(OnceLock::get).map(|cells| cells.len()).sum::<usize>();
+        (FIRST + far) * size_of::<Cell>()
+    }
+}
+
+/// The segment of a hop that is not among the first.
+fn segment_of(at: usize) -> Option<usize> {
+    (at.max(1).ilog2() as usize).checked_sub(FIRST.ilog2() as usize)
+}
+
+/// The kind of a gateway's word.
+const GATEWAY: u64 = 4;
+
+/// A word for each way: kind, iface, address.
+fn encode(via: Via) -> u64 {
+    let word = |kind: u64, iface: u16, addr: u32| kind << 56 | u64::from(iface) << 32 | u64::from(addr);
+    match via {
+        Via::Blackhole => word(0, 0, 0),
+        Via::Local(iface) => word(1, iface.0, 0),
+        Via::Broadcast(iface) => word(2, iface.0, 0),
+        Via::Link(iface) => word(3, iface.0, 0),
+        Via::Gateway(iface, gateway) => word(GATEWAY, iface.0, gateway.to_bits()),
+        Via::Reject => word(5, 0, 0),
+        Via::Prohibit => word(6, 0, 0),
+        Via::Paths(PathsId(paths)) => word(7, paths, 0),
+    }
+}
+
+#[inline(always)]
+fn decode(word: u64) -> Via {
+    let (iface, addr) = (IfaceId((word >> 32) as u16), Ipv4Addr::from_bits(word as u32));
+    match word >> 56 {
+        1 => Via::Local(iface),
+        2 => Via::Broadcast(iface),
+        3 => Via::Link(iface),
+        4 => Via::Gateway(iface, addr),
+        5 => Via::Reject,
+        6 => Via::Prohibit,
+        7 => Via::Paths(PathsId(iface.0)),
+        _ => Via::Blackhole,
+    }
+}

@@ -1,0 +1,161 @@
+//! Several next hops for one route (ECMP, by weight): which flow takes which (RFC 2992).
+//!
+//! A set of paths has 256 buckets; the flow's keyed hash names a bucket, and the bucket a next hop. Buckets are dealt by weight, each to
+//! the path that has drawn most for it among those that still have some to get: the shares are even to one bucket, and in a set
+//! with a path less most buckets stay where they were (highest random weight, RFC 2992 1; modulo would move most of them). A flow
+//! whose path is dead goes on to other buckets by a step of its own, so that it stays with one living path and the dead one's flows spread.
+
+use super::{Via, hops::Hops};
+use crate::fib::NextHopId;
+use clock::{Duration, Instant};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+/// Flows are told apart by so many.
+pub const BUCKETS: usize = 256;
+/// Paths in a set at most.
+pub const PATHS_MAX: usize = 64;
+/// Sets at most; routes with the same paths share one.
+pub(super) const SETS_MAX: usize = 4096;
+/// So long a gateway that did not answer is left alone; then one packet tries.
+pub const DEAD_FOR: Duration = Duration::from_secs(20);
+
+/// A set of paths, by number.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct PathsId(pub(super) u16);
+
+/// One of several ways of a route.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Path {
+    /// Where it leads: [`Via::Gateway`] or [`Via::Link`].
+    pub via: Via,
+    /// Its share: 1 to 256.
+    pub weight: u16,
+}
+
+/// What readers see of a set: each bucket's next hop, plus one.
+type Set = Box<[AtomicU32]>;
+
+/// The sets as readers see them. A set is changed only while no reader can have its number.
+#[derive(Default)]
+pub(super) struct Sets {
+    all: OnceLock<Box<[OnceLock<Set>]>>,
+    /// Routes have several paths somewhere: how many sets there are.
+    used: AtomicUsize,
+}
+
+impl Sets {
+    #[inline(always)]
+    pub(super) fn any(&self) -> bool {
+        self.used.load(Ordering::Relaxed) != 0
+    }
+
+    pub(super) fn note(&self, used: usize) {
+        self.used.store(used, Ordering::Release);
+    }
+
+    pub(super) fn set(&self, id: PathsId, buckets: &[NextHopId]) {
+        let all = self.all.get_or_init(|| (0..SETS_MAX).map(|_| OnceLock::new()).collect());
+        let Some(set) = all.get(usize::from(id.0)) else { return };
+        let set = set.get_or_init(|| (0..BUCKETS).map(|_| AtomicU32::new(0)).collect());
+        for (bucket, hop) in set.iter().zip(buckets) {
+            bucket.store(hop.index() as u32 + 1, Ordering::Release);
+        }
+    }
+
+    /// The next hop of a bucket.
+    pub(super) fn at(&self, id: PathsId, bucket: usize) -> Option<NextHopId> {
+        let set = self.all.get()?.get(usize::from(id.0))?.get()?;
+        NextHopId::new(set.get(bucket % BUCKETS)?.load(Ordering::Acquire).checked_sub(1)?)
+    }
+
+    /// The path of a flow. The caller is pinned.
+    pub(super) fn choose(&self, id: PathsId, hash: u64, hops: &Hops, now: Instant) -> Option<NextHopId> {
+        let own = self.at(id, bucket(hash))?;
+        if !hops.any_dead() {
+            return Some(own);
+        }
+        let again = now.after(DEAD_FOR);
+        Some(self.way(id, hash).find(|hop| hops.may_try(*hop, now, again)).unwrap_or(own))
+    }
+
+    /// The path that [`Sets::choose`] would give.
+    pub(super) fn would_choose(&self, id: PathsId, hash: u64, hops: &Hops, now: Instant) -> Option<NextHopId> {
+        let open = |hop: &NextHopId| hops.dead_until(*hop).is_none_or(|until| now >= until);
+        self.way(id, hash).find(open).or_else(|| self.at(id, bucket(hash)))
+    }
+
+    /// The buckets in the order in which a flow tries them, by an odd step: it comes by every one.
+    fn way(&self, id: PathsId, hash: u64) -> impl Iterator<Item = NextHopId> {
+        let (first, step) = (bucket(hash), (hash as usize & (BUCKETS - 1)) | 1);
+        (0..BUCKETS).filter_map(move |turn| self.at(id, first + turn * step))
+    }
+}
+
+/// The bucket that a flow's hash names.
+pub(super) fn bucket(hash: u64) -> usize {
+    (hash >> 56) as usize
+}
+
+/// Which path each bucket belongs to, as an index into `paths`.
+pub(super) fn deal(paths: &[Path]) -> Vec<usize> {
+    let total: usize = paths.iter().map(|path| usize::from(path.weight.max(1))).sum();
+    let mut left: Vec<usize> =
+        paths.iter().map(|path| BUCKETS * usize::from(path.weight.max(1)) / total.max(1)).collect();
+    let rest = BUCKETS.saturating_sub(left.iter().sum());
+    left.iter_mut().take(rest).for_each(|left| *left += 1);
+    let mut dealt = Vec::with_capacity(BUCKETS);
+    for bucket in 0..BUCKETS {
+        let open = paths.iter().enumerate().filter(|(at, _)| left.get(*at).is_some_and(|left| *left > 0));
+        let Some((at, _)) = open.max_by_key(|(_, path)| draw(bucket, path.via)) else { break };
+        left.iter_mut().skip(at).take(1).for_each(|left| *left -= 1);
+        dealt.push(at);
+    }
+    dealt
+}
+
+/// What a path draws for a bucket: the same in whichever set it is.
+fn draw(bucket: usize, via: Via) -> u64 {
+    let (iface, addr) = match via {
+        Via::Gateway(iface, gateway) => (iface.0, gateway.to_bits()),
+        Via::Link(iface) => (iface.0, 0),
+        _ => (0, 0),
+    };
+    let mut x = (bucket as u64) << 48 ^ u64::from(iface) << 32 ^ u64::from(addr);
+    for multiplier in [0xbf58_476d_1ce4_e5b9u64, 0x94d0_49bb_1331_11eb] {
+        x = (x ^ x >> 30).wrapping_mul(multiplier);
+    }
+    x ^ x >> 31
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::iface::IfaceId;
+    use std::net::Ipv4Addr;
+
+    fn paths(weights: &[u16]) -> Vec<Path> {
+        let via = |i: usize| Via::Gateway(IfaceId(1), Ipv4Addr::new(10, 0, 0, i as u8 + 1));
+        weights.iter().enumerate().map(|(i, &weight)| Path { via: via(i), weight }).collect()
+    }
+
+    #[test]
+    fn buckets_are_dealt_by_weight() {
+        for (weights, expected) in [(vec![1, 1], vec![128, 128]), (vec![3, 1], vec![192, 64]), (vec![1], vec![256])] {
+            let dealt = deal(&paths(&weights));
+            let got: Vec<_> = (0..weights.len()).map(|at| dealt.iter().filter(|of| **of == at).count()).collect();
+            assert_eq!(got, expected);
+        }
+        assert_eq!(deal(&paths(&[1; PATHS_MAX])).len(), BUCKETS);
+    }
+
+    // RFC 2992 3: of four paths one goes; a quarter has to move, and little more does.
+    #[test]
+    fn few_flows_move_when_a_path_goes() {
+        let four = paths(&[1, 1, 1, 1]);
+        let three = &four[..3];
+        let (before, after) = (deal(&four), deal(three));
+        let moved = before.iter().zip(&after).filter(|(a, b)| a != b).count();
+        assert!((64..=128).contains(&moved), "{moved} of 256; modulo moves 192");
+    }
+}

@@ -1,0 +1,58 @@
+//! The two queues of what a stack gives to itself, loopback's and that of packets out of tunnels: who takes in what waits there.
+//!
+//! Any thread in a stack may poll it, each behind its own burst. Two of them at it at once would each have a piece of one flow in
+//! hand, and the later piece might be through first. So it is one thread's turn; who comes meanwhile leaves it to that one, who looks
+//! again behind its turn ([`Stack::poll`] says that it is due at once, [`Stack::poll_soon`] that something waits).
+
+use super::Stack;
+use lock::{Cx, Locks};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A thread's turn, until dropped. It begins and ends with a swap: who was refused wrote before, so that the thread that looks after
+/// its end sees what the other had queued.
+struct Turn<'a>(&'a AtomicBool);
+
+impl<'a> Turn<'a> {
+    fn begin(taken: &'a AtomicBool) -> Option<Turn<'a>> {
+        (!taken.swap(true, Ordering::AcqRel)).then(|| Turn(taken))
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.swap(false, Ordering::AcqRel);
+    }
+}
+
+impl<L: Locks> Stack<L> {
+    /// Does anything wait in either queue?
+    #[inline(always)]
+    pub(super) fn has_waiting(&self, cx: Cx) -> bool {
+        !self.loopback.lock(cx).is_empty() || self.requeued.has_some()
+    }
+
+    /// Takes in what waits in both, what that gives rise to apart; `false`: another thread is at it.
+    #[inline(always)]
+    pub(super) fn poll_queues(&self, cx: Cx) -> bool {
+        if L::SHARED {
+            return self.poll_queues_in_turn(cx);
+        }
+        self.poll_loopback(cx);
+        self.poll_requeued(cx);
+        true
+    }
+
+    fn poll_queues_in_turn(&self, cx: Cx) -> bool {
+        let Some(_turn) = Turn::begin(&self.draining) else { return false };
+        self.poll_loopback(cx);
+        self.poll_requeued(cx);
+        true
+    }
+
+    /// So many wait in one of the two, each of which has its own lock.
+    pub(crate) fn note_waiting(&self, len: usize) {
+        if len > self.loop_peak.load(Ordering::Relaxed) {
+            self.loop_peak.fetch_max(len, Ordering::Relaxed);
+        }
+    }
+}

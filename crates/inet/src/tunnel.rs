@@ -1,0 +1,376 @@
+//! Tunnels: ifaces whose link is a path through other networks. gif carries IPv4 in IPv4 (RFC 2003), GRE the same behind
+//! a header of its own (RFC 2784, RFC 2890); EtherIP (RFC 3378) and VXLAN (RFC 7348) carry Ethernet frames, with ARP.
+//!
+//! ```text
+//!  out  a packet at a gif or GRE iface has no neighbor to look for; a frame at the others no port to be staged for:
+//!       tunnel::output         headers pushed in front of it, where it lies; ip4::output once more; nesting is bounded
+//!  in   ip4 (or UDP, that finds no socket) has a packet for this host:
+//!       tunnel::input          whose is it? ends, key, ECN; headers pulled
+//!       tunnel::requeue        it waits with its iface, and never goes straight on; Stack::poll takes it to
+//!       link::ether | ip4      as if it had come through a port
+//!  ICMP about a packet that a tunnel has sent: tunnel::relay tells the sender of what is inside (RFC 2003 4)
+//! ```
+//! Nothing is decapsulated for which no tunnel was made by hand, and only what the tunnel's far end has sent. IPv6
+//! inside is recognised and dropped: this stack has none. A tunnel is no member of a bridge.
+
+mod ecn;
+mod input;
+mod output;
+mod relay;
+mod requeue;
+mod table;
+
+pub(crate) use requeue::Requeue;
+pub(crate) use table::Tunnels;
+
+use crate::Stack;
+use crate::fib::Prefix;
+use crate::iface::{IfaceAddr, IfaceId, IfaceKind, Offload};
+use crate::ip4::pmtu::{self, LARGEST};
+use crate::route::{RouteError, Via};
+use clock::Instant;
+use lock::{Cx, Locks};
+use std::net::Ipv4Addr;
+use table::Tunnel;
+use wire::{L4Port, Mac, Proto, eth, etherip, gre, ip4, udp, vxlan};
+
+/// What a tunnel puts between two IP headers, or an IP and an Ethernet header.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Kind {
+    /// Nothing (RFC 2003), as BSD's gif.
+    Gif,
+    /// A GRE header (RFC 2784).
+    Gre,
+    /// An EtherIP header (RFC 3378).
+    EtherIp,
+    /// UDP and VXLAN headers (RFC 7348).
+    Vxlan,
+}
+
+impl Kind {
+    /// Each of them.
+    pub const ALL: [Kind; 4] = [Kind::Gif, Kind::Gre, Kind::EtherIp, Kind::Vxlan];
+
+    /// The word before the number in an iface's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Gif => "gif",
+            Kind::Gre => "gre",
+            Kind::EtherIp => "etherip",
+            Kind::Vxlan => "vxlan",
+        }
+    }
+
+    /// The kind whose ifaces are called `name` and a number.
+    pub fn of_name(name: &str) -> Option<Kind> {
+        let word = name.trim_end_matches(|c: char| c.is_ascii_digit());
+        Kind::ALL.into_iter().find(|kind| kind.name() == word && word.len() < name.len())
+    }
+
+    /// Does it carry Ethernet frames?
+    pub fn is_ethernet(self) -> bool {
+        matches!(self, Kind::EtherIp | Kind::Vxlan)
+    }
+
+    /// The protocol in the outer IP header.
+    pub fn proto(self) -> Proto {
+        match self {
+            Kind::Gif => Proto::IPIP,
+            Kind::Gre => Proto::GRE,
+            Kind::EtherIp => Proto::ETHERIP,
+            Kind::Vxlan => Proto::UDP,
+        }
+    }
+}
+
+/// Whether the outer packet may be fragmented on its way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum DontFragment {
+    /// As the packet inside says; what is not IPv4 may be (RFC 2003 3.1).
+    #[default]
+    Copy,
+    /// Never.
+    Set,
+    /// Always, here too if need be.
+    Clear,
+}
+
+/// How a tunnel is to be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Config {
+    /// Its kind.
+    pub kind: Kind,
+    /// The outer source: an address of this host; unspecified: none yet, and nothing passes.
+    pub local: Ipv4Addr,
+    /// The outer destination, the far end; unspecified: none yet.
+    pub remote: Ipv4Addr,
+    /// GRE: the key of both directions.
+    pub key: Option<u32>,
+    /// GRE: checksums are sent; received ones are always verified.
+    pub checksum: bool,
+    /// GRE: sequence numbers are sent, and late packets dropped.
+    pub sequence: bool,
+    /// VXLAN: the network identifier, 24 bits.
+    pub vni: u32,
+    /// VXLAN: the far end's L4 port and ours.
+    pub l4port: L4Port,
+    /// Time to live of the outer packet; `None`: the knob's (`net.inet.ip.gifttl`).
+    pub ttl: Option<u8>,
+    /// May the outer packet be fragmented?
+    pub df: DontFragment,
+}
+
+impl Config {
+    /// A tunnel of this kind that leads nowhere yet.
+    pub fn new(kind: Kind) -> Config {
+        let nowhere = Ipv4Addr::UNSPECIFIED;
+        let (key, ttl, df) = Default::default();
+        let (checksum, sequence) = (false, false);
+        Config { kind, local: nowhere, remote: nowhere, key, checksum, sequence, vni: 0, l4port: vxlan::PORT, ttl, df }
+    }
+
+    /// Has it both its ends?
+    pub fn is_whole(&self) -> bool {
+        !self.local.is_unspecified() && !self.remote.is_unspecified()
+    }
+
+    /// Bytes in front of an inner packet in its outer one.
+    pub fn overhead(&self) -> usize {
+        ip4::HEADER_LEN
+            + match self.kind {
+                Kind::Gif => 0,
+                Kind::Gre => self.gre(0).header_len(),
+                Kind::EtherIp => etherip::HEADER_LEN + eth::HEADER_LEN,
+                Kind::Vxlan => udp::HEADER_LEN + vxlan::HEADER_LEN + eth::HEADER_LEN,
+            }
+    }
+
+    #[cfg(any(test, fuzzing))]
+    pub(crate) fn gre_len(&self) -> usize {
+        self.gre(0).header_len()
+    }
+
+    #[cfg(any(test, fuzzing))]
+    pub(crate) fn write_gre(&self, sequence: u32, packet: &mut [u8]) -> Option<()> {
+        self.gre(sequence).emit(packet)
+    }
+
+    fn gre(&self, sequence: u32) -> gre::Header {
+        gre::Header {
+            protocol: eth::EtherType::IPV4,
+            has_checksum: self.checksum,
+            key: self.key,
+            sequence: self.sequence.then_some(sequence),
+        }
+    }
+
+    /// What tells it from others between the same ends.
+    fn key(&self) -> Option<u32> {
+        match self.kind {
+            Kind::Gre => self.key,
+            Kind::Vxlan => Some(self.vni),
+            Kind::Gif | Kind::EtherIp => None,
+        }
+    }
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config::new(Kind::Gif)
+    }
+}
+
+/// Why a tunnel was not made as asked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refused {
+    /// The iface is no tunnel, or one of another kind.
+    NotATunnel,
+    /// An end that is not one host's address.
+    BadEnd(Ipv4Addr),
+    /// A VNI of more than 24 bits.
+    BadVni,
+    /// Another iface has the same ends and the same key, VNI or neither: what comes in would be anybody's.
+    Taken(IfaceId),
+}
+
+/// No tunnel has a smaller MTU: every link carries 68 bytes (RFC 791 3.2).
+const MTU_MIN: usize = 68;
+/// A tunnel without a path has the MTU that an Ethernet path would give it.
+const USUAL_PATH: usize = 1500;
+/// What a path through this host itself carries: as `lo0`.
+const LOOPBACK_PATH: usize = 16_384;
+
+impl<L: Locks> Stack<L> {
+    /// Makes a tunnel iface, up and without addresses; `None` when there are [`crate::iface::IFACES_MAX`] ifaces. `mac` is
+    /// for those that carry Ethernet frames. An iface of this name that was removed comes back, with its number.
+    pub fn add_tunnel(&self, cx: Cx, name: &str, kind: Kind, mac: Mac) -> Option<IfaceId> {
+        let link = if kind.is_ethernet() { IfaceKind::Ethernet } else { IfaceKind::Tunnel };
+        let mac = if kind.is_ethernet() { mac } else { Mac::ZERO };
+        let mtu = (USUAL_PATH - Config::new(kind).overhead()) as u16;
+        let id = match self.ifaces.bring_back(name, kind, mac) {
+            Some(id) => id,
+            None => self.ifaces.add(|id| {
+                let iface = crate::iface::Iface::new(id, name, link, mac, mtu, Offload::default());
+                iface.tunnelling(kind)
+            })?,
+        };
+        self.tunnels.lock(cx).set(id, Config::new(kind));
+        self.size_tunnel(cx, id);
+        Some(id)
+    }
+
+    /// How tunnel `id` is; `None`: it is no tunnel.
+    pub fn tunnel(&self, cx: Cx, id: IfaceId) -> Option<Config> {
+        self.tunnels.lock(cx).get(id).map(|tunnel| tunnel.config)
+    }
+
+    /// Sets a tunnel's ends and manners; its MTU follows from the path, unless it was set by hand.
+    ///
+    /// # Errors
+    /// [`Refused`]; nothing has changed then.
+    pub fn set_tunnel(&self, cx: Cx, id: IfaceId, config: Config) -> Result<(), Refused> {
+        let iface = self.ifaces.get(id).filter(|iface| iface.tunnel == Some(config.kind)).ok_or(Refused::NotATunnel)?;
+        let is_end = |addr: &Ipv4Addr| {
+            addr.is_unspecified() || !(addr.is_multicast() || addr.octets()[0] == 0 || addr.octets()[0] >= 240)
+        };
+        if let Some(&bad) = [config.local, config.remote].iter().find(|addr| !is_end(addr)) {
+            return Err(Refused::BadEnd(bad));
+        }
+        if config.vni > vxlan::VNI_MAX {
+            return Err(Refused::BadVni);
+        }
+        let mut tunnels = self.tunnels.lock(cx);
+        if let Some(other) = tunnels.rival(id, &config) {
+            return Err(Refused::Taken(other));
+        }
+        tunnels.set(id, config);
+        drop(tunnels);
+        self.size_tunnel(cx, id);
+        if iface.kind == IfaceKind::Ethernet {
+            self.announce_all(cx, id);
+        }
+        Ok(())
+    }
+
+    /// Sets a tunnel's MTU by hand: it does not follow from the path any more.
+    pub fn set_tunnel_mtu(&self, cx: Cx, id: IfaceId, mtu: u16) {
+        if let Some(tunnel) = self.tunnels.lock(cx).get_mut(id) {
+            (tunnel.fixed_mtu, tunnel.narrowed) = (Some(mtu), None);
+        }
+        self.size_tunnel(cx, id);
+    }
+
+    /// Gives a tunnel the MTU that was set by hand, or what its path leaves (RFC 2003 5.1).
+    fn size_tunnel(&self, cx: Cx, id: IfaceId) {
+        let Some((config, fixed)) = self.tunnels.lock(cx).get(id).map(|tunnel| (tunnel.config, tunnel.fixed_mtu))
+        else {
+            return;
+        };
+        let path =
+            self.tunnel_path(cx, config.remote).filter(|(out, _)| *out != id).map_or(USUAL_PATH, |(_, path)| path);
+        let mtu = fixed.map_or(path.saturating_sub(config.overhead()), usize::from).max(MTU_MIN);
+        if let Some(iface) = self.ifaces.get(id) {
+            iface.set_mtu(mtu.min(LARGEST - config.overhead()) as u16);
+            self.changed();
+        }
+    }
+
+    /// Where packets to a tunnel's far end leave, and what the path there carries.
+    fn tunnel_path(&self, cx: Cx, remote: Ipv4Addr) -> Option<(IfaceId, usize)> {
+        let exit = self.exit_for(cx, remote, None).ok()?;
+        if let crate::ip4::output::Target::Here = exit.to {
+            return Some((exit.iface, LOOPBACK_PATH));
+        }
+        let link = self.ifaces.get(exit.iface)?.mtu();
+        Some((exit.iface, link.min(self.path_mtus.lock(cx).get(remote, cx.now))))
+    }
+
+    /// A router has said that the path is narrower than the tunnel thought: its MTU is that much lower, for ten minutes.
+    fn narrow_tunnel(&self, cx: Cx, id: IfaceId, mtu: usize) {
+        let (Some(iface), mtu) = (self.ifaces.get(id), mtu.max(MTU_MIN)) else { return };
+        if mtu < iface.mtu() {
+            iface.set_mtu(mtu as u16);
+            self.tunnels.lock(cx).narrowed(id, cx.now.after(pmtu::AGE));
+            self.count(cx).tunnel.narrowed.bump();
+            self.changed();
+        }
+    }
+
+    /// Tries paths again that were said to be narrow ten minutes ago; says when the next is due.
+    pub(crate) fn poll_tunnels(&self, cx: Cx) -> Instant {
+        let mut tunnels = self.tunnels.lock(cx);
+        let next = tunnels.next_deadline();
+        if cx.now < next {
+            return next; // as nearly always
+        }
+        let due = tunnels.take_due(cx.now);
+        drop(tunnels);
+        due.into_iter().for_each(|id| self.size_tunnel(cx, id));
+        self.tunnels.lock(cx).next_deadline()
+    }
+
+    /// Gives a tunnel an address whose only neighbor is `peer`: a route to it comes along.
+    ///
+    /// # Errors
+    /// [`RouteError`] when the FIB is full.
+    pub fn add_peer(&self, cx: Cx, id: IfaceId, addr: Ipv4Addr, peer: Ipv4Addr) -> Result<(), RouteError> {
+        self.add_addr(cx, id, IfaceAddr { addr, len: 32 })?;
+        if let Ok(host) = Prefix::new(peer, 32) {
+            self.add_route(cx, host, Via::Link(id))?;
+        }
+        if let Some(tunnel) = self.tunnels.lock(cx).get_mut(id) {
+            tunnel.peers.retain(|(own, _)| *own != addr);
+            tunnel.peers.push((addr, peer)); // as many as there are addresses
+        }
+        Ok(())
+    }
+
+    /// The far end of a point-to-point address.
+    pub fn peer(&self, cx: Cx, id: IfaceId, addr: Ipv4Addr) -> Option<Ipv4Addr> {
+        let tunnels = self.tunnels.lock(cx);
+        tunnels.get(id)?.peers.iter().find(|(own, _)| *own == addr).map(|(_, peer)| *peer)
+    }
+
+    /// Our address whose far end is `peer`.
+    pub(crate) fn own_towards(&self, cx: Cx, id: IfaceId, peer: Ipv4Addr) -> Option<Ipv4Addr> {
+        let tunnels = self.tunnels.lock(cx);
+        tunnels.get(id)?.peers.iter().find(|(_, other)| *other == peer).map(|(own, _)| *own)
+    }
+
+    /// Forgets the far end of an address that is gone, and the route to it.
+    pub(crate) fn forget_peer(&self, cx: Cx, id: IfaceId, addr: Ipv4Addr) {
+        let Some(peer) = self.peer(cx, id, addr) else { return };
+        if let Some(tunnel) = self.tunnels.lock(cx).get_mut(id) {
+            tunnel.peers.retain(|(own, _)| *own != addr);
+        }
+        if let Ok(host) = Prefix::new(peer, 32) {
+            let mut routes = self.routes.lock(cx);
+            if routes.get(host) == Some(Via::Link(id)) {
+                routes.remove(host);
+            }
+        }
+    }
+
+    /// Ends a tunnel: its addresses, the routes through it and what waits for it go. `false`: there is no such tunnel.
+    pub fn remove_tunnel(&self, cx: Cx, id: IfaceId) -> bool {
+        let Some(iface) = self.ifaces.get(id).filter(|iface| iface.tunnel.is_some() && !iface.is_gone()) else {
+            return false;
+        };
+        self.set_up(cx, id, false);
+        for addr in iface.addrs(cx) {
+            self.remove_addr(cx, id, addr.addr);
+        }
+        self.routes.lock(cx).forget_iface(id);
+        self.tunnels.lock(cx).remove(id);
+        iface.set_gone(true);
+        self.changed();
+        true
+    }
+}
+
+impl Tunnel {
+    fn new(iface: IfaceId, config: Config) -> Tunnel {
+        let (sent, expected) = (0, None);
+        Tunnel { iface, config, fixed_mtu: None, narrowed: None, sent, expected, peers: Vec::new() }
+    }
+}

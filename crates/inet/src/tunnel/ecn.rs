@@ -1,0 +1,57 @@
+//! Congestion marks through a tunnel: normal mode of RFC 6040.
+//!
+//! On the way in the outer header gets the inner one's ECN field as it is (4.1), and its DSCP (RFC 2983 3.1, the uniform
+//! model). On the way out a mark that was set underway is carried over, figure 4.
+
+use stats::DropReason;
+use wire::ip4;
+
+const MASK: u8 = 3;
+const NOT_ECT: u8 = 0;
+const ECT1: u8 = 1;
+const ECT0: u8 = 2;
+const CE: u8 = 3;
+
+/// The inner packet leaves its outer one, whose type of service is `outer`.
+///
+/// # Errors
+/// Congestion was marked on a packet whose sender does not understand marks: it is dropped, as congestion would have.
+pub(super) fn leave(outer: u8, inner: &mut [u8]) -> Result<(), DropReason> {
+    let Some(tos) = ip4::Glance::of(inner).map(|header| header.tos()) else { return Ok(()) };
+    let mark = match (tos & MASK, outer & MASK) {
+        (NOT_ECT, CE) => return Err(DropReason::TunnelEcn),
+        (ECT0, ECT1) => ECT1,
+        (ECT0 | ECT1, CE) => CE,
+        _ => return Ok(()),
+    };
+    let _ = ip4::set_tos(inner, tos & !MASK | mark); // the header is there: it was read above
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::Proto;
+
+    /// RFC 6040 figure 4, by rows of the arriving inner field.
+    #[test]
+    fn the_figure() {
+        let rows: [[Option<u8>; 4]; 4] = [
+            [Some(NOT_ECT), Some(NOT_ECT), Some(NOT_ECT), None],
+            [Some(ECT1), Some(ECT1), Some(ECT1), Some(CE)],
+            [Some(ECT0), Some(ECT1), Some(ECT0), Some(CE)],
+            [Some(CE), Some(CE), Some(CE), Some(CE)],
+        ];
+        for (inner, row) in (0u8..).zip(rows) {
+            for (outer, expected) in (0u8..).zip(row) {
+                let header = ip4::Header::new([10, 0, 0, 1].into(), [10, 0, 0, 2].into(), Proto::UDP, 0).unwrap();
+                let mut packet = [0; ip4::HEADER_LEN];
+                ip4::Header { tos: 0xb8 | inner, ..header }.emit(&mut packet);
+                let left = leave(outer, &mut packet).ok().map(|()| packet[1]);
+                assert_eq!(left, expected.map(|mark| 0xb8 | mark), "{inner} in {outer}");
+                assert!(ip4::header_checksum_ok(&packet, ip4::HEADER_LEN));
+            }
+        }
+        assert_eq!(leave(CE, &mut [0; 7]), Ok(()), "too short for a header: IP's business");
+    }
+}

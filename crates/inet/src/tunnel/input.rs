@@ -1,0 +1,145 @@
+//! Tunnel input: from `ip4` (or `udp`, where no socket is), a packet for this host, to `requeue`, what was inside.
+//!
+//! The outer source must be the tunnel's far end (RFC 4213 3.6), key or VNI its own. That it came by the way back, as gif(4)'s ingress filter
+//! asks, is for source validation to say.
+//! The frame keeps its buffer: headers are pulled, and nothing is copied. Where there is no tunnel of that kind at the
+//! address spoken to, the packet is of a protocol (or for a port) that nobody here speaks, and is answered so.
+
+use super::table::Arrival;
+use super::{Kind, ecn};
+use crate::Stack;
+use buf::{Flags, Frame};
+use clock::Instant;
+use lock::{Cx, Locks};
+use stats::DropReason;
+use wire::eth::{self, EtherType};
+use wire::{L4Port, Malformed, Proto, etherip, gre, ip4, udp, vxlan};
+
+/// What a tunnel's header says: bytes that it takes, key or VNI, sequence number, what follows.
+struct Seen {
+    len: usize,
+    key: Option<u32>,
+    sequence: Option<u32>,
+    inside: EtherType,
+}
+
+impl<L: Locks> Stack<L> {
+    /// Takes a packet whose protocol is a tunnel's; its bytes begin with the header that `header` was read from.
+    pub(crate) fn tunnel_input(&self, cx: Cx, packet: Frame, header: &ip4::Header) {
+        let kind = match header.proto {
+            Proto::GRE => Kind::Gre,
+            Proto::ETHERIP => Kind::EtherIp,
+            _ => Kind::Gif,
+        };
+        if !self.tunnels.lock(cx).has(kind, header.dst, L4Port(0)) {
+            return self.unknown_protocol(cx, packet);
+        }
+        let seen = look(kind, header.proto, packet.bytes().get(header.ihl_len..).unwrap_or_default());
+        let came = Arrival { kind, src: header.src, dst: header.dst, key: None, l4port: L4Port(0) };
+        self.decapsulate(cx, packet, (header.ihl_len, header.tos), came, seen);
+    }
+
+    /// Takes a datagram that no socket wants, from its IP header on; gives it back if it is no VXLAN tunnel's either.
+    pub(crate) fn vxlan_input(&self, cx: Cx, packet: Frame) -> Option<Frame> {
+        let Some(outer) = ip4::Glance::of(packet.bytes()) else { return Some(packet) };
+        let datagram = packet.bytes().get(outer.ihl_len()..).unwrap_or_default();
+        let Ok(header) = udp::Header::parse(datagram) else { return Some(packet) };
+        if !self.tunnels.lock(cx).has(Kind::Vxlan, outer.dst(), header.dst) {
+            return Some(packet);
+        }
+        let seen = look(Kind::Vxlan, Proto::UDP, header.payload(datagram));
+        let came = Arrival { kind: Kind::Vxlan, src: outer.src(), dst: outer.dst(), key: None, l4port: header.dst };
+        self.decapsulate(cx, packet, (outer.ihl_len() + udp::HEADER_LEN, outer.tos()), came, seen);
+        None
+    }
+
+    fn decapsulate(
+        &self,
+        cx: Cx,
+        mut packet: Frame,
+        (before, tos): (usize, u8),
+        came: Arrival,
+        seen: Result<Seen, DropReason>,
+    ) {
+        let seen = match seen {
+            Ok(seen) => seen,
+            Err(why) => return self.drop_frame(cx, packet, why),
+        };
+        let mut tunnels = self.tunnels.lock(cx);
+        let found = tunnels.find(Arrival { key: seen.key, ..came }).and_then(|tunnel| {
+            take_in_order(&mut tunnel.expected, seen.sequence.filter(|_| tunnel.config.sequence))?;
+            Ok(tunnel.iface)
+        });
+        drop(tunnels);
+        let entered = found.and_then(|iface| match seen.inside {
+            EtherType::IPV4 => Ok(iface),
+            EtherType::IPV6 => Err(DropReason::TunnelIp6),
+            _ => Err(DropReason::TunnelUnknownType),
+        });
+        let pulled = packet.pull(before + seen.len);
+        let marked = entered.and_then(|iface| {
+            let inside = if came.kind.is_ethernet() { inside_ethernet(&packet) } else { Some(0) };
+            let inner = inside.and_then(|at| packet.bytes_mut().get_mut(at..)).unwrap_or_default();
+            if inner.get(8) == Some(&0) {
+                return Err(DropReason::Ip4TtlExceeded); // RFC 2003 3.1
+            }
+            ecn::leave(tos, inner).map(|()| iface)
+        });
+        match marked {
+            Err(why) => self.drop_frame(cx, packet, why),
+            Ok(_) if !pulled => self.drop_frame(cx, packet, DropReason::TunnelMalformed),
+            Ok(iface) => {
+                packet.mark_l3();
+                packet.set_flags(Flags::default()); // what a port knew was about the outer packet
+                self.count(cx).tunnel.decapsulated.bump();
+                self.requeue(cx, iface, packet);
+            }
+        }
+    }
+
+    /// When [`Stack::poll`] has something of a tunnel's to do.
+    pub(crate) fn requeued_due(&self, cx: Cx) -> Instant {
+        if self.requeued.has_some() { cx.now } else { Instant::NEVER }
+    }
+}
+
+/// Where the IPv4 packet in an Ethernet frame begins, if it is one.
+pub(super) fn inside_ethernet(frame: &Frame) -> Option<usize> {
+    let header = eth::Header::parse(frame.bytes()).ok()?;
+    (header.ethertype == EtherType::IPV4).then_some(eth::HEADER_LEN)
+}
+
+/// Reads the header of a tunnel of this kind at the beginning of `payload`.
+fn look(kind: Kind, proto: Proto, payload: &[u8]) -> Result<Seen, DropReason> {
+    let malformed = |_: Malformed| DropReason::TunnelMalformed;
+    let plain = |len, inside| Seen { len, key: None, sequence: None, inside };
+    match kind {
+        Kind::Gif if proto == Proto::IPV6 => Ok(plain(0, EtherType::IPV6)),
+        Kind::Gif => Ok(plain(0, EtherType::IPV4)),
+        Kind::Gre => {
+            let header = gre::Header::parse(payload).map_err(malformed)?;
+            if header.has_checksum && !gre::checksum_ok(payload) {
+                return Err(DropReason::TunnelBadChecksum);
+            }
+            let (key, sequence) = (header.key, header.sequence);
+            Ok(Seen { len: header.header_len(), key, sequence, inside: header.protocol })
+        }
+        Kind::EtherIp => {
+            etherip::check(payload).map_err(malformed).map(|()| plain(etherip::HEADER_LEN, EtherType::IPV4))
+        }
+        Kind::Vxlan => {
+            let header = vxlan::Header::parse(payload).map_err(malformed)?;
+            Ok(Seen { key: Some(header.vni), ..plain(vxlan::HEADER_LEN, EtherType::IPV4) })
+        }
+    }
+}
+
+/// RFC 2890 2.2: a packet numbered as or before the last one has been overtaken, and is dropped.
+fn take_in_order(expected: &mut Option<u32>, sequence: Option<u32>) -> Result<(), DropReason> {
+    let Some(sequence) = sequence else { return Ok(()) };
+    if expected.is_some_and(|expected| (sequence.wrapping_sub(expected) as i32) < 0) {
+        return Err(DropReason::TunnelLate);
+    }
+    *expected = Some(sequence.wrapping_add(1));
+    Ok(())
+}

@@ -1,0 +1,192 @@
+//! Tunnel output: from `ip4` (gif, GRE) or from where frames are staged (EtherIP, VXLAN), to `ip4::output` once more.
+//!
+//! Headers are pushed in front of the packet where it lies; where there is no room it moves to another buffer, counted.
+//! The outer header has the tunnel's TTL, the inner one's DSCP and ECN field (RFC 6040 4.1), and its DF unless told
+//! otherwise. A tunnel may lead into another, `net.link.gif.max_nesting` deep: one that leads into itself ends there.
+
+use super::{Config, DontFragment, Kind, input};
+use crate::Stack;
+use crate::icmp4::Cause;
+use crate::iface::Iface;
+use crate::ip4::{Outgoing, frag};
+use crate::stack::AtOnce;
+use buf::{Flags, Frame};
+use lock::{Cx, Locks};
+use stats::DropReason;
+use std::sync::atomic::Ordering;
+use wire::icmp4::unreachable;
+use wire::{L4Port, eth, etherip, flow, gre, ip4, udp, vxlan};
+
+/// Free bytes in front of a packet that was moved: it may have more tunnels before it.
+const SPARE: usize = 128;
+/// Source ports of VXLAN: the dynamic ones (RFC 7348 5, RFC 6335 6).
+const FIRST_PORT: u16 = 49_152;
+
+/// What the outer header takes from what is inside.
+#[derive(Clone, Copy, Default)]
+struct Inner {
+    tos: u8,
+    df: bool,
+}
+
+impl<L: Locks> Stack<L> {
+    /// Sends what is to go through the tunnel `iface`: an IPv4 packet, or an Ethernet frame where it carries those.
+    ///
+    /// Callers may hold the lock of a socket, and no other: nothing here asks for one.
+    #[inline(never)]
+    pub(crate) fn tunnel_output(&self, cx: Cx, iface: &Iface<L>, inner: Frame, at_once: AtOnce) {
+        let depth = &self.count(cx).nesting;
+        let level = depth.load(Ordering::Relaxed);
+        if i64::from(level) >= self.knobs.tunnel_nesting.get() {
+            return self.drop_frame(cx, inner, DropReason::TunnelNested);
+        }
+        depth.store(level + 1, Ordering::Relaxed);
+        self.encapsulate(cx, iface, inner, at_once);
+        depth.store(level, Ordering::Relaxed);
+    }
+
+    fn encapsulate(&self, cx: Cx, iface: &Iface<L>, mut inner: Frame, at_once: AtOnce) {
+        if !iface.is_up() {
+            return self.drop_frame(cx, inner, DropReason::TxNoPort);
+        }
+        let Some((config, sequence)) = self.tunnels.lock(cx).leaving(iface.id) else {
+            return self.drop_frame(cx, inner, DropReason::TunnelNoEnds);
+        };
+        let Some((out, path)) = self.tunnel_path(cx, config.remote) else {
+            self.tell_sender(cx, &config, &mut inner, Cause::Unreachable(unreachable::HOST));
+            return self.drop_frame(cx, inner, DropReason::TunnelNoRoute);
+        };
+        if out == iface.id {
+            return self.drop_frame(cx, inner, DropReason::TunnelNested);
+        }
+        let from_far_end = ip4::Glance::of(inner.bytes()).is_some_and(|header| header.src() == config.remote);
+        if config.kind == Kind::Gif && from_far_end {
+            // The other end would have it come back (RFC 2003 3.2).
+            return self.drop_frame(cx, inner, DropReason::TunnelNested);
+        }
+        let large = inner.flags().has(Flags::GSO); // many segments in one: it leaves as fragments of one
+        let about = settle(&config, &mut inner);
+        let df = !large && (config.df == DontFragment::Set || config.df == DontFragment::Copy && about.df);
+        let overhead = config.overhead() - if config.kind.is_ethernet() { eth::HEADER_LEN } else { 0 };
+        if df && inner.len() + overhead > path {
+            let mtu = path.saturating_sub(config.overhead());
+            self.narrow_tunnel(cx, iface.id, mtu);
+            self.tell_sender(cx, &config, &mut inner, Cause::FragNeeded(mtu as u16));
+            return self.drop_frame(cx, inner, DropReason::TunnelTooBig);
+        }
+        let Some(mut packet) = self.with_room(cx, inner, overhead + eth::HEADER_LEN) else { return };
+        if self.put_in_front(&config, sequence, &mut packet).is_none() {
+            return self.drop_frame(cx, packet, DropReason::TunnelNoBuffer);
+        }
+        let ttl = config.ttl.unwrap_or(self.knobs.tunnel_ttl.get() as u8);
+        let outgoing = Outgoing {
+            src: Some(config.local),
+            tos: about.tos,
+            df,
+            at_once,
+            ..Outgoing::new(config.remote, config.kind.proto(), ttl)
+        };
+        if self.ip4_output(cx, packet, &outgoing).is_ok() {
+            self.count(cx).tunnel.encapsulated.bump();
+        }
+    }
+
+    /// The header between the outer IP header and what is inside.
+    fn put_in_front(&self, config: &Config, sequence: u32, packet: &mut Frame) -> Option<()> {
+        match config.kind {
+            Kind::Gif => {}
+            Kind::Gre => {
+                let header = config.gre(sequence);
+                if header.has_checksum && !packet.make_own() {
+                    return None;
+                }
+                packet.push_n(header.header_len())?;
+                header.emit(packet.bytes_mut())?;
+            }
+            Kind::EtherIp => *packet.push()? = etherip::HEADER,
+            Kind::Vxlan => {
+                let src = self.vxlan_port(packet.bytes());
+                vxlan::Header { vni: config.vni }.emit(packet.push()?);
+                let len = u16::try_from(packet.len() + udp::HEADER_LEN).ok()?;
+                // No checksum: the frame inside has its own (RFC 7348 5, RFC 6935).
+                udp::Header { src, dst: config.l4port, len, checksum: 0 }.emit(packet.push()?);
+            }
+        }
+        Some(())
+    }
+
+    /// One of the dynamic ports for each flow inside, so that routers spread flows over paths (RFC 7348 5); which one
+    /// nobody outside can tell.
+    fn vxlan_port(&self, frame: &[u8]) -> L4Port {
+        let hash = self.secret.hash2(flow::hash(self.secret, frame), u64::from(vxlan::PORT.0));
+        L4Port(FIRST_PORT + (hash % u64::from(u16::MAX - FIRST_PORT + 1)) as u16)
+    }
+
+    /// The packet with `need` bytes free in front: as it is, or moved to another buffer.
+    fn with_room(&self, cx: Cx, packet: Frame, need: usize) -> Option<Frame> {
+        if packet.headroom() >= need {
+            return Some(packet);
+        }
+        let len = packet.len();
+        let shift = (need + SPARE).saturating_sub(self.pool.headroom());
+        let fits = self.pool.headroom() + shift + len <= self.pool.size();
+        let copy = if fits { self.pool.get() } else { self.large_buffer(cx) };
+        let moved = copy.and_then(|mut copy| {
+            copy.append(shift + len)?;
+            copy.pull(shift).then_some(())?;
+            copy.bytes_mut().copy_from_slice(packet.bytes()); // as long: it was cut to it
+            Some(copy)
+        });
+        match moved {
+            Some(moved) => {
+                self.count(cx).audit.made.bump();
+                self.drop_frame(cx, packet, DropReason::TunnelMoved);
+                Some(moved)
+            }
+            None => {
+                self.drop_frame(cx, packet, DropReason::TunnelNoBuffer);
+                None
+            }
+        }
+    }
+
+    /// Tells the sender of an inner packet what became of it; our own senders at the next poll, as they may hold their socket's lock now.
+    fn tell_sender(&self, cx: Cx, config: &Config, inner: &mut Frame, cause: Cause) {
+        if config.kind.is_ethernet() {
+            match input::inside_ethernet(inner) {
+                Some(at) => drop(inner.pull_link(at)),
+                None => return,
+            }
+        }
+        inner.mark_l3();
+        match ip4::Glance::of(inner.bytes()) {
+            Some(header) if self.is_own(cx, header.src()) => self.tell_later(cx, cause.problem(), inner.bytes()),
+            Some(_) => self.icmp4_error(cx, inner, cause),
+            None => {}
+        }
+    }
+}
+
+/// Does here what would have been left to a port, which will see an outer header only; says what that takes over.
+fn settle(config: &Config, inner: &mut Frame) -> Inner {
+    let at = if config.kind.is_ethernet() { input::inside_ethernet(inner) } else { Some(0) };
+    let work = inner.flags();
+    inner.set_flags(Flags::default());
+    let Some(at) = at.filter(|at| inner.pull(*at)) else { return Inner::default() };
+    let mut about = Inner::default();
+    if let Ok(header) = ip4::Header::parse(inner.bytes()) {
+        about = Inner { tos: header.tos, df: header.df };
+        if work.has(Flags::TX_L4_CSUM) {
+            frag::finish_checksum(inner, &header);
+        }
+        if work.has(Flags::TX_IP_CSUM)
+            && let Some(bytes) = inner.bytes_mut().get_mut(..header.ihl_len)
+        {
+            ip4::fill_checksum(bytes);
+        }
+    }
+    inner.push_n(at); // the link header, which still stands there
+    about
+}
+
+const _: () = assert!(gre::MAX_HEADER_LEN <= 2 * SPARE);

@@ -1,0 +1,120 @@
+//! What came out of a tunnel waits here, with its iface, as loopback's packets do: taken in at once it would nest the
+//! whole way in, as deep as somebody cares to wrap.
+
+use crate::Stack;
+use crate::iface::{IfaceId, IfaceKind};
+use crate::stack::CHUNK;
+use buf::{Burst, Frame};
+use lock::{Cx, Guarded, Locks};
+use stats::DropReason;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use wire::icmp4::{Inner, Problem};
+
+/// The queue, and whether anything was put into it since it was looked at: asked at every poll.
+pub(crate) struct Requeue<L: Locks> {
+    pub(crate) queue: Guarded<L, VecDeque<(IfaceId, Frame)>>,
+    /// Beginnings of packets of our own that did not go, and why, to be told to their sockets.
+    troubles: Guarded<L, VecDeque<(Problem, Vec<u8>)>>,
+    some: AtomicBool,
+}
+
+/// Troubles that wait; more are of no use to sockets that have not heard of these.
+const TROUBLES_MAX: usize = 64;
+/// Of a packet, as much as an ICMP error would quote: the longest header and 8 bytes.
+const QUOTED: usize = 68;
+
+impl<L: Locks> Default for Requeue<L> {
+    fn default() -> Requeue<L> {
+        Requeue { queue: Guarded::default(), troubles: Guarded::default(), some: AtomicBool::new(false) }
+    }
+}
+
+impl<L: Locks> Requeue<L> {
+    /// May something be in it?
+    #[inline(always)]
+    pub(crate) fn has_some(&self) -> bool {
+        self.some.load(Ordering::Relaxed)
+    }
+}
+
+impl<L: Locks> Stack<L> {
+    /// Queues a frame that is as if it had been received on `iface`; bounded by `net.link.tunnel.queue`.
+    pub(super) fn requeue(&self, cx: Cx, iface: IfaceId, frame: Frame) {
+        let mut queue = self.requeued.queue.lock(cx);
+        if queue.len() as i64 >= self.knobs.tunnel_queue.get() {
+            drop(queue);
+            return self.drop_frame(cx, frame, DropReason::TunnelQueueFull);
+        }
+        queue.push_back((iface, frame));
+        self.note_waiting(queue.len());
+        self.requeued.some.store(true, Ordering::Relaxed);
+        drop(queue);
+        self.count(cx).tunnel.requeued.bump();
+    }
+
+    /// Frames that wait here.
+    pub(crate) fn held_by_tunnels(&self, cx: Cx) -> usize {
+        self.requeued.queue.lock(cx).len()
+    }
+
+    /// Keeps the beginning of a packet of ours, whose socket is to hear of `problem`.
+    pub(super) fn tell_later(&self, cx: Cx, problem: Problem, packet: &[u8]) {
+        let mut troubles = self.requeued.troubles.lock(cx);
+        if troubles.len() < TROUBLES_MAX {
+            troubles.push_back((problem, packet.get(..QUOTED).unwrap_or(packet).to_vec()));
+            self.requeued.some.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn tell_troubles(&self, cx: Cx) {
+        let troubles = std::mem::take(&mut *self.requeued.troubles.lock(cx));
+        for (problem, packet) in troubles {
+            if let Ok(quoted) = Inner::parse(&packet) {
+                self.tell_own(cx, problem, &quoted);
+            }
+        }
+    }
+
+    /// Takes in what waits; what that gives rise to waits for the next poll.
+    pub(crate) fn poll_requeued(&self, cx: Cx) {
+        if !self.requeued.has_some() {
+            return;
+        }
+        self.tell_troubles(cx);
+        let mut left = self.requeued.queue.lock(cx).len();
+        let mut frames = Burst::new();
+        while left > 0 {
+            let Some(id) = self.take_requeued(cx, &mut frames, left.min(CHUNK)) else { break };
+            left -= frames.len();
+            self.input_requeued(cx, id, &mut frames);
+        }
+        let queue = self.requeued.queue.lock(cx);
+        let some = !queue.is_empty() || !self.requeued.troubles.lock(cx).is_empty();
+        self.requeued.some.store(some, Ordering::Relaxed);
+    }
+
+    /// The next run of one iface's frames, at most `most`.
+    fn take_requeued(&self, cx: Cx, frames: &mut Burst, most: usize) -> Option<IfaceId> {
+        let mut queue = self.requeued.queue.lock(cx);
+        let first = queue.front()?.0;
+        while frames.len() < most && queue.front().is_some_and(|(id, _)| *id == first) {
+            match queue.pop_front() {
+                Some((_, frame)) => drop(frames.push(frame)), // at most a chunk: there is room
+                None => break,
+            }
+        }
+        Some(first)
+    }
+
+    fn input_requeued(&self, cx: Cx, id: IfaceId, frames: &mut Burst) {
+        let Some(iface) = self.ifaces.get(id).filter(|iface| iface.is_up()) else {
+            return frames.drain().for_each(|frame| self.drop_frame(cx, frame, DropReason::IfaceDown));
+        };
+        if iface.kind == IfaceKind::Ethernet {
+            return self.input_chunk(cx, iface, frames);
+        }
+        let mut lap = self.count(cx).ledger.lap(clock::tsc::ticks);
+        self.ip4_input(cx, Some(iface), frames, &mut lap);
+    }
+}
