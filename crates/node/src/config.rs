@@ -6,10 +6,12 @@
 
 mod file;
 pub mod keys;
+mod services;
 #[cfg(test)]
 mod tests;
 
 pub use file::{ConfigError, HOSTS_MAX, load, read};
+pub use services::{ServiceConfig, ServiceKind};
 
 use buf::mem::Pages;
 use buf::{Kind, PoolConfig, PoolLocks};
@@ -19,7 +21,7 @@ use inet::iface::{IfaceAddr, Offload};
 use lock::{How, Locks};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
-use wire::{L4Port, Mac};
+use wire::Mac;
 
 /// A host.
 #[derive(Clone, Debug)]
@@ -50,6 +52,8 @@ pub struct HostConfig {
     pub pool_prefetch: bool,
     /// Seed of all secrets, for runs that must repeat.
     pub seed: Option<u64>,
+    /// Its netisr.
+    pub isr: IsrConfig,
     /// It goes on when all its ports are over.
     pub stay: bool,
     /// Where its control socket is, if it has one.
@@ -82,6 +86,7 @@ impl Default for HostConfig {
             pool_pages: Pages::default(),
             pool_prefetch: false,
             seed: None,
+            isr: IsrConfig::default(),
             stay: false,
             control: None,
             ifaces: Vec::new(),
@@ -112,6 +117,25 @@ impl HostConfig {
     }
 }
 
+/// A host's netisr: whether, and by whom, frames are taken through the stack later than they are taken from ports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IsrConfig {
+    /// Workstreams; 0: none, and who takes frames from a port takes them through the stack.
+    pub workstreams: usize,
+    /// Each of its threads has a core.
+    pub bind: bool,
+    /// The longest that a queue may be.
+    pub max_qlimit: usize,
+    /// How often a thread without work looks again before it sleeps.
+    pub looks: u32,
+}
+
+impl Default for IsrConfig {
+    fn default() -> IsrConfig {
+        IsrConfig { workstreams: 0, bind: false, max_qlimit: dispatch::netisr::QLIMIT_MAX, looks: 50 }
+    }
+}
+
 /// An iface of a host.
 #[derive(Clone, Debug, Default)]
 pub struct IfaceConfig {
@@ -133,6 +157,12 @@ pub struct IfaceConfig {
     pub tso4: Option<bool>,
     /// Believe the port's verdict on received checksums; on where the port has one, unless said otherwise.
     pub rxcsum: Option<bool>,
+    /// It has no port, but is a tunnel of this kind.
+    pub tunnel: Option<inet::tunnel::Kind>,
+    /// A tunnel's ends and manners; its kind is that of `tunnel`.
+    pub ends: inet::tunnel::Config,
+    /// A tunnel's far end inside, for a point-to-point address.
+    pub peer: Option<Ipv4Addr>,
 }
 
 impl IfaceConfig {
@@ -179,66 +209,5 @@ pub struct NeighborConfig {
 impl Default for NeighborConfig {
     fn default() -> NeighborConfig {
         NeighborConfig { addr: Ipv4Addr::UNSPECIFIED, mac: Mac::ZERO, dev: None }
-    }
-}
-
-/// Something that a host does with datagrams.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum ServiceKind {
-    /// Sends each back (RFC 862).
-    #[default]
-    Echo,
-    /// Reads and forgets (RFC 863).
-    Discard,
-}
-
-impl ServiceKind {
-    /// The service's L4 port by its RFC.
-    pub fn usual_port(self) -> L4Port {
-        match self {
-            ServiceKind::Echo => L4Port(7),
-            ServiceKind::Discard => L4Port(9),
-        }
-    }
-}
-
-impl std::str::FromStr for ServiceKind {
-    type Err = String;
-    fn from_str(word: &str) -> Result<ServiceKind, String> {
-        match word {
-            "echo" => Ok(ServiceKind::Echo),
-            "discard" => Ok(ServiceKind::Discard),
-            _ => Err("expected echo or discard".to_string()),
-        }
-    }
-}
-
-impl std::fmt::Display for ServiceKind {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            ServiceKind::Echo => "echo",
-            ServiceKind::Discard => "discard",
-        })
-    }
-}
-
-/// A service of a host, over UDP.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ServiceConfig {
-    /// What it does.
-    pub kind: ServiceKind,
-    /// Where it is.
-    pub port: L4Port,
-}
-
-impl std::str::FromStr for ServiceConfig {
-    type Err = String;
-    /// `echo`, `echo:7007`.
-    fn from_str(text: &str) -> Result<ServiceConfig, String> {
-        let (kind, port) = text.split_once(':').map_or((text, None), |(kind, port)| (kind, Some(port)));
-        let bad = || "expected echo or discard, and a port as in echo:7".to_string();
-        let kind: ServiceKind = kind.parse().map_err(|_| bad())?;
-        let given = port.map(|port| port.parse().ok().filter(|port| *port > 0).ok_or_else(bad)).transpose()?;
-        Ok(ServiceConfig { kind, port: given.map_or(kind.usual_port(), L4Port) })
     }
 }

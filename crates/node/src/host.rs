@@ -5,6 +5,8 @@
 
 use crate::capture::{Captures, Watch};
 use crate::config::{HostConfig, IfaceConfig};
+use crate::isr::{Feed, Isr};
+use crate::topology::Topology;
 use buf::{Burst, Frame, Pool};
 use clock::{Clock, Duration, Instant};
 use inet::iface::{IfaceId, Offload, Output};
@@ -23,6 +25,8 @@ use wire::Mac;
 
 /// A stack that is busy is polled as a whole so often: what ports hold back for a while is as exact as that.
 const SOON: Duration = Duration::from_micros(50);
+/// How long a host sleeps at most after another thread took frames through its stack: what they made due it has not seen.
+const RESTLESS: Duration = Duration::from_millis(1);
 
 /// A port's transmitting half as the stack sees it.
 struct PortOutput {
@@ -96,6 +100,14 @@ struct Receiver {
     watch: Arc<Watch>,
 }
 
+/// Where a host's frames come in.
+#[derive(Default)]
+pub(crate) struct Inputs {
+    receivers: Vec<Receiver>,
+    /// What decides who takes them through the stack, if not always who took them from the port.
+    pub(crate) feed: Option<Feed>,
+}
+
 /// What is known of a host's port.
 #[derive(Clone, Debug)]
 pub struct PortInfo {
@@ -159,9 +171,12 @@ pub struct Host<L: Locks> {
     polled: AtomicU64,
     /// Until when a call that waits may sleep, in nanoseconds, as its last round found it; 0: that brought frames.
     quiet_until: AtomicU64,
-    receivers: Guarded<L, Vec<Receiver>>,
+    pub(crate) inputs: Guarded<L, Inputs>,
+    pub(crate) isr: Option<Isr>,
     ports: Mutex<Vec<PortInfo>>,
     captures: Arc<Captures>,
+    /// Who it was joined to when it was made.
+    pub(crate) topology: Arc<Topology>,
 }
 
 impl<L: Locks> Drop for Host<L> {
@@ -191,11 +206,11 @@ impl<L: Locks> Host<L> {
         if crate::ledgers::keeping() {
             stack.set_ledger(true);
         }
-        let (ports, captures) = Default::default();
-        let receivers = Guarded::default();
+        let (ports, captures, topology) = Default::default();
+        let inputs = Guarded::default();
         let (how, burst) = (config.context, config.burst);
         let (polled, quiet_until) = Default::default();
-        Ok(Host { stack, clock, how, burst, polled, quiet_until, receivers, ports, captures })
+        Ok(Host { stack, clock, how, burst, polled, quiet_until, inputs, isr: None, ports, captures, topology })
     }
 
     /// The calling thread's context, now.
@@ -239,6 +254,11 @@ impl<L: Locks> Host<L> {
     /// Who watches its ports.
     pub(crate) fn captures(&self) -> &Captures {
         &self.captures
+    }
+
+    /// Tells the host who is joined to whom, for `show topology`.
+    pub fn set_topology(&mut self, topology: Arc<Topology>) {
+        self.topology = topology;
     }
 
     /// The ports, in the order in which they were added.
@@ -303,7 +323,7 @@ impl<L: Locks> Host<L> {
                 why: format!("{}/{}: {why:?}", addr.addr, addr.len),
             })?;
         }
-        self.receivers.lock(cx).push(Receiver { iface: id, half: port.rx, watch });
+        self.inputs.lock(cx).receivers.push(Receiver { iface: id, half: port.rx, watch });
         let info = PortInfo { iface: id, spec: port.spec, caps, counts: port.counts, nic: port.nic };
         self.ports.lock().unwrap_or_else(PoisonError::into_inner).push(info);
         Ok(id)
@@ -314,18 +334,7 @@ impl<L: Locks> Host<L> {
     pub fn step(&self) -> Step {
         let now = self.clock.now();
         let cx = Cx::enter(self.how, now);
-        let mut frames = 0;
-        let mut burst = Burst::new();
-        for receiver in self.receivers.lock(cx).iter_mut() {
-            let n = receiver.half.rx_burst(&mut burst, self.burst, now);
-            if n > 0 {
-                frames += n;
-                if receiver.watch.is_on() {
-                    receiver.watch.keep(receiver.watch.copy(burst.as_slice()), Direction::Inbound, now);
-                }
-                self.stack.input(cx, receiver.iface, &mut burst);
-            }
-        }
+        let frames = self.take_in(cx);
         // With frames coming the caller does not sleep: what counts in longer times is asked now and then.
         let polled = Instant::from_nanos(self.polled.load(Ordering::Relaxed));
         if frames > 0 && now.since(polled) < SOON {
@@ -334,6 +343,32 @@ impl<L: Locks> Host<L> {
         }
         self.polled.store(now.nanos(), Ordering::Relaxed);
         Step { frames, next: self.stack.poll(cx), now }
+    }
+
+    /// A burst from each port into the stack, or to where netisr says; says how many frames.
+    #[inline(always)]
+    fn take_in(&self, cx: Cx) -> usize {
+        let mut frames = 0;
+        let mut burst = Burst::new();
+        let mut inputs = self.inputs.lock(cx);
+        let Inputs { receivers, feed } = &mut *inputs;
+        for receiver in receivers {
+            let n = receiver.half.rx_burst(&mut burst, self.burst, cx.now);
+            if n > 0 {
+                frames += n;
+                if receiver.watch.is_on() {
+                    receiver.watch.keep(receiver.watch.copy(burst.as_slice()), Direction::Inbound, cx.now);
+                }
+                match feed {
+                    None => self.stack.input(cx, receiver.iface, &mut burst),
+                    Some(feed) => feed.input(&self.stack, cx, receiver.iface, &mut burst),
+                }
+            }
+        }
+        if let Some(feed) = feed {
+            feed.work(&self.stack, cx);
+        }
+        frames
     }
 
     /// Sleeps until a port has something, `also` is readable, or `until`; returns at once where a port must be polled.
@@ -345,10 +380,16 @@ impl<L: Locks> Host<L> {
     /// [`Host::wait`] with several descriptors beside the ports; says whether one of them is readable.
     pub fn wait_for_any(&self, until: Instant, also: &[BorrowedFd<'_>]) -> bool {
         let cx = self.cx();
-        let mut receivers = self.receivers.lock(cx);
+        let mut inputs = self.inputs.lock(cx);
+        let receivers = &mut inputs.receivers;
         let must_poll = receivers.iter().any(|r| r.half.wait_fd().is_none() && !r.half.is_gone());
         let event = receivers.iter().filter_map(|r| r.half.next_event()).min().unwrap_or(Instant::NEVER);
-        let polled = if must_poll { Duration::from_micros(50) } else { Duration::from_millis(100) };
+        let restless = L::SHARED && self.isr.as_ref().is_some_and(Isr::is_restless);
+        let polled = match () {
+            () if must_poll => Duration::from_micros(50),
+            () if restless => RESTLESS,
+            () => Duration::from_millis(100),
+        };
         let timeout = until.min(event).since(cx.now).min(polled);
         let live = receivers.iter_mut().filter(|r| !r.half.is_gone());
         let mut fds = also.to_vec();
@@ -360,24 +401,27 @@ impl<L: Locks> Host<L> {
 
     /// When a port that holds frames back by time will give the next; `None`: none does.
     pub fn next_arrival(&self) -> Option<Instant> {
-        self.receivers.lock(self.cx()).iter().filter_map(|r| r.half.next_event()).min()
+        self.inputs.lock(self.cx()).receivers.iter().filter_map(|r| r.half.next_event()).min()
     }
 
     /// Will no frame ever come again: have ports ended, and all but those that only take?
     pub fn is_over(&self) -> bool {
-        let receivers = self.receivers.lock(self.cx());
+        let inputs = self.inputs.lock(self.cx());
+        let receivers = &inputs.receivers;
         receivers.iter().any(|r| r.half.is_gone()) && receivers.iter().all(|r| r.half.is_gone() || r.half.is_silent())
     }
 
     /// Ports that have ended, with the reason if there is one beyond their having come to their end.
     pub fn gone(&self) -> Vec<(IfaceId, Option<String>)> {
-        let receivers = self.receivers.lock(self.cx());
+        let inputs = self.inputs.lock(self.cx());
+        let receivers = &inputs.receivers;
         receivers.iter().filter(|r| r.half.is_gone()).map(|r| (r.iface, r.half.why_gone())).collect()
     }
 
     /// What was wrong with what came in through its ports, a sentence each.
     pub fn remarks(&self) -> Vec<(IfaceId, String)> {
-        let receivers = self.receivers.lock(self.cx());
+        let inputs = self.inputs.lock(self.cx());
+        let receivers = &inputs.receivers;
         let of = |r: &Receiver| r.half.remarks().into_iter().map(|remark| (r.iface, remark)).collect::<Vec<_>>();
         receivers.iter().flat_map(of).collect()
     }
@@ -395,12 +439,12 @@ impl<L: Locks> Host<L> {
     /// Is any port watched?
     #[cfg(test)]
     pub(crate) fn receivers_watched(&self) -> bool {
-        self.receivers.lock(self.cx()).iter().any(|receiver| receiver.watch.is_on())
+        self.inputs.lock(self.cx()).receivers.iter().any(|receiver| receiver.watch.is_on())
     }
 
     /// Frames held by ports' receiving halves.
     pub fn held_by_ports(&self) -> usize {
-        self.receivers.lock(self.cx()).iter().map(|r| r.half.held()).sum()
+        self.inputs.lock(self.cx()).receivers.iter().map(|r| r.half.held()).sum()
     }
 }
 
@@ -432,7 +476,7 @@ impl<L: Locks> Drive for Host<L> {
 }
 
 /// The number at the end of an iface's name: 3 of `pg3`.
-fn unit_of(name: &str) -> Option<u16> {
+pub(crate) fn unit_of(name: &str) -> Option<u16> {
     let digits = name.len() - name.bytes().rev().take_while(u8::is_ascii_digit).count();
     name.get(digits..)?.parse().ok()
 }

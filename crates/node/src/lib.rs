@@ -15,10 +15,13 @@ pub mod control;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 mod host;
+pub mod isr;
 pub mod ledgers;
 pub mod run;
 pub mod service;
 pub mod switch;
+pub mod topology;
+mod tunnel;
 pub mod words;
 
 pub use host::{AddPortError, Host, PortInfo, Step};

@@ -4,10 +4,12 @@
 //! file; [`build`] makes one host as it is configured; [`Runner`] is the loop around a host that the caller owns.
 
 mod build;
+mod programs;
 mod up;
 
 pub use build::{BuildError, build};
-pub use up::{Event, Outcome, UpError, end, up};
+pub use programs::{NoPrograms, Program, Programs};
+pub use up::{Event, Outcome, UpError, end, up, up_with};
 
 use crate::control::Server;
 use crate::service::{self, Service};
@@ -42,7 +44,7 @@ pub struct Runner {
 }
 
 impl Runner {
-    /// Around a host with these services, on its thread.
+    /// Around a host with those of these services that are of datagrams, on its thread.
     ///
     /// # Errors
     /// Which service found no socket, and why.
@@ -53,7 +55,8 @@ impl Runner {
     ) -> Result<Runner, (config::ServiceConfig, Errno)> {
         let calls = host.shared_calls();
         let open = |config: &config::ServiceConfig| Service::open(&calls, *config).map_err(|why| (*config, why));
-        let services = services.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+        let datagrams = services.iter().filter(|service| service.kind.is_datagrams());
+        let services = datagrams.map(open).collect::<Result<Vec<_>, _>>()?;
         let buffer = vec![0; if services.is_empty() { 0 } else { service::LONGEST }];
         let (gone, look) = (Vec::new(), Instant::ZERO);
         Ok(Runner { control, services, buffer, gone, lost: false, stay: false, over: None, look })

@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 /// Datagrams taken before others have their turn.
 const TURN: usize = 256;
 /// The longest datagram.
-pub(crate) const LONGEST: usize = 65_507;
+pub const LONGEST: usize = 65_507;
 
 /// A service with its socket.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +24,7 @@ impl Service {
     /// # Errors
     /// Those of `socket` and `bind`.
     pub fn open<L: Locks>(calls: &Calls<'_, L>, config: ServiceConfig) -> Result<Service, Errno> {
+        debug_assert!(config.kind.is_datagrams());
         let fd = calls.socket()?;
         calls.set_option(fd, Opt::NonBlocking(true))?;
         calls.bind(fd, SocketAddr::from((Ipv4Addr::UNSPECIFIED, config.port.0)))?;

@@ -7,13 +7,16 @@
 //!    flush             tx_burst of the lane's own ports; a ring to the lane that has the other one
 //! ```
 //! A loop is a [`Lane`]: a thread with its own ports and its own replica of the bridge, so that nothing on a frame's way is shared. Replicas
-//! tell each other what they learn ([`exchange`]). One loop polls a port, never two (bridge2004): see [`dispatch::polling::Loops`].
+//! tell each other what they learn ([`news`]). One loop polls a port, never two (bridge2004): see [`dispatch::polling::Loops`].
+//! With workers there is one loop, which posts what comes, and each worker is a lane without ports ([`post`]).
 //!
 //! Who configures the switch takes a lane's lock; the lane has it all the time but for when it is asked for it.
 
 mod average;
 mod exchange;
 mod lane;
+mod news;
+mod post;
 pub mod run;
 #[cfg(test)]
 mod tests;
@@ -22,21 +25,25 @@ pub mod words;
 
 pub use average::Average;
 pub use lane::{Counts, Lane};
+pub use news::NewsCounts;
+pub use post::PORTS_MAX;
 pub use tree::Tree;
 
 use bridge::{BridgeConfig, MAX_PORTS, Member, PortNo};
 use buf::{Pool, PoolConfig, PoolError, PoolLocks};
 use clock::Clock;
+use dispatch::dataflow::{self, Dataflow, dataflow};
 use dispatch::polling::{Knobs, Loops, Taken};
-use exchange::{Call, Grapevine};
-use lane::Common;
+use exchange::{Arrivals, Call, Outbox};
+use lane::{Common, Role};
+use news::Newswire;
 use port::{Caps, Env, OpenError, Pairs, Port, PortCounts, Spec, SpecError};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tree::SharedInbox;
 use wire::Mac;
 
-/// Lanes that a switch can have.
+/// Lanes that a switch can have: loops, or one loop and workers.
 pub const LANES_MAX: usize = 64;
 
 /// What a switch is to be.
@@ -48,8 +55,10 @@ pub struct SwitchConfig {
     pub bridge: BridgeConfig,
     /// Its address, and so its identifier in a spanning tree; `None`: one of its own.
     pub mac: Option<Mac>,
-    /// Loops, each in a thread of its own.
-    pub lanes: usize,
+    /// Loops, each in a thread of its own; one if there are workers.
+    pub loops: usize,
+    /// Workers, each in a thread of its own, that decide about what the loop posts; 0: it decides itself.
+    pub workers: usize,
     /// Buffers of the pool that all ports share.
     pub pool: PoolConfig,
 }
@@ -60,7 +69,8 @@ impl Default for SwitchConfig {
             name: "bridge0".to_string(),
             bridge: BridgeConfig::default(),
             mac: None,
-            lanes: 1,
+            loops: 1,
+            workers: 0,
             pool: PoolConfig { buffers: 16_384, ..PoolConfig::default() },
         }
     }
@@ -79,8 +89,8 @@ pub enum AddError {
     #[error(transparent)]
     Taken(#[from] Taken),
     /// There are as many as there may be.
-    #[error("no more ports: a bridge has at most {MAX_PORTS}")]
-    TooMany,
+    #[error("no more ports: a bridge has at most {0}")]
+    TooMany(usize),
     /// There is no such loop.
     #[error("no loop {0}: there are {1}, from 0 on")]
     NoLane(usize, usize),
@@ -116,6 +126,8 @@ pub struct Switch {
     pool: Pool,
     pairs: Pairs,
     lanes: Vec<Mutex<Lane>>,
+    /// What the loop posts to workers, if there are any.
+    flow: Option<Arc<Dataflow>>,
     calls: Vec<Call>,
     members: Mutex<Members>,
     inbox: SharedInbox,
@@ -145,7 +157,11 @@ impl Switch {
     /// # Errors
     /// No memory for its pool, or the system's (descriptors).
     pub fn new(config: &SwitchConfig, clock: Clock) -> Result<Switch, PoolError> {
-        let lanes = config.lanes.clamp(1, LANES_MAX);
+        let (loops, workers) = match config.workers.min(LANES_MAX - 1) {
+            0 => (config.loops.clamp(1, LANES_MAX), 0),
+            workers => (1, workers),
+        };
+        let lanes = loops + workers;
         let locks = if lanes > 1 { PoolLocks::Light } else { config.pool.locks };
         let pool = Pool::new(&PoolConfig { locks, ..config.pool.clone() })?;
         let knobs = Arc::new(Knobs::default());
@@ -159,12 +175,22 @@ impl Switch {
             inbox: inbox.clone(),
             pool: pool.clone(),
         };
-        let grapevines = Grapevine::among(lanes).into_iter().enumerate();
+        let mut roles: Vec<Role> = (0..loops).map(|_| Role::Loop).collect();
+        let mut flow = None;
+        if workers > 0 {
+            let (dispatcher, workers) = dataflow(&post::config(), workers);
+            flow = Some(dispatcher.flow().clone());
+            roles = vec![Role::Posts(post::Poster::new(dispatcher))];
+            roles.extend(workers.into_iter().map(|worker| Role::Works(Box::new(worker))));
+        }
+        let numbered = roles.into_iter().enumerate();
+        let made = numbered.map(|(number, role)| Lane::new(number, role, &common));
         let all: Vec<Lane> = match lanes {
-            1 => vec![Lane::new(0, &common)],
-            _ => grapevines.map(|(number, news)| Lane::new(number, &common).among_others(news)).collect(),
+            1 => made.collect(),
+            _ => made.zip(Newswire::among(lanes)).map(|(lane, news)| lane.among_others(news)).collect(),
         };
         Ok(Switch {
+            flow,
             name: config.name.clone(),
             mac: config.mac.unwrap_or_else(random_mac),
             lanes: all.into_iter().map(Mutex::new).collect(),
@@ -179,9 +205,29 @@ impl Switch {
         })
     }
 
-    /// Loops.
+    /// Loops and workers.
     pub fn lanes(&self) -> usize {
         self.lanes.len()
+    }
+
+    /// Loops: the first of the lanes.
+    pub fn loops(&self) -> usize {
+        self.lanes.len() - self.workers()
+    }
+
+    /// Workers: the other lanes.
+    pub fn workers(&self) -> usize {
+        self.flow.as_ref().map_or(0, |flow| flow.workers())
+    }
+
+    /// What the loop posts to workers, if there are any.
+    pub fn dataflow(&self) -> Option<&Dataflow> {
+        self.flow.as_deref()
+    }
+
+    /// Ports that it can have.
+    pub fn ports_max(&self) -> usize {
+        if self.flow.is_some() { PORTS_MAX } else { MAX_PORTS }
     }
 
     /// The pool that all ports share.
@@ -189,7 +235,7 @@ impl Switch {
         &self.pool
     }
 
-    /// Lane `number`, to look at or change. It waits for that, in the middle of nothing.
+    /// Lane `number`, to look at or change. It waits for that, in the middle of nothing. Who takes several at once takes them in their order.
     pub fn lane(&self, number: usize) -> Option<MutexGuard<'_, Lane>> {
         let (lane, call) = (self.lanes.get(number)?, self.calls.get(number)?);
         Some(call.ask(|| lock(lane)))
@@ -229,9 +275,9 @@ impl Switch {
     /// Finds the port a loop, and writes that down.
     fn place(&self, name: &str, lane: Option<usize>) -> Result<usize, AddError> {
         let mut members = lock(&self.members);
-        let lane = lane.unwrap_or_else(|| members.loops.lightest(self.lanes()));
-        if lane >= self.lanes() {
-            return Err(AddError::NoLane(lane, self.lanes()));
+        let lane = lane.unwrap_or_else(|| members.loops.lightest(self.loops()));
+        if lane >= self.loops() {
+            return Err(AddError::NoLane(lane, self.loops()));
         }
         members.loops.register(name, lane)?;
         Ok(lane)
@@ -240,9 +286,9 @@ impl Switch {
     fn join(&self, port: Port, lane: usize) -> Result<PortNo, AddError> {
         let mut members = lock(&self.members);
         let free = members.infos.iter().position(Option::is_none).unwrap_or(members.infos.len());
-        let Some(number) = PortNo::try_from(free).ok().filter(|_| free < MAX_PORTS) else {
+        let Some(number) = PortNo::try_from(free).ok().filter(|_| free < self.ports_max()) else {
             members.loops.deregister(&port.spec);
-            return Err(AddError::TooMany);
+            return Err(AddError::TooMany(self.ports_max()));
         };
         let info = Info {
             name: port.name.clone(),
@@ -259,14 +305,20 @@ impl Switch {
             *place = Some(info);
         }
         // Those who send to it first: what they send waits in the rings.
-        let mut rings = Vec::new();
+        let (mut arrivals, queue) = (Vec::new(), Arc::<Outbox>::default());
         for other in (0..self.lanes()).filter(|other| *other != lane) {
             if let Some(mut other) = self.lane(other) {
-                rings.push(other.add_foreign(number, lane));
+                match self.flow {
+                    Some(_) => other.add_queued(number, lane, &queue),
+                    None => arrivals.push(other.add_foreign(number, lane)),
+                }
             }
         }
+        if self.flow.is_some() {
+            arrivals.push(Arrivals::Queue(queue));
+        }
         if let Some(mut lane) = self.lane(lane) {
-            lane.add(number, port, rings);
+            lane.add(number, port, arrivals);
         }
         Ok(number)
     }
@@ -310,6 +362,8 @@ impl Switch {
 /// What came in and what became of it, over all lanes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Audit {
+    /// Posted to workers, where there are any.
+    pub posted: dataflow::Audit,
     /// In the bridges.
     pub bridge: bridge::Audit,
     /// Of what was given to ports, sent.
@@ -326,9 +380,14 @@ impl Audit {
         self.bridge.given == self.sent + self.late + self.held
     }
 
+    /// Did the bridges get what was posted?
+    pub fn is_posted(&self) -> bool {
+        self.posted.holds() && (self.posted.offered == 0 || self.posted.done == self.bridge.received)
+    }
+
     /// Does all of it add up?
     pub fn holds(&self) -> bool {
-        self.bridge.holds() && self.is_sent()
+        self.is_posted() && self.bridge.holds() && self.is_sent()
     }
 }
 
@@ -340,10 +399,12 @@ impl Switch {
         all
     }
 
-    /// Adds up what came and what became of it.
+    /// Adds up what came and what became of it. All lanes wait meanwhile: between two turns nobody has frames in hand.
     pub fn audit(&self) -> Audit {
-        let mut all = Audit::default();
-        self.each_lane(|lane| {
+        let lanes: Vec<_> = (0..self.lanes()).filter_map(|number| self.lane(number)).collect();
+        let posted = self.flow.as_ref().map(|flow| flow.audit()).unwrap_or_default();
+        let mut all = Audit { posted, ..Audit::default() };
+        for lane in &lanes {
             let (bridge, counts) = (lane.bridge.audit(), lane.total());
             all.bridge.received += bridge.received;
             all.bridge.made += bridge.made;
@@ -354,7 +415,7 @@ impl Switch {
             all.sent += counts.sent;
             all.late += counts.late;
             all.held += counts.held;
-        });
+        }
         all
     }
 

@@ -12,6 +12,7 @@ mod ifconfig;
 pub(crate) mod ip;
 mod ipneigh;
 mod iproute;
+pub(crate) mod isr;
 mod nearest;
 mod netstat;
 pub(crate) mod parse;
@@ -22,6 +23,8 @@ mod ss;
 pub(crate) mod sysctl;
 #[cfg(test)]
 mod tests;
+pub(crate) mod tunnel;
+mod why;
 
 pub(crate) use audit::{port_imbalance, to_text as audit_text};
 pub use error::WordError;
@@ -49,18 +52,33 @@ const PROGRAMS: &[(&str, &str, &str)] = &[
         "[-a] | IF [create [port SPEC] | inet A[/LEN] [netmask M] [alias|-alias|delete] | mtu N | up | down",
         "",
     ),
+    (
+        "",
+        "  | inet A B | tunnel A B | -tunnel | grekey N | [-]enable_csum | [-]enable_seq | vxlanid N | vxlanlocal A",
+        "",
+    ),
+    ("", "  | vxlanremote B | vxlanremoteport N | vxlanttl N | destroy", ""),
     ("", "  | [-]ip4csum | [-]udp4csum | [-]rxcsum | [-]tso4 ...]", "Ifaces: make, address, switch, list."),
     ("ip", "[-j] addr|link|route|neigh [show|list|add|del|replace|get|set] ...", "The same in iproute2's words."),
+    (
+        "",
+        "ip link add IF type ipip|gre|vxlan|etherip [local A] [remote B] [key N] [id N] [dstport N] ... | del IF",
+        "Tunnels.",
+    ),
     ("arp", "-a | HOST | -s HOST MAC | -d HOST | -d -a", "Neighbors."),
-    ("route", "[-n] show | add [-net|-host] DST GW | delete DST | get ADDR", "Routes."),
+    ("route", "[-n] show | add [-net|-host] DST GW... | delete DST | get ADDR [--why]", "Routes."),
     ("sysctl", "[-n|-d] -a | NAME ... | [-w] NAME=VALUE ...", "Knobs."),
     (
         "netstat",
-        "[-an] | -s [-s] | -m | -i | -r   [-p tcp|udp|ip|icmp|igmp|arp]",
-        "Connections, counters in sentences, pools, ifaces, routes.",
+        "[-an] | -s [-s] | -m | -i | -r | -Q   [-p tcp|udp|ip|icmp|igmp|arp]",
+        "Connections, counters in sentences, pools, ifaces, routes, netisr.",
     ),
     ("ss", "[-t|-u] [-l|-a] [-iopemH] | -s", "Sockets; tcp_info, timers, processes, extended, memory; how many."),
-    ("show", "pools|locks|ports|nic|drops|counters|ledger [on|off]|sockets", "What the host knows of itself."),
+    (
+        "show",
+        "pools|locks|ports|nic|drops|counters|isr|ledger [on|off]|sockets|topology",
+        "What the host knows of itself.",
+    ),
     (
         "capture",
         "open IF|any [SNAPLEN] | read ID | close ID | list",

@@ -64,8 +64,15 @@ fn nobody_sleeps_over_what_a_round_without_frames_has_brought() {
         assert_eq!(calls.recv(fd, &mut got).unwrap(), 1); // through the loopback queue: no frame of any port
         assert_eq!((got[0], asked.load(Ordering::Relaxed)), (n, 0), "nobody slept");
     }
-    let until = host.clock.now().after(clock::Duration::from_millis(100));
     calls.set_option(fd, socket::Opt::RecvTimeout(Some(clock::Duration::from_millis(100)))).unwrap();
-    assert_eq!(calls.recv(fd, &mut [0; 4]), Err(socket::Errno::EAGAIN));
-    assert!(host.clock.now() >= until && asked.load(Ordering::Relaxed) > 0, "with nothing to come it does");
+    // A thread that got its processor back when the time was over does not sleep any more: then once again.
+    for _ in 0..5 {
+        let until = host.clock.now().after(clock::Duration::from_millis(100));
+        assert_eq!(calls.recv(fd, &mut [0; 4]), Err(socket::Errno::EAGAIN));
+        assert!(host.clock.now() >= until);
+        if asked.load(Ordering::Relaxed) > 0 {
+            return;
+        }
+    }
+    panic!("with nothing to come it does");
 }

@@ -2,6 +2,7 @@
 
 use super::keys::{self, Item, Key, set_key};
 use super::{HostConfig, IfaceConfig, NeighborConfig, RouteConfig, ServiceConfig, ServiceKind};
+use crate::topology::{LinkError, Topology};
 use std::fmt;
 use std::ops::Range;
 use std::path::Path;
@@ -61,7 +62,7 @@ pub fn read(text: &str, file: &str) -> Result<Vec<HostConfig>, ConfigError> {
         let what = error.message().lines().collect::<Vec<_>>().join(", ");
         source.error(error.span(), format!("not TOML: {what}"))
     })?;
-    let mut hosts: Vec<HostConfig> = Vec::new();
+    let (mut hosts, mut spans): (Vec<HostConfig>, Vec<Range<usize>>) = Default::default();
     for (key, value) in parsed.get_ref() {
         if key.get_ref() != "host" {
             return Err(source.error(Some(key.span()), keys::unknown(key.get_ref(), ["host"].into_iter())));
@@ -75,11 +76,16 @@ pub fn read(text: &str, file: &str) -> Result<Vec<HostConfig>, ConfigError> {
                 return Err(source.error(Some(span), format!("more than {HOSTS_MAX} hosts")));
             }
             hosts.push(host);
+            spans.push(span);
         }
     }
     if hosts.is_empty() {
         return Err(source.error(None, "no [[host]] in it".to_string()));
     }
+    Topology::of(&hosts).check().map_err(|why| {
+        let at = hosts.iter().position(|host| host.name == why.place().0);
+        source.link_error(at.and_then(|at| spans.get(at).cloned()), &why)
+    })?;
     Ok(hosts)
 }
 
@@ -94,6 +100,19 @@ impl Source<'_> {
         let before = span.and_then(|span| self.text.as_bytes().get(..span.start));
         let line = before.map_or(0, |before| before.iter().filter(|b| **b == b'\n').count() + 1);
         ConfigError { file: self.file.to_string(), line, what }
+    }
+
+    /// About a link, at the line of the port that is wrong, or of its host.
+    fn link_error(&self, host: Option<Range<usize>>, why: &LinkError) -> ConfigError {
+        let (_, port) = why.place();
+        let port = host.clone().and_then(|host| {
+            let text = self.text.get(host.start..)?;
+            // In its quotes: another port's name may begin like it.
+            let quoted = ['"', '\''].iter().find_map(|quote| text.find(&format!("{quote}{port}{quote}")));
+            let at = host.start + quoted.map(|at| at + 1).or_else(|| text.find(port))?;
+            Some(at..at + port.len())
+        });
+        self.error(port.or(host), why.to_string())
     }
 
     /// The tables of `[[name]]`; one `[name]` is as good.
@@ -125,13 +144,13 @@ impl Source<'_> {
                 ("neighbor", _) => host.neighbors = self.neighbors(value)?,
                 ("service", _) => host.services = self.services(value)?,
                 ("sysctl", DeValue::Table(knobs)) => self.knobs(knobs, "", &mut host)?,
-                ("pool", DeValue::Table(pool)) => {
-                    for (key, value) in pool {
-                        let name = format!("pool.{}", key.get_ref());
+                (group @ ("pool" | "isr"), DeValue::Table(keys)) => {
+                    for (key, value) in keys {
+                        let name = format!("{group}.{}", key.get_ref());
                         self.set(keys::HOST, &mut host, &name, key, value)?;
                     }
                 }
-                ("sysctl" | "pool", _) => {
+                ("sysctl" | "pool" | "isr", _) => {
                     let what = format!("{}: expected a table", key.get_ref());
                     return Err(self.error(Some(value.span()), what));
                 }
@@ -140,7 +159,7 @@ impl Source<'_> {
                 }
                 (name, _) => {
                     let own = keys::HOST.iter().map(|key| key.name).filter(|name| !name.contains('.'));
-                    let all = own.chain(["pool", "iface", "route", "neighbor", "service", "sysctl"]);
+                    let all = own.chain(["pool", "isr", "iface", "route", "neighbor", "service", "sysctl"]);
                     return Err(self.error(Some(key.span()), keys::unknown(name, all)));
                 }
             }

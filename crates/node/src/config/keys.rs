@@ -1,7 +1,7 @@
 //! The vocabulary: every key of a host, an iface, a route, a neighbor, a service, declared once for file and flags.
 
-use super::{HostConfig, IfaceConfig, NeighborConfig, RouteConfig, ServiceConfig};
-use crate::words;
+use super::{HostConfig, IfaceConfig, NeighborConfig, RouteConfig, ServiceConfig, ServiceKind};
+use crate::{isr, words};
 use inet::iface::IfaceAddr;
 use port::spec::Spec;
 use std::net::Ipv4Addr;
@@ -125,6 +125,16 @@ pub const HOST: &[Key<HostConfig>] = &[
     key("seed", "Seed of all secrets, for runs that must repeat.", |c, v| {
         put(&mut c.seed, number(v, 0, i64::MAX).map(Some))
     }),
+    key("isr.workstreams", "Workstreams of its netisr; 0: who takes frames takes them through the stack.", |c, v| {
+        put(&mut c.isr.workstreams, number(v, 0, isr::WORKSTREAMS_MAX as i64))
+    }),
+    key("isr.bind", "A core for each of netisr's threads.", |c, v| put(&mut c.isr.bind, switch(v))),
+    key("isr.maxqlimit", "The longest that a queue of netisr may be.", |c, v| {
+        put(&mut c.isr.max_qlimit, number(v, 1, 65_536))
+    }),
+    key("isr.looks", "How often a thread of netisr looks again before it sleeps.", |c, v| {
+        put(&mut c.isr.looks, number(v, 0, 1_000_000))
+    }),
     key("stay", "Goes on when all its ports are over, until told to stop.", |c, v| put(&mut c.stay, switch(v))),
     key("control", "Where its control socket is.", |c, v| {
         let path = v.text().filter(|path| !path.is_empty() && !path.contains(char::is_control));
@@ -165,6 +175,27 @@ pub const IFACE: &[Key<IfaceConfig>] = &[
     key("udp4csum", "Leave UDP checksums to the port.", |c, v| put(&mut c.udp4csum, switch(v).map(Some))),
     key("tso4", "Leave it to the port to cut up large TCP segments.", |c, v| put(&mut c.tso4, switch(v).map(Some))),
     key("rxcsum", "Believe the port's verdict on received checksums.", |c, v| put(&mut c.rxcsum, switch(v).map(Some))),
+    key("tunnel", "Not a port, but a tunnel: gif, gre, etherip or vxlan.", |c, v| {
+        let kind = v.text().and_then(words::tunnel::kind_of).map(Some);
+        put(&mut c.tunnel, kind.ok_or_else(|| "expected gif, gre, etherip or vxlan".to_string()))
+    }),
+    key("local", "A tunnel's end here.", |c, v| put(&mut c.ends.local, text(v, "an IPv4 address of this host"))),
+    key("remote", "A tunnel's far end.", |c, v| put(&mut c.ends.remote, text(v, "the far end's IPv4 address"))),
+    key("key", "GRE: the key.", |c, v| put(&mut c.ends.key, number(v, 0, u32::MAX.into()).map(Some))),
+    key("checksum", "GRE: send checksums.", |c, v| put(&mut c.ends.checksum, switch(v))),
+    key("sequence", "GRE: send sequence numbers, and drop late packets.", |c, v| put(&mut c.ends.sequence, switch(v))),
+    key("vni", "VXLAN: the network identifier.", |c, v| {
+        put(&mut c.ends.vni, number(v, 0, wire::vxlan::VNI_MAX.into()))
+    }),
+    key("dstport", "VXLAN: the L4 port; 4789 if not given.", |c, v| {
+        put(&mut c.ends.l4port, number(v, 1, 65_535).map(L4Port))
+    }),
+    key("ttl", "A tunnel's TTL outside; the knob's if not given.", |c, v| {
+        put(&mut c.ends.ttl, number(v, 1, 255).map(Some))
+    }),
+    key("peer", "A tunnel's far end inside, the other end of its address.", |c, v| {
+        put(&mut c.peer, text(v, "the far end's IPv4 address").map(Some))
+    }),
 ];
 
 /// One `A/LEN`.
@@ -205,8 +236,10 @@ pub const NEIGHBOR: &[Key<NeighborConfig>] = &[
 
 /// The keys of a `[[host.service]]`.
 pub const SERVICE: &[Key<ServiceConfig>] = &[
-    key("kind", "What it does: echo or discard.", |c, v| put(&mut c.kind, text(v, "echo or discard"))),
-    key("port", "Its L4 port; 7 or 9 if not given.", |c, v| put(&mut c.port, number(v, 1, 65_535).map(L4Port))),
+    key("kind", "What it does: echo or discard over UDP, iperf3 or netserver.", |c, v| {
+        put(&mut c.kind, text(v, ServiceKind::WORDS))
+    }),
+    key("port", "Its L4 port; the usual one if not given.", |c, v| put(&mut c.port, number(v, 1, 65_535).map(L4Port))),
 ];
 
 /// Why a key was not taken: what to say about it.
@@ -281,10 +314,17 @@ impl HostConfig {
                  threads = 1"
             ));
         }
+        isr::check(self, self.locks != "up").map_err(|why| format!("host {}: {why}", self.name))?;
         let mut names: Vec<String> = vec!["lo0".to_string()];
         for iface in &self.ifaces {
-            if iface.port.is_empty() {
-                return Err(format!("host {}: an iface has no port", self.name));
+            if iface.port.is_empty() == iface.tunnel.is_none() {
+                return Err(match iface.tunnel {
+                    None => format!("host {}: an iface has no port", self.name),
+                    Some(_) => format!("host {}: an iface has a port and is a tunnel: which?", self.name),
+                });
+            }
+            if iface.tunnel.is_some() && iface.name.is_none() {
+                return Err(format!("host {}: a tunnel has no name, such as gif0", self.name));
             }
             let name = match &iface.name {
                 Some(name) => name.clone(),

@@ -1,5 +1,6 @@
 use super::*;
 use crate::fuzz;
+use wire::L4Port;
 
 fn fault(text: &str) -> String {
     read(text, "t.toml").unwrap_err().to_string()
@@ -19,6 +20,33 @@ fn the_examples_in_topo_are_good() {
         seen += 1;
     }
     assert!(seen >= 3);
+}
+
+#[test]
+fn a_tunnel_is_an_iface_without_a_port() {
+    let text = "[[host.iface]]\nport = 'null:pg0'\naddresses = ['1.0.0.1/24']\n[[host.iface]]\nname = 'gre0'\n\
+                tunnel = 'gre'\nlocal = '1.0.0.1'\nremote = '1.0.0.2'\nkey = 7\nsequence = true\nmtu = 1400\n\
+                addresses = ['172.16.0.1/32']\npeer = '172.16.0.2'\n[[host.iface]]\nname = 'v0'\ntunnel = 'vxlan'\n\
+                vni = 42\nlocal = '1.0.0.1'\nremote = '1.0.0.2'\nttl = 9\naddresses = ['172.17.0.1/24']\n";
+    let config = one(text);
+    let clock = clock::Clock::sim(&clock::SimClock::new());
+    let host: crate::Host<lock::Up> = crate::build(&config, &port::Pairs::new(), clock).unwrap();
+    let (stack, cx) = (&host.stack, host.cx());
+    let (gre, vxlan) = (stack.iface_named("gre0").unwrap(), stack.iface_named("v0").unwrap());
+    let set = stack.tunnel(cx, gre.id).unwrap();
+    assert_eq!((set.key, set.sequence, set.is_whole(), gre.mtu()), (Some(7), true, true, 1400));
+    assert_eq!(stack.peer(cx, gre.id, Ipv4Addr::new(172, 16, 0, 1)), Some(Ipv4Addr::new(172, 16, 0, 2)));
+    let set = stack.tunnel(cx, vxlan.id).unwrap();
+    assert_eq!((set.vni, set.ttl, vxlan.mtu()), (42, Some(9), 1450));
+    for (body, says) in [
+        ("[[host.iface]]\ntunnel = 'gif'\n", "a tunnel has no name"),
+        ("[[host.iface]]\nname = 'a'\n", "an iface has no port"),
+        ("[[host.iface]]\nname = 'a'\ntunnel = 'gif'\nport = 'null:x'\n", "has a port and is a tunnel"),
+        ("[[host.iface]]\nname = 'a'\ntunnel = 'sit'\n", "expected gif, gre, etherip or vxlan"),
+        ("[[host.iface]]\nname = 'a'\ntunnel = 'vxlan'\nvni = 16777216\n", "expected a number from 0 to 16777215"),
+    ] {
+        assert!(fault(&format!("[[host]]\n{body}")).contains(says), "{}", fault(&format!("[[host]]\n{body}")));
+    }
 }
 
 #[test]

@@ -3,10 +3,13 @@
 use crate::Host;
 use crate::config::HostConfig;
 use crate::host::AddPortError;
+use crate::isr::IsrError;
+use crate::topology::Topology;
 use crate::words;
 use clock::Clock;
 use lock::Locks;
 use port::Pairs;
+use std::sync::Arc;
 
 /// Why a host could not be made as it is configured.
 #[derive(Debug, thiserror::Error)]
@@ -21,6 +24,14 @@ pub enum BuildError {
         host: String,
         /// Why.
         why: buf::PoolError,
+    },
+    /// Its netisr.
+    #[error("host {host}: {why}")]
+    Isr {
+        /// The host.
+        host: String,
+        /// Why.
+        why: IsrError,
     },
     /// One of its ports.
     #[error("{host}: {port}: {why}")]
@@ -63,13 +74,16 @@ pub enum BuildError {
 pub fn build<L: Locks>(config: &HostConfig, pairs: &Pairs, clock: Clock) -> Result<Host<L>, BuildError> {
     config.check().map_err(BuildError::Config)?;
     let name = || config.name.clone();
-    let host = Host::<L>::new(config, clock).map_err(|why| BuildError::Pool { host: name(), why })?;
+    let mut host = Host::<L>::new(config, clock).map_err(|why| BuildError::Pool { host: name(), why })?;
+    host.set_topology(Arc::new(Topology::of(std::slice::from_ref(config))));
+    host.set_isr(config).map_err(|why| BuildError::Isr { host: name(), why })?;
     for iface in &config.ifaces {
-        let id = host.add_port(iface, pairs).map_err(|why| BuildError::Port {
-            host: name(),
-            port: iface.port.clone(),
-            why: Box::new(why),
-        })?;
+        let added = match iface.tunnel {
+            Some(kind) => host.configure_tunnel(iface, kind),
+            None => host.add_port(iface, pairs),
+        };
+        let failed = |why| BuildError::Port { host: name(), port: iface.port.clone(), why: Box::new(why) };
+        let id = added.map_err(failed)?;
         check_iface(config, iface, &host, id)?;
     }
     let set = |what: String, words: &[&str]| {

@@ -1,10 +1,12 @@
 //! N hosts of one file in one process, a pinned thread each, from their start to the audit at their end.
 
-use super::{BuildError, Runner, build};
+use super::programs::Running;
+use super::{BuildError, IDLE, NoPrograms, Programs, Runner, build};
 use crate::Host;
-use crate::config::HostConfig;
+use crate::config::{HostConfig, ServiceConfig};
 use crate::control::Server;
 use crate::service::{LONGEST, Service};
+use crate::topology::Topology;
 use crate::words;
 use clock::{Clock, Duration};
 use lock::{Heavy, Light, Locks, Up};
@@ -15,6 +17,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{Scope, ScopedJoinHandle};
 
 /// Something to tell the person who started the hosts.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -66,7 +69,7 @@ pub enum UpError {
         /// Why.
         why: io::Error,
     },
-    /// A service found its port taken.
+    /// A service found its port taken, or nobody here has it.
     #[error("{host}: {what}: {why}")]
     Service {
         /// The host.
@@ -74,7 +77,7 @@ pub enum UpError {
         /// Which service.
         what: String,
         /// Why.
-        why: socket::Errno,
+        why: String,
     },
     /// The system gave no thread, or a thread panicked.
     #[error("{host}: its thread: {why}")]
@@ -94,12 +97,14 @@ enum Said {
 }
 
 /// What the threads share.
-struct Shared {
+struct Shared<P> {
     pairs: Pairs,
+    topology: Arc<Topology>,
+    programs: P,
     end: AtomicBool,
 }
 
-impl Shared {
+impl<P> Shared<P> {
     fn is_over(&self) -> bool {
         self.end.load(Ordering::Relaxed) || dispatch::stop_requested()
     }
@@ -111,8 +116,21 @@ impl Shared {
 ///
 /// # Errors
 /// [`UpError`]: nothing runs then.
-pub fn up(configs: Vec<HostConfig>, mut each: impl FnMut(&Event)) -> Result<Vec<Outcome>, UpError> {
-    let shared = Arc::new(Shared { pairs: Pairs::new(), end: AtomicBool::new(false) });
+pub fn up(configs: Vec<HostConfig>, each: impl FnMut(&Event)) -> Result<Vec<Outcome>, UpError> {
+    up_with(configs, NoPrograms, each)
+}
+
+/// [`up`], with the programs that hosts serve beside datagrams.
+///
+/// # Errors
+/// [`UpError`]: nothing runs then.
+pub fn up_with<P: Programs + 'static>(
+    configs: Vec<HostConfig>,
+    programs: P,
+    mut each: impl FnMut(&Event),
+) -> Result<Vec<Outcome>, UpError> {
+    let topology = Arc::new(Topology::of(&configs));
+    let shared = Arc::new(Shared { pairs: Pairs::new(), topology, programs, end: AtomicBool::new(false) });
     let (say, said) = channel();
     let hosts = configs.len();
     let mut threads = Vec::new();
@@ -166,51 +184,106 @@ fn attend(said: &Receiver<Said>, hosts: usize, pairs: &Pairs, each: &mut impl Fn
 }
 
 /// A host's thread.
-fn live(config: &HostConfig, pin: Option<io::Error>, shared: &Shared, say: &Sender<Said>) -> Option<Outcome> {
+fn live<P: Programs>(
+    config: &HostConfig,
+    pin: Option<io::Error>,
+    shared: &Shared<P>,
+    say: &Sender<Said>,
+) -> Option<Outcome> {
     if let (Some(why), Some(core)) = (pin, config.core) {
         let text = format!("{}: not on core {core}: {why}; it runs where it may", config.name);
         let _ = say.send(Said::Notice(text)); // nobody listens only when all is over
     }
     let lived = match config.locks.as_str() {
-        "light" => live_shared::<Light>(config, shared, say),
-        "heavy" => live_shared::<Heavy>(config, shared, say),
-        _ => prepare::<Up>(config, shared).and_then(|host| {
+        "light" => live_shared::<Light, P>(config, shared, say),
+        "heavy" => live_shared::<Heavy, P>(config, shared, say),
+        _ => prepare::<Up, P>(config, shared).and_then(|host| {
             let runner = runner(config, &host, &config.services)?;
-            Ok(run(&host, runner, shared, say))
+            run(config, &host, runner, shared, say)
         }),
     };
     lived.map_err(|why| say.send(Said::Failed(why))).ok()
 }
 
-/// A host that may have more threads: those serve, the first moves the frames.
-fn live_shared<L: Locks>(config: &HostConfig, shared: &Shared, say: &Sender<Said>) -> Result<Outcome, UpError>
+/// A host that may have more threads: those serve and do netisr's work, the first moves the frames.
+fn live_shared<L: Locks, P: Programs>(
+    config: &HostConfig,
+    shared: &Shared<P>,
+    say: &Sender<Said>,
+) -> Result<Outcome, UpError>
 where
     Host<L>: Sync,
 {
-    let host = prepare::<L>(config, shared)?;
-    let helpers = (config.threads - 1).min(config.services.len());
-    if helpers == 0 {
+    let host = prepare::<L, P>(config, shared)?;
+    let datagrams: Vec<_> = config.services.iter().copied().filter(|service| service.kind.is_datagrams()).collect();
+    let helpers = (config.threads - 1).min(datagrams.len());
+    if helpers == 0 && host.isr_threads() == 0 {
         let runner = runner(config, &host, &config.services)?;
-        return Ok(run(&host, runner, shared, say));
+        return run(config, &host, runner, shared, say);
     }
+    let (theirs, ours) = if helpers > 0 { (&*datagrams, &[][..]) } else { (&[][..], &*datagrams) };
     let calls = host.shared_calls();
     let open = |service| Service::open(&calls, service).map_err(|why| service_error(config, service, why));
-    let services = config.services.iter().copied().map(open).collect::<Result<Vec<_>, _>>()?;
-    let runner = runner(config, &host, &[])?;
+    let services = theirs.iter().copied().map(open).collect::<Result<Vec<_>, _>>()?;
+    let runner = runner(config, &host, ours)?;
     let over = AtomicBool::new(false);
+    let end = || {
+        over.store(true, Ordering::Relaxed);
+        host.finish_isr();
+    };
     std::thread::scope(|scope| {
-        for helper in 0..helpers {
+        let mut threads = Threads::new();
+        let helpers = (0..helpers).try_for_each(|helper| {
             let mine: Vec<Service> = services.iter().copied().skip(helper).step_by(helpers).collect();
             let (host, over) = (&host, &over);
-            let name = format!("{}.{helper}", config.name);
-            if let Err(why) = dispatch::spawn_scoped(scope, &name, move || help(host, &mine, over)) {
-                over.store(true, Ordering::Relaxed);
-                return Err(UpError::Thread { host: config.name.clone(), why: why.to_string() });
-            }
+            spawn(scope, &mut threads, format!("{}.{helper}", config.name), move || help(host, &mine, over))
+        });
+        let all = helpers.and_then(|()| {
+            (0..host.isr_threads()).try_for_each(|at| {
+                let (host, say) = (&host, say.clone());
+                spawn(scope, &mut threads, format!("{}.isr{at}", config.name), move || work(config, host, at, &say))
+            })
+        });
+        if let Err(why) = all {
+            end();
+            return Err(UpError::Thread { host: config.name.clone(), why: why.to_string() });
         }
-        // The helpers end before the audit, so that it is taken at a quiet moment.
-        Ok(run_with(&host, runner, shared, say, || over.store(true, Ordering::Relaxed)))
+        // They end before the audit, so that it is taken at a quiet moment.
+        run_with(config, &host, runner, shared, say, || {
+            end();
+            for (name, thread) in threads {
+                if thread.join().is_err() {
+                    let _ = say.send(Said::Notice(format!("{name}: the thread panicked: what it had in hand is lost")));
+                }
+            }
+        })
     })
+}
+
+type Threads<'scope> = Vec<(String, ScopedJoinHandle<'scope, ()>)>;
+
+fn spawn<'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    threads: &mut Threads<'scope>,
+    name: String,
+    work: impl FnOnce() + Send + 'scope,
+) -> io::Result<()> {
+    let thread = dispatch::spawn_scoped(scope, &name, work)?;
+    threads.push((name, thread));
+    Ok(())
+}
+
+/// Works on a workstream of netisr, on a core of its own if that was asked for.
+fn work<L: Locks>(config: &HostConfig, host: &Host<L>, at: usize, say: &Sender<Said>) {
+    let core = at % dispatch::cores().max(1);
+    let pinned = if config.isr.bind { dispatch::pin_to_core(core) } else { Ok(()) };
+    if let Err(why) = pinned {
+        let text = format!("{}.isr{at}: not on core {core}: {why}; it runs where it may", config.name);
+        let _ = say.send(Said::Notice(text)); // nobody listens only when all is over
+    }
+    if let Err(why) = host.run_isr(at) {
+        let _ = say.send(Said::Notice(format!("{}.isr{at}: {why}", config.name)));
+    }
 }
 
 /// Serves until `over`; sleeps while nothing comes.
@@ -229,19 +302,18 @@ fn help<L: Locks>(host: &Host<L>, services: &[Service], over: &AtomicBool) {
     }
 }
 
-fn prepare<L: Locks>(config: &HostConfig, shared: &Shared) -> Result<Host<L>, UpError> {
-    Ok(build(config, &shared.pairs, Clock::live(config.clock))?)
+fn prepare<L: Locks, P>(config: &HostConfig, shared: &Shared<P>) -> Result<Host<L>, UpError> {
+    let mut host = build(config, &shared.pairs, Clock::live(config.clock))?;
+    host.set_topology(shared.topology.clone());
+    Ok(host)
 }
 
-fn service_error(config: &HostConfig, service: crate::config::ServiceConfig, why: socket::Errno) -> UpError {
-    UpError::Service { host: config.name.clone(), what: format!("{} on port {}", service.kind, service.port.0), why }
+fn service_error(config: &HostConfig, service: ServiceConfig, why: impl ToString) -> UpError {
+    let what = format!("{} on port {}", service.kind, service.port.0);
+    UpError::Service { host: config.name.clone(), what, why: why.to_string() }
 }
 
-fn runner<L: Locks>(
-    config: &HostConfig,
-    host: &Host<L>,
-    services: &[crate::config::ServiceConfig],
-) -> Result<Runner, UpError> {
+fn runner<L: Locks>(config: &HostConfig, host: &Host<L>, services: &[ServiceConfig]) -> Result<Runner, UpError> {
     let bind = |path: &PathBuf| {
         let failed = |why| UpError::Control { host: config.name.clone(), path: path.display().to_string(), why };
         Server::bind(path).map_err(failed)
@@ -251,31 +323,51 @@ fn runner<L: Locks>(
     Ok(runner.map_err(|(service, why)| service_error(config, service, why))?.stay(config.stay))
 }
 
-fn run<L: Locks>(host: &Host<L>, runner: Runner, shared: &Shared, say: &Sender<Said>) -> Outcome {
-    run_with(host, runner, shared, say, || {})
+fn run<L: Locks, P: Programs>(
+    config: &HostConfig,
+    host: &Host<L>,
+    runner: Runner,
+    shared: &Shared<P>,
+    say: &Sender<Said>,
+) -> Result<Outcome, UpError> {
+    run_with(config, host, runner, shared, say, || {})
 }
 
-fn run_with<L: Locks>(
+/// The host's rounds, from its first to its audit; `over` ends the other threads in between.
+fn run_with<L: Locks, P: Programs>(
+    config: &HostConfig,
     host: &Host<L>,
     mut runner: Runner,
-    shared: &Shared,
+    shared: &Shared<P>,
     say: &Sender<Said>,
     over: impl FnOnce(),
-) -> Outcome {
+) -> Result<Outcome, UpError> {
+    let opened = Running::open(&shared.programs, host, &config.services);
+    let mut programs = match opened {
+        Ok(programs) => programs,
+        Err((service, why)) => {
+            over();
+            return Err(service_error(config, service, why));
+        }
+    };
     let control = runner.control.as_ref().map(|server| server.path().to_path_buf());
     let _ = say.send(Said::Running(Event::Running { name: host.stack.name.clone(), control }));
+    let mut notice = |text| drop(say.send(Said::Notice(text)));
     while !shared.is_over() && !runner.is_over(host.clock.now()) {
-        runner.round(host, &shared.pairs, &mut |text| drop(say.send(Said::Notice(text))));
+        let patience = programs.patience(|| host.clock.now(), IDLE);
+        runner.round_with(host, &shared.pairs, &mut notice, patience, || programs.turn(host));
+        programs.tell(&mut |line| notice(format!("{}: {line}", config.name)));
     }
+    programs.end();
     over();
-    runner.tell_remarks(host, &mut |text| drop(say.send(Said::Notice(text))));
-    Outcome { lost_ports: runner.is_over(host.clock.now()) && runner.has_lost_a_port(), ..end(host) }
+    runner.tell_remarks(host, &mut notice);
+    Ok(Outcome { lost_ports: runner.is_over(host.clock.now()) && runner.has_lost_a_port(), ..end(host) })
 }
 
 /// Ends what is queued and takes the audit.
 pub fn end<L: Locks>(host: &Host<L>) -> Outcome {
-    host.stack.shutdown(host.cx());
-    let report = host.stack.audit(host.cx());
+    host.shutdown();
+    let report = host.audit();
     let (rx, tx) = words::port_imbalance(host, &report);
     Outcome {
         name: host.stack.name.clone(),

@@ -1,13 +1,12 @@
-//! How lanes meet: being called to the lock, being woken, frames for a port of another lane, what was learned.
+//! How lanes meet: being called to the lock, being woken, frames for a port of another lane; for what was seen, [`super::news`].
 
-use bridge::{Bridge, Key, PortNo};
-use buf::Frame;
 use buf::ring::{Consumer, Producer, ring};
-use clock::Instant;
+use buf::{Burst, Frame};
+use std::collections::VecDeque;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+use std::sync::{Arc, Mutex};
 
 /// Frames that may wait for a port of another lane.
 const FRAMES: usize = 1024;
@@ -50,6 +49,8 @@ impl Call {
     /// Wakes the lane, if it sleeps: one byte for each sleep at most, so that the pipe never fills.
     #[inline]
     pub fn wake(&self) {
+        // What it is to find was stored before; without a fence that store may come after the look, and both miss each other.
+        fence(Ordering::SeqCst);
         if self.0.asleep.load(Ordering::SeqCst) && self.0.asleep.swap(false, Ordering::SeqCst) {
             // A pipe that cannot be written to is one whose reader is gone.
             let _ = (&self.0.writer).write(&[0]);
@@ -70,72 +71,102 @@ impl Call {
     }
 }
 
-/// What replicas tell each other: whose address was learned at which port.
-type News = (Key, PortNo);
-/// News that may wait for a lane; what has no room is said again later ([`bridge::Bridge::announce_again`]).
-const NEWS: usize = 1024;
-
-/// A lane's way to all others, for news.
-#[derive(Default)]
-pub struct Grapevine {
-    to: Vec<Producer<News>>,
-    from: Vec<Consumer<News>>,
-}
-
-impl Grapevine {
-    /// One for each of so many lanes.
-    pub fn among(lanes: usize) -> Vec<Grapevine> {
-        let mut all: Vec<Grapevine> = (0..lanes).map(|_| Grapevine::default()).collect();
-        for one in 0..lanes {
-            for other in (0..lanes).filter(|other| *other != one) {
-                let (to, from) = ring(NEWS);
-                if let Some(lane) = all.get_mut(one) {
-                    lane.to.push(to);
-                }
-                if let Some(lane) = all.get_mut(other) {
-                    lane.from.push(from);
-                }
-            }
-        }
-        all
-    }
-
-    /// Tells the others what this lane's replica has learned, and the replica what the others have.
-    pub fn exchange(&mut self, bridge: &mut Bridge, own: &[PortNo], now: Instant) {
-        for from in &mut self.from {
-            from.pop_into(NEWS, |(key, port)| bridge.hear(key, port, now));
-        }
-        bridge.announce_again(own, now);
-        while let Some(news) = bridge.take_announced() {
-            self.to.iter_mut().for_each(|to| _ = to.push(news));
-        }
-    }
+/// Where frames for a port of another lane go.
+enum Way {
+    /// A ring of this lane's own.
+    Ring(Producer<Frame>),
+    /// The workers' common queue.
+    Queue(Arc<Outbox>),
 }
 
 /// The way to a port of another lane.
 pub struct Away {
-    ring: Producer<Frame>,
+    way: Way,
     to: usize,
+    /// Dropped: the workers' queue was full.
+    pub late: u64,
 }
 
-/// Frames from another lane for a port of ours.
-pub type Arrivals = Consumer<Frame>;
-
 impl Away {
-    /// Both ends.
-    pub fn new(to: usize) -> (Away, Arrivals) {
+    /// Both ends of a ring.
+    pub fn ring(to: usize) -> (Away, Arrivals) {
         let (ring, arrivals) = ring(FRAMES);
-        (Away { ring, to }, arrivals)
+        (Away { way: Way::Ring(ring), to, late: 0 }, Arrivals::Ring(arrivals))
     }
 
-    /// Sends the frames of `out` as far as there is room; says how many.
-    pub fn send(&mut self, out: &mut buf::Burst, calls: &[Call]) -> usize {
-        let sent = self.ring.push_from(|| out.pop());
+    /// A worker's end of a queue.
+    pub fn queue(to: usize, queue: &Arc<Outbox>) -> Away {
+        Away { way: Way::Queue(queue.clone()), to, late: 0 }
+    }
+
+    /// Sends the frames of `out` as far as there is room. What does not go into a ring stays in `out`; what does not go into the workers' queue
+    /// is dropped, and counted: it would be behind what another worker sends of its flow meanwhile.
+    pub fn send(&mut self, out: &mut Burst, calls: &[Call]) {
+        let sent = match &mut self.way {
+            Way::Ring(ring) => ring.push_from(|| out.pop()),
+            Way::Queue(queue) => {
+                let sent = queue.push(out);
+                self.late += out.len() as u64;
+                out.clear();
+                sent
+            }
+        };
         if sent > 0
             && let Some(call) = calls.get(self.to)
         {
             call.wake();
         }
-        sent
+    }
+}
+
+/// Frames from other lanes for a port of ours.
+pub enum Arrivals {
+    /// From one of them.
+    Ring(Consumer<Frame>),
+    /// From all workers.
+    Queue(Arc<Outbox>),
+}
+
+impl Arrivals {
+    /// How many there are.
+    pub fn level(&self) -> usize {
+        match self {
+            Arrivals::Ring(ring) => ring.level(),
+            Arrivals::Queue(queue) => queue.level.load(Ordering::SeqCst),
+        }
+    }
+
+    /// Takes up to `most`, the oldest first; says how many.
+    pub fn pop_into(&mut self, most: usize, into: impl FnMut(Frame)) -> usize {
+        match self {
+            Arrivals::Ring(ring) => ring.pop_into(most, into),
+            Arrivals::Queue(queue) => queue.pop_into(most, into),
+        }
+    }
+}
+
+/// What workers have decided is to leave through a port: one queue for all of them, since a flow goes from worker to worker and a ring for each
+/// would lose its order. The lock is taken once a burst.
+#[derive(Debug, Default)]
+pub struct Outbox {
+    frames: Mutex<VecDeque<Frame>>,
+    level: AtomicUsize,
+}
+
+impl Outbox {
+    fn push(&self, out: &mut Burst) -> usize {
+        let mut frames = super::lock(&self.frames);
+        let n = out.len().min(FRAMES - frames.len().min(FRAMES));
+        frames.extend(std::iter::from_fn(|| out.pop()).take(n));
+        self.level.store(frames.len(), Ordering::SeqCst);
+        n
+    }
+
+    fn pop_into(&self, most: usize, into: impl FnMut(Frame)) -> usize {
+        let mut frames = super::lock(&self.frames);
+        let n = frames.len().min(most);
+        frames.drain(..n).for_each(into);
+        self.level.store(frames.len(), Ordering::SeqCst);
+        n
     }
 }

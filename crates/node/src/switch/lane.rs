@@ -1,11 +1,14 @@
 //! A loop of a switch: its ports, its replica of the bridge, and the order in which they have their turns.
 
 use super::Average;
-use super::exchange::{Arrivals, Away, Call, Grapevine};
+use super::exchange::{Arrivals, Away, Call, Outbox};
+use super::news::{NewsCounts, Newswire};
+use super::post::{self, Poster};
 use super::tree::SharedInbox;
 use bridge::{Bridge, BridgeConfig, Member, PortNo};
 use buf::{Burst, Frame, Pool};
 use clock::{Clock, Duration, Instant};
+use dispatch::dataflow::{self, Worker};
 use dispatch::polling::{Ask, Handlers, Knobs, Polling, Then};
 use port::offload::soft::Soft;
 use port::{Port, RxHalf, TxHalf};
@@ -24,7 +27,7 @@ pub struct Counts {
     pub bridge: bridge::Counts,
     /// Of what was given to it, taken by the port.
     pub sent: u64,
-    /// Dropped: the port was removed, or over, or full at the end.
+    /// Dropped: the port was removed, or over, or full at the end; or the queue to it was full, with workers.
     pub late: u64,
     /// Given to it and not sent yet.
     pub held: u64,
@@ -100,7 +103,17 @@ enum Place {
     Other(Away),
 }
 
-/// A loop of a switch. Aligned, as its neighbor in memory is another thread's.
+/// What a lane does.
+pub(super) enum Role {
+    /// Polls ports and decides about what comes.
+    Loop,
+    /// Polls ports and posts what comes.
+    Posts(Poster),
+    /// Decides about what was posted.
+    Works(Box<Worker>),
+}
+
+/// A loop of a switch, or one of its workers. Aligned, as its neighbor in memory is another thread's.
 #[repr(align(128))]
 pub struct Lane {
     /// Its number.
@@ -111,13 +124,14 @@ pub struct Lane {
     pub polling: Polling,
     /// What the bridge's part of a frame's way costs.
     pub average: Average,
+    role: Role,
     ports: Ports,
     /// What ports did that are no members any more.
     gone: Counts,
     clock: Clock,
     calls: Vec<Call>,
     /// To the other lanes, if there are any.
-    news: Option<Grapevine>,
+    news: Option<Newswire>,
     inbox: SharedInbox,
     pool: Pool,
 }
@@ -143,9 +157,10 @@ struct Ports {
 }
 
 impl Lane {
-    pub(super) fn new(number: usize, common: &Common) -> Lane {
+    pub(super) fn new(number: usize, role: Role, common: &Common) -> Lane {
         Lane {
             number,
+            role,
             bridge: Bridge::new(common.bridge),
             polling: Polling::new(common.knobs.clone()),
             average: Average::default(),
@@ -160,7 +175,7 @@ impl Lane {
     }
 
     /// One of several.
-    pub(super) fn among_others(mut self, news: Grapevine) -> Lane {
+    pub(super) fn among_others(mut self, news: Newswire) -> Lane {
         self.bridge.announce();
         self.news = Some(news);
         self
@@ -175,12 +190,21 @@ impl Lane {
 
     /// Says where what it sends to that port arrives.
     pub(super) fn add_foreign(&mut self, number: PortNo, lane: usize) -> Arrivals {
-        let (away, arrivals) = Away::new(lane);
+        let (away, arrivals) = Away::ring(lane);
         self.put(number, Place::Other(away));
         arrivals
     }
 
+    /// Says that what it decides to send to that port, of `lane`, goes into the workers' `queue`.
+    pub(super) fn add_queued(&mut self, number: PortNo, lane: usize, queue: &Arc<Outbox>) {
+        self.put(number, Place::Other(Away::queue(lane, queue)));
+    }
+
     fn put(&mut self, number: PortNo, place: Place) {
+        if let Some(news) = &mut self.news {
+            // What others say of a port that had this number before is heard while nobody has it: it is nobody's.
+            news.exchange(&mut self.bridge, self.clock.now());
+        }
         self.bridge.join(number, Member::default());
         let at = usize::from(number);
         if at >= self.ports.places.len() {
@@ -198,6 +222,9 @@ impl Lane {
         self.gone.sent += counts.sent;
         self.gone.late += counts.late + counts.held;
         self.ports.own.retain(|own| *own != number);
+        if let Role::Posts(poster) = &mut self.role {
+            poster.discard(number);
+        }
         let at = usize::from(number);
         if let (Some(place), Some(out)) = (self.ports.places.get_mut(at), self.ports.out.get_mut(at)) {
             *place = Place::Free;
@@ -222,6 +249,7 @@ impl Lane {
             Some(Place::Own(own)) => {
                 Counts { bridge, sent: own.sent, late: own.late, held: (out + own.waits()) as u64 }
             }
+            Some(Place::Other(away)) => Counts { bridge, late: away.late, held: out as u64, ..Counts::default() },
             _ => Counts { bridge, held: out as u64, ..Counts::default() },
         }
     }
@@ -231,6 +259,11 @@ impl Lane {
         let mut all = self.gone;
         (0..self.ports.places.len()).for_each(|at| all.add(&self.counts(at as PortNo)));
         all
+    }
+
+    /// What it told the other lanes and heard, if there are any.
+    pub fn news(&self) -> Option<&NewsCounts> {
+        self.news.as_ref().map(|news| &news.counts)
     }
 
     /// The ports of this lane.
@@ -287,20 +320,32 @@ impl Lane {
     /// One turn.
     #[inline]
     pub fn turn(&mut self) -> Then {
-        let Lane { bridge, polling, average, ports, clock, calls, news, inbox, pool, .. } = self;
+        let Lane { number, bridge, polling, average, role, ports, clock, calls, news, inbox, pool, .. } = self;
         let now = clock.now();
         bridge.poll(now);
         if let Some(news) = news {
-            news.exchange(bridge, &ports.own, now);
+            news.exchange(bridge, now);
         }
-        let mut work = Work { bridge, average, ports, calls };
-        let then = polling.turn(&mut work, || clock.now());
+        let mut work = Work { bridge, average, poster: None, ports, calls };
+        let then = match role {
+            Role::Loop => polling.turn(&mut work, || clock.now()),
+            Role::Posts(poster) => {
+                work.poster = Some(poster);
+                polling.turn(&mut work, || clock.now())
+            }
+            Role::Works(worker) => match worker.turn(&mut work, || clock.now()) {
+                0 => Then::Wait,
+                _ => Then::Again,
+            },
+        };
         while let Some(local) = bridge.take_local() {
             inbox.put(local.from, local.frame.bytes());
             calls.first().into_iter().for_each(Call::wake);
         }
         while let Some(query) = bridge.take_query() {
-            if let Some(mut frame) = pool.get()
+            // All replicas know that the bridge asks; one of them does.
+            if *number == 0
+                && let Some(mut frame) = pool.get()
                 && frame.extend(query.bytes()).is_some()
             {
                 bridge.send_all(frame, query.vid, &mut ports.out);
@@ -385,7 +430,7 @@ impl Ports {
         for (place, out) in self.places.iter_mut().zip(&mut self.out).filter(|(_, out)| !out.is_empty()) {
             match place {
                 Place::Own(own) => own.send(out, now),
-                Place::Other(away) => _ = away.send(out, calls),
+                Place::Other(away) => away.send(out, calls),
                 Place::Free => {}
             }
         }
@@ -396,7 +441,7 @@ impl Ports {
         for (place, out) in self.places.iter_mut().zip(&mut self.out) {
             match place {
                 Place::Own(own) => own.flush(out, now),
-                Place::Other(away) if !out.is_empty() => _ = away.send(out, calls),
+                Place::Other(away) if !out.is_empty() => away.send(out, calls),
                 Place::Other(_) | Place::Free => {}
             }
         }
@@ -407,6 +452,8 @@ impl Ports {
 struct Work<'a> {
     bridge: &'a mut Bridge,
     average: &'a mut Average,
+    /// Who takes what comes through ports, if it is not this lane.
+    poster: Option<&'a mut Poster>,
     ports: &'a mut Ports,
     calls: &'a [Call],
 }
@@ -422,7 +469,12 @@ impl Handlers for Work<'_> {
         let Some(number) = own.get(at).copied() else { return 0 };
         let Some(Place::Own(port)) = places.get_mut(usize::from(number)) else { return 0 };
         let came = port.rx.rx_burst(burst, most, now);
-        if came > 0 {
+        if came == 0 {
+            return 0;
+        }
+        if let Some(poster) = &mut self.poster {
+            poster.post(number, burst);
+        } else {
             let bridge = &mut *self.bridge;
             self.average.of(came, || bridge.input(number, burst, now, out));
             // Before the next port's: what was staged has room then.
@@ -433,5 +485,14 @@ impl Handlers for Work<'_> {
 
     fn flush(&mut self, now: Instant) {
         self.ports.flush(self.calls, now);
+    }
+}
+
+impl dataflow::Work for Work<'_> {
+    fn run(&mut self, lane: usize, burst: &mut Burst, now: Instant) {
+        let (from, came) = (post::port_of(lane), burst.len());
+        let (bridge, out) = (&mut *self.bridge, &mut self.ports.out);
+        self.average.of(came, || bridge.input(from, burst, now, out));
+        self.ports.send(self.calls, now);
     }
 }

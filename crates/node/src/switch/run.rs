@@ -1,13 +1,15 @@
-//! Runs a switch: each lane in a thread, the first in the caller's, which serves the control socket as well.
+//! Runs a switch: each loop and worker in a thread, the first loop in the caller's, which serves the control socket as well.
 
 use super::{Switch, lock};
 use crate::control::Server;
 use crate::switch::words;
 use clock::{Duration, Instant};
+use dispatch::dataflow::Dataflow;
 use dispatch::polling::Then;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{Scope, ScopedJoinHandle};
 
 /// How often the control socket is looked at while there is work.
 const LOOK: Duration = Duration::from_millis(1);
@@ -23,21 +25,57 @@ pub enum Until {
     Over,
 }
 
+/// Begins a lane's thread.
+type Begin = for<'scope> fn(&'scope Scope<'scope, '_>, &str, Work<'scope>) -> io::Result<Thread<'scope>>;
+type Work<'scope> = Box<dyn FnOnce() -> io::Result<()> + Send + 'scope>;
+type Thread<'scope> = ScopedJoinHandle<'scope, io::Result<()>>;
+
+fn begin<'scope>(scope: &'scope Scope<'scope, '_>, name: &str, work: Work<'scope>) -> io::Result<Thread<'scope>> {
+    dispatch::spawn_scoped(scope, name, work)
+}
+
+/// Ends the other lanes with the first, however that ends: its scope waits for them.
+struct End<'a> {
+    ended: &'a AtomicBool,
+    flow: Option<&'a Dataflow>,
+}
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.ended.store(true, Ordering::Relaxed);
+        if let Some(flow) = self.flow {
+            flow.finish(); // once the workers have done what was posted
+        }
+    }
+}
+
 impl Switch {
     /// Runs until `stop` says so or, if it is `until` then, all ports are over. What still waits is sent, as far as the ports take it.
     ///
     /// # Errors
     /// The system's: no thread, or no waiting.
-    pub fn run(
+    pub fn run(&self, control: Option<&mut Server>, until: Until, stop: impl Fn() -> bool + Sync) -> io::Result<()> {
+        self.run_by(begin, control, until, stop)
+    }
+
+    /// The same, with threads that `begin` begins.
+    fn run_by(
         &self,
+        begin: Begin,
         mut control: Option<&mut Server>,
         until: Until,
         stop: impl Fn() -> bool + Sync,
     ) -> io::Result<()> {
-        let over: Vec<AtomicBool> = (0..self.lanes()).map(|_| AtomicBool::new(false)).collect();
-        let ends = || stop() || (until == Until::Over && over.iter().all(|over| over.load(Ordering::Relaxed)));
+        let over: Vec<AtomicBool> = (0..self.loops()).map(|_| AtomicBool::new(false)).collect();
+        let ended = AtomicBool::new(false);
+        let is_over = || until == Until::Over && over.iter().all(|over| over.load(Ordering::Relaxed));
+        let ends = || ended.load(Ordering::Relaxed) || stop() || is_over();
         let ends = &ends;
+        if let Some(flow) = &self.flow {
+            flow.resume();
+        }
         std::thread::scope(|scope| {
+            let end = End { ended: &ended, flow: self.flow.as_deref() };
             let mut lanes = Vec::new();
             for (number, over) in over.iter().enumerate().skip(1) {
                 let work = move || {
@@ -46,9 +84,18 @@ impl Switch {
                     }
                     Ok(())
                 };
-                lanes.push(dispatch::spawn_scoped(scope, &format!("{}.{number}", self.name), work)?);
+                lanes.push(begin(scope, &format!("{}.{number}", self.name), Box::new(work))?);
+            }
+            for number in self.loops()..self.lanes() {
+                let name = format!("{}.{number}", self.name);
+                let work = move || {
+                    self.work(number);
+                    Ok(())
+                };
+                lanes.push(begin(scope, &name, Box::new(work))?);
             }
             let ran = self.first(&mut control, over.first(), ends);
+            drop(end);
             // A lane that failed ends alone, and all with it once the first has seen that it is over.
             for lane in lanes {
                 lane.join().unwrap_or_else(|_| Err(io::Error::other("a loop panicked")))?;
@@ -56,6 +103,22 @@ impl Switch {
             ran
         })?;
         self.drain()
+    }
+
+    /// A worker's thread: works on what is posted until there will be nothing any more. It sleeps without its lock.
+    fn work(&self, number: usize) {
+        let (Some(lane), Some(flow)) = (self.lanes.get(number), &self.flow) else { return };
+        loop {
+            let mut lane = lock(lane);
+            while lane.turn() == Then::Again && !lane.is_asked() {}
+            let asked = lane.is_asked();
+            drop(lane);
+            if asked {
+                std::thread::sleep(Duration::from_micros(20));
+            } else if !flow.rest(number - self.loops()) {
+                return;
+            }
+        }
     }
 
     /// The first lane, and the control socket between its turns.
@@ -131,3 +194,6 @@ impl Switch {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

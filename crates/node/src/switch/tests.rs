@@ -1,3 +1,5 @@
+mod workers;
+
 use super::*;
 use buf::Burst;
 use clock::{Duration, Instant, SimClock, Strategy};
@@ -19,17 +21,17 @@ struct Lan {
 }
 
 impl Lan {
-    fn new(n: usize, lanes: usize) -> Lan {
-        Lan::with(n, lanes, Clock::sim(&SimClock::new()))
+    fn new(n: usize, loops: usize) -> Lan {
+        Lan::with(n, loops, 0, Clock::sim(&SimClock::new()))
     }
 
     /// One that runs by itself.
-    fn live(n: usize, lanes: usize) -> Lan {
-        Lan::with(n, lanes, Clock::live(Strategy::TscScaled))
+    fn live(n: usize, loops: usize) -> Lan {
+        Lan::with(n, loops, 0, Clock::live(Strategy::TscScaled))
     }
 
-    fn with(n: usize, lanes: usize, clock: Clock) -> Lan {
-        let config = SwitchConfig { lanes, ..SwitchConfig::default() };
+    fn with(n: usize, loops: usize, workers: usize, clock: Clock) -> Lan {
+        let config = SwitchConfig { loops, workers, ..SwitchConfig::default() };
         let switch = Switch::new(&config, clock).unwrap();
         let mut lan = Lan {
             switch,
@@ -216,8 +218,8 @@ fn cards_are_shown_a_frame_and_their_knobs_set_while_they_run() {
 #[test]
 fn a_spanning_tree_opens_one_of_two_links() {
     let clock = SimClock::new();
-    let mut one = Lan::with(1, 2, Clock::sim(&clock));
-    let mut other = Lan::with(1, 1, Clock::sim(&clock));
+    let mut one = Lan::with(1, 2, 0, Clock::sim(&clock));
+    let mut other = Lan::with(1, 1, 0, Clock::sim(&clock));
     for name in ["l0", "l1"] {
         let (here, there) = pair(name, 256, Caps::PLAIN);
         one.switch.attach(here, None).unwrap();

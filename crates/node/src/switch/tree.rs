@@ -201,7 +201,7 @@ impl Switch {
         self.each_lane(|lane| {
             let now = lane.now();
             let all = |entry: &bridge::Entry| entry.port == port && entry.kind == Kind::Learned && which(entry.age);
-            lane.bridge.fdb_mut().flush(all, now);
+            lane.bridge.forget(all, now);
         });
     }
 

@@ -7,7 +7,7 @@ use lock::Locks;
 use serde_json::{Map, Value, json};
 
 pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>) -> String {
-    let report = ctl.host.stack.audit(ctl.cx);
+    let report = ctl.host.audit();
     ctl.listing(|| to_json(ctl.host, &report), || to_text(ctl.host, &report))
 }
 

@@ -1,11 +1,12 @@
 //! `ifconfig`: makes ifaces, gives them addresses, switches them; lists them in BSD's form.
 
 use super::parse::{self, Words};
-use super::{Ctl, WordError, ip};
+use super::{Ctl, WordError, ip, tunnel};
 use crate::config::IfaceConfig;
 use inet::iface::{Iface, IfaceAddr, IfaceId, IfaceKind, Offload};
 use lock::Locks;
 use serde_json::{Value, json};
+use std::net::Ipv4Addr;
 
 const SWITCHES: &[&str] = &[
     "create",
@@ -40,12 +41,18 @@ pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<St
     let iface = ctl.iface(name)?;
     while let Some(word) = words.take() {
         change(ctl, iface, word, &mut words)?;
+        if word == "destroy" {
+            return words.end().map(|()| String::new());
+        }
     }
     Ok(if only_show { list(ctl, Some(iface.id)) } else { String::new() })
 }
 
 /// `create [port SPEC]`; `pgN` and `tapN` know their ports.
 fn create<L: Locks>(ctl: &Ctl<'_, L>, name: &str, words: &mut Words<'_>) -> Result<(), WordError> {
+    if let Some(kind) = inet::tunnel::Kind::of_name(name).filter(|_| words.peek() != Some("port")) {
+        return tunnel::create(ctl, name, kind).map(drop);
+    }
     let spec =
         if words.skip("port") { words.next("a port such as tap:tap0")?.to_string() } else { default_port(name)? };
     if name.is_empty() || name.len() > 32 || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b)) {
@@ -70,6 +77,9 @@ fn default_port(name: &str) -> Result<String, WordError> {
 }
 
 fn change<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>, word: &str, words: &mut Words<'_>) -> Result<(), WordError> {
+    if let Some(changed) = tunnel::change(ctl, iface, word, words) {
+        return changed;
+    }
     let (name, on) = word.strip_prefix('-').map_or((word, true), |name| (name, false));
     let stack = &ctl.host.stack;
     match (name, on) {
@@ -88,7 +98,7 @@ fn change<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>, word: &str, words: &mut 
         }
         ("rxcsum", _) => switch(ctl, iface, name, on, Offload { rx: on, ..iface.offload() }),
         ("create", true) => Err(WordError::failed(format!("{}: create comes first, and only once", iface.name))),
-        _ => Err(WordError::unknown("word", word, SWITCHES.iter().copied())),
+        _ => Err(WordError::unknown("word", word, SWITCHES.iter().chain(tunnel::SWITCHES).copied())),
     }
 }
 
@@ -116,7 +126,10 @@ pub(super) fn mtu_max<L: Locks>(ctl: &Ctl<'_, L>, id: IfaceId) -> i64 {
 pub(super) fn set_mtu<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>, word: &str) -> Result<(), WordError> {
     // RFC 791 3.2: every link carries 68 bytes.
     let mtu = parse::number(&format!("{}: mtu", iface.name), word, 68, mtu_max(ctl, iface.id))?;
-    ctl.host.stack.set_mtu(iface.id, mtu as u16);
+    match iface.tunnel {
+        Some(_) => ctl.host.stack.set_tunnel_mtu(ctl.cx, iface.id, mtu as u16),
+        None => ctl.host.stack.set_mtu(iface.id, mtu as u16),
+    }
     Ok(())
 }
 
@@ -124,6 +137,13 @@ pub(super) fn set_mtu<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>, word: &str) 
 fn inet<L: Locks>(ctl: &Ctl<'_, L>, id: IfaceId, words: &mut Words<'_>) -> Result<(), WordError> {
     let mut addr = parse::addr(words.next("an IPv4 address")?, parse::class_len)?;
     let (mut alias, mut delete) = (false, false);
+    let mut peer = None;
+    if ctl.host.stack.iface(id).is_some_and(|iface| iface.kind == IfaceKind::Tunnel) {
+        peer = words.peek().and_then(|word| word.parse().ok());
+        if peer.is_some() {
+            words.take();
+        }
+    }
     while let Some(word) = words.peek() {
         match word {
             "netmask" | "broadcast" => {}
@@ -150,12 +170,28 @@ fn inet<L: Locks>(ctl: &Ctl<'_, L>, id: IfaceId, words: &mut Words<'_>) -> Resul
     {
         stack.remove_addr(ctl.cx, id, first.addr);
     }
-    add_addr(ctl, id, addr)
+    match peer {
+        Some(peer) => add_peer(ctl, id, addr.addr, peer),
+        None => add_addr(ctl, id, addr),
+    }
+}
+
+/// An address whose far end is `peer`.
+pub(super) fn add_peer<L: Locks>(
+    ctl: &Ctl<'_, L>,
+    id: IfaceId,
+    addr: Ipv4Addr,
+    peer: Ipv4Addr,
+) -> Result<(), WordError> {
+    add_addr(ctl, id, IfaceAddr { addr, len: 32 })?;
+    parse::own_addr(IfaceAddr { addr: peer, len: 32 })?;
+    let added = ctl.host.stack.add_peer(ctl.cx, id, addr, peer);
+    added.map_err(|why| WordError::failed(format!("{peer}: no room for its route: {why:?}")))
 }
 
 pub(super) fn add_addr<L: Locks>(ctl: &Ctl<'_, L>, id: IfaceId, addr: IfaceAddr) -> Result<(), WordError> {
     let stack = &ctl.host.stack;
-    if stack.iface(id).is_some_and(|iface| iface.kind == IfaceKind::Ethernet) {
+    if stack.iface(id).is_some_and(|iface| iface.kind != IfaceKind::Loopback) {
         parse::on_link(addr)?;
     }
     let other = stack.ifaces().find(|iface| iface.addrs(ctl.cx).iter().any(|own| own.addr == addr.addr));
@@ -182,8 +218,9 @@ fn flags<L: Locks>(iface: &Iface<L>) -> (u32, Vec<&'static str>) {
     let loopback = iface.kind == IfaceKind::Loopback;
     let all = [
         (0x1, "UP", iface.is_up()),
-        (0x2, "BROADCAST", !loopback),
+        (0x2, "BROADCAST", iface.kind == IfaceKind::Ethernet),
         (0x8, "LOOPBACK", loopback),
+        (0x10, "POINTOPOINT", iface.kind == IfaceKind::Tunnel),
         (0x40, "RUNNING", iface.is_up()),
         (0x800, "SIMPLEX", !loopback),
         (0x8000, "MULTICAST", true),
@@ -204,8 +241,13 @@ fn describe<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>) -> String {
         let (can, on) = (offload_names(iface.capable), offload_names(iface.offload()));
         out += &format!("\tcapabilities=<{can}>\n\tenabled=<{on}>\n\tether {}\n", iface.mac);
     }
+    out += &tunnel::describe(ctl, iface.id);
     for addr in iface.addrs(ctl.cx) {
-        out += &format!("\tinet {} netmask 0x{:08x}", addr.addr, addr.mask());
+        out += &format!("\tinet {}", addr.addr);
+        if let Some(peer) = ctl.host.stack.peer(ctl.cx, iface.id, addr.addr) {
+            out += &format!(" --> {peer}");
+        }
+        out += &format!(" netmask 0x{:08x}", addr.mask());
         if let Some(broadcast) = addr.broadcast().filter(|_| iface.kind == IfaceKind::Ethernet) {
             out += &format!(" broadcast {broadcast}");
         }

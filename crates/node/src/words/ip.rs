@@ -1,7 +1,7 @@
 //! `ip addr` and `ip link`, with iproute2's text and `ip -j`'s key names; `ip route` and `ip neigh` are next door.
 
 use super::parse::{self, Words};
-use super::{Ctl, WordError, ifconfig, ipneigh, iproute};
+use super::{Ctl, WordError, ifconfig, ipneigh, iproute, tunnel};
 use inet::iface::{Iface, IfaceKind};
 use lock::Locks;
 use serde_json::{Value, json};
@@ -61,12 +61,12 @@ fn addr<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, Word
         return Ok(list(ctl, only, true));
     }
     let mut addr = parse::addr(words.next("an address such as 10.0.0.1/24")?, parse::host_len)?;
-    let mut dev = None;
+    let (mut dev, mut peer) = (None, None);
     while let Some(word) = words.take() {
         match word {
             "dev" => dev = Some(ctl.iface(words.next("an iface")?)?),
             "brd" | "broadcast" | "scope" | "label" => drop(words.next("a value")?), // follow from the address here
-            "peer" => return Err(WordError::failed("peer: there are no point-to-point ifaces here")),
+            "peer" => peer = Some(parse::addr(words.next("the far end's address")?, parse::host_len)?.addr),
             other => return Err(WordError::unknown("word", other, ["dev"].into_iter())),
         }
     }
@@ -80,18 +80,31 @@ fn addr<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, Word
         }
         _ => {
             addr = parse::own_addr(addr)?;
-            ifconfig::add_addr(ctl, dev.id, addr)?;
+            match peer {
+                Some(_) if dev.kind != IfaceKind::Tunnel => {
+                    return Err(WordError::failed(format!("peer: {} is no point-to-point iface", dev.name)));
+                }
+                Some(peer) => ifconfig::add_peer(ctl, dev.id, addr.addr, peer)?,
+                None => ifconfig::add_addr(ctl, dev.id, addr)?,
+            }
         }
     }
     Ok(String::new())
 }
 
 fn link<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordError> {
-    if verb(&mut words, &["show", "set"])? == "show" {
-        let only = only_dev(ctl, &mut words)?;
-        return Ok(list(ctl, only, false));
-    }
-    words.skip("dev");
+    match verb(&mut words, &["show", "set", "add", "del"])? {
+        "show" => {
+            let only = only_dev(ctl, &mut words)?;
+            return Ok(list(ctl, only, false));
+        }
+        "add" => return tunnel::add(ctl, &mut words).map(|()| String::new()),
+        "del" => {
+            let dev = only_dev(ctl, &mut words)?.ok_or_else(|| WordError::missing("an iface"))?;
+            return tunnel::destroy(ctl, dev.id).map(|()| String::new());
+        }
+        _ => words.skip("dev"),
+    };
     let dev = ctl.iface(words.next("an iface")?)?;
     while let Some(word) = words.take() {
         match word {
@@ -105,12 +118,12 @@ fn link<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, Word
 
 fn list<L: Locks>(ctl: &Ctl<'_, L>, only: Option<&Iface<L>>, addrs: bool) -> String {
     let ifaces = || ctl.host.stack.ifaces().filter(|iface| only.is_none_or(|only| only.id == iface.id));
-    let row = |iface| if addrs { addr_json(ctl, iface) } else { link_json(iface) };
+    let row = |iface| if addrs { addr_json(ctl, iface) } else { link_json(ctl, iface) };
     ctl.listing(
         || Value::Array(ifaces().map(row).collect()),
         || {
             let addr_text = |iface| if addrs { addr_text(ctl, iface) } else { String::new() };
-            ifaces().map(|iface| link_text(iface) + &addr_text(iface)).collect()
+            ifaces().map(|iface| link_text(ctl, iface) + &addr_text(iface)).collect()
         },
     )
 }
@@ -119,7 +132,8 @@ fn flags<L: Locks>(iface: &Iface<L>) -> Vec<&'static str> {
     let loopback = iface.kind == IfaceKind::Loopback;
     let all = [
         ("LOOPBACK", loopback),
-        ("BROADCAST", !loopback),
+        ("POINTOPOINT", iface.kind == IfaceKind::Tunnel),
+        ("BROADCAST", iface.kind == IfaceKind::Ethernet),
         ("MULTICAST", !loopback),
         ("UP", iface.is_up()),
         ("LOWER_UP", iface.is_up()),
@@ -127,34 +141,45 @@ fn flags<L: Locks>(iface: &Iface<L>) -> Vec<&'static str> {
     all.iter().filter(|(_, on)| *on).map(|(name, _)| *name).collect()
 }
 
-/// RFC 2863's operational state as Linux says it: a loopback has none of its own.
+/// RFC 2863's operational state as Linux says it: a loopback and a tunnel have none of their own.
 fn operstate<L: Locks>(iface: &Iface<L>) -> &'static str {
     match (iface.is_up(), iface.kind) {
         (false, _) => "DOWN",
-        (true, IfaceKind::Loopback) => "UNKNOWN",
+        (true, IfaceKind::Loopback | IfaceKind::Tunnel) => "UNKNOWN",
+        (true, IfaceKind::Ethernet) if iface.tunnel.is_some() => "UNKNOWN",
         (true, IfaceKind::Ethernet) => "UP",
     }
 }
 
-/// The link's type and broadcast address.
-fn link_type<L: Locks>(iface: &Iface<L>) -> (&'static str, wire::Mac) {
-    match iface.kind {
-        IfaceKind::Loopback => ("loopback", wire::Mac::ZERO),
-        IfaceKind::Ethernet => ("ether", wire::Mac::BROADCAST),
+/// The link's type, its address and that of everybody on it: for a tunnel its ends.
+fn link_type<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>) -> (&'static str, String, String) {
+    let macs = |kind, broadcast: wire::Mac| (kind, iface.mac.to_string(), broadcast.to_string());
+    match (iface.kind, ctl.host.stack.tunnel(ctl.cx, iface.id)) {
+        (IfaceKind::Tunnel, Some(ends)) => {
+            let kind = if ends.kind == inet::tunnel::Kind::Gre { "gre" } else { "ipip" };
+            (kind, ends.local.to_string(), ends.remote.to_string())
+        }
+        (IfaceKind::Loopback | IfaceKind::Tunnel, _) => macs("loopback", wire::Mac::ZERO),
+        (IfaceKind::Ethernet, _) => macs("ether", wire::Mac::BROADCAST),
     }
 }
 
-fn link_text<L: Locks>(iface: &Iface<L>) -> String {
-    let (kind, broadcast) = link_type(iface);
+fn link_text<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>) -> String {
+    let (kind, address, other) = link_type(ctl, iface);
+    let word = if iface.kind == IfaceKind::Tunnel { "peer" } else { "brd" };
     let (index, name, flags, mtu) = (iface.id.0 + 1, &iface.name, flags(iface).join(","), iface.mtu());
     let state = operstate(iface);
-    format!("{index}: {name}: <{flags}> mtu {mtu} state {state}\n    link/{kind} {} brd {broadcast}\n", iface.mac)
+    format!("{index}: {name}: <{flags}> mtu {mtu} state {state}\n    link/{kind} {address} {word} {other}\n")
+        + &tunnel::link_text(ctl, iface.id)
 }
 
 fn addr_text<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>) -> String {
     let mut out = String::new();
     for addr in iface.addrs(ctl.cx) {
-        out += &format!("    inet {}/{}", addr.addr, addr.len);
+        out += &match ctl.host.stack.peer(ctl.cx, iface.id, addr.addr) {
+            Some(peer) => format!("    inet {} peer {peer}/{}", addr.addr, addr.len),
+            None => format!("    inet {}/{}", addr.addr, addr.len),
+        };
         if let Some(broadcast) = addr.broadcast().filter(|_| iface.kind == IfaceKind::Ethernet) {
             out += &format!(" brd {broadcast}");
         }
@@ -167,26 +192,36 @@ fn scope<L: Locks>(iface: &Iface<L>) -> &'static str {
     if iface.kind == IfaceKind::Loopback { "host" } else { "global" }
 }
 
-fn link_json<L: Locks>(iface: &Iface<L>) -> Value {
-    let (kind, broadcast) = link_type(iface);
-    json!({
+fn link_json<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>) -> Value {
+    let (kind, address, broadcast) = link_type(ctl, iface);
+    let mut row = json!({
         "ifindex": iface.id.0 + 1,
         "ifname": iface.name,
         "flags": flags(iface),
         "mtu": iface.mtu(),
         "operstate": operstate(iface),
         "link_type": kind,
-        "address": iface.mac.to_string(),
-        "broadcast": broadcast.to_string(),
-    })
+        "address": address,
+        "broadcast": broadcast,
+    });
+    if iface.kind == IfaceKind::Tunnel {
+        set(&mut row, "link_pointtopoint", true);
+    }
+    if let Some(info) = tunnel::link_json(ctl, iface.id) {
+        set(&mut row, "linkinfo", info);
+    }
+    row
 }
 
 pub(super) fn addr_json<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>) -> Value {
-    let mut row = link_json(iface);
+    let mut row = link_json(ctl, iface);
     let infos = iface.addrs(ctl.cx).into_iter().map(|addr| {
         let mut info = json!({ "family": "inet", "local": addr.addr.to_string(), "prefixlen": addr.len });
         if let (Some(broadcast), IfaceKind::Ethernet) = (addr.broadcast(), iface.kind) {
             set(&mut info, "broadcast", broadcast.to_string());
+        }
+        if let Some(peer) = ctl.host.stack.peer(ctl.cx, iface.id, addr.addr) {
+            set(&mut info, "address", peer.to_string());
         }
         set(&mut info, "scope", scope(iface));
         set(&mut info, "label", iface.name.as_str());

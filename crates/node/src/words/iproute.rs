@@ -2,9 +2,9 @@
 
 use super::ip::{set, verb};
 use super::parse::{self, Words};
-use super::{Ctl, WordError};
+use super::{Ctl, WordError, why};
 use inet::fib::Prefix;
-use inet::route::{Route, Via};
+use inet::route::{Path, Route, Via};
 use lock::Locks;
 use serde_json::{Value, json};
 
@@ -21,13 +21,13 @@ pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<St
             if gone { Ok(String::new()) } else { Err(no_route(prefix)) }
         }
         verb => {
-            let (prefix, via) = describe(ctl, words, Wanted::Whole)?;
+            let (prefix, ways) = describe(ctl, words, Wanted::Whole)?;
             match (verb, ctl.route_at(prefix)) {
                 ("add" | "append", Some(_)) => {
                     Err(WordError::failed(format!("there is a route to {prefix} already: use replace")))
                 }
                 ("change", None) => Err(no_route(prefix)),
-                _ => ctl.add_route(prefix, via).map(|()| String::new()),
+                _ => ctl.add_route(prefix, &ways).map(|()| String::new()),
             }
         }
     }
@@ -43,13 +43,18 @@ enum Wanted {
     Whole,
 }
 
-/// `[TYPE] PREFIX [via GW] [dev IF]`.
-fn describe<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>, wanted: Wanted) -> Result<(Prefix, Via), WordError> {
+/// `[TYPE] PREFIX [via GW] [dev IF]`, or `PREFIX nexthop via GW [dev IF] [weight N] nexthop ...`.
+fn describe<L: Locks>(
+    ctl: &Ctl<'_, L>,
+    mut words: Words<'_>,
+    wanted: Wanted,
+) -> Result<(Prefix, Vec<Path>), WordError> {
     let mut word = words.next("a destination such as 10.0.0.0/8, or default")?;
     let (mut via, mut local) = (None, false);
     match word {
         "blackhole" => via = Some(Via::Blackhole),
-        "unreachable" | "prohibit" => via = Some(Via::Reject),
+        "unreachable" => via = Some(Via::Reject),
+        "prohibit" => via = Some(Via::Prohibit),
         "local" => local = true,
         _ => {}
     }
@@ -65,6 +70,7 @@ fn describe<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>, wanted: Wanted) ->
                 gateway = Some(parse::ip4("gateway", words.next("a gateway's address")?)?);
             }
             "dev" => dev = Some(ctl.iface(words.next("an iface")?)?.id),
+            "nexthop" => return Ok((prefix, nexthops(ctl, words)?)),
             "proto" | "protocol" | "scope" | "metric" | "src" | "table" => drop(words.next("a value")?),
             "onlink" => {}
             other => return Err(WordError::unknown("word", other, ["via", "dev"].into_iter())),
@@ -81,7 +87,43 @@ fn describe<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>, wanted: Wanted) ->
         (None, None, None) if wanted == Wanted::Prefix => Via::Reject, // not looked at
         (None, None, None) => return Err(WordError::missing("via GATEWAY or dev IF")),
     };
-    Ok((prefix, via))
+    Ok((prefix, vec![Path { via, weight: 1 }]))
+}
+
+/// What stands behind the first `nexthop`.
+fn nexthops<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<Vec<Path>, WordError> {
+    let mut paths = Vec::new();
+    loop {
+        let (mut gateway, mut dev, mut weight, mut more) = (None, None, 1, false);
+        while let Some(word) = words.take() {
+            match word {
+                "via" => {
+                    words.skip("inet");
+                    gateway = Some(parse::ip4("gateway", words.next("a gateway's address")?)?);
+                }
+                "dev" => dev = Some(ctl.iface(words.next("an iface")?)?.id),
+                "weight" => weight = parse::number("weight", words.next("a number")?, 1, 256)? as u16,
+                "onlink" => {}
+                "nexthop" => {
+                    more = true;
+                    break;
+                }
+                other => {
+                    return Err(WordError::unknown("word", other, ["via", "dev", "weight", "nexthop"].into_iter()));
+                }
+            }
+        }
+        let via = match (gateway, dev) {
+            (Some(gateway), Some(dev)) => Via::Gateway(dev, gateway),
+            (Some(gateway), None) => Via::Gateway(ctl.link_of(gateway)?, gateway),
+            (None, Some(dev)) => Via::Link(dev),
+            (None, None) => return Err(WordError::missing("nexthop via GATEWAY or dev IF")),
+        };
+        paths.push(Path { via, weight });
+        if !more {
+            return Ok(paths);
+        }
+    }
 }
 
 /// `show [PREFIX | root PREFIX] [dev IF] [table main|local|all]`.
@@ -132,8 +174,9 @@ fn type_word(via: &Via) -> Option<&'static str> {
         Via::Local(_) => Some("local"),
         Via::Broadcast(_) => Some("broadcast"),
         Via::Reject => Some("unreachable"),
+        Via::Prohibit => Some("prohibit"),
         Via::Blackhole => Some("blackhole"),
-        Via::Link(_) | Via::Gateway(..) => None,
+        Via::Link(_) | Via::Gateway(..) | Via::Paths(_) => None,
     }
 }
 
@@ -155,7 +198,27 @@ fn row_text<L: Locks>(ctl: &Ctl<'_, L>, route: &Route) -> String {
             out += &format!(" src {src}");
         }
     }
+    for path in ctl.host.stack.paths(ctl.cx, route.via) {
+        out += "\n\tnexthop";
+        if let Via::Gateway(_, gateway) = path.via {
+            out += &format!(" via {gateway}");
+        }
+        let dev = parse::via_iface(path.via).map_or("-", |id| ctl.iface_name(id));
+        out += &format!(" dev {dev} weight {}", path.weight);
+    }
     out + "\n"
+}
+
+fn path_json<L: Locks>(ctl: &Ctl<'_, L>, path: &Path) -> Value {
+    let mut row = json!({ "weight": path.weight });
+    if let Via::Gateway(_, gateway) = path.via {
+        set(&mut row, "gateway", gateway.to_string());
+    }
+    if let Some(id) = parse::via_iface(path.via) {
+        set(&mut row, "dev", ctl.iface_name(id));
+    }
+    set(&mut row, "flags", Vec::<Value>::new());
+    row
 }
 
 fn row_json<L: Locks>(ctl: &Ctl<'_, L>, route: &Route) -> Value {
@@ -178,14 +241,21 @@ fn row_json<L: Locks>(ctl: &Ctl<'_, L>, route: &Route) -> Value {
             set(&mut row, "prefsrc", src.to_string());
         }
     }
+    if let Via::Paths(_) = route.via {
+        let paths = ctl.host.stack.paths(ctl.cx, route.via);
+        set(&mut row, "nexthops", paths.iter().map(|path| path_json(ctl, path)).collect::<Vec<_>>());
+    }
     set(&mut row, "flags", Vec::<Value>::new());
     row
 }
 
 fn get<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordError> {
-    let dst = parse::ip4("address", words.next("an address")?)?;
-    words.end()?;
-    let route = ctl.host.stack.route_to(ctl.cx, dst);
+    let asked = why::asked(ctl, &mut words)?;
+    if asked.why {
+        return Ok(asked.explain(ctl));
+    }
+    let (dst, answer) = (asked.dst(), asked.answer(ctl));
+    let route = answer.matched.zip(answer.via).map(|(route, via)| Route { via, ..route });
     let route =
         route.ok_or_else(|| WordError::failed(format!("{dst}: network is unreachable: no route leads there")))?;
     let src = ctl.source_of(route.via, dst);

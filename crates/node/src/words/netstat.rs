@@ -1,10 +1,10 @@
-//! `netstat`: connections, counters in sentences, pools, ifaces, routes.
+//! `netstat`: connections, counters in sentences, pools, ifaces, routes, netisr.
 
 mod sentences;
 
 use super::parse::Words;
 use super::sockets::{self, Netid, SockState, Socket};
-use super::{Ctl, WordError, iproute, route, show};
+use super::{Ctl, WordError, iproute, isr, route, show};
 use lock::Locks;
 use serde_json::{Map, Value, json};
 use stats::{DropReason, Entry};
@@ -27,9 +27,9 @@ pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<St
     let (mut letters, mut protocol) = (String::new(), None);
     while let Some(word) = words.take() {
         match word.strip_prefix('-') {
-            Some(given) if !given.is_empty() && given.chars().all(|c| "smirnap".contains(c)) => letters += given,
+            Some(given) if !given.is_empty() && given.chars().all(|c| "smirnapQ".contains(c)) => letters += given,
             _ => {
-                let known = ["-a", "-n", "-p", "-s", "-m", "-i", "-r"];
+                let known = ["-a", "-n", "-p", "-s", "-m", "-i", "-r", "-Q"];
                 return Err(WordError::unknown("option", word, known.into_iter()));
             }
         }
@@ -43,6 +43,7 @@ pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<St
     }
     match () {
         () if has('s') => Ok(sentences(ctl, letters.matches('s').count() > 1, protocol)),
+        () if has('Q') => Ok(isr::table(ctl)),
         () if has('m') => Ok(show::pools(ctl)),
         () if has('i') => Ok(ifaces(ctl)),
         () if has('r') && ctl.json => iproute::run(ctl, Words::new(&["show"])),

@@ -3,7 +3,7 @@
 use super::{Ctl, WordError};
 use inet::fib::Prefix;
 use inet::iface::{Iface, IfaceAddr, IfaceId};
-use inet::route::Via;
+use inet::route::{Path, Via};
 use lock::Locks;
 use std::net::Ipv4Addr;
 use wire::Mac;
@@ -120,7 +120,7 @@ pub(crate) fn prefix_text(prefix: Prefix) -> String {
 pub(crate) fn via_iface(via: Via) -> Option<IfaceId> {
     match via {
         Via::Local(id) | Via::Broadcast(id) | Via::Link(id) | Via::Gateway(id, _) => Some(id),
-        Via::Reject | Via::Blackhole => None,
+        Via::Paths(_) | Via::Reject | Via::Prohibit | Via::Blackhole => None,
     }
 }
 
@@ -159,10 +159,11 @@ impl<L: Locks> Ctl<'_, L> {
 
     /// The iface on whose link `addr` is.
     pub(crate) fn link_of(&self, addr: Ipv4Addr) -> Result<IfaceId, WordError> {
-        let ifaces = self.host.stack.ifaces().filter(|iface| iface.kind == inet::iface::IfaceKind::Ethernet);
+        let ifaces = self.host.stack.ifaces().filter(|iface| iface.kind != inet::iface::IfaceKind::Loopback);
         let mut best: Option<(u8, IfaceId)> = None;
         for iface in ifaces {
-            for own in iface.addrs(self.cx).iter().filter(|own| own.contains(addr)) {
+            let is_peer = |own: &IfaceAddr| self.host.stack.peer(self.cx, iface.id, own.addr) == Some(addr);
+            for own in iface.addrs(self.cx).iter().filter(|own| own.contains(addr) || is_peer(own)) {
                 if best.is_none_or(|(len, _)| own.len > len) {
                     best = Some((own.len, iface.id));
                 }
@@ -180,14 +181,17 @@ impl<L: Locks> Ctl<'_, L> {
         addrs.iter().find(|own| own.contains(towards)).or(addrs.first()).map(|own| own.addr)
     }
 
-    /// Adds or replaces a route.
-    pub(crate) fn add_route(&self, prefix: Prefix, via: Via) -> Result<(), WordError> {
-        let added = self.host.stack.add_route(self.cx, prefix, via);
+    /// Adds or replaces a route, by one way or several.
+    pub(crate) fn add_route(&self, prefix: Prefix, ways: &[Path]) -> Result<(), WordError> {
+        let added = match ways {
+            [only] => self.host.stack.add_route(self.cx, prefix, only.via),
+            _ => self.host.stack.add_paths(self.cx, prefix, ways),
+        };
         added.map(drop).map_err(|why| WordError::failed(format!("{prefix}: no room for another route: {why:?}")))
     }
 
     /// The route to exactly `prefix`.
     pub(crate) fn route_at(&self, prefix: Prefix) -> Option<Via> {
-        self.host.stack.routes(self.cx).into_iter().find(|route| route.prefix == prefix).map(|route| route.via)
+        self.host.stack.route_at(self.cx, prefix)
     }
 }

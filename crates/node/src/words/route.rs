@@ -2,10 +2,10 @@
 
 use super::iproute;
 use super::parse::{self, Words};
-use super::{Ctl, WordError};
+use super::{Ctl, WordError, why};
 use inet::fib::Prefix;
 use inet::iface::IfaceKind;
-use inet::route::{Route, Via};
+use inet::route::{Path, Route, Via};
 use lock::Locks;
 use std::net::Ipv4Addr;
 
@@ -62,7 +62,7 @@ fn net_or_host(addr: Ipv4Addr) -> u8 {
 
 fn add<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>, verb: &str) -> Result<String, WordError> {
     let mut target = target(&mut words)?;
-    let (mut via, mut gateway) = (None, None);
+    let (mut via, mut gateways) = (None, Vec::new());
     while let Some(word) = words.take() {
         match word {
             "-netmask" => {
@@ -72,28 +72,32 @@ fn add<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>, verb: &str) -> Result<S
             "-interface" | "-iface" => via = Some(Via::Link(ctl.iface(words.next("an iface")?)?.id)),
             "-reject" => via = Some(Via::Reject),
             "-blackhole" => via = Some(Via::Blackhole),
+            "-prohibit" => via = Some(Via::Prohibit),
             "-static" | "-gateway" => {}
             option if option.starts_with('-') => {
-                let known = ["-netmask", "-interface", "-reject", "-blackhole"];
+                let known = ["-netmask", "-interface", "-reject", "-blackhole", "-prohibit"];
                 return Err(WordError::unknown("option", option, known.into_iter()));
             }
-            word if gateway.is_none() => gateway = Some(parse::ip4("gateway", word)?),
+            word if via.is_none() => gateways.push(parse::ip4("gateway", word)?),
             word => return Err(WordError::TooMuch { found: word.to_string() }),
         }
     }
-    let via = match (via, gateway) {
-        (Some(via), _) => via,
-        (None, Some(gateway)) => Via::Gateway(ctl.link_of(gateway)?, gateway),
-        (None, None) => return Err(WordError::missing("a gateway's address, -interface IF, -reject or -blackhole")),
+    let by = |gateway: &Ipv4Addr| ctl.link_of(*gateway).map(|id| Path { via: Via::Gateway(id, *gateway), weight: 1 });
+    let ways = match via {
+        Some(via) => vec![Path { via, weight: 1 }],
+        None if gateways.is_empty() => {
+            return Err(WordError::missing("a gateway's address, -interface IF, -reject, -prohibit or -blackhole"));
+        }
+        None => gateways.iter().map(by).collect::<Result<Vec<_>, _>>()?,
     };
     match (verb, ctl.route_at(target.prefix)) {
         ("add", Some(_)) => {
             return Err(WordError::failed(format!("{}: there is a route already: use change", target.shown)));
         }
         ("change", None) => return Err(WordError::failed(format!("{}: not in table", target.shown))),
-        _ => ctl.add_route(target.prefix, via)?,
+        _ => ctl.add_route(target.prefix, &ways)?,
     }
-    let to = gateway.map(|gateway| format!(": gateway {gateway}")).unwrap_or_default();
+    let to: String = gateways.iter().map(|gateway| format!(": gateway {gateway}")).collect();
     Ok(format!("{verb} {}{to}\n", target.shown))
 }
 
@@ -117,13 +121,16 @@ fn delete<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, Wo
 
 fn get<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordError> {
     words.skip("-host");
-    let word = words.next("an address")?;
-    words.end()?;
-    if ctl.json {
-        return iproute::run(ctl, Words::new(&["get", word]));
+    let asked = why::asked(ctl, &mut words)?;
+    if asked.why {
+        return Ok(asked.explain(ctl));
     }
-    let dst = parse::ip4("address", word)?;
-    let route = ctl.host.stack.route_to(ctl.cx, dst);
+    let dst = asked.dst();
+    if ctl.json {
+        return iproute::run(ctl, Words::new(&["get", &dst.to_string()]));
+    }
+    let answer = asked.answer(ctl);
+    let route = answer.matched.zip(answer.via).map(|(route, via)| Route { via, ..route });
     let route = route.ok_or_else(|| WordError::failed(format!("{dst}: not in table: no route leads there")))?;
     let mut out = format!("   route to: {dst}\ndestination: {}\n", short(route.prefix));
     out += &format!("       mask: {}\n", route.prefix.netmask());
@@ -151,7 +158,8 @@ fn flag_words(via: Via, prefix: Prefix) -> String {
     match via {
         Via::Local(_) => words.push("LOCAL"),
         Via::Broadcast(_) => words.push("BROADCAST"),
-        Via::Reject => words.push("REJECT"),
+        Via::Reject | Via::Prohibit => words.push("REJECT"),
+        Via::Paths(_) => words.push("MULTIPATH"),
         Via::Blackhole => words.push("BLACKHOLE"),
         Via::Gateway(..) => words.push("STATIC"),
         Via::Link(_) => {}
@@ -168,20 +176,32 @@ fn letters(via: Via, prefix: Prefix) -> String {
         Via::Link(_) => format!("U{host}"),
         Via::Local(_) => format!("U{host}l"),
         Via::Broadcast(_) => format!("U{host}b"),
-        Via::Reject => format!("U{host}RS"),
+        Via::Reject | Via::Prohibit => format!("U{host}RS"),
+        Via::Paths(_) => format!("UG{host}S"),
         Via::Blackhole => format!("U{host}BS"),
     }
+}
+
+/// The routes, one with several paths once for each.
+fn each_path<L: Locks>(ctl: &Ctl<'_, L>) -> Vec<Route> {
+    let paths = |route: Route| match route.via {
+        Via::Paths(_) => {
+            ctl.host.stack.paths(ctl.cx, route.via).iter().map(|path| Route { via: path.via, ..route }).collect()
+        }
+        _ => vec![route],
+    };
+    ctl.host.stack.routes(ctl.cx).into_iter().flat_map(paths).collect()
 }
 
 /// The table as `route show` and `netstat -r` print it.
 pub(super) fn show<L: Locks>(ctl: &Ctl<'_, L>) -> String {
     let mut out = "Routing tables\n\nInternet:\n".to_string();
     out += &format!("{:<18} {:<18} {:<8} {}\n", "Destination", "Gateway", "Flags", "Netif");
-    for Route { prefix, via } in ctl.host.stack.routes(ctl.cx) {
+    for Route { prefix, via } in each_path(ctl) {
         let id = parse::via_iface(via);
         let gateway = match via {
             Via::Gateway(_, gateway) => gateway.to_string(),
-            Via::Reject | Via::Blackhole => "-".to_string(),
+            Via::Reject | Via::Prohibit | Via::Blackhole => "-".to_string(),
             _ => format!("link#{}", id.map_or(0, |id| id.0 + 1)),
         };
         // What is addressed to this host goes through its loopback, whichever iface has the address.

@@ -1,13 +1,14 @@
-//! `show`: pools, locks, ports, drops, counters, the cost ledger, sockets.
+//! `show`: pools, locks, ports, drops, counters, netisr, the cost ledger, sockets, topology.
 
 use super::parse::Words;
-use super::{Ctl, WordError, ss};
+use super::{Ctl, WordError, isr, ss};
 use buf::PoolStats;
 use lock::Locks;
 use serde_json::{Map, Value, json};
 use stats::{Described, DropReason, Entry};
 
-const TOPICS: &[&str] = &["pools", "locks", "ports", "nic", "drops", "counters", "ledger", "sockets"];
+const TOPICS: &[&str] =
+    &["pools", "locks", "ports", "nic", "drops", "counters", "isr", "ledger", "sockets", "topology"];
 
 pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordError> {
     let topic = words.next(&TOPICS.join(", "))?;
@@ -25,7 +26,12 @@ pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<St
         }
         "drops" => Ok(entries(ctl, |entry| entry.value > 0 && DropReason::ALL.iter().any(|d| d.name() == entry.name))),
         "counters" => Ok(entries(ctl, |_| true)),
+        "isr" => Ok(isr::shown(ctl)),
         "sockets" => Ok(ss::list(ctl)),
+        "topology" => {
+            let (topology, this) = (&ctl.host.topology, &ctl.host.stack.name);
+            Ok(ctl.listing(|| topology.to_json(this), || topology.to_text(this)))
+        }
         other => Err(WordError::unknown("topic", other, TOPICS.iter().copied())),
     }
 }

@@ -1,7 +1,7 @@
 //! `sysctl`: the stack's knobs, and what was chosen when the host was made.
 
 use super::parse::Words;
-use super::{Ctl, WordError};
+use super::{Ctl, WordError, isr};
 use inet::knobs::Knobs;
 use lock::Locks;
 use serde_json::{Map, Value};
@@ -21,6 +21,10 @@ const FIXED: &[(&str, &str)] = &[
     ("kern.locks", "Its locks: up, light or heavy."),
     ("kern.pool.buffers", "Buffers in the pool."),
     ("kern.pool.kind", "How free buffers are kept: stack, freelist, zone or malloc."),
+    ("net.isr.bindthreads", "Has each of netisr's threads a core?"),
+    ("net.isr.maxqlimit", "The longest that a queue of netisr may be."),
+    ("net.isr.maxthreads", "The most workstreams that there can be."),
+    ("net.isr.numthreads", "Workstreams."),
 ];
 
 pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, words: Words<'_>) -> Result<String, WordError> {
@@ -128,6 +132,9 @@ impl<L: Locks> Variables for Ctl<'_, L> {
         if name == ALGORITHM {
             return format!("Congestion control of new connections: {}.", ALGORITHMS.join(" or "));
         }
+        if let Some(sentence) = isr::sentence(name) {
+            return sentence.to_string();
+        }
         let fixed =
             FIXED.iter().find(|(fixed, _)| *fixed == name).map(|(_, sentence)| format!("{sentence} Read only."));
         fixed.or_else(|| Knobs::INFO.iter().find(|info| info.name == name).map(said_of)).unwrap_or_default()
@@ -145,7 +152,7 @@ impl<L: Locks> Variables for Ctl<'_, L> {
             "kern.pool.buffers" => pool.buffers.into(),
             "kern.pool.kind" => pool.kind.to_string().into(),
             ALGORITHM => ALGORITHMS.get(usize::from(host.stack.knobs.tcp_cc_cubic.on())).copied().into(),
-            knob => host.stack.knobs.get(knob).into(),
+            knob => isr::value(host, knob).unwrap_or_else(|| host.stack.knobs.get(knob).into()),
         }
     }
 
@@ -153,7 +160,10 @@ impl<L: Locks> Variables for Ctl<'_, L> {
         if FIXED.iter().any(|(fixed, _)| *fixed == name) {
             return Err(WordError::failed(format!("{name}: can only be read: it is chosen when the host is made")));
         }
-        apply(&self.host.stack.knobs, name, check(name, text)?);
+        let value = check(name, text)?;
+        let netisr = self.host.isr.as_ref().map(|isr| isr.netisr.as_ref());
+        isr::set(netisr, name, value).map_err(|why| WordError::failed(why.to_string()))?;
+        apply(&self.host.stack.knobs, name, value);
         Ok(())
     }
 }
@@ -166,7 +176,7 @@ pub(crate) fn said_of(info: &KnobInfo) -> String {
 /// All names, in order.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     let mut all: Vec<&'static str> = Knobs::INFO.iter().map(|info| info.name).collect();
-    all.extend(FIXED.iter().map(|(name, _)| *name).chain([ALGORITHM]));
+    all.extend(FIXED.iter().map(|(name, _)| *name).chain([ALGORITHM]).chain(isr::names()));
     all.sort_unstable();
     all.into_iter()
 }
@@ -177,6 +187,9 @@ pub(crate) fn check(name: &str, text: &str) -> Result<i64, WordError> {
         let asked = if text == "reno" { "newreno" } else { text }; // Linux's word
         let at = ALGORITHMS.iter().position(|word| *word == asked);
         return at.map(|at| at as i64).ok_or_else(|| WordError::bad(name, text, ALGORITHMS.join(" or ")));
+    }
+    if let Some(checked) = isr::check(name, text) {
+        return checked;
     }
     let info = Knobs::INFO.iter().find(|info| info.name == name);
     in_range(info.ok_or_else(|| WordError::unknown("knob", name, names()))?, text)

@@ -1,4 +1,6 @@
+mod route;
 mod tcp;
+mod tunnel;
 
 use super::*;
 use crate::config::HostConfig;

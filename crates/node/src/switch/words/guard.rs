@@ -4,7 +4,7 @@ use super::super::Switch;
 use super::{Info, listing, member};
 use crate::words::WordError;
 use crate::words::parse::{self, Words};
-use bridge::{Action, Direction, Mute, PortNo, Querier, Rate, Rule, Rules, SnoopConfig, Storm};
+use bridge::{Action, Buckets, Direction, Mute, PortNo, Querier, Rate, Rule, Rules, SnoopConfig, Storm};
 use clock::Duration;
 use serde_json::{Value, json};
 
@@ -43,15 +43,10 @@ pub(super) fn change(switch: &Switch, name: &str, on: bool, words: &mut Words<'_
     }
 }
 
-/// One lane alone asks: the first.
 fn snoop(switch: &Switch, config: Option<SnoopConfig>) {
     switch.each_lane(|lane| {
         let now = lane.now();
-        let mut config = config.clone();
-        if let Some(config) = config.as_mut().filter(|_| lane.number > 0) {
-            config.querier = None;
-        }
-        lane.bridge.set_snooping(config, now);
+        lane.bridge.set_snooping(config.clone(), now);
     });
 }
 
@@ -77,11 +72,10 @@ fn storm(switch: &Switch, on: bool, words: &mut Words<'_>) -> Result<(), WordErr
         }
         None => (per_second / 10).max(1),
     };
-    switch.each_lane(|lane| {
-        let mut storm = lane.bridge.storm_control(number).unwrap_or_default();
-        *pick(&mut storm) = Some(Rate { per_second, burst });
-        lane.bridge.set_storm(number, storm);
-    });
+    let mut storm = switch.lane(0).and_then(|lane| lane.bridge.storm_control(number)).unwrap_or_default();
+    *pick(&mut storm) = Some(Rate { per_second, burst });
+    let buckets = Buckets::from(storm);
+    switch.each_lane(|lane| lane.bridge.set_storm(number, buckets.clone()));
     Ok(())
 }
 

@@ -43,7 +43,7 @@ fn change(switch: &Switch, json: bool, word: &str, words: &mut Words<'_>) -> Res
         "addm" => {
             let name = words.next("a port such as tap:tap0")?;
             let lane = match words.skip("loop") {
-                true => Some(parse::number("loop", words.next("a number")?, 0, switch.lanes() as i64 - 1)? as usize),
+                true => Some(parse::number("loop", words.next("a number")?, 0, switch.loops() as i64 - 1)? as usize),
                 false => None,
             };
             add(switch, name, lane)?;
@@ -119,14 +119,17 @@ pub(super) fn keep(switch: &Switch, key: Key, number: PortNo) -> Result<(), Word
 /// Forgets an address.
 pub(super) fn forget(switch: &Switch, key: Key) -> Result<(), WordError> {
     let mut known = false;
-    switch.each_lane(|lane| known |= lane.bridge.fdb_mut().remove(key));
+    switch.each_lane(|lane| {
+        let now = lane.now();
+        known |= lane.bridge.forget_address(key, now);
+    });
     if known { Ok(()) } else { Err(WordError::failed(format!("{}: no such address", key.mac()))) }
 }
 
 fn flush(switch: &Switch, all: bool) {
     switch.each_lane(|lane| {
         let now = lane.now();
-        lane.bridge.fdb_mut().flush(|entry| all || entry.kind == Kind::Learned, now);
+        lane.bridge.forget(|entry| all || entry.kind == Kind::Learned, now);
     });
 }
 

@@ -1,11 +1,12 @@
 //! `show`, `audit`, and the report at the end.
 
-use super::super::{Counts, Info, Switch};
+use super::super::{Counts, Info, Lane, Switch};
 use super::{guard, ifconfig, listing};
 use crate::words::WordError;
 use crate::words::cards::shown as cards_shown;
 use crate::words::parse::Words;
 use bridge::PortNo;
+use dispatch::dataflow;
 use serde_json::{Map, Value, json};
 use stats::{Described, DropReason, Entry};
 
@@ -27,11 +28,18 @@ pub(super) fn run(switch: &Switch, json: bool, mut words: Words<'_>) -> Result<S
     }
 }
 
-/// A loop, its ports, what it did.
+/// A loop, its ports, what it did; what it posted to workers, if there are any.
 struct Loop {
     number: usize,
     ports: Vec<String>,
     levels: [(&'static str, &'static str, u64); 6],
+    counts: Vec<Entry>,
+    posted: Vec<Entry>,
+}
+
+/// A worker, and what it did.
+struct Worker {
+    number: usize,
     counts: Vec<Entry>,
 }
 
@@ -41,22 +49,54 @@ fn polling(switch: &Switch, json: bool) -> String {
         let lane = switch.lane(number)?;
         let own = members.iter().filter(|(_, info)| info.lane == number);
         let ports = own.map(|(_, info)| info.name.clone()).collect();
-        Some(Loop { number, ports, levels: lane.polling.gauges().list(), counts: counters(&lane.polling.counts) })
+        let posted = switch.dataflow().map(|flow| counters(&flow.posted)).unwrap_or_default();
+        let (levels, mut counts) = (lane.polling.gauges().list(), counters(&lane.polling.counts));
+        counts.extend(news(&lane));
+        Some(Loop { number, ports, levels, counts, posted })
     };
-    let loops: Vec<Loop> = (0..switch.lanes()).filter_map(of).collect();
+    let loops: Vec<Loop> = (0..switch.loops()).filter_map(of).collect();
     let row = |of: &Loop| {
         let levels: Map<_, _> = of.levels.iter().map(|(name, _, value)| (name.to_string(), (*value).into())).collect();
-        json!({ "loop": of.number, "mode": mode.name(), "ports": of.ports, "levels": levels, "counters": object(&of.counts) })
+        let counts = [&of.counts[..], &of.posted].concat();
+        json!({ "loop": of.number, "mode": mode.name(), "ports": of.ports, "levels": levels, "counters": object(&counts) })
     };
     let text = |of: &Loop| {
         let ports = if of.ports.is_empty() { "nothing".to_string() } else { of.ports.join(" ") };
         let levels: Vec<_> = of.levels.iter().map(|(name, _, value)| format!("{name} {value}")).collect();
         let head = format!("loop {}: {mode}, polls {ports}\n\t{}\n", of.number, levels.join("  "));
-        let told = of.counts.iter().filter(|entry| entry.value > 0);
-        let line = |e: &Entry| format!("\t{:<26} {:>12}  {}\n", e.name, e.value, e.sentence);
-        head + &told.map(line).collect::<String>()
+        head + &told(&of.counts) + &told(&of.posted)
     };
-    listing(json, || loops.iter().map(row).collect(), || loops.iter().map(text).collect())
+    let workers = workers(switch);
+    let worker = |of: &Worker| json!({ "worker": of.number, "counters": object(&of.counts) });
+    listing(
+        json,
+        || loops.iter().map(row).chain(workers.iter().map(worker)).collect(),
+        || {
+            let loops = loops.iter().map(text);
+            loops.chain(workers.iter().map(|of| format!("worker {}\n{}", of.number, told(&of.counts)))).collect()
+        },
+    )
+}
+
+fn workers(switch: &Switch) -> Vec<Worker> {
+    let Some(flow) = switch.dataflow() else { return Vec::new() };
+    let of = |number| {
+        let mut counts = counters(flow.work(number));
+        counts.extend(switch.lane(switch.loops() + number).iter().flat_map(|lane| news(lane)));
+        Worker { number, counts }
+    };
+    (0..flow.workers()).map(of).collect()
+}
+
+/// What a lane told the others and heard.
+fn news(lane: &Lane) -> Vec<Entry> {
+    lane.news().map(|news| counters(news)).unwrap_or_default()
+}
+
+/// What is not 0, a line each.
+fn told(entries: &[Entry]) -> String {
+    let line = |e: &Entry| format!("\t{:<26} {:>12}  {}\n", e.name, e.value, e.sentence);
+    entries.iter().filter(|entry| entry.value > 0).map(line).collect()
 }
 
 /// Counters as one object.
@@ -140,6 +180,15 @@ fn pool(switch: &Switch, json: bool) -> String {
     listing(json, row, text)
 }
 
+/// Counters of dataflow that are drops.
+const LOST: &[&str] = &[
+    "dataflow.post.lane_full",
+    "dataflow.post.no_worker",
+    "dataflow.post.discarded",
+    "dataflow.work.unfinished",
+    "dataflow.work.lost",
+];
+
 /// Drop reasons of all lanes together.
 fn dropped(switch: &Switch) -> Vec<Entry> {
     let mut all = Vec::new();
@@ -149,6 +198,10 @@ fn dropped(switch: &Switch) -> Vec<Entry> {
         if value > 0 {
             all.push(Entry { name: reason.name().to_string(), sentence: reason.sentence(), value });
         }
+    }
+    if let Some(flow) = switch.dataflow() {
+        let counted = counters(&flow.posted).into_iter().chain(flow.worked());
+        all.extend(counted.filter(|entry| entry.value > 0 && LOST.contains(&entry.name.as_str())));
     }
     all
 }
@@ -165,26 +218,34 @@ pub(super) fn audit(switch: &Switch, json: bool) -> String {
     let audit = switch.audit();
     let (name, b) = (&switch.name, audit.bridge);
     let verdict = |holds: bool| if holds { "" } else { ": DOES NOT ADD UP" };
+    let posted = audit.posted;
+    let dataflow = switch.dataflow().map(|_| {
+        let dataflow::Audit { offered, done, dropped, held } = posted;
+        let verdict = verdict(audit.is_posted());
+        format!("{name}: {offered} came = {done} worked on + {dropped} dropped + {held} held{verdict}\n")
+    });
     let text = || {
-        format!(
-            "{name}: {} received + {} made + {} copied = {} given + {} dropped + {} local{}\n\
+        dataflow.unwrap_or_default()
+            + &format!(
+                "{name}: {} received + {} made + {} copied = {} given + {} dropped + {} local{}\n\
              {name}: {} given = {} sent + {} late + {} held{}\n",
-            b.received,
-            b.made,
-            b.copied,
-            b.given,
-            b.dropped,
-            b.local,
-            verdict(b.holds()),
-            b.given,
-            audit.sent,
-            audit.late,
-            audit.held,
-            verdict(audit.is_sent())
-        )
+                b.received,
+                b.made,
+                b.copied,
+                b.given,
+                b.dropped,
+                b.local,
+                verdict(b.holds()),
+                b.given,
+                audit.sent,
+                audit.late,
+                audit.held,
+                verdict(audit.is_sent())
+            )
     };
     let row = || {
-        json!({ "name": name, "received": b.received, "made": b.made, "copied": b.copied, "given": b.given,
+        json!({ "name": name, "posted": { "offered": posted.offered, "done": posted.done, "dropped": posted.dropped, "held": posted.held },
+                "received": b.received, "made": b.made, "copied": b.copied, "given": b.given,
                 "dropped": b.dropped, "local": b.local, "sent": audit.sent, "late": audit.late, "held": audit.held,
                 "holds": audit.holds() })
     };

@@ -46,7 +46,7 @@ fn filter(switch: &Switch, tags: Option<EtherType>) {
     switch.each_lane(|lane| {
         let now = lane.now();
         lane.bridge.set_vlan_filtering(tags);
-        lane.bridge.fdb_mut().flush(|entry| entry.kind == bridge::Kind::Learned, now);
+        lane.bridge.forget(|entry| entry.kind == bridge::Kind::Learned, now);
     });
 }
 

@@ -1,0 +1,96 @@
+//! What a host does about its netisr: gets it, lends its threads to it, counts what waits in it, ends it.
+
+use super::{Isr, IsrError, Received, take_through};
+use crate::Host;
+use crate::config::HostConfig;
+use dispatch::netisr::{Items, ProtoId, Snapshot};
+use inet::counters::AuditReport;
+use lock::Locks;
+use stats::DropReason;
+
+impl<L: Locks> Host<L> {
+    /// Gives the host netisr, as `config` says; without workstreams it stays as it is: who took frames takes them through the stack.
+    ///
+    /// # Errors
+    /// [`IsrError`]; nothing has changed then.
+    pub fn set_isr(&mut self, config: &HostConfig) -> Result<(), IsrError> {
+        let Some((isr, feed)) = Isr::new::<L>(config)? else { return Ok(()) };
+        self.inputs.lock(self.cx()).feed = Some(feed);
+        self.isr = Some(isr);
+        Ok(())
+    }
+
+    /// Threads that netisr can use beside the host's own: a workstream each. Without them the host's own loop does their work.
+    pub fn isr_threads(&self) -> usize {
+        if L::SHARED { self.isr.as_ref().map_or(0, |isr| isr.netisr.workstreams()) } else { 0 }
+    }
+
+    /// Does the work of workstream `at` on the calling thread, until [`Host::finish_isr`].
+    ///
+    /// # Errors
+    /// [`IsrError::Netisr`]: there is no such workstream, or another thread does its work.
+    pub fn run_isr(&self, at: usize) -> Result<(), IsrError> {
+        let Some(isr) = &self.isr else { return Ok(()) };
+        self.release_isr(at);
+        let mut worker = isr.netisr.worker(at)?;
+        // What this thread's turn at the stack's own queues has put into them again, or who did this work before has left there: no other
+        // looks before the loop's next tick.
+        let mut waits = true;
+        loop {
+            let worked = worker.turn(&mut |_: ProtoId, items: &mut Items<'_, Received>| {
+                take_through(&self.stack, self.cx(), items);
+            });
+            if worked > 0 || waits {
+                if worked == 0 {
+                    // Another thread may be at what waits, and may leave it to us.
+                    std::thread::yield_now();
+                }
+                waits = self.stack.poll_soon(self.cx());
+            } else if !worker.sleep() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The host's own loop does not do the work of workstream `at` any more.
+    pub(crate) fn release_isr(&self, at: usize) {
+        if let Some(feed) = &mut self.inputs.lock(self.cx()).feed {
+            feed.release(at);
+        }
+    }
+
+    /// Ends netisr's threads when nothing waits any more: no frames may be taken in from here on.
+    pub fn finish_isr(&self) {
+        if let Some(isr) = &self.isr {
+            isr.netisr.finish();
+        }
+    }
+
+    /// What netisr is set to and has done; `None`: the host has no workstreams.
+    pub fn isr_seen(&self) -> Option<Snapshot> {
+        self.isr.as_ref().map(|isr| isr.netisr.snapshot())
+    }
+
+    /// Frames that wait in netisr's queues.
+    pub fn isr_held(&self) -> u64 {
+        self.isr.as_ref().map_or(0, |isr| isr.netisr.held())
+    }
+
+    /// The balance of frames: the stack's, and what waits in netisr's queues before it.
+    pub fn audit(&self) -> AuditReport {
+        let waiting = self.isr_held();
+        let report = self.stack.audit(self.cx());
+        AuditReport { received: report.received + waiting, held: report.held + waiting, ..report }
+    }
+
+    /// Ends everything still queued: the host is going away. The audit then holds with nothing held.
+    pub fn shutdown(&self) {
+        if let Some(isr) = &self.isr {
+            isr.netisr.stop();
+            let mut waiting = Vec::new();
+            isr.netisr.drain(|_, received| waiting.push(received.frame));
+            self.stack.refuse(self.cx(), waiting, DropReason::Shutdown);
+        }
+        self.stack.shutdown(self.cx());
+    }
+}

@@ -1,0 +1,214 @@
+use super::*;
+use crate::config::{HostConfig, IfaceConfig};
+use crate::{Host, words};
+use clock::{Clock, SimClock};
+use lock::Up;
+use port::Pairs;
+use std::net::{Ipv4Addr, SocketAddr};
+
+fn config(name: &str, addr: &str, workstreams: usize) -> HostConfig {
+    let mut config = HostConfig { name: name.to_string(), seed: Some(7), ..HostConfig::default() };
+    config.isr.workstreams = workstreams;
+    config.ifaces.push(IfaceConfig { name: Some("eth0".to_string()), ..IfaceConfig::on("pair:ab") });
+    config.set_iface("addresses", addr).unwrap();
+    config
+}
+
+fn say<L: Locks>(host: &Host<L>, line: &str) -> String {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    words::run(host, &Pairs::new(), &words, false).unwrap_or_else(|why| panic!("{line}: {why}"))
+}
+
+fn no<L: Locks>(host: &Host<L>, line: &str) -> String {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    words::run(host, &Pairs::new(), &words, false).unwrap_err().to_string()
+}
+
+fn row<L: Locks>(host: &Host<L>, workstream: usize, name: &str) -> WorkRow {
+    snapshot(host).row(workstream, name).unwrap().clone()
+}
+
+const B: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+
+/// Two hosts on virtual time, back to back; the second has workstreams.
+struct Two {
+    a: Host<Up>,
+    b: Host<Up>,
+    clock: SimClock,
+}
+
+impl Two {
+    fn new(b: HostConfig) -> Two {
+        let (clock, pairs) = (SimClock::new(), Pairs::new());
+        let host = |config: &HostConfig| crate::build(config, &pairs, Clock::sim(&clock)).unwrap();
+        Two { a: host(&config("a", "10.0.0.1/24", 0)), b: host(&b), clock }
+    }
+
+    fn turn(&self) {
+        self.a.step();
+        self.b.step();
+        self.clock.advance(clock::Duration::from_micros(100));
+    }
+
+    /// Datagrams from a to b; says how many came: the first of them, none left out.
+    fn datagrams(&self, n: u32) -> u32 {
+        let (from, to) = (self.a.shared_calls(), self.b.shared_calls());
+        let (tx, rx) = (from.socket().unwrap(), to.socket().unwrap());
+        to.bind(rx, SocketAddr::from((B, 9))).unwrap();
+        to.set_option(rx, socket::Opt::NonBlocking(true)).unwrap();
+        let mut next = 0;
+        for sent in 0..n {
+            from.send_to(tx, &sent.to_be_bytes(), &SocketAddr::from((B, 9))).unwrap();
+            self.turn();
+            let mut got = [0; 4];
+            while to.recv(rx, &mut got) == Ok(4) {
+                assert_eq!(u32::from_be_bytes(got), next, "each, and in order");
+                next += 1;
+            }
+        }
+        to.close(rx).unwrap();
+        from.close(tx).unwrap();
+        next
+    }
+
+    fn balanced(&self) {
+        for host in [&self.a, &self.b] {
+            let report = host.audit();
+            assert_eq!((report.imbalance(), words::port_imbalance(host, &report)), (0, (0, 0)), "{report:?}");
+        }
+    }
+}
+
+#[test]
+fn a_loop_works_on_its_own_queue_and_the_mode_says_when() {
+    let two = Two::new(config("b", "10.0.0.2/24", 1));
+    for (mode, counts) in [
+        ("direct", |row: &WorkRow| (row.dispatched, row.hybrid_dispatched + row.queued)),
+        ("hybrid", |row: &WorkRow| (row.hybrid_dispatched, row.queued)),
+        ("deferred", |row: &WorkRow| (row.queued, 0)),
+    ] as [(_, fn(&WorkRow) -> (u64, u64)); 3]
+    {
+        say(&two.b, &format!("sysctl net.isr.dispatch={mode}"));
+        let before = counts(&row(&two.b, 0, "ip"));
+        assert_eq!(two.datagrams(20), 20);
+        let after = counts(&row(&two.b, 0, "ip"));
+        assert_eq!((after.0 - before.0, after.1 - before.1), (20, 0), "{mode}");
+        two.balanced();
+    }
+    let (ip, arp) = (row(&two.b, 0, "ip"), row(&two.b, 0, "arp"));
+    assert_eq!((ip.handled, ip.dispatched, ip.hybrid_dispatched, ip.queued, ip.len), (60, 20, 20, 20, 0));
+    assert!(arp.handled > 0 && arp.qdrops == 0);
+}
+
+#[test]
+fn what_is_refused_has_a_name_and_what_waits_is_held() {
+    let two = Two::new(config("b", "10.0.0.2/24", 1));
+    two.datagrams(1); // who is where is known then
+    (0..5).for_each(|_| two.turn());
+    say(&two.b, "sysctl net.isr.dispatch=deferred net.isr.proto.ip.qlimit=0");
+    assert_eq!(two.datagrams(10), 0);
+    assert_eq!((two.b.stack.counter("dispatch.netisr.queue_full"), row(&two.b, 0, "ip").qdrops), (10, 10));
+    assert!(say(&two.b, "show drops").contains("dispatch.netisr.queue_full"));
+    two.balanced();
+    say(&two.b, "sysctl net.isr.proto.ip.qlimit=5");
+    let calls = two.a.shared_calls();
+    let fd = calls.socket().unwrap();
+    // Nobody works: what came waits, and the balance says where it is.
+    two.b.release_isr(0);
+    for n in 0..7u8 {
+        calls.send_to(fd, &[n], &SocketAddr::from((B, 9))).unwrap();
+        two.turn();
+    }
+    let report = two.b.audit();
+    assert!(report.held >= 5 && row(&two.b, 0, "ip").len == 5 && row(&two.b, 0, "ip").qdrops == 12, "{report:?}");
+    two.balanced();
+    two.b.shutdown();
+    let report = two.b.audit();
+    assert_eq!((report.held, two.b.stack.counter("node.shutdown")), (0, 5));
+    two.balanced();
+}
+
+#[test]
+fn packets_to_ourselves_are_queued_whatever_the_mode() {
+    for workstreams in [0, 1] {
+        let two = Two::new(config("b", "10.0.0.2/24", workstreams));
+        let calls = two.b.shared_calls();
+        let fd = calls.socket().unwrap();
+        calls.bind(fd, SocketAddr::from((B, 9))).unwrap();
+        for n in 0..10u8 {
+            calls.send_to(fd, &[n], &SocketAddr::from((B, 9))).unwrap();
+        }
+        assert_eq!(row(&two.b, 0, "ip").len, 10);
+        two.turn();
+        let ip = row(&two.b, 0, "ip");
+        assert_eq!((ip.dispatched, ip.queued, ip.handled, ip.len, ip.watermark), (0, 10, 10, 0, 10), "{workstreams}");
+        calls.close(fd).unwrap();
+        assert_eq!(two.datagrams(3), 3);
+        assert_eq!((row(&two.b, 0, "ip").dispatched, row(&two.b, 0, "ip").queued), (3, 10));
+        two.balanced();
+    }
+}
+
+#[test]
+fn knobs_have_their_old_names_and_refuse_what_cannot_be() {
+    let two = Two::new(config("b", "10.0.0.2/24", 1));
+    assert_eq!(say(&two.b, "sysctl -n net.isr.dispatch net.isr.direct net.isr.numthreads"), "direct\n1\n1\n");
+    assert_eq!(say(&two.b, "sysctl net.isr.enable=0"), "net.isr.enable: 1 -> 0\n");
+    assert_eq!(say(&two.b, "sysctl -n net.isr.dispatch"), "deferred\n");
+    say(&two.b, "sysctl net.isr.dispatch=hybrid");
+    assert_eq!(say(&two.b, "sysctl -n net.isr.direct"), "0\n");
+    say(&two.b, "sysctl net.isr.direct=0");
+    assert_eq!(say(&two.b, "sysctl -n net.isr.dispatch"), "hybrid\n", "it was not direct before");
+    say(&two.b, "sysctl net.isr.dispatch=1");
+    assert_eq!(say(&two.b, "sysctl -n net.isr.dispatch"), "direct\n");
+    say(&two.b, "sysctl net.isr.proto.arp.dispatch=deferred net.isr.proto.ip.policy=source net.isr.defaultqlimit=300");
+    assert_eq!(
+        say(&two.b, "sysctl -n net.isr.proto.arp net.isr.proto.ip"),
+        "deferred\nsource\n300\ndefault\nsource\n300\n"
+    );
+    for (line, says) in [
+        ("sysctl net.isr.dispatch=default", "EINVAL"),
+        ("sysctl net.isr.dispatch=drect", "direct, hybrid or deferred"),
+        ("sysctl net.isr.proto.ip.qlimit=10241", "net.isr.maxqlimit is 10240"),
+        ("sysctl net.isr.proto.arp.policy=cpu", "arp names no workstream"),
+        ("sysctl net.isr.proto.ipx.policy=cpu", "net.isr.proto.ip"),
+        ("sysctl net.isr.numthreads=2", "can only be read"),
+        ("sysctl net.isr.direct=2", "0 or 1"),
+    ] {
+        let said = no(&two.b, line);
+        assert!(said.contains(says), "{line}: {said}");
+    }
+    assert!(no(&two.a, "sysctl net.isr.dispatch=deferred").contains("choose isr.workstreams"));
+    assert_eq!(say(&two.a, "sysctl net.isr.dispatch=direct"), "net.isr.dispatch: direct -> direct\n");
+    assert!(say(&two.b, "netstat -Q").contains("Dispatch policy                 direct          n/a"));
+    assert!(say(&two.a, "netstat -Q").contains("Thread count                         1           32"));
+    assert!(say(&two.b, "show isr").contains("Threads: 0 wakeups, 0 sleeps, 0 frames lost"));
+    let json = words::run(&two.b, &Pairs::new(), &["netstat", "-Q"], true).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&json["dispatch-policy"], &json["workstreams"][0]["name"]), (&"direct".into(), &"ip".into()));
+}
+
+#[test]
+fn a_host_that_cannot_be_is_refused_with_a_sentence() {
+    let fault = |change: &dyn Fn(&mut HostConfig)| {
+        let mut asked = config("h", "10.0.0.1/24", 2);
+        change(&mut asked);
+        asked.check().unwrap_err()
+    };
+    assert!(fault(&|_| {}).contains("host h: locks = 'up' is for one thread and isr.workstreams = 2"));
+    assert!(fault(&|c| (c.isr.workstreams, c.isr.bind) = (1, true)).contains("isr.bind"));
+    assert!(
+        fault(&|c| c.set("isr.workstreams", "0").and(c.set("net.isr.dispatch", "0")).unwrap())
+            .contains("no workstreams")
+    );
+    let long = |c: &mut HostConfig| {
+        (c.isr.workstreams, c.isr.max_qlimit) = (1, 100);
+        c.set("net.isr.proto.ip.qlimit", "101").unwrap();
+    };
+    assert!(fault(&long).contains("a queue of 101: net.isr.maxqlimit is 100"));
+    let mut light = config("h", "10.0.0.1/24", 3);
+    light.set("locks", "light").unwrap();
+    assert_eq!(light.check(), Ok(()));
+    let up = crate::build::<Up>(&light, &Pairs::new(), Clock::sim(&SimClock::new()));
+    assert!(up.unwrap_err().to_string().contains("locks = 'up' is for one thread"), "whatever the words say");
+}

@@ -1,0 +1,144 @@
+use super::*;
+use bridge::{BridgeConfig, Key, Member, PortNo, SnoopConfig};
+use buf::{Burst, Pool, PoolConfig};
+use clock::Duration;
+use wire::Mac;
+
+/// Lanes' replicas, each with its newswire.
+struct Lanes {
+    lanes: Vec<(Bridge, Newswire)>,
+    pool: Pool,
+}
+
+fn secs(n: u64) -> Instant {
+    Instant::from_millis(1000 * n)
+}
+
+fn key(n: u16) -> Key {
+    Key::new(0, Mac([2, 0, 0, 0, (n >> 8) as u8, n as u8]))
+}
+
+fn from_station(n: u16) -> Vec<u8> {
+    [&[0xff; 6][..], &key(n).mac().0, &[0x88, 0xb5], &[0; 46]].concat()
+}
+
+impl Lanes {
+    fn new(lanes: usize) -> Lanes {
+        let replica = |news| {
+            let mut bridge = Bridge::new(BridgeConfig::default());
+            (0..3).for_each(|_| assert!(bridge.add(Member::default()).is_some()));
+            bridge.announce();
+            (bridge, news)
+        };
+        Lanes {
+            lanes: Newswire::among(lanes).into_iter().map(replica).collect(),
+            pool: Pool::new(&PoolConfig::default()).unwrap(),
+        }
+    }
+
+    fn exchange(&mut self, lane: usize, now: Instant) {
+        let (bridge, news) = &mut self.lanes[lane];
+        news.exchange(bridge, now);
+    }
+
+    /// Lane 0 sees a frame; its news go out.
+    fn sees(&mut self, port: PortNo, bytes: &[u8], now: Instant) {
+        self.lane_sees(0, port, bytes, now);
+    }
+
+    fn lane_sees(&mut self, lane: usize, port: PortNo, bytes: &[u8], now: Instant) {
+        let (mut burst, mut out) = (Burst::new(), [(); 3].map(|()| Burst::new()));
+        let mut frame = self.pool.get().unwrap();
+        frame.extend(bytes).unwrap();
+        burst.push(frame).unwrap();
+        self.lanes[lane].0.input(port, &mut burst, now, &mut out);
+        self.exchange(lane, now);
+    }
+
+    fn sees_stations(&mut self, port: PortNo, stations: std::ops::Range<u16>, now: Instant) {
+        for n in stations {
+            self.sees(port, &from_station(n), now);
+        }
+    }
+
+    fn known(&self, lane: usize, n: u16, now: Instant) -> Option<PortNo> {
+        self.lanes[lane].0.fdb().lookup(key(n), now)
+    }
+}
+
+#[test]
+fn who_slept_while_news_were_lost_floods_and_is_told_again() {
+    let mut two = Lanes::new(2);
+    two.sees_stations(0, 0..10, secs(0));
+    two.exchange(1, secs(0));
+    assert_eq!(two.known(1, 5, secs(0)), Some(0));
+    // Lane 1 sleeps. More news come than there is room for; the move of station 5 is among those that are lost.
+    two.sees_stations(0, 100..1200, secs(10));
+    two.sees_stations(2, 5..6, secs(11));
+    assert_eq!(two.lanes[0].1.counts.lost.get(), 1100 + 1 - 1024);
+    two.exchange(1, secs(12));
+    assert_eq!(two.known(1, 5, secs(12)), None, "not sent to where it was");
+    assert_eq!((two.lanes[1].1.counts.missed_addresses.get(), two.lanes[1].1.counts.missed_ports.get()), (1, 0));
+    // As many turns as there are pages.
+    for turn in 0..40 {
+        for lane in [0, 1] {
+            two.exchange(lane, secs(13).after(Duration::from_millis(turn)));
+        }
+    }
+    assert_eq!([5, 9, 100, 1199].map(|n| two.known(1, n, secs(14))), [Some(2), Some(0), Some(0), Some(0)]);
+    assert_eq!(two.lanes[1].1.counts.missed_addresses.get(), 1, "once");
+    assert_eq!(two.lanes[0].1.counts.lost.get(), 77, "what is said again goes slowly enough");
+}
+
+#[test]
+fn who_forgot_all_hearsay_is_told_again_by_all() {
+    let mut three = Lanes::new(3);
+    three.lane_sees(2, 1, &from_station(7), secs(0));
+    three.exchange(1, secs(0));
+    assert_eq!(three.known(1, 7, secs(0)), Some(1));
+    three.sees_stations(0, 100..1200, secs(1));
+    three.exchange(1, secs(2));
+    assert_eq!(three.known(1, 7, secs(2)), None, "nobody remembers who told of it");
+    [2, 1].into_iter().for_each(|lane| three.exchange(lane, secs(3)));
+    assert_eq!(three.known(1, 7, secs(3)), Some(1));
+}
+
+/// While the other sleeps, nothing is said again and again into a ring that is full.
+#[test]
+fn nothing_is_said_again_to_who_sleeps() {
+    let mut two = Lanes::new(2);
+    two.sees_stations(0, 0..1100, secs(1));
+    let lost = two.lanes[0].1.counts.lost.get();
+    (2..60).for_each(|n| two.exchange(0, secs(n)));
+    assert_eq!((lost, two.lanes[0].1.counts.lost.get()), (1100 - 1024, lost));
+}
+
+/// An IGMP version 2 query.
+fn query() -> Vec<u8> {
+    let mut packet = vec![0x45, 0, 0, 28, 0, 0, 0, 0, 1, 2, 0, 0, 10, 0, 0, 1, 224, 0, 0, 1];
+    let sum = wire::checksum::sum(&packet).finish();
+    packet[10..12].copy_from_slice(&sum.to_be_bytes());
+    let mut message = [0x11, 100, 0, 0, 0, 0, 0, 0];
+    let sum = wire::checksum::sum(&message).finish();
+    message[2..4].copy_from_slice(&sum.to_be_bytes());
+    [&[1, 0, 0x5e, 0, 0, 1][..], &[2, 0, 0, 0, 0, 9], &[8, 0], &packet, &message, &[0; 18]].concat()
+}
+
+#[test]
+fn a_mute_and_what_was_said_come_through_though_addresses_fill_their_ring() {
+    let mut two = Lanes::new(2);
+    two.lanes.iter_mut().for_each(|(bridge, _)| bridge.set_snooping(Some(SnoopConfig::default()), secs(0)));
+    two.sees_stations(0, 0..1100, secs(1));
+    two.sees(2, &query(), secs(1));
+    two.lanes[0].0.hear(&News::Muted(1, secs(30)), secs(1));
+    two.exchange(1, secs(1));
+    assert_eq!(two.lanes[1].0.router_ports(secs(1)).map(|(_, port, _)| port).collect::<Vec<_>>(), [2]);
+    // Too many messages for their ring: what is said again begins with the ports that are muted.
+    assert_eq!(two.lanes[1].0.muted(1), None);
+    (0..300).for_each(|_| two.sees(2, &query(), secs(2)));
+    two.exchange(1, secs(3));
+    assert_eq!(two.lanes[1].1.counts.missed_ports.get(), 1);
+    two.exchange(0, secs(3));
+    two.exchange(1, secs(3));
+    assert_eq!(two.lanes[1].0.muted(1), Some(secs(30)));
+}

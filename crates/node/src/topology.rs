@@ -1,0 +1,235 @@
+//! Who is joined to whom: the ends of each link that the hosts of a file name, known before anything is opened.
+//!
+//! A link is a name that two ports have in common: `pair:NAME`, or the wire of `nic(wire=NAME):em0`. [`Topology::check`] finds
+//! the link with one end and the link with three; `show topology` prints the rest. What a running host is given later, by
+//! words, is not in it.
+
+#[cfg(test)]
+mod tests;
+
+use crate::config::HostConfig;
+use inet::iface::IfaceAddr;
+use port::spec::{Kind, Spec};
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::fmt;
+
+/// What joins two ports.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Link {
+    /// `pair:NAME`, opened twice.
+    Pair(String),
+    /// The wire of two `nic(wire=NAME)`.
+    Wire(String),
+}
+
+impl Link {
+    /// The link that the port `spec` is an end of; `None`: it leads out of the process, or nowhere.
+    pub fn of(spec: &Spec) -> Option<Link> {
+        match spec.port.kind {
+            Kind::Pair => Some(Link::Pair(spec.name.clone())),
+            Kind::Nic => spec.port.get_text("wire").map(Link::Wire),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Link::Pair(name) => write!(f, "pair:{name}"),
+            Link::Wire(name) => write!(f, "nic(wire={name})"),
+        }
+    }
+}
+
+/// An iface with a port.
+#[derive(Clone, Debug)]
+pub struct End {
+    /// Its host.
+    pub host: String,
+    /// Its name.
+    pub iface: String,
+    /// Its port's whole name.
+    pub port: String,
+    /// Its addresses.
+    pub addresses: Vec<IfaceAddr>,
+    /// The link, if it is one's end.
+    pub link: Option<Link>,
+    /// Its place among all of the file.
+    at: usize,
+}
+
+/// A link that does not join two ports.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum LinkError {
+    /// One end.
+    #[error(
+        "host {host}: {iface}: {port}: nobody is at its other end; give a second iface the port {link}, or use a port that \
+         needs none, as null:"
+    )]
+    Dangling {
+        /// Whose end.
+        host: String,
+        /// Which of its ifaces.
+        iface: String,
+        /// Its port.
+        port: String,
+        /// The port that is missing.
+        link: String,
+    },
+    /// Three ends.
+    #[error(
+        "host {host}: {iface}: {port}: the two ends of {link} are {taken}; choose another name, or join the three by a host with \
+         three ports"
+    )]
+    Crowded {
+        /// Whose end is the third.
+        host: String,
+        /// Which of its ifaces.
+        iface: String,
+        /// Its port.
+        port: String,
+        /// The link.
+        link: String,
+        /// Who has the two ends: HOST:IFACE and HOST:IFACE.
+        taken: String,
+    },
+}
+
+impl LinkError {
+    /// The host and the port that are complained about.
+    pub fn place(&self) -> (&str, &str) {
+        match self {
+            LinkError::Dangling { host, port, .. } | LinkError::Crowded { host, port, .. } => (host, port),
+        }
+    }
+}
+
+/// Hosts, their ports and what joins them.
+#[derive(Clone, Debug, Default)]
+pub struct Topology {
+    hosts: Vec<String>,
+    ends: Vec<End>,
+    /// The places of a link's ends, in the order of the file.
+    links: HashMap<Link, Vec<usize>>,
+}
+
+impl Topology {
+    /// What `hosts` say of themselves. A port whose name is none is left out: who opens it says so.
+    pub fn of(hosts: &[HostConfig]) -> Topology {
+        let mut topology =
+            Topology { hosts: hosts.iter().map(|host| host.name.clone()).collect(), ..Topology::default() };
+        let ifaces = hosts.iter().flat_map(|host| host.ifaces.iter().map(move |iface| (host, iface)));
+        for (host, iface) in ifaces {
+            let Ok(spec) = Spec::parse(&iface.port) else { continue };
+            let (at, link) = (topology.ends.len(), Link::of(&spec));
+            if let Some(link) = &link {
+                topology.links.entry(link.clone()).or_default().push(at);
+            }
+            topology.ends.push(End {
+                host: host.name.clone(),
+                iface: iface.name.clone().unwrap_or(spec.name),
+                port: iface.port.clone(),
+                addresses: iface.addresses.clone(),
+                link,
+                at,
+            });
+        }
+        topology
+    }
+
+    /// The hosts' names, in the order of their file.
+    pub fn hosts(&self) -> &[String] {
+        &self.hosts
+    }
+
+    /// The ifaces with ports, in the order of their file.
+    pub fn ends(&self) -> &[End] {
+        &self.ends
+    }
+
+    /// The ends of a link, in the order of the file.
+    fn joined(&self, link: &Link) -> impl Iterator<Item = &End> {
+        self.links.get(link).into_iter().flatten().filter_map(|at| self.ends.get(*at))
+    }
+
+    /// Who is at the other end of the link.
+    pub fn far(&self, end: &End) -> Option<&End> {
+        self.joined(end.link.as_ref()?).find(|other| other.at != end.at)
+    }
+
+    /// Has each link two ends?
+    ///
+    /// # Errors
+    /// [`LinkError`], about the first that has not.
+    pub fn check(&self) -> Result<(), LinkError> {
+        let mut own = self.ends.iter().filter_map(|end| Some((end, end.link.as_ref()?)));
+        own.try_for_each(|(end, link)| self.check_link(end, link))
+    }
+
+    fn check_link(&self, end: &End, link: &Link) -> Result<(), LinkError> {
+        let name = |end: &End| format!("{}:{}", end.host, end.iface);
+        let mut joined = self.joined(link);
+        let (first, second, third) = (joined.next(), joined.next(), joined.next());
+        let of = |end: &End| (end.host.clone(), end.iface.clone(), end.port.clone(), link.to_string());
+        match (first, second, third) {
+            (Some(first), Some(second), Some(third)) => {
+                let (host, iface, port, link) = of(third); // the last in the file is the one too many
+                Err(LinkError::Crowded {
+                    host,
+                    iface,
+                    port,
+                    link,
+                    taken: format!("{} and {}", name(first), name(second)),
+                })
+            }
+            (Some(_), Some(_), None) => Ok(()),
+            _ => {
+                let (host, iface, port, link) = of(end);
+                Err(LinkError::Dangling { host, iface, port, link })
+            }
+        }
+    }
+
+    /// Hosts, ports, and who is at the other end; `this` is the host that is asked.
+    pub fn to_text(&self, this: &str) -> String {
+        let host = |name: &String| {
+            let mark = if name == this { "  (this host)" } else { "" };
+            let ends = self.ends.iter().filter(|end| end.host == *name);
+            format!("{name}{mark}\n") + &ends.map(|end| self.line(end)).collect::<String>()
+        };
+        self.hosts.iter().map(host).collect()
+    }
+
+    fn line(&self, end: &End) -> String {
+        let far = match (self.far(end), &end.link) {
+            (Some(far), _) => format!("-- {}:{}  {}", far.host, far.iface, addresses(far).join(" ")),
+            (None, Some(_)) => "-- nobody".to_string(),
+            (None, None) => String::new(),
+        };
+        let own = addresses(end).join(" ");
+        format!("\t{:<10} {own:<18} {} {far}", end.iface, end.port).trim_end().to_string() + "\n"
+    }
+
+    /// The same as rows.
+    pub fn to_json(&self, this: &str) -> Value {
+        let row = |end: &End| {
+            let far = self.far(end);
+            json!({
+                "ifname": end.iface, "port": end.port, "addresses": addresses(end),
+                "link": end.link.as_ref().map(Link::to_string),
+                "far": far.map(|far| json!({ "host": far.host, "ifname": far.iface, "addresses": addresses(far) })),
+            })
+        };
+        let host = |name: &String| {
+            let ends = self.ends.iter().filter(|end| end.host == *name);
+            json!({ "host": name, "this": name == this, "ifaces": ends.map(row).collect::<Vec<_>>() })
+        };
+        Value::Array(self.hosts.iter().map(host).collect())
+    }
+}
+
+fn addresses(end: &End) -> Vec<String> {
+    end.addresses.iter().map(|addr| format!("{}/{}", addr.addr, addr.len)).collect()
+}

@@ -1,0 +1,70 @@
+use super::*;
+use crate::config;
+
+fn file(ports: &[(&str, &str)]) -> String {
+    let host = |(name, port): &(&str, &str)| {
+        format!("[[host]]\nname = '{name}'\n[[host.iface]]\nport = '{port}'\nname = 'eth0'\n")
+    };
+    ports.iter().map(host).collect()
+}
+
+fn topology(ports: &[(&str, &str)]) -> Result<Topology, config::ConfigError> {
+    config::read(&file(ports), "t.toml").map(|hosts| Topology::of(&hosts))
+}
+
+#[test]
+fn a_link_with_one_end_is_told_with_its_line_its_host_and_what_to_do() {
+    let fault = topology(&[("a", "pair:ab"), ("b", "pair:ab"), ("c", "impair(loss=1%):pair:cd")]).unwrap_err();
+    assert_eq!(fault.line, 14, "the line of its port: {fault}");
+    assert_eq!(
+        fault.what,
+        "host c: eth0: impair(loss=1%):pair:cd: nobody is at its other end; give a second iface the port pair:cd, or use \
+         a port that needs none, as null:"
+    );
+    let fault = topology(&[("a", "nic(wire=w):em0"), ("b", "pair:w"), ("c", "pair:w")]).unwrap_err();
+    assert!(fault.what.contains("give a second iface the port nic(wire=w)"), "a wire is no pair: {fault}");
+}
+
+#[test]
+fn a_third_end_is_one_too_many() {
+    let fault = topology(&[("a", "pair:ab"), ("b", "pair:ab"), ("c", "pair:ab")]).unwrap_err();
+    assert_eq!(fault.line, 14, "{fault}");
+    assert!(
+        fault.what.starts_with("host c: eth0: pair:ab: the two ends of pair:ab are a:eth0 and b:eth0; "),
+        "{fault}"
+    );
+    let same = file(&[("a", "pair:aa")]) + "[[host.iface]]\nport = 'pair:aa'\nname = 'eth1'\n";
+    config::read(&same, "t.toml").unwrap(); // a host may be joined to itself
+}
+
+#[test]
+fn errors_have_their_types() {
+    let mut hosts = config::read(&file(&[("a", "pair:ab"), ("b", "pair:ab")]), "t.toml").unwrap();
+    assert_eq!(Topology::of(&hosts).check(), Ok(()));
+    let b = hosts.pop().unwrap();
+    let fault = Topology::of(&hosts).check().unwrap_err();
+    assert!(matches!(&fault, LinkError::Dangling { host, .. } if host == "a"), "{fault:?}");
+    hosts.extend([b.clone(), HostConfig { name: "c".to_string(), ..b }]);
+    let fault = Topology::of(&hosts).check().unwrap_err();
+    assert!(matches!(&fault, LinkError::Crowded { host, .. } if host == "c"), "{fault:?}");
+    assert_eq!(fault.place(), ("c", "pair:ab"));
+}
+
+#[test]
+fn who_is_at_the_other_end() {
+    let text = "[[host]]\nname='a'\n[[host.iface]]\nport='pair:ab'\nname='eth0'\naddresses=['10.0.0.1/24']\n\
+                [[host.iface]]\nport='null:n0'\n[[host]]\nname='b'\n[[host.iface]]\nport='pair:ab'\naddresses=['10.0.0.2/24']\n";
+    let topology = Topology::of(&config::read(text, "t.toml").unwrap());
+    let [first, null, last] = topology.ends() else { panic!("{topology:?}") };
+    assert_eq!(topology.far(first).unwrap().host, "b");
+    assert_eq!(topology.far(last).unwrap().iface, "eth0");
+    assert!(topology.far(null).is_none());
+    let shown = topology.to_text("b");
+    let words: Vec<Vec<&str>> = shown.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(words[0], ["a"]);
+    assert_eq!(words[1], ["eth0", "10.0.0.1/24", "pair:ab", "--", "b:ab", "10.0.0.2/24"]);
+    assert_eq!(words[2], ["n0", "null:n0"]);
+    assert_eq!(words[3], ["b", "(this", "host)"]);
+    let json = topology.to_json("b");
+    assert_eq!((&json[1]["this"], &json[1]["ifaces"][0]["far"]["ifname"]), (&true.into(), &"eth0".into()));
+}

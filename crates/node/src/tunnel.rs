@@ -1,0 +1,58 @@
+//! Tunnel ifaces of a host: made by word or from its configuration.
+
+use crate::config::IfaceConfig;
+use crate::host::AddPortError;
+use crate::{Host, words};
+use inet::iface::IfaceId;
+use inet::tunnel::Kind;
+use lock::Locks;
+use wire::Mac;
+
+impl<L: Locks> Host<L> {
+    /// Makes a tunnel iface without ends. `mac`: for one that carries Ethernet frames; made from the host's name if not given.
+    ///
+    /// # Errors
+    /// [`AddPortError`]: the name is taken, or there are too many ifaces.
+    pub fn add_tunnel(&self, name: &str, kind: Kind, mac: Option<Mac>) -> Result<IfaceId, AddPortError> {
+        if self.stack.iface_named(name).is_some() {
+            return Err(AddPortError::Exists(name.to_string()));
+        }
+        let unit = crate::host::unit_of(name).unwrap_or_default() & 0x0fff;
+        let of_kind = Kind::ALL.into_iter().position(|other| other == kind).unwrap_or_default() as u16;
+        // Beyond the numbers of ports: vxlan0's is not tap0's.
+        let mac = mac.unwrap_or_else(|| self.mac_of(0x8000 | of_kind << 12 | unit));
+        self.stack.add_tunnel(self.cx(), name, kind, mac).ok_or(AddPortError::TooMany)
+    }
+
+    /// Makes the tunnel iface that `config` asks for, with its ends and addresses.
+    ///
+    /// # Errors
+    /// [`AddPortError`]; nothing has been added then.
+    pub(crate) fn configure_tunnel(&self, config: &IfaceConfig, kind: Kind) -> Result<IfaceId, AddPortError> {
+        let name = config.name.clone().unwrap_or_default(); // it has one: the configuration was checked
+        let id = self.add_tunnel(&name, kind, config.mac)?;
+        let failed = |why: String| AddPortError::Address { iface: name.clone(), why };
+        let made = self.fill_tunnel(config, id, kind).map_err(failed);
+        if made.is_err() {
+            self.stack.remove_tunnel(self.cx(), id);
+        }
+        made.map(|()| id)
+    }
+
+    fn fill_tunnel(&self, config: &IfaceConfig, id: IfaceId, kind: Kind) -> Result<(), String> {
+        let (stack, cx) = (&self.stack, self.cx());
+        let ends = inet::tunnel::Config { kind, ..config.ends };
+        stack.set_tunnel(cx, id, ends).map_err(|why| words::tunnel::refused(self, why))?;
+        if let Some(mtu) = config.mtu {
+            stack.set_tunnel_mtu(cx, id, mtu);
+        }
+        for addr in &config.addresses {
+            let added = match config.peer {
+                Some(peer) => stack.add_peer(cx, id, addr.addr, peer),
+                None => stack.add_addr(cx, id, *addr),
+            };
+            added.map_err(|why| format!("{}/{}: {why:?}", addr.addr, addr.len))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,77 @@
+//! Routes with several paths, and why a packet goes where it goes.
+
+use super::*;
+
+fn router() -> Bench {
+    let b = Bench::new();
+    b.ok("ifconfig pg0 inet 10.0.0.1/24");
+    for last in 2..5 {
+        b.ok(&format!("ip neigh add 10.0.0.{last} lladdr 02:00:00:00:00:0{last} dev pg0"));
+    }
+    b
+}
+
+#[test]
+fn a_route_by_several_gateways_is_listed_with_its_paths() {
+    let b = router();
+    assert_eq!(
+        b.ok("route add -net 20.0.0.0/8 10.0.0.2 10.0.0.3"),
+        "add net 20.0.0.0: gateway 10.0.0.2: gateway 10.0.0.3\n"
+    );
+    b.ok("ip route add 30.0.0.0/8 nexthop via 10.0.0.2 weight 3 nexthop via 10.0.0.3 dev pg0");
+    let text = b.ok("ip route show 30.0.0.0/8");
+    assert_eq!(text, "30.0.0.0/8\n\tnexthop via 10.0.0.2 dev pg0 weight 3\n\tnexthop via 10.0.0.3 dev pg0 weight 1\n");
+    let json = b.json("ip route show 30.0.0.0/8");
+    assert_eq!(
+        (&json[0]["nexthops"][0]["weight"], &json[0]["nexthops"][1]["gateway"]),
+        (&3.into(), &"10.0.0.3".into())
+    );
+    let rows = b.ok("netstat -r");
+    assert_eq!(rows.lines().filter(|line| line.starts_with("20.0.0.0/8") && line.contains("UGS")).count(), 2, "{rows}");
+    let get = b.ok("ip route get 20.1.1.1");
+    assert!(get.starts_with("20.1.1.1 via 10.0.0."), "{get}");
+    assert!(b.no("ip route add 40.0.0.0/8 nexthop weight 3").contains("via GATEWAY"));
+    assert!(b.no("ip route add 40.0.0.0/8 nexthop via 10.0.0.2 weight 0").contains("1 to 256"));
+    assert!(b.no("route add 40.0.0.0/8").contains("gateway"));
+    b.ok("route delete -net 20.0.0.0/8");
+    assert!(!b.ok("netstat -r").contains("20.0.0.0"));
+}
+
+#[test]
+fn a_prohibited_route_is_one_of_its_own() {
+    let b = router();
+    b.ok("ip route add prohibit 50.0.0.0/8");
+    b.ok("route add -net 51.0.0.0/8 -prohibit");
+    assert!(b.ok("ip route").contains("prohibit 50.0.0.0/8\n"));
+    assert!(b.ok("route get 51.1.1.1 --why").contains("administratively prohibited"));
+}
+
+#[test]
+fn why_is_a_chain_of_sentences_or_of_fields() {
+    let b = router();
+    b.ok("ip route add default via 10.0.0.4");
+    b.ok("ip route add 20.0.0.0/8 nexthop via 10.0.0.2 nexthop via 10.0.0.3");
+    let text = b.ok("route get 20.1.2.3 --why");
+    for part in [
+        "20.1.2.3 is in 20.0.0.0/8, the longest prefix of a route: one of 2 paths\n",
+        "passed over, as it is shorter: 0.0.0.0/0, via 10.0.0.4 dev pg0\n",
+        "path: via 10.0.0.3 dev pg0 weight 1\n",
+        "names bucket ",
+        "(permanent)\n",
+        "packets up to 1500 bytes go as they are\n",
+        "would come from 10.0.0.1\n",
+        "nothing stands in its way\n",
+    ] {
+        assert!(text.contains(part), "{part:?} not in {text}");
+    }
+    let text = b.ok("ip route get 20.1.2.3 from 127.0.0.1 iif pg0 --why");
+    assert!(text.contains("the packet ends here") && text.contains("inet.ip4.in.martian_source"), "{text}");
+    let json = b.json("route get --why 20.1.2.3");
+    assert_eq!(
+        (&json["matched"]["dst"], &json["mtu"], &json["end"]),
+        (&"20.0.0.0/8".into(), &1500.into(), &Value::Null)
+    );
+    assert_eq!(json["paths"].as_array().map(Vec::len), Some(2));
+    assert!(b.no("route get 20.1.2.3 --who").contains("--why"));
+    assert!(b.no("route get 20.1.2.3 from 1.1.1.1").contains("iif"));
+}

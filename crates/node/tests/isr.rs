@@ -1,0 +1,320 @@
+//! Two hosts with threads in one stack: streams and datagrams through netisr in every mode, and through switches under load.
+
+use clock::{Clock, Strategy};
+use linerate_node as node;
+use lock::{Light, Locks, Up};
+use node::Host;
+use node::config::{HostConfig, IfaceConfig};
+use port::Pairs;
+use serde_json::Value;
+use socket::net::{TcpListener, TcpStream, UdpSocket};
+use std::io::{Read, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+fn host<L: Locks>(name: &str, addr: &str, workstreams: usize, pairs: &Pairs) -> Host<L> {
+    let mut config = HostConfig { name: name.to_string(), locks: L::NAME.to_string(), ..HostConfig::default() };
+    config.isr.workstreams = workstreams;
+    // A queue too short is a loss like any other; here none is to be.
+    config.set("isr.maxqlimit", "20000").unwrap();
+    config.ifaces.push(IfaceConfig { name: Some("eth0".to_string()), ..IfaceConfig::on("pair(slots=1024):ab") });
+    config.set_iface("addresses", addr).unwrap();
+    if workstreams > 0 {
+        config.set("net.isr.defaultqlimit", "20000").unwrap();
+    }
+    node::build(&config, pairs, Clock::live(Strategy::TscScaled)).unwrap()
+}
+
+fn say<L: Locks>(host: &Host<L>, line: &str) -> Value {
+    let words: Vec<&str> = line.split(' ').collect();
+    let said = node::words::run(host, &Pairs::new(), &words, true).unwrap_or_else(|why| panic!("{line}: {why}"));
+    serde_json::from_str(&said).unwrap_or(Value::String(said))
+}
+
+/// The sum of one column of `netstat -Q`.
+fn column<L: Locks>(host: &Host<L>, name: &str) -> u64 {
+    say(host, "netstat -Q")["workstreams"].as_array().unwrap().iter().map(|row| row[name].as_u64().unwrap()).sum()
+}
+
+/// Runs `body` beside the hosts' loops and netisr's threads; then all frames are accounted for.
+fn beside(hosts: [&Host<Light>; 2], body: impl FnOnce()) {
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for host in hosts {
+            for at in 0..host.isr_threads() {
+                dispatch::spawn_scoped(scope, "isr", move || host.run_isr(at).unwrap()).unwrap();
+            }
+            let over = &over;
+            let run = move || host.run(|| over.load(Ordering::SeqCst));
+            dispatch::spawn_scoped(scope, "loop", run).unwrap();
+        }
+        struct End<'a>(&'a AtomicBool, [&'a Host<Light>; 2]);
+        impl Drop for End<'_> {
+            fn drop(&mut self) {
+                self.0.store(true, Ordering::SeqCst);
+                self.1.iter().for_each(|host| host.finish_isr());
+            }
+        }
+        let _end = End(&over, hosts);
+        body();
+        std::thread::sleep(Duration::from_millis(30)); // the last ACKs
+    });
+    for host in hosts {
+        let audit = say(host, "audit");
+        let zero = Value::from(0);
+        assert_eq!(
+            (&audit["imbalance"], &audit["ports"]["rx_imbalance"], &audit["ports"]["tx_imbalance"]),
+            (&zero, &zero, &zero)
+        );
+        assert_eq!(column(host, "queue-drops"), 0);
+        assert_eq!(column(host, "lost"), 0);
+    }
+}
+
+fn pattern(at: usize) -> u8 {
+    (at % 251) as u8
+}
+
+/// A stream one way through a connection, byte for byte.
+fn stream(a: &Host<Light>, b: &Host<Light>, port: u16, bytes: usize) {
+    let listener = TcpListener::bind(b, ("10.0.0.2", port)).unwrap();
+    std::thread::scope(|scope| {
+        let server = move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut got = Vec::new();
+            stream.read_to_end(&mut got).unwrap();
+            assert_eq!(got.len(), bytes);
+            assert!(got.iter().enumerate().all(|(at, byte)| *byte == pattern(at)));
+        };
+        let server = dispatch::spawn_scoped(scope, "server", server).unwrap();
+        let mut client = TcpStream::connect(a, ("10.0.0.2", port)).unwrap();
+        let all: Vec<u8> = (0..bytes).map(pattern).collect();
+        client.write_all(&all).unwrap();
+        drop(client);
+        server.join().unwrap();
+    });
+}
+
+/// Requests and answers by UDP: each must come.
+fn round_trips(a: &Host<Light>, b: &Host<Light>, port: u16, n: u32) {
+    let server = UdpSocket::bind(b, ("10.0.0.2", port)).unwrap();
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let over = &over;
+        let serve = move || {
+            let mut buffer = [0; 64];
+            server.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+            while !over.load(Ordering::SeqCst) {
+                if let Ok((len, from)) = server.recv_from(&mut buffer) {
+                    server.send_to(&buffer[..len], from).unwrap();
+                }
+            }
+        };
+        dispatch::spawn_scoped(scope, "server", serve).unwrap();
+        let client = UdpSocket::bind(a, "10.0.0.1:0").unwrap();
+        client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let mut buffer = [0; 64];
+        for number in 0..n {
+            client.send_to(&number.to_be_bytes(), ("10.0.0.2", port)).unwrap();
+            let (len, _) = client.recv_from(&mut buffer).unwrap();
+            assert_eq!(buffer[..len], number.to_be_bytes());
+        }
+        over.store(true, Ordering::SeqCst);
+    });
+}
+
+#[test]
+fn streams_and_datagrams_go_through_every_mode() {
+    for (workstreams, mode) in [(1, "direct"), (1, "deferred"), (2, "deferred"), (2, "hybrid"), (1, "hybrid")] {
+        let pairs = Pairs::new();
+        let (a, b) = (host("a", "10.0.0.1/24", 0, &pairs), host("b", "10.0.0.2/24", workstreams, &pairs));
+        say(&b, &format!("sysctl net.isr.dispatch={mode}"));
+        beside([&a, &b], || {
+            stream(&a, &b, 80, 2_000_000);
+            round_trips(&a, &b, 7, 200);
+        });
+        let counts = ["dispatched", "hybrid-dispatched", "queued", "handled"].map(|name| column(&b, name));
+        assert_eq!(counts[0] + counts[1] + counts[2], counts[3], "{mode}: {counts:?}");
+        let ip = |name: &str| {
+            let rows = say(&b, "netstat -Q")["workstreams"].as_array().unwrap().clone();
+            rows.iter().filter(|row| row["name"] == "ip").map(|row| row[name].as_u64().unwrap()).sum::<u64>()
+        };
+        match mode {
+            "direct" => assert_eq!(ip("dispatched"), ip("handled")),
+            "deferred" => assert_eq!(ip("queued"), ip("handled")),
+            _ => assert_eq!(ip("dispatched"), 0),
+        }
+        assert!(ip("handled") > 1000);
+    }
+}
+
+#[test]
+fn switches_under_load_lose_no_frame() {
+    let pairs = Pairs::new();
+    let (a, b) = (host("a", "10.0.0.1/24", 1, &pairs), host("b", "10.0.0.2/24", 2, &pairs));
+    beside([&a, &b], || {
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let switch = || {
+                for n in 0.. {
+                    let mode = ["direct", "deferred", "hybrid"][n % 3];
+                    say(&b, &format!("sysctl net.isr.dispatch={mode}"));
+                    say(&a, &format!("sysctl net.isr.dispatch={}", ["hybrid", "direct", "deferred"][n % 3]));
+                    say(&b, &format!("sysctl net.isr.proto.ip.policy={}", ["flow", "source", "cpu"][n % 3]));
+                    std::thread::sleep(Duration::from_millis(10));
+                    if over.load(Ordering::SeqCst) {
+                        return;
+                    }
+                }
+            };
+            dispatch::spawn_scoped(scope, "switch", switch).unwrap();
+            let until = Instant::now() + Duration::from_millis(600);
+            let mut port = 1000;
+            while Instant::now() < until {
+                stream(&a, &b, port, 1_000_000);
+                round_trips(&a, &b, port, 50);
+                port += 1;
+            }
+            over.store(true, Ordering::SeqCst);
+        });
+    });
+    assert!(column(&b, "dispatched") > 0 && column(&b, "queued") > 0);
+}
+
+/// A host of one thread, which the calls that wait keep going; every `turns` requests another mode.
+fn server_alone(pairs: &Pairs, modes: &[&str], ready: &AtomicBool, requests: usize) -> [u64; 4] {
+    let host = host::<Up>("b", "10.0.0.2/24", 1, pairs);
+    let listener = TcpListener::bind(&host, "10.0.0.2:80").unwrap();
+    ready.store(true, Ordering::SeqCst);
+    let (mut stream, _) = listener.accept().unwrap();
+    let (mut request, mut n) = ([0; 1000], 0);
+    while stream.read_exact(&mut request).is_ok() {
+        stream.write_all(&request).unwrap();
+        n += 1;
+        say(&host, &format!("sysctl net.isr.dispatch={}", modes[n * modes.len() / (requests + 1)]));
+    }
+    drop((stream, listener));
+    host.shutdown();
+    assert_eq!(n, requests);
+    assert_eq!((say(&host, "audit")["imbalance"].as_i64(), column(&host, "queue-drops")), (Some(0), 0));
+    ["dispatched", "hybrid-dispatched", "queued", "handled"].map(|name| column(&host, name))
+}
+
+#[test]
+fn hosts_that_share_nothing_queue_on_their_own_threads() {
+    let pairs = Pairs::new();
+    let ready = AtomicBool::new(false);
+    let counts = std::thread::scope(|scope| {
+        let modes = &["direct", "deferred", "hybrid", "deferred", "direct"];
+        let serve = || server_alone(&pairs, modes, &ready, 500);
+        let server = dispatch::spawn_scoped(scope, "b", serve).unwrap();
+        while !ready.load(Ordering::SeqCst) {
+            std::thread::yield_now();
+        }
+        let host = host::<Up>("a", "10.0.0.1/24", 1, &pairs);
+        say(&host, "sysctl net.isr.dispatch=deferred");
+        let mut client = TcpStream::connect(&host, "10.0.0.2:80").unwrap();
+        for n in 0..500u32 {
+            let request: Vec<u8> = (0..1000).map(|at| pattern(n as usize + at)).collect();
+            client.write_all(&request).unwrap();
+            let mut answer = [0; 1000];
+            client.read_exact(&mut answer).unwrap();
+            assert_eq!(answer[..], request[..]);
+        }
+        drop(client);
+        while !server.is_finished() {
+            host.step(); // the peer's FIN is to be answered
+        }
+        assert_eq!(column(&host, "queued"), column(&host, "handled"));
+        server.join().unwrap()
+    });
+    let [dispatched, hybrid, queued, handled] = counts;
+    assert!(dispatched > 100 && hybrid > 50 && queued > 100, "{counts:?}");
+    assert_eq!(dispatched + hybrid + queued, handled);
+}
+
+#[test]
+fn a_light_host_without_threads_works_on_its_queues_itself() {
+    let pairs = Pairs::new();
+    let (a, b) = (host("a", "10.0.0.1/24", 0, &pairs), host("b", "10.0.0.2/24", 3, &pairs));
+    say(&b, "sysctl net.isr.dispatch=deferred");
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for host in [&a, &b] {
+            let run = || host.run(|| over.load(Ordering::SeqCst));
+            dispatch::spawn_scoped(scope, "loop", run).unwrap();
+        }
+        stream(&a, &b, 80, 500_000);
+        over.store(true, Ordering::SeqCst);
+    });
+    assert!(column(&b, "queued") > 300 && column(&b, "queue-drops") == 0);
+    assert_eq!(say(&b, "audit")["imbalance"], 0);
+}
+
+/// Tunnels from `local` (10.0.0.x) to `remote`, one in another, each with 172.16.n.x/30 inside; the last octets tell the ends apart.
+fn tunnels(host: &Host<Light>, local: u8, remote: u8, depth: u8) {
+    let outer = |n: u8, end: u8| if n == 0 { format!("10.0.0.{end}") } else { format!("172.16.{}.{end}", n - 1) };
+    for n in 0..depth {
+        let (from, to) = (outer(n, local), outer(n, remote));
+        say(host, &format!("ifconfig gif{n} create tunnel {from} {to} inet 172.16.{n}.{local}/30"));
+    }
+}
+
+/// What came, until `n` are there or nothing comes any more.
+fn numbers(socket: &UdpSocket<&Host<Light>>, n: usize) -> Vec<u32> {
+    socket.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+    let mut buffer = [0; 4];
+    std::iter::from_fn(|| socket.recv_from(&mut buffer).is_ok().then(|| u32::from_be_bytes(buffer))).take(n).collect()
+}
+
+// More than a chunk waits out of one tunnel, and for the host itself; both workers and the loop look there.
+#[test]
+fn flows_out_of_a_tunnel_and_to_ourselves_keep_their_order() {
+    const GROUP: u32 = 100;
+    let pairs = Pairs::new();
+    let (a, b) = (host("a", "10.0.0.1/24", 0, &pairs), host("b", "10.0.0.2/24", 2, &pairs));
+    say(&b, "sysctl net.isr.dispatch=deferred");
+    tunnels(&a, 1, 2, 1);
+    tunnels(&b, 2, 1, 1);
+    beside([&a, &b], || {
+        round_trips(&a, &b, 7, 20);
+        let (inside, own) = (UdpSocket::bind(&b, "172.16.0.2:9").unwrap(), UdpSocket::bind(&b, "10.0.0.2:10").unwrap());
+        let (far, near) = (UdpSocket::bind(&a, "172.16.0.1:9").unwrap(), UdpSocket::bind(&b, "10.0.0.2:11").unwrap());
+        for group in 0..60 {
+            let sent: Vec<u32> = (group * GROUP..(group + 1) * GROUP).collect();
+            for n in &sent {
+                far.send_to(&n.to_be_bytes(), "172.16.0.2:9").unwrap();
+                near.send_to(&n.to_be_bytes(), "10.0.0.2:10").unwrap();
+            }
+            assert_eq!(numbers(&inside, sent.len()), sent);
+            assert_eq!(numbers(&own, sent.len()), sent);
+        }
+    });
+}
+
+// What came out of a tunnel may be another tunnel's: the worker that took it in goes on, and no loop has to come by at each level.
+#[test]
+fn a_worker_ends_what_it_began() {
+    const DEPTH: u8 = 6;
+    let pairs = Pairs::new();
+    let (a, b) = (host::<Light>("a", "10.0.0.1/24", 0, &pairs), host::<Light>("b", "10.0.0.2/24", 2, &pairs));
+    say(&b, "sysctl net.isr.dispatch=deferred");
+    let mac = say(&b, "ip link show eth0")[0]["address"].as_str().unwrap().to_string();
+    say(&a, &format!("arp -s 10.0.0.2 {mac}"));
+    tunnels(&a, 1, 2, DEPTH);
+    tunnels(&b, 2, 1, DEPTH);
+    let (far, near) = (UdpSocket::bind(&a, "0.0.0.0:9").unwrap(), UdpSocket::bind(&b, "0.0.0.0:9").unwrap());
+    let got = std::thread::scope(|scope| {
+        for at in 0..b.isr_threads() {
+            let b = &b;
+            dispatch::spawn_scoped(scope, "isr", move || b.run_isr(at).unwrap()).unwrap();
+        }
+        far.send_to(&7u32.to_be_bytes(), (format!("172.16.{}.2", DEPTH - 1).as_str(), 9)).unwrap();
+        b.step(); // from the port to the worker, and never again
+        let got = numbers(&near, 1);
+        b.finish_isr();
+        got
+    });
+    assert_eq!(got, [7]);
+    assert_eq!(say(&b, "audit")["imbalance"], 0);
+}
