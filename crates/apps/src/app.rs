@@ -10,12 +10,18 @@
 //!   read or has to send says so with [`Action::Wake`]; so does every timer.
 //! - [`Action::Close`] comes when nothing is left to send. The number is free at once.
 //! - Actions are carried out in order and before anything else is told.
+//!
+//! A channel may be a socket of datagrams instead ([`Action::Bind`]): with [`App::room`] each that comes is told whole,
+//! and [`App::datagram`] is asked instead of [`App::output`]. One that cannot be sent is lost, as on any wire.
 
 use crate::streams::{Ends, Failure, StreamInfo, StreamOption};
 use clock::Instant;
 use std::net::SocketAddr;
 
-/// A connection or listener as its application numbers it: dense, from 0, below [`CHANS_MAX`].
+/// Options of a socket, set before it connects: what a SYN says follows from some of them.
+pub type Options = [Option<StreamOption>; 5];
+
+/// A connection, listener or datagram socket as its application numbers it: dense, from 0, below [`CHANS_MAX`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Chan(pub u32);
 
@@ -44,6 +50,10 @@ pub enum Event<'a> {
     Connected(Ends),
     /// An [`Action::Listen`] has succeeded: this is where.
     Listening(SocketAddr),
+    /// An [`Action::Bind`] has succeeded: this is where.
+    Bound(SocketAddr),
+    /// Somebody sent this datagram.
+    Datagram(SocketAddr, &'a [u8]),
     /// The answer to [`Action::Info`].
     Info(StreamInfo),
 }
@@ -55,6 +65,10 @@ pub enum Action {
     Listen(Chan, SocketAddr),
     /// Connect to the second address from the first (port 0: any).
     Connect(Chan, SocketAddr, SocketAddr),
+    /// The same, by a socket with these options.
+    ConnectWith(Chan, SocketAddr, SocketAddr, Options),
+    /// Send and receive datagrams there (port 0: any).
+    Bind(Chan, SocketAddr),
     /// Look at the channel again.
     Wake(Chan),
     /// Shut our side of the connection.
@@ -77,13 +91,23 @@ pub trait App {
     /// Something has happened.
     fn on_event(&mut self, chan: Chan, event: Event<'_>, now: Instant);
 
-    /// How many bytes may be read from the channel now; 0: none, ask again when woken.
+    /// How many bytes may be read from the channel now; 0: none, ask again when woken. A longer datagram is cut.
     fn room(&self, chan: Chan) -> usize;
 
     /// What is to be sent next; empty: nothing now.
     fn output(&mut self, chan: Chan, now: Instant) -> &[u8];
 
-    /// The first `n` bytes of [`App::output`] have been sent.
+    /// It is to end soon (Ctrl-C). True: there is a last word to be said; the driver goes on for a moment, or until no channel is open.
+    fn stop(&mut self, _now: Instant) -> bool {
+        false
+    }
+
+    /// The datagram that is to be sent next, and where to; `None`: nothing now.
+    fn datagram(&mut self, _chan: Chan, _now: Instant) -> Option<(SocketAddr, &[u8])> {
+        None
+    }
+
+    /// The first `n` bytes of [`App::output`] have been sent, or the [`App::datagram`] of `n` bytes.
     fn sent(&mut self, chan: Chan, n: usize, now: Instant);
 
     /// The next thing to be done.

@@ -1,10 +1,11 @@
 //! What must hold for every conversation: the bodies of the fuzz targets, run by the tests too.
 //!
 //! An input is a seed for short reads and writes, and records: what happens (low three bits) to which client (the rest), a
-//! length, and so many bytes for what is sent. Corpora are under `fuzz/corpus/apps_*`.
+//! length, and so many bytes for what is sent; kind 2 is a datagram where there is a socket for them. Corpora are under `fuzz/corpus/apps_*`.
 //!
 //! Holds: no panic; what is to be done is done without being asked twice ([`crate::app`]'s contract); whatever clients
-//! did, when they are gone and time has passed nothing is left but the listening descriptor.
+//! did, when they are gone and time has passed nothing is left but the descriptors there were before; keys, files and
+//! their bytes never exceed their bounds.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -14,10 +15,12 @@
 )]
 
 use crate::app::App;
+use crate::filed::{self, Filed};
 use crate::files::{Builtin, Root};
 use crate::ftp::{self, Ftp};
 use crate::http::{self, Http};
-use crate::iperf3::{self, Iperf3};
+use crate::iperf3::{self, Client, Iperf3};
+use crate::kv::{self, Kv};
 use crate::net::{Far, Net, Rig};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -35,28 +38,137 @@ fn root() -> Root {
 
 /// FTP.
 pub fn ftp(data: &[u8]) {
-    play(Ftp::new(ftp::Config { sessions_max: 6, sessions_per_peer: 4, ..ftp::Config::new(root()) }), data);
+    let config = ftp::Config { sessions_max: 6, sessions_per_peer: 4, ..ftp::Config::new(root()) };
+    play(Ftp::new(config), data, |_| ());
 }
 
 /// HTTP.
 pub fn http(data: &[u8]) {
-    play(
-        Http::new(http::Config { conns_max: 6, conns_per_peer: 4, requests_max: 20, ..http::Config::new(root()) }),
-        data,
-    );
+    let config = http::Config { conns_max: 6, conns_per_peer: 4, requests_max: 20, ..http::Config::new(root()) };
+    play(Http::new(config), data, |_| ());
+}
+
+/// RESP and the key-value server; the same bytes as a server's replies.
+pub fn kv(data: &[u8]) {
+    let mut rest = data;
+    while let Ok(Some((_, len))) = crate::resp::reply::first(rest, 1000) {
+        rest = rest.get(len..).expect("a reply is no longer than its bytes");
+    }
+    let bounds = kv::Bounds { keys: 50, bytes: 30_000 };
+    let config = kv::Config {
+        bounds,
+        limits: crate::resp::Limits { bulk: 10_000, args: 100, line: 500, request: 12_000 },
+        clients_max: 6,
+        clients_per_peer: 4,
+        buffers_max: 300_000,
+        replies_max: 200_000,
+        key: wire::hash::Key::seeded(u64::from(data.first().copied().unwrap_or(0))),
+        ..kv::Config::default()
+    };
+    play(Kv::new(config), data, |kv| {
+        assert!(kv.keys() <= bounds.keys && kv.bytes() <= bounds.bytes, "{} keys, {} bytes", kv.keys(), kv.bytes());
+    });
+}
+
+/// The file service.
+pub fn filed(data: &[u8]) {
+    let bounds = filed::Bounds { nodes: 10, bytes: 20_000, file: 10_000 };
+    let config = filed::Config {
+        bounds,
+        clients_max: 6,
+        key: wire::hash::Key::seeded(u64::from(data.first().copied().unwrap_or(0))),
+        ..filed::Config::default()
+    };
+    play(Filed::new(config), data, |filed| {
+        let (nodes, bytes) = (filed.nodes(), filed.bytes());
+        assert!(nodes <= bounds.nodes && bytes <= bounds.bytes, "{nodes} nodes, {bytes} bytes");
+    });
 }
 
 /// iperf3.
 pub fn iperf3(data: &[u8]) {
     let json = data.first().is_some_and(|byte| byte & 1 == 1);
-    play(Iperf3::new(iperf3::Config { json, ..iperf3::Config::default() }), data);
+    let datagrams_at = Some(SocketAddr::from(([1, 0, 0, 1], 21)));
+    play(Iperf3::new(iperf3::Config { json, clients_max: 2, datagrams_at, ..iperf3::Config::default() }), data, |_| ());
 }
 
-fn play<A: App>(app: A, data: &[u8]) {
+/// iperf3's client, against a server that says anything; and the parsers of both sides on the same bytes.
+pub fn iperf3_client(data: &[u8]) {
+    let (flags, data) = data.split_first().unwrap_or((&0, &[]));
+    let _ = iperf3::Params::parse(data);
+    let _ = iperf3::Stamp::parse(data, iperf3::Counters::Wide);
+    let protocol = if flags & 1 == 1 { iperf3::Protocol::Udp } else { iperf3::Protocol::Tcp };
+    let params = iperf3::Params {
+        protocol,
+        time: Duration::from_secs(2),
+        reverse: flags & 2 > 0,
+        bidir: flags & 6 == 4,
+        wants_output: flags & 8 > 0,
+        streams: 2,
+        block: 1000,
+        rate: u64::from(flags & 1) << 20, // datagrams without a rate are sent without end here
+        ..iperf3::Params::default()
+    };
+    let to = SocketAddr::from(([1, 0, 0, 9], 5201));
+    let config = iperf3::ClientConfig::new(params, to, *b"abcdefghijklmnopqrstuvwxyz0123456789\0");
+    let latency = flags & 16 > 0;
+    let config = iperf3::ClientConfig { json: flags & 32 > 0, latency, ..config };
+    let net = Net { seed: u64::from(flags >> 6), window: 3_000, ..Net::default() };
+    let mut rig = Rig::client_of(Client::new(config, clock::Instant::from_millis(1_000)), net);
+    rig.net.far_listens.insert(to);
+    against(&mut rig, to, data);
+    for _ in 0..20 {
+        rig.net.answer_connects();
+        rig.pass(Duration::from_secs(100));
+        rig.net.datagrams.clear();
+    }
+    assert!(rig.server.app.result().is_some(), "a client that does not end");
+    assert_eq!((rig.server.open_chans(), rig.net.fds()), (0, 0), "something is left");
+}
+
+/// Records as in [`play`], said by the server.
+fn against(rig: &mut Rig<Client>, to: SocketAddr, data: &[u8]) {
+    let mut rest = data;
+    let mut conns: Vec<Far> = Vec::new();
+    for _ in 0..RECORDS {
+        rig.settle();
+        conns.extend(rig.net.answer_connects());
+        rig.settle();
+        let ([what, len, behind @ ..], Some(last)) = (rest, conns.len().checked_sub(1)) else { break };
+        rest = behind;
+        let conn = conns[usize::from(what >> 3).min(last)];
+        match what & 7 {
+            0 | 1 => {
+                let (bytes, behind) = rest.split_at(rest.len().min(usize::from(*len)));
+                rest = behind;
+                rig.net.far_send(conn, bytes);
+            }
+            2 => {
+                // To each of the client's sockets of datagrams.
+                let (bytes, behind) = rest.split_at(rest.len().min(usize::from(*len)));
+                rest = behind;
+                let ports: Vec<SocketAddr> = rig.net.datagrams.drain(..).map(|(from, ..)| from).collect();
+                ports.into_iter().take(9).for_each(|from| rig.net.far_send_datagram(to, from, bytes));
+            }
+            3 => drop(rig.net.far_recv(conn, usize::from(*len) * 64)),
+            4 if len & 1 == 0 => rig.net.far_shut(conn),
+            4 => rig.net.far_reset(conn),
+            _ => rig.pass(Duration::from_millis(u64::from(*len) * 20)),
+        }
+        rig.settle();
+        rig.server.check(rig.now);
+    }
+}
+
+/// Plays the records; `holds` is asked after each.
+fn play<A: App>(app: A, data: &[u8], holds: impl Fn(&A)) {
     let (seed, mut rest) = data.split_first().unwrap_or((&0, &[]));
-    let mut net = Net { seed: u64::from(seed / 2), window: 3_000, ..Net::default() };
+    let mut net = Net { seed: u64::from(seed / 2), window: 3_000, datagrams_wait: 20, ..Net::default() };
     net.far_listens.insert(SocketAddr::from(([1, 0, 0, 2], 50_000)));
     let mut rig = Rig::new(app, net);
+    rig.settle();
+    // The listener, and a socket of datagrams if there is one: they stay.
+    let (chans, fds) = (rig.server.open_chans(), rig.net.fds());
     let mut clients: Vec<Far> = vec![rig.client()];
     for _ in 0..RECORDS {
         let [what, len, behind @ ..] = rest else { break };
@@ -67,9 +179,18 @@ fn play<A: App>(app: A, data: &[u8]) {
             1 | 2 => {
                 let (bytes, behind) = rest.split_at(rest.len().min(usize::from(*len)));
                 rest = behind;
-                rig.net.far_send(client, bytes);
+                if what & 7 == 2 && chans > 0 {
+                    // A datagram, of two hosts and sixteen ports.
+                    let from = SocketAddr::from(([1, 0, 0, 2 + (what >> 7)], 61_000 + u16::from(what >> 3 & 15)));
+                    rig.net.far_send_datagram(from, SocketAddr::from(([1, 0, 0, 1], 21)), bytes);
+                } else {
+                    rig.net.far_send(client, bytes);
+                }
             }
-            3 => drop(rig.net.far_recv(client, usize::from(*len) * 64)),
+            3 => {
+                drop(rig.net.far_recv(client, usize::from(*len) * 64));
+                rig.net.take_datagrams();
+            }
             4 if len & 1 == 0 => rig.net.far_shut(client),
             4 => rig.net.far_reset(client),
             5 => rig.pass(Duration::from_millis(u64::from(*len) * 250)),
@@ -84,6 +205,7 @@ fn play<A: App>(app: A, data: &[u8]) {
         }
         rig.settle();
         rig.server.check(rig.now);
+        holds(&rig.server.app);
         let most = clients.len() * 2 * 3_000;
         assert!(rig.net.held() <= most + 10 * 6_000, "{} bytes", rig.net.held());
     }
@@ -94,7 +216,8 @@ fn play<A: App>(app: A, data: &[u8]) {
         rig.pass(Duration::from_secs(100));
     }
     rig.server.check(rig.now);
-    assert_eq!((rig.server.open_chans(), rig.server.lingering(), rig.net.fds()), (0, 0, 1), "something is left");
+    let left = (rig.server.open_chans(), rig.server.lingering(), rig.net.fds());
+    assert_eq!(left, (chans, 0, fds), "something is left");
 }
 
 #[cfg(test)]

@@ -2,13 +2,17 @@
 //!
 //! [`HostStreams::poll`] is the host's own loop: a round of it, then what the poller was told, then sleep if that was
 //! nothing. So a segment that comes in is answered before anybody sleeps, and timers are kept by the round. [`run`] is the
-//! whole life of a host with one application.
+//! whole life of a host with one application; [`Servers`] are those that hosts of a file serve.
 
+mod programs;
 mod run;
 
-pub use run::{Ended, RunError, run};
+pub use programs::Servers;
+pub use run::{Ended, RunError, run, run_at};
+pub(crate) use run::{PATIENCE, runner, stay_on_core};
 
 use crate::streams::{Ends, Failure, StreamInfo, StreamOption, Streams};
+use clock::Instant;
 use lock::Locks;
 use node::Host;
 use node::run::Runner;
@@ -21,14 +25,16 @@ use std::time::Duration;
 const READY: usize = 256;
 /// How soon a send that found the pool empty is tried again, if nothing else happens.
 const RETRY: Duration = Duration::from_millis(1);
+/// Bytes of datagrams that may wait for the application: some milliseconds of 10 Gbit/s.
+const DATAGRAM_BUFFER: usize = 4 << 20;
 
 /// The stream sockets of a host that this thread keeps going.
 pub struct HostStreams<'h, L: Locks> {
     host: &'h Host<L>,
     calls: Calls<'h, L>,
     poller: Poller<L>,
-    runner: Runner,
-    pairs: &'h Pairs,
+    /// What goes on around the host, where its loop is ours.
+    around: Option<(Runner, &'h Pairs)>,
     told: Vec<usize>,
     /// Descriptors whose send found the pool empty: nobody tells when it is not any more, so they are tried again.
     starved: Vec<Fd>,
@@ -38,13 +44,25 @@ pub struct HostStreams<'h, L: Locks> {
 impl<'h, L: Locks> HostStreams<'h, L> {
     /// Those of `host`, which goes on as `runner` has it: its datagram services, its control socket.
     pub fn new(host: &'h Host<L>, runner: Runner, pairs: &'h Pairs) -> HostStreams<'h, L> {
-        let (calls, poller) = (host.calls(), Poller::default());
-        HostStreams { host, calls, poller, runner, pairs, told: Vec::new(), starved: Vec::new(), notices: Vec::new() }
+        HostStreams { around: Some((runner, pairs)), ..HostStreams::beside(host) }
     }
 
-    /// What goes on around the host.
-    pub fn runner(&self) -> &Runner {
-        &self.runner
+    /// Those of `host`, whose rounds are somebody else's: [`Streams::poll`] then never waits. Before each turn they are to be
+    /// told the time by [`HostStreams::set_now`].
+    pub fn beside(host: &'h Host<L>) -> HostStreams<'h, L> {
+        let (calls, poller) = (host.calls(), Poller::default());
+        let (told, starved, notices) = Default::default();
+        HostStreams { host, calls, poller, around: None, told, starved, notices }
+    }
+
+    /// Calls are made at this time from now on.
+    pub fn set_now(&mut self, now: Instant) {
+        self.calls.set_now(now);
+    }
+
+    /// What goes on around the host, where its loop is ours.
+    pub fn runner(&self) -> Option<&Runner> {
+        self.around.as_ref().map(|(runner, _)| runner)
     }
 
     /// What is to be told: ports that have ended.
@@ -70,11 +88,43 @@ impl<'h, L: Locks> HostStreams<'h, L> {
         Ok(())
     }
 
+    /// A socket of datagrams that does not wait, bound.
+    fn open_datagrams(&self, at: SocketAddr) -> Result<Fd, Errno> {
+        let fd = self.calls.socket()?;
+        let begin = || {
+            self.calls.set_option(fd, Opt::NonBlocking(true))?;
+            self.calls.bind(fd, at)?;
+            // A turn of the host brings more than its usual buffer holds.
+            let _ = self.calls.set_option(fd, Opt::RecvBuffer(DATAGRAM_BUFFER)); // the host's limit stands then
+            self.calls.watch(&self.poller, fd)
+        };
+        self.or_close(fd, begin())
+    }
+
+    fn begin_connect(&mut self, fd: Fd, to: SocketAddr, options: &[StreamOption]) -> Result<(), Failure> {
+        for option in options {
+            self.set(fd, *option)?;
+        }
+        self.calls.watch(&self.poller, fd).map_err(failure)?;
+        match self.calls.connect(fd, to) {
+            Err(Errno::EINPROGRESS) => Ok(()),
+            done => done.map_err(failure),
+        }
+    }
+
     fn or_close(&self, fd: Fd, done: Result<(), Errno>) -> Result<Fd, Errno> {
         if done.is_err() {
             let _ = self.calls.close(fd); // it was opened just now
         }
         done.map(|()| fd)
+    }
+
+    /// The pool is empty: the descriptor is tried again after a moment.
+    fn starve(&mut self, fd: Fd) -> Failure {
+        if !self.starved.contains(&fd) {
+            self.starved.push(fd);
+        }
+        Failure::Again
     }
 
     fn ends(&self, fd: Fd) -> Result<Ends, Errno> {
@@ -116,15 +166,31 @@ impl<L: Locks> Streams for HostStreams<'_, L> {
     }
 
     fn connect(&mut self, from: SocketAddr, to: SocketAddr) -> Result<Fd, Failure> {
+        self.connect_with(from, to, &[])
+    }
+
+    fn connect_with(&mut self, from: SocketAddr, to: SocketAddr, options: &[StreamOption]) -> Result<Fd, Failure> {
         let fd = self.open(from).map_err(failure)?;
-        let begin = || {
-            self.calls.watch(&self.poller, fd)?;
-            match self.calls.connect(fd, to) {
-                Err(Errno::EINPROGRESS) => Ok(()),
-                done => done,
-            }
-        };
-        self.or_close(fd, begin()).map_err(failure)
+        let begun = self.begin_connect(fd, to, options);
+        if begun.is_err() {
+            let _ = self.calls.close(fd); // it was opened just now
+        }
+        begun.map(|()| fd)
+    }
+
+    fn bind(&mut self, at: SocketAddr) -> Result<Fd, Failure> {
+        self.open_datagrams(at).map_err(failure)
+    }
+
+    fn send_to(&mut self, fd: Fd, bytes: &[u8], to: SocketAddr) -> Result<(), Failure> {
+        match self.calls.send_to(fd, bytes, &to) {
+            Err(Errno::ENOBUFS) => Err(self.starve(fd)),
+            done => done.map(drop).map_err(failure),
+        }
+    }
+
+    fn recv_from(&mut self, fd: Fd, into: &mut [u8]) -> Result<(usize, SocketAddr), Failure> {
+        self.calls.recv_from(fd, into).map_err(failure)
     }
 
     fn connected(&mut self, fd: Fd) -> Result<Ends, Failure> {
@@ -140,12 +206,7 @@ impl<L: Locks> Streams for HostStreams<'_, L> {
 
     fn send(&mut self, fd: Fd, bytes: &[u8]) -> Result<usize, Failure> {
         match self.calls.send(fd, bytes) {
-            Err(Errno::ENOBUFS) => {
-                if !self.starved.contains(&fd) {
-                    self.starved.push(fd);
-                }
-                Err(Failure::Again)
-            }
+            Err(Errno::ENOBUFS) => Err(self.starve(fd)),
             done => done.map_err(failure),
         }
     }
@@ -197,13 +258,18 @@ impl<L: Locks> Streams for HostStreams<'_, L> {
 
     fn poll(&mut self, ready: &mut Vec<Fd>, timeout: Duration) {
         let timeout = if self.starved.is_empty() { timeout } else { timeout.min(RETRY) };
-        let HostStreams { host, calls, poller, runner, pairs, told, starved, notices } = self;
+        let HostStreams { host, calls, poller, around, told, starved, notices } = self;
         let mut look = || {
             calls.set_now(host.clock.now());
             poller.ready(calls, READY, told);
             told.len()
         };
-        runner.round_with(host, pairs, &mut |text| notices.push(text), timeout, &mut look);
+        match around {
+            Some((runner, pairs)) => {
+                runner.round_with(host, pairs, &mut |text| notices.push(text), timeout, &mut look);
+            }
+            None => _ = look(),
+        }
         calls.set_now(host.clock.now());
         ready.extend(told.drain(..).map(Fd));
         ready.append(starved);
@@ -216,7 +282,7 @@ impl<L: Locks> std::fmt::Debug for HostStreams<'_, L> {
     }
 }
 
-fn failure(errno: Errno) -> Failure {
+pub(crate) fn failure(errno: Errno) -> Failure {
     match errno {
         Errno::EAGAIN | Errno::EINPROGRESS | Errno::EALREADY | Errno::EINTR => Failure::Again,
         Errno::ECONNREFUSED | Errno::ETIMEDOUT | Errno::EHOSTUNREACH | Errno::ENETUNREACH | Errno::ENETDOWN => {

@@ -165,7 +165,7 @@ impl App for Http {
             Event::Bytes(bytes) => conn.on_bytes(bytes, &self.config, &self.counts, now),
             Event::Eof => conn.on_eof(),
             Event::Gone(_) => drop(self.conns.remove(chan.0)),
-            Event::Connected(_) | Event::Listening(_) | Event::Info(_) => {}
+            Event::Connected(_) | Event::Listening(_) | Event::Bound(_) | Event::Datagram(..) | Event::Info(_) => {}
         }
         self.settle(chan);
     }

@@ -9,6 +9,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
 
+/// Datagrams that wait in each direction.
+const DATAGRAMS_MAX: usize = 10_000;
+
 /// The far end of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Far(pub usize);
@@ -42,6 +45,7 @@ pub(crate) struct Conn {
 pub(crate) enum Sock {
     Listener { at: SocketAddr, waiting: VecDeque<usize> },
     Conn(usize),
+    Datagrams { at: SocketAddr, came: VecDeque<(SocketAddr, Vec<u8>)> },
 }
 
 /// The network.
@@ -64,6 +68,10 @@ pub struct Net {
     pub seed: u64,
     /// Connects of ours that found nobody.
     pub refused: Vec<SocketAddr>,
+    /// Datagrams that we sent: from where, where to.
+    pub datagrams: VecDeque<(SocketAddr, SocketAddr, Vec<u8>)>,
+    /// How many wait until they are taken: then a socket has no room. 0: more than [`DATAGRAMS_MAX`] are lost.
+    pub datagrams_wait: usize,
     /// Who of the far side listens.
     pub far_listens: BTreeSet<SocketAddr>,
 }
@@ -126,6 +134,26 @@ impl Net {
         conn.to_us.bytes.extend(&bytes[..n]);
         self.wake(far.0);
         n
+    }
+
+    /// The far side sends a datagram to a socket of ours, if there is one at that port.
+    pub fn far_send_datagram(&mut self, from: SocketAddr, to: SocketAddr, bytes: &[u8]) {
+        for (fd, sock) in &mut self.socks {
+            if let Sock::Datagrams { at, came } = sock
+                && at.port() == to.port()
+                && came.len() < DATAGRAMS_MAX
+            {
+                came.push_back((from, bytes.to_vec()));
+                self.ready.insert(*fd);
+            }
+        }
+    }
+
+    /// The far side takes the datagrams that wait.
+    pub fn take_datagrams(&mut self) {
+        self.datagrams.clear();
+        let sockets = self.socks.iter().filter(|(_, sock)| matches!(sock, Sock::Datagrams { .. }));
+        self.ready.extend(sockets.map(|(fd, _)| *fd));
     }
 
     /// The far side reads at most `most` bytes.
@@ -211,7 +239,7 @@ impl Net {
     pub fn listeners(&self) -> Vec<SocketAddr> {
         let listeners = self.socks.values().filter_map(|sock| match sock {
             Sock::Listener { at, .. } => Some(*at),
-            Sock::Conn(_) => None,
+            Sock::Conn(_) | Sock::Datagrams { .. } => None,
         });
         listeners.collect()
     }
@@ -247,7 +275,7 @@ impl Streams for Net {
 
     fn local(&self, fd: usize) -> Result<SocketAddr, Failure> {
         match self.socks.get(&fd) {
-            Some(Sock::Listener { at, .. }) => Ok(*at),
+            Some(Sock::Listener { at, .. } | Sock::Datagrams { at, .. }) => Ok(*at),
             Some(Sock::Conn(conn)) => Ok(self.conns[*conn].ends.local),
             None => Err(Failure::Invalid),
         }
@@ -266,6 +294,35 @@ impl Streams for Net {
     fn connect(&mut self, from: SocketAddr, to: SocketAddr) -> Result<usize, Failure> {
         let conn = self.conn(Ends { local: from, peer: to }, true);
         Ok(self.fd(Sock::Conn(conn)))
+    }
+
+    fn bind(&mut self, at: SocketAddr) -> Result<usize, Failure> {
+        let mut at = at;
+        if at.port() == 0 {
+            self.next_port = self.next_port.wrapping_add(1) % 10_000;
+            at.set_port(40_000 + self.next_port);
+        }
+        Ok(self.fd(Sock::Datagrams { at, came: VecDeque::new() }))
+    }
+
+    fn send_to(&mut self, fd: usize, bytes: &[u8], to: SocketAddr) -> Result<(), Failure> {
+        let Some(Sock::Datagrams { at, .. }) = self.socks.get(&fd) else { return Err(Failure::Invalid) };
+        if self.datagrams_wait > 0 && self.datagrams.len() >= self.datagrams_wait {
+            return Err(Failure::Again);
+        }
+        if self.datagrams.len() >= DATAGRAMS_MAX {
+            return Err(Failure::NoRoom);
+        }
+        self.datagrams.push_back((*at, to, bytes.to_vec()));
+        Ok(())
+    }
+
+    fn recv_from(&mut self, fd: usize, into: &mut [u8]) -> Result<(usize, SocketAddr), Failure> {
+        let Some(Sock::Datagrams { came, .. }) = self.socks.get_mut(&fd) else { return Err(Failure::Invalid) };
+        let (from, bytes) = came.pop_front().ok_or(Failure::Again)?;
+        let n = bytes.len().min(into.len());
+        into[..n].copy_from_slice(&bytes[..n]);
+        Ok((n, from))
     }
 
     fn connected(&mut self, fd: usize) -> Result<Ends, Failure> {
@@ -363,6 +420,15 @@ pub struct Rig<A> {
 }
 
 impl<A: crate::app::App> Rig<A> {
+    /// `app` that nobody connects to.
+    pub fn client_of(app: A, net: Net) -> Rig<A> {
+        let mut net = net;
+        let at = SocketAddr::from(([1, 0, 0, 2], 0));
+        let now = clock::Instant::from_millis(1_000);
+        let server = crate::serve::Server::open(app, &mut net, &[], now).expect("nothing to be opened");
+        Rig { net, server, now, at, next_port: 50_000 }
+    }
+
     /// `app` behind 1.0.0.1:21.
     pub fn new(app: A, net: Net) -> Rig<A> {
         let mut net = net;

@@ -7,6 +7,7 @@
 //! An end is lingering (RFC 9112 9.6): our side is shut and what the peer still sends is read away for a moment, because a
 //! close with unread bytes resets the connection and may destroy the answer on its way. That too has limits.
 
+mod datagrams;
 mod linger;
 
 use crate::app::{Accept, Action, App, CHANS_MAX, Chan, Event};
@@ -52,6 +53,8 @@ stats::counters! {
         bytes_in,
         /// Bytes sent.
         bytes_out,
+        /// Datagrams that could not be sent.
+        datagrams_failed,
     }
 }
 
@@ -60,6 +63,7 @@ enum Kind {
     Listener,
     Connecting,
     Stream,
+    Datagrams,
 }
 
 /// A channel's descriptor and what is known about it.
@@ -197,7 +201,8 @@ impl<A: App, F: Copy + Eq + std::hash::Hash + std::fmt::Debug> Server<A, F> {
     pub fn close<S: Streams<Fd = F>>(mut self, streams: &mut S) -> A {
         self.doors.drain(..).for_each(|door| streams.close(door.fd));
         for entry in self.entries.drain(..).flatten() {
-            if entry.kind == Kind::Listener { streams.close(entry.fd) } else { streams.abort(entry.fd) }
+            let is_socket_only = matches!(entry.kind, Kind::Listener | Kind::Datagrams);
+            if is_socket_only { streams.close(entry.fd) } else { streams.abort(entry.fd) }
         }
         self.lingering.drain(|fd| streams.close(fd));
         self.app
@@ -323,6 +328,10 @@ impl<A: App, F: Copy + Eq + std::hash::Hash + std::fmt::Debug> Server<A, F> {
                 let read = self.read(streams, chan, now);
                 read + self.write(streams, chan, now)
             }
+            Kind::Datagrams => {
+                let read = self.read_datagrams(streams, chan, now);
+                read + self.write_datagrams(streams, chan, now)
+            }
         }
     }
 
@@ -372,16 +381,21 @@ impl<A: App, F: Copy + Eq + std::hash::Hash + std::fmt::Debug> Server<A, F> {
         }
     }
 
+    /// What may be read of a channel now, and how much; with nothing left of its turn it is queued for the next.
+    fn next_read(&mut self, chan: Chan, left: usize) -> Option<(F, usize)> {
+        let room = self.app.room(chan).min(self.buffer.len());
+        let fd = self.entry(chan).filter(|entry| entry.may_recv && room > 0)?.fd;
+        if left == 0 {
+            self.queue(chan);
+            return None;
+        }
+        Some((fd, room))
+    }
+
     fn read<S: Streams<Fd = F>>(&mut self, streams: &mut S, chan: Chan, now: Instant) -> usize {
         let (mut left, mut calls) = (TURN, 0);
         loop {
-            let room = self.app.room(chan).min(self.buffer.len());
-            let Some(entry) = self.entry(chan).filter(|entry| entry.may_recv && room > 0) else { return calls };
-            if left == 0 {
-                self.queue(chan);
-                return calls;
-            }
-            let fd = entry.fd;
+            let Some((fd, room)) = self.next_read(chan, left) else { return calls };
             calls += 1;
             match streams.recv(fd, self.buffer.get_mut(..room).unwrap_or_default()) {
                 Ok(0) => {
@@ -460,6 +474,22 @@ impl<A: App, F: Copy + Eq + std::hash::Hash + std::fmt::Debug> Server<A, F> {
                     Ok(fd) => drop(self.install(streams, chan, fd, Kind::Connecting)),
                     Err(failure) => self.app.on_event(chan, Event::Gone(failure), now),
                 },
+                Action::ConnectWith(chan, from, to, options) => {
+                    let options: Vec<_> = options.into_iter().flatten().collect();
+                    match streams.connect_with(from, to, &options) {
+                        Ok(fd) => drop(self.install(streams, chan, fd, Kind::Connecting)),
+                        Err(failure) => self.app.on_event(chan, Event::Gone(failure), now),
+                    }
+                }
+                Action::Bind(chan, at) => match streams.bind(at) {
+                    Ok(fd) => {
+                        let at = streams.local(fd).unwrap_or(at);
+                        if self.install(streams, chan, fd, Kind::Datagrams) {
+                            self.app.on_event(chan, Event::Bound(at), now);
+                        }
+                    }
+                    Err(failure) => self.app.on_event(chan, Event::Gone(failure), now),
+                },
                 Action::Wake(chan) => self.queue(chan),
                 Action::Shutdown(chan) => {
                     if let Some(entry) = self.entry(chan) {
@@ -468,12 +498,14 @@ impl<A: App, F: Copy + Eq + std::hash::Hash + std::fmt::Debug> Server<A, F> {
                     }
                 }
                 Action::Close(chan) => self.end(streams, chan, now),
-                Action::Abort(chan) => {
-                    if let Some(entry) = self.remove(chan) {
+                Action::Abort(chan) => match self.remove(chan) {
+                    Some(entry) if entry.kind == Kind::Datagrams => streams.close(entry.fd),
+                    Some(entry) => {
                         self.counts.aborted.bump();
                         streams.abort(entry.fd);
                     }
-                }
+                    None => {}
+                },
                 Action::Set(chan, option) => {
                     if let Some(entry) = self.entry(chan) {
                         // The contract: where there is no such thing nothing happens.

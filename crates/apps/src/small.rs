@@ -151,7 +151,7 @@ impl App for Small {
             Event::Bytes(bytes) => self.on_bytes(chan, bytes, now),
             Event::Eof => self.on_eof(chan),
             Event::Gone(_) => drop(self.conns.remove(chan.0)),
-            Event::Connected(_) | Event::Listening(_) | Event::Info(_) => {}
+            Event::Connected(_) | Event::Listening(_) | Event::Bound(_) | Event::Datagram(..) | Event::Info(_) => {}
         }
     }
 

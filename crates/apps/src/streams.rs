@@ -137,6 +137,50 @@ pub trait Streams {
     /// `Refused`, `InUse`, `NoRoom`, `Invalid`.
     fn connect(&mut self, from: SocketAddr, to: SocketAddr) -> Result<Self::Fd, Failure>;
 
+    /// [`Streams::connect`] by a socket with these options. Where a socket cannot be made ready before it connects they are set after.
+    ///
+    /// # Errors
+    /// As [`Streams::connect`]; `Invalid`: there is no such option here.
+    fn connect_with(
+        &mut self,
+        from: SocketAddr,
+        to: SocketAddr,
+        options: &[StreamOption],
+    ) -> Result<Self::Fd, Failure> {
+        let fd = self.connect(from, to)?;
+        for option in options {
+            if let Err(why) = self.set(fd, *option) {
+                self.abort(fd);
+                return Err(why);
+            }
+        }
+        Ok(fd)
+    }
+
+    /// A socket of datagrams; port 0 picks one.
+    ///
+    /// # Errors
+    /// `InUse`, `NoRoom`, `Invalid` (there are none here).
+    fn bind(&mut self, _at: SocketAddr) -> Result<Self::Fd, Failure> {
+        Err(Failure::Invalid)
+    }
+
+    /// Sends one datagram.
+    ///
+    /// # Errors
+    /// `Again`; everything else is about this datagram only.
+    fn send_to(&mut self, _fd: Self::Fd, _bytes: &[u8], _to: SocketAddr) -> Result<(), Failure> {
+        Err(Failure::Invalid)
+    }
+
+    /// Receives one datagram into `into`, cut off if it is longer: its length there, and who sent it.
+    ///
+    /// # Errors
+    /// `Again`; everything else is about one datagram that was sent before.
+    fn recv_from(&mut self, _fd: Self::Fd, _into: &mut [u8]) -> Result<(usize, SocketAddr), Failure> {
+        Err(Failure::Invalid)
+    }
+
     /// How a connect went.
     ///
     /// # Errors

@@ -24,6 +24,13 @@ impl Tape {
     }
 }
 
+impl Tape {
+    fn bytes(mut self, bytes: &[u8]) -> Tape {
+        self.0.extend(bytes);
+        self
+    }
+}
+
 type Seeds = Vec<(&'static str, Vec<u8>)>;
 
 fn ftp_seeds() -> Seeds {
@@ -125,6 +132,7 @@ fn iperf3_seeds() -> Seeds {
     let results = framed(
         r#"{"cpu_util_total":1,"cpu_util_user":1,"cpu_util_system":0,"sender_has_retransmits":1,"streams":[{"id":1,"bytes":700,"retransmits":0,"jitter":0,"errors":0,"packets":0,"start_time":0,"end_time":1}]}"#,
     );
+    let hello = |tape: Tape, client: u8, hello: &[u8]| tape.event(2, client, 4).bytes(hello);
     let tcp = r#"{"tcp":true,"omit":0,"time":1,"num":0,"blockcount":0,"parallel":1,"len":700}"#;
     vec![
         (
@@ -168,6 +176,69 @@ fn iperf3_seeds() -> Seeds {
         ),
         ("denied", begin(0, tcp).event(0, 0, 0).send(1, b"Abcdefghijklmnopqrstuvwxyz0123456789\0").event(3, 1, 1).0),
         ("udp", begin(0, r#"{"udp":true}"#).event(3, 0, 1).0),
+        (
+            "datagrams",
+            hello(begin(1, r#"{"udp":true,"time":1,"len":16,"bandwidth":1000000}"#), 0, b"9876")
+                .event(2, 0, 16)
+                .bytes(&[0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0])
+                .event(2, 0, 4)
+                .bytes(b"9876") // the answer was lost
+                .event(2, 7, 4)
+                .bytes(b"9876")
+                .event(2, 16, 4)
+                .bytes(b"9876") // strays
+                .event(5, 0, 5)
+                .send(0, &[4])
+                .send(0, &results)
+                .event(3, 0, 255)
+                .send(0, &[16])
+                .0,
+        ),
+        (
+            "datagrams_down",
+            hello(
+                hello(begin(6, r#"{"udp":true,"time":1,"reverse":true,"len":500,"parallel":2}"#), 0, b"9876"),
+                1,
+                &123_456_789u32.to_le_bytes(),
+            )
+            .event(3, 0, 255)
+            .event(5, 0, 5)
+            .event(3, 0, 255)
+            .event(5, 0, 5)
+            .send(0, &[4])
+            .0,
+        ),
+        (
+            // Two of one client, whose streams cannot be told apart: the second waits for its turn.
+            "datagrams_turn",
+            begin(0, r#"{"udp":true,"time":1,"len":16,"bandwidth":100000,"bidirectional":true}"#)
+                .event(0, 0, 0)
+                .send(1, b"Abcdefghijklmnopqrstuvwxyz0123456789\0")
+                .send(1, &framed(r#"{"udp":true,"time":1,"len":16}"#))
+                .event(2, 0, 4)
+                .bytes(b"9876")
+                .event(2, 1, 4)
+                .bytes(b"9876")
+                .event(3, 1, 9)
+                .event(2, 2, 4)
+                .bytes(b"9876")
+                .event(5, 0, 9)
+                .event(4, 0, 1)
+                .event(5, 0, 255)
+                .0,
+        ),
+        (
+            "sums",
+            begin(1, r#"{"tcp":true,"time":1,"parallel":2}"#)
+                .event(0, 0, 0)
+                .send(1, &cookie)
+                .event(0, 0, 0)
+                .send(2, &cookie)
+                .event(5, 0, 5)
+                .send(0, &[4])
+                .send(0, &framed(r#"{"cpu_util_total":1,"cpu_util_user":1,"cpu_util_system":0,"streams":[{"id":1,"bytes":18446744073709551615},{"id":3,"bytes":18446744073709551615}]}"#))
+                .0,
+        ),
         ("nonsense", begin(0, "[1,2").0),
         ("too_long", Tape::new(0).send(0, &cookie).send(0, &[0xff; 8]).0),
         ("silent", Tape::new(0).send(0, b"abc").event(5, 0, 255).0),
@@ -175,6 +246,158 @@ fn iperf3_seeds() -> Seeds {
         ("wrong_state", begin(0, tcp).send(0, &[4]).0),
         ("held", begin(0, tcp).event(0, 0, 0).send(1, &cookie).event(5, 0, 255).event(5, 0, 255).0),
         ("numbers", begin(0, r#"{"tcp":true,"time":-1,"parallel":1e3,"len":0.5,"num":1e300}"#).0),
+    ]
+}
+
+fn iperf3_client_seeds() -> Seeds {
+    let results = framed(
+        r#"{"cpu_util_total":1,"cpu_util_user":1,"cpu_util_system":0,"sender_has_retransmits":1,"streams":[{"id":1,"bytes":700,"retransmits":0,"jitter":0.001,"errors":1,"packets":9,"start_time":0,"end_time":1}]}"#,
+    );
+    // The flags; then what the server says on its control connection, which is connection 0.
+    let begin = |flags: u8| Tape(vec![flags]).send(0, &[9]).send(0, &[10]);
+    let end = |tape: Tape| tape.event(5, 0, 120).send(0, &[13]).send(0, &results).send(0, &[14]).event(3, 0, 255);
+    let streams = |tape: Tape| tape.event(3, 1, 1).event(3, 2, 1).send(0, &[1, 2]);
+    let hello = |tape: Tape| tape.event(2, 0, 4).bytes(b"6789").event(2, 0, 4).bytes(b"6789").send(0, &[1, 2]);
+    vec![
+        ("upload", end(streams(begin(0))).0),
+        ("download", end(streams(begin(2)).event(0, 1, 3).bytes(b"abc")).0),
+        ("bidir_json", end(streams(begin(4 + 32))).0),
+        ("latency", end(streams(begin(16)).event(0, 3, 1).bytes(&[255])).0),
+        ("datagrams", end(hello(begin(1))).0),
+        ("datagrams_down", end(hello(begin(3)).event(2, 0, 16).bytes(&[0; 16])).0),
+        ("busy", Tape(vec![0]).send(0, &[255]).0),
+        ("error", Tape(vec![0]).send(0, &[9, 254, 0, 0, 0, 6, 0, 0, 0, 0]).0),
+        ("too_long", streams(begin(8)).event(5, 0, 120).send(0, &[13, 0xff, 0xff, 0xff, 0xff]).0),
+        ("gone", streams(begin(0)).event(4, 1, 1).event(4, 2, 1).event(5, 0, 200).0),
+        ("silent", begin(0).event(5, 0, 255).0),
+    ]
+}
+
+fn kv_seeds() -> Seeds {
+    let array = |words: &[&str]| {
+        let bulk = |word: &&str| format!("${}\r\n{word}\r\n", word.len());
+        format!("*{}\r\n{}", words.len(), words.iter().map(bulk).collect::<String>()).into_bytes()
+    };
+    let say = |seed, lines: &str| Tape::new(seed).send(0, lines.replace('|', "\r\n").as_bytes());
+    vec![
+        (
+            "texts",
+            say(0, "SET a 1 EX 5|APPEND a 23|INCRBY a -7|MSET b x c y|MGET a b c|STRLEN a|GETX|").event(3, 0, 9).0,
+        ),
+        (
+            "arrays",
+            Tape::new(6).send(0, &array(&["SET", "a", "b\r\nc"])).send(0, &array(&["GET", "a"])).event(3, 0, 1).0,
+        ),
+        (
+            "lists",
+            say(0, "LPUSH l a b c|RPUSH l d|LRANGE l 0 -2|LPOP l 2|RPOP l|LLEN l|LPOP l|LPOP l|").event(3, 0, 9).0,
+        ),
+        ("members", say(2, "SADD s a b|SPOP s|HSET h a 1 b 2|HGETALL h|ZADD z 1 a -inf b|ZPOPMIN z 2|SPOP s 9|").0),
+        (
+            "time",
+            say(0, "SET a 1 PX 9|SET b 1 EX 60|EXPIRE b 30|TTL b|PERSIST b|DBSIZE|")
+                .event(5, 0, 1)
+                .send(0, b"KEYS\r\n")
+                .0,
+        ),
+        (
+            "asked",
+            say(0, "INFO|COMMAND|CONFIG GET *|SELECT 0|CLIENT SETNAME x|PING|ECHO \"\\x41\"|QUIT|").event(3, 0, 255).0,
+        ),
+        (
+            "full",
+            (0..9).fold(Tape::new(0), |tape, n| tape.send(0, &array(&["SET", &n.to_string(), &"x".repeat(5_000)]))).0,
+        ),
+        (
+            "deaf",
+            say(0, "SET a xxxxxxxxxxxxxxxxxxxxxxxxxxxxx|")
+                .send(0, &b"MGET a a a a a a a a a a a a a a\r\n".repeat(400))
+                .0,
+        ),
+        ("too_long", Tape::new(0).send(0, b"*2\r\n$9999\r\nabc").event(5, 0, 255).event(5, 0, 255).0),
+        ("no_array", Tape::new(0).send(0, b"*2\r\n$3\r\nGET\r\n:1\r\n").event(3, 0, 9).0),
+        ("no_count", Tape::new(0).send(0, b"*-2147483648\r\n*2147483647\r\n").event(3, 0, 9).0),
+        ("quotes", say(4, "SET 'a b' \"c\\n\\xff\\\"|GET 'a b|").0),
+        ("browser", say(0, "POST / HTTP/1.1|Host: a||FLUSHALL|").0),
+        ("half_close", say(0, "PING|GET a").event(4, 0, 0).event(3, 0, 255).0),
+        ("storm", (0..8).fold(Tape::new(0), |tape, n| tape.event(0, 0, n).send(n, b"INCR a\r\n")).0),
+        ("exactly_full", (0..52).fold(Tape::new(0), |tape, n| tape.send(0, format!("INCR {n}\r\n").as_bytes())).0),
+        (
+            "growing",
+            (0..9)
+                .fold(Tape::new(0), |tape, n| {
+                    tape.send(0, &array(&["APPEND", if n % 2 > 0 { "a" } else { "b" }, &"x".repeat(2_500)]))
+                })
+                .0,
+        ),
+        ("replies", Tape(b"*2\r\n*1\r\n:1\r\n$3\r\nabc\r\n-ERR\r\n$-1\r\n".to_vec()).0),
+    ]
+}
+
+fn filed_seeds() -> Seeds {
+    use crate::filed::proto::{Kind, Op, ROOT, ask};
+    let say = |seed, ops: &[Op<'_>]| {
+        let mut bytes = Vec::new();
+        ops.iter().zip(1..).for_each(|(op, number)| ask(&mut bytes, number, op));
+        Tape::new(seed).send(0, &bytes)
+    };
+    let (file, dir) = (ROOT + 1, ROOT + 2);
+    vec![
+        (
+            "life",
+            say(
+                0,
+                &[
+                    Op::Create(ROOT, Kind::File, b"a"),
+                    Op::Write(file, 5, b"hello"),
+                    Op::Read(file, 0, 100),
+                    Op::GetAttr(file),
+                    Op::Lookup(ROOT, b"a"),
+                    Op::Remove(ROOT, b"a"),
+                    Op::GetAttr(file),
+                ],
+            )
+            .event(3, 0, 9)
+            .0,
+        ),
+        (
+            "directories",
+            say(
+                6,
+                &[
+                    Op::Create(ROOT, Kind::File, b"a"),
+                    Op::Create(ROOT, Kind::Directory, b"d"),
+                    Op::Create(dir, Kind::File, b"f"),
+                    Op::Remove(ROOT, b"d"),
+                    Op::Lookup(dir, b"f"),
+                    Op::Lookup(file, b"f"),
+                ],
+            )
+            .event(3, 0, 9)
+            .0,
+        ),
+        (
+            "full",
+            say(
+                0,
+                &[Op::Create(ROOT, Kind::File, b"a"), Op::Write(file, 9_990, b"x"), Op::Write(file, u64::MAX, b"x")],
+            )
+            .send(0, &[0, 0, 0, 9])
+            .event(5, 0, 255)
+            .0,
+        ),
+        (
+            "deaf",
+            say(0, &[Op::Create(ROOT, Kind::File, b"a"), Op::Write(file, 0, &[b'x'; 5_000])])
+                .send(
+                    0,
+                    &[0, 0, 0, 25, 0, 0, 0, 1, 3, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0]
+                        .repeat(60),
+                )
+                .0,
+        ),
+        ("no_record", Tape::new(2).send(0, &[0, 0, 0, 4, 1, 2, 3, 4]).send(0, b"GET /").0),
+        ("half_close", say(0, &[Op::GetAttr(ROOT)]).event(4, 0, 0).event(3, 0, 255).0),
     ]
 }
 
@@ -233,6 +456,21 @@ fn ftp_conversations_hold() {
 #[test]
 fn http_conversations_hold() {
     each("apps_http", http_seeds(), http);
+}
+
+#[test]
+fn kv_conversations_hold() {
+    each("apps_kv", kv_seeds(), kv);
+}
+
+#[test]
+fn filed_conversations_hold() {
+    each("apps_filed", filed_seeds(), filed);
+}
+
+#[test]
+fn iperf3_client_conversations_hold() {
+    each("apps_iperf3_client", iperf3_client_seeds(), iperf3_client);
 }
 
 #[test]

@@ -17,8 +17,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The longest round of a host that nobody talks to: so late an application may notice that it is to end.
-const PATIENCE: Duration = Duration::from_millis(100);
-/// How long, once the application has had enough, connections that are being ended may take.
+pub(crate) const PATIENCE: Duration = Duration::from_millis(100);
+/// How long, once the application has had enough or is to stop, connections that are being ended may take.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Why an application did not run.
@@ -65,7 +65,7 @@ pub struct Ended<A> {
 }
 
 /// Runs an application at TCP port `port` of every address of a host made as `config` says, on the calling thread, until
-/// [`dispatch::request_stop`] (Ctrl-C, SIGTERM, the control word `stop`), or its ports are over, or `turned`, which sees
+/// [`dispatch::request_stop`] (Ctrl-C, SIGTERM, the control word `stop`; [`App::stop`]), or its ports are over, or `turned`, which sees
 /// the application after each turn, says that it is enough: then connections that are being ended have a moment.
 ///
 /// `app` makes it, and is told what time it was at the zero of the host's clock. `each` is told what happens.
@@ -79,21 +79,40 @@ pub fn run<A: App>(
     each: &mut dyn FnMut(&Event),
     turned: &mut dyn FnMut(&mut A) -> bool,
 ) -> Result<Ended<A>, RunError> {
+    run_at(config, &[SocketAddr::from((Ipv4Addr::UNSPECIFIED, port))], app, each, turned)
+}
+
+/// [`run`] for an application that serves at these addresses, or, as a client, at none.
+///
+/// # Errors
+/// [`RunError`].
+pub fn run_at<A: App>(
+    config: &HostConfig,
+    at: &[SocketAddr],
+    app: impl FnOnce(Wall) -> A,
+    each: &mut dyn FnMut(&Event),
+    turned: &mut dyn FnMut(&mut A) -> bool,
+) -> Result<Ended<A>, RunError> {
+    stay_on_core(config, each);
+    match config.locks.as_str() {
+        "light" => live::<Light, A>(config, at, app, each, turned),
+        "heavy" => live::<Heavy, A>(config, at, app, each, turned),
+        _ => live::<Up, A>(config, at, app, each, turned),
+    }
+}
+
+/// Keeps this thread where the host is to run, or says why not.
+pub(crate) fn stay_on_core(config: &HostConfig, each: &mut dyn FnMut(&Event)) {
     if let Some(core) = config.core
         && let Err(why) = dispatch::pin_to_core(core)
     {
         each(&Event::Notice(format!("{}: not on core {core}: {why}; it runs where it may", config.name)));
     }
-    match config.locks.as_str() {
-        "light" => live::<Light, A>(config, port, app, each, turned),
-        "heavy" => live::<Heavy, A>(config, port, app, each, turned),
-        _ => live::<Up, A>(config, port, app, each, turned),
-    }
 }
 
 fn live<L: Locks, A: App>(
     config: &HostConfig,
-    port: u16,
+    at: &[SocketAddr],
     app: impl FnOnce(Wall) -> A,
     each: &mut dyn FnMut(&Event),
     turned: &mut dyn FnMut(&mut A) -> bool,
@@ -101,38 +120,44 @@ fn live<L: Locks, A: App>(
     let pairs = Pairs::new();
     let host = node::run::build::<L>(config, &pairs, Clock::live(config.clock))?;
     let mut streams = HostStreams::new(&host, runner(config, &host)?, &pairs);
-    let at = SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));
     let app = app(wall(host.clock.now()));
-    let open = Server::open(app, &mut streams, &[at], host.clock.now());
+    let open = Server::open(app, &mut streams, at, host.clock.now());
     let mut server = open.map_err(|(at, why)| RunError::Listen { at, why })?;
     each(&Event::Running { name: config.name.clone(), control: config.control.clone() });
-    let mut until = Instant::NEVER;
+    let (mut until, mut is_stopping) = (Instant::NEVER, false);
     loop {
         let now = host.clock.now();
-        if dispatch::stop_requested() || streams.runner().is_over(now) || now >= until {
+        if dispatch::stop_requested() && !std::mem::replace(&mut is_stopping, true) {
+            until = if server.app.stop(now) { until.min(now.after(FAREWELL)) } else { now };
+        }
+        if streams.runner().is_some_and(|runner| runner.is_over(now)) || now >= until {
             break;
         }
         server.turn(&mut streams, now, PATIENCE);
         streams.take_notices().into_iter().for_each(|text| each(&Event::Notice(text)));
-        if turned(&mut server.app) {
+        if turned(&mut server.app) || is_stopping {
             until = until.min(now.after(FAREWELL));
             if server.open_chans() == 0 && server.lingering() == 0 {
                 break;
             }
         }
     }
-    let lost_ports = streams.runner().is_over(host.clock.now()) && streams.runner().has_lost_a_port();
+    let over_and_lost = |runner: &Runner| runner.is_over(host.clock.now()) && runner.has_lost_a_port();
+    let lost_ports = streams.runner().is_some_and(over_and_lost);
     let counts = std::mem::take(&mut server.counts);
     let app = server.close(&mut streams);
     drop(streams);
     Ok(Ended { app, counts, outcome: Outcome { lost_ports, ..node::run::end(&host) } })
 }
 
-fn runner<L: Locks>(config: &HostConfig, host: &Host<L>) -> Result<Runner, RunError> {
+pub(crate) fn runner<L: Locks>(config: &HostConfig, host: &Host<L>) -> Result<Runner, RunError> {
     let bind = |path: &std::path::PathBuf| {
         control::Server::bind(path).map_err(|why| RunError::Control { path: path.display().to_string(), why })
     };
     let control = config.control.as_ref().map(bind).transpose()?;
+    if let Some(program) = config.services.iter().find(|service| !service.kind.is_datagrams()) {
+        return Err(RunError::Service { port: program.port.0, why: socket::Errno::EOPNOTSUPP });
+    }
     let runner = Runner::new(host, &config.services, control);
     Ok(runner.map_err(|(service, why)| RunError::Service { port: service.port.0, why })?.stay(config.stay))
 }

@@ -1,8 +1,10 @@
 //! What a client asks for: the JSON it sends after PARAM_EXCHANGE, checked against the limits stock iperf3 has.
 
 use super::STREAMS_MAX;
+use super::pace::Rate;
+use super::proto::Counters;
 use crate::streams::{CongestionName, StreamOption};
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 use std::fmt;
 use std::time::Duration;
 
@@ -11,6 +13,13 @@ pub(super) const JSON_MAX: usize = 8 * 1024;
 /// The usual block.
 const BLOCK: usize = 128 * 1024;
 const BLOCK_MAX: u64 = 1 << 20;
+/// The usual datagram, if nobody knows how long a segment may be.
+pub const DATAGRAM: usize = 1460;
+/// The shortest has room for the longest header; the longest is IPv4's.
+const DATAGRAMS: std::ops::RangeInclusive<u64> = 16..=65_507;
+/// Bits a second of a UDP stream unless somebody says otherwise.
+pub const UDP_RATE: u64 = 1 << 20;
+const BURST_MAX: u64 = 1000;
 const TIME_MAX: u64 = 86_400;
 const OMIT_MAX: u64 = 600;
 
@@ -25,7 +34,7 @@ pub enum Refused {
     Block = 7,
     /// Too much to be left out at the beginning.
     Omit = 12,
-    /// Not TCP, or something of it that is not here.
+    /// Neither TCP nor UDP, or something of them that is not here.
     Unimplemented = 13,
     /// A message that does not belong here.
     Message = 110,
@@ -46,7 +55,7 @@ impl fmt::Display for Refused {
             Refused::Streams => "no such number of streams",
             Refused::Block => "no such block length",
             Refused::Omit => "no such time to be omitted",
-            Refused::Unimplemented => "only TCP is measured here",
+            Refused::Unimplemented => "only TCP and UDP are measured here",
             Refused::Message => "a message that does not belong here",
             Refused::Params => "no parameters came",
             Refused::Results => "no results came",
@@ -56,9 +65,41 @@ impl fmt::Display for Refused {
     }
 }
 
+impl Refused {
+    /// What an error's number means: of those that servers send, the ones that a client can do something about.
+    pub(super) fn sentence_of(number: u32) -> String {
+        let known = [
+            Refused::Duration,
+            Refused::Streams,
+            Refused::Block,
+            Refused::Omit,
+            Refused::Unimplemented,
+            Refused::Message,
+            Refused::Params,
+            Refused::Results,
+            Refused::Idle,
+            Refused::Expired,
+        ];
+        let known = known.into_iter().find(|known| *known as u32 == number);
+        known.map_or_else(|| format!("error {number}"), |known| known.to_string())
+    }
+}
+
+/// What is measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Protocol {
+    /// Streams.
+    #[default]
+    Tcp,
+    /// Datagrams.
+    Udp,
+}
+
 /// A test's parameters.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Params {
+    /// What is measured.
+    pub protocol: Protocol,
     /// How long; zero: until `bytes` or `blocks` are through.
     pub time: Duration,
     /// How much at the beginning does not count.
@@ -73,8 +114,12 @@ pub struct Params {
     pub reverse: bool,
     /// Both send.
     pub bidir: bool,
-    /// Bytes given to one send call.
+    /// Bytes given to one send call: a block, or a datagram.
     pub block: usize,
+    /// Blocks that may go at once, if there is a rate.
+    pub burst: u64,
+    /// How wide a datagram's count is.
+    pub counters: Counters,
     /// Bits a second for each stream; 0: as fast as it goes.
     pub rate: u64,
     /// The client wants our report too.
@@ -85,16 +130,21 @@ pub struct Params {
     pub extra: Option<String>,
     /// Type of service.
     pub tos: u8,
-    nodelay: bool,
-    mss: u16,
-    window: usize,
-    congestion: Option<CongestionName>,
+    /// Small segments go at once.
+    pub nodelay: bool,
+    /// The longest segment; 0: what the path gives.
+    pub mss: u16,
+    /// Bytes of socket buffers; 0: what the stack gives.
+    pub window: usize,
+    /// Congestion control.
+    pub congestion: Option<CongestionName>,
 }
 
 impl Default for Params {
     /// Nothing asked for: one stream, until the client ends it.
     fn default() -> Params {
         Params {
+            protocol: Protocol::Tcp,
             time: Duration::ZERO,
             omit: Duration::ZERO,
             bytes: 0,
@@ -103,6 +153,8 @@ impl Default for Params {
             reverse: false,
             bidir: false,
             block: BLOCK,
+            burst: 1,
+            counters: Counters::Narrow,
             rate: 0,
             wants_output: false,
             title: None,
@@ -127,38 +179,30 @@ impl Params {
         let flag = |name: &str| matches!(json.get(name), Some(Value::Bool(true)));
         let number = |name: &str| json.get(name).map_or(Ok(0), |value| whole(value).ok_or(Refused::Params));
         let text = |name: &str| json.get(name).and_then(Value::as_str).map(str::to_owned);
-        let is_more_than_tcp = ["udp", "sctp", "mptcp"].into_iter().any(flag) || json.contains_key("authtoken");
-        if !flag("tcp") || is_more_than_tcp {
-            return Err(Refused::Unimplemented);
-        }
+        let is_more = ["sctp", "mptcp"].into_iter().any(flag) || json.contains_key("authtoken");
+        let protocol = match (flag("tcp"), flag("udp")) {
+            (true, false) if !is_more => Protocol::Tcp,
+            (false, true) if !is_more => Protocol::Udp,
+            _ => return Err(Refused::Unimplemented),
+        };
         let (time, omit) = (number("time")?, number("omit")?);
         let streams = json.get("parallel").map_or(Some(1), whole).ok_or(Refused::Params)?;
-        let block = json.get("len").map_or(Some(BLOCK as u64), whole).ok_or(Refused::Params)?;
-        if time > TIME_MAX {
-            return Err(Refused::Duration);
-        }
-        if omit > OMIT_MAX {
-            return Err(Refused::Omit);
-        }
-        if !(1..=u64::from(STREAMS_MAX)).contains(&streams) {
-            return Err(Refused::Streams);
-        }
-        if !(1..=BLOCK_MAX).contains(&block) {
-            return Err(Refused::Block);
-        }
+        let usual = if protocol == Protocol::Udp { DATAGRAM } else { BLOCK };
+        let block = json.get("len").map_or(Some(usual as u64), whole).ok_or(Refused::Params)?;
         let (reverse, bidir) = (flag("reverse"), flag("bidirectional"));
-        if reverse && bidir {
-            return Err(Refused::Params);
-        }
-        Ok(Params {
+        let is_wide = json.get("udp_counters_64bit").and_then(whole).is_some_and(|wide| wide > 0);
+        let params = Params {
+            protocol,
             time: Duration::from_secs(time),
             omit: Duration::from_secs(omit),
             bytes: number("num")?,
             blocks: number("blockcount")?,
-            streams: streams as u32,
+            streams: u32::try_from(streams).unwrap_or(u32::MAX),
             reverse,
             bidir,
-            block: block as usize,
+            block: usize::try_from(block).unwrap_or(usize::MAX),
+            burst: number("burst")?.clamp(1, BURST_MAX),
+            counters: if is_wide { Counters::Wide } else { Counters::Narrow },
             rate: number("bandwidth")?,
             wants_output: json.get("get_server_output").and_then(whole).is_some_and(|wants| wants > 0),
             title: text("title"),
@@ -169,7 +213,78 @@ impl Params {
             // Stock iperf3 permits 512 MiB; what a stack makes of it is its own business.
             window: number("window")?.min(512 << 20) as usize,
             congestion: json.get("congestion").and_then(Value::as_str).and_then(CongestionName::new),
-        })
+        };
+        if block == 0 {
+            return Err(Refused::Block);
+        }
+        params.check().map(|()| params)
+    }
+
+    /// Is there such a test? A block of 0 bytes is one whose length is not decided yet.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn check(&self) -> Result<(), Refused> {
+        let blocks = if self.is_udp() { DATAGRAMS } else { 1..=BLOCK_MAX };
+        if self.time.as_secs() > TIME_MAX {
+            return Err(Refused::Duration);
+        }
+        if self.omit.as_secs() > OMIT_MAX {
+            return Err(Refused::Omit);
+        }
+        if !(1..=STREAMS_MAX).contains(&self.streams) {
+            return Err(Refused::Streams);
+        }
+        if self.block != 0 && !blocks.contains(&(self.block as u64)) {
+            return Err(Refused::Block);
+        }
+        if self.reverse && self.bidir { Err(Refused::Params) } else { Ok(()) }
+    }
+
+    /// As a client sends it.
+    pub fn to_json(&self) -> Value {
+        let mut json = Map::new();
+        let mut put = |name: &str, value: Value| drop(json.insert(name.to_owned(), value));
+        put(if self.is_udp() { "udp" } else { "tcp" }, json!(true));
+        put("omit", json!(self.omit.as_secs()));
+        put("time", json!(self.time.as_secs()));
+        put("num", json!(self.bytes));
+        put("blockcount", json!(self.blocks));
+        put("parallel", json!(self.streams));
+        put("len", json!(self.block));
+        put("pacing_timer", json!(1000)); // what stock servers expect; our own have no such timer
+        put("client_version", json!("3.12")); // whose messages these are
+        let flags = [("reverse", self.reverse), ("bidirectional", self.bidir), ("nodelay", self.nodelay)];
+        flags.into_iter().filter(|(_, is_set)| *is_set).for_each(|(name, _)| put(name, json!(true)));
+        let numbers = [
+            ("bandwidth", self.rate),
+            ("burst", if self.burst > 1 { self.burst } else { 0 }),
+            ("MSS", self.mss.into()),
+            ("window", self.window as u64),
+            ("TOS", self.tos.into()),
+            ("get_server_output", self.wants_output.into()),
+            ("udp_counters_64bit", (self.counters == Counters::Wide).into()),
+        ];
+        numbers.into_iter().filter(|(_, number)| *number > 0).for_each(|(name, number)| put(name, json!(number)));
+        let congestion = self.congestion.as_ref().map(CongestionName::as_str);
+        let texts =
+            [("title", self.title.as_deref()), ("extra_data", self.extra.as_deref()), ("congestion", congestion)];
+        texts.into_iter().for_each(|(name, text)| {
+            if let Some(text) = text {
+                put(name, json!(text));
+            }
+        });
+        Value::Object(json)
+    }
+
+    /// Are datagrams measured?
+    pub fn is_udp(&self) -> bool {
+        self.protocol == Protocol::Udp
+    }
+
+    /// How fast a stream may send.
+    pub(super) fn pace(&self) -> Rate {
+        Rate { bits: self.rate, group: self.burst.saturating_mul(self.block as u64) }
     }
 
     /// Streams in all.
@@ -177,16 +292,14 @@ impl Params {
         self.streams as usize * if self.bidir { 2 } else { 1 }
     }
 
-    /// Does the stream that comes as number `at` send from here? Those that receive come first.
+    /// Does the server send on the stream that comes as number `at`? Those on which it receives come first.
     pub fn sends(&self, at: usize) -> bool {
         if self.bidir { at >= self.streams as usize } else { self.reverse }
     }
 
-    /// Bytes after which we stop sending, whatever the client says; stock clients end the test when they have them.
-    pub(super) fn bytes_max(&self) -> u64 {
-        // What is sent while nothing counts would count against it: then the client alone decides.
+    /// Bytes in one direction after which a test is at its end; without end if time decides.
+    pub(super) fn goal(&self) -> u64 {
         let bytes = match (self.bytes, self.blocks) {
-            _ if !self.omit.is_zero() => 0,
             (0, blocks) => blocks.saturating_mul(self.block as u64),
             (bytes, _) => bytes,
         };
@@ -194,15 +307,14 @@ impl Params {
     }
 
     /// What a stream's socket is to be like.
-    pub(super) fn options(&self) -> impl Iterator<Item = StreamOption> {
-        let options = [
+    pub(super) fn options(&self) -> [Option<StreamOption>; 5] {
+        [
             self.nodelay.then_some(StreamOption::NoDelay(true)),
             (self.mss > 0).then_some(StreamOption::MaxSegment(self.mss)),
             (self.window > 0).then_some(StreamOption::Buffers(self.window)),
             (self.tos > 0).then_some(StreamOption::Tos(self.tos)),
             self.congestion.map(StreamOption::Congestion),
-        ];
-        options.into_iter().flatten()
+        ]
     }
 }
 

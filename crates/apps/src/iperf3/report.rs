@@ -1,8 +1,8 @@
-//! The server's own report: lines as the test goes on, or one JSON object of the form that `iperf3 -s -J` prints.
+//! The report's text, in stock iperf3's layout: a line for each stream and interval, sums, sender and receiver at the end.
 
-use super::test::{Stream, Test};
+use super::stream::{Datagrams, Stream};
+use super::test::{Role, Test};
 use crate::streams::StreamInfo;
-use serde_json::{Map, Value, json};
 
 /// A stream in an interval.
 #[derive(Clone, Copy, Debug)]
@@ -12,6 +12,7 @@ pub(super) struct StreamInterval {
     pub(super) bytes: u64,
     pub(super) retransmits: Option<u64>,
     pub(super) info: Option<StreamInfo>,
+    pub(super) datagrams: Datagrams,
 }
 
 /// An interval, in seconds since counting began.
@@ -21,6 +22,15 @@ pub(super) struct Interval {
     pub(super) to: f64,
     pub(super) is_omitted: bool,
     pub(super) rows: Vec<StreamInterval>,
+}
+
+/// What a stream has at one of its ends, for the last lines.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct EndRow {
+    pub(super) bytes: u64,
+    pub(super) seconds: f64,
+    pub(super) retransmits: Option<u64>,
+    pub(super) datagrams: Datagrams,
 }
 
 /// `902 MBytes` (powers of 1024), `7.57 Gbits/sec` (powers of 1000): four places, as iperf3 writes them.
@@ -38,227 +48,252 @@ fn scaled(value: f64, step: f64, unit: &str) -> String {
     format!("{value:>4.digits$} {prefix}{unit}")
 }
 
-fn rate(bytes: u64, seconds: f64) -> f64 {
+pub(super) fn rate(bytes: u64, seconds: f64) -> f64 {
     if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 }
 }
 
+/// Lost of all, in percent.
+pub(super) fn percent(datagrams: &Datagrams) -> f64 {
+    if datagrams.packets == 0 { 0.0 } else { 100.0 * datagrams.lost as f64 / datagrams.packets as f64 }
+}
+
+/// Two digits that count, as C's `%.2g` writes them.
+fn two_digits(value: f64) -> String {
+    if value <= 0.0 || !value.is_finite() {
+        return "0".to_owned();
+    }
+    let exponent = format!("{value:.1e}").split_once('e').and_then(|(_, e)| e.parse::<i32>().ok()).unwrap_or(0);
+    if !(-4..2).contains(&exponent) {
+        let digits = format!("{value:.1e}");
+        let (digits, _) = digits.split_once('e').unwrap_or((&digits, ""));
+        let digits = digits.strip_suffix(".0").unwrap_or(digits);
+        let sign = if exponent < 0 { '-' } else { '+' };
+        return format!("{digits}e{sign}{:02}", exponent.abs());
+    }
+    let places = usize::try_from(1 - exponent).unwrap_or(0);
+    let text = format!("{value:.places$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+fn lost_of(datagrams: &Datagrams) -> String {
+    let share = two_digits(percent(datagrams));
+    format!("  {:5.3} ms  {}/{} ({share}%)  ", datagrams.jitter_s * 1e3, datagrams.lost, datagrams.packets)
+}
+
+/// Together: the jitter is the mean, as stock iperf3 has it.
+pub(super) fn sum_of<'a>(all: impl Iterator<Item = &'a Datagrams>) -> Datagrams {
+    let mut count = 0.0f64;
+    let mut sum = all.fold(Datagrams::default(), |mut sum, one| {
+        count += 1.0;
+        sum.packets = sum.packets.saturating_add(one.packets);
+        sum.lost = sum.lost.saturating_add(one.lost);
+        sum.out_of_order = sum.out_of_order.saturating_add(one.out_of_order);
+        sum.jitter_s += one.jitter_s;
+        sum
+    });
+    sum.jitter_s /= count.max(1.0);
+    sum
+}
+
 const RULER: &str = "- - - - - - - - - - - - - - - - - - - - - - - - -";
+/// Where a column of this side's is that the other has not.
+const BLANK: &str = "                  ";
+
+impl Stream {
+    /// What the sending and the receiving end counted, this side's own time being `seconds`.
+    pub(super) fn both_ends(&self, seconds: f64) -> [EndRow; 2] {
+        let (counted, peer) = (self.counted(), &self.peer);
+        let own = EndRow { bytes: self.bytes, seconds, retransmits: self.retransmits(), datagrams: counted };
+        let theirs = EndRow {
+            bytes: peer.bytes,
+            seconds: if peer.seconds > 0.0 { peer.seconds } else { seconds },
+            retransmits: peer.retransmits,
+            datagrams: Datagrams {
+                packets: peer.packets,
+                lost: peer.lost,
+                jitter_s: peer.jitter_s,
+                ..Datagrams::default()
+            },
+        };
+        let [mut sender, receiver] = if self.is_sender { [own, theirs] } else { [theirs, own] };
+        (sender.datagrams.lost, sender.datagrams.jitter_s) = (0, 0.0);
+        [sender, receiver]
+    }
+}
 
 impl Test {
-    pub(super) fn head_lines(&mut self) {
-        for at in 0..self.streams.len() {
-            let Some(stream) = self.streams.get(at) else { return };
-            let (id, local, peer) = (stream.id, stream.ends.local, stream.ends.peer);
-            self.line(&format!(
-                "[{id:3}] local {} port {} connected to {} port {}",
-                local.ip(),
-                local.port(),
-                peer.ip(),
-                peer.port()
-            ));
+    /// The role of a stream that sends, or receives, here.
+    fn tag(&self, is_sender: bool) -> &'static str {
+        match (self.params.bidir, self.role, is_sender) {
+            (false, ..) => "",
+            (true, Role::Client, true) => "[TX-C]",
+            (true, Role::Client, false) => "[RX-C]",
+            (true, Role::Server, true) => "[TX-S]",
+            (true, Role::Server, false) => "[RX-S]",
         }
-        self.line("[ ID] Interval           Transfer     Bitrate");
     }
 
-    fn row_line(&mut self, id: &str, from: f64, to: f64, bytes: u64, tail: &str) {
-        let (transfer, bitrate) =
-            (scaled(bytes as f64, 1024.0, "Bytes"), scaled(rate(bytes, to - from), 1000.0, "bits/sec"));
-        self.line(format!("[{id:>3}] {from:6.2}-{to:<6.2} sec  {transfer}  {bitrate}{tail}").trim_end());
+    pub(super) fn head_lines(&mut self) {
+        let heads: Vec<(u32, _)> = self.streams.iter().map(|stream| (stream.id, stream.ends)).collect();
+        for (id, ends) in heads {
+            let (local, peer) = (ends.local, ends.peer);
+            let at =
+                format!("local {} port {} connected to {} port {}", local.ip(), local.port(), peer.ip(), peer.port());
+            self.line(&format!("[{id:3}] {at}"));
+        }
+    }
+
+    fn title_line(&mut self, rest: &str) {
+        let role = if self.params.bidir { "[Role]" } else { "" };
+        self.line(&format!("[ ID]{role} Interval           Transfer     Bitrate{rest}"));
+    }
+
+    fn interval_title(&mut self) {
+        let (udp, sends) = (self.params.is_udp(), self.sends_at_all());
+        self.title_line(match (udp, sends) {
+            (true, true) if !self.params.bidir => "         Total Datagrams",
+            (true, _) => "         Jitter    Lost/Total Datagrams",
+            (false, true) => "         Retr  Cwnd",
+            (false, false) => "",
+        });
+    }
+
+    fn row_line(&mut self, id: &str, is_sender: bool, [from, to]: [f64; 2], bytes: u64, tail: &str) {
+        let transfer = scaled(bytes as f64, 1024.0, "Bytes");
+        let bitrate = scaled(rate(bytes, to - from), 1000.0, "bits/sec");
+        let tag = self.tag(is_sender);
+        self.line(&format!("[{id:>3}]{tag} {from:6.2}-{to:<6.2} sec  {transfer}  {bitrate}{tail}"));
     }
 
     pub(super) fn interval_lines(&mut self, interval: &Interval) {
-        let tail = if interval.is_omitted { "  (omitted)" } else { "" };
-        for row in &interval.rows {
-            self.row_line(&row.id.to_string(), interval.from, interval.to, row.bytes, tail);
+        if !self.is_titled {
+            self.is_titled = true;
+            self.interval_title();
+        } else if self.streams.len() > 1 {
+            self.line(RULER);
         }
-        for is_sender in [false, true] {
-            let rows = interval.rows.iter().filter(|row| row.is_sender == is_sender);
-            if rows.clone().count() > 1 {
-                self.row_line("SUM", interval.from, interval.to, rows.map(|row| row.bytes).sum(), tail);
+        let omitted = if interval.is_omitted { "(omitted)" } else { "" };
+        let span = [interval.from, interval.to];
+        for is_sender in self.directions() {
+            let rows: Vec<&StreamInterval> = interval.rows.iter().filter(|row| row.is_sender == is_sender).collect();
+            for row in &rows {
+                let tail = self.interval_tail(row.is_sender, row.retransmits, row.info, &row.datagrams);
+                self.row_line(&row.id.to_string(), is_sender, span, row.bytes, &(tail + omitted));
+            }
+            if rows.len() > 1 {
+                let datagrams = sum_of(rows.iter().map(|row| &row.datagrams));
+                let retransmits = rows.iter().map(|row| row.retransmits).sum();
+                let tail = self.interval_tail(is_sender, retransmits, None, &datagrams);
+                self.row_line("SUM", is_sender, span, rows.iter().map(|row| row.bytes).sum(), &(tail + omitted));
             }
         }
+    }
+
+    /// What the columns behind the rate say.
+    fn interval_tail(
+        &self,
+        is_sender: bool,
+        retransmits: Option<u64>,
+        info: Option<StreamInfo>,
+        datagrams: &Datagrams,
+    ) -> String {
+        match (self.params.is_udp(), is_sender) {
+            (true, true) if self.params.bidir => format!("            {}  ", datagrams.packets),
+            (true, true) => format!("  {}  ", datagrams.packets),
+            (true, false) => lost_of(datagrams),
+            (false, _) => match (retransmits, info) {
+                (Some(n), Some(info)) => format!("  {n:>3}   {}       ", scaled(info.snd_cwnd as f64, 1024.0, "Bytes")),
+                (Some(n), None) => format!("  {n:>3}             "),
+                (None, _) => BLANK.to_owned(),
+            },
+        }
+    }
+
+    /// Streams in which order: those that come first, first.
+    pub(super) fn directions(&self) -> impl Iterator<Item = bool> + use<> {
+        let first = self.sends(0);
+        [first, !first].into_iter()
     }
 
     pub(super) fn end_lines(&mut self) {
-        let seconds = self.seconds();
+        let (udp, seconds) = (self.params.is_udp(), self.seconds());
+        let is_client = self.role == Role::Client;
+        let knows = |stream: &Stream| {
+            if is_client { stream.retransmits_of_sender().is_some() } else { stream.retransmits().is_some() }
+        };
+        let knows = self.streams.iter().any(knows);
         self.line(RULER);
-        self.line("[ ID] Interval           Transfer     Bitrate");
-        for is_sender in [false, true] {
-            let role = if is_sender { "                  sender" } else { "                  receiver" };
+        if self.is_verbose {
+            self.line("Test Complete. Summary Results:");
+        }
+        self.title_line(match (udp, knows) {
+            (true, _) => "         Jitter    Lost/Total Datagrams",
+            (false, true) => "         Retr",
+            (false, false) => "",
+        });
+        for is_sender in self.directions() {
             let streams = self.streams.iter().filter(|stream| stream.is_sender == is_sender);
-            let rows: Vec<(u32, u64)> = streams.map(|stream| (stream.id, stream.bytes)).collect();
-            for (id, bytes) in &rows {
-                self.row_line(&id.to_string(), 0.0, seconds, *bytes, role);
+            let ends: Vec<(String, [EndRow; 2])> =
+                streams.map(|stream| (stream.id.to_string(), stream.both_ends(seconds))).collect();
+            for (id, ends) in &ends {
+                self.end_pair(id, is_sender, ends);
             }
-            if rows.len() > 1 {
-                self.row_line("SUM", 0.0, seconds, rows.iter().map(|(_, bytes)| bytes).sum(), role);
+            if ends.len() > 1 {
+                self.end_pair("SUM", is_sender, &sum_of_ends(ends.iter().map(|(_, ends)| ends)));
             }
         }
     }
-}
 
-/// Length, bytes, rate.
-fn amount(from: f64, to: f64, bytes: u64) -> Map<String, Value> {
-    let mut map = Map::new();
-    map.insert("start".into(), json!(from));
-    map.insert("end".into(), json!(to));
-    map.insert("seconds".into(), json!(to - from));
-    map.insert("bytes".into(), json!(bytes));
-    map.insert("bits_per_second".into(), json!(rate(bytes, to - from)));
-    map
-}
-
-fn with(mut map: Map<String, Value>, rest: &[(&str, Value)]) -> Value {
-    map.extend(rest.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
-    Value::Object(map)
-}
-
-fn interval_json(interval: &Interval, is_bidir: bool) -> Value {
-    let amount = |bytes| amount(interval.from, interval.to, bytes);
-    let omitted = ("omitted", json!(interval.is_omitted));
-    let streams = interval.rows.iter().map(|row| {
-        let mut rest = vec![("socket", json!(row.id))];
-        if let (Some(info), Some(retransmits)) = (row.info, row.retransmits) {
-            rest.extend([
-                ("retransmits", json!(retransmits)),
-                ("snd_cwnd", json!(info.snd_cwnd)),
-                ("snd_wnd", json!(info.snd_wnd)),
-                ("rtt", json!(info.rtt_us)),
-                ("rttvar", json!(info.rttvar_us)),
-                ("pmtu", json!(info.pmtu)),
-            ]);
+    /// A server knows its own end, a client both.
+    fn end_pair(&mut self, id: &str, is_sender: bool, [sender, receiver]: &[EndRow; 2]) {
+        if is_sender || self.role == Role::Client {
+            let tail = if self.params.is_udp() {
+                lost_of(&sender.datagrams)
+            } else {
+                sender.retransmits.map_or_else(|| BLANK.to_owned(), |n| format!("  {n:>3}             "))
+            };
+            self.row_line(id, is_sender, [0.0, sender.seconds], sender.bytes, &(tail + "sender"));
         }
-        rest.extend([omitted.clone(), ("sender", json!(row.is_sender))]);
-        with(amount(row.bytes), &rest)
-    });
-    let mut all = Map::new();
-    all.insert("streams".into(), streams.collect());
-    for is_sender in [false, true] {
-        let rows: Vec<&StreamInterval> = interval.rows.iter().filter(|row| row.is_sender == is_sender).collect();
-        if rows.is_empty() {
-            continue;
+        if !is_sender || self.role == Role::Client {
+            let tail = if self.params.is_udp() { lost_of(&receiver.datagrams) } else { BLANK.to_owned() };
+            self.row_line(id, is_sender, [0.0, receiver.seconds], receiver.bytes, &(tail + "receiver"));
         }
-        let mut rest = vec![omitted.clone(), ("sender", json!(is_sender))];
-        if let Some(retransmits) = rows.iter().map(|row| row.retransmits).sum::<Option<u64>>() {
-            rest.push(("retransmits", json!(retransmits)));
-        }
-        let name = if is_bidir && is_sender { "sum_bidir_reverse" } else { "sum" };
-        all.insert(name.into(), with(amount(rows.iter().map(|row| row.bytes).sum()), &rest));
     }
-    Value::Object(all)
 }
 
-/// What the sending and the receiving side of a stream counted.
-fn both_sides(stream: &Stream) -> (u64, u64) {
-    if stream.is_sender { (stream.bytes, stream.peer_bytes) } else { (stream.peer_bytes, stream.bytes) }
+/// The ends of several streams together.
+pub(super) fn sum_of_ends<'a>(all: impl Iterator<Item = &'a [EndRow; 2]> + Clone) -> [EndRow; 2] {
+    let one = |ends: fn(&'a [EndRow; 2]) -> &'a EndRow| EndRow {
+        bytes: all.clone().map(|row| ends(row).bytes).sum(),
+        seconds: all.clone().map(|row| ends(row).seconds).fold(0.0, f64::max),
+        retransmits: all.clone().map(|row| ends(row).retransmits).sum(),
+        datagrams: sum_of(all.clone().map(|row| &ends(row).datagrams)),
+    };
+    [one(|[sender, _]| sender), one(|[_, receiver]| receiver)]
 }
 
-fn stream_json(stream: &Stream, seconds: f64) -> Value {
-    let (sent, received) = both_sides(stream);
-    let common = [("socket", json!(stream.id)), ("sender", json!(stream.is_sender))];
-    let mut of_sender = common.to_vec();
-    if stream.is_sender
-        && let Some(retransmits) = stream.retransmits()
-    {
-        let mean = stream.rtt_sum.checked_div(stream.rtt_count).unwrap_or(0);
-        of_sender.extend([
-            ("retransmits", json!(retransmits)),
-            ("max_snd_cwnd", json!(stream.max_cwnd)),
-            ("max_snd_wnd", json!(stream.max_wnd)),
-            ("max_rtt", json!(stream.rtt_max)),
-            ("min_rtt", json!(if stream.rtt_count == 0 { 0 } else { stream.rtt_min })),
-            ("mean_rtt", json!(mean)),
-        ]);
-    } else if let Some(retransmits) = stream.peer_retransmits.filter(|n| *n >= 0) {
-        of_sender.push(("retransmits", json!(retransmits)));
-    }
-    json!({
-        "sender": with(amount(0.0, seconds, sent), &of_sender),
-        "receiver": with(amount(0.0, seconds, received), &common),
-    })
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// The whole report.
-pub(super) fn json(test: &Test) -> Value {
-    let (params, seconds) = (&test.params, test.seconds());
-    let connected = test.streams.iter().map(|stream| {
-        json!({
-            "socket": stream.id,
-            "local_host": stream.ends.local.ip().to_string(),
-            "local_port": stream.ends.local.port(),
-            "remote_host": stream.ends.peer.ip().to_string(),
-            "remote_port": stream.ends.peer.port(),
-        })
-    });
-    let cookie = test.cookie.strip_suffix(b"\0").unwrap_or(&test.cookie);
-    let mut start = json!({
-        "connected": connected.collect::<Value>(),
-        "version": concat!("linerate ", env!("CARGO_PKG_VERSION")),
-        "accepted_connection": { "host": test.ends.peer.ip().to_string(), "port": test.ends.peer.port() },
-        "cookie": String::from_utf8_lossy(cookie),
-        "target_bitrate": params.rate,
-        "test_start": {
-            "protocol": "TCP",
-            "num_streams": params.streams,
-            "blksize": params.block,
-            "omit": params.omit.as_secs(),
-            "duration": params.time.as_secs(),
-            "bytes": params.bytes,
-            "blocks": params.blocks,
-            "reverse": i32::from(params.reverse),
-            "bidir": i32::from(params.bidir),
-            "tos": params.tos,
-            "target_bitrate": params.rate,
-        },
-    });
-    let mss = test.streams.iter().find_map(|stream| stream.info).map(|info| info.mss);
-    if let (Some(mss), Some(start)) = (mss, start.as_object_mut()) {
-        start.insert("tcp_mss".into(), json!(mss));
-    }
-    let mut end = Map::new();
-    end.insert("streams".into(), test.streams.iter().map(|stream| stream_json(stream, seconds)).collect());
-    for is_sender in [false, true] {
-        let streams: Vec<&Stream> = test.streams.iter().filter(|stream| stream.is_sender == is_sender).collect();
-        if streams.is_empty() {
-            continue;
+    #[test]
+    fn percents_as_c_writes_them() {
+        // printf '%.2g'
+        for (value, text) in [
+            (0.0, "0"),
+            (0.046, "0.046"),
+            (0.5, "0.5"),
+            (1.0, "1"),
+            (1.25, "1.2"),
+            (9.96, "10"),
+            (12.3, "12"),
+            (99.4, "99"),
+            (99.6, "1e+02"),
+            (100.0, "1e+02"),
+            (0.00004, "4e-05"),
+            (0.000_12, "0.00012"),
+        ] {
+            assert_eq!(two_digits(value), text, "{value}");
         }
-        let sent = streams.iter().map(|stream| both_sides(stream).0).sum();
-        let received = streams.iter().map(|stream| both_sides(stream).1).sum();
-        let role = ("sender", json!(is_sender));
-        let mut of_sender = vec![role.clone()];
-        if let Some(retransmits) = streams.iter().map(|stream| stream.retransmits()).sum::<Option<u64>>() {
-            of_sender.push(("retransmits", json!(retransmits)));
-        }
-        let behind = if params.bidir && is_sender { "_bidir_reverse" } else { "" };
-        end.insert(format!("sum_sent{behind}"), with(amount(0.0, seconds, sent), &of_sender));
-        end.insert(format!("sum_received{behind}"), with(amount(0.0, seconds, received), &[role]));
     }
-    let ([host, host_user, host_system], [remote, remote_user, remote_system]) =
-        (test.cpu_percent, test.peer_cpu_percent);
-    end.insert(
-        "cpu_utilization_percent".into(),
-        json!({
-            "host_total": host, "host_user": host_user, "host_system": host_system,
-            "remote_total": remote, "remote_user": remote_user, "remote_system": remote_system,
-        }),
-    );
-    if let Some(congestion) = &test.peer_congestion {
-        let name = if params.reverse { "receiver_tcp_congestion" } else { "sender_tcp_congestion" };
-        end.insert(name.into(), json!(congestion));
-    }
-    let mut all = Map::new();
-    all.insert("start".into(), start);
-    let intervals = test.intervals.iter().map(|interval| interval_json(interval, params.bidir));
-    all.insert("intervals".into(), intervals.collect());
-    all.insert("end".into(), Value::Object(end));
-    if let Some(title) = &params.title {
-        all.insert("title".into(), json!(title));
-    }
-    if let Some(extra) = &params.extra {
-        all.insert("extra_data".into(), json!(extra));
-    }
-    if let Some(error) = &test.error {
-        all.insert("error".into(), json!(error));
-    }
-    Value::Object(all)
 }

@@ -1,12 +1,25 @@
-//! The exchange of results: what the client counted, and what we did, by stream.
+//! The exchange of results: what the other side counted, and what we did, by stream. Both sides send the same form.
 
+use super::json;
 use super::params::{Refused, whole};
-use super::report;
+use super::stream::PeerCounts;
 use super::test::Test;
 use serde_json::{Map, Value, json};
 
-/// Notes what the client counted.
-pub(super) fn take(test: &mut Test, json: &[u8]) -> Result<(), Refused> {
+/// Bytes of the other side's results: 256 streams at some 200 bytes, its report if we asked for it, and room.
+pub(super) const RESULTS_MAX: usize = 256 * 1024;
+/// The same with its report: as much as we would send.
+pub(super) const REPORT_MAX: usize = 8 << 20;
+
+/// How a report goes along.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Form {
+    Json,
+    Text,
+}
+
+/// Notes what the other side counted; gives back its report, if it sent one.
+pub(super) fn take(test: &mut Test, json: &[u8]) -> Result<Option<String>, Refused> {
     let json: Value = serde_json::from_slice(json).map_err(|_| Refused::Results)?;
     let percent = |name: &str| json.get(name).and_then(Value::as_f64).ok_or(Refused::Results);
     test.peer_cpu_percent = [percent("cpu_util_total")?, percent("cpu_util_user")?, percent("cpu_util_system")?];
@@ -14,17 +27,68 @@ pub(super) fn take(test: &mut Test, json: &[u8]) -> Result<(), Refused> {
     let streams = json.get("streams").and_then(Value::as_array).ok_or(Refused::Results)?;
     for of_stream in streams {
         let id = of_stream.get("id").and_then(whole).ok_or(Refused::Results)?;
-        let bytes = of_stream.get("bytes").and_then(whole).ok_or(Refused::Results)?;
         let found = test.streams.iter_mut().find(|stream| u64::from(stream.id) == id);
-        let stream = found.ok_or(Refused::Results)?;
-        stream.peer_bytes = bytes;
-        stream.peer_retransmits = of_stream.get("retransmits").and_then(Value::as_i64);
+        found.ok_or(Refused::Results)?.peer = counts(of_stream)?;
     }
-    Ok(())
+    let text = json.get("server_output_text").and_then(Value::as_str).map(str::to_owned);
+    Ok(text.or_else(|| json.get("server_output_json").map(indented)))
 }
 
-/// What we counted.
-pub(super) fn give(test: &Test, is_json: bool) -> Value {
+/// In lines, unless that takes far more bytes than it came in: a number can be indented by hundreds.
+fn indented(report: &Value) -> String {
+    struct Bounded(Vec<u8>);
+    impl std::io::Write for Bounded {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            if self.0.len() + bytes.len() > 2 * REPORT_MAX {
+                return Err(std::io::ErrorKind::OutOfMemory.into());
+            }
+            self.0.extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut text = Bounded(Vec::new());
+    match serde_json::to_writer_pretty(&mut text, report) {
+        Ok(()) => String::from_utf8_lossy(&text.0).into_owned() + "\n",
+        Err(_) => format!("{report}\n"),
+    }
+}
+
+fn counts(json: &Value) -> Result<PeerCounts, Refused> {
+    // What all streams have together is a number too.
+    let is_count = |n: &u64| *n < 1 << 53;
+    let bytes = json.get("bytes").and_then(whole).filter(is_count).ok_or(Refused::Results)?;
+    let seconds = |name: &str| json.get(name).and_then(Value::as_f64).filter(|s| (0.0..1e9).contains(s)).unwrap_or(0.0);
+    // Of the number that lies the side is told as it is told by others: -1 as the largest number there is.
+    let count = |name: &str| json.get(name).and_then(whole).filter(is_count).unwrap_or(0);
+    Ok(PeerCounts {
+        bytes,
+        retransmits: json.get("retransmits").and_then(whole).filter(is_count),
+        jitter_s: seconds("jitter"),
+        // Newer versions count from the test's beginning and say how much of it was omitted.
+        lost: count("errors").saturating_sub(count("omitted_errors")),
+        packets: count("packets").saturating_sub(count("omitted_packets")),
+        seconds: (seconds("end_time") - seconds("start_time")).max(0.0),
+    })
+}
+
+/// Our report, without its intervals where they are more than the other side would take.
+fn report_of(test: &Test) -> Value {
+    let mut report = json::report(test, None);
+    if report.to_string().len() > REPORT_MAX - RESULTS_MAX
+        && let Some(map) = report.as_object_mut()
+    {
+        map.insert("intervals".into(), json!([]));
+        map.insert("intervals_left_out".into(), json!(test.intervals.len() + test.left_out));
+    }
+    report
+}
+
+/// What we counted, with our report in the form that is asked for.
+pub(super) fn give(test: &Test, form: Option<Form>) -> Value {
     let [total, user, system] = test.cpu_percent;
     let sends = test.streams.iter().any(|stream| stream.is_sender);
     let knows = test.streams.iter().any(|stream| stream.retransmits().is_some());
@@ -33,22 +97,22 @@ pub(super) fn give(test: &Test, is_json: bool) -> Value {
     all.insert("cpu_util_user".into(), json!(user));
     all.insert("cpu_util_system".into(), json!(system));
     all.insert("sender_has_retransmits".into(), json!(if sends { i32::from(knows) } else { -1 }));
-    if test.params.wants_output && is_json {
-        all.insert("server_output_json".into(), report::json(test));
-    } else if test.params.wants_output {
-        all.insert("server_output_text".into(), json!(test.lines));
+    match form {
+        Some(Form::Json) => drop(all.insert("server_output_json".into(), report_of(test))),
+        Some(Form::Text) => drop(all.insert("server_output_text".into(), json!(test.said))),
+        None => {}
     }
     let seconds = test.seconds();
     let streams = test.streams.iter().map(|stream| {
-        let retransmits = stream.retransmits().map_or(-1, |n| i64::try_from(n).unwrap_or(i64::MAX));
+        let counted = stream.counted();
         json!({
             "id": stream.id,
             "bytes": stream.bytes,
-            "retransmits": retransmits,
-            "jitter": 0,
-            "errors": 0,
+            "retransmits": stream.retransmits().map_or(-1, |n| i64::try_from(n).unwrap_or(i64::MAX)),
+            "jitter": counted.jitter_s,
+            "errors": counted.lost,
             "omitted_errors": 0,
-            "packets": 0,
+            "packets": counted.packets,
             "omitted_packets": 0,
             "start_time": 0,
             "end_time": seconds,

@@ -1,0 +1,215 @@
+//! A small file service: LOOKUP, GETATTR, READ, WRITE, CREATE, REMOVE of files in memory, as records over TCP.
+//!
+//! ```text
+//!  bytes -> proto::record, proto::request   what is no record ends the client
+//!        -> tree::Tree::obey                handles, names, bytes; or a number of RFC 1813 why not
+//!        -> proto::answer                   in the requests' order
+//! ```
+//! It is there to be asked as an NFS server is (`linerate fileload`), not to be mounted. Bounded: clients, files, bytes, a file's bytes,
+//! what waits for a client. Nobody is asked who he is.
+
+pub mod proto;
+#[cfg(test)]
+mod tests;
+mod tree;
+
+use crate::app::{Accept, Action, App, Chan, Event};
+use crate::resp::Replies;
+use crate::slots::Slots;
+use crate::streams::{Ends, StreamOption};
+use clock::Instant;
+use proto::{DATA_MAX, RECORD_MAX, Status};
+use std::collections::VecDeque;
+use std::time::Duration;
+use tree::Tree;
+use wire::hash::Key;
+
+pub use tree::{Bounds, NAME_MAX};
+
+/// Where it listens; no number of anybody's (RFC 6335: 49152 to 65535 are free to use).
+pub const PORT: u16 = 52_049;
+/// Bytes of answers at which requests begin to wait.
+const STOP: usize = DATA_MAX;
+
+/// The limits.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Files and their bytes.
+    pub bounds: Bounds,
+    /// Clients at a time; each may have 256 KiB under way.
+    pub clients_max: usize,
+    /// A client that says nothing for so long is let go.
+    pub idle: Duration,
+    /// The tables' key.
+    pub key: Key,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            bounds: Bounds { nodes: 1 << 20, bytes: 256 << 20, file: 16 << 20 },
+            clients_max: 1024,
+            idle: Duration::from_secs(300),
+            key: Key::random(),
+        }
+    }
+}
+
+stats::counters! {
+    /// The file service.
+    pub struct FiledCounts at "apps.filed" {
+        /// Clients taken.
+        accepted,
+        /// Clients turned away: too many.
+        refused,
+        /// Requests done.
+        requests,
+        /// Requests not done: no such name, no room, not understood.
+        unserved,
+        /// Clients ended: what they sent is no record.
+        malformed,
+        /// Clients ended: they said nothing for long.
+        idle,
+    }
+}
+
+#[derive(Debug)]
+struct Conn {
+    input: Vec<u8>,
+    answers: Replies,
+    at_eof: bool,
+    is_last: bool,
+    since: Instant,
+}
+
+/// The service: see the module.
+#[derive(Debug)]
+pub struct Filed {
+    config: Config,
+    /// What happened.
+    pub counts: FiledCounts,
+    tree: Tree,
+    conns: Slots<Conn>,
+    actions: VecDeque<Action>,
+    check: Option<Instant>,
+}
+
+impl Filed {
+    /// A service with an empty directory.
+    pub fn new(config: Config) -> Filed {
+        let (tree, conns) = (Tree::new(config.bounds, config.key), Slots::new(config.clients_max));
+        Filed { config, counts: FiledCounts::default(), tree, conns, actions: VecDeque::new(), check: None }
+    }
+
+    /// Files and directories there are.
+    pub fn nodes(&self) -> usize {
+        self.tree.nodes()
+    }
+
+    /// What they cost in bytes.
+    pub fn bytes(&self) -> usize {
+        self.tree.bytes()
+    }
+
+    /// Changes a connection, does what it asks, and ends it if all is said.
+    fn with(&mut self, chan: Chan, now: Instant, change: impl FnOnce(&mut Conn)) {
+        let Some(conn) = self.conns.get_mut(chan.0) else { return };
+        change(conn);
+        conn.proceed(&mut self.tree, &self.counts, now);
+        if (conn.is_last || conn.at_eof) && conn.answers.waiting().is_empty() {
+            self.conns.remove(chan.0);
+            self.actions.push_back(Action::Close(chan));
+        }
+    }
+}
+
+impl Conn {
+    fn proceed(&mut self, tree: &mut Tree, counts: &FiledCounts, now: Instant) {
+        let mut at = 0;
+        while !self.is_last && self.answers.waiting().len() < STOP {
+            let record = match proto::record(self.input.get(at..).unwrap_or_default()) {
+                Ok(None) => break,
+                Ok(Some(record)) => record,
+                Err(_) => {
+                    counts.malformed.bump();
+                    self.is_last = true;
+                    break;
+                }
+            };
+            at += 4 + record.len();
+            let (number, op) = proto::request(record);
+            let done = op.ok_or(Status::Invalid).and_then(|op| tree.obey(op, now));
+            if done.is_ok() {
+                counts.requests.bump()
+            } else {
+                counts.unserved.bump()
+            }
+            proto::answer(&mut self.answers, number, done);
+        }
+        self.input.drain(..at);
+    }
+}
+
+impl App for Filed {
+    fn accept(&mut self, _on: Option<Chan>, _ends: Ends, now: Instant) -> Accept {
+        // Below STOP one more answer may come.
+        let answers = Replies::new(STOP + RECORD_MAX + 4);
+        let conn = Conn { input: Vec::new(), answers, at_eof: false, is_last: false, since: now };
+        let Ok(at) = self.conns.insert(conn) else {
+            self.counts.refused.bump();
+            return Accept::Refuse(b"");
+        };
+        self.counts.accepted.bump();
+        self.check.get_or_insert(now.after(self.config.idle));
+        self.actions.push_back(Action::Set(Chan(at), StreamOption::NoDelay(true)));
+        Accept::Take(Chan(at))
+    }
+
+    fn on_event(&mut self, chan: Chan, event: Event<'_>, now: Instant) {
+        match event {
+            Event::Bytes(bytes) => self.with(chan, now, |conn| {
+                conn.since = now;
+                conn.input.extend_from_slice(bytes);
+            }),
+            Event::Eof => self.with(chan, now, |conn| conn.at_eof = true),
+            Event::Gone(_) => drop(self.conns.remove(chan.0)),
+            Event::Connected(_) | Event::Listening(_) | Event::Bound(_) | Event::Datagram(..) | Event::Info(_) => {}
+        }
+    }
+
+    fn room(&self, chan: Chan) -> usize {
+        let room = |conn: &Conn| (RECORD_MAX + 4).saturating_sub(conn.input.len());
+        self.conns.get(chan.0).filter(|conn| !conn.is_last).map_or(0, room)
+    }
+
+    fn output(&mut self, chan: Chan, _now: Instant) -> &[u8] {
+        self.conns.get(chan.0).map_or(&[], |conn| conn.answers.waiting())
+    }
+
+    fn sent(&mut self, chan: Chan, n: usize, now: Instant) {
+        self.with(chan, now, |conn| {
+            conn.since = now;
+            conn.answers.sent(n);
+        });
+    }
+
+    fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    fn next_timer(&self) -> Option<Instant> {
+        self.check
+    }
+
+    fn on_timer(&mut self, now: Instant) {
+        let idle = self.config.idle;
+        let stale: Vec<u32> =
+            self.conns.iter().filter(|(_, conn)| conn.since.after(idle) <= now).map(|(at, _)| at).collect();
+        for at in stale {
+            self.counts.idle.bump();
+            self.conns.remove(at);
+            self.actions.push_back(Action::Abort(Chan(at)));
+        }
+        self.check = self.conns.iter().map(|(_, conn)| conn.since.after(idle)).min();
+    }
+}

@@ -1,0 +1,100 @@
+//! The servers that a host of a file, or of flags, has beside others: `iperf3` and `netserver`, each in its host's rounds.
+
+use super::HostStreams;
+use crate::iperf3::{self, Iperf3};
+use crate::netperf::far::Far;
+use crate::netperf::ours::{OurSockets, Rest};
+use crate::serve::Server;
+use clock::Instant;
+use lock::Locks;
+use node::Host;
+use node::config::{ServiceConfig, ServiceKind};
+use node::run::{Program, Programs};
+use socket::Fd;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+/// Who has them.
+#[derive(Clone, Copy, Debug)]
+pub struct Servers;
+
+impl Programs for Servers {
+    fn open<'h, L: Locks>(&self, host: &'h Host<L>, service: ServiceConfig) -> Result<Box<dyn Program + 'h>, String> {
+        let at = SocketAddr::from((Ipv4Addr::UNSPECIFIED, service.port.0));
+        match service.kind {
+            ServiceKind::Iperf3 => Ok(Box::new(Iperf3Server::open(host, at)?)),
+            ServiceKind::Netserver => Ok(Box::new(Netserver::open(host, at)?)),
+            kind @ (ServiceKind::Echo | ServiceKind::Discard) => Err(format!("{kind} is of datagrams, and no program")),
+        }
+    }
+}
+
+/// iperf3's server. It tells each test's end, and no progress: several hosts would tell theirs at once.
+struct Iperf3Server<'h, L: Locks> {
+    streams: HostStreams<'h, L>,
+    server: Option<Server<Iperf3, Fd>>,
+}
+
+impl<'h, L: Locks> Iperf3Server<'h, L> {
+    fn open(host: &'h Host<L>, at: SocketAddr) -> Result<Iperf3Server<'h, L>, String> {
+        let mut streams = HostStreams::beside(host);
+        let app = Iperf3::new(iperf3::Config {
+            interval: Duration::ZERO,
+            datagrams_at: Some(at),
+            ..iperf3::Config::default()
+        });
+        let opened = Server::open(app, &mut streams, &[at], host.clock.now());
+        let server = opened.map_err(|(_, why)| why.to_string())?;
+        Ok(Iperf3Server { streams, server: Some(server) })
+    }
+}
+
+impl<L: Locks> Program for Iperf3Server<'_, L> {
+    fn turn(&mut self, now: Instant) -> usize {
+        self.streams.set_now(now);
+        let Some(server) = &mut self.server else { return 0 };
+        // A turn ends by asking who is ready; the second does what the first was told, before the host sleeps.
+        let worked = server.turn(&mut self.streams, now, Duration::ZERO);
+        worked + server.turn(&mut self.streams, now, Duration::ZERO) + usize::from(server.is_runnable())
+    }
+
+    fn next_timer(&self) -> Option<Instant> {
+        self.server.as_ref().and_then(Server::next_timer)
+    }
+
+    fn take_output(&mut self) -> String {
+        self.server.as_mut().map(|server| server.app.take_output()).unwrap_or_default()
+    }
+
+    fn end(&mut self) {
+        if let Some(server) = self.server.take() {
+            server.close(&mut self.streams);
+        }
+    }
+}
+
+/// netperf's far end.
+struct Netserver<'h, L: Locks> {
+    sockets: OurSockets<'h, L>,
+    far: Far<OurSockets<'h, L>>,
+}
+
+impl<'h, L: Locks> Netserver<'h, L> {
+    fn open(host: &'h Host<L>, at: SocketAddr) -> Result<Netserver<'h, L>, String> {
+        let mut sockets = OurSockets::new(host, Rest::Never);
+        let far = Far::open(&mut sockets, at).map_err(|why| why.to_string())?;
+        Ok(Netserver { sockets, far })
+    }
+}
+
+impl<L: Locks> Program for Netserver<'_, L> {
+    fn turn(&mut self, _now: Instant) -> usize {
+        let now = self.sockets.set_now();
+        usize::from(self.far.turn(&mut self.sockets, now))
+    }
+
+    /// Its tests end by the near end's word, with its connection, or when that one has said nothing for too long.
+    fn next_timer(&self) -> Option<Instant> {
+        self.far.next_timer()
+    }
+}

@@ -1,0 +1,408 @@
+use super::*;
+use crate::iperf3::{Config, Iperf3, Protocol, Refused};
+use crate::net::{Far, Net, Rig};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+const COOKIE_A: [u8; COOKIE] = *b"abcdefghijklmnopqrstuvwxyz0123456789\0";
+
+/// Our client and our server, each on a network of its own, joined here: bytes and datagrams are carried over at once.
+struct Pair {
+    client: Rig<Client>,
+    server: Rig<Iperf3>,
+    joined: BTreeMap<usize, Far>,
+    /// Of datagrams to the server, and of those to the client, each so-many-th is lost; 0: none.
+    lose_each: [usize; 2],
+    carried: [usize; 2],
+}
+
+impl Pair {
+    fn new(params: Params, more: impl FnOnce(&mut ClientConfig)) -> Pair {
+        let to = SocketAddr::from(([1, 0, 0, 1], 21));
+        let mut config = ClientConfig { json: true, ..ClientConfig::new(params, to, COOKIE_A) };
+        more(&mut config);
+        let now = Instant::from_millis(1_000);
+        let mut net = Net::default();
+        net.far_listens.insert(to);
+        let server = Config { json: true, datagrams_at: Some(to), ..Config::default() };
+        Pair {
+            client: Rig::client_of(Client::new(config, now), net),
+            server: Rig::new(Iperf3::new(server), Net::default()),
+            joined: BTreeMap::new(),
+            lose_each: [0; 2],
+            carried: [0; 2],
+        }
+    }
+
+    /// Carries what is there, once; was there anything?
+    fn carry(&mut self) -> bool {
+        self.client.settle();
+        self.server.settle();
+        for far in self.client.net.answer_connects() {
+            let from = SocketAddr::from(([1, 0, 0, 2], 50_000 + far.0 as u16));
+            let to = SocketAddr::from(([1, 0, 0, 1], 21));
+            self.joined.insert(far.0, self.server.net.connect_from(from, to).unwrap());
+        }
+        let mut moved = false;
+        for (ours, theirs) in &self.joined {
+            let (client, server) = (&mut self.client.net, &mut self.server.net);
+            let up = client.far_recv(Far(*ours), server.far_room(*theirs).min(20_000));
+            server.far_send(*theirs, &up);
+            let down = server.far_recv(*theirs, client.far_room(Far(*ours)).min(20_000));
+            client.far_send(Far(*ours), &down);
+            moved |= !up.is_empty() || !down.is_empty();
+            if client.far_eof(Far(*ours)) {
+                server.far_shut(*theirs);
+            }
+            if server.far_eof(*theirs) {
+                client.far_shut(Far(*ours));
+            }
+        }
+        let (up, down) =
+            (std::mem::take(&mut self.client.net.datagrams), std::mem::take(&mut self.server.net.datagrams));
+        moved |= !up.is_empty() || !down.is_empty();
+        for (from, to, bytes) in up {
+            if !self.is_lost(0) {
+                let from = SocketAddr::from(([1, 0, 0, 2], from.port()));
+                self.server.net.far_send_datagram(from, to, &bytes);
+            }
+        }
+        for (from, to, bytes) in down {
+            if !self.is_lost(1) {
+                let from = SocketAddr::from(([1, 0, 0, 1], from.port()));
+                self.client.net.far_send_datagram(from, to, &bytes);
+            }
+        }
+        moved
+    }
+
+    fn is_lost(&mut self, way: usize) -> bool {
+        self.carried[way] += 1;
+        self.lose_each[way] > 0 && self.carried[way].is_multiple_of(self.lose_each[way])
+    }
+
+    /// Runs until the client has ended.
+    fn run(&mut self, most: Duration) -> &Result<(), ClientError> {
+        let until = self.client.now.after(most);
+        while self.client.server.app.result().is_none() && self.client.now < until {
+            for _ in 0..20 {
+                if !self.carry() {
+                    break;
+                }
+            }
+            self.client.pass(Duration::from_millis(1));
+            self.server.pass(Duration::from_millis(1));
+        }
+        for _ in 0..20 {
+            self.carry();
+        }
+        self.client.server.app.result().expect("it has ended")
+    }
+
+    fn report(&mut self) -> Value {
+        serde_json::from_str(&self.client.server.app.take_output()).unwrap()
+    }
+
+    /// Neither side has anything left but where the server listens.
+    fn is_clean(&mut self) {
+        for _ in 0..5 {
+            self.client.pass(Duration::from_secs(50));
+            self.server.pass(Duration::from_secs(50));
+            self.carry();
+        }
+        assert_eq!((self.client.net.fds(), self.server.net.fds()), (0, 2), "{:?}", self.server.net.socks);
+        assert!(!self.server.server.app.is_testing());
+    }
+}
+
+fn tcp() -> Params {
+    Params { time: Duration::from_secs(2), block: 10_000, rate: 8_000_000, ..Params::default() }
+}
+
+fn udp() -> Params {
+    Params { protocol: Protocol::Udp, block: 1000, ..tcp() }
+}
+
+fn sum(report: &Value, name: &str, what: &str) -> f64 {
+    report["end"][name][what].as_f64().unwrap_or_else(|| panic!("{name} {what}: {report:#}"))
+}
+
+#[test]
+fn ours_against_ours_by_streams() {
+    for (reverse, bidir, streams) in [(false, false, 1), (true, false, 3), (false, true, 2)] {
+        let mut pair = Pair::new(Params { reverse, bidir, streams, ..tcp() }, |config| config.latency = true);
+        assert_eq!(pair.run(Duration::from_secs(9)), &Ok(()));
+        let report = pair.report();
+        // 8 Mbit/s for two seconds: 2 MB a stream.
+        for suffix in if bidir { &["", "_bidir_reverse"][..] } else { &[""] } {
+            let sent = sum(&report, &format!("sum_sent{suffix}"), "bytes");
+            let received = sum(&report, &format!("sum_received{suffix}"), "bytes");
+            let due = 2e6 * f64::from(streams);
+            assert!((sent - due).abs() <= 0.02 * due && received <= sent && received > 0.95 * due, "{sent} {received}");
+        }
+        let intervals = report["intervals"].as_array().unwrap();
+        let of_intervals: f64 = intervals.iter().map(|interval| interval["sum"]["bytes"].as_f64().unwrap()).sum();
+        let own = if reverse { "sum_received" } else { "sum_sent" };
+        assert_eq!((intervals.len(), of_intervals), (2, sum(&report, own, "bytes")), "{report:#}");
+        assert!(report["end"]["latency"]["round_trips"].as_u64() > Some(100), "{report:#}");
+        let server = &pair.server.server.app.counts;
+        assert_eq!((server.finished.get(), server.echoes.get()), (1, 1));
+        pair.is_clean();
+    }
+}
+
+#[test]
+fn ours_against_ours_by_datagrams() {
+    for (reverse, bidir, counters) in [
+        (false, false, super::super::Counters::Wide),
+        (true, false, Default::default()),
+        (false, true, Default::default()),
+    ] {
+        let mut pair = Pair::new(Params { reverse, bidir, counters, streams: 2, ..udp() }, |_| ());
+        assert_eq!(pair.run(Duration::from_secs(9)), &Ok(()));
+        let report = pair.report();
+        let (sent, lost) = (sum(&report, "sum_sent", "packets"), sum(&report, "sum_received", "lost_packets"));
+        assert!((3_990.0..=4_010.0).contains(&sent) && lost == 0.0, "{sent} {lost}");
+        assert!(sum(&report, "sum_received", "packets") > 3_980.0);
+        pair.is_clean();
+    }
+}
+
+#[test]
+fn what_is_lost_is_counted() {
+    let mut pair = Pair::new(udp(), |_| ());
+    pair.lose_each = [10, 0];
+    assert_eq!(pair.run(Duration::from_secs(9)), &Ok(()));
+    let report = pair.report();
+    let (sent, lost) = (sum(&report, "sum_sent", "packets"), sum(&report, "sum_received", "lost_packets"));
+    assert!((lost - sent / 10.0).abs() <= 2.0, "{lost} of {sent}");
+    // The first of all is lost: it is sent again.
+    let mut pair = Pair::new(udp(), |_| ());
+    pair.lose_each = [1, 1];
+    while pair.carried[0] == 0 {
+        pair.carry();
+    }
+    pair.lose_each = [0; 2];
+    assert_eq!(pair.run(Duration::from_secs(9)), &Ok(()));
+    pair.is_clean();
+}
+
+#[test]
+fn an_amount_ends_a_test() {
+    let params = Params { time: Duration::ZERO, bytes: 300_000, rate: 0, ..tcp() };
+    for reverse in [false, true] {
+        let mut pair = Pair::new(Params { reverse, ..params.clone() }, |_| ());
+        assert_eq!(pair.run(Duration::from_secs(9)), &Ok(()));
+        assert_eq!(sum(&pair.report(), "sum_sent", "bytes"), 300_000.0);
+    }
+    let mut pair = Pair::new(Params { bytes: 0, blocks: 50, ..Params { time: Duration::ZERO, ..udp() } }, |_| ());
+    assert_eq!(pair.run(Duration::from_secs(9)), &Ok(()));
+    assert_eq!(sum(&pair.report(), "sum_sent", "packets"), 50.0);
+    // What is lost on its way down is made up for by more: the client counts what came.
+    let down = Params { bytes: 40_000, reverse: true, ..Params { time: Duration::ZERO, ..udp() } };
+    let mut pair = Pair::new(down, |_| ());
+    pair.lose_each = [0, 5];
+    assert_eq!(pair.run(Duration::from_secs(9)), &Ok(()));
+    let report = pair.report();
+    assert!(sum(&report, "sum_received", "bytes") >= 40_000.0 && sum(&report, "sum_sent", "bytes") > 40_000.0);
+}
+
+/// A test of nobody's.
+fn lone(role: Role) -> Test {
+    let anywhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+    let watch = Watch { interval: Duration::ZERO, cpu: None };
+    Test::new(role, Ends { local: anywhere, peer: anywhere }, Vec::new(), watch, Instant::ZERO)
+}
+
+#[test]
+fn a_long_test_keeps_its_last_lines() {
+    for role in [Role::Client, Role::Server] {
+        let (mut test, mut taken) = (lone(role), 0);
+        test.start(Instant::ZERO);
+        for _ in 0..40_000 {
+            test.line(&"x".repeat(99));
+            taken += test.take_lines().len();
+        }
+        assert_eq!(taken, 4_000_000, "what is taken makes room");
+        test.stop(Instant::from_millis(1));
+        test.line("the last");
+        assert_eq!(test.take_lines(), "the last\n");
+        assert!(test.said.len() <= (1 << 20) + (128 << 10));
+        assert_eq!(test.said.ends_with("the last\n"), role == Role::Server);
+    }
+}
+
+#[test]
+fn what_a_server_says_is_not_blown_up() {
+    let deep = "[".repeat(100) + &"0,".repeat(200_000) + "0" + &"]".repeat(100);
+    let json = format!(
+        r#"{{"cpu_util_total":0,"cpu_util_user":0,"cpu_util_system":0,"streams":[],"server_output_json":{deep}}}"#
+    );
+    let text = crate::iperf3::results::take(&mut lone(Role::Client), json.as_bytes()).unwrap().unwrap();
+    assert!(text.len() <= json.len(), "{} bytes of {}", text.len(), json.len());
+}
+
+#[test]
+fn a_client_may_vanish_at_any_moment() {
+    // So many rounds of carrying, then both its ends are gone; by connections that end, and by silence.
+    for params in [tcp(), udp(), Params { reverse: true, ..udp() }] {
+        for rounds in 0..14 {
+            for is_silent in [false, true] {
+                let mut pair = Pair::new(params.clone(), |config| config.latency = true);
+                for _ in 0..rounds {
+                    pair.carry();
+                    pair.client.pass(Duration::from_millis(200));
+                    pair.server.pass(Duration::from_millis(200));
+                }
+                pair.server.net.datagrams.clear();
+                for far in pair.joined.values().filter(|_| !is_silent) {
+                    pair.server.net.far_reset(*far);
+                }
+                for _ in 0..40 {
+                    pair.server.pass(Duration::from_secs(10));
+                    pair.server.net.datagrams.clear();
+                }
+                assert_eq!(
+                    (pair.server.net.fds(), pair.server.server.app.is_testing()),
+                    (2, false),
+                    "{rounds} {is_silent}"
+                );
+                let counts = &pair.server.server.app.counts;
+                let ended = counts.finished.get() + counts.abandoned.get() + counts.failed.get();
+                assert_eq!(ended, counts.tests.get());
+            }
+        }
+    }
+}
+
+#[test]
+fn who_is_stopped_says_so_and_both_report_what_they_have() {
+    for params in [tcp(), udp(), Params { reverse: true, ..tcp() }, Params { bidir: true, ..udp() }] {
+        for rounds in 1..14 {
+            for is_client in [false, true] {
+                let mut pair = Pair::new(params.clone(), |config| config.json = false);
+                for _ in 0..rounds {
+                    (0..4).for_each(|_| _ = pair.carry());
+                    pair.client.pass(Duration::from_millis(100));
+                    pair.server.pass(Duration::from_millis(100));
+                }
+                let was_running = pair.client.server.app.test.is_running() && pair.server.server.app.is_testing();
+                let (client_now, server_now) = (pair.client.now, pair.server.now);
+                let has_last_word = if is_client {
+                    pair.client.server.app.stop(client_now)
+                } else {
+                    pair.server.server.app.stop(server_now)
+                };
+                assert!(has_last_word || !was_running);
+                for _ in 0..20 {
+                    pair.carry();
+                }
+                let (client, server) = (&mut pair.client.server.app, &mut pair.server.server.app);
+                let (result, said) = (client.result().cloned(), [client.take_output(), server.take_output()]);
+                let case = format!("{rounds} rounds, client {is_client}: {result:?} {said:?}");
+                if was_running {
+                    let why = if is_client { ClientError::Interrupted } else { ClientError::Terminated };
+                    assert_eq!(result, Some(Err(why)), "{case}");
+                    let expected = ["the client has terminated", "the server has terminated"];
+                    assert!(said[1].contains(expected[usize::from(!is_client)]), "{case}");
+                    assert!(said[0].contains("sender") && said[0].contains("receiver"), "{case}");
+                    assert!(said[1].contains("sender") || said[1].contains("receiver"), "{case}");
+                    assert_eq!(server.counts.abandoned.get(), 1, "{case}");
+                    assert!(!server.is_testing() && pair.client.net.fds() == 0, "{case}");
+                }
+                for _ in 0..20 {
+                    pair.client.pass(Duration::from_secs(10));
+                    pair.server.pass(Duration::from_secs(10));
+                    pair.carry();
+                }
+                assert!(!pair.server.server.app.is_testing(), "{case}");
+            }
+        }
+    }
+}
+
+/// Our client alone; the test is the server.
+fn against(says: &[&[u8]]) -> Rig<Client> {
+    let mut pair = Pair::new(tcp(), |config| config.json = false);
+    let client = &mut pair.client;
+    client.settle();
+    let control = client.net.answer_connects()[0];
+    client.settle();
+    for words in says {
+        client.say(control, words);
+    }
+    pair.client
+}
+
+#[test]
+fn servers_that_say_what_cannot_be() {
+    let error = |rig: &Rig<Client>| rig.server.app.result().and_then(|result| result.clone().err());
+    assert_eq!(error(&against(&[&[255]])), Some(ClientError::Busy));
+    assert_eq!(error(&against(&[&[9], &[11]])), Some(ClientError::Terminated));
+    assert_eq!(error(&against(&[&[9, 14]])), Some(ClientError::Nonsense(14)));
+    assert_eq!(error(&against(&[&[9, 10, 1, 2]])), Some(ClientError::Nonsense(2)));
+    assert_eq!(error(&against(&[&[9, 254], &[0, 0], &[0, 6]])), Some(ClientError::Server(Refused::Streams as u32)));
+    assert_eq!(error(&against(&[&[254]])), None, "the number is waited for");
+    // One that says nothing more, at each place.
+    for says in [&[][..], &[&[9][..]], &[&[9, 10]], &[&[9, 254, 0]]] {
+        let mut rig = against(says);
+        rig.pass(Duration::from_secs(100));
+        assert!(matches!(error(&rig), Some(ClientError::Silent(_))), "{says:?}: {:?}", error(&rig));
+        assert_eq!(rig.net.fds(), 0, "{says:?}");
+    }
+    // One that goes.
+    let mut pair = Pair::new(tcp(), |_| ());
+    for _ in 0..10 {
+        pair.carry();
+    }
+    let far = Far(*pair.joined.keys().next().unwrap());
+    pair.client.net.far_reset(far);
+    pair.client.settle();
+    assert_eq!(error(&pair.client), Some(ClientError::Vanished));
+    assert_eq!(pair.client.net.fds(), 0);
+    assert!(pair.report()["error"].is_string());
+    // Nobody.
+    let mut pair = Pair::new(tcp(), |_| ());
+    pair.client.net.far_listens.clear();
+    pair.carry();
+    pair.client.settle();
+    assert_eq!(error(&pair.client), Some(ClientError::Unable(Failure::Refused)));
+}
+
+#[test]
+fn several_tests_at_once_and_one_too_many() {
+    let to = SocketAddr::from(([1, 0, 0, 1], 21));
+    let config = Config { clients_max: 2, datagrams_at: Some(to), ..Config::default() };
+    let mut rig = Rig::new(Iperf3::new(config), Net::default());
+    let begin = |rig: &mut Rig<Iperf3>, first: u8, protocol: &str| {
+        let control = rig.client();
+        let mut cookie = COOKIE_A;
+        cookie[0] = first;
+        let json = format!(r#"{{"{protocol}":true,"time":5,"len":1000,"parallel":1}}"#);
+        rig.net.far_send(control, &cookie);
+        rig.net.far_send(control, &(json.len() as u32).to_be_bytes());
+        rig.net.far_send(control, json.as_bytes());
+        rig.settle();
+        (control, rig.net.far_recv(control, 100))
+    };
+    let (one, said) = begin(&mut rig, b'1', "udp");
+    assert_eq!(said, [9, 10]);
+    // Datagrams would not say whose they are: the second test of that client waits for the first one's streams.
+    let (other, said) = begin(&mut rig, b'2', "udp");
+    assert_eq!(said, [9]);
+    let (_, said) = begin(&mut rig, b'3', "tcp");
+    assert_eq!(said, [255]);
+    let from = |port| SocketAddr::from(([1, 0, 0, 2], port));
+    rig.net.far_send_datagram(from(7001), to, b"9876");
+    rig.settle();
+    assert_eq!(rig.net.datagrams.pop_front(), Some((to, from(7001), b"6789".to_vec())));
+    assert_eq!((rig.net.far_recv(one, 100), rig.net.far_recv(other, 100)), (vec![1, 2], vec![10]));
+    // Somebody else's first datagram is nobody's.
+    rig.net.far_send_datagram(SocketAddr::from(([1, 0, 0, 9], 7002)), to, b"9876");
+    rig.net.far_send_datagram(from(7002), to, &[1; 1000]);
+    rig.settle();
+    assert_eq!((rig.server.app.counts.stray.get(), rig.server.app.testing()), (2, 2));
+    rig.net.far_send_datagram(from(7003), to, b"9876");
+    rig.settle();
+    assert_eq!(rig.net.far_recv(other, 100), [1, 2]);
+}

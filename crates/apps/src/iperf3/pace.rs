@@ -1,0 +1,126 @@
+//! When a stream that has a rate may send its next bytes.
+//!
+//! Two conditions. In the long run: what was sent is within the rate (so a thread that came late makes it good). In the
+//! short run: a token bucket of the clock, twice as fast as the rate and no deeper than the burst that was asked for, or what
+//! [`DEPTH`] brings; so what is made good is spread too, and no burst is longer than stated.
+
+use clock::Instant;
+use std::time::Duration;
+
+/// What the bucket holds at least, as time: below it a thread that sleeps is not woken in time.
+const DEPTH: Duration = Duration::from_micros(500);
+
+/// Of one stream.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pace {
+    began: Instant,
+    /// Bytes sent since.
+    sent: u64,
+    /// When the bucket will be full again.
+    full_at: Instant,
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Rate {
+    /// Bits a second; 0: as fast as it goes.
+    pub(super) bits: u64,
+    /// Bytes sent at a time: a block, or as many as a burst has.
+    pub(super) group: u64,
+}
+
+impl Rate {
+    fn time_of(self, bytes: u64, faster: u64) -> Duration {
+        let ns = u128::from(bytes) * 8_000_000_000 / u128::from(self.bits.saturating_mul(faster).max(1));
+        Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
+    }
+}
+
+impl Pace {
+    pub(super) fn new(now: Instant) -> Pace {
+        Pace { began: now, sent: 0, full_at: now }
+    }
+
+    /// The next bytes may go from then on; how many of them before it is to be asked again.
+    pub(super) fn next(&self, rate: Rate) -> (Instant, u64) {
+        if rate.bits == 0 {
+            return (self.began, u64::MAX);
+        }
+        let group = rate.group.max(1);
+        let of_group = self.sent % group;
+        if of_group > 0 {
+            // A stream's buffer may have taken only a part of it: the rest goes as soon as it can.
+            return (self.began, group - of_group);
+        }
+        let by_rate = self.began.after(rate.time_of(self.sent, 1));
+        let needs = rate.time_of(group, 2);
+        let spare = DEPTH.saturating_sub(needs);
+        let by_bucket = Instant::from_nanos(self.full_at.nanos().saturating_sub(spare.as_nanos() as u64));
+        (by_rate.max(by_bucket), group)
+    }
+
+    pub(super) fn on_sent(&mut self, bytes: u64, rate: Rate, now: Instant) {
+        self.sent = self.sent.saturating_add(bytes);
+        if rate.bits > 0 {
+            self.full_at = self.full_at.max(now).after(rate.time_of(bytes, 2));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sends blocks whenever it may, looking each `step`; gives back when each went, in microseconds.
+    fn run(rate: Rate, block: u64, step: impl Fn(u64) -> u64, until_us: u64) -> Vec<u64> {
+        let mut pace = Pace::new(Instant::ZERO);
+        let (mut at, mut went) = (0, Vec::new());
+        while at < until_us {
+            let now = Instant::from_micros(at);
+            while pace.next(rate).0 <= now {
+                pace.on_sent(block, rate, now);
+                went.push(at);
+            }
+            at += step(at);
+        }
+        went
+    }
+
+    fn most_within(went: &[u64], window_us: u64) -> usize {
+        let count = |from: &u64| went.iter().filter(|at| **at >= *from && **at < *from + window_us).count();
+        went.iter().map(count).max().unwrap_or(0)
+    }
+
+    #[test]
+    fn one_at_a_time_at_even_distances() {
+        // 8 Mbit/s of 1000 bytes: one each millisecond.
+        let rate = Rate { bits: 8_000_000, group: 1000 };
+        let went = run(rate, 1000, |_| 10, 1_000_000);
+        assert_eq!(went.len(), 1000);
+        assert!(went.windows(2).all(|two| (990..=1010).contains(&(two[1] - two[0]))), "{went:?}");
+    }
+
+    #[test]
+    fn who_was_late_makes_it_good_without_a_flood() {
+        let rate = Rate { bits: 80_000_000, group: 1000 };
+        // 10,000 a second; nobody looks for 50 ms in the middle: 500 are late.
+        let went = run(rate, 1000, |at| if at == 400_000 { 50_000 } else { 10 }, 1_000_000);
+        assert_eq!(went.len(), 10_000);
+        // Twice the rate, and what the bucket holds.
+        assert!(most_within(&went, 1_000) <= 20 + 11, "{}", most_within(&went, 1_000));
+    }
+
+    #[test]
+    fn bursts_are_as_long_as_stated() {
+        let rate = Rate { bits: 8_000_000, group: 5000 };
+        let went = run(rate, 1000, |_| 10, 1_000_000);
+        assert_eq!(went.len(), 1000);
+        assert_eq!(most_within(&went, 1_000), 5);
+        assert!(went.chunks(5).all(|five| five[0] == five[4]), "{went:?}");
+    }
+
+    #[test]
+    fn without_a_rate_there_is_no_waiting() {
+        assert_eq!(Pace::new(Instant::ZERO).next(Rate { bits: 0, group: 1 }), (Instant::ZERO, u64::MAX));
+    }
+}

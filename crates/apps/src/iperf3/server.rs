@@ -1,0 +1,661 @@
+//! The server: who connects is sorted by its cookie into tests, streams and those who are not wanted.
+
+use super::proto::{ACCESS_DENIED, COOKIE, HELLO_ANSWERS, HELLOS};
+use super::session::{Phase, Session};
+use super::{CpuTimes, STREAMS_MAX};
+use crate::app::{Accept, Action, App, Chan, Event};
+use crate::date::Wall;
+use crate::slots::Slots;
+use crate::streams::{Ends, StreamInfo, StreamOption};
+use clock::Instant;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// Connections that have not said yet what they are, or are being told that they are not wanted.
+const STRANGERS_MAX: usize = 64;
+/// Bytes of output kept until somebody takes them.
+const OUTPUT_MAX: usize = 16 << 20;
+/// Answers to first datagrams that wait to be sent.
+const ANSWERS_MAX: usize = 256;
+/// Bytes of the longest datagram.
+const DATAGRAM_MAX: usize = 65_535;
+/// Bytes of questions on an echo that are not answered yet.
+const ECHO_MAX: usize = 4096;
+
+/// What is reported, and the limits.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// One JSON object for each test instead of lines (-J).
+    pub json: bool,
+    /// How often a test's progress is reported (-i); zero: only at the end.
+    pub interval: Duration,
+    /// For cookies, parameters, streams and results to come.
+    pub patience: Duration,
+    /// A test on which nothing moves for so long is ended (--rcv-timeout).
+    pub idle: Duration,
+    /// Tests at a time.
+    pub clients_max: usize,
+    /// Where datagrams come in; without it UDP is refused.
+    pub datagrams_at: Option<SocketAddr>,
+    /// Processor time used so far, for the client's report; without it the report says 0.
+    pub cpu: Option<fn() -> CpuTimes>,
+    /// The time of day, for the report.
+    pub wall: Option<Wall>,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            json: false,
+            interval: Duration::from_secs(1),
+            patience: Duration::from_secs(15),
+            idle: Duration::from_secs(120),
+            clients_max: 8,
+            datagrams_at: None,
+            cpu: None,
+            wall: None,
+        }
+    }
+}
+
+stats::counters! {
+    /// The iperf3 server.
+    pub struct Iperf3Counts at "apps.iperf3" {
+        /// Connections taken.
+        accepted,
+        /// Connections turned away: too many that had not said what they are.
+        refused,
+        /// Connections told that as many tests as may run are running, or of a test that is not waiting for streams.
+        denied,
+        /// Connections ended: no whole cookie came in time.
+        silent,
+        /// Tests begun.
+        tests,
+        /// Tests finished, results exchanged.
+        finished,
+        /// Tests ended by the client, or with the server, before they were finished.
+        abandoned,
+        /// Tests ended with SERVER_ERROR.
+        failed,
+        /// Bytes received on streams while a test ran.
+        received,
+        /// Bytes sent on streams.
+        sent,
+        /// Datagrams of no stream.
+        stray,
+        /// Connections that measured latency beside a test.
+        echoes,
+    }
+}
+
+/// A test by its place in the list, and a stream of it.
+type StreamAt = (u32, usize);
+
+#[derive(Debug)]
+enum Conn {
+    /// It has sent so much of its cookie.
+    New {
+        ends: Ends,
+        cookie: Vec<u8>,
+        since: Instant,
+    },
+    /// Of the test at that place in the list.
+    Control(u32),
+    Stream(StreamAt),
+    /// What came goes back.
+    Echo(Vec<u8>),
+    /// It is told that it is not wanted.
+    Denied {
+        since: Instant,
+    },
+    /// The datagrams of all tests.
+    Datagrams,
+}
+
+/// The server: see the module.
+#[derive(Debug)]
+pub struct Iperf3 {
+    config: Config,
+    /// What happened.
+    pub counts: Iperf3Counts,
+    conns: Slots<Conn>,
+    strangers: usize,
+    is_stopping: bool,
+    sessions: Slots<Session>,
+    actions: VecDeque<Action>,
+    /// Of tests whose report of progress is to be made once the stack has answered what it knows about the streams.
+    ticks: VecDeque<(u32, Instant)>,
+    datagrams: Option<Chan>,
+    /// Whose datagrams they are, by where they come from.
+    peers: BTreeMap<SocketAddr, StreamAt>,
+    answers: VecDeque<(SocketAddr, [u8; 4])>,
+    /// Whose datagram was last offered to be sent.
+    offered: Option<StreamAt>,
+    output: String,
+    check: Option<Instant>,
+}
+
+impl Iperf3 {
+    /// A server.
+    pub fn new(config: Config) -> Iperf3 {
+        let conns = config.clients_max.saturating_mul(2 + 2 * STREAMS_MAX as usize) + STRANGERS_MAX + 1;
+        let mut server = Iperf3 {
+            config,
+            counts: Iperf3Counts::default(),
+            conns: Slots::new(conns),
+            strangers: 0,
+            is_stopping: false,
+            sessions: Slots::new(config.clients_max),
+            actions: VecDeque::new(),
+            ticks: VecDeque::new(),
+            datagrams: None,
+            peers: BTreeMap::new(),
+            answers: VecDeque::new(),
+            offered: None,
+            output: String::new(),
+            check: None,
+        };
+        if let (Some(at), Ok(chan)) = (config.datagrams_at, server.conns.insert(Conn::Datagrams)) {
+            server.datagrams = Some(Chan(chan));
+            server.actions.push_back(Action::Bind(Chan(chan), at));
+        }
+        server
+    }
+
+    /// What is to be printed: lines as they come, or a JSON object for each test that has ended.
+    pub fn take_output(&mut self) -> String {
+        std::mem::take(&mut self.output)
+    }
+
+    /// Is a test going on?
+    pub fn is_testing(&self) -> bool {
+        !self.sessions.is_empty()
+    }
+
+    /// Tests that go on.
+    pub fn testing(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// Nobody is to come any more: the datagrams' socket is given back.
+    pub fn retire(&mut self) {
+        if let Some(chan) = self.datagrams.take() {
+            self.conns.remove(chan.0);
+            self.actions.push_back(Action::Close(chan));
+        }
+    }
+
+    fn print(&mut self, text: &str) {
+        // If nobody takes the output, its beginning is worth more than memory without end.
+        if self.output.len().saturating_add(text.len()) <= OUTPUT_MAX {
+            self.output.push_str(text);
+        }
+    }
+
+    fn remove(&mut self, chan: Chan) {
+        if let Some(Conn::New { .. } | Conn::Denied { .. }) = self.conns.remove(chan.0) {
+            self.strangers -= 1;
+        }
+    }
+
+    /// A connection has sent its cookie: is it a test's control connection, one of its streams, or unwanted?
+    fn sort(&mut self, chan: Chan, ends: Ends, cookie: Vec<u8>, now: Instant) {
+        let (conn, id) = self.place(chan, ends, cookie, now);
+        if id.is_some() {
+            self.strangers -= 1;
+        }
+        if let Some(place) = self.conns.get_mut(chan.0) {
+            *place = conn;
+        }
+        id.into_iter().for_each(|id| self.follow(id, now));
+        self.schedule(now);
+    }
+
+    /// What a connection with that cookie is, and of which test.
+    fn place(&mut self, chan: Chan, ends: Ends, cookie: Vec<u8>, now: Instant) -> (Conn, Option<u32>) {
+        for (id, session) in self.sessions.iter_mut() {
+            if session.wants_stream(&cookie) {
+                let at = session.test.add_stream(chan, ends, now);
+                let options = session.test.params.options().into_iter().flatten();
+                self.actions.extend(options.map(|option| Action::Set(chan, option)));
+                return (Conn::Stream((id, at)), Some(id));
+            }
+            if session.wants_echo(&cookie) {
+                session.echo = Some(chan);
+                self.counts.echoes.bump();
+                self.actions.push_back(Action::Set(chan, StreamOption::NoDelay(true)));
+                return (Conn::Echo(Vec::new()), Some(id));
+            }
+        }
+        // One that comes late for a test that goes on is not the beginning of another.
+        let is_late = self.sessions.iter().any(|(_, session)| session.test.cookie == cookie);
+        let session = Session::new(chan, ends, cookie, &self.config, now);
+        match if is_late { Err(session) } else { self.sessions.insert(session) } {
+            Ok(id) => {
+                self.counts.tests.bump();
+                self.actions.push_back(Action::Set(chan, StreamOption::NoDelay(true)));
+                (Conn::Control(id), Some(id))
+            }
+            Err(_) => {
+                self.counts.denied.bump();
+                (Conn::Denied { since: now }, None)
+            }
+        }
+    }
+
+    /// Does what follows from a test's state.
+    fn follow(&mut self, id: u32, now: Instant) {
+        if self.sessions.get(id).is_some_and(|session| session.phase == Phase::Turn) {
+            self.give_turn(id, now);
+        }
+        let Some(session) = self.sessions.get_mut(id) else { return };
+        if session.phase == Phase::CreateStreams && session.test.has_all_streams() {
+            session.start(now);
+            self.actions.extend(session.test.streams.iter().map(|stream| Action::Wake(stream.chan)));
+        }
+        if session.phase == Phase::Ending {
+            // The numbers, while the streams are there to be asked; then their end.
+            self.actions.extend(session.test.streams.iter().map(|stream| Action::Info(stream.chan)));
+            self.ticks.push_back((id, now));
+            let open = Iperf3::connections(session);
+            session.close_streams();
+            for chan in open {
+                self.actions.push_back(Action::Close(chan));
+                self.conns.remove(chan.0);
+            }
+        }
+        if let Some(session) = self.sessions.get(id) {
+            self.actions.push_back(Action::Wake(session.control));
+        }
+        self.print_lines(id);
+        self.schedule(now);
+    }
+
+    /// Streams of connections of their own that are open.
+    fn connections(session: &Session) -> Vec<Chan> {
+        if session.test.params.is_udp() { Vec::new() } else { session.test.open_chans().collect() }
+    }
+
+    /// Streams of datagrams are told apart by nothing but the client's address: one test of a client at a time asks for them.
+    fn give_turn(&mut self, id: u32, now: Instant) {
+        let Some(session) = self.sessions.get(id) else { return };
+        let peer = session.test.ends.peer.ip();
+        let is_taken = session.test.params.is_udp()
+            && self.sessions.iter().any(|(_, other)| {
+                other.test.params.is_udp() && other.wants_streams() && other.test.ends.peer.ip() == peer
+            });
+        if let Some(session) = self.sessions.get_mut(id).filter(|_| !is_taken) {
+            session.want_streams(now);
+        }
+    }
+
+    fn follow_waiting(&mut self, now: Instant) {
+        let waits = |(id, session): (u32, &Session)| (session.phase == Phase::Turn).then_some(id);
+        let waiting: Vec<u32> = self.sessions.iter().filter_map(waits).collect();
+        waiting.into_iter().for_each(|id| self.follow(id, now));
+    }
+
+    fn print_lines(&mut self, id: u32) {
+        let several = self.sessions.len() > 1;
+        let Some(session) = self.sessions.get_mut(id) else { return };
+        let lines = session.test.take_lines();
+        if self.config.json || lines.is_empty() {
+            return;
+        }
+        if several {
+            // Whose they are.
+            let whose = session.test.ends.peer;
+            let lines: String = lines.lines().map(|line| format!("{whose}: {line}\n")).collect();
+            self.print(&lines);
+        } else {
+            self.print(&lines);
+        }
+    }
+
+    /// The test is over, and all is said.
+    fn conclude(&mut self, id: u32, now: Instant) {
+        self.print_lines(id);
+        let Some(mut session) = self.sessions.remove(id) else { return };
+        self.ticks.retain(|(of, _)| *of != id);
+        self.peers.retain(|_, (of, _)| *of != id);
+        for chan in Iperf3::connections(&session).into_iter().chain(session.echo) {
+            self.actions.push_back(Action::Abort(chan));
+            self.conns.remove(chan.0);
+        }
+        match (session.phase, &session.test.error) {
+            (Phase::Finished, None) => self.counts.finished.bump(),
+            (Phase::Failed, _) => self.counts.failed.bump(),
+            _ => self.counts.abandoned.bump(),
+        }
+        let words = session.last_words(&self.config);
+        self.print(&words);
+        self.follow_waiting(now);
+        self.schedule(now);
+    }
+
+    fn end_control(&mut self, chan: Chan, id: u32, now: Instant) {
+        self.actions.push_back(Action::Close(chan));
+        self.remove(chan);
+        self.conclude(id, now);
+    }
+
+    fn schedule(&mut self, _now: Instant) {
+        let of_strangers = self.conns.iter().filter_map(|(_, conn)| match conn {
+            Conn::New { since, .. } | Conn::Denied { since } => Some(since.after(self.config.patience)),
+            _ => None,
+        });
+        let of_tests = self.sessions.iter().map(|(_, session)| session.next_timer(&self.config));
+        self.check = of_strangers.chain(of_tests).min();
+    }
+
+    fn on_control_bytes(&mut self, chan: Chan, id: u32, bytes: &[u8], now: Instant) {
+        let Some(session) = self.sessions.get_mut(id) else { return };
+        session.on_control(bytes, &self.config, now);
+        let is_ending = session.phase == Phase::Ending;
+        self.follow(id, now);
+        if is_ending && let Some(session) = self.sessions.get_mut(id) {
+            // What came behind TEST_END waited until the streams were closed.
+            session.on_control(&[], &self.config, now);
+            self.follow(id, now);
+        }
+        self.end_if_said(chan, id, now);
+    }
+
+    fn end_if_said(&mut self, chan: Chan, id: u32, now: Instant) {
+        if self.sessions.get(id).is_some_and(|session| session.is_over() && session.output().is_empty()) {
+            self.end_control(chan, id, now);
+        }
+    }
+
+    fn on_cookie(&mut self, chan: Chan, bytes: &[u8], now: Instant) {
+        let Some(Conn::New { ends, cookie, .. }) = self.conns.get_mut(chan.0) else { return };
+        cookie.extend_from_slice(bytes);
+        if cookie.len() >= COOKIE {
+            let (ends, cookie) = (*ends, std::mem::take(cookie));
+            self.sort(chan, ends, cookie, now);
+        }
+    }
+
+    /// What the stack knows of a stream: asked for the last time, it is no connection's any more.
+    fn on_info(&mut self, chan: Chan, info: StreamInfo) {
+        for (_, session) in self.sessions.iter_mut() {
+            if let Some(at) = session.test.streams.iter().position(|stream| stream.chan == chan) {
+                return session.test.on_info(at, info);
+            }
+        }
+    }
+
+    /// A datagram: of a stream, or a client's first one.
+    fn on_datagram(&mut self, from: SocketAddr, bytes: &[u8], now: Instant) {
+        let hello = HELLOS.iter().position(|hello| hello == bytes).and_then(|at| HELLO_ANSWERS.get(at).copied());
+        match (self.peers.get(&from).copied(), hello) {
+            (Some((id, at)), hello) => {
+                let Some(session) = self.sessions.get_mut(id) else { return };
+                let counted = session.test.on_datagram(at, bytes, now);
+                self.counts.received.add(counted);
+                if let Some(answer) = hello.filter(|_| counted == 0) {
+                    self.answer(from, answer); // the answer before was lost
+                }
+            }
+            (None, Some(answer)) => self.greet(from, answer, now),
+            (None, None) => self.counts.stray.bump(),
+        }
+    }
+
+    /// A client's first datagram: the next stream of its test.
+    fn greet(&mut self, from: SocketAddr, answer: [u8; 4], now: Instant) {
+        let Some(chan) = self.datagrams else { return };
+        let found = self.sessions.iter_mut().find(|(_, session)| {
+            session.wants_streams() && session.test.params.is_udp() && session.test.ends.peer.ip() == from.ip()
+        });
+        let Some((id, session)) = found else { return self.counts.stray.bump() };
+        let local = session.test.ends.local;
+        let at = session.test.add_stream(chan, Ends { local, peer: from }, now);
+        self.peers.insert(from, (id, at));
+        self.answer(from, answer);
+        self.follow(id, now);
+        self.follow_waiting(now);
+    }
+
+    fn answer(&mut self, to: SocketAddr, answer: [u8; 4]) {
+        if self.answers.len() < ANSWERS_MAX {
+            self.answers.push_back((to, answer));
+            self.actions.extend(self.datagrams.map(Action::Wake));
+        }
+    }
+
+    /// The next stream of datagrams that may send, behind the one that was last offered.
+    fn next_sender(&mut self, now: Instant) -> Option<StreamAt> {
+        let all = self.sessions.iter().filter(|(_, session)| session.test.params.is_udp() && session.test.is_running());
+        let all = all.flat_map(|(id, session)| (0..session.test.streams.len()).map(move |at| (id, at)));
+        let mut all: Vec<StreamAt> = all.collect();
+        let behind = all.iter().position(|one| self.offered.is_some_and(|last| *one > last)).unwrap_or(0);
+        all.rotate_left(behind);
+        all.into_iter().find(|(id, at)| {
+            let Some(session) = self.sessions.get_mut(*id) else { return false };
+            match session.test.datagram_output(*at, now) {
+                Ok(datagram) => datagram.is_some(),
+                Err(due) => {
+                    self.check = self.check.into_iter().chain([due]).min();
+                    false
+                }
+            }
+        })
+    }
+
+    fn on_end(&mut self, chan: Chan, now: Instant) {
+        match self.conns.get(chan.0) {
+            Some(&Conn::Control(id)) => {
+                if let Some(session) = self.sessions.get_mut(id) {
+                    session.on_control_end();
+                }
+                self.end_control(chan, id, now);
+            }
+            Some(&Conn::Stream((id, at))) => {
+                if let Some(session) = self.sessions.get_mut(id) {
+                    session.test.on_stream_end(at);
+                }
+                self.actions.push_back(Action::Close(chan));
+                self.remove(chan);
+            }
+            Some(Conn::Echo(_)) => {
+                for (_, session) in self.sessions.iter_mut() {
+                    session.echo = session.echo.filter(|echo| *echo != chan);
+                }
+                self.actions.push_back(Action::Close(chan));
+                self.remove(chan);
+            }
+            Some(Conn::New { .. } | Conn::Denied { .. }) => {
+                self.counts.silent.bump();
+                self.actions.push_back(Action::Close(chan));
+                self.remove(chan);
+            }
+            Some(Conn::Datagrams) => {
+                // The port is somebody else's: UDP is refused from now on.
+                self.datagrams = None;
+                self.config.datagrams_at = None;
+                self.conns.remove(chan.0);
+            }
+            None => {}
+        }
+    }
+
+    fn test_timer(&mut self, id: u32, now: Instant) {
+        let Some(session) = self.sessions.get_mut(id) else { return };
+        if session.test.take_tick(now) {
+            self.actions.extend(session.test.streams.iter().map(|stream| Action::Info(stream.chan)));
+            self.ticks.push_back((id, now));
+        }
+        let is_deaf = session.on_timer(now, &self.config);
+        self.actions.extend(session.test.paced(now).map(Action::Wake));
+        let control = session.control;
+        if is_deaf {
+            self.actions.push_back(Action::Abort(control));
+            self.remove(control);
+            self.conclude(id, now);
+        } else {
+            self.follow(id, now);
+        }
+    }
+}
+
+impl App for Iperf3 {
+    fn accept(&mut self, _on: Option<Chan>, ends: Ends, now: Instant) -> Accept {
+        let conn = Conn::New { ends, cookie: Vec::with_capacity(COOKIE), since: now };
+        let has_room = self.strangers < STRANGERS_MAX && !self.is_stopping;
+        let place = if has_room { self.conns.insert(conn).ok() } else { None };
+        let Some(at) = place else {
+            self.counts.refused.bump();
+            return Accept::Refuse(&[ACCESS_DENIED]);
+        };
+        self.strangers += 1;
+        self.counts.accepted.bump();
+        self.schedule(now);
+        Accept::Take(Chan(at))
+    }
+
+    fn on_event(&mut self, chan: Chan, event: Event<'_>, now: Instant) {
+        match (event, self.conns.get_mut(chan.0)) {
+            (Event::Datagram(from, bytes), Some(Conn::Datagrams)) => self.on_datagram(from, bytes, now),
+            (Event::Bytes(bytes), Some(Conn::New { .. })) => self.on_cookie(chan, bytes, now),
+            (Event::Bytes(bytes), Some(&mut Conn::Control(id))) => self.on_control_bytes(chan, id, bytes, now),
+            (Event::Bytes(bytes), Some(&mut Conn::Stream((id, at)))) => {
+                if let Some(session) = self.sessions.get_mut(id) {
+                    self.counts.received.add(session.test.on_received(at, bytes.len() as u64, now));
+                }
+            }
+            (Event::Bytes(bytes), Some(Conn::Echo(back))) => back.extend_from_slice(bytes),
+            (Event::Info(info), _) => self.on_info(chan, info),
+            (Event::Eof | Event::Gone(_), _) => self.on_end(chan, now),
+            _ => {}
+        }
+    }
+
+    fn room(&self, chan: Chan) -> usize {
+        match self.conns.get(chan.0) {
+            Some(Conn::New { cookie, .. }) => COOKIE.saturating_sub(cookie.len()),
+            Some(&Conn::Control(id)) => self.sessions.get(id).map_or(0, Session::room),
+            Some(&Conn::Stream((id, _))) => {
+                let running = self.sessions.get(id).filter(|session| session.phase == Phase::Running);
+                running.map_or(0, |session| session.test.params.block)
+            }
+            Some(Conn::Echo(back)) => ECHO_MAX.saturating_sub(back.len()),
+            // Its end is to be noticed; what it sends is for nobody.
+            Some(Conn::Denied { .. }) => 4096,
+            Some(Conn::Datagrams) => DATAGRAM_MAX,
+            None => 0,
+        }
+    }
+
+    fn output(&mut self, chan: Chan, now: Instant) -> &[u8] {
+        match self.conns.get(chan.0) {
+            Some(Conn::Denied { .. }) => &[ACCESS_DENIED],
+            Some(Conn::Echo(back)) => back,
+            Some(&Conn::Control(id)) => self.sessions.get(id).map(Session::output).unwrap_or_default(),
+            Some(&Conn::Stream((id, at))) => {
+                let Some(session) = self.sessions.get_mut(id) else { return &[] };
+                let bytes = session.test.stream_output(at, now);
+                if bytes.is_err() {
+                    // To be asked again when its rate permits.
+                    self.check = self.check.into_iter().chain(bytes.err()).min();
+                }
+                bytes.unwrap_or_default()
+            }
+            _ => &[],
+        }
+    }
+
+    fn datagram(&mut self, _chan: Chan, now: Instant) -> Option<(SocketAddr, &[u8])> {
+        if self.answers.is_empty() {
+            self.offered = self.next_sender(now);
+            let (id, at) = self.offered?;
+            return self.sessions.get_mut(id)?.test.datagram_output(at, now).ok().flatten();
+        }
+        self.answers.front().map(|(to, answer)| (*to, &answer[..]))
+    }
+
+    fn sent(&mut self, chan: Chan, n: usize, now: Instant) {
+        match self.conns.get_mut(chan.0) {
+            Some(Conn::Denied { .. }) => {
+                self.actions.push_back(Action::Close(chan));
+                self.remove(chan);
+            }
+            Some(Conn::Echo(back)) => drop(back.drain(..n.min(back.len()))),
+            Some(&mut Conn::Control(id)) => {
+                if let Some(session) = self.sessions.get_mut(id) {
+                    session.sent(n);
+                }
+                self.end_if_said(chan, id, now);
+            }
+            Some(&mut Conn::Stream((id, at))) => {
+                if let Some(session) = self.sessions.get_mut(id) {
+                    session.test.on_sent(at, n as u64, now);
+                    self.counts.sent.add(n as u64);
+                }
+            }
+            Some(Conn::Datagrams) => {
+                if self.answers.pop_front().is_none()
+                    && let Some((id, at)) = self.offered
+                    && let Some(session) = self.sessions.get_mut(id)
+                {
+                    session.test.on_sent(at, n as u64, now);
+                    self.counts.sent.add(n as u64);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn poll_action(&mut self) -> Option<Action> {
+        let action = self.actions.pop_front();
+        // Actions are carried out in order: when there are none left, the streams have said what they know.
+        if action.is_none() {
+            while let Some((id, at)) = self.ticks.pop_front() {
+                if let Some(session) = self.sessions.get_mut(id) {
+                    session.test.on_tick(at);
+                    self.print_lines(id);
+                }
+            }
+        }
+        action
+    }
+
+    fn stop(&mut self, now: Instant) -> bool {
+        self.is_stopping = true;
+        let is_stranger = |conn: &Conn| matches!(conn, Conn::New { .. } | Conn::Denied { .. });
+        let strangers: Vec<u32> = self.conns.iter().filter(|(_, conn)| is_stranger(conn)).map(|(at, _)| at).collect();
+        for at in strangers {
+            self.actions.push_back(Action::Abort(Chan(at)));
+            self.remove(Chan(at));
+        }
+        let tests: Vec<u32> = self.sessions.iter().map(|(id, _)| id).collect();
+        for id in &tests {
+            self.sessions.get_mut(*id).into_iter().for_each(|session| session.terminate(now));
+            self.follow(*id, now);
+        }
+        self.retire();
+        !tests.is_empty()
+    }
+
+    fn next_timer(&self) -> Option<Instant> {
+        self.check
+    }
+
+    fn on_timer(&mut self, now: Instant) {
+        let patience = self.config.patience;
+        let late = |conn: &Conn| match conn {
+            Conn::New { since, .. } | Conn::Denied { since } => since.after(patience) <= now,
+            _ => false,
+        };
+        let late: Vec<u32> = self.conns.iter().filter(|(_, conn)| late(conn)).map(|(at, _)| at).collect();
+        for at in late {
+            self.counts.silent.bump();
+            self.actions.push_back(Action::Abort(Chan(at)));
+            self.remove(Chan(at));
+        }
+        let tests: Vec<u32> = self.sessions.iter().map(|(id, _)| id).collect();
+        tests.into_iter().for_each(|id| self.test_timer(id, now));
+        self.schedule(now);
+    }
+}

@@ -1,0 +1,320 @@
+//! A small key-value server: what Redis clients ask, answered from memory, within bounds.
+//!
+//! ```text
+//!  bytes -> resp::Requests    pipelined requests, one after the other
+//!        -> command::run      name, number of arguments, is there room; then strings | lists | members | keys | server
+//!        -> store::Store      keys under a keyed hash, each value with what it costs, deadlines in order
+//!  resp::Replies -> bytes     while a client does not read, its requests wait: in its buffer, then in its socket
+//! ```
+//! Bounded: clients, clients of one address, keys, bytes of keys and values (`-OOM`), bytes of a request, bytes that wait for all
+//! clients together; who makes the server hold more than its share of those is cut off. No disk, no replicas, one database.
+
+mod command;
+mod conn;
+mod keys;
+mod lists;
+mod members;
+mod server;
+mod store;
+mod strings;
+#[cfg(test)]
+mod tests;
+mod value;
+
+use crate::app::{Accept, Action, App, Chan, Event};
+use crate::resp::Limits;
+use crate::slots::Slots;
+use crate::streams::{Ends, StreamOption};
+use clock::Instant;
+use conn::{Conn, Status};
+use std::collections::VecDeque;
+use std::fmt;
+use std::time::Duration;
+use wire::hash::Key;
+
+pub use server::Facts;
+pub use store::Bounds;
+
+/// Where Redis listens.
+pub const PORT: u16 = 6379;
+/// Keys whose time has come that go at a time, before others have their turn.
+const SWEEP: usize = 1000;
+
+/// The limits.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Keys, and bytes of keys and values.
+    pub bounds: Bounds,
+    /// Of a request.
+    pub limits: Limits,
+    /// Clients at a time.
+    pub clients_max: usize,
+    /// Clients of one address at a time.
+    pub clients_per_peer: usize,
+    /// Bytes of requests and replies that wait, of all clients together.
+    pub buffers_max: usize,
+    /// Bytes of replies that wait for one client.
+    pub replies_max: usize,
+    /// A client that says nothing for so long is let go.
+    pub idle: Duration,
+    /// The tables' key.
+    pub key: Key,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            bounds: Bounds { keys: 1 << 20, bytes: 256 << 20 },
+            limits: Limits::default(),
+            clients_max: 1024,
+            clients_per_peer: 1024,
+            buffers_max: 64 << 20,
+            replies_max: 32 << 20,
+            idle: Duration::from_secs(300),
+            key: Key::random(),
+        }
+    }
+}
+
+stats::counters! {
+    /// The key-value server.
+    pub struct KvCounts at "apps.kv" {
+        /// Clients taken.
+        accepted,
+        /// Clients turned away: too many.
+        refused,
+        /// Requests carried out.
+        requests,
+        /// Requests refused: an unknown command, wrong arguments, a value of another type.
+        unserved,
+        /// Requests refused: no room for more keys or bytes.
+        full,
+        /// Clients ended: what they sent is no RESP.
+        malformed,
+        /// Clients ended: they said nothing for long.
+        idle,
+        /// Clients reset: too much waited for them.
+        greedy,
+    }
+}
+
+/// Why a request is not carried out. The words are those that clients compare (redis.io, command reference).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Refusal {
+    /// No command of that name.
+    Unknown(String),
+    /// No subcommand of this command's of that name.
+    Subcommand(&'static str),
+    /// Too few or too many arguments.
+    Arity(&'static str),
+    /// The key holds something else.
+    WrongType,
+    /// Arguments that make no sense together.
+    Syntax,
+    /// Not an integer of 64 bits.
+    NotInteger,
+    /// A count below zero, or no number.
+    NotPositive,
+    /// Not a number.
+    NotFloat,
+    /// A sum beyond 64 bits.
+    Overflow,
+    /// A time that is none.
+    Expire(&'static str),
+    /// A text longer than permitted.
+    TooLong,
+    /// Another database than 0.
+    Database,
+    /// No room for more.
+    Full,
+}
+
+impl Refusal {
+    fn unknown(name: &[u8]) -> Refusal {
+        let name = name.get(..64).unwrap_or(name);
+        Refusal::Unknown(name.escape_ascii().to_string())
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::Unknown(name) => write!(f, "ERR unknown command '{name}'"),
+            Refusal::Subcommand(name) => write!(f, "ERR unknown subcommand of '{}'", name.to_ascii_lowercase()),
+            Refusal::Arity(name) => {
+                write!(f, "ERR wrong number of arguments for '{}' command", name.to_ascii_lowercase())
+            }
+            Refusal::WrongType => f.write_str("WRONGTYPE Operation against a key holding the wrong kind of value"),
+            Refusal::Syntax => f.write_str("ERR syntax error"),
+            Refusal::NotInteger => f.write_str("ERR value is not an integer or out of range"),
+            Refusal::NotPositive => f.write_str("ERR value is out of range, must be positive"),
+            Refusal::NotFloat => f.write_str("ERR value is not a valid float"),
+            Refusal::Overflow => f.write_str("ERR increment or decrement would overflow"),
+            Refusal::Expire(name) => write!(f, "ERR invalid expire time in '{name}' command"),
+            Refusal::TooLong => f.write_str("ERR string exceeds maximum allowed size"),
+            Refusal::Database => f.write_str("ERR DB index is out of range"),
+            Refusal::Full => f.write_str("OOM command not allowed when used memory > 'maxmemory'."),
+        }
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+/// The server: see the module.
+#[derive(Debug)]
+pub struct Kv {
+    config: Config,
+    /// What happened.
+    pub counts: KvCounts,
+    store: store::Store,
+    conns: Slots<Conn>,
+    /// Bytes that wait, of all clients.
+    buffers: usize,
+    actions: VecDeque<Action>,
+    check: Option<Instant>,
+    since: Option<Instant>,
+}
+
+impl Kv {
+    /// A server without keys.
+    pub fn new(config: Config) -> Kv {
+        let (store, conns) = (store::Store::new(config.bounds, config.key), Slots::new(config.clients_max));
+        let counts = KvCounts::default();
+        Kv { config, counts, store, conns, buffers: 0, actions: VecDeque::new(), check: None, since: None }
+    }
+
+    /// Clients connected now.
+    pub fn clients(&self) -> usize {
+        self.conns.len()
+    }
+
+    /// Keys there are.
+    pub fn keys(&self) -> usize {
+        self.store.len()
+    }
+
+    /// Bytes of keys and values.
+    pub fn bytes(&self) -> usize {
+        self.store.bytes()
+    }
+
+    fn facts(&self) -> Facts {
+        Facts {
+            clients: self.conns.len(),
+            clients_max: self.config.clients_max,
+            bytes_max: self.config.bounds.bytes,
+            since: self.since.unwrap_or_default(),
+            requests: self.counts.requests.get(),
+        }
+    }
+
+    /// Changes a connection, has it answer what it can, and does what follows.
+    fn with(&mut self, chan: Chan, now: Instant, change: impl FnOnce(&mut Conn)) {
+        let facts = self.facts();
+        let Some(conn) = self.conns.get_mut(chan.0) else { return };
+        let before = conn.held();
+        change(conn);
+        conn.proceed(&mut self.store, &facts, &self.counts, now);
+        self.buffers = (self.buffers + conn.held()).saturating_sub(before);
+        if conn.is_over() {
+            self.cut(chan);
+        } else if conn.status() == Status::Done {
+            self.end(chan, Action::Close(chan));
+        }
+        if self.buffers > self.config.buffers_max {
+            self.cut_the_largest();
+        }
+    }
+
+    fn cut(&mut self, chan: Chan) {
+        self.counts.greedy.bump();
+        self.end(chan, Action::Abort(chan));
+    }
+
+    /// Whoever holds most makes room, whoever came last: else those who hold and say nothing would cost the others.
+    #[cold]
+    fn cut_the_largest(&mut self) {
+        let share = self.config.buffers_max / self.config.clients_max.max(1);
+        let held = self.conns.iter().map(|(at, conn)| (conn.held(), at)).max();
+        if let Some((_, at)) = held.filter(|(held, _)| *held > share) {
+            self.cut(Chan(at));
+        }
+    }
+
+    fn end(&mut self, chan: Chan, action: Action) {
+        if self.let_go(chan) {
+            self.actions.push_back(action);
+        }
+    }
+
+    fn let_go(&mut self, chan: Chan) -> bool {
+        let Some(conn) = self.conns.remove(chan.0) else { return false };
+        self.buffers = self.buffers.saturating_sub(conn.held());
+        true
+    }
+}
+
+impl App for Kv {
+    fn accept(&mut self, _on: Option<Chan>, ends: Ends, now: Instant) -> Accept {
+        let (config, peer) = (&self.config, ends.peer.ip());
+        self.since.get_or_insert(now);
+        let conn = Conn::new(peer, config.limits, config.replies_max, now);
+        let of_peer = self.conns.iter().filter(|(_, conn)| conn.peer == peer).count();
+        let held = conn.held();
+        let place = if of_peer < config.clients_per_peer { self.conns.insert(conn).ok() } else { None };
+        let Some(at) = place else {
+            self.counts.refused.bump();
+            return Accept::Refuse(b"-ERR max number of clients reached\r\n");
+        };
+        self.buffers += held;
+        self.counts.accepted.bump();
+        self.check.get_or_insert(now.after(config.idle));
+        // Replies are written whole: waiting for more only delays them.
+        self.actions.push_back(Action::Set(Chan(at), StreamOption::NoDelay(true)));
+        Accept::Take(Chan(at))
+    }
+
+    fn on_event(&mut self, chan: Chan, event: Event<'_>, now: Instant) {
+        match event {
+            Event::Bytes(bytes) => self.with(chan, now, |conn| conn.on_bytes(bytes, now)),
+            Event::Eof => self.with(chan, now, Conn::on_eof),
+            Event::Gone(_) => drop(self.let_go(chan)),
+            Event::Connected(_) | Event::Listening(_) | Event::Bound(_) | Event::Datagram(..) | Event::Info(_) => {}
+        }
+    }
+
+    fn room(&self, chan: Chan) -> usize {
+        self.conns.get(chan.0).map_or(0, Conn::room)
+    }
+
+    fn output(&mut self, chan: Chan, _now: Instant) -> &[u8] {
+        self.conns.get(chan.0).map_or(&[], Conn::output)
+    }
+
+    fn sent(&mut self, chan: Chan, n: usize, now: Instant) {
+        self.with(chan, now, |conn| conn.sent(n, now));
+    }
+
+    fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    fn next_timer(&self) -> Option<Instant> {
+        self.check.into_iter().chain(self.store.next_deadline()).min()
+    }
+
+    fn on_timer(&mut self, now: Instant) {
+        self.store.sweep(now, SWEEP);
+        if self.check.is_none_or(|check| check > now) {
+            return;
+        }
+        let idle = self.config.idle;
+        let stale: Vec<u32> =
+            self.conns.iter().filter(|(_, conn)| conn.since.after(idle) <= now).map(|(at, _)| at).collect();
+        for at in stale {
+            self.counts.idle.bump();
+            self.end(Chan(at), Action::Abort(Chan(at)));
+        }
+        self.check = self.conns.iter().map(|(_, conn)| conn.since.after(idle)).min();
+    }
+}

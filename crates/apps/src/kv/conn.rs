@@ -1,0 +1,111 @@
+//! A client: requests in, replies out, in their order.
+//!
+//! While more than [`STOP`] bytes of replies wait no request is carried out: what comes waits in the buffer, then in the socket.
+
+use super::command::{self, Call};
+use super::server::Facts;
+use super::store::Store;
+use super::{KvCounts, Refusal};
+use crate::resp::{Limits, Replies, Requests};
+use clock::Instant;
+use std::net::IpAddr;
+
+/// Bytes of replies at which requests begin to wait.
+const STOP: usize = 64 * 1024;
+
+/// How a client stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Status {
+    Open,
+    /// All is said: to be closed.
+    Done,
+}
+
+#[derive(Debug)]
+pub(super) struct Conn {
+    pub(super) peer: IpAddr,
+    /// When something moved last.
+    pub(super) since: Instant,
+    requests: Requests,
+    replies: Replies,
+    is_last: bool,
+    at_eof: bool,
+}
+
+impl Conn {
+    pub(super) fn new(peer: IpAddr, limits: Limits, replies_max: usize, now: Instant) -> Conn {
+        let (requests, replies) = (Requests::new(limits), Replies::new(replies_max));
+        Conn { peer, since: now, requests, replies, is_last: false, at_eof: false }
+    }
+
+    /// Bytes of memory that it has.
+    pub(super) fn held(&self) -> usize {
+        self.requests.held() + self.replies.held()
+    }
+
+    /// Was there more to say than may wait?
+    pub(super) fn is_over(&self) -> bool {
+        self.replies.is_over()
+    }
+
+    pub(super) fn status(&self) -> Status {
+        let is_done = (self.is_last || self.at_eof) && self.replies.waiting().is_empty();
+        if is_done { Status::Done } else { Status::Open }
+    }
+
+    pub(super) fn room(&self) -> usize {
+        if self.is_last { 0 } else { self.requests.room() }
+    }
+
+    pub(super) fn output(&self) -> &[u8] {
+        self.replies.waiting()
+    }
+
+    pub(super) fn on_bytes(&mut self, bytes: &[u8], now: Instant) {
+        self.since = now;
+        self.requests.push(bytes);
+    }
+
+    pub(super) fn on_eof(&mut self) {
+        self.at_eof = true;
+    }
+
+    pub(super) fn sent(&mut self, n: usize, now: Instant) {
+        self.since = now;
+        self.replies.sent(n);
+    }
+
+    /// Carries out the requests that are there, while their replies have room.
+    pub(super) fn proceed(&mut self, store: &mut Store, facts: &Facts, counts: &KvCounts, now: Instant) {
+        while !self.is_last && !self.replies.is_over() && self.replies.waiting().len() < STOP {
+            let args = match self.requests.next_request() {
+                Ok(None) => return,
+                Ok(Some(args)) => args,
+                Err(bad) => {
+                    counts.malformed.bump();
+                    self.replies.error(format_args!("ERR {bad}"));
+                    self.is_last = true;
+                    return;
+                }
+            };
+            let name = args.get(0);
+            // A browser that was made to talk to us: what follows is not for us (CWE-918, cross-protocol requests).
+            if name.eq_ignore_ascii_case(b"POST") || name.eq_ignore_ascii_case(b"HOST:") {
+                counts.malformed.bump();
+                self.is_last = true;
+                return;
+            }
+            self.is_last = name.eq_ignore_ascii_case(b"QUIT");
+            counts.requests.bump();
+            let mut call = Call { args, store: &mut *store, out: &mut self.replies, now, facts };
+            if let Err(why) = command::run(&mut call) {
+                if why == Refusal::Full {
+                    counts.full.bump()
+                } else {
+                    counts.unserved.bump()
+                }
+                self.replies.error(why);
+            }
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! The keys, what they hold, what all of it costs, and when which of them goes.
+//!
+//! A key whose time has come is not there any more for whoever asks, and goes when asked for or when [`Store::sweep`] comes to it:
+//! deadlines are in order, so nobody searches. What the keys cost is known at any time; who wants to add asks [`Store::has_room`] first.
+
+use super::Refusal;
+use super::value::{ELEMENT, Kind, Value};
+use crate::table::Table;
+use clock::Instant;
+use std::collections::BTreeSet;
+use wire::hash::Key;
+
+/// What a key costs beside its name and its value.
+pub const KEY: usize = ELEMENT + 192;
+
+/// How much there may be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bounds {
+    /// Keys.
+    pub keys: usize,
+    /// Bytes of all of it, as counted here.
+    pub bytes: usize,
+}
+
+/// What a request may need beside what it leaves: its text, a place for each argument, and that twice.
+const REQUEST: usize = 64 << 20;
+
+impl Bounds {
+    /// Room for so many texts of so many bytes, their names not longer than `name`.
+    pub fn for_texts(keys: usize, name: usize, text: usize) -> Bounds {
+        let bytes = keys.saturating_mul(KEY.saturating_add(name).saturating_add(text));
+        Bounds { keys, bytes: bytes.saturating_add(REQUEST) }
+    }
+}
+
+#[derive(Debug)]
+struct Item {
+    value: Value,
+    until: Instant,
+}
+
+/// The store.
+#[derive(Debug)]
+pub struct Store {
+    bounds: Bounds,
+    key: Key,
+    items: Table<Item>,
+    deadlines: BTreeSet<(Instant, Box<[u8]>)>,
+    bytes: usize,
+    expired: u64,
+    drawn: u64,
+}
+
+impl Store {
+    /// An empty one whose tables have this key.
+    pub fn new(bounds: Bounds, key: Key) -> Store {
+        let (items, deadlines) = (Table::new(key), BTreeSet::new());
+        Store { bounds, key, items, deadlines, bytes: 0, expired: 0, drawn: 0 }
+    }
+
+    /// Keys, those included whose time has come but who are not swept yet.
+    pub fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// What they cost.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Keys that went because their time had come.
+    pub fn expired(&self) -> u64 {
+        self.expired
+    }
+
+    /// May so many bytes come, in so many elements or keys?
+    pub fn has_room(&self, bytes: usize, elements: usize) -> bool {
+        // A member of a sorted set is there twice.
+        self.may_grow(bytes.saturating_add(elements.saturating_mul(KEY)).saturating_mul(2))
+    }
+
+    /// May memory grow by so many bytes?
+    pub fn may_grow(&self, bytes: usize) -> bool {
+        self.bytes.saturating_add(bytes) <= self.bounds.bytes
+    }
+
+    /// May there be keys of these names? One that is there is none more; one that is named twice counts twice.
+    pub fn has_room_for<'n>(&mut self, names: impl Iterator<Item = &'n [u8]> + Clone, now: Instant) -> bool {
+        let most = names.clone().count();
+        // Who is there is asked only when it matters.
+        self.items.len() + most <= self.bounds.keys
+            || self.items.len() + names.filter(|name| self.get(name, now).is_none()).count() <= self.bounds.keys
+    }
+
+    /// A number nobody can foretell.
+    pub fn draw(&mut self) -> u64 {
+        self.drawn = self.drawn.wrapping_add(1);
+        self.key.hash2(self.drawn, self.items.len() as u64)
+    }
+
+    fn item(&mut self, name: &[u8], now: Instant) -> Option<&Item> {
+        if self.items.get(name).is_some_and(|item| item.until <= now) {
+            self.expired += 1;
+            self.take(name);
+        }
+        self.items.get(name)
+    }
+
+    /// What a key holds.
+    #[inline]
+    pub fn get(&mut self, name: &[u8], now: Instant) -> Option<&Value> {
+        self.item(name, now).map(|item| &item.value)
+    }
+
+    /// The same, of the type that is wanted.
+    ///
+    /// # Errors
+    /// [`Refusal::WrongType`].
+    pub fn find<K: Kind>(&mut self, name: &[u8], now: Instant) -> Result<Option<&K>, Refusal> {
+        self.get(name, now).map(K::of).transpose()
+    }
+
+    /// Changes what a key holds; an empty value of the type where there is none.
+    ///
+    /// # Errors
+    /// [`Refusal::WrongType`], and what `change` refuses: then nothing may have been changed.
+    pub fn edit<K: Kind, R>(
+        &mut self,
+        name: &[u8],
+        now: Instant,
+        change: impl FnOnce(&mut K) -> Result<R, Refusal>,
+    ) -> Result<R, Refusal> {
+        if self.get(name, now).is_none() {
+            self.put(name, K::empty_value(self.key), Instant::NEVER);
+        }
+        self.change(name, now, change).transpose().unwrap_or(Err(Refusal::WrongType))
+    }
+
+    /// Changes what a key holds, if it is there.
+    ///
+    /// # Errors
+    /// As [`Store::edit`].
+    pub fn change<K: Kind, R>(
+        &mut self,
+        name: &[u8],
+        now: Instant,
+        change: impl FnOnce(&mut K) -> Result<R, Refusal>,
+    ) -> Result<Option<R>, Refusal> {
+        if self.get(name, now).is_none() {
+            return Ok(None);
+        }
+        let Some(item) = self.items.get_mut(name) else { return Ok(None) };
+        let before = item.value.cost();
+        let done = K::of_mut(&mut item.value).and_then(change);
+        let (after, is_over) = (item.value.cost(), item.value.is_over());
+        self.bytes = (self.bytes + after).saturating_sub(before);
+        if is_over {
+            self.take(name);
+        }
+        done.map(Some)
+    }
+
+    /// Gives a key a value and its time; what it held is gone.
+    pub fn put(&mut self, name: &[u8], value: Value, until: Instant) {
+        let cost = value.cost();
+        self.bytes += cost;
+        match self.items.insert(name, Item { value, until }) {
+            Some(old) => {
+                self.bytes = self.bytes.saturating_sub(old.value.cost());
+                self.forget(name, old.until);
+            }
+            None => self.bytes += name.len() + KEY,
+        }
+        self.remember(name, until);
+    }
+
+    /// Sets a key's text, in its place if it has one.
+    pub fn set_text(&mut self, name: &[u8], text: &[u8], until: Instant) {
+        if let Some(Item { value: Value::Text(old), until: Instant::NEVER }) = self.items.get_mut(name)
+            && until == Instant::NEVER
+            && old.capacity() >= text.len()
+            && old.capacity() <= text.len() * 2 + 16
+        {
+            old.clear();
+            old.extend_from_slice(text);
+            return;
+        }
+        self.put(name, Value::Text(text.to_vec()), until);
+    }
+
+    fn remember(&mut self, name: &[u8], until: Instant) {
+        if until != Instant::NEVER {
+            self.deadlines.insert((until, name.into()));
+            self.bytes += name.len() + ELEMENT;
+        }
+    }
+
+    fn forget(&mut self, name: &[u8], until: Instant) {
+        if until != Instant::NEVER && self.deadlines.remove(&(until, name.into())) {
+            self.bytes = self.bytes.saturating_sub(name.len() + ELEMENT);
+        }
+    }
+
+    fn take(&mut self, name: &[u8]) -> Option<Item> {
+        let (name, item) = self.items.remove(name)?;
+        self.bytes = self.bytes.saturating_sub(item.value.cost() + name.len() + KEY);
+        self.forget(&name, item.until);
+        Some(item)
+    }
+
+    /// Takes a key out; was it there?
+    pub fn remove(&mut self, name: &[u8], now: Instant) -> bool {
+        self.take(name).is_some_and(|item| item.until > now)
+    }
+
+    /// When a key goes; [`Instant::NEVER`] if it stays.
+    pub fn until(&mut self, name: &[u8], now: Instant) -> Option<Instant> {
+        self.item(name, now).map(|item| item.until)
+    }
+
+    /// Has a key go then; is it there?
+    pub fn set_until(&mut self, name: &[u8], until: Instant, now: Instant) -> bool {
+        let Some(old) = self.until(name, now) else { return false };
+        if let Some(item) = self.items.get_mut(name) {
+            item.until = until;
+        }
+        self.forget(name, old);
+        self.remember(name, until);
+        true
+    }
+
+    /// Nothing is left.
+    pub fn clear(&mut self) {
+        (self.items, self.deadlines, self.bytes) = (Table::new(self.key), BTreeSet::new(), 0);
+    }
+
+    /// Takes out keys whose time has come, `most` at most.
+    pub fn sweep(&mut self, now: Instant, most: usize) {
+        for _ in 0..most {
+            let Some((until, _)) = self.deadlines.first() else { return };
+            if *until > now {
+                return;
+            }
+            if let Some((_, name)) = self.deadlines.pop_first() {
+                self.bytes = self.bytes.saturating_sub(name.len() + ELEMENT);
+                self.expired += 1;
+                self.take(&name);
+            }
+        }
+    }
+
+    /// When the next key goes.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.deadlines.first().map(|(until, _)| *until)
+    }
+
+    /// What all of it costs, counted anew: [`Store::bytes`], or something is wrong.
+    #[cfg(test)]
+    pub fn count_bytes(&self) -> usize {
+        let items: usize = self.items.iter().map(|(name, item)| name.len() + KEY + item.value.cost()).sum();
+        items + self.deadlines.iter().map(|(_, name)| name.len() + ELEMENT).sum::<usize>()
+    }
+}

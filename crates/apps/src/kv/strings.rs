@@ -1,0 +1,149 @@
+//! Commands about texts.
+
+use super::Refusal;
+use super::command::Call;
+use super::value::Value;
+use crate::resp::integer;
+use crate::resp::replies::decimal;
+use clock::{Duration, Instant};
+
+/// Bytes of a text: those that one request can bring.
+const TEXT_MAX: usize = 1 << 20;
+
+type Done = Result<(), Refusal>;
+
+pub(super) fn get(call: &mut Call<'_>) -> Done {
+    match call.store.find::<Vec<u8>>(call.args.get(1), call.now)? {
+        Some(text) => call.out.bulk(text),
+        None => call.out.nil(),
+    }
+    Ok(())
+}
+
+pub(super) fn strlen(call: &mut Call<'_>) -> Done {
+    let len = call.store.find::<Vec<u8>>(call.args.get(1), call.now)?.map_or(0, Vec::len);
+    call.out.count(len);
+    Ok(())
+}
+
+pub(super) fn mget(call: &mut Call<'_>) -> Done {
+    call.out.array(call.args.len() - 1);
+    for name in call.args.from(1).iter() {
+        // What is no text is as if it were not there.
+        match call.store.get(name, call.now) {
+            Some(Value::Text(text)) => call.out.bulk(text),
+            _ => call.out.nil(),
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn mset(call: &mut Call<'_>) -> Done {
+    if call.args.len().is_multiple_of(2) {
+        return Err(Refusal::Arity("MSET"));
+    }
+    for (name, text) in call.args.from(1).pairs() {
+        call.store.set_text(name, text, Instant::NEVER);
+    }
+    call.out.ok();
+    Ok(())
+}
+
+/// On which condition SET sets.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum If {
+    Any,
+    New,
+    There,
+}
+
+pub(super) fn set(call: &mut Call<'_>) -> Done {
+    let (mut condition, mut until) = (If::Any, Instant::NEVER);
+    let mut words = call.args.from(3).iter();
+    while let Some(word) = words.next() {
+        let unit = match word.to_ascii_uppercase().as_slice() {
+            b"NX" if condition != If::There => {
+                condition = If::New;
+                continue;
+            }
+            b"XX" if condition != If::New => {
+                condition = If::There;
+                continue;
+            }
+            b"EX" if until == Instant::NEVER => 1_000,
+            b"PX" if until == Instant::NEVER => 1,
+            _ => return Err(Refusal::Syntax),
+        };
+        let time = integer(words.next().ok_or(Refusal::Syntax)?).ok_or(Refusal::NotInteger)?;
+        let time = u64::try_from(time).ok().filter(|time| *time > 0).ok_or(Refusal::Expire("set"))?;
+        until = after(call.now, time, unit).ok_or(Refusal::Expire("set"))?;
+    }
+    let name = call.args.get(1);
+    if condition != If::Any && call.store.get(name, call.now).is_some() != (condition == If::There) {
+        call.out.nil();
+        return Ok(());
+    }
+    call.store.set_text(name, call.args.get(2), until);
+    call.out.ok();
+    Ok(())
+}
+
+/// So much later, of a unit of so many milliseconds; `None`: later than anything.
+pub(super) fn after(now: Instant, time: u64, unit_ms: u64) -> Option<Instant> {
+    let until = now.after(Duration::from_millis(time.checked_mul(unit_ms)?));
+    (until != Instant::NEVER).then_some(until)
+}
+
+pub(super) fn append(call: &mut Call<'_>) -> Done {
+    let (name, more) = (call.args.get(1), call.args.get(2));
+    let (len, held) = call.store.find(name, call.now)?.map_or((0, 0), |text: &Vec<u8>| (text.len(), text.capacity()));
+    let end = len + more.len();
+    if end > TEXT_MAX {
+        return Err(Refusal::TooLong);
+    }
+    // A text that has no room grows to twice its size: more than the argument, for which there is room.
+    if end > held && !call.store.may_grow(end.max(2 * held) - held) {
+        return Err(Refusal::Full);
+    }
+    let len = call.store.edit(name, call.now, |text: &mut Vec<u8>| {
+        text.extend_from_slice(more);
+        Ok(text.len())
+    })?;
+    call.out.count(len);
+    Ok(())
+}
+
+pub(super) fn incr(call: &mut Call<'_>) -> Done {
+    add(call, 1)
+}
+
+pub(super) fn decr(call: &mut Call<'_>) -> Done {
+    add(call, -1)
+}
+
+pub(super) fn incrby(call: &mut Call<'_>) -> Done {
+    let by = integer(call.args.get(2)).ok_or(Refusal::NotInteger)?;
+    add(call, by)
+}
+
+pub(super) fn decrby(call: &mut Call<'_>) -> Done {
+    let by = integer(call.args.get(2)).ok_or(Refusal::NotInteger)?;
+    add(call, by.checked_neg().ok_or(Refusal::Overflow)?)
+}
+
+fn add(call: &mut Call<'_>, by: i64) -> Done {
+    let name = call.args.get(1);
+    // What cannot be added to is not made by trying.
+    let old = match call.store.find::<Vec<u8>>(name, call.now)? {
+        Some(text) => integer(text).ok_or(Refusal::NotInteger)?,
+        None => 0,
+    };
+    let sum = old.checked_add(by).ok_or(Refusal::Overflow)?;
+    call.store.edit(name, call.now, |text: &mut Vec<u8>| {
+        text.clear();
+        text.extend_from_slice(decimal(sum, &mut [0; 20]));
+        Ok(())
+    })?;
+    call.out.integer(sum);
+    Ok(())
+}

@@ -1,0 +1,436 @@
+use super::value::{ELEMENT, Value};
+use super::*;
+use crate::net::{Net, Rig};
+
+fn config() -> Config {
+    Config { key: Key::seeded(1), ..Config::default() }
+}
+
+fn rig_of(config: Config) -> Rig<Kv> {
+    Rig::new(Kv::new(config), Net::default())
+}
+
+/// Lines said and heard, one client: what is said is an inline request, what is heard has `|` for each CR LF.
+fn talk(rig: &mut Rig<Kv>, lines: &[(&str, &str)]) {
+    let client = rig.client();
+    for (said, heard) in lines {
+        let reply = rig.say(client, format!("{said}\r\n").as_bytes()).replace("\r\n", "|");
+        assert_eq!(reply, *heard, "{said}");
+        assert_eq!(rig.server.app.store.bytes(), rig.server.app.store.count_bytes(), "{said}");
+    }
+    rig.net.far_reset(client);
+    rig.settle();
+}
+
+const WRONG: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value|";
+
+#[test]
+fn texts() {
+    talk(
+        &mut rig_of(config()),
+        &[
+            ("GET a", "$-1|"),
+            ("SET a 1", "+OK|"),
+            ("get a", "$1|1|"),
+            ("SET a 2 NX", "$-1|"),
+            ("SET a 3 xx", "+OK|"),
+            ("SET b 3 XX", "$-1|"),
+            ("SET b 3 NX XX", "-ERR syntax error|"),
+            ("SET b 3 NX EX 5", "+OK|"),
+            ("SET b 3 EX 5 PX 5", "-ERR syntax error|"),
+            ("SET b 3 EX", "-ERR syntax error|"),
+            ("SET b 3 EX 0", "-ERR invalid expire time in 'set' command|"),
+            ("SET b 3 EX x", "-ERR value is not an integer or out of range|"),
+            ("SET b 3 EX 9223372036854775807", "-ERR invalid expire time in 'set' command|"),
+            ("TTL b", ":5|"),
+            ("SET b 4", "+OK|"),
+            ("TTL b", ":-1|"),
+            ("INCR a", ":4|"),
+            ("INCRBY a 10", ":14|"),
+            ("DECR a", ":13|"),
+            ("DECRBY a -2", ":15|"),
+            ("DECRBY a -9223372036854775808", "-ERR increment or decrement would overflow|"),
+            ("INCRBY a 9223372036854775807", "-ERR increment or decrement would overflow|"),
+            ("INCR new", ":1|"),
+            ("APPEND a bc", ":4|"),
+            ("INCR a", "-ERR value is not an integer or out of range|"),
+            ("APPEND other x", ":1|"),
+            ("STRLEN a", ":4|"),
+            ("STRLEN none", ":0|"),
+            ("MSET a 1 b", "-ERR wrong number of arguments for 'mset' command|"),
+            ("MSET a 1 b 2", "+OK|"),
+            ("LPUSH l x", ":1|"),
+            ("MGET a b l none", "*4|$1|1|$1|2|$-1|$-1|"),
+            ("GET l", WRONG),
+            ("INCR l", WRONG),
+            ("APPEND l x", WRONG),
+            ("SET l text", "+OK|"),
+            ("TYPE l", "+string|"),
+        ],
+    );
+}
+
+#[test]
+fn lists() {
+    talk(
+        &mut rig_of(config()),
+        &[
+            ("RPUSH l a b c", ":3|"),
+            ("LPUSH l z y", ":5|"),
+            ("LRANGE l 0 -1", "*5|$1|y|$1|z|$1|a|$1|b|$1|c|"),
+            ("LRANGE l -2 100", "*2|$1|b|$1|c|"),
+            ("LRANGE l -100 0", "*1|$1|y|"),
+            ("LRANGE l 3 2", "*0|"),
+            ("LRANGE l 9 10", "*0|"),
+            ("LRANGE l 0 x", "-ERR value is not an integer or out of range|"),
+            ("LRANGE l -9223372036854775808 9223372036854775807", "*5|$1|y|$1|z|$1|a|$1|b|$1|c|"),
+            ("LRANGE none 0 1", "*0|"),
+            ("LPOP l", "$1|y|"),
+            ("RPOP l 2", "*2|$1|c|$1|b|"),
+            ("LPOP l -1", "-ERR value is out of range, must be positive|"),
+            ("LPOP l 1 2", "-ERR syntax error|"),
+            ("LPOP none", "$-1|"),
+            ("RPOP none 3", "*-1|"),
+            ("LPOP l 0", "*0|"),
+            ("LLEN l", ":2|"),
+            ("LPOP l 99", "*2|$1|z|$1|a|"),
+            ("EXISTS l", ":0|"),
+            ("LLEN l", ":0|"),
+            ("SET t x", "+OK|"),
+            ("LPUSH t x", WRONG),
+            ("LRANGE t 0 1", WRONG),
+            ("LPOP t", WRONG),
+            ("DBSIZE", ":1|"),
+        ],
+    );
+}
+
+#[test]
+fn sets_hashes_and_sorted_sets() {
+    talk(
+        &mut rig_of(config()),
+        &[
+            ("SADD s a b a", ":2|"),
+            ("SADD s b", ":0|"),
+            ("SCARD s", ":2|"),
+            ("SISMEMBER s a", ":1|"),
+            ("SISMEMBER none a", ":0|"),
+            ("SPOP s 0", "*0|"),
+            ("SPOP none", "$-1|"),
+            ("SPOP none 2", "*0|"),
+            ("SADD one x", ":1|"),
+            ("SMEMBERS one", "*1|$1|x|"),
+            ("SPOP one", "$1|x|"),
+            ("TYPE one", "+none|"),
+            ("HSET h a 1 b 2", ":2|"),
+            ("HSET h a 3 c", "-ERR wrong number of arguments for 'hset' command|"),
+            ("HSET h a longer", ":0|"),
+            ("HGET h a", "$6|longer|"),
+            ("HGET h none", "$-1|"),
+            ("HGET none a", "$-1|"),
+            ("HDEL h a x", ":1|"),
+            ("HLEN h", ":1|"),
+            ("HGETALL h", "*2|$1|b|$1|2|"),
+            ("HSET s a 1", WRONG),
+            ("SADD h a", WRONG),
+            ("ZADD z 2 b 1 a 1.5 c", ":3|"),
+            ("ZADD z 3 a 2 b", ":0|"),
+            ("ZADD z nan x", "-ERR value is not a valid float|"),
+            ("ZADD z 1 x nonsense y", "-ERR value is not a valid float|"),
+            ("ZADD z 1", "-ERR wrong number of arguments for 'zadd' command|"),
+            ("ZADD z 1 a 2", "-ERR syntax error|"),
+            ("ZCARD z", ":3|"),
+            ("ZSCORE z a", "$1|3|"),
+            ("ZSCORE z x", "$-1|"),
+            ("ZPOPMIN z", "*2|$1|c|$3|1.5|"),
+            ("ZADD z -0 zero -inf low", ":2|"),
+            ("ZPOPMIN z 9", "*8|$3|low|$4|-inf|$4|zero|$1|0|$1|b|$1|2|$1|a|$1|3|"),
+            ("ZPOPMIN z", "*0|"),
+            ("EXISTS z", ":0|"),
+        ],
+    );
+}
+
+#[test]
+fn a_drawn_member_may_be_any() {
+    let mut rig = rig_of(config());
+    let client = rig.client();
+    rig.say(client, b"SADD s 0 1 2 3 4 5 6 7 8 9\r\n");
+    let drawn = rig.say(client, b"SPOP s 10\r\n");
+    let mut members: Vec<&str> = drawn.lines().skip(2).step_by(2).collect();
+    assert_ne!(members, ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"]);
+    members.sort();
+    assert_eq!(members, ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"]);
+}
+
+#[test]
+fn what_clients_ask_before_they_begin() {
+    talk(
+        &mut rig_of(config()),
+        &[
+            ("PING", "+PONG|"),
+            ("PING a", "$1|a|"),
+            ("PING a b", "-ERR wrong number of arguments for 'ping' command|"),
+            ("ECHO \"a b\"", "$3|a b|"),
+            ("SELECT 0", "+OK|"),
+            ("SELECT 1", "-ERR DB index is out of range|"),
+            ("SELECT x", "-ERR value is not an integer or out of range|"),
+            ("CONFIG GET save", "*2|$4|save|$0||"),
+            ("CONFIG GET appendonly", "*2|$10|appendonly|$2|no|"),
+            ("CONFIG GET maxmemory none", "*2|$9|maxmemory|$9|268435456|"),
+            ("CONFIG GET", "-ERR wrong number of arguments for 'config|get' command|"),
+            ("CONFIG SET a b", "-ERR unknown subcommand of 'config'|"),
+            ("COMMAND COUNT", ":49|"),
+            ("COMMAND DOCS", "*0|"),
+            ("CLIENT SETNAME x", "+OK|"),
+            ("HELLO 3", "-ERR unknown command 'HELLO'|"),
+            ("\"\\r\\n\\x00\"", "-ERR unknown command '\\r\\n\\x00'|"),
+            ("ECHO", "-ERR wrong number of arguments for 'echo' command|"),
+        ],
+    );
+    let mut rig = rig_of(config());
+    let client = rig.client();
+    let info = rig.say(client, b"INFO\r\n");
+    assert!(info.contains("connected_clients:1\r\n") && info.contains("db0:keys=0\r\n"), "{info}");
+    let commands = rig.say(client, b"COMMAND\r\n");
+    let (says, len) = crate::resp::reply::first(commands.as_bytes(), 100).unwrap().unwrap();
+    assert_eq!((says, len), (crate::resp::reply::Says::Array(49), commands.len()));
+    assert!(commands.contains("*6\r\n$3\r\nget\r\n:2\r\n*1\r\n+readonly\r\n:1\r\n:1\r\n:1\r\n"), "{commands}");
+    assert!(command::COMMANDS.is_sorted_by_key(|command| command.name));
+}
+
+#[test]
+fn keys_go_when_their_time_comes() {
+    let mut rig = rig_of(config());
+    let client = rig.client();
+    assert_eq!(
+        rig.say(client, b"SET a 1 PX 1500\r\nSET b 2\r\nEXPIRE b 3\r\nEXPIRE none 3\r\n"),
+        "+OK\r\n+OK\r\n:1\r\n:0\r\n"
+    );
+    assert_eq!(rig.say(client, b"PTTL a\r\nTTL a\r\nTTL b\r\nTTL none\r\n"), ":1500\r\n:2\r\n:3\r\n:-2\r\n");
+    rig.pass(Duration::from_millis(1499));
+    assert_eq!(rig.say(client, b"GET a\r\n"), "$1\r\n1\r\n");
+    rig.pass(Duration::from_millis(1));
+    // Nobody asked for it: it went by itself.
+    assert_eq!((rig.server.app.keys(), rig.server.app.store.expired()), (1, 1));
+    assert_eq!(rig.say(client, b"PERSIST b\r\nPERSIST b\r\nTTL b\r\n"), ":1\r\n:0\r\n:-1\r\n");
+    rig.pass(Duration::from_secs(10));
+    assert_eq!(rig.say(client, b"EXISTS a b b\r\nEXPIRE b -1\r\nEXISTS b\r\nDBSIZE\r\n"), ":2\r\n:1\r\n:0\r\n:0\r\n");
+    assert_eq!(rig.server.app.bytes(), 0);
+}
+
+#[test]
+fn many_keys_that_go_together_go_in_turns() {
+    let mut rig = rig_of(config());
+    let client = rig.client();
+    for n in 0..2500 {
+        rig.say(client, format!("SET {n} x PX 1000\r\n").as_bytes());
+    }
+    rig.now = rig.now.after(Duration::from_secs(1));
+    // Gone for who asks, before they are swept.
+    rig.server.app.on_timer(rig.now);
+    assert_eq!(rig.server.app.keys(), 2500 - SWEEP);
+    assert_eq!(rig.say(client, b"EXISTS 2499\r\n"), ":0\r\n");
+    while rig.server.next_timer().is_some_and(|at| at <= rig.now) {
+        rig.settle();
+    }
+    assert_eq!((rig.server.app.keys(), rig.server.app.bytes()), (0, 0));
+}
+
+#[test]
+fn memory_is_bounded_and_says_so() {
+    let mut rig = rig_of(Config { bounds: Bounds { keys: 100, bytes: 100_000 }, ..config() });
+    let client = rig.client();
+    let full = "-OOM command not allowed when used memory > 'maxmemory'.\r\n";
+    let text = "x".repeat(10_000);
+    let set = |n: usize| format!("SET {n} {text}\r\n");
+    let replies: String = (0..20).map(|n| rig.say(client, set(n).as_bytes())).collect();
+    let taken = replies.matches("+OK").count();
+    assert!((6..10).contains(&taken) && replies.ends_with(full), "{taken}: {replies}");
+    assert_eq!(rig.server.app.counts.full.get(), 20 - taken as u64);
+    assert!(rig.server.app.bytes() <= 100_000);
+    // What takes away is never refused.
+    assert_eq!(rig.say(client, b"GET 0\r\nDEL 0 1 2\r\n").len(), 10_000 + 10 + 4);
+    assert_eq!(rig.say(client, set(0).as_bytes()), "+OK\r\n");
+    assert_eq!(rig.say(client, b"FLUSHALL\r\nDBSIZE\r\n"), "+OK\r\n:0\r\n");
+    let replies: String = (0..200).map(|n| rig.say(client, format!("LPUSH {n} x\r\n").as_bytes())).collect();
+    assert!(replies.contains(":1") && replies.ends_with(full));
+    assert_eq!(rig.server.app.keys(), 100);
+}
+
+#[test]
+fn as_many_keys_fit_as_there_may_be() {
+    let mut rig = rig_of(Config { bounds: Bounds { keys: 3, bytes: 100_000 }, ..config() });
+    let full = "-OOM command not allowed when used memory > 'maxmemory'.|";
+    talk(
+        &mut rig,
+        &[
+            ("SET a 1 PX 1000", "+OK|"),
+            ("MSET a 1 b 2 c 3 d 4", full),
+            ("MSET b 2 c 3", "+OK|"),
+            ("SET d 1", full),
+            ("INCR d", full),
+            ("LPUSH d x y", full),
+            ("EXPIRE d 5", ":0|"),
+            // Keys that are there are none more.
+            ("MSET a 2 b 3 c 4", "+OK|"),
+            ("SET a 5 PX 1000", "+OK|"),
+            ("INCR b", ":4|"),
+            ("EXPIRE b 5", ":1|"),
+            ("DBSIZE", ":3|"),
+        ],
+    );
+    rig.pass(Duration::from_secs(1));
+    talk(&mut rig, &[("SET d 1", "+OK|"), ("SET e 1", full), ("DBSIZE", ":3|")]);
+    let mut rig = rig_of(Config { bounds: Bounds { keys: 1, bytes: 100_000 }, ..config() });
+    talk(&mut rig, &[("SET a 1", "+OK|"), ("SET a 2", "+OK|"), ("SET b 1", full)]);
+}
+
+#[test]
+fn bounds_for_texts_are_enough_for_them() {
+    let mut rig = rig_of(Config { bounds: Bounds::for_texts(20, 4, 3_000_000), ..config() });
+    let client = rig.client();
+    let text = "x".repeat(1_000_000);
+    for n in 0..20 {
+        let said = rig.say(client, format!("*3\r\n$3\r\nSET\r\n$2\r\n{n:02}\r\n$1000000\r\n{text}\r\n").as_bytes());
+        assert_eq!(said, "+OK\r\n", "{n}");
+    }
+    assert!(rig.say(client, b"SET more x\r\n").starts_with("-OOM "));
+    let Bounds { keys, bytes } = Bounds::for_texts(usize::MAX, 16, 1);
+    assert_eq!((keys, bytes), (usize::MAX, usize::MAX));
+}
+
+#[test]
+fn a_text_that_grows_stays_within_memory() {
+    let mut rig = rig_of(Config { bounds: Bounds { keys: 10, bytes: 100_000 }, ..config() });
+    let client = rig.client();
+    let text = "x".repeat(10_000);
+    assert_eq!(rig.say(client, format!("SET a {}\r\n", "x".repeat(45_000)).as_bytes()), "+OK\r\n");
+    assert_eq!(rig.say(client, format!("SET b {text}\r\n").as_bytes()), "+OK\r\n");
+    // It would have 90 000 bytes.
+    assert!(rig.say(client, b"APPEND a x\r\n").starts_with("-OOM "));
+    assert_eq!(rig.say(client, b"STRLEN a\r\nDEL b\r\nAPPEND a x\r\n"), ":45000\r\n:1\r\n:45001\r\n");
+    // There is room in it now.
+    assert_eq!(rig.say(client, format!("APPEND a {}\r\n", "x".repeat(2_000)).as_bytes()), ":47001\r\n");
+    assert!(rig.server.app.bytes() <= 100_000);
+}
+
+#[test]
+fn a_long_line_is_answered_and_a_longer_one_refused() {
+    let mut rig = rig_of(config());
+    let client = rig.client();
+    let line = |bytes: usize| format!("ECHO {}\r\n", "x".repeat(bytes));
+    for bytes in [16 * 1024, 20 * 1024, 64 * 1024 - 10] {
+        assert_eq!(rig.say(client, line(bytes).as_bytes()).len(), 1 + 5 + 2 + bytes + 2, "{bytes}");
+    }
+    let heard = rig.say(client, "x".repeat(70_000).as_bytes());
+    assert_eq!(heard, "-ERR Protocol error: too big inline request\r\n");
+    assert!(rig.net.far_eof(client));
+}
+
+#[test]
+fn a_list_that_was_long_gives_its_memory_back() {
+    let mut list = value::List::default();
+    (0..100_000).for_each(|_| list.push(value::End::Right, b"x"));
+    (0..99_999).for_each(|_| drop(list.pop(value::End::Left)));
+    let value = Value::List(list);
+    assert_eq!(value.cost(), 1 + ELEMENT);
+    let Value::List(list) = value else { unreachable!() };
+    assert!(list.capacity() < 100);
+}
+
+#[test]
+fn a_pipeline_is_answered_in_order_however_it_comes() {
+    let wanted: String = (1..=5000).map(|n| format!(":{n}\r\n")).collect();
+    for seed in 1..20 {
+        let mut rig = Rig::new(Kv::new(config()), Net { seed, window: 777, ..Net::default() });
+        let client = rig.client();
+        let asked = b"*2\r\n$4\r\nINCR\r\n$1\r\na\r\n".repeat(5000);
+        let (mut heard, mut at) = (String::new(), 0);
+        while heard.len() < wanted.len() {
+            at += rig.net.far_send(client, &asked[at..]);
+            rig.settle();
+            heard += &rig.hear(client);
+        }
+        assert!(heard == wanted, "seed {seed}");
+    }
+}
+
+#[test]
+fn one_who_does_not_read_is_not_served_on() {
+    let mut rig = Rig::new(Kv::new(config()), Net { window: 10_000, ..Net::default() });
+    let (deaf, other) = (rig.client(), rig.client());
+    rig.say(other, format!("SET a {}\r\n", "x".repeat(5_000)).as_bytes());
+    for _ in 0..5_000 {
+        rig.net.far_send(deaf, b"GET a\r\n");
+        rig.settle();
+    }
+    let served = rig.server.app.counts.requests.get();
+    assert!(served < 30, "{served} of 5000");
+    assert_eq!(rig.say(other, b"PING\r\n"), "+PONG\r\n");
+    // He reads after all, and gets what he asked for.
+    assert!(rig.hear(deaf).len() > 1_000_000);
+}
+
+#[test]
+fn who_asks_for_more_than_may_wait_is_cut_off() {
+    let mut rig = rig_of(Config { replies_max: 100_000, ..config() });
+    let client = rig.client();
+    rig.say(client, format!("SET a {}\r\n", "x".repeat(1_000)).as_bytes());
+    rig.say(client, format!("MGET{}\r\n", " a".repeat(200)).as_bytes());
+    assert!(rig.net.is_reset(client));
+    assert_eq!((rig.server.app.counts.greedy.get(), rig.server.app.buffers), (1, 0));
+}
+
+#[test]
+fn all_buffers_together_are_bounded() {
+    let mut rig = rig_of(Config { buffers_max: 1 << 20, ..config() });
+    let clients: Vec<_> = (0..20).map(|_| rig.client()).collect();
+    for client in &clients {
+        // A long argument that never ends.
+        rig.say(*client, &[&b"*2\r\n$4\r\nECHO\r\n$1000000\r\n"[..], &[b'x'; 100_000]].concat());
+        assert!(rig.server.app.buffers <= 1 << 20);
+    }
+    assert!(rig.server.app.counts.greedy.get() > 5);
+    assert!(rig.server.app.clients() > 3);
+}
+
+#[test]
+fn garbage_ends_a_client_and_nobody_else() {
+    let mut rig = rig_of(config());
+    let other = rig.client();
+    for (said, heard) in [
+        (&b"*1\r\n:1\r\nPING\r\n"[..], "-ERR Protocol error: expected '$', got ':'\r\n"),
+        (b"*-99999999999999999999\r\n", "-ERR Protocol error: invalid multibulk length\r\n"),
+        (b"PING\r\n'a\r\n", "+PONG\r\n-ERR Protocol error: unbalanced quotes in request\r\n"),
+        (b"POST / HTTP/1.1\r\nHost: a\r\n\r\nFLUSHALL\r\n", ""),
+        (b"QUIT\r\nPING\r\n", "+OK\r\n"),
+    ] {
+        let client = rig.client();
+        assert_eq!(rig.say(client, said), heard);
+        assert!(rig.net.far_eof(client), "{}", said.escape_ascii());
+    }
+    assert_eq!(rig.server.app.counts.malformed.get(), 4);
+    assert_eq!(rig.say(other, b"PING\r\n"), "+PONG\r\n");
+    assert_eq!(rig.server.app.clients(), 1);
+}
+
+#[test]
+fn clients_are_counted_and_let_go() {
+    let mut rig = rig_of(Config { clients_max: 3, clients_per_peer: 2, ..config() });
+    let first = rig.client();
+    rig.client();
+    let third = rig.client();
+    assert_eq!(rig.hear(third), "-ERR max number of clients reached\r\n");
+    let elsewhere = rig.client_from([1, 0, 0, 3]);
+    assert_eq!(rig.say(elsewhere, b"PING\r\n"), "+PONG\r\n");
+    rig.pass(Duration::from_secs(299));
+    assert_eq!(rig.say(first, b"PING\r\n"), "+PONG\r\n");
+    rig.pass(Duration::from_secs(2));
+    assert_eq!((rig.server.app.clients(), rig.server.app.counts.idle.get()), (1, 2));
+    // What is said before the end is answered.
+    rig.net.far_send(first, b"PING\r\n");
+    rig.net.far_shut(first);
+    assert_eq!(rig.hear(first), "+PONG\r\n");
+    assert_eq!((rig.server.app.clients(), rig.server.app.buffers), (0, 0));
+}

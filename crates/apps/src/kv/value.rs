@@ -1,0 +1,356 @@
+//! What a key holds: a text, a list, a set, a hash, or a sorted set, each with what it costs in bytes, known at any time.
+//!
+//! The cost is that of the bytes and of what is around them, rounded up: [`ELEMENT`] is the allocator's overhead and a place in a
+//! table that is just half full. Memory that a value has outgrown is given back when a quarter of it is used.
+
+use super::Refusal;
+use crate::table::Table;
+use std::collections::{BTreeSet, VecDeque};
+use wire::hash::Key;
+
+/// What an element costs beside its bytes.
+pub const ELEMENT: usize = 160;
+
+/// A value.
+#[derive(Debug)]
+pub enum Value {
+    /// Bytes.
+    Text(Vec<u8>),
+    /// A list.
+    List(List),
+    /// A set.
+    Set(Members<()>),
+    /// A hash: fields and what they hold.
+    Hash(Members<Box<[u8]>>),
+    /// A set in order of its scores.
+    Sorted(Sorted),
+}
+
+impl Value {
+    /// Its type, as TYPE says it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Value::Text(_) => "string",
+            Value::List(_) => "list",
+            Value::Set(_) => "set",
+            Value::Hash(_) => "hash",
+            Value::Sorted(_) => "zset",
+        }
+    }
+
+    /// What it costs.
+    pub fn cost(&self) -> usize {
+        match self {
+            Value::Text(text) => text.capacity(),
+            Value::List(list) => list.cost,
+            Value::Set(set) => set.cost,
+            Value::Hash(hash) => hash.cost,
+            Value::Sorted(sorted) => sorted.cost,
+        }
+    }
+
+    /// Has it no elements left? A text is never over: it may be empty.
+    pub fn is_over(&self) -> bool {
+        match self {
+            Value::Text(_) => false,
+            Value::List(list) => list.items.is_empty(),
+            Value::Set(set) => set.table.is_empty(),
+            Value::Hash(hash) => hash.table.is_empty(),
+            Value::Sorted(sorted) => sorted.scores.is_empty(),
+        }
+    }
+}
+
+/// A type of value, by which a command asks for it.
+pub trait Kind: Sized {
+    /// This value as one of this type.
+    ///
+    /// # Errors
+    /// [`Refusal::WrongType`].
+    fn of(value: &Value) -> Result<&Self, Refusal>;
+
+    /// The same, to be changed.
+    ///
+    /// # Errors
+    /// [`Refusal::WrongType`].
+    fn of_mut(value: &mut Value) -> Result<&mut Self, Refusal>;
+
+    /// An empty one, whose tables have this key.
+    fn empty_value(key: Key) -> Value;
+}
+
+impl Kind for Vec<u8> {
+    fn of(value: &Value) -> Result<&Self, Refusal> {
+        if let Value::Text(text) = value { Ok(text) } else { Err(Refusal::WrongType) }
+    }
+
+    fn of_mut(value: &mut Value) -> Result<&mut Self, Refusal> {
+        if let Value::Text(text) = value { Ok(text) } else { Err(Refusal::WrongType) }
+    }
+
+    fn empty_value(_: Key) -> Value {
+        Value::Text(Vec::new())
+    }
+}
+
+/// A list.
+#[derive(Debug, Default)]
+pub struct List {
+    items: VecDeque<Box<[u8]>>,
+    cost: usize,
+}
+
+/// An end of a list.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    /// The head.
+    Left,
+    /// The tail.
+    Right,
+}
+
+impl List {
+    /// Elements.
+    pub fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// Places there is memory for.
+    #[cfg(test)]
+    pub fn capacity(&self) -> usize {
+        self.items.capacity()
+    }
+
+    /// Puts an element to an end.
+    pub fn push(&mut self, end: End, item: &[u8]) {
+        self.cost += item.len() + ELEMENT;
+        match end {
+            End::Left => self.items.push_front(item.into()),
+            End::Right => self.items.push_back(item.into()),
+        }
+    }
+
+    /// Takes the element at an end.
+    pub fn pop(&mut self, end: End) -> Option<Box<[u8]>> {
+        let item = match end {
+            End::Left => self.items.pop_front(),
+            End::Right => self.items.pop_back(),
+        }?;
+        self.cost -= item.len() + ELEMENT;
+        if self.items.len() * 4 < self.items.capacity() {
+            self.items.shrink_to(self.items.len() * 2);
+        }
+        Some(item)
+    }
+
+    /// Elements from one place to another, both among them.
+    pub fn range(&self, from: usize, to: usize) -> impl Iterator<Item = &[u8]> {
+        self.items.iter().skip(from).take((to + 1).saturating_sub(from)).map(|item| &**item)
+    }
+}
+
+impl Kind for List {
+    fn of(value: &Value) -> Result<&Self, Refusal> {
+        if let Value::List(list) = value { Ok(list) } else { Err(Refusal::WrongType) }
+    }
+
+    fn of_mut(value: &mut Value) -> Result<&mut Self, Refusal> {
+        if let Value::List(list) = value { Ok(list) } else { Err(Refusal::WrongType) }
+    }
+
+    fn empty_value(_: Key) -> Value {
+        Value::List(List::default())
+    }
+}
+
+/// What a member costs beside its name.
+pub trait Cost {
+    /// Bytes.
+    fn cost(&self) -> usize;
+}
+
+impl Cost for () {
+    fn cost(&self) -> usize {
+        0
+    }
+}
+
+impl Cost for Box<[u8]> {
+    fn cost(&self) -> usize {
+        self.len()
+    }
+}
+
+/// Members of a set, or fields of a hash.
+#[derive(Debug)]
+pub struct Members<V> {
+    table: Table<V>,
+    cost: usize,
+}
+
+impl<V: Cost> Members<V> {
+    fn empty(key: Key) -> Members<V> {
+        Members { table: Table::new(key), cost: 0 }
+    }
+
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// What belongs to a name.
+    pub fn get(&self, name: &[u8]) -> Option<&V> {
+        self.table.get(name)
+    }
+
+    /// Puts one in; was it new?
+    pub fn insert(&mut self, name: &[u8], value: V) -> bool {
+        self.cost += value.cost();
+        match self.table.insert(name, value) {
+            Some(old) => {
+                self.cost -= old.cost();
+                false
+            }
+            None => {
+                self.cost += name.len() + ELEMENT;
+                true
+            }
+        }
+    }
+
+    /// Takes one out.
+    pub fn remove(&mut self, name: &[u8]) -> bool {
+        let taken = self.table.remove(name);
+        self.less(taken).is_some()
+    }
+
+    /// Takes out the one that a number draws.
+    pub fn draw(&mut self, number: u64) -> Option<Box<[u8]>> {
+        let at = number.checked_rem(self.table.len() as u64)?;
+        let taken = self.table.remove_at(at as usize);
+        self.less(taken)
+    }
+
+    fn less(&mut self, taken: Option<(Box<[u8]>, V)>) -> Option<Box<[u8]>> {
+        let (name, value) = taken?;
+        self.cost -= name.len() + value.cost() + ELEMENT;
+        Some(name)
+    }
+
+    /// All of them, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &V)> {
+        self.table.iter()
+    }
+}
+
+impl Kind for Members<()> {
+    fn of(value: &Value) -> Result<&Self, Refusal> {
+        if let Value::Set(set) = value { Ok(set) } else { Err(Refusal::WrongType) }
+    }
+
+    fn of_mut(value: &mut Value) -> Result<&mut Self, Refusal> {
+        if let Value::Set(set) = value { Ok(set) } else { Err(Refusal::WrongType) }
+    }
+
+    fn empty_value(key: Key) -> Value {
+        Value::Set(Members::empty(key))
+    }
+}
+
+impl Kind for Members<Box<[u8]>> {
+    fn of(value: &Value) -> Result<&Self, Refusal> {
+        if let Value::Hash(hash) = value { Ok(hash) } else { Err(Refusal::WrongType) }
+    }
+
+    fn of_mut(value: &mut Value) -> Result<&mut Self, Refusal> {
+        if let Value::Hash(hash) = value { Ok(hash) } else { Err(Refusal::WrongType) }
+    }
+
+    fn empty_value(key: Key) -> Value {
+        Value::Hash(Members::empty(key))
+    }
+}
+
+/// A score: a number, never NaN, and zero without a sign.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Score(f64);
+
+impl Score {
+    /// A score, unless it is NaN.
+    pub fn new(score: f64) -> Option<Score> {
+        (!score.is_nan()).then_some(Score(score + 0.0))
+    }
+
+    /// The number.
+    pub fn get(self) -> f64 {
+        self.0
+    }
+}
+
+impl Eq for Score {}
+
+impl PartialOrd for Score {
+    fn partial_cmp(&self, other: &Score) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Score {
+    fn cmp(&self, other: &Score) -> std::cmp::Ordering {
+        self.0.total_cmp(&other.0)
+    }
+}
+
+/// A sorted set: by score, and by name where scores are equal. Each name is there twice.
+#[derive(Debug)]
+pub struct Sorted {
+    scores: Table<Score>,
+    order: BTreeSet<(Score, Box<[u8]>)>,
+    cost: usize,
+}
+
+impl Sorted {
+    /// Members.
+    pub fn len(&self) -> usize {
+        self.scores.len()
+    }
+
+    /// A member's score.
+    pub fn score(&self, name: &[u8]) -> Option<Score> {
+        self.scores.get(name).copied()
+    }
+
+    /// Gives a member its score; was it new?
+    pub fn insert(&mut self, name: &[u8], score: Score) -> bool {
+        let old = self.scores.insert(name, score);
+        match old {
+            Some(old) if old == score => return false,
+            Some(old) => drop(self.order.remove(&(old, name.into()))),
+            None => self.cost += 2 * (name.len() + ELEMENT),
+        }
+        self.order.insert((score, name.into()));
+        old.is_none()
+    }
+
+    /// Takes out the member with the lowest score.
+    pub fn pop_first(&mut self) -> Option<(Score, Box<[u8]>)> {
+        let first = self.order.pop_first()?;
+        self.scores.remove(&first.1);
+        self.cost -= 2 * (first.1.len() + ELEMENT);
+        Some(first)
+    }
+}
+
+impl Kind for Sorted {
+    fn of(value: &Value) -> Result<&Self, Refusal> {
+        if let Value::Sorted(sorted) = value { Ok(sorted) } else { Err(Refusal::WrongType) }
+    }
+
+    fn of_mut(value: &mut Value) -> Result<&mut Self, Refusal> {
+        if let Value::Sorted(sorted) = value { Ok(sorted) } else { Err(Refusal::WrongType) }
+    }
+
+    fn empty_value(key: Key) -> Value {
+        Value::Sorted(Sorted { scores: Table::new(key), order: BTreeSet::new(), cost: 0 })
+    }
+}

@@ -1,0 +1,193 @@
+//! The clients: each writes requests, as many as may be under way, and reads answers, in order.
+
+use super::report::Report;
+use super::{AWAKE, Mix};
+use crate::netperf::hist::Histogram;
+use crate::netperf::sockets::{PATIENCE, Pace, Round, Setup, Sockets, connect};
+use crate::streams::Failure;
+use anyhow::Context;
+use clock::{Duration, Instant};
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+/// Bytes read at a time.
+const READ: usize = 64 * 1024;
+
+#[derive(Debug)]
+struct Client<F> {
+    fd: F,
+    unsent: Vec<u8>,
+    sent: usize,
+    got: Vec<u8>,
+    /// Kinds of requests under way, oldest first, and when each was written.
+    under_way: VecDeque<(Option<usize>, Instant)>,
+}
+
+#[derive(Debug)]
+pub(super) struct Clients<S: Sockets> {
+    clients: Vec<Client<S::Fd>>,
+    buffer: Vec<u8>,
+}
+
+/// What was answered.
+struct Tally {
+    times: Vec<Histogram>,
+    answered: u64,
+}
+
+impl<S: Sockets> Clients<S> {
+    pub(super) fn connect(
+        sockets: &mut S,
+        round: Round<'_, S>,
+        at: SocketAddr,
+        setup: &Setup,
+        count: usize,
+    ) -> anyhow::Result<Clients<S>> {
+        let mut all = Clients { clients: Vec::with_capacity(count), buffer: vec![0; READ] };
+        for n in 1..=count {
+            let connected = connect(sockets, round, Instant::NEVER, at, setup);
+            match connected.and_then(|fd| fd.context("stopped")) {
+                Ok(fd) => all.clients.push(Client {
+                    fd,
+                    unsent: Vec::new(),
+                    sent: 0,
+                    got: Vec::new(),
+                    under_way: VecDeque::new(),
+                }),
+                Err(why) => {
+                    all.close(sockets);
+                    return Err(why.context(format!("connection {n} to {at}")));
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    pub(super) fn close(&mut self, sockets: &mut S) {
+        self.clients.drain(..).for_each(|client| sockets.close(client.fd));
+    }
+
+    /// Has the first client fill the service, a request at a time.
+    pub(super) fn fill<M: Mix>(&mut self, sockets: &mut S, round: Round<'_, S>, mix: &mut M) -> anyhow::Result<()> {
+        let mut ignored = Tally { times: Vec::new(), answered: 0 };
+        let mut moved_at = round(sockets, Pace::Go);
+        loop {
+            let Some(client) = self.clients.first_mut() else { return Ok(()) };
+            if client.under_way.is_empty() {
+                if dispatch::stop_requested() || !mix.fill(&mut client.unsent) {
+                    return Ok(());
+                }
+                client.under_way.push_back((None, moved_at));
+            }
+            let moved = client.turn(sockets, mix, 0, &mut self.buffer, &mut ignored)?;
+            let now = round(sockets, if moved { Pace::Go } else { Pace::Wait });
+            if moved {
+                moved_at = now;
+            }
+            anyhow::ensure!(now.since(moved_at) < PATIENCE, "nothing for {} seconds", PATIENCE.as_secs());
+        }
+    }
+
+    /// Has all clients ask for so long; what is under way then is not waited for, and not counted.
+    pub(super) fn run<M: Mix>(
+        &mut self,
+        sockets: &mut S,
+        round: Round<'_, S>,
+        mix: &mut M,
+        time: Duration,
+        depth: usize,
+    ) -> anyhow::Result<Report> {
+        let mut tally = Tally { times: vec![Histogram::default(); M::KINDS.len()], answered: 0 };
+        round(sockets, Pace::Go);
+        let start = sockets.now();
+        let (end, mut moved_at) = (start.after(time), start);
+        let elapsed = loop {
+            let now = sockets.now();
+            if now >= end || dispatch::stop_requested() {
+                break now.since(start);
+            }
+            let mut moved = false;
+            for (at, client) in self.clients.iter_mut().enumerate() {
+                client.ask(sockets, mix, at, depth);
+                moved |= client.turn(sockets, mix, at, &mut self.buffer, &mut tally)?;
+            }
+            if moved {
+                moved_at = now;
+            }
+            let waited = now.since(moved_at);
+            anyhow::ensure!(waited < PATIENCE, "nothing was answered for {} seconds", PATIENCE.as_secs());
+            round(sockets, if waited < AWAKE { Pace::Go } else { Pace::Wait });
+        };
+        Ok(Report {
+            elapsed: elapsed.as_secs_f64(),
+            answered: tally.answered,
+            times: tally.times,
+            clients: 0,
+            depth: 0,
+        })
+    }
+}
+
+impl<F: Copy> Client<F> {
+    /// Writes requests until `depth` are under way.
+    fn ask<S: Sockets<Fd = F>, M: Mix>(&mut self, sockets: &S, mix: &mut M, at: usize, depth: usize) {
+        while self.under_way.len() < depth {
+            let kind = mix.ask(at, &mut self.unsent);
+            // Read for each: since the round the clients before this one have had their turns.
+            self.under_way.push_back((Some(kind), sockets.now()));
+        }
+    }
+
+    /// Sends and receives what can be now; was that something?
+    fn turn<S: Sockets<Fd = F>, M: Mix>(
+        &mut self,
+        sockets: &mut S,
+        mix: &mut M,
+        at: usize,
+        buffer: &mut [u8],
+        tally: &mut Tally,
+    ) -> anyhow::Result<bool> {
+        let mut moved = false;
+        while self.sent < self.unsent.len() {
+            match sockets.send(self.fd, self.unsent.get(self.sent..).unwrap_or_default()) {
+                Ok(n) => self.sent += n,
+                Err(Failure::Again) => break,
+                Err(why) => return Err(anyhow::Error::new(why).context("send")),
+            }
+            moved = true;
+        }
+        // Where more is under way than buffers hold there is always something left.
+        if self.sent >= self.unsent.len() / 2 {
+            self.unsent.drain(..self.sent);
+            self.sent = 0;
+        }
+        loop {
+            match sockets.recv(self.fd, buffer) {
+                Ok(0) => anyhow::bail!("the far end has closed"),
+                Ok(n) => self.got.extend_from_slice(buffer.get(..n).unwrap_or_default()),
+                Err(Failure::Again) => return Ok(moved),
+                Err(why) => return Err(anyhow::Error::new(why).context("receive")),
+            }
+            moved = true;
+            self.hear(mix, at, sockets.now(), tally)?;
+        }
+    }
+
+    /// Takes the whole answers out of what came.
+    fn hear<M: Mix>(&mut self, mix: &mut M, at: usize, now: Instant, tally: &mut Tally) -> anyhow::Result<()> {
+        let mut heard = 0;
+        while heard < self.got.len() {
+            let (kind, asked) = *self.under_way.front().context("an answer that nobody asked for")?;
+            let bytes = self.got.get(heard..).unwrap_or_default();
+            let Some(len) = mix.hear(at, kind, bytes)? else { break };
+            heard += len.max(1);
+            self.under_way.pop_front();
+            if let Some(times) = kind.and_then(|kind| tally.times.get_mut(kind)) {
+                times.add(now.since(asked));
+                tally.answered += 1;
+            }
+        }
+        self.got.drain(..heard.min(self.got.len()));
+        Ok(())
+    }
+}

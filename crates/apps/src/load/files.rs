@@ -1,0 +1,184 @@
+//! The file service: names looked up, attributes, reads and writes, against [`crate::filed`].
+//!
+//! The mix is SPEC SFS 2008's for NFS version 3 (as published: LOOKUP 24, READ 18, WRITE 10, GETATTR 26, ACCESS 11, SETATTR 4,
+//! READDIRPLUS 2, and one each of READLINK, READDIR, CREATE, REMOVE, FSSTAT), with what our protocol has not asked as what is nearest:
+//! READLINK, READDIR and READDIRPLUS as LOOKUP, ACCESS, SETATTR and FSSTAT as GETATTR. Files are all alike, and wanted alike.
+
+use super::zipf::Draw;
+use super::{CLIENTS_MAX, Mix};
+use crate::filed::proto::{self, Kind, Op, ROOT};
+use crate::filed::{Bounds, Config, Filed, PORT};
+use anyhow::Context;
+use std::collections::VecDeque;
+
+/// Bytes of a READ or a WRITE: SFS's usual transfer.
+pub const TRANSFER: usize = 8 * 1024;
+/// Files there may be.
+pub const FILES_MAX: u32 = 100_000;
+/// Bytes a file may have.
+pub const FILE_MAX: u32 = 1 << 20;
+/// Bytes of the longest name.
+const NAME: usize = 32;
+
+const LOOKUP: usize = 0;
+const GETATTR: usize = 1;
+const READ: usize = 2;
+const WRITE: usize = 3;
+const CREATE: usize = 4;
+const REMOVE: usize = 5;
+/// Of 100 requests: LOOKUP, GETATTR, READ, WRITE; the rest create and remove in turn.
+const SHARES: [(usize, u64); 4] = [(LOOKUP, 28), (GETATTR, 42), (READ, 18), (WRITE, 10)];
+
+/// The files there are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Files {
+    /// How many.
+    pub count: u32,
+    /// Transfers that each is long.
+    pub transfers: u32,
+}
+
+impl Default for Files {
+    fn default() -> Files {
+        Files { count: 1000, transfers: 4 }
+    }
+}
+
+/// The workload.
+#[derive(Debug)]
+pub struct Fileload {
+    files: Files,
+    draw: Draw,
+    data: Vec<u8>,
+    handles: Vec<u64>,
+    /// Transfers written into the last file.
+    filled: u32,
+    number: u32,
+    /// Numbers of files that a client has made and not removed, oldest first.
+    made: Vec<VecDeque<u32>>,
+}
+
+impl Fileload {
+    /// A workload on these files.
+    pub fn new(files: Files) -> Fileload {
+        let (draw, data) = (Draw::new(1), vec![b'f'; TRANSFER]);
+        Fileload { files, draw, data, handles: Vec::new(), filled: files.transfers, number: 0, made: Vec::new() }
+    }
+
+    fn say(&mut self, out: &mut Vec<u8>, op: &Op<'_>) {
+        self.number = self.number.wrapping_add(1);
+        proto::ask(out, self.number, op);
+    }
+
+    /// A file, and a place in it.
+    fn drawn(&mut self) -> (usize, u64, u64) {
+        let file = self.draw.below(self.handles.len() as u64) as usize;
+        let offset = self.draw.below(self.files.transfers.into()) * TRANSFER as u64;
+        (file, self.handles.get(file).copied().unwrap_or(ROOT), offset)
+    }
+
+    /// CREATE and REMOVE in turn, so that there are never many.
+    fn make_or_remove(&mut self, client: usize, out: &mut Vec<u8>) -> usize {
+        if self.made.len() <= client {
+            self.made.resize_with(client + 1, VecDeque::new);
+        }
+        let number = self.number;
+        let Some(made) = self.made.get_mut(client) else { return LOOKUP };
+        let name = |number: u32| format!("t{client}.{number}");
+        match made.pop_front() {
+            Some(number) => {
+                self.say(out, &Op::Remove(ROOT, name(number).as_bytes()));
+                REMOVE
+            }
+            None => {
+                made.push_back(number);
+                self.say(out, &Op::Create(ROOT, Kind::File, name(number).as_bytes()));
+                CREATE
+            }
+        }
+    }
+}
+
+/// As much as any flags ask for, and a file that each client has made. A bound takes no memory by itself.
+pub(super) fn bounds() -> Bounds {
+    Bounds::for_files(FILES_MAX as usize + CLIENTS_MAX, NAME, FILE_MAX as usize)
+}
+
+fn name(file: usize) -> String {
+    format!("file{file:06}")
+}
+
+impl Mix for Fileload {
+    type App = Filed;
+
+    const PORT: u16 = PORT;
+    const NAME: &'static str = "fileload";
+    const KINDS: &'static [&'static str] = &["LOOKUP", "GETATTR", "READ", "WRITE", "CREATE", "REMOVE"];
+
+    fn app() -> Filed {
+        Filed::new(Config { bounds: bounds(), ..Config::default() })
+    }
+
+    fn fill(&mut self, out: &mut Vec<u8>) -> bool {
+        let data = std::mem::take(&mut self.data);
+        let more = match self.handles.last().copied().filter(|_| self.filled < self.files.transfers) {
+            Some(handle) => {
+                self.say(out, &Op::Write(handle, u64::from(self.filled) * TRANSFER as u64, &data));
+                self.filled += 1;
+                true
+            }
+            None if self.handles.len() < self.files.count as usize => {
+                self.say(out, &Op::Create(ROOT, Kind::File, name(self.handles.len()).as_bytes()));
+                self.filled = 0;
+                true
+            }
+            None => false,
+        };
+        self.data = data;
+        more
+    }
+
+    fn ask(&mut self, client: usize, out: &mut Vec<u8>) -> usize {
+        let (file, handle, offset) = self.drawn();
+        let mut share = self.draw.below(100);
+        for (kind, shares) in SHARES {
+            if share >= shares {
+                share -= shares;
+                continue;
+            }
+            let data = std::mem::take(&mut self.data);
+            match kind {
+                LOOKUP => self.say(out, &Op::Lookup(ROOT, name(file).as_bytes())),
+                GETATTR => self.say(out, &Op::GetAttr(handle)),
+                READ => self.say(out, &Op::Read(handle, offset, TRANSFER as u32)),
+                _ => self.say(out, &Op::Write(handle, offset, &data)),
+            }
+            self.data = data;
+            return kind;
+        }
+        self.make_or_remove(client, out)
+    }
+
+    fn hear(&mut self, _client: usize, kind: Option<usize>, bytes: &[u8]) -> anyhow::Result<Option<usize>> {
+        let record = proto::record(bytes).map_err(|_| anyhow::anyhow!("the server's bytes are no record"))?;
+        let Some(record) = record else { return Ok(None) };
+        let (_, status, body) = proto::said(record).context("a record too short to be an answer")?;
+        anyhow::ensure!(status == 0, "the server: error {status} (RFC 1813 2.6)");
+        match kind {
+            // Of what fills, CREATE tells a handle; the others tell attributes.
+            None => self.handles.extend(proto::handle(body)),
+            Some(READ) => anyhow::ensure!(body.len() == 1 + TRANSFER, "{} bytes were read", body.len()),
+            Some(_) => {}
+        }
+        Ok(Some(4 + record.len()))
+    }
+
+    fn describe(&self) -> String {
+        let Files { count, transfers } = self.files;
+        format!(
+            "28 % LOOKUP, 42 % GETATTR, 18 % READ, 10 % WRITE, 2 % CREATE and REMOVE; {count} files of {} KiB, {} KiB at a time",
+            transfers as usize * TRANSFER / 1024,
+            TRANSFER / 1024
+        )
+    }
+}

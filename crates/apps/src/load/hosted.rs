@@ -1,0 +1,146 @@
+//! An application as a far end: its listener and its connections, looked at in turn, on any [`Sockets`].
+//!
+//! Those tell no readiness, so each connection is asked in each turn: for tens of connections, not for thousands. They do not tell who
+//! connects either: the application is told its own address twice.
+
+use super::AWAKE;
+use crate::app::{Accept, Action, App, Chan, Event};
+use crate::netperf::session::Turn;
+use crate::netperf::sockets::{Setup, Sockets, Waits};
+use crate::streams::{Ends, Failure};
+use clock::Instant;
+use std::net::SocketAddr;
+
+/// Connections taken in a turn.
+const ACCEPTS: usize = 16;
+/// Bytes read at a time.
+const READ: usize = 64 * 1024;
+
+/// The far end.
+#[derive(Debug)]
+pub struct Hosted<A, S: Sockets> {
+    /// The application.
+    pub app: A,
+    listener: S::Fd,
+    local: SocketAddr,
+    chans: Vec<Option<S::Fd>>,
+    buffer: Vec<u8>,
+    came: Instant,
+}
+
+impl<A: App, S: Sockets> Hosted<A, S> {
+    /// `app` at `at`; L4 port 0 picks one. Says which.
+    ///
+    /// # Errors
+    /// The address is taken.
+    pub fn open(sockets: &mut S, at: SocketAddr, app: A) -> Result<(Hosted<A, S>, u16), Failure> {
+        let setup = Setup { nodelay: true, waits: Waits::Never, ..Setup::default() };
+        let listener = sockets.listen(at, &setup)?;
+        let local = sockets.local(listener)?;
+        let (chans, buffer, came) = (Vec::new(), vec![0; READ], Instant::ZERO);
+        Ok((Hosted { app, listener, local, chans, buffer, came }, local.port()))
+    }
+
+    fn accept(&mut self, sockets: &mut S, now: Instant) -> bool {
+        for taken in 0..ACCEPTS {
+            let Ok(fd) = sockets.accept(self.listener) else { return taken > 0 };
+            let ends = Ends { local: self.local, peer: self.local };
+            match self.app.accept(None, ends, now) {
+                Accept::Take(chan) => {
+                    let at = chan.0 as usize;
+                    if self.chans.len() <= at {
+                        self.chans.resize(at + 1, None);
+                    }
+                    if let Some(place) = self.chans.get_mut(at) {
+                        *place = Some(fd);
+                    }
+                }
+                Accept::Refuse(_) => sockets.close(fd),
+            }
+            self.act(sockets);
+        }
+        true
+    }
+
+    /// Ends what the application wants ended; the options it wishes were set when the connection was made.
+    fn act(&mut self, sockets: &mut S) {
+        while let Some(action) = self.app.poll_action() {
+            if let Action::Close(chan) | Action::Abort(chan) = action
+                && let Some(fd) = self.chans.get_mut(chan.0 as usize).and_then(Option::take)
+            {
+                sockets.close(fd);
+            }
+        }
+    }
+
+    fn fd(&self, chan: Chan) -> Option<S::Fd> {
+        self.chans.get(chan.0 as usize).copied().flatten()
+    }
+
+    /// The connection has failed.
+    fn lose(&mut self, sockets: &mut S, chan: Chan, why: Failure, now: Instant) {
+        if let Some(fd) = self.chans.get_mut(chan.0 as usize).and_then(Option::take) {
+            sockets.close(fd);
+            self.app.on_event(chan, Event::Gone(why), now);
+            self.act(sockets);
+        }
+    }
+
+    fn read(&mut self, sockets: &mut S, chan: Chan, now: Instant) -> bool {
+        let room = self.app.room(chan).min(READ);
+        let (Some(fd), Some(into)) = (self.fd(chan).filter(|_| room > 0), self.buffer.get_mut(..room)) else {
+            return false;
+        };
+        match sockets.recv(fd, into) {
+            Err(Failure::Again) => return false,
+            Err(why) => self.lose(sockets, chan, why, now),
+            Ok(0) => {
+                self.app.on_event(chan, Event::Eof, now);
+                self.act(sockets);
+                // Nobody asks any more: what is left is not waited for.
+                self.lose(sockets, chan, Failure::Gone, now);
+            }
+            Ok(n) => {
+                self.app.on_event(chan, Event::Bytes(self.buffer.get(..n).unwrap_or_default()), now);
+                self.act(sockets);
+            }
+        }
+        true
+    }
+
+    fn write(&mut self, sockets: &mut S, chan: Chan, now: Instant) -> bool {
+        let Some(fd) = self.fd(chan) else { return false };
+        let bytes = self.app.output(chan, now);
+        if bytes.is_empty() {
+            return false;
+        }
+        match sockets.send(fd, bytes) {
+            Err(Failure::Again) => return false,
+            Err(why) => self.lose(sockets, chan, why, now),
+            Ok(n) => {
+                self.app.sent(chan, n, now);
+                self.act(sockets);
+            }
+        }
+        true
+    }
+}
+
+impl<A: App, S: Sockets> Turn<S> for Hosted<A, S> {
+    fn turn(&mut self, sockets: &mut S, now: Instant) -> bool {
+        if self.app.next_timer().is_some_and(|at| at <= now) {
+            self.app.on_timer(now);
+            self.act(sockets);
+        }
+        let mut busy = self.accept(sockets, now);
+        for at in 0..self.chans.len() {
+            let chan = Chan(at as u32);
+            busy |= self.read(sockets, chan, now);
+            busy |= self.write(sockets, chan, now);
+        }
+        if busy {
+            self.came = now;
+        }
+        now.since(self.came) < AWAKE
+    }
+}

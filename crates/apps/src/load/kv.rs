@@ -1,0 +1,131 @@
+//! The database: GET and SET of keys of which few are wanted often, against [`crate::kv`] or any Redis.
+//!
+//! 90 GETs to 10 SETs unless told otherwise, between YCSB's workloads A (50 to 50) and B (95 to 5).
+
+use super::Mix;
+use super::zipf::{Draw, Zipf};
+use crate::kv::{Bounds, Config, Kv, PORT};
+use crate::resp::reply::{Says, first};
+use std::io::Write;
+
+/// Keys there may be.
+pub const KEYS_MAX: u32 = 10_000_000;
+/// Bytes a value may have.
+pub const VALUE_MAX: u32 = 8192;
+/// Keys that one request sets before it begins.
+const FILLED: u64 = 100;
+/// Bytes of a key.
+const NAME: usize = 16;
+
+const GET: usize = 0;
+const SET: usize = 1;
+
+/// What the workload is like.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Proportions {
+    /// Keys.
+    pub keys: u64,
+    /// Bytes of a value.
+    pub value: usize,
+    /// GETs of 100 requests.
+    pub gets: u32,
+    /// Zipf's exponent: 0, all keys alike, to below 1.
+    pub skew: f64,
+}
+
+impl Default for Proportions {
+    fn default() -> Proportions {
+        Proportions { keys: 100_000, value: 100, gets: 90, skew: 0.99 }
+    }
+}
+
+/// The workload.
+#[derive(Debug)]
+pub struct Kvload {
+    proportions: Proportions,
+    zipf: Zipf,
+    draw: Draw,
+    text: Vec<u8>,
+    filled: u64,
+}
+
+impl Kvload {
+    /// A workload in these proportions.
+    pub fn new(proportions: Proportions) -> Kvload {
+        let (zipf, draw) = (Zipf::new(proportions.keys, proportions.skew), Draw::new(1));
+        Kvload { proportions, zipf, draw, text: vec![b'v'; proportions.value], filled: 0 }
+    }
+}
+
+/// As much as any proportions ask for. A bound takes no memory by itself, and who asks is who is asked.
+pub(super) fn bounds() -> Bounds {
+    Bounds::for_texts(KEYS_MAX as usize, NAME, VALUE_MAX as usize)
+}
+
+/// A number as a key of [`NAME`] bytes.
+fn key(out: &mut Vec<u8>, number: u64) {
+    // Into memory nothing fails.
+    let _ = write!(out, "$16\r\nkey:{number:012}\r\n");
+}
+
+fn value(out: &mut Vec<u8>, text: &[u8]) {
+    let _ = write!(out, "${}\r\n", text.len());
+    out.extend_from_slice(text);
+    out.extend_from_slice(b"\r\n");
+}
+
+impl Mix for Kvload {
+    type App = Kv;
+
+    const PORT: u16 = PORT;
+    const NAME: &'static str = "kvload";
+    const KINDS: &'static [&'static str] = &["GET", "SET"];
+
+    fn app() -> Kv {
+        Kv::new(Config { bounds: bounds(), ..Config::default() })
+    }
+
+    fn fill(&mut self, out: &mut Vec<u8>) -> bool {
+        let end = (self.filled + FILLED).min(self.proportions.keys);
+        if self.filled >= end {
+            return false;
+        }
+        let _ = write!(out, "*{}\r\n$4\r\nMSET\r\n", 1 + 2 * (end - self.filled));
+        for number in self.filled..end {
+            key(out, number);
+            value(out, &self.text);
+        }
+        self.filled = end;
+        true
+    }
+
+    fn ask(&mut self, _client: usize, out: &mut Vec<u8>) -> usize {
+        let number = self.zipf.rank(&mut self.draw);
+        if self.draw.below(100) < u64::from(self.proportions.gets) {
+            out.extend_from_slice(b"*2\r\n$3\r\nGET\r\n");
+            key(out, number);
+            return GET;
+        }
+        out.extend_from_slice(b"*3\r\n$3\r\nSET\r\n");
+        key(out, number);
+        value(out, &self.text);
+        SET
+    }
+
+    fn hear(&mut self, _client: usize, kind: Option<usize>, bytes: &[u8]) -> anyhow::Result<Option<usize>> {
+        // No array was asked for: one is not waited for.
+        anyhow::ensure!(bytes.first() != Some(&b'*'), "another answer than was asked for");
+        let Some((says, len)) = first(bytes, self.proportions.value)? else { return Ok(None) };
+        match (kind, says) {
+            (Some(GET), Says::Bulk(text)) if text.len() == self.text.len() => Ok(Some(len)),
+            (Some(SET) | None, Says::Line(b"OK")) => Ok(Some(len)),
+            (_, Says::Error(why)) => anyhow::bail!("the server: {}", why.escape_ascii()),
+            _ => anyhow::bail!("another answer than was asked for"),
+        }
+    }
+
+    fn describe(&self) -> String {
+        let Proportions { keys, value, gets, skew } = self.proportions;
+        format!("{gets} % GET, {} % SET, {keys} keys by Zipf {skew}, {value} bytes", 100 - gets)
+    }
+}

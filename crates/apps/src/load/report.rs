@@ -1,0 +1,82 @@
+//! What a workload found: how many a second, and how long each kind took.
+
+use super::Mix;
+use crate::netperf::hist::{Histogram, PERCENTILES};
+use serde_json::{Value, json};
+use std::fmt::Write;
+
+/// The figures.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// Seconds.
+    pub elapsed: f64,
+    /// Requests answered in them.
+    pub answered: u64,
+    /// How long they took, by kind.
+    pub times: Vec<Histogram>,
+    /// Clients.
+    pub clients: usize,
+    /// Requests that each had under way.
+    pub depth: usize,
+}
+
+impl Report {
+    /// Requests a second.
+    pub fn rate(&self) -> f64 {
+        self.answered as f64 / self.elapsed.max(1e-9)
+    }
+
+    fn all(&self) -> Histogram {
+        let mut all = Histogram::default();
+        self.times.iter().for_each(|times| all.merge(times));
+        all
+    }
+
+    fn rows<M: Mix>(&self) -> Vec<(&'static str, Histogram)> {
+        let kinds = M::KINDS.iter().copied().zip(self.times.iter().cloned());
+        std::iter::once(("all", self.all())).chain(kinds.filter(|(_, times)| times.total() > 0)).collect()
+    }
+
+    /// In lines: what was asked, the rate, and a table of times in microseconds.
+    pub fn text<M: Mix>(&self, mix: &M) -> String {
+        let mut out = String::new();
+        let (plural, depth) = (if self.clients == 1 { "" } else { "s" }, self.depth);
+        // Into a string nothing fails.
+        let _ =
+            writeln!(out, "{}: {}; {} client{plural}, {depth} under way each", M::NAME, mix.describe(), self.clients);
+        let _ = writeln!(out, "{} requests in {:.3} s: {:.0} a second", self.answered, self.elapsed, self.rate());
+        let _ = write!(out, "{:<10}{:>10}", "usec", "requests");
+        for (name, _) in PERCENTILES {
+            let _ = write!(out, "{name:>11}");
+        }
+        out.push('\n');
+        for (name, times) in self.rows::<M>() {
+            let _ = write!(out, "{name:<10}{:>10}", times.total());
+            for (_, share) in PERCENTILES {
+                let _ = write!(out, "{:>11.1}", times.percentile(share) as f64 / 1e3);
+            }
+            out.push('\n');
+        }
+        out
+    }
+
+    /// As a JSON object on a line.
+    pub fn json<M: Mix>(&self, mix: &M) -> String {
+        let row = |times: &Histogram| {
+            let mut row = serde_json::Map::new();
+            row.insert("requests".to_owned(), times.total().into());
+            for (name, share) in PERCENTILES {
+                row.insert(format!("{name}_us"), (times.percentile(share) as f64 / 1e3).into());
+            }
+            Value::Object(row)
+        };
+        let kinds: serde_json::Map<String, Value> =
+            self.rows::<M>().iter().map(|(name, times)| ((*name).to_owned(), row(times))).collect();
+        let (clients, depth) = (self.clients, self.depth);
+        let object = json!({
+            "workload": M::NAME, "mix": mix.describe(), "clients": clients, "depth": depth, "seconds": self.elapsed,
+            "requests": self.answered, "rate": self.rate(), "times": kinds,
+        });
+        format!("{object}\n")
+    }
+}

@@ -1,0 +1,169 @@
+use super::*;
+use crate::netperf::ours::{OurSockets, Rest};
+use crate::netperf::session::Turn;
+use clock::{Clock, Strategy};
+use inet::iface::IfaceAddr;
+use lock::Up;
+use node::Host;
+use node::config::{HostConfig, IfaceConfig};
+use port::Pairs;
+use std::net::Ipv4Addr;
+
+fn host(n: u8, pairs: &Pairs) -> Host<Up> {
+    let config = HostConfig { name: format!("ld{n}"), ..HostConfig::default() };
+    let host = Host::new(&config, Clock::live(Strategy::TscScaled)).unwrap();
+    let addresses = vec![IfaceAddr { addr: Ipv4Addr::new(10, 0, 0, n), len: 24 }];
+    host.add_port(&IfaceConfig { addresses, ..IfaceConfig::on("pair(slots=1024):p") }, pairs).unwrap();
+    host
+}
+
+/// Both ends on this thread; the service as it was at the end is looked at.
+fn play<M: Mix>(mix: M, clients: usize, depth: usize, json: bool, look: impl FnOnce(&M::App)) -> String {
+    let pairs = Pairs::new();
+    let hosts = [host(1, &pairs), host(2, &pairs)];
+    let (mut near, mut there) = (OurSockets::new(&hosts[0], Rest::Never), OurSockets::new(&hosts[1], Rest::Never));
+    let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+    let (mut far, port) = Service::<M>::open(&mut there, any).unwrap();
+    let mut round = |sockets: &mut OurSockets<'_, Up>, pace| {
+        let now = there.step(pace);
+        far.turn(&mut there, now);
+        sockets.step(pace)
+    };
+    let at = SocketAddr::from(([10, 0, 0, 2], port));
+    let mut out = Vec::new();
+    let time = Duration::from_millis(400); // a processor may be somebody else's for a while
+    Load { mix, time, clients, depth, json, out: &mut out }.near(&mut near, &mut round, at).unwrap();
+    for _ in 0..100 {
+        round(&mut near, Pace::Go);
+    }
+    look(&far.app);
+    for host in &hosts {
+        assert_eq!(host.stack.audit(host.cx()).imbalance(), 0);
+    }
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn the_database_is_filled_and_asked() {
+    let proportions = Proportions { keys: 1050, value: 20, ..Proportions::default() };
+    let text = play(Kvload::new(proportions), 3, 4, false, |kv| {
+        assert_eq!((kv.keys(), kv.clients(), kv.counts.unserved.get()), (1050, 0, 0));
+        assert!(kv.counts.requests.get() > 100);
+    });
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], "kvload: 90 % GET, 10 % SET, 1050 keys by Zipf 0.99, 20 bytes; 3 clients, 4 under way each");
+    let seconds = lines[1].split_once(" requests in ").and_then(|(_, rest)| rest.split_once(" s: ")).unwrap().0;
+    assert!(seconds.parse::<f64>().unwrap() >= 0.1 && lines[1].ends_with(" a second"), "{text}");
+    assert_eq!(
+        lines[2].split_whitespace().collect::<Vec<_>>(),
+        ["usec", "requests", "p50", "p90", "p99", "p99.9", "p99.99"]
+    );
+    let heads: Vec<&str> = lines[3..].iter().filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(heads, ["all", "GET", "SET"], "{text}");
+    let json = play(Kvload::new(proportions), 1, 1, true, |_| ());
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["workload"], "kvload");
+    let (all, gets) =
+        (json["times"]["all"]["requests"].as_f64().unwrap(), json["times"]["GET"]["requests"].as_f64().unwrap());
+    assert!((0.8..0.97).contains(&(gets / all)), "{json}");
+}
+
+/// One that thinks for long before it asks.
+struct Slow(Kvload);
+
+const THINKS: Duration = Duration::from_millis(5);
+
+impl Mix for Slow {
+    type App = <Kvload as Mix>::App;
+
+    const PORT: u16 = Kvload::PORT;
+    const NAME: &'static str = Kvload::NAME;
+    const KINDS: &'static [&'static str] = Kvload::KINDS;
+
+    fn app() -> Self::App {
+        Kvload::app()
+    }
+
+    fn fill(&mut self, out: &mut Vec<u8>) -> bool {
+        self.0.fill(out)
+    }
+
+    fn ask(&mut self, client: usize, out: &mut Vec<u8>) -> usize {
+        std::thread::sleep(THINKS);
+        self.0.ask(client, out)
+    }
+
+    fn hear(&mut self, client: usize, kind: Option<usize>, bytes: &[u8]) -> anyhow::Result<Option<usize>> {
+        self.0.hear(client, kind, bytes)
+    }
+
+    fn describe(&self) -> String {
+        self.0.describe()
+    }
+}
+
+#[test]
+fn times_are_from_a_requests_writing() {
+    let mix = Slow(Kvload::new(Proportions { keys: 10, value: 20, ..Proportions::default() }));
+    let json: serde_json::Value = serde_json::from_str(&play(mix, 1, 1, true, |_| ())).unwrap();
+    let all = &json["times"]["all"];
+    assert!(all["requests"].as_u64() > Some(2), "{json}");
+    assert!(
+        all["p50_us"].as_f64().unwrap() < THINKS.as_micros() as f64,
+        "what was thought before is not counted: {json}"
+    );
+}
+
+/// Bounds cost nothing until they are used: the largest service that the flags can ask for fits.
+#[test]
+fn the_services_are_as_large_as_the_flags_permit() {
+    let kv = kv::bounds();
+    let key = 16 + VALUE_MAX as usize;
+    assert!(kv.keys == KEYS_MAX as usize && kv.bytes > kv.keys * key + (64 << 20), "{kv:?}");
+    let files = files::bounds();
+    assert!(files.nodes > FILES_MAX as usize + CLIENTS_MAX && files.file >= FILE_MAX as usize, "{files:?}");
+    assert!(files.bytes > files.nodes * FILE_MAX as usize, "{files:?}");
+}
+
+#[test]
+fn few_are_drawn_often() {
+    let (zipf, mut draw) = (Zipf::new(1000, 0.99), zipf::Draw::new(7));
+    let mut counts = [0u32; 1000];
+    (0..200_000).for_each(|_| counts[zipf.rank(&mut draw) as usize] += 1);
+    let zeta: f64 = (1..=1000).map(|n| f64::from(n).powf(-0.99)).sum();
+    for rank in [0usize, 1, 9, 99] {
+        let wanted = 200_000.0 * ((rank + 1) as f64).powf(-0.99) / zeta;
+        let got = f64::from(counts[rank]);
+        // The approximation is exact for the first two, and within a fifth after them.
+        assert!((got / wanted - 1.0).abs() < 0.2, "rank {rank}: {got}, and {wanted} wanted");
+    }
+    assert!(counts.iter().all(|count| *count > 0));
+    let (flat, mut counts) = (Zipf::new(10, 0.0), [0u32; 10]);
+    (0..100_000).for_each(|_| counts[flat.rank(&mut draw) as usize] += 1);
+    assert!(counts.iter().all(|count| (9_000..11_000).contains(count)), "{counts:?}");
+    assert_eq!(Zipf::new(1, 0.99).rank(&mut draw), 0);
+    assert!((0..1000).all(|_| Zipf::new(2, 0.5).rank(&mut draw) < 2));
+}
+
+#[test]
+fn the_file_service_is_filled_and_asked() {
+    let text = play(Fileload::new(Files { count: 30, transfers: 2 }), 3, 4, false, |filed| {
+        assert_eq!(filed.counts.unserved.get(), 0);
+        assert!(filed.counts.requests.get() > 200 && (31..31 + 13).contains(&filed.nodes()), "{}", filed.nodes());
+    });
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].starts_with("fileload: 28 % LOOKUP, 42 % GETATTR, "), "{text}");
+    let counts: Vec<(&str, f64)> = lines[3..]
+        .iter()
+        .map(|line| {
+            let mut words = line.split_whitespace();
+            (words.next().unwrap(), words.next().unwrap().parse().unwrap())
+        })
+        .collect();
+    let kinds: Vec<&str> = counts.iter().map(|(kind, _)| *kind).collect();
+    assert_eq!(kinds, ["all", "LOOKUP", "GETATTR", "READ", "WRITE", "CREATE", "REMOVE"]);
+    for ((kind, count), share) in counts[1..5].iter().zip([0.28, 0.42, 0.18, 0.10]) {
+        let got = count / counts[0].1;
+        assert!((got - share).abs() < 0.06, "{kind}: {got} of all, and {share} wanted");
+    }
+}

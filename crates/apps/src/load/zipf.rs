@@ -1,0 +1,68 @@
+//! Numbers drawn so that few are drawn often, and a generator to draw them with.
+//!
+//! The n-th most wanted of N things is wanted in proportion to 1/n^s: what YCSB (Cooper et al., SoCC 2010) asks a store, with s = 0.99.
+//! Drawn in constant time as Gray et al. do ("Quickly generating billion-record synthetic databases", SIGMOD 1994, figure 3).
+
+/// A generator of numbers (xorshift64*, Vigna 2016): the same ones each time.
+#[derive(Clone, Copy, Debug)]
+pub struct Draw(u64);
+
+impl Draw {
+    /// A sequence.
+    pub fn new(seed: u64) -> Draw {
+        Draw(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    /// The next number.
+    pub fn number(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    /// From 0 to below 1.
+    pub fn share(&mut self) -> f64 {
+        (self.number() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// Below `n`.
+    pub fn below(&mut self, n: u64) -> u64 {
+        ((u128::from(self.number()) * u128::from(n)) >> 64) as u64
+    }
+}
+
+/// Ranks from 0, drawn by Zipf's law.
+#[derive(Clone, Copy, Debug)]
+pub struct Zipf {
+    n: u64,
+    alpha: f64,
+    zeta: f64,
+    eta: f64,
+    second: f64,
+}
+
+impl Zipf {
+    /// Of `n` ranks, with exponent `s` from 0 (all alike) to below 1.
+    pub fn new(n: u64, s: f64) -> Zipf {
+        let (n, s) = (n.max(1), s.clamp(0.0, 0.9999));
+        let zeta: f64 = (1..=n).map(|rank| (rank as f64).powf(-s)).sum();
+        let second = 0.5f64.powf(s);
+        let eta = (1.0 - (2.0 / n as f64).powf(1.0 - s)) / (1.0 - (1.0 + second) / zeta);
+        Zipf { n, alpha: 1.0 / (1.0 - s), zeta, eta: if eta.is_finite() { eta } else { 0.0 }, second }
+    }
+
+    /// The next rank.
+    pub fn rank(&self, draw: &mut Draw) -> u64 {
+        let share = draw.share();
+        let place = share * self.zeta;
+        if place < 1.0 || self.n == 1 {
+            return 0;
+        }
+        if place < 1.0 + self.second {
+            return 1;
+        }
+        let rank = self.n as f64 * (self.eta * share - self.eta + 1.0).powf(self.alpha);
+        (rank as u64).min(self.n - 1)
+    }
+}

@@ -1,0 +1,287 @@
+//! The near end: asks the far end for a test, runs it, and fetches the other half of its figures.
+//!
+//! Every wait has an end: setting up and fetching take [`PATIENCE`] at most, a test that goes on without progress for
+//! [`STALL`] fails, and Ctrl-C ends a test early with the figures of what there was.
+
+mod connect;
+mod rr;
+mod stream;
+
+use super::control::{Ask, Order, Ready, Say, Talk, Tally};
+use super::hist::Histogram;
+use super::sockets::{PATIENCE, Pace, Setup, Sizes, Sockets, Waits, connect, wait};
+use super::{DATAGRAM_MAX, Length, MESSAGE_MAX, Options, Outcome, Test};
+use crate::streams::Failure;
+use anyhow::{Context, bail};
+use clock::{Duration, Instant};
+use std::net::{Ipv4Addr, SocketAddr};
+
+/// How long a test by count goes on while nothing moves.
+pub const STALL: Duration = Duration::from_secs(30);
+
+/// What is told while a test runs.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Interim {
+    /// 10^6 bit/s, or transactions a second, since the one before.
+    pub figure: f64,
+    /// Seconds since the one before.
+    pub seconds: f64,
+}
+
+/// A near end: its sockets, and what is done while it waits.
+pub struct Near<'s, S, R, E> {
+    sockets: &'s mut S,
+    round: R,
+    each: E,
+    now: Instant,
+}
+
+/// What one end found by itself.
+#[derive(Debug, Default)]
+struct Found {
+    elapsed: Duration,
+    sizes: Sizes,
+    send_size: usize,
+    recv_size: usize,
+    messages: u64,
+    errors: u64,
+    bytes: u64,
+    times: Option<Histogram>,
+    cut: bool,
+}
+
+impl<S: Sockets, R, E> std::fmt::Debug for Near<'_, S, R, E> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Near").field("now", &self.now).finish_non_exhaustive()
+    }
+}
+
+impl<'s, S: Sockets> Near<'s, S, fn(&mut S, Pace) -> Instant, fn(Interim)> {
+    /// An end alone on its thread.
+    pub fn alone(sockets: &'s mut S) -> Self {
+        Near::new(sockets, |sockets, pace| sockets.step(pace), |_| ())
+    }
+}
+
+impl<'s, S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<'s, S, R, E> {
+    /// An end whose rounds are `round`'s: the far end's turn may be part of one. `each` is told interim results.
+    pub fn new(sockets: &'s mut S, round: R, each: E) -> Self {
+        let now = sockets.now();
+        Near { sockets, round, each, now }
+    }
+
+    #[inline(always)]
+    fn step(&mut self, pace: Pace) -> Instant {
+        self.now = (self.round)(self.sockets, pace);
+        self.now
+    }
+
+    /// Runs a test against the far end whose control connection is at `control`.
+    ///
+    /// # Errors
+    /// Nobody is there, it refuses, a socket call failed, or nothing moved for too long: what, in a sentence.
+    pub fn run(&mut self, control: SocketAddr, options: &Options) -> anyhow::Result<Outcome> {
+        options.check().map_err(anyhow::Error::msg)?;
+        let fd = self.connect(control, &Setup::default()).with_context(|| format!("netserver at {control}"))?;
+        let outcome = self.run_over(&mut Talk::new(fd), control, options);
+        self.sockets.close(fd);
+        self.step(Pace::Go);
+        outcome
+    }
+
+    fn run_over(&mut self, talk: &mut Talk<S::Fd>, at: SocketAddr, options: &Options) -> anyhow::Result<Outcome> {
+        let ready = match self.ask(talk, &Ask::Test(order(options)))? {
+            Say::Ready(ready) => ready,
+            Say::Refused(why) => bail!("the far end refuses: {why}"),
+            Say::Results(_) => bail!("the far end answers another question"),
+        };
+        let to = SocketAddr::new(at.ip(), ready.port);
+        let found = match options.test {
+            Test::TcpStream => self.tcp_stream(to, options),
+            Test::TcpMaerts => self.tcp_maerts(to, options),
+            Test::UdpStream => self.udp_stream(to, ready.recv_buffer, options),
+            Test::TcpRr | Test::UdpRr => self.rr(to, options),
+            Test::TcpCc | Test::TcpCrr => self.connections(to, options),
+        };
+        let found = found.with_context(|| options.test.name())?;
+        let tally = match self.ask(talk, &Ask::Results)? {
+            Say::Results(tally) => tally,
+            Say::Refused(why) => bail!("the far end has no figures: {why}"),
+            Say::Ready(_) => bail!("the far end answers another question"),
+        };
+        if let Some(why) = &tally.failed {
+            bail!("{} at the far end: {why}", options.test);
+        }
+        Ok(outcome(options, &ready, found, tally))
+    }
+
+    fn ask(&mut self, talk: &mut Talk<S::Fd>, ask: &Ask) -> anyhow::Result<Say> {
+        talk.say(ask);
+        self.wait("the far end's answer", |sockets| {
+            talk.flush(sockets)?;
+            talk.hear(sockets)
+        })
+    }
+
+    /// Asks until the answer is not "again", for [`PATIENCE`] at most.
+    fn wait<T>(&mut self, what: &str, ask: impl FnMut(&mut S) -> Result<T, Failure>) -> anyhow::Result<T> {
+        self.step(Pace::Go);
+        let found = wait(self.sockets, &mut self.round, Instant::NEVER, ask).with_context(|| what.to_owned())?;
+        self.now = self.sockets.latest();
+        found.with_context(|| format!("{what}: stopped"))
+    }
+
+    fn connect(&mut self, to: SocketAddr, setup: &Setup) -> anyhow::Result<S::Fd> {
+        let found = connect(self.sockets, &mut self.round, Instant::NEVER, to, setup)?;
+        self.now = self.sockets.latest();
+        found.context("connect: stopped")
+    }
+
+    fn datagrams(&mut self, to: SocketAddr, options: &Options) -> anyhow::Result<S::Fd> {
+        let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+        let opened = self.sockets.datagrams(any, Some(to), &setup(options));
+        opened.map_err(anyhow::Error::new).context("a datagram socket")
+    }
+
+    fn meter(&mut self, options: &Options) -> Meter {
+        let start = self.step(Pace::Go);
+        Meter::new(options, start)
+    }
+
+    /// Is the test to go on, with so many units done?
+    #[inline(always)]
+    fn goes_on(&mut self, meter: &mut Meter, units: u64) -> anyhow::Result<bool> {
+        self.now = self.sockets.latest();
+        if self.now < meter.look && units < meter.goal {
+            return Ok(true);
+        }
+        self.look(meter, units)
+    }
+
+    #[cold]
+    fn look(&mut self, meter: &mut Meter, units: u64) -> anyhow::Result<bool> {
+        let now = self.now;
+        if units > meter.moved {
+            (meter.moved, meter.moved_at) = (units, now);
+        }
+        if meter.goal != u64::MAX && now.since(meter.moved_at) > STALL {
+            bail!("nothing moved for {} seconds{}", STALL.as_secs(), meter.hint);
+        }
+        if let Some(interim) = meter.interim(units, now) {
+            (self.each)(interim);
+        }
+        meter.cut = dispatch::stop_requested();
+        meter.look = meter.end.min(now.after(SOON)).min(meter.next_told);
+        Ok(!meter.cut && now < meter.end && units < meter.goal)
+    }
+}
+
+/// How often Ctrl-C and a stall are looked for.
+const SOON: Duration = Duration::from_millis(50);
+
+/// A test's time and count.
+struct Meter {
+    start: Instant,
+    end: Instant,
+    goal: u64,
+    /// When more than the count is to be looked at.
+    look: Instant,
+    moved: u64,
+    moved_at: Instant,
+    every: Option<Duration>,
+    next_told: Instant,
+    told: (u64, Instant),
+    /// Of a unit: bits in millions, or one.
+    scale: f64,
+    hint: &'static str,
+    cut: bool,
+}
+
+impl Meter {
+    fn new(options: &Options, start: Instant) -> Meter {
+        let (end, goal) = match options.length {
+            Length::Time(time) => (start.after(time), u64::MAX),
+            Length::Count(count) => (Instant::NEVER, count),
+        };
+        let next_told = options.interim.map_or(Instant::NEVER, |every| start.after(every));
+        Meter {
+            start,
+            end,
+            goal,
+            look: end.min(start.after(SOON)).min(next_told),
+            moved: 0,
+            moved_at: start,
+            every: options.interim,
+            next_told,
+            told: (0, start),
+            scale: if options.test.is_stream() { 8e-6 } else { 1.0 },
+            hint: if options.test == Test::UdpRr { ": a datagram was lost, and UDP_RR sends none again" } else { "" },
+            cut: false,
+        }
+    }
+
+    fn interim(&mut self, units: u64, now: Instant) -> Option<Interim> {
+        let every = self.every.filter(|_| now >= self.next_told)?;
+        let seconds = now.since(self.told.1).as_secs_f64().max(1e-9);
+        let figure = units.saturating_sub(self.told.0) as f64 * self.scale / seconds;
+        (self.told, self.next_told) = ((units, now), now.after(every));
+        Some(Interim { figure, seconds })
+    }
+}
+
+fn setup(options: &Options) -> Setup {
+    Setup {
+        send_buffer: options.near.send,
+        recv_buffer: options.near.recv,
+        nodelay: options.nodelay,
+        waits: Waits::Briefly,
+    }
+}
+
+/// What the far end has to know.
+fn order(options: &Options) -> Order {
+    let (time_ns, bytes) = match options.length {
+        Length::Time(time) => (u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), 0),
+        Length::Count(count) => (0, count),
+    };
+    let (request, response) = match options.test {
+        Test::TcpMaerts => (0, options.send_size.unwrap_or(0)),
+        Test::TcpStream | Test::UdpStream => (options.recv_size.unwrap_or(0), 0),
+        _ => (options.request, options.response),
+    };
+    Order {
+        test: options.test,
+        time_ns,
+        bytes,
+        request,
+        response,
+        send_buffer: options.far.send,
+        recv_buffer: options.far.recv,
+        nodelay: options.nodelay,
+    }
+}
+
+/// A call's size: as asked, or the socket's buffer.
+fn size_of(asked: Option<usize>, buffer: usize, test: Test) -> usize {
+    asked.unwrap_or(buffer).clamp(1, if test.is_udp() { DATAGRAM_MAX } else { MESSAGE_MAX })
+}
+
+fn outcome(options: &Options, ready: &Ready, found: Found, tally: Tally) -> Outcome {
+    Outcome {
+        test: options.test,
+        elapsed: found.elapsed.as_secs_f64(),
+        near: found.sizes,
+        far: Sizes { send: ready.send_buffer, recv: ready.recv_buffer },
+        send_size: if options.test == Test::TcpMaerts { ready.send_size } else { found.send_size },
+        recv_size: found.recv_size,
+        request: options.request,
+        response: options.response,
+        burst: options.burst,
+        messages: found.messages,
+        errors: found.errors,
+        bytes: found.bytes,
+        tally,
+        times: found.times,
+        cut: found.cut,
+    }
+}

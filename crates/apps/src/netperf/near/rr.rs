@@ -1,0 +1,88 @@
+//! TCP_RR and UDP_RR: a request, a response, on one socket; with `-b` several under way.
+
+use super::{Found, Interim, Near, Pace, Sockets, setup};
+use crate::netperf::Options;
+use crate::netperf::hist::Histogram;
+use crate::streams::Failure;
+use anyhow::anyhow;
+use clock::Instant;
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+impl<S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<'_, S, R, E> {
+    pub(super) fn rr(&mut self, to: SocketAddr, options: &Options) -> anyhow::Result<Found> {
+        let udp = options.test.is_udp();
+        let fd = if udp { self.datagrams(to, options)? } else { self.connect(to, &setup(options))? };
+        let (request, response) = (vec![b'n'; options.request], options.response);
+        let mut into = vec![0; if udp { crate::netperf::DATAGRAM_MAX } else { response }];
+        let mut found = Found { times: options.times.then(Histogram::default), ..Found::default() };
+        found.sizes = self.sockets.sizes(fd);
+        let mut begun = VecDeque::with_capacity(options.burst + 1);
+        let mut meter = self.meter(options);
+        // Requests that are still to be sent, bytes sent of the first of them, bytes received of the response that comes.
+        let (mut due, mut sent, mut got) = (options.burst as u64 + 1, 0, 0);
+        due = due.min(meter.goal);
+        let mut asked = due;
+        while self.goes_on(&mut meter, found.messages)? {
+            let mut pace = Pace::Wait;
+            while due > 0 {
+                if sent == 0 && found.times.is_some() {
+                    begun.push_back(self.sockets.now());
+                }
+                match self.sockets.send(fd, request.get(sent..).unwrap_or_default()) {
+                    Ok(n) => sent += n,
+                    // A datagram for which there is no room now is tried again.
+                    Err(Failure::Again | Failure::NoRoom) => {
+                        if sent == 0 {
+                            begun.pop_back();
+                        }
+                        break;
+                    }
+                    Err(why) => return Err(anyhow!(why).context("send")),
+                }
+                if sent >= options.request {
+                    (due, sent) = (due - 1, 0);
+                }
+            }
+            loop {
+                let space = if udp { into.as_mut_slice() } else { into.get_mut(got..).unwrap_or_default() };
+                match self.sockets.recv(fd, space) {
+                    Ok(0) if !udp => return Err(anyhow!("the far end has closed the connection")),
+                    Ok(n) => got += n,
+                    Err(Failure::Again) => break,
+                    Err(why) => return Err(anyhow!(why).context("receive")),
+                }
+                if got < response {
+                    continue;
+                }
+                pace = Pace::Go;
+                (got, found.messages) = (0, found.messages + 1);
+                if let (Some(times), Some(begun)) = (&mut found.times, begun.pop_front()) {
+                    times.add(self.sockets.now().since(begun));
+                }
+                if asked < meter.goal {
+                    (asked, due) = (asked + 1, due + 1);
+                }
+                break; // as netperf's: the next request leaves before the next response is looked for
+            }
+            if pace == Pace::Wait {
+                self.step(pace);
+            }
+        }
+        found.elapsed = self.now.since(meter.start);
+        found.bytes = found.messages * (options.request + response) as u64;
+        found.cut = meter.cut;
+        if !udp {
+            self.finish(fd, &mut into)?;
+        }
+        self.sockets.close(fd);
+        Ok(found)
+    }
+
+    /// Reads what is still under way, to the far end's end: closing with it unread would reset the connection.
+    fn finish(&mut self, fd: S::Fd, into: &mut [u8]) -> anyhow::Result<()> {
+        self.sockets.shutdown(fd);
+        while self.wait("the far end's end of the stream", |sockets| sockets.recv(fd, into))? > 0 {}
+        Ok(())
+    }
+}

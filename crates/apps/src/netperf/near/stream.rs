@@ -1,0 +1,150 @@
+//! TCP_STREAM, TCP_MAERTS and UDP_STREAM: bytes one way.
+
+use super::{Found, Interim, Near, Pace, Sockets, setup, size_of};
+use crate::netperf::Options;
+use crate::netperf::hist::Histogram;
+use crate::streams::Failure;
+use anyhow::{Context, anyhow};
+use clock::Instant;
+use std::net::SocketAddr;
+
+/// Calls between two looks at what came back.
+const QUANTUM: usize = 4;
+/// The same of datagrams, and of their bytes: where one thread drives both ends, a receive buffer holds that until its turn.
+const DATAGRAMS: usize = 16;
+const DATAGRAM_BYTES: usize = 32 << 10;
+
+impl<S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<'_, S, R, E> {
+    /// Sends until the time is over, shuts, and waits for the far end's shut: then its last byte has arrived.
+    pub(super) fn tcp_stream(&mut self, to: SocketAddr, options: &Options) -> anyhow::Result<Found> {
+        let fd = self.connect(to, &setup(options))?;
+        let sizes = self.sockets.sizes(fd);
+        let size = size_of(options.send_size, sizes.send, options.test);
+        let buffer = vec![b'n'; size];
+        let mut found =
+            Found { sizes, send_size: size, times: options.times.then(Histogram::default), ..Found::default() };
+        let mut meter = self.meter(options);
+        let mut at = 0;
+        while self.goes_on(&mut meter, found.bytes)? {
+            let mut pace = Pace::Go;
+            for _ in 0..QUANTUM {
+                let most = usize::try_from(meter.goal - found.bytes).unwrap_or(usize::MAX);
+                let rest = buffer.get(at..).unwrap_or_default();
+                let before = found.times.is_some().then(|| self.sockets.now());
+                match self.sockets.send(fd, rest.get(..most).unwrap_or(rest)) {
+                    Ok(n) => {
+                        found.bytes += n as u64;
+                        at += n;
+                        if at >= size {
+                            (at, found.messages) = (0, found.messages + 1);
+                        }
+                    }
+                    Err(Failure::Again) => {
+                        pace = Pace::Wait;
+                        break;
+                    }
+                    Err(why) => return Err(anyhow!(why).context("send")),
+                }
+                if let (Some(times), Some(before)) = (&mut found.times, before) {
+                    times.add(self.sockets.now().since(before));
+                }
+                if found.bytes >= meter.goal {
+                    break;
+                }
+            }
+            self.step(pace);
+        }
+        self.sockets.shutdown(fd);
+        let mut end = [0; 64];
+        self.wait("the far end's end of the stream", |sockets| sockets.recv(fd, &mut end))?;
+        found.elapsed = self.now.since(meter.start);
+        found.cut = meter.cut;
+        self.sockets.close(fd);
+        Ok(found)
+    }
+
+    /// Receives until the far end shuts.
+    pub(super) fn tcp_maerts(&mut self, to: SocketAddr, options: &Options) -> anyhow::Result<Found> {
+        let fd = self.connect(to, &setup(options))?;
+        let sizes = self.sockets.sizes(fd);
+        let size = size_of(options.recv_size, sizes.recv, options.test);
+        let mut buffer = vec![0; size];
+        let mut found =
+            Found { sizes, recv_size: size, times: options.times.then(Histogram::default), ..Found::default() };
+        let mut meter = self.meter(options);
+        // The far end has the clock and the count; ours is for Ctrl-C, and for a far end that does not end.
+        meter.end = meter.end.after(super::PATIENCE);
+        meter.goal = meter.goal.saturating_add(1);
+        'all: while self.goes_on(&mut meter, found.bytes)? {
+            let mut pace = Pace::Go;
+            for _ in 0..QUANTUM {
+                let before = found.times.is_some().then(|| self.sockets.now());
+                match self.sockets.recv(fd, &mut buffer) {
+                    Ok(0) => break 'all,
+                    Ok(n) => {
+                        found.bytes += n as u64;
+                        found.messages += 1;
+                    }
+                    Err(Failure::Again) => {
+                        pace = Pace::Wait;
+                        break;
+                    }
+                    Err(why) => return Err(anyhow!(why).context("receive")),
+                }
+                if let (Some(times), Some(before)) = (&mut found.times, before) {
+                    times.add(self.sockets.now().since(before));
+                }
+            }
+            self.step(pace);
+        }
+        anyhow::ensure!(meter.cut || self.now < meter.end, "the far end does not end the stream");
+        found.elapsed = self.now.since(meter.start);
+        found.cut = meter.cut;
+        self.sockets.close(fd);
+        Ok(found)
+    }
+
+    /// Sends as fast as the calls return; what is lost is lost.
+    ///
+    /// A message is as large as the send buffer, as netperf has it, but no larger than half of what the far end has room for, where
+    /// addresses count too.
+    pub(super) fn udp_stream(&mut self, to: SocketAddr, room: usize, options: &Options) -> anyhow::Result<Found> {
+        let fd = self.datagrams(to, options)?;
+        let sizes = self.sockets.sizes(fd);
+        let size = size_of(options.send_size, sizes.send.min(room / 2), options.test);
+        let buffer = vec![b'n'; size];
+        let mut found =
+            Found { sizes, send_size: size, times: options.times.then(Histogram::default), ..Found::default() };
+        let mut meter = self.meter(options);
+        while self.goes_on(&mut meter, found.bytes)? {
+            let mut pace = Pace::Go;
+            for _ in 0..(DATAGRAM_BYTES / size).clamp(1, DATAGRAMS) {
+                let before = found.times.is_some().then(|| self.sockets.now());
+                match self.sockets.send(fd, &buffer) {
+                    Ok(_) => {
+                        found.bytes += size as u64;
+                        found.messages += 1;
+                    }
+                    Err(Failure::Again) => {
+                        pace = Pace::Wait;
+                        break;
+                    }
+                    // No buffer now: netperf counts it, and goes on.
+                    Err(Failure::NoRoom) => {
+                        found.errors += 1;
+                        break;
+                    }
+                    Err(why) => return Err(anyhow!(why)).context("send"),
+                }
+                if let (Some(times), Some(before)) = (&mut found.times, before) {
+                    times.add(self.sockets.now().since(before));
+                }
+            }
+            self.step(pace);
+        }
+        found.elapsed = self.now.since(meter.start);
+        found.cut = meter.cut;
+        self.sockets.close(fd);
+        Ok(found)
+    }
+}

@@ -1,0 +1,230 @@
+//! The sockets of a host of ours, which the calling thread keeps going.
+
+use super::sockets::{Pace, Setup, Sizes, Sockets};
+use crate::streams::Failure;
+use clock::Instant;
+use lock::Locks;
+use node::Host;
+use socket::{Calls, Errno, Fd, Opt, OptKind};
+use std::net::{Shutdown, SocketAddr};
+use std::time::Duration;
+
+/// Rounds without a frame before the processor is offered to others, where nothing can be slept on: with more hosts than cores
+/// the one that is waited for runs soon.
+const POLITE: u32 = 1 << 5;
+/// The longest sleep: a deadline is met that late at worst.
+const NAP: Duration = Duration::from_millis(10);
+
+/// What a round does when nothing came and its caller waits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rest {
+    /// Nothing: the same thread drives the other end, which has its turn now.
+    Never,
+    /// It spins, and offers the processor to others now and then: the other end is on another thread, behind a ring.
+    Spins,
+    /// It sleeps until the port's descriptor has something.
+    Sleeps,
+}
+
+/// Sockets of `host`.
+#[derive(Debug)]
+pub struct OurSockets<'h, L: Locks> {
+    host: &'h Host<L>,
+    now: Instant,
+    rest: Rest,
+    idle: u32,
+}
+
+impl<'h, L: Locks> OurSockets<'h, L> {
+    /// Those of `host`, which is stepped from here alone.
+    pub fn new(host: &'h Host<L>, rest: Rest) -> OurSockets<'h, L> {
+        OurSockets { host, now: host.clock.now(), rest, idle: 0 }
+    }
+
+    /// The host has had a round elsewhere: calls are made at this time from now on.
+    pub fn set_now(&mut self) -> Instant {
+        self.now = self.host.clock.now();
+        self.now
+    }
+
+    /// Calls at the time of the last round: reading the clock for each costs a transaction a sixth of its time.
+    #[inline(always)]
+    fn calls(&self) -> Calls<'h, L> {
+        self.host.calls_at(self.now)
+    }
+
+    fn nap(&mut self, next: Option<Instant>) {
+        self.idle = self.idle.wrapping_add(1);
+        match self.rest {
+            Rest::Never => {}
+            Rest::Spins if self.idle.is_multiple_of(POLITE) => std::thread::yield_now(),
+            Rest::Spins => std::hint::spin_loop(),
+            Rest::Sleeps => {
+                let until = next.unwrap_or(Instant::NEVER).min(self.now.after(NAP));
+                self.host.wait(until, None);
+            }
+        }
+    }
+
+    fn set_up(&self, fd: Fd, setup: &Setup) -> Result<(), Errno> {
+        let calls = self.calls();
+        calls.set_option(fd, Opt::NonBlocking(true))?;
+        if let Some(bytes) = setup.recv_buffer {
+            calls.set_option(fd, Opt::RecvBuffer(bytes))?;
+        }
+        if !fd.is_stream() {
+            return Ok(()); // datagrams are not kept for sending
+        }
+        if let Some(bytes) = setup.send_buffer {
+            calls.set_option(fd, Opt::SendBuffer(bytes))?;
+        }
+        if setup.nodelay { calls.set_option(fd, Opt::NoDelay(true)) } else { Ok(()) }
+    }
+
+    /// `fd`, or the reason for which it was closed again.
+    fn or_close(&self, fd: Fd, done: Result<(), Errno>) -> Result<Fd, Failure> {
+        done.map(|()| fd).map_err(|why| {
+            let _ = self.calls().close(fd); // it was opened just now
+            failure(why)
+        })
+    }
+}
+
+impl<L: Locks> Sockets for OurSockets<'_, L> {
+    type Fd = Fd;
+
+    #[inline]
+    fn step(&mut self, pace: Pace) -> Instant {
+        let step = self.host.step();
+        self.now = step.now;
+        if step.frames == 0 && pace == Pace::Wait {
+            self.nap(step.next);
+        } else {
+            self.idle = 0;
+        }
+        self.now
+    }
+
+    #[inline(always)]
+    fn latest(&self) -> Instant {
+        self.now
+    }
+
+    fn now(&self) -> Instant {
+        self.host.clock.now()
+    }
+
+    fn listen(&mut self, at: SocketAddr, setup: &Setup) -> Result<Fd, Failure> {
+        let calls = self.calls();
+        let fd = calls.stream_socket().map_err(failure)?;
+        let begin = || {
+            self.set_up(fd, setup)?;
+            calls.set_option(fd, Opt::ReuseAddr(true))?;
+            calls.bind(fd, at)?;
+            calls.listen(fd, 128)
+        };
+        self.or_close(fd, begin())
+    }
+
+    fn accept(&mut self, listener: Fd) -> Result<Fd, Failure> {
+        let calls = self.calls();
+        let (fd, _) = calls.accept(listener).map_err(failure)?;
+        self.or_close(fd, calls.set_option(fd, Opt::NonBlocking(true)))
+    }
+
+    fn connect(&mut self, to: SocketAddr, setup: &Setup) -> Result<Fd, Failure> {
+        let calls = self.calls();
+        let fd = calls.stream_socket().map_err(failure)?;
+        let begin = || {
+            self.set_up(fd, setup)?;
+            match calls.connect(fd, to) {
+                Err(Errno::EINPROGRESS) => Ok(()),
+                done => done,
+            }
+        };
+        self.or_close(fd, begin())
+    }
+
+    #[inline]
+    fn connected(&mut self, fd: Fd) -> Result<(), Failure> {
+        let calls = self.calls();
+        match calls.take_error(fd) {
+            Ok(None) => {}
+            Ok(Some(why)) | Err(why) => return Err(failure(why)),
+        }
+        match calls.peer_addr(fd) {
+            Ok(_) => Ok(()),
+            Err(Errno::ENOTCONN) => Err(Failure::Again),
+            Err(why) => Err(failure(why)),
+        }
+    }
+
+    fn datagrams(&mut self, at: SocketAddr, to: Option<SocketAddr>, setup: &Setup) -> Result<Fd, Failure> {
+        let calls = self.calls();
+        let fd = calls.socket().map_err(failure)?;
+        let begin = || {
+            self.set_up(fd, setup)?;
+            calls.bind(fd, at)?;
+            to.map_or(Ok(()), |to| calls.connect(fd, to))
+        };
+        self.or_close(fd, begin())
+    }
+
+    #[inline]
+    fn send(&mut self, fd: Fd, bytes: &[u8]) -> Result<usize, Failure> {
+        match self.calls().send(fd, bytes) {
+            Ok(n) => Ok(n),
+            // A stream may have it when the pool has buffers again.
+            Err(Errno::ENOBUFS) if fd.is_stream() => Err(Failure::Again),
+            Err(why) => Err(failure(why)),
+        }
+    }
+
+    #[inline]
+    fn recv(&mut self, fd: Fd, into: &mut [u8]) -> Result<usize, Failure> {
+        self.calls().recv(fd, into).map_err(failure)
+    }
+
+    #[inline]
+    fn send_to(&mut self, fd: Fd, bytes: &[u8], to: SocketAddr) -> Result<usize, Failure> {
+        self.calls().send_to(fd, bytes, &to).map_err(failure)
+    }
+
+    #[inline]
+    fn recv_from(&mut self, fd: Fd, into: &mut [u8]) -> Result<(usize, SocketAddr), Failure> {
+        self.calls().recv_from(fd, into).map_err(failure)
+    }
+
+    fn shutdown(&mut self, fd: Fd) {
+        let _ = self.calls().shutdown(fd, Shutdown::Write); // one that is gone has nothing to shut
+    }
+
+    fn close(&mut self, fd: Fd) {
+        let _ = self.calls().close(fd); // nothing waits: SO_LINGER is not set
+    }
+
+    fn sizes(&self, fd: Fd) -> Sizes {
+        let calls = self.calls();
+        let recv = match calls.option(fd, OptKind::RecvBuffer) {
+            Ok(Opt::RecvBuffer(bytes)) => bytes,
+            _ => 0,
+        };
+        let send = match calls.option(fd, OptKind::SendBuffer) {
+            Ok(Opt::SendBuffer(bytes)) => bytes,
+            _ => self.host.stack.knobs.udp_sendspace.get().max(0) as usize,
+        };
+        Sizes { send, recv }
+    }
+
+    fn local(&self, fd: Fd) -> Result<SocketAddr, Failure> {
+        self.calls().local_addr(fd).map_err(failure)
+    }
+}
+
+fn failure(errno: Errno) -> Failure {
+    match errno {
+        Errno::EADDRNOTAVAIL => Failure::InUse, // of a connect: every L4 port is taken
+        Errno::EMSGSIZE => Failure::Invalid,
+        other => crate::host::failure(other),
+    }
+}

@@ -1,0 +1,57 @@
+//! One end of a play on a host made from flags, the other in another process or machine.
+
+use super::ours::{OurSockets, Rest};
+use super::session::{Asked, Play, Turn};
+use crate::host::{PATIENCE, RunError, runner, stay_on_core};
+use clock::Clock;
+use lock::{Heavy, Light, Locks, Up};
+use node::Host;
+use node::config::HostConfig;
+use node::run::{Event, Outcome};
+use port::Pairs;
+use std::net::{Ipv4Addr, SocketAddr};
+
+/// Serves as a far end at L4 port `port` of a host made as `config` says, until [`dispatch::request_stop`] (Ctrl-C, the control
+/// word `stop`) or its ports are over.
+///
+/// # Errors
+/// [`RunError`].
+pub fn serve<A: Asked>(config: &HostConfig, port: u16, each: &mut dyn FnMut(&Event)) -> Result<Outcome, RunError> {
+    stay_on_core(config, each);
+    match config.locks.as_str() {
+        "light" => live::<Light, A>(config, port, each),
+        "heavy" => live::<Heavy, A>(config, port, each),
+        _ => live::<Up, A>(config, port, each),
+    }
+}
+
+fn live<L: Locks, A: Asked>(config: &HostConfig, port: u16, each: &mut dyn FnMut(&Event)) -> Result<Outcome, RunError> {
+    let pairs = Pairs::new();
+    let host = node::run::build::<L>(config, &pairs, Clock::live(config.clock))?;
+    let mut runner = runner(config, &host)?;
+    let mut sockets = OurSockets::new(&host, Rest::Never);
+    let at = SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));
+    let (mut far, _) = A::open(&mut sockets, at).map_err(|why| RunError::Listen { at, why })?;
+    each(&Event::Running { name: config.name.clone(), control: config.control.clone() });
+    while !dispatch::stop_requested() && !runner.is_over(host.clock.now()) {
+        let turn = || {
+            let now = sockets.set_now();
+            usize::from(far.turn(&mut sockets, now))
+        };
+        runner.round_with(&host, &pairs, &mut |text| each(&Event::Notice(text)), PATIENCE, turn);
+    }
+    let lost_ports = runner.is_over(host.clock.now()) && runner.has_lost_a_port();
+    drop(runner);
+    Ok(Outcome { lost_ports, ..node::run::end(&host) })
+}
+
+/// Does the near end's part on a host made as `config` says, against the far end at `at`.
+///
+/// # Errors
+/// The host could not be made; what the play met.
+pub fn ask<P: Play>(play: &mut P, config: &HostConfig, at: SocketAddr) -> anyhow::Result<()> {
+    let pairs = Pairs::new();
+    let host: Host<Up> = node::run::build(config, &pairs, Clock::live(config.clock))?;
+    let mut sockets = OurSockets::new(&host, Rest::Sleeps);
+    play.near(&mut sockets, &mut |sockets, pace| super::sockets::Sockets::step(sockets, pace), at)
+}

@@ -1,0 +1,285 @@
+use super::confidence::{Runs, Wish};
+use super::far::Far;
+use super::near::Near;
+use super::ours::{OurSockets, Rest};
+use super::report::{self, Style};
+use super::sockets::{Pace, Sockets};
+use super::*;
+use clock::{Clock, Instant, Strategy};
+use inet::iface::IfaceAddr;
+use lock::Up;
+use node::Host;
+use node::config::{HostConfig, IfaceConfig};
+use port::Pairs;
+use std::net::{Ipv4Addr, SocketAddr};
+
+fn host(n: u8, port: &str, pairs: &Pairs) -> Host<Up> {
+    let config = HostConfig { name: format!("np{n}"), ..HostConfig::default() };
+    let host = Host::new(&config, Clock::live(Strategy::TscScaled)).unwrap();
+    let addresses = vec![IfaceAddr { addr: Ipv4Addr::new(10, 0, 0, n), len: 24 }];
+    host.add_port(&IfaceConfig { addresses, ..IfaceConfig::on(port) }, pairs).unwrap();
+    host
+}
+
+/// Both ends on this thread, over `port`.
+fn over(port: &str, options: &[Options]) -> Vec<anyhow::Result<Outcome>> {
+    let pairs = Pairs::new();
+    let hosts = [host(1, port, &pairs), host(2, port, &pairs)];
+    let (mut near, mut there) = (OurSockets::new(&hosts[0], Rest::Never), OurSockets::new(&hosts[1], Rest::Never));
+    let mut far = Far::open(&mut there, SocketAddr::from((Ipv4Addr::UNSPECIFIED, PORT))).unwrap();
+    let mut found = Vec::new();
+    for options in options {
+        let round = |sockets: &mut OurSockets<'_, Up>, pace| {
+            let now = there.step(pace);
+            far.turn(&mut there, now);
+            sockets.step(pace)
+        };
+        let at = SocketAddr::from(([10, 0, 0, 2], PORT));
+        found.push(Near::new(&mut near, round, |_| ()).run(at, options));
+    }
+    for host in &hosts {
+        assert_eq!(host.stack.audit(host.cx()).imbalance(), 0);
+    }
+    found
+}
+
+fn counted(test: Test, count: u64) -> Options {
+    Options { length: Length::Count(count), ..Options::new(test) }
+}
+
+#[test]
+fn streams_carry_what_was_asked() {
+    let maerts = Options { send_size: Some(1000), ..counted(Test::TcpMaerts, 1_234_567) };
+    let timed =
+        Options { length: Length::Time(Duration::from_millis(50)), times: true, ..Options::new(Test::TcpStream) };
+    let back = Options { test: Test::TcpMaerts, ..timed.clone() };
+    let found = over("pair:p", &[counted(Test::TcpStream, 10_000_001), maerts, timed, back]);
+    let found: Vec<Outcome> = found.into_iter().map(Result::unwrap).collect();
+    assert_eq!((found[0].bytes, found[0].tally.bytes, found[0].cut), (10_000_001, 10_000_001, false));
+    assert_eq!((found[0].near.send, found[0].far.recv, found[0].send_size), (131_072, 131_072, 131_072));
+    assert_eq!((found[1].bytes, found[1].tally.bytes, found[1].send_size), (1_234_567, 1_234_567, 1000));
+    for timed in &found[2..] {
+        assert!(timed.elapsed >= 0.05 && timed.elapsed < 5.0 && timed.bytes == timed.tally.bytes, "{timed:?}");
+        assert!(timed.times.as_ref().is_some_and(|times| times.total() > 0));
+    }
+}
+
+#[test]
+fn transactions_are_counted_and_timed() {
+    let sized = Options { request: 3000, response: 5000, times: true, ..counted(Test::TcpRr, 500) };
+    let burst = Options { burst: 7, times: true, nodelay: true, ..counted(Test::TcpRr, 1000) };
+    let udp = Options { request: 64, response: 128, ..counted(Test::UdpRr, 300) };
+    let udp_burst = Options { burst: 3, ..counted(Test::UdpRr, 300) };
+    let brief = |test| Options { length: Length::Time(Duration::from_millis(20)), burst: 5, ..Options::new(test) };
+    for found in over("pair:p", &[brief(Test::TcpRr), brief(Test::UdpRr)]) {
+        let found = found.unwrap();
+        assert!(found.messages > 0 && found.tally.messages >= found.messages, "{found:?}");
+    }
+    let found = over("pair:p", &[counted(Test::TcpRr, 1000), sized, burst, udp, udp_burst]);
+    for (found, n) in found.into_iter().zip([1000, 500, 1000, 300, 300]) {
+        let found = found.unwrap();
+        assert_eq!((found.messages, found.tally.messages), (n, n), "{found:?}");
+        assert!(found.times.is_none_or(|times| times.total() == n));
+    }
+}
+
+#[test]
+fn connections_come_and_go_more_often_than_there_are_ports() {
+    let crr = Options { request: 100, response: 4000, ..counted(Test::TcpCrr, 300) };
+    let found = over("pair:p", &[counted(Test::TcpCc, 70_000), crr]);
+    for (found, n) in found.into_iter().zip([70_000, 300]) {
+        let found = found.unwrap();
+        assert_eq!((found.messages, found.tally.messages), (n, n), "{found:?}");
+    }
+}
+
+#[test]
+fn datagrams_are_counted_at_both_ends() {
+    let brief = Length::Time(Duration::from_millis(50));
+    let plain = Options { length: brief, send_size: Some(1000), ..Options::new(Test::UdpStream) };
+    let found = over("pair:p", std::slice::from_ref(&plain)).remove(0).unwrap();
+    assert!(found.messages > 0 && found.tally.messages == found.messages, "one thread loses none: {found:?}");
+    let default = Options { length: brief, ..Options::new(Test::UdpStream) };
+    let found = over("pair:p", &[default]).remove(0).unwrap();
+    assert!(found.tally.messages > 0, "{found:?}");
+    let lossy = over("impair(loss=20%,seed=1):pair:p", &[plain]).remove(0).unwrap();
+    assert!(lossy.tally.messages > 0 && lossy.tally.messages < lossy.messages, "{lossy:?}");
+    assert!(lossy.received() < lossy.figure());
+}
+
+#[test]
+fn whom_nobody_answers_hears_so() {
+    let pairs = Pairs::new();
+    let hosts = [host(1, "pair:p", &pairs), host(2, "pair:p", &pairs)];
+    let (mut near, mut there) = (OurSockets::new(&hosts[0], Rest::Never), OurSockets::new(&hosts[1], Rest::Never));
+    let round = |sockets: &mut OurSockets<'_, Up>, pace| {
+        there.step(pace);
+        sockets.step(pace)
+    };
+    let at = SocketAddr::from(([10, 0, 0, 2], PORT));
+    let why = Near::new(&mut near, round, |_| ()).run(at, &Options::new(Test::TcpRr)).unwrap_err();
+    assert_eq!(format!("{why:#}"), "netserver at 10.0.0.2:12865: connect: nobody answers there");
+}
+
+/// A control connection, and the far end that has taken it.
+fn silent<'h>(
+    near: &mut OurSockets<'_, Up>,
+    there: &mut OurSockets<'h, Up>,
+    far: &mut Far<OurSockets<'h, Up>>,
+) -> socket::Fd {
+    let fd = near.connect(SocketAddr::from(([10, 0, 0, 2], PORT)), &Default::default()).unwrap();
+    for _ in 0..1000 {
+        near.step(Pace::Go);
+        let now = there.step(Pace::Go);
+        far.turn(there, now);
+        if far.has_company() {
+            break;
+        }
+    }
+    assert!(far.has_company());
+    fd
+}
+
+#[test]
+fn whoever_says_nothing_is_given_up() {
+    let pairs = Pairs::new();
+    let hosts = [host(1, "pair:p", &pairs), host(2, "pair:p", &pairs)];
+    let (mut near, mut there) = (OurSockets::new(&hosts[0], Rest::Never), OurSockets::new(&hosts[1], Rest::Never));
+    let mut far = Far::open(&mut there, SocketAddr::from((Ipv4Addr::UNSPECIFIED, PORT))).unwrap();
+    assert_eq!(far.next_timer(), None);
+    // He connects, and no more.
+    silent(&mut near, &mut there, &mut far);
+    let at = far.next_timer().unwrap();
+    assert!(!far.turn(&mut there, Instant::from_nanos(at.nanos() - 1)) && far.has_company());
+    assert!(far.turn(&mut there, at) && !far.has_company());
+    assert_eq!(far.next_timer(), None);
+    // He asks for a test of two seconds, and loses his power.
+    let mut talk = control::Talk::new(silent(&mut near, &mut there, &mut far));
+    talk.say(&control::Ask::Test(control::Order {
+        test: Test::UdpRr,
+        time_ns: 2_000_000_000,
+        bytes: 0,
+        request: 1,
+        response: 1,
+        send_buffer: None,
+        recv_buffer: None,
+        nodelay: false,
+    }));
+    talk.flush(&mut near).unwrap();
+    let said = loop {
+        near.step(Pace::Go);
+        let now = there.step(Pace::Go);
+        far.turn(&mut there, now);
+        match talk.hear::<_, control::Say>(&mut near) {
+            Err(crate::streams::Failure::Again) => {}
+            said => break said.unwrap(),
+        }
+    };
+    assert!(matches!(said, control::Say::Ready(_)), "{said:?}");
+    let (now, at) = (there.now(), far.next_timer().unwrap());
+    assert!((Duration::from_secs(40)..=Duration::from_secs(42)).contains(&at.since(now)), "{:?}", at.since(now));
+    assert!(!far.turn(&mut there, Instant::from_nanos(at.nanos() - 1)) && far.has_company());
+    assert!(far.turn(&mut there, at) && !far.has_company());
+    // The next one is served.
+    let round = |sockets: &mut OurSockets<'_, Up>, pace| {
+        let now = there.step(pace);
+        far.turn(&mut there, now);
+        sockets.step(pace)
+    };
+    let to = SocketAddr::from(([10, 0, 0, 2], PORT));
+    assert_eq!(Near::new(&mut near, round, |_| ()).run(to, &counted(Test::TcpRr, 10)).unwrap().messages, 10);
+}
+
+#[test]
+fn wrong_sizes_are_refused() {
+    let refused = |options: Options| options.check().unwrap_err();
+    let new = Options::new;
+    assert!(refused(Options { request: 0, ..new(Test::TcpRr) }).contains("-r 0"));
+    assert!(refused(Options { send_size: Some(65_508), ..new(Test::UdpStream) }).contains("65507"));
+    assert!(refused(Options { burst: 3, ..new(Test::TcpCrr) }).contains("-b"));
+    assert!(refused(counted(Test::UdpStream, 5)).contains("-l"));
+    assert!(refused(counted(Test::TcpRr, 0)).contains("-l"));
+}
+
+fn sample(test: Test) -> Outcome {
+    Outcome {
+        test,
+        elapsed: 10.004,
+        near: sockets::Sizes { send: 16_384, recv: 131_072 },
+        far: sockets::Sizes { send: 16_385, recv: 87_380 },
+        send_size: 16_384,
+        recv_size: 87_380,
+        request: 1,
+        response: 1,
+        burst: 0,
+        messages: 123_456,
+        errors: 2,
+        bytes: 1_176_470_400,
+        tally: control::Tally { bytes: 1_000_000_000, messages: 100_000, calls: 20_000, failed: None },
+        times: None,
+        cut: false,
+    }
+}
+
+fn style(headers: bool, verbosity: u8) -> Style {
+    Style { headers, verbosity, host: "10.0.0.2".to_owned(), address: "10.0.0.2".to_owned() }
+}
+
+#[test]
+fn columns_are_netperfs() {
+    let stream = report::figures(&style(true, 1), &sample(Test::TcpStream));
+    let expected = "\
+Recv   Send    Send                          \n\
+Socket Socket  Message  Elapsed              \n\
+Size   Size    Size     Time     Throughput  \n\
+bytes  bytes   bytes    secs.    10^6bits/sec  \n\
+\n\
+\x2087380  16384  16384    10.00     940.80   \n";
+    assert_eq!(stream, expected);
+    let maerts = report::figures(&style(false, 1), &sample(Test::TcpMaerts));
+    assert_eq!(maerts, "131072  16385  16384    10.00     940.80   \n");
+    let rr = report::figures(&style(false, 1), &sample(Test::TcpRr));
+    assert_eq!(rr, "16384  131072 1        1       10.00    12340.66   \n16385  87380 \n");
+    let udp = report::figures(&style(false, 1), &sample(Test::UdpStream));
+    let lines = [
+        " 16384   16384   10.00      123456      2     940.80",
+        " 87380           10.00      100000            799.68",
+        "",
+        "",
+    ];
+    assert_eq!(udp, lines.join("\n"));
+    assert_eq!(report::figures(&style(true, 0), &sample(Test::TcpStream)), " 940.80 \n");
+    assert_eq!(report::figures(&style(true, 0), &sample(Test::TcpCrr)), "12340.66\n");
+}
+
+#[test]
+fn banners_and_the_warning_are_netperfs() {
+    let wish = Wish { min: 3, max: 10, level: 99, width: 0.05 };
+    let options = Options { nodelay: true, burst: 4, ..Options::new(Test::TcpRr) };
+    assert_eq!(
+        report::banner(&style(true, 1), &options, Some(&wish)),
+        "TCP REQUEST/RESPONSE TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to 10.0.0.2 (10.0.0.2) port 0 AF_INET \
+         : +/-2.500% @ 99% conf.  : nodelay : first burst 4\n"
+    );
+    let mut runs = Runs::default();
+    [100.0, 102.0, 104.0].into_iter().for_each(|figure| runs.add(figure));
+    let block = report::warning(&runs, &Wish { level: 95, ..wish });
+    assert!(block.contains("!!! Confidence intervals: Throughput      : 9.743%\n"), "{block}");
+    assert!(block.ends_with("!!!                       Remote CPU util : 0.000%\n\n"), "{block}");
+    let more = report::figures(&style(false, 2), &sample(Test::TcpStream));
+    assert!(more.contains("    8       8      0       0 1.176e+09  9529.47    123456   58823.52  20000\n"), "{more}");
+}
+
+#[test]
+fn json_says_all_of_it() {
+    let mut runs = Runs::default();
+    runs.add(1.0);
+    let found = report::json(&style(true, 1), &sample(Test::UdpStream), &runs, None);
+    assert_eq!(
+        (&found["test"], &found["errors"], &found["received"]["messages"]),
+        (&"UDP_STREAM".into(), &2.into(), &100_000.into())
+    );
+    let mean = report::mean(&[sample(Test::TcpRr), Outcome { messages: 100_000, ..sample(Test::TcpRr) }]).unwrap();
+    assert_eq!(mean.messages, 111_728);
+    assert!(report::mean(&[]).is_none());
+}

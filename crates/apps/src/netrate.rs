@@ -1,0 +1,50 @@
+//! `linerate netrate`: the tools of FreeBSD's tools/tools/netrate (REPORTS 2.4), between any two ends.
+//!
+//! | tool | the near end | the far end |
+//! |---|---|---|
+//! | `tcpconnect` | connects and closes, one after the other | `tcpreceive`: accepts, echoes |
+//! | `netblast` | sends datagrams as fast as the calls return | `netreceive`: takes them |
+//! | `netsend` | sends them at a rate | `netreceive` |
+//! | `juggle` | bounces messages | echoes datagrams and streams |
+//! | `tcpp` | many connections, each with so many bytes | takes them to their end |
+//! | `http` | fetches one file again and again, by many connections at a time | `httpd`: gives it away |
+//!
+//! Each prints what its model prints. What is wrong there is not here: netblast's share of errors is a fraction and not an integer;
+//! netsend's wait compares whole times, and its failed sends are counted and told at the end, not each by itself; juggle prints what it
+//! measured, for each kind of channel; tcpconnect's sockets do not block.
+//! The far end stands at the same place, or elsewhere as [`crate::netperf::serve`] has it.
+
+mod blast;
+mod connect;
+mod http;
+mod juggle;
+mod services;
+mod tcpp;
+#[cfg(test)]
+mod tests;
+
+pub use blast::{Netblast, Netreceive, Netsend};
+pub use connect::{Connected, Tcpconnect, Tcpreceive};
+pub use http::{CLIENTS_MAX, Fetch, Httpd, PATH};
+pub use juggle::{Juggle, Partner};
+pub use services::{Kind, Services};
+pub use tcpp::{Figure, Tcpp, TcppServer};
+
+use clock::Duration;
+use std::io::Write;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The largest payload of a datagram (netblast's and netsend's limit).
+pub const PAYLOAD_MAX: usize = 32_768;
+
+/// The time of day, as these tools print it.
+fn wall() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+fn stamp(time: Duration) -> String {
+    format!("{}.{:09}", time.as_secs(), time.subsec_nanos())
+}
+
+/// Where a tool prints.
+pub type Out<'o> = &'o mut dyn Write;

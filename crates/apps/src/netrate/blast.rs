@@ -1,0 +1,159 @@
+//! `netblast`: datagrams as fast as they go; `netsend`: at a rate; `netreceive`, who takes them. Each datagram of 4 bytes and more
+//! begins with its number, in network order; failed sends have numbers too.
+
+use super::{Kind, Out, Services, stamp, wall};
+use crate::netperf::session::{Asked, Play, Round};
+use crate::netperf::sockets::{Pace, Setup, Sockets, Waits};
+use crate::streams::Failure;
+use clock::{Duration, Instant};
+use std::net::{Ipv4Addr, SocketAddr};
+
+/// Where netreceive is, unless told otherwise.
+const AT: u16 = 9000;
+/// Sends between two rounds, and their bytes: where one thread drives both ends a receive buffer holds that until its turn.
+const QUANTUM: usize = 16;
+const QUANTUM_BYTES: usize = 32 << 10;
+
+/// Sends, and what became of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Sends {
+    calls: u64,
+    errors: u64,
+    counter: u32,
+}
+
+impl Sends {
+    fn one<S: Sockets>(&mut self, sockets: &mut S, fd: S::Fd, packet: &mut [u8]) {
+        if let Some(number) = packet.first_chunk_mut() {
+            *number = self.counter.to_be_bytes();
+        }
+        self.counter = self.counter.wrapping_add(1);
+        self.calls += 1;
+        self.errors += u64::from(sockets.send(fd, packet).is_err());
+    }
+}
+
+fn open<S: Sockets>(sockets: &mut S, to: SocketAddr) -> anyhow::Result<S::Fd> {
+    let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+    let setup = Setup { waits: Waits::Briefly, ..Setup::default() };
+    Ok(sockets.datagrams(any, Some(to), &setup)?)
+}
+
+/// As fast as it goes.
+pub struct Netblast<'o> {
+    /// Bytes of each.
+    pub payload: usize,
+    /// For so long.
+    pub time: Duration,
+    /// Where it prints.
+    pub out: Out<'o>,
+}
+
+impl std::fmt::Debug for Netblast<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Netblast").field("payload", &self.payload).finish_non_exhaustive()
+    }
+}
+
+impl Play for Netblast<'_> {
+    type Far = Netreceive;
+
+    fn near<S: Sockets>(&mut self, sockets: &mut S, round: Round<'_, S>, at: SocketAddr) -> anyhow::Result<()> {
+        let fd = open(sockets, at)?;
+        let (mut packet, mut sends) = (vec![0; self.payload], Sends::default());
+        let burst = (QUANTUM_BYTES / self.payload.max(1)).clamp(1, QUANTUM);
+        let (start, began) = (wall(), round(sockets, Pace::Go));
+        let until = began.after(self.time);
+        let mut now = began;
+        while now < until && !dispatch::stop_requested() {
+            (0..burst).for_each(|_| sends.one(sockets, fd, &mut packet));
+            now = round(sockets, Pace::Go);
+        }
+        sockets.close(fd);
+        let (Sends { calls, errors, .. }, seconds) = (sends, now.since(began).as_secs_f64().max(1e-9));
+        let share = errors as f64 / calls.max(1) as f64;
+        write!(
+            self.out,
+            "\nstart:             {}\nfinish:            {}\nsend calls:        {calls}\nsend errors:       {errors}\n\
+             approx send rate:  {}\napprox error rate: {share:.6}\n",
+            stamp(start),
+            stamp(wall()),
+            ((calls - errors) as f64 / seconds) as u64,
+        )?;
+        Ok(())
+    }
+}
+
+/// At a rate.
+pub struct Netsend<'o> {
+    /// Bytes of each.
+    pub payload: usize,
+    /// Datagrams a second, at most a million.
+    pub rate: u32,
+    /// For so many seconds; 0: until Ctrl-C.
+    pub seconds: u64,
+    /// Where it prints.
+    pub out: Out<'o>,
+}
+
+impl std::fmt::Debug for Netsend<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Netsend").field("rate", &self.rate).finish_non_exhaustive()
+    }
+}
+
+impl Play for Netsend<'_> {
+    type Far = Netreceive;
+
+    fn near<S: Sockets>(&mut self, sockets: &mut S, round: Round<'_, S>, at: SocketAddr) -> anyhow::Result<()> {
+        let interval = Duration::from_nanos(1_000_000_000 / u64::from(self.rate.max(1)));
+        let Netsend { payload, seconds, out, .. } = self;
+        writeln!(out, "Sending packet of payload size {payload} every {} for {seconds} seconds", stamp(interval))?;
+        out.flush()?;
+        let fd = open(sockets, at)?;
+        let (mut packet, mut sends) = (vec![0; *payload], Sends::default());
+        // On the whole second after the next.
+        let lead = Duration::from_secs(2).saturating_sub(Duration::from_nanos(wall().subsec_nanos().into()));
+        let mut due = round(sockets, Pace::Go).after(lead);
+        let end = if *seconds == 0 { Instant::NEVER } else { due.after(Duration::from_secs(*seconds)) };
+        'all: loop {
+            due = due.after(interval);
+            // Who is late looks up too, once for each: for Ctrl-C, and because the other end may wait for this thread.
+            let now = loop {
+                round(sockets, Pace::Go);
+                if dispatch::stop_requested() {
+                    break 'all;
+                }
+                let now = sockets.now();
+                if now >= due {
+                    break now;
+                }
+            };
+            if now >= end {
+                break;
+            }
+            sends.one(sockets, fd, &mut packet);
+        }
+        round(sockets, Pace::Go);
+        sockets.close(fd);
+        let Sends { calls, errors, .. } = sends;
+        if errors > 0 {
+            writeln!(out, "{errors} of {calls} sends failed")?;
+        }
+        Ok(())
+    }
+}
+
+/// The far end alone: `netreceive`.
+#[derive(Debug)]
+pub struct Netreceive;
+
+impl Asked for Netreceive {
+    type End<S: Sockets> = Services<S>;
+
+    const PORT: u16 = AT;
+
+    fn open<S: Sockets>(sockets: &mut S, at: SocketAddr) -> Result<(Services<S>, u16), Failure> {
+        Services::open(sockets, at, Kind::TakeDatagrams)
+    }
+}

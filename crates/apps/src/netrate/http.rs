@@ -1,0 +1,233 @@
+//! `http`: one file fetched again and again by HTTP/1.0, over many connections at a time; `httpd`, who gives it away.
+//!
+//! A transfer counts when the answer is a 200 whose body has the length that its head says; whatever else a connection comes to is an
+//! error. The model counts an answer that says 404 as a transfer.
+
+use super::Out;
+use crate::files::Root;
+use crate::http::{Config, Http};
+use crate::load::Hosted;
+use crate::netperf::session::{Asked, Play, Round};
+use crate::netperf::sockets::{PATIENCE, Pace, Setup, Sockets, Waits};
+use crate::streams::Failure;
+use clock::Duration;
+use std::net::SocketAddr;
+
+/// Where httpd listens.
+const AT: u16 = 80;
+/// The longest head that is read.
+const HEAD_MAX: usize = 4096;
+/// Bytes read at a time.
+const READ: usize = 64 << 10;
+/// What the model's server gives away: 1 KiB.
+pub const PATH: &str = "/dev/zero?bytes=1024";
+/// Connections at a time, at most: what the server takes from one address.
+pub const CLIENTS_MAX: usize = 256;
+
+/// The tool; its model has a process or a thread for each connection, this has none.
+pub struct Fetch<'o> {
+    /// Connections at a time, at most [`CLIENTS_MAX`].
+    pub at_a_time: usize,
+    /// For so long.
+    pub time: Duration,
+    /// What is fetched.
+    pub path: &'o str,
+    /// Where it prints.
+    pub out: Out<'o>,
+}
+
+impl std::fmt::Debug for Fetch<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Fetch").field("path", &self.path).field("at_a_time", &self.at_a_time).finish_non_exhaustive()
+    }
+}
+
+/// A connection: its request leaves, its answer comes, its end is the answer's end.
+struct Conn<F> {
+    fd: F,
+    is_open: bool,
+    sent: usize,
+    head: Vec<u8>,
+    /// Body bytes that are to come, once the head is read.
+    left: Option<u64>,
+}
+
+/// What became of a connection, or what of it so far.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Came {
+    Nothing,
+    Some,
+    Whole,
+    Wrong,
+}
+
+impl<F: Copy> Conn<F> {
+    fn new(fd: F) -> Conn<F> {
+        Conn { fd, is_open: false, sent: 0, head: Vec::new(), left: None }
+    }
+
+    fn turn<S: Sockets<Fd = F>>(&mut self, sockets: &mut S, request: &[u8], buffer: &mut [u8]) -> Came {
+        match self.go_on(sockets, request, buffer) {
+            Ok(came) => came,
+            Err(Failure::Again) => Came::Nothing,
+            Err(_) => Came::Wrong,
+        }
+    }
+
+    fn go_on<S: Sockets<Fd = F>>(
+        &mut self,
+        sockets: &mut S,
+        request: &[u8],
+        buffer: &mut [u8],
+    ) -> Result<Came, Failure> {
+        if !self.is_open {
+            sockets.connected(self.fd)?;
+            self.is_open = true;
+        }
+        if let Some(rest) = request.get(self.sent..).filter(|rest| !rest.is_empty()) {
+            self.sent += sockets.send(self.fd, rest)?;
+            return Ok(Came::Some);
+        }
+        let n = sockets.recv(self.fd, buffer)?;
+        if n == 0 {
+            return Ok(if self.left == Some(0) { Came::Whole } else { Came::Wrong });
+        }
+        Ok(self.take(buffer.get(..n).unwrap_or_default()))
+    }
+
+    /// Bytes of the answer.
+    fn take(&mut self, bytes: &[u8]) -> Came {
+        let body = match self.left {
+            Some(left) => Some(left.checked_sub(bytes.len() as u64)),
+            None => {
+                self.head.extend_from_slice(bytes.get(..bytes.len().min(HEAD_MAX)).unwrap_or_default());
+                let end = self.head.windows(4).position(|four| four == b"\r\n\r\n").map(|at| at + 4);
+                if end.is_none() && self.head.len() >= HEAD_MAX {
+                    return Came::Wrong;
+                }
+                // What of these bytes was body: all behind the head's end.
+                end.map(|end| {
+                    let before = self.head.len() - bytes.len().min(HEAD_MAX);
+                    let body = (before + bytes.len()).saturating_sub(end) as u64;
+                    length(self.head.get(..end).unwrap_or_default())?.checked_sub(body)
+                })
+            }
+        };
+        match body {
+            None => Came::Some,
+            Some(None) => Came::Wrong,
+            Some(left) => {
+                self.left = left;
+                Came::Some
+            }
+        }
+    }
+}
+
+/// The body's length, as the head of a 200 says.
+fn length(head: &[u8]) -> Option<u64> {
+    let head = str::from_utf8(head).ok()?;
+    let mut lines = head.split("\r\n");
+    let status = lines.next()?.split(' ').nth(1)?;
+    let field = lines.find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("content-length").then(|| value.trim())
+    })?;
+    if status == "200" { field.parse().ok() } else { None }
+}
+
+impl Play for Fetch<'_> {
+    type Far = Httpd;
+
+    fn near<S: Sockets>(&mut self, sockets: &mut S, round: Round<'_, S>, at: SocketAddr) -> anyhow::Result<()> {
+        let setup = Setup { nodelay: true, waits: Waits::Never, ..Setup::default() };
+        let request = format!("GET {} HTTP/1.0\r\n\r\n", self.path);
+        let (mut buffer, mut open) = (vec![0; READ], Vec::<Conn<S::Fd>>::with_capacity(self.at_a_time));
+        let (mut transfers, mut errors) = (0u64, 0u64);
+        let start = round(sockets, Pace::Go);
+        let (mut now, mut moved_at) = (start, start);
+        while now.since(start) < self.time && !dispatch::stop_requested() {
+            let mut went_on = false;
+            while open.len() < self.at_a_time {
+                match sockets.connect(at, &setup) {
+                    Ok(fd) => open.push(Conn::new(fd)),
+                    Err(_) => {
+                        errors += 1;
+                        break; // no L4 port is left for the moment
+                    }
+                }
+            }
+            open.retain_mut(|conn| {
+                let came = conn.turn(sockets, request.as_bytes(), &mut buffer);
+                went_on |= came != Came::Nothing;
+                let over = matches!(came, Came::Whole | Came::Wrong);
+                if over {
+                    sockets.close(conn.fd);
+                    *if came == Came::Whole { &mut transfers } else { &mut errors } += 1;
+                }
+                !over
+            });
+            now = round(sockets, if went_on { Pace::Go } else { Pace::Wait });
+            if went_on {
+                moved_at = now;
+            }
+            anyhow::ensure!(now.since(moved_at) < PATIENCE, "nothing moved for {} seconds", PATIENCE.as_secs());
+        }
+        open.iter().for_each(|conn| sockets.close(conn.fd));
+        let seconds = round(sockets, Pace::Go).since(start).as_secs_f64().max(1e-9);
+        writeln!(self.out, "{:.0} transfers/second", transfers as f64 / seconds)?;
+        Ok(writeln!(self.out, "{:.0} errors/second", errors as f64 / seconds)?)
+    }
+}
+
+/// The far end alone: our HTTP server with nothing but its devices.
+#[derive(Debug)]
+pub struct Httpd;
+
+impl Asked for Httpd {
+    type End<S: Sockets> = Hosted<Http, S>;
+
+    const PORT: u16 = AT;
+
+    fn open<S: Sockets>(sockets: &mut S, at: SocketAddr) -> Result<(Hosted<Http, S>, u16), Failure> {
+        Hosted::open(sockets, at, Http::new(Config::new(Root::devices())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn conn() -> Conn<()> {
+        Conn::new(())
+    }
+
+    #[test]
+    fn an_answer_is_whole_when_its_length_says_so() {
+        let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+        for cut in 0..answer.len() {
+            let mut conn = conn();
+            for part in [&answer[..cut], &answer[cut..]] {
+                assert!(part.is_empty() || conn.take(part) == Came::Some);
+            }
+            assert_eq!(conn.left, Some(0), "cut at {cut}");
+        }
+        let mut short = conn();
+        assert!(short.take(&answer[..answer.len() - 1]) == Came::Some && short.left == Some(1));
+        assert!(short.take(b"o!") == Came::Wrong, "more than it said");
+    }
+
+    #[test]
+    fn what_is_no_such_answer_is_an_error() {
+        for answer in [
+            &b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"[..],
+            b"HTTP/1.1 200 OK\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
+            b"\xff\xfe\r\n\r\n",
+            &[b'x'; HEAD_MAX],
+        ] {
+            assert!(conn().take(answer) == Came::Wrong);
+        }
+        assert!(conn().take(b"HTTP/1.1 200 OK\r\n") == Came::Some);
+    }
+}

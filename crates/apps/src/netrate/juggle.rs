@@ -1,0 +1,130 @@
+//! `juggle`: messages of 128 bytes bounced 1024 times between two ends, ten times over, with 0 to 4 under way; lines of CSV.
+//!
+//! Its model bounces them between two descriptors of one kernel, by pipe, UDP and socket pairs. Here the descriptors belong to two
+//! hosts, and the channels are UDP and TCP. The first of eleven runs is not told; each is divided by the messages under way.
+
+use super::{Kind, Out, Services};
+use crate::netperf::session::{Asked, Play, Round};
+use crate::netperf::sockets::{PATIENCE, Pace, Setup, Sockets, Waits, connect, wait};
+use crate::streams::Failure;
+use anyhow::Context;
+use clock::{Duration, Instant};
+use std::net::{Ipv4Addr, SocketAddr};
+
+const MESSAGE: usize = 128;
+const CYCLES: usize = 1024;
+const LOOPS: usize = 10;
+const PIPELINE_MAX: u32 = 4;
+/// Where its partner is.
+const AT: u16 = 2020;
+
+/// The tool.
+pub struct Juggle<'o> {
+    /// The test's name in each line: `juggle` where one thread drives both ends, `thread_juggle` where each has one.
+    pub name: &'static str,
+    /// Cycles of a run; the model's are 1024.
+    pub cycles: usize,
+    /// Where it prints.
+    pub out: Out<'o>,
+}
+
+impl<'o> Juggle<'o> {
+    /// As its model.
+    pub fn new(name: &'static str, out: Out<'o>) -> Juggle<'o> {
+        Juggle { name, cycles: CYCLES, out }
+    }
+
+    fn head(&mut self) -> std::io::Result<()> {
+        write!(
+            self.out,
+            "MESSAGELEN, {MESSAGE}\nNUMCYCLES, {}\nLOOPS, {LOOPS}\nPIPELINE_MAX, {PIPELINE_MAX}\n\n\n",
+            self.cycles
+        )?;
+        write!(self.out, "ipctype, test, pipeline_depth")?;
+        (0..LOOPS).try_for_each(|at| write!(self.out, ", data{at}"))?;
+        writeln!(self.out)
+    }
+}
+
+impl std::fmt::Debug for Juggle<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Juggle").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// One run: `cycles` times `depth` messages there, and back.
+fn run<S: Sockets>(
+    sockets: &mut S,
+    round: Round<'_, S>,
+    fd: S::Fd,
+    depth: u32,
+    cycles: usize,
+) -> anyhow::Result<Option<Duration>> {
+    let (message, mut into) = ([0; MESSAGE], [0; MESSAGE]);
+    let until = Instant::NEVER;
+    let start = sockets.now();
+    for _ in 0..cycles {
+        for _ in 0..depth {
+            let Some(_) = wait(sockets, round, until, |sockets| sockets.send(fd, &message)).context("send")? else {
+                return Ok(None);
+            };
+        }
+        let mut left = MESSAGE * depth as usize;
+        while left > 0 {
+            let space = into.len().min(left);
+            let recv = |sockets: &mut S| sockets.recv(fd, into.get_mut(..space).unwrap_or_default());
+            match wait(sockets, round, until, recv).context("receive: a message may be lost")? {
+                None => return Ok(None),
+                Some(0) => anyhow::bail!("the far end has closed"),
+                Some(n) => left -= n.min(left),
+            }
+        }
+    }
+    let took = sockets.now().since(start);
+    Ok(Some(took / depth.max(1)))
+}
+
+impl Play for Juggle<'_> {
+    type Far = Partner;
+
+    fn near<S: Sockets>(&mut self, sockets: &mut S, round: Round<'_, S>, at: SocketAddr) -> anyhow::Result<()> {
+        self.head()?;
+        let setup = Setup { nodelay: true, waits: Waits::Briefly, ..Setup::default() };
+        let soon = sockets.now().after(PATIENCE);
+        let stream = connect(sockets, round, soon, at, &setup)?.context("connect: nobody answers")?;
+        let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+        let datagrams = sockets.datagrams(any, Some(at), &setup).context("a datagram socket")?;
+        'all: for depth in 0..=PIPELINE_MAX {
+            for (name, fd) in [("udp", datagrams), ("tcp", stream)] {
+                let mut line = format!("{name}, {}, {depth}", self.name);
+                for at in 0..=LOOPS {
+                    let run = run(sockets, round, fd, depth, self.cycles);
+                    let Some(took) = run.with_context(|| format!("{name}, {depth} under way"))? else { break 'all };
+                    if at > 0 {
+                        line += &format!(", {}", super::stamp(took));
+                    }
+                }
+                writeln!(self.out, "{line}")?;
+            }
+            self.out.flush()?;
+        }
+        sockets.close(datagrams);
+        sockets.close(stream);
+        round(sockets, Pace::Go);
+        Ok(())
+    }
+}
+
+/// Who sends back what juggle sends.
+#[derive(Debug)]
+pub struct Partner;
+
+impl Asked for Partner {
+    type End<S: Sockets> = Services<S>;
+
+    const PORT: u16 = AT;
+
+    fn open<S: Sockets>(sockets: &mut S, at: SocketAddr) -> Result<(Services<S>, u16), Failure> {
+        Services::open(sockets, at, Kind::EchoAll)
+    }
+}

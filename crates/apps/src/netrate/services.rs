@@ -1,0 +1,164 @@
+//! The far ends: a listener, a datagram socket, or both at one L4 port, which echo or take what comes.
+
+use crate::netperf::session::Turn;
+use crate::netperf::sockets::{Setup, Sockets, Waits};
+use crate::streams::Failure;
+use clock::Instant;
+use std::net::SocketAddr;
+
+/// Connections at a time; who comes later waits in the listener's queue.
+const CONNS_MAX: usize = 1024;
+/// Bytes read at a time.
+const CHUNK: usize = 64 << 10;
+/// Calls of a turn, for each socket.
+const QUANTUM: usize = 16;
+/// netreceive's receive buffer.
+const RECV_BUFFER: usize = 128 << 10;
+
+/// What is served.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// `tcpreceive`: connections, one at a time, echoed.
+    EchoOne,
+    /// `netreceive`: datagrams, taken.
+    TakeDatagrams,
+    /// `juggle`'s partner: datagrams and connections, echoed.
+    EchoAll,
+    /// `tcpp -s`: connections, taken to their end.
+    TakeStreams,
+}
+
+impl Kind {
+    fn echoes(self) -> bool {
+        matches!(self, Kind::EchoOne | Kind::EchoAll)
+    }
+}
+
+#[derive(Debug)]
+struct Conn<F> {
+    fd: F,
+    unsent: Vec<u8>,
+}
+
+/// A far end.
+#[derive(Debug)]
+pub struct Services<S: Sockets> {
+    kind: Kind,
+    listener: Option<S::Fd>,
+    datagrams: Option<S::Fd>,
+    conns: Vec<Conn<S::Fd>>,
+    buffer: Vec<u8>,
+    /// Datagrams that came.
+    pub received: u64,
+    /// Connections that came to their end.
+    pub served: u64,
+}
+
+impl<S: Sockets> Services<S> {
+    /// Opens it at `at`; L4 port 0 picks one. Says which.
+    ///
+    /// # Errors
+    /// The address is taken.
+    pub fn open(sockets: &mut S, at: SocketAddr, kind: Kind) -> Result<(Services<S>, u16), Failure> {
+        let (mut listener, mut datagrams, mut at) = (None, None, at);
+        if kind != Kind::TakeDatagrams {
+            // With datagrams beside it no call may wait: the other's would not be heard.
+            let waits = if kind == Kind::EchoOne { Waits::Briefly } else { Waits::Never };
+            let fd = sockets.listen(at, &Setup { nodelay: true, waits, ..Setup::default() })?;
+            at.set_port(sockets.local(fd)?.port());
+            listener = Some(fd);
+        }
+        if matches!(kind, Kind::TakeDatagrams | Kind::EchoAll) {
+            let waits = if kind == Kind::TakeDatagrams { Waits::Briefly } else { Waits::Never };
+            let setup = Setup { recv_buffer: Some(RECV_BUFFER), waits, ..Setup::default() };
+            let fd = sockets.datagrams(at, None, &setup)?;
+            at.set_port(sockets.local(fd)?.port());
+            datagrams = Some(fd);
+        }
+        let (conns, buffer) = (Vec::new(), vec![0; CHUNK]);
+        Ok((Services { kind, listener, datagrams, conns, buffer, received: 0, served: 0 }, at.port()))
+    }
+
+    fn accept(&mut self, sockets: &mut S) -> bool {
+        let most = if self.kind == Kind::EchoOne { 1 } else { CONNS_MAX };
+        let Some(listener) = self.listener.filter(|_| self.conns.len() < most) else { return false };
+        match sockets.accept(listener) {
+            Ok(fd) => {
+                self.conns.push(Conn { fd, unsent: Vec::new() });
+                true
+            }
+            Err(_) => false, // nobody waits, or it was gone already
+        }
+    }
+
+    /// A turn of each connection; whether something was done.
+    fn serve(&mut self, sockets: &mut S) -> bool {
+        let (kind, buffer) = (self.kind, self.buffer.as_mut_slice());
+        let (mut busy, served) = (false, &mut self.served);
+        self.conns.retain_mut(|conn| {
+            let done = conn.turn(sockets, kind, buffer);
+            busy |= done != Err(Failure::Again);
+            let over = matches!(done, Err(why) if why != Failure::Again);
+            if over {
+                sockets.close(conn.fd);
+                *served += 1;
+            }
+            !over
+        });
+        busy
+    }
+
+    /// What came on the datagram socket, echoed or forgotten.
+    fn datagram(&mut self, sockets: &mut S) -> bool {
+        let Some(fd) = self.datagrams else { return false };
+        for at in 0..QUANTUM {
+            match sockets.recv_from(fd, &mut self.buffer) {
+                Ok((n, from)) => {
+                    self.received += 1;
+                    if self.kind.echoes() {
+                        // An answer that cannot leave is a datagram lost.
+                        let _ = sockets.send_to(fd, self.buffer.get(..n).unwrap_or_default(), from);
+                    }
+                }
+                Err(_) => return at > 0,
+            }
+        }
+        true
+    }
+}
+
+impl<F: Copy> Conn<F> {
+    /// Whether something was done; an error when it is over.
+    fn turn<S: Sockets<Fd = F>>(&mut self, sockets: &mut S, kind: Kind, buffer: &mut [u8]) -> Result<(), Failure> {
+        for at in 0..QUANTUM {
+            while !self.unsent.is_empty() {
+                let n = sockets.send(self.fd, &self.unsent)?;
+                self.unsent.drain(..n.min(self.unsent.len()));
+            }
+            match sockets.recv(self.fd, buffer) {
+                Ok(0) => return Err(Failure::Gone),
+                Ok(n) if kind.echoes() => self.unsent.extend_from_slice(buffer.get(..n).unwrap_or_default()),
+                Ok(_) => {}
+                Err(Failure::Again) if at > 0 => return Ok(()),
+                Err(why) => return Err(why),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<S: Sockets> Turn<S> for Services<S> {
+    fn turn(&mut self, sockets: &mut S, _now: Instant) -> bool {
+        let mut busy = self.datagram(sockets) | self.serve(sockets);
+        // Who is done makes room for the next in the same turn: else two turns a connection, and whoever connects once a turn
+        // fills the listener's queue.
+        for _ in 0..QUANTUM {
+            if !self.accept(sockets) {
+                break;
+            }
+            self.serve(sockets);
+            busy = true;
+        }
+        busy
+    }
+}

@@ -1,0 +1,165 @@
+use super::*;
+use crate::netperf::ours::{OurSockets, Rest};
+use crate::netperf::session::{Asked, Play, Turn};
+use crate::netperf::sockets::{Pace, Setup, Sockets};
+use clock::{Clock, Strategy};
+use inet::iface::IfaceAddr;
+use lock::Up;
+use node::Host;
+use node::config::{HostConfig, IfaceConfig};
+use port::Pairs;
+use std::net::{Ipv4Addr, SocketAddr};
+
+fn host(n: u8, pairs: &Pairs) -> Host<Up> {
+    let config = HostConfig { name: format!("nr{n}"), ..HostConfig::default() };
+    let host = Host::new(&config, Clock::live(Strategy::TscScaled)).unwrap();
+    let addresses = vec![IfaceAddr { addr: Ipv4Addr::new(10, 0, 0, n), len: 24 }];
+    host.add_port(&IfaceConfig { addresses, ..IfaceConfig::on("pair(slots=1024):p") }, pairs).unwrap();
+    host
+}
+
+/// Both ends on this thread; the far end is given back.
+fn play<'o, P>(make: impl FnOnce(Out<'o>) -> P, out: &'o mut Vec<u8>, check: impl FnOnce(u64, u64))
+where
+    P: Play<Far: for<'h> Asked<End<OurSockets<'h, Up>> = Services<OurSockets<'h, Up>>>>,
+{
+    let pairs = Pairs::new();
+    let hosts = [host(1, &pairs), host(2, &pairs)];
+    let (mut near, mut there) = (OurSockets::new(&hosts[0], Rest::Never), OurSockets::new(&hosts[1], Rest::Never));
+    let (mut far, port) =
+        <P::Far>::open(&mut there, SocketAddr::from((Ipv4Addr::UNSPECIFIED, <P::Far>::PORT))).unwrap();
+    let mut round = |sockets: &mut OurSockets<'_, Up>, pace| {
+        let now = there.step(pace);
+        far.turn(&mut there, now);
+        sockets.step(pace)
+    };
+    let at = SocketAddr::from(([10, 0, 0, 2], port));
+    make(out).near(&mut near, &mut round, at).unwrap();
+    for _ in 0..100 {
+        round(&mut near, Pace::Go);
+    }
+    check(far.received, far.served);
+    for host in &hosts {
+        assert_eq!(host.stack.audit(host.cx()).imbalance(), 0);
+    }
+}
+
+fn lines(out: Vec<u8>) -> Vec<String> {
+    String::from_utf8(out).unwrap().lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn tcpconnect_counts_connections() {
+    let mut out = Vec::new();
+    play(|out| Tcpconnect::new(Duration::from_millis(50), out), &mut out, |_, served| assert!(served > 10));
+    let lines = lines(out);
+    assert!(lines.len() == 2 && lines[0].ends_with(" count") && lines[1].ends_with(" connections/second"), "{lines:?}");
+}
+
+/// Who comes while the one before has not left: the listener's queue does not grow by one for two.
+#[test]
+fn all_who_came_and_left_are_served_in_one_turn() {
+    let pairs = Pairs::new();
+    let hosts = [host(1, &pairs), host(2, &pairs)];
+    let (mut near, mut there) = (OurSockets::new(&hosts[0], Rest::Never), OurSockets::new(&hosts[1], Rest::Never));
+    let (mut far, port) = Tcpreceive::open(&mut there, SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0))).unwrap();
+    for _ in 0..10 {
+        let fd = near.connect(SocketAddr::from(([10, 0, 0, 2], port)), &Setup::default()).unwrap();
+        for _ in 0..10 {
+            there.step(Pace::Go);
+            near.step(Pace::Go);
+        }
+        near.connected(fd).unwrap();
+        near.close(fd);
+    }
+    let now = there.step(Pace::Go);
+    assert!(far.turn(&mut there, now));
+    assert_eq!(far.served, 10);
+    assert!(!far.turn(&mut there, now));
+}
+
+#[test]
+fn netblast_tells_what_it_sent() {
+    let (mut out, mut came) = (Vec::new(), 0);
+    play(
+        |out| Netblast { payload: 100, time: Duration::from_millis(50), out },
+        &mut out,
+        |received, _| came = received,
+    );
+    let lines = lines(out);
+    let heads = ["", "start:             ", "finish:            ", "send calls:        ", "send errors:       0"];
+    assert!(heads.iter().zip(&lines).all(|(head, line)| line.starts_with(head)), "{lines:?}");
+    assert_eq!(lines[3], format!("send calls:        {came}"), "one thread loses none");
+    assert!(lines[5].starts_with("approx send rate:  ") && lines[6] == "approx error rate: 0.000000", "{lines:?}");
+}
+
+#[test]
+fn netsend_keeps_its_rate() {
+    let second = || {
+        let (mut out, mut came) = (Vec::new(), 0);
+        play(|out| Netsend { payload: 64, rate: 1000, seconds: 1, out }, &mut out, |received, _| came = received);
+        assert_eq!(lines(out), ["Sending packet of payload size 64 every 0.001000000 for 1 seconds"]);
+        assert!(came <= 1000, "never faster: {came}");
+        came
+    };
+    // In one of a few seconds this thread has its processor.
+    let came: Vec<u64> = (0..5).map(|_| second()).take_while(|came| *came < 900).collect();
+    assert!(came.len() < 5, "{came:?}");
+}
+
+/// A rate that nobody keeps: who is late still gives the far end its turns, and loses nothing.
+#[test]
+fn netsend_that_is_late_lets_others_have_their_turn() {
+    let (mut out, mut came) = (Vec::new(), 0);
+    play(|out| Netsend { payload: 64, rate: 1_000_000, seconds: 1, out }, &mut out, |received, _| came = received);
+    assert_eq!(lines(out).len(), 1);
+    assert!(came > 3 * 1024, "{came} datagrams: the pair holds 1024");
+}
+
+#[test]
+fn netsend_tells_of_sends_that_failed() {
+    let pairs = Pairs::new();
+    let hosts = [host(1, &pairs), host(2, &pairs)];
+    let (mut near, mut there) = (OurSockets::new(&hosts[0], Rest::Never), OurSockets::new(&hosts[1], Rest::Never));
+    let mut round = |sockets: &mut OurSockets<'_, Up>, pace| {
+        there.step(pace);
+        sockets.step(pace)
+    };
+    // Nobody is at that L4 port, and says so.
+    let (at, mut out) = (SocketAddr::from(([10, 0, 0, 2], 9000)), Vec::new());
+    Netsend { payload: 64, rate: 100, seconds: 1, out: &mut out }.near(&mut near, &mut round, at).unwrap();
+    let lines = lines(out);
+    let (failed, calls) = lines[1].strip_suffix(" sends failed").and_then(|line| line.split_once(" of ")).unwrap();
+    let (failed, calls): (u64, u64) = (failed.parse().unwrap(), calls.parse().unwrap());
+    assert!(failed > 0 && failed <= calls && calls <= 100, "{lines:?}");
+}
+
+#[test]
+fn juggle_prints_what_it_measured() {
+    let mut out = Vec::new();
+    play(
+        |out| Juggle { cycles: 20, ..Juggle::new("juggle", out) },
+        &mut out,
+        |received, _| assert_eq!(received, 11 * 20 * 10),
+    );
+    let lines = lines(out);
+    assert_eq!(lines[..4], ["MESSAGELEN, 128", "NUMCYCLES, 20", "LOOPS, 10", "PIPELINE_MAX, 4"]);
+    assert!(lines[6].starts_with("ipctype, test, pipeline_depth, data0, ") && lines.len() == 17, "{lines:?}");
+    for line in &lines[7..] {
+        assert_eq!(line.split(", ").count(), 13, "{line}");
+    }
+    let times: Vec<f64> = lines[16].split(", ").skip(3).map(|time| time.parse().unwrap()).collect();
+    assert!(times.iter().all(|time| *time > 0.0), "{times:?}");
+}
+
+#[test]
+fn tcpp_moves_all_its_bytes() {
+    let tcpp = |figure| move |out| Tcpp { bytes: 100_000, at_a_time: 5, conns: 12, figure, out };
+    let (mut bits, mut rate) = (Vec::new(), Vec::new());
+    play(tcpp(Figure::Gbps), &mut bits, |_, served| assert_eq!(served, 12));
+    play(tcpp(Figure::Cps), &mut rate, |_, served| assert_eq!(served, 12));
+    let (bits, rate) = (lines(bits), lines(rate));
+    let seconds = bits[0].strip_prefix("1200000 bytes transferred in ").and_then(|line| line.strip_suffix(" seconds"));
+    assert!(seconds.unwrap().parse::<f64>().unwrap() > 0.0 && bits[1].ends_with(" Gbps"), "{bits:?}");
+    assert!(rate[1].ends_with(" cps"), "{rate:?}");
+}
