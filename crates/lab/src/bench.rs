@@ -1,14 +1,18 @@
-//! `linerate bench udp`: the figures of the UDP path, each beside its peers in the same run.
+//! `linerate bench GROUP`: figures beside their peers in the same run. UDP's are here, the others' in files of their own.
 //!
 //! The host kernel is always a peer. Others (smoltcp) come from the bench program, which this one does not depend on:
 //! `cargo xtask bench udp`.
 
 mod bridge;
+mod netisr;
+mod route;
 mod tap;
 mod tcp;
 mod text;
 
 pub use bridge::bridge;
+pub use netisr::dispatch;
+pub use route::route;
 pub use tcp::{IdlePeer, TcpPeers, both_cores, tcp, tcp_with};
 pub use text::text;
 pub(crate) use text::{FIVE, Unit};

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! this process                      a child: this program again, in a network namespace of its own
-//! NativeSend -> Worker -- socket -- child::serve -> Sink: connected UDP socket -> TAP device -> dropped, counted
+//! NativeSend -> Sender -- socket -- send::serve -> Sink: connected UDP socket -> TAP device -> dropped, counted
 //! ```
 //!
 //! The drop is at the device's egress: the kernel does all of its own work and no driver's. [`NativeSend::device`] says
@@ -11,26 +11,27 @@
 //! too. Every packet is accounted for: a trial fails unless the device's own statistics grew by as many drops as were
 //! sent. The child ends when its socket to the parent closes, however the parent ends.
 //!
-//! [`forward`] compares bridges in the same way: devices, generator, loop and sink are in one such child.
+//! [`forward`] compares bridges in the same way: devices, generator, loop and sink are in one such child; [`routed`] is the kernel's
+//! host, router and host for `crate::netperf`.
 //!
 //! [`NativeRecv`] times `recv` alone, in this process. [`testtool`] is the tool's `send` on this subject.
 
 mod batch;
-mod child;
 mod drops;
 pub mod forward;
 pub mod loopback;
 mod readback;
+pub mod routed;
+pub(crate) mod send;
 pub mod shell;
 mod sink;
+pub mod sockets;
 mod subject;
 pub mod tap;
 #[cfg(test)]
 mod tests;
 pub mod testtool;
-mod worker;
 
-pub use child::child_main_if_asked;
 pub use subject::{NativeLoop, NativeRecv, NativeSend, native_loop};
 
 /// The payload of every row of the comparison: 22 bytes make a 64-byte frame, FCS not counted.

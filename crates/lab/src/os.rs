@@ -1,10 +1,11 @@
-//! What the operating system is asked: clocks, the thread's processor, a socket's congestion control, the terminal's width.
-#![allow(unsafe_code)] // clock_gettime, sched_*affinity, sched_getcpu, setsockopt, *rlimit, dup2 and ioctl have no safe form in std.
+//! What the operating system is asked: clocks, context switches, the thread's processor, sockets, the terminal's width.
+#![allow(unsafe_code)] // clock_gettime, getrusage, sched_*affinity, sched_getcpu, socket, connect, *sockopt, *rlimit, dup2, ioctl: no safe form in std.
 
 use anyhow::Context;
 use std::io::{self, Write};
 use std::marker::PhantomData;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::net::{SocketAddrV4, TcpStream};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// CLOCK_MONOTONIC in nanoseconds.
 #[inline]
@@ -24,6 +25,17 @@ fn clock_ns(clock: libc::clockid_t) -> u64 {
     // SAFETY: `time` is a valid timespec for the kernel to fill; both clocks exist since Linux 2.6.12, so it cannot fail.
     unsafe { libc::clock_gettime(clock, &mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// Context switches of this process, its threads together: voluntary (it waited), involuntary (others had their turn); getrusage(2).
+pub fn context_switches() -> [u64; 2] {
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: `usage` is a valid rusage for the kernel to fill, and zeroed bytes are one too; RUSAGE_SELF cannot fail.
+    let usage = unsafe {
+        libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr());
+        usage.assume_init()
+    };
+    [usage.ru_nvcsw, usage.ru_nivcsw].map(|count| count as u64)
 }
 
 /// The processor this thread runs on just now.
@@ -97,6 +109,61 @@ pub fn set_congestion(socket: BorrowedFd<'_>, name: &str) -> io::Result<()> {
         libc::setsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_CONGESTION, name.as_ptr().cast(), len)
     };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Has the kernel give a socket buffers of so many bytes (SO_SNDBUF, SO_RCVBUF: it doubles them, and has a limit).
+///
+/// # Errors
+/// The system's.
+pub fn set_buffers(socket: BorrowedFd<'_>, send: Option<usize>, recv: Option<usize>) -> io::Result<()> {
+    for (which, bytes) in [(libc::SO_SNDBUF, send), (libc::SO_RCVBUF, recv)] {
+        let Some(bytes) = bytes else { continue };
+        let value = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+        let (at, len) = (std::ptr::from_ref(&value).cast(), size_of::<libc::c_int>() as libc::socklen_t);
+        // SAFETY: the descriptor is open for as long as it is borrowed, and the kernel reads `len` bytes of `value`.
+        if unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, which, at, len) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
+
+/// A stream socket that is connecting, and waits for nothing: socket(2) and connect(2), no more.
+///
+/// # Errors
+/// What either says, EINPROGRESS not counted.
+pub fn begin_connect(to: SocketAddrV4) -> io::Result<TcpStream> {
+    // SAFETY: socket(2) takes no pointer.
+    let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC, 0) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor was opened just now and has no other owner.
+    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+    let at = libc::sockaddr_in {
+        sin_family: libc::AF_INET as libc::sa_family_t,
+        sin_port: to.port().to_be(),
+        sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(to.ip().octets()) },
+        sin_zero: [0; 8],
+    };
+    let len = size_of::<libc::sockaddr_in>() as libc::socklen_t;
+    // SAFETY: the kernel reads `len` bytes of `at`.
+    let done = unsafe { libc::connect(socket.as_raw_fd(), std::ptr::from_ref(&at).cast(), len) };
+    let why = io::Error::last_os_error();
+    if done == 0 || why.raw_os_error() == Some(libc::EINPROGRESS) { Ok(TcpStream::from(socket)) } else { Err(why) }
+}
+
+/// A socket's buffers for sending and for receiving, in bytes as the kernel counts them; 0 where it does not say.
+pub fn buffers(socket: BorrowedFd<'_>) -> (usize, usize) {
+    let of = |which| {
+        let mut value: libc::c_int = 0;
+        let mut len = size_of::<libc::c_int>() as libc::socklen_t;
+        let at = std::ptr::from_mut(&mut value).cast();
+        // SAFETY: the descriptor is open for as long as it is borrowed, and the kernel writes `len` bytes of `value` at most.
+        let done = unsafe { libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, which, at, &mut len) };
+        if done == 0 { usize::try_from(value).unwrap_or(0) } else { 0 }
+    };
+    (of(libc::SO_SNDBUF), of(libc::SO_RCVBUF))
 }
 
 /// Columns of the terminal behind standard output (TIOCGWINSZ), if it is one and says.

@@ -2,10 +2,13 @@
 
 mod bridge2004;
 mod ethpipe2013;
+mod netisr2005;
 mod rtems2014;
 mod rump2014;
 
 pub use bridge2004::{bridge2004, bridge2004_in_cache};
 pub use ethpipe2013::ethpipe2013;
-pub use rtems2014::{child_main_if_asked, rtems2014};
+pub use netisr2005::netisr2005;
+pub(crate) use rtems2014::curl;
+pub use rtems2014::rtems2014;
 pub use rump2014::rump2014;

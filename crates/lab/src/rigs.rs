@@ -5,12 +5,16 @@
 //! | `send.*` | a datagram of 22 bytes through `sendto` to the pktgen sink: a 64-byte frame (FCS not counted) |
 //! | `recv.*` | such a frame made by pktgen, taken in, demultiplexed, and its payload copied by `recvfrom` |
 //! | `route.*` | such a frame made by pktgen, forwarded, sunk |
+//! | `route.updates` | the same while another thread changes routes |
+//! | `direct`, `hybrid`, `queued`, `deferred` | such a frame forwarded behind netisr |
 //! | `fib.*` | a longest-prefix lookup, in bursts of 32 over uniformly random addresses |
 //! | `bridge.*` | a frame taken from one port's ring, decided about, put into another's |
 //! | `lanes.*` | a frame through a switch of four ports, by one loop or two: ticks of wall time, all together |
 //! | `nic.*` | the same between cards with descriptor rings, their drivers' work included |
 //! | `fdb.*`, `pool`, `ring` | an address looked up; a buffer, a frame through a ring: in bursts of 32 |
 //! | `ftp.*` | a byte of an FTP transfer, both hosts' work included |
+//! | `up.*`, `smp.*`, `several.*` | a byte, transaction or connection of netperf's or tcpconnect, one host's netisr set: ticks of wall time |
+//! | `hrh.*`, `tcpconnect` | the same without netisr |
 //! | `hosts.*` | `send` on n disjoint hosts, a thread and a core each: ticks of wall time per datagram, all together |
 //! | `bulk.*`, `rr.*`, `connect_close` | bytes, transactions, connections between two hosts |
 //!
@@ -20,7 +24,9 @@ mod bridge;
 mod fib;
 mod ftp;
 mod hosts;
+mod isr;
 mod lanes;
+mod netperf;
 mod nic;
 mod recv;
 mod route;
@@ -32,17 +38,20 @@ pub use bridge::{BridgeRig, FdbRig, PoolRig, RingRig};
 pub use fib::FibRig;
 pub use ftp::{BUFFER as FTP_BUFFER, FtpSubject, Setup, WARM as FTP_WARM, Way, ftp_rig};
 pub use hosts::{HostsRig, SharedRig, idle_host_bytes};
+pub use isr::{IsrRig, IsrThreadRig, LightRig};
 pub use lanes::{LanesRig, Leave};
+pub use netperf::{NetperfRig, Work};
 pub use nic::{
     FINAL as NIC_FINAL, FIRST as NIC_FIRST, NicCosts, NicHalves, NicRig, NicSetup, NicStall, ROUND as NIC_ROUND,
     stall as nic_stall,
 };
 pub use recv::{RecvRig, TwoThreadsRig};
-pub use route::RouteRig;
+pub use route::{RouteRig, UPDATES_PER_SECOND, UpdatesRig};
 pub use send::{LoadedSend, SendRig};
+pub(crate) use tcp::idle;
 pub use tcp::{
     BUFFER, BULK, Bulk, BulkRig, CHUNK, CONNECTIONS, ConnectRig, End, Idle, Link, MakeEnd, RrRig, TRANSACTIONS,
-    TwoCores, idle_bytes, idle_child_if_asked,
+    TwoCores, idle_bytes,
 };
 pub use text::Text;
 

@@ -146,6 +146,12 @@ enum Align {
 }
 
 /// Cells in columns two spaces apart; no blanks at the ends of lines.
+/// Columns of words.
+pub(crate) fn columns(rows: &[Vec<String>]) -> String {
+    let most = rows.iter().map(Vec::len).max().unwrap_or(0);
+    aligned(rows, &vec![Align::Left; most])
+}
+
 fn aligned(rows: &[Vec<String>], align: &[Align]) -> String {
     let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
     let widths: Vec<usize> = (0..align.len()).map(|column| width(column).unwrap_or(0)).collect();

@@ -23,6 +23,7 @@ const LONG: usize = 1514;
 /// # Errors
 /// A rig could not be built, or lost a frame.
 pub fn bridge(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
+    let env = Environment::detect(); // before the trials: their load is ours
     let run_options = options.run(30);
     let mut steps = Steps::new(7, progress);
     let mut notes = vec![
@@ -89,7 +90,6 @@ pub fn bridge(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::
     steps.next("idle");
     let (windows, wakes) = if options.quick { (4, 500) } else { (12, 1000) };
     rows.extend(idle::rows(windows, wakes, options.core(), &mut notes)?);
-    let env = Environment::detect();
     Ok(Report { name: "bench bridge".to_owned(), env, noise_floor: floor, rows, peers, notes, beside: None })
 }
 

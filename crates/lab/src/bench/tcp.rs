@@ -68,6 +68,7 @@ pub fn both_cores(options: &Options) -> Option<[usize; 2]> {
 /// # Errors
 /// A rig could not be built, stalled, or lost something.
 pub fn tcp_with(options: &Options, peers: TcpPeers, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
+    let env = Environment::detect(); // before the trials: their load is ours
     let run_options = options.run(20);
     let mut steps = Steps::new(6, progress);
     let mut notes = vec![
@@ -98,7 +99,6 @@ pub fn tcp_with(options: &Options, peers: TcpPeers, progress: &mut dyn FnMut(Pro
     found.extend(idle_peers);
     notes.extend(missing.into_iter().map(|why| format!("missing: {why}")));
     steps.next("iperf3 over TAP devices");
-    let env = Environment::detect();
     let tap = super::tap::rows(options, &env)?;
     rows.extend(tap.rows);
     found.extend(tap.peers);
@@ -205,7 +205,7 @@ fn cores(
 
 /// What an idle connection takes, an end; processes of their own are weighed.
 fn idle_row(theirs: &[IdlePeer], notes: &mut Vec<String>) -> anyhow::Result<(Row, Vec<Peer>)> {
-    let weighed = (0..WEIGHED).map(|_| idle_bytes(IDLE, &[])).collect::<anyhow::Result<Vec<_>>>()?;
+    let weighed = (0..WEIGHED).map(|_| idle_bytes(IDLE)).collect::<anyhow::Result<Vec<_>>>()?;
     let of = |bytes: Vec<f64>| anyhow::Ok(Figure::new(&Summary::of(&bytes)?, "bytes"));
     let fresh = of(weighed.iter().map(|idle| idle.fresh).collect())?;
     let now = of(weighed.iter().map(|idle| idle.used).collect())?;

@@ -118,7 +118,7 @@ impl Subject for Codec {
 /// # Errors
 /// No room for the files, or a command that failed.
 pub fn text(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
-    let env = Environment::detect();
+    let env = Environment::detect(); // before the trials: their load is ours
     let hertz = env.tsc_hz;
     let mut steps = Steps::new(16, progress);
     let mut notes = vec![

@@ -5,6 +5,7 @@
 //! ours, tap              packet socket -> left -> port, bridge, port -> right: the same
 //! bare                   the same without a bridge, frames, a pool: `port::xdp::bare` and its like
 //! kernel                 packet socket -> left0 ~ left1 -> the kernel's bridge -> right1 ~ right0
+//! kernel.router          the same with addresses at left1 and right1, and the kernel's forwarding between them
 //! ```
 //! `~` is a pair of veths. Devices, generator, loop and sink are in a child in a network namespace of its own: this program again, which
 //! obeys lines. One thread does all of it in turns: a round of frames is sent, then they are passed on, then they are looked for at the
@@ -19,18 +20,15 @@ mod serve;
 #[cfg(test)]
 mod tests;
 
-pub(super) use serve::serve_if_asked;
+pub(crate) use serve::{KIND, serve};
 
-use super::tap::Place;
-use super::worker::numbers;
+use crate::child::{self, Child, list, numbers};
 use crate::subject::{Reading, Subject};
 use anyhow::Context;
 use buf::PoolLocks;
 use ends::Ends;
 use node::switch::Switch;
-use port::os::netns;
 use std::cell::RefCell;
-use std::process::Command;
 use std::rc::Rc;
 
 /// Which port.
@@ -53,12 +51,14 @@ pub enum Who {
     Bare(Kind),
     /// The kernel's bridge over veths.
     Kernel,
+    /// The kernel as a router between veths.
+    KernelRouter,
     /// A switch of ours with two TAP devices, to be left idle.
     Idle,
 }
 
 impl Who {
-    const ALL: [Who; 8] = [
+    const ALL: [Who; 9] = [
         Who::Ours(Kind::Xdp),
         Who::Ours(Kind::Packet),
         Who::Ours(Kind::Tap),
@@ -66,6 +66,7 @@ impl Who {
         Who::Bare(Kind::Packet),
         Who::Bare(Kind::Tap),
         Who::Kernel,
+        Who::KernelRouter,
         Who::Idle,
     ];
 
@@ -78,6 +79,7 @@ impl Who {
             Who::Bare(Kind::Packet) => "bare.packet",
             Who::Bare(Kind::Tap) => "bare.tap",
             Who::Kernel => "kernel",
+            Who::KernelRouter => "kernel.router",
             Who::Idle => "idle",
         }
     }
@@ -131,7 +133,7 @@ impl Idle {
     /// The switch came to an end.
     pub fn share(&mut self, windows: u64, ms: u64, core: usize) -> anyhow::Result<Vec<u64>> {
         match &mut self.0 {
-            Asleep::Taps(bench) => list(&bench.place.ask(&format!("idle {windows} {ms} {core}"))?),
+            Asleep::Taps(bench) => list(&bench.child.ask(&format!("idle {windows} {ms} {core}"))?),
             Asleep::Cards(both, _) => idle::share(&both.0, windows, ms, core),
         }
     }
@@ -142,7 +144,7 @@ impl Idle {
     /// A frame was lost.
     pub fn wake(&mut self, frames: u64, pause: u64, core: usize) -> anyhow::Result<Vec<u64>> {
         match &mut self.0 {
-            Asleep::Taps(bench) => list(&bench.place.ask(&format!("wake {frames} {pause} {core}"))?),
+            Asleep::Taps(bench) => list(&bench.child.ask(&format!("wake {frames} {pause} {core}"))?),
             Asleep::Cards(both, _) => {
                 let (switch, ends) = both.as_mut();
                 idle::wake(switch, ends, frames, pause, core)
@@ -176,7 +178,7 @@ pub struct Run {
 /// A child with devices of its own.
 #[derive(Debug)]
 pub struct Bench {
-    place: Place,
+    child: Child,
 }
 
 impl Bench {
@@ -185,12 +187,7 @@ impl Bench {
     /// # Errors
     /// What is missing, in a sentence: a namespace, a device, a privilege.
     pub fn start(who: Who) -> anyhow::Result<Bench> {
-        Bench::spawn(who, Command::new("/proc/self/exe"))
-    }
-
-    fn spawn(who: Who, cmd: Command) -> anyhow::Result<Bench> {
-        netns::available().map_err(anyhow::Error::msg)?;
-        Ok(Bench { place: Place::spawn(serve::ASKED, who.name(), cmd)? })
+        Ok(Bench { child: Child::start_apart(child::again(KIND, who.name())?)? })
     }
 
     /// Passes at least so many frames on, in whole rounds, on processor `core`.
@@ -198,14 +195,10 @@ impl Bench {
     /// # Errors
     /// A frame was lost.
     pub fn run(&mut self, frames: u64, core: usize) -> anyhow::Result<Run> {
-        let answer = self.place.ask(&format!("run {frames} {core}"))?;
+        let answer = self.child.ask(&format!("run {frames} {core}"))?;
         let [frames, s0, s1, s2, p0, p1, p2, b0, b1] = numbers(&answer)?;
         Ok(Run { frames, sent: [s0, s1, s2], passed: [p0, p1, p2], bridge: [b0, b1] })
     }
-}
-
-fn list(answer: &str) -> anyhow::Result<Vec<u64>> {
-    answer.split(' ').map(|word| word.parse().with_context(|| format!("a number, not {word:?}"))).collect()
 }
 
 /// Frames in a trial, rounded up to whole rounds.

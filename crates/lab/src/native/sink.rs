@@ -14,10 +14,10 @@ use wire::eth::Mac;
 
 use super::PAYLOAD;
 use super::batch::Batch;
-use super::child::one_line;
 use super::drops::Drops;
 use super::readback;
-use super::worker::Job;
+use super::send::Job;
+use crate::child::one_line;
 use crate::subject::{Reading, measure};
 
 const TAP: &str = "tap0";

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 
 use super::PAYLOAD;
-use super::worker::{Done, Job, Worker};
+use super::send::{Done, Job, Sender};
 use crate::subject::{Reading, Subject, measure};
 
 const NOTHING: Reading = Reading { ops: 0, ticks: 0, wall_ns: 0, cpu_ns: 0 };
@@ -21,7 +21,7 @@ fn add(sum: &mut Reading, one: Reading) {
 /// The kernel's connected UDP `send`, 22-byte payload, into a device that drops.
 #[derive(Debug)]
 pub struct NativeSend {
-    worker: Worker,
+    sender: Sender,
     job: Job,
     sent: u64,
     dropped: u64,
@@ -34,12 +34,12 @@ impl NativeSend {
     /// If the child cannot be started, or has neither a TAP nor loopback to send into.
     pub fn start() -> anyhow::Result<NativeSend> {
         let job = Job { count: 20_000, size: PAYLOAD, burst: 1 };
-        Ok(NativeSend { worker: Worker::start(&[])?, job, sent: 0, dropped: 0 })
+        Ok(NativeSend { sender: Sender::start()?, job, sent: 0, dropped: 0 })
     }
 
     /// Which device took the packets, what dropped them, who computed the checksums: one sentence.
     pub fn device(&self) -> &str {
-        &self.worker.device
+        self.sender.device()
     }
 
     /// Packets sent so far.
@@ -59,7 +59,7 @@ impl Subject for NativeSend {
     }
 
     fn trial(&mut self) -> anyhow::Result<Reading> {
-        let done = self.worker.run(self.job)?;
+        let done = self.sender.run(self.job)?;
         self.sent += done.reading.ops;
         self.dropped += done.dropped;
         Ok(done.reading)
@@ -84,25 +84,25 @@ pub struct NativeLoop {
 /// # Errors
 /// If the arguments are out of range (`count` at least 1, `size` 1 to 1472, `burst` 1 to 1024), or as [`NativeSend::start`].
 pub fn native_loop(count: u64, size: usize, burst: usize) -> anyhow::Result<NativeLoop> {
-    loop_on(Worker::start(&[])?, Job { count, size, burst })
+    loop_on(Sender::start()?, Job { count, size, burst })
 }
 
-pub(super) fn loop_on(mut worker: Worker, job: Job) -> anyhow::Result<NativeLoop> {
-    let done = repeat(&mut worker, job, || false)?;
+pub(super) fn loop_on(mut sender: Sender, job: Job) -> anyhow::Result<NativeLoop> {
+    let done = repeat(&mut sender, job, || false)?;
     let call = if job.burst == 1 { "send".to_owned() } else { format!("sendmmsg, {} at a time", job.burst) };
-    Ok(NativeLoop { device: worker.device.clone(), call, reading: done.reading, dropped: done.dropped })
+    Ok(NativeLoop { device: sender.device().to_owned(), call, reading: done.reading, dropped: done.dropped })
 }
 
 /// The child looks at its socket between runs only, so one run stays near a second.
 pub(super) const MOST_IN_A_RUN: u64 = 1_000_000;
 
 /// As many runs as `job.count` packets take, or until `stop` says so between two. The time is that of the calls alone.
-pub(super) fn repeat(worker: &mut Worker, job: Job, stop: impl Fn() -> bool) -> anyhow::Result<Done> {
+pub(super) fn repeat(sender: &mut Sender, job: Job, stop: impl Fn() -> bool) -> anyhow::Result<Done> {
     job.check()?;
     let mut sum = Done { reading: NOTHING, dropped: 0 };
     while sum.reading.ops < job.count && !stop() {
         let count = (job.count - sum.reading.ops).min(MOST_IN_A_RUN);
-        let done = worker.run(Job { count, ..job })?;
+        let done = sender.run(Job { count, ..job })?;
         sum.dropped += done.dropped;
         add(&mut sum.reading, done.reading);
     }

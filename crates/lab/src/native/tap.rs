@@ -10,25 +10,18 @@
 //!
 //! passt and slirp4netns end the guest's TCP in user space, as we do, and hand its bytes to a socket of the kernel; we are the
 //! application ourselves. Each stands in a network namespace of its own, in a child that is this program again
-//! ([`super::child_main_if_asked`]) and obeys lines: `down SECONDS`, `up SECONDS`.
+//! ([`crate::child`]) and obeys lines: `down SECONDS`, `up SECONDS`.
 
 mod client;
 mod place;
 
-pub(super) use place::serve_if_asked;
+pub(crate) use place::{KIND, serve};
 
 use super::shell::is_installed;
+use crate::child::{self, Child, numbers};
 use crate::subject::{Reading, Subject};
-use anyhow::{Context, bail};
-use port::os::netns;
 use std::cell::RefCell;
-use std::io::{BufRead, BufReader, Write};
-use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
 use std::rc::Rc;
-use std::time::{Duration, Instant};
 
 /// Who is at the other end of the TAP device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,10 +72,7 @@ pub enum Way {
 
 /// A child that stands in a namespace with devices of its own.
 #[derive(Debug)]
-pub struct Place {
-    child: Child,
-    socket: BufReader<UnixStream>,
-}
+pub struct Place(Child);
 
 impl Place {
     /// Starts it and waits until it is set up.
@@ -93,21 +83,11 @@ impl Place {
         for tool in who.tools() {
             anyhow::ensure!(is_installed(tool), "{tool} is not installed");
         }
-        netns::available().map_err(anyhow::Error::msg)?;
-        Place::spawn(place::ASKED, who.name(), Command::new("/proc/self/exe"))
+        Place::of(who.name())
     }
 
-    /// In a namespace of its own, `role` in its environment under the name `asked`.
-    pub(super) fn spawn(asked: &str, role: &str, mut cmd: Command) -> anyhow::Result<Place> {
-        let (ours, theirs) = UnixStream::pair().context("a socket pair to the child")?;
-        ours.set_read_timeout(Some(Duration::from_secs(60)))?;
-        cmd.env(asked, role).stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::null());
-        cmd.process_group(0); // Ctrl-C is for the parent
-        let child = netns::command(&mut cmd).spawn().context("start this program again in a namespace")?;
-        drop(cmd); // with the child's end of the socket: else its death would go unnoticed
-        let mut place = Place { child, socket: BufReader::new(ours) };
-        place.answer("ready")?;
-        Ok(place)
+    fn of(role: &str) -> anyhow::Result<Place> {
+        Ok(Place(Child::start_apart(child::again(KIND, role)?)?))
     }
 
     /// One run of so many seconds: bytes received, and the nanoseconds they took.
@@ -116,37 +96,8 @@ impl Place {
     /// What the child or iperf3 said.
     pub fn run(&mut self, way: Way, seconds: u32) -> anyhow::Result<(u64, u64)> {
         let way = if way == Way::Down { "down" } else { "up" };
-        let [bytes, ns] = super::worker::numbers(&self.ask(&format!("{way} {seconds}"))?)?;
+        let [bytes, ns] = numbers(&self.0.ask(&format!("{way} {seconds}"))?)?;
         Ok((bytes, ns))
-    }
-
-    /// Says a line; what the child has done then.
-    pub(super) fn ask(&mut self, line: &str) -> anyhow::Result<String> {
-        writeln!(self.socket.get_mut(), "{line}").context("the child is gone")?;
-        self.answer("done")
-    }
-
-    fn answer(&mut self, word: &str) -> anyhow::Result<String> {
-        let mut line = String::new();
-        self.socket.read_line(&mut line).context("no answer from the child in its namespace")?;
-        let line = line.trim_end();
-        match line.split_once(' ').unwrap_or((line, "")) {
-            (first, rest) if first == word => Ok(rest.to_owned()),
-            ("failed", why) => bail!("{why}"),
-            _ => bail!("the child said {line:?}: does main call lab::native::child_main_if_asked() first?"),
-        }
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = self.socket.get_ref().shutdown(std::net::Shutdown::Both); // the child's end of file
-        let patience = Instant::now() + Duration::from_secs(10);
-        while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < patience {
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        let _ = self.child.kill(); // does nothing to one that has been waited for
-        let _ = self.child.wait();
     }
 }
 

@@ -1,39 +1,38 @@
+use super::send::{Job, Sender};
 use super::sink::Sink;
+use super::sockets::{Calls, KernelSockets};
 use super::subject::{MOST_IN_A_RUN, REFILLS, WAITING, loop_on};
-use super::testtool::native_on;
-use super::worker::{Job, Worker};
+use super::testtool::native;
 use super::*;
 use crate::subject::Subject;
+use apps::netperf::sockets::{Setup, Sockets};
+use apps::streams::Failure;
 use apps::testtool::{Mode, Options};
 
-/// Started again by the tests below, this test is the child.
-#[test]
-fn the_child() {
-    child_main_if_asked();
-}
-
-const CHILD: [&str; 2] = ["native::tests::the_child", "--exact"];
-
-fn worker() -> Worker {
-    Worker::start(&CHILD).expect("at least loopback")
+fn sender() -> Sender {
+    Sender::start().expect("at least loopback")
 }
 
 #[test]
 fn every_packet_sent_is_dropped_and_counted() {
-    let mut worker = worker();
-    println!("{}", worker.device);
+    let mut sender = sender();
+    println!("{}", sender.device());
     for burst in [1, 7, 32] {
-        let done = worker.run(Job { count: 1000, size: PAYLOAD, burst }).unwrap();
-        assert_eq!((done.reading.ops, done.dropped), (1000, 1000), "{}", worker.device);
+        let done = sender.run(Job { count: 1000, size: PAYLOAD, burst }).unwrap();
+        assert_eq!((done.reading.ops, done.dropped), (1000, 1000), "{}", sender.device());
         assert!(done.reading.ticks > 0 && done.reading.wall_ns > 0);
     }
 }
 
 #[test]
 fn loopback_serves_where_there_is_no_namespace_and_says_why() {
-    let mut worker = Worker::start_where(&CHILD, Err("a test".to_owned())).unwrap();
-    assert!(worker.device.starts_with("loopback to a full socket that nobody reads (a test);"), "{}", worker.device);
-    assert_eq!(worker.run(Job { count: 500, size: PAYLOAD, burst: 1 }).unwrap().dropped, 500);
+    let mut sender = Sender::start_where(Err("a test".to_owned())).unwrap();
+    assert!(
+        sender.device().starts_with("loopback to a full socket that nobody reads (a test);"),
+        "{}",
+        sender.device()
+    );
+    assert_eq!(sender.run(Job { count: 500, size: PAYLOAD, burst: 1 }).unwrap().dropped, 500);
 }
 
 #[test]
@@ -46,7 +45,7 @@ fn a_loopback_sink_drops_what_it_is_sent() {
 
 #[test]
 fn a_long_loop_is_made_of_runs() {
-    let done = loop_on(worker(), Job { count: MOST_IN_A_RUN + 5, size: 1, burst: 64 }).unwrap();
+    let done = loop_on(sender(), Job { count: MOST_IN_A_RUN + 5, size: 1, burst: 64 }).unwrap();
     assert_eq!((done.reading.ops, done.dropped), (MOST_IN_A_RUN + 5, MOST_IN_A_RUN + 5));
     assert_eq!(done.call, "sendmmsg, 64 at a time");
 }
@@ -54,23 +53,9 @@ fn a_long_loop_is_made_of_runs() {
 #[test]
 fn what_cannot_be_sent_is_refused_in_words() {
     for (count, size, burst) in [(0, 22, 1), (1, 0, 1), (1, 1473, 1), (1, 22, 0), (1, 22, 1025)] {
-        let why = loop_on(worker(), Job { count, size, burst }).unwrap_err().to_string();
+        let why = loop_on(sender(), Job { count, size, burst }).unwrap_err().to_string();
         assert!(why.contains("not in") || why.contains("at least 1"), "{why}");
     }
-}
-
-#[test]
-fn the_child_ends_with_its_socket() {
-    let mut worker = worker();
-    worker.socket.get_ref().shutdown(std::net::Shutdown::Both).unwrap();
-    assert!(worker.child.wait().unwrap().success());
-    assert!(worker.run(Job { count: 1, size: 1, burst: 1 }).is_err());
-}
-
-#[test]
-fn a_program_that_does_not_serve_is_found_out() {
-    let why = Worker::start(&["--list"]).unwrap_err().to_string();
-    assert!(why.contains("child_main_if_asked"), "{why}");
 }
 
 #[test]
@@ -81,7 +66,7 @@ fn a_receiving_trial_reads_what_was_sent() {
 
 fn printed(options: &Options) -> anyhow::Result<String> {
     let mut out = Vec::new();
-    native_on(options, &mut out, &CHILD)?;
+    native(options, &mut out)?;
     Ok(String::from_utf8(out)?)
 }
 
@@ -121,4 +106,23 @@ fn what_the_kernel_cannot_be_asked_is_refused_in_words() {
         let why = printed(&options).unwrap_err().to_string();
         assert!(why.contains(word), "{why}");
     }
+}
+
+#[test]
+fn who_does_not_wait_does_not_wait_for_a_listener_either() {
+    let mut far = KernelSockets::new(Calls::Return);
+    let setup = Setup::default();
+    let listener = far.listen((std::net::Ipv4Addr::LOCALHOST, 0).into(), &setup).unwrap();
+    let at = far.local(listener).unwrap();
+    // More than wait to be accepted: what comes then is not answered.
+    let mut near = KernelSockets::new(Calls::Return);
+    let fds: Vec<usize> = (0..300).map(|_| near.connect(at, &setup).unwrap()).collect();
+    let mut connected: Vec<_> = fds.iter().map(|fd| near.connected(*fd)).collect();
+    assert!(connected.contains(&Err(Failure::Again)), "{connected:?}");
+    while far.accept(listener).is_ok() {}
+    connected.dedup();
+    assert!(connected.contains(&Ok(())) && connected.iter().all(|done| matches!(done, Ok(()) | Err(Failure::Again))));
+    // Nobody is there.
+    let nowhere = near.connect((std::net::Ipv4Addr::LOCALHOST, 1).into(), &setup);
+    assert_eq!(nowhere.and_then(|fd| near.connected(fd)), Err(Failure::Refused));
 }

@@ -2,7 +2,7 @@
 //!
 //! The source is the kernel's connected socket, the sink the device that drops, by its own count. The time is that of
 //! the calls alone. `-b` above 1 is sendmmsg(2), so many datagrams at a time. The program's main must call
-//! [`super::child_main_if_asked`] first.
+//! [`crate::child_main_if_asked`] first.
 
 use std::io::Write;
 use std::time::Duration;
@@ -10,8 +10,8 @@ use std::time::Duration;
 use anyhow::ensure;
 use apps::testtool::{self, Mode, Options, Outcome};
 
+use super::send::{Job, Sender};
 use super::subject::repeat;
-use super::worker::{Job, Worker};
 
 /// Ethernet, IPv4 and UDP headers in front of the payload.
 const HEADERS: u64 = 42;
@@ -22,13 +22,8 @@ const HEADERS: u64 = 42;
 /// # Errors
 /// Another mode than `send`; options that are for our stack only, or out of range; and as [`super::NativeSend::start`].
 pub fn native(options: &Options, out: &mut dyn Write) -> anyhow::Result<()> {
-    native_on(options, out, &[])
-}
-
-/// `args` as in [`Worker::start`].
-pub(super) fn native_on(options: &Options, out: &mut dyn Write, args: &[&str]) -> anyhow::Result<()> {
     let job = job(options)?;
-    testtool::report(options, out, || send(&mut Worker::start(args)?, job))
+    testtool::report(options, out, || send(&mut Sender::start()?, job))
 }
 
 fn job(options: &Options) -> anyhow::Result<Job> {
@@ -44,12 +39,12 @@ fn job(options: &Options) -> anyhow::Result<Job> {
     Ok(job)
 }
 
-fn send(worker: &mut Worker, job: Job) -> anyhow::Result<Outcome> {
-    let done = repeat(worker, job, dispatch::stop_requested)?;
+fn send(sender: &mut Sender, job: Job) -> anyhow::Result<Outcome> {
+    let done = repeat(sender, job, dispatch::stop_requested)?;
     let sent = done.reading.ops;
     let mut outcome = Outcome::new(Mode::Send, 1, Duration::from_nanos(done.reading.wall_ns));
     (outcome.source_count, outcome.source_bytes) = (sent, sent * job.size as u64);
     (outcome.sink_count, outcome.sink_bytes) = (done.dropped, done.dropped * (job.size as u64 + HEADERS));
-    outcome.device = Some(worker.device.clone());
+    outcome.device = Some(sender.device().to_owned());
     Ok(outcome)
 }

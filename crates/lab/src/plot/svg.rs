@@ -31,7 +31,9 @@ impl Columns {
         let lines = || chart.panels.iter().flat_map(|panel| &panel.lines);
         let axis = MARGIN + text_width(lines().map(|line| line.label.as_str())) + GAP;
         let value = axis + AXIS + GAP;
-        let beside = value + text_width(lines().map(|line| line.value.as_str()));
+        // The unit stands under the values.
+        let units = chart.panels.iter().map(|panel| panel.unit.as_str());
+        let beside = value + text_width(lines().map(|line| line.value.as_str()).chain(units));
         let alone = MARGIN + text_width([chart.title.as_str(), chart.foot.as_str()].into_iter());
         Columns { label: MARGIN, axis, value, width: beside.max(alone) + MARGIN }
     }

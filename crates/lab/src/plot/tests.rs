@@ -70,6 +70,20 @@ fn texts_do_not_overlap_on_either_axis() {
 }
 
 #[test]
+fn nothing_stands_outside_the_picture() {
+    let (mut report, _) = result::tests::example();
+    report.rows.truncate(1);
+    report.peers.clear();
+    (report.rows[0].then, report.rows[0].vs_previous) = (None, None);
+    let long = "10^6bits of a long unit/s";
+    report.rows[0].now = Some(Figure { median: 1.0, lo: 1.0, hi: 1.0, n: 1, unit: long.into() });
+    let svg = Chart::of(&report, None).svg();
+    let width: f64 = svg.split("width=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap().parse().unwrap();
+    assert!(texts(&svg).iter().any(|text| text.3 == long), "{svg}");
+    assert!(texts(&svg).iter().all(|(left, right, ..)| *left >= 0.0 && *right <= width), "{width}: {:?}", texts(&svg));
+}
+
+#[test]
 fn the_picture_is_well_formed_and_escaped() {
     let (mut report, _) = result::tests::example();
     report.name = "a\u{1}b \"<&>\"".into();

@@ -63,6 +63,7 @@ pub fn bridge2004_in_cache(options: &Options, progress: &mut dyn FnMut(Progress)
 }
 
 fn study(dma: Dma, options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
+    let env = Environment::detect(); // before the trials: their load is ours
     let frames = if options.quick { "frames=4096" } else { "frames=32768" };
     let quick = run::Options { warmup: 1, ..options.run(20) };
     let run_options = if options.quick { quick } else { options.run(20) };
@@ -87,7 +88,7 @@ fn study(dma: Dma, options: &Options, progress: &mut dyn FnMut(Progress)) -> any
     rows.extend(cores(&format!("{last} dma={} {frames}", dma.word()), &run_options, &floor)?);
     let baseline = "the rung before (alone.*: first; t8.*: t10)".to_owned();
     let beside = Beside { baseline: Some(baseline), sheets, texts: Vec::new() };
-    let (name, env) = ("repro bridge2004".to_owned(), Environment::detect());
+    let name = "repro bridge2004".to_owned();
     Ok(Report { name, env, noise_floor: floor, rows, peers: Vec::new(), notes, beside: Some(beside) })
 }
 

@@ -78,7 +78,7 @@ fn generator(size: usize, made_once: bool) -> String {
 /// # Errors
 /// No room for the files.
 pub fn ethpipe2013(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
-    let env = Environment::detect();
+    let env = Environment::detect(); // before the trials: their load is ours
     let mut steps = Steps::new(9, progress);
     steps.next("A against A: the noise floor");
     let corpus = Rc::new(Corpus::new(if options.quick { BYTES / 5 } else { BYTES })?);

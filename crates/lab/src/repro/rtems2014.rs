@@ -3,11 +3,9 @@
 //! [`crate::rigs::ftp_rig`] carries the bytes: both hosts on one thread, in one configuration. Every row is A with one thing
 //! changed, and is compared with A. Shares of time are of a second run, sampled.
 
-mod curl;
+pub(crate) mod curl;
 mod shares;
 mod then;
-
-pub use curl::child_main_if_asked;
 
 use crate::env::Environment;
 use crate::profile::Bucket;
@@ -121,6 +119,7 @@ fn dload(ticks: f64) -> f64 {
 /// # Errors
 /// A rig could not be built, or a session failed.
 pub fn rtems2014(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
+    let env = Environment::detect(); // before the trials: their load is ours
     let run_options = options.run(20);
     let bytes = if options.quick { BYTES_QUICK } else { BYTES };
     let variants = variants();
@@ -146,7 +145,6 @@ pub fn rtems2014(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyho
     }
     steps.next("curl over a TAP");
     let seen = curl::see(&variants, options)?;
-    let env = Environment::detect();
     let mut sheets = vec![beside_rows(&variants, &samples, &taken)?];
     sheets.extend(seen.sheet);
     sheets.push(then::and_now(&rows, &taken));

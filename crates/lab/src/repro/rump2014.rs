@@ -17,6 +17,7 @@ use anyhow::Context;
 /// # Errors
 /// A rig could not be built, or lost a frame.
 pub fn rump2014(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
+    let env = Environment::detect(); // before the trials: their load is ours
     let run_options = options.run(20);
     let mut steps = Steps::new(ladder::parts() + 2, progress);
     let climbed = ladder::climb(&run_options, &mut steps)?;
@@ -44,7 +45,6 @@ pub fn rump2014(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow
          that you just run multiple disjoint networking stacks'"
             .to_owned(),
     );
-    let env = Environment::detect();
     Ok(Report {
         name: "repro rump2014".to_owned(),
         env,

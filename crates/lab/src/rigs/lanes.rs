@@ -1,4 +1,4 @@
-//! A switch of four ports by one loop and by two, each on a core of its own.
+//! A switch of four ports by one loop and by two, each on a core of its own; and of two ports by a loop and a worker.
 //!
 //! Rings are filled, then the loops turn until all frames have left, then the far ends are emptied: filling and emptying is not measured.
 //! A loop's own two ports exchange frames, or, across, its frames leave by the other loop's ports.
@@ -52,6 +52,8 @@ struct Meeting {
     come: AtomicUsize,
     /// One of them ended early.
     over: AtomicBool,
+    /// All rounds are done.
+    done: AtomicBool,
 }
 
 impl Meeting {
@@ -87,10 +89,22 @@ impl LanesRig {
     /// No memory; addresses that were not learned.
     pub fn new(id: &str, loops: usize, leave: Leave) -> anyhow::Result<LanesRig> {
         ensure!(loops == 2 || leave == Leave::Same, "{id}: {loops} loops have nothing across");
+        LanesRig::with(id, loops, 0, leave)
+    }
+
+    /// With one loop of two ports that posts what comes to so many workers.
+    ///
+    /// # Errors
+    /// No memory; addresses that were not learned.
+    pub fn with_workers(id: &str, workers: usize) -> anyhow::Result<LanesRig> {
+        LanesRig::with(id, 1, workers, Leave::Same)
+    }
+
+    fn with(id: &str, loops: usize, workers: usize, leave: Leave) -> anyhow::Result<LanesRig> {
         // Each trial has threads of its own, and the pool is no thread's.
         let pool = PoolConfig { buffers: 4 * loops * RING, locks: PoolLocks::Light, ..PoolConfig::default() };
         let bridge = BridgeConfig { fdb: FdbConfig { key: wire::hash::Key::seeded(1), ..FdbConfig::new() } };
-        let config = SwitchConfig { lanes: loops, pool, bridge, ..SwitchConfig::default() };
+        let config = SwitchConfig { loops, workers, pool, bridge, ..SwitchConfig::default() };
         let switch = Switch::new(&config, Clock::live(Strategy::TscScaled))?;
         let outsides = (0..loops).map(|lane| Outside::new(&switch, lane)).collect::<anyhow::Result<_>>()?;
         switch.each_lane(|lane| {
@@ -137,7 +151,7 @@ impl Outside {
         let mut lane = switch.lane(lane).context("a loop")?;
         let left = || self.counts.iter().map(|counts| counts.tx.frames.get()).sum::<u64>();
         let (goal, mut last, mut empty) = (left() + 2 * RING as u64, 0, 0);
-        meeting.wait(switch.lanes(), 2 * round + 1, spin_loop)?;
+        meeting.wait(switch.loops(), 2 * round + 1, spin_loop)?;
         let start = tsc::now();
         loop {
             lane.turn();
@@ -151,7 +165,7 @@ impl Outside {
         }
         let end = tsc::now();
         // What came in here may have to leave there.
-        meeting.wait(switch.lanes(), 2 * round + 2, || _ = lane.turn())?;
+        meeting.wait(switch.loops(), 2 * round + 2, || _ = lane.turn())?;
         Ok([start, end])
     }
 
@@ -198,6 +212,14 @@ fn work(mut outside: Outside, switch: &Switch, lane: usize, leave: Leave, meetin
     (outside, times)
 }
 
+/// A worker's turns, until all rounds are done.
+fn decide(switch: &Switch, number: usize, meeting: &Meeting) {
+    let Some(mut lane) = switch.lane(number) else { return };
+    while !meeting.done.load(Ordering::Relaxed) && !meeting.over.load(Ordering::Relaxed) {
+        lane.turn();
+    }
+}
+
 impl Subject for LanesRig {
     fn id(&self) -> &str {
         &self.id
@@ -212,11 +234,21 @@ impl Subject for LanesRig {
             let job = move |_| work(outside, &switch, lane, leave, &meeting);
             threads.push(dispatch::spawn_worker(&format!("lane{lane}"), Some(lane), job)?);
         }
+        let decide_of = |number: usize| {
+            let (switch, meeting) = (self.switch.clone(), meeting.clone());
+            let job = move |_| decide(&switch, number, &meeting);
+            dispatch::spawn_worker(&format!("worker{number}"), Some(number), job)
+        };
+        let workers = (loops..self.switch.lanes()).map(decide_of).collect::<Result<Vec<_>, _>>()?;
         let mut times = Vec::new();
         for thread in threads {
             let (outside, seen) = thread.join().map_err(|_| anyhow!("{}: a loop panicked", self.id))?;
             self.outsides.push(outside);
             times.push(seen);
+        }
+        meeting.done.store(true, Ordering::Relaxed);
+        for worker in workers {
+            worker.join().map_err(|_| anyhow!("{}: a worker panicked", self.id))?;
         }
         let times = times.into_iter().collect::<anyhow::Result<Vec<_>>>().with_context(|| self.id.clone())?;
         let audit = self.switch.audit();
@@ -238,9 +270,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_loop_and_two_pass_all_frames_on_within_and_across() {
-        for (loops, leave) in [(1, Leave::Same), (2, Leave::Same), (2, Leave::Across)] {
-            let mut rig = LanesRig::new("lanes", loops, leave).unwrap();
+    fn one_loop_and_two_and_a_worker_pass_all_frames_on() {
+        let new = |loops, leave| LanesRig::new("lanes", loops, leave).unwrap();
+        let rigs = [new(1, Leave::Same), new(2, Leave::Same), new(2, Leave::Across)];
+        for (mut rig, loops) in rigs.into_iter().chain([LanesRig::with_workers("lanes", 1).unwrap()]).zip([1, 2, 2, 1])
+        {
             for _ in 0..2 {
                 let reading = rig.trial().unwrap();
                 assert_eq!(reading.ops, (loops * ROUNDS * 2 * RING) as u64);

@@ -6,14 +6,19 @@ use clock::{Clock, Strategy};
 use inet::fib::Prefix;
 use inet::iface::{IfaceAddr, IfaceId};
 use inet::route::Via;
-use lock::Up;
+use lock::{Light, Locks, Up};
 use node::Host;
 use node::config::{HostConfig, IfaceConfig};
 use port::Pairs;
 use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 use wire::Mac;
 
 const PACKETS: u64 = 20_000;
+/// Long enough for some hundreds of updates.
+const LONG: u64 = 400_000;
 const GATEWAYS: u8 = 16;
 
 /// Pseudo-random prefixes with the lengths of the Internet's table: three of five are /24, most others /16 to /23.
@@ -50,7 +55,7 @@ pub(crate) fn prefixes(n: usize) -> impl Iterator<Item = Prefix> {
 pub struct RouteRig {
     id: String,
     host: Host<Up>,
-    out: std::sync::Arc<port::PortCounts>,
+    out: Arc<port::PortCounts>,
 }
 
 impl RouteRig {
@@ -59,23 +64,163 @@ impl RouteRig {
     /// # Errors
     /// The port's, or a table refused an entry.
     pub fn new(id: &str, routes: usize) -> anyhow::Result<RouteRig> {
-        let config = HostConfig { name: "router".to_owned(), ..HostConfig::default() };
-        let host: Host<Up> = Host::new(&config, Clock::live(Strategy::TscScaled))?;
-        let iface = |spec: &str, first: u8| IfaceConfig {
-            addresses: vec![IfaceAddr { addr: Ipv4Addr::new(first, 0, 0, 1), len: 24 }],
-            rxcsum: Some(false),
-            ..IfaceConfig::on(spec)
-        };
-        host.add_port(&iface("pktgen(random_dst=on,id=off,ttl=64):pg0", 1), &Pairs::new())?;
-        let out = host.add_port(&iface("pktgen(source=off):pg1", 2), &Pairs::new())?;
-        let cx = host.cx();
-        host.stack.knobs.forwarding.set(1);
-        for g in 0..GATEWAYS {
-            host.stack.set_neighbor(cx, out, gateway(g), Mac([0x12, 0x23, 0x34, 0x45, 0x57, g]));
+        let (host, _) = router("up", routes)?;
+        let out = host.ports()[1].counts.clone();
+        Ok(RouteRig { id: id.to_owned(), host, out })
+    }
+
+    /// It takes bursts of so many from now on.
+    pub fn set_burst(&mut self, burst: usize) {
+        self.host.set_burst(burst);
+    }
+
+    /// What its stages cost, added up since last asked: stage, ticks, frames.
+    pub fn stages(&mut self, trials: u32) -> anyhow::Result<Vec<(stats::Stage, u64, u64)>> {
+        self.host.stack.set_ledger(true);
+        let before = self.host.stack.ledger().0;
+        for _ in 0..trials {
+            self.trial()?;
         }
-        fill(&host, out, routes)?;
+        self.host.stack.set_ledger(false);
+        let old = |stage| before.iter().find(|row| row.0 == stage).map_or((0, 0), |row| (row.1, row.2));
+        let since = |(stage, ticks, units): (_, u64, u64)| (stage, ticks - old(stage).0, units - old(stage).1);
+        Ok(self.host.stack.ledger().0.into_iter().map(since).collect())
+    }
+}
+
+/// A host with `routes` routes by sixteen gateways behind its second port; the iface of that.
+pub(super) fn router<L: Locks>(locks: &str, routes: usize) -> anyhow::Result<(Host<L>, IfaceId)> {
+    let config = HostConfig { name: "router".to_owned(), locks: locks.to_owned(), ..HostConfig::default() };
+    let host: Host<L> = Host::new(&config, Clock::live(Strategy::TscScaled))?;
+    let iface = |spec: &str, first: u8| IfaceConfig {
+        addresses: vec![IfaceAddr { addr: Ipv4Addr::new(first, 0, 0, 1), len: 24 }],
+        rxcsum: Some(false),
+        ..IfaceConfig::on(spec)
+    };
+    host.add_port(&iface("pktgen(random_dst=on,id=off,ttl=64):pg0", 1), &Pairs::new())?;
+    let out = host.add_port(&iface("pktgen(source=off):pg1", 2), &Pairs::new())?;
+    let cx = host.cx();
+    host.stack.knobs.forwarding.set(1);
+    for g in 0..GATEWAYS {
+        host.stack.set_neighbor(cx, out, gateway(g), Mac([0x12, 0x23, 0x34, 0x45, 0x57, g]));
+    }
+    fill(&host, out, routes)?;
+    Ok((host, out))
+}
+
+/// Routes changed in a second.
+pub const UPDATES_PER_SECOND: u64 = 100_000;
+
+/// A router of light locks that forwards on one processor while another thread changes routes on another, [`UPDATES_PER_SECOND`] of
+/// them: a /24 or longer one goes, and comes back by another gateway.
+pub struct UpdatesRig {
+    id: String,
+    host: Arc<Host<Light>>,
+    out: Arc<port::PortCounts>,
+    on: Arc<AtomicBool>,
+    updates: Arc<AtomicU64>,
+    made: Arc<[AtomicU64; 2]>,
+    stop: Arc<AtomicBool>,
+    updater: Option<std::thread::JoinHandle<()>>,
+    changing: bool,
+}
+
+impl UpdatesRig {
+    /// Both at once: without updates called `still`, with updates called `id`. One router, so that they share what is in the caches.
+    ///
+    /// # Errors
+    /// The port's, or a table refused an entry.
+    pub fn pair(still: &str, id: &str, routes: usize, core: usize) -> anyhow::Result<[UpdatesRig; 2]> {
+        let (host, out) = router::<Light>("light", routes)?;
+        let host = Arc::new(host);
+        let (on, stop, updates) = <(Arc<AtomicBool>, Arc<AtomicBool>, Arc<AtomicU64>)>::default();
         let counts = host.ports()[1].counts.clone();
-        Ok(RouteRig { id: id.to_owned(), host, out: counts })
+        let updater = {
+            let (host, on, stop, updates) = (host.clone(), on.clone(), stop.clone(), updates.clone());
+            dispatch::spawn_worker("updater", Some(core), move |_| update(&host, out, routes, &on, &stop, &updates))?
+        };
+        let rig = |id: &str, changing, updater| UpdatesRig {
+            id: id.to_owned(),
+            host: host.clone(),
+            out: counts.clone(),
+            on: on.clone(),
+            updates: updates.clone(),
+            made: Arc::default(),
+            stop: stop.clone(),
+            updater,
+            changing,
+        };
+        Ok([rig(still, false, None), rig(id, true, Some(updater))])
+    }
+
+    /// Routes changed while trials ran, and the nanoseconds of these.
+    pub fn made(&self) -> Arc<[AtomicU64; 2]> {
+        self.made.clone()
+    }
+}
+
+impl Drop for UpdatesRig {
+    fn drop(&mut self) {
+        if let Some(updater) = self.updater.take() {
+            self.stop.store(true, Ordering::Relaxed);
+            drop(updater.join());
+        }
+    }
+}
+
+/// Changes routes at an even pace while `on`, behind by no more than a hundred.
+fn update(host: &Host<Light>, out: IfaceId, routes: usize, on: &AtomicBool, stop: &AtomicBool, updates: &AtomicU64) {
+    let prefixes: Vec<Prefix> =
+        prefixes(routes.saturating_sub(1)).filter(|prefix| prefix.len() >= 20).step_by(7).collect();
+    let (pace, mut due, mut at) = (Duration::from_nanos(1_000_000_000 / UPDATES_PER_SECOND), Instant::now(), 0usize);
+    while !stop.load(Ordering::Relaxed) {
+        if !on.load(Ordering::Relaxed) {
+            due = Instant::now();
+            std::thread::sleep(Duration::from_micros(50));
+            continue;
+        }
+        if Instant::now() < due {
+            std::hint::spin_loop();
+            continue;
+        }
+        due = (due + pace).max(Instant::now().checked_sub(100 * pace).unwrap_or(due));
+        let prefix = prefixes[at / 2 % prefixes.len()];
+        let cx = host.cx();
+        if at % 2 == 0 {
+            host.stack.remove_route(cx, prefix);
+        } else {
+            let way = Via::Gateway(out, gateway((at / 2 % usize::from(GATEWAYS)) as u8));
+            let _ = host.stack.add_route(cx, prefix, way); // there was room for it before
+        }
+        at += 1;
+        updates.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Subject for UpdatesRig {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn trial(&mut self) -> anyhow::Result<Reading> {
+        self.on.store(self.changing, Ordering::Relaxed);
+        if self.changing {
+            std::thread::sleep(Duration::from_millis(1)); // until the other thread has seen it
+        }
+        let (before, updates) = (self.out.tx.frames.get(), self.updates.load(Ordering::Relaxed));
+        let mut forwarded = 0;
+        let mut reading = measure(LONG, || {
+            while forwarded < LONG {
+                forwarded += self.host.step().frames as u64;
+            }
+        });
+        self.made[0].fetch_add(self.updates.load(Ordering::Relaxed) - updates, Ordering::Relaxed);
+        self.made[1].fetch_add(reading.wall_ns, Ordering::Relaxed);
+        self.on.store(false, Ordering::Relaxed);
+        reading.ops = self.out.tx.frames.get() - before;
+        let audit = self.host.stack.audit(self.host.cx());
+        ensure!(audit.imbalance() == 0 && reading.ops * 1000 >= forwarded * 999, "{}: {audit:?}", self.id);
+        Ok(reading)
     }
 }
 
@@ -83,7 +228,7 @@ fn gateway(g: u8) -> Ipv4Addr {
     Ipv4Addr::new(2, 0, 0, 10 + g)
 }
 
-fn fill(host: &Host<Up>, out: IfaceId, routes: usize) -> anyhow::Result<()> {
+fn fill<L: Locks>(host: &Host<L>, out: IfaceId, routes: usize) -> anyhow::Result<()> {
     let via = |i: usize| Via::Gateway(out, gateway((i % usize::from(GATEWAYS)) as u8));
     host.stack.with_routes(host.cx(), |table| {
         table.insert(Prefix::DEFAULT, via(0)).map_err(|error| anyhow!("{error:?}"))?;

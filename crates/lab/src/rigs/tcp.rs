@@ -10,7 +10,7 @@
 mod bulk;
 mod connect;
 mod cores;
-mod idle;
+pub(crate) mod idle;
 mod rr;
 
 use anyhow::ensure;
@@ -26,7 +26,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 pub use bulk::{BUFFER, BULK, Bulk, BulkRig, CHUNK, End};
 pub use connect::ConnectRig;
 pub use cores::{MakeEnd, TwoCores};
-pub use idle::{Idle, idle_bytes, idle_child_if_asked};
+pub use idle::{Idle, idle_bytes};
 pub use rr::RrRig;
 
 /// Transactions of a trial.

@@ -24,11 +24,12 @@ pub(super) fn row(options: &run::Options, notes: &mut Vec<String>) -> anyhow::Re
         Box::new(LanesRig::new("lanes.one", 1, Leave::Same)?),
         Box::new(LanesRig::new("lanes.two", 2, Leave::Same)?),
         Box::new(LanesRig::new("lanes.across", 2, Leave::Across)?),
+        Box::new(LanesRig::with_workers("lanes.worker", 1)?),
     ];
     let samples = run::interleave(&mut subjects, &options, &mut |_| ())?;
-    let [one, two, across] = samples.as_slice() else { anyhow::bail!("no samples of loops") };
-    let [ratio, crossed] = [two, across].map(|two| Ratio::paired(&one.values(), &two.values()));
-    let (ratio, crossed) = (ratio?, crossed?);
+    let [one, two, across, worker] = samples.as_slice() else { anyhow::bail!("no samples of loops") };
+    let [ratio, crossed, posted] = [two, across, worker].map(|two| Ratio::paired(&one.values(), &two.values()));
+    let (ratio, crossed, posted) = (ratio?, crossed?, posted?);
     notes.push(format!(
         "{ID}: one loop passes {:.1} M frames/s on, two together {:.1}; {:.1} where all frames leave by the other loop's ports, \
          {:.2} [{:.2}, {:.2}] times one; a frame a place of a pair's ring, in and out, the loop of `linerate bridge` around it",
@@ -38,6 +39,13 @@ pub(super) fn row(options: &run::Options, notes: &mut Vec<String>) -> anyhow::Re
         crossed.median,
         crossed.lo,
         crossed.hi
+    ));
+    notes.push(format!(
+        "{ID}: a loop that posts to one worker passes {:.1} M frames/s on, {:.2} [{:.2}, {:.2}] times one loop that decides itself",
+        rate(worker)?,
+        posted.median,
+        posted.lo,
+        posted.hi
     ));
     let figure = Figure { median: ratio.median, lo: ratio.lo, hi: ratio.hi, n: ratio.n, unit: "times one".to_owned() };
     Ok(Row::new(ID, TITLE, figure))

@@ -7,6 +7,7 @@ use port::os::netlink::Netlink;
 use port::os::packet;
 use port::os::tun;
 use std::fs::{self, File};
+use std::net::Ipv4Addr;
 
 /// 64 on the wire, without FCS.
 const LEN: usize = 60;
@@ -61,6 +62,35 @@ pub fn frame(side: u8, from: usize, to: usize) -> Vec<u8> {
     frame
 }
 
+/// Of both gateways; nobody looks.
+pub const GATEWAY_MAC: [u8; 6] = [2, 9, 9, 9, 9, 9];
+
+/// The router's MAC address at a side.
+pub fn router_mac(side: u8) -> [u8; 6] {
+    [2, 8, 0, 0, 0, side]
+}
+
+/// The router's address at a side, the gateway behind it, the network behind that (a /16).
+pub fn router_addrs(side: u8) -> [Ipv4Addr; 3] {
+    [Ipv4Addr::new(10, side, 0, 1), Ipv4Addr::new(10, side, 0, 2), Ipv4Addr::new(20 + side, 0, 0, 0)]
+}
+
+/// A datagram without text from the network of `side` to that of the other, in a frame for the router.
+fn packet(side: u8, n: usize) -> Vec<u8> {
+    let host = |side: u8, n: usize| {
+        let [.., a, b] = n.to_be_bytes();
+        Ipv4Addr::new(20 + side, 0, a, b)
+    };
+    let header = wire::ip4::Header::new(host(side, n), host(1 - side, n * 7 % DIFFERENT), wire::Proto::UDP, LEN - 34);
+    let mut frame = [&router_mac(side)[..], &GATEWAY_MAC, &[8, 0]].concat();
+    frame.resize(LEN, 0);
+    if let (Some(header), Some(room)) = (header, frame[14..].first_chunk_mut()) {
+        wire::ip4::Header { ttl: 64, ..header }.emit(room);
+    }
+    frame[34..40].copy_from_slice(&[4, 0, 0, 9, 0, (LEN - 34) as u8]); // no checksum (RFC 768)
+    frame
+}
+
 /// One direction: where frames are sent, where they are counted.
 pub struct Way {
     from: File,
@@ -77,6 +107,12 @@ impl Way {
         Ok(Way { from: sender(from)?, sink: sink.to_owned(), frames, next: 0 })
     }
 
+    /// The same with packets to be routed.
+    pub fn routed(side: u8, from: &str, sink: &str) -> anyhow::Result<Way> {
+        let frames = (0..DIFFERENT).map(|n| packet(side, n)).collect();
+        Ok(Way { from: sender(from)?, sink: sink.to_owned(), frames, next: 0 })
+    }
+
     /// Sends `count` frames, at most [`DIFFERENT`], in one call.
     pub fn send(&mut self, count: usize) -> anyhow::Result<Reading> {
         let at = self.next % DIFFERENT;
@@ -88,6 +124,11 @@ impl Way {
         let error = std::io::Error::last_os_error();
         ensure!(sent == count as u64, "{sent} of {count} frames were sent: {error}");
         Ok(reading)
+    }
+
+    /// The far device.
+    pub fn sink(&self) -> &str {
+        &self.sink
     }
 
     /// Frames that the far device has been given so far.

@@ -1,6 +1,6 @@
 //! Who passes frames on: a switch of ours, a port's bare loop, the kernel.
 
-use super::devices::{Way, has_tun, up, veths};
+use super::devices::{GATEWAY_MAC, Way, has_tun, router_addrs, router_mac, up, veths};
 use super::{Kind, Who};
 use anyhow::{Context, bail};
 use buf::{PoolConfig, PoolLocks};
@@ -11,6 +11,7 @@ use port::packet::{self, PacketConfig};
 use port::tap::{self, TapConfig};
 use port::xdp::bare::BareSwap;
 use port::xdp::{self, XdpConfig};
+use wire::Mac;
 
 /// What passes frames on, if it is us who must have it do that.
 pub enum Loop {
@@ -64,6 +65,7 @@ impl Bridge {
     pub fn new(who: Who) -> anyhow::Result<Bridge> {
         let mut bridge = match who {
             Who::Kernel => Bridge::kernel()?,
+            Who::KernelRouter => Bridge::kernel_router()?,
             Who::Ours(Kind::Tap) => Bridge::taps()?,
             Who::Bare(Kind::Tap) => Bridge::bare_taps()?,
             Who::Ours(kind) => Bridge::ours(kind)?,
@@ -96,6 +98,23 @@ impl Bridge {
             up(netlink, "bridge0")?;
             Ok(Loop::Kernel)
         })
+    }
+
+    /// Each side has a gateway, which needs no ARP, and a route of 16 bits by it.
+    fn kernel_router() -> anyhow::Result<Bridge> {
+        let mut bridge = Bridge::over_veths(|netlink| {
+            std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").context("ip_forward")?;
+            for (side, dev) in ["left1", "right1"].into_iter().enumerate() {
+                let [address, gateway, net] = router_addrs(side as u8);
+                netlink.set_mac(dev, Mac(router_mac(side as u8)))?;
+                netlink.add_addr(dev, address, 24)?;
+                netlink.add_neighbor(dev, gateway, Mac(GATEWAY_MAC))?;
+                netlink.add_route(net, 16, Some(gateway), dev)?;
+            }
+            Ok(Loop::Kernel)
+        })?;
+        bridge.ways = [Way::routed(0, "left0", "right0")?, Way::routed(1, "right0", "left0")?];
+        Ok(bridge)
     }
 
     fn ours(kind: Kind) -> anyhow::Result<Bridge> {

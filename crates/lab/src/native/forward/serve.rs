@@ -5,49 +5,27 @@ use super::ends::Ends;
 use super::idle;
 use super::loops::{self, Bridge, Loop};
 use super::{Run, Who};
-use crate::native::child::one_line;
-use crate::native::worker::numbers;
+use crate::child::{self, numbers};
 use crate::subject::{Reading, measure};
 use anyhow::{Context, bail, ensure};
 use buf::PoolLocks;
 use node::switch::Switch;
-use std::io::{BufRead, BufReader, Write};
-use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// Set in the child's environment: who it is to be.
-pub(super) const ASKED: &str = "LINERATE_FORWARD_CHILD";
+/// Of a child. Its role: a contender's name.
+pub(crate) const KIND: &str = "forward";
 
 /// How long frames may take to the far device once they were passed on.
 const PATIENCE: Duration = Duration::from_millis(500);
+/// How long the kernel's bridge may take to begin: its devices' carriers are reported within a second.
+const BEGINNING: Duration = Duration::from_secs(5);
 
 /// Frames in a round that the kernel sends of its own accord: its bridge asks for groups, now and then.
 const STRAYS: u64 = 2;
 
-/// Serves as the child and does not return, if this process was started to be one.
-pub fn serve_if_asked() {
-    if let Some(role) = std::env::var_os(ASKED) {
-        std::process::exit(if serve(&role.to_string_lossy()).is_ok() { 0 } else { 1 });
-    }
-}
-
-fn serve(role: &str) -> anyhow::Result<()> {
-    let mut socket = BufReader::new(UnixStream::from(OwnedFd::from(port::os::stdin()?)));
-    let mut inner = match Inner::new(role) {
-        Ok(inner) => inner,
-        Err(why) => return Ok(writeln!(socket.get_mut(), "failed {}", one_line(&why))?),
-    };
-    writeln!(socket.get_mut(), "ready {role}")?;
-    let mut line = String::new();
-    while socket.read_line(&mut line)? > 0 {
-        match inner.obey(line.trim_end()) {
-            Ok(answer) => writeln!(socket.get_mut(), "done {answer}")?,
-            Err(why) => writeln!(socket.get_mut(), "failed {}", one_line(&why))?,
-        }
-        line.clear();
-    }
-    Ok(())
+/// The child's side.
+pub(crate) fn serve(role: &str) -> anyhow::Result<()> {
+    child::serve(|| Ok((Inner::new(role)?, role.to_owned())), Inner::obey).map(|_| ())
 }
 
 enum Inner {
@@ -58,12 +36,13 @@ enum Inner {
 impl Inner {
     fn new(role: &str) -> anyhow::Result<Inner> {
         let who = Who::ALL.into_iter().find(|who| who.name() == role);
-        let who = who.with_context(|| format!("{ASKED}={role}: nobody I know"))?;
+        let who = who.with_context(|| format!("{role}: nobody I know"))?;
         if who == Who::Idle {
             // Each order has a thread of its own, and the pool is no thread's.
             return Ok(Inner::Idle(Box::new((loops::tap_switch(PoolLocks::Light)?, Ends::taps()?))));
         }
         let mut bridge = Bridge::new(who)?;
+        bridge.begin()?;
         let rounds = 2 * 1024usize.div_ceil(bridge.round);
         bridge.run((rounds * bridge.round) as u64).context("the first frames")?;
         Ok(Inner::Bridge(Box::new(bridge)))
@@ -98,6 +77,23 @@ fn words(numbers: &[u64]) -> String {
 }
 
 impl Bridge {
+    /// Waits until the kernel's bridge passes frames on: it hears of its devices' carriers a while after they came up, and drops until then.
+    fn begin(&mut self) -> anyhow::Result<()> {
+        if !matches!(self.passes, Loop::Kernel) {
+            return Ok(());
+        }
+        let since = Instant::now();
+        for way in &mut self.ways {
+            let before = way.arrived()?;
+            while way.arrived()? == before {
+                ensure!(since.elapsed() < BEGINNING, "{}: the kernel's bridge passes nothing on", way.sink());
+                way.send(1)?;
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        Ok(())
+    }
+
     /// Rounds, in turns each way, until so many frames have arrived.
     fn run(&mut self, frames: u64) -> anyhow::Result<Run> {
         let [ticks, sampled] = self.passes.average();

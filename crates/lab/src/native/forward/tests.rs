@@ -1,15 +1,7 @@
-use super::serve::ASKED;
 use super::*;
 
-/// This test's program again, as a child in a namespace.
-fn bench(who: Who) -> anyhow::Result<Bench> {
-    let mut cmd = Command::new(std::env::current_exe()?);
-    cmd.args(["--exact", "native::tests::the_child"]);
-    Bench::spawn(who, cmd)
-}
-
 fn or_skip(test: &str, who: Who) -> Option<Bench> {
-    bench(who).inspect_err(|why| println!("skipped: {test}: {}: {why:#}", who.name())).ok()
+    Bench::start(who).inspect_err(|why| println!("skipped: {test}: {}: {why:#}", who.name())).ok()
 }
 
 #[test]
@@ -42,15 +34,4 @@ fn an_idle_switch_sleeps_and_wakes_for_each_frame() {
         sleeps_and_wakes(&mut Idle::taps(bench));
     }
     sleeps_and_wakes(&mut Idle::cards("a test").unwrap());
-}
-
-#[test]
-fn nobody_we_know_says_so() {
-    if let Err(why) = netns::available() {
-        return println!("skipped: nobody_we_know_says_so: {why}");
-    }
-    let mut cmd = Command::new(std::env::current_exe().unwrap());
-    cmd.args(["--exact", "native::tests::the_child"]);
-    let why = Place::spawn(ASKED, "nobody", cmd).unwrap_err().to_string();
-    assert!(why.contains("nobody I know"), "{why}");
 }

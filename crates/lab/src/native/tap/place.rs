@@ -4,7 +4,7 @@
 
 use super::client::Server;
 use super::{Way, Who};
-use crate::native::child::one_line;
+use crate::child;
 use crate::native::shell::program;
 use anyhow::Context;
 use clock::{Clock, Instant, Strategy};
@@ -15,15 +15,12 @@ use port::Pairs;
 use port::os::netlink::Netlink;
 use port::os::{netns, tun};
 use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
 use std::net::Ipv4Addr;
-use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// Set in the child's environment: which place it is to be.
-pub(super) const ASKED: &str = "LINERATE_TAP_PLACE";
+/// Of a child. Its role: a contender's name, or [`INSIDE`].
+pub(crate) const KIND: &str = "tap";
 
 /// Of slirp4netns: runs iperf3 in its own namespace, where slirp4netns will put a TAP device.
 const INSIDE: &str = "inside";
@@ -40,29 +37,11 @@ const CONGESTION: &str = "cubic";
 const TAP: &str = "tap0";
 const PORT: u16 = 5201;
 
-/// Serves as the child and does not return, if this process was started to be one.
-pub fn serve_if_asked() {
-    if let Some(role) = std::env::var_os(ASKED) {
-        std::process::exit(if serve(&role.to_string_lossy()).is_ok() { 0 } else { 1 });
-    }
-}
-
-fn serve(role: &str) -> anyhow::Result<()> {
-    let mut socket = BufReader::new(UnixStream::from(OwnedFd::from(port::os::stdin()?)));
-    let mut place = match Inner::new(role) {
-        Ok(place) => place,
-        Err(why) => return Ok(writeln!(socket.get_mut(), "failed {}", one_line(&why))?),
-    };
-    writeln!(socket.get_mut(), "ready {role}")?;
-    let mut line = String::new();
-    while socket.read_line(&mut line)? > 0 {
-        match place.obey(line.trim_end()) {
-            Ok((bytes, ns)) => writeln!(socket.get_mut(), "done {bytes} {ns}")?,
-            Err(why) => writeln!(socket.get_mut(), "failed {}", one_line(&why))?,
-        }
-        line.clear();
-    }
-    Ok(())
+/// The child's side.
+pub(crate) fn serve(role: &str) -> anyhow::Result<()> {
+    let begin = || Ok((Inner::new(role)?, role.to_owned()));
+    let obey = |inner: &mut Inner, order: &str| inner.obey(order).map(|(bytes, ns)| format!("{bytes} {ns}"));
+    child::serve(begin, obey).map(|_| ())
 }
 
 /// A program that ends with us.
@@ -71,7 +50,7 @@ struct Kept(Child);
 impl Kept {
     fn start(cmd: &mut Command) -> anyhow::Result<Kept> {
         let name = cmd.get_program().to_string_lossy().into_owned();
-        cmd.env_remove(ASKED).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        child::no_child(cmd).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         Ok(Kept(cmd.spawn().with_context(|| format!("start {name}"))?))
     }
 
@@ -110,7 +89,7 @@ impl Inner {
             Some(Who::Slirp4netns) => Inner::slirp(),
             Some(Who::LossyKernel) => Inner::routed(),
             None => {
-                anyhow::ensure!(role == INSIDE, "{ASKED}={role}: nobody I know");
+                anyhow::ensure!(role == INSIDE, "{role}: nobody I know");
                 // What slirp4netns calls the machine's loopback.
                 let server = Server { addr: Ipv4Addr::new(10, 0, 2, 2), port: PORT, congestion: None };
                 Ok(Inner::Here { server, _kept: Vec::new() })
@@ -149,8 +128,8 @@ impl Inner {
     fn slirp() -> anyhow::Result<Inner> {
         Netlink::open()?.set_up("lo")?;
         let iperf3 = Kept::iperf3()?;
-        let inside = super::Place::spawn(ASKED, INSIDE, Command::new("/proc/self/exe"))?;
-        let pid = inside.child.id().to_string();
+        let inside = super::Place::of(INSIDE)?;
+        let pid = inside.0.pid().to_string();
         let slirp = Kept::start(Command::new("slirp4netns").args(["-c", "--mtu=65520", &pid, TAP]))?;
         Ok(Inner::Slirp { inside, _kept: [iperf3, slirp] })
     }

@@ -1,5 +1,4 @@
 use super::client::parse;
-use super::*;
 
 #[test]
 fn iperf3s_json_gives_bytes_and_time_and_its_errors_are_ours() {
@@ -9,15 +8,4 @@ fn iperf3s_json_gives_bytes_and_time_and_its_errors_are_ours() {
     assert_eq!(error, "iperf3: unable to connect to server");
     assert!(parse(r#"{"end": {"sum_received": {"seconds": 1.5, "bytes": 0}}}"#).is_err());
     assert!(parse("").is_err());
-}
-
-#[test]
-fn a_place_that_nobody_knows_says_so() {
-    if let Err(why) = netns::available() {
-        return println!("skipped: a_place_that_nobody_knows_says_so: {why}");
-    }
-    let mut cmd = Command::new(std::env::current_exe().unwrap());
-    cmd.args(["--exact", "native::tests::the_child"]);
-    let why = Place::spawn(place::ASKED, "nobody", cmd).unwrap_err().to_string();
-    assert!(why.contains("nobody I know"), "{why}");
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! this process                         a child: this program again, in a network namespace of its own
-//! Lane -> Worker -------- socket ----- child::serve -> one host a configuration, each with its TAP and its thread
+//! Lane -> Child --------- socket ----- child::serve -> one host a configuration, each with its TAP and its thread
 //!                                                   -> curl, for a moment, on another core
 //! ```
 //!
@@ -11,9 +11,11 @@
 
 mod child;
 
-pub use child::child_main_if_asked;
+pub(crate) use child::{KIND, serve};
 
 use super::{Variant, Way, curl_form, dload, dload_then, word};
+use crate::child::{Child, again, numbers};
+use crate::native::shell::is_installed;
 use crate::result::{Cell, Change, Figure, Row, Sheet};
 use crate::run;
 use crate::sample::{Sample, Summary};
@@ -21,16 +23,9 @@ use crate::study::Options;
 use crate::subject::{Reading, Subject};
 use crate::timer;
 use crate::verdict::NoiseFloor;
-use anyhow::{Context, bail, ensure};
-use port::os::netns;
+use anyhow::{Context, ensure};
 use std::cell::RefCell;
-use std::io::{BufRead, BufReader, Write};
-use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
 use std::rc::Rc;
-use std::time::{Duration, Instant};
 
 /// The configurations that curl sees: each costs seconds, and the wishes are told apart more sharply over a pair.
 const IDS: [&str; 4] = ["a", "b", "c", "all"];
@@ -51,10 +46,15 @@ pub(super) struct Seen {
 /// Downloads and uploads by curl, in turn.
 pub(super) fn see(variants: &[Variant], options: &Options) -> anyhow::Result<Seen> {
     let chosen: Vec<&Variant> = variants.iter().filter(|variant| IDS.contains(&variant.id)).collect();
-    match Worker::start(options.core()) {
-        Ok(worker) => measured(&chosen, worker, options),
+    match start(options.core()) {
+        Ok(child) => measured(&chosen, child, options),
         Err(why) => Ok(missing(&chosen, &format!("{why:#}"))),
     }
+}
+
+fn start(core: usize) -> anyhow::Result<Child> {
+    ensure!(is_installed("curl"), "curl is not installed");
+    Child::start_apart(again(KIND, &core.to_string())?)
 }
 
 pub(super) fn missing(chosen: &[&Variant], why: &str) -> Seen {
@@ -82,8 +82,8 @@ fn with_then(row: Row, way: Way, variant: &str) -> Row {
     }
 }
 
-fn measured(chosen: &[&Variant], worker: Worker, options: &Options) -> anyhow::Result<Seen> {
-    let worker = Rc::new(RefCell::new(worker));
+fn measured(chosen: &[&Variant], child: Child, options: &Options) -> anyhow::Result<Seen> {
+    let child = Rc::new(RefCell::new(child));
     let ms = if options.quick { QUICK_MS } else { LONG_MS };
     let keep = if options.quick { 2 } else { KEEP };
     let keep = options.rounds.map_or(keep, |rounds| KEEP.min(rounds.max(1) as u32));
@@ -101,7 +101,7 @@ fn measured(chosen: &[&Variant], worker: Worker, options: &Options) -> anyhow::R
     for way in [Way::Down, Way::Up] {
         let lane = |id: String, variant: &str| -> Box<dyn Subject> {
             let ask = format!("{} {variant} {ms}", word(way));
-            Box::new(Lane { id, ask, worker: worker.clone() })
+            Box::new(Lane { id, ask, child: child.clone() })
         };
         let mut subjects: Vec<_> = chosen.iter().map(|variant| lane(id(way, variant.id), variant.id)).collect();
         subjects.push(lane(id(way, "a again"), "a"));
@@ -117,7 +117,8 @@ fn measured(chosen: &[&Variant], worker: Worker, options: &Options) -> anyhow::R
             lines.push(line(sample)?);
         }
     }
-    worker.borrow_mut().end()?;
+    // Every frame of the hosts is to be accounted for.
+    child.borrow_mut().ask("end")?;
     let sheet = Sheet {
         title: "curl over a TAP: the rate in its own form, and what our host's thread used of its core for it"
             .to_owned(),
@@ -151,7 +152,7 @@ fn line(sample: &Sample) -> anyhow::Result<Vec<Cell>> {
 struct Lane {
     id: String,
     ask: String,
-    worker: Rc<RefCell<Worker>>,
+    child: Rc<RefCell<Child>>,
 }
 
 impl Subject for Lane {
@@ -160,69 +161,9 @@ impl Subject for Lane {
     }
 
     fn trial(&mut self) -> anyhow::Result<Reading> {
-        let answer = self.worker.borrow_mut().ask(&self.ask)?;
-        let numbers: Vec<u64> = answer.split(' ').map(str::parse).collect::<Result<_, _>>()?;
-        let [ops, wall_ns, cpu_ns] = numbers[..] else { bail!("three numbers in {answer:?}") };
+        let [ops, wall_ns, cpu_ns] = numbers(&self.child.borrow_mut().ask(&self.ask)?)?;
         ensure!(ops > 0, "curl moved nothing");
         let ticks = (wall_ns as f64 * timer::rate().hz as f64 / 1e9) as u64;
         Ok(Reading { ops, ticks, wall_ns, cpu_ns })
-    }
-}
-
-/// The child, as its parent has it.
-struct Worker {
-    child: Child,
-    socket: BufReader<UnixStream>,
-}
-
-impl Worker {
-    fn start(core: usize) -> anyhow::Result<Worker> {
-        ensure!(std::env::var_os(child::ASKED).is_none(), "main must call lab::repro::child_main_if_asked() first");
-        netns::available().map_err(anyhow::Error::msg)?;
-        let there = Command::new("curl").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-        ensure!(there.is_ok_and(|status| status.success()), "curl is not installed");
-        let (ours, childs) = UnixStream::pair().context("a socket pair to the child")?;
-        // A transfer takes less than a second, and curl ends by itself after that.
-        ours.set_read_timeout(Some(Duration::from_secs(30)))?;
-        let mut command = Command::new("/proc/self/exe"); // also right when the file was replaced meanwhile
-        command.env(child::ASKED, core.to_string()).stdin(Stdio::from(OwnedFd::from(childs))).stdout(Stdio::null());
-        command.process_group(0); // Ctrl-C is for the parent
-        let child = netns::command(&mut command).spawn().context("start this program again in a namespace")?;
-        drop(command); // the child's end of the socket: else its death would go unnoticed
-        let mut worker = Worker { child, socket: BufReader::new(ours) };
-        worker.answer()?;
-        Ok(worker)
-    }
-
-    fn ask(&mut self, line: &str) -> anyhow::Result<String> {
-        writeln!(self.socket.get_mut(), "{line}").context("curl's child is gone")?;
-        self.answer()
-    }
-
-    /// Ends the hosts; every frame of theirs is to be accounted for.
-    fn end(&mut self) -> anyhow::Result<()> {
-        self.ask("end").map(|_| ())
-    }
-
-    fn answer(&mut self) -> anyhow::Result<String> {
-        let mut line = String::new();
-        self.socket.read_line(&mut line).context("no answer from curl's child")?;
-        match line.trim_end_matches('\n').split_once(' ') {
-            Some(("done", rest)) => Ok(rest.to_owned()),
-            Some(("failed", why)) => bail!("{why}"),
-            _ => bail!("curl's child said {line:?}: does main call lab::repro::child_main_if_asked() first?"),
-        }
-    }
-}
-
-impl Drop for Worker {
-    fn drop(&mut self) {
-        let _ = self.socket.get_ref().shutdown(std::net::Shutdown::Both); // the child's end of file
-        let patience = Instant::now() + Duration::from_secs(5);
-        while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < patience {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        let _ = self.child.kill(); // does nothing to one that has been waited for
-        let _ = self.child.wait();
     }
 }

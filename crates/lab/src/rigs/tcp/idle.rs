@@ -4,18 +4,16 @@
 //! is divided by the number of ends.
 
 use super::{Link, Two};
+use crate::child::{self, Child};
 use crate::os::{give_back_free_memory, resident};
 use anyhow::{Context, bail, ensure};
 use socket::{Errno, Fd};
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Set in the child's environment: how many connections.
-const ASKED: &str = "LINERATE_IDLE_CHILD";
+/// Of a child. Its role: how many connections.
+pub(crate) const KIND: &str = "idle";
 /// Connections made before the first look: what the hosts need once is there then.
 const WARM: usize = 100;
-/// How long the child may take.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Bytes of resident memory an end.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -29,46 +27,29 @@ pub struct Idle {
     pub kept: f64,
 }
 
-/// Weighs `connections`, in a child: this program again, whose main calls [`idle_child_if_asked`]. `args` are the child's, for
-/// programs (tests) that come to that by them only.
+/// Weighs `connections`, in a child: see [`crate::child`].
 ///
 /// # Errors
 /// No child, or it failed, or its time was up.
-pub fn idle_bytes(connections: usize, args: &[&str]) -> anyhow::Result<Idle> {
-    let mut command = Command::new("/proc/self/exe"); // also right when the file was replaced meanwhile
-    command.args(args).env(ASKED, connections.to_string()).stdin(Stdio::null()).stdout(Stdio::piped());
+pub fn idle_bytes(connections: usize) -> anyhow::Result<Idle> {
+    let mut command = child::again(KIND, &connections.to_string())?;
     // A test's thread would have an arena of its own, from whose end glibc gives nothing back.
     command.env("MALLOC_ARENA_MAX", "1");
-    let mut child = command.spawn().context("start this program again, to weigh connections")?;
-    let until = Instant::now() + PATIENCE;
-    while child.try_wait()?.is_none() {
-        if Instant::now() > until {
-            let _ = child.kill(); // does nothing to one that has ended meanwhile
-            let _ = child.wait();
-            bail!("{connections} connections took longer than {} s", PATIENCE.as_secs());
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    let output = child.wait_with_output()?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    let told = text.lines().find_map(|line| line.strip_prefix("idle ")).with_context(|| {
-        format!("the child said {text:?}, {}: does main call lab::child_main_if_asked() first?", output.status)
-    })?;
+    let child = Child::start(command).context("weigh connections")?;
+    let told = child.ready();
     let numbers: Vec<f64> =
         told.split(' ').map(str::parse).collect::<Result<_, _>>().with_context(|| told.to_owned())?;
-    let [fresh, used, kept] = numbers.as_slice() else { bail!("{}", told) };
-    Ok(Idle { fresh: *fresh, used: *used, kept: *kept })
+    let [fresh, used, kept] = numbers[..] else { bail!("{}", told) };
+    Ok(Idle { fresh, used, kept })
 }
 
-/// Weighs and does not return, if this process was started to do so.
-pub fn idle_child_if_asked() {
-    let Some(connections) = std::env::var_os(ASKED) else { return };
-    let weighed = connections.to_string_lossy().parse().context(ASKED).and_then(weigh);
-    match weighed {
-        Ok(idle) => println!("idle {} {} {}", idle.fresh, idle.used, idle.kept),
-        Err(why) => eprintln!("{why:#}"),
-    }
-    std::process::exit(0);
+/// The child's side.
+pub(crate) fn serve(role: &str) -> anyhow::Result<()> {
+    let begin = || {
+        let idle = weigh(role.parse().with_context(|| format!("connections, not {role:?}"))?)?;
+        Ok(((), format!("{} {} {}", idle.fresh, idle.used, idle.kept)))
+    };
+    child::serve(begin, |(), order| bail!("{order:?}: not mine"))
 }
 
 fn weigh(connections: usize) -> anyhow::Result<Idle> {
@@ -133,15 +114,9 @@ fn quiet(two: &Two) {
 mod tests {
     use super::*;
 
-    /// Started again by the test below, this test is the child.
-    #[test]
-    fn the_child() {
-        idle_child_if_asked();
-    }
-
     #[test]
     fn a_child_weighs_its_connections() {
-        let idle = idle_bytes(30_000, &["rigs::tcp::idle::tests::the_child", "--exact", "--nocapture"]).unwrap();
+        let idle = idle_bytes(30_000).unwrap();
         assert!(idle.fresh > 100.0 && idle.used >= idle.fresh, "{idle:?}");
         assert!(idle.used <= 1024.0, "an idle connection has grown: {idle:?}");
     }

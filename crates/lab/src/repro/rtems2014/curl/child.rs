@@ -5,13 +5,10 @@
 //! | `down ID MS`, `up ID MS` | parent | a transfer of so many milliseconds |
 //! | `end` | parent | hosts end |
 //! | `done BYTES WALL_NS CPU_NS` | child | what curl moved, in what time, and our thread's processor time; or just `done ` |
-//! | `failed WHY` | child | instead |
-//!
-//! The parent chose the namespace before the exec. The child ends at its socket's end of file.
 
 use super::super::{Variant, Way, variants};
 use super::IDS;
-use crate::os;
+use crate::{child, os};
 use anyhow::{Context, bail, ensure};
 use apps::files::Root;
 use apps::ftp::{Config, Ftp};
@@ -20,10 +17,7 @@ use node::config::{HostConfig, IfaceConfig};
 use node::run::Event;
 use port::os::netlink::Netlink;
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Write};
 use std::net::Ipv4Addr;
-use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,47 +26,25 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use wire::checksum;
 
-/// Set in the child's environment; its presence makes [`child_main_if_asked`] serve. The value is the hosts' core.
-pub(super) const ASKED: &str = "LINERATE_CURL_CHILD";
+/// Of a child. Its role: the hosts' core.
+pub(crate) const KIND: &str = "curl";
 /// curl's exit code when its time is over.
 const TIME_IS_OVER: i32 = 28;
 
-/// Serves as the child and does not return, if this process was started to be one: to be called by a program's main
-/// before anything else.
-pub fn child_main_if_asked() {
-    if let Some(core) = std::env::var_os(ASKED) {
-        let core = core.to_string_lossy().parse().unwrap_or(0);
-        std::process::exit(if serve(core).is_ok() { 0 } else { 1 });
-    }
-}
-
-fn serve(core: usize) -> anyhow::Result<()> {
-    let mut socket = BufReader::new(UnixStream::from(OwnedFd::from(port::os::stdin()?)));
-    let mut hosts = match begin(core) {
-        Ok(hosts) => hosts,
-        Err(why) => return Ok(writeln!(socket.get_mut(), "failed {}", one_line(&why))?),
+/// The child's side.
+pub(crate) fn serve(role: &str) -> anyhow::Result<()> {
+    let begin = || {
+        let core = role.parse().with_context(|| format!("a core, not {role:?}"))?;
+        let hosts = begin(core)?;
+        // curl inherits this: it and the kernel's side of the TAP are to leave the hosts' core alone.
+        let elsewhere = (0..dispatch::cores()).find(|other| *other != core).map(os::pin_to_cpu);
+        Ok(((hosts, elsewhere), String::new()))
     };
-    // curl inherits this: it and the kernel's side of the TAP are to leave the hosts' core alone.
-    let _elsewhere = (0..dispatch::cores()).find(|other| *other != core).map(os::pin_to_cpu);
-    writeln!(socket.get_mut(), "done ")?;
-    let mut line = String::new();
-    while socket.read_line(&mut line)? > 0 {
-        let done = match line.trim_end() {
-            "end" => hosts.drain(..).try_for_each(Served::end).map(|()| String::new()),
-            ask => transfer(&hosts, ask),
-        };
-        match done {
-            Ok(answer) => writeln!(socket.get_mut(), "done {answer}")?,
-            Err(why) => writeln!(socket.get_mut(), "failed {}", one_line(&why))?,
-        }
-        line.clear();
-    }
-    hosts.into_iter().try_for_each(Served::end)
-}
-
-/// An error with its causes, without the line ends that would break the conversation.
-fn one_line(why: &anyhow::Error) -> String {
-    format!("{why:#}").replace('\n', " ")
+    let obey = |(hosts, _): &mut (Vec<Served>, _), order: &str| match order {
+        "end" => hosts.drain(..).try_for_each(Served::end).map(|()| String::new()),
+        order => transfer(hosts, order),
+    };
+    child::serve(begin, obey)?.0.into_iter().try_for_each(Served::end)
 }
 
 fn begin(core: usize) -> anyhow::Result<Vec<Served>> {

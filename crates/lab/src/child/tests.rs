@@ -1,0 +1,44 @@
+use super::*;
+
+/// Started again by whatever test starts a child, this test is the child.
+#[test]
+fn the_child() {
+    crate::child_main_if_asked();
+}
+
+pub(super) const CHILD: [&str; 2] = ["child::tests::the_child", "--exact"];
+
+#[test]
+fn a_program_that_does_not_serve_is_found_out() {
+    let mut command = again("send", "none a test").unwrap();
+    command.arg("--list"); // this program then runs no test at all
+    let why = Child::start(command).unwrap_err().to_string();
+    assert!(why.contains("does main call lab::child_main_if_asked() first?"), "{why}");
+}
+
+#[test]
+fn kinds_and_roles_that_nobody_knows_are_said() {
+    for (kind, role) in
+        [("nobody", "here"), ("tap", "nobody"), ("forward", "nobody"), ("routed", "nobody"), ("send", "x")]
+    {
+        let why = Child::start(again(kind, role).unwrap()).unwrap_err().to_string();
+        assert!(why.contains("nobody I know") || why.contains("neither own nor none"), "{kind} {role}: {why}");
+    }
+}
+
+#[test]
+fn a_child_ends_with_its_socket_and_then_answers_nobody() {
+    let mut child = Child::start(again("send", "none a test").unwrap()).unwrap();
+    assert!(child.ask("nonsense").unwrap_err().to_string().contains("not `run`"));
+    child.socket.get_ref().shutdown(std::net::Shutdown::Both).unwrap();
+    assert!(child.process.wait().unwrap().success());
+    assert!(child.ask("run 1 1 1 0").is_err());
+}
+
+#[test]
+fn numbers_are_counted_and_read() {
+    assert_eq!(numbers::<3>("1 22 333").unwrap(), [1, 22, 333]);
+    for line in ["", "1 2", "1 2 3 4", "1 x 3", "1  3"] {
+        assert!(numbers::<3>(line).is_err(), "{line:?}");
+    }
+}

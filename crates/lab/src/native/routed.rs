@@ -1,0 +1,89 @@
+//! The kernel's host-router-host beside ours: [`crate::netperf::veth`], in a child that stands in a namespace of its own.
+//!
+//! The child is this program again ([`crate::child`]); its devices are set up once, and each line that the parent sends is a
+//! run: `CPU MILLISECONDS WORK`, WORK a test of netperf's or `tcpconnect`. Both ends are driven by one thread, on that processor.
+
+use crate::child::{self, Child, numbers};
+use crate::netperf::Drivers;
+use crate::netperf::veth::{Segments, Veth};
+use crate::os;
+use crate::rigs::Work;
+use crate::subject::{Reading, Subject};
+use anyhow::Context;
+use apps::netperf::{Length, Options, Test};
+use clock::Duration;
+
+/// Of a child. Its role: [`WHOLE`] or [`CUT`].
+pub(crate) const KIND: &str = "routed";
+const WHOLE: &str = "whole";
+const CUT: &str = "cut";
+/// tcpconnect's word.
+const CONNECT: &str = "tcpconnect";
+
+/// Work through a router of the kernel's.
+#[derive(Debug)]
+pub struct Routed {
+    id: String,
+    child: Child,
+    line: String,
+}
+
+impl Routed {
+    /// `test` for `time` a trial, or without one tcpconnect; on processor `core`.
+    ///
+    /// # Errors
+    /// No namespaces, no veth, no forwarding.
+    pub fn new(
+        id: &str,
+        segments: Segments,
+        test: Option<Test>,
+        time: Duration,
+        core: usize,
+    ) -> anyhow::Result<Routed> {
+        let role = if segments == Segments::Whole { WHOLE } else { CUT };
+        let child = Child::start_apart(child::again(KIND, role)?)?;
+        let line = format!("{core} {} {}", time.as_millis(), test.map_or(CONNECT, Test::name));
+        Ok(Routed { id: id.to_owned(), child, line })
+    }
+}
+
+impl Subject for Routed {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn trial(&mut self) -> anyhow::Result<Reading> {
+        let [ops, ticks, wall_ns, cpu_ns] = numbers(&self.child.ask(&self.line)?)?;
+        Ok(Reading { ops, ticks, wall_ns, cpu_ns })
+    }
+}
+
+/// The child's side.
+pub(crate) fn serve(role: &str) -> anyhow::Result<()> {
+    let segments = match role {
+        WHOLE => Ok(Segments::Whole),
+        CUT => Ok(Segments::Cut),
+        _ => Err(anyhow::anyhow!("{role}: nobody I know")),
+    };
+    let begin = || Ok((Veth::new(segments?, Drivers::One)?, role.to_owned()));
+    let obey = |veth: &mut Veth, order: &str| {
+        let Reading { ops, ticks, wall_ns, cpu_ns } = obey(veth, order)?;
+        Ok(format!("{ops} {ticks} {wall_ns} {cpu_ns}"))
+    };
+    child::serve(begin, obey).map(|_| ())
+}
+
+fn obey(veth: &Veth, line: &str) -> anyhow::Result<Reading> {
+    let (of, word) = line.rsplit_once(' ').context("a word")?;
+    let [core, ms] = numbers(of)?;
+    let time = Duration::from_millis(ms);
+    let work = match word {
+        CONNECT => Work::Connect(time),
+        test => {
+            let test: Test = test.parse().map_err(anyhow::Error::msg)?;
+            Work::Netperf(Options { length: Length::Time(time), ..Options::new(test) })
+        }
+    };
+    let _pinned = os::pin_to_cpu(core as usize).with_context(|| format!("cannot stay on processor {core}"))?;
+    Ok(work.reading(veth)?.0)
+}

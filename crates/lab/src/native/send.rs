@@ -1,0 +1,131 @@
+//! The kernel's `send`, in a child in a network namespace of its own: the parent asks for runs, the child does them.
+//!
+//! | line | from | means |
+//! |---|---|---|
+//! | `ready <sentence>` | child | set up; where packets will go |
+//! | `run <count> <size> <burst> <processor>` | parent | a [`Job`], on that processor |
+//! | `done <ticks> <wall_ns> <cpu_ns> <errors> <dropped>` | child | what it took, and the device's own count |
+
+use super::sink::Sink;
+use crate::child::{self, Child, numbers, one_line};
+use crate::os::{self, Pinned};
+use crate::subject::Reading;
+use anyhow::{Context, bail, ensure};
+use port::os::netns;
+
+/// Of a child. Its role: `own <the parent's user namespace>`, or `none <why>`.
+pub(crate) const KIND: &str = "send";
+
+/// The largest payload in one frame of 1500 bytes.
+const LARGEST: usize = 1472;
+/// Most messages in one sendmmsg(2): UIO_MAXIOV.
+const MOST_AT_ONCE: usize = 1024;
+
+/// What the child is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Job {
+    pub count: u64,
+    /// Payload bytes.
+    pub size: usize,
+    /// Datagrams in a call: 1 is `send`, more is `sendmmsg`.
+    pub burst: usize,
+}
+
+impl Job {
+    pub fn check(&self) -> anyhow::Result<()> {
+        ensure!(self.count >= 1, "a count of {}: the kernel's loop wants at least 1", self.count);
+        ensure!((1..=LARGEST).contains(&self.size), "a payload of {} bytes is not in 1..={LARGEST}", self.size);
+        ensure!((1..=MOST_AT_ONCE).contains(&self.burst), "a burst of {} is not in 1..={MOST_AT_ONCE}", self.burst);
+        Ok(())
+    }
+}
+
+/// What it answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Done {
+    pub reading: Reading,
+    pub dropped: u64,
+}
+
+/// The child, as its parent has it.
+#[derive(Debug)]
+pub(super) struct Sender(Child);
+
+impl Sender {
+    pub fn start() -> anyhow::Result<Sender> {
+        Sender::start_where(netns::available())
+    }
+
+    /// In a namespace of its own, or in ours for the reason given.
+    pub fn start_where(available: Result<(), String>) -> anyhow::Result<Sender> {
+        let child = match available {
+            Ok(()) => Child::start_apart(child::again(KIND, &format!("own {}", user_namespace()))?)?,
+            Err(why) => Child::start(child::again(KIND, &format!("none {why}"))?)?,
+        };
+        Ok(Sender(child))
+    }
+
+    /// Which device takes the packets: one sentence.
+    pub fn device(&self) -> &str {
+        self.0.ready()
+    }
+
+    /// # Errors
+    /// Also when the kernel refused a packet, or the device did not count each as dropped.
+    pub fn run(&mut self, job: Job) -> anyhow::Result<Done> {
+        let Job { count, size, burst } = job;
+        let cpu = os::current_cpu().context("which processor is this?")?;
+        let answer = self.0.ask(&format!("run {count} {size} {burst} {cpu}"))?;
+        let [ticks, wall_ns, cpu_ns, errors, dropped] = numbers(&answer)?;
+        ensure!(errors == 0, "the kernel refused {errors} of {count} packets: {}", self.device());
+        ensure!(dropped >= count, "{dropped} of {count} packets were dropped by the device: {}", self.device());
+        Ok(Done { reading: Reading { ops: count, ticks, wall_ns, cpu_ns }, dropped })
+    }
+}
+
+/// The name of the user namespace that this process is in, as the kernel has it; empty where it does not say.
+fn user_namespace() -> String {
+    std::fs::read_link("/proc/self/ns/user").unwrap_or_default().display().to_string()
+}
+
+/// The child's side.
+pub(crate) fn serve(role: &str) -> anyhow::Result<()> {
+    let mut pinned = None;
+    let begin = || {
+        let sink = sink(role)?;
+        let device = sink.device.clone();
+        Ok((sink, device))
+    };
+    child::serve(begin, |sink, order| obey(sink, &mut pinned, order)).map(|_| ())
+}
+
+fn sink(role: &str) -> anyhow::Result<Sink> {
+    match role.split_once(' ') {
+        Some(("own", outer)) => {
+            let own = if user_namespace() == outer { "network namespace" } else { "user and network namespace" };
+            Sink::tap(own).or_else(|why| Sink::own_loopback(&format!("no TAP ({})", one_line(&why))))
+        }
+        Some(("none", why)) => Sink::loopback(why),
+        _ => bail!("{role}: neither own nor none"),
+    }
+}
+
+fn obey(sink: &mut Sink, pinned: &mut Option<(usize, Pinned)>, order: &str) -> anyhow::Result<String> {
+    let [count, size, burst, cpu] = numbers(order.strip_prefix("run ").context("not `run`")?)?;
+    let job = Job { count, size: size as usize, burst: burst as usize };
+    job.check()?;
+    stay_on(pinned, cpu as usize)?;
+    let before = sink.drops.read()?;
+    let (reading, errors) = sink.send(job);
+    let dropped = sink.drops.read()?.since(before);
+    Ok(format!("{} {} {} {errors} {dropped}", reading.ticks, reading.wall_ns, reading.cpu_ns))
+}
+
+fn stay_on(pinned: &mut Option<(usize, Pinned)>, cpu: usize) -> anyhow::Result<()> {
+    if pinned.as_ref().is_none_or(|(current, _)| *current != cpu) {
+        *pinned = None; // before the new one: its drop restores the former set
+        let pin = os::pin_to_cpu(cpu).with_context(|| format!("cannot stay on processor {cpu}"))?;
+        *pinned = Some((cpu, pin));
+    }
+    Ok(())
+}

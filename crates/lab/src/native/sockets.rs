@@ -1,0 +1,293 @@
+//! The host kernel's sockets as an end of `apps::netperf`'s tests.
+//!
+//! On a thread of its own an end's calls wait for a moment, as netperf's blocking calls do; where one thread drives both ends, none
+//! waits, and loopback has carried everything when the call returns.
+
+use crate::os;
+use apps::netperf::sockets::{Pace, Setup, Sizes, Sockets, Waits};
+use apps::streams::Failure;
+use clock::{Clock, Instant, Strategy};
+use port::os::netns::Namespace;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+/// How long a call may wait; a deadline is met that late at worst.
+const MOMENT: Duration = Duration::from_millis(20);
+/// How long a connect may take.
+const CONNECT: Duration = Duration::from_secs(5);
+/// How long a round may sleep when its caller waits, and nothing it waits for wakes it.
+const NAP: Duration = Duration::from_micros(200);
+/// EADDRNOTAVAIL, of a connect: no L4 port is left.
+const NO_PORT: i32 = libc::EADDRNOTAVAIL;
+
+/// Do calls wait?
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Calls {
+    /// For a moment, where the test asks for that.
+    Wait,
+    /// Never: the same thread drives the other end.
+    Return,
+}
+
+#[derive(Debug)]
+enum Sock {
+    Listener(TcpListener, Setup),
+    Stream(TcpStream, Sizes),
+    Datagrams(UdpSocket),
+}
+
+impl Sock {
+    fn fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Sock::Listener(listener, _) => listener.as_fd(),
+            Sock::Stream(stream, _) => stream.as_fd(),
+            Sock::Datagrams(socket) => socket.as_fd(),
+        }
+    }
+}
+
+/// The kernel's sockets.
+#[derive(Debug)]
+pub struct KernelSockets {
+    calls: Calls,
+    /// Where its sockets are opened; `None`: where the thread is.
+    home: Option<Namespace>,
+    clock: Clock,
+    fresh: Sizes,
+    socks: Vec<Option<Sock>>,
+    free: Vec<usize>,
+}
+
+impl KernelSockets {
+    /// None yet.
+    pub fn new(calls: Calls) -> KernelSockets {
+        KernelSockets::at(None, calls)
+    }
+
+    /// In a namespace, from whichever they are used.
+    pub fn within(home: Namespace, calls: Calls) -> KernelSockets {
+        KernelSockets::at(Some(home), calls)
+    }
+
+    fn at(home: Option<Namespace>, calls: Calls) -> KernelSockets {
+        let clock = Clock::live(Strategy::default());
+        KernelSockets { calls, home, clock, fresh: fresh().unwrap_or_default(), socks: Vec::new(), free: Vec::new() }
+    }
+
+    fn keep(&mut self, sock: Sock) -> usize {
+        let at = self.free.pop().unwrap_or(self.socks.len());
+        if at == self.socks.len() {
+            self.socks.push(None);
+        }
+        self.socks[at] = Some(sock);
+        at
+    }
+
+    fn sock(&self, fd: usize) -> Result<&Sock, Failure> {
+        self.socks.get(fd).and_then(Option::as_ref).ok_or(Failure::Invalid)
+    }
+
+    fn stream(&self, fd: usize) -> Result<&TcpStream, Failure> {
+        if let Sock::Stream(stream, _) = self.sock(fd)? { Ok(stream) } else { Err(Failure::Invalid) }
+    }
+
+    fn socket(&self, fd: usize) -> Result<&UdpSocket, Failure> {
+        if let Sock::Datagrams(socket) = self.sock(fd)? { Ok(socket) } else { Err(Failure::Invalid) }
+    }
+
+    fn at_home<T>(&self, open: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        match &self.home {
+            Some(home) => home.within(open)?,
+            None => open(),
+        }
+    }
+
+    fn waits(&self, setup: &Setup) -> bool {
+        self.calls == Calls::Wait && setup.waits == Waits::Briefly
+    }
+
+    fn set_up(&self, stream: &TcpStream, setup: &Setup) -> io::Result<()> {
+        if setup.nodelay {
+            stream.set_nodelay(true)?;
+        }
+        if self.waits(setup) {
+            stream.set_read_timeout(Some(MOMENT))?;
+            return stream.set_write_timeout(Some(MOMENT));
+        }
+        stream.set_nonblocking(true)
+    }
+
+    fn open_datagrams(&self, at: SocketAddr, to: Option<SocketAddr>, setup: &Setup) -> io::Result<UdpSocket> {
+        let socket = self.at_home(|| UdpSocket::bind(at))?;
+        os::set_buffers(socket.as_fd(), setup.send_buffer, setup.recv_buffer)?;
+        if let Some(to) = to {
+            socket.connect(to)?;
+        }
+        match self.waits(setup) {
+            true => socket.set_read_timeout(Some(MOMENT))?,
+            false => socket.set_nonblocking(true)?,
+        }
+        Ok(socket)
+    }
+}
+
+impl Sockets for KernelSockets {
+    type Fd = usize;
+
+    fn step(&mut self, pace: Pace) -> Instant {
+        // Calls that wait have done so already.
+        if pace == Pace::Wait && self.calls == Calls::Wait {
+            std::thread::sleep(NAP);
+        }
+        self.clock.now()
+    }
+
+    fn latest(&self) -> Instant {
+        self.clock.now()
+    }
+
+    fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
+    fn listen(&mut self, at: SocketAddr, setup: &Setup) -> Result<usize, Failure> {
+        let open = || {
+            let listener = self.at_home(|| TcpListener::bind(at))?;
+            os::set_buffers(listener.as_fd(), setup.send_buffer, setup.recv_buffer)?;
+            listener.set_nonblocking(true)?;
+            Ok(listener)
+        };
+        let listener = open().map_err(failure)?;
+        Ok(self.keep(Sock::Listener(listener, *setup)))
+    }
+
+    fn accept(&mut self, listener: usize) -> Result<usize, Failure> {
+        let Sock::Listener(socket, setup) = self.sock(listener)? else { return Err(Failure::Invalid) };
+        if self.waits(setup) {
+            // What is not readable is found out by accept.
+            let _ = dispatch::wait_readable(&[socket.as_fd()], Some(MOMENT));
+        }
+        let (stream, _) = socket.accept().map_err(failure)?;
+        self.set_up(&stream, setup).map_err(failure)?;
+        Ok(self.keep(Sock::Stream(stream, self.fresh)))
+    }
+
+    fn connect(&mut self, to: SocketAddr, setup: &Setup) -> Result<usize, Failure> {
+        let open = || {
+            let stream = match (self.calls, to) {
+                // Who waits here would keep the other end from its turn, and might wait for that.
+                (Calls::Return, SocketAddr::V4(to)) => self.at_home(|| os::begin_connect(to))?,
+                _ => self.at_home(|| TcpStream::connect_timeout(&to, CONNECT))?,
+            };
+            os::set_buffers(stream.as_fd(), setup.send_buffer, setup.recv_buffer)?;
+            self.set_up(&stream, setup)?;
+            Ok(stream)
+        };
+        let stream = open().map_err(failure)?;
+        let (mut sizes, now) = (self.fresh, os::buffers(stream.as_fd()));
+        if setup.send_buffer.is_some() {
+            sizes.send = now.0;
+        }
+        if setup.recv_buffer.is_some() {
+            sizes.recv = now.1;
+        }
+        Ok(self.keep(Sock::Stream(stream, sizes)))
+    }
+
+    fn connected(&mut self, fd: usize) -> Result<(), Failure> {
+        let stream = self.stream(fd)?;
+        if self.calls == Calls::Wait {
+            return Ok(());
+        }
+        match stream.peer_addr() {
+            Ok(_) => Ok(()),
+            Err(why) if why.kind() != ErrorKind::NotConnected => Err(failure(why)),
+            Err(_) => Err(stream.take_error().map_err(failure)?.map_or(Failure::Again, failure)),
+        }
+    }
+
+    fn datagrams(&mut self, at: SocketAddr, to: Option<SocketAddr>, setup: &Setup) -> Result<usize, Failure> {
+        let socket = self.open_datagrams(at, to, setup).map_err(failure)?;
+        Ok(self.keep(Sock::Datagrams(socket)))
+    }
+
+    fn send(&mut self, fd: usize, bytes: &[u8]) -> Result<usize, Failure> {
+        match self.sock(fd)? {
+            Sock::Stream(stream, _) => { stream }.write(bytes).map_err(failure),
+            Sock::Datagrams(socket) => socket.send(bytes).map_err(failure),
+            Sock::Listener(..) => Err(Failure::Invalid),
+        }
+    }
+
+    fn recv(&mut self, fd: usize, into: &mut [u8]) -> Result<usize, Failure> {
+        match self.sock(fd)? {
+            Sock::Stream(stream, _) => { stream }.read(into).map_err(failure),
+            Sock::Datagrams(socket) => socket.recv(into).map_err(failure),
+            Sock::Listener(..) => Err(Failure::Invalid),
+        }
+    }
+
+    fn send_to(&mut self, fd: usize, bytes: &[u8], to: SocketAddr) -> Result<usize, Failure> {
+        self.socket(fd)?.send_to(bytes, to).map_err(failure)
+    }
+
+    fn recv_from(&mut self, fd: usize, into: &mut [u8]) -> Result<(usize, SocketAddr), Failure> {
+        self.socket(fd)?.recv_from(into).map_err(failure)
+    }
+
+    fn shutdown(&mut self, fd: usize) {
+        if let Ok(stream) = self.stream(fd) {
+            let _ = stream.shutdown(Shutdown::Write); // one that is gone has nothing to shut
+        }
+    }
+
+    fn close(&mut self, fd: usize) {
+        if self.socks.get_mut(fd).and_then(Option::take).is_some() {
+            self.free.push(fd);
+        }
+    }
+
+    fn sizes(&self, fd: usize) -> Sizes {
+        match self.sock(fd) {
+            // As netperf, which asks before it connects: later the kernel has made them larger.
+            Ok(Sock::Stream(_, sizes)) => *sizes,
+            Ok(sock) => {
+                let (send, recv) = os::buffers(sock.fd());
+                Sizes { send, recv }
+            }
+            Err(_) => Sizes::default(),
+        }
+    }
+
+    fn local(&self, fd: usize) -> Result<SocketAddr, Failure> {
+        let found = match self.sock(fd)? {
+            Sock::Listener(listener, _) => listener.local_addr(),
+            Sock::Stream(stream, _) => stream.local_addr(),
+            Sock::Datagrams(socket) => socket.local_addr(),
+        };
+        found.map_err(failure)
+    }
+}
+
+/// Buffers of a stream socket that has no connection yet.
+fn fresh() -> io::Result<Sizes> {
+    let (send, recv) = os::buffers(TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0))?.as_fd());
+    Ok(Sizes { send, recv })
+}
+
+fn failure(why: io::Error) -> Failure {
+    match why.kind() {
+        ErrorKind::WouldBlock | ErrorKind::Interrupted => Failure::Again,
+        _ if why.raw_os_error() == Some(NO_PORT) => Failure::InUse,
+        _ if matches!(why.raw_os_error(), Some(libc::ENOBUFS | libc::ENOMEM | libc::EMFILE)) => Failure::NoRoom,
+        ErrorKind::ConnectionRefused
+        | ErrorKind::TimedOut
+        | ErrorKind::HostUnreachable
+        | ErrorKind::NetworkUnreachable => Failure::Refused,
+        ErrorKind::AddrInUse => Failure::InUse,
+        ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::NotConnected => Failure::Gone,
+        _ => Failure::Invalid,
+    }
+}

@@ -1,0 +1,534 @@
+//! Where `apps::netperf`'s two ends stand, and what is between them.
+//!
+//! ```text
+//!  pair     host - pair - host             nic      host - card = wire = card - host
+//!  router   host - pair - router - pair - host     (host-(router)-host of netisr2005)
+//!  native   kernel - loopback - kernel     tap      host - TAP - kernel, asked from either side
+//!  veth     kernel - veth - kernel that forwards - veth - kernel, in three namespaces ([`veth`])
+//! ```
+//!
+//! A [`Shape`] has the hosts of a file instead. On one thread the near end's waiting gives router and far end their turns; with threads each
+//! host has its own. Over TAP there are always two: the kernel's calls wait. There and over veth [`Place::run`] stands in a namespace of its
+//! own (`port::os::netns`). A host is made on the thread that runs it: its pool belongs to that.
+
+mod kernel;
+mod seen;
+mod shape;
+pub mod veth;
+
+pub use kernel::{ask_native, serve_native};
+pub use seen::{Dispatched, Seen};
+pub use shape::Shape;
+use veth::{Segments, Veth};
+
+use anyhow::{Context, anyhow};
+use apps::netperf::ours::{OurSockets, Rest};
+use apps::netperf::session::{Asked, Play, Turn};
+use apps::netperf::sockets::{Pace, Sockets};
+use clock::Clock;
+use dispatch::netisr::Mode;
+use inet::fib::Prefix;
+use inet::iface::IfaceAddr;
+use lock::{Light, Locks, Up};
+use node::Host;
+use node::config::{HostConfig, IfaceConfig, RouteConfig};
+use port::{Pairs, Spec};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::str::FromStr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread;
+
+/// What is between the ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Over {
+    /// A pair of ports in memory.
+    Pair,
+    /// Two cards and a wire.
+    Nic,
+    /// A router, with a pair to each end.
+    Router,
+    /// A TAP device; one end is the kernel.
+    Tap,
+    /// Loopback; both ends are the kernel.
+    Native,
+    /// Two pairs of virtual Ethernet devices and a namespace that forwards; all are the kernel.
+    Veth,
+}
+
+impl Over {
+    /// Each of them.
+    pub const ALL: [Over; 6] = [Over::Pair, Over::Nic, Over::Router, Over::Tap, Over::Native, Over::Veth];
+
+    /// Its word, and what it is in a few more.
+    pub fn words(self) -> [&'static str; 2] {
+        match self {
+            Over::Pair => ["pair", "A pair of ports in memory"],
+            Over::Nic => ["nic", "Two cards and a wire"],
+            Over::Router => ["router", "A router"],
+            Over::Tap => ["tap", "A TAP device to the kernel"],
+            Over::Native => ["native", "Nothing of ours: the kernel's loopback"],
+            Over::Veth => ["veth", "Nothing of ours: host, router and host are namespaces of the kernel, veth between"],
+        }
+    }
+}
+
+impl FromStr for Over {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Over, String> {
+        Over::ALL
+            .into_iter()
+            .find(|over| over.words()[0] == word)
+            .ok_or_else(|| format!("over={word}: one of {}", Over::ALL.map(|over| over.words()[0]).join(", ")))
+    }
+}
+
+/// Where a play can run.
+pub trait Ground {
+    /// Has `play` run here; says what was counted, where hosts are ours.
+    ///
+    /// # Errors
+    /// A host, a port or a namespace that cannot be had; what the play met.
+    fn run_counted<P: Play>(&self, play: &mut P) -> anyhow::Result<Seen>;
+}
+
+/// Which end of [`Over::Tap`] asks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Asker {
+    /// Our host.
+    Ours,
+    /// The kernel.
+    Kernel,
+}
+
+/// Who drives the ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Drivers {
+    /// One thread: run to completion.
+    One,
+    /// A thread for each host.
+    Each,
+}
+
+/// A place.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// What is between the ends.
+    pub over: Over,
+    /// Of a TAP device: who asks.
+    pub asker: Asker,
+    /// Who drives the ends.
+    pub drivers: Drivers,
+    /// Options of the ports, as in `tso=on,csum=on`; empty: their own defaults.
+    pub link: String,
+    /// Keys and knobs of every host, as `--set` has them.
+    pub set: Vec<(String, String)>,
+    /// Is the hosts' cost ledger on?
+    pub ledger: bool,
+    /// Netisr of the host that is judged: the router where there is one, else the far end.
+    pub isr: Option<Isr>,
+}
+
+/// Netisr of a machine: netisr2005's parentheses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Isr {
+    /// Workstreams. Where each host has a thread they have threads of their own, else the host's own loop does their work.
+    pub workstreams: usize,
+    /// How frames are dispatched.
+    pub dispatch: Mode,
+}
+
+impl Place {
+    /// One thread, ports as they are by default.
+    pub fn new(over: Over) -> Place {
+        Place {
+            over,
+            asker: Asker::Ours,
+            drivers: Drivers::One,
+            link: String::new(),
+            set: Vec::new(),
+            ledger: false,
+            isr: None,
+        }
+    }
+
+    /// Where the far end is.
+    pub fn far_address(&self) -> Ipv4Addr {
+        match (self.over, self.asker) {
+            (Over::Native, _) => Ipv4Addr::LOCALHOST,
+            (Over::Router, _) => Ipv4Addr::new(10, 0, 1, 2),
+            (Over::Veth, _) => veth::FAR,
+            (Over::Tap, Asker::Kernel) => OURS,
+            _ => Ipv4Addr::new(10, 0, 0, 2),
+        }
+    }
+
+    /// Do the options of the ports, and what is set, go with what is between?
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub fn check(&self) -> Result<(), String> {
+        if let Some((key, _)) = self.set.iter().find(|(key, _)| OURS_TO_SET.contains(&key.as_str())) {
+            return Err(format!(
+                "{key}: follows from where the ends stand; see --threads, --dispatch and --workstreams"
+            ));
+        }
+        if self.isr.is_some() && matches!(self.over, Over::Tap | Over::Native | Over::Veth) {
+            return Err(format!("{DISPATCH}: over pair, nic or router, where a host of ours is judged"));
+        }
+        if !self.set.is_empty() && matches!(self.over, Over::Native | Over::Veth) {
+            return Err("--set: no host of ours is there".to_owned());
+        }
+        let mut config = HostConfig::default();
+        self.set.iter().try_for_each(|(key, value)| config.set(key, value))?;
+        match self.over {
+            Over::Native if self.link.is_empty() => Ok(()),
+            Over::Native => Err("--link: nothing of ours is between two ends of the kernel".to_owned()),
+            Over::Veth => self.segments().map(drop),
+            Over::Tap => Spec::parse(&self.tap_port()).map(drop).map_err(|why| why.to_string()),
+            _ => Spec::parse(&self.port(0)).map(drop).map_err(|why| why.to_string()),
+        }
+    }
+
+    /// Has `play` run here.
+    ///
+    /// # Errors
+    /// A host, a port or a namespace that cannot be had; what the play met.
+    pub fn run<P: Play>(&self, play: &mut P) -> anyhow::Result<()> {
+        self.run_counted(play).map(drop)
+    }
+
+    /// Does it want a network namespace, into which the caller brings this process?
+    pub fn wants_namespace(&self) -> bool {
+        matches!(self.over, Over::Tap | Over::Veth)
+    }
+
+    /// Of [`Over::Veth`]: whether segments pass whole.
+    fn segments(&self) -> Result<Segments, String> {
+        match self.link.as_str() {
+            "" | "tso=on" => Ok(Segments::Whole),
+            "tso=off" => Ok(Segments::Cut),
+            other => Err(format!("--link {other}: of veth tso=on or tso=off")),
+        }
+    }
+
+    /// The port that `end` has, 0 the near one; of a router both.
+    fn port(&self, end: u8) -> String {
+        let with = |first: &str| {
+            let options: Vec<&str> = [first, &self.link].into_iter().filter(|part| !part.is_empty()).collect();
+            options.join(",")
+        };
+        match self.over {
+            Over::Nic => format!("nic({}):em{end}", with("wire=w")),
+            Over::Router => format!("pair({}):p{end}", with("slots=1024")),
+            _ => format!("pair({}):p", with("slots=1024")),
+        }
+    }
+
+    fn tap_port(&self) -> String {
+        match self.link.as_str() {
+            "" => format!("tap:{TAP}"),
+            link => format!("tap({link}):{TAP}"),
+        }
+    }
+
+    fn config(&self, name: &str) -> anyhow::Result<HostConfig> {
+        let judged = if self.over == Over::Router { "router" } else { "far" };
+        let mut config = HostConfig { pool_buffers: 16_384, burst: 64, ..HostConfig::default() };
+        for (key, value) in &self.set {
+            config.set(key, value).map_err(|why| anyhow!(why))?;
+        }
+        (config.name, config.locks) = (name.to_owned(), Up::NAME.to_owned());
+        match self.isr.filter(|_| name == judged) {
+            Some(of) => {
+                config.isr.workstreams = of.workstreams;
+                if self.drivers == Drivers::Each {
+                    config.locks = Light::NAME.to_owned();
+                }
+                config.sysctl.insert(DISPATCH.to_owned(), i64::from(of.dispatch.number()));
+            }
+            None => config.sysctl.retain(|knob, _| !knob.starts_with("net.isr.")),
+        }
+        Ok(config)
+    }
+
+    /// The near end (0), or the far one (1).
+    fn host<L: Locks>(&self, end: u8, pairs: &Pairs) -> anyhow::Result<Host<L>> {
+        let mut config = self.config(if end == 0 { "near" } else { "far" })?;
+        let routed = self.over == Over::Router;
+        let net = if routed { end } else { 0 };
+        let addr = Ipv4Addr::new(10, 0, net, if routed && end == 0 { 1 } else { 1 + end });
+        config.ifaces.push(iface(&self.port(end), &[addr]));
+        if routed {
+            let via = Some(Ipv4Addr::new(10, 0, net, 254));
+            config.routes.push(RouteConfig { to: Prefix::DEFAULT, via, dev: None });
+        }
+        self.build(&config, pairs)
+    }
+
+    fn router<L: Locks>(&self, pairs: &Pairs) -> anyhow::Result<Option<Host<L>>> {
+        if self.over != Over::Router {
+            return Ok(None);
+        }
+        let mut config = self.config("router")?;
+        config.sysctl.insert("net.inet.ip.forwarding".to_owned(), 1);
+        for net in 0..2 {
+            config.ifaces.push(IfaceConfig {
+                name: Some(format!("p{net}")),
+                ..iface(&self.port(net), &[Ipv4Addr::new(10, 0, net, 254)])
+            });
+        }
+        self.build(&config, pairs).map(Some)
+    }
+
+    fn build<L: Locks>(&self, config: &HostConfig, pairs: &Pairs) -> anyhow::Result<Host<L>> {
+        let host = node::run::build::<L>(config, pairs, Clock::live(config.clock))?;
+        host.stack.set_ledger(self.ledger);
+        Ok(host)
+    }
+
+    fn far_at(&self, port: u16) -> SocketAddr {
+        SocketAddr::new(IpAddr::V4(self.far_address()), port)
+    }
+
+    fn together<P: Play>(&self, play: &mut P) -> anyhow::Result<Seen> {
+        let pairs = Pairs::new();
+        let near = self.host::<Up>(0, &pairs)?;
+        let router = self.router::<Up>(&pairs)?;
+        let far = self.host::<Up>(1, &pairs)?;
+        let mut there = OurSockets::new(&far, Rest::Never);
+        let (mut end, port) = <P::Far>::open(&mut there, usual::<P::Far>()).context("the far end")?;
+        // Cards have threads of their own, which need the processor too.
+        let rest = if self.over == Over::Nic { Rest::Spins } else { Rest::Never };
+        let mut here = OurSockets::new(&near, rest);
+        let mut round = |here: &mut OurSockets<'_, Up>, pace| {
+            if let Some(router) = &router {
+                router.step();
+            }
+            let now = there.step(Pace::Go);
+            end.turn(&mut there, now);
+            if let Some(router) = &router {
+                router.step();
+            }
+            here.step(pace)
+        };
+        play.near(&mut here, &mut round, self.far_at(port))?;
+        let mut seen = Seen::default();
+        for host in [Some(&near), router.as_ref(), Some(&far)].into_iter().flatten() {
+            balanced(host)?;
+            seen.add(&Seen::of(host));
+        }
+        Ok(seen)
+    }
+
+    /// Does the judged host have threads for netisr?
+    fn has_threads(&self) -> bool {
+        self.isr.is_some()
+    }
+
+    /// The far end, on its thread.
+    fn far_there<P: Play>(&self, pairs: &Pairs, over: &AtomicBool, told: &Told) -> anyhow::Result<Seen> {
+        fn go<A: Asked, L: Locks>(host: &Host<L>, over: &AtomicBool, told: &Told) -> anyhow::Result<()> {
+            far_end::<A, _>(&mut OurSockets::new(host, Rest::Spins), usual::<A>(), over, told)
+        }
+        let gone = |why: &anyhow::Error| drop(told.send(Err(format!("{why:#}"))));
+        if self.has_threads() && self.over != Over::Router {
+            let host = self.host::<Light>(1, pairs).inspect_err(gone)?;
+            with_threads(&host, || go::<P::Far, _>(&host, over, told))?;
+            balanced(&host)?;
+            return Ok(Seen::of(&host));
+        }
+        let host = self.host::<Up>(1, pairs).inspect_err(gone)?;
+        go::<P::Far, _>(&host, over, told)?;
+        balanced(&host)?;
+        Ok(Seen::of(&host))
+    }
+
+    /// The router, on its thread.
+    fn router_there(&self, pairs: &Pairs, over: &AtomicBool) -> anyhow::Result<Seen> {
+        fn go<L: Locks>(host: &Host<L>, over: &AtomicBool) {
+            let mut sockets = OurSockets::new(host, Rest::Spins);
+            while !over.load(Ordering::Acquire) {
+                sockets.step(Pace::Wait);
+            }
+        }
+        if self.has_threads() {
+            let host = self.router::<Light>(pairs)?.context("a router")?;
+            with_threads(&host, || {
+                go(&host, over);
+                Ok(())
+            })?;
+            balanced(&host)?;
+            return Ok(Seen::of(&host));
+        }
+        let host = self.router::<Up>(pairs)?.context("a router")?;
+        go(&host, over);
+        balanced(&host)?;
+        Ok(Seen::of(&host))
+    }
+
+    /// The far end, and a router, on threads of their own.
+    fn apart<P: Play>(&self, play: &mut P) -> anyhow::Result<Seen> {
+        let (pairs, over) = (Pairs::new(), AtomicBool::new(false));
+        let (told, heard) = mpsc::channel();
+        thread::scope(|scope| {
+            let _end = End(&over); // before the scope waits, however this ends
+            let (pairs, over) = (&pairs, &over);
+            // No `told` stays here: what is heard when both are gone is that they are gone.
+            let told_too = (self.over == Over::Router).then(|| told.clone());
+            let far = dispatch::spawn_scoped(scope, "far", move || self.far_there::<P>(pairs, over, &told))?;
+            let mut threads = vec![far];
+            if let Some(told_too) = told_too {
+                threads.push(dispatch::spawn_scoped(scope, "router", move || {
+                    let gone = |why: &anyhow::Error| drop(told_too.send(Err(format!("{why:#}"))));
+                    self.router_there(pairs, over).inspect_err(gone)
+                })?);
+            }
+            let near = self.host::<Up>(0, pairs)?;
+            let port = heard.recv().context("the far end's thread is gone")?.map_err(|why| anyhow!(why))?;
+            let mut here = OurSockets::new(&near, Rest::Spins);
+            let played = play.near(&mut here, &mut |here, pace| here.step(pace), self.far_at(port));
+            over.store(true, Ordering::Release);
+            let ended =
+                threads.into_iter().map(|thread| thread.join().map_err(|_| anyhow!("a host's thread panicked"))?);
+            let ended: Vec<anyhow::Result<Seen>> = ended.collect();
+            played?;
+            let mut seen = Seen::of(&near);
+            for counted in ended {
+                seen.add(&counted?);
+            }
+            balanced(&near)?;
+            Ok(seen)
+        })
+    }
+}
+
+impl Ground for Place {
+    fn run_counted<P: Play>(&self, play: &mut P) -> anyhow::Result<Seen> {
+        let none = |()| Seen::default();
+        match (self.over, self.drivers) {
+            (Over::Native, Drivers::One) => kernel::native_together(play).map(none),
+            (Over::Native, Drivers::Each) => kernel::native_apart(play).map(none),
+            (Over::Veth, drivers) => {
+                Veth::new(self.segments().map_err(|why| anyhow!(why))?, drivers)?.run_counted(play)
+            }
+            (Over::Tap, _) => kernel::tap(self, play).map(none),
+            (_, Drivers::One) => self.together(play),
+            (_, Drivers::Each) => self.apart(play),
+        }
+    }
+}
+
+/// The knob that says how netisr dispatches.
+pub const DISPATCH: &str = "net.isr.dispatch";
+/// Keys that the place decides.
+const OURS_TO_SET: [&str; 7] = ["name", "locks", "threads", "stay", "control", "isr.workstreams", DISPATCH];
+const TAP: &str = "np0";
+/// Our host's address beside the kernel's, 10.0.0.2.
+const OURS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+
+/// What a far end's thread says: its L4 port, or why there is none.
+type Told = mpsc::Sender<Result<u16, String>>;
+
+/// Tells the other threads to end when it goes.
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+/// Where a far end listens unless told otherwise.
+fn usual<A: Asked>() -> SocketAddr {
+    any(A::PORT)
+}
+
+fn any(port: u16) -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::UNSPECIFIED, port))
+}
+
+fn iface(port: &str, addrs: &[Ipv4Addr]) -> IfaceConfig {
+    let addresses = addrs.iter().map(|addr| IfaceAddr { addr: *addr, len: 24 }).collect();
+    IfaceConfig { addresses, ..IfaceConfig::on(port) }
+}
+
+/// Ends netisr's threads when it goes.
+struct Finish<'a>(&'a Host<Light>);
+
+impl Drop for Finish<'_> {
+    fn drop(&mut self) {
+        self.0.finish_isr();
+    }
+}
+
+/// Lends netisr of `host` its threads while `run` runs.
+fn with_threads<R>(host: &Host<Light>, run: impl FnOnce() -> anyhow::Result<R>) -> anyhow::Result<R> {
+    thread::scope(|scope| {
+        let finish = Finish(host); // before the scope waits, however this ends
+        let mut threads = Vec::new();
+        for at in 0..host.isr_threads() {
+            threads.push(dispatch::spawn_scoped(scope, &format!("isr{at}"), move || host.run_isr(at))?);
+        }
+        let ran = run();
+        drop(finish);
+        for thread in threads {
+            thread.join().map_err(|_| anyhow!("a thread of netisr panicked"))??;
+        }
+        ran
+    })
+}
+
+fn balanced<L: Locks>(host: &Host<L>) -> anyhow::Result<()> {
+    let audit = host.audit();
+    anyhow::ensure!(audit.imbalance() == 0, "frames of {} are unaccounted for: {audit:?}", host.stack.name);
+    Ok(())
+}
+
+/// A far end's life on its thread.
+fn far_end<A: Asked, S: Sockets>(
+    sockets: &mut S,
+    at: SocketAddr,
+    over: &AtomicBool,
+    told: &Told,
+) -> anyhow::Result<()> {
+    let opened = A::open(sockets, at);
+    let (mut end, port) = match opened {
+        Ok(opened) => opened,
+        Err(why) => {
+            drop(told.send(Err(format!("the far end at {at}: {why}"))));
+            return Err(anyhow!(why));
+        }
+    };
+    drop(told.send(Ok(port)));
+    let mut pace = Pace::Go;
+    while !over.load(Ordering::Acquire) {
+        let now = sockets.step(pace);
+        pace = if end.turn(sockets, now) { Pace::Go } else { Pace::Wait };
+    }
+    Ok(())
+}
+
+/// The far end on a thread of its own, the near one here.
+fn beside<P: Play>(
+    play: &mut P,
+    far: impl FnOnce(&AtomicBool, &Told) -> anyhow::Result<()> + Send,
+    near: impl FnOnce(&mut P, u16) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let over = AtomicBool::new(false);
+    let (told, heard) = mpsc::channel();
+    thread::scope(|scope| {
+        let _end = End(&over);
+        let over = &over;
+        let thread = dispatch::spawn_scoped(scope, "far", move || far(over, &told))?;
+        let port = heard.recv().context("the far end's thread is gone")?.map_err(|why| anyhow!(why))?;
+        let played = near(play, port);
+        over.store(true, Ordering::Release);
+        let ended = thread.join().map_err(|_| anyhow!("the far end's thread panicked"))?;
+        played.and(ended)
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,73 @@
+//! What hosts of ours, and the process, counted while a play went on.
+
+use dispatch::netisr::WorkRow;
+use lock::Locks;
+use node::Host;
+use std::collections::BTreeMap;
+
+/// What netisr did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Dispatched {
+    /// Frames taken through the stack by who took them from the port.
+    pub directly: u64,
+    /// Frames put into a workstream's queue.
+    pub queued: u64,
+    /// Frames refused: the queue was full.
+    pub refused: u64,
+    /// Times that a workstream's thread was woken.
+    pub wakeups: u64,
+}
+
+/// All hosts of ours together.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Seen {
+    /// Netisr; there is one, of the judged host.
+    pub netisr: Dispatched,
+    /// Counters by name, as `show counters` has them.
+    pub counters: BTreeMap<String, u64>,
+    /// Context switches of the whole process while it went on: voluntary, involuntary.
+    pub switches: [u64; 2],
+    /// The cost ledger by stage: ticks, units. Empty where it was off.
+    pub stages: BTreeMap<&'static str, (u64, u64)>,
+}
+
+impl Seen {
+    /// What `host` has counted since it was made; [`Seen::switches`] is for whom times the play.
+    pub fn of<L: Locks>(host: &Host<L>) -> Seen {
+        let counters = host.stack.snapshot().into_iter().map(|entry| (entry.name, entry.value)).collect();
+        let (stages, _) = host.stack.ledger();
+        let stages = stages.iter().filter(|(_, _, units)| *units > 0);
+        let stages = stages.map(|(stage, ticks, units)| (stage.word(), (*ticks, *units))).collect();
+        Seen { netisr: dispatched(host), counters, stages, switches: [0; 2] }
+    }
+
+    /// Another host's beside it.
+    pub fn add(&mut self, other: &Seen) {
+        let (to, from) = (&mut self.netisr, &other.netisr);
+        to.directly += from.directly;
+        to.queued += from.queued;
+        to.refused += from.refused;
+        to.wakeups += from.wakeups;
+        for (to, from) in self.switches.iter_mut().zip(other.switches) {
+            *to += from;
+        }
+        for (name, count) in &other.counters {
+            *self.counters.entry(name.clone()).or_default() += count;
+        }
+        for (stage, (ticks, units)) in &other.stages {
+            let sum = self.stages.entry(stage).or_default();
+            *sum = (sum.0 + ticks, sum.1 + units);
+        }
+    }
+}
+
+fn dispatched<L: Locks>(host: &Host<L>) -> Dispatched {
+    let Some(seen) = host.isr_seen() else { return Dispatched::default() };
+    let sum = |pick: fn(&WorkRow) -> u64| seen.work.iter().map(pick).sum();
+    Dispatched {
+        directly: sum(|row| row.dispatched + row.hybrid_dispatched),
+        queued: sum(|row| row.queued),
+        refused: sum(|row| row.qdrops),
+        wakeups: seen.wakeups,
+    }
+}

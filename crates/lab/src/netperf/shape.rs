@@ -1,0 +1,76 @@
+//! Two hosts of a file as the ends of a play, and whatever the file has between them; all on one thread.
+
+use super::{balanced, usual};
+use anyhow::Context;
+use apps::netperf::ours::{OurSockets, Rest};
+use apps::netperf::session::{Asked, Play, Turn};
+use apps::netperf::sockets::{Pace, Sockets};
+use clock::Clock;
+use lock::Up;
+use node::Host;
+use node::config::{HostConfig, IsrConfig};
+use port::Pairs;
+use std::net::{Ipv4Addr, SocketAddr};
+
+/// Hosts, and which of them are the ends.
+#[derive(Clone, Debug)]
+pub struct Shape {
+    hosts: Vec<HostConfig>,
+    near: usize,
+    far: usize,
+    address: Ipv4Addr,
+}
+
+impl Shape {
+    /// `near` asks `far`; without names the file's first host asks its last. One thread enters each host, whatever the file says.
+    ///
+    /// # Errors
+    /// There is no such host, or the far one has no address, or both are one.
+    pub fn new(hosts: Vec<HostConfig>, near: Option<&str>, far: Option<&str>) -> Result<Shape, String> {
+        let place = |name: Option<&str>, otherwise: usize| match name {
+            Some(name) => hosts.iter().position(|host| host.name == name).ok_or_else(|| {
+                let names: Vec<&str> = hosts.iter().map(|host| host.name.as_str()).collect();
+                format!("there is no host '{name}'; there are {}", names.join(", "))
+            }),
+            None => Ok(otherwise),
+        };
+        let (near, far) = (place(near, 0)?, place(far, hosts.len().saturating_sub(1))?);
+        let ended = hosts.get(far).filter(|_| near != far).ok_or("a test is between two hosts; name them")?;
+        let address = ended.ifaces.iter().flat_map(|iface| &iface.addresses).map(|addr| addr.addr).next();
+        let address = address.ok_or_else(|| format!("host {} has no address to be asked at", ended.name))?;
+        let single = |host| HostConfig { locks: "up".to_owned(), threads: 1, isr: IsrConfig::default(), ..host };
+        Ok(Shape { hosts: hosts.into_iter().map(single).collect(), near, far, address })
+    }
+
+    /// Where the far end is.
+    pub fn far_address(&self) -> Ipv4Addr {
+        self.address
+    }
+
+    /// Has `play` run there. The near end's waiting gives all others their turns.
+    ///
+    /// # Errors
+    /// A host that cannot be had; what the play met.
+    pub fn run<P: Play>(&self, play: &mut P) -> anyhow::Result<()> {
+        let pairs = Pairs::new();
+        let build = |config| node::run::build::<Up>(config, &pairs, Clock::live(Default::default()));
+        let hosts: Vec<Host<Up>> = self.hosts.iter().map(build).collect::<Result<_, _>>()?;
+        let (Some(near), Some(far)) = (hosts.get(self.near), hosts.get(self.far)) else { return Ok(()) };
+        let numbered = hosts.iter().enumerate();
+        let others = numbered.filter(|(at, _)| ![self.near, self.far].contains(at));
+        let between: Vec<&Host<Up>> = others.map(|(_, host)| host).collect();
+        let mut there = OurSockets::new(far, Rest::Never);
+        let (mut end, port) = <P::Far>::open(&mut there, usual::<P::Far>()).context("the far end")?;
+        let mut here = OurSockets::new(near, Rest::Never);
+        let mut round = |here: &mut OurSockets<'_, Up>, pace| {
+            // In the file's order, and backwards: a packet passes a row of routers in one round.
+            between.iter().for_each(|host| _ = host.step());
+            let now = there.step(Pace::Go);
+            end.turn(&mut there, now);
+            between.iter().rev().for_each(|host| _ = host.step());
+            here.step(pace)
+        };
+        play.near(&mut here, &mut round, SocketAddr::from((self.address, port)))?;
+        hosts.iter().try_for_each(balanced)
+    }
+}

@@ -1,0 +1,103 @@
+//! The kernel as both hosts and as the router between them, over virtual Ethernet.
+//!
+//! ```text
+//!  namespace of this process      a second             a third
+//!  near, 10.0.0.1  vn = vr  10.0.0.254, forwards, 10.0.1.254  vs = vf  10.0.1.2, far
+//! ```
+//!
+//! One thread drives both ends as in [`super::Place`]: what one sends has passed the router, in the kernel's softirq, when the call returns.
+
+use super::{Drivers, Ground, Seen, beside, far_end, kernel, usual};
+use crate::native::sockets::{Calls, KernelSockets};
+use anyhow::Context;
+use apps::netperf::session::Play;
+use port::os::netlink::Netlink;
+use port::os::netns::Namespace;
+use port::os::tun;
+use std::net::{Ipv4Addr, SocketAddr};
+
+/// Where the far end is.
+pub const FAR: Ipv4Addr = Ipv4Addr::new(10, 0, 1, 2);
+const NEAR: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+const ROUTER: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 0, 0, 254), Ipv4Addr::new(10, 0, 1, 254)];
+
+/// What a segment may be on the devices.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Segments {
+    /// Up to 64 KiB, as veth has it by default: cut by nobody, for it never leaves the machine.
+    Whole,
+    /// Within the MTU, cut before it leaves.
+    Cut,
+}
+
+/// The three, set up.
+#[derive(Debug)]
+pub struct Veth {
+    drivers: Drivers,
+    far: Namespace,
+    _router: Namespace,
+}
+
+impl Veth {
+    /// Sets them up; the process stands in a namespace of its own already ([`port::os::netns::command`]).
+    ///
+    /// # Errors
+    /// No veth, or no forwarding, in this kernel.
+    pub fn new(segments: Segments, drivers: Drivers) -> anyhow::Result<Veth> {
+        let router = Namespace::new().context("a namespace for the router")?;
+        let far = Namespace::new().context("a namespace for the far host")?;
+        let join = |inner: &str, outer: &str| -> anyhow::Result<()> {
+            let mut netlink = Netlink::open()?;
+            netlink.add_veth(inner, outer)?;
+            Ok(netlink.move_to(outer, &router)?)
+        };
+        join("vn", "vr")?;
+        host("vn", NEAR, ROUTER[0], segments)?;
+        far.within(|| {
+            join("vf", "vs")?;
+            host("vf", FAR, ROUTER[1], segments)
+        })??;
+        router.within(|| {
+            device("vr", ROUTER[0], segments)?;
+            device("vs", ROUTER[1], segments)?;
+            std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").context("have the kernel forward")
+        })??;
+        Ok(Veth { drivers, far, _router: router })
+    }
+
+    fn far_sockets(&self, calls: Calls) -> anyhow::Result<KernelSockets> {
+        Ok(KernelSockets::within(self.far.try_clone()?, calls))
+    }
+}
+
+impl Ground for Veth {
+    fn run_counted<P: Play>(&self, play: &mut P) -> anyhow::Result<Seen> {
+        let at = |port| SocketAddr::from((FAR, port));
+        match self.drivers {
+            Drivers::One => kernel::together(play, self.far_sockets(Calls::Return)?, usual::<P::Far>(), at)?,
+            Drivers::Each => {
+                let mut there = self.far_sockets(Calls::Wait)?;
+                beside(
+                    play,
+                    |over, told| far_end::<P::Far, _>(&mut there, usual::<P::Far>(), over, told),
+                    |play, port| super::ask_native(play, at(port)),
+                )?;
+            }
+        }
+        Ok(Seen::default())
+    }
+}
+
+fn device(dev: &str, addr: Ipv4Addr, segments: Segments) -> anyhow::Result<()> {
+    let mut netlink = Netlink::open()?;
+    if segments == Segments::Cut {
+        tun::carry_no_large(dev).with_context(|| format!("{dev}: segments within the MTU"))?;
+    }
+    netlink.set_up(dev)?;
+    Ok(netlink.add_addr(dev, addr, 24)?)
+}
+
+fn host(dev: &str, addr: Ipv4Addr, gateway: Ipv4Addr, segments: Segments) -> anyhow::Result<()> {
+    device(dev, addr, segments)?;
+    Ok(Netlink::open()?.add_route(Ipv4Addr::UNSPECIFIED, 0, Some(gateway), dev)?)
+}

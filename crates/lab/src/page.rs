@@ -1,0 +1,263 @@
+//! Results as one page for a browser: tables, pictures, surroundings, and nothing that is fetched from elsewhere.
+//!
+//! A [`Page`] takes files by name and content: a [`Report`]'s JSON becomes tables and a chart, an SVG a picture, text stays text; other JSON is
+//! shown as it is. Everything that comes from a file is escaped, and an SVG is shown as an image, in which no script runs.
+
+use crate::plot::Chart;
+use crate::result::{Figure, Peer, Report, Row, Sheet};
+use crate::table;
+use std::fmt::Write;
+
+/// The largest file that is taken, in bytes.
+pub const FILE_MAX: u64 = 16 << 20;
+
+const STYLE: &str = "\
+body{font:15px/1.5 system-ui,sans-serif;max-width:1200px;margin:2em auto;padding:0 1em;color:#222}
+h1{font-size:1.5em}h2{font-size:1.2em;border-top:1px solid #ccc;padding-top:1em;margin-top:2em}
+table{border-collapse:collapse;margin:.7em 0;font-size:14px}td,th{padding:.15em .7em;text-align:left;vertical-align:top}
+th{border-bottom:1px solid #999}td.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
+tr:nth-child(even) td{background:#f6f6f6}pre{background:#f6f6f6;padding:.7em;overflow-x:auto;font-size:13px}
+.env{color:#555;font-size:13px;white-space:pre-wrap}.warn{color:#a40000}.wide{overflow-x:auto}img,svg{max-width:100%;height:auto}";
+
+/// A page that is being put together.
+#[derive(Debug, Clone, Default)]
+pub struct Page {
+    sections: Vec<Section>,
+}
+
+#[derive(Debug, Clone)]
+struct Section {
+    file: String,
+    title: String,
+    body: String,
+}
+
+impl Page {
+    /// Adds a file, by what its name ends with: `.json`, `.svg`, else text.
+    pub fn add(&mut self, file: &str, content: &str) {
+        let kind = file.rsplit_once('.').map_or("", |(_, kind)| kind);
+        let (title, body) = match kind {
+            "json" => json(file, content),
+            "svg" => (file.to_owned(), format!("<img alt=\"{}\" src=\"{}\">\n", escaped(file), image(content))),
+            _ => (file.to_owned(), format!("<pre>{}</pre>\n", escaped(content))),
+        };
+        self.sections.push(Section { file: file.to_owned(), title, body });
+    }
+
+    /// Files added.
+    pub fn len(&self) -> usize {
+        self.sections.len()
+    }
+
+    /// Was none added?
+    pub fn is_empty(&self) -> bool {
+        self.sections.is_empty()
+    }
+
+    /// The page called `title`, as HTML.
+    pub fn html(&self, title: &str) -> String {
+        let title = escaped(title);
+        let mut out = format!(
+            "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title>\n\
+             <meta name=\"viewport\" content=\"width=device-width\">\n<style>\n{STYLE}\n</style></head><body>\n<h1>{title}</h1>\n<ul>\n"
+        );
+        for (at, section) in self.sections.iter().enumerate() {
+            let _ = writeln!(out, "<li><a href=\"#s{at}\">{}</a></li>", escaped(&section.title));
+        }
+        out += "</ul>\n";
+        for (at, Section { file, title, body }) in self.sections.iter().enumerate() {
+            let _ = write!(out, "<h2 id=\"s{at}\">{}</h2>\n{body}", escaped(title));
+            if file != title {
+                let _ = writeln!(out, "<p class=\"env\">{}</p>", escaped(file));
+            }
+        }
+        out + "</body></html>\n"
+    }
+}
+
+fn json(file: &str, content: &str) -> (String, String) {
+    match Report::from_json(content) {
+        Ok(report) => (report.name.clone(), of_report(&report)),
+        Err(_) => (file.to_owned(), format!("<pre>{}</pre>\n", escaped(content))),
+    }
+}
+
+fn of_report(report: &Report) -> String {
+    let mut out = String::new();
+    let _ = writeln!(out, "<p class=\"env\">{}</p>", escaped(&report.env.to_string()));
+    for warning in report.env.warnings().iter().filter(|text| text.starts_with("WARNING")) {
+        let _ = writeln!(out, "<p class=\"warn\">{}</p>", escaped(warning));
+    }
+    let baseline = report.beside.as_ref().and_then(|beside| beside.baseline.clone());
+    let against = format!("against {}", baseline.unwrap_or_else(|| "the one before".to_owned()));
+    grid(&mut out, &["row", "what", "then", "now", "95 %", "unit", "n", &against], report.rows.iter().map(row));
+    if !report.peers.is_empty() {
+        grid(&mut out, &["peer", "now", "95 %", "unit", "n", "we are better by"], report.peers.iter().map(peer));
+    }
+    let floor = &report.noise_floor;
+    let _ = writeln!(out, "<p>Noise floor (A against A): {:.1} %, n {}.</p>", floor.percent(), floor.n);
+    if report.rows.iter().any(|row| row.now.is_some()) {
+        let _ = writeln!(out, "<div class=\"wide\">{}</div>", Chart::of(report, None).svg());
+    }
+    if let Some(beside) = &report.beside {
+        beside.sheets.iter().for_each(|of| sheet(&mut out, of));
+        beside.texts.iter().for_each(|lines| _ = writeln!(out, "<pre>{}</pre>", escaped(&lines.join("\n"))));
+    }
+    if !report.notes.is_empty() {
+        out += "<details><summary>Notes</summary><ul>\n";
+        report.notes.iter().for_each(|note| _ = writeln!(out, "<li>{}</li>", escaped(note)));
+        out += "</ul></details>\n";
+    }
+    out
+}
+
+/// A cell: words, or a figure that stands to the right.
+enum Cell {
+    Words(String),
+    Figure(String),
+}
+
+fn figure_cells(figure: &Figure) -> [Cell; 4] {
+    let interval = format!("[{}, {}]", table::number(figure.lo), table::number(figure.hi));
+    [
+        Cell::Figure(table::number(figure.median)),
+        Cell::Figure(interval),
+        Cell::Words(figure.unit.clone()),
+        Cell::Figure(figure.n.to_string()),
+    ]
+}
+
+fn row(row: &Row) -> Vec<Cell> {
+    let then = row.then.as_ref().map_or("-".to_owned(), |then| table::number(then.median));
+    let mut cells = vec![Cell::Words(row.id.clone()), Cell::Words(row.title.clone()), Cell::Figure(then)];
+    let Some(now) = &row.now else {
+        cells.extend([Cell::Figure("-".to_owned()), Cell::Words(row.missing.clone().unwrap_or_default())]);
+        return cells;
+    };
+    cells.extend(figure_cells(now));
+    cells.push(Cell::Words(row.vs_previous.as_ref().map_or("-".to_owned(), |change| {
+        let [ratio, lo, hi] = [change.ratio, change.lo, change.hi].map(table::times);
+        format!("{ratio} [{lo}, {hi}] {}", change.verdict)
+    })));
+    cells
+}
+
+fn peer(peer: &Peer) -> Vec<Cell> {
+    let [ratio, lo, hi] = [peer.ratio.median, peer.ratio.lo, peer.ratio.hi].map(table::times);
+    let mut cells = vec![Cell::Words(peer.id.clone())];
+    cells.extend(figure_cells(&peer.now));
+    cells.push(Cell::Words(format!("{ratio} [{lo}, {hi}]")));
+    cells
+}
+
+fn sheet(out: &mut String, of: &Sheet) {
+    use crate::result::Cell as Given;
+    let cell = |cell: &Given| match cell {
+        Given::Count(count) => Cell::Figure(count.to_string()),
+        Given::Number(figure) => Cell::Figure(table::number(*figure)),
+        Given::Text(text) => Cell::Words(text.clone()),
+    };
+    let _ = writeln!(out, "<h3>{}</h3>", escaped(&of.title));
+    let head: Vec<&str> = of.head.iter().map(String::as_str).collect();
+    grid(out, &head, of.rows.iter().map(|row| row.iter().map(cell).collect()));
+}
+
+fn grid(out: &mut String, head: &[&str], rows: impl Iterator<Item = Vec<Cell>>) {
+    *out += "<div class=\"wide\"><table><tr>";
+    head.iter().for_each(|of| _ = write!(out, "<th>{}</th>", escaped(of)));
+    *out += "</tr>\n";
+    for row in rows {
+        *out += "<tr>";
+        for cell in row {
+            let _ = match cell {
+                Cell::Words(words) => write!(out, "<td>{}</td>", escaped(&words)),
+                Cell::Figure(figure) => write!(out, "<td class=\"n\">{}</td>", escaped(&figure)),
+            };
+        }
+        *out += "</tr>\n";
+    }
+    *out += "</table></div>\n";
+}
+
+/// Text between tags, or within quotes.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out += "&amp;",
+            '<' => out += "&lt;",
+            '>' => out += "&gt;",
+            '"' => out += "&quot;",
+            _ => out.push(c),
+        }
+    }
+    out
+}
+
+/// An SVG as a data URL (RFC 2397), percent-encoded.
+fn image(svg: &str) -> String {
+    let mut out = "data:image/svg+xml,".to_owned();
+    for byte in svg.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'/' | b':' | b' ' | b'=' => {
+                out.push(byte.into())
+            }
+            _ => _ = write!(out, "%{byte:02X}"),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::tests::example;
+
+    #[test]
+    fn a_result_has_its_tables_picture_surroundings_and_notes() {
+        let (report, _) = example();
+        let mut page = Page::default();
+        page.add("b.json", &report.to_json().unwrap());
+        let html = page.html("results");
+        for part in [
+            "<h2 id=\"s0\">example</h2>",
+            "<th>we are better by</th>",
+            "<td>lwip.udp.send</td>",
+            "<td class=\"n\">2357</td>",
+            "five MACs &lt;fixed columns&gt; &amp; all",
+            "<svg xmlns",
+            "<li>64-byte frames without FCS</li>",
+            "Noise floor (A against A): 0.4 %, n 30.",
+            "<p class=\"env\">b.json</p>",
+        ] {
+            assert!(html.contains(part), "{part}: {html}");
+        }
+        assert!(
+            !html.contains("src=\"http") && !html.contains("<script") && !html.contains("@import"),
+            "all of it is here"
+        );
+    }
+
+    #[test]
+    fn whatever_a_file_says_stays_text() {
+        let mut page = Page::default();
+        page.add("<b>.txt", "1 < 2 && \"x\" </pre><script>alert(1)</script>");
+        page.add("p.svg", "<svg onload=\"alert(1)\"><script>alert(2)</script></svg>");
+        page.add("other.json", "{\"a\": \"</pre><script>\"}");
+        page.add("broken.json", "{");
+        let html = page.html("<t>");
+        assert!(!html.contains("<script") && !html.contains("onload=\"") && !html.contains("<b>"), "{html}");
+        assert!(html.contains("data:image/svg+xml,%3Csvg onload=%22alert"), "{html}");
+        assert!(html.contains("<title>&lt;t&gt;</title>") && page.len() == 4 && !page.is_empty());
+    }
+
+    #[test]
+    fn a_row_without_a_figure_says_why() {
+        let (mut report, _) = example();
+        report.rows = vec![Row::missing("x", "not here", "this machine has <one> core")];
+        let mut page = Page::default();
+        page.add("a.json", &report.to_json().unwrap());
+        let html = page.html("t");
+        assert!(html.contains("this machine has &lt;one&gt; core") && !html.contains("<svg"), "{html}");
+    }
+}

@@ -1,0 +1,217 @@
+//! A test of netperf's, or tcpconnect, between two hosts, with netisr of one machine set this way or that.
+//!
+//! Each trial makes its hosts anew: what a trial before left in them is in none. Making them is not in the figure; the test times itself.
+
+use crate::netperf::{Ground, Place, Seen};
+use crate::os;
+use crate::sample::Sample;
+use crate::subject::{Reading, Subject};
+use crate::timer;
+use anyhow::{Context, bail};
+use apps::netperf::near::Near;
+use apps::netperf::session::{Netserver, Play, Round};
+use apps::netperf::sockets::Sockets;
+use apps::netperf::{Length, Options, Outcome, Test};
+use apps::netrate::{Connected, Tcpconnect};
+use clock::Duration;
+use std::net::SocketAddr;
+
+/// What is done.
+#[derive(Debug, Clone)]
+pub enum Work {
+    /// A test of netperf's.
+    Netperf(Options),
+    /// Connections, one after the other, for so long.
+    Connect(Duration),
+}
+
+/// Times that a trial in which nothing was done is made again, each four times as long.
+const MOST_TRIES: u32 = 4;
+
+/// A test whose outcome is kept.
+struct Once<'a> {
+    options: &'a Options,
+    outcome: Option<Outcome>,
+}
+
+impl Play for Once<'_> {
+    type Far = Netserver;
+
+    fn near<S: Sockets>(&mut self, sockets: &mut S, round: Round<'_, S>, at: SocketAddr) -> anyhow::Result<()> {
+        self.outcome = Some(Near::new(sockets, round, |_| ()).run(at, self.options)?);
+        Ok(())
+    }
+}
+
+/// One operation: a byte that arrived, a transaction, a connection.
+pub struct NetperfRig {
+    id: String,
+    place: Place,
+    work: Work,
+    seen: Seen,
+}
+
+impl NetperfRig {
+    /// At `place`.
+    pub fn new(id: &str, place: Place, work: Work) -> NetperfRig {
+        NetperfRig { id: id.to_owned(), place, work, seen: Seen::default() }
+    }
+
+    /// What was counted in the last trial.
+    pub fn seen(&self) -> &Seen {
+        &self.seen
+    }
+}
+
+/// Bytes of a stream that arrived, transactions or connections; in how many seconds; what was counted.
+struct Done {
+    ops: u64,
+    seconds: f64,
+    seen: Seen,
+}
+
+impl Work {
+    fn is_stream(&self) -> bool {
+        matches!(self, Work::Netperf(options) if options.test.is_stream())
+    }
+
+    /// What is counted in one go: so many operations, and how that is called.
+    pub fn each(&self) -> (f64, &'static str) {
+        if self.is_stream() { (1000.0, "1000 bytes") } else { (1.0, "an operation") }
+    }
+
+    /// The unit of [`Work::rates`].
+    pub fn unit(&self) -> &'static str {
+        match self {
+            Work::Netperf(_) if self.is_stream() => "10^6bits/s",
+            Work::Netperf(_) => "trans/s",
+            Work::Connect(_) => "conn/s",
+        }
+    }
+
+    /// What the trials reached: 10^6 bits, transactions or connections a second.
+    pub fn rates(&self, sample: &Sample) -> Vec<f64> {
+        let scale = if self.is_stream() { 8e-6 } else { 1.0 };
+        let hz = timer::rate().hz as f64;
+        sample.values().into_iter().map(|ticks| scale * hz / ticks).collect()
+    }
+
+    /// Does it on `ground`: a trial, and what was counted in it.
+    ///
+    /// # Errors
+    /// As [`Work::run`].
+    pub fn reading(&self, ground: &impl Ground) -> anyhow::Result<(Reading, Seen)> {
+        let (cpu, wall, switches) = (os::thread_cpu_ns(), os::monotonic_ns(), os::context_switches());
+        let Done { ops, seconds, mut seen } = self.run(ground)?;
+        let after = os::context_switches();
+        seen.switches = [after[0] - switches[0], after[1] - switches[1]];
+        let ticks = (seconds * timer::rate().hz as f64) as u64;
+        let (wall_ns, cpu_ns) = (os::monotonic_ns() - wall, os::thread_cpu_ns() - cpu);
+        Ok((Reading { ops, ticks, wall_ns, cpu_ns }, seen))
+    }
+
+    /// Does it on `ground`; where nothing was done in that time it is made again, four times as long, and the time of both counts.
+    ///
+    /// # Errors
+    /// What it met, or nothing done however long it went on.
+    fn run(&self, ground: &impl Ground) -> anyhow::Result<Done> {
+        let (mut longer, mut before) = (1, 0.0);
+        for _ in 0..MOST_TRIES {
+            let mut done = match self {
+                Work::Netperf(options) => netperf(ground, options, longer)?,
+                Work::Connect(time) => connect(ground, *time * longer)?,
+            };
+            before += done.seconds;
+            if done.ops > 0 {
+                done.seconds = before;
+                return Ok(done);
+            }
+            // On a busy machine a host may not have had its turn in that time.
+            longer *= 4;
+        }
+        bail!("nothing was done, in {MOST_TRIES} tries")
+    }
+}
+
+fn netperf(ground: &impl Ground, options: &Options, longer: u32) -> anyhow::Result<Done> {
+    let length = match options.length {
+        Length::Time(time) => Length::Time(time * longer),
+        count => count,
+    };
+    let options = &Options { length, ..options.clone() };
+    let mut once = Once { options, outcome: None };
+    let seen = ground.run_counted(&mut once)?;
+    let outcome = once.outcome.context("no outcome")?;
+    let ops = match outcome.test {
+        Test::UdpStream => outcome.tally.bytes,
+        test if test.is_stream() => outcome.bytes,
+        _ => outcome.messages,
+    };
+    Ok(Done { ops, seconds: outcome.elapsed, seen })
+}
+
+fn connect(ground: &impl Ground, time: Duration) -> anyhow::Result<Done> {
+    let mut said = Vec::new();
+    let mut tool = Tcpconnect::new(time, &mut said);
+    let seen = ground.run_counted(&mut tool)?;
+    let Connected { count, seconds } = tool.done.context("tcpconnect did not end")?;
+    Ok(Done { ops: count, seconds, seen })
+}
+
+impl Subject for NetperfRig {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn trial(&mut self) -> anyhow::Result<Reading> {
+        let (reading, seen) = self.work.reading(&self.place).with_context(|| self.id.clone())?;
+        self.seen = seen;
+        Ok(reading)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::netperf::{Dispatched, Drivers, Isr, Over};
+    use dispatch::netisr::Mode;
+
+    fn rig(over: Over, drivers: Drivers, dispatch: Mode, test: Test) -> NetperfRig {
+        let isr = Some(Isr { workstreams: 1, dispatch });
+        let place = Place { isr, drivers, ..Place::new(over) };
+        let length = Length::Count(50); // however slow the machine is
+        NetperfRig::new("x", place, Work::Netperf(Options { length, ..Options::new(test) }))
+    }
+
+    #[test]
+    fn frames_go_through_the_judged_host_as_it_is_set() {
+        for over in [Over::Pair, Over::Router] {
+            for drivers in [Drivers::One, Drivers::Each] {
+                for mode in Mode::ALL {
+                    let mut rig = rig(over, drivers, mode, Test::TcpRr);
+                    let reading = rig.trial().unwrap();
+                    let Dispatched { directly, queued, refused, .. } = rig.seen().netisr;
+                    if drivers == Drivers::Each {
+                        assert!(rig.seen().switches[0] > 0, "threads are waited for at least when they end");
+                    }
+                    assert!(reading.ops == 50 && refused == 0, "{over:?} {drivers:?} {mode}: {reading:?}");
+                    let all = directly + queued;
+                    assert!(all as f64 >= reading.ops as f64, "{over:?} {drivers:?} {mode}: {directly} {queued}");
+                    match mode {
+                        Mode::Direct => assert_eq!(queued, 0, "{over:?} {drivers:?}"),
+                        Mode::Deferred => assert!(queued > directly, "{over:?} {drivers:?}: {directly} {queued}"),
+                        Mode::Hybrid => {}
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn connections_are_counted() {
+        let isr = Some(Isr { workstreams: 1, dispatch: Mode::Deferred });
+        let place = Place { isr, ..Place::new(Over::Pair) };
+        let mut rig = NetperfRig::new("c", place, Work::Connect(Duration::from_millis(30)));
+        assert!(rig.trial().unwrap().ops > 5 && rig.seen().netisr.queued > 10);
+    }
+}
