@@ -1,8 +1,15 @@
 //! The command line: every command and every flag, declared once. Help, completions and manual pages come from here.
 
+use crate::ab::AbArgs;
 use crate::bridge::BridgeArgs;
+use crate::files::{FiledArgs, FileloadArgs};
+use crate::iperf3::Iperf3Args;
+use crate::kv::{KvdArgs, KvloadArgs};
 use crate::livelock::LivelockArgs;
+use crate::netperf::{NetperfArgs, NetserverArgs};
+use crate::netrate::NetrateArgs;
 use crate::pipe::{MountArgs, NanopingArgs, PipeArgs, RowCommand, TapArgs};
+use crate::results::{GateArgs, ReportArgs};
 use crate::rfc2544::Rfc2544Args;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use std::ffi::OsString;
@@ -17,12 +24,13 @@ Run hosts and bridges
   host              One host from flags: --port tap:tap0 --addr 10.0.0.2/24
   bridge PORT...    An Ethernet bridge: learns, forwards, floods; 'switch' is the same
   ftpd httpd iperf3 serve
-                    One such host that serves over TCP: files, iperf3 -s, echo discard chargen sink
+                    One such host that serves files, echo discard chargen sink; iperf3 -s or -c
+  kvd, filed        One that keeps keys and values for Redis clients, or files for fileload
 Ask and change a running host (socket: --url or $LINERATE_CTL)
   ctl WORDS         Any of its words; 'ctl help' lists them
   ifconfig ip arp route sysctl netstat ss show audit
                     The same without 'ctl'
-  tcpdump           Its frames as they pass, printed or written as pcapng
+  tcpdump, top      Its frames as they pass, printed or written as pcapng; its rates, live
   extcap            The same, and any port, in Wireshark: 'linerate extcap --install'
 Frames as lines, through pipes ('linerate A + B + C' is A | B | C in one process)
   cat PORT, put PORT, pipe PORT
@@ -42,6 +50,12 @@ Measure
   ladder NAME       Each design choice's price, step by step
   repro NAME        A report's table, as it was and as it is here now
   bench GROUP       The figures of merit, beside their peers
+  ab --a K --b K W  A workload with knobs set one way and another: which is better, and why
+  report DIR        Results as one page for a browser; 'gate' says whether a run got slower
+  netperf -t TEST   netperf's tests between two ends of ours, over the kernel, or between both
+  netserver         The end that netperf asks, when it is in another process
+  netrate TOOL      FreeBSD's tcpconnect, netblast, netsend, juggle, tcpp, http, at these places
+  kvload, fileload  A database's and a file service's work at the same places
   rfc2544 PORT PORT Throughput, latency, loss, bursts of what is between two ports
   livelock          Frames forwarded against frames offered: by interrupts, and polled
   profile -- ...    Where a command's processor time goes, by function
@@ -83,10 +97,14 @@ pub enum Command {
     Ftpd(FilesArgs),
     /// Serve files over HTTP from a host made from flags; /dev/zero?bytes=N too
     Httpd(FilesArgs),
-    /// Serve stock iperf3 clients from a host made from flags
-    Iperf3(Iperf3Args),
+    /// Measure a path as iperf3 does, as server or client, from a host made from flags
+    Iperf3(Box<Iperf3Args>),
     /// Serve echo, discard, chargen or sink over TCP from a host made from flags
     Serve(ServeArgs),
+    /// Keep keys and values for Redis clients, in memory, on a host made from flags
+    Kvd(Box<KvdArgs>),
+    /// Keep files in memory for 'linerate fileload', on a host made from flags
+    Filed(Box<FiledArgs>),
     /// Say words to a running host and print its answer
     Ctl(CtlArgs),
     /// Ifaces of a running host, in BSD's words
@@ -103,7 +121,7 @@ pub enum Command {
     Netstat(ShortArgs),
     /// Sockets of a running host, in iproute2's words: -t -u -l -a -i -o -e -p -m -s
     Ss(ShortArgs),
-    /// pools, locks, ports, drops, counters, ledger [on|off] or sockets of a running host
+    /// pools, locks, ports, drops, counters, ledger [on|off], sockets or topology of a running host
     Show(ShortArgs),
     /// The balance of frames of a running host: in, out, held, dropped by reason
     Audit(ShortArgs),
@@ -129,6 +147,22 @@ pub enum Command {
     Repro(ReproArgs),
     /// The figures of merit, beside their peers in the same run
     Bench(BenchArgs),
+    /// Results of a directory as one page for a browser
+    Report(ReportArgs),
+    /// Is a run as fast as an earlier one? For who decides without looking
+    Gate(GateArgs),
+    /// One workload with the hosts set this way and that: which is better, and why
+    Ab(AbArgs),
+    /// netperf's tests: TCP and UDP, streams, requests, connections; ours, over TAP, and the kernel's
+    Netperf(NetperfArgs),
+    /// Be the end that netperf asks, on a host made from flags or on the kernel
+    Netserver(NetserverArgs),
+    /// FreeBSD's netrate tools: connections, datagrams, messages, streams
+    Netrate(NetrateArgs),
+    /// A database's work: GETs and SETs of keys of which few are wanted often, by many clients
+    Kvload(Box<KvloadArgs>),
+    /// A file service's work: names, attributes, reads and writes, by many clients
+    Fileload(Box<FileloadArgs>),
     /// Throughput, latency, loss and bursts of a device between two ports, by RFC 2544; without ports, of our bridge
     Rfc2544(Rfc2544Args),
     /// Frames forwarded against frames offered: interrupts collapse beyond the knee, polling stays flat
@@ -162,13 +196,16 @@ pub enum Command {
 /// `up`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Each host answers at DIR/NAME.sock. It ends on Ctrl-C, on the control word 'stop', or when all its
+Each host answers at DIR/NAME.sock; without --control-dir its name is enough, as in 'linerate ctl
+--url a ip neigh'. It ends on Ctrl-C, on the control word 'stop', or when all its
 ports are over (a capture read to its end, a device gone), unless its key 'stay' is on. On its end
 its audit is printed; the exit code is 1 if a frame is unaccounted for or a port was lost.
 
 Example:
   linerate up topo/pair.toml --control-dir /tmp/lr &
-  linerate ctl --url /tmp/lr/a.sock ip neigh")]
+  linerate ctl --url /tmp/lr/a.sock ip neigh
+On virtual time: who was answered how often, and after how long (least, mean, most); then the audits
+  linerate up --sim 10 topo/dumbbell.toml")]
 pub struct UpArgs {
     /// The TOML file: [[host]] tables
     #[arg(value_hint = ValueHint::FilePath)]
@@ -182,6 +219,12 @@ pub struct UpArgs {
     /// Read and check the file, and run nothing
     #[arg(long)]
     pub check: bool,
+    /// Not live, but so many seconds of virtual time: each host asks each echo once a second
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub sim: Option<u64>,
+    /// Of --sim: what is random follows from it
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "sim")]
+    pub seed: u64,
 }
 
 /// `host`.
@@ -209,7 +252,7 @@ pub struct HostArgs {
     /// Leave checksums to the port before it: ip4csum, udp4csum, rxcsum, tso4
     #[arg(long, value_name = "WHAT", value_delimiter = ',')]
     pub offload: Vec<String>,
-    /// A service: echo, discard, or with its port as in echo:7
+    /// A service: echo, discard, iperf3, netserver; its port as in echo:7
     #[arg(long, value_name = "KIND[:PORT]")]
     pub service: Vec<String>,
     /// A route through a gateway: default,10.0.0.1 or 10.1.0.0/16,10.0.0.1
@@ -272,28 +315,6 @@ pub enum UploadsArg {
     New,
     /// Any name: what was there is replaced
     Replace,
-}
-
-/// `iperf3`.
-#[derive(Args, Debug)]
-#[command(after_help = "\
-The host's flags are those of 'linerate host'; it ends as that one does.
-
-Example:
-  linerate iperf3 -s --port tap:tap0 --addr 10.0.0.2/24
-  iperf3 -c 10.0.0.2")]
-pub struct Iperf3Args {
-    /// Be the server: there is nothing else it can be
-    #[arg(short = 's', long, required = true)]
-    pub server: bool,
-    /// One JSON object for each test instead of lines
-    #[arg(short = 'J', long)]
-    pub json: bool,
-    /// End after one test
-    #[arg(short = '1', long)]
-    pub one_off: bool,
-    #[command(flatten)]
-    pub served: ServedArgs,
 }
 
 /// `serve`.
@@ -560,6 +581,8 @@ pub enum ReportName {
     Ethpipe2013,
     /// Nagelhout: a polled bridge of two and four ports, and what each tweak to the driver gives
     Bridge2004,
+    /// Watson: netperf and tcpconnect, frames dispatched directly against queued, host to host and through a router
+    Netisr2005,
 }
 
 /// `bench`.
@@ -582,6 +605,10 @@ pub enum BenchGroup {
     Text,
     /// Frames forwarded by their addresses, and the parts of that
     Bridge,
+    /// Packets forwarded by a million routes, lookups, routes that change meanwhile
+    Route,
+    /// What netisr costs a frame; host-router-host and connections, beside the kernel
+    Dispatch,
 }
 
 /// `profile`.

@@ -41,6 +41,9 @@ pub struct BridgeArgs {
     /// Loops that poll, each in a thread of its own; ports are dealt out in turn
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=LANES_MAX as i64))]
     pub loops: u16,
+    /// Workers that decide where frames go, each in a thread of its own; the one loop posts them what comes
+    #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "loops", value_parser = clap::value_parser!(u16).range(0..LANES_MAX as i64))]
+    pub workers: u16,
     /// Its name
     #[arg(long, value_name = "NAME", default_value = "bridge0")]
     pub name: String,
@@ -74,7 +77,8 @@ pub fn run(args: &BridgeArgs) -> anyhow::Result<Exit> {
     }
     let specs = specs(args)?;
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
-    let mut config = SwitchConfig { name: args.name.clone(), lanes: args.loops.into(), ..SwitchConfig::default() };
+    let mut config = SwitchConfig { name: args.name.clone(), loops: args.loops.into(), ..SwitchConfig::default() };
+    config.workers = args.workers.into();
     config.bridge.fdb = FdbConfig { most: args.table as usize, ..FdbConfig::new() };
     if !args.age.is_zero() {
         config.bridge.fdb.timeout = args.age;
@@ -85,7 +89,7 @@ pub fn run(args: &BridgeArgs) -> anyhow::Result<Exit> {
     }
     for spec in &specs {
         switch.add(spec, None).map_err(|why| match why {
-            AddError::Taken(_) | AddError::TooMany => Fault::usage(why),
+            AddError::Taken(_) | AddError::TooMany(_) => Fault::usage(why),
             why => anyhow::Error::from(why).context(format!("port {spec}")),
         })?;
     }

@@ -2,7 +2,9 @@
 
 use crate::args::ShortArgs;
 use crate::exit::{Exit, Fault, notice, print};
+use crate::hosts::own_control_dir;
 use node::control::{self, ControlError};
+use std::path::Path;
 use std::time::Duration;
 
 /// A host answers within a millisecond; one that is busy with a listing of a million routes takes longer.
@@ -13,7 +15,7 @@ pub fn run(url: Option<&str>, json: bool, words: Vec<String>) -> anyhow::Result<
     let Some(url) = url else {
         return Err(Fault::usage("no control socket: give --url unix:///path, or set LINERATE_CTL"));
     };
-    match control::request(url, &words, json, PATIENCE) {
+    match control::request(&socket_of(url), &words, json, PATIENCE) {
         Ok(answer) if answer.ok => print(&answer.text).map(|()| Exit::Fine),
         Ok(answer) => {
             notice(&format!("{}: {}", words.first().map_or("ctl", String::as_str), answer.text.trim_end()));
@@ -22,6 +24,14 @@ pub fn run(url: Option<&str>, json: bool, words: Vec<String>) -> anyhow::Result<
         Err(error @ (ControlError::BadUrl(_) | ControlError::BadWord)) => Err(Fault::usage(error)),
         Err(error) => Err(Fault { exit: Exit::Nobody, what: error.to_string() }.into()),
     }
+}
+
+/// The place that is meant: a word that is no path is the name of a host that `up` runs, where it puts control sockets.
+pub fn socket_of(url: &str) -> String {
+    if url.is_empty() || url.contains('/') || Path::new(url).exists() {
+        return url.to_string();
+    }
+    own_control_dir().join(format!("{url}.sock")).display().to_string()
 }
 
 /// `linerate arp -a` for `linerate ctl arp -a`.

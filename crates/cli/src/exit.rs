@@ -2,6 +2,7 @@
 
 use clap::CommandFactory;
 use clap::error::ErrorKind;
+use lab::gate::Outcome;
 use std::fmt;
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -10,18 +11,26 @@ use std::process::ExitCode;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Exit {
     /// Done.
-    Fine = 0,
+    Fine,
     /// Could not be done, or the audit found frames unaccounted for.
-    Failed = 1,
+    Failed,
     /// The command line or a configuration file is wrong.
-    Usage = 2,
+    Usage,
     /// No host answers at the control socket.
-    Nobody = 3,
+    Nobody,
+    /// What a gate came to, with codes of its own.
+    Judged(Outcome),
 }
 
 impl Exit {
     pub fn code(self) -> ExitCode {
-        ExitCode::from(self as u8)
+        ExitCode::from(match self {
+            Exit::Fine => 0,
+            Exit::Failed => 1,
+            Exit::Usage => 2,
+            Exit::Nobody => 3,
+            Exit::Judged(outcome) => outcome as u8,
+        })
     }
 }
 

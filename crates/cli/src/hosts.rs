@@ -1,4 +1,4 @@
-//! `up` and `host`: from a file or from flags to running hosts, and their audits at the end.
+//! `up` and `host`: from a file or from flags to running hosts, live or on virtual time, and their audits at the end.
 
 use crate::args::{HostArgs, UpArgs};
 use crate::exit::{Exit, Fault, notice, print};
@@ -6,10 +6,13 @@ use anyhow::Context;
 use node::config::{self, HostConfig, IfaceConfig};
 use node::run::{Event, Outcome, UpError};
 use port::Spec;
+use sim::probe::{Heard, probe};
+use sim::shape;
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// `up FILE`.
 pub fn up(args: UpArgs) -> anyhow::Result<Exit> {
@@ -22,6 +25,9 @@ pub fn up(args: UpArgs) -> anyhow::Result<Exit> {
         let names: Vec<&str> = hosts.iter().map(|host| host.name.as_str()).collect();
         return print(&format!("{}: good: {}\n", args.file.display(), names.join(", "))).map(|()| Exit::Fine);
     }
+    if let Some(seconds) = args.sim {
+        return simulate(&hosts, Duration::from_secs(seconds), args.seed);
+    }
     if hosts.iter().any(|host| host.control.is_none()) {
         let dir = control_dir(args.control_dir)?;
         for host in hosts.iter_mut().filter(|host| host.control.is_none()) {
@@ -29,6 +35,21 @@ pub fn up(args: UpArgs) -> anyhow::Result<Exit> {
         }
     }
     run(hosts)
+}
+
+/// `up --sim SECONDS FILE`: the same hosts on virtual time, everybody asking everybody.
+fn simulate(hosts: &[HostConfig], span: Duration, seed: u64) -> anyhow::Result<Exit> {
+    let mut world = shape::from_hosts(hosts, seed).map_err(Fault::usage)?;
+    let heard = probe(&mut world, hosts, span, Duration::from_secs(1)).context("a socket")?;
+    let ms = |time: Duration| time.as_secs_f64() * 1e3;
+    for Heard { from, to, sent, answered, least, most, sum } in heard {
+        let times = match answered {
+            0 => String::new(),
+            _ => format!("  {:.1} {:.1} {:.1} ms", ms(least), ms(sum) / f64::from(answered), ms(most)),
+        };
+        print(&format!("{from:<12} {to:<12} {answered:>5} of {sent}{times}\n"))?;
+    }
+    report(&world.end(), Audits::Stdout)
 }
 
 /// `host --port SPEC ...`.
@@ -41,7 +62,7 @@ pub fn host(args: HostArgs, words: &[OsString]) -> anyhow::Result<Exit> {
 fn run(hosts: Vec<HostConfig>) -> anyhow::Result<Exit> {
     let audits = Audits::beside(&hosts);
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
-    let outcomes = node::up(hosts, tell);
+    let outcomes = node::run::up_with(hosts, apps::host::Servers, tell);
     let outcomes = outcomes.map_err(|error| match error {
         UpError::Build(node::run::BuildError::Config(_)) => Fault::usage(error),
         other => other.into(),
@@ -92,7 +113,8 @@ pub fn report(outcomes: &[Outcome], audits: Audits) -> anyhow::Result<Exit> {
     Ok(if outcomes.iter().all(fine) { Exit::Fine } else { Exit::Failed })
 }
 
-fn set_all(host: &mut HostConfig, pairs: &[(String, String)]) -> anyhow::Result<()> {
+/// Sets keys or knobs of a host.
+pub fn set_all(host: &mut HostConfig, pairs: &[(String, String)]) -> anyhow::Result<()> {
     pairs.iter().try_for_each(|(key, value)| host.set(key, value)).map_err(Fault::usage)
 }
 

@@ -1,22 +1,32 @@
 //! `linerate`: one binary, many commands. Flags are declared in [`args`], each once; the work is done elsewhere.
 #![forbid(unsafe_code)]
 
+mod ab;
 mod args;
 mod bridge;
 mod ctl;
 mod docs;
 mod exit;
 mod extcap;
+mod files;
 mod hosts;
+mod iperf3;
+mod kv;
 mod livelock;
+mod load;
+mod netperf;
+mod netrate;
 mod pipe;
 mod pkt;
+mod place;
 mod ports;
 mod profile;
+mod results;
 mod rfc2544;
 mod run;
 mod serve;
 mod tcpdump;
+mod top;
 
 use args::{Cli, Command};
 use clap::Parser;
@@ -65,8 +75,10 @@ fn obey(command: Command, words: &[OsString]) -> anyhow::Result<Exit> {
         Command::Host(args) => hosts::host(args, words),
         Command::Ftpd(args) => serve::ftpd(&args, words),
         Command::Httpd(args) => serve::httpd(&args, words),
-        Command::Iperf3(args) => serve::iperf3(&args, words),
+        Command::Iperf3(args) => iperf3::run(&args, words),
         Command::Serve(args) => serve::small(&args, words),
+        Command::Filed(args) => files::serve(&args, words),
+        Command::Kvd(args) => kv::serve(&args, words),
         Command::Ctl(args) => ctl::run(args.url.as_deref(), args.json, args.words),
         Command::Ifconfig(args) => ctl::short("ifconfig", args),
         Command::Ip(args) => ctl::short("ip", args),
@@ -82,7 +94,15 @@ fn obey(command: Command, words: &[OsString]) -> anyhow::Result<Exit> {
         Command::Ladder(args) => run::ladder(args),
         Command::Repro(args) => run::repro(args),
         Command::Bench(args) => run::bench(args),
+        Command::Report(args) => results::report(&args),
+        Command::Gate(args) => results::gate(&args),
         Command::Rfc2544(args) => rfc2544::run(&args),
+        Command::Ab(args) => ab::run(&args),
+        Command::Netperf(args) => netperf::run(&args, words),
+        Command::Netserver(args) => netperf::serve(&args, words),
+        Command::Netrate(args) => netrate::run(&args, words),
+        Command::Kvload(args) => kv::load(&args, words),
+        Command::Fileload(args) => files::load(&args, words),
         Command::Livelock(args) => livelock::run(&args),
         Command::Profile(args) => profile::run(args),
         Command::InARow(command) => pipe::alone(command),

@@ -22,7 +22,8 @@ use anyhow::Context;
 use args::{CatArgs, ConvArgs, FormArgs, PutArgs, StreamArgs};
 use clap::{Parser, Subcommand};
 use ends::{From, To};
-use flow::{CountArgs, DelayArgs, GenArgs, MirrorArgs, RateArgs, SplitArgs, TopArgs};
+use flow::{CountArgs, DelayArgs, GenArgs, MirrorArgs, RateArgs, SplitArgs};
+pub use flow::{TopArgs, WatchArgs};
 use grep::GrepArgs;
 use pipe::run::{Jobs, RunError};
 use pipe::stage::Chain;
@@ -61,7 +62,7 @@ pub enum RowCommand {
     Rate(RateArgs),
     /// Count frames, their bytes and their rates
     Count(CountArgs),
-    /// Say which flows, addresses, types or VLANs are busiest
+    /// Say which flows, addresses, types or VLANs are busiest; or watch running hosts
     Top(TopArgs),
 }
 
@@ -109,6 +110,7 @@ fn made((make, stream): (flow::Make, StreamArgs)) -> Step {
 pub fn alone(command: RowCommand) -> anyhow::Result<Exit> {
     match &command {
         RowCommand::Grep(args) => return grep::run(args),
+        RowCommand::Top(args) if crate::top::is_meant(args) => return crate::top::run(args),
         RowCommand::Gen(args) if args.fixed => {
             dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
             return args.run_fixed().map(|()| Exit::Fine);

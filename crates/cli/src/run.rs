@@ -14,7 +14,7 @@ use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 /// A study: what `lab` offers under that name.
-type Study = fn(&Options, &mut dyn FnMut(Progress)) -> anyhow::Result<Report>;
+pub type Study = fn(&Options, &mut dyn FnMut(Progress)) -> anyhow::Result<Report>;
 
 pub fn testtool(args: TesttoolArgs) -> anyhow::Result<Exit> {
     if args.native && args.mode != ToolMode::Send {
@@ -66,29 +66,35 @@ pub fn repro(args: ReproArgs) -> anyhow::Result<Exit> {
         ReportName::Ethpipe2013 => lab::repro::ethpipe2013,
         ReportName::Bridge2004 if args.dma == Some(DmaName::Copy) => lab::repro::bridge2004_in_cache,
         ReportName::Bridge2004 => lab::repro::bridge2004,
+        ReportName::Netisr2005 => lab::repro::netisr2005,
     };
     show(study, &args.study)
 }
 
 pub fn bench(args: BenchArgs) -> anyhow::Result<Exit> {
-    let study: Study = match args.group {
+    show(study(args.group), &args.study)
+}
+
+/// What measures that group.
+pub fn study(group: BenchGroup) -> Study {
+    match group {
         BenchGroup::Udp => lab::bench::udp,
         BenchGroup::Tcp => lab::bench::tcp,
         BenchGroup::Text => lab::bench::text,
         BenchGroup::Bridge => lab::bench::bridge,
-    };
-    show(study, &args.study)
+        BenchGroup::Route => lab::bench::route,
+        BenchGroup::Dispatch => lab::bench::dispatch,
+    }
 }
 
 /// Runs a study with its progress on standard error, and prints its report.
-fn show(study: Study, args: &StudyArgs) -> anyhow::Result<Exit> {
+pub fn show(
+    study: impl FnOnce(&Options, &mut dyn FnMut(Progress)) -> anyhow::Result<Report>,
+    args: &StudyArgs,
+) -> anyhow::Result<Exit> {
     let options = Options { quick: args.quick, rounds: args.rounds, core: args.core };
     let bar = bar();
-    let report = study(&options, &mut |progress: Progress| {
-        bar.set_length(progress.total as u64);
-        bar.set_position(progress.done as u64);
-        bar.set_message(progress.what);
-    });
+    let report = study(&options, &mut |progress| tell(&bar, progress));
     bar.finish_and_clear();
     let report = report?;
     if let Some(file) = &args.svg {
@@ -97,6 +103,13 @@ fn show(study: Study, args: &StudyArgs) -> anyhow::Result<Exit> {
     }
     let text = if args.json { report.to_json()? + "\n" } else { lab::table::render(&report, &[]) };
     print(&text).map(|()| Exit::Fine)
+}
+
+/// Shows how far a study is.
+pub fn tell(bar: &ProgressBar, progress: Progress) {
+    bar.set_length(progress.total as u64);
+    bar.set_position(progress.done as u64);
+    bar.set_message(progress.what);
 }
 
 /// A progress bar, where somebody can see it.

@@ -1,15 +1,17 @@
-//! `ftpd`, `httpd`, `iperf3` and `serve`: a host from flags, with one application on its stream sockets.
+//! `ftpd`, `httpd` and `serve`: a host from flags, with one application on its sockets; the same for [`crate::iperf3`].
 
-use crate::args::{FilesArgs, Iperf3Args, ServeArgs, ServedArgs, SmallKind, UploadsArg};
-use crate::exit::{Exit, Fault, print};
+use crate::args::{FilesArgs, ServeArgs, ServedArgs, SmallKind, UploadsArg};
+use crate::exit::{Exit, Fault};
 use crate::hosts::{self, Audits};
 use anyhow::Context;
 use apps::app::App;
 use apps::date::Wall;
 use apps::files::{Root, Uploads};
 use apps::host::{self, RunError};
-use apps::{ftp, http, iperf3, small};
+use apps::{ftp, http, small};
+use node::run::Outcome;
 use std::ffi::OsString;
+use std::net::{Ipv4Addr, SocketAddr};
 
 /// The longest file that may be uploaded: a stranger must not fill the disk with one.
 const UPLOAD_MAX: u64 = 4 << 30;
@@ -37,19 +39,6 @@ pub fn httpd(args: &FilesArgs, words: &[OsString]) -> anyhow::Result<Exit> {
     run(&args.served, words, 80, app, |_| Ok(false))
 }
 
-/// `iperf3 -s`.
-pub fn iperf3(args: &Iperf3Args, words: &[OsString]) -> anyhow::Result<Exit> {
-    let config = iperf3::Config { json: args.json, ..iperf3::Config::default() };
-    let turned = |app: &mut iperf3::Iperf3| {
-        let said = app.take_output();
-        if !said.is_empty() {
-            print(&said)?;
-        }
-        Ok(args.one_off && app.counts.tests.get() > 0 && !app.is_testing())
-    };
-    run(&args.served, words, 5201, |_| iperf3::Iperf3::new(config), turned)
-}
-
 /// `serve KIND`.
 pub fn small(args: &ServeArgs, words: &[OsString]) -> anyhow::Result<Exit> {
     let (kind, port) = match args.kind {
@@ -72,14 +61,33 @@ fn root(args: &FilesArgs) -> anyhow::Result<Root> {
     root.with_context(|| format!("--root {}", dir.display())).map_err(|why| Fault::usage(format!("{why:#}")))
 }
 
-/// Runs until Ctrl-C, or until `turned`, asked after each turn, says that it is enough.
-fn run<A: App>(
+/// Where an application listens: at every address of its host.
+pub fn everywhere(port: u16) -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::UNSPECIFIED, port))
+}
+
+/// Runs at a port until Ctrl-C, or until `turned`, asked after each turn, says that it is enough; then comes the audit.
+pub fn run<A: App>(
     args: &ServedArgs,
     words: &[OsString],
     port: u16,
     app: impl FnOnce(Wall) -> A,
-    mut turned: impl FnMut(&mut A) -> anyhow::Result<bool>,
+    turned: impl FnMut(&mut A) -> anyhow::Result<bool>,
 ) -> anyhow::Result<Exit> {
+    let at = everywhere(args.listen.unwrap_or(port));
+    let (_, outcome, audits) = run_at(args, words, &[at], app, turned)?;
+    hosts::report(&[outcome], audits)
+}
+
+/// The same at addresses, or nowhere, without the report: the application as it was at the end, the host's audit and where
+/// that goes.
+pub fn run_at<A: App>(
+    args: &ServedArgs,
+    words: &[OsString],
+    at: &[SocketAddr],
+    app: impl FnOnce(Wall) -> A,
+    mut turned: impl FnMut(&mut A) -> anyhow::Result<bool>,
+) -> anyhow::Result<(A, Outcome, Audits)> {
     let mut config = hosts::from_flags(&args.host, words).map_err(Fault::usage)?;
     if let Some(gateway) = args.gateway {
         config.set_route(&format!("default,{gateway}")).map_err(Fault::usage)?;
@@ -100,7 +108,7 @@ fn run<A: App>(
             true
         })
     };
-    let ended = host::run(&config, args.listen.unwrap_or(port), app, &mut |event| hosts::tell(event), &mut is_enough);
+    let ended = host::run_at(&config, at, app, &mut |event| hosts::tell(event), &mut is_enough);
     let mut ended = ended.map_err(|why| match why {
         RunError::Build(node::run::BuildError::Config(_)) => Fault::usage(why),
         other => anyhow::Error::from(other).context(config.name.clone()),
@@ -109,5 +117,5 @@ fn run<A: App>(
         return Err(why);
     }
     turned(&mut ended.app)?; // what was said last
-    hosts::report(&[ended.outcome], Audits::beside(&[config]))
+    Ok((ended.app, ended.outcome, Audits::beside(&[config])))
 }

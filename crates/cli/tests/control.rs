@@ -40,6 +40,7 @@ fn every_listing_is_json_and_jq_can_read_it() {
         "netstat -s",
         "netstat -m",
         "netstat -i",
+        "netstat -Q",
         "netstat -an",
         "ss",
         "ss -tiepm",
@@ -49,6 +50,7 @@ fn every_listing_is_json_and_jq_can_read_it() {
         "show locks",
         "show ports",
         "show counters",
+        "show isr",
         "show ledger",
         "audit",
     ] {

@@ -244,16 +244,49 @@ pub struct CountArgs {
     pub stream: StreamArgs,
 }
 
+/// `top`, of running hosts.
+#[derive(Args, Debug, Clone)]
+pub struct WatchArgs {
+    /// Watch this running host instead: its control socket, or the name of one that 'linerate up' runs
+    #[arg(long, value_name = "URL")]
+    pub url: Vec<String>,
+    /// Of a host: seconds between two looks
+    #[arg(short = 'd', value_name = "SECS", default_value = "1", value_parser = interval)]
+    pub interval: Duration,
+    /// Of a host: lines without end instead of a screen
+    #[arg(short, long)]
+    pub batch: bool,
+    /// Of a host: so many looks
+    #[arg(long, value_name = "N")]
+    pub times: Option<u64>,
+    /// Of a host: switch its cost ledger on meanwhile
+    #[arg(long)]
+    pub ledger: bool,
+}
+
+/// Seconds between two looks, at least a tenth.
+fn interval(word: &str) -> Result<Duration, String> {
+    let secs = word.parse().ok().and_then(|secs| Duration::try_from_secs_f64(secs).ok());
+    let within = Duration::from_millis(100)..=Duration::from_secs(3600);
+    secs.filter(|secs| within.contains(secs)).ok_or_else(|| "expected seconds, 0.1 to 3600".to_owned())
+}
+
 /// `top`.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
-The table does not grow (Space-Saving): a figure may be too large by its error, never too small, and what is not shown
-never has more than is said below the table.
+Of frames, the table does not grow (Space-Saving): a figure may be too large by its error, never too small, and what is
+not shown never has more than is said below the table.
+Of running hosts (--url, or on a terminal all that 'linerate up' runs): ports, netisr's workstreams, reasons for drops, and
+with --ledger ticks by stage, every -d seconds, until q or Ctrl-C.
 
 Examples:
   linerate top -q -k ip -n 20 trace.pcap
-  linerate cat -c 100000 tap:tap0 | linerate top -q -k src,type --json")]
+  linerate cat -c 100000 tap:tap0 | linerate top -q -k src,type --json
+  linerate top --url a --url b --ledger
+  linerate top --url a --batch --times 1")]
 pub struct TopArgs {
+    #[command(flatten)]
+    pub watch: WatchArgs,
     /// Of what: flow, dst, src, type, vlan, ip; several together with commas
     #[arg(short = 'k', long = "key", value_name = "FIELDS", value_delimiter = ',', default_value = "flow")]
     pub fields: Vec<Field>,

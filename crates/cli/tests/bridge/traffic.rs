@@ -80,6 +80,11 @@ fn four_hosts_at_taps_by_two_loops() {
 }
 
 #[test]
+fn four_hosts_at_taps_by_two_workers() {
+    isolated("traffic::four_hosts_at_taps_by_two_workers", || talk(&[Tap; 4], &["--workers", "2"]));
+}
+
+#[test]
 fn two_hosts_at_packet_ports() {
     isolated("traffic::two_hosts_at_packet_ports", || talk(&[Packet, Packet], &[]));
 }

@@ -11,9 +11,9 @@ mod ours;
 #[path = "twin/theirs.rs"]
 mod theirs;
 
-use crate::common::isolated;
+use crate::common::{Rng, isolated};
 use bridge::Stacked;
-use draw::{Rng, Station, Tags, Vlans, frame};
+use draw::{Station, Tags, Vlans, frame};
 use ours::Ours;
 use std::time::Duration;
 use theirs::Theirs;

@@ -20,7 +20,7 @@ pub struct Ours {
 impl Ours {
     /// Loops are not muted and two tags pass, as with the kernel.
     pub fn new(plan: Plan, sets: &[Set]) -> Ours {
-        let mut config = SwitchConfig { lanes: plan.lanes, ..SwitchConfig::default() };
+        let mut config = SwitchConfig { loops: plan.lanes, ..SwitchConfig::default() };
         config.bridge.fdb.timeout = Duration::from_secs(plan.age_s);
         let time = SimClock::new();
         let switch = Switch::new(&config, Clock::sim(&time)).unwrap();

@@ -1,0 +1,62 @@
+//! `filed` and `fileload`: flags to a file service, and to a workload that asks it.
+
+use crate::args::ServedArgs;
+use crate::exit::Exit;
+use crate::load::LoadArgs;
+use crate::serve;
+use apps::filed::{Bounds, Config, Filed, PORT};
+use apps::load::{FILE_MAX, FILES_MAX, Fileload, Files, TRANSFER};
+use clap::Args;
+use std::ffi::OsString;
+
+/// `filed`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+The host's flags are those of 'linerate host'; it ends as that one does, and its files with it. It takes
+LOOKUP, GETATTR, READ, WRITE, CREATE and REMOVE as records over TCP, port 52049: 'linerate fileload'
+asks it, nobody mounts it.
+
+Example:
+  linerate filed --port tap:tap0 --addr 10.0.0.2/24
+  linerate fileload -H 10.0.0.2 --over native")]
+pub struct FiledArgs {
+    /// Mebibytes of files; what would be more is refused
+    #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub memory: u32,
+    #[command(flatten)]
+    pub served: ServedArgs,
+}
+
+/// `filed`.
+pub fn serve(args: &FiledArgs, words: &[OsString]) -> anyhow::Result<Exit> {
+    let default = Config::default();
+    let bounds = Bounds { bytes: (args.memory as usize) << 20, ..default.bounds };
+    serve::run(&args.served, words, PORT, |_| Filed::new(Config { bounds, ..default }), |_| Ok(false))
+}
+
+/// `fileload`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Both ends are here, as of 'linerate netperf', unless -H says where the far one is: 'linerate filed'.
+Requests are in SPEC SFS 2008's proportions, as far as the protocol has them: 28 % LOOKUP, 42 % GETATTR,
+18 % READ and 10 % WRITE of 8 KiB, 2 % CREATE and REMOVE. The files are made first, uncounted.
+
+Examples:
+  linerate fileload -l 5
+  linerate fileload -c 16 --over native")]
+pub struct FileloadArgs {
+    /// Files
+    #[arg(short = 'n', value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=i64::from(FILES_MAX)))]
+    pub files: u32,
+    /// Bytes of each, in steps of 8 KiB
+    #[arg(short = 'd', value_name = "BYTES", default_value_t = 32_768, value_parser = clap::value_parser!(u32).range(TRANSFER as i64..=i64::from(FILE_MAX)))]
+    pub bytes: u32,
+    #[command(flatten)]
+    pub load: LoadArgs,
+}
+
+/// `fileload`.
+pub fn load(args: &FileloadArgs, words: &[OsString]) -> anyhow::Result<Exit> {
+    let files = Files { count: args.files, transfers: args.bytes / TRANSFER as u32 };
+    args.load.play(words, Fileload::new(files))
+}

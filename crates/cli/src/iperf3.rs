@@ -1,0 +1,334 @@
+//! `iperf3 -s` and `iperf3 -c`: a host from flags that is one end of a measurement; stock iperf3 may be the other.
+
+use crate::args::ServedArgs;
+use crate::exit::{Exit, Fault, notice, print};
+use crate::hosts::{self, Audits};
+use crate::serve;
+use anyhow::Context;
+use apps::iperf3::{self, COOKIE, Client, ClientConfig, ClientError, Counters, CpuTimes, Iperf3, Params, Protocol};
+use apps::streams::CongestionName;
+use clap::Args;
+use std::ffi::OsString;
+use std::io::Read;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+/// `iperf3`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+The host's flags are those of 'linerate host'; it ends as that one does, a client with its test. Numbers take K, M,
+G: of bytes powers of 1024, of bits a second of 1000. --port is the host's, -p the protocol's.
+
+Example:
+  linerate iperf3 -s --port tap:tap0 --addr 10.0.0.2/24
+  iperf3 -c 10.0.0.2
+  linerate iperf3 -c 10.0.0.1 -u -b 100M --port tap:tap0 --addr 10.0.0.2/24")]
+pub struct Iperf3Args {
+    /// Be the server
+    #[arg(short = 's', long, required_unless_present = "client", conflicts_with = "client")]
+    pub server: bool,
+    /// Be the client of the server at this address
+    #[arg(short = 'c', long, value_name = "A")]
+    pub client: Option<Ipv4Addr>,
+    /// One JSON object for each test instead of lines
+    #[arg(short = 'J', long)]
+    pub json: bool,
+    /// Seconds from one report of progress to the next; 0: only the end
+    #[arg(short = 'i', long, value_name = "S", default_value_t = 1.0)]
+    pub interval: f64,
+    /// Give a test up on which nothing moves for so many milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 120_000)]
+    pub rcv_timeout: u64,
+    #[command(flatten)]
+    pub of_server: ServerArgs,
+    #[command(flatten)]
+    pub of_client: ClientArgs,
+    #[command(flatten)]
+    pub served: ServedArgs,
+}
+
+/// What only a server has.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Options of the server")]
+pub struct ServerArgs {
+    /// End after one test
+    #[arg(short = '1', long, conflicts_with = "client")]
+    pub one_off: bool,
+    /// Tests at a time; who comes beyond them is told that the server is busy
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub max_clients: u16,
+}
+
+/// What only a client has.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Options of the client")]
+pub struct ClientArgs {
+    /// Datagrams instead of streams
+    #[arg(short = 'u', long, conflicts_with = "server")]
+    pub udp: bool,
+    /// Seconds the test takes [default: 10]
+    #[arg(short = 't', long, value_name = "S", conflicts_with_all = ["bytes", "blockcount"])]
+    pub time: Option<u64>,
+    /// Bytes to be sent, instead of -t
+    #[arg(short = 'n', long, value_name = "N[KMG]", value_parser = amount, conflicts_with = "blockcount")]
+    pub bytes: Option<u64>,
+    /// Blocks or datagrams to be sent, instead of -t
+    #[arg(short = 'k', long, value_name = "N[KMG]", value_parser = amount)]
+    pub blockcount: Option<u64>,
+    /// Bytes of a block or datagram [default: 128K; of a datagram what fits a segment]
+    #[arg(short = 'l', long, value_name = "N[KM]", value_parser = amount)]
+    pub length: Option<u64>,
+    /// Bits a second of each stream, 0: as fast as it goes; and how many blocks go at once [default: 0; UDP 1M]
+    #[arg(short = 'b', long, value_name = "N[KMG][/M]", value_parser = bitrate)]
+    pub bitrate: Option<(u64, u64)>,
+    /// Streams in each direction
+    #[arg(short = 'P', long, value_name = "N", default_value_t = 1)]
+    pub parallel: u32,
+    /// The server sends
+    #[arg(short = 'R', long, conflicts_with = "bidir")]
+    pub reverse: bool,
+    /// Both send
+    #[arg(long)]
+    pub bidir: bool,
+    /// Seconds at the beginning that do not count
+    #[arg(short = 'O', long, value_name = "S", default_value_t = 0)]
+    pub omit: u64,
+    /// Bytes of socket buffers
+    #[arg(short = 'w', long, value_name = "N[KM]", value_parser = amount)]
+    pub window: Option<u64>,
+    /// The longest segment
+    #[arg(short = 'M', long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    pub set_mss: u16,
+    /// Small segments go at once
+    #[arg(short = 'N', long)]
+    pub no_delay: bool,
+    /// Congestion control of both ends
+    #[arg(short = 'C', long, value_name = "NAME", value_parser = congestion)]
+    pub congestion: Option<CongestionName>,
+    /// Type of service, 0 to 255
+    #[arg(short = 'S', long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    pub tos: u8,
+    /// The first stream's own port; the others behind it
+    #[arg(long, value_name = "L4PORT", default_value_t = 0, hide_default_value = true)]
+    pub cport: u16,
+    /// Milliseconds for the server to answer [default: as long as TCP tries]
+    #[arg(long, value_name = "MS")]
+    pub connect_timeout: Option<u64>,
+    /// Count datagrams in 64 bits
+    #[arg(long)]
+    pub udp_counters_64bit: bool,
+    /// Print the server's report too
+    #[arg(long)]
+    pub get_server_output: bool,
+    /// Before each line, and in the report
+    #[arg(short = 'T', long, value_name = "TEXT")]
+    pub title: Option<String>,
+    /// In the report
+    #[arg(long, value_name = "TEXT")]
+    pub extra_data: Option<String>,
+    /// Say more
+    #[arg(short = 'V', long)]
+    pub verbose: bool,
+    /// Measure round trips beside the test, if the server is linerate's
+    #[arg(long)]
+    pub latency: bool,
+}
+
+/// `512K`: powers of 1024.
+fn amount(text: &str) -> Result<u64, String> {
+    scaled(text, 1024)
+}
+
+/// A number with K, M, G or T behind it.
+fn scaled(text: &str, step: u64) -> Result<u64, String> {
+    let wrong = || "expected a number, as in 10, 1.5M or 2G".to_string();
+    let power = match text.bytes().last().map(|last| last.to_ascii_uppercase()) {
+        Some(b'K') => 1,
+        Some(b'M') => 2,
+        Some(b'G') => 3,
+        Some(b'T') => 4,
+        _ => 0,
+    };
+    let digits = text.get(..text.len() - usize::from(power > 0)).ok_or_else(wrong)?;
+    let value: f64 = digits.parse().map_err(|_| wrong())?;
+    let value = value * (step as f64).powi(power);
+    if (0.0..9.0e15).contains(&value) { Ok(value as u64) } else { Err(wrong()) }
+}
+
+/// `100M`, `1G/20`.
+fn bitrate(text: &str) -> Result<(u64, u64), String> {
+    let (rate, burst) = text.split_once('/').unwrap_or((text, "1"));
+    let burst = burst.parse().ok().filter(|burst| (1..=1000).contains(burst));
+    Ok((scaled(rate, 1000)?, burst.ok_or("a burst is 1 to 1000 blocks, as in 100M/10")?))
+}
+
+fn congestion(text: &str) -> Result<CongestionName, String> {
+    CongestionName::new(text).ok_or_else(|| "expected a name, as in cubic".to_string())
+}
+
+/// `iperf3 -s` or `-c`.
+pub fn run(args: &Iperf3Args, words: &[OsString]) -> anyhow::Result<Exit> {
+    if !(args.interval == 0.0 || (0.1..=60.0).contains(&args.interval)) {
+        return Err(Fault::usage("-i: expected 0, or 0.1 to 60 seconds"));
+    }
+    match args.client {
+        Some(to) => client(args, words, to),
+        None => server(args, words),
+    }
+}
+
+fn server(args: &Iperf3Args, words: &[OsString]) -> anyhow::Result<Exit> {
+    let port = args.served.listen.unwrap_or(iperf3::PORT);
+    let at = serve::everywhere(port);
+    let app = |wall| {
+        Iperf3::new(iperf3::Config {
+            json: args.json,
+            interval: Duration::from_secs_f64(args.interval),
+            idle: Duration::from_millis(args.rcv_timeout),
+            clients_max: args.of_server.max_clients.into(),
+            datagrams_at: Some(at),
+            cpu: Some(cpu_times),
+            wall: Some(wall),
+            ..iperf3::Config::default()
+        })
+    };
+    let one_off = args.of_server.one_off;
+    let turned = |app: &mut Iperf3| {
+        say(app.take_output())?;
+        let is_enough = one_off && app.counts.tests.get() > 0 && !app.is_testing();
+        if is_enough {
+            app.retire();
+        }
+        Ok(is_enough)
+    };
+    let (_, outcome, audits) = serve::run_at(&args.served, words, &[at], app, turned)?;
+    hosts::report(&[outcome], audits)
+}
+
+fn client(args: &Iperf3Args, words: &[OsString], to: Ipv4Addr) -> anyhow::Result<Exit> {
+    let params = params(&args.of_client)?;
+    let to = SocketAddr::from((to, args.served.listen.unwrap_or(iperf3::PORT)));
+    let cookie = cookie().context("no letters for a cookie")?;
+    let mut config = ClientConfig {
+        from_port: args.of_client.cport,
+        json: args.json,
+        verbose: args.of_client.verbose,
+        interval: Duration::from_secs_f64(args.interval),
+        idle: Duration::from_millis(args.rcv_timeout),
+        latency: args.of_client.latency,
+        cpu: Some(cpu_times),
+        ..ClientConfig::new(params, to, cookie)
+    };
+    if let Some(ms) = args.of_client.connect_timeout {
+        config.connect_patience = Duration::from_millis(ms);
+    }
+    // The wall is told what time it was at the zero of the host's clock, which is a moment ago.
+    let app = move |wall| {
+        let mut config = config;
+        config.wall = Some(wall);
+        Client::new(config, clock::Instant::ZERO)
+    };
+    let turned = |app: &mut Client| {
+        say(app.take_output())?;
+        Ok(app.result().is_some())
+    };
+    let (app, outcome, _) = serve::run_at(&args.served, words, &[], app, turned)?;
+    // Standard output has the measurement's report and nothing else: others read it.
+    let exit = hosts::report(&[outcome], Audits::Stderr)?;
+    match app.result() {
+        Some(Ok(())) => Ok(exit),
+        Some(Err(why @ ClientError::Interrupted)) => {
+            notice(&format!("iperf3: {why}"));
+            Ok(Exit::Failed)
+        }
+        Some(Err(why)) => {
+            notice(&format!("iperf3: error - {why}"));
+            Ok(Exit::Failed)
+        }
+        None => {
+            notice("iperf3: its host has ended");
+            Ok(Exit::Failed)
+        }
+    }
+}
+
+fn say(said: String) -> anyhow::Result<()> {
+    if said.is_empty() { Ok(()) } else { print(&said) }
+}
+
+/// The test that the flags ask for, refused here where a server would.
+fn params(args: &ClientArgs) -> anyhow::Result<Params> {
+    let (rate, burst) = args.bitrate.unwrap_or((if args.udp { iperf3::UDP_RATE } else { 0 }, 1));
+    let has_amount = args.bytes.is_some() || args.blockcount.is_some();
+    let params = Params {
+        protocol: if args.udp { Protocol::Udp } else { Protocol::Tcp },
+        time: Duration::from_secs(if has_amount { 0 } else { args.time.unwrap_or(10) }),
+        omit: Duration::from_secs(args.omit),
+        bytes: args.bytes.unwrap_or(0),
+        blocks: args.blockcount.unwrap_or(0),
+        streams: args.parallel,
+        reverse: args.reverse,
+        bidir: args.bidir,
+        burst,
+        counters: if args.udp_counters_64bit { Counters::Wide } else { Counters::Narrow },
+        rate,
+        wants_output: args.get_server_output,
+        title: args.title.clone(),
+        extra: args.extra_data.clone(),
+        tos: args.tos,
+        nodelay: args.no_delay,
+        mss: args.set_mss,
+        window: args.window.unwrap_or(0) as usize,
+        congestion: args.congestion,
+        ..Params::default()
+    };
+    let default = if args.udp { 0 } else { params.block };
+    let params = Params { block: args.length.map_or(default, |length| length as usize), ..params };
+    params.check().map_err(Fault::usage)?;
+    Ok(params)
+}
+
+/// Thirty-six letters that nobody else has, and NUL.
+fn cookie() -> anyhow::Result<[u8; COOKIE]> {
+    let mut cookie = [0; COOKIE];
+    std::fs::File::open("/dev/urandom")?.read_exact(&mut cookie)?;
+    let letters = b"abcdefghijklmnopqrstuvwxyz234567";
+    for byte in &mut cookie {
+        *byte = letters[usize::from(*byte) % letters.len()];
+    }
+    cookie[COOKIE - 1] = 0;
+    Ok(cookie)
+}
+
+/// From /proc/self/stat: fields 14 and 15, in hundredths of a second (proc(5)). Nothing, where there is none.
+fn cpu_times() -> CpuTimes {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The second field is a name in parentheses that may hold anything.
+    let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+    let field = |n: usize| rest.split_whitespace().nth(n - 3).and_then(|text| text.parse().ok()).unwrap_or(0.0);
+    CpuTimes { user_s: field(14) / 100.0, system_s: field(15) / 100.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_their_letters() {
+        assert_eq!(amount("128K"), Ok(131_072));
+        assert_eq!(amount("1.5m"), Ok(1_572_864));
+        assert_eq!(bitrate("100M/10"), Ok((100_000_000, 10)));
+        assert_eq!(bitrate("2G"), Ok((2_000_000_000, 1)));
+        assert_eq!(bitrate("0"), Ok((0, 1)));
+        for wrong in ["", "K", "-1", "1x", "1e300", "NaN", "inf", "\u{fc}K", "9\u{fc}"] {
+            assert!(amount(wrong).is_err(), "{wrong}");
+        }
+        assert!(bitrate("1M/0").is_err() && bitrate("1M/1001").is_err() && bitrate("/5").is_err());
+    }
+
+    #[test]
+    fn cookies_are_letters() {
+        let cookie = cookie().unwrap();
+        assert!(cookie[..36].iter().all(u8::is_ascii_alphanumeric) && cookie[36] == 0);
+    }
+}

@@ -1,0 +1,170 @@
+//! `netrate`: flags to a tool and its place.
+
+use crate::args::ServedArgs;
+use crate::exit::Exit;
+use crate::place::{PlaceArgs, seconds, serve_kernel, serve_ours};
+use apps::netperf::session::{Asked, Play};
+use apps::netrate::{
+    CLIENTS_MAX, Fetch, Figure, Httpd, Juggle, Netblast, Netreceive, Netsend, PATH, PAYLOAD_MAX, Tcpconnect, Tcpp,
+    Tcpreceive,
+};
+use clap::{Args, Subcommand};
+use std::ffi::OsString;
+use std::io;
+use std::time::Duration;
+
+/// `netrate`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Both ends are here, as of 'linerate netperf', unless -H says where the far one is: tcpreceive for
+tcpconnect, netreceive for netblast and netsend, httpd (or any server) for http.
+
+Example:
+  linerate netrate tcpconnect -l 10 --over router")]
+pub struct NetrateArgs {
+    #[command(subcommand)]
+    pub tool: Tool,
+}
+
+/// The tools.
+#[derive(Subcommand, Debug)]
+pub enum Tool {
+    /// Connect and close, one after the other, and say how often in a second
+    Tcpconnect {
+        /// Seconds
+        #[arg(short = 'l', value_name = "SECONDS", default_value = "60", value_parser = seconds)]
+        time: Duration,
+        #[command(flatten)]
+        place: PlaceArgs,
+    },
+    /// Accept and echo, one connection at a time, at L4 port 6060: tcpconnect's other end
+    Tcpreceive(ReceiverArgs),
+    /// Send datagrams as fast as the calls return
+    Netblast {
+        /// Bytes of payload
+        #[arg(short = 's', value_name = "BYTES", default_value_t = 22, value_parser = payload)]
+        payload: usize,
+        /// Seconds
+        #[arg(short = 'l', value_name = "SECONDS", default_value = "10", value_parser = seconds)]
+        time: Duration,
+        #[command(flatten)]
+        place: PlaceArgs,
+    },
+    /// Send datagrams at a rate, from a whole second on
+    Netsend {
+        /// Bytes of payload
+        #[arg(short = 's', value_name = "BYTES", default_value_t = 22, value_parser = payload)]
+        payload: usize,
+        /// Datagrams a second
+        #[arg(short = 'r', value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+        rate: u32,
+        /// Seconds; 0: until Ctrl-C
+        #[arg(short = 'l', value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(..=86_400))]
+        seconds: u64,
+        #[command(flatten)]
+        place: PlaceArgs,
+    },
+    /// Take datagrams at L4 port 9000: netblast's and netsend's other end
+    Netreceive(ReceiverArgs),
+    /// Bounce messages between two ends, 0 to 4 under way: lines of CSV
+    Juggle {
+        #[command(flatten)]
+        place: PlaceArgs,
+    },
+    /// Many connections, each with so many bytes
+    Tcpp {
+        /// Bytes of each
+        #[arg(short = 'b', value_name = "BYTES", default_value_t = 10 << 20, value_parser = clap::value_parser!(u64).range(1..))]
+        bytes: u64,
+        /// Connections at a time
+        #[arg(short = 'm', value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=1024))]
+        at_a_time: u16,
+        /// Connections in all [default: as many as at a time]
+        #[arg(short = 't', value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+        conns: Option<u64>,
+        /// Say connections a second instead of Gbps
+        #[arg(short = 'C')]
+        cps: bool,
+        #[command(flatten)]
+        place: PlaceArgs,
+    },
+    /// Fetch a file by HTTP/1.0 again and again, and say how often in a second
+    Http {
+        /// Connections at a time
+        #[arg(short = 'n', value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=CLIENTS_MAX as i64))]
+        at_a_time: u16,
+        /// Seconds
+        #[arg(short = 's', value_name = "SECONDS", default_value = "20", value_parser = seconds)]
+        time: Duration,
+        /// What is fetched
+        #[arg(value_name = "PATH", default_value = PATH, value_parser = path)]
+        path: String,
+        #[command(flatten)]
+        place: PlaceArgs,
+    },
+    /// Give zeros away at L4 port 80: http's other end
+    Httpd(ReceiverArgs),
+}
+
+/// A far end alone.
+#[derive(Args, Debug)]
+pub struct ReceiverArgs {
+    /// Be it on the kernel's sockets
+    #[arg(long)]
+    pub native: bool,
+    #[command(flatten)]
+    pub served: ServedArgs,
+}
+
+/// `netrate TOOL`.
+pub fn run(args: &NetrateArgs, words: &[OsString]) -> anyhow::Result<Exit> {
+    let out = &mut io::stdout();
+    let words = words.get(1..).unwrap_or_default();
+    match &args.tool {
+        Tool::Tcpconnect { time, place } => play(place, words, &mut Tcpconnect::new(*time, out)),
+        Tool::Netblast { payload, time, place } => {
+            play(place, words, &mut Netblast { payload: *payload, time: *time, out })
+        }
+        Tool::Netsend { payload, rate, seconds, place } => {
+            play(place, words, &mut Netsend { payload: *payload, rate: *rate, seconds: *seconds, out })
+        }
+        Tool::Juggle { place } => {
+            let name = if place.has_threads() { "thread_juggle" } else { "juggle" };
+            play(place, words, &mut Juggle::new(name, out))
+        }
+        Tool::Tcpp { bytes, at_a_time, conns, cps, place } => {
+            let figure = if *cps { Figure::Cps } else { Figure::Gbps };
+            let (at_a_time, conns) = (usize::from(*at_a_time), conns.unwrap_or(u64::from(*at_a_time)));
+            play(place, words, &mut Tcpp { bytes: *bytes, at_a_time, conns, figure, out })
+        }
+        Tool::Http { at_a_time, time, path, place } => {
+            play(place, words, &mut Fetch { at_a_time: usize::from(*at_a_time), time: *time, path, out })
+        }
+        Tool::Httpd(args) => receive::<Httpd>("httpd", args, words),
+        Tool::Tcpreceive(args) => receive::<Tcpreceive>("tcpreceive", args, words),
+        Tool::Netreceive(args) => receive::<Netreceive>("netreceive", args, words),
+    }
+}
+
+fn play<P: Play>(place: &PlaceArgs, words: &[OsString], tool: &mut P) -> anyhow::Result<Exit> {
+    place.place(words, <P::Far>::PORT)?.play(tool)
+}
+
+fn receive<A: Asked>(name: &str, args: &ReceiverArgs, words: &[OsString]) -> anyhow::Result<Exit> {
+    let port = args.served.listen.unwrap_or(A::PORT);
+    match args.native {
+        true => serve_kernel::<A>(name, &args.served, port),
+        false => serve_ours::<A>(&args.served, words, port),
+    }
+}
+
+/// What may stand in a request's first line.
+fn path(word: &str) -> Result<String, String> {
+    let good = word.starts_with('/') && word.len() <= 1024 && word.bytes().all(|byte| byte.is_ascii_graphic());
+    good.then(|| word.to_owned()).ok_or_else(|| "expected a path that begins with / and has no spaces".to_owned())
+}
+
+fn payload(word: &str) -> Result<usize, String> {
+    let bytes = word.parse().ok().filter(|bytes| *bytes <= PAYLOAD_MAX);
+    bytes.ok_or_else(|| format!("expected 0 to {PAYLOAD_MAX} bytes"))
+}

@@ -1,0 +1,287 @@
+//! Where two ends stand: flags to a place of ours, of the kernel's, or in another process; what 'netperf', 'netrate', 'kvload', 'fileload' and
+//! 'ab' share.
+
+use crate::args::{HostArgs, ServedArgs};
+use crate::exit::{Exit, Fault, notice};
+use crate::hosts::{self, Audits};
+use anyhow::Context;
+use apps::host::RunError;
+use apps::netperf::serve as ends;
+use apps::netperf::session::{Asked, Play};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{Args, ValueEnum, ValueHint};
+use dispatch::netisr::Mode;
+use lab::netperf::{Asker, Drivers, Isr, Over, Place, Shape};
+use node::config::HostConfig;
+use node::isr::WORKSTREAMS_MAX;
+use port::os::netns;
+use std::ffi::OsString;
+use std::io::{self, Read};
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// Set in the environment of the process that stands in the namespace.
+const INSIDE: &str = "LINERATE_NETPERF_INSIDE";
+
+/// What is between the ends.
+#[derive(Args, Debug)]
+pub struct PlaceArgs {
+    /// What is between the ends
+    #[arg(long, value_name = "WHAT", default_value = "pair", value_parser = over())]
+    pub over: Over,
+    /// Of --over tap: who asks
+    #[arg(long, value_name = "WHO", default_value = "ours", conflicts_with_all = ["topo", "far"])]
+    pub from: FromArg,
+    /// A thread for each host
+    #[arg(long, conflicts_with = "far")]
+    pub threads: bool,
+    /// Options of the ports between, as in tso=on,csum=on; see 'linerate ports'
+    #[arg(long, value_name = "OPTIONS", default_value = "", hide_default_value = true, conflicts_with = "far")]
+    pub link: String,
+    /// The hosts of this file instead of --over, on one thread and without netisr: its first asks its last
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["over", "threads", "link", "far", "port", "dispatch"], value_hint = ValueHint::FilePath)]
+    pub topo: Option<PathBuf>,
+    /// Of --topo: who asks
+    #[arg(long, value_name = "HOST", requires = "topo")]
+    pub near: Option<String>,
+    /// Of --topo: who is asked
+    #[arg(long = "far", value_name = "HOST", requires = "topo")]
+    pub asked: Option<String>,
+    /// The far end's address, when it is in another process: with --over native, or --port
+    #[arg(short = 'H', value_name = "A")]
+    pub far: Option<IpAddr>,
+    /// Netisr of the router, or where there is none of the far end
+    #[arg(long, value_name = "MODE", conflicts_with = "far")]
+    pub dispatch: Option<DispatchArg>,
+    /// Its workstreams; with --threads each has one
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "dispatch", value_parser = clap::value_parser!(u8).range(1..=WORKSTREAMS_MAX as i64))]
+    pub workstreams: u8,
+    /// Its L4 port
+    #[arg(short = 'p', value_name = "L4PORT", requires = "far", value_parser = clap::value_parser!(u16).range(1..))]
+    pub far_port: Option<u16>,
+    #[command(flatten)]
+    pub host: HostArgs,
+}
+
+/// Each [`Over`] by its word.
+fn over() -> impl TypedValueParser<Value = Over> {
+    let known = Over::ALL.map(Over::words).map(|[word, about]| PossibleValue::new(word).help(about));
+    PossibleValuesParser::new(known).try_map(|word| word.parse::<Over>())
+}
+
+/// When the judged host takes frames through its stack.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DispatchArg {
+    /// At once
+    Direct,
+    /// At once where order allows it
+    Hybrid,
+    /// From a queue
+    Deferred,
+}
+
+impl DispatchArg {
+    /// Netisr's own.
+    pub fn mode(self) -> Mode {
+        match self {
+            DispatchArg::Direct => Mode::Direct,
+            DispatchArg::Hybrid => Mode::Hybrid,
+            DispatchArg::Deferred => Mode::Deferred,
+        }
+    }
+}
+
+/// Who asks over TAP.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FromArg {
+    /// Our host
+    Ours,
+    /// The kernel
+    Kernel,
+}
+
+/// A far end on the kernel's sockets.
+pub fn serve_kernel<A: Asked>(name: &str, args: &ServedArgs, port: u16) -> anyhow::Result<Exit> {
+    if !args.host.port.is_empty() {
+        return Err(Fault::usage(format!(
+            "{name}: --native is the kernel's sockets, --port a host of ours: one of them"
+        )));
+    }
+    dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
+    lab::netperf::serve_native::<A>(port, || notice(&format!("{name}: on the kernel's sockets, L4 port {port}")))?;
+    Ok(Exit::Fine)
+}
+
+/// A host of ours as a far end.
+pub fn serve_ours<A: Asked>(args: &ServedArgs, words: &[OsString], port: u16) -> anyhow::Result<Exit> {
+    let mut config = hosts::from_flags(&args.host, words).map_err(Fault::usage)?;
+    if let Some(gateway) = args.gateway {
+        config.set_route(&format!("default,{gateway}")).map_err(Fault::usage)?;
+        config.check().map_err(Fault::usage)?;
+    }
+    with_buffers(&mut config, &args.host);
+    dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
+    let ended = ends::serve::<A>(&config, port, &mut |event| hosts::tell(event)).map_err(|why| match why {
+        RunError::Build(node::run::BuildError::Config(_)) => Fault::usage(why),
+        other => anyhow::Error::from(other).context(config.name.clone()),
+    })?;
+    hosts::report(&[ended], Audits::beside(&[config]))
+}
+
+/// Buffers unless --set pool.buffers says otherwise: what is sent stays in them until it is acknowledged.
+fn with_buffers(config: &mut HostConfig, args: &HostArgs) {
+    if !args.set.iter().any(|(key, _)| key == "pool.buffers") {
+        config.pool_buffers = 16_384;
+    }
+}
+
+/// Where a play runs.
+pub enum Where {
+    /// Both ends in this process, or in one that it starts.
+    Here(Place),
+    /// Both in this process, with what a file has between them.
+    Shape(Box<Shape>),
+    /// Our host, against a far end elsewhere.
+    Ours(Box<HostConfig>, SocketAddr),
+    /// The kernel, against a far end elsewhere.
+    Kernel(SocketAddr),
+}
+
+impl PlaceArgs {
+    /// Has each end a thread of its own?
+    pub fn has_threads(&self) -> bool {
+        self.threads || self.over == Over::Tap || self.far.is_some()
+    }
+
+    /// What the flags say; `words` are the command's, `port` where such a far end listens.
+    pub fn place(&self, words: &[OsString], port: u16) -> anyhow::Result<Where> {
+        if let Some(far) = self.far {
+            return self.elsewhere(SocketAddr::new(far, self.far_port.unwrap_or(port)), words);
+        }
+        if let Some(file) = &self.topo {
+            return self.shape(file);
+        }
+        if !self.host.port.is_empty() {
+            return Err(Fault::usage("--port: a host of ours asks a far end elsewhere; say where by -H"));
+        }
+        let over = self.over;
+        if self.from == FromArg::Kernel && over != Over::Tap {
+            return Err(Fault::usage("--from: only over tap are the two ends different"));
+        }
+        let asker = if self.from == FromArg::Kernel { Asker::Kernel } else { Asker::Ours };
+        let drivers = if self.threads { Drivers::Each } else { Drivers::One };
+        let isr = self.dispatch.map(|dispatch| Isr { workstreams: self.workstreams.into(), dispatch: dispatch.mode() });
+        let (link, set) = (self.link.clone(), self.host.set.clone());
+        let place = Place { over, asker, drivers, link, set, isr, ledger: false };
+        place.check().map_err(Fault::usage)?;
+        Ok(Where::Here(place))
+    }
+
+    fn shape(&self, file: &Path) -> anyhow::Result<Where> {
+        let mut hosts = node::config::load(file).map_err(Fault::usage)?;
+        for host in &mut hosts {
+            hosts::set_all(host, &self.host.set)?;
+        }
+        let shape = Shape::new(hosts, self.near.as_deref(), self.asked.as_deref());
+        let shape = shape.map_err(|why| Fault::usage(format!("{}: {why}", file.display())))?;
+        Ok(Where::Shape(Box::new(shape)))
+    }
+
+    fn elsewhere(&self, at: SocketAddr, words: &[OsString]) -> anyhow::Result<Where> {
+        match (self.over, self.host.port.is_empty()) {
+            (Over::Native, true) => Ok(Where::Kernel(at)),
+            (Over::Pair, false) => {
+                let own: Vec<OsString> = words.iter().take_while(|word| *word != "--").cloned().collect();
+                let mut config = hosts::from_flags(&self.host, &own).map_err(Fault::usage)?;
+                with_buffers(&mut config, &self.host);
+                Ok(Where::Ours(Box::new(config), at))
+            }
+            (Over::Native, false) => {
+                Err(Fault::usage("--over native is the kernel, --port a host of ours: one of them"))
+            }
+            _ => Err(Fault::usage("-H: a far end in another process is asked by --over native or from a --port")),
+        }
+    }
+}
+
+impl Where {
+    /// The far end's address.
+    pub fn far(&self) -> IpAddr {
+        match self {
+            Where::Here(place) => place.far_address().into(),
+            Where::Shape(shape) => shape.far_address().into(),
+            Where::Ours(_, at) | Where::Kernel(at) => at.ip(),
+        }
+    }
+
+    /// Has `play` run there.
+    pub fn play<P: Play>(&self, play: &mut P) -> anyhow::Result<Exit> {
+        if let Where::Here(place) = self
+            && place.wants_namespace()
+            && !is_inside()
+        {
+            return inside();
+        }
+        if is_inside() {
+            end_with_stdin()?;
+        }
+        dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
+        match self {
+            Where::Here(place) => place.run(play)?,
+            Where::Shape(shape) => shape.run(play)?,
+            Where::Ours(config, at) => ends::ask(play, config, *at)?,
+            Where::Kernel(at) => lab::netperf::ask_native(play, *at)?,
+        }
+        Ok(Exit::Fine)
+    }
+}
+
+/// Does this process stand in the namespace that [`inside`] made?
+pub fn is_inside() -> bool {
+    std::env::var_os(INSIDE).is_some()
+}
+
+/// This command again, in a network namespace of its own. It ends when its standard input does, however we end.
+pub fn inside() -> anyhow::Result<Exit> {
+    netns::available()
+        .map_err(anyhow::Error::msg)
+        .context("--over tap and veth need a network namespace; root has it")?;
+    dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
+    let mut again = Command::new("/proc/self/exe");
+    again.args(std::env::args_os().skip(1)).env(INSIDE, "1").stdin(Stdio::piped());
+    let mut child = netns::command(&mut again).spawn().context("start this command again in a namespace")?;
+    let mut input = child.stdin.take();
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        if dispatch::stop_requested() {
+            input = None;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    drop(input);
+    Ok(match status.code() {
+        Some(0) => Exit::Fine,
+        Some(2) => Exit::Usage,
+        _ => Exit::Failed,
+    })
+}
+
+pub fn end_with_stdin() -> anyhow::Result<()> {
+    let watch = |_| {
+        let _ = io::stdin().read(&mut [0; 1]); // nothing is ever written there
+        dispatch::request_stop();
+    };
+    dispatch::spawn_worker("end", None, watch).context("a thread that watches for the end")?;
+    Ok(())
+}
+
+/// Seconds, with a fraction if need be.
+pub fn seconds(word: &str) -> Result<Duration, String> {
+    let seconds = word.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let within = |time: &Duration| !time.is_zero() && *time <= apps::netperf::LENGTH_MAX;
+    seconds.filter(within).ok_or_else(|| "expected seconds, above 0 and to 86400".to_owned())
+}

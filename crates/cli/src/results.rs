@@ -1,0 +1,149 @@
+//! `report` and `gate`: what runs have left behind, as a page, and against each other.
+
+use crate::args::BenchGroup;
+use crate::exit::{Exit, Fault, notice, print};
+use crate::run::{self, bar};
+use anyhow::Context;
+use clap::{Args, ValueHint};
+use lab::gate::{self, Gate};
+use lab::page::{FILE_MAX, Page};
+use lab::result::Report;
+use std::path::{Path, PathBuf};
+
+/// `report`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Takes .json of --json, .svg of --svg and .txt from the directory, in the order of their names; the
+page needs nothing else and fetches nothing.
+
+Example:
+  linerate bench udp --json > results/udp.json; linerate report results")]
+pub struct ReportArgs {
+    /// Where results lie
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub dir: PathBuf,
+    /// Where the page goes; -: standard output [default: index.html in DIR]
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+    /// Its title [default: the directory's name]
+    #[arg(long, value_name = "TEXT")]
+    pub title: Option<String>,
+}
+
+/// `gate`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Without NOW the baseline's bench runs here, a second time where a row is slower or unclear: what is
+slow in the code is slow each time. Exit codes: 0 fine; 1 a row is slower than is borne, confirmed;
+2 of some row nobody knows (or wrong usage); 3 the machine is another, busy, or too noisy to say.
+
+Example:
+  linerate bench bridge --json > before.json; git switch change; linerate gate --baseline before.json")]
+pub struct GateArgs {
+    /// What it was: JSON of an earlier run
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub baseline: PathBuf,
+    /// What it is: JSON of later runs
+    #[arg(value_name = "NOW", value_hint = ValueHint::FilePath)]
+    pub now: Vec<PathBuf>,
+    /// How much slower is borne, in per cent
+    #[arg(long, value_name = "PERCENT", default_value_t = 5.0)]
+    pub tolerance: f64,
+    /// Trials kept of each subject, where it runs here
+    #[arg(long, value_name = "N")]
+    pub rounds: Option<usize>,
+    /// Few trials, where it runs here
+    #[arg(long)]
+    pub quick: bool,
+    /// One JSON object instead of the table
+    #[arg(short, long)]
+    pub json: bool,
+}
+
+pub fn report(args: &ReportArgs) -> anyhow::Result<Exit> {
+    let at = || args.dir.display().to_string();
+    let entries = std::fs::read_dir(&args.dir).with_context(at)?;
+    let mut files: Vec<PathBuf> =
+        entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>().with_context(at)?;
+    files.retain(|file| file.extension().is_some_and(|kind| ["json", "svg", "txt"].iter().any(|known| kind == *known)));
+    files.sort();
+    let mut page = Page::default();
+    for file in &files {
+        let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        match read(file) {
+            Ok(content) => page.add(&name, &content),
+            Err(why) => notice(&format!("{name}: left out: {why:#}")),
+        }
+    }
+    if page.is_empty() {
+        return Err(Fault::usage(format!("{}: no results there (.json, .svg, .txt)", at())));
+    }
+    let name = args.dir.canonicalize().ok().and_then(|dir| Some(dir.file_name()?.to_string_lossy().into_owned()));
+    let title = args.title.clone().or(name).unwrap_or_else(|| "results".to_owned());
+    let html = page.html(&title);
+    let output = args.output.clone().unwrap_or_else(|| args.dir.join("index.html"));
+    if output == Path::new("-") {
+        return print(&html).map(|()| Exit::Fine);
+    }
+    std::fs::write(&output, html).with_context(|| format!("-o {}", output.display()))?;
+    notice(&format!("{}: {} results", output.display(), page.len()));
+    Ok(Exit::Fine)
+}
+
+fn read(file: &Path) -> anyhow::Result<String> {
+    let size = std::fs::metadata(file)?.len();
+    anyhow::ensure!(size <= FILE_MAX, "{size} bytes, of at most {FILE_MAX}");
+    Ok(std::fs::read_to_string(file)?)
+}
+
+pub fn gate(args: &GateArgs) -> anyhow::Result<Exit> {
+    if !(args.tolerance > 0.0 && args.tolerance <= 1000.0) {
+        return Err(Fault::usage(format!("--tolerance {}: expected per cent, above 0 and up to 1000", args.tolerance)));
+    }
+    let baseline = result(&args.baseline)?;
+    let found = if args.now.is_empty() {
+        live(args, &baseline)?
+    } else {
+        let runs = args.now.iter().map(|file| result(file)).collect::<anyhow::Result<Vec<_>>>()?;
+        gate::judge(&baseline, &runs, args.tolerance)
+    };
+    print(&if args.json { found.to_json()? } else { found.text() })?;
+    Ok(Exit::Judged(found.outcome))
+}
+
+/// A run that cannot be had is no run that got slower: its exit code is that of "nobody knows".
+fn unknown(why: &anyhow::Error) -> anyhow::Error {
+    Fault::usage(format!("{why:#}"))
+}
+
+fn result(file: &Path) -> anyhow::Result<Report> {
+    let content = read(file).with_context(|| file.display().to_string()).map_err(|why| unknown(&why))?;
+    Report::from_json(&content).map_err(|why| Fault::usage(format!("{}: not the JSON of a run: {why}", file.display())))
+}
+
+/// Runs here what the baseline is of, a second time if that says more.
+fn live(args: &GateArgs, baseline: &Report) -> anyhow::Result<Gate> {
+    let group = baseline
+        .name
+        .strip_prefix("bench ")
+        .and_then(|name| <BenchGroup as clap::ValueEnum>::from_str(name, false).ok());
+    let Some(group) = group else {
+        return Err(Fault::usage(format!(
+            "the baseline is of '{}', which does not run here: name a run's JSON",
+            baseline.name
+        )));
+    };
+    let options = lab::study::Options { quick: args.quick, rounds: args.rounds, core: None };
+    let mut runs = Vec::new();
+    loop {
+        let bar = bar();
+        let run = run::study(group)(&options, &mut |progress| run::tell(&bar, progress));
+        bar.finish_and_clear();
+        runs.push(run.map_err(|why| unknown(&why))?);
+        let found = gate::judge(baseline, &runs, args.tolerance);
+        if runs.len() > 1 || !found.wants_another_run() {
+            return Ok(found);
+        }
+        notice("a row is slower or unclear: once more");
+    }
+}

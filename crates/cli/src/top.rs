@@ -1,0 +1,246 @@
+//! `top` of running hosts: what their ports, workstreams, drops and stages do, as it happens.
+//!
+//! ```text
+//! control sockets -> Reading (what a host has counted) -> Rates (two of them) -> lines -> screen, batch, or JSON
+//! ```
+
+mod rates;
+mod view;
+
+use crate::exit::{Exit, Fault, print};
+use crate::hosts::own_control_dir;
+use crate::pipe::{TopArgs, WatchArgs};
+use anyhow::Context;
+use node::control;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use ratatui::text::Text;
+use ratatui::widgets::Paragraph;
+use rates::{History, Rates, Reading};
+use serde_json::Value;
+use std::io::{self, IsTerminal};
+use std::time::{Duration, Instant};
+
+/// A host answers within milliseconds; one that does not is shown as such.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How often keys are looked at.
+const KEYS: Duration = Duration::from_millis(50);
+
+/// Is a running host meant, and not a stream of frames?
+pub fn is_meant(args: &TopArgs) -> bool {
+    let WatchArgs { url, batch, .. } = &args.watch;
+    !url.is_empty() || *batch || (args.stream.files.is_empty() && io::stdin().is_terminal())
+}
+
+/// Watches.
+pub fn run(args: &TopArgs) -> anyhow::Result<Exit> {
+    let WatchArgs { url, batch, interval, times, ledger } = &args.watch;
+    let mut hosts: Vec<Watched> = urls(url)?.iter().map(|url| Watched::new(url)).collect();
+    let mut answered = 0;
+    for host in &mut hosts {
+        answered += usize::from(host.look());
+    }
+    if answered == 0 {
+        let why = hosts.iter().filter_map(|host| host.trouble.clone()).collect::<Vec<_>>().join("; ");
+        return Err(Fault { exit: Exit::Nobody, what: format!("top: no host answers: {why}") }.into());
+    }
+    dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
+    if *ledger {
+        hosts.iter().for_each(|host| host.set_ledger(true));
+    }
+    let mut watch = Watch { hosts, interval: *interval, times: *times, json: args.json };
+    let done = if *batch || args.json || !io::stdout().is_terminal() { watch.batch() } else { watch.screen() };
+    if *ledger {
+        watch.hosts.iter().for_each(|host| host.set_ledger(false));
+    }
+    done
+}
+
+/// The sockets that are meant: those given, $LINERATE_CTL's, or all in the place where `up` puts them.
+fn urls(given: &[String]) -> anyhow::Result<Vec<String>> {
+    if !given.is_empty() {
+        return Ok(given.iter().map(|url| crate::ctl::socket_of(url)).collect());
+    }
+    if let Some(url) = std::env::var("LINERATE_CTL").ok().filter(|url| !url.is_empty()) {
+        return Ok(vec![crate::ctl::socket_of(&url)]);
+    }
+    let dir = own_control_dir();
+    let sockets = std::fs::read_dir(&dir).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut found: Vec<String> = sockets
+        .filter(|path| path.extension().is_some_and(|kind| kind == "sock"))
+        .map(|path| path.display().to_string())
+        .collect();
+    found.sort();
+    if found.is_empty() {
+        let what = format!("top: no host runs at {}: give --url, or lines of frames on standard input", dir.display());
+        return Err(Fault { exit: Exit::Nobody, what }.into());
+    }
+    Ok(found)
+}
+
+/// A host that is watched.
+struct Watched {
+    url: String,
+    name: String,
+    last: Option<Reading>,
+    rates: Option<Rates>,
+    history: History,
+    trouble: Option<String>,
+}
+
+impl Watched {
+    fn new(url: &str) -> Watched {
+        let name = std::path::Path::new(url).file_stem().map_or(url.into(), |stem| stem.to_string_lossy().into_owned());
+        let (last, rates, history, trouble) = (None, None, History::default(), None);
+        Watched { url: url.to_owned(), name, last, rates, history, trouble }
+    }
+
+    fn ask(&self, words: &str) -> Result<String, String> {
+        let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
+        match control::request(&self.url, &words, true, PATIENCE) {
+            Ok(answer) if answer.ok => Ok(answer.text),
+            Ok(answer) => Err(answer.text.trim_end().to_owned()),
+            Err(why) => Err(why.to_string()),
+        }
+    }
+
+    fn value(&self, words: &str) -> Result<Value, String> {
+        let text = self.ask(words)?;
+        serde_json::from_str(&text).map_err(|why| format!("{words}: not JSON: {why}"))
+    }
+
+    /// What it has counted now. Whether it answered.
+    fn look(&mut self) -> bool {
+        let answers = || -> Result<Reading, String> {
+            let of = ["show ports", "show drops", "show ledger", "show isr", "show pools"];
+            let mut values = <[Value; 5]>::default();
+            for (value, words) in values.iter_mut().zip(of) {
+                *value = self.value(words)?;
+            }
+            Ok(Reading::of(Instant::now(), values))
+        };
+        match answers() {
+            Ok(now) => {
+                self.rates = self.last.as_ref().map(|last| Rates::between(last, &now));
+                if let Some(rates) = &self.rates {
+                    self.history.add(rates);
+                }
+                self.last = Some(now);
+                self.trouble = None;
+                true
+            }
+            Err(why) => {
+                (self.rates, self.trouble) = (None, Some(why));
+                false
+            }
+        }
+    }
+
+    fn set_ledger(&self, on: bool) {
+        // One that does not answer says so at the next look.
+        let _ = self.ask(if on { "show ledger on" } else { "show ledger off" });
+    }
+
+    fn has_ledger(&self) -> bool {
+        self.rates.as_ref().is_some_and(|rates| !rates.stages.is_empty())
+    }
+}
+
+/// Sleeps so long; `false`: somebody wants an end.
+fn slept(time: Duration) -> bool {
+    let until = Instant::now() + time;
+    while Instant::now() < until && !dispatch::stop_requested() {
+        std::thread::sleep(KEYS.min(until.saturating_duration_since(Instant::now())));
+    }
+    !dispatch::stop_requested()
+}
+
+struct Watch {
+    hosts: Vec<Watched>,
+    interval: Duration,
+    times: Option<u64>,
+    json: bool,
+}
+
+impl Watch {
+    /// Whether anybody answered.
+    fn look(&mut self) -> bool {
+        self.hosts.iter_mut().fold(false, |any, host| host.look() | any)
+    }
+
+    /// A block, or JSON lines, after each interval.
+    fn batch(&mut self) -> anyhow::Result<Exit> {
+        let mut left = self.times.unwrap_or(u64::MAX);
+        while left > 0 && slept(self.interval) {
+            left -= 1;
+            let any = self.look();
+            let mut out = String::new();
+            for host in &self.hosts {
+                match (self.json, &host.rates) {
+                    (true, Some(rates)) => out += &format!("{}\n", rates.json(&host.name)),
+                    (true, None) => {}
+                    (false, _) => view::lines(host).iter().for_each(|line| out += &format!("{}\n", line.text())),
+                }
+            }
+            print(&if self.json { out } else { out + "\n" })?;
+            if !any {
+                return Ok(Exit::Nobody);
+            }
+        }
+        Ok(Exit::Fine)
+    }
+
+    /// The whole terminal, until q.
+    fn screen(&mut self) -> anyhow::Result<Exit> {
+        let mut terminal = ratatui::try_init().context("the terminal")?;
+        let done = self.show(&mut terminal);
+        ratatui::restore();
+        done
+    }
+
+    fn show(&mut self, terminal: &mut ratatui::DefaultTerminal) -> anyhow::Result<Exit> {
+        let (mut next, mut first, mut stopped) = (Instant::now() + self.interval, 0u16, false);
+        let mut left = self.times.unwrap_or(u64::MAX);
+        loop {
+            if !stopped && Instant::now() >= next {
+                if !self.look() {
+                    return Ok(Exit::Nobody);
+                }
+                left -= 1;
+                next = Instant::now() + self.interval;
+            }
+            let lines: Vec<_> = self.hosts.iter().flat_map(view::lines).collect();
+            let most = (lines.len() as u16).saturating_sub(1);
+            first = first.min(most);
+            let text = Text::from_iter(
+                std::iter::once(view::keys(self.interval, stopped)).chain(lines).map(view::Line::drawn),
+            );
+            terminal.draw(|frame| frame.render_widget(Paragraph::new(text).scroll((first, 0)), frame.area()))?;
+            if left == 0 || dispatch::stop_requested() {
+                return Ok(Exit::Fine);
+            }
+            if !event::poll(KEYS)? {
+                continue;
+            }
+            let Event::Key(key) = event::read()? else { continue };
+            if key.kind != KeyEventKind::Press {
+                continue;
+            }
+            match key.code {
+                KeyCode::Char('q') | KeyCode::Esc => return Ok(Exit::Fine),
+                KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return Ok(Exit::Fine),
+                KeyCode::Char(' ') => stopped = !stopped,
+                KeyCode::Char('l') => self.toggle_ledger(),
+                KeyCode::Char('+') => self.interval = (self.interval / 2).max(Duration::from_millis(100)),
+                KeyCode::Char('-') => self.interval = (self.interval * 2).min(Duration::from_secs(60)),
+                KeyCode::Down | KeyCode::Char('j') => first = first.saturating_add(1),
+                KeyCode::Up | KeyCode::Char('k') => first = first.saturating_sub(1),
+                _ => {}
+            }
+        }
+    }
+
+    fn toggle_ledger(&self) {
+        let on = !self.hosts.iter().any(Watched::has_ledger);
+        self.hosts.iter().for_each(|host| host.set_ledger(on));
+    }
+}

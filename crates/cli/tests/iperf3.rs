@@ -1,0 +1,302 @@
+//! `linerate iperf3` and stock iperf3 at the two ends of a TAP device, either as either: what they say about the same bytes is
+//! the same, and who vanishes takes nobody along.
+//!
+//! Everything happens in a network namespace of the test's own: the test's binary runs again, inside it. Every host's audit
+//! balances at its end. How fast it goes is judged by bytes, not by time.
+
+mod common;
+
+use common::{Running, has, isolated, run};
+use port::os::netlink::Netlink;
+use serde_json::Value;
+use std::io::Read;
+use std::net::Ipv4Addr;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+const THEIRS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+
+/// `linerate iperf3 WORDS` on tap0, and the kernel's side of it.
+fn ours(words: &[&str]) -> Running {
+    let running =
+        Running::start_as("iperf3", &[&["iperf3"], words, &["--port", "tap:tap0", "--addr", "10.0.0.2/24"]].concat());
+    let mut netlink = Netlink::open().unwrap();
+    netlink.set_up("lo").unwrap();
+    netlink.set_up("tap0").unwrap();
+    netlink.add_addr("tap0", THEIRS, 24).unwrap();
+    running
+}
+
+fn text(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// Stock iperf3's client against us.
+fn stock(args: &[&str]) -> Output {
+    run(Command::new("iperf3").args(["-c", "10.0.0.2"]).args(args))
+}
+
+fn report(args: &[&str], json: &[u8]) -> Value {
+    let report: Value = serde_json::from_slice(json).unwrap_or_else(|why| panic!("{args:?}: {why}"));
+    assert_eq!(report.get("error"), None, "{args:?}: {report:#}");
+    report
+}
+
+/// Does somebody listen at that L4 port of this namespace? proc_net_tcp(5): local address in hex, then state 0A.
+fn listens(port: u16) -> bool {
+    let end = format!(":{port:04X}");
+    ["/proc/self/net/tcp", "/proc/self/net/tcp6"].iter().any(|table| {
+        let table = std::fs::read_to_string(table).unwrap_or_default();
+        table.lines().any(|line| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            words.get(1).is_some_and(|at| at.ends_with(&end)) && words.get(3) == Some(&"0A")
+        })
+    })
+}
+
+/// Stock iperf3's server, ended when dropped.
+struct StockServer(Child);
+
+impl StockServer {
+    fn start() -> StockServer {
+        StockServer::start_with(&[])
+    }
+
+    fn start_with(args: &[&str]) -> StockServer {
+        let child =
+            Command::new("iperf3").arg("-s").args(args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let server = StockServer(child);
+        // Whoever connects is a client to it, so that nobody does: the kernel says who listens.
+        for _ in 0..1000 {
+            if listens(5201) {
+                return server;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("iperf3 -s does not listen");
+    }
+}
+
+impl Drop for StockServer {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Our client against the kernel's side: exit code, standard output, standard error.
+fn client(args: &[&str]) -> (Option<i32>, String, String) {
+    ours(&[&["-c", "10.0.0.1"], args].concat()).wait()
+}
+
+fn client_report(args: &[&str]) -> Value {
+    let (code, out, err) = client(&[args, &["-J"]].concat());
+    assert_eq!(code, Some(0), "{args:?}: {out}{err}");
+    assert!(err.contains("imbalance           0\n"), "{err}");
+    report(args, out.as_bytes())
+}
+
+fn end(served: Running) -> String {
+    let (code, out, err) = served.interrupt();
+    assert_eq!((code, err.as_str()), (Some(0), ""), "{out}");
+    assert!(out.contains("imbalance           0\n"), "{out}");
+    out
+}
+
+/// The sums of a report that there must be, each with something in it; and that both ends agree about datagrams.
+fn holds(args: &[&str], report: &Value) {
+    let end = &report["end"];
+    let both = if args.contains(&"--bidir") { &["", "_bidir_reverse"][..] } else { &[""] };
+    for suffix in both {
+        let of = |name: &str, what: &str| end[format!("{name}{suffix}")][what].as_f64().unwrap_or(-1.0);
+        let (sent, received) = (of("sum_sent", "bytes"), of("sum_received", "bytes"));
+        assert!(received > 0.0 && received <= sent, "{args:?}: sent {sent}, received {received}: {end:#}");
+        if args.contains(&"-u") {
+            // A rate far below what the path carries: nothing is lost but what was under way when the test ended.
+            assert_eq!(of("sum_received", "lost_packets"), 0.0, "{args:?}: {end:#}");
+            assert!(sent - received <= 0.1 * sent, "{args:?}: sent {sent}, received {received}");
+            assert!(of("sum_sent", "packets") > 0.0 && of("sum_received", "jitter_ms") >= 0.0, "{end:#}");
+        }
+    }
+    let streams: usize = args.iter().position(|arg| *arg == "-P").map_or(1, |at| args[at + 1].parse().unwrap());
+    assert_eq!(end["streams"].as_array().unwrap().len(), streams * both.len());
+    assert!(!report["intervals"].as_array().unwrap().is_empty(), "{report:#}");
+}
+
+/// So many bits a second and stream, within a tenth.
+fn keeps_rate(report: &Value, bits: f64) {
+    for stream in report["end"]["streams"].as_array().unwrap() {
+        let of = |what: &str| stream["udp"][what].as_f64().unwrap();
+        let due = bits / 8.0 * of("seconds");
+        assert!((of("bytes") - due).abs() <= 0.1 * due, "{} bytes instead of {due}: {stream:#}", of("bytes"));
+    }
+}
+
+const CASES: [&[&str]; 5] = [
+    &["-t", "1"],
+    &["-t", "1", "-R"],
+    &["-t", "1", "--bidir", "-P", "2"],
+    &["-t", "1", "-P", "4", "-i", "0.5", "-b", "50M"],
+    &["-n", "2M", "-M", "1000", "-N"],
+];
+
+const DATAGRAMS: [&[&str]; 4] = [
+    &["-u", "-t", "1", "-b", "20M"],
+    &["-u", "-t", "1", "-b", "20M/10", "-R", "--udp-counters-64bit"],
+    &["-u", "-t", "1", "-b", "10M", "--bidir", "-P", "2"],
+    &["-u", "-t", "1", "-b", "5M", "-P", "4", "-R", "-l", "500"],
+];
+
+#[test]
+fn our_client_measures_stock_servers() {
+    isolated("our_client_measures_stock_servers", || {
+        if !has("iperf3") {
+            return println!("skipped: iperf3 is not installed");
+        }
+        let server = StockServer::start();
+        for args in CASES.iter().chain(&DATAGRAMS) {
+            let report = client_report(args);
+            holds(args, &report);
+            println!(
+                "{args:?}: {:.0} Mbit/s",
+                report["end"]["sum_received"]["bits_per_second"].as_f64().unwrap() / 1e6
+            );
+        }
+        keeps_rate(&client_report(&["-u", "-t", "2", "-b", "100M"]), 100e6);
+        // The text: what stock iperf3 prints at those places.
+        let (code, out, err) = client(&["-n", "1M", "--get-server-output", "-V", "--latency"]);
+        assert_eq!(code, Some(0), "{out}{err}");
+        for line in [
+            "Connecting to host 10.0.0.1, port 5201",
+            "[ ID] Interval           Transfer     Bitrate         Retr  Cwnd",
+            "- - - - - - - - - - - - - - - - - - - - - - - - -",
+            "[ ID] Interval           Transfer     Bitrate         Retr",
+            "Server output:",
+            "iperf Done.",
+        ] {
+            assert!(out.lines().any(|said| said == line), "{line}\n{out}");
+        }
+        assert!(out.contains("the server has no echo for it"), "{out}");
+        drop(server);
+        let (code, out, err) = client(&["-n", "1M"]);
+        assert_eq!(code, Some(1), "{out}{err}");
+        assert!(err.contains("iperf3: error - unable to connect to server: Connection refused"), "{err}");
+    });
+}
+
+#[test]
+fn a_server_that_is_killed_is_missed() {
+    isolated("a_server_that_is_killed_is_missed", || {
+        if !has("iperf3") {
+            return println!("skipped: iperf3 is not installed");
+        }
+        let server = StockServer::start();
+        let testing = ours(&["-c", "10.0.0.1", "-t", "30", "-J"]);
+        std::thread::sleep(Duration::from_millis(2500));
+        drop(server);
+        let (code, out, err) = testing.wait();
+        assert_eq!(code, Some(1), "{out}{err}");
+        assert!(err.contains("iperf3: error - ") && err.contains("imbalance           0\n"), "{err}");
+        let report: Value = serde_json::from_str(&out).unwrap();
+        assert!(report["error"].is_string() && !report["intervals"].as_array().unwrap().is_empty(), "{report:#}");
+    });
+}
+
+#[test]
+fn who_is_interrupted_tells_the_other_and_both_have_their_report() {
+    isolated("who_is_interrupted_tells_the_other_and_both_have_their_report", || {
+        if !has("iperf3") {
+            return println!("skipped: iperf3 is not installed");
+        }
+        // Our client, stock's server.
+        let mut server = StockServer::start_with(&["-1"]);
+        let testing = ours(&["-c", "10.0.0.1", "-t", "30", "-i", "0.5"]);
+        std::thread::sleep(Duration::from_millis(2500));
+        let (code, out, err) = testing.interrupt();
+        assert_eq!(code, Some(1), "{out}{err}");
+        assert!(err.contains("iperf3: interrupt - the client has terminated"), "{err}");
+        assert!(err.contains("imbalance           0\n"), "{err}");
+        assert!(out.contains("  sender\n") && out.contains("  receiver\n"), "{out}");
+        let mut said = String::new();
+        let _ = common::wait(&mut server.0);
+        server.0.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+        // Its standard error, where the sentence goes, is nobody's; that it reports is enough.
+        assert!(said.contains("  receiver\n"), "{said}");
+        drop(server);
+        // Our server, stock's client.
+        let served = ours(&["-s"]);
+        let mut command = Command::new("iperf3");
+        command.args(["-c", "10.0.0.2", "-t", "30", "-J"]).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut testing = command.spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(1500));
+        let out = end(served);
+        assert!(out.contains("  receiver\n") && out.contains("interrupt - the server has terminated"), "{out}");
+        common::wait(&mut testing); // with -J it says what went wrong in there, and ends with 0
+        let mut json = Vec::new();
+        testing.stdout.take().unwrap().read_to_end(&mut json).unwrap();
+        let report: Value = serde_json::from_slice(&json).unwrap();
+        assert!(report["error"].as_str().is_some_and(|why| why.contains("the server has terminated")), "{report:#}");
+    });
+}
+
+#[test]
+fn stock_clients_measure_our_server() {
+    isolated("stock_clients_measure_our_server", || {
+        if !has("iperf3") {
+            return println!("skipped: iperf3 is not installed");
+        }
+        let served = ours(&["-s", "-J"]);
+        for args in CASES.iter().chain(&DATAGRAMS) {
+            let output = stock(&[args, &["-J"][..]].concat());
+            let report = report(args, &output.stdout);
+            holds(args, &report);
+            println!(
+                "{args:?}: {:.0} Mbit/s",
+                report["end"]["sum_received"]["bits_per_second"].as_f64().unwrap() / 1e6
+            );
+        }
+        let reverse = stock(&["-u", "-t", "2", "-b", "100M", "-R", "-J"]);
+        keeps_rate(&report(&["-R"], &reverse.stdout), 100e6);
+        let out = end(served);
+        let reports: Vec<Value> = serde_json::Deserializer::from_str(&out).into_iter().map_while(Result::ok).collect();
+        assert_eq!(reports.len(), 10, "{out}");
+        assert!(reports.iter().all(|report| report.get("error").is_none()), "{out}");
+    });
+}
+
+#[test]
+fn several_clients_at_once_and_one_that_is_killed() {
+    isolated("several_clients_at_once_and_one_that_is_killed", || {
+        if !has("iperf3") {
+            return println!("skipped: iperf3 is not installed");
+        }
+        let served = ours(&["-s", "--max-clients", "2"]);
+        let begin = |args: &[&str]| {
+            let mut command = Command::new("iperf3");
+            command.args(["-c", "10.0.0.2", "-J"]).args(args).stdout(Stdio::piped()).stderr(Stdio::null());
+            command.spawn().unwrap()
+        };
+        let mut stream = begin(&["-t", "3", "-b", "50M"]);
+        let mut datagrams = begin(&["-u", "-t", "3", "-b", "5M"]);
+        std::thread::sleep(Duration::from_millis(800));
+        let third = stock(&["-t", "1"]);
+        assert!(text(&third).contains("the server is busy"), "{}", text(&third));
+        for (args, child) in [(&["-P", "1"][..], &mut stream), (&["-u"][..], &mut datagrams)] {
+            assert_eq!(common::wait(child), Some(0));
+            let mut json = Vec::new();
+            child.stdout.take().unwrap().read_to_end(&mut json).unwrap();
+            holds(args, &report(args, &json));
+        }
+        // Killed in the middle, by TCP and by datagrams: the next ones find both places free.
+        for args in [&["-t", "30", "-b", "5M"][..], &["-u", "-t", "30"], &["-t", "30", "-R"]] {
+            let mut killed = begin(args);
+            std::thread::sleep(Duration::from_millis(700));
+            killed.kill().unwrap();
+            killed.wait().unwrap();
+        }
+        let (mut one, mut other) = (begin(&["-n", "1M"]), begin(&["-u", "-n", "100K", "-R"]));
+        assert_eq!((common::wait(&mut one), common::wait(&mut other)), (Some(0), Some(0)));
+        let out = end(served);
+        assert_eq!(out.matches("iperf3: the client has unexpectedly closed the connection").count(), 3, "{out}");
+    });
+}

@@ -1,0 +1,195 @@
+//! `linerate kvd` against stock clients on the kernel's side of a TAP device: redis-benchmark and redis-cli (Debian's redis-tools).
+//!
+//! In a network namespace of the test's own, as `serve.rs`. Every host's audit balances at its end.
+
+mod common;
+
+use common::{Running, has, isolated, linerate, run};
+use port::os::netlink::Netlink;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
+use std::process::Command;
+use std::time::Duration;
+
+fn start(words: &[&str]) -> Running {
+    let served = Running::start_as(words[0], &[words, &["--port", "tap:tap0", "--addr", "10.0.0.2/24"]].concat());
+    let mut netlink = Netlink::open().unwrap();
+    netlink.set_up("lo").unwrap();
+    netlink.set_up("tap0").unwrap();
+    netlink.add_addr("tap0", Ipv4Addr::new(10, 0, 0, 1), 24).unwrap();
+    served
+}
+
+fn end(served: Running) {
+    let counters = served.json("netstat -s");
+    assert_eq!(counters.get("inet.tcp.bad_checksum"), None, "{counters}");
+    let (code, out, err) = served.interrupt();
+    assert_eq!((code, err.as_str()), (Some(0), ""), "{out}");
+    assert!(out.contains("imbalance           0\n"), "{out}");
+}
+
+fn is_there(tool: &str, test: &str) -> bool {
+    let found = has(tool);
+    if !found {
+        println!("skipped: {test}: {tool} is not installed");
+    }
+    found
+}
+
+/// What redis-cli prints, on a line each.
+fn cli(words: &[&str]) -> Vec<String> {
+    let output = run(Command::new("redis-cli").args(["-h", "10.0.0.2"]).args(words));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{words:?}: {text}");
+    text.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn redis_benchmark_runs_its_tests() {
+    isolated("redis_benchmark_runs_its_tests", || {
+        if !is_there("redis-benchmark", "redis-benchmark") {
+            return;
+        }
+        let served = start(&["kvd"]);
+        let tests = "ping,set,get,incr,lpush,rpush,lpop,rpop,sadd,hset,spop,zadd,zpopmin,lrange,mset";
+        for (depth, more) in [("1", &[][..]), ("16", &["-r", "1000"])] {
+            let words = ["-h", "10.0.0.2", "-t", tests, "-n", "2000", "-c", "20", "-P", depth, "--csv"];
+            let output = run(Command::new("redis-benchmark").args(words).args(more));
+            let said = String::from_utf8_lossy(&output.stdout).into_owned();
+            let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(output.status.success() && errors.is_empty(), "{said}{errors}");
+            println!("-P {depth}:\n{said}");
+            // A title, and a row of each: PING is two tests, LRANGE four and the one that fills its list.
+            let rows: Vec<&str> = said.lines().filter(|line| line.starts_with('"')).skip(1).collect();
+            assert_eq!(rows.len(), 20, "{said}");
+            for row in rows {
+                let rate: f64 = row.split(',').nth(1).unwrap().trim_matches('"').parse().unwrap();
+                assert!(rate > 100.0, "{row}");
+            }
+        }
+        end(served);
+    });
+}
+
+#[test]
+fn redis_cli_is_answered() {
+    isolated("redis_cli_is_answered", || {
+        if !is_there("redis-cli", "redis-cli") {
+            return;
+        }
+        let served = start(&["kvd", "--memory", "1", "-p", "7000"]);
+        let cli = |words: &[&str]| cli(&[&["-p", "7000"], words].concat());
+        assert_eq!(cli(&["ping"]), ["PONG"]);
+        assert_eq!(cli(&["set", "a", "one two", "ex", "100"]), ["OK"]);
+        assert_eq!(cli(&["get", "a"]), ["one two"]);
+        assert_eq!(cli(&["ttl", "a"]), ["100"]);
+        assert_eq!(cli(&["rpush", "l", "x", "y", "z"]), ["3"]);
+        assert_eq!(cli(&["lrange", "l", "0", "-1"]), ["x", "y", "z"]);
+        assert_eq!(cli(&["hset", "h", "f", "v"]), ["1"]);
+        assert_eq!(cli(&["incr", "l"])[0], "WRONGTYPE Operation against a key holding the wrong kind of value");
+        assert_eq!(cli(&["dbsize"]), ["3"]);
+        assert!(cli(&["info", "server"]).iter().any(|line| line.starts_with("server:linerate")));
+        let text = "x".repeat(100_000);
+        let mut answers: Vec<_> = (0..20).map(|n| cli(&["set", &format!("k{n}"), &text])).collect();
+        let last = answers.pop().unwrap();
+        assert_eq!(last[0], "OOM command not allowed when used memory > 'maxmemory'.");
+        assert_eq!(cli(&["flushall"]), ["OK"]);
+        end(served);
+    });
+}
+
+#[test]
+fn garbage_ends_its_sender_and_nobody_else() {
+    isolated("garbage_ends_its_sender_and_nobody_else", || {
+        let served = start(&["kvd"]);
+        let connect = || {
+            let at = SocketAddr::from((Ipv4Addr::new(10, 0, 0, 2), 6379));
+            let client = TcpStream::connect_timeout(&at, Duration::from_secs(5)).unwrap();
+            client.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+            client
+        };
+        let mut other = connect();
+        let mut word = 0x9e37_79b9_7f4a_7c15_u64;
+        for round in 0..50 {
+            let mut junk = match round % 3 {
+                0 => b"*3\r\n$3\r\nSET\r\n$1\r\n".to_vec(),
+                1 => b"*2147483647\r\n".to_vec(),
+                _ => Vec::new(),
+            };
+            for _ in 0..2000 {
+                word = word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                junk.push((word >> 56) as u8);
+            }
+            let mut client = connect();
+            // It may end us while we speak.
+            let said = client.write_all(&junk);
+            let mut heard = Vec::new();
+            if round % 3 < 2 {
+                // No request can follow: the end is the server's, behind the reason.
+                let end = client.read_to_end(&mut heard);
+                assert!(end.is_ok(), "round {round}: {end:?} behind {}", heard.escape_ascii());
+                let last = heard.split_inclusive(|byte| *byte == b'\n').next_back().unwrap_or_default();
+                assert!(last.starts_with(b"-ERR Protocol error: "), "round {round}: {}", heard.escape_ascii());
+            } else {
+                let _ = said.and_then(|()| client.shutdown(Shutdown::Write));
+                let _ = client.read_to_end(&mut heard);
+            }
+            other.write_all(b"PING\r\n").unwrap();
+            let mut pong = [0; 7];
+            other.read_exact(&mut pong).unwrap();
+            assert_eq!(&pong, b"+PONG\r\n", "round {round}");
+        }
+        drop(other);
+        end(served);
+    });
+}
+
+#[test]
+fn services_are_asked_at_each_place() {
+    for place in ["pair", "pair --threads", "nic", "router", "native", "native --threads"] {
+        for (load, kind) in [("kvload -n 1000", "GET"), ("fileload -n 100", "GETATTR")] {
+            let line = format!("{load} -l 0.1 -c 3 -P 2 -j --over {place}");
+            let output = run(&mut linerate(&line.split_whitespace().collect::<Vec<_>>()));
+            let said = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert!(output.status.success(), "{line}: {said}{}", String::from_utf8_lossy(&output.stderr));
+            let json: serde_json::Value = serde_json::from_str(&said).unwrap();
+            assert!(json["times"]["all"]["requests"].as_u64() > Some(50), "{line}: {json}");
+            assert!(json["times"][kind]["p99_us"].as_f64() > Some(0.0), "{line}: {json}");
+        }
+    }
+    for (line, why) in [
+        ("kvload --zipf 1", "from 0 to below 1"),
+        ("kvload -c 513", "513"),
+        ("kvload -H 10.0.0.9", "--over native or from a --port"),
+        ("kvd --memory 0", "0"),
+    ] {
+        let output = run(&mut linerate(&line.split_whitespace().collect::<Vec<_>>()));
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && said.contains(why), "{line}: {said}");
+    }
+}
+
+#[test]
+fn a_file_service_is_asked_from_outside() {
+    isolated("a_file_service_is_asked_from_outside", || {
+        let served = start(&["filed"]);
+        let line = ["fileload", "-l", "0.3", "-n", "50", "-c", "4", "-H", "10.0.0.2", "--over", "native"];
+        let output = run(&mut linerate(&line));
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+        assert!(said.contains("50 files of 32 KiB, 8 KiB at a time; 4 clients"), "{said}");
+        end(served);
+    });
+}
+
+#[test]
+fn a_database_is_asked_over_tap() {
+    isolated("a_database_is_asked_over_tap", || {
+        for from in ["ours", "kernel"] {
+            let output = run(&mut linerate(&["kvload", "-l", "0.2", "-n", "500", "--over", "tap", "--from", from]));
+            let said = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+            assert!(said.contains("500 keys by Zipf 0.99, 100 bytes; 8 clients, 1 under way each\n"), "{said}");
+        }
+    });
+}

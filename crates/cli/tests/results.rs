@@ -1,0 +1,138 @@
+//! `linerate report` and `linerate gate`, over results that the program made itself.
+
+mod common;
+
+use common::{Dir, linerate, run as ended, said as told};
+use std::fs;
+use std::path::Path;
+
+fn said(words: &[&str]) -> (String, String, Option<i32>) {
+    let (code, out, err) = told(&ended(&mut linerate(words)));
+    (out, err, code)
+}
+
+/// The result that is kept in the repository.
+fn kept() -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/results/2026-11-22-bench-bridge.json"))
+        .unwrap()
+}
+
+/// That, on a machine without a fault, with the first row `times` as dear.
+fn run(times: f64) -> String {
+    let mut run: serde_json::Value = serde_json::from_str(&kept()).unwrap();
+    run["env"]["load"] = serde_json::json!([0.0, 0.0, 0.0]);
+    run["noise_floor"]["lo"] = 0.99.into();
+    run["noise_floor"]["hi"] = 1.01.into();
+    let rows = run["rows"].as_array_mut().unwrap();
+    rows.truncate(1);
+    for end in ["median", "lo", "hi"] {
+        rows[0]["now"][end] = (rows[0]["now"][end].as_f64().unwrap() * times).into();
+    }
+    run["peers"] = serde_json::json!([]);
+    run.to_string()
+}
+
+#[test]
+fn results_become_one_page() {
+    let dir = Dir::new("page");
+    fs::write(dir.path("a.json"), kept()).unwrap();
+    fs::write(dir.path("b.txt"), "a < b\n").unwrap();
+    fs::write(dir.path("c.svg"), "<svg xmlns=\"http://www.w3.org/2000/svg\"/>").unwrap();
+    fs::write(dir.path("d.other"), "left out").unwrap();
+    let at = dir.path("");
+    let (out, err, code) = said(&["report", &at, "--title", "what it costs"]);
+    assert_eq!((out.as_str(), code), ("", Some(0)), "{err}");
+    assert!(err.ends_with("index.html: 3 results\n"), "{err}");
+    let html = fs::read_to_string(dir.path("index.html")).unwrap();
+    for part in
+        ["<title>what it costs</title>", "bridge.1k.burst32", "kernel.xdp.forward", "a &lt; b", "data:image/svg+xml,"]
+    {
+        assert!(html.contains(part), "{part}");
+    }
+    assert!(!html.contains("left out") && !html.contains("<script"));
+    let (out, _, code) = said(&["report", &at, "-o", "-"]);
+    assert!(out.starts_with("<!DOCTYPE html>") && code == Some(0));
+}
+
+#[test]
+fn a_directory_without_results_is_told() {
+    let dir = Dir::new("empty");
+    let at = dir.path("");
+    let (_, err, code) = said(&["report", &at]);
+    assert_eq!(
+        (err.as_str(), code),
+        (format!("linerate: {at}: no results there (.json, .svg, .txt)\n").as_str(), Some(2))
+    );
+    let (_, err, code) = said(&["report", "/nonexistent"]);
+    assert_eq!((err.as_str(), code), ("linerate: /nonexistent: No such file or directory (os error 2)\n", Some(1)));
+    fs::write(dir.path("a.txt"), [0xff, 0xfe]).unwrap();
+    let (_, err, code) = said(&["report", &at]);
+    assert!(err.contains("a.txt: left out: ") && code == Some(2), "{err}");
+}
+
+#[test]
+fn a_gate_says_what_it_came_to_by_its_exit_code() {
+    let dir = Dir::new("gate");
+    let files: Vec<String> = [1.0, 1.5, 1.05]
+        .iter()
+        .enumerate()
+        .map(|(at, times)| {
+            let file = dir.path(&format!("{at}.json"));
+            fs::write(&file, run(*times)).unwrap();
+            file
+        })
+        .collect();
+    let gate = |now: &[&str], more: &[&str]| {
+        let words = [&["gate", "--baseline", &files[0]][..], now, more].concat();
+        let (out, err, code) = said(&words);
+        assert_eq!(err, "");
+        (out.lines().last().unwrap_or_default().to_owned(), code)
+    };
+    assert_eq!(gate(&[&files[0]], &[]), ("fine: no row is more than 5 % slower".to_owned(), Some(0)));
+    let regression = "regression: more than 5 % slower: bridge.1k.burst32";
+    assert_eq!(gate(&[&files[1]], &[]), (regression.to_owned(), Some(1)));
+    assert_eq!(gate(&[&files[1], &files[1]], &[]).1, Some(1), "slow each time");
+    assert_eq!(gate(&[&files[1], &files[0]], &[]).1, Some(0), "slow once");
+    assert_eq!(gate(&[&files[2]], &[]).1, Some(2));
+    assert_eq!(gate(&[&files[1]], &["--tolerance", "80"]).1, Some(0));
+    let (out, _, code) = said(&["gate", "--baseline", &files[0], &files[1], "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(
+        (json["outcome"].as_str(), json["rows"][0]["says"].as_str(), code),
+        (Some("regression"), Some("slower"), Some(1))
+    );
+    let other = run(1.0).replace("\"AMD EPYC\"", "\"another\"");
+    fs::write(dir.path("other.json"), other).unwrap();
+    let (out, _, code) = said(&["gate", "--baseline", &files[0], &dir.path("other.json")]);
+    assert!(out.contains("unfit: another machine: another, the baseline is of AMD EPYC\n") && code == Some(3), "{out}");
+}
+
+#[test]
+fn what_is_no_run_is_refused() {
+    let dir = Dir::new("bad");
+    fs::write(dir.path("bad.json"), "{}").unwrap();
+    let (_, err, code) = said(&["gate", "--baseline", &dir.path("nowhere.json")]);
+    assert!(err.contains("nowhere.json: No such file") && code == Some(2), "1 is for a run that got slower: {err}");
+    let (_, err, code) = said(&["gate", "--baseline", &dir.path("bad.json")]);
+    assert!(err.contains("bad.json: not the JSON of a run: missing field `name`") && code == Some(2), "{err}");
+    fs::write(dir.path("name.json"), run(1.0).replace("bench bridge", "repro x")).unwrap();
+    let (_, err, code) = said(&["gate", "--baseline", &dir.path("name.json")]);
+    assert!(
+        err.contains("the baseline is of 'repro x', which does not run here: name a run's JSON") && code == Some(2),
+        "{err}"
+    );
+    for wrong in ["0", "-1", "nan"] {
+        let (_, err, code) = said(&["gate", "--baseline", &dir.path("name.json"), &format!("--tolerance={wrong}")]);
+        assert!(err.contains("--tolerance") && code == Some(2), "{err}");
+    }
+}
+
+#[test]
+fn a_baseline_runs_again_here() {
+    let dir = Dir::new("live");
+    fs::write(dir.path("udp.json"), run(1.0).replace("bench bridge", "bench udp")).unwrap();
+    let (out, err, code) = said(&["gate", "--baseline", &dir.path("udp.json"), "--quick", "--rounds", "6"]);
+    // A build for tests on a busy machine shows nothing, and says so; the row is not one of this group.
+    assert!(out.contains("bridge.1k.burst32") && out.contains("gone") && out.contains("send.csum"), "{out}{err}");
+    assert!(matches!(code, Some(2 | 3)), "{out}{err}");
+}

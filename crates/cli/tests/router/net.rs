@@ -1,0 +1,72 @@
+//! The network that both routers stand in: two links, who is on them, and routes to what lies behind.
+
+use std::net::Ipv4Addr;
+use wire::Mac;
+
+/// One of the two links, as the router has it.
+pub struct Link {
+    pub addr: Ipv4Addr,
+    pub len: u8,
+    pub mtu: u16,
+    pub mac: Mac,
+}
+
+const fn link(addr: [u8; 4], len: u8, mtu: u16, n: u8) -> Link {
+    Link { addr: octets(addr), len, mtu, mac: Mac([0x02, 0, 0, 0, 0xfe, n]) }
+}
+
+const fn octets([a, b, c, d]: [u8; 4]) -> Ipv4Addr {
+    Ipv4Addr::new(a, b, c, d)
+}
+
+pub const LINKS: [Link; 2] = [link([10, 0, 0, 1], 22, 1500, 0), link([10, 0, 4, 1], 24, 600, 1)];
+/// A router on each link, and a second one on the first.
+pub const GATEWAYS: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 0, 0, 2), Ipv4Addr::new(10, 0, 4, 2)];
+pub const SECOND: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 3);
+/// Stations on the first link are in 10.0.1.0 and the two /24 behind it, on the second link below this one.
+pub const STATIONS: u8 = 240;
+
+/// Where a route leads.
+#[derive(Clone, Copy)]
+pub enum To {
+    /// The link's gateway.
+    Gateway(usize),
+    /// The first link's second one.
+    Second,
+    Reject,
+    Prohibit,
+    Blackhole,
+}
+
+/// 10.1 lies behind the first link and 10.2 behind the second, but a part of it: who asks the router for that is redirected.
+pub const ROUTES: [(&str, To); 6] = [
+    ("10.1.0.0/16", To::Gateway(0)),
+    ("10.2.0.0/16", To::Gateway(1)),
+    ("10.2.9.0/24", To::Second),
+    ("10.3.0.0/16", To::Reject),
+    ("10.4.0.0/16", To::Prohibit),
+    ("10.5.0.0/16", To::Blackhole),
+];
+
+/// The link by which the routes lead to an address.
+pub fn link_to(addr: Ipv4Addr) -> Option<usize> {
+    match addr.octets() {
+        [10, 0, 0..=3, _] | [10, 1, ..] | [10, 2, 9, _] => Some(0),
+        [10, 0, 4, _] | [10, 2, ..] => Some(1),
+        _ => None,
+    }
+}
+
+/// A station's MAC address.
+pub fn mac(addr: Ipv4Addr) -> Mac {
+    let [_, b, c, d] = addr.octets();
+    Mac([0x02, 0, 0, b, c, d])
+}
+
+/// Who is on the links: all that either router needs to send to.
+pub fn neighbors() -> Vec<(usize, Ipv4Addr)> {
+    let first = (1..=3).flat_map(|third| (1..=STATIONS).map(move |last| (0, Ipv4Addr::new(10, 0, third, last))));
+    let second = (2..=STATIONS).map(|last| (1, Ipv4Addr::new(10, 0, 4, last)));
+    let gateways = [GATEWAYS[0], SECOND].map(|addr| (0, addr));
+    first.chain(second).chain(gateways).collect()
+}
