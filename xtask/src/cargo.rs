@@ -43,11 +43,21 @@ pub fn host_triple() -> anyhow::Result<String> {
     Ok(host.context("rustc -vV names no host")?.to_owned())
 }
 
-/// The rings and the dataflow's lanes under loom, in a target directory of their own: `--cfg loom` changes every crate.
+/// The rings, the dataflow's lanes, netisr's workstreams and the readers' pins under loom, in a target directory of their own: `--cfg loom`
+/// changes every crate.
 pub fn loom(root: &Path, args: &[String]) -> anyhow::Result<ExitCode> {
     let target = target_dir(root)?.join("loom");
     let mut test = cargo(root);
-    test.env("RUSTFLAGS", "--cfg loom").args(["test", "--release", "-p", "linerate-buf", "-p", "linerate-dispatch"]);
+    test.env("RUSTFLAGS", "--cfg loom").args([
+        "test",
+        "--release",
+        "-p",
+        "linerate-lock",
+        "-p",
+        "linerate-buf",
+        "-p",
+        "linerate-dispatch",
+    ]);
     succeed(test.args(["--lib", "--target-dir"]).arg(target).arg("loom_").args(args))?;
     Ok(ExitCode::SUCCESS)
 }

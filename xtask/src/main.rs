@@ -22,7 +22,7 @@ usage: cargo xtask <command>
   fuzz [--seconds N] [--keep] [--list] [target ...]
                              fuzz every target (or those named) on stable Rust, N seconds each (default 60);
                              --keep merges what was found into fuzz/corpus, --list names the targets
-  loom [args]                the rings and the dataflow's lanes under every interleaving that loom can think of
+  loom [args]                rings, lanes, netisr's workstreams, readers' pins under every interleaving that loom can think of
   miri [args]                the buffers' unsafe code under Miri, where a nightly toolchain has it
   sim [--seeds N] [--seed S] two hosts and one TCP connection over a bad wire, N seeds (default 10000); or one, traced
   sim --speed                bytes that such a simulation moves a second, on one core
