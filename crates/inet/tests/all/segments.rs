@@ -1,9 +1,7 @@
 //! Segments that no TCP sends: dropped under their own reason, without an answer, and whoever is connected notices nothing.
 
-mod common;
-
-use common::packets::Ip;
-use common::*;
+use crate::common::packets::Ip;
+use crate::common::*;
 use linerate_inet::tcp::TcpError;
 use lock::Up;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -73,7 +71,7 @@ impl Server {
     /// `packet` is dropped for `why`, and nothing goes out.
     fn drops(&self, why: &str, packet: Vec<u8>) {
         let before = self.host.stack.counter(why);
-        self.host.inject(EM0, common::packets::ether(ME.mac, PEER.mac, wire::eth::EtherType::IPV4, &packet));
+        self.host.inject(EM0, crate::common::packets::ether(ME.mac, PEER.mac, wire::eth::EtherType::IPV4, &packet));
         assert_eq!(self.host.stack.counter(why), before + 1, "{why}");
         assert!(self.host.sent(EM0).is_empty(), "{why}: answered");
     }
@@ -156,7 +154,7 @@ fn segments_to_groups_are_dropped_in_silence() {
     // To our address, but in a frame to all stations.
     let syn = packet(PEER.ip, ME.ip, segment((PEER.ip, 4001), (ME.ip, PORT), |_| (), b""));
     let all = wire::Mac([0xff; 6]);
-    server.host.inject(EM0, common::packets::ether(all, PEER.mac, wire::eth::EtherType::IPV4, &syn));
+    server.host.inject(EM0, crate::common::packets::ether(all, PEER.mac, wire::eth::EtherType::IPV4, &syn));
     assert!(server.host.sent(EM0).is_empty(), "answered what came to everybody");
     server.end();
 }

@@ -1,9 +1,7 @@
 //! Conversations of a host with itself: queued, never direct (netisr2005), and as good as any other.
 
-mod common;
-
-use common::packets::*;
-use common::*;
+use crate::common::packets::*;
+use crate::common::*;
 use linerate_inet::udp::{SendError, SoError};
 use lock::Locks;
 use std::net::{Ipv4Addr, SocketAddr};

@@ -1,8 +1,6 @@
 //! Stream sockets as the manuals of POSIX and BSD describe them; where those leave it open, as Linux does it.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use linerate_socket::{Errno, Opt, OptKind, RecvFlags, SendFlags};
 use lock::{Light, Up};
 use std::net::Shutdown;

@@ -1,10 +1,8 @@
 //! Conversations about UDP: RFC 768, RFC 1122 4.1, RFC 8085; robustness rows 22, 39, 49, 65.
 
-mod common;
-
+use crate::common::packets::*;
+use crate::common::*;
 use clock::Duration;
-use common::packets::*;
-use common::*;
 use linerate_inet::iface::Offload;
 use linerate_inet::route::Via;
 use linerate_inet::udp::{ReadySet, SendError};

@@ -1,9 +1,7 @@
 //! Conversations about sockets' addresses: BSD's bind rules, RFC 6056, RFC 1122 4.1.3; robustness row 48.
 
-mod common;
-
-use common::packets::*;
-use common::*;
+use crate::common::packets::*;
+use crate::common::*;
 use linerate_inet::iface::IfaceAddr;
 use linerate_inet::udp::{BindError, SendError};
 use lock::Locks;

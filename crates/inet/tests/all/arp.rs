@@ -1,10 +1,8 @@
 //! Conversations about Ethernet and ARP: RFC 826, RFC 5227, RFC 1122 2.3.2; robustness rows 24, 31-33, 37.
 
-mod common;
-
+use crate::common::packets::*;
+use crate::common::*;
 use clock::Duration;
-use common::packets::*;
-use common::*;
 use linerate_inet::iface::IfaceAddr;
 use linerate_inet::neigh::State;
 use linerate_inet::udp::{SendError, SoError};

@@ -1,10 +1,8 @@
 //! Conversations about forwarding: RFC 1812 5.2, 5.3, RFC 1624, RFC 1191; robustness rows 55, 69, 70.
 
-mod common;
-
+use crate::common::packets::*;
+use crate::common::*;
 use clock::Duration;
-use common::packets::*;
-use common::*;
 use linerate_inet::route::Via;
 use lock::Locks;
 use std::net::Ipv4Addr;

@@ -1,8 +1,6 @@
 //! Who may have an address and a port: bind(2), SO_REUSEADDR, SO_REUSEPORT, IP_BINDANY, TIME-WAIT.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use inet::route::Via;
 use linerate_socket::{Calls, Errno, Fd, Opt};
 use lock::Up;

@@ -1,10 +1,8 @@
 //! Conversations about ICMP: RFC 792, RFC 1122 3.2.2, RFC 1812 4.3, RFC 1191, RFC 5927; robustness rows 21, 23, 25, 38, 51-55, 70.
 
-mod common;
-
+use crate::common::packets::*;
+use crate::common::*;
 use clock::Duration;
-use common::packets::*;
-use common::*;
 use linerate_inet::iface::IfaceAddr;
 use linerate_inet::route::Via;
 use linerate_inet::udp::{SendError, SoError};

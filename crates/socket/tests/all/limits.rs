@@ -1,8 +1,6 @@
 //! What strangers may make a host hold: zero windows, closes that nobody answers, text out of order, readers that do not read.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use linerate_socket::{Errno, Fd, Opt};
 use lock::Up;
 use std::cell::Cell;

@@ -3,11 +3,9 @@
 //! The host under test is a router: PEER is on its first link, and the tunnel's far end, FAR, on its second. Every outer
 //! packet is taken apart by hand here.
 
-mod common;
-
+use crate::common::packets::*;
+use crate::common::*;
 use clock::Duration;
-use common::packets::*;
-use common::*;
 use linerate_inet::iface::{IfaceAddr, IfaceId};
 use linerate_inet::route::{Path, Via};
 use linerate_inet::tunnel::{Config, DontFragment, Kind, Refused};

@@ -1,10 +1,8 @@
 //! Conversations about a router's policies and choices: RFC 1812 5.2.7, 5.3.7, 5.3.8, 5.3.13, RFC 3704, RFC 2992.
 
-mod common;
-
+use crate::common::packets::*;
+use crate::common::*;
 use clock::Duration;
-use common::packets::*;
-use common::*;
 use linerate_inet::iface::IfaceId;
 use linerate_inet::route::{Path, Question, Via};
 use lock::Locks;

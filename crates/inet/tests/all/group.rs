@@ -1,10 +1,8 @@
 //! Conversations about broadcast and multicast: RFC 919, RFC 1112, RFC 2236, RFC 1122 3.2.1.3, 3.3.6, 3.3.7; row 66.
 
-mod common;
-
+use crate::common::packets::*;
+use crate::common::*;
 use clock::Duration;
-use common::packets::*;
-use common::*;
 use linerate_inet::udp::{BindError, SendError};
 use lock::Locks;
 use std::net::{Ipv4Addr, SocketAddr};

@@ -1,11 +1,9 @@
 //! Conversations about fragments: RFC 791 3.2, RFC 1122 3.3.2, RFC 815; robustness rows 2-4, 6, 7, 70, and two hosts' 64 KiB.
 
-mod common;
-
+use crate::common::packets::*;
+use crate::common::*;
 use buf::{PoolConfig, PoolLocks};
 use clock::Duration;
-use common::packets::*;
-use common::*;
 use linerate_inet::ip4::reass::Limits;
 use linerate_inet::udp::SendError;
 use lock::Locks;

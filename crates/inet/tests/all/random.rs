@@ -1,10 +1,8 @@
 //! Row 72: random and bit-flipped frames of every kind. No panic, an exact audit, bounded tables, every buffer home again.
 
-mod common;
-
+use crate::common::packets::*;
+use crate::common::*;
 use clock::Duration;
-use common::packets::*;
-use common::*;
 use linerate_inet::route::Via;
 use lock::Locks;
 use std::net::{Ipv4Addr, SocketAddr};

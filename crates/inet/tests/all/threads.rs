@@ -1,11 +1,9 @@
 //! One `Stack<Light>` entered by several threads: nothing is lost, nothing is counted twice, nobody waits for ever.
 
-mod common;
-
+use crate::common::packets::*;
+use crate::common::*;
 use buf::{Burst, Pool, PoolConfig, PoolLocks};
 use clock::Instant;
-use common::packets::*;
-use common::*;
 use linerate_inet::iface::{IfaceAddr, Offload, Output};
 use linerate_inet::tunnel::{self, Kind};
 use linerate_inet::{Config, Stack};

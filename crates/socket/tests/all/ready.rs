@@ -1,8 +1,6 @@
 //! poll(2) tells levels, a Poller tells edges: of every event a stream can have.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use linerate_socket::{Calls, Errno, Events, Fd, PollFd, Poller, SendFlags};
 use lock::{Locks, Up};
 use std::net::Shutdown;

@@ -1,10 +1,8 @@
 //! Conversations about IPv4 input: RFC 791, RFC 1122 3.2.1, RFC 1812 5.2; robustness rows 1, 20, 21, 39, 40, 72.
 
-mod common;
-
+use crate::common::packets::*;
+use crate::common::*;
 use clock::Duration;
-use common::packets::*;
-use common::*;
 use linerate_inet::iface::IfaceAddr;
 use lock::Locks;
 use std::net::Ipv4Addr;

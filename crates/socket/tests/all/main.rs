@@ -1,0 +1,9 @@
+//! What programs ask of sockets, one file a question. One program, as what they call is compiled for each; `alloc` has an allocator of its own.
+
+mod common;
+
+mod bind;
+mod limits;
+mod ready;
+mod shared;
+mod streams;
