@@ -1,4 +1,4 @@
-//! The servers on hosts of ours, against stock clients on the kernel's side of a TAP device: curl for FTP and HTTP, iperf3,
+//! The servers on hosts of ours, against stock clients on the kernel's side of a TAP device: curl for FTP and HTTP, wrk, iperf3,
 //! the kernel's own sockets for the small services.
 //!
 //! Everything happens in a network namespace of the test's own: the test's binary runs again, inside it. Every host's audit
@@ -143,6 +143,35 @@ fn curl_reads_over_http() {
         assert_eq!(text(&missing), "404");
         let nobody = curl(&["http://10.0.0.2:81/"]);
         assert_eq!(nobody.status.code(), Some(7), "refused at once: {}", text(&nobody));
+        end(served);
+    });
+}
+
+/// What wrk says of `path`, asked over 20 connections for a second: its text, and how many requests were answered.
+fn wrk(path: &str, more: &[&str]) -> (String, u64) {
+    let url = format!("http://10.0.0.2:8080{path}");
+    let output = run(Command::new("wrk").args(["-t", "2", "-c", "20", "-d", "1s"]).args(more).arg(url));
+    let said = text(&output);
+    assert!(output.status.success() && !said.contains("Socket errors"), "{said}");
+    let line = said.lines().find(|line| line.contains(" requests in ")).unwrap_or_else(|| panic!("{said}"));
+    let requests = line.split_whitespace().next().unwrap().parse().unwrap();
+    (said, requests)
+}
+
+#[test]
+fn wrk_is_answered_on_every_connection() {
+    isolated("wrk_is_answered_on_every_connection", || {
+        if !is_there("wrk", "http") {
+            return;
+        }
+        let dir = Dir::new("wrk");
+        let served = start(&["httpd", "--root", &dir.path(""), "-p", "8080"]);
+        for more in [&[][..], &["-H", "Connection: close"]] {
+            let (said, requests) = wrk("/dev/zero?bytes=10000", more);
+            assert!(requests > 100 && !said.contains("Non-2xx"), "{said}");
+        }
+        let (said, requests) = wrk("/nothing", &[]);
+        assert!(said.contains(&format!("Non-2xx or 3xx responses: {requests}")), "{said}");
         end(served);
     });
 }
