@@ -127,7 +127,9 @@ fn row_line(row: &Row, now: &Figure) -> Line {
 
 fn peer_line(peer: &Peer) -> Line {
     let name = peer.id.strip_suffix(&format!(".{}", peer.row)).unwrap_or(&peer.id);
-    let beside = format!("  ours {} better", table::times(peer.ratio.median));
+    let better = peer.ratio.median;
+    let (times, how) = if better < 1.0 { (better.recip(), "worse") } else { (better, "better") };
+    let beside = format!("  ours {} {how}", table::times(times));
     line(format!("  {name}"), Whose::Peers, &peer.now, None, beside)
 }
 

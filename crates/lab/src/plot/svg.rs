@@ -12,7 +12,7 @@ const CHAR: f64 = FONT * 0.62;
 pub(super) const LINE: f64 = 24.0;
 pub(super) const MARGIN: f64 = 16.0;
 const AXIS: f64 = 460.0;
-pub(super) const GAP: f64 = 14.0;
+pub(super) const GAP: f64 = 21.0;
 pub(super) const INK: &str = "#1b1f24";
 pub(super) const FAINT: &str = "#d5d9de";
 const OURS: &str = "#0b62c4";
@@ -94,7 +94,7 @@ fn readable_ticks(scale: &Scale, left: f64) -> Vec<(f64, String)> {
     for value in scale.ticks(8) {
         let (x, label) = (left + AXIS * scale.place(value), tick_label(value));
         let half = label.chars().count() as f64 * CHAR / 2.0;
-        if x - half >= free_from && x + half <= left + AXIS + GAP {
+        if x - half >= free_from && x + half <= left + AXIS + GAP - CHAR {
             free_from = x + half + CHAR;
             ticks.push((x, label));
         }

@@ -42,6 +42,16 @@ fn one_panel_a_unit_and_peers_under_their_rows() {
     assert_eq!(chart.panels[0].lines[0].then, Some(2357.0));
 }
 
+#[test]
+fn a_peer_that_is_ahead_is_said_to_be() {
+    let (mut report, _) = result::tests::example();
+    for (ratio, said) in [(20.6, "ours 20.6x better"), (0.8, "ours 1.25x worse"), (1.0, "ours 1.0000x better")] {
+        report.peers[1].ratio.median = ratio;
+        let chart = Chart::of(&report, None);
+        assert!(chart.panels[0].lines[2].value.ends_with(said), "{}", chart.panels[0].lines[2].value);
+    }
+}
+
 /// A report in cycles and we in ticks: no diamond can be drawn, so none is explained.
 #[test]
 fn only_the_marks_that_are_there_are_explained() {
