@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Running, linerate, run};
+use common::{Running, linerate, refused, run};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -14,14 +14,6 @@ fn said(line: &str) -> String {
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{line}: {text}{}", String::from_utf8_lossy(&output.stderr));
     text
-}
-
-#[track_caller]
-fn refused(line: &str, code: i32, why: &str) {
-    let output = run(&mut linerate(&line.split_whitespace().collect::<Vec<_>>()));
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(code), "{line}: {said}");
-    assert!(said.contains(why) && said.trim_end().lines().count() == 1, "{line}: {said}");
 }
 
 fn interrupt(child: &Child) {

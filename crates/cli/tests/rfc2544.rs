@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{linerate, run};
+use common::{linerate, refused, run};
 use serde_json::Value;
 
 #[test]
@@ -43,14 +43,6 @@ fn two_cards_on_one_wire() {
     assert!(output.status.success(), "{output:?}");
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("A nic(wire=w):em0, B nic(wire=w):em1"), "{text}");
-}
-
-#[track_caller]
-fn refused(line: &str, code: i32, why: &str) {
-    let output = run(&mut linerate(&line.split_whitespace().collect::<Vec<_>>()));
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(code), "{line}: {said}");
-    assert!(said.contains(why) && said.trim_end().lines().count() == 1, "{line}: {said}");
 }
 
 #[test]

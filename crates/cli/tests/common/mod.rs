@@ -139,6 +139,15 @@ pub fn run(command: &mut Command) -> Output {
     Output { status, stdout: read_out.join().unwrap(), stderr: read_err.join().unwrap() }
 }
 
+/// `linerate LINE` ends with `code`, and one line on standard error that says `why`.
+#[track_caller]
+pub fn refused(line: &str, code: i32, why: &str) {
+    let output = run(&mut linerate(&line.split_whitespace().collect::<Vec<_>>()));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{line}: {said}");
+    assert!(said.contains(why) && said.trim_end().lines().count() == 1, "{line}: {said}");
+}
+
 /// A directory of a test's own, gone at its end.
 pub struct Dir(pub PathBuf);
 

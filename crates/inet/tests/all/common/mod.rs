@@ -3,7 +3,6 @@
 //! A test is a conversation: frames go in, time passes, the application calls, frames come out. After each step
 //! [`Host::assert_counters`] states every counter that changed, and nothing else may have. When a host goes out of scope
 //! it is shut down: the audit must balance, nothing may be held, and every frame must be back in its pool.
-#![allow(dead_code, reason = "each test file uses a part of it")]
 
 pub mod packets;
 

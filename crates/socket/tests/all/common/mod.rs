@@ -1,5 +1,4 @@
 //! Two hosts on virtual time and the wire between them; a call that waits on either drives both.
-#![allow(dead_code)] // each test binary uses its part
 
 use buf::{Burst, Flags, Frame, Pool, PoolConfig, PoolLocks};
 use clock::{Duration, Instant};
