@@ -11,8 +11,8 @@
 
 use crate::checksum::{self, Kind, Partial};
 use crate::filter::Filter;
-use crate::{Malformed, Proto, arp, bpdu, dissect as dissector, eth, etherip, gre, icmp4, igmp, ip4, ip6, mld, tcp};
-use crate::{udp, vlan, vxlan};
+use crate::{Malformed, Proto, arp, bpdu, dissect as dissector, eth, etherip, gre, gso, icmp4, igmp, ip4, ip6, mld};
+use crate::{tcp, udp, vlan, vxlan};
 use std::fmt::Write;
 
 /// Every parser on a frame, layer by layer as a host would walk it, and each of them on the frame's every layer as well.
@@ -42,6 +42,28 @@ fn after_eth(data: &[u8]) {
     packet4(data);
     packet6(data);
     upper(data);
+    large(data);
+}
+
+/// As a large TCP segment: its pieces are packets, of no more text than was asked for, and all of it.
+fn large(data: &[u8]) {
+    let size = u16::from_be_bytes([0, data.last().copied().unwrap_or(0)]);
+    let Some(mut segment) = gso::Segment::read(data, 0, size) else { return };
+    let (l4, text) = segment.places();
+    let end = usize::from(ip4::Header::parse(data).unwrap().total_len);
+    let mut cut = 0;
+    while let Some(len) = segment.next_len() {
+        assert!(len <= segment.longest() && len - text <= usize::from(size));
+        let mut piece = vec![0; len];
+        segment.cut(data, &mut piece).unwrap();
+        let header = ip4::Header::parse(&piece).unwrap();
+        assert!(ip4::header_checksum_ok(&piece, l4) && usize::from(header.total_len) == len);
+        let pseudo = Partial::pseudo4(header.src, header.dst, Proto::TCP, (len - l4) as u16);
+        assert!(tcp::checksum_ok(pseudo, &piece[l4..]));
+        assert_eq!(piece[text..], data[text + cut..][..len - text]);
+        cut += len - text;
+    }
+    assert_eq!((cut, segment.is_done()), (end - text, true));
 }
 
 fn bpdu(data: &[u8]) {

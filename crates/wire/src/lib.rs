@@ -18,6 +18,7 @@
 //! | [`udp`], [`tcp`] | transport headers, TCP options | RFC 768, RFC 9293 3.1 |
 //! | [`gre`], [`vxlan`], [`etherip`] | what tunnels put in front | RFC 2784, RFC 2890, RFC 7348, RFC 3378 |
 //! | [`checksum`] | the Internet checksum, by the best means of the machine | RFC 1071, RFC 1624 |
+//! | [`gso`] | a large TCP segment, cut | RFC 9293, RFC 3168 6.1.2 |
 //! | [`edit`] | fields changed in place, checksums with them | RFC 1624 |
 //! | [`dissect`] | a frame as one line of text | tcpdump(1) |
 //! | [`text`], [`bpkt`] | a frame as a line of hexadecimal digits or a binary record, and back | ethpipe2013 |
@@ -55,6 +56,7 @@ pub mod flow;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 pub mod gre;
+pub mod gso;
 pub mod hash;
 pub mod icmp4;
 pub mod igmp;

@@ -2,7 +2,8 @@ use super::*;
 use buf::PoolConfig;
 use proptest::prelude::*;
 use std::net::Ipv4Addr;
-use wire::{L4Port, Mac};
+use wire::checksum::Partial;
+use wire::{L4Port, Mac, Proto, ip4, tcp};
 
 const A: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const B: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);

@@ -1,0 +1,115 @@
+//! A large TCP segment, cut into what a link takes: what a NIC's TSO or Linux's GSO does.
+//!
+//! Each piece is what a sender without the offload would have sent: headers repeated, sequence number and identification counted
+//! on, CWR on the first only (RFC 3168 6.1.2), PSH and FIN on the last only, both checksums filled in. An identification of 0 with
+//! DF stays 0 (RFC 6864 4.1: it means nothing there). The text is copied, and summed by the way.
+
+use crate::checksum::{self, Partial};
+use crate::{Proto, ip4, tcp};
+
+/// What the headers of a large segment say, and how much of it is cut.
+#[derive(Clone, Copy, Debug)]
+pub struct Segment {
+    ip: ip4::Header,
+    tcp: tcp::Header,
+    /// Where the IP header, the TCP header and the text begin in the frame, and where the text ends.
+    l3: usize,
+    l4: usize,
+    text: usize,
+    end: usize,
+    size: usize,
+    /// Text cut off so far, and in how many pieces.
+    done: usize,
+    pieces: u16,
+}
+
+impl Segment {
+    /// The segment whose IPv4 header begins at `l3` of `frame`, to be cut into pieces of `size` bytes of text; `None`: none
+    /// of TCP over IPv4, or pieces of nothing.
+    pub fn read(frame: &[u8], l3: usize, size: u16) -> Option<Segment> {
+        let packet = frame.get(l3..).filter(|_| size > 0)?;
+        let ip = ip4::Header::parse(packet).ok().filter(|ip| ip.proto == Proto::TCP && !ip.is_fragment())?;
+        let tcp = tcp::Header::parse(packet.get(ip.ihl_len..usize::from(ip.total_len))?).ok()?;
+        let l4 = l3 + ip.ihl_len;
+        let (text, end) = (l4 + tcp.header_len, l3 + usize::from(ip.total_len));
+        Some(Segment { ip, tcp, l3, l4, text, end, size: size.into(), done: 0, pieces: 0 })
+    }
+
+    /// Where the TCP header begins, and where the text does.
+    pub fn places(&self) -> (usize, usize) {
+        (self.l4, self.text)
+    }
+
+    /// Is all of it cut?
+    pub fn is_done(&self) -> bool {
+        self.text + self.done >= self.end && self.pieces > 0
+    }
+
+    /// Bytes of the longest piece, with what stands before the IP header.
+    pub fn longest(&self) -> usize {
+        self.end.min(self.text + self.size)
+    }
+
+    /// Bytes of the next piece; `None`: all of it is cut.
+    pub fn next_len(&self) -> Option<usize> {
+        (!self.is_done()).then(|| self.end.min(self.text + self.done + self.size) - self.done)
+    }
+
+    /// Writes the next piece of `frame`, the one that was read, into `piece`, which is [`next_len`](Segment::next_len) bytes
+    /// long; `None`: nothing is left, or one of the two is too short for it.
+    pub fn cut(&mut self, frame: &[u8], piece: &mut [u8]) -> Option<()> {
+        let from = self.text + self.done;
+        let text = frame.get(from..self.end.min(from + self.size)).filter(|_| !self.is_done())?;
+        let last = from + text.len() == self.end;
+        let (head, place) = piece.split_at_mut_checked(self.text).filter(|(_, place)| place.len() == text.len())?;
+        head.copy_from_slice(frame.get(..self.text)?);
+        let sum = checksum::copy_and_sum(place, text);
+        self.write_ip(head.get_mut(self.l3..self.l4)?, text.len());
+        self.write_tcp(head.get_mut(self.l4..)?, text.len(), last, sum);
+        self.done += text.len();
+        self.pieces = self.pieces.wrapping_add(1);
+        Some(())
+    }
+
+    fn write_ip(&self, header: &mut [u8], text: usize) {
+        let total_len = (self.text - self.l3 + text) as u16; // no longer than the packet was
+        let id = if self.ip.df && self.ip.id == 0 { 0 } else { self.ip.id.wrapping_add(self.pieces) };
+        if let Some(h) = header.first_chunk_mut::<{ ip4::HEADER_LEN }>() {
+            [h[2], h[3]] = total_len.to_be_bytes();
+            [h[4], h[5]] = id.to_be_bytes();
+        }
+        ip4::fill_checksum(header);
+    }
+
+    fn write_tcp(&self, header: &mut [u8], text: usize, last: bool, sum: Partial) {
+        let mut flags = self.tcp.flags.0;
+        let mut urgent = self.tcp.urgent;
+        if self.done > 0 {
+            flags &= !tcp::Flags::CWR.0;
+        }
+        if !last {
+            flags &= !(tcp::Flags::PSH.0 | tcp::Flags::FIN.0);
+        }
+        if self.tcp.flags.contains(tcp::Flags::URG) && self.done > 0 {
+            // The pointer counts from the segment's own number (RFC 9293 3.1).
+            match usize::from(urgent).checked_sub(self.done) {
+                Some(ahead @ 1..) => urgent = ahead as u16,
+                _ => (urgent, flags) = (0, flags & !tcp::Flags::URG.0),
+            }
+        }
+        let len = (header.len() + text) as u16;
+        let seq = self.tcp.seq.wrapping_add(self.done as u32);
+        if let Some(h) = header.first_chunk_mut::<{ tcp::HEADER_LEN }>() {
+            // Not by `tcp::Header::emit`: reserved bits go through as they are.
+            [h[4], h[5], h[6], h[7]] = seq.to_be_bytes();
+            h[13] = flags;
+            [h[16], h[17]] = [0, 0];
+            [h[18], h[19]] = urgent.to_be_bytes();
+        }
+        let pseudo = Partial::pseudo4(self.ip.src, self.ip.dst, Proto::TCP, len);
+        let field = pseudo.add(checksum::sum(header)).add(sum).finish();
+        if let Some(h) = header.first_chunk_mut::<{ tcp::HEADER_LEN }>() {
+            [h[16], h[17]] = field.to_be_bytes();
+        }
+    }
+}
