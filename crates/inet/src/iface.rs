@@ -7,6 +7,7 @@ use crate::tunnel;
 use buf::{Burst, Frame};
 use clock::Instant;
 use lock::{Cx, Guarded, Locks};
+use stats::Counter;
 use std::net::Ipv4Addr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -16,6 +17,9 @@ use wire::eth::{self, EtherType};
 /// The number of an iface within its stack.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct IfaceId(pub u16);
+
+/// `lo0`, the iface that each host has first.
+pub const LOOPBACK: IfaceId = IfaceId(0);
 
 /// Where an iface's frames go.
 pub trait Output: Send {
@@ -92,6 +96,24 @@ pub struct Offload {
     pub rx: bool,
 }
 
+/// What went one way through an iface that has no port to count it, loopback or a tunnel.
+#[derive(Debug, Default)]
+pub struct Traffic {
+    /// Packets, or frames where a tunnel carries those.
+    pub packets: Counter,
+    /// Their bytes, without what a tunnel puts in front of them.
+    pub bytes: Counter,
+    /// Those that could not go on.
+    pub errors: Counter,
+}
+
+impl Traffic {
+    pub(crate) fn passed(&self, frame: &Frame) {
+        self.packets.bump();
+        self.bytes.add(frame.len() as u64);
+    }
+}
+
 /// One iface.
 pub struct Iface<L: Locks> {
     /// Its number.
@@ -106,6 +128,10 @@ pub struct Iface<L: Locks> {
     pub capable: Offload,
     /// It has no port: what it sends goes through a tunnel of this kind.
     pub tunnel: Option<tunnel::Kind>,
+    /// What came in, if it has no port: written under the lock of the queue it waits in, errors under that of the tunnels.
+    pub rx: Traffic,
+    /// What was sent, if it has no port: written under the lock of loopback's queue or of the tunnels.
+    pub tx: Traffic,
     gone: AtomicBool,
     mtu: AtomicU32,
     up: AtomicBool,
@@ -123,6 +149,8 @@ impl<L: Locks> Iface<L> {
             mac,
             capable,
             tunnel: None,
+            rx: Traffic::default(),
+            tx: Traffic::default(),
             gone: AtomicBool::new(false),
             mtu: AtomicU32::new(u32::from(mtu)),
             up: AtomicBool::new(true),

@@ -14,7 +14,7 @@ use crate::demux::Demux;
 use crate::fib::Prefix;
 use crate::icmp4::Limiter;
 use crate::icmp4::redirect::Redirects;
-use crate::iface::{Iface, IfaceAddr, IfaceId, IfaceKind, Ifaces, Offload, Output};
+use crate::iface::{Iface, IfaceAddr, IfaceId, IfaceKind, Ifaces, LOOPBACK, Offload, Output};
 use crate::igmp::Memberships;
 use crate::ip4::ident::Idents;
 use crate::ip4::pmtu::PathMtus;
@@ -301,8 +301,15 @@ impl<L: Locks> Stack<L> {
         packet.set_flags(packet.flags().with(Flags::LOOPBACK).with(Flags::RX_IP_OK).with(Flags::RX_L4_OK));
         let mut queue = self.loopback.lock(cx);
         if queue.len() as i64 >= self.knobs.loop_queue.get() {
+            if let Some(lo) = self.ifaces.get(LOOPBACK) {
+                lo.tx.errors.bump();
+            }
             drop(queue);
             return self.drop_frame(cx, packet, DropReason::LoopQueueFull);
+        }
+        if let Some(lo) = self.ifaces.get(LOOPBACK) {
+            lo.tx.passed(&packet);
+            lo.rx.passed(&packet);
         }
         queue.push_back(packet);
         self.note_waiting(queue.len());

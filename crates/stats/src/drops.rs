@@ -295,6 +295,8 @@ drop_reasons! {
     TunnelTooBig = "inet.tunnel.out" . too_big,
     /// No room in front of the packet for the tunnel's headers: its bytes went on in another buffer, its frame ended here.
     TunnelMoved = "inet.tunnel.out" . moved,
+    /// A large segment: its pieces went in, each by itself, and its frame ended here.
+    TunnelCut = "inet.tunnel.out" . cut,
     /// No buffer with room for the tunnel's headers.
     TunnelNoBuffer = "inet.tunnel.out" . no_buffer,
     /// The iface's transmit queue is full.

@@ -12,7 +12,7 @@ use super::queue::{Range, SendQueue, Sums};
 use super::{Kind, Options, Sock, Stream};
 use crate::Stack;
 use crate::demux::{Addr, Ends4};
-use crate::iface::{Iface, IfaceId, IfaceKind};
+use crate::iface::{Iface, IfaceId, IfaceKind, LOOPBACK};
 use crate::ip4::Outgoing;
 use crate::ip4::output::Target;
 use crate::stack::AtOnce;
@@ -51,7 +51,7 @@ impl Default for Headers {
     fn default() -> Headers {
         Headers {
             epoch: 0,
-            iface: IfaceId(0),
+            iface: LOOPBACK,
             mtu: 0,
             offload: false,
             tso: false,

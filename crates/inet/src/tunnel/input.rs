@@ -8,6 +8,7 @@
 use super::table::Arrival;
 use super::{Kind, ecn};
 use crate::Stack;
+use crate::iface::{Iface, IfaceId, Traffic};
 use buf::{Flags, Frame};
 use clock::Instant;
 use lock::{Cx, Locks};
@@ -66,29 +67,27 @@ impl<L: Locks> Stack<L> {
             Err(why) => return self.drop_frame(cx, packet, why),
         };
         let mut tunnels = self.tunnels.lock(cx);
-        let found = tunnels.find(Arrival { key: seen.key, ..came }).and_then(|tunnel| {
-            take_in_order(&mut tunnel.expected, seen.sequence.filter(|_| tunnel.config.sequence))?;
-            Ok(tunnel.iface)
+        let found = tunnels.find(Arrival { key: seen.key, ..came }).map(|tunnel| {
+            let sequence = seen.sequence.filter(|_| tunnel.config.sequence);
+            (tunnel.iface, take_in_order(&mut tunnel.expected, sequence))
         });
         drop(tunnels);
-        let entered = found.and_then(|iface| match seen.inside {
-            EtherType::IPV4 => Ok(iface),
+        let (iface, in_order) = match found {
+            Ok(found) => found,
+            Err(why) => return self.drop_frame(cx, packet, why),
+        };
+        let known = match seen.inside {
+            EtherType::IPV4 => Ok(()),
             EtherType::IPV6 => Err(DropReason::TunnelIp6),
             _ => Err(DropReason::TunnelUnknownType),
-        });
-        let pulled = packet.pull(before + seen.len);
-        let marked = entered.and_then(|iface| {
-            let inside = if came.kind.is_ethernet() { inside_ethernet(&packet) } else { Some(0) };
-            let inner = inside.and_then(|at| packet.bytes_mut().get_mut(at..)).unwrap_or_default();
-            if inner.get(8) == Some(&0) {
-                return Err(DropReason::Ip4TtlExceeded); // RFC 2003 3.1
+        };
+        let opened = in_order.and(known).and_then(|()| open(&mut packet, before + seen.len, came.kind, tos));
+        match opened {
+            Err(why) => {
+                self.count_tunnel_error(cx, iface, |iface| &iface.rx);
+                self.drop_frame(cx, packet, why);
             }
-            ecn::leave(tos, inner).map(|()| iface)
-        });
-        match marked {
-            Err(why) => self.drop_frame(cx, packet, why),
-            Ok(_) if !pulled => self.drop_frame(cx, packet, DropReason::TunnelMalformed),
-            Ok(iface) => {
+            Ok(()) => {
                 packet.mark_l3();
                 packet.set_flags(Flags::default()); // what a port knew was about the outer packet
                 self.count(cx).tunnel.decapsulated.bump();
@@ -97,10 +96,30 @@ impl<L: Locks> Stack<L> {
         }
     }
 
+    /// Counts what could not go on in or out of a tunnel.
+    #[cold]
+    pub(super) fn count_tunnel_error(&self, cx: Cx, id: IfaceId, way: impl FnOnce(&Iface<L>) -> &Traffic) {
+        let _tunnels = self.tunnels.lock(cx);
+        if let Some(iface) = self.ifaces.get(id) {
+            way(iface).errors.bump();
+        }
+    }
+
     /// When [`Stack::poll`] has something of a tunnel's to do.
     pub(crate) fn requeued_due(&self, cx: Cx) -> Instant {
         if self.requeued.has_some() { cx.now } else { Instant::NEVER }
     }
+}
+
+/// Takes the outer headers, `len` bytes with ToS `tos`, from what came through a tunnel of this kind.
+fn open(packet: &mut Frame, len: usize, kind: Kind, tos: u8) -> Result<(), DropReason> {
+    packet.pull(len).then_some(()).ok_or(DropReason::TunnelMalformed)?;
+    let inside = if kind.is_ethernet() { inside_ethernet(packet) } else { Some(0) };
+    let inner = inside.and_then(|at| packet.bytes_mut().get_mut(at..)).unwrap_or_default();
+    if inner.get(8) == Some(&0) {
+        return Err(DropReason::Ip4TtlExceeded); // RFC 2003 3.1
+    }
+    ecn::leave(tos, inner)
 }
 
 /// Where the IPv4 packet in an Ethernet frame begins, if it is one.

@@ -7,13 +7,14 @@
 use super::{Config, DontFragment, Kind, input};
 use crate::Stack;
 use crate::icmp4::Cause;
-use crate::iface::Iface;
+use crate::iface::{Iface, IfaceKind};
 use crate::ip4::{Outgoing, frag};
 use crate::stack::AtOnce;
 use buf::{Flags, Frame};
 use lock::{Cx, Locks};
 use stats::DropReason;
 use std::sync::atomic::Ordering;
+use wire::gso::Segment;
 use wire::icmp4::unreachable;
 use wire::{L4Port, eth, etherip, flow, gre, ip4, udp, vxlan};
 
@@ -38,45 +39,70 @@ impl<L: Locks> Stack<L> {
         let depth = &self.count(cx).nesting;
         let level = depth.load(Ordering::Relaxed);
         if i64::from(level) >= self.knobs.tunnel_nesting.get() {
-            return self.drop_frame(cx, inner, DropReason::TunnelNested);
+            return self.not_sent(cx, iface, inner, DropReason::TunnelNested);
         }
         depth.store(level + 1, Ordering::Relaxed);
-        self.encapsulate(cx, iface, inner, at_once);
+        match large_segment(iface, &inner) {
+            None => self.encapsulate(cx, iface, inner, at_once),
+            Some(segment) => self.encapsulate_pieces(cx, iface, (inner, segment), at_once),
+        }
         depth.store(level, Ordering::Relaxed);
+    }
+
+    /// A large segment, piece by piece: an outer packet as long would go in fragments, and with the loss of one lose all. No
+    /// port cuts up what has two headers.
+    #[cold]
+    fn encapsulate_pieces(&self, cx: Cx, iface: &Iface<L>, large: (Frame, Segment), at_once: AtOnce) {
+        let (whole, mut segment) = large;
+        while let Some(len) = segment.next_len() {
+            let mut piece = self.pool.get();
+            if piece.as_mut().and_then(|piece| segment.cut(whole.bytes(), piece.append(len)?)).is_none() {
+                drop(piece);
+                return self.drop_frame(cx, whole, DropReason::TunnelNoBuffer);
+            }
+            if let Some(piece) = piece {
+                self.count(cx).audit.made.bump();
+                self.encapsulate(cx, iface, piece, at_once);
+            }
+        }
+        self.drop_frame(cx, whole, DropReason::TunnelCut);
     }
 
     fn encapsulate(&self, cx: Cx, iface: &Iface<L>, mut inner: Frame, at_once: AtOnce) {
         if !iface.is_up() {
-            return self.drop_frame(cx, inner, DropReason::TxNoPort);
+            return self.not_sent(cx, iface, inner, DropReason::TxNoPort);
         }
-        let Some((config, sequence)) = self.tunnels.lock(cx).leaving(iface.id) else {
-            return self.drop_frame(cx, inner, DropReason::TunnelNoEnds);
+        let mut tunnels = self.tunnels.lock(cx);
+        let leaving = tunnels.leaving(iface.id);
+        iface.tx.passed(&inner);
+        drop(tunnels);
+        let Some((config, sequence)) = leaving else {
+            return self.not_sent(cx, iface, inner, DropReason::TunnelNoEnds);
         };
         let Some((out, path)) = self.tunnel_path(cx, config.remote) else {
             self.tell_sender(cx, &config, &mut inner, Cause::Unreachable(unreachable::HOST));
-            return self.drop_frame(cx, inner, DropReason::TunnelNoRoute);
+            return self.not_sent(cx, iface, inner, DropReason::TunnelNoRoute);
         };
         if out == iface.id {
-            return self.drop_frame(cx, inner, DropReason::TunnelNested);
+            return self.not_sent(cx, iface, inner, DropReason::TunnelNested);
         }
         let from_far_end = ip4::Glance::of(inner.bytes()).is_some_and(|header| header.src() == config.remote);
         if config.kind == Kind::Gif && from_far_end {
             // The other end would have it come back (RFC 2003 3.2).
-            return self.drop_frame(cx, inner, DropReason::TunnelNested);
+            return self.not_sent(cx, iface, inner, DropReason::TunnelNested);
         }
-        let large = inner.flags().has(Flags::GSO); // many segments in one: it leaves as fragments of one
         let about = settle(&config, &mut inner);
-        let df = !large && (config.df == DontFragment::Set || config.df == DontFragment::Copy && about.df);
+        let df = config.df == DontFragment::Set || config.df == DontFragment::Copy && about.df;
         let overhead = config.overhead() - if config.kind.is_ethernet() { eth::HEADER_LEN } else { 0 };
         if df && inner.len() + overhead > path {
             let mtu = path.saturating_sub(config.overhead());
             self.narrow_tunnel(cx, iface.id, mtu);
             self.tell_sender(cx, &config, &mut inner, Cause::FragNeeded(mtu as u16));
-            return self.drop_frame(cx, inner, DropReason::TunnelTooBig);
+            return self.not_sent(cx, iface, inner, DropReason::TunnelTooBig);
         }
-        let Some(mut packet) = self.with_room(cx, inner, overhead + eth::HEADER_LEN) else { return };
+        let Some(mut packet) = self.with_room(cx, iface, inner, overhead + eth::HEADER_LEN) else { return };
         if self.put_in_front(&config, sequence, &mut packet).is_none() {
-            return self.drop_frame(cx, packet, DropReason::TunnelNoBuffer);
+            return self.not_sent(cx, iface, packet, DropReason::TunnelNoBuffer);
         }
         let ttl = config.ttl.unwrap_or(self.knobs.tunnel_ttl.get() as u8);
         let outgoing = Outgoing {
@@ -86,9 +112,16 @@ impl<L: Locks> Stack<L> {
             at_once,
             ..Outgoing::new(config.remote, config.kind.proto(), ttl)
         };
-        if self.ip4_output(cx, packet, &outgoing).is_ok() {
-            self.count(cx).tunnel.encapsulated.bump();
+        match self.ip4_output(cx, packet, &outgoing) {
+            Ok(_) => self.count(cx).tunnel.encapsulated.bump(),
+            Err(_) => self.count_tunnel_error(cx, iface.id, |iface| &iface.tx),
         }
+    }
+
+    /// Drops what cannot go through `iface`.
+    fn not_sent(&self, cx: Cx, iface: &Iface<L>, frame: Frame, why: DropReason) {
+        self.count_tunnel_error(cx, iface.id, |iface| &iface.tx);
+        self.drop_frame(cx, frame, why);
     }
 
     /// The header between the outer IP header and what is inside.
@@ -123,7 +156,7 @@ impl<L: Locks> Stack<L> {
     }
 
     /// The packet with `need` bytes free in front: as it is, or moved to another buffer.
-    fn with_room(&self, cx: Cx, packet: Frame, need: usize) -> Option<Frame> {
+    fn with_room(&self, cx: Cx, iface: &Iface<L>, packet: Frame, need: usize) -> Option<Frame> {
         if packet.headroom() >= need {
             return Some(packet);
         }
@@ -144,7 +177,7 @@ impl<L: Locks> Stack<L> {
                 Some(moved)
             }
             None => {
-                self.drop_frame(cx, packet, DropReason::TunnelNoBuffer);
+                self.not_sent(cx, iface, packet, DropReason::TunnelNoBuffer);
                 None
             }
         }
@@ -165,6 +198,13 @@ impl<L: Locks> Stack<L> {
             None => {}
         }
     }
+}
+
+/// What is to be cut up before it goes in.
+fn large_segment<L: Locks>(iface: &Iface<L>, inner: &Frame) -> Option<Segment> {
+    let size = inner.gso_size()?;
+    let at = if iface.kind == IfaceKind::Tunnel { 0 } else { input::inside_ethernet(inner)? };
+    Segment::read(inner.bytes(), at, size)
 }
 
 /// Does here what would have been left to a port, which will see an outer header only; says what that takes over.

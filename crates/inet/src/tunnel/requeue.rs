@@ -46,6 +46,9 @@ impl<L: Locks> Stack<L> {
             drop(queue);
             return self.drop_frame(cx, frame, DropReason::TunnelQueueFull);
         }
+        if let Some(iface) = self.ifaces.get(iface) {
+            iface.rx.passed(&frame);
+        }
         queue.push_back((iface, frame));
         self.note_waiting(queue.len());
         self.requeued.some.store(true, Ordering::Relaxed);

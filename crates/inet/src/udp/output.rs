@@ -9,7 +9,7 @@
 use super::{Pcb, SoError};
 use crate::Stack;
 use crate::counters::Counters;
-use crate::iface::IfaceId;
+use crate::iface::{IfaceId, LOOPBACK};
 use crate::ip4::Outgoing;
 use crate::ip4::output::{OutputError, Target};
 use crate::stack::AtOnce;
@@ -81,7 +81,7 @@ impl Default for HeaderCache {
             epoch: 0,
             dst: Ipv4Addr::UNSPECIFIED,
             port: L4Port(0),
-            iface: IfaceId(0),
+            iface: LOOPBACK,
             id: 0,
             room: 0,
             flags: Flags::default(),

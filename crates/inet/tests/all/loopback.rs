@@ -2,6 +2,7 @@
 
 use crate::common::packets::*;
 use crate::common::*;
+use linerate_inet::iface::LOOPBACK;
 use linerate_inet::udp::{SendError, SoError};
 use lock::Locks;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -88,6 +89,8 @@ fn the_queue_is_bounded<L: Locks>() {
         h.send(s, &[n], here(9)).unwrap();
     }
     h.assert_counters("audit.made 25, ip4.sent 25, udp.sent 25, link.loopback.queued 10, link.loopback.queue_full 15");
+    let lo = h.stack.iface(LOOPBACK).unwrap();
+    assert_eq!([lo.tx.packets.get(), lo.rx.packets.get(), lo.tx.errors.get()], [10, 10, 15]);
     h.poll();
     assert_eq!(std::iter::from_fn(|| h.recv(t)).map(|got| got.0[0]).collect::<Vec<_>>(), (0..10).collect::<Vec<_>>());
 }

@@ -6,7 +6,7 @@
 use crate::common::packets::*;
 use crate::common::*;
 use clock::Duration;
-use linerate_inet::iface::{IfaceAddr, IfaceId};
+use linerate_inet::iface::{IfaceAddr, IfaceId, Traffic};
 use linerate_inet::route::{Path, Via};
 use linerate_inet::tunnel::{Config, DontFragment, Kind, Refused};
 use linerate_inet::udp::SoError;
@@ -37,6 +37,8 @@ conversations! {
     a_far_end_that_does_not_answer_arp_is_a_host_unreachable
     without_room_in_front_the_bytes_move
     outer_fragments_where_that_is_wished
+    a_large_segment_goes_in_piece_by_piece
+    a_large_segment_without_buffers_is_counted
     a_removed_tunnel_leaves_nothing_behind
     a_removed_tunnel_is_no_path_of_a_route
     two_tunnels_alike_are_refused
@@ -136,6 +138,15 @@ fn a_packet_leaves_in_another_and_what_comes_back_waits_its_turn<L: Locks>() {
     from_far(&h, Proto::IPIP, &Ip::udp((Ipv4Addr::LOCALHOST, 6), (PEER.ip, 5), b"").packet());
     h.poll();
     assert_eq!(h.counter("inet.ip4.in.martian_source"), 1);
+    let iface = h.stack.iface(id).unwrap();
+    let counts = |way: &Traffic| (way.packets.get(), way.bytes.get(), way.errors.get());
+    assert_eq!(counts(&iface.tx), (2, 29 + 30, 0), "what was inside");
+    assert_eq!(counts(&iface.rx), (3, 33 + 32 + 28, 0));
+    h.stack.set_tunnel(h.cx(), id, Config::new(Kind::Gif)).unwrap();
+    h.inject(EM0, Ip::udp((PEER.ip, 5), (BEYOND, 6), b"on").between(PEER, ME));
+    assert_eq!((counts(&iface.tx), h.counter("inet.tunnel.out.no_ends")), ((3, 29 + 30 + 30, 1), 1));
+    from_far(&h, Proto::IPIP, &hello());
+    assert_eq!(counts(&iface.rx).0, 3, "nobody's");
 }
 
 fn nothing_is_taken_in_that_the_far_end_has_not_sent<L: Locks>() {
@@ -550,6 +561,78 @@ fn outer_fragments_where_that_is_wished<L: Locks>() {
     h.inject(EM1, outer.fragment(1000, 928).between(FAR, ME2));
     h.poll();
     assert_eq!(h.recv(s).unwrap().0, [8; 1900]);
+    h.audit();
+}
+
+/// A router with a tunnel and buffers for large segments, one of which comes in for BEYOND: 3,000 bytes of text, to be cut by 1,000.
+fn large<L: Locks>(kind: Kind, buffers: usize) -> Host<L> {
+    let config = buf::PoolConfig { buffers, data: 4096, locks: buf::PoolLocks::Light, ..Default::default() };
+    let h = Host::<L>::configured(buf::Pool::new(&config).unwrap(), |_| {});
+    h.add_iface("em0", ME, 1500);
+    h.add_iface("em1", ME2, 1500);
+    h.stack.knobs.forwarding.set(1);
+    h.knows(EM1, FAR);
+    let id = tunnel(&h, between_us(kind));
+    if kind.is_ethernet() {
+        h.knows(id, Station { mac: FAR_MAC, ip: FAR_IN });
+    }
+    h.route("192.168.7.0/24", Via::Gateway(id, FAR_IN));
+    h.forget_counters();
+    let mut segment = tcp_segment(1, &[7; 3000]);
+    segment[16..18].fill(0);
+    let packet = Ip::new(PEER.ip, BEYOND, Proto::TCP, segment).df();
+    let mut frame = h.frame(&packet.between(PEER, ME));
+    frame.set_flags(buf::Flags::TX_L4_CSUM.with(buf::Flags::RX_L4_OK));
+    frame.set_gso_size(1000);
+    h.stack.input(h.cx(), EM0, &mut buf::Burst::of(frame));
+    h
+}
+
+/// A segment from port 5 to port 6, its checksum for [`PEER`] and [`BEYOND`].
+fn tcp_segment(seq: u32, text: &[u8]) -> Vec<u8> {
+    let ports = (L4Port(5), L4Port(6));
+    let header = wire::tcp::Header {
+        src: ports.0,
+        dst: ports.1,
+        seq,
+        ack: 2,
+        header_len: 20,
+        flags: wire::tcp::Flags::ACK,
+        window: 500,
+        checksum: 0,
+        urgent: 0,
+    };
+    let mut segment = vec![0; 20];
+    header.emit(segment.first_chunk_mut().unwrap());
+    segment.extend(text);
+    let pseudo = wire::checksum::Partial::pseudo4(PEER.ip, BEYOND, Proto::TCP, segment.len() as u16);
+    wire::tcp::fill_checksum(pseudo, &mut segment);
+    segment
+}
+
+fn a_large_segment_goes_in_piece_by_piece<L: Locks>() {
+    for (kind, proto, skip) in [(Kind::Gif, Proto::IPIP, 0), (Kind::EtherIp, Proto::ETHERIP, 2 + 14)] {
+        let h = large::<L>(kind, 64);
+        let sent = h.sent(EM1);
+        assert_eq!(sent.len(), 3, "{kind:?}");
+        for (n, frame) in sent.iter().enumerate() {
+            let (link, outer, payload) = ip_of(frame);
+            assert_eq!((link.dst, outer.dst, outer.proto, outer.df), (FAR.mac, FAR.ip, proto, true));
+            assert!(!outer.is_fragment());
+            let inner = &payload[skip..];
+            let header = ip4::Header::parse(inner).unwrap();
+            assert!(header.df && ip4::header_checksum_ok(inner, 20));
+            assert_eq!(&inner[20..], tcp_segment(1 + 1000 * n as u32, &[7; 1000]), "piece {n}");
+        }
+        assert_eq!((h.counter("inet.tunnel.out.cut"), h.counter("inet.ip4.out.fragmented")), (1, 0));
+        h.audit();
+    }
+}
+
+fn a_large_segment_without_buffers_is_counted<L: Locks>() {
+    // One buffer for what comes in, and one for a piece, which waits on the wire.
+    let h = large::<L>(Kind::Gif, 2);
+    assert_eq!((h.sent(EM1).len(), h.counter("inet.tunnel.out.no_buffer")), (1, 1));
     h.audit();
 }
 

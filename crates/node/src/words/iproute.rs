@@ -77,7 +77,7 @@ fn describe<L: Locks>(
         }
     }
     let via = match (via, gateway, dev) {
-        (None, None, dev) if local => Via::Local(dev.unwrap_or(inet::iface::IfaceId(0))), // without dev: lo0's
+        (None, None, dev) if local => Via::Local(dev.unwrap_or(inet::iface::LOOPBACK)), // without dev: lo0's
         _ if local => return Err(WordError::failed("a route to this host has no gateway")),
         (Some(via), None, None) => via,
         (Some(_), ..) => return Err(WordError::failed("a route to nowhere has neither via nor dev")),

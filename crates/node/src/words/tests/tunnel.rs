@@ -29,6 +29,10 @@ fn bsd_words_make_show_and_destroy() {
     assert!(text.contains("BROADCAST") && text.contains("\tether b2:"), "{text}");
     b.ok("ifconfig etherip0 create tunnel 1.0.0.1 1.0.0.5");
     assert_eq!(b.ok("ifconfig -l"), "lo0 pg0 gif0 gre0 vxlan0 etherip0\n");
+    b.ok("ifconfig etherip0 inet 10.9.0.1/24"); // announced, to where no neighbor answers
+    let passed = b.json("netstat -i");
+    let etherip = passed.as_array().unwrap().iter().find(|iface| iface["ifname"] == "etherip0").unwrap();
+    assert_eq!((&etherip["tx"]["packets"], &etherip["tx"]["bytes"]), (&1.into(), &42.into()));
     b.ok("ifconfig gif0 destroy");
     assert!(b.no("ifconfig gif0").contains("unknown iface 'gif0'"));
     assert!(!b.ok("ip route").contains("192.168"));
