@@ -6,6 +6,7 @@
 //! | `recv.*` | such a frame made by pktgen, taken in, demultiplexed, and its payload copied by `recvfrom` |
 //! | `route.*` | such a frame made by pktgen, forwarded, sunk |
 //! | `route.updates` | the same while another thread changes routes |
+//! | `tunnel.*` | the same over two routers with a link or a tunnel between |
 //! | `direct`, `hybrid`, `queued`, `deferred` | such a frame forwarded behind netisr |
 //! | `fib.*` | a longest-prefix lookup, in bursts of 32 over uniformly random addresses |
 //! | `bridge.*` | a frame taken from one port's ring, decided about, put into another's |
@@ -33,6 +34,7 @@ mod route;
 mod send;
 mod tcp;
 mod text;
+mod tunnel;
 
 pub use bridge::{BridgeRig, FdbRig, PoolRig, RingRig};
 pub use fib::FibRig;
@@ -54,6 +56,7 @@ pub use tcp::{
     TwoCores, idle_bytes,
 };
 pub use text::Text;
+pub use tunnel::TunnelRig;
 
 /// The payload of the report.
 pub const PAYLOAD: [u8; 22] = *b"linerate 22-byte load!";

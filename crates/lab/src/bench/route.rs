@@ -4,13 +4,14 @@ use super::{ROUTES, lookups};
 use crate::env::Environment;
 use crate::native::forward::{Bench, Forward, Part, Who};
 use crate::result::{Change, Figure, Peer, Report, Row};
-use crate::rigs::{RouteRig, UPDATES_PER_SECOND, UpdatesRig};
+use crate::rigs::{RouteRig, TunnelRig, UPDATES_PER_SECOND, UpdatesRig};
 use crate::run;
 use crate::sample::Ratio;
 use crate::study::{self, Options, Progress, Steps};
 use crate::subject::Subject;
 use crate::verdict::NoiseFloor;
 use anyhow::Context;
+use inet::tunnel::Kind;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
@@ -22,7 +23,7 @@ use std::sync::atomic::Ordering;
 pub fn route(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
     let env = Environment::detect(); // before the trials: their load is ours
     let run_options = options.run(30);
-    let mut steps = Steps::new(5, progress);
+    let mut steps = Steps::new(6, progress);
     let mut notes = vec![
         "1 M routes with the Internet's lengths by 16 gateways, random destinations, 64-byte frames without FCS (22-byte payload), pktgen's \
          work on both sides included; locks up, one core; ticks of the TSC a frame"
@@ -37,6 +38,12 @@ pub fn route(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::R
     rows.extend(lookups(&run_options)?);
     steps.next("routes that change");
     rows.extend(updates(&run_options, &floor, &mut notes)?);
+    steps.next("tunnels");
+    rows.extend(tunnels(&run_options, &floor)?);
+    notes.push(
+        "tunnel: two routers with one route each, a link between them or a tunnel over it; what both cost together"
+            .to_owned(),
+    );
     steps.next("done");
     Ok(Report { name: "bench route".to_owned(), env, noise_floor: floor, rows, peers, notes, beside: None })
 }
@@ -92,6 +99,23 @@ fn forwarding(
         stages.into_iter().filter(|row| row.2 > 0).map(part).collect::<Vec<_>>().join(", ")
     ));
     Ok((rows, peers))
+}
+
+fn tunnels(options: &run::Options, floor: &NoiseFloor) -> anyhow::Result<Vec<Row>> {
+    let mut subjects: Vec<Box<dyn Subject>> = vec![Box::new(TunnelRig::new("tunnel.none", None)?)];
+    for kind in Kind::ALL {
+        subjects.push(Box::new(TunnelRig::new(&format!("tunnel.{}", kind.name()), Some(kind))?));
+    }
+    let samples = run::interleave(&mut subjects, options, &mut |_| ())?;
+    let [none, tunnels @ ..] = samples.as_slice() else { anyhow::bail!("no samples of tunnels") };
+    let mut rows = vec![Row::new("tunnel.none", "two routers, the link between them, burst 32", Figure::ticks(none)?)];
+    for (kind, sample) in Kind::ALL.iter().zip(tunnels) {
+        let title = format!("the same with a tunnel over it: {}", kind.name());
+        let mut row = Row::new(&format!("tunnel.{}", kind.name()), &title, Figure::ticks(sample)?);
+        row.vs_previous = Some(Change::paired(none, sample, floor)?);
+        rows.push(row);
+    }
+    Ok(rows)
 }
 
 fn updates(options: &run::Options, floor: &NoiseFloor, notes: &mut Vec<String>) -> anyhow::Result<Vec<Row>> {

@@ -1,0 +1,132 @@
+//! Two routers with a link between: what a tunnel over it costs a frame, both its ends together.
+
+use super::route::{PACKETS, few_left, iface};
+use crate::subject::{Reading, Subject, measure};
+use anyhow::{Context, anyhow};
+use clock::{Clock, Strategy};
+use inet::fib::Prefix;
+use inet::iface::{IfaceAddr, IfaceId};
+use inet::route::Via;
+use inet::tunnel::{Config, Kind};
+use lock::{Locks, Up};
+use node::Host;
+use node::config::HostConfig;
+use port::Pairs;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use wire::Mac;
+
+/// Rounds of both routers without a frame, after which nothing more is expected.
+const MOST_EMPTY: u32 = 1_000;
+/// The ends of the tunnel, and of the link between.
+const INSIDE: [Ipv4Addr; 2] = [Ipv4Addr::new(172, 16, 0, 1), Ipv4Addr::new(172, 16, 0, 2)];
+const BETWEEN: [Ipv4Addr; 2] = [Ipv4Addr::new(2, 0, 0, 1), Ipv4Addr::new(2, 0, 0, 2)];
+/// Where the far router sends all.
+const GATEWAY: Ipv4Addr = Ipv4Addr::new(3, 0, 0, 10);
+/// MAC addresses of a tunnel that carries frames.
+const MACS: [Mac; 2] = [Mac([2, 0, 0, 0, 9, 1]), Mac([2, 0, 0, 0, 9, 2])];
+
+/// pktgen, a router, a link or a tunnel over it, a router, pktgen: all on one thread.
+pub struct TunnelRig {
+    id: String,
+    routers: [Host<Up>; 2],
+    out: Arc<port::PortCounts>,
+}
+
+impl TunnelRig {
+    /// Frames go through a tunnel of this kind; `None`: over the link as they are.
+    ///
+    /// # Errors
+    /// No memory, or a router refused an address or a route.
+    pub fn new(id: &str, kind: Option<Kind>) -> anyhow::Result<TunnelRig> {
+        let pairs = Pairs::new();
+        let specs = [["pktgen(random_dst=on,id=off,ttl=64):pg0", "pair:t"], ["pair:t", "pktgen(source=off):pg1"]];
+        let near = router("near", [(specs[0][0], Ipv4Addr::new(1, 0, 0, 1)), (specs[0][1], BETWEEN[0])], &pairs)?;
+        let far = router("far", [(specs[1][0], BETWEEN[1]), (specs[1][1], Ipv4Addr::new(3, 0, 0, 1))], &pairs)?;
+        let routers = [near, far];
+        let [to_far, from_near, out] = [(0, 1), (1, 0), (1, 1)].map(|(at, port)| routers[at].ports()[port].clone());
+        let [near, far] = &routers;
+        near.stack.set_neighbor(near.cx(), to_far.iface, BETWEEN[1], far.mac_of(0));
+        far.stack.set_neighbor(far.cx(), from_near.iface, BETWEEN[0], near.mac_of(1));
+        far.stack.set_neighbor(far.cx(), out.iface, GATEWAY, Mac([0x12, 0x23, 0x34, 0x45, 0x57, 1]));
+        default_route(far, Via::Gateway(out.iface, GATEWAY))?;
+        match kind {
+            None => default_route(near, Via::Gateway(to_far.iface, BETWEEN[1]))?,
+            Some(kind) => {
+                let into = tunnel(near, kind, 0)?;
+                tunnel(far, kind, 1)?;
+                default_route(near, Via::Gateway(into, INSIDE[1]))?;
+            }
+        }
+        Ok(TunnelRig { id: id.to_owned(), routers, out: out.counts })
+    }
+}
+
+fn router(name: &str, ports: [(&str, Ipv4Addr); 2], pairs: &Pairs) -> anyhow::Result<Host<Up>> {
+    let config = HostConfig { name: name.to_owned(), ..HostConfig::default() };
+    let host: Host<Up> = Host::new(&config, Clock::live(Strategy::TscScaled))?;
+    for (spec, addr) in ports {
+        host.add_port(&iface(spec, addr), pairs)?;
+    }
+    host.stack.knobs.forwarding.set(1);
+    Ok(host)
+}
+
+fn default_route<L: Locks>(host: &Host<L>, via: Via) -> anyhow::Result<()> {
+    let refused = |error| anyhow!("{error:?}");
+    host.stack.add_route(host.cx(), Prefix::DEFAULT, via).map(drop).map_err(refused)
+}
+
+/// The `end`-th end of the tunnel.
+fn tunnel<L: Locks>(host: &Host<L>, kind: Kind, end: usize) -> anyhow::Result<IfaceId> {
+    let (cx, name) = (host.cx(), format!("{}0", kind.name()));
+    let id = host.stack.add_tunnel(cx, &name, kind, MACS[end]).context("no place for a tunnel")?;
+    let config = Config { local: BETWEEN[end], remote: BETWEEN[1 - end], vni: 1, ..Config::new(kind) };
+    let config = if kind == Kind::Vxlan { config } else { Config { vni: 0, ..config } };
+    host.stack.set_tunnel(cx, id, config).map_err(|refused| anyhow!("{refused:?}"))?;
+    host.stack.add_addr(cx, id, IfaceAddr { addr: INSIDE[end], len: 30 }).map_err(|error| anyhow!("{error:?}"))?;
+    if kind.is_ethernet() {
+        host.stack.set_neighbor(cx, id, INSIDE[1 - end], MACS[1 - end]);
+    }
+    Ok(id)
+}
+
+impl Subject for TunnelRig {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn trial(&mut self) -> anyhow::Result<Reading> {
+        let before = self.out.tx.frames.get();
+        let [near, far] = &self.routers;
+        let (mut taken, mut empty) = (0, 0);
+        let mut reading = measure(PACKETS, || {
+            while taken < PACKETS {
+                taken += near.step().frames as u64;
+                far.step();
+            }
+            while self.out.tx.frames.get() - before < taken && empty < MOST_EMPTY {
+                empty += u32::from(far.step().frames == 0);
+            }
+        });
+        reading.ops = self.out.tx.frames.get() - before;
+        self.routers.iter().try_for_each(|router| few_left(&self.id, router, reading.ops, taken))?;
+        Ok(reading)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_arrive_with_a_tunnel_and_without() {
+        for kind in std::iter::once(None).chain(Kind::ALL.map(Some)) {
+            let mut rig = TunnelRig::new("x", kind).unwrap();
+            let ops = rig.trial().unwrap().ops;
+            assert!(ops >= PACKETS * 999 / 1000);
+            let decapsulated = rig.routers[1].stack.counter("inet.tunnel.decapsulated");
+            assert_eq!(decapsulated >= ops, kind.is_some(), "{kind:?}");
+        }
+    }
+}
