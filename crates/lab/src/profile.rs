@@ -174,7 +174,7 @@ pub fn start(options: Options) -> anyhow::Result<Running> {
         if registry.is_some() {
             bail!("a profile runs already: a process can have one at a time");
         }
-        signal::install(|| Modules::read().unwinding()).context("no signal handler for SIGPROF")?;
+        signal::install(|| Modules::read(&modules::mapped()).unwinding()).context("no signal handler for SIGPROF")?;
         *registry = Some(Registry { settings, recorders: Vec::new() });
     }
     let over = Arc::new(AtomicBool::new(false));
@@ -268,10 +268,28 @@ impl Drop for Running {
     }
 }
 
+/// The names of all code, kept from one profile to the next: reading them takes longer than many a profile.
+struct Names {
+    mapped: String,
+    symbols: Symbols<'static>,
+}
+
+static NAMES: Mutex<Option<Names>> = Mutex::new(None);
+
+impl Names {
+    /// Those of what is mapped now. What was read before is not freed: a library loaded between two profiles is rare.
+    fn of_now() -> Names {
+        let mapped = modules::mapped();
+        let modules: &'static Modules = Box::leak(Box::new(Modules::read(&mapped)));
+        Names { mapped, symbols: Symbols::new(modules) }
+    }
+}
+
 /// The stacks with their names.
 fn name(sums: &Sums, threads: &[Thread]) -> Vec<Stack> {
-    let modules = Modules::read();
-    let mut symbols = Symbols::new(&modules);
+    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    let kept = names.take().filter(|names| names.mapped == modules::mapped());
+    let symbols = &mut names.insert(kept.unwrap_or_else(Names::of_now)).symbols;
     let stack = |((at, addresses), (samples, ns)): (&(usize, Vec<u64>), &(u64, u64))| {
         let thread = threads.get(*at).map_or(String::new(), |thread| thread.name.clone());
         let places: Vec<_> = addresses.iter().enumerate().map(|(depth, at)| symbols.at(*at, depth == 0)).collect();

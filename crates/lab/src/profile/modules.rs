@@ -49,10 +49,15 @@ fn mapping(line: &str) -> Option<(Range<u64>, u64, &str)> {
     (executable && (path.starts_with('/') || path == VDSO)).then_some((range, offset, path))
 }
 
+/// /proc/self/maps, as far as it is code.
+pub(super) fn mapped() -> String {
+    let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    maps.lines().filter(|line| mapping(line).is_some()).flat_map(|line| [line, "\n"]).collect()
+}
+
 impl Modules {
-    /// What is mapped now.
-    pub fn read() -> Modules {
-        let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    /// What is [`mapped`].
+    pub fn read(maps: &str) -> Modules {
         let program = fs::read_link("/proc/self/exe").unwrap_or_default();
         let module = |(code, offset, path): (Range<u64>, u64, &str)| {
             let image = match path {

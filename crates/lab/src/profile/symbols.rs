@@ -8,9 +8,10 @@
 use super::modules::{Elf, Module, Modules, VDSO};
 use addr2line::gimli::{Dwarf, EndianSlice, NativeEndian, SectionId};
 use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// What a sample in a system call is named by, before the function that made the call.
 pub const KERNEL: &str = "[kernel]";
@@ -32,15 +33,16 @@ pub(super) struct Place {
 type Reader<'a> = EndianSlice<'a, NativeEndian>;
 
 /// A symbol, or a function without one.
-struct Symbol {
+struct Symbol<'a> {
     range: Range<u64>,
-    name: Option<String>,
+    /// As the table has it: a program has a hundred thousand, and a profile asks for a few hundred.
+    name: Option<Cow<'a, str>>,
 }
 
 struct Tables<'a> {
     module: &'a Module,
     lines: Option<addr2line::Context<Reader<'a>>>,
-    symbols: Vec<Symbol>,
+    symbols: Vec<Symbol<'a>>,
 }
 
 /// Names for the addresses of `modules`; tables are read when first wanted.
@@ -48,7 +50,7 @@ pub(super) struct Symbols<'a> {
     modules: &'a Modules,
     tables: HashMap<usize, Tables<'a>>,
     imports: HashMap<u64, String>,
-    known: HashMap<(u64, bool), Rc<Place>>,
+    known: HashMap<(u64, bool), Arc<Place>>,
 }
 
 impl<'a> Symbols<'a> {
@@ -58,11 +60,11 @@ impl<'a> Symbols<'a> {
     }
 
     /// The names at `address`. `leaf`: it was about to run; else it is where a call returns to, and the call is meant.
-    pub fn at(&mut self, address: u64, leaf: bool) -> Rc<Place> {
+    pub fn at(&mut self, address: u64, leaf: bool) -> Arc<Place> {
         if let Some(place) = self.known.get(&(address, leaf)) {
             return place.clone();
         }
-        let place = Rc::new(self.look(address, leaf));
+        let place = Arc::new(self.look(address, leaf));
         self.known.insert((address, leaf), place.clone());
         place
     }
@@ -132,13 +134,13 @@ impl<'a> Tables<'a> {
         names
     }
 
-    fn nearest(&self, probe: u64) -> Option<&Symbol> {
+    fn nearest(&self, probe: u64) -> Option<&Symbol<'a>> {
         let after = self.symbols.partition_point(|symbol| symbol.range.start <= probe);
         self.symbols.get(after.checked_sub(1)?).filter(|symbol| symbol.range.contains(&probe))
     }
 
     fn symbol(&self, probe: u64) -> Option<String> {
-        self.nearest(probe)?.name.clone()
+        Some(tidy(self.nearest(probe)?.name.as_deref()?))
     }
 
     /// Is the instruction at `probe`, or the one that ended there, a system call? A signal that comes during one is handled
@@ -171,8 +173,8 @@ fn lines<'a>(elf: &Elf<'a>) -> Option<addr2line::Context<Reader<'a>>> {
 }
 
 /// Functions by linked address: named by the symbol tables, else by who imports them, else not.
-fn symbols(elf: &Elf<'_>, module: &Module, imports: &HashMap<u64, String>) -> Vec<Symbol> {
-    let mut symbols: Vec<Symbol> = Vec::new();
+fn symbols<'a>(elf: &Elf<'a>, module: &Module, imports: &HashMap<u64, String>) -> Vec<Symbol<'a>> {
+    let mut symbols: Vec<Symbol<'a>> = Vec::new();
     for symbol in elf.symbols().chain(elf.dynamic_symbols()) {
         let code = matches!(symbol.kind(), SymbolKind::Text | SymbolKind::Unknown) && symbol.is_definition();
         if code
@@ -180,17 +182,18 @@ fn symbols(elf: &Elf<'_>, module: &Module, imports: &HashMap<u64, String>) -> Ve
             && let Ok(name) = symbol.name()
         {
             let range = symbol.address()..symbol.address().saturating_add(symbol.size());
-            symbols.push(Symbol { range, name: Some(tidy(name)) });
+            symbols.push(Symbol { range, name: Some(Cow::Borrowed(name)) });
         }
     }
     for range in module.functions() {
-        let name = imports.get(&range.start.wrapping_add(module.bias)).cloned();
+        let name = imports.get(&range.start.wrapping_add(module.bias)).cloned().map(Cow::Owned);
         symbols.push(Symbol { range, name });
     }
     // Of several names the plain one: no name last, then by leading underscores, then the shorter.
     symbols.sort_by_cached_key(|symbol| {
         let name = symbol.name.as_deref().unwrap_or("");
-        let hidden = name.len() - name.trim_start_matches('_').len();
+        let mangled = name.starts_with("_ZN") || name.starts_with("_R");
+        let hidden = if mangled { 0 } else { name.len() - name.trim_start_matches('_').len() };
         (symbol.range.start, symbol.name.is_none(), hidden, name.len())
     });
     symbols.dedup_by_key(|symbol| symbol.range.start);

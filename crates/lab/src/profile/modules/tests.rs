@@ -21,7 +21,7 @@ fn executable_mappings_of_files_and_the_vdso_are_taken() {
 
 #[test]
 fn the_program_the_c_library_and_the_vdso_are_found_with_their_images() {
-    let modules = Modules::read();
+    let modules = Modules::read(&mapped());
     let (_, program) = modules.find(Modules::read as *const () as u64).expect("this program");
     assert!(program.name.starts_with("linerate_lab"), "{}", program.name);
     let (_, libc) = modules.find(libc::getpid as *const () as u64).expect("the C library");
@@ -36,7 +36,7 @@ fn the_program_the_c_library_and_the_vdso_are_found_with_their_images() {
 
 #[test]
 fn a_function_is_where_its_linked_address_and_the_bias_say() {
-    let modules = Modules::read();
+    let modules = Modules::read(&mapped());
     let address = libc::getpid as *const () as u64;
     let (_, module) = modules.find(address).unwrap();
     let elf = module.elf().unwrap();

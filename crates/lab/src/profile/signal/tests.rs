@@ -1,3 +1,4 @@
+use super::super::modules::mapped;
 use super::*;
 use crate::profile::modules::Modules;
 use crate::profile::tests::patiently;
@@ -14,7 +15,7 @@ fn burn(ms: u64) {
 }
 
 fn begin(settings: Settings) -> Sampled {
-    install(|| Modules::read().unwinding()).unwrap();
+    install(|| Modules::read(&mapped()).unwinding()).unwrap();
     Sampled::begin(settings).expect("tests have threads of their own")
 }
 

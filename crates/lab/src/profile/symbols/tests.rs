@@ -1,3 +1,4 @@
+use super::super::modules::mapped;
 use super::*;
 
 #[inline(never)]
@@ -65,7 +66,7 @@ fn symbols_are_written_for_people() {
 #[test]
 fn a_function_of_ours_has_its_modules_name_and_is_resolved() {
     assert_eq!(landmark(2), 6);
-    let modules = Modules::read();
+    let modules = Modules::read(&mapped());
     let place = Symbols::new(&modules).at(landmark as *const () as u64, true);
     assert!(place.resolved);
     assert_eq!(place.names.last().map(String::as_str), Some("lab::profile::symbols::tests::landmark"));
@@ -73,7 +74,7 @@ fn a_function_of_ours_has_its_modules_name_and_is_resolved() {
 
 #[test]
 fn a_return_address_belongs_to_the_call_before_it() {
-    let modules = Modules::read();
+    let modules = Modules::read(&mapped());
     let mut symbols = Symbols::new(&modules);
     let start = landmark as *const () as u64;
     // The function's first byte, as a place to return to, is the end of whatever stands before it.
@@ -83,7 +84,7 @@ fn a_return_address_belongs_to_the_call_before_it() {
 
 #[test]
 fn the_c_librarys_memcpy_has_a_name_though_its_symbol_may_be_stripped() {
-    let modules = Modules::read();
+    let modules = Modules::read(&mapped());
     let mut symbols = Symbols::new(&modules);
     let place = symbols.at(libc::memcpy as *const () as u64, true);
     assert!(place.resolved, "{place:?}");
@@ -94,7 +95,7 @@ fn the_c_librarys_memcpy_has_a_name_though_its_symbol_may_be_stripped() {
 
 #[test]
 fn an_address_outside_everything_is_unknown_and_not_resolved() {
-    let modules = Modules::read();
+    let modules = Modules::read(&mapped());
     let mut symbols = Symbols::new(&modules);
     for address in [0, 1, 0x10, u64::MAX, &raw const modules as u64] {
         let place = symbols.at(address, true);
@@ -105,7 +106,7 @@ fn an_address_outside_everything_is_unknown_and_not_resolved() {
 
 #[test]
 fn an_instruction_after_a_system_call_is_the_kernels() {
-    let modules = Modules::read();
+    let modules = Modules::read(&mapped());
     let mut symbols = Symbols::new(&modules);
     let getpid = libc::getpid as *const () as u64;
     // glibc's getpid is `mov eax, 39; syscall; ret`, with or without an endbr64 before it.

@@ -1,3 +1,4 @@
+use super::super::modules::mapped;
 use super::*;
 use crate::profile::modules::Modules;
 
@@ -53,7 +54,7 @@ fn of_two_rows_at_one_address_the_functions_start_stays() {
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn this_programs_own_tables_are_read() {
-    let table = Modules::read().unwinding();
+    let table = Modules::read(&mapped()).unwinding();
     assert!(table.len() > 10_000, "{}", table.len());
     let known = table.rows.iter().filter(|row| row.base != Base::Unknown).count();
     assert!(known * 10 > table.len() * 5, "{known} of {}: the others are ends", table.len());
