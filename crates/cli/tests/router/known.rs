@@ -240,6 +240,16 @@ pub const KNOWN: &[Known] = &[
         example: || (0, Packet::udp(Ipv4Addr::new(10, 0, 4, 255), BEHIND, 8).frame(0)),
     },
     Known {
+        what: "the kernel forwards what a host sends to itself by way of a router",
+        why: "LAND: who sent that is not who it says, and some hosts answer themselves for ever",
+        alike: |came, ours, theirs| {
+            if header_of(&came.frame).is_some_and(|header| header.src == header.dst) && is_empty(ours) {
+                *theirs = Out::default();
+            }
+        },
+        example: || (0, Packet::udp(BEHIND, BEHIND, 8).frame(0)),
+    },
+    Known {
         what: "the kernel answers a ping of its own address in a frame to all",
         why: "RFC 1122 3.3.6: a unicast packet in a link broadcast SHOULD be discarded",
         alike: |came, ours, theirs| {

@@ -65,12 +65,11 @@ fn list(out: &Out) -> String {
         .collect()
 }
 
-fn seeds() -> Vec<u64> {
-    if let Ok(seed) = std::env::var("LINERATE_SEED") {
-        return vec![seed.parse().unwrap()];
-    }
-    let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap();
-    vec![1, now.subsec_nanos().into()]
+/// The second is drawn, or set: what it finds may need what the first left behind.
+fn seeds() -> [u64; 2] {
+    let set = std::env::var("LINERATE_SEED").map(|seed| seed.parse().unwrap());
+    let drawn = || std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().subsec_nanos().into();
+    [1, set.unwrap_or_else(|_| drawn())]
 }
 
 /// The same of the same, packet by packet.
