@@ -50,7 +50,8 @@ pub fn loom(root: &Path, args: &[String]) -> anyhow::Result<ExitCode> {
     let mut test = cargo(root);
     test.env("RUSTFLAGS", "--cfg loom").args([
         "test",
-        "--release",
+        "--profile",
+        "loom",
         "-p",
         "linerate-lock",
         "-p",

@@ -6,9 +6,11 @@
 
 use crate::cargo::{cargo, host_triple, succeed, target_dir};
 use anyhow::{Context, bail};
+use std::fmt::Write;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Edge counters, a table of places and traced comparisons for every crate; one unit, so that the pass sees all of it.
 const RUSTFLAGS: &str = "-Cpasses=sancov-module \
@@ -72,12 +74,34 @@ pub fn command(root: &Path, wanted: &Wanted) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let runner = Runner::build(root, &targets)?;
-    let mut crashed = 0;
-    for target in &targets {
-        crashed += u32::from(!runner.run(target, wanted)?);
-    }
-    println!("fuzz: {} passed, {crashed} failed", targets.len() as u32 - crashed);
+    let next = AtomicUsize::new(0);
+    // A target is one thread: each processor has one.
+    let work = || -> anyhow::Result<usize> {
+        let mut crashed = 0;
+        while let Some(target) = targets.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let run = runner.run(target, wanted)?;
+            print!("{}", run.said);
+            crashed += usize::from(!run.passed);
+        }
+        Ok(crashed)
+    };
+    let processors = std::thread::available_parallelism().map_or(1, |number| number.get());
+    let crashed = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..processors).map(|_| scope.spawn(work)).collect();
+        workers
+            .into_iter()
+            .map(|worker| worker.join().unwrap_or_else(|_| bail!("a worker panicked")))
+            .sum::<anyhow::Result<usize>>()
+    })?;
+    println!("fuzz: {} passed, {crashed} failed", targets.len() - crashed);
     Ok(if crashed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// How a target's run ended.
+struct Ended {
+    passed: bool,
+    /// What there is to tell, in whole lines.
+    said: String,
 }
 
 /// The targets of a fuzz manifest, in its order.
@@ -111,8 +135,8 @@ impl Runner {
         Ok(Runner { binaries: work.join(triple).join("release"), corpora: root.join("fuzz/corpus"), work })
     }
 
-    /// One target; false if it found something.
-    fn run(&self, target: &str, wanted: &Wanted) -> anyhow::Result<bool> {
+    /// One target.
+    fn run(&self, target: &str, wanted: &Wanted) -> anyhow::Result<Ended> {
         let kept = self.corpora.join(target);
         let (corpus, artifacts) = (self.work.join("corpus").join(target), self.work.join("artifacts").join(target));
         if corpus.exists() {
@@ -131,31 +155,34 @@ impl Runner {
             .stderr(File::create(&log).with_context(|| format!("cannot write {}", log.display()))?);
         let status = run.status().with_context(|| format!("cannot run {target}"))?;
         let text = String::from_utf8_lossy(&fs::read(&log)?).into_owned();
+        let mut said = String::new();
         if status.success() {
-            println!("{target}: {} from {seeds} kept inputs", summary(&text));
+            writeln!(said, "{target}: {} from {seeds} kept inputs", summary(&text))?;
             if wanted.keep {
-                self.merge(target, &corpus, &kept)?;
+                let added = self.merge(target, &corpus, &kept)?;
+                writeln!(said, "{target}: {added} inputs added to {}", kept.display())?;
             }
-            return Ok(true);
+            return Ok(Ended { passed: true, said });
         }
-        println!("{target}: failed ({status}); log: {}", log.display());
-        why(&text).for_each(|line| println!("    {line}"));
+        writeln!(said, "{target}: failed ({status}); log: {}", log.display())?;
+        for line in why(&text) {
+            writeln!(said, "    {line}")?;
+        }
         for artifact in reproducers(&text) {
-            println!("  reproducer: {artifact}");
-            println!("  run it:     {} {artifact}", self.binaries.join(target).display());
+            writeln!(said, "  reproducer: {artifact}")?;
+            writeln!(said, "  run it:     {} {artifact}", self.binaries.join(target).display())?;
         }
-        Ok(false)
+        Ok(Ended { passed: false, said })
     }
 
-    /// Adds to the kept corpus the inputs that reach something new.
-    fn merge(&self, target: &str, corpus: &Path, kept: &Path) -> anyhow::Result<()> {
+    /// Adds to the kept corpus the inputs that reach something new; how many.
+    fn merge(&self, target: &str, corpus: &Path, kept: &Path) -> anyhow::Result<usize> {
         fs::create_dir_all(kept)?;
         let before = names(kept)?.len();
         let mut merge = Command::new(self.binaries.join(target));
         merge.arg("-merge=1").arg(kept).arg(corpus).stdout(Stdio::null()).stderr(Stdio::null());
         succeed(&mut merge)?;
-        println!("{target}: {} inputs added to {}", names(kept)?.len().saturating_sub(before), kept.display());
-        Ok(())
+        Ok(names(kept)?.len().saturating_sub(before))
     }
 }
 

@@ -1,9 +1,17 @@
-//! `linerate repro` rtems2014 and bridge2004, in their shortest form: every row is there, or says why it is not.
+//! `linerate repro` rtems2014 and bridge2004, in their shortest form: every row is there, or says why it is not. One after the
+//! other: beside each other they take longer than that.
 
 mod common;
 
 use common::{linerate, run};
 use serde_json::Value;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Nobody else measures meanwhile.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 const VARIANTS: [&str; 13] = [
     "a",
@@ -23,6 +31,7 @@ const VARIANTS: [&str; 13] = [
 
 #[test]
 fn rtems2014_has_its_rows_its_shares_and_the_reports_figures() {
+    let _alone = alone();
     let svg = std::env::temp_dir().join(format!("linerate-repro-{}.svg", std::process::id()));
     let file = svg.display().to_string();
     let words = ["repro", "rtems2014", "--quick", "--rounds", "1", "--json", "--svg", &file];
@@ -63,7 +72,19 @@ fn rtems2014_has_its_rows_its_shares_and_the_reports_figures() {
 
 #[test]
 fn a_profile_of_it_goes_without_its_own() {
-    let output = run(&mut linerate(&["profile", "--json", "--", "repro", "rtems2014", "--quick", "--rounds", "1"]));
+    let _alone = alone();
+    let output = run(&mut linerate(&[
+        "profile",
+        "--json",
+        "--",
+        "repro",
+        "rtems2014",
+        "--core",
+        "0",
+        "--quick",
+        "--rounds",
+        "1",
+    ]));
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
     assert!(said.contains("a: no shares of time: a profile runs already"), "{said}");
@@ -90,9 +111,21 @@ const UNDONE: [&str; 3] = ["t8.polled_1", "t8.intr", "t8.itr"];
 
 #[test]
 fn bridge2004_has_every_rung_with_two_ports_and_four() {
+    let _alone = alone();
     let svg = std::env::temp_dir().join(format!("linerate-bridge-{}.svg", std::process::id()));
     let file = svg.display().to_string();
-    let output = run(&mut linerate(&["repro", "bridge2004", "--quick", "--rounds", "1", "--json", "--svg", &file]));
+    let output = run(&mut linerate(&[
+        "repro",
+        "bridge2004",
+        "--core",
+        "0",
+        "--quick",
+        "--rounds",
+        "1",
+        "--json",
+        "--svg",
+        &file,
+    ]));
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
     let drawn = std::fs::read_to_string(&svg).unwrap();
