@@ -103,7 +103,7 @@ pub struct Traffic {
     pub packets: Counter,
     /// Their bytes, without what a tunnel puts in front of them.
     pub bytes: Counter,
-    /// Those that could not go on.
+    /// Those that could not go on. As with gif(4), what fails after it was taken in to be sent is in `packets` too.
     pub errors: Counter,
 }
 

@@ -58,7 +58,7 @@ impl<L: Locks> Stack<L> {
             let mut piece = self.pool.get();
             if piece.as_mut().and_then(|piece| segment.cut(whole.bytes(), piece.append(len)?)).is_none() {
                 drop(piece);
-                return self.drop_frame(cx, whole, DropReason::TunnelNoBuffer);
+                return self.not_sent(cx, iface, whole, DropReason::TunnelNoBuffer);
             }
             if let Some(piece) = piece {
                 self.count(cx).audit.made.bump();

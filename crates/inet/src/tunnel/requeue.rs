@@ -44,6 +44,7 @@ impl<L: Locks> Stack<L> {
         let mut queue = self.requeued.queue.lock(cx);
         if queue.len() as i64 >= self.knobs.tunnel_queue.get() {
             drop(queue);
+            self.count_tunnel_error(cx, iface, |iface| &iface.rx);
             return self.drop_frame(cx, frame, DropReason::TunnelQueueFull);
         }
         if let Some(iface) = self.ifaces.get(iface) {

@@ -38,59 +38,22 @@ conversations! {
 
 const NET: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 7);
 
-/// A TCP segment of 3000 bytes of text, its checksum left open, that is to be cut into pieces of `size`.
-fn large<L: Locks>(h: &Host<L>, size: u16, df: bool) -> (buf::Frame, Ip) {
-    let mut segment = vec![0; 20];
-    let header = wire::tcp::Header {
-        src: wire::L4Port(5),
-        dst: wire::L4Port(6),
-        seq: 1,
-        ack: 2,
-        header_len: 20,
-        flags: wire::tcp::Flags::ACK,
-        window: 500,
-        checksum: 0,
-        urgent: 0,
-    };
-    header.emit(segment.first_chunk_mut().unwrap());
-    segment.extend([7; 3000]);
-    let packet = Ip::new(PEER.ip, FAR.ip, wire::Proto::TCP, segment).ttl(17);
-    let packet = if df { packet.df() } else { packet };
-    let mut frame = h.frame(&packet.between(PEER, ME));
-    frame.set_flags(buf::Flags::TX_L4_CSUM.with(buf::Flags::RX_L4_OK));
-    frame.set_gso_size(size);
-    (frame, packet)
-}
-
 fn a_large_segment_goes_on_whole_where_its_pieces_fit<L: Locks>() {
-    let roomy = || {
-        let config = buf::PoolConfig { buffers: 64, data: 4096, locks: buf::PoolLocks::Light, ..Default::default() };
-        let h = Host::<L>::configured(buf::Pool::new(&config).unwrap(), |_| {});
-        h.add_iface("em0", ME, 1500);
-        h.add_iface("em1", ME2, 1500);
-        h.stack.knobs.forwarding.set(1);
-        h.knows(EM0, PEER);
-        h.knows(EM1, FAR);
-        h.set_checked(EM1, Checked::Network);
-        h.forget_counters();
-        h
-    };
-    let h = roomy();
-    let (frame, packet) = large(&h, 1460, true);
-    h.stack.input(h.cx(), EM0, &mut buf::Burst::of(frame));
+    let h = Host::<L>::roomy_router(64);
+    h.set_checked(EM1, Checked::Network);
+    let packet = long_segment(FAR.ip).ttl(17).df();
+    h.inject_large(&packet.between(PEER, ME), 1460);
     assert_eq!(h.sent_one(EM1), packet.ttl(16).between(ME2, FAR), "its pieces have 1500 bytes");
     h.assert_counters("in 1, out 1, ip4.received 1, ip4.forwarded 1");
 
-    let (frame, _) = large(&h, 1461, true);
-    h.stack.input(h.cx(), EM0, &mut buf::Burst::of(frame));
+    h.inject_large(&long_segment(FAR.ip).df().between(PEER, ME), 1461);
     h.sent_nothing(EM1);
     let error = h.sent_one(EM0);
     let (header, _) = icmp_of(&error);
     assert_eq!((header.ty, header.code), (ty::UNREACHABLE, unreachable::FRAG_NEEDED));
 
     // Without DF it is one long datagram: in fragments, with its checksum closed.
-    let (frame, _) = large(&h, 1461, false);
-    h.stack.input(h.cx(), EM0, &mut buf::Burst::of(frame));
+    h.inject_large(&long_segment(FAR.ip).between(PEER, ME), 1461);
     assert_eq!(h.sent(EM1).len(), 3);
 }
 

@@ -1,44 +1,14 @@
 //! Segments that no TCP sends: dropped under their own reason, without an answer, and whoever is connected notices nothing.
 
-use crate::common::packets::Ip;
+use crate::common::packets::{Ip, mend_tcp, tcp_segment};
 use crate::common::*;
 use linerate_inet::tcp::TcpError;
 use lock::Up;
 use std::net::{Ipv4Addr, SocketAddr};
-use wire::checksum::Partial;
+use wire::Proto;
 use wire::tcp::{Flags, HEADER_LEN, Header};
-use wire::{L4Port, Proto};
 
 const PORT: u16 = 80;
-
-/// A segment from `src` to `dst`, its checksum right.
-fn segment(src: (Ipv4Addr, u16), dst: (Ipv4Addr, u16), change: impl FnOnce(&mut Header), text: &[u8]) -> Vec<u8> {
-    let mut header = Header {
-        src: L4Port(src.1),
-        dst: L4Port(dst.1),
-        seq: 1000,
-        ack: 0,
-        header_len: HEADER_LEN,
-        flags: Flags::SYN,
-        window: 1000,
-        checksum: 0,
-        urgent: 0,
-    };
-    change(&mut header);
-    let mut out = vec![0; HEADER_LEN];
-    header.emit(out.first_chunk_mut().unwrap());
-    out.extend_from_slice(text);
-    mend(src.0, dst.0, &mut out);
-    out
-}
-
-/// Fills the checksum in.
-fn mend(src: Ipv4Addr, dst: Ipv4Addr, segment: &mut [u8]) {
-    segment[16..18].fill(0);
-    let pseudo = Partial::pseudo4(src, dst, Proto::TCP, segment.len() as u16);
-    let sum = pseudo.add(wire::checksum::sum(segment)).finish();
-    segment[16..18].copy_from_slice(&sum.to_be_bytes());
-}
 
 /// A host that listens on port 80 and has one connection from PEER.
 struct Server {
@@ -58,11 +28,11 @@ impl Server {
         host.stack.tcp_bind(cx, listener, any(PORT)).unwrap();
         host.stack.tcp_listen(cx, listener, 8).unwrap();
         let (src, dst) = ((PEER.ip, 4000), (ME.ip, PORT));
-        send(&host, src.0, dst.0, segment(src, dst, |_| (), b""));
+        send(&host, src.0, dst.0, tcp_segment(src, dst, |_| (), b""));
         let synack = host.sent(EM0).pop().unwrap();
         let ours = Header::parse(&synack[14 + 20..]).unwrap().seq;
         let (next, flags) = (ours.wrapping_add(1), Flags::ACK);
-        send(&host, src.0, dst.0, segment(src, dst, |h| (h.seq, h.ack, h.flags) = (1001, next, flags), b""));
+        send(&host, src.0, dst.0, tcp_segment(src, dst, |h| (h.seq, h.ack, h.flags) = (1001, next, flags), b""));
         let (child, _) = host.stack.tcp_accept(host.cx(), listener).unwrap();
         host.forget_counters();
         Server { host, listener, child, next }
@@ -79,7 +49,7 @@ impl Server {
     /// The connection is as it was: text still comes through. Then everything is let go.
     fn end(self) {
         let (src, dst) = ((PEER.ip, 4000), (ME.ip, PORT));
-        let text = segment(src, dst, |h| (h.seq, h.ack, h.flags) = (1001, self.next, Flags::ACK), b"still here");
+        let text = tcp_segment(src, dst, |h| (h.seq, h.ack, h.flags) = (1001, self.next, Flags::ACK), b"still here");
         send(&self.host, src.0, dst.0, text);
         let mut into = [0; 100];
         assert_eq!(self.host.stack.tcp_recv(self.host.cx(), self.child, &mut into), Ok(10));
@@ -102,7 +72,7 @@ fn packet(src: Ipv4Addr, dst: Ipv4Addr, segment: Vec<u8>) -> Vec<u8> {
 #[test]
 fn a_segment_with_any_bit_flipped_is_dropped() {
     let server = Server::new();
-    let good = segment((PEER.ip, 4000), (ME.ip, PORT), |h| (h.seq, h.flags) = (1001, Flags::RST), b"text");
+    let good = tcp_segment((PEER.ip, 4000), (ME.ip, PORT), |h| (h.seq, h.flags) = (1001, Flags::RST), b"text");
     for bit in 0..good.len() * 8 {
         let mut bad = good.clone();
         bad[bit / 8] ^= 1 << (bit % 8);
@@ -118,11 +88,11 @@ fn a_segment_with_any_bit_flipped_is_dropped() {
 #[test]
 fn data_offsets_that_lie_are_dropped() {
     let server = Server::new();
-    let good = segment((PEER.ip, 4000), (ME.ip, PORT), |_| (), b"text");
+    let good = tcp_segment((PEER.ip, 4000), (ME.ip, PORT), |_| (), b"text");
     for words in (0..5).chain(7..16) {
         let mut bad = good.clone();
         bad[12] = words << 4;
-        mend(PEER.ip, ME.ip, &mut bad);
+        mend_tcp(PEER.ip, ME.ip, &mut bad);
         server.drops("inet.tcp.in.malformed", packet(PEER.ip, ME.ip, bad));
     }
     for len in 0..HEADER_LEN {
@@ -135,7 +105,7 @@ fn data_offsets_that_lie_are_dropped() {
 fn ports_of_zero_are_nobodys() {
     let server = Server::new();
     for (from, to) in [(0, PORT), (4000, 0), (0, 0)] {
-        let syn = segment((PEER.ip, from), (ME.ip, to), |_| (), b"");
+        let syn = tcp_segment((PEER.ip, from), (ME.ip, to), |_| (), b"");
         server.drops("inet.tcp.in.port_zero", packet(PEER.ip, ME.ip, syn));
     }
     server.end();
@@ -147,12 +117,12 @@ fn segments_to_groups_are_dropped_in_silence() {
     let server = Server::new();
     for dst in ["224.0.0.1", "255.255.255.255", "10.0.0.255"].map(|text| text.parse::<Ipv4Addr>().unwrap()) {
         for flags in [Flags::SYN, Flags::ACK, Flags::RST, Flags::FIN] {
-            let to_group = segment((PEER.ip, 4000), (dst, PORT), |h| h.flags = flags, b"");
+            let to_group = tcp_segment((PEER.ip, 4000), (dst, PORT), |h| h.flags = flags, b"");
             server.drops("inet.tcp.in.group", packet(PEER.ip, dst, to_group));
         }
     }
     // To our address, but in a frame to all stations.
-    let syn = packet(PEER.ip, ME.ip, segment((PEER.ip, 4001), (ME.ip, PORT), |_| (), b""));
+    let syn = packet(PEER.ip, ME.ip, tcp_segment((PEER.ip, 4001), (ME.ip, PORT), |_| (), b""));
     let all = wire::Mac([0xff; 6]);
     server.host.inject(EM0, crate::common::packets::ether(all, PEER.mac, wire::eth::EtherType::IPV4, &syn));
     assert!(server.host.sent(EM0).is_empty(), "answered what came to everybody");
@@ -165,7 +135,7 @@ fn syns_from_impossible_sources_are_ignored() {
     let server = Server::new();
     for src in ["0.0.0.0", "0.1.2.3", "127.0.0.1", "224.0.0.1", "240.0.0.1", "255.255.255.255", "10.0.0.255"] {
         let src: Ipv4Addr = src.parse().unwrap();
-        send(&server.host, src, ME.ip, segment((src, 4000), (ME.ip, PORT), |_| (), b""));
+        send(&server.host, src, ME.ip, tcp_segment((src, 4000), (ME.ip, PORT), |_| (), b""));
         assert!(server.host.sent(EM0).is_empty(), "{src}: answered");
     }
     assert_eq!(server.host.stack.counter("tcp.in.received") - 2, 0, "none of them reached TCP");
@@ -178,7 +148,7 @@ fn syns_from_impossible_sources_are_ignored() {
 fn land_is_answered_by_nothing() {
     let server = Server::new();
     for from in [PORT, 4000] {
-        send(&server.host, ME.ip, ME.ip, segment((ME.ip, from), (ME.ip, PORT), |_| (), b""));
+        send(&server.host, ME.ip, ME.ip, tcp_segment((ME.ip, from), (ME.ip, PORT), |_| (), b""));
         assert!(server.host.sent(EM0).is_empty(), "port {from}: answered");
     }
     server.end();
@@ -191,7 +161,7 @@ fn a_burst_is_acknowledged_once() {
     let (src, dst) = ((PEER.ip, 4000), (ME.ip, PORT));
     let frames = (0..10u32).map(|i| {
         let text =
-            segment(src, dst, |h| (h.seq, h.ack, h.flags) = (1001 + 100 * i, server.next, Flags::ACK), &[7; 100]);
+            tcp_segment(src, dst, |h| (h.seq, h.ack, h.flags) = (1001 + 100 * i, server.next, Flags::ACK), &[7; 100]);
         Ip::new(src.0, dst.0, Proto::TCP, text).between(PEER, ME)
     });
     server.host.inject_all(EM0, frames);

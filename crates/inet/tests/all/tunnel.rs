@@ -14,7 +14,7 @@ use lock::Locks;
 use std::net::Ipv4Addr;
 use wire::eth::{self, EtherType};
 use wire::icmp4::{Problem, unreachable};
-use wire::{L4Port, Mac, Proto, ip4};
+use wire::{L4Port, Mac, Proto, ip4, tcp};
 
 conversations! {
     a_packet_leaves_in_another_and_what_comes_back_waits_its_turn
@@ -493,11 +493,13 @@ fn nine_deep_and_into_itself_end<L: Locks>() {
 }
 
 fn the_queue_is_bounded<L: Locks>() {
-    let (h, _) = gif::<L>();
+    let (h, id) = gif::<L>();
     h.stack.knobs.tunnel_queue.set(3);
     h.forget_counters();
     (0..5).for_each(|_| from_far(&h, Proto::IPIP, &hello()));
     assert_eq!((h.stack.held(h.cx()), h.counter("inet.tunnel.in.queue_full")), (3, 2));
+    let rx = &h.stack.iface(id).unwrap().rx;
+    assert_eq!((rx.packets.get(), rx.errors.get()), (3, 2));
     h.audit();
     let (h, id) = gif::<L>();
     from_far(&h, Proto::IPIP, &hello());
@@ -564,55 +566,22 @@ fn outer_fragments_where_that_is_wished<L: Locks>() {
     h.audit();
 }
 
-/// A router with a tunnel and buffers for large segments, one of which comes in for BEYOND: 3,000 bytes of text, to be cut by 1,000.
-fn large<L: Locks>(kind: Kind, buffers: usize) -> Host<L> {
-    let config = buf::PoolConfig { buffers, data: 4096, locks: buf::PoolLocks::Light, ..Default::default() };
-    let h = Host::<L>::configured(buf::Pool::new(&config).unwrap(), |_| {});
-    h.add_iface("em0", ME, 1500);
-    h.add_iface("em1", ME2, 1500);
-    h.stack.knobs.forwarding.set(1);
-    h.knows(EM1, FAR);
+/// A router with a tunnel, to which a large segment has come for BEYOND: three pieces.
+fn large<L: Locks>(kind: Kind, buffers: usize) -> (Host<L>, IfaceId) {
+    let h = Host::<L>::roomy_router(buffers);
     let id = tunnel(&h, between_us(kind));
     if kind.is_ethernet() {
         h.knows(id, Station { mac: FAR_MAC, ip: FAR_IN });
     }
     h.route("192.168.7.0/24", Via::Gateway(id, FAR_IN));
     h.forget_counters();
-    let mut segment = tcp_segment(1, &[7; 3000]);
-    segment[16..18].fill(0);
-    let packet = Ip::new(PEER.ip, BEYOND, Proto::TCP, segment).df();
-    let mut frame = h.frame(&packet.between(PEER, ME));
-    frame.set_flags(buf::Flags::TX_L4_CSUM.with(buf::Flags::RX_L4_OK));
-    frame.set_gso_size(1000);
-    h.stack.input(h.cx(), EM0, &mut buf::Burst::of(frame));
-    h
-}
-
-/// A segment from port 5 to port 6, its checksum for [`PEER`] and [`BEYOND`].
-fn tcp_segment(seq: u32, text: &[u8]) -> Vec<u8> {
-    let ports = (L4Port(5), L4Port(6));
-    let header = wire::tcp::Header {
-        src: ports.0,
-        dst: ports.1,
-        seq,
-        ack: 2,
-        header_len: 20,
-        flags: wire::tcp::Flags::ACK,
-        window: 500,
-        checksum: 0,
-        urgent: 0,
-    };
-    let mut segment = vec![0; 20];
-    header.emit(segment.first_chunk_mut().unwrap());
-    segment.extend(text);
-    let pseudo = wire::checksum::Partial::pseudo4(PEER.ip, BEYOND, Proto::TCP, segment.len() as u16);
-    wire::tcp::fill_checksum(pseudo, &mut segment);
-    segment
+    h.inject_large(&long_segment(BEYOND).df().between(PEER, ME), 1000);
+    (h, id)
 }
 
 fn a_large_segment_goes_in_piece_by_piece<L: Locks>() {
     for (kind, proto, skip) in [(Kind::Gif, Proto::IPIP, 0), (Kind::EtherIp, Proto::ETHERIP, 2 + 14)] {
-        let h = large::<L>(kind, 64);
+        let (h, _) = large::<L>(kind, 64);
         let sent = h.sent(EM1);
         assert_eq!(sent.len(), 3, "{kind:?}");
         for (n, frame) in sent.iter().enumerate() {
@@ -622,7 +591,8 @@ fn a_large_segment_goes_in_piece_by_piece<L: Locks>() {
             let inner = &payload[skip..];
             let header = ip4::Header::parse(inner).unwrap();
             assert!(header.df && ip4::header_checksum_ok(inner, 20));
-            assert_eq!(&inner[20..], tcp_segment(1 + 1000 * n as u32, &[7; 1000]), "piece {n}");
+            let change = |h: &mut tcp::Header| (h.seq, h.flags) = (1 + 1000 * n as u32, tcp::Flags::ACK);
+            assert_eq!(&inner[20..], tcp_segment((PEER.ip, 5), (BEYOND, 6), change, &[7; 1000]), "piece {n}");
         }
         assert_eq!((h.counter("inet.tunnel.out.cut"), h.counter("inet.ip4.out.fragmented")), (1, 0));
         h.audit();
@@ -631,7 +601,9 @@ fn a_large_segment_goes_in_piece_by_piece<L: Locks>() {
 
 fn a_large_segment_without_buffers_is_counted<L: Locks>() {
     // One buffer for what comes in, and one for a piece, which waits on the wire.
-    let h = large::<L>(Kind::Gif, 2);
+    let (h, id) = large::<L>(Kind::Gif, 2);
+    let tx = &h.stack.iface(id).unwrap().tx;
+    assert_eq!((tx.packets.get(), tx.errors.get()), (1, 1));
     assert_eq!((h.sent(EM1).len(), h.counter("inet.tunnel.out.no_buffer")), (1, 1));
     h.audit();
 }

@@ -6,7 +6,7 @@
 
 pub mod packets;
 
-use buf::{Burst, Frame, Pool, PoolConfig, PoolLocks};
+use buf::{Burst, Flags, Frame, Pool, PoolConfig, PoolLocks};
 use clock::{Duration, Instant};
 use linerate_inet::fib::Prefix;
 use linerate_inet::iface::{IfaceAddr, IfaceId, Offload, Output};
@@ -147,13 +147,24 @@ impl<L: Locks> Host<L> {
 
     /// A router with two ifaces: `em0`, 10.0.0.1/24, and `em1`, 10.0.1.1/24. It knows PEER and FAR.
     pub fn router() -> Self {
-        let host = Host::new();
-        host.add_iface("em1", ME2, 1500);
-        host.stack.knobs.forwarding.set(1);
-        host.knows(EM0, PEER);
-        host.knows(EM1, FAR);
-        host.forget_counters();
-        host
+        Host::new().made_router()
+    }
+
+    fn made_router(self) -> Self {
+        self.add_iface("em1", ME2, 1500);
+        self.stack.knobs.forwarding.set(1);
+        self.knows(EM0, PEER);
+        self.knows(EM1, FAR);
+        self.forget_counters();
+        self
+    }
+
+    /// The same with `buffers` that have room for a large segment.
+    pub fn roomy_router(buffers: usize) -> Self {
+        let config = PoolConfig { buffers, data: 4096, locks: PoolLocks::Light, ..PoolConfig::default() };
+        let host = Host::configured(Pool::new(&config).unwrap(), |_| {});
+        host.add_iface("em0", ME, 1500);
+        host.made_router()
     }
 
     /// Adds an iface with a /24 and a wire; what it announced is forgotten.
@@ -198,6 +209,14 @@ impl<L: Locks> Host<L> {
     /// A frame arrives on `iface`.
     pub fn inject(&self, iface: IfaceId, frame: impl AsRef<[u8]>) {
         self.inject_all(iface, [frame]);
+    }
+
+    /// A large TCP segment arrives on `em0`, its checksum open, to be cut into pieces of `size` bytes of text.
+    pub fn inject_large(&self, frame: &[u8], size: u16) {
+        let mut frame = self.frame(frame);
+        frame.set_flags(Flags::TX_L4_CSUM.with(Flags::RX_L4_OK));
+        frame.set_gso_size(size);
+        self.stack.input(self.cx(), EM0, &mut Burst::of(frame));
     }
 
     /// Frames arrive together.

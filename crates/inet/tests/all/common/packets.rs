@@ -1,13 +1,13 @@
 //! Frames as bytes: made with `wire`'s emitters, taken apart with its parsers.
 
-use super::Station;
+use super::{PEER, Station};
 use std::net::Ipv4Addr;
 use wire::arp::{Op, Packet};
 use wire::checksum::{self, Partial};
 use wire::eth::{self, EtherType};
 use wire::icmp4::{self, Problem};
 use wire::igmp;
-use wire::{L4Port, Mac, Proto, ip4, udp};
+use wire::{L4Port, Mac, Proto, ip4, tcp, udp};
 
 pub fn ether(dst: Mac, src: Mac, ethertype: EtherType, payload: &[u8]) -> Vec<u8> {
     let mut frame = vec![0; eth::HEADER_LEN];
@@ -113,6 +113,44 @@ pub fn udp_datagram(src: (Ipv4Addr, u16), dst: (Ipv4Addr, u16), payload: &[u8]) 
     header.emit(out.first_chunk_mut().unwrap());
     out.extend_from_slice(payload);
     out
+}
+
+/// A TCP segment of `text`, its checksum right: a SYN numbered 1000, but for what `change` does to its header.
+pub fn tcp_segment(
+    src: (Ipv4Addr, u16),
+    dst: (Ipv4Addr, u16),
+    change: impl FnOnce(&mut tcp::Header),
+    text: &[u8],
+) -> Vec<u8> {
+    let mut header = tcp::Header {
+        src: L4Port(src.1),
+        dst: L4Port(dst.1),
+        seq: 1000,
+        ack: 0,
+        header_len: tcp::HEADER_LEN,
+        flags: tcp::Flags::SYN,
+        window: 1000,
+        checksum: 0,
+        urgent: 0,
+    };
+    change(&mut header);
+    let mut out = vec![0; tcp::HEADER_LEN];
+    header.emit(out.first_chunk_mut().unwrap());
+    out.extend_from_slice(text);
+    mend_tcp(src.0, dst.0, &mut out);
+    out
+}
+
+/// Fills a TCP segment's checksum in.
+pub fn mend_tcp(src: Ipv4Addr, dst: Ipv4Addr, segment: &mut [u8]) {
+    tcp::fill_checksum(Partial::pseudo4(src, dst, Proto::TCP, segment.len() as u16), segment);
+}
+
+/// 3000 bytes of text from [`PEER`] to `dst` in one segment, its checksum left open.
+pub fn long_segment(dst: Ipv4Addr) -> Ip {
+    let mut segment = tcp_segment((PEER.ip, 5), (dst, 6), |h| (h.seq, h.flags) = (1, tcp::Flags::ACK), &[7; 3000]);
+    segment[16..18].fill(0);
+    Ip::new(PEER.ip, dst, Proto::TCP, segment)
 }
 
 /// A UDP datagram in a frame.
