@@ -1,5 +1,5 @@
 //! `linerate repro` rtems2014 and bridge2004, in their shortest form: every row is there, or says why it is not. One after the
-//! other: beside each other they take longer than that.
+//! other: they stay on the same core.
 
 mod common;
 
@@ -7,7 +7,7 @@ use common::{linerate, run};
 use serde_json::Value;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Nobody else measures meanwhile.
+/// No other of these runs meanwhile.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -73,18 +73,7 @@ fn rtems2014_has_its_rows_its_shares_and_the_reports_figures() {
 #[test]
 fn a_profile_of_it_goes_without_its_own() {
     let _alone = alone();
-    let output = run(&mut linerate(&[
-        "profile",
-        "--json",
-        "--",
-        "repro",
-        "rtems2014",
-        "--core",
-        "0",
-        "--quick",
-        "--rounds",
-        "1",
-    ]));
+    let output = run(&mut linerate(&["profile", "--json", "--", "repro", "rtems2014", "--quick", "--rounds", "1"]));
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
     assert!(said.contains("a: no shares of time: a profile runs already"), "{said}");
@@ -114,18 +103,7 @@ fn bridge2004_has_every_rung_with_two_ports_and_four() {
     let _alone = alone();
     let svg = std::env::temp_dir().join(format!("linerate-bridge-{}.svg", std::process::id()));
     let file = svg.display().to_string();
-    let output = run(&mut linerate(&[
-        "repro",
-        "bridge2004",
-        "--core",
-        "0",
-        "--quick",
-        "--rounds",
-        "1",
-        "--json",
-        "--svg",
-        &file,
-    ]));
+    let output = run(&mut linerate(&["repro", "bridge2004", "--quick", "--rounds", "1", "--json", "--svg", &file]));
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
     let drawn = std::fs::read_to_string(&svg).unwrap();

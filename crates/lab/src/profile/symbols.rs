@@ -192,6 +192,7 @@ fn symbols<'a>(elf: &Elf<'a>, module: &Module, imports: &HashMap<u64, String>) -
     // Of several names the plain one: no name last, then by leading underscores, then the shorter.
     symbols.sort_by_cached_key(|symbol| {
         let name = symbol.name.as_deref().unwrap_or("");
+        // What a mangled name begins with nobody sees.
         let mangled = name.starts_with("_ZN") || name.starts_with("_R");
         let hidden = if mangled { 0 } else { name.len() - name.trim_start_matches('_').len() };
         (symbol.range.start, symbol.name.is_none(), hidden, name.len())

@@ -16,7 +16,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use wire::Mac;
 
-/// Rounds of both routers without a frame, after which nothing more is expected.
+/// Turns of the far router without a frame, after which nothing more is expected.
 const MOST_EMPTY: u32 = 1_000;
 /// The ends of the tunnel, and of the link between.
 const INSIDE: [Ipv4Addr; 2] = [Ipv4Addr::new(172, 16, 0, 1), Ipv4Addr::new(172, 16, 0, 2)];
@@ -40,34 +40,31 @@ impl TunnelRig {
     /// No memory, or a router refused an address or a route.
     pub fn new(id: &str, kind: Option<Kind>) -> anyhow::Result<TunnelRig> {
         let pairs = Pairs::new();
-        let specs = [["pktgen(random_dst=on,id=off,ttl=64):pg0", "pair:t"], ["pair:t", "pktgen(source=off):pg1"]];
-        let near = router("near", [(specs[0][0], Ipv4Addr::new(1, 0, 0, 1)), (specs[0][1], BETWEEN[0])], &pairs)?;
-        let far = router("far", [(specs[1][0], BETWEEN[1]), (specs[1][1], Ipv4Addr::new(3, 0, 0, 1))], &pairs)?;
-        let routers = [near, far];
-        let [to_far, from_near, out] = [(0, 1), (1, 0), (1, 1)].map(|(at, port)| routers[at].ports()[port].clone());
-        let [near, far] = &routers;
-        near.stack.set_neighbor(near.cx(), to_far.iface, BETWEEN[1], far.mac_of(0));
-        far.stack.set_neighbor(far.cx(), from_near.iface, BETWEEN[0], near.mac_of(1));
-        far.stack.set_neighbor(far.cx(), out.iface, GATEWAY, Mac([0x12, 0x23, 0x34, 0x45, 0x57, 1]));
-        default_route(far, Via::Gateway(out.iface, GATEWAY))?;
+        let (near, far) = (router("near")?, router("far")?);
+        near.add_port(&iface("pktgen(random_dst=on,id=off,ttl=64):pg0", Ipv4Addr::new(1, 0, 0, 1)), &pairs)?;
+        let to_far = near.add_port(&iface("pair:t", BETWEEN[0]), &pairs)?;
+        let from_near = far.add_port(&iface("pair:t", BETWEEN[1]), &pairs)?;
+        let out = far.add_port(&iface("pktgen(source=off):pg1", Ipv4Addr::new(3, 0, 0, 1)), &pairs)?;
+        near.stack.set_neighbor(near.cx(), to_far, BETWEEN[1], far.mac_of(0));
+        far.stack.set_neighbor(far.cx(), from_near, BETWEEN[0], near.mac_of(1));
+        far.stack.set_neighbor(far.cx(), out, GATEWAY, Mac([0x12, 0x23, 0x34, 0x45, 0x57, 1]));
+        default_route(&far, Via::Gateway(out, GATEWAY))?;
         match kind {
-            None => default_route(near, Via::Gateway(to_far.iface, BETWEEN[1]))?,
+            None => default_route(&near, Via::Gateway(to_far, BETWEEN[1]))?,
             Some(kind) => {
-                let into = tunnel(near, kind, 0)?;
-                tunnel(far, kind, 1)?;
-                default_route(near, Via::Gateway(into, INSIDE[1]))?;
+                let into = tunnel(&near, kind, 0)?;
+                tunnel(&far, kind, 1)?;
+                default_route(&near, Via::Gateway(into, INSIDE[1]))?;
             }
         }
-        Ok(TunnelRig { id: id.to_owned(), routers, out: out.counts })
+        let out = far.ports()[1].counts.clone();
+        Ok(TunnelRig { id: id.to_owned(), routers: [near, far], out })
     }
 }
 
-fn router(name: &str, ports: [(&str, Ipv4Addr); 2], pairs: &Pairs) -> anyhow::Result<Host<Up>> {
+fn router(name: &str) -> anyhow::Result<Host<Up>> {
     let config = HostConfig { name: name.to_owned(), ..HostConfig::default() };
     let host: Host<Up> = Host::new(&config, Clock::live(Strategy::TscScaled))?;
-    for (spec, addr) in ports {
-        host.add_port(&iface(spec, addr), pairs)?;
-    }
     host.stack.knobs.forwarding.set(1);
     Ok(host)
 }
@@ -81,8 +78,8 @@ fn default_route<L: Locks>(host: &Host<L>, via: Via) -> anyhow::Result<()> {
 fn tunnel<L: Locks>(host: &Host<L>, kind: Kind, end: usize) -> anyhow::Result<IfaceId> {
     let (cx, name) = (host.cx(), format!("{}0", kind.name()));
     let id = host.stack.add_tunnel(cx, &name, kind, MACS[end]).context("no place for a tunnel")?;
-    let config = Config { local: BETWEEN[end], remote: BETWEEN[1 - end], vni: 1, ..Config::new(kind) };
-    let config = if kind == Kind::Vxlan { config } else { Config { vni: 0, ..config } };
+    let vni = u32::from(kind == Kind::Vxlan);
+    let config = Config { local: BETWEEN[end], remote: BETWEEN[1 - end], vni, ..Config::new(kind) };
     host.stack.set_tunnel(cx, id, config).map_err(|refused| anyhow!("{refused:?}"))?;
     host.stack.add_addr(cx, id, IfaceAddr { addr: INSIDE[end], len: 30 }).map_err(|error| anyhow!("{error:?}"))?;
     if kind.is_ethernet() {
