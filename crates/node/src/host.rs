@@ -468,10 +468,11 @@ impl<L: Locks> Drive for Host<L> {
         (!dispatch::stop_requested()).then(|| self.clock.now())
     }
 
-    fn look(&self) {
+    fn look(&self) -> Option<Instant> {
         let step = self.step();
         let quiet_until = if step.frames > 0 { Instant::ZERO } else { step.next.unwrap_or(Instant::NEVER) };
         self.quiet_until.store(quiet_until.nanos(), Ordering::Relaxed);
+        Some(step.now)
     }
 }
 

@@ -39,9 +39,32 @@ impl TxHalf for Sink {
     }
 }
 
+fn host() -> Host<Up> {
+    Host::new(&HostConfig::default(), Clock::live(Strategy::Timespec)).unwrap()
+}
+
+/// Calls do not read the clock; one that waits asks what time it is.
+#[test]
+fn a_wait_is_counted_from_its_own_beginning() {
+    let host = host();
+    let calls = host.calls();
+    let at = SocketAddr::from((Ipv4Addr::LOCALHOST, 7000));
+    let wait = clock::Duration::from_millis(20);
+    let (datagrams, listener) = (calls.socket().unwrap(), calls.stream_socket().unwrap());
+    calls.bind(listener, at).unwrap();
+    calls.listen(listener, 1).unwrap();
+    for fd in [datagrams, listener] {
+        calls.set_option(fd, socket::Opt::RecvTimeout(Some(wait))).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(40)); // the application has something else to do
+        let until = host.clock.now().after(wait);
+        let error = if fd == listener { calls.accept(fd).err() } else { calls.recv(fd, &mut [0; 4]).err() };
+        assert_eq!((error, host.clock.now() >= until), (Some(socket::Errno::EAGAIN), true));
+    }
+}
+
 #[test]
 fn nobody_sleeps_over_what_a_round_without_frames_has_brought() {
-    let host = Host::<Up>::new(&HostConfig::default(), Clock::live(Strategy::Timespec)).unwrap();
+    let host = host();
     let (fd, _other) = UnixStream::pair().unwrap();
     let asked = Arc::new(AtomicU32::new(0));
     let port = Port {

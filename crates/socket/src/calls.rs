@@ -22,8 +22,11 @@ pub trait Drive {
     fn drive(&self, until: Instant) -> Option<Instant>;
 
     /// A round without waiting, before the first of those that wait: it may bring what the caller waits for, and what the
-    /// caller has done since the last round is known after it. Nothing, where waiting costs no real time.
-    fn look(&self) {}
+    /// caller has done since the last round is known after it. Says what time it was; `None`, and no round, where waiting
+    /// costs no real time.
+    fn look(&self) -> Option<Instant> {
+        None
+    }
 }
 
 /// The calls of one thread in one stack.
@@ -329,6 +332,13 @@ impl<'s, L: Locks> Calls<'s, L> {
         }
     }
 
+    /// A round before a wait, which is counted from then on: what was done since the last may have taken long.
+    pub(crate) fn look(&self, driver: &dyn Drive) {
+        if let Some(now) = driver.look() {
+            self.set_now(now);
+        }
+    }
+
     fn wait_driving<T>(
         &self,
         driver: &dyn Drive,
@@ -336,8 +346,8 @@ impl<'s, L: Locks> Calls<'s, L> {
         mut ready: impl FnMut() -> Option<T>,
         ended: impl Fn() -> Option<Errno>,
     ) -> Result<T, Errno> {
+        self.look(driver);
         let until = timeout.map_or(Instant::NEVER, |timeout| self.cx().now.after(timeout));
-        driver.look();
         if let Some(found) = ready() {
             return Ok(found);
         }

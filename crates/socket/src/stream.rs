@@ -153,8 +153,8 @@ impl<L: Locks> Calls<'_, L> {
             let _ = signal.wait_for(Some(time), || None::<()>);
             return Ok(());
         };
+        self.look(driver);
         let until = self.cx().now.after(time);
-        driver.look();
         while self.cx().now < until {
             self.set_now(driver.drive(until).ok_or(Errno::EINTR)?);
         }
@@ -255,8 +255,8 @@ impl<L: Locks> Calls<'_, L> {
             });
             return Ok(done.ok_or(Errno::EAGAIN)??);
         };
+        self.look(driver);
         let until = timeout.map_or(Instant::NEVER, |timeout| self.cx().now.after(timeout));
-        driver.look();
         match ready() {
             Err(TcpError::WouldBlock) => {}
             done => return Ok(done?),
