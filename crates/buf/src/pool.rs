@@ -159,9 +159,7 @@ impl Owned {
         let mut foreign = self.foreign.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: called by the owner only.
         let local = unsafe { &mut *self.local.get() };
-        while let Some(buf) = foreign.take() {
-            local.give(buf);
-        }
+        local.exchange(&mut foreign);
         drop(foreign);
         local.get(false).or_else(|| {
             local.empty.bump();

@@ -16,13 +16,16 @@ pub struct Options {
 }
 
 impl Options {
-    pub(crate) fn run(&self, usual: u32) -> run::Options {
+    pub(crate) fn run(&self, trials: u32) -> run::Options {
         let keep = match (self.rounds, self.quick) {
             (Some(rounds), _) => rounds.max(1) as u32,
             (None, true) => 10,
-            (None, false) => usual,
+            (None, false) => trials,
         };
-        run::Options { keep, cpu: Some(self.core()), max_seconds: Some(60.0), ..run::Options::default() }
+        let usual = run::Options::default();
+        // Few trials are to take little time on a machine that others disturb, too.
+        let (warmup, replacements) = (usual.warmup.min(keep), usual.replacements.min(keep));
+        run::Options { warmup, keep, cpu: Some(self.core()), max_seconds: Some(60.0), replacements, ..usual }
     }
 
     /// The core in force.

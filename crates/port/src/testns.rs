@@ -18,7 +18,8 @@ pub fn isolated(test: &str, body: impl FnOnce()) {
     cmd.args(["--exact", test, "--nocapture", "--test-threads=1"]).env(INSIDE, test);
     let output = netns::command(&mut cmd).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
-    print!("{text}{}", String::from_utf8_lossy(&output.stderr));
+    // What went wrong comes first, before the harness's own words, which end what CI shows of a failed test.
+    print!("{}{text}", String::from_utf8_lossy(&output.stderr));
     assert!(text.contains("1 passed"), "{test} did not pass in its namespace (status {})", output.status);
 }
 

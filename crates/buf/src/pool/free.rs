@@ -140,6 +140,11 @@ impl Free {
         }
     }
 
+    /// Exchanges free buffers with another list of the pool, uncounted: however many there are, at once.
+    pub(super) fn exchange(&mut self, other: &mut Free) {
+        std::mem::swap(&mut self.list, &mut other.list);
+    }
+
     fn prefetch_next(&self) {
         let next = match &self.list {
             // SAFETY: the first `len` places are initialised.

@@ -221,7 +221,8 @@ pub fn isolated(test: &str, body: impl FnOnce()) {
     command.args(["--exact", test, "--nocapture", "--test-threads=1"]).env(INSIDE, test);
     let output = run(port::os::netns::command(&mut command));
     let text = String::from_utf8_lossy(&output.stdout);
-    print!("{text}{}", String::from_utf8_lossy(&output.stderr));
+    // What went wrong comes first, before the harness's own words, which end what CI shows of a failed test.
+    print!("{}{text}", String::from_utf8_lossy(&output.stderr));
     assert!(text.contains("1 passed"), "{test} did not pass in its namespace");
 }
 
