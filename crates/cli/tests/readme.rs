@@ -110,6 +110,42 @@ fn a_bridge() {
     });
 }
 
+/// The block "A router between two hosts", line for line, but for where the sockets go.
+#[test]
+fn a_router_between_two_hosts() {
+    let dir = std::env::temp_dir().join(format!("lr-readme-hosts-{}", std::process::id()));
+    let lines = code_under("A router between two hosts");
+    let (mut said, mut up) = (String::new(), None);
+    for line in lines.iter().map(|line| line.replace("/tmp/lr", &dir.display().to_string())) {
+        if let Some(line) = line.strip_suffix(" &") {
+            up = Some(in_background(line));
+            let deadline = Instant::now() + common::PATIENCE;
+            while !dir.join("r.sock").exists() {
+                assert!(Instant::now() < deadline, "{line}");
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            continue;
+        }
+        let output = run(&mut shell(&line));
+        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "{line}\n{out}{err}");
+        said.push_str(&out);
+    }
+    for part in [
+        "TCP REQUEST/RESPONSE TEST",
+        "imbalance           0",
+        "nothing stands in its way",
+        "net.isr.dispatch: direct -> deferred",
+        "Dispatch policy               deferred",
+    ] {
+        assert!(said.contains(part), "no '{part}' in\n{said}");
+    }
+    let (mut child, _stderr) = up.expect("one line runs in the background");
+    let (code, out) = interrupt(&mut child);
+    assert_eq!((code, out.matches("imbalance           0").count()), (Some(0), 3), "{out}");
+    let _ = std::fs::remove_dir_all(&dir);
+}
+
 /// The first line of "What is between two ports"; the other one wants a device between two TAPs (tests/rfc2544.rs).
 #[test]
 fn what_is_between_two_ports() {
