@@ -23,8 +23,10 @@ pub use announce::{About, News, Said};
 pub use local::{Local, Reserved};
 pub use mute::{Move, Mute};
 pub use rules::{Action, Direction, MAX_RULES, Rule, RuleCounts, Rules};
-pub use snoop::{Leave, Listener, MdbPage, Querier, Query, RouterPort, SnoopConfig, SnoopCounts, SnoopPort, Unknown};
-pub use state::PortState;
+pub use snoop::{
+    Leave, Listener, MOST_VLANS, MdbPage, Querier, Query, RouterPort, SnoopConfig, SnoopCounts, SnoopPort, Unknown,
+};
+pub use state::{PortState, Running};
 pub use storm::{Buckets, Rate, Storm};
 pub use vlan::{Admit, BadVlans, PortVlan, Stacked, VlanSet};
 
@@ -136,6 +138,9 @@ pub struct Bridge {
     /// A port is to be muted when the burst in hand is done.
     muting: Option<PortNo>,
     reserved: Reserved,
+    /// Its own, in the low 48 bits.
+    address: Option<u64>,
+    running: Running,
     extras: Vec<Extra>,
     /// The EtherType of tags, if VLANs are kept apart.
     tags: Option<EtherType>,
@@ -163,6 +168,8 @@ impl Bridge {
             checked: false,
             muting: None,
             reserved: Reserved::Drop,
+            address: None,
+            running: Running::Up,
             extras: Vec::new(),
             tags: None,
             mute: Some(Mute::default()),
@@ -211,7 +218,10 @@ impl Bridge {
 
     /// Decides anew which way frames go: after each change of what `checked` looks at.
     fn reconsider(&mut self) {
-        self.checked = self.spans > 0 || self.tags.is_some() || self.extras.iter().any(Extra::is_checked);
+        self.checked = self.spans > 0
+            || self.tags.is_some()
+            || self.running != Running::Up
+            || self.extras.iter().any(Extra::is_checked);
     }
 
     /// The table.

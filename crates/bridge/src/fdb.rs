@@ -120,21 +120,22 @@ pub enum Learned {
     Full,
 }
 
-/// What a table has seen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct FdbCounts {
-    /// Addresses learned.
-    pub learned: u64,
-    /// Addresses that came through another port than before.
-    pub moved: u64,
-    /// Forgotten, not having been seen.
-    pub aged: u64,
-    /// Forgotten to make place for another, not having been seen lately.
-    pub evicted: u64,
-    /// Not learned: no place.
-    pub full: u64,
-    /// Not learned: their port has as many as it may.
-    pub port_full: u64,
+stats::tallies! {
+    /// What a table has seen.
+    pub struct FdbCounts at "bridge.fdb" {
+        /// Addresses learned.
+        learned,
+        /// Addresses that came through another port than before.
+        moved,
+        /// Forgotten, not having been seen.
+        aged,
+        /// Forgotten to make place for another, not having been seen lately.
+        evicted,
+        /// Not learned: no place.
+        full,
+        /// Not learned: their port has as many as it may.
+        port_full,
+    }
 }
 
 /// Moves of an address are counted within this time, unless somebody says otherwise.
@@ -168,6 +169,7 @@ pub struct Fdb {
     mask: usize,
     hash: hash::Key,
     most: usize,
+    capacity: usize,
     timeout: Duration,
     timeout_units: u32,
     window_units: u32,
@@ -195,6 +197,7 @@ impl Fdb {
             mask: buckets - 1,
             hash: config.key,
             most,
+            capacity: most,
             timeout,
             timeout_units: units(timeout.as_nanos() as u64).max(1),
             window_units: units(WINDOW.as_nanos() as u64),
@@ -209,6 +212,16 @@ impl Fdb {
     /// Addresses that it may have.
     pub fn most(&self) -> usize {
         self.most
+    }
+
+    /// Addresses that it can have: for how many it was made.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// Sets how many it may have, up to its capacity. What is beyond stays until it has aged; new ones find no place before.
+    pub fn set_most(&mut self, most: usize) {
+        self.most = most.clamp(1, self.capacity);
     }
 
     /// Sets how long an address is known that is not seen again.

@@ -10,7 +10,7 @@
 
 use crate::{
     Action, Admit, Bridge, BridgeConfig, Direction, Key, Leave, Member, PortNo, PortState, PortVlan, Querier, Rate,
-    Reserved, RouterPort, Rule, Rules, SnoopConfig, SnoopPort, Stacked, Storm, Unknown, VlanSet,
+    Reserved, RouterPort, Rule, Rules, Running, SnoopConfig, SnoopPort, Stacked, Storm, Unknown, VlanSet,
 };
 use buf::{Burst, Pool, PoolConfig};
 use clock::{Duration, Instant};
@@ -112,7 +112,15 @@ fn set(bridge: &mut Bridge, op: u8, bytes: &mut Bytes<'_>, now: Instant) -> Opti
             let states = [PortState::Disabled, PortState::Discarding, PortState::Learning, PortState::Forwarding];
             bridge.set_state(port, states[usize::from(value % 4)]);
         }
-        3 => bridge.set_reserved(if bit(0) { Reserved::Local } else { Reserved::Drop }),
+        3 => {
+            bridge.set_reserved(if bit(0) { Reserved::Local } else { Reserved::Drop });
+            bridge
+                .set_running([Running::Up, Running::Monitor, Running::Down, Running::Up][usize::from(value >> 1 & 3)]);
+            bridge.set_spanned(port, bit(3));
+            if bit(4) {
+                bridge.set_address(Mac([2, 0, 0, 0, 0, value & 15]), now);
+            }
+        }
         4 => {
             let rate = Some(Rate { per_second: value.into(), burst: 2 }).filter(|_| !bit(7));
             bridge.set_storm(port, Storm { broadcast: rate, multicast: rate, unknown: rate });

@@ -27,8 +27,9 @@ mod stp;
 
 pub use bridge::{
     About, Action, Admit, Audit, BadVlans, Bridge, BridgeConfig, Buckets, Counts, Direction, Leave, Listener, Local,
-    MAX_RULES, MdbPage, Member, Move, Mute, News, PortState, PortVlan, Querier, Query, Rate, Reserved, RouterPort,
-    Rule, RuleCounts, Rules, Said, SnoopConfig, SnoopCounts, SnoopPort, Stacked, Storm, Unknown, VlanSet,
+    MAX_RULES, MOST_VLANS, MdbPage, Member, Move, Mute, News, PortState, PortVlan, Querier, Query, Rate, Reserved,
+    RouterPort, Rule, RuleCounts, Rules, Running, Said, SnoopConfig, SnoopCounts, SnoopPort, Stacked, Storm, Unknown,
+    VlanSet,
 };
 pub use fdb::{ADDRESSES, Cursor, Entry, Fdb, FdbConfig, FdbCounts, Key, Kind, Learned, Page};
 #[cfg(any(test, fuzzing))]

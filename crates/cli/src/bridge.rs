@@ -23,6 +23,7 @@ word that is no port (link, fdb, vlan, mdb) is for a bridge that runs:
 
 Examples:
   linerate bridge tap:tap0 tap:tap1 tap:tap2
+  linerate bridge 'tap(queues=2):tap0' 'tap(queues=2):tap0' tap:tap1 --loops 2
   linerate bridge xdp:veth0 packet:veth1 --control /tmp/b.sock --set kern.polling.mode=clock
   mkfifo in out; linerate bridge tap:tap0 'text(write=out):in'")]
 pub struct BridgeArgs {
@@ -36,7 +37,7 @@ pub struct BridgeArgs {
     #[arg(long, value_name = "N", default_value_t = ADDRESSES as u32, value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
     pub table: u32,
     /// How long it knows one that is not seen again
-    #[arg(long, value_name = "DURATION", value_parser = pipe::units::duration, default_value = "300s")]
+    #[arg(long, value_name = "DURATION", value_parser = age, default_value = "300s")]
     pub age: Duration,
     /// Loops that poll, each in a thread of its own; ports are dealt out in turn
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=LANES_MAX as i64))]
@@ -45,7 +46,7 @@ pub struct BridgeArgs {
     #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "loops", value_parser = clap::value_parser!(u16).range(0..LANES_MAX as i64))]
     pub workers: u16,
     /// Its name
-    #[arg(long, value_name = "NAME", default_value = "bridge0")]
+    #[arg(long, value_name = "NAME", default_value = "bridge0", value_parser = word)]
     pub name: String,
     /// A knob; as often as needed
     #[arg(long = "set", value_name = "K=V", value_parser = crate::args::key_value)]
@@ -79,19 +80,24 @@ pub fn run(args: &BridgeArgs) -> anyhow::Result<Exit> {
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
     let mut config = SwitchConfig { name: args.name.clone(), loops: args.loops.into(), ..SwitchConfig::default() };
     config.workers = args.workers.into();
-    config.bridge.fdb = FdbConfig { most: args.table as usize, ..FdbConfig::new() };
-    if !args.age.is_zero() {
-        config.bridge.fdb.timeout = args.age;
+    config.bridge.fdb = FdbConfig { most: args.table as usize, timeout: args.age, ..FdbConfig::new() };
+    config.pool.stride = node::config::stride_for(&specs);
+    let mut knobs = Vec::new();
+    for (name, value) in &args.set {
+        if !words::preset(&mut config, name, value).map_err(Fault::usage)? {
+            knobs.push((name, value));
+        }
     }
     let switch = Switch::new(&config, Clock::live(Strategy::TscScaled)).context("buffers for its ports")?;
-    for (name, value) in &args.set {
-        words::set(&switch, name, value).map_err(Fault::usage)?;
-    }
     for spec in &specs {
         switch.add(spec, None).map_err(|why| match why {
-            AddError::Taken(_) | AddError::TooMany(_) => Fault::usage(why),
+            AddError::Taken(_) | AddError::TooMany(_) | AddError::NoLoopLeft { .. } => Fault::usage(why),
             why => anyhow::Error::from(why).context(format!("port {spec}")),
         })?;
+    }
+    // Behind the ports: there are knobs of cards only where there are cards.
+    for (name, value) in knobs {
+        words::set(&switch, name, value).map_err(Fault::usage)?;
     }
     if let Some(proto) = &args.stp {
         words::span(&switch, proto).map_err(Fault::usage)?;
@@ -105,9 +111,11 @@ pub fn run(args: &BridgeArgs) -> anyhow::Result<Exit> {
     if let Some(server) = &control {
         notice(&format!("{}: running; control {}", args.name, server.path().display()));
     }
+    let at_start = words::remarks(&switch);
+    at_start.iter().for_each(|remark| notice(remark));
     let until = if args.stay { Until::Stopped } else { Until::Over };
     let ran = switch.run(control.as_mut(), until, dispatch::stop_requested);
-    words::remarks(&switch).iter().for_each(|remark| notice(remark));
+    words::remarks(&switch).iter().filter(|remark| !at_start.contains(remark)).for_each(|remark| notice(remark));
     words::report(&switch).lines().for_each(notice);
     ran.context("waiting for ports")?;
     let audit = switch.audit();
@@ -119,6 +127,19 @@ pub fn run(args: &BridgeArgs) -> anyhow::Result<Exit> {
         print(&words::run(&switch, &["audit"], true).unwrap_or_default())?;
     }
     Ok(Exit::Fine)
+}
+
+/// Half a second and more: ages are counted in parts of it ([`bridge::Fdb`]).
+fn age(text: &str) -> Result<Duration, String> {
+    let age = pipe::units::duration(text).map_err(|why| why.to_string())?;
+    let least = Duration::from_millis(500);
+    (age >= least).then_some(age).ok_or_else(|| "an address is known for 500ms at least".to_string())
+}
+
+/// A name that can be said in words.
+fn word(text: &str) -> Result<String, String> {
+    let good = !text.is_empty() && text.len() <= 32 && text.chars().all(|c| c.is_ascii_graphic());
+    good.then(|| text.to_string()).ok_or_else(|| "expected a name of up to 32 characters, without spaces".to_string())
 }
 
 fn serve(path: &Path) -> anyhow::Result<Server> {

@@ -7,6 +7,8 @@ mod common;
 mod lan;
 #[path = "bridge/loops.rs"]
 mod loops;
+#[path = "bridge/queues.rs"]
+mod queues;
 #[path = "bridge/tables.rs"]
 mod tables;
 #[path = "bridge/traffic.rs"]

@@ -14,11 +14,12 @@ pub use file::{ConfigError, HOSTS_MAX, load, read};
 pub use services::{ServiceConfig, ServiceKind};
 
 use buf::mem::Pages;
-use buf::{Kind, PoolConfig, PoolLocks};
+use buf::{Kind, PoolConfig, PoolLocks, Stride};
 use clock::Strategy;
 use inet::fib::Prefix;
 use inet::iface::{IfaceAddr, Offload};
 use lock::{How, Locks};
+use port::Spec;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use wire::Mac;
@@ -48,6 +49,8 @@ pub struct HostConfig {
     pub pool_data: usize,
     /// Pages under the pool.
     pub pool_pages: Pages,
+    /// How far apart its buffers lie; `None`: as the ports ask.
+    pub pool_stride: Option<Stride>,
     /// Ask the cache for buffers ahead.
     pub pool_prefetch: bool,
     /// Seed of all secrets, for runs that must repeat.
@@ -84,6 +87,7 @@ impl Default for HostConfig {
             pool_buffers: 4096,
             pool_data: 2048,
             pool_pages: Pages::default(),
+            pool_stride: None,
             pool_prefetch: false,
             seed: None,
             isr: IsrConfig::default(),
@@ -111,10 +115,19 @@ impl HostConfig {
             buffers: self.pool_buffers,
             data: self.pool_data,
             pages: self.pool_pages,
+            stride: self.pool_stride.unwrap_or_else(|| {
+                let ports = self.ifaces.iter().filter_map(|iface| Spec::parse(&iface.port).ok());
+                stride_for(&ports.collect::<Vec<_>>())
+            }),
             prefetch: self.pool_prefetch,
             ..PoolConfig::default()
         }
     }
+}
+
+/// How far apart a pool's buffers are to lie for these ports: a device that reads and writes them itself asks for whole pages.
+pub fn stride_for(ports: &[Spec]) -> Stride {
+    if ports.iter().any(Spec::is_zero_copy) { Stride::PowerOfTwo } else { Stride::Odd }
 }
 
 /// A host's netisr: whether, and by whom, frames are taken through the stack later than they are taken from ports.

@@ -15,6 +15,7 @@
 mod average;
 mod exchange;
 mod lane;
+mod members;
 mod news;
 mod post;
 pub mod run;
@@ -25,22 +26,24 @@ pub mod words;
 
 pub use average::Average;
 pub use lane::{Counts, Lane};
+pub use members::{Info, Queue};
 pub use news::NewsCounts;
 pub use post::PORTS_MAX;
-pub use tree::Tree;
+pub use tree::{LocalCounts, Tree};
 
 use bridge::{BridgeConfig, MAX_PORTS, Member, PortNo};
 use buf::{Pool, PoolConfig, PoolError, PoolLocks};
 use clock::Clock;
 use dispatch::dataflow::{self, Dataflow, dataflow};
-use dispatch::polling::{Knobs, Loops, Taken};
+use dispatch::polling::{Knobs, Taken};
 use exchange::{Arrivals, Call, Outbox};
 use lane::{Common, Role};
+use members::{Members, Seat};
 use news::Newswire;
-use port::{Caps, Env, OpenError, Pairs, Port, PortCounts, Spec, SpecError};
+use port::{Env, OpenError, Pairs, Port, Spec, SpecError};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tree::SharedInbox;
+use tree::{Links, SharedInbox};
 use wire::Mac;
 
 /// Lanes that a switch can have: loops, or one loop and workers.
@@ -94,23 +97,16 @@ pub enum AddError {
     /// There is no such loop.
     #[error("no loop {0}: there are {1}, from 0 on")]
     NoLane(usize, usize),
-}
-
-/// What is known about a port that is a member.
-#[derive(Debug, Clone)]
-pub struct Info {
-    /// The name after the last colon.
-    pub name: String,
-    /// The whole name.
-    pub spec: String,
-    /// What it can do.
-    pub caps: Caps,
-    /// Its counters.
-    pub counts: Arc<PortCounts>,
-    /// The card, where there is one.
-    pub nic: Option<Arc<port::nic::Nic>>,
-    /// The loop that polls it.
-    pub lane: usize,
+    /// Each of its queues has a loop of its own, and there is none for this one.
+    #[error(
+        "{port}: one more queue of a port has a loop of its own, and each of the {loops} has one of its queues (--loops)"
+    )]
+    NoLoopLeft {
+        /// The queue.
+        port: String,
+        /// Loops that there are.
+        loops: usize,
+    },
 }
 
 /// A switch, its lanes at rest or running.
@@ -132,13 +128,7 @@ pub struct Switch {
     members: Mutex<Members>,
     inbox: SharedInbox,
     tree: Mutex<Option<Tree>>,
-}
-
-#[derive(Default)]
-struct Members {
-    /// By number; `None`: the place is free.
-    infos: Vec<Option<Info>>,
-    loops: Loops,
+    links: Mutex<Links>,
 }
 
 /// An address of nobody else's: locally administered (IEEE 802 8.4).
@@ -185,6 +175,11 @@ impl Switch {
         }
         let numbered = roles.into_iter().enumerate();
         let made = numbered.map(|(number, role)| Lane::new(number, role, &common));
+        let mac = config.mac.unwrap_or_else(random_mac);
+        let made = made.map(|mut lane| {
+            lane.bridge.set_address(mac, clock.now());
+            lane
+        });
         let all: Vec<Lane> = match lanes {
             1 => made.collect(),
             _ => made.zip(Newswire::among(lanes)).map(|(lane, news)| lane.among_others(news)).collect(),
@@ -192,7 +187,7 @@ impl Switch {
         Ok(Switch {
             flow,
             name: config.name.clone(),
-            mac: config.mac.unwrap_or_else(random_mac),
+            mac,
             lanes: all.into_iter().map(Mutex::new).collect(),
             knobs,
             clock,
@@ -202,6 +197,7 @@ impl Switch {
             members: Mutex::default(),
             inbox,
             tree: Mutex::new(None),
+            links: Mutex::default(),
         })
     }
 
@@ -255,12 +251,12 @@ impl Switch {
     /// # Errors
     /// [`AddError`]; nothing has been added then.
     pub fn add(&self, spec: &Spec, lane: Option<usize>) -> Result<PortNo, AddError> {
-        let name = spec.to_string();
-        let lane = self.place(&name, lane)?;
-        let unit = lock(&self.members).infos.len() as u16;
-        let env = Env { pool: self.pool.clone(), pairs: &self.pairs, mac: self.mac, unit };
-        let port = port::open(spec, &env).inspect_err(|_| _ = lock(&self.members).loops.deregister(&name))?;
-        self.join(port, lane)
+        let seat = lock(&self.members).place(&spec.to_string(), lane, self.loops())?;
+        let unit = lock(&self.members).places() as u16;
+        // A generator's frames are for a station that nobody has: they go everywhere.
+        let env = Env { pool: self.pool.clone(), pairs: &self.pairs, mac: random_mac(), unit };
+        let port = port::open(spec, &env).inspect_err(|_| lock(&self.members).give_up(&seat))?;
+        self.join(port, &seat)
     }
 
     /// Makes an open port a member.
@@ -268,41 +264,18 @@ impl Switch {
     /// # Errors
     /// [`AddError`]; nothing has been added then.
     pub fn attach(&self, port: Port, lane: Option<usize>) -> Result<PortNo, AddError> {
-        let lane = self.place(&port.spec, lane)?;
-        self.join(port, lane)
+        let seat = lock(&self.members).place(&port.spec, lane, self.loops())?;
+        self.join(port, &seat)
     }
 
-    /// Finds the port a loop, and writes that down.
-    fn place(&self, name: &str, lane: Option<usize>) -> Result<usize, AddError> {
+    fn join(&self, port: Port, seat: &Seat) -> Result<PortNo, AddError> {
         let mut members = lock(&self.members);
-        let lane = lane.unwrap_or_else(|| members.loops.lightest(self.loops()));
-        if lane >= self.loops() {
-            return Err(AddError::NoLane(lane, self.loops()));
-        }
-        members.loops.register(name, lane)?;
-        Ok(lane)
-    }
-
-    fn join(&self, port: Port, lane: usize) -> Result<PortNo, AddError> {
-        let mut members = lock(&self.members);
-        let free = members.infos.iter().position(Option::is_none).unwrap_or(members.infos.len());
-        let Some(number) = PortNo::try_from(free).ok().filter(|_| free < self.ports_max()) else {
-            members.loops.deregister(&port.spec);
-            return Err(AddError::TooMany(self.ports_max()));
-        };
-        let info = Info {
-            name: port.name.clone(),
-            spec: port.spec.clone(),
-            caps: port.caps,
-            counts: port.counts.clone(),
-            nic: port.nic.clone(),
-            lane,
-        };
-        if free == members.infos.len() {
-            members.infos.push(None);
-        }
-        if let Some(place) = members.infos.get_mut(free) {
-            *place = Some(info);
+        let (number, lane) = (members.seat(&port, seat, self.ports_max())?, seat.lane);
+        if seat.beside.is_some() {
+            if let Some(mut lane) = self.lane(lane) {
+                lane.add_queue(number, port);
+            }
+            return Ok(number);
         }
         // Those who send to it first: what they send waits in the rings.
         let (mut arrivals, queue) = (Vec::new(), Arc::<Outbox>::default());
@@ -326,13 +299,12 @@ impl Switch {
     /// Ends the membership of a port, and the port. What it still had to send is lost, and counted.
     pub fn remove(&self, number: PortNo) {
         let mut members = lock(&self.members);
-        let Some(info) = members.infos.get_mut(usize::from(number)).and_then(Option::take) else { return };
-        members.loops.deregister(&info.spec);
+        let Some(info) = members.leave(number) else { return };
         drop(members);
         self.remove_tree_port(number);
         // Those who send to it first: nothing arrives there after it is gone.
-        let others = (0..self.lanes()).filter(|other| *other != info.lane);
-        for lane in others.chain([info.lane]) {
+        let others = (0..self.lanes()).filter(|lane| !info.is_polled_by(*lane));
+        for lane in others.chain(info.queues.iter().map(|queue| queue.lane)) {
             if let Some(mut lane) = self.lane(lane) {
                 lane.remove(number);
             }
@@ -341,15 +313,13 @@ impl Switch {
 
     /// Members by number.
     pub fn members(&self) -> Vec<(PortNo, Info)> {
-        let members = lock(&self.members);
-        let numbered = members.infos.iter().zip(0..);
-        numbered.filter_map(|(info, number)| Some((number, info.clone()?))).collect()
+        lock(&self.members).list()
     }
 
     /// The member called so: by its name, or its whole name.
     pub fn member(&self, name: &str) -> Option<(PortNo, Info)> {
         let members = self.members();
-        let whole = members.iter().find(|(_, info)| info.spec == name);
+        let whole = members.iter().find(|(_, info)| info.queues.iter().any(|queue| queue.spec == name));
         whole.or_else(|| members.iter().find(|(_, info)| info.name == name)).cloned()
     }
 

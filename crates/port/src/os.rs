@@ -5,6 +5,7 @@
 
 pub mod bpf;
 pub mod event;
+pub mod link;
 pub mod netlink;
 pub mod netns;
 pub mod packet;

@@ -86,6 +86,34 @@ impl Spec {
         }
     }
 
+    /// What is behind the name, however it is written: an interface of the kernel, a pair, a card. Two ports of one device take frames from
+    /// each other. `None`: the kind has none, as a generator.
+    pub fn device(&self) -> Option<String> {
+        match self.port.kind {
+            Kind::Tap | Kind::Packet | Kind::Xdp => Some(self.name.clone()),
+            Kind::Pair | Kind::Nic => Some(format!("{}:{}", self.port.kind, self.name)),
+            _ => None,
+        }
+    }
+
+    /// Is it another queue of the same device, frames of which the other does not take: of a TAP of several queues, of a fanout group, of an
+    /// interface by AF_XDP?
+    pub fn is_queue_beside(&self, other: &Spec) -> bool {
+        let (one, two) = (&self.port, &other.port);
+        let spread = match one.kind {
+            Kind::Tap => one.count("queues") > 1 && one == two,
+            Kind::Packet => one.count("fanout") > 0 && one == two,
+            Kind::Xdp => one.count("queue") != two.count("queue"),
+            _ => false,
+        };
+        spread && one.kind == two.kind && self.name == other.name
+    }
+
+    /// Is a device to read and write the pool's buffers itself?
+    pub fn is_zero_copy(&self) -> bool {
+        self.port.kind == Kind::Xdp && self.port.word("mode") == "zerocopy"
+    }
+
     /// Does a port of this name, or a wrapper around it, write to standard output?
     pub fn writes_stdout(&self) -> bool {
         let is_stdout = |layer: &Layer, option| layer.get_text(option).is_some_and(|file| file == "-");

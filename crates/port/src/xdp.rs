@@ -91,8 +91,11 @@ pub fn open(name: &str, config: &XdpConfig, pool: &Pool) -> Result<Port, XdpErro
         None => XdpError::BadPool { name: name.to_string() },
     })?;
     if config.mode == CopyMode::Auto && !zero_copy {
-        let why =
-            if fit.geometry.unaligned { "the pool's buffers cross pages" } else { "the driver cannot do without" };
+        let why = if fit.geometry.unaligned {
+            "the pool's buffers cross pages: see mode=zerocopy"
+        } else {
+            "the driver cannot do without"
+        };
         remarks.push(format!("xdp:{name}: the kernel copies each frame ({why})"));
     }
     let redirect = attach(name, config, rx.socket(), &mut remarks, |hook| Redirect::attach(ifindex, hook, present))?;

@@ -135,3 +135,26 @@ macro_rules! counters {
         }
     };
 }
+
+/// Declares a set of plain numbers that one owner counts up and copies out, named and told as by [`counters!`](crate::counters).
+#[macro_export]
+macro_rules! tallies {
+    ($(#[doc = $about:literal])+ $vis:vis struct $name:ident at $prefix:literal {
+        $( $(#[doc = $sentence:literal])+ $field:ident ),+ $(,)?
+    }) => {
+        $(#[doc = $about])+
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+        $vis struct $name { $( $(#[doc = $sentence])+ pub $field: u64, )+ }
+        impl $name {
+            /// Adds what another owner counted.
+            $vis fn add(&mut self, other: &Self) {
+                $( self.$field += other.$field; )+
+            }
+        }
+        impl $crate::Described for $name {
+            fn visit(&self, each: &mut dyn FnMut(&'static str, &'static str, &'static str, u64)) {
+                $( each($prefix, stringify!($field), concat!($($sentence),+).trim_ascii(), self.$field); )+
+            }
+        }
+    };
+}

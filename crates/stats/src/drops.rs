@@ -39,6 +39,10 @@ macro_rules! drop_reasons {
 }
 
 drop_reasons! {
+    /// Bridge: it is down.
+    BridgeDown = "bridge.in" . down,
+    /// Bridge: it looks on, and forwards nothing (monitor).
+    BridgeMonitor = "bridge.in" . monitor,
     /// Bridge: shorter than an Ethernet header.
     BridgeShort = "bridge.in" . short,
     /// Bridge: the source address is a group's, or zero (IEEE 802.3 3.2.3).

@@ -212,7 +212,9 @@ impl Bridge {
         if announced.addresses.room() < PAGE + 4 {
             return;
         }
-        let fresh = |entry: &crate::Entry| entry.kind != Kind::Static && !entry.heard && entry.age < quarter;
+        let fresh = |entry: &crate::Entry| {
+            matches!(entry.kind, Kind::Learned | Kind::Sticky) && !entry.heard && entry.age < quarter
+        };
         let page = self.fdb.page(from, PAGE, fresh, now);
         (announced.again, announced.ended) = (page.next, now);
         for entry in &page.entries {

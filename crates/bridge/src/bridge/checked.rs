@@ -10,7 +10,7 @@ use super::input::{CHUNK, FLOOD, GROUP, OWN, RESERVED, Seen, Verdict};
 use super::rules::Action;
 use super::state::Extra;
 use super::vlan::Tagging;
-use super::{Bridge, Member, PortState};
+use super::{Bridge, Member, PortState, Running};
 use crate::{Key, LOCAL, Learned, PortNo};
 use buf::{Burst, Frame};
 use clock::Instant;
@@ -39,7 +39,7 @@ impl Bridge {
         now: Instant,
         out: &mut [Burst],
     ) {
-        if self.spans > 0 {
+        if self.spans > 0 && self.running != Running::Down {
             self.mirror(from, burst, out);
         }
         while burst.len() > 1 {
@@ -85,6 +85,9 @@ impl Bridge {
         now: Instant,
     ) -> Result<Verdict, DropReason> {
         let (from, Seen { dst, src, dst_hash, src_hash }) = (way.from, look.seen);
+        if self.running == Running::Down {
+            return Err(DropReason::BridgeDown);
+        }
         if src & GROUP != 0 || src == 0 || member.span {
             return Ok(self.refused(member, src));
         }
@@ -95,6 +98,9 @@ impl Bridge {
         self.admit(from, state)?;
         (way.vid, way.tagging) = look.vlan?;
         self.ask_rules_in(from, frame)?;
+        if self.address == Some(src) {
+            return Err(DropReason::BridgeOwnSource);
+        }
         if member.learn {
             let key = Key::of(way.vid, src);
             let learned = self.fdb.learn_hashed(key, src_hash, from, member.sticky, now);
@@ -105,8 +111,14 @@ impl Bridge {
         if state == PortState::Learning {
             return Err(DropReason::BridgeLearning);
         }
+        if self.running == Running::Monitor {
+            return Err(DropReason::BridgeMonitor);
+        }
         if dst & GROUP != 0 {
             return Ok(FLOOD);
+        }
+        if self.address == Some(dst) {
+            return Ok(OWN);
         }
         self.towards(*way, member, self.fdb.lookup_hashed(Key::of(way.vid, dst), dst_hash, now))
     }

@@ -6,10 +6,12 @@
 use super::Bridge;
 use super::flood::Way;
 use super::input::{OWN, Verdict};
-use crate::PortNo;
+use crate::{Key, Kind, PortNo};
 use buf::Frame;
+use clock::Instant;
 use stats::DropReason;
 use std::collections::VecDeque;
+use wire::Mac;
 
 /// Frames that wait at most.
 pub const MOST: usize = 256;
@@ -39,6 +41,15 @@ pub enum Reserved {
 pub(super) struct Outlet(VecDeque<Local>);
 
 impl Bridge {
+    /// Gives the bridge an address, its own in all VLANs: frames for it go to the bridge itself, and no port may send from it. Where VLANs
+    /// are kept apart it is not looked up but compared, so that it takes no place of the table in each.
+    pub fn set_address(&mut self, mac: Mac, now: Instant) {
+        self.fdb.flush(|entry| entry.kind == Kind::Local, now);
+        self.fdb.insert_local(Key::new(0, mac), now);
+        let [a, b, c, d, e, f] = mac.0;
+        self.address = Some(u64::from_be_bytes([0, 0, a, b, c, d, e, f]));
+    }
+
     /// What becomes of frames for reserved groups.
     pub fn set_reserved(&mut self, reserved: Reserved) {
         self.reserved = reserved;

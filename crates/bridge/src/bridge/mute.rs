@@ -61,7 +61,7 @@ pub(super) struct Moves {
 }
 
 impl Bridge {
-    /// When ports are muted; `None`: never, as where a spanning tree keeps loops away. [`Mute::default`] at first.
+    /// When ports are muted; `None`: never. [`Mute::default`] at first.
     pub fn set_mute(&mut self, mute: Option<Mute>) {
         self.fdb.set_window(mute.unwrap_or_default().within);
         self.mute = mute;
@@ -70,6 +70,19 @@ impl Bridge {
     /// When ports are muted.
     pub fn mute(&self) -> Option<Mute> {
         self.mute
+    }
+
+    /// Whether a spanning tree keeps loops away from a port: it is not muted then, and speaks again at once if it was.
+    pub fn set_spanned(&mut self, port: PortNo, spanned: bool) {
+        let Some(extra) = self.extra_mut(port) else { return };
+        extra.spanned = spanned;
+        let was_muted = spanned && extra.muted.take().is_some();
+        self.moves.muted -= usize::from(was_muted);
+        self.reconsider();
+    }
+
+    fn is_mutable(&self, port: PortNo) -> bool {
+        self.extra(port).is_some_and(|extra| extra.muted.is_none() && !extra.spanned)
     }
 
     /// Until when a port is muted; `None`: it is not.
@@ -94,7 +107,7 @@ impl Bridge {
 
     pub(super) fn moved(&mut self, key: Key, from: PortNo, to: PortNo, now: Instant) {
         let times = self.fdb.moves(key, now);
-        let muted = self.mute.is_some_and(|mute| times > mute.moves.min(254)) && self.muted(from).is_none();
+        let muted = self.mute.is_some_and(|mute| times > mute.moves.min(254)) && self.is_mutable(from);
         if muted {
             self.muting = Some(from);
         }
@@ -119,8 +132,12 @@ impl Bridge {
 
     /// Mutes a port that is not muted yet.
     pub(super) fn mute_until(&mut self, port: PortNo, until: Instant) {
-        let Some(extra) = self.extra_mut(port).filter(|extra| extra.muted.is_none()) else { return };
-        extra.muted = Some(until);
+        if !self.is_mutable(port) {
+            return;
+        }
+        if let Some(extra) = self.extra_mut(port) {
+            extra.muted = Some(until);
+        }
         self.moves.muted += 1;
         self.reconsider();
     }

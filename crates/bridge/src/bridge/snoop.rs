@@ -13,7 +13,7 @@ mod routers;
 mod set;
 
 pub use mdb::{Listener, MdbPage};
-pub use querier::{Querier, Query};
+pub use querier::{MOST_VLANS, Querier, Query};
 pub(super) use set::PortSet;
 
 use super::announce::Said;
@@ -97,23 +97,24 @@ pub struct SnoopPort {
     pub router: RouterPort,
 }
 
-/// What snooping has seen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct SnoopCounts {
-    /// Reports, of all versions.
-    pub reports: u64,
-    /// Leaves, Dones, and records that say so.
-    pub leaves: u64,
-    /// Queries.
-    pub queries: u64,
-    /// PIM hellos.
-    pub hellos: u64,
-    /// Messages with wrong lengths, checksums or addresses: dropped.
-    pub malformed: u64,
-    /// Listeners and routers for whom there was no place.
-    pub full: u64,
-    /// Queries of our own.
-    pub asked: u64,
+stats::tallies! {
+    /// What snooping has seen.
+    pub struct SnoopCounts at "bridge.snoop" {
+        /// Reports, of all versions.
+        reports,
+        /// Leaves, Dones, and records that say so.
+        leaves,
+        /// Queries.
+        queries,
+        /// PIM hellos.
+        hellos,
+        /// Messages with wrong lengths, checksums or addresses: dropped.
+        malformed,
+        /// Listeners and routers for whom there was no place.
+        full,
+        /// Queries of our own.
+        asked,
+    }
 }
 
 #[derive(Debug)]
@@ -243,6 +244,21 @@ impl Bridge {
     /// Snoops as `config` says, from nothing known on; `None`, as at first: does not.
     pub fn set_snooping(&mut self, config: Option<SnoopConfig>, now: Instant) {
         self.snoop = config.map(|config| Box::new(Snoop::new(config, now)));
+    }
+
+    /// Asks itself, or does not any more, where it snoops; who listens to what stays known.
+    pub fn set_querier(&mut self, querier: Option<Querier>, now: Instant) {
+        if let Some(snoop) = self.snoop.as_deref_mut() {
+            snoop.asker = querier.clone().map(|querier| Asker::new(querier, now));
+            snoop.config.querier = querier;
+        }
+    }
+
+    /// Groups to which nobody is known to listen.
+    pub fn set_unknown_groups(&mut self, unknown: Unknown) {
+        if let Some(snoop) = self.snoop.as_deref_mut() {
+            snoop.config.unknown = unknown;
+        }
     }
 
     /// How it snoops.

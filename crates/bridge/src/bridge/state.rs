@@ -22,11 +22,25 @@ pub enum PortState {
     Forwarding,
 }
 
+/// What the bridge does as a whole (if_bridge's up, down and monitor).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Running {
+    /// All of it.
+    #[default]
+    Up,
+    /// Looks on: learns, counts, asks its rules, copies to span ports. It forwards nothing.
+    Monitor,
+    /// Nothing: what comes is dropped.
+    Down,
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Extra {
     pub state: PortState,
     /// Until then.
     pub muted: Option<Instant>,
+    /// A spanning tree keeps loops away: not to be muted.
+    pub spanned: bool,
     pub vlan: PortVlan,
     pub buckets: Buckets,
     pub snoop: SnoopPort,
@@ -47,6 +61,17 @@ impl Extra {
 }
 
 impl Bridge {
+    /// Whether it forwards, looks on or does nothing; [`Running::Up`] at first.
+    pub fn set_running(&mut self, running: Running) {
+        self.running = running;
+        self.reconsider();
+    }
+
+    /// What it does as a whole.
+    pub fn running(&self) -> Running {
+        self.running
+    }
+
     /// A port's state.
     pub fn state(&self, port: PortNo) -> Option<PortState> {
         self.extra(port).map(|extra| extra.state)

@@ -44,45 +44,46 @@ pub(super) enum RcvdInfo {
     Other,
 }
 
-/// What a port did and had done to it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct StpCounts {
-    /// Configuration BPDUs that came.
-    pub config_in: u64,
-    /// Topology change notifications that came.
-    pub tcn_in: u64,
-    /// RST BPDUs that came.
-    pub rst_in: u64,
-    /// Configuration BPDUs that left.
-    pub config_out: u64,
-    /// Topology change notifications that left.
-    pub tcn_out: u64,
-    /// RST BPDUs that left.
-    pub rst_out: u64,
-    /// Came and were none: malformed.
-    pub bad: u64,
-    /// Came too old: message age not below max age (9.3.4).
-    pub old: u64,
-    /// Came back: our own, by the same port (9.3.4).
-    pub own: u64,
-    /// Came while the port was down, or disabled by a guard.
-    pub while_down: u64,
-    /// Came beyond the limit and were not worked on.
-    pub limited: u64,
-    /// Came or would have left, and the port filters BPDUs.
-    pub filtered: u64,
-    /// Disabled the port: BPDU guard.
-    pub guarded: u64,
-    /// Times that root guard kept it from the way to the root.
-    pub root_guarded: u64,
-    /// Times that loop guard kept it from taking a silent bridge's place.
-    pub loop_guarded: u64,
-    /// Times that a neighbor's inferior, yet learning port was met (17.21.10).
-    pub disputes: u64,
-    /// Did not leave: nobody fetched those before.
-    pub unsent: u64,
-    /// Times that it began to forward.
-    pub forwarded: u64,
+stats::tallies! {
+    /// What a port did and had done to it.
+    pub struct StpCounts at "bridge.stp" {
+        /// Configuration BPDUs that came.
+        config_in,
+        /// Topology change notifications that came.
+        tcn_in,
+        /// RST BPDUs that came.
+        rst_in,
+        /// Configuration BPDUs that left.
+        config_out,
+        /// Topology change notifications that left.
+        tcn_out,
+        /// RST BPDUs that left.
+        rst_out,
+        /// Came and were none: malformed.
+        bad,
+        /// Came too old: message age not below max age (9.3.4).
+        old,
+        /// Came back: our own, by the same port (9.3.4).
+        own,
+        /// Came while the port was down, or disabled by a guard.
+        while_down,
+        /// Came beyond the limit and were not worked on.
+        limited,
+        /// Came or would have left, and the port filters BPDUs.
+        filtered,
+        /// Disabled the port: BPDU guard.
+        guarded,
+        /// Times that root guard kept it from the way to the root.
+        root_guarded,
+        /// Times that loop guard kept it from taking a silent bridge's place.
+        loop_guarded,
+        /// Times that a neighbor's inferior, yet learning port was met (17.21.10).
+        disputes,
+        /// Did not leave: nobody fetched those before.
+        unsent,
+        /// Times that it began to forward.
+        forwarded,
+    }
 }
 
 /// A port. Booleans and timers (in seconds) are those of 17.19 and 17.17.

@@ -42,6 +42,17 @@ impl FromStr for Kind {
     }
 }
 
+impl FromStr for Stride {
+    type Err = String;
+    fn from_str(word: &str) -> Result<Stride, String> {
+        match word {
+            "odd" => Ok(Stride::Odd),
+            "power2" => Ok(Stride::PowerOfTwo),
+            other => Err(format!("unknown stride '{other}': expected odd or power2")),
+        }
+    }
+}
+
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

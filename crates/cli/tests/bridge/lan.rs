@@ -186,11 +186,13 @@ pub fn prepare(host: &Host, kind: Kind) {
     host.take(&format!("e{n}"));
 }
 
-/// What the bridge knows of addresses.
+/// What the bridge knows of addresses, but for its own.
 pub fn fdb(bridge: &Running) -> Value {
     let output = run(&mut crate::common::linerate(&["bridge", "--url", &bridge.url(), "-j", "fdb", "show"]));
     assert!(output.status.success(), "{output:?}");
-    serde_json::from_slice(&output.stdout).unwrap()
+    let mut fdb: Value = serde_json::from_slice(&output.stdout).unwrap();
+    fdb.as_array_mut().unwrap().retain(|row| row["state"] != "permanent");
+    fdb
 }
 
 /// Frames dropped for that reason.

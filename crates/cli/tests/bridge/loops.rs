@@ -1,7 +1,7 @@
 //! Two bridges of ours, two links between them: a loop. A broadcast must not go round for ever, and hosts must get through again.
 
 use crate::common::{Running, isolated};
-use crate::lan::{Host, dropped, end, ok, until};
+use crate::lan::{Host, Kind, dropped, end, ok, until};
 use std::time::Duration;
 
 /// What keeps frames from going round.
@@ -17,22 +17,28 @@ struct Guard {
 /// other the other, hosts do not get through until it is over: only who takes the loop away can count on it.
 const MUTE: Guard = Guard { flags: &[], reason: "bridge.in.muted", meet_s: None };
 
+/// The same of two loops, each of which sees what the other muted.
+const MUTE_BY_TWO: Guard = Guard { flags: &["--loops", "2"], ..MUTE };
+
 /// A spanning tree: one port discards.
 const STP: Guard = Guard { flags: &["--stp"], reason: "bridge.in.discarding", meet_s: Some(5) };
+const STP_BY_TWO: Guard = Guard { flags: &["--stp", "--loops", "2"], ..STP };
 
 /// What joins a port of one bridge to one of the other.
 #[derive(Clone, Copy)]
 enum Wire {
     /// Two TAP devices, and a bridge of the kernel's that learns nothing and so is a wire. BPDUs pass it, as it runs no spanning tree.
     Taps,
-    Veth,
+    /// A pair of veth devices, and the kind of port at its ends.
+    Veth(Kind),
 }
 
 impl Wire {
     fn port(self, side: char, n: usize) -> String {
         match self {
             Wire::Taps => format!("tap:{side}{n}"),
-            Wire::Veth => format!("packet:{side}{n}"),
+            Wire::Veth(Kind::Xdp) => format!("xdp:{side}{n}"),
+            Wire::Veth(_) => format!("packet:{side}{n}"),
         }
     }
 
@@ -40,7 +46,7 @@ impl Wire {
     fn make(self, n: usize) {
         match self {
             Wire::Taps => ok(&format!("ip link add hub{n} type bridge ageing_time 0 mcast_snooping 0")),
-            Wire::Veth => ok(&format!("ip link add a{n} type veth peer name b{n}")),
+            Wire::Veth(_) => ok(&format!("ip link add a{n} type veth peer name b{n}")),
         };
     }
 
@@ -110,7 +116,7 @@ fn taps_joined_twice() {
 
 #[test]
 fn veth_joined_twice() {
-    isolated("loops::veth_joined_twice", || survives(Wire::Veth, &MUTE));
+    isolated("loops::veth_joined_twice", || survives(Wire::Veth(Kind::Packet), &MUTE));
 }
 
 #[test]
@@ -120,5 +126,26 @@ fn taps_joined_twice_with_a_spanning_tree() {
 
 #[test]
 fn veth_joined_twice_with_a_spanning_tree() {
-    isolated("loops::veth_joined_twice_with_a_spanning_tree", || survives(Wire::Veth, &STP));
+    isolated("loops::veth_joined_twice_with_a_spanning_tree", || survives(Wire::Veth(Kind::Packet), &STP));
+}
+
+#[test]
+fn xdp_ports_joined_twice() {
+    isolated("loops::xdp_ports_joined_twice", || survives(Wire::Veth(Kind::Xdp), &MUTE));
+}
+
+#[test]
+fn xdp_ports_joined_twice_with_a_spanning_tree() {
+    isolated("loops::xdp_ports_joined_twice_with_a_spanning_tree", || survives(Wire::Veth(Kind::Xdp), &STP));
+}
+
+#[test]
+fn taps_of_two_loops_joined_twice() {
+    isolated("loops::taps_of_two_loops_joined_twice", || survives(Wire::Taps, &MUTE_BY_TWO));
+}
+
+#[test]
+fn veth_of_two_loops_joined_twice_with_a_spanning_tree() {
+    let wire = Wire::Veth(Kind::Packet);
+    isolated("loops::veth_of_two_loops_joined_twice_with_a_spanning_tree", || survives(wire, &STP_BY_TWO));
 }

@@ -95,6 +95,16 @@ fn two_hosts_at_xdp_ports() {
 }
 
 #[test]
+fn four_hosts_at_xdp_ports() {
+    isolated("traffic::four_hosts_at_xdp_ports", || talk(&[Xdp; 4], &[]));
+}
+
+#[test]
+fn four_hosts_at_packet_ports_by_two_loops() {
+    isolated("traffic::four_hosts_at_packet_ports_by_two_loops", || talk(&[Packet; 4], &["--loops", "2"]));
+}
+
+#[test]
 fn hosts_at_ports_of_several_kinds() {
     isolated("traffic::hosts_at_ports_of_several_kinds", || talk(&[Tap, Packet, Xdp, Xdp], &[]));
 }

@@ -3,7 +3,7 @@
 
 use crate::common::{has, isolated, run};
 use crate::lan::Kind::{Packet, Tap, Xdp};
-use crate::lan::{Host, Kind, Lan, prepare, until};
+use crate::lan::{Host, Kind, Lan, ok, prepare, until};
 use crate::traffic::Iperf;
 use std::process::Output;
 use std::time::Duration;
@@ -115,5 +115,24 @@ fn all_devices_deleted() {
         let (code, out, err) = lan.bridge.wait();
         assert_eq!(code, Some(0), "{out}{err}");
         assert!(out.contains("\"holds\":true"), "{out}");
+    });
+}
+
+/// Stations behind a link that went down may be elsewhere: they are looked for anew.
+#[test]
+fn what_was_behind_a_link_that_went_down_is_forgotten() {
+    isolated("unplugged::what_was_behind_a_link_that_went_down_is_forgotten", || {
+        let lan = Lan::new(&[Packet, Xdp, Tap], &[]);
+        lan.ping_all(2);
+        lan.all_known();
+        for host in &lan.hosts[..2] {
+            ok(&format!("ip link set p{} down", host.n));
+            until("its address is forgotten", 5, || lan.port_of(&host.mac()).is_none());
+            assert!(lan.port_of(&lan.hosts[2].mac()).is_some());
+            ok(&format!("ip link set p{} up", host.n));
+        }
+        lan.ping_all(2);
+        lan.all_known();
+        lan.end();
     });
 }

@@ -2,7 +2,9 @@
 
 use crate::common::{Running, has, isolated, linerate, run, said};
 use crate::lan::Kind::Tap;
-use crate::lan::{Lan, dropped, end};
+use crate::lan::{Lan, dropped, end, ok};
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
 
 /// What a command that ends by itself says: exit status and standard error; there is nothing on standard output.
 fn refused(words: &[&str]) -> (Option<i32>, String) {
@@ -25,6 +27,13 @@ fn wrong_words_are_refused() {
         (&[two[0], two[1], "--set", "kern.polling.mode=now"], "adaptive, clock, wakeup"),
         (&[two[0], two[1], "--loops", "0"], "--loops"),
         (&[two[0], two[1], "--table", "0"], "--table"),
+        (&[two[0], two[1], "--age", "0s"], "500ms at least"),
+        (&[two[0], two[1], "--name", "a b"], "without spaces"),
+        (&[two[0], two[1], "--set", "pool.kind=heap"], "stack, freelist, zone or malloc"),
+        (&[two[0], two[1], "--set", "pool.strides=odd"], "pool.stride"),
+        (&[two[0], two[1], "--set", "nic.rx_tail_batch=8"], "nic.rx_tail_batch"),
+        (&["nic(wire=w):em0", "nic(wire=w):em1", "--set", "nic.rx_ring=64"], "when the port is opened"),
+        (&["nic(wire=w):em0", "nic(wire=v):em0"], "(EEXIST)"),
         (&["fdb", "show"], "no control socket"),
     ] {
         let (code, err) = refused(words);
@@ -47,6 +56,44 @@ fn without_privilege_it_says_so() {
         let (code, _, err) = said(&run(&mut plain));
         assert_eq!(code, Some(1), "{err}");
         assert!(err.contains("port tap:p1") && err.contains("CAP_NET_ADMIN"), "{err}");
+    });
+}
+
+/// Knobs of cards and of the pool, at its start.
+#[test]
+fn knobs_of_cards_and_of_the_pool() {
+    let words = [
+        &["bridge", "--json", "--stay", "nic(wire=w):em0", "nic(wire=w):em1", "--set", "nic.rx_tail_batch=64"][..],
+        &["--set", "pool.kind=freelist", "--set", "pool.buffers=2000", "--set", "pool.stride=power2"],
+    ];
+    let bridge = Running::start_as("knobs", &words.concat());
+    assert_eq!(bridge.ok("sysctl -n nic.rx_tail_batch").trim(), "64");
+    let pool = bridge.json("show pool");
+    assert_eq!((&pool["kind"], &pool["buffers"]), (&"freelist".into(), &2000.into()), "{pool}");
+    end(bridge);
+}
+
+/// Zero copy is asked of the driver, with buffers as a device wants them; `veth` has none and says so. A driver that only copies is heard of
+/// at the start, not at the end.
+#[test]
+fn what_a_driver_cannot_do_is_said_at_once() {
+    isolated("words::what_a_driver_cannot_do_is_said_at_once", || {
+        ok("ip link add p1 type veth peer name e1 && ip link set p1 up && ip link set e1 up");
+        let (code, err) = refused(&["xdp(mode=zerocopy):p1", "null:b"]);
+        assert_eq!(code, Some(1), "{err}");
+        assert!(err.contains("driver does not do zero copy"), "not for the pool's sake: {err}");
+        let (_, err) = refused(&["xdp(mode=zerocopy):p1", "null:b", "--set", "pool.stride=odd"]);
+        assert!(err.contains("pool.stride=power2"), "{err}");
+        let mut running = linerate(&["bridge", "--stay", "xdp:p1", "null:b"]);
+        let mut child = running.stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let heard = lines.next().unwrap().unwrap();
+        assert!(heard.contains("the kernel copies each frame"), "{heard}");
+        assert!(child.try_wait().unwrap().is_none(), "while it runs");
+        assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+        let rest: Vec<String> = lines.map(Result::unwrap).collect();
+        assert!(!rest.iter().any(|line| line.contains("the kernel copies")), "once: {rest:?}");
+        assert!(child.wait().unwrap().success());
     });
 }
 

@@ -146,6 +146,11 @@ pub const HOST: &[Key<HostConfig>] = &[
     key("pool.buffers", "Buffers in the pool.", |c, v| put(&mut c.pool_buffers, number(v, 16, 1 << 22))),
     key("pool.data", "Bytes of packet a buffer can hold.", |c, v| put(&mut c.pool_data, number(v, 256, 65_536))),
     key("pool.pages", "Pages under the pool: 4k, 2m or 1g.", |c, v| put(&mut c.pool_pages, text(v, "4k, 2m or 1g"))),
+    key(
+        "pool.stride",
+        "How far apart buffers lie: odd (of cache lines), or power2, which XDP's zero copy asks; else as the ports ask.",
+        |c, v| put(&mut c.pool_stride, text(v, "odd or power2").map(Some)),
+    ),
     key("pool.prefetch", "Ask the cache for buffers ahead.", |c, v| put(&mut c.pool_prefetch, switch(v))),
 ];
 

@@ -10,6 +10,7 @@ use buf::{Burst, Frame, Pool};
 use clock::{Clock, Duration, Instant};
 use dispatch::dataflow::{self, Worker};
 use dispatch::polling::{Ask, Handlers, Knobs, Polling, Then};
+use port::nic::Nic;
 use port::offload::soft::Soft;
 use port::{Port, RxHalf, TxHalf};
 use std::io;
@@ -54,6 +55,8 @@ struct Own {
     rx: Box<dyn RxHalf>,
     tx: Box<dyn TxHalf>,
     soft: Soft,
+    /// The card, whose errors are looked at now and then.
+    nic: Option<Arc<Nic>>,
     /// From the other lanes.
     arrivals: Vec<Arrivals>,
     sent: u64,
@@ -182,10 +185,24 @@ impl Lane {
     }
 
     pub(super) fn add(&mut self, number: PortNo, port: Port, arrivals: Vec<Arrivals>) {
-        let soft = Soft::new(&port.caps, self.pool.clone(), port.counts.clone());
-        let own = Own { rx: port.rx, tx: port.tx, soft, arrivals, sent: 0, late: 0 };
-        self.put(number, Place::Own(Box::new(own)));
+        let own = self.own_of(port, arrivals);
+        self.put(number, own);
         self.ports.own.push(number);
+    }
+
+    /// Gives it a queue of its own of a port that it knows as another lane's: from now on it sends there itself.
+    pub(super) fn add_queue(&mut self, number: PortNo, port: Port) {
+        self.gone.late += self.counts(number).late;
+        let own = self.own_of(port, Vec::new());
+        if let Some(place) = self.ports.places.get_mut(usize::from(number)) {
+            *place = own;
+            self.ports.own.push(number);
+        }
+    }
+
+    fn own_of(&self, port: Port, arrivals: Vec<Arrivals>) -> Place {
+        let soft = Soft::new(&port.caps, self.pool.clone(), port.counts.clone());
+        Place::Own(Box::new(Own { rx: port.rx, tx: port.tx, soft, nic: port.nic, arrivals, sent: 0, late: 0 }))
     }
 
     /// Says where what it sends to that port arrives.
@@ -339,8 +356,9 @@ impl Lane {
             },
         };
         while let Some(local) = bridge.take_local() {
-            inbox.put(local.from, local.frame.bytes());
-            calls.first().into_iter().for_each(Call::wake);
+            if inbox.put(local.from, local.frame.bytes()) {
+                calls.first().into_iter().for_each(Call::wake);
+            }
         }
         while let Some(query) = bridge.take_query() {
             // All replicas know that the bridge asks; one of them does.
@@ -464,10 +482,13 @@ impl Handlers for Work<'_> {
     }
 
     #[inline]
-    fn poll(&mut self, at: usize, most: usize, _: Ask, now: Instant) -> usize {
+    fn poll(&mut self, at: usize, most: usize, ask: Ask, now: Instant) -> usize {
         let Ports { places, own, out, burst } = &mut *self.ports;
         let Some(number) = own.get(at).copied() else { return 0 };
         let Some(Place::Own(port)) = places.get_mut(usize::from(number)) else { return 0 };
+        if ask == Ask::Status {
+            port.nic.iter().for_each(|nic| _ = nic.check_status());
+        }
         let came = port.rx.rx_burst(burst, most, now);
         if came == 0 {
             return 0;

@@ -136,7 +136,7 @@ impl Switch {
                 server.serve_with(now, |words, json| words::run(self, words, json).map_err(|why| why.to_string()));
                 look = now.after(LOOK);
             }
-            look = look.min(self.tend().unwrap_or(look));
+            look = look.min(self.tend());
             let fds = control.as_ref().map(|server| server.fds()).unwrap_or_default();
             self.keep(0, &fds, over, |ready, now| ready || now >= look || self.inbox.is_some() || ends())?;
         }

@@ -1,43 +1,59 @@
-//! The spanning tree of a switch: BPDUs come from the lanes' outlets, what the protocol says is done in every replica.
+//! The spanning tree of a switch, and its links: BPDUs come from the lanes' outlets, what the protocol says is done in every replica.
 //!
 //! One [`Stp`] for all lanes. A lane that has a frame for the bridge itself puts it into the [`Inbox`] and wakes the first lane, whose thread
 //! tends the tree between its turns ([`Switch::tend`]).
 
 use super::{Switch, lock};
-use bridge::{Effect, Kind, Link, Mute, PortNo, PortState, Reserved, Stp, StpConfig, StpError, StpPort};
+use bridge::{Effect, Kind, Link, PortNo, PortState, Reserved, Stp, StpConfig, StpError, StpPort};
 use clock::{Duration, Instant};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use wire::bpdu::BRIDGE_GROUP;
 
 /// BPDUs that wait at most; what is beyond is not heard, and counted.
 const MOST: usize = 1024;
-/// How often links are looked at.
+/// How often links are looked at; without a tree nobody waits for what is seen.
 const LINKS: Duration = Duration::from_millis(100);
+const LINKS_WITHOUT_TREE: Duration = Duration::from_millis(500);
 
-/// Frames for the bridge itself, on their way to who reads them.
-#[derive(Debug, Default)]
-pub struct Inbox {
-    frames: Mutex<Waiting>,
-    some: AtomicBool,
+stats::counters! {
+    /// What became of frames for the bridge itself.
+    pub struct LocalCounts at "bridge.local" {
+        /// BPDUs for the spanning tree.
+        heard,
+        /// BPDUs of which more waited than may.
+        lost,
+        /// For the bridge's own address, or for groups that only bridges read: nobody here does.
+        unread,
+    }
 }
 
+/// BPDUs on their way to the spanning tree.
 #[derive(Debug, Default)]
-struct Waiting {
-    frames: VecDeque<(PortNo, Vec<u8>)>,
-    lost: u64,
+pub struct Inbox {
+    frames: Mutex<VecDeque<(PortNo, Vec<u8>)>>,
+    some: AtomicBool,
+    /// What came.
+    pub counts: LocalCounts,
 }
 
 impl Inbox {
-    /// Puts a frame in.
-    pub fn put(&self, from: PortNo, bytes: &[u8]) {
+    /// Puts a BPDU in; what is none ends here. Says whether it was one.
+    pub fn put(&self, from: PortNo, bytes: &[u8]) -> bool {
         let mut waiting = lock(&self.frames);
-        if waiting.frames.len() < MOST {
-            waiting.frames.push_back((from, bytes.to_vec()));
+        if !bytes.starts_with(&BRIDGE_GROUP.0) {
+            self.counts.unread.bump();
+            return false;
+        }
+        if waiting.len() < MOST {
+            waiting.push_back((from, bytes.to_vec()));
+            self.counts.heard.bump();
         } else {
-            waiting.lost += 1;
+            self.counts.lost.bump();
         }
         self.some.store(true, Ordering::Release);
+        true
     }
 
     /// Is there something?
@@ -48,7 +64,7 @@ impl Inbox {
 
     fn take(&self) -> VecDeque<(PortNo, Vec<u8>)> {
         self.some.store(false, Ordering::Relaxed);
-        std::mem::take(&mut lock(&self.frames).frames)
+        std::mem::take(&mut lock(&self.frames))
     }
 }
 
@@ -59,8 +75,14 @@ pub struct Tree {
     pub stp: Stp,
     /// Addresses at these ports age in this time (802.1D-2004 17.19.1).
     ageing: BTreeMap<PortNo, Duration>,
-    links: Instant,
     aged: Instant,
+}
+
+/// Links, as they were when they were looked at last.
+#[derive(Debug, Default)]
+pub(super) struct Links {
+    down: BTreeSet<PortNo>,
+    next: Instant,
 }
 
 impl Switch {
@@ -78,17 +100,15 @@ impl Switch {
         for (port, asked) in ports {
             stp.add_port(port, asked, now)?;
         }
-        *tree = Some(Tree { stp, ageing: BTreeMap::new(), links: Instant::ZERO, aged: now });
+        *tree = Some(Tree { stp, ageing: BTreeMap::new(), aged: now });
         drop(tree);
-        self.each_lane(|lane| {
-            lane.bridge.set_reserved(Reserved::Local);
-            lane.bridge.set_mute(None);
-        });
+        lock(&self.links).next = Instant::ZERO;
+        self.each_lane(|lane| lane.bridge.set_reserved(Reserved::Local));
         self.tend();
         Ok(())
     }
 
-    /// Ends the spanning tree: all ports forward, and loops are muted again.
+    /// Ends the spanning tree: all ports forward, and are muted in loops again.
     pub fn stop_tree(&self) {
         if lock(&self.tree).take().is_none() {
             return;
@@ -96,8 +116,10 @@ impl Switch {
         let members = self.members();
         self.each_lane(|lane| {
             lane.bridge.set_reserved(Reserved::Drop);
-            lane.bridge.set_mute(Some(Mute::default()));
-            members.iter().for_each(|(number, _)| lane.bridge.set_state(*number, PortState::Forwarding));
+            for (number, _) in &members {
+                lane.bridge.set_state(*number, PortState::Forwarding);
+                lane.bridge.set_spanned(*number, false);
+            }
         });
     }
 
@@ -114,9 +136,10 @@ impl Switch {
                 tree.stp.set_port(number, asked, now)?;
             } else {
                 tree.stp.add_port(number, asked, now)?;
-                tree.links = Instant::ZERO;
+                lock(&self.links).next = Instant::ZERO;
             }
         }
+        self.each_lane(|lane| lane.bridge.set_spanned(number, true));
         self.tend();
         Ok(())
     }
@@ -127,8 +150,16 @@ impl Switch {
         if let Some(tree) = lock(&self.tree).as_mut() {
             tree.stp.remove_port(number, now);
         }
-        self.each_lane(|lane| lane.bridge.set_state(number, PortState::Forwarding));
+        self.each_lane(|lane| {
+            lane.bridge.set_state(number, PortState::Forwarding);
+            lane.bridge.set_spanned(number, false);
+        });
         self.tend();
+    }
+
+    /// What became of frames for the bridge itself.
+    pub fn local_counts(&self) -> &LocalCounts {
+        &self.inbox.counts
     }
 
     /// What `look` sees of the tree, if there is one.
@@ -145,16 +176,13 @@ impl Switch {
     }
 
     /// BPDUs that came, seconds that went by, links that went up or down; and what follows from them. Says when to come again.
-    pub fn tend(&self) -> Option<Instant> {
+    pub fn tend(&self) -> Instant {
         let heard = self.inbox.take();
         let mut guard = lock(&self.tree);
-        let tree = guard.as_mut()?;
         let now = self.clock.now();
-        if now >= tree.links {
-            self.look_at_links(tree, now);
-            tree.links = now.after(LINKS);
-            self.settle(tree);
-        }
+        let look = self.look_at_links(guard.as_mut(), now);
+        let Some(tree) = guard.as_mut() else { return look };
+        self.settle(tree);
         for (from, bytes) in heard {
             tree.stp.on_bpdu(from, &bytes, now);
             self.settle(tree);
@@ -167,21 +195,30 @@ impl Switch {
                 self.forget_at(*port, |age| age >= *most);
             }
         }
-        next
+        next.map_or(look, |next| next.min(look))
     }
 
-    fn look_at_links(&self, tree: &mut Tree, now: Instant) {
-        let ports: Vec<PortNo> = tree.stp.ports().map(|port| port.port).collect();
+    /// Sees which links are up, if it is time to, and says when that is next. Stations behind a link that went down may be behind another
+    /// now: what was learned there is forgotten.
+    fn look_at_links(&self, mut tree: Option<&mut Tree>, now: Instant) -> Instant {
+        let mut links = lock(&self.links);
+        if now < links.next {
+            return links.next;
+        }
+        links.next = now.after(if tree.is_some() { LINKS } else { LINKS_WITHOUT_TREE });
         for (number, info) in self.members() {
-            if ports.contains(&number)
-                && let Some(lane) = self.lane(info.lane)
-            {
-                let up = lane.remarks(number).1.is_none() && info.nic.as_ref().is_none_or(|nic| nic.is_up());
-                drop(lane);
-                let link = if up { Link::Up { duplex: bridge::Duplex::Full, speed_kbps: 0 } } else { Link::Down };
+            let is_over = self.lane(info.lane()).is_some_and(|lane| lane.remarks(number).1.is_some());
+            let link = if is_over { Link::Down } else { info.link() };
+            if link != Link::Down {
+                links.down.remove(&number);
+            } else if links.down.insert(number) {
+                self.forget_at(number, |_| true);
+            }
+            if let Some(tree) = tree.as_deref_mut() {
                 tree.stp.set_link(number, link, now);
             }
         }
+        links.next
     }
 
     /// Does what the protocol says: states in every replica before BPDUs leave.
@@ -210,7 +247,7 @@ impl Switch {
         let Some(info) = self.members().into_iter().find(|(number, _)| *number == port) else { return };
         let Some(mut frame) = self.pool().get() else { return };
         if frame.extend(bytes).is_some()
-            && let Some(mut lane) = self.lane(info.1.lane)
+            && let Some(mut lane) = self.lane(info.1.lane())
         {
             lane.send_own(port, frame);
         }

@@ -4,15 +4,18 @@ mod bridge;
 mod guard;
 mod ifconfig;
 mod show;
+mod snoop;
 mod sysctl;
 mod tree;
 mod vlan;
 
-use super::{Info, Switch};
+use super::{Info, Switch, SwitchConfig};
+use crate::config::HostConfig;
 use crate::words::WordError;
 use crate::words::parse::Words;
 use crate::words::sysctl::Variables;
 use ::bridge::PortNo;
+use buf::PoolConfig;
 use port::Spec;
 use serde_json::Value;
 
@@ -35,8 +38,14 @@ const PROGRAMS: &[(&str, &str, &str)] = &[
         "  | proto rstp|stp|none | [-]stp IF | priority|hellotime|fwddelay|maxage|holdcnt N | ifpriority|ifpathcost IF N",
         "",
     ),
-    ("", "  | [-]edge|autoedge|ptp|autoptp|bpduguard|rootguard|loopguard|bpdufilter IF | reenable IF", ""),
-    ("", "  | [-]vlanfilter | [-]untagged IF N | [+-]tagged IF LIST | [-]snoop | querier A | [-]mute MOVES S", ""),
+    ("", "  | [-]edge|autoedge|ptp|autoptp|bpduguard|rootguard|loopguard|bpdufilter IF | reenable|migrate IF", ""),
+    ("", "  | rxlimit N | [-]vlanfilter [qinq] | [-]untagged IF N | [+-]tagged IF LIST | [-]ingress|stacked IF", ""),
+    ("", "  | admit IF all|tagged|untagged | [-]snoop | [-]querier A | unknowngroups flood|routers", ""),
+    (
+        "",
+        "  | [-]fastleave IF | router IF learned|always|never | [-]mute MOVES S | maxaddr N | up | down | [-]monitor",
+        "",
+    ),
     (
         "",
         "  | [-]storm IF broadcast|multicast|unknown RATE [BURST] | [-]rule IF in|out pass|drop EXPR]",
@@ -44,13 +53,14 @@ const PROGRAMS: &[(&str, &str, &str)] = &[
     ),
     (
         "bridge",
-        "link [show] | link set dev IF [learning|flood|mcast_flood|bcast_flood|isolated|sticky on|off] | mdb",
+        "link [show] | link set dev IF [learning|flood|mcast_flood|bcast_flood|isolated|sticky|fastleave on|off]",
         "",
     ),
+    ("", "  | link set dev IF mcast_router 0|1|2 | mdb [show]", ""),
     ("", "  | fdb [show [dev IF]] | fdb add|del MAC dev IF [vlan N] [static]", ""),
     ("", "  | vlan [show] | vlan add|del dev IF vid N[-M] [pvid] [untagged]", "The same in iproute2's words."),
     ("sysctl", "[-n|-d] -a | NAME ... | [-w] NAME=VALUE ...", "Knobs: kern.polling, and what they came to."),
-    ("show", "bridge|polling|ports|drops|rules|moves|nic|pool", "What the switch knows of itself."),
+    ("show", "bridge|counters|polling|ports|drops|rules|moves|nic|pool", "What the switch knows of itself."),
     ("audit", "", "The balance of frames."),
     ("stop", "", "Ends the program."),
     ("help", "", "This list."),
@@ -84,6 +94,29 @@ pub fn run(switch: &Switch, words: &[&str], json: bool) -> Result<String, WordEr
 /// [`WordError`]: no such knob, or it cannot have the value.
 pub fn set(switch: &Switch, name: &str, value: &str) -> Result<(), WordError> {
     Variables::set(switch, name, value)
+}
+
+/// Sets what is to be known before there is a switch: a host's `pool.` keys. `false`: it is none of them.
+///
+/// # Errors
+/// A sentence: no such key, or it cannot have the value.
+pub fn preset(config: &mut SwitchConfig, name: &str, value: &str) -> Result<bool, String> {
+    if !name.starts_with("pool.") {
+        return Ok(false);
+    }
+    let pool = &config.pool;
+    let mut host = HostConfig {
+        pool_kind: pool.kind,
+        pool_buffers: pool.buffers,
+        pool_data: pool.data,
+        pool_pages: pool.pages,
+        pool_stride: Some(pool.stride),
+        pool_prefetch: pool.prefetch,
+        ..HostConfig::default()
+    };
+    host.set(name, value)?;
+    config.pool = PoolConfig { locks: pool.locks, ..host.pool_config::<lock::Up>() };
+    Ok(true)
 }
 
 /// A listing: `rows` as JSON, or as the text that `text` makes.

@@ -210,8 +210,8 @@ fn name_of(request: &libc::ifreq) -> String {
 }
 
 pub(super) fn ioctl_ifreq(fd: &impl AsRawFd, what: libc::c_ulong, request: &mut libc::ifreq) -> io::Result<()> {
-    // SAFETY: every `what` in this file takes a pointer to a whole ifreq, which the kernel reads and may write; the one
-    // with a pointer inside (SIOCETHTOOL) has it to a live ethtool_value.
+    // SAFETY: every `what` here and in `link` takes a pointer to a whole ifreq, which the kernel reads and may write; the one
+    // with a pointer inside (SIOCETHTOOL) has it to a live structure of the command's size.
     checked(unsafe { libc::ioctl(fd.as_raw_fd(), what as _, std::ptr::from_mut(request)) })
 }
 

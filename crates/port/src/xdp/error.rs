@@ -169,7 +169,7 @@ impl fmt::Display for XdpError {
             XdpError::AcrossPages { name, stride } => write!(
                 f,
                 "xdp:{name}: zero copy needs buffers within pages, and the pool's lie {stride} bytes apart: \
-                 a pool whose stride is a power of two, or mode=copy"
+                 pool.stride=power2, or mode=copy"
             ),
             XdpError::BadPool { name } => {
                 write!(f, "xdp:{name}: a pool of kind malloc has no memory to share with the kernel: use another kind")

@@ -44,7 +44,8 @@ impl Query {
 
 /// Of MLD: Ethernet, IPv6, hop-by-hop options, the query.
 const LONGEST: usize = HEADER_LEN + ip6::HEADER_LEN + 8 + mld::QUERY_LEN;
-const MOST_VLANS: usize = 64;
+/// VLANs in which a querier asks, at most.
+pub const MOST_VLANS: usize = 64;
 const MOST_GROUPS: usize = 256;
 /// RFC 3376 8.1, 8.3, 8.7, 8.8.
 const ROBUSTNESS: u8 = 2;

@@ -2,10 +2,10 @@
 
 use super::super::Switch;
 use super::ifconfig::{entries, forget, keep};
-use super::{Info, guard, listing, member, tree, vlan};
+use super::{Info, listing, member, snoop, tree, vlan};
 use crate::words::WordError;
 use crate::words::parse::{self, Words};
-use bridge::{Entry, Key, Kind, Member, PortNo};
+use bridge::{Entry, Key, Kind, Leave, Link, Member, PortNo};
 use serde_json::{Value, json};
 
 type Set = fn(&mut Member, bool);
@@ -28,7 +28,7 @@ pub(super) fn run(switch: &Switch, json: bool, mut words: Words<'_>) -> Result<S
         "vlan" => vlan::run(switch, json, words),
         "mdb" => {
             let _ = words.skip("show");
-            words.end().map(|()| guard::mdb(switch, json))
+            words.end().map(|()| snoop::mdb(switch, json))
         }
         other => Err(WordError::unknown("object", other, ["link", "fdb", "vlan", "mdb"].into_iter())),
     }
@@ -38,37 +38,58 @@ fn link(switch: &Switch, json: bool, mut words: Words<'_>) -> Result<String, Wor
     if words.skip("set") {
         let (number, _) = dev(switch, &mut words)?;
         while let Some(word) = words.take() {
+            if word == "mcast_router" {
+                snoop::router(switch, number, words.next("0 never, 1 learned, 2 always")?)?;
+                continue;
+            }
             let found = SETTINGS.iter().find(|(name, _)| *name == word);
-            let known = || WordError::unknown("setting", word, SETTINGS.iter().map(|(name, _)| *name));
-            let (_, set) = found.ok_or_else(known)?;
+            let names = SETTINGS.iter().map(|(name, _)| *name).chain(["fastleave", "mcast_router"]);
+            if found.is_none() && word != "fastleave" {
+                return Err(WordError::unknown("setting", word, names));
+            }
             let on = match words.next("on or off")? {
                 "on" => true,
                 "off" => false,
                 other => return Err(WordError::bad(word, other, "on or off")),
             };
-            switch.set_member(number, |member| set(member, on));
+            match found {
+                Some((_, set)) => switch.set_member(number, |member| set(member, on)),
+                None => {
+                    let leave = if on { Leave::Fast } else { Leave::Asked };
+                    snoop::set_port(switch, number, |port| port.leave = leave);
+                }
+            }
         }
         return Ok(String::new());
     }
     let _ = words.skip("show") || words.skip("list");
     let only = if words.peek().is_some() { Some(dev(switch, &mut words)?.0) } else { None };
     words.end()?;
-    let members = switch.members();
+    let (members, ports) = (switch.members(), tree::ports(switch));
+    let links: Vec<Link> = members.iter().map(|(_, info)| info.link()).collect();
     let Some(lane) = switch.lane(0) else { return Ok(String::new()) };
-    let state = |number: PortNo| tree::state(lane.bridge.state(number).unwrap_or_default());
-    let of_tree = |number: PortNo| switch.tree(|stp| stp.port(number)).flatten();
-    let shown = || members.iter().filter(|(number, _)| only.is_none_or(|only| only == *number));
-    let row = |(number, info): &(PortNo, Info)| {
-        let port = of_tree(*number);
-        json!({ "ifindex": number + 1, "ifname": info.name, "flags": ["BROADCAST", "MULTICAST", "UP"],
-                "mtu": info.caps.mtu, "master": switch.name, "state": state(*number),
-                "priority": port.map(|port| port.asked.priority), "cost": port.map(|port| port.path_cost) })
+    let state = |number: PortNo| tree::state_of_linux(lane.bridge.state(number).unwrap_or_default());
+    let shown = || members.iter().zip(&links).filter(|((number, _), _)| only.is_none_or(|only| only == *number));
+    // Where there is no tree: what it would begin with. iproute2 has priorities in 802.1D-1998's six bits.
+    let costs = |number: PortNo, link: Link| match ports.get(&number) {
+        Some(port) => (port.asked.priority / 16 * 4, port.path_cost),
+        None => (32, tree::cost(link)),
     };
-    let line = |(number, info): &(PortNo, Info)| {
+    let flags = |link: Link| match link {
+        Link::Up { .. } => vec!["BROADCAST", "MULTICAST", "UP", "LOWER_UP"],
+        Link::Down => vec!["NO-CARRIER", "BROADCAST", "MULTICAST", "UP"],
+    };
+    let row = |((number, info), link): (&(PortNo, Info), &Link)| {
+        let (priority, cost) = costs(*number, *link);
+        json!({ "ifindex": number + 1, "ifname": info.name, "flags": flags(*link),
+                "mtu": info.caps.mtu, "master": switch.name, "state": state(*number),
+                "priority": priority, "cost": cost })
+    };
+    let line = |((number, info), link): (&(PortNo, Info), &Link)| {
         let (name, mtu, master) = (&info.name, info.caps.mtu, &switch.name);
-        let more = of_tree(*number).map(|port| format!(" priority {} cost {}", port.asked.priority, port.path_cost));
-        let (index, state, more) = (number + 1, state(*number), more.unwrap_or_default());
-        format!("{index}: {name}: <BROADCAST,MULTICAST,UP> mtu {mtu} master {master} state {state}{more}\n")
+        let (index, state, (priority, cost)) = (number + 1, state(*number), costs(*number, *link));
+        let flags = flags(*link).join(",");
+        format!("{index}: {name}: <{flags}> mtu {mtu} master {master} state {state} priority {priority} cost {cost} \n")
     };
     Ok(listing(json, || shown().map(row).collect(), || shown().map(line).collect()))
 }

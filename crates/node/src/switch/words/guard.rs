@@ -1,15 +1,15 @@
-//! What keeps a segment quiet: storm control, muting, limits of addresses, rules, snooping.
+//! What keeps a segment quiet: storm control, muting, limits of addresses, rules.
 
 use super::super::Switch;
-use super::{Info, listing, member};
+use super::{listing, member};
 use crate::words::WordError;
 use crate::words::parse::{self, Words};
-use bridge::{Action, Buckets, Direction, Mute, PortNo, Querier, Rate, Rule, Rules, SnoopConfig, Storm};
+use bridge::{Action, Bridge, Buckets, Direction, Mute, PortNo, Rate, Rule, Rules, Storm};
 use clock::Duration;
 use serde_json::{Value, json};
 
 /// What `ifconfig` knows of it.
-pub(super) const WORDS: &[&str] = &["storm", "mute", "ifmaxaddr", "timeout", "rule", "snoop", "querier"];
+pub(super) const WORDS: &[&str] = &["storm", "mute", "ifmaxaddr", "maxaddr", "timeout", "rule"];
 
 /// Does what an ifconfig's word says, switched on or off.
 pub(super) fn change(switch: &Switch, name: &str, on: bool, words: &mut Words<'_>) -> Result<(), WordError> {
@@ -28,26 +28,18 @@ pub(super) fn change(switch: &Switch, name: &str, on: bool, words: &mut Words<'_
             switch.each_lane(|lane| lane.bridge.fdb_mut().set_limit(number, most));
             Ok(())
         }
-        "rule" => rule(switch, on, words),
-        "snoop" => {
-            snoop(switch, on.then(SnoopConfig::default));
+        "maxaddr" => {
+            let capacity = switch.lane(0).map_or(0, |lane| lane.bridge.fdb().capacity());
+            let most = parse::number(name, words.next("a number of addresses")?, 1, i64::from(u32::MAX))? as usize;
+            if most > capacity {
+                let why = format!("maxaddr {most}: the table was made for {capacity} (--table)");
+                return Err(WordError::failed(why));
+            }
+            switch.each_lane(|lane| lane.bridge.fdb_mut().set_most(most));
             Ok(())
         }
-        _ => {
-            let v4 = Some(parse::ip4("querier", words.next("an IPv4 address")?)?);
-            let vids = vec![0];
-            let querier = Querier { mac: switch.mac, v4, v6: None, vids, interval: Duration::from_secs(125) };
-            snoop(switch, Some(SnoopConfig { querier: Some(querier), ..SnoopConfig::default() }));
-            Ok(())
-        }
+        _ => rule(switch, on, words),
     }
-}
-
-fn snoop(switch: &Switch, config: Option<SnoopConfig>) {
-    switch.each_lane(|lane| {
-        let now = lane.now();
-        lane.bridge.set_snooping(config.clone(), now);
-    });
 }
 
 /// `storm IF broadcast|multicast|unknown RATE [BURST]`; `-storm IF`.
@@ -145,7 +137,7 @@ pub(super) fn rules(switch: &Switch, json: bool) -> String {
             switch.each_lane(|lane| {
                 let Some(rules) = lane.bridge.rules(number, direction) else { return };
                 for (at, (rule, matched)) in rules.rules().enumerate() {
-                    let action = if rule.action == Action::Pass { "pass" } else { "drop" };
+                    let action = action(rule.action);
                     match of_port.get_mut(at) {
                         Some(row) => row.matched += matched,
                         None => of_port.push(Row {
@@ -166,47 +158,48 @@ pub(super) fn rules(switch: &Switch, json: bool) -> String {
     listing(json, || rows.iter().map(row).collect(), || rows.iter().map(line).collect())
 }
 
-/// Who listens to which group, and where routers are (`bridge mdb show`).
-pub(super) fn mdb(switch: &Switch, json: bool) -> String {
-    let members = switch.members();
-    let name = |number: PortNo| {
-        members.iter().find(|(no, _)| *no == number).map_or("?".into(), |(_, info): &(_, Info)| info.name.clone())
-    };
-    let (mut listeners, mut routers) = (Vec::new(), Vec::new());
-    switch.each_lane(|lane| {
-        let now = lane.now();
-        let mut after = None;
-        loop {
-            let page = lane.bridge.mdb(after, 256, now);
-            listeners.extend(page.listeners);
-            after = page.next;
-            if after.is_none() {
-                break;
-            }
+/// The classes of frames that storm control knows, by their words.
+fn rates(storm: &Storm) -> impl Iterator<Item = (&'static str, Rate)> {
+    let all = [("broadcast", storm.broadcast), ("multicast", storm.multicast), ("unknown", storm.unknown)];
+    all.into_iter().filter_map(|(class, rate)| Some((class, rate?)))
+}
+
+/// ` mute MOVES SECONDS`, or nothing if ports are not muted.
+pub(super) fn describe(bridge: &Bridge) -> String {
+    bridge.mute().map(|mute| format!(" mute {} {}", mute.moves, mute.lasts.as_secs())).unwrap_or_default()
+}
+
+/// What keeps a member quiet, a line each.
+pub(super) fn describe_port(bridge: &Bridge, number: PortNo) -> String {
+    let mut out = String::new();
+    for (class, rate) in rates(&bridge.storm_control(number).unwrap_or_default()) {
+        out += &format!("\t        storm {class} {} {}\n", rate.per_second, rate.burst);
+    }
+    for (direction, word) in [(Direction::In, "in"), (Direction::Out, "out")] {
+        let rules = bridge.rules(number, direction).into_iter().flat_map(Rules::rules);
+        for (rule, _) in rules {
+            out += &format!("\t        rule {word} {} {}\n", action(rule.action), rule.text);
         }
-        routers.extend(lane.bridge.router_ports(now));
-    });
-    let row = |l: &bridge::Listener| json!({ "dev": switch.name, "port": name(l.port), "grp": l.group.to_string(), "vid": l.vid, "timer": l.left.as_secs() });
-    let router = |(vid, port, left): &(u16, PortNo, Duration)| json!({ "port": name(*port), "vid": vid, "timer": left.as_secs() });
-    listing(
-        json,
-        || json!({ "mdb": listeners.iter().map(row).collect::<Value>(), "router": routers.iter().map(router).collect::<Value>() }),
-        || {
-            let vid = |vid: u16| if vid > 0 { format!(" vid {vid}") } else { String::new() };
-            let line = |l: &bridge::Listener| {
-                format!(
-                    "dev {} port {} grp {}{} temp {}s\n",
-                    switch.name,
-                    name(l.port),
-                    l.group,
-                    vid(l.vid),
-                    l.left.as_secs()
-                )
-            };
-            let router = |(of, port, left): &(u16, PortNo, Duration)| {
-                format!("router port {}{} {}s\n", name(*port), vid(*of), left.as_secs())
-            };
-            listeners.iter().map(line).collect::<String>() + &routers.iter().map(router).collect::<String>()
-        },
-    )
+    }
+    if bridge.muted(number).is_some() {
+        out += "\t        muted: addresses moved as in a loop\n";
+    }
+    out
+}
+
+fn action(action: Action) -> &'static str {
+    if action == Action::Pass { "pass" } else { "drop" }
+}
+
+pub(super) fn to_json(bridge: &Bridge) -> Value {
+    let mute = |mute: Mute| json!({ "moves": mute.moves, "seconds": mute.lasts.as_secs() });
+    bridge.mute().map_or(Value::Null, mute)
+}
+
+pub(super) fn port_json(bridge: &Bridge, number: PortNo) -> Value {
+    let storm = bridge.storm_control(number).unwrap_or_default();
+    let rate =
+        |(class, rate): (&str, Rate)| (class.to_string(), json!({ "rate": rate.per_second, "burst": rate.burst }));
+    json!({ "storm": rates(&storm).map(rate).collect::<serde_json::Map<_, _>>(),
+            "ifmaxaddr": bridge.fdb().limit(number), "muted": bridge.muted(number).is_some() })
 }

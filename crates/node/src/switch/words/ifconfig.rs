@@ -1,11 +1,12 @@
 //! `ifconfig`: members and addresses in if_bridge's words (ifconfig(8)).
 
 use super::super::Switch;
-use super::{add, guard, listing, member, tree, vlan};
+use super::{add, guard, listing, member, snoop, tree, vlan};
 use crate::words::WordError;
 use crate::words::parse::{self, Words};
-use bridge::{Entry, Key, Kind, Member, PortNo};
+use bridge::{Entry, Key, Kind, LOCAL, Link, Member, PortNo, Running, StpPortView};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// What may be asked of a member, with its flag (net/if_bridgevar.h) and its name in a listing.
 const FLAGS: &[(&str, u32, &str, Field)] = &[
@@ -20,7 +21,8 @@ const FLAGS: &[(&str, u32, &str, Field)] = &[
 
 type Field = fn(&mut Member) -> &mut bool;
 
-const OWN: &[&str] = &["addm", "deletem", "addr", "static", "deladdr", "flush", "flushall", "cluster"];
+const OWN: &[&str] =
+    &["addm", "deletem", "addr", "static", "deladdr", "flush", "flushall", "cluster", "up", "down", "monitor"];
 
 pub(super) fn run(switch: &Switch, json: bool, mut words: Words<'_>) -> Result<String, WordError> {
     if let Some(name) = words.take().filter(|name| *name != "-a")
@@ -63,6 +65,9 @@ fn change(switch: &Switch, json: bool, word: &str, words: &mut Words<'_>) -> Res
             forget(switch, key)?;
         }
         "flush" | "flushall" => flush(switch, word == "flushall"),
+        "up" | "-monitor" => run_as(switch, Running::Up),
+        "down" => run_as(switch, Running::Down),
+        "monitor" => run_as(switch, Running::Monitor),
         "cluster" => {
             let (number, _) = member(switch, words.next("a member")?)?;
             let cluster = parse::number("cluster", words.next("a number")?, 0, i64::from(u16::MAX) - 1)? as u16;
@@ -82,18 +87,24 @@ fn switched(switch: &Switch, name: &str, on: bool, words: &mut Words<'_>) -> Res
         (tree::WORDS, tree::change as fn(&Switch, &str, bool, &mut Words<'_>) -> Result<(), WordError>),
         (vlan::WORDS, vlan::change),
         (guard::WORDS, guard::change),
+        (snoop::WORDS, snoop::change),
     ] {
         if known.contains(&name) {
             return change(switch, name, on, words);
         }
     }
     let flags = FLAGS.iter().map(|(flag, ..)| *flag);
-    let all = OWN.iter().chain(tree::WORDS).chain(vlan::WORDS).chain(guard::WORDS).copied().chain(flags);
+    let all =
+        OWN.iter().chain(tree::WORDS).chain(vlan::WORDS).chain(guard::WORDS).chain(snoop::WORDS).copied().chain(flags);
     let flag = FLAGS.iter().find(|(flag, ..)| *flag == name);
     let (_, _, _, field) = flag.ok_or_else(|| WordError::unknown("word", name, all))?;
     let (number, _) = member(switch, words.next("a member")?)?;
     switch.set_member(number, |member| *field(member) = on);
     Ok(())
+}
+
+fn run_as(switch: &Switch, running: Running) {
+    switch.each_lane(|lane| lane.bridge.set_running(running));
 }
 
 /// `MAC [vlan N]`.
@@ -108,6 +119,10 @@ pub(super) fn key(words: &mut Words<'_>) -> Result<Key, WordError> {
 
 /// From now on the address is there, whoever says otherwise.
 pub(super) fn keep(switch: &Switch, key: Key, number: PortNo) -> Result<(), WordError> {
+    if !key.mac().is_unicast() || key.mac() == switch.mac {
+        let what = if key.mac() == switch.mac { "the bridge's own address" } else { "no address of a station" };
+        return Err(WordError::failed(format!("{}: {what}", key.mac())));
+    }
     let mut kept = true;
     switch.each_lane(|lane| {
         let now = lane.now();
@@ -118,6 +133,9 @@ pub(super) fn keep(switch: &Switch, key: Key, number: PortNo) -> Result<(), Word
 
 /// Forgets an address.
 pub(super) fn forget(switch: &Switch, key: Key) -> Result<(), WordError> {
+    if key.mac() == switch.mac {
+        return Err(WordError::failed(format!("{}: the bridge's own address stays", key.mac())));
+    }
     let mut known = false;
     switch.each_lane(|lane| {
         let now = lane.now();
@@ -129,37 +147,43 @@ pub(super) fn forget(switch: &Switch, key: Key) -> Result<(), WordError> {
 fn flush(switch: &Switch, all: bool) {
     switch.each_lane(|lane| {
         let now = lane.now();
-        lane.bridge.forget(|entry| all || entry.kind == Kind::Learned, now);
+        lane.bridge.forget(|entry| if all { entry.kind != Kind::Local } else { entry.kind == Kind::Learned }, now);
     });
 }
 
-/// What is known, each address once, with its member's name; and the seconds until it is forgotten.
+/// What is known, each address once, with its member's name; and the seconds until it is forgotten. Of the lanes that poll its port the one
+/// that saw it last knows best how old it is.
 pub(super) fn entries(switch: &Switch) -> Vec<(Entry, String, u64)> {
     let members = switch.members();
-    let mut all = Vec::new();
+    let mut all: BTreeMap<(u16, [u8; 6]), (Entry, String, u64)> = BTreeMap::new();
     for number in 0..switch.lanes() {
         let Some(lane) = switch.lane(number) else { continue };
         let timeout = lane.bridge.fdb().timeout();
         for entry in lane.bridge.fdb().entries(lane.now()) {
-            // The lane of an address's port knows best how old it is.
-            let Some((_, info)) = members.iter().find(|(port, info)| *port == entry.port && info.lane == number) else {
-                continue;
+            let name = match members.iter().find(|(port, info)| *port == entry.port && info.is_polled_by(number)) {
+                Some((_, info)) => info.name.clone(),
+                None if entry.port == LOCAL => switch.name.clone(),
+                None => continue,
             };
-            all.push((entry, info.name.clone(), timeout.saturating_sub(entry.age).as_secs()));
+            let left = timeout.saturating_sub(entry.age).as_secs();
+            let of = all.entry((entry.key.vid(), entry.key.mac().0)).or_insert_with(|| (entry, name.clone(), left));
+            if of.0.heard || entry.age < of.0.age {
+                *of = (entry, name, left);
+            }
         }
     }
-    all.sort_by_key(|(entry, ..)| (entry.key.vid(), entry.key.mac().0));
-    all
+    all.into_values().collect()
 }
 
 /// `MAC VlanN IF expire flags<>`, as `ifconfig bridge0 addr` has it.
 fn addresses(switch: &Switch, json: bool) -> String {
-    let entries = entries(switch);
+    let all = entries(switch).into_iter();
+    // The bridge's own is no address of a member.
+    let entries: Vec<_> = all.filter(|(entry, ..)| entry.kind != Kind::Local).collect();
     let flags = |kind| match kind {
-        Kind::Learned => "",
+        Kind::Learned | Kind::Local => "",
         Kind::Static => "STATIC",
         Kind::Sticky => "STICKY",
-        Kind::Local => "LOCAL",
     };
     let expire = |kind, left: u64| if kind == Kind::Learned { left } else { 0 };
     let row = |(entry, name, left): &(Entry, String, u64)| {
@@ -173,48 +197,79 @@ fn addresses(switch: &Switch, json: bool) -> String {
     listing(json, || entries.iter().map(row).collect(), || entries.iter().map(line).collect())
 }
 
-/// A member's flags: their bits, their names.
-fn flags(member: &Member) -> (u32, Vec<&'static str>) {
+/// A member's flags: their bits, their names; the tree's in front of ours.
+fn flags(member: &Member, port: Option<&StpPortView>) -> (u32, Vec<&'static str>) {
     let mut member = *member;
-    let on: Vec<_> = FLAGS.iter().filter(|(_, _, _, field)| *field(&mut member)).collect();
-    (on.iter().map(|(_, bit, ..)| bit).sum(), on.iter().map(|(_, _, name, _)| *name).collect())
+    let on = FLAGS.iter().filter(|(_, _, _, field)| *field(&mut member)).map(|(_, bit, name, _)| (*bit, *name));
+    let mut on: Vec<(u32, &str)> = on.chain(port.into_iter().flat_map(tree::flags)).collect();
+    on.sort_by_key(|(bit, _)| *bit);
+    (on.iter().map(|(bit, _)| bit).sum(), on.iter().map(|(_, name)| *name).collect())
 }
 
 fn bridge_json(switch: &Switch) -> Value {
+    let (members, stp, ports) = (switch.members(), tree::to_json(switch), tree::ports(switch));
     let Some(lane) = switch.lane(0) else { return Value::Null };
+    let bridge = &lane.bridge;
     let member = |(number, info): &(PortNo, super::Info)| {
-        let (_, names) = lane.bridge.member(*number).map(flags).unwrap_or_default();
-        json!({ "ifname": info.name, "port": info.spec, "number": number, "loop": info.lane, "flags": names })
+        let member = bridge.member(*number);
+        let (_, names) = member.map(|member| flags(member, ports.get(number))).unwrap_or_default();
+        let loops: Vec<usize> = info.queues.iter().map(|queue| queue.lane).collect();
+        json!({ "ifname": info.name, "port": info.spec(), "number": number, "loop": info.lane(), "loops": loops, "flags": names,
+                "cluster": member.map(|member| member.cluster), "guards": guard::port_json(bridge, *number),
+                "vlan": vlan::port_json(bridge, *number), "snoop": snoop::port_json(bridge, *number) })
     };
-    let fdb = lane.bridge.fdb();
-    json!({ "ifname": switch.name, "address": switch.mac.to_string(), "maxaddr": fdb.most(),
-            "timeout": fdb.timeout().as_secs(), "stp": tree::to_json(switch),
-            "members": switch.members().iter().map(member).collect::<Value>() })
+    let fdb = bridge.fdb();
+    json!({ "ifname": switch.name, "address": switch.mac.to_string(), "running": running(bridge.running()),
+            "maxaddr": fdb.most(), "timeout": fdb.timeout().as_secs(), "addresses": fdb.len(),
+            "mute": guard::to_json(bridge), "snoop": snoop::to_json(bridge), "vlanfilter": bridge.vlan_filtering().is_some(),
+            "stp": stp, "members": members.iter().map(member).collect::<Value>() })
+}
+
+fn running(running: Running) -> &'static str {
+    match running {
+        Running::Up => "up",
+        Running::Monitor => "monitor",
+        Running::Down => "down",
+    }
 }
 
 fn describe(switch: &Switch) -> String {
-    let members = switch.members();
+    let (members, ports) = (switch.members(), tree::ports(switch));
+    let links: Vec<Link> = members.iter().map(|(_, info)| info.link()).collect();
+    let table = switch.lane(0).map(|lane| (lane.bridge.fdb().most(), lane.bridge.fdb().timeout().as_secs()));
+    let (most, timeout) = table.unwrap_or_default();
+    let tree = tree::describe(switch, &format!("maxaddr {most} timeout {timeout}"));
     let Some(lane) = switch.lane(0) else { return String::new() };
-    let fdb = lane.bridge.fdb();
-    let mut out = format!("{}: flags=8843<UP,BROADCAST,RUNNING,SIMPLEX,MULTICAST> metric 0\n", switch.name);
-    out += &format!("\tether {}\n", switch.mac);
-    out += &tree::describe(switch).unwrap_or_default();
-    out += &format!("\tmaxaddr {} timeout {}\n", fdb.most(), fdb.timeout().as_secs());
-    for (number, info) in &members {
-        let Some(member) = lane.bridge.member(*number) else { continue };
-        let (bits, names) = flags(member);
+    let (bridge, fdb) = (&lane.bridge, lane.bridge.fdb());
+    // IFF_UP, IFF_RUNNING, IFF_MONITOR of FreeBSD.
+    let (bits, words) = match bridge.running() {
+        Running::Up => ("8843", "UP,BROADCAST,RUNNING,SIMPLEX,MULTICAST"),
+        Running::Monitor => ("48843", "UP,BROADCAST,RUNNING,SIMPLEX,MULTICAST,MONITOR"),
+        Running::Down => ("8802", "BROADCAST,SIMPLEX,MULTICAST"),
+    };
+    let mtu = members.iter().map(|(_, info)| info.caps.mtu).min().unwrap_or(1500);
+    let mut out = format!("{}: flags={bits}<{words}> metric 0 mtu {mtu}\n\tether {}\n", switch.name, switch.mac);
+    out += &tree;
+    let settings = [guard::describe(bridge), snoop::describe(bridge), vlan::describe(bridge).to_string()].concat();
+    if !settings.is_empty() {
+        out += &format!("\t{}\n", settings.trim_start());
+    }
+    for ((number, info), link) in members.iter().zip(links) {
+        let Some(member) = bridge.member(*number) else { continue };
+        let port = ports.get(number);
+        let (bits, names) = flags(member, port);
         out += &format!("\tmember: {} flags={bits:x}<{}>\n", info.name, names.join(","));
         let limit = fdb.limit(*number).unwrap_or(0);
-        out += &format!("\t        ifmaxaddr {limit} port {} loop {} {}\n", number + 1, info.lane, info.spec);
+        let cost = tree::describe_cost(port, link);
+        out += &format!("\t        ifmaxaddr {limit} port {} {cost}\n", number + 1);
+        out += &port.map(tree::describe_port).unwrap_or_default();
+        out += &format!("\t        loop {} {}\n", info.loops(), info.spec());
         if member.cluster > 0 {
             out += &format!("\t        cluster {}\n", member.cluster);
         }
-        out +=
-            &switch.tree(|stp| stp.port(*number)).flatten().map(|port| tree::describe_port(&port)).unwrap_or_default();
-        out += &vlan::describe_port(&lane.bridge, *number).unwrap_or_default();
-        if lane.bridge.muted(*number).is_some() {
-            out += "\t        muted: addresses moved as in a loop\n";
-        }
+        out += &vlan::describe_port(bridge, *number).unwrap_or_default();
+        out += &snoop::describe_port(bridge, *number);
+        out += &guard::describe_port(bridge, *number);
     }
     out
 }

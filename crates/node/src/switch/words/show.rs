@@ -1,16 +1,16 @@
 //! `show`, `audit`, and the report at the end.
 
-use super::super::{Counts, Info, Lane, Switch};
+use super::super::{Counts, Info, Lane, Queue, Switch};
 use super::{guard, ifconfig, listing};
 use crate::words::WordError;
 use crate::words::cards::shown as cards_shown;
 use crate::words::parse::Words;
-use bridge::PortNo;
+use bridge::{FdbCounts, Kind, PortNo, StpCounts};
 use dispatch::dataflow;
 use serde_json::{Map, Value, json};
 use stats::{Described, DropReason, Entry};
 
-const TOPICS: &[&str] = &["bridge", "polling", "ports", "drops", "rules", "moves", "nic", "pool"];
+const TOPICS: &[&str] = &["bridge", "counters", "polling", "ports", "drops", "rules", "moves", "nic", "pool"];
 
 pub(super) fn run(switch: &Switch, json: bool, mut words: Words<'_>) -> Result<String, WordError> {
     let topic = words.next(&TOPICS.join(", "))?;
@@ -19,6 +19,7 @@ pub(super) fn run(switch: &Switch, json: bool, mut words: Words<'_>) -> Result<S
         "bridge" => ifconfig::run(switch, json, Words::new(&[])),
         "polling" => Ok(polling(switch, json)),
         "ports" => Ok(ports(switch, json)),
+        "counters" => Ok(listed(&counted(switch), json)),
         "drops" => Ok(drops(switch, json)),
         "rules" => Ok(guard::rules(switch, json)),
         "moves" => Ok(moves(switch, json)),
@@ -47,7 +48,7 @@ fn polling(switch: &Switch, json: bool) -> String {
     let (members, mode) = (switch.members(), switch.knobs.mode());
     let of = |number| {
         let lane = switch.lane(number)?;
-        let own = members.iter().filter(|(_, info)| info.lane == number);
+        let own = members.iter().filter(|(_, info)| info.is_polled_by(number));
         let ports = own.map(|(_, info)| info.name.clone()).collect();
         let posted = switch.dataflow().map(|flow| counters(&flow.posted)).unwrap_or_default();
         let (levels, mut counts) = (lane.polling.gauges().list(), counters(&lane.polling.counts));
@@ -100,11 +101,11 @@ fn told(entries: &[Entry]) -> String {
 }
 
 /// Counters as one object.
-fn object(entries: &[Entry]) -> Map<String, Value> {
+pub(super) fn object(entries: &[Entry]) -> Map<String, Value> {
     entries.iter().map(|entry| (entry.name.clone(), entry.value.into())).collect()
 }
 
-fn counters(of: &dyn Described) -> Vec<Entry> {
+pub(super) fn counters(of: &dyn Described) -> Vec<Entry> {
     let mut out = Vec::new();
     of.visit(&mut |prefix, field, sentence, value| {
         out.push(Entry { name: format!("{prefix}.{field}"), sentence, value });
@@ -112,23 +113,33 @@ fn counters(of: &dyn Described) -> Vec<Entry> {
     out
 }
 
+/// A queue of a member, and what is known of it.
+struct Row {
+    info: Info,
+    queue: Queue,
+    remarks: Vec<String>,
+    gone: Option<String>,
+    counts: Vec<Entry>,
+}
+
 fn ports(switch: &Switch, json: bool) -> String {
-    let rows: Vec<_> = switch
-        .members()
-        .into_iter()
-        .filter_map(|(number, info)| {
-            let lane = switch.lane(info.lane)?;
-            let (remarks, gone) = lane.remarks(number);
-            let counts = [counters(&info.counts.rx), counters(&info.counts.tx)].concat();
-            Some((info, remarks, gone, counts))
-        })
-        .collect();
-    let row = |(info, remarks, gone, counts): &(Info, Vec<String>, Option<String>, Vec<Entry>)| {
-        json!({ "ifname": info.name, "port": info.spec, "loop": info.lane, "mtu": info.caps.mtu, "gone": gone,
+    let members = switch.members().into_iter();
+    let queues = members.flat_map(|(number, info)| {
+        let queues = info.queues.clone();
+        queues.into_iter().map(move |queue| (number, info.clone(), queue))
+    });
+    let of = |(number, info, queue): (PortNo, Info, Queue)| {
+        let (remarks, gone) = switch.lane(queue.lane)?.remarks(number);
+        let counts = [counters(&queue.counts.rx), counters(&queue.counts.tx)].concat();
+        Some(Row { info, queue, remarks, gone, counts })
+    };
+    let rows: Vec<Row> = queues.filter_map(of).collect();
+    let row = |Row { info, queue, remarks, gone, counts }: &Row| {
+        json!({ "ifname": info.name, "port": queue.spec, "loop": queue.lane, "mtu": info.caps.mtu, "gone": gone,
                 "remarks": remarks, "counters": object(counts) })
     };
-    let text = |(info, remarks, gone, counts): &(Info, Vec<String>, Option<String>, Vec<Entry>)| {
-        let mut out = format!("{}: {} mtu {} loop {}\n", info.name, info.spec, info.caps.mtu, info.lane);
+    let text = |Row { info, queue, remarks, gone, counts }: &Row| {
+        let mut out = format!("{}: {} mtu {} loop {}\n", info.name, queue.spec, info.caps.mtu, queue.lane);
         out.extend(gone.iter().map(|why| format!("\tgone: {why}\n")));
         out.extend(remarks.iter().map(|remark| format!("\t{remark}\n")));
         let told = counts.iter().filter(|entry| entry.value > 0);
@@ -141,6 +152,29 @@ fn nic(switch: &Switch, json: bool) -> Result<String, WordError> {
     let members = switch.members();
     let cards: Vec<_> = members.iter().filter_map(|(_, info)| Some((info.name.clone(), info.nic.clone()?))).collect();
     cards_shown(&cards, json)
+}
+
+/// What is counted besides frames: of the tables, of the bridge itself, of snooping, of the spanning tree's ports together. What is said about
+/// groups all lanes hear: it is the first's count.
+fn counted(switch: &Switch) -> Vec<Entry> {
+    let (mut fdb, mut mutings, mut unlogged) = (FdbCounts::default(), 0, 0);
+    switch.each_lane(|lane| {
+        fdb.add(&lane.bridge.fdb().counts());
+        mutings += lane.bridge.mutings();
+        unlogged += lane.bridge.moves_lost();
+    });
+    let stp = switch.tree(|stp| {
+        let mut all = StpCounts::default();
+        stp.ports().for_each(|port| all.add(&port.counts));
+        all
+    });
+    let snoop = switch.lane(0).map(|lane| lane.bridge.snoop_counts()).unwrap_or_default();
+    let mut all = counters(&fdb);
+    all.push(Entry { name: "bridge.mute.times".into(), sentence: "Times that a port was muted.", value: mutings });
+    let sentence = "Moves of addresses that 'show moves' leaves out: nobody had asked for those before.";
+    all.push(Entry { name: "bridge.moves.unlogged".into(), sentence, value: unlogged });
+    all.extend([counters(switch.local_counts()), counters(&snoop), counters(&stp.unwrap_or_default())].concat());
+    all
 }
 
 /// Addresses that moved since this was asked last: the first 64.
@@ -207,7 +241,10 @@ fn dropped(switch: &Switch) -> Vec<Entry> {
 }
 
 fn drops(switch: &Switch, json: bool) -> String {
-    let entries = dropped(switch);
+    listed(&dropped(switch), json)
+}
+
+fn listed(entries: &[Entry], json: bool) -> String {
     let row = |e: &Entry| json!({ "name": e.name, "value": e.value, "sentence": e.sentence });
     let line = |e: &Entry| format!("{:<40} {:>12}  {}\n", e.name, e.value, e.sentence);
     listing(json, || entries.iter().map(row).collect(), || entries.iter().map(line).collect())
@@ -262,16 +299,23 @@ pub fn report(switch: &Switch) -> String {
         let Counts { bridge: b, sent, late, .. } = switch.counts(number);
         out += &format!(
             "\n{:>10} {:>10} {:>10} {:>8} {:>10} {:>10} {:>8}  {}",
-            b.received, b.forwarded, b.flooded, b.dropped, b.given, sent, late, info.spec
+            b.received,
+            b.forwarded,
+            b.flooded,
+            b.dropped,
+            b.given,
+            sent,
+            late,
+            info.spec()
         );
     }
     for entry in dropped(switch) {
         out += &format!("\n{:>10} {}: {}", entry.value, entry.name, entry.sentence);
     }
-    let Some(lane) = switch.lane(0) else { return out };
-    let (fdb, counts) = (lane.bridge.fdb(), lane.bridge.fdb().counts());
-    out += &format!("\n{} addresses known, {} moved, {} not learned: no place", fdb.len(), counts.moved, counts.full);
-    drop(lane);
+    let mut counts = FdbCounts::default();
+    switch.each_lane(|lane| counts.add(&lane.bridge.fdb().counts()));
+    let known = ifconfig::entries(switch).iter().filter(|(entry, ..)| entry.kind != Kind::Local).count();
+    out += &format!("\n{known} addresses known, {} moved, {} not learned: no place", counts.moved, counts.full);
     if let Some(ticks) = switch.average().value() {
         out += &format!("\n{ticks:.0} ticks a frame in the bridge (of {} measured)", switch.average().frames);
     }
@@ -280,9 +324,10 @@ pub fn report(switch: &Switch) -> String {
 
 /// Why a port gives nothing more, and what was wrong with what it gave.
 pub fn remarks(switch: &Switch) -> Vec<String> {
-    let of = |(number, info): (PortNo, Info)| {
-        let (remarks, _) = switch.lane(info.lane).map(|lane| lane.remarks(number)).unwrap_or_default();
-        remarks.into_iter().map(move |remark| format!("{}: {remark}", info.spec))
+    let of = |number: PortNo, queue: Queue| {
+        let (remarks, _) = switch.lane(queue.lane).map(|lane| lane.remarks(number)).unwrap_or_default();
+        remarks.into_iter().map(move |remark| format!("{}: {remark}", queue.spec))
     };
-    switch.members().into_iter().flat_map(of).collect()
+    let members = switch.members().into_iter();
+    members.flat_map(|(number, info)| info.queues.into_iter().flat_map(move |queue| of(number, queue))).collect()
 }

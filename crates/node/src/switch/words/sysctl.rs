@@ -1,15 +1,20 @@
 //! `sysctl`: the knobs of polling, where it stands, and what forwarding costs.
 
 use super::super::Switch;
+use super::member;
 use crate::words::WordError;
 use crate::words::sysctl::{Variables, in_range, said_of};
-use dispatch::polling::{Gauges, Knobs, Mode};
+use bridge::Running;
+use dispatch::polling::{Counts, Gauges, Knobs, Mode};
 use port::nic;
 use serde_json::Value;
+use stats::Described;
 use std::sync::Arc;
 
 /// What a loop's mode is, by word.
 const MODE: &str = "kern.polling.mode";
+const EACH_BURST: &str = "kern.polling.each_burst";
+const BURST_MAX: &str = "kern.polling.burst_max";
 const MODES: &str = "adaptive, clock, wakeup, or their numbers from 0 to 2";
 /// FreeBSD 4's names for what the bridge's part of a frame's way costs.
 const COSTS: &[(&str, &str)] = &[
@@ -27,7 +32,86 @@ const LEVELS: &[(&str, &str)] = &[
     ("kern.polling.residual_burst", "residual_burst"),
 ];
 
+/// What polling met, of all loops together: FreeBSD's names for its own counts of trouble.
+const MET: &[&str] = &["kern.polling.lost_polls", "kern.polling.short_ticks", "kern.polling.stalled"];
+/// FreeBSD's words for what is another word here.
+const ENABLE: &str = "kern.polling.enable";
+const BRIDGE: &str = "net.link.ether.bridge";
+const CLUSTERS: &str = "net.link.ether.bridge_cfg";
+const ALIASES: &[(&str, &str)] = &[
+    (BRIDGE, "Does it forward? The same as ifconfig's up and down."),
+    (CLUSTERS, "Members and their clusters, as in p1:0,p2:0,p3:1; frames stay within a cluster."),
+    (
+        ENABLE,
+        "Are loops woken by a clock or by work (1), or by descriptors alone (0)? 1 sets the mode to clock, 0 to wakeup.",
+    ),
+];
+
 impl Switch {
+    /// `p1:0,p2:1`.
+    fn clusters(&self) -> String {
+        let cluster =
+            |number| self.lane(0).and_then(|lane| Some(lane.bridge.member(number)?.cluster)).unwrap_or_default();
+        let members = self.members();
+        let all: Vec<String> =
+            members.iter().map(|(number, info)| format!("{}:{}", info.name, cluster(*number))).collect();
+        all.join(",")
+    }
+
+    /// Those that are named get their clusters; the others keep theirs. All of the list is understood before any of it is done.
+    fn set_clusters(&self, text: &str) -> Result<(), WordError> {
+        let of = |item: &str| {
+            let bad = || WordError::bad(CLUSTERS, item, "a list such as p1:0,p2:0,p3:1");
+            let (name, cluster) = item.split_once(':').ok_or_else(bad)?;
+            let cluster = cluster.parse::<u16>().ok().filter(|cluster| *cluster < u16::MAX).ok_or_else(bad)?;
+            Ok((member(self, name)?.0, cluster))
+        };
+        let all: Vec<_> = text.split(',').map(of).collect::<Result<_, WordError>>()?;
+        for (number, cluster) in all {
+            self.set_member(number, |member| member.cluster = cluster);
+        }
+        Ok(())
+    }
+
+    fn set_alias(&self, name: &str, text: &str) -> Result<(), WordError> {
+        let on = match text {
+            _ if name == CLUSTERS => return self.set_clusters(text),
+            "0" => false,
+            "1" => true,
+            other => return Err(WordError::bad(name, other, "0 or 1")),
+        };
+        if name == BRIDGE {
+            self.each_lane(|lane| lane.bridge.set_running(if on { Running::Up } else { Running::Down }));
+            return Ok(());
+        }
+        let mode = if on { Mode::Clock } else { Mode::Wakeup };
+        let _ = self.knobs.set(MODE, mode.number()); // in range
+        Ok(())
+    }
+
+    fn alias(&self, name: &str) -> Value {
+        match name {
+            CLUSTERS => self.clusters().into(),
+            BRIDGE => u64::from(self.lane(0).is_some_and(|lane| lane.bridge.running() != Running::Down)).into(),
+            _ => u64::from(self.knobs.mode() != Mode::Wakeup).into(),
+        }
+    }
+
+    /// What polling met, over all loops.
+    fn met(&self, name: &str) -> u64 {
+        let mut all = 0;
+        self.each_lane(|lane| {
+            lane.polling.counts.visit(&mut |prefix, field, _, value| {
+                all += if name.strip_prefix(prefix).is_some_and(|rest| rest.strip_prefix('.') == Some(field)) {
+                    value
+                } else {
+                    0
+                };
+            });
+        });
+        all
+    }
+
     /// The cards of `nic` ports: one word sets all of them.
     fn cards(&self) -> impl Iterator<Item = Arc<nic::Nic>> {
         self.members().into_iter().filter_map(|(_, info)| info.nic)
@@ -44,7 +128,7 @@ impl Switch {
 impl Variables for Switch {
     fn names(&self) -> Vec<String> {
         let knobs = Knobs::INFO.iter().map(|info| info.name);
-        let fixed = COSTS.iter().chain(LEVELS).map(|(name, _)| *name);
+        let fixed = COSTS.iter().chain(LEVELS).chain(ALIASES).map(|(name, _)| *name).chain(MET.iter().copied());
         let mut all: Vec<String> = knobs.chain(fixed).map(str::to_string).collect();
         if self.cards().next().is_some() {
             all.extend(nic::Knobs::INFO.iter().map(|info| format!("nic.{}", info.option.name)));
@@ -61,6 +145,18 @@ impl Variables for Switch {
         if let Some(info) = Knobs::INFO.iter().find(|info| info.name == name) {
             return said_of(info);
         }
+        if let Some((_, sentence)) = ALIASES.iter().find(|(alias, _)| *alias == name) {
+            return sentence.to_string();
+        }
+        if MET.contains(&name) {
+            let mut said = String::new();
+            Counts::default().visit(&mut |prefix, field, sentence, _| {
+                if name == format!("{prefix}.{field}") {
+                    said = format!("{sentence} Of all loops together. Read only.");
+                }
+            });
+            return said;
+        }
         if let Some((_, sentence)) = COSTS.iter().find(|(cost, _)| *cost == name) {
             return format!("{sentence} Read only.");
         }
@@ -76,6 +172,12 @@ impl Variables for Switch {
         }
         if name == MODE {
             return self.knobs.mode().name().into();
+        }
+        if ALIASES.iter().any(|(alias, _)| *alias == name) {
+            return self.alias(name);
+        }
+        if MET.contains(&name) {
+            return self.met(name).into();
         }
         if let Some((_, level)) = LEVELS.iter().find(|(known, _)| *known == name) {
             let gauges = (0..self.lanes()).filter_map(|number| Some(self.lane(number)?.polling.gauges()));
@@ -97,7 +199,10 @@ impl Variables for Switch {
         if name.starts_with("nic.") && self.cards().next().is_some() {
             return self.cards().try_for_each(|card| card.knobs.set(name, text).map_err(WordError::failed));
         }
-        if COSTS.iter().chain(LEVELS).any(|(fixed, _)| *fixed == name) {
+        if ALIASES.iter().any(|(alias, _)| *alias == name) {
+            return self.set_alias(name, text);
+        }
+        if MET.contains(&name) || COSTS.iter().chain(LEVELS).any(|(fixed, _)| *fixed == name) {
             return Err(WordError::failed(format!("{name}: can only be read")));
         }
         let info = Knobs::INFO.iter().find(|info| info.name == name);
@@ -110,6 +215,19 @@ impl Variables for Switch {
             }
             _ => in_range(info, text)?,
         };
+        // polling(4): each_burst is 1 to burst_max.
+        let most = self.knobs.burst_max.get();
+        match name {
+            EACH_BURST if value > most => {
+                return Err(WordError::bad(
+                    name,
+                    text,
+                    format!("no more than kern.polling.burst_max, which is {most}"),
+                ));
+            }
+            BURST_MAX if value < self.knobs.each_burst.get() => _ = self.knobs.set(EACH_BURST, value),
+            _ => {}
+        }
         let _ = self.knobs.set(name, value); // in range
         Ok(())
     }

@@ -1,12 +1,18 @@
 //! The spanning tree in if_bridge's words (ifconfig(8)), and the guards.
 
 use super::super::Switch;
+use super::show::{counters, object};
 use super::{Info, member};
 use crate::words::WordError;
 use crate::words::parse::{self, Words};
-use bridge::{Guarded, PointToPoint, PortNo, PortRole, PortState, StpConfig, StpPort, StpPortView, StpVersion};
+use bridge::{
+    Guarded, Link, PointToPoint, PortNo, PortRole, PortState, StpConfig, StpPort, StpPortView, StpVersion, path_cost,
+};
 use clock::Duration;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use wire::Mac;
+use wire::bpdu::BridgeId;
 
 /// What `ifconfig` knows of it.
 pub(super) const WORDS: &[&str] = &[
@@ -28,6 +34,8 @@ pub(super) const WORDS: &[&str] = &[
     "loopguard",
     "bpdufilter",
     "reenable",
+    "migrate",
+    "rxlimit",
 ];
 
 type Set = fn(&mut StpPort, bool);
@@ -56,10 +64,14 @@ pub(super) fn change(switch: &Switch, name: &str, on: bool, words: &mut Words<'_
             return Ok(());
         }
         "proto" => return proto(switch, words.next("rstp, stp or none")?),
-        "priority" | "hellotime" | "fwddelay" | "maxage" | "holdcnt" => return times(switch, name, words),
-        "reenable" => {
-            let (number, _) = member(switch, words.next("a member")?)?;
-            switch.change_tree(|stp, now| stp.reenable(number, now));
+        "priority" | "hellotime" | "fwddelay" | "maxage" | "holdcnt" | "rxlimit" => return times(switch, name, words),
+        "reenable" | "migrate" => {
+            let (number, info) = member(switch, words.next("a member")?)?;
+            asked(switch, number, &info)?;
+            switch.change_tree(|stp, now| match name {
+                "reenable" => stp.reenable(number, now),
+                _ => stp.migrate(number, now),
+            });
             return Ok(());
         }
         _ => {}
@@ -130,50 +142,89 @@ fn times(switch: &Switch, name: &str, words: &mut Words<'_>) -> Result<(), WordE
         "hellotime" => config.hello_s = value,
         "fwddelay" => config.forward_delay_s = value,
         "maxage" => config.max_age_s = value,
+        "rxlimit" => config.rx_limit = value.into(),
         _ => config.hold_count = value,
     }
     switch.start_tree(config).map_err(WordError::failed)
 }
 
-/// `id .. priority .. hellotime ..`, as ifconfig has it.
-pub(super) fn describe(switch: &Switch) -> Option<String> {
-    switch.tree(|stp| {
-        let (config, view) = (stp.config(), stp.view());
-        let proto = if config.version == StpVersion::Rstp { "rstp" } else { "stp" };
-        let (id, root) = (view.bridge, view.root);
-        format!(
-            "\tid {} priority {} hellotime {} fwddelay {}\n\tmaxage {} holdcnt {} proto {proto}\n\
-             \troot id {} priority {} ifcost {} port {}\n",
-            id.address(),
-            id.priority(),
-            config.hello_s,
-            config.forward_delay_s,
-            config.max_age_s,
-            config.hold_count,
-            root.address(),
-            root.priority(),
-            view.root_cost,
-            view.root_port.map_or(0, |port| port + 1)
-        )
-    })
+/// `id .. priority .. hellotime ..`, as ifconfig has it; zeros where there is no tree. `table` stands behind the protocol.
+pub(super) fn describe(switch: &Switch, table: &str) -> String {
+    let (config, view) = switch.tree(|stp| (*stp.config(), Some(stp.view()))).unwrap_or_default();
+    let proto = if config.version == StpVersion::Rstp { "rstp" } else { "stp" };
+    let id = |id: Option<BridgeId>| id.map_or((Mac::ZERO, config.priority), |id| (id.address(), id.priority()));
+    let ((own, priority), (root, root_priority)) = (id(view.map(|view| view.bridge)), id(view.map(|view| view.root)));
+    let root_port = view.and_then(|view| view.root_port).map_or(0, |port| port + 1);
+    let limit = if config.rx_limit == StpConfig::default().rx_limit {
+        String::new()
+    } else {
+        format!(" rxlimit {}", config.rx_limit)
+    };
+    format!(
+        "\tid {own} priority {priority} hellotime {} fwddelay {}\n\tmaxage {} holdcnt {} proto {proto}{limit} {table}\n\
+         \troot id {root} priority {root_priority} ifcost {} port {root_port}\n",
+        config.hello_s,
+        config.forward_delay_s,
+        config.max_age_s,
+        config.hold_count,
+        view.map_or(0, |view| view.root_cost),
+    )
 }
 
-/// `role .. state .. path cost ..`, for a member that is in the tree.
+/// The tree's ports by number; none where there is no tree.
+pub(super) fn ports(switch: &Switch) -> BTreeMap<PortNo, StpPortView> {
+    switch.tree(|stp| stp.ports().map(|port| (port.port, port)).collect()).unwrap_or_default()
+}
+
+/// The flags that a member has from the tree it is in (net/if_bridgevar.h).
+pub(super) fn flags(port: &StpPortView) -> impl Iterator<Item = (u32, &'static str)> {
+    let auto_ptp = port.asked.point_to_point == PointToPoint::Auto;
+    [
+        (true, 0x4, "STP"),
+        (port.edge, 0x20, "EDGE"),
+        (port.asked.auto_edge, 0x40, "AUTOEDGE"),
+        (port.point_to_point, 0x80, "PTP"),
+        (auto_ptp, 0x100, "AUTOPTP"),
+    ]
+    .into_iter()
+    .filter_map(|(on, bit, name)| on.then_some((bit, name)))
+}
+
+/// `role .. state ..`, and what guards it, for a member that is in the tree.
 pub(super) fn describe_port(port: &StpPortView) -> String {
-    let proto = if port.rapid { "rstp" } else { "stp" };
+    let asked = [
+        (port.asked.bpdu_guard, " bpduguard"),
+        (port.asked.root_guard, " rootguard"),
+        (port.asked.loop_guard, " loopguard"),
+        (port.asked.bpdu_filter, " bpdufilter"),
+    ];
+    let asked: String = asked.into_iter().filter_map(|(on, word)| on.then_some(word)).collect();
     let guarded = match port.guarded {
         Some(Guarded::Bpdu(_)) => " guard bpdu",
         Some(Guarded::Root) => " guard root",
         Some(Guarded::Loop) => " guard loop",
         None => "",
     };
-    format!(
-        "\t        priority {} path cost {} proto {proto}\n\t        role {} state {}{guarded}\n",
-        port.asked.priority,
-        port.path_cost,
-        role(port.role),
-        state(port.state)
-    )
+    format!("\t        role {} state {}{asked}{guarded}\n", role(port.role), state(port.state))
+}
+
+/// ` priority N path cost N proto rstp`, behind a member's number; what it would be, where there is no tree.
+pub(super) fn describe_cost(port: Option<&StpPortView>, link: Link) -> String {
+    match port {
+        Some(port) => {
+            let proto = if port.rapid { "rstp" } else { "stp" };
+            format!("priority {} path cost {} proto {proto}", port.asked.priority, port.path_cost)
+        }
+        None => format!("priority {} path cost {}", StpPort::default().priority, cost(link)),
+    }
+}
+
+/// What a frame pays that comes in by a link of that speed.
+pub(super) fn cost(link: Link) -> u32 {
+    match link {
+        Link::Up { speed_kbps, .. } => path_cost(speed_kbps),
+        Link::Down => path_cost(0),
+    }
 }
 
 fn role(role: PortRole) -> &'static str {
@@ -183,6 +234,14 @@ fn role(role: PortRole) -> &'static str {
         PortRole::Designated => "designated",
         PortRole::Alternate => "alternate",
         PortRole::Backup => "backup",
+    }
+}
+
+/// A state by iproute2's word, which has no other for discarding than 802.1D-1998's.
+pub(super) fn state_of_linux(state: PortState) -> &'static str {
+    match state {
+        PortState::Discarding => "blocking",
+        other => self::state(other),
     }
 }
 
@@ -206,11 +265,15 @@ pub(super) fn to_json(switch: &Switch) -> Value {
             json!({ "ifname": name(port.port), "role": role(port.role), "state": state(port.state),
                     "priority": port.asked.priority, "cost": port.path_cost, "edge": port.edge, "ptp": port.point_to_point,
                     "designated_bridge": port.designated.bridge.to_string(),
-                    "guarded": port.guarded.map(|guarded| format!("{guarded:?}").to_lowercase()) })
+                    "asked": { "edge": port.asked.edge, "autoedge": port.asked.auto_edge, "bpduguard": port.asked.bpdu_guard,
+                               "rootguard": port.asked.root_guard, "loopguard": port.asked.loop_guard,
+                               "bpdufilter": port.asked.bpdu_filter },
+                    "guarded": port.guarded.map(|guarded| format!("{guarded:?}").to_lowercase()),
+                    "counters": object(&counters(&port.counts)) })
         };
         json!({ "id": view.bridge.to_string(), "root": view.root.to_string(), "root_cost": view.root_cost,
                 "root_port": view.root_port.and_then(name), "hello": config.hello_s, "fwd_delay": config.forward_delay_s,
-                "max_age": config.max_age_s, "topology_changes": view.topology_changes,
+                "max_age": config.max_age_s, "hold_count": config.hold_count, "rx_limit": config.rx_limit, "topology_changes": view.topology_changes,
                 "ports": stp.ports().map(port).collect::<Vec<_>>() })
     });
     seen.unwrap_or(Value::Null)

@@ -2,15 +2,17 @@
 
 use super::super::Switch;
 use super::bridge::dev;
-use super::{Info, listing, member};
+use super::{Info, listing, member, snoop};
 use crate::words::WordError;
 use crate::words::parse::{self, Words};
-use bridge::{Admit, PortNo, PortVlan, VlanSet};
+use bridge::{Admit, PortNo, PortVlan, Stacked, VlanSet};
 use serde_json::{Value, json};
 use wire::eth::EtherType;
 
 /// What `ifconfig` knows of them.
-pub(super) const WORDS: &[&str] = &["vlanfilter", "untagged", "tagged", "+tagged"];
+pub(super) const WORDS: &[&str] = &["vlanfilter", "untagged", "tagged", "+tagged", "admit", "ingress", "stacked"];
+
+const ADMITS: &[(Admit, &str)] = &[(Admit::All, "all"), (Admit::Tagged, "tagged"), (Admit::Untagged, "untagged")];
 
 /// Does what an ifconfig's word says, switched on or off.
 pub(super) fn change(switch: &Switch, name: &str, on: bool, words: &mut Words<'_>) -> Result<(), WordError> {
@@ -24,6 +26,24 @@ pub(super) fn change(switch: &Switch, name: &str, on: bool, words: &mut Words<'_
         let pvid = if on { parse::number("vlan", words.next("a VLAN")?, 1, 4094)? as u16 } else { 0 };
         set(switch, number, |vlan| give_untagged(vlan, pvid));
         return Ok(());
+    }
+    match name {
+        "admit" => {
+            let word = words.next("all, tagged or untagged")?;
+            let found = ADMITS.iter().find(|(_, name)| *name == word);
+            let (admit, _) = found.ok_or_else(|| WordError::bad(name, word, "all, tagged or untagged"))?;
+            set(switch, number, |vlan| vlan.admit = *admit);
+            return Ok(());
+        }
+        "ingress" => {
+            set(switch, number, |vlan| vlan.ingress_filter = on);
+            return Ok(());
+        }
+        "stacked" => {
+            set(switch, number, |vlan| vlan.stacked = if on { Stacked::Pass } else { Stacked::Refuse });
+            return Ok(());
+        }
+        _ => {}
     }
     let list: VlanSet = vlans(words.next("VLANs such as 1,10-20, or all")?)?;
     set(switch, number, |vlan| match (name, on) {
@@ -48,6 +68,23 @@ fn filter(switch: &Switch, tags: Option<EtherType>) {
         lane.bridge.set_vlan_filtering(tags);
         lane.bridge.forget(|entry| entry.kind == bridge::Kind::Learned, now);
     });
+    snoop::vlans_changed(switch);
+}
+
+/// Where a querier asks: the VLANs that some member is in, or 0 where they are not kept apart. A trunk of all VLANs has more than a querier
+/// asks in ([`bridge::Querier::vids`]).
+pub(super) fn asked_in(switch: &Switch) -> Vec<u16> {
+    let members = switch.members();
+    let Some(lane) = switch.lane(0) else { return Vec::new() };
+    if lane.bridge.vlan_filtering().is_none() {
+        return vec![0];
+    }
+    let all: VlanSet = members
+        .iter()
+        .filter_map(|(number, _)| lane.bridge.port_vlan(*number))
+        .flat_map(|vlan| vlan.member.iter().collect::<Vec<_>>())
+        .collect();
+    all.iter().take(bridge::MOST_VLANS).collect()
 }
 
 /// `pvid` leaves untagged, and is what comes without a tag; 0: nothing does.
@@ -69,6 +106,7 @@ fn set(switch: &Switch, number: PortNo, change: impl Fn(&mut PortVlan)) {
             lane.bridge.set_port_vlan(number, vlan);
         }
     });
+    snoop::vlans_changed(switch);
 }
 
 /// `bridge vlan show | add|del dev IF vid N[-M] [pvid] [untagged]`.
@@ -92,6 +130,12 @@ pub(super) fn run(switch: &Switch, json: bool, mut words: Words<'_>) -> Result<S
             }
             if pvid && list.iter().count() != 1 {
                 return Err(WordError::failed("one VLAN alone can be a port's pvid"));
+            }
+            if verb == "del" {
+                let there = switch.lane(0).and_then(|lane| lane.bridge.port_vlan(number).cloned()).unwrap_or_default();
+                if let Some(vid) = list.iter().find(|vid| !there.member.contains(*vid)) {
+                    return Err(WordError::failed(format!("VLAN {vid} is not on that port")));
+                }
             }
             set(switch, number, |vlan| match verb {
                 "add" => add(vlan, &list, pvid, untagged),
@@ -169,5 +213,28 @@ pub(super) fn describe_port(bridge: &bridge::Bridge, number: PortNo) -> Option<S
     let tagged: VlanSet = vlan.member.iter().filter(|vid| !vlan.untagged.contains(*vid)).collect();
     let untagged = if vlan.pvid > 0 { format!(" untagged {}", vlan.pvid) } else { String::new() };
     let tagged = if tagged.is_empty() { String::new() } else { format!(" tagged {tagged}") };
-    Some(format!("\t        vlan{untagged}{tagged}\n"))
+    let admit = if vlan.pvid == 0 { Admit::Tagged } else { Admit::All };
+    let admit = if vlan.admit == admit { String::new() } else { format!(" admit {}", admit_word(vlan.admit)) };
+    let ingress = if vlan.ingress_filter { "" } else { " -ingress" };
+    let stacked = if vlan.stacked == Stacked::Pass { " stacked" } else { "" };
+    Some(format!("\t        vlan{untagged}{tagged}{admit}{ingress}{stacked}\n"))
+}
+
+fn admit_word(admit: Admit) -> &'static str {
+    ADMITS.iter().find(|(known, _)| *known == admit).map_or("all", |(_, word)| word)
+}
+
+/// ` vlanfilter`, if VLANs are kept apart.
+pub(super) fn describe(bridge: &bridge::Bridge) -> &'static str {
+    match bridge.vlan_filtering() {
+        Some(EtherType::QINQ) => " vlanfilter qinq",
+        Some(_) => " vlanfilter",
+        None => "",
+    }
+}
+
+pub(super) fn port_json(bridge: &bridge::Bridge, number: PortNo) -> Value {
+    let Some(vlan) = bridge.port_vlan(number).filter(|_| bridge.vlan_filtering().is_some()) else { return Value::Null };
+    json!({ "pvid": vlan.pvid, "member": vlan.member.to_string(), "untagged": vlan.untagged.to_string(),
+            "admit": admit_word(vlan.admit), "ingress": vlan.ingress_filter, "stacked": vlan.stacked == Stacked::Pass })
 }

@@ -1,0 +1,193 @@
+//! Members: ports by number, the loops that poll them, and which names are one device.
+//!
+//! A device has one member, and each of its queues one loop (bridge2004: two loops never work on one interface). `packet:x0` and `xdp:x0` are one
+//! device; `xdp(queue=0):x0` and `xdp(queue=1):x0` two queues of it, which share the member's number, addresses and settings.
+
+use super::AddError;
+use bridge::{Duplex, Link, PortNo};
+use dispatch::polling::{Loops, Taken};
+use port::os::link;
+use port::spec::Kind;
+use port::{Caps, Port, PortCounts, Spec};
+use std::sync::Arc;
+
+/// A queue of a member: what one loop polls. Most have one.
+#[derive(Debug, Clone)]
+pub struct Queue {
+    /// The whole name of the port.
+    pub spec: String,
+    /// The loop that polls it.
+    pub lane: usize,
+    /// Its counters.
+    pub counts: Arc<PortCounts>,
+}
+
+/// What is known about a port that is a member.
+#[derive(Debug, Clone)]
+pub struct Info {
+    /// The name after the last colon.
+    pub name: String,
+    /// What it can do.
+    pub caps: Caps,
+    /// The card, where there is one.
+    pub nic: Option<Arc<port::nic::Nic>>,
+    /// Its queues: one at least.
+    pub queues: Vec<Queue>,
+    /// What no other member may have.
+    device: String,
+    /// The interface of the kernel whose link it is, and whether its speed is one: a TAP's is not.
+    interface: Option<(String, bool)>,
+}
+
+impl Info {
+    /// The whole names of its queues.
+    pub fn spec(&self) -> String {
+        let specs: Vec<&str> = self.queues.iter().map(|queue| queue.spec.as_str()).collect();
+        specs.join(" ")
+    }
+
+    /// The loop that polls its first queue, and to which others send what is for it.
+    pub fn lane(&self) -> usize {
+        self.queues.first().map_or(0, |queue| queue.lane)
+    }
+
+    /// The loops that poll it: `0`, or `0,1`.
+    pub fn loops(&self) -> String {
+        let lanes: Vec<String> = self.queues.iter().map(|queue| queue.lane.to_string()).collect();
+        lanes.join(",")
+    }
+
+    /// Does that lane poll one of its queues?
+    pub fn is_polled_by(&self, lane: usize) -> bool {
+        self.queues.iter().any(|queue| queue.lane == lane)
+    }
+
+    /// How its link is, as far as anybody can tell: what no driver speaks of is up.
+    pub fn link(&self) -> Link {
+        let (up, speed_kbps, duplex) = match (&self.nic, &self.interface) {
+            (Some(nic), _) => (nic.is_up(), nic.knobs.bits_a_second().unwrap_or(0) / 1000, Duplex::Full),
+            (None, Some((name, has_speed))) => match link::status(name) {
+                Ok(status) => {
+                    let kbps = status.speed_mbps.filter(|_| *has_speed).map_or(0, |mbps| u64::from(mbps) * 1000);
+                    (status.up, kbps, if status.half_duplex { Duplex::Half } else { Duplex::Full })
+                }
+                // A TAP's other side may be in another namespace, where its name is not ours to ask for. Who reads it sees it end.
+                Err(_) => (true, 0, Duplex::Full),
+            },
+            (None, None) => (true, 0, Duplex::Full),
+        };
+        if up { Link::Up { duplex, speed_kbps } } else { Link::Down }
+    }
+}
+
+/// The place that a port is to have.
+#[derive(Debug)]
+pub(super) struct Seat {
+    /// The loop.
+    pub lane: usize,
+    /// The member of which it is one more queue.
+    pub beside: Option<PortNo>,
+    device: String,
+    /// Its name in the list of loops.
+    key: String,
+}
+
+#[derive(Default)]
+pub(super) struct Members {
+    /// By number; `None`: the place is free.
+    infos: Vec<Option<Info>>,
+    loops: Loops,
+}
+
+impl Members {
+    /// Finds the port a loop of `loops`, and writes that down: the one asked for, or that with the fewest.
+    pub fn place(&mut self, name: &str, lane: Option<usize>, loops: usize) -> Result<Seat, AddError> {
+        if let Some(lane) = lane.filter(|lane| *lane >= loops) {
+            return Err(AddError::NoLane(lane, loops));
+        }
+        let spec = Spec::parse(name).ok();
+        let device = spec.as_ref().and_then(Spec::device).unwrap_or_else(|| name.to_string());
+        let numbered = (0..).zip(&self.infos);
+        let there = numbered.filter_map(|(number, info)| Some((number, info.as_ref()?)));
+        let mut key = device.clone();
+        let (mut beside, mut free) = (None, lane);
+        if let Some((number, info)) = there.into_iter().find(|(_, info)| info.device == device) {
+            let is_beside = |queue: &Queue| {
+                let other = Spec::parse(&queue.spec).ok();
+                spec.as_ref().zip(other.as_ref()).is_some_and(|(one, other)| one.is_queue_beside(other))
+            };
+            if !info.queues.iter().all(is_beside) {
+                return Err(Taken { port: name.to_string(), by: info.lane() }.into());
+            }
+            key = format!("{device}#{}", info.queues.len());
+            let mut unused = (0..loops).filter(|lane| !info.is_polled_by(*lane));
+            free = lane.filter(|lane| !info.is_polled_by(*lane)).or_else(|| unused.next().filter(|_| lane.is_none()));
+            if free.is_none() {
+                return Err(AddError::NoLoopLeft { port: name.to_string(), loops });
+            }
+            beside = Some(number);
+        }
+        let lane = free.unwrap_or_else(|| self.loops.lightest(loops));
+        self.loops.register(&key, lane)?;
+        Ok(Seat { lane, beside, device, key })
+    }
+
+    /// Of a port that was not opened after all.
+    pub fn give_up(&mut self, seat: &Seat) {
+        self.loops.deregister(&seat.key);
+    }
+
+    /// Writes down a port that has its place; its number, if there is one left below `most`.
+    pub fn seat(&mut self, port: &Port, seat: &Seat, most: usize) -> Result<PortNo, AddError> {
+        let queue = Queue { spec: port.spec.clone(), lane: seat.lane, counts: port.counts.clone() };
+        if let Some(number) = seat.beside {
+            if let Some(Some(info)) = self.infos.get_mut(usize::from(number)) {
+                info.queues.push(queue);
+            }
+            return Ok(number);
+        }
+        let free = self.infos.iter().position(Option::is_none).unwrap_or(self.infos.len());
+        let Some(number) = PortNo::try_from(free).ok().filter(|_| free < most) else {
+            self.give_up(seat);
+            return Err(AddError::TooMany(most));
+        };
+        if free == self.infos.len() {
+            self.infos.push(None);
+        }
+        let interface = Spec::parse(&port.spec).ok().and_then(|spec| match spec.port.kind {
+            Kind::Tap => Some((port.name.clone(), false)),
+            Kind::Packet | Kind::Xdp => Some((port.name.clone(), true)),
+            _ => None,
+        });
+        if let Some(place) = self.infos.get_mut(free) {
+            *place = Some(Info {
+                name: port.name.clone(),
+                caps: port.caps,
+                nic: port.nic.clone(),
+                queues: vec![queue],
+                device: seat.device.clone(),
+                interface,
+            });
+        }
+        Ok(number)
+    }
+
+    /// Writes down that a port is no member any more.
+    pub fn leave(&mut self, number: PortNo) -> Option<Info> {
+        let info = self.infos.get_mut(usize::from(number)).and_then(Option::take)?;
+        self.loops.deregister(&info.device);
+        (1..info.queues.len()).for_each(|at| _ = self.loops.deregister(&format!("{}#{at}", info.device)));
+        Some(info)
+    }
+
+    /// Places there are, free ones among them.
+    pub fn places(&self) -> usize {
+        self.infos.len()
+    }
+
+    /// Members by number.
+    pub fn list(&self) -> Vec<(PortNo, Info)> {
+        let numbered = self.infos.iter().zip(0..);
+        numbered.filter_map(|(info, number)| Some((number, info.clone()?))).collect()
+    }
+}

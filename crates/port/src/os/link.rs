@@ -1,0 +1,63 @@
+//! How an interface's link is: whether it carries frames, and how fast (netdevice(7), linux/ethtool.h).
+
+use super::tun::{control, ifreq, ioctl_ifreq};
+use std::io;
+
+/// A link as the kernel has it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LinkStatus {
+    /// The interface is up, and its driver says that it carries frames (IFF_UP, IFF_RUNNING).
+    pub up: bool,
+    /// In megabits per second; `None`: the driver does not say.
+    pub speed_mbps: Option<u32>,
+    /// One direction at a time.
+    pub half_duplex: bool,
+}
+
+/// The link of interface `name`.
+///
+/// # Errors
+/// What SIOCGIFFLAGS says (ENODEV: no such interface).
+pub fn status(name: &str) -> io::Result<LinkStatus> {
+    let control = control()?;
+    let mut request = ifreq(name)?;
+    ioctl_ifreq(&control, libc::SIOCGIFFLAGS, &mut request)?;
+    // SAFETY: SIOCGIFFLAGS succeeded, so the kernel wrote `ifru_flags`.
+    let flags = i32::from(unsafe { request.ifr_ifru.ifru_flags });
+    let carries = libc::IFF_UP | libc::IFF_RUNNING;
+    let (speed_mbps, half_duplex) = settings(&control, name).unwrap_or((None, false));
+    Ok(LinkStatus { up: flags & carries == carries, speed_mbps, half_duplex })
+}
+
+/// Speed and duplex by ETHTOOL_GSET: enough for 4 Tb/s, and the one that all drivers answer.
+fn settings(control: &impl std::os::fd::AsRawFd, name: &str) -> io::Result<(Option<u32>, bool)> {
+    const GET_SETTINGS: u32 = 1;
+    // struct ethtool_cmd: cmd at 0, speed at 12, duplex at 14, speed_hi at 28; 44 bytes.
+    let mut value = [0u32; 11];
+    let [cmd, ..] = &mut value;
+    *cmd = GET_SETTINGS;
+    let at = std::ptr::from_mut(&mut value);
+    let mut request = ifreq(name)?;
+    request.ifr_ifru.ifru_data = at.cast();
+    ioctl_ifreq(control, libc::SIOCETHTOOL, &mut request)?;
+    // SAFETY: `value` is alive and aligned; volatile because the compiler does not see the kernel's write to it.
+    let [_, _, _, speed_duplex, _, _, _, speed_hi, ..] = unsafe { at.read_volatile() };
+    let ([low0, low1, duplex, _], [high0, high1, ..]) = (speed_duplex.to_ne_bytes(), speed_hi.to_ne_bytes());
+    let [low, high] = [[low0, low1], [high0, high1]].map(u16::from_ne_bytes);
+    let speed = u32::from(high) << 16 | u32::from(low);
+    let known = ![0, u32::from(u16::MAX), u32::MAX].contains(&speed);
+    Ok((known.then_some(speed), duplex == 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The loopback carries; it has no speed. What is not there has no link.
+    #[test]
+    fn the_kernel_says_how_a_link_is() {
+        let lo = status("lo").unwrap();
+        assert_eq!((lo.speed_mbps, lo.half_duplex), (None, false));
+        assert!(status("no-such-if0").is_err());
+    }
+}
