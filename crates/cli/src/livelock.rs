@@ -12,7 +12,7 @@ use std::path::PathBuf;
 #[command(after_help = "\
 One processor forwards from nic:em0 to nic:em1: its handler moves frames from the ring to a queue
 of 50 before anything else (interrupts), no sooner than --itr after the one before (moderated), or
-polling takes them (clock, adaptive). Time is the processor's own: generator, wires and cards are
+polling takes them (clock, adaptive, wakeup). Time is the processor's own: generator, wires and cards are
 subtracted. Register accesses cost what nic: says ('linerate ports nic').
 
 Example:

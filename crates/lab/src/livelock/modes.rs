@@ -28,11 +28,13 @@ pub enum Mode {
     Clock,
     /// A loop while there is work, an interrupt when there is none.
     Adaptive,
+    /// An interrupt, and a loop until there is nothing (`kern.polling.mode=wakeup`).
+    Wakeup,
 }
 
 impl Mode {
     /// All of them.
-    pub const ALL: [Mode; 4] = [Mode::Interrupts, Mode::Moderated, Mode::Clock, Mode::Adaptive];
+    pub const ALL: [Mode; 5] = [Mode::Interrupts, Mode::Moderated, Mode::Clock, Mode::Adaptive, Mode::Wakeup];
 
     /// Its word.
     pub fn name(self) -> &'static str {
@@ -41,6 +43,7 @@ impl Mode {
             Mode::Moderated => "moderated",
             Mode::Clock => "clock",
             Mode::Adaptive => "adaptive",
+            Mode::Wakeup => "wakeup",
         }
     }
 }
@@ -63,6 +66,7 @@ impl Engine {
             Mode::Interrupts | Mode::Moderated => None,
             Mode::Clock => Some(polling(&[("mode", 1), ("hz", HZ), ("user_frac", USER_FRAC), ("burst_max", 1000)])),
             Mode::Adaptive => Some(polling(&[("mode", 0)])),
+            Mode::Wakeup => Some(polling(&[("mode", 2)])),
         };
         let queue = VecDeque::with_capacity(QUEUE);
         Engine { rig, burst: Burst::new(), queue, queue_full: 0, polling, asleep: None }

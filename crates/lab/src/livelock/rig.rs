@@ -212,7 +212,7 @@ impl Rig {
         let intr = match mode {
             Mode::Interrupts => ",intr=on".to_owned(),
             Mode::Moderated => format!(",intr=on,itr_us={}", options.itr_us),
-            Mode::Clock | Mode::Adaptive => String::new(),
+            Mode::Clock | Mode::Adaptive | Mode::Wakeup => String::new(),
         };
         let registers = if matches!(*time.0, Source::Virtual(_)) { ",reg_read_ns=0,reg_write_ns=0" } else { "" };
         let common = format!("rx_ring={RING},tx_ring={RING},pause=off,bus=off{registers}");

@@ -19,7 +19,7 @@ fn interrupts_collapse_beyond_the_knee_and_polling_stays_flat() {
     assert!(moderated.ratio < 0.5, "{moderated:?}");
     let last = interrupts.points.last().unwrap();
     assert!(last.queue_full > 1e6, "dropped after work was spent: {last:?}");
-    for mode in [Mode::Clock, Mode::Adaptive] {
+    for mode in [Mode::Clock, Mode::Adaptive, Mode::Wakeup] {
         let polling = series(mode, &options());
         assert!(polling.ratio > 0.97, "{polling:?}");
         assert!(polling.points.iter().all(|point| point.queue_full == 0.0 && point.interrupts == 0.0));

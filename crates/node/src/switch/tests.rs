@@ -204,6 +204,24 @@ fn vlans_storms_rules_and_limits_are_words_too() {
     }
 }
 
+/// One burst in 16 is measured, its frames and its ticks; the average is of those.
+#[test]
+fn what_a_frame_costs_in_the_bridge_is_measured_one_burst_in_16() {
+    let mut lan = Lan::live(2, 1);
+    let read = |lan: &Lan, name: &str| -> u64 {
+        lan.say(&format!("sysctl -n net.link.ether.bdg_fw_{name}")).unwrap().trim().parse().unwrap()
+    };
+    assert_eq!((read(&lan, "avg"), read(&lan, "count")), (0, 0));
+    for _ in 0..48 {
+        (0..10).for_each(|_| lan.send(0, &frame(9, 1)));
+        lan.turn();
+        assert_eq!(lan.received(), [0, 10]);
+    }
+    let (avg, count, ticks) = (read(&lan, "avg"), read(&lan, "count"), read(&lan, "ticks"));
+    assert_eq!(count, 3 * 10, "three of 48 bursts");
+    assert!(avg > 0 && (ticks as f64 / count as f64).round() as u64 == avg, "{avg} {count} {ticks}");
+}
+
 #[test]
 fn cards_are_shown_a_frame_and_their_knobs_set_while_they_run() {
     let mut lan = Lan::new(1, 1);
@@ -218,6 +236,7 @@ fn cards_are_shown_a_frame_and_their_knobs_set_while_they_run() {
     (0..20).for_each(|_| lan.turn());
     let shown = lan.json("show nic");
     assert_eq!((shown[0]["ifname"].as_str(), shown[1]["ifname"].as_str()), (Some("em0"), Some("em1")));
+    assert_eq!((&shown[0]["link"], &shown[0]["interrupts"]), (&"up".into(), &0.into()));
     assert!(lan.say("show nic").unwrap().contains("doorbell"), "{}", lan.say("show nic").unwrap());
     assert!(lan.switch.audit().holds());
 }

@@ -21,7 +21,8 @@ pub(crate) fn shown(cards: &[(String, Arc<Nic>)], json: bool) -> Result<String, 
         });
         let figures = nic.counts.report();
         let figures = figures.iter().map(|figure| (figure.name.to_string(), figure.per_frame.into()));
-        json!({ "ifname": name, "per_frame": figures.collect::<Map<String, Value>>(), "counters": counters })
+        json!({ "ifname": name, "link": if nic.is_up() { "up" } else { "down" }, "missed": nic.missed(),
+                "interrupts": nic.interrupts(), "per_frame": figures.collect::<Map<String, Value>>(), "counters": counters })
     };
     Ok(format!("{}\n", cards.iter().map(row).collect::<Value>()))
 }

@@ -1,8 +1,8 @@
 //! The card: takes frames off the wire into posted buffers, and frames out of descriptors onto the wire.
 //!
 //! It runs when its owner steps it and then does as much as descriptors, wire and bus allow by `now`. Descriptors are read
-//! from memory up to four at a time (64 bytes), receive descriptors written back likewise, transmit descriptors only where
-//! the driver asked for a report (RS).
+//! from memory up to `nic.fetch` at a time, receive descriptors written back four at a time (64 bytes), transmit descriptors
+//! only where the driver asked for a report (RS).
 
 use super::knobs::{COLD, MOVE};
 use super::regs::{LSC, RXO, RXT0, TXDW};
@@ -15,7 +15,7 @@ use clock::Instant;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Descriptors read or written in one burst on the bus: a line of 64 bytes.
+/// Receive descriptors written back in one burst on the bus: a line of 64 bytes.
 const LINE: usize = 4;
 
 /// Both engines.
@@ -178,7 +178,7 @@ impl RxEngine {
         let (counts, knobs) = (&self.nic.counts, &self.nic.knobs);
         let mut clocks = bus::write_clocks(len as u64);
         if self.fetched == 0 {
-            self.fetched = self.ring.ready().min(LINE);
+            self.fetched = self.ring.ready().min(knobs.fetch.size());
             clocks += bus::read_clocks(self.fetched as u64 * bus::DESCRIPTOR);
             counts.rx_fetches.bump();
         }
@@ -374,7 +374,7 @@ impl TxEngine {
     fn account(&mut self, len: usize) {
         let mut clocks = bus::read_clocks(len as u64);
         if self.fetched == 0 {
-            self.fetched = self.ring.ready().min(LINE);
+            self.fetched = self.ring.ready().min(self.nic.knobs.fetch.size());
             clocks += bus::read_clocks(self.fetched as u64 * bus::DESCRIPTOR);
             self.nic.counts.tx_fetches.bump();
         }

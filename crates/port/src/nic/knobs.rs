@@ -1,7 +1,7 @@
 //! The knobs of `nic:`, each declared once: here. The options of a port's name are the same words without `nic.`.
 //!
 //! Those that may change while the card runs are read anew in each burst. Defaults are the driver of bridge2004 before its
-//! tweaks (T1 to T10, as the report is numbered in docs), so that each can be switched on alone.
+//! tweaks (T1 to T11, as the report is numbered in docs), so that each can be switched on alone.
 
 use crate::spec::{Fallback, Form, OptionInfo, Value};
 use std::fmt;
@@ -153,6 +153,8 @@ knobs! {
     tx_ring: Open, "T7", SIZES, "256", "Transmit descriptors.";
     prefetch: Live, "T10", upto(0, 32), "0",
         "Ask the cache for the first line of the frame this many places ahead; 0: do not.";
+    fetch: Live, "T11", upto(1, 64), "4",
+        "Descriptors that the card reads from memory at a time, if there are so many (hardware prefetch).";
     dma: Open, "", Form::Word(&["copy", "move", "cold"]), "copy",
         "Payload is copied into the posted buffer; or the buffers change hands; or copied and put out of the caches, as on PCI.";
     reg_read_ns: Live, "", upto(0, 100_000), "875",

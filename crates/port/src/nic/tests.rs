@@ -137,6 +137,13 @@ fn doorbells_and_write_backs_are_as_many_as_the_knobs_say() {
     let c = &tuned.counts;
     assert_eq!((c.rx_doorbells.get(), c.tx_doorbells.get(), c.tx_writebacks.get()), (n / 64, n / 64, n / 32));
     assert_eq!((c.cleaned.get() / c.cleanings.get(), c.register_reads.get()), (64, 0));
+    let ahead = run(",fetch=32", n as u32);
+    let fetches = |nic: &Nic| (nic.counts.rx_fetches.get(), nic.counts.tx_fetches.get());
+    // A ring of 256 has 255 posted: once it has three left at its end.
+    assert_eq!((fetches(&plain), fetches(&ahead)), ((n / 4 + 1, n / 4), (n / 32 + 1, n / 32)));
+    // 8 clocks, and 2 for each descriptor of 16 bytes: 16 for four of them, 72 for 32.
+    let saved = plain.counts.tx_bus_clocks.get() - ahead.counts.tx_bus_clocks.get();
+    assert_eq!(saved, n / 4 * 16 - n / 32 * 72);
     let flushed = run(",tx_tail_batch=64", n as u32);
     assert_eq!(flushed.counts.tx_doorbells.get(), n / 32, "and at the end of the burst");
     // The bus: bridge2004's 64 bits at 100 MHz, both directions of one frame.
