@@ -11,7 +11,8 @@
 //!
 //! Each prints what its model prints. What is wrong there is not here: netblast's share of errors is a fraction and not an integer;
 //! netsend's wait compares whole times, and its failed sends are counted and told at the end, not each by itself; juggle prints what it
-//! measured, for each kind of channel; tcpconnect's sockets do not block.
+//! measured, for each kind of channel; tcpconnect's sockets do not block. Before tcpp's and http's time starts one connection comes and
+//! goes ([`warm_up`]).
 //! The far end stands at the same place, or elsewhere as [`crate::netperf::serve`] has it.
 
 mod blast;
@@ -30,12 +31,28 @@ pub use juggle::{Juggle, Partner};
 pub use services::{Kind, Services};
 pub use tcpp::{Figure, Tcpp, TcppServer};
 
-use clock::Duration;
+use crate::netperf::session::Round;
+use crate::netperf::sockets::{Setup, Sockets, connect, wait};
+use anyhow::Context;
+use clock::{Duration, Instant};
 use std::io::Write;
+use std::net::SocketAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The largest payload of a datagram (netblast's and netsend's limit).
 pub const PAYLOAD_MAX: usize = 32_768;
+
+/// A connection that comes and goes before time starts. After it all hosts on the way know their neighbors.
+///
+/// Without it the first SYNs wait for an answer to ARP: `net.link.ether.inet.maxhold` of them, 16. The others are dropped and sent again a
+/// second later, and that second, not the work, was the figure: `tcpp -b 1` took 1.0 s.
+fn warm_up<S: Sockets>(sockets: &mut S, round: Round<'_, S>, at: SocketAddr, setup: &Setup) -> anyhow::Result<()> {
+    let Some(fd) = connect(sockets, round, Instant::NEVER, at, setup)? else { return Ok(()) };
+    sockets.shutdown(fd);
+    let ended = wait(sockets, round, Instant::NEVER, |sockets| sockets.recv(fd, &mut [0; 1]));
+    sockets.close(fd);
+    ended.map(drop).context("a first connection")
+}
 
 /// The time of day, as these tools print it.
 fn wall() -> Duration {

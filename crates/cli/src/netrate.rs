@@ -71,7 +71,7 @@ pub enum Tool {
         #[command(flatten)]
         place: PlaceArgs,
     },
-    /// Many connections, each with so many bytes
+    /// Many connections, each with so many bytes; one comes and goes before time starts
     Tcpp {
         /// Bytes of each
         #[arg(short = 'b', value_name = "BYTES", default_value_t = 10 << 20, value_parser = clap::value_parser!(u64).range(1..))]
@@ -88,7 +88,7 @@ pub enum Tool {
         #[command(flatten)]
         place: PlaceArgs,
     },
-    /// Fetch a file by HTTP/1.0 again and again, and say how often in a second
+    /// Fetch a file by HTTP/1.0 again and again, and say how often in a second; a connection without a request comes before
     Http {
         /// Connections at a time
         #[arg(short = 'n', value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=CLIENTS_MAX as i64))]

@@ -3,7 +3,7 @@
 //! A transfer counts when the answer is a 200 whose body has the length that its head says; whatever else a connection comes to is an
 //! error. The model counts an answer that says 404 as a transfer.
 
-use super::Out;
+use super::{Out, warm_up};
 use crate::files::Root;
 use crate::http::{Config, Http};
 use crate::load::Hosted;
@@ -144,6 +144,7 @@ impl Play for Fetch<'_> {
         let request = format!("GET {} HTTP/1.0\r\n\r\n", self.path);
         let (mut buffer, mut open) = (vec![0; READ], Vec::<Conn<S::Fd>>::with_capacity(self.at_a_time));
         let (mut transfers, mut errors) = (0u64, 0u64);
+        warm_up(sockets, round, at, &setup)?;
         let start = round(sockets, Pace::Go);
         let (mut now, mut moved_at) = (start, start);
         while now.since(start) < self.time && !dispatch::stop_requested() {

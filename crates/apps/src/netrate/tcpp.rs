@@ -1,6 +1,6 @@
 //! `tcpp`: so many connections, some at a time, each with so many bytes. They count when the far end has seen their end.
 
-use super::{Kind, Out, Services};
+use super::{Kind, Out, Services, warm_up};
 use crate::netperf::session::{Asked, Play, Round};
 use crate::netperf::sockets::{PATIENCE, Pace, Setup, Sockets, Waits};
 use crate::streams::Failure;
@@ -34,6 +34,13 @@ pub struct Tcpp<'o> {
     pub figure: Figure,
     /// Where it prints.
     pub out: Out<'o>,
+}
+
+impl<'o> Tcpp<'o> {
+    /// As its model: 32 connections at a time and in all, 10 MiB each.
+    pub fn new(out: Out<'o>) -> Tcpp<'o> {
+        Tcpp { bytes: 10 << 20, at_a_time: 32, conns: 32, figure: Figure::Gbps, out }
+    }
 }
 
 impl std::fmt::Debug for Tcpp<'_> {
@@ -79,6 +86,7 @@ impl Play for Tcpp<'_> {
         let chunk = vec![0; CHUNK];
         let mut open: Vec<Conn<S::Fd>> = Vec::with_capacity(self.at_a_time);
         let (mut begun, mut done, mut moved) = (0, 0, 0);
+        warm_up(sockets, round, at, &setup)?;
         let start = round(sockets, Pace::Go);
         let mut moved_at = start;
         while done < self.conns && !dispatch::stop_requested() {

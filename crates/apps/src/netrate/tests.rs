@@ -156,8 +156,9 @@ fn juggle_prints_what_it_measured() {
 fn tcpp_moves_all_its_bytes() {
     let tcpp = |figure| move |out| Tcpp { bytes: 100_000, at_a_time: 5, conns: 12, figure, out };
     let (mut bits, mut rate) = (Vec::new(), Vec::new());
-    play(tcpp(Figure::Gbps), &mut bits, |_, served| assert_eq!(served, 12));
-    play(tcpp(Figure::Cps), &mut rate, |_, served| assert_eq!(served, 12));
+    // And one before time starts.
+    play(tcpp(Figure::Gbps), &mut bits, |_, served| assert_eq!(served, 13));
+    play(tcpp(Figure::Cps), &mut rate, |_, served| assert_eq!(served, 13));
     let (bits, rate) = (lines(bits), lines(rate));
     let seconds = bits[0].strip_prefix("1200000 bytes transferred in ").and_then(|line| line.strip_suffix(" seconds"));
     assert!(seconds.unwrap().parse::<f64>().unwrap() > 0.0 && bits[1].ends_with(" Gbps"), "{bits:?}");

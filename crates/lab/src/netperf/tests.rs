@@ -2,6 +2,7 @@ use super::*;
 use apps::netperf::report::Style;
 use apps::netperf::session::Session;
 use apps::netperf::{Length, Options, Test};
+use apps::netrate::{Fetch, PATH, Tcpp};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -64,5 +65,29 @@ fn a_link_that_cannot_be_is_told() {
         };
         let why = Place { drivers, ..place.clone() }.run(&mut session).unwrap_err();
         assert!(format!("{why:#}").contains("speed"), "{why:#}");
+    }
+}
+
+/// What is counted where neighbors are known before 32 connections begin at once: no SYN is dropped, and so none is sent again.
+fn no_syn_again(place: &Place, play: &mut impl Play, also: &[&str]) {
+    let seen = place.run_counted(play).unwrap();
+    let none = ["inet.neigh.queue_full", "tcp.listen.duplicate_syns", "tcp.listen.retransmitted"];
+    for name in none.iter().chain(also) {
+        assert_eq!(seen.counters.get(*name), Some(&0), "{place:?}: {name}");
+    }
+}
+
+/// With the sizes that tcpp and http have unless told otherwise. A megabyte and more is also lost and sent again where a pair is full, so
+/// the timer's own count is looked at with a byte for each connection.
+#[test]
+fn time_starts_when_neighbors_are_known() {
+    for over in [Over::Pair, Over::Router] {
+        let (place, mut out) = (Place::new(over), Vec::new());
+        no_syn_again(&place, &mut Tcpp::new(&mut out), &[]);
+        no_syn_again(&place, &mut Tcpp { bytes: 1, ..Tcpp::new(&mut out) }, &["tcp.timer.rexmit"]);
+        let time = Duration::from_millis(100);
+        no_syn_again(&place, &mut Fetch { at_a_time: 32, time, path: PATH, out: &mut out }, &[]);
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.starts_with("335544320 bytes transferred in ") && text.ends_with("0 errors/second\n"), "{text}");
     }
 }
