@@ -219,7 +219,7 @@ pub struct UpArgs {
     /// Read and check the file, and run nothing
     #[arg(long)]
     pub check: bool,
-    /// Not live, but so many seconds of virtual time: each host asks each echo once a second
+    /// Not live, but so many seconds of virtual time: each host asks each echo once a second. Only datagrams are served
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub sim: Option<u64>,
     /// Of --sim: what is random follows from it

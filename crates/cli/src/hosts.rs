@@ -40,6 +40,7 @@ pub fn up(args: UpArgs) -> anyhow::Result<Exit> {
 /// `up --sim SECONDS FILE`: the same hosts on virtual time, everybody asking everybody.
 fn simulate(hosts: &[HostConfig], span: Duration, seed: u64) -> anyhow::Result<Exit> {
     let mut world = shape::from_hosts(hosts, seed).map_err(Fault::usage)?;
+    world.remarks().iter().for_each(|remark| notice(remark));
     let heard = probe(&mut world, hosts, span, Duration::from_secs(1)).context("a socket")?;
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
     for Heard { from, to, sent, answered, least, most, sum } in heard {

@@ -40,7 +40,7 @@ pub struct PlaceArgs {
     /// Options of the ports between, as in tso=on,csum=on; see 'linerate ports'
     #[arg(long, value_name = "OPTIONS", default_value = "", hide_default_value = true, conflicts_with = "far")]
     pub link: String,
-    /// The hosts of this file instead of --over, on one thread and without netisr: its first asks its last
+    /// The hosts of this file instead of --over, on one thread and without their services: its first asks its last
     #[arg(long, value_name = "FILE", conflicts_with_all = ["over", "threads", "link", "far", "port", "dispatch"], value_hint = ValueHint::FilePath)]
     pub topo: Option<PathBuf>,
     /// Of --topo: who asks
@@ -186,6 +186,7 @@ impl PlaceArgs {
         }
         let shape = Shape::new(hosts, self.near.as_deref(), self.asked.as_deref());
         let shape = shape.map_err(|why| Fault::usage(format!("{}: {why}", file.display())))?;
+        shape.remarks().iter().for_each(|remark| notice(remark));
         Ok(Where::Shape(Box::new(shape)))
     }
 

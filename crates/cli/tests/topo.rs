@@ -165,6 +165,43 @@ fn netperfs_ends_stand_in_every_shape() {
     }
 }
 
+/// Netisr's workstreams and knobs, in one file that runs in three ways. Where one thread steps all hosts their work is its own, and who had
+/// threads is told so.
+#[test]
+fn a_file_with_netisr_runs_live_on_virtual_time_and_between_netperfs_ends() {
+    let dir = Dir::new("topo-isr");
+    let host = |name: &str, addr: &str, head: &str, rest: &str| {
+        format!(
+            "[[host]]\nname = '{name}'\n{head}\n[[host.iface]]\nport = 'pair:ab'\nname = 'eth0'\n\
+             addresses = ['{addr}/24']\n[[host.service]]\nkind = 'echo'\n{rest}\n"
+        )
+    };
+    let knobs = "[host.sysctl]\n'net.isr.dispatch' = 'deferred'\n'net.isr.proto.ip.qlimit' = 100";
+    let a = host("a", "10.0.0.1", "isr = { workstreams = 1 }", knobs);
+    let threads = "locks = 'light'\nisr = { workstreams = 2, bind = true }";
+    let b = host("b", "10.0.0.2", threads, &format!("[[host.service]]\nkind = 'iperf3'\n{knobs}"));
+    let file = dir.path("isr.toml");
+    std::fs::write(&file, a + &b).unwrap();
+    let own = "linerate: b: isr.workstreams = 2 and isr.bind: netisr has no threads here; the host's own loop does the work of one \
+               workstream\n";
+    let datagrams = "linerate: b: on virtual time only datagrams are served: not iperf3 on port 5201\n";
+
+    let (code, out, err) = words(&format!("up --sim 3 {file}"));
+    assert_eq!((code, err), (Some(0), format!("{own}{datagrams}")), "{out}");
+    assert_eq!(out.matches(" 3 of 3  ").count(), 2, "{out}");
+
+    let (code, out, err) = words(&format!("netperf --topo {file} -t TCP_RR -l -100 -j"));
+    assert_eq!((code, err.as_str()), (Some(0), own), "{out}");
+
+    let up = Up::start(&file, 2, &dir);
+    for (name, workstreams) in [("a", 1), ("b", 2)] {
+        let table = up.json(name, "netstat -Q");
+        assert_eq!(table["workstreams"].as_array().unwrap().len(), 4 * workstreams, "{name}: {table}");
+        assert_eq!(up.ctl(name, "sysctl -n net.isr.dispatch net.isr.proto.ip.qlimit"), "deferred\n100\n");
+    }
+    assert_eq!(up.end().0, Some(0));
+}
+
 #[test]
 fn a_link_that_joins_nobody_is_refused_with_its_line() {
     let dir = Dir::new("loose");

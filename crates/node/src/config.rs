@@ -130,6 +130,35 @@ pub fn stride_for(ports: &[Spec]) -> Stride {
     if ports.iter().any(Spec::is_zero_copy) { Stride::PowerOfTwo } else { Stride::Odd }
 }
 
+/// A host where one thread steps all hosts, and what is otherwise there than its file says.
+#[derive(Clone, Debug)]
+pub struct OnOneThread {
+    /// The host.
+    pub config: HostConfig,
+    /// A sentence, if its netisr is another one.
+    pub remark: Option<String>,
+}
+
+impl HostConfig {
+    /// The host where one thread steps all hosts: its locks, threads and core are nobody's there. Of netisr one workstream is left,
+    /// whose work the host's own loop does, so that all its knobs mean what they say.
+    pub fn on_one_thread(&self) -> OnOneThread {
+        let IsrConfig { workstreams, bind, .. } = self.isr;
+        let had_threads = workstreams > 0 && self.locks != "up";
+        let remark = had_threads.then(|| {
+            let bound = if bind { " and isr.bind" } else { "" };
+            let name = &self.name;
+            format!(
+                "{name}: isr.workstreams = {workstreams}{bound}: netisr has no threads here; the host's own loop does the work \
+                 of one workstream"
+            )
+        });
+        let isr = IsrConfig { workstreams: workstreams.min(1), bind: false, ..self.isr.clone() };
+        let config = HostConfig { locks: "up".to_owned(), threads: 1, isr, ..self.clone() };
+        OnOneThread { config, remark }
+    }
+}
+
 /// A host's netisr: whether, and by whom, frames are taken through the stack later than they are taken from ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IsrConfig {

@@ -48,6 +48,8 @@ pub struct World {
     /// What each host serves.
     services: Vec<Vec<Service>>,
     buffer: Vec<u8>,
+    /// What of files does not run.
+    remarks: Vec<String>,
 }
 
 /// Rounds at one instant before a world is called stuck: a loop that makes frames out of nothing.
@@ -66,6 +68,7 @@ impl World {
             links: 0,
             services: Vec::new(),
             buffer: Vec::new(),
+            remarks: Vec::new(),
         }
     }
 
@@ -175,7 +178,7 @@ impl World {
 
     /// Frames unaccounted for at any host: none, or something is wrong.
     pub fn imbalances(&self) -> Vec<(String, i64)> {
-        let imbalance = |host: &Host<Up>| (host.stack.name.clone(), host.stack.audit(host.cx()).imbalance());
+        let imbalance = |host: &Host<Up>| (host.stack.name.clone(), host.audit().imbalance());
         self.hosts.iter().map(imbalance).filter(|(_, imbalance)| *imbalance != 0).collect()
     }
 }

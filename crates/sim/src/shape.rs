@@ -2,13 +2,13 @@
 //!
 //! Chance follows from the world's seed: each `impair` without a seed of its own, and each host without one, gets one drawn
 //! from it. What a port would need the real world for (a TAP, a file of frames, a card's threads) cannot be had here. Services are
-//! those of datagrams; streams are the caller's, by [`World::host`].
+//! those of datagrams; streams are the caller's, by [`World::host`]. What of a file does not run is in [`World::remarks`].
 
 use crate::{HostId, World};
 use clock::Clock;
 use lock::Up;
 use node::Host;
-use node::config::{self, ConfigError, HostConfig, IfaceConfig, IsrConfig};
+use node::config::{self, ConfigError, HostConfig, IfaceConfig, OnOneThread, ServiceConfig};
 use node::run::{BuildError, build};
 use node::service::Service;
 use port::spec::{Kind, Spec};
@@ -65,31 +65,45 @@ pub fn from_hosts(configs: &[HostConfig], seed: u64) -> Result<World, ShapeError
     Ok(world)
 }
 
+/// A service in a sentence.
+fn what(service: &ServiceConfig) -> String {
+    format!("{} on port {}", service.kind, service.port.0)
+}
+
 impl World {
-    /// Adds a host as `config` says, with its services of datagrams. Its threads, locks and core are nobody's here: one thread
-    /// steps all hosts.
+    /// What of the hosts that were added from files does not run here, or runs otherwise: a sentence each.
+    pub fn remarks(&self) -> &[String] {
+        &self.remarks
+    }
+
+    /// Adds a host as `config` says, with its services of datagrams, [on one thread](HostConfig::on_one_thread).
     ///
     /// # Errors
     /// [`ShapeError`].
     pub fn add_configured(&mut self, config: &HostConfig) -> Result<HostId, ShapeError> {
         let ifaces = config.ifaces.iter().zip(0..);
         let ifaces = ifaces.map(|(iface, at)| self.on_virtual_time(&config.name, iface, at));
+        let OnOneThread { config: single, remark } = config.on_one_thread();
         let config = HostConfig {
             ifaces: ifaces.collect::<Result<_, _>>()?,
             seed: Some(config.seed.unwrap_or_else(|| self.draw(self.hosts.len(), usize::MAX))),
-            locks: "up".to_owned(),
-            threads: 1,
-            isr: IsrConfig::default(),
-            ..config.clone()
+            ..single
         };
         let host: Host<Up> = build(&config, &self.pairs, Clock::sim(&self.clock))?;
         let calls = host.shared_calls();
-        let of_datagrams = config.services.iter().filter(|service| service.kind.is_datagrams());
-        let opened = of_datagrams.map(|service| {
-            let what = format!("{} on port {}", service.kind, service.port.0);
+        let (of_datagrams, others): (Vec<_>, Vec<_>) =
+            config.services.iter().partition(|service| service.kind.is_datagrams());
+        let opened = of_datagrams.into_iter().map(|service| {
+            let what = what(service);
             Service::open(&calls, *service).map_err(|why| ShapeError::Service { host: config.name.clone(), what, why })
         });
         let services = opened.collect::<Result<Vec<_>, _>>()?;
+        self.remarks.extend(remark);
+        if !others.is_empty() {
+            let others: Vec<String> = others.into_iter().map(what).collect();
+            let name = &config.name;
+            self.remarks.push(format!("{name}: on virtual time only datagrams are served: not {}", others.join(", ")));
+        }
         self.hosts.push(host);
         self.services.resize_with(self.hosts.len(), Vec::new);
         if let Some(place) = self.services.last_mut() {

@@ -162,6 +162,26 @@ fn a_generator_with_a_rate_runs_on_virtual_time_to_the_frame() {
     assert_eq!(world.imbalances(), []);
 }
 
+/// A host whose netisr queues all it receives does so on virtual time as well, in its own loop.
+#[test]
+fn what_netisr_defers_is_queued_on_virtual_time() {
+    let mut hosts = shape("host-router-host");
+    for host in &mut hosts {
+        host.set("isr.workstreams", "1").unwrap();
+        host.set("net.isr.dispatch", "deferred").unwrap();
+    }
+    let mut world = from_hosts(&hosts, 7).unwrap();
+    assert!(unanswered(&mut world, &hosts).is_empty());
+    assert_eq!(world.imbalances(), []);
+    for id in world.hosts() {
+        let work = world.host(id).isr_seen().unwrap().work;
+        let ip = work.iter().find(|row| row.name == "ip").unwrap();
+        assert!(ip.queued > 0 && ip.queued == ip.handled && ip.dispatched == 0, "{ip:?}");
+    }
+    let streams = "on virtual time only datagrams are served: not iperf3 on port 5201, netserver on port 12865";
+    assert_eq!(world.remarks(), [format!("a: {streams}"), format!("b: {streams}")]);
+}
+
 #[test]
 fn what_virtual_time_does_not_have_is_an_error_and_so_is_a_loose_end() {
     let host = |port: &str| format!("[[host]]\nname = 'a'\n[[host.iface]]\nport = '{port}'\nname = 'eth0'\n");

@@ -8,7 +8,7 @@ use apps::netperf::sockets::{Pace, Sockets};
 use clock::Clock;
 use lock::Up;
 use node::Host;
-use node::config::{HostConfig, IsrConfig};
+use node::config::HostConfig;
 use port::Pairs;
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -19,10 +19,12 @@ pub struct Shape {
     near: usize,
     far: usize,
     address: Ipv4Addr,
+    remarks: Vec<String>,
 }
 
 impl Shape {
-    /// `near` asks `far`; without names the file's first host asks its last. One thread enters each host, whatever the file says.
+    /// `near` asks `far`; without names the file's first host asks its last. One thread steps all hosts
+    /// ([`HostConfig::on_one_thread`]).
     ///
     /// # Errors
     /// There is no such host, or the far one has no address, or both are one.
@@ -38,8 +40,14 @@ impl Shape {
         let ended = hosts.get(far).filter(|_| near != far).ok_or("a test is between two hosts; name them")?;
         let address = ended.ifaces.iter().flat_map(|iface| &iface.addresses).map(|addr| addr.addr).next();
         let address = address.ok_or_else(|| format!("host {} has no address to be asked at", ended.name))?;
-        let single = |host| HostConfig { locks: "up".to_owned(), threads: 1, isr: IsrConfig::default(), ..host };
-        Ok(Shape { hosts: hosts.into_iter().map(single).collect(), near, far, address })
+        let single = hosts.iter().map(HostConfig::on_one_thread).map(|single| (single.config, single.remark));
+        let (hosts, remarks): (_, Vec<_>) = single.unzip();
+        Ok(Shape { hosts, near, far, address, remarks: remarks.into_iter().flatten().collect() })
+    }
+
+    /// What runs otherwise than the file says: a sentence each.
+    pub fn remarks(&self) -> &[String] {
+        &self.remarks
     }
 
     /// Where the far end is.
