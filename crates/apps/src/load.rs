@@ -89,6 +89,8 @@ pub struct Load<'o, M> {
     pub json: bool,
     /// Where it prints.
     pub out: &'o mut dyn Write,
+    /// What it found, once it is done.
+    pub report: Option<Report>,
 }
 
 impl<M> std::fmt::Debug for Load<'_, M> {
@@ -111,6 +113,7 @@ impl<M: Mix> Play for Load<'_, M> {
         round(sockets, Pace::Go);
         let report = Report { clients: self.clients, depth: self.depth, ..played? };
         let text = if self.json { report.json::<M>(&self.mix) } else { report.text::<M>(&self.mix) };
+        self.report = Some(report);
         Ok(self.out.write_all(text.as_bytes())?)
     }
 }

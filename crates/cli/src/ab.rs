@@ -9,7 +9,7 @@ use clap::Args;
 use dispatch::netisr::Mode;
 use lab::ab::Variant;
 use lab::netperf::{DISPATCH, Drivers, Isr, Over, Place};
-use lab::rigs::Work;
+use lab::rigs::{Service, Work};
 use node::config::HostConfig;
 use std::time::Duration;
 
@@ -25,6 +25,7 @@ ticks of an operation went and which counters moved differently; then ministat's
 Examples:
   linerate ab --a net.isr.dispatch=direct --b net.isr.dispatch=deferred --both over=router TCP_RR
   linerate ab --a link.tso=off --b link.tso=on TCP_STREAM
+  linerate ab --a net.isr.dispatch=direct --b net.isr.dispatch=deferred --both threads=on kvload
   linerate ab --a over=native --b over=pair tcpconnect")]
 pub struct AbArgs {
     /// How the one is set
@@ -36,7 +37,7 @@ pub struct AbArgs {
     /// What both have, before their own
     #[arg(long, value_name = "KNOBS", value_delimiter = ',', value_parser = knob)]
     pub both: Vec<(String, String)>,
-    /// A test of netperf's, or tcpconnect
+    /// A test of netperf's, tcpconnect, kvload, fileload or http
     #[arg(value_name = "WORKLOAD", value_parser = workload)]
     pub workload: Workload,
     /// Seconds of a trial
@@ -53,13 +54,19 @@ pub enum Workload {
     Netperf(Test),
     /// Connections, one after the other.
     Connect,
+    /// Clients of a service.
+    Serve(Service),
 }
 
 fn workload(word: &str) -> Result<Workload, String> {
     if word.eq_ignore_ascii_case("tcpconnect") {
         return Ok(Workload::Connect);
     }
-    word.parse().map(Workload::Netperf).map_err(|why: String| format!("{why}, tcpconnect"))
+    if let Some(service) = Service::ALL.into_iter().find(|service| service.name().eq_ignore_ascii_case(word)) {
+        return Ok(Workload::Serve(service));
+    }
+    let others = Service::ALL.map(Service::name).join(", ");
+    word.parse().map(Workload::Netperf).map_err(|why: String| format!("{why}, tcpconnect, {others}"))
 }
 
 fn knob(word: &str) -> Result<(String, String), String> {
@@ -78,6 +85,7 @@ pub fn run(args: &AbArgs) -> anyhow::Result<Exit> {
                 Work::Netperf(options)
             }
             Workload::Connect => Work::Connect(args.length),
+            Workload::Serve(service) => Work::Serve(service, args.length),
         };
         let words: Vec<String> = own.iter().map(|(key, value)| format!("{key}={value}")).collect();
         Ok(Variant { words: words.join(","), place, work })
@@ -184,7 +192,8 @@ mod tests {
             let why = of(words).unwrap_err();
             assert!(why.contains(part), "{words}: {why}");
         }
-        assert!(workload("TCP_NONE").unwrap_err().ends_with("tcpconnect"));
+        assert!(workload("TCP_NONE").unwrap_err().ends_with("tcpconnect, kvload, fileload, http"));
+        assert_eq!(workload("fileload"), Ok(Workload::Serve(Service::Files)));
         assert_eq!(workload("tcp_rr"), Ok(Workload::Netperf(Test::TcpRr)));
     }
 }

@@ -11,7 +11,11 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Says `words`.
-pub fn run(url: Option<&str>, json: bool, words: Vec<String>) -> anyhow::Result<Exit> {
+pub fn run(url: Option<&str>, json: bool, mut words: Vec<String>) -> anyhow::Result<Exit> {
+    // Wherever it stands: 'netstat -Q -j' as 'netstat -j -Q'.
+    let before = words.len();
+    words.retain(|word| word != "-j" && word != "--json");
+    let json = json || words.len() < before;
     let Some(url) = url else {
         return Err(Fault::usage("no control socket: give --url unix:///path, or set LINERATE_CTL"));
     };

@@ -32,6 +32,7 @@ impl LoadArgs {
     pub fn play<M: Mix>(&self, words: &[OsString], mix: M) -> anyhow::Result<Exit> {
         let place = self.place.place(words, M::PORT)?;
         let (clients, depth) = (self.clients as usize, self.depth as usize);
-        place.play(&mut Load { mix, time: self.time, clients, depth, json: self.json, out: &mut io::stdout() })
+        let (time, json) = (self.time, self.json);
+        place.play(&mut Load { mix, time, clients, depth, json, out: &mut io::stdout(), report: None })
     }
 }

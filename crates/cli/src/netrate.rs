@@ -138,7 +138,7 @@ pub fn run(args: &NetrateArgs, words: &[OsString]) -> anyhow::Result<Exit> {
             play(place, words, &mut Tcpp { bytes: *bytes, at_a_time, conns, figure, out })
         }
         Tool::Http { at_a_time, time, path, place } => {
-            play(place, words, &mut Fetch { at_a_time: usize::from(*at_a_time), time: *time, path, out })
+            play(place, words, &mut Fetch { at_a_time: usize::from(*at_a_time), time: *time, path, out, done: None })
         }
         Tool::Httpd(args) => receive::<Httpd>("httpd", args, words),
         Tool::Tcpreceive(args) => receive::<Tcpreceive>("tcpreceive", args, words),

@@ -1,4 +1,4 @@
-//! `linerate repro` rtems2014 and bridge2004, in their shortest form: every row is there, or says why it is not. One after the
+//! `linerate repro` rtems2014, bridge2004 and netisr2005, in their shortest form: every row is there, or says why it is not. One after the
 //! other: they stay on the same core.
 
 mod common;
@@ -96,7 +96,7 @@ const RUNGS: [&str; 10] = [
     "t9.pages",
     "t10.prefetch",
 ];
-const UNDONE: [&str; 3] = ["t8.polled_1", "t8.intr", "t8.itr"];
+const BESIDE: [&str; 5] = ["t11.bus133", "t11.hw_prefetch", "t8.polled_1", "t8.intr", "t8.itr"];
 
 #[test]
 fn bridge2004_has_every_rung_with_two_ports_and_four() {
@@ -118,22 +118,23 @@ fn bridge2004_has_every_rung_with_two_ports_and_four() {
         sheets.iter().find(has).unwrap_or_else(|| panic!("no {title}"))
     };
     for (ports, then) in [("2", 2333.0), ("4", 1750.0)] {
-        for rung in RUNGS.iter().chain(&UNDONE) {
+        for rung in RUNGS.iter().chain(&BESIDE) {
             let id = format!("p{ports}.{rung}");
             assert!(row(&id)["now"]["median"].as_f64() > Some(0.0), "{}", row(&id));
             assert_eq!(row(&id)["vs_previous"].is_null(), *rung == "first");
         }
-        for rung in RUNGS[1..].iter().chain(&UNDONE) {
+        for rung in RUNGS[1..].iter().chain(&BESIDE) {
             assert!(row(&format!("p{ports}.alone.{rung}"))["vs_previous"].is_object());
         }
         assert_eq!(row(&format!("p{ports}.t10.prefetch"))["then"]["median"], then);
-        assert!(row(&format!("p{ports}.t11.hw_prefetch"))["missing"].as_str().unwrap().starts_with("not modelled: "));
         let costs = sheet(&format!("{ports} ports, dma=cold"));
         let place = |column: &str| costs["head"].as_array().unwrap().iter().position(|head| head == column).unwrap();
         let cell = |row: usize, column: &str| &costs["rows"][row][place(column)];
         let doorbells = [0, 1, 2].map(|rung| cell(rung, "doorbells").as_f64().unwrap());
         assert_eq!(doorbells, [2.0, 1.015625, 0.03125]);
         assert_eq!(cell(0, "write-backs"), 1.25);
+        let allows = [9, 10, 11].map(|row| cell(row, "bus allows Mframe/s").as_f64().unwrap());
+        assert!(allows[1] > 1.3 * allows[0] && allows[2] > allows[1], "T10, T11's bus, T11: {allows:?}");
         // 1200 less 255 descriptors of each port; on average 31 more that the card was not told of, when it is told of 64 at a time.
         let missed = [0, 6, 7].map(|rung| cell(rung, "missed in 2 ms").as_str().unwrap());
         let expected = if ports == "2" {
@@ -157,4 +158,31 @@ fn dma_is_of_bridge2004_only() {
     let output = run(&mut linerate(&["repro", "rump2014", "--dma", "copy"]));
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("only bridge2004 has cards"));
+}
+
+/// Its rows by column and mode, the verdicts of both modes, why what helps helps, and what ministat says of three.
+#[test]
+fn netisr2005_has_its_table_its_verdicts_and_reasons() {
+    let _alone = alone();
+    let output = run(&mut linerate(&["repro", "netisr2005", "--quick", "--rounds", "3", "--json"]));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = report["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 9 * 3 * 3, "tests, columns, modes");
+    assert!(rows.iter().all(|row| row["now"]["median"].as_f64() > Some(0.0)));
+    let sheets = report["beside"]["sheets"].as_array().unwrap();
+    let table = &sheets[0];
+    assert_eq!((table["rows"].as_array().unwrap().len(), table["head"].as_array().unwrap().len()), (27, 7), "{table}");
+    let of = &table["rows"][0];
+    assert!(of[4].is_string() && of[6].is_string() && of[2].as_str().is_some_and(|then| !then.is_empty()), "{of}");
+    for reason in sheets[1]["rows"].as_array().unwrap() {
+        let [mode, cause, told] = [1, 3, 4].map(|at| reason[at].as_str().unwrap());
+        assert!(["direct", "hybrid"].contains(&mode) && ["queueing", "wakeups", "cache"].contains(&cause), "{reason}");
+        assert!(told.contains("outside the stack") && told.contains("of which inet."), "{told}");
+    }
+    let texts = report["beside"]["texts"].as_array().unwrap();
+    assert_eq!(texts.len(), 27);
+    let text: Vec<&str> = texts[0].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
+    assert!(text.iter().any(|line| line.contains("_hybrid")), "three sets: {text:?}");
 }

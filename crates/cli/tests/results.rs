@@ -90,12 +90,13 @@ fn a_gate_says_what_it_came_to_by_its_exit_code() {
     };
     assert_eq!(gate(&[&files[0]], &[]), ("fine: no row is more than 5 % slower".to_owned(), Some(0)));
     let regression = "regression: more than 5 % slower: bridge.1k.burst32";
-    assert_eq!(gate(&[&files[1]], &[]), (regression.to_owned(), Some(1)));
-    assert_eq!(gate(&[&files[1], &files[1]], &[]).1, Some(1), "slow each time");
+    assert_eq!(gate(&[&files[1], &files[1]], &[]), (regression.to_owned(), Some(1)), "slow each time");
+    let (alone, code) = gate(&[&files[1]], &[]);
+    assert!(alone.contains("slower, in one run alone: bridge.1k.burst32") && code == Some(2), "{alone} {code:?}");
     assert_eq!(gate(&[&files[1], &files[0]], &[]).1, Some(0), "slow once");
     assert_eq!(gate(&[&files[2]], &[]).1, Some(2));
     assert_eq!(gate(&[&files[1]], &["--tolerance", "80"]).1, Some(0));
-    let (out, _, code) = said(&["gate", "--baseline", &files[0], &files[1], "--json"]);
+    let (out, _, code) = said(&["gate", "--baseline", &files[0], &files[1], &files[1], "--json"]);
     let json: serde_json::Value = serde_json::from_str(&out).unwrap();
     assert_eq!(
         (json["outcome"].as_str(), json["rows"][0]["says"].as_str(), code),

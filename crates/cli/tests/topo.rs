@@ -197,6 +197,8 @@ fn a_file_with_netisr_runs_live_on_virtual_time_and_between_netperfs_ends() {
     for (name, workstreams) in [("a", 1), ("b", 2)] {
         let table = up.json(name, "netstat -Q");
         assert_eq!(table["workstreams"].as_array().unwrap().len(), 4 * workstreams, "{name}: {table}");
+        let behind = up.ctl(name, "netstat -Q -j");
+        assert!(behind.starts_with('{') && behind.contains("workstreams"), "-j behind the words: {behind}");
         assert_eq!(up.ctl(name, "sysctl -n net.isr.dispatch net.isr.proto.ip.qlimit"), "deferred\n100\n");
     }
     assert_eq!(up.end().0, Some(0));

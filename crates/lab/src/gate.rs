@@ -18,7 +18,7 @@ use std::fmt::Write;
 pub enum Outcome {
     /// Every row holds.
     Fine = 0,
-    /// A row has got slower, in every run.
+    /// A row has got slower, in every run, of two at least.
     Regression = 1,
     /// Of some row nobody knows.
     Inconclusive = 2,
@@ -86,8 +86,9 @@ pub fn judge(baseline: &Report, runs: &[Report], tolerance: f64) -> Gate {
     let any = |says: Says| rows.iter().any(|row| row.says == says);
     let outcome = match () {
         () if !unfit.is_empty() => Outcome::Unfit,
-        () if any(Says::Slower) => Outcome::Regression,
-        () if any(Says::Unclear) || any(Says::Gone) || rows.is_empty() => Outcome::Inconclusive,
+        // One run alone confirms nothing: a neighbor may have had the machine.
+        () if any(Says::Slower) && runs.len() > 1 => Outcome::Regression,
+        () if any(Says::Slower) || any(Says::Unclear) || any(Says::Gone) || rows.is_empty() => Outcome::Inconclusive,
         () => Outcome::Fine,
     };
     Gate { outcome, tolerance, unfit, rows }
@@ -213,13 +214,13 @@ impl Gate {
             Outcome::Regression => format!("regression: more than {borne} % slower: {}", ids(Says::Slower)),
             Outcome::Inconclusive => {
                 let (unclear, gone) = (ids(Says::Unclear), ids(Says::Gone));
-                let parts = [("unclear", unclear), ("gone", gone)];
+                let parts = [("slower, in one run alone", ids(Says::Slower)), ("unclear", unclear), ("gone", gone)];
                 let parts: Vec<String> = parts
                     .into_iter()
                     .filter(|(_, of)| !of.is_empty())
                     .map(|(word, of)| format!("{word}: {of}"))
                     .collect();
-                format!("inconclusive: {}; more trials (--rounds) would say more", parts.join("; "))
+                format!("inconclusive: {}; more trials (--rounds), or one more run, would say more", parts.join("; "))
             }
             Outcome::Unfit => "unfit: this machine, now, shows nothing against this baseline".to_owned(),
         }

@@ -42,7 +42,7 @@ pub use ftp::{BUFFER as FTP_BUFFER, FtpSubject, Setup, WARM as FTP_WARM, Way, ft
 pub use hosts::{HostsRig, SharedRig, idle_host_bytes};
 pub use isr::{IsrRig, IsrThreadRig, LightRig};
 pub use lanes::{LanesRig, Leave};
-pub use netperf::{NetperfRig, Work};
+pub use netperf::{NetperfRig, Service, Work};
 pub use nic::{
     FINAL as NIC_FINAL, FIRST as NIC_FIRST, NicCosts, NicHalves, NicRig, NicSetup, NicStall, ROUND as NIC_ROUND,
     stall as nic_stall,

@@ -32,7 +32,7 @@ fn play<M: Mix>(mix: M, clients: usize, depth: usize, json: bool, look: impl FnO
     let at = SocketAddr::from(([10, 0, 0, 2], port));
     let mut out = Vec::new();
     let time = Duration::from_millis(400); // a processor may be somebody else's for a while
-    Load { mix, time, clients, depth, json, out: &mut out }.near(&mut near, &mut round, at).unwrap();
+    Load { mix, time, clients, depth, json, out: &mut out, report: None }.near(&mut near, &mut round, at).unwrap();
     for _ in 0..100 {
         round(&mut near, Pace::Go);
     }

@@ -34,6 +34,8 @@ pub struct Fetch<'o> {
     pub path: &'o str,
     /// Where it prints.
     pub out: Out<'o>,
+    /// Transfers, and in how many seconds, once it is done.
+    pub done: Option<(u64, f64)>,
 }
 
 impl std::fmt::Debug for Fetch<'_> {
@@ -176,6 +178,7 @@ impl Play for Fetch<'_> {
         }
         open.iter().for_each(|conn| sockets.close(conn.fd));
         let seconds = round(sockets, Pace::Go).since(start).as_secs_f64().max(1e-9);
+        self.done = Some((transfers, seconds));
         writeln!(self.out, "{:.0} transfers/second", transfers as f64 / seconds)?;
         Ok(writeln!(self.out, "{:.0} errors/second", errors as f64 / seconds)?)
     }

@@ -86,7 +86,7 @@ fn time_starts_when_neighbors_are_known() {
         no_syn_again(&place, &mut Tcpp::new(&mut out), &[]);
         no_syn_again(&place, &mut Tcpp { bytes: 1, ..Tcpp::new(&mut out) }, &["tcp.timer.rexmit"]);
         let time = Duration::from_millis(100);
-        no_syn_again(&place, &mut Fetch { at_a_time: 32, time, path: PATH, out: &mut out }, &[]);
+        no_syn_again(&place, &mut Fetch { at_a_time: 32, time, path: PATH, out: &mut out, done: None }, &[]);
         let text = String::from_utf8(out).unwrap();
         assert!(text.starts_with("335544320 bytes transferred in ") && text.ends_with("0 errors/second\n"), "{text}");
     }

@@ -19,6 +19,7 @@ use anyhow::Context;
 use apps::netperf::{self, Length, Test};
 use clock::Duration;
 use dispatch::netisr::Mode;
+use std::collections::BTreeMap;
 use std::iter::once;
 
 /// How long a trial goes on.
@@ -115,8 +116,41 @@ struct Measured {
     samples: Vec<Sample>,
     /// What was done for each [`Work::each`], by mode: as [`DID`].
     did: Vec<[f64; DID.len()]>,
+    /// What it cost, likewise.
+    costs: Vec<Cost>,
     /// The column's.
     floor: NoiseFloor,
+}
+
+/// The stage of a loop that has nothing to do.
+const IDLE: &str = "inet.timers";
+
+/// Ticks of one [`Work::each`], of all machines together, by the cost ledger.
+struct Cost {
+    /// From one to the next.
+    all: f64,
+    /// By stage of the stack.
+    stages: BTreeMap<&'static str, f64>,
+}
+
+impl Cost {
+    fn of(mut rig: NetperfRig, many: f64) -> anyhow::Result<Cost> {
+        let reading = rig.trial()?;
+        let each = reading.ops.max(1) as f64 / many;
+        // Loops without work look at their timers: that is waiting.
+        let busy = rig.seen().stages.iter().filter(|(stage, _)| **stage != IDLE);
+        let stages = busy.map(|(stage, (ticks, _))| (*stage, *ticks as f64 / each));
+        Ok(Cost { all: reading.ticks as f64 / each, stages: stages.collect() })
+    }
+
+    fn inside(&self) -> f64 {
+        self.stages.values().sum()
+    }
+
+    /// Machines of threads of their own work beside each other: there it may be less than nothing.
+    fn outside(&self) -> f64 {
+        self.all - self.inside()
+    }
 }
 
 /// The report's table, then and now.
@@ -155,7 +189,8 @@ pub fn netisr2005(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyh
 
 /// The noise floor of a column: a trial of its first row against itself.
 fn noise(column: Column, options: &Options, run_options: &run::Options) -> anyhow::Result<NoiseFloor> {
-    let [a, again] = run::against_itself(&mut rig(&ROWS[0], column, Mode::Direct, options), run_options, &mut |_| ())?;
+    let [a, again] =
+        run::against_itself(&mut rig(&ROWS[0], column, Mode::Direct, options, false), run_options, &mut |_| ())?;
     Ok(NoiseFloor::of(&a, &again)?)
 }
 
@@ -177,9 +212,9 @@ fn work(row: &Then, options: &Options) -> Work {
     }
 }
 
-fn rig(row: &Then, column: Column, dispatch: Mode, options: &Options) -> NetperfRig {
+fn rig(row: &Then, column: Column, dispatch: Mode, options: &Options, ledger: bool) -> NetperfRig {
     let isr = Some(Isr { workstreams: column.workstreams(), dispatch });
-    let place = Place { isr, drivers: column.drivers(), ..Place::new(row.over) };
+    let place = Place { isr, drivers: column.drivers(), ledger, ..Place::new(row.over) };
     let work = work(row, options);
     let word = MODES.iter().find(|(mode, _)| *mode == dispatch).map_or("", |(_, word)| word);
     NetperfRig::new(&format!("{}.{}.{word}", column.word(), row.id), place, work)
@@ -192,7 +227,7 @@ fn measure(
     options: &Options,
     run_options: &run::Options,
 ) -> anyhow::Result<Measured> {
-    let mut rigs: Vec<NetperfRig> = MODES.iter().map(|(mode, _)| rig(row, column, *mode, options)).collect();
+    let mut rigs: Vec<NetperfRig> = MODES.iter().map(|(mode, _)| rig(row, column, *mode, options, false)).collect();
     let mut did = Vec::new();
     let (many, _) = work(row, options).each();
     // One more trial of each, for what netisr does in it.
@@ -202,9 +237,12 @@ fn measure(
         let counts = [netisr.directly, netisr.queued, netisr.wakeups, *waited, *others];
         did.push(counts.map(|count| count as f64 / ops));
     }
+    // And one with the ledger on: its readings cost, so that it is no other's.
+    let cost = |(mode, _): &(Mode, &str)| Cost::of(rig(row, column, *mode, options, true), many);
+    let costs = MODES.iter().map(cost).collect::<anyhow::Result<Vec<_>>>()?;
     let mut subjects: Vec<Box<dyn Subject>> = rigs.into_iter().map(|rig| Box::new(rig) as Box<dyn Subject>).collect();
     let samples = run::interleave(&mut subjects, run_options, &mut |_| ())?;
-    Ok(Measured { row, column, work: work(row, options), samples, did, floor })
+    Ok(Measured { row, column, work: work(row, options), samples, did, costs, floor })
 }
 
 fn rows(of: &Measured) -> anyhow::Result<Vec<Row>> {
@@ -231,18 +269,21 @@ fn gain(of: &Measured, at: usize) -> anyhow::Result<(String, String)> {
 fn table(all: &[Measured]) -> anyhow::Result<Sheet> {
     let mut rows = Vec::new();
     for of in all {
-        let ((direct, says), (hybrid, _)) = (gain(of, 1)?, gain(of, 2)?);
-        let cells: [Cell; 6] = [
+        let ((direct, says), (hybrid, says_too)) = (gain(of, 1)?, gain(of, 2)?);
+        let cells: [Cell; 7] = [
             of.column.word().to_uppercase().into(),
             of.row.title.into(),
             of.column.then(of.row).into(),
             direct.into(),
             says.into(),
             hybrid.into(),
+            says_too.into(),
         ];
         rows.push(cells.to_vec());
     }
-    let head = ["", "test", "direct, then %", "direct, now %", "verdict", "hybrid, now %"].map(str::to_owned).to_vec();
+    let head = ["", "test", "direct, then %", "direct, now %", "verdict", "hybrid, now %", "verdict"]
+        .map(str::to_owned)
+        .to_vec();
     let title = "improvement against queued, in per cent; (in parentheses) the host that is judged".to_owned();
     Ok(Sheet { title, head, rows })
 }
@@ -263,46 +304,62 @@ fn did(all: &[Measured]) -> Sheet {
     Sheet { title, head, rows }
 }
 
-/// Rows on which direct dispatch helps or hurts, each with what was counted.
+/// Rows on which a mode helps or hurts, and why: of the cost ledger the part that changed most in that direction.
 fn why(all: &[Measured]) -> anyhow::Result<Sheet> {
     let mut rows = Vec::new();
     for of in all {
-        let (queued, direct) = (of.samples.first().context("queued")?, of.samples.get(1).context("direct")?);
-        let verdict = verdict::judge(&Ratio::paired(&queued.values(), &direct.values())?, &of.floor);
-        let [_, frames, wakeups, waited, others] = of.did.first().copied().unwrap_or_default();
-        let [.., waited_too, others_too] = of.did.get(1).copied().unwrap_or_default();
-        let (switches, directly) = (waited + others, waited_too + others_too);
-        let (_, each) = of.work.each();
-        let because = match (verdict, of.column) {
-            (Verdict::Faster, Column::Up) => {
-                format!("queueing: {frames:.2} frames for {each} in and out of a queue, on one thread")
+        let queued = of.samples.first().context("queued")?;
+        for (at, (_, word)) in MODES.iter().enumerate().skip(1) {
+            let sample = of.samples.get(at).context("a mode")?;
+            let verdict = verdict::judge(&Ratio::paired(&queued.values(), &sample.values())?, &of.floor);
+            if matches!(verdict, Verdict::Faster | Verdict::Slower) {
+                let id = format!("{}.{}", of.column.word(), of.row.id);
+                let (cause, told) = because(of, at, verdict)?;
+                rows.push(vec![id.into(), (*word).into(), verdict.to_string().into(), cause.into(), told.into()]);
             }
-            (Verdict::Faster, _) => {
-                format!(
-                    "queueing: {frames:.2} frames for {each} to another thread, woken {wakeups:.3} times; {switches:.3} context switches, {directly:.3} directly"
-                )
-            }
-            (Verdict::Slower, Column::Up) => {
-                format!("batches: {frames:.2} frames for {each} wait in the queue and are taken together")
-            }
-            (Verdict::Slower, _) => {
-                format!(
-                    "a thread less: {frames:.2} frames for {each} are taken by another when queued, which is woken {wakeups:.3} times"
-                )
-            }
-            _ => continue,
-        };
-        let id = format!("{}.{}", of.column.word(), of.row.id);
-        rows.push(vec![id.into(), verdict.to_string().into(), because.into()]);
+        }
     }
-    let head = ["row", "direct is", "what queued does instead"].map(str::to_owned).to_vec();
-    Ok(Sheet { title: "where direct dispatch helps, and where it hurts".to_owned(), head, rows })
+    let head = ["row", "mode", "it is", "by its", "ticks of all machines, queued -> in this mode; and what netisr did"];
+    let title = "where a mode helps, and where it hurts: the cost ledger, in a trial of its own".to_owned();
+    Ok(Sheet { title, head: head.map(str::to_owned).to_vec(), rows })
 }
 
-/// What ministat(1) says of queued and direct, as the report prints it.
+/// Context switches for an operation beyond which it is not the queue alone that a mode has less of: threads sleep and are woken.
+const WOKEN: f64 = 0.01;
+
+/// What a mode's gain or loss is, in a word, and the figures. What stages of the stack take differs only by what the caches hold, as they do the
+/// same in all modes; the rest of an operation is the queue's, the threads' and the ports'.
+fn because(of: &Measured, at: usize, verdict: Verdict) -> anyhow::Result<(&'static str, String)> {
+    let (queued, mode) = (of.costs.first().context("queued")?, of.costs.get(at).context("a mode")?);
+    let [_, frames, wakeups, waited, others] = of.did.first().copied().unwrap_or_default();
+    let [_, _, woken, waited_too, others_too] = of.did.get(at).copied().unwrap_or_default();
+    let sign = if verdict == Verdict::Faster { -1.0 } else { 1.0 };
+    let (switches, switches_too) = (waited + others, waited_too + others_too);
+    let (outside, inside) = (mode.outside() - queued.outside(), mode.inside() - queued.inside());
+    let cause = match () {
+        () if inside * sign > outside * sign => "cache",
+        () if (switches - switches_too).abs() > WOKEN => "wakeups",
+        () => "queueing",
+    };
+    let stage = queued.stages.iter().map(|(name, ticks)| (name, *ticks, mode.stages.get(name).copied().unwrap_or(0.0)));
+    let most = stage.max_by(|a, b| ((a.2 - a.1) * sign).total_cmp(&((b.2 - b.1) * sign)));
+    let most = most.map_or(String::new(), |(name, from, to)| format!(", of which {name} {from:.0} -> {to:.0}"));
+    let told = format!(
+        "outside the stack {:.0} -> {:.0}, in it {:.0} -> {:.0}{most}; {frames:.2} frames for {} queued, netisr's wakeups {wakeups:.3} -> \
+         {woken:.3}, context switches {switches:.3} -> {switches_too:.3}",
+        queued.outside(),
+        mode.outside(),
+        queued.inside(),
+        mode.inside(),
+        of.work.each().1
+    );
+    Ok((cause, told))
+}
+
+/// What ministat(1) says of queued, direct and hybrid, as the report prints it of the first two.
 fn ministat_text(of: &Measured) -> anyhow::Result<Vec<String>> {
     let options = ministat::options::Options::parse(&[], 74).map_err(|why| anyhow::anyhow!("ministat: {why:?}"))?;
-    let sets = of.samples.iter().zip(&MODES).take(2).map(|(sample, (_, word))| {
+    let sets = of.samples.iter().zip(&MODES).map(|(sample, (_, word))| {
         let name = format!("{}/{}_{word}", of.column.word().to_uppercase(), of.row.id.replace('.', "_"));
         ministat::dataset::DataSet::new(name.as_bytes(), &of.work.rates(sample)).context("ministat wants three samples")
     });

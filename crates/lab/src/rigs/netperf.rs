@@ -1,4 +1,4 @@
-//! A test of netperf's, or tcpconnect, between two hosts, with netisr of one machine set this way or that.
+//! A test of netperf's, tcpconnect, or clients of a service, between two hosts, with netisr of one machine set this way or that.
 //!
 //! Each trial makes its hosts anew: what a trial before left in them is in none. Making them is not in the figure; the test times itself.
 
@@ -8,11 +8,12 @@ use crate::sample::Sample;
 use crate::subject::{Reading, Subject};
 use crate::timer;
 use anyhow::{Context, bail};
+use apps::load::{Fileload, Files, Kvload, Load, Mix, Proportions};
 use apps::netperf::near::Near;
 use apps::netperf::session::{Netserver, Play, Round};
 use apps::netperf::sockets::Sockets;
 use apps::netperf::{Length, Options, Outcome, Test};
-use apps::netrate::{Connected, Tcpconnect};
+use apps::netrate::{Connected, Fetch, PATH, Tcpconnect};
 use clock::Duration;
 use std::net::SocketAddr;
 
@@ -23,7 +24,39 @@ pub enum Work {
     Netperf(Options),
     /// Connections, one after the other, for so long.
     Connect(Duration),
+    /// Clients of a service, for so long.
+    Serve(Service, Duration),
 }
+
+/// What clients ask: [`CLIENTS`] of them, each with [`DEPTH`] requests under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Service {
+    /// Keys and values, as a database: `kvload`, of 1000 keys.
+    Kv,
+    /// Files: `fileload`, of 100.
+    Files,
+    /// Web pages of 1 KiB, a connection each: netrate's `http`; one under way.
+    Http,
+}
+
+impl Service {
+    /// All of them.
+    pub const ALL: [Service; 3] = [Service::Kv, Service::Files, Service::Http];
+
+    /// The workload's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Service::Kv => "kvload",
+            Service::Files => "fileload",
+            Service::Http => "http",
+        }
+    }
+}
+
+/// Clients of a service.
+const CLIENTS: usize = 8;
+/// Requests that each has under way.
+const DEPTH: usize = 8;
 
 /// Times that a trial in which nothing was done is made again, each four times as long.
 const MOST_TRIES: u32 = 4;
@@ -86,6 +119,7 @@ impl Work {
             Work::Netperf(_) if self.is_stream() => "10^6bits/s",
             Work::Netperf(_) => "trans/s",
             Work::Connect(_) => "conn/s",
+            Work::Serve(..) => "requests/s",
         }
     }
 
@@ -120,6 +154,7 @@ impl Work {
             let mut done = match self {
                 Work::Netperf(options) => netperf(ground, options, longer)?,
                 Work::Connect(time) => connect(ground, *time * longer)?,
+                Work::Serve(service, time) => serve(ground, *service, *time * longer)?,
             };
             before += done.seconds;
             if done.ops > 0 {
@@ -158,6 +193,28 @@ fn connect(ground: &impl Ground, time: Duration) -> anyhow::Result<Done> {
     Ok(Done { ops: count, seconds, seen })
 }
 
+fn serve(ground: &impl Ground, service: Service, time: Duration) -> anyhow::Result<Done> {
+    match service {
+        Service::Kv => ask(ground, Kvload::new(Proportions { keys: 1000, ..Proportions::default() }), time),
+        Service::Files => ask(ground, Fileload::new(Files { count: 100, ..Files::default() }), time),
+        Service::Http => {
+            let mut said = Vec::new();
+            let mut tool = Fetch { at_a_time: CLIENTS, time, path: PATH, out: &mut said, done: None };
+            let seen = ground.run_counted(&mut tool)?;
+            let (ops, seconds) = tool.done.context("http did not end")?;
+            Ok(Done { ops, seconds, seen })
+        }
+    }
+}
+
+fn ask<M: Mix>(ground: &impl Ground, mix: M, time: Duration) -> anyhow::Result<Done> {
+    let mut said = Vec::new();
+    let mut load = Load { mix, time, clients: CLIENTS, depth: DEPTH, json: false, out: &mut said, report: None };
+    let seen = ground.run_counted(&mut load)?;
+    let report = load.report.context("the workload did not end")?;
+    Ok(Done { ops: report.answered, seconds: report.elapsed, seen })
+}
+
 impl Subject for NetperfRig {
     fn id(&self) -> &str {
         &self.id
@@ -181,6 +238,19 @@ mod tests {
         let place = Place { isr, drivers, ..Place::new(over) };
         let length = Length::Count(50); // however slow the machine is
         NetperfRig::new("x", place, Work::Netperf(Options { length, ..Options::new(test) }))
+    }
+
+    #[test]
+    fn clients_of_each_service_are_answered() {
+        for over in [Over::Pair, Over::Router] {
+            for service in Service::ALL {
+                let work = Work::Serve(service, Duration::from_millis(60));
+                let mut rig = NetperfRig::new(service.name(), Place::new(over), work);
+                let reading = rig.trial().unwrap();
+                assert!(reading.ops > 0 && reading.ticks > 0, "{over:?} {service:?}: {reading:?}");
+                assert_eq!((rig.work.unit(), rig.work.each().0), ("requests/s", 1.0));
+            }
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::config::HostConfig;
 use dispatch::netisr::{Items, ProtoId, Snapshot};
 use inet::counters::AuditReport;
 use lock::Locks;
-use stats::DropReason;
+use stats::{DropReason, Entry};
 
 impl<L: Locks> Host<L> {
     /// Gives the host netisr, as `config` says; without workstreams it stays as it is: who took frames takes them through the stack.
@@ -76,11 +76,18 @@ impl<L: Locks> Host<L> {
         self.isr.as_ref().map_or(0, |isr| isr.netisr.held())
     }
 
-    /// The balance of frames: the stack's, and what waits in netisr's queues before it.
+    /// The balance of frames: the stack's, and before it what waits in netisr's queues, and what a worker had in hand that died.
     pub fn audit(&self) -> AuditReport {
-        let waiting = self.isr_held();
-        let report = self.stack.audit(self.cx());
-        AuditReport { received: report.received + waiting, held: report.held + waiting, ..report }
+        let (waiting, lost) = (self.isr_held(), self.isr.as_ref().map_or(0, |isr| isr.netisr.audit().lost));
+        let mut report = self.stack.audit(self.cx());
+        report.received += waiting + lost;
+        report.held += waiting;
+        report.dropped += lost;
+        if lost > 0 {
+            let sentence = "In the hand of one of netisr's workers that died.";
+            report.reasons.push(Entry { name: "net.isr.lost".to_owned(), sentence, value: lost });
+        }
+        report
     }
 
     /// Ends everything still queued: the host is going away. The audit then holds with nothing held.

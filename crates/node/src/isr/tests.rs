@@ -152,7 +152,10 @@ fn packets_to_ourselves_are_queued_whatever_the_mode() {
 #[test]
 fn knobs_have_their_old_names_and_refuse_what_cannot_be() {
     let two = Two::new(config("b", "10.0.0.2/24", 1));
-    assert_eq!(say(&two.b, "sysctl -n net.isr.dispatch net.isr.direct net.isr.numthreads"), "direct\n1\n1\n");
+    assert_eq!(
+        say(&two.b, "sysctl -n net.isr.dispatch net.isr.direct net.isr.numthreads net.isr.maxprot"),
+        "direct\n1\n1\n16\n"
+    );
     assert_eq!(say(&two.b, "sysctl net.isr.enable=0"), "net.isr.enable: 1 -> 0\n");
     assert_eq!(say(&two.b, "sysctl -n net.isr.dispatch"), "deferred\n");
     say(&two.b, "sysctl net.isr.dispatch=hybrid");

@@ -134,6 +134,7 @@ pub(super) fn value<L: Locks>(host: &Host<L>, name: &str) -> Option<Value> {
         "net.isr.numthreads" => return Some(settings().threads.into()),
         "net.isr.maxthreads" => return Some(settings().max_threads.into()),
         "net.isr.bindthreads" => return Some(u8::from(settings().bound).into()),
+        "net.isr.maxprot" => return Some(dispatch::netisr::PROTOCOLS_MAX.into()),
         "net.isr.maxqlimit" => return Some(settings().max_qlimit.into()),
         _ => {}
     }

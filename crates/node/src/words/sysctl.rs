@@ -22,6 +22,7 @@ const FIXED: &[(&str, &str)] = &[
     ("kern.pool.buffers", "Buffers in the pool."),
     ("kern.pool.kind", "How free buffers are kept: stack, freelist, zone or malloc."),
     ("net.isr.bindthreads", "Has each of netisr's threads a core?"),
+    ("net.isr.maxprot", "Protocols that netisr has places for."),
     ("net.isr.maxqlimit", "The longest that a queue of netisr may be."),
     ("net.isr.maxthreads", "The most workstreams that there can be."),
     ("net.isr.numthreads", "Workstreams."),
