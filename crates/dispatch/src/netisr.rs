@@ -184,7 +184,32 @@ impl<T: Item> Netisr<T> {
     /// # Errors
     /// [`NetisrError::PolicyUnanswered`]: [`Policy::Cpu`] of a protocol that names none.
     pub fn set_policy(&self, proto: ProtoId, policy: Policy) -> Result<(), NetisrError> {
-        self.live(proto).map_or(Ok(()), |live| live.set_policy(policy))
+        let Some(live) = self.live(proto).filter(|live| live.policy() != policy) else { return Ok(()) };
+        live.set_policy(policy)?;
+        if self.streams.len() > 1 {
+            self.pass(proto); // a flow's next items go to another queue
+        }
+        Ok(())
+    }
+
+    /// What comes now passes what waits of its protocol.
+    #[inline(always)]
+    fn pass(&self, proto: ProtoId) {
+        if let Some(live) = self.live(proto).filter(|live| live.may_wait()) {
+            self.count_overtaken(proto, live);
+        }
+    }
+
+    #[cold]
+    fn count_overtaken(&self, proto: ProtoId, live: &Live<T>) {
+        // What is done first, then what was begun: who is at work meanwhile makes it more, never less.
+        let of = |at: usize| self.books.sums(at, proto.at());
+        let all = || self.streams.iter().enumerate();
+        let done = || all().map(|(at, stream)| of(at).handled + of(at).lost + stream.level(proto.at()).drained).sum();
+        let begun = |(at, stream): (usize, &Workstream<T>)| {
+            of(at).dispatched + of(at).hybrid_dispatched + stream.level(proto.at()).queued
+        };
+        live.note_overtaken(done, || all().map(begun).sum());
     }
 
     /// How many items of `proto` may wait in a workstream.

@@ -291,6 +291,7 @@ fn of_loop<L: Locks>(host: &crate::Host<L>) -> Snapshot {
         dispatch: None,
         m2cpuid: false,
         m2flow: false,
+        overtaken: 0,
     };
     Snapshot {
         settings: Settings {

@@ -40,7 +40,11 @@ impl<T: Item> Caller<T> {
     /// has, and say so by [`count_direct`](Caller::count_direct).
     #[inline(always)]
     pub fn is_direct(&self, protocol: ProtoId) -> bool {
-        self.isr.mode_of(protocol) == Mode::Direct
+        let direct = self.isr.mode_of(protocol) == Mode::Direct;
+        if direct {
+            self.isr.pass(protocol);
+        }
+        direct
     }
 
     /// The caller has worked on `n` items itself.
@@ -55,7 +59,10 @@ impl<T: Item> Caller<T> {
     /// was refused, for queues that are full, and is counted as QDrops.
     pub fn dispatch(&mut self, protocol: ProtoId, source: u64, items: &mut List<T>, work: &mut impl Work<T>) {
         match self.isr.mode_of(protocol) {
-            Mode::Direct => self.direct(protocol, items, work),
+            Mode::Direct => {
+                self.isr.pass(protocol);
+                self.direct(protocol, items, work);
+            }
             Mode::Deferred => self.defer(protocol, source, items, Mode::Deferred),
             Mode::Hybrid => self.hybrid(protocol, source, items, work),
         }
@@ -78,10 +85,12 @@ impl<T: Item> Caller<T> {
     fn defer(&mut self, protocol: ProtoId, source: u64, items: &mut List<T>, mode: Mode) {
         let Some(live) = self.isr.live(protocol) else { return };
         if let [stream] = &*self.isr.streams {
-            return stream.put(protocol.at(), items, self.isr.qlimit(protocol));
+            stream.put(protocol.at(), items, self.isr.qlimit(protocol));
+        } else {
+            let touched = share(live, self.at, source, items, mode, &mut self.shares);
+            put_all(&self.isr, protocol, &mut self.shares, touched, items);
         }
-        let touched = share(live, self.at, source, items, mode, &mut self.shares);
-        put_all(&self.isr, protocol, &mut self.shares, touched, items);
+        live.note_queued();
     }
 
     fn hybrid(&mut self, protocol: ProtoId, source: u64, items: &mut List<T>, work: &mut impl Work<T>) {
@@ -90,7 +99,10 @@ impl<T: Item> Caller<T> {
         if let [stream] = &*self.isr.streams {
             return match stream.begin() {
                 Some(_turn) => in_turn(protocol, items, work, counts),
-                None => stream.put(protocol.at(), items, self.isr.qlimit(protocol)),
+                None => {
+                    stream.put(protocol.at(), items, self.isr.qlimit(protocol));
+                    live.note_queued();
+                }
             };
         }
         let mut touched = share(live, self.at, source, items, Mode::Hybrid, &mut self.shares);
@@ -100,7 +112,10 @@ impl<T: Item> Caller<T> {
             touched &= !own;
         }
         // First, so that work which panics takes no other's items with it.
-        put_all(&self.isr, protocol, &mut self.shares, touched, items);
+        if touched != 0 {
+            put_all(&self.isr, protocol, &mut self.shares, touched, items);
+            live.note_queued();
+        }
         if let (Some(_turn), Some(share)) = (turn, self.shares.get_mut(self.at)) {
             in_turn(protocol, share, work, counts);
         }

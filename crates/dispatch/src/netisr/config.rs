@@ -3,7 +3,8 @@
 use super::{NetisrError, PROTOCOLS_MAX, ProtocolRow};
 use std::fmt;
 use std::str::FromStr;
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// The most workstreams there can be: as many threads as can be inside stacks.
 pub const WORKSTREAMS_MAX: usize = 64;
@@ -265,6 +266,10 @@ pub(super) struct Live<T> {
     policy: AtomicU8,
     /// [`AS_OTHERS`]: the default.
     qlimit: AtomicUsize,
+    /// Something was queued since somebody last looked whether anything waits.
+    waits: AtomicBool,
+    /// Items that others may have passed.
+    overtaken: Mutex<u64>,
 }
 
 /// A limit that says: the default, whatever it is.
@@ -274,7 +279,14 @@ impl<T> Live<T> {
     pub fn new(about: Protocol<T>) -> Live<T> {
         let mode = about.dispatch.map_or(0, Mode::number);
         let (policy, qlimit) = (about.policy.number(), about.qlimit.unwrap_or(AS_OTHERS));
-        Live { about, mode: AtomicU8::new(mode), policy: AtomicU8::new(policy), qlimit: AtomicUsize::new(qlimit) }
+        Live {
+            about,
+            mode: AtomicU8::new(mode),
+            policy: AtomicU8::new(policy),
+            qlimit: AtomicUsize::new(qlimit),
+            waits: AtomicBool::new(false),
+            overtaken: Mutex::new(0),
+        }
     }
 
     #[inline(always)]
@@ -307,6 +319,32 @@ impl<T> Live<T> {
         self.qlimit.store(limit, Ordering::Relaxed);
     }
 
+    /// Something was put into a queue: said behind that, so that it is in the count of whoever has taken this back meanwhile.
+    #[inline]
+    pub fn note_queued(&self) {
+        // A line that is only read stays shared.
+        if !self.waits.load(Ordering::Relaxed) {
+            self.waits.store(true, Ordering::Release);
+        }
+    }
+
+    /// May something wait?
+    #[inline(always)]
+    pub fn may_wait(&self) -> bool {
+        self.waits.load(Ordering::Relaxed)
+    }
+
+    /// Who comes now passes what waits, which is counted once: what was `begun` less what is `done`. Who comes meanwhile stays behind until
+    /// that is looked at: nobody is to pass what is done by then and not counted.
+    pub fn note_overtaken(&self, done: impl FnOnce() -> u64, begun: impl FnOnce() -> u64) {
+        let mut overtaken = self.overtaken.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.may_wait() {
+            let done = done();
+            self.waits.store(false, Ordering::SeqCst);
+            *overtaken += begun().saturating_sub(done);
+        }
+    }
+
     pub fn row(&self, default_qlimit: usize) -> ProtocolRow {
         ProtocolRow {
             name: self.about.name,
@@ -316,6 +354,7 @@ impl<T> Live<T> {
             dispatch: self.mode(),
             m2cpuid: self.about.m2cpuid.is_some(),
             m2flow: self.about.m2flow.is_some(),
+            overtaken: *self.overtaken.lock().unwrap_or_else(PoisonError::into_inner),
         }
     }
 }

@@ -37,6 +37,10 @@ pub struct ProtocolRow {
     pub m2cpuid: bool,
     /// Can name an item's flow (F).
     pub m2flow: bool,
+    /// Items that waited when direct work began after a switch, and that others of their flows may have passed: at most so many came too late
+    /// (RFC 4737's reordered packets). Those that waited when the policy changed are among them, but for what was on its way to a queue. FreeBSD
+    /// has no such column.
+    pub overtaken: u64,
 }
 
 impl ProtocolRow {

@@ -162,7 +162,12 @@ pub(super) fn shown<L: Locks>(ctl: &Ctl<'_, L>) -> String {
         let snapshot = isr::snapshot(ctl.host);
         let lost: u64 = snapshot.work.iter().map(|row| row.lost).sum();
         let (wakeups, sleeps) = (snapshot.wakeups, snapshot.sleeps);
-        format!("{}\nThreads: {wakeups} wakeups, {sleeps} sleeps, {lost} frames lost\n", snapshot.text())
+        let overtaken: u64 = snapshot.protocols.iter().map(|row| row.overtaken).sum();
+        format!(
+            "{}\nThreads: {wakeups} wakeups, {sleeps} sleeps, {lost} frames lost\n\
+             Switches: {overtaken} frames at most came behind others of their flows\n",
+            snapshot.text()
+        )
     };
     ctl.listing(|| to_json(ctl), text)
 }
@@ -173,7 +178,7 @@ fn to_json<L: Locks>(ctl: &Ctl<'_, L>) -> Value {
     let protocol = |row: &ProtocolRow| {
         json!({
             "name": row.name, "protocol": row.number, "queue-limit": row.qlimit, "policy": row.policy.name(),
-            "dispatch": row.dispatch_word(), "flags": row.flags(),
+            "dispatch": row.dispatch_word(), "flags": row.flags(), "overtaken": row.overtaken,
         })
     };
     let work = |row: &WorkRow| {

@@ -154,12 +154,57 @@ fn a_switch_to_direct_may_let_items_pass_and_that_is_seen() {
     worker.turn(&mut checker.work());
     give(5..6);
     assert_eq!((checker.misordered(), checker.seen.load(Ordering::SeqCst)), (3, 6));
+    let overtaken = || isr.snapshot().protocols.iter().find(|row| row.name == "ip").unwrap().overtaken;
+    assert_eq!(overtaken(), 3, "each once, however many pass");
     isr.set_mode(Mode::Deferred);
     give(6..8);
     isr.set_mode(Mode::Hybrid);
     give(8..9); // waits its turn
     worker.turn(&mut checker.work());
-    assert_eq!((checker.misordered(), checker.seen.load(Ordering::SeqCst)), (3, 9));
+    assert_eq!((checker.misordered(), checker.seen.load(Ordering::SeqCst), overtaken()), (3, 9, 3));
+    isr.set_mode(Mode::Direct);
+    give(9..10); // nothing waits
+    assert_eq!((checker.misordered(), overtaken()), (3, 3));
+}
+
+/// Under load and switches each millisecond: no more come too late than netisr says, and it says that some may have.
+#[test]
+fn no_more_come_too_late_than_were_overtaken() {
+    for workstreams in [1, 3] {
+        let isr = netisr(workstreams, Mode::Deferred);
+        let (checker, over) = (Checker::new(32), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            for at in 0..workstreams {
+                let (mut worker, checker) = (isr.worker(at).unwrap(), &checker);
+                spawn_scoped(scope, "w", move || worker.run(&mut checker.work())).unwrap();
+            }
+            let (switched, over) = (&isr, &over);
+            spawn_scoped(scope, "s", move || {
+                for n in 0.. {
+                    switched.set_mode([Mode::Deferred, Mode::Direct][n % 2]);
+                    std::thread::sleep(Duration::from_millis(1));
+                    if over.load(Ordering::SeqCst) {
+                        return;
+                    }
+                }
+            })
+            .unwrap();
+            let callers: Vec<_> = (0..2u32)
+                .map(|at| {
+                    let (mut caller, checker) = (isr.caller(at as usize).unwrap(), &checker);
+                    let flows = at * 16..at * 16 + 16;
+                    spawn_scoped(scope, "c", move || load(&mut caller, "ip", flows, 3000, checker)).unwrap()
+                })
+                .collect();
+            callers.into_iter().for_each(|caller| assert_eq!(caller.join().unwrap(), 3000 * 32));
+            over.store(true, Ordering::SeqCst);
+            isr.finish();
+        });
+        let overtaken: u64 = isr.snapshot().protocols.iter().map(|row| row.overtaken).sum();
+        println!("{workstreams}: {} came too late of {overtaken} overtaken at most", checker.misordered());
+        assert!(checker.misordered() <= overtaken, "{} {overtaken}", checker.misordered());
+        assert!(isr.audit().holds() && isr.audit().held == 0, "{:?}", isr.audit());
+    }
 }
 
 #[test]
