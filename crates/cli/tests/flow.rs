@@ -218,7 +218,8 @@ fn the_kernel_answers_a_nanoping() {
             .unwrap();
         let mut netlink = Netlink::open().unwrap();
         let begin = Instant::now();
-        while netlink.add_addr("tap0", Ipv4Addr::new(10, 0, 0, 1), 24).is_err() {
+        // Without a link there is no route, and nobody is asked.
+        while !is_up("tap0") || netlink.add_addr("tap0", Ipv4Addr::new(10, 0, 0, 1), 24).is_err() {
             assert!(begin.elapsed() < Duration::from_secs(20));
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -241,7 +242,8 @@ fn an_interface_of_text() {
         let mut child = linerate(&["tap", "tap0"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut netlink = Netlink::open().unwrap();
         let begin = Instant::now();
-        while netlink.add_addr("tap0", Ipv4Addr::new(10, 0, 0, 1), 24).is_err() {
+        // Without a link there is no route, and nobody is asked.
+        while !is_up("tap0") || netlink.add_addr("tap0", Ipv4Addr::new(10, 0, 0, 1), 24).is_err() {
             assert!(begin.elapsed() < Duration::from_secs(20));
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -317,4 +319,9 @@ fn what_never_began_reports_nothing() {
     assert_eq!((status.code(), stdout.len()), (Some(1), 0));
     let said = String::from_utf8(stderr).unwrap();
     assert_eq!(said, "linerate: /nobody/has/this: No such file or directory (os error 2)\n");
+}
+
+/// Does the interface carry frames?
+fn is_up(name: &str) -> bool {
+    port::os::link::status(name).is_ok_and(|link| link.up)
 }

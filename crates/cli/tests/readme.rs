@@ -102,7 +102,7 @@ fn a_bridge() {
             assert!(output.status.success(), "{line}\n{out}{err}");
             said.push_str(&out);
         }
-        for part in ["2: tap1: <", "state discarding", "loop 0: adaptive, polls tap0 tap1", "0 late"] {
+        for part in ["2: tap1: <", "state blocking", "loop 0: adaptive, polls tap0 tap1", "0 late"] {
             assert!(said.contains(part), "no '{part}' in\n{said}");
         }
         let (code, out) = interrupt(&mut child);
