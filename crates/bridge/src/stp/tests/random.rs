@@ -130,30 +130,58 @@ fn one(kind: &Kind, seed: u64, bound: Duration, found: &mut Found) {
     assert_eq!(world.unsettled(), 0, "seed {seed}");
 }
 
-/// How long information about a root that is gone goes round: an age of 20, a hop a second.
-const STALE: Duration = Duration::from_secs(20);
+/// Table 17-1's times: hello 2 s, forward delay 15 s, max age 20 s.
+const HELLO_S: u64 = 2;
+const FORWARD_DELAY_S: u64 = 15;
+const MAX_AGE_S: u64 = 20;
 
+/// Where ports wait for their delays: twice the forward delay behind what was last heard.
+const BY_DELAYS_S: u64 = 2 * FORWARD_DELAY_S + 3 * HELLO_S;
+
+impl Found {
+    /// No loop at any moment. More seeds than those that always run find some, of seconds, while what a dead root said goes round
+    /// (`differences.md`): these may last as long as that does.
+    #[track_caller]
+    fn has_no_loop(&self) {
+        assert!(self.first_loops.is_empty());
+        match std::env::var("STP_SEEDS") {
+            Ok(_) => assert!(self.longest_loop <= secs(MAX_AGE_S)),
+            Err(_) => assert!(self.later_loops.is_empty()),
+        }
+    }
+}
+
+/// Proposals and agreements while it comes up; later what is past has to age, once.
 #[test]
 fn rapid_on_links() {
     let found = networks(&Kind { stp: 0, shared: 0 }, 25, secs(100));
-    assert!(found.first_loops.is_empty() && found.longest_loop <= STALE);
+    assert!(found.first <= secs(3 * HELLO_S), "{:?}", found.first);
+    assert!(found.later <= secs(MAX_AGE_S), "{:?}", found.later);
+    found.has_no_loop();
 }
 
+/// On shared segments a port waits for its delays, and information that was old when it came ages twice.
 #[test]
 fn rapid_with_shared_segments() {
     let found = networks(&Kind { stp: 0, shared: 25 }, 25, secs(100));
-    assert!(found.first_loops.is_empty() && found.longest_loop <= STALE);
+    assert!(found.first <= secs(BY_DELAYS_S), "{:?}", found.first);
+    assert!(found.later <= secs(2 * MAX_AGE_S + BY_DELAYS_S), "{:?}", found.later);
+    found.has_no_loop();
 }
 
-/// No rapid transitions, and what is past dies within max age: not one loop, at any moment.
+/// No rapid transitions, and what is past dies within max age: not one loop, at any moment, whatever the seed.
 #[test]
 fn stp_alone() {
     let found = networks(&Kind { stp: 100, shared: 25 }, 25, secs(150));
+    assert!(found.first <= secs(BY_DELAYS_S), "{:?}", found.first);
+    assert!(found.later <= secs(MAX_AGE_S + BY_DELAYS_S), "{:?}", found.later);
     assert!(found.first_loops.is_empty() && found.later_loops.is_empty());
 }
 
 #[test]
 fn mixed() {
     let found = networks(&Kind { stp: 40, shared: 25 }, 25, secs(150));
-    assert!(found.first_loops.is_empty() && found.longest_loop <= STALE);
+    assert!(found.first <= secs(BY_DELAYS_S), "{:?}", found.first);
+    assert!(found.later <= secs(MAX_AGE_S + BY_DELAYS_S), "{:?}", found.later);
+    found.has_no_loop();
 }
