@@ -1,4 +1,4 @@
-//! `linerate repro` rtems2014, bridge2004 and netisr2005, in their shortest form: every row is there, or says why it is not. One after the
+//! `linerate repro` rtems2014 and bridge2004, in their shortest form: every row is there, or says why it is not. One after the
 //! other: they stay on the same core.
 
 mod common;
@@ -158,31 +158,4 @@ fn dma_is_of_bridge2004_only() {
     let output = run(&mut linerate(&["repro", "rump2014", "--dma", "copy"]));
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("only bridge2004 has cards"));
-}
-
-/// Its rows by column and mode, the verdicts of both modes, why what helps helps, and what ministat says of three.
-#[test]
-fn netisr2005_has_its_table_its_verdicts_and_reasons() {
-    let _alone = alone();
-    let output = run(&mut linerate(&["repro", "netisr2005", "--quick", "--rounds", "3", "--json"]));
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let rows = report["rows"].as_array().unwrap();
-    assert_eq!(rows.len(), 9 * 3 * 3, "tests, columns, modes");
-    assert!(rows.iter().all(|row| row["now"]["median"].as_f64() > Some(0.0)));
-    let sheets = report["beside"]["sheets"].as_array().unwrap();
-    let table = &sheets[0];
-    assert_eq!((table["rows"].as_array().unwrap().len(), table["head"].as_array().unwrap().len()), (27, 7), "{table}");
-    let of = &table["rows"][0];
-    assert!(of[4].is_string() && of[6].is_string() && of[2].as_str().is_some_and(|then| !then.is_empty()), "{of}");
-    for reason in sheets[1]["rows"].as_array().unwrap() {
-        let [mode, cause, told] = [1, 3, 4].map(|at| reason[at].as_str().unwrap());
-        assert!(["direct", "hybrid"].contains(&mode) && ["queueing", "wakeups", "cache"].contains(&cause), "{reason}");
-        assert!(told.contains("outside the stack") && told.contains("of which inet."), "{told}");
-    }
-    let texts = report["beside"]["texts"].as_array().unwrap();
-    assert_eq!(texts.len(), 27);
-    let text: Vec<&str> = texts[0].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
-    assert!(text.iter().any(|line| line.contains("_hybrid")), "three sets: {text:?}");
 }

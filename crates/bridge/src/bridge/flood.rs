@@ -7,7 +7,7 @@
 use super::input::{GROUP, OWN, Verdict, addresses};
 use super::snoop::PortSet;
 use super::vlan::Tagging;
-use super::{Bridge, Member};
+use super::{Bridge, Member, Running};
 use crate::{LOCAL, PortNo};
 use buf::{Burst, Frame};
 use clock::Instant;
@@ -184,11 +184,15 @@ impl Bridge {
         self.put(frame, to, out)
     }
 
-    /// Sends an untagged frame of the bridge's own to all ports of VLAN `vid` that forward, whatever
-    /// their switches say: a query. `vid` is 0
-    /// where VLANs are not kept apart.
+    /// Sends an untagged frame of the bridge's own to all ports of VLAN `vid` that forward, whatever their switches say: a query. `vid` is 0
+    /// where VLANs are not kept apart. A bridge that is not up sends none.
     pub fn send_all(&mut self, frame: Frame, vid: u16, out: &mut [Burst]) {
         self.made += 1;
+        match self.running {
+            Running::Up => {}
+            Running::Monitor => return self.drops.bump(DropReason::BridgeMonitor),
+            Running::Down => return self.drops.bump(DropReason::BridgeDown),
+        }
         let tagging = if self.tags.is_some() { Tagging::Bare } else { Tagging::Untouched };
         let class = Class::of(&frame);
         if !self.spread(Way { from: LOCAL, vid, tagging }, class, Some(&PortSet::ALL), frame, out) {

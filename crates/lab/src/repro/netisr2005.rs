@@ -327,20 +327,30 @@ fn why(all: &[Measured]) -> anyhow::Result<Sheet> {
 /// Context switches for an operation beyond which it is not the queue alone that a mode has less of: threads sleep and are woken.
 const WOKEN: f64 = 0.01;
 
-/// What a mode's gain or loss is, in a word, and the figures. What stages of the stack take differs only by what the caches hold, as they do the
+/// What is less where a mode is faster, and more where it is slower.
+fn sign(verdict: Verdict) -> f64 {
+    if verdict == Verdict::Faster { -1.0 } else { 1.0 }
+}
+
+/// In a word, by how much more a mode takes outside the stack and in it, and how many context switches it has less.
+fn cause(verdict: Verdict, outside: f64, inside: f64, switches: f64) -> &'static str {
+    match () {
+        () if inside * sign(verdict) > outside * sign(verdict) => "cache",
+        () if switches.abs() > WOKEN => "wakeups",
+        () => "queueing",
+    }
+}
+
+/// What a mode's gain or loss is, and the figures. What stages of the stack take differs only by what the caches hold, as they do the
 /// same in all modes; the rest of an operation is the queue's, the threads' and the ports'.
 fn because(of: &Measured, at: usize, verdict: Verdict) -> anyhow::Result<(&'static str, String)> {
     let (queued, mode) = (of.costs.first().context("queued")?, of.costs.get(at).context("a mode")?);
     let [_, frames, wakeups, waited, others] = of.did.first().copied().unwrap_or_default();
     let [_, _, woken, waited_too, others_too] = of.did.get(at).copied().unwrap_or_default();
-    let sign = if verdict == Verdict::Faster { -1.0 } else { 1.0 };
+    let sign = sign(verdict);
     let (switches, switches_too) = (waited + others, waited_too + others_too);
     let (outside, inside) = (mode.outside() - queued.outside(), mode.inside() - queued.inside());
-    let cause = match () {
-        () if inside * sign > outside * sign => "cache",
-        () if (switches - switches_too).abs() > WOKEN => "wakeups",
-        () => "queueing",
-    };
+    let cause = cause(verdict, outside, inside, switches - switches_too);
     let stage = queued.stages.iter().map(|(name, ticks)| (name, *ticks, mode.stages.get(name).copied().unwrap_or(0.0)));
     let most = stage.max_by(|a, b| ((a.2 - a.1) * sign).total_cmp(&((b.2 - b.1) * sign)));
     let most = most.map_or(String::new(), |(name, from, to)| format!(", of which {name} {from:.0} -> {to:.0}"));
@@ -413,11 +423,40 @@ mod tests {
         assert_eq!(table.rows[17][2], Cell::Text("12.2391 +/- 0.500561".to_owned()));
         assert_eq!(table.rows[5][2], Cell::Text("13.6".to_owned()));
         assert_eq!(beside.texts.len(), 27);
-        assert_eq!(&beside.texts[0][..2], ["x UP/tcp_rr_host_queued", "+ UP/tcp_rr_host_direct"]);
+        let sets = ["x UP/tcp_rr_host_queued", "+ UP/tcp_rr_host_direct", "* UP/tcp_rr_host_hybrid"];
+        assert_eq!(&beside.texts[0][..3], sets);
         assert!(beside.texts[0].iter().any(|line| line.trim_start().starts_with("N  ")), "{:?}", beside.texts[0]);
+        assert!(
+            table
+                .rows
+                .iter()
+                .all(|row| row.len() == 7 && [4, 6].iter().all(|at| row[*at] != Cell::Text(String::new()))),
+            "both verdicts"
+        );
+        for reason in &beside.sheets[1].rows {
+            let [_, Cell::Text(mode), _, Cell::Text(cause), Cell::Text(told)] = &reason[..] else {
+                panic!("{reason:?}")
+            };
+            assert!(["direct", "hybrid"].contains(&&**mode), "{mode}");
+            assert!(["queueing", "wakeups", "cache"].contains(&&**cause) && told.contains("of which inet."), "{told}");
+        }
         let did = &beside.sheets[2];
         let of = |id: &str| did.rows.iter().find(|row| row[0] == Cell::Text(id.to_owned())).unwrap().clone();
         assert_eq!(of("up.tcp_rr.router.direct")[2], Cell::Number(0.0), "nothing is queued");
         assert!(matches!(of("up.tcp_rr.router.queued")[2], Cell::Number(n) if n >= 2.0), "a request and a response");
+    }
+
+    #[test]
+    fn a_cause_is_what_changed_most_in_the_verdicts_direction() {
+        for (verdict, outside, inside, switches, word) in [
+            (Verdict::Faster, -254.0, 1.0, 0.0, "queueing"),
+            (Verdict::Faster, -30_000.0, -1700.0, 2.03, "wakeups"),
+            (Verdict::Faster, -183.0, -429.0, 0.02, "cache"),
+            (Verdict::Slower, 90.0, -200.0, 0.0, "queueing"),
+            (Verdict::Slower, 90.0, 20.0, -1.5, "wakeups"),
+            (Verdict::Slower, -90.0, 200.0, 0.0, "cache"),
+        ] {
+            assert_eq!(cause(verdict, outside, inside, switches), word, "{verdict} {outside} {inside} {switches}");
+        }
     }
 }

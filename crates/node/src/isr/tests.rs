@@ -217,3 +217,26 @@ fn a_host_that_cannot_be_is_refused_with_a_sentence() {
     let up = crate::build::<Up>(&light, &Pairs::new(), Clock::sim(&SimClock::new()));
     assert!(up.unwrap_err().to_string().contains("locks = 'up' is for one thread"), "whatever the words say");
 }
+
+/// What a worker had in hand that died, or left, is a drop with a reason: the host's balance holds.
+#[test]
+fn what_a_worker_left_is_in_the_hosts_audit() {
+    let mut b = config("b", "10.0.0.2/24", 1);
+    b.set("net.isr.dispatch", "deferred").unwrap();
+    let two = Two::new(b);
+    two.b.release_isr(0); // its own loop does not work on it
+    let calls = two.a.shared_calls();
+    let tx = calls.socket().unwrap();
+    calls.send_to(tx, b"x", &SocketAddr::from((B, 9))).unwrap();
+    two.turn();
+    two.turn();
+    let held = two.b.isr_held();
+    assert!(held > 0, "questions for its address");
+    two.balanced();
+    let mut worker = two.b.isr.as_ref().unwrap().netisr.worker(0).unwrap();
+    worker.turn(&mut |_: ProtoId, _: &mut Items<'_, Received>| {});
+    let report = two.b.audit();
+    let lost = report.reasons.iter().find(|reason| reason.name == "net.isr.lost").map(|reason| reason.value);
+    assert_eq!((report.dropped, lost, two.b.isr_held()), (held, Some(held), 0));
+    two.balanced();
+}

@@ -4,7 +4,7 @@
 //! tends the tree between its turns ([`Switch::tend`]).
 
 use super::{Switch, lock};
-use bridge::{Effect, Kind, Link, PortNo, PortState, Reserved, Stp, StpConfig, StpError, StpPort};
+use bridge::{Effect, Kind, Link, PortNo, PortState, Reserved, Running, Stp, StpConfig, StpError, StpPort};
 use clock::{Duration, Instant};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -157,6 +157,14 @@ impl Switch {
         self.tend();
     }
 
+    /// Whether it forwards, looks on or does nothing. A bridge that is down has no link: its tree is left by its neighbors, and what it learned is
+    /// forgotten.
+    pub fn set_running(&self, running: Running) {
+        self.each_lane(|lane| lane.bridge.set_running(running));
+        lock(&self.links).next = Instant::ZERO;
+        self.tend();
+    }
+
     /// What became of frames for the bridge itself.
     pub fn local_counts(&self) -> &LocalCounts {
         &self.inbox.counts
@@ -207,7 +215,9 @@ impl Switch {
         }
         links.next = now.after(if tree.is_some() { LINKS } else { LINKS_WITHOUT_TREE });
         for (number, info) in self.members() {
-            let is_over = self.lane(info.lane()).is_some_and(|lane| lane.remarks(number).1.is_some());
+            let is_over = self
+                .lane(info.lane())
+                .is_none_or(|lane| lane.remarks(number).1.is_some() || lane.bridge.running() == Running::Down);
             let link = if is_over { Link::Down } else { info.link() };
             if link != Link::Down {
                 links.down.remove(&number);

@@ -53,6 +53,31 @@ fn load(caller: &mut Caller<Number>, name: &str, flows: std::ops::Range<u32>, bu
     u64::from(bursts) * 32
 }
 
+/// A worker for each workstream, and callers who each give `bursts` bursts of sixteen flows of their own; says how many items that were. The workers
+/// end when all is done.
+fn work_through<'s>(
+    scope: &'s std::thread::Scope<'s, '_>,
+    isr: &Arc<Netisr<Number>>,
+    name: &'static str,
+    (callers, bursts): (u32, u32),
+    checker: &'s Checker,
+) -> u64 {
+    for at in 0..isr.workstreams() {
+        let mut worker = isr.worker(at).unwrap();
+        spawn_scoped(scope, "w", move || worker.run(&mut checker.work())).unwrap();
+    }
+    let callers: Vec<_> = (0..callers)
+        .map(|at| {
+            let mut caller = isr.caller(at as usize).unwrap();
+            let flows = at * 16..at * 16 + 16;
+            spawn_scoped(scope, "c", move || load(&mut caller, name, flows, bursts, checker)).unwrap()
+        })
+        .collect();
+    let given = callers.into_iter().map(|caller| caller.join().unwrap()).sum();
+    isr.finish();
+    given
+}
+
 #[test]
 fn each_flow_keeps_its_order_in_every_mode_policy_and_number_of_workstreams() {
     for mode in Mode::ALL {
@@ -60,23 +85,7 @@ fn each_flow_keeps_its_order_in_every_mode_policy_and_number_of_workstreams() {
             for workstreams in [1, 2, 5] {
                 let isr = netisr(workstreams, mode);
                 let checker = Checker::new(48);
-                let given: u64 = std::thread::scope(|scope| {
-                    for at in 0..workstreams {
-                        let mut worker = isr.worker(at).unwrap();
-                        let checker = &checker;
-                        spawn_scoped(scope, "w", move || worker.run(&mut checker.work())).unwrap();
-                    }
-                    let callers: Vec<_> = (0..3u32)
-                        .map(|at| {
-                            let (mut caller, checker) = (isr.caller(at as usize).unwrap(), &checker);
-                            let flows = at * 16..at * 16 + 16;
-                            spawn_scoped(scope, "c", move || load(&mut caller, name, flows, 150, checker)).unwrap()
-                        })
-                        .collect();
-                    let given = callers.into_iter().map(|caller| caller.join().unwrap()).sum();
-                    isr.finish();
-                    given
-                });
+                let given = std::thread::scope(|scope| work_through(scope, &isr, name, (3, 150), &checker));
                 let (audit, seen) = (isr.audit(), checker.seen.load(Ordering::SeqCst));
                 assert!(audit.holds() && audit.held == 0, "{audit:?}");
                 assert_eq!((audit.handled, seen, audit.lost), (given, given, 0), "{mode} {name} {workstreams}");
@@ -174,31 +183,19 @@ fn no_more_come_too_late_than_were_overtaken() {
         let isr = netisr(workstreams, Mode::Deferred);
         let (checker, over) = (Checker::new(32), AtomicBool::new(false));
         std::thread::scope(|scope| {
-            for at in 0..workstreams {
-                let (mut worker, checker) = (isr.worker(at).unwrap(), &checker);
-                spawn_scoped(scope, "w", move || worker.run(&mut checker.work())).unwrap();
-            }
-            let (switched, over) = (&isr, &over);
+            let (switched, over_too) = (&isr, &over);
             spawn_scoped(scope, "s", move || {
                 for n in 0.. {
                     switched.set_mode([Mode::Deferred, Mode::Direct][n % 2]);
                     std::thread::sleep(Duration::from_millis(1));
-                    if over.load(Ordering::SeqCst) {
+                    if over_too.load(Ordering::SeqCst) {
                         return;
                     }
                 }
             })
             .unwrap();
-            let callers: Vec<_> = (0..2u32)
-                .map(|at| {
-                    let (mut caller, checker) = (isr.caller(at as usize).unwrap(), &checker);
-                    let flows = at * 16..at * 16 + 16;
-                    spawn_scoped(scope, "c", move || load(&mut caller, "ip", flows, 3000, checker)).unwrap()
-                })
-                .collect();
-            callers.into_iter().for_each(|caller| assert_eq!(caller.join().unwrap(), 3000 * 32));
+            assert_eq!(work_through(scope, &isr, "ip", (2, 3000), &checker), 2 * 3000 * 32);
             over.store(true, Ordering::SeqCst);
-            isr.finish();
         });
         let overtaken: u64 = isr.snapshot().protocols.iter().map(|row| row.overtaken).sum();
         println!("{workstreams}: {} came too late of {overtaken} overtaken at most", checker.misordered());

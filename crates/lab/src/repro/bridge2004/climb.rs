@@ -24,17 +24,17 @@ pub(super) struct Climbed {
     pub(super) dma: Dma,
     /// The ladder.
     pub(super) steps: Vec<Step>,
-    /// T11, and T8 undone.
-    pub(super) beside_it: Vec<Step>,
+    /// Beside the ladder: T11, and T8 undone.
+    pub(super) extras: Vec<Step>,
     /// Of the ladder's steps.
     pub(super) main: Vec<Sample>,
     /// The same with the other kind of DMA, trial by trial beside them.
     pub(super) other: Vec<Sample>,
     /// The same with frames in the cache and registers that cost nothing, likewise.
     pub(super) free: Vec<Sample>,
-    pub(super) main_beside: Vec<Sample>,
+    pub(super) main_extras: Vec<Sample>,
     alone: Vec<Sample>,
-    /// Of the ladder's steps, then of those beside it.
+    /// Of the ladder's steps, then of the extras.
     pub(super) costs: Vec<NicCosts>,
     /// Of the ladder's steps.
     pub(super) stalls: Vec<NicStall>,
@@ -75,30 +75,30 @@ pub(super) fn climb(
     let sweep = distances(&base, options)?;
     let best = sweep.iter().min_by(|a, b| a.1.total_cmp(&b.1)).map_or(0, |(distance, _)| *distance);
     let steps = steps::ladder(best);
-    let beside_it = steps::beside(steps.last().context("no rung")?);
+    let extras = steps::extras(steps.last().context("no rung")?);
     said.next(&format!("{ports} ports: one tweak after the other"));
     let mut subjects = base.subjects(&format!("p{ports}."), &steps, |step| &step.words)?;
-    subjects.extend(base.subjects(&format!("p{ports}."), &beside_it, |step| &step.words)?);
+    subjects.extend(base.subjects(&format!("p{ports}."), &extras, |step| &step.words)?);
     let beside = Base(format!("ports={ports} dma={} {frames}", dma.other().word()));
     subjects.extend(beside.subjects(&format!("p{ports}.{}.", dma.other().word()), &steps, |step| &step.words)?);
     let free = Base(format!("ports={ports} dma=copy {FREE} {frames}"));
     subjects.extend(free.subjects(&format!("p{ports}.free."), &steps, |step| &step.words)?);
     let mut main = run::interleave(&mut subjects, options, &mut |_| ())?;
     drop(subjects);
-    let mut beside = main.split_off(steps.len() + beside_it.len());
+    let mut beside = main.split_off(steps.len() + extras.len());
     let free = beside.split_off(steps.len());
-    let main_beside = main.split_off(steps.len());
+    let main_extras = main.split_off(steps.len());
     said.next(&format!("{ports} ports: each tweak alone"));
     let mut subjects = base.subjects(&format!("p{ports}.alone."), &steps, |step| &step.alone)?;
-    subjects.extend(base.subjects(&format!("p{ports}.alone."), &beside_it, |step| &step.alone)?);
+    subjects.extend(base.subjects(&format!("p{ports}.alone."), &extras, |step| &step.alone)?);
     let alone = run::interleave(&mut subjects, options, &mut |_| ())?;
     drop(subjects);
     said.next(&format!("{ports} ports: registers, bus, drops"));
-    let costs = steps.iter().chain(&beside_it).map(|step| base.rig(&step.id, &step.words)?.costs());
+    let costs = steps.iter().chain(&extras).map(|step| base.rig(&step.id, &step.words)?.costs());
     let costs = costs.collect::<anyhow::Result<Vec<_>>>()?;
     let lost = |step: &Step| nic_stall(&format!("{} {FREE} {}", base.0, step.words), DISTRACTED);
     let stalls = steps.iter().map(lost).collect::<anyhow::Result<Vec<_>>>()?;
-    Ok(Climbed { ports, dma, steps, beside_it, main, other: beside, free, main_beside, alone, costs, stalls, sweep })
+    Ok(Climbed { ports, dma, steps, extras, main, other: beside, free, main_extras, alone, costs, stalls, sweep })
 }
 
 fn distances(base: &Base, options: &run::Options) -> anyhow::Result<Vec<(usize, f64)>> {
@@ -123,11 +123,11 @@ impl Climbed {
         if let Some(row) = rows.last_mut() {
             *row = row.clone().then(then, "cycles/frame");
         }
-        for (step, sample) in self.beside_it.iter().zip(&self.main_beside) {
+        for (step, sample) in self.extras.iter().zip(&self.main_extras) {
             rows.push(self.row(&step.title, sample, before, floor)?);
         }
         let first = self.alone.first();
-        for (step, sample) in self.steps.iter().chain(&self.beside_it).zip(&self.alone).skip(1) {
+        for (step, sample) in self.steps.iter().chain(&self.extras).zip(&self.alone).skip(1) {
             rows.push(self.row(&format!("first and {}", step.title), sample, first, floor)?);
         }
         Ok(rows)

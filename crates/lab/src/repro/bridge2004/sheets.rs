@@ -24,8 +24,8 @@ fn head(columns: &[&str]) -> Vec<String> {
 
 /// What cards and drivers counted.
 pub(super) fn costs(climbed: &Climbed) -> anyhow::Result<Sheet> {
-    let steps = climbed.steps.iter().chain(&climbed.beside_it);
-    let samples = climbed.main.iter().chain(&climbed.main_beside);
+    let steps = climbed.steps.iter().chain(&climbed.extras);
+    let samples = climbed.main.iter().chain(&climbed.main_extras);
     let mut rows = Vec::new();
     for (at, ((step, sample), costs)) in steps.zip(samples).zip(&climbed.costs).enumerate() {
         let ticks = sample.summary()?.median;

@@ -64,7 +64,7 @@ pub(super) fn last(distance: usize) -> Step {
 
 /// Beside the ladder, from `step` on. T11: the bus of the report's fastest machine, and a card that fetches descriptors ahead; the processor
 /// waits for neither, so that its ticks stay and the bus carries more. And T8 undone: what interrupts would cost.
-pub(super) fn beside(step: &Step) -> Vec<Step> {
+pub(super) fn extras(step: &Step) -> Vec<Step> {
     const FEW: &str = "frames=4096"; // each of them takes long
     let ways = [
         ("t11.bus133", "T11 the bus at 133 MHz", "bus=pcix133".to_owned()),

@@ -101,18 +101,50 @@ fn up_down_and_monitor() {
             .unwrap()
             .starts_with("bridge0: flags=48843<UP,BROADCAST,RUNNING,SIMPLEX,MULTICAST,MONITOR>")
     );
+    let known = |lan: &Lan| -> Vec<String> {
+        let all = lan.say("ifconfig bridge0 addr").unwrap();
+        all.lines().map(|line| line[15..17].to_string()).collect()
+    };
+    assert_eq!(known(&lan), ["01", "02"], "what it looked on at is learned");
     lan.say("ifconfig bridge0 down").unwrap();
     assert_eq!((one(&mut lan, 3), lan.say("sysctl -n net.link.ether.bridge").unwrap().trim()), (vec![0; 3], "0"));
     assert!(lan.say("ifconfig").unwrap().starts_with("bridge0: flags=8802<BROADCAST,SIMPLEX,MULTICAST>"));
     lan.say("sysctl net.link.ether.bridge=1").unwrap();
     assert_eq!(one(&mut lan, 4), [0, 1, 1]);
-    let known = lan.say("ifconfig bridge0 addr").unwrap();
-    assert!(
-        ["01", "02", "04"].iter().all(|end| known.contains(&format!(":00:{end} "))) && !known.contains(":03 "),
-        "{known}"
-    );
+    assert_eq!(known(&lan), ["04"], "down it learns nothing, and what it knew is forgotten");
     let dropped = lan.say("show drops").unwrap();
     assert!(dropped.contains("bridge.in.monitor") && dropped.contains("bridge.in.down"), "{dropped}");
+    assert!(lan.switch.audit().holds());
+}
+
+/// A bridge that is down says nothing of its own, and its tree's ports are disabled; up again it begins anew.
+#[test]
+fn a_bridge_that_is_down_neither_asks_nor_has_a_tree() {
+    let clock = SimClock::new();
+    let mut lan = Lan::with(2, 2, 0, Clock::sim(&clock));
+    lan.say("ifconfig bridge0 stp p0 stp p1 querier 10.0.0.1").unwrap();
+    let said = |lan: &mut Lan| {
+        let mut burst = Burst::new();
+        for _ in 0..40 {
+            clock.advance(Duration::from_secs(5));
+            lan.turn();
+            lan.switch.tend();
+            lan.turn();
+        }
+        lan.ends[0].rx.rx_burst(&mut burst, 256, Instant::ZERO);
+        let frames: Vec<Vec<u8>> = burst.drain().map(|frame| frame.bytes().to_vec()).collect();
+        let bpdus = frames.iter().filter(|frame| frame.starts_with(&[1, 0x80, 0xc2])).count();
+        (bpdus > 0, frames.len() > bpdus)
+    };
+    assert_eq!(said(&mut lan), (true, true), "BPDUs and queries");
+    lan.say("ifconfig bridge0 down").unwrap();
+    said(&mut lan);
+    assert_eq!(said(&mut lan), (false, false));
+    assert!(lan.say("ifconfig").unwrap().contains("role disabled"), "{}", lan.say("ifconfig").unwrap());
+    assert_eq!(lan.json("bridge link")[0]["state"], "blocking");
+    lan.say("ifconfig bridge0 up").unwrap();
+    assert_eq!(said(&mut lan), (true, true));
+    assert!(lan.say("ifconfig").unwrap().contains("role designated state forwarding"));
     assert!(lan.switch.audit().holds());
 }
 
@@ -150,6 +182,10 @@ fn a_querier_asks_in_each_vlan_and_listeners_are_listed_once() {
         lan.json("ifconfig")["snoop"]["querier"],
         json!({ "v4": "10.0.0.1", "v6": "fe80::1", "vlans": [10, 20] })
     );
+    lan.say("ifconfig bridge0 addm pair:p9").unwrap();
+    assert_eq!(lan.json("ifconfig")["snoop"]["querier"]["vlans"], json!([1, 10, 20]), "a member more, a VLAN more");
+    lan.say("ifconfig bridge0 deletem p9").unwrap();
+    assert_eq!(lan.json("ifconfig")["snoop"]["querier"]["vlans"], json!([10, 20]));
     lan.send(1, &report([239, 1, 2, 3]));
     lan.turn();
     let mdb = lan.json("bridge mdb");
@@ -157,6 +193,7 @@ fn a_querier_asks_in_each_vlan_and_listeners_are_listed_once() {
     assert_eq!(rows.len(), 1, "{mdb}");
     assert_eq!((&rows[0]["port"], &rows[0]["grp"], &rows[0]["vid"]), (&json!("p1"), &json!("239.1.2.3"), &json!(20)));
     assert!(lan.say("bridge mdb").unwrap().starts_with("dev bridge0 port p1 grp 239.1.2.3 temp vid 20  2"));
+    asked(&mut lan);
     lan.say("ifconfig bridge0 -querier").unwrap();
     assert_eq!(lan.json("bridge mdb")[0]["mdb"].as_array().unwrap().len(), 1, "still known");
     assert_eq!(asked(&mut lan), [const { Vec::<u16>::new() }; 3]);

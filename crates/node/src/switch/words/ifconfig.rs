@@ -49,10 +49,12 @@ fn change(switch: &Switch, json: bool, word: &str, words: &mut Words<'_>) -> Res
                 false => None,
             };
             add(switch, name, lane)?;
+            snoop::vlans_changed(switch);
         }
         "deletem" => {
             let (number, _) = member(switch, words.next("a member")?)?;
             switch.remove(number);
+            snoop::vlans_changed(switch);
         }
         "addr" => return Ok(addresses(switch, json)),
         "static" => {
@@ -65,9 +67,9 @@ fn change(switch: &Switch, json: bool, word: &str, words: &mut Words<'_>) -> Res
             forget(switch, key)?;
         }
         "flush" | "flushall" => flush(switch, word == "flushall"),
-        "up" | "-monitor" => run_as(switch, Running::Up),
-        "down" => run_as(switch, Running::Down),
-        "monitor" => run_as(switch, Running::Monitor),
+        "up" | "-monitor" => switch.set_running(Running::Up),
+        "down" => switch.set_running(Running::Down),
+        "monitor" => switch.set_running(Running::Monitor),
         "cluster" => {
             let (number, _) = member(switch, words.next("a member")?)?;
             let cluster = parse::number("cluster", words.next("a number")?, 0, i64::from(u16::MAX) - 1)? as u16;
@@ -101,10 +103,6 @@ fn switched(switch: &Switch, name: &str, on: bool, words: &mut Words<'_>) -> Res
     let (number, _) = member(switch, words.next("a member")?)?;
     switch.set_member(number, |member| *field(member) = on);
     Ok(())
-}
-
-fn run_as(switch: &Switch, running: Running) {
-    switch.each_lane(|lane| lane.bridge.set_running(running));
 }
 
 /// `MAC [vlan N]`.

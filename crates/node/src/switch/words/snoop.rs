@@ -106,7 +106,7 @@ fn ask(switch: &Switch, querier: Querier) {
     });
 }
 
-/// VLANs are others now: it asks in those.
+/// VLANs or members are others now: it asks in those that there are.
 pub(super) fn vlans_changed(switch: &Switch) {
     if let Some(querier) = asked(switch).filter(|querier| querier.vids != vlan::asked_in(switch)) {
         ask(switch, querier);

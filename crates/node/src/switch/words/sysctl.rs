@@ -81,7 +81,7 @@ impl Switch {
             other => return Err(WordError::bad(name, other, "0 or 1")),
         };
         if name == BRIDGE {
-            self.each_lane(|lane| lane.bridge.set_running(if on { Running::Up } else { Running::Down }));
+            self.set_running(if on { Running::Up } else { Running::Down });
             return Ok(());
         }
         let mode = if on { Mode::Clock } else { Mode::Wakeup };
@@ -196,7 +196,10 @@ impl Variables for Switch {
     }
 
     fn set(&self, name: &str, text: &str) -> Result<(), WordError> {
-        if name.starts_with("nic.") && self.cards().next().is_some() {
+        if name.starts_with("nic.") {
+            if self.cards().next().is_none() {
+                return Err(WordError::failed(format!("{name}: no port here is a nic")));
+            }
             return self.cards().try_for_each(|card| card.knobs.set(name, text).map_err(WordError::failed));
         }
         if ALIASES.iter().any(|(alias, _)| *alias == name) {
