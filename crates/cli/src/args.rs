@@ -526,7 +526,7 @@ pub struct StudyArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub svg: Option<PathBuf>,
     /// Trials kept of each subject [default: what the study needs]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
     pub rounds: Option<usize>,
     /// The core to stay on [default: the last]
     #[arg(long, value_name = "N")]
@@ -678,6 +678,11 @@ pub struct PortsArgs {
     /// JSON instead of text
     #[arg(short, long)]
     pub json: bool,
+}
+
+/// A number of rounds, trials, times.
+pub fn at_least_one(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|n| *n > 0).ok_or_else(|| "expected a number from 1".to_string())
 }
 
 pub fn key_value(text: &str) -> Result<(String, String), String> {

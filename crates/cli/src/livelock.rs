@@ -40,7 +40,7 @@ pub struct LivelockArgs {
     #[arg(long = "virtual")]
     pub simulated: bool,
     /// Times that all is measured [default: 5; with --quick or --virtual 1]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = crate::args::at_least_one)]
     pub rounds: Option<usize>,
     /// The core to stay on [default: wherever the system puts it]
     #[arg(long, value_name = "N")]
@@ -54,7 +54,7 @@ pub fn run(args: &LivelockArgs) -> anyhow::Result<Exit> {
     let all = if args.quick { livelock::Options::quick() } else { livelock::Options::default() };
     let (timing, most_rounds) =
         if args.simulated { (livelock::Timing::Virtual, 1) } else { (livelock::Timing::Live, 1000) };
-    let rounds = args.rounds.unwrap_or(all.rounds).clamp(1, most_rounds);
+    let rounds = args.rounds.unwrap_or(all.rounds).min(most_rounds);
     let options = livelock::Options {
         cost_ns: args.cost,
         itr_us: args.itr,

@@ -13,4 +13,4 @@ mod worker;
 
 pub use stop::{install_stop_handler, request_stop, stop_requested};
 pub use wait::wait_readable;
-pub use worker::{OnThread, cores, on_thread, pin_to_core, spawn_scoped, spawn_worker};
+pub use worker::{OnThread, cores, not_usable, on_thread, pin_to_core, spawn_scoped, spawn_worker};

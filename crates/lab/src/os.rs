@@ -61,17 +61,19 @@ impl Drop for Pinned {
 /// Pins the calling thread to processor `cpu`, numbered as in `/proc/cpuinfo`, until the answer is dropped.
 ///
 /// # Errors
-/// `InvalidInput` if the number is past what the kernel's set can hold, else what sched_setaffinity(2) says
-/// (EINVAL: no such processor, or not in this container's set).
+/// [`dispatch::not_usable`], or what else sched_setaffinity(2) says.
 pub fn pin_to_cpu(cpu: usize) -> io::Result<Pinned> {
     if cpu >= libc::CPU_SETSIZE as usize {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("processor {cpu} is past the largest set")));
+        return Err(dispatch::not_usable(cpu));
     }
     let former = affinity()?;
     let mut set = empty_set();
     // SAFETY: `cpu` is below CPU_SETSIZE, so the bit lies inside the set.
     unsafe { libc::CPU_SET(cpu, &mut set) };
-    set_affinity(&set)?;
+    set_affinity(&set).map_err(|why| match why.raw_os_error() {
+        Some(libc::EINVAL) => dispatch::not_usable(cpu),
+        _ => why,
+    })?;
     Ok(Pinned { former, here: PhantomData })
 }
 

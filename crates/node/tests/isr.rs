@@ -148,7 +148,7 @@ fn streams_and_datagrams_go_through_every_mode() {
     }
 }
 
-/// Two seconds; SWITCH_SECONDS=60 for the minute that a release wants.
+/// Two seconds; with SWITCH_SECONDS=60, as .ci/run has it, a minute.
 #[test]
 fn switches_under_load_lose_no_frame() {
     let seconds = std::env::var("SWITCH_SECONDS").map_or(2, |said| said.parse().unwrap());

@@ -102,6 +102,17 @@ fn commands_named_in_pages_exist() {
 }
 
 #[test]
+fn no_rounds_at_all_are_refused() {
+    for words in ["livelock", "bench bridge", "gate --baseline x.json", "repro netisr2005"] {
+        let with =
+            |rounds| Cli::try_parse_from(["linerate"].into_iter().chain(words.split(' ')).chain(["--rounds", rounds]));
+        assert!(with("1").is_ok(), "{words}");
+        let why = with("0").unwrap_err().to_string();
+        assert!(why.contains("'0' for '--rounds <N>': expected a number from 1"), "{why}");
+    }
+}
+
+#[test]
 fn a_command_is_found_in_a_line() {
     assert_eq!(command("A=/b linerate ctl -j ip route | jq ."), Some(vec!["linerate", "ctl", "-j", "ip", "route"]));
     assert_eq!(command("cargo run --release -- repro x"), Some(vec!["linerate", "repro", "x"]));
