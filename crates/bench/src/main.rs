@@ -54,15 +54,16 @@ fn asked(words: &[String]) -> Result<Asked, String> {
     };
     let (mut options, mut json) = (Options::default(), false);
     while let Some(word) = words.next() {
-        let mut number = || {
+        let mut number = |least: u32| {
             let value = words.next().ok_or(format!("{word} needs a number"))?;
-            value.parse().map(Some).map_err(|_| format!("{word} {value}: expected a number"))
+            let number = value.parse().ok().filter(|number| *number >= least);
+            number.ok_or_else(|| format!("{word} {value}: expected a number from {least}"))
         };
         match word.as_str() {
             "--json" => json = true,
             "--quick" => options.quick = true,
-            "--rounds" => options.rounds = number()?,
-            "--core" => options.core = number()?,
+            "--rounds" => options.rounds = Some(number(1)?),
+            "--core" => options.core = Some(number(0)? as usize),
             other => return Err(format!("unknown option '{other}'")),
         }
     }
@@ -93,7 +94,7 @@ fn run(asked: &Asked) -> anyhow::Result<()> {
 
 fn udp(options: &Options, tell: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
     // Before the peers try which way of calling is the fastest.
-    let pinned = lab::os::pin_to_cpu(options.core())?;
+    let pinned = dispatch::pinned_to_core(options.core())?;
     let (found, missing) = linerate_bench::peers_and_missing();
     drop(pinned);
     let peers = found
@@ -108,7 +109,7 @@ fn udp(options: &Options, tell: &mut dyn FnMut(Progress)) -> anyhow::Result<Repo
 }
 
 fn tcp(options: &Options, tell: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
-    let pinned = lab::os::pin_to_cpu(options.core())?;
+    let pinned = dispatch::pinned_to_core(options.core())?;
     let peers = linerate_bench::tcp_peers(options);
     drop(pinned);
     lab::bench::tcp_with(options, peers, tell)
@@ -117,6 +118,13 @@ fn tcp(options: &Options, tell: &mut dyn FnMut(Progress)) -> anyhow::Result<Repo
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_rounds_at_all_are_refused() {
+        let with = |rounds: &str| asked(&["udp", "--rounds", rounds].map(str::to_owned));
+        assert_eq!(with("3").ok().and_then(|asked| asked.options.rounds), Some(3));
+        assert_eq!(with("0").err().as_deref(), Some("--rounds 0: expected a number from 1"));
+    }
 
     /// What README.md and docs/results/README.md pass on to this program is understood.
     #[test]

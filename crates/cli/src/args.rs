@@ -526,8 +526,8 @@ pub struct StudyArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub svg: Option<PathBuf>,
     /// Trials kept of each subject [default: what the study needs]
-    #[arg(long, value_name = "N", value_parser = at_least_one)]
-    pub rounds: Option<usize>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub rounds: Option<u32>,
     /// The core to stay on [default: the last]
     #[arg(long, value_name = "N")]
     pub core: Option<usize>,
@@ -678,11 +678,6 @@ pub struct PortsArgs {
     /// JSON instead of text
     #[arg(short, long)]
     pub json: bool,
-}
-
-/// A number of rounds, trials, times.
-pub fn at_least_one(text: &str) -> Result<usize, String> {
-    text.parse().ok().filter(|n| *n > 0).ok_or_else(|| "expected a number from 1".to_string())
 }
 
 pub fn key_value(text: &str) -> Result<(String, String), String> {

@@ -40,8 +40,8 @@ pub struct LivelockArgs {
     #[arg(long = "virtual")]
     pub simulated: bool,
     /// Times that all is measured [default: 5; with --quick or --virtual 1]
-    #[arg(long, value_name = "N", value_parser = crate::args::at_least_one)]
-    pub rounds: Option<usize>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub rounds: Option<u32>,
     /// The core to stay on [default: wherever the system puts it]
     #[arg(long, value_name = "N")]
     pub core: Option<usize>,
@@ -52,9 +52,9 @@ pub fn run(args: &LivelockArgs) -> anyhow::Result<Exit> {
         dispatch::pin_to_core(core).with_context(|| format!("--core {core}"))?;
     }
     let all = if args.quick { livelock::Options::quick() } else { livelock::Options::default() };
-    let (timing, most_rounds) =
-        if args.simulated { (livelock::Timing::Virtual, 1) } else { (livelock::Timing::Live, 1000) };
-    let rounds = args.rounds.unwrap_or(all.rounds).min(most_rounds);
+    let rounds = args.rounds.map_or(all.rounds, |rounds| rounds as usize);
+    let (timing, rounds) =
+        if args.simulated { (livelock::Timing::Virtual, 1) } else { (livelock::Timing::Live, rounds) };
     let options = livelock::Options {
         cost_ns: args.cost,
         itr_us: args.itr,

@@ -50,8 +50,8 @@ pub struct GateArgs {
     #[arg(long, value_name = "PERCENT", default_value_t = 5.0)]
     pub tolerance: f64,
     /// Trials kept of each subject, where it runs here
-    #[arg(long, value_name = "N", value_parser = crate::args::at_least_one)]
-    pub rounds: Option<usize>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub rounds: Option<u32>,
     /// Few trials, where it runs here
     #[arg(long)]
     pub quick: bool,

@@ -4,6 +4,7 @@
 //! and the policies and modes between which who measures can choose.
 #![deny(unsafe_code)]
 
+mod affinity;
 pub mod dataflow;
 pub mod netisr;
 pub mod polling;
@@ -11,6 +12,7 @@ mod stop;
 mod wait;
 mod worker;
 
+pub use affinity::{Pinned, cores, pin_to_core, pinned_to_core};
 pub use stop::{install_stop_handler, request_stop, stop_requested};
 pub use wait::wait_readable;
-pub use worker::{OnThread, cores, not_usable, on_thread, pin_to_core, spawn_scoped, spawn_worker};
+pub use worker::{OnThread, on_thread, spawn_scoped, spawn_worker};

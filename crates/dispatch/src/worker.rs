@@ -1,8 +1,8 @@
 //! Workers: a thread with a name, on a core of its own.
 //!
 //! Every thread of the house starts here, so that who measures threads ([`on_thread`]) meets each of them.
-#![allow(unsafe_code)] // an unsafe room: affinity
 
+use crate::affinity::pin_to_core;
 use std::any::Any;
 use std::io;
 use std::sync::OnceLock;
@@ -22,49 +22,6 @@ pub fn on_thread(begins: OnThread) -> bool {
 fn observed<R>(work: impl FnOnce() -> R) -> R {
     let _observer = ON_THREAD.get().and_then(|begins| begins());
     work()
-}
-
-/// Cores this process may run on.
-pub fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
-}
-
-/// Keeps the calling thread on `core`.
-///
-/// # Errors
-/// [`not_usable`], or what else sched_setaffinity(2) says.
-pub fn pin_to_core(core: usize) -> io::Result<()> {
-    if core >= libc::CPU_SETSIZE as usize {
-        return Err(not_usable(core));
-    }
-    // SAFETY: a zeroed cpu_set_t is an empty set; CPU_SET stays within it; the call reads it only.
-    let set = unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(core, &mut set);
-        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set)
-    };
-    match io::Error::last_os_error() {
-        _ if set == 0 => Ok(()),
-        why if why.raw_os_error() == Some(libc::EINVAL) => Err(not_usable(core)),
-        why => Err(why),
-    }
-}
-
-/// `InvalidInput`: the system knows no such core, or keeps this thread from it; and which it may use.
-pub fn not_usable(core: usize) -> io::Error {
-    let usable: Vec<String> = usable_cores().iter().map(usize::to_string).collect();
-    let text = format!("no core {core} for this program: it may use {} (taskset -p shows them)", usable.join(", "));
-    io::Error::new(io::ErrorKind::InvalidInput, text)
-}
-
-/// The numbers of the cores that the calling thread may run on; none if the system does not say.
-fn usable_cores() -> Vec<usize> {
-    // SAFETY: a zeroed cpu_set_t is an empty set, writable and as long as is said; CPU_ISSET stays within it.
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set);
-        (0..libc::CPU_SETSIZE as usize).filter(|core| libc::CPU_ISSET(*core, &set)).collect()
-    }
 }
 
 /// Runs `work` on a thread called `name`, pinned to `core` if one is given; a core that cannot be had is a notice, not an
@@ -106,20 +63,8 @@ mod tests {
             std::thread::current().name().map(str::to_string)
         });
         assert_eq!(worker.unwrap().join().unwrap().as_deref(), Some("w7"));
-        for core in [libc::CPU_SETSIZE as usize - 1, 100_000] {
-            let off = spawn_worker("off", Some(core), |pin_error| pin_error.map(|why| why.to_string()));
-            let told = off.unwrap().join().unwrap();
-            let told = told.expect("a core that does not exist is told, not fatal");
-            assert!(told.starts_with(&format!("no core {core} for this program: it may use ")), "{told}");
-        }
-    }
-
-    #[test]
-    fn a_thread_may_use_the_cores_that_it_is_on() {
-        let usable = usable_cores();
-        assert_eq!(usable.len(), cores());
-        let worker = spawn_worker("pinned", usable.last().copied(), |_| usable_cores()).unwrap();
-        assert_eq!(worker.join().unwrap(), usable[usable.len() - 1..]);
+        let off = spawn_worker("off", Some(100_000), |pin_error| pin_error.is_some());
+        assert!(off.unwrap().join().unwrap(), "a core that does not exist is told, not fatal");
     }
 
     #[test]

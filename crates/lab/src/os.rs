@@ -1,9 +1,8 @@
 //! What the operating system is asked: clocks, context switches, the thread's processor, sockets, the terminal's width.
-#![allow(unsafe_code)] // clock_gettime, getrusage, sched_*affinity, sched_getcpu, socket, connect, *sockopt, *rlimit, dup2, ioctl: no safe form in std.
+#![allow(unsafe_code)] // clock_gettime, getrusage, sched_getcpu, socket, connect, *sockopt, *rlimit, dup2, ioctl: no safe form in std.
 
 use anyhow::Context;
 use std::io::{self, Write};
-use std::marker::PhantomData;
 use std::net::{SocketAddrV4, TcpStream};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
@@ -42,61 +41,6 @@ pub fn context_switches() -> [u64; 2] {
 pub fn current_cpu() -> Option<usize> {
     // SAFETY: takes no arguments and touches no memory of ours.
     usize::try_from(unsafe { libc::sched_getcpu() }).ok()
-}
-
-/// The thread stays on one processor while this value lives; its former set of processors comes back after that.
-#[derive(Debug)]
-pub struct Pinned {
-    former: libc::cpu_set_t,
-    /// Not to be sent away: dropped in another thread it would move that one.
-    here: PhantomData<*const ()>,
-}
-
-impl Drop for Pinned {
-    fn drop(&mut self) {
-        let _ = set_affinity(&self.former); // the set was in force before, and a failure has nobody to go to
-    }
-}
-
-/// Pins the calling thread to processor `cpu`, numbered as in `/proc/cpuinfo`, until the answer is dropped.
-///
-/// # Errors
-/// [`dispatch::not_usable`], or what else sched_setaffinity(2) says.
-pub fn pin_to_cpu(cpu: usize) -> io::Result<Pinned> {
-    if cpu >= libc::CPU_SETSIZE as usize {
-        return Err(dispatch::not_usable(cpu));
-    }
-    let former = affinity()?;
-    let mut set = empty_set();
-    // SAFETY: `cpu` is below CPU_SETSIZE, so the bit lies inside the set.
-    unsafe { libc::CPU_SET(cpu, &mut set) };
-    set_affinity(&set).map_err(|why| match why.raw_os_error() {
-        Some(libc::EINVAL) => dispatch::not_usable(cpu),
-        _ => why,
-    })?;
-    Ok(Pinned { former, here: PhantomData })
-}
-
-fn empty_set() -> libc::cpu_set_t {
-    // SAFETY: cpu_set_t is an array of integers; all bits zero is the empty set.
-    unsafe { std::mem::zeroed() }
-}
-
-fn affinity() -> io::Result<libc::cpu_set_t> {
-    let mut set = empty_set();
-    // SAFETY: `set` is writable and its true size is passed; pid 0 is the calling thread.
-    match unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set) } {
-        0 => Ok(set),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
-fn set_affinity(set: &libc::cpu_set_t) -> io::Result<()> {
-    // SAFETY: `set` is readable and its true size is passed; pid 0 is the calling thread.
-    match unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), set) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
 }
 
 /// Has the kernel use that congestion control on one of its TCP sockets. In a network namespace of one's own this works for

@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use crate::os::{self, Pinned};
 use crate::sample::{Disturbance, Sample, Trial};
 use crate::subject::{Reading, Subject};
 
@@ -86,8 +85,9 @@ pub fn against_itself(
     samples.try_into().map_err(|_| anyhow::anyhow!("two lanes give two samples"))
 }
 
-fn pin(options: &Options) -> anyhow::Result<Option<Pinned>> {
-    let pinned = options.cpu.map(|cpu| os::pin_to_cpu(cpu).with_context(|| format!("cannot stay on processor {cpu}")));
+fn pin(options: &Options) -> anyhow::Result<Option<dispatch::Pinned>> {
+    let pinned =
+        options.cpu.map(|cpu| dispatch::pinned_to_core(cpu).with_context(|| format!("cannot stay on core {cpu}")));
     pinned.transpose()
 }
 

@@ -10,7 +10,7 @@ pub struct Options {
     /// Few trials: for trying the command out, not for quoting.
     pub quick: bool,
     /// Trials kept of each subject; `None`: what the study needs.
-    pub rounds: Option<usize>,
+    pub rounds: Option<u32>,
     /// The core to stay on; `None`: the last one.
     pub core: Option<usize>,
 }
@@ -18,7 +18,7 @@ pub struct Options {
 impl Options {
     pub(crate) fn run(&self, trials: u32) -> run::Options {
         let keep = match (self.rounds, self.quick) {
-            (Some(rounds), _) => rounds.max(1) as u32,
+            (Some(rounds), _) => rounds.max(1),
             (None, true) => 10,
             (None, false) => trials,
         };

@@ -93,7 +93,7 @@ impl Contest {
             }
         }
         let usual = if options.quick { 3 } else { 7 };
-        let keep = options.rounds.map_or(usual, |rounds| rounds.clamp(1, 100) as u32);
+        let keep = options.rounds.map_or(usual, |rounds| rounds.clamp(1, 100));
         let run_options =
             run::Options { warmup: 1, keep, max_seconds: None, cpu: None, min_cpu_share: None, replacements: 0 };
         let samples = run::interleave(&mut subjects, &run_options, &mut |_| ())?;

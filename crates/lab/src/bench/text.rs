@@ -133,7 +133,7 @@ pub fn text(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Re
     codec(&codec_options, hertz, &mut rows, &mut peers)?;
     steps.next("writing files of frames");
     let corpus = Rc::new(Corpus::new(if options.quick { BYTES / 5 } else { BYTES })?);
-    let keep = options.rounds.map_or(if options.quick { 3 } else { 11 }, |rounds| rounds.clamp(1, 100) as u32);
+    let keep = options.rounds.map_or(if options.quick { 3 } else { 11 }, |rounds| rounds.clamp(1, 100));
     let wait = run::Options { warmup: 1, keep, max_seconds: None, cpu: None, min_cpu_share: None, replacements: 0 };
     for contest in contests(&corpus)? {
         steps.next(contest.id);

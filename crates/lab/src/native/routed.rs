@@ -6,7 +6,6 @@
 use crate::child::{self, Child, numbers};
 use crate::netperf::Drivers;
 use crate::netperf::veth::{Segments, Veth};
-use crate::os;
 use crate::rigs::Work;
 use crate::subject::{Reading, Subject};
 use anyhow::Context;
@@ -84,6 +83,6 @@ fn obey(veth: &Veth, line: &str) -> anyhow::Result<Reading> {
             Work::Netperf(Options { length: Length::Time(time), ..Options::new(test) })
         }
     };
-    let _pinned = os::pin_to_cpu(core as usize).with_context(|| format!("cannot stay on processor {core}"))?;
+    let _pinned = dispatch::pinned_to_core(core as usize).with_context(|| format!("cannot stay on core {core}"))?;
     Ok(work.reading(veth)?.0)
 }

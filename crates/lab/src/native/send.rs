@@ -8,7 +8,7 @@
 
 use super::sink::Sink;
 use crate::child::{self, Child, numbers, one_line};
-use crate::os::{self, Pinned};
+use crate::os;
 use crate::subject::Reading;
 use anyhow::{Context, bail, ensure};
 use port::os::netns;
@@ -110,7 +110,7 @@ fn sink(role: &str) -> anyhow::Result<Sink> {
     }
 }
 
-fn obey(sink: &mut Sink, pinned: &mut Option<(usize, Pinned)>, order: &str) -> anyhow::Result<String> {
+fn obey(sink: &mut Sink, pinned: &mut Option<(usize, dispatch::Pinned)>, order: &str) -> anyhow::Result<String> {
     let [count, size, burst, cpu] = numbers(order.strip_prefix("run ").context("not `run`")?)?;
     let job = Job { count, size: size as usize, burst: burst as usize };
     job.check()?;
@@ -121,10 +121,10 @@ fn obey(sink: &mut Sink, pinned: &mut Option<(usize, Pinned)>, order: &str) -> a
     Ok(format!("{} {} {} {errors} {dropped}", reading.ticks, reading.wall_ns, reading.cpu_ns))
 }
 
-fn stay_on(pinned: &mut Option<(usize, Pinned)>, cpu: usize) -> anyhow::Result<()> {
+fn stay_on(pinned: &mut Option<(usize, dispatch::Pinned)>, cpu: usize) -> anyhow::Result<()> {
     if pinned.as_ref().is_none_or(|(current, _)| *current != cpu) {
         *pinned = None; // before the new one: its drop restores the former set
-        let pin = os::pin_to_cpu(cpu).with_context(|| format!("cannot stay on processor {cpu}"))?;
+        let pin = dispatch::pinned_to_core(cpu).with_context(|| format!("cannot stay on core {cpu}"))?;
         *pinned = Some((cpu, pin));
     }
     Ok(())

@@ -82,7 +82,7 @@ pub fn ethpipe2013(options: &Options, progress: &mut dyn FnMut(Progress)) -> any
     let mut steps = Steps::new(9, progress);
     steps.next("A against A: the noise floor");
     let corpus = Rc::new(Corpus::new(if options.quick { BYTES / 5 } else { BYTES })?);
-    let keep = options.rounds.map_or(if options.quick { 2 } else { 5 }, |rounds| rounds.clamp(1, 50) as u32);
+    let keep = options.rounds.map_or(if options.quick { 2 } else { 5 }, |rounds| rounds.clamp(1, 50));
     let wait = run::Options { warmup: 1, keep, max_seconds: None, cpu: None, min_cpu_share: None, replacements: 0 };
     let hertz = env.tsc_hz;
     let lab = Lab { corpus: Rc::clone(&corpus), hertz, options: wait.clone() };

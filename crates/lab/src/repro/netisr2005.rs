@@ -195,7 +195,7 @@ fn noise(column: Column, options: &Options, run_options: &run::Options) -> anyho
 }
 
 fn run_options(options: &Options) -> run::Options {
-    let keep = options.rounds.map_or(if options.quick { 6 } else { KEPT }, |rounds| rounds.max(1) as u32);
+    let keep = options.rounds.map_or(if options.quick { 6 } else { KEPT }, |rounds| rounds.max(1));
     // Trials make hosts, and threads of their own: their clock is in them.
     run::Options { warmup: DISCARDED, keep, cpu: None, min_cpu_share: None, max_seconds: None, replacements: keep }
 }

@@ -118,7 +118,7 @@ fn real_subjects_on_this_machine_pinned() {
         move || Ok(subject::measure(n, || (0..n).fold(1u64, |a, b| std::hint::black_box(a.wrapping_mul(b | 1)))))
     };
     let mut subjects = [subject::from_fn("spin.a", spin(20_000)), subject::from_fn("spin.b", spin(20_000))];
-    let options = Options { keep: 10, cpu: os::current_cpu(), ..Options::default() };
+    let options = Options { keep: 10, cpu: crate::os::current_cpu(), ..Options::default() };
     let samples = interleave(&mut subjects, &options, &mut |_| ()).unwrap();
     assert!(samples.iter().all(|sample| sample.trials.len() == 10 && sample.summary().unwrap().median > 0.0));
     let [a, again] = against_itself(subjects[0].as_mut(), &options, &mut |_| ()).unwrap();

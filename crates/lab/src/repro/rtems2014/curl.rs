@@ -86,7 +86,7 @@ fn measured(chosen: &[&Variant], child: Child, options: &Options) -> anyhow::Res
     let child = Rc::new(RefCell::new(child));
     let ms = if options.quick { QUICK_MS } else { LONG_MS };
     let keep = if options.quick { 2 } else { KEEP };
-    let keep = options.rounds.map_or(keep, |rounds| KEEP.min(rounds.max(1) as u32));
+    let keep = options.rounds.map_or(keep, |rounds| KEEP.min(rounds.max(1)));
     let run_options = run::Options {
         warmup: u32::from(!options.quick),
         keep,

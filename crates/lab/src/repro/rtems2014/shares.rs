@@ -2,7 +2,6 @@
 
 use super::Variant;
 use crate::env::Environment;
-use crate::os;
 use crate::profile::report::Report;
 use crate::profile::{self, Bucket, Profile};
 use crate::rigs::{FTP_WARM, Way, ftp_rig};
@@ -55,7 +54,7 @@ pub(super) fn take(variant: &Variant, bytes: u64, options: &Options) -> anyhow::
 fn profiled(rig: &mut dyn Subject, long: Duration, core: usize) -> anyhow::Result<Profile> {
     let running = profile::start(profile::Options { rate_hz: RATE_HZ, ..profile::Options::default() })?;
     // After the collector's thread was made, which would stay on that core too and find no time to empty the ring.
-    let _pinned = os::pin_to_cpu(core).context("cannot stay on a processor")?;
+    let _pinned = dispatch::pinned_to_core(core).context("cannot stay on a core")?;
     let begun = Instant::now();
     let mut done = Ok(());
     while begun.elapsed() < long && done.is_ok() {

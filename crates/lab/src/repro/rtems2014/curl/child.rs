@@ -8,7 +8,7 @@
 
 use super::super::{Variant, Way, variants};
 use super::IDS;
-use crate::{child, os};
+use crate::child;
 use anyhow::{Context, bail, ensure};
 use apps::files::Root;
 use apps::ftp::{Config, Ftp};
@@ -37,7 +37,7 @@ pub(crate) fn serve(role: &str) -> anyhow::Result<()> {
         let core = role.parse().with_context(|| format!("a core, not {role:?}"))?;
         let hosts = begin(core)?;
         // curl inherits this: it and the kernel's side of the TAP are to leave the hosts' core alone.
-        let elsewhere = (0..dispatch::cores()).find(|other| *other != core).map(os::pin_to_cpu);
+        let elsewhere = (0..dispatch::cores()).find(|other| *other != core).map(dispatch::pinned_to_core);
         Ok(((hosts, elsewhere), String::new()))
     };
     let obey = |(hosts, _): &mut (Vec<Served>, _), order: &str| match order {

@@ -1,0 +1,128 @@
+//! Affinity: the cores that a thread may run on, and keeping it on one of them.
+#![allow(unsafe_code)] // an unsafe room: sched_*affinity
+
+use std::io;
+use std::marker::PhantomData;
+
+/// How many cores this process has to itself: those it may run on, less where a quota says so.
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Keeps the calling thread on `core`, numbered as in `/proc/cpuinfo`, from now on.
+///
+/// # Errors
+/// `InvalidInput`, with the cores that there are: the system knows no such core, or keeps this thread from it. Else what
+/// sched_setaffinity(2) says.
+pub fn pin_to_core(core: usize) -> io::Result<()> {
+    pinned_to_core(core).map(std::mem::forget)
+}
+
+/// The same while the answer lives.
+///
+/// # Errors
+/// Those of [`pin_to_core`].
+pub fn pinned_to_core(core: usize) -> io::Result<Pinned> {
+    let former = affinity()?;
+    if core >= libc::CPU_SETSIZE as usize {
+        return Err(not_usable(&former));
+    }
+    let mut set = empty_set();
+    // SAFETY: `core` is below CPU_SETSIZE, so the bit lies inside the set.
+    unsafe { libc::CPU_SET(core, &mut set) };
+    match set_affinity(&set) {
+        Ok(()) => Ok(Pinned { former, here: PhantomData }),
+        Err(why) if why.raw_os_error() == Some(libc::EINVAL) => Err(not_usable(&former)),
+        Err(why) => Err(why),
+    }
+}
+
+/// The thread stays on one core while this value lives; the cores that it might use before come back after that.
+#[derive(Debug)]
+pub struct Pinned {
+    former: libc::cpu_set_t,
+    /// Not to be sent away: dropped in another thread it would move that one.
+    here: PhantomData<*const ()>,
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        let _ = set_affinity(&self.former); // the set was in force before, and a failure has nobody to go to
+    }
+}
+
+fn not_usable(usable: &libc::cpu_set_t) -> io::Error {
+    let usable: Vec<String> = numbers(usable).map(|core| core.to_string()).collect();
+    let text = format!("no such core for this program: it may use {} (taskset -p shows them)", usable.join(", "));
+    io::Error::new(io::ErrorKind::InvalidInput, text)
+}
+
+fn numbers(set: &libc::cpu_set_t) -> impl Iterator<Item = usize> {
+    // SAFETY: each number is below CPU_SETSIZE, so the bit lies inside the set.
+    (0..libc::CPU_SETSIZE as usize).filter(|core| unsafe { libc::CPU_ISSET(*core, set) })
+}
+
+fn empty_set() -> libc::cpu_set_t {
+    // SAFETY: cpu_set_t is an array of integers; all bits zero is the empty set.
+    unsafe { std::mem::zeroed() }
+}
+
+fn affinity() -> io::Result<libc::cpu_set_t> {
+    let mut set = empty_set();
+    // SAFETY: `set` is writable and its true size is passed; pid 0 is the calling thread.
+    match unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set) } {
+        0 => Ok(set),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+fn set_affinity(set: &libc::cpu_set_t) -> io::Result<()> {
+    // SAFETY: `set` is readable and its true size is passed; pid 0 is the calling thread.
+    match unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), set) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn usable() -> Vec<usize> {
+        numbers(&affinity().unwrap()).collect()
+    }
+
+    /// In a thread of its own: what it does to itself ends with it.
+    fn alone(work: fn()) {
+        std::thread::scope(|scope| scope.spawn(work).join().unwrap());
+    }
+
+    #[test]
+    fn a_thread_is_on_its_core_for_as_long_as_it_is_pinned() {
+        alone(|| {
+            let all = usable();
+            let last = all[all.len() - 1];
+            let pinned = pinned_to_core(last).unwrap();
+            assert_eq!(usable(), [last]);
+            drop(pinned);
+            assert_eq!(usable(), all);
+            pin_to_core(last).unwrap();
+            assert_eq!(usable(), [last]);
+        });
+    }
+
+    #[test]
+    fn who_asks_for_a_core_that_there_is_not_hears_of_those_that_there_are() {
+        alone(|| {
+            let all = usable();
+            let listed: Vec<String> = all.iter().map(usize::to_string).collect();
+            let words =
+                format!("no such core for this program: it may use {} (taskset -p shows them)", listed.join(", "));
+            for core in [libc::CPU_SETSIZE as usize - 1, 100_000] {
+                let why = pin_to_core(core).unwrap_err();
+                assert_eq!((why.kind(), why.to_string()), (io::ErrorKind::InvalidInput, words.clone()));
+                assert_eq!(usable(), all, "nothing has changed");
+            }
+        });
+    }
+}
