@@ -12,7 +12,7 @@ pub fn cores() -> usize {
 /// Keeps the calling thread on `core`, numbered as in `/proc/cpuinfo`, from now on.
 ///
 /// # Errors
-/// `InvalidInput`, with the cores that there are: the system knows no such core, or keeps this thread from it. Else what
+/// `InvalidInput`, with the cores that the thread runs on: the system knows no such core, or keeps it from this one. Else what
 /// sched_setaffinity(2) says.
 pub fn pin_to_core(core: usize) -> io::Result<()> {
     pinned_to_core(core).map(std::mem::forget)
@@ -53,7 +53,7 @@ impl Drop for Pinned {
 
 fn not_usable(usable: &libc::cpu_set_t) -> io::Error {
     let usable: Vec<String> = numbers(usable).map(|core| core.to_string()).collect();
-    let text = format!("no such core for this program: it may use {} (taskset -p shows them)", usable.join(", "));
+    let text = format!("no such core for this program, which runs on {} (taskset -p shows them)", usable.join(", "));
     io::Error::new(io::ErrorKind::InvalidInput, text)
 }
 
@@ -112,12 +112,12 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_for_a_core_that_there_is_not_hears_of_those_that_there_are() {
+    fn who_asks_for_a_core_that_there_is_not_hears_where_he_runs() {
         alone(|| {
             let all = usable();
             let listed: Vec<String> = all.iter().map(usize::to_string).collect();
             let words =
-                format!("no such core for this program: it may use {} (taskset -p shows them)", listed.join(", "));
+                format!("no such core for this program, which runs on {} (taskset -p shows them)", listed.join(", "));
             for core in [libc::CPU_SETSIZE as usize - 1, 100_000] {
                 let why = pin_to_core(core).unwrap_err();
                 assert_eq!((why.kind(), why.to_string()), (io::ErrorKind::InvalidInput, words.clone()));
