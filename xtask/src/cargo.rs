@@ -43,7 +43,7 @@ pub fn host_triple() -> anyhow::Result<String> {
     Ok(host.context("rustc -vV names no host")?.to_owned())
 }
 
-/// The rings, the dataflow's lanes, netisr's workstreams and the readers' pins under loom, in a target directory of their own: `--cfg loom`
+/// The rings, the dataflow's lanes, netisr's workstreams, a switch's lanes and the readers' pins under loom, in a target directory of their own: `--cfg loom`
 /// changes every crate.
 pub fn loom(root: &Path, args: &[String]) -> anyhow::Result<ExitCode> {
     let target = target_dir(root)?.join("loom");
@@ -58,6 +58,8 @@ pub fn loom(root: &Path, args: &[String]) -> anyhow::Result<ExitCode> {
         "linerate-buf",
         "-p",
         "linerate-dispatch",
+        "-p",
+        "linerate-node",
     ]);
     succeed(test.args(["--lib", "--target-dir"]).arg(target).arg("loom_").args(args))?;
     Ok(ExitCode::SUCCESS)

@@ -13,6 +13,7 @@
 //! Who configures the switch takes a lane's lock; the lane has it all the time but for when it is asked for it.
 
 mod average;
+mod bell;
 mod exchange;
 mod lane;
 mod members;
@@ -278,7 +279,7 @@ impl Switch {
             return Ok(number);
         }
         // Those who send to it first: what they send waits in the rings.
-        let (mut arrivals, queue) = (Vec::new(), Arc::<Outbox>::default());
+        let (mut arrivals, queue) = (Vec::new(), Arc::<Outbox<_>>::default());
         for other in (0..self.lanes()).filter(|other| *other != lane) {
             if let Some(mut other) = self.lane(other) {
                 match self.flow {

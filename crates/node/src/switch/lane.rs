@@ -58,7 +58,7 @@ struct Own {
     /// The card, whose errors are looked at now and then.
     nic: Option<Arc<Nic>>,
     /// From the other lanes.
-    arrivals: Vec<Arrivals>,
+    arrivals: Vec<Arrivals<Frame>>,
     sent: u64,
     late: u64,
 }
@@ -184,7 +184,7 @@ impl Lane {
         self
     }
 
-    pub(super) fn add(&mut self, number: PortNo, port: Port, arrivals: Vec<Arrivals>) {
+    pub(super) fn add(&mut self, number: PortNo, port: Port, arrivals: Vec<Arrivals<Frame>>) {
         let own = self.own_of(port, arrivals);
         self.put(number, own);
         self.ports.own.push(number);
@@ -200,20 +200,20 @@ impl Lane {
         }
     }
 
-    fn own_of(&self, port: Port, arrivals: Vec<Arrivals>) -> Place {
+    fn own_of(&self, port: Port, arrivals: Vec<Arrivals<Frame>>) -> Place {
         let soft = Soft::new(&port.caps, self.pool.clone(), port.counts.clone());
         Place::Own(Box::new(Own { rx: port.rx, tx: port.tx, soft, nic: port.nic, arrivals, sent: 0, late: 0 }))
     }
 
     /// Says where what it sends to that port arrives.
-    pub(super) fn add_foreign(&mut self, number: PortNo, lane: usize) -> Arrivals {
+    pub(super) fn add_foreign(&mut self, number: PortNo, lane: usize) -> Arrivals<Frame> {
         let (away, arrivals) = Away::ring(lane);
         self.put(number, Place::Other(away));
         arrivals
     }
 
     /// Says that what it decides to send to that port, of `lane`, goes into the workers' `queue`.
-    pub(super) fn add_queued(&mut self, number: PortNo, lane: usize, queue: &Arc<Outbox>) {
+    pub(super) fn add_queued(&mut self, number: PortNo, lane: usize, queue: &Arc<Outbox<Frame>>) {
         self.put(number, Place::Other(Away::queue(lane, queue)));
     }
 

@@ -10,7 +10,10 @@
 use bridge::{About, Bridge, News};
 use buf::ring::{Consumer, Producer, ring};
 use clock::Instant;
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
+#[cfg(not(loom))]
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Addresses that may wait for a lane.
@@ -65,8 +68,9 @@ struct Ear {
     missed: Arc<Missed>,
 }
 
-fn way() -> (Mouth, Ear) {
-    let ((to_addresses, addresses), (to_ports, ports)) = (ring(ADDRESSES), ring(NEWS));
+/// With room for so many addresses and so much else.
+fn way(addresses: usize, other: usize) -> (Mouth, Ear) {
+    let ((to_addresses, addresses), (to_ports, ports)) = (ring(addresses), ring(other));
     let missed = Arc::<Missed>::default();
     let mouth = Mouth { addresses: to_addresses, ports: to_ports, missed: missed.clone() };
     (mouth, Ear { addresses, ports, missed })
@@ -136,7 +140,7 @@ impl Newswire {
         let mut all: Vec<Newswire> = (0..lanes).map(|_| Newswire::default()).collect();
         for one in 0..lanes {
             for other in (0..lanes).filter(|other| *other != one) {
-                let (mouth, ear) = way();
+                let (mouth, ear) = way(ADDRESSES, NEWS);
                 if let Some(lane) = all.get_mut(one) {
                     lane.to.push(mouth);
                 }
@@ -175,5 +179,7 @@ impl Newswire {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, loom))]
+mod models;
+#[cfg(all(test, not(loom)))]
 mod tests;

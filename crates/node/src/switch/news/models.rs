@@ -1,0 +1,52 @@
+//! Under loom: a lane that tells more than there is room for, and one that listens meanwhile.
+
+use super::*;
+use bridge::{BridgeConfig, FdbConfig, Key, Member};
+use std::sync::atomic::AtomicUsize;
+use wire::Mac;
+
+const TOLD: u8 = 2; // one more than there is room for, if nobody listens meanwhile
+
+fn address(n: u8) -> Key {
+    Key::new(0, Mac([2, 0, 0, 0, 0, n]))
+}
+
+/// The listener's replica, with two ports.
+fn replica() -> Bridge {
+    let mut bridge =
+        Bridge::new(BridgeConfig { fdb: FdbConfig { most: 16, ..FdbConfig::new() }, ..BridgeConfig::default() });
+    (0..2).for_each(|_| assert!(bridge.add(Member::default()).is_some()));
+    bridge
+}
+
+#[test]
+fn loom_news_what_is_lost_is_noticed_and_asked_for_again() {
+    let seen = Arc::new([const { AtomicUsize::new(0) }; 2]); // all was heard; something was lost: of each there are runs
+    let runs = seen.clone();
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(move || {
+        let (mut mouth, mut ear) = way(1, 1);
+        let now = Instant::from_millis(1);
+        let teller = loom::thread::spawn(move || {
+            let tell = |n| mouth.tell(&News::At(address(n), 1, now));
+            let told = (0..TOLD).map(tell).filter(|told| *told).count();
+            (mouth, told)
+        });
+        let (mut bridge, counts) = (replica(), NewsCounts::default());
+        let mut missed = ear.hear(&mut bridge, &counts, now);
+        let (mouth, told) = teller.join().unwrap();
+        missed |= ear.hear(&mut bridge, &counts, now);
+        let lost = told < usize::from(TOLD);
+        assert_eq!(missed, lost, "noticed if and only if something was lost");
+        assert_eq!(mouth.is_to_say_again(), lost, "and then asked for");
+        assert!(!mouth.is_to_say_again(), "once");
+        assert!(!ear.hear(&mut bridge, &counts, now), "noticed, it is not noticed again");
+        runs[usize::from(lost)].fetch_add(1, Ordering::Relaxed);
+        if !lost {
+            let known = bridge.fdb().entries(now).count();
+            assert_eq!(known, usize::from(TOLD), "what was not lost was heard");
+        }
+    });
+    assert!(seen.iter().all(|runs| runs.load(Ordering::Relaxed) > 0), "{seen:?}");
+}
