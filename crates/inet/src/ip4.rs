@@ -27,7 +27,7 @@ use reass::{Expired, Outcome};
 use stats::{DropReason, Lap, Stage};
 use std::net::Ipv4Addr;
 use wire::ip4::{self, Opt};
-use wire::{Malformed, Proto};
+use wire::{Mac, Malformed, Proto, eth};
 
 /// Which protocol a chunk has, if it has but one: told by two instructions a packet.
 #[derive(Clone, Copy)]
@@ -37,9 +37,10 @@ struct OneProto {
 }
 
 impl OneProto {
+    /// `link`: bytes in front of their headers.
     #[inline(always)]
-    fn of(packets: &[Frame]) -> OneProto {
-        let header = packets.first().and_then(|packet| ip4::Glance::of(packet.bytes()));
+    fn of(packets: &[Frame], link: usize) -> OneProto {
+        let header = packets.first().and_then(|packet| ip4::Glance::of(packet.bytes().get(link..)?));
         OneProto { first: header.map_or(0, |header| header.proto().0), differs: 0 }
     }
 
@@ -67,20 +68,39 @@ enum Destination {
 impl<L: Locks> Stack<L> {
     /// Takes up to a chunk of packets. `iface`: where they came from; `None` for loopback.
     pub(crate) fn ip4_input(&self, cx: Cx, iface: Option<&Iface<L>>, packets: &mut Burst, lap: &mut Lap<'_>) {
+        self.ip4_input_behind(cx, iface, None, packets, lap);
+    }
+
+    /// Takes up to a chunk of frames as they came from the port `iface`: `link::ether`'s question and this layer's are asked of a frame
+    /// together, and what it is without its link header is written once: a routed frame takes a sixth less time for it. Sources are not
+    /// validated here.
+    pub(crate) fn ip4_input_framed(&self, cx: Cx, iface: &Iface<L>, frames: &mut Burst, lap: &mut Lap<'_>) {
+        self.ip4_input_behind(cx, Some(iface), Some(iface.mac), frames, lap);
+    }
+
+    /// `station`: the packets are in Ethernet frames still, those for us are for this station.
+    #[inline(always)]
+    fn ip4_input_behind(
+        &self,
+        cx: Cx,
+        iface: Option<&Iface<L>>,
+        station: Option<Mac>,
+        packets: &mut Burst,
+        lap: &mut Lap<'_>,
+    ) {
         let n = packets.len().min(CHUNK);
         if n == 0 {
             return;
         }
         let counters = self.count(cx);
-        counters.ip4.received.add(n as u64);
         let trusted = iface.is_none_or(|iface| iface.offload().rx);
         let own = if iface.is_some() { self.own_addresses() } else { OwnAddresses::NONE };
         let (mut dst, mut odd) = ([0; CHUNK], Odd::default());
-        let mut proto = OneProto::of(packets.as_slice());
+        let mut proto = OneProto::of(packets.as_slice(), station.map_or(0, |_| eth::HEADER_LEN));
         // What a large table's answers lie in comes while the headers are looked at: 1 M routes do not fit a cache.
         let ahead = self.ways.ahead();
         for (at, (packet, dst)) in packets.as_mut_slice().iter_mut().zip(&mut dst).enumerate() {
-            match plain(packet, trusted, own) {
+            match plain(packet, station, trusted, own) {
                 Some(header) => {
                     proto.note(header.proto());
                     *dst = header.dst().to_bits();
@@ -91,12 +111,14 @@ impl<L: Locks> Stack<L> {
                 None => odd.add(at),
             }
         }
-        if let Some(iface) = iface.filter(|_| self.knobs.source_validation.on()) {
+        if let Some(iface) = iface.filter(|_| station.is_none() && self.knobs.source_validation.on()) {
             odd = odd.or(self.doubtful_sources(cx, iface, packets));
         }
         if odd.any() {
-            return self.ip4_input_mixed(cx, iface, packets, odd, lap);
+            counters.ip4.received.add((n - odd.count()) as u64);
+            return self.ip4_input_mixed(cx, iface, station.is_some(), packets, odd, lap);
         }
+        counters.ip4.received.add(n as u64);
         lap.mark(Stage::Ip4Input, n as u64);
         let mut ids = [None; CHUNK];
         let pinned = self.ways.pin(cx); // what `ids` stand for stays it until the chunk is dealt with
@@ -135,11 +157,11 @@ impl<L: Locks> Stack<L> {
     /// Takes one packet that came by itself.
     pub(crate) fn ip4_input_one(&self, cx: Cx, iface: &Iface<L>, mut packet: Frame, lap: &mut Lap<'_>) {
         let counters = self.count(cx);
-        counters.ip4.received.bump();
-        let header = plain(&mut packet, iface.offload().rx, self.own_addresses());
+        let header = plain(&mut packet, None, iface.offload().rx, self.own_addresses());
         let Some(header) = header.filter(|header| self.source_is_valid(cx, iface.id, header.src())) else {
-            return self.ip4_input_mixed(cx, Some(iface), &mut Burst::of(packet), Odd::FIRST, lap);
+            return self.ip4_input_mixed(cx, Some(iface), false, &mut Burst::of(packet), Odd::FIRST, lap);
         };
+        counters.ip4.received.bump();
         lap.mark(Stage::Ip4Input, 1);
         let pinned = self.ways.pin(cx);
         let hop = self.way_to(cx, &pinned, header.dst()).and_then(|hop| self.choose_path(cx, &pinned, hop, &packet));
@@ -164,11 +186,23 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// A chunk in which some packets are not plain: those are looked at one by one.
+    /// A chunk in which some packets are not plain: those are looked at one by one, those that are `framed` by the link layer first.
     #[inline(never)]
-    fn ip4_input_mixed(&self, cx: Cx, iface: Option<&Iface<L>>, packets: &mut Burst, odd: Odd, lap: &mut Lap<'_>) {
+    fn ip4_input_mixed(
+        &self,
+        cx: Cx,
+        iface: Option<&Iface<L>>,
+        framed: bool,
+        packets: &mut Burst,
+        odd: Odd,
+        lap: &mut Lap<'_>,
+    ) {
         let (n, mut udp) = (packets.len() as u64, Burst::new());
         odd.sort(packets, |mut packet| {
+            if let Some(iface) = iface.filter(|_| framed) {
+                packet = self.ether_odd(cx, iface, packet)?;
+            }
+            self.count(cx).ip4.received.bump();
             match self.ip4_check(cx, iface, &mut packet) {
                 Err(why) => self.drop_frame(cx, packet, why),
                 Ok((_, Destination::Unicast)) => return Some(packet),
@@ -409,22 +443,36 @@ fn piece_len(packet: &Frame) -> usize {
     }
 }
 
-/// Is this what nearly every packet is: whole, without options, its checksum good, from a host to a host? Cuts link padding
-/// off. For what it does not let through [`Stack::ip4_check`] has the last word, and the reason.
+/// Is this what nearly every packet is: whole, without options, its checksum good, from a host to a host (and its frame from some other
+/// station to `station`, if it is in one)? Cuts link header and padding off. For what it does not let through [`Stack::ether_odd`] and
+/// [`Stack::ip4_check`] have the last word, and the reason.
 #[inline(always)]
-fn plain(packet: &mut Frame, trusted: bool, own: OwnAddresses) -> Option<ip4::Glance> {
-    let header = ip4::Glance::of(packet.bytes())?;
+fn plain(packet: &mut Frame, station: Option<Mac>, trusted: bool, own: OwnAddresses) -> Option<ip4::Glance> {
+    let (bytes, link) = match station {
+        None => (packet.bytes().first_chunk::<{ ip4::HEADER_LEN }>()?.as_slice(), 0),
+        Some(mac) => {
+            let headers = packet.bytes().first_chunk::<{ eth::HEADER_LEN + ip4::HEADER_LEN }>()?;
+            (headers.get(eth::HEADER_LEN..).filter(|_| eth::is_ip4_between(headers, mac))?, eth::HEADER_LEN)
+        }
+    };
+    let header = ip4::Glance::of(bytes)?;
     let len = usize::from(header.total_len());
     let (src, dst) = (header.src().to_bits(), header.dst().to_bits());
     let flags = packet.flags();
-    let fits = (ip4::HEADER_LEN..=packet.len()).contains(&len);
+    let fits = len >= ip4::HEADER_LEN && len + link <= packet.len();
     let sound = (trusted && flags.has(Flags::RX_IP_OK)) || header.checksum_ok();
     let plain = header.is_plain() && fits && sound && is_host(src) && is_host(dst) && src != dst && !own.may_have(src);
     if !plain || flags.has(Flags::LINK_BROADCAST) {
         return None;
     }
-    packet.truncate(len);
-    Some(header)
+    let opened = match station {
+        None => {
+            packet.truncate(len);
+            true
+        }
+        Some(_) => packet.open_link(eth::HEADER_LEN, len),
+    };
+    opened.then_some(header)
 }
 
 /// Not 0/8, 127/8, multicast, 240/4 or broadcast.

@@ -112,6 +112,12 @@ pub struct Lap<'a> {
 }
 
 impl Lap<'_> {
+    /// Does anybody want to know?
+    #[inline(always)]
+    pub fn is_on(&self) -> bool {
+        self.ledger.is_on()
+    }
+
     /// Books the ticks since the last mark to `stage`, for `units` frames.
     #[inline(always)]
     pub fn mark(&mut self, stage: Stage, units: u64) {

@@ -150,9 +150,7 @@ pub fn words<const N: usize>(words: [u64; N]) -> Partial {
 /// [`header20`] of a header that has been loaded: two words of 8 bytes and one of 4, little-endian.
 #[inline(always)]
 pub(crate) const fn words20(first: u64, second: u64, third: u32) -> Partial {
-    let (first, second) = (first.to_le(), second.to_le());
-    let halves = (first & 0xffff_ffff) + (first >> 32) + (second & 0xffff_ffff) + (second >> 32);
-    Partial(halves + third.to_le() as u64)
+    Partial(first.to_le()).add(Partial(second.to_le())).add(Partial(third.to_le() as u64))
 }
 
 /// The checksum after one 16-bit word of the covered bytes changed from `old` to `new` (RFC 1624 3, equation 3).

@@ -355,6 +355,16 @@ fn pass_on(packet: &mut Frame, link: &[u8; eth::HEADER_LEN]) {
 /// The same of a packet that input has found plain, unless its TTL or its length is in the way.
 #[inline(always)]
 fn pass_on_plain(packet: &mut Frame, mtu: usize, adjacency: Adjacency) -> bool {
+    let write = |link: &mut [u8; eth::HEADER_LEN], header: &mut [u8; ip4::HEADER_LEN]| {
+        adjacency.write(link);
+        ip4::take_hop(header)
+    };
+    packet.push_link_if(mtu, write) || pass_on_large(packet, mtu, adjacency)
+}
+
+/// Of a large segment too, or of a buffer on loan.
+#[inline(never)]
+fn pass_on_large(packet: &mut Frame, mtu: usize, adjacency: Adjacency) -> bool {
     super::link_len(packet) <= mtu
         && packet.push_if(|link: &mut [u8; eth::HEADER_LEN], header: &mut [u8; ip4::HEADER_LEN]| {
             adjacency.write(link);

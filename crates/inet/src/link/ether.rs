@@ -14,12 +14,9 @@ use wire::Mac;
 use wire::eth::{self, EtherType};
 
 impl<L: Locks> Stack<L> {
-    /// Takes a chunk of frames; leaves the IPv4 packets that are for us.
-    #[inline(always)]
+    /// Takes a chunk of frames; leaves the IPv4 packets that are for us. Where nobody asks what this costs by itself it is done
+    /// together with IP's checks ([`Stack::ip4_input_framed`]).
     pub(crate) fn ether_input(&self, cx: Cx, iface: &Iface<L>, frames: &mut Burst) {
-        if self.knobs.prefetch.on() {
-            frames.as_slice().iter().for_each(Frame::prefetch);
-        }
         let (mac, mut odd) = (iface.mac, Odd::default());
         for (at, frame) in frames.as_mut_slice().iter_mut().enumerate() {
             if eth::is_ip4_between(frame.bytes(), mac) {
@@ -45,7 +42,7 @@ impl<L: Locks> Stack<L> {
 
     /// Takes one frame of any kind; gives the IPv4 packet in it, if that is what it was and it was for us.
     #[inline(never)]
-    fn ether_odd(&self, cx: Cx, iface: &Iface<L>, mut frame: Frame) -> Option<Frame> {
+    pub(crate) fn ether_odd(&self, cx: Cx, iface: &Iface<L>, mut frame: Frame) -> Option<Frame> {
         let header = match eth::Header::parse(frame.bytes()) {
             Ok(header) => header,
             Err(_) => {

@@ -108,8 +108,9 @@ pub(super) fn iface(spec: &str, addr: Ipv4Addr) -> IfaceConfig {
     IfaceConfig { addresses: vec![IfaceAddr { addr, len: 24 }], rxcsum: Some(false), ..IfaceConfig::on(spec) }
 }
 
-/// Routes changed in a second.
-pub const UPDATES_PER_SECOND: u64 = 100_000;
+/// Routes that are to be changed in a second: more than the 100,000 that are wanted, since whoever changes them loses the processor now and then
+/// (when asked for no more, 90,000 to 95,000 were changed).
+pub const UPDATES_PER_SECOND: u64 = 120_000;
 
 /// A router of light locks that forwards on one processor while another thread changes routes on another, [`UPDATES_PER_SECOND`] of
 /// them: a /24 or longer one goes, and comes back by another gateway.
