@@ -273,11 +273,18 @@ impl Fdb {
 
     #[inline(always)]
     fn find(&self, key: Key, hash: u64) -> Option<(usize, usize)> {
-        let [first, second] = self.both(hash);
+        let first = hash as usize & self.mask;
         match self.buckets.get(first)?.find(key) {
             Some(way) => Some((first, way)),
-            None => self.buckets.get(second)?.find(key).map(|way| (second, way)),
+            None => self.find_second(key, hash),
         }
+    }
+
+    /// In its other bucket, where 4 of 100 stand and what is not known is looked for in vain.
+    #[inline(never)]
+    fn find_second(&self, key: Key, hash: u64) -> Option<(usize, usize)> {
+        let [_, second] = self.both(hash);
+        self.buckets.get(second)?.find(key).map(|way| (second, way))
     }
 
     #[inline(always)]

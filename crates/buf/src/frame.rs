@@ -119,7 +119,7 @@ impl Meta {
 
     #[inline(always)]
     fn pool_and_lent(self) -> u64 {
-        self.0 & (u64::MAX << POOL_SHIFT | LENT)
+        self.0 & Frame::HOME
     }
 }
 
@@ -155,12 +155,12 @@ impl Frame {
     pub(crate) unsafe fn drop_all(mut frames: &[Frame]) {
         while let Some(first) = frames.first() {
             let key = first.meta.pool_and_lent();
-            // As it mostly is: all of one pool, which a loop without an exit finds out four at a time.
-            let differs = frames.iter().fold(0, |differs, frame| differs | (frame.meta.pool_and_lent() ^ key));
-            let run = match differs {
-                0 => frames.len(),
-                _ => frames.iter().take_while(|frame| frame.meta.pool_and_lent() == key).count(),
-            };
+            // As it mostly is: all of one pool.
+            // SAFETY: these frames owned their buffers and are gone after this.
+            if !first.is_lent() && unsafe { Inner::put_all(Inner::numbered(first.meta.pool()), frames) } {
+                return;
+            }
+            let run = frames.iter().take_while(|frame| frame.meta.pool_and_lent() == key).count();
             let (these, others) = frames.split_at(run);
             frames = others;
             if first.is_lent() {
@@ -173,6 +173,15 @@ impl Frame {
             unsafe { Inner::put_many(Inner::numbered(pool), these.iter().map(|frame| frame.buf)) };
         }
     }
+
+    /// Its buffer, and in which bits of pool number and loan it differs from `other`: none if both go home together.
+    #[inline(always)]
+    pub(crate) fn way_home(&self, other: &Frame) -> (NonNull<u8>, u64) {
+        (self.buf, self.meta.0 ^ other.meta.0)
+    }
+
+    /// The bits of [`Frame::way_home`] that count.
+    pub(crate) const HOME: u64 = u64::MAX << POOL_SHIFT | LENT;
 
     #[inline(always)]
     fn pool(&self) -> &Inner {

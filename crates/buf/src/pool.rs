@@ -322,6 +322,21 @@ impl Inner {
         n
     }
 
+    /// Returns the buffers of `frames` if all of them are this pool's and its owner has them; `false`: nothing was done. That is found out in
+    /// the loop that copies their addresses, where a loop of its own was a fifth of what getting and putting cost.
+    ///
+    /// # Safety
+    /// If it was done the frames must not be used or dropped afterwards.
+    #[inline(always)]
+    pub(crate) unsafe fn put_all(pool: NonNull<Inner>, frames: &[Frame]) -> bool {
+        // SAFETY: a pool's `Inner` is not freed while a buffer is out (`Pool::drop`).
+        match unsafe { &pool.as_ref().store } {
+            // SAFETY: as in `Owned::get`.
+            Store::Owned(owned) if owned.is_mine() => unsafe { (*owned.local.get()).put_all(frames) },
+            _ => false,
+        }
+    }
+
     /// # Safety
     /// The buffers came from gets of this pool and are used by nobody any more.
     #[inline(always)]

@@ -47,9 +47,10 @@ impl Verdict {
 /// The addresses of a frame in the low 48 bits of two words.
 #[inline(always)]
 pub(super) fn addresses(frame: &Frame) -> Option<(u64, u64)> {
-    let &[a, b, c, d, e, f, g, h, i, j, k, l, m, n] = frame.bytes().first_chunk::<{ wire::eth::HEADER_LEN }>()?;
-    let dst = u64::from_be_bytes([a, b, c, d, e, f, g, h]) >> 16;
-    let src = u64::from_be_bytes([g, h, i, j, k, l, m, n]) >> 16;
+    let header = frame.bytes().first_chunk::<{ wire::eth::HEADER_LEN }>()?;
+    // Of eight bytes each: written as shifts of single bytes they are loaded so.
+    let dst = u64::from_be_bytes(*header.first_chunk()?) >> 16;
+    let src = u64::from_be_bytes(*header.last_chunk()?) >> 16;
     Some((dst, src))
 }
 

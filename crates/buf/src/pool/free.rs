@@ -2,6 +2,7 @@
 #![allow(unsafe_code)] // an unsafe room: the list's links live in memory that only the list uses while it is free
 
 use super::Kind;
+use crate::Frame;
 use crate::frame::prefetch;
 use stats::Counter;
 use std::mem::MaybeUninit;
@@ -111,6 +112,26 @@ impl Free {
             }
             List::Linked(_) => bufs.for_each(|buf| self.give(buf)),
         }
+    }
+
+    /// Returns the buffers of frames that all have the same way home; `false`: they have not, and nothing was done.
+    #[inline(always)]
+    pub(super) fn put_all(&mut self, frames: &[Frame]) -> bool {
+        let (List::Stack(stack), [first, ..]) = (&mut self.list, frames) else { return false };
+        let (from, n) = (stack.len, frames.len());
+        let Some(places) = stack.places.get_mut(from..from + n) else { return false };
+        let mut differs = 0;
+        for (place, frame) in places.iter_mut().zip(frames) {
+            let (buf, other_way) = frame.way_home(first);
+            place.write(buf); // behind what the list has, until its length says otherwise
+            differs |= other_way;
+        }
+        if differs & Frame::HOME != 0 {
+            return false;
+        }
+        stack.len += n;
+        self.puts.add(n as u64);
+        true
     }
 
     /// Moves a free buffer out, uncounted.
