@@ -93,3 +93,26 @@ fn every_kind_fills_bursts_and_takes_their_frames_back() {
         assert!(pool.get().is_some() || kind == Kind::Zone, "{kind}");
     }
 }
+
+#[test]
+fn frames_of_several_pools_each_go_home() {
+    for runs in [&[32usize][..], &[1, 1, 1, 1, 1, 1, 1, 1], &[31, 1], &[1, 31], &[4, 9, 2, 17]] {
+        let pools = [pool(Kind::Stack, 64), pool(Kind::Stack, 64), pool(Kind::Freelist, 64)];
+        let (mut burst, mut one) = (Burst::new(), Burst::new());
+        for (run, of) in runs.iter().zip(pools.iter().cycle()) {
+            of.get_burst(*run, &mut one);
+            burst.take_from(&mut one);
+        }
+        assert_eq!(burst.len(), runs.iter().sum::<usize>());
+        drop(burst);
+        for of in &pools {
+            assert_eq!(of.stats().live(), 0, "{runs:?}: {:?}", of.stats());
+            assert_eq!(of.get_burst(64, &mut one), 64, "each once");
+            let mut at: Vec<_> = one.as_slice().iter().map(|frame| frame.bytes().as_ptr()).collect();
+            at.sort();
+            at.dedup();
+            assert_eq!(at.len(), 64, "and none twice");
+            one.clear();
+        }
+    }
+}

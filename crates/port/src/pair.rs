@@ -154,4 +154,36 @@ mod tests {
         drop((burst, got));
         assert_eq!(pool.stats().live(), 0);
     }
+
+    #[test]
+    fn a_frame_alone_is_counted_as_one_of_many_is_and_stays_where_there_is_no_room() {
+        let pool = Pool::new(&PoolConfig { buffers: 512, ..PoolConfig::default() }).unwrap();
+        let (mut a, mut b) = pair("p", 2, Caps { rx_csum: true, ..Caps::PLAIN });
+        let one = |byte: u8| {
+            let mut frame = pool.get().unwrap();
+            frame.extend(&[byte; 60]).unwrap();
+            frame.set_flags(Flags::TX_L4_CSUM);
+            Burst::of(frame)
+        };
+        assert_eq!((a.tx.tx_burst(&mut one(1), Instant::ZERO), a.tx.tx_burst(&mut one(2), Instant::ZERO)), (1, 1));
+        let mut third = one(3);
+        assert_eq!((a.tx.tx_burst(&mut third, Instant::ZERO), third.len()), (0, 1), "the ring is full");
+        let mut got = Burst::new();
+        for byte in 1..=2 {
+            assert_eq!(b.rx.rx_burst(&mut got, 1, Instant::ZERO), 1);
+            let frame = got.pop().unwrap();
+            assert_eq!((frame.bytes(), frame.flags().has(Flags::RX_L4_OK)), (&[byte; 60][..], true));
+        }
+        assert_eq!(b.rx.rx_burst(&mut got, 1, Instant::ZERO), 0);
+        assert_eq!(a.tx.tx_burst(&mut third, Instant::ZERO), 1);
+        pool.get_burst(256, &mut got);
+        assert_eq!((b.rx.rx_burst(&mut got, 32, Instant::ZERO), b.rx.held()), (0, 1), "there is no place for it");
+        got.clear();
+        assert_eq!(b.rx.rx_burst(&mut got, 32, Instant::ZERO), 1);
+        let (tx, rx) = (&a.counts.tx, &b.counts.rx);
+        assert_eq!((tx.frames.get(), tx.bytes.get(), tx.bursts.get()), (3, 180, 3));
+        assert_eq!((rx.frames.get(), rx.bytes.get(), rx.idle.get()), (3, 180, 2));
+        drop(got);
+        assert_eq!(pool.stats().live(), 0);
+    }
 }

@@ -97,6 +97,46 @@ fn what_is_shown_before_it_is_pushed() {
 }
 
 #[test]
+fn a_link_header_is_put_before_what_is_usual_alone() {
+    let pool = pool(Kind::Stack, PoolLocks::Owner);
+    let framed = || {
+        let mut frame = pool.get().unwrap();
+        frame.extend(b"linkpacketpad").unwrap();
+        frame
+    };
+    let write = |link: &mut [u8; 4], packet: &mut [u8; 6]| {
+        *link = *b"LINK";
+        packet == b"packet"
+    };
+    let mut frame = framed();
+    assert!(!frame.open_link(4, 10) && !frame.open_link(14, 0), "there are not as many bytes");
+    assert_eq!(frame.bytes(), b"linkpacketpad");
+    assert!(frame.open_link(4, 6), "and the padding is gone");
+    assert_eq!((frame.bytes(), frame.l3_bytes()), (&b"packet"[..], &b"packet"[..]));
+    assert!(!frame.push_link_if(5, write), "longer than the link carries");
+    assert!(!frame.push_link_if(6, |_: &mut [u8; 4], _: &mut [u8; 7]| true), "not as many");
+    assert!(!frame.push_link_if(6, |_: &mut [u8; 4], _: &mut [u8; 6]| false));
+    assert_eq!(frame.bytes(), b"packet");
+    assert!(frame.push_link_if(6, write));
+    assert_eq!(frame.bytes(), b"LINKpacket");
+    while frame.push::<1>().is_some() {}
+    assert!(!frame.push_link_if(usize::MAX, |_: &mut [u8; 4], _: &mut [u8; 6]| true), "no room in front");
+
+    let mut pulled = framed();
+    assert!(
+        pulled.open_link(4, 9) && pulled.pull(1) && !pulled.push_link_if(9, write),
+        "its network header is not in front"
+    );
+    assert_eq!(pulled.l3_bytes(), b"packetpad");
+    let mut large = framed();
+    assert!(large.open_link(4, 6));
+    large.set_gso_size(2);
+    assert!(!large.push_link_if(6, write), "it is to be cut up");
+    let mut held = held(&pool, b"packet");
+    assert!(!held.lend().unwrap().push_link_if(6, write), "it is not its own");
+}
+
+#[test]
 fn what_must_be_written_is_copied_first() {
     let pool = pool(Kind::Stack, PoolLocks::Owner);
     let mut held = held(&pool, b"data");
