@@ -97,16 +97,11 @@ impl<L: Locks> Stack<L> {
         let own = if iface.is_some() { self.own_addresses() } else { OwnAddresses::NONE };
         let (mut dst, mut odd) = ([0; CHUNK], Odd::default());
         let mut proto = OneProto::of(packets.as_slice(), station.map_or(0, |_| eth::HEADER_LEN));
-        // What a large table's answers lie in comes while the headers are looked at: 1 M routes do not fit a cache.
-        let ahead = self.ways.ahead();
         for (at, (packet, dst)) in packets.as_mut_slice().iter_mut().zip(&mut dst).enumerate() {
             match plain(packet, station, trusted, own) {
                 Some(header) => {
                     proto.note(header.proto());
                     *dst = header.dst().to_bits();
-                    if let Some(ahead) = ahead {
-                        ahead.of(*dst);
-                    }
                 }
                 None => odd.add(at),
             }

@@ -225,8 +225,13 @@ impl<L: Locks> Stack<L> {
             return self.flush(cx);
         }
         let mut chunk = Burst::new();
+        if self.knobs.prefetch.on() {
+            burst.as_slice().iter().for_each(Frame::prefetch);
+        }
+        self.fetch_routes(burst.as_slice());
         while burst.len() > CHUNK {
             chunk.take_some(burst, CHUNK);
+            self.fetch_routes(burst.as_slice());
             self.input_chunk(cx, iface, &mut chunk);
         }
         self.input_chunk(cx, iface, burst); // the usual burst is a chunk itself: its frames stay where they are
@@ -244,11 +249,24 @@ impl<L: Locks> Stack<L> {
         }
     }
 
+    /// Asks the cache for what the FIB will be asked of a chunk: of the next, while the present one is worked on. A table of a million routes fits no
+    /// cache, and a line of it takes as long as several frames: asked for as a chunk's own headers are looked at it came too late for half of
+    /// them (burst 256: 46 to 40 ticks a frame). What is no IPv4 asks in vain.
+    #[inline(always)]
+    fn fetch_routes(&self, frames: &[Frame]) {
+        const DST: usize = wire::eth::HEADER_LEN + 16;
+        let Some(ahead) = self.ways.ahead() else { return };
+        for frame in frames.iter().take(CHUNK) {
+            if let Some((_, dst)) =
+                frame.bytes().first_chunk::<{ DST + 4 }>().and_then(|bytes| bytes.split_last_chunk())
+            {
+                ahead.of(u32::from_be_bytes(*dst));
+            }
+        }
+    }
+
     pub(crate) fn input_chunk(&self, cx: Cx, iface: &Iface<L>, frames: &mut Burst) {
         let mut lap = self.count(cx).ledger.lap(clock::tsc::ticks);
-        if self.knobs.prefetch.on() {
-            frames.as_slice().iter().for_each(Frame::prefetch);
-        }
         // Apart where each is to be timed, and where sources are validated: IP then comes back to packets that it has opened.
         if !lap.is_on() && !self.knobs.source_validation.on() {
             return self.ip4_input_framed(cx, iface, frames, &mut lap);
