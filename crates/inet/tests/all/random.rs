@@ -16,6 +16,7 @@ conversations! {
     two_hundred_thousand_mutated_frames_break_nothing
     frames_of_noise_break_nothing
     every_byte_of_every_kind_set_to_every_value_breaks_nothing
+    link_and_network_layer_say_the_same_together_and_apart
 }
 
 const GROUP: Ipv4Addr = Ipv4Addr::new(239, 1, 2, 3);
@@ -241,4 +242,48 @@ fn every_byte_of_every_kind_set_to_every_value_breaks_nothing<L: Locks>() {
         h.advance_secs(70);
         assert_bounded(&h);
     }
+}
+
+/// Where a ledger asks what each costs a chunk passes the two layers one after the other, else in one pass: what comes of it, and what is
+/// counted, is the same.
+fn link_and_network_layer_say_the_same_together_and_apart<L: Locks>() {
+    let seed = 0xfa57;
+    println!("seed {seed:#x}");
+    let [(together, _), (apart, _)] = [busy::<L>(), busy::<L>()];
+    apart.stack.set_ledger(true);
+    let mut rng = Rng::new(seed);
+    let kinds = kinds();
+    for _ in 0..2000 {
+        // Mostly what goes on, so that a chunk with an odd frame in it has many that are not.
+        let burst: Vec<Vec<u8>> = (0..3 + rng.below(60))
+            .map(|_| match rng.below(8) {
+                0 => {
+                    let mut frame = kinds[rng.below(kinds.len())].clone();
+                    mutate(&mut rng, &mut frame);
+                    frame.truncate(1500);
+                    frame
+                }
+                n => {
+                    let dst = [[10, 0, 1, 2], [203, 0, 113, n as u8], [198, 51, 100, 1], [10, 0, 0, 1]][rng.below(4)];
+                    let mut frame =
+                        Ip::udp((PEER.ip, 1), (dst.into(), 9), &[n as u8; 30]).ttl(1 + n as u8).between(PEER, ME);
+                    frame.resize(frame.len() + rng.below(2) * 18, 0); // padded
+                    frame
+                }
+            })
+            .collect();
+        for h in [&together, &apart] {
+            h.inject_all(EM0, &burst);
+        }
+        for iface in [EM0, EM1] {
+            assert_eq!(together.sent(iface), apart.sent(iface));
+        }
+    }
+    let counted = |h: &Host<L>| h.stack.snapshot().into_iter().map(|one| (one.name, one.value)).collect::<Vec<_>>();
+    assert_eq!(counted(&together), counted(&apart));
+    for name in ["inet.ip4.forwarded", "inet.ip4.delivered", "inet.arp.requests_received", "inet.ip4.in.bad_checksum"] {
+        assert!(together.counter(name) > 0, "{name} was not tried");
+    }
+    assert_bounded(&together);
+    assert_bounded(&apart);
 }
