@@ -44,7 +44,7 @@ pub use isr::{IsrRig, IsrThreadRig, LightRig};
 pub use lanes::{LanesRig, Leave};
 pub use netperf::{NetperfRig, Service, Work};
 pub use nic::{
-    FINAL as NIC_FINAL, FIRST as NIC_FIRST, NicCosts, NicHalves, NicRig, NicSetup, NicStall, ROUND as NIC_ROUND,
+    FINAL as NIC_FINAL, FIRST as NIC_FIRST, NicCosts, NicLoops, NicRig, NicSetup, NicStall, ROUND as NIC_ROUND,
     stall as nic_stall,
 };
 pub use recv::{RecvRig, TwoThreadsRig};

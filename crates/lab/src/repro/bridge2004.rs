@@ -1,22 +1,19 @@
 //! bridge2004: a polled bridge of two and of four ports, and what each of eleven tweaks to the cards' driver gives.
 //!
 //! [`crate::rigs::NicRig`] is the machine. The ladder takes one tweak after the other ([`steps`]); each is tried alone, too, against the
-//! first rung. The report says that the bottleneck moves from the bus to memory, and from there to the processor's cycles: every rung is
+//! first rung; and each rung is run by two loops on two cores ([`cores`]). The report says that the bottleneck moves from the bus to memory, and from there to the processor's cycles: every rung is
 //! measured with frames in memory (`dma=cold`) and in the cache (`dma=copy`), which tells memory from cycles, and registers are counted.
 
 mod climb;
+mod cores;
 mod sheets;
 mod steps;
 
 use crate::env::Environment;
-use crate::result::{Beside, Change, Figure, Report, Row};
-use crate::rigs::{NIC_ROUND, NicHalves, NicRig};
+use crate::result::{Beside, Report};
+use crate::rigs::{NIC_ROUND, NicRig};
 use crate::run;
-use crate::sample::{Sample, Summary};
 use crate::study::{self, Options, Progress, Steps};
-use crate::subject::Subject;
-use crate::timer;
-use crate::verdict::NoiseFloor;
 
 /// The bridges of the report: ports, cycles a frame (2.8 GHz over 1.2 and 1.6 million frames a second).
 const THEN: [(usize, f64); 2] = [(2, 2333.0), (4, 1750.0)];
@@ -67,26 +64,29 @@ fn study(dma: Dma, options: &Options, progress: &mut dyn FnMut(Progress)) -> any
     let frames = if options.quick { "frames=4096" } else { "frames=32768" };
     let quick = run::Options { warmup: 1, ..options.run(20) };
     let run_options = if options.quick { quick } else { options.run(20) };
-    let mut said = Steps::new(2 + climb::PARTS * THEN.len(), progress);
+    let mut said = Steps::new(1 + (climb::PARTS + cores::PARTS) * THEN.len(), progress);
     said.next("A against A: the noise floor");
     let last = steps::last(4).words;
     let words = format!("{last} ports=2 dma={} {frames}", dma.word());
     let floor = study::floor(&mut NicRig::new("floor", &words)?, &run_options)?;
     let (mut rows, mut sheets, mut notes) = (Vec::new(), Vec::new(), notes(dma));
-    let mut ends = Vec::new();
+    let (mut ends, mut two_loops) = (Vec::new(), Vec::new());
     for (ports, then) in THEN {
         let climbed = climb::climb(ports, dma, frames, &run_options, &mut said)?;
         rows.extend(climbed.rows(then, &floor)?);
         sheets.push(sheets::costs(&climbed)?);
         sheets.push(sheets::where_it_goes(&climbed)?);
         notes.push(climbed.distances());
+        let base = format!("ports={ports} dma={} {frames}", dma.word());
+        let two = cores::climb(ports, &base, &climbed.steps, dispatch::cores(), &run_options, &mut said)?;
+        two_loops.extend(two.rows(&floor)?);
+        sheets.push(two.sheet(&floor)?);
         ends.push(climbed);
     }
+    rows.extend(two_loops);
     sheets.push(sheets::then_and_now(&ends, &THEN)?);
     notes.extend(ends.iter().map(sheets::remark).collect::<anyhow::Result<Vec<_>>>()?);
-    said.next("two loops on two cores");
-    rows.extend(cores(&format!("{last} dma={} {frames}", dma.word()), &run_options, &floor)?);
-    let baseline = "the rung before (alone.*: first; t8.*, t11.*: t10)".to_owned();
+    let baseline = "the rung before (alone.*: first; t8.*, t11.*: t10; two.*: one loop, same rung)".to_owned();
     let beside = Beside { baseline: Some(baseline), sheets, texts: Vec::new() };
     let name = "repro bridge2004".to_owned();
     Ok(Report { name, env, noise_floor: floor, rows, peers: Vec::new(), notes, beside: Some(beside) })
@@ -127,38 +127,9 @@ fn notes(dma: Dma) -> Vec<String> {
             .to_owned(),
         "missed in 2 ms: frames without a descriptor, of those that come at 600,000 a second and port while nobody polls; virtual time, exact"
             .to_owned(),
-        "cores.*: the loops' rates added up; what one of them does untimed (its cards) may run beside what is timed of the other".to_owned(),
+        "two.*: the loops' rates added up, against one loop that has all ports, trial by trial; what one of them does untimed (its cards) may \
+         run beside what is timed of the other. Each loop has a replica of the bridge and a pool of its own; with four ports it has two that \
+         exchange frames, with two a direction: the one card's receiving half, the other's sending half"
+            .to_owned(),
     ]
-}
-
-/// One loop with two ports, and two loops of two: a bridge of four ports in halves.
-fn cores(words: &str, options: &run::Options, floor: &NoiseFloor) -> anyhow::Result<Vec<Row>> {
-    let titles = [
-        "one loop, one core: two ports",
-        "two loops, two cores: four ports in halves, a bridge and a pool each, traffic within a half",
-    ];
-    if dispatch::cores() < 2 {
-        return Ok(vec![Row::missing("cores.two_loops", titles[1], "this machine has one core")]);
-    }
-    let options = run::Options { min_cpu_share: None, cpu: None, ..options.clone() };
-    let mut subjects: Vec<Box<dyn Subject>> = vec![
-        Box::new(NicHalves::new("cores.one_loop", 1, words)?),
-        Box::new(NicHalves::new("cores.two_loops", 2, words)?),
-    ];
-    let samples = run::interleave(&mut subjects, &options, &mut |_| ())?;
-    let mut rows = Vec::new();
-    let mut before: Option<&Sample> = None;
-    for (sample, title) in samples.iter().zip(titles) {
-        let mut row = Row::new(&sample.id, title, rate(sample)?);
-        row.vs_previous = before.map(|before| Change::paired(before, sample, floor)).transpose()?;
-        rows.push(row);
-        before = Some(sample);
-    }
-    Ok(rows)
-}
-
-fn rate(sample: &Sample) -> anyhow::Result<Figure> {
-    let hertz = timer::rate().hz as f64;
-    let rates: Vec<f64> = sample.values().iter().map(|ticks| hertz / ticks / 1e6).collect();
-    Ok(Figure::new(&Summary::of(&rates)?, "Mframe/s"))
 }

@@ -6,14 +6,14 @@
 //! the cards stepped, on the same core: what comes out of a cache meanwhile is in the figure, as on a machine that does something else.
 
 mod costs;
-mod halves;
+mod loops;
 mod setup;
 mod stall;
 #[cfg(test)]
 mod tests;
 
 pub use costs::NicCosts;
-pub use halves::NicHalves;
+pub use loops::NicLoops;
 pub use setup::NicSetup;
 pub use stall::{NicStall, stall};
 
@@ -25,8 +25,12 @@ use bridge::{Bridge, BridgeConfig, Key, Member, PortNo};
 use buf::{Burst, Pool, PoolConfig};
 use clock::{Duration, Instant};
 use costs::Totals;
-use port::nic::{self, End, Parts};
+use port::nic::card::{RxEngine, TxEngine};
+use port::nic::driver::{RxDriver, TxDriver};
+use port::nic::wire::{RxEnd, TxEnd};
+use port::nic::{self, Nic, Parts};
 use port::{RxHalf, TxHalf};
+use std::sync::Arc;
 use std::time::Duration as Wait;
 
 /// bridge2004's first rung: the driver as em was, polled, its frames in no cache.
@@ -50,20 +54,39 @@ const CHECK_EVERY: u64 = 20;
 /// Nanoseconds between two frames of a port: 600,000 a second, the report's.
 const GAP_NS: u64 = 1667;
 
-/// A bridge on cards, fed from all sides.
+/// The half of a card that frames come by, and the wire that feeds it.
+struct Comes {
+    port: PortNo,
+    wire: TxEnd,
+    engine: RxEngine,
+    rx: RxDriver,
+    nic: Arc<Nic>,
+}
+
+/// The half of a card that frames leave by, and the wire that is emptied.
+struct Leaves {
+    port: PortNo,
+    tx: TxDriver,
+    engine: TxEngine,
+    wire: RxEnd,
+}
+
+/// A bridge on cards, fed from all sides; or what one of several loops has of it.
 pub struct NicRig {
     id: String,
     setup: NicSetup,
     bridge: Bridge,
-    cards: Vec<Parts>,
-    /// The far ends of the wires.
-    ends: Vec<End>,
+    comes: Vec<Comes>,
+    leaves: Vec<Leaves>,
+    /// For each port of the bridge.
     out: Vec<Burst>,
     burst: Burst,
     far_pool: Pool,
     random: Random,
     now: Instant,
     turns: u64,
+    /// The first buffers are posted.
+    posted: bool,
     /// Frames sent to the cards, and come back from them.
     fed: u64,
     back: u64,
@@ -75,32 +98,67 @@ impl NicRig {
     /// # Errors
     /// A word that is none, or no memory.
     pub fn new(id: &str, words: &str) -> anyhow::Result<NicRig> {
+        NicRig::shared(id, 1, words)?.pop().context("no loop")
+    }
+
+    /// The same cards shared among so many loops, one or two: of four ports each loop has two that exchange frames; of two ports each has a
+    /// direction, the one card's receiving half and the other's sending half. Each has its own replica of the bridge, which knows all
+    /// addresses, and its own pool, which belongs to the thread that first runs it.
+    ///
+    /// # Errors
+    /// As [`NicRig::new`].
+    fn shared(id: &str, loops: usize, words: &str) -> anyhow::Result<Vec<NicRig>> {
         let setup: NicSetup = words.parse().with_context(|| id.to_owned())?;
+        ensure!((1..=2).contains(&loops), "{id}: {loops} loops: expected 1 or 2");
+        let mut rigs = Vec::new();
+        for at in 0..loops {
+            let id = if loops == 1 { id.to_owned() } else { format!("{id}.{at}") };
+            rigs.push(NicRig::bare(id, at, &setup)?);
+        }
         let (rx, tx) = setup.knobs()?.rings();
-        let buffers = setup.ports * (rx + tx + 2 * buf::BURST_MAX);
-        let pool = Pool::new(&PoolConfig { buffers, kind: setup.pool, pages: setup.pages, ..PoolConfig::default() })?;
+        let each = setup.ports.div_ceil(loops) * (rx + tx + 2 * buf::BURST_MAX);
+        let pool =
+            || Pool::new(&PoolConfig { buffers: each, kind: setup.pool, pages: setup.pages, ..PoolConfig::default() });
+        let pools = (0..loops).map(|_| pool()).collect::<Result<Vec<_>, _>>()?;
+        for port in 0..setup.ports {
+            let [comes, leaves] = setup.loops_of(port, loops);
+            let (near, far) = nic::wire(1024);
+            let parts = nic::assemble(&format!("em{port}"), setup.knobs()?, 1500, Some(near), &pools[comes]);
+            let Parts { rx, tx, card, nic, .. } = parts.map_err(|why| anyhow::anyhow!("{id}: {why}"))?;
+            let port = port as PortNo;
+            rigs[comes].comes.push(Comes { port, wire: far.tx, engine: card.rx, rx, nic });
+            rigs[leaves].leaves.push(Leaves { port, tx, engine: card.tx, wire: far.rx });
+        }
+        Ok(rigs)
+    }
+
+    /// A bridge that knows all addresses, without a card.
+    fn bare(id: String, seed: usize, setup: &NicSetup) -> anyhow::Result<NicRig> {
         let far_pool = Pool::new(&PoolConfig { buffers: setup.ports * 1024, ..PoolConfig::default() })?;
         let mut bridge = Bridge::new(BridgeConfig { fdb: table(STATIONS) });
-        let (mut cards, mut ends) = (Vec::new(), Vec::new());
         let now = Instant::from_millis(1000);
-        for at in 0..setup.ports {
-            let (near, far) = nic::wire(1024);
-            let parts = nic::assemble(&format!("em{at}"), setup.knobs()?, 1500, Some(near), &pool);
-            cards.push(parts.map_err(|why| anyhow::anyhow!("{id}: {why}"))?);
-            ends.push(far);
+        for _ in 0..setup.ports {
             let port = bridge.add(Member::default()).context("a port")?;
             for n in 0..STATIONS / setup.ports {
                 bridge.fdb_mut().learn(Key::new(0, station(port, n)), port, false, now);
             }
         }
-        let out = (0..setup.ports).map(|_| Burst::new()).collect();
-        let (id, random, burst) = (id.to_owned(), Random::new(0), Burst::new());
-        let mut rig =
-            NicRig { id, setup, bridge, cards, ends, out, burst, far_pool, random, now, turns: 0, fed: 0, back: 0 };
-        for card in &mut rig.cards {
-            card.rx.rx_burst(&mut rig.burst, BURST, now); // posts the first buffers
-        }
-        Ok(rig)
+        Ok(NicRig {
+            id,
+            setup: setup.clone(),
+            bridge,
+            comes: Vec::new(),
+            leaves: Vec::new(),
+            out: (0..setup.ports).map(|_| Burst::new()).collect(),
+            burst: Burst::new(),
+            far_pool,
+            random: Random::new(seed as u64),
+            now,
+            turns: 0,
+            posted: false,
+            fed: 0,
+            back: 0,
+        })
     }
 
     /// What a frame costs in registers, write-backs and the bus: exact, counted over some turns.
@@ -109,21 +167,26 @@ impl NicRig {
     /// A frame was lost.
     pub fn costs(&mut self) -> anyhow::Result<NicCosts> {
         self.run(self.warming())?;
-        let (before, fed) = (Totals::of(&self.cards), self.fed);
+        let (before, fed) = (self.totals(), self.fed);
         // So many turns that all that comes every so often has come a whole number of times.
         self.run(2 * CHECK_EVERY as usize * self.a_turn())?;
-        let card = self.cards.first().context("no card")?;
-        Ok(Totals::of(&self.cards).since(&before).per_frame(self.fed - fed, &card.nic))
+        let card = self.comes.first().context("no card")?;
+        Ok(self.totals().since(&before).per_frame(self.fed - fed, &card.nic))
+    }
+
+    fn totals(&self) -> Totals {
+        Totals::of(self.comes.iter().map(|card| &*card.nic))
     }
 
     /// Frames of a turn.
     fn a_turn(&self) -> usize {
-        self.setup.ports * self.setup.feed
+        self.comes.len() * self.setup.feed
     }
 
     /// Frames before a trial: others have had the cache.
     fn warming(&self) -> usize {
-        (self.setup.frames / 4).max(self.cards[0].nic.knobs.rings().0 * self.setup.ports)
+        let rings: usize = self.comes.iter().map(|card| card.nic.knobs.rings().0).sum();
+        (self.setup.frames / 4).max(rings)
     }
 
     /// So many frames, about; ticks of the timed part.
@@ -141,10 +204,11 @@ impl NicRig {
 
     /// Frames come to each port, and its card takes them in.
     fn arrive(&mut self, frames: usize) -> anyhow::Result<()> {
+        self.post();
         self.now = self.now.after(Duration::from_nanos(GAP_NS * frames as u64));
         let stations = STATIONS / self.setup.ports;
-        for (port, (end, card)) in self.ends.iter_mut().zip(&mut self.cards).enumerate() {
-            let (here, there) = (port as PortNo, (port ^ 1) as PortNo);
+        for card in &mut self.comes {
+            let (here, there) = (card.port, card.port ^ 1);
             let mut burst = Burst::new();
             self.far_pool.get_burst_of(frames, LEN, &mut burst);
             for frame in burst.as_mut_slice() {
@@ -152,11 +216,20 @@ impl NicRig {
                 let addresses = [station(there, dst).0, station(here, src).0];
                 frame.bytes_mut()[..12].copy_from_slice(addresses.as_flattened());
             }
-            ensure!(end.send(&mut burst, self.now) == frames, "{}: the wire is full", self.id);
-            card.card.rx.step(self.now);
+            ensure!(card.wire.send(&mut burst, self.now) == frames, "{}: the wire is full", self.id);
+            card.engine.step(self.now);
             self.fed += frames as u64;
         }
         Ok(())
+    }
+
+    /// Posts the first buffers: in the thread that the pool is to belong to.
+    fn post(&mut self) {
+        if !std::mem::replace(&mut self.posted, true) {
+            for card in &mut self.comes {
+                card.rx.rx_burst(&mut self.burst, BURST, self.now);
+            }
+        }
     }
 
     /// A turn of the loop: what is timed.
@@ -165,33 +238,35 @@ impl NicRig {
         self.turns += 1;
         self.forward();
         if self.turns.is_multiple_of(CHECK_EVERY) {
-            for card in self.cards.iter().filter(|card| !card.nic.knobs.intr.on()) {
+            for card in self.comes.iter().filter(|card| !card.nic.knobs.intr.on()) {
                 card.nic.check_status();
             }
         }
     }
 
     fn forward(&mut self) {
-        for port in 0..self.cards.len() {
-            self.poll(port);
+        for at in 0..self.comes.len() {
+            self.poll(at);
         }
-        for card in &mut self.cards {
+        for card in &mut self.leaves {
             card.tx.poll(self.now); // the end of em_poll
         }
     }
 
     /// One port's share of a turn.
-    fn poll(&mut self, port: usize) {
-        if self.sleeps(port) {
+    fn poll(&mut self, at: usize) {
+        if self.sleeps(at) {
             return;
         }
+        let port = self.comes[at].port;
         for _ in 0..ROUND / BURST {
-            let got = self.cards[port].rx.rx_burst(&mut self.burst, BURST, self.now);
+            let got = self.comes[at].rx.rx_burst(&mut self.burst, BURST, self.now);
             if got == 0 {
                 return;
             }
-            self.bridge.input(port as PortNo, &mut self.burst, self.now, &mut self.out);
-            for (out, card) in self.out.iter_mut().zip(&mut self.cards) {
+            self.bridge.input(port, &mut self.burst, self.now, &mut self.out);
+            for card in &mut self.leaves {
+                let out = &mut self.out[usize::from(card.port)];
                 if !out.is_empty() {
                     card.tx.tx_burst(out, self.now);
                 }
@@ -203,26 +278,30 @@ impl NicRig {
     }
 
     /// Interrupt-driven: the kernel is asked whether there was one, as by a thread that sleeps.
-    fn sleeps(&self, port: usize) -> bool {
-        let fd = self.cards[port].rx.wait_fd();
+    fn sleeps(&self, at: usize) -> bool {
+        let fd = self.comes[at].rx.wait_fd();
         fd.is_some_and(|fd| dispatch::wait_readable(&[fd], Some(Wait::ZERO)).is_ok_and(|woken| woken != [true]))
     }
 
     /// The cards send, and what came over the wires is taken.
     fn leave(&mut self) {
         let mut burst = Burst::new();
-        for (end, card) in self.ends.iter_mut().zip(&mut self.cards) {
-            card.card.tx.step(self.now);
-            while end.take(&mut burst, buf::BURST_MAX, self.now) > 0 {
-                self.back += burst.len() as u64;
-                burst.clear();
+        for card in &mut self.leaves {
+            card.engine.step(self.now);
+            while let Some(frame) = card.wire.take(self.now) {
+                self.back += 1;
+                if let Err(frame) = burst.push(frame) {
+                    burst.clear();
+                    drop(burst.push(frame)); // there is room now
+                }
             }
+            burst.clear();
         }
     }
 
     /// Frames that cards had no descriptor for.
     fn missed(&self) -> u64 {
-        self.cards.iter().map(|card| card.nic.missed()).sum()
+        self.comes.iter().map(|card| card.nic.missed()).sum()
     }
 
     /// Is every frame where it should be?
@@ -231,7 +310,8 @@ impl NicRig {
     /// What is missing.
     fn audit(&self) -> anyhow::Result<()> {
         let (id, fed, back, missed) = (&self.id, self.fed, self.back, self.missed());
-        let held: usize = self.cards.iter().map(|card| card.rx.held() + card.tx.held()).sum();
+        let held = self.comes.iter().map(|card| card.rx.held()).sum::<usize>();
+        let held = held + self.leaves.iter().map(|card| card.tx.held()).sum::<usize>();
         ensure!(
             fed == back + missed + held as u64,
             "{id}: of {fed} frames {back} came back, {missed} missed, {held} held"

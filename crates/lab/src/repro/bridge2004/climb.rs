@@ -14,9 +14,9 @@ use anyhow::Context;
 /// Parts that a climb tells of.
 pub(super) const PARTS: usize = 4;
 /// Polls left out, of 50 us: 2 ms.
-const DISTRACTED: usize = 40;
+pub(super) const DISTRACTED: usize = 40;
 /// Registers that cost nothing.
-const FREE: &str = "reg_write_ns=0 reg_read_ns=0";
+pub(super) const FREE: &str = "reg_write_ns=0 reg_read_ns=0";
 
 /// What one bridge showed.
 pub(super) struct Climbed {
@@ -96,7 +96,7 @@ pub(super) fn climb(
     said.next(&format!("{ports} ports: registers, bus, drops"));
     let costs = steps.iter().chain(&extras).map(|step| base.rig(&step.id, &step.words)?.costs());
     let costs = costs.collect::<anyhow::Result<Vec<_>>>()?;
-    let lost = |step: &Step| nic_stall(&format!("{} {FREE} {}", base.0, step.words), DISTRACTED);
+    let lost = |step: &Step| nic_stall(&format!("{} {FREE} {}", base.0, step.words), 1, DISTRACTED);
     let stalls = steps.iter().map(lost).collect::<anyhow::Result<Vec<_>>>()?;
     Ok(Climbed { ports, dma, steps, extras, main, other: beside, free, main_extras, alone, costs, stalls, sweep })
 }

@@ -1,6 +1,6 @@
 //! What a bridged frame costs beside ticks: counted by cards and drivers, exact.
 
-use port::nic::{Nic, Parts};
+use port::nic::Nic;
 
 /// Sums over all cards.
 #[derive(Debug, Clone, Copy, Default)]
@@ -32,9 +32,9 @@ pub struct NicCosts {
 }
 
 impl Totals {
-    pub(super) fn of(cards: &[Parts]) -> Totals {
+    pub(super) fn of<'a>(nics: impl Iterator<Item = &'a Nic>) -> Totals {
         let mut totals = Totals::default();
-        for nic in cards.iter().map(|card| &card.nic) {
+        for nic in nics {
             let counts = &nic.counts;
             totals.doorbells += counts.rx_doorbells.get() + counts.tx_doorbells.get();
             totals.writebacks += counts.rx_writebacks.get() + counts.tx_writebacks.get();

@@ -41,6 +41,15 @@ impl NicSetup {
         Ok(knobs)
     }
 
+    /// Which of so many loops has a port's receiving half, and which its sending half: see [`super::NicRig::shared`].
+    pub(super) fn loops_of(&self, port: usize, loops: usize) -> [usize; 2] {
+        match (loops, self.ports) {
+            (1, _) => [0, 0],
+            (_, 2) => [port, port ^ 1],
+            _ => [port / 2; 2],
+        }
+    }
+
     fn set(&mut self, word: &str) -> anyhow::Result<()> {
         let (key, value) = word.split_once('=').with_context(|| format!("'{word}': expected KEY=VALUE"))?;
         let wrong = |why: String| anyhow::anyhow!("{word}: {why}");

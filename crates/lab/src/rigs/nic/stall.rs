@@ -19,21 +19,29 @@ pub struct NicStall {
     pub missed: u64,
 }
 
-/// Polls every 50 us, 600,000 frames a second at each port; then not for `polls` times, then again.
+/// Polls every 50 us, 600,000 frames a second at each port; then not for `polls` times, then again. Of two loops only the first is
+/// distracted.
 ///
 /// # Errors
 /// A word that is none, no memory, or a frame that is nowhere.
-pub fn stall(words: &str, polls: usize) -> anyhow::Result<NicStall> {
-    let mut rig = NicRig::new("stall", &format!("{words} pause=off"))?;
-    steadily(&mut rig)?;
-    ensure!(rig.missed() == 0, "frames were missed before the distraction");
-    for _ in 1..polls {
-        rig.arrive(FEED)?; // and once more before the next poll
+pub fn stall(words: &str, loops: usize, polls: usize) -> anyhow::Result<NicStall> {
+    let mut rigs = NicRig::shared("stall", loops, &format!("{words} pause=off"))?;
+    rigs.iter_mut().try_for_each(steadily)?;
+    ensure!(rigs.iter().all(|rig| rig.missed() == 0), "frames were missed before the distraction");
+    for (at, rig) in rigs.iter_mut().enumerate() {
+        for _ in 1..polls {
+            rig.arrive(FEED)?; // and once more before the next poll
+            if at > 0 {
+                rig.turn();
+                rig.leave();
+            }
+        }
+        steadily(rig)?;
+        rig.audit()?;
     }
-    let came = (polls * FEED * rig.setup.ports) as u64;
-    steadily(&mut rig)?;
-    rig.audit()?;
-    Ok(NicStall { us: (polls * FEED) as u64 * GAP_NS / 1000, came, missed: rig.missed() })
+    let came = (polls * FEED * rigs.iter().map(|rig| rig.comes.len()).sum::<usize>()) as u64;
+    let missed = rigs.iter().map(NicRig::missed).sum();
+    Ok(NicStall { us: (polls * FEED) as u64 * GAP_NS / 1000, came, missed })
 }
 
 fn steadily(rig: &mut NicRig) -> anyhow::Result<()> {

@@ -49,7 +49,7 @@ fn interrupts_are_as_many_as_moderation_lets_through() {
 #[test]
 fn a_large_ring_bridges_a_distraction_that_a_small_one_does_not() {
     for ports in [2, 4] {
-        let lost = |words: &str| stall(&format!("{FREE} ports={ports} {words}"), 40).unwrap();
+        let lost = |words: &str| stall(&format!("{FREE} ports={ports} {words}"), 1, 40).unwrap();
         let small = lost("");
         assert_eq!((small.us, small.came), (2000, 1200 * ports));
         assert_eq!(small.missed, (1200 - 255) * ports, "a ring holds one less than it has places");
@@ -58,11 +58,39 @@ fn a_large_ring_bridges_a_distraction_that_a_small_one_does_not() {
 }
 
 #[test]
-fn loops_have_ports_of_their_own() {
-    let reading = NicHalves::new("halves", 2, FREE).unwrap().trial().unwrap();
-    assert!(reading.ops as usize >= 2 * FRAMES && reading.ticks > 0);
-    let why = NicHalves::new("halves", 1, "ring=7").unwrap().trial().unwrap_err();
+fn two_loops_share_the_cards_and_no_frame_is_lost_between_them() {
+    for (ports, halves) in [(2, [vec![0], vec![1]]), (4, [vec![0, 1], vec![2, 3]])] {
+        let words = format!("{FREE} {FINAL} ports={ports}");
+        let mut rigs = NicRig::shared("shared", 2, &words).unwrap();
+        for (rig, half) in rigs.iter_mut().zip(halves) {
+            let comes: Vec<PortNo> = rig.comes.iter().map(|card| card.port).collect();
+            let mut leaves: Vec<PortNo> = rig.leaves.iter().map(|card| card.port ^ 1).collect();
+            leaves.sort_unstable();
+            assert_eq!(
+                (&comes, &leaves),
+                (&half, &half),
+                "what comes by a port leaves by its partner, in the same loop"
+            );
+            rig.trial().unwrap();
+            assert_eq!((rig.fed, rig.missed()), (rig.back, 0));
+        }
+        let reading = NicLoops::new("loops", 2, &words).unwrap().trial().unwrap();
+        assert!(reading.ops as usize >= 2 * FRAMES && reading.ticks > 0);
+    }
+    let Err(why) = NicLoops::new("loops", 1, "ring=7") else { panic!("ring=7 is no word") };
     assert!(format!("{why:#}").contains("nic(ring=7):x"), "{why:#}");
+    assert!(NicLoops::new("loops", 3, FREE).is_err());
+}
+
+#[test]
+fn one_loop_of_two_that_is_distracted_loses_its_own_frames_alone() {
+    for ports in [2, 4] {
+        let lost = |words: &str| stall(&format!("{FREE} ports={ports} {words}"), 2, 40).unwrap();
+        let small = lost("");
+        assert_eq!((small.us, small.came), (2000, 1200 * ports));
+        assert_eq!(small.missed, (1200 - 255) * ports / 2);
+        assert_eq!(lost("rx_ring=2048").missed, 0);
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
-//! Several loops, each on a core of its own with two ports of its own: a bridge in parts, between which nothing goes.
+//! The cards of a bridge shared among loops, each on a core of its own: [`NicRig::shared`] says who has what.
 //!
-//! Traffic stays among the ports of a part, so that each part has a bridge of its own and there is nothing to tell each other:
-//! `node::switch` with its addresses pinned would do the same.
+//! Traffic stays within a loop: of four ports each loop has two that exchange frames, of two ports each has a direction. There is nothing to
+//! tell each other, as with `node::switch` whose addresses are pinned; what two loops share is what a card's two halves share.
 
 use super::NicRig;
 use crate::os;
@@ -14,30 +14,28 @@ use std::thread::JoinHandle;
 struct Order(Arc<Barrier>);
 
 /// `n` loops on cores 0 to `n`-1, all at work at the same time.
-pub struct NicHalves {
+pub struct NicLoops {
     id: String,
     orders: Vec<mpsc::Sender<Order>>,
     threads: Vec<JoinHandle<()>>,
     answers: mpsc::Receiver<anyhow::Result<Reading>>,
 }
 
-impl NicHalves {
-    /// `loops` rigs of two ports as the words say.
+impl NicLoops {
+    /// One or two loops for the ports that the words say.
     ///
     /// # Errors
-    /// No thread.
-    pub fn new(id: &str, loops: usize, words: &str) -> anyhow::Result<NicHalves> {
+    /// A word that is none, no memory, no thread.
+    pub fn new(id: &str, loops: usize, words: &str) -> anyhow::Result<NicLoops> {
         let (answer, answers) = mpsc::channel();
         let (mut orders, mut threads) = (Vec::new(), Vec::new());
-        for core in 0..loops {
+        for (core, mut rig) in NicRig::shared(id, loops, words)?.into_iter().enumerate() {
             let (order, inbox) = mpsc::channel();
-            let (answer, id, words) = (answer.clone(), format!("{id}.{core}"), format!("{words} ports=2"));
+            let answer = answer.clone();
             let work = move |_| {
-                let mut rig = NicRig::new(&id, &words); // made here: the pool belongs to the thread that uses it
                 for Order(start) in inbox {
                     start.wait();
-                    let reading = rig.as_mut().map_err(|why| anyhow!("{why:#}")).and_then(|rig| rig.trial());
-                    if answer.send(reading).is_err() {
+                    if answer.send(rig.trial()).is_err() {
                         return;
                     }
                 }
@@ -45,11 +43,11 @@ impl NicHalves {
             threads.push(dispatch::spawn_worker(&format!("loop{core}"), Some(core), work).context("no thread")?);
             orders.push(order);
         }
-        Ok(NicHalves { id: id.to_owned(), orders, threads, answers })
+        Ok(NicLoops { id: id.to_owned(), orders, threads, answers })
     }
 }
 
-impl Subject for NicHalves {
+impl Subject for NicLoops {
     fn id(&self) -> &str {
         &self.id
     }
@@ -72,7 +70,7 @@ impl Subject for NicHalves {
     }
 }
 
-impl Drop for NicHalves {
+impl Drop for NicLoops {
     fn drop(&mut self) {
         self.orders.clear();
         self.threads.drain(..).for_each(|thread| drop(thread.join()));
