@@ -1,19 +1,22 @@
-//! Our bridge and the kernel's: the same frames into both, the same frames out of the same ports.
+//! Our bridge and others': the same frames into both, the same frames out of the same ports.
 //!
-//! Theirs has TAP devices as ports, ours the ends of pairs, by the library and on virtual time. Frames are drawn from a seed, which is printed
-//! (`LINERATE_SEED` sets it), and go in one by one. Where we differ on purpose (crates/bridge/differences.md) the kernel is told to
+//! Without VLANs the other is the kernel's; with VLANs it is Open vSwitch's in user space, and the kernel's where it was built with them. Theirs
+//! has TAP devices as ports, ours the ends of pairs, by the library and on virtual time. Frames are drawn from a seed, which is printed
+//! (`LINERATE_SEED` sets it), and go in one by one. Where we differ on purpose (crates/bridge/differences.md) the other is told to
 //! do as we do, or we as it does, or the frame is not drawn; each difference then has its own test here.
 
 #[path = "twin/draw.rs"]
 mod draw;
+#[path = "twin/open_vswitch.rs"]
+mod open_vswitch;
 #[path = "twin/ours.rs"]
 mod ours;
 #[path = "twin/theirs.rs"]
 mod theirs;
 
-use crate::common::{Rng, isolated};
+use crate::common::{Rng, has, isolated};
 use bridge::Stacked;
-use draw::{Station, Tags, Vlans, frame};
+use draw::{For, Station, Tags, Vlans, frame};
 use ours::Ours;
 use std::time::Duration;
 use theirs::Theirs;
@@ -43,6 +46,12 @@ impl Twins {
     fn new(plan: Plan, rng: &mut Rng) -> Twins {
         let sets = plan.vlans.draw(rng, PORTS);
         Twins { ours: Ours::new(plan, &sets), theirs: Theirs::new(plan, &sets) }
+    }
+
+    fn with_open_vswitch(plan: Plan, rng: &mut Rng) -> Twins {
+        let sets = plan.vlans.draw(rng, PORTS);
+        println!("{sets:?}");
+        Twins { ours: Ours::new(plan, &sets), theirs: Theirs::open_vswitch(&sets) }
     }
 
     /// What each made of a frame: ours, theirs.
@@ -98,17 +107,44 @@ fn alike(plan: Plan) {
     for seed in seeds() {
         println!("seed {seed}");
         let mut rng = Rng(seed);
-        let mut twins = Twins::new(plan, &mut rng);
-        let mut out = 0;
-        for at in 0..FRAMES {
-            let (from, bytes) = draw::any(&mut rng, PORTS);
-            let came = twins.same(from, &bytes, &format!("seed {seed}, frame {at}"));
-            out += came.iter().map(Vec::len).sum::<usize>();
-        }
-        twins.theirs.quiet();
-        twins.ours.holds();
+        let out = alike_by(Twins::new(plan, &mut rng), For::Kernel, FRAMES, &format!("seed {seed}"), &mut rng);
         assert!(out > FRAMES / 2, "{out} of {FRAMES}: they did something");
     }
+}
+
+/// The same of the same, frame by frame; how many came out.
+fn alike_by(mut twins: Twins, whose: For, frames: usize, what: &str, rng: &mut Rng) -> usize {
+    let mut out = 0;
+    for at in 0..frames {
+        let (from, bytes) = draw::any(rng, PORTS, whose);
+        let came = twins.same(from, &bytes, &format!("{what}, frame {at}"));
+        out += came.iter().map(Vec::len).sum::<usize>();
+    }
+    twins.theirs.quiet();
+    twins.ours.holds();
+    out
+}
+
+/// In a namespace, with its programs; or says why not.
+fn with_open_vswitch(test: &str, body: impl FnOnce()) {
+    if open_vswitch::PROGRAMS.iter().all(|program| has(program)) {
+        return isolated(test, body);
+    }
+    println!("skipped: {test}: Open vSwitch is not installed");
+}
+
+/// Ports are drawn anew with each seed: many short runs show more than a long one.
+fn as_open_vswitch(lanes: usize, seeds: &[u64]) {
+    const EACH: usize = 1000;
+    let plan = Plan { lanes, vlans: Vlans::DrawnAsModes, age_s: AGE_S };
+    let mut out = 0;
+    for seed in seeds {
+        println!("seed {seed}");
+        let mut rng = Rng(*seed);
+        let twins = Twins::with_open_vswitch(plan, &mut rng);
+        out += alike_by(twins, For::OpenVswitch, EACH, &format!("seed {seed}"), &mut rng);
+    }
+    assert!(out > EACH * seeds.len() / 4, "{out} of {} frames: they did something", EACH * seeds.len());
 }
 
 fn where_the_kernel_has_vlans(test: &str, body: impl FnOnce()) {
@@ -137,6 +173,19 @@ fn with_vlans_on_two_loops() {
     isolated("twin::with_vlans_on_two_loops", || {
         where_the_kernel_has_vlans("twin::with_vlans_on_two_loops", || alike(plan))
     });
+}
+
+/// Access ports, trunks, native VLANs tagged and not: learning by VLAN, what is admitted, which tag leaves; the inner of two tags is payload.
+#[test]
+fn with_the_vlans_of_open_vswitch() {
+    let seeds = [seeds(), (2..8).collect()].concat();
+    with_open_vswitch("twin::with_the_vlans_of_open_vswitch", || as_open_vswitch(1, &seeds));
+}
+
+#[test]
+fn with_the_vlans_of_open_vswitch_on_two_loops() {
+    let test = "twin::with_the_vlans_of_open_vswitch_on_two_loops";
+    with_open_vswitch(test, || as_open_vswitch(2, &seeds()));
 }
 
 /// An address that is not heard is forgotten, one that is heard is not.
@@ -188,4 +237,27 @@ fn two_tags() {
     twins.ours.set_stacked(Stacked::Refuse);
     let (ours, theirs) = twins.both(0, &frame(Station(1), draw::ALL, Tags::Two(0x8100, 10, 20)));
     assert_eq!((where_of(&ours), where_of(&theirs)), (vec![], vec![1, 2, 3]));
+}
+
+/// What is left out of what is drawn for it, and why.
+#[test]
+fn where_open_vswitch_differs() {
+    with_open_vswitch("twin::where_open_vswitch_differs", || {
+        let mut twins = Twins::with_open_vswitch(Plan { lanes: 1, vlans: Vlans::All, age_s: AGE_S }, &mut Rng(1));
+        let (a, all) = (Station(1), draw::ALL);
+        // Drop eligibility: 802.1Q 6.9.3 keeps it.
+        let (ours, theirs) = twins.both(0, &frame(a, all, Tags::One(0x1000 | 10)));
+        assert_eq!((where_of(&ours), where_of(&theirs)), (vec![1, 2, 3], vec![1, 2, 3]));
+        assert_eq!((ours[1][0][14], theirs[1][0][14]), (0x10, 0));
+        // A provider's tag is no tag of a customer's bridge (802.1Q 5.5): the frame is untagged, and not admitted.
+        let (ours, theirs) = twins.both(0, &frame(a, all, Tags::Two(0x88a8, 10, 20)));
+        assert_eq!((where_of(&ours), where_of(&theirs)), (vec![], vec![1, 2, 3]));
+        // A group's address sends nothing (IEEE 802 8.2.2), and nobody has the address 0.
+        for src in [[0x01, 0, 0x5e, 0, 0, 1], [0; 6]] {
+            let bytes = [&all[..], &src, &frame(a, all, Tags::One(10))[12..]].concat();
+            let (ours, theirs) = twins.both(0, &bytes);
+            assert_eq!((where_of(&ours), where_of(&theirs)), (vec![], vec![1, 2, 3]));
+        }
+        twins.ours.holds();
+    });
 }

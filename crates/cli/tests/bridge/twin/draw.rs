@@ -1,6 +1,7 @@
 //! Frames and VLANs drawn from a seed: what both bridges are given.
 
 use crate::common::Rng;
+use bridge::Admit;
 
 /// VIDs that are drawn; 4095 is nobody's.
 const VIDS: [u16; 4] = [1, 10, 20, 4094];
@@ -36,11 +37,21 @@ pub enum Tags {
     Two(u16, u16, u16),
 }
 
-/// One port's VLANs: VID, and whether it leaves untagged; and its PVID.
+/// One port's VLANs: VID, and whether it leaves untagged; its PVID; and which frames it takes.
 #[derive(Clone, Default, Debug)]
 pub struct Set {
     pub member: Vec<(u16, bool)>,
     pub pvid: Option<u16>,
+    pub admit: Admit,
+}
+
+/// Whose frames are drawn: what their bridge does otherwise on purpose is left out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum For {
+    Kernel,
+    /// It keeps no DEI (the bit says there that a tag is present), takes 0x88A8 for a tag as well as 0x8100, and passes frames that come from a
+    /// group's address, or from none: `twin::where_open_vswitch_differs`.
+    OpenVswitch,
 }
 
 /// Which VLANs the ports are in.
@@ -50,6 +61,8 @@ pub enum Vlans {
     None,
     /// As the seed has it.
     Drawn,
+    /// As the seed has it, of the kinds of port that Open vSwitch has.
+    DrawnAsModes,
     /// All ports in all, tagged.
     All,
 }
@@ -60,7 +73,8 @@ impl Vlans {
         let of = |_| match self {
             Vlans::None => Set::default(),
             Vlans::Drawn => set(rng),
-            Vlans::All => Set { member: VIDS.iter().map(|vid| (*vid, false)).collect(), pvid: None },
+            Vlans::DrawnAsModes => mode(rng),
+            Vlans::All => Set { member: VIDS.iter().map(|vid| (*vid, false)).collect(), ..Set::default() },
         };
         (0..ports).map(of).collect()
     }
@@ -71,7 +85,25 @@ fn set(rng: &mut Rng) -> Set {
     let vids: Vec<u16> = VIDS.into_iter().filter(|_| rng.below(4) > 0).collect();
     let member: Vec<_> = vids.into_iter().map(|vid| (vid, rng.below(2) == 0)).collect();
     let pvid = (!member.is_empty() && rng.below(4) > 0).then(|| rng.one(&member).0);
-    Set { member, pvid }
+    Set { member, pvid, admit: Admit::All }
+}
+
+/// ovs-vswitchd.conf.db(5), Port, vlan_mode: access, trunk, native-tagged, native-untagged.
+fn mode(rng: &mut Rng) -> Set {
+    let native = rng.one(&VIDS);
+    if rng.below(3) == 0 {
+        return Set { member: vec![(native, true)], pvid: Some(native), admit: Admit::Untagged };
+    }
+    let trunks = VIDS.into_iter().filter(|vid| *vid == native || rng.below(3) > 0).collect::<Vec<_>>();
+    let tagged = |vid: u16, untagged: bool| (vid, untagged && vid == native);
+    match rng.below(3) {
+        0 => Set { member: trunks.into_iter().map(|vid| (vid, false)).collect(), pvid: None, admit: Admit::Tagged },
+        kind => Set {
+            member: trunks.into_iter().map(|vid| tagged(vid, kind == 1)).collect(),
+            pvid: Some(native),
+            admit: Admit::All,
+        },
+    }
 }
 
 /// A frame, as it is on a wire without its FCS.
@@ -95,19 +127,20 @@ fn make(dst: [u8; 6], src: [u8; 6], tags: Tags, kind: u16, len: usize) -> Vec<u8
 }
 
 /// A frame, and the port for it.
-pub fn any(rng: &mut Rng, ports: usize) -> (usize, Vec<u8>) {
-    let (port, src) = source(rng, ports);
+pub fn any(rng: &mut Rng, ports: usize, whose: For) -> (usize, Vec<u8>) {
+    let (port, src) = source(rng, ports, whose);
     let len = rng.one(&[64, 65, 128, 600, 1400]);
     // The first is for local experiments (IEEE 802 9.2.3), the other a length: LLC.
     let kind = rng.one(&[0x88b5, 0x88b5, 46]);
-    (port, make(destination(rng), src, tags(rng), kind, len))
+    (port, make(destination(rng), src, tags(rng, whose), kind, len))
 }
 
 /// Who speaks, and where: mostly at home, now and then elsewhere; and some who must not.
-fn source(rng: &mut Rng, ports: usize) -> (usize, [u8; 6]) {
+fn source(rng: &mut Rng, ports: usize, whose: For) -> (usize, [u8; 6]) {
     let at = rng.below(STATIONS);
     let port = if rng.below(8) > 0 { at % ports } else { rng.below(ports) };
     let src = match rng.below(40) {
+        0..3 if whose == For::OpenVswitch => Station(at as u8).mac(),
         0 => [0; 6],
         1 => [0x01, 0, 0x5e, 0, 0, 1],
         2 => ALL,
@@ -128,8 +161,9 @@ fn destination(rng: &mut Rng) -> [u8; 6] {
     }
 }
 
-fn tags(rng: &mut Rng) -> Tags {
-    let control = |rng: &mut Rng, vid: u16| (rng.below(16) as u16) << 12 | vid;
+fn tags(rng: &mut Rng, whose: For) -> Tags {
+    let dei = if whose == For::Kernel { 0x1000 } else { 0 };
+    let control = |rng: &mut Rng, vid: u16| ((rng.below(16) as u16) << 12) & (0xe000 | dei) | vid;
     match rng.below(10) {
         0..=3 => Tags::None,
         4 => Tags::One(control(rng, 0)),
@@ -139,7 +173,12 @@ fn tags(rng: &mut Rng) -> Tags {
         }
         _ => {
             let (outer, inner) = (rng.one(&VIDS), rng.one(&VIDS));
-            Tags::Two(rng.one(&[0x8100, 0x88a8]), control(rng, outer), control(rng, inner))
+            // For Open vSwitch now and then with an outer tag that says a priority alone.
+            let (kind, outer) = match whose {
+                For::Kernel => (rng.one(&[0x8100, 0x88a8]), outer),
+                For::OpenVswitch => (0x8100, if rng.below(4) > 0 { outer } else { 0 }),
+            };
+            Tags::Two(kind, control(rng, outer), control(rng, inner))
         }
     }
 }

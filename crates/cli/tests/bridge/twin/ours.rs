@@ -82,6 +82,7 @@ fn vlan(set: &Set) -> PortVlan {
         pvid: set.pvid.unwrap_or(0),
         member: set.member.iter().map(|(vid, _)| *vid).collect(),
         untagged: set.member.iter().filter_map(|(vid, untagged)| untagged.then_some(*vid)).collect(),
+        admit: set.admit,
         stacked: Stacked::Pass,
         ..PortVlan::default()
     }

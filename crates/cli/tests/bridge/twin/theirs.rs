@@ -1,6 +1,7 @@
-//! The kernel's side: a bridge of its own over TAP devices, whose other ends we hold.
+//! Their side: a bridge of the kernel's, or one of Open vSwitch's, over TAP devices, whose other ends we hold.
 
 use super::draw::{MARK, Set};
+use super::open_vswitch::OpenVswitch;
 use super::ours::received;
 use super::{Out, PORTS, Plan};
 use crate::common::run;
@@ -23,18 +24,36 @@ pub fn has_vlans() -> bool {
     tried.status.success() && run(Command::new("ip").args(["link", "del", "brv"])).status.success()
 }
 
+/// Whose bridge it is.
+enum Whose {
+    Kernel,
+    Ovs(OpenVswitch),
+}
+
 pub struct Theirs {
+    whose: Whose,
     ends: Vec<Port>,
     pool: Pool,
 }
 
 impl Theirs {
-    pub fn new(plan: Plan, sets: &[Set]) -> Theirs {
+    /// TAP devices in nobody's bridge.
+    fn ends() -> (Vec<Port>, Pool) {
         let pool = Pool::new(&PoolConfig { buffers: 256, ..PoolConfig::default() }).unwrap();
         let config = TapConfig { vnet_hdr: false, up: true, ..TapConfig::default() };
         ok("echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6");
-        let ends = (0..PORTS).map(|at| tap::open(&format!("t{at}"), &config, &pool).unwrap()).collect();
-        let theirs = Theirs { ends, pool };
+        ((0..PORTS).map(|at| tap::open(&format!("t{at}"), &config, &pool).unwrap()).collect(), pool)
+    }
+
+    /// In user space, with its VLANs.
+    pub fn open_vswitch(sets: &[Set]) -> Theirs {
+        let (ends, pool) = Theirs::ends();
+        Theirs { whose: Whose::Ovs(OpenVswitch::new(sets)), ends, pool }
+    }
+
+    pub fn new(plan: Plan, sets: &[Set]) -> Theirs {
+        let (ends, pool) = Theirs::ends();
+        let theirs = Theirs { whose: Whose::Kernel, ends, pool };
         let filters = sets.iter().any(|set| !set.member.is_empty());
         theirs.ip(&format!(
             "link add br0 address 02:00:00:00:ff:00 type bridge stp_state 0 forward_delay 0 mcast_snooping 0 \
@@ -63,6 +82,9 @@ impl Theirs {
         let mut frame = self.pool.get().unwrap();
         frame.extend(bytes).unwrap();
         assert!(self.ends[from].tx.tx_one(frame, Instant::ZERO).is_ok());
+        if let Whose::Ovs(ovs) = &mut self.whose {
+            ovs.has_seen_one_more();
+        }
         let begun = std::time::Instant::now();
         let mut all: Out = vec![Vec::new(); PORTS];
         loop {
@@ -91,6 +113,8 @@ impl Theirs {
 
 impl Drop for Theirs {
     fn drop(&mut self) {
-        let _ = Command::new("ip").args(["link", "del", "br0"]).status();
+        if let Whose::Kernel = self.whose {
+            let _ = Command::new("ip").args(["link", "del", "br0"]).status();
+        }
     }
 }
