@@ -13,7 +13,8 @@ use std::path::PathBuf;
 One processor forwards from nic:em0 to nic:em1: its handler moves frames from the ring to a queue
 of 50 before anything else (interrupts), no sooner than --itr after the one before (moderated), or
 polling takes them (clock, adaptive, wakeup). Time is the processor's own: generator, wires and cards are
-subtracted. Register accesses cost what nic: says ('linerate ports nic').
+subtracted. Register accesses cost what nic: says ('linerate ports nic'). Below: whether the loop of
+a bridge obeys kern.polling's knobs (user_frac and others), with a user on its core.
 
 Example:
   linerate livelock --svg livelock.svg")]
@@ -52,6 +53,7 @@ pub fn run(args: &LivelockArgs) -> anyhow::Result<Exit> {
         dispatch::pin_to_core(core).with_context(|| format!("--core {core}"))?;
     }
     let all = if args.quick { livelock::Options::quick() } else { livelock::Options::default() };
+    let core = args.core.unwrap_or_else(|| dispatch::cores().saturating_sub(1));
     let rounds = args.rounds.map_or(all.rounds, |rounds| rounds as usize);
     let (timing, rounds) =
         if args.simulated { (livelock::Timing::Virtual, 1) } else { (livelock::Timing::Live, rounds) };
@@ -61,10 +63,11 @@ pub fn run(args: &LivelockArgs) -> anyhow::Result<Exit> {
         most: f64::from(args.most) * 1e3,
         rounds,
         timing,
+        core,
         ..all
     };
     let bar = bar();
-    bar.set_length((livelock::Mode::ALL.len() * rounds) as u64);
+    bar.set_length(livelock::steps(&options) as u64);
     let curves = livelock::measure(&options, |mode| {
         bar.set_message(mode.to_owned());
         bar.inc(1);

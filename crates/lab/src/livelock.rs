@@ -10,14 +10,17 @@
 //!  adaptive      at no cost
 //! ```
 //! One thread on the processor's own time: generator, wire and cards are stepped in between, and what that takes is subtracted ([`rig`]).
-//! Registers cost what `nic:`'s model says. On virtual time all costs are numbers: so are those that the test holds to.
+//! Registers cost what `nic:`'s model says. On virtual time all costs are numbers: so are those that the test holds to. Whether a switch's loop
+//! obeys polling's knobs on the machine's own time is measured beside it ([`obeyed`]).
 
 mod modes;
+mod obeyed;
 mod rig;
 #[cfg(test)]
 mod tests;
 
 pub use modes::Mode;
+pub use obeyed::Obeyed;
 
 use crate::plot::lines::{Curve, LineChart};
 use crate::table;
@@ -53,11 +56,13 @@ pub struct Options {
     pub rounds: usize,
     /// On whose time.
     pub timing: Timing,
+    /// The core that polling's loop and its user share.
+    pub core: usize,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { cost_ns: 1000, itr_us: 50, most: 4e6, span_ms: 20, rounds: 5, timing: Timing::Live }
+        Options { cost_ns: 1000, itr_us: 50, most: 4e6, span_ms: 20, rounds: 5, timing: Timing::Live, core: 0 }
     }
 }
 
@@ -116,6 +121,14 @@ pub struct Curves {
     pub notes: Vec<String>,
     /// One for each mode.
     pub series: Vec<Series>,
+    /// Polling's knobs, on the machine's time.
+    pub obeyed: Vec<Obeyed>,
+}
+
+/// How often [`measure`] says what it does.
+pub fn steps(options: &Options) -> usize {
+    let live = if options.timing == Timing::Live { obeyed::spans(options) } else { 0 };
+    Mode::ALL.len() * options.rounds.max(1) + live
 }
 
 /// Measures all modes, each at all loads.
@@ -134,7 +147,11 @@ pub fn measure(options: &Options, mut progress: impl FnMut(&str)) -> anyhow::Res
         }
         series.push(Series::of(mode, medians(&rounds)));
     }
-    Ok(Curves { notes: notes(options, gaps), series })
+    let obeyed = match options.timing {
+        Timing::Live => obeyed::measure(options, progress)?,
+        Timing::Virtual => Vec::new(),
+    };
+    Ok(Curves { notes: notes(options, gaps), series, obeyed })
 }
 
 /// One mode at all loads; and how often the machine was somewhere else.
@@ -229,7 +246,11 @@ impl Curves {
         );
         let top = self.series.iter().map(|series| series.peak).fold(0.0, f64::max);
         self.series.iter().for_each(|series| out += &summary(series, top));
-        out.push_str("\n\n");
+        out.push('\n');
+        if !self.obeyed.is_empty() {
+            out += &obeyed::text(&self.obeyed);
+        }
+        out.push('\n');
         self.notes.iter().for_each(|note| _ = writeln!(out, "note: {note}"));
         out
     }

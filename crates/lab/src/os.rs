@@ -26,6 +26,15 @@ fn clock_ns(clock: libc::clockid_t) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
+/// Gives this thread the lowest priority that one without privilege can have (nice 19): whoever else wants its processor has it.
+///
+/// # Errors
+/// The system's.
+pub fn be_nice() -> io::Result<()> {
+    // SAFETY: takes no pointers; 0 is the calling thread, to which alone the priority belongs on Linux (setpriority(2), "C library/kernel").
+    if unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 19) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 /// Context switches of this process, its threads together: voluntary (it waited), involuntary (others had their turn); getrusage(2).
 pub fn context_switches() -> [u64; 2] {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();

@@ -46,7 +46,7 @@ fn a_frame_costs_what_is_charged_for_it() {
 #[test]
 fn the_text_has_every_mode_and_load_and_the_picture_is_xml() {
     let series: Vec<Series> = Mode::ALL.into_iter().map(|mode| series(mode, &options())).collect();
-    let curves = Curves { notes: notes(&options(), 3), series };
+    let curves = Curves { notes: notes(&options(), 3), series, obeyed: Vec::new() };
     let text = curves.text();
     assert!(Mode::ALL.iter().all(|mode| text.matches(mode.name()).count() >= 2), "{text}");
     assert_eq!(
@@ -66,4 +66,24 @@ fn live_time_leaves_out_what_the_world_takes() {
     let options = Options { span_ms: 1, timing: Timing::Live, ..options() };
     let (points, _) = sweep(Mode::Adaptive, &options).unwrap();
     assert_eq!(points.len(), LOADS.len()); // and every frame had its place; how fast it was depends on the machine
+}
+
+#[test]
+fn knobs_are_measured_on_the_machines_time_and_judged_by_their_bands() {
+    let options = Options { span_ms: 5, rounds: 1, timing: Timing::Live, ..options() };
+    let mut told = 0;
+    let rows = obeyed::measure(&options, |_| told += 1).unwrap();
+    assert_eq!((rows.len(), told), (6, obeyed::spans(&options)));
+    // How near they come depends on the machine: whether it is near is the figure's own word, and judged by `linerate livelock`.
+    for (row, share) in rows.iter().zip(["20 +-5", "50 +-5", "80 +-5"]) {
+        assert_eq!((row.what, row.asked.as_str()), ("the user's share", share));
+        assert!((0.0..=100.0).contains(&row.median) && row.range == [row.median; 2], "{row:?}");
+        let asked: f64 = share.split(' ').next().unwrap().parse().unwrap();
+        assert_eq!(row.obeyed, (row.median - asked).abs() <= 5.0);
+    }
+    assert!(rows[3].median > 0.0 && rows[3].median < 55.0, "ticks are not more than hz: {:?}", rows[3]);
+    assert!(rows[4].median > 0.0, "{:?}", rows[4]);
+    assert!((9.0..=10.0).contains(&rows[5].median), "counted, not timed: {:?}", rows[5]);
+    let text = obeyed::text(&rows);
+    assert_eq!(text.lines().filter(|line| line.starts_with("mode=1")).count(), rows.len(), "{text}");
 }

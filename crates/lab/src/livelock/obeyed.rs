@@ -1,0 +1,260 @@
+//! Are polling's knobs obeyed on the machine's time: a switch's loop with more frames than it may take, and a user beside it.
+//!
+//! ```text
+//!  core N   loop   node::switch by the clock, over generators that always have a frame; what comes by one goes out by all others
+//!           user   counts, as long as the loop sleeps: at the lowest priority (nice 19), as the kernel's polling comes before all users
+//! ```
+//! What each had of the core is said by the system (CLOCK_THREAD_CPUTIME_ID), so that what a hypervisor or a neighbor takes from both is in
+//! neither. user_frac is held to five points, as REPORTS has it; virtual time, where it is exact, is in `dispatch::polling`'s tests.
+
+use super::Options;
+use crate::os;
+use crate::table;
+use anyhow::{Context, anyhow, ensure};
+use clock::{Clock, Strategy};
+use node::switch::run::Until;
+use node::switch::{Switch, SwitchConfig};
+use port::Spec;
+use serde::Serialize;
+use std::fmt::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::{Duration, Instant};
+
+/// Points of a hundred that a share may be beside what was asked (REPORTS E2).
+const BAND: f64 = 5.0;
+/// Of a rate: it cannot be above what was asked, and a tick may be missed.
+const RATE_BAND: f64 = 0.05;
+/// Ticks that a burst needs to grow, by one each.
+const SETTLE: [u64; 2] = [150, 600];
+/// Generators: with so many a burst of a thousand of each, sent to all others, is more than a tick.
+const PORTS: usize = 8;
+/// With so few `burst_max` is what limits.
+const FEW: usize = 2;
+
+/// What is asked of the loop.
+struct Asked {
+    settings: &'static [(&'static str, i64)],
+    ports: usize,
+    what: &'static str,
+    unit: &'static str,
+    figure: fn(&Seen) -> f64,
+    wanted: Wanted,
+}
+
+#[derive(Clone, Copy)]
+enum Wanted {
+    /// Give or take [`BAND`].
+    Share(f64),
+    /// Give or take [`RATE_BAND`] of it.
+    Rate(f64),
+    /// That or more.
+    Above(f64),
+}
+
+const CLOCK: (&str, i64) = ("mode", 1);
+/// A millisecond: what a loop takes to go to sleep and to wake, which no tick's work counts, is 25 us of it (5 points at 2000).
+const HZ: (&str, i64) = ("hz", 1000);
+const MOST: (&str, i64) = ("burst_max", 1000);
+
+const ASKED: [Asked; 6] = [
+    share(&[CLOCK, HZ, MOST, ("user_frac", 20)], 20.0),
+    share(&[CLOCK, HZ, MOST, ("user_frac", 50)], 50.0),
+    share(&[CLOCK, HZ, MOST, ("user_frac", 80)], 80.0),
+    Asked {
+        settings: &[CLOCK, HZ, ("burst_max", 50), ("user_frac", 0)],
+        ports: FEW,
+        what: "frames a port",
+        unit: "kframe/s",
+        figure: |seen| seen.frames as f64 / FEW as f64 / seen.wall_s / 1e3,
+        wanted: Wanted::Rate(50.0),
+    },
+    Asked {
+        settings: &[CLOCK, HZ, ("burst_max", 50), ("user_frac", 0), ("idle_poll", 1)],
+        ports: FEW,
+        what: "frames a port",
+        unit: "kframe/s",
+        figure: |seen| seen.frames as f64 / FEW as f64 / seen.wall_s / 1e3,
+        wanted: Wanted::Above(50.0),
+    },
+    Asked {
+        settings: &[CLOCK, HZ, ("burst_max", 50), ("reg_frac", 10)],
+        ports: FEW,
+        what: "ticks a look at errors",
+        unit: "ticks",
+        figure: |seen| seen.ticks as f64 / (seen.status as f64).max(1.0),
+        wanted: Wanted::Rate(10.0),
+    },
+];
+
+const fn share(settings: &'static [(&'static str, i64)], wanted: f64) -> Asked {
+    let figure = |seen: &Seen| 100.0 * seen.user_ns as f64 / ((seen.user_ns + seen.loop_ns) as f64).max(1.0);
+    Asked { settings, ports: PORTS, what: "the user's share", unit: "%", figure, wanted: Wanted::Share(wanted) }
+}
+
+/// What was seen in a span.
+#[derive(Debug, Clone, Copy, Default)]
+struct Seen {
+    wall_s: f64,
+    loop_ns: u64,
+    user_ns: u64,
+    frames: u64,
+    /// Since the loop began: a look at errors is due at the first tick.
+    ticks: u64,
+    status: u64,
+}
+
+/// A knob's effect.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Obeyed {
+    /// The knobs, without kern.polling.
+    pub knobs: String,
+    /// What was measured.
+    pub what: &'static str,
+    /// Its unit.
+    pub unit: &'static str,
+    /// What was asked: a figure and its band, or a least one.
+    pub asked: String,
+    /// The median.
+    pub median: f64,
+    /// The least and the most of the rounds.
+    pub range: [f64; 2],
+    /// Rounds.
+    pub n: usize,
+    /// Is the median where it was asked?
+    pub obeyed: bool,
+}
+
+/// Spans that are measured of each knob.
+pub(super) fn spans(options: &Options) -> usize {
+    ASKED.len() * options.rounds.max(1)
+}
+
+/// Measures all of them on the options' core.
+pub(super) fn measure(options: &Options, mut progress: impl FnMut(&str)) -> anyhow::Result<Vec<Obeyed>> {
+    let span = Duration::from_millis(10 * options.span_ms);
+    let mut all = Vec::new();
+    for asked in &ASKED {
+        let mut figures = Vec::new();
+        for _ in 0..options.rounds.max(1) {
+            progress(asked.what);
+            figures.push((asked.figure)(&seen(asked, options.core, span)?));
+        }
+        figures.sort_by(f64::total_cmp);
+        all.push(asked.judged(&figures));
+    }
+    Ok(all)
+}
+
+impl Asked {
+    fn judged(&self, figures: &[f64]) -> Obeyed {
+        let median = figures.get(figures.len() / 2).copied().unwrap_or(f64::NAN);
+        let (asked, obeyed) = match self.wanted {
+            Wanted::Share(share) => (format!("{share:.0} +-{BAND:.0}"), (median - share).abs() <= BAND),
+            Wanted::Rate(rate) => {
+                (format!("{rate:.0} +-{:.0} %", RATE_BAND * 100.0), (median / rate - 1.0).abs() <= RATE_BAND)
+            }
+            Wanted::Above(least) => (format!("more than {least:.0}"), median > least * (1.0 + RATE_BAND)),
+        };
+        let settings: Vec<String> = self.settings.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let range = [figures.first(), figures.last()].map(|end| end.copied().unwrap_or(f64::NAN));
+        let (what, unit, n) = (self.what, self.unit, figures.len());
+        Obeyed { knobs: settings.join(" "), what, unit, asked, median, range, n, obeyed }
+    }
+}
+
+/// What the user does now.
+const WAITS: u8 = 0;
+const COUNTS: u8 = 1;
+const ENDS: u8 = 2;
+
+fn seen(asked: &'static Asked, core: usize, span: Duration) -> anyhow::Result<Seen> {
+    let config = SwitchConfig::default();
+    let switch = Switch::new(&config, Clock::live(Strategy::TscScaled))?;
+    for at in 0..asked.ports {
+        switch.add(&Spec::parse(&format!("pktgen(static=on):pg{at}"))?, None)?;
+    }
+    for (name, value) in asked.settings {
+        let set = switch.knobs.set(&format!("kern.polling.{name}"), *value);
+        set.context("no such knob")?.map_err(|why| anyhow!("kern.polling.{name}={value}: {why:?}"))?;
+    }
+    let phase = Arc::new(AtomicU8::new(WAITS));
+    let user = {
+        let phase = phase.clone();
+        dispatch::spawn_worker("user", Some(core), move |pinned| use_core(pinned, &phase))?
+    };
+    let polls = {
+        let phase = phase.clone();
+        dispatch::spawn_worker("loop", Some(core), move |pinned| {
+            let seen = pinned
+                .map_or(Ok(()), Err)
+                .map_err(anyhow::Error::from)
+                .and_then(|()| poll(&switch, asked, &phase, span));
+            phase.store(ENDS, Ordering::Relaxed);
+            seen
+        })?
+    };
+    let seen = polls.join().map_err(|_| anyhow!("the loop panicked"))?;
+    let user_ns = user.join().map_err(|_| anyhow!("the user panicked"))?;
+    Ok(Seen { user_ns: user_ns?, ..seen? })
+}
+
+/// The loop, until its burst has settled, and then for so long.
+fn poll(switch: &Switch, asked: &Asked, phase: &AtomicU8, span: Duration) -> anyhow::Result<Seen> {
+    let run = |time: Duration| {
+        let until = Instant::now() + time;
+        switch.run(None, Until::Stopped, || Instant::now() >= until)
+    };
+    run(Duration::from_millis(SETTLE[usize::from(asked.ports == PORTS)]))?;
+    let counts = || {
+        let lane = switch.lane(0).context("a loop")?;
+        let counts = &lane.polling.counts;
+        anyhow::Ok([counts.frames.get(), counts.ticks.get(), counts.status.get()])
+    };
+    let (before, wall, cpu) = (counts()?[0], Instant::now(), os::thread_cpu_ns());
+    phase.store(COUNTS, Ordering::Relaxed);
+    run(span)?;
+    phase.store(ENDS, Ordering::Relaxed);
+    let (loop_ns, wall_s) = (os::thread_cpu_ns() - cpu, wall.elapsed().as_secs_f64());
+    let [frames, ticks, status] = counts()?;
+    let audit = switch.audit();
+    ensure!(audit.holds(), "{audit:?}");
+    Ok(Seen { wall_s, loop_ns, user_ns: 0, frames: frames - before, ticks, status })
+}
+
+/// Uses the core until told to end; says how long it had it while that counted.
+fn use_core(pinned: Option<std::io::Error>, phase: &AtomicU8) -> anyhow::Result<u64> {
+    pinned.map_or(Ok(()), Err)?;
+    os::be_nice().context("a lower priority")?;
+    let until = |now: u8| {
+        while phase.load(Ordering::Relaxed) < now {
+            std::hint::spin_loop();
+        }
+        os::thread_cpu_ns()
+    };
+    let began = until(COUNTS);
+    Ok(until(ENDS) - began)
+}
+
+/// The table.
+pub(super) fn text(rows: &[Obeyed]) -> String {
+    let mut out = format!(
+        "\nkern.polling on the machine's time, a user of the same core beside the loop\n\n{:<52}{:<24}{:>14}{:>11}  {:<19}{:>3}  obeyed\n",
+        "knobs", "what", "asked", "median", "least, most", "n"
+    );
+    for row in rows {
+        let range = row.range.map(table::number).join(", ");
+        let _ = writeln!(
+            out,
+            "{:<52}{:<24}{:>14}{:>11}  {:<19}{:>3}  {}",
+            row.knobs,
+            format!("{}, {}", row.what, row.unit),
+            row.asked,
+            table::number(row.median),
+            range,
+            row.n,
+            if row.obeyed { "yes" } else { "no" }
+        );
+    }
+    out
+}
