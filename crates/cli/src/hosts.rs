@@ -3,7 +3,7 @@
 use crate::args::{HostArgs, UpArgs};
 use crate::exit::{Exit, Fault, notice, print};
 use anyhow::Context;
-use node::config::{self, HostConfig, IfaceConfig};
+use node::config::{self, HostConfig, IfaceConfig, Network};
 use node::run::{Event, Outcome, UpError};
 use port::Spec;
 use sim::probe::{Heard, probe};
@@ -16,32 +16,37 @@ use std::time::Duration;
 
 /// `up FILE`.
 pub fn up(args: UpArgs) -> anyhow::Result<Exit> {
-    let mut hosts = config::load(&args.file).map_err(Fault::usage)?;
-    for host in &mut hosts {
+    let mut network = config::load_network(&args.file).map_err(Fault::usage)?;
+    for host in &mut network.hosts {
         set_all(host, &args.set)?;
         host.check().map_err(Fault::usage)?;
     }
     if args.check {
-        let names: Vec<&str> = hosts.iter().map(|host| host.name.as_str()).collect();
+        let hosts = network.hosts.iter().map(|host| host.name.as_str());
+        let names: Vec<&str> = hosts.chain(network.switches.iter().map(|switch| switch.name.as_str())).collect();
         return print(&format!("{}: good: {}\n", args.file.display(), names.join(", "))).map(|()| Exit::Fine);
     }
     if let Some(seconds) = args.sim {
-        return simulate(&hosts, Duration::from_secs(seconds), args.seed);
+        return simulate(&network, Duration::from_secs(seconds), args.seed);
     }
-    if hosts.iter().any(|host| host.control.is_none()) {
+    let Network { hosts, switches } = &mut network;
+    let hosts = hosts.iter_mut().map(|host| (&host.name, &mut host.control));
+    let controls = hosts.chain(switches.iter_mut().map(|switch| (&switch.name, &mut switch.control)));
+    let without: Vec<_> = controls.filter(|(_, control)| control.is_none()).collect();
+    if !without.is_empty() {
         let dir = control_dir(args.control_dir)?;
-        for host in hosts.iter_mut().filter(|host| host.control.is_none()) {
-            host.control = Some(dir.join(format!("{}.sock", host.name)));
+        for (name, control) in without {
+            *control = Some(dir.join(format!("{name}.sock")));
         }
     }
-    run(hosts)
+    run(network)
 }
 
 /// `up --sim SECONDS FILE`: the same hosts on virtual time, everybody asking everybody.
-fn simulate(hosts: &[HostConfig], span: Duration, seed: u64) -> anyhow::Result<Exit> {
-    let mut world = shape::from_hosts(hosts, seed).map_err(Fault::usage)?;
+fn simulate(network: &Network, span: Duration, seed: u64) -> anyhow::Result<Exit> {
+    let mut world = shape::from_network(network, seed).map_err(Fault::usage)?;
     world.remarks().iter().for_each(|remark| notice(remark));
-    let heard = probe(&mut world, hosts, span, Duration::from_secs(1)).context("a socket")?;
+    let heard = probe(&mut world, &network.hosts, span, Duration::from_secs(1)).context("a socket")?;
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
     for Heard { from, to, sent, answered, least, most, sum } in heard {
         let times = match answered {
@@ -56,14 +61,14 @@ fn simulate(hosts: &[HostConfig], span: Duration, seed: u64) -> anyhow::Result<E
 /// `host --port SPEC ...`.
 pub fn host(args: HostArgs, words: &[OsString]) -> anyhow::Result<Exit> {
     let host = from_flags(&args, words).map_err(Fault::usage)?;
-    run(vec![host])
+    run(Network { hosts: vec![host], switches: Vec::new() })
 }
 
 /// Runs until Ctrl-C, or until no port is left; then come the audits.
-fn run(hosts: Vec<HostConfig>) -> anyhow::Result<Exit> {
-    let audits = Audits::beside(&hosts);
+fn run(network: Network) -> anyhow::Result<Exit> {
+    let audits = Audits::beside(&network.hosts);
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
-    let outcomes = node::run::up_with(hosts, apps::host::Servers, tell);
+    let outcomes = node::run::up_network(network, apps::host::Servers, tell);
     let outcomes = outcomes.map_err(|error| match error {
         UpError::Build(node::run::BuildError::Config(_)) => Fault::usage(error),
         other => other.into(),

@@ -1,17 +1,19 @@
 //! What hosts are to be like: one vocabulary for the TOML file and the command line.
 //!
 //! The words are declared in [`keys`]: name, form, sentence, and how a value is taken. [`read`] takes a file of
-//! `[[host]]` tables, [`HostConfig::set`] one `key=value` from the command line; both end in the same structures and the
+//! `[[host]]` tables ([`read_network`]: of `[[switch]]` tables as well), [`HostConfig::set`] one `key=value` from the command line; both end in the same structures and the
 //! same [`ConfigError`]s, which say where, what, and the nearest word.
 
 mod file;
 pub mod keys;
 mod services;
+mod switches;
 #[cfg(test)]
 mod tests;
 
-pub use file::{ConfigError, HOSTS_MAX, load, read};
+pub use file::{ConfigError, HOSTS_MAX, load, load_network, read, read_network};
 pub use services::{ServiceConfig, ServiceKind};
+pub use switches::{Network, SwitchFile};
 
 use buf::mem::Pages;
 use buf::{Kind, PoolConfig, PoolLocks, Stride};

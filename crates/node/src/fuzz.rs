@@ -21,9 +21,10 @@ use port::Pairs;
 /// Holds: no panic; an error's line is one of the file's; what is accepted passes its own checks and is bounded.
 pub fn config(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
-    match config::read(text, "fuzz.toml") {
-        Ok(hosts) => {
-            assert!((1..=config::HOSTS_MAX).contains(&hosts.len()));
+    match config::read_network(text, "fuzz.toml") {
+        Ok(config::Network { hosts, switches }) => {
+            assert!((1..=config::HOSTS_MAX).contains(&(hosts.len() + switches.len())));
+            switches.iter().for_each(|switch| assert_eq!(switch.check(), Ok(())));
             for host in &hosts {
                 assert_eq!(host.check(), Ok(()));
                 assert!(host.locks != "up" || host.threads == 1);

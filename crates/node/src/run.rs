@@ -9,7 +9,7 @@ mod up;
 
 pub use build::{BuildError, build};
 pub use programs::{NoPrograms, Program, Programs};
-pub use up::{Event, Outcome, UpError, end, up, up_with};
+pub use up::{Event, Outcome, UpError, end, up, up_network, up_with};
 
 use crate::control::Server;
 use crate::service::{self, Service};

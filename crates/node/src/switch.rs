@@ -18,6 +18,7 @@ mod exchange;
 mod lane;
 mod members;
 mod news;
+pub mod node;
 mod post;
 pub mod run;
 #[cfg(test)]
@@ -121,7 +122,7 @@ pub struct Switch {
     /// The clock.
     pub clock: Clock,
     pool: Pool,
-    pairs: Pairs,
+    pairs: Arc<Pairs>,
     lanes: Vec<Mutex<Lane>>,
     /// What the loop posts to workers, if there are any.
     flow: Option<Arc<Dataflow>>,
@@ -148,6 +149,14 @@ impl Switch {
     /// # Errors
     /// No memory for its pool, or the system's (descriptors).
     pub fn new(config: &SwitchConfig, clock: Clock) -> Result<Switch, PoolError> {
+        Switch::among(config, clock, Arc::default())
+    }
+
+    /// The same, with the pairs and wires of others: what joins it to hosts and to other switches of the process.
+    ///
+    /// # Errors
+    /// As [`Switch::new`].
+    pub fn among(config: &SwitchConfig, clock: Clock, pairs: Arc<Pairs>) -> Result<Switch, PoolError> {
         let (loops, workers) = match config.workers.min(LANES_MAX - 1) {
             0 => (config.loops.clamp(1, LANES_MAX), 0),
             workers => (1, workers),
@@ -193,7 +202,7 @@ impl Switch {
             knobs,
             clock,
             pool,
-            pairs: Pairs::new(),
+            pairs,
             calls,
             members: Mutex::default(),
             inbox,

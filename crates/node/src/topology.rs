@@ -7,7 +7,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::config::HostConfig;
+use crate::config::{HostConfig, Network};
 use inet::iface::IfaceAddr;
 use port::spec::{Kind, Spec};
 use serde_json::{Value, json};
@@ -43,7 +43,7 @@ impl fmt::Display for Link {
     }
 }
 
-/// An iface with a port.
+/// An iface with a port, or a switch's port.
 #[derive(Clone, Debug)]
 pub struct End {
     /// Its host.
@@ -135,6 +135,24 @@ impl Topology {
                 link,
                 at,
             });
+        }
+        topology
+    }
+
+    /// What hosts and switches say of themselves. A switch is a node as a host is, whose ports have no addresses.
+    pub fn of_network(network: &Network) -> Topology {
+        let mut topology = Topology::of(&network.hosts);
+        for switch in &network.switches {
+            topology.hosts.push(switch.name.clone());
+            for port in &switch.ports {
+                let Ok(spec) = Spec::parse(port) else { continue };
+                let (at, link) = (topology.ends.len(), Link::of(&spec));
+                if let Some(link) = &link {
+                    topology.links.entry(link.clone()).or_default().push(at);
+                }
+                let (host, iface, port) = (switch.name.clone(), spec.name, port.clone());
+                topology.ends.push(End { host, iface, port, addresses: Vec::new(), link, at });
+            }
         }
         topology
     }

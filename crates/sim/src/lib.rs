@@ -1,8 +1,8 @@
 //! Many nodes, one virtual clock, one seed.
 //!
-//! A [`World`] runs the very hosts that run live, on a clock that jumps from event to event. Links are pairs of ports with
+//! A [`World`] runs the very hosts and switches that run live, on a clock that jumps from event to event. Links are pairs of ports with
 //! an impairment on each end. Same seed, same bytes: every secret, loss and delay is drawn from the world's seed, and
-//! hosts are stepped in a fixed order.
+//! hosts are stepped in a fixed order, and switches behind them.
 //!
 //! [`shape`] makes one from the file that `linerate up` runs; [`pkt`] plays conversations with one host from scripts.
 #![forbid(unsafe_code)]
@@ -19,9 +19,11 @@ use lock::Up;
 use node::config::{HostConfig, IfaceConfig};
 use node::run::Outcome;
 use node::service::{LONGEST, Service};
+use node::switch::Switch;
 use node::{AddPortError, Host};
 use port::Pairs;
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 
 /// A host of a [`World`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,12 +40,13 @@ pub struct End {
     pub len: u8,
 }
 
-/// Hosts, links, and the time they share.
+/// Hosts, switches, links, and the time they share.
 pub struct World {
     clock: SimClock,
     seed: u64,
     hosts: Vec<Host<Up>>,
-    pairs: Pairs,
+    switches: Vec<Switch>,
+    pairs: Arc<Pairs>,
     links: usize,
     /// What each host serves.
     services: Vec<Vec<Service>>,
@@ -64,7 +67,8 @@ impl World {
             clock,
             seed,
             hosts: Vec::new(),
-            pairs: Pairs::new(),
+            switches: Vec::new(),
+            pairs: Arc::default(),
             links: 0,
             services: Vec::new(),
             buffer: Vec::new(),
@@ -124,7 +128,7 @@ impl World {
     /// Lets `span` pass: every event in it happens at its own instant.
     ///
     /// # Panics
-    /// If the hosts go on making frames without time passing.
+    /// If frames go on being made without time passing: a broadcast in a loop of switches, for one.
     pub fn run_for(&mut self, span: Duration) {
         let end = self.now().after(span);
         loop {
@@ -143,11 +147,13 @@ impl World {
         let mut quiet = 0;
         for _ in 0..ROUNDS_MAX {
             let steps: Vec<_> = self.hosts.iter().map(Host::step).collect();
+            let switched: Vec<_> = self.switches.iter().map(Switch::step).collect();
             let served = self.serve();
-            quiet = if served == 0 && steps.iter().all(|step| step.frames == 0) { quiet + 1 } else { 0 };
+            let rests = steps.iter().all(|step| step.frames == 0) && switched.iter().all(|step| step.frames == 0);
+            quiet = if served == 0 && rests { quiet + 1 } else { 0 };
             // Twice: what a link released in the first quiet round reaches a host that was stepped before it.
             if quiet == 2 {
-                let timers = steps.iter().filter_map(|step| step.next);
+                let timers = steps.iter().filter_map(|step| step.next).chain(switched.iter().map(|step| step.next));
                 return timers.chain(self.hosts.iter().filter_map(Host::next_arrival)).min();
             }
         }
@@ -171,14 +177,21 @@ impl World {
         (0..self.hosts.len()).map(HostId)
     }
 
-    /// The end: what is queued is dropped, and each host's audit taken.
-    pub fn end(self) -> Vec<Outcome> {
-        self.hosts.iter().map(node::run::end).collect()
+    /// The switch called so, to be configured or asked.
+    pub fn switch_named(&self, name: &str) -> Option<&Switch> {
+        self.switches.iter().find(|switch| switch.name == name)
     }
 
-    /// Frames unaccounted for at any host: none, or something is wrong.
+    /// The end: what is queued is dropped, and the audits taken: each host's, then each switch's.
+    pub fn end(self) -> Vec<Outcome> {
+        self.hosts.iter().map(node::run::end).chain(self.switches.iter().map(Switch::outcome)).collect()
+    }
+
+    /// Frames unaccounted for at any host or switch: none, or something is wrong.
     pub fn imbalances(&self) -> Vec<(String, i64)> {
-        let imbalance = |host: &Host<Up>| (host.stack.name.clone(), host.audit().imbalance());
-        self.hosts.iter().map(imbalance).filter(|(_, imbalance)| *imbalance != 0).collect()
+        let of_host = |host: &Host<Up>| (host.stack.name.clone(), host.audit().imbalance());
+        let of_switch = |switch: &Switch| (switch.name.clone(), switch.audit().imbalance().iter().sum());
+        let all = self.hosts.iter().map(of_host).chain(self.switches.iter().map(of_switch));
+        all.filter(|(_, imbalance)| *imbalance != 0).collect()
     }
 }

@@ -186,7 +186,7 @@ fn what_netisr_defers_is_queued_on_virtual_time() {
 fn what_virtual_time_does_not_have_is_an_error_and_so_is_a_loose_end() {
     let host = |port: &str| format!("[[host]]\nname = 'a'\n[[host.iface]]\nport = '{port}'\nname = 'eth0'\n");
     let fault = from_hosts(&shape("tap-echo"), 1).map(|_| ()).unwrap_err();
-    assert!(matches!(&fault, ShapeError::Port { host, .. } if host == "echo"), "{fault}");
+    assert!(matches!(&fault, ShapeError::Port { host, .. } if host == "host echo"), "{fault}");
     assert!(fault.to_string().contains("there is no tap on virtual time; there are pair, null and pktgen"), "{fault}");
     let fault = from_toml(&host("pktgen:pg0"), "t.toml", 1).map(|_| ()).unwrap_err();
     assert!(fault.to_string().contains("give it one, as rate=1k"), "{fault}");

@@ -1,7 +1,7 @@
 //! A TOML file of `[[host]]` tables becomes [`HostConfig`]s; what is wrong with it is said with its line.
 
 use super::keys::{self, Item, Key, set_key};
-use super::{HostConfig, IfaceConfig, NeighborConfig, RouteConfig, ServiceConfig, ServiceKind};
+use super::{HostConfig, IfaceConfig, NeighborConfig, Network, RouteConfig, ServiceConfig, ServiceKind, SwitchFile};
 use crate::topology::{LinkError, Topology};
 use std::fmt;
 use std::ops::Range;
@@ -10,7 +10,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use wire::{L4Port, Mac};
 
-/// Hosts of one file: each has a thread, and a process has 64 that can be inside stacks.
+/// Hosts of one file, and switches: each has a thread, and a process has 64 that can be inside stacks.
 pub const HOSTS_MAX: usize = 48;
 /// Bytes of a file.
 const FILE_MAX: u64 = 4 << 20;
@@ -42,30 +42,66 @@ impl std::error::Error for ConfigError {}
 /// # Errors
 /// [`ConfigError`].
 pub fn load(path: &Path) -> Result<Vec<HostConfig>, ConfigError> {
+    read(&text_of(path)?, &path.display().to_string())
+}
+
+/// Reads the file at `path`, with its switches.
+///
+/// # Errors
+/// [`ConfigError`].
+pub fn load_network(path: &Path) -> Result<Network, ConfigError> {
+    read_network(&text_of(path)?, &path.display().to_string())
+}
+
+fn text_of(path: &Path) -> Result<String, ConfigError> {
     let file = path.display().to_string();
     let failed = |what: String| ConfigError { file: file.clone(), line: 0, what };
     let size = std::fs::metadata(path).map_err(|error| failed(error.to_string()))?.len();
     if size > FILE_MAX {
         return Err(failed(format!("{size} bytes are more than a configuration has ({FILE_MAX})")));
     }
-    let text = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
-    read(&text, &file)
+    std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))
 }
 
-/// Reads a file's `text`; `file` is its name in messages.
+/// Reads a file's `text`, of hosts alone; `file` is its name in messages.
 ///
 /// # Errors
 /// [`ConfigError`], the first there is.
 pub fn read(text: &str, file: &str) -> Result<Vec<HostConfig>, ConfigError> {
+    let Network { hosts, switches } = read_network(text, file)?;
+    match switches.first() {
+        None => Ok(hosts),
+        Some(switch) => {
+            let what = format!("switch {}: switches run with 'linerate up', not here", switch.name);
+            Err(ConfigError { file: file.to_string(), line: 0, what })
+        }
+    }
+}
+
+/// Reads a file's `text`, of hosts and switches; `file` is its name in messages.
+///
+/// # Errors
+/// [`ConfigError`], the first there is.
+pub fn read_network(text: &str, file: &str) -> Result<Network, ConfigError> {
     let source = Source { text, file };
     let parsed = DeTable::parse(text).map_err(|error| {
         let what = error.message().lines().collect::<Vec<_>>().join(", ");
         source.error(error.span(), format!("not TOML: {what}"))
     })?;
-    let (mut hosts, mut spans): (Vec<HostConfig>, Vec<Range<usize>>) = Default::default();
+    let (mut hosts, mut switches): (Vec<HostConfig>, Vec<SwitchFile>) = Default::default();
+    let mut spans: Vec<(String, Range<usize>)> = Vec::new();
     for (key, value) in parsed.get_ref() {
+        if key.get_ref() == "switch" {
+            for (table, span) in source.tables(value, "switch")? {
+                let switch = source.switch(table, switches.len())?;
+                switch.check().map_err(|what| source.error(Some(span.clone()), what))?;
+                spans.push((switch.name.clone(), span));
+                switches.push(switch);
+            }
+            continue;
+        }
         if key.get_ref() != "host" {
-            return Err(source.error(Some(key.span()), keys::unknown(key.get_ref(), ["host"].into_iter())));
+            return Err(source.error(Some(key.span()), keys::unknown(key.get_ref(), ["host", "switch"].into_iter())));
         }
         for (table, span) in source.tables(value, "host")? {
             let host = source.host(table, hosts.len())?;
@@ -75,18 +111,28 @@ pub fn read(text: &str, file: &str) -> Result<Vec<HostConfig>, ConfigError> {
             if hosts.len() >= HOSTS_MAX {
                 return Err(source.error(Some(span), format!("more than {HOSTS_MAX} hosts")));
             }
+            spans.push((host.name.clone(), span));
             hosts.push(host);
-            spans.push(span);
         }
     }
     if hosts.is_empty() {
         return Err(source.error(None, "no [[host]] in it".to_string()));
     }
-    Topology::of(&hosts).check().map_err(|why| {
-        let at = hosts.iter().position(|host| host.name == why.place().0);
-        source.link_error(at.and_then(|at| spans.get(at).cloned()), &why)
-    })?;
-    Ok(hosts)
+    let span = |name: &str| spans.iter().find(|(whose, _)| whose == name).map(|(_, span)| span.clone());
+    let names = hosts.iter().map(|host| &host.name).chain(switches.iter().map(|switch| &switch.name));
+    for (at, switch) in switches.iter().enumerate() {
+        if names.clone().take(hosts.len() + at).any(|name| *name == switch.name) {
+            let last = spans.iter().rfind(|(name, _)| *name == switch.name).map(|(_, span)| span.clone());
+            return Err(source.error(last, format!("there are two nodes called '{}'", switch.name)));
+        }
+    }
+    if hosts.len() + switches.len() > HOSTS_MAX {
+        let last = switches.last().and_then(|switch| span(&switch.name));
+        return Err(source.error(last, format!("more than {HOSTS_MAX} hosts and switches")));
+    }
+    let network = Network { hosts, switches };
+    Topology::of_network(&network).check().map_err(|why| source.link_error(span(why.place().0), &why))?;
+    Ok(network)
 }
 
 /// Where errors are.
@@ -133,6 +179,14 @@ impl Source<'_> {
             }
             _ => Err(self.error(Some(value.span()), expected())),
         }
+    }
+
+    fn switch(&self, table: &DeTable<'_>, n: usize) -> Result<SwitchFile, ConfigError> {
+        let mut switch = SwitchFile { name: format!("switch{n}"), ..SwitchFile::default() };
+        for (key, value) in table {
+            self.set(keys::SWITCH, &mut switch, key.get_ref(), key, value)?;
+        }
+        Ok(switch)
     }
 
     fn host(&self, table: &DeTable<'_>, n: usize) -> Result<HostConfig, ConfigError> {

@@ -1,6 +1,6 @@
 //! The vocabulary: every key of a host, an iface, a route, a neighbor, a service, declared once for file and flags.
 
-use super::{HostConfig, IfaceConfig, NeighborConfig, RouteConfig, ServiceConfig, ServiceKind};
+use super::{HostConfig, IfaceConfig, NeighborConfig, RouteConfig, ServiceConfig, ServiceKind, SwitchFile};
 use crate::{isr, words};
 use inet::iface::IfaceAddr;
 use port::spec::Spec;
@@ -136,10 +136,7 @@ pub const HOST: &[Key<HostConfig>] = &[
         put(&mut c.isr.looks, number(v, 0, 1_000_000))
     }),
     key("stay", "Goes on when all its ports are over, until told to stop.", |c, v| put(&mut c.stay, switch(v))),
-    key("control", "Where its control socket is.", |c, v| {
-        let path = v.text().filter(|path| !path.is_empty() && !path.contains(char::is_control));
-        put(&mut c.control, path.map(|path| Some(path.into())).ok_or_else(|| "expected a path".to_string()))
-    }),
+    key("control", "Where its control socket is.", |c, v| put(&mut c.control, path(v).map(Some))),
     key("pool.kind", "How free buffers are kept: stack, freelist, zone or malloc.", |c, v| {
         put(&mut c.pool_kind, text(v, "stack, freelist, zone or malloc"))
     }),
@@ -164,9 +161,7 @@ pub const IFACE: &[Key<IfaceConfig>] = &[
     }),
     key("name", "Its name; the port's if not given.", |c, v| put(&mut c.name, name(v, 32).map(Some))),
     key("mac", "Its MAC address; made from the host's name if not given.", |c, v| {
-        let mac: wire::Mac = text(v, "a MAC address such as 02:00:00:00:00:01")?;
-        let good = !mac.is_multicast() && mac != wire::Mac::ZERO;
-        put(&mut c.mac, good.then_some(Some(mac)).ok_or_else(|| "expected one station's MAC address".to_string()))
+        put(&mut c.mac, station(v).map(Some))
     }),
     key("addresses", "Its addresses: a list of A/LEN.", |c, v| {
         let one = std::slice::from_ref(v);
@@ -203,6 +198,40 @@ pub const IFACE: &[Key<IfaceConfig>] = &[
     }),
 ];
 
+/// The keys of a `[[switch]]`.
+pub const SWITCH: &[Key<SwitchFile>] = &[
+    key("name", "Its name.", |c, v| put(&mut c.name, name(v, 64))),
+    key("ports", "Its ports: a list, as in pair:x; see 'linerate ports'.", |c, v| put(&mut c.ports, list(v, "ports"))),
+    key("stp", "A spanning tree of all its ports: rstp or stp.", |c, v| {
+        let known = v.text().filter(|word| matches!(*word, "rstp" | "stp")).map(|word| Some(word.to_string()));
+        put(&mut c.stp, known.ok_or_else(|| "expected rstp or stp".to_string()))
+    }),
+    key("words", "Words said to it before it begins: a list, as in 'ifconfig s1 edge p1'.", |c, v| {
+        put(&mut c.words, list(v, "lines of words"))
+    }),
+    key("mac", "Its MAC address; one of its own if not given.", |c, v| put(&mut c.mac, station(v).map(Some))),
+    key("control", "Where its control socket is.", |c, v| put(&mut c.control, path(v).map(Some))),
+];
+
+/// One station's address.
+fn station(item: &Item) -> Result<wire::Mac, String> {
+    let mac: wire::Mac = text(item, "a MAC address such as 02:00:00:00:00:01")?;
+    let good = !mac.is_multicast() && mac != wire::Mac::ZERO;
+    good.then_some(mac).ok_or_else(|| "expected one station's MAC address".to_string())
+}
+
+fn path(item: &Item) -> Result<std::path::PathBuf, String> {
+    let path = item.text().filter(|path| !path.is_empty() && !path.contains(char::is_control));
+    path.map(Into::into).ok_or_else(|| "expected a path".to_string())
+}
+
+fn list(item: &Item, what: &str) -> Result<Vec<String>, String> {
+    let one = std::slice::from_ref(item);
+    let items = if let Item::List(items) = item { items.as_slice() } else { one };
+    let each = items.iter().map(|item| item.text().map(str::to_string));
+    each.collect::<Option<_>>().ok_or_else(|| format!("expected a list of {what}"))
+}
+
 /// One `A/LEN`.
 fn address(item: &Item) -> Result<IfaceAddr, String> {
     let word = item.text().filter(|word| word.contains('/'));
@@ -231,11 +260,7 @@ pub const NEIGHBOR: &[Key<NeighborConfig>] = &[
         let good = !addr.is_multicast() && !addr.is_unspecified() && !addr.is_broadcast();
         put(&mut c.addr, good.then_some(addr).ok_or_else(|| "expected one host's address".to_string()))
     }),
-    key("mac", "Its MAC address.", |c, v| {
-        let mac: wire::Mac = text(v, "a MAC address such as 02:00:00:00:00:01")?;
-        let good = !mac.is_multicast() && mac != wire::Mac::ZERO;
-        put(&mut c.mac, good.then_some(mac).ok_or_else(|| "expected one station's MAC address".to_string()))
-    }),
+    key("mac", "Its MAC address.", |c, v| put(&mut c.mac, station(v))),
     key("dev", "The iface; found by the address if not given.", |c, v| put(&mut c.dev, name(v, 32).map(Some))),
 ];
 

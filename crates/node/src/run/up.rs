@@ -3,9 +3,11 @@
 use super::programs::Running;
 use super::{BuildError, IDLE, NoPrograms, Programs, Runner, build};
 use crate::Host;
-use crate::config::{HostConfig, ServiceConfig};
+use crate::config::{HostConfig, Network, ServiceConfig, SwitchFile};
 use crate::control::Server;
 use crate::service::{LONGEST, Service};
+use crate::switch::Switch;
+use crate::switch::node::NodeError;
 use crate::topology::Topology;
 use crate::words;
 use clock::{Clock, Duration};
@@ -15,7 +17,7 @@ use socket::Poller;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Scope, ScopedJoinHandle};
 
@@ -69,6 +71,9 @@ pub enum UpError {
         /// Why.
         why: io::Error,
     },
+    /// A switch.
+    #[error(transparent)]
+    Switch(#[from] NodeError),
     /// A service found its port taken, or nobody here has it.
     #[error("{host}: {what}: {why}")]
     Service {
@@ -98,9 +103,11 @@ enum Said {
 
 /// What the threads share.
 struct Shared<P> {
-    pairs: Pairs,
+    pairs: Arc<Pairs>,
     topology: Arc<Topology>,
     programs: P,
+    /// Hosts that have not ended: switches end after them.
+    hosts: AtomicUsize,
     end: AtomicBool,
 }
 
@@ -127,25 +134,50 @@ pub fn up(configs: Vec<HostConfig>, each: impl FnMut(&Event)) -> Result<Vec<Outc
 pub fn up_with<P: Programs + 'static>(
     configs: Vec<HostConfig>,
     programs: P,
+    each: impl FnMut(&Event),
+) -> Result<Vec<Outcome>, UpError> {
+    up_network(Network { hosts: configs, switches: Vec::new() }, programs, each)
+}
+
+/// [`up_with`], with switches between the hosts: each in a thread, until the last host has ended. Their audits come behind the hosts'.
+///
+/// # Errors
+/// [`UpError`]: nothing runs then.
+pub fn up_network<P: Programs + 'static>(
+    network: Network,
+    programs: P,
     mut each: impl FnMut(&Event),
 ) -> Result<Vec<Outcome>, UpError> {
-    let topology = Arc::new(Topology::of(&configs));
-    let shared = Arc::new(Shared { pairs: Pairs::new(), topology, programs, end: AtomicBool::new(false) });
+    let topology = Arc::new(Topology::of_network(&network));
+    let Network { hosts: configs, switches } = network;
+    let (hosts, end) = (AtomicUsize::new(configs.len()), AtomicBool::new(false));
+    let shared = Arc::new(Shared { pairs: Arc::default(), topology, programs, hosts, end });
     let (say, said) = channel();
-    let hosts = configs.len();
+    let nodes = configs.len() + switches.len();
     let mut threads = Vec::new();
     let mut failed = None;
     for config in configs {
         let (name, core, shared, say) = (config.name.clone(), config.core, shared.clone(), say.clone());
-        let work = move |pin: Option<io::Error>| live(&config, pin, &shared, &say);
+        let work = move |pin: Option<io::Error>| {
+            let lived = live(&config, pin, &shared, &say);
+            shared.hosts.fetch_sub(1, Ordering::Relaxed);
+            lived
+        };
         match dispatch::spawn_worker(&name, core, work) {
+            Ok(thread) => threads.push((name, thread)),
+            Err(why) => failed = Some(UpError::Thread { host: name, why: why.to_string() }),
+        }
+    }
+    for file in switches {
+        let (name, shared, say) = (file.name.clone(), shared.clone(), say.clone());
+        match dispatch::spawn_worker(&name, None, move |_| switch(&file, &shared, &say)) {
             Ok(thread) => threads.push((name, thread)),
             Err(why) => failed = Some(UpError::Thread { host: name, why: why.to_string() }),
         }
     }
     drop(say);
     if failed.is_none() {
-        failed = attend(&said, hosts, &shared.pairs, &mut each);
+        failed = attend(&said, nodes, &shared.pairs, &mut each);
     }
     if failed.is_some() {
         shared.end.store(true, Ordering::Relaxed);
@@ -181,6 +213,19 @@ fn attend(said: &Receiver<Said>, hosts: usize, pairs: &Pairs, each: &mut impl Fn
         }
     }
     None
+}
+
+/// A switch's thread.
+fn switch<P: Programs>(file: &SwitchFile, shared: &Shared<P>, say: &Sender<Said>) -> Option<Outcome> {
+    let run = || {
+        let switch = Switch::of_file(file, &shared.pairs, Clock::live(clock::Strategy::default()), None)?;
+        let mut control = file.control.as_ref().map(|path| bind(&file.name, path)).transpose()?;
+        let path = control.as_ref().map(|server| server.path().to_path_buf());
+        let _ = say.send(Said::Running(Event::Running { name: file.name.clone(), control: path }));
+        let over = || shared.is_over() || shared.hosts.load(Ordering::Relaxed) == 0;
+        Ok(switch.run_as_node(control.as_mut(), over)?)
+    };
+    run().map_err(|why| say.send(Said::Failed(why))).ok()
 }
 
 /// A host's thread.
@@ -313,12 +358,13 @@ fn service_error(config: &HostConfig, service: ServiceConfig, why: impl ToString
     UpError::Service { host: config.name.clone(), what, why: why.to_string() }
 }
 
+fn bind(host: &str, path: &PathBuf) -> Result<Server, UpError> {
+    let failed = |why| UpError::Control { host: host.to_string(), path: path.display().to_string(), why };
+    Server::bind(path).map_err(failed)
+}
+
 fn runner<L: Locks>(config: &HostConfig, host: &Host<L>, services: &[ServiceConfig]) -> Result<Runner, UpError> {
-    let bind = |path: &PathBuf| {
-        let failed = |why| UpError::Control { host: config.name.clone(), path: path.display().to_string(), why };
-        Server::bind(path).map_err(failed)
-    };
-    let control = config.control.as_ref().map(bind).transpose()?;
+    let control = config.control.as_ref().map(|path| bind(&config.name, path)).transpose()?;
     let runner = Runner::new(host, services, control);
     Ok(runner.map_err(|(service, why)| service_error(config, service, why))?.stay(config.stay))
 }

@@ -304,6 +304,11 @@ impl Lane {
         self.ports.owned().all(Own::is_over)
     }
 
+    /// When a port that holds frames back by time has the next ready, coming in or going out; `None`: none does.
+    pub fn next_event(&self) -> Option<Instant> {
+        self.ports.owned().flat_map(|own| [own.rx.next_event(), own.tx.next_event()]).flatten().min()
+    }
+
     /// Does nothing wait to be sent?
     pub fn is_drained(&self) -> bool {
         self.ports.out.iter().all(Burst::is_empty)

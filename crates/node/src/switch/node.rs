@@ -1,0 +1,129 @@
+//! A switch as a node of a file, beside hosts: made with its ports, tree and words; stepped by whoever owns time, or run in a thread; its audit.
+
+use super::run::Until;
+use super::{Audit, Switch, SwitchConfig, words};
+use crate::config::SwitchFile;
+use crate::control::Server;
+use crate::run::Outcome;
+use buf::PoolConfig;
+use clock::{Clock, Instant};
+use port::{Pairs, Spec};
+use std::sync::Arc;
+
+/// Buffers of its pool.
+const BUFFERS: usize = 4096;
+
+/// Why a switch of a file could not be made.
+#[derive(Debug, thiserror::Error)]
+#[error("switch {name}: {why}")]
+pub struct NodeError {
+    /// The switch.
+    pub name: String,
+    /// Why.
+    pub why: String,
+}
+
+/// What a step did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Step {
+    /// Frames that came or went.
+    pub frames: u64,
+    /// When to come again.
+    pub next: Instant,
+}
+
+impl Switch {
+    /// As a file says, its ports among `pairs`; `seed`: of its table's key, for runs that must repeat.
+    ///
+    /// # Errors
+    /// [`NodeError`].
+    pub fn of_file(
+        file: &SwitchFile,
+        pairs: &Arc<Pairs>,
+        clock: Clock,
+        seed: Option<u64>,
+    ) -> Result<Switch, NodeError> {
+        let failed = |why: String| NodeError { name: file.name.clone(), why };
+        file.check().map_err(|why| failed(why.clone()))?;
+        let specs = file.ports.iter().map(|port| Spec::parse(port)).collect::<Result<Vec<_>, _>>();
+        let specs = specs.map_err(|why| failed(why.to_string()))?;
+        let mut config = SwitchConfig { name: file.name.clone(), mac: file.mac, ..SwitchConfig::default() };
+        let stride = crate::config::stride_for(&specs);
+        config.pool = PoolConfig { buffers: BUFFERS, stride, ..PoolConfig::default() };
+        if let Some(seed) = seed {
+            config.bridge.fdb.key = wire::hash::Key::seeded(seed);
+        }
+        let switch = Switch::among(&config, clock, pairs.clone()).map_err(|why| failed(why.to_string()))?;
+        for spec in &specs {
+            switch.add(spec, None).map_err(|why| failed(format!("{spec}: {why}")))?;
+        }
+        if let Some(proto) = &file.stp {
+            words::span(&switch, proto).map_err(|why| failed(why.to_string()))?;
+        }
+        for line in &file.words {
+            let said: Vec<&str> = line.split_whitespace().collect();
+            words::run(&switch, &said, false).map_err(|why| failed(format!("'{line}': {why}")))?;
+        }
+        Ok(switch)
+    }
+
+    /// One turn of each loop, and of the tree: for who steps many nodes by one clock.
+    pub fn step(&self) -> Step {
+        let before = self.moved();
+        let mut next = self.tend();
+        self.each_lane(|lane| {
+            lane.turn();
+            next = next.min(lane.next_event().unwrap_or(Instant::NEVER));
+        });
+        // What a turn heard for the tree is answered at the same instant.
+        next = next.min(self.tend());
+        Step { frames: self.moved() - before, next }
+    }
+
+    /// Frames that came and frames that went, so far.
+    fn moved(&self) -> u64 {
+        let mut moved = 0;
+        self.each_lane(|lane| moved += lane.bridge.audit().received + lane.total().sent);
+        moved
+    }
+
+    /// Runs until told to stop. What it says of itself at the end.
+    ///
+    /// # Errors
+    /// [`NodeError`].
+    pub fn run_as_node(
+        &self,
+        control: Option<&mut Server>,
+        stop: impl Fn() -> bool + Sync,
+    ) -> Result<Outcome, NodeError> {
+        let ran = self.run(control, Until::Stopped, stop);
+        ran.map_err(|why| NodeError { name: self.name.clone(), why: why.to_string() })?;
+        Ok(self.outcome())
+    }
+
+    /// Gives up what still waits, and takes the audit.
+    pub fn outcome(&self) -> Outcome {
+        self.each_lane(|lane| lane.give_up());
+        let audit = self.audit();
+        let text = words::run(self, &["audit"], false).unwrap_or_default();
+        Outcome {
+            name: self.name.clone(),
+            audit: format!("{}\n{text}", self.name),
+            imbalance: audit.imbalance(),
+            lost_ports: false,
+        }
+    }
+}
+
+impl Audit {
+    /// Frames unaccounted for: in the bridge, between the bridge and its ports; and what was not sent yet.
+    pub fn imbalance(&self) -> [i64; 3] {
+        let bridge = &self.bridge;
+        let less = |a: u64, b: u64| a as i64 - b as i64;
+        [
+            less(bridge.received + bridge.made + bridge.copied, bridge.given + bridge.dropped + bridge.local),
+            less(bridge.given, self.sent + self.late + self.held),
+            self.held as i64,
+        ]
+    }
+}
