@@ -285,3 +285,44 @@ fn the_kernel_measures_a_service_behind_a_router() {
         assert_eq!(code, Some(0), "{audits}");
     });
 }
+
+/// A file with switches: a ring whose tree opens it.
+#[test]
+fn switches_of_a_file_run_live_and_on_virtual_time() {
+    let path = file("switched-ring");
+    let network = node::config::load_network(Path::new(&path)).unwrap();
+    let (hosts, switches) = (&network.hosts, &network.switches);
+    assert_eq!(ok(&format!("up --check {path}")), format!("{path}: good: a, b, c, s1, s2, s3\n"));
+    let dir = Dir::new("switched-ring");
+    let up = Up::start(&path, hosts.len() + switches.len(), &dir);
+    let map = up.json("a", "show topology");
+    assert_eq!(map.as_array().unwrap().len(), hosts.len() + switches.len());
+    assert_eq!(map[0]["ifaces"][0]["far"]["host"], "s1", "{map}");
+    // As many that the first ones may be lost while the tree grows.
+    let before = up.json("c", "audit")["consumed"].as_u64().unwrap();
+    let port = "pktgen(rate=100,count=3000,src=192.0.2.2,dst=10.4.0.3,dst_port=9):pg0";
+    up.ctl("a", "sysctl net.inet.ip.forwarding=1");
+    up.ctl("a", &format!("ifconfig pg0 create port {port} inet 192.0.2.1/24"));
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while up.json("c", "audit")["consumed"].as_u64().unwrap() < before + 150 {
+        assert!(Instant::now() < deadline, "{}", up.ctl("s3", "ifconfig"));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let roots = ["s1", "s2", "s3"].map(|switch| up.ctl(switch, "ifconfig"));
+    assert!(roots.iter().all(|text| text.contains("root id ")), "{roots:?}");
+    let fdb = up.ctl("s3", "bridge fdb show");
+    assert!(fdb.contains("dev c ") && fdb.contains("dev s1s3 "), "{fdb}");
+    let (code, audits) = up.end();
+    assert_eq!(code, Some(0), "{audits}");
+    assert!(switches.iter().all(|switch| audits.contains(&format!("{}\n", switch.name))), "{audits}");
+
+    let line = format!("up --sim 10 {path}");
+    let out = ok(&line);
+    let asked: Vec<&str> = out.lines().filter(|line| line.contains(" of 10")).collect();
+    assert_eq!(asked.len(), hosts.len() * (hosts.len() - 1), "{out}");
+    let answered = |line: &&str| line.split_whitespace().nth(2).unwrap().parse::<u32>().unwrap();
+    assert!(asked.iter().map(answered).all(|n| n >= 4), "within three hello times: {out}");
+    assert_eq!(out, ok(&line), "the same again, to the byte");
+    let (code, _, err) = words(&format!("netperf -t UDP_RR --topo {path}"));
+    assert!(code == Some(2) && err.contains("switches run with 'linerate up', not here"), "{err}");
+}

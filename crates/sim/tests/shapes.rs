@@ -193,3 +193,27 @@ fn what_virtual_time_does_not_have_is_an_error_and_so_is_a_loose_end() {
     let fault = from_toml(&host("pair:x"), "t.toml", 1).map(|_| ()).unwrap_err();
     assert!(matches!(&fault, ShapeError::Config(why) if why.line == 4 && why.what.contains("nobody")), "{fault}");
 }
+
+/// With switches: everybody is answered, once the tree has opened the ring; and the ring's frames add up.
+#[test]
+fn the_switched_ring_runs_on_virtual_time() {
+    let text = include_str!("../../../topo/switched-ring.toml");
+    let network = config::read_network(text, "switched-ring.toml").unwrap();
+    let mut world = from_toml(text, "switched-ring.toml", 3).unwrap();
+    world.run_for(Duration::from_secs(6));
+    assert_eq!(unanswered(&mut world, &network.hosts), Vec::<String>::new());
+    let blocked = |name: &str| {
+        world
+            .switch_named(name)
+            .unwrap()
+            .tree(|stp| stp.ports().filter(|port| port.state != bridge::PortState::Forwarding).count())
+    };
+    assert_eq!(
+        ["s1", "s2", "s3"].map(blocked).into_iter().flatten().sum::<usize>(),
+        1,
+        "one end of one link of the ring"
+    );
+    assert_eq!(world.imbalances(), []);
+    let fault = from_toml(&text.replace("pair:s2s3", "tap:t0"), "t.toml", 1).map(|_| ()).unwrap_err();
+    assert!(fault.to_string().contains("switch s2: tap:t0: there is no tap on virtual time"), "{fault}");
+}

@@ -16,7 +16,7 @@ fn the_examples_in_topo_are_good() {
     let mut seen = 0;
     for entry in std::fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
-        load(&path).unwrap_or_else(|error| panic!("{error}"));
+        load_network(&path).unwrap_or_else(|error| panic!("{error}"));
         seen += 1;
     }
     assert!(seen >= 3);
@@ -159,4 +159,34 @@ proptest::proptest! {
         fuzz::config(text.as_bytes());
         fuzz::control(text.as_bytes());
     }
+}
+
+#[test]
+fn switches_are_read_beside_hosts_and_what_is_wrong_with_them_is_said() {
+    let host = "[[host]]\nname = 'a'\n[[host.iface]]\nport = 'pair:a'\nname = 'eth0'\n";
+    let of = |switch: &str| read_network(&format!("{host}[[switch]]\nname = 's'\n{switch}"), "t.toml");
+    let good =
+        of("ports = ['pair:a', 'null:n']\nstp = 'rstp'\nwords = ['ifconfig s edge a']\nmac = '02:00:00:00:00:01'")
+            .unwrap();
+    let switch = &good.switches[0];
+    assert_eq!((switch.ports.len(), switch.stp.as_deref()), (2, Some("rstp")));
+    assert_eq!(switch.words, ["ifconfig s edge a"]);
+    for (switch, line, what) in [
+        ("ports = ['pair:a']", 6, "switch s: ports: two at least"),
+        ("ports = ['pair:a', 'pair:b']", 8, "host s: b: pair:b: nobody is at its other end"),
+        ("ports = ['pair:a', 'null:a']", 6, "two ports called 'a'"),
+        ("ports = ['pair:a', 'tapp:b']", 6, "switch s: "),
+        ("ports = ['pair:a', 7]", 8, "expected a list of ports"),
+        ("ports = ['pair:a', 'null:n']\nstp = 'mstp'", 9, "expected rstp or stp"),
+        ("ports = ['pair:a', 'null:n']\nmac = '01:00:00:00:00:01'", 9, "expected one station's MAC address"),
+        ("port = ['pair:a', 'null:n']", 8, "unknown key 'port'"),
+    ] {
+        let fault = of(switch).unwrap_err();
+        assert!(fault.what.contains(what), "{switch}: {fault}");
+        assert_eq!(fault.line, line, "{switch}: {fault}");
+    }
+    let two = format!("{host}[[switch]]\nname = 'a'\nports = ['pair:a', 'null:n']\n");
+    assert!(read_network(&two, "t.toml").unwrap_err().what.contains("there are two nodes called 'a'"));
+    let fault = read(&format!("{host}[[switch]]\nname = 's'\nports = ['pair:a', 'null:n']\n"), "t.toml").unwrap_err();
+    assert!(fault.what.contains("switches run with 'linerate up', not here"), "{fault}");
 }
