@@ -88,6 +88,8 @@ pub struct PortCounts {
     pub rx: RxCounts,
     /// Transmitting.
     pub tx: TxCounts,
+    /// What its own stages cost, where a port has such (`xdp:`); off unless asked for.
+    pub ledger: stats::Ledger,
 }
 
 impl RxCounts {

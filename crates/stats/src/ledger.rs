@@ -21,8 +21,18 @@ macro_rules! stages {
 }
 
 stages! {
+    /// When to look at which port: a polling loop's own work, and what others asked of it between two turns.
+    Polling = "dispatch.polling",
     /// Taking frames from a port.
     PortRx = "port.rx",
+    /// Of that: out of the device's ring.
+    PortTake = "port.rx.take",
+    /// Of that: buffers from the pool for the device to fill.
+    PortRefill = "port.rx.refill",
+    /// Looking at a port that has nothing.
+    PortLook = "port.rx.idle",
+    /// Where a frame is to go, by its addresses.
+    BridgeInput = "bridge.input",
     /// Ethernet input and the choice of protocol.
     LinkInput = "inet.link.ether.input",
     /// IPv4 checks and the choice between delivery and forwarding.
@@ -41,6 +51,14 @@ stages! {
     Ip4Output = "inet.ip4.output",
     /// Handing frames to a port.
     PortTx = "port.tx",
+    /// Of that: buffers that the device is done with, back to the pool.
+    PortReclaim = "port.tx.reclaim",
+    /// Of that: frames into the device's ring.
+    PortFill = "port.tx.fill",
+    /// Of that: telling the device, which for the kernel's is a call that does its work.
+    PortKick = "port.tx.kick",
+    /// What time or others have made ready to be sent, at the end of a round over all ports.
+    PortFlush = "port.tx.flush",
     /// Timers and aging.
     Timers = "inet.timers",
 }
@@ -83,6 +101,29 @@ impl Ledger {
     #[inline(always)]
     pub fn lap(&self, read: fn() -> u64) -> Lap<'_> {
         Lap { ledger: self, last: if self.is_on() { read() } else { 0 }, read }
+    }
+
+    /// The counter's reading where a stage begins, for [`Ledger::since`]; 0: the ledger is off.
+    #[inline(always)]
+    pub fn begin(&self, read: fn() -> u64) -> u64 {
+        if self.is_on() { read() } else { 0 }
+    }
+
+    /// Books the ticks since `began` to `stage`, for `units` frames; for who cannot hold a [`Lap`] meanwhile. The reading, where the next begins.
+    #[inline(always)]
+    pub fn since(&self, began: u64, stage: Stage, units: u64, read: fn() -> u64) -> u64 {
+        if self.is_on() { self.book(began, stage, units, read) } else { 0 }
+    }
+
+    #[cold]
+    fn book(&self, began: u64, stage: Stage, units: u64, read: fn() -> u64) -> u64 {
+        let now = read();
+        if began != 0 {
+            self.ticks[stage as usize].add(now.wrapping_sub(began));
+            self.units[stage as usize].add(units);
+        }
+        self.marks.bump();
+        now
     }
 
     /// Costs of all stages that booked anything.
@@ -128,12 +169,6 @@ impl Lap<'_> {
 
     #[cold]
     fn book(&mut self, stage: Stage, units: u64) {
-        let now = (self.read)();
-        if self.last != 0 {
-            self.ledger.ticks[stage as usize].add(now.wrapping_sub(self.last));
-            self.ledger.units[stage as usize].add(units);
-        }
-        self.ledger.marks.bump();
-        self.last = now;
+        self.last = self.ledger.book(self.last, stage, units, self.read);
     }
 }

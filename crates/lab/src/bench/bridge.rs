@@ -6,7 +6,7 @@ mod ports;
 
 use crate::env::Environment;
 use crate::native::forward::{Forward, Part};
-use crate::result::{Figure, Peer, Report, Row};
+use crate::result::{Beside, Figure, Peer, Report, Row};
 use crate::rigs::{BridgeRig, FdbRig, NIC_FINAL, NIC_FIRST, NicRig, PoolRig, RingRig};
 use crate::run;
 use crate::sample::Sample;
@@ -87,10 +87,11 @@ pub fn bridge(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::
     rows.extend(forward.rows);
     peers.extend(forward.peers);
     notes.extend(forward.notes);
+    let beside = Beside { sheets: forward.sheets, ..Beside::default() };
     steps.next("idle");
     let (windows, wakes) = if options.quick { (4, 500) } else { (12, 1000) };
     rows.extend(idle::rows(windows, wakes, options.core(), &mut notes)?);
-    Ok(Report { name: "bench bridge".to_owned(), env, noise_floor: floor, rows, peers, notes, beside: None })
+    Ok(Report { name: "bench bridge".to_owned(), env, noise_floor: floor, rows, peers, notes, beside: Some(beside) })
 }
 
 fn rows_of(samples: &[Sample], titles: &[&str]) -> anyhow::Result<Vec<Row>> {

@@ -201,8 +201,39 @@ impl Bench {
     }
 }
 
+/// A stage of a loop: its word, its ticks a frame, and whether it is a port's part of another one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StageCost {
+    /// Its word in the ledger.
+    pub stage: String,
+    /// Ticks a frame.
+    pub ticks: f64,
+    /// Within another stage.
+    pub within: bool,
+}
+
+impl Bench {
+    /// What each stage of our loop costs, by the switch's ledger, over so many frames; and the readings of the counter a frame that it took.
+    ///
+    /// # Errors
+    /// A frame was lost; the loop is not a switch of ours.
+    pub fn costs(&mut self, frames: u64, core: usize) -> anyhow::Result<(Vec<StageCost>, f64)> {
+        let answer = self.child.ask(&format!("costs {frames} {core}"))?;
+        let said: serde_json::Value = serde_json::from_str(&answer).context("the ledger's answer")?;
+        let mut all = Vec::new();
+        for (rows, within) in [("stages", false), ("ports", true)] {
+            for row in said[rows].as_array().with_context(|| format!("no {rows}"))? {
+                let stage = row["stage"].as_str().context("a stage's word")?.to_owned();
+                all.push(StageCost { stage, ticks: row["ticks_per_frame"].as_f64().context("its ticks")?, within });
+            }
+        }
+        let marks = said["marks"].as_f64().context("readings")? / said["frames"].as_f64().unwrap_or(1.0).max(1.0);
+        Ok((all, marks))
+    }
+}
+
 /// Frames in a trial, rounded up to whole rounds.
-const FRAMES: u64 = 16_384;
+pub(crate) const FRAMES: u64 = 16_384;
 
 /// One contender, one part of the way: an operation is a frame.
 #[derive(Debug)]

@@ -7,12 +7,13 @@ use super::post::{self, Poster};
 use super::tree::SharedInbox;
 use bridge::{Bridge, BridgeConfig, Member, PortNo};
 use buf::{Burst, Frame, Pool};
-use clock::{Clock, Duration, Instant};
+use clock::{Clock, Duration, Instant, tsc};
 use dispatch::dataflow::{self, Worker};
 use dispatch::polling::{Ask, Handlers, Knobs, Polling, Then};
 use port::nic::Nic;
 use port::offload::soft::Soft;
 use port::{Port, RxHalf, TxHalf};
+use stats::{Lap, Ledger, Stage};
 use std::io;
 use std::sync::Arc;
 
@@ -127,6 +128,8 @@ pub struct Lane {
     pub polling: Polling,
     /// What the bridge's part of a frame's way costs.
     pub average: Average,
+    /// What each stage of that way costs; off unless asked for.
+    pub ledger: Ledger,
     role: Role,
     ports: Ports,
     /// What ports did that are no members any more.
@@ -167,6 +170,7 @@ impl Lane {
             bridge: Bridge::new(common.bridge),
             polling: Polling::new(common.knobs.clone()),
             average: Average::default(),
+            ledger: Ledger::default(),
             ports: Ports { places: Vec::new(), own: Vec::new(), out: Vec::new(), burst: Burst::new() },
             gone: Counts::default(),
             clock: common.clock.clone(),
@@ -342,13 +346,14 @@ impl Lane {
     /// One turn.
     #[inline]
     pub fn turn(&mut self) -> Then {
-        let Lane { number, bridge, polling, average, role, ports, clock, calls, news, inbox, pool, .. } = self;
+        let Lane { number, bridge, polling, average, ledger, role, ports, clock, calls, news, inbox, pool, .. } = self;
         let now = clock.now();
+        let (lap, before) = (ledger.lap(tsc::ticks), polling.counts.frames.get());
         bridge.poll(now);
         if let Some(news) = news {
             news.exchange(bridge, now);
         }
-        let mut work = Work { bridge, average, poster: None, ports, calls };
+        let mut work = Work { bridge, average, lap, poster: None, ports, calls };
         let then = match role {
             Role::Loop => polling.turn(&mut work, || clock.now()),
             Role::Posts(poster) => {
@@ -360,6 +365,7 @@ impl Lane {
                 _ => Then::Again,
             },
         };
+        work.lap.mark(Stage::Polling, polling.counts.frames.get() - before);
         while let Some(local) = bridge.take_local() {
             if inbox.put(local.from, local.frame.bytes()) {
                 calls.first().into_iter().for_each(Call::wake);
@@ -475,6 +481,7 @@ impl Ports {
 struct Work<'a> {
     bridge: &'a mut Bridge,
     average: &'a mut Average,
+    lap: Lap<'a>,
     /// Who takes what comes through ports, if it is not this lane.
     poster: Option<&'a mut Poster>,
     ports: &'a mut Ports,
@@ -494,23 +501,30 @@ impl Handlers for Work<'_> {
         if ask == Ask::Status {
             port.nic.iter().for_each(|nic| _ = nic.check_status());
         }
+        self.lap.mark(Stage::Polling, 0);
         let came = port.rx.rx_burst(burst, most, now);
         if came == 0 {
+            self.lap.mark(Stage::PortLook, 1);
             return 0;
         }
+        self.lap.mark(Stage::PortRx, came as u64);
         if let Some(poster) = &mut self.poster {
             poster.post(number, burst);
         } else {
             let bridge = &mut *self.bridge;
             self.average.of(came, || bridge.input(number, burst, now, out));
+            self.lap.mark(Stage::BridgeInput, came as u64);
             // Before the next port's: what was staged has room then.
             self.ports.send(self.calls, now);
+            self.lap.mark(Stage::PortTx, came as u64);
         }
         came
     }
 
     fn flush(&mut self, now: Instant) {
+        self.lap.mark(Stage::Polling, 0);
         self.ports.flush(self.calls, now);
+        self.lap.mark(Stage::PortFlush, 1);
     }
 }
 

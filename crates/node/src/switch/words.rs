@@ -60,7 +60,11 @@ const PROGRAMS: &[(&str, &str, &str)] = &[
     ("", "  | fdb [show [dev IF]] | fdb add|del MAC dev IF [vlan N] [static]", ""),
     ("", "  | vlan [show] | vlan add|del dev IF vid N[-M] [pvid] [untagged]", "The same in iproute2's words."),
     ("sysctl", "[-n|-d] -a | NAME ... | [-w] NAME=VALUE ...", "Knobs: kern.polling, and what they came to."),
-    ("show", "bridge|counters|polling|ports|drops|rules|moves|nic|pool", "What the switch knows of itself."),
+    (
+        "show",
+        "bridge|counters|polling|ledger [on|off]|ports|drops|rules|moves|nic|pool",
+        "What the switch knows of itself.",
+    ),
     ("audit", "", "The balance of frames."),
     ("stop", "", "Ends the program."),
     ("help", "", "This list."),

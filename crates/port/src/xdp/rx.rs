@@ -8,7 +8,8 @@ use crate::os::bpf::Redirect;
 use crate::os::xdp::frames::FrameRx;
 use crate::{PortCounts, RxHalf};
 use buf::{Burst, Pool};
-use clock::{Duration, Instant};
+use clock::{Duration, Instant, tsc};
+use stats::Stage;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
@@ -94,7 +95,9 @@ impl XdpRx {
 
 impl RxHalf for XdpRx {
     fn rx_burst(&mut self, into: &mut Burst, most: usize, now: Instant) -> usize {
+        let began = self.counts.ledger.begin(tsc::ticks);
         let got = self.frames.receive(into, most);
+        let taken = self.counts.ledger.since(began, Stage::PortTake, got.frames as u64, tsc::ticks);
         let rx = &self.counts.rx;
         rx.frames.add(got.frames as u64);
         rx.bytes.add(got.bytes as u64);
@@ -102,6 +105,7 @@ impl RxHalf for XdpRx {
         let lacking = self.most.saturating_sub(self.frames.away());
         if lacking >= FEW.min(self.most) || (lacking > 0 && got.frames == 0) {
             self.refill();
+            self.counts.ledger.since(taken, Stage::PortRefill, lacking as u64, tsc::ticks);
         }
         if got.frames == 0 {
             self.counts.rx.idle.bump();

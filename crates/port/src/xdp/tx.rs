@@ -8,7 +8,8 @@ use crate::os::bpf::Redirect;
 use crate::os::xdp::frames::{FrameTx, Kicked};
 use crate::{PortCounts, TxHalf, offload};
 use buf::{Burst, Flags, Frame};
-use clock::{Duration, Instant};
+use clock::{Duration, Instant, tsc};
+use stats::Stage;
 use std::sync::Arc;
 use wire::eth;
 
@@ -134,9 +135,17 @@ impl XdpTx {
 
 impl TxHalf for XdpTx {
     fn tx_burst(&mut self, from: &mut Burst, now: Instant) -> usize {
+        let ledger = |port: &XdpTx, began, stage, frames: usize| {
+            port.counts.ledger.since(began, stage, frames as u64, tsc::ticks)
+        };
+        let mut began = self.counts.ledger.begin(tsc::ticks);
+        let away = self.frames.away();
         self.reclaim();
+        began = ledger(self, began, Stage::PortReclaim, away - self.frames.away());
         let mut taken = self.stage(from);
+        began = ledger(self, began, Stage::PortFill, taken);
         self.kick(now);
+        ledger(self, began, Stage::PortKick, taken);
         if self.down && !from.is_empty() {
             taken += self.refuse(from);
         }

@@ -1,7 +1,7 @@
 //! The rows `xdp.forward`, `packet.forward`, `tap.forward`: a switch between devices of the kernel, the port's bare loop, the kernel's bridge.
 
-use crate::native::forward::{Bench, Forward, Kind, Part, Who};
-use crate::result::{Figure, Peer, Row};
+use crate::native::forward::{Bench, FRAMES, Forward, Kind, Part, Who};
+use crate::result::{Figure, Peer, Row, Sheet};
 use crate::run;
 use crate::sample::{Ratio, Sample};
 use crate::subject::Subject;
@@ -15,7 +15,11 @@ pub(super) struct Rows {
     pub rows: Vec<Row>,
     pub peers: Vec<Peer>,
     pub notes: Vec<String>,
+    pub sheets: Vec<Sheet>,
 }
+
+/// Runs with the ledger on: behind the trials, so that it is in none of them.
+const LEDGER_RUNS: u64 = 8;
 
 /// One kind of port.
 struct Contest {
@@ -112,8 +116,31 @@ impl Contest {
         }
         out.peers.push(Peer::new("bare", bare_looped, looped)?);
         out.notes.push(self.parts(looped, bare_looped, *bridge.borrow())?);
+        out.sheets.push(self.stages(&ours, core, [looped, bare_looped])?);
         out.notes.extend(samples.iter().filter(|sample| sample.noisy).map(|sample| format!("{}: noisy", sample.id)));
         Ok(())
+    }
+
+    /// Where the loop's ticks go, by its ledger.
+    fn stages(&self, ours: &RefCell<Bench>, core: usize, [looped, bare]: [&Sample; 2]) -> anyhow::Result<Sheet> {
+        let (stages, marks) = ours.borrow_mut().costs(LEDGER_RUNS * FRAMES, core)?;
+        let (all, without) = (looped.summary()?.median, bare.summary()?.median);
+        let booked: f64 = stages.iter().filter(|stage| !stage.within).map(|stage| stage.ticks).sum();
+        let row = |stage: String, ticks: f64, what: &str| vec![stage.into(), ticks.into(), what.into()];
+        let mut rows: Vec<Vec<_>> = Vec::new();
+        for stage in stages {
+            rows.push(row(stage.stage, stage.ticks, if stage.within { "within port.rx, port.tx" } else { "" }));
+        }
+        rows.push(row("all booked".to_owned(), booked, "the ledger's own readings included"));
+        rows.push(row("the loop, ledger off".to_owned(), all, "its trials, above"));
+        rows.push(row("bare loop".to_owned(), without, "receive, swap, send: no pool, no frames, no bridge"));
+        let title = format!(
+            "{}: where our loop's ticks go, a frame; from {} frames with the ledger on, {marks:.2} readings of the counter a frame. What bare's \
+             loop has of it too: taking from the ring, filling the other, the kernel's call",
+            self.name,
+            LEDGER_RUNS * FRAMES
+        );
+        Ok(Sheet { title, head: ["stage", "ticks", ""].map(str::to_owned).to_vec(), rows })
     }
 
     /// What of the loop is ours.

@@ -1,4 +1,4 @@
-//! The child's side: obeys `run FRAMES CORE`, `idle WINDOWS MS CORE`, `wake FRAMES PAUSE_US CORE`, and ends at its socket's end of file.
+//! The child's side: obeys `run FRAMES CORE`, `costs FRAMES CORE`, `idle WINDOWS MS CORE`, `wake FRAMES PAUSE_US CORE`, and ends at its socket's end of file.
 
 use super::devices::Way;
 use super::ends::Ends;
@@ -58,6 +58,11 @@ impl Inner {
                 let all = [&[run.frames][..], &run.sent, &run.passed, &run.bridge].concat();
                 Ok(words(&all))
             }
+            (Inner::Bridge(bridge), "costs") => {
+                let [frames, core] = numbers(rest)?;
+                dispatch::pin_to_core(core as usize).with_context(|| format!("stay on processor {core}"))?;
+                bridge.costs(frames)
+            }
             (Inner::Idle(idle), "idle") => {
                 let [windows, ms, core] = numbers(rest)?;
                 Ok(words(&idle::share(&idle.0, windows, ms, core as usize)?))
@@ -108,6 +113,18 @@ impl Bridge {
         let [after, of] = self.passes.average();
         all.bridge = [after - ticks, of - sampled];
         Ok(all)
+    }
+
+    /// What each stage costs over so many frames, as JSON; the ledger is on meanwhile.
+    fn costs(&mut self, frames: u64) -> anyhow::Result<String> {
+        let Loop::Switch(switch) = &self.passes else { bail!("no switch of ours") };
+        switch.set_ledger(true);
+        self.run(frames)?;
+        let Loop::Switch(switch) = &self.passes else { bail!("no switch of ours") };
+        switch.set_ledger(false);
+        let said =
+            node::switch::words::run(switch, &["show", "ledger"], true).map_err(|why| anyhow::anyhow!("{why}"))?;
+        Ok(said.trim_end().to_owned())
     }
 
     fn round(&mut self, way: usize, all: &mut Run) -> anyhow::Result<()> {

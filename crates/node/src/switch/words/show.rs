@@ -8,12 +8,15 @@ use crate::words::parse::Words;
 use bridge::{FdbCounts, Kind, PortNo, StpCounts};
 use dispatch::dataflow;
 use serde_json::{Map, Value, json};
-use stats::{Described, DropReason, Entry};
+use stats::{Described, DropReason, Entry, Stage, StageCost};
 
-const TOPICS: &[&str] = &["bridge", "counters", "polling", "ports", "drops", "rules", "moves", "nic", "pool"];
+const TOPICS: &[&str] = &["bridge", "counters", "polling", "ledger", "ports", "drops", "rules", "moves", "nic", "pool"];
 
 pub(super) fn run(switch: &Switch, json: bool, mut words: Words<'_>) -> Result<String, WordError> {
     let topic = words.next(&TOPICS.join(", "))?;
+    if topic == "ledger" {
+        return ledger(switch, json, words);
+    }
     words.end()?;
     match topic {
         "bridge" => ifconfig::run(switch, json, Words::new(&[])),
@@ -27,6 +30,45 @@ pub(super) fn run(switch: &Switch, json: bool, mut words: Words<'_>) -> Result<S
         "pool" => Ok(pool(switch, json)),
         other => Err(WordError::unknown("topic", other, TOPICS.iter().copied())),
     }
+}
+
+/// `ledger [on|off]`: ticks by stage of the loops, and of what ports have of their own; what is counted as one frame passes is in no other row
+/// of its table, but for the ports' parts, which are within the loops'.
+fn ledger(switch: &Switch, json: bool, mut words: Words<'_>) -> Result<String, WordError> {
+    match words.take() {
+        None => {}
+        Some(word @ ("on" | "off")) => {
+            words.end()?;
+            switch.set_ledger(word == "on");
+            return Ok(String::new());
+        }
+        Some(other) => return Err(WordError::unknown("word", other, ["on", "off"].into_iter())),
+    }
+    let costs = switch.costs();
+    let total: u64 = costs.loops.iter().map(|cost| cost.ticks).sum();
+    let frames = costs.loops.iter().find(|cost| cost.stage == Stage::PortRx).map_or(0, |cost| cost.units);
+    let per = |a: u64, b: u64| a as f64 / b.max(1) as f64;
+    let row = |cost: &StageCost| json!({ "stage": cost.stage.word(), "ticks": cost.ticks, "units": cost.units, "ticks_per_frame": per(cost.ticks, frames) });
+    let rows = |costs: &[StageCost]| costs.iter().map(row).collect::<Vec<_>>();
+    let line = |cost: &StageCost, within: &str| {
+        let (each, share) = (per(cost.ticks, frames), 100.0 * per(cost.ticks, total));
+        let name = format!("{within}{}", cost.stage.word());
+        format!("{name:<24} {:>14} {:>12} {each:>12.1} {share:>6.1}%\n", cost.ticks, cost.units)
+    };
+    let text = || {
+        let head = format!("{:<24} {:>14} {:>12} {:>12} {:>7}\n", "stage", "ticks", "units", "ticks/frame", "share");
+        let stages = costs.loops.iter().map(|cost| line(cost, ""));
+        let parts = costs.ports.iter().map(|cost| line(cost, "  of that "));
+        let sum = format!(
+            "{:<24} {total:>14} {frames:>12} {:>12.1}   in {} readings of the counter\n",
+            "total",
+            per(total, frames),
+            costs.marks
+        );
+        head + &stages.collect::<String>() + &sum + &parts.collect::<String>()
+    };
+    let value = || json!({ "stages": rows(&costs.loops), "ports": rows(&costs.ports), "ticks": total, "frames": frames, "marks": costs.marks });
+    Ok(listing(json, value, text))
 }
 
 /// A loop, its ports, what it did; what it posted to workers, if there are any.
