@@ -1,4 +1,6 @@
 mod devices;
+mod hostile;
+mod ledger;
 mod settings;
 mod workers;
 

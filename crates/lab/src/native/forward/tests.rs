@@ -35,3 +35,22 @@ fn an_idle_switch_sleeps_and_wakes_for_each_frame() {
     }
     sleeps_and_wakes(&mut Idle::cards("a test").unwrap());
 }
+
+#[test]
+fn our_loops_ledger_has_the_stages_of_the_loop_and_of_its_ports() {
+    for (who, parts) in [(Who::Ours(Kind::Xdp), true), (Who::Ours(Kind::Packet), false)] {
+        let Some(mut bench) = or_skip("costs", who) else { continue };
+        let (stages, marks) = bench.costs(2000, 0).unwrap();
+        let of = |name: &str| stages.iter().find(|stage| stage.stage == name);
+        for name in ["dispatch.polling", "port.rx", "bridge.input", "port.tx"] {
+            assert!(of(name).is_some_and(|stage| stage.ticks > 0.0 && !stage.within), "{name}: {stages:?}");
+        }
+        for name in ["port.rx.take", "port.rx.refill", "port.tx.reclaim", "port.tx.fill", "port.tx.kick"] {
+            assert_eq!(of(name).is_some_and(|stage| stage.ticks > 0.0 && stage.within), parts, "{name}: {stages:?}");
+        }
+        let tx = of("port.tx").unwrap().ticks;
+        let within: f64 =
+            stages.iter().filter(|part| part.stage.starts_with("port.tx.") && part.within).map(|part| part.ticks).sum();
+        assert!(within <= tx && marks > 0.0, "{within} of {tx}: {stages:?}");
+    }
+}
