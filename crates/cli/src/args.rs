@@ -205,9 +205,12 @@ Example:
   linerate up topo/pair.toml --control-dir /tmp/lr &
   linerate ctl --url /tmp/lr/a.sock ip neigh
 On virtual time: who was answered how often, and after how long (least, mean, most); then the audits
-  linerate up --sim 10 topo/dumbbell.toml")]
+  linerate up --sim 10 topo/dumbbell.toml
+With switches between the hosts, which answer words as bridges do
+  linerate up topo/switched-ring.toml --control-dir /tmp/lr &
+  linerate ctl --url /tmp/lr/s1.sock ifconfig")]
 pub struct UpArgs {
-    /// The TOML file: [[host]] tables
+    /// The TOML file: [[host]] and [[switch]] tables
     #[arg(value_hint = ValueHint::FilePath)]
     pub file: PathBuf,
     /// Where the control sockets go [default: $XDG_RUNTIME_DIR/linerate, or /tmp/linerate-UID]
