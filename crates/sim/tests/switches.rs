@@ -189,7 +189,7 @@ impl Net {
     }
 
     /// What each says is heard by all of its part, once, and by nobody else; and so are questions.
-    fn is_whole(&mut self, what: &str) {
+    fn shows_whole(&mut self, what: &str) {
         let part = self.parts();
         for from in 0..self.hosts.len() {
             let said = self.speak(from);
@@ -254,11 +254,11 @@ fn networks(stp: &str, seeds: std::ops::Range<u64>, first: u64, later: u64) {
         println!("seed {seed}, {stp}");
         let mut net = Net::new(seed, stp);
         net.chat(first);
-        net.is_whole(&format!("seed {seed}, at first"));
+        net.shows_whole(&format!("seed {seed}, at first"));
         for _ in 0..EVENTS {
             let what = net.event();
             net.chat(later);
-            net.is_whole(&format!("seed {seed}, {what}"));
+            net.shows_whole(&format!("seed {seed}, {what}"));
         }
         net.adds_up();
         assert!(net.world.end().iter().all(|outcome| outcome.is_balanced()));
@@ -314,6 +314,5 @@ fn a_ring_without_a_tree_is_noticed() {
     let fd = calls.socket().unwrap();
     calls.set_option(fd, Opt::Broadcast(true)).unwrap();
     calls.send_to(fd, b"round", &SocketAddr::from((Ipv4Addr::new(10, 0, 0, 255), 9))).unwrap();
-    drop(calls);
     world.run_for(Duration::from_secs(1));
 }

@@ -15,7 +15,7 @@ use lock::{Heavy, Light, Locks, Up};
 use port::Pairs;
 use socket::Poller;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -358,7 +358,7 @@ fn service_error(config: &HostConfig, service: ServiceConfig, why: impl ToString
     UpError::Service { host: config.name.clone(), what, why: why.to_string() }
 }
 
-fn bind(host: &str, path: &PathBuf) -> Result<Server, UpError> {
+fn bind(host: &str, path: &Path) -> Result<Server, UpError> {
     let failed = |why| UpError::Control { host: host.to_string(), path: path.display().to_string(), why };
     Server::bind(path).map_err(failed)
 }
