@@ -206,6 +206,9 @@ pub const SWITCH: &[Key<SwitchFile>] = &[
         let known = v.text().filter(|word| matches!(*word, "rstp" | "stp")).map(|word| Some(word.to_string()));
         put(&mut c.stp, known.ok_or_else(|| "expected rstp or stp".to_string()))
     }),
+    key("priority", "Its priority in that tree, in steps of 4096; 32768 if not given.", |c, v| {
+        put(&mut c.priority, number(v, 0, 61_440).map(Some))
+    }),
     key("words", "Words said to it before it begins: a list, as in 'ifconfig s1 edge p1'.", |c, v| {
         put(&mut c.words, list(v, "lines of words"))
     }),

@@ -5,6 +5,7 @@
 //! name = "s1"
 //! ports = ["pair:as1", "pair:s1s2", "pair:s1s3"]
 //! stp = "rstp"
+//! priority = 4096
 //! words = ["ifconfig s1 edge as1"]
 //! ```
 
@@ -22,6 +23,8 @@ pub struct SwitchFile {
     pub ports: Vec<String>,
     /// Its spanning tree, of all its ports: `rstp` or `stp`.
     pub stp: Option<String>,
+    /// Its priority in the tree, known before it speaks.
+    pub priority: Option<u16>,
     /// Words said to it before it begins, as `linerate bridge --do` has them.
     pub words: Vec<String>,
     /// Its address; one of its own if none is given.

@@ -166,16 +166,17 @@ fn switches_are_read_beside_hosts_and_what_is_wrong_with_them_is_said() {
     let host = "[[host]]\nname = 'a'\n[[host.iface]]\nport = 'pair:a'\nname = 'eth0'\n";
     let of = |switch: &str| read_network(&format!("{host}[[switch]]\nname = 's'\n{switch}"), "t.toml");
     let good =
-        of("ports = ['pair:a', 'null:n']\nstp = 'rstp'\nwords = ['ifconfig s edge a']\nmac = '02:00:00:00:00:01'")
+        of("ports = ['pair:a', 'null:n']\nstp = 'rstp'\npriority = 4096\nwords = ['ifconfig s edge a']\nmac = '02:00:00:00:00:01'")
             .unwrap();
     let switch = &good.switches[0];
     assert_eq!((switch.ports.len(), switch.stp.as_deref()), (2, Some("rstp")));
-    assert_eq!(switch.words, ["ifconfig s edge a"]);
+    assert_eq!((&switch.words[..], switch.priority), (&["ifconfig s edge a".to_string()][..], Some(4096)));
     for (switch, line, what) in [
         ("ports = ['pair:a']", 6, "switch s: ports: two at least"),
         ("ports = ['pair:a', 'pair:b']", 8, "host s: b: pair:b: nobody is at its other end"),
         ("ports = ['pair:a', 'null:a']", 6, "two ports called 'a'"),
         ("ports = ['pair:a', 'tapp:b']", 6, "switch s: "),
+        ("ports = ['pair:a', 'null:n']\npriority = 65536", 9, "expected a number from 0 to 61440"),
         ("ports = ['pair:a', 7]", 8, "expected a list of ports"),
         ("ports = ['pair:a', 'null:n']\nstp = 'mstp'", 9, "expected rstp or stp"),
         ("ports = ['pair:a', 'null:n']\nmac = '01:00:00:00:00:01'", 9, "expected one station's MAC address"),

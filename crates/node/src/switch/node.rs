@@ -57,13 +57,19 @@ impl Switch {
         for spec in &specs {
             switch.add(spec, None).map_err(|why| failed(format!("{spec}: {why}")))?;
         }
-        if let Some(proto) = &file.stp {
-            words::span(&switch, proto).map_err(|why| failed(why.to_string()))?;
-        }
-        for line in &file.words {
+        let say = |line: &str| {
             let said: Vec<&str> = line.split_whitespace().collect();
-            words::run(&switch, &said, false).map_err(|why| failed(format!("'{line}': {why}")))?;
+            words::run(&switch, &said, false).map_err(|why| failed(format!("'{line}': {why}")))
+        };
+        if let Some(proto) = &file.stp {
+            say(&format!("ifconfig {} proto {proto}", file.name))?;
         }
+        if let Some(priority) = file.priority {
+            say(&format!("ifconfig {} priority {priority}", file.name))?;
+        }
+        // Its ports are joined behind that: a bridge that has spoken as root with one priority and has a worse one then is believed for as long as it takes to forget it.
+        words::span_rest(&switch).map_err(|why| failed(why.to_string()))?;
+        file.words.iter().try_for_each(|line| say(line).map(drop))?;
         Ok(switch)
     }
 

@@ -145,6 +145,16 @@ pub fn span(switch: &Switch, proto: &str) -> Result<(), WordError> {
     switch.members().iter().try_for_each(|(number, _)| tree::join(switch, *number))
 }
 
+/// Makes those members part of the spanning tree that are not yet, if there is one.
+///
+/// # Errors
+/// [`WordError`]: more than a tree has.
+pub fn span_rest(switch: &Switch) -> Result<(), WordError> {
+    let is_outside = |number: PortNo| switch.tree(|stp| stp.port(number).is_none()) == Some(true);
+    let members = switch.members();
+    members.iter().filter(|(number, _)| is_outside(*number)).try_for_each(|(number, _)| tree::join(switch, *number))
+}
+
 /// Makes the port of that name a member.
 fn add(switch: &Switch, name: &str, lane: Option<usize>) -> Result<PortNo, WordError> {
     let spec = Spec::parse(name).map_err(WordError::failed)?;
