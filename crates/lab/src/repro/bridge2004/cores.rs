@@ -14,7 +14,8 @@ use anyhow::Context;
 
 /// Parts that it tells of.
 pub(super) const PARTS: usize = 2;
-/// Rounds of a tweak alone, at most: there are as many rungs as in the ladder, and what is asked is whether two cores are of use.
+/// Rounds at most, of the ladder and of a tweak alone: what is asked is whether two cores are of use, and all of it is to take a minute or two.
+const LADDER_ROUNDS: u32 = 12;
 const ALONE_ROUNDS: u32 = 8;
 const COLUMNS: [&str; 12] = [
     "rung",
@@ -69,7 +70,8 @@ pub(super) fn climb(
         return Ok(Cores { ports, steps, ladder, alone, stalls, missing });
     }
     // Threads that meet wait for each other: their share of a core says nothing. Each has its own core.
-    let options = run::Options { min_cpu_share: None, cpu: None, ..options.clone() };
+    let keep = options.keep.min(LADDER_ROUNDS);
+    let options = run::Options { min_cpu_share: None, cpu: None, keep, ..options.clone() };
     let ladder = pairs(&format!("p{ports}.two."), base, &steps, |step| &step.words, &options)?;
     said.next(&format!("{ports} ports, two loops on two cores: each tweak alone"));
     let fewer = run::Options { keep: options.keep.min(ALONE_ROUNDS), ..options };
