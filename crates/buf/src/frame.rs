@@ -12,8 +12,8 @@
 //! ```
 #![allow(unsafe_code)] // an unsafe room: the slice views of a buffer that this frame alone owns
 
-use crate::held;
 use crate::pool::Inner;
+use crate::{held, unwind};
 use std::fmt;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
@@ -153,6 +153,7 @@ impl Frame {
     /// The frames must not be used or dropped afterwards.
     #[inline(never)]
     pub(crate) unsafe fn drop_all(mut frames: &[Frame]) {
+        unwind::note(frames.len());
         while let Some(first) = frames.first() {
             let key = first.meta.pool_and_lent();
             // As it mostly is: all of one pool.
@@ -535,6 +536,7 @@ pub fn evict(bytes: &[u8]) {
 impl Drop for Frame {
     #[inline(always)]
     fn drop(&mut self) {
+        unwind::note(1);
         if self.is_lent() {
             // SAFETY: this frame is gone after this.
             return unsafe { self.end_loan() };

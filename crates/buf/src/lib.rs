@@ -11,9 +11,11 @@ mod held;
 pub mod mem;
 mod pool;
 pub mod ring;
+mod unwind;
 
 pub use away::{Away, Place};
 pub use burst::{BURST_MAX, Burst, Drain};
 pub use frame::{Flags, Frame, evict, prefetch};
 pub use held::Held;
 pub use pool::{Kind, Layout, Pool, PoolConfig, PoolError, PoolLocks, PoolStats, Stride};
+pub use unwind::unwound;

@@ -156,7 +156,15 @@ impl<T: Item> Netisr<T> {
         Mode::of(self.mode.load(Ordering::Relaxed)).unwrap_or_default()
     }
 
-    /// Sets it.
+    /// May it be set to `mode`, for all or for one protocol?
+    ///
+    /// # Errors
+    /// [`NetisrError::OtherMode`].
+    pub fn check_mode(&self, mode: Mode) -> Result<(), NetisrError> {
+        self.config.check_mode(mode)
+    }
+
+    /// Sets it, whatever [`check_mode`](Netisr::check_mode) says.
     pub fn set_mode(&self, mode: Mode) {
         self.mode.store(mode.number(), Ordering::Relaxed);
     }
@@ -272,10 +280,14 @@ impl<T: Item> Netisr<T> {
 
     /// Takes out all that waits, at the end.
     pub fn drain(&self, mut each: impl FnMut(ProtoId, T)) {
-        for stream in &self.streams {
-            for at in 0..self.protocols.len() {
-                stream.drain(at).into_iter().for_each(|item| each(ProtoId(at as u8), item));
-            }
+        (0..self.streams.len()).for_each(|at| self.drain_of(at, &mut each));
+    }
+
+    /// The same of one workstream.
+    pub fn drain_of(&self, at: usize, mut each: impl FnMut(ProtoId, T)) {
+        let Some(stream) = self.streams.get(at) else { return };
+        for at in 0..self.protocols.len() {
+            stream.drain(at).into_iter().for_each(|item| each(ProtoId(at as u8), item));
         }
     }
 
@@ -284,10 +296,24 @@ impl<T: Item> Netisr<T> {
         self.audit().held
     }
 
+    /// Does anything wait in a queue of workstream `at`?
+    pub fn has_waiting(&self, at: usize) -> bool {
+        self.streams.get(at).is_some_and(Workstream::has_waiting)
+    }
+
     /// Adds up what was offered and what became of it.
     pub fn audit(&self) -> Audit {
+        self.audit_where(|_| true)
+    }
+
+    /// The same of one workstream.
+    pub fn audit_of(&self, at: usize) -> Audit {
+        self.audit_where(|other| other == at)
+    }
+
+    fn audit_where(&self, wanted: impl Fn(usize) -> bool) -> Audit {
         let mut all = Audit::default();
-        for (at, stream) in self.streams.iter().enumerate() {
+        for (at, stream) in self.streams.iter().enumerate().filter(|(at, _)| wanted(*at)) {
             for proto in 0..self.protocols.len() {
                 let (queue, sums) = (stream.level(proto), self.books.sums(at, proto));
                 all.dispatched += sums.dispatched + sums.hybrid_dispatched;
@@ -306,6 +332,11 @@ impl<T: Item> Netisr<T> {
     pub fn switches(&self) -> (u64, u64) {
         let all = self.streams.iter().map(Workstream::switches);
         all.fold((0, 0), |(wakeups, sleeps), (w, s)| (wakeups + w, sleeps + s))
+    }
+
+    /// The work of workstream `at` ended in a panic, and is begun again; says how often that has been so there.
+    pub fn note_restart(&self, at: usize) -> u64 {
+        self.streams.get(at).map_or(0, Workstream::note_restart)
     }
 
     /// Everything, as `netstat -Q` shows it.
@@ -345,6 +376,7 @@ impl<T: Item> Netisr<T> {
             work: places.map(row).collect(),
             wakeups,
             sleeps,
+            restarts: self.streams.iter().map(Workstream::restarts).sum(),
         }
     }
 }

@@ -64,7 +64,7 @@ impl<L: Locks> Stack<L> {
         } else if !for_us {
             why = DropReason::ArpIgnored;
         }
-        if for_us && packet.op == Op::Request {
+        if for_us && packet.op == Op::Request && self.knobs.arp_answer.get() == 1 {
             let reply = Packet { op: Op::Reply, sha: iface.mac, spa: packet.tpa, tha: packet.sha, tpa: packet.spa };
             self.arp_send(cx, iface, packet.sha, &reply);
             self.count(cx).arp.replies_sent.bump();
@@ -74,7 +74,7 @@ impl<L: Locks> Stack<L> {
 
     fn conflict(&self, cx: Cx, iface: &Iface<L>, addr: Ipv4Addr) {
         self.count(cx).arp.conflicts.bump();
-        if self.limiter.lock(cx).may_defend(cx.now) {
+        if self.knobs.arp_answer.get() == 1 && self.limiter.lock(cx).may_defend(cx.now) {
             self.announce(cx, iface, addr);
         }
     }

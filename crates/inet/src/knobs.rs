@@ -123,6 +123,8 @@ stats::knobs! {
         neigh_limit = "net.link.ether.inet.max_entries", 8..=1048576, 4096;
         /// Seconds that a neighbor's answer is good for.
         neigh_max_age = "net.link.ether.inet.max_age", 1..=86400, 1200;
+        /// Answer ARP's questions; 0: learn from them alone, another stack with these addresses answers (a split host's first).
+        arp_answer = "net.link.ether.inet.answer", 0..=1, 1;
         /// Tries before a neighbor is given up.
         neigh_tries = "net.link.ether.inet.maxtries", 1..=32, 5;
         /// Frames that may wait in the loopback queue.

@@ -33,6 +33,8 @@ pub struct HostConfig {
     pub name: String,
     /// Its locks: `up`, `light` or `heavy`.
     pub locks: String,
+    /// Stacks of one thread each that it is made of, which share its addresses and ports.
+    pub stacks: usize,
     /// Threads that enter it; `up` has one.
     pub threads: usize,
     /// The core its (first) thread is pinned to.
@@ -80,6 +82,7 @@ impl Default for HostConfig {
         HostConfig {
             name: "host".to_string(),
             locks: "up".to_string(),
+            stacks: 1,
             threads: 1,
             core: None,
             context: How::default(),
@@ -127,6 +130,17 @@ impl HostConfig {
     }
 }
 
+impl HostConfig {
+    /// Has it a name of `other`'s, or of a stack of `other`'s?
+    pub(crate) fn is_called_as(&self, other: &HostConfig) -> bool {
+        let is_stack_of = |name: &str, host: &HostConfig| {
+            let number = name.strip_prefix(&host.name).and_then(|rest| rest.strip_prefix('.')).map(str::parse::<usize>);
+            host.stacks > 1 && matches!(number, Some(Ok(at)) if at < host.stacks)
+        };
+        self.name == other.name || is_stack_of(&self.name, other) || is_stack_of(&other.name, self)
+    }
+}
+
 /// How far apart a pool's buffers are to lie for these ports: a device that reads and writes them itself asks for whole pages.
 pub fn stride_for(ports: &[Spec]) -> Stride {
     if ports.iter().any(Spec::is_zero_copy) { Stride::PowerOfTwo } else { Stride::Odd }
@@ -147,6 +161,8 @@ impl HostConfig {
     pub fn on_one_thread(&self) -> OnOneThread {
         let IsrConfig { workstreams, bind, .. } = self.isr;
         let had_threads = workstreams > 0 && self.locks != "up";
+        let split = (self.stacks > 1)
+            .then(|| format!("{}: stacks = {}: one here, of one thread as all the others", self.name, self.stacks));
         let remark = had_threads.then(|| {
             let bound = if bind { " and isr.bind" } else { "" };
             let name = &self.name;
@@ -156,8 +172,11 @@ impl HostConfig {
             )
         });
         let isr = IsrConfig { workstreams: workstreams.min(1), bind: false, ..self.isr.clone() };
-        let config = HostConfig { locks: "up".to_owned(), threads: 1, isr, ..self.clone() };
-        OnOneThread { config, remark }
+        let mut config = HostConfig { locks: "up".to_owned(), threads: 1, stacks: 1, isr, ..self.clone() };
+        if split.is_some() {
+            config.sysctl.retain(|name, _| !name.starts_with("net.isr.")); // of queues that there are not
+        }
+        OnOneThread { config, remark: split.or(remark) }
     }
 }
 

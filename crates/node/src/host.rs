@@ -6,6 +6,7 @@
 use crate::capture::{Captures, Watch};
 use crate::config::{HostConfig, IfaceConfig};
 use crate::isr::{Feed, Isr};
+use crate::split::{Seat, Seated};
 use crate::topology::Topology;
 use buf::{Burst, Frame, Pool};
 use clock::{Clock, Duration, Instant};
@@ -94,10 +95,11 @@ impl PortOutput {
 }
 
 /// A port's receiving half and where it leads.
-struct Receiver {
-    iface: IfaceId,
+pub(crate) struct Receiver {
+    pub(crate) iface: IfaceId,
     half: Box<dyn RxHalf>,
-    watch: Arc<Watch>,
+    pub(crate) watch: Arc<Watch>,
+    pub(crate) counts: Arc<PortCounts>,
 }
 
 /// Where a host's frames come in.
@@ -106,6 +108,8 @@ pub(crate) struct Inputs {
     receivers: Vec<Receiver>,
     /// What decides who takes them through the stack, if not always who took them from the port.
     pub(crate) feed: Option<Feed>,
+    /// Of a split host's stack: where its frames come from.
+    seat: Option<Seated>,
 }
 
 /// What is known of a host's port.
@@ -268,14 +272,14 @@ impl<L: Locks> Host<L> {
 
     /// The MAC address of the host's `unit`-th iface: b2:... as pktgenif's, told apart by the host's name.
     pub fn mac_of(&self, unit: u16) -> Mac {
-        let name = self
-            .stack
-            .name
-            .bytes()
-            .fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-        let [a, b, c, ..] = name.to_be_bytes();
-        let [high, low] = unit.to_be_bytes();
-        Mac([0xb2, a, b, c, high, low])
+        mac_of(&self.stack.name, unit)
+    }
+
+    /// Takes its place at the steerer of a split host: its frames come from there.
+    pub(crate) fn take_seat(&mut self, seat: Seat) {
+        let (isr, seated) = seat.sit();
+        self.inputs.lock(self.cx()).seat = Some(seated);
+        self.isr = Some(isr);
     }
 
     /// Opens the port that `config` names and adds an iface for it, with its addresses and switches.
@@ -323,7 +327,8 @@ impl<L: Locks> Host<L> {
                 why: format!("{}/{}: {why:?}", addr.addr, addr.len),
             })?;
         }
-        self.inputs.lock(cx).receivers.push(Receiver { iface: id, half: port.rx, watch });
+        let counts = port.counts.clone();
+        self.inputs.lock(cx).receivers.push(Receiver { iface: id, half: port.rx, watch, counts });
         let info = PortInfo { iface: id, spec: port.spec, caps, counts: port.counts, nic: port.nic };
         self.ports.lock().unwrap_or_else(PoisonError::into_inner).push(info);
         Ok(id)
@@ -351,8 +356,8 @@ impl<L: Locks> Host<L> {
         let mut frames = 0;
         let mut burst = Burst::new();
         let mut inputs = self.inputs.lock(cx);
-        let Inputs { receivers, feed } = &mut *inputs;
-        for receiver in receivers {
+        let Inputs { receivers, feed, seat } = &mut *inputs;
+        for receiver in receivers.iter_mut() {
             let n = receiver.half.rx_burst(&mut burst, self.burst, cx.now);
             if n > 0 {
                 frames += n;
@@ -368,6 +373,9 @@ impl<L: Locks> Host<L> {
         if let Some(feed) = feed {
             feed.work(&self.stack, cx);
         }
+        if let Some(seat) = seat {
+            frames += seat.take(&self.stack, cx, receivers);
+        }
         frames
     }
 
@@ -381,7 +389,7 @@ impl<L: Locks> Host<L> {
     pub fn wait_for_any(&self, until: Instant, also: &[BorrowedFd<'_>]) -> bool {
         let cx = self.cx();
         let mut inputs = self.inputs.lock(cx);
-        let receivers = &mut inputs.receivers;
+        let Inputs { receivers, seat, .. } = &mut *inputs;
         let must_poll = receivers.iter().any(|r| r.half.wait_fd().is_none() && !r.half.is_gone());
         let event = receivers.iter().filter_map(|r| r.half.next_event()).min().unwrap_or(Instant::NEVER);
         let restless = L::SHARED && self.isr.as_ref().is_some_and(Isr::is_restless);
@@ -395,7 +403,11 @@ impl<L: Locks> Host<L> {
         let mut fds = also.to_vec();
         fds.extend(live.filter_map(|r| r.half.wait_fd()));
         // A failing poll (a descriptor gone bad) costs one round; the port itself reports that it is gone.
-        let ready = dispatch::wait_readable(&fds, Some(timeout)).unwrap_or_default();
+        let sleep = || dispatch::wait_readable(&fds, Some(timeout)).unwrap_or_default();
+        let ready = match seat {
+            None => sleep(),
+            Some(seat) => seat.sleep(sleep).unwrap_or_default(),
+        };
         ready.into_iter().take(also.len()).any(|ready| ready)
     }
 
@@ -474,6 +486,16 @@ impl<L: Locks> Drive for Host<L> {
         self.quiet_until.store(quiet_until.nanos(), Ordering::Relaxed);
         Some(step.now)
     }
+}
+
+/// The MAC address of the `unit`-th iface of the host called `name`.
+pub(crate) fn mac_of(name: &str, unit: u16) -> Mac {
+    let hash = name
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    let [a, b, c, ..] = hash.to_be_bytes();
+    let [high, low] = unit.to_be_bytes();
+    Mac([0xb2, a, b, c, high, low])
 }
 
 /// The number at the end of an iface's name: 3 of `pg3`.

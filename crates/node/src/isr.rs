@@ -8,13 +8,18 @@
 //! [`Host::run_isr`]: crate::Host::run_isr
 //! [`Host::audit`]: crate::Host::audit
 
+mod died;
 mod host;
 #[cfg(test)]
 mod tests;
 
 use crate::config::HostConfig;
+use crate::split::{self, Steered, Strays};
 use crate::words;
 use buf::{Burst, Frame};
+pub use died::RESTARTS_MAX;
+
+use died::Died;
 use dispatch::netisr::{
     Caller, Config, Item, Items, Mode, Netisr, NetisrError, ProtoId, Protocol, ProtocolRow, Settings, Snapshot,
     WorkRow, Worker,
@@ -42,6 +47,16 @@ pub struct Received {
 
 impl Item for Received {}
 
+impl Received {
+    pub(crate) fn iface(&self) -> IfaceId {
+        self.iface
+    }
+
+    pub(crate) fn new(iface: IfaceId, frame: Frame) -> Received {
+        Received { iface, frame }
+    }
+}
+
 /// Why a host has no such netisr.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum IsrError {
@@ -51,30 +66,53 @@ pub enum IsrError {
          isr.workstreams = 1, which the host's own loop works on"
     )]
     Threads(usize),
+    /// Several stacks, and something else that a host of one has.
+    #[error("stacks = {stacks}: each of them has one thread and a queue: {what}")]
+    Split {
+        /// So many.
+        stacks: usize,
+        /// What is in the way.
+        what: &'static str,
+    },
     /// A core for threads that there are not.
     #[error("isr.bind: netisr has no thread of its own here: choose locks = 'light' and isr.workstreams")]
     Bind,
     /// A knob of netisr's, without one.
     #[error("{0}: the host has no workstreams: choose isr.workstreams when it is made")]
     None(String),
+    /// Its worker ended in a panic again and again: what comes for it waits, and is refused when its queue is full.
+    #[error("workstream {0}: its worker died more than {RESTARTS_MAX} times, and is not started again")]
+    Died(usize),
     /// What netisr itself refuses.
     #[error(transparent)]
     Netisr(#[from] NetisrError),
 }
 
 /// The protocols, by place. What is tagged or anything else goes as ether.
-const IP: usize = 0;
-const ARP: usize = 1;
-const ETHER: usize = 2;
-const IP6: usize = 3;
+pub(crate) const IP: usize = 0;
+pub(crate) const ARP: usize = 1;
+pub(crate) const ETHER: usize = 2;
+pub(crate) const IP6: usize = 3;
 /// How many.
-const CLASSES: usize = 4;
+pub(crate) const CLASSES: usize = 4;
 /// Their names and FreeBSD's numbers. IGMP is IP's here, and nobody listens to a routing socket: both have no queue.
 pub(crate) const PROTOCOLS: [(&str, u8); CLASSES] = [("ip", 1), ("arp", 4), ("ether", 5), ("ip6", 6)];
 
 /// May a host be made so, with locks for several threads or not?
 pub(crate) fn check(config: &HostConfig, shared: bool) -> Result<(), IsrError> {
     let isr = &config.isr;
+    if config.stacks > 1 {
+        let faults = [
+            (shared, "choose locks = 'up'"),
+            (config.threads > 1, "choose threads = 1"),
+            (isr.workstreams > 0, "isr.workstreams are as many as stacks; leave them out"),
+            (config.ifaces.is_empty(), "there is no port from which they get frames"),
+            (config.ifaces.iter().any(|iface| iface.tunnel.is_some()), "a tunnel is a host's of one stack"),
+        ];
+        let fault = faults.iter().find(|(is_so, _)| *is_so);
+        fault.map_or(Ok(()), |(_, what)| Err(IsrError::Split { stacks: config.stacks, what }))?;
+        return split::netisr(config, &Arc::default()).map(drop);
+    }
     if !shared && isr.workstreams > 1 {
         return Err(IsrError::Threads(isr.workstreams));
     }
@@ -88,15 +126,18 @@ pub(crate) fn check(config: &HostConfig, shared: bool) -> Result<(), IsrError> {
 }
 
 /// What is behind the Ethernet header.
-fn packet(received: &Received) -> &[u8] {
+pub(crate) fn packet(received: &Received) -> &[u8] {
     received.frame.bytes().get(wire::eth::HEADER_LEN..).unwrap_or_default()
+}
+
+/// A protocol with its name and number.
+pub(crate) fn named(at: usize) -> Protocol<Received> {
+    PROTOCOLS.get(at).map_or(Protocol::new("", 0), |(name, number)| Protocol::new(name, *number))
 }
 
 /// Netisr with its protocols, set as the configuration says.
 fn make(config: &HostConfig) -> Result<Arc<Netisr<Received>>, IsrError> {
     let key = config.seed.map_or_else(Key::random, Key::seeded);
-    let named =
-        |at: usize| PROTOCOLS.get(at).map_or(Protocol::new("", 0), |(name, number)| Protocol::new(name, *number));
     let protocols = vec![
         named(IP)
             .by_cpu(|received: &Received| rss::four(packet(received)).map(rss::bucket))
@@ -108,23 +149,42 @@ fn make(config: &HostConfig) -> Result<Arc<Netisr<Received>>, IsrError> {
             .by_cpu(|received: &Received| rss::six(packet(received)).map(rss::bucket))
             .by_flow(move |received| flow::six(key, packet(received))),
     ];
+    set_up(config, base(config, config.isr.workstreams), protocols)
+}
+
+/// What all of netisr has in common, with so many workstreams.
+pub(crate) fn base(config: &HostConfig, workstreams: usize) -> Config {
     let cores = dispatch::cores().max(1);
     let isr = &config.isr;
-    let netisr = Netisr::new(
-        Config {
-            workstreams: isr.workstreams,
-            max_workstreams: WORKSTREAMS_MAX,
-            max_qlimit: isr.max_qlimit,
-            default_qlimit: Config::default().default_qlimit.min(isr.max_qlimit),
-            bound: isr.bind,
-            cpus: if isr.bind { (0..isr.workstreams).map(|at| at % cores).collect() } else { Vec::new() },
-            looks: isr.looks,
-            ..Config::default()
-        },
-        protocols,
-    )?;
+    Config {
+        workstreams,
+        max_workstreams: WORKSTREAMS_MAX,
+        max_qlimit: isr.max_qlimit,
+        default_qlimit: Config::default().default_qlimit.min(isr.max_qlimit),
+        bound: isr.bind,
+        cpus: if isr.bind { (0..workstreams).map(|at| at % cores).collect() } else { Vec::new() },
+        looks: isr.looks,
+        ..Config::default()
+    }
+}
+
+/// Netisr of `protocols`, with its knobs as the configuration has them.
+pub(crate) fn set_up(
+    config: &HostConfig,
+    base: Config,
+    protocols: Vec<Protocol<Received>>,
+) -> Result<Arc<Netisr<Received>>, IsrError> {
+    let netisr = Netisr::new(base, protocols)?;
     config.sysctl.iter().try_for_each(|(name, value)| words::isr::set(Some(&netisr), name, *value))?;
     Ok(netisr)
+}
+
+/// Which stack of a split host's it is, and what its steerer has done.
+#[derive(Debug)]
+pub(crate) struct SeatOf {
+    pub(crate) at: usize,
+    pub(crate) steered: Arc<Steered>,
+    pub(crate) strays: Arc<Strays>,
 }
 
 /// What all of a host's threads see of its netisr.
@@ -133,6 +193,9 @@ pub(crate) struct Isr {
     pub(crate) netisr: Arc<Netisr<Received>>,
     /// What workers had done when the host's own loop slept last.
     seen: AtomicU64,
+    /// Of a split host's stack: which, and what its steerer has done. The netisr is all stacks', and what waits in it is not this host's yet.
+    pub(crate) seat: Option<SeatOf>,
+    pub(crate) died: Died,
 }
 
 impl Isr {
@@ -144,7 +207,12 @@ impl Isr {
         }
         let netisr = make(config)?;
         let feed = Feed::new(&netisr)?;
-        Ok(Some((Isr { netisr, seen: AtomicU64::new(0) }, feed)))
+        Ok(Some((Isr { netisr, seen: AtomicU64::new(0), seat: None, died: Died::default() }, feed)))
+    }
+
+    /// Of stack `at` of a split host.
+    pub(crate) fn of_seat(netisr: Arc<Netisr<Received>>, seat: SeatOf) -> Isr {
+        Isr { netisr, seen: AtomicU64::new(0), seat: Some(seat), died: Died::default() }
     }
 
     /// Have workers taken frames through the stack since the host asked last, or do some wait for them?
@@ -168,9 +236,8 @@ pub(crate) struct Feed {
 
 impl Feed {
     fn new(netisr: &Arc<Netisr<Received>>) -> Result<Feed, NetisrError> {
-        let id = |at: usize| netisr.protocol(PROTOCOLS.get(at).map_or("", |(name, _)| name));
         let own = (0..netisr.workstreams()).map(|at| netisr.worker(at)).collect::<Result<_, _>>()?;
-        let protocols = [id(IP)?, id(ARP)?, id(ETHER)?, id(IP6)?];
+        let protocols = ids(netisr)?;
         Ok(Feed { caller: netisr.caller(0)?, protocols, own, lists: Default::default() })
     }
 
@@ -225,9 +292,15 @@ impl Feed {
     }
 }
 
+/// The protocols, by place.
+pub(crate) fn ids(netisr: &Netisr<Received>) -> Result<[ProtoId; CLASSES], NetisrError> {
+    let id = |at: usize| netisr.protocol(PROTOCOLS.get(at).map_or("", |(name, _)| name));
+    Ok([id(IP)?, id(ARP)?, id(ETHER)?, id(IP6)?])
+}
+
 /// The protocol that a frame is counted as.
 #[inline(always)]
-fn class_of(frame: &Frame) -> usize {
+pub(crate) fn class_of(frame: &Frame) -> usize {
     match Header::parse(frame.bytes()).map(|header| header.ethertype) {
         Ok(EtherType::IPV4) => IP,
         Ok(EtherType::ARP) => ARP,
@@ -238,17 +311,22 @@ fn class_of(frame: &Frame) -> usize {
 
 /// Gives `items` to the stack, in bursts of one iface.
 pub(crate) fn take_through<L: Locks>(stack: &Stack<L>, cx: Cx, items: &mut Items<'_, Received>) {
+    in_bursts(items, |iface, burst| stack.input(cx, iface, burst));
+}
+
+/// Gives `items` to `take`, in bursts of one iface.
+pub(crate) fn in_bursts(items: &mut Items<'_, Received>, mut take: impl FnMut(IfaceId, &mut Burst)) {
     let (mut burst, mut from) = (Burst::new(), None);
     for Received { iface, frame } in items {
         match from {
-            Some(before) if before != iface => stack.input(cx, before, &mut burst),
+            Some(before) if before != iface => take(before, &mut burst),
             _ => {}
         }
         from = Some(iface);
         drop(burst.push(frame)); // items are 256 at most: there is room
     }
     if let Some(iface) = from {
-        stack.input(cx, iface, &mut burst);
+        take(iface, &mut burst);
     }
 }
 
@@ -260,7 +338,8 @@ pub(crate) fn snapshot<L: Locks>(host: &crate::Host<L>) -> Snapshot {
         None => of_loop(host),
     };
     let own = host.stack.loop_use(host.cx());
-    if let Some(row) = snapshot.row(0, "ip") {
+    let at = host.isr.as_ref().and_then(|isr| isr.seat.as_ref()).map_or(0, |seat| seat.at);
+    if let Some(row) = snapshot.row(at, "ip") {
         row.len += own.len;
         row.watermark = row.watermark.max(own.watermark);
         row.qdrops += own.dropped;

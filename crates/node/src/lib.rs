@@ -19,6 +19,7 @@ pub mod isr;
 pub mod ledgers;
 pub mod run;
 pub mod service;
+mod split;
 pub mod switch;
 pub mod topology;
 mod tunnel;

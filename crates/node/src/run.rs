@@ -7,6 +7,7 @@ mod build;
 mod programs;
 mod up;
 
+pub(crate) use build::build_seated;
 pub use build::{BuildError, build};
 pub use programs::{NoPrograms, Program, Programs};
 pub use up::{Event, Outcome, UpError, end, up, up_network, up_with};

@@ -38,7 +38,9 @@ use buf::{Pool, PoolConfig, PoolError, PoolLocks};
 use clock::Clock;
 use dispatch::dataflow::{self, Dataflow, dataflow};
 use dispatch::polling::{Knobs, Taken};
-use exchange::{Arrivals, Call, Outbox};
+pub(crate) use exchange::Call;
+
+use exchange::{Arrivals, Outbox};
 use lane::{Common, Role};
 use members::{Members, Seat};
 use news::Newswire;

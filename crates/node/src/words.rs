@@ -26,7 +26,7 @@ mod tests;
 pub(crate) mod tunnel;
 mod why;
 
-pub(crate) use audit::{port_imbalance, to_text as audit_text};
+pub(crate) use audit::{of as audit_of, port_imbalance, to_text as audit_text};
 pub use error::WordError;
 pub use nearest::nearest;
 pub(crate) use sysctl::{apply as apply_knob, check as check_knob, names as knob_names};

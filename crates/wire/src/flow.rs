@@ -3,6 +3,8 @@
 //! What receive-side scaling hashes: addresses and, where both fragments and options are absent, L4 ports. The key makes it a number that a
 //! stranger cannot work out, so that he cannot have all flows meet in one place.
 
+pub mod whose;
+
 use crate::eth::{self, EtherType};
 use crate::hash::Key;
 use crate::{Proto, ip4, ip6, vlan};

@@ -11,6 +11,7 @@
 
 use crate::checksum::{self, Kind, Partial};
 use crate::filter::Filter;
+use crate::flow::whose::{Fragments, flow, peer};
 use crate::{Malformed, Proto, arp, bpdu, dissect as dissector, eth, etherip, gre, gso, icmp4, igmp, ip4, ip6, mld};
 use crate::{tcp, udp, vlan, vxlan};
 use std::fmt::Write;
@@ -26,6 +27,19 @@ pub fn frame(data: &[u8]) {
         after_eth(&data[eth::HEADER_LEN..]);
     }
     after_eth(data);
+    whose(data);
+}
+
+/// Whose it is, as a packet of either version: the same each time, and where it is said who is at the other end a conversation is known too.
+fn whose(data: &[u8]) {
+    let _ = crate::flow::whose::is_for_all(data);
+    let (key, mut fragments) = (crate::hash::Key::seeded(1), Fragments::default());
+    for from in [0, eth::HEADER_LEN] {
+        let packet = data.get(from..).unwrap_or_default();
+        let of = flow(key, packet, &mut fragments);
+        assert_eq!(flow(key, packet, &mut fragments), of);
+        assert_eq!(peer(key, packet).is_some(), of.is_some());
+    }
 }
 
 /// All that may follow an Ethernet header, whatever its EtherType said.

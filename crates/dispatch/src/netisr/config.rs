@@ -148,6 +148,8 @@ pub struct Config {
     pub max_workstreams: usize,
     /// The mode at the start.
     pub mode: Mode,
+    /// The only mode there can be: callers are not where the work can be done.
+    pub only: Option<Mode>,
     /// How many items may wait where a protocol says nothing.
     pub default_qlimit: usize,
     /// How many may wait at most, whoever asks.
@@ -166,6 +168,7 @@ impl Default for Config {
             workstreams: 1,
             max_workstreams: WORKSTREAMS_MAX,
             mode: Mode::default(),
+            only: None,
             default_qlimit: QLIMIT_DEFAULT,
             max_qlimit: QLIMIT_MAX,
             bound: false,
@@ -186,12 +189,14 @@ impl Config {
             return Err(NetisrError::Protocols { asked: protocols.len() });
         }
         self.check_limit(self.default_qlimit)?;
+        self.check_mode(self.mode)?;
         for (at, protocol) in protocols.iter().enumerate() {
             let same = |other: &Protocol<T>| other.name == protocol.name || other.number == protocol.number;
             if protocols.iter().take(at).any(same) {
                 return Err(NetisrError::Twice { protocol: protocol.name });
             }
             self.check_limit(protocol.qlimit.unwrap_or(0))?;
+            protocol.dispatch.map_or(Ok(()), |mode| self.check_mode(mode))?;
             protocol.check_policy(protocol.policy)?;
         }
         Ok(())
@@ -200,6 +205,11 @@ impl Config {
     pub(super) fn check_limit(&self, asked: usize) -> Result<(), NetisrError> {
         let most = self.max_qlimit;
         if asked > most { Err(NetisrError::Limit { asked, most }) } else { Ok(()) }
+    }
+
+    pub(super) fn check_mode(&self, asked: Mode) -> Result<(), NetisrError> {
+        let other = self.only.filter(|only| *only != asked);
+        other.map_or(Ok(()), |only| Err(NetisrError::OtherMode { only }))
     }
 
     pub(super) fn cpu(&self, workstream: usize) -> usize {

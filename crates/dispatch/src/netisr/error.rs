@@ -10,6 +10,11 @@ pub enum NetisrError {
     UnknownMode(String),
     /// `default` names the mode of all protocols, and so it cannot be that mode (FreeBSD: EINVAL).
     DefaultGlobally,
+    /// There is one mode here, and it was not this one ([`Config::only`](super::Config::only)).
+    OtherMode {
+        /// That one.
+        only: Mode,
+    },
     /// No policy's word.
     UnknownPolicy(String),
     /// By the protocol's own answer, of a protocol that has none: no workstream would be named.
@@ -61,6 +66,9 @@ impl fmt::Display for NetisrError {
             NetisrError::UnknownMode(word) => write!(f, "unknown mode '{word}': expected {}", Mode::WORDS),
             NetisrError::DefaultGlobally => {
                 write!(f, "'default' is for one protocol: what all have is {} (EINVAL)", Mode::WORDS)
+            }
+            NetisrError::OtherMode { only } => {
+                write!(f, "frames come from a thread that may not do the work: the mode is {only} (EINVAL)")
             }
             NetisrError::UnknownPolicy(word) => write!(f, "unknown policy '{word}': expected {}", Policy::WORDS),
             NetisrError::PolicyUnanswered { protocol } => {

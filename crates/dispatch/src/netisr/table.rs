@@ -96,6 +96,8 @@ pub struct Snapshot {
     pub wakeups: u64,
     /// Times that a worker slept.
     pub sleeps: u64,
+    /// Times that a worker's work ended in a panic and was begun again.
+    pub restarts: u64,
 }
 
 impl Snapshot {

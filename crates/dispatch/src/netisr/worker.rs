@@ -109,9 +109,26 @@ impl<T: Item> Worker<T> {
 
     /// Works until nothing waits, what comes meanwhile as well; says how many items that were. Never sleeps.
     pub fn turn(&mut self, work: &mut impl Work<T>) -> usize {
+        self.take(usize::MAX, work)
+    }
+
+    /// The same of what waits now: each queue is moved out once. For a worker whose thread has other work too, which nobody who brings more
+    /// and more may keep it from.
+    pub fn round(&mut self, work: &mut impl Work<T>) -> usize {
+        self.take(self.isr.protocols.len(), work)
+    }
+
+    /// Works on `most` queues at most.
+    #[inline]
+    fn take(&mut self, most: usize, work: &mut impl Work<T>) -> usize {
         let Some(stream) = self.isr.streams.get(self.at).filter(|stream| stream.start()) else { return 0 };
         let mut worked = 0;
-        while let Some(at) = stream.next(&mut self.local) {
+        for taken in 0.. {
+            if taken == most {
+                stream.pause();
+                break;
+            }
+            let Some(at) = stream.next(&mut self.local) else { break };
             self.protocol = ProtoId(at as u8);
             let counts = self.counts.at(at);
             counts.taken.add(self.local.len() as u64);

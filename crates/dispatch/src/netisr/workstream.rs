@@ -5,6 +5,7 @@
 //!  put           -> scheduled   stays          stays          stays
 //!  start                        -> running                    stays: who dispatches will schedule
 //!  next, empty                                 -> idle
+//!  pause                                       -> idle, or scheduled if something waits
 //!  begin         -> dispatching no             no             no
 //!  end                                                        -> idle, or scheduled if something waits
 //! ```
@@ -92,6 +93,7 @@ struct State<T> {
     sleeping: bool,
     wakeups: u64,
     sleeps: u64,
+    restarts: u64,
 }
 
 impl<T> State<T> {
@@ -128,6 +130,7 @@ impl<T> Workstream<T> {
             sleeping: false,
             wakeups: 0,
             sleeps: 0,
+            restarts: 0,
         };
         Workstream { state: Mutex::new(state), scheduled: AtomicBool::new(false), bell: Condvar::new() }
     }
@@ -212,6 +215,15 @@ impl<T> Workstream<T> {
         Some(protocol)
     }
 
+    /// The worker leaves its turn before nothing waits: what does is there for its next one.
+    pub fn pause(&self) {
+        let mut state = self.state();
+        if state.turn == Turn::Running {
+            state.turn = Turn::Idle;
+        }
+        self.settle(state);
+    }
+
     /// The worker has gone, and this it had not begun: `items` of `protocol` go back in front.
     pub fn release(&self, protocol: usize, items: &mut List<T>) {
         let mut state = self.state();
@@ -273,6 +285,23 @@ impl<T> Workstream<T> {
     pub fn level(&self, protocol: usize) -> Level {
         let state = self.state();
         state.queues.get(protocol).map(|queue| Level { len: queue.items.len(), ..queue.level }).unwrap_or_default()
+    }
+
+    /// Does anything wait?
+    pub fn has_waiting(&self) -> bool {
+        self.state().pending != 0
+    }
+
+    /// Its work is begun again; says how often by now.
+    pub fn note_restart(&self) -> u64 {
+        let mut state = self.state();
+        state.restarts += 1;
+        state.restarts
+    }
+
+    /// How often it was.
+    pub fn restarts(&self) -> u64 {
+        self.state().restarts
     }
 
     /// How often its worker was woken, and slept.

@@ -50,6 +50,11 @@ impl<L: Locks> Stack<L> {
         }
     }
 
+    /// Frames that came from ports, as the calling thread has counted them.
+    pub fn received_here(&self, cx: Cx) -> u64 {
+        self.count(cx).audit.received.get()
+    }
+
     /// Ends frames that a port gave and that are not taken in, for `why`: as received, and dropped.
     pub fn refuse(&self, cx: Cx, frames: impl IntoIterator<Item = Frame>, why: DropReason) {
         let counters = self.count(cx);

@@ -105,11 +105,11 @@ pub fn read_network(text: &str, file: &str) -> Result<Network, ConfigError> {
         }
         for (table, span) in source.tables(value, "host")? {
             let host = source.host(table, hosts.len())?;
-            let clash = hosts.iter().any(|other| other.name == host.name);
+            let clash = hosts.iter().any(|other| other.is_called_as(&host));
             let fault = if clash { Err(format!("there are two hosts called '{}'", host.name)) } else { host.check() };
             fault.map_err(|what| source.error(Some(span.clone()), what))?;
-            if hosts.len() >= HOSTS_MAX {
-                return Err(source.error(Some(span), format!("more than {HOSTS_MAX} hosts")));
+            if hosts.iter().map(|host| host.stacks).sum::<usize>() + host.stacks > HOSTS_MAX {
+                return Err(source.error(Some(span), format!("more than {HOSTS_MAX} hosts, or stacks of them")));
             }
             spans.push((host.name.clone(), span));
             hosts.push(host);

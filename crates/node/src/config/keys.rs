@@ -115,6 +115,11 @@ pub const HOST: &[Key<HostConfig>] = &[
         let known = v.text().filter(|word| matches!(*word, "up" | "light" | "heavy")).map(str::to_string);
         put(&mut c.locks, known.ok_or_else(|| "expected up, light or heavy".to_string()))
     }),
+    key(
+        "stacks",
+        "Stacks that it is made of, a thread each: every flow is one's; 1 or more, with locks = 'up'.",
+        |c, v| put(&mut c.stacks, number(v, 1, isr::WORKSTREAMS_MAX as i64)),
+    ),
     key("threads", "Threads that enter it; more than one needs locks.", |c, v| put(&mut c.threads, number(v, 1, 32))),
     key("core", "The core its thread is pinned to.", |c, v| put(&mut c.core, number(v, 0, 1023).map(Some))),
     key("context", "How the current context is found: register, inline or call.", |c, v| {

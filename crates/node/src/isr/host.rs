@@ -1,12 +1,14 @@
 //! What a host does about its netisr: gets it, lends its threads to it, counts what waits in it, ends it.
 
-use super::{Isr, IsrError, Received, take_through};
+use super::died::Hand;
+use super::{Isr, IsrError, RESTARTS_MAX, Received, take_through};
 use crate::Host;
 use crate::config::HostConfig;
 use dispatch::netisr::{Items, ProtoId, Snapshot};
 use inet::counters::AuditReport;
 use lock::Locks;
 use stats::{DropReason, Entry};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 impl<L: Locks> Host<L> {
     /// Gives the host netisr, as `config` says; without workstreams it stays as it is: who took frames takes them through the stack.
@@ -25,20 +27,40 @@ impl<L: Locks> Host<L> {
         if L::SHARED { self.isr.as_ref().map_or(0, |isr| isr.netisr.workstreams()) } else { 0 }
     }
 
-    /// Does the work of workstream `at` on the calling thread, until [`Host::finish_isr`].
+    /// Does the work of workstream `at` on the calling thread, until [`Host::finish_isr`]. Work that ends in a panic is begun again, with the
+    /// rest of its queue; what it had in hand is lost, and counted (where panics unwind: the shipped program aborts, decision 19).
     ///
     /// # Errors
-    /// [`IsrError::Netisr`]: there is no such workstream, or another thread does its work.
+    /// [`IsrError::Netisr`]: there is no such workstream, or another thread does its work; [`IsrError::Died`], too often.
     pub fn run_isr(&self, at: usize) -> Result<(), IsrError> {
-        let Some(isr) = &self.isr else { return Ok(()) };
+        let Some(isr) = self.isr.as_ref().filter(|isr| isr.seat.is_none()) else { return Ok(()) };
         self.release_isr(at);
+        loop {
+            let (hand, ended) = (Hand::default(), buf::unwound());
+            // What the stack's locks guard is left as the panic found it: each is let go of, and who comes next goes on.
+            let life = catch_unwind(AssertUnwindSafe(|| self.work_isr(isr, at, &hand)));
+            if let Ok(done) = life {
+                return done;
+            }
+            isr.died.note(&hand, self.stack.received_here(self.cx()), buf::unwound() - ended);
+            if isr.netisr.note_restart(at) > RESTARTS_MAX {
+                return Err(IsrError::Died(at));
+            }
+        }
+    }
+
+    /// One life of a worker.
+    fn work_isr(&self, isr: &Isr, at: usize, hand: &Hand) -> Result<(), IsrError> {
         let mut worker = isr.netisr.worker(at)?;
         // What this thread's turn at the stack's own queues has put into them again, or who did this work before has left there: no other
         // looks before the loop's next tick.
         let mut waits = true;
         loop {
             let worked = worker.turn(&mut |_: ProtoId, items: &mut Items<'_, Received>| {
-                take_through(&self.stack, self.cx(), items);
+                let cx = self.cx();
+                hand.take(items.len(), self.stack.received_here(cx));
+                take_through(&self.stack, cx, items);
+                hand.empty();
             });
             if worked > 0 || waits {
                 if worked == 0 {
@@ -73,14 +95,19 @@ impl<L: Locks> Host<L> {
 
     /// Frames that wait in netisr's queues.
     pub fn isr_held(&self) -> u64 {
-        self.isr.as_ref().map_or(0, |isr| isr.netisr.held())
+        self.own_isr().map_or(0, |isr| isr.netisr.held())
+    }
+
+    /// Its netisr, where what waits in it is this host's.
+    fn own_isr(&self) -> Option<&Isr> {
+        self.isr.as_ref().filter(|isr| isr.seat.is_none())
     }
 
     /// The balance of frames: the stack's, and before it what waits in netisr's queues, and what a worker had in hand that died.
     pub fn audit(&self) -> AuditReport {
-        let (waiting, lost) = (self.isr_held(), self.isr.as_ref().map_or(0, |isr| isr.netisr.audit().lost));
+        let (waiting, (unseen, lost)) = (self.isr_held(), self.isr_lost());
         let mut report = self.stack.audit(self.cx());
-        report.received += waiting + lost;
+        report.received += waiting + unseen;
         report.held += waiting;
         report.dropped += lost;
         if lost > 0 {
@@ -90,9 +117,14 @@ impl<L: Locks> Host<L> {
         report
     }
 
+    /// Frames that ended in the hands of workers: those that the stack had not counted as received, and all.
+    pub(crate) fn isr_lost(&self) -> (u64, u64) {
+        self.own_isr().map_or((0, 0), |isr| isr.died.balance(isr.netisr.audit().lost))
+    }
+
     /// Ends everything still queued: the host is going away. The audit then holds with nothing held.
     pub fn shutdown(&self) {
-        if let Some(isr) = &self.isr {
+        if let Some(isr) = self.own_isr() {
             isr.netisr.stop();
             let mut waiting = Vec::new();
             isr.netisr.drain(|_, received| waiting.push(received.frame));

@@ -1,13 +1,15 @@
 //! From a configuration to a host: pool, ifaces, routes, neighbors, in this order.
 
 use crate::Host;
-use crate::config::HostConfig;
+use crate::config::{HostConfig, IfaceConfig};
 use crate::host::AddPortError;
 use crate::isr::IsrError;
+use crate::split::{self, Seat};
 use crate::topology::Topology;
 use crate::words;
 use clock::Clock;
-use lock::Locks;
+use inet::iface::IfaceId;
+use lock::{Locks, Up};
 use port::Pairs;
 use std::sync::Arc;
 
@@ -32,6 +34,14 @@ pub enum BuildError {
         host: String,
         /// Why.
         why: IsrError,
+    },
+    /// Of a split host: what its stacks have in common.
+    #[error("{host}: {why}")]
+    Split {
+        /// The host.
+        host: String,
+        /// Why.
+        why: split::OpenError,
     },
     /// One of its ports.
     #[error("{host}: {port}: {why}")]
@@ -72,15 +82,44 @@ pub enum BuildError {
 /// # Errors
 /// [`BuildError`].
 pub fn build<L: Locks>(config: &HostConfig, pairs: &Pairs, clock: Clock) -> Result<Host<L>, BuildError> {
+    if config.stacks > 1 {
+        let why =
+            format!("host {}: stacks = {}: this is one host; 'linerate up' runs such", config.name, config.stacks);
+        return Err(BuildError::Config(why));
+    }
+    build_with(config, pairs, clock, |host, _, iface| host.add_port(iface, pairs))
+}
+
+/// One stack of a split host, with the ports that its steerer has for it.
+pub(crate) fn build_seated(
+    config: &HostConfig,
+    pairs: &Pairs,
+    clock: Clock,
+    mut seat: Seat,
+) -> Result<Host<Up>, BuildError> {
+    let mut host = build_with(config, pairs, clock, |host, at, iface| match seat.take_port(at) {
+        Some((name, mac, port)) => host.attach(&name, mac, port, iface),
+        None => Err(AddPortError::TooMany), // as many as ifaces
+    })?;
+    host.take_seat(seat);
+    Ok(host)
+}
+
+fn build_with<L: Locks>(
+    config: &HostConfig,
+    pairs: &Pairs,
+    clock: Clock,
+    mut add: impl FnMut(&Host<L>, usize, &IfaceConfig) -> Result<IfaceId, AddPortError>,
+) -> Result<Host<L>, BuildError> {
     config.check().map_err(BuildError::Config)?;
     let name = || config.name.clone();
     let mut host = Host::<L>::new(config, clock).map_err(|why| BuildError::Pool { host: name(), why })?;
     host.set_topology(Arc::new(Topology::of(std::slice::from_ref(config))));
     host.set_isr(config).map_err(|why| BuildError::Isr { host: name(), why })?;
-    for iface in &config.ifaces {
+    for (at, iface) in config.ifaces.iter().enumerate() {
         let added = match iface.tunnel {
             Some(kind) => host.configure_tunnel(iface, kind),
-            None => host.add_port(iface, pairs),
+            None => add(&host, at, iface),
         };
         let failed = |why| BuildError::Port { host: name(), port: iface.port.clone(), why: Box::new(why) };
         let id = added.map_err(failed)?;

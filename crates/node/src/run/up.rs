@@ -1,11 +1,12 @@
 //! N hosts of one file in one process, a pinned thread each, from their start to the audit at their end.
 
 use super::programs::Running;
-use super::{BuildError, IDLE, NoPrograms, Programs, Runner, build};
+use super::{BuildError, IDLE, NoPrograms, Programs, Runner, build, build_seated};
 use crate::Host;
 use crate::config::{HostConfig, Network, ServiceConfig, SwitchFile};
 use crate::control::Server;
 use crate::service::{LONGEST, Service};
+use crate::split::{self, Seat, Steerer};
 use crate::switch::Switch;
 use crate::switch::node::NodeError;
 use crate::topology::Topology;
@@ -153,7 +154,7 @@ pub fn up_network<P: Programs + 'static>(
     let (hosts, end) = (AtomicUsize::new(configs.len()), AtomicBool::new(false));
     let shared = Arc::new(Shared { pairs: Arc::default(), topology, programs, hosts, end });
     let (say, said) = channel();
-    let nodes = configs.len() + switches.len();
+    let nodes = configs.iter().map(|config| config.stacks.max(1)).sum::<usize>() + switches.len();
     let mut threads = Vec::new();
     let mut failed = None;
     for config in configs {
@@ -170,7 +171,7 @@ pub fn up_network<P: Programs + 'static>(
     }
     for file in switches {
         let (name, shared, say) = (file.name.clone(), shared.clone(), say.clone());
-        match dispatch::spawn_worker(&name, None, move |_| switch(&file, &shared, &say)) {
+        match dispatch::spawn_worker(&name, None, move |_| switch(&file, &shared, &say).into_iter().collect()) {
             Ok(thread) => threads.push((name, thread)),
             Err(why) => failed = Some(UpError::Thread { host: name, why: why.to_string() }),
         }
@@ -234,20 +235,88 @@ fn live<P: Programs>(
     pin: Option<io::Error>,
     shared: &Shared<P>,
     say: &Sender<Said>,
-) -> Option<Outcome> {
+) -> Vec<Outcome> {
     if let (Some(why), Some(core)) = (pin, config.core) {
         let text = format!("{}: not on core {core}: {why}; it runs where it may", config.name);
         let _ = say.send(Said::Notice(text)); // nobody listens only when all is over
     }
     let lived = match config.locks.as_str() {
-        "light" => live_shared::<Light, P>(config, shared, say),
-        "heavy" => live_shared::<Heavy, P>(config, shared, say),
+        _ if config.stacks > 1 => live_split(config, shared, say),
+        "light" => live_shared::<Light, P>(config, shared, say).map(|outcome| vec![outcome]),
+        "heavy" => live_shared::<Heavy, P>(config, shared, say).map(|outcome| vec![outcome]),
         _ => prepare::<Up, P>(config, shared).and_then(|host| {
             let runner = runner(config, &host, &config.services)?;
-            run(config, &host, runner, shared, say)
+            run(config, &host, runner, shared, say).map(|outcome| vec![outcome])
         }),
     };
-    lived.map_err(|why| say.send(Said::Failed(why))).ok()
+    lived.map_err(|why| say.send(Said::Failed(why))).unwrap_or_default()
+}
+
+/// A split host: this thread is the steerer's, and each stack has one of its own.
+fn live_split<P: Programs>(
+    config: &HostConfig,
+    shared: &Shared<P>,
+    say: &Sender<Said>,
+) -> Result<Vec<Outcome>, UpError> {
+    let fault = |why| BuildError::Split { host: config.name.clone(), why };
+    let (mut steerer, seats) = Steerer::open(config, &shared.pairs, Clock::live(config.clock)).map_err(fault)?;
+    let (parts, living) = (split::parts(config), AtomicUsize::new(seats.len()));
+    let mut outcomes = std::thread::scope(|scope| {
+        let mut threads = Vec::new();
+        let mut failed = None;
+        for (part, seat) in parts.iter().zip(seats) {
+            let end = Ends(&living);
+            let live = move || {
+                let _end = end;
+                live_seated(part, seat, shared, say).map_err(|why| say.send(Said::Failed(why))).ok()
+            };
+            match dispatch::spawn_scoped(scope, &part.name, live) {
+                Ok(thread) => threads.push((part.name.clone(), thread)),
+                Err(why) => failed = Some(UpError::Thread { host: part.name.clone(), why: why.to_string() }),
+            }
+        }
+        let is_over = || shared.is_over() || failed.is_some();
+        if failed.is_some() {
+            shared.end.store(true, Ordering::Relaxed);
+        }
+        steerer.run(is_over, || living.load(Ordering::Acquire) == 0);
+        let mut outcomes = Vec::new();
+        for (host, thread) in threads {
+            match thread.join() {
+                Ok(outcome) => outcomes.extend(outcome),
+                Err(_) => failed = Some(UpError::Thread { host, why: "it panicked".to_string() }),
+            }
+        }
+        failed.map_or(Ok(outcomes), Err)
+    })?;
+    outcomes.push(steerer.end());
+    Ok(outcomes)
+}
+
+/// One less is living when it is dropped.
+struct Ends<'a>(&'a AtomicUsize);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// The thread of one stack of a split host.
+fn live_seated<P: Programs>(
+    part: &HostConfig,
+    seat: Seat,
+    shared: &Shared<P>,
+    say: &Sender<Said>,
+) -> Result<Outcome, UpError> {
+    if let Some((core, Err(why))) = part.core.map(|core| (core, dispatch::pin_to_core(core))) {
+        let text = format!("{}: not on core {core}: {why}; it runs where it may", part.name);
+        let _ = say.send(Said::Notice(text)); // nobody listens only when all is over
+    }
+    let mut host = build_seated(part, &shared.pairs, Clock::live(part.clock), seat)?;
+    host.set_topology(shared.topology.clone());
+    let runner = runner(part, &host, &part.services)?;
+    run(part, &host, runner, shared, say)
 }
 
 /// A host that may have more threads: those serve and do netisr's work, the first moves the frames.

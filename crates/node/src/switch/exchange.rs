@@ -63,6 +63,11 @@ impl Call {
         self.0.bell.wake(|| self.0.ring());
     }
 
+    /// What is readable when somebody has rung.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.0.reader.as_fd()
+    }
+
     /// Sleeps by `sleep`, which is to watch the descriptor that it is given, unless `stay` finds something to do once nobody can miss that
     /// the lane sleeps.
     pub fn sleep<'a, R>(&'a self, stay: impl FnOnce() -> bool, sleep: impl FnOnce(BorrowedFd<'a>) -> R) -> Option<R> {

@@ -34,15 +34,19 @@ fn to_json<L: Locks>(host: &Host<L>, report: &AuditReport) -> Value {
 }
 
 pub(crate) fn to_text<L: Locks>(host: &Host<L>, report: &AuditReport) -> String {
+    of(&host.stack.name, report, port_imbalance(host, report))
+}
+
+/// The balance of whoever is called `name`, and what his ports say less what he says.
+pub(crate) fn of(name: &str, report: &AuditReport, (rx, tx): (i64, i64)) -> String {
     let AuditReport { received, made, sent, consumed, held, dropped, .. } = report;
-    let mut out = format!("{}:\n", host.stack.name);
+    let mut out = format!("{name}:\n");
     out += &format!("\tin       {:>12}  received {received}, made {made}\n", received + made);
     out += &format!("\tout      {:>12}  sent {sent}, consumed {consumed}\n", sent + consumed);
     out += &format!("\theld     {held:>12}\n\tdropped  {dropped:>12}\n");
     for entry in &report.reasons {
         out += &format!("\t         {:>12}  {}: {}\n", entry.value, entry.name, entry.sentence);
     }
-    let (rx, tx) = port_imbalance(host, report);
     out += &format!("\timbalance {:>11}", report.imbalance());
     if (rx, tx) != (0, 0) {
         out += &format!("  ports: {rx} received, {tx} sent");

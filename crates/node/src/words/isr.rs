@@ -3,9 +3,11 @@
 use super::{Ctl, WordError};
 use crate::Host;
 use crate::isr::{self, IsrError, Received};
+use crate::split;
 use dispatch::netisr::{Mode, Netisr, NetisrError, Policy, ProtocolRow, Settings, WorkRow};
 use lock::Locks;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
+use stats::Entry;
 
 /// The global mode; as netisr2005 called it, and as it was called before.
 const DISPATCH: &str = "net.isr.dispatch";
@@ -23,7 +25,10 @@ const KNOBS: &[(&str, &str)] = &[
     (ENABLE, "The oldest name of net.isr.direct."),
     (LIMIT, "How many frames of a protocol may wait in a workstream."),
     ("net.isr.proto.ip.dispatch", "For IPv4 alone: default (as all), direct, hybrid or deferred."),
-    ("net.isr.proto.ip.policy", "How IPv4's workstreams are chosen: source, flow, or cpu: as a card with RSS would."),
+    (
+        "net.isr.proto.ip.policy",
+        "How IPv4's workstreams are chosen: source, flow, or cpu: as a card with RSS would (of a split host: by the peer's address).",
+    ),
     ("net.isr.proto.ip.qlimit", "How many frames of IPv4 may wait in a workstream."),
     ("net.isr.proto.arp.dispatch", "For ARP alone: default (as all), direct, hybrid or deferred."),
     ("net.isr.proto.arp.policy", "How ARP's workstreams are chosen: source, or flow."),
@@ -32,7 +37,10 @@ const KNOBS: &[(&str, &str)] = &[
     ("net.isr.proto.ether.policy", "How the workstreams of all other frames are chosen: source, or flow."),
     ("net.isr.proto.ether.qlimit", "How many of all other frames may wait in a workstream."),
     ("net.isr.proto.ip6.dispatch", "For IPv6 alone: default (as all), direct, hybrid or deferred."),
-    ("net.isr.proto.ip6.policy", "How IPv6's workstreams are chosen: source, flow, or cpu: as a card with RSS would."),
+    (
+        "net.isr.proto.ip6.policy",
+        "How IPv6's workstreams are chosen: source, flow, or cpu: as a card with RSS would (of a split host: by the peer's address).",
+    ),
     ("net.isr.proto.ip6.qlimit", "How many frames of IPv6 may wait in a workstream."),
 ];
 
@@ -112,6 +120,12 @@ pub(crate) fn set(netisr: Option<&Netisr<Received>>, name: &str, value: i64) -> 
         return if is_so { Ok(()) } else { Err(IsrError::None(name.to_string())) };
     };
     let limit = usize::try_from(value).unwrap_or(usize::MAX);
+    let asks = match about {
+        About::Mode | About::OwnMode(_) => mode,
+        About::Direct if value == 1 => Some(Mode::Direct),
+        _ => None,
+    };
+    asks.map_or(Ok(()), |mode| netisr.check_mode(mode))?;
     match about {
         About::Mode => netisr.set_mode(mode.unwrap_or_default()),
         About::Direct if value == 1 => netisr.set_mode(Mode::Direct),
@@ -163,17 +177,29 @@ pub(super) fn shown<L: Locks>(ctl: &Ctl<'_, L>) -> String {
         let lost: u64 = snapshot.work.iter().map(|row| row.lost).sum();
         let (wakeups, sleeps) = (snapshot.wakeups, snapshot.sleeps);
         let overtaken: u64 = snapshot.protocols.iter().map(|row| row.overtaken).sum();
+        let restarts = snapshot.restarts;
+        let line = |entry: &Entry| format!("\t{:<24} {:>12}  {}\n", entry.name, entry.value, entry.sentence);
+        let steered = steered(ctl.host).map(|steered| steered.iter().map(line).collect::<String>());
         format!(
-            "{}\nThreads: {wakeups} wakeups, {sleeps} sleeps, {lost} frames lost\n\
-             Switches: {overtaken} frames at most came behind others of their flows\n",
-            snapshot.text()
+            "{}\nThreads: {wakeups} wakeups, {sleeps} sleeps, {lost} frames lost, {restarts} restarts\n\
+             Switches: {overtaken} frames at most came behind others of their flows\n{}",
+            snapshot.text(),
+            steered.map(|lines| format!("Steered to stacks:\n{lines}")).unwrap_or_default()
         )
     };
     ctl.listing(|| to_json(ctl), text)
 }
 
+/// What the steerer has done whose stack the host is.
+fn steered<L: Locks>(host: &Host<L>) -> Option<Vec<Entry>> {
+    let seat = host.isr.as_ref()?.seat.as_ref()?;
+    Some(split::entries(&seat.steered, &seat.strays))
+}
+
 fn to_json<L: Locks>(ctl: &Ctl<'_, L>) -> Value {
     let snapshot = isr::snapshot(ctl.host);
+    let steered = steered(ctl.host)
+        .map(|entries| entries.into_iter().map(|entry| (entry.name, Value::from(entry.value))).collect::<Map<_, _>>());
     let Settings { threads, max_threads, default_qlimit, max_qlimit, mode, bound } = snapshot.settings;
     let protocol = |row: &ProtocolRow| {
         json!({
@@ -193,6 +219,6 @@ fn to_json<L: Locks>(ctl: &Ctl<'_, L>) -> Value {
         "max-queue-limit": max_qlimit, "dispatch-policy": mode.name(), "bound": bound,
         "protocols": snapshot.protocols.iter().map(protocol).collect::<Vec<_>>(),
         "workstreams": snapshot.work.iter().map(work).collect::<Vec<_>>(),
-        "wakeups": snapshot.wakeups, "sleeps": snapshot.sleeps,
+        "wakeups": snapshot.wakeups, "sleeps": snapshot.sleeps, "restarts": snapshot.restarts, "steered": steered,
     })
 }

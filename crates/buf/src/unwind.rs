@@ -1,0 +1,52 @@
+//! Frames that end because a thread unwinds: nobody else says what became of them, and a balance is to hold all the same.
+//!
+//! Where a panic aborts, as in the shipped program, there is nothing of this.
+
+#[cfg(panic = "unwind")]
+std::thread_local! {
+    static ENDED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
+/// So many frames end; does the thread unwind?
+#[inline(always)]
+pub(crate) fn note(frames: usize) {
+    #[cfg(panic = "unwind")]
+    if std::thread::panicking() {
+        ENDED.set(ENDED.get() + frames as u64);
+    }
+    #[cfg(not(panic = "unwind"))]
+    let _ = frames;
+}
+
+/// Frames that ended while the calling thread unwound, since its beginning.
+pub fn unwound() -> u64 {
+    #[cfg(panic = "unwind")]
+    return ENDED.get();
+    #[cfg(not(panic = "unwind"))]
+    0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Burst, Pool, PoolConfig};
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    #[test]
+    fn what_ends_with_a_panic_is_counted_and_nothing_else() {
+        let pool = Pool::new(&PoolConfig { buffers: 64, ..PoolConfig::default() }).unwrap();
+        let before = unwound();
+        drop(pool.get());
+        let died = catch_unwind(AssertUnwindSafe(|| {
+            let mut burst = Burst::new();
+            pool.get_burst(10, &mut burst);
+            drop(burst.pop());
+            let _one = pool.get();
+            panic!("in the middle of it");
+        }));
+        assert!(died.is_err());
+        assert_eq!((unwound() - before, pool.stats().live()), (10, 0));
+        let elsewhere = std::thread::scope(|scope| scope.spawn(unwound).join().unwrap());
+        assert_eq!(elsewhere, 0, "each thread its own");
+    }
+}

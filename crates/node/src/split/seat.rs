@@ -1,0 +1,158 @@
+//! What a stack of a split host has in the place of ports: a queue that the steerer fills, and a ring to it for each port.
+
+use super::Steered;
+use crate::host::Receiver;
+use crate::isr::{Isr, Received, SeatOf, in_bursts};
+use crate::switch::Call;
+use buf::ring::Producer;
+use buf::{Burst, Frame};
+use clock::Instant;
+use dispatch::netisr::{Items, Netisr, ProtoId, Worker};
+use inet::Stack;
+use lock::{Cx, Locks};
+use port::pcap::Direction;
+use port::{Port, PortCounts, RxHalf, TxHalf};
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use wire::Mac;
+
+/// A stack's place at the steerer, on its way to the stack's thread.
+pub(crate) struct Seat {
+    pub(super) at: usize,
+    pub(super) netisr: Arc<Netisr<Received>>,
+    pub(super) worker: Worker<Received>,
+    pub(super) call: Call,
+    pub(super) steered: Arc<Steered>,
+    pub(super) strays: Arc<super::Strays>,
+    /// By the iface's place in the configuration: its name, MAC and port, until the stack has it.
+    pub(super) ports: Vec<Option<(String, Mac, Port)>>,
+}
+
+impl Seat {
+    /// The port for the iface at place `at` of the configuration.
+    pub(crate) fn take_port(&mut self, at: usize) -> Option<(String, Mac, Port)> {
+        self.ports.get_mut(at).and_then(Option::take)
+    }
+
+    /// What the host keeps of it.
+    pub(crate) fn sit(self) -> (Isr, Seated) {
+        let Seat { at, netisr, worker, call, steered, strays, .. } = self;
+        (Isr::of_seat(netisr, SeatOf { at, steered, strays }), Seated { worker, call })
+    }
+}
+
+/// A stack at its place.
+#[derive(Debug)]
+pub(crate) struct Seated {
+    worker: Worker<Received>,
+    call: Call,
+}
+
+impl Seated {
+    /// Takes what waits into the stack; says how many frames that were.
+    pub(crate) fn take<L: Locks>(&mut self, stack: &Stack<L>, cx: Cx, receivers: &[Receiver]) -> usize {
+        self.worker.round(&mut |_: ProtoId, items: &mut Items<'_, Received>| {
+            in_bursts(items, |iface, burst| {
+                if let Some(receiver) = receivers.iter().find(|receiver| receiver.iface == iface) {
+                    note_received(receiver, burst, cx.now);
+                }
+                stack.input(cx, iface, burst);
+            });
+        })
+    }
+
+    /// Sleeps by `sleep`, unless something waits for the stack; the steerer rings when something does.
+    pub(crate) fn sleep<R>(&self, sleep: impl FnOnce() -> R) -> Option<R> {
+        let waits = || self.worker.netisr().has_waiting(self.worker.workstream());
+        self.call.sleep(waits, |_| sleep())
+    }
+}
+
+fn note_received(receiver: &Receiver, burst: &Burst, now: Instant) {
+    let counts = &receiver.counts.rx;
+    counts.frames.add(burst.len() as u64);
+    counts.bytes.add(burst.bytes() as u64);
+    if receiver.watch.is_on() {
+        receiver.watch.keep(receiver.watch.copy(burst.as_slice()), Direction::Inbound, now);
+    }
+}
+
+/// What has become of a port, as its steerer last saw it.
+#[derive(Debug, Default)]
+pub(super) struct Health {
+    gone: AtomicBool,
+    why: Mutex<Option<String>>,
+}
+
+impl Health {
+    pub(super) fn end(&self, why: Option<String>) {
+        *self.why.lock().unwrap_or_else(PoisonError::into_inner) = why;
+        self.gone.store(true, Ordering::Release);
+    }
+}
+
+/// The receiving half: frames come by the queue, and this says when to look and when it is over.
+pub(super) struct SeatRx {
+    pub(super) call: Call,
+    pub(super) health: Arc<Health>,
+    pub(super) is_silent: bool,
+}
+
+impl RxHalf for SeatRx {
+    fn rx_burst(&mut self, _: &mut Burst, _: usize, _: Instant) -> usize {
+        0
+    }
+
+    fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.call.fd())
+    }
+
+    fn is_gone(&self) -> bool {
+        self.health.gone.load(Ordering::Acquire)
+    }
+
+    fn is_silent(&self) -> bool {
+        self.is_silent
+    }
+
+    fn why_gone(&self) -> Option<String> {
+        self.health.why.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// The transmitting half: a ring to the steerer, who is rung if it sleeps.
+pub(super) struct SeatTx {
+    pub(super) ring: Producer<Frame>,
+    pub(super) counts: Arc<PortCounts>,
+    /// The steerer's.
+    pub(super) call: Call,
+}
+
+impl SeatTx {
+    fn count(&self, frames: usize, bytes: usize) {
+        let tx = &self.counts.tx;
+        tx.frames.add(frames as u64);
+        tx.bytes.add(bytes as u64);
+        tx.bursts.add(u64::from(frames > 0));
+        if frames > 0 {
+            self.call.wake();
+        }
+    }
+}
+
+impl TxHalf for SeatTx {
+    fn tx_burst(&mut self, from: &mut Burst, _now: Instant) -> usize {
+        let before = from.bytes();
+        let frames = self.ring.push_burst(from);
+        self.count(frames, before - from.bytes());
+        frames
+    }
+
+    fn tx_one(&mut self, frame: Frame, _now: Instant) -> Result<(), Frame> {
+        let bytes = frame.len();
+        self.ring.push(frame)?;
+        self.count(1, bytes);
+        Ok(())
+    }
+}

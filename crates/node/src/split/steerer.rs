@@ -1,0 +1,355 @@
+//! The steerer: takes frames from a split host's ports and gives each to the stack that its conversation is with; sends what stacks send.
+
+use super::seat::{Health, SeatRx, SeatTx};
+use super::{Seat, Steered, Strays, add, netisr};
+use crate::config::HostConfig;
+use crate::host::{mac_of, unit_of};
+use crate::isr::{CLASSES, IsrError, Received, class_of, ids};
+use crate::run::Outcome;
+use crate::switch::Call;
+use crate::words;
+use buf::ring::{Consumer, ring};
+use buf::{Burst, Frame, Pool};
+use clock::{Clock, Duration, Instant};
+use dispatch::netisr::{Caller, Items, Netisr, ProtoId};
+use inet::counters::AuditReport;
+use inet::iface::IfaceId;
+use lock::Up;
+use port::{Pairs, Port, PortCounts, Spec};
+use stats::{Described, DropReason, Entry};
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+
+/// Frames that a stack may have on their way to a port.
+const FRAMES: usize = 1024;
+/// How soon a port is looked at again that cannot be slept on.
+const LOOK: Duration = Duration::from_micros(50);
+/// How soon one is that did not take all frames.
+const RETRY: Duration = Duration::from_micros(200);
+/// The longest sleep.
+const NAP: Duration = Duration::from_millis(100);
+/// How long the last frames may take to leave.
+const LINGER: Duration = Duration::from_millis(100);
+
+/// Why a split host cannot be.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Its netisr.
+    #[error(transparent)]
+    Isr(#[from] IsrError),
+    /// Its pool.
+    #[error(transparent)]
+    Pool(#[from] buf::PoolError),
+    /// One of its ports.
+    #[error("{port}: {why}")]
+    Port {
+        /// Which.
+        port: String,
+        /// Why.
+        why: String,
+    },
+    /// The system gave no pipe.
+    #[error("a pipe between its threads: {0}")]
+    Bell(#[from] io::Error),
+}
+
+impl From<dispatch::netisr::NetisrError> for OpenError {
+    fn from(why: dispatch::netisr::NetisrError) -> OpenError {
+        OpenError::Isr(IsrError::Netisr(why))
+    }
+}
+
+/// A port, and those who send by it.
+struct Mine {
+    iface: IfaceId,
+    port: Port,
+    rings: Vec<Consumer<Frame>>,
+    /// What the port has not taken yet.
+    out: Burst,
+    /// The ring that is asked first next time.
+    next: usize,
+    health: Arc<Health>,
+    is_over: bool,
+}
+
+/// See the module.
+pub(crate) struct Steerer {
+    name: String,
+    burst: usize,
+    ports: Vec<Mine>,
+    isr: Arc<Netisr<Received>>,
+    caller: Caller<Received>,
+    protocols: [ProtoId; CLASSES],
+    lists: [VecDeque<Received>; CLASSES],
+    one: VecDeque<Received>,
+    call: Call,
+    seats: Vec<Call>,
+    pub(super) steered: Arc<Steered>,
+    clock: Clock,
+}
+
+impl Steerer {
+    /// Opens the ports of `config`, and makes a place for each of its stacks.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub(crate) fn open(config: &HostConfig, pairs: &Pairs, clock: Clock) -> Result<(Steerer, Vec<Seat>), OpenError> {
+        let strays = Arc::new(Strays::default());
+        let isr = netisr(config, &strays)?;
+        let pool = Pool::new(&config.pool_config::<Up>())?;
+        let (call, steered) = (Call::new()?, Arc::new(Steered::default()));
+        let seat = |at: usize| {
+            let (netisr, worker, call) = (isr.clone(), isr.worker(at)?, Call::new()?);
+            let (steered, strays, ports) = (steered.clone(), strays.clone(), Vec::new());
+            Ok::<_, OpenError>(Seat { at, netisr, worker, call, steered, strays, ports })
+        };
+        let mut seats = (0..config.stacks).map(seat).collect::<Result<Vec<_>, _>>()?;
+        let mut ports = Vec::new();
+        for (at, iface) in config.ifaces.iter().enumerate() {
+            let failed = |why: &dyn ToString| OpenError::Port { port: iface.port.clone(), why: why.to_string() };
+            let spec = Spec::parse(&iface.port).map_err(|why| failed(&why))?;
+            let iface_name = iface.name.clone().unwrap_or_else(|| spec.name.clone());
+            let unit = unit_of(&iface_name).unwrap_or(ports.len() as u16);
+            let mac = iface.mac.unwrap_or_else(|| mac_of(&config.name, unit));
+            let port =
+                port::open(&spec, &port::Env { pool: pool.clone(), pairs, mac, unit }).map_err(|why| failed(&why))?;
+            let (health, mut rings) = (Arc::new(Health::default()), Vec::new());
+            for seat in &mut seats {
+                let (tx, rx) = ring(FRAMES);
+                rings.push(rx);
+                let counts = Arc::new(PortCounts::default());
+                let rx = SeatRx { call: seat.call.clone(), health: health.clone(), is_silent: port.rx.is_silent() };
+                let tx = SeatTx { ring: tx, counts: counts.clone(), call: call.clone() };
+                let (rx, tx, nic) = (Box::new(rx), Box::new(tx), port.nic.clone());
+                let (name, spec) = (port.name.clone(), port.spec.clone());
+                let place = Port { name, spec, caps: port.caps, rx, tx, counts, nic };
+                seat.ports.push(Some((iface_name.clone(), mac, place)));
+            }
+            // As a stack numbers them: loopback is the first.
+            let iface = IfaceId(at as u16 + 1);
+            ports.push(Mine { iface, port, rings, out: Burst::new(), next: 0, health, is_over: false });
+        }
+        let steerer = Steerer {
+            name: config.name.clone(),
+            burst: config.burst,
+            ports,
+            caller: isr.caller(0)?,
+            protocols: ids(&isr)?,
+            isr,
+            lists: Default::default(),
+            one: VecDeque::new(),
+            call,
+            seats: seats.iter().map(|seat| seat.call.clone()).collect(),
+            steered,
+            clock,
+        };
+        Ok((steerer, seats))
+    }
+
+    /// Steers until `is_over`, and then sends what stacks still send until `are_gone`; sleeps when there is nothing.
+    pub(crate) fn run(&mut self, is_over: impl Fn() -> bool, are_gone: impl Fn() -> bool) {
+        while !are_gone() {
+            let takes = !is_over();
+            if self.turn(takes) == 0 {
+                self.wait(if takes { NAP } else { RETRY });
+            }
+        }
+        let end = self.clock.now().after(LINGER);
+        while self.send(self.clock.now()) > 0 || self.waits_to_leave() && self.clock.now() < end {
+            std::thread::yield_now();
+        }
+    }
+
+    /// A burst from each port to where its frames belong, if it `takes`; what the stacks have for them. Says how many frames that were.
+    pub(super) fn turn(&mut self, takes: bool) -> usize {
+        let now = self.clock.now();
+        let received = if takes { self.receive(now) } else { 0 };
+        received + self.send(now)
+    }
+
+    fn receive(&mut self, now: Instant) -> usize {
+        let Steerer { ports, caller, protocols, lists, one, steered, seats, burst: most, .. } = self;
+        let [_, arp, ..] = *protocols; // the queue of what is for all
+        let (mut burst, mut frames) = (Burst::new(), 0);
+        for mine in ports.iter_mut().filter(|mine| !mine.is_over) {
+            let n = mine.port.rx.rx_burst(&mut burst, *most, now);
+            if n == 0 {
+                if mine.port.rx.is_gone() {
+                    mine.is_over = true;
+                    mine.health.end(mine.port.rx.why_gone());
+                }
+                continue;
+            }
+            frames += n;
+            for frame in burst.drain() {
+                if wire::flow::whose::is_for_all(frame.bytes()) {
+                    for_all(caller, arp, one, steered, seats.len(), Received::new(mine.iface, frame));
+                } else if let Some(list) = lists.get_mut(class_of(&frame)) {
+                    list.push_back(Received::new(mine.iface, frame));
+                }
+            }
+            for (protocol, list) in protocols.iter().zip(lists.iter_mut()).filter(|(_, list)| !list.is_empty()) {
+                put(caller, *protocol, u64::from(mine.iface.0), list, steered);
+            }
+        }
+        if frames > 0 {
+            add(&steered.received, frames);
+            seats.iter().for_each(Call::wake);
+        }
+        frames
+    }
+
+    /// What stacks have for the ports, in turn; says how many frames were taken from them.
+    fn send(&mut self, now: Instant) -> usize {
+        let mut frames = 0;
+        for mine in &mut self.ports {
+            let n = mine.rings.len();
+            for step in 0..n {
+                if !mine.out.is_empty() {
+                    break; // behind what the port did not take
+                }
+                let at = (mine.next + step) % n.max(1);
+                let Some(ring) = mine.rings.get_mut(at) else { break };
+                let taken = ring.pop_burst(&mut mine.out, self.burst);
+                add(&self.steered.taken, taken);
+                frames += taken;
+                add(&self.steered.sent, mine.port.tx.tx_burst(&mut mine.out, now));
+                mine.next = at + 1;
+            }
+            if !mine.out.is_empty() {
+                add(&self.steered.sent, mine.port.tx.tx_burst(&mut mine.out, now));
+            }
+            mine.port.tx.poll(now);
+        }
+        frames
+    }
+
+    fn waits_to_leave(&self) -> bool {
+        self.ports.iter().any(|mine| !mine.out.is_empty() || mine.rings.iter().any(|ring| ring.level() > 0))
+    }
+
+    fn wait(&self, most: Duration) {
+        let now = self.clock.now();
+        let mut timeout = if self.ports.iter().any(|mine| !mine.out.is_empty()) { RETRY.min(most) } else { most };
+        let mut fds = Vec::new();
+        for Mine { port, .. } in self.ports.iter().filter(|mine| !mine.is_over) {
+            match port.rx.wait_fd() {
+                Some(fd) => fds.push(fd),
+                None => timeout = timeout.min(LOOK),
+            }
+        }
+        let events = self.ports.iter().flat_map(|Mine { port, .. }| [port.rx.next_event(), port.tx.next_event()]);
+        timeout = events.flatten().fold(timeout, |timeout, at| timeout.min(at.since(now)));
+        let has_some = || self.ports.iter().any(|mine| mine.rings.iter().any(|ring| ring.level() > 0));
+        self.call.sleep(has_some, |bell| {
+            fds.push(bell);
+            // A descriptor gone bad costs one round; its port says that it is gone.
+            dispatch::wait_readable(&fds, Some(timeout)).unwrap_or_default()
+        });
+    }
+
+    /// Ends what nobody takes any more, and says how it went. The stacks have ended.
+    pub(crate) fn end(&mut self) -> Outcome {
+        let mut left = 0;
+        self.isr.drain(|_, _| left += 1);
+        for mine in &mut self.ports {
+            left += mine.out.len();
+            mine.out.clear();
+            for ring in &mut mine.rings {
+                let mut burst = Burst::new();
+                while ring.pop_burst(&mut burst, buf::BURST_MAX) > 0 {
+                    add(&self.steered.taken, burst.len());
+                    left += burst.len();
+                    burst.clear();
+                }
+            }
+        }
+        add(&self.steered.shutdown, left);
+        let (report, ports) = (self.audit(), self.port_imbalance());
+        let lost_ports = self.ports.iter().any(|mine| mine.is_over && mine.port.rx.why_gone().is_some());
+        Outcome {
+            name: self.name.clone(),
+            audit: words::audit_of(&self.name, &report, ports),
+            imbalance: [report.imbalance(), ports.0, ports.1],
+            lost_ports,
+        }
+    }
+
+    /// The balance of what passes here: in from ports and stacks, out to stacks and ports.
+    pub(super) fn audit(&self) -> AuditReport {
+        let (steered, queues) = (&self.steered, self.isr.audit());
+        let out: usize = self.ports.iter().map(|mine| mine.out.len()).sum();
+        let of = |why: DropReason, value: u64| Entry { name: why.name().to_owned(), sentence: why.sentence(), value };
+        let reasons = [
+            of(DropReason::NetisrQueueFull, steered.queue_full.get()),
+            of(DropReason::Shutdown, steered.shutdown.get()),
+        ];
+        AuditReport {
+            received: steered.received.get() + steered.taken.get(),
+            made: steered.copied.get(),
+            sent: queues.handled + steered.sent.get(),
+            consumed: 0,
+            dropped: steered.queue_full.get() + steered.shutdown.get() + queues.lost,
+            held: queues.held + out as u64,
+            reasons: reasons.into_iter().filter(|entry| entry.value > 0).collect(),
+        }
+    }
+
+    /// What the ports say that they gave and were given, less what the steerer says.
+    pub(super) fn port_imbalance(&self) -> (i64, i64) {
+        let sum = |pick: fn(&PortCounts) -> u64| {
+            self.ports.iter().map(|mine| pick(&mine.port.counts)).fold(0u64, u64::wrapping_add)
+        };
+        let rx = sum(|counts| counts.rx.to_host()).wrapping_sub(self.steered.received.get()) as i64;
+        let tx = sum(|counts| counts.tx.from_host()).wrapping_sub(self.steered.sent.get()) as i64;
+        (rx, tx)
+    }
+}
+
+/// A frame to each of the `stacks`: copies to all but the first. Their protocol goes by source, and the source is the stack's number.
+fn for_all(
+    caller: &mut Caller<Received>,
+    protocol: ProtoId,
+    one: &mut VecDeque<Received>,
+    steered: &Steered,
+    stacks: usize,
+    received: Received,
+) {
+    for at in 1..stacks {
+        match received.frame.try_clone() {
+            Some(copy) => {
+                steered.copied.bump();
+                one.push_back(Received::new(received.iface(), copy));
+                put(caller, protocol, at as u64, one, steered);
+            }
+            None => steered.not_copied.bump(),
+        }
+    }
+    one.push_back(received);
+    put(caller, protocol, 0, one, steered);
+}
+
+/// Puts `list` into the queues that it is for; what they refuse ends here.
+fn put(
+    caller: &mut Caller<Received>,
+    protocol: ProtoId,
+    source: u64,
+    list: &mut VecDeque<Received>,
+    steered: &Steered,
+) {
+    caller.dispatch(protocol, source, list, &mut |_: ProtoId, _: &mut Items<'_, Received>| {});
+    add(&steered.queue_full, list.len());
+    list.clear();
+}
+
+/// Every counter of it with its sentence.
+pub(crate) fn entries(steered: &Steered, strays: &Strays) -> Vec<Entry> {
+    let mut out = Vec::new();
+    steered.visit(&mut |prefix, field, sentence, value| {
+        out.push(Entry { name: format!("{prefix}.{field}"), sentence, value });
+    });
+    let sentence = "Later fragments that came before their first: they went by their addresses.";
+    out.push(Entry { name: "node.split.strays".to_owned(), sentence, value: strays.count() });
+    out
+}

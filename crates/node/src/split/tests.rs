@@ -1,0 +1,245 @@
+//! Two stacks and their steerer, turned by the test's own thread; a host of one stack is at the other end of the pair.
+
+use super::*;
+use crate::config::IfaceConfig;
+use crate::run::build_seated;
+use crate::{Host, words};
+use clock::{Clock, SimClock};
+use lock::Up;
+use port::Pairs;
+use std::net::{Ipv4Addr, SocketAddr};
+
+const HERE: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+
+fn config(name: &str, addr: &str, stacks: usize) -> HostConfig {
+    let mut config = HostConfig { name: name.to_string(), seed: Some(7), stacks, ..HostConfig::default() };
+    config.ifaces.push(IfaceConfig { name: Some("eth0".to_string()), ..IfaceConfig::on("pair(slots=1024):ab") });
+    config.set_iface("addresses", addr).unwrap();
+    config
+}
+
+/// A peer, and a split host.
+struct Both {
+    peer: Host<Up>,
+    steerer: Steerer,
+    stacks: Vec<Host<Up>>,
+    clock: SimClock,
+}
+
+impl Both {
+    fn new(split: &HostConfig) -> Both {
+        let (clock, pairs) = (SimClock::new(), Pairs::new());
+        assert_eq!(split.check(), Ok(()));
+        let (steerer, seats) = Steerer::open(split, &pairs, Clock::sim(&clock)).unwrap();
+        let build = |(part, seat): (&HostConfig, Seat)| build_seated(part, &pairs, Clock::sim(&clock), seat).unwrap();
+        let parts = parts(split);
+        let stacks = parts.iter().zip(seats).map(build).collect();
+        let peer = crate::build(&config("a", "10.0.0.1/24", 1), &pairs, Clock::sim(&clock)).unwrap();
+        Both { peer, steerer, stacks, clock }
+    }
+
+    fn turn(&mut self) {
+        self.peer.step();
+        self.steerer.turn(true);
+        self.stacks.iter().for_each(|stack| _ = stack.step());
+        self.steerer.turn(true);
+        self.clock.advance(clock::Duration::from_micros(100));
+    }
+
+    fn turns(&mut self, n: usize) {
+        (0..n).for_each(|_| self.turn());
+    }
+
+    fn counts(&self, name: &str) -> Vec<u64> {
+        self.stacks.iter().map(|stack| stack.stack.counter(name)).collect()
+    }
+
+    fn balanced(&self) {
+        for host in self.stacks.iter().chain([&self.peer]) {
+            let report = host.audit();
+            assert_eq!((report.imbalance(), words::port_imbalance(host, &report)), (0, (0, 0)), "{report:?}");
+        }
+        let report = self.steerer.audit();
+        assert_eq!((report.imbalance(), self.steerer.port_imbalance()), (0, (0, 0)), "{report:?}");
+    }
+
+    fn say(&self, at: usize, line: &str) -> Result<String, String> {
+        let words: Vec<&str> = line.split(' ').collect();
+        words::run(&self.stacks[at], &Pairs::new(), &words, false).map_err(|why| why.to_string())
+    }
+
+    /// Datagrams to each stack's socket at port 9; says which of them heard which source port.
+    fn heard(&mut self, from: std::ops::Range<u16>, times: u32) -> Vec<Vec<(u16, u32)>> {
+        let fds: Vec<_> = self
+            .stacks
+            .iter()
+            .map(|stack| {
+                let calls = stack.shared_calls();
+                let fd = calls.socket().unwrap();
+                calls.bind(fd, SocketAddr::from((HERE, 9))).unwrap();
+                calls.set_option(fd, socket::Opt::NonBlocking(true)).unwrap();
+                fd
+            })
+            .collect();
+        let mut heard = vec![Vec::new(); self.stacks.len()];
+        for n in 0..times {
+            for port in from.clone() {
+                let calls = self.peer.shared_calls();
+                let fd = calls.socket().unwrap();
+                calls.bind(fd, SocketAddr::from(([10, 0, 0, 1], port))).unwrap();
+                calls.send_to(fd, &n.to_be_bytes(), &SocketAddr::from((HERE, 9))).unwrap();
+                calls.close(fd).unwrap();
+                self.turns(if n == 0 { 8 } else { 2 });
+                for ((stack, fd), heard) in self.stacks.iter().zip(&fds).zip(&mut heard) {
+                    let mut buffer = [0; 8];
+                    while let Ok((4, from)) = stack.shared_calls().recv_from(*fd, &mut buffer) {
+                        heard.push((from.port(), u32::from_be_bytes(buffer[..4].try_into().unwrap())));
+                    }
+                }
+            }
+        }
+        for (stack, fd) in self.stacks.iter().zip(fds) {
+            stack.shared_calls().close(fd).unwrap();
+        }
+        heard
+    }
+}
+
+#[test]
+fn each_flow_is_one_stacks_and_in_order() {
+    let mut both = Both::new(&config("web", "10.0.0.2/24", 3));
+    let heard = both.heard(5000..5030, 4);
+    assert_eq!(heard.iter().map(Vec::len).sum::<usize>(), 120, "{heard:?}");
+    for port in 5000..5030 {
+        let of = |heard: &Vec<(u16, u32)>| heard.iter().filter(|(from, _)| *from == port).map(|(_, n)| *n).collect();
+        let by_stack: Vec<Vec<u32>> = heard.iter().map(of).filter(|heard: &Vec<u32>| !heard.is_empty()).collect();
+        assert_eq!(by_stack, [[0, 1, 2, 3]], "{port}: all of it at one, and none before another");
+    }
+    assert!(heard.iter().all(|heard| heard.len() >= 12), "each has its share: {heard:?}");
+    both.balanced();
+    // All of a peer at one stack.
+    for stack in 0..3 {
+        both.say(stack, "sysctl net.isr.proto.ip.policy=cpu").unwrap(); // one netisr, whoever is asked
+    }
+    let heard = both.heard(6000..6010, 1);
+    assert_eq!(heard.iter().filter(|heard| !heard.is_empty()).count(), 1, "{heard:?}");
+    both.balanced();
+}
+
+#[test]
+fn one_answers_arp_and_all_learn() {
+    let mut both = Both::new(&config("web", "10.0.0.2/24", 2));
+    let macs: Vec<String> =
+        both.stacks.iter().map(|stack| stack.stack.iface_named("eth0").unwrap().mac.to_string()).collect();
+    assert_eq!(macs[0], macs[1]);
+    both.turns(3);
+    let before = both.counts("inet.arp.replies_sent");
+    let heard = both.heard(5000..5001, 1);
+    assert_eq!(heard.iter().map(Vec::len).sum::<usize>(), 1);
+    let after = both.counts("inet.arp.replies_sent");
+    assert_eq!((after[0] - before[0], after[1] - before[1]), (1, 0));
+    assert_eq!(both.counts("inet.arp.requests_received")[1], both.counts("inet.arp.requests_received")[0]);
+    for at in 0..2 {
+        assert!(both.say(at, "arp -a").unwrap().contains("10.0.0.1"), "stack {at}");
+    }
+    assert!(both.counts("inet.arp.conflicts").iter().all(|n| *n == 0), "they are not each other's");
+    let said = both.say(1, "show isr").unwrap();
+    assert!(said.contains("Steered to stacks:\n\tnode.split.received"), "{said}");
+    both.balanced();
+}
+
+#[test]
+fn an_icmp_error_reaches_the_stack_that_it_is_about() {
+    let mut both = Both::new(&config("web", "10.0.0.2/24", 2));
+    let heard = both.heard(5000..5016, 1);
+    assert!(heard.iter().all(|heard| !heard.is_empty()));
+    // Answers to sockets that are gone: each stack is told of its own.
+    for (at, heard) in heard.iter().enumerate() {
+        let calls = both.stacks[at].shared_calls();
+        let fd = calls.socket().unwrap();
+        calls.bind(fd, SocketAddr::from((HERE, 9))).unwrap();
+        for (port, _) in heard {
+            calls.send_to(fd, b"late", &SocketAddr::from(([10, 0, 0, 1], *port))).unwrap();
+        }
+        calls.close(fd).unwrap();
+    }
+    both.turns(20);
+    let errors = both.counts("inet.icmp4.received");
+    assert_eq!(errors, heard.iter().map(|heard| heard.len() as u64).collect::<Vec<_>>());
+    both.balanced();
+}
+
+#[test]
+fn a_full_queue_refuses_by_its_reason_and_what_is_left_at_the_end_has_one() {
+    let mut both = Both::new(&config("web", "10.0.0.2/24", 2));
+    both.heard(5000..5002, 1);
+    both.say(0, "sysctl net.isr.proto.ip.qlimit=5").unwrap();
+    assert!(both.say(1, "netstat -Q").unwrap().contains("ip         1      5   flow"));
+    let calls = both.peer.shared_calls();
+    let fd = calls.socket().unwrap();
+    for n in 0..40u8 {
+        calls.send_to(fd, &[n], &SocketAddr::from((HERE, 9))).unwrap();
+    }
+    both.peer.step();
+    (0..2).for_each(|_| _ = both.steerer.turn(true)); // a burst each
+    // One flow: 5 wait for its stack, 35 were refused.
+    let steered = both.steerer.steered.queue_full.get();
+    let rows = both.stacks[0].isr.as_ref().unwrap().netisr.snapshot();
+    let ip: Vec<_> = rows.work.iter().filter(|row| row.name == "ip").map(|row| (row.len, row.qdrops)).collect();
+    assert!(steered == 35 && (ip == [(5, 35), (0, 0)] || ip == [(0, 0), (5, 35)]), "{steered} {ip:?}");
+    both.balanced();
+    let held = both.steerer.audit().held;
+    let outcome = both.steerer.end();
+    assert_eq!((held, outcome.imbalance), (5, [0, 0, 0]), "{}", outcome.audit);
+    assert!(outcome.audit.contains("35  dispatch.netisr.queue_full") && outcome.audit.contains("5  node.shutdown"));
+}
+
+#[test]
+fn there_is_one_mode_and_what_cannot_be_is_said() {
+    let both = Both::new(&config("web", "10.0.0.2/24", 2));
+    for (line, says) in [
+        ("sysctl net.isr.dispatch=direct", "the mode is deferred (EINVAL)"),
+        ("sysctl net.isr.dispatch=hybrid", "the mode is deferred (EINVAL)"),
+        ("sysctl net.isr.direct=1", "the mode is deferred (EINVAL)"),
+        ("sysctl net.isr.proto.arp.dispatch=direct", "the mode is deferred (EINVAL)"),
+        ("sysctl net.isr.proto.ip.qlimit=10241", "net.isr.maxqlimit is 10240"),
+    ] {
+        let said = both.say(1, line).unwrap_err();
+        assert!(said.contains(says), "{line}: {said}");
+    }
+    assert_eq!(both.say(0, "sysctl -n net.isr.dispatch net.isr.numthreads").unwrap(), "deferred\n2\n");
+    let fault = |change: &dyn Fn(&mut HostConfig)| {
+        let mut asked = config("web", "10.0.0.2/24", 2);
+        change(&mut asked);
+        asked.check().unwrap_err()
+    };
+    assert!(fault(&|c| c.set("locks", "light").unwrap()).contains("host web: stacks = 2"));
+    assert!(fault(&|c| c.isr.workstreams = 2).contains("as many as stacks"));
+    assert!(fault(&|c| c.ifaces.clear()).contains("no port"));
+    assert!(fault(&|c| c.set("net.isr.dispatch", "direct").unwrap()).contains("the mode is deferred"));
+    assert!(
+        fault(&|c| c.ifaces.push(IfaceConfig { tunnel: Some(inet::tunnel::Kind::Gif), ..IfaceConfig::default() }))
+            .contains("tunnel")
+    );
+    let one = crate::build::<Up>(&config("web", "10.0.0.2/24", 2), &Pairs::new(), Clock::sim(&SimClock::new()));
+    assert!(one.unwrap_err().to_string().contains("stacks = 2: this is one host"));
+    let on_one = config("web", "10.0.0.2/24", 2).on_one_thread();
+    assert_eq!((on_one.config.stacks, on_one.remark.is_some()), (1, true));
+}
+
+#[test]
+fn parts_are_named_and_have_what_the_host_has() {
+    let mut split = config("web", "10.0.0.2/24", 2);
+    split.set("control", "/tmp/x/web.sock").unwrap();
+    split.set("isr.bind", "on").unwrap();
+    split.set("net.inet.ip.ttl", "9").unwrap();
+    split.set("net.isr.proto.ip.qlimit", "9").unwrap();
+    let parts = parts(&split);
+    let of = |at: usize| (parts[at].name.as_str(), parts[at].control.clone().unwrap().display().to_string());
+    assert_eq!([of(0).0, of(1).0], ["web.0", "web.1"]);
+    assert_eq!([of(0).1, of(1).1], ["/tmp/x/web.0.sock", "/tmp/x/web.1.sock"]);
+    assert_eq!(parts[1].core, Some(1 % dispatch::cores()));
+    let sysctl: Vec<Vec<&str>> = parts.iter().map(|part| part.sysctl.keys().map(String::as_str).collect()).collect();
+    assert_eq!(sysctl, [vec!["net.inet.ip.ttl"], vec!["net.inet.ip.ttl", "net.link.ether.inet.answer"]]);
+    parts.iter().for_each(|part| assert_eq!(part.check(), Ok(())));
+}

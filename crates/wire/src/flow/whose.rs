@@ -1,0 +1,191 @@
+//! Whose a packet is, of several that share its address: what all packets of one conversation have in common, whatever shape they come in.
+//!
+//! Beside [`four`](super::four) and [`six`](super::six), which ask order and no more, this finds a conversation again where its L4 ports stand
+//! behind options, in another fragment, or in what an ICMP error quotes (a packet that we sent: its ends are the other way round).
+//!
+//! | what comes | its number is that of |
+//! |---|---|
+//! | TCP, UDP, SCTP | addresses and L4 ports |
+//! | a first fragment | the same, and it is remembered for those that follow ([`Fragments`]) |
+//! | a later fragment | its first, if that came before; else addresses: with whom it is a stray |
+//! | an ICMP error | the packet it quotes, turned round |
+//! | anything else | addresses and protocol |
+
+use super::{has_ports, word};
+use crate::eth::{self, EtherType};
+use crate::hash::Key;
+use crate::{Proto, ip4, ip6};
+
+/// Datagrams whose first fragment is remembered: as many as are under way at one moment, not a second.
+const FRAGMENTS: usize = 256;
+/// IPv6 extension headers that are looked behind (as many as are taken from anybody).
+const CHAIN_MAX: usize = 8;
+/// Those that have a length, or that of a fragment.
+const EXTENSIONS: [Proto; 4] = [Proto::HOP_BY_HOP, Proto::ROUTING, Proto::FRAGMENT, Proto::DEST_OPTIONS];
+
+/// What two addresses and a protocol say of a packet, and where its payload begins.
+#[derive(Clone, Copy)]
+struct Parts {
+    /// The addresses, as one number.
+    pair: u64,
+    proto: u8,
+    payload: usize,
+    fragment: Option<Fragment>,
+}
+
+#[derive(Clone, Copy)]
+struct Fragment {
+    id: u32,
+    is_first: bool,
+}
+
+/// Was the packet sent to us, or by us (an error quotes it)?
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Here,
+    There,
+}
+
+/// First fragments, by what their others are known by: a table of fixed size, in which a new one pushes out who has its place.
+#[derive(Debug)]
+pub struct Fragments {
+    slots: Box<[(u64, u64)]>,
+    /// Later fragments whose first had not come, or had been pushed out.
+    pub strays: u64,
+}
+
+impl Default for Fragments {
+    fn default() -> Fragments {
+        Fragments { slots: vec![(0, 0); FRAGMENTS].into(), strays: 0 }
+    }
+}
+
+impl Fragments {
+    fn slot(&mut self, datagram: u64) -> Option<&mut (u64, u64)> {
+        let at = (datagram >> 32) as usize % self.slots.len().max(1);
+        self.slots.get_mut(at)
+    }
+
+    /// The number of a fragment's conversation; `own` is what it says itself.
+    fn of(&mut self, datagram: u64, is_first: bool, own: u64) -> u64 {
+        let Some(slot) = self.slot(datagram) else { return own };
+        if is_first {
+            *slot = (datagram, own);
+            return own;
+        }
+        match *slot {
+            (known, first) if known == datagram => first,
+            _ => {
+                self.strays += 1;
+                own
+            }
+        }
+    }
+}
+
+/// The number of the conversation that `packet` is of; `None`: it is no IP packet.
+pub fn flow(key: Key, packet: &[u8], fragments: &mut Fragments) -> Option<u64> {
+    let parts = read(key, packet, Way::Here)?;
+    let own = quoted(parts, packet).and_then(|quote| of(key, read(key, quote, Way::There)?, quote, Way::There));
+    let own = own.or_else(|| of(key, parts, packet, Way::Here))?;
+    let Some(Fragment { id, is_first }) = parts.fragment else { return Some(own) };
+    Some(fragments.of(key.hash2(parts.pair, u64::from(id) << 8 | u64::from(parts.proto)), is_first, own))
+}
+
+/// The number of who is at the other end, and of the address that he talks to: the same for all his conversations.
+pub fn peer(key: Key, packet: &[u8]) -> Option<u64> {
+    let parts = read(key, packet, Way::Here)?;
+    let quote = quoted(parts, packet).and_then(|quote| read(key, quote, Way::There));
+    Some(key.hash2(quote.unwrap_or(parts).pair, 0))
+}
+
+/// Is a frame nobody's alone: ARP, the neighbor discovery of IPv6, and who asks for groups (IGMP, MLD)?
+pub fn is_for_all(frame: &[u8]) -> bool {
+    let ethertype = frame.get(12..).and_then(|rest| rest.first_chunk()).map(|two| EtherType(u16::from_be_bytes(*two)));
+    let packet = frame.get(eth::HEADER_LEN..).unwrap_or_default();
+    match ethertype {
+        Some(EtherType::ARP) => true,
+        Some(EtherType::IPV4) => packet.get(9) == Some(&Proto::IGMP.0),
+        Some(EtherType::IPV6) => behind(packet).is_some_and(|(next, at, _)| {
+            let kind = packet.get(at).copied().unwrap_or_default();
+            // MLD's four, and from router solicitation to redirect.
+            next == Proto::IPV6_ICMP.0 && matches!(kind, 130..=137 | 143)
+        }),
+        _ => false,
+    }
+}
+
+/// The number of a packet by what it says itself.
+fn of(key: Key, parts: Parts, packet: &[u8], way: Way) -> Option<u64> {
+    let is_later = parts.fragment.is_some_and(|fragment| !fragment.is_first);
+    let ports = packet.get(parts.payload..).and_then(|payload| payload.first_chunk());
+    let ports = ports.filter(|_| has_ports(parts.proto) && !is_later).map_or(0, |ports| u32::from_be_bytes(*ports));
+    let ports = if way == Way::There { ports.rotate_left(16) } else { ports };
+    Some(super::of(key, parts.pair, parts.proto, ports.into()))
+}
+
+fn read(key: Key, packet: &[u8], way: Way) -> Option<Parts> {
+    match packet.first()? >> 4 {
+        4 => read4(packet, way),
+        6 => read6(key, packet, way),
+        _ => None,
+    }
+}
+
+fn read4(packet: &[u8], way: Way) -> Option<Parts> {
+    let pair = word(packet, 12)?;
+    let [first, _, _, _, id_high, id_low, high, low, _, proto, ..] = *packet.first_chunk::<{ ip4::HEADER_LEN }>()?;
+    let payload = usize::from(first & 0x0f) * 4;
+    let (more, offset) = (high & 0x20 != 0, u16::from_be_bytes([high & 0x1f, low]));
+    let fragment = Fragment { id: u16::from_be_bytes([id_high, id_low]).into(), is_first: offset == 0 };
+    Some(Parts {
+        pair: if way == Way::There { pair.rotate_left(32) } else { pair },
+        proto,
+        payload: payload.max(ip4::HEADER_LEN),
+        fragment: (more || offset != 0).then_some(fragment),
+    })
+}
+
+fn read6(key: Key, packet: &[u8], way: Way) -> Option<Parts> {
+    let [a, b, c, d] = [word(packet, 8)?, word(packet, 16)?, word(packet, 24)?, word(packet, 32)?];
+    let pair = if way == Way::There { key.hash4(c, d, a, b) } else { key.hash4(a, b, c, d) };
+    let (proto, payload, fragment) = behind(packet)?;
+    Some(Parts { pair, proto, payload, fragment })
+}
+
+/// What is behind an IPv6 packet's extension headers, and where.
+fn behind(packet: &[u8]) -> Option<(u8, usize, Option<Fragment>)> {
+    let (mut next, mut at, mut fragment) = (*packet.get(6)?, ip6::HEADER_LEN, None);
+    for _ in 0..CHAIN_MAX {
+        let [after, len, high, low, i, j, k, l] = match next {
+            next if EXTENSIONS.contains(&Proto(next)) => *packet.get(at..)?.first_chunk()?,
+            _ => break,
+        };
+        if Proto(next) == Proto::FRAGMENT {
+            let (id, is_first) = (u32::from_be_bytes([i, j, k, l]), u16::from_be_bytes([high, low]) & 0xfff8 == 0);
+            fragment = Some(Fragment { id, is_first });
+            (next, at) = (after, at + 8);
+            if !is_first {
+                break;
+            }
+            continue;
+        }
+        (next, at) = (after, at + 8 + usize::from(len) * 8);
+    }
+    Some((next, at, fragment))
+}
+
+/// The packet that an ICMP error is about.
+fn quoted(parts: Parts, packet: &[u8]) -> Option<&[u8]> {
+    let message = packet.get(parts.payload..)?;
+    let is_error = match (Proto(parts.proto), message.first()?) {
+        (Proto::ICMP, kind) => matches!(kind, 3 | 4 | 5 | 11 | 12),
+        (Proto::IPV6_ICMP, kind) => matches!(kind, 1..=4),
+        _ => false,
+    };
+    let is_later = parts.fragment.is_some_and(|fragment| !fragment.is_first);
+    if is_error && !is_later { message.get(8..) } else { None }
+}
+
+#[cfg(test)]
+mod tests;
