@@ -16,6 +16,7 @@ pub(crate) mod isr;
 mod nearest;
 mod netstat;
 pub(crate) mod parse;
+mod places;
 mod route;
 mod show;
 mod sockets;
@@ -76,7 +77,7 @@ const PROGRAMS: &[(&str, &str, &str)] = &[
     ("ss", "[-t|-u] [-l|-a] [-iopemH] | -s", "Sockets; tcp_info, timers, processes, extended, memory; how many."),
     (
         "show",
-        "pools|locks|ports|nic|drops|counters|isr|ledger [on|off]|sockets|topology",
+        "pools|locks|ports|nic|drops|places|counters|isr|ledger [on|off]|sockets|topology",
         "What the host knows of itself.",
     ),
     (

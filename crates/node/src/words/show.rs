@@ -1,14 +1,14 @@
-//! `show`: pools, locks, ports, drops, counters, netisr, the cost ledger, sockets, topology.
+//! `show`: pools, locks, ports, drops and their places, counters, netisr, the cost ledger, sockets, topology.
 
 use super::parse::Words;
-use super::{Ctl, WordError, isr, ss};
+use super::{Ctl, WordError, isr, places, ss};
 use buf::PoolStats;
 use lock::Locks;
 use serde_json::{Map, Value, json};
 use stats::{Described, DropReason, Entry};
 
 const TOPICS: &[&str] =
-    &["pools", "locks", "ports", "nic", "drops", "counters", "isr", "ledger", "sockets", "topology"];
+    &["pools", "locks", "ports", "nic", "drops", "places", "counters", "isr", "ledger", "sockets", "topology"];
 
 pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordError> {
     let topic = words.next(&TOPICS.join(", "))?;
@@ -25,6 +25,7 @@ pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<St
             super::cards::shown(&ctl.host.ports().into_iter().filter_map(of).collect::<Vec<_>>(), ctl.json)
         }
         "drops" => Ok(entries(ctl, |entry| entry.value > 0 && DropReason::ALL.iter().any(|d| d.name() == entry.name))),
+        "places" => Ok(places::shown(ctl)),
         "counters" => Ok(entries(ctl, |_| true)),
         "isr" => Ok(isr::shown(ctl)),
         "sockets" => Ok(ss::list(ctl)),
