@@ -5,7 +5,7 @@
 //! | `tcpconnect` | connects and closes, one after the other | `tcpreceive`: accepts, echoes |
 //! | `netblast` | sends datagrams as fast as the calls return | `netreceive`: takes them |
 //! | `netsend` | sends them at a rate | `netreceive` |
-//! | `juggle` | bounces messages | echoes datagrams and streams |
+//! | `juggle` | bounces messages | echoes datagrams and streams; or both are descriptors of one kernel (`lab::native::juggle`) |
 //! | `tcpp` | many connections, each with so many bytes | takes them to their end |
 //! | `http` | fetches one file again and again, by many connections at a time | `httpd`: gives it away |
 //!
@@ -18,7 +18,7 @@
 mod blast;
 mod connect;
 mod http;
-mod juggle;
+pub mod juggle;
 mod services;
 mod tcpp;
 #[cfg(test)]
@@ -29,7 +29,7 @@ pub use connect::{Connected, Tcpconnect, Tcpreceive};
 pub use http::{CLIENTS_MAX, Fetch, Httpd, PATH};
 pub use juggle::{Juggle, Partner};
 pub use services::{Kind, Services};
-pub use tcpp::{Figure, Tcpp, TcppServer};
+pub use tcpp::{Cpu, Figure, SETS_MAX, Tcpp, TcppServer};
 
 use crate::netperf::session::Round;
 use crate::netperf::sockets::{Setup, Sockets, connect, wait};

@@ -1,16 +1,19 @@
 //! `netrate`: flags to a tool and its place.
 
 use crate::args::ServedArgs;
-use crate::exit::Exit;
+use crate::exit::{Exit, Fault};
 use crate::place::{PlaceArgs, seconds, serve_kernel, serve_ours};
 use apps::netperf::session::{Asked, Play};
 use apps::netrate::{
-    CLIENTS_MAX, Fetch, Figure, Httpd, Juggle, Netblast, Netreceive, Netsend, PATH, PAYLOAD_MAX, Tcpconnect, Tcpp,
-    Tcpreceive,
+    CLIENTS_MAX, Cpu, Fetch, Figure, Httpd, Juggle, Netblast, Netreceive, Netsend, PATH, PAYLOAD_MAX, SETS_MAX,
+    Tcpconnect, Tcpp, TcppServer, Tcpreceive, juggle,
 };
+use anyhow::Context;
 use clap::{Args, Subcommand};
 use std::ffi::OsString;
 use std::io;
+use std::net::Ipv4Addr;
+use std::process::Command;
 use std::time::Duration;
 
 /// `netrate`.
@@ -68,6 +71,12 @@ pub enum Tool {
     Netreceive(ReceiverArgs),
     /// Bounce messages between two ends, 0 to 4 under way: lines of CSV
     Juggle {
+        /// Between descriptors of this kernel, as its model: pipes, UDP, socket pairs; on one thread, two, and two processes
+        #[arg(long, conflicts_with_all = ["over", "threads", "link", "far", "topo", "dispatch", "port"])]
+        descriptors: bool,
+        /// Send back what comes on standard input
+        #[arg(long, hide = true)]
+        partner: bool,
         #[command(flatten)]
         place: PlaceArgs,
     },
@@ -85,6 +94,21 @@ pub enum Tool {
         /// Say connections a second instead of Gbps
         #[arg(short = 'C')]
         cps: bool,
+        /// Sets of so many connections, each to an L4 port of its own (processes of its model, which has -p for it)
+        #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=SETS_MAX as i64))]
+        procs: u16,
+        /// Of -H: the first of the far end's L4 ports [default: 10000]
+        #[arg(short = 'r', value_name = "L4PORT", requires = "far", conflicts_with = "far_port", value_parser = clap::value_parser!(u16).range(1..))]
+        base: Option<u16>,
+        /// Connect from so many addresses in turn
+        #[arg(short = 'M', value_name = "N", value_parser = clap::value_parser!(u8).range(1..=100))]
+        addresses: Option<u8>,
+        /// The first of them, which the near end has [default: where it is made here, it gets them]
+        #[arg(short = 'l', value_name = "A", requires = "addresses")]
+        first: Option<Ipv4Addr>,
+        /// Say what the processors did meanwhile
+        #[arg(short = 'T')]
+        cpu: bool,
         #[command(flatten)]
         place: PlaceArgs,
     },
@@ -102,6 +126,8 @@ pub enum Tool {
         #[command(flatten)]
         place: PlaceArgs,
     },
+    /// Take tcpp's connections to their end, at L4 ports 10000 to 10015: tcpp -s
+    TcppServer(ReceiverArgs),
     /// Give zeros away at L4 port 80: http's other end
     Httpd(ReceiverArgs),
 }
@@ -128,22 +154,50 @@ pub fn run(args: &NetrateArgs, words: &[OsString]) -> anyhow::Result<Exit> {
         Tool::Netsend { payload, rate, seconds, place } => {
             play(place, words, &mut Netsend { payload: *payload, rate: *rate, seconds: *seconds, out })
         }
-        Tool::Juggle { place } => {
+        Tool::Juggle { partner: true, .. } => Ok(lab::native::juggle::partner().map(|()| Exit::Fine)?),
+        Tool::Juggle { descriptors: true, .. } => descriptors(out),
+        Tool::Juggle { place, .. } => {
             let name = if place.has_threads() { "thread_juggle" } else { "juggle" };
             play(place, words, &mut Juggle::new(name, out))
         }
-        Tool::Tcpp { bytes, at_a_time, conns, cps, place } => {
+        Tool::Tcpp { bytes, at_a_time, conns, cps, procs, base, addresses, first, cpu, place } => {
             let figure = if *cps { Figure::Cps } else { Figure::Gbps };
             let (at_a_time, conns) = (usize::from(*at_a_time), conns.unwrap_or(u64::from(*at_a_time)));
-            play(place, words, &mut Tcpp { bytes: *bytes, at_a_time, conns, figure, out })
+            if at_a_time * usize::from(*procs) > 1024 {
+                return Err(Fault::usage(format!("{procs} sets of {at_a_time} connections: at most 1024 at a time")));
+            }
+            let mut at = place.place(words, base.unwrap_or(TcppServer::PORT))?;
+            let from = addresses.map_or(Ok(Vec::new()), |n| at.addresses(n, *first))?;
+            let cpu = cpu.then_some(processors as fn() -> Option<Cpu>);
+            at.play(&mut Tcpp { bytes: *bytes, sets: *procs, at_a_time, conns, from, cpu, figure, out })
         }
         Tool::Http { at_a_time, time, path, place } => {
             play(place, words, &mut Fetch { at_a_time: usize::from(*at_a_time), time: *time, path, out, done: None })
         }
+        Tool::TcppServer(args) => receive::<TcppServer>("tcpp-server", args, words),
         Tool::Httpd(args) => receive::<Httpd>("httpd", args, words),
         Tool::Tcpreceive(args) => receive::<Tcpreceive>("tcpreceive", args, words),
         Tool::Netreceive(args) => receive::<Netreceive>("netreceive", args, words),
     }
+}
+
+/// Juggles between descriptors of the kernel; the other process is this program again.
+fn descriptors(out: &mut io::Stdout) -> anyhow::Result<Exit> {
+    dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
+    let partner = || {
+        let mut command = Command::new("/proc/self/exe");
+        command.args(["netrate", "juggle", "--partner"]);
+        command
+    };
+    lab::native::juggle::juggle(out, juggle::CYCLES, &partner).map(|()| Exit::Fine)
+}
+
+/// The first line of /proc/stat: proc_stat(5).
+fn processors() -> Option<Cpu> {
+    let text = std::fs::read_to_string("/proc/stat").ok()?;
+    let ticks: Vec<u64> = text.lines().next()?.split_whitespace().skip(1).filter_map(|word| word.parse().ok()).collect();
+    let [user, nice, system, idle, waiting, interrupts, soft, ..] = *ticks.as_slice() else { return None };
+    Some([user, nice, system, interrupts + soft, idle + waiting])
 }
 
 fn play<P: Play>(place: &PlaceArgs, words: &[OsString], tool: &mut P) -> anyhow::Result<Exit> {

@@ -17,7 +17,7 @@ use node::isr::WORKSTREAMS_MAX;
 use port::os::netns;
 use std::ffi::OsString;
 use std::io::{self, Read};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -174,7 +174,7 @@ impl PlaceArgs {
         let drivers = if self.threads { Drivers::Each } else { Drivers::One };
         let isr = self.dispatch.map(|dispatch| Isr { workstreams: self.workstreams.into(), dispatch: dispatch.mode() });
         let (link, set) = (self.link.clone(), self.host.set.clone());
-        let place = Place { over, asker, drivers, link, set, isr, ledger: false };
+        let place = Place { over, asker, drivers, link, set, isr, ledger: false, aliases: 0 };
         place.check().map_err(Fault::usage)?;
         Ok(Where::Here(place))
     }
@@ -215,6 +215,21 @@ impl Where {
             Where::Shape(shape) => shape.far_address().into(),
             Where::Ours(_, at) | Where::Kernel(at) => at.ip(),
         }
+    }
+
+    /// Gives the near end `n` addresses to connect from: those from `base` on, or of its own choice where it is made here. Says which.
+    pub fn addresses(&mut self, n: u8, base: Option<Ipv4Addr>) -> anyhow::Result<Vec<Ipv4Addr>> {
+        let first = match (&mut *self, base) {
+            (_, Some(base)) => base,
+            (Where::Here(place), None) => {
+                place.aliases = n;
+                place.check().map_err(|why| Fault::usage(format!("-M: {why}")))?;
+                place.alias()
+            }
+            _ => return Err(Fault::usage("-M: say by -l where the near end's addresses begin")),
+        };
+        let all = (0..u32::from(n)).map(|at| u32::from(first).checked_add(at).map(Ipv4Addr::from));
+        all.collect::<Option<Vec<_>>>().ok_or_else(|| Fault::usage("-l: no address is that far behind it"))
     }
 
     /// Has `play` run there.

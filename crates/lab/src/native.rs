@@ -19,6 +19,7 @@
 mod batch;
 mod drops;
 pub mod forward;
+pub mod juggle;
 pub mod loopback;
 mod readback;
 pub mod routed;

@@ -128,6 +128,8 @@ pub struct Place {
     pub ledger: bool,
     /// Netisr of the host that is judged: the router where there is one, else the far end.
     pub isr: Option<Isr>,
+    /// Addresses of the near end beside its own, from [`Place::alias`] on.
+    pub aliases: u8,
 }
 
 /// Netisr of a machine: netisr2005's parentheses.
@@ -150,6 +152,7 @@ impl Place {
             set: Vec::new(),
             ledger: false,
             isr: None,
+            aliases: 0,
         }
     }
 
@@ -164,6 +167,11 @@ impl Place {
         }
     }
 
+    /// The first of the near end's addresses beside its own.
+    pub fn alias(&self) -> Ipv4Addr {
+        if self.over == Over::Native { Ipv4Addr::new(127, 0, 0, 101) } else { Ipv4Addr::new(10, 0, 0, 101) }
+    }
+
     /// Do the options of the ports, and what is set, go with what is between?
     ///
     /// # Errors
@@ -173,6 +181,9 @@ impl Place {
             return Err(format!(
                 "{key}: follows from where the ends stand; see --threads, --dispatch and --workstreams"
             ));
+        }
+        if self.aliases > 0 && matches!(self.over, Over::Tap | Over::Veth) {
+            return Err("several addresses: over pair, nic, router or native".to_owned());
         }
         if self.isr.is_some() && matches!(self.over, Over::Tap | Over::Native | Over::Veth) {
             return Err(format!("{DISPATCH}: over pair, nic or router, where a host of ours is judged"));
@@ -259,7 +270,9 @@ impl Place {
         let routed = self.over == Over::Router;
         let net = if routed { end } else { 0 };
         let addr = Ipv4Addr::new(10, 0, net, if routed && end == 0 { 1 } else { 1 + end });
-        config.ifaces.push(iface(&self.port(end), &[addr]));
+        let aliases = (0..u32::from(self.aliases)).filter(|_| end == 0).map(|n| Ipv4Addr::from(u32::from(self.alias()) + n));
+        let addrs: Vec<Ipv4Addr> = std::iter::once(addr).chain(aliases).collect();
+        config.ifaces.push(iface(&self.port(end), &addrs));
         if routed {
             let via = Some(Ipv4Addr::new(10, 0, net, 254));
             config.routes.push(RouteConfig { to: Prefix::DEFAULT, via, dev: None });

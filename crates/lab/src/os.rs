@@ -3,7 +3,7 @@
 
 use anyhow::Context;
 use std::io::{self, Write};
-use std::net::{SocketAddrV4, TcpStream};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// CLOCK_MONOTONIC in nanoseconds.
@@ -87,7 +87,7 @@ pub fn set_buffers(socket: BorrowedFd<'_>, send: Option<usize>, recv: Option<usi
 ///
 /// # Errors
 /// What either says, EINPROGRESS not counted.
-pub fn begin_connect(to: SocketAddrV4) -> io::Result<TcpStream> {
+pub fn begin_connect(to: SocketAddrV4, from: Option<Ipv4Addr>) -> io::Result<TcpStream> {
     // SAFETY: socket(2) takes no pointer.
     let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC, 0) };
     if fd < 0 {
@@ -95,13 +95,21 @@ pub fn begin_connect(to: SocketAddrV4) -> io::Result<TcpStream> {
     }
     // SAFETY: the descriptor was opened just now and has no other owner.
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
-    let at = libc::sockaddr_in {
+    let address = |at: SocketAddrV4| libc::sockaddr_in {
         sin_family: libc::AF_INET as libc::sa_family_t,
-        sin_port: to.port().to_be(),
-        sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(to.ip().octets()) },
+        sin_port: at.port().to_be(),
+        sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(at.ip().octets()) },
         sin_zero: [0; 8],
     };
     let len = size_of::<libc::sockaddr_in>() as libc::socklen_t;
+    if let Some(from) = from {
+        let at = address(SocketAddrV4::new(from, 0));
+        // SAFETY: the kernel reads `len` bytes of `at`.
+        if unsafe { libc::bind(socket.as_raw_fd(), std::ptr::from_ref(&at).cast(), len) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    let at = address(to);
     // SAFETY: the kernel reads `len` bytes of `at`.
     let done = unsafe { libc::connect(socket.as_raw_fd(), std::ptr::from_ref(&at).cast(), len) };
     let why = io::Error::last_os_error();

@@ -179,6 +179,7 @@ impl<S: Sockets> Far<S> {
             send_buffer: order.send_buffer,
             recv_buffer: order.recv_buffer,
             nodelay: order.nodelay,
+            from: None,
             waits: Waits::Briefly,
         };
         let opened = match order.test.is_udp() {

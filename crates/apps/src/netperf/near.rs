@@ -234,6 +234,7 @@ fn setup(options: &Options) -> Setup {
         send_buffer: options.near.send,
         recv_buffer: options.near.recv,
         nodelay: options.nodelay,
+        from: None,
         waits: Waits::Briefly,
     }
 }

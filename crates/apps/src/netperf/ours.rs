@@ -137,6 +137,9 @@ impl<L: Locks> Sockets for OurSockets<'_, L> {
         let fd = calls.stream_socket().map_err(failure)?;
         let begin = || {
             self.set_up(fd, setup)?;
+            if let Some(from) = setup.from {
+                calls.bind(fd, SocketAddr::from((from, 0)))?;
+            }
             match calls.connect(fd, to) {
                 Err(Errno::EINPROGRESS) => Ok(()),
                 done => done,

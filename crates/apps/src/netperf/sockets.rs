@@ -7,7 +7,7 @@
 use crate::streams::Failure;
 use clock::{Duration, Instant};
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 
 /// What a socket is to be like.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -18,6 +18,8 @@ pub struct Setup {
     pub recv_buffer: Option<usize>,
     /// TCP_NODELAY.
     pub nodelay: bool,
+    /// The address that it connects from; `None`: the system's choice.
+    pub from: Option<Ipv4Addr>,
     /// May its calls wait?
     pub waits: Waits,
 }

@@ -1,7 +1,8 @@
 //! `juggle`: messages of 128 bytes bounced 1024 times between two ends, ten times over, with 0 to 4 under way; lines of CSV.
 //!
-//! Its model bounces them between two descriptors of one kernel, by pipe, UDP and socket pairs. Here the descriptors belong to two
-//! hosts, and the channels are UDP and TCP. The first of eleven runs is not told; each is divided by the messages under way.
+//! Its model bounces them between two descriptors of one kernel, by pipe, UDP and socket pairs, on one thread, two threads and two
+//! processes: `lab::native::juggle` does so. Here the descriptors belong to two hosts, and the channels are UDP and TCP. The first of
+//! eleven runs is not told; each is divided by the messages under way.
 
 use super::{Kind, Out, Services};
 use crate::netperf::session::{Asked, Play, Round};
@@ -11,10 +12,13 @@ use anyhow::Context;
 use clock::{Duration, Instant};
 use std::net::{Ipv4Addr, SocketAddr};
 
-const MESSAGE: usize = 128;
-const CYCLES: usize = 1024;
+/// Bytes of a message.
+pub const MESSAGE: usize = 128;
+/// Cycles of a run.
+pub const CYCLES: usize = 1024;
 const LOOPS: usize = 10;
-const PIPELINE_MAX: u32 = 4;
+/// Messages under way, at most.
+pub const PIPELINE_MAX: u32 = 4;
 /// Where its partner is.
 const AT: u16 = 2020;
 
@@ -34,16 +38,40 @@ impl<'o> Juggle<'o> {
         Juggle { name, cycles: CYCLES, out }
     }
 
-    fn head(&mut self) -> std::io::Result<()> {
-        write!(
-            self.out,
-            "MESSAGELEN, {MESSAGE}\nNUMCYCLES, {}\nLOOPS, {LOOPS}\nPIPELINE_MAX, {PIPELINE_MAX}\n\n\n",
-            self.cycles
-        )?;
-        write!(self.out, "ipctype, test, pipeline_depth")?;
-        (0..LOOPS).try_for_each(|at| write!(self.out, ", data{at}"))?;
-        writeln!(self.out)
+}
+
+/// What stands above the lines.
+///
+/// # Errors
+/// `out`'s.
+pub fn head(out: Out<'_>, cycles: usize) -> std::io::Result<()> {
+    write!(out, "MESSAGELEN, {MESSAGE}\nNUMCYCLES, {cycles}\nLOOPS, {LOOPS}\nPIPELINE_MAX, {PIPELINE_MAX}\n\n\n")?;
+    write!(out, "ipctype, test, pipeline_depth")?;
+    (0..LOOPS).try_for_each(|at| write!(out, ", data{at}"))?;
+    writeln!(out)
+}
+
+/// The line of one channel with `depth` messages under way; `false`: `run` was told to end.
+///
+/// # Errors
+/// What `run` met, and `out`'s.
+pub fn line(
+    out: Out<'_>,
+    [channel, test]: [&str; 2],
+    depth: u32,
+    mut run: impl FnMut() -> anyhow::Result<Option<Duration>>,
+) -> anyhow::Result<bool> {
+    let mut line = format!("{channel}, {test}, {depth}");
+    for at in 0..=LOOPS {
+        let took = run().with_context(|| format!("{channel}, {depth} under way"))?;
+        let Some(took) = took else { return Ok(false) };
+        if at > 0 {
+            line += &format!(", {}", super::stamp(took / depth.max(1)));
+        }
     }
+    writeln!(out, "{line}")?;
+    out.flush()?;
+    Ok(true)
 }
 
 impl std::fmt::Debug for Juggle<'_> {
@@ -80,15 +108,14 @@ fn run<S: Sockets>(
             }
         }
     }
-    let took = sockets.now().since(start);
-    Ok(Some(took / depth.max(1)))
+    Ok(Some(sockets.now().since(start)))
 }
 
 impl Play for Juggle<'_> {
     type Far = Partner;
 
     fn near<S: Sockets>(&mut self, sockets: &mut S, round: Round<'_, S>, at: SocketAddr) -> anyhow::Result<()> {
-        self.head()?;
+        head(self.out, self.cycles)?;
         let setup = Setup { nodelay: true, waits: Waits::Briefly, ..Setup::default() };
         let soon = sockets.now().after(PATIENCE);
         let stream = connect(sockets, round, soon, at, &setup)?.context("connect: nobody answers")?;
@@ -96,17 +123,11 @@ impl Play for Juggle<'_> {
         let datagrams = sockets.datagrams(any, Some(at), &setup).context("a datagram socket")?;
         'all: for depth in 0..=PIPELINE_MAX {
             for (name, fd) in [("udp", datagrams), ("tcp", stream)] {
-                let mut line = format!("{name}, {}, {depth}", self.name);
-                for at in 0..=LOOPS {
-                    let run = run(sockets, round, fd, depth, self.cycles);
-                    let Some(took) = run.with_context(|| format!("{name}, {depth} under way"))? else { break 'all };
-                    if at > 0 {
-                        line += &format!(", {}", super::stamp(took));
-                    }
+                let run = || run(sockets, round, fd, depth, self.cycles);
+                if !line(self.out, [name, self.name], depth, run)? {
+                    break 'all;
                 }
-                writeln!(self.out, "{line}")?;
             }
-            self.out.flush()?;
         }
         sockets.close(datagrams);
         sockets.close(stream);

@@ -44,7 +44,7 @@ struct Conn<F> {
 #[derive(Debug)]
 pub struct Services<S: Sockets> {
     kind: Kind,
-    listener: Option<S::Fd>,
+    listeners: Vec<S::Fd>,
     datagrams: Option<S::Fd>,
     conns: Vec<Conn<S::Fd>>,
     buffer: Vec<u8>,
@@ -60,13 +60,13 @@ impl<S: Sockets> Services<S> {
     /// # Errors
     /// The address is taken.
     pub fn open(sockets: &mut S, at: SocketAddr, kind: Kind) -> Result<(Services<S>, u16), Failure> {
-        let (mut listener, mut datagrams, mut at) = (None, None, at);
+        let (mut listeners, mut datagrams, mut at) = (Vec::new(), None, at);
         if kind != Kind::TakeDatagrams {
             // With datagrams beside it no call may wait: the other's would not be heard.
             let waits = if kind == Kind::EchoOne { Waits::Briefly } else { Waits::Never };
             let fd = sockets.listen(at, &Setup { nodelay: true, waits, ..Setup::default() })?;
             at.set_port(sockets.local(fd)?.port());
-            listener = Some(fd);
+            listeners.push(fd);
         }
         if matches!(kind, Kind::TakeDatagrams | Kind::EchoAll) {
             let waits = if kind == Kind::TakeDatagrams { Waits::Briefly } else { Waits::Never };
@@ -76,19 +76,48 @@ impl<S: Sockets> Services<S> {
             datagrams = Some(fd);
         }
         let (conns, buffer) = (Vec::new(), vec![0; CHUNK]);
-        Ok((Services { kind, listener, datagrams, conns, buffer, received: 0, served: 0 }, at.port()))
+        Ok((Services { kind, listeners, datagrams, conns, buffer, received: 0, served: 0 }, at.port()))
+    }
+
+    /// [`Services::open`] with `more` listeners at the L4 ports that follow.
+    ///
+    /// # Errors
+    /// One of the addresses is taken.
+    pub fn open_several(
+        sockets: &mut S,
+        at: SocketAddr,
+        kind: Kind,
+        more: u16,
+    ) -> Result<(Services<S>, u16), Failure> {
+        let (mut services, port) = Services::open(sockets, at, kind)?;
+        let setup = Setup { nodelay: true, waits: Waits::Never, ..Setup::default() };
+        for next in 1..=more {
+            let next = port.checked_add(next).ok_or(Failure::InUse);
+            match next.and_then(|next| sockets.listen(SocketAddr::new(at.ip(), next), &setup)) {
+                Ok(fd) => services.listeners.push(fd),
+                Err(why) => {
+                    services.listeners.iter().for_each(|fd| sockets.close(*fd));
+                    return Err(why);
+                }
+            }
+        }
+        Ok((services, port))
     }
 
     fn accept(&mut self, sockets: &mut S) -> bool {
         let most = if self.kind == Kind::EchoOne { 1 } else { CONNS_MAX };
-        let Some(listener) = self.listener.filter(|_| self.conns.len() < most) else { return false };
-        match sockets.accept(listener) {
-            Ok(fd) => {
-                self.conns.push(Conn { fd, unsent: Vec::new() });
-                true
+        let mut came = false;
+        for listener in &self.listeners {
+            if self.conns.len() >= most {
+                break;
             }
-            Err(_) => false, // nobody waits, or it was gone already
+            // Else nobody waits, or it was gone already.
+            if let Ok(fd) = sockets.accept(*listener) {
+                self.conns.push(Conn { fd, unsent: Vec::new() });
+                came = true;
+            }
         }
+        came
     }
 
     /// A turn of each connection; whether something was done.

@@ -1,13 +1,20 @@
 //! `tcpp`: so many connections, some at a time, each with so many bytes. They count when the far end has seen their end.
+//!
+//! Its model forks processes (`-p`), each with connections of its own to an L4 port of its own, from the base port (`-r`) on. Here one thread
+//! has such sets in turns. `-M` addresses from `-l` on are connected from in turn; `-T` says what the processors did meanwhile.
 
 use super::{Kind, Out, Services, warm_up};
 use crate::netperf::session::{Asked, Play, Round};
 use crate::netperf::sockets::{PATIENCE, Pace, Setup, Sockets, Waits};
 use crate::streams::Failure;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 
-/// Where the far end listens: tcpp's base port.
+/// Where the far end listens: tcpp's base port, and those that follow.
 const AT: u16 = 10_000;
+/// Sets of connections at most: the far end listens at an L4 port for each.
+pub const SETS_MAX: u16 = 16;
+/// How often other L4 ports are tried, where any will do, if one of so many in a row is taken.
+const TRIES: usize = 64;
 /// Bytes of a send call.
 const CHUNK: usize = 256 << 10;
 /// Sends of a connection's turn.
@@ -22,14 +29,23 @@ pub enum Figure {
     Cps,
 }
 
-/// The tool; its model has several processes, this has one.
+/// Ticks that all processors spent since the system began: user, nice, system, interrupts, idle.
+pub type Cpu = [u64; 5];
+
+/// The tool.
 pub struct Tcpp<'o> {
     /// Bytes of each connection.
     pub bytes: u64,
-    /// Connections at a time, at most 1024.
+    /// Sets of connections, each to an L4 port of its own; at most [`SETS_MAX`].
+    pub sets: u16,
+    /// Connections of a set at a time; at most 1024 of all.
     pub at_a_time: usize,
-    /// Connections in all.
+    /// Connections of a set.
     pub conns: u64,
+    /// Connected from in turn; none: the system's choice.
+    pub from: Vec<Ipv4Addr>,
+    /// What the processors have done so far, where that is to be told.
+    pub cpu: Option<fn() -> Option<Cpu>>,
     /// What is printed.
     pub figure: Figure,
     /// Where it prints.
@@ -37,9 +53,10 @@ pub struct Tcpp<'o> {
 }
 
 impl<'o> Tcpp<'o> {
-    /// As its model: 32 connections at a time and in all, 10 MiB each.
+    /// As its model: one set, 32 connections at a time and in all, 10 MiB each.
     pub fn new(out: Out<'o>) -> Tcpp<'o> {
-        Tcpp { bytes: 10 << 20, at_a_time: 32, conns: 32, figure: Figure::Gbps, out }
+        let (sets, from, cpu) = (1, Vec::new(), None);
+        Tcpp { bytes: 10 << 20, sets, at_a_time: 32, conns: 32, from, cpu, figure: Figure::Gbps, out }
     }
 }
 
@@ -51,6 +68,7 @@ impl std::fmt::Debug for Tcpp<'_> {
 
 struct Conn<F> {
     fd: F,
+    set: usize,
     is_open: bool,
     left: u64,
 }
@@ -84,16 +102,25 @@ impl Play for Tcpp<'_> {
     fn near<S: Sockets>(&mut self, sockets: &mut S, round: Round<'_, S>, at: SocketAddr) -> anyhow::Result<()> {
         let setup = Setup { nodelay: true, waits: Waits::Never, ..Setup::default() };
         let chunk = vec![0; CHUNK];
-        let mut open: Vec<Conn<S::Fd>> = Vec::with_capacity(self.at_a_time);
-        let (mut begun, mut done, mut moved) = (0, 0, 0);
-        warm_up(sockets, round, at, &setup)?;
+        let sets = usize::from(self.sets);
+        let mut open: Vec<Conn<S::Fd>> = Vec::with_capacity(self.at_a_time * sets);
+        // Of each set: connections begun, and open.
+        let mut each = vec![(0u64, 0usize); sets];
+        let (all, mut begun, mut done, mut moved) = (self.conns * sets as u64, 0u64, 0u64, 0u64);
+        let mut from = self.from.iter().copied().cycle();
+        warm_up(sockets, round, at, &Setup { from: from.next(), ..setup })?;
+        let cpu = self.cpu.and_then(|cpu| cpu());
         let start = round(sockets, Pace::Go);
         let mut moved_at = start;
-        while done < self.conns && !dispatch::stop_requested() {
-            while begun < self.conns && open.len() < self.at_a_time {
-                let fd = sockets.connect(at, &setup).map_err(|why| anyhow::anyhow!("connect: {why}, after {begun}"))?;
-                open.push(Conn { fd, is_open: false, left: self.bytes.max(1) });
-                begun += 1;
+        while done < all && !dispatch::stop_requested() {
+            for (set, (started, live)) in each.iter_mut().enumerate() {
+                while *started < self.conns && *live < self.at_a_time {
+                    let to = SocketAddr::new(at.ip(), at.port().saturating_add(set as u16));
+                    let fd = sockets.connect(to, &Setup { from: from.next(), ..setup });
+                    let fd = fd.map_err(|why| anyhow::anyhow!("connect to L4 port {}: {why}, after {begun}", to.port()))?;
+                    open.push(Conn { fd, set, is_open: false, left: self.bytes.max(1) });
+                    (*started, *live, begun) = (*started + 1, *live + 1, begun + 1);
+                }
             }
             let before = (done, moved);
             let mut failed = None;
@@ -102,6 +129,9 @@ impl Play for Tcpp<'_> {
                 over => {
                     sockets.close(conn.fd);
                     done += 1;
+                    if let Some((_, live)) = each.get_mut(conn.set) {
+                        *live -= 1;
+                    }
                     failed = failed.or(over.err());
                     false
                 }
@@ -125,11 +155,20 @@ impl Play for Tcpp<'_> {
             Figure::Gbps => writeln!(self.out, "{:.6} Gbps", moved as f64 * 8e-9 / seconds)?,
             Figure::Cps => writeln!(self.out, "{:.6} cps", done as f64 / seconds)?,
         }
-        Ok(())
+        let after = self.cpu.and_then(|cpu| cpu());
+        cpu.zip(after).map_or(Ok(()), |(before, after)| tell_cpu(self.out, before, after))
     }
 }
 
-/// Who takes tcpp's connections to their end.
+/// What the processors did between the two, in shares of a hundred.
+fn tell_cpu(out: Out<'_>, before: Cpu, after: Cpu) -> anyhow::Result<()> {
+    let spent: Vec<u64> = after.iter().zip(before).map(|(after, before)| after.saturating_sub(before)).collect();
+    let all = spent.iter().sum::<u64>().max(1);
+    let shares: Vec<String> = spent.iter().map(|spent| format!("{:.2}%", *spent as f64 * 100.0 / all as f64)).collect();
+    Ok(writeln!(out, "user%\tnice%\tsys%\tintr%\tidle%\n{}", shares.join("\t"))?)
+}
+
+/// Who takes tcpp's connections to their end, at [`SETS_MAX`] L4 ports.
 #[derive(Debug)]
 pub struct TcppServer;
 
@@ -139,6 +178,15 @@ impl Asked for TcppServer {
     const PORT: u16 = AT;
 
     fn open<S: Sockets>(sockets: &mut S, at: SocketAddr) -> Result<(Services<S>, u16), Failure> {
-        Services::open(sockets, at, Kind::TakeStreams)
+        let mut open = || Services::open_several(sockets, at, Kind::TakeStreams, SETS_MAX - 1);
+        let tries = if at.port() == 0 { TRIES } else { 1 };
+        let mut opened = open();
+        for _ in 1..tries {
+            if !matches!(opened, Err(Failure::InUse)) {
+                break;
+            }
+            opened = open();
+        }
+        opened
     }
 }

@@ -154,7 +154,7 @@ fn juggle_prints_what_it_measured() {
 
 #[test]
 fn tcpp_moves_all_its_bytes() {
-    let tcpp = |figure| move |out| Tcpp { bytes: 100_000, at_a_time: 5, conns: 12, figure, out };
+    let tcpp = |figure| move |out| Tcpp { bytes: 100_000, at_a_time: 5, conns: 12, figure, ..Tcpp::new(out) };
     let (mut bits, mut rate) = (Vec::new(), Vec::new());
     // And one before time starts.
     play(tcpp(Figure::Gbps), &mut bits, |_, served| assert_eq!(served, 13));
@@ -163,4 +163,50 @@ fn tcpp_moves_all_its_bytes() {
     let seconds = bits[0].strip_prefix("1200000 bytes transferred in ").and_then(|line| line.strip_suffix(" seconds"));
     assert!(seconds.unwrap().parse::<f64>().unwrap() > 0.0 && bits[1].ends_with(" Gbps"), "{bits:?}");
     assert!(rate[1].ends_with(" cps"), "{rate:?}");
+}
+
+/// Sets of connections to L4 ports of their own, from addresses in turn; and what the processors did.
+#[test]
+fn tcpp_has_sets_and_addresses_and_tells_of_processors() {
+    let pairs = Pairs::new();
+    let hosts = [host(1, &pairs), host(2, &pairs)];
+    let eth = hosts[0].stack.iface_named("p").unwrap().id;
+    let from: Vec<Ipv4Addr> = (101..104).map(|n| Ipv4Addr::new(10, 0, 0, n)).collect();
+    for addr in &from {
+        hosts[0].stack.add_addr(hosts[0].cx(), eth, IfaceAddr { addr: *addr, len: 24 }).unwrap();
+    }
+    let (mut near, mut there) = (OurSockets::new(&hosts[0], Rest::Never), OurSockets::new(&hosts[1], Rest::Never));
+    let (mut far, port) = TcppServer::open(&mut there, SocketAddr::from((Ipv4Addr::UNSPECIFIED, 10_000))).unwrap();
+    let mut seen = std::collections::BTreeSet::new();
+    let mut round = |sockets: &mut OurSockets<'_, Up>, pace| {
+        let now = there.step(pace);
+        far.turn(&mut there, now);
+        let said = node::words::run(&hosts[1], &Pairs::new(), &["ss", "-t", "-a", "-n", "-H"], false).unwrap();
+        // State, queues, our end, the peer's.
+        let ends = said.lines().filter_map(|line| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let [.., ours, theirs] = words.as_slice() else { return None };
+            let (port, from) = (ours.rsplit_once(':')?.1, theirs.rsplit_once(':')?.0);
+            from.starts_with("10.0.0.1").then(|| format!("{from} {port}"))
+        });
+        seen.extend(ends);
+        sockets.step(pace)
+    };
+    let mut out = Vec::new();
+    let cpu = || {
+        use std::sync::atomic::{AtomicU64, Ordering};
+        static TIMES: AtomicU64 = AtomicU64::new(0);
+        let n = TIMES.fetch_add(1, Ordering::SeqCst);
+        Some([10 + n * 30, 5, 20 + n * 10, 1, 100 + n * 60])
+    };
+    let tcpp = Tcpp { bytes: 20_000, sets: 3, at_a_time: 2, conns: 4, from, cpu: Some(cpu), ..Tcpp::new(&mut out) };
+    let mut tcpp = tcpp;
+    tcpp.near(&mut near, &mut round, SocketAddr::from(([10, 0, 0, 2], port))).unwrap();
+    assert_eq!(far.served, 3 * 4 + 1);
+    let lines = lines(out);
+    assert!(lines[0].starts_with("240000 bytes transferred in "), "{lines:?}");
+    assert_eq!(lines[2..], ["user%\tnice%\tsys%\tintr%\tidle%", "30.00%\t0.00%\t10.00%\t0.00%\t60.00%"]);
+    for (n, port) in [(101, 10_000), (102, 10_000), (103, 10_000), (101, 10_001), (103, 10_002)] {
+        assert!(seen.contains(&format!("10.0.0.{n} {port}")), "{n} {port}: {seen:?}");
+    }
 }

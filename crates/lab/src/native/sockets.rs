@@ -133,6 +133,22 @@ impl KernelSockets {
     }
 }
 
+/// Waits until it is, or for [`CONNECT`]; its calls wait then.
+fn connected(stream: TcpStream) -> io::Result<TcpStream> {
+    let end = std::time::Instant::now() + CONNECT;
+    while stream.peer_addr().is_err() {
+        if let Some(why) = stream.take_error()? {
+            return Err(why);
+        }
+        if std::time::Instant::now() > end {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        std::thread::sleep(NAP);
+    }
+    stream.set_nonblocking(false)?;
+    Ok(stream)
+}
+
 impl Sockets for KernelSockets {
     type Fd = usize;
 
@@ -178,7 +194,10 @@ impl Sockets for KernelSockets {
         let open = || {
             let stream = match (self.calls, to) {
                 // Who waits here would keep the other end from its turn, and might wait for that.
-                (Calls::Return, SocketAddr::V4(to)) => self.at_home(|| os::begin_connect(to))?,
+                (Calls::Return, SocketAddr::V4(to)) => self.at_home(|| os::begin_connect(to, setup.from))?,
+                (Calls::Wait, SocketAddr::V4(to)) if setup.from.is_some() => {
+                    connected(self.at_home(|| os::begin_connect(to, setup.from))?)?
+                }
                 _ => self.at_home(|| TcpStream::connect_timeout(&to, CONNECT))?,
             };
             os::set_buffers(stream.as_fd(), setup.send_buffer, setup.recv_buffer)?;
