@@ -17,7 +17,7 @@
 
 mod blast;
 mod connect;
-mod http;
+pub mod http;
 pub mod juggle;
 mod services;
 mod tcpp;

@@ -612,6 +612,8 @@ pub enum BenchGroup {
     Route,
     /// What netisr costs a frame; host-router-host and connections, beside the kernel
     Dispatch,
+    /// Keys and values, files, round trips under load, evenness of datagrams: under stock tools, beside redis-server, nginx and iperf3
+    Services,
 }
 
 /// `profile`.

@@ -2,13 +2,13 @@
 
 use crate::args::ServedArgs;
 use crate::exit::{Exit, Fault};
-use crate::place::{PlaceArgs, seconds, serve_kernel, serve_ours};
+use crate::place::{PlaceArgs, Where, seconds, serve_kernel, serve_ours};
+use anyhow::Context;
 use apps::netperf::session::{Asked, Play};
 use apps::netrate::{
     CLIENTS_MAX, Cpu, Fetch, Figure, Httpd, Juggle, Netblast, Netreceive, Netsend, PATH, PAYLOAD_MAX, SETS_MAX,
     Tcpconnect, Tcpp, TcppServer, Tcpreceive, juggle,
 };
-use anyhow::Context;
 use clap::{Args, Subcommand};
 use std::ffi::OsString;
 use std::io;
@@ -120,6 +120,9 @@ pub enum Tool {
         /// Seconds
         #[arg(short = 's', value_name = "SECONDS", default_value = "20", value_parser = seconds)]
         time: Duration,
+        /// A thread for each connection, whose calls wait; over pair, nic or native
+        #[arg(short = 't', conflicts_with_all = ["far", "topo"])]
+        threaded: bool,
         /// What is fetched
         #[arg(value_name = "PATH", default_value = PATH, value_parser = path)]
         path: String,
@@ -171,8 +174,15 @@ pub fn run(args: &NetrateArgs, words: &[OsString]) -> anyhow::Result<Exit> {
             let cpu = cpu.then_some(processors as fn() -> Option<Cpu>);
             at.play(&mut Tcpp { bytes: *bytes, sets: *procs, at_a_time, conns, from, cpu, figure, out })
         }
-        Tool::Http { at_a_time, time, path, place } => {
-            play(place, words, &mut Fetch { at_a_time: usize::from(*at_a_time), time: *time, path, out, done: None })
+        Tool::Http { at_a_time, time, threaded, path, place } => {
+            let mut fetch = Fetch { at_a_time: usize::from(*at_a_time), time: *time, path, out, done: None };
+            match place.place(words, Httpd::PORT)? {
+                Where::Here(place) if *threaded => {
+                    dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
+                    place.http_threads(&mut fetch).map(|()| Exit::Fine).map_err(Fault::usage)
+                }
+                at => at.play(&mut fetch),
+            }
         }
         Tool::TcppServer(args) => receive::<TcppServer>("tcpp-server", args, words),
         Tool::Httpd(args) => receive::<Httpd>("httpd", args, words),
@@ -195,7 +205,8 @@ fn descriptors(out: &mut io::Stdout) -> anyhow::Result<Exit> {
 /// The first line of /proc/stat: proc_stat(5).
 fn processors() -> Option<Cpu> {
     let text = std::fs::read_to_string("/proc/stat").ok()?;
-    let ticks: Vec<u64> = text.lines().next()?.split_whitespace().skip(1).filter_map(|word| word.parse().ok()).collect();
+    let ticks: Vec<u64> =
+        text.lines().next()?.split_whitespace().skip(1).filter_map(|word| word.parse().ok()).collect();
     let [user, nice, system, idle, waiting, interrupts, soft, ..] = *ticks.as_slice() else { return None };
     Some([user, nice, system, interrupts + soft, idle + waiting])
 }

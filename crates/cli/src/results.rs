@@ -2,6 +2,7 @@
 
 use crate::args::BenchGroup;
 use crate::exit::{Exit, Fault, notice, print};
+use crate::place;
 use crate::run::{self, bar};
 use anyhow::Context;
 use clap::{Args, ValueHint};
@@ -133,6 +134,9 @@ fn live(args: &GateArgs, baseline: &Report) -> anyhow::Result<Gate> {
             baseline.name
         )));
     };
+    if group == BenchGroup::Services && !place::is_inside() {
+        return Err(Fault::usage("the baseline is of 'bench services', which wants a namespace: name a run's JSON"));
+    }
     let options = lab::study::Options { quick: args.quick, rounds: args.rounds, core: None };
     let mut runs = Vec::new();
     loop {

@@ -4,6 +4,7 @@ use crate::args::{
     BenchArgs, BenchGroup, DmaName, LadderArgs, LadderName, ReportName, ReproArgs, StudyArgs, TesttoolArgs, ToolMode,
 };
 use crate::exit::{Exit, Fault, print};
+use crate::place;
 use anyhow::Context;
 use apps::testtool;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -72,6 +73,9 @@ pub fn repro(args: ReproArgs) -> anyhow::Result<Exit> {
 }
 
 pub fn bench(args: BenchArgs) -> anyhow::Result<Exit> {
+    if args.group == BenchGroup::Services && !place::is_inside() {
+        return place::inside(); // devices and servers of its own
+    }
     show(study(args.group), &args.study)
 }
 
@@ -84,6 +88,7 @@ pub fn study(group: BenchGroup) -> Study {
         BenchGroup::Bridge => lab::bench::bridge,
         BenchGroup::Route => lab::bench::route,
         BenchGroup::Dispatch => lab::bench::dispatch,
+        BenchGroup::Services => lab::bench::services,
     }
 }
 

@@ -279,4 +279,35 @@ fn netrates_tools_print_their_lines() {
     );
     let text = said("netrate juggle");
     assert_eq!(text.lines().filter(|line| line.contains(", juggle, ")).count(), 10, "{text}");
+    let text = said("netrate juggle --descriptors");
+    for manner in ["juggle", "thread_juggle", "process_juggle"] {
+        for channel in ["pipe", "udp", "socket_dgram", "socket_stream"] {
+            let lines = text.lines().filter(|line| line.starts_with(&format!("{channel}, {manner}, "))).count();
+            assert_eq!(lines, 5, "{channel} {manner}: {text}");
+        }
+    }
+}
+
+/// tcpp's and http's flags, on our stack and on the kernel's.
+#[test]
+fn netrates_flags_do_what_they_say() {
+    for place in ["pair", "native", "nic --threads", "native --threads"] {
+        let text = said(&format!("netrate tcpp -b 10000 -m 2 -t 5 --procs 3 -M 4 -T --over {place}"));
+        assert!(text.starts_with("150000 bytes transferred in "), "{place}: {text}");
+        let shares =
+            text.lines().last().unwrap().split('\t').map(|share| share.trim_end_matches('%').parse::<f64>().unwrap());
+        assert!(text.contains("user%\tnice%\tsys%\tintr%\tidle%") && shares.count() == 5, "{place}: {text}");
+    }
+    for place in ["pair", "native"] {
+        let text = said(&format!("netrate http -t -n 5 -s 0.3 --over {place}"));
+        assert!(number(&text, "", " transfers/second") > 0 && text.contains("\n0 errors/second"), "{place}: {text}");
+    }
+    refused("netrate http -t -n 49", 2, "at most 48");
+    refused("netrate http -t --over veth", 2, "over pair, nic or native");
+    refused("netrate tcpp --procs 17", 2, "16");
+    refused("netrate tcpp --procs 16 -m 100", 2, "at most 1024");
+    refused("netrate tcpp -M 3 --over veth", 2, "over pair, nic, router or native");
+    refused("netrate tcpp -l 127.0.0.1", 2, "-M");
+    // An address that the near end has not.
+    refused("netrate tcpp -M 2 -l 10.9.9.9 -b 1", 1, "connect");
 }

@@ -6,6 +6,7 @@
 mod bridge;
 mod netisr;
 mod route;
+mod services;
 mod tap;
 mod tcp;
 mod text;
@@ -13,6 +14,7 @@ mod text;
 pub use bridge::bridge;
 pub use netisr::dispatch;
 pub use route::route;
+pub use services::services;
 pub use tcp::{IdlePeer, TcpPeers, both_cores, tcp, tcp_with};
 pub use text::text;
 pub(crate) use text::{FIVE, Unit};

@@ -14,11 +14,13 @@
 mod kernel;
 mod seen;
 mod shape;
+mod threads;
 pub mod veth;
 
 pub use kernel::{ask_native, serve_native};
 pub use seen::{Dispatched, Seen};
 pub use shape::Shape;
+pub use threads::THREADS_MAX;
 use veth::{Segments, Veth};
 
 use anyhow::{Context, anyhow};
@@ -270,7 +272,8 @@ impl Place {
         let routed = self.over == Over::Router;
         let net = if routed { end } else { 0 };
         let addr = Ipv4Addr::new(10, 0, net, if routed && end == 0 { 1 } else { 1 + end });
-        let aliases = (0..u32::from(self.aliases)).filter(|_| end == 0).map(|n| Ipv4Addr::from(u32::from(self.alias()) + n));
+        let aliases =
+            (0..u32::from(self.aliases)).filter(|_| end == 0).map(|n| Ipv4Addr::from(u32::from(self.alias()) + n));
         let addrs: Vec<Ipv4Addr> = std::iter::once(addr).chain(aliases).collect();
         config.ifaces.push(iface(&self.port(end), &addrs));
         if routed {

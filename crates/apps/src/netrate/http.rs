@@ -11,6 +11,7 @@ use crate::netperf::session::{Asked, Play, Round};
 use crate::netperf::sockets::{PATIENCE, Pace, Setup, Sockets, Waits};
 use crate::streams::Failure;
 use clock::Duration;
+use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 
 /// Where httpd listens.
@@ -24,7 +25,7 @@ pub const PATH: &str = "/dev/zero?bytes=1024";
 /// Connections at a time, at most: what the server takes from one address.
 pub const CLIENTS_MAX: usize = 256;
 
-/// The tool; its model has a process or a thread for each connection, this has none.
+/// The tool; its model has a process or a thread for each connection, this has none ([`transfer`] is for those who have).
 pub struct Fetch<'o> {
     /// Connections at a time, at most [`CLIENTS_MAX`].
     pub at_a_time: usize,
@@ -126,6 +127,36 @@ impl<F: Copy> Conn<F> {
     }
 }
 
+/// One transfer by calls that wait: was it whole?
+pub fn transfer(stream: &mut (impl Read + Write), path: &str) -> bool {
+    let (mut conn, mut buffer) = (Conn::new(()), vec![0; READ]);
+    if stream.write_all(request(path).as_bytes()).is_err() {
+        return false;
+    }
+    loop {
+        match stream.read(&mut buffer) {
+            Ok(0) => return conn.left == Some(0),
+            Ok(n) if conn.take(buffer.get(..n).unwrap_or_default()) == Came::Some => {}
+            Ok(_) => return false,
+            Err(why) if why.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return false,
+        }
+    }
+}
+
+fn request(path: &str) -> String {
+    format!("GET {path} HTTP/1.0\r\n\r\n")
+}
+
+/// The tool's two lines.
+///
+/// # Errors
+/// `out`'s.
+pub fn tell(out: Out<'_>, transfers: u64, errors: u64, seconds: f64) -> io::Result<()> {
+    writeln!(out, "{:.0} transfers/second", transfers as f64 / seconds)?;
+    writeln!(out, "{:.0} errors/second", errors as f64 / seconds)
+}
+
 /// The body's length, as the head of a 200 says.
 fn length(head: &[u8]) -> Option<u64> {
     let head = str::from_utf8(head).ok()?;
@@ -143,7 +174,7 @@ impl Play for Fetch<'_> {
 
     fn near<S: Sockets>(&mut self, sockets: &mut S, round: Round<'_, S>, at: SocketAddr) -> anyhow::Result<()> {
         let setup = Setup { nodelay: true, waits: Waits::Never, ..Setup::default() };
-        let request = format!("GET {} HTTP/1.0\r\n\r\n", self.path);
+        let request = request(self.path);
         let (mut buffer, mut open) = (vec![0; READ], Vec::<Conn<S::Fd>>::with_capacity(self.at_a_time));
         let (mut transfers, mut errors) = (0u64, 0u64);
         warm_up(sockets, round, at, &setup)?;
@@ -179,8 +210,7 @@ impl Play for Fetch<'_> {
         open.iter().for_each(|conn| sockets.close(conn.fd));
         let seconds = round(sockets, Pace::Go).since(start).as_secs_f64().max(1e-9);
         self.done = Some((transfers, seconds));
-        writeln!(self.out, "{:.0} transfers/second", transfers as f64 / seconds)?;
-        Ok(writeln!(self.out, "{:.0} errors/second", errors as f64 / seconds)?)
+        Ok(tell(self.out, transfers, errors, seconds)?)
     }
 }
 
@@ -219,6 +249,43 @@ mod tests {
         let mut short = conn();
         assert!(short.take(&answer[..answer.len() - 1]) == Came::Some && short.left == Some(1));
         assert!(short.take(b"o!") == Came::Wrong, "more than it said");
+    }
+
+    /// What was asked, and an answer a few bytes at a time.
+    struct Told(Vec<u8>, &'static [u8]);
+
+    impl Read for Told {
+        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+            let n = self.1.len().min(7).min(into.len());
+            into[..n].copy_from_slice(&self.1[..n]);
+            self.1 = &self.1[n..];
+            Ok(n)
+        }
+    }
+
+    impl Write for Told {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.extend(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_transfer_by_calls_that_wait_is_whole_or_is_none() {
+        let mut told = Told(Vec::new(), b"HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhello");
+        assert!(transfer(&mut told, "/five"));
+        assert_eq!(told.0, b"GET /five HTTP/1.0\r\n\r\n");
+        for answer in [
+            &b""[..],
+            b"HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhell",
+            b"HTTP/1.0 404 No\r\nContent-Length: 0\r\n\r\n",
+        ] {
+            assert!(!transfer(&mut Told(Vec::new(), answer), "/"));
+        }
     }
 
     #[test]

@@ -37,7 +37,6 @@ impl<'o> Juggle<'o> {
     pub fn new(name: &'static str, out: Out<'o>) -> Juggle<'o> {
         Juggle { name, cycles: CYCLES, out }
     }
-
 }
 
 /// What stands above the lines.

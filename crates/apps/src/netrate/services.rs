@@ -83,12 +83,7 @@ impl<S: Sockets> Services<S> {
     ///
     /// # Errors
     /// One of the addresses is taken.
-    pub fn open_several(
-        sockets: &mut S,
-        at: SocketAddr,
-        kind: Kind,
-        more: u16,
-    ) -> Result<(Services<S>, u16), Failure> {
+    pub fn open_several(sockets: &mut S, at: SocketAddr, kind: Kind, more: u16) -> Result<(Services<S>, u16), Failure> {
         let (mut services, port) = Services::open(sockets, at, kind)?;
         let setup = Setup { nodelay: true, waits: Waits::Never, ..Setup::default() };
         for next in 1..=more {

@@ -14,7 +14,7 @@ const AT: u16 = 10_000;
 /// Sets of connections at most: the far end listens at an L4 port for each.
 pub const SETS_MAX: u16 = 16;
 /// How often other L4 ports are tried, where any will do, if one of so many in a row is taken.
-const TRIES: usize = 64;
+const TRIES: u16 = 64;
 /// Bytes of a send call.
 const CHUNK: usize = 256 << 10;
 /// Sends of a connection's turn.
@@ -117,7 +117,8 @@ impl Play for Tcpp<'_> {
                 while *started < self.conns && *live < self.at_a_time {
                     let to = SocketAddr::new(at.ip(), at.port().saturating_add(set as u16));
                     let fd = sockets.connect(to, &Setup { from: from.next(), ..setup });
-                    let fd = fd.map_err(|why| anyhow::anyhow!("connect to L4 port {}: {why}, after {begun}", to.port()))?;
+                    let fd =
+                        fd.map_err(|why| anyhow::anyhow!("connect to L4 port {}: {why}, after {begun}", to.port()))?;
                     open.push(Conn { fd, set, is_open: false, left: self.bytes.max(1) });
                     (*started, *live, begun) = (*started + 1, *live + 1, begun + 1);
                 }
@@ -178,15 +179,14 @@ impl Asked for TcppServer {
     const PORT: u16 = AT;
 
     fn open<S: Sockets>(sockets: &mut S, at: SocketAddr) -> Result<(Services<S>, u16), Failure> {
-        let mut open = || Services::open_several(sockets, at, Kind::TakeStreams, SETS_MAX - 1);
-        let tries = if at.port() == 0 { TRIES } else { 1 };
-        let mut opened = open();
-        for _ in 1..tries {
-            if !matches!(opened, Err(Failure::InUse)) {
-                break;
-            }
-            opened = open();
+        if at.port() != 0 {
+            return Services::open_several(sockets, at, Kind::TakeStreams, SETS_MAX - 1);
         }
-        opened
+        // Below those that the system picks: there so many in a row are seldom free, behind others' connections.
+        let bases = (0..TRIES).map(|n| AT + n * SETS_MAX);
+        let mut tried = bases.map(|base| {
+            Services::open_several(sockets, SocketAddr::new(at.ip(), base), Kind::TakeStreams, SETS_MAX - 1)
+        });
+        tried.find(|opened| !matches!(opened, Err(Failure::InUse))).unwrap_or(Err(Failure::InUse))
     }
 }

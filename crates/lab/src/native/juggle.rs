@@ -282,7 +282,8 @@ mod tests {
             for channel in Channel::ALL {
                 for depth in 0..=PIPELINE_MAX {
                     let begins = format!("{}, {}, {depth}, ", channel.name(), manner.name());
-                    let line = text.lines().find(|line| line.starts_with(&begins)).unwrap_or_else(|| panic!("{begins}"));
+                    let line =
+                        text.lines().find(|line| line.starts_with(&begins)).unwrap_or_else(|| panic!("{begins}"));
                     let times: Vec<f64> = line.split(", ").skip(3).map(|time| time.parse().unwrap()).collect();
                     assert!(times.len() == 10 && (depth == 0 || times.iter().all(|time| *time > 0.0)), "{line}");
                 }

@@ -1,0 +1,500 @@
+//! `linerate bench services`: our servers and clients under stock tools, beside the servers and clients that those usually meet.
+//!
+//! ```text
+//!  redis-benchmark -> TAP -> linerate kvd          wrk -> TAP -> linerate httpd         linerate iperf3 -c --latency -> veth -> linerate iperf3 -s
+//!                  -> loopback -> redis-server         -> loopback -> nginx
+//!  linerate iperf3 -c -u -> TAP -> iperf3 -s, and iperf3 -c -u -> TAP -> linerate iperf3 -s: the gaps between departures, as tcpdump sees them
+//! ```
+//! Everything is a process of its own, in the network namespace in which this one stands ([`crate::netperf::Place::wants_namespace`]'s); a
+//! trial is one run of the tool. A tool that is not installed leaves its rows out, with that reason.
+
+use crate::env::Environment;
+use crate::result::{Figure, Peer, Report, Row};
+use crate::run;
+use crate::sample::Sample;
+use crate::study::{self, Options, Progress, Steps};
+use crate::subject::{Reading, Subject};
+use anyhow::{Context, bail, ensure};
+use port::os::netlink::Netlink;
+use serde_json::Value;
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long a server may take to listen.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a tool may take for a trial.
+const TRIAL_MAX: Duration = Duration::from_secs(60);
+/// Bytes of what is fetched by HTTP.
+const BODY: usize = 1024;
+/// Datagrams a second, and their payload: 50 Mbit/s, a gap of 160 us.
+const RATE: &str = "50M";
+const PAYLOAD: &str = "1000";
+/// Departures that are looked at.
+const DEPARTURES: usize = 2000;
+/// Of them, from the beginning: a sender finds its pace.
+const LEFT_OUT: usize = 100;
+
+/// The figures.
+///
+/// # Errors
+/// A device or a server that cannot be had, a tool that failed.
+pub fn services(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
+    let env = Environment::detect(); // before the trials: their load is ours
+    let mut steps = Steps::new(6, progress);
+    let mut out = Rows::default();
+    let tsc_hz = env.tsc_hz;
+    let trials = Trials { keep: options.run(7).keep.min(30), n: if options.quick { 20_000 } else { 200_000 }, tsc_hz };
+    let mut netlink = Netlink::open()?;
+    netlink.set_up("lo")?;
+    steps.next("A against A: the noise floor");
+    let floor = study::floor(&mut Tool::new("floor", tsc_hz, || spin(Duration::from_millis(20))), &options.run(5))?;
+    steps.next("keys and values");
+    out.add(&trials, "kv", "redis", keys(&trials, &mut netlink))?;
+    steps.next("files");
+    out.add(&trials, "http", "nginx", files(&trials, &mut netlink))?;
+    steps.next("round trips under load");
+    out.add(&trials, "iperf3.latency", "", latency(&trials, &mut netlink))?;
+    steps.next("gaps between datagrams");
+    out.add(&trials, "iperf3.pacing", "iperf3", pacing(&trials, &mut netlink))?;
+    steps.next("done");
+    out.notes.push("kv: redis-benchmark, 50 connections, 16 requests under way, 3-byte values; http: wrk, 32 connections, 1 KiB; over a TAP device \
+                    to ours, over loopback to redis-server and nginx (one process each): theirs is the shorter way".to_owned());
+    out.notes.push("iperf3.latency: a round trip of the probe beside one stream as fast as it goes, and beside 1 Mbit/s; both ends ours, over veth; \
+                    p99 of a second".to_owned());
+    out.notes.push(format!(
+        "iperf3.pacing: {RATE}bit/s of {PAYLOAD} bytes; standard deviation of {DEPARTURES} gaps between departures into a TAP device"
+    ));
+    let Rows { rows, peers, notes } = out;
+    Ok(Report { name: "bench services".to_owned(), env, noise_floor: floor, rows, peers, notes, beside: None })
+}
+
+/// How often, and how much.
+struct Trials {
+    keep: u32,
+    /// Requests of a trial.
+    n: u32,
+    tsc_hz: u64,
+}
+
+/// What came of them.
+#[derive(Default)]
+struct Rows {
+    rows: Vec<Row>,
+    peers: Vec<Peer>,
+    notes: Vec<String>,
+}
+
+/// A comparison: servers that live as long as it, the rows of ours, and who is beside each.
+struct Contest {
+    /// Ended with it.
+    _served: Vec<Served>,
+    rows: Vec<Line>,
+}
+
+/// One row's.
+struct Line {
+    id: &'static str,
+    title: &'static str,
+    /// `None`: ticks an operation.
+    unit: Option<&'static str>,
+    ours: Tool,
+    peer: Option<Tool>,
+}
+
+impl Rows {
+    fn add(&mut self, trials: &Trials, name: &str, peer: &str, contest: anyhow::Result<Contest>) -> anyhow::Result<()> {
+        let contest = match contest {
+            Ok(contest) => contest,
+            Err(why) => {
+                self.rows.push(Row::missing(name, "under a stock tool", &format!("{why:#}")));
+                return Ok(());
+            }
+        };
+        for Line { id, title, unit, ours, peer: theirs } in contest.rows {
+            let mut subjects: Vec<Box<dyn Subject>> = vec![Box::new(ours)];
+            subjects.extend(theirs.map(|tool| Box::new(tool) as Box<dyn Subject>));
+            let options = run::Options {
+                warmup: 1,
+                keep: trials.keep,
+                max_seconds: None,
+                cpu: None,
+                min_cpu_share: None,
+                replacements: 0,
+            };
+            let samples = run::interleave(&mut subjects, &options, &mut |_| ())?;
+            let ours = samples.first().with_context(|| format!("no sample of {id}"))?;
+            let figure = |sample: &Sample| -> anyhow::Result<Figure> {
+                Ok(match unit {
+                    Some(unit) => Figure::new(&sample.summary()?, unit),
+                    None => Figure::ticks(sample)?,
+                })
+            };
+            self.rows.push(Row::new(id, title, figure(ours)?));
+            let Some(beside) = samples.get(1) else { continue };
+            self.peers.push(Peer { now: figure(beside)?, ..Peer::new(peer, beside, ours)? });
+            if unit.is_none() {
+                let rate = |sample: &Sample| sample.summary().map(|summary| trials.tsc_hz as f64 / summary.median);
+                self.notes.push(format!("{id}: {:.0} a second; {peer} {:.0}", rate(ours)?, rate(beside)?));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A run of a tool: operations, and the time that they took; or one value, as so many ticks.
+type Run = Box<dyn FnMut() -> anyhow::Result<(u64, Took)>>;
+
+enum Took {
+    Time(Duration),
+    Value(u64),
+}
+
+struct Tool {
+    id: String,
+    run: Run,
+    tsc_hz: u64,
+}
+
+impl Tool {
+    fn new(id: &str, tsc_hz: u64, run: impl FnMut() -> anyhow::Result<(u64, Took)> + 'static) -> Tool {
+        Tool { id: id.to_owned(), run: Box::new(run), tsc_hz }
+    }
+}
+
+impl Subject for Tool {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn trial(&mut self) -> anyhow::Result<Reading> {
+        let begun = Instant::now();
+        let (ops, took) = (self.run)()?;
+        let wall_ns = begun.elapsed().as_nanos() as u64;
+        let ticks = match took {
+            Took::Time(time) => (time.as_nanos() * u128::from(self.tsc_hz) / 1_000_000_000) as u64,
+            Took::Value(value) => value,
+        };
+        Ok(Reading { ops, ticks, wall_ns, cpu_ns: wall_ns })
+    }
+}
+
+fn spin(time: Duration) -> anyhow::Result<(u64, Took)> {
+    let begun = Instant::now();
+    let mut n = 0u64;
+    while begun.elapsed() < time {
+        n = std::hint::black_box(n + 1);
+    }
+    Ok((n, Took::Time(begun.elapsed())))
+}
+
+/// A server, ended when dropped, and what it needed.
+struct Served {
+    child: Child,
+    dir: Option<PathBuf>,
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill(); // ours by its number, and not waited for yet
+        let _ = self.child.wait();
+        if let Some(dir) = &self.dir {
+            let _ = fs::remove_dir_all(dir);
+        }
+    }
+}
+
+fn serve(command: &mut Command) -> anyhow::Result<Served> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    Ok(Served { child: command.spawn().with_context(|| format!("start {name}"))?, dir: None })
+}
+
+/// This program, to be one of its servers or clients.
+fn linerate(words: &[&str]) -> Command {
+    let mut command = Command::new("/proc/self/exe"); // also right when the file was replaced meanwhile
+    crate::child::no_child(command.args(words)).env_remove("LINERATE_CTL");
+    command
+}
+
+/// A server of ours on a TAP device, with the kernel at 10.0.N.1 and it at 10.0.N.2.
+fn serve_ours(netlink: &mut Netlink, net: u8, words: &[&str]) -> anyhow::Result<Served> {
+    let (device, addr) = (format!("sv{net}"), format!("10.0.{net}.2/24"));
+    let port = format!("tap:{device}");
+    let served = serve(&mut linerate(&[words, &["--port", &port, "--addr", &addr]].concat()))?;
+    until("a TAP device", || netlink.set_up(&device).is_ok())?;
+    netlink.add_addr(&device, Ipv4Addr::new(10, 0, net, 1), 24)?;
+    Ok(served)
+}
+
+fn ours(net: u8) -> Ipv4Addr {
+    Ipv4Addr::new(10, 0, net, 2)
+}
+
+fn until(what: &str, mut done: impl FnMut() -> bool) -> anyhow::Result<()> {
+    let end = Instant::now() + PATIENCE;
+    while !done() {
+        ensure!(Instant::now() < end, "{what} is not there after {} seconds", PATIENCE.as_secs());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
+}
+
+fn listens(at: SocketAddr) -> anyhow::Result<()> {
+    until(&format!("a server at {at}"), || TcpStream::connect_timeout(&at, Duration::from_millis(500)).is_ok())
+}
+
+/// What a tool prints, if it ends well and in time.
+fn said(command: &mut Command) -> anyhow::Result<String> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().with_context(|| format!("start {name}"))?;
+    let Output { status, stdout, stderr } = finish(child).with_context(|| name.clone())?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    ensure!(status.success(), "{name}: {status}: {}{}", text(&stderr), text(&stdout));
+    Ok(text(&stdout))
+}
+
+fn finish(mut child: Child) -> anyhow::Result<Output> {
+    // Both pipes are read beside the wait: a tool that says much does not stand still.
+    let (out, err) = (child.stdout.take(), child.stderr.take());
+    std::thread::scope(|scope| {
+        let out = dispatch::spawn_scoped(scope, "out", move || read(out))?;
+        let err = dispatch::spawn_scoped(scope, "err", move || read(err))?;
+        let end = Instant::now() + TRIAL_MAX;
+        let status = loop {
+            if let Some(status) = child.try_wait()? {
+                break status;
+            }
+            if Instant::now() > end {
+                let _ = child.kill();
+                let _ = child.wait();
+                bail!("it did not end");
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        };
+        let text = |read: std::thread::Result<Vec<u8>>| read.unwrap_or_default();
+        Ok(Output { status, stdout: text(out.join()), stderr: text(err.join()) })
+    })
+}
+
+fn read(from: Option<impl std::io::Read>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    if let Some(mut from) = from {
+        let _ = from.read_to_end(&mut bytes); // what came is looked at
+    }
+    bytes
+}
+
+/// redis-benchmark against `linerate kvd` and redis-server.
+fn keys(trials: &Trials, netlink: &mut Netlink) -> anyhow::Result<Contest> {
+    let (here, there) = (ours(10), Ipv4Addr::LOCALHOST);
+    let kvd = serve_ours(netlink, 10, &["kvd"])?;
+    listens(SocketAddr::from((here, 6379)))?;
+    let mut served = vec![kvd];
+    let words = ["--port", "6379", "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"];
+    let redis = serve(Command::new("redis-server").args(words)).and_then(|redis| {
+        listens(SocketAddr::from((there, 6379)))?;
+        Ok(redis)
+    });
+    let beside = redis.is_ok();
+    served.extend(redis.ok());
+    let (n, tsc_hz) = (trials.n, trials.tsc_hz);
+    let tool = |id: &str, at: Ipv4Addr, test: &'static str| {
+        Tool::new(id, tsc_hz, move || {
+            let (at, n) = (at.to_string(), n.to_string());
+            let words = ["-h", &at, "-t", test, "-n", &n, "-c", "50", "-P", "16", "--csv"];
+            let text = said(Command::new("redis-benchmark").args(words))?;
+            let rate = text.lines().filter(|line| line.starts_with(&format!("\"{}\"", test.to_uppercase())));
+            let rate = rate.filter_map(|line| line.split(',').nth(1)?.trim_matches('"').parse::<f64>().ok()).next();
+            let rate = rate.filter(|rate| *rate > 0.0).with_context(|| format!("redis-benchmark: {text}"))?;
+            Ok((n.parse()?, Took::Time(Duration::from_secs_f64(n.parse::<f64>()? / rate))))
+        })
+    };
+    let row = |id, title, test, theirs: &str| Line {
+        id,
+        title,
+        unit: None,
+        ours: tool(id, here, test),
+        peer: beside.then(|| tool(theirs, there, test)),
+    };
+    let rows = vec![
+        row("kv.set", "SET, redis-benchmark against kvd", "set", "redis.kv.set"),
+        row("kv.get", "GET, redis-benchmark against kvd", "get", "redis.kv.get"),
+    ];
+    Ok(Contest { _served: served, rows })
+}
+
+/// wrk against `linerate httpd` and nginx.
+fn files(trials: &Trials, netlink: &mut Netlink) -> anyhow::Result<Contest> {
+    let here = SocketAddr::from((ours(11), 8080));
+    let mut served = vec![serve_ours(netlink, 11, &["httpd", "-p", "8080"])?];
+    listens(here)?;
+    let there = SocketAddr::from((Ipv4Addr::LOCALHOST, 8081));
+    let nginx = nginx(there);
+    let beside = nginx.is_ok();
+    served.extend(nginx.ok());
+    let tsc_hz = trials.tsc_hz;
+    let seconds = if trials.n < 100_000 { "1s" } else { "2s" };
+    let tool = |id: &str, url: String| {
+        Tool::new(id, tsc_hz, move || {
+            let text = said(Command::new("wrk").args(["-t", "2", "-c", "32", "-d", seconds, &url]))?;
+            ensure!(!text.contains("Non-2xx") && !text.contains("Socket errors"), "wrk: {text}");
+            let rate = text.lines().find_map(|line| line.strip_prefix("Requests/sec:")?.trim().parse::<f64>().ok());
+            let rate = rate.filter(|rate| *rate > 0.0).with_context(|| format!("wrk: {text}"))?;
+            Ok((rate as u64, Took::Time(Duration::from_secs_f64((rate as u64) as f64 / rate))))
+        })
+    };
+    let row = Line {
+        id: "http.small",
+        title: "1 KiB by HTTP, wrk against httpd",
+        unit: None,
+        ours: tool("http.small", format!("http://{here}/dev/zero?bytes={BODY}")),
+        peer: beside.then(|| tool("nginx.http.small", format!("http://{there}/small"))),
+    };
+    Ok(Contest { _served: served, rows: vec![row] })
+}
+
+/// nginx with one process and one file.
+fn nginx(at: SocketAddr) -> anyhow::Result<Served> {
+    let dir = std::env::temp_dir().join(format!("linerate-nginx-{}", std::process::id()));
+    fs::create_dir_all(&dir)?;
+    fs::write(dir.join("small"), vec![b'0'; BODY])?;
+    let path = dir.display();
+    let text = format!(
+        "daemon off;\nmaster_process off;\nworker_processes 1;\npid {path}/pid;\nerror_log {path}/error;\nevents {{ worker_connections 1024; }}\n\
+         http {{ access_log off; client_body_temp_path {path}/b; proxy_temp_path {path}/p; fastcgi_temp_path {path}/f; uwsgi_temp_path {path}/u; \
+         scgi_temp_path {path}/s; keepalive_requests 1000000000; server {{ listen {at}; root {path}; }} }}\n"
+    );
+    let conf = dir.join("conf");
+    fs::write(&conf, text)?;
+    let mut served = serve(Command::new("nginx").arg("-c").arg(&conf))?;
+    served.dir = Some(dir);
+    listens(at)?;
+    Ok(served)
+}
+
+/// Our client's probe beside its own test, both ends ours.
+fn latency(trials: &Trials, netlink: &mut Netlink) -> anyhow::Result<Contest> {
+    netlink.add_veth("sl0", "sl1")?;
+    netlink.set_up("sl0")?;
+    netlink.set_up("sl1")?;
+    let server = serve(&mut linerate(&["iperf3", "-s", "--port", "packet:sl0", "--addr", "10.0.12.2/24"]))?;
+    let tool = |id: &str, load: &'static [&'static str], which: &'static str| {
+        Tool::new(id, trials.tsc_hz, move || {
+            let words = [
+                "iperf3",
+                "-c",
+                "10.0.12.2",
+                "-t",
+                "1",
+                "-J",
+                "--latency",
+                "--port",
+                "packet:sl1",
+                "--addr",
+                "10.0.12.1/24",
+            ];
+            let text = said(&mut linerate(&[&words[..], load].concat()))?;
+            let report: Value = serde_json::from_str(&text).context("our client's report")?;
+            let us = report["end"]["latency"][which].as_f64();
+            Ok((1, Took::Value((us.with_context(|| format!("no latency in {text}"))? * 1000.0) as u64)))
+        })
+    };
+    let row = |id, title, load, which| Line { id, title, unit: Some("ns"), ours: tool(id, load, which), peer: None };
+    let rows = vec![
+        row("iperf3.latency.idle", "p99 of round trips beside 1 Mbit/s", &["-b", "1M"][..], "p99_us"),
+        row("iperf3.latency.p50", "p50 of round trips beside a stream as fast as it goes", &[][..], "p50_us"),
+        row("iperf3.latency.p99", "p99 of the same", &[][..], "p99_us"),
+    ];
+    Ok(Contest { _served: vec![server], rows })
+}
+
+/// Who sends datagrams more evenly, our client or stock iperf3's.
+fn pacing(trials: &Trials, netlink: &mut Netlink) -> anyhow::Result<Contest> {
+    let ours_to_stock = {
+        // Our client makes its host and device for each run; the kernel's side is made when it is there.
+        let port = 5301;
+        let stock = serve(Command::new("iperf3").args(["-s", "-p", "5301"]))?;
+        listens(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))?;
+        stock
+    };
+    // A device that stays: the client opens what is there.
+    let made = Command::new("ip").args(["tuntap", "add", "sv13", "mode", "tap"]).status().context("start ip")?;
+    ensure!(made.success(), "ip tuntap add: {made}");
+    netlink.set_up("sv13")?;
+    netlink.add_addr("sv13", Ipv4Addr::new(10, 0, 13, 1), 24)?;
+    let server = serve_ours(netlink, 14, &["iperf3", "-s"])?;
+    listens(SocketAddr::from((ours(14), 5201)))?;
+    let load = ["-u", "-b", RATE, "-l", PAYLOAD, "-t", "1"];
+    let here = Tool::new("iperf3.pacing", trials.tsc_hz, move || {
+        let words = ["iperf3", "-c", "10.0.13.1", "-p", "5301", "--port", "tap:sv13", "--addr", "10.0.13.2/24"];
+        spread("sv13", Ipv4Addr::new(10, 0, 13, 2), &mut linerate(&[&words[..], &load].concat()))
+    });
+    let there = Tool::new("iperf3.iperf3.pacing", trials.tsc_hz, move || {
+        spread("sv14", Ipv4Addr::new(10, 0, 14, 1), Command::new("iperf3").args(["-c", "10.0.14.2"]).args(load))
+    });
+    let row = Line {
+        id: "iperf3.pacing",
+        title: "how unevenly our client's datagrams leave",
+        unit: Some("ns"),
+        ours: here,
+        peer: Some(there),
+    };
+    Ok(Contest { _served: vec![ours_to_stock, server], rows: vec![row] })
+}
+
+/// The standard deviation of the gaps between datagrams that `sender` has leave through `device`, in nanoseconds.
+fn spread(device: &str, from: Ipv4Addr, sender: &mut Command) -> anyhow::Result<(u64, Took)> {
+    let count = (DEPARTURES + LEFT_OUT + 1).to_string();
+    let filter = format!("udp and src host {from} and greater 1000");
+    let words = ["-i", device, "-n", "-q", "-tt", "--time-stamp-precision=nano", "-B", "8192", "-c", &count, &filter];
+    let mut seen = Command::new("tcpdump");
+    seen.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let seen = seen.spawn().context("start tcpdump")?;
+    std::thread::sleep(Duration::from_millis(300)); // until it looks
+    said(sender)?;
+    let text = String::from_utf8_lossy(&finish(seen).context("tcpdump")?.stdout).into_owned();
+    let times: Vec<u64> = text.lines().filter_map(|line| nanos(line.split_whitespace().next()?)).collect();
+    ensure!(times.len() == DEPARTURES + LEFT_OUT + 1, "tcpdump saw {} datagrams", times.len());
+    let gaps: Vec<f64> = times.windows(2).skip(LEFT_OUT).map(|two| two[1].saturating_sub(two[0]) as f64).collect();
+    Ok((1, Took::Value(deviation(&gaps).round() as u64)))
+}
+
+/// `SECONDS.NANOSECONDS`.
+fn nanos(word: &str) -> Option<u64> {
+    let (seconds, rest) = word.split_once('.')?;
+    let rest: u64 = if rest.len() == 9 { rest.parse().ok()? } else { return None };
+    seconds.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(rest)
+}
+
+fn deviation(values: &[f64]) -> f64 {
+    let n = values.len().max(1) as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / n).sqrt()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_and_their_spread() {
+        assert_eq!(nanos("1764021234.000000007"), Some(1_764_021_234_000_000_007));
+        assert_eq!([nanos("12:00:01.5"), nanos("1.5"), nanos("")], [None; 3]);
+        assert_eq!(deviation(&[160.0; 5]), 0.0);
+        assert_eq!(deviation(&[100.0, 300.0]), 100.0);
+    }
+
+    #[test]
+    fn a_tool_that_is_not_there_is_said() {
+        let why = said(&mut Command::new("/nowhere/tool")).unwrap_err();
+        assert!(format!("{why:#}").contains("/nowhere/tool"), "{why:#}");
+        let why = said(Command::new("sh").args(["-c", "echo no >&2; exit 3"])).unwrap_err();
+        assert!(format!("{why:#}").contains("no"), "{why:#}");
+        let much = said(Command::new("sh").args(["-c", "head -c 1000000 /dev/zero"])).unwrap();
+        assert_eq!(much.len(), 1_000_000);
+    }
+}

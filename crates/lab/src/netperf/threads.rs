@@ -1,0 +1,135 @@
+//! `netrate http -t`: a thread for each connection, whose calls wait, as its model has it.
+//!
+//! Of ours the near end is a host that many threads enter (`light` locks), beside one that keeps it going. The far end is the same as without.
+
+use super::{Over, Place, balanced, beside, far_end};
+use crate::native::sockets::{Calls, KernelSockets};
+use anyhow::{anyhow, ensure};
+use apps::netperf::sockets::PATIENCE;
+use apps::netrate::{Fetch, Httpd, http};
+use lock::Light;
+use port::Pairs;
+use socket::net::TcpStream;
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Connections at a time where the near end is ours: so many threads, and a few more, can be inside stacks.
+pub const THREADS_MAX: usize = 48;
+/// After a connection that could not be had: no L4 port is left for the moment.
+const NAP: Duration = Duration::from_millis(1);
+
+impl Place {
+    /// Has `fetch` done by a thread for each of its connections.
+    ///
+    /// # Errors
+    /// A place that has no threads; a host, port or thread that cannot be had.
+    pub fn http_threads(&self, fetch: &mut Fetch<'_>) -> anyhow::Result<()> {
+        match self.over {
+            Over::Native => native(fetch),
+            Over::Pair | Over::Nic => {
+                let most = THREADS_MAX;
+                ensure!(fetch.at_a_time <= most, "-t: {} threads on a host of ours: at most {most}", fetch.at_a_time);
+                self.ours(fetch)
+            }
+            Over::Router | Over::Tap | Over::Veth => Err(anyhow!("-t: over pair, nic or native")),
+        }
+    }
+
+    fn ours(&self, fetch: &mut Fetch<'_>) -> anyhow::Result<()> {
+        let pairs = Pairs::new();
+        let far = |over: &AtomicBool, told: &super::Told| self.far_there::<Fetch<'_>>(&pairs, over, told).map(drop);
+        beside(fetch, far, |fetch, port| {
+            let near = self.host::<Light>(0, &pairs)?;
+            let (at, over) = (self.far_at(port), AtomicBool::new(false));
+            thread::scope(|scope| {
+                let _end = super::End(&over); // before the scope waits, however this ends
+                dispatch::spawn_scoped(scope, "near", || near.run(|| over.load(Ordering::Acquire)))?;
+                each(fetch, || {
+                    let stream = TcpStream::connect_timeout(&near, &at, PATIENCE)?;
+                    stream.set_read_timeout(Some(PATIENCE))?;
+                    Ok(stream)
+                })
+            })?;
+            balanced(&near)
+        })
+    }
+}
+
+/// Both ends the kernel's.
+fn native(fetch: &mut Fetch<'_>) -> anyhow::Result<()> {
+    let loopback = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    beside(
+        fetch,
+        |over, told| far_end::<Httpd, _>(&mut KernelSockets::new(Calls::Wait), loopback, over, told),
+        |fetch, port| {
+            let at = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+            each(fetch, || {
+                let stream = std::net::TcpStream::connect_timeout(&at, PATIENCE)?;
+                stream.set_read_timeout(Some(PATIENCE))?;
+                Ok(stream)
+            })
+        },
+    )
+}
+
+/// A thread for each connection: one transfer after the other until time is over.
+fn each<C: Read + Write>(fetch: &mut Fetch<'_>, connect: impl Fn() -> io::Result<C> + Sync) -> anyhow::Result<()> {
+    let path = fetch.path;
+    http::transfer(&mut connect()?, path); // whoever has to be found is found before time starts
+    let start = Instant::now();
+    let until = start + fetch.time;
+    let one = || {
+        let (mut transfers, mut errors) = (0u64, 0u64);
+        while Instant::now() < until && !dispatch::stop_requested() {
+            match connect().map(|mut stream| http::transfer(&mut stream, path)) {
+                Ok(true) => transfers += 1,
+                Ok(false) => errors += 1,
+                Err(_) => {
+                    errors += 1;
+                    thread::sleep(NAP);
+                }
+            }
+        }
+        (transfers, errors)
+    };
+    let (transfers, errors) = thread::scope(|scope| {
+        let threads = (0..fetch.at_a_time).map(|at| dispatch::spawn_scoped(scope, &format!("http{at}"), one));
+        let threads: Vec<_> = threads.collect::<io::Result<_>>()?;
+        let mut sum = (0, 0);
+        for thread in threads {
+            let (transfers, errors) = thread.join().map_err(|_| anyhow!("a thread panicked"))?;
+            sum = (sum.0 + transfers, sum.1 + errors);
+        }
+        anyhow::Ok(sum)
+    })?;
+    let seconds = start.elapsed().as_secs_f64();
+    fetch.done = Some((transfers, seconds));
+    Ok(http::tell(fetch.out, transfers, errors, seconds)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use apps::netrate::PATH;
+
+    #[test]
+    fn each_connection_has_a_thread_on_ours_and_on_the_kernels() {
+        for over in [Over::Pair, Over::Native] {
+            let mut out = Vec::new();
+            let mut fetch =
+                Fetch { at_a_time: 6, time: Duration::from_millis(300), path: PATH, out: &mut out, done: None };
+            Place::new(over).http_threads(&mut fetch).unwrap();
+            let (transfers, _) = fetch.done.unwrap();
+            let said = String::from_utf8(out).unwrap();
+            assert!(transfers > 6 && said.ends_with("transfers/second\n0 errors/second\n"), "{over:?}: {said}");
+        }
+        for (over, says) in [(Over::Pair, "at most 48"), (Over::Veth, "over pair, nic or native")] {
+            let (mut out, time) = (Vec::new(), Duration::from_millis(1));
+            let mut fetch = Fetch { at_a_time: 49, time, path: PATH, out: &mut out, done: None };
+            assert!(Place::new(over).http_threads(&mut fetch).unwrap_err().to_string().contains(says));
+        }
+    }
+}
