@@ -22,10 +22,19 @@ fn every_row_is_measured_beside_its_peer() {
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let rows = report["rows"].as_array().unwrap();
     let row = |id: &str| rows.iter().find(|row| row["id"] == id).unwrap_or_else(|| panic!("{id}: {report:#}"));
-    for id in ["kv.set", "kv.get", "http.small", "iperf3.latency.idle", "iperf3.latency.p50", "iperf3.latency.p99", "iperf3.pacing"] {
+    for id in [
+        "kv.set",
+        "kv.get",
+        "http.small",
+        "iperf3.latency.idle",
+        "iperf3.latency.p50",
+        "iperf3.latency.p99",
+        "iperf3.pacing",
+    ] {
         let now = &row(id)["now"];
         assert!(now["median"].as_f64() > Some(0.0) && now["n"].as_u64() == Some(2), "{id}: {report:#}");
     }
-    let peers: Vec<&str> = report["peers"].as_array().unwrap().iter().map(|peer| peer["id"].as_str().unwrap()).collect();
+    let peers: Vec<&str> =
+        report["peers"].as_array().unwrap().iter().map(|peer| peer["id"].as_str().unwrap()).collect();
     assert_eq!(peers, ["redis.kv.set", "redis.kv.get", "nginx.http.small", "iperf3.iperf3.pacing"]);
 }

@@ -217,3 +217,36 @@ fn the_switched_ring_runs_on_virtual_time() {
     let fault = from_toml(&text.replace("pair:s2s3", "tap:t0"), "t.toml", 1).map(|_| ()).unwrap_err();
     assert!(fault.to_string().contains("switch s2: tap:t0: there is no tap on virtual time"), "{fault}");
 }
+
+/// Two routers that each take the other for the way to everywhere: what goes round ends with its TTL, once, and is told to who sent it.
+#[test]
+fn a_routing_loop_ends_with_the_ttl() {
+    let router = |name: &str, own: &str, other: &str, more: &str| {
+        format!(
+            "[[host]]\nname = '{name}'\n[host.sysctl]\n\"net.inet.ip.forwarding\" = 1\n\"net.inet.ip.redirect\" = 0\n[[host.iface]]\nport = 'pair:loop'\n\
+             addresses = ['{own}/24']\n[[host.route]]\nto = 'default'\nvia = '{other}'\n{more}"
+        )
+    };
+    let here = "[[host.iface]]\nport = 'pair:a'\naddresses = ['10.0.1.254/24']\n";
+    let back = "[[host.route]]\nto = '10.0.1.0/24'\nvia = '10.0.0.1'\n";
+    let a = "[[host]]\nname = 'a'\n[[host.iface]]\nport = 'pair:a'\naddresses = ['10.0.1.1/24']\n[[host.route]]\nto = 'default'\nvia = '10.0.1.254'\n";
+    let text = [a.to_owned(), router("r1", "10.0.0.1", "10.0.0.2", here), router("r2", "10.0.0.2", "10.0.0.1", back)];
+    let mut world = from_toml(&text.concat(), "loop.toml", 7).unwrap();
+    let id = world.host_named("a").unwrap();
+    let fd = world.host(id).calls().socket().unwrap();
+    for n in 0..20u8 {
+        world.host(id).calls().send_to(fd, &[n], &"203.0.113.9:9".parse().unwrap()).unwrap();
+        world.run_for(Duration::from_millis(50));
+    }
+    world.run_for(Duration::from_secs(1));
+    let count = |name: &str, counter: &str| world.host(world.host_named(name).unwrap()).stack.counter(counter);
+    let ended = count("r1", "inet.ip4.forward.ttl_exceeded") + count("r2", "inet.ip4.forward.ttl_exceeded");
+    let forwarded = count("r1", "inet.ip4.forwarded") + count("r2", "inet.ip4.forwarded");
+    assert_eq!(ended, 20, "each once");
+    // 64 at the first router: 63 times forwarded, and the answers once or twice each.
+    assert!((20 * 63..=20 * 63 + 40).contains(&forwarded), "{forwarded}");
+    assert!(count("a", "inet.icmp4.received") > 0, "who sent it is told");
+    for outcome in world.end() {
+        assert!(outcome.is_balanced(), "{}", outcome.audit);
+    }
+}

@@ -112,8 +112,8 @@ impl<T: Item> Worker<T> {
         self.take(usize::MAX, work)
     }
 
-    /// The same of what waits now: each queue is moved out once. For a worker whose thread has other work too, which nobody who brings more
-    /// and more may keep it from.
+    /// The same of as many queues as there are protocols, each as long as its limit at most. For a worker whose thread has other work too, which
+    /// nobody who brings more and more may keep it from.
     pub fn round(&mut self, work: &mut impl Work<T>) -> usize {
         self.take(self.isr.protocols.len(), work)
     }

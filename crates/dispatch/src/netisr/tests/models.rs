@@ -91,3 +91,34 @@ fn loom_netisr_two_callers_and_a_worker_lose_nothing() {
         assert_eq!(seen, [0, 7]);
     });
 }
+
+/// A worker that leaves its turn after each queue, as one whose thread has other work does, and sleeps when nothing waits.
+#[test]
+fn loom_netisr_a_worker_that_pauses_sleeps_over_nothing() {
+    model(3, || {
+        let stream = Arc::new(Workstream::new(2));
+        let (inside, seen) = (Arc::new(AtomicUsize::new(0)), Seen::default());
+        let (theirs, within, saw) = (stream.clone(), inside.clone(), seen.clone());
+        let worker = loom::thread::spawn(move || {
+            loop {
+                let mut local = VecDeque::new();
+                if theirs.start() && theirs.next(&mut local).is_some() {
+                    alone(&within, || saw.lock().unwrap().extend(local.drain(..)));
+                    theirs.pause();
+                }
+                if !theirs.has_waiting() && theirs.sleep() == Next::End {
+                    return;
+                }
+            }
+        });
+        stream.put(0, &mut VecDeque::from([0]), 10);
+        stream.put(1, &mut VecDeque::from([1]), 10);
+        stream.put(0, &mut VecDeque::from([2]), 10);
+        stream.end(Ending::Finish);
+        worker.join().unwrap();
+        let mut seen = seen.lock().unwrap().clone();
+        assert!(seen.iter().position(|n| *n == 0) < seen.iter().position(|n| *n == 2), "{seen:?}");
+        seen.sort_unstable();
+        assert_eq!(seen, [0, 1, 2]);
+    });
+}

@@ -149,6 +149,106 @@ fn switches_under_load_lose_nothing() {
     assert!(audit.dispatched > 0 && audit.queued > 0, "{audit:?}");
 }
 
+/// Workers that come and go, some in the middle of their queues, while modes and policies change: what one leaves the next has.
+#[test]
+fn workers_that_start_and_stop_under_switches_lose_nothing() {
+    let isr = netisr(2, Mode::Deferred);
+    let checker = Checker::new(32);
+    let over = AtomicBool::new(false);
+    let (given, lives) = std::thread::scope(|scope| {
+        let (over, checker) = (&over, &checker);
+        let workers: Vec<_> = (0..2)
+            .map(|at| {
+                let isr = isr.clone();
+                spawn_scoped(scope, "w", move || {
+                    let mut lives = 0u64;
+                    while !over.load(Ordering::SeqCst) || isr.has_waiting(at) {
+                        let mut worker = isr.worker(at).unwrap();
+                        assert!(matches!(isr.worker(at), Err(NetisrError::Taken { .. })), "one at a time");
+                        // Of one life a few rounds, of another one nothing.
+                        (0..lives % 4).for_each(|_| _ = worker.round(&mut checker.work()));
+                        lives += 1;
+                    }
+                    lives
+                })
+                .unwrap()
+            })
+            .collect();
+        let switched = isr.clone();
+        let switch = spawn_scoped(scope, "s", move || {
+            let ip = switched.protocol("ip").unwrap();
+            for n in 0.. {
+                switched.set_mode(Mode::ALL[n % 3]);
+                switched.set_policy(ip, [Policy::Flow, Policy::Source][n % 2]).unwrap();
+                std::thread::sleep(Duration::from_millis(1));
+                if over.load(Ordering::SeqCst) {
+                    return;
+                }
+            }
+        });
+        let mut caller = isr.caller(0).unwrap();
+        let until = Instant::now() + Duration::from_millis(300);
+        let mut given = 0;
+        while Instant::now() < until {
+            given += load(&mut caller, "ip", 0..32, 20, checker);
+        }
+        over.store(true, Ordering::SeqCst);
+        switch.unwrap().join().unwrap();
+        let lives: u64 = workers.into_iter().map(|worker| worker.join().unwrap()).sum();
+        (given, lives)
+    });
+    let audit = isr.audit();
+    assert!(audit.holds() && audit.held == 0 && lives > 100, "{lives} lives: {audit:?}");
+    assert_eq!((audit.handled, checker.seen.load(Ordering::SeqCst), audit.lost), (given, given, 0), "{audit:?}");
+}
+
+/// A worker that has other work too takes a few queues, and not all that comes meanwhile; the next round has that.
+#[test]
+fn a_round_ends_however_much_comes() {
+    let isr = netisr(1, Mode::Deferred);
+    let ip = isr.protocol("ip").unwrap();
+    let (mut caller, mut worker) = (isr.caller(0).unwrap(), isr.worker(0).unwrap());
+    caller.queue(ip, 0, &mut (0..10).map(|n| number(1, n)).collect());
+    let (mut seen, mut next) = (Vec::new(), 10);
+    for _ in 0..5 {
+        // As much again for each item: a turn would never end.
+        let mut bring = isr.caller(0).unwrap();
+        let worked = worker.round(&mut |_: ProtoId, items: &mut Items<'_, Number>| {
+            seen.extend(items.map(|item| item.number));
+            bring.queue(ip, 0, &mut (next..next + 10).map(|n| number(1, n)).collect());
+            next += 10;
+        });
+        assert!((10..=30).contains(&worked), "{worked}: as many queues as there are protocols");
+        assert!(isr.has_waiting(0));
+    }
+    assert_eq!(seen, (0..seen.len() as u32).collect::<Vec<_>>());
+    let audit = isr.audit();
+    assert!(audit.holds() && audit.held > 0, "{audit:?}");
+}
+
+#[test]
+fn there_may_be_one_mode_only() {
+    let config = Config { mode: Mode::Deferred, only: Some(Mode::Deferred), ..Config::default() };
+    let isr = Netisr::new(config.clone(), protocols()).unwrap();
+    assert_eq!(isr.check_mode(Mode::Deferred), Ok(()));
+    assert_eq!(isr.check_mode(Mode::Direct), Err(NetisrError::OtherMode { only: Mode::Deferred }));
+    assert!(Netisr::new(Config { mode: Mode::Hybrid, ..config.clone() }, protocols()).is_err());
+    let direct = vec![Protocol { dispatch: Some(Mode::Direct), ..Protocol::new("arp", 4) }];
+    assert!(matches!(Netisr::<Number>::new(config, direct), Err(NetisrError::OtherMode { .. })));
+    // What one workstream has done is not another's.
+    let isr = netisr(2, Mode::Deferred);
+    let arp = isr.protocol("arp").unwrap();
+    isr.caller(0).unwrap().queue(arp, 1, &mut (0..7).map(|n| number(1, n)).collect());
+    assert_eq!(
+        (isr.audit_of(0).held, isr.audit_of(1).held, isr.has_waiting(0), isr.has_waiting(1)),
+        (0, 7, false, true)
+    );
+    isr.drain_of(0, |_, _| panic!("nothing waits there"));
+    let mut drained = 0;
+    isr.drain_of(1, |_, _| drained += 1);
+    assert_eq!((drained, isr.audit().held, isr.audit().drained), (7, 0, 7));
+}
+
 #[test]
 fn a_switch_to_direct_may_let_items_pass_and_that_is_seen() {
     let isr = netisr(1, Mode::Deferred);
