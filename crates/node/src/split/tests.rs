@@ -243,3 +243,18 @@ fn parts_are_named_and_have_what_the_host_has() {
     assert_eq!(sysctl, [vec!["net.inet.ip.ttl"], vec!["net.inet.ip.ttl", "net.link.ether.inet.answer"]]);
     parts.iter().for_each(|part| assert_eq!(part.check(), Ok(())));
 }
+
+/// Who watches a stack's port sees what that stack has of it, both ways.
+#[test]
+fn a_capture_sees_what_its_stack_has() {
+    let mut both = Both::new(&config("web", "10.0.0.2/24", 2));
+    both.heard(5000..5001, 1); // who is where is known then
+    let ids = [0, 1].map(|at| both.say(at, "capture open eth0").unwrap().trim().to_string());
+    let heard = both.heard(5000..5016, 1);
+    for at in 0..2 {
+        let batch = crate::capture::parse(&both.say(at, &format!("capture read {}", ids[at])).unwrap()).unwrap();
+        let came = batch.frames.iter().filter(|frame| frame.direction == port::pcap::Direction::Inbound).count();
+        assert!(came == heard[at].len() && came > 0 && batch.missed == 0, "stack {at}: {came} of {}", heard[at].len());
+    }
+    both.balanced();
+}
