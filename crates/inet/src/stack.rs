@@ -31,9 +31,10 @@ use lock::{Cx, Guarded, Locks, MAX_THREADS};
 use stats::{DropReason, Shards, Stage};
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use wire::Mac;
 use wire::hash::Key;
+use wire::{L4Port, Mac, Proto};
 
 /// Frames of a burst that are taken through a layer together: as many headers as stay in the first-level cache.
 pub(crate) const CHUNK: usize = 32;
@@ -62,6 +63,9 @@ impl Config {
     }
 }
 
+/// Do packets of a protocol come here that the second of these ends sends to the first, which is ours?
+type LeadsHere = Box<dyn Fn(Proto, (Ipv4Addr, L4Port), (Ipv4Addr, L4Port)) -> bool + Send + Sync>;
+
 /// One host. `Stack<Up>` belongs to one thread; `Stack<Light>` and `Stack<Heavy>` may be entered by many.
 pub struct Stack<L: Locks> {
     /// The host's name.
@@ -85,6 +89,8 @@ pub struct Stack<L: Locks> {
     pub(crate) redirects: Guarded<L, Redirects>,
     /// When the first of them ends, in nanoseconds: nearly always never, and then no lock is taken for it.
     pub(crate) redirects_due: AtomicU64,
+    /// Which answers come back here, where that is not all of them.
+    leads_here: OnceLock<LeadsHere>,
     pub(crate) loopback: Guarded<L, VecDeque<Frame>>,
     pub(crate) requeued: Requeue<L>,
     pub(crate) tunnels: Guarded<L, Tunnels>,
@@ -141,6 +147,7 @@ impl<L: Locks> Stack<L> {
             path_mtus: Guarded::new(PathMtus::new(key(4))),
             redirects: Guarded::default(),
             redirects_due: AtomicU64::new(Instant::NEVER.nanos()),
+            leads_here: OnceLock::new(),
             loopback: Guarded::default(),
             requeued: Requeue::default(),
             tunnels: Guarded::default(),

@@ -277,7 +277,7 @@ impl<L: Locks> Host<L> {
 
     /// Takes its place at the steerer of a split host: its frames come from there.
     pub(crate) fn take_seat(&mut self, seat: Seat) {
-        let (isr, seated) = seat.sit();
+        let (isr, seated) = seat.sit(&self.stack);
         self.inputs.lock(self.cx()).seat = Some(seated);
         self.isr = Some(isr);
     }

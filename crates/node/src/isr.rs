@@ -111,7 +111,7 @@ pub(crate) fn check(config: &HostConfig, shared: bool) -> Result<(), IsrError> {
         ];
         let fault = faults.iter().find(|(is_so, _)| *is_so);
         fault.map_or(Ok(()), |(_, what)| Err(IsrError::Split { stacks: config.stacks, what }))?;
-        return split::netisr(config, &Arc::default()).map(drop);
+        return split::netisr(config, Key::seeded(0), &Arc::default()).map(drop);
     }
     if !shared && isr.workstreams > 1 {
         return Err(IsrError::Threads(isr.workstreams));

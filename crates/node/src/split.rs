@@ -11,7 +11,8 @@
 //! either (`net.isr.proto.ip.policy=flow`, the default); or all conversations of a peer are (`cpu`), or all that a port brings (`source`).
 //! One stack answers ARP, the first; all learn from it (`net.link.ether.inet.answer`). Decision 20 says why it is so.
 //!
-//! Not here: a stack that connects to others. Its peers' answers are steered by their flow, which may be another stack's; services are asked.
+//! A stack that connects to others chooses L4 ports to which the answers come back to it ([`leads_to`]). Not so: an L4 port that the caller has
+//! bound, and datagrams that are sent without a connection; their answers may be another stack's.
 
 mod seat;
 mod steerer;
@@ -24,12 +25,14 @@ pub(crate) use steerer::{Steerer, entries};
 
 use crate::config::HostConfig;
 use crate::isr::{self, ETHER, IP, IP6, IsrError, Received};
-use dispatch::netisr::{Config, Mode, Netisr};
+use dispatch::netisr::{Config, Mode, Netisr, Policy};
 use stats::Counter;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use wire::flow::whose::{self, Fragments};
 use wire::hash::Key;
+use wire::{L4Port, Proto};
 
 stats::counters! {
     /// What the steerer of a split host did.
@@ -70,8 +73,7 @@ impl Strays {
 ///
 /// # Errors
 /// [`IsrError`]: a knob asks for what cannot be.
-pub(crate) fn netisr(config: &HostConfig, strays: &Arc<Strays>) -> Result<Arc<Netisr<Received>>, IsrError> {
-    let key = config.seed.map_or_else(Key::random, Key::seeded);
+pub(crate) fn netisr(config: &HostConfig, key: Key, strays: &Arc<Strays>) -> Result<Arc<Netisr<Received>>, IsrError> {
     let by = || {
         let strays = strays.clone();
         move |received: &Received| strays.with(|fragments| whose::flow(key, isr::packet(received), fragments))
@@ -86,6 +88,23 @@ pub(crate) fn netisr(config: &HostConfig, strays: &Arc<Strays>) -> Result<Arc<Ne
     let only = Some(Mode::Deferred);
     let base = Config { mode: Mode::Deferred, only, ..isr::base(config, config.stacks) };
     isr::set_up(config, base, protocols)
+}
+
+/// Says of two ends, the first of which is the host's, whether what the second sends to it is stack `at`'s.
+pub(crate) fn leads_to(
+    netisr: Arc<Netisr<Received>>,
+    key: Key,
+    at: usize,
+) -> impl Fn(Proto, (Ipv4Addr, L4Port), (Ipv4Addr, L4Port)) -> bool + Send + Sync + 'static {
+    move |proto, here, there| {
+        let Ok([ip, ..]) = isr::ids(&netisr) else { return true };
+        let hash = match netisr.policy(ip) {
+            Policy::Flow => whose::of_ends(key, there, here, proto),
+            Policy::Cpu => whose::of_peer(key, there.0, here.0),
+            Policy::Source => return true, // where its port is, which routes say
+        };
+        hash as usize % netisr.workstreams().max(1) == at
+    }
 }
 
 /// The hosts that a split host is made of: NAME.0 and so on, each with its services, knobs and control socket; the first answers ARP.

@@ -2,10 +2,13 @@
 
 use super::Stack;
 use crate::counters::{AuditReport, Counters};
+use crate::demux::Ends4;
 use buf::{Frame, Pool, PoolStats};
 use lock::{Cx, Locks};
 use stats::{DropReason, Entry, Stage};
+use std::net::Ipv4Addr;
 use std::sync::atomic::Ordering;
+use wire::{L4Port, Proto};
 
 /// How often the locks of one part were taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +51,22 @@ impl<L: Locks> Stack<L> {
             }),
             handled: queued.saturating_sub(len as u64),
         }
+    }
+
+    /// This stack is one of several with its addresses: a packet from the second of two ends to the first, which is this one's, comes here only
+    /// where `leads` says so. L4 ports that are chosen here for a connection to others are those to which the answers do. It is said once.
+    pub fn set_leads_here(
+        &self,
+        leads: impl Fn(Proto, (Ipv4Addr, L4Port), (Ipv4Addr, L4Port)) -> bool + Send + Sync + 'static,
+    ) {
+        let _ = self.leads_here.set(Box::new(leads)); // who says it again is not heard
+    }
+
+    /// Would answers to a socket with these ends come here? Without a peer nobody knows.
+    pub(crate) fn leads_here(&self, proto: Proto, ends: &Ends4) -> bool {
+        let Some(leads) = self.leads_here.get().filter(|_| ends.remote_port.0 != 0) else { return true };
+        let at = |addr: u32, port: L4Port| (Ipv4Addr::from_bits(addr), port);
+        leads(proto, at(ends.local, ends.local_port), at(ends.remote, ends.remote_port))
     }
 
     /// Frames that came from ports, as the calling thread has counted them.

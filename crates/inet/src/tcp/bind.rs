@@ -15,7 +15,7 @@ use crate::udp::v4_end;
 use lock::{Cx, Locks};
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
-use wire::L4Port;
+use wire::{L4Port, Proto};
 
 /// What somebody who wants a port says about sharing it.
 #[derive(Clone, Copy)]
@@ -139,7 +139,7 @@ impl<L: Locks> Stack<L> {
                 || ends.remote_port.0 != 0
                     && (self.tcp.demux.contains(cx, &whole.into(), |_| true)
                         || self.tcp.late.lock(cx).contains(&core_ends(whole)));
-            !taken
+            !taken && self.leads_here(Proto::TCP, &whole)
         };
         let mut ports = self.tcp.ports.lock(cx);
         ports.choose(core.local, core.remote, core.remote_port, chance, free).ok_or(TcpError::NoPorts)

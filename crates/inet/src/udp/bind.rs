@@ -10,7 +10,7 @@ use lock::{Cx, Locks};
 use stats::DropReason;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use wire::L4Port;
+use wire::{L4Port, Proto};
 
 /// Why a socket was not bound or connected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -163,7 +163,13 @@ impl<L: Locks> Stack<L> {
                 0 => !self.unconnected.lock(cx).get(port).is_empty(),
                 _ => self.udp.contains(cx, &tuple, |_| true) || !self.unconnected.lock(cx).get(port).is_empty(),
             };
-            if !taken {
+            let ends = Ends4 {
+                local: local.to_v4().map_or(0, Ipv4Addr::to_bits),
+                remote: remote.to_v4().map_or(0, Ipv4Addr::to_bits),
+                local_port: port,
+                remote_port,
+            };
+            if !taken && self.leads_here(Proto::UDP, &ends) {
                 return Ok(port);
             }
         }

@@ -1,6 +1,6 @@
 //! What a stack of a split host has in the place of ports: a queue that the steerer fills, and a ring to it for each port.
 
-use super::Steered;
+use super::{Steered, leads_to};
 use crate::host::Receiver;
 use crate::isr::{Isr, Received, SeatOf, in_bursts};
 use crate::switch::Call;
@@ -16,10 +16,12 @@ use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use wire::Mac;
+use wire::hash::Key;
 
 /// A stack's place at the steerer, on its way to the stack's thread.
 pub(crate) struct Seat {
     pub(super) at: usize,
+    pub(super) key: Key,
     pub(super) netisr: Arc<Netisr<Received>>,
     pub(super) worker: Worker<Received>,
     pub(super) call: Call,
@@ -35,9 +37,10 @@ impl Seat {
         self.ports.get_mut(at).and_then(Option::take)
     }
 
-    /// What the host keeps of it.
-    pub(crate) fn sit(self) -> (Isr, Seated) {
-        let Seat { at, netisr, worker, call, steered, strays, .. } = self;
+    /// What the host keeps of it; `stack` is told which answers come to it.
+    pub(crate) fn sit<L: Locks>(self, stack: &Stack<L>) -> (Isr, Seated) {
+        let Seat { at, key, netisr, worker, call, steered, strays, .. } = self;
+        stack.set_leads_here(leads_to(netisr.clone(), key, at));
         (Isr::of_seat(netisr, SeatOf { at, steered, strays }), Seated { worker, call })
     }
 }

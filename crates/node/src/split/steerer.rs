@@ -20,6 +20,7 @@ use stats::{Described, DropReason, Entry};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
+use wire::hash::Key;
 
 /// Frames that a stack may have on their way to a port.
 const FRAMES: usize = 1024;
@@ -96,13 +97,14 @@ impl Steerer {
     /// [`OpenError`].
     pub(crate) fn open(config: &HostConfig, pairs: &Pairs, clock: Clock) -> Result<(Steerer, Vec<Seat>), OpenError> {
         let strays = Arc::new(Strays::default());
-        let isr = netisr(config, &strays)?;
+        let key = config.seed.map_or_else(Key::random, Key::seeded);
+        let isr = netisr(config, key, &strays)?;
         let pool = Pool::new(&config.pool_config::<Up>())?;
         let (call, steered) = (Call::new()?, Arc::new(Steered::default()));
         let seat = |at: usize| {
             let (netisr, worker, call) = (isr.clone(), isr.worker(at)?, Call::new()?);
             let (steered, strays, ports) = (steered.clone(), strays.clone(), Vec::new());
-            Ok::<_, OpenError>(Seat { at, netisr, worker, call, steered, strays, ports })
+            Ok::<_, OpenError>(Seat { at, key, netisr, worker, call, steered, strays, ports })
         };
         let mut seats = (0..config.stacks).map(seat).collect::<Result<Vec<_>, _>>()?;
         let mut ports = Vec::new();
@@ -204,12 +206,12 @@ impl Steerer {
     fn send(&mut self, now: Instant) -> usize {
         let mut frames = 0;
         for mine in &mut self.ports {
-            let n = mine.rings.len();
+            let (n, first) = (mine.rings.len(), mine.next);
             for step in 0..n {
                 if !mine.out.is_empty() {
                     break; // behind what the port did not take
                 }
-                let at = (mine.next + step) % n.max(1);
+                let at = (first + step) % n.max(1);
                 let Some(ring) = mine.rings.get_mut(at) else { break };
                 let taken = ring.pop_burst(&mut mine.out, self.burst);
                 add(&self.steered.taken, taken);

@@ -258,3 +258,62 @@ fn a_capture_sees_what_its_stack_has() {
     }
     both.balanced();
 }
+
+/// Stacks that ask others: the L4 port is one to which the answer comes back, by datagrams and by connections.
+#[test]
+fn a_stack_that_connects_is_answered() {
+    let mut both = Both::new(&config("web", "10.0.0.2/24", 3));
+    let there = SocketAddr::from(([10, 0, 0, 1], 9));
+    let far = both.peer.shared_calls();
+    let (echo, listener) = (far.socket().unwrap(), far.stream_socket().unwrap());
+    for fd in [echo, listener] {
+        far.bind(fd, there).unwrap();
+        far.set_option(fd, socket::Opt::NonBlocking(true)).unwrap();
+    }
+    far.listen(listener, 64).unwrap();
+    drop(far);
+    let mut asked = Vec::new();
+    for at in 0..3 {
+        for _ in 0..8 {
+            let calls = both.stacks[at].shared_calls();
+            let (datagrams, stream) = (calls.socket().unwrap(), calls.stream_socket().unwrap());
+            for fd in [datagrams, stream] {
+                calls.set_option(fd, socket::Opt::NonBlocking(true)).unwrap();
+            }
+            calls.connect(datagrams, there).unwrap();
+            calls.send(datagrams, b"who").unwrap();
+            assert_eq!(calls.connect(stream, there), Err(socket::Errno::EINPROGRESS));
+            asked.push((at, datagrams, stream));
+            drop(calls);
+            both.turns(4); // the first asks by ARP
+        }
+    }
+    for _ in 0..40 {
+        both.turns(1);
+        let calls = both.peer.shared_calls();
+        let mut buffer = [0; 8];
+        while let Ok((n, from)) = calls.recv_from(echo, &mut buffer) {
+            calls.send_to(echo, &buffer[..n], &from).unwrap();
+        }
+    }
+    for (at, datagrams, stream) in asked {
+        let (calls, mut buffer) = (both.stacks[at].shared_calls(), [0; 8]);
+        assert_eq!(calls.recv(datagrams, &mut buffer), Ok(3), "stack {at}");
+        assert_eq!(calls.peer_addr(stream), Ok(there), "stack {at}");
+        calls.close(datagrams).unwrap();
+        calls.close(stream).unwrap();
+    }
+    assert_eq!(both.counts("tcp.out.resets"), [0; 3]);
+    both.turns(20);
+    both.balanced();
+    // All of this peer are one stack's: no L4 port brings its answers to another.
+    both.say(0, "sysctl net.isr.proto.ip.policy=cpu").unwrap();
+    let can = |stack: &Host<Up>| {
+        let calls = stack.shared_calls();
+        let fd = calls.socket().unwrap();
+        let done = calls.connect(fd, there);
+        calls.close(fd).unwrap();
+        done.is_ok()
+    };
+    assert_eq!(both.stacks.iter().filter(|stack| can(stack)).count(), 1);
+}

@@ -14,7 +14,8 @@
 use super::{has_ports, word};
 use crate::eth::{self, EtherType};
 use crate::hash::Key;
-use crate::{Proto, ip4, ip6};
+use crate::{L4Port, Proto, ip4, ip6};
+use std::net::Ipv4Addr;
 
 /// Datagrams whose first fragment is remembered: as many as are under way at one moment, not a second.
 const FRAGMENTS: usize = 256;
@@ -97,6 +98,21 @@ pub fn peer(key: Key, packet: &[u8]) -> Option<u64> {
     let parts = read(key, packet, Way::Here)?;
     let quote = quoted(parts, packet).and_then(|quote| read(key, quote, Way::There));
     Some(key.hash2(quote.unwrap_or(parts).pair, 0))
+}
+
+/// The number of the conversation whose packets come from one of these ends to the other, as [`flow`] finds it of them.
+pub fn of_ends(key: Key, from: (Ipv4Addr, L4Port), to: (Ipv4Addr, L4Port), proto: Proto) -> u64 {
+    let ports = u64::from(from.1.0) << 16 | u64::from(to.1.0);
+    super::of(key, pair_of(from.0, to.0), proto.0, ports)
+}
+
+/// The same as [`peer`] finds it.
+pub fn of_peer(key: Key, from: Ipv4Addr, to: Ipv4Addr) -> u64 {
+    key.hash2(pair_of(from, to), 0)
+}
+
+fn pair_of(from: Ipv4Addr, to: Ipv4Addr) -> u64 {
+    u64::from(from.to_bits()) << 32 | u64::from(to.to_bits())
 }
 
 /// Is a frame nobody's alone: ARP, the neighbor discovery of IPv6, and who asks for groups (IGMP, MLD)?

@@ -32,6 +32,9 @@ fn a_conversation_is_found_again_in_every_shape() {
     assert!(!is_same(&packet4(6, PEER, US, 0, (0, 0), &ports(7001, 80))));
     assert!(!is_same(&packet4(17, PEER, US, 0, (0, 0), &ports(7000, 80))));
     assert!(!is_same(&packet4(6, [10, 0, 0, 8], US, 0, (0, 0), &ports(7000, 80))));
+    let (from, to) = ((PEER.into(), L4Port(7000)), (US.into(), L4Port(80)));
+    assert_eq!(of_ends(KEY(), from, to, Proto::TCP), number(&plain), "as it is known before anything came");
+    assert_eq!(Some(of_peer(KEY(), PEER.into(), US.into())), peer(KEY(), &plain));
     // What a router says of a packet of ours.
     for kind in [3, 4, 5, 11, 12] {
         let ours = packet4(6, US, PEER, 2, (1, 0x4000), &ports(80, 7000));
