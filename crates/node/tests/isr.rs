@@ -93,7 +93,7 @@ impl Deadly {
     fn may_kill(&mut self, take: impl FnOnce() -> Option<buf::Frame>) {
         if std::thread::current().name() == Some("isr") {
             self.sent += 1;
-            if self.sent % 10 == 0 && self.lives > 0 {
+            if self.sent.is_multiple_of(10) && self.lives > 0 {
                 self.lives -= 1;
                 let _in_hand = take();
                 panic!("the frame that nobody can stand");
