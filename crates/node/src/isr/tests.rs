@@ -186,7 +186,8 @@ fn knobs_have_their_old_names_and_refuse_what_cannot_be() {
     assert!(say(&two.b, "netstat -Q").contains("Dispatch policy                 direct          n/a"));
     assert!(say(&two.a, "netstat -Q").contains("Thread count                         1           32"));
     assert!(
-        say(&two.b, "show isr").contains("Threads: 0 wakeups, 0 sleeps, 0 frames lost, 0 restarts\nSwitches: 0 frames at most")
+        say(&two.b, "show isr")
+            .contains("Threads: 0 wakeups, 0 sleeps, 0 frames lost, 0 restarts\nSwitches: 0 frames at most")
     );
     let json = words::run(&two.b, &Pairs::new(), &["netstat", "-Q"], true).unwrap();
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
