@@ -126,7 +126,7 @@ pub fn read_network(text: &str, file: &str) -> Result<Network, ConfigError> {
             return Err(source.error(last, format!("there are two nodes called '{}'", switch.name)));
         }
     }
-    if hosts.len() + switches.len() > HOSTS_MAX {
+    if hosts.iter().map(|host| host.stacks).sum::<usize>() + switches.len() > HOSTS_MAX {
         let last = switches.last().and_then(|switch| span(&switch.name));
         return Err(source.error(last, format!("more than {HOSTS_MAX} hosts and switches")));
     }
