@@ -10,6 +10,7 @@ mod packetdrill;
 mod sim;
 mod source;
 mod tidy;
+mod tsan;
 
 use anyhow::bail;
 use std::path::PathBuf;
@@ -24,6 +25,7 @@ usage: cargo xtask <command>
                              --keep merges what was found into fuzz/corpus, --list names the targets
   loom [args]                rings, lanes, netisr's workstreams, readers' pins under every interleaving that loom can think of
   miri [args]                the buffers' unsafe code under Miri, where a nightly toolchain has it
+  tsan [args]                what threads share without a lock, under the thread sanitizer of rustc
   sim [--seeds N] [--seed S] two hosts and one TCP connection over a bad wire, N seeds (default 10000); or one, traced
   sim --speed                bytes that such a simulation moves a second, on one core
   packetdrill --tree DIR [--bin packetdrill] [--flags F] [--only TEXT] [--seconds N] [-- args]
@@ -49,6 +51,7 @@ enum Task<'a> {
     Fuzz(fuzz::Wanted),
     Loom(&'a [String]),
     Miri(&'a [String]),
+    Tsan(&'a [String]),
     Sim(sim::Wanted),
     Packetdrill(packetdrill::Wanted),
     Ladder,
@@ -64,6 +67,7 @@ impl Task<'_> {
             "fuzz" => Task::Fuzz(fuzz::Wanted::parse(rest)?),
             "loom" => Task::Loom(rest),
             "miri" => Task::Miri(rest),
+            "tsan" => Task::Tsan(rest),
             "sim" => Task::Sim(sim::Wanted::parse(rest)?),
             "packetdrill" => Task::Packetdrill(packetdrill::Wanted::parse(rest)?),
             "ladder" => Task::Ladder,
@@ -71,7 +75,7 @@ impl Task<'_> {
             "bench" => Task::Bench(rest),
             "help" | "--help" | "-h" => Task::Help,
             other => bail!(
-                "unknown command '{other}': expected tidy, fuzz, loom, miri, sim, packetdrill, ladder or bench\n{USAGE}"
+                "unknown command '{other}': expected tidy, fuzz, loom, miri, tsan, sim, packetdrill, ladder or bench\n{USAGE}"
             ),
         })
     }
@@ -84,6 +88,7 @@ fn run(words: &[String]) -> anyhow::Result<ExitCode> {
         Task::Fuzz(wanted) => fuzz::command(&root, &wanted),
         Task::Loom(args) => cargo::loom(&root, args),
         Task::Miri(args) => miri::command(&root, args),
+        Task::Tsan(args) => tsan::command(&root, args),
         Task::Sim(wanted) => sim::command(&root, wanted),
         Task::Packetdrill(wanted) => packetdrill::command(&root, &wanted),
         Task::Ladder => ladder::command(&root),

@@ -1,0 +1,62 @@
+//! `cargo xtask tsan`: what threads share without a lock (rings, the pins of readers), tested under rustc's thread sanitizer, which looks at each
+//! access to memory of a real run.
+//!
+//! Loom tries all interleavings of a few steps; this watches the millions of steps that happen. rustc has the sanitizer and calls it unstable,
+//! hence the variable. The standard library is not built with it, so what is ordered in there goes unseen: how the harness hands a test to a
+//! thread, which is left out by name, and who waited for a mutex, which is why nothing under one is tested here: loom does that. A minute.
+
+use crate::cargo::{cargo, host_triple, target_dir};
+use anyhow::{Context, bail, ensure};
+use std::path::Path;
+use std::process::ExitCode;
+
+/// What is tested: a package, and the tests of it by what their names begin with.
+const TESTS: &[(&str, &str)] = &[("linerate-buf", "ring::"), ("linerate-lock", "pins::")];
+/// What a report's innermost function has in its name when it is the harness's or about a thread's beginning and end.
+const HARNESS: &[&str] = &["test::run_test", "test::event", "std::thread::"];
+/// How a report ends, with where it was.
+const REPORT: &str = "SUMMARY: ThreadSanitizer: ";
+
+pub fn command(root: &Path, args: &[String]) -> anyhow::Result<ExitCode> {
+    let (host, target) = (host_triple()?, target_dir(root)?.join("tsan"));
+    for (package, tests) in TESTS {
+        let mut test = cargo(root);
+        test.env("RUSTC_BOOTSTRAP", "1")
+            .env("RUSTFLAGS", "-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer")
+            .env("TSAN_OPTIONS", "halt_on_error=0 exitcode=0");
+        // With a target named, what runs on the host (procedural macros) is built without.
+        test.args(["test", "--lib", "-p", package, "--target", &host, "--target-dir"]).arg(&target);
+        let output = test.args(["--", tests]).args(args).output().context("cannot run cargo test")?;
+        let [out, err] = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+        print!("{out}");
+        ensure!(output.status.success(), "{package}: {}\n{err}", output.status);
+        ensure!(!out.contains(" 0 passed"), "{package}: no test is called {tests}...");
+        let races = races(&err);
+        if !races.is_empty() {
+            eprintln!("{err}");
+            bail!("{package}: {}", races.join("\n"));
+        }
+    }
+    println!("tsan: no data race");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The reports that are not the harness's.
+fn races(err: &str) -> Vec<&str> {
+    let reports = err.lines().filter_map(|line| line.strip_prefix(REPORT));
+    reports.filter(|report| !HARNESS.iter().any(|name| report.contains(name))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_the_harnesss_is_left_out_and_nothing_else() {
+        let err = "WARNING: ThreadSanitizer: data race (pid=1)\n  #9 test::run_test\n\
+                   SUMMARY: ThreadSanitizer: data race core/src/ptr/mod.rs:1717:9 in read<u64>\n\
+                   SUMMARY: ThreadSanitizer: data race sync.rs:2854:18 in <alloc::sync::Arc<std::thread::thread::Inner>>::drop\n\
+                   SUMMARY: ThreadSanitizer: data race profiling.rs:29:1 in compiler_copy::<MaybeUninit<test::event::CompletedTest>, 304>\n";
+        assert_eq!(races(err), ["data race core/src/ptr/mod.rs:1717:9 in read<u64>"]);
+    }
+}
