@@ -16,7 +16,7 @@ use buf::{Flags, Frame};
 use clock::{Duration, Instant};
 use lock::{Cx, Locks};
 use stats::DropReason;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use tcp::IcmpNotice;
 use wire::hash::Key;
 use wire::icmp4::{self, Inner, Message, Problem, unreachable};
@@ -98,11 +98,24 @@ impl Limiter {
         }
     }
 
+    /// May another echo request be answered?
+    pub(crate) fn echo_allowed(&mut self, rate: u64, now: Instant) -> bool {
+        self.echoes.take(rate, now)
+    }
+
     fn error_allowed(&mut self, dst: Ipv4Addr, rate: u64, now: Instant) -> bool {
+        self.allowed(self.key.hash2(u64::from(u32::from(dst)), 0), rate, now)
+    }
+
+    /// The same of ICMPv6. A destination is a link's prefix: who has one has 2^64 addresses.
+    pub(crate) fn error_allowed6(&mut self, dst: Ipv6Addr, rate: u64, now: Instant) -> bool {
+        self.allowed(self.key.hash2((dst.to_bits() >> 64) as u64, 6), rate, now)
+    }
+
+    fn allowed(&mut self, hash: u64, rate: u64, now: Instant) -> bool {
         if rate == 0 {
             return true;
         }
-        let hash = self.key.hash2(u64::from(u32::from(dst)), 0);
         // A quarter each, give or take a quarter of that, by a secret: the limit cannot be counted from outside.
         let share = (rate / 4).max(1);
         let jittered = share + hash % (share / 4 + 1);
@@ -173,7 +186,7 @@ impl<L: Locks> Stack<L> {
         if !looped && self.is_own(cx, header.src) {
             return self.drop_frame(cx, packet, DropReason::Ip4OwnSource);
         }
-        if !self.limiter.lock(cx).echoes.take(self.knobs.echo_rate.get() as u64, cx.now) {
+        if !self.limiter.lock(cx).echo_allowed(self.knobs.echo_rate.get() as u64, cx.now) {
             return self.drop_frame(cx, packet, DropReason::IcmpRateLimited);
         }
         if icmp4::echo_reply_in_place(packet.bytes_mut()).is_none() {
@@ -315,6 +328,10 @@ impl<L: Locks> Stack<L> {
     }
 
     pub(crate) fn reassembly_timed_out(&self, cx: Cx, first: &Frame) {
+        if wire::ip6::is_version(first.bytes()) {
+            let code = wire::icmp6::time_exceeded::REASSEMBLY;
+            return self.icmp6_error(cx, None, first, wire::icmp6::Problem::TimeExceeded { code });
+        }
         self.icmp4_error(cx, first, Cause::ReassemblyTimeout);
     }
 }

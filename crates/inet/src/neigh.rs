@@ -10,15 +10,25 @@
 //! ones, the one unused longest goes for a new one. They stand in a queue of their own, so that a flood which keeps the
 //! table full costs a few comparisons a packet and not a walk through the table. Neighbors in use and permanent ones are
 //! not in it: a flood of strangers neither pushes them out nor, as it makes room for the next itself, keeps new ones out;
-//! and Incomplete ones have at most half of the table, so that a scan cannot either (RFC 6583's advice for ND).
+//! and Incomplete ones have at most half of the table, so that a scan cannot either (RFC 6583).
+//!
+//! ARP and neighbor discovery have a table each, of the same making: what advertisements do to an entry is in `advert`.
 
 use crate::iface::IfaceId;
 use buf::Frame;
 use clock::{Duration, Instant};
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::net::Ipv4Addr;
+use std::fmt::Debug;
+use std::hash::Hash;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use wire::Mac;
 use wire::hash::{Key, Keyed};
+
+/// What the table is keyed by besides the link: IPv4 addresses (ARP) or IPv6 addresses (neighbor discovery), in a table each.
+pub trait Address: Copy + Eq + Ord + Hash + Debug {}
+
+impl Address for Ipv4Addr {}
+impl Address for Ipv6Addr {}
 
 /// How sure an entry is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,11 +78,11 @@ impl Entry {
 
 /// An entry, for listings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Neighbor {
+pub struct Neighbor<A = Ipv4Addr> {
     /// The link it is on.
     pub iface: IfaceId,
     /// Its address.
-    pub addr: Ipv4Addr,
+    pub addr: A,
     /// Its MAC address.
     pub mac: Mac,
     /// Its state.
@@ -101,11 +111,11 @@ pub enum Resolved {
 
 /// What [`Table::expire`] found.
 #[derive(Debug)]
-pub enum Expired {
+pub enum Expired<A = Ipv4Addr> {
     /// Ask (again): the MAC address is that of a neighbor to be asked directly.
-    Ask(IfaceId, Ipv4Addr, Option<Mac>),
+    Ask(IfaceId, A, Option<Mac>),
     /// Given up: these packets go nowhere.
-    Dead(IfaceId, Ipv4Addr, VecDeque<Frame>),
+    Dead(IfaceId, A, VecDeque<Frame>),
     /// Its answer has become old.
     Aged,
 }
@@ -146,15 +156,18 @@ pub struct Rules {
 const RETRY: Duration = Duration::from_secs(1);
 
 /// The idle entries' keys, unused longest first.
-#[derive(Default)]
-struct Idle {
-    queue: BTreeMap<Place, (IfaceId, Ipv4Addr)>,
+struct Idle<A> {
+    queue: BTreeMap<Place, (IfaceId, A)>,
     came: u64,
 }
 
-impl Idle {
+impl<A: Address> Idle<A> {
+    fn new() -> Idle<A> {
+        Idle { queue: BTreeMap::new(), came: 0 }
+    }
+
     /// Puts `entry` where it belongs: behind the idle ones that were used as long ago, or out of the queue.
-    fn place(&mut self, key: (IfaceId, Ipv4Addr), entry: &mut Entry) {
+    fn place(&mut self, key: (IfaceId, A), entry: &mut Entry) {
         self.take_out(entry);
         if entry.is_idle() {
             self.came += 1;
@@ -172,25 +185,25 @@ impl Idle {
 }
 
 /// The neighbors of one stack.
-pub struct Table {
-    entries: HashMap<(IfaceId, Ipv4Addr), Entry, Keyed>,
-    idle: Idle,
+pub struct Table<A = Ipv4Addr> {
+    entries: HashMap<(IfaceId, A), Entry, Keyed>,
+    idle: Idle<A>,
     next: Instant,
     held: usize,
     incomplete: usize,
     evicted: u64,
 }
 
-impl Table {
+impl<A: Address> Table<A> {
     /// An empty table with its hash key.
-    pub fn new(key: Key) -> Table {
+    pub fn new(key: Key) -> Table<A> {
         let entries = HashMap::with_hasher(Keyed(key));
-        Table { entries, idle: Idle::default(), next: Instant::NEVER, held: 0, incomplete: 0, evicted: 0 }
+        Table { entries, idle: Idle::new(), next: Instant::NEVER, held: 0, incomplete: 0, evicted: 0 }
     }
 
     /// The MAC address of a neighbor good for sending now.
     #[inline]
-    pub fn lookup(&mut self, iface: IfaceId, addr: Ipv4Addr, now: Instant) -> Option<Mac> {
+    pub fn lookup(&mut self, iface: IfaceId, addr: A, now: Instant) -> Option<Mac> {
         let entry = self.entries.get_mut(&(iface, addr))?;
         match entry.state {
             State::Reachable | State::Permanent | State::Probe => {
@@ -203,7 +216,7 @@ impl Table {
     }
 
     /// Finds the MAC address for a packet, or keeps the packet until there is one.
-    pub fn resolve(&mut self, iface: IfaceId, addr: Ipv4Addr, frame: Frame, now: Instant, rules: Rules) -> Resolved {
+    pub fn resolve(&mut self, iface: IfaceId, addr: A, frame: Frame, now: Instant, rules: Rules) -> Resolved {
         if let Some(entry) = self.entries.get_mut(&(iface, addr)) {
             entry.used = now;
             self.idle.take_out(entry); // whatever it was, it is in use now
@@ -251,7 +264,7 @@ impl Table {
     pub fn learn(
         &mut self,
         iface: IfaceId,
-        addr: Ipv4Addr,
+        addr: A,
         mac: Mac,
         create: bool,
         now: Instant,
@@ -284,13 +297,13 @@ impl Table {
     }
 
     /// Sets an entry by hand; what waited for it can go.
-    pub fn set(&mut self, iface: IfaceId, addr: Ipv4Addr, mac: Mac, now: Instant) -> VecDeque<Frame> {
+    pub fn set(&mut self, iface: IfaceId, addr: A, mac: Mac, now: Instant) -> VecDeque<Frame> {
         let fresh = Entry::new(mac, State::Permanent, now, now);
         self.entries.insert((iface, addr), fresh).map(|old| self.ended(old)).unwrap_or_default()
     }
 
     /// Removes an entry; what waited for it goes nowhere.
-    pub fn remove(&mut self, iface: IfaceId, addr: Ipv4Addr) -> Option<VecDeque<Frame>> {
+    pub fn remove(&mut self, iface: IfaceId, addr: A) -> Option<VecDeque<Frame>> {
         let entry = self.entries.remove(&(iface, addr))?;
         Some(self.ended(entry))
     }
@@ -303,7 +316,7 @@ impl Table {
     }
 
     /// Walks the entries whose time may have come, if any can have.
-    pub fn expire(&mut self, now: Instant, rules: Rules, mut each: impl FnMut(Expired)) {
+    pub fn expire(&mut self, now: Instant, rules: Rules, mut each: impl FnMut(Expired<A>)) {
         if now < self.next {
             return;
         }
@@ -373,7 +386,7 @@ impl Table {
     }
 
     /// All entries.
-    pub fn iter(&self) -> impl Iterator<Item = Neighbor> + '_ {
+    pub fn iter(&self) -> impl Iterator<Item = Neighbor<A>> + '_ {
         self.entries.iter().map(|(&(iface, addr), entry)| Neighbor {
             iface,
             addr,
@@ -385,5 +398,6 @@ impl Table {
     }
 }
 
+mod advert;
 #[cfg(test)]
 mod tests;

@@ -5,7 +5,8 @@
 //! 0x0600) is returned as it stands; see [`EtherType::is_length`].
 
 use crate::{Layer, Malformed};
-use std::{error, fmt, net::Ipv4Addr, str::FromStr};
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::{error, fmt, str::FromStr};
 
 #[cfg(test)]
 mod tests;
@@ -41,6 +42,12 @@ impl Mac {
     #[inline]
     pub const fn is_unicast(self) -> bool {
         !self.is_multicast()
+    }
+
+    /// The group address to which an IPv6 multicast address maps: 33:33 and the low 32 bits (RFC 2464 7).
+    pub const fn multicast6(group: Ipv6Addr) -> Mac {
+        let [.., a, b, c, d] = group.octets();
+        Mac([0x33, 0x33, a, b, c, d])
     }
 
     /// The group address to which an IPv4 multicast address maps: 01:00:5e and the low 23 bits (RFC 1112 6.4).

@@ -13,8 +13,10 @@ use crate::checksum::{self, Kind, Partial};
 use crate::filter::Filter;
 use crate::flow::whose::{Fragments, flow, peer};
 use crate::{Malformed, Proto, arp, bpdu, dissect as dissector, eth, etherip, gre, gso, icmp4, igmp, ip4, ip6, mld};
+use crate::icmp6::{self, nd};
 use crate::{tcp, udp, vlan, vxlan};
 use std::fmt::Write;
+use std::net::Ipv6Addr;
 
 /// Every parser on a frame, layer by layer as a host would walk it, and each of them on the frame's every layer as well.
 ///
@@ -217,11 +219,8 @@ fn listeners(data: &[u8]) {
     let (src, dst) = ([0xfe; 16].into(), [0xff; 16].into());
     let _ = mld::Message::parse(data, src, dst);
     let mut copy = data.to_vec();
-    if let Some(sum) = copy.get_mut(2..4) {
-        sum.fill(0);
-        let pseudo = Partial::pseudo6(src, dst, Proto::IPV6_ICMP, data.len() as u32);
-        let sum = pseudo.add_at(0, checksum::sum(&copy)).finish();
-        copy[2..4].copy_from_slice(&sum.to_be_bytes());
+    if icmp6::fill_checksum(src, dst, &mut copy).is_some() {
+        discovery(&copy, (src, dst));
         match mld::Message::parse(&copy, src, dst) {
             Ok(Some(mld::Message::ReportV2(records))) => {
                 assert_eq!(records.count(), usize::from(u16::from_be_bytes([data[6], data[7]])));
@@ -230,6 +229,32 @@ fn listeners(data: &[u8]) {
             _ => {}
         }
     }
+}
+
+/// A message of ICMPv6 whose checksum verifies.
+fn discovery(message: &[u8], (src, dst): (Ipv6Addr, Ipv6Addr)) {
+    match icmp6::Message::parse(message, src, dst) {
+        Ok(icmp6::Message::EchoRequest { ident, seq, payload }) => {
+            let mut copy = message.to_vec();
+            assert_eq!(icmp6::echo_reply_in_place(&mut copy), Some(()));
+            let reply = icmp6::Message::EchoReply { ident, seq, payload };
+            assert_eq!(icmp6::Message::parse(&copy, dst, src), Ok(reply));
+        }
+        Ok(icmp6::Message::Error { problem, inner }) => {
+            assert!(inner.payload.len() >= icmp6::MIN_QUOTED_PAYLOAD && inner.payload.len() < message.len());
+            let mut out = vec![0; message.len()];
+            let len = icmp6::emit_error(problem, (src, dst), &message[icmp6::HEADER_LEN..], &mut out);
+            assert_eq!(len, Some(message.len()));
+            assert_eq!(icmp6::Message::parse(&out, src, dst), Ok(icmp6::Message::Error { problem, inner }));
+        }
+        Ok(icmp6::Message::Nd(nd::Message::Solicit { target, options })) => {
+            assert!(!target.is_multicast() && options.into_iter().count() * 8 <= message.len() - 24);
+        }
+        Ok(_) | Err(Malformed::Truncated { .. } | Malformed::BadOptionLen { .. }) => {}
+        Err(Malformed::BadChecksum { .. }) => panic!("it was filled in"),
+        Err(_) => {}
+    }
+    let _ = icmp6::Inner::parse(message);
 }
 
 /// All kinds agree with the naive sum, whole and split anywhere; copying sums alike.

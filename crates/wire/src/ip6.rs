@@ -9,8 +9,12 @@ use std::net::Ipv6Addr;
 
 pub use crate::Proto;
 pub use extension::{Chain, Extension, Fragment, MAX_EXTENSIONS, Routing};
+pub use addr::{
+    ALL_MLD2_ROUTERS, ALL_NODES, ALL_ROUTERS, is_link_local, is_v4_mapped, link_local, scope, solicited_node,
+};
 pub use options::{Opt, Options};
 
+mod addr;
 mod extension;
 mod options;
 #[cfg(test)]
@@ -42,21 +46,28 @@ impl Header {
     /// Reads a header. What it vouches for: version 6, 40 + payload length <= `packet.len()`.
     #[inline]
     pub fn parse(packet: &[u8]) -> Result<Header, Malformed> {
-        let Some((h, after)) = packet.split_first_chunk::<HEADER_LEN>() else {
+        let header = Header::parse_quoted(packet)?;
+        let need = HEADER_LEN + usize::from(header.payload_len);
+        if need > packet.len() {
+            return Err(Malformed::truncated(Layer::Ip6, need, packet.len()));
+        }
+        Ok(header)
+    }
+
+    /// Reads the header of a packet that may be cut short behind it, as one is that an ICMPv6 error quotes.
+    #[inline]
+    pub fn parse_quoted(packet: &[u8]) -> Result<Header, Malformed> {
+        let Some(h) = packet.first_chunk::<HEADER_LEN>() else {
             return Err(Malformed::truncated(Layer::Ip6, HEADER_LEN, packet.len()));
         };
         let first = u32::from_be_bytes([h[0], h[1], h[2], h[3]]);
         if first >> 28 != 6 {
             return Err(Malformed::BadVersion { layer: Layer::Ip6, found: (first >> 28) as u8 });
         }
-        let payload_len = u16::from_be_bytes([h[4], h[5]]);
-        if usize::from(payload_len) > after.len() {
-            return Err(Malformed::truncated(Layer::Ip6, HEADER_LEN + usize::from(payload_len), packet.len()));
-        }
         Ok(Header {
             traffic_class: (first >> 20) as u8,
             flow_label: first & 0x000f_ffff,
-            payload_len,
+            payload_len: u16::from_be_bytes([h[4], h[5]]),
             next: Proto(h[6]),
             hop_limit: h[7],
             src: address(h, 8),
@@ -82,6 +93,27 @@ impl Header {
         src.copy_from_slice(&self.src.octets());
         dst.copy_from_slice(&self.dst.octets());
     }
+}
+
+/// Is this the beginning of an IPv6 packet, by its version?
+#[inline(always)]
+pub fn is_version(packet: &[u8]) -> bool {
+    packet.first().is_some_and(|first| first >> 4 == 6)
+}
+
+/// Takes one from the hop limit; says what is left. `None`: it is no header, or nothing was left to take.
+pub fn decrement_hop_limit(packet: &mut [u8]) -> Option<u8> {
+    let header = packet.first_chunk_mut::<HEADER_LEN>()?;
+    header[7] = header[7].checked_sub(1)?;
+    Some(header[7])
+}
+
+/// Writes DSCP and ECN. `None`: it is no header.
+pub fn set_traffic_class(packet: &mut [u8], class: u8) -> Option<()> {
+    let header = packet.first_chunk_mut::<HEADER_LEN>()?;
+    header[0] = header[0] & 0xf0 | class >> 4;
+    header[1] = class << 4 | header[1] & 0xf;
+    Some(())
 }
 
 /// The address at `offset` of a header; `offset` is 8 or 24.

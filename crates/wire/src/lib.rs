@@ -14,7 +14,7 @@
 //! | [`bpdu`] | BPDUs of the spanning tree | IEEE 802.1D 9 |
 //! | [`arp`] | address resolution for IPv4 over Ethernet | RFC 826 |
 //! | [`ip4`], [`ip6`] | IP headers, options, extension headers | RFC 791, RFC 8200 |
-//! | [`icmp4`], [`igmp`], [`mld`] | control messages | RFC 792, RFC 2236, RFC 3376, RFC 3810 |
+//! | [`icmp4`], [`icmp6`], [`igmp`], [`mld`] | control messages | RFC 792, RFC 4443, RFC 4861, RFC 2236, RFC 3376, RFC 3810 |
 //! | [`udp`], [`tcp`] | transport headers, TCP options | RFC 768, RFC 9293 3.1 |
 //! | [`gre`], [`vxlan`], [`etherip`] | what tunnels put in front | RFC 2784, RFC 2890, RFC 7348, RFC 3378 |
 //! | [`checksum`] | the Internet checksum, by the best means of the machine | RFC 1071, RFC 1624 |
@@ -59,6 +59,7 @@ pub mod gre;
 pub mod gso;
 pub mod hash;
 pub mod icmp4;
+pub mod icmp6;
 pub mod igmp;
 pub mod ip4;
 pub mod ip6;

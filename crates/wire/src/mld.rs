@@ -100,3 +100,16 @@ pub fn query(
     [bytes[2], bytes[3]] = pseudo.add_at(0, checksum::sum(&bytes)).finish().to_be_bytes();
     bytes
 }
+
+/// A version 2 report of one record a group, each of `kind` (RFC 3810 5.2.12) and without sources: 2 "I listen", 4 "from now on",
+/// 3 "no more". Sent from `src` to the routers.
+pub fn report(src: Ipv6Addr, kind: u8, groups: &[Ipv6Addr]) -> Vec<u8> {
+    let [n0, n1] = (groups.len() as u16).to_be_bytes();
+    let mut bytes = vec![REPORT_V2, 0, 0, 0, 0, 0, n0, n1];
+    for group in groups {
+        bytes.extend_from_slice(&[kind, 0, 0, 0]);
+        bytes.extend_from_slice(&group.octets());
+    }
+    let _ = crate::icmp6::fill_checksum(src, crate::ip6::ALL_MLD2_ROUTERS, &mut bytes); // it has room for one
+    bytes
+}

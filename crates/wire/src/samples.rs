@@ -3,7 +3,7 @@
 use crate::checksum::Partial;
 use crate::eth::{self, EtherType, Mac};
 use crate::tcp::{Flags, OptionWriter};
-use crate::{L4Port, Proto, arp, bpdu, etherip, gre, icmp4, igmp, ip4, ip6, tcp, udp, vlan, vxlan};
+use crate::{L4Port, Proto, arp, bpdu, etherip, gre, icmp4, icmp6, igmp, ip4, ip6, mld, tcp, udp, vlan, vxlan};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 pub(crate) const A: Mac = Mac([2, 0, 0, 0, 0, 1]);
@@ -207,7 +207,20 @@ pub(crate) fn tunnels() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
+/// What IPv6 says to control itself.
+pub(crate) fn control6() -> Vec<(&'static str, Vec<u8>)> {
+    let to_b = (A6, B6);
+    let problem = icmp6::Problem::TooBig { mtu: 1280 };
+    let too_big6 = icmp(|out| icmp6::emit_error(problem, to_b, &packet6(Proto::UDP, &[0; 16]), out));
+    let solicit6 = icmp(|out| icmp6::nd::emit_solicit(B6, Some(A), to_b, out));
+    let advert = icmp6::nd::Advert { router: true, solicited: true, replaces: true, target: A6 };
+    let advert6 = icmp(|out| icmp6::nd::emit_advert(advert, Some(A), to_b, out));
+    let v6 = |message: &[u8]| ethernet(EtherType::IPV6, &packet6(Proto::IPV6_ICMP, message));
+    let report = mld::report(A6, 4, &[ip6::solicited_node(A6)]);
+    vec![("too_big6", v6(&too_big6)), ("solicit6", v6(&solicit6)), ("advert6", v6(&advert6)), ("report6", v6(&report))]
+}
+
 /// All of them.
 pub(crate) fn all() -> Vec<(&'static str, Vec<u8>)> {
-    frames().into_iter().chain(tunnels()).collect()
+    frames().into_iter().chain(tunnels()).chain(control6()).collect()
 }

@@ -1,5 +1,6 @@
-//! Path MTUs learned from "fragmentation needed" (RFC 1191): a bounded table that forgets.
+//! Path MTUs learned from "fragmentation needed" (RFC 1191) and "packet too big" (RFC 8201): a bounded table that forgets.
 
+use crate::neigh::Address;
 use clock::{Duration, Instant};
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
@@ -9,54 +10,60 @@ use wire::hash::{Key, Keyed};
 pub const LARGEST: usize = 65_535;
 /// No smaller path MTU is believed: a stranger could make us send crumbs (FreeBSD and Linux use 552).
 pub const FLOOR: usize = 552;
+/// No smaller path MTU is believed of IPv6: every link carries it (RFC 8200 5).
+pub const FLOOR6: usize = 1280;
 /// After this a larger one is tried again (RFC 1191 6.3).
 pub const AGE: Duration = Duration::from_secs(600);
 const ENTRIES: usize = 1024;
 
 /// What is known of paths narrower than their first link.
-pub struct PathMtus(HashMap<Ipv4Addr, (usize, Instant), Keyed>);
+pub struct PathMtus<A = Ipv4Addr> {
+    known: HashMap<A, (usize, Instant), Keyed>,
+    floor: usize,
+}
 
 /// What became of a router's word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Noted {
+pub enum Noted<A = Ipv4Addr> {
     /// It said nothing new.
     Nothing,
     /// The path has become narrower.
     Narrower,
     /// The same, and the table was full: this destination's entry, the oldest, had to go.
-    InPlaceOf(Ipv4Addr),
+    InPlaceOf(A),
 }
 
-impl PathMtus {
-    pub(crate) fn new(key: Key) -> PathMtus {
-        PathMtus(HashMap::with_hasher(Keyed(key)))
+impl<A: Address> PathMtus<A> {
+    /// None; nothing below `floor` is believed.
+    pub(crate) fn new(key: Key, floor: usize) -> PathMtus<A> {
+        PathMtus { known: HashMap::with_hasher(Keyed(key)), floor }
     }
 
     /// The path MTU to `dst`, [`LARGEST`] if nothing narrower is known.
-    pub fn get(&self, dst: Ipv4Addr, now: Instant) -> usize {
-        if self.0.is_empty() {
+    pub fn get(&self, dst: A, now: Instant) -> usize {
+        if self.known.is_empty() {
             return LARGEST;
         }
-        self.0.get(&dst).filter(|(_, since)| now.since(*since) < AGE).map_or(LARGEST, |(mtu, _)| *mtu)
+        self.known.get(&dst).filter(|(_, since)| now.since(*since) < AGE).map_or(LARGEST, |(mtu, _)| *mtu)
     }
 
     /// Notes what a router said, if it makes the path narrower.
-    pub fn note(&mut self, dst: Ipv4Addr, mtu: usize, now: Instant) -> Noted {
-        let mtu = mtu.max(FLOOR);
+    pub fn note(&mut self, dst: A, mtu: usize, now: Instant) -> Noted<A> {
+        let mtu = mtu.max(self.floor);
         if mtu >= self.get(dst, now) {
             return Noted::Nothing;
         }
         let mut noted = Noted::Narrower;
-        if self.0.len() >= ENTRIES {
-            self.0.retain(|_, (_, since)| now.since(*since) < AGE);
+        if self.known.len() >= ENTRIES {
+            self.known.retain(|_, (_, since)| now.since(*since) < AGE);
         }
-        if self.0.len() >= ENTRIES
-            && let Some(oldest) = self.0.iter().min_by_key(|(_, (_, since))| *since).map(|(dst, _)| *dst)
+        if self.known.len() >= ENTRIES
+            && let Some(oldest) = self.known.iter().min_by_key(|(_, (_, since))| *since).map(|(dst, _)| *dst)
         {
-            self.0.remove(&oldest);
+            self.known.remove(&oldest);
             noted = Noted::InPlaceOf(oldest);
         }
-        self.0.insert(dst, (mtu, now));
+        self.known.insert(dst, (mtu, now));
         noted
     }
 }
@@ -67,7 +74,7 @@ mod tests {
 
     #[test]
     fn narrower_is_believed_down_to_the_floor_and_forgotten_in_time() {
-        let mut paths = PathMtus::new(Key::seeded(1));
+        let mut paths = PathMtus::new(Key::seeded(1), FLOOR);
         let (dst, t0) = (Ipv4Addr::new(10, 0, 0, 1), Instant::from_millis(1));
         assert_eq!(paths.get(dst, t0), LARGEST);
         assert_eq!(paths.note(dst, 1400, t0), Noted::Narrower);
@@ -79,14 +86,14 @@ mod tests {
 
     #[test]
     fn strangers_cannot_make_it_grow() {
-        let mut paths = PathMtus::new(Key::seeded(1));
+        let mut paths = PathMtus::new(Key::seeded(1), FLOOR);
         let mut evicted = 0;
         for i in 0..5000u32 {
             let noted = paths.note(Ipv4Addr::from(i), 600, Instant::from_millis(u64::from(i)));
             evicted += usize::from(matches!(noted, Noted::InPlaceOf(oldest) if oldest == Ipv4Addr::from(i - 1024)));
         }
         assert_eq!(evicted, 5000 - ENTRIES);
-        assert_eq!(paths.0.len(), ENTRIES);
+        assert_eq!(paths.known.len(), ENTRIES);
         assert_eq!(paths.get(Ipv4Addr::from(4999), Instant::from_millis(5000)), 600);
     }
 }

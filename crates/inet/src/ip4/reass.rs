@@ -1,4 +1,5 @@
-//! IPv4 reassembly: from `ip4::input`, fragments for this host; back, whole packets (RFC 791 3.2, RFC 1122 3.3.2).
+//! Reassembly: from `ip4` and `ip6`, fragments for this host; back, whole packets (RFC 791 3.2, RFC 1122 3.3.2; RFC 8200 4.5). Both families
+//! share one table, its caps and its timeout: an attacker by one has no more of them than by the other.
 //!
 //! A fragment arrives with its Ethernet header pulled and is held until its datagram is whole, out of time, or given
 //! up. Every frame that came in ends once: it comes back in the [`Outcome`], or goes to `ended` with a reason.
@@ -41,6 +42,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use wire::hash::{self, Keyed};
 use wire::ip4::Header;
+use wire::ip6;
 
 /// What reassembly may hold. A count below 1 counts as 1.
 #[derive(Clone, Debug)]
@@ -104,7 +106,7 @@ pub struct Reassembly {
     table: HashMap<Key, Entry, Keyed>,
     /// Oldest first: who runs out of time next, and who goes when there is no room.
     ages: BTreeMap<Age, Key>,
-    sources: HashMap<u32, Source, Keyed>,
+    sources: HashMap<u128, Source, Keyed>,
     opened: u64,
     held: usize,
     bytes: usize,
@@ -112,23 +114,27 @@ pub struct Reassembly {
     large: Option<Pool>,
 }
 
-/// What RFC 791 tells datagrams apart by: source and destination, protocol and identification.
+/// What tells datagrams apart: source and destination, and IPv4's protocol and identification (RFC 791 3.2) or IPv6's identification
+/// (RFC 8200 4.5). IPv4 addresses stand as mapped ones, which no IPv6 packet from a wire may have.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
-    addresses: u64,
-    proto_id: u32,
+    src: u128,
+    dst: u128,
+    id: u32,
 }
 
 impl Key {
     fn of(header: &Header) -> Key {
-        Key {
-            addresses: u64::from(header.src.to_bits()) << 32 | u64::from(header.dst.to_bits()),
-            proto_id: u32::from(header.proto.0) << 16 | u32::from(header.id),
-        }
+        let [src, dst] = [header.src, header.dst].map(|addr| addr.to_ipv6_mapped().to_bits());
+        Key { src, dst, id: u32::from(header.proto.0) << 16 | u32::from(header.id) }
     }
 
-    fn src(self) -> u32 {
-        (self.addresses >> 32) as u32
+    fn of6(header: &ip6::Header, id: u32) -> Key {
+        Key { src: header.src.to_bits(), dst: header.dst.to_bits(), id }
+    }
+
+    fn src(self) -> u128 {
+        self.src
     }
 }
 
@@ -189,7 +195,36 @@ impl Reassembly {
             return Outcome::Dropped(frame, DropReason::FragMalformed);
         };
         frame.truncate(usize::from(header.total_len));
-        let key = Key::of(header);
+        self.take(Key::of(header), piece, frame, now, ended)
+    }
+
+    /// The same of an IPv6 packet with its `chain` of extension headers, cut to its length. One that is a whole datagram all the same
+    /// (RFC 6946) comes back `Complete` as it is, whatever else has its identification.
+    pub fn input6(
+        &mut self,
+        header: &ip6::Header,
+        chain: &ip6::Chain,
+        frame: Frame,
+        now: Instant,
+        ended: &mut dyn FnMut(Frame, DropReason),
+    ) -> Outcome {
+        let Some(fragment) = chain.fragment.filter(|fragment| !fragment.is_atomic()) else {
+            return Outcome::Complete(frame);
+        };
+        match Piece::of6(header, chain, fragment) {
+            Some(piece) => self.take(Key::of6(header, fragment.id), piece, frame, now, ended),
+            None => Outcome::Dropped(frame, DropReason::FragMalformed),
+        }
+    }
+
+    fn take(
+        &mut self,
+        key: Key,
+        piece: Piece,
+        frame: Frame,
+        now: Instant,
+        ended: &mut dyn FnMut(Frame, DropReason),
+    ) -> Outcome {
         let verdict = match self.table.get(&key).map(|entry| &entry.state) {
             Some(State::Open(datagram)) => datagram.judge(&piece, &frame, &mut self.comparisons),
             Some(&State::Poisoned(why)) => Verdict::Drop(why),

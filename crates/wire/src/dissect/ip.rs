@@ -215,6 +215,11 @@ fn icmp6(f: &mut Formatter<'_>, message: &[u8], len: usize) -> Result {
         (134, _) => f.write_str("router advertisement")?,
         (135, _) => write!(f, "neighbor solicitation, who has {}", target())?,
         (136, _) => write!(f, "neighbor advertisement, tgt is {}", target())?,
+        (130, _) => f.write_str("multicast listener query")?,
+        (131, _) => write!(f, "multicast listener report {}", target())?,
+        (132, _) => write!(f, "multicast listener done {}", target())?,
+        (137, _) => write!(f, "redirect, to {}", target())?,
+        (143, _) => write!(f, "multicast listener report v2, {second} group record(s)")?,
         (ty, _) => write!(f, "type-#{ty}")?,
     }
     write!(f, ", length {len}")

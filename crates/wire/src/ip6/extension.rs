@@ -128,6 +128,18 @@ impl Chain {
         self.extensions.iter().copied().map_while(|slot| slot)
     }
 
+    /// The first extension header of this kind, and where the Next Header byte stands that named it.
+    pub fn find(&self, proto: Proto) -> Option<(Extension, usize)> {
+        let mut named_at = 6;
+        for extension in self.extensions() {
+            if extension.proto == proto {
+                return Some((extension, named_at));
+            }
+            named_at = extension.offset;
+        }
+        None
+    }
+
     /// What comes after the extension headers, in the packet this chain was walked in.
     #[inline]
     pub fn payload<'a>(&self, header: &Header, packet: &'a [u8]) -> &'a [u8] {

@@ -11,6 +11,7 @@ use buf::{Flags, Frame};
 use stats::DropReason;
 use wire::Proto;
 use wire::ip4::{self, Header};
+use wire::ip6;
 
 /// Bytes of TCP header that the first fragment must bring: up to and with the flags (RFC 1858 3, RFC 3128).
 const TCP_MIN: usize = 16;
@@ -21,13 +22,13 @@ pub(super) fn charge(frame: &Frame) -> usize {
     buffer + size_of::<Frame>() + size_of::<Piece>()
 }
 
-/// Where a fragment belongs: bytes `start..end` of the payload, behind `ihl_len` bytes of header in frame `slot`.
+/// Where a fragment belongs: bytes `start..end` of the payload, behind `header_len` bytes of headers in frame `slot`.
 #[derive(Clone, Copy)]
 pub(super) struct Piece {
     start: u16,
     end: u16,
     slot: u16,
-    ihl_len: u8,
+    header_len: u16,
     ecn: u8,
     more: bool,
 }
@@ -45,12 +46,29 @@ impl Piece {
         if len == 0 || !in_blocks || tiny || header.ihl_len + end > usize::from(u16::MAX) {
             return None;
         }
-        let (ihl_len, ecn) = (header.ihl_len as u8, header.tos & EcnSeen::MASK);
-        Some(Piece { start, end: end as u16, slot: 0, ihl_len, ecn, more: header.mf })
+        let (header_len, ecn) = (header.ihl_len as u16, header.tos & EcnSeen::MASK);
+        Some(Piece { start, end: end as u16, slot: 0, header_len, ecn, more: header.mf })
+    }
+
+    /// The same of IPv6 (RFC 8200 4.5). A first fragment whose extension headers go on in the next one was refused when they were walked
+    /// (RFC 7112 5).
+    pub(super) fn of6(header: &ip6::Header, chain: &ip6::Chain, fragment: ip6::Fragment) -> Option<Piece> {
+        let (extension, _) = chain.find(Proto::FRAGMENT)?;
+        let header_len = extension.offset + extension.len;
+        let len = (ip6::HEADER_LEN + usize::from(header.payload_len)).checked_sub(header_len)?;
+        let (start, before) = (fragment.offset, extension.offset - ip6::HEADER_LEN);
+        let end = usize::from(start) + len;
+        let in_blocks = !fragment.more || len.is_multiple_of(8);
+        let tiny = chain.upper == Proto::TCP && start == 0 && chain.payload_len(header) < TCP_MIN;
+        if len == 0 || !in_blocks || tiny || before + end > usize::from(u16::MAX) {
+            return None;
+        }
+        let (header_len, ecn) = (header_len as u16, header.traffic_class & EcnSeen::MASK);
+        Some(Piece { start, end: end as u16, slot: 0, header_len, ecn, more: fragment.more })
     }
 
     fn payload<'a>(&self, frame: &'a Frame) -> &'a [u8] {
-        let (at, len) = (usize::from(self.ihl_len), usize::from(self.end - self.start));
+        let (at, len) = (usize::from(self.header_len), usize::from(self.end - self.start));
         frame.bytes().get(at..at + len).unwrap_or_default()
     }
 }
@@ -168,15 +186,12 @@ impl Datagram {
         let (first, later) = self.pieces.split_first().ok_or(DropReason::FragMalformed)?;
         let home = self.frames.get_mut(usize::from(first.slot)).ok_or(DropReason::FragMalformed)?;
         let mut whole = home.take().ok_or(DropReason::FragMalformed)?;
-        let header = match self.ecn_seen.header_of_whole(&whole, self.len) {
-            Some(header) => header,
-            None => {
-                *home = Some(whole);
-                return Err(DropReason::FragMalformed);
-            }
+        let Some(header) = self.ecn_seen.header_of_whole(&mut whole, self.len) else {
+            *home = Some(whole);
+            return Err(DropReason::FragMalformed);
         };
-        if whole.len() + whole.tailroom() < usize::from(header.total_len) {
-            let Some(moved) = large().and_then(|into| moved(&whole, into, usize::from(header.total_len))) else {
+        if whole.len() + whole.tailroom() < header.total_len() {
+            let Some(moved) = large().and_then(|into| moved(&whole, into, header.total_len())) else {
                 *home = Some(whole);
                 return Err(DropReason::FragNoBuffer);
             };
@@ -187,14 +202,7 @@ impl Datagram {
             // Room for all of them was made sure of above.
             let _ = frame.and_then(|frame| whole.extend(piece.payload(frame)));
         }
-        if let Some(fixed) = whole.bytes_mut().first_chunk_mut() {
-            header.emit(fixed);
-        }
-        if header.ihl_len > ip4::HEADER_LEN
-            && let Some(with_options) = whole.bytes_mut().get_mut(..header.ihl_len)
-        {
-            ip4::fill_checksum(with_options);
-        }
+        header.write(whole.bytes_mut());
         whole.mark_l3();
         whole.set_flags(whole.flags().without(Flags::RX_L4_OK).without(Flags::TX_WORK));
         Ok(whole)
@@ -247,21 +255,75 @@ impl EcnSeen {
         self.0 & 1 << codepoint != 0
     }
 
-    /// The whole packet's header: the first fragment's (offset 0), with the whole length, without MF, and with the
-    /// congestion mark if any fragment had it.
+    /// The whole packet's header: the first fragment's (offset 0), with the whole length, without MF or the Fragment header (which is taken
+    /// out of `first`), and with the congestion mark if any fragment had it.
     ///
     /// `None` if it would be too long (a first header longer than the one the end came with), or if the mark is on a
     /// packet whose sender also said that it does not know the mark (RFC 3168 5.3: drop).
-    fn header_of_whole(self, first: &Frame, payload_len: usize) -> Option<Header> {
+    fn header_of_whole(self, first: &mut Frame, payload_len: usize) -> Option<WholeHeader> {
+        let marked = self.has(EcnSeen::CE);
+        if marked && self.has(EcnSeen::NOT_ECT) {
+            return None;
+        }
+        let mark = if marked { EcnSeen::CE } else { 0 };
+        if ip6::is_version(first.bytes()) {
+            return header_of_whole6(first, payload_len, mark).map(WholeHeader::V6);
+        }
         let mut header = Header::parse(first.bytes()).ok()?;
         header.total_len = (header.ihl_len + payload_len).try_into().ok()?;
         header.mf = false;
-        if self.has(EcnSeen::CE) {
-            if self.has(EcnSeen::NOT_ECT) {
-                return None;
-            }
-            header.tos |= EcnSeen::CE;
+        header.tos |= mark;
+        Some(WholeHeader::V4(header))
+    }
+}
+
+/// RFC 8200 4.5: what stands before the Fragment header, whose place what stands behind it takes.
+fn header_of_whole6(first: &mut Frame, payload_len: usize, mark: u8) -> Option<ip6::Header> {
+    const LEN: usize = 8;
+    let header = ip6::Header::parse(first.bytes()).ok()?;
+    let chain = ip6::Chain::walk(&header, first.bytes()).ok()?;
+    let (extension, named_at) = chain.find(Proto::FRAGMENT)?;
+    let payload_len = (extension.offset - ip6::HEADER_LEN + payload_len).try_into().ok()?;
+    let bytes = first.bytes_mut();
+    let next = *bytes.get(extension.offset)?;
+    *bytes.get_mut(named_at)? = next;
+    bytes.get_mut(..extension.offset + LEN)?.copy_within(..extension.offset, LEN);
+    first.pull(LEN).then_some(())?;
+    let header = ip6::Header::parse_quoted(first.bytes()).ok()?;
+    Some(ip6::Header { payload_len, traffic_class: header.traffic_class | mark, ..header })
+}
+
+/// The header of a packet that has been put together.
+enum WholeHeader {
+    V4(Header),
+    V6(ip6::Header),
+}
+
+impl WholeHeader {
+    fn total_len(&self) -> usize {
+        match self {
+            WholeHeader::V4(header) => usize::from(header.total_len),
+            WholeHeader::V6(header) => ip6::HEADER_LEN + usize::from(header.payload_len),
         }
-        Some(header)
+    }
+
+    fn write(&self, packet: &mut [u8]) {
+        match self {
+            WholeHeader::V4(header) => {
+                if let Some(fixed) = packet.first_chunk_mut() {
+                    header.emit(fixed);
+                }
+                if header.ihl_len > ip4::HEADER_LEN
+                    && let Some(with_options) = packet.get_mut(..header.ihl_len)
+                {
+                    ip4::fill_checksum(with_options);
+                }
+            }
+            WholeHeader::V6(header) => {
+                if let Some(fixed) = packet.first_chunk_mut() {
+                    header.emit(fixed);
+                }
+            }
+        }
     }
 }

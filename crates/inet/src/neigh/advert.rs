@@ -1,0 +1,87 @@
+//! What neighbor discovery's messages do to an entry (RFC 4861 7.2.3, 7.2.5): less than ARP's, which are believed to be reachable.
+//!
+//! There is no state DELAY: an entry that is Stale and used is asked at once, as ARP's are.
+
+use super::{Entry, Learned, Rules, State, Table};
+use crate::iface::IfaceId;
+use clock::Instant;
+use std::net::Ipv6Addr;
+use wire::Mac;
+use wire::icmp6::nd::Advert;
+
+impl Table<Ipv6Addr> {
+    /// Notes the link-layer address that the sender of a solicitation to us gave as its own. An entry that is new or changed is Stale:
+    /// that we can reach it has nobody said.
+    pub fn solicited_by(
+        &mut self,
+        iface: IfaceId,
+        addr: Ipv6Addr,
+        mac: Mac,
+        create: bool,
+        now: Instant,
+        rules: Rules,
+    ) -> Learned {
+        let known = self.entries.get(&(iface, addr)).map(|entry| (entry.state, entry.mac));
+        if known.is_some_and(|(state, had)| had == mac && state != State::Incomplete) {
+            return Learned::Same;
+        }
+        let learned = self.learn(iface, addr, mac, create, now, rules);
+        if !matches!(learned, Learned::Permanent | Learned::Ignored) {
+            self.doubt(iface, addr, now);
+        }
+        learned
+    }
+
+    /// An advertisement: it makes no entry (7.2.5), and moves one only as far as it says.
+    pub fn advertised(
+        &mut self,
+        iface: IfaceId,
+        advert: &Advert,
+        link: Option<Mac>,
+        now: Instant,
+        rules: Rules,
+    ) -> Learned {
+        let key = (iface, advert.target);
+        let Some(entry) = self.entries.get_mut(&key) else { return Learned::Ignored };
+        let differs = link.is_some_and(|mac| mac != entry.mac);
+        match (entry.state, link) {
+            (State::Permanent, _) => return if differs { Learned::Permanent } else { Learned::Same },
+            (State::Incomplete, None) => return Learned::Ignored,
+            (State::Incomplete, Some(mac)) => {
+                let learned = self.learn(iface, advert.target, mac, false, now, rules);
+                if !advert.solicited {
+                    self.doubt(iface, advert.target, now);
+                }
+                return learned;
+            }
+            (State::Reachable, Some(_)) if differs && !advert.replaces => {
+                self.doubt(iface, advert.target, now); // somebody else has it too, perhaps: what we know stays, but is asked again
+                return Learned::Same;
+            }
+            (_, Some(_)) if differs && !advert.replaces => return Learned::Ignored,
+            _ => {}
+        }
+        let mac = link.unwrap_or(entry.mac);
+        if advert.solicited {
+            return self.learn(iface, advert.target, mac, false, now, rules);
+        }
+        if !differs {
+            return Learned::Same;
+        }
+        let learned = self.learn(iface, advert.target, mac, false, now, rules);
+        self.doubt(iface, advert.target, now);
+        learned
+    }
+
+    /// What is known of a neighbor may be old.
+    fn doubt(&mut self, iface: IfaceId, addr: Ipv6Addr, now: Instant) {
+        let key = (iface, addr);
+        if let Some(entry) = self.entries.get_mut(&key) {
+            (entry.state, entry.since) = (State::Stale, now);
+            if entry.place.is_none() {
+                self.idle.place(key, entry); // a stranger keeps the place he has
+            }
+            Entry::is_idle(entry);
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! ICMP for IPv6: echo and errors (RFC 4443), and the messages of neighbor discovery in [`nd`] (RFC 4861). MLD's are in [`crate::mld`].
+//!
+//! [`Message::parse`] takes an ICMPv6 message and the addresses of its packet, and vouches for length, checksum (which covers a pseudo
+//! header) and, in an error, for the quoted packet: its header, its chain of extension headers, and 8 bytes behind them are there. That a
+//! hop limit is 255, and who may say what to whom, is the caller's check.
+
+use crate::checksum::{self, Partial};
+use crate::ip6::{self, Chain};
+use crate::{Layer, Malformed, Proto};
+use std::net::Ipv6Addr;
+
+pub use emit::{Problem, echo_reply_in_place, emit_echo, emit_error};
+
+mod emit;
+pub mod nd;
+#[cfg(test)]
+mod tests;
+
+/// Bytes of every ICMPv6 header: type, code, checksum and four bytes that depend on the type.
+pub const HEADER_LEN: usize = 8;
+/// Bytes of the original payload that are wanted to tell whose it was: both L4 ports, or a tunnel's header.
+pub const MIN_QUOTED_PAYLOAD: usize = 8;
+/// No error is longer than this, its IPv6 header included (RFC 4443 2.4 c).
+pub const MAX_ERROR: usize = 1280;
+
+/// ICMPv6 type numbers. Those below 128 are errors.
+pub mod ty {
+    /// Destination unreachable.
+    pub const UNREACHABLE: u8 = 1;
+    /// Packet too big.
+    pub const TOO_BIG: u8 = 2;
+    /// Time exceeded.
+    pub const TIME_EXCEEDED: u8 = 3;
+    /// Parameter problem.
+    pub const PARAMETER_PROBLEM: u8 = 4;
+    /// Echo request.
+    pub const ECHO_REQUEST: u8 = 128;
+    /// Echo reply.
+    pub const ECHO_REPLY: u8 = 129;
+    /// Router solicitation.
+    pub const ROUTER_SOLICIT: u8 = 133;
+    /// Router advertisement.
+    pub const ROUTER_ADVERT: u8 = 134;
+    /// Neighbor solicitation.
+    pub const NEIGHBOR_SOLICIT: u8 = 135;
+    /// Neighbor advertisement.
+    pub const NEIGHBOR_ADVERT: u8 = 136;
+    /// Redirect, which is no error here.
+    pub const REDIRECT: u8 = 137;
+}
+
+/// Codes of destination unreachable (RFC 4443 3.1).
+pub mod unreachable {
+    /// No route to the destination.
+    pub const NO_ROUTE: u8 = 0;
+    /// Communication administratively prohibited.
+    pub const ADMIN_PROHIBITED: u8 = 1;
+    /// Beyond the scope of the source address.
+    pub const BEYOND_SCOPE: u8 = 2;
+    /// Address unreachable.
+    pub const ADDRESS: u8 = 3;
+    /// Port unreachable.
+    pub const PORT: u8 = 4;
+}
+
+/// Codes of time exceeded (RFC 4443 3.3).
+pub mod time_exceeded {
+    /// The hop limit reached zero in transit.
+    pub const HOP_LIMIT: u8 = 0;
+    /// Fragment reassembly time exceeded.
+    pub const REASSEMBLY: u8 = 1;
+}
+
+/// Codes of parameter problem (RFC 4443 3.4).
+pub mod parameter {
+    /// A header field that cannot be.
+    pub const FIELD: u8 = 0;
+    /// A Next Header that nobody here knows.
+    pub const NEXT_HEADER: u8 = 1;
+    /// An option that nobody here knows.
+    pub const OPTION: u8 = 2;
+}
+
+/// Is an ICMPv6 message of this type an error?
+pub const fn is_error(ty: u8) -> bool {
+    ty < 128
+}
+
+/// The packet quoted in an ICMPv6 error: ours, or said to be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Inner<'a> {
+    /// Its header; the payload length is as sent and may exceed what was quoted.
+    pub header: ip6::Header,
+    /// What stands behind its extension headers.
+    pub upper: Proto,
+    /// It is a fragment that is not the first: what is quoted begins with no header.
+    pub is_later: bool,
+    /// What was quoted from there on: at least 8 bytes.
+    pub payload: &'a [u8],
+}
+
+impl<'a> Inner<'a> {
+    /// Reads a quoted packet, which may be cut short behind the first 8 bytes of its upper layer.
+    pub fn parse(quoted: &'a [u8]) -> Result<Inner<'a>, Malformed> {
+        let header = ip6::Header::parse_quoted(quoted)?;
+        let here = quoted.len().saturating_sub(ip6::HEADER_LEN).min(usize::from(header.payload_len));
+        let cut = ip6::Header { payload_len: here as u16, ..header };
+        let chain = Chain::walk(&cut, quoted)?;
+        let payload = chain.payload(&cut, quoted);
+        if payload.len() < MIN_QUOTED_PAYLOAD {
+            return Err(Malformed::truncated(Layer::IcmpInner, chain.offset + MIN_QUOTED_PAYLOAD, quoted.len()));
+        }
+        let is_later = chain.fragment.is_some_and(|fragment| fragment.offset != 0);
+        Ok(Inner { header, upper: chain.upper, is_later, payload })
+    }
+
+    /// The length of the whole packet as it was sent.
+    pub fn total_len(&self) -> usize {
+        ip6::HEADER_LEN + usize::from(self.header.payload_len)
+    }
+}
+
+/// An ICMPv6 message whose checksum verified.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Message<'a> {
+    /// "Are you there?"
+    EchoRequest {
+        /// Identifier.
+        ident: u16,
+        /// Sequence number.
+        seq: u16,
+        /// Data to be returned as it is.
+        payload: &'a [u8],
+    },
+    /// The answer.
+    EchoReply {
+        /// Identifier of the request.
+        ident: u16,
+        /// Sequence number of the request.
+        seq: u16,
+        /// Data of the request.
+        payload: &'a [u8],
+    },
+    /// An error about a packet.
+    Error {
+        /// What is the matter.
+        problem: Problem,
+        /// The packet it is about.
+        inner: Inner<'a>,
+    },
+    /// Neighbor discovery.
+    Nd(nd::Message<'a>),
+    /// Any other type, MLD's among them.
+    Other {
+        /// Message type.
+        ty: u8,
+        /// Code within the type.
+        code: u8,
+    },
+}
+
+impl<'a> Message<'a> {
+    /// Reads a whole message, which came from `src` to `dst`, and verifies its checksum.
+    pub fn parse(message: &'a [u8], src: Ipv6Addr, dst: Ipv6Addr) -> Result<Message<'a>, Malformed> {
+        let Some((&[ty, code, _, _, r0, r1, r2, r3], body)) = message.split_first_chunk::<HEADER_LEN>() else {
+            return Err(Malformed::truncated(Layer::Icmp6, HEADER_LEN, message.len()));
+        };
+        let pseudo = Partial::pseudo6(src, dst, Proto::IPV6_ICMP, message.len() as u32);
+        if !pseudo.add(checksum::sum(message)).verifies() {
+            return Err(Malformed::BadChecksum { layer: Layer::Icmp6 });
+        }
+        let (ident, seq) = (u16::from_be_bytes([r0, r1]), u16::from_be_bytes([r2, r3]));
+        let word = u32::from_be_bytes([r0, r1, r2, r3]);
+        let problem = match ty {
+            ty::ECHO_REQUEST => return Ok(Message::EchoRequest { ident, seq, payload: body }),
+            ty::ECHO_REPLY => return Ok(Message::EchoReply { ident, seq, payload: body }),
+            ty::UNREACHABLE => Problem::Unreachable { code },
+            ty::TOO_BIG => Problem::TooBig { mtu: word },
+            ty::TIME_EXCEEDED => Problem::TimeExceeded { code },
+            ty::PARAMETER_PROBLEM => Problem::Parameter { code, pointer: word },
+            ty::ROUTER_SOLICIT..=ty::REDIRECT => return Ok(Message::Nd(nd::Message::parse(ty, code, word, body)?)),
+            _ => return Ok(Message::Other { ty, code }),
+        };
+        Ok(Message::Error { problem, inner: Inner::parse(body)? })
+    }
+}
+
+/// The checksum of a whole message, its own field as it stands.
+pub fn checksum_of(src: Ipv6Addr, dst: Ipv6Addr, message: &[u8]) -> u16 {
+    Partial::pseudo6(src, dst, Proto::IPV6_ICMP, message.len() as u32).add(checksum::sum(message)).finish()
+}
+
+/// Fills in the checksum of a whole message. `None`: it is too short to have one.
+pub fn fill_checksum(src: Ipv6Addr, dst: Ipv6Addr, message: &mut [u8]) -> Option<()> {
+    message.get_mut(2..4)?.fill(0);
+    let sum = checksum_of(src, dst, message);
+    message.get_mut(2..4)?.copy_from_slice(&sum.to_be_bytes());
+    Some(())
+}

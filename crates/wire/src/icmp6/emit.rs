@@ -1,0 +1,101 @@
+//! Writing ICMPv6 messages. Who may be answered, and how often, is decided in `inet` (RFC 4443 2.4).
+
+use super::{HEADER_LEN, checksum_of, ty};
+use crate::checksum::update16;
+use std::net::Ipv6Addr;
+
+/// What an ICMPv6 error reports.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Problem {
+    /// Destination unreachable.
+    Unreachable {
+        /// See [`mod@super::unreachable`].
+        code: u8,
+    },
+    /// Packet too big.
+    TooBig {
+        /// What the next link carries.
+        mtu: u32,
+    },
+    /// Time exceeded.
+    TimeExceeded {
+        /// See [`super::time_exceeded`].
+        code: u8,
+    },
+    /// Parameter problem.
+    Parameter {
+        /// See [`super::parameter`].
+        code: u8,
+        /// The byte of the packet at which it is.
+        pointer: u32,
+    },
+}
+
+impl Problem {
+    fn header(self) -> (u8, u8, u32) {
+        match self {
+            Problem::Unreachable { code } => (ty::UNREACHABLE, code, 0),
+            Problem::TooBig { mtu } => (ty::TOO_BIG, 0, mtu),
+            Problem::TimeExceeded { code } => (ty::TIME_EXCEEDED, code, 0),
+            Problem::Parameter { code, pointer } => (ty::PARAMETER_PROBLEM, code, pointer),
+        }
+    }
+}
+
+/// Writes an error quoting `quoted`, the beginning of the packet at fault from its IPv6 header on, checksum and all. Returns the length.
+///
+/// The caller cuts `quoted` so that the whole packet stays within [`super::MAX_ERROR`]. `None`: `out` is too short.
+pub fn emit_error(
+    problem: Problem,
+    (src, dst): (Ipv6Addr, Ipv6Addr),
+    quoted: &[u8],
+    out: &mut [u8],
+) -> Option<usize> {
+    let (ty, code, word) = problem.header();
+    emit((ty, code, word), (src, dst), quoted, out)
+}
+
+/// Writes an echo message, [`ty::ECHO_REQUEST`] or [`ty::ECHO_REPLY`]. Returns the length. `None`: `out` is too short.
+pub fn emit_echo(
+    ty: u8,
+    (ident, seq): (u16, u16),
+    (src, dst): (Ipv6Addr, Ipv6Addr),
+    payload: &[u8],
+    out: &mut [u8],
+) -> Option<usize> {
+    emit((ty, 0, u32::from(ident) << 16 | u32::from(seq)), (src, dst), payload, out)
+}
+
+pub(super) fn emit(
+    (ty, code, word): (u8, u8, u32),
+    (src, dst): (Ipv6Addr, Ipv6Addr),
+    body: &[u8],
+    out: &mut [u8],
+) -> Option<usize> {
+    let len = HEADER_LEN.checked_add(body.len())?;
+    let message = out.get_mut(..len)?;
+    let (header, room) = message.split_first_chunk_mut::<HEADER_LEN>()?;
+    let [w0, w1, w2, w3] = word.to_be_bytes();
+    *header = [ty, code, 0, 0, w0, w1, w2, w3];
+    room.copy_from_slice(body);
+    let sum = checksum_of(src, dst, message).to_be_bytes();
+    message.get_mut(2..4)?.copy_from_slice(&sum);
+    Some(len)
+}
+
+/// Turns an echo request into its reply where it stands, when its packet's addresses change places and no more: type 128 to 129,
+/// checksum mended (RFC 1624 3).
+///
+/// `None`, and nothing is written, when it is not an echo request.
+pub fn echo_reply_in_place(message: &mut [u8]) -> Option<()> {
+    let header = message.first_chunk_mut::<HEADER_LEN>()?;
+    if header[0] != ty::ECHO_REQUEST {
+        return None;
+    }
+    let code = u16::from(header[1]);
+    let (old, new) = (u16::from(ty::ECHO_REQUEST) << 8 | code, u16::from(ty::ECHO_REPLY) << 8);
+    let sum = update16(u16::from_be_bytes([header[2], header[3]]), old, new);
+    (header[0], header[1]) = (ty::ECHO_REPLY, 0);
+    [header[2], header[3]] = sum.to_be_bytes();
+    Some(())
+}

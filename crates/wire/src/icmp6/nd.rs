@@ -1,0 +1,252 @@
+//! Neighbor discovery: solicitations, advertisements, redirects and their options (RFC 4861 4).
+//!
+//! [`Message::parse`] walks the options once: a length of 0 or past the end makes the whole message malformed (RFC 4861 4.6; CVE-2020-16898),
+//! so that [`Options`] afterwards cannot fail. What RFC 4861 6.1, 7.1 and 8.1 ask of addresses is checked here where it is about the message
+//! alone (the target is no group), and by the caller where it is about the packet.
+
+use super::{emit, ty};
+use crate::{Layer, Mac, Malformed};
+use std::net::Ipv6Addr;
+
+/// Bytes of a solicitation or an advertisement with one link-layer address.
+pub const NEIGHBOR_LEN: usize = 32;
+
+/// One option.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Opt<'a> {
+    /// The sender's link-layer address (type 1).
+    SourceLink(Mac),
+    /// The target's (type 2).
+    TargetLink(Mac),
+    /// A prefix (type 3).
+    Prefix {
+        /// Its length in bits.
+        len: u8,
+        /// It is on the link.
+        on_link: bool,
+        /// Addresses may be made of it (RFC 4862).
+        autonomous: bool,
+        /// Seconds for which it is valid.
+        valid: u32,
+        /// Seconds for which addresses of it are preferred.
+        preferred: u32,
+        /// The prefix itself.
+        prefix: Ipv6Addr,
+    },
+    /// The link's MTU (type 5).
+    Mtu(u32),
+    /// Any other option, or a known one of a length that is not its.
+    Other {
+        /// Option type.
+        kind: u8,
+        /// What follows type and length.
+        data: &'a [u8],
+    },
+}
+
+/// The options of one message, whose lengths were found good.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Options<'a>(&'a [u8]);
+
+impl<'a> Options<'a> {
+    /// Walks `bytes`: every option is 8 bytes or more, and ends within them.
+    pub fn parse(bytes: &'a [u8]) -> Result<Options<'a>, Malformed> {
+        let mut rest = bytes;
+        while let Some(&kind) = rest.first() {
+            let units = rest.get(1).copied().unwrap_or(0);
+            match rest.get(usize::from(units) * 8..) {
+                Some(after) if units > 0 => rest = after,
+                _ => return Err(Malformed::BadOptionLen { layer: Layer::Icmp6, kind, len: units }),
+            }
+        }
+        Ok(Options(bytes))
+    }
+
+    /// The first source link-layer address.
+    pub fn source_link(self) -> Option<Mac> {
+        self.into_iter().find_map(|option| if let Opt::SourceLink(mac) = option { Some(mac) } else { None })
+    }
+
+    /// The first target link-layer address.
+    pub fn target_link(self) -> Option<Mac> {
+        self.into_iter().find_map(|option| if let Opt::TargetLink(mac) = option { Some(mac) } else { None })
+    }
+}
+
+impl<'a> IntoIterator for Options<'a> {
+    type Item = Opt<'a>;
+    type IntoIter = Iter<'a>;
+
+    fn into_iter(self) -> Iter<'a> {
+        Iter(self.0)
+    }
+}
+
+/// Over the options of a message.
+#[derive(Clone, Debug)]
+pub struct Iter<'a>(&'a [u8]);
+
+impl<'a> Iterator for Iter<'a> {
+    type Item = Opt<'a>;
+
+    fn next(&mut self) -> Option<Opt<'a>> {
+        let (&[kind, units], _) = self.0.split_first_chunk::<2>()?;
+        let (option, rest) = self.0.split_at_checked(usize::from(units) * 8)?;
+        self.0 = rest;
+        let data = option.get(2..)?;
+        Some(match (kind, data) {
+            (1, &[a, b, c, d, e, f]) => Opt::SourceLink(Mac([a, b, c, d, e, f])),
+            (2, &[a, b, c, d, e, f]) => Opt::TargetLink(Mac([a, b, c, d, e, f])),
+            (3, _) if data.len() == 30 => prefix(data)?,
+            (5, &[_, _, a, b, c, d]) => Opt::Mtu(u32::from_be_bytes([a, b, c, d])),
+            _ => Opt::Other { kind, data },
+        })
+    }
+}
+
+fn prefix(data: &[u8]) -> Option<Opt<'_>> {
+    let (&[len, flags, v0, v1, v2, v3, p0, p1, p2, p3, _, _, _, _], prefix) = data.split_first_chunk::<14>()?;
+    Some(Opt::Prefix {
+        len,
+        on_link: flags & 0x80 != 0,
+        autonomous: flags & 0x40 != 0,
+        valid: u32::from_be_bytes([v0, v1, v2, v3]),
+        preferred: u32::from_be_bytes([p0, p1, p2, p3]),
+        prefix: Ipv6Addr::from(*prefix.first_chunk::<16>()?),
+    })
+}
+
+/// A message of neighbor discovery.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Message<'a> {
+    /// "Is there a router?"
+    RouterSolicit {
+        /// What it says besides.
+        options: Options<'a>,
+    },
+    /// "I am one."
+    RouterAdvert {
+        /// The hop limit that hosts are to use; 0: it does not say.
+        hop_limit: u8,
+        /// Seconds for which it is a default router; 0: it is none.
+        lifetime: u16,
+        /// Milliseconds for which a neighbor is reachable after it has answered; 0: it does not say.
+        reachable_ms: u32,
+        /// Milliseconds between solicitations; 0: it does not say.
+        retrans_ms: u32,
+        /// What it says besides.
+        options: Options<'a>,
+    },
+    /// "Who has this?"
+    Solicit {
+        /// The address in question.
+        target: Ipv6Addr,
+        /// What it says besides.
+        options: Options<'a>,
+    },
+    /// "I have."
+    Advert {
+        /// Who has it.
+        advert: Advert,
+        /// What it says besides.
+        options: Options<'a>,
+    },
+    /// "There is a better first hop."
+    Redirect {
+        /// It.
+        target: Ipv6Addr,
+        /// For packets to this destination.
+        dst: Ipv6Addr,
+        /// What it says besides.
+        options: Options<'a>,
+    },
+}
+
+/// What a neighbor advertisement says (RFC 4861 4.4).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Advert {
+    /// The sender is a router.
+    pub router: bool,
+    /// It answers a solicitation.
+    pub solicited: bool,
+    /// What was known before is to be replaced.
+    pub replaces: bool,
+    /// The address it is about.
+    pub target: Ipv6Addr,
+}
+
+impl<'a> Message<'a> {
+    /// What follows the first 8 bytes of a message of this type is `body`; `word`: the last four of those.
+    pub(super) fn parse(ty: u8, code: u8, word: u32, body: &'a [u8]) -> Result<Message<'a>, Malformed> {
+        if code != 0 {
+            return Err(Malformed::BadFlags { layer: Layer::Icmp6, found: u16::from(code) });
+        }
+        let short = |need| Malformed::truncated(Layer::Icmp6, super::HEADER_LEN + need, super::HEADER_LEN + body.len());
+        if ty == ty::ROUTER_SOLICIT {
+            return Ok(Message::RouterSolicit { options: Options::parse(body)? });
+        }
+        if ty == ty::ROUTER_ADVERT {
+            let (&[a, b, c, d, e, f, g, h], rest) = body.split_first_chunk::<8>().ok_or(short(8))?;
+            return Ok(Message::RouterAdvert {
+                hop_limit: (word >> 24) as u8,
+                lifetime: word as u16,
+                reachable_ms: u32::from_be_bytes([a, b, c, d]),
+                retrans_ms: u32::from_be_bytes([e, f, g, h]),
+                options: Options::parse(rest)?,
+            });
+        }
+        let (target, rest) = body.split_first_chunk::<16>().ok_or(short(16))?;
+        let target = Ipv6Addr::from(*target);
+        if target.is_multicast() {
+            return Err(Malformed::BadFlags { layer: Layer::Icmp6, found: 0xff });
+        }
+        Ok(match ty {
+            ty::NEIGHBOR_SOLICIT => Message::Solicit { target, options: Options::parse(rest)? },
+            ty::NEIGHBOR_ADVERT => {
+                let [router, solicited, replaces] = [31, 30, 29].map(|bit| word >> bit & 1 != 0);
+                let advert = Advert { router, solicited, replaces, target };
+                Message::Advert { advert, options: Options::parse(rest)? }
+            }
+            _ => {
+                let (dst, rest) = rest.split_first_chunk::<16>().ok_or(short(32))?;
+                Message::Redirect { target, dst: Ipv6Addr::from(*dst), options: Options::parse(rest)? }
+            }
+        })
+    }
+}
+
+/// Writes a solicitation for `target`; `link`: our own link-layer address, which a probe for duplicates (RFC 4862 5.4.2) does not have.
+/// Returns the length. `None`: `out` is too short.
+pub fn emit_solicit(
+    target: Ipv6Addr,
+    link: Option<Mac>,
+    addresses: (Ipv6Addr, Ipv6Addr),
+    out: &mut [u8],
+) -> Option<usize> {
+    let (body, len) = neighbor(target, 1, link);
+    emit::emit((ty::NEIGHBOR_SOLICIT, 0, 0), addresses, body.get(..len)?, out)
+}
+
+/// Writes an advertisement. Returns the length. `None`: `out` is too short.
+pub fn emit_advert(
+    advert: Advert,
+    link: Option<Mac>,
+    addresses: (Ipv6Addr, Ipv6Addr),
+    out: &mut [u8],
+) -> Option<usize> {
+    let flags = [advert.router, advert.solicited, advert.replaces];
+    let word = flags.into_iter().fold(0, |word, on| word << 1 | u32::from(on)) << 29;
+    let (body, len) = neighbor(advert.target, 2, link);
+    emit::emit((ty::NEIGHBOR_ADVERT, 0, word), addresses, body.get(..len)?, out)
+}
+
+/// A target and perhaps an option with a link-layer address, and how long they are.
+fn neighbor(target: Ipv6Addr, kind: u8, link: Option<Mac>) -> ([u8; 24], usize) {
+    let mut body = [0; 24];
+    let (to, option) = body.split_at_mut(16);
+    to.copy_from_slice(&target.octets());
+    if let Some(Mac([a, b, c, d, e, f])) = link {
+        option.copy_from_slice(&[kind, 1, a, b, c, d, e, f]);
+    }
+    (body, if link.is_some() { 24 } else { 16 })
+}
