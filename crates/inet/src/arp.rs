@@ -94,6 +94,7 @@ impl<L: Locks> Stack<L> {
             for addr in iface.addrs(cx) {
                 self.announce(cx, iface, addr.addr);
             }
+            self.announce6(cx, iface);
         }
     }
 

@@ -120,6 +120,82 @@ counters! {
 }
 
 counters! {
+    /// IPv6.
+    pub struct Ip6 at "inet.ip6" {
+        /// Packets handed up by the link layer.
+        received,
+        /// Packets delivered to a protocol here.
+        delivered,
+        /// Packets forwarded.
+        forwarded,
+        /// Packets sent from here.
+        sent,
+        /// Fragments received.
+        fragments_received,
+        /// Datagrams reassembled.
+        reassembled,
+        /// Packets that left as fragments.
+        fragmented,
+        /// Fragments made.
+        fragments_sent,
+        /// Packets from here that found no route.
+        no_route,
+        /// Paths that are narrower than was known (RFC 8201).
+        paths_narrowed,
+        /// Path MTUs forgotten before their time to make room for others.
+        path_mtus_evicted,
+    }
+}
+
+counters! {
+    /// ICMP for IPv6.
+    pub struct Icmp6 at "inet.icmp6" {
+        /// Messages received.
+        received,
+        /// Echo requests answered.
+        echoes_answered,
+        /// Errors sent.
+        errors_sent,
+        /// Errors not sent: the rate limit.
+        errors_limited,
+        /// Errors not sent: the rules of RFC 4443 2.4 forbid it.
+        errors_forbidden,
+    }
+}
+
+counters! {
+    /// Neighbor discovery.
+    pub struct Nd at "inet.nd" {
+        /// Solicitations received.
+        solicits_received,
+        /// Advertisements received.
+        adverts_received,
+        /// Solicitations sent.
+        solicits_sent,
+        /// Advertisements sent.
+        adverts_sent,
+        /// Solicitations sent to find out whether an address is ours alone (RFC 4862 5.4.2).
+        probes_sent,
+        /// Addresses given up: somebody else has them.
+        duplicates,
+        /// Somebody else uses an address of ours.
+        conflicts,
+        /// Routers' messages and redirects, which are not believed.
+        ignored,
+    }
+}
+
+counters! {
+    /// MLD.
+    pub struct Mld at "inet.mld" {
+        /// Queries received.
+        queries_received,
+        /// Reports sent.
+        reports_sent,
+    }
+}
+
+counters! {
     /// UDP.
     pub struct Udp at "inet.udp" {
         /// Datagrams received.
@@ -204,6 +280,14 @@ pub struct Counters {
     pub icmp4: Icmp4,
     /// IGMP.
     pub igmp: Igmp,
+    /// IPv6.
+    pub ip6: Ip6,
+    /// ICMPv6.
+    pub icmp6: Icmp6,
+    /// Neighbor discovery.
+    pub nd: Nd,
+    /// MLD.
+    pub mld: Mld,
     /// UDP.
     pub udp: Udp,
     /// TCP.
@@ -224,7 +308,7 @@ pub struct Counters {
 
 impl Described for Counters {
     fn visit(&self, each: &mut dyn FnMut(&'static str, &'static str, &'static str, u64)) {
-        let groups: [&dyn Described; 13] = [
+        let groups: [&dyn Described; 17] = [
             &self.ether,
             &self.loopback,
             &self.arp,
@@ -232,6 +316,10 @@ impl Described for Counters {
             &self.ip4,
             &self.icmp4,
             &self.igmp,
+            &self.ip6,
+            &self.icmp6,
+            &self.nd,
+            &self.mld,
             &self.udp,
             &self.tcp,
             &self.tcp_memory,

@@ -3,6 +3,7 @@
 //! The stack does not know ports. It hands bursts to an [`Output`], which the node makes of a port's transmitting half;
 //! what that does not take waits here, up to `net.link.tx_queue` frames.
 
+use crate::ip6::addr::Six;
 use crate::tunnel;
 use buf::{Burst, Frame};
 use clock::Instant;
@@ -47,7 +48,7 @@ pub enum IfaceKind {
     Ethernet,
     /// The host itself: frames sent are queued and come in again.
     Loopback,
-    /// A path to one other host through other networks, for IPv4 packets: no link header, no ARP, no broadcast.
+    /// A path to one other host through other networks, for IP packets: no link header, no ARP, no broadcast.
     Tunnel,
 }
 
@@ -137,6 +138,8 @@ pub struct Iface<L: Locks> {
     up: AtomicBool,
     offload: AtomicU32,
     pub(crate) addrs: Guarded<L, Vec<IfaceAddr>>,
+    pub(crate) speaks6: AtomicBool,
+    pub(crate) six: Guarded<L, Six>,
     pub(crate) stage: Guarded<L, TxStage>,
 }
 
@@ -156,6 +159,8 @@ impl<L: Locks> Iface<L> {
             up: AtomicBool::new(true),
             offload: AtomicU32::new(0),
             addrs: Guarded::new(Vec::new()),
+            speaks6: AtomicBool::new(false),
+            six: Guarded::default(),
             stage: Guarded::new(TxStage { burst: Burst::new(), output: None }),
         }
     }

@@ -135,6 +135,24 @@ stats::knobs! {
         tunnel_nesting = "net.link.gif.max_nesting", 1..=16, 8;
         /// Time to live of tunnels' outer packets, of those that were given none of their own.
         tunnel_ttl = "net.inet.ip.gifttl", 1..=255, 30;
+        /// Forward IPv6 packets that are not for this host.
+        forwarding6 = "net.inet6.ip6.forwarding", 0..=1, 0;
+        /// Hop limit of IPv6 packets made here.
+        hop_limit6 = "net.inet6.ip6.hlim", 1..=255, 64;
+        /// Times that somebody else is asked for before an IPv6 address is ours (RFC 4862 5.4); 0: nobody is asked.
+        dad_count = "net.inet6.ip6.dad_count", 0..=10, 1;
+        /// Hop limit of tunnels' outer packets of IPv6, of those that were given none of their own.
+        tunnel_hop_limit = "net.inet6.ip6.gifhlim", 1..=255, 30;
+        /// ICMPv6 errors a second, all destinations together, 0 for no limit; one /64 gets at most a quarter.
+        icmp6_rate = "net.inet6.icmp6.errppslimit", 0..=1000000, 100;
+        /// IPv6 neighbors remembered.
+        neigh6_limit = "net.inet6.ip6.neighborgcthresh", 8..=1048576, 2048;
+        /// Packets that may wait for one IPv6 neighbor's answer.
+        neigh6_queue = "net.inet6.icmp6.nd6_maxqueuelen", 1..=256, 16;
+        /// Solicitations before an IPv6 neighbor is given up.
+        neigh6_tries = "net.inet6.icmp6.nd6_mmaxtries", 1..=32, 3;
+        /// Seconds that an IPv6 neighbor's answer is good for.
+        neigh6_reachable = "net.inet6.icmp6.nd6_reachable", 1..=86400, 30;
         /// Ask the cache ahead for headers, hash buckets and sockets while a burst is taken apart.
         prefetch = "net.isr.prefetch", 0..=1, 1;
     }

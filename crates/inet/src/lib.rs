@@ -1,10 +1,11 @@
-//! The rest of a host and a router: link, neighbors, routes, IPv4, ICMP, IGMP, UDP, demux.
+//! The rest of a host and a router: link, neighbors, routes, IPv4, IPv6, ICMP, IGMP, MLD, UDP, demux.
 //!
 //! ```text
 //!  in   Stack::input            a burst from a port
-//!       link::ether             for us? -> arp | ip4
+//!       link::ether             for us? -> arp | ip4 | ip6
 //!       ip4::input              checks, reassembly -> deliver | forward | drop(reason)
 //!       ip4::forward            ttl, next hop, fragment or too-big
+//!       ip6                     the same for IPv6, one packet at a time -> icmp6, nd, mld, tunnels | ip6::forward
 //!       tunnel::input          whose? headers off, queued, and in again as if from a port
 //!       demux -> udp, tcp       four-tuple -> Pcb or connection, receive queue, reader woken
 //!  out  udp::, tcp::output      header (kept from the datagram before), checksum
@@ -13,7 +14,7 @@
 //!
 //! A [`Stack`] is one host: no global state, no threads, no clock, no system calls. Time comes in as `Cx::now`, frames as
 //! bursts; frames leave through the [`iface::Output`] that the node installs. Every frame that ends here ends with a
-//! [`stats::DropReason`], and [`Stack::audit`] proves it.
+//! [`stats::DropReason`], and [`Stack::audit`] proves it. UDP and TCP speak IPv4 only as yet; their keys are wide enough for both.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),
@@ -24,15 +25,20 @@ mod arp;
 pub mod counters;
 pub mod demux;
 pub mod fib;
+pub mod fib6;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 mod icmp4;
+mod icmp6;
 pub mod iface;
 mod igmp;
 pub mod ip4;
+pub mod ip6;
 pub mod knobs;
 mod limit;
 mod link;
+mod mld;
+mod nd;
 pub mod neigh;
 pub mod route;
 mod slots;

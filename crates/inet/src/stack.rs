@@ -18,7 +18,9 @@ use crate::iface::{Iface, IfaceAddr, IfaceId, IfaceKind, Ifaces, LOOPBACK, Offlo
 use crate::igmp::Memberships;
 use crate::ip4::ident::Idents;
 use crate::ip4::pmtu::PathMtus;
+use crate::ip4::pmtu::FLOOR;
 use crate::ip4::reass::{Limits, Reassembly};
+use crate::ip6::Ip6;
 use crate::knobs::Knobs;
 use crate::neigh::{self, Neighbor};
 use crate::route::{Path, Route, RouteError, Routes, Via, Ways};
@@ -94,6 +96,8 @@ pub struct Stack<L: Locks> {
     pub(crate) loopback: Guarded<L, VecDeque<Frame>>,
     pub(crate) requeued: Requeue<L>,
     pub(crate) tunnels: Guarded<L, Tunnels>,
+    /// IPv6.
+    pub(crate) six: Ip6<L>,
     /// The most packets that ever waited in either of the two queues.
     pub(crate) loop_peak: AtomicUsize,
     /// A thread is taking in what waits in them.
@@ -144,13 +148,14 @@ impl<L: Locks> Stack<L> {
             limiter: Guarded::new(Limiter::new(key(3))),
             idents: Guarded::new(Idents::new(key(6))),
             groups: Guarded::default(),
-            path_mtus: Guarded::new(PathMtus::new(key(4))),
+            path_mtus: Guarded::new(PathMtus::new(key(4), FLOOR)),
             redirects: Guarded::default(),
             redirects_due: AtomicU64::new(Instant::NEVER.nanos()),
             leads_here: OnceLock::new(),
             loopback: Guarded::default(),
             requeued: Requeue::default(),
             tunnels: Guarded::default(),
+            six: Ip6::new(key),
             loop_peak: AtomicUsize::new(0),
             draining: AtomicBool::new(false),
             staged: AtomicBool::new(false),
@@ -293,6 +298,7 @@ impl<L: Locks> Stack<L> {
         let connections = self.tcp_poll(cx);
         let redirects = self.poll_redirects(cx);
         let tunnels = self.poll_tunnels(cx);
+        let six = self.poll_ip6(cx);
         lap.mark(Stage::Timers, 1);
         self.poll_queues(cx);
         self.flush(cx);
@@ -304,6 +310,7 @@ impl<L: Locks> Stack<L> {
             connections,
             redirects,
             tunnels,
+            six,
             self.requeued_due(cx),
             self.neighbors.lock(cx).next_deadline(),
             self.reassembly.lock(cx).next_deadline().unwrap_or(Instant::NEVER),
@@ -366,6 +373,7 @@ impl<L: Locks> Stack<L> {
                 }
             }
             drop(queue);
+            self.take_ip6(cx, None, &mut packets);
             self.ip4_input(cx, None, &mut packets, &mut lap);
         }
     }
@@ -490,6 +498,7 @@ impl<L: Locks> Stack<L> {
         if !up {
             let mut ended = Vec::new();
             self.neighbors.lock(cx).flush(id, |frame| ended.push(frame));
+            self.end_waits6(cx, id, &mut ended);
             ended.extend(iface.stage.lock(cx).burst.drain());
             ended.into_iter().for_each(|frame| self.drop_frame(cx, frame, DropReason::TxNoPort));
         }
@@ -593,6 +602,7 @@ impl<L: Locks> Stack<L> {
         ended.extend(self.requeued.queue.lock(cx).drain(..).map(|(_, frame)| frame));
         for iface in self.ifaces.iter() {
             self.neighbors.lock(cx).flush(iface.id, |frame| ended.push(frame));
+            self.end_waits6(cx, iface.id, &mut ended);
             ended.extend(iface.stage.lock(cx).burst.drain());
         }
         self.reassembly.lock(cx).end_all(DropReason::Shutdown, &mut |frame, _| ended.push(frame));

@@ -1,17 +1,19 @@
-//! Tunnels: ifaces whose link is a path through other networks. gif carries IPv4 in IPv4 (RFC 2003), GRE the same behind
-//! a header of its own (RFC 2784, RFC 2890); EtherIP (RFC 3378) and VXLAN (RFC 7348) carry Ethernet frames, with ARP.
+//! Tunnels: ifaces whose link is a path through other networks. gif carries IPv4 and IPv6 in either of the two (RFC 2003, RFC 4213, RFC 2473),
+//! GRE the same behind a header of its own (RFC 2784, RFC 2890, RFC 7676); EtherIP (RFC 3378) and VXLAN (RFC 7348, outside IPv4 only) carry
+//! Ethernet frames, with ARP and neighbor discovery.
 //!
 //! ```text
 //!  out  a packet at a gif or GRE iface has no neighbor to look for; a frame at the others no port to be staged for:
-//!       tunnel::output         headers pushed in front of it, where it lies; ip4::output once more; nesting is bounded
-//!  in   ip4 (or UDP, that finds no socket) has a packet for this host:
+//!       tunnel::output         headers pushed in front of it, where it lies; ip4 or ip6::output once more; nesting is bounded
+//!  in   ip4 or ip6 (or UDP, that finds no socket) has a packet for this host:
 //!       tunnel::input          whose is it? ends, key, ECN; headers pulled
 //!       tunnel::requeue        it waits with its iface, and never goes straight on; Stack::poll takes it to
-//!       link::ether | ip4      as if it had come through a port
+//!       link::ether | ip4 | ip6  as if it had come through a port
 //!  ICMP about a packet that a tunnel has sent: tunnel::relay tells the sender of what is inside (RFC 2003 4)
 //! ```
-//! Nothing is decapsulated for which no tunnel was made by hand, and only what the tunnel's far end has sent. IPv6
-//! inside is recognised and dropped: this stack has none. A tunnel is no member of a bridge.
+//! Nothing is decapsulated for which no tunnel was made by hand, and only what the tunnel's far end has sent. IPv6 inside is for an iface that
+//! has an IPv6 address. The limit that RFC 2473 4.1.1 would have travel in each packet is `net.link.gif.max_nesting` here, and stays at home.
+//! A tunnel is no member of a bridge.
 
 mod ecn;
 mod input;
@@ -30,9 +32,10 @@ use crate::ip4::pmtu::{self, LARGEST};
 use crate::route::{RouteError, Via};
 use clock::Instant;
 use lock::{Cx, Locks};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use table::Tunnel;
-use wire::{L4Port, Mac, Proto, eth, etherip, gre, ip4, udp, vxlan};
+use wire::eth::EtherType;
+use wire::{L4Port, Mac, Proto, eth, etherip, gre, ip4, ip6, udp, vxlan};
 
 /// What a tunnel puts between two IP headers, or an IP and an Ethernet header.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -72,9 +75,10 @@ impl Kind {
         matches!(self, Kind::EtherIp | Kind::Vxlan)
     }
 
-    /// The protocol in the outer IP header.
-    pub fn proto(self) -> Proto {
+    /// The protocol in the outer IP header, of what is `inside`.
+    pub(crate) fn proto(self, inside: EtherType) -> Proto {
         match self {
+            Kind::Gif if inside == EtherType::IPV6 => Proto::IPV6,
             Kind::Gif => Proto::IPIP,
             Kind::Gre => Proto::GRE,
             Kind::EtherIp => Proto::ETHERIP,
@@ -101,9 +105,9 @@ pub struct Config {
     /// Its kind.
     pub kind: Kind,
     /// The outer source: an address of this host; unspecified: none yet, and nothing passes.
-    pub local: Ipv4Addr,
-    /// The outer destination, the far end; unspecified: none yet.
-    pub remote: Ipv4Addr,
+    pub local: IpAddr,
+    /// The outer destination, the far end, of the same family; unspecified: none yet.
+    pub remote: IpAddr,
     /// GRE: the key of both directions.
     pub key: Option<u32>,
     /// GRE: checksums are sent; received ones are always verified.
@@ -123,7 +127,7 @@ pub struct Config {
 impl Config {
     /// A tunnel of this kind that leads nowhere yet.
     pub fn new(kind: Kind) -> Config {
-        let nowhere = Ipv4Addr::UNSPECIFIED;
+        let nowhere = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
         let (key, ttl, df) = Default::default();
         let (checksum, sequence) = (false, false);
         Config { kind, local: nowhere, remote: nowhere, key, checksum, sequence, vni: 0, l4port: vxlan::PORT, ttl, df }
@@ -136,10 +140,11 @@ impl Config {
 
     /// Bytes in front of an inner packet in its outer one.
     pub fn overhead(&self) -> usize {
-        ip4::HEADER_LEN
+        let outer = if self.remote.is_ipv6() { ip6::HEADER_LEN } else { ip4::HEADER_LEN };
+        outer
             + match self.kind {
                 Kind::Gif => 0,
-                Kind::Gre => self.gre(0).header_len(),
+                Kind::Gre => self.gre(0, EtherType::IPV4).header_len(),
                 Kind::EtherIp => etherip::HEADER_LEN + eth::HEADER_LEN,
                 Kind::Vxlan => udp::HEADER_LEN + vxlan::HEADER_LEN + eth::HEADER_LEN,
             }
@@ -147,17 +152,17 @@ impl Config {
 
     #[cfg(any(test, fuzzing))]
     pub(crate) fn gre_len(&self) -> usize {
-        self.gre(0).header_len()
+        self.gre(0, EtherType::IPV4).header_len()
     }
 
     #[cfg(any(test, fuzzing))]
     pub(crate) fn write_gre(&self, sequence: u32, packet: &mut [u8]) -> Option<()> {
-        self.gre(sequence).emit(packet)
+        self.gre(sequence, EtherType::IPV4).emit(packet)
     }
 
-    fn gre(&self, sequence: u32) -> gre::Header {
+    fn gre(&self, sequence: u32, protocol: EtherType) -> gre::Header {
         gre::Header {
-            protocol: eth::EtherType::IPV4,
+            protocol,
             has_checksum: self.checksum,
             key: self.key,
             sequence: self.sequence.then_some(sequence),
@@ -185,8 +190,10 @@ impl Default for Config {
 pub enum Refused {
     /// The iface is no tunnel, or one of another kind.
     NotATunnel,
-    /// An end that is not one host's address.
-    BadEnd(Ipv4Addr),
+    /// An end that is not one host's address, wherever on the way.
+    BadEnd(IpAddr),
+    /// One end is of IPv4 and the other of IPv6, or the kind is VXLAN, whose outer packets are of IPv4 only as UDP is.
+    BadFamily,
     /// A VNI of more than 24 bits.
     BadVni,
     /// Another iface has the same ends and the same key, VNI or neither: what comes in would be anybody's.
@@ -230,11 +237,11 @@ impl<L: Locks> Stack<L> {
     /// [`Refused`]; nothing has changed then.
     pub fn set_tunnel(&self, cx: Cx, id: IfaceId, config: Config) -> Result<(), Refused> {
         let iface = self.ifaces.get(id).filter(|iface| iface.tunnel == Some(config.kind)).ok_or(Refused::NotATunnel)?;
-        let is_end = |addr: &Ipv4Addr| {
-            addr.is_unspecified() || !(addr.is_multicast() || addr.octets()[0] == 0 || addr.octets()[0] >= 240)
-        };
         if let Some(&bad) = [config.local, config.remote].iter().find(|addr| !is_end(addr)) {
             return Err(Refused::BadEnd(bad));
+        }
+        if config.local.is_ipv6() != config.remote.is_ipv6() || config.local.is_ipv6() && config.kind == Kind::Vxlan {
+            return Err(Refused::BadFamily);
         }
         if config.vni > vxlan::VNI_MAX {
             return Err(Refused::BadVni);
@@ -276,7 +283,18 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Where packets to a tunnel's far end leave, and what the path there carries.
-    fn tunnel_path(&self, cx: Cx, remote: Ipv4Addr) -> Option<(IfaceId, usize)> {
+    fn tunnel_path(&self, cx: Cx, remote: IpAddr) -> Option<(IfaceId, usize)> {
+        let remote = match remote {
+            IpAddr::V4(remote) => remote,
+            IpAddr::V6(remote) => {
+                let exit = self.exit6_for(cx, remote, None).ok()?;
+                if let crate::ip6::output::Target6::Here = exit.to {
+                    return Some((exit.iface, LOOPBACK_PATH));
+                }
+                let link = self.ifaces.get(exit.iface)?.mtu6();
+                return Some((exit.iface, link.min(self.six.path_mtus.lock(cx).get(remote, cx.now))));
+            }
+        };
         let exit = self.exit_for(cx, remote, None).ok()?;
         if let crate::ip4::output::Target::Here = exit.to {
             return Some((exit.iface, LOOPBACK_PATH));
@@ -360,11 +378,25 @@ impl<L: Locks> Stack<L> {
         for addr in iface.addrs(cx) {
             self.remove_addr(cx, id, addr.addr);
         }
+        for addr in iface.addrs6(cx) {
+            self.remove_addr6(cx, id, addr.addr);
+        }
         self.routes.lock(cx).forget_iface(id);
+        self.six.routes.lock(cx).forget_iface(id);
         self.tunnels.lock(cx).remove(id);
         iface.set_gone(true);
         self.changed();
         true
+    }
+}
+
+/// May this be an end, or none yet? Link-local addresses are not: which link would be another's to say.
+fn is_end(addr: &IpAddr) -> bool {
+    match addr {
+        IpAddr::V4(addr) => {
+            addr.is_unspecified() || !(addr.is_multicast() || addr.octets()[0] == 0 || addr.octets()[0] >= 240)
+        }
+        IpAddr::V6(addr) => !(addr.is_multicast() || ip6::is_link_local(*addr) || ip6::is_v4_mapped(*addr)),
     }
 }
 

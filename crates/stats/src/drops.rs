@@ -203,6 +203,76 @@ drop_reasons! {
     IgmpConsumed = "inet.igmp.in" . consumed,
     /// IGMP message malformed.
     IgmpMalformed = "inet.igmp.in" . malformed,
+    /// IPv6 header cut short, or its payload length or an extension header longer than the packet.
+    Ip6Malformed = "inet.ip6.in" . malformed,
+    /// IPv6 version is not 6.
+    Ip6BadVersion = "inet.ip6.in" . bad_version,
+    /// Source address that may not appear on a wire: a group, ::1, an IPv4 address in disguise, :: to a host (RFC 4291 2.5).
+    Ip6MartianSource = "inet.ip6.in" . martian_source,
+    /// Destination address that may not appear on a wire.
+    Ip6MartianDestination = "inet.ip6.in" . martian_destination,
+    /// Source address is one of ours: LAND, or a loop.
+    Ip6OwnSource = "inet.ip6.in" . own_source,
+    /// A unicast IPv6 packet inside a link-layer multicast.
+    Ip6LinkBroadcast = "inet.ip6.in" . link_broadcast,
+    /// Extension headers out of order or too many: Hop-by-Hop not first, a second Fragment header, more than 8 (RFC 8200 4.1).
+    Ip6BadExtension = "inet.ip6.in" . bad_extension,
+    /// An option that nobody here knows, whose number says that the packet is to be dropped (RFC 8200 4.2).
+    Ip6BadOption = "inet.ip6.in" . unknown_option,
+    /// A source route, which is not followed (RFC 5095, RFC 8200 4.4).
+    Ip6RoutingHeader = "inet.ip6.in" . routing_header,
+    /// An IPv6 group that nothing here listens to.
+    Ip6NotMember = "inet.ip6.in" . not_member,
+    /// A link-local address that is not ours on this link, and is never forwarded (RFC 4007 9).
+    Ip6NotHere = "inet.ip6.in" . not_here,
+    /// To an address that is not certainly ours yet, or is somebody else's (RFC 4862 5.4).
+    Ip6Tentative = "inet.ip6.in" . tentative,
+    /// IPv6: not for us and forwarding is off.
+    Ip6NotForwarding = "inet.ip6.in" . not_forwarding,
+    /// A next header nobody here speaks (answered with a parameter problem where allowed).
+    Ip6UnknownNext = "inet.ip6.in" . unknown_next_header,
+    /// Nothing behind the headers (RFC 8200 4.7).
+    Ip6NoNext = "inet.ip6.in" . no_next_header,
+    /// UDP or TCP over IPv6, for which there are no sockets (answered with port unreachable where allowed).
+    Ip6NoSocket = "inet.ip6.in" . no_socket,
+    /// A source address that is not good beyond its link (answered with beyond scope where allowed).
+    Ip6BeyondScope = "inet.ip6.forward" . beyond_scope,
+    /// Hop limit ran out on the way (answered with time exceeded where allowed).
+    Ip6HopLimit = "inet.ip6.forward" . hop_limit_exceeded,
+    /// No route to the IPv6 destination.
+    Ip6NoRoute = "inet.ip6.forward" . no_route,
+    /// A route says that its IPv6 destination is prohibited.
+    Ip6Prohibited = "inet.ip6.forward" . prohibited,
+    /// Larger than the next link's MTU (answered with packet too big where allowed).
+    Ip6TooBig = "inet.ip6.forward" . too_big,
+    /// The original of an IPv6 packet that left as fragments: its bytes went out, its frame ended here.
+    Ip6Fragmented = "inet.ip6.out" . fragmented,
+    /// ICMPv6 message shorter than its kind, or its quoted packet is cut short.
+    Icmp6Malformed = "inet.icmp6.in" . malformed,
+    /// ICMPv6 checksum did not verify.
+    Icmp6BadChecksum = "inet.icmp6.in" . bad_checksum,
+    /// ICMPv6 error consumed here.
+    Icmp6Consumed = "inet.icmp6.in" . consumed,
+    /// ICMPv6 message that nobody here asked for.
+    Icmp6Ignored = "inet.icmp6.in" . ignored,
+    /// ICMPv6 echo above the answer rate.
+    Icmp6RateLimited = "inet.icmp6.in" . rate_limited,
+    /// Neighbor discovery: not as it must be, an option without length, in fragments (RFC 4861 7.1, RFC 6980).
+    NdMalformed = "inet.nd.in" . malformed,
+    /// Neighbor discovery with a hop limit that is not 255: from beyond the link.
+    NdHopLimit = "inet.nd.in" . hop_limit,
+    /// Neighbor discovery read and used.
+    NdConsumed = "inet.nd.in" . consumed,
+    /// Neighbor discovery not for us, from whom we did not ask, or from a router, which is not believed.
+    NdIgnored = "inet.nd.in" . ignored,
+    /// Neighbor discovery: somebody else has, or wants, an address of ours.
+    NdConflict = "inet.nd.in" . conflict,
+    /// Neighbor discovery would overwrite a static (permanent) entry.
+    NdStatic = "inet.nd.in" . would_overwrite_static,
+    /// MLD message consumed or ignored.
+    MldConsumed = "inet.mld.in" . consumed,
+    /// MLD message malformed, or from beyond the link.
+    MldMalformed = "inet.mld.in" . malformed,
     /// UDP length field shorter than its header or longer than the packet.
     UdpBadLength = "inet.udp.in" . bad_length,
     /// UDP checksum did not verify (RFC 1122 4.1.3.4).
@@ -281,9 +351,9 @@ drop_reasons! {
     TunnelBadKey = "inet.tunnel.in" . bad_key,
     /// GRE: numbered as or before a packet that came already (RFC 2890 2.2).
     TunnelLate = "inet.tunnel.in" . late,
-    /// IPv6 in a tunnel, which this stack does not have.
+    /// IPv6 in a tunnel whose iface has no IPv6 address.
     TunnelIp6 = "inet.tunnel.in" . ip6,
-    /// GRE: a protocol inside that is not IPv4.
+    /// GRE: a protocol inside that is not IP.
     TunnelUnknownType = "inet.tunnel.in" . unknown_type,
     /// Congestion was marked on the outer packet of a sender that does not understand marks (RFC 6040 4.2).
     TunnelEcn = "inet.tunnel.in" . congested,

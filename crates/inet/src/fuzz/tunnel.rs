@@ -24,7 +24,7 @@ fn config(kind: Kind, manner: u8) -> Config {
     let df = [DontFragment::Copy, DontFragment::Set, DontFragment::Clear][usize::from(manner % 3)];
     let key = (manner & 8 != 0).then_some(5);
     let (checksum, sequence) = (manner & 16 != 0, manner & 32 != 0);
-    Config { local: US, remote: FAR, key, checksum, sequence, vni: 5, df, ..Config::new(kind) }
+    Config { local: US.into(), remote: FAR.into(), key, checksum, sequence, vni: 5, df, ..Config::new(kind) }
 }
 
 fn packet(src: Ipv4Addr, dst: Ipv4Addr, proto: Proto, tos: u8, payload: &[u8]) -> Vec<u8> {
@@ -87,7 +87,7 @@ pub fn tunnel(data: &[u8]) {
                 let mut inner =
                     packet(inside(at as u8, 2), inside(at as u8, 1), Proto::UDP, tape.byte(), &datagram(7, b"x"));
                 for _ in 0..which / 4 % 12 {
-                    inner = packet(FAR, US, kind.proto(), 0, &wrapped(kind, manner, &inner));
+                    inner = packet(FAR, US, kind.proto(wire::eth::EtherType::IPV4), 0, &wrapped(kind, manner, &inner));
                 }
                 side.inject(cx(now), &framed(mac(1), mac(2), EtherType::IPV4, &inner));
             }
@@ -130,7 +130,7 @@ fn from_far(side: &Side, cx: Cx, kind: Kind, tape: &mut Tape<'_>) {
     let len = usize::from(tape.word() % 600);
     let garbage = tape.bytes(len);
     let payload = if kind == Kind::Vxlan { datagram(4789, garbage) } else { garbage.to_vec() };
-    let proto = if tos & 4 != 0 && kind == Kind::Gif { Proto::IPV6 } else { kind.proto() };
+    let proto = if tos & 4 != 0 && kind == Kind::Gif { Proto::IPV6 } else { kind.proto(wire::eth::EtherType::IPV4) };
     let src = if tos & 8 != 0 { tape.addr() } else { FAR };
     side.inject(cx, &framed(mac(1), mac(2), EtherType::IPV4, &packet(src, US, proto, tos, &payload)));
 }
@@ -156,7 +156,7 @@ fn configure(side: &Side, cx: Cx, id: IfaceId, kind: Kind, tape: &mut Tape<'_>) 
     match tape.byte() % 6 {
         0 => stack.set_tunnel_mtu(cx, id, tape.word()),
         1 => drop(stack.set_tunnel(cx, id, config(kind, tape.byte()))),
-        2 => drop(stack.set_tunnel(cx, id, Config { remote: tape.addr(), ..config(kind, 0) })),
+        2 => drop(stack.set_tunnel(cx, id, Config { remote: tape.addr().into(), ..config(kind, 0) })),
         3 => stack.set_up(cx, id, tape.byte() & 1 != 0),
         4 if stack.remove_tunnel(cx, id) => assert_eq!(add(side, cx, kind, tape.byte()), id),
         _ => {

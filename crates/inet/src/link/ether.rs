@@ -1,6 +1,6 @@
 //! Ethernet input and output.
 //!
-//! A frame arrives as the port gave it and leaves, its header pulled, for `ip4::input`; ARP is dealt with at once. On
+//! A frame arrives as the port gave it and leaves, its header pulled, for `ip4::input`; ARP and IPv6 are dealt with at once. On
 //! the way out a packet gets its header pushed into the headroom and is staged at its iface. FCS and padding are the
 //! port's business; what IP is told to be longer than the frame is dropped there.
 
@@ -66,6 +66,10 @@ impl<L: Locks> Stack<L> {
             EtherType::IPV4 => Some(frame),
             EtherType::ARP => {
                 self.arp_input(cx, iface, &header, frame);
+                None
+            }
+            EtherType::IPV6 => {
+                self.ip6_input(cx, Some(iface), frame);
                 None
             }
             _ => {

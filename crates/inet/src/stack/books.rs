@@ -119,6 +119,7 @@ impl<L: Locks> Stack<L> {
     pub fn held(&self, cx: Cx) -> u64 {
         let mut held = self.loopback.lock(cx).len() + self.held_by_tunnels(cx);
         held += self.neighbors.lock(cx).held() + self.reassembly.lock(cx).held();
+        held += self.six.neighbors.lock(cx).held();
         held += self.ifaces.iter().map(|iface| iface.staged(cx)).sum::<usize>();
         self.pcbs.for_each(cx, |_, pcb| held += pcb.queued());
         held as u64
@@ -148,6 +149,11 @@ impl<L: Locks> Stack<L> {
             one("inet.link.loopback", self.loopback.acquisitions()),
             one("inet.tunnel", self.tunnels.acquisitions()),
             one("inet.tunnel.requeue", self.requeued.queue.acquisitions()),
+            one("inet.ip6.route", self.six.routes.acquisitions()),
+            one("inet.nd", self.six.neighbors.acquisitions()),
+            one("inet.ip6.pmtu", self.six.path_mtus.acquisitions()),
+            one("inet.icmp6.limit", self.six.limiter.acquisitions()),
+            one("inet.ip6.ident", self.six.idents.acquisitions()),
             one("inet.udp.unconnected", self.unconnected.acquisitions()),
             LockUse { part: "inet.demux", locks: demux_locks, acquisitions: demux },
             LockUse { part: "inet.udp.pcb", locks: pcb_locks, acquisitions: pcbs },

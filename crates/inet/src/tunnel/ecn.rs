@@ -1,10 +1,10 @@
-//! Congestion marks through a tunnel: normal mode of RFC 6040.
+//! Congestion marks through a tunnel: normal mode of RFC 6040, in headers of either family.
 //!
 //! On the way in the outer header gets the inner one's ECN field as it is (4.1), and its DSCP (RFC 2983 3.1, the uniform
 //! model). On the way out a mark that was set underway is carried over, figure 4.
 
 use stats::DropReason;
-use wire::ip4;
+use wire::{ip4, ip6};
 
 const MASK: u8 = 3;
 const NOT_ECT: u8 = 0;
@@ -12,25 +12,33 @@ const ECT1: u8 = 1;
 const ECT0: u8 = 2;
 const CE: u8 = 3;
 
-/// The inner packet leaves its outer one, whose type of service is `outer`.
+/// The inner packet leaves its outer one, whose type of service or traffic class is `outer`.
 ///
 /// # Errors
 /// Congestion was marked on a packet whose sender does not understand marks: it is dropped, as congestion would have.
 pub(super) fn leave(outer: u8, inner: &mut [u8]) -> Result<(), DropReason> {
-    let Some(tos) = ip4::Glance::of(inner).map(|header| header.tos()) else { return Ok(()) };
+    let six = ip6::is_version(inner);
+    let tos = match six {
+        true => ip6::Header::parse_quoted(inner).ok().map(|header| header.traffic_class),
+        false => ip4::Glance::of(inner).map(|header| header.tos()),
+    };
+    let Some(tos) = tos else { return Ok(()) };
     let mark = match (tos & MASK, outer & MASK) {
         (NOT_ECT, CE) => return Err(DropReason::TunnelEcn),
         (ECT0, ECT1) => ECT1,
         (ECT0 | ECT1, CE) => CE,
         _ => return Ok(()),
     };
-    let _ = ip4::set_tos(inner, tos & !MASK | mark); // the header is there: it was read above
+    let marked = tos & !MASK | mark;
+    // The header is there: it was read above.
+    let _ = if six { ip6::set_traffic_class(inner, marked) } else { ip4::set_tos(inner, marked).map(drop) };
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::Ipv6Addr;
     use wire::Proto;
 
     /// RFC 6040 figure 4, by rows of the arriving inner field.
@@ -50,8 +58,17 @@ mod tests {
                 let left = leave(outer, &mut packet).ok().map(|()| packet[1]);
                 assert_eq!(left, expected.map(|mark| 0xb8 | mark), "{inner} in {outer}");
                 assert!(ip4::header_checksum_ok(&packet, ip4::HEADER_LEN));
+                let (src, dst, next) = (Ipv6Addr::LOCALHOST, Ipv6Addr::LOCALHOST, Proto::UDP);
+                let traffic_class = 0xb8 | inner;
+                let header = ip6::Header { traffic_class, flow_label: 0xabcde, payload_len: 0, next, hop_limit: 1, src, dst };
+                let mut packet = [0; ip6::HEADER_LEN];
+                header.emit(&mut packet);
+                let left = leave(outer, &mut packet).ok().map(|()| ip6::Header::parse(&packet).unwrap());
+                let expected = expected.map(|mark| ip6::Header { traffic_class: 0xb8 | mark, ..header });
+                assert_eq!(left, expected, "{inner} in {outer}");
             }
         }
         assert_eq!(leave(CE, &mut [0; 7]), Ok(()), "too short for a header: IP's business");
+        assert_eq!(leave(CE, &mut [0x60; 39]), Ok(()));
     }
 }

@@ -1,4 +1,4 @@
-//! Tunnel input: from `ip4` (or `udp`, where no socket is), a packet for this host, to `requeue`, what was inside.
+//! Tunnel input: from `ip4` or `ip6` (or `udp`, where no socket is), a packet for this host, to `requeue`, what was inside.
 //!
 //! The outer source must be the tunnel's far end (RFC 4213 3.6), key or VNI its own. That it came by the way back, as gif(4)'s ingress filter
 //! asks, is for source validation to say.
@@ -14,6 +14,8 @@ use clock::Instant;
 use lock::{Cx, Locks};
 use stats::DropReason;
 use wire::eth::{self, EtherType};
+use std::net::IpAddr;
+use wire::ip6::{self, Chain};
 use wire::{L4Port, Malformed, Proto, etherip, gre, ip4, udp, vxlan};
 
 /// What a tunnel's header says: bytes that it takes, key or VNI, sequence number, what follows.
@@ -27,17 +29,38 @@ struct Seen {
 impl<L: Locks> Stack<L> {
     /// Takes a packet whose protocol is a tunnel's; its bytes begin with the header that `header` was read from.
     pub(crate) fn tunnel_input(&self, cx: Cx, packet: Frame, header: &ip4::Header) {
-        let kind = match header.proto {
+        let ends = (header.src.into(), header.dst.into());
+        if let Some(packet) = self.take_out(cx, packet, header.proto, ends, (header.ihl_len, header.tos)) {
+            self.unknown_protocol(cx, packet);
+        }
+    }
+
+    /// The same of an IPv6 packet with its chain of headers; gives it back if there is no tunnel of that kind here.
+    pub(crate) fn tunnel_input6(&self, cx: Cx, packet: Frame, header: &ip6::Header, chain: &Chain) -> Option<Frame> {
+        let ends = (header.src.into(), header.dst.into());
+        self.take_out(cx, packet, chain.upper, ends, (chain.offset, header.traffic_class))
+    }
+
+    fn take_out(
+        &self,
+        cx: Cx,
+        packet: Frame,
+        proto: Proto,
+        (src, dst): (IpAddr, IpAddr),
+        (before, tos): (usize, u8),
+    ) -> Option<Frame> {
+        let kind = match proto {
             Proto::GRE => Kind::Gre,
             Proto::ETHERIP => Kind::EtherIp,
             _ => Kind::Gif,
         };
-        if !self.tunnels.lock(cx).has(kind, header.dst, L4Port(0)) {
-            return self.unknown_protocol(cx, packet);
+        if !self.tunnels.lock(cx).has(kind, dst, L4Port(0)) {
+            return Some(packet);
         }
-        let seen = look(kind, header.proto, packet.bytes().get(header.ihl_len..).unwrap_or_default());
-        let came = Arrival { kind, src: header.src, dst: header.dst, key: None, l4port: L4Port(0) };
-        self.decapsulate(cx, packet, (header.ihl_len, header.tos), came, seen);
+        let seen = look(kind, proto, packet.bytes().get(before..).unwrap_or_default());
+        let came = Arrival { kind, src, dst, key: None, l4port: L4Port(0) };
+        self.decapsulate(cx, packet, (before, tos), came, seen);
+        None
     }
 
     /// Takes a datagram that no socket wants, from its IP header on; gives it back if it is no VXLAN tunnel's either.
@@ -45,11 +68,12 @@ impl<L: Locks> Stack<L> {
         let Some(outer) = ip4::Glance::of(packet.bytes()) else { return Some(packet) };
         let datagram = packet.bytes().get(outer.ihl_len()..).unwrap_or_default();
         let Ok(header) = udp::Header::parse(datagram) else { return Some(packet) };
-        if !self.tunnels.lock(cx).has(Kind::Vxlan, outer.dst(), header.dst) {
+        if !self.tunnels.lock(cx).has(Kind::Vxlan, outer.dst().into(), header.dst) {
             return Some(packet);
         }
         let seen = look(Kind::Vxlan, Proto::UDP, header.payload(datagram));
-        let came = Arrival { kind: Kind::Vxlan, src: outer.src(), dst: outer.dst(), key: None, l4port: header.dst };
+        let (src, dst) = (outer.src().into(), outer.dst().into());
+        let came = Arrival { kind: Kind::Vxlan, src, dst, key: None, l4port: header.dst };
         self.decapsulate(cx, packet, (outer.ihl_len() + udp::HEADER_LEN, outer.tos()), came, seen);
         None
     }
@@ -78,10 +102,12 @@ impl<L: Locks> Stack<L> {
         };
         let known = match seen.inside {
             EtherType::IPV4 => Ok(()),
+            EtherType::IPV6 if self.ifaces.get(iface).is_some_and(|iface| iface.speaks6()) => Ok(()),
             EtherType::IPV6 => Err(DropReason::TunnelIp6),
             _ => Err(DropReason::TunnelUnknownType),
         };
-        let opened = in_order.and(known).and_then(|()| open(&mut packet, before + seen.len, came.kind, tos));
+        let before = before + seen.len;
+        let opened = in_order.and(known).and_then(|()| open(&mut packet, before, came.kind, seen.inside, tos));
         match opened {
             Err(why) => {
                 self.count_tunnel_error(cx, iface, |iface| &iface.rx);
@@ -111,21 +137,26 @@ impl<L: Locks> Stack<L> {
     }
 }
 
-/// Takes the outer headers, `len` bytes with ToS `tos`, from what came through a tunnel of this kind.
-fn open(packet: &mut Frame, len: usize, kind: Kind, tos: u8) -> Result<(), DropReason> {
+/// Takes the outer headers, `len` bytes with ToS `tos`, from what came through a tunnel of this kind and is said to be `said`.
+fn open(packet: &mut Frame, len: usize, kind: Kind, said: EtherType, tos: u8) -> Result<(), DropReason> {
     packet.pull(len).then_some(()).ok_or(DropReason::TunnelMalformed)?;
+    if !kind.is_ethernet() && (said == EtherType::IPV6) != ip6::is_version(packet.bytes()) {
+        return Err(DropReason::TunnelMalformed); // taken in by its version, and it is not what it was said to be
+    }
     let inside = if kind.is_ethernet() { inside_ethernet(packet) } else { Some(0) };
     let inner = inside.and_then(|at| packet.bytes_mut().get_mut(at..)).unwrap_or_default();
-    if inner.get(8) == Some(&0) {
-        return Err(DropReason::Ip4TtlExceeded); // RFC 2003 3.1
+    match ip6::is_version(inner) {
+        true if inner.get(7) == Some(&0) => return Err(DropReason::Ip6HopLimit),
+        false if inner.get(8) == Some(&0) => return Err(DropReason::Ip4TtlExceeded), // RFC 2003 3.1
+        _ => {}
     }
     ecn::leave(tos, inner)
 }
 
-/// Where the IPv4 packet in an Ethernet frame begins, if it is one.
+/// Where the IP packet in an Ethernet frame begins, if it is one.
 pub(super) fn inside_ethernet(frame: &Frame) -> Option<usize> {
     let header = eth::Header::parse(frame.bytes()).ok()?;
-    (header.ethertype == EtherType::IPV4).then_some(eth::HEADER_LEN)
+    matches!(header.ethertype, EtherType::IPV4 | EtherType::IPV6).then_some(eth::HEADER_LEN)
 }
 
 /// Reads the header of a tunnel of this kind at the beginning of `payload`.

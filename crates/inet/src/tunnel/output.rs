@@ -1,22 +1,26 @@
-//! Tunnel output: from `ip4` (gif, GRE) or from where frames are staged (EtherIP, VXLAN), to `ip4::output` once more.
+//! Tunnel output: from `ip4` or `ip6` (gif, GRE) or from where frames are staged (EtherIP, VXLAN), to `ip4::output` or `ip6::output` once more.
 //!
 //! Headers are pushed in front of the packet where it lies; where there is no room it moves to another buffer, counted.
 //! The outer header has the tunnel's TTL, the inner one's DSCP and ECN field (RFC 6040 4.1), and its DF unless told
-//! otherwise. A tunnel may lead into another, `net.link.gif.max_nesting` deep: one that leads into itself ends there.
+//! otherwise: IPv6 inside that is longer than 1280 bytes has it (RFC 4213 3.2.2), what is shorter may be cut up outside. Outside IPv6 it says
+//! whether this host cuts up. A tunnel may lead into another, `net.link.gif.max_nesting` deep: one that leads into itself ends there.
 
+use super::relay::Trouble;
 use super::{Config, DontFragment, Kind, input};
 use crate::Stack;
-use crate::icmp4::Cause;
 use crate::iface::{Iface, IfaceKind};
-use crate::ip4::{Outgoing, frag};
+use crate::ip4::pmtu::FLOOR6;
+use crate::ip4::{Outgoing, OutputError, frag};
+use crate::ip6::Outgoing6;
 use crate::stack::AtOnce;
 use buf::{Flags, Frame};
 use lock::{Cx, Locks};
 use stats::DropReason;
 use std::sync::atomic::Ordering;
 use wire::gso::Segment;
-use wire::icmp4::unreachable;
-use wire::{L4Port, eth, etherip, flow, gre, ip4, udp, vxlan};
+use std::net::IpAddr;
+use wire::eth::EtherType;
+use wire::{L4Port, eth, etherip, flow, gre, ip4, ip6, udp, vxlan};
 
 /// Free bytes in front of a packet that was moved: it may have more tunnels before it.
 const SPARE: usize = 128;
@@ -31,7 +35,7 @@ struct Inner {
 }
 
 impl<L: Locks> Stack<L> {
-    /// Sends what is to go through the tunnel `iface`: an IPv4 packet, or an Ethernet frame where it carries those.
+    /// Sends what is to go through the tunnel `iface`: an IP packet, or an Ethernet frame where it carries those.
     ///
     /// Callers may hold the lock of a socket, and no other: nothing here asks for one.
     #[inline(never)]
@@ -80,41 +84,63 @@ impl<L: Locks> Stack<L> {
             return self.not_sent(cx, iface, inner, DropReason::TunnelNoEnds);
         };
         let Some((out, path)) = self.tunnel_path(cx, config.remote) else {
-            self.tell_sender(cx, &config, &mut inner, Cause::Unreachable(unreachable::HOST));
+            self.tell_sender(cx, &config, &mut inner, Trouble::Host);
             return self.not_sent(cx, iface, inner, DropReason::TunnelNoRoute);
         };
         if out == iface.id {
             return self.not_sent(cx, iface, inner, DropReason::TunnelNested);
         }
-        let from_far_end = ip4::Glance::of(inner.bytes()).is_some_and(|header| header.src() == config.remote);
+        let from_far_end = source_of(inner.bytes()) == Some(config.remote);
         if config.kind == Kind::Gif && from_far_end {
             // The other end would have it come back (RFC 2003 3.2).
             return self.not_sent(cx, iface, inner, DropReason::TunnelNested);
         }
+        let inside = if ip6::is_version(inner.bytes()) { EtherType::IPV6 } else { EtherType::IPV4 };
         let about = settle(&config, &mut inner);
         let df = config.df == DontFragment::Set || config.df == DontFragment::Copy && about.df;
         let overhead = config.overhead() - if config.kind.is_ethernet() { eth::HEADER_LEN } else { 0 };
         if df && inner.len() + overhead > path {
             let mtu = path.saturating_sub(config.overhead());
             self.narrow_tunnel(cx, iface.id, mtu);
-            self.tell_sender(cx, &config, &mut inner, Cause::FragNeeded(mtu as u16));
+            self.tell_sender(cx, &config, &mut inner, Trouble::TooBig(mtu));
             return self.not_sent(cx, iface, inner, DropReason::TunnelTooBig);
         }
         let Some(mut packet) = self.with_room(cx, iface, inner, overhead + eth::HEADER_LEN) else { return };
-        if self.put_in_front(&config, sequence, &mut packet).is_none() {
+        if self.put_in_front(&config, sequence, inside, &mut packet).is_none() {
             return self.not_sent(cx, iface, packet, DropReason::TunnelNoBuffer);
         }
-        let ttl = config.ttl.unwrap_or(self.knobs.tunnel_ttl.get() as u8);
-        let outgoing = Outgoing {
-            src: Some(config.local),
-            tos: about.tos,
-            df,
-            at_once,
-            ..Outgoing::new(config.remote, config.kind.proto(), ttl)
-        };
-        match self.ip4_output(cx, packet, &outgoing) {
+        match self.output_outer(cx, packet, &config, inside, Inner { df, ..about }, at_once) {
             Ok(_) => self.count(cx).tunnel.encapsulated.bump(),
             Err(_) => self.count_tunnel_error(cx, iface.id, |iface| &iface.tx),
+        }
+    }
+
+    fn output_outer(
+        &self,
+        cx: Cx,
+        packet: Frame,
+        config: &Config,
+        inside: EtherType,
+        about: Inner,
+        at_once: AtOnce,
+    ) -> Result<(), OutputError> {
+        let (proto, ttl) = (config.kind.proto(inside), config.ttl.map(i64::from));
+        match (config.local, config.remote) {
+            (IpAddr::V4(local), IpAddr::V4(remote)) => {
+                let ttl = ttl.unwrap_or_else(|| self.knobs.tunnel_ttl.get()) as u8;
+                let (src, tos, df) = (Some(local), about.tos, about.df);
+                self.ip4_output(cx, packet, &Outgoing { src, tos, df, at_once, ..Outgoing::new(remote, proto, ttl) })
+            }
+            (IpAddr::V6(local), IpAddr::V6(remote)) => {
+                let hops = ttl.unwrap_or_else(|| self.knobs.tunnel_hop_limit.get()) as u8;
+                let (src, class, whole) = (Some(local), about.tos, about.df);
+                let out = Outgoing6 { src, class, whole, at_once, ..Outgoing6::new(remote, proto, hops) };
+                self.ip6_output(cx, packet, &out)
+            }
+            _ => {
+                self.drop_frame(cx, packet, DropReason::TunnelNoEnds); // set_tunnel has refused it
+                Err(OutputError::NoRoute)
+            }
         }
     }
 
@@ -125,11 +151,11 @@ impl<L: Locks> Stack<L> {
     }
 
     /// The header between the outer IP header and what is inside.
-    fn put_in_front(&self, config: &Config, sequence: u32, packet: &mut Frame) -> Option<()> {
+    fn put_in_front(&self, config: &Config, sequence: u32, inside: EtherType, packet: &mut Frame) -> Option<()> {
         match config.kind {
             Kind::Gif => {}
             Kind::Gre => {
-                let header = config.gre(sequence);
+                let header = config.gre(sequence, inside);
                 if header.has_checksum && !packet.make_own() {
                     return None;
                 }
@@ -184,7 +210,7 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Tells the sender of an inner packet what became of it; our own senders at the next poll, as they may hold their socket's lock now.
-    fn tell_sender(&self, cx: Cx, config: &Config, inner: &mut Frame, cause: Cause) {
+    fn tell_sender(&self, cx: Cx, config: &Config, inner: &mut Frame, trouble: Trouble) {
         if config.kind.is_ethernet() {
             match input::inside_ethernet(inner) {
                 Some(at) => drop(inner.pull_link(at)),
@@ -192,11 +218,22 @@ impl<L: Locks> Stack<L> {
             }
         }
         inner.mark_l3();
-        match ip4::Glance::of(inner.bytes()) {
-            Some(header) if self.is_own(cx, header.src()) => self.tell_later(cx, cause.problem(), inner.bytes()),
-            Some(_) => self.icmp4_error(cx, inner, cause),
+        match source_of(inner.bytes()) {
+            Some(IpAddr::V4(src)) if self.is_own(cx, src) => {
+                self.tell_later(cx, trouble.cause().problem(), inner.bytes());
+            }
+            Some(IpAddr::V4(_)) => self.icmp4_error(cx, inner, trouble.cause()),
+            Some(IpAddr::V6(_)) => self.icmp6_error(cx, None, inner, trouble.problem6()), // no socket, no lock of one
             None => {}
         }
+    }
+}
+
+/// Whose packet it is.
+fn source_of(packet: &[u8]) -> Option<IpAddr> {
+    match ip6::is_version(packet) {
+        true => ip6::Header::parse_quoted(packet).ok().map(|header| header.src.into()),
+        false => ip4::Glance::of(packet).map(|header| header.src().into()),
     }
 }
 
@@ -214,7 +251,11 @@ fn settle(config: &Config, inner: &mut Frame) -> Inner {
     inner.set_flags(Flags::default());
     let Some(at) = at.filter(|at| inner.pull(*at)) else { return Inner::default() };
     let mut about = Inner::default();
-    if let Ok(header) = ip4::Header::parse(inner.bytes()) {
+    if ip6::is_version(inner.bytes()) {
+        if let Ok(header) = ip6::Header::parse(inner.bytes()) {
+            about = Inner { tos: header.traffic_class, df: inner.len() > FLOOR6 };
+        }
+    } else if let Ok(header) = ip4::Header::parse(inner.bytes()) {
         about = Inner { tos: header.tos, df: header.df };
         if work.has(Flags::TX_L4_CSUM) {
             frag::finish_checksum(inner, &header);

@@ -118,6 +118,7 @@ impl<L: Locks> Stack<L> {
         if iface.kind == IfaceKind::Ethernet {
             return self.input_chunk(cx, iface, frames);
         }
+        self.take_ip6(cx, Some(iface), frames);
         let mut lap = self.count(cx).ledger.lap(clock::tsc::ticks);
         self.ip4_input(cx, Some(iface), frames, &mut lap);
     }

@@ -1,11 +1,12 @@
 //! The table of tunnels: at most as many as there are ifaces, so it is walked.
 
+use super::relay::Quote;
 use super::{Config, Kind};
 use crate::iface::IfaceId;
 use clock::Instant;
 use stats::DropReason;
-use std::net::Ipv4Addr;
-use wire::{L4Port, ip4, udp};
+use std::net::{IpAddr, Ipv4Addr};
+use wire::{L4Port, Proto, udp};
 
 /// A tunnel and what it remembers.
 pub(super) struct Tunnel {
@@ -27,8 +28,8 @@ pub(super) struct Tunnel {
 #[derive(Clone, Copy)]
 pub(super) struct Arrival {
     pub(super) kind: Kind,
-    pub(super) src: Ipv4Addr,
-    pub(super) dst: Ipv4Addr,
+    pub(super) src: IpAddr,
+    pub(super) dst: IpAddr,
     pub(super) key: Option<u32>,
     pub(super) l4port: L4Port,
 }
@@ -77,7 +78,7 @@ impl Tunnels {
     }
 
     /// Is there a tunnel of this kind at our address `dst`, and of VXLAN's at that L4 port?
-    pub(super) fn has(&self, kind: Kind, dst: Ipv4Addr, l4port: L4Port) -> bool {
+    pub(super) fn has(&self, kind: Kind, dst: IpAddr, l4port: L4Port) -> bool {
         let of_kind = self.0.iter().filter(|tunnel| tunnel.config.kind == kind && tunnel.config.is_whole());
         of_kind.into_iter().any(|t| t.config.local == dst && (kind != Kind::Vxlan || t.config.l4port == l4port))
     }
@@ -100,9 +101,17 @@ impl Tunnels {
 
     /// Which tunnel has sent the packet that an ICMP error quotes? Of its payload there may be 8 bytes only, in which a
     /// VNI is not: any tunnel between these ends is told then.
-    pub(super) fn quoted(&self, header: &ip4::Header, payload: &[u8]) -> Option<(IfaceId, Config)> {
+    pub(super) fn quoted(&self, quote: &Quote<'_>) -> Option<(IfaceId, Config)> {
+        let (payload, ends) = (quote.payload(), quote.ends());
+        let kind = match quote.proto() {
+            Proto::IPIP | Proto::IPV6 => Kind::Gif,
+            Proto::GRE => Kind::Gre,
+            Proto::ETHERIP => Kind::EtherIp,
+            Proto::UDP => Kind::Vxlan,
+            _ => return None,
+        };
         let ours = |config: &Config| {
-            (config.kind.proto(), config.local, config.remote) == (header.proto, header.src, header.dst)
+            (config.kind, config.local, config.remote) == (kind, ends.0, ends.1)
                 && (config.kind != Kind::Vxlan || to_port(payload) == Some(config.l4port))
         };
         let mut between = self.0.iter().filter(|tunnel| ours(&tunnel.config));

@@ -313,7 +313,7 @@ where
     let h = shared::<L>();
     let inside = |last| Station { ip: [172, 16, 0, last].into(), ..PEER };
     let id = h.stack.add_tunnel(cx(), "gif0", Kind::Gif, wire::Mac::ZERO).unwrap();
-    let ends = tunnel::Config { local: ME.ip, remote: PEER.ip, ..tunnel::Config::new(Kind::Gif) };
+    let ends = tunnel::Config { local: ME.ip.into(), remote: PEER.ip.into(), ..tunnel::Config::new(Kind::Gif) };
     h.stack.set_tunnel(cx(), id, ends).unwrap();
     h.stack.add_addr(cx(), id, IfaceAddr { addr: inside(1).ip, len: 30 }).unwrap();
     in_order(h, |h, n| {

@@ -57,7 +57,7 @@ const T_MAC: Mac = Mac([2, 0, 0, 0, 9, 1]);
 const FAR_MAC: Mac = Mac([2, 0, 0, 0, 9, 2]);
 
 fn between_us(kind: Kind) -> Config {
-    Config { local: ME2.ip, remote: FAR.ip, ..Config::new(kind) }
+    Config { local: ME2.ip.into(), remote: FAR.ip.into(), ..Config::new(kind) }
 }
 
 /// A tunnel to FAR with 172.16.0.1/30 at this end.
@@ -433,7 +433,7 @@ fn nested<L: Locks>(depth: u8) -> Host<L> {
         let id = h.stack.add_tunnel(h.cx(), &format!("gif{n}"), Kind::Gif, Mac::ZERO).unwrap();
         let ends =
             |host| if n == 0 { [ME2.ip, FAR.ip][usize::from(host - 1)] } else { Ipv4Addr::new(172, 16, n - 1, host) };
-        h.stack.set_tunnel(h.cx(), id, Config { local: ends(1), remote: ends(2), ..Config::new(Kind::Gif) }).unwrap();
+        h.stack.set_tunnel(h.cx(), id, Config { local: ends(1).into(), remote: ends(2).into(), ..Config::new(Kind::Gif) }).unwrap();
         h.stack.add_addr(h.cx(), id, IfaceAddr { addr: Ipv4Addr::new(172, 16, n, 1), len: 30 }).unwrap();
     }
     h.forget_counters();
@@ -483,7 +483,7 @@ fn nine_deep_and_into_itself_end<L: Locks>() {
     assert_eq!(h.counter("inet.tunnel.out.nested"), 1);
     let other = h.stack.add_tunnel(h.cx(), "gre0", Kind::Gre, Mac::ZERO).unwrap();
     let far = Ipv4Addr::new(10, 9, 9, 9);
-    h.stack.set_tunnel(h.cx(), other, Config { remote: far, ..between_us(Kind::Gre) }).unwrap();
+    h.stack.set_tunnel(h.cx(), other, Config { remote: far.into(), ..between_us(Kind::Gre) }).unwrap();
     h.stack.add_route(h.cx(), prefix("10.0.1.2/32"), Via::Link(other)).unwrap();
     h.stack.add_route(h.cx(), prefix("10.9.9.9/32"), Via::Link(id)).unwrap();
     h.send(s, b"x", std::net::SocketAddr::from((FAR_IN, 9))).unwrap();
@@ -662,13 +662,13 @@ fn two_tunnels_alike_are_refused<L: Locks>() {
     assert_eq!(set(between_us(Kind::Gif)), Err(Refused::Taken(id)));
     assert_eq!(set(between_us(Kind::Gre)), Err(Refused::NotATunnel));
     let group = Ipv4Addr::new(224, 0, 0, 1);
-    assert_eq!(set(Config { remote: group, ..between_us(Kind::Gif) }), Err(Refused::BadEnd(group)));
+    assert_eq!(set(Config { remote: group.into(), ..between_us(Kind::Gif) }), Err(Refused::BadEnd(group.into())));
     assert_eq!(set(Config { vni: 1 << 24, ..Config::new(Kind::Gif) }), Err(Refused::BadVni));
-    assert_eq!(set(Config { remote: FAR_GATEWAY.ip, ..between_us(Kind::Gif) }), Ok(()));
+    assert_eq!(set(Config { remote: FAR_GATEWAY.ip.into(), ..between_us(Kind::Gif) }), Ok(()));
     h.sent(EM1);
     h.stack.add_addr(h.cx(), other, IfaceAddr { addr: Ipv4Addr::new(172, 18, 0, 1), len: 30 }).unwrap();
     let s = h.bound(1000);
-    let config = Config { local: Ipv4Addr::UNSPECIFIED, ..between_us(Kind::Gif) };
+    let config = Config { local: Ipv4Addr::UNSPECIFIED.into(), ..between_us(Kind::Gif) };
     assert_eq!(set(config), Ok(()), "not whole yet: nobody's rival");
     h.send(s, b"x", std::net::SocketAddr::from(([172, 18, 0, 2], 9))).unwrap();
     assert_eq!(h.counter("inet.tunnel.out.no_ends"), 1);

@@ -438,7 +438,7 @@ fn the_datagram_that_a_fragment_came_for_is_the_last_to_go() {
         [Limits { bytes: three, ..Limits::default() }, Limits { bytes_per_source: three, ..Limits::default() }]
     {
         let mut host = Host::new(limits);
-        let ids = |host: &Host| host.checked.reassembly.table.keys().map(|key| key.proto_id as u16).sum::<u16>();
+        let ids = |host: &Host| host.checked.reassembly.table.keys().map(|key| key.id as u16).sum::<u16>();
         assert!([1, 2, 4].into_iter().all(|id| host.send(Spec { id, ..Spec::UDP }).is_none()));
         assert_eq!(host.part(8, 8, true), None);
         assert_eq!((host.ended(FragEvicted), ids(&host)), (1, 1 + 4), "the oldest of the others goes");

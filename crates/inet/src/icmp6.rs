@@ -1,0 +1,185 @@
+//! ICMP for IPv6: echo, and errors in both directions (RFC 4443).
+//!
+//! Errors are never sent about errors or redirects, to groups (but for packet too big and unknown options, 2.4 e), or to what is not one
+//! host; never longer than 1280 bytes; and never faster than a limit of the same making as ICMPv4's, with a budget of its own. Errors that come
+//! in are a tunnel's, or tell of a path that is narrow: sockets of UDP and TCP do not speak IPv6 yet.
+
+use crate::Stack;
+use crate::iface::{Iface, IfaceId};
+use crate::ip4::pmtu::Noted;
+use buf::{Flags, Frame};
+use lock::{Cx, Locks};
+use stats::DropReason;
+use std::net::Ipv6Addr;
+use wire::icmp6::{self, Inner, Message, Problem, parameter, ty};
+use wire::ip6::{self, Chain};
+use wire::{Malformed, Proto, mld};
+
+/// Bytes of a packet that an error quotes at most.
+const QUOTED: usize = icmp6::MAX_ERROR - ip6::HEADER_LEN - icmp6::HEADER_LEN;
+
+impl<L: Locks> Stack<L> {
+    /// Takes a message for this host. `fragmented`: it came in fragments, which neighbor discovery does not (RFC 6980 5).
+    pub(crate) fn icmp6_input(
+        &self,
+        cx: Cx,
+        iface: Option<&Iface<L>>,
+        packet: Frame,
+        header: &ip6::Header,
+        chain: &Chain,
+        fragmented: bool,
+    ) {
+        self.count(cx).icmp6.received.bump();
+        let message = chain.payload(header, packet.bytes());
+        let discovery = message.first().is_some_and(|ty| (ty::ROUTER_SOLICIT..=ty::REDIRECT).contains(ty));
+        let why = match Message::parse(message, header.src, header.dst) {
+            Err(Malformed::BadChecksum { .. }) => DropReason::Icmp6BadChecksum,
+            Err(_) if discovery => DropReason::NdMalformed,
+            Err(_) => DropReason::Icmp6Malformed,
+            Ok(Message::EchoRequest { .. }) => return self.echo6(cx, iface, packet, header, chain),
+            Ok(Message::Error { problem, inner }) => {
+                self.heard6(cx, problem, &inner);
+                DropReason::Icmp6Consumed
+            }
+            Ok(Message::Nd(_)) if fragmented => DropReason::NdMalformed,
+            Ok(Message::Nd(message)) => match iface {
+                Some(iface) => self.nd_input(cx, iface, header, &message),
+                None => DropReason::NdIgnored,
+            },
+            Ok(Message::Other { ty, .. }) if mld::is_mld(ty) => match iface {
+                Some(iface) => self.mld_input(cx, iface, header, chain, message),
+                None => DropReason::MldConsumed,
+            },
+            Ok(Message::EchoReply { .. } | Message::Other { .. }) => DropReason::Icmp6Ignored,
+        };
+        self.drop_frame(cx, packet, why);
+    }
+
+    /// Answers an echo request with the very frame it came in. One to a group is answered from an address of our own (RFC 4443 4.2).
+    fn echo6(&self, cx: Cx, iface: Option<&Iface<L>>, mut packet: Frame, header: &ip6::Header, chain: &Chain) {
+        if header.src.is_unspecified() {
+            return self.drop_frame(cx, packet, DropReason::Icmp6Ignored);
+        }
+        if !self.six.limiter.lock(cx).echo_allowed(self.knobs.echo_rate.get() as u64, cx.now) {
+            return self.drop_frame(cx, packet, DropReason::Icmp6RateLimited);
+        }
+        let to_group = header.dst.is_multicast();
+        let src = if to_group { iface.and_then(|out| self.source6_for(cx, out, header.src)) } else { Some(header.dst) };
+        let written = packet.pull(chain.offset).then_some(()).and_then(|()| {
+            icmp6::echo_reply_in_place(packet.bytes_mut())?;
+            if to_group { icmp6::fill_checksum(src?, header.src, packet.bytes_mut()) } else { Some(()) }
+        });
+        if written.is_none() {
+            return self.drop_frame(cx, packet, DropReason::Icmp6Ignored);
+        }
+        packet.set_flags(Flags::default());
+        let mut reply = self.reply_to6(header.src, Proto::IPV6_ICMP, iface.map(|iface| iface.id));
+        (reply.src, reply.class) = (src, header.traffic_class);
+        if self.ip6_output(cx, packet, &reply).is_ok() {
+            self.count(cx).icmp6.echoes_answered.bump();
+        }
+    }
+
+    /// What somebody says about a packet of ours, or of a tunnel's.
+    fn heard6(&self, cx: Cx, problem: Problem, inner: &Inner<'_>) {
+        if self.tunnel_told6(cx, problem, inner) {
+            return;
+        }
+        self.tell_own6(cx, problem, inner);
+    }
+
+    /// Notes what befell a packet of this host's own: that its path is narrow, which it may believe of an echo's answer (RFC 8201 4); what
+    /// else there is has no socket to be told to.
+    pub(crate) fn tell_own6(&self, cx: Cx, problem: Problem, inner: &Inner<'_>) {
+        if let Problem::TooBig { mtu } = problem
+            && inner.upper == Proto::IPV6_ICMP
+            && self.is_own6(cx, inner.header.src)
+        {
+            self.note_path6(cx, inner.header.dst, mtu as usize);
+        }
+    }
+
+    /// Remembers that packets to `dst` may be no longer than `mtu`.
+    pub(crate) fn note_path6(&self, cx: Cx, dst: Ipv6Addr, mtu: usize) {
+        let noted = self.six.path_mtus.lock(cx).note(dst, mtu, cx.now);
+        let counters = &self.count(cx).ip6;
+        if noted != Noted::Nothing {
+            self.changed();
+            counters.paths_narrowed.bump();
+        }
+        counters.path_mtus_evicted.add(u64::from(matches!(noted, Noted::InPlaceOf(_))));
+    }
+
+    /// Sends an error about `packet` (its bytes begin at the IPv6 header), which came by `iface`, unless a rule or the rate limit forbids it.
+    #[cold]
+    pub(crate) fn icmp6_error(&self, cx: Cx, iface: Option<IfaceId>, packet: &Frame, problem: Problem) {
+        self.complain6(cx, iface, packet.bytes(), packet.flags(), problem);
+    }
+
+    /// The same about a packet of which `quoted`, perhaps its beginning only, is here.
+    pub(crate) fn complain6(&self, cx: Cx, iface: Option<IfaceId>, quoted: &[u8], flags: Flags, problem: Problem) {
+        let counters = &self.count(cx).icmp6;
+        let Some(header) = may_complain(quoted, flags, problem) else {
+            return counters.errors_forbidden.bump();
+        };
+        if self.state6(cx, self.iface_of(iface), header.src).is_some() {
+            if let Ok(inner) = Inner::parse(quoted)
+                && !self.tunnel_told6(cx, problem, &inner)
+            {
+                self.tell_own6(cx, problem, &inner);
+            }
+            return;
+        }
+        if !self.six.limiter.lock(cx).error_allowed6(header.src, self.knobs.icmp6_rate.get() as u64, cx.now) {
+            return counters.errors_limited.bump();
+        }
+        // From the address that was spoken to, if it is ours; else from where the answer leaves (RFC 4443 2.2).
+        let spoken_to = Some(header.dst).filter(|dst| !dst.is_multicast() && self.is_own6(cx, *dst));
+        let Some(src) = spoken_to.or_else(|| self.source6_towards(cx, header.src, iface)) else {
+            return counters.errors_forbidden.bump(); // there is no way back
+        };
+        let Some(mut frame) = self.make_frame(cx) else { return };
+        let quoted = quoted.get(..QUOTED).unwrap_or(quoted);
+        let written = match frame.append(icmp6::HEADER_LEN + quoted.len()) {
+            Some(room) => icmp6::emit_error(problem, (src, header.src), quoted, room),
+            None => None,
+        };
+        if written.is_none() {
+            return self.drop_frame(cx, frame, DropReason::TxNoPort);
+        }
+        let mut out = self.reply_to6(header.src, Proto::IPV6_ICMP, iface);
+        out.src = Some(src);
+        if self.ip6_output(cx, frame, &out).is_ok() {
+            counters.errors_sent.bump();
+        }
+    }
+
+    /// The source address that packets to `dst` would have.
+    fn source6_towards(&self, cx: Cx, dst: Ipv6Addr, iface: Option<IfaceId>) -> Option<Ipv6Addr> {
+        let exit = self.exit6_for(cx, dst, iface).ok()?;
+        self.source6_for(cx, self.ifaces.get(exit.iface)?, dst)
+    }
+}
+
+/// RFC 4443 2.4 e: what no error may be about.
+fn may_complain(quoted: &[u8], flags: Flags, problem: Problem) -> Option<ip6::Header> {
+    let header = ip6::Header::parse_quoted(quoted).ok()?;
+    let to_groups = matches!(problem, Problem::TooBig { .. } | Problem::Parameter { code: parameter::OPTION, .. });
+    let group = header.dst.is_multicast() || flags.has(Flags::LINK_BROADCAST);
+    let nobody = header.src.is_unspecified()
+        || header.src.is_multicast()
+        || header.src.is_loopback() && !flags.has(Flags::LOOPBACK);
+    let forbidden = nobody || group && !to_groups || is_error(&header, quoted);
+    (!forbidden).then_some(header)
+}
+
+/// Is the packet an error or a redirect itself? A chain that cannot be followed may hide one.
+fn is_error(header: &ip6::Header, quoted: &[u8]) -> bool {
+    let here = quoted.len().saturating_sub(ip6::HEADER_LEN).min(usize::from(header.payload_len));
+    let cut = ip6::Header { payload_len: here as u16, ..*header };
+    let Ok(chain) = Chain::walk(&cut, quoted) else { return true };
+    if chain.upper != Proto::IPV6_ICMP || chain.fragment.is_some_and(|fragment| fragment.offset != 0) {
+        return false;
+    }
+    chain.payload(&cut, quoted).first().is_none_or(|&ty| icmp6::is_error(ty) || ty == ty::REDIRECT)
+}

@@ -1,0 +1,306 @@
+//! IPv6 input: from `link::ether` (or the loopback queue, or a tunnel) to `icmp6`, a tunnel, or `ip6::forward`; one packet at a time.
+//!
+//! Packets arrive with the link header pulled, and each ends as a delivery, a forward, a held fragment, or a drop. Checks follow RFC 8200,
+//! RFC 4291 and RFC 4007; the chain of extension headers is walked once, flatly, and only of packets for this host: a router looks at no
+//! more than the Hop-by-Hop options. Type 0 of the routing header is refused (RFC 5095). An iface speaks IPv6 when it has an address of it;
+//! one that has none drops it as it does any EtherType that nobody here speaks.
+//!
+//! Not here yet: UDP and TCP. A packet of theirs is answered as one to a port where nobody listens.
+
+pub(crate) mod addr;
+mod forward;
+mod frag;
+mod ident;
+mod options;
+pub(crate) mod output;
+pub(crate) mod select;
+mod table;
+
+pub use addr::{AddrState, IfaceAddr6, Refused6};
+pub(crate) use ident::Idents6;
+pub(crate) use output::Outgoing6;
+
+use crate::Stack;
+use crate::fib6::{self, Fib6, Via6};
+use crate::icmp4::Limiter;
+use crate::iface::{Iface, IfaceId};
+use crate::ip4::pmtu::{FLOOR6, PathMtus};
+use crate::ip4::reass::Outcome;
+use crate::neigh;
+use buf::{Burst, Flags, Frame};
+use clock::Instant;
+use lock::{Cx, Guarded, Locks};
+use stats::DropReason;
+use std::net::Ipv6Addr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use wire::hash::Key;
+use wire::icmp6::{Problem, parameter, unreachable};
+use wire::ip6::{self, Chain};
+use wire::{Malformed, Proto};
+
+/// What a stack has for IPv6 alone.
+pub(crate) struct Ip6<L: Locks> {
+    pub(crate) routes: Guarded<L, Fib6>,
+    pub(crate) neighbors: Guarded<L, neigh::Table<Ipv6Addr>>,
+    pub(crate) path_mtus: Guarded<L, PathMtus<Ipv6Addr>>,
+    pub(crate) limiter: Guarded<L, Limiter>,
+    pub(crate) idents: Guarded<L, Idents6>,
+    /// Some iface has had an address: until then nobody asks for the rest.
+    pub(crate) on: AtomicBool,
+    /// When the first of the ifaces has something to do (duplicates, reports), in nanoseconds.
+    pub(crate) due: AtomicU64,
+}
+
+impl<L: Locks> Ip6<L> {
+    pub(crate) fn new(key: impl Fn(u64) -> Key) -> Ip6<L> {
+        Ip6 {
+            routes: Guarded::new(Fib6::new(key(61), fib6::LIMIT)),
+            neighbors: Guarded::new(neigh::Table::new(key(62))),
+            path_mtus: Guarded::new(PathMtus::new(key(63), FLOOR6)),
+            limiter: Guarded::new(Limiter::new(key(64))),
+            idents: Guarded::new(Idents6::new(key(65))),
+            on: AtomicBool::new(false),
+            due: AtomicU64::new(Instant::NEVER.nanos()),
+        }
+    }
+
+    pub(crate) fn is_on(&self) -> bool {
+        self.on.load(Ordering::Relaxed)
+    }
+
+    /// An iface has something to do at `at`.
+    pub(crate) fn due_at(&self, at: Instant) {
+        self.due.fetch_min(at.nanos(), Ordering::Relaxed);
+    }
+}
+
+/// Where a packet that passed its checks goes.
+enum Destination {
+    Here,
+    Onward,
+}
+
+impl<L: Locks> Stack<L> {
+    /// Takes the IPv6 packets out of a chunk that came from this host itself or out of a tunnel, and takes them in; the others stay.
+    pub(crate) fn take_ip6(&self, cx: Cx, iface: Option<&Iface<L>>, packets: &mut Burst) {
+        if !packets.as_slice().iter().any(|packet| ip6::is_version(packet.bytes())) {
+            return;
+        }
+        for _ in 0..packets.len() {
+            let Some(packet) = packets.pop() else { break };
+            if ip6::is_version(packet.bytes()) {
+                self.ip6_input(cx, iface, packet);
+            } else {
+                drop(packets.push(packet)); // one was popped: there is room
+            }
+        }
+    }
+
+    /// Takes one packet. `iface`: where it came from; `None` for loopback.
+    #[inline(never)]
+    pub(crate) fn ip6_input(&self, cx: Cx, iface: Option<&Iface<L>>, mut packet: Frame) {
+        if iface.is_some_and(|iface| !iface.speaks6()) {
+            return self.drop_frame(cx, packet, DropReason::EtherUnknownType);
+        }
+        self.count(cx).ip6.received.bump();
+        match self.ip6_check(cx, iface, &mut packet) {
+            Err(why) => self.drop_frame(cx, packet, why),
+            Ok((header, Destination::Here)) => self.ip6_deliver(cx, iface, packet, header),
+            Ok((header, Destination::Onward)) => self.ip6_forward(cx, iface, packet, &header),
+        }
+    }
+
+    /// Is this a packet that may be looked at further, and where does it go? Cuts link padding off.
+    fn ip6_check(
+        &self,
+        cx: Cx,
+        iface: Option<&Iface<L>>,
+        packet: &mut Frame,
+    ) -> Result<(ip6::Header, Destination), DropReason> {
+        let header = ip6::Header::parse(packet.bytes()).map_err(malformed)?;
+        packet.truncate(ip6::HEADER_LEN + usize::from(header.payload_len));
+        if let Some(iface) = iface {
+            self.check_addresses(cx, iface, &header)?;
+        }
+        let destination = self.destination6(cx, iface, &header)?;
+        if packet.flags().has(Flags::LINK_BROADCAST) && !header.dst.is_multicast() {
+            return Err(DropReason::Ip6LinkBroadcast);
+        }
+        if header.next == Proto::HOP_BY_HOP {
+            self.check_hop_by_hop(cx, iface, packet, &header)?;
+        }
+        Ok((header, destination))
+    }
+
+    /// What may not stand in a header that came by a wire (RFC 4291 2.5.2, 2.5.3, 2.5.5, 2.7).
+    fn check_addresses(&self, cx: Cx, iface: &Iface<L>, header: &ip6::Header) -> Result<(), DropReason> {
+        let (src, dst) = (header.src, header.dst);
+        let nobody = src.is_unspecified() && !dst.is_multicast(); // who has no address yet speaks to groups only
+        if src.is_multicast() || src.is_loopback() || ip6::is_v4_mapped(src) || nobody {
+            return Err(DropReason::Ip6MartianSource);
+        }
+        let near = dst.is_multicast() && ip6::scope(dst) < 2; // not beyond one iface, or reserved
+        if dst.is_unspecified() || dst.is_loopback() || ip6::is_v4_mapped(dst) || near {
+            return Err(DropReason::Ip6MartianDestination);
+        }
+        // Nothing that comes from a wire was sent by us. A link-local address is ours on its own link only.
+        // One that is not certainly ours is for neighbor discovery to find somebody else speaking from.
+        if src == dst || self.state6(cx, Some(iface), src) == Some(AddrState::Valid) {
+            return Err(DropReason::Ip6OwnSource);
+        }
+        Ok(())
+    }
+
+    fn destination6(
+        &self,
+        cx: Cx,
+        iface: Option<&Iface<L>>,
+        header: &ip6::Header,
+    ) -> Result<Destination, DropReason> {
+        let dst = header.dst;
+        if dst.is_multicast() {
+            let member = iface.is_some_and(|iface| self.is_member6(cx, iface, dst));
+            return if member { Ok(Destination::Here) } else { Err(DropReason::Ip6NotMember) };
+        }
+        // RFC 4862 5.4: an address that may be somebody else's takes nothing but what is said about it to its group.
+        match self.state6(cx, iface, dst) {
+            Some(AddrState::Valid) => Ok(Destination::Here),
+            Some(_) => Err(DropReason::Ip6Tentative),
+            None if ip6::is_link_local(dst) => Err(DropReason::Ip6NotHere),
+            None => Ok(Destination::Onward),
+        }
+    }
+
+    /// How far `addr` is ours, seen from `iface` (`None`: from this host). A link-local one is of its own link only.
+    pub(crate) fn state6(&self, cx: Cx, iface: Option<&Iface<L>>, addr: Ipv6Addr) -> Option<AddrState> {
+        let own = if !ip6::is_link_local(addr) {
+            let Some(Via6::Local(id)) = self.via6(cx, addr) else { return None };
+            self.ifaces.get(id)?.addr6(cx, addr)
+        } else {
+            match iface {
+                Some(iface) => iface.addr6(cx, addr),
+                None => self.ifaces.iter().find_map(|iface| iface.addr6(cx, addr)),
+            }
+        };
+        own.map(|own| own.state)
+    }
+
+    /// Is it an address of this host, on whichever link?
+    pub(crate) fn is_own6(&self, cx: Cx, addr: Ipv6Addr) -> bool {
+        self.state6(cx, None, addr).is_some()
+    }
+
+    /// Where packets to `dst` go.
+    pub(crate) fn via6(&self, cx: Cx, dst: Ipv6Addr) -> Option<Via6> {
+        self.six.routes.lock(cx).lookup(dst).map(|route| route.via)
+    }
+
+    /// Hands a packet for this host to its protocol, put together first if it is a fragment. What was put together is not again.
+    fn ip6_deliver(&self, cx: Cx, iface: Option<&Iface<L>>, packet: Frame, header: ip6::Header) {
+        let (mut packet, mut header, mut put_together) = (packet, header, false);
+        let chain = loop {
+            let chain = match Chain::walk(&header, packet.bytes()) {
+                Ok(chain) => chain,
+                Err(why) => return self.drop_frame(cx, packet, malformed(why)),
+            };
+            if let Err(why) = self.check_extensions(cx, iface, &packet, &chain) {
+                return self.drop_frame(cx, packet, why);
+            }
+            match chain.fragment {
+                None => break chain,
+                Some(_) if put_together => return self.drop_frame(cx, packet, DropReason::FragMalformed), // CVE-2021-24086
+                Some(fragment) if fragment.is_atomic() => break chain, // RFC 6946
+                Some(_) => match self.ip6_reassemble(cx, iface, &header, &chain, packet) {
+                    Some(whole) => (packet, header, put_together) = (whole.0, whole.1, true),
+                    None => return,
+                },
+            }
+        };
+        self.count(cx).ip6.delivered.bump();
+        let fragmented = put_together || chain.fragment.is_some();
+        match chain.upper {
+            Proto::IPV6_ICMP => self.icmp6_input(cx, iface, packet, &header, &chain, fragmented),
+            Proto::IPIP | Proto::IPV6 | Proto::GRE | Proto::ETHERIP => {
+                if let Some(packet) = self.tunnel_input6(cx, packet, &header, &chain) {
+                    self.unknown_next(cx, iface, packet, chain.next_at);
+                }
+            }
+            Proto::NO_NEXT => self.drop_frame(cx, packet, DropReason::Ip6NoNext),
+            Proto::TCP | Proto::UDP => {
+                let problem = Problem::Unreachable { code: unreachable::PORT };
+                self.icmp6_error(cx, iface.map(|iface| iface.id), &packet, problem);
+                self.drop_frame(cx, packet, DropReason::Ip6NoSocket);
+            }
+            _ => self.unknown_next(cx, iface, packet, chain.next_at),
+        }
+    }
+
+    /// RFC 8200 4: a header nobody here knows; `at`: the byte that named it.
+    fn unknown_next(&self, cx: Cx, iface: Option<&Iface<L>>, packet: Frame, at: usize) {
+        let problem = Problem::Parameter { code: parameter::NEXT_HEADER, pointer: at as u32 };
+        self.icmp6_error(cx, iface.map(|iface| iface.id), &packet, problem);
+        self.drop_frame(cx, packet, DropReason::Ip6UnknownNext);
+    }
+
+    fn ip6_reassemble(
+        &self,
+        cx: Cx,
+        iface: Option<&Iface<L>>,
+        header: &ip6::Header,
+        chain: &Chain,
+        fragment: Frame,
+    ) -> Option<(Frame, ip6::Header)> {
+        self.count(cx).ip6.fragments_received.bump();
+        if chain.fragment.is_some_and(|fragment| fragment.more) && !usize::from(header.payload_len).is_multiple_of(8) {
+            // 4.5: not a multiple of 8 bytes, and more to come. Extension headers are multiples of 8 themselves.
+            let problem = Problem::Parameter { code: parameter::FIELD, pointer: 4 };
+            self.icmp6_error(cx, iface.map(|iface| iface.id), &fragment, problem);
+        }
+        let mut ended = Vec::new();
+        let outcome = self.reassembly.lock(cx).input6(header, chain, fragment, cx.now, &mut |frame, why| {
+            ended.push((frame, why));
+        });
+        ended.into_iter().for_each(|(frame, why)| self.drop_frame(cx, frame, why));
+        match outcome {
+            Outcome::Held => None,
+            Outcome::Dropped(frame, why) => {
+                self.drop_frame(cx, frame, why);
+                None
+            }
+            Outcome::Complete(whole) => match ip6::Header::parse(whole.bytes()) {
+                Ok(header) => {
+                    self.count(cx).ip6.reassembled.bump();
+                    Some((whole, header))
+                }
+                Err(_) => {
+                    self.drop_frame(cx, whole, DropReason::Ip6Malformed);
+                    None
+                }
+            },
+        }
+    }
+
+    /// Does what time has made due; says when to come again.
+    pub(crate) fn poll_ip6(&self, cx: Cx) -> Instant {
+        if !self.six.is_on() {
+            return Instant::NEVER;
+        }
+        self.poll_neighbors6(cx);
+        self.poll_ifaces6(cx);
+        let neighbors = self.six.neighbors.lock(cx).next_deadline();
+        neighbors.min(Instant::from_nanos(self.six.due.load(Ordering::Relaxed)))
+    }
+
+    /// The iface by which a packet came, if it is one of ours.
+    pub(crate) fn iface_of(&self, id: Option<IfaceId>) -> Option<&Iface<L>> {
+        id.and_then(|id| self.ifaces.get(id))
+    }
+}
+
+fn malformed(why: Malformed) -> DropReason {
+    match why {
+        Malformed::BadVersion { .. } => DropReason::Ip6BadVersion,
+        Malformed::TooManyExtensions | Malformed::BadExtensionOrder(_) => DropReason::Ip6BadExtension,
+        _ => DropReason::Ip6Malformed,
+    }
+}

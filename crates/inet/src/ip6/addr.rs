@@ -1,0 +1,309 @@
+//! An iface's IPv6 addresses: where they come from, whether they are ours alone yet (RFC 4862 5.4), and which groups they listen to.
+//!
+//! ```text
+//!            added              asked dad_count times, nobody objects             somebody has it
+//!  (nothing) ------> Tentative ---------------------------------------> Valid    Tentative -----> Duplicated
+//! ```
+//! An iface speaks IPv6 from its first address on; it then also gets the link-local one that its MAC address makes (RFC 2464 5), and a
+//! tunnel one that is drawn. Addresses are set by hand: router advertisements are not believed, as a router does not (RFC 4861 6.2.7).
+
+use crate::Stack;
+use crate::fib6::{Fib6, Full6, Prefix6, Via6};
+use crate::iface::{Iface, IfaceId, IfaceKind};
+use clock::{Duration, Instant};
+use lock::{Cx, Locks};
+use std::net::Ipv6Addr;
+use std::sync::atomic::Ordering;
+use wire::ip6;
+
+/// Addresses of an iface at most.
+pub const ADDRS_MAX: usize = 64;
+/// Between two solicitations (RFC 4861 10, RETRANS_TIMER).
+pub(crate) const RETRANS: Duration = Duration::from_secs(1);
+
+/// How far an address is ours.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AddrState {
+    /// It is being asked whether anybody else has it: again at that time, so often more.
+    Tentative(Instant, u32),
+    /// It is ours.
+    Valid,
+    /// Somebody else has it: it is not used.
+    Duplicated,
+}
+
+impl AddrState {
+    /// May it be used?
+    pub fn is_valid(self) -> bool {
+        self == AddrState::Valid
+    }
+}
+
+/// An IPv6 address of an iface.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct IfaceAddr6 {
+    /// The address.
+    pub addr: Ipv6Addr,
+    /// Length of the on-link prefix in bits.
+    pub len: u8,
+    /// The far end, of a point-to-point address.
+    pub peer: Option<Ipv6Addr>,
+    /// How far it is ours.
+    pub state: AddrState,
+}
+
+impl IfaceAddr6 {
+    /// An address with its prefix.
+    pub fn new(addr: Ipv6Addr, len: u8) -> IfaceAddr6 {
+        IfaceAddr6 { addr, len: len.min(128), peer: None, state: AddrState::Valid }
+    }
+
+    /// Its prefix.
+    pub fn prefix(self) -> Prefix6 {
+        Prefix6::masked(self.addr, self.len)
+    }
+}
+
+/// Why an address was not added.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refused6 {
+    /// It is no host's address: a group, ::, ::1 on a link, an IPv4 address in disguise.
+    NotAHost,
+    /// Every link of IPv6 carries 1280 bytes (RFC 8200 5).
+    MtuTooSmall,
+    /// The iface has [`ADDRS_MAX`], or the FIB is full.
+    NoRoom,
+}
+
+/// What an iface has of IPv6.
+pub(crate) struct Six {
+    pub(crate) addrs: Vec<IfaceAddr6>,
+    /// When it says again to which groups it listens (RFC 3810 6.2).
+    pub(crate) report_due: Instant,
+}
+
+impl Default for Six {
+    fn default() -> Six {
+        Six { addrs: Vec::new(), report_due: Instant::NEVER }
+    }
+}
+
+impl<L: Locks> Iface<L> {
+    /// Has it an IPv6 address?
+    pub fn speaks6(&self) -> bool {
+        self.speaks6.load(Ordering::Relaxed)
+    }
+
+    /// Its IPv6 addresses.
+    pub fn addrs6(&self, cx: Cx) -> Vec<IfaceAddr6> {
+        if self.speaks6() { self.six.lock(cx).addrs.clone() } else { Vec::new() }
+    }
+
+    pub(crate) fn has_addr6(&self, cx: Cx, addr: Ipv6Addr) -> bool {
+        self.addr6(cx, addr).is_some()
+    }
+
+    pub(crate) fn addr6(&self, cx: Cx, addr: Ipv6Addr) -> Option<IfaceAddr6> {
+        if !self.speaks6() {
+            return None;
+        }
+        self.six.lock(cx).addrs.iter().find(|own| own.addr == addr).copied()
+    }
+
+    /// Those that may be used.
+    pub(crate) fn valid6(&self, cx: Cx) -> Vec<Ipv6Addr> {
+        self.addrs6(cx).into_iter().filter(|own| own.state.is_valid()).map(|own| own.addr).collect()
+    }
+
+    /// Its link-local address, if it may be used.
+    pub(crate) fn link_local6(&self, cx: Cx) -> Option<Ipv6Addr> {
+        self.valid6(cx).into_iter().find(|addr| ip6::is_link_local(*addr))
+    }
+
+    /// Our address whose far end is `peer`.
+    pub(crate) fn own_towards6(&self, cx: Cx, peer: Ipv6Addr) -> Option<Ipv6Addr> {
+        self.addrs6(cx).into_iter().find(|own| own.peer == Some(peer)).map(|own| own.addr)
+    }
+
+    /// Is `addr` on this link?
+    pub(crate) fn on_link6(&self, cx: Cx, addr: Ipv6Addr) -> bool {
+        ip6::is_link_local(addr) || self.addrs6(cx).iter().any(|own| own.prefix().contains(addr))
+    }
+
+    /// The longest IPv6 packet. A tunnel with less takes 1280 all the same, and cuts up what is outside (RFC 2473 7.1, RFC 4213 3.2.1).
+    pub fn mtu6(&self) -> usize {
+        if self.kind == IfaceKind::Tunnel { self.mtu().max(1280) } else { self.mtu() }
+    }
+}
+
+impl<L: Locks> Stack<L> {
+    /// Adds an address with its routes and asks whether anybody else has it; also the iface's link-local one, if it has none.
+    ///
+    /// # Errors
+    /// [`Refused6`]; nothing has changed then. An unknown iface changes nothing.
+    pub fn add_addr6(&self, cx: Cx, id: IfaceId, addr: IfaceAddr6) -> Result<(), Refused6> {
+        let Some(iface) = self.ifaces.get(id) else { return Ok(()) };
+        let bad = addr.addr.is_multicast()
+            || addr.addr.is_unspecified()
+            || ip6::is_v4_mapped(addr.addr)
+            || addr.addr.is_loopback() && iface.kind != IfaceKind::Loopback
+            || addr.peer.is_some_and(|peer| peer.is_multicast() || peer.is_unspecified() || peer == addr.addr);
+        if bad {
+            return Err(Refused6::NotAHost);
+        }
+        if iface.kind == IfaceKind::Ethernet && iface.mtu() < 1280 {
+            return Err(Refused6::MtuTooSmall);
+        }
+        self.remove_addr6(cx, id, addr.addr); // with another prefix, perhaps
+        if iface.addrs6(cx).len() >= ADDRS_MAX {
+            return Err(Refused6::NoRoom);
+        }
+        let mut routes = self.six.routes.lock(cx);
+        if insert_all(&mut routes, &own_routes6(iface, &addr)).is_err() {
+            return Err(Refused6::NoRoom);
+        }
+        drop(routes);
+        let asked = iface.kind == IfaceKind::Ethernet && self.knobs.dad_count.get() > 0;
+        let state = if asked { AddrState::Tentative(cx.now, self.knobs.dad_count.get() as u32) } else { AddrState::Valid };
+        iface.six.lock(cx).addrs.push(IfaceAddr6 { state, ..addr });
+        iface.speaks6.store(true, Ordering::Relaxed);
+        self.six.on.store(true, Ordering::Relaxed);
+        self.changed();
+        self.listen6(cx, iface, addr.addr);
+        self.poll_iface6(cx, iface);
+        self.add_link_local(cx, id)
+    }
+
+    /// Gives an iface its link-local address, unless it has one; so it begins to speak IPv6.
+    ///
+    /// # Errors
+    /// [`Refused6`] as [`Stack::add_addr6`].
+    pub fn add_link_local(&self, cx: Cx, id: IfaceId) -> Result<(), Refused6> {
+        let Some(iface) = self.ifaces.get(id).filter(|iface| iface.kind != IfaceKind::Loopback) else { return Ok(()) };
+        if iface.addrs6(cx).iter().any(|own| ip6::is_link_local(own.addr)) {
+            return Ok(());
+        }
+        let addr = match iface.kind {
+            IfaceKind::Ethernet => ip6::link_local(iface.mac),
+            // No address of a link to make one of: drawn, and not marked as universal (RFC 4291 2.5.1).
+            _ => {
+                let drawn = self.secret.hash2(u64::from(id.0), LINK_LOCAL) & !(2 << 56);
+                Ipv6Addr::from_bits(0xfe80 << 112 | u128::from(drawn | 1))
+            }
+        };
+        self.add_addr6(cx, id, IfaceAddr6::new(addr, 64))
+    }
+
+    /// Removes an address and its routes; `false` if it was not there.
+    pub fn remove_addr6(&self, cx: Cx, id: IfaceId, addr: Ipv6Addr) -> bool {
+        let Some(iface) = self.ifaces.get(id) else { return false };
+        let mut six = iface.six.lock(cx);
+        let Some(at) = six.addrs.iter().position(|own| own.addr == addr) else { return false };
+        let removed = six.addrs.remove(at);
+        let rest = six.addrs.clone();
+        drop(six);
+        let mut routes = self.six.routes.lock(cx);
+        for (prefix, via) in own_routes6(iface, &removed) {
+            if routes.get(prefix) == Some(via) {
+                routes.remove(prefix);
+            }
+        }
+        for (prefix, via) in rest.iter().flat_map(|other| own_routes6(iface, other)) {
+            if routes.get(prefix).is_none() {
+                let _ = routes.insert(prefix, via); // two of one prefix: the way there stays, and there is room
+            }
+        }
+        drop(routes);
+        if rest.is_empty() {
+            iface.speaks6.store(false, Ordering::Relaxed);
+        }
+        self.changed();
+        true
+    }
+
+    /// Asks again whether anybody else has an iface's addresses: its port has just been connected.
+    pub(crate) fn announce6(&self, cx: Cx, iface: &Iface<L>) {
+        if !iface.speaks6() || iface.kind != IfaceKind::Ethernet {
+            return;
+        }
+        let tries = self.knobs.dad_count.get() as u32;
+        if tries > 0 {
+            iface.six.lock(cx).addrs.iter_mut().for_each(|own| own.state = AddrState::Tentative(cx.now, tries));
+        }
+        self.mld_report_all(cx, iface);
+        self.poll_iface6(cx, iface);
+    }
+
+    /// Goes on with whatever ifaces are at.
+    pub(crate) fn poll_ifaces6(&self, cx: Cx) {
+        if cx.now.nanos() < self.six.due.load(Ordering::Relaxed) {
+            return;
+        }
+        self.six.due.store(Instant::NEVER.nanos(), Ordering::Relaxed);
+        self.ifaces.iter().filter(|iface| iface.speaks6()).for_each(|iface| self.poll_iface6(cx, iface));
+    }
+
+    /// Asks for duplicates of what is tentative, and takes for ours what nobody else said was his; answers an MLD query that is due.
+    pub(crate) fn poll_iface6(&self, cx: Cx, iface: &Iface<L>) {
+        let (mut ask, mut became, mut next) = (Vec::new(), false, Instant::NEVER);
+        let mut six = iface.six.lock(cx);
+        for own in &mut six.addrs {
+            let AddrState::Tentative(due, left) = own.state else { continue };
+            own.state = match left {
+                _ if cx.now < due => own.state,
+                0 => AddrState::Valid,
+                _ => {
+                    ask.push(own.addr);
+                    AddrState::Tentative(cx.now.after(RETRANS), left - 1)
+                }
+            };
+            match own.state {
+                AddrState::Tentative(due, _) => next = next.min(due),
+                _ => became = true,
+            }
+        }
+        let report = six.report_due <= cx.now;
+        if report {
+            six.report_due = Instant::NEVER;
+        }
+        next = next.min(six.report_due);
+        drop(six);
+        self.six.due_at(next);
+        ask.into_iter().for_each(|addr| self.nd_probe(cx, iface, addr));
+        if became {
+            self.changed();
+        }
+        if report {
+            self.mld_report_all(cx, iface);
+        }
+    }
+
+    /// Does an iface listen to this group?
+    pub(crate) fn is_member6(&self, cx: Cx, iface: &Iface<L>, group: Ipv6Addr) -> bool {
+        group == ip6::ALL_NODES
+            || group == ip6::ALL_ROUTERS && self.knobs.forwarding6.on()
+            || iface.addrs6(cx).iter().any(|own| ip6::solicited_node(own.addr) == group)
+    }
+}
+
+/// What the secret is used for: no two hashes of one stack are alike.
+const LINK_LOCAL: u64 = 0x6c6c_3631;
+
+/// The routes that come with an address: none with a link-local one, which is its iface's alone.
+fn own_routes6<L: Locks>(iface: &Iface<L>, addr: &IfaceAddr6) -> Vec<(Prefix6, Via6)> {
+    if ip6::is_link_local(addr.addr) {
+        return Vec::new();
+    }
+    let link = match iface.kind {
+        IfaceKind::Loopback => None,
+        _ if addr.len < 128 => Some((addr.prefix(), Via6::Link(iface.id))),
+        _ => None,
+    };
+    let peer = addr.peer.map(|peer| (Prefix6::host(peer), Via6::Link(iface.id)));
+    let own = (Prefix6::host(addr.addr), Via6::Local(iface.id));
+    link.into_iter().chain(peer).chain([own]).collect()
+}
+
+fn insert_all(routes: &mut Fib6, all: &[(Prefix6, Via6)]) -> Result<(), Full6> {
+    all.iter().try_for_each(|(prefix, via)| routes.insert(*prefix, *via).map(drop))
+}

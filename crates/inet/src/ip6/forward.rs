@@ -1,0 +1,101 @@
+//! IPv6 forwarding (RFC 8200 3, RFC 4007 9, RFC 4443 3): scope, next hop, hop limit, length; never a fragment made, never a checksum to mend.
+
+use crate::Stack;
+use crate::fib6::Via6;
+use crate::iface::{Iface, IfaceId, IfaceKind};
+use crate::neigh::Resolved;
+use crate::stack::AtOnce;
+use buf::{Flags, Frame};
+use lock::{Cx, Locks};
+use stats::DropReason;
+use std::net::Ipv6Addr;
+use wire::icmp6::{Problem, time_exceeded, unreachable};
+use wire::ip6;
+
+/// Why a packet does not go on, and what its sender is told.
+type Obstacle = (DropReason, Option<Problem>);
+
+impl<L: Locks> Stack<L> {
+    /// Takes a packet that is not for this host.
+    pub(super) fn ip6_forward(&self, cx: Cx, from: Option<&Iface<L>>, mut packet: Frame, header: &ip6::Header) {
+        if !self.knobs.forwarding6.on() {
+            return self.drop_frame(cx, packet, DropReason::Ip6NotForwarding);
+        }
+        match self.onward6(cx, &packet, header) {
+            Ok((out, next)) => {
+                let _ = ip6::decrement_hop_limit(packet.bytes_mut()); // there was one more than 1
+                packet.set_flags(Flags::default()); // what a port knew was about what it received
+                self.count(cx).ip6.forwarded.bump();
+                self.send_to_neighbor6(cx, out, next, packet, AtOnce::Later);
+            }
+            Err((why, problem)) => {
+                if let Some(problem) = problem {
+                    self.icmp6_error(cx, from.map(|from| from.id), &packet, problem);
+                }
+                self.drop_frame(cx, packet, why);
+            }
+        }
+    }
+
+    fn onward6(&self, cx: Cx, packet: &Frame, header: &ip6::Header) -> Result<(IfaceId, Ipv6Addr), Obstacle> {
+        let told = |code| Some(Problem::Unreachable { code });
+        if header.src.is_unspecified() {
+            return Err((DropReason::Ip6BeyondScope, None));
+        }
+        if ip6::is_link_local(header.src) {
+            return Err((DropReason::Ip6BeyondScope, told(unreachable::BEYOND_SCOPE)));
+        }
+        let (out, next) = match self.via6(cx, header.dst) {
+            Some(Via6::Gateway(out, gateway)) => (out, gateway),
+            Some(Via6::Link(out)) => (out, header.dst),
+            Some(Via6::Prohibit) => return Err((DropReason::Ip6Prohibited, told(unreachable::ADMIN_PROHIBITED))),
+            Some(Via6::Blackhole | Via6::Local(_)) => return Err((DropReason::Ip6NoRoute, None)),
+            Some(Via6::Reject) | None => return Err((DropReason::Ip6NoRoute, told(unreachable::NO_ROUTE))),
+        };
+        // Behind the question whether it may go on at all, as with IPv4.
+        if header.hop_limit <= 1 {
+            let problem = Problem::TimeExceeded { code: time_exceeded::HOP_LIMIT };
+            return Err((DropReason::Ip6HopLimit, Some(problem)));
+        }
+        let mtu = self.ifaces.get(out).map_or(0, Iface::mtu6);
+        if packet.len() > mtu {
+            return Err((DropReason::Ip6TooBig, Some(Problem::TooBig { mtu: mtu.max(1280) as u32 })));
+        }
+        Ok((out, next))
+    }
+
+    /// Sends a packet to a neighbor whose link-layer address may or may not be known.
+    pub(crate) fn send_to_neighbor6(&self, cx: Cx, out: IfaceId, next: Ipv6Addr, packet: Frame, at_once: AtOnce) {
+        let Some(iface) = self.ifaces.get(out).filter(|iface| iface.is_up()) else {
+            return self.drop_frame(cx, packet, DropReason::TxNoPort);
+        };
+        match iface.kind {
+            IfaceKind::Tunnel => return self.tunnel_output(cx, iface, packet, at_once), // its far end is the only neighbor
+            IfaceKind::Loopback => return self.drop_frame(cx, packet, DropReason::Ip6NoRoute),
+            IfaceKind::Ethernet => {}
+        }
+        let resolved = self.six.neighbors.lock(cx).resolve(out, next, packet, cx.now, self.neigh_rules6());
+        match resolved {
+            Resolved::To(packet, mac) => self.ether_output6(cx, iface, mac, packet, at_once),
+            Resolved::Waits { ask, overflow } => {
+                if let Some(oldest) = overflow {
+                    self.drop_frame(cx, oldest, DropReason::NeighQueueFull);
+                }
+                if ask {
+                    self.count(cx).neigh.created.bump();
+                    self.nd_ask(cx, iface, next, false);
+                    if at_once == AtOnce::Yes {
+                        self.flush(cx); // a sender that now waits for the answer has nobody who flushes for it
+                    }
+                }
+            }
+            Resolved::Full(packet) => self.drop_frame(cx, packet, DropReason::NeighTableFull),
+        }
+    }
+
+    /// A packet that waited for a neighbor in vain: its sender is told.
+    pub(crate) fn host_unreachable6(&self, cx: Cx, packet: Frame) {
+        self.icmp6_error(cx, None, &packet, Problem::Unreachable { code: unreachable::ADDRESS });
+        self.drop_frame(cx, packet, DropReason::NeighTimeout);
+    }
+}

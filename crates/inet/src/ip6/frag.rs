@@ -1,0 +1,104 @@
+//! Cutting a packet of this host's own into fragments (RFC 8200 4.5); routers do not. All of them are made before the first is handed out.
+
+use crate::Stack;
+use buf::{Frame, Pool};
+use lock::{Cx, Locks};
+use stats::DropReason;
+use wire::Proto;
+use wire::ip6::{self, Fragment};
+
+/// Bytes of a Fragment header.
+const LEN: usize = 8;
+
+impl<L: Locks> Stack<L> {
+    /// Cuts `packet`, which has no extension headers, into fragments of at most `mtu` bytes and hands each to `send`; says whether that
+    /// could be done.
+    pub(super) fn output_fragments6(
+        &self,
+        cx: Cx,
+        packet: Frame,
+        header: &ip6::Header,
+        mtu: usize,
+        mut send: impl FnMut(&Self, Frame),
+    ) -> bool {
+        let id = self.six.idents.lock(cx).next(header.src, header.dst);
+        let Some(fragments) = cut(&packet, header, id, mtu, &self.pool) else {
+            self.drop_frame(cx, packet, DropReason::FragNoBuffer);
+            return false;
+        };
+        let counters = self.count(cx);
+        counters.audit.made.add(fragments.len() as u64);
+        counters.ip6.fragmented.bump();
+        counters.ip6.fragments_sent.add(fragments.len() as u64);
+        self.drop_frame(cx, packet, DropReason::Ip6Fragmented);
+        fragments.into_iter().for_each(|fragment| send(self, fragment));
+        true
+    }
+}
+
+/// `None`: not enough buffers for all of them.
+fn cut(packet: &Frame, header: &ip6::Header, id: u32, mtu: usize, pool: &Pool) -> Option<Vec<Frame>> {
+    let payload = header.payload(packet.bytes());
+    let room = mtu.min(pool.size() - pool.headroom()).saturating_sub(ip6::HEADER_LEN + LEN) & !7;
+    if room == 0 {
+        return None;
+    }
+    let mut fragments = Vec::with_capacity(payload.len().div_ceil(room));
+    for (at, part) in payload.chunks(room).enumerate() {
+        let offset = at * room;
+        let more = offset + part.len() < payload.len();
+        let fragment = Fragment { offset: offset as u16, more, id }; // a payload has 65,535 bytes at most
+        let payload_len = (LEN + part.len()) as u16;
+        let mut frame = pool.get()?;
+        frame.mark_l3();
+        let fixed = frame.append(ip6::HEADER_LEN)?.first_chunk_mut()?;
+        ip6::Header { payload_len, next: Proto::FRAGMENT, ..*header }.emit(fixed);
+        frame.extend(&fragment.emit(header.next))?;
+        frame.extend(part)?;
+        fragments.push(frame);
+    }
+    Some(fragments)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use buf::PoolConfig;
+    use std::net::Ipv6Addr;
+
+    #[test]
+    fn fragments_are_the_packet_in_blocks_of_8() {
+        let pool = Pool::new(&PoolConfig { buffers: 16, ..PoolConfig::default() }).unwrap();
+        let payload: Vec<u8> = (0..4000u32).map(|n| n as u8).collect();
+        let (src, dst) = (Ipv6Addr::LOCALHOST, Ipv6Addr::LOCALHOST);
+        let (traffic_class, flow_label) = (3, 5);
+        let header =
+            ip6::Header { traffic_class, flow_label, payload_len: 1800, next: Proto::UDP, hop_limit: 9, src, dst };
+        let mut packet = pool.get().unwrap();
+        header.emit(packet.append(40).unwrap().first_chunk_mut().unwrap());
+        packet.extend(&payload[..1800]).unwrap();
+        for mtu in [1280, 1281, 1287, 1500, 68] {
+            let fragments = cut(&packet, &header, 77, mtu, &pool);
+            let Some(fragments) = fragments else {
+                assert_eq!(mtu, 68, "90 buffers there are not");
+                continue;
+            };
+            let mut heard = Vec::new();
+            for fragment in &fragments {
+                assert!(fragment.len() <= mtu);
+                let read = ip6::Header::parse(fragment.bytes()).unwrap();
+                let chain = ip6::Chain::walk(&read, fragment.bytes()).unwrap();
+                let said = chain.fragment.unwrap();
+                assert_eq!((usize::from(said.offset), said.id, chain.upper), (heard.len(), 77, Proto::UDP));
+                let part = &fragment.bytes()[48..];
+                heard.extend_from_slice(part);
+                assert_eq!(said.more, heard.len() < 1800);
+                assert!(!said.more || part.len().is_multiple_of(8));
+                assert_eq!((read.traffic_class, read.flow_label, read.hop_limit), (3, 5, 9));
+            }
+            assert_eq!(heard, &payload[..1800]);
+        }
+        drop(packet);
+        assert_eq!(pool.stats().live(), 0);
+    }
+}

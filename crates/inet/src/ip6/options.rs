@@ -1,0 +1,99 @@
+//! Extension headers of packets for this host, and the Hop-by-Hop options of those that go on: what nobody here knows is dealt with as its
+//! own number asks (RFC 8200 4.2), a source route is not followed (RFC 5095, RFC 8200 4.4), and an authentication header that nobody can
+//! verify is not believed.
+
+use crate::Stack;
+use crate::iface::Iface;
+use buf::Frame;
+use lock::{Cx, Locks};
+use stats::DropReason;
+use wire::Proto;
+use wire::icmp6::{Problem, parameter};
+use wire::ip6::{self, Chain, Opt, Options};
+
+impl<L: Locks> Stack<L> {
+    /// The options that each router on the way is to look at. They stand first, or nowhere.
+    pub(super) fn check_hop_by_hop(
+        &self,
+        cx: Cx,
+        iface: Option<&Iface<L>>,
+        packet: &Frame,
+        header: &ip6::Header,
+    ) -> Result<(), DropReason> {
+        let payload = header.payload(packet.bytes());
+        let len = payload.get(1).map_or(0, |units| (usize::from(*units) + 1) * 8);
+        let options = payload.get(2..len).ok_or(DropReason::Ip6Malformed)?;
+        self.check_options6(cx, iface, packet, ip6::HEADER_LEN + 2, Options::new(options))
+    }
+
+    pub(super) fn check_extensions(
+        &self,
+        cx: Cx,
+        iface: Option<&Iface<L>>,
+        packet: &Frame,
+        chain: &Chain,
+    ) -> Result<(), DropReason> {
+        if let Some((_, named_at)) = chain.find(Proto::AUTH) {
+            let code = parameter::NEXT_HEADER;
+            self.parameter_problem(cx, iface, packet, code, named_at);
+            return Err(DropReason::Ip6UnknownNext);
+        }
+        for extension in chain.extensions() {
+            match extension.proto {
+                Proto::DEST_OPTIONS => {
+                    if let Some(options) = extension.options(packet.bytes()) {
+                        self.check_options6(cx, iface, packet, extension.offset + 2, options)?;
+                    }
+                }
+                Proto::ROUTING => {
+                    let left = packet.bytes().get(extension.offset + 3).copied();
+                    if left != Some(0) {
+                        self.parameter_problem(cx, iface, packet, parameter::FIELD, extension.offset + 2);
+                        return Err(DropReason::Ip6RoutingHeader);
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// `at`: where the options begin in the packet.
+    fn check_options6(
+        &self,
+        cx: Cx,
+        iface: Option<&Iface<L>>,
+        packet: &Frame,
+        at: usize,
+        options: Options<'_>,
+    ) -> Result<(), DropReason> {
+        let mut at = at;
+        for option in options {
+            let (kind, len) = match option.map_err(|_| DropReason::Ip6Malformed)? {
+                Opt::Pad1 => (None, 1),
+                Opt::PadN(len) => (None, usize::from(len) + 2),
+                Opt::RouterAlert(_) => (None, 4),
+                Opt::Other { kind, data } => (Some(kind), data.len() + 2),
+            };
+            match kind.map(Opt::unknown_action) {
+                None | Some(0) => {}
+                Some(1) => return Err(DropReason::Ip6BadOption),
+                Some(action) => {
+                    // To a group only with the stronger of the two bit patterns.
+                    let group = ip6::Header::parse_quoted(packet.bytes()).is_ok_and(|header| header.dst.is_multicast());
+                    if action == 2 || !group {
+                        self.parameter_problem(cx, iface, packet, parameter::OPTION, at);
+                    }
+                    return Err(DropReason::Ip6BadOption);
+                }
+            }
+            at += len;
+        }
+        Ok(())
+    }
+
+    fn parameter_problem(&self, cx: Cx, iface: Option<&Iface<L>>, packet: &Frame, code: u8, at: usize) {
+        let problem = Problem::Parameter { code, pointer: at as u32 };
+        self.icmp6_error(cx, iface.map(|iface| iface.id), packet, problem);
+    }
+}

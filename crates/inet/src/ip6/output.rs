@@ -1,0 +1,175 @@
+//! IPv6 output: header, route, source address, fragments, and on to the neighbor, the group, or this host itself.
+
+use crate::Stack;
+use crate::fib6::Via6;
+use crate::iface::{Iface, IfaceId, IfaceKind};
+use crate::ip4::OutputError;
+use crate::stack::AtOnce;
+use buf::Frame;
+use lock::{Cx, Locks};
+use stats::DropReason;
+use std::net::Ipv6Addr;
+use wire::eth::{self, EtherType};
+use wire::{Mac, Proto, ip6};
+
+/// What the sender of a packet says about it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outgoing6 {
+    /// Source address; `None`: the best of the iface it leaves through.
+    pub(crate) src: Option<Ipv6Addr>,
+    pub(crate) dst: Ipv6Addr,
+    pub(crate) next: Proto,
+    pub(crate) class: u8,
+    pub(crate) hop_limit: u8,
+    /// The iface, for groups and link-local addresses.
+    pub(crate) iface: Option<IfaceId>,
+    /// Too long is an error, and not cut up.
+    pub(crate) whole: bool,
+    pub(crate) at_once: AtOnce,
+}
+
+impl Outgoing6 {
+    pub(crate) fn new(dst: Ipv6Addr, next: Proto, hop_limit: u8) -> Outgoing6 {
+        let (src, iface, class) = Default::default();
+        Outgoing6 { src, dst, next, class, hop_limit, iface, whole: false, at_once: AtOnce::Later }
+    }
+}
+
+/// Where a packet from this host leaves.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Exit6 {
+    pub(crate) iface: IfaceId,
+    pub(crate) to: Target6,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Target6 {
+    Neighbor(Ipv6Addr),
+    Station(Mac),
+    Here,
+}
+
+impl<L: Locks> Stack<L> {
+    /// The way out for packets to `dst`.
+    pub(crate) fn exit6_for(&self, cx: Cx, dst: Ipv6Addr, iface: Option<IfaceId>) -> Result<Exit6, OutputError> {
+        if dst.is_multicast() {
+            let first = || self.ifaces.iter().find(|iface| iface.kind == IfaceKind::Ethernet && iface.speaks6());
+            let iface = iface.or_else(|| first().map(|iface| iface.id)).ok_or(OutputError::NoRoute)?;
+            return Ok(Exit6 { iface, to: Target6::Station(Mac::multicast6(dst)) });
+        }
+        if ip6::is_link_local(dst) {
+            let own = |iface: &&Iface<L>| iface.has_addr6(cx, dst);
+            if let Some(own) = self.iface_of(iface).filter(own).or_else(|| self.ifaces.iter().find(own)) {
+                return Ok(Exit6 { iface: own.id, to: Target6::Here });
+            }
+            let iface = iface.ok_or(OutputError::NoRoute)?;
+            return Ok(Exit6 { iface, to: Target6::Neighbor(dst) });
+        }
+        Ok(match self.via6(cx, dst).ok_or(OutputError::NoRoute)? {
+            Via6::Local(iface) => Exit6 { iface, to: Target6::Here },
+            Via6::Link(iface) => Exit6 { iface, to: Target6::Neighbor(dst) },
+            Via6::Gateway(iface, gateway) => Exit6 { iface, to: Target6::Neighbor(gateway) },
+            Via6::Reject | Via6::Prohibit | Via6::Blackhole => return Err(OutputError::Rejected),
+        })
+    }
+
+    /// Sends `payload` (its headers from the first behind IPv6's own on) as one packet, or as fragments.
+    ///
+    /// # Errors
+    /// [`OutputError`]; the frame is dropped and counted then.
+    pub(crate) fn ip6_output(&self, cx: Cx, payload: Frame, out: &Outgoing6) -> Result<(), OutputError> {
+        let refuse = |frame: Frame, why: DropReason, error: OutputError| {
+            self.drop_frame(cx, frame, why);
+            Err(error)
+        };
+        let exit = match self.exit6_for(cx, out.dst, out.iface) {
+            Ok(exit) => exit,
+            Err(error) => {
+                self.count(cx).ip6.no_route.bump();
+                return refuse(payload, DropReason::Ip6NoRoute, error);
+            }
+        };
+        let Some(iface) = self.ifaces.get(exit.iface) else {
+            return refuse(payload, DropReason::TxNoPort, OutputError::NoRoute);
+        };
+        if !iface.is_up() {
+            return refuse(payload, DropReason::TxNoPort, OutputError::IfaceDown);
+        }
+        let src = match (out.src, exit.to) {
+            (Some(src), _) => Some(src),
+            (None, Target6::Here) => Some(out.dst),
+            (None, _) => self.source6_for(cx, iface, out.dst),
+        };
+        let Some(src) = src else { return refuse(payload, DropReason::Ip6NoRoute, OutputError::NoRoute) };
+        let Ok(payload_len) = u16::try_from(payload.len()) else {
+            return refuse(payload, DropReason::Ip6TooBig, OutputError::TooBig(usize::from(u16::MAX)));
+        };
+        let (traffic_class, hop_limit) = (out.class, out.hop_limit);
+        let header =
+            ip6::Header { traffic_class, flow_label: 0, payload_len, next: out.next, hop_limit, src, dst: out.dst };
+        self.emit_and_send6(cx, payload, &header, iface, exit, out)
+    }
+
+    fn emit_and_send6(
+        &self,
+        cx: Cx,
+        mut packet: Frame,
+        header: &ip6::Header,
+        iface: &Iface<L>,
+        exit: Exit6,
+        out: &Outgoing6,
+    ) -> Result<(), OutputError> {
+        let Some(room) = packet.push::<{ ip6::HEADER_LEN }>() else {
+            self.drop_frame(cx, packet, DropReason::TxNoPort);
+            return Err(OutputError::TooBig(0));
+        };
+        header.emit(room);
+        packet.mark_l3();
+        self.count(cx).ip6.sent.bump();
+        if let Target6::Here = exit.to {
+            self.loop_back(cx, packet);
+            return Ok(());
+        }
+        let mtu = iface.mtu6().min(self.six.path_mtus.lock(cx).get(out.dst, cx.now));
+        if packet.len() <= mtu {
+            self.send_packet6(cx, iface, exit.to, packet, out.at_once);
+            return Ok(());
+        }
+        if out.whole {
+            self.drop_frame(cx, packet, DropReason::Ip6TooBig);
+            return Err(OutputError::TooBig(mtu));
+        }
+        let sent = self.output_fragments6(cx, packet, header, mtu, |stack, fragment| {
+            stack.send_packet6(cx, iface, exit.to, fragment, AtOnce::Later);
+        });
+        if out.at_once == AtOnce::Yes {
+            self.flush(cx);
+        }
+        if sent { Ok(()) } else { Err(OutputError::TooBig(mtu)) }
+    }
+
+    fn send_packet6(&self, cx: Cx, iface: &Iface<L>, to: Target6, packet: Frame, at_once: AtOnce) {
+        match to {
+            Target6::Station(mac) => self.ether_output6(cx, iface, mac, packet, at_once),
+            Target6::Neighbor(next) => self.send_to_neighbor6(cx, iface.id, next, packet, at_once),
+            Target6::Here => self.loop_back(cx, packet),
+        }
+    }
+
+    /// Sends an IPv6 packet to the station `dst`.
+    pub(crate) fn ether_output6(&self, cx: Cx, iface: &Iface<L>, dst: Mac, mut packet: Frame, at_once: AtOnce) {
+        if iface.kind == IfaceKind::Tunnel {
+            return self.tunnel_output(cx, iface, packet, at_once); // to a group
+        }
+        match packet.push::<{ eth::HEADER_LEN }>() {
+            Some(room) => eth::Header { dst, src: iface.mac, ethertype: EtherType::IPV6 }.emit(room),
+            None => return self.drop_frame(cx, packet, DropReason::TxNoPort),
+        }
+        self.stage(cx, iface, packet, at_once);
+    }
+
+    /// Convenience for protocols here: a packet from this host.
+    pub(crate) fn reply_to6(&self, dst: Ipv6Addr, next: Proto, iface: Option<IfaceId>) -> Outgoing6 {
+        Outgoing6 { iface, ..Outgoing6::new(dst, next, self.knobs.hop_limit6.get() as u8) }
+    }
+}

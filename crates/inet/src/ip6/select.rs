@@ -1,0 +1,72 @@
+//! Which of our addresses a packet is to come from: RFC 6724 5, as much of it as a host without temporary or home addresses has a choice in.
+//!
+//! Rule 1 (the destination itself), 2 (scope: as wide as needed and no wider), 5 (the outgoing iface, before others' addresses) and 8 (the
+//! longest common prefix). Candidates of other ifaces are asked when the outgoing one has none that reaches: routers number links sparsely.
+
+use crate::Stack;
+use crate::iface::Iface;
+use lock::{Cx, Locks};
+use std::cmp::Reverse;
+use std::net::Ipv6Addr;
+use wire::ip6;
+
+impl<L: Locks> Stack<L> {
+    /// The source address for packets to `dst` through `iface`.
+    pub(crate) fn source6_for(&self, cx: Cx, iface: &Iface<L>, dst: Ipv6Addr) -> Option<Ipv6Addr> {
+        let own = iface.valid6(cx);
+        let reaches = |addr: &Ipv6Addr| ip6::scope(*addr) >= ip6::scope(dst).min(14);
+        let others = || {
+            let all = self.ifaces.iter().filter(|other| other.id != iface.id).flat_map(|other| other.valid6(cx));
+            all.filter(|addr| !ip6::is_link_local(*addr) && reaches(addr)).collect::<Vec<_>>()
+        };
+        if let Some(peer) = iface.own_towards6(cx, dst) {
+            return Some(peer);
+        }
+        if own.iter().any(reaches) {
+            return best(own, dst);
+        }
+        best(others(), dst).or_else(|| best(own, dst))
+    }
+}
+
+/// The best of these for packets to `dst`.
+fn best(candidates: Vec<Ipv6Addr>, dst: Ipv6Addr) -> Option<Ipv6Addr> {
+    candidates.into_iter().min_by_key(|addr| rank(*addr, dst))
+}
+
+/// Less is better.
+fn rank(addr: Ipv6Addr, dst: Ipv6Addr) -> (bool, (bool, Reverse<u8>, u8), Reverse<u32>) {
+    let (have, need) = (ip6::scope(addr), ip6::scope(dst));
+    let reaches = have >= need;
+    // Rule 2: of those that reach, the least scope; of those that do not, the greatest.
+    let scope = if reaches { (false, Reverse(0), have) } else { (true, Reverse(have), 0) };
+    (addr != dst, scope, Reverse((addr.to_bits() ^ dst.to_bits()).leading_zeros()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &str) -> Ipv6Addr {
+        text.parse().unwrap()
+    }
+
+    /// RFC 6724 10.1's examples, where they do not turn on what we do not have.
+    #[test]
+    fn the_rfcs_examples() {
+        for (candidates, dst, expected) in [
+            (&["2001:db8:1::2", "fe80::1"][..], "2001:db8:1::1", "2001:db8:1::2"),
+            (&["fec0::1", "fe80::1"], "ff05::1", "fec0::1"),
+            (&["2001:db8:1::2", "fe80::1"], "ff02::1", "fe80::1"),
+            (&["2001:db8:1::2", "fe80::1"], "fe80::9", "fe80::1"),
+            (&["2001:db8:1::1", "2001:db8:2::2"], "2001:db8:1::1", "2001:db8:1::1"),
+            (&["2001:db8:1::2", "2001:db8:3::2"], "2001:db8:1::1", "2001:db8:1::2"),
+            (&["2001:db8:1:d5e3::1", "2001:db8:1:7953::1"], "2001:db8:1:7950::1", "2001:db8:1:7953::1"),
+            (&["fe80::1"], "2001:db8::1", "fe80::1"),
+        ] {
+            let candidates = candidates.iter().map(|text| of(text)).collect();
+            assert_eq!(best(candidates, of(dst)), Some(of(expected)), "{dst}");
+        }
+        assert_eq!(best(Vec::new(), of("::1")), None);
+    }
+}

@@ -1,0 +1,251 @@
+//! Neighbor discovery (RFC 4861, RFC 4862): who has an address, and is it mine alone?
+//!
+//! A message is read, used for the neighbor table, perhaps answered with a frame of its own, and ends here. Its hop limit is 255, or it came from
+//! beyond the link and is dropped (7.1). A stranger makes no entry by telling us something: only who asks us for an address of ours, from an
+//! address on the link, is remembered, as Stale. Routers' advertisements and redirects are not believed: addresses and routes are set by hand,
+//! so that a flood of either has nothing to fill (CVE-2010-4669, CVE-2011-2393).
+
+use crate::Stack;
+use crate::iface::{Iface, IfaceId, IfaceKind};
+use crate::ip6::{AddrState, Outgoing6};
+use crate::neigh::{self, Expired, Learned, Neighbor};
+use crate::stack::AtOnce;
+use buf::Frame;
+use clock::Duration;
+use lock::{Cx, Locks};
+use stats::DropReason;
+use std::net::Ipv6Addr;
+use wire::icmp6::nd::{self, Advert, Message, Options};
+use wire::{Mac, Proto, ip6};
+
+/// RFC 4861 7.1: no router has passed on what still has all its hops.
+const HOPS: u8 = 255;
+
+impl<L: Locks> Stack<L> {
+    /// Takes a message; says what became of it.
+    pub(crate) fn nd_input(
+        &self,
+        cx: Cx,
+        iface: &Iface<L>,
+        header: &ip6::Header,
+        message: &Message<'_>,
+    ) -> DropReason {
+        if header.hop_limit != HOPS {
+            return DropReason::NdHopLimit;
+        }
+        match *message {
+            Message::Solicit { target, options } => self.solicited(cx, iface, header, target, options),
+            Message::Advert { advert, options } => self.advertised(cx, iface, header, &advert, options),
+            Message::RouterSolicit { .. } | Message::RouterAdvert { .. } | Message::Redirect { .. } => {
+                self.count(cx).nd.ignored.bump();
+                DropReason::NdIgnored
+            }
+        }
+    }
+
+    /// RFC 4861 7.2.3, RFC 4862 5.4.3: somebody asks for `target`.
+    fn solicited(
+        &self,
+        cx: Cx,
+        iface: &Iface<L>,
+        header: &ip6::Header,
+        target: Ipv6Addr,
+        options: Options<'_>,
+    ) -> DropReason {
+        let counters = &self.count(cx).nd;
+        counters.solicits_received.bump();
+        let probe = header.src.is_unspecified();
+        let link = options.source_link();
+        let to_group = header.dst == ip6::solicited_node(target);
+        if probe && (link.is_some() || !to_group) || link.is_some_and(|mac| !mac.is_unicast() || mac == Mac::ZERO) {
+            return DropReason::NdMalformed; // 7.1.1
+        }
+        let Some(own) = iface.addr6(cx, target) else { return DropReason::NdIgnored };
+        match own.state {
+            AddrState::Tentative(..) if probe => {
+                self.duplicated(cx, iface, target); // who asks at the same time has as much a claim as we
+                return DropReason::NdConflict;
+            }
+            AddrState::Tentative(..) | AddrState::Duplicated => return DropReason::NdIgnored,
+            AddrState::Valid => {}
+        }
+        let mut why = DropReason::NdConsumed;
+        if let Some(mac) = link.filter(|_| !probe && iface.on_link6(cx, header.src)) {
+            let rules = self.neigh_rules6();
+            let mut neighbors = self.six.neighbors.lock(cx);
+            let learned = neighbors.solicited_by(iface.id, header.src, mac, true, cx.now, rules);
+            self.count(cx).neigh.evicted.add(neighbors.take_evicted());
+            drop(neighbors);
+            if !self.learned6(cx, iface, mac, learned) {
+                why = DropReason::NdStatic;
+            }
+        }
+        // 7.2.4: to all where the asker has no address to be answered at.
+        let dst = if probe { ip6::ALL_NODES } else { header.src };
+        let router = self.knobs.forwarding6.on();
+        let advert = Advert { router, solicited: !probe, replaces: true, target };
+        self.nd_send(cx, iface, (target, dst), |mac, out| nd::emit_advert(advert, mac, (target, dst), out));
+        self.count(cx).nd.adverts_sent.bump();
+        why
+    }
+
+    /// RFC 4861 7.2.5, RFC 4862 5.4.4: somebody says that he has `advert.target`.
+    fn advertised(
+        &self,
+        cx: Cx,
+        iface: &Iface<L>,
+        header: &ip6::Header,
+        advert: &Advert,
+        options: Options<'_>,
+    ) -> DropReason {
+        self.count(cx).nd.adverts_received.bump();
+        let link = options.target_link();
+        let bad = link.is_some_and(|mac| !mac.is_unicast() || mac == Mac::ZERO);
+        if bad || header.src.is_unspecified() || header.dst.is_multicast() && advert.solicited {
+            return DropReason::NdMalformed; // 7.1.2
+        }
+        match iface.addr6(cx, advert.target).map(|own| own.state) {
+            Some(AddrState::Tentative(..)) => {
+                self.duplicated(cx, iface, advert.target);
+                return DropReason::NdConflict;
+            }
+            Some(_) => {
+                self.count(cx).nd.conflicts.bump();
+                return DropReason::NdConflict;
+            }
+            None => {}
+        }
+        let learned = self.six.neighbors.lock(cx).advertised(iface.id, advert, link, cx.now, self.neigh_rules6());
+        let known = !matches!(learned, Learned::Ignored);
+        if !self.learned6(cx, iface, link.unwrap_or(Mac::ZERO), learned) {
+            return DropReason::NdStatic;
+        }
+        if known { DropReason::NdConsumed } else { DropReason::NdIgnored }
+    }
+
+    /// Counts what the table has learned and sends what waited; `false`: the entry was set by hand and stays.
+    fn learned6(&self, cx: Cx, iface: &Iface<L>, mac: Mac, learned: Learned) -> bool {
+        match learned {
+            Learned::Changed { pending, moved, created } => {
+                self.changed();
+                let counters = &self.count(cx).neigh;
+                counters.created.add(u64::from(created));
+                counters.moved.add(u64::from(moved));
+                counters.resolved.add(u64::from(!created && !moved));
+                pending.into_iter().for_each(|packet| self.ether_output6(cx, iface, mac, packet, AtOnce::Later));
+                true
+            }
+            Learned::Permanent => false,
+            Learned::Ignored | Learned::Same => true,
+        }
+    }
+
+    /// Somebody else has an address that we wanted.
+    #[cold]
+    fn duplicated(&self, cx: Cx, iface: &Iface<L>, addr: Ipv6Addr) {
+        iface.six.lock(cx).addrs.iter_mut().filter(|own| own.addr == addr).for_each(|own| {
+            own.state = AddrState::Duplicated;
+        });
+        self.count(cx).nd.duplicates.bump();
+        self.changed();
+    }
+
+    /// Asks who has `addr`: everybody whose address ends like it, or, `directly`, who had it last.
+    pub(crate) fn nd_ask(&self, cx: Cx, iface: &Iface<L>, addr: Ipv6Addr, directly: bool) {
+        let Some(src) = self.source6_for(cx, iface, addr) else { return };
+        let dst = if directly { addr } else { ip6::solicited_node(addr) };
+        self.nd_send(cx, iface, (src, dst), |mac, out| nd::emit_solicit(addr, mac, (src, dst), out));
+        self.count(cx).nd.solicits_sent.bump();
+    }
+
+    /// Asks whether anybody has an address that we want (RFC 4862 5.4.2).
+    pub(crate) fn nd_probe(&self, cx: Cx, iface: &Iface<L>, addr: Ipv6Addr) {
+        let (src, dst) = (Ipv6Addr::UNSPECIFIED, ip6::solicited_node(addr));
+        self.nd_send(cx, iface, (src, dst), |_, out| nd::emit_solicit(addr, None, (src, dst), out));
+        self.count(cx).nd.probes_sent.bump();
+    }
+
+    fn nd_send(
+        &self,
+        cx: Cx,
+        iface: &Iface<L>,
+        (src, dst): (Ipv6Addr, Ipv6Addr),
+        emit: impl FnOnce(Option<Mac>, &mut [u8]) -> Option<usize>,
+    ) {
+        let Some(mut frame) = self.make_frame(cx) else { return }; // the pool counts that it is empty
+        let mac = (iface.kind == IfaceKind::Ethernet).then_some(iface.mac);
+        let written = frame.append(nd::NEIGHBOR_LEN).and_then(|room| emit(mac, room));
+        let Some(len) = written else { return self.drop_frame(cx, frame, DropReason::TxNoPort) };
+        frame.truncate(len);
+        let out = Outgoing6 { src: Some(src), iface: Some(iface.id), ..Outgoing6::new(dst, Proto::IPV6_ICMP, HOPS) };
+        let _ = self.ip6_output(cx, frame, &out); // counted there
+    }
+
+    pub(crate) fn poll_neighbors6(&self, cx: Cx) {
+        {
+            let mut neighbors = self.six.neighbors.lock(cx);
+            self.count(cx).neigh.evicted.add(neighbors.take_evicted());
+            if cx.now < neighbors.next_deadline() {
+                return;
+            }
+        }
+        let mut events = Vec::new();
+        self.six.neighbors.lock(cx).expire(cx.now, self.neigh_rules6(), |event| events.push(event));
+        for event in events {
+            match event {
+                Expired::Aged => self.changed(),
+                Expired::Ask(id, addr, known) => {
+                    if let Some(iface) = self.ifaces.get(id) {
+                        self.nd_ask(cx, iface, addr, known.is_some());
+                    }
+                }
+                Expired::Dead(_, _, pending) => {
+                    self.changed();
+                    self.count(cx).neigh.failed.bump();
+                    pending.into_iter().for_each(|packet| self.host_unreachable6(cx, packet));
+                }
+            }
+        }
+    }
+
+    pub(crate) fn neigh_rules6(&self) -> neigh::Rules {
+        neigh::Rules {
+            limit: self.knobs.neigh6_limit.get() as usize,
+            hold: self.knobs.neigh6_queue.get() as usize,
+            tries: self.knobs.neigh6_tries.get() as u32,
+            max_age: Duration::from_secs(self.knobs.neigh6_reachable.get() as u64),
+        }
+    }
+
+    /// Sets a neighbor by hand; what waited for it goes out.
+    pub fn set_neighbor6(&self, cx: Cx, id: IfaceId, addr: Ipv6Addr, mac: Mac) {
+        let pending = self.six.neighbors.lock(cx).set(id, addr, mac, cx.now);
+        self.changed();
+        let Some(iface) = self.ifaces.get(id) else {
+            return pending.into_iter().for_each(|packet| self.drop_frame(cx, packet, DropReason::TxNoPort));
+        };
+        pending.into_iter().for_each(|packet| self.ether_output6(cx, iface, mac, packet, AtOnce::Later));
+        self.flush(cx);
+    }
+
+    /// Forgets a neighbor; `false` if it was not known.
+    pub fn remove_neighbor6(&self, cx: Cx, id: IfaceId, addr: Ipv6Addr) -> bool {
+        let pending = self.six.neighbors.lock(cx).remove(id, addr);
+        self.changed();
+        let known = pending.is_some();
+        pending.into_iter().flatten().for_each(|frame| self.drop_frame(cx, frame, DropReason::NeighTimeout));
+        known
+    }
+
+    /// All neighbors of IPv6.
+    pub fn neighbors6(&self, cx: Cx) -> Vec<Neighbor<Ipv6Addr>> {
+        let mut all: Vec<_> = self.six.neighbors.lock(cx).iter().collect();
+        all.sort_by_key(|n| (n.iface, n.addr));
+        all
+    }
+
+    /// Ends every wait on an iface that goes down, or on all.
+    pub(crate) fn end_waits6(&self, cx: Cx, id: IfaceId, ended: &mut Vec<Frame>) {
+        self.six.neighbors.lock(cx).flush(id, |frame| ended.push(frame));
+    }
+}
