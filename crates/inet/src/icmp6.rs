@@ -155,6 +155,11 @@ impl<L: Locks> Stack<L> {
     }
 
     /// The source address that packets to `dst` would have.
+    pub fn source6_to(&self, cx: Cx, dst: Ipv6Addr) -> Option<Ipv6Addr> {
+        self.source6_towards(cx, dst, None)
+    }
+
+    /// The same where the iface may have to be said.
     fn source6_towards(&self, cx: Cx, dst: Ipv6Addr, iface: Option<IfaceId>) -> Option<Ipv6Addr> {
         let exit = self.exit6_for(cx, dst, iface).ok()?;
         self.source6_for(cx, self.ifaces.get(exit.iface)?, dst)

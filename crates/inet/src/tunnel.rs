@@ -240,7 +240,8 @@ impl<L: Locks> Stack<L> {
         if let Some(&bad) = [config.local, config.remote].iter().find(|addr| !is_end(addr)) {
             return Err(Refused::BadEnd(bad));
         }
-        if config.local.is_ipv6() != config.remote.is_ipv6() || config.local.is_ipv6() && config.kind == Kind::Vxlan {
+        let six = [config.local, config.remote].map(|end| end.is_ipv6());
+        if config.is_whole() && config.local.is_ipv6() != config.remote.is_ipv6() || six.contains(&true) && config.kind == Kind::Vxlan {
             return Err(Refused::BadFamily);
         }
         if config.vni > vxlan::VNI_MAX {

@@ -210,6 +210,8 @@ pub struct IfaceConfig {
     pub mac: Option<Mac>,
     /// Its addresses with their prefix lengths.
     pub addresses: Vec<IfaceAddr>,
+    /// Those of IPv6.
+    pub addresses6: Vec<inet::ip6::IfaceAddr6>,
     /// Its MTU; the port's, at most 1500, if none is given.
     pub mtu: Option<u16>,
     /// Leave IPv4 header checksums to the port.
@@ -248,13 +250,17 @@ pub struct RouteConfig {
     pub to: Prefix,
     /// The gateway, if they are not on the link.
     pub via: Option<Ipv4Addr>,
+    /// Which destinations of IPv6; then this is no route of IPv4.
+    pub to6: Option<inet::fib6::Prefix6>,
+    /// The gateway's IPv6 address: without `to6` of all of IPv6.
+    pub via6: Option<std::net::Ipv6Addr>,
     /// The iface; found by the gateway if not given.
     pub dev: Option<String>,
 }
 
 impl Default for RouteConfig {
     fn default() -> RouteConfig {
-        RouteConfig { to: Prefix::DEFAULT, via: None, dev: None }
+        RouteConfig { to: Prefix::DEFAULT, via: None, to6: None, via6: None, dev: None }
     }
 }
 

@@ -327,6 +327,12 @@ impl<L: Locks> Host<L> {
                 why: format!("{}/{}: {why:?}", addr.addr, addr.len),
             })?;
         }
+        for addr in &config.addresses6 {
+            self.stack.add_addr6(cx, id, *addr).map_err(|why| AddPortError::Address {
+                iface: name.to_string(),
+                why: format!("{}/{}: {}", addr.addr, addr.len, crate::words::six::refused(why)),
+            })?;
+        }
         let counts = port.counts.clone();
         self.inputs.lock(cx).receivers.push(Receiver { iface: id, half: port.rx, watch, counts });
         let info = PortInfo { iface: id, spec: port.spec, caps, counts: port.counts, nic: port.nic };

@@ -53,6 +53,10 @@ impl<L: Locks> Host<L> {
             };
             added.map_err(|why| format!("{}/{}: {why:?}", addr.addr, addr.len))?;
         }
+        for addr in &config.addresses6 {
+            let added = stack.add_addr6(cx, id, *addr);
+            added.map_err(|why| format!("{}/{}: {}", addr.addr, addr.len, words::six::refused(why)))?;
+        }
         Ok(())
     }
 }

@@ -19,6 +19,7 @@ pub(crate) mod parse;
 mod places;
 mod route;
 mod show;
+pub(crate) mod six;
 mod sockets;
 mod ss;
 pub(crate) mod sysctl;
@@ -55,23 +56,24 @@ const PROGRAMS: &[(&str, &str, &str)] = &[
     ),
     (
         "",
-        "  | inet A B | tunnel A B | -tunnel | grekey N | [-]enable_csum | [-]enable_seq | vxlanid N | vxlanlocal A",
+        "  | inet6 A[/LEN] [B] [delete] | inet6 auto_linklocal | inet A B | tunnel A B | -tunnel | grekey N | [-]enable_csum | [-]enable_seq | vxlanid N | vxlanlocal A",
         "",
     ),
     ("", "  | vxlanremote B | vxlanremoteport N | vxlanttl N | destroy", ""),
     ("", "  | [-]ip4csum | [-]udp4csum | [-]rxcsum | [-]tso4 ...]", "Ifaces: make, address, switch, list."),
-    ("ip", "[-j] addr|link|route|neigh [show|list|add|del|replace|get|set] ...", "The same in iproute2's words."),
+    ("ip", "[-j] [-4|-6] addr|link|route|neigh [show|list|add|del|replace|get|set] ...", "The same in iproute2's words."),
     (
         "",
         "ip link add IF type ipip|gre|vxlan|etherip [local A] [remote B] [key N] [id N] [dstport N] ... | del IF",
         "Tunnels.",
     ),
     ("arp", "-a | HOST | -s HOST MAC | -d HOST | -d -a", "Neighbors."),
-    ("route", "[-n] show | add [-net|-host] DST GW... | delete DST | get ADDR [--why]", "Routes."),
+    ("ndp", "-a | HOST | -s HOST MAC | -d HOST | -c", "Neighbors of IPv6; HOST may be A%IF."),
+    ("route", "[-n] [-6] show | add [-net|-host] DST GW... | delete DST | get ADDR [--why]", "Routes."),
     ("sysctl", "[-n|-d] -a | NAME ... | [-w] NAME=VALUE ...", "Knobs."),
     (
         "netstat",
-        "[-an] | -s [-s] | -m | -i | -r | -Q   [-p tcp|udp|ip|icmp|igmp|arp]",
+        "[-an] | -s [-s] | -m | -i | -r | -Q   [-p tcp|udp|ip|icmp|igmp|arp|ip6|icmp6]",
         "Connections, counters in sentences, pools, ifaces, routes, netisr.",
     ),
     ("ss", "[-t|-u] [-l|-a] [-iopemH] | -s", "Sockets; tcp_info, timers, processes, extended, memory; how many."),
@@ -107,6 +109,7 @@ pub fn run<L: Locks>(host: &Host<L>, pairs: &Pairs, words: &[&str], json: bool) 
         "ifconfig" => ifconfig::run(&ctl, words),
         "ip" => ip::run(ctl, words),
         "arp" => arp::run(&ctl, words),
+        "ndp" => six::ndp(&ctl, words),
         "route" => route::run(&ctl, words),
         "sysctl" => sysctl::run(&ctl, words),
         "netstat" => netstat::run(&ctl, words),

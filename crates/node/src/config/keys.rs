@@ -168,10 +168,12 @@ pub const IFACE: &[Key<IfaceConfig>] = &[
     key("mac", "Its MAC address; made from the host's name if not given.", |c, v| {
         put(&mut c.mac, station(v).map(Some))
     }),
-    key("addresses", "Its addresses: a list of A/LEN.", |c, v| {
+    key("addresses", "Its addresses: a list of A/LEN, of IPv4 and of IPv6.", |c, v| {
         let one = std::slice::from_ref(v);
         let items = if let Item::List(items) = v { items.as_slice() } else { one };
-        put(&mut c.addresses, items.iter().map(address).collect())
+        let six = |item: &&Item| item.text().is_some_and(|text| text.contains(':'));
+        put(&mut c.addresses6, items.iter().filter(six).map(address6).collect())?;
+        put(&mut c.addresses, items.iter().filter(|item| !six(item)).map(address).collect())
     }),
     key("mtu", "Its MTU in bytes; the port's, at most 1500, if not given.", |c, v| {
         put(&mut c.mtu, number(v, 68, 65_535).map(Some))
@@ -184,8 +186,8 @@ pub const IFACE: &[Key<IfaceConfig>] = &[
         let kind = v.text().and_then(words::tunnel::kind_of).map(Some);
         put(&mut c.tunnel, kind.ok_or_else(|| "expected gif, gre, etherip or vxlan".to_string()))
     }),
-    key("local", "A tunnel's end here.", |c, v| put(&mut c.ends.local, text(v, "an IPv4 address of this host"))),
-    key("remote", "A tunnel's far end.", |c, v| put(&mut c.ends.remote, text(v, "the far end's IPv4 address"))),
+    key("local", "A tunnel's end here.", |c, v| put(&mut c.ends.local, text(v, "an IP address of this host"))),
+    key("remote", "A tunnel's far end.", |c, v| put(&mut c.ends.remote, text(v, "the far end's IP address"))),
     key("key", "GRE: the key.", |c, v| put(&mut c.ends.key, number(v, 0, u32::MAX.into()).map(Some))),
     key("checksum", "GRE: send checksums.", |c, v| put(&mut c.ends.checksum, switch(v))),
     key("sequence", "GRE: send sequence numbers, and drop late packets.", |c, v| put(&mut c.ends.sequence, switch(v))),
@@ -247,15 +249,26 @@ fn address(item: &Item) -> Result<IfaceAddr, String> {
     words::own_address(word).map_err(|why| why.to_string())
 }
 
+/// The same of IPv6.
+fn address6(item: &Item) -> Result<inet::ip6::IfaceAddr6, String> {
+    words::six::own_address(item.text().unwrap_or_default()).map_err(|why| why.to_string())
+}
+
 /// The keys of a `[[host.route]]`.
 pub const ROUTE: &[Key<RouteConfig>] = &[
     key("to", "Which destinations: A/LEN, or default.", |c, v| {
         if v.text() == Some("default") {
             return Ok(());
         }
+        if v.text().is_some_and(|text| text.contains(':')) {
+            return put(&mut c.to6, text(v, "a prefix such as 2001:db8::/32, or default").map(Some));
+        }
         put(&mut c.to, text(v, "a prefix such as 10.0.0.0/8, or default"))
     }),
     key("via", "The gateway, if they are not on the link.", |c, v| {
+        if v.text().is_some_and(|text| text.contains(':')) {
+            return put(&mut c.via6, text(v, "a gateway's IPv6 address").map(Some));
+        }
         put(&mut c.via, text(v, "a gateway's IPv4 address").map(Some))
     }),
     key("dev", "The iface; found by the gateway if not given.", |c, v| put(&mut c.dev, name(v, 32).map(Some))),

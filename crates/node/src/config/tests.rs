@@ -60,7 +60,7 @@ fn every_key_arrives_where_it_belongs() {
     assert_eq!((iface.mtu, iface.ip4csum, iface.udp4csum, iface.rxcsum), (Some(9000), true, Some(true), Some(true)));
     assert_eq!(host.ifaces[1].mac, Some("b2:00:00:00:00:01".parse().unwrap()));
     let via = Some(Ipv4Addr::new(2, 0, 0, 2));
-    assert_eq!(host.routes, [RouteConfig { to: Prefix::DEFAULT, via, dev: None }]);
+    assert_eq!(host.routes, [RouteConfig { via, ..RouteConfig::default() }]);
     assert_eq!(host.neighbors[0].dev.as_deref(), Some("pg1"));
     assert_eq!(host.sysctl["net.inet.ip.forwarding"], 1);
 }

@@ -133,8 +133,13 @@ fn build_with<L: Locks>(
         })
     };
     for route in &config.routes {
-        let (to, via) = (route.to.to_string(), route.via.map(|via| via.to_string()));
-        let mut words = vec!["ip", "route", "replace", &to];
+        let six = route.to6.is_some() || route.via6.is_some();
+        let to = match six {
+            true => route.to6.unwrap_or(inet::fib6::Prefix6::DEFAULT).to_string(),
+            false => route.to.to_string(),
+        };
+        let via = if six { route.via6.map(|via| via.to_string()) } else { route.via.map(|via| via.to_string()) };
+        let mut words = vec!["ip", if six { "-6" } else { "-4" }, "route", "replace", &to];
         words.extend(via.iter().flat_map(|via| ["via", via]));
         words.extend(route.dev.iter().flat_map(|dev| ["dev", dev]));
         set(format!("route {to}"), &words)?;

@@ -1,7 +1,7 @@
 //! `ifconfig`: makes ifaces, gives them addresses, switches them; lists them in BSD's form.
 
 use super::parse::{self, Words};
-use super::{Ctl, WordError, ip, tunnel};
+use super::{Ctl, WordError, ip, six, tunnel};
 use crate::config::IfaceConfig;
 use inet::iface::{Iface, IfaceAddr, IfaceId, IfaceKind, Offload};
 use lock::Locks;
@@ -11,6 +11,7 @@ use std::net::Ipv4Addr;
 const SWITCHES: &[&str] = &[
     "create",
     "inet",
+    "inet6",
     "mtu",
     "up",
     "down",
@@ -84,6 +85,7 @@ fn change<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>, word: &str, words: &mut 
     let stack = &ctl.host.stack;
     match (name, on) {
         ("inet", true) => inet(ctl, iface.id, words),
+        ("inet6", true) => six::inet6(ctl, iface, words),
         ("mtu", true) => set_mtu(ctl, iface, words.next("an MTU in bytes")?),
         ("up" | "down", true) => {
             stack.set_up(ctl.cx, iface.id, name == "up");
@@ -253,6 +255,7 @@ fn describe<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>) -> String {
         }
         out.push('\n');
     }
+    out += &six::describe(ctl, iface);
     let gone = ctl.host.gone();
     for port in ctl.host.ports().iter().filter(|port| port.iface == iface.id) {
         let status = if gone.iter().any(|(id, _)| *id == iface.id) { "gone" } else { "active" };

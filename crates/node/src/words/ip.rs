@@ -1,7 +1,7 @@
 //! `ip addr` and `ip link`, with iproute2's text and `ip -j`'s key names; `ip route` and `ip neigh` are next door.
 
 use super::parse::{self, Words};
-use super::{Ctl, WordError, ifconfig, ipneigh, iproute, tunnel};
+use super::{Ctl, WordError, ifconfig, ipneigh, iproute, six, tunnel};
 use inet::iface::{Iface, IfaceKind};
 use lock::Locks;
 use serde_json::{Value, json};
@@ -10,23 +10,37 @@ const OBJECTS: &[&str] = &["address", "addr", "link", "route", "neighbor", "neig
 /// iproute2's "for ever".
 const FOREVER: u32 = u32::MAX;
 
+/// Which family is asked for: `-4`, `-6`, or neither.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Family {
+    Any,
+    Four,
+    Six,
+}
+
 pub(super) fn run<L: Locks>(mut ctl: Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordError> {
+    let mut family = Family::Any;
     while let Some(option) = words.peek().filter(|word| word.starts_with('-')) {
         match option {
             "-j" | "-json" => ctl.json = true,
-            // The only family there is; prettiness is jq's.
-            "-4" | "-p" | "-pretty" | "-d" | "-details" => {}
-            other => return Err(WordError::unknown("option", other, ["-j", "-4", "-p", "-d"].into_iter())),
+            "-4" => family = Family::Four,
+            "-6" => family = Family::Six,
+            "-p" | "-pretty" | "-d" | "-details" => {} // prettiness is jq's
+            other => return Err(WordError::unknown("option", other, ["-j", "-4", "-6", "-p", "-d"].into_iter())),
         }
         words.take();
     }
     let object = words.next("addr, link, route or neigh")?;
     // iproute2 takes any beginning of a word; the order says which one a short one means.
     match OBJECTS.iter().find(|name| !object.is_empty() && name.starts_with(object)).copied() {
-        Some("address" | "addr") => addr(&ctl, words),
+        Some("address" | "addr") => addr(&ctl, words, family),
         Some("link") => link(&ctl, words),
+        // iproute2 takes a route's family from its addresses, too.
+        Some("route") if family == Family::Six || family == Family::Any && words.any(|word| word.contains(':')) => {
+            six::ip_route(&ctl, words)
+        }
         Some("route") => iproute::run(&ctl, words),
-        Some(_) => ipneigh::run(&ctl, words),
+        Some(_) => ipneigh::run(&ctl, words, family),
         None => Err(WordError::unknown("object", object, ["addr", "address", "link", "route", "neigh"].into_iter())),
     }
 }
@@ -54,11 +68,14 @@ pub(super) fn only_dev<'a, L: Locks>(
     Ok(only)
 }
 
-fn addr<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordError> {
+fn addr<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>, family: Family) -> Result<String, WordError> {
     let verb = verb(&mut words, &["show", "add", "replace", "del"])?;
     if verb == "show" {
         let only = only_dev(ctl, &mut words)?;
-        return Ok(list(ctl, only, true));
+        return Ok(list(ctl, only, Some(family)));
+    }
+    if family == Family::Six || family == Family::Any && words.peek().is_some_and(|word| word.contains(':')) {
+        return six::addr(ctl, verb, words);
     }
     let mut addr = parse::addr(words.next("an address such as 10.0.0.1/24")?, parse::host_len)?;
     let (mut dev, mut peer) = (None, None);
@@ -96,7 +113,7 @@ fn link<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, Word
     match verb(&mut words, &["show", "set", "add", "del"])? {
         "show" => {
             let only = only_dev(ctl, &mut words)?;
-            return Ok(list(ctl, only, false));
+            return Ok(list(ctl, only, None));
         }
         "add" => return tunnel::add(ctl, &mut words).map(|()| String::new()),
         "del" => {
@@ -116,13 +133,18 @@ fn link<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, Word
     Ok(String::new())
 }
 
-fn list<L: Locks>(ctl: &Ctl<'_, L>, only: Option<&Iface<L>>, addrs: bool) -> String {
+/// `addrs`: with addresses, and of which family.
+fn list<L: Locks>(ctl: &Ctl<'_, L>, only: Option<&Iface<L>>, addrs: Option<Family>) -> String {
     let ifaces = || ctl.host.stack.ifaces().filter(|iface| only.is_none_or(|only| only.id == iface.id));
-    let row = |iface| if addrs { addr_json(ctl, iface) } else { link_json(ctl, iface) };
+    let row = |iface| addrs.map_or_else(|| link_json(ctl, iface), |family| addrs_json(ctl, iface, family));
     ctl.listing(
         || Value::Array(ifaces().map(row).collect()),
         || {
-            let addr_text = |iface| if addrs { addr_text(ctl, iface) } else { String::new() };
+            let addr_text = |iface| {
+                let four = addrs.filter(|family| *family != Family::Six).map(|_| addr_text(ctl, iface));
+                let six = addrs.filter(|family| *family != Family::Four).map(|_| six::addr_text(ctl, iface));
+                four.unwrap_or_default() + &six.unwrap_or_default()
+            };
             ifaces().map(|iface| link_text(ctl, iface) + &addr_text(iface)).collect()
         },
     )
@@ -156,7 +178,12 @@ fn link_type<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>) -> (&'static str, Str
     let macs = |kind, broadcast: wire::Mac| (kind, iface.mac.to_string(), broadcast.to_string());
     match (iface.kind, ctl.host.stack.tunnel(ctl.cx, iface.id)) {
         (IfaceKind::Tunnel, Some(ends)) => {
-            let kind = if ends.kind == inet::tunnel::Kind::Gre { "gre" } else { "ipip" };
+            let kind = match (ends.kind, ends.local.is_ipv6()) {
+                (inet::tunnel::Kind::Gre, false) => "gre",
+                (inet::tunnel::Kind::Gre, true) => "gre6",
+                (_, false) => "ipip",
+                (_, true) => "tunnel6",
+            };
             (kind, ends.local.to_string(), ends.remote.to_string())
         }
         (IfaceKind::Loopback | IfaceKind::Tunnel, _) => macs("loopback", wire::Mac::ZERO),
@@ -214,6 +241,10 @@ fn link_json<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>) -> Value {
 }
 
 pub(super) fn addr_json<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>) -> Value {
+    addrs_json(ctl, iface, Family::Any)
+}
+
+fn addrs_json<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>, family: Family) -> Value {
     let mut row = link_json(ctl, iface);
     let infos = iface.addrs(ctl.cx).into_iter().map(|addr| {
         let mut info = json!({ "family": "inet", "local": addr.addr.to_string(), "prefixlen": addr.len });
@@ -229,7 +260,10 @@ pub(super) fn addr_json<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>) -> Value {
         set(&mut info, "preferred_life_time", FOREVER);
         info
     });
-    let infos: Vec<Value> = infos.collect();
+    let mut infos: Vec<Value> = if family == Family::Six { Vec::new() } else { infos.collect() };
+    if family != Family::Four {
+        infos.extend(six::addr_infos(ctl, iface));
+    }
     set(&mut row, "addr_info", infos);
     row
 }

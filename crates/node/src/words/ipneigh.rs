@@ -1,18 +1,21 @@
 //! `ip neigh`: show, add, replace, del.
 
-use super::ip::{only_dev, set, verb};
+use super::ip::{Family, only_dev, set, verb};
 use super::parse::{self, Words};
-use super::{Ctl, WordError};
+use super::{Ctl, WordError, six};
 use inet::iface::IfaceId;
 use inet::neigh::{Neighbor, State};
 use lock::Locks;
 use serde_json::{Value, json};
 
-pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordError> {
+pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>, family: Family) -> Result<String, WordError> {
     let verb = verb(&mut words, &["show", "add", "change", "replace", "del"])?;
     if verb == "show" {
         let only = only_dev(ctl, &mut words)?.map(|iface| iface.id);
-        return Ok(list(ctl, only));
+        return Ok(list(ctl, only, family));
+    }
+    if family == Family::Six || family == Family::Any && words.peek().is_some_and(|word| word.contains(':')) {
+        return six::neigh(ctl, verb, words);
     }
     let addr = parse::ip4("neighbor", words.next("a neighbor's address")?)?;
     let (mut lladdr, mut dev) = (None, None);
@@ -63,12 +66,20 @@ pub(super) fn set_neighbor<L: Locks>(
 }
 
 /// The table as `ip neigh` shows it.
-pub(super) fn list<L: Locks>(ctl: &Ctl<'_, L>, only: Option<IfaceId>) -> String {
-    let mut all = ctl.host.stack.neighbors(ctl.cx);
+fn list<L: Locks>(ctl: &Ctl<'_, L>, only: Option<IfaceId>, family: Family) -> String {
+    let mut all = if family == Family::Six { Vec::new() } else { ctl.host.stack.neighbors(ctl.cx) };
     all.retain(|n| only.is_none_or(|id| id == n.iface));
+    let six = family != Family::Four;
     ctl.listing(
-        || Value::Array(all.iter().map(|n| row_json(ctl, n)).collect()),
-        || all.iter().map(|n| row_text(ctl, n)).collect(),
+        || {
+            let mut rows: Vec<Value> = all.iter().map(|n| row_json(ctl, n)).collect();
+            rows.extend(six.then(|| six::neigh_rows(ctl, only)).into_iter().flatten());
+            Value::Array(rows)
+        },
+        || {
+            let text: String = all.iter().map(|n| row_text(ctl, n)).collect();
+            text + &six.then(|| six::neigh_text(ctl, only)).unwrap_or_default()
+        },
     )
 }
 

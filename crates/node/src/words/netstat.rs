@@ -20,6 +20,8 @@ const PROTOCOLS: &[(&str, &[&str])] = &[
     ("ip", &["inet.ip4."]),
     ("icmp", &["inet.icmp4."]),
     ("igmp", &["inet.igmp."]),
+    ("ip6", &["inet.ip6."]),
+    ("icmp6", &["inet.icmp6.", "inet.nd.", "inet.mld."]),
     ("arp", &["inet.arp.", "inet.neigh."]),
 ];
 
@@ -36,7 +38,7 @@ pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<St
             }
         }
         if word.ends_with('p') {
-            protocol = Some(named(words.next("a protocol after -p: tcp, udp, ip, icmp, igmp or arp")?)?);
+            protocol = Some(named(words.next("a protocol after -p: tcp, udp, ip, icmp, igmp, arp, ip6 or icmp6")?)?);
         }
     }
     let has = |letter| letters.contains(letter);
@@ -76,7 +78,12 @@ fn sentences<L: Locks>(ctl: &Ctl<'_, L>, all: bool, protocol: Option<Protocol>) 
 fn grouped(entries: &[Entry], all: bool) -> String {
     let mut groups: BTreeMap<&str, String> = BTreeMap::new();
     let mut said: BTreeSet<&str> = BTreeSet::new();
-    for (module, sentences) in [("tcp", sentences::TCP), ("udp", sentences::UDP)] {
+    for (module, sentences) in [
+        ("tcp", sentences::TCP),
+        ("udp", sentences::UDP),
+        ("ip6", sentences::IP6),
+        ("icmp6", sentences::ICMP6),
+    ] {
         if entries.iter().any(|entry| paragraph(&entry.name) == module) {
             let (text, names) = sentences::told(sentences, entries, all);
             groups.insert(module, text);
@@ -100,8 +107,10 @@ fn paragraph(name: &str) -> &str {
     if name.starts_with("tcp.") || name.starts_with("inet.tcp.") {
         return "tcp";
     }
-    if name.starts_with("inet.udp.") {
-        return "udp";
+    for (begin, module) in [("inet.udp.", "udp"), ("inet.ip6.", "ip6"), ("inet.icmp6.", "icmp6")] {
+        if name.starts_with(begin) {
+            return module;
+        }
     }
     let module = name.rsplit_once('.').map_or("", |(module, _)| module);
     module.strip_suffix(".in").or(module.strip_suffix(".out")).unwrap_or(module)

@@ -41,6 +41,11 @@ impl<'a> Words<'a> {
         is
     }
 
+    /// Is one of them such?
+    pub(crate) fn any(&self, such: impl Fn(&str) -> bool) -> bool {
+        self.0.iter().any(|word| such(word))
+    }
+
     /// There must be no more.
     pub(crate) fn end(&self) -> Result<(), WordError> {
         self.peek().map_or(Ok(()), |found| Err(WordError::TooMuch { found: found.to_string() }))
@@ -49,6 +54,11 @@ impl<'a> Words<'a> {
 
 pub(crate) fn ip4(what: &str, word: &str) -> Result<Ipv4Addr, WordError> {
     word.parse().map_err(|_| WordError::bad(what, word, "an IPv4 address such as 10.0.0.1"))
+}
+
+/// An address of either family.
+pub(crate) fn ip_any(what: &str, word: &str) -> Result<std::net::IpAddr, WordError> {
+    word.parse().map_err(|_| WordError::bad(what, word, "an IP address such as 10.0.0.1 or fd00::1"))
 }
 
 pub(crate) fn mac(word: &str) -> Result<Mac, WordError> {

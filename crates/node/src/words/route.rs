@@ -2,7 +2,7 @@
 
 use super::iproute;
 use super::parse::{self, Words};
-use super::{Ctl, WordError, why};
+use super::{Ctl, WordError, six, why};
 use inet::fib::Prefix;
 use inet::iface::IfaceKind;
 use inet::route::{Path, Route, Via};
@@ -13,6 +13,9 @@ const VERBS: &[&str] = &["show", "add", "delete", "change", "get", "flush"];
 
 pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordError> {
     while words.skip("-n") || words.skip("-q") || words.skip("-v") {}
+    if words.skip("-6") || words.skip("-inet6") || words.any(|word| word == "-inet6" || word == "-6") {
+        return six::route(ctl, words);
+    }
     match words.next("show, add, delete, change, get or flush")? {
         "show" => {
             words.skip("-inet");
@@ -213,5 +216,5 @@ pub(super) fn show<L: Locks>(ctl: &Ctl<'_, L>) -> String {
         let dst = parse::prefix_text(prefix);
         out += &format!("{dst:<18} {gateway:<18} {:<8} {netif}\n", letters(via, prefix));
     }
-    out
+    out + &six::table(ctl)
 }

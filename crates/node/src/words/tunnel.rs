@@ -6,7 +6,7 @@ use inet::iface::{Iface, IfaceId};
 use inet::tunnel::{Config, DontFragment, Kind, Refused};
 use lock::Locks;
 use serde_json::{Value, json};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use wire::{L4Port, vxlan};
 
 /// The words of `ifconfig` that are a tunnel's.
@@ -50,7 +50,7 @@ fn bsd<L: Locks>(mut config: Config, iface: &Iface<L>, word: &str, words: &mut W
     match word {
         "tunnel" => (config.local, config.remote) = (end(word, words)?, end(word, words)?),
         "-tunnel" | "deletetunnel" => {
-            (config.local, config.remote) = (Ipv4Addr::UNSPECIFIED, Ipv4Addr::UNSPECIFIED);
+            (config.local, config.remote) = (Config::default().local, Config::default().remote);
         }
         "grekey" | "enable_csum" | "-enable_csum" | "enable_seq" | "-enable_seq" => {
             needs(Kind::Gre)?;
@@ -99,7 +99,12 @@ pub(super) fn add<L: Locks>(ctl: &Ctl<'_, L>, words: &mut Words<'_>) -> Result<(
         }
     }
     let word = words.next("ipip, gre, vxlan or etherip")?;
-    let kind = kind_of(word).ok_or_else(|| WordError::unknown("type", word, TYPES.iter().map(|(name, _)| *name)))?;
+    let ours = match word {
+        "ip6tnl" | "sit" => "gif", // which family is outside, the ends say; inside are both
+        "ip6gre" => "gre",
+        word => word,
+    };
+    let kind = kind_of(ours).ok_or_else(|| WordError::unknown("type", word, TYPES.iter().map(|(name, _)| *name)))?;
     let mut config = Config::new(kind);
     while let Some(word) = words.take() {
         iproute2(&mut config, word, words)?;
@@ -151,15 +156,15 @@ fn iproute2(config: &mut Config, word: &str, words: &mut Words<'_>) -> Result<()
                 other => return Err(WordError::unknown("df", other, ["set", "unset", "inherit"].into_iter())),
             }
         }
-        "dev" | "tos" => drop(words.next("a value")?), // the way out is the routes' to say; TOS is inherited (RFC 6040)
+        "dev" | "tos" | "mode" | "encaplimit" => drop(words.next("a value")?), // the way out is the routes' to say; TOS is inherited (RFC 6040)
         "nolearning" | "noudpcsum" => {}               // there is one remote, and no checksum
         other => return Err(WordError::unknown("word", other, WORDS.iter().copied())),
     }
     Ok(())
 }
 
-fn end(word: &str, words: &mut Words<'_>) -> Result<Ipv4Addr, WordError> {
-    parse::ip4(word, words.next("an IPv4 address")?)
+fn end(word: &str, words: &mut Words<'_>) -> Result<IpAddr, WordError> {
+    parse::ip_any(word, words.next("an IP address")?)
 }
 
 /// A key as a number, or in the form of an address as iproute2 takes it.
@@ -220,6 +225,7 @@ pub(crate) fn refused<L: Locks>(host: &crate::Host<L>, why: Refused) -> String {
     match why {
         Refused::NotATunnel => "no tunnel of this kind".to_string(),
         Refused::BadEnd(addr) => format!("{addr} is not one host's address"),
+        Refused::BadFamily => "both ends are of one family, and VXLAN's of IPv4".to_string(),
         Refused::BadVni => format!("a VNI goes up to {}", vxlan::VNI_MAX),
         Refused::Taken(other) => {
             let name = host.stack.iface(other).map_or("another", |iface| &iface.name);
@@ -246,7 +252,8 @@ pub(super) fn describe<L: Locks>(ctl: &Ctl<'_, L>, id: IfaceId) -> String {
     }
     let mut out = String::new();
     if config.is_whole() {
-        out += &format!("\ttunnel inet {local} --> {remote}\n");
+        let family = if local.is_ipv6() { "inet6" } else { "inet" };
+        out += &format!("\ttunnel {family} {local} --> {remote}\n");
     }
     if let Some(key) = config.key {
         out += &format!("\tgrekey: {key:#x} ({key})\n");
@@ -282,7 +289,9 @@ pub(super) fn link_text<L: Locks>(ctl: &Ctl<'_, L>, id: IfaceId) -> String {
 
 /// What the outer packet has: a tunnel's own, or the knob's.
 fn outer_ttl<L: Locks>(ctl: &Ctl<'_, L>, config: &Config) -> i64 {
-    config.ttl.map_or_else(|| ctl.host.stack.knobs.tunnel_ttl.get(), i64::from)
+    let knobs = &ctl.host.stack.knobs;
+    let usual = if config.remote.is_ipv6() { &knobs.tunnel_hop_limit } else { &knobs.tunnel_ttl };
+    config.ttl.map_or_else(|| usual.get(), i64::from)
 }
 
 fn df_word(df: DontFragment) -> &'static str {

@@ -1,4 +1,4 @@
-//! `netstat -s` for TCP and UDP: FreeBSD's sentences, in its order, each with the counters that stand in it.
+//! `netstat -s` for TCP, UDP, IPv6 and ICMPv6: FreeBSD's sentences, in its order, each with the counters that stand in it.
 //!
 //! A `#` takes the next counter; `(s)`, `(es)` and `(y|ies)` follow the number before them. What FreeBSD has no sentence for
 //! comes after, in the words of its own declaration.
@@ -98,6 +98,33 @@ pub(super) const UDP: &[Sentence] = &[
     (1, "# dropped due to full socket buffer(s)", &["inet.udp.in.buffer_full"]),
     (1, "# delivered", &["inet.udp.delivered"]),
     (0, "# datagram(s) output", &["inet.udp.sent"]),
+];
+
+pub(super) const IP6: &[Sentence] = &[
+    (0, "# total packet(s) received", &["inet.ip6.received"]),
+    (1, "# with data size < data length", &["inet.ip6.in.malformed"]),
+    (1, "# with bad options", &["inet.ip6.in.unknown_option"]),
+    (1, "# with incorrect version number", &["inet.ip6.in.bad_version"]),
+    (1, "# fragment(s) received", &["inet.ip6.fragments_received"]),
+    (1, "# packet(s) reassembled ok", &["inet.ip6.reassembled"]),
+    (1, "# packet(s) for this host", &["inet.ip6.delivered"]),
+    (1, "# packet(s) forwarded", &["inet.ip6.forwarded"]),
+    (1, "# packet(s) not forwardable", &["inet.ip6.in.not_forwarding"]),
+    (0, "# packet(s) sent from this host", &["inet.ip6.sent"]),
+    (1, "# output packet(s) discarded due to no route", &["inet.ip6.no_route"]),
+    (1, "# output datagram(s) fragmented", &["inet.ip6.fragmented"]),
+    (1, "# fragment(s) created", &["inet.ip6.fragments_sent"]),
+    (0, "# packet(s) that violated scope rules", &["inet.ip6.forward.beyond_scope"]),
+    (0, "# multicast packet(s) which we don't join", &["inet.ip6.in.not_member"]),
+];
+
+pub(super) const ICMP6: &[Sentence] = &[
+    (0, "# error(s) sent", &["inet.icmp6.errors_sent"]),
+    (0, "# error(s) not generated in response to an icmp6 message", &["inet.icmp6.errors_forbidden"]),
+    (0, "# error(s) not generated because of rate limitation", &["inet.icmp6.errors_limited"]),
+    (0, "# bad checksum(s)", &["inet.icmp6.in.bad_checksum"]),
+    (0, "# message(s) with bad length", &["inet.icmp6.in.malformed"]),
+    (0, "# message response(s) generated", &["inet.icmp6.echoes_answered"]),
 ];
 
 /// The sentences that have something to say, or all; and the names of all counters that stand in them.

@@ -1,0 +1,121 @@
+//! The words of IPv6: `ifconfig IF inet6`, `ip -6`, `route -6`, `ndp`. A grammar has a file here, and what they share is in this one: reading
+//! addresses with their zones, finding the iface that a gateway is on.
+
+mod ifconfig;
+mod ip;
+mod ndp;
+mod route;
+
+pub(super) use ifconfig::{addr_infos, describe, inet6};
+pub(super) use ip::{addr, addr_text, neigh, neigh_rows, neigh_text, route as ip_route};
+pub(super) use ndp::run as ndp;
+pub(super) use route::{run as route, table};
+
+use super::parse;
+use super::{Ctl, WordError};
+use inet::fib6::{Prefix6, Via6};
+use inet::iface::IfaceId;
+use inet::ip6::{IfaceAddr6, Refused6};
+use lock::Locks;
+use std::net::Ipv6Addr;
+use wire::ip6;
+
+/// `A` or `A%IF`: the address, and the iface whose link it is on.
+pub(super) fn zoned<L: Locks>(
+    ctl: &Ctl<'_, L>,
+    what: &str,
+    word: &str,
+) -> Result<(Ipv6Addr, Option<IfaceId>), WordError> {
+    let (text, zone) = word.split_once('%').map_or((word, None), |(text, zone)| (text, Some(zone)));
+    let addr = text.parse().map_err(|_| WordError::bad(what, word, "an IPv6 address such as fd00::1"))?;
+    Ok((addr, zone.map(|name| ctl.iface(name).map(|iface| iface.id)).transpose()?))
+}
+
+/// One host's address.
+fn host(what: &str, addr: Ipv6Addr) -> Result<Ipv6Addr, WordError> {
+    if addr.is_multicast() || addr.is_unspecified() || ip6::is_v4_mapped(addr) {
+        return Err(WordError::bad(what, &addr.to_string(), "one host's address"));
+    }
+    Ok(addr)
+}
+
+/// `default`, `A/LEN`, or `A` alone.
+pub(super) fn prefix(word: &str) -> Result<Prefix6, WordError> {
+    if matches!(word, "default" | "any" | "all") {
+        return Ok(Prefix6::DEFAULT);
+    }
+    let text = if word.contains('/') { word.to_string() } else { format!("{word}/128") };
+    text.parse().map_err(|why: inet::fib6::PrefixError6| WordError::bad("destination", word, why.to_string()))
+}
+
+/// As iproute2 and BSD write it: a /128 as an address and a /0 as `default`.
+pub(super) fn prefix_text(prefix: Prefix6) -> String {
+    match prefix.len() {
+        0 => "default".to_string(),
+        128 => prefix.addr().to_string(),
+        _ => prefix.to_string(),
+    }
+}
+
+/// An address of a host's own, `A/LEN`, before there is a host.
+pub(crate) fn own_address(word: &str) -> Result<IfaceAddr6, WordError> {
+    let bad = || WordError::bad("address", word, "an IPv6 address with its prefix length such as fd00::1/64");
+    let (text, len) = word.split_once('/').ok_or_else(bad)?;
+    let len = parse::number("prefix length", len, 0, 128)? as u8;
+    Ok(IfaceAddr6::new(host("address", text.parse().map_err(|_| bad())?)?, len))
+}
+
+/// Why an address was not added, in words.
+pub(crate) fn refused(why: Refused6) -> &'static str {
+    match why {
+        Refused6::NotAHost => "not an address that a host may have there",
+        Refused6::MtuTooSmall => "IPv6 needs links that carry 1280 bytes, and this one's MTU is less",
+        Refused6::NoRoom => "no room for another address or its routes",
+    }
+}
+
+/// With its zone, as BSD writes a link-local address.
+fn with_zone<L: Locks>(ctl: &Ctl<'_, L>, addr: Ipv6Addr, id: IfaceId) -> String {
+    if ip6::is_link_local(addr) { format!("{addr}%{}", ctl.iface_name(id)) } else { addr.to_string() }
+}
+
+impl<L: Locks> Ctl<'_, L> {
+    /// The iface on whose link `addr` is.
+    fn link_of6(&self, addr: Ipv6Addr) -> Result<IfaceId, WordError> {
+        if ip6::is_link_local(addr) {
+            return Err(WordError::failed(format!("{addr} is on every link: say which, as in {addr}%em0")));
+        }
+        let ifaces = self.host.stack.ifaces();
+        let own = ifaces.flat_map(|iface| iface.addrs6(self.cx).into_iter().map(move |own| (own, iface.id)));
+        let near = own.filter(|(own, _)| own.prefix().contains(addr) && own.len < 128 || own.peer == Some(addr));
+        let nowhere =
+            || WordError::failed(format!("{addr} is on no iface's link: give an iface an address there first"));
+        near.max_by_key(|(own, _)| own.len).map(|(_, id)| id).ok_or_else(nowhere)
+    }
+
+    /// Where a gateway that was written `word` is, perhaps on the link of `dev`.
+    fn gateway6(&self, word: &str, dev: Option<IfaceId>) -> Result<Via6, WordError> {
+        let (addr, zone) = zoned(self, "gateway", word)?;
+        let addr = host("gateway", addr)?;
+        let dev = dev.or(zone).map_or_else(|| self.link_of6(addr), Ok)?;
+        Ok(Via6::Gateway(dev, addr))
+    }
+
+    fn add_route6(&self, prefix: Prefix6, via: Via6) -> Result<(), WordError> {
+        if ip6::is_link_local(prefix.addr()) && prefix.len() >= 10 || prefix.addr().is_multicast() {
+            return Err(WordError::failed(format!("{prefix}: such addresses are an iface's, and have no routes")));
+        }
+        let full = |_| WordError::failed(format!("{prefix}: no room for another route"));
+        self.host.stack.add_route6(self.cx, prefix, via).map(drop).map_err(full)
+    }
+
+    /// Routes that came with an address.
+    fn came_with_address(&self, prefix: Prefix6, via: Via6) -> bool {
+        let (Via6::Link(id) | Via6::Local(id)) = via else { return false };
+        let addrs = self.host.stack.iface(id).map(|iface| iface.addrs6(self.cx)).unwrap_or_default();
+        let own = |own: &IfaceAddr6| {
+            own.prefix() == prefix || Prefix6::host(own.addr) == prefix || own.peer.map(Prefix6::host) == Some(prefix)
+        };
+        addrs.iter().any(own)
+    }
+}

@@ -1,0 +1,118 @@
+//! `ifconfig IF inet6 ...`, and its lines.
+
+use super::super::parse::{self, Words};
+use super::super::{Ctl, WordError, tunnel};
+use super::{host, refused, with_zone, zoned};
+use inet::iface::{Iface, IfaceKind};
+use inet::ip6::{AddrState, IfaceAddr6};
+use lock::Locks;
+use serde_json::{Value, json};
+use wire::ip6;
+
+/// `inet6 A[/LEN] [B] [prefixlen N] [alias|add|-alias|delete]`, `inet6 auto_linklocal`, `inet6 tunnel A B`.
+pub(in super::super) fn inet6<L: Locks>(
+    ctl: &Ctl<'_, L>,
+    iface: &Iface<L>,
+    words: &mut Words<'_>,
+) -> Result<(), WordError> {
+    let word = words.next("an IPv6 address, auto_linklocal or tunnel")?;
+    if word == "auto_linklocal" {
+        let added = ctl.host.stack.add_link_local(ctl.cx, iface.id);
+        return added.map_err(|why| WordError::failed(format!("{}: {}", iface.name, refused(why))));
+    }
+    if word == "tunnel" {
+        let changed = tunnel::change(ctl, iface, word, words);
+        return changed.unwrap_or_else(|| Err(WordError::failed(format!("{}: no tunnel", iface.name))));
+    }
+    let (text, len) = match word.split_once('/') {
+        Some((text, len)) => (text, Some(parse::number("prefix length", len, 0, 128)? as u8)),
+        None => (word, None),
+    };
+    let (addr, _) = zoned(ctl, "address", text)?;
+    let (mut len, mut peer, mut delete) = (len, None, false);
+    if iface.kind == IfaceKind::Tunnel
+        && let Some(far) = words.peek().and_then(|word| word.parse().ok())
+    {
+        words.take();
+        peer = Some(host("far end", far)?);
+    }
+    while let Some(word) = words.peek() {
+        match word {
+            "prefixlen" | "alias" | "add" => {}
+            "-alias" | "delete" | "remove" => delete = true,
+            _ => break,
+        }
+        words.take();
+        if word == "prefixlen" {
+            len = Some(parse::number("prefixlen", words.next("a number of bits")?, 0, 128)? as u8);
+        }
+    }
+    if delete {
+        let gone = ctl.host.stack.remove_addr6(ctl.cx, iface.id, addr);
+        return if gone { Ok(()) } else { Err(WordError::failed(format!("{} does not have {addr}", iface.name))) };
+    }
+    let len = len.unwrap_or(if peer.is_some() || iface.kind == IfaceKind::Loopback { 128 } else { 64 });
+    add_addr6(ctl, iface, IfaceAddr6 { peer, ..IfaceAddr6::new(host("address", addr)?, len) })
+}
+
+/// Gives an iface an address that no other has.
+pub(super) fn add_addr6<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>, addr: IfaceAddr6) -> Result<(), WordError> {
+    let has = |other: &&Iface<L>| other.addrs6(ctl.cx).iter().any(|own| own.addr == addr.addr);
+    let other = ctl.host.stack.ifaces().filter(|other| other.id != iface.id).find(has);
+    if let Some(other) = other.filter(|_| !ip6::is_link_local(addr.addr)) {
+        return Err(WordError::failed(format!("{} has {} already", other.name, addr.addr)));
+    }
+    let added = ctl.host.stack.add_addr6(ctl.cx, iface.id, addr);
+    added.map_err(|why| WordError::failed(format!("{}: {}: {}", iface.name, addr.addr, refused(why))))
+}
+
+/// BSD's lines.
+pub(in super::super) fn describe<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>) -> String {
+    let mut out = String::new();
+    for own in iface.addrs6(ctl.cx) {
+        out += &format!("\tinet6 {}", with_zone(ctl, own.addr, iface.id));
+        if let Some(peer) = own.peer {
+            out += &format!(" --> {peer}");
+        }
+        out += &format!(" prefixlen {}", own.len);
+        out += match own.state {
+            AddrState::Tentative(..) => " tentative",
+            AddrState::Duplicated => " duplicated",
+            AddrState::Valid => "",
+        };
+        if ip6::is_link_local(own.addr) {
+            out += &format!(" scopeid {:#x}", iface.id.0 + 1);
+        }
+        out.push('\n');
+    }
+    out
+}
+
+/// The `addr_info` of `ip -j addr`.
+pub(in super::super) fn addr_infos<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>) -> Vec<Value> {
+    let info = |own: IfaceAddr6| {
+        let mut info = json!({
+            "family": "inet6", "local": own.addr.to_string(), "prefixlen": own.len, "scope": scope(iface, own.addr),
+            "valid_life_time": u32::MAX, "preferred_life_time": u32::MAX,
+        });
+        if let Some(peer) = own.peer {
+            super::super::ip::set(&mut info, "address", peer.to_string());
+        }
+        match own.state {
+            AddrState::Tentative(..) => super::super::ip::set(&mut info, "tentative", true),
+            AddrState::Duplicated => super::super::ip::set(&mut info, "dadfailed", true),
+            AddrState::Valid => {}
+        }
+        info
+    };
+    iface.addrs6(ctl.cx).into_iter().map(info).collect()
+}
+
+/// iproute2's word for how far an address is good.
+pub(super) fn scope<L: Locks>(iface: &Iface<L>, addr: std::net::Ipv6Addr) -> &'static str {
+    match () {
+        () if iface.kind == IfaceKind::Loopback => "host",
+        () if ip6::is_link_local(addr) => "link",
+        () => "global",
+    }
+}

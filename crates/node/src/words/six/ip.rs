@@ -1,0 +1,311 @@
+//! `ip -6 addr`, `ip -6 route`, `ip -6 neigh`, in iproute2's text and with its key names.
+
+use super::super::ip::{set, verb};
+use super::super::parse::{self, Words};
+use super::super::{Ctl, WordError};
+use super::ifconfig::{add_addr6, scope};
+use super::{host, own_address, prefix, prefix_text, zoned};
+use inet::fib6::{Prefix6, Route6, Via6};
+use inet::iface::Iface;
+use inet::ip6::{AddrState, IfaceAddr6};
+use inet::neigh::{Neighbor, State};
+use lock::Locks;
+use serde_json::{Value, json};
+use std::net::Ipv6Addr;
+
+/// `addr add|replace|del A/LEN [peer B] dev IF`, behind the verb.
+pub(in super::super) fn addr<L: Locks>(
+    ctl: &Ctl<'_, L>,
+    verb: &str,
+    mut words: Words<'_>,
+) -> Result<String, WordError> {
+    let word = words.next("an address such as fd00::1/64")?;
+    let own = if word.contains('/') { own_address(word)? } else { own_address(&format!("{word}/128"))? };
+    let (mut dev, mut peer) = (None, None);
+    while let Some(word) = words.take() {
+        match word {
+            "dev" => dev = Some(ctl.iface(words.next("an iface")?)?),
+            "scope" | "label" => drop(words.next("a value")?), // follow from the address here
+            "nodad" | "noprefixroute" => return Err(WordError::failed(format!("{word}: not here; see net.inet6.ip6.dad_count"))),
+            "peer" => {
+                let far = words.next("the far end's address")?;
+                peer = Some(host("peer", zoned(ctl, "peer", far.split('/').next().unwrap_or(far))?.0)?);
+            }
+            other => return Err(WordError::unknown("word", other, ["dev", "peer"].into_iter())),
+        }
+    }
+    let dev = dev.ok_or_else(|| WordError::missing("dev IF"))?;
+    let had = dev.addrs6(ctl.cx).into_iter().find(|had| had.addr == own.addr);
+    match (verb, had) {
+        ("del", Some(_)) => drop(ctl.host.stack.remove_addr6(ctl.cx, dev.id, own.addr)),
+        ("del", None) => return Err(WordError::failed(format!("{} does not have {}", dev.name, own.addr))),
+        ("add", Some(had)) if had.len == own.len => {
+            return Err(WordError::failed(format!("{} has {}/{} already", dev.name, own.addr, own.len)));
+        }
+        _ => add_addr6(ctl, dev, IfaceAddr6 { peer, ..own })?,
+    }
+    Ok(String::new())
+}
+
+/// The lines of `ip addr`.
+pub(in super::super) fn addr_text<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>) -> String {
+    let mut out = String::new();
+    for own in iface.addrs6(ctl.cx) {
+        out += &match own.peer {
+            Some(peer) => format!("    inet6 {} peer {peer}/{}", own.addr, own.len),
+            None => format!("    inet6 {}/{}", own.addr, own.len),
+        };
+        out += &format!(" scope {}", scope(iface, own.addr));
+        out += match own.state {
+            AddrState::Tentative(..) => " tentative",
+            AddrState::Duplicated => " dadfailed tentative",
+            AddrState::Valid => "",
+        };
+        out += "\n       valid_lft forever preferred_lft forever\n";
+    }
+    out
+}
+
+const VERBS: &[&str] = &["show", "add", "append", "change", "replace", "del", "get", "flush"];
+
+/// `ip -6 route`.
+pub(in super::super) fn route<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordError> {
+    let stack = &ctl.host.stack;
+    match verb(&mut words, VERBS)? {
+        "show" => show(ctl, words),
+        "get" => get(ctl, words),
+        "flush" => {
+            words.end()?;
+            for route in stack.routes6(ctl.cx).iter().filter(|route| !ctl.came_with_address(route.prefix, route.via)) {
+                stack.remove_route6(ctl.cx, route.prefix);
+            }
+            Ok(String::new())
+        }
+        "del" => {
+            let prefix = prefix(words.next("a destination such as 2001:db8::/32, or default")?)?;
+            let gone = stack.remove_route6(ctl.cx, prefix).is_some();
+            if gone { Ok(String::new()) } else { Err(no_route(prefix)) }
+        }
+        verb => {
+            let (prefix, via) = wanted(ctl, words)?;
+            match (verb, stack.route6_at(ctl.cx, prefix)) {
+                ("add" | "append", Some(_)) => {
+                    Err(WordError::failed(format!("there is a route to {prefix} already: use replace")))
+                }
+                ("change", None) => Err(no_route(prefix)),
+                _ => ctl.add_route6(prefix, via).map(|()| String::new()),
+            }
+        }
+    }
+}
+
+fn no_route(prefix: Prefix6) -> WordError {
+    WordError::failed(format!("there is no route to {prefix}"))
+}
+
+/// `[TYPE] PREFIX [via GW] [dev IF]`.
+fn wanted<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<(Prefix6, Via6), WordError> {
+    let mut word = words.next("a destination such as 2001:db8::/32, or default")?;
+    let nowhere = match word {
+        "blackhole" => Some(Via6::Blackhole),
+        "unreachable" => Some(Via6::Reject),
+        "prohibit" => Some(Via6::Prohibit),
+        _ => None,
+    };
+    if nowhere.is_some() || word == "unicast" {
+        word = words.next("a destination")?;
+    }
+    let prefix = prefix(word)?;
+    let (mut gateway, mut dev) = (None, None);
+    while let Some(word) = words.take() {
+        match word {
+            "via" => {
+                words.skip("inet6");
+                gateway = Some(words.next("a gateway's address")?);
+            }
+            "dev" => dev = Some(ctl.iface(words.next("an iface")?)?.id),
+            "nexthop" => return Err(WordError::failed("nexthop: an IPv6 route has one next hop here")),
+            "proto" | "protocol" | "scope" | "metric" | "src" | "table" | "pref" => drop(words.next("a value")?),
+            "onlink" => {}
+            other => return Err(WordError::unknown("word", other, ["via", "dev"].into_iter())),
+        }
+    }
+    let via = match (nowhere, gateway, dev) {
+        (Some(nowhere), None, None) => nowhere,
+        (Some(_), ..) => return Err(WordError::failed("a route to nowhere has neither via nor dev")),
+        (None, Some(gateway), dev) => ctl.gateway6(gateway, dev)?,
+        (None, None, Some(dev)) => Via6::Link(dev),
+        (None, None, None) => return Err(WordError::missing("via GATEWAY or dev IF")),
+    };
+    Ok((prefix, via))
+}
+
+fn show<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordError> {
+    let (mut dev, mut exact, mut table) = (None, None, "main");
+    while let Some(word) = words.take() {
+        match word {
+            "dev" => dev = Some(ctl.iface(words.next("an iface")?)?.id),
+            "table" => table = words.next("main, local or all")?,
+            word => exact = Some(prefix(word)?),
+        }
+    }
+    if !matches!(table, "main" | "local" | "all") {
+        return Err(WordError::bad("table", table, "main, local or all"));
+    }
+    let mut routes = ctl.host.stack.routes6(ctl.cx);
+    routes.retain(|route| table == "all" || matches!(route.via, Via6::Local(_)) == (table == "local"));
+    routes.retain(|route| dev.is_none_or(|dev| route.via.iface() == Some(dev)));
+    routes.retain(|route| exact.is_none_or(|exact| route.prefix == exact));
+    Ok(ctl.listing(
+        || Value::Array(routes.iter().map(|route| row_json(ctl, route)).collect()),
+        || routes.iter().map(|route| row_text(ctl, route)).collect(),
+    ))
+}
+
+/// iproute2's word for the type, where it is not unicast.
+fn type_word(via: Via6) -> Option<&'static str> {
+    match via {
+        Via6::Local(_) => Some("local"),
+        Via6::Reject => Some("unreachable"),
+        Via6::Prohibit => Some("prohibit"),
+        Via6::Blackhole => Some("blackhole"),
+        Via6::Link(_) | Via6::Gateway(..) => None,
+    }
+}
+
+fn row_text<L: Locks>(ctl: &Ctl<'_, L>, route: &Route6) -> String {
+    let mut out = type_word(route.via).map(|word| format!("{word} ")).unwrap_or_default();
+    out += &prefix_text(route.prefix);
+    if let Via6::Gateway(_, gateway) = route.via {
+        out += &format!(" via {gateway}");
+    }
+    if let Some(id) = route.via.iface() {
+        out += &format!(" dev {}", ctl.iface_name(id));
+    }
+    if ctl.came_with_address(route.prefix, route.via) {
+        out += " proto kernel";
+    }
+    out + "\n"
+}
+
+fn row_json<L: Locks>(ctl: &Ctl<'_, L>, route: &Route6) -> Value {
+    let mut row = json!({ "dst": prefix_text(route.prefix) });
+    if let Some(word) = type_word(route.via) {
+        set(&mut row, "type", word);
+    }
+    if let Via6::Gateway(_, gateway) = route.via {
+        set(&mut row, "gateway", gateway.to_string());
+    }
+    if let Some(id) = route.via.iface() {
+        set(&mut row, "dev", ctl.iface_name(id));
+    }
+    if ctl.came_with_address(route.prefix, route.via) {
+        set(&mut row, "protocol", "kernel");
+    }
+    set(&mut row, "flags", Vec::<Value>::new());
+    row
+}
+
+fn get<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordError> {
+    let (dst, _) = zoned(ctl, "destination", words.next("an address")?)?;
+    words.end()?;
+    let nowhere = || WordError::failed(format!("{dst}: network is unreachable: no route leads there"));
+    let route = ctl.host.stack.route6_to(ctl.cx, dst).ok_or_else(nowhere)?;
+    let src = ctl.host.stack.source6_to(ctl.cx, dst);
+    let exact = Route6 { prefix: Prefix6::host(dst), via: route.via };
+    let text = || {
+        let out = row_text(ctl, &exact).replace(" proto kernel", "");
+        out.trim_end().to_string() + &src.map(|src| format!(" src {src}")).unwrap_or_default() + "\n"
+    };
+    let json = || {
+        let mut row = row_json(ctl, &exact);
+        if let Some(src) = src {
+            set(&mut row, "prefsrc", src.to_string());
+        }
+        Value::Array(vec![row])
+    };
+    Ok(ctl.listing(json, text))
+}
+
+/// `neigh add|change|replace|del A ...`, behind the verb.
+pub(in super::super) fn neigh<L: Locks>(
+    ctl: &Ctl<'_, L>,
+    verb: &str,
+    mut words: Words<'_>,
+) -> Result<String, WordError> {
+    let (addr, zone) = zoned(ctl, "neighbor", words.next("a neighbor's address")?)?;
+    let (mut lladdr, mut dev) = (None, zone);
+    while let Some(word) = words.take() {
+        match word {
+            "lladdr" => lladdr = Some(parse::mac(words.next("a MAC address")?)?),
+            "dev" => dev = Some(ctl.iface(words.next("an iface")?)?.id),
+            "nud" => match words.next("permanent")? {
+                "permanent" => {}
+                other => return Err(WordError::bad("nud", other, "permanent: other states are learned, not set")),
+            },
+            other => return Err(WordError::unknown("word", other, ["lladdr", "dev", "nud"].into_iter())),
+        }
+    }
+    let dev = dev.ok_or_else(|| WordError::missing("dev IF"))?;
+    let unknown = || WordError::failed(format!("{addr} is not known on {}", ctl.iface_name(dev)));
+    if verb == "del" {
+        let gone = ctl.host.stack.remove_neighbor6(ctl.cx, dev, addr);
+        return if gone { Ok(String::new()) } else { Err(unknown()) };
+    }
+    let lladdr = lladdr.ok_or_else(|| WordError::missing("lladdr MAC"))?;
+    let known = ctl.host.stack.neighbors6(ctl.cx).iter().any(|n| (n.iface, n.addr) == (dev, addr));
+    match (verb, known) {
+        ("add", true) => Err(WordError::failed(format!("{addr} is known already: use replace"))),
+        ("change", false) => Err(unknown()),
+        _ => set_neighbor6(ctl, dev, addr, lladdr).map(|()| String::new()),
+    }
+}
+
+/// Sets a neighbor by hand, if it can be one.
+pub(super) fn set_neighbor6<L: Locks>(
+    ctl: &Ctl<'_, L>,
+    dev: inet::iface::IfaceId,
+    addr: Ipv6Addr,
+    mac: wire::Mac,
+) -> Result<(), WordError> {
+    if mac.is_multicast() || mac == wire::Mac::ZERO {
+        return Err(WordError::bad("MAC address", &mac.to_string(), "one station's address"));
+    }
+    ctl.host.stack.set_neighbor6(ctl.cx, dev, host("neighbor", addr)?, mac);
+    Ok(())
+}
+
+/// Linux's words for a neighbor's state.
+pub(super) fn state(n: &Neighbor<Ipv6Addr>) -> &'static str {
+    match n.state {
+        State::Incomplete => "INCOMPLETE",
+        State::Reachable => "REACHABLE",
+        State::Stale => "STALE",
+        State::Probe => "PROBE",
+        State::Permanent => "PERMANENT",
+    }
+}
+
+/// Neighbors as `ip neigh` lists them.
+pub(in super::super) fn neigh_text<L: Locks>(ctl: &Ctl<'_, L>, only: Option<inet::iface::IfaceId>) -> String {
+    let row = |n: &Neighbor<Ipv6Addr>| {
+        let lladdr = if n.state == State::Incomplete { String::new() } else { format!(" lladdr {}", n.mac) };
+        format!("{} dev {}{lladdr} {}\n", n.addr, ctl.iface_name(n.iface), state(n))
+    };
+    let all = ctl.host.stack.neighbors6(ctl.cx);
+    all.iter().filter(|n| only.is_none_or(|id| id == n.iface)).map(row).collect()
+}
+
+/// The same as rows of JSON.
+pub(in super::super) fn neigh_rows<L: Locks>(ctl: &Ctl<'_, L>, only: Option<inet::iface::IfaceId>) -> Vec<Value> {
+    let row = |n: &Neighbor<Ipv6Addr>| {
+        let mut row = json!({ "dst": n.addr.to_string(), "dev": ctl.iface_name(n.iface) });
+        if n.state != State::Incomplete {
+            set(&mut row, "lladdr", n.mac.to_string());
+        }
+        set(&mut row, "state", vec![state(n)]);
+        row
+    };
+    let all = ctl.host.stack.neighbors6(ctl.cx);
+    all.iter().filter(|n| only.is_none_or(|id| id == n.iface)).map(row).collect()
+}

@@ -1,0 +1,86 @@
+//! `ndp`: BSD's view of IPv6's neighbors.
+
+use super::super::parse::{self, Words};
+use super::super::{Ctl, WordError};
+use super::ip::{neigh_rows, set_neighbor6};
+use super::{with_zone, zoned};
+use clock::Duration;
+use inet::iface::IfaceId;
+use inet::neigh::{Neighbor, State};
+use lock::Locks;
+use serde_json::Value;
+use std::net::Ipv6Addr;
+
+const GRAMMAR: &str = "-a, HOST, -s HOST MAC, -d HOST or -c";
+
+pub(in super::super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordError> {
+    words.skip("-n"); // names are not looked up in any case
+    match words.next(GRAMMAR)? {
+        "-a" | "-an" | "-na" => {
+            words.end()?;
+            let all = ctl.host.stack.neighbors6(ctl.cx);
+            Ok(ctl.listing(|| Value::Array(neigh_rows(ctl, None)), || show(ctl, &all)))
+        }
+        "-s" => {
+            let (addr, dev) = found_at(ctl, words.next("a host's address")?)?;
+            let mac = parse::mac(words.next("a MAC address")?)?;
+            words.end()?;
+            set_neighbor6(ctl, dev, addr, mac).map(|()| String::new())
+        }
+        "-c" => {
+            words.end()?;
+            Ok(ctl.host.stack.neighbors6(ctl.cx).iter().map(|n| delete(ctl, n)).collect())
+        }
+        "-d" => {
+            let found = known(ctl, words.next("a host's address")?)?;
+            words.end()?;
+            Ok(found.iter().map(|n| delete(ctl, n)).collect())
+        }
+        option if option.starts_with('-') => {
+            Err(WordError::unknown("option", option, ["-a", "-s", "-d", "-c", "-n"].into_iter()))
+        }
+        word => {
+            let found = known(ctl, word)?;
+            words.end()?;
+            Ok(show(ctl, &found))
+        }
+    }
+}
+
+fn found_at<L: Locks>(ctl: &Ctl<'_, L>, word: &str) -> Result<(Ipv6Addr, IfaceId), WordError> {
+    let (addr, zone) = zoned(ctl, "host", word)?;
+    Ok((addr, zone.map_or_else(|| ctl.link_of6(addr), Ok)?))
+}
+
+fn known<L: Locks>(ctl: &Ctl<'_, L>, word: &str) -> Result<Vec<Neighbor<Ipv6Addr>>, WordError> {
+    let (addr, zone) = zoned(ctl, "host", word)?;
+    let mut found = ctl.host.stack.neighbors6(ctl.cx);
+    found.retain(|n| n.addr == addr && zone.is_none_or(|zone| zone == n.iface));
+    if found.is_empty() { Err(WordError::failed(format!("{addr} ({addr}) -- no entry"))) } else { Ok(found) }
+}
+
+fn delete<L: Locks>(ctl: &Ctl<'_, L>, n: &Neighbor<Ipv6Addr>) -> String {
+    ctl.host.stack.remove_neighbor6(ctl.cx, n.iface, n.addr);
+    let addr = with_zone(ctl, n.addr, n.iface);
+    format!("{addr} ({addr}) deleted\n")
+}
+
+fn show<L: Locks>(ctl: &Ctl<'_, L>, found: &[Neighbor<Ipv6Addr>]) -> String {
+    let head = format!("{:<36} {:<18} {:>5} {:<9} {} {}\n", "Neighbor", "Linklayer Address", "Netif", "Expire", "S", "Flags");
+    head + &found.iter().map(|n| row(ctl, n)).collect::<String>()
+}
+
+fn row<L: Locks>(ctl: &Ctl<'_, L>, n: &Neighbor<Ipv6Addr>) -> String {
+    let mac = if n.state == State::Incomplete { "(incomplete)".to_string() } else { n.mac.to_string() };
+    let age = Duration::from_secs(ctl.host.stack.knobs.neigh6_reachable.get() as u64);
+    let left = age.saturating_sub(ctl.cx.now.since(n.since)).as_secs();
+    let (expire, letter) = match n.state {
+        State::Permanent => ("permanent".to_string(), "R"),
+        State::Reachable => (format!("{left}s"), "R"),
+        State::Stale => ("expired".to_string(), "S"),
+        State::Probe => ("expired".to_string(), "P"),
+        State::Incomplete => ("expired".to_string(), "I"),
+    };
+    let (addr, name) = (with_zone(ctl, n.addr, n.iface), ctl.iface_name(n.iface));
+    format!("{addr:<36} {mac:<18} {name:>5} {expire:<9} {letter}\n")
+}

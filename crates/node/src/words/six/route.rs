@@ -1,0 +1,175 @@
+//! `route -6`: BSD's view of IPv6's routes, and the second table of `netstat -r`.
+
+use super::super::parse::{self, Words};
+use super::super::{Ctl, WordError};
+use super::{ip, prefix, prefix_text, with_zone, zoned};
+use inet::fib6::{Prefix6, Via6};
+use inet::iface::IfaceKind;
+use lock::Locks;
+use wire::ip6;
+
+const VERBS: &[&str] = &["show", "add", "delete", "change", "get", "flush"];
+
+/// `route -6 VERB ...`, from the verb on.
+pub(in super::super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordError> {
+    let verb = words.next("show, add, delete, change, get or flush")?;
+    while words.skip("-6") || words.skip("-inet6") || words.skip("-n") {}
+    match verb {
+        "show" if ctl.json => ip::route(ctl, Words::new(&["show"])),
+        "show" => words.end().map(|()| table(ctl)),
+        "flush" => ip::route(ctl, Words::new(&["flush"])),
+        "add" | "change" => add(ctl, words, verb),
+        "delete" | "del" => {
+            let (prefix, shown) = target(&mut words)?;
+            while let Some(word) = words.take() {
+                zoned(ctl, "gateway", word)?; // the prefix says which
+            }
+            match ctl.host.stack.remove_route6(ctl.cx, prefix) {
+                Some(_) => Ok(format!("delete {shown}\n")),
+                None => Err(WordError::failed(format!("{shown}: not in table"))),
+            }
+        }
+        "get" => get(ctl, words),
+        other => Err(WordError::unknown("verb", other, VERBS.iter().copied())),
+    }
+}
+
+/// `[-net|-host] DST [-prefixlen N]`.
+fn target(words: &mut Words<'_>) -> Result<(Prefix6, String), WordError> {
+    let kind = words.peek().filter(|word| matches!(*word, "-net" | "-host"));
+    if kind.is_some() {
+        words.take();
+    }
+    let word = words.next("a destination such as 2001:db8::/32, or default")?;
+    let mut found = prefix(word)?;
+    if words.skip("-prefixlen") {
+        let len = parse::number("prefixlen", words.next("a number of bits")?, 0, 128)? as u8;
+        found = Prefix6::new(found.addr(), len).unwrap_or(found);
+    }
+    if kind == Some("-host") && found.len() != 128 {
+        return Err(WordError::bad("-host", word, "one address, without a length"));
+    }
+    let what = if found.len() == 128 { "host" } else { "net" };
+    Ok((found, format!("{what} {}", word.split('/').next().unwrap_or(word))))
+}
+
+fn add<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>, verb: &str) -> Result<String, WordError> {
+    let (mut prefix, shown) = target(&mut words)?;
+    let (mut via, mut gateway) = (None, None);
+    while let Some(word) = words.take() {
+        match word {
+            "-prefixlen" => {
+                let len = parse::number("prefixlen", words.next("a number of bits")?, 0, 128)? as u8;
+                prefix = Prefix6::new(prefix.addr(), len).unwrap_or(prefix);
+            }
+            "-interface" | "-iface" => via = Some(Via6::Link(ctl.iface(words.next("an iface")?)?.id)),
+            "-reject" => via = Some(Via6::Reject),
+            "-blackhole" => via = Some(Via6::Blackhole),
+            "-prohibit" => via = Some(Via6::Prohibit),
+            "-static" | "-gateway" => {}
+            option if option.starts_with('-') => {
+                let known = ["-prefixlen", "-interface", "-reject", "-blackhole", "-prohibit"];
+                return Err(WordError::unknown("option", option, known.into_iter()));
+            }
+            word if via.is_none() && gateway.is_none() => gateway = Some(word),
+            word => return Err(WordError::TooMuch { found: word.to_string() }),
+        }
+    }
+    let via = match (via, gateway) {
+        (Some(via), None) => via,
+        (None, Some(word)) => ctl.gateway6(word, None)?,
+        (Some(_), Some(word)) => return Err(WordError::TooMuch { found: word.to_string() }),
+        (None, None) => {
+            return Err(WordError::missing("a gateway's address, -interface IF, -reject, -prohibit or -blackhole"));
+        }
+    };
+    match (verb, ctl.host.stack.route6_at(ctl.cx, prefix)) {
+        ("add", Some(_)) => return Err(WordError::failed(format!("{shown}: there is a route already: use change"))),
+        ("change", None) => return Err(WordError::failed(format!("{shown}: not in table"))),
+        _ => ctl.add_route6(prefix, via)?,
+    }
+    let to = gateway.map(|gateway| format!(": gateway {gateway}")).unwrap_or_default();
+    Ok(format!("{verb} {shown}{to}\n"))
+}
+
+fn get<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordError> {
+    words.skip("-host");
+    let word = words.next("an address")?;
+    words.end()?;
+    if ctl.json {
+        return ip::route(ctl, Words::new(&["get", word]));
+    }
+    let (dst, _) = zoned(ctl, "destination", word)?;
+    let route = ctl.host.stack.route6_to(ctl.cx, dst);
+    let route = route.ok_or_else(|| WordError::failed(format!("{dst}: not in table: no route leads there")))?;
+    let shown = if route.prefix.len() == 0 { "default".to_string() } else { route.prefix.addr().to_string() };
+    let mask = Prefix6::new(std::net::Ipv6Addr::from_bits(u128::MAX), route.prefix.len()).unwrap_or(Prefix6::DEFAULT);
+    let mut out = format!("   route to: {dst}\ndestination: {shown}\n       mask: {}\n", mask.addr());
+    if let Via6::Gateway(id, gateway) = route.via {
+        out += &format!("    gateway: {}\n", with_zone(ctl, gateway, id));
+    }
+    if let Some(iface) = route.via.iface().and_then(|id| ctl.host.stack.iface(id)) {
+        out += &format!("  interface: {}\n        mtu: {}\n", iface.name, iface.mtu6());
+    }
+    let mut flags = vec!["UP"];
+    if let Via6::Gateway(..) = route.via {
+        flags.push("GATEWAY");
+    }
+    if route.prefix.len() == 128 {
+        flags.push("HOST");
+    }
+    match route.via {
+        Via6::Local(_) => flags.push("LOCAL"),
+        Via6::Reject | Via6::Prohibit => flags.push("REJECT"),
+        Via6::Blackhole => flags.push("BLACKHOLE"),
+        Via6::Gateway(..) => flags.push("STATIC"),
+        Via6::Link(_) => {}
+    }
+    flags.push("DONE");
+    Ok(out + &format!("      flags: <{}>\n", flags.join(",")))
+}
+
+/// netstat(1)'s letters.
+fn letters(via: Via6, prefix: Prefix6) -> String {
+    let host = if prefix.len() == 128 { "H" } else { "" };
+    match via {
+        Via6::Gateway(..) => format!("UG{host}S"),
+        Via6::Link(_) => format!("U{host}"),
+        Via6::Local(_) => format!("U{host}l"),
+        Via6::Reject | Via6::Prohibit => format!("U{host}RS"),
+        Via6::Blackhole => format!("U{host}BS"),
+    }
+}
+
+/// The table as `route -6 show` and `netstat -r` print it, link-local addresses with it; nothing where nobody speaks IPv6.
+pub(in super::super) fn table<L: Locks>(ctl: &Ctl<'_, L>) -> String {
+    let stack = &ctl.host.stack;
+    let loopback = stack.ifaces().find(|iface| iface.kind == IfaceKind::Loopback).map_or("lo0", |lo| lo.name.as_str());
+    let mut rows = Vec::new();
+    for route in stack.routes6(ctl.cx) {
+        let gateway = match route.via {
+            Via6::Gateway(id, gateway) => with_zone(ctl, gateway, id),
+            via => via.iface().map_or("-".to_string(), |id| format!("link#{}", id.0 + 1)),
+        };
+        let netif = match route.via {
+            Via6::Local(_) => loopback,
+            via => via.iface().map_or("-", |id| ctl.iface_name(id)),
+        };
+        rows.push((prefix_text(route.prefix), gateway, letters(route.via, route.prefix), netif));
+    }
+    for iface in stack.ifaces() {
+        let link = format!("link#{}", iface.id.0 + 1);
+        for own in iface.addrs6(ctl.cx).into_iter().filter(|own| ip6::is_link_local(own.addr)) {
+            rows.push((format!("fe80::%{}/64", iface.name), link.clone(), "U".to_string(), &iface.name));
+            rows.push((format!("{}%{}", own.addr, iface.name), link.clone(), "UHl".to_string(), loopback));
+        }
+    }
+    if rows.is_empty() {
+        return String::new();
+    }
+    let mut out = format!("\nInternet6:\n{:<33} {:<29} {:<8} {}\n", "Destination", "Gateway", "Flags", "Netif");
+    for (dst, gateway, flags, netif) in rows {
+        out += &format!("{dst:<33} {gateway:<29} {flags:<8} {netif}\n");
+    }
+    out
+}
