@@ -278,7 +278,7 @@ impl Place {
         config.ifaces.push(iface(&self.port(end), &addrs));
         if routed {
             let via = Some(Ipv4Addr::new(10, 0, net, 254));
-            config.routes.push(RouteConfig { to: Prefix::DEFAULT, via, dev: None });
+            config.routes.push(RouteConfig { to: Prefix::DEFAULT, via, ..RouteConfig::default() });
         }
         self.build(&config, pairs)
     }

@@ -79,7 +79,7 @@ fn tunnel<L: Locks>(host: &Host<L>, kind: Kind, end: usize) -> anyhow::Result<If
     let (cx, name) = (host.cx(), format!("{}0", kind.name()));
     let id = host.stack.add_tunnel(cx, &name, kind, MACS[end]).context("no place for a tunnel")?;
     let vni = u32::from(kind == Kind::Vxlan);
-    let config = Config { local: BETWEEN[end], remote: BETWEEN[1 - end], vni, ..Config::new(kind) };
+    let config = Config { local: BETWEEN[end].into(), remote: BETWEEN[1 - end].into(), vni, ..Config::new(kind) };
     host.stack.set_tunnel(cx, id, config).map_err(|refused| anyhow!("{refused:?}"))?;
     host.stack.add_addr(cx, id, IfaceAddr { addr: INSIDE[end], len: 30 }).map_err(|error| anyhow!("{error:?}"))?;
     if kind.is_ethernet() {

@@ -5,6 +5,7 @@
 //! it is shut down: the audit must balance, nothing may be held, and every frame must be back in its pool.
 
 pub mod packets;
+pub mod six;
 
 use buf::{Burst, Flags, Frame, Pool, PoolConfig, PoolLocks};
 use clock::{Duration, Instant};

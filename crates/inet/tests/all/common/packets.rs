@@ -7,7 +7,7 @@ use wire::checksum::{self, Partial};
 use wire::eth::{self, EtherType};
 use wire::icmp4::{self, Problem};
 use wire::igmp;
-use wire::{L4Port, Mac, Proto, ip4, tcp, udp};
+use wire::{L4Port, Mac, Proto, icmp6, ip4, ip6, tcp, udp};
 
 pub fn ether(dst: Mac, src: Mac, ethertype: EtherType, payload: &[u8]) -> Vec<u8> {
     let mut frame = vec![0; eth::HEADER_LEN];
@@ -222,6 +222,10 @@ pub fn line(frame: &[u8]) -> String {
 pub fn assert_network_fit_for_a_wire(frame: &[u8]) -> Option<(ip4::Header, &[u8])> {
     let header = eth::Header::parse(frame).expect("a link header");
     assert!(header.src.is_unicast() && header.src != Mac::ZERO, "{}", line(frame));
+    if header.ethertype == EtherType::IPV6 {
+        assert_fit_for_a_wire6(frame);
+        return None;
+    }
     if header.ethertype != EtherType::IPV4 {
         assert_eq!(header.ethertype, EtherType::ARP, "{}", line(frame));
         return None;
@@ -237,8 +241,31 @@ pub fn assert_network_fit_for_a_wire(frame: &[u8]) -> Option<(ip4::Header, &[u8]
     Some((ip, ip.payload(packet)))
 }
 
+/// The same of IPv6, and that what ICMPv6 says has its checksum, if it is all there.
+fn assert_fit_for_a_wire6(frame: &[u8]) {
+    let packet = &frame[eth::HEADER_LEN..];
+    let ip = ip6::Header::parse(packet).expect("a whole packet");
+    assert_eq!(packet.len(), ip6::HEADER_LEN + usize::from(ip.payload_len), "{}", line(frame));
+    assert!(ip.hop_limit != 0 && !ip.src.is_multicast() && !ip.src.is_loopback(), "{}", line(frame));
+    assert!(!ip.dst.is_unspecified() && !ip.dst.is_loopback(), "{}", line(frame));
+    let group = Mac(frame[..6].try_into().unwrap()).is_multicast();
+    assert_eq!(group, ip.dst.is_multicast(), "{}", line(frame));
+    let Ok(chain) = ip6::Chain::walk(&ip, packet) else { return }; // forwarded as it is
+    if let Some(fragment) = chain.fragment {
+        assert!(!fragment.more || chain.payload_len(&ip) % 8 == 0, "{}", line(frame));
+    }
+}
+
 /// And of what this host has made: transport lengths and checksums.
 pub fn assert_fit_for_a_wire(frame: &[u8]) {
+    if let Some(packet) = frame.get(eth::HEADER_LEN..).filter(|packet| ip6::is_version(packet)) {
+        let header = ip6::Header::parse(packet).expect("a whole packet");
+        let chain = ip6::Chain::walk(&header, packet).expect("a chain that ends");
+        if chain.upper == Proto::IPV6_ICMP && chain.fragment.is_none() {
+            let sum = icmp6::checksum_of(header.src, header.dst, chain.payload(&header, packet));
+            assert!(matches!(sum, 0 | 0xffff), "ICMPv6 checksum: {}", line(frame));
+        }
+    }
     let Some((ip, payload)) = assert_network_fit_for_a_wire(frame) else { return };
     if ip.is_fragment() {
         assert!(!ip.mf || payload.len() % 8 == 0, "a fragment that is no multiple of 8: {}", line(frame));

@@ -82,7 +82,7 @@ fn what_no_tunnel_can_be_is_said() {
     let b = Bench::new();
     b.ok("ifconfig gif0 create tunnel 1.0.0.1 1.0.0.2");
     for (line, says) in [
-        ("ifconfig gif1 create tunnel 1.0.0.1", "expected an IPv4 address"),
+        ("ifconfig gif1 create tunnel 1.0.0.1", "expected an IP address"),
         ("ifconfig gif0 grekey 5", "gif0: grekey is for greN"),
         ("ifconfig gif0 vxlanid 5", "gif0: vxlanid is for vxlanN"),
         ("ifconfig gif0 tunnel 1.0.0.1 224.0.0.1", "224.0.0.1 is not one host's address"),
@@ -91,7 +91,10 @@ fn what_no_tunnel_can_be_is_said() {
         ("ifconfig pg0 destroy", "unknown word 'destroy'"),
         ("ip link del pg0", "pg0: only tunnels can be removed"),
         ("ip link add x type ipip local 1.0.0.1 remote 1.0.0.2", "gif0 has the same ends"),
-        ("ip link add x type sit", "unknown type 'sit'"),
+        ("ip link add x type sitt", "unknown type 'sitt'"),
+        ("ifconfig gif1 tunnel 1.0.0.1 fd00::1", "both ends are of one family"),
+        ("ifconfig gif1 tunnel fe80::1 fe80::2", "fe80::1 is not one host's address"),
+        ("ifconfig vxlan0 vxlanlocal fd00::1", "VXLAN's of IPv4"),
         ("ip link add x type vxlan id 16777216", "vni"),
         ("ip link add x type gre key banana", "a number of 32 bits"),
         ("ip link add pg0 type ipip", "there is an iface of that name already"),

@@ -1,0 +1,495 @@
+//! Tunnels with IPv6 in them, around them, or both: each pair of gif's families, GRE, what a router says of the outer packet told inside.
+
+use crate::common::packets::{Ip, ip_of, ping};
+use crate::common::six::*;
+use crate::common::*;
+use linerate_inet::fib6::Via6;
+use linerate_inet::iface::IfaceId;
+use linerate_inet::ip6::IfaceAddr6;
+use linerate_inet::route::Via;
+use linerate_inet::tunnel::{Config, DontFragment, Kind, Refused};
+use lock::Locks;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use wire::icmp6::{Problem, unreachable};
+use wire::{Mac, Proto, icmp4, ip4, ip6};
+
+conversations! {
+    every_pair_of_families_goes_out_and_comes_in
+    one_gif_carries_both
+    only_the_far_end_is_believed
+    what_it_says_and_what_it_is_agree
+    an_iface_without_an_address_takes_no_ip6
+    gre_and_etherip_go_over_ip6
+    ends_are_of_one_family
+    marks_go_in_and_come_out
+    ip4_inside_that_may_not_be_cut_is_told
+    ip4_inside_that_may_be_is_cut_outside
+    ip6_inside_of_1280_bytes_always_passes
+    a_router_of_ip6_narrows_the_tunnel
+    a_router_of_ip4_narrows_it_for_ip6
+    what_happens_outside_is_told_inside
+    tunnels_nest_and_loops_end
+    a_removed_tunnel_leaves_nothing
+}
+
+const IN4: Ipv4Addr = Ipv4Addr::new(172, 16, 0, 1);
+const THERE4: Ipv4Addr = Ipv4Addr::new(172, 16, 0, 2);
+const IN6: Ipv6Addr = Ipv6Addr::new(0xfdaa, 0, 0, 0, 0, 0, 0, 1);
+const THERE6: Ipv6Addr = Ipv6Addr::new(0xfdaa, 0, 0, 0, 0, 0, 0, 2);
+/// Behind the far end.
+const DEEP4: Ipv4Addr = Ipv4Addr::new(192, 168, 7, 7);
+const DEEP6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 7, 0, 0, 0, 0, 7);
+
+fn ends(six: bool) -> (IpAddr, IpAddr) {
+    if six { (MY6.ip.into(), FAR6.ip.into()) } else { (ME2.ip.into(), FAR.ip.into()) }
+}
+
+fn config(kind: Kind, six: bool) -> Config {
+    let (local, remote) = ends(six);
+    Config { local, remote, ..Config::new(kind) }
+}
+
+/// A router with a tunnel between its second link's address and FAR's, with addresses of both families inside, and routes through it.
+fn router<L: Locks>(config: Config) -> (Host<L>, IfaceId) {
+    let h = Host::<L>::router6();
+    let id = h.stack.add_tunnel(h.cx(), &format!("{}0", config.kind.name()), config.kind, Mac([2, 0, 0, 0, 9, 1])).unwrap();
+    h.stack.set_tunnel(h.cx(), id, config).unwrap();
+    h.stack.add_addr(h.cx(), id, linerate_inet::iface::IfaceAddr { addr: IN4, len: 30 }).unwrap();
+    h.stack.add_addr6(h.cx(), id, IfaceAddr6::new(IN6, 64)).unwrap();
+    h.route("192.168.7.0/24", Via::Gateway(id, THERE4));
+    h.route6("2001:db8:7::/48", Via6::Gateway(id, THERE6));
+    h.advance_secs(2);
+    h.sent(EM1);
+    h.forget_counters();
+    (h, id)
+}
+
+fn packets() -> [Vec<u8>; 2] {
+    let four = Ip::udp((PEER.ip, 5), (DEEP4, 6), b"four").packet();
+    [four, Ip6::new(PEER6.ip, DEEP6, Proto::UDP, [6; 12]).packet()]
+}
+
+/// PEER sends it to us, to be forwarded.
+fn onward<L: Locks>(h: &Host<L>, packet: &[u8]) {
+    let ethertype = if ip6::is_version(packet) { wire::eth::EtherType::IPV6 } else { wire::eth::EtherType::IPV4 };
+    h.inject(EM0, crate::common::packets::ether(ME.mac, PEER.mac, ethertype, packet));
+}
+
+/// The outer packet that FAR gets: protocol, hops, class, payload.
+#[track_caller]
+fn outer<L: Locks>(h: &Host<L>, six: bool) -> (Proto, u8, u8, Vec<u8>) {
+    let frame = h.sent_one(EM1);
+    if six {
+        let (link, header, payload) = ip6_of(&frame);
+        assert_eq!((link.dst, header.src, header.dst), (FAR6.mac, MY6.ip, FAR6.ip));
+        return (header.next, header.hop_limit, header.traffic_class, payload);
+    }
+    let (link, header, payload) = ip_of(&frame);
+    assert_eq!((link.dst, header.src, header.dst), (FAR.mac, ME2.ip, FAR.ip));
+    (header.proto, header.ttl, header.tos, payload.to_vec())
+}
+
+/// FAR sends `payload` in an outer packet.
+fn from_far<L: Locks>(h: &Host<L>, six: bool, proto: Proto, payload: &[u8]) {
+    match six {
+        true => h.inject(EM1, Ip6::new(FAR6.ip, MY6.ip, proto, payload).between(FAR6, MY6)),
+        false => h.inject(EM1, Ip::new(FAR.ip, ME2.ip, proto, payload).between(FAR, ME2)),
+    }
+}
+
+/// What a packet is when it has been passed on once.
+fn one_hop_less(packet: &[u8]) -> Vec<u8> {
+    let mut packet = packet.to_vec();
+    match ip6::is_version(&packet) {
+        true => drop(ip6::decrement_hop_limit(&mut packet)),
+        false => drop(ip4::decrement_ttl(&mut packet)),
+    }
+    packet
+}
+
+fn answer(six: bool) -> Vec<u8> {
+    match six {
+        true => Ip6::new(DEEP6, PEER6.ip, Proto::UDP, [7; 12]).packet(),
+        false => Ip::udp((DEEP4, 6), (PEER.ip, 5), b"back").packet(),
+    }
+}
+
+fn every_pair_of_families_goes_out_and_comes_in<L: Locks>() {
+    for outside in [false, true] {
+        let (h, id) = router::<L>(config(Kind::Gif, outside));
+        assert_eq!(h.stack.iface(id).unwrap().mtu(), if outside { 1460 } else { 1480 });
+        for (inside, packet) in [false, true].into_iter().zip(packets()) {
+            let ip = if inside { "ip6" } else { "ip4" };
+            let around = if outside { "ip6" } else { "ip4" };
+            onward(&h, &packet);
+            let (proto, hops, _, payload) = outer(&h, outside);
+            assert_eq!((proto, hops), (if inside { Proto::IPV6 } else { Proto::IPIP }, 30));
+            assert_eq!(payload, one_hop_less(&packet), "{inside} in {outside}");
+            h.assert_counters(&format!("in 1, out 1, {ip}.received 1, {ip}.forwarded 1, {around}.sent 1, tunnel.encapsulated 1"));
+            from_far(&h, outside, proto, &answer(inside));
+            h.sent_nothing(EM0);
+            h.assert_counters(&format!("in 1, {around}.received 1, {around}.delivered 1, tunnel.decapsulated 1, tunnel.requeued 1"));
+            h.poll();
+            let frame = h.sent_one(EM0);
+            assert_eq!(frame[14..], one_hop_less(&answer(inside)));
+            h.assert_counters(&format!("out 1, {ip}.received 1, {ip}.forwarded 1"));
+        }
+    }
+}
+
+fn one_gif_carries_both<L: Locks>() {
+    let (h, id) = router::<L>(config(Kind::Gif, true));
+    // Both in one burst: each family keeps its order.
+    for n in 0..4u8 {
+        from_far(&h, true, Proto::IPIP, &ping(Station { ip: THERE4, ..FAR }, IN4, 1, n.into(), &[n]).packet());
+        from_far(&h, true, Proto::IPV6, &ping6(THERE6, IN6, &[n]).packet());
+    }
+    h.poll();
+    let sent: Vec<_> = h.sent6(EM1).into_iter().map(|(_, header, payload)| (header.next, payload)).collect();
+    let of = |proto, at: usize| sent.iter().filter(|(next, _)| *next == proto).map(|(_, payload)| payload[at]).collect::<Vec<_>>();
+    assert_eq!((of(Proto::IPIP, 28), of(Proto::IPV6, 48)), (vec![0, 1, 2, 3], vec![0, 1, 2, 3]));
+    let addrs = h.stack.iface(id).unwrap().addrs6(h.cx());
+    assert!(addrs.len() == 2 && addrs.iter().all(|own| own.state.is_valid()) && ip6::is_link_local(addrs[1].addr));
+    // Groups go to the far end, which is all there is.
+    from_far(&h, true, Proto::IPV6, &ping6("fe80::99".parse().unwrap(), ip6::ALL_NODES, b"who").packet());
+    h.poll();
+    let (proto, .., payload) = outer(&h, true);
+    assert_eq!((proto, payload[40]), (Proto::IPV6, 129));
+}
+
+fn only_the_far_end_is_believed<L: Locks>() {
+    let (h, _) = router::<L>(config(Kind::Gif, true));
+    let inner = ping6(THERE6, IN6, b"x").packet();
+    h.inject(EM1, Ip6::new("fd01::9".parse().unwrap(), MY6.ip, Proto::IPV6, inner.clone()).between(FAR6, MY6));
+    h.assert_counters("in 1, ip6.received 1, ip6.delivered 1, tunnel.in.bad_source 1");
+    // At another address of ours, and of the other family, there is no tunnel.
+    h.inject(EM1, Ip6::new(FAR6.ip, ME6.ip, Proto::IPV6, inner.clone()).between(FAR6, MY6));
+    from_far(&h, false, Proto::IPV6, &inner);
+    assert_eq!((h.counter("inet.ip6.in.unknown_next_header"), h.counter("inet.ip4.in.unknown_protocol")), (1, 1));
+    assert_eq!(h.counter("inet.tunnel.decapsulated"), 0);
+    // The inner packet passes the same checks as one from a wire.
+    for (src, why) in [("::1", "martian_source"), ("ff02::1", "martian_source"), ("fdaa::1", "own_source")] {
+        from_far(&h, true, Proto::IPV6, &ping6(src.parse().unwrap(), PEER6.ip, b"x").packet());
+        h.forget_counters();
+        h.poll();
+        h.assert_counters(&format!("ip6.received 1, ip6.in.{why} 1, out 0"));
+        h.sent(EM1);
+    }
+    // The far end's own packets do not go back to it.
+    h.forget_counters();
+    onward(&h, &Ip6::new(FAR6.ip, DEEP6, Proto::UDP, [0; 8]).packet());
+    h.assert_counters("in 1, ip6.received 1, ip6.forwarded 1, tunnel.out.nested 1");
+}
+
+fn what_it_says_and_what_it_is_agree<L: Locks>() {
+    let (h, _) = router::<L>(config(Kind::Gif, true));
+    from_far(&h, true, Proto::IPIP, &answer(true));
+    from_far(&h, true, Proto::IPV6, &answer(false));
+    from_far(&h, true, Proto::IPV6, &[]);
+    h.assert_counters("in 3, ip6.received 3, ip6.delivered 3, tunnel.in.malformed 3");
+    let mut spent = answer(true);
+    spent[7] = 0;
+    from_far(&h, true, Proto::IPV6, &spent);
+    h.assert_counters("in 1, ip6.received 1, ip6.delivered 1, ip6.forward.hop_limit_exceeded 1");
+    from_far(&h, true, Proto::IPV6, &answer(true)[..50]);
+    h.poll();
+    h.assert_counters("in 1, ip6.received 2, ip6.delivered 1, tunnel.decapsulated 1, tunnel.requeued 1, ip6.in.malformed 1");
+}
+
+fn an_iface_without_an_address_takes_no_ip6<L: Locks>() {
+    let (h, id) = router::<L>(config(Kind::Gif, false));
+    for own in h.stack.iface(id).unwrap().addrs6(h.cx()) {
+        h.stack.remove_addr6(h.cx(), id, own.addr);
+    }
+    h.forget_counters();
+    from_far(&h, false, Proto::IPV6, &answer(true));
+    h.assert_counters("in 1, ip4.received 1, ip4.delivered 1, tunnel.in.ip6 1");
+    h.stack.add_link_local(h.cx(), id).unwrap();
+    from_far(&h, false, Proto::IPV6, &answer(true));
+    h.poll();
+    assert_eq!(h.sent6_one(EM0).1.dst, PEER6.ip);
+}
+
+fn gre_and_etherip_go_over_ip6<L: Locks>() {
+    let (h, id) = router::<L>(Config { key: Some(5), checksum: true, sequence: true, ..config(Kind::Gre, true) });
+    assert_eq!(h.stack.iface(id).unwrap().mtu(), 1500 - 56);
+    for (inside, packet) in [false, true].into_iter().zip(packets()) {
+        onward(&h, &packet);
+        let (proto, _, _, payload) = outer(&h, true);
+        let header = wire::gre::Header::parse(&payload).unwrap();
+        assert_eq!((proto, header.key, header.protocol.0), (Proto::GRE, Some(5), if inside { 0x86dd } else { 0x0800 }));
+        assert!(wire::gre::checksum_ok(&payload));
+        assert_eq!(payload[16..], one_hop_less(&packet));
+        let mut back = [&[0; 16][..], &answer(inside)].concat();
+        wire::gre::Header { sequence: Some(u32::from(inside)), ..header }.emit(&mut back).unwrap();
+        from_far(&h, true, Proto::GRE, &back);
+        h.poll();
+        assert_eq!(h.sent_one(EM0)[14..], one_hop_less(&answer(inside)));
+    }
+    // Ethernet through IPv6, with neighbor discovery inside.
+    let (h, id) = router::<L>(config(Kind::EtherIp, true));
+    assert_eq!(h.stack.iface(id).unwrap().mtu(), 1500 - 56);
+    onward(&h, &packets()[1]);
+    let (proto, _, _, payload) = outer(&h, true);
+    let (link, header, _) = ip6_of(&payload[2..]);
+    assert_eq!((proto, link.dst, header.dst), (Proto::ETHERIP, Mac::multicast6(ip6::solicited_node(THERE6)), ip6::solicited_node(THERE6)));
+    let there = Six { mac: Mac([2, 0, 0, 0, 9, 2]), ip: THERE6, ..FAR6 };
+    let advert = wire::icmp6::nd::Advert { router: true, solicited: true, replaces: true, target: THERE6 };
+    let answer = advert6(there, IN6, advert).frame(Mac([2, 0, 0, 0, 9, 1]), there.mac);
+    from_far(&h, true, Proto::ETHERIP, &[&[0x30, 0][..], &answer].concat());
+    h.poll();
+    let (.., payload) = outer(&h, true);
+    let (link, header, _) = ip6_of(&payload[2..]);
+    assert_eq!((link.dst, header.dst, header.hop_limit), (there.mac, DEEP6, 63));
+}
+
+fn advert6(from: Six, to: Ipv6Addr, advert: wire::icmp6::nd::Advert) -> Ip6 {
+    crate::common::six::advert(from.ip, to, advert, Some(from.mac))
+}
+
+fn ends_are_of_one_family<L: Locks>() {
+    let h = Host::<L>::router6();
+    let set = |config: Config| {
+        let id = h.stack.add_tunnel(h.cx(), &format!("{}9", config.kind.name()), config.kind, Mac([2, 0, 0, 0, 9, 1]));
+        h.stack.set_tunnel(h.cx(), id.unwrap(), config)
+    };
+    let (local, remote) = (MY6.ip.into(), FAR.ip.into());
+    assert_eq!(set(Config { local, remote, ..Config::new(Kind::Gif) }), Err(Refused::BadFamily));
+    assert_eq!(set(config(Kind::Vxlan, true)), Err(Refused::BadFamily));
+    for bad in ["fe80::1", "ff02::1", "::ffff:10.0.0.1"] {
+        let remote = bad.parse().unwrap();
+        assert_eq!(set(Config { local, remote, ..Config::new(Kind::Gif) }), Err(Refused::BadEnd(remote)), "{bad}");
+    }
+    assert_eq!(set(Config { local, ..Config::new(Kind::Gif) }), Ok(()), "the other end is not said yet");
+    h.sent(EM1);
+}
+
+/// RFC 6040, in headers of either family.
+fn marks_go_in_and_come_out<L: Locks>() {
+    for outside in [false, true] {
+        let (h, _) = router::<L>(config(Kind::Gif, outside));
+        onward(&h, &Ip6::new(PEER6.ip, DEEP6, Proto::UDP, [0; 8]).class(0xb9).packet());
+        assert_eq!(outer(&h, outside).2, 0xb9);
+        onward(&h, &Ip::udp((PEER.ip, 5), (DEEP4, 6), b"").tos(0x2a).packet());
+        assert_eq!(outer(&h, outside).2, 0x2a);
+        let marked = |inner: u8| {
+            let inner = Ip6::new(DEEP6, PEER6.ip, Proto::UDP, [0; 8]).class(inner).packet();
+            match outside {
+                true => h.inject(EM1, Ip6::new(FAR6.ip, MY6.ip, Proto::IPV6, inner).class(3).between(FAR6, MY6)),
+                false => h.inject(EM1, Ip::new(FAR.ip, ME2.ip, Proto::IPV6, inner).tos(3).between(FAR, ME2)),
+            }
+            h.poll();
+            h.sent6(EM0).first().map(|(_, header, _)| header.traffic_class)
+        };
+        assert_eq!((marked(0xb8), marked(0xba), marked(0xb9)), (None, Some(0xbb), Some(0xbb)));
+        assert_eq!(h.counter("inet.tunnel.in.congested"), 1);
+    }
+}
+
+fn four(len: usize) -> Ip {
+    Ip::new(PEER.ip, DEEP4, Proto::UDP, vec![4; len - 20])
+}
+
+fn ip4_inside_that_may_not_be_cut_is_told<L: Locks>() {
+    let (h, _) = router::<L>(config(Kind::Gif, true));
+    onward(&h, &four(1460).df().packet());
+    assert_eq!(outer(&h, true).3.len(), 1460);
+    h.forget_counters();
+    onward(&h, &four(1461).df().packet());
+    h.sent_nothing(EM1);
+    let frame = h.sent_one(EM0);
+    let (_, header, message) = ip_of(&frame);
+    let Ok(icmp4::Message::Unreachable { code, next_mtu, .. }) = icmp4::Message::parse(message) else { panic!() };
+    assert_eq!((header.dst, code, next_mtu), (PEER.ip, icmp4::unreachable::FRAG_NEEDED, 1460));
+    h.assert_counters("in 1, out 1, ip4.received 1, audit.made 1, ip4.sent 1, icmp4.errors_sent 1, ip4.forward.too_big 1");
+}
+
+fn ip4_inside_that_may_be_is_cut_outside<L: Locks>() {
+    // By the tunnel's MTU the router cuts before; with a larger one the outer packet is cut here, at its source.
+    let (h, id) = router::<L>(config(Kind::Gif, true));
+    h.stack.set_tunnel_mtu(h.cx(), id, 1500);
+    h.forget_counters();
+    onward(&h, &four(1500).packet());
+    let sent = h.sent6(EM1);
+    let parts: Vec<usize> = sent.iter().map(|(_, header, payload)| {
+        assert_eq!(chain_of(header, payload).fragment.is_some(), true);
+        40 + payload.len()
+    }).collect();
+    assert_eq!(parts, [1496, 40 + 8 + 1500 - 1448]);
+    let whole: Vec<u8> = sent.iter().flat_map(|(.., payload)| payload[8..].to_vec()).collect();
+    assert_eq!(whole, one_hop_less(&four(1500).packet()));
+    h.assert_counters(
+        "in 1, out 2, ip4.received 1, ip4.forwarded 1, tunnel.encapsulated 1, ip6.sent 1, ip6.fragmented 1, ip6.fragments_sent 2, \
+         audit.made 2, ip6.out.fragmented 1",
+    );
+    // And what comes so is put together before it is taken out.
+    let outer = Ip6::new(FAR6.ip, MY6.ip, Proto::IPV6, answer(true));
+    for (off, len) in [(0, 32), (32, 100)] {
+        h.inject(EM1, outer.fragment(9, off, len).between(FAR6, MY6));
+    }
+    h.poll();
+    assert_eq!(h.sent6_one(EM0).1.dst, PEER6.ip);
+    // Where the outer packet may not be cut, whoever sent it is told.
+    let (h, id) = router::<L>(Config { df: DontFragment::Set, ..config(Kind::Gif, true) });
+    h.stack.set_tunnel_mtu(h.cx(), id, 1500);
+    onward(&h, &four(1500).packet());
+    assert_eq!((h.sent(EM0).len(), h.sent(EM1).len(), h.counter("inet.tunnel.out.too_big")), (1, 0, 1));
+}
+
+/// RFC 2473 7.1, RFC 4213 3.2: every link of IPv6 carries 1280 bytes.
+fn ip6_inside_of_1280_bytes_always_passes<L: Locks>() {
+    let six = |len: usize| Ip6::new(PEER6.ip, DEEP6, Proto::UDP, vec![6; len - 40]);
+    for outside in [false, true] {
+        let (h, id) = router::<L>(config(Kind::Gif, outside));
+        h.stack.set_mtu(EM1, 1280);
+        h.stack.set_tunnel(h.cx(), id, config(Kind::Gif, outside)).unwrap(); // its path is that now
+        assert_eq!(h.stack.iface(id).unwrap().mtu(), if outside { 1240 } else { 1260 });
+        h.forget_counters();
+        onward(&h, &six(1280).packet());
+        assert_eq!((h.sent(EM1).len(), h.sent(EM0).len()), (2, 0), "in two parts");
+        h.forget_counters();
+        onward(&h, &six(1281).packet());
+        let (_, header, payload) = h.sent6_one(EM0);
+        assert_eq!(error_of(&header, &payload).0, Problem::TooBig { mtu: 1280 });
+        h.sent_nothing(EM1);
+        h.assert_counters("in 1, out 1, ip6.received 1, audit.made 1, ip6.sent 1, icmp6.errors_sent 1, ip6.forward.too_big 1");
+    }
+}
+
+fn a_router_of_ip6_narrows_the_tunnel<L: Locks>() {
+    let (h, id) = router::<L>(config(Kind::Gif, true));
+    let told = |h: &Host<L>, quoted: &[u8], mtu| {
+        h.inject(EM1, error6(FAR6.ip, MY6.ip, Problem::TooBig { mtu }, &quoted[..quoted.len().min(1200)]).between(FAR6, MY6));
+    };
+    onward(&h, &four(1460).df().packet());
+    let quoted = h.sent_one(EM1)[14..].to_vec();
+    h.forget_counters();
+    told(&h, &quoted, 1400);
+    let frame = h.sent_one(EM0);
+    let (_, header, message) = ip_of(&frame);
+    let Ok(icmp4::Message::Unreachable { code, next_mtu, inner }) = icmp4::Message::parse(message) else { panic!() };
+    assert_eq!((header.dst, code, next_mtu, inner.header.dst), (PEER.ip, icmp4::unreachable::FRAG_NEEDED, 1360, DEEP4));
+    h.assert_counters(
+        "in 1, out 1, ip6.received 1, ip6.delivered 1, icmp6.received 1, icmp6.in.consumed 1, tunnel.relayed 1, tunnel.narrowed 1, \
+         ip6.paths_narrowed 1, audit.made 1, ip4.sent 1, icmp4.errors_sent 1",
+    );
+    assert_eq!(h.stack.iface(id).unwrap().mtu(), 1360);
+    // IPv6 inside hears ICMPv6, now of the tunnel itself.
+    let six = Ip6::new(PEER6.ip, DEEP6, Proto::UDP, vec![6; 1361 - 40]);
+    onward(&h, &six.packet());
+    let (_, header, payload) = h.sent6_one(EM0);
+    assert_eq!(error_of(&header, &payload).0, Problem::TooBig { mtu: 1360 });
+    // What is said of packets that nobody here has sent changes nothing; nor does what is absurd.
+    let forged = Ip6::new(MY6.ip, FAR6.ip, Proto::IPV6, Ip6::new(PEER6.ip, BEYOND6, Proto::UDP, [0; 1300]).packet()).packet();
+    h.forget_counters();
+    told(&h, &forged, 9000);
+    assert_eq!((h.stack.iface(id).unwrap().mtu(), h.sent(EM0).len()), (1360, 0));
+    told(&h, &quoted, 60);
+    assert_eq!(h.stack.iface(id).unwrap().mtu(), 1240, "no path of IPv6 is narrower than 1280");
+    h.sent(EM0);
+    h.advance_secs(601);
+    assert_eq!(h.stack.iface(id).unwrap().mtu(), 1460, "tried again");
+}
+
+fn a_router_of_ip4_narrows_it_for_ip6<L: Locks>() {
+    let (h, id) = router::<L>(config(Kind::Gif, false));
+    let six = Ip6::new(PEER6.ip, DEEP6, Proto::UDP, vec![6; 1480 - 40]);
+    onward(&h, &six.packet());
+    let frame = h.sent_one(EM1);
+    assert!(ip_of(&frame).1.df, "RFC 4213 3.2.2");
+    h.forget_counters();
+    let error = crate::common::packets::error_frame(FAR, ME2, icmp4::Problem::Unreachable { code: 4, next_mtu: 1400 }, &frame[14..562]);
+    h.inject(EM1, error);
+    let (_, header, payload) = h.sent6_one(EM0);
+    let (problem, quoted) = error_of(&header, &payload);
+    assert_eq!((problem, header.dst), (Problem::TooBig { mtu: 1380 }, PEER6.ip));
+    assert_eq!(quoted[..40], one_hop_less(&six.packet())[..40]);
+    assert_eq!((h.stack.iface(id).unwrap().mtu(), h.counter("inet.tunnel.relayed")), (1380, 1));
+    // What is short may be cut on its way, and has no DF.
+    onward(&h, &Ip6::new(PEER6.ip, DEEP6, Proto::UDP, vec![6; 1240]).packet());
+    assert!(!ip_of(&h.sent_one(EM1)).1.df);
+}
+
+fn what_happens_outside_is_told_inside<L: Locks>() {
+    let (h, _) = router::<L>(config(Kind::Gif, true));
+    let told = |problem| {
+        h.wait_a_second();
+        h.sent(EM1);
+        let sent: Vec<Vec<u8>> = packets().iter().map(|packet| {
+            onward(&h, packet);
+            h.sent_one(EM1)[14..].to_vec()
+        }).collect();
+        for quoted in &sent {
+            h.inject(EM1, error6(FAR6.ip, MY6.ip, problem, quoted).between(FAR6, MY6));
+        }
+        h.sent(EM0)
+    };
+    for problem in [Problem::Unreachable { code: unreachable::NO_ROUTE }, Problem::TimeExceeded { code: 0 }] {
+        let sent = told(problem);
+        let Ok(icmp4::Message::Unreachable { code: 1, inner, .. }) = icmp4::Message::parse(ip_of(&sent[0]).2) else { panic!() };
+        assert_eq!((inner.header.src, inner.header.dst), (PEER.ip, DEEP4));
+        let (_, header, payload) = ip6_of(&sent[1]);
+        assert_eq!(error_of(&header, &payload).0, Problem::Unreachable { code: unreachable::ADDRESS });
+        assert_eq!(sent.len(), 2);
+    }
+    // The tunnel's own affairs.
+    for problem in [Problem::Unreachable { code: unreachable::PORT }, Problem::TimeExceeded { code: 1 }, Problem::Parameter { code: 0, pointer: 7 }] {
+        assert!(told(problem).is_empty(), "{problem:?}");
+    }
+    // A far end that does not answer is unreachable inside.
+    h.stack.remove_neighbor6(h.cx(), EM1, FAR6.ip);
+    h.wait_a_second();
+    packets().iter().for_each(|packet| onward(&h, packet));
+    h.pass(clock::Duration::from_secs(5));
+    assert_eq!(h.sent(EM0).len(), 2);
+    // No way there at all.
+    h.stack.remove_route6(h.cx(), "fd01::/64".parse().unwrap());
+    h.forget_counters();
+    packets().iter().for_each(|packet| onward(&h, packet));
+    assert_eq!((h.sent(EM0).len(), h.counter("inet.tunnel.out.no_route")), (2, 2));
+}
+
+fn tunnels_nest_and_loops_end<L: Locks>() {
+    let (h, first) = router::<L>(config(Kind::Gif, false));
+    // IPv6 in IPv6 in IPv4: the second tunnel's ends are inside the first.
+    let second = h.stack.add_tunnel(h.cx(), "gif1", Kind::Gif, Mac::ZERO).unwrap();
+    let (local, remote) = (IN6.into(), THERE6.into());
+    h.stack.set_tunnel(h.cx(), second, Config { local, remote, ..Config::new(Kind::Gif) }).unwrap();
+    h.stack.add_addr6(h.cx(), second, IfaceAddr6::new("fdbb::1".parse().unwrap(), 64)).unwrap();
+    h.route6("2001:db8:7::/48", Via6::Link(second));
+    assert_eq!(h.stack.iface(second).unwrap().mtu(), 1440);
+    h.forget_counters();
+    onward(&h, &packets()[1]);
+    let (proto, .., payload) = outer(&h, false);
+    let middle = ip6::Header::parse(&payload).unwrap();
+    assert_eq!((proto, middle.next, middle.src, middle.dst), (Proto::IPV6, Proto::IPV6, IN6, THERE6));
+    assert_eq!(payload[40..], one_hop_less(&packets()[1]));
+    h.assert_counters("in 1, out 1, ip6.received 1, ip6.forwarded 1, ip6.sent 1, ip4.sent 1, tunnel.encapsulated 2");
+    let back = Ip6::new(THERE6, IN6, Proto::IPV6, answer(true)).packet();
+    from_far(&h, false, Proto::IPV6, &back);
+    for _ in 0..3 {
+        h.poll();
+    }
+    assert_eq!(h.sent6_one(EM0).1.dst, PEER6.ip);
+    // A tunnel whose far end is behind itself.
+    h.route6("fdaa::2/128", Via6::Link(second));
+    h.forget_counters();
+    onward(&h, &packets()[1]);
+    h.sent_nothing(EM1);
+    assert_eq!(h.counter("inet.tunnel.out.nested"), 1);
+    let _ = first;
+}
+
+fn a_removed_tunnel_leaves_nothing<L: Locks>() {
+    let (h, id) = router::<L>(config(Kind::Gif, true));
+    from_far(&h, true, Proto::IPV6, &answer(true));
+    assert!(h.stack.remove_tunnel(h.cx(), id));
+    h.poll();
+    assert_eq!(h.counter("inet.link.ether.in.iface_down"), 1);
+    let through = |via: Via6| via.iface() == Some(id);
+    assert!(!h.stack.routes6(h.cx()).iter().any(|route| through(route.via)));
+    assert!(h.stack.route6_at(h.cx(), "2001:db8:7::/48".parse().unwrap()).is_none());
+    // It comes back, empty.
+    let again = h.stack.add_tunnel(h.cx(), "gif0", Kind::Gif, Mac::ZERO).unwrap();
+    assert_eq!((again, h.stack.iface(id).unwrap().addrs6(h.cx()).len()), (id, 0));
+}

@@ -1,0 +1,569 @@
+//! IPv6 input, delivery, forwarding, fragments: what a stranger may send (robustness rows 8, 9, 26-28, 50, 70) and what is made of it.
+
+use crate::common::six::*;
+use crate::common::*;
+use linerate_inet::fib6::Via6;
+use linerate_inet::ip6::IfaceAddr6;
+use lock::Locks;
+use std::collections::HashSet;
+use std::net::Ipv6Addr;
+use wire::icmp6::{Problem, parameter, time_exceeded, unreachable};
+use wire::ip6::{self, ALL_NODES};
+use wire::{Mac, Proto};
+
+conversations! {
+    an_iface_without_an_address_speaks_none
+    an_echo_is_answered_by_the_frame_it_came_in
+    lengths_and_versions_that_lie_are_dropped
+    martians_are_dropped
+    a_group_is_answered_from_our_own_address
+    options_are_dealt_with_as_their_numbers_ask
+    hop_by_hop_stands_first_or_nowhere
+    no_more_than_eight_extension_headers_are_walked
+    a_source_route_is_not_followed
+    what_nobody_here_speaks_is_told
+    a_router_forwards_and_takes_a_hop
+    a_hop_limit_that_ends_is_told
+    scopes_are_kept
+    routes_to_nowhere
+    too_big_for_the_next_link
+    a_host_forwards_nothing
+    a_large_echo_comes_and_goes_in_fragments
+    an_overlap_ends_the_whole_datagram
+    an_atomic_fragment_is_alone
+    fragments_in_fragments_are_refused
+    fragments_that_cannot_be
+    fragments_that_never_end_are_told_and_forgotten
+    other_families_do_not_push_fragments_out
+    identifications_are_nobodys_guess
+    loopback_carries_both_families
+    a_path_that_is_narrow_is_remembered_for_ten_minutes
+}
+
+fn param(code: u8, pointer: u32) -> Problem {
+    Problem::Parameter { code, pointer }
+}
+
+fn an_iface_without_an_address_speaks_none<L: Locks>() {
+    let h = Host::<L>::new();
+    h.inject(EM0, ping6(PEER6.ip, ME6.ip, b"x").between(PEER6, ME6));
+    h.assert_counters("in 1, link.ether.in.unknown_type 1");
+    h.stack.add_addr6(h.cx(), EM0, IfaceAddr6::new(ME6.ip, 64)).unwrap();
+    h.advance_secs(2);
+    h.sent(EM0);
+    h.stack.remove_addr6(h.cx(), EM0, ME6.ip);
+    h.stack.remove_addr6(h.cx(), EM0, ip6::link_local(ME6.mac));
+    h.forget_counters();
+    h.inject(EM0, ping6(PEER6.ip, ME6.ip, b"x").between(PEER6, ME6));
+    h.assert_counters("in 1, link.ether.in.unknown_type 1");
+    assert!(h.stack.routes6(h.cx()).is_empty());
+}
+
+fn an_echo_is_answered_by_the_frame_it_came_in<L: Locks>() {
+    let h = Host::<L>::six();
+    h.stack.set_neighbor6(h.cx(), EM0, PEER6.ip, PEER6.mac);
+    h.forget_counters();
+    h.inject(EM0, ping6(PEER6.ip, ME6.ip, b"hello").class(0xb9).between(PEER6, ME6));
+    let (link, header, payload) = h.sent6_one(EM0);
+    assert_eq!((link.src, link.dst, header.src, header.dst), (ME6.mac, PEER6.mac, ME6.ip, PEER6.ip));
+    assert_eq!((header.hop_limit, header.traffic_class, &payload[8..]), (64, 0xb9, &b"hello"[..]));
+    h.assert_counters("in 1, out 1, ip6.received 1, ip6.delivered 1, icmp6.received 1, icmp6.echoes_answered 1, ip6.sent 1");
+    let mut broken = ping6(PEER6.ip, ME6.ip, b"hello");
+    broken.payload[9] ^= 1;
+    h.inject(EM0, broken.between(PEER6, ME6));
+    h.assert_counters("in 1, ip6.received 1, ip6.delivered 1, icmp6.received 1, icmp6.in.bad_checksum 1");
+    // Link padding is no part of it.
+    let padded = [ping6(PEER6.ip, ME6.ip, b"").between(PEER6, ME6), vec![0xee; 9]].concat();
+    h.inject(EM0, padded);
+    assert_eq!(h.sent6_one(EM0).2.len(), 8);
+}
+
+fn lengths_and_versions_that_lie_are_dropped<L: Locks>() {
+    let h = Host::<L>::six();
+    let good = ping6(PEER6.ip, ME6.ip, &[7; 100]).between(PEER6, ME6);
+    for len in 14..good.len() {
+        h.inject(EM0, &good[..len]);
+    }
+    let n = (good.len() - 14) as u64;
+    h.assert_counters(&format!("in {n}, ip6.received {n}, ip6.in.malformed {n}"));
+    let mut other = good.clone();
+    other[14] = 0x45;
+    h.inject(EM0, other);
+    h.assert_counters("in 1, ip6.received 1, ip6.in.bad_version 1");
+    // A jumbogram's length of 0 is a packet of no bytes: its Hop-by-Hop header is not there.
+    let mut jumbo = Ip6::new(PEER6.ip, ME6.ip, Proto::UDP, [0; 8]).with(Proto::HOP_BY_HOP, &[0, 0, 0xc2, 4, 0, 1, 0, 0]);
+    jumbo.header.payload_len = 0;
+    h.inject(EM0, jumbo.between(PEER6, ME6));
+    h.assert_counters("in 1, ip6.received 1, ip6.in.malformed 1");
+    h.sent_nothing(EM0);
+}
+
+fn martians_are_dropped<L: Locks>() {
+    let h = Host::<L>::router6();
+    let of = |text: &str| text.parse::<Ipv6Addr>().unwrap();
+    for (src, dst, why) in [
+        ("ff02::1", "fd00::1", "martian_source"),
+        ("::1", "fd00::1", "martian_source"),
+        ("::", "fd00::1", "martian_source"),
+        ("::ffff:10.0.0.2", "fd00::1", "martian_source"),
+        ("fd00::2", "::", "martian_destination"),
+        ("fd00::2", "::1", "martian_destination"),
+        ("fd00::2", "::ffff:10.0.0.1", "martian_destination"),
+        ("fd00::1", "fd00::1", "own_source"),
+        ("fd00::1", "2001:db8::7", "own_source"),
+        ("fd01::1", "fd00::1", "own_source"),
+    ] {
+        h.inject(EM0, ping6(of(src), of(dst), b"x").between(PEER6, ME6));
+        h.assert_counters(&format!("in 1, ip6.received 1, ip6.in.{why} 1"));
+    }
+    for (dst, why) in [("ff01::1", "martian_destination"), ("ff00::1", "martian_destination"), ("ff02::9", "not_member"), ("ff0e::1", "not_member")] {
+        let dst = of(dst);
+        h.inject(EM0, ping6(PEER6.ip, dst, b"x").frame(Mac::multicast6(dst), PEER6.mac));
+        h.assert_counters(&format!("in 1, ip6.received 1, ip6.in.{why} 1"));
+    }
+    h.inject(EM0, ping6(PEER6.ip, ME6.ip, b"x").frame(Mac::multicast6(ALL_NODES), PEER6.mac));
+    h.assert_counters("in 1, ip6.received 1, ip6.in.link_broadcast 1");
+    h.inject(EM0, ping6(PEER6.ip, of("fe80::7"), b"x").between(PEER6, ME6));
+    h.assert_counters("in 1, ip6.received 1, ip6.in.not_here 1");
+    [EM0, EM1].into_iter().for_each(|id| h.sent_nothing(id));
+}
+
+fn a_group_is_answered_from_our_own_address<L: Locks>() {
+    let h = Host::<L>::six();
+    h.stack.set_neighbor6(h.cx(), EM0, PEER6.near, PEER6.mac);
+    h.forget_counters();
+    h.inject(EM0, ping6(PEER6.near, ALL_NODES, b"who").frame(Mac::multicast6(ALL_NODES), PEER6.mac));
+    let (_, header, _) = h.sent6_one(EM0);
+    assert_eq!((header.src, header.dst), (ip6::link_local(ME6.mac), PEER6.near));
+    h.assert_counters("in 1, out 1, ip6.received 1, ip6.delivered 1, icmp6.received 1, icmp6.echoes_answered 1, ip6.sent 1");
+    // Nobody who asks a group hears an error, but of an option that must be known (RFC 4443 2.4 e).
+    h.inject(EM0, Ip6::new(PEER6.near, ALL_NODES, Proto(200), [0; 8]).frame(Mac::multicast6(ALL_NODES), PEER6.mac));
+    h.assert_counters("in 1, ip6.received 1, ip6.delivered 1, icmp6.errors_forbidden 1, ip6.in.unknown_next_header 1");
+    h.inject(EM0, Ip6::new(PEER6.near, ALL_NODES, Proto::UDP, [0; 8]).frame(Mac::multicast6(ALL_NODES), PEER6.mac));
+    h.assert_counters("in 1, ip6.received 1, ip6.delivered 1, icmp6.errors_forbidden 1, ip6.in.no_socket 1");
+    for (kind, told) in [(0x85, true), (0xc5, false), (0x45, false)] {
+        let options = [0, 0, kind, 4, 0, 0, 0, 0];
+        let asked = ping6(PEER6.near, ALL_NODES, b"x").with(Proto::DEST_OPTIONS, &options);
+        h.inject(EM0, asked.frame(Mac::multicast6(ALL_NODES), PEER6.mac));
+        assert_eq!(h.sent6(EM0).len(), usize::from(told), "{kind:#x}");
+    }
+    assert_eq!(h.counter("inet.ip6.in.unknown_option"), 3);
+}
+
+fn options_are_dealt_with_as_their_numbers_ask<L: Locks>() {
+    let h = Host::<L>::six();
+    h.stack.set_neighbor6(h.cx(), EM0, PEER6.ip, PEER6.mac);
+    for proto in [Proto::HOP_BY_HOP, Proto::DEST_OPTIONS] {
+        for (kind, answer) in [(0x05, Ok(())), (0x1e, Ok(())), (0x5e, Err(None)), (0x9e, Err(Some(45))), (0xde, Err(Some(45)))] {
+            h.wait_a_second();
+            h.forget_counters();
+            // Two bytes of padding and one before it.
+            let options = [0, 0, 0, 1, 0, kind, 1, 0];
+            h.inject(EM0, ping6(PEER6.ip, ME6.ip, b"x").with(proto, &options).between(PEER6, ME6));
+            let sent = h.sent6(EM0);
+            match answer {
+                Ok(()) => assert!(sent.len() == 1 && sent[0].2[0] == 129, "{kind:#x}"),
+                Err(pointer) => {
+                    let said = sent.first().map(|(_, header, payload)| error_of(header, payload).0);
+                    assert_eq!(said, pointer.map(|at| param(parameter::OPTION, at)), "{kind:#x}");
+                    assert_eq!(h.counter("inet.ip6.in.unknown_option") % 3, u64::from(kind >> 6) % 3);
+                }
+            }
+        }
+        let long = [0, 0, 1, 200, 0, 0, 0, 0];
+        h.forget_counters();
+        h.inject(EM0, ping6(PEER6.ip, ME6.ip, b"x").with(proto, &long).between(PEER6, ME6));
+        h.sent_nothing(EM0);
+        assert!(h.counter("inet.ip6.in.malformed") > 0, "{proto}");
+    }
+}
+
+fn hop_by_hop_stands_first_or_nowhere<L: Locks>() {
+    let h = Host::<L>::six();
+    let pad = [0, 0, 1, 4, 0, 0, 0, 0];
+    let late = ping6(PEER6.ip, ME6.ip, b"x").with(Proto::HOP_BY_HOP, &pad).with(Proto::DEST_OPTIONS, &pad);
+    h.inject(EM0, late.between(PEER6, ME6));
+    h.assert_counters("in 1, ip6.received 1, ip6.in.bad_extension 1");
+    let twice = ping6(PEER6.ip, ME6.ip, b"x").with(Proto::HOP_BY_HOP, &pad).with(Proto::HOP_BY_HOP, &pad);
+    h.inject(EM0, twice.between(PEER6, ME6));
+    h.assert_counters("in 1, ip6.received 1, ip6.in.bad_extension 1");
+    h.sent_nothing(EM0);
+}
+
+fn no_more_than_eight_extension_headers_are_walked<L: Locks>() {
+    let h = Host::<L>::six();
+    h.stack.set_neighbor6(h.cx(), EM0, PEER6.ip, PEER6.mac);
+    h.forget_counters();
+    let chain = |n| (0..n).fold(ping6(PEER6.ip, ME6.ip, b"x"), |ip, _| ip.with(Proto::DEST_OPTIONS, &[0, 0, 1, 4, 0, 0, 0, 0]));
+    h.inject(EM0, chain(8).between(PEER6, ME6));
+    assert_eq!(h.sent6_one(EM0).2[0], 129);
+    h.forget_counters();
+    for n in [9, 100] {
+        h.inject(EM0, chain(n).between(PEER6, ME6));
+        h.assert_counters("in 1, ip6.received 1, ip6.in.bad_extension 1");
+    }
+    h.sent_nothing(EM0);
+}
+
+/// CVE-2007-2242, RFC 5095.
+fn a_source_route_is_not_followed<L: Locks>() {
+    let h = Host::<L>::router6();
+    for ty in [0, 4] {
+        let routed = |left| {
+            let route = [&[0, 2, ty, left, 0, 0, 0, 0][..], &BEYOND6.octets()].concat();
+            ping6(PEER6.ip, ME6.ip, b"x").with(Proto::ROUTING, &route).between(PEER6, ME6)
+        };
+        h.inject(EM0, routed(1));
+        let (_, header, payload) = h.sent6_one(EM0);
+        assert_eq!(error_of(&header, &payload).0, param(parameter::FIELD, 42), "{ty}");
+        h.sent_nothing(EM1);
+        h.assert_counters(
+            "in 1, out 1, ip6.received 1, audit.made 1, icmp6.errors_sent 1, ip6.sent 1, ip6.in.routing_header 1",
+        );
+        h.inject(EM0, routed(0));
+        assert_eq!(h.sent6_one(EM0).2[0], 129, "no segment is left: the header is passed over");
+        h.forget_counters();
+    }
+}
+
+fn what_nobody_here_speaks_is_told<L: Locks>() {
+    let h = Host::<L>::six();
+    h.stack.set_neighbor6(h.cx(), EM0, PEER6.ip, PEER6.mac);
+    h.forget_counters();
+    let told = |ip: Ip6, problem, reason: &str| {
+        h.wait_a_second();
+        h.inject(EM0, ip.between(PEER6, ME6));
+        let (_, header, payload) = h.sent6_one(EM0);
+        assert_eq!((header.src, header.dst), (ME6.ip, PEER6.ip));
+        assert_eq!(error_of(&header, &payload), (problem, ip.packet()));
+        h.assert_counters(&format!(
+            "in 1, out 1, ip6.received 1, ip6.delivered 1, audit.made 1, icmp6.errors_sent 1, ip6.sent 1, ip6.in.{reason} 1"
+        ));
+    };
+    let unknown = Ip6::new(PEER6.ip, ME6.ip, Proto(200), [1; 20]);
+    told(unknown.clone(), param(parameter::NEXT_HEADER, 6), "unknown_next_header");
+    let behind = unknown.with(Proto::DEST_OPTIONS, &[0, 0, 1, 4, 0, 0, 0, 0]);
+    told(behind, param(parameter::NEXT_HEADER, 40), "unknown_next_header");
+    for proto in [Proto::IPIP, Proto::IPV6, Proto::GRE, Proto::ESP] {
+        told(Ip6::new(PEER6.ip, ME6.ip, proto, [1; 60]), param(parameter::NEXT_HEADER, 6), "unknown_next_header");
+    }
+    let port = Problem::Unreachable { code: unreachable::PORT };
+    told(Ip6::new(PEER6.ip, ME6.ip, Proto::UDP, [0; 8]), port, "no_socket");
+    told(Ip6::new(PEER6.ip, ME6.ip, Proto::TCP, [0; 20]), port, "no_socket");
+    // Nobody can say whether an authentication header is right.
+    let auth = ping6(PEER6.ip, ME6.ip, b"x").with(Proto::AUTH, &[0, 4, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9]);
+    h.wait_a_second();
+    h.inject(EM0, auth.between(PEER6, ME6));
+    let (_, header, payload) = h.sent6_one(EM0);
+    assert_eq!(error_of(&header, &payload).0, param(parameter::NEXT_HEADER, 6));
+    h.forget_counters();
+    h.inject(EM0, Ip6::new(PEER6.ip, ME6.ip, Proto::NO_NEXT, [9; 5]).between(PEER6, ME6));
+    h.assert_counters("in 1, ip6.received 1, ip6.delivered 1, ip6.in.no_next_header 1");
+}
+
+fn a_router_forwards_and_takes_a_hop<L: Locks>() {
+    let h = Host::<L>::router6();
+    h.inject(EM0, ping6(PEER6.ip, BEYOND6, b"on").class(3).between(PEER6, ME6));
+    let (link, header, payload) = h.sent6_one(EM1);
+    assert_eq!((link.src, link.dst), (MY6.mac, FAR6.mac));
+    let sent = ping6(PEER6.ip, BEYOND6, b"on").class(3);
+    assert_eq!((header, payload), (ip6::Header { hop_limit: 63, ..sent.header }, sent.payload));
+    h.assert_counters("in 1, out 1, ip6.received 1, ip6.forwarded 1");
+    // What it carries is no affair of a router's, nor what stands between but the first.
+    let odd = Ip6::new(PEER6.ip, FAR6.ip, Proto(200), [1; 20]).with(Proto::ROUTING, &[0, 2, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    h.inject(EM0, odd.between(PEER6, ME6));
+    assert_eq!(h.sent6(EM1).len(), 1);
+    // Neighbors that are not known are asked for, and what waits goes on.
+    h.forget_counters();
+    let next: Ipv6Addr = "fd01::9".parse().unwrap();
+    h.inject(EM0, ping6(PEER6.ip, next, b"1").between(PEER6, ME6));
+    let (link, header, _) = h.sent6_one(EM1);
+    assert_eq!((link.dst, header.dst, header.hop_limit), (Mac::multicast6(ip6::solicited_node(next)), ip6::solicited_node(next), 255));
+    h.assert_counters("in 1, out 1, ip6.received 1, ip6.forwarded 1, neigh.created 1, audit.made 1, ip6.sent 1, nd.solicits_sent 1");
+    h.pass(clock::Duration::from_secs(5));
+    let (_, header, payload) = h.sent6_one(EM0);
+    let (problem, quoted) = error_of(&header, &payload);
+    assert_eq!((problem, quoted[7]), (Problem::Unreachable { code: unreachable::ADDRESS }, 63));
+    assert_eq!((h.sent6(EM1).len(), h.counter("inet.neigh.failed")), (2, 1));
+}
+
+fn a_hop_limit_that_ends_is_told<L: Locks>() {
+    let h = Host::<L>::router6();
+    for hops in [0, 1] {
+        h.inject(EM0, ping6(PEER6.ip, BEYOND6, b"on").hops(hops).between(PEER6, ME6));
+        let (_, header, payload) = h.sent6_one(EM0);
+        assert_eq!(error_of(&header, &payload).0, Problem::TimeExceeded { code: time_exceeded::HOP_LIMIT });
+        assert_eq!((header.src, header.dst), (ME6.ip, PEER6.ip));
+        h.assert_counters(
+            "in 1, out 1, ip6.received 1, audit.made 1, icmp6.errors_sent 1, ip6.sent 1, ip6.forward.hop_limit_exceeded 1",
+        );
+    }
+    h.inject(EM0, ping6(PEER6.ip, ME6.ip, b"here").hops(0).between(PEER6, ME6));
+    assert_eq!(h.sent6_one(EM0).2[0], 129, "who is there needs no more hops");
+    // Never faster than the limit; a quarter of it for one network.
+    h.forget_counters();
+    for _ in 0..100 {
+        h.inject(EM0, ping6(PEER6.ip, BEYOND6, b"on").hops(1).between(PEER6, ME6));
+    }
+    let sent = h.sent6(EM0).len() as u64;
+    assert!((20..=35).contains(&sent), "{sent}");
+    assert_eq!(h.counter("inet.icmp6.errors_limited"), 100 - sent);
+    h.forget_counters();
+    let error = error6(PEER6.ip, BEYOND6, Problem::TimeExceeded { code: 0 }, &ping6(BEYOND6, PEER6.ip, b"12345678").packet());
+    h.inject(EM0, error.hops(1).between(PEER6, ME6));
+    h.assert_counters("in 1, ip6.received 1, icmp6.errors_forbidden 1, ip6.forward.hop_limit_exceeded 1");
+}
+
+fn scopes_are_kept<L: Locks>() {
+    let h = Host::<L>::router6();
+    h.stack.set_neighbor6(h.cx(), EM0, PEER6.near, PEER6.mac);
+    h.forget_counters();
+    h.inject(EM0, ping6(PEER6.near, BEYOND6, b"on").between(PEER6, ME6));
+    let (_, header, payload) = h.sent6_one(EM0);
+    assert_eq!(error_of(&header, &payload).0, Problem::Unreachable { code: unreachable::BEYOND_SCOPE });
+    h.assert_counters(
+        "in 1, out 1, ip6.received 1, audit.made 1, icmp6.errors_sent 1, ip6.sent 1, ip6.forward.beyond_scope 1",
+    );
+    // Our link-local address is ours on its own link only.
+    let (near, far) = (ip6::link_local(ME6.mac), ip6::link_local(MY6.mac));
+    h.inject(EM0, ping6(PEER6.near, near, b"here").between(PEER6, ME6));
+    assert_eq!(h.sent6_one(EM0).1.src, near);
+    h.forget_counters();
+    h.inject(EM0, ping6(PEER6.near, far, b"there").between(PEER6, ME6));
+    h.assert_counters("in 1, ip6.received 1, ip6.in.not_here 1");
+}
+
+fn routes_to_nowhere<L: Locks>() {
+    let h = Host::<L>::router6();
+    let asked = |dst: &str| {
+        h.wait_a_second();
+        h.inject(EM0, ping6(PEER6.ip, dst.parse().unwrap(), b"on").between(PEER6, ME6));
+        let sent = h.sent6(EM0);
+        sent.first().map(|(_, header, payload)| error_of(header, payload).0)
+    };
+    h.route6("2001:db8:1::/48", Via6::Reject);
+    h.route6("2001:db8:2::/48", Via6::Prohibit);
+    h.route6("2001:db8:3::/48", Via6::Blackhole);
+    let code = |code| Some(Problem::Unreachable { code });
+    assert_eq!(asked("3fff::1"), code(unreachable::NO_ROUTE));
+    assert_eq!(asked("2001:db8:1::1"), code(unreachable::NO_ROUTE));
+    assert_eq!(asked("2001:db8:2::1"), code(unreachable::ADMIN_PROHIBITED));
+    assert_eq!(asked("2001:db8:3::1"), None);
+    let counted = ["no_route", "prohibited"].map(|why| h.counter(&format!("inet.ip6.forward.{why}")));
+    assert_eq!(counted, [3, 1]);
+    h.sent_nothing(EM1);
+}
+
+fn too_big_for_the_next_link<L: Locks>() {
+    let h = Host::<L>::router6();
+    h.stack.set_mtu(EM1, 1400);
+    h.forget_counters();
+    let ping = |len| ping6(PEER6.ip, BEYOND6, &vec![7; len]);
+    h.inject(EM0, ping(1400 - 48).between(PEER6, ME6));
+    assert_eq!(h.sent6(EM1).len(), 1);
+    h.forget_counters();
+    h.inject(EM0, ping(1400 - 47).between(PEER6, ME6));
+    h.sent_nothing(EM1);
+    let (_, header, payload) = h.sent6_one(EM0);
+    assert_eq!(error_of(&header, &payload).0, Problem::TooBig { mtu: 1400 });
+    assert_eq!(40 + payload.len(), 1280, "as much of it as fits");
+    h.assert_counters("in 1, out 1, ip6.received 1, audit.made 1, icmp6.errors_sent 1, ip6.sent 1, ip6.forward.too_big 1");
+}
+
+fn a_host_forwards_nothing<L: Locks>() {
+    let h = Host::<L>::router6();
+    h.stack.knobs.forwarding6.set(0);
+    h.inject(EM0, ping6(PEER6.ip, BEYOND6, b"on").between(PEER6, ME6));
+    h.assert_counters("in 1, ip6.received 1, ip6.in.not_forwarding 1");
+}
+
+fn a_large_echo_comes_and_goes_in_fragments<L: Locks>() {
+    let h = Host::<L>::six();
+    h.stack.set_neighbor6(h.cx(), EM0, PEER6.ip, PEER6.mac);
+    h.forget_counters();
+    let payload: Vec<u8> = (0..4000u32).map(|n| (n * 7) as u8).collect();
+    let ping = ping6(PEER6.ip, ME6.ip, &payload);
+    let mut parts: Vec<_> = (0..4008).step_by(1208).map(|off| ping.fragment(77, off, 1208)).collect();
+    // Headers that are not cut stay in front; the last part comes first.
+    parts = parts.into_iter().map(|part| part.with(Proto::DEST_OPTIONS, &[0, 0, 1, 4, 0, 0, 0, 0])).rev().collect();
+    for part in &parts {
+        h.inject(EM0, part.between(PEER6, ME6));
+    }
+    let sent = h.sent6(EM0);
+    let (mut heard, mut ids) = (Vec::new(), HashSet::new());
+    for (_, header, part) in &sent {
+        let fragment = chain_of(header, part).fragment.unwrap();
+        assert_eq!((usize::from(fragment.offset), fragment.more), (heard.len(), heard.len() + part.len() - 8 < 4008));
+        ids.insert(fragment.id);
+        heard.extend_from_slice(&part[8..]);
+    }
+    assert_eq!((heard[0], &heard[8..], ids.len(), sent.len()), (129, &payload[..], 1, 3));
+    h.assert_counters(
+        "in 4, out 3, ip6.received 4, ip6.fragments_received 4, ip6.reassembled 1, ip6.delivered 1, icmp6.received 1, \
+         icmp6.echoes_answered 1, ip6.sent 1, ip6.fragmented 1, ip6.fragments_sent 3, audit.made 3, \
+         ip4.reass.merged 3, ip6.out.fragmented 1",
+    );
+}
+
+/// RFC 5722.
+fn an_overlap_ends_the_whole_datagram<L: Locks>() {
+    let h = Host::<L>::six();
+    let ping = ping6(PEER6.ip, ME6.ip, &[1; 100]);
+    let other = Ip6 { payload: vec![2; 108], ..ping.clone() };
+    let send = |part: Ip6| h.inject(EM0, part.between(PEER6, ME6));
+    send(ping.fragment(5, 0, 56));
+    send(ping.fragment(5, 0, 56)); // the network may do that (RFC 8200 4.5)
+    h.assert_counters("in 2, ip6.received 2, ip6.fragments_received 2, ip4.reass.duplicate 1");
+    send(other.fragment(5, 48, 24));
+    h.assert_counters("in 1, ip6.received 1, ip6.fragments_received 1, ip4.reass.overlap 2");
+    send(ping.fragment(5, 56, 60));
+    h.assert_counters("in 1, ip6.received 1, ip6.fragments_received 1, ip4.reass.overlap 1");
+    assert_eq!(h.stack.held(h.cx()), 0);
+    send(ping.fragment(6, 0, 56));
+    send(ping.fragment(6, 56, 60));
+    assert_eq!(h.counter("inet.icmp6.echoes_answered"), 0, "nobody knows the asker yet");
+    assert_eq!((h.counter("inet.ip6.reassembled"), h.counter("inet.nd.solicits_sent")), (1, 1));
+}
+
+/// RFC 6946: a datagram of one fragment is whole, whatever others of its number wait.
+fn an_atomic_fragment_is_alone<L: Locks>() {
+    let h = Host::<L>::six();
+    h.stack.set_neighbor6(h.cx(), EM0, PEER6.ip, PEER6.mac);
+    let ping = ping6(PEER6.ip, ME6.ip, &[1; 100]);
+    h.inject(EM0, ping.fragment(5, 0, 56).between(PEER6, ME6));
+    h.forget_counters();
+    h.inject(EM0, ping6(PEER6.ip, ME6.ip, b"alone").fragment(5, 0, 100).between(PEER6, ME6));
+    assert_eq!(&h.sent6_one(EM0).2[8..], b"alone");
+    h.assert_counters("in 1, out 1, ip6.received 1, ip6.delivered 1, icmp6.received 1, icmp6.echoes_answered 1, ip6.sent 1");
+    h.inject(EM0, ping.fragment(5, 56, 60).between(PEER6, ME6));
+    assert_eq!(&h.sent6_one(EM0).2[8..], [1; 100]);
+}
+
+/// CVE-2021-24086.
+fn fragments_in_fragments_are_refused<L: Locks>() {
+    let h = Host::<L>::six();
+    let inner = ping6(PEER6.ip, ME6.ip, &[1; 100]).fragment(9, 0, 56);
+    let twice = Ip6 { header: ip6::Header { next: Proto::FRAGMENT, ..inner.header }, payload: inner.payload };
+    for part in [twice.fragment(5, 0, 32), twice.fragment(5, 32, 64)] {
+        h.inject(EM0, part.between(PEER6, ME6));
+    }
+    h.sent_nothing(EM0);
+    assert_eq!((h.counter("inet.ip6.in.bad_extension"), h.stack.held(h.cx())), (1, 1), "seen in the first");
+    // Put together, and a fragment again: the second header was behind the first part.
+    let pad = [0, 0, 1, 4, 0, 0, 0, 0];
+    let hidden = Ip6 { header: ip6::Header { next: Proto::FRAGMENT, ..twice.header }, ..twice }.with(Proto::DEST_OPTIONS, &pad);
+    h.inject(EM0, hidden.fragment(6, 0, 8).between(PEER6, ME6));
+    h.sent_nothing(EM0);
+    assert!(h.counter("inet.ip6.in.bad_extension") + h.counter("inet.ip6.in.malformed") >= 2);
+}
+
+fn fragments_that_cannot_be<L: Locks>() {
+    let h = Host::<L>::six();
+    h.stack.set_neighbor6(h.cx(), EM0, PEER6.ip, PEER6.mac);
+    h.forget_counters();
+    let ping = ping6(PEER6.ip, ME6.ip, &[1; 100]);
+    let mut odd = ping.fragment(5, 0, 50);
+    h.inject(EM0, odd.between(PEER6, ME6));
+    let (_, header, payload) = h.sent6_one(EM0);
+    assert_eq!(error_of(&header, &payload).0, param(parameter::FIELD, 4), "no multiple of 8");
+    h.assert_counters(
+        "in 1, out 1, ip6.received 1, ip6.fragments_received 1, audit.made 1, icmp6.errors_sent 1, ip6.sent 1, ip4.reass.malformed 1",
+    );
+    // Ping of Death: an end beyond 65,535.
+    odd = ping.fragment(5, 56, 60);
+    odd.payload[2..4].copy_from_slice(&0xfff8u16.to_be_bytes());
+    h.inject(EM0, odd.between(PEER6, ME6));
+    odd = ping.fragment(5, 56, 60);
+    odd.payload.truncate(8); // and no byte at all
+    odd.header.payload_len = 8;
+    h.inject(EM0, odd.between(PEER6, ME6));
+    h.assert_counters("in 2, ip6.received 2, ip6.fragments_received 2, ip4.reass.malformed 2");
+    // RFC 7112: the first part has all headers, or is none.
+    let long = ping.clone().with(Proto::DEST_OPTIONS, &[[0, 4, 1, 38].as_slice(), &[0; 36]].concat());
+    h.inject(EM0, long.fragment(8, 0, 16).between(PEER6, ME6));
+    h.assert_counters("in 1, ip6.received 1, ip6.in.malformed 1");
+    assert_eq!(h.stack.held(h.cx()), 0);
+}
+
+fn fragments_that_never_end_are_told_and_forgotten<L: Locks>() {
+    let h = Host::<L>::six();
+    h.stack.set_neighbor6(h.cx(), EM0, PEER6.ip, PEER6.mac);
+    let ping = ping6(PEER6.ip, ME6.ip, &[1; 100]);
+    h.inject(EM0, ping.fragment(5, 0, 56).between(PEER6, ME6));
+    h.inject(EM0, ping.fragment(6, 56, 24).between(PEER6, ME6));
+    h.forget_counters();
+    h.pass(clock::Duration::from_secs(61));
+    let (_, header, payload) = h.sent6_one(EM0);
+    assert_eq!(error_of(&header, &payload).0, Problem::TimeExceeded { code: time_exceeded::REASSEMBLY });
+    h.assert_counters("out 1, audit.made 1, icmp6.errors_sent 1, ip6.sent 1, ip4.reass.timeout 2");
+}
+
+fn other_families_do_not_push_fragments_out<L: Locks>() {
+    let h = Host::<L>::six();
+    let ping = ping6(PEER6.ip, ME6.ip, &[1; 100]);
+    h.inject(EM0, ping.fragment(5, 0, 56).between(PEER6, ME6));
+    // One source's flood has the share of one source, of whichever family.
+    for id in 0..300u32 {
+        let flood = ping6(OTHER6.ip, ME6.ip, &[1; 100]).fragment(id, 0, 56);
+        h.inject(EM0, flood.between(OTHER6, ME6));
+    }
+    assert_eq!(h.stack.held(h.cx()), 65);
+    h.inject(EM0, ping.fragment(5, 56, 60).between(PEER6, ME6));
+    assert_eq!(h.counter("inet.ip6.reassembled"), 1);
+}
+
+/// CVE-2021-45485.
+fn identifications_are_nobodys_guess<L: Locks>() {
+    let h = Host::<L>::six();
+    let id_to = |peer: Six| {
+        h.stack.set_neighbor6(h.cx(), EM0, peer.ip, peer.mac);
+        let ping = ping6(peer.ip, ME6.ip, &[1; 2000]);
+        for off in [0, 1000] {
+            h.inject(EM0, ping.fragment(1 + h.counter("inet.ip6.reassembled") as u32, off, if off == 0 { 1000 } else { 1008 }).between(peer, ME6));
+        }
+        let sent = h.sent6(EM0);
+        chain_of(&sent[0].1, &sent[0].2).fragment.unwrap().id
+    };
+    let (a, b, c) = (id_to(PEER6), id_to(PEER6), id_to(OTHER6));
+    assert!((1..=16).contains(&b.wrapping_sub(a)), "{a} {b}");
+    assert!(c.abs_diff(b) > 1000, "{b} {c}");
+}
+
+fn loopback_carries_both_families<L: Locks>() {
+    let h = Host::<L>::six();
+    h.stack.add_addr6(h.cx(), linerate_inet::iface::LOOPBACK, IfaceAddr6::new(Ipv6Addr::LOCALHOST, 128)).unwrap();
+    assert_eq!(h.stack.route6_to(h.cx(), Ipv6Addr::LOCALHOST).unwrap().via, Via6::Local(linerate_inet::iface::LOOPBACK));
+    // What we say to ourselves of a packet that nobody sent is an error about our own, and goes nowhere.
+    h.forget_counters();
+    h.inject(EM0, Ip6::new(Ipv6Addr::LOCALHOST, ME6.ip, Proto::UDP, [0; 8]).between(PEER6, ME6));
+    h.assert_counters("in 1, ip6.received 1, ip6.in.martian_source 1");
+}
+
+fn a_path_that_is_narrow_is_remembered_for_ten_minutes<L: Locks>() {
+    let h = Host::<L>::six();
+    h.stack.set_neighbor6(h.cx(), EM0, PEER6.ip, PEER6.mac);
+    h.stack.knobs.icmp6_rate.set(0);
+    h.forget_counters();
+    let answers = || {
+        h.inject(EM0, ping6(PEER6.ip, ME6.ip, &[1; 1400]).between(PEER6, ME6));
+        h.sent6(EM0).iter().map(|(_, header, _)| 40 + usize::from(header.payload_len)).collect::<Vec<_>>()
+    };
+    assert_eq!(answers(), [1448]);
+    let told = |mtu| {
+        let quoted = Ip6::new(ME6.ip, PEER6.ip, Proto::IPV6_ICMP, [129; 1400]).packet();
+        h.inject(EM0, error6(OTHER6.ip, ME6.ip, Problem::TooBig { mtu }, &quoted[..1000]).between(OTHER6, ME6));
+    };
+    told(1300);
+    assert_eq!(answers(), [1296, 208]);
+    told(60); // no link is so narrow
+    assert_eq!(answers(), [1280, 224]);
+    told(9000);
+    assert_eq!(answers(), [1280, 224]);
+    assert_eq!(h.counter("inet.ip6.paths_narrowed"), 2);
+    // Only about what we may have sent.
+    let foreign = Ip6::new(BEYOND6, PEER6.ip, Proto::IPV6_ICMP, [129; 1400]).packet();
+    h.inject(EM0, error6(OTHER6.ip, ME6.ip, Problem::TooBig { mtu: 1280 }, &foreign[..1000]).between(OTHER6, ME6));
+    assert_eq!(h.counter("inet.ip6.paths_narrowed"), 2);
+    h.advance_secs(601);
+    assert_eq!(answers(), [1448]);
+}
