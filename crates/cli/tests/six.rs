@@ -1,6 +1,6 @@
 //! IPv6 against the kernel's own over TAP devices: pings of every length either way, through our router between two networks of the kernel's,
 //! and gif with each family in IPv6 against its segment routing, which puts packets into IPv6 headers and takes them out without more
-//! (`encap.red` with one segment, End.DX4, End.DX6: this kernel has neither sit nor ip6tnl).
+//! (`encap.red` with one segment, End.DX4, End.DT6: this kernel has neither sit nor ip6tnl).
 
 mod common;
 
@@ -247,7 +247,7 @@ fn gif_and_the_kernels_segment_routing() {
         word(&host, "route -6 add fdcc::/64 fd00::1"); // where the kernel's segments are
         kernel("addr add 172.16.0.1/32 dev lo");
         kernel("-6 addr add fdaa::1/128 dev lo nodad");
-        for (gif, far, action) in [("gif0", "fdcc::4", "End.DX4 nh4 0.0.0.0"), ("gif1", "fdcc::6", "End.DX6 nh6 ::")] {
+        for (gif, far, action) in [("gif0", "fdcc::4", "End.DX4 nh4 0.0.0.0"), ("gif1", "fdcc::6", "End.DT6 table 255")] {
             let seg6 = run(Command::new("ip").args(
                 format!("-6 route add {far}/128 encap seg6local action {action} dev tap0").split_whitespace(),
             ));

@@ -10,8 +10,10 @@
     reason = "a broken invariant is to panic here; built for tests and fuzzing only"
 )]
 
+mod six;
 mod tunnel;
 
+pub use six::six;
 pub use tunnel::tunnel;
 
 use crate::fib::Prefix;

@@ -273,8 +273,8 @@ impl<L: Locks> Stack<L> {
         if became {
             self.changed();
         }
-        if report {
-            self.mld_report_all(cx, iface);
+        if report || became {
+            self.mld_report_all(cx, iface); // from an address that is ours, perhaps for the first time (RFC 3590 4)
         }
     }
 

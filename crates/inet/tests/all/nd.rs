@@ -68,6 +68,7 @@ fn an_address_is_asked_for_before_it_is_ours<L: Locks>() {
     assert_eq!(h.poll().map(|next| next.since(h.now())), Some(Duration::from_secs(1)));
     h.advance(Duration::from_millis(1001));
     assert_eq!(states(&h), [(ME6.ip, true), (near, true)]);
+    h.sent(EM0);
     h.inject(EM0, asks(PEER6, ME6.ip));
     assert_eq!(h.sent6_one(EM0).1.dst, PEER6.ip);
     // Without asking, where that is wished.
@@ -341,7 +342,7 @@ fn groups_are_reported_and_asked_for<L: Locks>() {
     let nobody = Ipv6Addr::UNSPECIFIED;
     assert_eq!(reports(&h), [(nobody, vec![groups[0]]), (nobody, vec![groups[1]])]);
     h.advance_secs(2);
-    h.sent(EM0);
+    assert_eq!(reports(&h), [(near, vec![groups[0]])], "again, now that there is an address to say it from (RFC 3590)");
     h.forget_counters();
     let query = |src: Ipv6Addr, hops| {
         let message = mld::query((src, ALL_NODES), nobody, 1000, 2, 125);
@@ -359,6 +360,7 @@ fn groups_are_reported_and_asked_for<L: Locks>() {
     h.pass(Duration::from_millis(1100));
     let mut sorted = groups.to_vec();
     sorted.sort_unstable();
+    sorted.dedup(); // both end alike
     assert_eq!(reports(&h), [(near, sorted)], "one answer to all");
 }
 

@@ -1,0 +1,326 @@
+//! `inet_six`: a router with IPv6 on one link, tunnels of both families, and a stranger who sends what he likes: headers, chains, fragments,
+//! neighbor discovery, MLD, errors about what was sent, whole packets with their checksums mended.
+//!
+//! Holds: no panic; what leaves is whole, and what ICMPv6 says has its checksum; every frame is accounted for, at each moment and in the end;
+//! tables are bounded, whatever was asked or told; no route and no address comes of a packet.
+
+use super::{EM0, Side, Tape, framed, mac};
+use crate::fib6::{Prefix6, Via6};
+use crate::iface::IfaceId;
+use crate::ip6::{AddrState, IfaceAddr6};
+use crate::tunnel::{Config, Kind};
+use clock::{Duration, Instant};
+use lock::{Cx, How};
+use std::net::Ipv6Addr;
+use wire::eth::EtherType;
+use wire::icmp6::{self, Problem, nd};
+use wire::ip6::{self, Fragment};
+use wire::{Mac, Proto};
+
+const US: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1);
+const FAR: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2);
+const INSIDE: Ipv6Addr = Ipv6Addr::new(0xfdaa, 0, 0, 0, 0, 0, 0, 1);
+const BEHIND: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 7);
+const STEPS: usize = 300;
+const NEIGHBORS: i64 = 16;
+
+/// An address that means something here, or any.
+fn addr(tape: &mut Tape<'_>) -> Ipv6Addr {
+    match tape.byte() % 16 {
+        0..=3 => US,
+        4..=6 => FAR,
+        7 => ip6::link_local(mac(1)),
+        8 => ip6::link_local(mac(2)),
+        9 => ip6::solicited_node(US),
+        10 => ip6::ALL_NODES,
+        11 => BEHIND,
+        12 => INSIDE,
+        13 => Ipv6Addr::UNSPECIFIED,
+        14 => Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 9, tape.word()),
+        _ => {
+            let mut octets = [0; 16];
+            octets.iter_mut().for_each(|octet| *octet = tape.byte());
+            octets.into()
+        }
+    }
+}
+
+fn packet(src: Ipv6Addr, dst: Ipv6Addr, next: Proto, hop_limit: u8, payload: &[u8]) -> Vec<u8> {
+    let mut out = vec![0; ip6::HEADER_LEN];
+    let payload_len = payload.len() as u16;
+    ip6::Header { traffic_class: 0, flow_label: 0, payload_len, next, hop_limit, src, dst }
+        .emit(out.first_chunk_mut().unwrap());
+    out.extend_from_slice(payload);
+    out
+}
+
+/// A payload of this protocol, in which much is as it should be.
+fn payload(proto: Proto, src: Ipv6Addr, dst: Ipv6Addr, tape: &mut Tape<'_>) -> Vec<u8> {
+    let len = usize::from(tape.byte()) * 2;
+    if proto != Proto::IPV6_ICMP {
+        return tape.bytes(len).to_vec();
+    }
+    let mut message = match tape.byte() % 8 {
+        0 => [&[128, 0, 0, 0, 0, 1, 0, 2][..], &vec![7; len * 4]].concat(),
+        1 | 2 => {
+            let (target, link) = (addr(tape), Some(mac(tape.byte())));
+            let mut out = vec![0; nd::NEIGHBOR_LEN];
+            let n = nd::emit_solicit(target, link.filter(|_| len & 2 == 0), (src, dst), &mut out);
+            out.truncate(n.unwrap());
+            out
+        }
+        3 | 4 => {
+            let bits = tape.byte();
+            let [router, solicited, replaces] = [1, 2, 4].map(|bit| bits & bit != 0);
+            let advert = nd::Advert { router, solicited, replaces, target: addr(tape) };
+            let mut out = vec![0; nd::NEIGHBOR_LEN];
+            let link = Some(mac(tape.byte())).filter(|_| bits & 8 == 0);
+            let n = nd::emit_advert(advert, link, (src, dst), &mut out);
+            out.truncate(n.unwrap());
+            out
+        }
+        5 => wire::mld::query((src, dst), Ipv6Addr::UNSPECIFIED, tape.word(), 2, 125).to_vec(),
+        _ => [&[tape.byte(), tape.byte(), 0, 0][..], tape.bytes(len)].concat(),
+    };
+    icmp6::fill_checksum(src, dst, &mut message);
+    message
+}
+
+/// Up to 15 extension headers in front, good ones and others.
+fn extended(mut next: Proto, mut payload: Vec<u8>, tape: &mut Tape<'_>) -> (Proto, Vec<u8>) {
+    let n = tape.byte();
+    for _ in 0..if n < 160 { 0 } else { n % 16 } {
+        let (proto, mut header) = match tape.byte() % 8 {
+            0 => (Proto::HOP_BY_HOP, vec![0, 0, 5, 2, 0, 0, 1, 0]),
+            1 | 2 => (Proto::DEST_OPTIONS, vec![0, 0, tape.byte(), tape.byte() % 8, 0, 0, 0, 0]),
+            3 => (Proto::ROUTING, vec![0, tape.byte() % 3, tape.byte() % 5, tape.byte() % 2, 0, 0, 0, 0]),
+            4 | 5 => {
+                let (offset, id) = (tape.word() & 0x1f8, u32::from(tape.byte() % 4));
+                (Proto::FRAGMENT, Fragment { offset, more: n & 1 != 0, id }.emit(next).to_vec())
+            }
+            6 => (Proto::AUTH, vec![0, tape.byte() % 8, 0, 0, 0, 0, 0, 0]),
+            _ => (Proto(tape.byte()), tape.bytes(8).to_vec()),
+        };
+        header.iter_mut().take(1).for_each(|first| *first = next.0);
+        payload = [header, payload].concat();
+        next = proto;
+    }
+    (next, payload)
+}
+
+/// A packet as somebody might send it.
+fn made(tape: &mut Tape<'_>) -> Vec<u8> {
+    let (src, dst) = (addr(tape), addr(tape));
+    let proto = match tape.byte() % 8 {
+        0..=3 => Proto::IPV6_ICMP,
+        4 => Proto::IPV6,
+        5 => Proto::IPIP,
+        6 => Proto::GRE,
+        _ => Proto(tape.byte()),
+    };
+    let inner = payload(proto, src, dst, tape);
+    let (next, payload) = extended(proto, inner, tape);
+    let hops = [255, 255, 64, 1, 0][usize::from(tape.byte() % 5)];
+    packet(src, dst, next, hops, &payload)
+}
+
+/// Puts a packet where its destination is listened to.
+fn frame_of(packet: &[u8]) -> Vec<u8> {
+    let dst = ip6::Header::parse_quoted(packet).map_or(US, |header| header.dst);
+    let to = if dst.is_multicast() { Mac::multicast6(dst) } else { mac(1) };
+    framed(to, mac(2), EtherType::IPV6, packet)
+}
+
+fn tunnels(side: &Side, cx: Cx) -> [IfaceId; 3] {
+    let between = |kind, six: bool| match six {
+        true => Config { local: US.into(), remote: FAR.into(), ..Config::new(kind) },
+        false => {
+            let end = |host| std::net::Ipv4Addr::new(10, 0, 0, host).into();
+            Config { local: end(1), remote: end(2), ..Config::new(kind) }
+        }
+    };
+    let all = [("gif0", between(Kind::Gif, true)), ("gif1", between(Kind::Gif, false)), ("gre0", between(Kind::Gre, true))];
+    let mut at = 0;
+    all.map(|(name, config)| {
+        let id = side.stack.add_tunnel(cx, name, config.kind, mac(9)).unwrap();
+        side.stack.set_tunnel(cx, id, config).unwrap();
+        let own = Ipv6Addr::from_bits(INSIDE.to_bits() + (at << 64));
+        at += 1;
+        side.stack.add_addr6(cx, id, IfaceAddr6::new(own, 64)).unwrap();
+        id
+    })
+}
+
+/// Plays a tape against a router.
+pub fn six(data: &[u8]) {
+    let mut tape = Tape(data);
+    let mut now = Instant::from_millis(1000);
+    let cx = |now| Cx::enter(How::Register, now);
+    let side = Side::new(1, cx(now));
+    let stack = &side.stack;
+    stack.knobs.neigh6_limit.set(NEIGHBORS);
+    stack.knobs.forwarding6.set(i64::from(tape.byte() & 1));
+    stack.add_addr6(cx(now), EM0, IfaceAddr6::new(US, 64)).unwrap();
+    let ids = tunnels(&side, cx(now));
+    let mut routes = stack.routes6(cx(now)).len();
+    for _ in 0..STEPS {
+        if tape.0.is_empty() {
+            break;
+        }
+        let what = tape.byte();
+        match what % 8 {
+            0..=2 => side.inject(cx(now), &frame_of(&made(&mut tape))),
+            3 => {
+                // In a tunnel, of either family, up to three deep.
+                let mut inner = made(&mut tape);
+                for _ in 0..what >> 6 {
+                    inner = packet(FAR, US, Proto::IPV6, 9, &inner);
+                }
+                side.inject(cx(now), &frame_of(&packet(FAR, US, Proto::IPV6, 64, &inner)));
+            }
+            4 => {
+                let len = usize::from(tape.byte());
+                let garbage = tape.bytes(len).to_vec();
+                side.inject(cx(now), &frame_of(&garbage));
+            }
+            5 => about_sent(&side, cx(now), &mut tape),
+            6 => now = now.after(Duration::from_millis(u64::from(tape.word()) * 4)),
+            _ => routes = configure(&side, cx(now), ids, &mut tape).unwrap_or(routes),
+        }
+        stack.poll(cx(now));
+        check(&side, cx(now));
+        assert_eq!(stack.routes6(cx(now)).len(), routes, "no packet makes a route");
+    }
+    for _ in 0..20 {
+        stack.poll(cx(now));
+    }
+    check(&side, cx(now));
+    stack.shutdown(cx(now));
+    assert_eq!((stack.held(cx(now)), side.pool.stats().live()), (0, 0));
+}
+
+fn check(side: &Side, cx: Cx) {
+    side.check(cx);
+    let neighbors = side.stack.neighbors6(cx);
+    assert!(neighbors.len() as i64 <= NEIGHBORS + 4, "and those that are set by hand");
+    for own in side.stack.iface(EM0).unwrap().addrs6(cx) {
+        assert!(!matches!(own.state, AddrState::Tentative(due, _) if due > cx.now.after(Duration::from_secs(1))));
+    }
+    for frame in side.wire.lock().unwrap().iter() {
+        if frame.get(12..14) != Some(&[0x86, 0xdd]) {
+            continue;
+        }
+        let packet = &frame[14..];
+        let header = ip6::Header::parse(packet).expect("a whole packet");
+        assert_eq!(packet.len(), ip6::HEADER_LEN + usize::from(header.payload_len));
+        assert!(header.hop_limit > 0 && !header.src.is_multicast() && !header.dst.is_unspecified());
+    }
+}
+
+/// Somebody says something about the last packet that was sent.
+fn about_sent(side: &Side, cx: Cx, tape: &mut Tape<'_>) {
+    side.stack.flush(cx);
+    let last = side.wire.lock().unwrap().pop_back();
+    let Some(quote) = last.as_deref().and_then(|frame| frame.get(14..)) else { return };
+    let problem = match tape.byte() % 4 {
+        0 => Problem::Unreachable { code: tape.byte() % 6 },
+        1 => Problem::TooBig { mtu: u32::from(tape.word()) },
+        2 => Problem::TimeExceeded { code: tape.byte() % 2 },
+        _ => Problem::Parameter { code: tape.byte() % 3, pointer: u32::from(tape.byte()) },
+    };
+    let quote = &quote[..quote.len().min(usize::from(tape.byte()) * 8)];
+    let mut message = vec![0; quote.len() + icmp6::HEADER_LEN];
+    icmp6::emit_error(problem, (FAR, US), quote, &mut message).unwrap();
+    side.inject(cx, &frame_of(&packet(FAR, US, Proto::IPV6_ICMP, 64, &message)));
+}
+
+/// What somebody who may does; how many routes there are then.
+fn configure(side: &Side, cx: Cx, ids: [IfaceId; 3], tape: &mut Tape<'_>) -> Option<usize> {
+    let stack = &side.stack;
+    let id = ids[usize::from(tape.byte() % 3)];
+    match tape.byte() % 8 {
+        0 => drop(stack.add_addr6(cx, EM0, IfaceAddr6::new(addr(tape), tape.byte() % 129))),
+        1 => drop(stack.remove_addr6(cx, EM0, addr(tape))),
+        2 => {
+            let via = [Via6::Link(EM0), Via6::Gateway(EM0, FAR), Via6::Link(id), Via6::Reject][usize::from(tape.byte() % 4)];
+            let _ = stack.add_route6(cx, Prefix6::masked(addr(tape), tape.byte() % 129), via);
+        }
+        3 => stack.set_tunnel_mtu(cx, id, tape.word()),
+        4 => stack.set_up(cx, EM0, tape.byte() & 1 != 0),
+        5 => drop(stack.remove_neighbor6(cx, EM0, addr(tape))),
+        6 => stack.set_mtu(EM0, 1280 + tape.word() % 300),
+        _ => stack.knobs.forwarding6.set(i64::from(tape.byte() & 1)),
+    }
+    Some(stack.routes6(cx).len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+
+    /// Something of everything: written where missing, as the other targets' seeds.
+    fn seeds() -> Vec<(String, Vec<u8>)> {
+        let later = [6, 2, 0];
+        let ping = |hops: u8| vec![0, 4, 0, 0, 40, 0, 0, hops];
+        let mut all = vec![("ping".to_string(), [&[1][..], &later, &ping(0), &ping(0), &[5, 1, 5, 20, 200], &ping(0)].concat())];
+        for (name, kind) in [("solicit", 1u8), ("advert", 3), ("query", 5)] {
+            let step = [&[0u8, 4, 9, 0, 4, kind, 0, 2, 3, 0, 0][..], &later].concat();
+            all.push((name.to_string(), [&[1][..], &later, &step.repeat(3)].concat()));
+        }
+        let chain = |n: u8, kinds: &[u8]| {
+            let mut step = vec![0, 4, 0, 0, 8, 0, 160 + n];
+            kinds.iter().for_each(|kind| step.extend([*kind, 0x1e, 4, 0]));
+            step.push(0);
+            step
+        };
+        all.push(("chains".to_string(), [&[1][..], &later, &chain(9, &[1; 9]), &chain(2, &[3, 4]), &chain(3, &[0, 6, 1])].concat()));
+        all.push(("fragments".to_string(), [&[1][..], &later, &chain(1, &[4]), &chain(1, &[5]), &[6, 255, 255], &chain(2, &[4, 4])].concat()));
+        let nested = [&[195u8, 4, 0, 0, 4, 0, 0, 0][..], &[3, 4, 11, 4, 60, 1, 2, 3]].concat();
+        all.push(("tunnels".to_string(), [&[1][..], &later, &nested.repeat(4), &[5, 1, 5, 20, 200]].concat()));
+        let set: Vec<u8> = (0..8).flat_map(|what| [7, what, what, 14, 7, 64, 0, 0]).collect();
+        all.push(("set".to_string(), [&[1][..], &later, &set, &ping(0), &set].concat()));
+        let scan: Vec<u8> = (0..40).flat_map(|n| [0, 4, 14, 0, n, 4, 0, 0, 0, 0, 2]).collect();
+        all.push(("scan".to_string(), [&[1][..], &later, &scan, &[6, 4, 0]].concat()));
+        all
+    }
+
+    #[test]
+    fn seeds_hold_and_are_on_disk() {
+        let dir = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/inet_six");
+        let writable = std::fs::create_dir_all(&dir).is_ok();
+        for (name, seed) in seeds() {
+            println!("{name}");
+            six(&seed);
+            let path = dir.join(name);
+            if writable && std::fs::read(&path).ok().as_ref() != Some(&seed) {
+                std::fs::write(&path, &seed).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn damaged_seeds_and_any_bytes_hold() {
+        let mut state = 0x51c5_u64;
+        let mut next = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state as usize >> 8
+        };
+        let seeds = seeds();
+        for round in 0..600 {
+            let mut data = seeds[next() % seeds.len()].1.clone();
+            for _ in 0..1 + next() % 12 {
+                let at = next() % data.len();
+                match next() % 3 {
+                    0 => data.insert(at, next() as u8),
+                    _ => data[at] = next() as u8,
+                }
+            }
+            println!("round {round}");
+            six(&data);
+            six(&(0..400).map(|_| next() as u8).collect::<Vec<_>>());
+        }
+    }
+}
