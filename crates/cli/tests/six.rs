@@ -93,7 +93,9 @@ fn sysctl(name: &str, value: &str) {
 fn end(host: &Host<Up>) {
     let audit = host.stack.audit(host.cx());
     assert_eq!(audit.imbalance(), 0, "{audit:?}");
-    for name in ["inet.icmp6.in.bad_checksum", "inet.ip4.in.bad_checksum", "inet.ip6.in.malformed", "inet.nd.in.malformed"] {
+    for name in
+        ["inet.icmp6.in.bad_checksum", "inet.ip4.in.bad_checksum", "inet.ip6.in.malformed", "inet.nd.in.malformed"]
+    {
         assert_eq!(host.stack.counter(name), 0, "{name}");
     }
 }
@@ -124,7 +126,11 @@ fn the_kernel_pings_us() {
             ping(&[&host], &format!("-s {len} fd00::2"));
         }
         let near = word(&host, "ifconfig tap0").lines().find_map(|line| {
-            line.trim().strip_prefix("inet6 ").and_then(|rest| rest.split('%').next()).filter(|a| a.starts_with("fe80")).map(str::to_string)
+            line.trim()
+                .strip_prefix("inet6 ")
+                .and_then(|rest| rest.split('%').next())
+                .filter(|a| a.starts_with("fe80"))
+                .map(str::to_string)
         });
         ping(&[&host], &format!("{}%tap0", near.unwrap()));
         // All nodes: we are one of them.
@@ -247,10 +253,10 @@ fn gif_and_the_kernels_segment_routing() {
         word(&host, "route -6 add fdcc::/64 fd00::1"); // where the kernel's segments are
         kernel("addr add 172.16.0.1/32 dev lo");
         kernel("-6 addr add fdaa::1/128 dev lo nodad");
-        for (gif, far, action) in [("gif0", "fdcc::4", "End.DX4 nh4 0.0.0.0"), ("gif1", "fdcc::6", "End.DT6 table 255")] {
-            let seg6 = run(Command::new("ip").args(
-                format!("-6 route add {far}/128 encap seg6local action {action} dev tap0").split_whitespace(),
-            ));
+        for (gif, far, action) in [("gif0", "fdcc::4", "End.DX4 nh4 0.0.0.0"), ("gif1", "fdcc::6", "End.DT6 table 255")]
+        {
+            let seg6 = run(Command::new("ip")
+                .args(format!("-6 route add {far}/128 encap seg6local action {action} dev tap0").split_whitespace()));
             if !seg6.status.success() {
                 return println!("not compared: {test}: {}", String::from_utf8_lossy(&seg6.stderr).trim());
             }
@@ -262,7 +268,8 @@ fn gif_and_the_kernels_segment_routing() {
         kernel("-6 route add fdaa::2/128 encap seg6 mode encap.red segs fd00::2 dev tap0 src fdaa::1");
         for (far, to, from) in [("fdcc::4", "172.16.0.2", "172.16.0.1"), ("fdcc::6", "fdaa::2", "fdaa::1")] {
             kernel(&format!("sr tunsrc set {far}"));
-            let before = ["encapsulated", "decapsulated"].map(|name| host.stack.counter(&format!("inet.tunnel.{name}")));
+            let before =
+                ["encapsulated", "decapsulated"].map(|name| host.stack.counter(&format!("inet.tunnel.{name}")));
             for len in [0, 56, 1000, 1300, 4000] {
                 ping(&[&host], &format!("-I {from} -s {len} {to}"));
             }

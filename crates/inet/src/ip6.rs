@@ -151,12 +151,7 @@ impl<L: Locks> Stack<L> {
         Ok(())
     }
 
-    fn destination6(
-        &self,
-        cx: Cx,
-        iface: Option<&Iface<L>>,
-        header: &ip6::Header,
-    ) -> Result<Destination, DropReason> {
+    fn destination6(&self, cx: Cx, iface: Option<&Iface<L>>, header: &ip6::Header) -> Result<Destination, DropReason> {
         let dst = header.dst;
         if dst.is_multicast() {
             let member = iface.is_some_and(|iface| self.is_member6(cx, iface, dst));
@@ -209,7 +204,7 @@ impl<L: Locks> Stack<L> {
             match chain.fragment {
                 None => break chain,
                 Some(_) if put_together => return self.drop_frame(cx, packet, DropReason::FragMalformed), // CVE-2021-24086
-                Some(fragment) if fragment.is_atomic() => break chain, // RFC 6946
+                Some(fragment) if fragment.is_atomic() => break chain,                                    // RFC 6946
                 Some(_) => match self.ip6_reassemble(cx, iface, &header, &chain, packet) {
                     Some(whole) => (packet, header, put_together) = (whole.0, whole.1, true),
                     None => return,

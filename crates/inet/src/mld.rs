@@ -81,4 +81,3 @@ impl<L: Locks> Stack<L> {
         }
     }
 }
-

@@ -23,13 +23,7 @@ const HOPS: u8 = 255;
 
 impl<L: Locks> Stack<L> {
     /// Takes a message; says what became of it.
-    pub(crate) fn nd_input(
-        &self,
-        cx: Cx,
-        iface: &Iface<L>,
-        header: &ip6::Header,
-        message: &Message<'_>,
-    ) -> DropReason {
+    pub(crate) fn nd_input(&self, cx: Cx, iface: &Iface<L>, header: &ip6::Header, message: &Message<'_>) -> DropReason {
         if header.hop_limit != HOPS {
             return DropReason::NdHopLimit;
         }

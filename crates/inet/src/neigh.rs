@@ -261,15 +261,7 @@ impl<A: Address> Table<A> {
     }
 
     /// Notes who has `addr`. Creates an entry only if `create` (a packet addressed to us: RFC 826's merge flag).
-    pub fn learn(
-        &mut self,
-        iface: IfaceId,
-        addr: A,
-        mac: Mac,
-        create: bool,
-        now: Instant,
-        rules: Rules,
-    ) -> Learned {
+    pub fn learn(&mut self, iface: IfaceId, addr: A, mac: Mac, create: bool, now: Instant, rules: Rules) -> Learned {
         if let Some(entry) = self.entries.get_mut(&(iface, addr)) {
             if entry.state == State::Permanent {
                 return if entry.mac == mac { Learned::Same } else { Learned::Permanent };

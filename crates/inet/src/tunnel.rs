@@ -241,7 +241,9 @@ impl<L: Locks> Stack<L> {
             return Err(Refused::BadEnd(bad));
         }
         let six = [config.local, config.remote].map(|end| end.is_ipv6());
-        if config.is_whole() && config.local.is_ipv6() != config.remote.is_ipv6() || six.contains(&true) && config.kind == Kind::Vxlan {
+        if config.is_whole() && config.local.is_ipv6() != config.remote.is_ipv6()
+            || six.contains(&true) && config.kind == Kind::Vxlan
+        {
             return Err(Refused::BadFamily);
         }
         if config.vni > vxlan::VNI_MAX {

@@ -61,7 +61,11 @@ const PROGRAMS: &[(&str, &str, &str)] = &[
     ),
     ("", "  | vxlanremote B | vxlanremoteport N | vxlanttl N | destroy", ""),
     ("", "  | [-]ip4csum | [-]udp4csum | [-]rxcsum | [-]tso4 ...]", "Ifaces: make, address, switch, list."),
-    ("ip", "[-j] [-4|-6] addr|link|route|neigh [show|list|add|del|replace|get|set] ...", "The same in iproute2's words."),
+    (
+        "ip",
+        "[-j] [-4|-6] addr|link|route|neigh [show|list|add|del|replace|get|set] ...",
+        "The same in iproute2's words.",
+    ),
     (
         "",
         "ip link add IF type ipip|gre|vxlan|etherip [local A] [remote B] [key N] [id N] [dstport N] ... | del IF",

@@ -12,8 +12,8 @@
 use crate::checksum::{self, Kind, Partial};
 use crate::filter::Filter;
 use crate::flow::whose::{Fragments, flow, peer};
-use crate::{Malformed, Proto, arp, bpdu, dissect as dissector, eth, etherip, gre, gso, icmp4, igmp, ip4, ip6, mld};
 use crate::icmp6::{self, nd};
+use crate::{Malformed, Proto, arp, bpdu, dissect as dissector, eth, etherip, gre, gso, icmp4, igmp, ip4, ip6, mld};
 use crate::{tcp, udp, vlan, vxlan};
 use std::fmt::Write;
 use std::net::Ipv6Addr;

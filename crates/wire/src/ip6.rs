@@ -8,10 +8,10 @@ use crate::{Layer, Malformed};
 use std::net::Ipv6Addr;
 
 pub use crate::Proto;
-pub use extension::{Chain, Extension, Fragment, MAX_EXTENSIONS, Routing};
 pub use addr::{
     ALL_MLD2_ROUTERS, ALL_NODES, ALL_ROUTERS, is_link_local, is_v4_mapped, link_local, scope, solicited_node,
 };
+pub use extension::{Chain, Extension, Fragment, MAX_EXTENSIONS, Routing};
 pub use options::{Opt, Options};
 
 mod addr;

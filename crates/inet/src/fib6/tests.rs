@@ -44,7 +44,10 @@ fn the_longest_wins_until_it_is_gone() {
         assert_eq!(fib.insert(prefix(text), gateway(n)), Ok(None));
     }
     let dst = "2001:db8:1::7".parse().unwrap();
-    assert_eq!(fib.covering(dst).map(|route| route.prefix).collect::<Vec<_>>(), routes.map(prefix).into_iter().rev().collect::<Vec<_>>());
+    assert_eq!(
+        fib.covering(dst).map(|route| route.prefix).collect::<Vec<_>>(),
+        routes.map(prefix).into_iter().rev().collect::<Vec<_>>()
+    );
     for n in (0..4).rev() {
         assert_eq!(fib.lookup(dst).map(|route| route.via), Some(gateway(n)));
         assert_eq!(fib.remove(prefix(routes[usize::from(n)])), Some(gateway(n)));

@@ -139,7 +139,8 @@ fn tunnels(side: &Side, cx: Cx) -> [IfaceId; 3] {
             Config { local: end(1), remote: end(2), ..Config::new(kind) }
         }
     };
-    let all = [("gif0", between(Kind::Gif, true)), ("gif1", between(Kind::Gif, false)), ("gre0", between(Kind::Gre, true))];
+    let all =
+        [("gif0", between(Kind::Gif, true)), ("gif1", between(Kind::Gif, false)), ("gre0", between(Kind::Gre, true))];
     let mut at = 0;
     all.map(|(name, config)| {
         let id = side.stack.add_tunnel(cx, name, config.kind, mac(9)).unwrap();
@@ -242,7 +243,8 @@ fn configure(side: &Side, cx: Cx, ids: [IfaceId; 3], tape: &mut Tape<'_>) -> Opt
         0 => drop(stack.add_addr6(cx, EM0, IfaceAddr6::new(addr(tape), tape.byte() % 129))),
         1 => drop(stack.remove_addr6(cx, EM0, addr(tape))),
         2 => {
-            let via = [Via6::Link(EM0), Via6::Gateway(EM0, FAR), Via6::Link(id), Via6::Reject][usize::from(tape.byte() % 4)];
+            let via =
+                [Via6::Link(EM0), Via6::Gateway(EM0, FAR), Via6::Link(id), Via6::Reject][usize::from(tape.byte() % 4)];
             let _ = stack.add_route6(cx, Prefix6::masked(addr(tape), tape.byte() % 129), via);
         }
         3 => stack.set_tunnel_mtu(cx, id, tape.word()),
@@ -263,7 +265,8 @@ mod tests {
     fn seeds() -> Vec<(String, Vec<u8>)> {
         let later = [6, 2, 0];
         let ping = |hops: u8| vec![0, 4, 0, 0, 40, 0, 0, hops];
-        let mut all = vec![("ping".to_string(), [&[1][..], &later, &ping(0), &ping(0), &[5, 1, 5, 20, 200], &ping(0)].concat())];
+        let mut all =
+            vec![("ping".to_string(), [&[1][..], &later, &ping(0), &ping(0), &[5, 1, 5, 20, 200], &ping(0)].concat())];
         for (name, kind) in [("solicit", 1u8), ("advert", 3), ("query", 5)] {
             let step = [&[0u8, 4, 9, 0, 4, kind, 0, 2, 3, 0, 0][..], &later].concat();
             all.push((name.to_string(), [&[1][..], &later, &step.repeat(3)].concat()));
@@ -274,8 +277,14 @@ mod tests {
             step.push(0);
             step
         };
-        all.push(("chains".to_string(), [&[1][..], &later, &chain(9, &[1; 9]), &chain(2, &[3, 4]), &chain(3, &[0, 6, 1])].concat()));
-        all.push(("fragments".to_string(), [&[1][..], &later, &chain(1, &[4]), &chain(1, &[5]), &[6, 255, 255], &chain(2, &[4, 4])].concat()));
+        all.push((
+            "chains".to_string(),
+            [&[1][..], &later, &chain(9, &[1; 9]), &chain(2, &[3, 4]), &chain(3, &[0, 6, 1])].concat(),
+        ));
+        all.push((
+            "fragments".to_string(),
+            [&[1][..], &later, &chain(1, &[4]), &chain(1, &[5]), &[6, 255, 255], &chain(2, &[4, 4])].concat(),
+        ));
         let nested = [&[195u8, 4, 0, 0, 4, 0, 0, 0][..], &[3, 4, 11, 4, 60, 1, 2, 3]].concat();
         all.push(("tunnels".to_string(), [&[1][..], &later, &nested.repeat(4), &[5, 1, 5, 20, 200]].concat()));
         let set: Vec<u8> = (0..8).flat_map(|what| [7, what, what, 14, 7, 64, 0, 0]).collect();

@@ -164,7 +164,8 @@ impl<L: Locks> Stack<L> {
         }
         drop(routes);
         let asked = iface.kind == IfaceKind::Ethernet && self.knobs.dad_count.get() > 0;
-        let state = if asked { AddrState::Tentative(cx.now, self.knobs.dad_count.get() as u32) } else { AddrState::Valid };
+        let state =
+            if asked { AddrState::Tentative(cx.now, self.knobs.dad_count.get() as u32) } else { AddrState::Valid };
         iface.six.lock(cx).addrs.push(IfaceAddr6 { state, ..addr });
         iface.speaks6.store(true, Ordering::Relaxed);
         self.six.on.store(true, Ordering::Relaxed);

@@ -60,7 +60,8 @@ mod tests {
                 assert!(ip4::header_checksum_ok(&packet, ip4::HEADER_LEN));
                 let (src, dst, next) = (Ipv6Addr::LOCALHOST, Ipv6Addr::LOCALHOST, Proto::UDP);
                 let traffic_class = 0xb8 | inner;
-                let header = ip6::Header { traffic_class, flow_label: 0xabcde, payload_len: 0, next, hop_limit: 1, src, dst };
+                let header =
+                    ip6::Header { traffic_class, flow_label: 0xabcde, payload_len: 0, next, hop_limit: 1, src, dst };
                 let mut packet = [0; ip6::HEADER_LEN];
                 header.emit(&mut packet);
                 let left = leave(outer, &mut packet).ok().map(|()| ip6::Header::parse(&packet).unwrap());

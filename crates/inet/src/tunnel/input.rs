@@ -13,8 +13,8 @@ use buf::{Flags, Frame};
 use clock::Instant;
 use lock::{Cx, Locks};
 use stats::DropReason;
-use wire::eth::{self, EtherType};
 use std::net::IpAddr;
+use wire::eth::{self, EtherType};
 use wire::ip6::{self, Chain};
 use wire::{L4Port, Malformed, Proto, etherip, gre, ip4, udp, vxlan};
 

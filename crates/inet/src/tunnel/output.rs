@@ -16,10 +16,10 @@ use crate::stack::AtOnce;
 use buf::{Flags, Frame};
 use lock::{Cx, Locks};
 use stats::DropReason;
-use std::sync::atomic::Ordering;
-use wire::gso::Segment;
 use std::net::IpAddr;
+use std::sync::atomic::Ordering;
 use wire::eth::EtherType;
+use wire::gso::Segment;
 use wire::{L4Port, eth, etherip, flow, gre, ip4, ip6, udp, vxlan};
 
 /// Free bytes in front of a packet that was moved: it may have more tunnels before it.

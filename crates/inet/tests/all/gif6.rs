@@ -52,7 +52,8 @@ fn config(kind: Kind, six: bool) -> Config {
 /// A router with a tunnel between its second link's address and FAR's, with addresses of both families inside, and routes through it.
 fn router<L: Locks>(config: Config) -> (Host<L>, IfaceId) {
     let h = Host::<L>::router6();
-    let id = h.stack.add_tunnel(h.cx(), &format!("{}0", config.kind.name()), config.kind, Mac([2, 0, 0, 0, 9, 1])).unwrap();
+    let id =
+        h.stack.add_tunnel(h.cx(), &format!("{}0", config.kind.name()), config.kind, Mac([2, 0, 0, 0, 9, 1])).unwrap();
     h.stack.set_tunnel(h.cx(), id, config).unwrap();
     h.stack.add_addr(h.cx(), id, linerate_inet::iface::IfaceAddr { addr: IN4, len: 30 }).unwrap();
     h.stack.add_addr6(h.cx(), id, IfaceAddr6::new(IN6, 64)).unwrap();
@@ -125,10 +126,14 @@ fn every_pair_of_families_goes_out_and_comes_in<L: Locks>() {
             let (proto, hops, _, payload) = outer(&h, outside);
             assert_eq!((proto, hops), (if inside { Proto::IPV6 } else { Proto::IPIP }, 30));
             assert_eq!(payload, one_hop_less(&packet), "{inside} in {outside}");
-            h.assert_counters(&format!("in 1, out 1, {ip}.received 1, {ip}.forwarded 1, {around}.sent 1, tunnel.encapsulated 1"));
+            h.assert_counters(&format!(
+                "in 1, out 1, {ip}.received 1, {ip}.forwarded 1, {around}.sent 1, tunnel.encapsulated 1"
+            ));
             from_far(&h, outside, proto, &answer(inside));
             h.sent_nothing(EM0);
-            h.assert_counters(&format!("in 1, {around}.received 1, {around}.delivered 1, tunnel.decapsulated 1, tunnel.requeued 1"));
+            h.assert_counters(&format!(
+                "in 1, {around}.received 1, {around}.delivered 1, tunnel.decapsulated 1, tunnel.requeued 1"
+            ));
             h.poll();
             let frame = h.sent_one(EM0);
             assert_eq!(frame[14..], one_hop_less(&answer(inside)));
@@ -146,7 +151,9 @@ fn one_gif_carries_both<L: Locks>() {
     }
     h.poll();
     let sent: Vec<_> = h.sent6(EM1).into_iter().map(|(_, header, payload)| (header.next, payload)).collect();
-    let of = |proto, at: usize| sent.iter().filter(|(next, _)| *next == proto).map(|(_, payload)| payload[at]).collect::<Vec<_>>();
+    let of = |proto, at: usize| {
+        sent.iter().filter(|(next, _)| *next == proto).map(|(_, payload)| payload[at]).collect::<Vec<_>>()
+    };
     assert_eq!((of(Proto::IPIP, 28), of(Proto::IPV6, 48)), (vec![0, 1, 2, 3], vec![0, 1, 2, 3]));
     let addrs = h.stack.iface(id).unwrap().addrs6(h.cx());
     assert!(addrs.len() == 2 && addrs.iter().all(|own| own.state.is_valid()) && ip6::is_link_local(addrs[1].addr));
@@ -193,7 +200,9 @@ fn what_it_says_and_what_it_is_agree<L: Locks>() {
     h.assert_counters("in 1, ip6.received 1, ip6.delivered 1, ip6.forward.hop_limit_exceeded 1");
     from_far(&h, true, Proto::IPV6, &answer(true)[..50]);
     h.poll();
-    h.assert_counters("in 1, ip6.received 2, ip6.delivered 1, tunnel.decapsulated 1, tunnel.requeued 1, ip6.in.malformed 1");
+    h.assert_counters(
+        "in 1, ip6.received 2, ip6.delivered 1, tunnel.decapsulated 1, tunnel.requeued 1, ip6.in.malformed 1",
+    );
 }
 
 fn an_iface_without_an_address_takes_no_ip6<L: Locks>() {
@@ -232,7 +241,10 @@ fn gre_and_etherip_go_over_ip6<L: Locks>() {
     onward(&h, &packets()[1]);
     let (proto, _, _, payload) = outer(&h, true);
     let (link, header, _) = ip6_of(&payload[2..]);
-    assert_eq!((proto, link.dst, header.dst), (Proto::ETHERIP, Mac::multicast6(ip6::solicited_node(THERE6)), ip6::solicited_node(THERE6)));
+    assert_eq!(
+        (proto, link.dst, header.dst),
+        (Proto::ETHERIP, Mac::multicast6(ip6::solicited_node(THERE6)), ip6::solicited_node(THERE6))
+    );
     let there = Six { mac: Mac([2, 0, 0, 0, 9, 2]), ip: THERE6, ..FAR6 };
     let advert = wire::icmp6::nd::Advert { router: true, solicited: true, replaces: true, target: THERE6 };
     let answer = advert6(there, IN6, advert).frame(Mac([2, 0, 0, 0, 9, 1]), there.mac);
@@ -301,7 +313,9 @@ fn ip4_inside_that_may_not_be_cut_is_told<L: Locks>() {
     let (_, header, message) = ip_of(&frame);
     let Ok(icmp4::Message::Unreachable { code, next_mtu, .. }) = icmp4::Message::parse(message) else { panic!() };
     assert_eq!((header.dst, code, next_mtu), (PEER.ip, icmp4::unreachable::FRAG_NEEDED, 1460));
-    h.assert_counters("in 1, out 1, ip4.received 1, audit.made 1, ip4.sent 1, icmp4.errors_sent 1, ip4.forward.too_big 1");
+    h.assert_counters(
+        "in 1, out 1, ip4.received 1, audit.made 1, ip4.sent 1, icmp4.errors_sent 1, ip4.forward.too_big 1",
+    );
 }
 
 fn ip4_inside_that_may_be_is_cut_outside<L: Locks>() {
@@ -311,10 +325,13 @@ fn ip4_inside_that_may_be_is_cut_outside<L: Locks>() {
     h.forget_counters();
     onward(&h, &four(1500).packet());
     let sent = h.sent6(EM1);
-    let parts: Vec<usize> = sent.iter().map(|(_, header, payload)| {
-        assert_eq!(chain_of(header, payload).fragment.is_some(), true);
-        40 + payload.len()
-    }).collect();
+    let parts: Vec<usize> = sent
+        .iter()
+        .map(|(_, header, payload)| {
+            assert_eq!(chain_of(header, payload).fragment.is_some(), true);
+            40 + payload.len()
+        })
+        .collect();
     assert_eq!(parts, [1496, 40 + 8 + 1500 - 1448]);
     let whole: Vec<u8> = sent.iter().flat_map(|(.., payload)| payload[8..].to_vec()).collect();
     assert_eq!(whole, one_hop_less(&four(1500).packet()));
@@ -352,14 +369,19 @@ fn ip6_inside_of_1280_bytes_always_passes<L: Locks>() {
         let (_, header, payload) = h.sent6_one(EM0);
         assert_eq!(error_of(&header, &payload).0, Problem::TooBig { mtu: 1280 });
         h.sent_nothing(EM1);
-        h.assert_counters("in 1, out 1, ip6.received 1, audit.made 1, ip6.sent 1, icmp6.errors_sent 1, ip6.forward.too_big 1");
+        h.assert_counters(
+            "in 1, out 1, ip6.received 1, audit.made 1, ip6.sent 1, icmp6.errors_sent 1, ip6.forward.too_big 1",
+        );
     }
 }
 
 fn a_router_of_ip6_narrows_the_tunnel<L: Locks>() {
     let (h, id) = router::<L>(config(Kind::Gif, true));
     let told = |h: &Host<L>, quoted: &[u8], mtu| {
-        h.inject(EM1, error6(FAR6.ip, MY6.ip, Problem::TooBig { mtu }, &quoted[..quoted.len().min(1200)]).between(FAR6, MY6));
+        h.inject(
+            EM1,
+            error6(FAR6.ip, MY6.ip, Problem::TooBig { mtu }, &quoted[..quoted.len().min(1200)]).between(FAR6, MY6),
+        );
     };
     onward(&h, &four(1460).df().packet());
     let quoted = h.sent_one(EM1)[14..].to_vec();
@@ -380,7 +402,8 @@ fn a_router_of_ip6_narrows_the_tunnel<L: Locks>() {
     let (_, header, payload) = h.sent6_one(EM0);
     assert_eq!(error_of(&header, &payload).0, Problem::TooBig { mtu: 1360 });
     // What is said of packets that nobody here has sent changes nothing; nor does what is absurd.
-    let forged = Ip6::new(MY6.ip, FAR6.ip, Proto::IPV6, Ip6::new(PEER6.ip, BEYOND6, Proto::UDP, [0; 1300]).packet()).packet();
+    let forged =
+        Ip6::new(MY6.ip, FAR6.ip, Proto::IPV6, Ip6::new(PEER6.ip, BEYOND6, Proto::UDP, [0; 1300]).packet()).packet();
     h.forget_counters();
     told(&h, &forged, 9000);
     assert_eq!((h.stack.iface(id).unwrap().mtu(), h.sent(EM0).len()), (1360, 0));
@@ -398,7 +421,12 @@ fn a_router_of_ip4_narrows_it_for_ip6<L: Locks>() {
     let frame = h.sent_one(EM1);
     assert!(ip_of(&frame).1.df, "RFC 4213 3.2.2");
     h.forget_counters();
-    let error = crate::common::packets::error_frame(FAR, ME2, icmp4::Problem::Unreachable { code: 4, next_mtu: 1400 }, &frame[14..562]);
+    let error = crate::common::packets::error_frame(
+        FAR,
+        ME2,
+        icmp4::Problem::Unreachable { code: 4, next_mtu: 1400 },
+        &frame[14..562],
+    );
     h.inject(EM1, error);
     let (_, header, payload) = h.sent6_one(EM0);
     let (problem, quoted) = error_of(&header, &payload);
@@ -415,10 +443,13 @@ fn what_happens_outside_is_told_inside<L: Locks>() {
     let told = |problem| {
         h.wait_a_second();
         h.sent(EM1);
-        let sent: Vec<Vec<u8>> = packets().iter().map(|packet| {
-            onward(&h, packet);
-            h.sent_one(EM1)[14..].to_vec()
-        }).collect();
+        let sent: Vec<Vec<u8>> = packets()
+            .iter()
+            .map(|packet| {
+                onward(&h, packet);
+                h.sent_one(EM1)[14..].to_vec()
+            })
+            .collect();
         for quoted in &sent {
             h.inject(EM1, error6(FAR6.ip, MY6.ip, problem, quoted).between(FAR6, MY6));
         }
@@ -426,14 +457,20 @@ fn what_happens_outside_is_told_inside<L: Locks>() {
     };
     for problem in [Problem::Unreachable { code: unreachable::NO_ROUTE }, Problem::TimeExceeded { code: 0 }] {
         let sent = told(problem);
-        let Ok(icmp4::Message::Unreachable { code: 1, inner, .. }) = icmp4::Message::parse(ip_of(&sent[0]).2) else { panic!() };
+        let Ok(icmp4::Message::Unreachable { code: 1, inner, .. }) = icmp4::Message::parse(ip_of(&sent[0]).2) else {
+            panic!()
+        };
         assert_eq!((inner.header.src, inner.header.dst), (PEER.ip, DEEP4));
         let (_, header, payload) = ip6_of(&sent[1]);
         assert_eq!(error_of(&header, &payload).0, Problem::Unreachable { code: unreachable::ADDRESS });
         assert_eq!(sent.len(), 2);
     }
     // The tunnel's own affairs.
-    for problem in [Problem::Unreachable { code: unreachable::PORT }, Problem::TimeExceeded { code: 1 }, Problem::Parameter { code: 0, pointer: 7 }] {
+    for problem in [
+        Problem::Unreachable { code: unreachable::PORT },
+        Problem::TimeExceeded { code: 1 },
+        Problem::Parameter { code: 0, pointer: 7 },
+    ] {
         assert!(told(problem).is_empty(), "{problem:?}");
     }
     // A far end that does not answer is unreachable inside.

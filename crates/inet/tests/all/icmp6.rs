@@ -25,7 +25,9 @@ fn a_quoted_packet_cut_short_is_malformed<L: Locks>() {
         h.inject(EM0, error6(PEER6.ip, ME6.ip, Problem::Unreachable { code: 0 }, &quoted[..len]).between(PEER6, ME6));
     }
     let n = quoted.len() - 48;
-    h.assert_counters(&format!("in {n}, ip6.received {n}, ip6.delivered {n}, icmp6.received {n}, icmp6.in.consumed {n}"));
+    h.assert_counters(&format!(
+        "in {n}, ip6.received {n}, ip6.delivered {n}, icmp6.received {n}, icmp6.in.consumed {n}"
+    ));
 }
 
 fn errors_are_not_about_errors_nor_redirects<L: Locks>() {
@@ -35,7 +37,9 @@ fn errors_are_not_about_errors_nor_redirects<L: Locks>() {
         h.assert_counters("in 1, ip6.received 1, icmp6.errors_forbidden 1, ip6.forward.hop_limit_exceeded 1");
     };
     let quoted = ping6(BEYOND6, PEER6.ip, &[7; 40]).packet();
-    for problem in [Problem::Unreachable { code: 1 }, Problem::TooBig { mtu: 1 }, Problem::Parameter { code: 1, pointer: 6 }] {
+    for problem in
+        [Problem::Unreachable { code: 1 }, Problem::TooBig { mtu: 1 }, Problem::Parameter { code: 1, pointer: 6 }]
+    {
         about(error6(PEER6.ip, BEYOND6, problem, &quoted));
         about(error6(PEER6.ip, BEYOND6, problem, &quoted).with(Proto::DEST_OPTIONS, &[0, 0, 1, 4, 0, 0, 0, 0]));
     }

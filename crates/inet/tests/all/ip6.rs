@@ -67,7 +67,9 @@ fn an_echo_is_answered_by_the_frame_it_came_in<L: Locks>() {
     let (link, header, payload) = h.sent6_one(EM0);
     assert_eq!((link.src, link.dst, header.src, header.dst), (ME6.mac, PEER6.mac, ME6.ip, PEER6.ip));
     assert_eq!((header.hop_limit, header.traffic_class, &payload[8..]), (64, 0xb9, &b"hello"[..]));
-    h.assert_counters("in 1, out 1, ip6.received 1, ip6.delivered 1, icmp6.received 1, icmp6.echoes_answered 1, ip6.sent 1");
+    h.assert_counters(
+        "in 1, out 1, ip6.received 1, ip6.delivered 1, icmp6.received 1, icmp6.echoes_answered 1, ip6.sent 1",
+    );
     let mut broken = ping6(PEER6.ip, ME6.ip, b"hello");
     broken.payload[9] ^= 1;
     h.inject(EM0, broken.between(PEER6, ME6));
@@ -91,7 +93,8 @@ fn lengths_and_versions_that_lie_are_dropped<L: Locks>() {
     h.inject(EM0, other);
     h.assert_counters("in 1, ip6.received 1, ip6.in.bad_version 1");
     // A jumbogram's length of 0 is a packet of no bytes: its Hop-by-Hop header is not there.
-    let mut jumbo = Ip6::new(PEER6.ip, ME6.ip, Proto::UDP, [0; 8]).with(Proto::HOP_BY_HOP, &[0, 0, 0xc2, 4, 0, 1, 0, 0]);
+    let mut jumbo =
+        Ip6::new(PEER6.ip, ME6.ip, Proto::UDP, [0; 8]).with(Proto::HOP_BY_HOP, &[0, 0, 0xc2, 4, 0, 1, 0, 0]);
     jumbo.header.payload_len = 0;
     h.inject(EM0, jumbo.between(PEER6, ME6));
     h.assert_counters("in 1, ip6.received 1, ip6.in.malformed 1");
@@ -116,7 +119,12 @@ fn martians_are_dropped<L: Locks>() {
         h.inject(EM0, ping6(of(src), of(dst), b"x").between(PEER6, ME6));
         h.assert_counters(&format!("in 1, ip6.received 1, ip6.in.{why} 1"));
     }
-    for (dst, why) in [("ff01::1", "martian_destination"), ("ff00::1", "martian_destination"), ("ff02::9", "not_member"), ("ff0e::1", "not_member")] {
+    for (dst, why) in [
+        ("ff01::1", "martian_destination"),
+        ("ff00::1", "martian_destination"),
+        ("ff02::9", "not_member"),
+        ("ff0e::1", "not_member"),
+    ] {
         let dst = of(dst);
         h.inject(EM0, ping6(PEER6.ip, dst, b"x").frame(Mac::multicast6(dst), PEER6.mac));
         h.assert_counters(&format!("in 1, ip6.received 1, ip6.in.{why} 1"));
@@ -135,7 +143,9 @@ fn a_group_is_answered_from_our_own_address<L: Locks>() {
     h.inject(EM0, ping6(PEER6.near, ALL_NODES, b"who").frame(Mac::multicast6(ALL_NODES), PEER6.mac));
     let (_, header, _) = h.sent6_one(EM0);
     assert_eq!((header.src, header.dst), (ip6::link_local(ME6.mac), PEER6.near));
-    h.assert_counters("in 1, out 1, ip6.received 1, ip6.delivered 1, icmp6.received 1, icmp6.echoes_answered 1, ip6.sent 1");
+    h.assert_counters(
+        "in 1, out 1, ip6.received 1, ip6.delivered 1, icmp6.received 1, icmp6.echoes_answered 1, ip6.sent 1",
+    );
     // Nobody who asks a group hears an error, but of an option that must be known (RFC 4443 2.4 e).
     h.inject(EM0, Ip6::new(PEER6.near, ALL_NODES, Proto(200), [0; 8]).frame(Mac::multicast6(ALL_NODES), PEER6.mac));
     h.assert_counters("in 1, ip6.received 1, ip6.delivered 1, icmp6.errors_forbidden 1, ip6.in.unknown_next_header 1");
@@ -154,7 +164,9 @@ fn options_are_dealt_with_as_their_numbers_ask<L: Locks>() {
     let h = Host::<L>::six();
     h.stack.set_neighbor6(h.cx(), EM0, PEER6.ip, PEER6.mac);
     for proto in [Proto::HOP_BY_HOP, Proto::DEST_OPTIONS] {
-        for (kind, answer) in [(0x05, Ok(())), (0x1e, Ok(())), (0x5e, Err(None)), (0x9e, Err(Some(45))), (0xde, Err(Some(45)))] {
+        for (kind, answer) in
+            [(0x05, Ok(())), (0x1e, Ok(())), (0x5e, Err(None)), (0x9e, Err(Some(45))), (0xde, Err(Some(45)))]
+        {
             h.wait_a_second();
             h.forget_counters();
             // Two bytes of padding and one before it.
@@ -194,7 +206,8 @@ fn no_more_than_eight_extension_headers_are_walked<L: Locks>() {
     let h = Host::<L>::six();
     h.stack.set_neighbor6(h.cx(), EM0, PEER6.ip, PEER6.mac);
     h.forget_counters();
-    let chain = |n| (0..n).fold(ping6(PEER6.ip, ME6.ip, b"x"), |ip, _| ip.with(Proto::DEST_OPTIONS, &[0, 0, 1, 4, 0, 0, 0, 0]));
+    let chain =
+        |n| (0..n).fold(ping6(PEER6.ip, ME6.ip, b"x"), |ip, _| ip.with(Proto::DEST_OPTIONS, &[0, 0, 1, 4, 0, 0, 0, 0]));
     h.inject(EM0, chain(8).between(PEER6, ME6));
     assert_eq!(h.sent6_one(EM0).2[0], 129);
     h.forget_counters();
@@ -251,7 +264,8 @@ fn what_nobody_here_speaks_is_told<L: Locks>() {
     told(Ip6::new(PEER6.ip, ME6.ip, Proto::UDP, [0; 8]), port, "no_socket");
     told(Ip6::new(PEER6.ip, ME6.ip, Proto::TCP, [0; 20]), port, "no_socket");
     // Nobody can say whether an authentication header is right.
-    let auth = ping6(PEER6.ip, ME6.ip, b"x").with(Proto::AUTH, &[0, 4, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9]);
+    let auth = ping6(PEER6.ip, ME6.ip, b"x")
+        .with(Proto::AUTH, &[0, 4, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9]);
     h.wait_a_second();
     h.inject(EM0, auth.between(PEER6, ME6));
     let (_, header, payload) = h.sent6_one(EM0);
@@ -270,7 +284,8 @@ fn a_router_forwards_and_takes_a_hop<L: Locks>() {
     assert_eq!((header, payload), (ip6::Header { hop_limit: 63, ..sent.header }, sent.payload));
     h.assert_counters("in 1, out 1, ip6.received 1, ip6.forwarded 1");
     // What it carries is no affair of a router's, nor what stands between but the first.
-    let odd = Ip6::new(PEER6.ip, FAR6.ip, Proto(200), [1; 20]).with(Proto::ROUTING, &[0, 2, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    let odd = Ip6::new(PEER6.ip, FAR6.ip, Proto(200), [1; 20])
+        .with(Proto::ROUTING, &[0, 2, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
     h.inject(EM0, odd.between(PEER6, ME6));
     assert_eq!(h.sent6(EM1).len(), 1);
     // Neighbors that are not known are asked for, and what waits goes on.
@@ -278,8 +293,13 @@ fn a_router_forwards_and_takes_a_hop<L: Locks>() {
     let next: Ipv6Addr = "fd01::9".parse().unwrap();
     h.inject(EM0, ping6(PEER6.ip, next, b"1").between(PEER6, ME6));
     let (link, header, _) = h.sent6_one(EM1);
-    assert_eq!((link.dst, header.dst, header.hop_limit), (Mac::multicast6(ip6::solicited_node(next)), ip6::solicited_node(next), 255));
-    h.assert_counters("in 1, out 1, ip6.received 1, ip6.forwarded 1, neigh.created 1, audit.made 1, ip6.sent 1, nd.solicits_sent 1");
+    assert_eq!(
+        (link.dst, header.dst, header.hop_limit),
+        (Mac::multicast6(ip6::solicited_node(next)), ip6::solicited_node(next), 255)
+    );
+    h.assert_counters(
+        "in 1, out 1, ip6.received 1, ip6.forwarded 1, neigh.created 1, audit.made 1, ip6.sent 1, nd.solicits_sent 1",
+    );
     h.pass(clock::Duration::from_secs(5));
     let (_, header, payload) = h.sent6_one(EM0);
     let (problem, quoted) = error_of(&header, &payload);
@@ -309,7 +329,8 @@ fn a_hop_limit_that_ends_is_told<L: Locks>() {
     assert!((20..=35).contains(&sent), "{sent}");
     assert_eq!(h.counter("inet.icmp6.errors_limited"), 100 - sent);
     h.forget_counters();
-    let error = error6(PEER6.ip, BEYOND6, Problem::TimeExceeded { code: 0 }, &ping6(BEYOND6, PEER6.ip, b"12345678").packet());
+    let error =
+        error6(PEER6.ip, BEYOND6, Problem::TimeExceeded { code: 0 }, &ping6(BEYOND6, PEER6.ip, b"12345678").packet());
     h.inject(EM0, error.hops(1).between(PEER6, ME6));
     h.assert_counters("in 1, ip6.received 1, icmp6.errors_forbidden 1, ip6.forward.hop_limit_exceeded 1");
 }
@@ -367,7 +388,9 @@ fn too_big_for_the_next_link<L: Locks>() {
     let (_, header, payload) = h.sent6_one(EM0);
     assert_eq!(error_of(&header, &payload).0, Problem::TooBig { mtu: 1400 });
     assert_eq!(40 + payload.len(), 1280, "as much of it as fits");
-    h.assert_counters("in 1, out 1, ip6.received 1, audit.made 1, icmp6.errors_sent 1, ip6.sent 1, ip6.forward.too_big 1");
+    h.assert_counters(
+        "in 1, out 1, ip6.received 1, audit.made 1, icmp6.errors_sent 1, ip6.sent 1, ip6.forward.too_big 1",
+    );
 }
 
 fn a_host_forwards_nothing<L: Locks>() {
@@ -433,7 +456,9 @@ fn an_atomic_fragment_is_alone<L: Locks>() {
     h.forget_counters();
     h.inject(EM0, ping6(PEER6.ip, ME6.ip, b"alone").fragment(5, 0, 100).between(PEER6, ME6));
     assert_eq!(&h.sent6_one(EM0).2[8..], b"alone");
-    h.assert_counters("in 1, out 1, ip6.received 1, ip6.delivered 1, icmp6.received 1, icmp6.echoes_answered 1, ip6.sent 1");
+    h.assert_counters(
+        "in 1, out 1, ip6.received 1, ip6.delivered 1, icmp6.received 1, icmp6.echoes_answered 1, ip6.sent 1",
+    );
     h.inject(EM0, ping.fragment(5, 56, 60).between(PEER6, ME6));
     assert_eq!(&h.sent6_one(EM0).2[8..], [1; 100]);
 }
@@ -450,7 +475,8 @@ fn fragments_in_fragments_are_refused<L: Locks>() {
     assert_eq!((h.counter("inet.ip6.in.bad_extension"), h.stack.held(h.cx())), (1, 1), "seen in the first");
     // Put together, and a fragment again: the second header was behind the first part.
     let pad = [0, 0, 1, 4, 0, 0, 0, 0];
-    let hidden = Ip6 { header: ip6::Header { next: Proto::FRAGMENT, ..twice.header }, ..twice }.with(Proto::DEST_OPTIONS, &pad);
+    let hidden =
+        Ip6 { header: ip6::Header { next: Proto::FRAGMENT, ..twice.header }, ..twice }.with(Proto::DEST_OPTIONS, &pad);
     h.inject(EM0, hidden.fragment(6, 0, 8).between(PEER6, ME6));
     h.sent_nothing(EM0);
     assert!(h.counter("inet.ip6.in.bad_extension") + h.counter("inet.ip6.in.malformed") >= 2);
@@ -518,7 +544,11 @@ fn identifications_are_nobodys_guess<L: Locks>() {
         h.stack.set_neighbor6(h.cx(), EM0, peer.ip, peer.mac);
         let ping = ping6(peer.ip, ME6.ip, &[1; 2000]);
         for off in [0, 1000] {
-            h.inject(EM0, ping.fragment(1 + h.counter("inet.ip6.reassembled") as u32, off, if off == 0 { 1000 } else { 1008 }).between(peer, ME6));
+            h.inject(
+                EM0,
+                ping.fragment(1 + h.counter("inet.ip6.reassembled") as u32, off, if off == 0 { 1000 } else { 1008 })
+                    .between(peer, ME6),
+            );
         }
         let sent = h.sent6(EM0);
         chain_of(&sent[0].1, &sent[0].2).fragment.unwrap().id
@@ -531,7 +561,10 @@ fn identifications_are_nobodys_guess<L: Locks>() {
 fn loopback_carries_both_families<L: Locks>() {
     let h = Host::<L>::six();
     h.stack.add_addr6(h.cx(), linerate_inet::iface::LOOPBACK, IfaceAddr6::new(Ipv6Addr::LOCALHOST, 128)).unwrap();
-    assert_eq!(h.stack.route6_to(h.cx(), Ipv6Addr::LOCALHOST).unwrap().via, Via6::Local(linerate_inet::iface::LOOPBACK));
+    assert_eq!(
+        h.stack.route6_to(h.cx(), Ipv6Addr::LOCALHOST).unwrap().via,
+        Via6::Local(linerate_inet::iface::LOOPBACK)
+    );
     // What we say to ourselves of a packet that nobody sent is an error about our own, and goes nowhere.
     h.forget_counters();
     h.inject(EM0, Ip6::new(Ipv6Addr::LOCALHOST, ME6.ip, Proto::UDP, [0; 8]).between(PEER6, ME6));

@@ -55,8 +55,13 @@ fn an_address_is_asked_for_before_it_is_ours<L: Locks>() {
     let probes: Vec<_> = sent.iter().filter(|(_, header, _)| header.next == Proto::IPV6_ICMP).collect();
     for ((link, header, payload), target) in probes.iter().zip([ME6.ip, near]) {
         let group = ip6::solicited_node(target);
-        assert_eq!((link.dst, header.src, header.dst, header.hop_limit), (Mac::multicast6(group), Ipv6Addr::UNSPECIFIED, group, 255));
-        assert!(matches!(Message::parse(payload, header.src, header.dst), Ok(Message::Nd(Nd::Solicit { target: asked, options })) if asked == target && options.source_link().is_none()));
+        assert_eq!(
+            (link.dst, header.src, header.dst, header.hop_limit),
+            (Mac::multicast6(group), Ipv6Addr::UNSPECIFIED, group, 255)
+        );
+        assert!(
+            matches!(Message::parse(payload, header.src, header.dst), Ok(Message::Nd(Nd::Solicit { target: asked, options })) if asked == target && options.source_link().is_none())
+        );
     }
     assert_eq!((probes.len(), sent.len(), states(&h)), (2, 4, vec![(ME6.ip, false), (near, false)]));
     // Not yet: nothing is taken for it, and nobody is told that it is here.
@@ -64,7 +69,9 @@ fn an_address_is_asked_for_before_it_is_ours<L: Locks>() {
     h.inject(EM0, ping6(PEER6.ip, ME6.ip, b"x").between(PEER6, ME6));
     h.assert_counters("in 1, ip6.received 1, ip6.in.tentative 1");
     h.inject(EM0, asks(PEER6, ME6.ip));
-    h.assert_counters("in 1, ip6.received 1, ip6.delivered 1, icmp6.received 1, nd.solicits_received 1, nd.in.ignored 1");
+    h.assert_counters(
+        "in 1, ip6.received 1, ip6.delivered 1, icmp6.received 1, nd.solicits_received 1, nd.in.ignored 1",
+    );
     assert_eq!(h.poll().map(|next| next.since(h.now())), Some(Duration::from_secs(1)));
     h.advance(Duration::from_millis(1001));
     assert_eq!(states(&h), [(ME6.ip, true), (near, true)]);
@@ -99,7 +106,10 @@ fn somebody_else_has_the_address<L: Locks>() {
     let near = ip6::link_local(ME6.mac);
     h.forget_counters();
     let theirs = Advert { target: near, ..theirs };
-    h.inject(EM0, advert(OTHER6.near, ALL_NODES, theirs, Some(OTHER6.mac)).frame(Mac::multicast6(ALL_NODES), OTHER6.mac));
+    h.inject(
+        EM0,
+        advert(OTHER6.near, ALL_NODES, theirs, Some(OTHER6.mac)).frame(Mac::multicast6(ALL_NODES), OTHER6.mac),
+    );
     h.assert_counters("in 1, ip6.received 1, ip6.delivered 1, icmp6.received 1, nd.adverts_received 1, nd.conflicts 1, nd.in.conflict 1");
     assert!(h.stack.iface(EM0).unwrap().addrs6(h.cx())[1].state.is_valid());
 }
@@ -128,7 +138,9 @@ fn who_asks_us_is_answered_and_remembered<L: Locks>() {
     h.inject(EM0, asks(PEER6, ME6.ip));
     let (link, header, payload) = h.sent6_one(EM0);
     assert_eq!((link.dst, header.src, header.dst, header.hop_limit), (PEER6.mac, ME6.ip, PEER6.ip, 255));
-    let Ok(Message::Nd(Nd::Advert { advert, options })) = Message::parse(&payload, header.src, header.dst) else { panic!() };
+    let Ok(Message::Nd(Nd::Advert { advert, options })) = Message::parse(&payload, header.src, header.dst) else {
+        panic!()
+    };
     assert_eq!((advert, options.target_link()), (solicited(ME6.ip), Some(ME6.mac)));
     h.assert_counters(
         "in 1, out 1, ip6.received 1, ip6.delivered 1, icmp6.received 1, nd.solicits_received 1, nd.adverts_sent 1, \
@@ -143,7 +155,9 @@ fn who_asks_us_is_answered_and_remembered<L: Locks>() {
     h.sent(EM0);
     h.forget_counters();
     h.inject(EM0, solicit(OTHER6.ip, ME6.ip, PEER6.ip, Some(OTHER6.mac)).between(OTHER6, ME6));
-    h.assert_counters("in 1, ip6.received 1, ip6.delivered 1, icmp6.received 1, nd.solicits_received 1, nd.in.ignored 1");
+    h.assert_counters(
+        "in 1, ip6.received 1, ip6.delivered 1, icmp6.received 1, nd.solicits_received 1, nd.in.ignored 1",
+    );
     h.stack.knobs.forwarding6.set(1);
     h.inject(EM0, asks(PEER6, ME6.ip));
     let (_, header, payload) = h.sent6_one(EM0);
@@ -154,12 +168,19 @@ fn who_tells_us_unasked_is_not_remembered<L: Locks>() {
     let h = Host::<L>::six();
     for advert in [solicited(PEER6.ip), Advert { solicited: false, ..solicited(PEER6.ip) }] {
         h.inject(EM0, self::advert(PEER6.ip, ME6.ip, advert, Some(PEER6.mac)).between(PEER6, ME6));
-        h.assert_counters("in 1, ip6.received 1, ip6.delivered 1, icmp6.received 1, nd.adverts_received 1, nd.in.ignored 1");
+        h.assert_counters(
+            "in 1, ip6.received 1, ip6.delivered 1, icmp6.received 1, nd.adverts_received 1, nd.in.ignored 1",
+        );
     }
     assert!(h.stack.neighbors6(h.cx()).is_empty());
     // Said to be an answer, to everybody: it cannot be (RFC 4861 7.1.2).
-    h.inject(EM0, advert(PEER6.ip, ALL_NODES, solicited(PEER6.ip), Some(PEER6.mac)).frame(Mac::multicast6(ALL_NODES), PEER6.mac));
-    h.assert_counters("in 1, ip6.received 1, ip6.delivered 1, icmp6.received 1, nd.adverts_received 1, nd.in.malformed 1");
+    h.inject(
+        EM0,
+        advert(PEER6.ip, ALL_NODES, solicited(PEER6.ip), Some(PEER6.mac)).frame(Mac::multicast6(ALL_NODES), PEER6.mac),
+    );
+    h.assert_counters(
+        "in 1, ip6.received 1, ip6.delivered 1, icmp6.received 1, nd.adverts_received 1, nd.in.malformed 1",
+    );
 }
 
 fn hop_limits_of_less_than_255_come_from_beyond<L: Locks>() {
@@ -222,7 +243,8 @@ fn a_neighbor_is_asked_for_and_answers<L: Locks>() {
         h.inject(EM0, ping6(OTHER6.ip, ME6.ip, &[n]).between(OTHER6, ME6));
     }
     h.pass(Duration::from_secs(4));
-    let counts = ["nd.solicits_sent", "neigh.queue_full", "neigh.timeout", "neigh.failed"].map(|name| h.counter(&format!("inet.{name}")));
+    let counts = ["nd.solicits_sent", "neigh.queue_full", "neigh.timeout", "neigh.failed"]
+        .map(|name| h.counter(&format!("inet.{name}")));
     assert_eq!(counts, [1 + 3, 4, 16, 1]);
     assert_eq!(h.stack.held(h.cx()), 0);
 }
@@ -279,7 +301,11 @@ fn a_scan_does_not_push_neighbors_out<L: Locks>() {
         let nobody = Ipv6Addr::new(0xfd01, 0, 0, 0, 7, 7, 7, n);
         h.inject(EM0, ping6(PEER6.ip, nobody, b"?").between(PEER6, ME6));
     }
-    assert_eq!((h.counter("inet.neigh.table_full"), h.stack.held(h.cx())), (300 - 32, 32), "half of the table, no more");
+    assert_eq!(
+        (h.counter("inet.neigh.table_full"), h.stack.held(h.cx())),
+        (300 - 32, 32),
+        "half of the table, no more"
+    );
     h.sent(EM1);
     h.inject(EM0, ping6(PEER6.ip, FAR6.ip, b"2").between(PEER6, ME6));
     assert_eq!(h.sent6_one(EM1).0.dst, FAR6.mac, "who was there is still");
@@ -297,7 +323,11 @@ fn routers_and_redirects_are_not_believed<L: Locks>() {
     let h = Host::<L>::six();
     let (addrs, routes) = (states(&h), h.stack.routes6(h.cx()));
     for n in 0..50u8 {
-        let prefix = [&[3, 4, 64, 0xc0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0][..], &[0x20, 1, n, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]].concat();
+        let prefix = [
+            &[3, 4, 64, 0xc0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0][..],
+            &[0x20, 1, n, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+        ]
+        .concat();
         let mut message = [&[134, 0, 0, 0, 64, 0, 7, 8][..], &[0; 8], &prefix].concat();
         icmp6::fill_checksum(OTHER6.near, ALL_NODES, &mut message).unwrap();
         let advert = Ip6::new(OTHER6.near, ALL_NODES, Proto::IPV6_ICMP, message).hops(255);
@@ -331,8 +361,14 @@ fn groups_are_reported_and_asked_for<L: Locks>() {
         let sent = h.sent6(EM0);
         let reports = sent.iter().filter(|(_, header, _)| header.next == Proto::HOP_BY_HOP);
         let read = reports.map(|(_, header, payload)| {
-            assert_eq!((header.dst, header.hop_limit, &payload[..8]), (ALL_MLD2_ROUTERS, 1, &[58, 0, 5, 2, 0, 0, 1, 0][..]));
-            let Ok(Some(mld::Message::ReportV2(records))) = mld::Message::parse(&payload[8..], header.src, header.dst) else { panic!() };
+            assert_eq!(
+                (header.dst, header.hop_limit, &payload[..8]),
+                (ALL_MLD2_ROUTERS, 1, &[58, 0, 5, 2, 0, 0, 1, 0][..])
+            );
+            let Ok(Some(mld::Message::ReportV2(records))) = mld::Message::parse(&payload[8..], header.src, header.dst)
+            else {
+                panic!()
+            };
             (header.src, records.map(|record| Ipv6Addr::from(record.group)).collect::<Vec<_>>())
         });
         read.collect::<Vec<_>>()

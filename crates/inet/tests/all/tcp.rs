@@ -390,7 +390,11 @@ fn a_tunnel_that_came_later_is_no_trap() {
         pair.stack(1).tcp_listen(cx, listener, 8).unwrap();
         for (at, own, far, mtu) in [(0, 1, 2, client_mtu), (1, 2, 1, server_mtu)] {
             let outer = |host| Ipv4Addr::new(10, 0, 0, host);
-            let ends = tunnel::Config { local: outer(own).into(), remote: outer(far).into(), ..tunnel::Config::new(Kind::Gif) };
+            let ends = tunnel::Config {
+                local: outer(own).into(),
+                remote: outer(far).into(),
+                ..tunnel::Config::new(Kind::Gif)
+            };
             let stack = pair.stack(at);
             let id = stack.add_tunnel(cx, "gif0", Kind::Gif, Mac([2, 0, 0, 0, 9, own])).unwrap();
             stack.set_tunnel(cx, id, ends).unwrap();

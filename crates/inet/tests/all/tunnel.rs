@@ -433,7 +433,9 @@ fn nested<L: Locks>(depth: u8) -> Host<L> {
         let id = h.stack.add_tunnel(h.cx(), &format!("gif{n}"), Kind::Gif, Mac::ZERO).unwrap();
         let ends =
             |host| if n == 0 { [ME2.ip, FAR.ip][usize::from(host - 1)] } else { Ipv4Addr::new(172, 16, n - 1, host) };
-        h.stack.set_tunnel(h.cx(), id, Config { local: ends(1).into(), remote: ends(2).into(), ..Config::new(Kind::Gif) }).unwrap();
+        h.stack
+            .set_tunnel(h.cx(), id, Config { local: ends(1).into(), remote: ends(2).into(), ..Config::new(Kind::Gif) })
+            .unwrap();
         h.stack.add_addr(h.cx(), id, IfaceAddr { addr: Ipv4Addr::new(172, 16, n, 1), len: 30 }).unwrap();
     }
     h.forget_counters();

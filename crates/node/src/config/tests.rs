@@ -191,3 +191,33 @@ fn switches_are_read_beside_hosts_and_what_is_wrong_with_them_is_said() {
     let fault = read(&format!("{host}[[switch]]\nname = 's'\nports = ['pair:a', 'null:n']\n"), "t.toml").unwrap_err();
     assert!(fault.what.contains("switches run with 'linerate up', not here"), "{fault}");
 }
+
+#[test]
+fn addresses_and_routes_of_ip6_stand_beside_the_others() {
+    let body = "[[host.iface]]\nport = 'null:x'\naddresses = ['10.0.0.1/24', 'fd00::1/64', 'fd01::1/56']\n\
+                [[host.iface]]\nname = 'gif0'\ntunnel = 'gif'\nlocal = 'fd00::1'\nremote = 'fd00::2'\naddresses = 'fdaa::1/64'\n\
+                [[host.route]]\nto = '2001:db8::/32'\nvia = 'fd00::2'\n[[host.route]]\nto = 'default'\nvia = 'fd00::3'\n\
+                [[host.route]]\nto = 'default'\nvia = '10.0.0.2'\n";
+    let host = one(body);
+    assert_eq!((host.ifaces[0].addresses.len(), host.ifaces[0].addresses6.len()), (1, 2));
+    assert_eq!(host.ifaces[1].ends.remote, "fd00::2".parse::<std::net::IpAddr>().unwrap());
+    let routes: Vec<_> =
+        host.routes.iter().map(|route| (route.to6.is_some(), route.via6.is_some(), route.via.is_some())).collect();
+    assert_eq!(routes, [(true, true, false), (false, true, false), (false, false, true)]);
+    for (body, says) in [
+        ("[[host.iface]]\nport = 'null:x'\naddresses = ['fd00::1']\n", "an IPv6 address with its prefix length"),
+        ("[[host.iface]]\nport = 'null:x'\naddresses = ['ff02::1/64']\n", "one host's address"),
+        ("[[host.iface]]\nport = 'null:x'\naddresses = ['fd00::1/129']\n", "a number from 0 to 128"),
+        ("[[host.route]]\nto = 'fd00::/200'\nvia = 'fd00::2'\n", "a prefix such as 2001:db8::/32"),
+    ] {
+        assert!(fault(&format!("[[host]]\n{body}")).contains(says), "{}", fault(&format!("[[host]]\n{body}")));
+    }
+    // And a host is made of it.
+    let config = crate::config::HostConfig { pool_buffers: 64, ..host };
+    let host = crate::run::build::<lock::Up>(&config, &port::Pairs::new(), clock::Clock::sim(&clock::SimClock::new()))
+        .unwrap();
+    let routes: Vec<String> = host.stack.routes6(host.cx()).iter().map(|route| route.prefix.to_string()).collect();
+    for prefix in ["::/0", "2001:db8::/32", "fd00::/64", "fd00::1/128", "fdaa::/64"] {
+        assert!(routes.iter().any(|route| route == prefix), "{prefix} not in {routes:?}");
+    }
+}

@@ -78,12 +78,9 @@ fn sentences<L: Locks>(ctl: &Ctl<'_, L>, all: bool, protocol: Option<Protocol>) 
 fn grouped(entries: &[Entry], all: bool) -> String {
     let mut groups: BTreeMap<&str, String> = BTreeMap::new();
     let mut said: BTreeSet<&str> = BTreeSet::new();
-    for (module, sentences) in [
-        ("tcp", sentences::TCP),
-        ("udp", sentences::UDP),
-        ("ip6", sentences::IP6),
-        ("icmp6", sentences::ICMP6),
-    ] {
+    for (module, sentences) in
+        [("tcp", sentences::TCP), ("udp", sentences::UDP), ("ip6", sentences::IP6), ("icmp6", sentences::ICMP6)]
+    {
         if entries.iter().any(|entry| paragraph(&entry.name) == module) {
             let (text, names) = sentences::told(sentences, entries, all);
             groups.insert(module, text);

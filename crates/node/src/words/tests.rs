@@ -1,4 +1,5 @@
 mod route;
+mod six;
 mod tcp;
 mod tunnel;
 

@@ -157,7 +157,7 @@ fn iproute2(config: &mut Config, word: &str, words: &mut Words<'_>) -> Result<()
             }
         }
         "dev" | "tos" | "mode" | "encaplimit" => drop(words.next("a value")?), // the way out is the routes' to say; TOS is inherited (RFC 6040)
-        "nolearning" | "noudpcsum" => {}               // there is one remote, and no checksum
+        "nolearning" | "noudpcsum" => {}                                       // there is one remote, and no checksum
         other => return Err(WordError::unknown("word", other, WORDS.iter().copied())),
     }
     Ok(())

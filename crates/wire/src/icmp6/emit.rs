@@ -45,12 +45,7 @@ impl Problem {
 /// Writes an error quoting `quoted`, the beginning of the packet at fault from its IPv6 header on, checksum and all. Returns the length.
 ///
 /// The caller cuts `quoted` so that the whole packet stays within [`super::MAX_ERROR`]. `None`: `out` is too short.
-pub fn emit_error(
-    problem: Problem,
-    (src, dst): (Ipv6Addr, Ipv6Addr),
-    quoted: &[u8],
-    out: &mut [u8],
-) -> Option<usize> {
+pub fn emit_error(problem: Problem, (src, dst): (Ipv6Addr, Ipv6Addr), quoted: &[u8], out: &mut [u8]) -> Option<usize> {
     let (ty, code, word) = problem.header();
     emit((ty, code, word), (src, dst), quoted, out)
 }

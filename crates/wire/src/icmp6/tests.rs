@@ -25,7 +25,11 @@ fn quoted() -> Vec<u8> {
 fn echo_and_its_answer_in_place() {
     let mut message = written(|out| emit_echo(ty::ECHO_REQUEST, (7, 9), ENDS, b"data", out));
     assert_eq!(parse(&message), Ok(Message::EchoRequest { ident: 7, seq: 9, payload: b"data" }));
-    assert_eq!(Message::parse(&message, A6, A6), Err(Malformed::BadChecksum { layer: Layer::Icmp6 }), "another pseudo header");
+    assert_eq!(
+        Message::parse(&message, A6, A6),
+        Err(Malformed::BadChecksum { layer: Layer::Icmp6 }),
+        "another pseudo header"
+    );
     echo_reply_in_place(&mut message).unwrap();
     // The addresses change places: the sum is the same.
     assert_eq!(Message::parse(&message, B6, A6), Ok(Message::EchoReply { ident: 7, seq: 9, payload: b"data" }));
@@ -72,7 +76,10 @@ fn neighbors_ask_and_answer() {
     let target = crate::ip6::link_local(A);
     let ask = written(|out| nd::emit_solicit(target, Some(A), ENDS, out));
     let Ok(Message::Nd(nd::Message::Solicit { target: read, options })) = parse(&ask) else { panic!() };
-    assert_eq!((read, options.source_link(), options.target_link(), ask.len()), (target, Some(A), None, nd::NEIGHBOR_LEN));
+    assert_eq!(
+        (read, options.source_link(), options.target_link(), ask.len()),
+        (target, Some(A), None, nd::NEIGHBOR_LEN)
+    );
     let probe = written(|out| nd::emit_solicit(target, None, ENDS, out));
     let Ok(Message::Nd(nd::Message::Solicit { options, .. })) = parse(&probe) else { panic!() };
     assert_eq!((options.into_iter().count(), probe.len()), (0, 24));
@@ -94,13 +101,16 @@ fn sealed(mut message: Vec<u8>) -> Vec<u8> {
 #[test]
 fn an_option_without_length_ends_the_message() {
     let advert = |options: &[u8]| sealed([&[134, 0, 0, 0, 64, 0, 7, 8][..], &[0; 8], options].concat());
-    for (options, kind, len) in [(&[1, 0, 0, 0, 0, 0, 0, 0][..], 1, 0), (&[25, 2, 0, 0, 0, 0, 0, 0], 25, 2), (&[3], 3, 0)] {
+    for (options, kind, len) in
+        [(&[1, 0, 0, 0, 0, 0, 0, 0][..], 1, 0), (&[25, 2, 0, 0, 0, 0, 0, 0], 25, 2), (&[3], 3, 0)]
+    {
         let bad = Malformed::BadOptionLen { layer: Layer::Icmp6, kind, len };
         assert_eq!(parse(&advert(options)), Err(bad));
     }
     let prefix = [&[3, 4, 64, 0xc0, 0, 0, 1, 0, 0, 0, 0, 9, 0, 0, 0, 0][..], &A6.octets()].concat();
     let good = advert(&[&prefix[..], &[5, 1, 0, 0, 0, 0, 5, 0], &[9, 1, 1, 2, 3, 4, 5, 6]].concat());
-    let Ok(Message::Nd(nd::Message::RouterAdvert { hop_limit: 64, lifetime: 0x708, options, .. })) = parse(&good) else {
+    let Ok(Message::Nd(nd::Message::RouterAdvert { hop_limit: 64, lifetime: 0x708, options, .. })) = parse(&good)
+    else {
         panic!("{:?}", parse(&good))
     };
     let options: Vec<_> = options.into_iter().collect();
@@ -111,7 +121,9 @@ fn an_option_without_length_ends_the_message() {
 
 #[test]
 fn a_group_is_nobodys_neighbor_and_codes_are_0() {
-    let of = |ty: u8, code: u8, target: Ipv6Addr| sealed([&[ty, code, 0, 0, 0, 0, 0, 0][..], &target.octets(), &[0; 16]].concat());
+    let of = |ty: u8, code: u8, target: Ipv6Addr| {
+        sealed([&[ty, code, 0, 0, 0, 0, 0, 0][..], &target.octets(), &[0; 16]].concat())
+    };
     for ty in [135, 136, 137] {
         assert!(parse(&of(ty, 0, crate::ip6::ALL_NODES)).is_err(), "{ty}");
         assert!(parse(&of(ty, 1, A6)).is_err(), "{ty}");

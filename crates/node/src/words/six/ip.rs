@@ -26,7 +26,9 @@ pub(in super::super) fn addr<L: Locks>(
         match word {
             "dev" => dev = Some(ctl.iface(words.next("an iface")?)?),
             "scope" | "label" => drop(words.next("a value")?), // follow from the address here
-            "nodad" | "noprefixroute" => return Err(WordError::failed(format!("{word}: not here; see net.inet6.ip6.dad_count"))),
+            "nodad" | "noprefixroute" => {
+                return Err(WordError::failed(format!("{word}: not here; see net.inet6.ip6.dad_count")));
+            }
             "peer" => {
                 let far = words.next("the far end's address")?;
                 peer = Some(host("peer", zoned(ctl, "peer", far.split('/').next().unwrap_or(far))?.0)?);

@@ -66,7 +66,8 @@ fn delete<L: Locks>(ctl: &Ctl<'_, L>, n: &Neighbor<Ipv6Addr>) -> String {
 }
 
 fn show<L: Locks>(ctl: &Ctl<'_, L>, found: &[Neighbor<Ipv6Addr>]) -> String {
-    let head = format!("{:<36} {:<18} {:>5} {:<9} {} {}\n", "Neighbor", "Linklayer Address", "Netif", "Expire", "S", "Flags");
+    let head =
+        format!("{:<36} {:<18} {:>5} {:<9} {} {}\n", "Neighbor", "Linklayer Address", "Netif", "Expire", "S", "Flags");
     head + &found.iter().map(|n| row(ctl, n)).collect::<String>()
 }
 

@@ -1,0 +1,232 @@
+//! IPv6 in both grammars: addresses, routes, neighbors, tunnels, what is shown of them, and what is refused.
+
+use super::*;
+use serde_json::json;
+
+/// A bench whose addresses are ours at once.
+fn bench() -> Bench {
+    let b = Bench::new();
+    b.ok("sysctl net.inet6.ip6.dad_count=0");
+    b
+}
+
+fn near(b: &Bench) -> String {
+    let text = b.ok("ifconfig pg0");
+    let found =
+        text.lines().find_map(|line| line.trim().strip_prefix("inet6 fe80")?.split('%').next().map(str::to_string));
+    format!("fe80{}", found.unwrap_or_else(|| panic!("{text}")))
+}
+
+#[test]
+fn ifconfig_gives_addresses_and_a_link_local_one() {
+    let b = bench();
+    assert!(!b.ok("ifconfig pg0").contains("inet6"));
+    b.ok("ifconfig pg0 inet6 fd00::1/64");
+    b.ok("ifconfig pg0 inet6 fd01::1 prefixlen 48 alias");
+    let text = b.ok("ifconfig pg0");
+    for line in ["\tinet6 fd00::1 prefixlen 64\n", "\tinet6 fd01::1 prefixlen 48\n", "%pg0 prefixlen 64 scopeid 0x2\n"]
+    {
+        assert!(text.contains(line), "{line:?} not in {text}");
+    }
+    b.ok("ifconfig pg0 inet6 fd01::1 delete");
+    assert!(!b.ok("ifconfig pg0").contains("fd01::1"));
+    b.ok("ifconfig lo0 inet6 ::1");
+    assert!(b.ok("ifconfig lo0").contains("\tinet6 ::1 prefixlen 128\n"));
+    let info = &b.json("ip -6 addr show pg0")[0]["addr_info"];
+    assert_eq!(
+        info[0],
+        json!({
+            "family": "inet6", "local": "fd00::1", "prefixlen": 64, "scope": "global",
+            "valid_life_time": u32::MAX, "preferred_life_time": u32::MAX,
+        })
+    );
+    assert_eq!((&info[1]["scope"], info.as_array().unwrap().len()), (&json!("link"), 2));
+    b.ok("ifconfig pg0 inet6 auto_linklocal"); // it has one
+    assert_eq!(b.json("ip -6 addr show pg0")[0]["addr_info"].as_array().unwrap().len(), 2);
+    // Until somebody was asked for it, an address is doubtful.
+    b.ok("sysctl net.inet6.ip6.dad_count=1");
+    b.ok("ifconfig pg0 inet6 fd02::1/64");
+    assert!(b.ok("ifconfig pg0").contains("fd02::1 prefixlen 64 tentative"));
+    assert!(b.ok("ip addr show pg0").contains("inet6 fd02::1/64 scope global tentative"));
+}
+
+#[test]
+fn iproute2_gives_addresses_and_tells_families_apart() {
+    let b = bench();
+    b.ok("ip addr add fd00::1/64 dev pg0");
+    b.ok("ip -6 addr add fd00::2 dev pg0");
+    assert!(b.no("ip addr add fd00::1/64 dev pg0").contains("pg0 has fd00::1/64 already"));
+    b.ok("ip addr replace fd00::1/56 dev pg0");
+    let (all, four, six) = (b.ok("ip addr show pg0"), b.ok("ip -4 addr show pg0"), b.ok("ip -6 addr show pg0"));
+    assert!(all.contains("inet 1.0.0.1/8") && all.contains("inet6 fd00::1/56 scope global"), "{all}");
+    assert!(four.contains("inet 1.0.0.1/8") && !four.contains("inet6"), "{four}");
+    assert!(six.contains("inet6 fd00::2/128") && !six.contains("1.0.0.1"), "{six}");
+    b.ok("ip addr del fd00::2 dev pg0");
+    assert!(b.no("ip addr del fd00::2 dev pg0").contains("pg0 does not have fd00::2"));
+}
+
+#[test]
+fn routes_in_both_grammars() {
+    let b = bench();
+    b.ok("ifconfig pg0 inet6 fd00::1/64");
+    assert_eq!(b.ok("route -6 add 2001:db8::/32 fd00::2"), "add net 2001:db8::: gateway fd00::2\n");
+    assert_eq!(b.ok("route add -inet6 default fe80::9%pg0"), "add net default: gateway fe80::9%pg0\n");
+    b.ok("route -6 add -host 2001:db8::7 -reject");
+    b.ok("ip -6 route add blackhole 3fff::/20");
+    b.ok("ip route add 2001:db8:1::/48 via fd00::3 dev pg0");
+    let show = b.ok("ip -6 route");
+    for line in [
+        "default via fe80::9 dev pg0\n",
+        "2001:db8::/32 via fd00::2 dev pg0\n",
+        "unreachable 2001:db8::7\n",
+        "blackhole 3fff::/20\n",
+        "fd00::/64 dev pg0 proto kernel\n",
+    ] {
+        assert!(show.contains(line), "{line:?} not in {show}");
+    }
+    let table = b.ok("netstat -rn");
+    let (_, six) = table.split_once("\nInternet6:\n").unwrap_or_else(|| panic!("{table}"));
+    let rows: Vec<Vec<&str>> = six.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(rows[0], ["Destination", "Gateway", "Flags", "Netif"]);
+    for row in [
+        ["default", "fe80::9%pg0", "UGS", "pg0"],
+        ["2001:db8::7", "-", "UHRS", "-"],
+        ["fd00::/64", "link#2", "U", "pg0"],
+        ["fd00::1", "link#2", "UHl", "lo0"],
+        ["fe80::%pg0/64", "link#2", "U", "pg0"],
+    ] {
+        assert!(rows.iter().any(|found| found == &row), "{row:?} not in {six}");
+    }
+    let get = b.ok("route -6 get 2001:db8:5::1");
+    assert!(
+        get.contains("destination: 2001:db8::\n       mask: ffff:ffff::\n    gateway: fd00::2\n  interface: pg0\n"),
+        "{get}"
+    );
+    assert!(get.contains("flags: <UP,GATEWAY,STATIC,DONE>"), "{get}");
+    assert_eq!(b.ok("ip -6 route get 2001:db8:1::9"), "2001:db8:1::9 via fd00::3 dev pg0 src fd00::1\n");
+    assert_eq!(b.json("ip -6 route get 2001:db8:1::9")[0]["gateway"], "fd00::3");
+    assert_eq!(b.json("ip -6 route show dev pg0").as_array().unwrap().len(), 4);
+    b.ok("route -6 change 2001:db8::/32 fd00::4");
+    assert_eq!(b.ok("route -6 delete 2001:db8::/32"), "delete net 2001:db8::\n");
+    b.ok("ip -6 route del 2001:db8:1::/48");
+    b.ok("ip -6 route flush");
+    assert_eq!(b.ok("ip -6 route"), "fd00::/64 dev pg0 proto kernel\n");
+    assert!(b.no("route -6 get 2001:db8::1").contains("not in table"));
+}
+
+#[test]
+fn neighbors_in_both_grammars() {
+    let b = bench();
+    b.ok("ifconfig pg0 inet6 fd00::1/64");
+    b.ok("ndp -s fd00::2 02:00:00:00:00:02");
+    b.ok("ip neigh add fe80::3 lladdr 02:00:00:00:00:03 dev pg0");
+    b.ok("ip neigh add 1.0.0.9 lladdr 02:00:00:00:00:09 dev pg0");
+    let text = b.ok("ndp -an");
+    let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(rows[0], ["Neighbor", "Linklayer", "Address", "Netif", "Expire", "S", "Flags"]);
+    assert_eq!(rows[1], ["fd00::2", "02:00:00:00:00:02", "pg0", "permanent", "R"]);
+    assert_eq!(rows[2], ["fe80::3%pg0", "02:00:00:00:00:03", "pg0", "permanent", "R"]);
+    assert_eq!(b.ok("ip -6 neigh show dev pg0").lines().count(), 2);
+    assert_eq!(b.ok("ip neigh").lines().count(), 3);
+    assert_eq!(b.ok("ip -4 neigh"), "1.0.0.9 dev pg0 lladdr 02:00:00:00:00:09 PERMANENT\n");
+    assert_eq!(
+        b.json("ip -6 neigh")[0],
+        json!({ "dst": "fd00::2", "dev": "pg0", "lladdr": "02:00:00:00:00:02", "state": ["PERMANENT"] })
+    );
+    assert!(b.no("ip -6 neigh add fd00::2 lladdr 02:00:00:00:00:05 dev pg0").contains("is known already"));
+    assert_eq!(b.ok("ndp -d fe80::3%pg0"), "fe80::3%pg0 (fe80::3%pg0) deleted\n");
+    assert!(b.no("ndp fe80::3").contains("no entry"));
+    b.ok("ip neigh del fd00::2 dev pg0");
+    assert_eq!(b.ok("ndp -c"), "");
+}
+
+#[test]
+fn tunnels_of_ip6() {
+    let b = bench();
+    b.ok("ifconfig pg0 inet6 fd00::1/64");
+    b.ok("ifconfig gif0 create inet6 tunnel fd00::1 fd00::2");
+    b.ok("ifconfig gif0 inet 172.16.0.1 172.16.0.2");
+    b.ok("ifconfig gif0 inet6 fdaa::1 fdaa::2");
+    let text = b.ok("ifconfig gif0");
+    for line in [
+        "\ttunnel inet6 fd00::1 --> fd00::2\n",
+        "\tinet 172.16.0.1 --> 172.16.0.2",
+        "\tinet6 fdaa::1 --> fdaa::2 prefixlen 128\n",
+    ] {
+        assert!(text.contains(line), "{line:?} not in {text}");
+    }
+    assert_eq!(b.ok("ip -6 route get fdaa::2"), "fdaa::2 dev gif0 src fdaa::1\n");
+    b.ok("ip -6 route add 2001:db8::/32 via fdaa::2");
+    b.ok("ip link add gre0 type ip6gre local fd00::1 remote fd00::3 key 7");
+    assert!(b.ok("ip -d link show gre0").contains("link/gre6 fd00::1 peer fd00::3"));
+    assert_eq!(b.json("ip -d link show gre0")[0]["linkinfo"]["info_data"]["ttl"], 30);
+    b.ok("ip link add gif1 type sit local 1.0.0.1 remote 1.0.0.2");
+    b.ok("ifconfig gif1 inet6 auto_linklocal");
+    assert!(b.ok("ifconfig gif1").contains("inet6 fe80::"));
+    b.ok("ifconfig gif0 destroy");
+    assert!(!b.ok("ip -6 route").contains("gif0"));
+}
+
+#[test]
+fn what_cannot_be_is_said() {
+    let b = bench();
+    b.ok("ifconfig pg0 inet6 fd00::1/64");
+    b.ok("ifconfig x1 create port null:x");
+    for (line, says) in [
+        ("ifconfig pg0 inet6", "an IPv6 address, auto_linklocal or tunnel"),
+        ("ifconfig pg0 inet6 10.0.0.1", "an IPv6 address such as fd00::1"),
+        ("ifconfig pg0 inet6 fd00::g", "an IPv6 address such as fd00::1"),
+        ("ifconfig pg0 inet6 fd00::2/129", "a number from 0 to 128"),
+        ("ifconfig pg0 inet6 ff02::1", "one host's address"),
+        ("ifconfig pg0 inet6 ::", "one host's address"),
+        ("ifconfig pg0 inet6 ::1", "not an address that a host may have there"),
+        ("ifconfig pg0 inet6 ::ffff:1.2.3.4", "one host's address"),
+        ("ifconfig x1 inet6 fd00::1", "pg0 has fd00::1 already"),
+        ("ifconfig pg0 inet6 fd00::9 delete", "pg0 does not have fd00::9"),
+        ("ifconfig pg0 inet6 tunnel fd00::1 fd00::2", "pg0: no tunnel"),
+        ("ip addr add fd00::3/64", "dev IF"),
+        ("ip addr add fd00::3/64 dev pg7", "unknown iface 'pg7'"),
+        ("ip -6 route add 2001:db8::/32", "via GATEWAY or dev IF"),
+        ("ip -6 route add 2001:db8::/32 via 10.0.0.1", "an IPv6 address such as fd00::1"),
+        ("ip -6 route add 2001:db8::/32 via fe80::1", "is on every link: say which"),
+        ("ip -6 route add 2001:db8::/32 via fd09::1", "is on no iface's link"),
+        ("ip -6 route add 2001:db8::/32 via ff02::1 dev pg0", "one host's address"),
+        ("ip -6 route add fe80::/64 dev pg0", "such addresses are an iface's"),
+        ("ip -6 route add 2001:db8::/32 nexthop via fd00::2", "an IPv6 route has one next hop here"),
+        ("ip -6 route del 3fff::/20", "there is no route to 3fff::/20"),
+        ("ip -6 route get 2001:db8::1", "network is unreachable"),
+        ("route -6 add 2001:db8::/32", "a gateway's address"),
+        ("route -6 add fd00::/64 fd00::2", "there is a route already"),
+        ("route -6 delete 3fff::/20", "not in table"),
+        ("route -6 frobnicate", "unknown verb"),
+        ("route -6 add 2001:db8::/130 fd00::2", "a prefix length is a number from 0 to 128"),
+        ("ndp -s fd00::2 ff:ff:ff:ff:ff:ff", "one station's address"),
+        ("ndp -x", "unknown option"),
+        ("ip -5 route", "possible: -j, -4, -6"),
+    ] {
+        assert!(b.no(line).contains(says), "{line}: {}", b.no(line));
+    }
+    b.ok("ifconfig pg0 mtu 1000");
+    assert!(b.no("ifconfig pg0 inet6 fd05::1").contains("1280 bytes"));
+}
+
+#[test]
+fn counters_in_freebsds_sentences() {
+    let b = bench();
+    let all = b.ok("netstat -s -s -p ip6");
+    assert!(all.starts_with("ip6:\n\t0 total packets received\n\t\t0 with data size < data length\n"), "{all}");
+    let all = b.ok("netstat -s -s -p icmp6");
+    assert!(
+        all.contains("icmp6:\n\t0 errors sent\n") && all.contains("inet.nd:\n") && all.contains("inet.mld:\n"),
+        "{all}"
+    );
+    assert_eq!(near_is_made_of_the_mac(&b), "fe80");
+}
+
+fn near_is_made_of_the_mac(b: &Bench) -> String {
+    b.ok("ifconfig pg0 inet6 auto_linklocal");
+    let text = b.ok("ifconfig pg0");
+    let mac: wire::Mac = text.lines().find_map(|line| line.trim().strip_prefix("ether ")).unwrap().parse().unwrap();
+    assert_eq!(near(b), wire::ip6::link_local(mac).to_string());
+    near(b)[..4].to_string()
+}
