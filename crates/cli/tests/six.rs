@@ -196,6 +196,7 @@ fn we_are_the_router_between_two_networks() {
         assert!(text.contains("Administratively prohibited"), "{text}");
         let text = said(&[&host], "ping -n -c 1 -W 8 fd01::77").unwrap_err();
         assert!(text.contains("Address unreachable"), "{text}");
+        stream(&[&host], &far);
         word(&host, "ifconfig tap1 mtu 1300");
         let text = said(&[&host], "ping -n -c 2 -i 0.2 -W 5 -M do -s 1400 fd01::1").unwrap_err();
         assert!(text.contains("Packet too big: mtu=1300"), "{text}");
@@ -203,6 +204,27 @@ fn we_are_the_router_between_two_networks() {
         assert!(host.stack.counter("inet.ip6.forwarded") > 20);
         end(&host);
     });
+}
+
+/// The kernel's TCP, through us, from one of its namespaces to the other: its checksums are open on both devices.
+fn stream(hosts: &[&Host<Up>], far: &Far) {
+    if !has("nc") {
+        return println!("skipped: TCP through the router: no nc");
+    }
+    let dir = common::Dir::new("six");
+    let text: String = (0..40_000).map(|n| format!("{n}\n")).collect();
+    let (from, into) = (dir.file("from", &text), dir.path("into"));
+    let target = far.0.id();
+    let mut there = Command::new("nsenter")
+        .args(["-t", &target.to_string(), "-n", "sh", "-c", &format!("nc -6 -l 7777 > {into}")])
+        .spawn()
+        .unwrap();
+    let line =
+        format!("for i in 1 2 3 4 5 6 7 8 9; do nc -6 -N fd01::1 7777 < {from} && exit 0; sleep 0.2; done; exit 1");
+    let mut here = Command::new("sh").args(["-c", &line]).spawn().unwrap();
+    drive(hosts, "TCP through the router", || here.try_wait().unwrap().is_some());
+    drive(hosts, "TCP through the router", || there.try_wait().unwrap().is_some());
+    assert_eq!(std::fs::read_to_string(into).unwrap(), text);
 }
 
 /// A namespace of the kernel's with one device in it, as long as a process holds it.

@@ -3,7 +3,7 @@
 //! A host's own addresses are routes too, as in the FIB of IPv4; link-local ones are not: they belong to an iface and not to the host
 //! (RFC 4007 6), and are looked for there. A router has few lengths (a dozen, seldom thirty), so that an answer is as many probes; it is
 //! asked under a lock. The table of IPv4, changed under its readers, is for those who forward millions a second
-//! ([decision 26](../../../docs/decisions/0026-the-fib-and-neighbors-of-ipv6.md)). Bounded, and the hash keyed.
+//! ([decision 21](../../../docs/decisions/0021-ipv6-beside-ipv4.md)). Bounded, and the hash keyed.
 
 mod prefix;
 #[cfg(test)]

@@ -8,7 +8,7 @@
 //! tunnel one that is drawn. Addresses are set by hand: router advertisements are not believed, as a router does not (RFC 4861 6.2.7).
 
 use crate::Stack;
-use crate::fib6::{Fib6, Full6, Prefix6, Via6};
+use crate::fib6::{self, Fib6, Full6, Prefix6, Via6};
 use crate::iface::{Iface, IfaceId, IfaceKind};
 use clock::{Duration, Instant};
 use lock::{Cx, Locks};
@@ -159,7 +159,8 @@ impl<L: Locks> Stack<L> {
             return Err(Refused6::NoRoom);
         }
         let mut routes = self.six.routes.lock(cx);
-        if insert_all(&mut routes, &own_routes6(iface, &addr)).is_err() {
+        let own = own_routes6(iface, &addr);
+        if routes.len() + own.len() > fib6::LIMIT || insert_all(&mut routes, &own).is_err() {
             return Err(Refused6::NoRoom);
         }
         drop(routes);

@@ -5,7 +5,7 @@ use crate::fib6::Via6;
 use crate::iface::{Iface, IfaceId, IfaceKind};
 use crate::neigh::Resolved;
 use crate::stack::AtOnce;
-use buf::{Flags, Frame};
+use buf::Frame;
 use lock::{Cx, Locks};
 use stats::DropReason;
 use std::net::Ipv6Addr;
@@ -24,7 +24,6 @@ impl<L: Locks> Stack<L> {
         match self.onward6(cx, &packet, header) {
             Ok((out, next)) => {
                 let _ = ip6::decrement_hop_limit(packet.bytes_mut()); // there was one more than 1
-                packet.set_flags(Flags::default()); // what a port knew was about what it received
                 self.count(cx).ip6.forwarded.bump();
                 self.send_to_neighbor6(cx, out, next, packet, AtOnce::Later);
             }

@@ -20,7 +20,8 @@ use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 use wire::eth::EtherType;
 use wire::gso::Segment;
-use wire::{L4Port, eth, etherip, flow, gre, ip4, ip6, udp, vxlan};
+use wire::ip6::{self, Chain};
+use wire::{L4Port, Proto, checksum, eth, etherip, flow, gre, ip4, udp, vxlan};
 
 /// Free bytes in front of a packet that was moved: it may have more tunnels before it.
 const SPARE: usize = 128;
@@ -229,6 +230,21 @@ impl<L: Locks> Stack<L> {
     }
 }
 
+/// Computes the checksum that a port was to fill in, of a whole packet of TCP or UDP over IPv6: the field holds the pseudo header's sum.
+fn finish_checksum6(header: &ip6::Header, packet: &mut [u8]) -> Option<()> {
+    let chain = Chain::walk(header, packet).ok().filter(|chain| chain.fragment.is_none())?;
+    let at = match chain.upper {
+        Proto::TCP => 16,
+        Proto::UDP => 6,
+        _ => return None,
+    };
+    let segment = packet.get_mut(chain.offset..ip6::HEADER_LEN + usize::from(header.payload_len))?;
+    let sum = checksum::sum(segment);
+    let sum = if chain.upper == Proto::UDP { sum.finish_nonzero() } else { sum.finish() };
+    segment.get_mut(at..at + 2)?.copy_from_slice(&sum.to_be_bytes());
+    Some(())
+}
+
 /// Whose packet it is.
 fn source_of(packet: &[u8]) -> Option<IpAddr> {
     match ip6::is_version(packet) {
@@ -254,6 +270,9 @@ fn settle(config: &Config, inner: &mut Frame) -> Inner {
     if ip6::is_version(inner.bytes()) {
         if let Ok(header) = ip6::Header::parse(inner.bytes()) {
             about = Inner { tos: header.traffic_class, df: inner.len() > FLOOR6 };
+            if work.has(Flags::TX_L4_CSUM) && inner.make_own() {
+                finish_checksum6(&header, inner.bytes_mut());
+            }
         }
     } else if let Ok(header) = ip4::Header::parse(inner.bytes()) {
         about = Inner { tos: header.tos, df: header.df };

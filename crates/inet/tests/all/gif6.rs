@@ -28,6 +28,7 @@ conversations! {
     a_router_of_ip6_narrows_the_tunnel
     a_router_of_ip4_narrows_it_for_ip6
     what_happens_outside_is_told_inside
+    an_open_checksum_is_closed_before_it_goes_in
     tunnels_nest_and_loops_end
     a_removed_tunnel_leaves_nothing
 }
@@ -484,6 +485,25 @@ fn what_happens_outside_is_told_inside<L: Locks>() {
     h.forget_counters();
     packets().iter().for_each(|packet| onward(&h, packet));
     assert_eq!((h.sent(EM0).len(), h.counter("inet.tunnel.out.no_route")), (2, 2));
+}
+
+fn an_open_checksum_is_closed_before_it_goes_in<L: Locks>() {
+    let (h, _) = router::<L>(config(Kind::Gif, false));
+    for (proto, at, len) in [(Proto::UDP, 6, 13), (Proto::TCP, 16, 25)] {
+        let pseudo = wire::checksum::Partial::pseudo6(PEER6.ip, DEEP6, proto, len as u32);
+        let mut segment: Vec<u8> = (0..len as u8).collect();
+        if proto == Proto::UDP {
+            segment[4..6].copy_from_slice(&(len as u16).to_be_bytes());
+        }
+        segment[at..at + 2].copy_from_slice(&(!pseudo.finish()).to_be_bytes()); // folded, not complemented
+        let open = Ip6::new(PEER6.ip, DEEP6, proto, segment);
+        h.inject_open(&open.between(PEER6, ME6));
+        let (.., payload) = outer(&h, false);
+        assert!(pseudo.add(wire::checksum::sum(&payload[40..])).verifies(), "{proto}");
+        // And stays open where a port is there to close it.
+        h.inject_open(&Ip6::new(PEER6.ip, FAR6.ip, proto, open.payload.clone()).between(PEER6, ME6));
+        assert_eq!(h.sent6_one(EM1).2, open.payload);
+    }
 }
 
 fn tunnels_nest_and_loops_end<L: Locks>() {
