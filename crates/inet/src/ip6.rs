@@ -33,6 +33,7 @@ use lock::{Cx, Guarded, Locks};
 use stats::DropReason;
 use std::net::Ipv6Addr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use wire::checksum::{self, Partial};
 use wire::hash::Key;
 use wire::icmp6::{Problem, parameter, unreachable};
 use wire::ip6::{self, Chain};
@@ -222,6 +223,9 @@ impl<L: Locks> Stack<L> {
             }
             Proto::NO_NEXT => self.drop_frame(cx, packet, DropReason::Ip6NoNext),
             Proto::TCP | Proto::UDP => {
+                if let Some(why) = bad_sum(&packet, &header, &chain) {
+                    return self.drop_frame(cx, packet, why);
+                }
                 let problem = Problem::Unreachable { code: unreachable::PORT };
                 self.icmp6_error(cx, iface.map(|iface| iface.id), &packet, problem);
                 self.drop_frame(cx, packet, DropReason::Ip6NoSocket);
@@ -290,6 +294,19 @@ impl<L: Locks> Stack<L> {
     pub(crate) fn iface_of(&self, id: Option<IfaceId>) -> Option<&Iface<L>> {
         id.and_then(|id| self.ifaces.get(id))
     }
+}
+
+/// What is wrong with the checksum of a datagram or segment, which a port may have verified: of UDP over IPv6 there is always one (RFC 8200 8.1).
+fn bad_sum(packet: &Frame, header: &ip6::Header, chain: &Chain) -> Option<DropReason> {
+    let segment = chain.payload(header, packet.bytes());
+    let pseudo = Partial::pseudo6(header.src, header.dst, chain.upper, segment.len() as u32);
+    let (at, why) = match chain.upper {
+        Proto::UDP => (6, DropReason::UdpBadChecksum),
+        _ => (16, DropReason::TcpBadChecksum),
+    };
+    let there = chain.upper == Proto::TCP || segment.get(at..at + 2).is_some_and(|sum| sum != [0, 0]);
+    let sound = packet.flags().has(Flags::RX_L4_OK) || there && pseudo.add(checksum::sum(segment)).verifies();
+    (!sound).then_some(why)
 }
 
 fn malformed(why: Malformed) -> DropReason {

@@ -44,6 +44,14 @@ fn param(code: u8, pointer: u32) -> Problem {
     Problem::Parameter { code, pointer }
 }
 
+/// A datagram or segment of `len` bytes that says nothing, but has its checksum at `at`.
+fn summed(src: Ipv6Addr, dst: Ipv6Addr, proto: Proto, at: usize, len: usize) -> Ip6 {
+    let mut segment = vec![0; len];
+    let pseudo = wire::checksum::Partial::pseudo6(src, dst, proto, len as u32);
+    segment[at..at + 2].copy_from_slice(&pseudo.finish_nonzero().to_be_bytes());
+    Ip6::new(src, dst, proto, segment)
+}
+
 fn an_iface_without_an_address_speaks_none<L: Locks>() {
     let h = Host::<L>::new();
     h.inject(EM0, ping6(PEER6.ip, ME6.ip, b"x").between(PEER6, ME6));
@@ -149,7 +157,7 @@ fn a_group_is_answered_from_our_own_address<L: Locks>() {
     // Nobody who asks a group hears an error, but of an option that must be known (RFC 4443 2.4 e).
     h.inject(EM0, Ip6::new(PEER6.near, ALL_NODES, Proto(200), [0; 8]).frame(Mac::multicast6(ALL_NODES), PEER6.mac));
     h.assert_counters("in 1, ip6.received 1, ip6.delivered 1, icmp6.errors_forbidden 1, ip6.in.unknown_next_header 1");
-    h.inject(EM0, Ip6::new(PEER6.near, ALL_NODES, Proto::UDP, [0; 8]).frame(Mac::multicast6(ALL_NODES), PEER6.mac));
+    h.inject(EM0, summed(PEER6.near, ALL_NODES, Proto::UDP, 6, 8).frame(Mac::multicast6(ALL_NODES), PEER6.mac));
     h.assert_counters("in 1, ip6.received 1, ip6.delivered 1, icmp6.errors_forbidden 1, ip6.in.no_socket 1");
     for (kind, told) in [(0x85, true), (0xc5, false), (0x45, false)] {
         let options = [0, 0, kind, 4, 0, 0, 0, 0];
@@ -261,8 +269,8 @@ fn what_nobody_here_speaks_is_told<L: Locks>() {
         told(Ip6::new(PEER6.ip, ME6.ip, proto, [1; 60]), param(parameter::NEXT_HEADER, 6), "unknown_next_header");
     }
     let port = Problem::Unreachable { code: unreachable::PORT };
-    told(Ip6::new(PEER6.ip, ME6.ip, Proto::UDP, [0; 8]), port, "no_socket");
-    told(Ip6::new(PEER6.ip, ME6.ip, Proto::TCP, [0; 20]), port, "no_socket");
+    told(summed(PEER6.ip, ME6.ip, Proto::UDP, 6, 8), port, "no_socket");
+    told(summed(PEER6.ip, ME6.ip, Proto::TCP, 16, 20), port, "no_socket");
     // Nobody can say whether an authentication header is right.
     let auth = ping6(PEER6.ip, ME6.ip, b"x")
         .with(Proto::AUTH, &[0, 4, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9]);
@@ -271,6 +279,16 @@ fn what_nobody_here_speaks_is_told<L: Locks>() {
     let (_, header, payload) = h.sent6_one(EM0);
     assert_eq!(error_of(&header, &payload).0, param(parameter::NEXT_HEADER, 6));
     h.forget_counters();
+    // What does not verify is nobody's word, and of UDP there must be a sum.
+    for (proto, at, len) in [(Proto::UDP, 6, 8), (Proto::TCP, 16, 20)] {
+        let mut wrong = summed(PEER6.ip, ME6.ip, proto, at, len);
+        wrong.payload[0] ^= 1;
+        h.inject(EM0, wrong.between(PEER6, ME6));
+    }
+    let mut none = summed(PEER6.ip, ME6.ip, Proto::UDP, 6, 8);
+    none.payload[6..8].fill(0);
+    h.inject(EM0, none.between(PEER6, ME6));
+    h.assert_counters("in 3, ip6.received 3, ip6.delivered 3, udp.in.bad_checksum 2, tcp.in.bad_checksum 1");
     h.inject(EM0, Ip6::new(PEER6.ip, ME6.ip, Proto::NO_NEXT, [9; 5]).between(PEER6, ME6));
     h.assert_counters("in 1, ip6.received 1, ip6.delivered 1, ip6.in.no_next_header 1");
 }
