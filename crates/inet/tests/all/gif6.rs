@@ -7,11 +7,10 @@ use linerate_inet::fib6::Via6;
 use linerate_inet::iface::IfaceId;
 use linerate_inet::ip6::IfaceAddr6;
 use linerate_inet::route::Via;
-use linerate_inet::tunnel::{Config, DontFragment, Kind, Refused};
+use linerate_inet::tunnel::{Config, Kind, Refused};
 use lock::Locks;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use wire::icmp6::{Problem, unreachable};
-use wire::{Mac, Proto, icmp4, ip4, ip6};
+use wire::{Mac, Proto, ip4, ip6};
 
 conversations! {
     every_pair_of_families_goes_out_and_comes_in
@@ -22,12 +21,6 @@ conversations! {
     gre_and_etherip_go_over_ip6
     ends_are_of_one_family
     marks_go_in_and_come_out
-    ip4_inside_that_may_not_be_cut_is_told
-    ip4_inside_that_may_be_is_cut_outside
-    ip6_inside_of_1280_bytes_always_passes
-    a_router_of_ip6_narrows_the_tunnel
-    a_router_of_ip4_narrows_it_for_ip6
-    what_happens_outside_is_told_inside
     an_open_checksum_is_closed_before_it_goes_in
     tunnels_nest_and_loops_end
     a_removed_tunnel_leaves_nothing
@@ -38,20 +31,20 @@ const THERE4: Ipv4Addr = Ipv4Addr::new(172, 16, 0, 2);
 const IN6: Ipv6Addr = Ipv6Addr::new(0xfdaa, 0, 0, 0, 0, 0, 0, 1);
 const THERE6: Ipv6Addr = Ipv6Addr::new(0xfdaa, 0, 0, 0, 0, 0, 0, 2);
 /// Behind the far end.
-const DEEP4: Ipv4Addr = Ipv4Addr::new(192, 168, 7, 7);
-const DEEP6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 7, 0, 0, 0, 0, 7);
+pub const DEEP4: Ipv4Addr = Ipv4Addr::new(192, 168, 7, 7);
+pub const DEEP6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 7, 0, 0, 0, 0, 7);
 
 fn ends(six: bool) -> (IpAddr, IpAddr) {
     if six { (MY6.ip.into(), FAR6.ip.into()) } else { (ME2.ip.into(), FAR.ip.into()) }
 }
 
-fn config(kind: Kind, six: bool) -> Config {
+pub fn config(kind: Kind, six: bool) -> Config {
     let (local, remote) = ends(six);
     Config { local, remote, ..Config::new(kind) }
 }
 
 /// A router with a tunnel between its second link's address and FAR's, with addresses of both families inside, and routes through it.
-fn router<L: Locks>(config: Config) -> (Host<L>, IfaceId) {
+pub fn router<L: Locks>(config: Config) -> (Host<L>, IfaceId) {
     let h = Host::<L>::router6();
     let id =
         h.stack.add_tunnel(h.cx(), &format!("{}0", config.kind.name()), config.kind, Mac([2, 0, 0, 0, 9, 1])).unwrap();
@@ -66,20 +59,20 @@ fn router<L: Locks>(config: Config) -> (Host<L>, IfaceId) {
     (h, id)
 }
 
-fn packets() -> [Vec<u8>; 2] {
+pub fn packets() -> [Vec<u8>; 2] {
     let four = Ip::udp((PEER.ip, 5), (DEEP4, 6), b"four").packet();
     [four, Ip6::new(PEER6.ip, DEEP6, Proto::UDP, [6; 12]).packet()]
 }
 
 /// PEER sends it to us, to be forwarded.
-fn onward<L: Locks>(h: &Host<L>, packet: &[u8]) {
+pub fn onward<L: Locks>(h: &Host<L>, packet: &[u8]) {
     let ethertype = if ip6::is_version(packet) { wire::eth::EtherType::IPV6 } else { wire::eth::EtherType::IPV4 };
     h.inject(EM0, crate::common::packets::ether(ME.mac, PEER.mac, ethertype, packet));
 }
 
 /// The outer packet that FAR gets: protocol, hops, class, payload.
 #[track_caller]
-fn outer<L: Locks>(h: &Host<L>, six: bool) -> (Proto, u8, u8, Vec<u8>) {
+pub fn outer<L: Locks>(h: &Host<L>, six: bool) -> (Proto, u8, u8, Vec<u8>) {
     let frame = h.sent_one(EM1);
     if six {
         let (link, header, payload) = ip6_of(&frame);
@@ -92,7 +85,7 @@ fn outer<L: Locks>(h: &Host<L>, six: bool) -> (Proto, u8, u8, Vec<u8>) {
 }
 
 /// FAR sends `payload` in an outer packet.
-fn from_far<L: Locks>(h: &Host<L>, six: bool, proto: Proto, payload: &[u8]) {
+pub fn from_far<L: Locks>(h: &Host<L>, six: bool, proto: Proto, payload: &[u8]) {
     match six {
         true => h.inject(EM1, Ip6::new(FAR6.ip, MY6.ip, proto, payload).between(FAR6, MY6)),
         false => h.inject(EM1, Ip::new(FAR.ip, ME2.ip, proto, payload).between(FAR, ME2)),
@@ -100,7 +93,7 @@ fn from_far<L: Locks>(h: &Host<L>, six: bool, proto: Proto, payload: &[u8]) {
 }
 
 /// What a packet is when it has been passed on once.
-fn one_hop_less(packet: &[u8]) -> Vec<u8> {
+pub fn one_hop_less(packet: &[u8]) -> Vec<u8> {
     let mut packet = packet.to_vec();
     match ip6::is_version(&packet) {
         true => drop(ip6::decrement_hop_limit(&mut packet)),
@@ -109,7 +102,7 @@ fn one_hop_less(packet: &[u8]) -> Vec<u8> {
     packet
 }
 
-fn answer(six: bool) -> Vec<u8> {
+pub fn answer(six: bool) -> Vec<u8> {
     match six {
         true => Ip6::new(DEEP6, PEER6.ip, Proto::UDP, [7; 12]).packet(),
         false => Ip::udp((DEEP4, 6), (PEER.ip, 5), b"back").packet(),
@@ -297,194 +290,6 @@ fn marks_go_in_and_come_out<L: Locks>() {
         assert_eq!((marked(0xb8), marked(0xba), marked(0xb9)), (None, Some(0xbb), Some(0xbb)));
         assert_eq!(h.counter("inet.tunnel.in.congested"), 1);
     }
-}
-
-fn four(len: usize) -> Ip {
-    Ip::new(PEER.ip, DEEP4, Proto::UDP, vec![4; len - 20])
-}
-
-fn ip4_inside_that_may_not_be_cut_is_told<L: Locks>() {
-    let (h, _) = router::<L>(config(Kind::Gif, true));
-    onward(&h, &four(1460).df().packet());
-    assert_eq!(outer(&h, true).3.len(), 1460);
-    h.forget_counters();
-    onward(&h, &four(1461).df().packet());
-    h.sent_nothing(EM1);
-    let frame = h.sent_one(EM0);
-    let (_, header, message) = ip_of(&frame);
-    let Ok(icmp4::Message::Unreachable { code, next_mtu, .. }) = icmp4::Message::parse(message) else { panic!() };
-    assert_eq!((header.dst, code, next_mtu), (PEER.ip, icmp4::unreachable::FRAG_NEEDED, 1460));
-    h.assert_counters(
-        "in 1, out 1, ip4.received 1, audit.made 1, ip4.sent 1, icmp4.errors_sent 1, ip4.forward.too_big 1",
-    );
-}
-
-fn ip4_inside_that_may_be_is_cut_outside<L: Locks>() {
-    // By the tunnel's MTU the router cuts before; with a larger one the outer packet is cut here, at its source.
-    let (h, id) = router::<L>(config(Kind::Gif, true));
-    h.stack.set_tunnel_mtu(h.cx(), id, 1500);
-    h.forget_counters();
-    onward(&h, &four(1500).packet());
-    let sent = h.sent6(EM1);
-    let parts: Vec<usize> = sent
-        .iter()
-        .map(|(_, header, payload)| {
-            assert_eq!(chain_of(header, payload).fragment.is_some(), true);
-            40 + payload.len()
-        })
-        .collect();
-    assert_eq!(parts, [1496, 40 + 8 + 1500 - 1448]);
-    let whole: Vec<u8> = sent.iter().flat_map(|(.., payload)| payload[8..].to_vec()).collect();
-    assert_eq!(whole, one_hop_less(&four(1500).packet()));
-    h.assert_counters(
-        "in 1, out 2, ip4.received 1, ip4.forwarded 1, tunnel.encapsulated 1, ip6.sent 1, ip6.fragmented 1, ip6.fragments_sent 2, \
-         audit.made 2, ip6.out.fragmented 1",
-    );
-    // And what comes so is put together before it is taken out.
-    let outer = Ip6::new(FAR6.ip, MY6.ip, Proto::IPV6, answer(true));
-    for (off, len) in [(0, 32), (32, 100)] {
-        h.inject(EM1, outer.fragment(9, off, len).between(FAR6, MY6));
-    }
-    h.poll();
-    assert_eq!(h.sent6_one(EM0).1.dst, PEER6.ip);
-    // Where the outer packet may not be cut, whoever sent it is told.
-    let (h, id) = router::<L>(Config { df: DontFragment::Set, ..config(Kind::Gif, true) });
-    h.stack.set_tunnel_mtu(h.cx(), id, 1500);
-    onward(&h, &four(1500).packet());
-    assert_eq!((h.sent(EM0).len(), h.sent(EM1).len(), h.counter("inet.tunnel.out.too_big")), (1, 0, 1));
-}
-
-/// RFC 2473 7.1, RFC 4213 3.2: every link of IPv6 carries 1280 bytes.
-fn ip6_inside_of_1280_bytes_always_passes<L: Locks>() {
-    let six = |len: usize| Ip6::new(PEER6.ip, DEEP6, Proto::UDP, vec![6; len - 40]);
-    for outside in [false, true] {
-        let (h, id) = router::<L>(config(Kind::Gif, outside));
-        h.stack.set_mtu(EM1, 1280);
-        h.stack.set_tunnel(h.cx(), id, config(Kind::Gif, outside)).unwrap(); // its path is that now
-        assert_eq!(h.stack.iface(id).unwrap().mtu(), if outside { 1240 } else { 1260 });
-        h.forget_counters();
-        onward(&h, &six(1280).packet());
-        assert_eq!((h.sent(EM1).len(), h.sent(EM0).len()), (2, 0), "in two parts");
-        h.forget_counters();
-        onward(&h, &six(1281).packet());
-        let (_, header, payload) = h.sent6_one(EM0);
-        assert_eq!(error_of(&header, &payload).0, Problem::TooBig { mtu: 1280 });
-        h.sent_nothing(EM1);
-        h.assert_counters(
-            "in 1, out 1, ip6.received 1, audit.made 1, ip6.sent 1, icmp6.errors_sent 1, ip6.forward.too_big 1",
-        );
-    }
-}
-
-fn a_router_of_ip6_narrows_the_tunnel<L: Locks>() {
-    let (h, id) = router::<L>(config(Kind::Gif, true));
-    let told = |h: &Host<L>, quoted: &[u8], mtu| {
-        h.inject(
-            EM1,
-            error6(FAR6.ip, MY6.ip, Problem::TooBig { mtu }, &quoted[..quoted.len().min(1200)]).between(FAR6, MY6),
-        );
-    };
-    onward(&h, &four(1460).df().packet());
-    let quoted = h.sent_one(EM1)[14..].to_vec();
-    h.forget_counters();
-    told(&h, &quoted, 1400);
-    let frame = h.sent_one(EM0);
-    let (_, header, message) = ip_of(&frame);
-    let Ok(icmp4::Message::Unreachable { code, next_mtu, inner }) = icmp4::Message::parse(message) else { panic!() };
-    assert_eq!((header.dst, code, next_mtu, inner.header.dst), (PEER.ip, icmp4::unreachable::FRAG_NEEDED, 1360, DEEP4));
-    h.assert_counters(
-        "in 1, out 1, ip6.received 1, ip6.delivered 1, icmp6.received 1, icmp6.in.consumed 1, tunnel.relayed 1, tunnel.narrowed 1, \
-         ip6.paths_narrowed 1, audit.made 1, ip4.sent 1, icmp4.errors_sent 1",
-    );
-    assert_eq!(h.stack.iface(id).unwrap().mtu(), 1360);
-    // IPv6 inside hears ICMPv6, now of the tunnel itself.
-    let six = Ip6::new(PEER6.ip, DEEP6, Proto::UDP, vec![6; 1361 - 40]);
-    onward(&h, &six.packet());
-    let (_, header, payload) = h.sent6_one(EM0);
-    assert_eq!(error_of(&header, &payload).0, Problem::TooBig { mtu: 1360 });
-    // What is said of packets that nobody here has sent changes nothing; nor does what is absurd.
-    let forged =
-        Ip6::new(MY6.ip, FAR6.ip, Proto::IPV6, Ip6::new(PEER6.ip, BEYOND6, Proto::UDP, [0; 1300]).packet()).packet();
-    h.forget_counters();
-    told(&h, &forged, 9000);
-    assert_eq!((h.stack.iface(id).unwrap().mtu(), h.sent(EM0).len()), (1360, 0));
-    told(&h, &quoted, 60);
-    assert_eq!(h.stack.iface(id).unwrap().mtu(), 1240, "no path of IPv6 is narrower than 1280");
-    h.sent(EM0);
-    h.advance_secs(601);
-    assert_eq!(h.stack.iface(id).unwrap().mtu(), 1460, "tried again");
-}
-
-fn a_router_of_ip4_narrows_it_for_ip6<L: Locks>() {
-    let (h, id) = router::<L>(config(Kind::Gif, false));
-    let six = Ip6::new(PEER6.ip, DEEP6, Proto::UDP, vec![6; 1480 - 40]);
-    onward(&h, &six.packet());
-    let frame = h.sent_one(EM1);
-    assert!(ip_of(&frame).1.df, "RFC 4213 3.2.2");
-    h.forget_counters();
-    let error = crate::common::packets::error_frame(
-        FAR,
-        ME2,
-        icmp4::Problem::Unreachable { code: 4, next_mtu: 1400 },
-        &frame[14..562],
-    );
-    h.inject(EM1, error);
-    let (_, header, payload) = h.sent6_one(EM0);
-    let (problem, quoted) = error_of(&header, &payload);
-    assert_eq!((problem, header.dst), (Problem::TooBig { mtu: 1380 }, PEER6.ip));
-    assert_eq!(quoted[..40], one_hop_less(&six.packet())[..40]);
-    assert_eq!((h.stack.iface(id).unwrap().mtu(), h.counter("inet.tunnel.relayed")), (1380, 1));
-    // What is short may be cut on its way, and has no DF.
-    onward(&h, &Ip6::new(PEER6.ip, DEEP6, Proto::UDP, vec![6; 1240]).packet());
-    assert!(!ip_of(&h.sent_one(EM1)).1.df);
-}
-
-fn what_happens_outside_is_told_inside<L: Locks>() {
-    let (h, _) = router::<L>(config(Kind::Gif, true));
-    let told = |problem| {
-        h.wait_a_second();
-        h.sent(EM1);
-        let sent: Vec<Vec<u8>> = packets()
-            .iter()
-            .map(|packet| {
-                onward(&h, packet);
-                h.sent_one(EM1)[14..].to_vec()
-            })
-            .collect();
-        for quoted in &sent {
-            h.inject(EM1, error6(FAR6.ip, MY6.ip, problem, quoted).between(FAR6, MY6));
-        }
-        h.sent(EM0)
-    };
-    for problem in [Problem::Unreachable { code: unreachable::NO_ROUTE }, Problem::TimeExceeded { code: 0 }] {
-        let sent = told(problem);
-        let Ok(icmp4::Message::Unreachable { code: 1, inner, .. }) = icmp4::Message::parse(ip_of(&sent[0]).2) else {
-            panic!()
-        };
-        assert_eq!((inner.header.src, inner.header.dst), (PEER.ip, DEEP4));
-        let (_, header, payload) = ip6_of(&sent[1]);
-        assert_eq!(error_of(&header, &payload).0, Problem::Unreachable { code: unreachable::ADDRESS });
-        assert_eq!(sent.len(), 2);
-    }
-    // The tunnel's own affairs.
-    for problem in [
-        Problem::Unreachable { code: unreachable::PORT },
-        Problem::TimeExceeded { code: 1 },
-        Problem::Parameter { code: 0, pointer: 7 },
-    ] {
-        assert!(told(problem).is_empty(), "{problem:?}");
-    }
-    // A far end that does not answer is unreachable inside.
-    h.stack.remove_neighbor6(h.cx(), EM1, FAR6.ip);
-    h.wait_a_second();
-    packets().iter().for_each(|packet| onward(&h, packet));
-    h.pass(clock::Duration::from_secs(5));
-    assert_eq!(h.sent(EM0).len(), 2);
-    // No way there at all.
-    h.stack.remove_route6(h.cx(), "fd01::/64".parse().unwrap());
-    h.forget_counters();
-    packets().iter().for_each(|packet| onward(&h, packet));
-    assert_eq!((h.sent(EM0).len(), h.counter("inet.tunnel.out.no_route")), (2, 2));
 }
 
 fn an_open_checksum_is_closed_before_it_goes_in<L: Locks>() {

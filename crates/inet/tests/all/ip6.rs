@@ -1,11 +1,10 @@
-//! IPv6 input, delivery, forwarding, fragments: what a stranger may send (robustness rows 8, 9, 26-28, 50, 70) and what is made of it.
+//! IPv6 input, delivery, forwarding: what a stranger may send (robustness rows 26-28, 50, 70) and what is made of it.
 
 use crate::common::six::*;
 use crate::common::*;
 use linerate_inet::fib6::Via6;
 use linerate_inet::ip6::IfaceAddr6;
 use lock::Locks;
-use std::collections::HashSet;
 use std::net::Ipv6Addr;
 use wire::icmp6::{Problem, parameter, time_exceeded, unreachable};
 use wire::ip6::{self, ALL_NODES};
@@ -28,19 +27,10 @@ conversations! {
     routes_to_nowhere
     too_big_for_the_next_link
     a_host_forwards_nothing
-    a_large_echo_comes_and_goes_in_fragments
-    an_overlap_ends_the_whole_datagram
-    an_atomic_fragment_is_alone
-    fragments_in_fragments_are_refused
-    fragments_that_cannot_be
-    fragments_that_never_end_are_told_and_forgotten
-    other_families_do_not_push_fragments_out
-    identifications_are_nobodys_guess
     loopback_carries_both_families
-    a_path_that_is_narrow_is_remembered_for_ten_minutes
 }
 
-fn param(code: u8, pointer: u32) -> Problem {
+pub fn param(code: u8, pointer: u32) -> Problem {
     Problem::Parameter { code, pointer }
 }
 
@@ -418,164 +408,6 @@ fn a_host_forwards_nothing<L: Locks>() {
     h.assert_counters("in 1, ip6.received 1, ip6.in.not_forwarding 1");
 }
 
-fn a_large_echo_comes_and_goes_in_fragments<L: Locks>() {
-    let h = Host::<L>::six();
-    h.stack.set_neighbor6(h.cx(), EM0, PEER6.ip, PEER6.mac);
-    h.forget_counters();
-    let payload: Vec<u8> = (0..4000u32).map(|n| (n * 7) as u8).collect();
-    let ping = ping6(PEER6.ip, ME6.ip, &payload);
-    let mut parts: Vec<_> = (0..4008).step_by(1208).map(|off| ping.fragment(77, off, 1208)).collect();
-    // Headers that are not cut stay in front; the last part comes first.
-    parts = parts.into_iter().map(|part| part.with(Proto::DEST_OPTIONS, &[0, 0, 1, 4, 0, 0, 0, 0])).rev().collect();
-    for part in &parts {
-        h.inject(EM0, part.between(PEER6, ME6));
-    }
-    let sent = h.sent6(EM0);
-    let (mut heard, mut ids) = (Vec::new(), HashSet::new());
-    for (_, header, part) in &sent {
-        let fragment = chain_of(header, part).fragment.unwrap();
-        assert_eq!((usize::from(fragment.offset), fragment.more), (heard.len(), heard.len() + part.len() - 8 < 4008));
-        ids.insert(fragment.id);
-        heard.extend_from_slice(&part[8..]);
-    }
-    assert_eq!((heard[0], &heard[8..], ids.len(), sent.len()), (129, &payload[..], 1, 3));
-    h.assert_counters(
-        "in 4, out 3, ip6.received 4, ip6.fragments_received 4, ip6.reassembled 1, ip6.delivered 1, icmp6.received 1, \
-         icmp6.echoes_answered 1, ip6.sent 1, ip6.fragmented 1, ip6.fragments_sent 3, audit.made 3, \
-         ip4.reass.merged 3, ip6.out.fragmented 1",
-    );
-}
-
-/// RFC 5722.
-fn an_overlap_ends_the_whole_datagram<L: Locks>() {
-    let h = Host::<L>::six();
-    let ping = ping6(PEER6.ip, ME6.ip, &[1; 100]);
-    let other = Ip6 { payload: vec![2; 108], ..ping.clone() };
-    let send = |part: Ip6| h.inject(EM0, part.between(PEER6, ME6));
-    send(ping.fragment(5, 0, 56));
-    send(ping.fragment(5, 0, 56)); // the network may do that (RFC 8200 4.5)
-    h.assert_counters("in 2, ip6.received 2, ip6.fragments_received 2, ip4.reass.duplicate 1");
-    send(other.fragment(5, 48, 24));
-    h.assert_counters("in 1, ip6.received 1, ip6.fragments_received 1, ip4.reass.overlap 2");
-    send(ping.fragment(5, 56, 60));
-    h.assert_counters("in 1, ip6.received 1, ip6.fragments_received 1, ip4.reass.overlap 1");
-    assert_eq!(h.stack.held(h.cx()), 0);
-    send(ping.fragment(6, 0, 56));
-    send(ping.fragment(6, 56, 60));
-    assert_eq!((h.counter("inet.ip6.reassembled"), h.counter("inet.icmp6.echoes_answered")), (1, 1));
-}
-
-/// RFC 6946: a datagram of one fragment is whole, whatever others of its number wait.
-fn an_atomic_fragment_is_alone<L: Locks>() {
-    let h = Host::<L>::six();
-    h.stack.set_neighbor6(h.cx(), EM0, PEER6.ip, PEER6.mac);
-    let ping = ping6(PEER6.ip, ME6.ip, &[1; 100]);
-    h.inject(EM0, ping.fragment(5, 0, 56).between(PEER6, ME6));
-    h.forget_counters();
-    h.inject(EM0, ping6(PEER6.ip, ME6.ip, b"alone").fragment(5, 0, 100).between(PEER6, ME6));
-    assert_eq!(&h.sent6_one(EM0).2[8..], b"alone");
-    h.assert_counters(
-        "in 1, out 1, ip6.received 1, ip6.delivered 1, icmp6.received 1, icmp6.echoes_answered 1, ip6.sent 1",
-    );
-    h.inject(EM0, ping.fragment(5, 56, 60).between(PEER6, ME6));
-    assert_eq!(&h.sent6_one(EM0).2[8..], [1; 100]);
-}
-
-/// CVE-2021-24086.
-fn fragments_in_fragments_are_refused<L: Locks>() {
-    let h = Host::<L>::six();
-    let inner = ping6(PEER6.ip, ME6.ip, &[1; 100]).fragment(9, 0, 56);
-    let twice = Ip6 { header: ip6::Header { next: Proto::FRAGMENT, ..inner.header }, payload: inner.payload };
-    for part in [twice.fragment(5, 0, 32), twice.fragment(5, 32, 64)] {
-        h.inject(EM0, part.between(PEER6, ME6));
-    }
-    h.sent_nothing(EM0);
-    assert_eq!((h.counter("inet.ip6.in.bad_extension"), h.stack.held(h.cx())), (1, 1), "seen in the first");
-    // Put together, and a fragment again: the second header was behind the first part.
-    let pad = [0, 0, 1, 4, 0, 0, 0, 0];
-    let hidden =
-        Ip6 { header: ip6::Header { next: Proto::FRAGMENT, ..twice.header }, ..twice }.with(Proto::DEST_OPTIONS, &pad);
-    h.inject(EM0, hidden.fragment(6, 0, 8).between(PEER6, ME6));
-    h.sent_nothing(EM0);
-    assert!(h.counter("inet.ip6.in.bad_extension") + h.counter("inet.ip6.in.malformed") >= 2);
-}
-
-fn fragments_that_cannot_be<L: Locks>() {
-    let h = Host::<L>::six();
-    h.stack.set_neighbor6(h.cx(), EM0, PEER6.ip, PEER6.mac);
-    h.forget_counters();
-    let ping = ping6(PEER6.ip, ME6.ip, &[1; 100]);
-    let mut odd = ping.fragment(5, 0, 50);
-    h.inject(EM0, odd.between(PEER6, ME6));
-    let (_, header, payload) = h.sent6_one(EM0);
-    assert_eq!(error_of(&header, &payload).0, param(parameter::FIELD, 4), "no multiple of 8");
-    h.assert_counters(
-        "in 1, out 1, ip6.received 1, ip6.fragments_received 1, audit.made 1, icmp6.errors_sent 1, ip6.sent 1, ip4.reass.malformed 1",
-    );
-    // Ping of Death: an end beyond 65,535.
-    odd = ping.fragment(5, 56, 60);
-    odd.payload[2..4].copy_from_slice(&0xfff8u16.to_be_bytes());
-    h.inject(EM0, odd.between(PEER6, ME6));
-    odd = ping.fragment(5, 56, 60);
-    odd.payload.truncate(8); // and no byte at all
-    odd.header.payload_len = 8;
-    h.inject(EM0, odd.between(PEER6, ME6));
-    h.assert_counters("in 2, ip6.received 2, ip6.fragments_received 2, ip4.reass.malformed 2");
-    // RFC 7112: the first part has all headers, or is none.
-    let long = ping.clone().with(Proto::DEST_OPTIONS, &[[0, 4, 1, 38].as_slice(), &[0; 36]].concat());
-    h.inject(EM0, long.fragment(8, 0, 16).between(PEER6, ME6));
-    h.assert_counters("in 1, ip6.received 1, ip6.in.malformed 1");
-    assert_eq!(h.stack.held(h.cx()), 0);
-}
-
-fn fragments_that_never_end_are_told_and_forgotten<L: Locks>() {
-    let h = Host::<L>::six();
-    h.stack.set_neighbor6(h.cx(), EM0, PEER6.ip, PEER6.mac);
-    let ping = ping6(PEER6.ip, ME6.ip, &[1; 100]);
-    h.inject(EM0, ping.fragment(5, 0, 56).between(PEER6, ME6));
-    h.inject(EM0, ping.fragment(6, 56, 24).between(PEER6, ME6));
-    h.forget_counters();
-    h.pass(clock::Duration::from_secs(61));
-    let (_, header, payload) = h.sent6_one(EM0);
-    assert_eq!(error_of(&header, &payload).0, Problem::TimeExceeded { code: time_exceeded::REASSEMBLY });
-    h.assert_counters("out 1, audit.made 1, icmp6.errors_sent 1, ip6.sent 1, ip4.reass.timeout 2");
-}
-
-fn other_families_do_not_push_fragments_out<L: Locks>() {
-    let h = Host::<L>::six();
-    let ping = ping6(PEER6.ip, ME6.ip, &[1; 100]);
-    h.inject(EM0, ping.fragment(5, 0, 56).between(PEER6, ME6));
-    // One source's flood has the share of one source, of whichever family.
-    for id in 0..300u32 {
-        let flood = ping6(OTHER6.ip, ME6.ip, &[1; 100]).fragment(id, 0, 56);
-        h.inject(EM0, flood.between(OTHER6, ME6));
-    }
-    assert_eq!(h.stack.held(h.cx()), 65);
-    h.inject(EM0, ping.fragment(5, 56, 60).between(PEER6, ME6));
-    assert_eq!(h.counter("inet.ip6.reassembled"), 1);
-}
-
-/// CVE-2021-45485.
-fn identifications_are_nobodys_guess<L: Locks>() {
-    let h = Host::<L>::six();
-    let id_to = |peer: Six| {
-        h.stack.set_neighbor6(h.cx(), EM0, peer.ip, peer.mac);
-        let ping = ping6(peer.ip, ME6.ip, &[1; 2000]);
-        for off in [0, 1000] {
-            h.inject(
-                EM0,
-                ping.fragment(1 + h.counter("inet.ip6.reassembled") as u32, off, if off == 0 { 1000 } else { 1008 })
-                    .between(peer, ME6),
-            );
-        }
-        let sent = h.sent6(EM0);
-        chain_of(&sent[0].1, &sent[0].2).fragment.unwrap().id
-    };
-    let (a, b, c) = (id_to(PEER6), id_to(PEER6), id_to(OTHER6));
-    assert!((1..=16).contains(&b.wrapping_sub(a)), "{a} {b}");
-    assert!(c.abs_diff(b) > 1000, "{b} {c}");
-}
-
 fn loopback_carries_both_families<L: Locks>() {
     let h = Host::<L>::six();
     h.stack.add_addr6(h.cx(), linerate_inet::iface::LOOPBACK, IfaceAddr6::new(Ipv6Addr::LOCALHOST, 128)).unwrap();
@@ -587,33 +419,4 @@ fn loopback_carries_both_families<L: Locks>() {
     h.forget_counters();
     h.inject(EM0, Ip6::new(Ipv6Addr::LOCALHOST, ME6.ip, Proto::UDP, [0; 8]).between(PEER6, ME6));
     h.assert_counters("in 1, ip6.received 1, ip6.in.martian_source 1");
-}
-
-fn a_path_that_is_narrow_is_remembered_for_ten_minutes<L: Locks>() {
-    let h = Host::<L>::six();
-    h.stack.set_neighbor6(h.cx(), EM0, PEER6.ip, PEER6.mac);
-    h.stack.knobs.icmp6_rate.set(0);
-    h.forget_counters();
-    let answers = || {
-        h.inject(EM0, ping6(PEER6.ip, ME6.ip, &[1; 1400]).between(PEER6, ME6));
-        h.sent6(EM0).iter().map(|(_, header, _)| 40 + usize::from(header.payload_len)).collect::<Vec<_>>()
-    };
-    assert_eq!(answers(), [1448]);
-    let told = |mtu| {
-        let quoted = Ip6::new(ME6.ip, PEER6.ip, Proto::IPV6_ICMP, [129; 1400]).packet();
-        h.inject(EM0, error6(OTHER6.ip, ME6.ip, Problem::TooBig { mtu }, &quoted[..1000]).between(OTHER6, ME6));
-    };
-    told(1300);
-    assert_eq!(answers(), [1296, 208]);
-    told(60); // no link is so narrow
-    assert_eq!(answers(), [1280, 224]);
-    told(9000);
-    assert_eq!(answers(), [1280, 224]);
-    assert_eq!(h.counter("inet.ip6.paths_narrowed"), 2);
-    // Only about what we may have sent.
-    let foreign = Ip6::new(BEYOND6, PEER6.ip, Proto::IPV6_ICMP, [129; 1400]).packet();
-    h.inject(EM0, error6(OTHER6.ip, ME6.ip, Problem::TooBig { mtu: 1280 }, &foreign[..1000]).between(OTHER6, ME6));
-    assert_eq!(h.counter("inet.ip6.paths_narrowed"), 2);
-    h.advance_secs(601);
-    assert_eq!(answers(), [1448]);
 }

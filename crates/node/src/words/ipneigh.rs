@@ -78,7 +78,7 @@ fn list<L: Locks>(ctl: &Ctl<'_, L>, only: Option<IfaceId>, family: Family) -> St
         },
         || {
             let text: String = all.iter().map(|n| row_text(ctl, n)).collect();
-            text + &six.then(|| six::neigh_text(ctl, only)).unwrap_or_default()
+            if six { text + &six::neigh_text(ctl, only) } else { text }
         },
     )
 }
