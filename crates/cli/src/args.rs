@@ -28,7 +28,7 @@ Run hosts and bridges
   kvd, filed        One that keeps keys and values for Redis clients, or files for fileload
 Ask and change a running host (socket: --url or $LINERATE_CTL)
   ctl WORDS         Any of its words; 'ctl help' lists them
-  ifconfig ip arp route sysctl netstat ss show audit
+  ifconfig ip arp ndp route sysctl netstat ss show audit
                     The same without 'ctl'
   tcpdump, top      Its frames as they pass, printed or written as pcapng; its rates, live
   extcap            The same, and any port, in Wireshark: 'linerate extcap --install'
@@ -113,6 +113,8 @@ pub enum Command {
     Ip(ShortArgs),
     /// Neighbors of a running host
     Arp(ShortArgs),
+    /// Neighbors of IPv6 of a running host
+    Ndp(ShortArgs),
     /// Routes of a running host, in BSD's words
     Route(ShortArgs),
     /// Knobs of a running host

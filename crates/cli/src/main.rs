@@ -83,6 +83,7 @@ fn obey(command: Command, words: &[OsString]) -> anyhow::Result<Exit> {
         Command::Ifconfig(args) => ctl::short("ifconfig", args),
         Command::Ip(args) => ctl::short("ip", args),
         Command::Arp(args) => ctl::short("arp", args),
+        Command::Ndp(args) => ctl::short("ndp", args),
         Command::Route(args) => ctl::short("route", args),
         Command::Sysctl(args) => ctl::short("sysctl", args),
         Command::Netstat(args) => ctl::short("netstat", args),

@@ -347,8 +347,12 @@ impl HostConfig {
         if name != "addresses" {
             return set_key(IFACE, iface, name, &Item::Word(value.to_string()));
         }
-        let addr = address(&Item::Word(value.to_string())).map_err(|why| format!("{value}: {why}"))?;
-        iface.addresses.push(addr);
+        let item = Item::Word(value.to_string());
+        if value.contains(':') {
+            iface.addresses6.push(address6(&item).map_err(|why| format!("{value}: {why}"))?);
+        } else {
+            iface.addresses.push(address(&item).map_err(|why| format!("{value}: {why}"))?);
+        }
         Ok(())
     }
 

@@ -212,6 +212,13 @@ fn addresses_and_routes_of_ip6_stand_beside_the_others() {
     ] {
         assert!(fault(&format!("[[host]]\n{body}")).contains(says), "{}", fault(&format!("[[host]]\n{body}")));
     }
+    let mut flags = crate::config::HostConfig { ifaces: vec![Default::default()], ..Default::default() };
+    for addr in ["10.0.0.1/24", "fd00::1/64", "10.0.1.1/24", "fd01::1/64"] {
+        flags.set_iface("addresses", addr).unwrap();
+    }
+    assert_eq!((flags.ifaces[0].addresses.len(), flags.ifaces[0].addresses6.len()), (2, 2));
+    assert!(flags.set_iface("addresses", "fd00::1").unwrap_err().contains("with its prefix length"));
+    assert_eq!(flags.set_route("2001:db8::/32,fd00::2"), Ok(()));
     // And a host is made of it.
     let config = crate::config::HostConfig { pool_buffers: 64, ..host };
     let host = crate::run::build::<lock::Up>(&config, &port::Pairs::new(), clock::Clock::sim(&clock::SimClock::new()))
