@@ -43,7 +43,7 @@ fn sites(seed: u64, between: &str, kinds: &[Kind]) -> Sites {
         for (n, &kind) in (0u8..).zip(kinds) {
             let outer = |host| if n == 0 { Ipv4Addr::new(10, 0, 2, host) } else { Ipv4Addr::new(172, 16, n - 1, host) };
             let id = host.stack.add_tunnel(cx, &format!("t{n}"), kind, wire::Mac([2, 9, 9, 9, n, us])).unwrap();
-            let ends = Config { local: outer(us), remote: outer(them), ..Config::new(kind) };
+            let ends = Config { local: outer(us).into(), remote: outer(them).into(), ..Config::new(kind) };
             stack.set_tunnel(cx, id, Config { key: Some(5), checksum: true, vni: u32::from(n), ..ends }).unwrap();
             let addr = inet::iface::IfaceAddr { addr: Ipv4Addr::new(172, 16, n, us), len: 24 };
             stack.add_addr(cx, id, addr).unwrap();

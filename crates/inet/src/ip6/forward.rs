@@ -1,4 +1,5 @@
 //! IPv6 forwarding (RFC 8200 3, RFC 4007 9, RFC 4443 3): scope, next hop, hop limit, length; never a fragment made, never a checksum to mend.
+//! No redirects are sent, and a route has one next hop.
 
 use crate::Stack;
 use crate::fib6::Via6;
