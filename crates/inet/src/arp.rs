@@ -7,9 +7,10 @@
 
 use crate::Stack;
 use crate::iface::{Iface, IfaceId, IfaceKind};
-use crate::neigh::{Expired, Learned};
+use crate::neigh::{self, Expired, Learned};
 use crate::stack::AtOnce;
 use buf::Frame;
+use clock::Duration;
 use lock::{Cx, Locks};
 use stats::DropReason;
 use std::net::Ipv4Addr;
@@ -128,6 +129,15 @@ impl<L: Locks> Stack<L> {
                 Some(iface) => self.ether_output(cx, iface, mac, packet, AtOnce::Later),
                 None => self.drop_frame(cx, packet, DropReason::TxNoPort),
             }
+        }
+    }
+
+    pub(crate) fn neigh_rules(&self) -> neigh::Rules {
+        neigh::Rules {
+            limit: self.knobs.neigh_limit.get() as usize,
+            hold: self.knobs.neigh_queue.get() as usize,
+            tries: self.knobs.neigh_tries.get() as u32,
+            max_age: Duration::from_secs(self.knobs.neigh_max_age.get() as u64),
         }
     }
 

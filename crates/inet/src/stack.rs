@@ -17,8 +17,7 @@ use crate::icmp4::redirect::Redirects;
 use crate::iface::{Iface, IfaceAddr, IfaceId, IfaceKind, Ifaces, LOOPBACK, Offload, Output};
 use crate::igmp::Memberships;
 use crate::ip4::ident::Idents;
-use crate::ip4::pmtu::FLOOR;
-use crate::ip4::pmtu::PathMtus;
+use crate::ip4::pmtu::{FLOOR, PathMtus};
 use crate::ip4::reass::{Limits, Reassembly};
 use crate::ip6::Ip6;
 use crate::knobs::Knobs;
@@ -28,7 +27,7 @@ use crate::slots::Slots;
 use crate::tunnel::{Requeue, Tunnels};
 use crate::udp::Pcb;
 use buf::{Burst, Flags, Frame, Pool, PoolConfig, PoolLocks};
-use clock::{Duration, Instant};
+use clock::Instant;
 use lock::{Cx, Guarded, Locks, MAX_THREADS};
 use stats::{DropReason, Shards, Stage};
 use std::collections::VecDeque;
@@ -584,15 +583,6 @@ impl<L: Locks> Stack<L> {
         let mut all: Vec<_> = self.neighbors.lock(cx).iter().collect();
         all.sort_by_key(|n| (n.iface, n.addr));
         all
-    }
-
-    pub(crate) fn neigh_rules(&self) -> neigh::Rules {
-        neigh::Rules {
-            limit: self.knobs.neigh_limit.get() as usize,
-            hold: self.knobs.neigh_queue.get() as usize,
-            tries: self.knobs.neigh_tries.get() as u32,
-            max_age: Duration::from_secs(self.knobs.neigh_max_age.get() as u64),
-        }
     }
 
     /// Ends everything still queued: the host is going away. The audit then holds with nothing held.
