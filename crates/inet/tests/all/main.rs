@@ -18,6 +18,7 @@ mod loopback;
 mod nd;
 mod random;
 mod relay6;
+mod rfc6;
 mod router;
 mod segments;
 mod tcp;
