@@ -6,7 +6,7 @@
 
 use crate::Stack;
 use crate::iface::{Iface, IfaceId};
-use crate::ip4::pmtu::Noted;
+use crate::ip4::pmtu::{FLOOR6, Noted};
 use buf::{Flags, Frame};
 use lock::{Cx, Locks};
 use stats::DropReason;
@@ -99,8 +99,13 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Remembers that packets to `dst` may be no longer than `mtu`.
+    /// Remembers that packets to `dst` may be no longer than `mtu`: less than every link carries is a lie (RFC 8201 4), and what the first link
+    /// carries no more of is no news.
     pub(crate) fn note_path6(&self, cx: Cx, dst: Ipv6Addr, mtu: usize) {
+        let first_link = self.exit6_for(cx, dst, None).ok().and_then(|exit| self.ifaces.get(exit.iface));
+        if mtu < FLOOR6 || first_link.is_some_and(|iface| mtu >= iface.mtu6()) {
+            return;
+        }
         let noted = self.six.path_mtus.lock(cx).note(dst, mtu, cx.now);
         let counters = &self.count(cx).ip6;
         if noted != Noted::Nothing {
@@ -174,17 +179,18 @@ fn may_complain(quoted: &[u8], flags: Flags, problem: Problem) -> Option<ip6::He
     let nobody = header.src.is_unspecified()
         || header.src.is_multicast()
         || header.src.is_loopback() && !flags.has(Flags::LOOPBACK);
-    let forbidden = nobody || group && !to_groups || is_error(&header, quoted);
+    let forbidden = nobody || group && !to_groups || is_error(&header, quoted, problem);
     (!forbidden).then_some(header)
 }
 
-/// Is the packet an error or a redirect itself? A chain that cannot be followed may hide one.
-fn is_error(header: &ip6::Header, quoted: &[u8]) -> bool {
+/// Is the packet an error or a redirect itself? A chain that cannot be followed may hide one, unless just that is what is told.
+fn is_error(header: &ip6::Header, quoted: &[u8], problem: Problem) -> bool {
     let here = quoted.len().saturating_sub(ip6::HEADER_LEN).min(usize::from(header.payload_len));
     let cut = ip6::Header { payload_len: here as u16, ..*header };
-    let Ok(chain) = Chain::walk(&cut, quoted) else { return true };
+    let of_chain = matches!(problem, Problem::Parameter { code: parameter::NEXT_HEADER | parameter::CUT_CHAIN, .. });
+    let Ok(chain) = Chain::walk(&cut, quoted) else { return !of_chain };
     if chain.upper != Proto::IPV6_ICMP || chain.fragment.is_some_and(|fragment| fragment.offset != 0) {
         return false;
     }
-    chain.payload(&cut, quoted).first().is_none_or(|&ty| icmp6::is_error(ty) || ty == ty::REDIRECT)
+    chain.payload(&cut, quoted).first().map_or(!of_chain, |&ty| icmp6::is_error(ty) || ty == ty::REDIRECT)
 }

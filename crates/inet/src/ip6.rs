@@ -35,9 +35,9 @@ use std::net::Ipv6Addr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use wire::checksum::{self, Partial};
 use wire::hash::Key;
-use wire::icmp6::{Problem, parameter, unreachable};
+use wire::icmp6::{self, Problem, parameter, unreachable};
 use wire::ip6::{self, Chain};
-use wire::{Malformed, Proto};
+use wire::{Malformed, Proto, ip4, tcp, udp};
 
 /// What a stack has for IPv6 alone.
 pub(crate) struct Ip6<L: Locks> {
@@ -127,6 +127,10 @@ impl<L: Locks> Stack<L> {
         if packet.flags().has(Flags::LINK_BROADCAST) && !header.dst.is_multicast() {
             return Err(DropReason::Ip6LinkBroadcast);
         }
+        // Before its Hop-by-Hop options are looked at: they are for who is on its way (RFC 8200 4.3).
+        if matches!(destination, Destination::Onward) && !self.knobs.forwarding6.on() {
+            return Err(DropReason::Ip6NotForwarding);
+        }
         if header.next == Proto::HOP_BY_HOP {
             self.check_hop_by_hop(cx, iface, packet, &header)?;
         }
@@ -195,9 +199,9 @@ impl<L: Locks> Stack<L> {
     fn ip6_deliver(&self, cx: Cx, iface: Option<&Iface<L>>, packet: Frame, header: ip6::Header) {
         let (mut packet, mut header, mut put_together) = (packet, header, false);
         let chain = loop {
-            let chain = match Chain::walk(&header, packet.bytes()) {
-                Ok(chain) => chain,
-                Err(why) => return self.drop_frame(cx, packet, malformed(why)),
+            let chain = match Chain::walk_far(&header, packet.bytes()) {
+                (chain, Ok(())) => chain,
+                (chain, Err(why)) => return self.bad_chain6(cx, iface, packet, &chain, why),
             };
             if let Err(why) = self.check_extensions(cx, iface, &packet, &chain) {
                 return self.drop_frame(cx, packet, why);
@@ -241,6 +245,26 @@ impl<L: Locks> Stack<L> {
         self.drop_frame(cx, packet, DropReason::Ip6UnknownNext);
     }
 
+    /// A chain that is not as it must be. A Hop-by-Hop header that is not first is as one that nobody knows (RFC 8200 4), and a first fragment
+    /// has all of the chain (RFC 7112 5): who sent that is told. `chain`: what stands before that.
+    #[cold]
+    fn bad_chain6(&self, cx: Cx, iface: Option<&Iface<L>>, packet: Frame, chain: &Chain, why: Malformed) {
+        match why {
+            Malformed::BadExtensionOrder(0) => {
+                self.parameter_problem(cx, iface, &packet, parameter::NEXT_HEADER, chain.next_at);
+            }
+            Malformed::Truncated { .. } if is_first(chain) => return self.cut_chain6(cx, iface, packet),
+            _ => {}
+        }
+        self.drop_frame(cx, packet, malformed(why));
+    }
+
+    /// RFC 7112 5, RFC 8200 4.5: a first fragment whose headers go on in the next one.
+    fn cut_chain6(&self, cx: Cx, iface: Option<&Iface<L>>, packet: Frame) {
+        self.parameter_problem(cx, iface, &packet, parameter::CUT_CHAIN, 0);
+        self.drop_frame(cx, packet, DropReason::FragMalformed);
+    }
+
     fn ip6_reassemble(
         &self,
         cx: Cx,
@@ -252,8 +276,12 @@ impl<L: Locks> Stack<L> {
         self.count(cx).ip6.fragments_received.bump();
         if chain.fragment.is_some_and(|fragment| fragment.more) && !usize::from(header.payload_len).is_multiple_of(8) {
             // 4.5: not a multiple of 8 bytes, and more to come. Extension headers are multiples of 8 themselves.
-            let problem = Problem::Parameter { code: parameter::FIELD, pointer: 4 };
-            self.icmp6_error(cx, iface.map(|iface| iface.id), &fragment, problem);
+            self.parameter_problem(cx, iface, &fragment, parameter::FIELD, 4);
+        } else if let Some(at) = too_long(header, chain) {
+            self.parameter_problem(cx, iface, &fragment, parameter::FIELD, at);
+        } else if is_first(chain) && !has_upper_header(header, chain, &fragment) {
+            self.cut_chain6(cx, iface, fragment);
+            return None;
         }
         let mut ended = Vec::new();
         let outcome = self.reassembly.lock(cx).input6(header, chain, fragment, cx.now, &mut |frame, why| {
@@ -307,6 +335,34 @@ fn bad_sum(packet: &Frame, header: &ip6::Header, chain: &Chain) -> Option<DropRe
     let there = chain.upper == Proto::TCP || segment.get(at..at + 2).is_some_and(|sum| sum != [0, 0]);
     let sound = packet.flags().has(Flags::RX_L4_OK) || there && pseudo.add(checksum::sum(segment)).verifies();
     (!sound).then_some(why)
+}
+
+/// The first of several fragments?
+fn is_first(chain: &Chain) -> bool {
+    chain.fragment.is_some_and(|fragment| fragment.offset == 0 && fragment.more)
+}
+
+/// RFC 8200 4.5: with this fragment the packet would be longer than its header can say; where the fragment's offset stands.
+fn too_long(header: &ip6::Header, chain: &Chain) -> Option<usize> {
+    let (extension, _) = chain.find(Proto::FRAGMENT)?;
+    // What stands before the Fragment header counts, and the Fragment header does not.
+    let whole = usize::from(chain.fragment?.offset) + usize::from(header.payload_len).saturating_sub(extension.len);
+    (whole > usize::from(u16::MAX)).then_some(extension.offset + 2)
+}
+
+/// RFC 7112 5: all of the upper layer's header, as far as that is known to end somewhere.
+fn has_upper_header(header: &ip6::Header, chain: &Chain, packet: &Frame) -> bool {
+    let payload = chain.payload(header, packet.bytes());
+    let need = match chain.upper {
+        Proto::TCP => payload.get(12).map_or(tcp::HEADER_LEN, |offset| usize::from(offset >> 4) * 4).max(tcp::HEADER_LEN),
+        Proto::UDP => udp::HEADER_LEN,
+        Proto::IPV6_ICMP => icmp6::HEADER_LEN,
+        Proto::IPV6 => ip6::HEADER_LEN,
+        Proto::IPIP => ip4::HEADER_LEN,
+        Proto::NO_NEXT => 0,
+        _ => 1,
+    };
+    payload.len() >= need
 }
 
 fn malformed(why: Malformed) -> DropReason {

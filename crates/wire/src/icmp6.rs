@@ -79,6 +79,8 @@ pub mod parameter {
     pub const NEXT_HEADER: u8 = 1;
     /// An option that nobody here knows.
     pub const OPTION: u8 = 2;
+    /// A first fragment without the whole chain of headers (RFC 7112 5).
+    pub const CUT_CHAIN: u8 = 3;
 }
 
 /// Is an ICMPv6 message of this type an error?

@@ -17,11 +17,8 @@ use wire::ip6;
 type Obstacle = (DropReason, Option<Problem>);
 
 impl<L: Locks> Stack<L> {
-    /// Takes a packet that is not for this host.
+    /// Takes a packet that is not for this host, which is a router.
     pub(super) fn ip6_forward(&self, cx: Cx, from: Option<&Iface<L>>, mut packet: Frame, header: &ip6::Header) {
-        if !self.knobs.forwarding6.on() {
-            return self.drop_frame(cx, packet, DropReason::Ip6NotForwarding);
-        }
         match self.onward6(cx, &packet, header) {
             Ok((out, next)) => {
                 let _ = ip6::decrement_hop_limit(packet.bytes_mut()); // there was one more than 1

@@ -92,7 +92,7 @@ impl<L: Locks> Stack<L> {
         Ok(())
     }
 
-    fn parameter_problem(&self, cx: Cx, iface: Option<&Iface<L>>, packet: &Frame, code: u8, at: usize) {
+    pub(super) fn parameter_problem(&self, cx: Cx, iface: Option<&Iface<L>>, packet: &Frame, code: u8, at: usize) {
         let problem = Problem::Parameter { code, pointer: at as u32 };
         self.icmp6_error(cx, iface.map(|iface| iface.id), packet, problem);
     }

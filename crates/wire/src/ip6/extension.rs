@@ -75,6 +75,13 @@ pub struct Chain {
 impl Chain {
     /// Walks the extension headers of the packet from which `header` was parsed.
     pub fn walk(header: &Header, packet: &[u8]) -> Result<Chain, Malformed> {
+        let (chain, end) = Chain::walk_far(header, packet);
+        end.map(|()| chain)
+    }
+
+    /// The same; where the chain is not as it must be, with what stands before that: `upper` is then the header that failed, and `next_at`
+    /// where it was named.
+    pub fn walk_far(header: &Header, packet: &[u8]) -> (Chain, Result<(), Malformed>) {
         let mut chain = Chain {
             extensions: [None; MAX_EXTENSIONS],
             upper: header.next,
@@ -83,18 +90,23 @@ impl Chain {
             fragment: None,
             routing: None,
         };
-        let mut rest = header.payload(packet);
+        let end = chain.go_on(header.payload(packet));
+        (chain, end)
+    }
+
+    fn go_on(&mut self, payload: &[u8]) -> Result<(), Malformed> {
+        let mut rest = payload;
         let mut slots = 0..MAX_EXTENSIONS;
-        while is_walked(chain.upper) && chain.fragment.is_none_or(|fragment| fragment.offset == 0) {
-            let proto = chain.upper;
+        while is_walked(self.upper) && self.fragment.is_none_or(|fragment| fragment.offset == 0) {
+            let proto = self.upper;
             let len = extension_len(proto, rest)?;
             let (extension, after) =
                 rest.split_at_checked(len).ok_or_else(|| Malformed::truncated(Layer::Ip6, len, rest.len()))?;
             let slot = slots.next().ok_or(Malformed::TooManyExtensions)?;
-            chain.enter(slot, proto, extension)?;
+            self.enter(slot, proto, extension)?;
             rest = after;
         }
-        Ok(chain)
+        Ok(())
     }
 
     /// Notes one whole extension header and moves behind it.
