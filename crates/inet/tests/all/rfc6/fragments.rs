@@ -369,8 +369,9 @@ fn empty_and_lying_fragments<L: Locks>() {
     h.sent(EM0);
     // Of no length in the header, with bytes in the frame.
     let lying = big(100).fragment(3, 0, 64);
-    assert_silent(&h, &P6 { len: Some(8), ..lying.clone() });
     assert_silent(&h, &P6 { len: Some(0), ..lying.clone() });
+    h.inject(EM0, P6 { len: Some(8), ..lying.clone() }.from_peer());
+    assert!(sent6_one(&h, EM0).is_icmp(4, 3), "it has no upper layer's header");
     assert_silent(&h, &P6 { len: Some(lying.body.len() as u16 + 1), ..lying });
     h.pass(Duration::from_secs(61));
     assert_eq!(h.stack.held(h.cx()), 0);
