@@ -6,6 +6,7 @@
 //! so that a flood of either has nothing to fill (CVE-2010-4669, CVE-2011-2393).
 
 use crate::Stack;
+use crate::fib6::Via6;
 use crate::iface::{Iface, IfaceId, IfaceKind};
 use crate::ip6::{AddrState, Outgoing6};
 use crate::neigh::{self, Expired, Learned, Neighbor};
@@ -51,8 +52,13 @@ impl<L: Locks> Stack<L> {
         let probe = header.src.is_unspecified();
         let link = options.source_link();
         let to_group = header.dst == ip6::solicited_node(target);
-        if probe && (link.is_some() || !to_group) || link.is_some_and(|mac| !mac.is_unicast() || mac == Mac::ZERO) {
+        if probe && (link.is_some() || !to_group) || link.is_some_and(|mac| !is_anothers(iface, mac)) {
             return DropReason::NdMalformed; // 7.1.1
+        }
+        // Who is not on the link is no neighbor, and is not told of one either (CVE-2008-2476, RFC 5942 4).
+        let near = |addr| iface.on_link6(cx, addr) || self.via6(cx, addr) == Some(Via6::Link(iface.id));
+        if !probe && !near(header.src) {
+            return DropReason::NdIgnored;
         }
         let Some(own) = iface.addr6(cx, target) else { return DropReason::NdIgnored };
         match own.state {
@@ -64,7 +70,7 @@ impl<L: Locks> Stack<L> {
             AddrState::Valid => {}
         }
         let mut why = DropReason::NdConsumed;
-        if let Some(mac) = link.filter(|_| !probe && iface.on_link6(cx, header.src)) {
+        if let Some(mac) = link {
             let rules = self.neigh_rules6();
             let mut neighbors = self.six.neighbors.lock(cx);
             let learned = neighbors.solicited_by(iface.id, header.src, mac, true, cx.now, rules);
@@ -94,7 +100,7 @@ impl<L: Locks> Stack<L> {
     ) -> DropReason {
         self.count(cx).nd.adverts_received.bump();
         let link = options.target_link();
-        let bad = link.is_some_and(|mac| !mac.is_unicast() || mac == Mac::ZERO);
+        let bad = link.is_some_and(|mac| !is_anothers(iface, mac));
         if bad || header.src.is_unspecified() || header.dst.is_multicast() && advert.solicited {
             return DropReason::NdMalformed; // 7.1.2
         }
@@ -242,4 +248,9 @@ impl<L: Locks> Stack<L> {
     pub(crate) fn end_waits6(&self, cx: Cx, id: IfaceId, ended: &mut Vec<Frame>) {
         self.six.neighbors.lock(cx).flush(id, |frame| ended.push(frame));
     }
+}
+
+/// The address of one station, and not our own.
+fn is_anothers<L: Locks>(iface: &Iface<L>, mac: Mac) -> bool {
+    mac.is_unicast() && mac != Mac::ZERO && mac != iface.mac
 }
