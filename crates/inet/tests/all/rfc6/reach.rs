@@ -1,1 +1,321 @@
+//! Finding a neighbor, finding out that it is gone (RFC 4861 7.2.2, 7.3), whether an address is ours alone (RFC 4862 5.4, RFC 7527), and what a
+//! scan may do to all that (RFC 6583). Rows 31 to 33.
+
 use super::*;
+use clock::Duration;
+use linerate_inet::ip6::AddrState;
+
+conversations! {
+    a_neighbor_is_asked_for_three_times
+    each_packet_that_waited_in_vain_is_told
+    what_waits_is_bounded_the_oldest_goes
+    a_neighbor_long_unheard_of_is_asked_again
+    a_silent_neighbor_is_forgotten
+    a_link_local_neighbor_is_asked_from_a_link_local_address
+    an_address_is_asked_for_before_it_is_used
+    a_tentative_address_does_not_answer
+    somebody_else_asks_for_it_too
+    somebody_has_it
+    our_own_probe_is_not_somebody_else
+    a_scan_leaves_room_for_neighbors
+    a_flood_of_askers_is_bounded
+}
+
+const NEW6: Ipv6Addr = on(0, 0x77);
+const NEW_MAC: Mac = Mac([2, 0, 0, 0, 0, 0x77]);
+
+fn from_new(packet: &P6) -> Vec<u8> {
+    packet.frame(NEW_MAC, if packet.dst.is_multicast() { group_mac(packet.dst) } else { ME.mac })
+}
+
+/// A host that has found NEW6.
+fn acquainted<L: Locks>() -> Host<L> {
+    let h = stranger6::<L>();
+    h.inject(EM0, from_new(&echo_from(NEW6, ME6, b"?")));
+    assert!(sent6_one(&h, EM0).is_icmp(135, 0));
+    h.inject(EM0, from_new(&na(NEW6, ME6, NEW6, "SO", &link_option(2, NEW_MAC))));
+    assert!(sent6_one(&h, EM0).is_icmp(129, 0));
+    assert_eq!(entry(&h, NEW6), Some((State::Reachable, NEW_MAC)));
+    h.forget_counters();
+    h
+}
+
+/// 7.2.2, 10: to the solicited-node group, with our link-layer address, RETRANS_TIMER of 1 s, MAX_MULTICAST_SOLICIT 3; then code 3.
+fn a_neighbor_is_asked_for_three_times<L: Locks>() {
+    let h = router6::<L>();
+    let target = on(1, 0x1234);
+    h.inject(EM0, echo_from(PEER6, target, b"anybody?").from_peer());
+    for ask in 1..=3 {
+        let got = sent6_one(&h, EM1);
+        assert!(got.is_icmp(135, 0), "{got:?}");
+        assert_eq!((got.dst, got.target(), got.hop), (solicited(target), target, 255), "ask {ask}");
+        assert!(got.src == ME26 || got.src == link_local(ME2), "an address of the iface");
+        assert_eq!(got.body[24..], link_option(1, ME2.mac), "7.2.2: must");
+        h.pass(Duration::from_millis(997));
+        sent6_nothing(&h, EM1);
+        sent6_nothing(&h, EM0);
+        h.pass(Duration::from_millis(3));
+    }
+    sent6_nothing(&h, EM1);
+    let told = sent6_one(&h, EM0);
+    assert!(told.is_icmp(1, 3) && told.dst == PEER6, "{told:?}");
+    assert_eq!(entry(&h, target), None);
+    h.assert_counters(
+        "in 1, ip6.received 1, ip6.forwarded 1, neigh.created 1, neigh.failed 1, neigh.timeout 1, nd.solicits_sent 3, audit.made 4, \
+         icmp6.errors_sent 1, ip6.sent 4, out 4",
+    );
+}
+
+/// 7.2.2: "for each packet queued awaiting address resolution".
+fn each_packet_that_waited_in_vain_is_told<L: Locks>() {
+    let h = router6::<L>();
+    for n in 0..5 {
+        h.inject(EM0, echo_from(PEER6, on(1, 0x99), &[n]).from_peer());
+    }
+    assert_eq!(sent6(&h, EM1).len(), 1);
+    h.pass(Duration::from_secs(4));
+    let told = sent6(&h, EM0);
+    assert_eq!(told.iter().map(|got| (got.body[1], *got.body.last().unwrap())).collect::<Vec<_>>(), (0..5).map(|n| (3, n)).collect::<Vec<_>>());
+    assert!(told.iter().all(|got| got.quoted()[7] == 63), "as it would have gone on");
+    assert_eq!(h.stack.held(h.cx()), 0);
+}
+
+/// 7.2.2: "MUST retain a small queue … when a queue overflows, the new arrival SHOULD replace the oldest entry".
+fn what_waits_is_bounded_the_oldest_goes<L: Locks>() {
+    let h = router6::<L>();
+    for n in 0..100 {
+        h.inject(EM0, echo_from(PEER6, on(1, 0x99), &[n]).from_peer());
+        assert!(h.stack.held(h.cx()) <= 16);
+    }
+    let mac = Mac([2, 0, 0, 0, 1, 0x99]);
+    assert_eq!(sent6(&h, EM1).len(), 1);
+    h.inject(EM1, na(on(1, 0x99), ME26, on(1, 0x99), "SO", &link_option(2, mac)).frame(mac, ME2.mac));
+    let last: Vec<u8> = sent6(&h, EM1).iter().map(|got| *got.body.last().unwrap()).collect();
+    assert_eq!(last, (84..100).collect::<Vec<u8>>());
+    assert_eq!(h.counter("inet.neigh.queue_full"), 84);
+}
+
+/// 7.3.3, 10: after 30 s without a word the next use has it asked, unicast; it is used all the while, and its answer is good for 30 s more.
+/// Here it is asked at once, without the 5 seconds of DELAY.
+fn a_neighbor_long_unheard_of_is_asked_again<L: Locks>() {
+    let h = acquainted::<L>();
+    h.pass(Duration::from_secs(20));
+    h.inject(EM0, from_new(&echo_from(NEW6, ME6, b"still good")));
+    assert!(sent6_one(&h, EM0).is_icmp(129, 0), "nobody is asked");
+    h.pass(Duration::from_secs(30));
+    h.inject(EM0, from_new(&echo_from(NEW6, ME6, b"not so sure")));
+    h.pass(Duration::from_secs(6));
+    let got = sent6(&h, EM0);
+    assert!(got[0].is_icmp(129, 0) && got[0].to == NEW_MAC, "sent at once");
+    let asks: Vec<_> = got.iter().filter(|got| got.is_icmp(135, 0)).collect();
+    assert!((1..=3).contains(&asks.len()));
+    for ask in asks {
+        assert_eq!((ask.to, ask.dst, ask.target()), (NEW_MAC, NEW6, NEW6), "to itself, and not to the group");
+    }
+}
+
+/// 7.3.3: MAX_UNICAST_SOLICIT 3, a second apart, then the entry is deleted, and the next packet asks the group.
+fn a_silent_neighbor_is_forgotten<L: Locks>() {
+    let h = acquainted::<L>();
+    h.pass(Duration::from_secs(40));
+    h.inject(EM0, from_new(&echo_from(NEW6, ME6, b"gone?")));
+    h.pass(Duration::from_secs(9));
+    let got = sent6(&h, EM0);
+    assert_eq!(got.iter().filter(|got| got.is_icmp(135, 0) && got.to == NEW_MAC).count(), 3, "{got:?}");
+    assert_eq!(entry(&h, NEW6), None);
+    h.inject(EM0, from_new(&echo_from(NEW6, ME6, b"again")));
+    assert_eq!(sent6_one(&h, EM0).dst, solicited(NEW6));
+    h.pass(Duration::from_secs(4));
+    h.sent(EM0);
+    // An answer while it is being asked, and it stays.
+    let h = acquainted::<L>();
+    h.pass(Duration::from_secs(40));
+    h.inject(EM0, from_new(&echo_from(NEW6, ME6, b"gone?")));
+    h.pass(Duration::from_secs(7));
+    h.inject(EM0, from_new(&na(NEW6, ME6, NEW6, "S", &[])));
+    let answered_in_time = entry(&h, NEW6).is_some();
+    if answered_in_time {
+        assert_eq!(entry(&h, NEW6), Some((State::Reachable, NEW_MAC)));
+    }
+    h.sent(EM0);
+}
+
+fn a_link_local_neighbor_is_asked_from_a_link_local_address<L: Locks>() {
+    let h = stranger6::<L>();
+    let new = "fe80::77".parse().unwrap();
+    h.inject(EM0, from_new(&echo_from(new, link_local(ME), b"?")));
+    let got = sent6_one(&h, EM0);
+    assert_eq!((got.src, got.dst, got.target()), (link_local(ME), solicited(new), new));
+    h.inject(EM0, from_new(&na(new, link_local(ME), new, "SO", &link_option(2, NEW_MAC))));
+    assert_eq!((sent6_one(&h, EM0).to, entry(&h, new)), (NEW_MAC, Some((State::Reachable, NEW_MAC))));
+}
+
+/// A host that asks before it uses an address, and has just been given one.
+fn asking<L: Locks>(times: i64) -> Host<L> {
+    let h = Host::new();
+    h.set_checked(EM0, Checked::Nothing);
+    h.stack.knobs.dad_count.set(times);
+    h.stack.add_addr6(h.cx(), EM0, IfaceAddr6::new(ME6, 64)).unwrap();
+    h
+}
+
+fn state<L: Locks>(h: &Host<L>, addr: Ipv6Addr) -> AddrState {
+    h.stack.iface(EM0).unwrap().addrs6(h.cx()).into_iter().find(|own| own.addr == addr).unwrap().state
+}
+
+/// RFC 4862 5.4.2: from ::, to the solicited-node group (which was joined before), without a source link-layer address, hop limit 255;
+/// DupAddrDetectTransmits of them, RETRANS_TIMER apart, and then one more wait.
+fn an_address_is_asked_for_before_it_is_used<L: Locks>() {
+    let h = asking::<L>(3);
+    let mut probes = Vec::new();
+    for _ in 0..60 {
+        let ours: Vec<_> = sent6(&h, EM0).into_iter().filter(|got| got.target() == ME6).collect();
+        for got in ours {
+            assert!(got.is_icmp(135, 0), "{got:?}");
+            assert_eq!((got.src, got.dst, got.hop), (NOWHERE, solicited(ME6), 255));
+            // RFC 7527 allows a nonce (14); RFC 4862 no source link-layer address.
+            assert!(got.body[24..].chunks(8).all(|option| option[0] == 14), "{got:?}");
+            probes.push(h.now());
+        }
+        let done = state(&h, ME6).is_valid();
+        assert!(!done || probes.len() == 3 && h.now().since(probes[2]) >= Duration::from_secs(1), "{probes:?}");
+        h.pass(Duration::from_millis(100));
+    }
+    assert_eq!(probes.len(), 3);
+    assert!(probes.windows(2).all(|two| two[1].since(two[0]) >= Duration::from_secs(1)), "{probes:?}");
+    assert!(state(&h, ME6).is_valid() && state(&h, link_local(ME)).is_valid());
+    assert_eq!(h.counter("inet.nd.probes_sent"), 6, "of the link-local address as well");
+}
+
+/// RFC 4862 5.4: nothing to it is taken but ND, and that is not answered (5.4.3: silently discarded).
+fn a_tentative_address_does_not_answer<L: Locks>() {
+    let h = asking::<L>(1);
+    h.pass(Duration::from_millis(500));
+    sent6(&h, EM0);
+    h.inject(EM0, ns(PEER6, solicited(ME6), ME6, &link_option(1, PEER.mac)).from_peer());
+    h.inject(EM0, ns(PEER6, ME6, ME6, &link_option(1, PEER.mac)).from_peer());
+    h.inject(EM0, echo_from(PEER6, ME6, b"are you there?").from_peer());
+    h.inject(EM0, P6::new(PEER6, ME6, 253, *b"????").from_peer());
+    sent6_nothing(&h, EM0);
+    assert_eq!(h.counter("inet.ip6.in.tentative"), 3);
+    assert!(matches!(state(&h, ME6), AddrState::Tentative(..)), "who asks with an address of its own asks for ours and has not it");
+    // Nor is anything sent from it.
+    h.inject(EM0, echo_from(link_local(PEER), ALL_NODES, b"all").from_peer());
+    assert!(sent6(&h, EM0).iter().all(|got| got.src != ME6 && got.src != link_local(ME)));
+    h.pass(Duration::from_secs(3));
+    assert!(state(&h, ME6).is_valid());
+    h.sent(EM0);
+    knows6(&h, EM0, PEER6, PEER.mac);
+    assert_alive(&h);
+}
+
+/// RFC 4862 5.4.3: a solicitation from :: for a tentative address: two want it, and neither gets it.
+fn somebody_else_asks_for_it_too<L: Locks>() {
+    let h = asking::<L>(1);
+    h.pass(Duration::from_millis(500));
+    h.inject(EM0, ns(NOWHERE, solicited(ME6), ME6, &[]).from_peer());
+    assert_eq!((state(&h, ME6), h.counter("inet.nd.duplicates")), (AddrState::Duplicated, 1));
+    h.pass(Duration::from_secs(100));
+    assert_eq!(state(&h, ME6), AddrState::Duplicated);
+    h.sent(EM0);
+    // It is not used (5.4.5): neither answered for nor spoken from.
+    h.inject(EM0, ns(PEER6, solicited(ME6), ME6, &link_option(1, PEER.mac)).from_peer());
+    h.inject(EM0, echo_from(PEER6, ME6, b"?").from_peer());
+    h.inject(EM0, ns(NOWHERE, solicited(ME6), ME6, &[]).from_peer());
+    sent6_nothing(&h, EM0);
+    h.inject(EM0, echo_from(PEER6, link_local(ME), b"the other one is").from_peer());
+    assert!(sent6(&h, EM0).iter().all(|got| got.src != ME6));
+}
+
+/// RFC 4862 5.4.4: an advertisement for a tentative address, solicited or not, from whoever.
+fn somebody_has_it<L: Locks>() {
+    for (dst, flags) in [(ALL_NODES, "O"), (ALL_NODES, ""), (ALL_NODES, "R")] {
+        let h = asking::<L>(1);
+        h.pass(Duration::from_millis(500));
+        h.inject(EM0, na(ME6, dst, ME6, flags, &link_option(2, PEER.mac)).from_peer());
+        assert_eq!((state(&h, ME6), h.counter("inet.nd.duplicates")), (AddrState::Duplicated, 1), "{flags}");
+        // From beyond the link, or malformed, it would say nothing.
+        let h = asking::<L>(1);
+        h.pass(Duration::from_millis(500));
+        h.inject(EM0, na(ME6, dst, ME6, flags, &[]).hop(64).from_peer());
+        h.inject(EM0, na(ME6, dst, ME6, flags, &[2, 0]).from_peer());
+        assert!(matches!(state(&h, ME6), AddrState::Tentative(..)));
+        h.pass(Duration::from_secs(2));
+        assert!(state(&h, ME6).is_valid());
+    }
+}
+
+/// RFC 4862 appendix A, RFC 7527: a probe that a loop in the link brings back is our own.
+fn our_own_probe_is_not_somebody_else<L: Locks>() {
+    let h = asking::<L>(2);
+    let mut looped = 0;
+    for _ in 0..30 {
+        for frame in h.sent(EM0) {
+            looped += usize::from(frame[12..14] == [0x86, 0xdd] && frame[20] == ICMP6);
+            h.inject(EM0, frame);
+        }
+        h.pass(Duration::from_millis(100));
+    }
+    assert!(looped >= 4);
+    assert!(state(&h, ME6).is_valid() && state(&h, link_local(ME)).is_valid());
+}
+
+/// RFC 6583 6.1, 7: incomplete entries are bounded, and neighbors, those resolved and those about to be, are found all the same.
+fn a_scan_leaves_room_for_neighbors<L: Locks>() {
+    let h = router6_of::<L>(4096);
+    h.stack.knobs.neigh6_limit.set(256);
+    let resolved = |h: &Host<L>, n: u16| {
+        let (addr, mac) = (on(1, n), Mac([2, 0, 0, 0, 1, n as u8]));
+        h.inject(EM0, echo_from(PEER6, addr, b"hello").from_peer());
+        h.sent(EM1);
+        h.inject(EM1, na(addr, ME26, addr, "SO", &link_option(2, mac)).frame(mac, ME2.mac));
+        sent6(h, EM1).iter().any(|got| got.to == mac && got.body.ends_with(b"hello"))
+    };
+    assert!((0x20..0x30).all(|n| resolved(&h, n)));
+    let mut asked = 0;
+    for n in 0..20_000u32 {
+        let dst = Ipv6Addr::from_bits(on(1, 0).to_bits() | 0x1_0000_0000 | u128::from(n));
+        h.inject(EM0, echo_from(PEER6, dst, b"scan").from_peer());
+        if n % 100 == 0 {
+            asked += sent6(&h, EM1).len();
+            let all = h.stack.neighbors6(h.cx());
+            let incomplete = all.iter().filter(|n| n.state == State::Incomplete).count();
+            assert!(all.len() <= 256 && incomplete <= 128, "{} and {incomplete}", all.len());
+            // Those that were known are spoken to at once, all through the scan.
+            for known in [0x20, 0x2f] {
+                h.inject(EM0, echo_from(PEER6, on(1, known), b"known").from_peer());
+                assert!(sent6(&h, EM1).iter().any(|got| got.to.0[5] == known as u8 && got.body.ends_with(b"known")), "{known} at {n}");
+            }
+            h.advance(Duration::from_millis(20));
+        }
+    }
+    assert!(asked <= 1_000, "solicitations do not follow the scan: {asked}");
+    assert!(h.counter("inet.neigh.table_full") > 10_000);
+    h.sent(EM0);
+    // The errors about it are within their limit, and the scan over, all is as before.
+    h.pass(Duration::from_secs(5));
+    assert!(h.counter("inet.icmp6.errors_sent") <= 600, "{}", h.counter("inet.icmp6.errors_sent"));
+    assert!(resolved(&h, 0x40));
+    h.sent(EM0);
+    assert_alive(&h);
+}
+
+/// Row 33: who asks us makes an entry; a flood of such is bounded, and does not push out a neighbor that is spoken to.
+fn a_flood_of_askers_is_bounded<L: Locks>() {
+    let h = acquainted::<L>();
+    h.stack.knobs.neigh6_limit.set(64);
+    for n in 0..10_000u32 {
+        let src = Ipv6Addr::from_bits(on(0, 0).to_bits() | 0x1_0000_0000 | u128::from(n));
+        let mac = Mac([2, 7, 7, 7, (n >> 8) as u8, n as u8]);
+        h.inject(EM0, ns(src, solicited(ME6), ME6, &link_option(1, mac)).frame(mac, group_mac(solicited(ME6))));
+        if n % 256 == 0 {
+            h.sent(EM0);
+            assert!(h.stack.neighbors6(h.cx()).len() <= 64);
+        }
+    }
+    h.sent(EM0);
+    assert_eq!(entry(&h, NEW6), Some((State::Reachable, NEW_MAC)));
+    h.inject(EM0, from_new(&echo_from(NEW6, ME6, b"still")));
+    assert!(sent6_one(&h, EM0).is_icmp(129, 0));
+    h.audit();
+}
