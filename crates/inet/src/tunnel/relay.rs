@@ -206,6 +206,9 @@ impl<L: Locks> Stack<L> {
             return None; // it would have passed, or been cut: whoever says so has not had it in hands
         }
         if let Quote::V6(inner) = quoted {
+            if told < pmtu::FLOOR6 {
+                return None; // RFC 8201 4: no link is so narrow
+            }
             self.note_path6(cx, inner.header.dst, told); // what is cut up here is cut to fit
         }
         // The tunnel's is narrowed, and not the path's to that host: a stranger who guesses a tunnel's ends must not reach sockets.

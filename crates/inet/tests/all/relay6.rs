@@ -62,7 +62,7 @@ fn ip4_inside_that_may_be_is_cut_outside<L: Locks>() {
     );
     // And what comes so is put together before it is taken out.
     let outer = Ip6::new(FAR6.ip, MY6.ip, Proto::IPV6, answer(true));
-    for (off, len) in [(0, 32), (32, 100)] {
+    for (off, len) in [(0, 40), (40, 100)] {
         h.inject(EM1, outer.fragment(9, off, len).between(FAR6, MY6));
     }
     h.poll();
@@ -129,7 +129,9 @@ fn a_router_of_ip6_narrows_the_tunnel<L: Locks>() {
     told(&h, &forged, 9000);
     assert_eq!((h.stack.iface(id).unwrap().mtu(), h.sent(EM0).len()), (1360, 0));
     told(&h, &quoted, 60);
-    assert_eq!(h.stack.iface(id).unwrap().mtu(), 1240, "no path of IPv6 is narrower than 1280");
+    assert_eq!(h.stack.iface(id).unwrap().mtu(), 1360, "no path of IPv6 is narrower than 1280: discarded (RFC 8201 4)");
+    told(&h, &quoted, 1280);
+    assert_eq!(h.stack.iface(id).unwrap().mtu(), 1240);
     h.sent(EM0);
     h.advance_secs(601);
     assert_eq!(h.stack.iface(id).unwrap().mtu(), 1460, "tried again");

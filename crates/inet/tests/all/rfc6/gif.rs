@@ -366,6 +366,9 @@ fn a_path_outside_that_narrows_is_told_inside<L: Locks>() {
         h.inject(EM1, about_outer(outer, (3, 4, 68), (2, 0, 68), &there.packet[..there.packet.len().min(1232)]));
         h.sent(EM0);
         h.sent(EM1);
+        if outer == Six {
+            assert_eq!(h.stack.iface(id).unwrap().mtu(), inside, "discarded");
+        }
         from_peer(&h, &on_its_way(Six, 0, 64, &[7; 1280 - 48]));
         sent6_nothing(&h, EM0);
         assert!(!h.sent(EM1).is_empty());
@@ -530,7 +533,9 @@ fn eight_deep_of_either_family<L: Locks>() {
         };
     }
     h.inject(EM1, frame(FAR.mac, ME2.mac, &packet));
-    (0..10).for_each(|_| drop(h.stack.poll_soon(h.cx())));
+    for _ in 0..10 {
+        h.stack.poll_soon(h.cx());
+    }
     let mut answer = h.sent_one(EM1)[14..].to_vec();
     for depth in 0..8 {
         let header = if answer[0] >> 4 == 6 { 40 } else { 20 };
