@@ -13,7 +13,7 @@
 //! | any other overlap, even by equal bytes (Teardrop, RFC 5722) | the datagram, poisoned | `FragOverlap` |
 //! | a second end, or data behind the end | the datagram, poisoned | `FragMalformed` |
 //! | more fragments, or bytes, than one datagram alone may have | the datagram, poisoned | `FragEvicted` |
-//! | one datagram more, or more bytes, than fit beside others | the oldest: its source's own first | `FragEvicted` |
+//! | one datagram more, or more bytes, than fit beside others | the oldest: its source's first, then its /64's | `FragEvicted` |
 //! | nothing more for [`Limits::timeout`] after the first to come | the datagram | `FragTimeout` |
 //! | the last part, but a buffer of its size is not to be had | the datagram | `FragNoBuffer` |
 //! | congestion marks on some, no ECN on others (RFC 3168 5.3) | the whole datagram | `FragMalformed` |
@@ -106,7 +106,7 @@ pub struct Reassembly {
     table: HashMap<Key, Entry, Keyed>,
     /// Oldest first: who runs out of time next, and who goes when there is no room.
     ages: BTreeMap<Age, Key>,
-    sources: HashMap<u128, Source, Keyed>,
+    sources: HashMap<Share, Source, Keyed>,
     opened: u64,
     held: usize,
     bytes: usize,
@@ -133,9 +133,18 @@ impl Key {
         Key { src: header.src.to_bits(), dst: header.dst.to_bits(), id }
     }
 
-    fn src(self) -> u128 {
-        self.src
+    /// Whose shares it is a part of.
+    fn shares(self) -> impl Iterator<Item = Share> {
+        let network = (self.src >> 32 != 0xffff).then_some(Share::Network((self.src >> 64) as u64));
+        [Some(Share::Address(self.src)), network].into_iter().flatten()
     }
+}
+
+/// Who may have no more than a share: an address, and of IPv6 the /64 that it is in, too: who has one of those has all its addresses.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Share {
+    Address(u128),
+    Network(u64),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -303,9 +312,12 @@ impl Reassembly {
 
     /// Makes a place for a new datagram: its source's oldest goes if that has its share, then the oldest of all.
     fn open(&mut self, key: Key, now: Instant, ended: &mut dyn FnMut(Frame, DropReason)) {
-        while self.sources.get(&key.src()).is_some_and(|source| source.ages.len() >= self.limits.per_source) {
-            let Some(oldest) = self.oldest_of_source(key) else { break };
-            self.evict(oldest, ended);
+        for share in key.shares() {
+            let (limit, _) = self.limits_of(share);
+            while self.sources.get(&share).is_some_and(|source| source.ages.len() >= limit) {
+                let Some(oldest) = self.oldest_of(share, key) else { break };
+                self.evict(oldest, ended);
+            }
         }
         while self.table.len() >= self.limits.datagrams {
             let Some(oldest) = self.oldest(key) else { break };
@@ -314,7 +326,9 @@ impl Reassembly {
         let age = Age { deadline: now.after(self.limits.timeout), serial: self.opened };
         self.opened += 1;
         self.ages.insert(age, key);
-        self.sources.entry(key.src()).or_default().ages.insert(age);
+        for share in key.shares() {
+            self.sources.entry(share).or_default().ages.insert(age);
+        }
         self.table.insert(key, Entry { age, state: State::Open(Datagram::default()) });
     }
 
@@ -342,17 +356,20 @@ impl Reassembly {
         let whole = datagram.is_whole();
         self.held += 1;
         self.bytes += charge;
-        if let Some(source) = self.sources.get_mut(&key.src()) {
-            source.bytes += charge;
+        for share in key.shares() {
+            self.sources.entry(share).or_default().bytes += charge;
         }
         if whole { self.complete(key, ended) } else { Outcome::Held }
     }
 
     /// Ends older datagrams until `charge` more bytes fit; `false` if only the datagram of `key` itself is left to end.
     fn make_room(&mut self, key: Key, charge: usize, ended: &mut dyn FnMut(Frame, DropReason)) -> bool {
-        while self.sources.get(&key.src()).is_some_and(|source| source.bytes + charge > self.limits.bytes_per_source) {
-            let Some(oldest) = self.oldest_of_source(key) else { return false };
-            self.evict(oldest, ended);
+        for share in key.shares() {
+            let (_, limit) = self.limits_of(share);
+            while self.sources.get(&share).is_some_and(|source| source.bytes + charge > limit) {
+                let Some(oldest) = self.oldest_of(share, key) else { return false };
+                self.evict(oldest, ended);
+            }
         }
         while self.bytes + charge > self.limits.bytes {
             let Some(oldest) = self.oldest(key) else { return false };
@@ -380,8 +397,19 @@ impl Reassembly {
         self.ages.values().copied().find(|&key| key != besides)
     }
 
-    fn oldest_of_source(&self, besides: Key) -> Option<Key> {
-        let ages = &self.sources.get(&besides.src())?.ages;
+    /// Datagrams and bytes that one may have; a network has half of all.
+    fn limits_of(&self, share: Share) -> (usize, usize) {
+        let limits = &self.limits;
+        match share {
+            Share::Address(_) => (limits.per_source, limits.bytes_per_source),
+            Share::Network(_) => {
+                ((limits.datagrams / 2).max(limits.per_source), (limits.bytes / 2).max(limits.bytes_per_source))
+            }
+        }
+    }
+
+    fn oldest_of(&self, share: Share, besides: Key) -> Option<Key> {
+        let ages = &self.sources.get(&share)?.ages;
         ages.iter().filter_map(|age| self.ages.get(age)).copied().find(|&key| key != besides)
     }
 
@@ -411,10 +439,12 @@ impl Reassembly {
         if let Some(datagram) = &datagram {
             self.uncharge(key, datagram);
         }
-        if let Some(source) = self.sources.get_mut(&key.src()) {
-            source.ages.remove(&age);
-            if source.ages.is_empty() {
-                self.sources.remove(&key.src());
+        for share in key.shares() {
+            if let Some(source) = self.sources.get_mut(&share) {
+                source.ages.remove(&age);
+                if source.ages.is_empty() {
+                    self.sources.remove(&share);
+                }
             }
         }
         datagram
@@ -423,8 +453,10 @@ impl Reassembly {
     fn uncharge(&mut self, key: Key, datagram: &Datagram) {
         self.held -= datagram.fragments();
         self.bytes -= datagram.bytes();
-        if let Some(source) = self.sources.get_mut(&key.src()) {
-            source.bytes -= datagram.bytes();
+        for share in key.shares() {
+            if let Some(source) = self.sources.get_mut(&share) {
+                source.bytes -= datagram.bytes();
+            }
         }
     }
 }

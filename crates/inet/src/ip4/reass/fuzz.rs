@@ -6,7 +6,7 @@
     reason = "a broken invariant is to panic here; built for tests and fuzzing only"
 )]
 
-use super::{Expired, Limits, Outcome, Reassembly};
+use super::{Expired, Limits, Outcome, Reassembly, Share};
 use crate::ip4::frag::fragment;
 use buf::{Flags, Frame, Pool, PoolConfig};
 use clock::{Duration, Instant};
@@ -104,12 +104,13 @@ impl Checked {
         assert!(r.bytes() >= r.held() * 64 && (r.held() > 0 || r.bytes() == 0));
         // The derived tables agree with the first.
         assert_eq!(r.ages.len(), r.table.len());
-        assert_eq!(r.sources.values().map(|source| source.ages.len()).sum::<usize>(), r.table.len());
-        assert_eq!(r.sources.values().map(|source| source.bytes).sum::<usize>(), r.bytes);
-        let most = r.sources.values().map(|source| (source.ages.len(), source.bytes));
-        assert!(
-            most.clone().all(|(n, bytes)| n <= self.limits.per_source.max(1) && bytes <= self.limits.bytes_per_source)
-        );
+        let of_addresses = || r.sources.iter().filter(|(share, _)| matches!(share, Share::Address(_)));
+        assert_eq!(of_addresses().map(|(_, source)| source.ages.len()).sum::<usize>(), r.table.len());
+        assert_eq!(of_addresses().map(|(_, source)| source.bytes).sum::<usize>(), r.bytes);
+        for (share, source) in &r.sources {
+            let (datagrams, bytes) = r.limits_of(*share);
+            assert!(source.ages.len() <= datagrams && source.bytes <= bytes);
+        }
     }
 }
 
