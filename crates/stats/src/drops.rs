@@ -239,6 +239,8 @@ drop_reasons! {
     Ip6BeyondScope = "inet.ip6.forward" . beyond_scope,
     /// Hop limit ran out on the way (answered with time exceeded where allowed).
     Ip6HopLimit = "inet.ip6.forward" . hop_limit_exceeded,
+    /// Came by a point-to-point link and would go back by it: nobody at its other end has the address (answered with address unreachable).
+    Ip6GoesBack = "inet.ip6.forward" . goes_back,
     /// No route to the IPv6 destination.
     Ip6NoRoute = "inet.ip6.forward" . no_route,
     /// A route says that its IPv6 destination is prohibited.

@@ -19,7 +19,7 @@ type Obstacle = (DropReason, Option<Problem>);
 impl<L: Locks> Stack<L> {
     /// Takes a packet that is not for this host, which is a router.
     pub(super) fn ip6_forward(&self, cx: Cx, from: Option<&Iface<L>>, mut packet: Frame, header: &ip6::Header) {
-        match self.onward6(cx, &packet, header) {
+        match self.onward6(cx, from, &packet, header) {
             Ok((out, next)) => {
                 let _ = ip6::decrement_hop_limit(packet.bytes_mut()); // there was one more than 1
                 self.count(cx).ip6.forwarded.bump();
@@ -34,7 +34,13 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    fn onward6(&self, cx: Cx, packet: &Frame, header: &ip6::Header) -> Result<(IfaceId, Ipv6Addr), Obstacle> {
+    fn onward6(
+        &self,
+        cx: Cx,
+        from: Option<&Iface<L>>,
+        packet: &Frame,
+        header: &ip6::Header,
+    ) -> Result<(IfaceId, Ipv6Addr), Obstacle> {
         let told = |code| Some(Problem::Unreachable { code });
         if header.src.is_unspecified() {
             return Err((DropReason::Ip6BeyondScope, None));
@@ -49,6 +55,10 @@ impl<L: Locks> Stack<L> {
             Some(Via6::Blackhole | Via6::Local(_)) => return Err((DropReason::Ip6NoRoute, None)),
             Some(Via6::Reject) | None => return Err((DropReason::Ip6NoRoute, told(unreachable::NO_ROUTE))),
         };
+        // RFC 4443 3.1: between two ends of a tunnel it would go to and fro until its hops end.
+        if from.is_some_and(|from| from.kind == IfaceKind::Tunnel && from.id == out && from.on_link6(cx, header.dst)) {
+            return Err((DropReason::Ip6GoesBack, told(unreachable::ADDRESS)));
+        }
         // Behind the question whether it may go on at all, as with IPv4.
         if header.hop_limit <= 1 {
             let problem = Problem::TimeExceeded { code: time_exceeded::HOP_LIMIT };
