@@ -99,8 +99,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Remembers that packets to `dst` may be no longer than `mtu`: less than every link carries is a lie (RFC 8201 4), and what the first link
-    /// carries no more of is no news.
+    /// Remembers that packets to `dst` may be no longer than `mtu`: less than every link carries is a lie (RFC 8201 4), and as much as the
+    /// first link carries is no news.
     pub(crate) fn note_path6(&self, cx: Cx, dst: Ipv6Addr, mtu: usize) {
         let first_link = self.exit6_for(cx, dst, None).ok().and_then(|exit| self.ifaces.get(exit.iface));
         if mtu < FLOOR6 || first_link.is_some_and(|iface| mtu >= iface.mtu6()) {
@@ -183,7 +183,7 @@ fn may_complain(quoted: &[u8], flags: Flags, problem: Problem) -> Option<ip6::He
     (!forbidden).then_some(header)
 }
 
-/// Is the packet an error or a redirect itself? A chain that cannot be followed may hide one, unless just that is what is told.
+/// Is the packet an error or a redirect itself? A chain that cannot be followed may hide one, unless that is what is told.
 fn is_error(header: &ip6::Header, quoted: &[u8], problem: Problem) -> bool {
     let here = quoted.len().saturating_sub(ip6::HEADER_LEN).min(usize::from(header.payload_len));
     let cut = ip6::Header { payload_len: here as u16, ..*header };

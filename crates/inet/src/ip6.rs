@@ -245,8 +245,8 @@ impl<L: Locks> Stack<L> {
         self.drop_frame(cx, packet, DropReason::Ip6UnknownNext);
     }
 
-    /// A chain that is not as it must be. A Hop-by-Hop header that is not first is as one that nobody knows (RFC 8200 4), and a first fragment
-    /// has all of the chain (RFC 7112 5): who sent that is told. `chain`: what stands before that.
+    /// A chain that is not as it must be; `chain`: what stands before that. A Hop-by-Hop header that is not first is as one that nobody
+    /// knows (RFC 8200 4), and a first fragment has all of the chain (RFC 7112 5): who sent that is told.
     #[cold]
     fn bad_chain6(&self, cx: Cx, iface: Option<&Iface<L>>, packet: Frame, chain: &Chain, why: Malformed) {
         match why {
@@ -354,7 +354,9 @@ fn too_long(header: &ip6::Header, chain: &Chain) -> Option<usize> {
 fn has_upper_header(header: &ip6::Header, chain: &Chain, packet: &Frame) -> bool {
     let payload = chain.payload(header, packet.bytes());
     let need = match chain.upper {
-        Proto::TCP => payload.get(12).map_or(tcp::HEADER_LEN, |offset| usize::from(offset >> 4) * 4).max(tcp::HEADER_LEN),
+        Proto::TCP => {
+            payload.get(12).map_or(tcp::HEADER_LEN, |offset| usize::from(offset >> 4) * 4).max(tcp::HEADER_LEN)
+        }
         Proto::UDP => udp::HEADER_LEN,
         Proto::IPV6_ICMP => icmp6::HEADER_LEN,
         Proto::IPV6 => ip6::HEADER_LEN,

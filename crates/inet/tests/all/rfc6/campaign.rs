@@ -77,14 +77,21 @@ fn kinds() -> Vec<Vec<u8>> {
         icmp6(link_local(PEER), ALL_NODES, 134, 0, &[&[0; 12][..], &link_option(1, PEER.mac)].concat()).hop(255),
         icmp6(link_local(PEER), ME6, 137, 0, &[0; 36]).hop(255),
         icmp6(link_local(PEER), ALL_NODES, 130, 0, &[0; 24]).hop(1).options(HBH, &[5, 2, 0, 0]),
-        icmp6(link_local(PEER), "ff02::16".parse().unwrap(), 143, 0, &[0, 0, 0, 1, 4, 0, 0, 0, 0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5]).hop(1),
+        icmp6(
+            link_local(PEER),
+            "ff02::16".parse().unwrap(),
+            143,
+            0,
+            &[0, 0, 0, 1, 4, 0, 0, 0, 0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5],
+        )
+        .hop(1),
     ];
     for (ty, code, word) in [(1, 3, 0), (2, 0, 1300), (3, 0, 0), (4, 1, 6)] {
         packets.push(error6(PEER6, ME6, ty, code, word, &ours));
         let tunneled = P6::new(ME6, OTHER6, 41, udp6((PEER6, 1), (on(0x34, 1), 2), b"inside").packet()).packet();
         packets.push(error6(FAR6, ME6, ty, code, word, &tunneled));
     }
-    let mut frames: Vec<_> = packets.iter().map(P6::from_peer).collect();
+    let mut frames: Vec<_> = packets.iter().map(P6::by_peer).collect();
     frames.push(Ip::new(PEER.ip, ME.ip, Proto(41), inner).between(PEER, ME));
     frames
 }
@@ -131,7 +138,7 @@ fn after<L: Locks>(h: &Host<L>) {
     h.pass(Duration::from_secs(70));
     look(h);
     assert_alive(h);
-    h.inject(EM0, echo_from(PEER6, FAR6, b"through").from_peer());
+    h.inject(EM0, echo_from(PEER6, FAR6, b"through").by_peer());
     assert!(sent6(h, EM1).iter().any(|got| got.dst == FAR6 && got.body.ends_with(b"through")));
     h.pass(Duration::from_secs(70));
     look(h);
@@ -201,7 +208,7 @@ fn chains_of_random_headers_break_nothing<L: Locks>() {
             }
             packet = packet.behind(proto, &rest);
         }
-        h.inject(EM0, packet.from_peer());
+        h.inject(EM0, packet.by_peer());
         if n % 100 == 0 {
             h.advance(Duration::from_millis(50));
             look(&h);
@@ -221,10 +228,14 @@ fn random_fragments_break_nothing<L: Locks>() {
         let off = 256 * rng.below(4);
         let packet = match rng.below(40) {
             0 => whole.fragment(id, 8 * rng.below(128), 8 * rng.below(40) + 8),
-            1 => P6::new(PEER6, ME6, ICMP6, vec![9; rng.below(100)]).fragment_header(id, 8 * rng.below(8192), rng.below(2) == 0),
+            1 => P6::new(PEER6, ME6, ICMP6, vec![9; rng.below(100)]).fragment_header(
+                id,
+                8 * rng.below(8192),
+                rng.below(2) == 0,
+            ),
             _ => whole.fragment(id, off, 256),
         };
-        h.inject(EM0, packet.from_peer());
+        h.inject(EM0, packet.by_peer());
         for frame in h.sent(EM0) {
             if frame[12..14] == [0x86, 0xdd] && frame[20] == ICMP6 && frame[54] == 129 {
                 echoed += 1;
@@ -245,7 +256,19 @@ fn random_discovery_breaks_nothing<L: Locks>() {
     let h = busy::<L>();
     let mut rng = Rng::new(0x4861);
     let own = h.stack.iface(EM0).unwrap().addrs6(h.cx());
-    let addrs = [PEER6, OTHER6, ME6, on(0, 0x55), FAR6, NOWHERE, ALL_NODES, link_local(PEER), link_local(ME), solicited(ME6), on(0x99, 9)];
+    let addrs = [
+        PEER6,
+        OTHER6,
+        ME6,
+        on(0, 0x55),
+        FAR6,
+        NOWHERE,
+        ALL_NODES,
+        link_local(PEER),
+        link_local(ME),
+        solicited(ME6),
+        on(0x99, 9),
+    ];
     for n in 0..50_000 {
         let mut any = || addrs[rng.below(addrs.len())];
         let (src, dst, target, other) = (any(), any(), any(), any());
@@ -262,13 +285,16 @@ fn random_discovery_breaks_nothing<L: Locks>() {
         body.truncate(body.len() - if rng.below(8) == 0 { rng.below(body.len()) } else { 0 });
         let ty = 133 + rng.below(5) as u8;
         let hop = if rng.below(8) == 0 { 64 } else { 255 };
-        h.inject(EM0, icmp6(src, dst, ty, u8::from(rng.below(16) == 0), &body).hop(hop).from_peer());
+        h.inject(EM0, icmp6(src, dst, ty, u8::from(rng.below(16) == 0), &body).hop(hop).by_peer());
         if n % 100 == 0 {
             h.advance(Duration::from_millis(200));
             look(&h);
         }
     }
-    assert_eq!((entry(&h, PEER6), entry(&h, FAR6)), (Some((State::Permanent, PEER.mac)), Some((State::Permanent, FAR.mac))));
+    assert_eq!(
+        (entry(&h, PEER6), entry(&h, FAR6)),
+        (Some((State::Permanent, PEER.mac)), Some((State::Permanent, FAR.mac)))
+    );
     assert_eq!(h.stack.iface(EM0).unwrap().addrs6(h.cx()), own);
     after(&h);
 }

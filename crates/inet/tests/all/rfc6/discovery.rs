@@ -73,7 +73,10 @@ fn a_solicitation_that_is_not_as_it_must_be_is_dropped<L: Locks>() {
         ("23 bytes", short(23)),
         ("target is a group", ns(PEER6, solicited(ME6), solicited(ME6), &mine)),
         ("option of length 0", ns(PEER6, solicited(ME6), ME6, &[1, 0, 2, 0, 0, 0, 0, 2])),
-        ("second option of length 0", ns(PEER6, solicited(ME6), ME6, &[mine.clone(), vec![14, 0, 0, 0, 0, 0, 0, 0]].concat())),
+        (
+            "second option of length 0",
+            ns(PEER6, solicited(ME6), ME6, &[mine.clone(), vec![14, 0, 0, 0, 0, 0, 0, 0]].concat()),
+        ),
         ("option past the end", ns(PEER6, solicited(ME6), ME6, &[1, 2, 2, 0, 0, 0, 0, 2])),
         ("half an option", ns(PEER6, solicited(ME6), ME6, &mine[..5])),
         ("from nowhere, not to the target's group", ns(NOWHERE, ALL_NODES, ME6, &[])),
@@ -81,16 +84,17 @@ fn a_solicitation_that_is_not_as_it_must_be_is_dropped<L: Locks>() {
         ("from nowhere, with an address", ns(NOWHERE, solicited(ME6), ME6, &mine)),
     ];
     for (why, message) in &bad {
-        h.inject(EM0, message.from_peer());
+        h.inject(EM0, message.by_peer());
         assert_eq!(sent6(&h, EM0), [], "{why}");
         assert!(h.stack.neighbors6(h.cx()).is_empty(), "{why}");
     }
-    let drops = ["nd.in.malformed", "nd.in.hop_limit", "icmp6.in.bad_checksum", "ip6.in.martian_source"].map(|name| h.counter(&format!("inet.{name}")));
+    let drops = ["nd.in.malformed", "nd.in.hop_limit", "icmp6.in.bad_checksum", "ip6.in.martian_source"]
+        .map(|name| h.counter(&format!("inet.{name}")));
     assert_eq!(drops.iter().sum::<u64>(), bad.len() as u64, "{drops:?}");
     // Reserved bits and unknown options are nothing.
     let mut odd = ns(PEER6, solicited(ME6), ME6, &[vec![14, 1, 1, 2, 3, 4, 5, 6], mine].concat());
     odd = icmp6(PEER6, solicited(ME6), 135, 0, &[&[0xff; 4], &odd.body[8..]].concat()).hop(255);
-    h.inject(EM0, odd.from_peer());
+    h.inject(EM0, odd.by_peer());
     assert!(sent6_one(&h, EM0).is_icmp(136, 0));
 }
 
@@ -122,7 +126,8 @@ fn an_advertisement_that_is_not_as_it_must_be_is_dropped<L: Locks>() {
         assert_eq!(entry(&h, NEW6), Some((State::Stale, NEW_MAC)), "{why}");
     }
     h.assert_counters(
-        "in 10, ip6.received 10, ip6.delivered 10, icmp6.received 10, nd.adverts_received 1, nd.in.hop_limit 2, icmp6.in.bad_checksum 1, nd.in.malformed 7",
+        "in 10, ip6.received 10, ip6.delivered 10, icmp6.received 10, nd.adverts_received 1, nd.in.hop_limit 2, \
+         icmp6.in.bad_checksum 1, nd.in.malformed 7",
     );
     h.inject(EM0, from_new(&good));
     assert_eq!(entry(&h, NEW6), Some((State::Reachable, OTHER_MAC)));
@@ -131,8 +136,10 @@ fn an_advertisement_that_is_not_as_it_must_be_is_dropped<L: Locks>() {
 /// 7.2.4: to the sender, solicited, from the target; to a group's question with the target's link-layer address and override.
 fn a_solicitation_is_answered<L: Locks>() {
     let h = host6::<L>();
-    for (dst, target) in [(solicited(ME6), ME6), (ME6, ME6), (solicited(link_local(ME)), link_local(ME)), (ALL_NODES, ME6)] {
-        h.inject(EM0, ns(PEER6, dst, target, &link_option(1, PEER.mac)).from_peer());
+    for (dst, target) in
+        [(solicited(ME6), ME6), (ME6, ME6), (solicited(link_local(ME)), link_local(ME)), (ALL_NODES, ME6)]
+    {
+        h.inject(EM0, ns(PEER6, dst, target, &link_option(1, PEER.mac)).by_peer());
         let got = sent6_one(&h, EM0);
         assert!(got.is_icmp(136, 0), "{got:?}");
         assert_eq!((got.src, got.dst, got.to, got.hop, got.target()), (target, PEER6, PEER.mac, 255, target));
@@ -149,25 +156,29 @@ fn a_solicitation_is_answered<L: Locks>() {
 fn a_solicitation_for_others_is_not<L: Locks>() {
     let h = router6::<L>();
     for target in [OTHER6, ME26, FAR6, link_local(ME2), on(0, 0x55), Ipv6Addr::LOCALHOST, NOWHERE] {
-        h.inject(EM0, ns(PEER6, ME6, target, &link_option(1, PEER.mac)).from_peer());
-        h.inject(EM0, ns(PEER6, ALL_NODES, target, &link_option(1, PEER.mac)).from_peer());
+        h.inject(EM0, ns(PEER6, ME6, target, &link_option(1, PEER.mac)).by_peer());
+        h.inject(EM0, ns(PEER6, ALL_NODES, target, &link_option(1, PEER.mac)).by_peer());
         sent6_nothing(&h, EM0);
         sent6_nothing(&h, EM1);
     }
     // Nor does asking for another make an entry.
-    h.inject(EM0, ns(NEW6, ALL_NODES, OTHER6, &link_option(1, NEW_MAC)).from_peer());
+    h.inject(EM0, ns(NEW6, ALL_NODES, OTHER6, &link_option(1, NEW_MAC)).by_peer());
     assert_eq!(entry(&h, NEW6), None);
 }
 
 /// 7.2.4: to all nodes, not solicited.
 fn who_asks_from_nowhere_is_answered_in_public<L: Locks>() {
     let h = stranger6::<L>();
-    h.inject(EM0, ns(NOWHERE, solicited(ME6), ME6, &[]).from_peer());
+    h.inject(EM0, ns(NOWHERE, solicited(ME6), ME6, &[]).by_peer());
     let got = sent6_one(&h, EM0);
     assert_eq!((got.src, got.dst, got.hop, got.target()), (ME6, ALL_NODES, 255, ME6));
     assert_eq!((got.word() & 0xe000_0000, &got.body[24..]), (0x2000_0000, &link_option(2, ME.mac)[..]));
     assert!(h.stack.neighbors6(h.cx()).is_empty());
-    assert_eq!(h.stack.iface(EM0).unwrap().addrs6(h.cx()).iter().filter(|own| own.state.is_valid()).count(), 2, "ours still");
+    assert_eq!(
+        h.stack.iface(EM0).unwrap().addrs6(h.cx()).iter().filter(|own| own.state.is_valid()).count(),
+        2,
+        "ours still"
+    );
 }
 
 /// 7.2.3, appendix C: NS with a different or new address makes it STALE; with the same one it changes nothing.
@@ -176,7 +187,10 @@ fn who_asks_is_remembered_as_stale<L: Locks>() {
     let ask = |h: &Host<L>, mac| {
         h.inject(EM0, ns(NEW6, solicited(ME6), ME6, &link_option(1, mac)).frame(mac, group_mac(solicited(ME6))));
         let got = sent6(h, EM0);
-        assert!(got.iter().any(|got| got.is_icmp(136, 0)) && got.iter().all(|got| got.to == mac), "the answer goes there");
+        assert!(
+            got.iter().any(|got| got.is_icmp(136, 0)) && got.iter().all(|got| got.to == mac),
+            "the answer goes there"
+        );
     };
     ask(&h, NEW_MAC);
     assert_not_sure(&h, NEW_MAC);
@@ -209,7 +223,7 @@ fn who_asks_is_remembered_as_stale<L: Locks>() {
 fn who_asks_from_elsewhere_is_not_remembered<L: Locks>() {
     let h = router6::<L>();
     for src in [FAR6, BEYOND6, on(0x55, 1), "2620::1".parse().unwrap()] {
-        h.inject(EM0, ns(src, solicited(ME6), ME6, &link_option(1, NEW_MAC)).from_peer());
+        h.inject(EM0, ns(src, solicited(ME6), ME6, &link_option(1, NEW_MAC)).by_peer());
         let known = h.stack.neighbors6(h.cx()).into_iter().any(|n| n.addr == src && n.iface == EM0);
         assert!(!known, "{src}");
         sent6_nothing(&h, EM0);
@@ -217,10 +231,10 @@ fn who_asks_from_elsewhere_is_not_remembered<L: Locks>() {
     }
     // A route says who else is on the link.
     route6(&h, "2001:db8:0:55::/64", linerate_inet::fib6::Via6::Link(EM0));
-    h.inject(EM0, ns(on(0x55, 1), solicited(ME6), ME6, &link_option(1, NEW_MAC)).from_peer());
+    h.inject(EM0, ns(on(0x55, 1), solicited(ME6), ME6, &link_option(1, NEW_MAC)).by_peer());
     assert!(sent6(&h, EM0).iter().any(|got| got.is_icmp(136, 0) && got.to == NEW_MAC));
     // What is on its way to FAR goes to FAR.
-    h.inject(EM0, echo_from(PEER6, FAR6, b"to far").from_peer());
+    h.inject(EM0, echo_from(PEER6, FAR6, b"to far").by_peer());
     assert_eq!(sent6_one(&h, EM1).to, FAR.mac);
 }
 
@@ -235,13 +249,21 @@ fn nobody_is_made_by_an_advertisement<L: Locks>() {
     }
     sent6_nothing(&h, EM0);
     assert!(h.stack.neighbors6(h.cx()).is_empty());
-    h.assert_counters("in 9, ip6.received 9, ip6.delivered 9, icmp6.received 9, nd.adverts_received 9, nd.in.ignored 9");
+    h.assert_counters(
+        "in 9, ip6.received 9, ip6.delivered 9, icmp6.received 9, nd.adverts_received 9, nd.in.ignored 9",
+    );
 }
 
 /// 7.2.5: of INCOMPLETE; without a link-layer address nothing; solicited REACHABLE, else STALE; what waited is sent.
 fn an_incomplete_entry_and_an_advertisement<L: Locks>() {
     let h = stranger6::<L>();
-    let cases = [("", State::Stale), ("O", State::Stale), ("S", State::Reachable), ("SO", State::Reachable), ("RSO", State::Reachable)];
+    let cases = [
+        ("", State::Stale),
+        ("O", State::Stale),
+        ("S", State::Reachable),
+        ("SO", State::Reachable),
+        ("RSO", State::Reachable),
+    ];
     for (flags, state) in cases {
         h.stack.remove_neighbor6(h.cx(), EM0, NEW6);
         h.inject(EM0, from_new(&echo_from(NEW6, ME6, b"waits")));
@@ -249,14 +271,22 @@ fn an_incomplete_entry_and_an_advertisement<L: Locks>() {
         assert!(sent6_one(&h, EM0).is_icmp(135, 0));
         h.inject(EM0, from_new(&na(NEW6, ME6, NEW6, flags, &[])));
         sent6_nothing(&h, EM0);
-        assert_eq!(neighbor6(&h, NEW6).map(|n| (n.state, n.pending)), Some((State::Incomplete, 2)), "{flags}: no address");
+        assert_eq!(
+            neighbor6(&h, NEW6).map(|n| (n.state, n.pending)),
+            Some((State::Incomplete, 2)),
+            "{flags}: no address"
+        );
         h.inject(EM0, from_new(&na(NEW6, ME6, NEW6, flags, &link_option(2, NEW_MAC))));
         let got = sent6(&h, EM0);
-        let echoes: Vec<_> = got.iter().filter(|got| got.is_icmp(129, 0)).map(|got| (got.to, got.body[8..].to_vec())).collect();
+        let echoes: Vec<_> =
+            got.iter().filter(|got| got.is_icmp(129, 0)).map(|got| (got.to, got.body[8..].to_vec())).collect();
         assert_eq!(echoes, [(NEW_MAC, b"waits".to_vec()), (NEW_MAC, b"waits too".to_vec())], "{flags}");
         let now = entry(&h, NEW6).unwrap();
         // What is sent to a STALE one at once has it asked: it may be in PROBE by now (7.3.3), and is not REACHABLE.
-        assert!(now.1 == NEW_MAC && (now.0 == state || state == State::Stale && now.0 == State::Probe), "{flags}: {now:?}");
+        assert!(
+            now.1 == NEW_MAC && (now.0 == state || state == State::Stale && now.0 == State::Probe),
+            "{flags}: {now:?}"
+        );
     }
 }
 
@@ -289,9 +319,9 @@ fn a_known_entry_and_an_advertisement<L: Locks>() {
 fn a_permanent_entry_is_not_overwritten<L: Locks>() {
     let h = host6::<L>();
     for flags in ["", "S", "O", "SO", "RSO"] {
-        h.inject(EM0, na(PEER6, ME6, PEER6, flags, &link_option(2, OTHER_MAC)).from_peer());
+        h.inject(EM0, na(PEER6, ME6, PEER6, flags, &link_option(2, OTHER_MAC)).by_peer());
     }
-    h.inject(EM0, ns(PEER6, solicited(ME6), ME6, &link_option(1, OTHER_MAC)).from_peer());
+    h.inject(EM0, ns(PEER6, solicited(ME6), ME6, &link_option(1, OTHER_MAC)).by_peer());
     assert_eq!(entry(&h, PEER6), Some((State::Permanent, PEER.mac)));
     h.sent(EM0);
     assert_eq!(h.counter("inet.neigh.moved"), 0);
@@ -316,7 +346,7 @@ fn addresses_of_no_station_are_not_believed<L: Locks>() {
 /// RFC 4862 5.4.4: an address that is ours already is somebody's too: that is noted, and it stays ours.
 fn our_own_address_from_another<L: Locks>() {
     let h = host6::<L>();
-    h.inject(EM0, na(PEER6, ALL_NODES, ME6, "O", &link_option(2, PEER.mac)).from_peer());
+    h.inject(EM0, na(PEER6, ALL_NODES, ME6, "O", &link_option(2, PEER.mac)).by_peer());
     assert_eq!(h.counter("inet.nd.conflicts"), 1);
     assert_eq!(entry(&h, ME6), None);
     assert_alive(&h);
@@ -325,9 +355,9 @@ fn our_own_address_from_another<L: Locks>() {
 /// 4.4: the R bit is how hosts notice that a router no longer is one (7.2.5, 7.3.3).
 fn a_router_says_that_it_is_one<L: Locks>() {
     let h = router6::<L>();
-    h.inject(EM0, ns(PEER6, solicited(ME6), ME6, &link_option(1, PEER.mac)).from_peer());
+    h.inject(EM0, ns(PEER6, solicited(ME6), ME6, &link_option(1, PEER.mac)).by_peer());
     assert_eq!(sent6_one(&h, EM0).word() >> 29, 0b111);
     h.stack.knobs.forwarding6.set(0);
-    h.inject(EM0, ns(PEER6, solicited(ME6), ME6, &link_option(1, PEER.mac)).from_peer());
+    h.inject(EM0, ns(PEER6, solicited(ME6), ME6, &link_option(1, PEER.mac)).by_peer());
     assert_eq!(sent6_one(&h, EM0).word() >> 29, 0b011);
 }

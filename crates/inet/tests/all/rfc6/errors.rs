@@ -1,4 +1,5 @@
-//! Errors: about what, to whom, how long, how often (RFC 4443 2.2, 2.4 c to f, 3), and what is believed of them (RFC 8201). Rows 51, 54, 70.
+//! Errors: about what, to whom, how long, how often (RFC 4443 2.2, 2.4 c to f, 3), and what is believed of them (RFC 8201).
+//! Rows 51, 54, 70.
 
 use super::*;
 use clock::Duration;
@@ -32,7 +33,7 @@ fn an_error_quotes_as_much_as_fits_1280<L: Locks>() {
         assert_eq!(40 + got.body.len(), 1280.min(40 + 8 + 40 + 8 + len));
     }
     // Padding of the link is no part of it.
-    let mut padded = udp6((PEER6, 5), (ME6, 9), b"").from_peer();
+    let mut padded = udp6((PEER6, 5), (ME6, 9), b"").by_peer();
     padded.resize(200, 0x5a);
     h.inject(EM0, padded);
     assert_eq!(sent6_one(&h, EM0).body.len(), 8 + 48);
@@ -46,8 +47,10 @@ fn no_errors_about_errors_or_redirects<L: Locks>() {
         for dst in [FAR6, "2001:db8:dead::1".parse().unwrap(), ME6] {
             let error = error6(PEER6, dst, ty, 0, 0, &quoted);
             // Its hops end, it finds no route, its options are unknown, its chain has what nobody knows.
-            for bad in [error.clone().hop(1), error.clone().options(DEST, &[0x9e, 0]), error.clone().options(HBH, &[0x9e, 0])] {
-                h.inject(EM0, bad.from_peer());
+            for bad in
+                [error.clone().hop(1), error.clone().options(DEST, &[0x9e, 0]), error.clone().options(HBH, &[0x9e, 0])]
+            {
+                h.inject(EM0, bad.by_peer());
                 sent6_nothing(&h, EM0);
             }
         }
@@ -64,7 +67,11 @@ fn no_errors_about_errors_or_redirects<L: Locks>() {
 fn no_errors_to_what_is_no_one_host<L: Locks>() {
     let h = router6::<L>();
     for src in [NOWHERE, ALL_NODES, Ipv6Addr::LOCALHOST, "ff0e::7".parse().unwrap()] {
-        for packet in [P6::new(src, ME6, 253, *b"????"), echo_from(src, FAR6, b"on").hop(1), echo_from(src, ALL_NODES, b"").options(DEST, &[0x9e, 0])] {
+        for packet in [
+            P6::new(src, ME6, 253, *b"????"),
+            echo_from(src, FAR6, b"on").hop(1),
+            echo_from(src, ALL_NODES, b"").options(DEST, &[0x9e, 0]),
+        ] {
             assert_silent(&h, &packet);
         }
     }
@@ -74,7 +81,7 @@ fn no_errors_to_what_is_no_one_host<L: Locks>() {
 /// 2.4 f: a token bucket; row 51: by destination, so that who is silenced tells nothing of others.
 fn errors_are_limited_and_who_floods_silences_only_himself<L: Locks>() {
     let h = router6::<L>();
-    let flood = |src: Ipv6Addr| P6::new(src, ME6, 253, *b"????").from_peer();
+    let flood = |src: Ipv6Addr| P6::new(src, ME6, 253, *b"????").by_peer();
     let attackers = |n: u16| on(0, 0x1000 + n);
     for n in 0..2_000 {
         let src = attackers(n % 500);
@@ -85,7 +92,7 @@ fn errors_are_limited_and_who_floods_silences_only_himself<L: Locks>() {
     assert!((1..=100).contains(&told), "one /64 has its share: {told}");
     assert_eq!(h.counter("inet.icmp6.errors_limited"), 2_000 - told as u64);
     // Another network is told.
-    h.inject(EM1, P6::new(FAR6, ME26, 253, *b"????").from_far());
+    h.inject(EM1, P6::new(FAR6, ME26, 253, *b"????").by_far());
     assert!(sent6_one(&h, EM1).is_icmp(4, 1));
     // A second, and it is told again; for ever, on average no more than the limit.
     h.forget_counters();
@@ -110,16 +117,23 @@ fn an_error_comes_from_the_address_that_was_spoken_to<L: Locks>() {
     }
     assert_eq!(assert_error(&h, &echo_from(PEER6, FAR6, b"on").hop(1), 3, 0, 0).src, ME6);
     // A sender with a link-local address is told from one.
-    assert_eq!(assert_error(&h, &P6::new(link_local(PEER), link_local(ME), 253, *b"????"), 4, 1, 6).src, link_local(ME));
+    assert_eq!(
+        assert_error(&h, &P6::new(link_local(PEER), link_local(ME), 253, *b"????"), 4, 1, 6).src,
+        link_local(ME)
+    );
     assert_eq!(assert_error(&h, &echo_from(link_local(PEER), FAR6, b"on"), 1, 2, 0).src, link_local(ME));
 }
 
 /// PEER asks for `len` bytes of echo in fragments, and is answered in so many packets, none longer than `mtu`.
 fn answers<L: Locks>(h: &Host<L>, len: usize, mtu: usize) -> usize {
     let whole = echo_from(PEER6, ME6, &vec![7; len]);
-    (0..whole.body.len()).step_by(1024).for_each(|off| h.inject(EM0, whole.fragment(len as u32, off, 1024).from_peer()));
+    (0..whole.body.len()).step_by(1024).for_each(|off| h.inject(EM0, whole.fragment(len as u32, off, 1024).by_peer()));
     let got = sent6(h, EM0);
-    assert!(got.iter().all(|part| 40 + part.body.len() <= mtu), "{:?}", got.iter().map(|p| 40 + p.body.len()).collect::<Vec<_>>());
+    assert!(
+        got.iter().all(|part| 40 + part.body.len() <= mtu),
+        "{:?}",
+        got.iter().map(|p| 40 + p.body.len()).collect::<Vec<_>>()
+    );
     got.len()
 }
 
@@ -154,7 +168,7 @@ fn a_narrow_path_is_believed_of_our_own_packets<L: Locks>() {
     assert_eq!(sent6_one(&h, EM0).body.len(), 1408);
 }
 
-/// RFC 8201 4: "a node must not reduce its estimate of the Path MTU below the IPv6 minimum link MTU". RFC 8021: nor are atomic fragments made.
+/// RFC 8201 4: "less than the IPv6 minimum link MTU, it must discard it". RFC 8021: nor are atomic fragments made.
 fn a_path_narrower_than_1280_is_no_path<L: Locks>() {
     let h = host6::<L>();
     for mtu in [0, 1, 68, 576, 1279] {
@@ -195,7 +209,7 @@ fn paths_are_bounded<L: Locks>() {
     let h = host6::<L>();
     for n in 0..5_000u32 {
         let dst = Ipv6Addr::from_bits(0x2001_0db8_0000_0099 << 64 | u128::from(n));
-        h.inject(EM0, too_big(1300, &icmp6(ME6, dst, 129, 0, &[7; 32])).from_peer());
+        h.inject(EM0, too_big(1300, &icmp6(ME6, dst, 129, 0, &[7; 32])).by_peer());
     }
     let (narrowed, evicted) = (h.counter("inet.ip6.paths_narrowed"), h.counter("inet.ip6.path_mtus_evicted"));
     assert!(narrowed - evicted <= 1_024, "{narrowed} - {evicted}");

@@ -58,7 +58,7 @@ fn a_chain_is_no_longer_than_eight<L: Locks>() {
     let chain = |n| (0..n).fold(ping(), |packet, _| packet.options(DEST, &[]));
     assert_answered(&h, &chain(8));
     for n in [9, 10, 64, 180] {
-        h.inject(EM0, chain(n).from_peer());
+        h.inject(EM0, chain(n).by_peer());
         assert!(sent6(&h, EM0).iter().all(|got| got.body[0] < 128), "no echo");
     }
     assert_eq!(h.counter("inet.ip6.in.bad_extension"), 4);
@@ -71,7 +71,10 @@ fn an_unknown_next_header_is_pointed_at<L: Locks>() {
     let unknown = P6::new(PEER6, ME6, 253, *b"what is it");
     let got = assert_error(&h, &unknown, 4, 1, 6);
     assert_eq!(got.src, ME6, "RFC 4443 2.2 a");
-    h.assert_counters("in 1, ip6.received 1, ip6.delivered 1, ip6.in.unknown_next_header 1, icmp6.errors_sent 1, audit.made 1, ip6.sent 1, out 1");
+    h.assert_counters(
+        "in 1, ip6.received 1, ip6.delivered 1, ip6.in.unknown_next_header 1, icmp6.errors_sent 1, audit.made 1, ip6.sent 1, \
+         out 1",
+    );
     assert_error(&h, &unknown.clone().options(DEST, &[]), 4, 1, 40);
     assert_error(&h, &unknown.clone().options(DEST, &[0x1e, 8, 0, 0, 0, 0, 0, 0, 0, 0]).options(HBH, &[]), 4, 1, 48);
     assert_error(&h, &unknown.fragment_header(1, 0, false), 4, 1, 40);
@@ -91,8 +94,10 @@ fn nothing_is_said_of_unknown_headers_to_a_group<L: Locks>() {
         assert_silent(&h, &route(ping(), 0, 1).to(dst));
         assert_silent(&h, &udp6((PEER6, 5), (dst, 9), b"anybody?"));
     }
-    h.assert_counters("in 8, ip6.received 8, ip6.in.unknown_next_header 2, ip6.in.bad_extension 2, ip6.in.routing_header 2, \
-                       ip6.in.no_socket 2, ip6.delivered 4, icmp6.errors_forbidden 8");
+    h.assert_counters(
+        "in 8, ip6.received 8, ip6.in.unknown_next_header 2, ip6.in.bad_extension 2, ip6.in.routing_header 2, \
+                       ip6.in.no_socket 2, ip6.delivered 4, icmp6.errors_forbidden 8",
+    );
 }
 
 /// RFC 8200 4.2: 00 skip, 01 discard, 10 and 11 discard and tell, code 2, the pointer at the option's type.
@@ -155,8 +160,14 @@ fn padding_of_every_kind<L: Locks>() {
 fn options_that_run_past_their_header<L: Locks>() {
     let h = host6::<L>();
     for header in [DEST, HBH] {
-        for options in [[0x1e, 5, 0, 0, 0, 0], [0x1e, 255, 0, 0, 0, 0], [1, 5, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0x1e], [1, 3, 0, 0, 0, 1]] {
-            h.inject(EM0, ping().behind(header, &[&[0], &options[..]].concat()).from_peer());
+        for options in [
+            [0x1e, 5, 0, 0, 0, 0],
+            [0x1e, 255, 0, 0, 0, 0],
+            [1, 5, 0, 0, 0, 0],
+            [0, 0, 0, 0, 0, 0x1e],
+            [1, 3, 0, 0, 0, 1],
+        ] {
+            h.inject(EM0, ping().behind(header, &[&[0], &options[..]].concat()).by_peer());
             assert!(sent6(&h, EM0).iter().all(|got| got.body[0] < 128), "{options:?}");
         }
     }
@@ -169,14 +180,14 @@ fn headers_that_run_past_the_packet<L: Locks>() {
     let h = host6::<L>();
     for proto in [HBH, DEST, ROUTING, 51] {
         for units in [1, 2, 50, 255] {
-            h.inject(EM0, P6::new(PEER6, ME6, proto, vec![ICMP6, units, 0, 0, 0, 0, 0, 0]).from_peer());
+            h.inject(EM0, P6::new(PEER6, ME6, proto, vec![ICMP6, units, 0, 0, 0, 0, 0, 0]).by_peer());
         }
         for len in 0..8 {
-            h.inject(EM0, P6::new(PEER6, ME6, proto, vec![0; len]).from_peer());
+            h.inject(EM0, P6::new(PEER6, ME6, proto, vec![0; len]).by_peer());
         }
     }
     for len in 0..8 {
-        h.inject(EM0, P6::new(PEER6, ME6, FRAGMENT, vec![0; len]).from_peer());
+        h.inject(EM0, P6::new(PEER6, ME6, FRAGMENT, vec![0; len]).by_peer());
     }
     assert_eq!((h.counter("inet.ip6.in.malformed"), h.counter("inet.icmp6.received")), (4 * 12 + 8, 0));
     assert!(sent6(&h, EM0).is_empty());
@@ -213,7 +224,13 @@ fn a_finished_source_route_is_passed_over<L: Locks>() {
 /// RFC 8200 4: AH and ESP where nobody has a key are headers that nobody recognizes.
 fn what_cannot_be_verified_or_read_is_unknown<L: Locks>() {
     let h = host6::<L>();
-    assert_error(&h, &ping().behind(51, &[4, 0, 0, 0, 0, 1, 1, 0, 0, 0, 1, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9]), 4, 1, 6);
+    assert_error(
+        &h,
+        &ping().behind(51, &[4, 0, 0, 0, 0, 1, 1, 0, 0, 0, 1, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9]),
+        4,
+        1,
+        6,
+    );
     assert_error(&h, &P6::new(PEER6, ME6, 50, vec![9; 64]), 4, 1, 6);
     assert_error(&h, &P6::new(PEER6, ME6, 50, vec![9; 64]).options(DEST, &[]), 4, 1, 40);
 }

@@ -40,7 +40,7 @@ fn cut(whole: &P6, id: u32, size: usize) -> Vec<P6> {
 }
 
 fn inject<'a, L: Locks>(h: &Host<L>, fragments: impl IntoIterator<Item = &'a P6>) {
-    fragments.into_iter().for_each(|fragment| h.inject(EM0, fragment.from_peer()));
+    fragments.into_iter().for_each(|fragment| h.inject(EM0, fragment.by_peer()));
 }
 
 /// The echo reply with this text has been sent, in one packet.
@@ -103,7 +103,10 @@ fn a_fragment_that_is_no_multiple_of_eight_is_told<L: Locks>() {
         assert_error(&h, &odd, 4, 0, 4);
         h.advance_secs(1);
     }
-    assert_eq!((h.counter("inet.ip6.reass.malformed") + h.counter("inet.ip4.reass.malformed"), h.stack.held(h.cx())), (4, 0));
+    assert_eq!(
+        (h.counter("inet.ip6.reass.malformed") + h.counter("inet.ip4.reass.malformed"), h.stack.held(h.cx())),
+        (4, 0)
+    );
     // Hop-by-Hop options in front change nothing of where that is.
     assert_error(&h, &echo_from(PEER6, ME6, b"1234").fragment_header(3, 0, true).options(HBH, &[]), 4, 0, 4);
 }
@@ -111,7 +114,9 @@ fn a_fragment_that_is_no_multiple_of_eight_is_told<L: Locks>() {
 /// Ping of Death. RFC 8200 4.5: discarded, code 0, pointing to the Fragment Offset field.
 fn what_would_end_past_65535_is_told<L: Locks>() {
     let h = host6::<L>();
-    for (off, len, more) in [(65528, 8, false), (65528, 8, true), (65528, 1200, false), (65000, 600, true), (64800, 736, false)] {
+    for (off, len, more) in
+        [(65528, 8, false), (65528, 8, true), (65528, 1200, false), (65000, 600, true), (64800, 736, false)]
+    {
         let over = P6::new(PEER6, ME6, ICMP6, vec![0; len]).fragment_header(3, off, more);
         assert_error(&h, &over, 4, 0, 42);
         assert_error(&h, &over.options(DEST, &[]), 4, 0, 50);
@@ -165,7 +170,10 @@ fn an_overlap_ends_the_datagram_in_whatever_order<L: Locks>() {
             // A datagram may be whole before what overlaps it comes: then that begins another, which is never finished.
             let answers = sent6(&h, EM0);
             let whole_before = h.counter("inet.ip6.reassembled") - before;
-            assert!(answers.iter().all(|got| got.is_icmp(129, 0) && got.body[8..] == text(56)), "{order:?}: {answers:?}");
+            assert!(
+                answers.iter().all(|got| got.is_icmp(129, 0) && got.body[8..] == text(56)),
+                "{order:?}: {answers:?}"
+            );
             assert_eq!(answers.len() as u64, whole_before, "{order:?}");
             let could_be_whole = order.len() > 2 && joins(&order[..2]) || joins(&order[..1]);
             assert_eq!(whole_before == 1, could_be_whole, "{order:?}");
@@ -234,7 +242,7 @@ fn an_exact_duplicate_is_harmless<L: Locks>() {
     assert_echoed(&h, 1000);
     assert_eq!(h.stack.held(h.cx()), 0);
     // jolt2: the same, again and again.
-    (0..10_000).for_each(|_| h.inject(EM0, parts[2].from_peer()));
+    (0..10_000).for_each(|_| h.inject(EM0, parts[2].by_peer()));
     assert!(h.stack.held(h.cx()) <= 2);
     assert_alive(&h);
 }
@@ -264,7 +272,7 @@ fn a_fragment_in_a_fragment_is_dropped<L: Locks>() {
         big(40).fragment(1, 24, 24).fragment_header(2, 0, true),
         (0..7).fold(big(40), |packet, id| packet.fragment_header(id, 0, false)),
     ] {
-        h.inject(EM0, nested.from_peer());
+        h.inject(EM0, nested.by_peer());
         assert!(sent6(&h, EM0).iter().all(|got| got.body[0] < 128));
     }
     // And one that shows only when it is put together.
@@ -305,11 +313,10 @@ fn without_the_first_fragment_nobody_is_told<L: Locks>() {
     assert_eq!((h.stack.held(h.cx()), h.counter("inet.icmp6.errors_sent")), (0, 0));
 }
 
-/// RFC 4443 2.4 e.3.
 fn a_group_is_not_told_of_its_fragments<L: Locks>() {
     let h = host6::<L>();
     let first = echo_from(PEER6, ALL_NODES, &text(100)).fragment(9, 0, 64);
-    h.inject(EM0, first.from_peer());
+    h.inject(EM0, first.by_peer());
     h.pass(Duration::from_secs(61));
     sent6_nothing(&h, EM0);
     let odd = P6::new(PEER6, ALL_NODES, ICMP6, vec![0; 9]).fragment_header(3, 64, true);
@@ -318,7 +325,6 @@ fn a_group_is_not_told_of_its_fragments<L: Locks>() {
     assert_silent(&h, &P6::new(PEER6, ALL_NODES, TCP, vec![0; 8]).fragment_header(4, 0, true));
 }
 
-/// The set is source, destination and identification.
 fn datagrams_do_not_mix<L: Locks>() {
     let h = host6::<L>();
     let mine = cut(&echo_from(PEER6, ME6, &text(300)), 7, 160);
@@ -351,6 +357,15 @@ fn a_flood_of_unfinished_ones_is_bounded<L: Locks>() {
     assert!(h.stack.held(h.cx()) < 2_000, "{}", h.stack.held(h.cx()));
     inject(&h, &cut(&big(500), 8, 256));
     assert_echoed(&h, 500);
+    // Who has one /64 has all its addresses: it has half of the table, and who began before goes on.
+    let afar = |n: u32, off| {
+        let src = Ipv6Addr::from_bits(on(0x66, 0).to_bits() | 0x1_0000 | u128::from(n));
+        h.inject(EM0, echo_from(src, ME6, &[0; 100]).fragment(n, off, 48).frame(OTHER.mac, ME.mac));
+    };
+    inject(&h, &cut(&big(500), 9, 256)[..1]);
+    (0..5_000).for_each(|n| afar(n, 0));
+    inject(&h, &cut(&big(500), 9, 256)[1..]);
+    assert_echoed(&h, 500);
     // Their time ends: what is told is told within the limit, and nothing is left.
     h.pass(Duration::from_secs(61));
     assert_eq!(h.stack.held(h.cx()) as usize, h.stack.neighbors6(h.cx()).iter().map(|n| n.pending).sum::<usize>());
@@ -362,7 +377,7 @@ fn empty_and_lying_fragments<L: Locks>() {
     let h = host6::<L>();
     for off in [0, 8, 1024, 65528] {
         for more in [false, true] {
-            h.inject(EM0, P6::new(PEER6, ME6, ICMP6, vec![]).fragment_header(off as u32, off, more).from_peer());
+            h.inject(EM0, P6::new(PEER6, ME6, ICMP6, vec![]).fragment_header(off as u32, off, more).by_peer());
             h.audit();
         }
     }
@@ -370,7 +385,7 @@ fn empty_and_lying_fragments<L: Locks>() {
     // Of no length in the header, with bytes in the frame.
     let lying = big(100).fragment(3, 0, 64);
     assert_silent(&h, &P6 { len: Some(0), ..lying.clone() });
-    h.inject(EM0, P6 { len: Some(8), ..lying.clone() }.from_peer());
+    h.inject(EM0, P6 { len: Some(8), ..lying.clone() }.by_peer());
     assert!(sent6_one(&h, EM0).is_icmp(4, 3), "it has no upper layer's header");
     assert_silent(&h, &P6 { len: Some(lying.body.len() as u16 + 1), ..lying });
     h.pass(Duration::from_secs(61));
@@ -385,9 +400,9 @@ fn discovery_is_not_taken_in_fragments<L: Locks>() {
     let ask = ns(PEER6, ME6, ME6, &link_option(1, PEER.mac));
     let tell = na(PEER6, ME6, PEER6, "SO", &link_option(2, PEER.mac));
     for message in [ask, tell] {
-        h.inject(EM0, message.clone().fragment_header(1, 0, false).from_peer());
+        h.inject(EM0, message.clone().fragment_header(1, 0, false).by_peer());
         for part in [message.fragment(2, 0, 16), message.fragment(2, 16, 100)] {
-            h.inject(EM0, part.from_peer());
+            h.inject(EM0, part.by_peer());
         }
     }
     assert!(h.stack.neighbors6(h.cx()).is_empty());

@@ -1,6 +1,7 @@
 //! gif in all four pairs: IPv4 and IPv6 in either of the two (RFC 2003, RFC 2473, RFC 4213, RFC 6040). Row 23.
 //!
-//! PEER is on the router's first link, the tunnel's far end, FAR, on its second. Beyond the tunnel are 192.168.7.0/24 and 2001:db8:0:9::/64.
+//! PEER is on the router's first link, the tunnel's far end, FAR, on its second. Beyond the tunnel are 192.168.7.0/24 and
+//! 2001:db8:0:9::/64.
 
 use super::*;
 use crate::common::packets::{self, Ip};
@@ -16,12 +17,8 @@ conversations! {
     only_the_far_end_is_let_in
     what_is_inside_is_what_the_header_says
     marks_go_in_and_come_out
-    too_long_for_the_tunnel_is_told_with_its_mtu
-    thirteen_hundred_bytes_less_twenty_always_go
-    what_happens_to_the_outer_packet_is_told_inside
-    a_path_outside_that_narrows_is_told_inside
-    lies_about_outer_packets_reach_nobody
     a_tunnel_is_one_hop
+    nothing_goes_to_and_fro_in_a_tunnel
     link_local_and_groups_stay_in_the_tunnel
     ends_that_cannot_be
     a_tunnel_into_itself_ends
@@ -31,15 +28,15 @@ conversations! {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Family {
+pub enum Family {
     Four,
     Six,
 }
-use Family::{Four, Six};
+pub use Family::{Four, Six};
 
-const PAIRS: [(Family, Family); 4] = [(Four, Four), (Four, Six), (Six, Four), (Six, Six)];
-const BEYOND4: Ipv4Addr = Ipv4Addr::new(192, 168, 7, 7);
-const BEYOND9: Ipv6Addr = on(9, 9);
+pub const PAIRS: [(Family, Family); 4] = [(Four, Four), (Four, Six), (Six, Four), (Six, Six)];
+pub const BEYOND4: Ipv4Addr = Ipv4Addr::new(192, 168, 7, 7);
+pub const BEYOND9: Ipv6Addr = on(9, 9);
 const NEAR_IN4: Ipv4Addr = Ipv4Addr::new(172, 16, 0, 1);
 const FAR_IN4: Ipv4Addr = Ipv4Addr::new(172, 16, 0, 2);
 const NEAR_IN6: Ipv6Addr = on(8, 1);
@@ -54,7 +51,7 @@ fn ends(outer: Family) -> Config {
 }
 
 /// A router with a gif to FAR, outside of this family, that carries both.
-fn gif<L: Locks>(outer: Family) -> (Host<L>, IfaceId) {
+pub fn gif<L: Locks>(outer: Family) -> (Host<L>, IfaceId) {
     let h = router6::<L>();
     let id = h.stack.add_tunnel(h.cx(), "gif0", Kind::Gif, Mac::ZERO).unwrap();
     h.stack.set_tunnel(h.cx(), id, ends(outer)).unwrap();
@@ -68,7 +65,7 @@ fn gif<L: Locks>(outer: Family) -> (Host<L>, IfaceId) {
 }
 
 /// What PEER sends to beyond the tunnel.
-fn on_its_way(inner: Family, class: u8, hops: u8, text: &[u8]) -> Vec<u8> {
+pub fn on_its_way(inner: Family, class: u8, hops: u8, text: &[u8]) -> Vec<u8> {
     match inner {
         Four => Ip::udp((PEER.ip, 5), (BEYOND4, 6), text).tos(class).ttl(hops).packet(),
         Six => udp6((PEER6, 5), (BEYOND9, 6), text).class(class).hop(hops).packet(),
@@ -88,22 +85,22 @@ fn frame(src: Mac, dst: Mac, packet: &[u8]) -> Vec<u8> {
     [&dst.0[..], &src.0, &ethertype, packet].concat()
 }
 
-fn from_peer<L: Locks>(h: &Host<L>, packet: &[u8]) {
+pub fn from_peer<L: Locks>(h: &Host<L>, packet: &[u8]) {
     h.inject(EM0, frame(PEER.mac, ME.mac, packet));
 }
 
 /// Type of service or traffic class, TTL or hop limit, and what is inside.
 #[derive(Debug, PartialEq, Eq)]
-struct Outer {
-    class: u8,
-    hops: u8,
-    inner: Vec<u8>,
-    packet: Vec<u8>,
+pub struct Outer {
+    pub class: u8,
+    pub hops: u8,
+    pub inner: Vec<u8>,
+    pub packet: Vec<u8>,
 }
 
 /// The outer packet that FAR gets.
 #[track_caller]
-fn outer_of<L: Locks>(h: &Host<L>, outer: Family, inner: Family) -> Outer {
+pub fn outer_of<L: Locks>(h: &Host<L>, outer: Family, inner: Family) -> Outer {
     let frame = h.sent_one(EM1);
     let packet = frame[14..].to_vec();
     let proto = if inner == Four { 4 } else { 41 };
@@ -198,7 +195,8 @@ fn what_is_inside_is_what_the_header_says<L: Locks>() {
             h.poll();
             assert_eq!(h.sent(EM0).len(), 0, "{outer:?} {proto}");
         }
-        let martians = [Ipv6Addr::LOCALHOST, ALL_NODES, "::ffff:10.0.0.2".parse().unwrap(), NOWHERE, ME6, link_local(PEER)];
+        let martians =
+            [Ipv6Addr::LOCALHOST, ALL_NODES, "::ffff:10.0.0.2".parse().unwrap(), NOWHERE, ME6, link_local(PEER)];
         for src in martians {
             from_far(&h, outer, 0, &udp6((src, 6), (PEER6, 5), b"martian").packet());
             assert_eq!(h.sent(EM0).len(), 0, "{outer:?} {src}");
@@ -244,171 +242,6 @@ fn marks_go_in_and_come_out<L: Locks>() {
     }
 }
 
-/// RFC 2473 7.1, RFC 4213 3.2, RFC 2003 5.1.
-fn too_long_for_the_tunnel_is_told_with_its_mtu<L: Locks>() {
-    for (outer, inner) in PAIRS {
-        let (h, _) = gif::<L>(outer);
-        let mtu: usize = if outer == Four { 1480 } else { 1460 };
-        let header = if inner == Four { 28 } else { 48 };
-        match inner {
-            Six => {
-                let got = assert_error(&h, &udp6((PEER6, 5), (BEYOND9, 6), &vec![7; mtu - 47]), 2, 0, mtu as u32);
-                assert_eq!(got.src, ME6);
-            }
-            Four => {
-                h.inject(EM0, Ip::udp((PEER.ip, 5), (BEYOND4, 6), &vec![7; mtu - 27]).df().between(PEER, ME));
-                let problem = packets::icmp_of(&h.sent_one(EM0)).0;
-                assert_eq!((problem.ty, problem.code, u32::from_be_bytes(problem.rest)), (3, 4, mtu as u32));
-            }
-        }
-        h.sent(EM1);
-        from_peer(&h, &on_its_way(inner, 0, 64, &vec![7; mtu - header]));
-        assert_eq!(outer_of(&h, outer, inner).packet.len(), 1500);
-    }
-}
-
-/// RFC 2473 7.1 b, RFC 4213 3.2.1: IPv6 inside is 1280 bytes long at least, whatever the outer path carries: then it is cut up outside.
-fn thirteen_hundred_bytes_less_twenty_always_go<L: Locks>() {
-    for outer in [Four, Six] {
-        let (h, _) = gif::<L>(outer);
-        h.stack.set_mtu(EM1, 1280);
-        h.poll();
-        h.sent(EM1);
-        let packet = on_its_way(Six, 0, 64, &[7; 1280 - 48]);
-        from_peer(&h, &packet);
-        sent6_nothing(&h, EM0);
-        let sent = h.sent(EM1);
-        assert_eq!(sent.len(), 2, "{outer:?}");
-        let mut inner: Vec<u8> = Vec::new();
-        for frame in &sent {
-            assert!(frame.len() <= 14 + 1280);
-            match outer {
-                Four => inner.extend(packets::ip_of(frame).2),
-                Six => inner.extend(&Got::of(FAR.mac, &frame[14..]).body[8..]),
-            }
-        }
-        let mut expected = packet.clone();
-        expected[7] -= 1;
-        assert_eq!(inner, expected);
-        // One byte more is told, with 1280.
-        from_peer(&h, &on_its_way(Six, 0, 64, &[7; 1281 - 48]));
-        let told = sent6_one(&h, EM0);
-        assert!(told.is_icmp(2, 0) && told.word() == 1280, "{told:?}");
-        h.sent_nothing(EM1);
-    }
-}
-
-/// An error of the outer network about an outer packet of ours.
-fn about_outer(outer: Family, (ty4, code4, rest4): (u8, u8, u32), (ty6, code6, word6): (u8, u8, u32), packet: &[u8]) -> Vec<u8> {
-    match outer {
-        Four => {
-            let mut message = [&[ty4, code4, 0, 0], &rest4.to_be_bytes()[..], packet].concat();
-            let sum = wire::checksum::sum(&message).finish();
-            message[2..4].copy_from_slice(&sum.to_be_bytes());
-            Ip::new(FAR_GATEWAY.ip, ME2.ip, Proto::ICMP, message).frame(ME2.mac, FAR_GATEWAY.mac)
-        }
-        Six => error6(on(1, 0xfe), ME26, ty6, code6, word6, packet).frame(FAR_GATEWAY.mac, ME2.mac),
-    }
-}
-
-/// RFC 2473 8.2, 8.3, RFC 2003 4: what is unreachable, or took too many hops, outside is a host unreachable inside.
-fn what_happens_to_the_outer_packet_is_told_inside<L: Locks>() {
-    let troubles = [((3, 0, 0), (1, 0, 0)), ((3, 1, 0), (1, 3, 0)), ((11, 0, 0), (3, 0, 0))];
-    for (outer, inner) in PAIRS {
-        for (four, six) in troubles {
-            let (h, _) = gif::<L>(outer);
-            from_peer(&h, &on_its_way(inner, 0, 64, b"lost on its way"));
-            let there = outer_of(&h, outer, inner);
-            h.inject(EM1, about_outer(outer, four, six, &there.packet));
-            let told = h.sent_one(EM0);
-            match inner {
-                Four => {
-                    let (problem, quoted) = packets::icmp_of(&told);
-                    assert_eq!((problem.ty, problem.code), (3, 1), "{outer:?} {inner:?}");
-                    assert_eq!((&quoted[..8], &quoted[12..28]), (&there.inner[..8], &there.inner[12..28]));
-                }
-                Six => {
-                    let got = Got::of(PEER.mac, &told[14..]);
-                    assert!(got.is_icmp(1, 3) && got.dst == PEER6, "{outer:?}: {got:?}");
-                    assert_eq!(got.quoted(), there.inner);
-                }
-            }
-            h.sent(EM1);
-            h.audit();
-        }
-    }
-}
-
-/// RFC 2473 8.2 c, 8.4, RFC 2003 4.1, RFC 4213 3.2.2.
-fn a_path_outside_that_narrows_is_told_inside<L: Locks>() {
-    for (outer, inner) in PAIRS {
-        let (h, id) = gif::<L>(outer);
-        let packet = match inner {
-            Four => Ip::udp((PEER.ip, 5), (BEYOND4, 6), &[7; 1400]).df().packet(),
-            Six => on_its_way(Six, 0, 64, &[7; 1380]),
-        };
-        from_peer(&h, &packet);
-        let there = outer_of(&h, outer, inner);
-        h.inject(EM1, about_outer(outer, (3, 4, 1400), (2, 0, 1400), &there.packet[..there.packet.len().min(1232)]));
-        let inside = if outer == Four { 1380 } else { 1360 };
-        assert_eq!(usize::from(h.stack.iface(id).unwrap().mtu() as u16), inside, "{outer:?} {inner:?}");
-        h.sent(EM0); // it may be told at once
-        h.sent(EM1);
-        // What is as long again is told, and with what fits.
-        from_peer(&h, &packet);
-        let told = h.sent_one(EM0);
-        match inner {
-            Four => assert_eq!(u32::from_be_bytes(packets::icmp_of(&told).0.rest), inside as u32),
-            Six => assert_eq!(Got::of(PEER.mac, &told[14..]).word(), inside as u32),
-        }
-        h.sent_nothing(EM1);
-        // RFC 8201 4, RFC 1191: a lie narrows no IPv6 inside below 1280.
-        h.inject(EM1, about_outer(outer, (3, 4, 68), (2, 0, 68), &there.packet[..there.packet.len().min(1232)]));
-        h.sent(EM0);
-        h.sent(EM1);
-        if outer == Six {
-            assert_eq!(h.stack.iface(id).unwrap().mtu(), inside, "discarded");
-        }
-        from_peer(&h, &on_its_way(Six, 0, 64, &[7; 1280 - 48]));
-        sent6_nothing(&h, EM0);
-        assert!(!h.sent(EM1).is_empty());
-    }
-}
-
-/// Row 52: about a packet that no tunnel of ours sends, or cut short, or with an inner sender that cannot be: nobody is told.
-fn lies_about_outer_packets_reach_nobody<L: Locks>() {
-    for (outer, inner) in PAIRS {
-        let (h, id) = gif::<L>(outer);
-        from_peer(&h, &on_its_way(inner, 0, 64, b"text"));
-        let there = outer_of(&h, outer, inner).packet;
-        let header = if outer == Four { 20 } else { 40 };
-        for len in 0..header + if inner == Four { 20 } else { 40 } {
-            h.inject(EM1, about_outer(outer, (3, 1, 0), (1, 3, 0), &there[..len]));
-        }
-        // Other ends than the tunnel's.
-        for at in if outer == Four { [15, 19] } else { [23, 39] } {
-            let mut other = there.clone();
-            other[at] ^= 0x40;
-            h.inject(EM1, about_outer(outer, (3, 1, 0), (1, 3, 0), &other));
-            h.inject(EM1, about_outer(outer, (3, 4, 1300), (2, 0, 1300), &other));
-        }
-        // An inner sender who is nobody, or ourselves without such a packet.
-        let nobodies: [Ipv6Addr; 4] = [NOWHERE, ALL_NODES, Ipv6Addr::LOCALHOST, ME6];
-        for src in nobodies {
-            let lie = P6 { src, ..udp6((PEER6, 5), (BEYOND9, 6), b"lie") }.packet();
-            let lie = match outer {
-                Four => Ip::new(ME2.ip, FAR.ip, Proto(41), lie).packet(),
-                Six => P6::new(ME26, FAR6, 41, lie).packet(),
-            };
-            h.inject(EM1, about_outer(outer, (3, 1, 0), (1, 3, 0), &lie));
-        }
-        assert_eq!(h.sent(EM0).len(), 0, "{outer:?} {inner:?}");
-        h.sent(EM1);
-        assert_eq!(h.stack.iface(id).unwrap().mtu(), if outer == Four { 1480 } else { 1460 });
-        assert_alive(&h);
-    }
-}
-
 /// RFC 2473 3.1, 4213 3.3: a single hop, whatever it is outside; the outer hops are the tunnel's own.
 fn a_tunnel_is_one_hop<L: Locks>() {
     for (outer, inner) in PAIRS {
@@ -428,11 +261,34 @@ fn a_tunnel_is_one_hop<L: Locks>() {
     }
 }
 
+/// RFC 4443 3.1: what came from a point-to-point link for an address of its subnet that is nobody's here "MUST NOT be
+/// forwarded back", code 3.
+fn nothing_goes_to_and_fro_in_a_tunnel<L: Locks>() {
+    for outer in [Four, Six] {
+        let (h, _) = gif::<L>(outer);
+        let ball = udp6((BEYOND9, 1), (on(8, 0x99), 2), b"ping-pong");
+        from_far(&h, outer, 0, &ball.packet());
+        let got = Got::of(Mac::ZERO, &outer_of(&h, outer, Six).inner);
+        assert!(got.is_icmp(1, 3) && (got.src, got.dst) == (NEAR_IN6, BEYOND9), "{got:?}");
+        assert_eq!((got.quoted(), h.counter("inet.ip6.forward.goes_back")), (&ball.packet()[..], 1));
+        // From elsewhere it goes in.
+        from_peer(&h, &udp6((PEER6, 1), (on(8, 0x99), 2), b"in").packet());
+        assert!(outer_of(&h, outer, Six).inner.ends_with(b"in"));
+    }
+}
+
 /// RFC 4213 3.7, RFC 4007: a tunnel is a link with a link-local address, and what is link-local stays on it.
 fn link_local_and_groups_stay_in_the_tunnel<L: Locks>() {
     for outer in [Four, Six] {
         let (h, id) = gif::<L>(outer);
-        let own = h.stack.iface(id).unwrap().addrs6(h.cx()).into_iter().map(|own| own.addr).find(|own| own.segments()[0] == 0xfe80);
+        let own = h
+            .stack
+            .iface(id)
+            .unwrap()
+            .addrs6(h.cx())
+            .into_iter()
+            .map(|own| own.addr)
+            .find(|own| own.segments()[0] == 0xfe80);
         let own = own.expect("RFC 4291 2.1: all interfaces are required to have one");
         let far: Ipv6Addr = "fe80::2".parse().unwrap();
         for dst in [own, ALL_NODES] {
@@ -441,7 +297,11 @@ fn link_local_and_groups_stay_in_the_tunnel<L: Locks>() {
             assert!(got.is_icmp(129, 0) && (got.src, got.dst) == (own, far), "{got:?}");
         }
         // Neither from nor to it does anything go on to PEER.
-        for packet in [udp6((far, 1), (PEER6, 1), b"on"), udp6((far, 1), (link_local(PEER), 1), b"on"), udp6((FAR_IN6, 1), (link_local(PEER), 1), b"on")] {
+        for packet in [
+            udp6((far, 1), (PEER6, 1), b"on"),
+            udp6((far, 1), (link_local(PEER), 1), b"on"),
+            udp6((FAR_IN6, 1), (link_local(PEER), 1), b"on"),
+        ] {
             from_far(&h, outer, 0, &packet.packet());
             h.sent_nothing(EM0);
         }
@@ -450,7 +310,11 @@ fn link_local_and_groups_stay_in_the_tunnel<L: Locks>() {
         from_far(&h, outer, 0, &echo_from(far, link_local(ME), b"?").packet());
         h.sent_nothing(EM1);
         // Neighbor discovery of the far end does no harm, and makes no neighbor of an Ethernet.
-        for message in [ns(far, solicited(own), own, &[]), na(far, ALL_NODES, far, "O", &[]), ns(NOWHERE, solicited(own), own, &[])] {
+        for message in [
+            ns(far, solicited(own), own, &[]),
+            na(far, ALL_NODES, far, "O", &[]),
+            ns(NOWHERE, solicited(own), own, &[]),
+        ] {
             from_far(&h, outer, 0, &message.packet());
         }
         h.sent(EM1);
@@ -558,13 +422,13 @@ fn outer_headers_and_fragments<L: Locks>() {
             h.stack.poll_soon(h.cx());
             h.sent(EM0).len()
         };
-        h.inject(EM1, outer.clone().options(DEST, &[4, 1, 3]).from_far());
+        h.inject(EM1, outer.clone().options(DEST, &[4, 1, 3]).by_far());
         assert_eq!(out(&h), 1);
         for (off, len) in [(512, 4096), (0, 512)] {
-            h.inject(EM1, outer.fragment(1, off, len).from_far());
+            h.inject(EM1, outer.fragment(1, off, len).by_far());
         }
         assert_eq!(out(&h), 1);
-        h.inject(EM1, outer.clone().options(DEST, &[0x9e, 0]).from_far());
+        h.inject(EM1, outer.clone().options(DEST, &[0x9e, 0]).by_far());
         assert_eq!(out(&h), 0);
         assert!(sent6_one(&h, EM1).is_icmp(4, 2));
     }

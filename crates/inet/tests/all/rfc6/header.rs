@@ -19,7 +19,7 @@ conversations! {
 
 fn a_header_that_cannot_be_is_dropped<L: Locks>() {
     let h = host6::<L>();
-    let good = echo_from(PEER6, ME6, b"echo").from_peer();
+    let good = echo_from(PEER6, ME6, b"echo").by_peer();
     for version in [0, 1, 4, 5, 7, 15] {
         let mut frame = good.clone();
         frame[14] = version << 4;
@@ -48,12 +48,14 @@ fn a_header_that_cannot_be_is_dropped<L: Locks>() {
 fn what_the_header_does_not_count_is_no_part_of_the_packet<L: Locks>() {
     let h = host6::<L>();
     // 4 bytes of echo counted, 100 behind them: the answer has 4 (row 21: no reply longer than its request).
-    let mut frame = echo_from(PEER6, ME6, b"echo").from_peer();
+    let mut frame = echo_from(PEER6, ME6, b"echo").by_peer();
     frame.extend([0xaa; 100]);
     h.inject(EM0, frame);
     let got = sent6_one(&h, EM0);
     assert_eq!(&got.body[4..], b"\x12\x34\0\x07echo");
-    h.assert_counters("in 1, ip6.received 1, ip6.delivered 1, icmp6.received 1, icmp6.echoes_answered 1, ip6.sent 1, out 1");
+    h.assert_counters(
+        "in 1, ip6.received 1, ip6.delivered 1, icmp6.received 1, icmp6.echoes_answered 1, ip6.sent 1, out 1",
+    );
     // A checksum over what is behind, and a length that ends before: what is counted does not verify.
     let longer = echo_from(PEER6, ME6, b"echo and more");
     assert_silent(&h, &P6 { len: Some(longer.body.len() as u16 - 2), ..longer });
@@ -116,14 +118,14 @@ fn destinations_that_no_wire_carries<L: Locks>() {
     let h = router6::<L>();
     route6(&h, "::/0", Via6::Gateway(EM1, FAR6));
     for dst in [NOWHERE, Ipv6Addr::LOCALHOST, "::ffff:10.0.0.1".parse().unwrap()] {
-        h.inject(EM0, echo_from(PEER6, dst, b"echo").from_peer());
+        h.inject(EM0, echo_from(PEER6, dst, b"echo").by_peer());
         sent6_nothing(&h, EM0);
         sent6_nothing(&h, EM1);
         h.assert_counters("in 1, ip6.received 1, ip6.in.martian_destination 1");
     }
     // 2.7: a packet to scope 0 "must be silently dropped"; one to an interface's own scope never came from a link.
     for dst in ["ff00::1", "ff01::1", "ff10::1", "ff11::1"] {
-        h.inject(EM0, echo_from(PEER6, dst.parse().unwrap(), b"echo").from_peer());
+        h.inject(EM0, echo_from(PEER6, dst.parse().unwrap(), b"echo").by_peer());
         sent6_nothing(&h, EM0);
         sent6_nothing(&h, EM1);
         h.assert_counters("in 1, ip6.received 1, ip6.in.martian_destination 1");
@@ -133,8 +135,12 @@ fn destinations_that_no_wire_carries<L: Locks>() {
 /// Row 1: no answer to ourselves, whichever of our addresses it is, and whatever is asked.
 fn land_finds_nobody<L: Locks>() {
     let h = router6::<L>();
-    for (src, dst) in [(ME6, ME6), (link_local(ME), link_local(ME)), (ME26, ME6), (ME6, ALL_NODES), (ME26, ME26), (ME6, FAR6)] {
-        for packet in [echo_from(src, dst, b"land"), udp6((src, 7), (dst, 7), b"land"), P6::new(src, dst, 253, *b"land")] {
+    for (src, dst) in
+        [(ME6, ME6), (link_local(ME), link_local(ME)), (ME26, ME6), (ME6, ALL_NODES), (ME26, ME26), (ME6, FAR6)]
+    {
+        for packet in
+            [echo_from(src, dst, b"land"), udp6((src, 7), (dst, 7), b"land"), P6::new(src, dst, 253, *b"land")]
+        {
             assert_silent(&h, &packet);
             sent6_nothing(&h, EM1);
             h.poll();
@@ -166,7 +172,9 @@ fn a_host_does_not_forward<L: Locks>() {
 fn a_link_broadcast_is_not_answered_with_an_error<L: Locks>() {
     let h = router6::<L>();
     let far = echo_from(PEER6, FAR6, b"on").hop(1);
-    for packet in [P6::new(PEER6, ME6, 253, *b"????"), echo_from(PEER6, ME6, b"smurf"), far, udp6((PEER6, 1), (ME6, 9), b"")] {
+    for packet in
+        [P6::new(PEER6, ME6, 253, *b"????"), echo_from(PEER6, ME6, b"smurf"), far, udp6((PEER6, 1), (ME6, 9), b"")]
+    {
         for dst in [Mac::BROADCAST, group_mac(ALL_NODES)] {
             h.inject(EM0, packet.frame(PEER.mac, dst));
             sent6_nothing(&h, EM0);
@@ -180,7 +188,7 @@ fn a_link_broadcast_is_not_answered_with_an_error<L: Locks>() {
 fn short_frames_leak_nothing<L: Locks>() {
     let h = host6::<L>();
     for text in [&b""[..], b"a"] {
-        let mut frame = echo_from(PEER6, ME6, text).from_peer();
+        let mut frame = echo_from(PEER6, ME6, text).by_peer();
         frame.resize(frame.len() + 40, 0x5a);
         h.inject(EM0, frame);
         let sent = h.sent_one(EM0);
@@ -191,10 +199,10 @@ fn short_frames_leak_nothing<L: Locks>() {
 
 fn an_iface_without_an_address_does_not_speak<L: Locks>() {
     let h = Host::<L>::new();
-    h.inject(EM0, echo_from(PEER6, ME6, b"echo").from_peer());
+    h.inject(EM0, echo_from(PEER6, ME6, b"echo").by_peer());
     h.sent_nothing(EM0);
     h.assert_counters("in 1, link.ether.in.unknown_type 1");
-    h.inject(EM0, ns(PEER6, solicited(ME6), ME6, &link_option(1, PEER.mac)).from_peer());
+    h.inject(EM0, ns(PEER6, solicited(ME6), ME6, &link_option(1, PEER.mac)).by_peer());
     h.sent_nothing(EM0);
     assert!(h.stack.neighbors6(h.cx()).is_empty());
 }

@@ -26,7 +26,9 @@ fn an_echo_comes_back_as_it_was<L: Locks>() {
             assert_eq!((got.src, got.hop, &got.body[4..]), (dst, 64, &request.body[4..]));
         }
     }
-    h.assert_counters("in 14, ip6.received 14, ip6.delivered 14, icmp6.received 14, icmp6.echoes_answered 14, ip6.sent 14, out 14");
+    h.assert_counters(
+        "in 14, ip6.received 14, ip6.delivered 14, icmp6.received 14, icmp6.echoes_answered 14, ip6.sent 14, out 14",
+    );
     // 2.4 f, 4.1: the code is 0, but a receiver does not look; a checksum of the other zero is one.
     assert_answered(&h, &icmp6(PEER6, ME6, 128, 0, &[0; 4]));
 }
@@ -47,9 +49,9 @@ fn an_echo_to_a_group_is_answered_from_an_address_of_ours<L: Locks>() {
 /// RFC 6724 5 rule 2, RFC 4291 2.5.6: what is for another network does not come from a link-local address.
 fn an_echo_crosses_scopes_with_a_source_that_fits<L: Locks>() {
     let h = router6::<L>();
-    h.inject(EM0, echo_from(FAR6, ALL_NODES, b"from afar").from_peer());
+    h.inject(EM0, echo_from(FAR6, ALL_NODES, b"from afar").by_peer());
     let got = sent6_one(&h, EM1);
-    assert!(got.is_icmp(129, 0) && !(got.src.segments()[0] == 0xfe80), "{got:?}");
+    assert!(got.is_icmp(129, 0) && got.src.segments()[0] != 0xfe80, "{got:?}");
     // The other iface's address answers too (RFC 1122's weak host model); its link-local one does not.
     assert_eq!(assert_answered(&h, &echo_from(PEER6, ME26, b"weak")).src, ME26);
     assert_silent(&h, &echo_from(PEER6, link_local(ME2), b"not on this link"));
@@ -60,7 +62,7 @@ fn echoes_have_a_limit_of_their_own<L: Locks>() {
     let h = host6::<L>();
     h.stack.knobs.echo_rate.set(100);
     for _ in 0..1_000 {
-        h.inject(EM0, echo_from(PEER6, ME6, b"flood").from_peer());
+        h.inject(EM0, echo_from(PEER6, ME6, b"flood").by_peer());
     }
     let answered = sent6(&h, EM0).len() as u64;
     assert!((1..=101).contains(&answered), "{answered}");
@@ -118,7 +120,9 @@ fn errors_about_nothing_of_ours<L: Locks>() {
     let never = udp6((OTHER6, 9), (PEER6, 9), b"never").packet();
     let ours = udp6((ME6, 9), (PEER6, 9), b"no such socket").packet();
     for quoted in [&never, &ours] {
-        for (ty, code) in [(1, 0), (1, 1), (1, 3), (1, 4), (1, 6), (2, 0), (3, 0), (3, 1), (4, 0), (4, 1), (4, 2), (1, 255), (4, 255)] {
+        for (ty, code) in
+            [(1, 0), (1, 1), (1, 3), (1, 4), (1, 6), (2, 0), (3, 0), (3, 1), (4, 0), (4, 1), (4, 2), (1, 255), (4, 255)]
+        {
             assert_silent(&h, &error6(PEER6, ME6, ty, code, 1300, quoted));
             assert_silent(&h, &error6(PEER6, ALL_NODES, ty, code, 1300, quoted));
         }
@@ -139,7 +143,7 @@ fn a_truncated_quote_is_survived<L: Locks>() {
     for chain in &chains {
         for len in 0..chain.len() {
             for ty in 1..=4 {
-                h.inject(EM0, error6(PEER6, ME6, ty, 0, 1400, &chain[..len]).from_peer());
+                h.inject(EM0, error6(PEER6, ME6, ty, 0, 1400, &chain[..len]).by_peer());
             }
         }
     }
@@ -151,7 +155,9 @@ fn a_truncated_quote_is_survived<L: Locks>() {
 fn queries_of_strangers_are_not_believed<L: Locks>() {
     let h = host6::<L>();
     let query = |src, dst| {
-        icmp6(src, dst, 130, 0, &[&[0, 100, 0, 0][..], &[0; 16], &[2, 125, 0, 0]].concat()).hop(1).options(HBH, &[5, 2, 0, 0])
+        icmp6(src, dst, 130, 0, &[&[0, 100, 0, 0][..], &[0; 16], &[2, 125, 0, 0]].concat())
+            .hop(1)
+            .options(HBH, &[5, 2, 0, 0])
     };
     let reports = |h: &Host<L>| {
         h.advance_secs(1);
@@ -164,11 +170,13 @@ fn queries_of_strangers_are_not_believed<L: Locks>() {
     let before = reports(&h);
     let good = query(link_local(PEER), ALL_NODES);
     let alertless = icmp6(link_local(PEER), ALL_NODES, 130, 0, &[0; 24]).hop(1);
-    for bad in [query(PEER6, ALL_NODES), query(NOWHERE, ALL_NODES), good.clone().hop(64), good.clone().hop(255), alertless] {
-        h.inject(EM0, bad.from_peer());
+    for bad in
+        [query(PEER6, ALL_NODES), query(NOWHERE, ALL_NODES), good.clone().hop(64), good.clone().hop(255), alertless]
+    {
+        h.inject(EM0, bad.by_peer());
         assert_eq!(reports(&h), before, "{bad:?}");
     }
-    h.inject(EM0, good.from_peer());
+    h.inject(EM0, good.by_peer());
     h.advance_secs(1);
     h.advance_secs(10);
     assert!(h.counter("inet.mld.reports_sent") > before);
@@ -180,7 +188,8 @@ fn queries_of_strangers_are_not_believed<L: Locks>() {
         assert_eq!((got.hop, got.src, got.dst), (1, link_local(ME), "ff02::16".parse::<Ipv6Addr>().unwrap()));
         assert_eq!(got.body[..8], [ICMP6, 0, 5, 2, 0, 0, 1, 0], "RFC 2711: router alert, value 0");
         assert_eq!(sum(got.src, got.dst, ICMP6, &got.body[8..]), 0xffff);
-        let groups: Vec<_> = got.body[16..].chunks(20).map(|r| Ipv6Addr::from(<[u8; 16]>::try_from(&r[4..20]).unwrap())).collect();
+        let groups: Vec<_> =
+            got.body[16..].chunks(20).map(|r| Ipv6Addr::from(<[u8; 16]>::try_from(&r[4..20]).unwrap())).collect();
         assert!(groups.contains(&solicited(ME6)) || groups.contains(&solicited(link_local(ME))), "{groups:?}");
         assert!(!groups.contains(&ALL_NODES), "RFC 3810 6: never reported");
     }
@@ -201,7 +210,8 @@ fn routers_and_redirects_are_not_believed<L: Locks>() {
     };
     for n in 0..200 {
         let options = [link_option(1, PEER.mac), prefix(n), vec![5, 1, 0, 0, 0, 0, 5, 0]].concat();
-        let advert = icmp6(link_local(PEER), ALL_NODES, 134, 0, &[&[1, 0, 7, 8, 0, 0, 0, 0, 0, 0, 0, 0][..], &options].concat());
+        let advert =
+            icmp6(link_local(PEER), ALL_NODES, 134, 0, &[&[1, 0, 7, 8, 0, 0, 0, 0, 0, 0, 0, 0][..], &options].concat());
         assert_silent(&h, &advert.hop(255));
         let redirect = [&[0; 4], &link_local(OTHER).octets()[..], &on(n, 9).octets()].concat();
         assert_silent(&h, &icmp6(link_local(PEER), ME6, 137, 0, &redirect).hop(255));
@@ -209,9 +219,20 @@ fn routers_and_redirects_are_not_believed<L: Locks>() {
     }
     assert_eq!((h.stack.routes6(h.cx()), h.stack.iface(EM0).unwrap().addrs6(h.cx())), (routes, addrs));
     assert_eq!(h.counter("inet.nd.ignored"), 400, "ff02::2 is not a host's");
-    assert_eq!(assert_answered(&h, &echo_from(PEER6, ME6, b"hop limit")).hop, 64, "RFC 8021's kind of trick does nothing");
+    assert_eq!(
+        assert_answered(&h, &echo_from(PEER6, ME6, b"hop limit")).hop,
+        64,
+        "RFC 8021's kind of trick does nothing"
+    );
     // CVE-2020-16898: an option of length 0, or of an even length where it must be odd: malformed, and no loop.
-    for option in [vec![0, 0], vec![25, 0, 0, 0, 0, 0, 0, 0], vec![3, 0, 64, 0xc0], vec![1, 0], vec![1, 2, 0, 0, 0, 0, 0, 0], vec![25, 255]] {
+    for option in [
+        vec![0, 0],
+        vec![25, 0, 0, 0, 0, 0, 0, 0],
+        vec![3, 0, 64, 0xc0],
+        vec![1, 0],
+        vec![1, 2, 0, 0, 0, 0, 0, 0],
+        vec![25, 255],
+    ] {
         let advert = icmp6(link_local(PEER), ALL_NODES, 134, 0, &[&[0; 12][..], &option].concat()).hop(255);
         assert_silent(&h, &advert);
     }

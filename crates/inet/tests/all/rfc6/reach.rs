@@ -1,5 +1,5 @@
-//! Finding a neighbor, finding out that it is gone (RFC 4861 7.2.2, 7.3), whether an address is ours alone (RFC 4862 5.4, RFC 7527), and what a
-//! scan may do to all that (RFC 6583). Rows 31 to 33.
+//! Finding a neighbor, finding out that it is gone (RFC 4861 7.2.2, 7.3), whether an address is ours alone (RFC 4862 5.4,
+//! RFC 7527), and what a scan may do to all that (RFC 6583). Rows 31 to 33.
 
 use super::*;
 use clock::Duration;
@@ -44,7 +44,7 @@ fn acquainted<L: Locks>() -> Host<L> {
 fn a_neighbor_is_asked_for_three_times<L: Locks>() {
     let h = router6::<L>();
     let target = on(1, 0x1234);
-    h.inject(EM0, echo_from(PEER6, target, b"anybody?").from_peer());
+    h.inject(EM0, echo_from(PEER6, target, b"anybody?").by_peer());
     for ask in 1..=3 {
         let got = sent6_one(&h, EM1);
         assert!(got.is_icmp(135, 0), "{got:?}");
@@ -70,12 +70,15 @@ fn a_neighbor_is_asked_for_three_times<L: Locks>() {
 fn each_packet_that_waited_in_vain_is_told<L: Locks>() {
     let h = router6::<L>();
     for n in 0..5 {
-        h.inject(EM0, echo_from(PEER6, on(1, 0x99), &[n]).from_peer());
+        h.inject(EM0, echo_from(PEER6, on(1, 0x99), &[n]).by_peer());
     }
     assert_eq!(sent6(&h, EM1).len(), 1);
     h.pass(Duration::from_secs(4));
     let told = sent6(&h, EM0);
-    assert_eq!(told.iter().map(|got| (got.body[1], *got.body.last().unwrap())).collect::<Vec<_>>(), (0..5).map(|n| (3, n)).collect::<Vec<_>>());
+    assert_eq!(
+        told.iter().map(|got| (got.body[1], *got.body.last().unwrap())).collect::<Vec<_>>(),
+        (0..5).map(|n| (3, n)).collect::<Vec<_>>()
+    );
     assert!(told.iter().all(|got| got.quoted()[7] == 63), "as it would have gone on");
     assert_eq!(h.stack.held(h.cx()), 0);
 }
@@ -84,7 +87,7 @@ fn each_packet_that_waited_in_vain_is_told<L: Locks>() {
 fn what_waits_is_bounded_the_oldest_goes<L: Locks>() {
     let h = router6::<L>();
     for n in 0..100 {
-        h.inject(EM0, echo_from(PEER6, on(1, 0x99), &[n]).from_peer());
+        h.inject(EM0, echo_from(PEER6, on(1, 0x99), &[n]).by_peer());
         assert!(h.stack.held(h.cx()) <= 16);
     }
     let mac = Mac([2, 0, 0, 0, 1, 0x99]);
@@ -168,9 +171,17 @@ fn state<L: Locks>(h: &Host<L>, addr: Ipv6Addr) -> AddrState {
 fn an_address_is_asked_for_before_it_is_used<L: Locks>() {
     let h = asking::<L>(3);
     let mut probes = Vec::new();
+    // The first thing that is heard is that the group is listened to, so that switches which snoop bring what is said in it
+    // (RFC 4862 5.4.2); from ::, as there is no address yet (RFC 3810 5.2.13).
+    let mut early = h.sent(EM0);
+    let first = Got::of(group_mac("ff02::16".parse().unwrap()), &early.remove(0)[14..]);
+    assert_eq!((first.src, first.next, first.hop, first.body[8]), (NOWHERE, HBH, 1, 143));
+    assert!(first.body.ends_with(&solicited(ME6).octets()), "{first:?}");
     for _ in 0..60 {
-        let ours: Vec<_> = sent6(&h, EM0).into_iter().filter(|got| got.target() == ME6).collect();
-        for got in ours {
+        let mut heard: Vec<Got> =
+            early.drain(..).map(|frame| Got::of(Mac(frame[..6].try_into().unwrap()), &frame[14..])).collect();
+        heard.extend(sent6(&h, EM0));
+        for got in heard.into_iter().filter(|got| got.next == ICMP6 && got.target() == ME6) {
             assert!(got.is_icmp(135, 0), "{got:?}");
             assert_eq!((got.src, got.dst, got.hop), (NOWHERE, solicited(ME6), 255));
             // RFC 7527 allows a nonce (14); RFC 4862 no source link-layer address.
@@ -192,15 +203,18 @@ fn a_tentative_address_does_not_answer<L: Locks>() {
     let h = asking::<L>(1);
     h.pass(Duration::from_millis(500));
     sent6(&h, EM0);
-    h.inject(EM0, ns(PEER6, solicited(ME6), ME6, &link_option(1, PEER.mac)).from_peer());
-    h.inject(EM0, ns(PEER6, ME6, ME6, &link_option(1, PEER.mac)).from_peer());
-    h.inject(EM0, echo_from(PEER6, ME6, b"are you there?").from_peer());
-    h.inject(EM0, P6::new(PEER6, ME6, 253, *b"????").from_peer());
+    h.inject(EM0, ns(PEER6, solicited(ME6), ME6, &link_option(1, PEER.mac)).by_peer());
+    h.inject(EM0, ns(PEER6, ME6, ME6, &link_option(1, PEER.mac)).by_peer());
+    h.inject(EM0, echo_from(PEER6, ME6, b"are you there?").by_peer());
+    h.inject(EM0, P6::new(PEER6, ME6, 253, *b"????").by_peer());
     sent6_nothing(&h, EM0);
     assert_eq!(h.counter("inet.ip6.in.tentative"), 3);
-    assert!(matches!(state(&h, ME6), AddrState::Tentative(..)), "who asks with an address of its own asks for ours and has not it");
+    assert!(
+        matches!(state(&h, ME6), AddrState::Tentative(..)),
+        "who asks with an address of its own asks for ours and has not it"
+    );
     // Nor is anything sent from it.
-    h.inject(EM0, echo_from(link_local(PEER), ALL_NODES, b"all").from_peer());
+    h.inject(EM0, echo_from(link_local(PEER), ALL_NODES, b"all").by_peer());
     assert!(sent6(&h, EM0).iter().all(|got| got.src != ME6 && got.src != link_local(ME)));
     h.pass(Duration::from_secs(3));
     assert!(state(&h, ME6).is_valid());
@@ -213,17 +227,17 @@ fn a_tentative_address_does_not_answer<L: Locks>() {
 fn somebody_else_asks_for_it_too<L: Locks>() {
     let h = asking::<L>(1);
     h.pass(Duration::from_millis(500));
-    h.inject(EM0, ns(NOWHERE, solicited(ME6), ME6, &[]).from_peer());
+    h.inject(EM0, ns(NOWHERE, solicited(ME6), ME6, &[]).by_peer());
     assert_eq!((state(&h, ME6), h.counter("inet.nd.duplicates")), (AddrState::Duplicated, 1));
     h.pass(Duration::from_secs(100));
     assert_eq!(state(&h, ME6), AddrState::Duplicated);
     h.sent(EM0);
     // It is not used (5.4.5): neither answered for nor spoken from.
-    h.inject(EM0, ns(PEER6, solicited(ME6), ME6, &link_option(1, PEER.mac)).from_peer());
-    h.inject(EM0, echo_from(PEER6, ME6, b"?").from_peer());
-    h.inject(EM0, ns(NOWHERE, solicited(ME6), ME6, &[]).from_peer());
+    h.inject(EM0, ns(PEER6, solicited(ME6), ME6, &link_option(1, PEER.mac)).by_peer());
+    h.inject(EM0, echo_from(PEER6, ME6, b"?").by_peer());
+    h.inject(EM0, ns(NOWHERE, solicited(ME6), ME6, &[]).by_peer());
     sent6_nothing(&h, EM0);
-    h.inject(EM0, echo_from(PEER6, link_local(ME), b"the other one is").from_peer());
+    h.inject(EM0, echo_from(PEER6, link_local(ME), b"the other one is").by_peer());
     assert!(sent6(&h, EM0).iter().all(|got| got.src != ME6));
 }
 
@@ -232,13 +246,13 @@ fn somebody_has_it<L: Locks>() {
     for (dst, flags) in [(ALL_NODES, "O"), (ALL_NODES, ""), (ALL_NODES, "R")] {
         let h = asking::<L>(1);
         h.pass(Duration::from_millis(500));
-        h.inject(EM0, na(ME6, dst, ME6, flags, &link_option(2, PEER.mac)).from_peer());
+        h.inject(EM0, na(ME6, dst, ME6, flags, &link_option(2, PEER.mac)).by_peer());
         assert_eq!((state(&h, ME6), h.counter("inet.nd.duplicates")), (AddrState::Duplicated, 1), "{flags}");
         // From beyond the link, or malformed, it would say nothing.
         let h = asking::<L>(1);
         h.pass(Duration::from_millis(500));
-        h.inject(EM0, na(ME6, dst, ME6, flags, &[]).hop(64).from_peer());
-        h.inject(EM0, na(ME6, dst, ME6, flags, &[2, 0]).from_peer());
+        h.inject(EM0, na(ME6, dst, ME6, flags, &[]).hop(64).by_peer());
+        h.inject(EM0, na(ME6, dst, ME6, flags, &[2, 0]).by_peer());
         assert!(matches!(state(&h, ME6), AddrState::Tentative(..)));
         h.pass(Duration::from_secs(2));
         assert!(state(&h, ME6).is_valid());
@@ -266,7 +280,7 @@ fn a_scan_leaves_room_for_neighbors<L: Locks>() {
     h.stack.knobs.neigh6_limit.set(256);
     let resolved = |h: &Host<L>, n: u16| {
         let (addr, mac) = (on(1, n), Mac([2, 0, 0, 0, 1, n as u8]));
-        h.inject(EM0, echo_from(PEER6, addr, b"hello").from_peer());
+        h.inject(EM0, echo_from(PEER6, addr, b"hello").by_peer());
         h.sent(EM1);
         h.inject(EM1, na(addr, ME26, addr, "SO", &link_option(2, mac)).frame(mac, ME2.mac));
         sent6(h, EM1).iter().any(|got| got.to == mac && got.body.ends_with(b"hello"))
@@ -275,7 +289,7 @@ fn a_scan_leaves_room_for_neighbors<L: Locks>() {
     let mut asked = 0;
     for n in 0..20_000u32 {
         let dst = Ipv6Addr::from_bits(on(1, 0).to_bits() | 0x1_0000_0000 | u128::from(n));
-        h.inject(EM0, echo_from(PEER6, dst, b"scan").from_peer());
+        h.inject(EM0, echo_from(PEER6, dst, b"scan").by_peer());
         if n % 100 == 0 {
             asked += sent6(&h, EM1).len();
             let all = h.stack.neighbors6(h.cx());
@@ -283,8 +297,11 @@ fn a_scan_leaves_room_for_neighbors<L: Locks>() {
             assert!(all.len() <= 256 && incomplete <= 128, "{} and {incomplete}", all.len());
             // Those that were known are spoken to at once, all through the scan.
             for known in [0x20, 0x2f] {
-                h.inject(EM0, echo_from(PEER6, on(1, known), b"known").from_peer());
-                assert!(sent6(&h, EM1).iter().any(|got| got.to.0[5] == known as u8 && got.body.ends_with(b"known")), "{known} at {n}");
+                h.inject(EM0, echo_from(PEER6, on(1, known), b"known").by_peer());
+                assert!(
+                    sent6(&h, EM1).iter().any(|got| got.to.0[5] == known as u8 && got.body.ends_with(b"known")),
+                    "{known} at {n}"
+                );
             }
             h.advance(Duration::from_millis(20));
         }

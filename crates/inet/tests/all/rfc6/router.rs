@@ -23,7 +23,7 @@ conversations! {
 /// FAR gets what PEER sent: every byte but the hop limit.
 #[track_caller]
 fn assert_forwarded<L: Locks>(h: &Host<L>, packet: &P6) {
-    h.inject(EM0, packet.from_peer());
+    h.inject(EM0, packet.by_peer());
     let frames = h.sent(EM1);
     assert_eq!(frames.len(), 1);
     let mut expected = packet.packet();
@@ -54,10 +54,10 @@ fn what_goes_on_has_one_hop_less_and_nothing_else<L: Locks>() {
     assert_forwarded(&h, &P6::new(PEER6, BEYOND6, 253, vec![1]));
     h.assert_counters("in 11, ip6.received 11, ip6.forwarded 11, out 11");
     // Padding of the link does not go on.
-    let mut padded = on_its_way().from_peer();
+    let mut padded = on_its_way().by_peer();
     padded.extend([0x5a; 300]);
     h.inject(EM0, padded);
-    assert_eq!(h.sent_one(EM1).len(), on_its_way().from_peer().len());
+    assert_eq!(h.sent_one(EM1).len(), on_its_way().by_peer().len());
 }
 
 /// RFC 8200 3: "If the Hop Limit is decremented to zero, the packet is discarded"; RFC 4443 3.3: code 0.
@@ -79,7 +79,7 @@ fn a_loop_ends<L: Locks>() {
     let h = router6::<L>();
     route6(&h, "2001:db8:0:8::/64", Via6::Gateway(EM0, OTHER6));
     let lost = echo_from(PEER6, on(8, 8), b"round and round").hop(10);
-    h.inject(EM0, lost.from_peer());
+    h.inject(EM0, lost.by_peer());
     let (mut rounds, mut told) = (0, 0);
     for _ in 0..50 {
         for got in sent6(&h, EM0) {
@@ -103,7 +103,9 @@ fn a_loop_ends<L: Locks>() {
 fn without_a_route<L: Locks>() {
     let h = router6::<L>();
     assert_error(&h, &echo_from(PEER6, on(0x99, 1), b"?"), 1, 0, 0);
-    h.assert_counters("in 1, ip6.received 1, ip6.forward.no_route 1, icmp6.errors_sent 1, audit.made 1, ip6.sent 1, out 1");
+    h.assert_counters(
+        "in 1, ip6.received 1, ip6.forward.no_route 1, icmp6.errors_sent 1, audit.made 1, ip6.sent 1, out 1",
+    );
     // Whatever else is wrong with it, one error is enough.
     assert_error(&h, &echo_from(PEER6, on(0x99, 1), &[0; 1400]), 1, 0, 0);
 }
@@ -117,7 +119,7 @@ fn a_link_local_source_does_not_leave_its_link<L: Locks>() {
     }
     assert_eq!(h.counter("inet.ip6.forward.beyond_scope"), 2);
     // The whole of fe80::/10.
-    h.inject(EM0, echo_from("febf::1".parse().unwrap(), FAR6, b"?").from_peer());
+    h.inject(EM0, echo_from("febf::1".parse().unwrap(), FAR6, b"?").by_peer());
     sent6_nothing(&h, EM1);
     h.sent(EM0);
     h.pass(clock::Duration::from_secs(4));
@@ -127,7 +129,9 @@ fn a_link_local_source_does_not_leave_its_link<L: Locks>() {
 fn a_link_local_destination_does_not_leave_its_link<L: Locks>() {
     let h = router6::<L>();
     route6(&h, "::/0", Via6::Gateway(EM1, FAR6));
-    for dst in [link_local(FAR), link_local(ME2), link_local(OTHER), "fe80::1234".parse().unwrap(), "febf::1".parse().unwrap()] {
+    for dst in
+        [link_local(FAR), link_local(ME2), link_local(OTHER), "fe80::1234".parse().unwrap(), "febf::1".parse().unwrap()]
+    {
         for src in [PEER6, link_local(PEER)] {
             assert_silent(&h, &echo_from(src, dst, b"?"));
             sent6_nothing(&h, EM1);
@@ -156,7 +160,9 @@ fn too_long_for_the_next_link<L: Locks>() {
     h.stack.set_mtu(EM1, 1400);
     let got = assert_error(&h, &echo_from(PEER6, BEYOND6, &[7; 1353]), 2, 0, 1400);
     assert_eq!(got.body.len() + 40, 1280);
-    h.assert_counters("in 1, ip6.received 1, ip6.forward.too_big 1, icmp6.errors_sent 1, audit.made 1, ip6.sent 1, out 1");
+    h.assert_counters(
+        "in 1, ip6.received 1, ip6.forward.too_big 1, icmp6.errors_sent 1, audit.made 1, ip6.sent 1, out 1",
+    );
     assert_forwarded(&h, &echo_from(PEER6, BEYOND6, &[7; 1352]));
     h.stack.set_mtu(EM1, 1280);
     assert_error(&h, &echo_from(PEER6, BEYOND6, &[7; 1233]), 2, 0, 1280);
@@ -198,7 +204,9 @@ fn hop_by_hop_options_are<L: Locks>() {
 fn fragments_go_on_as_they_are<L: Locks>() {
     let h = router6::<L>();
     let whole = echo_from(PEER6, BEYOND6, &[7; 2000]);
-    for fragment in [whole.fragment(1, 0, 1024), whole.fragment(1, 1024, 1024), whole.fragment(1, 8, 8), whole.fragment(1, 0, 8)] {
+    for fragment in
+        [whole.fragment(1, 0, 1024), whole.fragment(1, 1024, 1024), whole.fragment(1, 8, 8), whole.fragment(1, 0, 8)]
+    {
         assert_forwarded(&h, &fragment);
     }
     assert_forwarded(&h, &P6::new(PEER6, BEYOND6, TCP, vec![0; 9]).fragment_header(1, 65528, true));
@@ -237,6 +245,6 @@ fn a_router_is_a_host_as_well<L: Locks>() {
     for dst in [ME6, ME26, link_local(ME)] {
         assert_eq!(assert_answered(&h, &echo_from(PEER6, dst, b"?")).src, dst);
     }
-    h.inject(EM1, echo_from(FAR6, ME6, b"?").from_far());
+    h.inject(EM1, echo_from(FAR6, ME6, b"?").by_far());
     assert_eq!(sent6_one(&h, EM1).src, ME6);
 }

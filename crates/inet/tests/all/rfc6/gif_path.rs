@@ -1,0 +1,185 @@
+//! What senders inside a tunnel are told of its narrowness and of what befalls outer packets, in all four pairs (RFC 2473 7, 8,
+//! RFC 4213 3.2, RFC 2003 4, 5); row 52.
+
+use super::gif::*;
+use super::*;
+use crate::common::packets::{self, Ip};
+use wire::Proto;
+
+conversations! {
+    too_long_for_the_tunnel_is_told_with_its_mtu
+    thirteen_hundred_bytes_less_twenty_always_go
+    what_happens_to_the_outer_packet_is_told_inside
+    a_path_outside_that_narrows_is_told_inside
+    lies_about_outer_packets_reach_nobody
+}
+
+/// RFC 2473 7.1, RFC 4213 3.2, RFC 2003 5.1.
+fn too_long_for_the_tunnel_is_told_with_its_mtu<L: Locks>() {
+    for (outer, inner) in PAIRS {
+        let (h, _) = gif::<L>(outer);
+        let mtu: usize = if outer == Four { 1480 } else { 1460 };
+        let header = if inner == Four { 28 } else { 48 };
+        match inner {
+            Six => {
+                let got = assert_error(&h, &udp6((PEER6, 5), (BEYOND9, 6), &vec![7; mtu - 47]), 2, 0, mtu as u32);
+                assert_eq!(got.src, ME6);
+            }
+            Four => {
+                h.inject(EM0, Ip::udp((PEER.ip, 5), (BEYOND4, 6), &vec![7; mtu - 27]).df().between(PEER, ME));
+                let problem = packets::icmp_of(&h.sent_one(EM0)).0;
+                assert_eq!((problem.ty, problem.code, u32::from_be_bytes(problem.rest)), (3, 4, mtu as u32));
+            }
+        }
+        h.sent(EM1);
+        from_peer(&h, &on_its_way(inner, 0, 64, &vec![7; mtu - header]));
+        assert_eq!(outer_of(&h, outer, inner).packet.len(), 1500);
+    }
+}
+
+/// RFC 2473 7.1 b, RFC 4213 3.2.1: IPv6 inside is 1280 bytes long at least, whatever the outer path carries: then it is cut up outside.
+fn thirteen_hundred_bytes_less_twenty_always_go<L: Locks>() {
+    for outer in [Four, Six] {
+        let (h, _) = gif::<L>(outer);
+        h.stack.set_mtu(EM1, 1280);
+        h.poll();
+        h.sent(EM1);
+        let packet = on_its_way(Six, 0, 64, &[7; 1280 - 48]);
+        from_peer(&h, &packet);
+        sent6_nothing(&h, EM0);
+        let sent = h.sent(EM1);
+        assert_eq!(sent.len(), 2, "{outer:?}");
+        let mut inner: Vec<u8> = Vec::new();
+        for frame in &sent {
+            assert!(frame.len() <= 14 + 1280);
+            match outer {
+                Four => inner.extend(packets::ip_of(frame).2),
+                Six => inner.extend(&Got::of(FAR.mac, &frame[14..]).body[8..]),
+            }
+        }
+        let mut expected = packet.clone();
+        expected[7] -= 1;
+        assert_eq!(inner, expected);
+        // One byte more is told, with 1280.
+        from_peer(&h, &on_its_way(Six, 0, 64, &[7; 1281 - 48]));
+        let told = sent6_one(&h, EM0);
+        assert!(told.is_icmp(2, 0) && told.word() == 1280, "{told:?}");
+        h.sent_nothing(EM1);
+    }
+}
+
+/// An error of the outer network about an outer packet of ours.
+fn about_outer(
+    outer: Family,
+    (ty4, code4, rest4): (u8, u8, u32),
+    (ty6, code6, word6): (u8, u8, u32),
+    packet: &[u8],
+) -> Vec<u8> {
+    match outer {
+        Four => {
+            let mut message = [&[ty4, code4, 0, 0], &rest4.to_be_bytes()[..], packet].concat();
+            let sum = wire::checksum::sum(&message).finish();
+            message[2..4].copy_from_slice(&sum.to_be_bytes());
+            Ip::new(FAR_GATEWAY.ip, ME2.ip, Proto::ICMP, message).frame(ME2.mac, FAR_GATEWAY.mac)
+        }
+        Six => error6(on(1, 0xfe), ME26, ty6, code6, word6, packet).frame(FAR_GATEWAY.mac, ME2.mac),
+    }
+}
+
+/// RFC 2473 8.2, 8.3, RFC 2003 4: what is unreachable, or took too many hops, outside is a host unreachable inside.
+fn what_happens_to_the_outer_packet_is_told_inside<L: Locks>() {
+    let troubles = [((3, 0, 0), (1, 0, 0)), ((3, 1, 0), (1, 3, 0)), ((11, 0, 0), (3, 0, 0))];
+    for (outer, inner) in PAIRS {
+        for (four, six) in troubles {
+            let (h, _) = gif::<L>(outer);
+            from_peer(&h, &on_its_way(inner, 0, 64, b"lost on its way"));
+            let there = outer_of(&h, outer, inner);
+            h.inject(EM1, about_outer(outer, four, six, &there.packet));
+            let told = h.sent_one(EM0);
+            match inner {
+                Four => {
+                    let (problem, quoted) = packets::icmp_of(&told);
+                    assert_eq!((problem.ty, problem.code), (3, 1), "{outer:?} {inner:?}");
+                    assert_eq!((&quoted[..8], &quoted[12..28]), (&there.inner[..8], &there.inner[12..28]));
+                }
+                Six => {
+                    let got = Got::of(PEER.mac, &told[14..]);
+                    assert!(got.is_icmp(1, 3) && got.dst == PEER6, "{outer:?}: {got:?}");
+                    assert_eq!(got.quoted(), there.inner);
+                }
+            }
+            h.sent(EM1);
+            h.audit();
+        }
+    }
+}
+
+/// RFC 2473 8.2 c, 8.4, RFC 2003 4.1, RFC 4213 3.2.2.
+fn a_path_outside_that_narrows_is_told_inside<L: Locks>() {
+    for (outer, inner) in PAIRS {
+        let (h, id) = gif::<L>(outer);
+        let packet = match inner {
+            Four => Ip::udp((PEER.ip, 5), (BEYOND4, 6), &[7; 1400]).df().packet(),
+            Six => on_its_way(Six, 0, 64, &[7; 1380]),
+        };
+        from_peer(&h, &packet);
+        let there = outer_of(&h, outer, inner);
+        h.inject(EM1, about_outer(outer, (3, 4, 1400), (2, 0, 1400), &there.packet[..there.packet.len().min(1232)]));
+        let inside = if outer == Four { 1380 } else { 1360 };
+        assert_eq!(usize::from(h.stack.iface(id).unwrap().mtu() as u16), inside, "{outer:?} {inner:?}");
+        h.sent(EM0); // it may be told at once
+        h.sent(EM1);
+        // What is as long again is told, and with what fits.
+        from_peer(&h, &packet);
+        let told = h.sent_one(EM0);
+        match inner {
+            Four => assert_eq!(u32::from_be_bytes(packets::icmp_of(&told).0.rest), inside as u32),
+            Six => assert_eq!(Got::of(PEER.mac, &told[14..]).word(), inside as u32),
+        }
+        h.sent_nothing(EM1);
+        // RFC 8201 4, RFC 1191: a lie narrows no IPv6 inside below 1280.
+        h.inject(EM1, about_outer(outer, (3, 4, 68), (2, 0, 68), &there.packet[..there.packet.len().min(1232)]));
+        h.sent(EM0);
+        h.sent(EM1);
+        if outer == Six {
+            assert_eq!(h.stack.iface(id).unwrap().mtu(), inside, "discarded");
+        }
+        from_peer(&h, &on_its_way(Six, 0, 64, &[7; 1280 - 48]));
+        sent6_nothing(&h, EM0);
+        assert!(!h.sent(EM1).is_empty());
+    }
+}
+
+/// Row 52: about a packet that no tunnel of ours sends, or cut short, or with an inner sender that cannot be: nobody is told.
+fn lies_about_outer_packets_reach_nobody<L: Locks>() {
+    for (outer, inner) in PAIRS {
+        let (h, id) = gif::<L>(outer);
+        from_peer(&h, &on_its_way(inner, 0, 64, b"text"));
+        let there = outer_of(&h, outer, inner).packet;
+        let header = if outer == Four { 20 } else { 40 };
+        for len in 0..header + if inner == Four { 20 } else { 40 } {
+            h.inject(EM1, about_outer(outer, (3, 1, 0), (1, 3, 0), &there[..len]));
+        }
+        // Other ends than the tunnel's.
+        for at in if outer == Four { [15, 19] } else { [23, 39] } {
+            let mut other = there.clone();
+            other[at] ^= 0x40;
+            h.inject(EM1, about_outer(outer, (3, 1, 0), (1, 3, 0), &other));
+            h.inject(EM1, about_outer(outer, (3, 4, 1300), (2, 0, 1300), &other));
+        }
+        // An inner sender who is nobody, or ourselves without such a packet.
+        let nobodies: [Ipv6Addr; 4] = [NOWHERE, ALL_NODES, Ipv6Addr::LOCALHOST, ME6];
+        for src in nobodies {
+            let lie = P6 { src, ..udp6((PEER6, 5), (BEYOND9, 6), b"lie") }.packet();
+            let lie = match outer {
+                Four => Ip::new(ME2.ip, FAR.ip, Proto(41), lie).packet(),
+                Six => P6::new(ME26, FAR6, 41, lie).packet(),
+            };
+            h.inject(EM1, about_outer(outer, (3, 1, 0), (1, 3, 0), &lie));
+        }
+        assert_eq!(h.sent(EM0).len(), 0, "{outer:?} {inner:?}");
+        h.sent(EM1);
+        assert_eq!(h.stack.iface(id).unwrap().mtu(), if outer == Four { 1480 } else { 1460 });
+        assert_alive(&h);
+    }
+}
