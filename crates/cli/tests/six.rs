@@ -5,6 +5,7 @@
 mod common;
 
 use clock::{Clock, Strategy};
+use common::driven::{drive, word};
 use common::{has, isolated, run};
 use inet::iface::IfaceAddr;
 use lock::Up;
@@ -34,24 +35,6 @@ fn ours(taps: &[&str]) -> Host<Up> {
         netlink.add_addr(tap, [10, 0, n, 1].into(), 24).unwrap();
     }
     host
-}
-
-#[track_caller]
-fn word(host: &Host<Up>, line: &str) -> String {
-    let words: Vec<&str> = line.split_whitespace().collect();
-    node::words::run(host, &Pairs::new(), &words, false).unwrap_or_else(|why| panic!("{line}: {why}"))
-}
-
-/// Steps the hosts until `done`, and sleeps a little where nothing comes.
-fn drive(hosts: &[&Host<Up>], what: &str, mut done: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !done() {
-        let frames: usize = hosts.iter().map(|host| host.step().frames).sum();
-        if frames == 0 {
-            std::thread::sleep(Duration::from_micros(200));
-        }
-        assert!(Instant::now() < deadline, "{what}: stalled");
-    }
 }
 
 /// Until no address of theirs is doubtful.

@@ -6,6 +6,7 @@
 mod common;
 
 use clock::{Clock, Strategy};
+use common::driven::{drive, word};
 use common::{has, isolated, run};
 use inet::iface::IfaceAddr;
 use lock::Up;
@@ -17,7 +18,7 @@ use socket::{Errno, Fd, Opt};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const BYTES: usize = 150_001;
@@ -33,24 +34,6 @@ fn ours(tap: &str, addr: [u8; 4], kernel: [u8; 4]) -> Host<Up> {
     netlink.set_up(tap).unwrap();
     netlink.add_addr(tap, kernel.into(), 24).unwrap();
     host
-}
-
-#[track_caller]
-fn word(host: &Host<Up>, line: &str) -> String {
-    let words: Vec<&str> = line.split_whitespace().collect();
-    node::words::run(host, &Pairs::new(), &words, false).unwrap_or_else(|why| panic!("{line}: {why}"))
-}
-
-/// Steps the hosts until `done`, and sleeps a little where nothing comes.
-fn drive(hosts: &[&Host<Up>], what: &str, mut done: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !done() {
-        let frames: usize = hosts.iter().map(|host| host.step().frames).sum();
-        if frames == 0 {
-            std::thread::sleep(Duration::from_micros(200));
-        }
-        assert!(Instant::now() < deadline, "{what}: stalled");
-    }
 }
 
 /// Every frame is accounted for, and none was broken.

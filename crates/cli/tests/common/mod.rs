@@ -1,6 +1,8 @@
 //! Starting the program and asking it things, so that no test can hang.
 #![allow(dead_code)] // each test binary uses what it needs
 
+pub mod driven;
+
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
