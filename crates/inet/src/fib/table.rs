@@ -93,9 +93,19 @@ impl Table {
         prefetch(&self.codes[slot(dst)]);
     }
 
-    /// The answers for many. The caller is pinned.
+    /// The answers for many. The caller is pinned. What the chunks after the next are answered from is fetched meanwhile: one takes less time
+    /// than a line from memory.
     pub(super) fn lookup_burst(&self, dst: &[u32], out: &mut [Option<NextHopId>]) {
+        const AHEAD: usize = 2;
+        let fetch = |chunk: &[u32]| chunk.iter().for_each(|dst| self.prefetch(*dst));
+        let mut coming = dst.chunks(CHUNK);
+        if dst.len() > CHUNK {
+            coming.by_ref().take(AHEAD).for_each(fetch);
+        }
         for (dst, out) in dst.chunks(CHUNK).zip(out.chunks_mut(CHUNK)) {
+            if let Some(chunk) = coming.next() {
+                fetch(chunk);
+            }
             while !self.lookup_chunk(dst, out) {}
         }
     }

@@ -6,7 +6,6 @@ use anyhow::{Context, ensure};
 use inet::fib::{Fib, NextHopId};
 
 const LOOKUPS: usize = 1 << 16;
-const BURST: usize = 32;
 
 /// A FIB and the addresses that are looked up in it.
 pub struct FibRig {
@@ -14,10 +13,11 @@ pub struct FibRig {
     fib: Fib,
     addresses: Vec<u32>,
     at: usize,
+    burst: usize,
 }
 
 impl FibRig {
-    /// `routes` routes through `hops` next hops; `addresses` different random addresses, looked up in turn.
+    /// `routes` routes through `hops` next hops; `addresses` different random addresses, looked up in turn, 32 at once.
     ///
     /// # Errors
     /// The table is full.
@@ -36,7 +36,12 @@ impl FibRig {
                 (state >> 32) as u32
             })
             .collect();
-        Ok(FibRig { id: id.to_owned(), fib, addresses, at: 0 })
+        Ok(FibRig { id: id.to_owned(), fib, addresses, at: 0, burst: 32 })
+    }
+
+    /// So many addresses are asked for at once, of which [`LOOKUPS`] are a multiple.
+    pub fn in_bursts_of(self, burst: usize) -> FibRig {
+        FibRig { burst, ..self }
     }
 }
 
@@ -48,9 +53,9 @@ impl Subject for FibRig {
     fn trial(&mut self) -> anyhow::Result<Reading> {
         let slice = &self.addresses[self.at..self.at + LOOKUPS];
         self.at = (self.at + LOOKUPS) % self.addresses.len();
-        let (mut hops, mut found) = ([None; BURST], 0usize);
+        let (mut hops, mut found) = (vec![None; self.burst], 0usize);
         let reading = measure(LOOKUPS as u64, || {
-            for burst in slice.chunks_exact(BURST) {
+            for burst in slice.chunks_exact(self.burst) {
                 self.fib.lookup_burst(burst, &mut hops);
                 found += usize::from(std::hint::black_box(&hops)[0].is_some());
             }
