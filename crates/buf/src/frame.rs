@@ -367,7 +367,7 @@ impl Frame {
 
     /// The same of a frame that begins with its network header, as the link layer has left it, whose buffer is its own: `false` of any other,
     /// of a large segment, and of one longer than `longest` too. One test finds them all, and what has been pulled since (nothing) need not be
-    /// reckoned with: 20 instructions of some 60 that a router has for a packet here.
+    /// reckoned with: a dozen instructions of some 60 that a router has for a packet here.
     #[inline(always)]
     pub fn push_link_if<const N: usize, const M: usize>(
         &mut self,

@@ -71,7 +71,7 @@ impl RingRx {
 }
 
 impl RxHalf for RingRx {
-    /// A frame alone costs 40 instructions so, as a burst of one 130.
+    /// A frame alone costs 70 instructions so, as a burst of one 128.
     fn rx_burst(&mut self, into: &mut Burst, most: usize, _now: Instant) -> usize {
         if self.ring.ready().min(most) != 1 || into.room() == 0 {
             return self.rx_many(into, most);
