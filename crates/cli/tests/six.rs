@@ -5,7 +5,7 @@
 mod common;
 
 use clock::{Clock, Strategy};
-use common::driven::{drive, word};
+use common::driven::{connected, drive, heard, word};
 use common::{has, isolated, run};
 use inet::iface::IfaceAddr;
 use lock::Up;
@@ -369,33 +369,8 @@ fn a_router_of_ip6_between_us_gets_narrower() {
             let mtu = |host: &Host<Up>| host.stack.iface_named(name).unwrap().mtu();
             assert_eq!((mtu(&a), mtu(&b)), (1500 - overhead, 1500 - overhead));
             Netlink::open().unwrap().set_mtu("tap1", 1300).unwrap();
-            let listener = b.calls().stream_socket().unwrap();
-            let to = SocketAddr::from(([172, 16, 0, 2], 7777));
-            b.calls().set_option(listener, Opt::NonBlocking(true)).unwrap();
-            b.calls().bind(listener, to).unwrap();
-            b.calls().listen(listener, 1).unwrap();
-            let fd = a.calls().stream_socket().unwrap();
-            a.calls().set_option(fd, Opt::NonBlocking(true)).unwrap();
-            assert_eq!(a.calls().connect(fd, to), Err(Errno::EINPROGRESS));
-            let mut child = None;
-            drive(&[&a, &b], name, || {
-                child = b.calls().accept(listener).ok().map(|(fd, _)| fd);
-                child.is_some()
-            });
-            let child = child.unwrap();
-            b.calls().set_option(child, Opt::NonBlocking(true)).unwrap();
-            let (text, mut sent): (Vec<u8>, usize) = ((0..BYTES).map(byte).collect(), 0);
-            let (mut heard, mut into) = (Vec::new(), [0; 8192]);
-            drive(&[&a, &b], name, || {
-                while let Some(n) = a.calls().send(fd, &text[sent..]).ok().filter(|n| *n > 0) {
-                    sent += n;
-                }
-                while let Some(n) = b.calls().recv(child, &mut into).ok().filter(|n| *n > 0) {
-                    heard.extend_from_slice(&into[..n]);
-                }
-                heard.len() == text.len()
-            });
-            assert!(heard == text, "{name}");
+            let ends = connected(&a, &b, SocketAddr::from(([172, 16, 0, 2], 7777)), name);
+            heard(&a, &b, ends, &(0..BYTES).map(byte).collect::<Vec<u8>>(), name);
             assert_eq!((mtu(&a), mtu(&b)), (1300 - overhead, 1500 - overhead), "{name}");
             assert_eq!(a.stack.counter("inet.tunnel.narrowed"), 1, "{name}");
             [&a, &b].into_iter().for_each(end);

@@ -6,7 +6,7 @@
 mod common;
 
 use clock::{Clock, Strategy};
-use common::driven::{drive, word};
+use common::driven::{connected, drive, heard, stream, word};
 use common::{has, isolated, run};
 use inet::iface::IfaceAddr;
 use lock::Up;
@@ -55,12 +55,6 @@ fn ping(hosts: &[&Host<Up>], to: &str, len: usize, df: &str) {
     let mut text = String::new();
     child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
     assert!(text.contains(" 3 received") || df == "do" && text.contains(" received"), "{words:?}: {text}");
-}
-
-fn stream(host: &Host<Up>) -> Fd {
-    let fd = host.calls().stream_socket().unwrap();
-    host.calls().set_option(fd, Opt::NonBlocking(true)).unwrap();
-    fd
 }
 
 fn byte(i: usize) -> u8 {
@@ -227,34 +221,12 @@ fn a_router_between_us_gets_narrower() {
                 word(host, &format!("ip link add {name} {way} local {local} remote {remote}"));
                 word(host, &format!("ip addr add 172.16.0.{inner}/24 dev {name}"));
             }
-            let (listener, to) = (stream(&b), SocketAddr::from(([172, 16, 0, 2], 7777)));
-            b.calls().bind(listener, to).unwrap();
-            b.calls().listen(listener, 1).unwrap();
-            let fd = stream(&a);
-            assert_eq!(a.calls().connect(fd, to), Err(Errno::EINPROGRESS));
-            let mut child = None;
-            drive(&[&a, &b], name, || {
-                child = b.calls().accept(listener).ok().map(|(fd, _)| fd);
-                child.is_some()
-            });
-            let child = child.unwrap();
-            b.calls().set_option(child, Opt::NonBlocking(true)).unwrap();
+            let ends = connected(&a, &b, SocketAddr::from(([172, 16, 0, 2], 7777)), name);
             let mtu = |host: &Host<Up>| host.stack.iface_named(name).unwrap().mtu();
             assert_eq!((mtu(&a), mtu(&b)), (1500 - overhead, 1500 - overhead));
             // The path gets narrower under an open connection.
             Netlink::open().unwrap().set_mtu("tap1", 1300).unwrap();
-            let (text, mut sent): (Vec<u8>, usize) = ((0..BYTES).map(byte).collect(), 0);
-            let (mut heard, mut into) = (Vec::new(), [0; 8192]);
-            drive(&[&a, &b], name, || {
-                while let Some(n) = a.calls().send(fd, &text[sent..]).ok().filter(|n| *n > 0) {
-                    sent += n;
-                }
-                while let Some(n) = b.calls().recv(child, &mut into).ok().filter(|n| *n > 0) {
-                    heard.extend_from_slice(&into[..n]);
-                }
-                heard.len() == text.len()
-            });
-            assert!(heard == text, "{name}");
+            heard(&a, &b, ends, &(0..BYTES).map(byte).collect::<Vec<u8>>(), name);
             assert_eq!((mtu(&a), mtu(&b)), (1300 - overhead, 1500 - overhead), "{name}");
             assert_eq!(a.stack.counter("inet.tunnel.narrowed"), 1, "{name}");
             [&a, &b].into_iter().for_each(end);

@@ -10,6 +10,8 @@
     reason = "a broken invariant is to panic here; built for tests and fuzzing only"
 )]
 
+#[cfg(test)]
+mod kept;
 mod six;
 mod tunnel;
 

@@ -5,7 +5,7 @@
 //! more than the Hop-by-Hop options. Type 0 of the routing header is refused (RFC 5095). An iface speaks IPv6 when it has an address of it;
 //! one that has none drops it as it does any EtherType that nobody here speaks.
 //!
-//! Not here yet: UDP and TCP. A packet of theirs is answered as one to a port where nobody listens.
+//! UDP and TCP are not over it (decision 21): a packet of theirs is answered as one to a port where nobody listens.
 
 pub(crate) mod addr;
 mod forward;

@@ -168,8 +168,8 @@ fn configure(side: &Side, cx: Cx, id: IfaceId, kind: Kind, tape: &mut Tape<'_>) 
 
 #[cfg(test)]
 mod tests {
+    use super::super::kept;
     use super::*;
-    use std::path::PathBuf;
 
     /// Something of everything: written where missing, as the other targets' seeds.
     fn seeds() -> Vec<(String, Vec<u8>)> {
@@ -197,40 +197,11 @@ mod tests {
 
     #[test]
     fn seeds_hold_and_are_on_disk() {
-        let dir = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/inet_tunnel");
-        let writable = std::fs::create_dir_all(&dir).is_ok();
-        for (name, seed) in seeds() {
-            println!("{name}");
-            tunnel(&seed);
-            let path = dir.join(name);
-            if writable && std::fs::read(&path).ok().as_ref() != Some(&seed) {
-                std::fs::write(&path, &seed).unwrap();
-            }
-        }
+        kept::seeds_hold_and_are_on_disk("inet_tunnel", &seeds(), tunnel);
     }
 
     #[test]
     fn damaged_seeds_and_any_bytes_hold() {
-        let mut state = 0x7a11_u64;
-        let mut next = || {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            state as usize >> 8
-        };
-        let seeds = seeds();
-        for round in 0..600 {
-            let mut data = seeds[next() % seeds.len()].1.clone();
-            for _ in 0..1 + next() % 12 {
-                let at = next() % data.len();
-                match next() % 3 {
-                    0 => data.insert(at, next() as u8),
-                    _ => data[at] = next() as u8,
-                }
-            }
-            println!("round {round}");
-            tunnel(&data);
-            tunnel(&(0..300).map(|_| next() as u8).collect::<Vec<_>>());
-        }
+        kept::damaged_seeds_and_any_bytes_hold(0x7a11, &seeds(), 300, tunnel);
     }
 }

@@ -7,6 +7,7 @@ use inet::iface::IfaceId;
 use inet::neigh::{Neighbor, State};
 use lock::Locks;
 use serde_json::{Value, json};
+use wire::Mac;
 
 pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>, family: Family) -> Result<String, WordError> {
     let verb = verb(&mut words, &["show", "add", "change", "replace", "del"])?;
@@ -18,19 +19,7 @@ pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>, family: Fami
         return six::neigh(ctl, verb, words);
     }
     let addr = parse::ip4("neighbor", words.next("a neighbor's address")?)?;
-    let (mut lladdr, mut dev) = (None, None);
-    while let Some(word) = words.take() {
-        match word {
-            "lladdr" => lladdr = Some(parse::mac(words.next("a MAC address")?)?),
-            "dev" => dev = Some(ctl.iface(words.next("an iface")?)?.id),
-            "nud" => match words.next("permanent")? {
-                "permanent" => {}
-                other => return Err(WordError::bad("nud", other, "permanent: other states are learned, not set")),
-            },
-            other => return Err(WordError::unknown("word", other, ["lladdr", "dev", "nud"].into_iter())),
-        }
-    }
-    let dev = dev.ok_or_else(|| WordError::missing("dev IF"))?;
+    let (lladdr, dev) = entry(ctl, None, words)?;
     if verb == "del" {
         let gone = ctl.host.stack.remove_neighbor(ctl.cx, dev, addr);
         return if gone { Ok(String::new()) } else { Err(unknown(ctl, dev, addr)) };
@@ -44,6 +33,27 @@ pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>, family: Fami
     }
 }
 
+/// What stands behind a neighbor's address: `lladdr MAC`, and `dev IF` where the address has no zone.
+pub(super) fn entry<L: Locks>(
+    ctl: &Ctl<'_, L>,
+    zone: Option<IfaceId>,
+    mut words: Words<'_>,
+) -> Result<(Option<Mac>, IfaceId), WordError> {
+    let (mut lladdr, mut dev) = (None, zone);
+    while let Some(word) = words.take() {
+        match word {
+            "lladdr" => lladdr = Some(parse::mac(words.next("a MAC address")?)?),
+            "dev" => dev = Some(ctl.iface(words.next("an iface")?)?.id),
+            "nud" => match words.next("permanent")? {
+                "permanent" => {}
+                other => return Err(WordError::bad("nud", other, "permanent: other states are learned, not set")),
+            },
+            other => return Err(WordError::unknown("word", other, ["lladdr", "dev", "nud"].into_iter())),
+        }
+    }
+    Ok((lladdr, dev.ok_or_else(|| WordError::missing("dev IF"))?))
+}
+
 fn unknown<L: Locks>(ctl: &Ctl<'_, L>, dev: IfaceId, addr: std::net::Ipv4Addr) -> WordError {
     WordError::failed(format!("{addr} is not known on {}", ctl.iface_name(dev)))
 }
@@ -53,9 +63,9 @@ pub(super) fn set_neighbor<L: Locks>(
     ctl: &Ctl<'_, L>,
     dev: IfaceId,
     addr: std::net::Ipv4Addr,
-    mac: wire::Mac,
+    mac: Mac,
 ) -> Result<(), WordError> {
-    if mac.is_multicast() || mac == wire::Mac::ZERO {
+    if mac.is_multicast() || mac == Mac::ZERO {
         return Err(WordError::bad("MAC address", &mac.to_string(), "one station's address"));
     }
     if addr.is_multicast() || addr.is_unspecified() || addr.is_broadcast() {

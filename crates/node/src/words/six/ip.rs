@@ -1,7 +1,8 @@
 //! `ip -6 addr`, `ip -6 route`, `ip -6 neigh`, in iproute2's text and with its key names.
 
 use super::super::ip::{set, verb};
-use super::super::parse::{self, Words};
+use super::super::ipneigh::entry;
+use super::super::parse::Words;
 use super::super::{Ctl, WordError};
 use super::ifconfig::{add_addr6, scope};
 use super::{host, own_address, prefix, prefix_text, zoned};
@@ -236,19 +237,7 @@ pub(in super::super) fn neigh<L: Locks>(
     mut words: Words<'_>,
 ) -> Result<String, WordError> {
     let (addr, zone) = zoned(ctl, "neighbor", words.next("a neighbor's address")?)?;
-    let (mut lladdr, mut dev) = (None, zone);
-    while let Some(word) = words.take() {
-        match word {
-            "lladdr" => lladdr = Some(parse::mac(words.next("a MAC address")?)?),
-            "dev" => dev = Some(ctl.iface(words.next("an iface")?)?.id),
-            "nud" => match words.next("permanent")? {
-                "permanent" => {}
-                other => return Err(WordError::bad("nud", other, "permanent: other states are learned, not set")),
-            },
-            other => return Err(WordError::unknown("word", other, ["lladdr", "dev", "nud"].into_iter())),
-        }
-    }
-    let dev = dev.ok_or_else(|| WordError::missing("dev IF"))?;
+    let (lladdr, dev) = entry(ctl, zone, words)?;
     let unknown = || WordError::failed(format!("{addr} is not known on {}", ctl.iface_name(dev)));
     if verb == "del" {
         let gone = ctl.host.stack.remove_neighbor6(ctl.cx, dev, addr);
