@@ -46,7 +46,12 @@ fn git_rev() -> String {
     }
     println!("cargo:rerun-if-changed=..");
     let rev = output(Command::new("git").args(["rev-parse", "--short=12", "HEAD"])).unwrap_or_else(|| "unborn".into());
-    let changes =
-        output(Command::new("git").args(["--no-optional-locks", "status", "--porcelain", "--untracked-files=no"]));
+    // What is compiled; documents may differ. `lab::source` asks the same of a tree.
+    let code = [":/crates", ":/xtask", ":/Cargo.toml", ":/Cargo.lock"];
+    let changes = output(
+        Command::new("git")
+            .args(["--no-optional-locks", "status", "--porcelain", "--untracked-files=no", "--"])
+            .args(code),
+    );
     if changes.is_some_and(|text| !text.is_empty()) { format!("{rev}-dirty") } else { rev }
 }

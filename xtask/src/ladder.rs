@@ -1,74 +1,146 @@
 //! `cargo xtask ladder`: the rungs that need another build.
 //!
-//! Each variant is `linerate-rung`, a dynamic library with a C face, built by other means; `linerate ladder` opens it and
-//! merges the row in. A variant that does not build is reported, and its row says so: the others go on.
+//! Each variant is `linerate-rung` built by other means: as a dynamic library with a C face, or as a program. `linerate ladder` runs each in
+//! a process of its own. A variant that does not build leaves the reason in its place, and the others go on.
 
-use crate::cargo::{cargo, target_dir};
+use crate::cargo::{cargo, host_triple, succeed, target_dir};
 use anyhow::{Context, bail};
-use std::path::Path;
-use std::process::ExitCode;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+/// The product of a build.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Product {
+    Library,
+    Program,
+}
+
+impl Product {
+    fn file(self) -> &'static str {
+        match self {
+            Product::Library => "liblinerate_rung.so",
+            Product::Program => "linerate-rung",
+        }
+    }
+}
 
 /// One way to build the stack.
 struct Variant {
-    /// The directory it is found in: `target/rungs/<name>/`.
+    /// The directory of its product: `target/rungs/<name>/`.
     name: &'static str,
+    product: Product,
     /// The profile of the root Cargo.toml.
     profile: &'static str,
-    /// What the compiler is told beside the profile.
+    /// The compiler's flags beside the profile.
     rustflags: &'static str,
-    /// What is different, in a sentence.
-    about: &'static str,
 }
 
+const NOT_PIC: &str = "-C relocation-model=static";
+
 const VARIANTS: &[Variant] = &[
-    Variant {
-        name: "baseline",
-        profile: "rung",
-        rustflags: "",
-        about: "as a distribution would build it: opt-level 2, no LTO, any x86-64",
-    },
-    Variant {
-        name: "native",
-        profile: "rung",
-        rustflags: "-C target-cpu=native",
-        about: "the same for this processor",
-    },
+    Variant { name: "baseline", product: Product::Library, profile: "rung", rustflags: "" },
+    Variant { name: "native", product: Product::Library, profile: "rung", rustflags: "-C target-cpu=native" },
+    Variant { name: "size", product: Product::Library, profile: "rung-size", rustflags: "" },
+    Variant { name: "static", product: Product::Program, profile: "rung", rustflags: NOT_PIC },
+    Variant { name: "opt3", product: Product::Program, profile: "rung-opt3", rustflags: NOT_PIC },
 ];
 
-/// The library's file name.
-const LIBRARY: &str = "liblinerate_rung.so";
+/// The variant built with a profile of its own runs.
+const PGO: Variant = Variant { name: "pgo", product: Product::Program, profile: "rung-lto", rustflags: NOT_PIC };
+/// Calls that the profile is taken of.
+const PROFILED: u32 = 2_000_000;
+/// The settings that it is taken with: those of the last rungs.
+const PROFILED_RIG: &str = "locks=up pool=stack";
 
+/// Builds all variants.
 pub fn command(root: &Path) -> anyhow::Result<ExitCode> {
     // Where the ladder looks for them, whatever cargo's target directory is.
     let rungs = root.join("target/rungs");
     let work = target_dir(root)?.join("rungs/build");
     let mut failed = 0;
-    for variant in VARIANTS {
-        match build(root, &work, &rungs, variant) {
-            Ok(path) => println!("{}: {path} ({})", variant.name, variant.about),
+    let pgo = |rungs: &Path| pgo(root, &work, rungs);
+    let plain = VARIANTS.iter().map(|variant| (variant.name, build(root, &work, &rungs, variant, variant.rustflags)));
+    for (name, built) in plain.chain(std::iter::once((PGO.name, pgo(&rungs)))) {
+        let reason = rungs.join(name).join("why-not.txt");
+        match built {
+            Ok(path) => {
+                let _ = std::fs::remove_file(reason);
+                println!("{name}: {}", path.display());
+            }
             Err(why) => {
-                failed += 1;
-                eprintln!("{}: not built: {why:#}", variant.name);
+                // A profile-guided build is left out where its tool is missing; anything else is a failure.
+                failed += u32::from(name != PGO.name);
+                eprintln!("{name}: not built: {why:#}");
+                std::fs::create_dir_all(rungs.join(name))?;
+                std::fs::write(&reason, format!("{why:#}\n"))?;
             }
         }
     }
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// A target directory each: the same profile under other flags would push the first one's files out.
-fn build(root: &Path, work: &Path, rungs: &Path, variant: &Variant) -> anyhow::Result<String> {
+/// A target directory each: the same profile with other flags would replace the first one's files.
+fn build(root: &Path, work: &Path, rungs: &Path, variant: &Variant, flags: &str) -> anyhow::Result<PathBuf> {
     let work = work.join(variant.name);
     let mut build = cargo(root);
-    build.env("RUSTFLAGS", variant.rustflags);
-    build.args(["build", "-p", "linerate-rung", "--profile", variant.profile, "--target-dir"]).arg(&work);
-    crate::cargo::succeed(&mut build)?;
-    let made = work.join(variant.profile).join(LIBRARY);
+    // With a target named, the flags are the rung's alone and not those of procedural macros.
+    let target = host_triple()?;
+    build.env("RUSTFLAGS", flags).args(["build", "-p", "linerate-rung", "--profile", variant.profile]);
+    build.args(["--target", &target, "--target-dir"]).arg(&work);
+    build.arg(if variant.product == Product::Library { "--lib" } else { "--bins" });
+    succeed(&mut build)?;
+    let made = work.join(target).join(variant.profile).join(variant.product.file());
     if !made.exists() {
-        bail!("{} is missing: crates/rung must be a cdylib", made.display());
+        bail!("{} is missing", made.display());
     }
     let place = rungs.join(variant.name);
     std::fs::create_dir_all(&place).with_context(|| format!("cannot make {}", place.display()))?;
-    let kept = place.join(LIBRARY);
+    let kept = place.join(variant.product.file());
+    let _ = std::fs::remove_file(&kept); // one that runs cannot be written to
     std::fs::copy(&made, &kept).with_context(|| format!("cannot copy to {}", kept.display()))?;
-    Ok(kept.display().to_string())
+    Ok(kept)
+}
+
+/// Builds with counters, runs, and builds again with the counts.
+fn pgo(root: &Path, work: &Path, rungs: &Path) -> anyhow::Result<PathBuf> {
+    let tool = profdata()?;
+    let raw = work.join("pgo-counts");
+    let _ = std::fs::remove_dir_all(&raw);
+    let counting = Variant { name: "pgo-counting", ..PGO };
+    let flags = format!("{NOT_PIC} -C profile-generate={}", raw.display());
+    let program = build(root, work, work, &counting, &flags)?;
+    succeed(Command::new(program).arg("--profile").arg(PROFILED.to_string()).arg(PROFILED_RIG))?;
+    let merged = work.join("pgo.profdata");
+    succeed(Command::new(tool).args(["merge", "-o"]).arg(&merged).arg(&raw))?;
+    build(root, work, rungs, &PGO, &format!("{NOT_PIC} -C profile-use={}", merged.display()))
+}
+
+/// llvm-profdata of the compiler's LLVM release.
+fn profdata() -> anyhow::Result<PathBuf> {
+    let verbose = output(Command::new("rustc").arg("-vV"))?;
+    let wanted = verbose.lines().find_map(|line| line.strip_prefix("LLVM version: ")).context("rustc names no LLVM")?;
+    let major = wanted.split('.').next().unwrap_or(wanted);
+    let sysroot = output(Command::new("rustc").args(["--print", "target-libdir"]))?;
+    let beside = Path::new(sysroot.trim()).with_file_name("bin").join("llvm-profdata");
+    let places = [
+        beside,
+        PathBuf::from(format!("/usr/lib/llvm-{major}/bin/llvm-profdata")),
+        PathBuf::from(format!("llvm-profdata-{major}")),
+        PathBuf::from("llvm-profdata"),
+    ];
+    let fits = |place: &&PathBuf| {
+        output(Command::new(place).arg("--version")).is_ok_and(|text| text.contains(&format!("LLVM version {major}.")))
+    };
+    places.iter().find(fits).cloned().with_context(|| {
+        let looked: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
+        format!("no llvm-profdata of LLVM {major}, which this compiler has: looked for {}", looked.join(", "))
+    })
+}
+
+fn output(command: &mut Command) -> anyhow::Result<String> {
+    let output = command.output().with_context(|| format!("cannot run {}", command.get_program().display()))?;
+    if !output.status.success() {
+        bail!("{} failed", command.get_program().display());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

@@ -7,47 +7,46 @@
 //! | `send.csum` | a datagram with 22 bytes of payload leaves as a 64-byte frame (FCS not counted), checksums by software |
 //! | `send.offload` | the same with both checksums left to the device |
 //! | `recv.one_thread` | such a frame comes in with right checksums and its payload is copied to the application |
-//! | `recv.sockets_<n>` | the same with n sockets, asked for in an order without pattern |
 //! | `bulk.*`, `rr.*`, `connect_close`, `conn.idle_bytes` | as `linerate bench tcp` has them: [`lab::rigs`] |
 //!
-//! Peers are treated kindly: nothing compiled in that the row does not need, warm tables, buffers that never fill, one
-//! reused device buffer, and of several ways of calling them the fastest ([`Peer::how`] says which). Nothing is taken on
-//! trust: after every trial the device's count of frames and the last frame, byte by byte, must be what the row says.
+//! Peers are set up well: nothing is compiled in that the row does not need, tables are warm, buffers never fill, the device has one
+//! buffer, and of several ways of calling them the fastest is taken ([`smoltcp::Chosen`]). After every trial the device's count of frames
+//! and the last frame, byte by byte, must be the row's.
 
 pub mod frame;
 pub mod smoltcp;
 
-use lab::bench::{TcpPeers, both_cores};
-use lab::native::{NativeRecv, NativeSend};
+use lab::bench::{IdlePeer, Peers, TcpPeers, both_cores};
+use lab::side::Side;
 use lab::subject::Subject;
 
 use crate::smoltcp::tcp::{self, HARD, LARGE, SOFT};
-use crate::smoltcp::{SmoltcpRecv, SmoltcpSend};
+use crate::smoltcp::{Chosen, SmoltcpRecv, SmoltcpSend};
 
-/// A subject, and in a sentence what was done for it.
-pub struct Peer {
-    /// What is measured.
-    pub subject: Box<dyn Subject>,
-    /// The way it was called, and the device.
-    pub how: String,
+/// The side called `id` that `make` builds, and how it is called; the first build shows whether it can be had.
+fn peer<S: Subject + 'static>(
+    id: &'static str,
+    make: impl Fn(&Chosen) -> anyhow::Result<S> + 'static,
+) -> anyhow::Result<(Side, String)> {
+    let chosen = Chosen::default();
+    drop(make(&chosen)?);
+    let how = chosen.how();
+    Ok((Side::new(id, move || make(&chosen)), how))
 }
 
-/// Every peer that this machine has, and a sentence for each that it has not.
-pub fn peers_and_missing() -> (Vec<Peer>, Vec<String>) {
-    let makers: [fn() -> anyhow::Result<Peer>; 8] = [
-        || NativeSend::start().map(|it| Peer { how: it.device().to_owned(), subject: Box::new(it) }),
-        || Ok(Peer { how: "the call alone; datagrams wait".to_owned(), subject: Box::new(NativeRecv::start()?) }),
-        || sends(SmoltcpSend::new()),
-        || sends(SmoltcpSend::offload()),
-        || receives(SmoltcpRecv::new()),
-        || receives(SmoltcpRecv::sockets(10)),
-        || receives(SmoltcpRecv::sockets(1000)),
-        || receives(SmoltcpRecv::sockets(10_000)),
-    ];
-    let mut missing = Vec::new();
-    let mut found = Vec::new();
-    for make in makers {
-        match make() {
+/// The peers of `bench udp` beside the kernel, and a sentence for each that this machine does not have.
+pub fn udp_peers() -> (Peers, Vec<String>) {
+    split([
+        peer("smoltcp.send.csum", SmoltcpSend::new),
+        peer("smoltcp.send.offload", SmoltcpSend::offload),
+        peer("smoltcp.recv.one_thread", SmoltcpRecv::new),
+    ])
+}
+
+fn split(made: impl IntoIterator<Item = anyhow::Result<(Side, String)>>) -> (Peers, Vec<String>) {
+    let (mut found, mut missing) = (Peers::new(), Vec::new());
+    for peer in made {
+        match peer {
             Ok(peer) => found.push(peer),
             Err(why) => missing.push(format!("{why:#}")),
         }
@@ -55,47 +54,28 @@ pub fn peers_and_missing() -> (Vec<Peer>, Vec<String>) {
     (found, missing)
 }
 
-/// Idle connections that a row with 100,000 has where each segment is compared with every one.
-const FEW: u16 = 1000;
 /// Connections that are weighed: setting them up takes the square of their number.
 const WEIGHED: u16 = 4000;
 
 /// The peers of `bench tcp`; the kernel comes from the lab.
 pub fn tcp_peers(options: &lab::study::Options) -> TcpPeers {
-    let mut peers = TcpPeers::default();
+    let crossing = both_cores(options).map(|cores| {
+        let side = Side::new("smoltcp.bulk.64k.two_cores", move || {
+            tcp::two_cores("smoltcp.bulk.64k.two_cores", LARGE, cores)
+        });
+        Ok((side, tcp::two_cores_how()))
+    });
     let made = [
-        tcp::stream("smoltcp.bulk.1460.csum", SOFT),
-        tcp::stream("smoltcp.bulk.1460.offload", HARD),
-        tcp::stream("smoltcp.bulk.64k", LARGE),
-        tcp::rr_tcp("smoltcp.rr.tcp", 0),
-        tcp::rr_tcp("smoltcp.rr.tcp.100k_idle", FEW),
-        tcp::rr_udp("smoltcp.rr.udp"),
-        tcp::Connect::new("smoltcp.connect_close")
-            .map(|it| (Box::new(it) as Box<dyn Subject>, "the same two sockets each time, no TIME-WAIT".to_owned())),
+        peer("smoltcp.bulk.1460.csum", |chosen| tcp::stream("smoltcp.bulk.1460.csum", SOFT, chosen)),
+        peer("smoltcp.bulk.1460.offload", |chosen| tcp::stream("smoltcp.bulk.1460.offload", HARD, chosen)),
+        peer("smoltcp.bulk.64k", |chosen| tcp::stream("smoltcp.bulk.64k", LARGE, chosen)),
+        peer("smoltcp.rr.tcp", |chosen| tcp::rr_tcp("smoltcp.rr.tcp", 0, chosen)),
+        peer("smoltcp.rr.udp", |chosen| tcp::rr_udp("smoltcp.rr.udp", chosen)),
+        peer("smoltcp.connect_close", |_| tcp::Connect::new("smoltcp.connect_close")).map(|(side, _)| {
+            (side, "the same two sockets each time, no TIME-WAIT".to_owned())
+        }),
     ];
-    let crossing = both_cores(options).map(|cores| tcp::two_cores("smoltcp.bulk.64k.two_cores", LARGE, cores));
-    for subject in made.into_iter().chain(crossing) {
-        match subject {
-            Ok(subject) => peers.subjects.push(subject),
-            Err(why) => peers.notes.push(format!("{why:#}")),
-        }
-    }
-    match tcp::idle(WEIGHED) {
-        Ok(idle) => peers.idle.push(idle),
-        Err(why) => peers.notes.push(format!("{why:#}")),
-    }
-    peers
-}
-
-/// Every peer that this machine has.
-pub fn peers() -> Vec<Box<dyn Subject>> {
-    peers_and_missing().0.into_iter().map(|peer| peer.subject).collect()
-}
-
-fn sends(subject: anyhow::Result<SmoltcpSend>) -> anyhow::Result<Peer> {
-    subject.map(|it| Peer { how: it.how().to_owned(), subject: Box::new(it) })
-}
-
-fn receives(subject: anyhow::Result<SmoltcpRecv>) -> anyhow::Result<Peer> {
-    subject.map(|it| Peer { how: it.how().to_owned(), subject: Box::new(it) })
+    let (subjects, mut notes) = split(made.into_iter().chain(crossing));
+    let idle: Vec<IdlePeer> = tcp::idle(WEIGHED).map_err(|why| notes.push(format!("{why:#}"))).into_iter().collect();
+    TcpPeers { subjects, idle, notes }
 }

@@ -5,10 +5,7 @@ use lab::study::{Options, Progress};
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: linerate-bench udp|tcp [--json] [--quick] [--rounds N] [--core N]";
-
-/// Rows that a peer does the same work for. The others (many sockets, the kernel's recv call alone) are not compared.
-const COMPARED: [&str; 3] = ["send.csum", "send.offload", "recv.one_thread"];
+const USAGE: &str = "usage: linerate-bench udp|tcp [--json] [--quick] [--rounds N] [--core N] [--trials FILE]";
 
 /// What is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +20,7 @@ struct Asked {
     group: Group,
     options: Options,
     json: bool,
+    trials: Option<String>,
 }
 
 fn main() -> ExitCode {
@@ -52,8 +50,12 @@ fn asked(words: &[String]) -> Result<Asked, String> {
         Some(other) => return Err(format!("no group '{other}': there are udp and tcp")),
         None => return Err("which group?".to_owned()),
     };
-    let (mut options, mut json) = (Options::default(), false);
+    let (mut options, mut json, mut trials) = (Options::default(), false, None);
     while let Some(word) = words.next() {
+        if word == "--trials" {
+            trials = Some(words.next().ok_or("--trials needs a file")?.clone());
+            continue;
+        }
         let mut number = |least: u32| {
             let value = words.next().ok_or(format!("{word} needs a number"))?;
             let number = value.parse().ok().filter(|number| *number >= least);
@@ -67,10 +69,11 @@ fn asked(words: &[String]) -> Result<Asked, String> {
             other => return Err(format!("unknown option '{other}'")),
         }
     }
-    Ok(Asked { group, options, json })
+    Ok(Asked { group, options, json, trials })
 }
 
 fn run(asked: &Asked) -> anyhow::Result<()> {
+    let trials = asked.trials.as_ref().map(std::fs::File::create).transpose()?;
     let quiet = !std::io::stderr().is_terminal();
     let mut tell = |progress: Progress| {
         if !quiet {
@@ -87,7 +90,10 @@ fn run(asked: &Asked) -> anyhow::Result<()> {
     if asked.json {
         println!("{}", report.to_json()?);
     } else {
-        print!("{}", lab::table::render(&report, &[]));
+        print!("{}", lab::table::render(&report));
+    }
+    if let Some(mut file) = trials {
+        lab::result::write_trials(&mut file, &report.name, &report.samples)?;
     }
     Ok(())
 }
@@ -95,14 +101,9 @@ fn run(asked: &Asked) -> anyhow::Result<()> {
 fn udp(options: &Options, tell: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
     // Before the peers try which way of calling is the fastest.
     let pinned = dispatch::pinned_to_core(options.core())?;
-    let (found, missing) = linerate_bench::peers_and_missing();
+    let (found, mut missing) = linerate_bench::udp_peers();
     drop(pinned);
-    let peers = found
-        .into_iter()
-        .filter(|peer| peer.subject.id().split_once('.').is_some_and(|(_, row)| COMPARED.contains(&row)))
-        .filter(|peer| peer.subject.id() != "kernel.recv.one_thread")
-        .map(|peer| (peer.subject, peer.how))
-        .collect();
+    let peers = lab::bench::kernel(&mut missing).into_iter().chain(found).collect();
     let mut report = lab::bench::udp_with(options, peers, tell)?;
     report.notes.extend(missing.into_iter().map(|why| format!("missing: {why}")));
     Ok(report)

@@ -5,7 +5,7 @@
 //! is told that no time passes, so it reads no clock and its neighbor entry, learnt from one ARP request, never ages.
 //! The source address is in the datagram's metadata, which spares smoltcp looking it up.
 //!
-//! There are several ways to call it; `fastest` tries them on the spot and the subject keeps the best.
+//! There are several ways to call it; the first build of a side tries them and all its builds use the best ([`Chosen`]).
 //!
 //! What is compiled in matters more: with IPv6 an address is an enum of 17 bytes instead of 4. Measured on 2 vCPU, ticks:
 //! IPv4 and UDP alone send 105, send offloaded 74, receive 90; default features 200, 158, 149, and with one `poll` for
@@ -15,7 +15,9 @@
 pub mod tcp;
 mod wire;
 
+use std::cell::RefCell;
 use std::hint::black_box;
+use std::rc::Rc;
 
 use ::smoltcp::iface::{Config, Interface, SocketHandle, SocketSet};
 use ::smoltcp::phy::{ChecksumCapabilities, Device, DeviceCapabilities, RxToken, TxToken};
@@ -70,20 +72,41 @@ impl Call {
     }
 }
 
-/// The way of calling with the lowest median of a few interleaved trials, and a sentence with all medians.
-fn fastest(half: &str, mut trial: impl FnMut(Call) -> anyhow::Result<Reading>) -> anyhow::Result<(Call, String)> {
-    let mut values = Call::ALL.map(|call| (call, Vec::new()));
-    for _ in 0..TRIES {
-        for (call, ticks) in &mut values {
-            ticks.push(trial(*call)?.ticks_per_op());
-        }
+/// The way of calling that a side keeps over its builds: the first build tries all, the others take what it found.
+#[derive(Debug, Clone, Default)]
+pub struct Chosen(Rc<RefCell<Option<(usize, String)>>>);
+
+impl Chosen {
+    /// A sentence on the way that was kept; empty before the first build.
+    pub fn how(&self) -> String {
+        self.0.borrow().as_ref().map_or(String::new(), |(_, how)| how.clone())
     }
-    let mut medians = values.map(|(call, ticks)| (median(ticks), call));
-    medians.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let others: Vec<String> =
-        medians[1..].iter().map(|(ticks, call)| format!("{}: {ticks:.0}", call.how(half))).collect();
-    let (best, call) = medians[0];
-    Ok((call, format!("{}; {}: {best:.0} ticks when tried ({})", built(), call.how(half), others.join("; "))))
+
+    /// The way with the lowest median of a few interleaved trials.
+    pub(crate) fn of<W: Copy>(
+        &self,
+        ways: &[W],
+        how: impl Fn(W) -> String,
+        mut trial: impl FnMut(W) -> anyhow::Result<Reading>,
+    ) -> anyhow::Result<W> {
+        if let Some(way) = self.0.borrow().as_ref().and_then(|(at, _)| ways.get(*at)) {
+            return Ok(*way);
+        }
+        let mut tried: Vec<Vec<f64>> = ways.iter().map(|_| Vec::new()).collect();
+        for _ in 0..TRIES {
+            for (way, ticks) in ways.iter().zip(&mut tried) {
+                ticks.push(trial(*way)?.ticks_per_op());
+            }
+        }
+        let mut medians: Vec<(f64, usize)> = tried.into_iter().map(median).zip(0..).collect();
+        medians.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let told = |(ticks, at): &(f64, usize)| format!("{}: {}", how(ways[*at]), lab::table::number(*ticks));
+        let [first, others @ ..] = medians.as_slice() else { anyhow::bail!("no way to call it") };
+        let others: Vec<String> = others.iter().map(told).collect();
+        let how = format!("{}; {} ticks when tried ({})", built(), told(first), others.join("; "));
+        *self.0.borrow_mut() = Some((first.1, how));
+        Ok(ways[first.1])
+    }
 }
 
 /// The middle of [`TRIES`] values.
@@ -100,7 +123,6 @@ fn built() -> &'static str {
 /// Sends 22 bytes into a device that drops.
 pub struct SmoltcpSend {
     id: &'static str,
-    how: String,
     host: Host,
     checksums: Checksums,
     call: Call,
@@ -113,30 +135,25 @@ impl SmoltcpSend {
     ///
     /// # Errors
     /// If what the device gets is not the row's frame.
-    pub fn new() -> anyhow::Result<SmoltcpSend> {
-        SmoltcpSend::with("smoltcp.send.csum", Checksums::Software)
+    pub fn new(chosen: &Chosen) -> anyhow::Result<SmoltcpSend> {
+        SmoltcpSend::with("smoltcp.send.csum", Checksums::Software, chosen)
     }
 
     /// Both checksums left to the device (`ChecksumCapabilities::ignored`).
     ///
     /// # Errors
     /// As [`SmoltcpSend::new`].
-    pub fn offload() -> anyhow::Result<SmoltcpSend> {
-        SmoltcpSend::with("smoltcp.send.offload", Checksums::Offloaded)
+    pub fn offload(chosen: &Chosen) -> anyhow::Result<SmoltcpSend> {
+        SmoltcpSend::with("smoltcp.send.offload", Checksums::Offloaded, chosen)
     }
 
-    fn with(id: &'static str, checksums: Checksums) -> anyhow::Result<SmoltcpSend> {
+    fn with(id: &'static str, checksums: Checksums, chosen: &Chosen) -> anyhow::Result<SmoltcpSend> {
         let host = Host::new(checksums, &[HERE.l4_port], 2 * BURST)?;
         let payload = *b"twenty-two bytes of it";
         let mut subject =
-            SmoltcpSend { id, how: String::new(), host, checksums, call: Call::Poll, payload, ops: 20_000 };
-        let (call, how) = fastest("poll_egress", |call| subject.run(call))?;
-        Ok(SmoltcpSend { call, how, ops: 100_000, ..subject })
-    }
-
-    /// The way of calling that was kept.
-    pub fn how(&self) -> &str {
-        &self.how
+            SmoltcpSend { id, host, checksums, call: Call::Poll, payload, ops: 20_000 };
+        let call = chosen.of(&Call::ALL, |call| call.how("poll_egress"), |call| subject.run(call))?;
+        Ok(SmoltcpSend { call, ..subject })
     }
 
     fn run(&mut self, call: Call) -> anyhow::Result<Reading> {
@@ -187,7 +204,6 @@ impl Subject for SmoltcpSend {
 /// Receives 64-byte frames with right checksums and copies the payload out, run to completion.
 pub struct SmoltcpRecv {
     id: String,
-    how: String,
     host: Host,
     call: Call,
     ops: u64,
@@ -201,8 +217,8 @@ impl SmoltcpRecv {
     ///
     /// # Errors
     /// If a payload does not arrive.
-    pub fn new() -> anyhow::Result<SmoltcpRecv> {
-        SmoltcpRecv::with("smoltcp.recv.one_thread".to_owned(), 1, 100_000)
+    pub fn new(chosen: &Chosen) -> anyhow::Result<SmoltcpRecv> {
+        SmoltcpRecv::with("smoltcp.recv.one_thread".to_owned(), 1, 20_000, chosen)
     }
 
     /// `count` sockets on as many ports; frames for them come in an order without pattern, and the application reads
@@ -210,13 +226,13 @@ impl SmoltcpRecv {
     ///
     /// # Errors
     /// As [`SmoltcpRecv::new`], or if there are not that many ports.
-    pub fn sockets(count: u16) -> anyhow::Result<SmoltcpRecv> {
+    pub fn sockets(count: u16, chosen: &Chosen) -> anyhow::Result<SmoltcpRecv> {
         // A frame costs 10 to 40 ticks for each socket: a trial takes 10 to 30 ms.
         let ops = (2_000_000 / u64::from(count.max(1))).clamp(160, 100_000);
-        SmoltcpRecv::with(format!("smoltcp.recv.sockets_{count}"), count, ops)
+        SmoltcpRecv::with(format!("smoltcp.recv.sockets_{count}"), count, ops, chosen)
     }
 
-    fn with(id: String, count: u16, ops: u64) -> anyhow::Result<SmoltcpRecv> {
+    fn with(id: String, count: u16, ops: u64, chosen: &Chosen) -> anyhow::Result<SmoltcpRecv> {
         let last = FIRST_PORT.checked_add(count).context("a port for each socket")?;
         ensure!(count > 0, "a receiver needs a socket");
         let ports: Vec<u16> = shuffled(FIRST_PORT..last);
@@ -229,14 +245,9 @@ impl SmoltcpRecv {
         host.device.rx.frames = shuffled(ports.iter().enumerate().map(arriving));
         host.in_order_of_frames(&ports)?;
         let mut subject =
-            SmoltcpRecv { id, how: String::new(), host, call: Call::Poll, ops: (ops / 5).max(BURST as u64) };
-        let (call, how) = fastest("poll_ingress_single", |call| subject.run(call))?;
-        Ok(SmoltcpRecv { call, how, ops, ..subject })
-    }
-
-    /// The way of calling that was kept.
-    pub fn how(&self) -> &str {
-        &self.how
+            SmoltcpRecv { id, host, call: Call::Poll, ops: (ops / 5).max(BURST as u64) };
+        let call = chosen.of(&Call::ALL, |call| call.how("poll_ingress_single"), |call| subject.run(call))?;
+        Ok(SmoltcpRecv { call, ops, ..subject })
     }
 
     fn run(&mut self, call: Call) -> anyhow::Result<Reading> {
@@ -479,7 +490,7 @@ mod tests {
 
     #[test]
     fn every_way_of_calling_sends_the_row_s_frames() {
-        for mut subject in [SmoltcpSend::new().unwrap(), SmoltcpSend::offload().unwrap()] {
+        for mut subject in [SmoltcpSend::new(&Chosen::default()).unwrap(), SmoltcpSend::offload(&Chosen::default()).unwrap()] {
             subject.ops = 320;
             for call in Call::ALL {
                 assert_eq!(subject.run(call).unwrap().ops, 320, "{call:?}");
@@ -490,7 +501,7 @@ mod tests {
     #[test]
     fn every_way_of_calling_receives_every_datagram() {
         for count in [1, 3, 10, 100] {
-            let mut subject = SmoltcpRecv::sockets(count).unwrap();
+            let mut subject = SmoltcpRecv::sockets(count, &Chosen::default()).unwrap();
             subject.ops = 320;
             for call in Call::ALL {
                 assert_eq!(subject.run(call).unwrap().ops, 320, "{count} sockets, {call:?}");
@@ -499,15 +510,26 @@ mod tests {
     }
 
     #[test]
+    fn the_way_is_chosen_once() {
+        let chosen = Chosen::default();
+        assert_eq!(chosen.how(), "");
+        SmoltcpSend::new(&chosen).unwrap();
+        let how = chosen.how();
+        assert!(how.contains("ticks when tried"), "{how}");
+        SmoltcpSend::new(&chosen).unwrap();
+        assert_eq!(chosen.how(), how);
+    }
+
+    #[test]
     fn a_wrong_frame_is_noticed() {
-        let mut subject = SmoltcpSend::new().unwrap();
+        let mut subject = SmoltcpSend::new(&Chosen::default()).unwrap();
         subject.checksums = Checksums::Offloaded;
         assert!(subject.run(Call::Poll).unwrap_err().to_string().contains("left alone"));
     }
 
     #[test]
     fn there_are_only_so_many_ports() {
-        assert!(SmoltcpRecv::sockets(u16::MAX).is_err());
-        assert!(SmoltcpRecv::sockets(0).is_err());
+        assert!(SmoltcpRecv::sockets(u16::MAX, &Chosen::default()).is_err());
+        assert!(SmoltcpRecv::sockets(0, &Chosen::default()).is_err());
     }
 }

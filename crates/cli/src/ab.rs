@@ -1,4 +1,4 @@
-//! `ab`: knobs on both sides, to two variants of a workload.
+//! `ab`: settings of both sides, to two variants of a workload.
 
 use crate::args::StudyArgs;
 use crate::exit::{Exit, Fault};
@@ -8,54 +8,69 @@ use apps::netperf::{Length, Options, Test};
 use clap::Args;
 use dispatch::netisr::Mode;
 use lab::ab::Variant;
+use lab::ab::workload::{self, RIGS};
 use lab::netperf::{DISPATCH, Drivers, Isr, Over, Place};
 use lab::rigs::{Service, Work};
+use lab::netperf::LockKind;
 use node::config::HostConfig;
 use std::time::Duration;
+use wire::checksum;
 
 /// `ab`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-KNOBS are K=V[,K=V...]: any key or knob that 'linerate up --set' takes, of every host; and of the place
+KNOBS are K=V[,K=V...]. For a test between hosts: any key or knob that 'linerate up --set' takes, of
+every host; and of the place
   over=pair|nic|router|native|veth|tap   threads=on   link.OPTION=VALUE, as in link.tso=on
+  locks=up|light|heavy   checksum=KIND   of hosts on one thread
   workstreams=N, net.isr.dispatch=direct|hybrid|deferred   netisr of the router, else the far end
-The table says which is better and whether the noise floor allows to say so; below it, where the
-ticks of an operation went and which counters moved differently; then ministat's words.
+send: the ladder's settings (locks, context, pool, pages, clock, burst, ...); route: routes, burst,
+locks, any key or knob of a host; bridge: addresses, size, burst; filter: expr; text: kind, way.
+After --, a command line in which {} stands for the words of a side; {} alone is run by sh.
+The table shows which is better, and the noise floor; below it, where the ticks of an operation go
+and which counters differ, where there are hosts; then ministat's words.
 
 Examples:
   linerate ab --a net.isr.dispatch=direct --b net.isr.dispatch=deferred --both over=router TCP_RR
-  linerate ab --a link.tso=off --b link.tso=on TCP_STREAM
-  linerate ab --a net.isr.dispatch=direct --b net.isr.dispatch=deferred --both threads=on kvload
-  linerate ab --a over=native --b over=pair tcpconnect")]
+  linerate ab --a locks=up --b locks=heavy tcpconnect
+  linerate ab --a pool=zone --b pool=stack send
+  linerate ab --a 'expr=udp' --b 'expr=udp port 53' filter
+  linerate ab --a -1 --b -9 -- sh -c 'head -c 4M /dev/zero | gzip {}'
+  linerate ab --a 'sort -n f' --b 'sort f' -- {}")]
 pub struct AbArgs {
-    /// How the one is set
-    #[arg(long, value_name = "KNOBS", required = true, value_delimiter = ',', value_parser = knob)]
-    pub a: Vec<(String, String)>,
-    /// How the other is
-    #[arg(long, value_name = "KNOBS", required = true, value_delimiter = ',', value_parser = knob)]
-    pub b: Vec<(String, String)>,
-    /// What both have, before their own
+    /// Settings of A
+    #[arg(long, value_name = "KNOBS", required = true, allow_hyphen_values = true)]
+    pub a: String,
+    /// Settings of B
+    #[arg(long, value_name = "KNOBS", required = true, allow_hyphen_values = true)]
+    pub b: String,
+    /// Settings of both, before their own
     #[arg(long, value_name = "KNOBS", value_delimiter = ',', value_parser = knob)]
     pub both: Vec<(String, String)>,
-    /// A test of netperf's, tcpconnect, kvload, fileload or http
-    #[arg(value_name = "WORKLOAD", value_parser = workload)]
-    pub workload: Workload,
-    /// Seconds of a trial
+    /// A netperf test, tcpconnect, kvload, fileload, http; send, route, bridge, filter, text
+    #[arg(value_name = "WORKLOAD", required_unless_present = "command", value_parser = workload)]
+    pub workload: Option<Workload>,
+    /// Seconds of a trial between hosts
     #[arg(short = 'l', value_name = "N", default_value = "0.1", value_parser = seconds)]
     pub length: Duration,
     #[command(flatten)]
     pub study: StudyArgs,
+    /// A command line
+    #[arg(last = true, value_name = "COMMAND", conflicts_with = "workload")]
+    pub command: Vec<String>,
 }
 
-/// What both do.
+/// The work of both sides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Workload {
-    /// netperf's.
+    /// A netperf test.
     Netperf(Test),
     /// Connections, one after the other.
     Connect,
     /// Clients of a service.
     Serve(Service),
+    /// One of [`RIGS`].
+    Rig(&'static str),
 }
 
 fn workload(word: &str) -> Result<Workload, String> {
@@ -65,41 +80,59 @@ fn workload(word: &str) -> Result<Workload, String> {
     if let Some(service) = Service::ALL.into_iter().find(|service| service.name().eq_ignore_ascii_case(word)) {
         return Ok(Workload::Serve(service));
     }
-    let others = Service::ALL.map(Service::name).join(", ");
-    word.parse().map(Workload::Netperf).map_err(|why: String| format!("{why}, tcpconnect, {others}"))
+    if let Some((name, _)) = RIGS.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(word)) {
+        return Ok(Workload::Rig(name));
+    }
+    let others: Vec<&str> = Service::ALL.map(Service::name).into_iter().chain(RIGS.map(|(name, _)| name)).collect();
+    word.parse().map(Workload::Netperf).map_err(|why: String| format!("{why}, tcpconnect, {}", others.join(", ")))
 }
 
 fn knob(word: &str) -> Result<(String, String), String> {
-    let (key, value) = word.split_once('=').ok_or("expected K=V")?;
+    let (key, value) = word.split_once('=').ok_or_else(|| format!("'{word}': expected K=V"))?;
     Ok((key.to_owned(), value.to_owned()))
+}
+
+/// The settings of a side: its own after those of both.
+fn knobs(args: &AbArgs, own: &str) -> Result<Vec<(String, String)>, String> {
+    let own = own.split(',').filter(|word| !word.is_empty()).map(knob).collect::<Result<Vec<_>, _>>()?;
+    Ok(args.both.iter().cloned().chain(own).collect())
+}
+
+/// A side; with it whether it needs a network namespace.
+fn variant(args: &AbArgs, id: &str, own: &str) -> Result<(Variant, bool), String> {
+    let Some(of) = args.workload else {
+        return Ok((workload::command(id, own, &args.command).map_err(|why| format!("{why:#}"))?, false));
+    };
+    let knobs = knobs(args, own)?;
+    let work = match of {
+        Workload::Rig(name) => {
+            return Ok((workload::rig(name, id, &knobs).map_err(|why| format!("{why:#}"))?, false));
+        }
+        Workload::Netperf(test) => {
+            let options = Options { length: Length::Time(args.length), ..Options::new(test) };
+            options.check()?;
+            Work::Netperf(options)
+        }
+        Workload::Connect => Work::Connect(args.length),
+        Workload::Serve(service) => Work::Serve(service, args.length),
+    };
+    let place = place(knobs.iter())?;
+    let apart = place.wants_namespace();
+    Ok((workload::hosts(id, own, place, work), apart))
 }
 
 /// `ab`.
 pub fn run(args: &AbArgs) -> anyhow::Result<Exit> {
-    let variant = |own: &[(String, String)]| -> Result<Variant, String> {
-        let place = place(args.both.iter().chain(own))?;
-        let work = match args.workload {
-            Workload::Netperf(test) => {
-                let options = Options { length: Length::Time(args.length), ..Options::new(test) };
-                options.check()?;
-                Work::Netperf(options)
-            }
-            Workload::Connect => Work::Connect(args.length),
-            Workload::Serve(service) => Work::Serve(service, args.length),
-        };
-        let words: Vec<String> = own.iter().map(|(key, value)| format!("{key}={value}")).collect();
-        Ok(Variant { words: words.join(","), place, work })
-    };
     let side =
-        |name: &str, own: &[(String, String)]| variant(own).map_err(|why| Fault::usage(format!("--{name}: {why}")));
-    let variants = [side("a", &args.a)?, side("b", &args.b)?];
-    if variants.iter().any(|variant| variant.place.wants_namespace()) && !is_inside() {
+        |id: &str, own: &str| variant(args, id, own).map_err(|why| Fault::usage(format!("--{id} {own}: {why}")));
+    let ((a, apart_a), (b, apart_b)) = (side("a", &args.a)?, side("b", &args.b)?);
+    if (apart_a || apart_b) && !is_inside() {
         return inside();
     }
     if is_inside() {
         end_with_stdin()?;
     }
-    run::show(|options, progress| lab::ab::ab(&variants, options, progress), &args.study)
+    run::show(|options, progress| lab::ab::ab([a, b], options, progress), &args.study, None)
 }
 
 /// Where the ends stand with these knobs.
@@ -109,6 +142,20 @@ fn place<'k>(knobs: impl Iterator<Item = &'k (String, String)>) -> Result<Place,
     for (key, value) in knobs {
         match key.as_str() {
             "over" => place.over = value.parse()?,
+            "locks" => {
+                place.locks = match value.as_str() {
+                    "up" => LockKind::Up,
+                    "light" => LockKind::Light,
+                    "heavy" => LockKind::Heavy,
+                    _ => return Err(format!("locks={value}: expected up, light or heavy")),
+                }
+            }
+            "checksum" => {
+                let kinds = || checksum::Kind::available();
+                let found = kinds().find(|kind| kind.to_string() == *value);
+                let names = || kinds().map(|kind| kind.to_string()).collect::<Vec<_>>().join(", ");
+                place.checksum = Some(found.ok_or_else(|| format!("checksum={value}: one of {}", names()))?);
+            }
             "threads" => place.drivers = if switch(key, value)? { Drivers::Each } else { Drivers::One },
             "workstreams" | "isr.workstreams" => isr.0 = Some(judged("isr.workstreams", value)?.isr.workstreams),
             DISPATCH | "dispatch" => {
@@ -181,7 +228,9 @@ mod tests {
         for (words, part) in [
             ("over=moon", "pair, nic, router"),
             ("threads=maybe", "on or off"),
-            ("locks=light", "--threads"),
+            ("locks=none", "up, light or heavy"),
+            ("locks=light,threads=on", "on one thread"),
+            ("checksum=crc", "one of"),
             ("net.isr.dispatch=default", "net.isr.dispatch"),
             ("net.inet.tcp.nonsense=1", "net.inet.tcp."),
             ("link.speed=9", "speed"),
@@ -192,7 +241,8 @@ mod tests {
             let why = of(words).unwrap_err();
             assert!(why.contains(part), "{words}: {why}");
         }
-        assert!(workload("TCP_NONE").unwrap_err().ends_with("tcpconnect, kvload, fileload, http"));
+        assert!(workload("TCP_NONE").unwrap_err().ends_with("http, send, route, bridge, filter, text"));
+        assert_eq!(workload("Route"), Ok(Workload::Rig("route")));
         assert_eq!(workload("fileload"), Ok(Workload::Serve(Service::Files)));
         assert_eq!(workload("tcp_rr"), Ok(Workload::Netperf(Test::TcpRr)));
     }

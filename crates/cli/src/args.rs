@@ -50,7 +50,8 @@ Measure
   ladder NAME       Each design choice's price, step by step
   repro NAME        A report's table, as it was and as it is here now
   bench GROUP       The figures of merit, beside their peers
-  ab --a K --b K W  A workload with knobs set one way and another: which is better, and why
+  ab --a K --b K W  A workload, or a command line, with two settings: which is better, and why
+  lab selftest      Whether the laboratory's verdicts hold on this machine
   report DIR        Results as one page for a browser; 'gate' says whether a run got slower
   netperf -t TEST   netperf's tests between two ends of ours, over the kernel, or between both
   netserver         The end that netperf asks, when it is in another process
@@ -145,6 +146,8 @@ pub enum Command {
     Testtool(TesttoolArgs),
     /// Each design choice's price, step by step
     Ladder(LadderArgs),
+    /// The laboratory itself: whether its verdicts hold on this machine
+    Lab(LabArgs),
     /// A report's table, as it was and as it is here now
     Repro(ReproArgs),
     /// The figures of merit, beside their peers in the same run
@@ -524,13 +527,61 @@ pub struct StudyArgs {
     /// One JSON object instead of the table
     #[arg(long)]
     pub json: bool,
-    /// Few trials: to see that it works, not to quote
+    /// Few rounds: to see that it works, not to quote
     #[arg(long)]
     pub quick: bool,
     /// Draw the figures into this file
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub svg: Option<PathBuf>,
-    /// Trials kept of each subject [default: what the study needs]
+    /// Write every trial into this file, as lines of JSON
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub trials: Option<PathBuf>,
+    /// Rounds, each of which builds every side anew [default: what the study needs]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub rounds: Option<u32>,
+    /// The core to stay on [default: the last]
+    #[arg(long, value_name = "N")]
+    pub core: Option<usize>,
+}
+
+/// `lab`.
+#[derive(Args, Debug)]
+pub struct LabArgs {
+    #[command(subcommand)]
+    pub command: LabCommand,
+}
+
+/// Commands on the laboratory itself.
+#[derive(Subcommand, Debug)]
+pub enum LabCommand {
+    /// Check on this machine that verdicts hold: equal sides, and planted differences of 5 %
+    Selftest(SelftestArgs),
+}
+
+/// `lab selftest`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Rows of several commands are compared with separately built sides of the same settings, and with
+sides slowed by 5 %. Wanted: at most 1 % firm verdicts on equal sides, at least 93 % of the 95 %
+intervals containing 1, at least 80 % of the planted differences found. Exit codes: 0 no share is
+worse than that beyond chance (p < 0.001), 1 one is, or a comparison could not be made.
+
+Example:
+  linerate lab selftest --comparisons 1000 --busy 2 --json")]
+pub struct SelftestArgs {
+    /// Comparisons of each sort: 100 take about two minutes
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
+    pub comparisons: u32,
+    /// Busy processes beside the measurement
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=64))]
+    pub busy: u32,
+    /// One JSON object instead of the table
+    #[arg(short, long)]
+    pub json: bool,
+    /// Few rounds: to see that it works
+    #[arg(long)]
+    pub quick: bool,
+    /// Rounds of each comparison [default: the usual number of the row's command]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: Option<u32>,
     /// The core to stay on [default: the last]
@@ -543,6 +594,9 @@ pub struct StudyArgs {
 pub struct LadderArgs {
     /// Which ladder
     pub name: LadderName,
+    /// The source tree of the rungs that need another build [default: the one around the current directory]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub source: Option<PathBuf>,
     #[command(flatten)]
     pub study: StudyArgs,
 }
@@ -562,6 +616,9 @@ pub struct ReproArgs {
     /// bridge2004: where a received frame is when the driver reads it [default: cold]
     #[arg(long, value_name = "PLACE")]
     pub dma: Option<DmaName>,
+    /// rump2014: the source tree of the rungs that need another build [default: the one around the current directory]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub source: Option<PathBuf>,
     #[command(flatten)]
     pub study: StudyArgs,
 }

@@ -92,6 +92,7 @@ fn obey(command: Command, words: &[OsString]) -> anyhow::Result<Exit> {
         Command::Audit(args) => ctl::short("audit", args),
         Command::Tcpdump(args) => tcpdump::run(&args),
         Command::Testtool(args) => run::testtool(args),
+        Command::Lab(args) => run::lab(args),
         Command::Ladder(args) => run::ladder(args),
         Command::Repro(args) => run::repro(args),
         Command::Bench(args) => run::bench(args),

@@ -174,7 +174,7 @@ impl PlaceArgs {
         let drivers = if self.threads { Drivers::Each } else { Drivers::One };
         let isr = self.dispatch.map(|dispatch| Isr { workstreams: self.workstreams.into(), dispatch: dispatch.mode() });
         let (link, set) = (self.link.clone(), self.host.set.clone());
-        let place = Place { over, asker, drivers, link, set, isr, ledger: false, aliases: 0 };
+        let place = Place { asker, drivers, link, set, isr, ..Place::new(over) };
         place.check().map_err(Fault::usage)?;
         Ok(Where::Here(place))
     }

@@ -137,7 +137,7 @@ fn live(args: &GateArgs, baseline: &Report) -> anyhow::Result<Gate> {
     if group == BenchGroup::Services && !place::is_inside() {
         return Err(Fault::usage("the baseline is of 'bench services', which wants a namespace: name a run's JSON"));
     }
-    let options = lab::study::Options { quick: args.quick, rounds: args.rounds, core: None };
+    let options = lab::study::Options { quick: args.quick, rounds: args.rounds, ..lab::study::Options::default() };
     let mut runs = Vec::new();
     loop {
         let bar = bar();

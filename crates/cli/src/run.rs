@@ -1,9 +1,10 @@
 //! The measuring commands: flags to options, reports to a table, JSON, a picture.
 
 use crate::args::{
-    BenchArgs, BenchGroup, DmaName, LadderArgs, LadderName, ReportName, ReproArgs, StudyArgs, TesttoolArgs, ToolMode,
+    BenchArgs, BenchGroup, DmaName, LabArgs, LabCommand, LadderArgs, LadderName, ReportName, ReproArgs, StudyArgs,
+    TesttoolArgs, ToolMode,
 };
-use crate::exit::{Exit, Fault, print};
+use crate::exit::{Exit, Fault, notice, print};
 use crate::place;
 use anyhow::Context;
 use apps::testtool;
@@ -11,7 +12,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 use lab::result::Report;
 use lab::study::{Options, Progress};
 use node::config::HostConfig;
-use std::io::{self, IsTerminal};
+use std::fs::File;
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// A study: what `lab` offers under that name.
@@ -54,7 +57,7 @@ pub fn ladder(args: LadderArgs) -> anyhow::Result<Exit> {
     let study: Study = match args.name {
         LadderName::UdpSend => lab::ladder::udp_send,
     };
-    show(study, &args.study)
+    show(study, &args.study, args.source)
 }
 
 pub fn repro(args: ReproArgs) -> anyhow::Result<Exit> {
@@ -69,14 +72,14 @@ pub fn repro(args: ReproArgs) -> anyhow::Result<Exit> {
         ReportName::Bridge2004 => lab::repro::bridge2004,
         ReportName::Netisr2005 => lab::repro::netisr2005,
     };
-    show(study, &args.study)
+    show(study, &args.study, args.source)
 }
 
 pub fn bench(args: BenchArgs) -> anyhow::Result<Exit> {
     if args.group == BenchGroup::Services && !place::is_inside() {
         return place::inside(); // devices and servers of its own
     }
-    show(study(args.group), &args.study)
+    show(study(args.group), &args.study, None)
 }
 
 /// What measures that group.
@@ -92,22 +95,80 @@ pub fn study(group: BenchGroup) -> Study {
     }
 }
 
-/// Runs a study with its progress on standard error, and prints its report.
+/// `lab`.
+pub fn lab(args: LabArgs) -> anyhow::Result<Exit> {
+    let LabCommand::Selftest(args) = args.command;
+    watch()?;
+    let options = Options { quick: args.quick, rounds: args.rounds, core: args.core, source: None };
+    let bar = bar();
+    let outcome = lab::selftest::selftest(args.comparisons, args.busy, &options, &mut |progress| tell(&bar, progress));
+    bar.finish_and_clear();
+    let outcome = outcome?;
+    print(&if args.json { outcome.to_json()? } else { outcome.text() })?;
+    Ok(if outcome.misses.is_empty() && outcome.failed.is_empty() { Exit::Fine } else { Exit::Failed })
+}
+
+/// Ctrl-C ends a measurement at the next round; a subject that panics or hangs ends it with what there is.
+fn watch() -> anyhow::Result<()> {
+    dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
+    lab::alarm::install(lab::alarm::PATIENCE, 1, |report| {
+        // Nowhere to write to is nothing to write about.
+        let _ = print(&lab::table::render(report));
+    })
+    .context("no thread to watch the measurement")
+}
+
+/// A file that is opened before the measurement and written after it.
+struct Output {
+    flag: &'static str,
+    path: PathBuf,
+    file: File,
+}
+
+impl Output {
+    fn open(flag: &'static str, path: Option<&PathBuf>) -> anyhow::Result<Option<Output>> {
+        let open = |path: &PathBuf| {
+            let file = File::create(path).with_context(|| format!("{flag} {}", path.display()))?;
+            anyhow::Ok(Output { flag, path: path.clone(), file })
+        };
+        path.map(open).transpose()
+    }
+
+    fn write(mut self, with: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> anyhow::Result<()> {
+        let mut buffered = io::BufWriter::new(&mut self.file);
+        with(&mut buffered)
+            .and_then(|()| buffered.flush())
+            .with_context(|| format!("{} {}", self.flag, self.path.display()))
+    }
+}
+
+/// Runs a study with its progress on standard error, and prints its report; files are opened first and written last.
 pub fn show(
     study: impl FnOnce(&Options, &mut dyn FnMut(Progress)) -> anyhow::Result<Report>,
     args: &StudyArgs,
+    source: Option<PathBuf>,
 ) -> anyhow::Result<Exit> {
-    let options = Options { quick: args.quick, rounds: args.rounds, core: args.core };
+    let svg = Output::open("--svg", args.svg.as_ref())?;
+    let trials = Output::open("--trials", args.trials.as_ref())?;
+    watch()?;
+    let options = Options { quick: args.quick, rounds: args.rounds, core: args.core, source };
     let bar = bar();
     let report = study(&options, &mut |progress| tell(&bar, progress));
     bar.finish_and_clear();
     let report = report?;
-    if let Some(file) = &args.svg {
-        let svg = lab::plot::Chart::of(&report, None).svg();
-        std::fs::write(file, svg).with_context(|| format!("--svg {}", file.display()))?;
+    let text = if args.json { report.to_json()? } else { lab::table::render(&report) };
+    print(&text)?;
+    if let Some(output) = trials {
+        output.write(|out| lab::result::write_trials(out, &report.name, &report.samples))?;
     }
-    let text = if args.json { report.to_json()? + "\n" } else { lab::table::render(&report, &[]) };
-    print(&text).map(|()| Exit::Fine)
+    if let Some(output) = svg {
+        output.write(|out| out.write_all(lab::plot::Chart::of(&report, None).svg().as_bytes()))?;
+    }
+    if dispatch::stop_requested() {
+        notice("interrupted: the rows above are those that were finished");
+        return Ok(Exit::Failed);
+    }
+    Ok(Exit::Fine)
 }
 
 /// Shows how far a study is.

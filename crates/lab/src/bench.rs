@@ -17,23 +17,19 @@ pub use route::route;
 pub use services::services;
 pub use tcp::{IdlePeer, TcpPeers, both_cores, tcp, tcp_with};
 pub use text::text;
-pub(crate) use text::{FIVE, Unit};
+pub(crate) use text::{Codec, FIVE, GIGABYTES};
 
-use crate::env::Environment;
 use crate::native::NativeSend;
-use crate::result::{Change, Figure, Peer, Report, Row};
+use crate::result::{Figure, Peer, Report, Row};
 use crate::rigs::{FibRig, HostsRig, RecvRig, RouteRig, SendRig, TwoThreadsRig, idle_host_bytes};
-use crate::run;
-use crate::sample::{Ratio, Sample, Summary};
-use crate::study::{self, Options, Progress, Steps};
-use crate::subject::Subject;
-use crate::timer;
-use anyhow::Context;
+use crate::side::Side;
+use crate::study::{Group, Options, Progress, Study, Unit};
 
 /// Peers to be measured in the same run, called `<peer>.<row>`, each with a sentence on how it is run.
-pub type Peers = Vec<(Box<dyn Subject>, String)>;
+pub type Peers = Vec<(Side, String)>;
 
 const ROUTES: usize = 1_000_000;
+const MILLION: usize = 1 << 20;
 
 /// `linerate bench udp`, with the host kernel as the only peer.
 ///
@@ -47,13 +43,10 @@ pub fn udp(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Res
     Ok(report)
 }
 
-/// The host kernel as a peer; where it cannot be had, a note says why.
+/// The host kernel as a peer; a note gives the reason where there is none.
 pub fn kernel(notes: &mut Vec<String>) -> Peers {
     match NativeSend::start() {
-        Ok(native) => {
-            let how = native.device().to_owned();
-            vec![(Box::new(native), how)]
-        }
+        Ok(native) => vec![(Side::new("kernel.send.csum", NativeSend::start), native.device().to_owned())],
         Err(why) => {
             notes.push(format!("no kernel peer: {why:#}"));
             Vec::new()
@@ -64,105 +57,89 @@ pub fn kernel(notes: &mut Vec<String>) -> Peers {
 /// The figures with `peers`.
 ///
 /// # Errors
-/// A rig could not be built, or lost a frame.
+/// None: a row that has no figure has a reason.
 pub fn udp_with(options: &Options, peers: Peers, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
-    let run_options = options.run(30);
-    let mut steps = Steps::new(9, progress);
-    let mut notes = vec![
-        "22-byte payload, 64-byte frames without FCS; locks up, pool stack, clock tsc; one core, ticks of the TSC".to_owned(),
-        "send: one sendto a frame, the port called for each; recv and route: burst 32, pktgen's own work included; received \
-         checksums verified in software"
-            .to_owned(),
-    ];
-    steps.next("idle hosts"); // first: what later parts free would hide what a host takes
-    let idle = idle_host_bytes()?;
-    steps.next("A against A: the noise floor");
-    let floor = study::floor(&mut SendRig::new("floor", "locks=up", false)?, &run_options)?;
-    let (mut rows, mut found) = (Vec::new(), Vec::new());
-    let (mut subjects, hows): (Vec<_>, Vec<_>) = peers.into_iter().unzip();
-    notes.extend(subjects.iter().zip(hows).map(|(subject, how)| format!("{}: {how}", subject.id())));
+    let mut study = Study::new("bench udp", options.run(30), 7, progress);
+    study.note(
+        "22-byte payload, 64-byte frames without FCS; locks up, pool stack; send: no clock is read, recv and route: the scaled TSC once a \
+         burst; one core, ticks of the TSC",
+    );
+    study.note(
+        "send: one sendto a frame, the port called for each; recv and route: burst 32, pktgen's own work included; received checksums \
+         verified in software",
+    );
+    study.part("idle hosts"); // first: memory freed by later parts would hide a host's size
+    let title = "resident memory of an idle host beside its pool, mean of 2000";
+    let idle = match idle_host_bytes() {
+        Ok(bytes) => Row::new("host.idle_bytes", title, Figure::single(bytes, "bytes")),
+        Err(why) => Row::missing("host.idle_bytes", title, &format!("{why:#}")),
+    };
 
-    steps.next("send and receive, beside the peers");
+    study.part("send and receive, beside the peers");
+    let (peers, hows): (Vec<Side>, Vec<String>) = peers.into_iter().unzip();
+    for (side, how) in peers.iter().zip(hows) {
+        study.note(format!("{}: {how}", side.id()));
+    }
     let ours: [(&str, &str); 3] = [
         ("send.csum", "sendto, checksums in software"),
         ("send.offload", "sendto, checksums left to the port"),
         ("recv.one_thread", "receive, run to completion on one thread, one socket"),
     ];
-    subjects.push(Box::new(SendRig::new("send.csum", "locks=up", false)?));
-    subjects.push(Box::new(SendRig::new("send.offload", "locks=up offload=on", false)?));
-    subjects.push(Box::new(RecvRig::new("recv.one_thread", 1)?));
-    steps.next("receive with 100,000 sockets");
-    subjects.push(Box::new(RecvRig::new("recv.100k_sockets", 100_000)?));
-    let samples = run::interleave(&mut subjects, &run_options, &mut |_| ())?;
-    drop(subjects);
-    let sample = |id: &str| samples.iter().find(|s| s.id == id).with_context(|| format!("no sample of {id}"));
-    for (id, title) in ours {
-        rows.push(Row::new(id, title, Figure::ticks(sample(id)?)?));
-    }
-    let (one, many) = (sample("recv.one_thread")?, sample("recv.100k_sockets")?);
-    let mut row =
-        Row::new("recv.100k_sockets", "the same with 100,000 connected sockets, random order", Figure::ticks(many)?);
-    row.vs_previous = Some(Change::paired(one, many, &floor)?);
-    rows.push(row);
-    for theirs in &samples {
-        let Some((peer, row)) = theirs.id.split_once('.') else { continue };
-        if rows.iter().any(|r| r.id == row) {
-            found.push(Peer::new(peer, theirs, sample(row)?)?);
-        }
-    }
+    let mut sides = vec![
+        Side::new("send.csum", || SendRig::new("send.csum", "locks=up", false)),
+        Side::new("send.offload", || SendRig::new("send.offload", "locks=up offload=on", false)),
+        Side::new("recv.one_thread", || RecvRig::new("recv.one_thread", 1)),
+    ];
+    sides.extend(peers);
+    let group = study.compare(sides);
+    study.rows(ours.map(|(id, title)| group.row(id, title, Unit::TICKS)));
+    study.report.peers.extend(ours.iter().flat_map(|(id, _)| group.peers(id)));
 
-    steps.next("receive with two threads");
-    rows.push(two_threads(&run_options)?);
-    steps.next("filling a router with a million routes");
-    let mut route: Vec<Box<dyn Subject>> = vec![Box::new(RouteRig::new("route.1m", ROUTES)?)];
-    steps.next("forwarding");
-    rows.push(alone("route.1m", "IPv4 forwarding, 1 M routes, random destinations", &mut route, &run_options)?);
-    drop(route);
-    steps.next("looking up");
-    rows.extend(lookups(&run_options)?);
-    steps.next("hosts on cores");
-    rows.extend(hosts(&run_options, &mut notes)?);
-    let figure = Figure { median: idle, lo: idle, hi: idle, n: 1, unit: "bytes".to_owned() };
-    rows.push(Row::new("host.idle_bytes", "resident memory of an idle host beside its pool, mean of 2000", figure));
-    notes.extend(
-        samples.iter().filter(|s| s.noisy).map(|s| format!("{}: noisy, disturbed trials are among those kept", s.id)),
-    );
-    Ok(Report {
-        name: "bench udp".to_owned(),
-        env: Environment::detect(),
-        noise_floor: floor,
-        rows,
-        peers: found,
-        notes,
-        beside: None,
-    })
+    study.part("receive with 100,000 sockets");
+    let (one, many) = ("recv.one_thread", "recv.100k_sockets");
+    let group = study.compare(vec![
+        Side::new(one, || RecvRig::new("recv.one_thread", 1)),
+        Side::new(many, || RecvRig::new("recv.100k_sockets", 100_000)),
+    ]);
+    let title = "the same with 100,000 connected sockets, random order";
+    study.rows([group.against(many, title, Unit::TICKS, one)]);
+
+    study.part("receive with two threads");
+    two_threads(&mut study, "recv.two_threads");
+    study.part("forwarding");
+    let options = run_slow(&study);
+    let side = Side::new("route.1m", || RouteRig::new("route.1m", ROUTES));
+    let group = study.measure_with(vec![side], options);
+    study.rows([group.row("route.1m", "IPv4 forwarding, 1 M routes, random destinations", Unit::TICKS)]);
+    study.part("looking up");
+    lookups(&mut study);
+    study.part("hosts on cores");
+    hosts(&mut study);
+    study.rows([idle]);
+    Ok(study.finish())
 }
 
-fn alone(id: &str, title: &str, subject: &mut [Box<dyn Subject>], options: &run::Options) -> anyhow::Result<Row> {
-    let samples = run::interleave(subject, options, &mut |_| ())?;
-    Ok(Row::new(id, title, Figure::ticks(samples.first().context("no sample")?)?))
+/// The runner's options for subjects that take a second to build: twelve builds, more trials each.
+pub(crate) fn run_slow(study: &Study<'_>) -> crate::run::Options {
+    let options = study.options();
+    crate::run::Options { keep: options.keep.min(12), trials: 9, ..options }
 }
 
-/// Datagrams a second, in millions.
-pub(crate) fn two_threads(options: &run::Options) -> anyhow::Result<Row> {
-    let reader = options.cpu.unwrap_or(0);
+/// The report's part 2, in millions of datagrams a second.
+pub(crate) fn two_threads(study: &mut Study<'_>, id: &'static str) {
+    let title = "receive, one thread pulls and another reads, light locks";
+    if dispatch::cores() < 2 {
+        return study.rows([Row::missing(id, title, "this machine has one core")]);
+    }
+    let reader = study.options().cpu.unwrap_or(0);
     let puller = if reader == 0 { dispatch::cores() - 1 } else { 0 };
     // The reader's share of its core is full (it spins); steal still drops trials.
-    let mut rig: Vec<Box<dyn Subject>> = vec![Box::new(TwoThreadsRig::new("recv.two_threads", puller)?)];
-    let samples = run::interleave(&mut rig, options, &mut |_| ())?;
-    let rates = rates(samples.first().context("no sample")?);
-    let figure = Figure::new(&Summary::of(&rates)?, "M/s");
-    let title = "receive, one thread pulls and another reads, light locks";
-    Ok(Row::new("recv.two_threads", title, figure))
+    let group = study.measure(vec![Side::new(id, move || TwoThreadsRig::new(id, puller))]);
+    study.rows([group.row(id, title, Unit::MILLIONS)]);
 }
 
-fn rates(sample: &Sample) -> Vec<f64> {
-    let hertz = timer::rate().hz as f64;
-    sample.values().iter().map(|ticks| hertz / ticks / 1e6).collect()
-}
-
-fn lookups(options: &run::Options) -> anyhow::Result<Vec<Row>> {
-    const MILLION: usize = 1 << 20;
+/// Lookups in tables of a million routes, one table at a time: two of 80 MB each would take the cache from each other.
+pub(crate) fn lookups(study: &mut Study<'_>) {
     let rows = [
         (
             "fib.1m",
@@ -181,33 +158,49 @@ fn lookups(options: &run::Options) -> anyhow::Result<Vec<Row>> {
             "a million addresses, and 10,000 next hops: more than a byte can name",
         ),
     ];
-    // One after the other: two tables of 80 MB that take turns find nothing of theirs in the cache.
-    let row = |(id, hops, addresses, burst, title)| {
-        alone(id, title, &mut [Box::new(FibRig::new(id, ROUTES, hops, addresses)?.in_bursts_of(burst))], options)
-    };
-    rows.into_iter().map(row).collect()
+    for (id, hops, addresses, burst, title) in rows {
+        let side = Side::new(id, move || Ok(FibRig::new(id, ROUTES, hops, addresses)?.in_bursts_of(burst)));
+        let options = run_slow(study);
+        let group = study.measure_with(vec![side], options);
+        study.rows([group.row(id, title, Unit::TICKS)]);
+    }
 }
 
 /// Two hosts on two cores, as times one host.
-pub(crate) fn hosts(options: &run::Options, notes: &mut Vec<String>) -> anyhow::Result<Vec<Row>> {
+fn hosts(study: &mut Study<'_>) {
+    let (id, title) = ("hosts.two", "two disjoint hosts on two cores, as times one");
     if dispatch::cores() < 2 {
-        return Ok(vec![Row::missing(
-            "hosts.two",
-            "two disjoint hosts on two cores, as times one",
-            "this machine has one core",
-        )]);
+        return study.rows([Row::missing(id, title, "this machine has one core")]);
     }
     // Workers have their own threads: the measuring thread sleeps, so its CPU share is no sign of disturbance.
-    let options = run::Options { min_cpu_share: None, cpu: None, ..options.clone() };
-    let mut subjects: Vec<Box<dyn Subject>> = vec![
-        Box::new(HostsRig::new("hosts.one", 1, "locks=up")?),
-        Box::new(HostsRig::new("hosts.two", 2, "locks=up")?),
+    let options = crate::run::Options { cpu: None, ..study.options().waiting() };
+    let sides = vec![
+        Side::new("hosts.one", || HostsRig::new("hosts.one", 1, "locks=up")),
+        Side::new("hosts.two", || HostsRig::new("hosts.two", 2, "locks=up")),
     ];
-    let samples = run::interleave(&mut subjects, &options, &mut |_| ())?;
-    let [one, two] = samples.as_slice() else { anyhow::bail!("no samples of hosts") };
-    let ratio = Ratio::paired(&one.values(), &two.values())?;
-    let figure = Figure { median: ratio.median, lo: ratio.lo, hi: ratio.hi, n: ratio.n, unit: "times one".to_owned() };
-    let rate = |sample: &Sample| Summary::of(&rates(sample)).map(|summary| summary.median);
-    notes.push(format!("hosts: one sends {:.1} M/s, two together {:.1} M/s", rate(one)?, rate(two)?));
-    Ok(vec![Row::new("hosts.two", "two disjoint hosts on two cores, as times one", figure)])
+    let group = study.measure_with(sides, options);
+    study.rows([times_one(&group, id, title, "hosts.one")]);
+    if let [Some(one), Some(two)] = ["hosts.one", "hosts.two"].map(|id| group.row(id, "", Unit::MILLIONS).now) {
+        study.note(format!("hosts: one sends {:.1} M/s, two together {:.1} M/s", one.median, two.median));
+    }
+}
+
+/// How many times as fast side `id` is as side `one`, as a row.
+pub(crate) fn times_one(group: &Group, id: &str, title: &str, one: &str) -> Row {
+    match group.ratio(one, id) {
+        Ok(ratio) => Row::new(id, title, Figure::ratio(&ratio, "times one")),
+        Err(why) => Row::missing(id, title, &format!("{why:#}")),
+    }
+}
+
+/// The peer that a figure of another kind makes: `theirs` over ours, both in the row's unit, where more costs more.
+pub(crate) fn peer_of(peer: &str, row: &Row, theirs: f64) -> Option<Peer> {
+    let ours = row.now.as_ref()?;
+    let ratio = |ours: f64| theirs / ours;
+    Some(Peer {
+        id: format!("{peer}.{}", row.id),
+        row: row.id.clone(),
+        now: Figure::single(theirs, &ours.unit),
+        ratio: crate::result::Times { median: ratio(ours.median), lo: ratio(ours.hi), hi: ratio(ours.lo), n: ours.n },
+    })
 }

@@ -1,15 +1,20 @@
 //! The rig as a dynamic library: the ladder's first rungs, built without whole-program optimisation and called through
 //! the dynamic linker as the report's baseline was.
 //!
-//! An unsafe room: symbols of a loaded library are called. The library is ours, built from the same source by
-//! `cargo xtask ladder`; its version is asked before anything else.
+//! An unsafe room: symbols of a loaded library are called. The library is built from the same source; its version is checked first.
+//! A process loads one: [`serve`] is the life of such a child, which answers the orders that `rung::serve` describes.
 #![allow(unsafe_code)]
 
+use crate::child;
+use crate::subject::{Reading, measure};
 use anyhow::{Context, bail};
 use libloading::Library;
 use rung::AnyRig;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use rung::serve::PAYLOAD;
+use std::path::Path;
+
+/// What such a child is started as; its role is the library's path, a tab, and the settings.
+pub(crate) const KIND: &str = "rung";
 
 type New = unsafe extern "C" fn(*const u8, usize) -> *mut AnyRig;
 type Sendto = unsafe extern "C" fn(*mut AnyRig, *const u8, usize) -> isize;
@@ -34,7 +39,7 @@ impl LoadedRig {
         unsafe {
             let version = library.get::<unsafe extern "C" fn() -> u32>(b"linerate_rig_version\0")?;
             if version() != rung::face::VERSION {
-                bail!("{}: built from another version: run cargo xtask ladder", path.display());
+                bail!("{}: the library has another version of the rig's face", path.display());
             }
             let new = *library.get::<New>(b"linerate_rig_new\0")?;
             let sendto = *library.get::<Sendto>(b"linerate_rig_sendto\0")?;
@@ -48,7 +53,7 @@ impl LoadedRig {
         }
     }
 
-    /// `n` calls of sendto, each through the library's face; says how many went well.
+    /// `n` calls of sendto, each through the library's face; returns how many succeeded.
     pub(crate) fn send(&mut self, n: u64, payload: &[u8]) -> u64 {
         let mut sent = 0;
         for _ in 0..n {
@@ -73,36 +78,17 @@ impl Drop for LoadedRig {
     }
 }
 
-/// The workspace this program was built from, if it is still there.
-fn workspace() -> Option<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    root.join("Cargo.toml").is_file().then(|| root.canonicalize().ok())?
-}
-
-/// Where `cargo xtask ladder` puts the library of `variant`.
-fn place(variant: &str) -> Option<PathBuf> {
-    Some(workspace()?.join("target/rungs").join(variant).join("liblinerate_rung.so"))
-}
-
-/// Builds the libraries with cargo. What is up to date costs a second.
-pub(crate) fn build() -> anyhow::Result<()> {
-    let root = workspace().context("the source this program was built from is gone: the build rungs need it")?;
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
-        .args(["run", "--quiet", "--package", "xtask", "--", "ladder"])
-        .current_dir(root)
-        .stdin(Stdio::null())
-        .output()
-        .context("cannot run cargo")?;
-    if !output.status.success() {
-        let text = String::from_utf8_lossy(&output.stderr);
-        bail!("cargo xtask ladder failed: {}", text.lines().last().unwrap_or("no message"));
-    }
-    Ok(())
-}
-
-/// The library of `variant`.
-pub(crate) fn library(variant: &str) -> anyhow::Result<PathBuf> {
-    let path = place(variant).context("the source this program was built from is gone")?;
-    if path.is_file() { Ok(path) } else { bail!("{} is missing: run cargo xtask ladder", path.display()) }
+/// The child's side.
+pub(crate) fn serve(role: &str) -> anyhow::Result<()> {
+    let begin = || {
+        let (path, settings) = role.split_once('\t').context("a path and settings")?;
+        Ok((LoadedRig::new(Path::new(path), settings)?, String::new()))
+    };
+    let obey = |rig: &mut LoadedRig, order: &str| {
+        let calls: u64 = order.strip_prefix("trial ").context("no order")?.parse()?;
+        let (before, mut sent) = (rig.sunk(), 0);
+        let Reading { ticks, wall_ns, cpu_ns, .. } = measure(calls, || sent = rig.send(calls, &PAYLOAD));
+        Ok(format!("{sent} {} {ticks} {wall_ns} {cpu_ns}", rig.sunk() - before))
+    };
+    child::serve(begin, obey).map(drop)
 }

@@ -140,7 +140,7 @@ fn finding(id: &str, before: Option<&Figure>, runs: &[Report], tolerance: f64) -
 
 fn change(before: &Figure, now: &Figure, floor: &NoiseFloor) -> Option<Times> {
     let change = Change::between_runs(before, now, better(&before.unit), floor)?;
-    Some(Times { median: change.ratio, lo: change.lo, hi: change.hi })
+    Some(Times { median: change.ratio, lo: change.lo, hi: change.hi, n: change.n })
 }
 
 fn says(changes: &[Times], tolerance: f64) -> Says {

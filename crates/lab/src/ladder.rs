@@ -1,269 +1,184 @@
 //! The ladder of rump2014: one choice after the other, each against the best so far, kept or rejected by its verdict.
 //!
-//! Steps 0 to 6 are the report's, as ours: 0 and 1 are the rig as a dynamic library (`cargo xtask ladder` builds it), from 2
-//! on it is linked in. The steps after are our own. A step that turns out slower is not taken further, as in the report.
+//! Rungs 0 to 6 are the report's, as ours. Those that need another build are libraries and programs from `cargo xtask ladder`, each build
+//! of the ladder's rounds in a new process; from 2b on the rig is linked in. The other rungs are our own. A rung that turns out slower is
+//! not kept, as in the report. Rungs are ordered so that each can have an effect: the context is fetched only with locks, so it
+//! comes before `locks=up`; prefetching and huge pages matter only where buffers are not in the cache, so they stand on a rig that
+//! rotates more buffers than the last-level cache holds.
 
-use crate::dylib;
-use crate::env::Environment;
-use crate::result::{Change, Figure, Report, Row};
-use crate::rigs::{LoadedSend, SendRig};
+mod steps;
+
+use crate::result::{Cell, Report, Sheet};
+use crate::rigs::{BuiltSend, SendRig};
 use crate::run;
-use crate::sample::Sample;
-use crate::study::{self, Options, Progress, Steps};
+use crate::sample::{Sample, Summary};
+use crate::side::Side;
+use crate::source::Source;
+use crate::study::{Options, Progress, Study, Unit};
 use crate::subject::Subject;
-use crate::verdict::{NoiseFloor, Verdict};
+use crate::timer;
+use crate::verdict::Verdict;
+use std::path::PathBuf;
+use steps::{Build, COLD, START, STEPS, Step};
 
-/// How a step is built.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Build {
-    /// The dynamic library of this variant.
-    Loaded(&'static str),
-    /// Linked in, one datagram a call.
-    Linked,
-    /// Linked in, 32 datagrams a call.
-    LinkedBursts,
-}
-
-struct Step {
-    id: &'static str,
-    title: &'static str,
-    then: Option<f64>,
-    build: Build,
-    /// Words that override those kept so far.
-    words: &'static str,
-}
-
-impl Step {
-    /// Beside the ladder: shown against its end, never taken further.
-    fn is_side(&self) -> bool {
-        self.id.starts_with("side.")
-    }
-}
-
-/// Where the ladder begins: what rump's default build had.
-const START: &str = "locks=light context=call header_cache=off pool=zone clock=timespec offload=off burst=1";
-
-const STEPS: &[Step] = &[
-    Step {
-        id: "0.baseline",
-        title: "dynamic library, opt-level 2, no LTO; context by three calls, light locks, zone pool",
-        then: Some(4753.0),
-        build: Build::Loaded("baseline"),
-        words: "",
-    },
-    Step {
-        id: "1.compiler_flags",
-        title: "+ code for this very CPU (target-cpu=native)",
-        then: Some(4994.0),
-        build: Build::Loaded("native"),
-        words: "",
-    },
-    Step {
-        id: "2.static",
-        title: "statically linked, whole-program optimisation",
-        then: Some(3209.0),
-        build: Build::Linked,
-        words: "",
-    },
-    Step {
-        id: "3.context_inline",
-        title: "current context: inlined thread-local",
-        then: Some(2737.0),
-        build: Build::Linked,
-        words: "context=inline",
-    },
-    Step {
-        id: "4.locks_up",
-        title: "locks up: no atomics",
-        then: Some(2517.0),
-        build: Build::Linked,
-        words: "locks=up",
-    },
-    Step {
-        id: "5.offload",
-        title: "IPv4 and UDP checksums left to the port",
-        then: Some(2357.0),
-        build: Build::Linked,
-        words: "offload=on",
-    },
-    Step {
-        id: "7.context_register",
-        title: "current context: an argument",
-        then: None,
-        build: Build::Linked,
-        words: "context=register",
-    },
-    Step {
-        id: "8.clock",
-        title: "time read once a burst, not every call",
-        then: None,
-        build: Build::Linked,
-        words: "clock=none",
-    },
-    Step {
-        id: "9.pool_freelist",
-        title: "pool: linked freelist",
-        then: None,
-        build: Build::Linked,
-        words: "pool=freelist",
-    },
-    Step {
-        id: "10.pool_stack",
-        title: "pool: stack of pointers",
-        then: None,
-        build: Build::Linked,
-        words: "pool=stack",
-    },
-    Step {
-        id: "11.header_cache",
-        title: "headers, route and neighbor kept",
-        then: None,
-        build: Build::Linked,
-        words: "header_cache=on",
-    },
-    Step { id: "12.prefetch", title: "next buffer prefetched", then: None, build: Build::Linked, words: "prefetch=on" },
-    Step { id: "13.huge_pages", title: "pool on 2 MiB pages", then: None, build: Build::Linked, words: "pages=2m" },
-    Step {
-        id: "14.burst",
-        title: "port called once for 32 frames",
-        then: None,
-        build: Build::Linked,
-        words: "burst=32",
-    },
-    Step {
-        id: "15.send_burst",
-        title: "application sends 32 datagrams a call",
-        then: None,
-        build: Build::LinkedBursts,
-        words: "",
-    },
-    Step {
-        id: "side.malloc",
-        title: "beside the ladder: system malloc for every frame",
-        then: None,
-        build: Build::Linked,
-        words: "pool=malloc",
-    },
-    Step {
-        id: "side.heavy",
-        title: "beside the ladder: heavy locks",
-        then: None,
-        build: Build::Linked,
-        words: "locks=heavy",
-    },
-    Step {
-        id: "side.checksum",
-        title: "beside the ladder: checksums in software again",
-        then: None,
-        build: Build::Linked,
-        words: "offload=off",
-    },
-];
-
-const OTHER_COMPILER: (&str, &str, f64) = ("6.other_compiler", "the other compiler", 2399.0);
-const NO_OTHER_COMPILER: &str = "not to be had: this release of Rust ships one code generator (LLVM), and its profile-guided \
-     optimisation needs llvm-profdata of the same LLVM, which no package here provides";
-
-/// What the ladder found.
-pub(crate) struct Climbed {
-    pub(crate) rows: Vec<Row>,
-    pub(crate) floor: NoiseFloor,
-    pub(crate) notes: Vec<String>,
-}
-
-/// Climbs the ladder.
-pub(crate) fn climb(options: &run::Options, steps: &mut Steps<'_>) -> anyhow::Result<Climbed> {
-    let mut notes = Vec::new();
-    steps.next("building the dynamic rungs");
-    if let Err(why) = dylib::build() {
-        notes.push(format!("the dynamic rungs could not be built anew: {why:#}"));
-    }
-    steps.next("A against A: the noise floor");
-    let mut floor_rig = SendRig::new("floor", "locks=up", false)?;
-    let floor = study::floor(&mut floor_rig, options)?;
-    let (mut rows, mut best): (Vec<Row>, Option<Best>) = (Vec::new(), None);
-    for step in STEPS {
-        steps.next(step.title);
-        let side = step.is_side();
-        match attempt(step, best.as_ref(), options) {
-            Ok(tried) => {
-                let change =
-                    tried.against.as_ref().map(|before| Change::paired(before, &tried.sample, &floor)).transpose()?;
-                let slower = change.as_ref().is_some_and(|change| change.verdict == Verdict::Slower);
-                let mut row = Row::new(step.id, step.title, Figure::ticks(&tried.sample)?);
-                row.vs_previous = change;
-                if let Some(then) = step.then {
-                    row = row.then(then, "cycles/op");
-                }
-                rows.push(row);
-                if !slower && !side {
-                    best = Some(Best { build: step.build, words: tried.words, id: step.id });
-                } else if slower && !side {
-                    notes.push(format!("{} is slower: not taken further", step.id));
-                }
-            }
-            Err(why) => {
-                let mut row = Row::missing(step.id, step.title, &format!("{why:#}"));
-                if let Some(then) = step.then {
-                    row = row.then(then, "cycles/op");
-                }
-                rows.push(row);
-            }
-        }
-        if step.id == "5.offload" {
-            let (id, title, then) = OTHER_COMPILER;
-            rows.push(Row::missing(id, title, NO_OTHER_COMPILER).then(then, "cycles/op"));
-        }
-    }
-    if let Some(best) = &best {
-        notes.push(format!("the ladder ends at {}: {}", best.id, best.words));
-        let mut rig = SendRig::new("each", &best.words, false)?;
-        notes.push(format!(
-            "the report's way, the counter read around every sendto: {:.1} ticks, reading subtracted; {:.0} lock acquisitions a call",
-            rig.ticks_each_call(),
-            rig.acquisitions_per_call()
-        ));
-    }
-    Ok(Climbed { rows, floor, notes })
-}
-
+/// The rung that the ladder ends at.
+#[derive(Clone)]
 struct Best {
+    id: &'static str,
     build: Build,
     words: String,
-    id: &'static str,
+}
+
+/// Climbs the ladder: rows, notes and the sheet of rates go to `study`.
+pub(crate) fn climb(study: &mut Study<'_>, source: Option<PathBuf>) {
+    study.part("building the rungs that need another build");
+    let source = Source::build(source.as_deref()).map_err(|why| format!("{why:#}"));
+    if let Err(why) = &source {
+        study.note(format!("rungs that need another build are left out: {why}"));
+    }
+    let mut best: Option<Best> = None;
+    let mut rates = Vec::new();
+    for step in STEPS {
+        study.part(step.title);
+        if let Some(tried) = attempt(study, step, best.as_ref(), &source) {
+            rates.push(rates_row(step, &tried.sample));
+            if !tried.slower && !step.is_side() {
+                best = Some(tried.best);
+            } else if tried.slower && !step.is_side() {
+                study.note(format!("{} is slower: not kept", step.id));
+            }
+        }
+    }
+    let Some(best) = best else { return };
+    cold(study, &best, &mut rates);
+    study.note(format!("the ladder ends at {}: {}", best.id, best.words));
+    study.beside().sheets.push(Sheet {
+        title: "ticks and rates of every rung, then and now; product: ticks times sends a second, over the tick rate (the rest of 1 is time \
+                outside the timed calls)"
+            .to_owned(),
+        head: ["rung", "cycles then", "sends/s then", "product then", "ticks now", "sends/s now", "product now"]
+            .map(str::to_owned)
+            .to_vec(),
+        rows: rates,
+    });
+    match SendRig::new("each", &best.words, false) {
+        Ok(mut rig) => study.note(format!(
+            "in the report's way, the counter read around every sendto: {:.1} ticks; an empty pair of fenced readings, {} ticks, is subtracted; \
+             {:.0} lock acquisitions a call",
+            rig.ticks_each_call(),
+            timer::cost(),
+            rig.acquisitions_per_call()
+        )),
+        Err(why) => study.note(format!("the report's way could not be measured: {why:#}")),
+    }
 }
 
 struct Tried {
     sample: Sample,
-    against: Option<Sample>,
-    words: String,
+    slower: bool,
+    best: Best,
 }
 
-/// Measures a step and the best so far in turn.
-fn attempt(step: &Step, best: Option<&Best>, options: &run::Options) -> anyhow::Result<Tried> {
+/// Measures a step and the best so far in turns; `None` where the step has no figure.
+fn attempt(study: &mut Study<'_>, step: &Step, best: Option<&Best>, source: &Result<Source, String>) -> Option<Tried> {
     let words = format!("{} {}", best.map_or(START, |best| &best.words), step.words);
     let build = match best {
         Some(best) if step.is_side() => best.build,
         _ => step.build,
     };
-    let mut subjects = vec![subject(step.id, build, &words)?];
-    if let Some(best) = best {
-        subjects.insert(0, subject(best.id, best.build, &best.words)?);
-    }
-    let mut samples = run::interleave(&mut subjects, options, &mut |_| ())?;
-    let sample = samples.pop().ok_or_else(|| anyhow::anyhow!("no sample"))?;
-    Ok(Tried { sample, against: samples.pop(), words })
+    let mut sides: Vec<Side> = best.map(|best| side(best.id, best.build, &best.words, source)).into_iter().collect();
+    sides.push(side(step.id, build, &words, source));
+    let group = study.compare(sides);
+    let row = match best {
+        Some(best) => group.against(step.id, step.title, Unit::TICKS, best.id),
+        None => group.row(step.id, step.title, Unit::TICKS),
+    };
+    let row = match step.then {
+        Some((cycles, _)) => row.then(cycles, "cycles/op"),
+        None => row,
+    };
+    let slower = row.vs_previous.as_ref().is_some_and(|change| change.verdict == Verdict::Slower);
+    let measured = row.now.is_some();
+    study.rows([row]);
+    let best = Best { id: step.id, build, words };
+    measured.then(|| Tried { sample: group.sample(step.id), slower, best })
 }
 
-fn subject(id: &str, build: Build, words: &str) -> anyhow::Result<Box<dyn Subject>> {
-    Ok(match build {
-        Build::Loaded(variant) => Box::new(LoadedSend::new(id, variant, words)?),
-        Build::Linked => Box::new(SendRig::new(id, words, false)?),
-        Build::LinkedBursts => Box::new(SendRig::new(id, words, true)?),
+/// Prefetching and pages, on buffers that are not in the cache: the best rung with a rotation, and each of the two on top.
+fn cold(study: &mut Study<'_>, best: &Best, rates: &mut Vec<Vec<Cell>>) {
+    study.part("buffers that are not in the cache");
+    let rotate = steps::rotation(cache_bytes());
+    let none = Err("not built".to_owned());
+    let words = |step: &Step| format!("{} rotate={rotate} {}", best.words, step.words);
+    let sides = COLD.iter().map(|step| side(step.id, best.build, &words(step), &none)).collect();
+    let usual = study.options();
+    // Half a gigabyte a side is built in half a second.
+    let group = study.compare_with(sides, run::Options { keep: usual.keep.min(12), ..usual });
+    for (at, step) in COLD.iter().enumerate() {
+        let row = if at == 0 {
+            group.row(step.id, step.title, Unit::TICKS)
+        } else {
+            group.against(step.id, step.title, Unit::TICKS, COLD[0].id)
+        };
+        rates.push(rates_row(step, &group.sample(step.id)));
+        study.rows([row]);
+    }
+    study.note(format!(
+        "cold.*: {rotate} buffers of 2 KiB by turns, {} MiB of lines touched, last-level cache {} MiB; compared with cold.none",
+        rotate * steps::TOUCHED >> 20,
+        cache_bytes() >> 20
+    ));
+}
+
+/// Bytes of the last-level cache of processor 0; 32 MiB where it cannot be read.
+fn cache_bytes() -> usize {
+    let of = |level: u32| {
+        let text = std::fs::read_to_string(format!("/sys/devices/system/cpu/cpu0/cache/index{level}/size")).ok()?;
+        text.trim().strip_suffix('K')?.parse::<usize>().ok()
+    };
+    (2..5).rev().find_map(of).map_or(32 << 20, |kib| kib << 10)
+}
+
+fn side(id: &'static str, build: Build, words: &str, source: &Result<Source, String>) -> Side {
+    let (words, source) = (words.to_owned(), source.clone());
+    Side::new(id, move || {
+        let rung = |variant, file| -> anyhow::Result<PathBuf> {
+            source.as_ref().map_err(|why| anyhow::anyhow!("{why}"))?.rung(variant, file)
+        };
+        Ok(match build {
+            Build::Library(variant) => {
+                Box::new(BuiltSend::library(id, &rung(variant, "liblinerate_rung.so")?, &words)?) as Box<dyn Subject>
+            }
+            Build::Program(variant) => Box::new(BuiltSend::program(id, &rung(variant, "linerate-rung")?, &words)?),
+            Build::Linked => Box::new(SendRig::new(id, &words, false)?),
+            Build::LinkedBursts => Box::new(SendRig::new(id, &words, true)?),
+        })
     })
 }
 
-/// Parts a climb reports.
+/// Cycles a second of the report's machine, a Core 2 Duo T9400.
+const THEN_HZ: f64 = 2.53e9;
+
+/// A rung's ticks and sends a second, of which the latter are measured by the wall clock.
+fn rates_row(step: &Step, sample: &Sample) -> Vec<Cell> {
+    let dash = || Cell::from("-");
+    let then = match step.then {
+        Some((cycles, Some(rate))) => [cycles.into(), rate.into(), (cycles * rate / THEN_HZ).into()],
+        Some((cycles, None)) => [cycles.into(), dash(), dash()],
+        None => [dash(), dash(), dash()],
+    };
+    let rates: Vec<f64> = sample.trials.iter().map(|trial| trial.reading.ops_per_second()).collect();
+    let now = match (sample.summary(), Summary::of(&rates)) {
+        (Ok(ticks), Ok(rate)) => {
+            let product = ticks.median * rate.median / timer::rate().hz as f64;
+            [ticks.median.into(), rate.median.into(), product.into()]
+        }
+        _ => [dash(), dash(), dash()],
+    };
+    std::iter::once(Cell::from(step.id)).chain(then).chain(now).collect()
+}
+
+/// Parts of a climb.
 pub(crate) fn parts() -> usize {
     STEPS.len() + 2
 }
@@ -271,21 +186,17 @@ pub(crate) fn parts() -> usize {
 /// `linerate ladder udp-send`.
 ///
 /// # Errors
-/// A rig could not be built, or lost a frame.
+/// None: a rung that has no figure has a reason.
 pub fn udp_send(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
-    let run_options = options.run(30);
-    let mut steps = Steps::new(parts(), progress);
-    let climbed = climb(&run_options, &mut steps)?;
-    Ok(Report {
-        name: "ladder udp-send".to_owned(),
-        env: Environment::detect(),
-        noise_floor: climbed.floor,
-        rows: climbed.rows,
-        peers: Vec::new(),
-        notes: [vec![CONVENTION.to_owned()], climbed.notes].concat(),
-        beside: None,
-    })
+    let mut study = Study::new("ladder udp-send", options.run(30), parts(), progress);
+    study.note(CONVENTION);
+    climb(&mut study, options.source.clone());
+    Ok(study.finish())
 }
 
-pub(crate) const CONVENTION: &str = "one operation: sendto of 22 bytes to the pktgen sink, a 64-byte frame without FCS; one \
-     core; then: cycles of a 2.53 GHz Core 2 Duo; now: TSC ticks, timer cost subtracted";
+pub(crate) const CONVENTION: &str = "one operation: sendto of 22 bytes to the pktgen sink, a 64-byte frame without FCS; one core; every rung is \
+     built anew for each round, those of another build in a new process; then: cycles of a 2.53 GHz Core 2 Duo; now: TSC ticks, timer cost \
+     subtracted";
+
+#[cfg(test)]
+mod tests;

@@ -1,36 +1,39 @@
 //! Trials, samples, comparisons, ladders, reproductions.
 //!
-//! A [`subject::Subject`] does the same work each time it is asked and answers with a [`subject::Reading`].
-//! [`run::interleave`] asks several subjects in turn, A B B A, and returns one [`sample::Sample`] each, aligned by round.
-//! [`sample`] reduces samples to medians and paired ratios with intervals; [`verdict`] says in one word what they show.
-//! [`result`] is the file a run leaves behind, [`table`] and [`plot`] are its two pictures, [`page`] is many of them in a browser,
-//! [`gate`] says whether a run is as fast as an earlier one, [`mod@env`] where it was made.
-//! [`ministat`] is FreeBSD's old friend, byte for byte; [`cfmt`] and [`cscan`] are the parts of C it needs.
+//! A [`side::Side`] builds a [`subject::Subject`], which does the same work at each trial and returns a [`subject::Reading`].
+//! [`run::interleave`] builds all sides anew for each round and makes their trials in turns; it returns one
+//! [`sample::Sample`] a side, aligned by round. [`sample`] reduces samples to medians and paired ratios with intervals over
+//! builds; [`verdict`] names in one word what they show. [`study`] collects the rows, [`result`] is the file of a run,
+//! [`table`] and [`plot`] are its two pictures, [`page`] is many of them in a browser, [`gate`] compares a run with an
+//! earlier one, [`mod@env`] describes the machine. [`ministat`] is FreeBSD's, byte for byte; [`cfmt`] and [`cscan`] are the
+//! parts of C it needs.
 //!
 //! ```
 //! # use linerate_lab as lab; // the name other crates know it by
-//! use lab::{run, subject, verdict};
+//! use lab::{result::Change, run, side::Side, subject, verdict::NoiseFloor};
 //!
 //! let work = |n: u64| move || Ok(subject::measure(n, || (0..n).map(std::hint::black_box).sum::<u64>()));
-//! let options = run::Options { keep: 10, max_seconds: Some(1.0), ..Default::default() };
-//! let mut subjects = [subject::from_fn("sum.before", work(20_000)), subject::from_fn("sum.after", work(20_000))];
+//! let side = |id: &'static str| Side::new(id, move || Ok(subject::from_fn(id, work(20_000))));
+//! let before = side("sum.before");
+//! let sides = [before.clone(), before.twin(), side("sum.after")];
 //!
-//! let [a, again] = run::against_itself(subjects[0].as_mut(), &options, &mut |_| ())?;
-//! let floor = verdict::NoiseFloor::of(&a, &again)?;
-//! let samples = run::interleave(&mut subjects, &options, &mut |_| ())?;
-//! let change = lab::result::Change::paired(&samples[0], &samples[1], &floor)?;
+//! let options = run::Options { keep: 10, max_seconds: Some(1.0), ..Default::default() };
+//! let [before, twin, after] = run::interleave(&sides, &options)?.try_into().map_err(|_| anyhow::anyhow!("three"))?;
+//! let change = Change::paired(&before, &after, &NoiseFloor::of(&before, &twin)?)?;
 //! println!("{:.3} [{:.3}, {:.3}]: {}", change.ratio, change.lo, change.hi, change.verdict);
 //! # anyhow::Ok(())
 //! ```
 //!
 //! [`profile`] says where a command's processor time goes.
 //!
-//! Unsafe code is confined to `tsc` (the time-stamp counter), `os` and `native::batch` (system calls), `dylib` (loading the
-//! ladder's first rungs), and `profile::signal` (timers, and the handler that walks its thread's stack).
+//! Unsafe code is confined to `tsc` (the time-stamp counter), `os` and `native::batch` (system calls), `dylib` (a loaded rung's
+//! symbols), and `profile::signal` (timers, and the handler that walks its thread's stack).
 #![deny(unsafe_code)]
 
 pub mod ab;
+pub mod alarm;
 pub mod bench;
+mod built;
 pub mod cfmt;
 mod child;
 pub mod cscan;
@@ -39,6 +42,7 @@ pub mod env;
 pub mod gate;
 pub mod ladder;
 pub mod livelock;
+mod measuring;
 pub mod ministat;
 pub mod native;
 pub mod netperf;
@@ -46,12 +50,16 @@ pub mod os;
 pub mod page;
 pub mod plot;
 pub mod profile;
+pub mod random;
 pub mod repro;
 pub mod result;
 pub mod rfc2544;
 pub mod rigs;
 pub mod run;
 pub mod sample;
+pub mod selftest;
+pub mod side;
+mod source;
 pub mod study;
 pub mod subject;
 pub mod table;
@@ -73,7 +81,9 @@ pub fn child_main_if_asked() {
         routed::KIND => routed::serve(&role),
         curl::KIND => curl::serve(&role),
         idle::KIND => idle::serve(&role),
-        _ => child::serve(|| Err(anyhow::anyhow!("{kind}: nobody I know")), |(), _| Ok(String::new())),
+        dylib::KIND => dylib::serve(&role),
+        selftest::BUSY => selftest::serve_busy(),
+        _ => child::serve(|| Err(anyhow::anyhow!("unknown child role '{kind}'")), |(), _| Ok(String::new())),
     };
     std::process::exit(if served.is_ok() { 0 } else { 1 });
 }

@@ -31,15 +31,17 @@ use clock::Clock;
 use dispatch::netisr::Mode;
 use inet::fib::Prefix;
 use inet::iface::IfaceAddr;
-use lock::{Light, Locks, Up};
+use lock::{Heavy, Light, Locks, Up};
 use node::Host;
 use node::config::{HostConfig, IfaceConfig, RouteConfig};
 use port::{Pairs, Spec};
+pub use rung::LockKind;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
+use wire::checksum;
 
 /// What is between the ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -104,12 +106,14 @@ pub enum Asker {
     Kernel,
 }
 
-/// Who drives the ends.
+/// The threads that drive the ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Drivers {
     /// One thread: run to completion.
     One,
-    /// A thread for each host.
+    /// One thread for all hosts, and one for each workstream of the judged host's netisr.
+    Workers,
+    /// A thread for each host, and one for each workstream.
     Each,
 }
 
@@ -120,8 +124,12 @@ pub struct Place {
     pub over: Over,
     /// Of a TAP device: who asks.
     pub asker: Asker,
-    /// Who drives the ends.
+    /// The threads that drive the ends.
     pub drivers: Drivers,
+    /// Locks of all hosts on one thread: with threads of their own they follow from these.
+    pub locks: LockKind,
+    /// The checksum routine while a trial runs; `None`: the process's own.
+    pub checksum: Option<checksum::Kind>,
     /// Options of the ports, as in `tso=on,csum=on`; empty: their own defaults.
     pub link: String,
     /// Keys and knobs of every host, as `--set` has them.
@@ -150,6 +158,8 @@ impl Place {
             over,
             asker: Asker::Ours,
             drivers: Drivers::One,
+            locks: LockKind::Up,
+            checksum: None,
             link: String::new(),
             set: Vec::new(),
             ledger: false,
@@ -186,6 +196,9 @@ impl Place {
         }
         if self.aliases > 0 && matches!(self.over, Over::Tap | Over::Veth) {
             return Err("several addresses: over pair, nic, router or native".to_owned());
+        }
+        if self.locks != LockKind::Up && (self.drivers != Drivers::One || matches!(self.over, Over::Tap | Over::Native | Over::Veth)) {
+            return Err("locks: of hosts of ours on one thread; with threads=on they follow from these".to_owned());
         }
         if self.isr.is_some() && matches!(self.over, Over::Tap | Over::Native | Over::Veth) {
             return Err(format!("{DISPATCH}: over pair, nic or router, where a host of ours is judged"));
@@ -246,19 +259,16 @@ impl Place {
         }
     }
 
-    fn config(&self, name: &str) -> anyhow::Result<HostConfig> {
+    fn config(&self, name: &str, locks: &str) -> anyhow::Result<HostConfig> {
         let judged = if self.over == Over::Router { "router" } else { "far" };
         let mut config = HostConfig { pool_buffers: 16_384, burst: 64, ..HostConfig::default() };
         for (key, value) in &self.set {
             config.set(key, value).map_err(|why| anyhow!(why))?;
         }
-        (config.name, config.locks) = (name.to_owned(), Up::NAME.to_owned());
+        (config.name, config.locks) = (name.to_owned(), locks.to_owned());
         match self.isr.filter(|_| name == judged) {
             Some(of) => {
                 config.isr.workstreams = of.workstreams;
-                if self.drivers == Drivers::Each {
-                    config.locks = Light::NAME.to_owned();
-                }
                 config.sysctl.insert(DISPATCH.to_owned(), i64::from(of.dispatch.number()));
             }
             None => config.sysctl.retain(|knob, _| !knob.starts_with("net.isr.")),
@@ -268,7 +278,7 @@ impl Place {
 
     /// The near end (0), or the far one (1).
     fn host<L: Locks>(&self, end: u8, pairs: &Pairs) -> anyhow::Result<Host<L>> {
-        let mut config = self.config(if end == 0 { "near" } else { "far" })?;
+        let mut config = self.config(if end == 0 { "near" } else { "far" }, L::NAME)?;
         let routed = self.over == Over::Router;
         let net = if routed { end } else { 0 };
         let addr = Ipv4Addr::new(10, 0, net, if routed && end == 0 { 1 } else { 1 + end });
@@ -287,7 +297,7 @@ impl Place {
         if self.over != Over::Router {
             return Ok(None);
         }
-        let mut config = self.config("router")?;
+        let mut config = self.config("router", L::NAME)?;
         config.sysctl.insert("net.inet.ip.forwarding".to_owned(), 1);
         for net in 0..2 {
             config.ifaces.push(IfaceConfig {
@@ -308,17 +318,18 @@ impl Place {
         SocketAddr::new(IpAddr::V4(self.far_address()), port)
     }
 
-    fn together<P: Play>(&self, play: &mut P) -> anyhow::Result<Seen> {
+    /// All hosts on this thread; `lend` runs the play, with threads for the judged host's netisr if it lends any.
+    fn together<L: Locks, P: Play>(&self, play: &mut P, lend: Lend<L>) -> anyhow::Result<Seen> {
         let pairs = Pairs::new();
-        let near = self.host::<Up>(0, &pairs)?;
-        let router = self.router::<Up>(&pairs)?;
-        let far = self.host::<Up>(1, &pairs)?;
+        let near = self.host::<L>(0, &pairs)?;
+        let router = self.router::<L>(&pairs)?;
+        let far = self.host::<L>(1, &pairs)?;
         let mut there = OurSockets::new(&far, Rest::Never);
         let (mut end, port) = <P::Far>::open(&mut there, usual::<P::Far>()).context("the far end")?;
         // Cards have threads of their own, which need the processor too.
         let rest = if self.over == Over::Nic { Rest::Spins } else { Rest::Never };
         let mut here = OurSockets::new(&near, rest);
-        let mut round = |here: &mut OurSockets<'_, Up>, pace| {
+        let mut round = |here: &mut OurSockets<'_, L>, pace| {
             if let Some(router) = &router {
                 router.step();
             }
@@ -329,7 +340,8 @@ impl Place {
             }
             here.step(pace)
         };
-        play.near(&mut here, &mut round, self.far_at(port))?;
+        let judged = router.as_ref().unwrap_or(&far);
+        lend(judged, &mut || play.near(&mut here, &mut round, self.far_at(port)))?;
         let mut seen = Seen::default();
         for host in [Some(&near), router.as_ref(), Some(&far)].into_iter().flatten() {
             balanced(host)?;
@@ -422,18 +434,42 @@ impl Place {
 
 impl Ground for Place {
     fn run_counted<P: Play>(&self, play: &mut P) -> anyhow::Result<Seen> {
+        let before = checksum::kind();
+        if let Some(kind) = self.checksum {
+            checksum::select(kind)?;
+        }
+        let counted = self.run_on(play);
+        checksum::select(before)?;
+        counted
+    }
+}
+
+impl Place {
+    fn run_on<P: Play>(&self, play: &mut P) -> anyhow::Result<Seen> {
         let none = |()| Seen::default();
         match (self.over, self.drivers) {
-            (Over::Native, Drivers::One) => kernel::native_together(play).map(none),
+            (Over::Native, Drivers::One | Drivers::Workers) => kernel::native_together(play).map(none),
             (Over::Native, Drivers::Each) => kernel::native_apart(play).map(none),
             (Over::Veth, drivers) => {
                 Veth::new(self.segments().map_err(|why| anyhow!(why))?, drivers)?.run_counted(play)
             }
             (Over::Tap, _) => kernel::tap(self, play).map(none),
-            (_, Drivers::One) => self.together(play),
+            (_, Drivers::One) => match self.locks {
+                LockKind::Up => self.together::<Up, P>(play, lend_none),
+                LockKind::Light => self.together::<Light, P>(play, lend_none),
+                LockKind::Heavy => self.together::<Heavy, P>(play, lend_none),
+            },
+            (_, Drivers::Workers) => self.together::<Light, P>(play, |host, run| with_threads(host, run)),
             (_, Drivers::Each) => self.apart(play),
         }
     }
+}
+
+/// Runs a play beside the threads, if any, that the judged host's netisr is lent.
+type Lend<L> = fn(&Host<L>, &mut dyn FnMut() -> anyhow::Result<()>) -> anyhow::Result<()>;
+
+fn lend_none<L: Locks>(_: &Host<L>, run: &mut dyn FnMut() -> anyhow::Result<()>) -> anyhow::Result<()> {
+    run()
 }
 
 /// The knob that says how netisr dispatches.

@@ -1,10 +1,10 @@
-//! The file a run leaves behind: one JSON object, and beside it every trial as a JSON line.
+//! The file of a run: one JSON object, and beside it every trial as a JSON line.
 //!
 //! ```json
-//! {"name": "udp", "env": {}, "noise_floor": {"ratio": 1.0, "lo": 0.998, "hi": 1.003, "n": 30},
+//! {"version": 2, "name": "udp", "env": {}, "noise_floor": {"ratio": 1.0, "lo": 0.998, "hi": 1.003, "n": 30},
 //!  "rows": [{"id": "udp.send", "title": "UDP send, 22 bytes", "then": {"median": 2357.0, "unit": "ticks/op"},
 //!            "now": {"median": 57.2, "lo": 57.0, "hi": 57.9, "n": 30, "unit": "ticks/op"},
-//!            "vs_previous": {"ratio": 1.04, "lo": 1.03, "hi": 1.05, "verdict": "faster"}}],
+//!            "vs_previous": {"ratio": 1.04, "lo": 1.03, "hi": 1.05, "n": 30, "floor_pct": 1.1, "verdict": "faster"}}],
 //!  "peers": [{"id": "lwip.udp.send", "row": "udp.send", "now": {}, "ratio": {"median": 2.1, "lo": 2.0, "hi": 2.2}}],
 //!  "notes": []}
 //! ```
@@ -16,33 +16,46 @@ use std::io::{self, Write};
 use serde::{Deserialize, Serialize};
 
 use crate::env::Environment;
-use crate::sample::{Ratio, Sample, StatError, Summary, Trial};
+use crate::sample::{Ratio, Sample, StatError, Summary, Trial, rank};
 use crate::verdict::{self, NoiseFloor, Verdict};
+
+/// The version of the file. In version 1 every side was built once, so its intervals and verdicts do not hold.
+pub const VERSION: u32 = 2;
 
 /// One run's results.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
+    /// [`VERSION`]; files without it are of version 1.
+    #[serde(default = "first_version")]
+    pub version: u32,
     /// The run's name, which is the file's too.
     pub name: String,
-    /// Where it was made.
+    /// The machine, kernel and build.
     pub env: Environment,
-    /// What A against A showed.
+    /// The largest noise floor of the run's groups: two sides with equal settings, built separately.
     pub noise_floor: NoiseFloor,
-    /// What was measured of ours.
+    /// Our figures.
     pub rows: Vec<Row>,
-    /// What was measured of others, for comparison.
+    /// Other programs' figures, for comparison.
     pub peers: Vec<Peer>,
-    /// What a reader must know: sizes, offloads, locks, what was counted.
+    /// The conventions: sizes, offloads, locks, what one operation is.
     pub notes: Vec<String>,
-    /// What belongs to the rows and is no row of its own, if there is anything.
+    /// Tables and texts beside the rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beside: Option<Beside>,
+    /// All trials of the run; not in the file of the report ([`write_trials`]).
+    #[serde(skip)]
+    pub samples: Vec<Sample>,
 }
 
-/// What a report has beside its rows.
+fn first_version() -> u32 {
+    1
+}
+
+/// Tables and texts beside the rows of a report.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Beside {
-    /// What every row's `vs_previous` is against, where that is not the row before.
+    /// The row that every row's `vs_previous` is against, where that is not the row before.
     pub baseline: Option<String>,
     /// More tables.
     pub sheets: Vec<Sheet>,
@@ -115,7 +128,8 @@ pub struct Row {
     pub missing: Option<String>,
 }
 
-/// A measured figure: the median and its 95 % interval.
+/// A measured figure: the median over builds and its interval, which is one of 95 % from 6 builds on; with fewer it is
+/// the range of the values.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
     /// The median.
@@ -124,7 +138,7 @@ pub struct Figure {
     pub lo: f64,
     /// Upper end of its interval.
     pub hi: f64,
-    /// Trials.
+    /// Builds.
     pub n: u32,
     /// `ticks/op`, `GB/s` ...
     pub unit: String,
@@ -157,6 +171,10 @@ pub struct Change {
     pub lo: f64,
     /// Upper end of its interval.
     pub hi: f64,
+    /// Pairs of builds.
+    pub n: u32,
+    /// The noise floor of the same rounds, in per cent.
+    pub floor_pct: f64,
     /// In a word.
     pub verdict: Verdict,
 }
@@ -174,7 +192,7 @@ pub struct Peer {
     pub ratio: Times,
 }
 
-/// A ratio and its interval.
+/// A ratio and its interval: of 95 % from 6 pairs on, with fewer the range of the ratios.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Times {
     /// The estimate.
@@ -183,6 +201,14 @@ pub struct Times {
     pub lo: f64,
     /// Upper end of its interval.
     pub hi: f64,
+    /// Pairs of builds.
+    pub n: u32,
+}
+
+impl From<Ratio> for Times {
+    fn from(ratio: Ratio) -> Times {
+        Times { median: ratio.median, lo: ratio.lo, hi: ratio.hi, n: ratio.n }
+    }
 }
 
 /// Which direction of a unit is better.
@@ -198,6 +224,16 @@ impl Figure {
     /// A summary with its unit.
     pub fn new(summary: &Summary, unit: &str) -> Figure {
         Figure { median: summary.median, lo: summary.lo, hi: summary.hi, n: summary.n, unit: unit.to_owned() }
+    }
+
+    /// One value without a spread.
+    pub fn single(value: f64, unit: &str) -> Figure {
+        Figure { median: value, lo: value, hi: value, n: 1, unit: unit.to_owned() }
+    }
+
+    /// A paired ratio as a figure.
+    pub fn ratio(ratio: &Ratio, unit: &str) -> Figure {
+        Figure { median: ratio.median, lo: ratio.lo, hi: ratio.hi, n: ratio.n, unit: unit.to_owned() }
     }
 
     /// The sample's ticks per operation.
@@ -236,13 +272,13 @@ impl Peer {
     /// Every [`StatError`].
     pub fn new(peer: &str, theirs: &Sample, ours: &Sample) -> Result<Peer, StatError> {
         let ratio = Ratio::paired(&theirs.values(), &ours.values())?;
-        let ratio = Times { median: ratio.median, lo: ratio.lo, hi: ratio.hi };
-        Ok(Peer { id: format!("{peer}.{}", ours.id), row: ours.id.clone(), now: Figure::ticks(theirs)?, ratio })
+        let (id, row) = (format!("{peer}.{}", ours.id), ours.id.clone());
+        Ok(Peer { id, row, now: Figure::ticks(theirs)?, ratio: ratio.into() })
     }
 }
 
 impl Change {
-    /// Two samples of one run, paired by round: `before` is A, `now` is B.
+    /// Compares two samples of one run, paired by round: `before` is A, `now` is B.
     ///
     /// # Errors
     /// Every [`StatError`].
@@ -267,16 +303,34 @@ impl Change {
         let down = distance(over.median, over.lo).hypot(distance(under.hi, under.median));
         let up = distance(over.hi, over.median).hypot(distance(under.median, under.lo));
         let median = over.median / under.median;
-        let (lo, hi) = (median * (-down).exp(), median * up.exp());
-        Some(Change::judged(&Ratio { median, lo, hi, coverage: 0.95, n: before.n.min(now.n) }, floor))
+        let ends = |scale: f64| (median * (-down * scale).exp(), median * (up * scale).exp());
+        let ((lo, hi), n) = (ends(1.0), before.n.min(now.n));
+        let firm = (n >= 8).then(|| ends(rank::ONE_PER_CENT.z() / rank::FIVE_PER_CENT.z()));
+        Some(Change::judged(&Ratio { median, lo, hi, coverage: 0.95, firm, n }, floor))
     }
 
     fn judged(ratio: &Ratio, floor: &NoiseFloor) -> Change {
-        Change { ratio: ratio.median, lo: ratio.lo, hi: ratio.hi, verdict: verdict::judge(ratio, floor) }
+        let Ratio { median, lo, hi, n, .. } = *ratio;
+        Change { ratio: median, lo, hi, n, floor_pct: floor.percent(), verdict: verdict::judge(ratio, floor) }
     }
 }
 
 impl Report {
+    /// A report without rows.
+    pub fn empty(name: &str, env: Environment) -> Report {
+        Report {
+            version: VERSION,
+            name: name.to_owned(),
+            env,
+            noise_floor: NoiseFloor::NONE,
+            rows: Vec::new(),
+            peers: Vec::new(),
+            notes: Vec::new(),
+            beside: None,
+            samples: Vec::new(),
+        }
+    }
+
     /// The row called `id`.
     pub fn row(&self, id: &str) -> Option<&Row> {
         self.rows.iter().find(|row| row.id == id)
@@ -293,9 +347,19 @@ impl Report {
     /// Reads [`Report::to_json`]'s text.
     ///
     /// # Errors
-    /// If it is not JSON, or lacks something.
+    /// If it is not JSON, lacks something, or is of another version.
     pub fn from_json(text: &str) -> serde_json::Result<Report> {
-        serde_json::from_str(text)
+        use serde::de::Error;
+        let any: serde_json::Value = serde_json::from_str(text)?;
+        let version = any.get("version").map_or(Some(1), serde_json::Value::as_u64);
+        match version {
+            Some(version) if version == u64::from(VERSION) => serde_json::from_value(any),
+            _ if any.get("rows").is_none() => Err(serde_json::Error::custom("no report: it has no rows")),
+            _ => Err(serde_json::Error::custom(format!(
+                "a report of version {}, this program reads version {VERSION}: measure again",
+                version.map_or_else(|| "unknown".to_owned(), |version| version.to_string())
+            ))),
+        }
     }
 }
 

@@ -49,7 +49,7 @@ pub use nic::{
 };
 pub use recv::{RecvRig, TwoThreadsRig};
 pub use route::{RouteRig, UPDATES_PER_SECOND, UpdatesRig};
-pub use send::{LoadedSend, SendRig};
+pub use send::{BuiltSend, SendRig};
 pub(crate) use tcp::idle;
 pub use tcp::{
     BUFFER, BULK, Bulk, BulkRig, CHUNK, CONNECTIONS, ConnectRig, End, Idle, Link, MakeEnd, RrRig, TRANSACTIONS,
@@ -59,4 +59,4 @@ pub use text::Text;
 pub use tunnel::TunnelRig;
 
 /// The payload of the report.
-pub const PAYLOAD: [u8; 22] = *b"linerate 22-byte load!";
+pub use rung::serve::PAYLOAD;

@@ -1,4 +1,7 @@
-//! Samples: what a subject's trials gave, reduced to a middle with a 95 % interval.
+//! Samples: a side's trials, reduced to a middle with a 95 % interval.
+//!
+//! *The unit of replication is the build* ([`crate::side`]): a side is built anew for every round, and the trials of a round are
+//! reduced to their median first. Every n, interval and ratio is over builds, never over trials of one build.
 //!
 //! *Median of one sample*: the interval between two order statistics, whose coverage is binomial and holds for every
 //! distribution (Hahn and Meeker, Statistical Intervals, 5.2; NIST handbook 7.2). The bootstrap was rejected: for a median
@@ -7,7 +10,8 @@
 //! *Ratio of two samples*: the Hodges-Lehmann estimate on the logarithms of paired trials, with the interval that inverts
 //! Wilcoxon's signed-rank test (Hollander, Wolfe, Chicken, Nonparametric Statistical Methods, 3.1-3.3). What hits both
 //! sides of a pair cancels; the null distribution is exact; one wild trial moves it little; and for normal noise it needs
-//! only pi/3 = 1.05 times the trials that Student's t does. It asks for symmetry, which A against A has by construction.
+//! only pi/3 = 1.05 times the builds that Student's t does. It requires symmetry, which two sides with equal settings have by
+//! construction. Two intervals come out: 95 %, which is printed, and 99 %, which a verdict rests on.
 //!
 //! Outliers are counted ([`Summary::outliers`]) and kept. Trials that were *disturbed* are another matter: see [`crate::run`].
 
@@ -19,56 +23,72 @@ use crate::subject::Reading;
 
 pub mod rank;
 
-/// What made a trial unusable.
+/// The reason why a trial was not kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Disturbance {
-    /// The hypervisor ran somebody else on this processor (`steal` in /proc/stat).
+    /// The hypervisor took the processor away (`steal` in /proc/stat).
     Steal,
-    /// The thread had the processor for less of the time than asked for.
+    /// The thread had the processor for less of the time than required.
     CpuShare,
+    /// The tick counter and the wall clock disagree: one of them stepped.
+    Clock,
+    /// A side failed in this round, and the round was made again.
+    Round,
 }
 
 /// One trial of a subject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trial {
-    /// Trials of one round were made one after another and are a pair.
+    /// The round, which is the number of the build: trials of one round were made by one build of each side.
     pub round: u32,
-    /// What was read.
+    /// The clocks' readings.
     pub reading: Reading,
-    /// What disturbed it, if anything did.
+    /// The disturbance, if there was one.
     pub disturbed: Option<Disturbance>,
 }
 
-/// All trials of one subject in one run; trial i of one sample is the partner of trial i of another.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// All trials of one side in one run; build i of one sample is the partner of build i of another.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sample {
-    /// The subject's name.
+    /// The side's name.
     pub id: String,
-    /// The trials kept, one per round.
+    /// The trials kept, in order of their rounds; a round has one or several.
     pub trials: Vec<Trial>,
     /// The trials dropped as disturbed, and replaced.
     pub dropped: Vec<Trial>,
-    /// Too many were disturbed to replace them all: some disturbed trials are among those kept.
+    /// Too many trials were disturbed to replace them all: some disturbed trials are among those kept.
     pub noisy: bool,
+    /// Why there is no figure: the side could not be built, or its trials failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
+    /// Why there are fewer rounds than asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cut: Option<String>,
 }
 
 impl Sample {
-    /// Ticks per operation, trial by trial.
+    /// An empty sample called `id`.
+    pub fn new(id: &str) -> Sample {
+        Sample { id: id.to_owned(), ..Sample::default() }
+    }
+
+    /// Ticks per operation, one value a build: the median of its trials.
     pub fn values(&self) -> Vec<f64> {
-        self.trials.iter().map(|trial| trial.reading.ticks_per_op()).collect()
+        let builds = self.trials.chunk_by(|a, b| a.round == b.round);
+        builds.map(|trials| middle(&sorted(&trials.iter().map(|t| t.reading.ticks_per_op()).collect::<Vec<_>>()))).collect()
     }
 
     /// Middle and spread of [`Sample::values`].
     ///
     /// # Errors
-    /// [`StatError::Empty`] without trials, [`StatError::NotPositive`] if one measured nothing.
+    /// [`StatError::Empty`] without builds, [`StatError::NotPositive`] if one measured nothing.
     pub fn summary(&self) -> Result<Summary, StatError> {
         Summary::of(&self.values())
     }
 }
 
-/// Why there is no figure.
+/// The reasons why there is no figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StatError {
     /// There are no values.
@@ -78,11 +98,11 @@ pub enum StatError {
         /// Its place, from 0.
         index: usize,
     },
-    /// The two samples have different numbers of trials.
+    /// The two samples have different numbers of values.
     Unpaired {
-        /// Trials of the first.
+        /// Values of the first.
         left: usize,
-        /// Trials of the second.
+        /// Values of the second.
         right: usize,
     },
 }
@@ -90,9 +110,9 @@ pub enum StatError {
 impl fmt::Display for StatError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            StatError::Empty => write!(f, "no trials"),
-            StatError::NotPositive { index } => write!(f, "trial {index} has no positive value"),
-            StatError::Unpaired { left, right } => write!(f, "{left} trials cannot be paired with {right}"),
+            StatError::Empty => write!(f, "no values"),
+            StatError::NotPositive { index } => write!(f, "value {index} is not positive"),
+            StatError::Unpaired { left, right } => write!(f, "{left} values cannot be paired with {right}"),
         }
     }
 }
@@ -129,7 +149,7 @@ impl Summary {
         let median = middle(&sorted);
         let mad = middle(&self::sorted(&sorted.iter().map(|value| (value - median).abs()).collect::<Vec<_>>()));
         let outliers = sorted.iter().filter(|value| (*value - median).abs() > 5.0 * 1.4826 * mad).count() as u32;
-        let (skip, coverage) = rank::median_interval(sorted.len());
+        let (skip, coverage) = rank::median_interval(sorted.len(), rank::FIVE_PER_CENT);
         let (lo, hi) = (sorted[skip], sorted[sorted.len() - 1 - skip]);
         Ok(Summary { median, lo, hi, coverage, mad, outliers, n: sorted.len() as u32 })
     }
@@ -140,23 +160,25 @@ impl Summary {
     }
 }
 
-/// How many times as large one sample is as the other, pair by pair.
+/// The ratio of one sample to another, build by build.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Ratio {
     /// The estimate.
     pub median: f64,
-    /// Lower end of its interval.
+    /// Lower end of the 95 % interval.
     pub lo: f64,
-    /// Upper end of its interval.
+    /// Upper end of the 95 % interval.
     pub hi: f64,
-    /// What the interval covers: at least 0.95 from 6 pairs on, less below.
+    /// The interval's coverage: at least 0.95 from 6 pairs on, less below.
     pub coverage: f64,
-    /// How many pairs.
+    /// Ends of the 99 % interval, which a verdict rests on; `None` with fewer than 8 pairs, which do not reach 99 %.
+    pub firm: Option<(f64, f64)>,
+    /// Number of pairs.
     pub n: u32,
 }
 
 impl Ratio {
-    /// `over[i] / under[i]`, reduced. With costs, `Ratio::paired(before, after)` says how many times faster `after` is.
+    /// Reduces `over[i] / under[i]`. With costs, `Ratio::paired(before, after)` is how many times faster `after` is.
     ///
     /// # Errors
     /// Every [`StatError`].
@@ -167,16 +189,18 @@ impl Ratio {
         check(over)?;
         check(under)?;
         let logs: Vec<f64> = over.iter().zip(under).map(|(a, b)| (a / b).ln()).collect();
-        let ((lo, middle, hi), coverage) = rank::hodges_lehmann(&logs);
-        Ok(Ratio { median: middle.exp(), lo: lo.exp(), hi: hi.exp(), coverage, n: logs.len() as u32 })
+        let rank::Centre { estimate, shown: (lo, hi, coverage), firm } = rank::hodges_lehmann(&logs);
+        let firm = (firm.2 >= 0.99).then_some((firm.0.exp(), firm.1.exp()));
+        Ok(Ratio { median: estimate.exp(), lo: lo.exp(), hi: hi.exp(), coverage, firm, n: logs.len() as u32 })
     }
 
     /// The same comparison seen from the other side.
     pub fn inverse(&self) -> Ratio {
-        Ratio { median: 1.0 / self.median, lo: 1.0 / self.hi, hi: 1.0 / self.lo, ..*self }
+        let firm = self.firm.map(|(lo, hi)| (1.0 / hi, 1.0 / lo));
+        Ratio { median: 1.0 / self.median, lo: 1.0 / self.hi, hi: 1.0 / self.lo, firm, ..*self }
     }
 
-    /// Is 1, no difference, inside the interval?
+    /// Returns whether 1, no difference, lies inside the 95 % interval.
     pub fn includes_one(&self) -> bool {
         self.lo <= 1.0 && self.hi >= 1.0
     }

@@ -20,6 +20,16 @@ pub trait Subject {
     fn trial(&mut self) -> anyhow::Result<Reading>;
 }
 
+impl<T: Subject + ?Sized> Subject for Box<T> {
+    fn id(&self) -> &str {
+        (**self).id()
+    }
+
+    fn trial(&mut self) -> anyhow::Result<Reading> {
+        (**self).trial()
+    }
+}
+
 /// One trial's figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reading {

@@ -10,8 +10,9 @@ const SPARKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█
 const SPARK_WIDTH: usize = 20;
 
 /// The whole report: surroundings, rows, peers, noise floor, what was dropped, notes.
-/// `samples` are this run's; a row without one has no spark line.
-pub fn render(report: &Report, samples: &[Sample]) -> String {
+/// A row whose trials are not in [`Report::samples`] (a report from a file) has no spark line.
+pub fn render(report: &Report) -> String {
+    let samples = report.samples.as_slice();
     let mut text = format!("{}\n\n{}\n", report.name, report.env);
     let rows = report.rows.iter().map(|row| row_cells(row, samples));
     let mut head = ROW_HEAD.map(String::from).to_vec();
@@ -27,14 +28,16 @@ pub fn render(report: &Report, samples: &[Sample]) -> String {
             &aligned(&[PEER_HEAD.map(String::from).to_vec()].into_iter().chain(peers).collect::<Vec<_>>(), &PEER_ALIGN);
     }
     let floor = &report.noise_floor;
-    text += &format!(
-        "\nnoise floor (A against A): {} [{}, {}], n {}: differences under {:.1} % cannot be told from noise\n",
-        times(floor.ratio),
-        times(floor.lo),
-        times(floor.hi),
-        floor.n,
-        floor.percent()
-    );
+    if floor.n > 0 {
+        text += &format!(
+            "\nnoise floor (equal sides, built separately; the largest of this run): {} {}, n {}: {:.1} %{}\n",
+            times(floor.ratio),
+            interval(times(floor.lo), times(floor.hi), floor.n),
+            floor.n,
+            floor.percent(),
+            if floor.is_unfit() { ": this machine cannot show a difference now" } else { "" }
+        );
+    }
     text += &samples.iter().filter_map(disturbances).collect::<String>();
     if let Some(beside) = &report.beside {
         text += &beside.sheets.iter().map(sheet).collect::<String>();
@@ -45,12 +48,12 @@ pub fn render(report: &Report, samples: &[Sample]) -> String {
     text
 }
 
-const ROW_HEAD: [&str; 9] = ["row", "what", "then", "now", "95 %", "unit", "n", "trials", "against the one before"];
+const ROW_HEAD: [&str; 9] = ["row", "what", "then", "now", "95 %", "unit", "n", "builds", "against the one before"];
 const ROW_ALIGN: [Align; 9] = {
     use Align::{Left, Right};
     [Left, Left, Right, Right, Left, Left, Right, Left, Left]
 };
-const PEER_HEAD: [&str; 7] = ["peer", "now", "95 %", "unit", "n", "trials", "we are better by"];
+const PEER_HEAD: [&str; 7] = ["peer", "now", "95 %", "unit", "n", "builds", "we are better by"];
 const PEER_ALIGN: [Align; 7] = {
     use Align::{Left, Right};
     [Left, Right, Left, Left, Right, Left, Left]
@@ -59,7 +62,8 @@ const PEER_ALIGN: [Align; 7] = {
 fn row_cells(row: &Row, samples: &[Sample]) -> Vec<String> {
     let then = row.then.as_ref().map_or("-".into(), |then| number(then.median));
     let change = row.vs_previous.as_ref().map_or("-".into(), |change| {
-        format!("{} [{}, {}] {}", times(change.ratio), times(change.lo), times(change.hi), change.verdict)
+        let interval = interval(times(change.lo), times(change.hi), change.n);
+        format!("{} {interval} {}", times(change.ratio), change.verdict)
     });
     let Some(now) = &row.now else {
         let why = row.missing.clone().unwrap_or_default();
@@ -86,14 +90,24 @@ pub(crate) fn sheet(sheet: &Sheet) -> String {
 }
 
 fn peer_cells(peer: &Peer, samples: &[Sample]) -> Vec<String> {
-    let ratio = format!("{} [{}, {}]", times(peer.ratio.median), times(peer.ratio.lo), times(peer.ratio.hi));
+    let of = &peer.ratio;
+    let ratio = format!("{} {}", times(of.median), interval(times(of.lo), times(of.hi), of.n));
     let [now, interval, unit, n] = figure_cells(&peer.now);
     vec![peer.id.clone(), now, interval, unit, n, spark_of(&peer.id, samples), ratio]
 }
 
 fn figure_cells(figure: &Figure) -> [String; 4] {
-    let interval = format!("[{}, {}]", number(figure.lo), number(figure.hi));
+    let interval = interval(number(figure.lo), number(figure.hi), figure.n);
     [number(figure.median), interval, figure.unit.clone(), figure.n.to_string()]
+}
+
+/// An interval of 95 %; with fewer than 6 values there is none, and the range of the values is given in its place.
+fn interval(lo: String, hi: String, n: u32) -> String {
+    match n {
+        0 | 1 => String::new(),
+        2..6 => format!("{lo}..{hi}"),
+        _ => format!("[{lo}, {hi}]"),
+    }
 }
 
 fn spark_of(id: &str, samples: &[Sample]) -> String {
@@ -104,9 +118,10 @@ fn spark_of(id: &str, samples: &[Sample]) -> String {
 fn disturbances(sample: &Sample) -> Option<String> {
     let outliers = sample.summary().map_or(0, |summary| summary.outliers);
     let noisy = if sample.noisy { ", NOISY: disturbed trials are among those kept" } else { "" };
-    let quiet = sample.dropped.is_empty() && outliers == 0 && !sample.noisy;
+    let cut = sample.cut.as_ref().map_or(String::new(), |why| format!(", fewer rounds than asked for: {why}"));
+    let quiet = sample.dropped.is_empty() && outliers == 0 && !sample.noisy && cut.is_empty();
     let counts = format!("{} trials dropped and replaced, {outliers} outliers kept", sample.dropped.len());
-    (!quiet).then(|| format!("{}: {counts}{noisy}\n", sample.id))
+    (!quiet).then(|| format!("{}: {counts}{noisy}{cut}\n", sample.id))
 }
 
 /// Four digits, or all digits before the point if there are more; tiny values in scientific form.

@@ -1,11 +1,12 @@
 //! The send path of one host as a rig, for the ladder.
 //!
 //! A [`Rig`] is what rump2014 measured: one host, one pktgen sink, `sendto` of a small UDP payload to 1.0.0.2:55443. The
-//! same source is linked into `linerate` (with whole-program optimisation) and built as a dynamic library with
-//! [a C face](face), since the report's largest steps are about how the code was built and linked. A [`Settings`] line says
-//! what the rig is like, so that both take the same words.
+//! same source is linked into `linerate` (with whole-program optimisation), built as a dynamic library with [a C face](face), and as
+//! a program of its own that [serves](serve) orders, since the report's largest steps are about how the code was built and linked. A
+//! [`Settings`] line describes the rig, so that all take the same words.
 
 pub mod face;
+pub mod serve;
 mod settings;
 
 pub use settings::{BadSettings, LockKind, Settings};
@@ -18,6 +19,7 @@ use lock::{Cx, Heavy, Light, Locks, Up};
 use port::pktgen;
 use port::{PortCounts, TxHalf};
 use socket::{Calls, Errno, Fd};
+use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use wire::Mac;
@@ -45,11 +47,48 @@ impl Output for Sink {
     }
 }
 
+/// A sink that holds its latest frames: with `most` of them held, as many buffers and one more are in use by turns, and a pool that
+/// returns the buffer freed last cannot stay in the cache.
+struct Rotation {
+    sink: Sink,
+    held: VecDeque<Frame>,
+    most: usize,
+}
+
+impl Output for Rotation {
+    fn output(&mut self, burst: &mut Burst, now: Instant) -> usize {
+        let mut taken = 0;
+        while let Some(frame) = burst.pop() {
+            if let Err(frame) = self.output_one(frame, now) {
+                drop(frame);
+            }
+            taken += 1;
+        }
+        taken
+    }
+
+    #[inline]
+    fn output_one(&mut self, frame: Frame, now: Instant) -> Result<(), Frame> {
+        self.held.push_back(frame);
+        match self.held.pop_front() {
+            Some(oldest) if self.held.len() >= self.most => self.sink.output_one(oldest, now),
+            Some(oldest) => {
+                self.held.push_front(oldest);
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+}
+
 /// One host that sends into a sink.
 pub struct Rig<L: Locks> {
     stack: Stack<L>,
     cx: Cx,
     clock: Option<Clock>,
+    /// Calls for one reading of the clock, and those since the last one.
+    clock_every: u32,
+    since: u32,
     fd: Fd,
     to: SocketAddr,
     sunk: Arc<PortCounts>,
@@ -70,6 +109,7 @@ impl<L: Locks> Rig<L> {
             },
             pages: settings.pages,
             prefetch: settings.prefetch,
+            buffers: PoolConfig::default().buffers + settings.rotate,
             ..PoolConfig::default()
         };
         let pool = Pool::new(&config).map_err(|error| error.to_string())?;
@@ -80,12 +120,24 @@ impl<L: Locks> Rig<L> {
         let pg0 = stack.add_iface("pg0", LOCAL_MAC, 1500, all).ok_or("no iface")?;
         Rig::<L>::wire(&stack, cx, pg0, port.tx, settings)?;
         let fd = Calls::new(&stack, cx).socket().map_err(|error| error.to_string())?;
-        let clock = settings.clock_per_call.map(Clock::live);
-        Ok(Rig { stack, cx, clock, fd, to: SocketAddr::from((REMOTE, TO_PORT)), sunk: port.counts })
+        let (clock, clock_every) = (settings.clock.map(Clock::live), settings.clock_every);
+        let to = SocketAddr::from((REMOTE, TO_PORT));
+        let mut rig = Rig { stack, cx, clock, clock_every, since: 0, fd, to, sunk: port.counts };
+        // Fills the rotation: from then on a frame leaves for each that comes.
+        rig.send(settings.rotate as u64, &[0; 22]);
+        Ok(rig)
     }
 
     fn wire(stack: &Stack<L>, cx: Cx, pg0: IfaceId, tx: Box<dyn TxHalf>, settings: &Settings) -> Result<(), String> {
-        stack.set_output(cx, pg0, Some(Box::new(Sink(tx))));
+        let sink = Sink(tx);
+        stack.set_output(
+            cx,
+            pg0,
+            Some(match settings.rotate {
+                0 => Box::new(sink),
+                most => Box::new(Rotation { sink, held: VecDeque::with_capacity(most + 1), most }),
+            }),
+        );
         let addr = IfaceAddr { addr: LOCAL, len: 24 };
         stack.add_addr(cx, pg0, addr).map_err(|error| format!("{error:?}"))?;
         stack.set_neighbor(cx, pg0, REMOTE, REMOTE_MAC);
@@ -104,7 +156,11 @@ impl<L: Locks> Rig<L> {
     #[inline(always)]
     pub fn sendto(&mut self, payload: &[u8]) -> Result<usize, Errno> {
         if let Some(clock) = &self.clock {
-            self.cx = self.cx.at(clock.now());
+            self.since += 1;
+            if self.since >= self.clock_every {
+                self.since = 0;
+                self.cx = self.cx.at(clock.now());
+            }
         }
         Calls::new(&self.stack, self.cx).send_to(self.fd, payload, &self.to)
     }
@@ -130,14 +186,14 @@ impl<L: Locks> Rig<L> {
         sent
     }
 
-    /// `n` times [`Rig::sendto`] with the counter read before and after each, as the report did: the sum of the
-    /// differences, in ticks, the reading's own cost still in it.
-    pub fn send_timed(&mut self, n: u64, payload: &[u8]) -> u64 {
+    /// Sends `n` times with `read` called before and after each, as the report did, and returns the sum of the differences; what an
+    /// empty pair of readings shows is still in it.
+    pub fn send_timed(&mut self, n: u64, payload: &[u8], read: fn() -> u64) -> u64 {
         let mut ticks = 0;
         for _ in 0..n {
-            let start = clock::tsc::ticks();
+            let start = read();
             let sent = self.sendto(std::hint::black_box(payload));
-            ticks += clock::tsc::ticks() - start;
+            ticks += read() - start;
             debug_assert!(sent.is_ok());
         }
         self.stack.flush(self.cx);
@@ -152,6 +208,11 @@ impl<L: Locks> Rig<L> {
     /// Frames unaccounted for: 0, or something is wrong.
     pub fn imbalance(&self) -> i64 {
         self.stack.audit(self.cx).imbalance()
+    }
+
+    /// Buffers of the pool that frames own.
+    pub fn buffers_in_use(&self) -> usize {
+        self.stack.pool.stats().live() as usize
     }
 
     /// The stack, for its ledger and lock counts.
@@ -250,8 +311,8 @@ impl AnyRig {
     }
 
     /// See [`Rig::send_timed`].
-    pub fn send_timed(&mut self, n: u64, payload: &[u8]) -> u64 {
-        each_kind!(self, rig => rig.send_timed(n, payload))
+    pub fn send_timed(&mut self, n: u64, payload: &[u8], read: fn() -> u64) -> u64 {
+        each_kind!(self, rig => rig.send_timed(n, payload, read))
     }
 
     /// See [`Rig::sunk`].
@@ -281,15 +342,43 @@ mod tests {
             "locks=light context=call header_cache=off pool=zone clock=timespec",
             "locks=heavy context=inline pool=malloc",
             "locks=up offload=on burst=32 pool=freelist prefetch=on",
+            "locks=up clock=tsc clock_every=32",
         ] {
             let mut rig = AnyRig::new(&line.parse().unwrap()).unwrap();
             assert_eq!(rig.send(100, &[7; 22]), 100, "{line}");
             assert_eq!(rig.send_bursts(100, &[7; 22]), 100, "{line}");
-            assert!(rig.send_timed(10, &[7; 22]) > 0);
+            assert!(rig.send_timed(10, &[7; 22], clock::tsc::ticks) > 0);
             let announced = (1, 42); // the gratuitous ARP request for the host's address
             let datagrams = (210, 210 * 64); // 22 + 8 + 20 + 14, FCS not counted
             assert_eq!(rig.sunk(), (datagrams.0 + announced.0, datagrams.1 + announced.1), "{line}");
             assert_eq!(rig.imbalance(), 0, "{line}");
         }
+    }
+
+    #[test]
+    fn a_rotation_uses_as_many_buffers_as_it_holds_and_one_more() {
+        let mut rig = AnyRig::new(&"locks=up rotate=100".parse().unwrap()).unwrap();
+        let (before, _) = rig.sunk();
+        assert_eq!(rig.send(500, &[7; 22]), 500);
+        assert_eq!((rig.sunk().0 - before, rig.imbalance()), (500, 0), "a frame leaves for each that comes");
+        let AnyRig::Up(rig) = &rig else { panic!("locks=up") };
+        assert_eq!(rig.buffers_in_use(), 100);
+    }
+
+    #[test]
+    fn the_clock_is_read_once_for_so_many_calls() {
+        let readings = |line: &str| {
+            let AnyRig::Up(mut rig) = AnyRig::new(&line.parse().unwrap()).unwrap() else { panic!("locks=up") };
+            let mut times = std::collections::BTreeSet::new();
+            for _ in 0..320 {
+                rig.sendto(&[7; 22]).unwrap();
+                times.insert(rig.cx.now);
+                std::thread::sleep(std::time::Duration::from_micros(2));
+            }
+            times.len()
+        };
+        assert_eq!(readings("locks=up"), 1, "no clock");
+        assert!((300..=321).contains(&readings("locks=up clock=tsc")), "every call");
+        assert!((10..=11).contains(&readings("locks=up clock=tsc clock_every=32")), "every 32nd call");
     }
 }

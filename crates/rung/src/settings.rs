@@ -38,8 +38,12 @@ pub struct Settings {
     pub prefetch: bool,
     /// `burst=N`: frames collected for one call of the port.
     pub burst: usize,
-    /// `clock=none|timespec|ns|tsc`: read the clock at every call.
-    pub clock_per_call: Option<Strategy>,
+    /// `clock=none|timespec|ns|tsc`: the clock that is read.
+    pub clock: Option<Strategy>,
+    /// `clock_every=N`: calls for one reading of the clock.
+    pub clock_every: u32,
+    /// `rotate=N`: frames that the sink holds before it frees the oldest, so that N buffers and one more are in use.
+    pub rotate: usize,
     /// `ledger=on|off`.
     pub ledger: bool,
 }
@@ -55,7 +59,9 @@ impl Default for Settings {
             pages: Pages::Small,
             prefetch: false,
             burst: 1,
-            clock_per_call: None,
+            clock: None,
+            clock_every: 1,
+            rotate: 0,
             ledger: false,
         }
     }
@@ -81,6 +87,11 @@ fn switch(key: &str, value: &str) -> Result<bool, BadSettings> {
     }
 }
 
+fn number(key: &str, value: &str, least: usize, most: usize) -> Result<usize, BadSettings> {
+    let number = value.parse().ok().filter(|n| (least..=most).contains(n));
+    number.ok_or_else(|| BadSettings(format!("{key}={value}: expected {least} to {most}")))
+}
+
 impl FromStr for Settings {
     type Err = BadSettings;
     fn from_str(line: &str) -> Result<Settings, BadSettings> {
@@ -103,16 +114,12 @@ impl FromStr for Settings {
                 "pages" => settings.pages = value.parse().map_err(BadSettings)?,
                 "prefetch" => settings.prefetch = switch(key, value)?,
                 "ledger" => settings.ledger = switch(key, value)?,
-                "burst" => {
-                    settings.burst = value
-                        .parse()
-                        .ok()
-                        .filter(|n| (1..=256).contains(n))
-                        .ok_or_else(|| BadSettings(format!("burst={value}: expected 1 to 256")))?;
-                }
-                "clock" if value == "none" => settings.clock_per_call = None,
+                "burst" => settings.burst = number(key, value, 1, 256)?,
+                "clock_every" => settings.clock_every = number(key, value, 1, 1024)? as u32,
+                "rotate" => settings.rotate = number(key, value, 0, 1 << 20)?,
+                "clock" if value == "none" => settings.clock = None,
                 "clock" => {
-                    settings.clock_per_call = Some(value.parse::<Strategy>().map_err(|e| BadSettings(e.to_string()))?);
+                    settings.clock = Some(value.parse::<Strategy>().map_err(|e| BadSettings(e.to_string()))?);
                 }
                 other => return Err(BadSettings(format!("no setting is called '{other}'"))),
             }
@@ -129,8 +136,8 @@ mod tests {
     fn words_are_read_and_wrong_ones_named() {
         let got: Settings = "locks=light context=call offload=on burst=32 clock=ns".parse().unwrap();
         assert_eq!((got.locks, got.context, got.offload, got.burst), (LockKind::Light, How::Call, true, 32));
-        assert_eq!(got.clock_per_call, Some(Strategy::NsDivision));
-        for bad in ["locks=none", "burst=0", "burst=257", "colour=red", "offload", "offload=maybe"] {
+        assert_eq!((got.clock, got.clock_every, got.rotate), (Some(Strategy::NsDivision), 1, 0));
+        for bad in ["clock_every=0", "rotate=-1", "locks=none", "burst=0", "burst=257", "colour=red", "offload", "offload=maybe"] {
             assert!(bad.parse::<Settings>().is_err(), "{bad}");
         }
     }

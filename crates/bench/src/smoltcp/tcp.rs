@@ -13,8 +13,9 @@ use lab::bench::IdlePeer;
 use lab::rigs::{BUFFER, Bulk, CONNECTIONS, End, MakeEnd, TRANSACTIONS, TwoCores};
 use lab::subject::{Reading, Subject, measure};
 
+use super::Chosen;
 use super::wire::{Host, Plug, Wire, address, plugs};
-use super::{TRIES, buffer, built, median};
+use super::buffer;
 use crate::frame::Checksums;
 
 /// MTU 1500, checksums in software.
@@ -157,33 +158,37 @@ fn bulk(id: &str, wire: Wire) -> anyhow::Result<Bulk<Smol>> {
     Ok(Bulk::between(id, [end(one, handles[0]), end(two, handles[1])]))
 }
 
-/// A stream on one thread, in the fastest way, and which that was.
+/// A stream on one thread, in the fastest way.
 ///
 /// # Errors
 /// If it stalls, or other text arrives.
-pub fn stream(id: &str, wire: Wire) -> anyhow::Result<(Box<dyn Subject>, String)> {
+pub fn stream(id: &str, wire: Wire, chosen: &Chosen) -> anyhow::Result<Box<dyn Subject>> {
     let mut bulk = bulk(id, wire)?;
-    let (way, how) = quickest(&WAYS, Way::how, |way| {
+    let way = chosen.of(&WAYS, Way::how, |way| {
         bulk.ends()[0].way = way;
         bulk.measured(1 << 20)
     })?;
     bulk.ends()[0].way = way;
-    Ok((Box::new(bulk), how))
+    Ok(Box::new(bulk))
 }
 
 /// A stream from core to core.
 ///
 /// # Errors
 /// As [`TwoCores::new`].
-pub fn two_cores(id: &str, wire: Wire, cores: [usize; 2]) -> anyhow::Result<(Box<dyn Subject>, String)> {
+pub fn two_cores(id: &str, wire: Wire, cores: [usize; 2]) -> anyhow::Result<TwoCores> {
     let listening = Arc::new(Barrier::new(2));
     let end = |at: usize, plug: Plug| -> MakeEnd {
         let listening = listening.clone();
         Box::new(move || Ok(Box::new(crossing(at, plug, &listening)?)))
     };
     let [one, two] = plugs(wire);
-    let subject = TwoCores::new(id, cores, [end(0, one), end(1, two)])?;
-    Ok((Box::new(subject), format!("{}, one host polled on each core", WAYS[2].how())))
+    TwoCores::new(id, cores, [end(0, one), end(1, two)])
+}
+
+/// How [`two_cores`] calls it.
+pub fn two_cores_how() -> String {
+    format!("{}, one host polled on each core", WAYS[2].how())
 }
 
 fn crossing(at: usize, plug: Plug, listening: &Barrier) -> anyhow::Result<Smol> {
@@ -204,26 +209,6 @@ fn crossing(at: usize, plug: Plug, listening: &Barrier) -> anyhow::Result<Smol> 
         }
     }
     bail!("smoltcp: no connection from core to core")
-}
-
-/// The way with the lowest median of a few interleaved trials, and a sentence with all medians.
-fn quickest<W: Copy>(
-    ways: &[W],
-    how: impl Fn(W) -> String,
-    mut trial: impl FnMut(W) -> anyhow::Result<Reading>,
-) -> anyhow::Result<(W, String)> {
-    let mut tried: Vec<(W, Vec<f64>)> = ways.iter().map(|way| (*way, Vec::new())).collect();
-    for _ in 0..TRIES {
-        for (way, ticks) in &mut tried {
-            ticks.push(trial(*way)?.ticks_per_op());
-        }
-    }
-    let mut medians: Vec<(f64, W)> = tried.into_iter().map(|(way, ticks)| (median(ticks), way)).collect();
-    medians.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let told = |(ticks, way): &(f64, W)| format!("{}: {}", how(*way), lab::table::number(*ticks));
-    let others: Vec<String> = medians[1..].iter().map(told).collect();
-    let first = medians.first().context("no way to call it")?;
-    Ok((first.1, format!("{}; {} ticks when tried ({})", built(), told(first), others.join("; "))))
 }
 
 /// What is asked and answered over.
@@ -265,24 +250,20 @@ impl RrWay {
 ///
 /// # Errors
 /// If an answer does not come.
-pub fn rr_tcp(id: &str, idle: u16) -> anyhow::Result<(Box<dyn Subject>, String)> {
+pub fn rr_tcp(id: &str, idle: u16, chosen: &Chosen) -> anyhow::Result<Box<dyn Subject>> {
     let mut pair = Pair::new(SOFT)?;
     for n in 0..idle {
         pair.join(LOCAL + n, 64)?;
     }
     let over = Over::Tcp(pair.join(LOCAL + idle, 4096)?);
-    let (subject, mut how) = rr(id, pair, over, TRANSACTIONS / (1 + u64::from(idle)))?;
-    if idle > 0 {
-        how = format!("among {idle} idle connections: it asks each socket about each segment; {how}");
-    }
-    Ok((subject, how))
+    rr(id, pair, over, TRANSACTIONS / (1 + u64::from(idle)), chosen)
 }
 
 /// Transactions with datagrams.
 ///
 /// # Errors
 /// If an answer does not come.
-pub fn rr_udp(id: &str) -> anyhow::Result<(Box<dyn Subject>, String)> {
+pub fn rr_udp(id: &str, chosen: &Chosen) -> anyhow::Result<Box<dyn Subject>> {
     let mut pair = Pair::new(SOFT)?;
     let open = |at: usize, pair: &mut Pair| {
         let mut socket = udp::Socket::new(buffer(4), buffer(4));
@@ -290,18 +271,18 @@ pub fn rr_udp(id: &str) -> anyhow::Result<(Box<dyn Subject>, String)> {
         anyhow::Ok(pair.0[at].sockets.add(socket))
     };
     let handles = [open(0, &mut pair)?, open(1, &mut pair)?];
-    rr(id, pair, Over::Udp(handles), TRANSACTIONS)
+    rr(id, pair, Over::Udp(handles), TRANSACTIONS, chosen)
 }
 
-fn rr(id: &str, pair: Pair, over: Over, ops: u64) -> anyhow::Result<(Box<dyn Subject>, String)> {
+fn rr(id: &str, pair: Pair, over: Over, ops: u64, chosen: &Chosen) -> anyhow::Result<Box<dyn Subject>> {
     let mut rr = Rr { id: id.to_owned(), pair, over, way: RrWay::Poll, ops: ops.max(16) };
     rr.run(4)?; // the first waits for the neighbor's answer
-    let (way, how) = quickest(&[RrWay::Poll, RrWay::Half], RrWay::how, |way| {
+    let way = chosen.of(&[RrWay::Poll, RrWay::Half], RrWay::how, |way| {
         rr.way = way;
         rr.trial()
     })?;
     rr.way = way;
-    Ok((Box::new(rr), how))
+    Ok(Box::new(rr))
 }
 
 impl Subject for Rr {
@@ -506,14 +487,19 @@ mod tests {
     #[test]
     fn a_stream_crosses_from_core_to_core() {
         let cores = lab::bench::both_cores(&lab::study::Options::default()).unwrap_or([0, 0]);
-        let (mut subject, _) = two_cores("smoltcp.two", LARGE, cores).unwrap();
+        let mut subject = two_cores("smoltcp.two", LARGE, cores).unwrap();
         assert!(subject.trial().unwrap().ticks > 0);
     }
 
     #[test]
     fn bytes_go_there_and_back() {
-        for (mut subject, how) in [rr_tcp("rr", 0).unwrap(), rr_tcp("among", 20).unwrap(), rr_udp("udp").unwrap()] {
-            assert!(subject.trial().unwrap().ticks > 0, "{how}");
+        let chosen = Chosen::default;
+        for mut subject in [
+            rr_tcp("rr", 0, &chosen()).unwrap(),
+            rr_tcp("among", 20, &chosen()).unwrap(),
+            rr_udp("udp", &chosen()).unwrap(),
+        ] {
+            assert!(subject.trial().unwrap().ticks > 0);
         }
     }
 

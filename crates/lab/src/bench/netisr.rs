@@ -1,109 +1,109 @@
 //! `linerate bench dispatch`: what netisr costs a frame, and what netperf's tests reach through a router and between two hosts.
 
-use crate::env::Environment;
 use crate::native::routed::Routed;
 use crate::netperf::veth::Segments;
 use crate::netperf::{Over, Place};
-use crate::result::{Change, Figure, Peer, Report, Row};
+use crate::result::{Figure, Report, Row};
 use crate::rigs::{IsrRig, IsrThreadRig, LightRig, NetperfRig, Work};
 use crate::run;
-use crate::sample::{Ratio, Sample};
-use crate::study::{self, Options, Progress, Steps};
+use crate::side::Side;
+use crate::study::{Group, Options, Progress, Study, Unit};
 use crate::subject::Subject;
-use crate::verdict::NoiseFloor;
-use anyhow::Context;
 use apps::netperf::{self, Length, Test};
 use clock::Duration;
 use dispatch::netisr::Mode;
+use std::cell::Cell;
+use std::rc::Rc;
 
 const TRIAL: Duration = Duration::from_millis(100);
 
 /// The figures.
 ///
 /// # Errors
-/// A rig could not be built, a frame was lost, or a test failed.
+/// None: a row that has no figure has a reason.
 pub fn dispatch(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
-    let env = Environment::detect(); // before the trials: their load is ours
-    let run_options = options.run(30);
-    let mut steps = Steps::new(4, progress);
-    let mut notes = vec![
-        "direct, deferred: frames of 64 bytes forwarded by 1,000 routes in bursts of 32 by one router, with netisr and without, in turns; \
-         from the ratio of paired trials; deferred: light locks, a thread on another core takes them through the stack, ticks of \
-         wall time beside light locks on one thread"
-            .to_owned(),
+    let mut study = Study::new("bench dispatch", options.run(30), 2, progress);
+    study.note(
+        "direct, deferred: frames of 64 bytes forwarded by 1,000 routes in bursts of 32 by one router, with netisr and without, in turns; from \
+         the ratio of paired builds; deferred: light locks, a thread on another core takes them through the stack, ticks of wall time beside \
+         light locks on one thread",
+    );
+    study.note(
         "hrh: host-router-host, three hosts of ours on one thread; kernel: three namespaces and veth between, both ends on one thread; \
-         tcpconnect: two hosts of ours, the kernel over loopback; checksums are left out by both; an operation is a byte, a transaction, a connection"
-            .to_owned(),
-    ];
-    steps.next("A against A: the noise floor");
-    let floor = study::floor(&mut IsrRig::new("floor", None)?, &run_options)?;
-    steps.next("what netisr costs");
-    let mut rows = overheads(&run_options, options.core(), &floor, &mut notes)?;
-    steps.next("host-router-host, and connections");
-    let (more, peers) = netperf_rows(&run_options, options.core(), &mut notes)?;
-    rows.extend(more);
-    steps.next("done");
-    Ok(Report { name: "bench dispatch".to_owned(), env, noise_floor: floor, rows, peers, notes, beside: None })
+         tcpconnect: two hosts of ours, the kernel over loopback; checksums are left out by both; an operation is a byte, a transaction, a \
+         connection",
+    );
+    study.part("netisr's cost");
+    overheads(&mut study, options.core());
+    study.part("host-router-host, and connections");
+    netperf_rows(&mut study, options.core());
+    Ok(study.finish())
 }
 
-/// How many ticks more a frame costs in `with`, whose ticks count `threads` times, than in `without`: by the paired ratio, and so below 0 where
-/// noise says so.
-fn more(without: &Sample, with: &Sample, threads: f64) -> anyhow::Result<Figure> {
-    let (base, ratio) = (without.summary()?, Ratio::paired(&without.values(), &with.values())?);
-    let [median, lo, hi] = [ratio.median, ratio.hi, ratio.lo].map(|times| base.median * (threads / times - 1.0));
+/// How many ticks more a frame costs with netisr (side `with`), whose ticks count `threads` times, than without (side `base`): by the
+/// paired ratio, and so below 0 where noise makes it so.
+fn more(group: &Group, base: &str, with: &str, threads: f64) -> anyhow::Result<Figure> {
+    let (middle, ratio) = (group.sample(base).summary()?, group.ratio(base, with)?);
+    let [median, lo, hi] = [ratio.median, ratio.hi, ratio.lo].map(|times| middle.median * (threads / times - 1.0));
     Ok(Figure { median, lo, hi, n: ratio.n, unit: "ticks/op".to_owned() })
 }
 
-fn overheads(
-    options: &run::Options,
-    core: usize,
-    floor: &NoiseFloor,
-    notes: &mut Vec<String>,
-) -> anyhow::Result<Vec<Row>> {
-    let mut subjects: Vec<Box<dyn Subject>> = vec![
-        Box::new(IsrRig::new("bare", None)?),
-        Box::new(IsrRig::new("direct", Some(Mode::Direct))?),
-        Box::new(IsrRig::new("hybrid", Some(Mode::Hybrid))?),
-        Box::new(IsrRig::new("queued", Some(Mode::Deferred))?),
-    ];
-    let samples = run::interleave(&mut subjects, options, &mut |_| ())?;
-    let [bare, direct, hybrid, queued] = samples.as_slice() else { anyhow::bail!("no samples of netisr") };
-    let row = |id: &str, title: &str, with: &Sample| -> anyhow::Result<Row> {
-        let mut row = Row::new(id, title, more(bare, with, 1.0)?);
-        row.vs_previous = Some(Change::paired(bare, with, floor)?);
-        Ok(row)
-    };
-    let mut rows = vec![
-        row("direct.overhead", "direct dispatch beside none, ticks a frame more", direct)?,
-        row("hybrid.overhead", "hybrid, one thread", hybrid)?,
-        row("queued.overhead", "deferred to the same thread", queued)?,
-    ];
-    let title = "deferred to another core, both sides together, ticks a frame more";
-    if dispatch::cores() < 2 {
-        rows.push(Row::missing("deferred.overhead", title, "this machine has one core"));
-        return Ok(rows);
+/// The row `id` of what side `with` costs more than side `base`.
+fn more_row(group: &Group, id: &str, title: &str, [base, with]: [&str; 2], threads: f64) -> Row {
+    match more(group, base, with, threads) {
+        Ok(figure) => Row { vs_previous: group.change(base, with), ..Row::new(id, title, figure) },
+        Err(why) => Row::missing(id, title, &format!("{why:#}")),
     }
-    drop(subjects);
+}
+
+fn overheads(study: &mut Study<'_>, core: usize) {
+    let modes = [
+        ("direct", Mode::Direct, "direct dispatch beside none, ticks a frame more"),
+        ("hybrid", Mode::Hybrid, "hybrid, one thread"),
+        ("queued", Mode::Deferred, "deferred to the same thread"),
+    ];
+    let mut sides = vec![Side::new("bare", || IsrRig::new("bare", None))];
+    sides.extend(modes.map(|(id, mode, _)| Side::new(id, move || IsrRig::new(id, Some(mode)))));
+    let group = study.compare(sides);
+    study.rows(modes.map(|(id, _, title)| more_row(&group, &format!("{id}.overhead"), title, ["bare", id], 1.0)));
+
+    let (id, title) = ("deferred.overhead", "deferred to another core, both sides together, ticks a frame more");
+    if dispatch::cores() < 2 {
+        return study.rows([Row::missing(id, title, "this machine has one core")]);
+    }
     let other = if core == 0 { dispatch::cores() - 1 } else { 0 };
-    let deferred = IsrThreadRig::new("deferred", other)?;
-    let waited = deferred.waited();
-    let mut subjects: Vec<Box<dyn Subject>> = vec![Box::new(LightRig::new("light")?), Box::new(deferred)];
-    let samples = run::interleave(&mut subjects, options, &mut |_| ())?;
-    let [light, deferred] = samples.as_slice() else { anyhow::bail!("no samples of two threads") };
-    // Both threads' ticks: twice the wall's, less what the one that takes frames waited because the queue was long.
+    // Ticks that the taker waited because the queue was long, and all its ticks, over all builds.
+    let waited = Rc::new(Cell::new((0u64, 0u64)));
+    let sum = Rc::clone(&waited);
+    let sides = vec![
+        Side::new("light", || LightRig::new("light")),
+        Side::new("deferred", move || {
+            let mut rig = IsrThreadRig::new("deferred", other)?;
+            let (counts, sum) = (rig.waited(), Rc::clone(&sum));
+            let mut before = counts.get();
+            Ok(crate::subject::from_fn("deferred", move || {
+                let reading = rig.trial()?;
+                let (now, all) = (counts.get(), sum.get());
+                sum.set((all.0 + now.0 - before.0, all.1 + now.1 - before.1));
+                before = now;
+                Ok(reading)
+            }))
+        }),
+    ];
+    let group = study.compare(sides);
+    // Both threads' ticks: twice the wall's, less what the taker waited.
     let (waits, all) = waited.get();
     let waits = waits as f64 / all.max(1) as f64;
-    let mut row = Row::new("deferred.overhead", title, more(light, deferred, 2.0 - waits)?);
-    row.vs_previous = Some(Change::paired(light, deferred, floor)?);
-    notes.push(format!(
-        "deferred.overhead: {:.1} ticks of wall time a frame, beside {:.1} on one thread; both cores' time but {:.0} % of the taker's, in which it \
-         waited for the worker",
-        deferred.summary()?.median,
-        light.summary()?.median,
-        100.0 * waits
-    ));
-    rows.push(row);
-    Ok(rows)
+    study.rows([more_row(&group, id, title, ["light", "deferred"], 2.0 - waits)]);
+    if let [Ok(deferred), Ok(light)] = ["deferred", "light"].map(|id| group.sample(id).summary()) {
+        study.note(format!(
+            "deferred.overhead: {:.1} ticks of wall time a frame, beside {:.1} on one thread; both cores' time but {:.0} % of the taker's, in \
+             which it waited for the worker",
+            deferred.median,
+            light.median,
+            100.0 * waits
+        ));
+    }
 }
 
 /// Where the kernel does the same.
@@ -169,33 +169,33 @@ fn work(test: Option<Test>) -> Work {
     }
 }
 
-fn netperf_rows(options: &run::Options, core: usize, notes: &mut Vec<String>) -> anyhow::Result<(Vec<Row>, Vec<Peer>)> {
+fn netperf_rows(study: &mut Study<'_>, core: usize) {
     // Each trial makes its hosts: setting up is in its clocks.
-    let options = run::Options { min_cpu_share: None, keep: options.keep.min(12), ..options.clone() };
-    let (mut rows, mut peers) = (Vec::new(), Vec::new());
+    let usual = study.options().one_trial().waiting();
+    let options = run::Options { keep: usual.keep.min(12), ..usual };
     for both in &BOTH {
         let place = Place { link: both.link.to_owned(), ..Place::new(both.over) };
-        let mut subjects: Vec<Box<dyn Subject>> = vec![Box::new(NetperfRig::new(both.id, place, work(both.test)))];
-        match kernel(both, core) {
-            Ok(kernel) => subjects.push(kernel),
-            Err(why) => notes.push(format!("{}: no kernel beside it: {why:#}", both.id)),
-        }
-        let samples = run::interleave(&mut subjects, &options, &mut |_| ())?;
-        let ours = samples.first().with_context(|| format!("no sample of {}", both.id))?;
-        rows.push(Row::new(both.id, both.title, Figure::ticks(ours)?));
-        if let Some(theirs) = samples.get(1) {
-            peers.push(Peer::new("kernel", theirs, ours)?);
+        let (id, test) = (both.id, both.test);
+        let sides = vec![
+            Side::new(id, move || Ok(NetperfRig::new(id, place.clone(), work(test)))),
+            kernel(both, core),
+        ];
+        let group = study.measure_with(sides, options.clone());
+        study.rows([group.row(id, both.title, Unit::TICKS)]);
+        study.report.peers.extend(group.peers(id));
+        if let Some(why) = group.sample(&format!("kernel.{id}")).failed {
+            study.note(format!("{id}: no kernel beside it: {why}"));
         }
     }
-    Ok((rows, peers))
 }
 
-fn kernel(both: &Both, core: usize) -> anyhow::Result<Box<dyn Subject>> {
-    let id = format!("kernel.{}", both.id);
-    Ok(match both.kernel {
-        Kernel::Veth(segments) => Box::new(Routed::new(&id, segments, both.test, TRIAL, core)?),
-        Kernel::Loopback => Box::new(NetperfRig::new(&id, Place::new(Over::Native), work(both.test))),
-    })
+fn kernel(both: &Both, core: usize) -> Side {
+    let (id, test) = (format!("kernel.{}", both.id), both.test);
+    let name = id.clone();
+    match both.kernel {
+        Kernel::Veth(segments) => Side::new(id, move || Routed::new(&name, segments, test, TRIAL, core)),
+        Kernel::Loopback => Side::new(id, move || Ok(NetperfRig::new(&name, Place::new(Over::Native), work(test)))),
+    }
 }
 
 #[cfg(test)]
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn every_row_has_a_figure_and_the_kernel_its_place() {
-        let options = Options { quick: true, rounds: Some(3), core: None };
+        let options = Options { quick: true, rounds: Some(3), ..Options::default() };
         let report = dispatch(&options, &mut |_| ()).unwrap();
         let ids: Vec<&str> = report.rows.iter().map(|row| row.id.as_str()).collect();
         let all = ["direct.overhead", "hybrid.overhead", "queued.overhead", "deferred.overhead"];

@@ -1,145 +1,154 @@
 //! `linerate bench route`: what a packet costs in a router with a million routes, a lookup, and routes that change meanwhile.
 
-use super::{ROUTES, lookups};
-use crate::env::Environment;
+use super::{ROUTES, lookups, run_slow};
 use crate::native::forward::{Bench, Forward, Part, Who};
-use crate::result::{Change, Figure, Peer, Report, Row};
+use crate::result::{Report, Row};
 use crate::rigs::{RouteRig, TunnelRig, UPDATES_PER_SECOND, UpdatesRig};
-use crate::run;
-use crate::sample::Ratio;
-use crate::study::{self, Options, Progress, Steps};
+use crate::side::{Shared, Side};
+use crate::study::{Options, Progress, Study, Unit};
 use crate::subject::Subject;
-use crate::verdict::NoiseFloor;
-use anyhow::Context;
 use inet::tunnel::Kind;
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
 /// The figures.
 ///
 /// # Errors
-/// A rig could not be built, or lost a frame.
+/// None: a row that has no figure has a reason.
 pub fn route(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
-    let env = Environment::detect(); // before the trials: their load is ours
-    let run_options = options.run(30);
-    let mut steps = Steps::new(6, progress);
-    let mut notes = vec![
+    let mut study = Study::new("bench route", options.run(30), 4, progress);
+    study.note(
         "1 M routes with the Internet's lengths by 16 gateways, random destinations, 64-byte frames without FCS (22-byte payload), pktgen's \
-         work on both sides included; locks up, one core; ticks of the TSC a frame"
-            .to_owned(),
-    ];
-    steps.next("filling a router, A against A: the noise floor");
-    let mut rig = RouteRig::new("floor", ROUTES)?;
-    let floor = study::floor(&mut rig, &run_options)?;
-    steps.next("forwarding");
-    let (mut rows, peers) = forwarding(rig, &run_options, options.core(), &floor, &mut notes)?;
-    steps.next("looking up");
-    rows.extend(lookups(&run_options)?);
-    steps.next("routes that change");
-    rows.extend(updates(&run_options, &floor, &mut notes)?);
-    steps.next("tunnels");
-    rows.extend(tunnels(&run_options, &floor)?);
-    notes.push(
-        "tunnel: two routers with one route each, a link between them or a tunnel over it; what both cost together"
-            .to_owned(),
+         work on both sides included; locks up, one core; ticks of the TSC a frame; twelve tables, each filled anew",
     );
-    steps.next("done");
-    Ok(Report { name: "bench route".to_owned(), env, noise_floor: floor, rows, peers, notes, beside: None })
+    study.part("forwarding");
+    forwarding(&mut study, options.core());
+    study.part("looking up");
+    lookups(&mut study);
+    study.part("routes that change");
+    updates(&mut study);
+    study.part("tunnels");
+    tunnels(&mut study);
+    study.note("tunnel: two routers with one route each, a link between them or a tunnel over it; the cost of both together");
+    Ok(study.finish())
 }
 
-type Rows = (Vec<Row>, Vec<Peer>);
-
-fn forwarding(
-    rig: RouteRig,
-    options: &run::Options,
-    core: usize,
-    floor: &NoiseFloor,
-    notes: &mut Vec<String>,
-) -> anyhow::Result<Rows> {
-    // Two routers with tables of their own would take the cache from each other: one, and its burst changes between trials.
-    let rig = Rc::new(RefCell::new(rig));
-    let at = |id: &str, burst: usize| {
-        let (rig, id) = (Rc::clone(&rig), id.to_owned());
-        crate::subject::from_fn(id, move || {
-            let mut rig = rig.borrow_mut();
-            rig.set_burst(burst);
-            rig.trial()
+/// Two burst sizes on one router a round: two tables of 80 MB would take the cache from each other.
+fn forwarding(study: &mut Study<'_>, core: usize) {
+    let rig = Shared::new(|| RouteRig::new("route.1m", ROUTES));
+    let at = |id: &'static str, burst: usize| {
+        let rig = rig.clone();
+        Side::new(id, move || {
+            let rig = rig.get()?;
+            Ok(crate::subject::from_fn(id, move || {
+                let mut rig = rig.borrow_mut();
+                rig.set_burst(burst);
+                rig.trial()
+            }))
         })
     };
-    let mut subjects: Vec<Box<dyn Subject>> = vec![at("route.1m.burst32", 32), at("route.1m.burst256", 256)];
-    match Bench::start(Who::KernelRouter) {
-        Ok(bench) => {
-            let bench = Rc::new(RefCell::new(bench));
-            subjects.push(Box::new(Forward::new("kernel.route.1m.burst32", &bench, Part::Whole, core)));
-            notes.push(
-                "kernel: its forwarding between veths in a namespace of its own, two routes of 16 bits and not a million, a packet \
-                 socket's sendmmsg included"
-                    .to_owned(),
-            );
-        }
-        Err(why) => notes.push(format!("without kernel: skipped: {why:#}")),
+    let bench = Shared::new(|| Bench::start(Who::KernelRouter));
+    let sides = vec![
+        at("route.1m.burst32", 32),
+        at("route.1m.burst256", 256),
+        Side::new("kernel.route.1m.burst32", move || {
+            Ok(Forward::new("kernel.route.1m.burst32", &bench.get()?, Part::Whole, core))
+        }),
+    ];
+    study.note(
+        "kernel: its forwarding between veths in a namespace of its own, two routes of 16 bits and not a million, a packet socket's \
+         sendmmsg included: not the same devices, so no measure of the routing alone",
+    );
+    let options = run_slow(study);
+    // Both bursts use one router, so they have no twin: their floor is a router built for itself.
+    let group = study.measure_with(sides, options);
+    study.rows([
+        group.row("route.1m.burst32", "IPv4 forwarding, 1 M routes, random destinations, burst 32", Unit::TICKS),
+        group.row("route.1m.burst256", "the same, burst 256", Unit::TICKS),
+    ]);
+    study.report.peers.extend(group.peers("route.1m.burst32"));
+    match stages() {
+        Ok(text) => study.note(text),
+        Err(why) => study.note(format!("no stages: {why:#}")),
     }
-    let samples = run::interleave(&mut subjects, options, &mut |_| ())?;
-    let [small, large, theirs @ ..] = samples.as_slice() else { anyhow::bail!("no samples") };
-    let title = "IPv4 forwarding, 1 M routes, random destinations, burst 32";
-    let mut rows = vec![Row::new("route.1m.burst32", title, Figure::ticks(small)?)];
-    let mut row = Row::new("route.1m.burst256", "the same, burst 256", Figure::ticks(large)?);
-    row.vs_previous = Some(Change::paired(small, large, floor)?);
-    rows.push(row);
-    let peers = theirs.iter().map(|theirs| Peer::new("kernel", theirs, small)).collect::<Result<Vec<_>, _>>()?;
-    drop(subjects);
-    rig.borrow_mut().set_burst(256);
-    let stages = rig.borrow_mut().stages(20)?;
+}
+
+/// Ticks a frame by stage, of a router of its own.
+fn stages() -> anyhow::Result<String> {
+    let mut rig = RouteRig::new("route.stages", ROUTES)?;
+    rig.set_burst(256);
+    rig.trial()?;
     let part = |(stage, ticks, units): (stats::Stage, u64, u64)| {
         format!("{} {:.1}", stage.word(), ticks as f64 / units.max(1) as f64)
     };
-    notes.push(format!(
+    Ok(format!(
         "burst 256 by stages, ticks a frame with what the readings add: {}",
-        stages.into_iter().filter(|row| row.2 > 0).map(part).collect::<Vec<_>>().join(", ")
-    ));
-    Ok((rows, peers))
+        rig.stages(20)?.into_iter().filter(|row| row.2 > 0).map(part).collect::<Vec<_>>().join(", ")
+    ))
 }
 
-fn tunnels(options: &run::Options, floor: &NoiseFloor) -> anyhow::Result<Vec<Row>> {
-    let mut subjects: Vec<Box<dyn Subject>> = vec![Box::new(TunnelRig::new("tunnel.none", None)?)];
+fn tunnels(study: &mut Study<'_>) {
+    let mut sides = vec![Side::new("tunnel.none", || TunnelRig::new("tunnel.none", None))];
     for kind in Kind::ALL {
-        subjects.push(Box::new(TunnelRig::new(&format!("tunnel.{}", kind.name()), Some(kind))?));
+        let id = format!("tunnel.{}", kind.name());
+        let name = id.clone();
+        sides.push(Side::new(id, move || TunnelRig::new(&name, Some(kind))));
     }
-    let samples = run::interleave(&mut subjects, options, &mut |_| ())?;
-    let [none, tunnels @ ..] = samples.as_slice() else { anyhow::bail!("no samples of tunnels") };
-    let mut rows = vec![Row::new("tunnel.none", "two routers, the link between them, burst 32", Figure::ticks(none)?)];
-    for (kind, sample) in Kind::ALL.iter().zip(tunnels) {
-        let title = format!("the same with a tunnel over it: {}", kind.name());
-        let mut row = Row::new(&format!("tunnel.{}", kind.name()), &title, Figure::ticks(sample)?);
-        row.vs_previous = Some(Change::paired(none, sample, floor)?);
-        rows.push(row);
-    }
-    Ok(rows)
+    let group = study.compare(sides);
+    study.rows([group.row("tunnel.none", "two routers, the link between them, burst 32", Unit::TICKS)]);
+    study.rows(Kind::ALL.iter().map(|kind| {
+        let title = format!("two routers with a tunnel over the link: {}", kind.name());
+        group.against(&format!("tunnel.{}", kind.name()), &title, Unit::TICKS, "tunnel.none")
+    }));
 }
 
-fn updates(options: &run::Options, floor: &NoiseFloor, notes: &mut Vec<String>) -> anyhow::Result<Vec<Row>> {
-    let title = "the same with light locks while another thread changes 100,000 routes a second";
+fn updates(study: &mut Study<'_>) {
+    let (still, changing) = ("route.still", "route.updates");
+    let title = "the same while another thread changes 100,000 routes a second";
     if dispatch::cores() < 2 {
-        return Ok(vec![Row::missing("route.updates", title, "this machine has one core")]);
+        return study.rows([Row::missing(changing, title, "this machine has one core")]);
     }
-    let forwarder = options.cpu.unwrap_or(0);
+    let forwarder = study.options().cpu.unwrap_or(0);
     let updater = if forwarder == 0 { dispatch::cores() - 1 } else { 0 };
-    let pair = UpdatesRig::pair("route.still", "route.updates", ROUTES, updater)?;
-    let made = pair[1].made();
-    let mut subjects: Vec<Box<dyn Subject>> = pair.into_iter().map(|rig| Box::new(rig) as Box<dyn Subject>).collect();
-    let samples = run::interleave(&mut subjects, options, &mut |_| ())?;
-    let [still, changing] = samples.as_slice() else { anyhow::bail!("no samples") };
-    let [changes, ns] = [0, 1].map(|at| made[at].load(Ordering::Relaxed));
-    let rate = changes as f64 * 1e9 / ns.max(1) as f64;
-    let ratio = Ratio::paired(&changing.values(), &still.values()).context("a ratio")?;
-    notes.push(format!(
-        "route.updates: {:.0} routes changed a second (asked for {UPDATES_PER_SECOND}); cost with them over without \
-         {:.3} [{:.3}, {:.3}], n {}",
-        rate, ratio.median, ratio.lo, ratio.hi, ratio.n
-    ));
-    let still_title = "1 M routes with light locks, burst 32, nothing changes";
-    let mut row = Row::new("route.updates", title, Figure::ticks(changing)?);
-    row.vs_previous = Some(Change::paired(still, changing, floor)?);
-    Ok(vec![Row::new("route.still", still_title, Figure::ticks(still)?), row])
+    // Changes made and nanoseconds, over all rounds.
+    let made = Rc::new(Cell::new([0u64; 2]));
+    let pair = Shared::new(move || UpdatesRig::pair("route.still", "route.updates", ROUTES, updater).map(|pair| pair.map(Some)));
+    let side = |at: usize, id: &'static str| {
+        let (pair, made) = (pair.clone(), Rc::clone(&made));
+        Side::new(id, move || {
+            let pair = pair.get()?;
+            let mut rig = pair.borrow_mut()[at].take().ok_or_else(|| anyhow::anyhow!("this half is in use"))?;
+            let (made, counts) = (Rc::clone(&made), rig.made());
+            let mut before = [0, 1].map(|at| counts[at].load(Ordering::Relaxed));
+            Ok(crate::subject::from_fn(id, move || {
+                let _both = &pair;
+                let reading = rig.trial()?;
+                let now = [0, 1].map(|at| counts[at].load(Ordering::Relaxed));
+                let sum = made.get();
+                made.set([0, 1].map(|at| sum[at] + now[at] - before[at]));
+                before = now;
+                Ok(reading)
+            }))
+        })
+    };
+    let sides = vec![side(0, still), side(1, changing)];
+    let options = run_slow(study);
+    let group = study.measure_with(sides, options);
+    study.rows([
+        group.row(still, "1 M routes with light locks, burst 32, nothing changes", Unit::TICKS),
+        group.row(changing, title, Unit::TICKS),
+    ]);
+    let [changes, ns] = made.get();
+    if let Ok(ratio) = group.ratio(changing, still) {
+        study.note(format!(
+            "route.updates: {:.0} routes changed a second (asked for {UPDATES_PER_SECOND}); cost with them over without {:.3} [{:.3}, {:.3}], \
+             n {}",
+            changes as f64 * 1e9 / ns.max(1) as f64,
+            ratio.median,
+            ratio.lo,
+            ratio.hi,
+            ratio.n
+        ));
+    }
 }

@@ -8,11 +8,11 @@
 //! Everything is a process of its own, in the network namespace in which this one stands ([`crate::netperf::Place::wants_namespace`]'s); a
 //! trial is one run of the tool. A tool that is not installed leaves its rows out, with that reason.
 
-use crate::env::Environment;
 use crate::result::{Figure, Peer, Report, Row};
 use crate::run;
 use crate::sample::Sample;
-use crate::study::{self, Options, Progress, Steps};
+use crate::side::{Shared, Side};
+use crate::study::{Options, Progress, Study, Unit};
 use crate::subject::{Reading, Subject};
 use anyhow::{Context, bail, ensure};
 use port::os::netlink::Netlink;
@@ -40,107 +40,110 @@ const LEFT_OUT: usize = 100;
 /// The figures.
 ///
 /// # Errors
-/// A device or a server that cannot be had, a tool that failed.
+/// No netlink socket.
 pub fn services(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
-    let env = Environment::detect(); // before the trials: their load is ours
-    let mut steps = Steps::new(6, progress);
-    let mut out = Rows::default();
-    let tsc_hz = env.tsc_hz;
-    let trials = Trials { keep: options.run(7).keep.min(30), n: if options.quick { 20_000 } else { 200_000 }, tsc_hz };
-    let mut netlink = Netlink::open()?;
-    netlink.set_up("lo")?;
-    steps.next("A against A: the noise floor");
-    let floor = study::floor(&mut Tool::new("floor", tsc_hz, || spin(Duration::from_millis(20))), &options.run(5))?;
-    steps.next("keys and values");
-    out.add(&trials, "kv", "redis", keys(&trials, &mut netlink))?;
-    steps.next("files");
-    out.add(&trials, "http", "nginx", files(&trials, &mut netlink))?;
-    steps.next("round trips under load");
-    out.add(&trials, "iperf3.latency", "", latency(&trials, &mut netlink))?;
-    steps.next("gaps between datagrams");
-    out.add(&trials, "iperf3.pacing", "iperf3", pacing(&trials, &mut netlink))?;
-    steps.next("done");
-    out.notes.push("kv: redis-benchmark, 50 connections, 16 requests under way, 3-byte values; http: wrk, 32 connections, 1 KiB; over a TAP device \
-                    to ours, over loopback to redis-server and nginx (one process each): theirs is the shorter way".to_owned());
-    out.notes.push("iperf3.latency: a round trip of the probe beside one stream as fast as it goes, and beside 1 Mbit/s; both ends ours, over veth; \
-                    p99 of a second".to_owned());
-    out.notes.push(format!(
+    let mut study = Study::new("bench services", options.run(8), 4, progress);
+    let tsc_hz = study.report.env.tsc_hz;
+    let trials = Trials { n: if options.quick { 20_000 } else { 200_000 }, tsc_hz };
+    Netlink::open()?.set_up("lo")?;
+    let contests: [(&str, &str, &str, Build); 4] = [
+        ("keys and values", "kv", "redis", keys),
+        ("files", "http", "nginx", files),
+        ("round trips under load", "iperf3.latency", "", latency),
+        ("gaps between datagrams", "iperf3.pacing", "iperf3", pacing),
+    ];
+    for (part, name, peer, build) in contests {
+        study.part(part);
+        hold(&mut study, trials, name, peer, build);
+    }
+    study.note(
+        "kv: redis-benchmark, 50 connections, 16 requests under way, 3-byte values; http: wrk, 32 connections, 1 KiB; over a TAP device to \
+         ours, over loopback to redis-server and nginx (one process each): theirs is the shorter way",
+    );
+    study.note(
+        "iperf3.latency: a round trip of the probe beside one stream as fast as it goes, and beside 1 Mbit/s; both ends ours, over veth; p99 \
+         of a second",
+    );
+    study.note(format!(
         "iperf3.pacing: {RATE}bit/s of {PAYLOAD} bytes; standard deviation of {DEPARTURES} gaps between departures into a TAP device"
     ));
-    let Rows { rows, peers, notes } = out;
-    Ok(Report { name: "bench services".to_owned(), env, noise_floor: floor, rows, peers, notes, beside: None })
+    Ok(study.finish())
 }
 
-/// How often, and how much.
+/// The size of a trial.
+#[derive(Clone, Copy)]
 struct Trials {
-    keep: u32,
     /// Requests of a trial.
     n: u32,
     tsc_hz: u64,
 }
 
-/// What came of them.
-#[derive(Default)]
-struct Rows {
-    rows: Vec<Row>,
-    peers: Vec<Peer>,
-    notes: Vec<String>,
-}
+/// Starts the servers of a comparison, anew for each round.
+type Build = fn(&Trials, &mut Netlink) -> anyhow::Result<Contest>;
 
-/// A comparison: servers that live as long as it, the rows of ours, and who is beside each.
+/// A comparison: its servers, and the rows with a tool each for ours and the peer.
 struct Contest {
     /// Ended with it.
     _served: Vec<Served>,
     rows: Vec<Line>,
 }
 
-/// One row's.
+/// One row.
 struct Line {
     id: &'static str,
     title: &'static str,
     /// `None`: ticks an operation.
     unit: Option<&'static str>,
-    ours: Tool,
+    ours: Option<Tool>,
     peer: Option<Tool>,
 }
 
-impl Rows {
-    fn add(&mut self, trials: &Trials, name: &str, peer: &str, contest: anyhow::Result<Contest>) -> anyhow::Result<()> {
-        let contest = match contest {
-            Ok(contest) => contest,
-            Err(why) => {
-                self.rows.push(Row::missing(name, "under a stock tool", &format!("{why:#}")));
-                return Ok(());
-            }
+impl Contest {
+    /// The tool called `id`, once.
+    fn take(&mut self, id: &str) -> Option<Tool> {
+        let tools = self.rows.iter_mut().flat_map(|line| [&mut line.ours, &mut line.peer]);
+        tools.into_iter().find(|tool| tool.as_ref().is_some_and(|tool| tool.id == id))?.take()
+    }
+}
+
+/// Measures a comparison, row by row.
+fn hold(study: &mut Study<'_>, trials: Trials, name: &str, peer: &str, build: Build) {
+    let start = move || build(&trials, &mut Netlink::open()?);
+    let lines: Vec<(&'static str, &'static str, Option<&'static str>, bool)> = match start() {
+        Ok(contest) => contest.rows.iter().map(|row| (row.id, row.title, row.unit, row.peer.is_some())).collect(),
+        Err(why) => return study.rows([Row::missing(name, "under a stock tool", &format!("{why:#}"))]),
+    };
+    let options = run::Options { max_seconds: None, cpu: None, warmup: 1, ..study.options().one_trial().waiting() };
+    for (id, title, unit, has_peer) in lines {
+        let contest = Shared::new(start);
+        let side = |id: String| {
+            let (contest, name) = (contest.clone(), id.clone());
+            Side::new(id, move || {
+                let contest = contest.get()?;
+                let mut tool = contest.borrow_mut().take(&name).with_context(|| format!("{name} is not there"))?;
+                Ok(crate::subject::from_fn(name.clone(), move || {
+                    let _served = &contest;
+                    tool.trial()
+                }))
+            })
         };
-        for Line { id, title, unit, ours, peer: theirs } in contest.rows {
-            let mut subjects: Vec<Box<dyn Subject>> = vec![Box::new(ours)];
-            subjects.extend(theirs.map(|tool| Box::new(tool) as Box<dyn Subject>));
-            let options = run::Options {
-                warmup: 1,
-                keep: trials.keep,
-                max_seconds: None,
-                cpu: None,
-                min_cpu_share: None,
-                replacements: 0,
-            };
-            let samples = run::interleave(&mut subjects, &options, &mut |_| ())?;
-            let ours = samples.first().with_context(|| format!("no sample of {id}"))?;
-            let figure = |sample: &Sample| -> anyhow::Result<Figure> {
-                Ok(match unit {
-                    Some(unit) => Figure::new(&sample.summary()?, unit),
-                    None => Figure::ticks(sample)?,
-                })
-            };
-            self.rows.push(Row::new(id, title, figure(ours)?));
-            let Some(beside) = samples.get(1) else { continue };
-            self.peers.push(Peer { now: figure(beside)?, ..Peer::new(peer, beside, ours)? });
-            if unit.is_none() {
-                let rate = |sample: &Sample| sample.summary().map(|summary| trials.tsc_hz as f64 / summary.median);
-                self.notes.push(format!("{id}: {:.0} a second; {peer} {:.0}", rate(ours)?, rate(beside)?));
-            }
+        let theirs = format!("{peer}.{id}");
+        let mut sides = vec![side(id.to_owned())];
+        sides.extend(has_peer.then(|| side(theirs.clone())));
+        let group = study.measure_with(sides, options.clone());
+        let unit = Unit { name: unit.unwrap_or(Unit::TICKS.name), of: |value| value };
+        study.rows([group.row(id, title, unit)]);
+        let figure = |sample: &Sample| Some(Figure::new(&sample.summary().ok()?, unit.name));
+        let peers = group.peers(id).into_iter();
+        let peers: Vec<Peer> =
+            peers.filter_map(|peer| Some(Peer { now: figure(&group.sample(&theirs))?, ..peer })).collect();
+        if let ([Ok(ours), Ok(beside)], "ticks/op") =
+            ([id, &theirs].map(|id| group.sample(id).summary()), unit.name)
+        {
+            let rate = |ticks: f64| trials.tsc_hz as f64 / ticks;
+            study.note(format!("{id}: {:.0} a second; {peer} {:.0}", rate(ours.median), rate(beside.median)));
         }
-        Ok(())
+        study.report.peers.extend(peers);
     }
 }
 
@@ -181,15 +184,6 @@ impl Subject for Tool {
     }
 }
 
-fn spin(time: Duration) -> anyhow::Result<(u64, Took)> {
-    let begun = Instant::now();
-    let mut n = 0u64;
-    while begun.elapsed() < time {
-        n = std::hint::black_box(n + 1);
-    }
-    Ok((n, Took::Time(begun.elapsed())))
-}
-
 /// A server, ended when dropped, and what it needed.
 struct Served {
     child: Child,
@@ -227,6 +221,11 @@ fn serve_ours(netlink: &mut Netlink, net: u8, words: &[&str]) -> anyhow::Result<
     until("a TAP device", || netlink.set_up(&device).is_ok())?;
     netlink.add_addr(&device, Ipv4Addr::new(10, 0, net, 1), 24)?;
     Ok(served)
+}
+
+/// Removes the device of an earlier round, if it is there.
+fn without(device: &str) {
+    let _ = Command::new("ip").args(["link", "del", device]).stderr(Stdio::null()).status();
 }
 
 fn ours(net: u8) -> Ipv4Addr {
@@ -317,7 +316,7 @@ fn keys(trials: &Trials, netlink: &mut Netlink) -> anyhow::Result<Contest> {
         id,
         title,
         unit: None,
-        ours: tool(id, here, test),
+        ours: Some(tool(id, here, test)),
         peer: beside.then(|| tool(theirs, there, test)),
     };
     let rows = vec![
@@ -351,7 +350,7 @@ fn files(trials: &Trials, netlink: &mut Netlink) -> anyhow::Result<Contest> {
         id: "http.small",
         title: "1 KiB by HTTP, wrk against httpd",
         unit: None,
-        ours: tool("http.small", format!("http://{here}/dev/zero?bytes={BODY}")),
+        ours: Some(tool("http.small", format!("http://{here}/dev/zero?bytes={BODY}"))),
         peer: beside.then(|| tool("nginx.http.small", format!("http://{there}/small"))),
     };
     Ok(Contest { _served: served, rows: vec![row] })
@@ -360,6 +359,7 @@ fn files(trials: &Trials, netlink: &mut Netlink) -> anyhow::Result<Contest> {
 /// nginx with one process and one file.
 fn nginx(at: SocketAddr) -> anyhow::Result<Served> {
     let dir = std::env::temp_dir().join(format!("linerate-nginx-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&dir); // of an earlier round
     fs::create_dir_all(&dir)?;
     fs::write(dir.join("small"), vec![b'0'; BODY])?;
     let path = dir.display();
@@ -378,6 +378,7 @@ fn nginx(at: SocketAddr) -> anyhow::Result<Served> {
 
 /// Our client's probe beside its own test, both ends ours.
 fn latency(trials: &Trials, netlink: &mut Netlink) -> anyhow::Result<Contest> {
+    without("sl0");
     netlink.add_veth("sl0", "sl1")?;
     netlink.set_up("sl0")?;
     netlink.set_up("sl1")?;
@@ -403,7 +404,7 @@ fn latency(trials: &Trials, netlink: &mut Netlink) -> anyhow::Result<Contest> {
             Ok((1, Took::Value((us.with_context(|| format!("no latency in {text}"))? * 1000.0) as u64)))
         })
     };
-    let row = |id, title, load, which| Line { id, title, unit: Some("ns"), ours: tool(id, load, which), peer: None };
+    let row = |id, title, load, which| Line { id, title, unit: Some("ns"), ours: Some(tool(id, load, which)), peer: None };
     let rows = vec![
         row("iperf3.latency.idle", "p99 of round trips beside 1 Mbit/s", &["-b", "1M"][..], "p99_us"),
         row("iperf3.latency.p50", "p50 of round trips beside a stream as fast as it goes", &[][..], "p50_us"),
@@ -421,7 +422,8 @@ fn pacing(trials: &Trials, netlink: &mut Netlink) -> anyhow::Result<Contest> {
         listens(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))?;
         stock
     };
-    // A device that stays: the client opens what is there.
+    // A device that stays: the client opens it.
+    without("sv13");
     let made = Command::new("ip").args(["tuntap", "add", "sv13", "mode", "tap"]).status().context("start ip")?;
     ensure!(made.success(), "ip tuntap add: {made}");
     netlink.set_up("sv13")?;
@@ -440,7 +442,7 @@ fn pacing(trials: &Trials, netlink: &mut Netlink) -> anyhow::Result<Contest> {
         id: "iperf3.pacing",
         title: "how unevenly our client's datagrams leave",
         unit: Some("ns"),
-        ours: here,
+        ours: Some(here),
         peer: Some(there),
     };
     Ok(Contest { _served: vec![ours_to_stock, server], rows: vec![row] })

@@ -1,23 +1,13 @@
 //! The rows over TAP devices: stock iperf3 and the kernel's TCP at one end, a host of ours, passt or slirp4netns at the other.
 
-use crate::env::Environment;
 use crate::native::tap::{Place, Stream, Way, Who};
-use crate::result::{Figure, Peer, Row};
 use crate::run;
 use crate::sample::Sample;
-use crate::study::Options;
-use crate::subject::Subject;
-use anyhow::Context;
-use std::cell::RefCell;
-use std::rc::Rc;
+use crate::side::{Shared, Side};
+use crate::study::{Group, Options, Study, Unit};
 
-/// What came of them.
-#[derive(Debug, Default)]
-pub(super) struct Rows {
-    pub rows: Vec<Row>,
-    pub peers: Vec<Peer>,
-    pub notes: Vec<String>,
-}
+/// A peer whose best run is so many times its worst has two states; a ratio to their median compares nothing.
+const BISTABLE: f64 = 5.0;
 
 /// One comparison: ours, and who else.
 struct Contest {
@@ -47,76 +37,80 @@ const LOSSY: Contest = Contest {
     seconds: 4,
 };
 
-/// Measures them, or says why not. They are no part of the others' rounds: several processes on all cores, a second a trial.
-///
-/// # Errors
-/// A trial that failed after its place was set up.
-pub(super) fn rows(options: &Options, env: &Environment) -> anyhow::Result<Rows> {
-    let mut out = Rows::default();
+/// Measures them. They are no part of the others' rounds: several processes on all cores, a second a trial.
+pub(super) fn rows(study: &mut Study<'_>, options: &Options) {
     for contest in [&FAST, &LOSSY] {
-        match Place::start(contest.ours) {
-            Ok(place) => contest.hold(place, options, env, &mut out)?,
-            Err(why) => {
-                for (way, title) in [("down", contest.down), ("up", contest.up)] {
-                    out.rows.push(Row::missing(&format!("{}.{way}", contest.name), title, &format!("{why:#}")));
-                }
-            }
-        }
+        contest.hold(study, options);
     }
-    out.notes.push(
-        "tap: ticks are of the wall clock, all cores at work. passt and slirp4netns end the TCP of a namespace in user space and \
-         hand its bytes to iperf3's socket on loopback; ours ends it in user space and is the iperf3 server itself"
-            .to_owned(),
+    study.note(
+        "tap: ticks are of the wall clock, all cores at work. passt and slirp4netns end the TCP of a namespace in user space and hand its \
+         bytes to iperf3's socket on loopback; ours ends it in user space and is the iperf3 server itself",
     );
-    out.notes.push(
-        "tap.loss: frames are lost in each direction; kernel: its TCP at both ends, a router of ours with the same impairment between"
-            .to_owned(),
+    study.note(
+        "tap.loss: frames are lost in each direction; kernel: its TCP at both ends, a router of ours with the same impairment between",
     );
-    Ok(out)
 }
 
 impl Contest {
-    fn hold(&self, ours: Place, options: &Options, env: &Environment, out: &mut Rows) -> anyhow::Result<()> {
-        let mut subjects: Vec<Box<dyn Subject>> = Vec::new();
-        let mut add = |who: &str, place: Place| {
-            let place = Rc::new(RefCell::new(place));
-            for (way, name) in [(Way::Down, "down"), (Way::Up, "up")] {
-                let id = format!("{who}{}.{name}", self.name);
-                subjects.push(Box::new(Stream::new(&id, &place, way, self.seconds, env.tsc_hz)));
-            }
-        };
-        add("", ours);
-        for (name, who) in self.peers {
-            match Place::start(*who) {
-                Ok(place) => add(&format!("{name}."), place),
-                Err(why) => out.notes.push(format!("{}: without {name}: {why:#}", self.name)),
-            }
-        }
-        let usual = if options.quick { 3 } else { 7 };
+    fn hold(&self, study: &mut Study<'_>, options: &Options) {
+        let usual = if options.quick { 3 } else { 8 };
         let keep = options.rounds.map_or(usual, |rounds| rounds.clamp(1, 100));
         let run_options =
-            run::Options { warmup: 1, keep, max_seconds: None, cpu: None, min_cpu_share: None, replacements: 0 };
-        let samples = run::interleave(&mut subjects, &run_options, &mut |_| ())?;
-        let sample = |id: &str| samples.iter().find(|s| s.id == id).with_context(|| format!("no sample of {id}"));
-        for (way, title) in [("down", self.down), ("up", self.up)] {
-            let id = format!("{}.{way}", self.name);
-            let ours = sample(&id)?;
-            out.rows.push(Row::new(&id, title, Figure::ticks(ours)?));
-            let mut said = format!("{id}: {} Gbit/s", gigabits(ours, env)?);
-            for (name, _) in self.peers {
-                let Ok(theirs) = sample(&format!("{name}.{id}")) else { continue };
-                out.peers.push(Peer::new(name, theirs, ours)?);
-                said += &format!("; {name} {}", gigabits(theirs, env)?);
+            run::Options { keep, max_seconds: None, cpu: None, ..study.options().one_trial().waiting() };
+        let (seconds, tsc_hz) = (self.seconds, study.report.env.tsc_hz);
+        let mut sides = Vec::new();
+        for (name, who) in [("", self.ours)].iter().chain(self.peers) {
+            let who = *who;
+            let place = Shared::new(move || Place::start(who));
+            for (way, word) in [(Way::Down, "down"), (Way::Up, "up")] {
+                let dot = if name.is_empty() { "" } else { "." };
+                let id = format!("{name}{dot}{}.{word}", self.name);
+                let (place, name) = (place.clone(), id.clone());
+                sides.push(Side::new(id, move || Ok(Stream::new(&name, &place.get()?, way, seconds, tsc_hz))));
             }
-            out.notes.push(said);
         }
-        Ok(())
+        let group = study.measure_with(sides, run_options);
+        for (word, title) in [("down", self.down), ("up", self.up)] {
+            self.report(&format!("{}.{word}", self.name), title, &group, study);
+        }
+    }
+
+    /// The row and its peers; every side's worst and best run go to the notes.
+    fn report(&self, id: &str, title: &str, group: &Group, study: &mut Study<'_>) {
+        study.rows([group.row(id, title, Unit::TICKS)]);
+        let hz = study.report.env.tsc_hz;
+        let ours = spread(&group.sample(id), hz);
+        let mut said = format!("{id}: Gbit/s, median (worst to best of n): ours {}", ours.as_ref().map_or("-", |of| &of.text));
+        for (name, _) in self.peers {
+            let theirs = group.sample(&format!("{name}.{id}"));
+            match spread(&theirs, hz) {
+                Some(of) if of.best > BISTABLE * of.worst => {
+                    said += &format!("; {name} {}, two states: no ratio is given", of.text);
+                }
+                Some(of) => {
+                    said += &format!("; {name} {}", of.text);
+                    study.report.peers.extend(group.peers(id).into_iter().filter(|peer| peer.id.starts_with(name)));
+                }
+                None => said += &format!("; without {name}: {}", theirs.failed.unwrap_or_default()),
+            }
+        }
+        study.note(said);
     }
 }
 
-/// The median, for people.
-fn gigabits(sample: &Sample, env: &Environment) -> anyhow::Result<String> {
-    let ticks = sample.summary()?.median;
-    let gigabits = env.tsc_hz as f64 / ticks * 8.0 / 1e9;
-    Ok(if gigabits < 1.0 { format!("{gigabits:.4}") } else { format!("{gigabits:.1}") })
+/// Worst and best run of a side, in Gbit/s, and a text with the median.
+struct Spread {
+    worst: f64,
+    best: f64,
+    text: String,
+}
+
+fn spread(sample: &Sample, tsc_hz: u64) -> Option<Spread> {
+    let rate = |ticks: f64| tsc_hz as f64 / ticks * 8.0 / 1e9;
+    let values = sample.values();
+    let [worst, best] = [values.iter().copied().reduce(f64::max)?, values.iter().copied().reduce(f64::min)?].map(rate);
+    let median = rate(sample.summary().ok()?.median);
+    let short = |gigabits: f64| if gigabits < 1.0 { format!("{gigabits:.4}") } else { format!("{gigabits:.1}") };
+    let text = format!("{} ({} to {} of {})", short(median), short(worst), short(best), values.len());
+    Some(Spread { worst, best, text })
 }

@@ -2,17 +2,13 @@
 //!
 //! The host kernel's loopback is always a peer. smoltcp comes from the bench program: `cargo xtask bench tcp`.
 
-use super::Peers;
-use crate::env::Environment;
+use super::{Peers, peer_of};
 use crate::native::loopback::{self, LoopbackBulk, LoopbackConnect, LoopbackRr};
-use crate::result::{Change, Figure, Peer, Report, Row, Times};
+use crate::result::{Figure, Peer, Report, Row};
 use crate::rigs::{BulkRig, CHUNK, ConnectRig, Link, RrRig, TwoCores, idle_bytes};
-use crate::run;
-use crate::sample::{Sample, Summary};
-use crate::study::{self, Options, Progress, Steps};
-use crate::subject::Subject;
-use crate::verdict::NoiseFloor;
-use anyhow::Context;
+use crate::sample::Summary;
+use crate::side::Side;
+use crate::study::{Options, Progress, Study, Unit};
 
 const SOFT: Link = Link { mtu: 1500, offload: false };
 const HARD: Link = Link { mtu: 1500, offload: true };
@@ -66,198 +62,157 @@ pub fn both_cores(options: &Options) -> Option<[usize; 2]> {
 /// The figures with the kernel and `peers`.
 ///
 /// # Errors
-/// A rig could not be built, stalled, or lost something.
+/// None: a row that has no figure has a reason.
 pub fn tcp_with(options: &Options, peers: TcpPeers, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
-    let env = Environment::detect(); // before the trials: their load is ours
-    let run_options = options.run(20);
-    let mut steps = Steps::new(6, progress);
-    let mut notes = vec![
-        "two hosts on one thread over a pair; 64 KiB a call; send and receive buffers of 256 KiB; CUBIC; timestamps on"
-            .to_owned(),
-        format!(
-            "kernel: loopback (MTU 65536, no checksum work), both ends on one thread, 64 KiB a call, buffers as it tunes \
-             them, {}",
-            congestion()
+    let mut study = Study::new("bench tcp", options.run(20), 6, progress);
+    study.note("two hosts on one thread over a pair; 64 KiB a call; send and receive buffers of 256 KiB; CUBIC; timestamps on");
+    study.note(format!(
+        "kernel: loopback (MTU 65536, no checksum work), both ends on one thread, 64 KiB a call, buffers as it tunes them, {}",
+        congestion()
+    ));
+    let TcpPeers { subjects: peers, idle, notes: missing } = peers;
+    study.part("idle connections"); // first, and in processes of their own
+    let (idle_row, idle_peers) = idle_row(&mut study, &idle);
+    let mut sides = Vec::new();
+    for (side, how) in peers {
+        if !how.is_empty() {
+            study.note(format!("{}: {how}", side.id()));
+        }
+        sides.push(side);
+    }
+    let (crossing, sides): (Vec<Side>, Vec<Side>) = sides.into_iter().partition(|side| side.id().ends_with("two_cores"));
+    study.part("carrying, asking, connecting");
+    streams(&mut study, sides);
+    study.part("among idle connections");
+    among_idle(&mut study);
+    study.part("carrying from core to core");
+    cores(&mut study, crossing, options);
+    study.rows([idle_row]);
+    study.report.peers.extend(idle_peers);
+    missing.into_iter().for_each(|why| study.note(format!("missing: {why}")));
+    study.part("iperf3 over TAP devices");
+    super::tap::rows(&mut study, options);
+    Ok(study.finish())
+}
+
+/// All that runs on one thread, in turn; the kernel's loopback is a peer.
+fn streams(study: &mut Study<'_>, peers: Vec<Side>) {
+    let ours: [(&str, &str, Side); 6] = [
+        (
+            "bulk.1460.csum",
+            "a byte carried, MTU 1500, checksums in software both ways",
+            Side::new("bulk.1460.csum", || BulkRig::new("bulk.1460.csum", SOFT)),
+        ),
+        (
+            "bulk.1460.offload",
+            "a byte carried, MTU 1500, no checksum work",
+            Side::new("bulk.1460.offload", || BulkRig::new("bulk.1460.offload", HARD)),
+        ),
+        (
+            "bulk.64k",
+            "a byte carried in segments of 64 KiB, no checksum work",
+            Side::new("bulk.64k", || BulkRig::new("bulk.64k", LARGE)),
+        ),
+        ("rr.tcp", "a byte there and a byte back (TCP_RR)", Side::new("rr.tcp", || RrRig::tcp("rr.tcp", 0))),
+        ("rr.udp", "the same with datagrams (UDP_RR)", Side::new("rr.udp", || RrRig::udp("rr.udp"))),
+        (
+            "connect_close",
+            "a connection opened, accepted and closed",
+            Side::new("connect_close", || ConnectRig::new("connect_close")),
         ),
     ];
-    let TcpPeers { subjects: mut peers, idle, notes: missing } = peers;
-    steps.next("idle connections"); // first, and in processes of their own
-    let (idle_row, idle_peers) = idle_row(&idle, &mut notes)?;
-    steps.next("A against A: the noise floor");
-    let floor = study::floor(&mut BulkRig::new("floor", SOFT)?, &run_options)?;
-    steps.next("connecting");
-    peers.extend(kernel(&mut notes)?);
-    let (crossing, beside): (Peers, Peers) = peers.into_iter().partition(|(peer, _)| peer.id().ends_with("two_cores"));
-    steps.next("carrying, asking, connecting");
-    let (mut rows, mut found) = streams(beside, &run_options, &floor, &mut notes)?;
-    steps.next("carrying from core to core");
-    let (cores, from_cores) = cores(crossing, options, &run_options, &floor, &mut notes)?;
-    let at = rows.iter().position(|row| row.id == "rr.tcp").unwrap_or(rows.len());
-    rows.splice(at..at, cores);
-    rows.push(idle_row);
-    found.extend(from_cores);
-    found.extend(idle_peers);
-    notes.extend(missing.into_iter().map(|why| format!("missing: {why}")));
-    steps.next("iperf3 over TAP devices");
-    let tap = super::tap::rows(options, &env)?;
-    rows.extend(tap.rows);
-    found.extend(tap.peers);
-    notes.extend(tap.notes);
-    Ok(Report { name: "bench tcp".to_owned(), env, noise_floor: floor, rows, peers: found, notes, beside: None })
-}
-
-/// The kernel's loopback.
-fn kernel(notes: &mut Vec<String>) -> anyhow::Result<Peers> {
-    let mut peers: Peers = Vec::new();
-    let mut add = |subject: Box<dyn Subject>| peers.push((subject, String::new()));
-    add(Box::new(LoopbackBulk::new("kernel.bulk.64k")?));
-    add(Box::new(LoopbackRr::tcp("kernel.rr.tcp")?));
-    add(Box::new(LoopbackRr::udp("kernel.rr.udp")?));
-    add(Box::new(LoopbackConnect::new("kernel.connect_close")?));
-    let among = LoopbackRr::among_idle("kernel.rr.tcp.100k_idle", IDLE)?;
-    if among.idle() < IDLE {
-        let how = format!("among {} idle connections: more descriptors this process may not have", among.idle());
-        notes.push(format!("kernel.rr.tcp.100k_idle: {how}"));
-    }
-    add(Box::new(among));
-    notes.push(
-        "kernel: not on bulk.1460 (its loopback neither cuts segments up nor sums them), nor on conn.idle_bytes (its memory \
-         is no process's)"
-            .to_owned(),
+    let titles: Vec<(&str, &str)> = ours.iter().map(|(id, title, _)| (*id, *title)).collect();
+    let mut sides: Vec<Side> = ours.into_iter().map(|(.., side)| side).collect();
+    sides.extend([
+        Side::new("kernel.bulk.64k", || LoopbackBulk::new("kernel.bulk.64k")),
+        Side::new("kernel.rr.tcp", || LoopbackRr::tcp("kernel.rr.tcp")),
+        Side::new("kernel.rr.udp", || LoopbackRr::udp("kernel.rr.udp")),
+        Side::new("kernel.connect_close", || LoopbackConnect::new("kernel.connect_close")),
+    ]);
+    study.note(
+        "kernel: not on bulk.1460 (its loopback neither cuts segments up nor sums them), nor on conn.idle_bytes (its memory is no process's)",
     );
-    Ok(peers)
+    sides.extend(peers);
+    let group = study.compare(sides);
+    study.rows(titles.iter().map(|(id, title)| group.row(id, title, Unit::TICKS)));
+    study.report.peers.extend(titles.iter().flat_map(|(id, _)| group.peers(id)));
 }
 
-/// All that runs on one thread, in turn.
-fn streams(
-    peers: Peers,
-    options: &run::Options,
-    floor: &NoiseFloor,
-    notes: &mut Vec<String>,
-) -> anyhow::Result<(Vec<Row>, Vec<Peer>)> {
-    let ours: [(&str, Box<dyn Subject>); 7] = [
-        ("a byte carried, MTU 1500, checksums in software both ways", Box::new(BulkRig::new("bulk.1460.csum", SOFT)?)),
-        ("a byte carried, MTU 1500, no checksum work", Box::new(BulkRig::new("bulk.1460.offload", HARD)?)),
-        ("a byte carried in segments of 64 KiB, no checksum work", Box::new(BulkRig::new("bulk.64k", LARGE)?)),
-        ("a byte there and a byte back (TCP_RR)", Box::new(RrRig::tcp("rr.tcp", 0)?)),
-        ("the same among 100,000 idle connections", Box::new(RrRig::tcp("rr.tcp.100k_idle", IDLE)?)),
-        ("the same with datagrams (UDP_RR)", Box::new(RrRig::udp("rr.udp")?)),
-        ("a connection opened, accepted and closed", Box::new(ConnectRig::new("connect_close")?)),
-    ];
-    let (mut subjects, mut titles) = (Vec::new(), Vec::new());
-    for (title, subject) in ours {
-        titles.push((subject.id().to_owned(), title));
-        subjects.push(subject);
+/// The row among idle connections against the one without: [`IDLE`] connections are built for each round.
+fn among_idle(study: &mut Study<'_>) {
+    let (id, among) = ("rr.tcp.100k_idle", LoopbackRr::most_idle(IDLE));
+    if among < IDLE {
+        study.note(format!(
+            "kernel.{id}: among {among} idle connections: this process may not have more descriptors"
+        ));
     }
-    subjects.extend(told(peers, notes));
-    let samples = run::interleave(&mut subjects, options, &mut |_| ())?;
-    let mut rows = Vec::new();
-    for (id, title) in &titles {
-        rows.push(Row::new(id, title, Figure::ticks(named(&samples, id)?)?));
-    }
-    if let Some(row) = rows.iter_mut().find(|row| row.id == "rr.tcp.100k_idle") {
-        let (alone, among) = (named(&samples, "rr.tcp")?, named(&samples, "rr.tcp.100k_idle")?);
-        row.vs_previous = Some(Change::paired(alone, among, floor)?);
-    }
-    Ok((rows, beside(&samples, notes)?))
+    let options = super::run_slow(study);
+    let group = study.compare_with(
+        vec![
+            Side::new("rr.tcp", || RrRig::tcp("rr.tcp", 0)),
+            Side::new(id, || RrRig::tcp("rr.tcp.100k_idle", IDLE)),
+            Side::new("kernel.rr.tcp.100k_idle", || LoopbackRr::among_idle("kernel.rr.tcp.100k_idle", IDLE)),
+        ],
+        options,
+    );
+    study.rows([group.against(id, "TCP_RR among 100,000 idle connections", Unit::TICKS, "rr.tcp")]);
+    study.report.peers.extend(group.peers(id));
 }
 
 /// Two cores at work, against one.
-fn cores(
-    peers: Peers,
-    options: &Options,
-    run_options: &run::Options,
-    floor: &NoiseFloor,
-    notes: &mut Vec<String>,
-) -> anyhow::Result<(Vec<Row>, Vec<Peer>)> {
+fn cores(study: &mut Study<'_>, peers: Vec<Side>, options: &Options) {
     let titles = [
-        ("bulk.64k.two_cores", "the same, a core for each of the two hosts"),
+        ("bulk.64k.two_cores", "segments of 64 KiB, a core for each of the two hosts"),
         ("bulk.64k.two_pairs", "the same, two streams and a core for each"),
     ];
     let Some(both) = both_cores(options) else {
-        let missing = titles.map(|(id, title)| Row::missing(id, title, "this machine has one core"));
-        return Ok((missing.into(), Vec::new()));
+        return study.rows(titles.map(|(id, title)| Row::missing(id, title, "this machine has one core")));
     };
-    let mut subjects: Vec<Box<dyn Subject>> = vec![
-        Box::new(BulkRig::new("bulk.64k", LARGE)?),
-        Box::new(TwoCores::ours("bulk.64k.two_cores", LARGE, both)?),
-        Box::new(TwoCores::two_pairs("bulk.64k.two_pairs", LARGE, both)?),
-        Box::new(TwoCores::copies("copies.bulk.64k.two_cores", CROSSING, both)?),
-        Box::new(loopback::two_cores("kernel.bulk.64k.two_cores", both)?),
-    ];
-    notes.push(format!(
-        "two cores: ticks of wall time a byte; against the one before: against bulk.64k; copies: no stack \
-         at all, {CROSSING} buffers of {} KiB filled on one core and emptied on the other, which is what memory allows",
+    study.note(format!(
+        "two cores: ticks of wall time a byte, compared with bulk.64k; copies: no stack at all, {CROSSING} buffers of {} KiB filled on \
+         one core and emptied on the other, which is the limit that memory sets",
         CHUNK >> 10
     ));
-    subjects.extend(told(peers, notes));
-    let samples = run::interleave(&mut subjects, run_options, &mut |_| ())?;
-    let mut rows = Vec::new();
-    let one = named(&samples, "bulk.64k")?;
-    for (id, title) in titles {
-        let two = named(&samples, id)?;
-        let mut row = Row::new(id, title, Figure::ticks(two)?);
-        row.vs_previous = Some(Change::paired(one, two, floor)?);
-        rows.push(row);
-    }
-    Ok((rows, beside(&samples, notes)?))
+    let mut sides = vec![
+        Side::new("bulk.64k", || BulkRig::new("bulk.64k", LARGE)),
+        Side::new("bulk.64k.two_cores", move || TwoCores::ours("bulk.64k.two_cores", LARGE, both)),
+        Side::new("bulk.64k.two_pairs", move || TwoCores::two_pairs("bulk.64k.two_pairs", LARGE, both)),
+        Side::new("copies.bulk.64k.two_cores", move || TwoCores::copies("copies.bulk.64k.two_cores", CROSSING, both)),
+        Side::new("kernel.bulk.64k.two_cores", move || loopback::two_cores("kernel.bulk.64k.two_cores", both)),
+    ];
+    sides.extend(peers);
+    let group = study.compare(sides);
+    study.rows(titles.map(|(id, title)| group.against(id, title, Unit::TICKS, "bulk.64k")));
+    study.report.peers.extend(titles.iter().flat_map(|(id, _)| group.peers(id)));
 }
 
-/// What an idle connection takes, an end; processes of their own are weighed.
-fn idle_row(theirs: &[IdlePeer], notes: &mut Vec<String>) -> anyhow::Result<(Row, Vec<Peer>)> {
-    let weighed = (0..WEIGHED).map(|_| idle_bytes(IDLE)).collect::<anyhow::Result<Vec<_>>>()?;
-    let of = |bytes: Vec<f64>| anyhow::Ok(Figure::new(&Summary::of(&bytes)?, "bytes"));
-    let fresh = of(weighed.iter().map(|idle| idle.fresh).collect())?;
-    let now = of(weighed.iter().map(|idle| idle.used).collect())?;
-    let kept = of(weighed.iter().map(|idle| idle.kept).collect())?;
-    notes.push(format!(
-        "conn.idle_bytes: growth of resident memory over {IDLE} connections, both ends counted, after a request and its \
-         answer on each, when the allocator has given back what is free; before that {:.0} bytes, before requests {:.0}",
+/// The memory of an idle connection, an end; processes of their own are weighed.
+fn idle_row(study: &mut Study<'_>, theirs: &[IdlePeer]) -> (Row, Vec<Peer>) {
+    let (id, title) = ("conn.idle_bytes", "memory of an idle connection, an end");
+    let weigh = || -> anyhow::Result<[Figure; 3]> {
+        let weighed = (0..WEIGHED).map(|_| idle_bytes(IDLE)).collect::<anyhow::Result<Vec<_>>>()?;
+        let of = |bytes: Vec<f64>| anyhow::Ok(Figure::new(&Summary::of(&bytes)?, "bytes"));
+        Ok([
+            of(weighed.iter().map(|idle| idle.fresh).collect())?,
+            of(weighed.iter().map(|idle| idle.used).collect())?,
+            of(weighed.iter().map(|idle| idle.kept).collect())?,
+        ])
+    };
+    let [fresh, used, kept] = match weigh() {
+        Ok(figures) => figures,
+        Err(why) => return (Row::missing(id, title, &format!("{why:#}")), Vec::new()),
+    };
+    study.note(format!(
+        "conn.idle_bytes: growth of resident memory over {IDLE} connections, both ends counted, after a request and its answer on each, \
+         when the allocator has given back what is free; before that {:.0} bytes, before requests {:.0}",
         kept.median, fresh.median
     ));
-    let peer = |idle: &IdlePeer| {
-        let ratio = |ours: f64| idle.bytes / ours;
-        notes.push(format!("{}.conn.idle_bytes: {}", idle.peer, idle.how));
-        Peer {
-            id: format!("{}.conn.idle_bytes", idle.peer),
-            row: "conn.idle_bytes".to_owned(),
-            now: Figure { median: idle.bytes, lo: idle.bytes, hi: idle.bytes, n: 1, unit: "bytes".to_owned() },
-            ratio: Times { median: ratio(now.median), lo: ratio(now.hi), hi: ratio(now.lo) },
-        }
-    };
-    let peers = theirs.iter().map(peer).collect();
-    Ok((Row::new("conn.idle_bytes", "memory of an idle connection, an end", now), peers))
-}
-
-/// The subjects alone; how each is run goes to the notes.
-fn told(peers: Peers, notes: &mut Vec<String>) -> Vec<Box<dyn Subject>> {
-    let said = |(subject, how): (Box<dyn Subject>, String)| {
-        if !how.is_empty() {
-            notes.push(format!("{}: {how}", subject.id()));
-        }
-        subject
-    };
-    peers.into_iter().map(said).collect()
-}
-
-fn named<'a>(samples: &'a [Sample], id: &str) -> anyhow::Result<&'a Sample> {
-    samples.iter().find(|sample| sample.id == id).with_context(|| format!("no sample of {id}"))
-}
-
-/// Every sample `<peer>.<row>` against the row's.
-fn beside(samples: &[Sample], notes: &mut Vec<String>) -> anyhow::Result<Vec<Peer>> {
-    let mut peers = Vec::new();
-    for theirs in samples {
-        if theirs.noisy {
-            notes.push(format!("{}: noisy, disturbed trials are among those kept", theirs.id));
-        }
-        if let Some((peer, row)) = theirs.id.split_once('.')
-            && let Ok(ours) = named(samples, row)
-        {
-            peers.push(Peer::new(peer, theirs, ours)?);
-        }
+    let row = Row::new(id, title, used);
+    for idle in theirs {
+        study.note(format!("{}.conn.idle_bytes: {}", idle.peer, idle.how));
     }
-    Ok(peers)
+    let peers = theirs.iter().filter_map(|idle| peer_of(&idle.peer, &row, idle.bytes)).collect();
+    (row, peers)
 }
 
 /// The kernel's congestion control, by name.

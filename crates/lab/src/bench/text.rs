@@ -1,13 +1,12 @@
 //! `linerate bench text`: frames as lines, by whole commands beside those that do the same, and the codec by itself.
 
-use crate::env::Environment;
 use crate::native::shell::{Corpus, Mounted, Shell, is_installed};
-use crate::result::{Figure, Peer, Report, Row};
+use crate::result::{Peer, Report, Row};
 use crate::run;
-use crate::sample::{Sample, Summary};
-use crate::study::{self, Options, Progress, Steps};
+use crate::side::Side;
+use crate::study::{Group, Options, Progress, Study, Unit};
 use crate::subject::{Reading, Subject, measure};
-use anyhow::Context;
+use crate::timer;
 use std::rc::Rc;
 use wire::text::{self, Kind, MAX_FRAME, Next, SLACK};
 
@@ -29,30 +28,13 @@ struct Contest {
     peers: Vec<(&'static str, &'static str, String)>,
 }
 
-/// What a row counts in a second.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unit {
-    Gigabytes,
-    Megaframes,
-}
-
-impl Unit {
-    fn name(self) -> &'static str {
-        match self {
-            Unit::Gigabytes => "GB/s",
-            Unit::Megaframes => "Mframe/s",
-        }
-    }
-
-    pub(crate) fn figure(self, sample: &Sample, hertz: u64) -> anyhow::Result<Figure> {
-        let scale = if self == Unit::Gigabytes { 1e9 } else { 1e6 };
-        let rates: Vec<f64> = sample.values().iter().map(|ticks| hertz as f64 / ticks / scale).collect();
-        Ok(Figure::new(&Summary::of(&rates)?, self.name()))
-    }
-}
+/// Bytes a second.
+pub(crate) const GIGABYTES: Unit = Unit { name: "GB/s", of: |ticks| timer::rate().hz as f64 / ticks / 1e9 };
+/// Frames a second.
+pub(crate) const MEGAFRAMES: Unit = Unit { name: "Mframe/s", of: |ticks| timer::rate().hz as f64 / ticks / 1e6 };
 
 /// The codec on lines that stay in the cache.
-struct Codec {
+pub(crate) struct Codec {
     id: String,
     kind: Kind,
     decode: bool,
@@ -65,7 +47,7 @@ const CODEC_FRAMES: usize = 64;
 const FRAME: usize = 60;
 
 impl Codec {
-    fn new(id: &str, kind: Kind, decode: bool) -> Codec {
+    pub(crate) fn new(id: &str, kind: Kind, decode: bool) -> Codec {
         let frames: Vec<u8> = (0..FRAME * CODEC_FRAMES).map(|at| (at * 7 + at / 97) as u8).collect();
         let id = id.to_owned();
         let mut codec = Codec { id, kind, decode, frames, lines: vec![0; text::len(FRAME) * CODEC_FRAMES + SLACK] };
@@ -116,119 +98,88 @@ impl Subject for Codec {
 /// `linerate bench text`.
 ///
 /// # Errors
-/// No room for the files, or a command that failed.
+/// No room for the files.
 pub fn text(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
-    let env = Environment::detect(); // before the trials: their load is ours
-    let hertz = env.tsc_hz;
-    let mut steps = Steps::new(16, progress);
-    let mut notes = vec![
-        "GB/s of text, 10^9 bytes; frames of 64 bytes with FCS are lines of 169; 10GE at 64 bytes is 14.88 Mframe/s = 2.515 GB/s of text"
-            .to_owned(),
-        "commands: wall clock from start to end, run by sh in /dev/shm; grep rows print counts (-c), grep.pipes prints lines".to_owned(),
-    ];
-    steps.next("A against A: the noise floor, and the codec");
-    let codec_options = options.run(20);
-    let floor = study::floor(&mut Codec::new("floor", Kind::best(), false), &codec_options)?;
-    let (mut rows, mut peers) = (Vec::new(), Vec::new());
-    codec(&codec_options, hertz, &mut rows, &mut peers)?;
-    steps.next("writing files of frames");
+    let mut study = Study::new("bench text", options.run(20), 16, progress);
+    study.note("GB/s of text, 10^9 bytes; frames of 64 bytes with FCS are lines of 169; 10GE at 64 bytes is 14.88 Mframe/s = 2.515 GB/s of text");
+    study.note("commands: wall clock from start to end, run by sh in /dev/shm; grep rows print counts (-c), grep.pipes prints lines");
+    study.part("the codec");
+    codec(&mut study);
+    study.part("writing files of frames");
     let corpus = Rc::new(Corpus::new(if options.quick { BYTES / 5 } else { BYTES })?);
     let keep = options.rounds.map_or(if options.quick { 3 } else { 11 }, |rounds| rounds.clamp(1, 100));
-    let wait = run::Options { warmup: 1, keep, max_seconds: None, cpu: None, min_cpu_share: None, replacements: 0 };
+    let wait = run::Options { keep, max_seconds: None, cpu: None, ..study.options().one_trial().waiting() };
     for contest in contests(&corpus)? {
-        steps.next(contest.id);
-        let ours = Shell::new(contest.id, &contest.script, contest.ops, &corpus, hertz)?;
-        let mut subjects: Vec<Box<dyn Subject>> = vec![Box::new(ours)];
-        for (peer, tool, script) in &contest.peers {
-            if is_installed(tool) {
-                let id = format!("{peer}.{}", contest.id);
-                subjects.push(Box::new(Shell::new(&id, script, contest.ops, &corpus, hertz)?));
-            } else {
-                notes.push(format!("{}: without {peer}: {tool} is not installed", contest.id));
-            }
-        }
-        hold(&contest, &mut subjects, &wait, hertz, &mut rows, &mut peers)?;
+        study.part(contest.id);
+        hold(&mut study, contest, &corpus, &wait);
     }
-    steps.next("fuse.read");
+    study.part("fuse.read");
     match Mounted::new(&corpus, "pktgen(rotate=on,size=18):pg0") {
-        Ok(mounted) => fuse(&mounted, &corpus, &wait, hertz, &mut rows, &mut peers)?,
-        Err(why) => rows.push(Row::missing("fuse.read", FUSE, &format!("{why:#}"))),
+        Ok(mounted) => hold(&mut study, fuse(&mounted), &corpus, &wait),
+        Err(why) => study.rows([Row::missing("fuse.read", FUSE, &format!("{why:#}"))]),
     }
-    Ok(Report { name: "bench text".to_owned(), env, noise_floor: floor, rows, peers, notes, beside: None })
+    Ok(study.finish())
 }
 
-/// Both ways, by the widest instructions that the machine has; the narrower ones, in the same run, are what other machines do.
-fn codec(options: &run::Options, hertz: u64, rows: &mut Vec<Row>, peers: &mut Vec<Peer>) -> anyhow::Result<()> {
+/// Both ways, by the widest instructions that the machine has; the narrower ones, in the same run, show what other machines do.
+fn codec(study: &mut Study<'_>) {
     let ways = [
         ("encode.64", false, "frames to lines, in the first-level cache"),
         ("decode.64", true, "lines to frames, in the first-level cache"),
     ];
     for (id, decode, title) in ways {
-        let mut subjects: Vec<Box<dyn Subject>> = vec![Box::new(Codec::new(id, Kind::best(), decode))];
+        let mut sides = vec![Side::new(id, move || Ok(Codec::new(id, Kind::best(), decode)))];
         for kind in Kind::available().filter(|kind| *kind != Kind::best()) {
-            subjects.push(Box::new(Codec::new(kind.name(), kind, decode)));
+            sides.push(Side::new(format!("{}.{id}", kind.name()), move || Ok(Codec::new(kind.name(), kind, decode))));
         }
-        let samples = run::interleave(&mut subjects, options, &mut |_| ())?;
-        let ours = samples.first().context("no sample")?;
-        rows.push(Row::new(id, title, Unit::Gigabytes.figure(ours, hertz)?));
-        for other in samples.iter().skip(1) {
-            let now = Unit::Gigabytes.figure(other, hertz)?;
-            peers.push(Peer { now, ..Peer::new(&other.id, other, ours)? });
-        }
+        let group = study.compare(sides);
+        study.rows([group.row(id, title, GIGABYTES)]);
+        let peers = peers(&group, id, GIGABYTES);
+        study.report.peers.extend(peers);
     }
-    Ok(())
+}
+
+/// The peers of row `id`, in its unit.
+fn peers(group: &Group, id: &str, unit: Unit) -> Vec<Peer> {
+    let of = |peer: Peer| Some(Peer { now: group.row(&peer.id, "", unit).now?, ..peer });
+    group.peers(id).into_iter().filter_map(of).collect()
 }
 
 const FUSE: &str = "dd from the mounted port, 1 MiB a read, frames made one by one";
 
-fn fuse(
-    mounted: &Mounted,
-    corpus: &Rc<Corpus>,
-    options: &run::Options,
-    hertz: u64,
-    rows: &mut Vec<Row>,
-    peers: &mut Vec<Peer>,
-) -> anyhow::Result<()> {
+fn fuse(mounted: &Mounted) -> Contest {
     const READS: u64 = 80;
     let dd = |file: &str| format!("dd if={file} of=/dev/null bs=1M count={READS} iflag=fullblock");
-    let ops = READS << 20;
-    let contest = Contest {
+    Contest {
         id: "fuse.read",
         title: FUSE,
-        unit: Unit::Gigabytes,
+        unit: GIGABYTES,
         script: dd(&mounted.file.display().to_string()),
-        ops,
+        ops: READS << 20,
         peers: vec![("tmpfs", "dd", dd("f64.txt"))],
-    };
-    let ours = Shell::new(contest.id, &contest.script, ops, corpus, hertz)?;
-    let theirs = Shell::new("tmpfs.fuse.read", &contest.peers[0].2, ops, corpus, hertz)?;
-    let mut subjects: Vec<Box<dyn Subject>> = vec![Box::new(ours), Box::new(theirs)];
-    hold(&contest, &mut subjects, options, hertz, rows, peers)
+    }
 }
 
-fn hold(
-    contest: &Contest,
-    subjects: &mut [Box<dyn Subject>],
-    options: &run::Options,
-    hertz: u64,
-    rows: &mut Vec<Row>,
-    peers: &mut Vec<Peer>,
-) -> anyhow::Result<()> {
-    let samples = match run::interleave(subjects, options, &mut |_| ()) {
-        Ok(samples) => samples,
-        Err(why) => {
-            rows.push(Row::missing(contest.id, contest.title, &format!("{why:#}")));
-            return Ok(());
-        }
+/// Measures a contest: each trial is a process of its own, so nothing else is built.
+fn hold(study: &mut Study<'_>, contest: Contest, corpus: &Rc<Corpus>, options: &run::Options) {
+    let hertz = study.report.env.tsc_hz;
+    let Contest { id, title, unit, script, ops, peers: beside } = contest;
+    let side = |id: String, script: String| {
+        let (corpus, name) = (Rc::clone(corpus), id.clone());
+        Side::new(id, move || Shell::new(&name, &script, ops, &corpus, hertz))
     };
-    let ours = samples.first().context("no sample")?;
-    rows.push(Row::new(contest.id, contest.title, contest.unit.figure(ours, hertz)?));
-    for theirs in samples.iter().skip(1) {
-        let name = theirs.id.strip_suffix(contest.id).unwrap_or(&theirs.id).trim_end_matches('.');
-        let now = contest.unit.figure(theirs, hertz)?;
-        peers.push(Peer { now, ..Peer::new(name, theirs, ours)? });
+    let mut sides = vec![side(id.to_owned(), script)];
+    for (peer, tool, script) in beside {
+        if is_installed(tool) {
+            sides.push(side(format!("{peer}.{id}"), script));
+        } else {
+            study.note(format!("{id}: without {peer}: {tool} is not installed"));
+        }
     }
-    Ok(())
+    let group = study.measure_with(sides, options.clone());
+    study.rows([group.row(id, title, unit)]);
+    let peers = peers(&group, id, unit);
+    study.report.peers.extend(peers);
 }
 
 fn contests(corpus: &Corpus) -> anyhow::Result<Vec<Contest>> {
@@ -238,7 +189,7 @@ fn contests(corpus: &Corpus) -> anyhow::Result<Vec<Contest>> {
     let rg = |flags: &str, pattern: &str| format!("rg -c {flags} {pattern} f64.txt");
     let gnu = |flags: &str, pattern: &str| format!("LC_ALL=C grep -c {flags} {pattern} f64.txt");
     let contest =
-        |id, title, script: String, ops, peers| Contest { id, title, unit: Unit::Gigabytes, script, ops, peers };
+        |id, title, script: String, ops, peers| Contest { id, title, unit: GIGABYTES, script, ops, peers };
     let lines = |len: u64| len / 169;
     Ok(vec![
         contest(
@@ -301,7 +252,7 @@ fn contests(corpus: &Corpus) -> anyhow::Result<Vec<Contest>> {
             vec![("sed", "sed", "LC_ALL=C sed -e 's/^001111111111/001111111112/' ip64.txt > /dev/null".to_owned())],
         ),
         Contest {
-            unit: Unit::Megaframes,
+            unit: MEGAFRAMES,
             ..contest(
                 "fused",
                 "grep + rewrite + put in one process, half of the frames selected",
@@ -311,7 +262,7 @@ fn contests(corpus: &Corpus) -> anyhow::Result<Vec<Contest>> {
             )
         },
         Contest {
-            unit: Unit::Megaframes,
+            unit: MEGAFRAMES,
             ..contest(
                 "conv.pcap",
                 "a capture to lines (tcpdump: its own)",

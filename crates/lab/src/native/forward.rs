@@ -28,7 +28,7 @@ use anyhow::Context;
 use buf::PoolLocks;
 use ends::Ends;
 use node::switch::Switch;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 /// Which port.
@@ -242,18 +242,20 @@ pub struct Forward {
     bench: Rc<RefCell<Bench>>,
     part: Part,
     core: usize,
-    bridge: Rc<RefCell<[u64; 2]>>,
+    /// Where ticks within `Bridge::input` and the frames of these are added up.
+    bridge: Option<Rc<Cell<[u64; 2]>>>,
 }
 
 impl Forward {
     /// Trials at `bench`, on processor `core`.
     pub fn new(id: &str, bench: &Rc<RefCell<Bench>>, part: Part, core: usize) -> Forward {
-        Forward { id: id.to_owned(), bench: Rc::clone(bench), part, core, bridge: Rc::default() }
+        Forward { id: id.to_owned(), bench: Rc::clone(bench), part, core, bridge: None }
     }
 
-    /// Where ticks within `Bridge::input`, and the frames of that, are added up.
-    pub fn bridge(&self) -> Rc<RefCell<[u64; 2]>> {
-        Rc::clone(&self.bridge)
+    /// Adds ticks within `Bridge::input`, and the frames of these, to `sum`.
+    #[must_use]
+    pub fn adding_to(self, sum: &Rc<Cell<[u64; 2]>>) -> Forward {
+        Forward { bridge: Some(Rc::clone(sum)), ..self }
     }
 }
 
@@ -264,9 +266,10 @@ impl Subject for Forward {
 
     fn trial(&mut self) -> anyhow::Result<Reading> {
         let run = self.bench.borrow_mut().run(FRAMES, self.core).with_context(|| self.id.clone())?;
-        let [ticks, frames] = run.bridge;
-        let mut bridge = self.bridge.borrow_mut();
-        *bridge = [bridge[0] + ticks, bridge[1] + frames];
+        if let Some(sum) = &self.bridge {
+            let (so_far, [ticks, frames]) = (sum.get(), run.bridge);
+            sum.set([so_far[0] + ticks, so_far[1] + frames]);
+        }
         let also = if self.part == Part::Whole { run.sent } else { [0; 3] };
         let [ticks, wall_ns, cpu_ns] = std::array::from_fn(|at| run.passed[at] + also[at]);
         Ok(Reading { ops: run.frames, ticks, wall_ns, cpu_ns })

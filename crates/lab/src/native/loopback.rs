@@ -104,9 +104,8 @@ impl LoopbackRr {
     /// A socket call's.
     pub fn among_idle(id: &str, most: usize) -> anyhow::Result<LoopbackRr> {
         let mut rr = LoopbackRr::tcp(id)?;
-        let room = os::most_descriptors().saturating_sub(KEPT) / 2;
         let mut listener = None;
-        for n in 0..most.min(room) {
+        for n in 0..LoopbackRr::most_idle(most) {
             if n % PORTS == 0 {
                 listener = Some(TcpListener::bind(any())?);
             }
@@ -117,9 +116,9 @@ impl LoopbackRr {
         Ok(rr)
     }
 
-    /// Connections that do nothing.
-    pub fn idle(&self) -> usize {
-        self.idle.len()
+    /// The number of idle connections that this process may have descriptors for, at most `most`.
+    pub fn most_idle(most: usize) -> usize {
+        most.min(os::most_descriptors().saturating_sub(KEPT) / 2)
     }
 
     /// With datagrams.

@@ -136,6 +136,12 @@ fn dummy(dst: [u8; 6], len: usize) -> Vec<u8> {
     frame
 }
 
+/// Ten UDP frames to ten stations and ten that are not IP, in turns.
+pub(crate) fn mixed() -> Vec<Vec<u8>> {
+    let stations = (0u16..).zip(port::pktgen::ROTATION.iter());
+    stations.flat_map(|(at, dst)| [udp(at, dst.0), dummy(dst.0, 60)]).collect()
+}
+
 /// 18 bytes over UDP: 64 on the wire.
 fn udp(at: u16, dst: [u8; 6]) -> Vec<u8> {
     let header = wire::ip4::Header::new([10, 0, 0, 2].into(), [10, 0, 0, 1].into(), wire::Proto::UDP, 26);

@@ -14,7 +14,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 /// In a network namespace of our own, into which the caller has brought this process.
 pub(super) fn tap<P: Play>(place: &Place, play: &mut P) -> anyhow::Result<()> {
     let pairs = Pairs::new();
-    let mut config = place.config("ours")?;
+    let mut config = place.config("ours", <Up as lock::Locks>::NAME)?;
     config.ifaces.push(iface(&place.tap_port(), &[OURS]));
     match place.asker {
         Asker::Ours => {

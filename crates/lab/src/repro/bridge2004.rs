@@ -13,7 +13,8 @@ use crate::env::Environment;
 use crate::result::{Beside, Report};
 use crate::rigs::{NIC_ROUND, NicRig};
 use crate::run;
-use crate::study::{self, Options, Progress, Steps};
+use crate::built::Steps;
+use crate::study::{self, Options, Progress};
 
 /// The bridges of the report: ports, cycles a frame (2.8 GHz over 1.2 and 1.6 million frames a second).
 const THEN: [(usize, f64); 2] = [(2, 2333.0), (4, 1750.0)];
@@ -64,11 +65,11 @@ fn study(dma: Dma, options: &Options, progress: &mut dyn FnMut(Progress)) -> any
     let frames = if options.quick { "frames=4096" } else { "frames=32768" };
     let quick = run::Options { warmup: 1, ..options.run(20) };
     let run_options = if options.quick { quick } else { options.run(20) };
-    let mut said = Steps::new(1 + (climb::PARTS + cores::PARTS) * THEN.len(), progress);
+    let mut said = crate::built::Steps::new(1 + (climb::PARTS + cores::PARTS) * THEN.len(), progress);
     said.next("A against A: the noise floor");
     let last = steps::last(4).words;
     let words = format!("{last} ports=2 dma={} {frames}", dma.word());
-    let floor = study::floor(&mut NicRig::new("floor", &words)?, &run_options)?;
+    let floor = crate::built::floor(Box::new(NicRig::new("floor", &words)?), &run_options)?;
     let (mut rows, mut sheets, mut notes) = (Vec::new(), Vec::new(), notes(dma));
     let (mut ends, mut two_loops) = (Vec::new(), Vec::new());
     for (ports, then) in THEN {
@@ -89,7 +90,7 @@ fn study(dma: Dma, options: &Options, progress: &mut dyn FnMut(Progress)) -> any
     let baseline = "the rung before (alone.*: first; t8.*, t11.*: t10; two.*: one loop, same rung)".to_owned();
     let beside = Beside { baseline: Some(baseline), sheets, texts: Vec::new() };
     let name = "repro bridge2004".to_owned();
-    Ok(Report { name, env, noise_floor: floor, rows, peers: Vec::new(), notes, beside: Some(beside) })
+    Ok(Report { name, env, noise_floor: floor, rows, peers: Vec::new(), notes, beside: Some(beside), version: crate::result::VERSION, samples: Vec::new() })
 }
 
 fn notes(dma: Dma) -> Vec<String> {

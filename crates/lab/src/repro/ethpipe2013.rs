@@ -4,13 +4,14 @@
 //! nominal time. Here a row says whether lines were made once or one by one, times are measured, and what the report planned and never
 //! measured is there: writing, block sizes from 64 B to 4 MiB, 1518 bytes, the table of commands.
 
-use crate::bench::{FIVE, Unit};
+use crate::bench::{FIVE, GIGABYTES};
 use crate::env::Environment;
 use crate::native::shell::{Corpus, Mounted, SIZES, Shell, is_installed};
 use crate::result::{Figure, Report, Row};
 use crate::run;
 use crate::sample::Sample;
-use crate::study::{self, Options, Progress, Steps};
+use crate::built::Steps;
+use crate::study::{self, Options, Progress};
 use crate::subject::Subject;
 use std::rc::Rc;
 
@@ -47,14 +48,14 @@ impl Lab {
                 Ok(Box::new(shell) as Box<dyn Subject>)
             })
             .collect();
-        run::interleave(&mut subjects?, &self.options, &mut |_| ())
+        crate::built::interleave(&mut subjects?, &self.options, &mut |_| ())
     }
 
     fn rows(&self, scripts: &[(String, String, u64)], titles: &[String], rows: &mut Vec<Row>) -> anyhow::Result<()> {
         match self.measure(scripts) {
             Ok(samples) => {
                 for (sample, title) in samples.iter().zip(titles) {
-                    rows.push(Row::new(&sample.id, title, Unit::Gigabytes.figure(sample, self.hertz)?));
+                    rows.push(Row::new(&sample.id, title, Figure::new(&crate::sample::Summary::of(&sample.values().into_iter().map(GIGABYTES.of).collect::<Vec<_>>())?, GIGABYTES.name)));
                 }
             }
             Err(why) => {
@@ -79,17 +80,17 @@ fn generator(size: usize, made_once: bool) -> String {
 /// No room for the files.
 pub fn ethpipe2013(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
     let env = Environment::detect(); // before the trials: their load is ours
-    let mut steps = Steps::new(9, progress);
+    let mut steps = crate::built::Steps::new(9, progress);
     steps.next("A against A: the noise floor");
     let corpus = Rc::new(Corpus::new(if options.quick { BYTES / 5 } else { BYTES })?);
     let keep = options.rounds.map_or(if options.quick { 2 } else { 5 }, |rounds| rounds.clamp(1, 50));
-    let wait = run::Options { warmup: 1, keep, max_seconds: None, cpu: None, min_cpu_share: None, replacements: 0 };
+    let wait = run::Options { warmup: 1, keep, max_seconds: None, cpu: None, min_cpu_share: None, replacements: 0, ..run::Options::default() };
     let hertz = env.tsc_hz;
     let lab = Lab { corpus: Rc::clone(&corpus), hertz, options: wait.clone() };
     let bytes = corpus.len("f64.txt")?;
     let floor_options = run::Options { keep: keep.max(6), ..wait };
     let floor =
-        study::floor(&mut Shell::new("floor", "cat f64.txt > /dev/null", bytes, &corpus, hertz)?, &floor_options)?;
+        crate::built::floor(Box::new(Shell::new("floor", "cat f64.txt > /dev/null", bytes, &corpus, hertz)?), &floor_options)?;
     let mut rows = Vec::new();
     steps.next("the report's three results");
     results(&lab, &mut rows)?;
@@ -124,6 +125,8 @@ pub fn ethpipe2013(options: &Options, progress: &mut dyn FnMut(Progress)) -> any
         peers: Vec::new(),
         notes,
         beside: None,
+        version: crate::result::VERSION,
+        samples: Vec::new(),
     })
 }
 

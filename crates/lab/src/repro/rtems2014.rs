@@ -13,7 +13,8 @@ use crate::result::{Beside, Cell, Change, Figure, Report, Row, Sheet};
 use crate::rigs::{FTP_BUFFER, FTP_WARM, Setup, Way, ftp_rig};
 use crate::run;
 use crate::sample::{Sample, Summary};
-use crate::study::{self, Options, Progress, Steps};
+use crate::built::Steps;
+use crate::study::{self, Options, Progress};
 use crate::subject::Subject;
 use crate::timer;
 use crate::verdict::NoiseFloor;
@@ -123,9 +124,9 @@ pub fn rtems2014(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyho
     let run_options = options.run(20);
     let bytes = if options.quick { BYTES_QUICK } else { BYTES };
     let variants = variants();
-    let mut steps = Steps::new(4 + variants.len(), progress);
+    let mut steps = crate::built::Steps::new(4 + variants.len(), progress);
     steps.next("A against A: the noise floor");
-    let floor = study::floor(&mut *ftp_rig("floor", A, Way::Down, bytes)?, &run_options)?;
+    let floor = crate::built::floor(ftp_rig("floor", A, Way::Down, bytes)?, &run_options)?;
     let mut rows = Vec::new();
     let mut samples = Vec::new();
     for way in [Way::Down, Way::Up] {
@@ -134,7 +135,7 @@ pub fn rtems2014(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyho
             Ok(ftp_rig(&format!("{}.{}", word(way), variant.id), variant.setup, way, bytes)?)
         };
         let mut subjects = variants.iter().map(rig).collect::<anyhow::Result<Vec<_>>>()?;
-        let carried = run::interleave(&mut subjects, &run_options, &mut |_| ())?;
+        let carried = crate::built::interleave(&mut subjects, &run_options, &mut |_| ())?;
         rows.extend(carry_rows(way, &variants, &carried, &floor)?);
         samples.push(carried);
     }
@@ -154,7 +155,7 @@ pub fn rtems2014(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyho
         Beside { baseline: Some("A (bursts.*: bursts; undivided: B; up.freelist: up)".to_owned()), sheets, texts };
     let notes = notes(&taken).into_iter().chain(seen.note).collect();
     let name = "repro rtems2014".to_owned();
-    Ok(Report { name, env, noise_floor: floor, rows, peers: Vec::new(), notes, beside: Some(beside) })
+    Ok(Report { name, env, noise_floor: floor, rows, peers: Vec::new(), notes, beside: Some(beside), version: crate::result::VERSION, samples: Vec::new() })
 }
 
 fn word(way: Way) -> &'static str {

@@ -6,7 +6,7 @@ fn sample(id: &str, ticks: &[u64]) -> Sample {
     let reading = |ticks| Reading { ops: 10, ticks, wall_ns: 1000, cpu_ns: 990 };
     let trial =
         |(round, ticks): (usize, &u64)| Trial { round: round as u32, reading: reading(*ticks), disturbed: None };
-    Sample { id: id.into(), trials: ticks.iter().enumerate().map(trial).collect(), dropped: vec![], noisy: false }
+    Sample { trials: ticks.iter().enumerate().map(trial).collect(), ..Sample::new(id) }
 }
 
 fn figure(median: f64, unit: &str) -> Figure {
@@ -23,25 +23,23 @@ pub fn example() -> (Report, Vec<Sample>) {
     row.then = Some(Quoted { median: 2357.0, lo: None, hi: None, n: None, unit: "ticks/op".into() });
     row.vs_previous = Change::between_runs(&figure(60.0, "ticks/op"), &now, Better::Less, &floor);
     let grep = Row::new("text.grep", "five MACs <fixed columns> & all", figure(5.3, "GB/s"));
-    let times = Times { median: 2.3, lo: 2.2, hi: 2.4 };
+    let times = Times { median: 2.3, lo: 2.2, hi: 2.4, n: 30 };
     let peers = vec![
         Peer::new("lwip", &theirs, &ours).unwrap(),
         Peer {
             id: "linux.udp.send".into(),
             row: "udp.send".into(),
             now: figure(1178.0, "ticks/op"),
-            ratio: Times { median: 20.6, lo: 20.1, hi: 21.0 },
+            ratio: Times { median: 20.6, lo: 20.1, hi: 21.0, n: 30 },
         },
         Peer { id: "ripgrep.text.grep".into(), row: "text.grep".into(), now: figure(2.3, "GB/s"), ratio: times },
     ];
     let report = Report {
-        name: "example".into(),
-        env: Environment::read(std::path::Path::new("/nonexistent")),
         noise_floor: floor,
         rows: vec![row, grep],
         peers,
         notes: vec!["64-byte frames without FCS".into()],
-        beside: None,
+        ..Report::empty("example", Environment::read(std::path::Path::new("/nonexistent")))
     };
     (report, vec![ours, theirs])
 }
@@ -51,14 +49,14 @@ fn json_has_the_contracts_shape() {
     let (report, _) = example();
     let json: serde_json::Value = serde_json::from_str(&report.to_json().unwrap()).unwrap();
     let keys = |value: &serde_json::Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
-    assert_eq!(keys(&json), ["env", "name", "noise_floor", "notes", "peers", "rows"]);
+    assert_eq!(keys(&json), ["env", "name", "noise_floor", "notes", "peers", "rows", "version"]);
     assert_eq!(keys(&json["rows"][0]), ["id", "now", "then", "title", "vs_previous"]);
     assert_eq!(keys(&json["rows"][0]["now"]), ["hi", "lo", "median", "n", "unit"]);
-    assert_eq!(keys(&json["rows"][0]["vs_previous"]), ["hi", "lo", "ratio", "verdict"]);
+    assert_eq!(keys(&json["rows"][0]["vs_previous"]), ["floor_pct", "hi", "lo", "n", "ratio", "verdict"]);
     assert_eq!(json["rows"][0]["vs_previous"]["verdict"], "faster");
     assert!(json["rows"][1]["then"].is_null() && json["rows"][1]["vs_previous"].is_null());
     assert_eq!(keys(&json["peers"][0]), ["id", "now", "ratio", "row"]);
-    assert_eq!(keys(&json["peers"][0]["ratio"]), ["hi", "lo", "median"]);
+    assert_eq!(keys(&json["peers"][0]["ratio"]), ["hi", "lo", "median", "n"]);
     assert_eq!(
         (json["peers"][0]["id"].as_str(), json["peers"][0]["row"].as_str()),
         (Some("lwip.udp.send"), Some("udp.send"))
@@ -69,7 +67,17 @@ fn json_has_the_contracts_shape() {
 fn json_and_back() {
     let (report, _) = example();
     assert_eq!(Report::from_json(&report.to_json().unwrap()).unwrap(), report);
-    assert!(Report::from_json("{}").is_err());
+    for (text, why) in [
+        ("{}", "no report"),
+        ("{\"rows\": [", "EOF"),
+        ("{\"version\": 1, \"rows\": []}", "version 1, this program reads version 2: measure again"),
+        ("{\"rows\": []}", "version 1"),
+        ("{\"version\": 9, \"rows\": []}", "version 9"),
+        ("{\"version\": 2, \"rows\": []}", "missing field"),
+    ] {
+        let error = Report::from_json(text).unwrap_err().to_string();
+        assert!(error.contains(why), "{text}: {error}");
+    }
     assert_eq!(report.row("text.grep").unwrap().now.as_ref().unwrap().unit, "GB/s");
     assert_eq!(report.row("absent"), None);
 }

@@ -38,7 +38,8 @@ pub(super) fn station(port: PortNo, n: usize) -> Mac {
 }
 
 pub(super) fn table(most: usize) -> FdbConfig {
-    FdbConfig { most, key: hash::Key::seeded(1), ..FdbConfig::new() }
+    // Another key for each build: where entries collide is chance, and is not to be the same chance every time.
+    FdbConfig { most, key: hash::Key::random(), ..FdbConfig::new() }
 }
 
 /// Frames from stations at one port to stations at the other, all of them known, in random order: what is taken from the one port's ring,

@@ -24,7 +24,7 @@ const WAITING: u64 = 2_048;
 
 /// A router with few routes, so that dispatching is much of what a frame costs.
 fn made<L: Locks>(isr: Option<Mode>) -> anyhow::Result<(Host<L>, Arc<port::PortCounts>)> {
-    let (mut host, _) = router::<L>(L::NAME, ROUTES)?;
+    let (mut host, _) = router::<L>(&HostConfig::default(), ROUTES)?;
     if let Some(mode) = isr {
         let mut config = HostConfig { locks: L::NAME.to_owned(), ..HostConfig::default() };
         config.isr.workstreams = 1;

@@ -123,11 +123,18 @@ impl Work {
         }
     }
 
-    /// What the trials reached: 10^6 bits, transactions or connections a second.
+    /// From ticks an operation to the unit of [`Work::unit`].
+    pub fn rate(&self) -> fn(f64) -> f64 {
+        if self.is_stream() {
+            |ticks| 8e-6 * timer::rate().hz as f64 / ticks
+        } else {
+            |ticks| timer::rate().hz as f64 / ticks
+        }
+    }
+
+    /// The rates of the builds: 10^6 bits, transactions or connections a second.
     pub fn rates(&self, sample: &Sample) -> Vec<f64> {
-        let scale = if self.is_stream() { 8e-6 } else { 1.0 };
-        let hz = timer::rate().hz as f64;
-        sample.values().into_iter().map(|ticks| scale * hz / ticks).collect()
+        sample.values().into_iter().map(self.rate()).collect()
     }
 
     /// Does it on `ground`: a trial, and what was counted in it.

@@ -55,9 +55,9 @@ pub(crate) fn prefixes(n: usize) -> impl Iterator<Item = Prefix> {
 }
 
 /// One router.
-pub struct RouteRig {
+pub struct RouteRig<L: Locks = Up> {
     id: String,
-    host: Host<Up>,
+    host: Host<L>,
     out: Arc<port::PortCounts>,
 }
 
@@ -67,7 +67,17 @@ impl RouteRig {
     /// # Errors
     /// The port's, or a table refused an entry.
     pub fn new(id: &str, routes: usize) -> anyhow::Result<RouteRig> {
-        let (host, _) = router("up", routes)?;
+        RouteRig::with(id, routes, &HostConfig::default())
+    }
+}
+
+impl<L: Locks> RouteRig<L> {
+    /// The same on a host as `config` says, but for its name, ports and locks.
+    ///
+    /// # Errors
+    /// As [`RouteRig::new`].
+    pub fn with(id: &str, routes: usize, config: &HostConfig) -> anyhow::Result<RouteRig<L>> {
+        let (host, _) = router(config, routes)?;
         let out = host.ports()[1].counts.clone();
         Ok(RouteRig { id: id.to_owned(), host, out })
     }
@@ -92,8 +102,8 @@ impl RouteRig {
 }
 
 /// A host with `routes` routes by sixteen gateways behind its second port; the iface of that.
-pub(super) fn router<L: Locks>(locks: &str, routes: usize) -> anyhow::Result<(Host<L>, IfaceId)> {
-    let config = HostConfig { name: "router".to_owned(), locks: locks.to_owned(), ..HostConfig::default() };
+pub(super) fn router<L: Locks>(config: &HostConfig, routes: usize) -> anyhow::Result<(Host<L>, IfaceId)> {
+    let config = HostConfig { name: "router".to_owned(), locks: L::NAME.to_owned(), ..config.clone() };
     let host: Host<L> = Host::new(&config, Clock::live(Strategy::TscScaled))?;
     host.add_port(&iface("pktgen(random_dst=on,id=off,ttl=64):pg0", Ipv4Addr::new(1, 0, 0, 1)), &Pairs::new())?;
     let out = host.add_port(&iface("pktgen(source=off):pg1", Ipv4Addr::new(2, 0, 0, 1)), &Pairs::new())?;
@@ -135,7 +145,7 @@ impl UpdatesRig {
     /// # Errors
     /// The port's, or a table refused an entry.
     pub fn pair(still: &str, id: &str, routes: usize, core: usize) -> anyhow::Result<[UpdatesRig; 2]> {
-        let (host, out) = router::<Light>("light", routes)?;
+        let (host, out) = router::<Light>(&HostConfig::default(), routes)?;
         let host = Arc::new(host);
         let (on, stop, updates) = <(Arc<AtomicBool>, Arc<AtomicBool>, Arc<AtomicU64>)>::default();
         let counts = host.ports()[1].counts.clone();
@@ -242,7 +252,7 @@ fn fill<L: Locks>(host: &Host<L>, out: IfaceId, routes: usize) -> anyhow::Result
     })
 }
 
-impl Subject for RouteRig {
+impl<L: Locks> Subject for RouteRig<L> {
     fn id(&self) -> &str {
         &self.id
     }

@@ -1,13 +1,17 @@
-//! Sending: one host, linked in or loaded.
+//! Sending: one host, linked in, or built by other means and run in a process of its own.
 
 use super::PAYLOAD;
-use crate::dylib::{self, LoadedRig};
+use crate::child::{self, Child, numbers};
+use crate::dylib;
 use crate::subject::{Reading, Subject, measure};
+use crate::{timer, tsc};
 use anyhow::{anyhow, ensure};
 use rung::{AnyRig, Settings};
+use std::path::Path;
+use std::process::Command;
 
-/// Calls in a trial: about a millisecond's worth.
-const CALLS: u64 = 20_000;
+/// Calls in a trial: about a millisecond's worth. Figures of an unoptimized build are for tests alone.
+pub(crate) const CALLS: u64 = if cfg!(debug_assertions) { 1_000 } else { 20_000 };
 
 /// A host linked into this program.
 pub struct SendRig {
@@ -17,7 +21,7 @@ pub struct SendRig {
 }
 
 impl SendRig {
-    /// A host as the settings line says; `bursts`: 32 datagrams a call.
+    /// A host with the settings of the line; `bursts`: 32 datagrams a call.
     ///
     /// # Errors
     /// A wrong line, or no memory.
@@ -26,11 +30,12 @@ impl SendRig {
         Ok(SendRig { id: id.to_owned(), rig: AnyRig::new(&settings).map_err(|why| anyhow!(why))?, bursts })
     }
 
-    /// Ticks per call with the counter read before and after each, the reading's cost subtracted: the report's way.
+    /// Ticks per call with the counter read before and after each, in the report's way. The pair is fenced, and what an empty
+    /// fenced pair shows is subtracted.
     pub fn ticks_each_call(&mut self) -> f64 {
-        let per_read = crate::timer::cost() as f64 / 2.0; // a region's cost is two reads; one of them lies inside
+        let empty = timer::cost() as f64;
         let mut trials: Vec<f64> =
-            (0..11).map(|_| self.rig.send_timed(CALLS, &PAYLOAD) as f64 / CALLS as f64 - per_read).collect();
+            (0..11).map(|_| self.rig.send_timed(CALLS, &PAYLOAD, tsc::now) as f64 / CALLS as f64 - empty).collect();
         trials.sort_by(f64::total_cmp);
         trials[trials.len() / 2].max(0.0)
     }
@@ -61,33 +66,41 @@ impl Subject for SendRig {
     }
 }
 
-/// A host in a dynamic library.
-pub struct LoadedSend {
+/// A host built by other means, in a process of its own.
+pub struct BuiltSend {
     id: String,
-    rig: LoadedRig,
+    child: Child,
 }
 
-impl LoadedSend {
-    /// The host of library `variant` (`baseline`, `native`) as the settings line says.
+impl BuiltSend {
+    /// The host of the dynamic library at `path`, loaded by this program started again.
     ///
     /// # Errors
-    /// The library is missing or of another version.
-    pub fn new(id: &str, variant: &str, settings: &str) -> anyhow::Result<LoadedSend> {
-        Ok(LoadedSend { id: id.to_owned(), rig: LoadedRig::new(&dylib::library(variant)?, settings)? })
+    /// The library is missing or has another version of the face.
+    pub fn library(id: &str, path: &Path, settings: &str) -> anyhow::Result<BuiltSend> {
+        let command = child::again(dylib::KIND, &format!("{}\t{settings}", path.display()))?;
+        Ok(BuiltSend { id: id.to_owned(), child: Child::start(command)? })
+    }
+
+    /// The host of the program at `path`.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub fn program(id: &str, path: &Path, settings: &str) -> anyhow::Result<BuiltSend> {
+        let mut command = Command::new(path);
+        command.arg(settings);
+        Ok(BuiltSend { id: id.to_owned(), child: Child::start(command)? })
     }
 }
 
-impl Subject for LoadedSend {
+impl Subject for BuiltSend {
     fn id(&self) -> &str {
         &self.id
     }
 
     fn trial(&mut self) -> anyhow::Result<Reading> {
-        let before = self.rig.sunk();
-        let mut sent = 0;
-        let reading = measure(CALLS, || sent = self.rig.send(CALLS, &PAYLOAD));
-        let arrived = self.rig.sunk() - before;
+        let [sent, arrived, ticks, wall_ns, cpu_ns] = numbers(&self.child.ask(&format!("trial {CALLS}"))?)?;
         ensure!(sent == CALLS && arrived == CALLS, "{}: {sent} of {CALLS} sent, {arrived} arrived", self.id);
-        Ok(reading)
+        Ok(Reading { ops: CALLS, ticks, wall_ns, cpu_ns })
     }
 }

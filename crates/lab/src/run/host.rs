@@ -3,10 +3,16 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// What a run asks of the machine.
+/// The machine under a run.
 pub trait Host {
     /// Time since the run began.
     fn elapsed(&mut self) -> Duration;
+
+    /// Keeps the thread on its processor, before each round.
+    ///
+    /// # Errors
+    /// The processor is gone: a sentence.
+    fn place(&mut self) -> Result<(), String>;
 
     /// Ticks of 10 ms that others had this processor (`steal`, eighth number of a /proc/stat line: proc_stat(5)).
     /// Zero where it cannot be read. A steal shorter than a tick need not show; the CPU share is the second net.
@@ -19,18 +25,25 @@ pub struct Machine {
     start: Instant,
     /// `cpu3` if the run stays on one processor, else `cpu`: all of them.
     line: String,
+    cpu: Option<usize>,
 }
 
 impl Machine {
     /// The run begins now; it stays on processor `cpu`, if any.
     pub fn new(cpu: Option<usize>) -> Machine {
-        Machine { start: Instant::now(), line: cpu.map_or("cpu".into(), |cpu| format!("cpu{cpu}")) }
+        Machine { start: Instant::now(), line: cpu.map_or("cpu".into(), |cpu| format!("cpu{cpu}")), cpu }
     }
 }
 
 impl Host for Machine {
     fn elapsed(&mut self) -> Duration {
         self.start.elapsed()
+    }
+
+    fn place(&mut self) -> Result<(), String> {
+        self.cpu.map_or(Ok(()), |cpu| {
+            dispatch::pin_to_core(cpu).map_err(|why| format!("core {cpu} is gone: {why}"))
+        })
     }
 
     fn steal(&mut self) -> u64 {

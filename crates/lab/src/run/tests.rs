@@ -1,12 +1,17 @@
 use super::*;
 use crate::subject;
+use std::cell::RefCell;
+use std::rc::Rc;
 
-/// Every trial takes a second of this machine's time; `steals` lists the trials (from 0) during which one tick is stolen.
+/// Every trial takes a second of this machine's time; `steals` lists the kept trials (from 0) during which one tick is stolen.
 #[derive(Default)]
 struct Scripted {
     asked: u64,
     stolen: u64,
     steals: Vec<u64>,
+    /// The processor is gone from this round on.
+    gone: Option<u32>,
+    rounds: u32,
 }
 
 impl Host for Scripted {
@@ -14,7 +19,12 @@ impl Host for Scripted {
         Duration::from_secs(self.asked / 2)
     }
 
-    /// Asked before and after each kept trial.
+    fn place(&mut self) -> Result<(), String> {
+        self.rounds += 1;
+        if self.gone.is_some_and(|round| self.rounds > round) { Err("core 1 is gone".to_owned()) } else { Ok(()) }
+    }
+
+    /// Called before and after each kept trial.
     fn steal(&mut self) -> u64 {
         if self.asked % 2 == 1 && self.steals.contains(&(self.asked / 2)) {
             self.stolen += 1;
@@ -28,88 +38,154 @@ fn reading(ticks: u64) -> Reading {
     Reading { ops: 1, ticks, wall_ns: 1_000_000, cpu_ns: 1_000_000 }
 }
 
-fn ids(names: &[&str]) -> Vec<String> {
-    names.iter().map(|name| (*name).to_owned()).collect()
+/// What happened: a capital letter is a build, a small one a trial. The n-th event takes n ticks.
+type Log = Rc<RefCell<String>>;
+
+fn side(name: &'static str, log: &Log) -> Side {
+    let log = Rc::clone(log);
+    Side::new(name, move || {
+        log.borrow_mut().push_str(&name.to_uppercase());
+        let log = Rc::clone(&log);
+        Ok(subject::from_fn(name, move || {
+            log.borrow_mut().push_str(name);
+            Ok(reading(log.borrow().len() as u64))
+        }))
+    })
 }
 
-/// Runs two lanes and returns the order they were asked in, too. The n-th trial takes n ticks.
 fn run(options: &Options, host: &mut Scripted) -> (Vec<Sample>, String) {
-    let mut asked = String::new();
-    let mut trial = |lane| {
-        asked.push(['A', 'B'][lane]);
-        Ok(reading(asked.len() as u64))
-    };
-    let samples = rounds(&ids(&["a", "b"]), &mut trial, options, host, &mut |_| ()).unwrap();
-    (samples, asked)
+    let log = Log::default();
+    let samples = rounds(&[side("a", &log), side("b", &log)], options, host);
+    let log = log.borrow().clone();
+    (samples, log)
+}
+
+fn options(keep: u32, warmup: u32, trials: u32) -> Options {
+    Options { keep, warmup, trials, ..Options::default() }
+}
+
+/// Every round builds both sides; the order of one round is reversed in the next, and the turns of a round alternate.
+#[test]
+fn every_round_builds_each_side_anew() {
+    let (samples, log) = run(&options(4, 1, 2), &mut Scripted::default());
+    assert_eq!(log.len(), 4 * 8, "{log}");
+    let rounds: Vec<&str> = log.as_bytes().chunks(8).map(|round| std::str::from_utf8(round).unwrap()).collect();
+    for pair in rounds.chunks(2) {
+        let both: Vec<&str> = pair.to_vec();
+        assert!(both == ["ABbaabba", "BAabbaab"] || both == ["BAabbaab", "ABbaabba"], "{log}");
+    }
+    for sample in &samples {
+        assert_eq!((sample.trials.len(), sample.values().len()), (8, 4), "two trials a build are one value");
+        assert!(sample.trials.iter().map(|trial| trial.round).eq([0, 0, 1, 1, 2, 2, 3, 3]));
+    }
 }
 
 #[test]
-fn the_order_is_abba_and_the_warm_up_is_thrown_away() {
-    let options = Options { warmup: 1, keep: 3, ..Options::default() };
-    let (samples, asked) = run(&options, &mut Scripted::default());
-    assert_eq!(asked, "ABBAABBA");
-    assert_eq!(samples[0].values(), [4.0, 5.0, 8.0]);
-    assert_eq!(samples[1].values(), [3.0, 6.0, 7.0]);
-    assert!(samples.iter().all(|sample| sample.trials.iter().map(|trial| trial.round).eq(0..3)));
+fn more_sides_come_in_orders_that_vary() {
+    let log = Log::default();
+    let names = ["a", "b", "c", "d"];
+    let sides = names.map(|name| side(name, &log));
+    rounds(&sides, &options(40, 0, 1), &mut Scripted::default());
+    let log = log.borrow();
+    let builds: std::collections::BTreeSet<String> = log
+        .as_bytes()
+        .chunks(8)
+        .map(|round| String::from_utf8_lossy(&round[..4]).into_owned())
+        .collect();
+    assert!(builds.len() > 12, "{builds:?}");
+    for pair in log.as_bytes().chunks(16) {
+        assert!(pair[..4].iter().eq(pair[8..12].iter().rev()), "a round is followed by its reverse");
+    }
 }
 
 #[test]
 fn a_stolen_trial_is_dropped_and_made_again_in_its_round() {
-    let options = Options { warmup: 0, keep: 2, ..Options::default() };
-    let (samples, asked) = run(&options, &mut Scripted { steals: vec![1], ..Scripted::default() });
-    assert_eq!(asked, "ABBBA");
-    assert_eq!((samples[1].values(), samples[1].dropped.len()), (vec![3.0, 4.0], 1));
-    assert_eq!(samples[1].dropped[0].disturbed, Some(Disturbance::Steal));
-    assert!(samples[0].dropped.is_empty() && samples.iter().all(|sample| !sample.noisy));
+    let (samples, _) = run(&options(2, 0, 1), &mut Scripted { steals: vec![1], ..Scripted::default() });
+    let dropped: Vec<usize> = samples.iter().map(|sample| sample.dropped.len()).collect();
+    assert_eq!(dropped.iter().sum::<usize>(), 1);
+    let disturbed = samples.iter().find_map(|sample| sample.dropped.first()).unwrap();
+    assert_eq!((disturbed.disturbed, disturbed.round), (Some(Disturbance::Steal), 0));
+    assert!(samples.iter().all(|sample| sample.trials.len() == 2 && !sample.noisy));
 }
 
 #[test]
 fn past_the_allowance_disturbed_trials_are_kept_and_the_sample_is_noisy() {
-    let options = Options { warmup: 0, keep: 3, replacements: 2, ..Options::default() };
-    let (samples, asked) = run(&options, &mut Scripted { steals: (0..100).collect(), ..Scripted::default() });
-    assert_eq!(asked, "AAABBBBAAB");
+    let options = Options { replacements: 2, ..options(3, 0, 1) };
+    let (samples, _) = run(&options, &mut Scripted { steals: (0..100).collect(), ..Scripted::default() });
     assert!(samples.iter().all(|sample| sample.noisy && sample.trials.len() == 3 && sample.dropped.len() == 2));
     assert!(samples[0].trials.iter().all(|trial| trial.disturbed == Some(Disturbance::Steal)));
 }
 
 #[test]
-fn a_thread_that_lost_its_processor_is_seen() {
+fn a_thread_that_lost_its_processor_and_a_clock_that_stepped_are_seen() {
     let options = Options::default();
     let lost = Reading { cpu_ns: 960_000, ..reading(1) };
     assert_eq!(disturbance(&lost, false, &options), Some(Disturbance::CpuShare));
     assert_eq!(disturbance(&Reading { cpu_ns: 970_000, ..lost }, false, &options), None);
-    assert_eq!(disturbance(&lost, false, &Options { min_cpu_share: None, ..options.clone() }), None);
+    assert_eq!(disturbance(&lost, false, &options.clone().waiting()), None);
     // In 3 us the clocks' own cost decides nothing.
     assert_eq!(disturbance(&Reading { wall_ns: 3_000, cpu_ns: 200, ..lost }, false, &options), None);
+    let second = timer::rate().hz;
+    assert_eq!(disturbance(&Reading { ticks: second, ..reading(1) }, false, &options), Some(Disturbance::Clock));
+    let whole = Reading { ticks: second / 1000, ..reading(1) };
+    assert_eq!(disturbance(&whole, false, &options), None);
 }
 
 #[test]
-fn the_time_limit_ends_the_run_between_rounds() {
-    let options = Options { warmup: 0, keep: 30, max_seconds: Some(6.0), ..Options::default() };
+fn the_time_limit_ends_the_run_between_rounds_and_says_so() {
+    let options = Options { max_seconds: Some(6.0), ..options(30, 0, 1) };
     let (samples, _) = run(&options, &mut Scripted::default());
     assert_eq!((samples[0].trials.len(), samples[1].trials.len()), (3, 3));
+    assert_eq!(samples[0].cut.as_deref(), Some("time limit of 6 s"));
     for limit in [0.0, -1.0, f64::NAN] {
         let options = Options { max_seconds: Some(limit), ..options.clone() };
-        assert_eq!(run(&options, &mut Scripted::default()).0[0].trials.len(), 0);
+        let samples = run(&options, &mut Scripted::default()).0;
+        assert!(samples[0].failed.as_ref().is_some_and(|why| why.contains("before the first round")), "{samples:?}");
     }
     assert_eq!(seconds(f64::INFINITY), Duration::MAX);
 }
 
 #[test]
-fn progress_is_told_once_a_round() {
-    let mut told = Vec::new();
-    let options = Options { warmup: 1, keep: 2, ..Options::default() };
-    let mut host = Scripted { steals: vec![0], ..Scripted::default() };
-    rounds(&ids(&["a"]), &mut |_| Ok(reading(1)), &options, &mut host, &mut |p| told.push((p.done, p.of, p.dropped)))
-        .unwrap();
-    assert_eq!(told, [(1, 3, 0), (2, 3, 1), (3, 3, 1)]);
+fn a_processor_that_disappears_ends_the_run_with_what_there_is() {
+    let (samples, _) = run(&options(30, 0, 1), &mut Scripted { gone: Some(5), ..Scripted::default() });
+    assert!(samples.iter().all(|sample| sample.values().len() == 5 && sample.failed.is_none()));
+    assert_eq!(samples[0].cut.as_deref(), Some("core 1 is gone"));
+}
+
+/// A side whose trials fail from call `first` on, `times` times.
+fn failing(first: u32, times: u32) -> Side {
+    let count = Rc::new(std::cell::Cell::new(0));
+    Side::new("f", move || {
+        let count = Rc::clone(&count);
+        Ok(subject::from_fn("f", move || {
+            let n = count.replace(count.get() + 1);
+            anyhow::ensure!(n < first || n >= first + times, "no route");
+            Ok(reading(7))
+        }))
+    })
 }
 
 #[test]
-fn a_failed_trial_names_its_subject() {
-    let mut subjects = [subject::from_fn("udp.send", || anyhow::bail!("no route"))];
-    let error = interleave(&mut subjects, &Options::default(), &mut |_| ()).unwrap_err();
-    assert_eq!(format!("{error:#}"), "trial of udp.send: no route");
+fn one_failed_trial_costs_its_round_and_the_round_is_made_again() {
+    let log = Log::default();
+    let samples = rounds(&[side("a", &log), failing(2, 1)], &options(6, 0, 1), &mut Scripted::default());
+    for sample in &samples {
+        assert_eq!((sample.values().len(), sample.failed.clone()), (6, None), "{sample:?}");
+        assert!(sample.trials.iter().map(|trial| trial.round).eq(0..6), "pairs stay aligned");
+    }
+    assert!(samples[0].dropped.iter().all(|trial| trial.disturbed == Some(Disturbance::Round)));
+}
+
+#[test]
+fn a_side_that_goes_on_failing_is_left_out_and_the_others_go_on() {
+    let log = Log::default();
+    let samples = rounds(&[side("a", &log), failing(2, 1000)], &options(6, 0, 1), &mut Scripted::default());
+    assert_eq!((samples[0].values().len(), samples[0].failed.clone()), (6, None));
+    assert_eq!(samples[1].failed.as_deref(), Some("trial of f: no route"));
+    let none = Side::new("n", || -> anyhow::Result<Box<dyn Subject>> { bail!("no memory") });
+    let samples = rounds(&[none, side("a", &log)], &options(3, 0, 1), &mut Scripted::default());
+    assert_eq!(samples[0].failed.as_deref(), Some("build of n: no memory"));
+    assert_eq!(samples[1].values().len(), 3);
 }
 
 #[test]
@@ -117,19 +193,17 @@ fn real_subjects_on_this_machine_pinned() {
     let spin = |n: u64| {
         move || Ok(subject::measure(n, || (0..n).fold(1u64, |a, b| std::hint::black_box(a.wrapping_mul(b | 1)))))
     };
-    let mut subjects = [subject::from_fn("spin.a", spin(20_000)), subject::from_fn("spin.b", spin(20_000))];
-    let options = Options { keep: 10, cpu: crate::os::current_cpu(), ..Options::default() };
-    let samples = interleave(&mut subjects, &options, &mut |_| ()).unwrap();
-    assert!(samples.iter().all(|sample| sample.trials.len() == 10 && sample.summary().unwrap().median > 0.0));
-    let [a, again] = against_itself(subjects[0].as_mut(), &options, &mut |_| ()).unwrap();
-    assert_eq!((a.id.as_str(), again.id.as_str()), ("spin.a", "spin.a again"));
-    assert_eq!(a.trials.len(), again.trials.len());
+    let side = Side::new("spin", move || Ok(subject::from_fn("spin", spin(20_000))));
+    let options = Options { cpu: crate::os::current_cpu(), ..options(10, 1, 3) };
+    let samples = interleave(&[side.clone(), side.twin()], &options).unwrap();
+    assert!(samples.iter().all(|sample| sample.values().len() == 10 && sample.summary().unwrap().median > 0.0));
+    assert_eq!((samples[0].id.as_str(), samples[1].id.as_str()), ("spin", "spin (twin)"));
 }
 
 #[test]
 fn a_processor_that_is_not_there_is_an_error() {
     for cpu in [1023, 1 << 20] {
         let options = Options { cpu: Some(cpu), ..Options::default() };
-        assert!(interleave(&mut [], &options, &mut |_| ()).is_err());
+        assert!(interleave(&[], &options).is_err());
     }
 }

@@ -25,7 +25,7 @@ fn errors_have_names() {
     assert_eq!(Summary::of(&[1.0, f64::NAN]), Err(StatError::NotPositive { index: 1 }));
     assert_eq!(Ratio::paired(&[1.0], &[0.0]), Err(StatError::NotPositive { index: 0 }));
     assert_eq!(Ratio::paired(&[1.0], &[1.0, 2.0]), Err(StatError::Unpaired { left: 1, right: 2 }));
-    assert_eq!(StatError::NotPositive { index: 3 }.to_string(), "trial 3 has no positive value");
+    assert_eq!(StatError::NotPositive { index: 3 }.to_string(), "value 3 is not positive");
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn what_hits_both_sides_of_a_pair_cancels() {
 #[test]
 fn one_pair_is_no_evidence() {
     let ratio = Ratio::paired(&[3.0], &[2.0]).unwrap();
-    assert_eq!((ratio.median, ratio.coverage, ratio.n), (1.5, 0.0, 1));
+    assert_eq!((ratio.median, ratio.coverage, ratio.firm, ratio.n), (1.5, 0.0, None, 1));
 }
 
 #[test]
@@ -80,5 +80,36 @@ fn the_ratios_interval_covers_what_it_claims() {
         });
         let held = held.count() as f64 / 2000.0;
         assert!(held >= 0.942, "n = {n}: {held}");
+    }
+}
+
+/// A value is a build: five trials of one build are one value, however often it is timed.
+#[test]
+fn a_value_is_the_median_of_a_builds_trials() {
+    let trial = |round, ticks| Trial {
+        round,
+        reading: Reading { ops: 1, ticks, wall_ns: 1, cpu_ns: 1 },
+        disturbed: None,
+    };
+    let ticks = [(0, 10), (0, 12), (0, 99), (1, 20), (3, 30), (3, 40)];
+    let trials = ticks.iter().map(|(round, ticks)| trial(*round, *ticks)).collect();
+    let sample = Sample { trials, ..Sample::new("a") };
+    assert_eq!(sample.values(), [12.0, 20.0, 35.0]);
+    assert_eq!(sample.summary().unwrap().n, 3);
+}
+
+/// The 99 % interval, which verdicts rest on, contains the 95 % interval and covers what it claims.
+#[test]
+fn the_firm_interval_covers_what_it_claims() {
+    for n in [8, 20, 120] {
+        let held = (0..2000).filter(|seed| {
+            let (a, b) = Noise::new(5_000_000 + *seed).pair(n, 1.1, 0.02);
+            let ratio = Ratio::paired(&a, &b).unwrap();
+            let (lo, hi) = ratio.firm.unwrap();
+            assert!(lo <= ratio.lo && hi >= ratio.hi);
+            lo <= 1.1 && 1.1 <= hi
+        });
+        let held = held.count() as f64 / 2000.0;
+        assert!(held >= 0.985, "n = {n}: {held}");
     }
 }

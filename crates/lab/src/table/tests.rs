@@ -3,19 +3,21 @@ use crate::result;
 
 #[test]
 fn columns_line_up_and_everything_is_said() {
-    let (report, mut samples) = result::tests::example();
+    let (mut report, mut samples) = result::tests::example();
     let trial = samples[0].trials[0];
     samples[0].dropped.push(trial);
     samples[1].noisy = true;
-    let text = render(&report, &samples);
+    samples[1].cut = Some("interrupted".into());
+    report.samples = samples;
+    let text = render(&report);
     let lines: Vec<&str> = text.lines().collect();
     let head = lines.iter().find(|line| line.starts_with("row")).unwrap();
     let row = lines.iter().find(|line| line.starts_with("udp.send")).unwrap();
     let place = |line: &str, word: &str| line[..line.find(word).unwrap()].chars().count();
     assert_eq!(place(head, "unit"), place(row, "ticks/op"));
-    assert_eq!(place(head, "trials"), place(row, "▁"));
+    assert_eq!(place(head, "builds"), place(row, "▁"));
     assert_eq!(place(head, "then") + 4, place(row, "2357") + 4);
-    for word in ["faster", "lwip.udp.send", "noise floor", "1 trials dropped", "NOISY", "64-byte", "WARNING"] {
+    for word in ["faster", "lwip.udp.send", "noise floor", "1 trials dropped", "NOISY", "asked for: interrupted", "64-byte", "WARNING"] {
         assert!(text.contains(word) || (word == "WARNING" && !cfg!(debug_assertions)), "{word} in\n{text}");
     }
     assert!(lines.iter().all(|line| !line.ends_with(' ')), "{text}");
@@ -24,7 +26,8 @@ fn columns_line_up_and_everything_is_said() {
 #[test]
 fn what_stands_beside_the_rows_is_printed_and_comes_back_from_json() {
     let (mut report, samples) = result::tests::example();
-    assert!(render(&report, &samples).contains("against the one before"));
+    report.samples = samples;
+    assert!(render(&report).contains("against the one before"));
     let sheet = Sheet {
         title: "shares".into(),
         head: vec!["row".into(), "locks".into(), "why".into()],
@@ -32,13 +35,14 @@ fn what_stands_beside_the_rows_is_printed_and_comes_back_from_json() {
     };
     let texts = vec![vec!["name____|ratio___|".to_owned(), "memcpy  | 10.430%|===".to_owned()]];
     report.beside = Some(result::Beside { baseline: Some("A".into()), sheets: vec![sheet], texts });
-    let text = render(&report, &samples);
+    let text = render(&report);
     assert!(text.contains("against A\n") && !text.contains("against the one before"), "{text}");
     let table = "\nshares\nrow       locks  why\na         22.54  -\nfreelist  3.000  words\n";
     assert!(text.contains(table), "{text}");
     assert!(text.contains("\nname____|ratio___|\nmemcpy  | 10.430%|===\n"), "{text}");
     let place = |what: &str| text.find(what).unwrap();
     assert!(place("noise floor") < place("shares") && place("memcpy") < place("note: 64-byte"));
+    report.samples.clear();
     assert_eq!(result::Report::from_json(&report.to_json().unwrap()).unwrap(), report);
 }
 
@@ -57,4 +61,11 @@ fn numbers_keep_four_digits() {
     let shown = [0.0, 0.00123, 0.5, 57.24, 969.99, 2357.4, 371275.0].map(number);
     assert_eq!(shown, ["0", "1.23e-3", "0.500", "57.24", "970.0", "2357", "371275"]);
     assert_eq!([1.0, 1.04, 2.345, 20.61].map(times), ["1.0000x", "1.0400x", "2.35x", "20.6x"]);
+}
+
+/// No interval of 95 % is claimed over fewer than six values.
+#[test]
+fn small_numbers_have_a_range_and_no_interval() {
+    let shown = |n| interval("1.0".into(), "2.0".into(), n);
+    assert_eq!([1, 2, 5, 6].map(shown), ["", "1.0..2.0", "1.0..2.0", "[1.0, 2.0]"]);
 }

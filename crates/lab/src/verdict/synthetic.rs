@@ -1,42 +1,80 @@
-//! Made-up trials for tests: seeded noise with heavy tails, and drift that both sides of a pair share.
+//! Made-up builds for tests: seeded noise of several shapes, and drift that both sides of a pair share.
 
-/// A seeded source (SplitMix64: Steele, Lea, Flood 2014).
-pub struct Noise(u64);
+use crate::random::Random;
+
+/// The shapes of noise that a build's value has on real machines.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Shape {
+    /// Normal.
+    Normal,
+    /// Normal, and one build in twenty slowed by up to ten deviations more.
+    Bursts,
+    /// Placement: a build is in a fast or in a slow mode, 4 deviations apart, by a coin.
+    Bimodal,
+    /// The same, one build in five slow.
+    Skewed,
+    /// Cauchy: no mean, no variance.
+    Heavy,
+}
+
+impl Shape {
+    /// All of them.
+    pub const ALL: [Shape; 5] = [Shape::Normal, Shape::Bursts, Shape::Bimodal, Shape::Skewed, Shape::Heavy];
+}
+
+/// A source of paired builds.
+pub struct Noise {
+    random: Random,
+    shape: Shape,
+    drift: f64,
+}
 
 impl Noise {
-    /// Equal seeds give equal noise.
+    /// Noise with bursts; equal seeds give equal noise.
     pub fn new(seed: u64) -> Noise {
-        Noise(seed.wrapping_mul(0x2545_f491_4f6c_dd1d))
+        Noise::shaped(seed, Shape::Bursts)
     }
 
-    /// Even in (0, 1).
-    pub fn unit(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (((z ^ (z >> 31)) >> 11) as f64 + 0.5) / (1u64 << 53) as f64
+    /// Noise of `shape`.
+    pub fn shaped(seed: u64, shape: Shape) -> Noise {
+        Noise { random: Random::new(seed), shape, drift: 0.0 }
     }
 
-    /// Normal with mean 0 and deviation 1 (Box and Muller 1958).
+    /// A normal number with mean 0 and deviation 1.
     pub fn normal(&mut self) -> f64 {
-        (-2.0 * self.unit().ln()).sqrt() * (std::f64::consts::TAU * self.unit()).cos()
+        self.random.normal()
     }
 
-    /// What a trial on a shared machine looks like: normal, and one time in twenty slowed by up to ten deviations more.
+    /// One build's deviation on the logarithm's scale.
     fn jitter(&mut self, deviation: f64) -> f64 {
-        let burst = if self.unit() < 0.05 { 10.0 * self.unit() } else { 0.0 };
-        deviation * (self.normal() + burst)
+        let normal = self.random.normal();
+        let unit = self.random.unit();
+        deviation
+            * match self.shape {
+                Shape::Normal => normal,
+                Shape::Bursts => normal + if unit < 0.05 { 200.0 * unit } else { 0.0 },
+                Shape::Bimodal => normal * 0.3 + if unit < 0.5 { 4.0 } else { 0.0 },
+                Shape::Skewed => normal * 0.3 + if unit < 0.2 { 4.0 } else { 0.0 },
+                Shape::Heavy => 0.5 * (std::f64::consts::PI * (unit - 0.5)).tan(),
+            }
     }
 
-    /// `n` paired trials in which the first takes `ratio` times as long as the second.
+    /// `n` rounds of sides whose costs stand to each other as `ratios`; the machine's speed drifts by 2 % a round.
+    pub fn rounds<const N: usize>(&mut self, n: usize, ratios: [f64; N], deviation: f64) -> [Vec<f64>; N] {
+        let mut sides = [const { Vec::new() }; N];
+        for _ in 0..n {
+            self.drift += 0.02 * self.random.normal();
+            let base = 100.0 * f64::exp(self.drift);
+            for (side, ratio) in sides.iter_mut().zip(ratios) {
+                side.push(base * ratio * self.jitter(deviation).exp());
+            }
+        }
+        sides
+    }
+
+    /// `n` paired builds in which the first takes `ratio` times as long as the second.
     pub fn pair(&mut self, n: usize, ratio: f64, deviation: f64) -> (Vec<f64>, Vec<f64>) {
-        let mut drift = 0.0;
-        let pairs = (0..n).map(|_| {
-            drift += 0.02 * self.normal();
-            let base = 100.0 * f64::exp(drift);
-            (base * ratio * self.jitter(deviation).exp(), base * self.jitter(deviation).exp())
-        });
-        pairs.collect()
+        let [a, b] = self.rounds(n, [ratio, 1.0], deviation);
+        (a, b)
     }
 }

@@ -3,6 +3,7 @@
 use crate::native::forward::Idle;
 use crate::result::{Figure, Row};
 use crate::sample::Summary;
+use crate::study::Study;
 
 const CPU: (&str, &str) = ("idle.cpu", "processor time of a switch without traffic, adaptive, in per cent of a core");
 const WAKE: (&str, &str) = ("idle.wake_p99", "a frame through a switch that sleeps, in and out; 99 of 100 are faster");
@@ -15,33 +16,35 @@ const PAUSE_US: u64 = 2_000;
 const FIRST: usize = 50;
 
 /// Both rows; the switch's loop is on processor `core`. Counts are of windows and frames.
-///
-/// # Errors
-/// A frame was lost.
-pub(super) fn rows(windows: u64, frames: u64, core: usize, notes: &mut Vec<String>) -> anyhow::Result<Vec<Row>> {
-    let mut idle = match Idle::start() {
-        Ok(idle) => idle,
-        Err(why) => {
-            let why = format!("skipped: {why:#}");
-            return Ok([CPU, WAKE].map(|(id, title)| Row::missing(id, title, &why)).into());
+pub(super) fn rows(study: &mut Study<'_>, windows: u64, frames: u64, core: usize) {
+    match measure(windows, frames, core) {
+        Ok((cpu, wake, note)) => {
+            study.rows([Row::new(CPU.0, CPU.1, cpu), Row::new(WAKE.0, WAKE.1, wake)]);
+            study.note(note);
         }
-    };
+        Err(why) => study.rows([CPU, WAKE].map(|(id, title)| Row::missing(id, title, &format!("{why:#}")))),
+    }
+}
+
+/// The two figures, and a note on how they were found.
+fn measure(windows: u64, frames: u64, core: usize) -> anyhow::Result<(Figure, Figure, String)> {
+    let mut idle = Idle::start()?;
     let mut used = idle.share(windows + 1, WINDOW_MS, core)?;
     used.remove(0);
     let percent: Vec<f64> = used.iter().map(|ns| *ns as f64 * 100.0 / (WINDOW_MS as f64 * 1e6)).collect();
     let mut delays = idle.wake(frames + FIRST as u64, PAUSE_US, core)?.split_off(FIRST);
     delays.sort_unstable();
     let [half, high] = [0.5, 0.99].map(|share| quantile(&delays, share));
-    notes.push(format!(
+    let note = format!(
         "idle: {}; windows of {WINDOW_MS} ms; a frame every {PAUSE_US} us, sent and looked for by a thread on another core that does not \
-         sleep meanwhile; median {:.1} us [{:.1}, {:.1}], longest {:.1} us",
+         sleep meanwhile; one switch, so n counts windows and frames, not builds; median {:.1} us [{:.1}, {:.1}], longest {:.1} us",
         idle.ports(),
         half.median,
         half.lo,
         half.hi,
         delays.last().map_or(0.0, |ns| *ns as f64 / 1e3)
-    ));
-    Ok(vec![Row::new(CPU.0, CPU.1, Figure::new(&Summary::of(&percent)?, "%")), Row::new(WAKE.0, WAKE.1, high)])
+    );
+    Ok((Figure::new(&Summary::of(&percent)?, "%"), high, note))
 }
 
 /// The quantile of sorted nanoseconds, in microseconds, with its 95 % interval: order statistics whose ranks are 1.96 deviations of the

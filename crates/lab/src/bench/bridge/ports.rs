@@ -1,22 +1,12 @@
 //! The rows `xdp.forward`, `packet.forward`, `tap.forward`: a switch between devices of the kernel, the port's bare loop, the kernel's bridge.
 
 use crate::native::forward::{Bench, FRAMES, Forward, Kind, Part, Who};
-use crate::result::{Figure, Peer, Row, Sheet};
+use crate::result::{Peer, Sheet};
 use crate::run;
-use crate::sample::{Ratio, Sample};
-use crate::subject::Subject;
-use anyhow::Context;
-use std::cell::RefCell;
+use crate::side::{Shared, Side};
+use crate::study::{Group, Study, Unit};
+use std::cell::Cell;
 use std::rc::Rc;
-
-/// What came of them.
-#[derive(Debug, Default)]
-pub(super) struct Rows {
-    pub rows: Vec<Row>,
-    pub peers: Vec<Peer>,
-    pub notes: Vec<String>,
-    pub sheets: Vec<Sheet>,
-}
 
 /// Runs with the ledger on: behind the trials, so that it is in none of them.
 const LEDGER_RUNS: u64 = 8;
@@ -45,86 +35,63 @@ const CONTESTS: [Contest; 3] = [
     },
 ];
 
-/// The kernel's bridge, as a peer for every row.
-pub(super) type Kernel = Result<Rc<RefCell<Bench>>, String>;
-
-/// Starts it.
-pub(super) fn kernel() -> Kernel {
-    start(Who::Kernel)
-}
-
-fn start(who: Who) -> Kernel {
-    Bench::start(who).map(|bench| Rc::new(RefCell::new(bench))).map_err(|why| format!("{why:#}"))
-}
-
-/// Measures them, or says why not.
-///
-/// # Errors
-/// A frame was lost.
-pub(super) fn rows(kernel: &Kernel, options: &run::Options, core: usize) -> anyhow::Result<Rows> {
-    // The measuring thread sleeps while its children work, each of which tells its own share.
+/// Measures them.
+pub(super) fn rows(study: &mut Study<'_>, options: &run::Options, core: usize) {
+    // The measuring thread sleeps while its children work, each of which reports its own share.
     let options = run::Options { cpu: None, ..options.clone() };
-    let mut out = Rows::default();
     for contest in &CONTESTS {
-        contest.hold(kernel, &options, core, &mut out)?;
+        contest.hold(study, &options, core);
     }
-    out.notes.push(
-        "forward: all on one core, a round after the other: frames are sent by sendmmsg from 1,000 stations, passed on, counted by the \
-         far device; the figure is the first two, .loop the second alone. kernel: its bridge over such veths, which works within the \
-         generator's call. packet: the time until a block is retired (up to 1 ms) is not counted. bare.xdp sends back to where it \
-         came from; bare.tap has two devices each way"
-            .to_owned(),
+    study.note(
+        "forward: all on one core, a round after the other: frames are sent by sendmmsg from 1,000 stations, forwarded, counted by the far \
+         device; the figure is the first two, .loop the second alone. kernel: its bridge over such veths, which works within the generator's \
+         call. packet: the time until a block is retired (up to 1 ms) is not counted. bare.xdp sends back to where it came from; bare.tap has \
+         two devices each way",
     );
-    Ok(out)
 }
 
 impl Contest {
-    fn hold(&self, kernel: &Kernel, options: &run::Options, core: usize, out: &mut Rows) -> anyhow::Result<()> {
+    fn hold(&self, study: &mut Study<'_>, options: &run::Options, core: usize) {
         let (name, inner) = (self.name, format!("{}.loop", self.name));
-        let (ours, bare) = match (start(Who::Ours(self.kind)), start(Who::Bare(self.kind))) {
-            (Ok(ours), Ok(bare)) => (ours, bare),
-            (Err(why), _) | (_, Err(why)) => {
-                let why = format!("skipped: {why}");
-                out.rows.push(Row::missing(name, self.whole, &why));
-                out.rows.push(Row::missing(&inner, self.looped, &why));
-                return Ok(());
-            }
+        let (ours, bare, kernel) = (Who::Ours(self.kind), Who::Bare(self.kind), Who::Kernel);
+        let [ours, bare, kernel] = [ours, bare, kernel].map(|who| Shared::new(move || Bench::start(who)));
+        // Ticks of Bridge::input and frames, over all builds.
+        let bridge = Rc::new(Cell::new([0u64; 2]));
+        let side = |id: String, bench: &Shared<Bench>, part: Part| {
+            let (bench, name) = (bench.clone(), id.clone());
+            Side::new(id, move || Ok(Forward::new(&name, &bench.get()?, part, core)))
         };
-        let looped = Forward::new(&inner, &ours, Part::Loop, core);
-        let bridge = looped.bridge();
-        let mut subjects: Vec<Box<dyn Subject>> = vec![
-            Box::new(Forward::new(name, &ours, Part::Whole, core)),
-            Box::new(Forward::new(&format!("bare.{name}"), &bare, Part::Whole, core)),
-            Box::new(looped),
-            Box::new(Forward::new(&format!("bare.{inner}"), &bare, Part::Loop, core)),
+        let looped = {
+            let (bench, name, sum) = (ours.clone(), inner.clone(), Rc::clone(&bridge));
+            Side::new(inner.clone(), move || Ok(Forward::new(&name, &bench.get()?, Part::Loop, core).adding_to(&sum)))
+        };
+        let sides = vec![
+            side(name.to_owned(), &ours, Part::Whole),
+            side(format!("bare.{name}"), &bare, Part::Whole),
+            looped,
+            side(format!("bare.{inner}"), &bare, Part::Loop),
+            side(format!("kernel.{name}"), &kernel, Part::Whole),
         ];
-        match kernel {
-            Ok(kernel) => {
-                subjects.push(Box::new(Forward::new(&format!("kernel.{name}"), kernel, Part::Whole, core)));
-            }
-            Err(why) => out.notes.push(format!("{name}: without kernel: skipped: {why}")),
+        let group = study.measure_with(sides, options.clone());
+        study.rows([group.row(name, self.whole, Unit::TICKS), group.row(&inner, self.looped, Unit::TICKS)]);
+        let peers: Vec<Peer> = [name, &inner].iter().flat_map(|id| group.peers(id)).collect();
+        study.report.peers.extend(peers);
+        match self.parts(&group, bridge.get()) {
+            Ok(text) => study.note(text),
+            Err(why) => return study.note(format!("{name}: {why:#}")),
         }
-        let samples = run::interleave(&mut subjects, options, &mut |_| ())?;
-        let [whole, bare_whole, looped, bare_looped, theirs @ ..] = samples.as_slice() else {
-            anyhow::bail!("no samples of {name}")
-        };
-        out.rows.push(Row::new(name, self.whole, Figure::ticks(whole)?));
-        out.rows.push(Row::new(&inner, self.looped, Figure::ticks(looped)?));
-        out.peers.push(Peer::new("bare", bare_whole, whole)?);
-        for theirs in theirs {
-            out.peers.push(Peer::new("kernel", theirs, whole)?);
+        match ours.get().and_then(|bench| self.stages(&mut bench.borrow_mut(), core, &group)) {
+            Ok(sheet) => study.beside().sheets.push(sheet),
+            Err(why) => study.note(format!("{name}: no stages: {why:#}")),
         }
-        out.peers.push(Peer::new("bare", bare_looped, looped)?);
-        out.notes.push(self.parts(looped, bare_looped, *bridge.borrow())?);
-        out.sheets.push(self.stages(&ours, core, [looped, bare_looped])?);
-        out.notes.extend(samples.iter().filter(|sample| sample.noisy).map(|sample| format!("{}: noisy", sample.id)));
-        Ok(())
     }
 
     /// Where the loop's ticks go, by its ledger.
-    fn stages(&self, ours: &RefCell<Bench>, core: usize, [looped, bare]: [&Sample; 2]) -> anyhow::Result<Sheet> {
-        let (stages, marks) = ours.borrow_mut().costs(LEDGER_RUNS * FRAMES, core)?;
-        let (all, without) = (looped.summary()?.median, bare.summary()?.median);
+    fn stages(&self, ours: &mut Bench, core: usize, group: &Group) -> anyhow::Result<Sheet> {
+        let (stages, marks) = ours.costs(LEDGER_RUNS * FRAMES, core)?;
+        let inner = format!("{}.loop", self.name);
+        let (all, without) =
+            (group.sample(&inner).summary()?.median, group.sample(&format!("bare.{inner}")).summary()?.median);
         let booked: f64 = stages.iter().filter(|stage| !stage.within).map(|stage| stage.ticks).sum();
         let row = |stage: String, ticks: f64, what: &str| vec![stage.into(), ticks.into(), what.into()];
         let mut rows: Vec<Vec<_>> = Vec::new();
@@ -143,10 +110,12 @@ impl Contest {
         Ok(Sheet { title, head: ["stage", "ticks", ""].map(str::to_owned).to_vec(), rows })
     }
 
-    /// What of the loop is ours.
-    fn parts(&self, ours: &Sample, bare: &Sample, [ticks, frames]: [u64; 2]) -> anyhow::Result<String> {
-        let (all, without) = (ours.summary()?.median, bare.summary()?.median);
-        let ratio = Ratio::paired(&ours.values(), &bare.values()).context("a ratio")?;
+    /// How much of the loop is ours: a sentence.
+    fn parts(&self, group: &Group, [ticks, frames]: [u64; 2]) -> anyhow::Result<String> {
+        let inner = format!("{}.loop", self.name);
+        let bare = format!("bare.{inner}");
+        let ratio = group.ratio(&inner, &bare)?;
+        let (all, without) = (group.sample(&inner).summary()?.median, group.sample(&bare).summary()?.median);
         let bridge = ticks as f64 / frames.max(1) as f64;
         Ok(format!(
             "{}: of {all:.0} ticks a frame in our loop {bridge:.0} are Bridge::input's and {:.0} are more than bare's {without:.0}; \

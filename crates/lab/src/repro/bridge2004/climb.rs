@@ -68,7 +68,7 @@ pub(super) fn climb(
     dma: Dma,
     frames: &str,
     options: &run::Options,
-    said: &mut study::Steps<'_>,
+    said: &mut crate::built::Steps<'_>,
 ) -> anyhow::Result<Climbed> {
     let base = Base(format!("ports={ports} dma={} {frames}", dma.word()));
     said.next(&format!("{ports} ports: prefetch, how far ahead"));
@@ -83,7 +83,7 @@ pub(super) fn climb(
     subjects.extend(beside.subjects(&format!("p{ports}.{}.", dma.other().word()), &steps, |step| &step.words)?);
     let free = Base(format!("ports={ports} dma=copy {FREE} {frames}"));
     subjects.extend(free.subjects(&format!("p{ports}.free."), &steps, |step| &step.words)?);
-    let mut main = run::interleave(&mut subjects, options, &mut |_| ())?;
+    let mut main = crate::built::interleave(&mut subjects, options, &mut |_| ())?;
     drop(subjects);
     let mut beside = main.split_off(steps.len() + extras.len());
     let free = beside.split_off(steps.len());
@@ -91,7 +91,7 @@ pub(super) fn climb(
     said.next(&format!("{ports} ports: each tweak alone"));
     let mut subjects = base.subjects(&format!("p{ports}.alone."), &steps, |step| &step.alone)?;
     subjects.extend(base.subjects(&format!("p{ports}.alone."), &extras, |step| &step.alone)?);
-    let alone = run::interleave(&mut subjects, options, &mut |_| ())?;
+    let alone = crate::built::interleave(&mut subjects, options, &mut |_| ())?;
     drop(subjects);
     said.next(&format!("{ports} ports: registers, bus, drops"));
     let costs = steps.iter().chain(&extras).map(|step| base.rig(&step.id, &step.words)?.costs());
@@ -106,7 +106,7 @@ fn distances(base: &Base, options: &run::Options) -> anyhow::Result<Vec<(usize, 
         Ok(Box::new(base.rig(&format!("prefetch.{distance}"), &steps::last(distance).words)?))
     };
     let mut subjects = steps::DISTANCES.into_iter().map(rig).collect::<anyhow::Result<Vec<_>>>()?;
-    let samples = run::interleave(&mut subjects, options, &mut |_| ())?;
+    let samples = crate::built::interleave(&mut subjects, options, &mut |_| ())?;
     let median = |(distance, sample): (usize, &Sample)| Ok((distance, sample.summary()?.median));
     steps::DISTANCES.into_iter().zip(&samples).map(median).collect()
 }

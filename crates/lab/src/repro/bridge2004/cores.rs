@@ -59,7 +59,7 @@ pub(super) fn climb(
     steps: &[Step],
     cores: usize,
     options: &run::Options,
-    said: &mut study::Steps<'_>,
+    said: &mut crate::built::Steps<'_>,
 ) -> anyhow::Result<Cores> {
     let steps = steps.to_vec();
     let (ladder, alone, stalls) = (Vec::new(), Vec::new(), Vec::new());
@@ -95,7 +95,7 @@ fn pairs(
     for step in steps {
         subjects.extend([rig(step, 1)?, rig(step, 2)?]);
     }
-    let mut samples = run::interleave(&mut subjects, options, &mut |_| ())?.into_iter();
+    let mut samples = crate::built::interleave(&mut subjects, options, &mut |_| ())?.into_iter();
     let pair = |step: &Step| Some(Pair { step: step.clone(), one: samples.next()?, two: samples.next()? });
     steps.iter().map(pair).collect::<Option<_>>().context("a sample for each subject")
 }
@@ -176,7 +176,7 @@ mod tests {
         let ladder = steps::ladder(4);
         let mut told = Vec::new();
         let mut tell = |progress: study::Progress| told.push(progress.what);
-        let mut said = study::Steps::new(PARTS, &mut tell);
+        let mut said = crate::built::Steps::new(PARTS, &mut tell);
         let cores = climb(4, "ports=4", &ladder, 1, &Options::default().run(1), &mut said).unwrap();
         let floor = NoiseFloor { ratio: 1.0, lo: 0.99, hi: 1.01, n: 10 };
         let (rows, sheet) = (cores.rows(&floor).unwrap(), cores.sheet(&floor).unwrap());

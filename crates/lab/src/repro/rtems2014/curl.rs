@@ -105,7 +105,7 @@ fn measured(chosen: &[&Variant], child: Child, options: &Options) -> anyhow::Res
         };
         let mut subjects: Vec<_> = chosen.iter().map(|variant| lane(id(way, variant.id), variant.id)).collect();
         subjects.push(lane(id(way, "a again"), "a"));
-        let samples = run::interleave(&mut subjects, &run_options, &mut |_| ())?;
+        let samples = crate::built::interleave(&mut subjects, &run_options, &mut |_| ())?;
         let (base, again) = (samples.first().context("no sample")?, samples.last().context("no sample")?);
         let floor = NoiseFloor::of(base, again)?;
         floors.push(format!("{} {:.1} %", word(way), floor.percent()));

@@ -1,0 +1,120 @@
+//! The measuring commands as a user meets them: output files, Ctrl-C, small numbers, the self-test.
+
+mod common;
+
+use common::{Dir, linerate, run, said};
+use serde_json::Value;
+use std::fs;
+use std::io::Read;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A comparison that ends soon: two runs of true(1) a round.
+const SHORT: [&str; 6] = ["ab", "--a", "true", "--b", "true", "--rounds"];
+
+fn short(rounds: &str, more: &[&str]) -> (Option<i32>, String, String) {
+    let words = [&SHORT[..], &[rounds], more, &["--", "{}"]].concat();
+    said(&run(&mut linerate(&words)))
+}
+
+#[test]
+fn the_self_test_counts_every_kind_of_row() {
+    let words = ["lab", "selftest", "--comparisons", "6", "--rounds", "2", "--quick", "--json"];
+    let (code, out, err) = said(&run(&mut linerate(&words)));
+    let json: Value = serde_json::from_str(&out).unwrap_or_else(|why| panic!("{why}: {out}{err}"));
+    assert_eq!((json["comparisons"].as_u64(), json["planted"].as_u64()), (Some(6), Some(6)), "{json}");
+    assert_eq!((json["firm"].as_u64(), json["found"].as_u64()), (Some(0), Some(0)), "two builds show nothing");
+    assert!(json["covered"].is_u64());
+    let kinds: Vec<&str> = json["kinds"].as_array().unwrap().iter().filter_map(|kind| kind["kind"].as_str()).collect();
+    assert!(["ladder", "bench", "repro", "ab"].iter().all(|command| kinds.iter().any(|kind| kind.starts_with(command))));
+    // Nothing was found, which is beyond chance for six.
+    assert_eq!(code, Some(1), "{err}");
+    let (code, out, _) = said(&run(&mut linerate(&["lab", "selftest", "--comparisons", "0"])));
+    assert_eq!((code, out.as_str()), (Some(2), ""));
+}
+
+#[test]
+fn output_files_are_opened_before_anything_is_measured() {
+    let begun = Instant::now();
+    for flag in ["--svg", "--trials"] {
+        let words = ["bench", "udp", flag, "/nonexistent/file"];
+        let (code, out, err) = said(&run(&mut linerate(&words)));
+        assert_eq!((code, out.as_str()), (Some(1), ""));
+        assert!(err.starts_with(&format!("linerate: {flag} /nonexistent/file: No such file")), "{err}");
+    }
+    assert!(begun.elapsed() < Duration::from_secs(20), "nothing was measured");
+}
+
+#[test]
+fn a_full_disk_costs_the_file_and_not_the_table() {
+    let (code, out, err) = short("8", &["--trials", "/dev/full"]);
+    assert!(out.contains("against the one before") && out.contains("true"), "{out}");
+    assert_eq!((code, err.as_str()), (Some(1), "linerate: --trials /dev/full: No space left on device (os error 28)\n"));
+}
+
+#[test]
+fn every_trial_is_kept_if_asked() {
+    let dir = Dir::new("trials");
+    let file = dir.path("trials.jsonl");
+    let (code, _, err) = short("8", &["--trials", &file]);
+    assert_eq!(code, Some(0), "{err}");
+    let lines: Vec<Value> =
+        fs::read_to_string(&file).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let kept = |id: &str| lines.iter().filter(|line| line["id"] == id && line["kept"] == true).count();
+    assert_eq!([kept("a"), kept("b"), kept("a (twin)")], [8, 8, 8], "one trial a build");
+    assert!(lines.iter().all(|line| line["round"].is_u64() && line["reading"]["wall_ns"].is_u64()));
+}
+
+#[test]
+fn few_rounds_claim_nothing() {
+    for (rounds, interval) in [("1", ""), ("3", "..")] {
+        let (code, out, _) = short(rounds, &[]);
+        let row = out.lines().find(|line| line.starts_with("b  ")).unwrap().to_owned();
+        assert!(code == Some(0) && row.contains("inconclusive (too few builds)"), "{row}");
+        assert!(!row.contains('[') && row.contains(interval), "{row}");
+    }
+}
+
+#[test]
+fn a_command_that_fails_is_a_row_with_a_reason() {
+    let words = ["ab", "--a", "true", "--b", "echo no room >&2; exit 3", "--rounds", "8", "--", "{}"];
+    let (code, out, _) = said(&run(&mut linerate(&words)));
+    let row = out.lines().find(|line| line.starts_with("b  ")).unwrap().to_owned();
+    assert!(code == Some(0) && row.contains("no room") && row.contains("exit status: 3"), "{row}");
+    let row = out.lines().find(|line| line.starts_with("a  ")).unwrap().to_owned();
+    assert!(row.contains("ms") && !row.contains("inconclusive"), "the other side has its figure: {row}");
+}
+
+#[test]
+fn interrupted_it_prints_the_rows_that_were_finished() {
+    let words = ["ab", "--a", "sleep 0.05", "--b", "sleep 0.05", "--rounds", "10000", "--", "{}"];
+    let mut child = linerate(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(Duration::from_secs(3));
+    // Our own child, not waited for: its number cannot be another's.
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let until = Instant::now() + Duration::from_secs(20);
+    let status = loop {
+        match child.try_wait().unwrap() {
+            Some(status) => break status,
+            None if Instant::now() > until => panic!("it goes on"),
+            None => std::thread::sleep(Duration::from_millis(20)),
+        }
+    };
+    let (mut out, mut err) = (String::new(), String::new());
+    child.stdout.unwrap().read_to_string(&mut out).unwrap();
+    child.stderr.unwrap().read_to_string(&mut err).unwrap();
+    assert_eq!(status.code(), Some(1), "{err}");
+    assert!(out.contains("fewer rounds than asked for: interrupted") && out.contains("sleep 0.05"), "{out}");
+    assert!(err.contains("interrupted: the rows above"), "{err}");
+}
+
+#[test]
+fn a_rung_of_another_build_needs_the_source_tree() {
+    let words = ["ladder", "udp-send", "--quick", "--rounds", "1", "--json", "--source", "/nonexistent"];
+    let (code, out, err) = said(&run(&mut linerate(&words)));
+    let json: Value = serde_json::from_str(&out).unwrap_or_else(|why| panic!("{why}: {err}"));
+    let row = |id: &str| json["rows"].as_array().unwrap().iter().find(|row| row["id"] == id).unwrap().clone();
+    assert!(row("2.static")["missing"].as_str().unwrap().contains("--source /nonexistent: not a source tree"));
+    assert!(row("4.locks_up")["now"]["median"].is_f64());
+    assert_eq!(code, Some(0));
+}

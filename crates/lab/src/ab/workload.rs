@@ -1,0 +1,265 @@
+//! The workloads of `linerate ab`: hosts that talk, one rig with settings, or any command line.
+
+use super::{Spent, Variant};
+use crate::bench::{Codec, GIGABYTES};
+use crate::netperf::{Place, Seen};
+use crate::rigs::{BridgeRig, NetperfRig, RouteRig, SendRig, Work};
+use crate::side::Side;
+use crate::study::Unit;
+use crate::subject::{Reading, Subject, from_fn, measure};
+use crate::timer;
+use anyhow::{Context, bail, ensure};
+use lock::{Heavy, Light, Up};
+use node::config::HostConfig;
+use rung::{LockKind, Settings};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+use wire::filter::Filter;
+use wire::text::Kind as TextKind;
+
+/// A setting and its value.
+pub type Knob = (String, String);
+
+/// The workloads with settings of their own, each with what it does.
+pub const RIGS: [(&str, &str); 5] = [
+    ("send", "sendto of 22 bytes; settings: the ladder's (locks, context, pool, clock, burst, ...)"),
+    ("route", "IPv4 forwarding; settings: routes=N, burst=N, locks, and every key and knob of a host"),
+    ("bridge", "a learning bridge; settings: addresses=N, size=BYTES, burst=N"),
+    ("filter", "frames matched; settings: expr=EXPRESSION (tcpdump's)"),
+    ("text", "frames to lines and back; settings: kind=NAME, way=encode|decode"),
+];
+
+/// Two hosts and a test between them.
+pub fn hosts(id: &str, words: &str, place: Place, work: Work) -> Variant {
+    let unit = Unit { name: work.unit(), of: work.rate() };
+    let name = id.to_owned();
+    let (with_ledger, its_work) = (Place { ledger: true, ..place.clone() }, work.clone());
+    let spent = move || spent(NetperfRig::new("ledger", with_ledger.clone(), its_work.clone()), &its_work);
+    let side = Side::new(id, move || Ok(NetperfRig::new(&name, place.clone(), work.clone())));
+    Variant { words: words.to_owned(), side, unit, one_trial: true, spent: Some(Box::new(spent)) }
+}
+
+fn spent(mut rig: NetperfRig, work: &Work) -> anyhow::Result<Spent> {
+    let (many, each) = work.each();
+    let ops = rig.trial()?.ops as f64 / many;
+    let Seen { netisr, counters, stages, switches } = rig.seen();
+    let also = [
+        ("netisr.directly", netisr.directly),
+        ("netisr.queued", netisr.queued),
+        ("netisr.refused", netisr.refused),
+        ("netisr.wakeups", netisr.wakeups),
+        ("switches.voluntary", switches[0]),
+        ("switches.involuntary", switches[1]),
+    ];
+    let also = also.into_iter().map(|(name, count)| (name.to_owned(), count));
+    let counters = counters.iter().map(|(name, count)| (name.clone(), *count)).chain(also);
+    Ok(Spent {
+        each,
+        stages: stages.iter().map(|(stage, (ticks, _))| ((*stage).to_owned(), *ticks as f64 / ops)).collect(),
+        counters: counters.map(|(name, count)| (name, count as f64 / ops)).collect(),
+    })
+}
+
+/// A workload of [`RIGS`] with these settings.
+///
+/// # Errors
+/// A setting that the workload does not have, or a value that it refuses: a sentence.
+pub fn rig(workload: &str, id: &str, knobs: &[Knob]) -> anyhow::Result<Variant> {
+    let words = words(knobs);
+    let variant = |side: Side, unit: Unit| Variant { words: words.clone(), side, unit, one_trial: false, spent: None };
+    let name = id.to_owned();
+    let side = match workload {
+        "send" => {
+            let line = words.replace(',', " ");
+            let _: Settings = line.parse()?;
+            Side::new(id, move || SendRig::new(&name, &line, false))
+        }
+        "route" => route(id, knobs)?,
+        "bridge" => {
+            let (mut addresses, mut size, mut burst) = (1000, 64, 32);
+            for (key, value) in knobs {
+                match key.as_str() {
+                    "addresses" => addresses = number(key, value, 2, 1 << 20)?,
+                    "size" => size = number(key, value, 64, 1518)?,
+                    "burst" => burst = number(key, value, 1, 256)?,
+                    _ => bail!("{key}: a bridge has addresses, size, burst"),
+                }
+            }
+            Side::new(id, move || BridgeRig::new(&name, addresses, size - 4, burst))
+        }
+        "filter" => filter(id, knobs)?,
+        "text" => {
+            let (mut kind, mut decode) = (TextKind::best(), false);
+            for (key, value) in knobs {
+                match (key.as_str(), value.as_str()) {
+                    ("kind", name) => {
+                        let names: Vec<&str> = TextKind::available().map(TextKind::name).collect();
+                        let found = TextKind::available().find(|kind| kind.name() == name);
+                        kind = found.with_context(|| format!("kind={name}: one of {}", names.join(", ")))?;
+                    }
+                    ("way", "encode") => decode = false,
+                    ("way", "decode") => decode = true,
+                    ("way", other) => bail!("way={other}: expected encode or decode"),
+                    _ => bail!("{key}: text has kind, way"),
+                }
+            }
+            let side = Side::new(id, move || Ok(Codec::new(&name, kind, decode)));
+            return Ok(variant(side, GIGABYTES));
+        }
+        other => bail!("no workload '{other}'"),
+    };
+    Ok(variant(side, Unit::TICKS))
+}
+
+fn words(knobs: &[Knob]) -> String {
+    knobs.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",")
+}
+
+fn number(key: &str, value: &str, least: usize, most: usize) -> anyhow::Result<usize> {
+    let number = value.parse().ok().filter(|n| (least..=most).contains(n));
+    number.with_context(|| format!("{key}={value}: expected {least} to {most}"))
+}
+
+fn route(id: &str, knobs: &[Knob]) -> anyhow::Result<Side> {
+    let (mut routes, mut burst, mut locks, mut config) = (10_000, 32, LockKind::Up, HostConfig::default());
+    for (key, value) in knobs {
+        match key.as_str() {
+            "routes" => routes = number(key, value, 1, 2_000_000)?,
+            "burst" => burst = number(key, value, 1, 256)?,
+            "locks" => locks = format!("locks={value}").parse::<Settings>()?.locks,
+            _ => config.set(key, value).map_err(|why| anyhow::anyhow!(why))?,
+        }
+    }
+    let name = id.to_owned();
+    macro_rules! build {
+        ($locks:ty) => {{
+            let mut rig = RouteRig::<$locks>::with(&name, routes, &config)?;
+            rig.set_burst(burst);
+            Ok(Box::new(rig) as Box<dyn Subject>)
+        }};
+    }
+    Ok(Side::new(id, move || match locks {
+        LockKind::Up => build!(Up),
+        LockKind::Light => build!(Light),
+        LockKind::Heavy => build!(Heavy),
+    }))
+}
+
+/// Frames matched in a trial of `filter`.
+const FILTERED: u64 = 100_000;
+
+fn filter(id: &str, knobs: &[Knob]) -> anyhow::Result<Side> {
+    let mut text = String::new();
+    for (key, value) in knobs {
+        ensure!(key == "expr", "{key}: a filter has expr");
+        text.clone_from(value);
+    }
+    Filter::compile(&text).map_err(|why| anyhow::anyhow!("expr={text}: {why}"))?;
+    let name = id.to_owned();
+    Ok(Side::new(id, move || {
+        let filter = Filter::compile(&text).map_err(|why| anyhow::anyhow!("{why}"))?;
+        let frames = crate::native::shell::mixed();
+        Ok(from_fn(name.clone(), move || {
+            let mut matched = 0u64;
+            Ok(measure(FILTERED, || {
+                for frame in frames.iter().cycle().take(FILTERED as usize) {
+                    matched += u64::from(filter.matches(std::hint::black_box(frame)));
+                }
+                matched
+            }))
+        }))
+    }))
+}
+
+/// Milliseconds of a run.
+const MILLISECONDS: Unit = Unit { name: "ms", of: |ticks| ticks * 1e3 / timer::rate().hz as f64 };
+
+/// A command line: `{}` in a word of `command` stands for the side's words; a command of `{}` alone is run by sh.
+///
+/// # Errors
+/// No command.
+pub fn command(id: &str, words: &str, command: &[String]) -> anyhow::Result<Variant> {
+    ensure!(!command.is_empty(), "no command after --");
+    let line: Vec<String> = if command == ["{}"] {
+        ["sh", "-c", words].map(str::to_owned).to_vec()
+    } else {
+        command.iter().map(|word| word.replace("{}", words)).collect()
+    };
+    let name = id.to_owned();
+    let side = Side::new(id, move || {
+        let (line, name) = (line.clone(), name.clone());
+        Ok(from_fn(name.clone(), move || run(&name, &line)))
+    });
+    Ok(Variant { words: words.to_owned(), side, unit: MILLISECONDS, one_trial: true, spent: None })
+}
+
+/// One run, from start to end, by the wall clock.
+fn run(id: &str, line: &[String]) -> anyhow::Result<Reading> {
+    let [program, words @ ..] = line else { bail!("{id}: no command") };
+    let mut command = Command::new(program);
+    command.args(words).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let begun = Instant::now();
+    let output = command.spawn().with_context(|| format!("cannot start {program}"))?.wait_with_output()?;
+    let wall_ns = begun.elapsed().as_nanos() as u64;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{program}: {}: {}", output.status, said.lines().last().unwrap_or_default());
+    let ticks = (u128::from(wall_ns) * u128::from(timer::rate().hz) / 1_000_000_000) as u64;
+    Ok(Reading { ops: 1, ticks, wall_ns, cpu_ns: wall_ns })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn knobs(text: &str) -> Vec<Knob> {
+        let pairs = text.split(',').filter_map(|word| word.split_once('='));
+        pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+    }
+
+    #[test]
+    fn every_workload_runs_with_its_settings() {
+        for (workload, settings) in [
+            ("send", "locks=light,pool=zone"),
+            ("route", "routes=100,burst=8,locks=heavy,pool.kind=zone"),
+            ("bridge", "addresses=10,size=1518,burst=1"),
+            ("filter", "expr=udp port 53"),
+            ("text", "kind=scalar,way=decode"),
+        ] {
+            let variant = rig(workload, "a", &knobs(settings)).unwrap();
+            assert!(variant.side.build().unwrap().trial().unwrap().ops > 0, "{workload}");
+            assert_eq!(variant.words, settings);
+        }
+    }
+
+    #[test]
+    fn wrong_settings_have_a_sentence() {
+        for (workload, settings, part) in [
+            ("send", "locks=none", "up, light or heavy"),
+            ("route", "routes=0", "expected 1 to"),
+            ("route", "colour=red", "colour"),
+            ("bridge", "size=63", "64 to 1518"),
+            ("bridge", "ports=3", "addresses, size, burst"),
+            ("filter", "expr=udp port", "expr=udp port"),
+            ("text", "kind=neon9", "one of scalar"),
+            ("text", "way=up", "encode or decode"),
+            ("moon", "", "no workload 'moon'"),
+        ] {
+            let why = rig(workload, "a", &knobs(settings)).err().map(|why| format!("{why:#}")).unwrap_or_default();
+            assert!(why.contains(part), "{workload} {settings}: {why}");
+        }
+    }
+
+    #[test]
+    fn a_command_takes_the_sides_words_and_a_failed_one_is_an_error() {
+        let run = |words: &str, line: &[&str]| {
+            let line: Vec<String> = line.iter().map(|word| (*word).to_owned()).collect();
+            command("a", words, &line).unwrap().side.build().unwrap().trial()
+        };
+        assert_eq!(run("exit 0", &["{}"]).unwrap().ops, 1);
+        assert!(run("5", &["test", "{}", "=", "5"]).is_ok());
+        let why = run("echo no room >&2; exit 3", &["{}"]).unwrap_err().to_string();
+        assert!(why.contains("no room") && why.contains('3'), "{why}");
+        assert!(format!("{:#}", run("", &["/nowhere/x"]).unwrap_err()).contains("/nowhere/x"));
+        assert!(command("a", "", &[]).is_err());
+    }
+}

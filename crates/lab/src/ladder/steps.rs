@@ -1,0 +1,122 @@
+//! The rungs as a table.
+
+/// The build of a rung.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Build {
+    /// The dynamic library of this variant (`cargo xtask ladder`).
+    Library(&'static str),
+    /// The program of this variant.
+    Program(&'static str),
+    /// Linked in, one datagram a call.
+    Linked,
+    /// Linked in, 32 datagrams a call.
+    LinkedBursts,
+}
+
+/// A rung.
+#[derive(Debug)]
+pub(super) struct Step {
+    pub(super) id: &'static str,
+    pub(super) title: &'static str,
+    /// The report's cycles, and its sends a second where it has them.
+    pub(super) then: Option<(f64, Option<f64>)>,
+    pub(super) build: Build,
+    /// Settings that override those kept so far.
+    pub(super) words: &'static str,
+}
+
+impl Step {
+    /// Beside the ladder: shown against its end, never kept.
+    pub(super) fn is_side(&self) -> bool {
+        self.id.starts_with("side.")
+    }
+}
+
+/// Where the ladder begins: rump's default build.
+pub(super) const START: &str =
+    "locks=light context=call header_cache=off pool=zone clock=timespec offload=off burst=1";
+
+/// A rung of the report.
+const fn then(id: &'static str, title: &'static str, cycles: f64, rate: f64, build: Build, words: &'static str) -> Step {
+    Step { id, title, then: Some((cycles, Some(rate))), build, words }
+}
+
+/// A rung of our own.
+const fn ours(id: &'static str, title: &'static str, build: Build, words: &'static str) -> Step {
+    Step { id, title, then: None, build, words }
+}
+
+use Build::{Library, Linked, LinkedBursts, Program};
+
+pub(super) const STEPS: &[Step] = &[
+    then(
+        "0.baseline",
+        "dynamic library, opt-level 2, 16 units, no LTO; context by three calls, light locks, zone pool",
+        4753.0,
+        517_827.0,
+        Library("baseline"),
+        "",
+    ),
+    then("1.compiler_flags", "code for this very CPU (target-cpu=native)", 4994.0, 496_492.0, Library("native"), ""),
+    ours("1a.size", "optimised for size (opt-level s; the report: way less performance)", Library("size"), ""),
+    then(
+        "2.static",
+        "statically linked, not position independent, otherwise as 0",
+        3209.0,
+        763_705.0,
+        Program("static"),
+        "",
+    ),
+    ours("2a.opt3", "opt-level 3, one codegen unit", Program("opt3"), ""),
+    ours("2b.lto", "whole-program optimisation (fat LTO), linked in, position independent", Linked, ""),
+    then(
+        "3.context_inline",
+        "current context: inlined thread-local",
+        2737.0,
+        898_800.0,
+        Linked,
+        "context=inline",
+    ),
+    ours("3a.context_register", "current context: an argument", Linked, "context=register"),
+    then("4.locks_up", "locks up: no atomics", 2517.0, 972_478.0, Linked, "locks=up context=register"),
+    then("5.offload", "IPv4 and UDP checksums left to the port", 2357.0, 1_041_834.0, Linked, "offload=on"),
+    then(
+        "6.other_compiler",
+        "the other compiler; here: optimised with a profile of its own runs (PGO)",
+        2399.0,
+        1_020_794.0,
+        Program("pgo"),
+        "",
+    ),
+    ours("7.clock_tsc", "clock: the TSC, scaled, read at every call", Linked, "clock=tsc"),
+    ours("8.clock_burst", "the clock read once for 32 calls", Linked, "clock_every=32"),
+    ours("9.no_clock", "no clock is read", Linked, "clock=none"),
+    ours("10.pool_freelist", "pool: linked freelist", Linked, "pool=freelist"),
+    ours("11.pool_stack", "pool: stack of pointers", Linked, "pool=stack"),
+    ours("12.header_cache", "headers, route and neighbor kept", Linked, "header_cache=on"),
+    ours("13.burst", "port called once for 32 frames", Linked, "burst=32"),
+    ours("14.send_burst", "application sends 32 datagrams a call", LinkedBursts, ""),
+    ours("side.malloc", "beside the ladder: system malloc for every frame", Linked, "pool=malloc"),
+    ours("side.heavy", "beside the ladder: heavy locks", Linked, "locks=heavy"),
+    ours("side.light", "beside the ladder: light locks", Linked, "locks=light"),
+    ours("side.checksum", "beside the ladder: checksums in software again", Linked, "offload=off"),
+];
+
+/// The rungs on buffers that are not in the cache.
+pub(super) const COLD: &[Step] = &[
+    ours("cold.none", "more buffers by turns than the last-level cache holds", Linked, ""),
+    ours("cold.prefetch", "the same, next buffer prefetched", Linked, "prefetch=on"),
+    ours("cold.huge_pages", "the same, pool on 2 MiB pages", Linked, "pages=2m"),
+    ours("cold.both", "both", Linked, "prefetch=on pages=2m"),
+];
+
+/// Bytes of a buffer that a frame of 64 bytes touches: two cache lines.
+pub(super) const TOUCHED: usize = 128;
+
+/// Most buffers by turns: 512 MiB of them. Figures of an unoptimized build are for tests alone.
+const MOST: usize = if cfg!(debug_assertions) { 1 << 12 } else { 1 << 18 };
+
+/// The number of buffers whose touched lines exceed a last-level cache of `cache` bytes.
+pub(super) fn rotation(cache: usize) -> usize {
+    (cache / TOUCHED * 5 / 4).clamp(1 << 12, MOST)
+}

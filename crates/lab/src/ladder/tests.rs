@@ -1,0 +1,103 @@
+use super::*;
+use rung::{LockKind, Settings};
+
+fn settings(words: &str) -> Settings {
+    words.parse().unwrap()
+}
+
+/// The settings before and after each rung, if all are kept.
+fn rungs() -> Vec<(&'static Step, String, String)> {
+    let mut words = START.to_owned();
+    let mut rungs = Vec::new();
+    for step in STEPS {
+        let after = format!("{words} {}", step.words);
+        rungs.push((step, words.clone(), after.clone()));
+        if !step.is_side() {
+            words = after;
+        }
+    }
+    rungs
+}
+
+/// Every rung changes the build or one setting, and can have an effect where it stands.
+#[test]
+fn every_rung_changes_one_thing() {
+    let mut build = None;
+    for (step, before, after) in rungs() {
+        let (before, after) = (settings(&before), settings(&after));
+        if step.is_side() {
+            assert_ne!(before, after, "{}", step.id);
+            continue;
+        }
+        let built = build.replace(step.build) != Some(step.build) && !matches!(step.build, Build::Linked | Build::LinkedBursts);
+        let linked = step.id == "2b.lto" || step.id == "14.send_burst";
+        assert_eq!(built || linked, before == after, "{}: a build or a setting", step.id);
+        if before.context != after.context {
+            assert!(before.locks != LockKind::Up, "{}: with locks=up no context is fetched", step.id);
+        }
+        if before.clock_every != after.clock_every {
+            assert!(after.clock.is_some(), "{}: a clock must be read", step.id);
+        }
+        if before.prefetch != after.prefetch || before.pages != after.pages {
+            panic!("{}: stands on buffers in the cache", step.id);
+        }
+    }
+}
+
+#[test]
+fn the_reports_rungs_have_its_figures() {
+    let then: Vec<(&str, f64)> =
+        STEPS.iter().filter_map(|step| Some((step.id.split('.').next()?, step.then?.0))).collect();
+    let report = [("0", 4753.0), ("1", 4994.0), ("2", 3209.0), ("3", 2737.0), ("4", 2517.0), ("5", 2357.0), ("6", 2399.0)];
+    assert_eq!(then, report);
+    for step in STEPS {
+        let Some((cycles, Some(rate))) = step.then else { continue };
+        let product = cycles * rate / THEN_HZ;
+        assert!((0.95..=1.0).contains(&product), "{}: {product}", step.id);
+    }
+}
+
+/// What each linked rung names has happened: counted on the rig itself.
+#[test]
+fn what_a_rung_names_happens() {
+    let acquisitions = |words: &str| SendRig::new("x", words, false).unwrap().acquisitions_per_call();
+    for (step, before, after) in rungs().iter().filter(|(step, ..)| step.build == Build::Linked) {
+        let (was, is) = (acquisitions(before), acquisitions(after));
+        match step.id {
+            // The locks are the same calls; their kind differs.
+            "4.locks_up" => assert_eq!(settings(after).locks, LockKind::Up),
+            "12.header_cache" => assert!(is < was, "{}: {was} to {is} acquisitions", step.id),
+            _ => {}
+        }
+        let mut rig = SendRig::new(step.id, after, false).unwrap();
+        assert!(rig.trial().unwrap().ops > 0, "{}", step.id);
+    }
+}
+
+#[test]
+fn cold_rungs_use_more_buffers_than_the_cache_holds() {
+    assert!(cache_bytes() >= 1 << 18);
+    let most = if cfg!(debug_assertions) { 256 << 10 } else { 32 << 20 };
+    for cache in [1 << 18, 1 << 20, 8 << 20, 32 << 20, 1 << 30] {
+        let buffers = steps::rotation(cache);
+        assert!(buffers * steps::TOUCHED >= cache.min(most), "{cache}: {buffers}");
+    }
+}
+
+#[test]
+fn without_a_source_tree_the_other_rungs_are_measured() {
+    let options = Options { quick: true, rounds: Some(2), source: Some("/nonexistent".into()), ..Options::default() };
+    let report = udp_send(&options, &mut |_| ()).unwrap();
+    assert_eq!(report.rows.len(), STEPS.len() + COLD.len());
+    for row in &report.rows {
+        let step = STEPS.iter().chain(COLD).find(|step| step.id == row.id).unwrap();
+        let other_build = matches!(step.build, Build::Library(_) | Build::Program(_));
+        assert_eq!(row.now.is_none(), other_build, "{row:?}");
+        if other_build {
+            assert!(row.missing.as_ref().unwrap().contains("not a source tree"), "{row:?}");
+        }
+    }
+    assert!(report.notes.iter().any(|note| note.contains("left out")), "{:?}", report.notes);
+    let rates = &report.beside.as_ref().unwrap().sheets[0];
+    assert_eq!(rates.rows.len(), report.rows.iter().filter(|row| row.now.is_some()).count());
+}

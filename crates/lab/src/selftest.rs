@@ -1,0 +1,379 @@
+//! `linerate lab selftest`: whether the laboratory's verdicts hold on this machine.
+//!
+//! Rows of several commands are compared with a separately built side of the same settings, and with one that is slowed by 5 % on purpose,
+//! through the runner, the estimator and the rule that every command uses. Three shares come out: firm verdicts on equal sides (at most
+//! 1 % wanted), 95 % intervals of equal sides that contain 1 (at least 93 %), and planted differences that are found (at least 80 %).
+
+use crate::child::{self, Child};
+use crate::netperf::{Over, Place};
+use crate::result::{Cell, Change, Sheet};
+use crate::rigs::{BridgeRig, NIC_FINAL, NetperfRig, NicRig, RecvRig, RrRig, SendRig, Work};
+use crate::run;
+use crate::side::Side;
+use crate::study::{Options, Progress};
+use crate::subject::{Reading, Subject};
+use crate::table;
+use crate::verdict::{NoiseFloor, Verdict};
+use crate::{env::Environment, os, tsc};
+use anyhow::{Context, bail};
+use apps::netperf::{self, Length, Test};
+use clock::Duration;
+use serde::Serialize;
+use std::fmt::Write;
+
+/// A busy neighbor is this program started as such a child.
+pub(crate) const BUSY: &str = "busy";
+/// How much slower a planted side is.
+const PLANTED: f64 = 1.05;
+/// Shares that are wanted.
+const WANTED: Shares = Shares { firm: 0.01, covered: 0.93, found: 0.80 };
+/// A run fails where a share is worse than wanted beyond chance: less likely than this.
+const CHANCE: f64 = 0.001;
+/// A trial of the `ab` row: shorter than the command's own 0.1 s, so that a thousand comparisons end within the hour.
+const AB_TRIAL: Duration = Duration::from_millis(20);
+
+struct Shares {
+    firm: f64,
+    covered: f64,
+    found: f64,
+}
+
+/// A row of one of the commands.
+struct Kind {
+    name: &'static str,
+    side: fn(&'static str) -> Side,
+    /// The command's usual number of builds.
+    rounds: u32,
+    one_trial: bool,
+}
+
+const KINDS: [Kind; 6] = [
+    Kind {
+        name: "ladder: send, locks up",
+        side: |id| Side::new(id, move || SendRig::new(id, "locks=up", false)),
+        rounds: 30,
+        one_trial: false,
+    },
+    Kind {
+        name: "bench udp: receive",
+        side: |id| Side::new(id, move || RecvRig::new(id, 1)),
+        rounds: 30,
+        one_trial: false,
+    },
+    Kind {
+        name: "bench tcp: TCP_RR",
+        side: |id| Side::new(id, move || RrRig::tcp(id, 0)),
+        rounds: 20,
+        one_trial: false,
+    },
+    Kind {
+        name: "bench bridge: 1,000 addresses",
+        side: |id| Side::new(id, move || BridgeRig::new(id, 1000, 60, 32)),
+        rounds: 30,
+        one_trial: false,
+    },
+    Kind {
+        name: "repro bridge2004: last rung",
+        side: |id| Side::new(id, move || NicRig::new(id, &format!("{NIC_FINAL} frames=4096"))),
+        rounds: 20,
+        one_trial: false,
+    },
+    Kind { name: "ab: TCP_RR through a router", side: ab_side, rounds: 20, one_trial: true },
+];
+
+fn ab_side(id: &'static str) -> Side {
+    let work =
+        Work::Netperf(netperf::Options { length: Length::Time(AB_TRIAL), ..netperf::Options::new(Test::TcpRr) });
+    Side::new(id, move || Ok(NetperfRig::new(id, Place::new(Over::Router), work.clone())))
+}
+
+/// A subject slowed by 5 %: the extra time is spent, not computed.
+struct Planted<S>(S);
+
+impl<S: Subject> Subject for Planted<S> {
+    fn id(&self) -> &str {
+        self.0.id()
+    }
+
+    fn trial(&mut self) -> anyhow::Result<Reading> {
+        let reading = self.0.trial()?;
+        let more = (reading.ticks as f64 * (PLANTED - 1.0)) as u64;
+        let (start, wall, cpu) = (tsc::now(), os::monotonic_ns(), os::thread_cpu_ns());
+        while tsc::now().saturating_sub(start) < more {
+            std::hint::spin_loop();
+        }
+        Ok(Reading {
+            ticks: reading.ticks + tsc::now().saturating_sub(start),
+            wall_ns: reading.wall_ns + os::monotonic_ns() - wall,
+            cpu_ns: reading.cpu_ns + os::thread_cpu_ns() - cpu,
+            ..reading
+        })
+    }
+}
+
+/// The outcome of the comparisons of one kind of row, or of all.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    /// The row.
+    pub kind: String,
+    /// Comparisons of equal sides.
+    pub comparisons: u32,
+    /// Of these: `faster` or `slower`.
+    pub firm: u32,
+    /// Of these: the 95 % interval contains 1.
+    pub covered: u32,
+    /// Of these: `unfit`, the noise floor above 25 %.
+    pub unfit: u32,
+    /// Comparisons with a planted difference.
+    pub planted: u32,
+    /// Of these: found, and in the right direction.
+    pub found: u32,
+    /// Of these: called the wrong way round.
+    pub reversed: u32,
+}
+
+impl Counts {
+    fn add(&mut self, other: &Counts) {
+        self.comparisons += other.comparisons;
+        self.firm += other.firm;
+        self.covered += other.covered;
+        self.unfit += other.unfit;
+        self.planted += other.planted;
+        self.found += other.found;
+        self.reversed += other.reversed;
+    }
+
+    /// The shares that are worse than wanted beyond chance, a sentence each.
+    fn misses(&self) -> Vec<String> {
+        let (n, planted) = (self.comparisons, self.planted);
+        let uncovered = n - self.covered;
+        let checks = [
+            (at_least(n, self.firm, WANTED.firm), format!("{} of {n} equal sides were called different", self.firm)),
+            (at_least(n, uncovered, 1.0 - WANTED.covered), format!("{uncovered} of {n} intervals miss 1")),
+            (
+                at_least(planted, planted - self.found, 1.0 - WANTED.found),
+                format!("{} of {planted} planted differences were not found", planted - self.found),
+            ),
+        ];
+        checks.into_iter().filter_map(|(chance, text)| (chance < CHANCE).then_some(text)).collect()
+    }
+}
+
+/// The probability of `hits` or more among `n`, each with probability `p`.
+fn at_least(n: u32, hits: u32, p: f64) -> f64 {
+    let mut below = 0.0;
+    let mut log = f64::from(n) * (1.0 - p).ln(); // of no hit
+    for k in 0..hits {
+        below += log.exp();
+        log += (f64::from(n - k) / f64::from(k + 1)).ln() + (p / (1.0 - p)).ln();
+    }
+    (1.0 - below).max(0.0)
+}
+
+/// The outcome of a self-test.
+#[derive(Debug, Clone, Serialize)]
+pub struct Outcome {
+    /// All kinds together.
+    #[serde(flatten)]
+    pub all: Counts,
+    /// Each kind.
+    pub kinds: Vec<Counts>,
+    /// Busy neighbor processes.
+    pub busy: u32,
+    /// The sentences on shares that are worse than wanted beyond chance.
+    pub misses: Vec<String>,
+    /// Comparisons that could not be made, with the reason.
+    pub failed: Vec<String>,
+    /// The machine.
+    pub env: Environment,
+}
+
+/// Makes `comparisons` comparisons of equal sides and as many planted ones, over all kinds of rows, beside `busy` busy processes.
+///
+/// # Errors
+/// No child for a neighbor.
+pub fn selftest(
+    comparisons: u32,
+    busy: u32,
+    options: &Options,
+    progress: &mut dyn FnMut(Progress),
+) -> anyhow::Result<Outcome> {
+    let env = Environment::detect();
+    let neighbors = (0..busy).map(|_| Child::start(child::again(BUSY, "-")?)).collect::<anyhow::Result<Vec<_>>>()?;
+    let mut outcome = Outcome {
+        all: Counts { kind: "all".to_owned(), ..Counts::default() },
+        kinds: KINDS.iter().map(|kind| Counts { kind: kind.name.to_owned(), ..Counts::default() }).collect(),
+        busy,
+        misses: Vec::new(),
+        failed: Vec::new(),
+        env,
+    };
+    for number in 0..comparisons {
+        if dispatch::stop_requested() {
+            outcome.failed.push(format!("interrupted after {number} of {comparisons}"));
+            break;
+        }
+        let at = number as usize % KINDS.len();
+        progress(Progress { done: number as usize, total: comparisons as usize, what: KINDS[at].name.to_owned() });
+        match compare(&KINDS[at], number, options) {
+            Ok(counts) => outcome.kinds[at].add(&counts),
+            Err(why) => outcome.failed.push(format!("{}: {why:#}", KINDS[at].name)),
+        }
+    }
+    drop(neighbors);
+    for kind in &outcome.kinds {
+        outcome.all.add(kind);
+    }
+    outcome.misses = outcome.all.misses();
+    Ok(outcome)
+}
+
+/// One comparison: a side, its twin, an equal side, and one that is slower (in odd comparisons the others are).
+fn compare(kind: &Kind, number: u32, options: &Options) -> anyhow::Result<Counts> {
+    let usual = options.run(kind.rounds);
+    let usual = run::Options { seed: u64::from(number) << 32 | usual.seed, ..usual };
+    let run_options = if kind.one_trial { usual.one_trial().waiting() } else { usual };
+    let planted = {
+        let inner = (kind.side)("planted");
+        Side::new("planted", move || Ok(Planted(inner.build()?)))
+    };
+    let side = (kind.side)("side");
+    let sides = [side.clone(), side.twin(), (kind.side)("equal"), planted];
+    let samples = run::interleave(&sides, &run_options)?;
+    if let Some(why) = samples.iter().find_map(|sample| sample.failed.clone()) {
+        bail!("{why}");
+    }
+    let [side, twin, equal, planted] = samples.as_slice() else { bail!("four samples") };
+    let floor = NoiseFloor::of(side, twin)?;
+    let same = Change::paired(side, equal, &floor)?;
+    let forward = number / KINDS.len() as u32 % 2 == 0;
+    let (before, now, right) =
+        if forward { (side, planted, Verdict::Slower) } else { (planted, side, Verdict::Faster) };
+    let other = Change::paired(before, now, &floor)?;
+    Ok(Counts {
+        kind: String::new(),
+        comparisons: 1,
+        firm: u32::from(same.verdict.is_firm()),
+        covered: u32::from(same.lo <= 1.0 && same.hi >= 1.0),
+        unfit: u32::from(matches!(same.verdict, Verdict::Unfit { .. })),
+        planted: 1,
+        found: u32::from(other.verdict == right),
+        reversed: u32::from(other.verdict.is_firm() && other.verdict != right),
+    })
+}
+
+/// The life of a busy neighbor: it computes and walks through memory until its parent ends.
+pub(crate) fn serve_busy() -> anyhow::Result<()> {
+    const BYTES: usize = 8 << 20;
+    let begin = || {
+        dispatch::spawn_worker("busy", None, |_| {
+            let mut memory = vec![0u8; BYTES];
+            let mut at = 0usize;
+            loop {
+                at = (at.wrapping_mul(5).wrapping_add(4097)) % BYTES;
+                memory[at] = memory[at].wrapping_add(1);
+                std::hint::black_box(&memory);
+            }
+        })
+        .context("no thread")?;
+        Ok(((), String::new()))
+    };
+    child::serve(begin, |(), _| Ok(String::new()))
+}
+
+impl Outcome {
+    /// One JSON object.
+    ///
+    /// # Errors
+    /// None that an outcome made here can cause.
+    pub fn to_json(&self) -> serde_json::Result<String> {
+        serde_json::to_string_pretty(self).map(|text| text + "\n")
+    }
+
+    /// The table for people.
+    pub fn text(&self) -> String {
+        let row = |of: &Counts| {
+            let share = |part: u32, whole: u32| Cell::from(100.0 * f64::from(part) / f64::from(whole.max(1)));
+            vec![
+                of.kind.as_str().into(),
+                u64::from(of.comparisons).into(),
+                u64::from(of.firm).into(),
+                share(of.firm, of.comparisons),
+                share(of.covered, of.comparisons),
+                u64::from(of.unfit).into(),
+                share(of.found, of.planted),
+                u64::from(of.reversed).into(),
+            ]
+        };
+        let head = ["row", "comparisons", "firm", "firm %", "covered %", "unfit", "found %", "reversed"];
+        let sheet = Sheet {
+            title: format!(
+                "self-test of the laboratory, {} busy neighbors: equal sides called different (at most 1 % wanted), 95 % intervals that \
+                 contain 1 (at least 93 %), planted differences of 5 % that are found (at least 80 %)",
+                self.busy
+            ),
+            head: head.map(str::to_owned).to_vec(),
+            rows: self.kinds.iter().chain([&self.all]).map(row).collect(),
+        };
+        let mut text = format!("{}\n{}", self.env, table::sheet(&sheet));
+        for why in &self.failed {
+            let _ = writeln!(text, "not made: {why}");
+        }
+        for why in &self.misses {
+            let _ = writeln!(text, "worse than wanted, beyond chance: {why}");
+        }
+        if self.misses.is_empty() {
+            let _ = writeln!(text, "no share is worse than wanted beyond chance");
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chances_are_the_binomial_distributions() {
+        assert!((at_least(10, 0, 0.5) - 1.0).abs() < 1e-12);
+        assert!((at_least(10, 10, 0.5) - 0.5f64.powi(10)).abs() < 1e-12);
+        assert!((at_least(100, 1, 0.01) - (1.0 - 0.99f64.powi(100))).abs() < 1e-12);
+        // 1,000 comparisons with 1 %: 10 are expected, 22 come once in a thousand runs.
+        assert!(at_least(1000, 20, 0.01) > CHANCE && at_least(1000, 23, 0.01) < CHANCE);
+    }
+
+    #[test]
+    fn shares_beyond_chance_are_named() {
+        let counts = |firm, covered, found| Counts {
+            comparisons: 1000,
+            firm,
+            covered,
+            planted: 1000,
+            found,
+            ..Counts::default()
+        };
+        assert!(counts(10, 930, 800).misses().is_empty());
+        assert_eq!(counts(40, 880, 700).misses().len(), 3);
+        assert!(counts(200, 950, 900).misses()[0].contains("200 of 1000"), "one in five was the case before");
+    }
+
+    #[test]
+    fn every_kind_is_compared_and_a_planted_side_takes_longer() {
+        let options = Options { quick: true, rounds: Some(2), ..Options::default() };
+        let mut said = 0;
+        let outcome = selftest(6, 1, &options, &mut |_| said += 1).unwrap();
+        assert_eq!((outcome.failed.clone(), said), (Vec::<String>::new(), 6));
+        assert!(outcome.kinds.iter().all(|kind| kind.comparisons == 1 && kind.planted == 1), "{outcome:?}");
+        assert_eq!((outcome.all.firm, outcome.all.found), (0, 0), "two builds show nothing");
+        let json: serde_json::Value = serde_json::from_str(&outcome.to_json().unwrap()).unwrap();
+        assert!(["comparisons", "firm", "covered", "planted", "found"].iter().all(|key| json[key].is_u64()), "{json}");
+        assert_eq!(json["kinds"].as_array().map(Vec::len), Some(6));
+        let spin = |n: u64| move || Ok(crate::subject::measure(n, || (0..n).map(std::hint::black_box).sum::<u64>()));
+        let ticks = |subject: &mut dyn Subject| {
+            (0..9).map(|_| subject.trial().unwrap().ticks).min().unwrap() as f64
+        };
+        let plain = ticks(&mut crate::subject::from_fn("x", spin(200_000)));
+        let slowed = ticks(&mut Planted(crate::subject::from_fn("x", spin(200_000))));
+        assert!((1.02..1.12).contains(&(slowed / plain)), "{plain} {slowed}");
+    }
+}

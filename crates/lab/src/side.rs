@@ -1,0 +1,195 @@
+//! A side of a comparison: what is measured, and how it is built anew for every round.
+//!
+//! A subject that is built once has one placement in memory, one set of hash keys, one order of construction; timing it
+//! often does not average these out. Two sides with equal settings, built once and compared over 20 rounds, differed
+//! firmly in 20 % of 150 comparisons. So the runner builds each side for each round, and [`Scatter`] sees to it that the
+//! builds differ: Curtsinger and Berger, Stabilizer (ASPLOS 2013); Kalibera and Jones, Rigorous Benchmarking in
+//! Reasonable Time (ISMM 2013).
+
+use std::cell::RefCell;
+use std::fmt;
+use std::rc::{Rc, Weak};
+
+use crate::random::Random;
+use crate::subject::Subject;
+
+type Make = dyn FnMut() -> anyhow::Result<Box<dyn Subject>>;
+
+/// A named way to build a subject.
+#[derive(Clone)]
+pub struct Side {
+    id: String,
+    make: Rc<RefCell<Make>>,
+}
+
+impl fmt::Debug for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Side").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+impl Side {
+    /// A side called `id`; `make` builds a new subject at each call.
+    pub fn new<S: Subject + 'static>(
+        id: impl Into<String>,
+        mut make: impl FnMut() -> anyhow::Result<S> + 'static,
+    ) -> Side {
+        Side { id: id.into(), make: Rc::new(RefCell::new(move || Ok(Box::new(make()?) as Box<dyn Subject>))) }
+    }
+
+    /// A second side with the same settings: both are built separately, and what they differ by is the noise floor.
+    pub fn twin(&self) -> Side {
+        Side { id: format!("{} (twin)", self.id), make: Rc::clone(&self.make) }
+    }
+
+    /// The name under which results are filed.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Builds a subject.
+    ///
+    /// # Errors
+    /// The maker's.
+    pub fn build(&self) -> anyhow::Result<Box<dyn Subject>> {
+        (self.make.borrow_mut())()
+    }
+}
+
+/// What several sides of one round have in common: built by the first of them, freed with the last.
+pub struct Shared<T> {
+    make: Rc<dyn Fn() -> anyhow::Result<T>>,
+    built: Rc<RefCell<Weak<RefCell<T>>>>,
+}
+
+impl<T> Clone for Shared<T> {
+    fn clone(&self) -> Shared<T> {
+        Shared { make: Rc::clone(&self.make), built: Rc::clone(&self.built) }
+    }
+}
+
+impl<T> Shared<T> {
+    /// `make` is called once a round.
+    pub fn new(make: impl Fn() -> anyhow::Result<T> + 'static) -> Shared<T> {
+        Shared { make: Rc::new(make), built: Rc::default() }
+    }
+
+    /// This round's.
+    ///
+    /// # Errors
+    /// The maker's.
+    pub fn get(&self) -> anyhow::Result<Rc<RefCell<T>>> {
+        if let Some(built) = self.built.borrow().upgrade() {
+            return Ok(built);
+        }
+        let built = Rc::new(RefCell::new((self.make)()?));
+        *self.built.borrow_mut() = Rc::downgrade(&built);
+        Ok(built)
+    }
+}
+
+/// Most heap blocks that are placed before a build.
+const MOST_BLOCKS: usize = 48;
+/// The largest of these blocks, in bytes.
+const LARGEST_BLOCK: usize = 8 << 10;
+/// Most pages that are mapped and touched before a build.
+const MOST_PAGES: usize = 96;
+const PAGE: usize = 4 << 10;
+/// Most stack frames that are put between the runner and a trial.
+const MOST_DEPTH: usize = 64;
+
+/// Blocks and pages that lie between the builds of one round, so that each build gets other addresses than the one
+/// before: on the heap, in the page tables, on the stack.
+#[derive(Debug)]
+pub struct Scatter {
+    random: Random,
+    held: Vec<Vec<u8>>,
+}
+
+impl Scatter {
+    /// Nothing is held yet.
+    pub fn new(seed: u64) -> Scatter {
+        Scatter { random: Random::new(seed), held: Vec::new() }
+    }
+
+    /// Allocates blocks of random sizes, frees half of them, and holds the rest and some touched pages until the
+    /// scatter is dropped.
+    pub fn spread(&mut self) {
+        let blocks = self.random.below(MOST_BLOCKS + 1);
+        let mut made: Vec<Vec<u8>> =
+            (0..blocks).map(|_| Vec::with_capacity(1 + self.random.below(LARGEST_BLOCK))).collect();
+        self.random.shuffle(&mut made);
+        made.truncate(blocks.div_ceil(2));
+        let pages = self.random.below(MOST_PAGES + 1);
+        let mut touched = vec![0u8; pages * PAGE + 64 * self.random.below(PAGE / 64)];
+        touched.iter_mut().step_by(PAGE).for_each(|byte| *byte = 1);
+        self.held.extend(made);
+        self.held.push(std::hint::black_box(touched));
+    }
+
+    /// Returns how many stack frames are to lie below a trial's: see [`at_depth`].
+    pub fn depth(&mut self) -> usize {
+        self.random.below(MOST_DEPTH)
+    }
+}
+
+/// Runs `work` with `frames` more frames of about 64 bytes on the stack.
+#[inline(never)]
+pub fn at_depth<T>(frames: usize, work: &mut dyn FnMut() -> T) -> T {
+    let mut space = [0u8; 16];
+    std::hint::black_box(&mut space);
+    if frames == 0 { work() } else { at_depth(frames - 1, work) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::subject;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_build_is_a_new_subject_and_a_twin_shares_the_maker() {
+        let side = Side::new("a", {
+            let mut built = 0u64;
+            move || {
+                built += 1;
+                let number = built;
+                Ok(subject::from_fn("a", move || Ok(subject::measure(number, || ()))))
+            }
+        });
+        let twin = side.twin();
+        assert_eq!((side.id(), twin.id()), ("a", "a (twin)"));
+        let ops: Vec<u64> =
+            [&side, &twin, &side].iter().map(|side| side.build().unwrap().trial().unwrap().ops).collect();
+        assert_eq!(ops, [1, 2, 3]);
+    }
+
+    #[test]
+    fn what_is_shared_lives_as_long_as_its_round() {
+        let count = Rc::new(std::cell::Cell::new(0));
+        let shared = Shared::new({
+            let count = Rc::clone(&count);
+            move || Ok(count.replace(count.get() + 1))
+        });
+        let (first, second) = (shared.get().unwrap(), shared.clone().get().unwrap());
+        assert_eq!((*first.borrow(), *second.borrow(), count.get()), (0, 0, 1));
+        drop((first, second));
+        assert_eq!((*shared.get().unwrap().borrow(), count.get()), (1, 2));
+    }
+
+    #[test]
+    fn builds_lie_elsewhere_each_time() {
+        let (mut heap, mut stack) = (BTreeSet::new(), BTreeSet::new());
+        for seed in 0..40 {
+            let mut scatter = Scatter::new(seed);
+            scatter.spread();
+            heap.insert(Box::new([0u8; 500]).as_ptr().addr());
+            stack.insert(at_depth(scatter.depth(), &mut || std::ptr::from_ref(&0u64.to_ne_bytes()).addr()));
+            at_depth(scatter.depth(), &mut || {
+                let here = 0u8;
+                stack.insert(std::ptr::from_ref(std::hint::black_box(&here)).addr());
+            });
+        }
+        assert!(heap.len() > 20 && stack.len() > 20, "{} {}", heap.len(), stack.len());
+    }
+}

@@ -1,0 +1,138 @@
+//! The source tree of the rungs that need another build: found, checked, built.
+//!
+//! The tree is the one that the current directory lies in, or the one named (`--source DIR`); never a path that was compiled in. It is built
+//! only if it is the revision that this program was built from. Otherwise those rungs are left out, with the reason.
+
+use crate::env::Build;
+use anyhow::{Context, bail, ensure};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A source tree of this program's revision, with its rungs built.
+#[derive(Debug, Clone)]
+pub(crate) struct Source {
+    root: PathBuf,
+}
+
+impl Source {
+    /// Finds the tree, checks its revision, and builds the rungs with cargo; an up-to-date build takes a second.
+    ///
+    /// # Errors
+    /// A sentence: no tree, another revision, no cargo, a build that failed.
+    pub(crate) fn build(named: Option<&Path>) -> anyhow::Result<Source> {
+        let source = Source::find(named)?;
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let output = Command::new(cargo)
+            .args(["run", "--quiet", "--package", "xtask", "--", "ladder"])
+            .current_dir(&source.root)
+            .stdin(Stdio::null())
+            .output()
+            .context("cannot run cargo")?;
+        if !output.status.success() {
+            let text = String::from_utf8_lossy(&output.stderr);
+            bail!("cargo xtask ladder failed: {}", text.lines().last().unwrap_or("no message"));
+        }
+        Ok(source)
+    }
+
+    /// Finds the tree and checks its revision.
+    ///
+    /// # Errors
+    /// A sentence: no tree, another revision.
+    pub(crate) fn find(named: Option<&Path>) -> anyhow::Result<Source> {
+        let root = match named {
+            Some(dir) => {
+                ensure!(is_tree(dir), "--source {}: not a source tree of linerate", dir.display());
+                dir.canonicalize()?
+            }
+            None => {
+                let here = std::env::current_dir().context("no current directory")?;
+                let tree = here.ancestors().find(|dir| is_tree(dir));
+                tree.context("the current directory is in no source tree of linerate: name one with --source DIR")?.to_owned()
+            }
+        };
+        let (theirs, ours) = (revision(&root), Build::this().git_rev);
+        ensure!(
+            theirs == ours,
+            "the source tree {} is of revision {theirs}, this program of {ours}: build the program there, or name its tree with --source DIR",
+            root.display()
+        );
+        Ok(Source { root })
+    }
+
+    /// A built rung: its file below `target/rungs/`.
+    ///
+    /// # Errors
+    /// Why it was not built.
+    pub(crate) fn rung(&self, variant: &str, file: &str) -> anyhow::Result<PathBuf> {
+        let place = self.root.join("target/rungs").join(variant);
+        if let Ok(why) = std::fs::read_to_string(place.join("why-not.txt")) {
+            bail!("{}", why.trim());
+        }
+        let path = place.join(file);
+        ensure!(path.is_file(), "{} is missing", path.display());
+        Ok(path)
+    }
+}
+
+fn is_tree(dir: &Path) -> bool {
+    dir.join("crates/rung/Cargo.toml").is_file() && dir.join("xtask/Cargo.toml").is_file()
+}
+
+/// The commit of a tree, with `-dirty` if tracked files of the code differ from it, or `unknown`: as the build script records it.
+fn revision(root: &Path) -> String {
+    let git = |args: &[&str]| {
+        let output = Command::new("git").arg("-C").arg(root).args(args).stdin(Stdio::null()).output().ok()?;
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    // A folder without a repository may lie in somebody's.
+    let top = git(&["rev-parse", "--show-toplevel"]).map(PathBuf::from);
+    if top.and_then(|top| top.canonicalize().ok()) != root.canonicalize().ok() {
+        return "unknown".to_owned();
+    }
+    let code = [":/crates", ":/xtask", ":/Cargo.toml", ":/Cargo.lock"];
+    let status = [&["--no-optional-locks", "status", "--porcelain", "--untracked-files=no", "--"][..], &code].concat();
+    match (git(&["rev-parse", "--short=12", "HEAD"]), git(&status)) {
+        (Some(commit), Some(changes)) if changes.is_empty() => commit,
+        (Some(commit), _) => format!("{commit}-dirty"),
+        (None, _) => "unknown".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tree_is_found_from_below_and_another_revision_is_refused() {
+        // Tests run in the crate's directory, which lies in the tree.
+        let found = Source::find(None);
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
+        match found {
+            Ok(source) => assert_eq!(source.root, root),
+            // The tree has changed since this program was built.
+            Err(why) => assert!(why.to_string().contains("is of revision"), "{why}"),
+        }
+        let empty = std::env::temp_dir().join(format!("linerate-source-{}", std::process::id()));
+        std::fs::create_dir_all(empty.join("crates/rung")).unwrap();
+        let why = Source::find(Some(&empty)).unwrap_err().to_string();
+        assert!(why.contains("not a source tree"), "{why}");
+        std::fs::create_dir_all(empty.join("xtask")).unwrap();
+        std::fs::write(empty.join("crates/rung/Cargo.toml"), "").unwrap();
+        std::fs::write(empty.join("xtask/Cargo.toml"), "").unwrap();
+        let why = Source::find(Some(&empty)).unwrap_err().to_string();
+        assert!(why.contains("is of revision unknown, this program of"), "{why}");
+        std::fs::remove_dir_all(&empty).unwrap();
+    }
+
+    #[test]
+    fn a_rung_that_was_not_built_has_a_reason() {
+        let root = std::env::temp_dir().join(format!("linerate-rungs-{}", std::process::id()));
+        std::fs::create_dir_all(root.join("target/rungs/pgo")).unwrap();
+        std::fs::write(root.join("target/rungs/pgo/why-not.txt"), "no llvm-profdata\n").unwrap();
+        let source = Source { root: root.clone() };
+        assert_eq!(source.rung("pgo", "linerate-rung").unwrap_err().to_string(), "no llvm-profdata");
+        assert!(source.rung("static", "linerate-rung").unwrap_err().to_string().ends_with("is missing"));
+        std::fs::remove_dir_all(&root).unwrap();
+    }
+}

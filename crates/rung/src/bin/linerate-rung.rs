@@ -1,0 +1,26 @@
+//! `linerate-rung SETTINGS`: a rig that serves orders on standard input, for the rungs that are built as a program.
+//! `linerate-rung --profile N SETTINGS`: N calls and the end, for a build that counts.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let done = match words.as_slice() {
+        [flag, n, settings @ ..] if flag == "--profile" => profile(n, &settings.join(" ")),
+        settings => linerate_rung::serve::serve(&settings.join(" ")).map_err(|why| why.to_string()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("linerate-rung: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn profile(n: &str, settings: &str) -> Result<(), String> {
+    let n: u64 = n.parse().map_err(|_| format!("--profile {n}: expected a number"))?;
+    let settings = settings.parse().map_err(|bad: linerate_rung::BadSettings| bad.to_string())?;
+    let sent = linerate_rung::AnyRig::new(&settings)?.send(n, &linerate_rung::serve::PAYLOAD);
+    if sent == n { Ok(()) } else { Err(format!("{sent} of {n} sent")) }
+}

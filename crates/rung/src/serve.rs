@@ -1,0 +1,62 @@
+//! A rig as a process of its own, which makes trials on order.
+//!
+//! | line | direction | meaning |
+//! |---|---|---|
+//! | `ready` | out | the rig is built |
+//! | `trial N` | in | N calls of `sendto` |
+//! | `done SENT ARRIVED TICKS WALL_NS CPU_NS` | out | the trial's figures |
+//! | `failed WHY` | out | in place of either answer |
+//!
+//! Orders come from standard input, a socket whose other direction takes the answers. The process ends at its end of file.
+
+use crate::AnyRig;
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::time::Instant;
+
+/// The payload of the report: 22 bytes.
+pub const PAYLOAD: [u8; 22] = *b"linerate 22-byte load!";
+
+/// Serves orders for a rig with these settings until the end of file.
+///
+/// # Errors
+/// The socket's.
+pub fn serve(settings: &str) -> io::Result<()> {
+    let mut socket = BufReader::new(UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?));
+    let built = settings.parse().map_err(|bad: crate::BadSettings| bad.to_string()).and_then(|of| AnyRig::new(&of));
+    let mut rig = match built {
+        Ok(rig) => rig,
+        Err(why) => return writeln!(socket.get_mut(), "failed {why}"),
+    };
+    writeln!(socket.get_mut(), "ready")?;
+    let mut line = String::new();
+    while socket.read_line(&mut line)? > 0 {
+        match line.trim_end().strip_prefix("trial ").and_then(|n| n.parse().ok()) {
+            Some(n) => {
+                let [sent, arrived, ticks, wall, cpu] = trial(&mut rig, n);
+                writeln!(socket.get_mut(), "done {sent} {arrived} {ticks} {wall} {cpu}")?;
+            }
+            None => writeln!(socket.get_mut(), "failed no order: {}", line.trim_end())?,
+        }
+        line.clear();
+    }
+    Ok(())
+}
+
+/// Sends `n` datagrams: sent, arrived, ticks, wall and processor nanoseconds.
+fn trial(rig: &mut AnyRig, n: u64) -> [u64; 5] {
+    let (before, cpu, wall) = (rig.sunk().0, cpu_ns(), Instant::now());
+    let start = clock::tsc::ticks();
+    let sent = rig.send(n, &PAYLOAD);
+    let ticks = clock::tsc::ticks() - start;
+    let wall = u64::try_from(wall.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    let cpu = cpu_ns().zip(cpu).map_or(wall, |(after, before)| after - before);
+    [sent, rig.sunk().0 - before, ticks, wall, cpu]
+}
+
+/// Nanoseconds that this thread has run: the first number of /proc/thread-self/schedstat, where there is one.
+fn cpu_ns() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    text.split(' ').next()?.parse().ok()
+}
