@@ -30,7 +30,7 @@ const WANTED: Shares = Shares { firm: 0.01, covered: 0.93, found: 0.80 };
 /// A run fails where a share is worse than wanted beyond chance: less likely than this.
 const CHANCE: f64 = 0.001;
 /// A trial of the `ab` row: shorter than the command's own 0.1 s, so that a thousand comparisons end within the hour.
-const AB_TRIAL: Duration = Duration::from_millis(20);
+const AB_TRIAL: Duration = Duration::from_millis(10);
 
 struct Shares {
     firm: f64,
@@ -368,12 +368,14 @@ mod tests {
         let json: serde_json::Value = serde_json::from_str(&outcome.to_json().unwrap()).unwrap();
         assert!(["comparisons", "firm", "covered", "planted", "found"].iter().all(|key| json[key].is_u64()), "{json}");
         assert_eq!(json["kinds"].as_array().map(Vec::len), Some(6));
-        let spin = |n: u64| move || Ok(crate::subject::measure(n, || (0..n).map(std::hint::black_box).sum::<u64>()));
-        let ticks = |subject: &mut dyn Subject| {
-            (0..9).map(|_| subject.trial().unwrap().ticks).min().unwrap() as f64
-        };
-        let plain = ticks(&mut crate::subject::from_fn("x", spin(200_000)));
-        let slowed = ticks(&mut Planted(crate::subject::from_fn("x", spin(200_000))));
-        assert!((1.02..1.12).contains(&(slowed / plain)), "{plain} {slowed}");
+    }
+
+    #[test]
+    fn a_planted_side_takes_five_per_cent_longer() {
+        let reading = Reading { ops: 1, ticks: 1_000_000, wall_ns: 400_000, cpu_ns: 400_000 };
+        let mut planted = Planted(crate::subject::from_fn("x", move || Ok(reading)));
+        // The shortest of many: 20 us in which nothing came between.
+        let least = (0..50).map(|_| planted.trial().unwrap().ticks).min().unwrap();
+        assert!((1_050_000..1_060_000).contains(&least), "{least}");
     }
 }

@@ -90,8 +90,8 @@ impl<T> Shared<T> {
 
 /// Most heap blocks that are placed before a build.
 const MOST_BLOCKS: usize = 48;
-/// The largest of these blocks, in bytes.
-const LARGEST_BLOCK: usize = 8 << 10;
+/// Sizes of these blocks: 16 bytes doubled up to this many times, and as much again at random.
+const DOUBLINGS: usize = 9;
 /// Most pages that are mapped and touched before a build.
 const MOST_PAGES: usize = 96;
 const PAGE: usize = 4 << 10;
@@ -116,8 +116,11 @@ impl Scatter {
     /// scatter is dropped.
     pub fn spread(&mut self) {
         let blocks = self.random.below(MOST_BLOCKS + 1);
-        let mut made: Vec<Vec<u8>> =
-            (0..blocks).map(|_| Vec::with_capacity(1 + self.random.below(LARGEST_BLOCK))).collect();
+        let mut made: Vec<Vec<u8>> = Vec::with_capacity(MOST_BLOCKS);
+        for _ in 0..blocks {
+            let size = 16 << self.random.below(DOUBLINGS + 1);
+            made.push(std::hint::black_box(vec![0; size + self.random.below(size)]));
+        }
         self.random.shuffle(&mut made);
         made.truncate(blocks.div_ceil(2));
         let pages = self.random.below(MOST_PAGES + 1);
@@ -183,8 +186,8 @@ mod tests {
         for seed in 0..40 {
             let mut scatter = Scatter::new(seed);
             scatter.spread();
-            heap.insert(Box::new([0u8; 500]).as_ptr().addr());
-            stack.insert(at_depth(scatter.depth(), &mut || std::ptr::from_ref(&0u64.to_ne_bytes()).addr()));
+            let builds: Vec<Vec<u8>> = [48, 500, 3000, 20_000].map(|size| vec![1; size]).into();
+            heap.insert(builds.iter().map(|block| block.as_ptr().addr()).collect::<Vec<_>>());
             at_depth(scatter.depth(), &mut || {
                 let here = 0u8;
                 stack.insert(std::ptr::from_ref(std::hint::black_box(&here)).addr());

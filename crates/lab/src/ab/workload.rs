@@ -223,7 +223,7 @@ mod tests {
             ("route", "routes=100,burst=8,locks=heavy,pool.kind=zone"),
             ("bridge", "addresses=10,size=1518,burst=1"),
             ("filter", "expr=udp port 53"),
-            ("text", "kind=scalar,way=decode"),
+            ("text", "kind=portable,way=decode"),
         ] {
             let variant = rig(workload, "a", &knobs(settings)).unwrap();
             assert!(variant.side.build().unwrap().trial().unwrap().ops > 0, "{workload}");
@@ -240,7 +240,7 @@ mod tests {
             ("bridge", "size=63", "64 to 1518"),
             ("bridge", "ports=3", "addresses, size, burst"),
             ("filter", "expr=udp port", "expr=udp port"),
-            ("text", "kind=neon9", "one of scalar"),
+            ("text", "kind=neon9", "one of portable"),
             ("text", "way=up", "encode or decode"),
             ("moon", "", "no workload 'moon'"),
         ] {

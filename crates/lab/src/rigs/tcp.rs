@@ -30,7 +30,7 @@ pub use idle::{Idle, idle_bytes};
 pub use rr::RrRig;
 
 /// Transactions of a trial.
-pub const TRANSACTIONS: u64 = 10_000;
+pub const TRANSACTIONS: u64 = if cfg!(debug_assertions) { 1_000 } else { 2_500 };
 /// Connections of a trial.
 pub const CONNECTIONS: u64 = 2_000;
 
