@@ -38,7 +38,7 @@ pub struct Settings {
     pub prefetch: bool,
     /// `burst=N`: frames collected for one call of the port.
     pub burst: usize,
-    /// `clock=none|timespec|ns|tsc`: read the clock at every call.
+    /// `clock=none|timespec|timespec-tsc|ns|tsc`: read the clock at every call.
     pub clock_per_call: Option<Strategy>,
     /// `ledger=on|off`.
     pub ledger: bool,
