@@ -7,23 +7,27 @@
 //! ```
 //!
 //! A rate is what curl counts from its first byte on. Beside it stands what our host's thread used of its core. No root is
-//! needed where user namespaces may be made; where they may not, or curl is missing, the rows say so.
+//! needed where user namespaces may be made. A session that fails is repeated ([`lane::ATTEMPTS`]) and counted; a
+//! configuration whose sessions keep failing is a row with the reason, as all are where curl or namespaces are missing.
 
 mod child;
+mod lane;
 
 pub(crate) use child::{KIND, serve};
 
 use super::{Variant, Way, curl_form, dload, dload_then, word};
-use crate::child::{Child, again, numbers};
+use crate::child::{Child, again};
 use crate::native::shell::is_installed;
 use crate::result::{Cell, Change, Figure, Row, Sheet};
 use crate::run;
 use crate::sample::{Sample, Summary};
 use crate::study::Options;
-use crate::subject::{Reading, Subject};
+use crate::subject::Reading;
 use crate::timer;
 use crate::verdict::NoiseFloor;
-use anyhow::{Context, ensure};
+use anyhow::ensure;
+pub(super) use lane::Ask;
+use lane::{Lane, Outcome, in_turns};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -40,15 +44,36 @@ const QUICK_MS: u64 = 150;
 pub(super) struct Seen {
     pub(super) rows: Vec<Row>,
     pub(super) sheet: Option<Sheet>,
-    pub(super) note: Option<String>,
+    pub(super) notes: Vec<String>,
 }
 
 /// Downloads and uploads by curl, in turn.
-pub(super) fn see(variants: &[Variant], options: &Options) -> anyhow::Result<Seen> {
+pub(super) fn see(variants: &[Variant], options: &Options) -> Seen {
     let chosen: Vec<&Variant> = variants.iter().filter(|variant| IDS.contains(&variant.id)).collect();
-    match start(options.core()) {
-        Ok(child) => measured(&chosen, child, options),
-        Err(why) => Ok(missing(&chosen, &format!("{why:#}"))),
+    let mut child = match start(options.core()) {
+        Ok(child) => child,
+        Err(why) => return missing(&chosen, &format!("{why:#}")),
+    };
+    let ask: Ask = Rc::new(RefCell::new(move |order: &str| child.ask(order)));
+    let ms = if options.quick { QUICK_MS } else { LONG_MS };
+    let mut seen = measured(&chosen, &ask, &run_options(options), ms);
+    // The child's hosts account for every frame as they end.
+    let ended = (ask.borrow_mut())("end");
+    if let Err(why) = ended {
+        seen.notes.push(format!("curl's hosts at their end: {why:#}"));
+    }
+    seen
+}
+
+fn run_options(options: &Options) -> run::Options {
+    let keep = if options.quick { 2 } else { KEEP };
+    run::Options {
+        warmup: u32::from(!options.quick),
+        keep: options.rounds.map_or(keep, |rounds| KEEP.min(rounds.max(1))),
+        cpu: None,
+        min_cpu_share: None, // we sleep while curl works
+        max_seconds: Some(60.0),
+        ..run::Options::default()
     }
 }
 
@@ -64,7 +89,7 @@ pub(super) fn missing(chosen: &[&Variant], why: &str) -> Seen {
         with_then(row, way, variant.id)
     };
     let rows = ways.flat_map(|way| chosen.iter().map(move |variant| (way, variant))).map(row).collect();
-    Seen { rows, sheet: None, note: None }
+    Seen { rows, sheet: None, notes: Vec::new() }
 }
 
 fn id(way: Way, variant: &str) -> String {
@@ -82,61 +107,90 @@ fn with_then(row: Row, way: Way, variant: &str) -> Row {
     }
 }
 
-fn measured(chosen: &[&Variant], child: Child, options: &Options) -> anyhow::Result<Seen> {
-    let child = Rc::new(RefCell::new(child));
-    let ms = if options.quick { QUICK_MS } else { LONG_MS };
-    let keep = if options.quick { 2 } else { KEEP };
-    let keep = options.rounds.map_or(keep, |rounds| KEEP.min(rounds.max(1)));
-    let run_options = run::Options {
-        warmup: u32::from(!options.quick),
-        keep,
-        cpu: None,
-        min_cpu_share: None, // we sleep while curl works
-        max_seconds: Some(60.0),
-        ..run::Options::default()
-    };
-    let mut rows = Vec::new();
-    let mut lines: Vec<Vec<Cell>> = Vec::new();
-    let mut floors = Vec::new();
+/// Downloads and uploads of so many milliseconds; `ask` sends an order to the hosts' process and returns its answer.
+pub(super) fn measured(chosen: &[&Variant], ask: &Ask, options: &run::Options, ms: u64) -> Seen {
+    let (mut rows, mut lines, mut floors, mut failed) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for way in [Way::Down, Way::Up] {
-        let lane = |id: String, variant: &str| -> Box<dyn Subject> {
-            let ask = format!("{} {variant} {ms}", word(way));
-            Box::new(Lane { id, ask, child: child.clone() })
-        };
-        let mut subjects: Vec<_> = chosen.iter().map(|variant| lane(id(way, variant.id), variant.id)).collect();
-        subjects.push(lane(id(way, "a again"), "a"));
-        let samples = run::interleave(&mut subjects, &run_options, &mut |_| ())?;
-        let (base, again) = (samples.first().context("no sample")?, samples.last().context("no sample")?);
-        let floor = NoiseFloor::of(base, again)?;
-        floors.push(format!("{} {:.1} %", word(way), floor.percent()));
-        for (at, (variant, sample)) in chosen.iter().zip(&samples).enumerate() {
-            let rates: Vec<f64> = sample.values().into_iter().map(dload).collect();
-            let mut row = Row::new(&sample.id, &title(way, variant), Figure::new(&Summary::of(&rates)?, "k"));
-            row.vs_previous = (at > 0).then(|| Change::paired(base, sample, &floor)).transpose()?;
-            rows.push(with_then(row, way, variant.id));
-            lines.push(line(sample)?);
+        let order = |variant: &str| format!("{} {variant} {ms}", word(way));
+        let mut lanes: Vec<Lane> =
+            chosen.iter().map(|variant| Lane { id: id(way, variant.id), order: order(variant.id) }).collect();
+        lanes.push(Lane { id: id(way, "a again"), order: order("a") });
+        let mut outcomes = in_turns(&lanes, ask, options);
+        let again = outcomes.pop();
+        let base = outcomes.first().and_then(|outcome| outcome.sample.as_ref().ok());
+        let again_sample = again.as_ref().and_then(|outcome| outcome.sample.as_ref().ok());
+        let floor = base.zip(again_sample).and_then(|(base, again)| NoiseFloor::of(base, again).ok());
+        floors.push(match floor {
+            Some(floor) => format!("{} {:.1} %", word(way), floor.percent()),
+            None => format!("{}: no floor, so nothing is compared", word(way)),
+        });
+        for (at, (variant, outcome)) in chosen.iter().zip(&outcomes).enumerate() {
+            let base = base.filter(|_| at > 0);
+            rows.push(with_then(row(way, variant, outcome, base.zip(floor.as_ref())), way, variant.id));
+            lines.push(line(&id(way, variant.id), outcome));
         }
+        failed.extend(outcomes.iter().chain(&again).filter(|outcome| outcome.failed > 0).map(|outcome| {
+            format!("{} {} (the last: {})", outcome.failed, outcome.id, outcome.last.as_deref().unwrap_or("-"))
+        }));
     }
-    // Every frame of the hosts is to be accounted for.
-    child.borrow_mut().ask("end")?;
     let sheet = Sheet {
-        title: "curl over a TAP: the rate in its own form, and what our host's thread used of its core for it"
+        title: "curl over a TAP: the rate in its own form, what our host's thread used of its core for it, and sessions that \
+                failed and were repeated"
             .to_owned(),
-        head: ["row", "rate", "share of the core", "ticks/byte"].map(str::to_owned).to_vec(),
+        head: ["row", "rate", "share of the core", "ticks/byte", "repeated"].map(str::to_owned).to_vec(),
         rows: lines,
     };
-    let note = format!(
-        "curl: {} ms a transfer, counted from its first byte; our host on one core, curl and the kernel on another; checksums \
+    let mut notes = vec![format!(
+        "curl: {ms} ms a transfer, counted from its first byte; our host on one core, curl and the kernel on another; checksums \
          in software and no virtio header, but for curl.*.all, which leaves checksums and large segments to the kernel; A \
          against A of curl: differences under {} cannot be told from noise",
-        ms,
         floors.join(", ")
-    );
-    Ok(Seen { rows, sheet: Some(sheet), note: Some(note) })
+    )];
+    if !failed.is_empty() {
+        notes.push(format!("curl's sessions that failed: {}", failed.join(", ")));
+    }
+    Seen { rows, sheet: Some(sheet), notes }
 }
 
-/// What a sample's medians say of our side.
-fn line(sample: &Sample) -> anyhow::Result<Vec<Cell>> {
+/// The row of a configuration: its figure, or why there is none.
+fn row(way: Way, variant: &Variant, outcome: &Outcome, base: Option<(&Sample, &NoiseFloor)>) -> Row {
+    let title = title(way, variant);
+    let of = |sample: &Sample| -> anyhow::Result<Row> {
+        let rates: Vec<f64> = sample.values().into_iter().map(dload).collect();
+        Ok(Row::new(&outcome.id, &title, Figure::new(&Summary::of(&rates)?, "k")))
+    };
+    let sample = match &outcome.sample {
+        Ok(sample) => sample,
+        Err(why) => return Row::missing(&outcome.id, &title, why),
+    };
+    match of(sample) {
+        Ok(mut row) => {
+            row.vs_previous = base.and_then(|(base, floor)| Change::paired(base, sample, floor).ok());
+            row
+        }
+        Err(why) => {
+            let why = outcome.last.clone().unwrap_or_else(|| format!("{why:#}"));
+            Row::missing(&outcome.id, &title, &why)
+        }
+    }
+}
+
+/// The medians of a sample, and what became of its sessions.
+fn line(id: &str, outcome: &Outcome) -> Vec<Cell> {
+    let medians = outcome
+        .sample
+        .as_ref()
+        .map_err(Clone::clone)
+        .and_then(|sample| medians(sample).map_err(|why| format!("{why:#}")));
+    let cells: [Cell; 3] = match medians {
+        Ok((rate, share, cost)) => [curl_form(rate).into(), format!("{share:.0} %").into(), cost.into()],
+        Err(_) => ["-".into(), "-".into(), "-".into()],
+    };
+    [Cell::from(id)].into_iter().chain(cells).chain([Cell::from(u64::from(outcome.failed))]).collect()
+}
+
+/// Bytes a second; the share of the core that our host's thread used, in per cent; its ticks a byte.
+fn medians(sample: &Sample) -> anyhow::Result<(f64, f64, f64)> {
     let readings = || sample.trials.iter().map(|trial| trial.reading);
     let median = |values: Vec<f64>| Summary::of(&values).map(|summary| summary.median);
     let rate = median(readings().map(|reading| reading.ops_per_second()).collect())?;
@@ -145,25 +199,5 @@ fn line(sample: &Sample) -> anyhow::Result<Vec<Cell>> {
     let share = median(readings().map(|reading| cpu(reading) * 100.0 / reading.wall_ns.max(1) as f64).collect())?;
     let hertz = timer::rate().hz as f64;
     let cost = median(readings().map(|reading| cpu(reading) * hertz / 1e9 / reading.ops.max(1) as f64).collect())?;
-    Ok(vec![sample.id.clone().into(), curl_form(rate).into(), format!("{share:.0} %").into(), cost.into()])
-}
-
-/// One configuration, one way.
-struct Lane {
-    id: String,
-    ask: String,
-    child: Rc<RefCell<Child>>,
-}
-
-impl Subject for Lane {
-    fn id(&self) -> &str {
-        &self.id
-    }
-
-    fn trial(&mut self) -> anyhow::Result<Reading> {
-        let [ops, wall_ns, cpu_ns] = numbers(&self.child.borrow_mut().ask(&self.ask)?)?;
-        ensure!(ops > 0, "curl moved nothing");
-        let ticks = (wall_ns as f64 * timer::rate().hz as f64 / 1e9) as u64;
-        Ok(Reading { ops, ticks, wall_ns, cpu_ns })
-    }
+    Ok((rate, share, cost))
 }
