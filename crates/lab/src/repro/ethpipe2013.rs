@@ -2,12 +2,19 @@
 //!
 //! The report measured reading and forwarding at one block size and 64 bytes, from one buffer of lines that never changed, and grep with a
 //! nominal time. Here a row says whether lines were made once or one by one, times are measured, and what the report planned and never
-//! measured is there: writing, block sizes from 64 B to 4 MiB, 1518 bytes, the table of commands.
+//! measured is there: writing, block sizes from 64 B to 4 MiB and the delay that they add to a frame ([`sweep`]), files of FUSE
+//! ([`mounted`]), 1518 bytes, the table of commands with wildcards and several threads ([`commands`]). `--svg` draws throughput
+//! by block size, as the page planned ([`crate::plot::sweep`]).
+
+mod commands;
+mod mounted;
+mod sweep;
 
 use crate::bench::{FIVE, Unit};
 use crate::env::Environment;
-use crate::native::shell::{Corpus, Mounted, SIZES, Shell, is_installed};
-use crate::result::{Figure, Report, Row};
+use crate::native::delay;
+use crate::native::shell::{Corpus, SIZES, Shell};
+use crate::result::{Beside, Report, Row};
 use crate::run;
 use crate::sample::Sample;
 use crate::study::{self, Options, Progress, Steps};
@@ -31,6 +38,13 @@ const BLOCKS: [(u64, &str); 9] = [
 /// What the report had: GB/s, GB/s, and 421 MB/s of 2^20 bytes.
 const THEN: [f64; 3] = [14.0, 7.1, 0.4415];
 
+/// What the two figures of forwarding are figures of.
+const FORWARD: &str = "then one process: dd, whose two copies were from and to one buffer of lines in a driver that decoded none. Now three \
+                       processes and two pipes on the cores that there are: forward.copied has dd's two copies and the one out of \
+                       the second pipe, forward also decodes every line to a frame and sends it. put is the slowest of the three: \
+                       sampled (perf, cpu-clock, 2026-11-25), half of its time is the kernel's copy out of the pipe and its pages, \
+                       37 % decodes, 10 % hands frames to the port; it reads 256 KiB at a time";
+
 struct Lab {
     corpus: Rc<Corpus>,
     hertz: u64,
@@ -50,11 +64,14 @@ impl Lab {
         run::interleave(&mut subjects?, &self.options, &mut |_| ())
     }
 
-    fn rows(&self, scripts: &[(String, String, u64)], titles: &[String], rows: &mut Vec<Row>) -> anyhow::Result<()> {
+    fn rows(&self, scripts: &[(String, String, u64)], titles: &[String], rows: &mut Vec<Row>) {
         match self.measure(scripts) {
             Ok(samples) => {
                 for (sample, title) in samples.iter().zip(titles) {
-                    rows.push(Row::new(&sample.id, title, Unit::Gigabytes.figure(sample, self.hertz)?));
+                    rows.push(match Unit::Gigabytes.figure(sample, self.hertz) {
+                        Ok(figure) => Row::new(&sample.id, title, figure),
+                        Err(why) => Row::missing(&sample.id, title, &format!("{why:#}")),
+                    });
                 }
             }
             Err(why) => {
@@ -63,7 +80,6 @@ impl Lab {
                 }
             }
         }
-        Ok(())
     }
 }
 
@@ -79,7 +95,7 @@ fn generator(size: usize, made_once: bool) -> String {
 /// No room for the files.
 pub fn ethpipe2013(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
     let env = Environment::detect(); // before the trials: their load is ours
-    let mut steps = Steps::new(9, progress);
+    let mut steps = Steps::new(10, progress);
     steps.next("A against A: the noise floor");
     let corpus = Rc::new(Corpus::new(if options.quick { BYTES / 5 } else { BYTES })?);
     let keep = options.rounds.map_or(if options.quick { 2 } else { 5 }, |rounds| rounds.clamp(1, 50));
@@ -93,15 +109,20 @@ pub fn ethpipe2013(options: &Options, progress: &mut dyn FnMut(Progress)) -> any
     let mut rows = Vec::new();
     steps.next("the report's three results");
     results(&lab, &mut rows)?;
+    let mut sheets = Vec::new();
     for (size, file) in SIZES {
         steps.next("block sizes, through a pipe");
-        sweep(&lab, size, file, &mut rows)?;
+        sweep::throughput(&lab, size, file, &mut rows)?;
+        steps.next("block sizes, delay frame by frame");
+        sheets.push(sweep::delays(&lab, size, &mut rows));
     }
-    steps.next("block sizes, through FUSE");
-    through_fuse(&lab, &mut rows)?;
+    for (size, file) in SIZES {
+        steps.next("block sizes, through FUSE");
+        mounted::throughput(&lab, size, file, &mut rows)?;
+    }
     for (size, file) in SIZES {
         steps.next("the table of commands");
-        commands(&lab, size, file, &mut rows)?;
+        commands::table(&lab, size, file, &mut rows)?;
     }
     let notes = vec![
         "frame sizes with FCS: 64 bytes are a line of 169, 1518 one of 4531; GB/s of text, 10^9 bytes".to_owned(),
@@ -110,8 +131,15 @@ pub fn ethpipe2013(options: &Options, progress: &mut dyn FnMut(Progress)) -> any
         "then: ethpipe2013, Intel Core i5 760, a driver that copied one buffer of lines: 14.0 GB/s are 82.9 million lines a second of memcpy, \
          not frames made. Its 421 MB/s of grep are counted lines over a nominal 5 s, twice (half of them matched), in units of 2^20"
             .to_owned(),
-        "delay.*: how long a frame waits at most until the block that it is in is full, which is what a block size costs: block / throughput"
-            .to_owned(),
+        format!(
+            "delay.*: from a line's write to the end of its read by another process, frame by frame, at {} Mbit/s on a wire \
+             ({:.0} and {:.0} frame/s at 64 and 1518 bytes); dd iflag=fullblock, so that a frame waits for the rest of its block; \
+             the sheets have dd without it and the pipe alone",
+            delay::WIRE / 1_000_000,
+            delay::rate(64),
+            delay::rate(1518)
+        ),
+        forward(&rows),
         "read: lines made once, as in the report; generated: frames made and written one by one; write: dd into a port that takes all; \
          forward: a port's lines by dd into a port"
             .to_owned(),
@@ -123,7 +151,7 @@ pub fn ethpipe2013(options: &Options, progress: &mut dyn FnMut(Progress)) -> any
         rows,
         peers: Vec::new(),
         notes,
-        beside: None,
+        beside: Some(Beside { baseline: None, sheets, texts: Vec::new() }),
     })
 }
 
@@ -138,113 +166,35 @@ fn results(lab: &Lab, rows: &mut Vec<Row>) -> anyhow::Result<()> {
             format!("$LINERATE cat -c {lines} '{once}' | dd bs=1M iflag=fullblock | $LINERATE put null:"),
             lines * 169,
         ),
+        (
+            "forward.copied".to_owned(),
+            format!("$LINERATE cat -c {lines} '{once}' | dd bs=1M iflag=fullblock | dd of=/dev/null bs=1M"),
+            lines * 169,
+        ),
         ("grep".to_owned(), format!("LC_ALL=C grep '{FIVE}' < f64.txt > out.txt; rm out.txt"), file),
         ("grep.ours".to_owned(), format!("$LINERATE grep '{FIVE}' < f64.txt > out.txt; rm out.txt"), file),
     ];
     let titles = [
         "dd from the device, lines made once",
         "dd from the device to the device",
+        "the same bytes, no line decoded: dd to dd",
         "GNU grep of five of the ten addresses, into a file in memory",
         "the same by linerate grep",
     ]
     .map(str::to_owned);
     let from = rows.len();
-    lab.rows(&scripts, &titles, rows)?;
-    for (row, then) in rows.iter_mut().skip(from).zip(THEN.iter().chain([&THEN[2]])) {
-        *row = row.clone().then(*then, "GB/s");
+    lab.rows(&scripts, &titles, rows);
+    for (row, then) in rows.iter_mut().skip(from).zip([THEN[0], THEN[1], THEN[1], THEN[2], THEN[2]]) {
+        *row = row.clone().then(then, "GB/s");
     }
     Ok(())
 }
 
-/// Bytes that dd moves at a block size: a quarter of a second's worth, about.
-fn volume(block: u64) -> u64 {
-    (block * 400_000).clamp(8 << 20, 256 << 20)
-}
-
-/// All that is measured at a block size is measured by turns; in the table each curve stands by itself.
-fn sweep(lab: &Lab, size: usize, file: &str, all: &mut Vec<Row>) -> anyhow::Result<()> {
-    let rows = &mut Vec::new();
-    let line = wire::text::len(size - 4) as u64;
-    for (block, name) in BLOCKS {
-        let bytes = volume(block).min(lab.corpus.len(file)?);
-        let (lines, blocks) = (bytes / line, bytes.div_ceil(block));
-        let (once, made) = (generator(size, true), generator(size, false));
-        let moved = lines * line;
-        let script = |what: &str, script: String| (format!("{what}.{size}.{name}"), script, moved);
-        let scripts = [
-            script("read", format!("$LINERATE cat -c {lines} '{once}' | dd of=/dev/null bs={block}")),
-            script("generated", format!("$LINERATE cat -c {lines} '{made}' | dd of=/dev/null bs={block}")),
-            script("write", format!("dd if={file} bs={block} count={blocks} | $LINERATE put null:")),
-            script("forward", format!("$LINERATE cat -c {lines} '{once}' | dd bs={block} | $LINERATE put null:")),
-        ];
-        let titles = ["read", "read, made one by one", "write", "forward"];
-        let titles: Vec<String> =
-            titles.iter().map(|title| format!("{title}, {size}-byte frames, dd bs={name}")).collect();
-        lab.rows(&scripts, &titles, rows)?;
-        let read = rows.iter().rev().find(|row| row.id == format!("forward.{size}.{name}"));
-        if let Some(now) = read.and_then(|row| row.now.clone()) {
-            let us = |rate: f64| block as f64 / rate / 1e3;
-            let delay =
-                Figure { median: us(now.median), lo: us(now.hi), hi: us(now.lo), n: now.n, unit: "us".to_owned() };
-            let title = format!("a frame's wait for its block, forwarding {size}-byte frames, bs={name}");
-            rows.push(Row::new(&format!("delay.{size}.{name}"), &title, delay));
-        }
-    }
-    for curve in ["read.", "generated.", "write.", "forward.", "delay."] {
-        all.extend(rows.extract_if(.., |row| row.id.starts_with(curve)));
-    }
-    Ok(())
-}
-
-fn through_fuse(lab: &Lab, rows: &mut Vec<Row>) -> anyhow::Result<()> {
-    for (size, _) in SIZES {
-        let port = format!("{}pg0", generator(size, false));
-        let title = |name: &str| format!("read through FUSE, {size}-byte frames, dd bs={name}");
-        let mounted = match Mounted::new(&lab.corpus, &port) {
-            Ok(mounted) => mounted,
-            Err(why) => {
-                rows.push(Row::missing(&format!("fuse.{size}"), &title("*"), &format!("{why:#}")));
-                continue;
-            }
-        };
-        let file = mounted.file.display();
-        // Below a page each read is a question to another process by itself: a few show it.
-        for (block, name) in BLOCKS.into_iter().filter(|(block, _)| *block >= 1 << 10) {
-            let bytes = (volume(block) / 4).max(4 << 20);
-            let count = bytes / block;
-            let script = format!("dd if={file} of=/dev/null bs={block} count={count} iflag=fullblock");
-            lab.rows(&[(format!("fuse.{size}.{name}"), script, count * block)], &[title(name)], rows)?;
-        }
-    }
-    Ok(())
-}
-
-fn commands(lab: &Lab, size: usize, file: &str, rows: &mut Vec<Row>) -> anyhow::Result<()> {
-    let bytes = lab.corpus.len(file)?;
-    let table: [(&str, &str, String); 12] = [
-        ("linerate.grep", "sh", format!("$LINERATE grep '{FIVE}' < {file}")),
-        ("linerate.grep.terms", "sh", format!("$LINERATE grep 'dst=00:11:* type=0x8899' < {file}")),
-        ("linerate.conv", "sh", format!("$LINERATE conv < {file}")),
-        ("linerate.rewrite", "sh", format!("$LINERATE rewrite dst=02:00:00:00:00:01 < {file}")),
-        ("linerate.vlan", "sh", format!("$LINERATE rewrite vlan.push=7 + rewrite vlan.pop < {file}")),
-        ("linerate.count", "sh", format!("$LINERATE count -q < {file} 2>&1")),
-        ("gnu_grep", "grep", format!("LC_ALL=C grep '{FIVE}' < {file}")),
-        ("ripgrep", "rg", format!("rg '{}' < {file}", FIVE.replace('\\', ""))),
-        ("sed", "sed", format!("LC_ALL=C sed -e 's/8899/8898/' < {file}")),
-        ("awk", "awk", format!("LC_ALL=C awk '$1==\"001111111111\"{{print $0}}' < {file}")),
-        ("tr", "tr", format!("tr A-F a-f < {file}")),
-        ("wc", "wc", format!("wc -l < {file}")),
-    ];
-    for (name, tool, script) in table {
-        let (id, title) =
-            (format!("cmd.{size}.{name}"), format!("{size}-byte frames: {}", script.replace("$LINERATE", "linerate")));
-        if is_installed(tool) {
-            lab.rows(&[(id, format!("{script} | cat > /dev/null"), bytes)], &[title], rows)?;
-        } else {
-            rows.push(Row::missing(&id, &title, &format!("{tool} is not installed")));
-        }
-    }
-    Ok(())
+/// The report's forwarding beside ours, and what bounds ours.
+fn forward(rows: &[Row]) -> String {
+    let now = |id: &str| rows.iter().find(|row| row.id == id).and_then(|row| row.now.as_ref());
+    let now = now("forward").map_or("not measured".to_owned(), |now| format!("{:.2} GB/s", now.median));
+    format!("forward: then {} GB/s, now {now}; {FORWARD}", THEN[1])
 }
 
 /// The three results in frames and in bits of a wire.
