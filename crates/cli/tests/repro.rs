@@ -13,7 +13,7 @@ fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-const VARIANTS: [&str; 13] = [
+const VARIANTS: [&str; 14] = [
     "a",
     "b",
     "c",
@@ -22,6 +22,7 @@ const VARIANTS: [&str; 13] = [
     "offload",
     "up",
     "up.freelist",
+    "vdso",
     "undivided",
     "bursts",
     "bursts.b",

@@ -1,8 +1,8 @@
 //! Time as a value.
 //!
 //! Everything above this crate takes an [`Instant`] as an argument; only [`Clock`] makes one, and only the rooms that
-//! own a thread ask it (DESIGN: sans-I/O inside). Three strategies answer the same question at different prices, because
-//! rtems2014 measured that the representation of time costs 3 % of a TCP stream: see [`Strategy`].
+//! own a thread read it (DESIGN: sans-I/O inside). Its strategies differ in source and representation, because rtems2014
+//! measured that the representation of time costs 3 % of a TCP stream: see [`Strategy`].
 
 mod live;
 mod sim;
@@ -11,7 +11,7 @@ mod tests;
 pub mod tsc;
 mod wheel;
 
-pub use live::{Clock, Strategy, UnknownStrategy};
+pub use live::{Clock, Representation, Strategy, TimeSource, UnknownStrategy};
 pub use sim::SimClock;
 pub use std::time::Duration;
 pub use wheel::Wheel;

@@ -1,19 +1,79 @@
-//! The live clock: one of three strategies (REPORTS A9), chosen by a knob, read by the rooms that own a thread.
+//! The live clock: a source of time and a representation of it (REPORTS A9), chosen by a knob, read by the rooms that
+//! own a thread.
+//!
+//! | strategy | word | source | representation | arithmetic of a reading |
+//! |---|---|---|---|---|
+//! | [`Strategy::Timespec`] | `timespec` | kernel | seconds and nanoseconds | the vDSO's |
+//! | [`Strategy::TscTimespec`] | `timespec-tsc` | TSC | seconds and nanoseconds | two multiplications |
+//! | [`Strategy::NsDivision`] | `ns` | TSC | 64-bit nanoseconds | two 64-bit divisions |
+//! | [`Strategy::TscScaled`] | `tsc` | TSC | 64-bit nanoseconds | one multiplication |
+//!
+//! rtems2014's A and B are `timespec-tsc` and `ns`: one source, so that the representation alone differs.
 
 use crate::{Instant, SimClock, tsc};
 use std::fmt;
 use std::str::FromStr;
 
-/// How a live clock turns the machine's time into an [`Instant`]. What each read costs is a rung of the ladder.
+/// How a live clock turns the machine's time into an [`Instant`]. The ladder has the cost of each as a rung.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Strategy {
-    /// Ask the kernel for seconds and nanoseconds (vDSO `clock_gettime`).
+    /// Reads seconds and nanoseconds from the kernel (vDSO `clock_gettime`).
     Timespec,
-    /// Read the TSC and divide: a 64-bit division and a remainder per read, as in rtems2014's configuration B.
+    /// Reads the TSC and keeps time as seconds and nanoseconds, without a division (rtems2014's configuration A). Ticks become
+    /// seconds and a binary fraction by one multiplication, the fraction becomes nanoseconds by another, as in FreeBSD's
+    /// `bintime`.
+    TscTimespec,
+    /// Reads the TSC and divides: the quotient and remainder of one 64-bit division, and the quotient of another, for every
+    /// reading (rtems2014's configuration B).
     NsDivision,
-    /// Read the TSC, multiply and shift: no division (rtems2014's wish e).
+    /// Reads the TSC, multiplies and shifts (rtems2014's wish e).
     #[default]
     TscScaled,
+}
+
+/// Where a strategy's time comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TimeSource {
+    /// The kernel's monotonic clock.
+    Kernel,
+    /// The time-stamp counter.
+    Tsc,
+}
+
+/// The form in which a strategy computes time before it becomes an [`Instant`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Representation {
+    /// Seconds and nanoseconds within the second.
+    Timespec,
+    /// Nanoseconds in 64 bits.
+    Nanoseconds,
+}
+
+impl Strategy {
+    /// Every strategy, in the order in which error messages list the words.
+    pub const ALL: [Strategy; 4] =
+        [Strategy::Timespec, Strategy::TscTimespec, Strategy::NsDivision, Strategy::TscScaled];
+
+    /// Where the time comes from.
+    pub const fn source(self) -> TimeSource {
+        match self {
+            Strategy::Timespec => TimeSource::Kernel,
+            Strategy::TscTimespec | Strategy::NsDivision | Strategy::TscScaled => TimeSource::Tsc,
+        }
+    }
+
+    /// The form in which the time is computed.
+    pub const fn representation(self) -> Representation {
+        match self {
+            Strategy::Timespec | Strategy::TscTimespec => Representation::Timespec,
+            Strategy::NsDivision | Strategy::TscScaled => Representation::Nanoseconds,
+        }
+    }
+
+    /// Whether each reading divides.
+    pub const fn divides(self) -> bool {
+        matches!(self, Strategy::NsDivision)
+    }
 }
 
 /// A word that names no strategy.
@@ -22,7 +82,7 @@ pub struct UnknownStrategy(pub String);
 
 impl fmt::Display for UnknownStrategy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "unknown clock '{}': expected timespec, ns or tsc", self.0)
+        write!(f, "unknown clock '{}': expected timespec, timespec-tsc, ns or tsc", self.0)
     }
 }
 
@@ -33,6 +93,7 @@ impl FromStr for Strategy {
     fn from_str(word: &str) -> Result<Strategy, UnknownStrategy> {
         match word {
             "timespec" => Ok(Strategy::Timespec),
+            "timespec-tsc" => Ok(Strategy::TscTimespec),
             "ns" => Ok(Strategy::NsDivision),
             "tsc" => Ok(Strategy::TscScaled),
             other => Err(UnknownStrategy(other.to_string())),
@@ -44,6 +105,7 @@ impl fmt::Display for Strategy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Strategy::Timespec => "timespec",
+            Strategy::TscTimespec => "timespec-tsc",
             Strategy::NsDivision => "ns",
             Strategy::TscScaled => "tsc",
         })
@@ -57,25 +119,28 @@ pub struct Clock(Source);
 #[derive(Clone, Debug)]
 enum Source {
     Timespec { base: std::time::Instant },
+    Fraction { base: u64, scale: u64 },
     Division { base: u64, hertz: u64 },
     Scaled { base: u64, mult: u64 },
     Sim(SimClock),
 }
 
 const SHIFT: u32 = 32;
+const NANOS: u64 = 1_000_000_000;
 
 impl Clock {
-    /// A live clock whose epoch is now. Where the TSC is not invariant both TSC strategies fall back to
+    /// A live clock whose epoch is now. Where the TSC is not invariant the strategies that read it fall back to
     /// [`Strategy::Timespec`]; [`Clock::strategy`] then says so.
     pub fn live(strategy: Strategy) -> Clock {
-        if strategy == Strategy::Timespec || !tsc::invariant() {
+        if strategy.source() == TimeSource::Kernel || !tsc::invariant() {
             return Clock(Source::Timespec { base: std::time::Instant::now() });
         }
         let hertz = tsc::hertz();
         let base = tsc::ticks();
         Clock(match strategy {
+            Strategy::TscTimespec => Source::Fraction { base, scale: scale(hertz) },
             Strategy::NsDivision => Source::Division { base, hertz },
-            _ => Source::Scaled { base, mult: ((1_000_000_000u128 << SHIFT) / hertz as u128) as u64 },
+            _ => Source::Scaled { base, mult: ((u128::from(NANOS) << SHIFT) / u128::from(hertz)) as u64 },
         })
     }
 
@@ -88,6 +153,7 @@ impl Clock {
     pub fn strategy(&self) -> Option<Strategy> {
         match self.0 {
             Source::Timespec { .. } => Some(Strategy::Timespec),
+            Source::Fraction { .. } => Some(Strategy::TscTimespec),
             Source::Division { .. } => Some(Strategy::NsDivision),
             Source::Scaled { .. } => Some(Strategy::TscScaled),
             Source::Sim(_) => None,
@@ -100,18 +166,39 @@ impl Clock {
         match &self.0 {
             Source::Scaled { base, mult } => {
                 let elapsed = tsc::ticks().wrapping_sub(*base);
-                Instant::from_nanos(((elapsed as u128 * *mult as u128) >> SHIFT) as u64)
+                Instant::from_nanos(((u128::from(elapsed) * u128::from(*mult)) >> SHIFT) as u64)
             }
-            Source::Division { base, hertz } => {
-                let elapsed = tsc::ticks().wrapping_sub(*base);
-                let (secs, rest) = (elapsed / hertz, elapsed % hertz);
-                Instant::from_nanos(secs * 1_000_000_000 + rest * 1_000_000_000 / hertz)
+            Source::Fraction { base, scale } => {
+                let (secs, nanos) = timespec(tsc::ticks().wrapping_sub(*base), *scale);
+                Instant::from_nanos(secs * NANOS + u64::from(nanos))
             }
+            Source::Division { base, hertz } => Instant::from_nanos(divided(tsc::ticks().wrapping_sub(*base), *hertz)),
             Source::Timespec { base } => {
                 let spec = base.elapsed();
-                Instant::from_nanos(spec.as_secs() * 1_000_000_000 + u64::from(spec.subsec_nanos()))
+                Instant::from_nanos(spec.as_secs() * NANOS + u64::from(spec.subsec_nanos()))
             }
             Source::Sim(clock) => clock.now(),
         }
     }
+}
+
+/// Binary fractions of a second in a tick: 2^64 / hertz, rounded down. A counter slower than 2 Hz counts as 2 Hz.
+pub(crate) const fn scale(hertz: u64) -> u64 {
+    let hertz = if hertz < 2 { 2 } else { hertz };
+    ((1u128 << 64) / hertz as u128) as u64
+}
+
+/// Seconds, and nanoseconds within the second, of `ticks`.
+#[inline(always)]
+pub(crate) const fn timespec(ticks: u64, scale: u64) -> (u64, u32) {
+    let time = ticks as u128 * scale as u128;
+    let fraction = time as u64 >> 32;
+    ((time >> 64) as u64, ((fraction * NANOS) >> 32) as u32)
+}
+
+/// Nanoseconds of `ticks`: a division with its remainder, and a division.
+#[inline(always)]
+pub(crate) const fn divided(ticks: u64, hertz: u64) -> u64 {
+    let (secs, rest) = (ticks / hertz, ticks % hertz);
+    secs * NANOS + rest * NANOS / hertz
 }

@@ -1,8 +1,8 @@
 use super::*;
 
 #[test]
-fn the_three_strategies_agree_on_a_span() {
-    let clocks = [Strategy::Timespec, Strategy::NsDivision, Strategy::TscScaled].map(Clock::live);
+fn the_strategies_agree_on_a_span() {
+    let clocks = Strategy::ALL.map(Clock::live);
     let before: Vec<Instant> = clocks.iter().map(Clock::now).collect();
     std::thread::sleep(Duration::from_millis(30));
     let spans: Vec<f64> =
@@ -14,7 +14,7 @@ fn the_three_strategies_agree_on_a_span() {
 
 #[test]
 fn a_live_clock_never_runs_backwards() {
-    for strategy in [Strategy::Timespec, Strategy::NsDivision, Strategy::TscScaled] {
+    for strategy in Strategy::ALL {
         let clock = Clock::live(strategy);
         let mut last = clock.now();
         for _ in 0..10_000 {
@@ -46,8 +46,41 @@ fn instants_saturate_instead_of_wrapping() {
 
 #[test]
 fn strategies_are_named_as_the_knob_spells_them() {
-    for word in ["timespec", "ns", "tsc"] {
-        assert_eq!(word.parse::<Strategy>().unwrap().to_string(), word);
+    let words = ["timespec", "timespec-tsc", "ns", "tsc"];
+    assert_eq!(words.map(|word| word.parse::<Strategy>().unwrap()), Strategy::ALL);
+    assert_eq!(Strategy::ALL.map(|strategy| strategy.to_string()), words);
+    assert!("sundial".parse::<Strategy>().unwrap_err().to_string().contains("timespec, timespec-tsc, ns or tsc"));
+}
+
+#[test]
+fn timespec_and_nanoseconds_differ_in_representation_and_not_in_source() {
+    let (a, b) = (Strategy::TscTimespec, Strategy::NsDivision);
+    assert_eq!((a.source(), b.source()), (TimeSource::Tsc, TimeSource::Tsc));
+    assert_eq!((a.representation(), b.representation()), (Representation::Timespec, Representation::Nanoseconds));
+    assert_eq!(Strategy::ALL.map(Strategy::divides), [false, false, true, false]);
+    assert_eq!(Strategy::Timespec.source(), TimeSource::Kernel);
+}
+
+#[test]
+fn a_clock_reports_the_strategy_that_it_uses() {
+    for strategy in Strategy::ALL {
+        let expected = if tsc::invariant() { strategy } else { Strategy::Timespec };
+        assert_eq!(Clock::live(strategy).strategy(), Some(expected));
     }
-    assert!("sundial".parse::<Strategy>().unwrap_err().to_string().contains("timespec, ns or tsc"));
+}
+
+#[test]
+fn ticks_become_the_same_time_in_both_representations() {
+    // A year at the highest rate, a second less a tick, a second, and single ticks.
+    for hertz in [25_000_000, 2_299_998_112, 2_600_000_000, 5_000_000_000u64] {
+        for ticks in [0, 1, 2, 999, hertz - 1, hertz, hertz + 1, 3600 * hertz + hertz / 3, 365 * 86_400 * hertz] {
+            let exact = (u128::from(ticks) * 1_000_000_000 / u128::from(hertz)) as u64;
+            assert_eq!(live::divided(ticks, hertz), exact, "{ticks} ticks at {hertz} Hz");
+            let (secs, nanos) = live::timespec(ticks, live::scale(hertz));
+            assert!(nanos < 1_000_000_000, "{nanos}");
+            let short = exact - (secs * 1_000_000_000 + u64::from(nanos));
+            // The scale is rounded down: less than one part in 2^31 here, and two nanoseconds for the roundings.
+            assert!(short <= (exact >> 31) + 2, "{ticks} ticks at {hertz} Hz: {short} ns short");
+        }
+    }
 }

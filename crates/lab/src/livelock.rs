@@ -22,6 +22,7 @@ mod tests;
 pub use modes::Mode;
 pub use obeyed::Obeyed;
 
+use crate::plot::Axis;
 use crate::plot::lines::{Curve, LineChart};
 use crate::table;
 use modes::Engine;
@@ -273,6 +274,8 @@ impl Curves {
             title: "Forwarded against offered load".to_owned(),
             across: "thousands of frames offered a second".to_owned(),
             up: "thousands of frames forwarded a second".to_owned(),
+            axis: Axis::Linear,
+            marks: Vec::new(),
             curves: self.series.iter().map(curve).collect(),
             foot: self.notes.clone(),
         };

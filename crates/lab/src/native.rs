@@ -17,6 +17,7 @@
 //! [`NativeRecv`] times `recv` alone, in this process. [`testtool`] is the tool's `send` on this subject.
 
 mod batch;
+pub mod delay;
 mod drops;
 pub mod forward;
 pub mod juggle;

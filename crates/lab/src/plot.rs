@@ -2,14 +2,16 @@
 //!
 //! Figures of one unit share a panel and its axis; a peer stands under its row. The value of the original report (`then`) is
 //! a hollow diamond where it is of the same unit, and words where it is not. Every text has a place of its own: labels left, values right, so none can overlap, whatever the
-//! figures are. [`Chart::of`] chooses what is drawn, [`scale`] where, [`svg`] writes it. Lengths are in SVG user units.
+//! figures are. [`Chart::of`] chooses what is drawn, [`scale`] where, [`svg`] writes it; rows of a [`sweep`] are curves. Lengths are in SVG user units.
 
 use crate::result::{Figure, Peer, Report, Row};
 use crate::table;
+use lines::LineChart;
 
 pub mod lines;
 pub mod scale;
 pub mod svg;
+pub mod sweep;
 
 pub use scale::Axis;
 
@@ -20,6 +22,8 @@ pub struct Chart {
     pub title: String,
     /// One for each unit, in the order of the rows.
     pub panels: Vec<Panel>,
+    /// Curves under the panels, in place of the rows that they are made of.
+    pub curves: Vec<LineChart>,
     /// Below everything.
     pub foot: String,
 }
@@ -67,7 +71,7 @@ impl Chart {
     /// The chart of a report, on a logarithmic axis where a panel's values differ by more than 20 times, unless `axis` says.
     pub fn of(report: &Report, axis: Option<Axis>) -> Chart {
         let mut panels: Vec<Panel> = Vec::new();
-        for row in &report.rows {
+        for row in report.rows.iter().filter(|row| !sweep::is_point(report, row)) {
             if let Some(now) = &row.now {
                 panel(&mut panels, &now.unit).lines.push(row_line(row, now));
             }
@@ -82,7 +86,7 @@ impl Chart {
             panel.axis = axis.unwrap_or_else(|| scale::fitting(&panel.values()));
         }
         let foot = format!("{}{}, {}", key(&panels), report.env.cpu, report.env.build.git_rev);
-        Chart { title: report.name.clone(), panels, foot }
+        Chart { title: report.name.clone(), panels, curves: sweep::of(report), foot }
     }
 }
 

@@ -38,7 +38,7 @@ mod tunnel;
 
 pub use bridge::{BridgeRig, FdbRig, PoolRig, RingRig};
 pub use fib::FibRig;
-pub use ftp::{BUFFER as FTP_BUFFER, FtpSubject, Setup, WARM as FTP_WARM, Way, ftp_rig};
+pub use ftp::{BUFFER as FTP_BUFFER, Facts as FtpFacts, FtpSubject, Setup, WARM as FTP_WARM, Way, ftp_rig};
 pub use hosts::{HostsRig, SharedRig, idle_host_bytes};
 pub use isr::{IsrRig, IsrThreadRig, LightRig};
 pub use lanes::{LanesRig, Leave};

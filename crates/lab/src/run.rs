@@ -35,7 +35,7 @@ const SHARE_SLACK_NS: f64 = 5_000.0;
 /// The tick counter may run ahead of the wall clock by this share, and by this many nanoseconds.
 const CLOCK_SLACK: (f64, f64) = (1.1, 20_000.0);
 /// A side that has failed so often is left out.
-const MOST_FAILURES: u32 = 3;
+const MOST_FAILURES: usize = 3;
 
 /// How a run is made.
 #[derive(Debug, Clone, PartialEq)]
@@ -108,7 +108,6 @@ pub fn rounds(sides: &[Side], options: &Options, host: &mut dyn Host) -> Vec<Sam
         sides,
         options,
         random: Random::new(options.seed),
-        failures: vec![0; sides.len()],
         samples: sides.iter().map(|side| Sample::new(side.id())).collect(),
         order: (0..sides.len()).collect(),
     };
@@ -130,7 +129,6 @@ struct Run<'a> {
     sides: &'a [Side],
     options: &'a Options,
     random: Random,
-    failures: Vec<u32>,
     samples: Vec<Sample>,
     order: Vec<usize>,
 }
@@ -183,9 +181,10 @@ impl Run<'_> {
                     let spoilt = made.kept.into_iter().map(|trial| Trial { disturbed: Some(Disturbance::Round), ..trial });
                     sample.dropped.extend(made.dropped.into_iter().chain(spoilt));
                 }
-                self.failures[lane] += 1;
-                if self.failures[lane] == MOST_FAILURES || dispatch::stop_requested() {
-                    self.samples[lane].failed = Some(format!("{why:#}"));
+                let sample = &mut self.samples[lane];
+                sample.failures.push(format!("{why:#}"));
+                if sample.failures.len() == MOST_FAILURES || dispatch::stop_requested() {
+                    sample.failed = sample.failures.last().cloned();
                 }
                 false
             }

@@ -62,6 +62,9 @@ pub struct Sample {
     /// Why there is no figure: the side could not be built, or its trials failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
+    /// Why builds or trials failed; each cost a round, which was made again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<String>,
     /// Why there are fewer rounds than asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut: Option<String>,

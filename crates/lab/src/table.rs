@@ -119,9 +119,13 @@ fn disturbances(sample: &Sample) -> Option<String> {
     let outliers = sample.summary().map_or(0, |summary| summary.outliers);
     let noisy = if sample.noisy { ", NOISY: disturbed trials are among those kept" } else { "" };
     let cut = sample.cut.as_ref().map_or(String::new(), |why| format!(", fewer rounds than asked for: {why}"));
-    let quiet = sample.dropped.is_empty() && outliers == 0 && !sample.noisy && cut.is_empty();
+    let failures = match sample.failures.as_slice() {
+        [] => String::new(),
+        [.., last] => format!(", {} failed and cost a round each (the last: {last})", sample.failures.len()),
+    };
+    let quiet = sample.dropped.is_empty() && outliers == 0 && !sample.noisy && cut.is_empty() && failures.is_empty();
     let counts = format!("{} trials dropped and replaced, {outliers} outliers kept", sample.dropped.len());
-    (!quiet).then(|| format!("{}: {counts}{noisy}{cut}\n", sample.id))
+    (!quiet).then(|| format!("{}: {counts}{noisy}{failures}{cut}\n", sample.id))
 }
 
 /// Four digits, or all digits before the point if there are more; tiny values in scientific form.

@@ -1,8 +1,13 @@
-//! `Heavy`: the full-weight semaphore object, as standard RTEMS semaphores used as mutexes (rtems2014's configuration C).
+//! `Heavy`: a semaphore object, as the standard RTEMS semaphores that rtems2014's configuration C uses as mutexes.
 //!
-//! Obtain looks the object up by its identifier, disables dispatching (an inner mutex), checks owner and count, queues
-//! when it must wait in priority-then-arrival order, and enables dispatching again; release surrenders to the first waiter.
-//! That is what the report's profile shows as `rtems_semaphore_obtain`, `_Objects_Get_isr_disable`, `_CORE_mutex_Surrender`.
+//! To obtain, a thread looks the object up by its identifier, enters the object's critical section (RTEMS disables
+//! dispatching; here it is an inner mutex), checks the owner, and queues where it must wait. To release, it looks the object
+//! up again and surrenders: ownership passes to the first waiter before any thread runs. These steps are the report's
+//! `rtems_semaphore_obtain`, `_Objects_Get_isr_disable`, `_CORE_mutex_Surrender` and `_Thread_queue_Dequeue`.
+//!
+//! Waiters queue in order of arrival (FIFO). RTEMS can queue by priority, and in order of arrival within one; threads of a
+//! stack here have one priority. The value itself is behind a second mutex, which is free whenever its semaphore is owned:
+//! it stands for the proof that the compiler wants, and adds one uncontended lock to the cost.
 
 use crate::{Cx, Lock, Locks};
 use std::collections::VecDeque;
@@ -27,7 +32,9 @@ struct Semaphore {
 
 #[derive(Debug, Default)]
 struct State {
+    /// The owner, by its number; 0: nobody.
     owner: u32,
+    /// Who waits, in order of arrival.
     waiting: VecDeque<u32>,
     acquisitions: u64,
 }
@@ -73,7 +80,6 @@ impl Semaphore {
 
     fn release(&self) {
         let mut state = self.state();
-        // Surrender: ownership passes to the first waiter before anybody runs.
         state.owner = state.waiting.pop_front().unwrap_or(0);
         if state.owner != 0 {
             self.turn.notify_all();
@@ -150,3 +156,6 @@ impl<T> DerefMut for HeavyGuard<'_, T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

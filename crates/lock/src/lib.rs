@@ -1,9 +1,9 @@
 //! What may be entered by several threads, and what that costs.
 //!
 //! Every part of a stack that threads could share sits in a [`Guarded<L, T>`]. The one type parameter of the whole
-//! system, [`Locks`], says what a guard is: [`Up`] (one thread, no atomics; the stack is `!Sync`), [`Light`] (one
-//! compare-and-swap uncontended, futex when contended), [`Heavy`] (a counting semaphore object with an owner, a nest
-//! count and a queue of waiters, as rtems2014's configuration C). Acquisitions are counted by all three.
+//! system, [`Locks`], says what a guard is: [`Up`] (one thread, no atomics; the stack is `!Sync`), [`Light`] (uncontended
+//! one compare-and-swap to lock and one exchange to unlock, futex when contended), [`Heavy`] (a semaphore object with an
+//! owner and a FIFO queue of waiters, as rtems2014's configuration C). Acquisitions are counted by all three.
 //!
 //! [`Pins`] says who is reading what is changed without a lock.
 //!

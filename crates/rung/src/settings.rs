@@ -38,7 +38,7 @@ pub struct Settings {
     pub prefetch: bool,
     /// `burst=N`: frames collected for one call of the port.
     pub burst: usize,
-    /// `clock=none|timespec|ns|tsc`: the clock that is read.
+    /// `clock=none|timespec|timespec-tsc|ns|tsc`: the clock that is read.
     pub clock: Option<Strategy>,
     /// `clock_every=N`: calls for one reading of the clock.
     pub clock_every: u32,

@@ -4,7 +4,6 @@
 //! the gateway's Ethernet header copied from its hop, staged. Everything else goes the long way, through the neighbor
 //! table or an ICMP error. One iface lock per run of packets that leave the same way.
 
-use super::Outgoing;
 use crate::Stack;
 use crate::fib::NextHopId;
 use crate::icmp4::Cause;
@@ -326,11 +325,6 @@ impl<L: Locks> Stack<L> {
         if self.knobs.send_redirects.on() && neighbor {
             self.icmp4_error(cx, packet, Cause::Redirect(gateway));
         }
-    }
-
-    /// Convenience for protocols here: a packet from this host.
-    pub(crate) fn reply_to(&self, src: Ipv4Addr, dst: Ipv4Addr, proto: wire::Proto) -> Outgoing {
-        Outgoing { src: Some(src), dst, proto, ..Outgoing::new(dst, proto, self.knobs.ttl.get() as u8) }
     }
 }
 

@@ -215,4 +215,8 @@ impl<L: Locks> Stack<L> {
             Target::Here => self.loop_back(cx, packet),
         }
     }
+    /// The metadata of a reply that this host sends from `src`: an ICMP message of its own, not a forwarded packet.
+    pub(crate) fn reply_to(&self, src: Ipv4Addr, dst: Ipv4Addr, proto: Proto) -> Outgoing {
+        Outgoing { src: Some(src), dst, proto, ..Outgoing::new(dst, proto, self.knobs.ttl.get() as u8) }
+    }
 }

@@ -37,6 +37,8 @@ pub struct Corpus {
     bytes: u64,
 }
 
+/// Where the kernel's FUSE is.
+const FUSE: &str = "/dev/fuse";
 /// Frame sizes with the FCS, and how their files are called.
 pub const SIZES: [(usize, &str); 2] = [(64, "f64.txt"), (1518, "f1518.txt")];
 /// Addresses of `addresses.txt`, two of which are the corpus's.
@@ -127,7 +129,7 @@ impl Drop for Corpus {
 }
 
 /// The report's frame, its payload repeated as far as it goes.
-fn dummy(dst: [u8; 6], len: usize) -> Vec<u8> {
+pub(super) fn dummy(dst: [u8; 6], len: usize) -> Vec<u8> {
     let mut frame = dst.to_vec();
     frame.extend([0x00, 0x22, 0xcf, 0x63, 0x96, 0x7b, 0x88, 0x99, 0x23, 0x1e, 0x0a, 0xcf, 0xe5, 0x3a, 0xdf]);
     frame.extend([0x00, 0x22, 0xcf, 0x63, 0x96, 0x7b, 0x00, 0x20]);
@@ -197,27 +199,42 @@ impl Subject for Shell {
     }
 }
 
-/// `linerate mount` of a generator, for as long as this lives.
+/// `linerate mount` of some ports, for as long as this lives.
 #[derive(Debug)]
 pub struct Mounted {
     child: Child,
-    /// The file of its port.
+    /// The file of the first port.
     pub file: PathBuf,
 }
 
 impl Mounted {
-    /// Mounts the report's generator and waits until its file is there.
+    /// Mounts the report's generator, called pg0, and waits until its file is there.
     ///
     /// # Errors
     /// What it said: no FUSE, no right to mount.
     pub fn new(corpus: &Corpus, port: &str) -> anyhow::Result<Mounted> {
+        Mounted::of(corpus, &[(port, "pg0")])
+    }
+
+    /// Mounts `ports`, each with the name of its file, and waits until the files are there.
+    ///
+    /// # Errors
+    /// What it said: no FUSE, no right to mount.
+    pub fn of(corpus: &Corpus, ports: &[(&str, &str)]) -> anyhow::Result<Mounted> {
+        ensure!(
+            Path::new(FUSE).exists(),
+            "{FUSE} is not there: the kernel has no FUSE, or this container no access to it"
+        );
         let dir = corpus.dir.join("mnt");
         fs::create_dir_all(&dir)?;
         let mut command = Command::new(program()?);
-        command.arg("mount").arg(&dir).arg(port).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        let mut mounted = Mounted { child: command.spawn().context("start linerate mount")?, file: dir.join("pg0") };
+        command.arg("mount").arg(&dir).args(ports.iter().map(|(port, _)| port));
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let files: Vec<PathBuf> = ports.iter().map(|(_, name)| dir.join(name)).collect();
+        let file = files.first().context("no port to mount")?.clone();
+        let mut mounted = Mounted { child: command.spawn().context("start linerate mount")?, file };
         let patience = Instant::now() + Duration::from_secs(5);
-        while !mounted.file.exists() {
+        while !files.iter().all(|file| file.exists()) {
             if let Some(status) = mounted.child.try_wait()? {
                 let mut said = String::new();
                 if let Some(stderr) = &mut mounted.child.stderr {

@@ -28,6 +28,10 @@ pub struct LineChart {
     pub across: String,
     /// What goes up.
     pub up: String,
+    /// The axis across; the one up is linear.
+    pub axis: Axis,
+    /// Values across that are marked, each with its label; none: round values.
+    pub marks: Vec<(f64, String)>,
     /// The curves.
     pub curves: Vec<Curve>,
     /// Below everything.
@@ -55,10 +59,16 @@ impl Frame {
 impl LineChart {
     /// The picture's text.
     pub fn svg(&self) -> String {
+        let (width, height, body) = self.drawn();
+        page(width, height, &body)
+    }
+
+    /// Width, height, and what is drawn within them.
+    pub(super) fn drawn(&self) -> (f64, f64, String) {
         let values = |of: fn(&(f64, f64)) -> f64| -> Vec<f64> {
             self.curves.iter().flat_map(|curve| &curve.points).map(of).collect()
         };
-        let (across, up) = (Scale::new(Axis::Linear, &values(|p| p.0)), Scale::new(Axis::Linear, &values(|p| p.1)));
+        let (across, up) = (Scale::new(self.axis, &values(|p| p.0)), Scale::new(Axis::Linear, &values(|p| p.1)));
         let labels: Vec<String> = up.ticks(8).into_iter().map(tick_label).collect();
         let left = MARGIN + text_width(labels.iter().map(String::as_str)) + GAP;
         let frame = Frame { left, top: MARGIN + 2.0 * LINE + 8.0, across, up };
@@ -76,7 +86,7 @@ impl LineChart {
         }
         let names = left + WIDTH + GAP + text_width(self.curves.iter().map(|curve| curve.label.as_str()));
         let words = MARGIN + text_width(self.foot.iter().map(String::as_str));
-        page(names.max(words) + MARGIN, y - LINE + MARGIN, &body)
+        (names.max(words) + MARGIN, y - LINE + MARGIN, body)
     }
 
     fn grid(&self, body: &mut String, frame: &Frame) {
@@ -86,10 +96,12 @@ impl LineChart {
             stroke(body, frame.left, y, frame.left + WIDTH, y, FAINT, 1.0);
             text(body, frame.left - GAP / 2.0, y + 4.5, "end", "normal", INK, &tick_label(value));
         }
-        for value in frame.across.ticks(8) {
-            let x = frame.x(value);
+        let round = || frame.across.ticks(8).into_iter().map(|value| (value, tick_label(value))).collect();
+        let marks: Vec<(f64, String)> = if self.marks.is_empty() { round() } else { self.marks.clone() };
+        for (value, label) in &marks {
+            let x = frame.x(*value);
             stroke(body, x, frame.top, x, bottom, FAINT, 1.0);
-            text(body, x, bottom + 16.0, "middle", "normal", INK, &tick_label(value));
+            text(body, x, bottom + 16.0, "middle", "normal", INK, label);
         }
         stroke(body, frame.left, bottom, frame.left + WIDTH, bottom, INK, 1.0);
         stroke(body, frame.left, frame.top, frame.left, bottom, INK, 1.0);

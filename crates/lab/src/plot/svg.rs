@@ -53,9 +53,15 @@ impl Chart {
         for panel in &self.panels {
             y = draw_panel(&mut body, panel, &columns, y + 6.0);
         }
+        let mut width = columns.width;
+        for curves in &self.curves {
+            let (across, down, drawn) = curves.drawn();
+            let _ = writeln!(body, "<g transform=\"translate(0,{y:.0})\">\n{drawn}</g>");
+            (width, y) = (width.max(across), y + down);
+        }
         y += LINE;
         text(&mut body, columns.label, y - 6.0, "start", "normal", INK, &self.foot);
-        page(columns.width, y + MARGIN, &body)
+        page(width, y + MARGIN, &body)
     }
 }
 

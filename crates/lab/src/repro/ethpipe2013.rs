@@ -2,17 +2,23 @@
 //!
 //! The report measured reading and forwarding at one block size and 64 bytes, from one buffer of lines that never changed, and grep with a
 //! nominal time. Here a row says whether lines were made once or one by one, times are measured, and what the report planned and never
-//! measured is there: writing, block sizes from 64 B to 4 MiB, 1518 bytes, the table of commands.
+//! measured is there: writing, block sizes from 64 B to 4 MiB and the delay that they add to a frame ([`sweep`]), files of FUSE
+//! ([`mounted`]), 1518 bytes, the table of commands with wildcards and several threads ([`commands`]). `--svg` draws throughput
+//! by block size, as the page planned ([`crate::plot::sweep`]).
+
+mod commands;
+mod mounted;
+mod sweep;
 
 use crate::bench::{FIVE, GIGABYTES};
-use crate::env::Environment;
-use crate::native::shell::{Corpus, Mounted, SIZES, Shell, is_installed};
-use crate::result::{Figure, Report, Row};
+use crate::native::delay;
+use crate::native::shell::{Corpus, SIZES, Shell};
+use crate::result::{Report, Row};
 use crate::run;
 use crate::sample::Sample;
-use crate::built::Steps;
-use crate::study::{self, Options, Progress};
-use crate::subject::Subject;
+use crate::side::Side;
+use crate::study::{Options, Progress, Study, row_of};
+use std::cell::RefCell;
 use std::rc::Rc;
 
 /// Bytes of each file.
@@ -32,39 +38,40 @@ const BLOCKS: [(u64, &str); 9] = [
 /// What the report had: GB/s, GB/s, and 421 MB/s of 2^20 bytes.
 const THEN: [f64; 3] = [14.0, 7.1, 0.4415];
 
+/// What the two figures of forwarding are figures of.
+const FORWARD: &str = "then one process: dd, whose two copies were from and to one buffer of lines in a driver that decoded none. Now three \
+                       processes and two pipes on the cores that there are: forward.copied has dd's two copies and the one out of \
+                       the second pipe, forward also decodes every line to a frame and sends it. put is the slowest of the three: \
+                       sampled (perf, cpu-clock, 2026-11-25), half of its time is the kernel's copy out of the pipe and its pages, \
+                       37 % decodes, 10 % hands frames to the port; it reads 256 KiB at a time";
+
 struct Lab {
     corpus: Rc<Corpus>,
     hertz: u64,
     options: run::Options,
+    /// All trials so far.
+    samples: RefCell<Vec<Sample>>,
 }
 
 impl Lab {
-    /// Some scripts in turn: a sample of each; a script that fails says why.
-    fn measure(&self, scripts: &[(String, String, u64)]) -> anyhow::Result<Vec<Sample>> {
-        let subjects: anyhow::Result<Vec<Box<dyn Subject>>> = scripts
-            .iter()
-            .map(|(id, script, ops)| {
-                let shell = Shell::new(id, script, *ops, &self.corpus, self.hertz)?;
-                Ok(Box::new(shell) as Box<dyn Subject>)
-            })
-            .collect();
-        crate::built::interleave(&mut subjects?, &self.options, &mut |_| ())
-    }
-
-    fn rows(&self, scripts: &[(String, String, u64)], titles: &[String], rows: &mut Vec<Row>) -> anyhow::Result<()> {
-        match self.measure(scripts) {
+    /// Some scripts in turns, a row each; a trial is a process of its own, so nothing else is built for a round.
+    fn rows(&self, scripts: &[(String, String, u64)], titles: &[String], rows: &mut Vec<Row>) {
+        let side = |(id, script, ops): &(String, String, u64)| {
+            let (name, script, ops) = (id.clone(), script.clone(), *ops);
+            let (corpus, hertz) = (Rc::clone(&self.corpus), self.hertz);
+            Side::new(id.clone(), move || Shell::new(&name, &script, ops, &corpus, hertz))
+        };
+        let sides: Vec<Side> = scripts.iter().map(side).collect();
+        match run::interleave(&sides, &self.options) {
             Ok(samples) => {
-                for (sample, title) in samples.iter().zip(titles) {
-                    rows.push(Row::new(&sample.id, title, Figure::new(&crate::sample::Summary::of(&sample.values().into_iter().map(GIGABYTES.of).collect::<Vec<_>>())?, GIGABYTES.name)));
-                }
+                rows.extend(samples.iter().zip(titles).map(|(sample, title)| row_of(sample, title, GIGABYTES)));
+                self.samples.borrow_mut().extend(samples);
             }
             Err(why) => {
-                for ((id, ..), title) in scripts.iter().zip(titles) {
-                    rows.push(Row::missing(id, title, &format!("{why:#}")));
-                }
+                let missing = |((id, ..), title): (&(String, String, u64), &String)| Row::missing(id, title, &format!("{why:#}"));
+                rows.extend(scripts.iter().zip(titles).map(missing));
             }
         }
-        Ok(())
     }
 }
 
@@ -79,30 +86,30 @@ fn generator(size: usize, made_once: bool) -> String {
 /// # Errors
 /// No room for the files.
 pub fn ethpipe2013(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
-    let env = Environment::detect(); // before the trials: their load is ours
-    let mut steps = crate::built::Steps::new(9, progress);
-    steps.next("A against A: the noise floor");
+    let mut study = Study::new("repro ethpipe2013", options.run(8), 9, progress);
+    study.part("writing files of frames");
     let corpus = Rc::new(Corpus::new(if options.quick { BYTES / 5 } else { BYTES })?);
-    let keep = options.rounds.map_or(if options.quick { 2 } else { 5 }, |rounds| rounds.clamp(1, 50));
-    let wait = run::Options { warmup: 1, keep, max_seconds: None, cpu: None, min_cpu_share: None, replacements: 0, ..run::Options::default() };
-    let hertz = env.tsc_hz;
-    let lab = Lab { corpus: Rc::clone(&corpus), hertz, options: wait.clone() };
-    let bytes = corpus.len("f64.txt")?;
-    let floor_options = run::Options { keep: keep.max(6), ..wait };
-    let floor =
-        crate::built::floor(Box::new(Shell::new("floor", "cat f64.txt > /dev/null", bytes, &corpus, hertz)?), &floor_options)?;
+    let keep = options.rounds.map_or(if options.quick { 2 } else { 8 }, |rounds| rounds.clamp(1, 50));
+    let wait = run::Options { keep, max_seconds: None, cpu: None, ..study.options().one_trial().waiting() };
+    let hertz = study.report.env.tsc_hz;
+    let lab = Lab { corpus: Rc::clone(&corpus), hertz, options: wait, samples: RefCell::default() };
     let mut rows = Vec::new();
-    steps.next("the report's three results");
+    study.part("the report's three results");
     results(&lab, &mut rows)?;
+    let mut sheets = Vec::new();
     for (size, file) in SIZES {
-        steps.next("block sizes, through a pipe");
-        sweep(&lab, size, file, &mut rows)?;
+        study.part("block sizes, through a pipe");
+        sweep::throughput(&lab, size, file, &mut rows)?;
+        study.part("block sizes, delay frame by frame");
+        sheets.push(sweep::delays(&lab, size, &mut rows));
     }
-    steps.next("block sizes, through FUSE");
-    through_fuse(&lab, &mut rows)?;
     for (size, file) in SIZES {
-        steps.next("the table of commands");
-        commands(&lab, size, file, &mut rows)?;
+        study.part("block sizes, through FUSE");
+        mounted::throughput(&lab, size, file, &mut rows)?;
+    }
+    for (size, file) in SIZES {
+        study.part("the table of commands");
+        commands::table(&lab, size, file, &mut rows)?;
     }
     let notes = vec![
         "frame sizes with FCS: 64 bytes are a line of 169, 1518 one of 4531; GB/s of text, 10^9 bytes".to_owned(),
@@ -111,23 +118,24 @@ pub fn ethpipe2013(options: &Options, progress: &mut dyn FnMut(Progress)) -> any
         "then: ethpipe2013, Intel Core i5 760, a driver that copied one buffer of lines: 14.0 GB/s are 82.9 million lines a second of memcpy, \
          not frames made. Its 421 MB/s of grep are counted lines over a nominal 5 s, twice (half of them matched), in units of 2^20"
             .to_owned(),
-        "delay.*: how long a frame waits at most until the block that it is in is full, which is what a block size costs: block / throughput"
-            .to_owned(),
+        format!(
+            "delay.*: from a line's write to the end of its read by another process, frame by frame, at {} Mbit/s on a wire \
+             ({:.0} and {:.0} frame/s at 64 and 1518 bytes); dd iflag=fullblock, so that a frame waits for the rest of its block; \
+             the sheets have dd without it and the pipe alone",
+            delay::WIRE / 1_000_000,
+            delay::rate(64),
+            delay::rate(1518)
+        ),
+        forward(&rows),
         "read: lines made once, as in the report; generated: frames made and written one by one; write: dd into a port that takes all; \
          forward: a port's lines by dd into a port"
             .to_owned(),
     ];
-    Ok(Report {
-        name: "repro ethpipe2013".to_owned(),
-        env,
-        noise_floor: floor,
-        rows,
-        peers: Vec::new(),
-        notes,
-        beside: None,
-        version: crate::result::VERSION,
-        samples: Vec::new(),
-    })
+    study.rows(rows);
+    notes.into_iter().for_each(|note| study.note(note));
+    study.report.samples.extend(lab.samples.into_inner());
+    study.beside().sheets = sheets;
+    Ok(study.finish())
 }
 
 fn results(lab: &Lab, rows: &mut Vec<Row>) -> anyhow::Result<()> {
@@ -141,113 +149,35 @@ fn results(lab: &Lab, rows: &mut Vec<Row>) -> anyhow::Result<()> {
             format!("$LINERATE cat -c {lines} '{once}' | dd bs=1M iflag=fullblock | $LINERATE put null:"),
             lines * 169,
         ),
+        (
+            "forward.copied".to_owned(),
+            format!("$LINERATE cat -c {lines} '{once}' | dd bs=1M iflag=fullblock | dd of=/dev/null bs=1M"),
+            lines * 169,
+        ),
         ("grep".to_owned(), format!("LC_ALL=C grep '{FIVE}' < f64.txt > out.txt; rm out.txt"), file),
         ("grep.ours".to_owned(), format!("$LINERATE grep '{FIVE}' < f64.txt > out.txt; rm out.txt"), file),
     ];
     let titles = [
         "dd from the device, lines made once",
         "dd from the device to the device",
+        "the same bytes, no line decoded: dd to dd",
         "GNU grep of five of the ten addresses, into a file in memory",
         "the same by linerate grep",
     ]
     .map(str::to_owned);
     let from = rows.len();
-    lab.rows(&scripts, &titles, rows)?;
-    for (row, then) in rows.iter_mut().skip(from).zip(THEN.iter().chain([&THEN[2]])) {
-        *row = row.clone().then(*then, "GB/s");
+    lab.rows(&scripts, &titles, rows);
+    for (row, then) in rows.iter_mut().skip(from).zip([THEN[0], THEN[1], THEN[1], THEN[2], THEN[2]]) {
+        *row = row.clone().then(then, "GB/s");
     }
     Ok(())
 }
 
-/// Bytes that dd moves at a block size: a quarter of a second's worth, about.
-fn volume(block: u64) -> u64 {
-    (block * 400_000).clamp(8 << 20, 256 << 20)
-}
-
-/// All that is measured at a block size is measured by turns; in the table each curve stands by itself.
-fn sweep(lab: &Lab, size: usize, file: &str, all: &mut Vec<Row>) -> anyhow::Result<()> {
-    let rows = &mut Vec::new();
-    let line = wire::text::len(size - 4) as u64;
-    for (block, name) in BLOCKS {
-        let bytes = volume(block).min(lab.corpus.len(file)?);
-        let (lines, blocks) = (bytes / line, bytes.div_ceil(block));
-        let (once, made) = (generator(size, true), generator(size, false));
-        let moved = lines * line;
-        let script = |what: &str, script: String| (format!("{what}.{size}.{name}"), script, moved);
-        let scripts = [
-            script("read", format!("$LINERATE cat -c {lines} '{once}' | dd of=/dev/null bs={block}")),
-            script("generated", format!("$LINERATE cat -c {lines} '{made}' | dd of=/dev/null bs={block}")),
-            script("write", format!("dd if={file} bs={block} count={blocks} | $LINERATE put null:")),
-            script("forward", format!("$LINERATE cat -c {lines} '{once}' | dd bs={block} | $LINERATE put null:")),
-        ];
-        let titles = ["read", "read, made one by one", "write", "forward"];
-        let titles: Vec<String> =
-            titles.iter().map(|title| format!("{title}, {size}-byte frames, dd bs={name}")).collect();
-        lab.rows(&scripts, &titles, rows)?;
-        let read = rows.iter().rev().find(|row| row.id == format!("forward.{size}.{name}"));
-        if let Some(now) = read.and_then(|row| row.now.clone()) {
-            let us = |rate: f64| block as f64 / rate / 1e3;
-            let delay =
-                Figure { median: us(now.median), lo: us(now.hi), hi: us(now.lo), n: now.n, unit: "us".to_owned() };
-            let title = format!("a frame's wait for its block, forwarding {size}-byte frames, bs={name}");
-            rows.push(Row::new(&format!("delay.{size}.{name}"), &title, delay));
-        }
-    }
-    for curve in ["read.", "generated.", "write.", "forward.", "delay."] {
-        all.extend(rows.extract_if(.., |row| row.id.starts_with(curve)));
-    }
-    Ok(())
-}
-
-fn through_fuse(lab: &Lab, rows: &mut Vec<Row>) -> anyhow::Result<()> {
-    for (size, _) in SIZES {
-        let port = format!("{}pg0", generator(size, false));
-        let title = |name: &str| format!("read through FUSE, {size}-byte frames, dd bs={name}");
-        let mounted = match Mounted::new(&lab.corpus, &port) {
-            Ok(mounted) => mounted,
-            Err(why) => {
-                rows.push(Row::missing(&format!("fuse.{size}"), &title("*"), &format!("{why:#}")));
-                continue;
-            }
-        };
-        let file = mounted.file.display();
-        // Below a page each read is a question to another process by itself: a few show it.
-        for (block, name) in BLOCKS.into_iter().filter(|(block, _)| *block >= 1 << 10) {
-            let bytes = (volume(block) / 4).max(4 << 20);
-            let count = bytes / block;
-            let script = format!("dd if={file} of=/dev/null bs={block} count={count} iflag=fullblock");
-            lab.rows(&[(format!("fuse.{size}.{name}"), script, count * block)], &[title(name)], rows)?;
-        }
-    }
-    Ok(())
-}
-
-fn commands(lab: &Lab, size: usize, file: &str, rows: &mut Vec<Row>) -> anyhow::Result<()> {
-    let bytes = lab.corpus.len(file)?;
-    let table: [(&str, &str, String); 12] = [
-        ("linerate.grep", "sh", format!("$LINERATE grep '{FIVE}' < {file}")),
-        ("linerate.grep.terms", "sh", format!("$LINERATE grep 'dst=00:11:* type=0x8899' < {file}")),
-        ("linerate.conv", "sh", format!("$LINERATE conv < {file}")),
-        ("linerate.rewrite", "sh", format!("$LINERATE rewrite dst=02:00:00:00:00:01 < {file}")),
-        ("linerate.vlan", "sh", format!("$LINERATE rewrite vlan.push=7 + rewrite vlan.pop < {file}")),
-        ("linerate.count", "sh", format!("$LINERATE count -q < {file} 2>&1")),
-        ("gnu_grep", "grep", format!("LC_ALL=C grep '{FIVE}' < {file}")),
-        ("ripgrep", "rg", format!("rg '{}' < {file}", FIVE.replace('\\', ""))),
-        ("sed", "sed", format!("LC_ALL=C sed -e 's/8899/8898/' < {file}")),
-        ("awk", "awk", format!("LC_ALL=C awk '$1==\"001111111111\"{{print $0}}' < {file}")),
-        ("tr", "tr", format!("tr A-F a-f < {file}")),
-        ("wc", "wc", format!("wc -l < {file}")),
-    ];
-    for (name, tool, script) in table {
-        let (id, title) =
-            (format!("cmd.{size}.{name}"), format!("{size}-byte frames: {}", script.replace("$LINERATE", "linerate")));
-        if is_installed(tool) {
-            lab.rows(&[(id, format!("{script} | cat > /dev/null"), bytes)], &[title], rows)?;
-        } else {
-            rows.push(Row::missing(&id, &title, &format!("{tool} is not installed")));
-        }
-    }
-    Ok(())
+/// The report's forwarding beside ours, and what bounds ours.
+fn forward(rows: &[Row]) -> String {
+    let now = |id: &str| rows.iter().find(|row| row.id == id).and_then(|row| row.now.as_ref());
+    let now = now("forward").map_or("not measured".to_owned(), |now| format!("{:.2} GB/s", now.median));
+    format!("forward: then {} GB/s, now {now}; {FORWARD}", THEN[1])
 }
 
 /// The three results in frames and in bits of a wire.

@@ -1,26 +1,22 @@
 //! rtems2014: FTP of `/dev/zero` and into `/dev/null`, under the report's three configurations and each of its wishes.
 //!
 //! [`crate::rigs::ftp_rig`] carries the bytes: both hosts on one thread, in one configuration. Every row is A with one thing
-//! changed, and is compared with A. Shares of time are of a second run, sampled.
+//! changed, and is compared with A. Shares of time are of a second run, sampled. A row, a profile or a session of curl that
+//! fails leaves a row or a line with the reason, and the rest goes on.
 
 pub(crate) mod curl;
 mod shares;
 mod then;
 
-use crate::env::Environment;
 use crate::profile::Bucket;
-use crate::result::{Beside, Cell, Change, Figure, Report, Row, Sheet};
+use crate::result::{Cell, Report, Row, Sheet};
 use crate::rigs::{FTP_BUFFER, FTP_WARM, Setup, Way, ftp_rig};
 use crate::run;
-use crate::sample::{Sample, Summary};
-use crate::built::Steps;
-use crate::study::{self, Options, Progress};
-use crate::subject::Subject;
+use crate::side::Side;
+use crate::study::{Group, Options, Progress, Study, Unit};
 use crate::timer;
-use crate::verdict::NoiseFloor;
-use anyhow::Context;
 use buf::Kind as PoolKind;
-use clock::Strategy;
+use clock::{Strategy, TimeSource, tsc};
 use rung::LockKind;
 use shares::Taken;
 use wire::checksum;
@@ -31,10 +27,11 @@ const BYTES: u64 = 16 << 20;
 const BYTES_QUICK: u64 = 2 << 20;
 
 /// What the report calls its first configuration, as near as our choices come to it: a frame at a time through the stack, a
-/// zone like UMA, a generic checksum made in software, light mutexes, the time as seconds and nanoseconds.
+/// zone like UMA, a generic checksum made in software, light mutexes, the time as seconds and nanoseconds. A's and B's time
+/// both come from the TSC: they differ in its representation.
 const A: Setup = Setup {
     locks: LockKind::Light,
-    clock: Strategy::Timespec,
+    clock: Strategy::TscTimespec,
     pool: PoolKind::Zone,
     checksum: checksum::Kind::Generic16,
     offload: false,
@@ -65,8 +62,13 @@ fn variants() -> Vec<Variant> {
         burst: BURSTS,
     };
     vec![
-        row("a", "A: timespec clock, light locks, zone, generic checksum", "a", A),
-        row("b", "B: 64-bit nanoseconds, divided at every reading", "a", Setup { clock: Strategy::NsDivision, ..A }),
+        row("a", "A: timespec clock from the TSC, light locks, zone, generic checksum", "a", A),
+        row(
+            "b",
+            "B: 64-bit nanoseconds from the TSC, divided at every reading",
+            "a",
+            Setup { clock: Strategy::NsDivision, ..A },
+        ),
         row("c", "C: heavy locks", "a", Setup { locks: LockKind::Heavy, ..A }),
         row("freelist", "A, freelist for the zone", "a", Setup { pool: PoolKind::Freelist, ..A }),
         row("simd", "A, vector checksum for the generic one", "a", Setup { checksum: simd, ..A }),
@@ -78,6 +80,7 @@ fn variants() -> Vec<Variant> {
             "up",
             Setup { locks: LockKind::Up, pool: PoolKind::Freelist, ..A },
         ),
+        row("vdso", "A, timespec clock from the kernel", "a", Setup { clock: Strategy::Timespec, ..A }),
         row("undivided", "B, multiplied instead of divided", "b", Setup { clock: Strategy::TscScaled, ..A }),
         row("bursts", "A, 32 frames at a time", "a", bursts),
         row("bursts.b", "B, 32 frames at a time", "bursts", Setup { clock: Strategy::NsDivision, ..bursts }),
@@ -115,47 +118,48 @@ fn dload(ticks: f64) -> f64 {
     timer::rate().hz as f64 / ticks / 1024.0
 }
 
+/// 1024 bytes a second.
+const K: Unit = Unit { name: "k", of: dload };
+
 /// The report, then and now.
 ///
 /// # Errors
-/// A rig could not be built, or a session failed.
+/// None: a row that has no figure has a reason.
 pub fn rtems2014(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
-    let env = Environment::detect(); // before the trials: their load is ours
-    let run_options = options.run(20);
     let bytes = if options.quick { BYTES_QUICK } else { BYTES };
     let variants = variants();
-    let mut steps = crate::built::Steps::new(4 + variants.len(), progress);
-    steps.next("A against A: the noise floor");
-    let floor = crate::built::floor(ftp_rig("floor", A, Way::Down, bytes)?, &run_options)?;
-    let mut rows = Vec::new();
-    let mut samples = Vec::new();
+    // A trial of 16 MiB is long enough for two to do.
+    let run_options = run::Options { trials: 2, max_seconds: Some(120.0), ..options.run(20) };
+    let mut study = Study::new("repro rtems2014", run_options, 3 + variants.len(), progress);
+    let mut groups = Vec::new();
     for way in [Way::Down, Way::Up] {
-        steps.next(&format!("{} in turn", word(way)));
-        let rig = |variant: &Variant| -> anyhow::Result<Box<dyn Subject>> {
-            Ok(ftp_rig(&format!("{}.{}", word(way), variant.id), variant.setup, way, bytes)?)
+        study.part(&format!("{} in turn", word(way)));
+        let side = |variant: &Variant| {
+            let (id, setup) = (format!("{}.{}", word(way), variant.id), variant.setup);
+            let name = id.clone();
+            Side::new(id, move || ftp_rig(&name, setup, way, bytes))
         };
-        let mut subjects = variants.iter().map(rig).collect::<anyhow::Result<Vec<_>>>()?;
-        let carried = crate::built::interleave(&mut subjects, &run_options, &mut |_| ())?;
-        rows.extend(carry_rows(way, &variants, &carried, &floor)?);
-        samples.push(carried);
+        let group = study.compare(variants.iter().map(side).collect());
+        study.rows(carry_rows(way, &variants, &group, tsc::invariant()));
+        groups.push(group);
     }
     let mut taken = Vec::new();
     for variant in &variants {
-        steps.next(&format!("where the time goes: {}", variant.title));
-        taken.push(shares::take(variant, bytes, options)?);
+        study.part(&format!("where the time goes: {}", variant.title));
+        taken.push(shares::take(variant, bytes, options));
     }
-    steps.next("curl over a TAP");
-    let seen = curl::see(&variants, options)?;
-    let mut sheets = vec![beside_rows(&variants, &samples, &taken)?];
-    sheets.extend(seen.sheet);
-    sheets.push(then::and_now(&rows, &taken));
-    rows.extend(seen.rows);
-    let texts = taken.first().and_then(|base| base.text(&env)).into_iter().collect();
-    let beside =
-        Beside { baseline: Some("A (bursts.*: bursts; undivided: B; up.freelist: up)".to_owned()), sheets, texts };
-    let notes = notes(&taken).into_iter().chain(seen.note).collect();
-    let name = "repro rtems2014".to_owned();
-    Ok(Report { name, env, noise_floor: floor, rows, peers: Vec::new(), notes, beside: Some(beside), version: crate::result::VERSION, samples: Vec::new() })
+    let mut sheets = vec![beside_rows(&variants, &groups, &taken)];
+    let then = then::and_now(&study.report.rows, &taken);
+    study.part("curl over a TAP");
+    sheets.push(curl::rows(&mut study, &variants, options));
+    sheets.push(then);
+    let env = study.report.env.clone();
+    let beside = study.beside();
+    beside.baseline = Some("A (bursts.*: bursts; undivided: B; up.freelist: up)".to_owned());
+    beside.sheets = sheets;
+    beside.texts = taken.first().and_then(|base| base.text(&env)).into_iter().collect();
+    notes(&taken).into_iter().for_each(|note| study.note(note));
+    Ok(study.finish())
 }
 
 fn word(way: Way) -> &'static str {
@@ -165,45 +169,60 @@ fn word(way: Way) -> &'static str {
     }
 }
 
-/// Throughput by row.
-fn carry_rows(way: Way, variants: &[Variant], samples: &[Sample], floor: &NoiseFloor) -> anyhow::Result<Vec<Row>> {
-    let of = |id: &str| variants.iter().zip(samples).find(|(variant, _)| variant.id == id).map(|(_, sample)| sample);
-    let row = |(variant, sample): (&Variant, &Sample)| -> anyhow::Result<Row> {
-        let rates: Vec<f64> = sample.values().into_iter().map(dload).collect();
-        let title =
-            format!("{}: {}", if way == Way::Down { "RETR /dev/zero" } else { "STOR /dev/null" }, variant.title);
-        let mut row = Row::new(&sample.id, &title, Figure::new(&Summary::of(&rates)?, "k"));
-        let base = of(variant.against).with_context(|| format!("no sample of {}", variant.against))?;
-        row.vs_previous = (base.id != sample.id).then(|| Change::paired(base, sample, floor)).transpose()?;
-        Ok(match dload_then(variant.id).filter(|_| way == Way::Down) {
+/// Throughput by row; a row without a figure has the reason, as has one whose clock cannot be had where the TSC is not `invariant`.
+fn carry_rows(way: Way, variants: &[Variant], group: &Group, invariant: bool) -> Vec<Row> {
+    let row = |variant: &Variant| {
+        let what = if way == Way::Down { "RETR /dev/zero" } else { "STOR /dev/null" };
+        let id = |variant: &str| format!("{}.{variant}", word(way));
+        let (title, against) = (format!("{what}: {}", variant.title), id(variant.against));
+        let base = variants.iter().find(|other| other.id == variant.against);
+        let other_clock = base.is_some_and(|base| base.setup.clock != variant.setup.clock);
+        let row = match clock_missing(variant.setup.clock, invariant).filter(|_| other_clock) {
+            Some(why) => Row::missing(&id(variant.id), &title, why),
+            None if variant.against == variant.id => group.row(&id(variant.id), &title, K),
+            None => group.against(&id(variant.id), &title, K, &against),
+        };
+        match dload_then(variant.id).filter(|_| way == Way::Down) {
             Some(then) => row.then(then, "k"),
             None => row,
-        })
+        }
     };
-    variants.iter().zip(samples).map(row).collect()
+    variants.iter().map(row).collect()
+}
+
+/// Why a row that changes the clock to `strategy` compares nothing, where the TSC is or is not `invariant`.
+fn clock_missing(strategy: Strategy, invariant: bool) -> Option<&'static str> {
+    let kernel_instead = strategy.source() == TimeSource::Tsc && !invariant;
+    kernel_instead.then_some("the TSC is not invariant here: the clock would read the kernel's time, as A's does")
 }
 
 /// What each row costs, and where its time goes.
-fn beside_rows(variants: &[Variant], samples: &[Vec<Sample>], taken: &[Taken]) -> anyhow::Result<Sheet> {
+fn beside_rows(variants: &[Variant], groups: &[Group], taken: &[Taken]) -> Sheet {
     let mut rows = Vec::new();
     for (at, (variant, taken)) in variants.iter().zip(taken).enumerate() {
         let mut row: Vec<Cell> = vec![variant.id.into()];
-        for sample in samples.iter().filter_map(|way| way.get(at)) {
-            let ticks = sample.summary()?.median;
-            row.extend([ticks.into(), curl_form(dload(ticks) * 1024.0).into()]);
+        for sample in groups.iter().filter_map(|way| way.samples.get(at)) {
+            let ticks = sample.summary().ok().map(|summary| summary.median);
+            row.push(ticks.map_or("-".into(), Cell::from));
+            row.push(ticks.map_or("-".into(), |ticks| curl_form(dload(ticks) * 1024.0).into()));
         }
         row.extend(COLUMNS.iter().map(|bucket| taken.share(*bucket).map_or("-".into(), Cell::from)));
-        row.extend([taken.locks.to_string().into(), taken.per_kib.into(), sums(&variant.setup).into()]);
+        row.push(taken.locks.map_or("-".into(), |locks| locks.to_string().into()));
+        row.push(taken.per_kib.map_or("-".into(), Cell::from));
+        row.push(
+            taken.facts.as_ref().and_then(|facts| facts.clock).map_or("-".into(), |clock| clock.to_string().into()),
+        );
+        row.push(sums(&variant.setup).into());
         rows.push(row);
     }
     let costs = ["row", "down: ticks/byte", "Dload", "up: ticks/byte", "Upload"].into_iter();
     let shares = COLUMNS.iter().map(|bucket| bucket.word());
-    let head =
-        costs.chain(shares).chain(["host's locks", "taken/KiB", "checksum routine"]).map(str::to_owned).collect();
+    let own = ["host's locks", "taken/KiB", "clock", "checksum routine"];
+    let head = costs.chain(shares).chain(own).map(str::to_owned).collect();
     let title = "ticks a byte of both hosts together; shares of time in per cent (down, sampled in a run of its own); locks of \
-                 one host, and how often they are taken"
+                 one host, and how often they are taken; the clock in force"
         .to_owned();
-    Ok(Sheet { title, head, rows })
+    Sheet { title, head, rows }
 }
 
 /// The groups of functions that the report speaks of.
@@ -230,14 +249,17 @@ fn notes(taken: &[Taken]) -> Vec<String> {
         "copies are the same routine in every row: copy_from_slice, which is the C library's memcpy, by blocks of 2 KiB where \
          the bytes are summed too"
             .to_owned(),
+        "freelist changes what is locked too: one list under one light lock, taken for every buffer, for a zone with a cache \
+         for each thread; up.freelist has the list alone"
+            .to_owned(),
         "but for bursts.* and all, frames go through the stack one at a time, and the time is read for each, as in the report; \
          of a burst it is read once, and what came for one connection is taken together"
             .to_owned(),
-        "A's clock asks the kernel (vDSO), B's reads the time-stamp counter and divides twice: what the divisions alone cost is \
-         undivided against B"
+        "A's and B's clocks read the time-stamp counter: A keeps seconds and nanoseconds (two multiplications), B 64-bit \
+         nanoseconds (two divisions); undivided against B has the cost of the divisions alone, vdso that of the kernel's clock"
             .to_owned(),
     ];
-    notes.extend(taken.iter().filter_map(|taken| taken.note.clone()));
+    notes.extend(taken.iter().flat_map(|taken| taken.notes.clone()));
     notes
 }
 

@@ -182,5 +182,5 @@ pub fn chart(results: &Results) -> Chart {
         panel
     });
     let foot = "latency: dot median, stroke from the shortest to p99; sizes count the FCS".to_owned();
-    Chart { title: format!("rfc2544: {}", results.dut), panels: panels.collect(), foot }
+    Chart { title: format!("rfc2544: {}", results.dut), panels: panels.collect(), curves: Vec::new(), foot }
 }

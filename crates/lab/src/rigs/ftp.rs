@@ -13,6 +13,7 @@ use apps::host::HostStreams;
 use apps::serve::Server;
 use buf::Kind as PoolKind;
 use clock::{Clock, Strategy};
+use inet::iface::{Iface, IfaceKind, Offload};
 use lock::{Heavy, Light, Locks, Up};
 use node::Host;
 use node::config::{HostConfig, IfaceConfig};
@@ -108,10 +109,29 @@ pub fn ftp_rig(id: &str, setup: Setup, way: Way, bytes: u64) -> anyhow::Result<B
     })
 }
 
-/// What is asked of a rig beside its trials.
+/// Reports of a rig beside its trials.
 pub trait FtpSubject: Subject {
     /// Locks of the serving host, and how often they were taken so far.
     fn locks(&self) -> (usize, u64);
+    /// What the serving host uses.
+    fn facts(&self) -> Facts;
+}
+
+/// What a host was found to use, read from the running host: what a [`Setup`] asked for and what came of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Facts {
+    /// The kind of its locks.
+    pub locks: &'static str,
+    /// Its clock's strategy: where the TSC is not invariant, not the one asked for.
+    pub clock: Option<Strategy>,
+    /// How its pool keeps free buffers.
+    pub pool: PoolKind,
+    /// The checksum routine in force during the last trial.
+    pub checksum: Option<checksum::Kind>,
+    /// What the iface of its port leaves to the port.
+    pub offload: Offload,
+    /// Frames taken from a port at a time.
+    pub burst: usize,
 }
 
 /// Two hosts with a session each trial.
@@ -121,8 +141,10 @@ struct FtpRig<L: Locks> {
     way: Way,
     bytes: u64,
     pairs: Pairs,
-    /// Serves, and asks.
+    /// The server's, and the client's.
     hosts: [Host<L>; 2],
+    /// The routine in force during the last trial.
+    summed: Option<checksum::Kind>,
 }
 
 impl<L: Locks> FtpRig<L> {
@@ -133,7 +155,7 @@ impl<L: Locks> FtpRig<L> {
             Ok(node::run::build(&config, &pairs, Clock::live(setup.clock))?)
         };
         let hosts = [host("server", SERVER)?, host("client", CLIENT)?];
-        Ok(FtpRig { id: id.to_owned(), setup, way, bytes, pairs, hosts })
+        Ok(FtpRig { id: id.to_owned(), setup, way, bytes, pairs, hosts, summed: None })
     }
 
     fn transfer(&self) -> Transfer {
@@ -221,6 +243,7 @@ impl<L: Locks> Subject for FtpRig<L> {
         // The process has one way of summing: whoever's turn it is chooses.
         let before = checksum::kind();
         checksum::select(self.setup.checksum)?;
+        self.summed = Some(checksum::kind());
         let read = self.session();
         checksum::select(before)?;
         let reading = read.with_context(|| self.id.clone())?;
@@ -245,6 +268,19 @@ impl<L: Locks> FtpSubject for FtpRig<L> {
     fn locks(&self) -> (usize, u64) {
         let used = self.hosts[0].stack.lock_use();
         (used.iter().map(|part| part.locks).sum(), used.iter().map(|part| part.acquisitions).sum())
+    }
+
+    fn facts(&self) -> Facts {
+        let host = &self.hosts[0];
+        let on_port = |iface: &&Iface<L>| iface.kind == IfaceKind::Ethernet;
+        Facts {
+            locks: L::NAME,
+            clock: host.clock.strategy(),
+            pool: host.stack.pool.stats().kind,
+            checksum: self.summed,
+            offload: host.stack.ifaces().find(on_port).map(|iface| iface.offload()).unwrap_or_default(),
+            burst: host.burst(),
+        }
     }
 }
 

@@ -125,7 +125,9 @@ pub const HOST: &[Key<HostConfig>] = &[
     key("context", "How the current context is found: register, inline or call.", |c, v| {
         put(&mut c.context, text(v, "register, inline or call"))
     }),
-    key("clock", "How time is read: timespec, ns or tsc.", |c, v| put(&mut c.clock, text(v, "timespec, ns or tsc"))),
+    key("clock", "How time is read: timespec, timespec-tsc, ns or tsc.", |c, v| {
+        put(&mut c.clock, text(v, "timespec, timespec-tsc, ns or tsc"))
+    }),
     key("burst", "Frames taken from a port at a time, 1 to 256.", |c, v| put(&mut c.burst, number(v, 1, 256))),
     key("seed", "Seed of all secrets, for runs that must repeat.", |c, v| {
         put(&mut c.seed, number(v, 0, i64::MAX).map(Some))

@@ -15,7 +15,7 @@ const ALGORITHMS: &[&str] = &["newreno", "cubic"];
 const FIXED: &[(&str, &str)] = &[
     ("hw.ncpu", "Cores this process may run on."),
     ("kern.burst", "Frames taken from a port at a time."),
-    ("kern.clock", "How time is read: timespec, ns or tsc."),
+    ("kern.clock", "How time is read: timespec, timespec-tsc, ns or tsc."),
     ("kern.context", "How the current context is found: register, inline or call."),
     ("kern.hostname", "The host's name."),
     ("kern.locks", "Its locks: up, light or heavy."),

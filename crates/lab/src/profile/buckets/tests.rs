@@ -27,9 +27,9 @@ fn every_name_has_the_bucket_of_the_part_it_is_of() {
         ("inet::tcp::output", Bucket::Tcp),
         ("inet::udp::output::emit", Bucket::Udp),
         ("inet::demux::find", Bucket::Udp),
-        ("inet::ip4::forward::forward", Bucket::IpEthernet),
+        ("inet::ip4::output::ip4_output", Bucket::IpEthernet),
         ("wire::eth::emit", Bucket::IpEthernet),
-        ("bridge::fdb::learn", Bucket::IpEthernet),
+        ("bridge::fdb::learn", Bucket::Forwarding),
         ("socket::calls::send_to", Bucket::Socket),
         ("port::pktgen::tx_burst", Bucket::Port),
         ("lock::context::enter", Bucket::Scheduling),
@@ -52,6 +52,7 @@ fn every_name_has_the_bucket_of_the_part_it_is_of() {
         Bucket::Tcp,
         Bucket::Udp,
         Bucket::IpEthernet,
+        Bucket::Forwarding,
         Bucket::Socket,
         Bucket::Port,
         Bucket::Scheduling,
@@ -88,8 +89,114 @@ fn the_demux_is_whose_caller_it_is() {
     assert_eq!(find("inet::udp::input::deliver"), Bucket::Udp);
     let names = ["inet::demux::hash", "node::host::step"];
     assert_eq!(decide(names.into_iter()), (0, Bucket::Udp), "nobody says");
-    // Only the demux asks its callers.
+    // Only what is shared asks its callers.
     assert_eq!(bucket(&["wire::checksum::sum", "inet::demux::find", "inet::tcp::input"]), Bucket::Checksum);
+}
+
+/// Functions of this tree, and what each does.
+const FUNCTIONS: &[(&str, Bucket)] = &[
+    ("inet::ip4::output::reply_to", Bucket::IpEthernet),
+    ("inet::ip6::output::reply_to6", Bucket::IpEthernet),
+    ("inet::icmp4::icmp4_input", Bucket::IpEthernet),
+    ("inet::icmp4::echo", Bucket::IpEthernet),
+    ("inet::icmp4::icmp4_error", Bucket::IpEthernet),
+    ("inet::icmp6::icmp6_input", Bucket::IpEthernet),
+    ("inet::ip4::forward::host_unreachable", Bucket::IpEthernet),
+    ("inet::ip4::forward::maybe_redirect", Bucket::IpEthernet),
+    ("inet::ip6::forward::host_unreachable6", Bucket::IpEthernet),
+    ("inet::ip4::forward::output_fragments", Bucket::IpEthernet),
+    ("inet::ip4::ip4_input_one", Bucket::IpEthernet),
+    ("inet::link::ether::ether_output", Bucket::IpEthernet),
+    ("inet::stack::stage::stage_at_once", Bucket::IpEthernet),
+    ("inet::ip4::forward::ip4_forward", Bucket::Forwarding),
+    ("inet::ip4::forward::forward_slow", Bucket::Forwarding),
+    ("inet::ip4::forward::pass_on_plain", Bucket::Forwarding),
+    ("inet::ip6::forward::ip6_forward", Bucket::Forwarding),
+    ("bridge::fdb::learn", Bucket::Forwarding),
+    ("inet::ip4::forward::send_to_neighbor", Bucket::RouteNeighbor),
+    ("inet::ip4::forward::remember_gateway", Bucket::RouteNeighbor),
+    ("inet::ip6::forward::send_to_neighbor6", Bucket::RouteNeighbor),
+    ("inet::neigh::resolve", Bucket::RouteNeighbor),
+    ("inet::fib::lookup_burst", Bucket::RouteNeighbor),
+    ("node::host::output", Bucket::Port),
+    ("node::host::output_one", Bucket::Port),
+    ("node::host::output_watched", Bucket::Port),
+    ("node::host::poll", Bucket::Port),
+    ("node::host::transmit", Bucket::Port),
+    ("node::host::transmit_one", Bucket::Port),
+    ("inet::iface::output_one", Bucket::Port),
+    ("rung::output", Bucket::Port),
+    ("rung::output_one", Bucket::Port),
+    ("port::pair::tx_burst", Bucket::Port),
+    ("node::host::step", Bucket::Scheduling),
+    ("node::host::wait_for_any", Bucket::Scheduling),
+    ("node::run::round_with", Bucket::Scheduling),
+    ("dispatch::polling::turn", Bucket::Scheduling),
+    ("lock::context::current", Bucket::Scheduling),
+    ("lock::signal::wait_for", Bucket::Scheduling),
+    ("lock::light::lock", Bucket::Locks),
+    ("lock::light::owner::acquire", Bucket::Locks),
+    ("lock::heavy::obtain", Bucket::Locks),
+    ("lock::pins::pin", Bucket::Locks),
+    ("clock::live::now", Bucket::Time),
+    ("clock::live::timespec", Bucket::Time),
+    ("clock::live::divided", Bucket::Time),
+    ("clock::tsc::ticks", Bucket::Time),
+    ("inet::tcp::timers::tcp_poll", Bucket::Tcp),
+    ("tcp::predict::on_expected", Bucket::Tcp),
+    ("socket::calls::send_to", Bucket::Socket),
+    ("apps::ftp::on_event", Bucket::Application),
+    ("node::control::serve", Bucket::Application),
+];
+
+/// The file of a function of this tree: its module's.
+fn source_of(name: &str) -> (String, std::path::PathBuf) {
+    let parts: Vec<&str> = name.split("::").collect();
+    let [package, modules @ .., function] = &parts[..] else { panic!("{name}") };
+    let crates = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let inner = if modules.is_empty() { "lib".to_owned() } else { modules.join("/") };
+    ((*function).to_owned(), crates.join(package).join("src").join(inner + ".rs"))
+}
+
+#[test]
+fn functions_of_the_stack_are_sorted_by_what_they_do() {
+    for (name, expected) in FUNCTIONS {
+        assert_eq!(bucket(&[name]), *expected, "{name}");
+        let (function, file) = source_of(name);
+        let source = std::fs::read_to_string(&file).unwrap_or_else(|why| panic!("{name}: {}: {why}", file.display()));
+        let is_there = source.contains(&format!("fn {function}(")) || source.contains(&format!("fn {function}<"));
+        assert!(is_there, "{} has no function {function}", file.display());
+    }
+}
+
+#[test]
+fn every_function_that_a_rule_names_exists() {
+    let named = RULES.iter().flat_map(|(_, patterns)| *patterns).filter(|pattern| {
+        let house = ["inet::", "node::host::", "rung::"].iter().any(|start| pattern.starts_with(start));
+        house && pattern.matches("::").count() + usize::from(pattern.starts_with("rung")) >= 2
+    });
+    for pattern in named {
+        let (function, file) = source_of(pattern);
+        let is_module = file.with_extension("").join(format!("{function}.rs")).exists();
+        let source = std::fs::read_to_string(&file).unwrap_or_default();
+        assert!(is_module || source.contains(&format!("fn {function}(")), "{pattern} is in no file");
+    }
+}
+
+#[test]
+fn an_answer_to_an_echo_is_nobody_elses_packet() {
+    let names = ["inet::ip4::output::reply_to", "inet::icmp4::echo", "inet::icmp4::icmp4_input", "inet::ip4::ip4_run"];
+    assert_eq!(bucket(&names), Bucket::IpEthernet);
+    // Its frame's way out is the host's own, as any other's.
+    let names =
+        ["inet::ip4::forward::send_to_neighbor", "inet::ip4::output::send_packet", "inet::ip4::output::ip4_output"];
+    assert_eq!(bucket(&names), Bucket::RouteNeighbor);
+}
+
+#[test]
+fn the_timer_wheel_belongs_to_the_protocol_whose_timers_it_files() {
+    assert_eq!(bucket(&["clock::wheel::set", "inet::tcp::timers::tcp_arm", "inet::stack::poll"]), Bucket::Tcp);
+    assert_eq!(bucket(&["clock::wheel::set", "node::host::step"]), Bucket::Scheduling);
 }
 
 #[test]

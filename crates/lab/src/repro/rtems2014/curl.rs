@@ -7,64 +7,92 @@
 //! ```
 //!
 //! A rate is what curl counts from its first byte on. Beside it stands what our host's thread used of its core. No root is
-//! needed where user namespaces may be made; where they may not, or curl is missing, the rows say so.
+//! needed where user namespaces may be made. Each round starts the child anew. A session that fails costs its round, which is
+//! made again; a configuration whose sessions keep failing is a row with the reason, as all are where curl or namespaces are missing.
 
 mod child;
 
 pub(crate) use child::{KIND, serve};
 
-use super::{Variant, Way, curl_form, dload, dload_then, word};
+use super::{K, Variant, Way, curl_form, dload_then, word};
 use crate::child::{Child, again, numbers};
 use crate::native::shell::is_installed;
-use crate::result::{Cell, Change, Figure, Row, Sheet};
+use crate::result::{Cell, Row, Sheet};
 use crate::run;
 use crate::sample::{Sample, Summary};
-use crate::study::Options;
-use crate::subject::{Reading, Subject};
+use crate::side::{Shared, Side};
+use crate::study::{Options, Study};
+use crate::subject::{Reading, from_fn};
 use crate::timer;
-use crate::verdict::NoiseFloor;
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use std::cell::RefCell;
 use std::rc::Rc;
 
 /// The configurations that curl sees: each costs seconds, and the wishes are told apart more sharply over a pair.
 const IDS: [&str; 4] = ["a", "b", "c", "all"];
-/// Trials kept: the fewest that give an interval of 95 % and may still lose two.
+/// Rounds: the fewest that give a verdict.
 const KEEP: u32 = 8;
 /// How long a transfer lasts.
 const LONG_MS: u64 = 280;
 /// Where figures are not to be quoted.
 const QUICK_MS: u64 = 150;
 
-/// What curl saw.
-pub(super) struct Seen {
-    pub(super) rows: Vec<Row>,
-    pub(super) sheet: Option<Sheet>,
-    pub(super) note: Option<String>,
+/// The process of the hosts: an order in, its answer out. At its end its hosts account for every frame.
+pub(super) struct Hosts {
+    ask: Box<dyn FnMut(&str) -> anyhow::Result<String>>,
+    /// Reasons why they did not.
+    complaints: Rc<RefCell<Vec<String>>>,
 }
 
-/// Downloads and uploads by curl, in turn.
-pub(super) fn see(variants: &[Variant], options: &Options) -> anyhow::Result<Seen> {
-    let chosen: Vec<&Variant> = variants.iter().filter(|variant| IDS.contains(&variant.id)).collect();
-    match start(options.core()) {
-        Ok(child) => measured(&chosen, child, options),
-        Err(why) => Ok(missing(&chosen, &format!("{why:#}"))),
+impl Hosts {
+    pub(super) fn new(
+        ask: impl FnMut(&str) -> anyhow::Result<String> + 'static,
+        complaints: &Rc<RefCell<Vec<String>>>,
+    ) -> Hosts {
+        Hosts { ask: Box::new(ask), complaints: Rc::clone(complaints) }
     }
+
+    /// One session of curl.
+    fn session(&mut self, order: &str) -> anyhow::Result<Reading> {
+        let [ops, wall_ns, cpu_ns] = numbers(&(self.ask)(order)?)?;
+        ensure!(ops > 0, "curl moved nothing");
+        let ticks = (wall_ns as f64 * timer::rate().hz as f64 / 1e9) as u64;
+        Ok(Reading { ops, ticks, wall_ns, cpu_ns })
+    }
+}
+
+impl Drop for Hosts {
+    fn drop(&mut self) {
+        if let Err(why) = (self.ask)("end") {
+            self.complaints.borrow_mut().push(format!("{why:#}"));
+        }
+    }
+}
+
+/// Downloads and uploads by curl, in turns: rows and notes go to `study`; the sheet beside them is returned.
+pub(super) fn rows(study: &mut Study<'_>, variants: &[Variant], options: &Options) -> Sheet {
+    let chosen: Vec<&Variant> = variants.iter().filter(|variant| IDS.contains(&variant.id)).collect();
+    let (core, complaints) = (options.core(), Rc::new(RefCell::new(Vec::new())));
+    let hosts = Shared::new({
+        let complaints = Rc::clone(&complaints);
+        move || {
+            let mut child = start(core)?;
+            Ok(Hosts::new(move |order: &str| child.ask(order), &complaints))
+        }
+    });
+    let ms = if options.quick { QUICK_MS } else { LONG_MS };
+    let keep = options.rounds.unwrap_or(KEEP).min(if options.quick { 2 } else { KEEP });
+    let usual = study.options().one_trial().waiting(); // this thread sleeps while curl works
+    let sheet = measured(study, &chosen, &hosts, run::Options { keep, cpu: None, ..usual }, ms);
+    if let Some(why) = complaints.borrow().last() {
+        study.note(format!("curl's hosts at their end: {why}"));
+    }
+    sheet
 }
 
 fn start(core: usize) -> anyhow::Result<Child> {
     ensure!(is_installed("curl"), "curl is not installed");
     Child::start_apart(again(KIND, &core.to_string())?)
-}
-
-pub(super) fn missing(chosen: &[&Variant], why: &str) -> Seen {
-    let ways = [Way::Down, Way::Up].into_iter();
-    let row = |(way, variant): (Way, &&Variant)| {
-        let row = Row::missing(&id(way, variant.id), &title(way, variant), why);
-        with_then(row, way, variant.id)
-    };
-    let rows = ways.flat_map(|way| chosen.iter().map(move |variant| (way, variant))).map(row).collect();
-    Seen { rows, sheet: None, note: None }
 }
 
 fn id(way: Way, variant: &str) -> String {
@@ -82,61 +110,64 @@ fn with_then(row: Row, way: Way, variant: &str) -> Row {
     }
 }
 
-fn measured(chosen: &[&Variant], child: Child, options: &Options) -> anyhow::Result<Seen> {
-    let child = Rc::new(RefCell::new(child));
-    let ms = if options.quick { QUICK_MS } else { LONG_MS };
-    let keep = if options.quick { 2 } else { KEEP };
-    let keep = options.rounds.map_or(keep, |rounds| KEEP.min(rounds.max(1)));
-    let run_options = run::Options {
-        warmup: u32::from(!options.quick),
-        keep,
-        cpu: None,
-        min_cpu_share: None, // we sleep while curl works
-        max_seconds: Some(60.0),
-        ..run::Options::default()
-    };
-    let mut rows = Vec::new();
-    let mut lines: Vec<Vec<Cell>> = Vec::new();
-    let mut floors = Vec::new();
+/// Downloads and uploads of so many milliseconds.
+pub(super) fn measured(
+    study: &mut Study<'_>,
+    chosen: &[&Variant],
+    hosts: &Shared<Hosts>,
+    options: run::Options,
+    ms: u64,
+) -> Sheet {
+    let (mut lines, mut floors) = (Vec::new(), Vec::new());
     for way in [Way::Down, Way::Up] {
-        let lane = |id: String, variant: &str| -> Box<dyn Subject> {
-            let ask = format!("{} {variant} {ms}", word(way));
-            Box::new(Lane { id, ask, child: child.clone() })
+        let side = |variant: &&Variant| {
+            let (id, order) = (id(way, variant.id), format!("{} {} {ms}", word(way), variant.id));
+            let (hosts, name) = (hosts.clone(), id.clone());
+            Side::new(id, move || {
+                let (hosts, order) = (hosts.get()?, order.clone());
+                Ok(from_fn(name.clone(), move || hosts.borrow_mut().session(&order)))
+            })
         };
-        let mut subjects: Vec<_> = chosen.iter().map(|variant| lane(id(way, variant.id), variant.id)).collect();
-        subjects.push(lane(id(way, "a again"), "a"));
-        let samples = crate::built::interleave(&mut subjects, &run_options, &mut |_| ())?;
-        let (base, again) = (samples.first().context("no sample")?, samples.last().context("no sample")?);
-        let floor = NoiseFloor::of(base, again)?;
-        floors.push(format!("{} {:.1} %", word(way), floor.percent()));
-        for (at, (variant, sample)) in chosen.iter().zip(&samples).enumerate() {
-            let rates: Vec<f64> = sample.values().into_iter().map(dload).collect();
-            let mut row = Row::new(&sample.id, &title(way, variant), Figure::new(&Summary::of(&rates)?, "k"));
-            row.vs_previous = (at > 0).then(|| Change::paired(base, sample, &floor)).transpose()?;
-            rows.push(with_then(row, way, variant.id));
-            lines.push(line(sample)?);
-        }
+        let group = study.compare_with(chosen.iter().map(side).collect(), options.clone());
+        floors.push(match group.floor.n {
+            0 => format!("{}: no floor, so nothing is compared", word(way)),
+            _ => format!("{} {:.1} %", word(way), group.floor.percent()),
+        });
+        let base = id(way, "a");
+        study.rows(chosen.iter().map(|variant| {
+            let (id, title) = (id(way, variant.id), title(way, variant));
+            let row = if id == base { group.row(&id, &title, K) } else { group.against(&id, &title, K, &base) };
+            with_then(row, way, variant.id)
+        }));
+        lines.extend(chosen.iter().map(|variant| line(&group.sample(&id(way, variant.id)))));
     }
-    // Every frame of the hosts is to be accounted for.
-    child.borrow_mut().ask("end")?;
-    let sheet = Sheet {
-        title: "curl over a TAP: the rate in its own form, and what our host's thread used of its core for it"
-            .to_owned(),
-        head: ["row", "rate", "share of the core", "ticks/byte"].map(str::to_owned).to_vec(),
-        rows: lines,
-    };
-    let note = format!(
-        "curl: {} ms a transfer, counted from its first byte; our host on one core, curl and the kernel on another; checksums \
-         in software and no virtio header, but for curl.*.all, which leaves checksums and large segments to the kernel; A \
-         against A of curl: differences under {} cannot be told from noise",
-        ms,
+    study.note(format!(
+        "curl: {ms} ms a transfer, counted from its first byte; our host on one core, curl and the kernel on another; checksums in software \
+         and no virtio header, but for curl.*.all, which leaves checksums and large segments to the kernel; noise floors: {}",
         floors.join(", ")
-    );
-    Ok(Seen { rows, sheet: Some(sheet), note: Some(note) })
+    ));
+    Sheet {
+        title: "curl over a TAP: the rate in its own form, our host's thread's share of its core, and sessions that failed and cost a round"
+            .to_owned(),
+        head: ["row", "rate", "share of the core", "ticks/byte", "failed"].map(str::to_owned).to_vec(),
+        rows: lines,
+    }
 }
 
-/// What a sample's medians say of our side.
-fn line(sample: &Sample) -> anyhow::Result<Vec<Cell>> {
+/// The medians of a sample, and the number of its sessions that failed.
+fn line(sample: &Sample) -> Vec<Cell> {
+    let cells: [Cell; 3] = match medians(sample) {
+        Ok((rate, share, cost)) if sample.failed.is_none() => {
+            [curl_form(rate).into(), format!("{share:.0} %").into(), cost.into()]
+        }
+        _ => ["-".into(), "-".into(), "-".into()],
+    };
+    let failed = Cell::from(sample.failures.len() as u64);
+    [Cell::from(sample.id.as_str())].into_iter().chain(cells).chain([failed]).collect()
+}
+
+/// Bytes a second; the share of the core that our host's thread used, in per cent; its ticks a byte.
+fn medians(sample: &Sample) -> anyhow::Result<(f64, f64, f64)> {
     let readings = || sample.trials.iter().map(|trial| trial.reading);
     let median = |values: Vec<f64>| Summary::of(&values).map(|summary| summary.median);
     let rate = median(readings().map(|reading| reading.ops_per_second()).collect())?;
@@ -145,25 +176,5 @@ fn line(sample: &Sample) -> anyhow::Result<Vec<Cell>> {
     let share = median(readings().map(|reading| cpu(reading) * 100.0 / reading.wall_ns.max(1) as f64).collect())?;
     let hertz = timer::rate().hz as f64;
     let cost = median(readings().map(|reading| cpu(reading) * hertz / 1e9 / reading.ops.max(1) as f64).collect())?;
-    Ok(vec![sample.id.clone().into(), curl_form(rate).into(), format!("{share:.0} %").into(), cost.into()])
-}
-
-/// One configuration, one way.
-struct Lane {
-    id: String,
-    ask: String,
-    child: Rc<RefCell<Child>>,
-}
-
-impl Subject for Lane {
-    fn id(&self) -> &str {
-        &self.id
-    }
-
-    fn trial(&mut self) -> anyhow::Result<Reading> {
-        let [ops, wall_ns, cpu_ns] = numbers(&self.child.borrow_mut().ask(&self.ask)?)?;
-        ensure!(ops > 0, "curl moved nothing");
-        let ticks = (wall_ns as f64 * timer::rate().hz as f64 / 1e9) as u64;
-        Ok(Reading { ops, ticks, wall_ns, cpu_ns })
-    }
+    Ok((rate, share, cost))
 }

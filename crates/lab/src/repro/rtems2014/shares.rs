@@ -2,62 +2,89 @@
 
 use super::Variant;
 use crate::env::Environment;
+use crate::os;
 use crate::profile::report::Report;
 use crate::profile::{self, Bucket, Profile};
-use crate::rigs::{FTP_WARM, Way, ftp_rig};
+use crate::rigs::{FTP_WARM, FtpFacts, FtpSubject, Way, ftp_rig};
 use crate::study::Options;
 use crate::subject::Subject;
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use std::time::{Duration, Instant};
 
 /// Samples a second: twice the usual rate, because each row has but a moment. A prime.
 const RATE_HZ: u32 = 1999;
-/// How long a row is sampled.
+/// Processor time for which a row is sampled.
 const LONG: Duration = Duration::from_millis(700);
 /// And the configuration whose whole table is printed.
 const LONGER: Duration = Duration::from_millis(2000);
 /// Where figures are not to be quoted.
 const QUICK: Duration = Duration::from_millis(100);
 
-/// What was seen of a row.
+/// How many times as long it may take by the clock: others use the core, too.
+const PATIENCE: u32 = 5;
+/// Samples below which a profile has no shares: a share of 5 % of 200 samples is 5 % give or take 3.
+const FEWEST: u64 = 200;
+/// Where figures are not to be quoted.
+const FEWEST_QUICK: u64 = 30;
+
+/// What was seen of a row. What could not be seen is absent, with a note.
+#[derive(Default)]
 pub(super) struct Taken {
     /// Locks of the serving host.
-    pub(super) locks: usize,
+    pub(super) locks: Option<usize>,
     /// How often one was taken for each KiB carried.
-    pub(super) per_kib: f64,
+    pub(super) per_kib: Option<f64>,
+    /// What the serving host uses.
+    pub(super) facts: Option<FtpFacts>,
     profile: Option<Profile>,
-    /// Why there is no profile.
-    pub(super) note: Option<String>,
+    /// Why something is absent.
+    pub(super) notes: Vec<String>,
 }
 
 /// Downloads in the row's configuration for a while.
-pub(super) fn take(variant: &Variant, bytes: u64, options: &Options) -> anyhow::Result<Taken> {
-    let mut rig = ftp_rig(&format!("shares.{}", variant.id), variant.setup, Way::Down, bytes)?;
+pub(super) fn take(variant: &Variant, bytes: u64, options: &Options) -> Taken {
+    let rig = || ftp_rig(&format!("shares.{}", variant.id), variant.setup, Way::Down, bytes);
+    let mut taken = Taken::default();
+    if let Err(why) = rig().and_then(|rig| take_from(rig, &mut taken, variant, options)) {
+        taken.notes.push(format!("{}: no shares of time: {why:#}", variant.id));
+    }
+    taken
+}
+
+fn take_from(
+    mut rig: Box<dyn FtpSubject>,
+    taken: &mut Taken,
+    variant: &Variant,
+    options: &Options,
+) -> anyhow::Result<()> {
     rig.trial()?; // what the first session alone brings in
-    let taken_before = rig.locks().1;
+    let before = rig.locks().1;
     let carried = rig.trial()?.ops + FTP_WARM;
-    let (locks, taken) = rig.locks();
-    let long = match (options.quick, variant.id) {
-        (true, _) => QUICK,
-        (false, "a") => LONGER,
-        (false, _) => LONG,
-    };
-    let (profile, note) = match profiled(&mut *rig, long, options.core()) {
-        Ok(profile) => (Some(profile), None),
-        Err(why) => (None, Some(format!("{}: no shares of time: {why:#}", variant.id))),
-    };
+    let (locks, after) = rig.locks();
+    taken.locks = Some(locks);
     // What opens and closes the session is in it: nothing beside megabytes.
-    let per_kib = (taken - taken_before) as f64 * 1024.0 / carried as f64;
-    Ok(Taken { locks, per_kib, profile, note })
+    taken.per_kib = Some((after - before) as f64 * 1024.0 / carried as f64);
+    taken.facts = Some(rig.facts());
+    let (long, fewest) = match (options.quick, variant.id) {
+        (true, _) => (QUICK, FEWEST_QUICK),
+        (false, "a") => (LONGER, FEWEST),
+        (false, _) => (LONG, FEWEST),
+    };
+    let profile = profiled(&mut *rig, long, options.core())?;
+    let samples: u64 = profile.stacks.iter().map(|stack| stack.samples).sum();
+    ensure!(samples >= fewest, "{samples} samples in {:.1} s, fewer than {fewest}", profile.seconds);
+    taken.profile = Some(profile);
+    Ok(())
 }
 
 fn profiled(rig: &mut dyn Subject, long: Duration, core: usize) -> anyhow::Result<Profile> {
     let running = profile::start(profile::Options { rate_hz: RATE_HZ, ..profile::Options::default() })?;
     // After the collector's thread was made, which would stay on that core too and find no time to empty the ring.
     let _pinned = dispatch::pinned_to_core(core).context("cannot stay on a core")?;
-    let begun = Instant::now();
+    let (begun, used) = (Instant::now(), os::thread_cpu_ns());
+    let enough = || Duration::from_nanos(os::thread_cpu_ns() - used) >= long || begun.elapsed() >= long * PATIENCE;
     let mut done = Ok(());
-    while begun.elapsed() < long && done.is_ok() {
+    while !enough() && done.is_ok() {
         done = rig.trial().map(|_| ());
     }
     let profile = running.stop()?;

@@ -26,24 +26,26 @@ const SHARES: &[(&str, usize, &str, Bucket)] = &[
 pub(super) fn and_now(rows: &[Row], taken: &[Taken]) -> Sheet {
     let mut lines: Vec<Vec<Cell>> = Vec::new();
     let mut line = |what: &str, then: String, now: String| lines.push(vec![what.into(), then.into(), now.into()]);
+    let reason = |row: &Row| row.missing.clone().unwrap_or_else(|| "-".to_owned());
     for (row, (id, then)) in rows.iter().zip([("a", "A: Dload"), ("b", "B: Dload"), ("c", "C: Dload")]) {
         let was = dload_then(id).map_or(String::new(), |k| curl_form(k * 1024.0));
-        let is = row.now.as_ref().map_or(String::new(), |now| curl_form(now.median * 1024.0));
+        let is = row.now.as_ref().map_or_else(|| reason(row), |now| curl_form(now.median * 1024.0));
         line(then, was, is);
     }
     for (row, (what, then)) in
         rows.iter().skip(1).zip([("B against A", "0.97x (-3 %)"), ("C against A", "0.93x (-7 %)")])
     {
-        let is = row.vs_previous.as_ref().map_or(String::new(), |change| {
-            format!("{} [{}, {}] {}", times(change.ratio), times(change.lo), times(change.hi), change.verdict)
-        });
+        let is = row.vs_previous.as_ref().map_or_else(
+            || reason(row),
+            |change| format!("{} [{}, {}] {}", times(change.ratio), times(change.lo), times(change.hi), change.verdict),
+        );
         line(what, then.to_owned(), is);
     }
     let divided = rows.iter().find(|row| row.id == "down.undivided").and_then(|row| row.vs_previous.as_ref());
     line(
         "B: load of 64-bit divisions",
         "4.2 %".to_owned(),
-        divided.map_or(String::new(), |change| {
+        divided.map_or("-".to_owned(), |change| {
             let share = |ratio: f64| (1.0 - 1.0 / ratio) * 100.0;
             format!("{:.1} % [{:.1}, {:.1}]", share(change.ratio), share(change.lo), share(change.hi))
         }),
@@ -52,7 +54,7 @@ pub(super) fn and_now(rows: &[Row], taken: &[Taken]) -> Sheet {
         let now = taken.get(*at).and_then(|taken| taken.share(*bucket));
         line(what, (*then).to_owned(), now.map_or("-".to_owned(), |share| format!("{share:.1} %")));
     }
-    let locks = taken.first().map_or(String::new(), |base| format!("{} a host", base.locks));
+    let locks = taken.first().and_then(|base| base.locks).map_or("-".to_owned(), |locks| format!("{locks} a host"));
     line("A: locks that exist in the idle state", "about 2000".to_owned(), locks);
     let title = "then and now; then: shares of 2014's profiles, grouped as ours are".to_owned();
     Sheet { title, head: ["what", "then", "now"].map(str::to_owned).to_vec(), rows: lines }

@@ -4,7 +4,7 @@ use super::*;
 
 const A: Setup = Setup {
     locks: LockKind::Light,
-    clock: Strategy::Timespec,
+    clock: Strategy::TscTimespec,
     pool: PoolKind::Zone,
     checksum: checksum::Kind::Generic16,
     offload: false,
@@ -16,6 +16,7 @@ fn a_trial_carries_what_was_asked_for_both_ways_and_can_be_made_again() {
     let setups = [
         A,
         Setup { clock: Strategy::NsDivision, ..A },
+        Setup { clock: Strategy::Timespec, ..A },
         Setup { locks: LockKind::Heavy, ..A },
         Setup { locks: LockKind::Up, pool: PoolKind::Freelist, offload: true, burst: 1, ..A },
     ];

@@ -1,0 +1,215 @@
+//! The delay that dd's block size adds to a frame, measured frame by frame.
+//!
+//! ```text
+//! writer thread --- a line each 1/rate s ---> pipe -> dd bs=BLOCK -> pipe ---> this thread
+//!   notes when a line enters                                                     notes when its end was read
+//! ```
+//!
+//! Lines are those of ethpipe2013's device, at a stated rate of frames. Before the clock starts, a block is sent and read, so that
+//! dd runs and its next block begins with the first frame that counts. Frames of a block that is not full at the end do not
+//! count: the end of the stream releases them. The writer waits for its next line by looking at the clock, on a core.
+
+use super::shell::{dummy, is_installed};
+use anyhow::{Context, ensure};
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use wire::text::{self, MAX_LINE, SLACK};
+
+/// Bits a second of the wire that sets the rate: every block size of the sweep can carry its text.
+pub const WIRE: u64 = 100_000_000;
+/// Bytes of a frame on the wire that are no frame: preamble and gap.
+const GAP: usize = 20;
+/// Bytes sent ahead where there is no block.
+const AHEAD: u64 = 4096;
+/// Bytes read at once.
+const READ: usize = 64 << 10;
+/// How long a trial lasts at least, and how many blocks it has at least.
+const LEAST: Duration = Duration::from_millis(100);
+const BLOCKS: u64 = 3;
+
+/// Which reads of dd end a block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Blocks {
+    /// `iflag=fullblock`: dd reads until the block is full.
+    Full,
+    /// dd writes what one read(2) returned, up to a block.
+    AsRead,
+}
+
+/// What stands between writer and reader.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Between {
+    /// One pipe, and nothing else.
+    Pipe,
+    /// dd with this block size, between two pipes.
+    Dd(u64, Blocks),
+}
+
+/// How long frames took from the writer to the reader, in microseconds.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Delays {
+    /// Half of the frames took less.
+    pub median: f64,
+    /// 99 of 100 frames took less.
+    pub p99: f64,
+    /// Frames that count.
+    pub frames: usize,
+}
+
+/// Frames a second of frames of `size` bytes with FCS, at [`WIRE`].
+pub fn rate(size: usize) -> f64 {
+    WIRE as f64 / ((size + GAP) * 8) as f64
+}
+
+/// The device's lines in turn, for frames of `size` bytes with FCS: all of one length.
+fn lines(size: usize) -> anyhow::Result<Vec<Vec<u8>>> {
+    let line = |dst: &wire::Mac| {
+        let mut line = vec![0; MAX_LINE + SLACK];
+        let len = text::encode(&dummy(dst.0, size - 4), None, &mut line).context("a frame without a line")?;
+        line.truncate(len);
+        Ok(line)
+    };
+    port::pktgen::ROTATION.iter().map(line).collect()
+}
+
+/// Frames of a trial.
+fn frames(size: usize, line: u64, between: Between) -> u64 {
+    let least = (rate(size) * LEAST.as_secs_f64()) as u64;
+    match between {
+        Between::Dd(block, Blocks::Full) => least.max((BLOCKS * block).div_ceil(line)),
+        _ => least,
+    }
+}
+
+/// Sends frames of `size` bytes with FCS, at the rate of [`rate`], through `between`.
+///
+/// # Errors
+/// No dd, or it failed; a frame was lost.
+pub fn trial(size: usize, between: Between) -> anyhow::Result<Delays> {
+    let lines = lines(size)?;
+    let line = lines[0].len() as u64;
+    let count = frames(size, line, between);
+    let ahead = if let Between::Dd(block, Blocks::Full) = between { block } else { AHEAD };
+    let entered: Vec<AtomicU64> = (0..count).map(|_| AtomicU64::new(0)).collect();
+    let go = AtomicBool::new(false);
+    let (to, from, dd) = connect(between)?;
+    let start = Instant::now();
+    let writer = Writer { to, lines: &lines, entered: &entered, go: &go, period: 1.0 / rate(size), start };
+    let delays = std::thread::scope(|scope| -> anyhow::Result<Vec<u64>> {
+        let writing = dispatch::spawn_scoped(scope, "delay-writer", move || writer.write(ahead))?;
+        // The pipe closes as this returns, so that a writer whose reader failed ends too.
+        let read = reader(from, &entered, &go, ahead, start);
+        let written = writing.join().map_err(|_| anyhow::anyhow!("the writer panicked"))?;
+        let delays = read?;
+        written?;
+        Ok(delays)
+    });
+    if let Some(mut dd) = dd {
+        let status = dd.wait().context("dd")?;
+        ensure!(status.success(), "dd: {status}");
+    }
+    let delays = delays?;
+    ensure!(delays.len() as u64 == count, "{} of {count} frames came", delays.len());
+    let whole = match between {
+        Between::Dd(block, Blocks::Full) => count * line / block * block / line,
+        _ => count,
+    };
+    percentiles(delays.get(..whole as usize).unwrap_or_default())
+}
+
+fn percentiles(delays: &[u64]) -> anyhow::Result<Delays> {
+    ensure!(!delays.is_empty(), "no frame counts");
+    let mut sorted = delays.to_vec();
+    sorted.sort_unstable();
+    let at = |share: usize| sorted[(sorted.len() * share / 100).min(sorted.len() - 1)] as f64 / 1e3;
+    Ok(Delays { median: at(50), p99: at(99), frames: sorted.len() })
+}
+
+/// The writer's end, the reader's end, and what runs between them.
+fn connect(between: Between) -> anyhow::Result<(PipeWriter, PipeReader, Option<Child>)> {
+    let (first, to) = io::pipe().context("a pipe")?;
+    let Between::Dd(block, blocks) = between else { return Ok((to, first, None)) };
+    ensure!(is_installed("dd"), "dd is not installed");
+    let (from, last) = io::pipe().context("a pipe")?;
+    let mut dd = Command::new("dd");
+    dd.arg(format!("bs={block}")).arg("status=none").stdin(Stdio::from(first)).stdout(Stdio::from(last));
+    if blocks == Blocks::Full {
+        dd.arg("iflag=fullblock");
+    }
+    let child = dd.spawn().context("start dd")?;
+    Ok((to, from, Some(child)))
+}
+
+struct Writer<'a> {
+    to: PipeWriter,
+    lines: &'a [Vec<u8>],
+    /// When each frame entered: nanoseconds after `start`.
+    entered: &'a [AtomicU64],
+    /// What was sent ahead has arrived.
+    go: &'a AtomicBool,
+    /// Seconds from a frame to the next.
+    period: f64,
+    start: Instant,
+}
+
+impl Writer<'_> {
+    fn write(mut self, ahead: u64) -> anyhow::Result<()> {
+        self.to.write_all(&vec![b' '; ahead as usize])?;
+        while !self.go.load(Ordering::Acquire) {
+            std::thread::yield_now();
+        }
+        let begun = Instant::now();
+        for (number, (entered, line)) in self.entered.iter().zip(self.lines.iter().cycle()).enumerate() {
+            let due = Duration::from_secs_f64(number as f64 * self.period);
+            while begun.elapsed() < due {
+                std::hint::spin_loop();
+            }
+            entered.store(self.start.elapsed().as_nanos() as u64, Ordering::Release);
+            self.to.write_all(line)?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads to the end; nanoseconds that each frame took.
+fn reader(
+    mut from: PipeReader,
+    entered: &[AtomicU64],
+    go: &AtomicBool,
+    ahead: u64,
+    start: Instant,
+) -> anyhow::Result<Vec<u64>> {
+    let mut buffer = vec![0; READ];
+    let mut delays = Vec::with_capacity(entered.len());
+    let mut awaited = ahead as usize;
+    loop {
+        let read = from.read(&mut buffer);
+        let now = start.elapsed().as_nanos() as u64;
+        let read = match read {
+            Ok(read) => read,
+            Err(why) => {
+                go.store(true, Ordering::Release);
+                return Err(why.into());
+            }
+        };
+        if read == 0 {
+            go.store(true, Ordering::Release); // a writer that still waits finds the pipe closed
+            ensure!(awaited == 0, "the stream ended {awaited} bytes before the first frame");
+            return Ok(delays);
+        }
+        let skipped = awaited.min(read);
+        awaited -= skipped;
+        if awaited == 0 {
+            go.store(true, Ordering::Release);
+        }
+        for _ in buffer[skipped..read].iter().filter(|byte| **byte == b'\n') {
+            let entered = entered.get(delays.len()).context("more frames came than were sent")?;
+            delays.push(now.saturating_sub(entered.load(Ordering::Acquire)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,49 @@
+//! dd's block size against throughput, on files of `linerate mount`: what the report's device was.
+
+use super::{BLOCKS, Lab, generator, sweep};
+use crate::native::shell::Mounted;
+use crate::result::Row;
+
+/// The names of the two ports: one gives frames, one takes all.
+const GIVES: &str = "pg0";
+const TAKES: &str = "n0";
+/// The smallest block: below a page each read or write is a request to another process by itself, and a few show it.
+const LEAST: u64 = 1 << 10;
+/// The three ways of the page.
+const WAYS: [&str; 3] = ["read", "write", "forward"];
+
+/// dd from a mounted port, into one, and from one into the other.
+pub(super) fn throughput(lab: &Lab, size: usize, file: &str, all: &mut Vec<Row>) -> anyhow::Result<()> {
+    let title = |way: &str, name: &str| format!("{way} through FUSE, {size}-byte frames, dd bs={name}");
+    let (generator, sink) = (format!("{}{GIVES}", generator(size, false)), format!("null:{TAKES}"));
+    let mounted = match Mounted::of(&lab.corpus, &[(&generator, GIVES), (&sink, TAKES)]) {
+        Ok(mounted) => mounted,
+        Err(why) => {
+            let why = format!("{why:#}");
+            all.extend(WAYS.map(|way| Row::missing(&format!("fuse.{way}.{size}"), &title(way, "*"), &why)));
+            return Ok(());
+        }
+    };
+    let (gives, takes) = (&mounted.file, mounted.file.with_file_name(TAKES));
+    let (gives, takes) = (gives.display(), takes.display());
+    let rows = &mut Vec::new();
+    for (block, name) in BLOCKS.into_iter().filter(|(block, _)| *block >= LEAST) {
+        let bytes = (sweep::volume(block) / 4).max(4 << 20).min(lab.corpus.len(file)?);
+        let count = (bytes / block).max(1);
+        let script = |way: &str, script: String| (format!("fuse.{way}.{size}.{name}"), script, count * block);
+        let scripts = [
+            script("read", format!("dd if={gives} of=/dev/null bs={block} count={count} iflag=fullblock")),
+            script("write", format!("dd if={file} of={takes} bs={block} count={count} conv=notrunc")),
+            script(
+                "forward",
+                format!("dd if={gives} of={takes} bs={block} count={count} iflag=fullblock conv=notrunc"),
+            ),
+        ];
+        lab.rows(&scripts, &WAYS.map(|way| title(way, name)), rows);
+    }
+    for way in WAYS {
+        let curve = format!("fuse.{way}.");
+        all.extend(rows.extract_if(.., |row| row.id.starts_with(&curve)));
+    }
+    Ok(())
+}
