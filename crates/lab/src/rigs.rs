@@ -44,8 +44,8 @@ pub use isr::{IsrRig, IsrThreadRig, LightRig};
 pub use lanes::{LanesRig, Leave};
 pub use netperf::{NetperfRig, Service, Work};
 pub use nic::{
-    FINAL as NIC_FINAL, FIRST as NIC_FIRST, NicCosts, NicLoops, NicRig, NicSetup, NicStall, ROUND as NIC_ROUND,
-    stall as nic_stall,
+    FINAL as NIC_FINAL, FIRST as NIC_FIRST, NicCosts, NicLoops, NicPaced, NicRig, NicSetup, NicStall,
+    ROUND as NIC_ROUND, last_level_cache, stall as nic_stall,
 };
 pub use recv::{RecvRig, TwoThreadsRig};
 pub use route::{RouteRig, UPDATES_PER_SECOND, UpdatesRig};

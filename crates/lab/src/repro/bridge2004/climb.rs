@@ -1,20 +1,23 @@
 //! The ladder climbed: all rungs in turn, cumulative with both kinds of DMA, then each alone.
 
-use super::Dma;
-use super::steps::{self, Step};
+use super::memory::{Dma, WorkingSet};
+use super::steps::{self, HugePages, Step};
 use crate::result::{Change, Figure, Row};
 use crate::rigs::{NicCosts, NicRig, NicStall, nic_stall};
 use crate::run;
 use crate::sample::Sample;
 use crate::study;
 use crate::subject::Subject;
-use crate::verdict::NoiseFloor;
+use crate::verdict::{NoiseFloor, Verdict};
 use anyhow::Context;
 
 /// Parts that a climb tells of.
 pub(super) const PARTS: usize = 4;
 /// Polls left out, of 50 us: 2 ms.
 pub(super) const DISTRACTED: usize = 40;
+/// Rounds at most of the sweep of distances, and of each tweak alone: their order is of interest, not their last per cent.
+const SWEEP_ROUNDS: u32 = 8;
+const ALONE_ROUNDS: u32 = 10;
 /// Registers that cost nothing.
 pub(super) const FREE: &str = "reg_write_ns=0 reg_read_ns=0";
 
@@ -24,7 +27,7 @@ pub(super) struct Climbed {
     pub(super) dma: Dma,
     /// The ladder.
     pub(super) steps: Vec<Step>,
-    /// Beside the ladder: T11, and T8 undone.
+    /// Beside the ladder: T8 undone, then T11, which is only counted here.
     pub(super) extras: Vec<Step>,
     /// Of the ladder's steps.
     pub(super) main: Vec<Sample>,
@@ -32,9 +35,11 @@ pub(super) struct Climbed {
     pub(super) other: Vec<Sample>,
     /// The same with frames in the cache and registers that cost nothing, likewise.
     pub(super) free: Vec<Sample>,
+    /// Of T8 undone.
     pub(super) main_extras: Vec<Sample>,
     alone: Vec<Sample>,
-    /// Of the ladder's steps, then of the extras.
+    pages: HugePages,
+    /// Of the ladder's steps, then of T8 undone and of T11.
     pub(super) costs: Vec<NicCosts>,
     /// Of the ladder's steps.
     pub(super) stalls: Vec<NicStall>,
@@ -65,45 +70,51 @@ impl Base {
 
 pub(super) fn climb(
     ports: usize,
-    dma: Dma,
+    place: (Dma, WorkingSet, &HugePages),
     frames: &str,
     options: &run::Options,
     said: &mut study::Steps<'_>,
 ) -> anyhow::Result<Climbed> {
-    let base = Base(format!("ports={ports} dma={} {frames}", dma.word()));
+    let (dma, set, pages) = place;
+    let based = |dma: Dma| format!("ports={ports} {} {frames}", set.words(dma));
+    let base = Base(based(dma));
+    let fewer = |rounds: u32| run::Options { keep: options.keep.min(rounds), ..options.clone() };
     said.next(&format!("{ports} ports: prefetch, how far ahead"));
-    let sweep = distances(&base, options)?;
+    let sweep = distances(&base, pages, &fewer(SWEEP_ROUNDS))?;
     let best = sweep.iter().min_by(|a, b| a.1.total_cmp(&b.1)).map_or(0, |(distance, _)| *distance);
-    let steps = steps::ladder(best);
-    let extras = steps::extras(steps.last().context("no rung")?);
+    let steps = steps::ladder(best, pages);
+    let last = steps.last().context("no rung")?;
+    let interrupts = steps::interrupts(last).to_vec();
     said.next(&format!("{ports} ports: one tweak after the other"));
     let mut subjects = base.subjects(&format!("p{ports}."), &steps, |step| &step.words)?;
-    subjects.extend(base.subjects(&format!("p{ports}."), &extras, |step| &step.words)?);
-    let beside = Base(format!("ports={ports} dma={} {frames}", dma.other().word()));
+    subjects.extend(base.subjects(&format!("p{ports}."), &interrupts, |step| &step.words)?);
+    let beside = Base(based(dma.other()));
     subjects.extend(beside.subjects(&format!("p{ports}.{}.", dma.other().word()), &steps, |step| &step.words)?);
-    let free = Base(format!("ports={ports} dma=copy {FREE} {frames}"));
+    let free = Base(format!("{} {FREE}", based(Dma::Copy)));
     subjects.extend(free.subjects(&format!("p{ports}.free."), &steps, |step| &step.words)?);
     let mut main = run::interleave(&mut subjects, options, &mut |_| ())?;
     drop(subjects);
-    let mut beside = main.split_off(steps.len() + extras.len());
+    let mut beside = main.split_off(steps.len() + interrupts.len());
     let free = beside.split_off(steps.len());
     let main_extras = main.split_off(steps.len());
     said.next(&format!("{ports} ports: each tweak alone"));
     let mut subjects = base.subjects(&format!("p{ports}.alone."), &steps, |step| &step.alone)?;
-    subjects.extend(base.subjects(&format!("p{ports}.alone."), &extras, |step| &step.alone)?);
-    let alone = run::interleave(&mut subjects, options, &mut |_| ())?;
+    subjects.extend(base.subjects(&format!("p{ports}.alone."), &interrupts, |step| &step.alone)?);
+    let alone = run::interleave(&mut subjects, &fewer(ALONE_ROUNDS), &mut |_| ())?;
     drop(subjects);
     said.next(&format!("{ports} ports: registers, bus, drops"));
+    let extras: Vec<Step> = interrupts.into_iter().chain(steps::bus(last)).collect();
     let costs = steps.iter().chain(&extras).map(|step| base.rig(&step.id, &step.words)?.costs());
     let costs = costs.collect::<anyhow::Result<Vec<_>>>()?;
     let lost = |step: &Step| nic_stall(&format!("{} {FREE} {}", base.0, step.words), 1, DISTRACTED);
     let stalls = steps.iter().map(lost).collect::<anyhow::Result<Vec<_>>>()?;
-    Ok(Climbed { ports, dma, steps, extras, main, other: beside, free, main_extras, alone, costs, stalls, sweep })
+    let (other, pages) = (beside, pages.clone());
+    Ok(Climbed { ports, dma, steps, extras, main, other, free, main_extras, alone, pages, costs, stalls, sweep })
 }
 
-fn distances(base: &Base, options: &run::Options) -> anyhow::Result<Vec<(usize, f64)>> {
+fn distances(base: &Base, pages: &HugePages, options: &run::Options) -> anyhow::Result<Vec<(usize, f64)>> {
     let rig = |distance: usize| -> anyhow::Result<Box<dyn Subject>> {
-        Ok(Box::new(base.rig(&format!("prefetch.{distance}"), &steps::last(distance).words)?))
+        Ok(Box::new(base.rig(&format!("prefetch.{distance}"), &steps::last(distance, pages).words)?))
     };
     let mut subjects = steps::DISTANCES.into_iter().map(rig).collect::<anyhow::Result<Vec<_>>>()?;
     let samples = run::interleave(&mut subjects, options, &mut |_| ())?;
@@ -112,7 +123,7 @@ fn distances(base: &Base, options: &run::Options) -> anyhow::Result<Vec<(usize, 
 }
 
 impl Climbed {
-    /// The ladder's rows, then T11's and T8's, and those of each tweak alone.
+    /// The ladder's rows, then T8's, and those of each tweak alone.
     pub(super) fn rows(&self, then: f64, floor: &NoiseFloor) -> anyhow::Result<Vec<Row>> {
         let mut rows: Vec<Row> = Vec::new();
         let mut before: Option<&Sample> = None;
@@ -122,6 +133,9 @@ impl Climbed {
         }
         if let Some(row) = rows.last_mut() {
             *row = row.clone().then(then, "cycles/frame");
+        }
+        if let Some([id, title, why]) = self.pages.missing() {
+            rows.insert(rows.len() - 1, Row::missing(&format!("p{}.{id}", self.ports), &self.title(title), why));
         }
         for (step, sample) in self.extras.iter().zip(&self.main_extras) {
             rows.push(self.row(&step.title, sample, before, floor)?);
@@ -142,6 +156,20 @@ impl Climbed {
 
     fn title(&self, title: &str) -> String {
         format!("{} ports: {title}", self.ports)
+    }
+
+    /// The rungs that are not shown to be faster than the one before, and by how much.
+    pub(super) fn without_effect(&self, floor: &NoiseFloor) -> anyhow::Result<String> {
+        let mut none = Vec::new();
+        for (pair, step) in self.main.windows(2).zip(self.steps.iter().skip(1)) {
+            let [before, sample] = pair else { continue };
+            let change = Change::paired(before, sample, floor)?;
+            if change.lo <= 1.0 || change.verdict != Verdict::Faster {
+                none.push(format!("{} {:.3} [{:.3}, {:.3}]", step.id, change.ratio, change.lo, change.hi));
+            }
+        }
+        let which = if none.is_empty() { "none".to_owned() } else { none.join(", ") };
+        Ok(format!("{} ports, rungs not shown to be faster than the one before, times: {which}", self.ports))
     }
 
     /// What each distance of T10 gave.

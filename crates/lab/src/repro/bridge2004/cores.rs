@@ -118,6 +118,11 @@ impl Cores {
         format!("{} ports, two loops on two cores: {title}", self.ports)
     }
 
+    /// Two loops against one at the last rung; `None`: nothing was measured.
+    pub(super) fn last(&self, floor: &NoiseFloor) -> anyhow::Result<Option<Change>> {
+        self.ladder.last().map(|pair| pair.change(floor)).transpose()
+    }
+
     /// The ladder's rows, then those of each tweak alone.
     pub(super) fn rows(&self, floor: &NoiseFloor) -> anyhow::Result<Vec<Row>> {
         if let Some(why) = &self.missing {
@@ -173,7 +178,7 @@ mod tests {
 
     #[test]
     fn where_there_is_one_core_every_rung_says_so() {
-        let ladder = steps::ladder(4);
+        let ladder = steps::ladder(4, &steps::HugePages::Available);
         let mut told = Vec::new();
         let mut tell = |progress: study::Progress| told.push(progress.what);
         let mut said = study::Steps::new(PARTS, &mut tell);

@@ -1,10 +1,11 @@
 //! The tables beside the rows: what is counted of each rung, where its time goes, then and now.
 
-use super::Dma;
 use super::climb::Climbed;
-use crate::result::{Cell, Sheet};
+use super::memory::Dma;
+use super::paced::{Paced, Then};
+use crate::result::{Cell, Change, Sheet};
 use crate::rigs::NicCosts;
-use crate::sample::{Ratio, Sample, Summary};
+use crate::sample::{Ratio, Sample, StatError, Summary};
 use crate::timer;
 use anyhow::Context;
 
@@ -25,16 +26,24 @@ fn head(columns: &[&str]) -> Vec<String> {
 /// What cards and drivers counted.
 pub(super) fn costs(climbed: &Climbed) -> anyhow::Result<Sheet> {
     let steps = climbed.steps.iter().chain(&climbed.extras);
-    let samples = climbed.main.iter().chain(&climbed.main_extras);
+    let samples = climbed.main.iter().chain(&climbed.main_extras).map(Some).chain(std::iter::repeat(None));
     let mut rows = Vec::new();
     for (at, ((step, sample), costs)) in steps.zip(samples).zip(&climbed.costs).enumerate() {
-        let ticks = sample.summary()?.median;
+        // T11 changes nothing that the processor waits for: its ticks are those of T10.
+        let ticks = match sample {
+            Some(sample) => Cell::from(sample.summary()?.median),
+            None => "as t10".into(),
+        };
+        let rate = sample.map(|sample| Ok::<_, StatError>(hertz() / sample.summary()?.median / 1e6)).transpose()?;
         let missed = climbed
             .stalls
             .get(at)
             .map_or("-".into(), |stall| Cell::from(format!("{} of {}", stall.missed, stall.came)));
-        let counted = [costs.doorbells, costs.writebacks, costs.register_reads, costs.interrupts, costs.bus_clocks];
-        let mut row: Vec<Cell> = vec![step.id.as_str().into(), ticks.into(), (hertz() / ticks / 1e6).into()];
+        let driver = [costs.doorbells, costs.register_reads, costs.interrupts];
+        let memory = [costs.links_read, costs.headers_written, costs.from_stock, costs.early_reads, costs.prefetches];
+        let bus = [costs.writebacks, costs.fetches, costs.bus_clocks];
+        let counted = driver.into_iter().chain(memory).chain(bus);
+        let mut row: Vec<Cell> = vec![step.id.as_str().into(), ticks, rate.map_or("as t10".into(), Cell::from)];
         row.extend(counted.map(Cell::from));
         row.extend([(costs.bus_allows / 1e6).into(), missed]);
         rows.push(row);
@@ -44,9 +53,15 @@ pub(super) fn costs(climbed: &Climbed) -> anyhow::Result<Sheet> {
         "ticks",
         "Mframe/s",
         "doorbells",
-        "write-backs",
         "register reads",
         "interrupts",
+        "links read",
+        "headers written",
+        "from stack",
+        "read early",
+        "prefetched",
+        "write-backs",
+        "descriptor reads",
         "bus clocks",
         "bus allows Mframe/s",
         "missed in 2 ms",
@@ -65,30 +80,32 @@ struct Parts {
     registers: f64,
     memory: f64,
     cycles: f64,
-    /// Of the bus, which the processor does not wait for here.
+    /// Of the bus: beside the processor's, unless it is waited for.
     bus: f64,
+    /// Measured where it is waited for.
+    paced: f64,
 }
 
 impl Parts {
-    fn all_of(climbed: &Climbed) -> anyhow::Result<Vec<Parts>> {
-        let pairs = climbed.main.iter().zip(&climbed.other).zip(&climbed.free).zip(&climbed.costs);
-        let part =
-            |(((main, other), free), costs): (((&Sample, &Sample), &Sample), &NicCosts)| -> anyhow::Result<Parts> {
-                let (cold, copy) = if climbed.dma == Dma::Cold { (main, other) } else { (other, main) };
-                let bus = costs.bus_clocks / BUS_HERTZ * hertz();
-                let (registers, memory) = (less(copy, free), less(cold, copy));
-                Ok(Parts { all: cold.summary()?.median, registers, memory, cycles: free.summary()?.median, bus })
-            };
-        pairs.map(part).collect()
+    fn all_of(climbed: &Climbed, paced: &Paced) -> anyhow::Result<Vec<Parts>> {
+        let samples = climbed.main.iter().zip(&climbed.other).zip(&climbed.free);
+        let part = |(((main, other), free), (costs, paced)): (((&Sample, &Sample), &Sample), (&NicCosts, &Sample))| {
+            let (cold, copy) = if climbed.dma == Dma::Cold { (main, other) } else { (other, main) };
+            let (registers, memory) = (less(copy, free), less(cold, copy));
+            let [all, cycles, paced] = [cold.summary()?.median, free.summary()?.median, paced.summary()?.median];
+            let bus = costs.bus_clocks / BUS_HERTZ * hertz();
+            Ok(Parts { all, registers, memory, cycles, bus, paced })
+        };
+        samples.zip(climbed.costs.iter().zip(&paced.ladder)).map(part).collect()
     }
 
-    /// Where most of a frame's time goes, if the bus is as fast as it likes.
+    /// Where most of the processor's time for a frame goes.
     fn most(&self) -> &'static str {
         let parts = [("registers", self.registers), ("memory", self.memory), ("cycles", self.cycles)];
         parts.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).map_or("-", |(name, _)| name)
     }
 
-    /// What would hold the report's machine, with this bus: the slower of both.
+    /// What holds the bridge where the bus is waited for: the bus if it needs longer than the processor.
     fn holds(&self) -> &'static str {
         if self.bus > self.all { "bus" } else { self.most() }
     }
@@ -102,50 +119,111 @@ fn less(more: &Sample, less: &Sample) -> f64 {
 }
 
 /// The report's remark, rung by rung.
-pub(super) fn where_it_goes(climbed: &Climbed) -> anyhow::Result<Sheet> {
+pub(super) fn where_it_goes(climbed: &Climbed, paced: &Paced) -> anyhow::Result<Sheet> {
     let row = |(step, part): (&super::steps::Step, Parts)| -> Vec<Cell> {
         vec![
             step.id.as_str().into(),
-            part.all.into(),
+            part.bus.into(),
             part.registers.into(),
             part.memory.into(),
             part.cycles.into(),
+            part.all.into(),
             part.most().into(),
-            part.bus.into(),
+            part.paced.into(),
+            (hertz() / part.paced / 1e6).into(),
             part.holds().into(),
         ]
     };
-    let rows = climbed.steps.iter().zip(Parts::all_of(climbed)?).map(row).collect();
-    let columns = ["rung", "ticks, cold", "registers", "memory", "cycles", "most", "bus, beside", "with the bus"];
+    let rows = climbed.steps.iter().zip(Parts::all_of(climbed, paced)?).map(row).collect();
+    let columns = [
+        "rung",
+        "bus needs",
+        "registers",
+        "memory",
+        "cycles",
+        "processor in all",
+        "most of it",
+        "bus waited for",
+        "Mframe/s",
+        "held by",
+    ];
     let title = format!(
-        "{} ports: where a frame's ticks go. cycles: frames in the cache, registers free; registers: what theirs cost over that; memory: what cold \
-         costs over copy; each from trials made in turn; bus: its clocks as ticks of ours, at the same time as the processor's",
+        "{} ports: where a frame's ticks go. bus needs: its clocks, counted, as ticks of ours. Of the processor, from trials made in turn: \
+         registers: what they cost over none, as it waits for their bus; memory: what dma=cold costs over copy; cycles: the rest, frames in \
+         the cache and registers free. bus waited for: measured with both at work at the same time",
         climbed.ports
     );
     Ok(Sheet { title, head: head(&columns), rows })
 }
 
-/// What the table says of the report's remark: where most goes, rung by rung.
-pub(super) fn remark(climbed: &Climbed) -> anyhow::Result<String> {
-    let parts = Parts::all_of(climbed)?;
+/// What the table shows of the report's remark: which part is the largest, rung by rung, with and without the bus.
+pub(super) fn remark(climbed: &Climbed, paced: &Paced, two: Option<&Change>) -> anyhow::Result<Vec<String>> {
+    let parts = Parts::all_of(climbed, paced)?;
     let (first, last) = (parts.first().context("no rung")?, parts.last().context("no rung")?);
-    let mut runs: Vec<(&str, &str)> = Vec::new();
-    for (step, part) in climbed.steps.iter().zip(&parts) {
-        if runs.last().is_none_or(|(most, _)| *most != part.most()) {
-            runs.push((part.most(), &step.id));
+    let runs = |which: fn(&Parts) -> &'static str| -> Vec<(&str, &str)> {
+        let mut runs: Vec<(&str, &str)> = Vec::new();
+        for (step, part) in climbed.steps.iter().zip(&parts) {
+            if runs.last().is_none_or(|(name, _)| *name != which(part)) {
+                runs.push((which(part), &step.id));
+            }
         }
-    }
-    let way: Vec<String> = runs.iter().map(|(most, from)| format!("{most} from {from} on")).collect();
-    let bound = parts.iter().filter(|part| part.bus > part.all).count();
-    Ok(format!(
-        "{} ports, the report: first the bus, then memory, then cycles. Here, of the processor's time: {}. The bus of 2004 would need {:.0} ticks \
-         of ours at the first rung and {:.0} at the last: it would hold this processor at {bound} of {} rungs: the report's move from the bus to \
-         the processor is its Xeon's, whose figures (1.2 and 1.6 Mframe/s) are below what this bus allows",
-        climbed.ports,
-        way.join(", "),
+        runs
+    };
+    let said = |runs: &[(&str, &str)]| -> String {
+        let each: Vec<String> = runs.iter().map(|(name, from)| format!("{name} from {from} on")).collect();
+        each.join(", ")
+    };
+    let (processor, machine) = (runs(Parts::most), runs(Parts::holds));
+    let names: Vec<&str> = processor.iter().map(|(name, _)| *name).collect();
+    let order =
+        if names == ["registers", "memory", "cycles"] { "the report's order" } else { "not the report's order" };
+    let then = match two {
+        Some(change) => format!(
+            "then several processors: two loops on two cores are {:.2} [{:.2}, {:.2}] times one",
+            change.ratio, change.lo, change.hi
+        ),
+        None => "then several processors: not measured, two cores are needed".to_owned(),
+    };
+    let ports = climbed.ports;
+    let own = format!(
+        "{ports} ports, the report: first the bus, then memory (after T1 to T3), then cycles. Here, of the processor's own time (its waits for \
+         the bus are its registers): {}: {order}; {then}",
+        said(&processor)
+    );
+    let bound = parts.iter().filter(|part| part.holds() == "bus").count();
+    let whole = format!(
+        "{ports} ports, with the bus of 2004 waited for: {}. It needs {:.0} ticks of ours a frame at the first rung and {:.0} at the last, the \
+         processor {:.0} and {:.0}: it holds {bound} of {} rungs, as this processor is faster than the report's Xeon and the bus is not, and \
+         two loops on two cores can give nothing there",
+        said(&machine),
         first.bus,
         last.bus,
+        first.all,
+        last.all,
         parts.len()
+    );
+    Ok(vec![own, whole])
+}
+
+/// What T11 gave, beside the report.
+pub(super) fn faster_bus(paced: &Paced, then: Then, ports: usize) -> anyhow::Result<String> {
+    let [last, faster, ahead] = paced.ends().context("no T11")?;
+    let rate = |sample: &Sample| -> anyhow::Result<f64> { Ok(paced.rate(sample)?.median) };
+    let both = Ratio::paired(&last.values(), &ahead.values())?;
+    let report = match then.with {
+        Some(with) => format!("{:.0} and {with:.0}, {:.2} times", then.without, with / then.without),
+        None => format!("{:.0} without, none with it", then.without),
+    };
+    Ok(format!(
+        "{ports} ports, T11, thousand frames a second and port with the bus waited for: {:.0} without, {:.0} at 133 MHz, {:.0} with descriptors \
+         fetched ahead, too: {:.2} [{:.2}, {:.2}] times. The report: {report}. The model's clocks are least figures, without waits for an \
+         arbiter or a chipset: upper limits",
+        rate(last)?,
+        rate(faster)?,
+        rate(ahead)?,
+        both.median,
+        both.lo,
+        both.hi
     ))
 }
 
