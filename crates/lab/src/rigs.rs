@@ -36,7 +36,7 @@ mod tcp;
 mod text;
 mod tunnel;
 
-pub use bridge::{BridgeRig, FdbRig, PoolRig, RingRig};
+pub use bridge::{BridgeFacts, BridgeRig, FdbRig, PoolRig, RingRig};
 pub use fib::FibRig;
 pub use ftp::{BUFFER as FTP_BUFFER, FtpSubject, Setup, WARM as FTP_WARM, Way, ftp_rig};
 pub use hosts::{HostsRig, SharedRig, idle_host_bytes};

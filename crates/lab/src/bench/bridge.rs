@@ -3,10 +3,11 @@
 mod idle;
 mod lanes;
 mod ports;
+#[cfg(test)]
+mod tests;
 
 use crate::env::Environment;
-use crate::native::forward::{Forward, Part};
-use crate::result::{Beside, Figure, Peer, Report, Row};
+use crate::result::{Beside, Figure, Report, Row};
 use crate::rigs::{BridgeRig, FdbRig, NIC_FINAL, NIC_FIRST, NicRig, PoolRig, RingRig};
 use crate::run;
 use crate::sample::Sample;
@@ -18,6 +19,16 @@ use anyhow::Context;
 const SHORT: usize = 60;
 const LONG: usize = 1514;
 
+/// Rows between in-memory ports: identifier, addresses, bytes of a frame, frames of a burst, title.
+const FRAMES: [(&str, usize, usize, usize, &str); 4] = [
+    ("bridge.1k.burst32", 1000, SHORT, 32, "learning bridge, 64-byte frames, 1,000 addresses, burst 32"),
+    ("bridge.100k.burst32", 100_000, SHORT, 32, "the same with 100,000 addresses"),
+    ("bridge.1k.burst1", 1000, SHORT, 1, "1,000 addresses, one frame at a time"),
+    ("bridge.1k.1518", 1000, LONG, 32, "1,000 addresses, burst 32, 1518-byte frames"),
+];
+/// Addresses in the table of `fdb.64k`.
+const ADDRESSES: usize = 1 << 16;
+
 /// The figures.
 ///
 /// # Errors
@@ -27,37 +38,20 @@ pub fn bridge(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::
     let run_options = options.run(30);
     let mut steps = Steps::new(7, progress);
     let mut notes = vec![
-        "in-memory ports (rings); stations known, in random order; one core; ticks of the TSC a frame, its way through both rings included"
+        "in-memory ports (rings); stations known, in random order; one core; ticks of the TSC a frame, its way through both rings included. No \
+         row of these has the kernel beside it: it has no such ports, and between devices its own work on them would be compared with none. \
+         It is the peer of *.forward, over devices"
             .to_owned(),
     ];
     steps.next("A against A: the noise floor");
     let floor = study::floor(&mut BridgeRig::new("floor", 1000, SHORT, 32)?, &run_options)?;
     steps.next("frames");
-    let frames = [
-        ("bridge.1k.burst32", 1000, SHORT, 32, "learning bridge, 64-byte frames, 1,000 addresses, burst 32"),
-        ("bridge.100k.burst32", 100_000, SHORT, 32, "the same with 100,000 addresses"),
-        ("bridge.1k.burst1", 1000, SHORT, 1, "1,000 addresses, one frame at a time"),
-        ("bridge.1k.1518", 1000, LONG, 32, "1,000 addresses, burst 32, 1518-byte frames"),
-    ];
     let mut subjects: Vec<Box<dyn Subject>> = Vec::new();
-    for (id, stations, len, burst, _) in frames {
+    for (id, stations, len, burst, _) in FRAMES {
         subjects.push(Box::new(BridgeRig::new(id, stations, len, burst)?));
     }
-    let kernel = ports::kernel();
-    match &kernel {
-        Ok(bench) => {
-            let id = format!("kernel.{}", frames[0].0);
-            subjects.push(Box::new(Forward::new(&id, bench, Part::Whole, options.core())));
-        }
-        Err(why) => notes.push(format!("without kernel: skipped: {why}")),
-    }
     let samples = run::interleave(&mut subjects, &run_options, &mut |_| ())?;
-    let mut rows = rows_of(&samples, &frames.map(|(.., title)| title))?;
-    let mut peers = Vec::new();
-    if let [ours, _, _, _, theirs] = samples.as_slice() {
-        peers.push(Peer::new("kernel", theirs, ours)?);
-        notes.push("kernel: its bridge over veths, a packet socket's sendmmsg included".to_owned());
-    }
+    let mut rows = rows_of(&samples, &FRAMES.map(|(.., title)| title))?;
     drop(subjects);
     steps.next("cards");
     let cards = [("nic.first", NIC_FIRST), ("nic.final", NIC_FINAL)];
@@ -74,7 +68,7 @@ pub fn bridge(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::
     rows.push(lanes::row(&run_options, &mut notes)?);
     steps.next("parts");
     let mut parts: Vec<Box<dyn Subject>> =
-        vec![Box::new(FdbRig::new("fdb.64k", 1 << 16)?), Box::new(PoolRig::new()?), Box::new(RingRig::new()?)];
+        vec![Box::new(FdbRig::new("fdb.64k", ADDRESSES)?), Box::new(PoolRig::new()?), Box::new(RingRig::new()?)];
     let titles = [
         "an address looked up among 65,536, bursts of 32, random order",
         "a buffer taken from its pool and given back, 32 at a time",
@@ -83,9 +77,9 @@ pub fn bridge(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::
     rows.extend(rows_of(&run::interleave(&mut parts, &run_options, &mut |_| ())?, &titles)?);
     drop(parts);
     steps.next("between devices of the kernel");
-    let forward = ports::rows(&kernel, &options.run(12), options.core())?;
+    let forward = ports::rows(&options.run(12), options.core())?;
     rows.extend(forward.rows);
-    peers.extend(forward.peers);
+    let peers = forward.peers;
     notes.extend(forward.notes);
     let beside = Beside { sheets: forward.sheets, ..Beside::default() };
     steps.next("idle");

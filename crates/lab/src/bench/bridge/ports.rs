@@ -1,7 +1,7 @@
 //! The rows `xdp.forward`, `packet.forward`, `tap.forward`: a switch between devices of the kernel, the port's bare loop, the kernel's bridge.
 
 use crate::native::forward::{Bench, FRAMES, Forward, Kind, Part, Who};
-use crate::result::{Figure, Peer, Row, Sheet};
+use crate::result::{Cell, Figure, Peer, Row, Sheet};
 use crate::run;
 use crate::sample::{Ratio, Sample};
 use crate::subject::Subject;
@@ -17,6 +17,10 @@ pub(super) struct Rows {
     pub notes: Vec<String>,
     pub sheets: Vec<Sheet>,
 }
+
+const TABLE: &str = "between devices of the kernel: ticks a frame, from a packet socket to the far device; times above 1: ours takes less";
+const COLUMNS: [&str; 6] =
+    ["row", "our bridge", "the kernel's bridge", "kernel / ours", "bare loop, no bridge", "bare / ours"];
 
 /// Runs with the ledger on: behind the trials, so that it is in none of them.
 const LEDGER_RUNS: u64 = 8;
@@ -45,13 +49,8 @@ const CONTESTS: [Contest; 3] = [
     },
 ];
 
-/// The kernel's bridge, as a peer for every row.
-pub(super) type Kernel = Result<Rc<RefCell<Bench>>, String>;
-
-/// Starts it.
-pub(super) fn kernel() -> Kernel {
-    start(Who::Kernel)
-}
+/// The kernel's bridge, as a peer for every row; or why there is none.
+type Kernel = Result<Rc<RefCell<Bench>>, String>;
 
 fn start(who: Who) -> Kernel {
     Bench::start(who).map(|bench| Rc::new(RefCell::new(bench))).map_err(|why| format!("{why:#}"))
@@ -61,25 +60,35 @@ fn start(who: Who) -> Kernel {
 ///
 /// # Errors
 /// A frame was lost.
-pub(super) fn rows(kernel: &Kernel, options: &run::Options, core: usize) -> anyhow::Result<Rows> {
+pub(super) fn rows(options: &run::Options, core: usize) -> anyhow::Result<Rows> {
+    let kernel = start(Who::Kernel);
     // The measuring thread sleeps while its children work, each of which tells its own share.
     let options = run::Options { cpu: None, ..options.clone() };
     let mut out = Rows::default();
+    let mut table = Sheet { title: TABLE.to_owned(), head: COLUMNS.map(str::to_owned).to_vec(), rows: Vec::new() };
     for contest in &CONTESTS {
-        contest.hold(kernel, &options, core, &mut out)?;
+        table.rows.push(contest.hold(&kernel, &options, core, &mut out)?);
     }
+    out.sheets.insert(0, table);
     out.notes.push(
         "forward: all on one core, a round after the other: frames are sent by sendmmsg from 1,000 stations, passed on, counted by the \
          far device; the figure is the first two, .loop the second alone. kernel: its bridge over such veths, which works within the \
-         generator's call. packet: the time until a block is retired (up to 1 ms) is not counted. bare.xdp sends back to where it \
+         generator's call; beside tap, too, as between TAP devices it would need a program at either end. packet: the time until a block is retired (up to 1 ms) is not counted. bare.xdp sends back to where it \
          came from; bare.tap has two devices each way"
             .to_owned(),
     );
     Ok(out)
 }
 
+/// The rows' names and ports.
+#[cfg(test)]
+pub(super) fn contests() -> Vec<(&'static str, Kind)> {
+    CONTESTS.iter().map(|contest| (contest.name, contest.kind)).collect()
+}
+
 impl Contest {
-    fn hold(&self, kernel: &Kernel, options: &run::Options, core: usize, out: &mut Rows) -> anyhow::Result<()> {
+    /// Measures it; its line of the table.
+    fn hold(&self, kernel: &Kernel, options: &run::Options, core: usize, out: &mut Rows) -> anyhow::Result<Vec<Cell>> {
         let (name, inner) = (self.name, format!("{}.loop", self.name));
         let (ours, bare) = match (start(Who::Ours(self.kind)), start(Who::Bare(self.kind))) {
             (Ok(ours), Ok(bare)) => (ours, bare),
@@ -87,7 +96,7 @@ impl Contest {
                 let why = format!("skipped: {why}");
                 out.rows.push(Row::missing(name, self.whole, &why));
                 out.rows.push(Row::missing(&inner, self.looped, &why));
-                return Ok(());
+                return Ok(vec![name.into(), why.into()]);
             }
         };
         let looped = Forward::new(&inner, &ours, Part::Loop, core);
@@ -118,7 +127,21 @@ impl Contest {
         out.notes.push(self.parts(looped, bare_looped, *bridge.borrow())?);
         out.sheets.push(self.stages(&ours, core, [looped, bare_looped])?);
         out.notes.extend(samples.iter().filter(|sample| sample.noisy).map(|sample| format!("{}: noisy", sample.id)));
-        Ok(())
+        self.line(whole, theirs.first(), bare_whole)
+    }
+
+    /// All three figures of a frame's whole way, and how many times better ours is.
+    fn line(&self, ours: &Sample, kernel: Option<&Sample>, bare: &Sample) -> anyhow::Result<Vec<Cell>> {
+        let times = |theirs: &Sample| -> anyhow::Result<Cell> {
+            let ratio = Ratio::paired(&theirs.values(), &ours.values()).context("a ratio")?;
+            Ok(format!("{:.2} [{:.2}, {:.2}]", ratio.median, ratio.lo, ratio.hi).into())
+        };
+        let [theirs, over_theirs] = match kernel {
+            Some(kernel) => [kernel.summary()?.median.into(), times(kernel)?],
+            None => ["-".into(), "-".into()],
+        };
+        let [ours, without] = [ours.summary()?.median, bare.summary()?.median].map(Cell::from);
+        Ok(vec![self.name.into(), ours, theirs, over_theirs, without, times(bare)?])
     }
 
     /// Where the loop's ticks go, by its ledger.
