@@ -75,7 +75,7 @@ impl WorkingSet {
              turn, in random order ({cache}). Of each one or two lines are touched: {} KiB a line; as buffers are 2 KiB apart, these share \
              few of a cache's sets, so that they do not stay in it. One loop; of two each has as many",
             self.buffers,
-            self.buffers * 64 >> 10
+            (self.buffers * 64) >> 10
         );
         let copy = "copy: frames are in the cache when the driver reads them, as a card of today leaves them, and the buffer that was sent last is \
                     posted first";

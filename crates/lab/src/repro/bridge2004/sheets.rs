@@ -4,7 +4,6 @@ use super::climb::Climbed;
 use super::memory::Dma;
 use super::paced::{Paced, Then};
 use crate::result::{Cell, Change, Sheet};
-use crate::rigs::NicCosts;
 use crate::sample::{Ratio, Sample, StatError, Summary};
 use crate::timer;
 use anyhow::Context;
@@ -88,15 +87,17 @@ struct Parts {
 
 impl Parts {
     fn all_of(climbed: &Climbed, paced: &Paced) -> anyhow::Result<Vec<Parts>> {
-        let samples = climbed.main.iter().zip(&climbed.other).zip(&climbed.free);
-        let part = |(((main, other), free), (costs, paced)): (((&Sample, &Sample), &Sample), (&NicCosts, &Sample))| {
+        let mut parts = Vec::new();
+        let beside = climbed.other.iter().zip(&climbed.free);
+        let counted = climbed.costs.iter().zip(&paced.ladder);
+        for ((main, (other, free)), (costs, paced)) in climbed.main.iter().zip(beside).zip(counted) {
             let (cold, copy) = if climbed.dma == Dma::Cold { (main, other) } else { (other, main) };
             let (registers, memory) = (less(copy, free), less(cold, copy));
             let [all, cycles, paced] = [cold.summary()?.median, free.summary()?.median, paced.summary()?.median];
             let bus = costs.bus_clocks / BUS_HERTZ * hertz();
-            Ok(Parts { all, registers, memory, cycles, bus, paced })
-        };
-        samples.zip(climbed.costs.iter().zip(&paced.ladder)).map(part).collect()
+            parts.push(Parts { all, registers, memory, cycles, bus, paced });
+        }
+        Ok(parts)
     }
 
     /// Where most of the processor's time for a frame goes.
