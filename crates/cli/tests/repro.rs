@@ -208,7 +208,7 @@ fn bridge2004_has_every_rung_with_two_ports_and_four() {
             let large = at >= rungs.iter().position(|rung| *rung == "t7.ring").unwrap();
             let expected = missed[if large { 2 } else { at.min(1) }];
             assert_eq!(cell("missed in 2 ms by one of two"), expected, "{rung}");
-            assert!(cell("alone, two loops").as_f64() > Some(0.0));
+            assert_eq!(cell("alone, two loops"), "-", "left out with --quick");
         }
     }
 }

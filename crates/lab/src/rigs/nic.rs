@@ -117,8 +117,9 @@ impl NicRig {
     /// # Errors
     /// As [`NicRig::new`].
     fn shared(id: &str, loops: usize, words: &str) -> anyhow::Result<Vec<NicRig>> {
-        let setup: NicSetup = words.parse().with_context(|| id.to_owned())?;
+        let mut setup: NicSetup = words.parse().with_context(|| id.to_owned())?;
         ensure!((1..=2).contains(&loops), "{id}: {loops} loops: expected 1 or 2");
+        setup.rest /= loops;
         let (mut rigs, bus) = (Vec::new(), Arc::new(Bus::default()));
         for at in 0..loops {
             let id = if loops == 1 { id.to_owned() } else { format!("{id}.{at}") };

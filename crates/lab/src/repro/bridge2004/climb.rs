@@ -21,6 +21,9 @@ const ALONE_ROUNDS: u32 = 10;
 /// Registers that cost nothing.
 pub(super) const FREE: &str = "reg_write_ns=0 reg_read_ns=0";
 
+/// Where only counts are of interest: no buffers at rest.
+pub(super) const COUNTED: &str = "rest=0";
+
 /// What one bridge showed.
 pub(super) struct Climbed {
     pub(super) ports: usize,
@@ -104,9 +107,10 @@ pub(super) fn climb(
     drop(subjects);
     said.next(&format!("{ports} ports: registers, bus, drops"));
     let extras: Vec<Step> = interrupts.into_iter().chain(steps::bus(last)).collect();
-    let costs = steps.iter().chain(&extras).map(|step| base.rig(&step.id, &step.words)?.costs());
+    let costs =
+        steps.iter().chain(&extras).map(|step| base.rig(&step.id, &format!("{} {COUNTED}", step.words))?.costs());
     let costs = costs.collect::<anyhow::Result<Vec<_>>>()?;
-    let lost = |step: &Step| nic_stall(&format!("{} {FREE} {}", base.0, step.words), 1, DISTRACTED);
+    let lost = |step: &Step| nic_stall(&format!("{} {FREE} {} {COUNTED}", base.0, step.words), 1, DISTRACTED);
     let stalls = steps.iter().map(lost).collect::<anyhow::Result<Vec<_>>>()?;
     let (other, pages) = (beside, pages.clone());
     Ok(Climbed { ports, dma, steps, extras, main, other, free, main_extras, alone, pages, costs, stalls, sweep })

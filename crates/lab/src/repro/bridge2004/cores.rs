@@ -1,6 +1,6 @@
 //! Every rung by two loops on two cores, beside one loop that has all ports: cumulative, and each tweak alone in fewer rounds.
 
-use super::climb::{DISTRACTED, FREE};
+use super::climb::{COUNTED, DISTRACTED, FREE};
 use super::steps::Step;
 use crate::result::{Cell, Change, Figure, Row, Sheet};
 use crate::rigs::{NicLoops, NicStall, nic_stall};
@@ -32,6 +32,13 @@ const COLUMNS: [&str; 12] = [
     "alone, against one loop",
 ];
 
+/// Whether each tweak alone is run by two loops, too: as many trials as the ladder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Alone {
+    Measured,
+    LeftOut,
+}
+
 /// One rung by one loop and by two, trial by trial.
 struct Pair {
     step: Step,
@@ -57,7 +64,7 @@ pub(super) fn climb(
     ports: usize,
     base: &str,
     steps: &[Step],
-    cores: usize,
+    (cores, tweaks): (usize, Alone),
     options: &run::Options,
     said: &mut study::Steps<'_>,
 ) -> anyhow::Result<Cores> {
@@ -75,8 +82,11 @@ pub(super) fn climb(
     let ladder = pairs(&format!("p{ports}.two."), base, &steps, |step| &step.words, &options)?;
     said.next(&format!("{ports} ports, two loops on two cores: each tweak alone"));
     let fewer = run::Options { keep: options.keep.min(ALONE_ROUNDS), ..options };
-    let alone = pairs(&format!("p{ports}.two.alone."), base, &steps, |step| &step.alone, &fewer)?;
-    let lost = |step: &Step| nic_stall(&format!("{base} {FREE} {}", step.words), 2, DISTRACTED);
+    let alone = match tweaks {
+        Alone::Measured => pairs(&format!("p{ports}.two.alone."), base, &steps, |step| &step.alone, &fewer)?,
+        Alone::LeftOut => alone,
+    };
+    let lost = |step: &Step| nic_stall(&format!("{base} {FREE} {} {COUNTED}", step.words), 2, DISTRACTED);
     let stalls = steps.iter().map(lost).collect::<anyhow::Result<Vec<_>>>()?;
     Ok(Cores { ports, steps, ladder, alone, stalls, missing: None })
 }
@@ -151,15 +161,20 @@ impl Cores {
             return Ok(Sheet { title, head, rows: self.steps.iter().map(row).collect() });
         }
         let mut rows = Vec::new();
-        for ((pair, alone), stall) in self.ladder.iter().zip(&self.alone).zip(&self.stalls) {
+        for (at, (pair, stall)) in self.ladder.iter().zip(&self.stalls).enumerate() {
             let (one, two, change) = (pair.one.summary()?.median, pair.two.summary()?.median, pair.change(floor)?);
             let mut row: Vec<Cell> = vec![pair.step.id.as_str().into(), rate(&pair.one)?.median.into(), one.into()];
             // Ticks of the sample are those between two frames, whoever passes them on: of a loop they are twice as many.
             row.extend([rate(&pair.two)?.median.into(), (2.0 * two).into()]);
             row.extend(times(&change));
             row.push(format!("{} of {}", stall.missed, stall.came).into());
-            row.extend([rate(&alone.one)?.median.into(), rate(&alone.two)?.median.into()]);
-            row.extend(times(&alone.change(floor)?));
+            match self.alone.get(at) {
+                Some(alone) => {
+                    row.extend([rate(&alone.one)?.median.into(), rate(&alone.two)?.median.into()]);
+                    row.extend(times(&alone.change(floor)?));
+                }
+                None => row.extend(["-"; 4].map(Cell::from)),
+            }
             rows.push(row);
         }
         Ok(Sheet { title, head: COLUMNS.map(str::to_owned).to_vec(), rows })
@@ -182,7 +197,7 @@ mod tests {
         let mut told = Vec::new();
         let mut tell = |progress: study::Progress| told.push(progress.what);
         let mut said = study::Steps::new(PARTS, &mut tell);
-        let cores = climb(4, "ports=4", &ladder, 1, &Options::default().run(1), &mut said).unwrap();
+        let cores = climb(4, "ports=4", &ladder, (1, Alone::Measured), &Options::default().run(1), &mut said).unwrap();
         let floor = NoiseFloor { ratio: 1.0, lo: 0.99, hi: 1.01, n: 10 };
         let (rows, sheet) = (cores.rows(&floor).unwrap(), cores.sheet(&floor).unwrap());
         assert_eq!((rows.len(), sheet.rows.len()), (ladder.len(), ladder.len()));

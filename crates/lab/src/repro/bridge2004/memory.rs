@@ -73,7 +73,7 @@ impl WorkingSet {
         let cold = format!(
             "cold: the card puts what it has written out of all caches, as PCI did, and {} buffers of 2 KiB, {mib} MiB{capped}, are visited in \
              turn, in random order ({cache}). Of each one or two lines are touched: {} KiB a line; as buffers are 2 KiB apart, these share \
-             few of a cache's sets, so that they do not stay in it. One loop; of two each has as many",
+             few of a cache's sets, so that they do not stay in it. Two loops share them",
             self.buffers,
             (self.buffers * 64) >> 10
         );

@@ -83,6 +83,32 @@ struct Parts {
     bus: f64,
     /// Measured where it is waited for.
     paced: f64,
+    /// Which of [`PARTS`] is the largest; several if no one is.
+    largest: Vec<usize>,
+}
+
+/// Of the processor's time, in the order in which the report has them as its bottleneck.
+const PARTS: [&str; 3] = ["registers", "memory", "cycles"];
+
+/// The parts of which no other is larger in four of five rounds or more.
+fn largest(rounds: [&[f64]; 3]) -> Vec<usize> {
+    let loses = |part: usize, other: usize| {
+        let [mine, others] = [rounds[part], rounds[other]];
+        let more = mine.iter().zip(others).filter(|(mine, other)| other > mine).count();
+        5 * more >= 4 * mine.len()
+    };
+    (0..3).filter(|part| !(0..3).any(|other| other != *part && loses(*part, other))).collect()
+}
+
+/// Whether the rungs have their largest parts in the report's order: from the first part by the second to the third, never back.
+fn is_in_order<'a>(rungs: impl Iterator<Item = &'a [usize]>) -> bool {
+    let (mut stage, mut seen) = (0, [false; 3]);
+    for largest in rungs {
+        let Some(next) = largest.iter().find(|part| **part >= stage) else { return false };
+        stage = *next;
+        seen[stage] = true;
+    }
+    seen == [true; 3]
 }
 
 impl Parts {
@@ -95,26 +121,33 @@ impl Parts {
             let (registers, memory) = (less(copy, free), less(cold, copy));
             let [all, cycles, paced] = [cold.summary()?.median, free.summary()?.median, paced.summary()?.median];
             let bus = costs.bus_clocks / BUS_HERTZ * hertz();
-            parts.push(Parts { all, registers, memory, cycles, bus, paced });
+            let [cold, copy, free] = [cold.values(), copy.values(), free.values()];
+            let largest = largest([&over(&copy, &free), &over(&cold, &copy), &free]);
+            parts.push(Parts { all, registers, memory, cycles, bus, paced, largest });
         }
         Ok(parts)
     }
 
-    /// Where most of the processor's time for a frame goes.
-    fn most(&self) -> &'static str {
-        let parts = [("registers", self.registers), ("memory", self.memory), ("cycles", self.cycles)];
-        parts.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).map_or("-", |(name, _)| name)
+    /// Where most of the processor's time for a frame goes: `memory or cycles` if neither is shown to be the larger one.
+    fn most(&self) -> String {
+        let names: Vec<&str> = self.largest.iter().map(|part| PARTS[*part]).collect();
+        names.join(" or ")
     }
 
     /// What holds the bridge where the bus is waited for: the bus if it needs longer than the processor.
-    fn holds(&self) -> &'static str {
-        if self.bus > self.all { "bus" } else { self.most() }
+    fn holds(&self) -> String {
+        if self.bus > self.all { "bus".to_owned() } else { self.most() }
     }
 }
 
-/// What `more` costs over `less`, in the middle of all pairs. It may be below nothing: no logarithms.
+/// What each of `more` costs over its pair of `less`. It may be below nothing: no logarithms.
+fn over(more: &[f64], less: &[f64]) -> Vec<f64> {
+    more.iter().zip(less).map(|(more, less)| more - less).collect()
+}
+
+/// What `more` costs over `less`, in the middle of all pairs.
 fn less(more: &Sample, less: &Sample) -> f64 {
-    let mut values: Vec<f64> = more.values().iter().zip(less.values()).map(|(more, less)| more - less).collect();
+    let mut values = over(&more.values(), &less.values());
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
@@ -161,23 +194,18 @@ pub(super) fn where_it_goes(climbed: &Climbed, paced: &Paced) -> anyhow::Result<
 pub(super) fn remark(climbed: &Climbed, paced: &Paced, two: Option<&Change>) -> anyhow::Result<Vec<String>> {
     let parts = Parts::all_of(climbed, paced)?;
     let (first, last) = (parts.first().context("no rung")?, parts.last().context("no rung")?);
-    let runs = |which: fn(&Parts) -> &'static str| -> Vec<(&str, &str)> {
-        let mut runs: Vec<(&str, &str)> = Vec::new();
+    let series = |which: fn(&Parts) -> String| -> String {
+        let mut runs: Vec<(String, &str)> = Vec::new();
         for (step, part) in climbed.steps.iter().zip(&parts) {
             if runs.last().is_none_or(|(name, _)| *name != which(part)) {
                 runs.push((which(part), &step.id));
             }
         }
-        runs
-    };
-    let said = |runs: &[(&str, &str)]| -> String {
         let each: Vec<String> = runs.iter().map(|(name, from)| format!("{name} from {from} on")).collect();
         each.join(", ")
     };
-    let (processor, machine) = (runs(Parts::most), runs(Parts::holds));
-    let names: Vec<&str> = processor.iter().map(|(name, _)| *name).collect();
-    let order =
-        if names == ["registers", "memory", "cycles"] { "the report's order" } else { "not the report's order" };
+    let in_order = is_in_order(parts.iter().map(|part| part.largest.as_slice()));
+    let order = if in_order { "the report's order" } else { "not the report's order" };
     let then = match two {
         Some(change) => format!(
             "then several processors: two loops on two cores are {:.2} [{:.2}, {:.2}] times one",
@@ -188,15 +216,15 @@ pub(super) fn remark(climbed: &Climbed, paced: &Paced, two: Option<&Change>) -> 
     let ports = climbed.ports;
     let own = format!(
         "{ports} ports, the report: first the bus, then memory (after T1 to T3), then cycles. Here, of the processor's own time (its waits for \
-         the bus are its registers): {}: {order}; {then}",
-        said(&processor)
+         the bus are its registers; a part is the largest if it is that in four rounds of five): {}: {order}; {then}",
+        series(Parts::most)
     );
     let bound = parts.iter().filter(|part| part.holds() == "bus").count();
     let whole = format!(
         "{ports} ports, with the bus of 2004 waited for: {}. It needs {:.0} ticks of ours a frame at the first rung and {:.0} at the last, the \
          processor {:.0} and {:.0}: it holds {bound} of {} rungs, as this processor is faster than the report's Xeon and the bus is not, and \
          two loops on two cores can give nothing there",
-        said(&machine),
+        series(Parts::holds),
         first.bus,
         last.bus,
         first.all,
@@ -270,5 +298,28 @@ fn verdict(met: bool, missed: bool) -> &'static str {
         (true, _) => "met",
         (_, true) => "missed",
         _ => "inconclusive",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_part_is_larger_in_most_rounds_or_there_are_several() {
+        let (small, large, mixed) = ([1.0, 1.0, 1.0, 1.0, 1.0], [3.0, 3.0, 3.0, 3.0, 0.0], [4.0, 4.0, 2.0, 2.0, 2.0]);
+        assert_eq!(largest([&small, &large, &small]), [1]);
+        assert_eq!(largest([&small, &large, &mixed]), [1, 2], "each is the larger one in two or three of five");
+        assert_eq!(largest([&large, &small, &small]), [0]);
+    }
+
+    #[test]
+    fn the_reports_order_has_all_three_and_never_goes_back() {
+        let in_order = |rungs: &[&[usize]]| is_in_order(rungs.iter().copied());
+        assert!(in_order(&[&[0], &[1], &[1], &[2]]));
+        assert!(in_order(&[&[0], &[1], &[1, 2], &[1], &[2]]), "what may be either goes with its neighbours");
+        assert!(!in_order(&[&[0], &[1], &[2], &[1], &[2]]), "back to memory");
+        assert!(!in_order(&[&[0], &[2]]), "memory is missing");
+        assert!(!in_order(&[&[0], &[1]]), "cycles are missing");
     }
 }

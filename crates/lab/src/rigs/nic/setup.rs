@@ -22,7 +22,7 @@ pub struct NicSetup {
     pub pages: Pages,
     /// How far apart buffers lie (`stride=odd|power2`): `power2` is 2 KiB, as the report's clusters, whose first lines share few cache sets.
     pub stride: Stride,
-    /// Buffers of each loop that rest, oldest reused first (`rest=`); 0: a buffer that was sent is reused at once.
+    /// Buffers of all loops together that rest, oldest reused first (`rest=`); 0: a buffer that was sent is reused at once.
     pub rest: usize,
     /// Frames that come to each port between two turns of the loop (`feed=`).
     pub feed: usize,
