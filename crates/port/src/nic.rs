@@ -109,7 +109,8 @@ pub struct Parts {
     pub counts: Arc<PortCounts>,
 }
 
-/// Makes a card with `knobs`, on a bus of its own, and its driver, which posts buffers of `pool`; without a wire the link is down.
+/// Makes a card with `knobs`, on a bus of its own, and its driver, which posts buffers of `pool`;
+/// without a wire the link is down.
 ///
 /// # Errors
 /// Buffers too small for `mtu`, no memory or no event for the card.

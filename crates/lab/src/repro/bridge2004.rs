@@ -1,9 +1,11 @@
 //! bridge2004: a polled bridge of two and of four ports, and what each of eleven tweaks to the cards' driver gives.
 //!
-//! [`crate::rigs::NicRig`] is the machine. The ladder takes one tweak after the other ([`steps`]); each is tried alone, too, against the
-//! first rung; each rung is run with the bus waited for ([`paced`]), and by two loops on two cores ([`cores`]). The report says that the
-//! bottleneck moves from the bus to memory, and from there to the processor's cycles: every rung is measured with frames and buffers in
-//! memory and in the cache ([`memory`]), which separates memory from cycles; register accesses and the bus are counted.
+//! [`crate::rigs::NicRig`] is the machine. The ladder takes one tweak after the other ([`steps`]);
+//! each is tried alone, too, against the first rung; each rung is run with the bus waited for
+//! ([`paced`]), and by two loops on two cores ([`cores`]). The report says that the bottleneck
+//! moves from the bus to memory, and from there to the processor's cycles: every rung is measured
+//! with frames and buffers in memory and in the cache ([`memory`]), which separates memory from
+//! cycles; register accesses and the bus are counted.
 
 mod climb;
 mod cores;

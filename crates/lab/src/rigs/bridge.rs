@@ -144,7 +144,7 @@ impl Subject for BridgeRig {
     }
 }
 
-/// What a rig's rows are named for, as its ports and its table count it.
+/// Facts that a rig's rows are named for, as its ports and its table count them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BridgeFacts {
     /// Addresses in the table.
@@ -191,7 +191,8 @@ impl FdbRig {
         Ok(FdbRig { id: id.to_owned(), fdb, keys: (0..1 << 16).map(|_| key(random.next(addresses))).collect() })
     }
 
-    /// Returns how many addresses the table has, how many lookups a trial makes, and how many of these find theirs.
+    /// Returns how many addresses the table has, how many lookups a trial makes, and how many of
+    /// these find theirs.
     pub fn facts(&self) -> [usize; 3] {
         let mut out = [None; 32];
         let found = self.keys.chunks_exact(out.len()).map(|keys| {

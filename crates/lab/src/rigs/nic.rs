@@ -248,8 +248,9 @@ impl NicRig {
         }
     }
 
-    /// Puts the buffers in random order, and as many as the setup says to rest: in equal shares, where the cards' sending halves exchange
-    /// them. All are written to once, so that no page is missing later.
+    /// Puts the buffers in random order, and as many as the setup says to rest: in equal shares,
+    /// where the cards' sending halves exchange them. All are written to once, so that no page is
+    /// missing later.
     fn lay_to_rest(&mut self) {
         if self.setup.rest == 0 {
             return;

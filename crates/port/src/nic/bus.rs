@@ -66,11 +66,13 @@ impl fmt::Display for Model {
     }
 }
 
-/// The bus of one card, or of several that share it: until when it is busy, for cards that wait for it.
+/// The bus of one card, or of several that share it: until when it is busy, for cards that wait for
+/// it.
 #[derive(Debug, Default)]
 pub struct Bus {
-    /// Nanoseconds of the clock that the cards are stepped by. All directions write it: what one of them loses of another's
-    /// when they run on two threads makes the bus a little too fast, no more.
+    /// Nanoseconds of the clock that the cards are stepped by. All directions write it: what one of
+    /// them loses of another's when they run on two threads makes the bus a little too fast, no
+    /// more.
     free_at: AtomicU64,
 }
 
@@ -89,7 +91,8 @@ impl Bus {
         !knobs.bus_pace.on() || self.free_at.load(Ordering::Relaxed) <= now.nanos()
     }
 
-    /// Returns until when the bus is busy; [`Instant::ZERO`] for cards that do not wait for it (`nic.bus_pace`).
+    /// Returns until when the bus is busy; [`Instant::ZERO`] for cards that do not wait for it
+    /// (`nic.bus_pace`).
     pub fn busy_until(&self, knobs: &Knobs) -> Instant {
         if knobs.bus_pace.on() { Instant::from_nanos(self.free_at.load(Ordering::Relaxed)) } else { Instant::ZERO }
     }
@@ -110,7 +113,8 @@ impl Bus {
         clocks
     }
 
-    /// Keeps a bus that is waited for busy for so many clocks. Register accesses are counted by themselves: this is all they do here.
+    /// Keeps a bus that is waited for busy for so many clocks. Register accesses are counted by
+    /// themselves: this is all they do here.
     #[inline(always)]
     pub(super) fn occupy(&self, knobs: &Knobs, clocks: u64) {
         if knobs.bus_pace.on()

@@ -273,9 +273,10 @@ impl TxEngine {
         sent
     }
 
-    /// Puts buffers to rest: from now on each buffer that was sent rests, and the one that has rested longest goes back to the driver in
-    /// its place. So a driver whose pool reuses the last buffer first visits all of them in turn, as on a machine whose buffers pass
-    /// through many hands. Only where payload is copied on the card (`nic.dma` is not `move`).
+    /// Puts buffers to rest: from now on each buffer that was sent rests, and the one that has
+    /// rested longest goes back to the driver in its place. So a driver whose pool reuses the last
+    /// buffer first visits all of them in turn, as on a machine whose buffers pass through many
+    /// hands. Only where payload is copied on the card (`nic.dma` is not `move`).
     pub fn rest(&mut self, buffers: impl IntoIterator<Item = Frame>) {
         self.resting.extend(buffers);
     }

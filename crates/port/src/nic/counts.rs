@@ -44,7 +44,8 @@ stats::counters! {
         no_buffer,
         /// Receive buffers posted.
         rx_posted,
-        /// Receive buffers posted whose link was read: they came from a list that goes through the buffers.
+        /// Receive buffers posted whose link was read: they came from a list that goes through the
+        /// buffers.
         rx_links_read,
         /// Receive buffers posted whose first line was written (`nic.refill=touch`).
         rx_headers_written,

@@ -21,7 +21,8 @@ pub struct RxDriver {
     nic: Arc<Nic>,
     ring: desc::Driver<Frame>,
     pool: Pool,
-    /// The pool's free buffers are linked through their own memory: taking one reads its first line.
+    /// The pool's free buffers are linked through their own memory: taking one reads its first
+    /// line.
     linked: bool,
     port: Arc<PortCounts>,
     /// Pointers to buffers, taken from the pool in bulk; the buffers are not touched.

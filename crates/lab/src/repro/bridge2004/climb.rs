@@ -15,16 +15,17 @@ use anyhow::Context;
 pub(super) const PARTS: usize = 4;
 /// Polls left out, of 50 us: 2 ms.
 pub(super) const DISTRACTED: usize = 40;
-/// Rounds at most of the sweep of distances, and of each tweak alone: their order is of interest, not their last per cent.
+/// Rounds at most of the sweep of distances, and of each tweak alone: their order is of interest,
+/// not their last per cent.
 const SWEEP_ROUNDS: u32 = 8;
 const ALONE_ROUNDS: u32 = 10;
 /// Registers that cost nothing.
 pub(super) const FREE: &str = "reg_write_ns=0 reg_read_ns=0";
 
-/// Where only counts are of interest: no buffers at rest.
+/// Word of a rig that is only counted, not timed: no buffers at rest.
 pub(super) const COUNTED: &str = "rest=0";
 
-/// What one bridge showed.
+/// Results of one bridge.
 pub(super) struct Climbed {
     pub(super) ports: usize,
     pub(super) dma: Dma,
@@ -173,7 +174,11 @@ impl Climbed {
             }
         }
         let which = if none.is_empty() { "none".to_owned() } else { none.join(", ") };
-        Ok(format!("{} ports, rungs not shown to be faster than the one before, times: {which}", self.ports))
+        Ok(format!(
+            "{} ports, rungs not shown to be faster than the one before, times: {which}. T7 is there for the frames that are not missed, T11 for \
+             the bus",
+            self.ports
+        ))
     }
 
     /// What each distance of T10 gave.

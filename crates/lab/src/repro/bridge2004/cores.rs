@@ -46,7 +46,7 @@ struct Pair {
     two: Sample,
 }
 
-/// What one bridge showed.
+/// Results of one bridge.
 pub(super) struct Cores {
     ports: usize,
     steps: Vec<Step>,

@@ -1,4 +1,4 @@
-//! Where frames and buffers are when the driver touches them.
+//! Memory of the rungs: in the cache or above it when the driver touches frames and buffers.
 
 use crate::rigs::last_level_cache;
 
@@ -9,10 +9,11 @@ const ASSUMED_CACHE: usize = 32 << 20;
 /// Buffers at most: 128 MiB of them.
 const MOST: usize = 65_536;
 
-/// Where a frame that a card has received is when the driver reads it.
+/// Place of a received frame when the driver reads it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dma {
-    /// In memory, and in no cache: as a bus master of those years left it. So are the buffers that are posted.
+    /// In memory, and in no cache: as a bus master of those years left it. So are the buffers that
+    /// are posted.
     Cold,
     /// In the processor's cache, and so are the few buffers that are used over and over.
     Copy,
@@ -62,7 +63,7 @@ impl WorkingSet {
         }
     }
 
-    /// What a reader must know of it.
+    /// Describes it for a reader of the figures.
     pub(super) fn note(self, dma: Dma) -> String {
         let cache = match self.cache {
             Some(bytes) => format!("the last-level cache has {} MiB", bytes >> 20),

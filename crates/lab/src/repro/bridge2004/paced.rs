@@ -1,4 +1,5 @@
-//! Every rung with the bus waited for: how many frames a second a port passes on where processor and bus work at the same time.
+//! Every rung with the bus waited for: how many frames a second a port passes on where processor
+//! and bus work at the same time.
 
 use super::steps::{self, Step};
 use crate::result::{Change, Figure, Row};
@@ -17,14 +18,15 @@ pub(super) const PARTS: usize = 1;
 const ROUNDS: u32 = 8;
 const UNIT: &str = "kframe/s a port";
 
-/// What the report reached: thousand frames a second and port, with all tweaks but T11, and with T11 (a bridge of two ports alone).
+/// The report's thousand frames a second and port, with all tweaks but T11, and with T11 (a bridge
+/// of two ports alone).
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Then {
     pub(super) without: f64,
     pub(super) with: Option<f64>,
 }
 
-/// What one bridge showed.
+/// Results of one bridge.
 pub(super) struct Paced {
     ports: usize,
     steps: Vec<Step>,
@@ -65,7 +67,8 @@ impl Paced {
         Ok(Summary::of(&rates)?)
     }
 
-    /// The ladder's rows, T11's, and those of T11 alone; each against the one before, T11 alone against the first rung.
+    /// The ladder's rows, T11's, and those of T11 alone; each against the one before, T11 alone
+    /// against the first rung.
     pub(super) fn rows(&self, then: Then, floor: &NoiseFloor) -> anyhow::Result<Vec<Row>> {
         let mut rows: Vec<Row> = Vec::new();
         let mut before: Option<&Sample> = None;

@@ -83,7 +83,7 @@ struct Parts {
     bus: f64,
     /// Measured where it is waited for.
     paced: f64,
-    /// Which of [`PARTS`] is the largest; several if no one is.
+    /// Indices of the largest of [`PARTS`]; several if no single one is.
     largest: Vec<usize>,
 }
 
@@ -100,7 +100,8 @@ fn largest(rounds: [&[f64]; 3]) -> Vec<usize> {
     (0..3).filter(|part| !(0..3).any(|other| other != *part && loses(*part, other))).collect()
 }
 
-/// Whether the rungs have their largest parts in the report's order: from the first part by the second to the third, never back.
+/// Whether the rungs have their largest parts in the report's order: from the first part by the
+/// second to the third, never back.
 fn is_in_order<'a>(rungs: impl Iterator<Item = &'a [usize]>) -> bool {
     let (mut stage, mut seen) = (0, [false; 3]);
     for largest in rungs {
@@ -128,24 +129,25 @@ impl Parts {
         Ok(parts)
     }
 
-    /// Where most of the processor's time for a frame goes: `memory or cycles` if neither is shown to be the larger one.
+    /// Names the largest part of the processor's time: `memory or cycles` if neither is shown to be
+    /// the larger one.
     fn most(&self) -> String {
         let names: Vec<&str> = self.largest.iter().map(|part| PARTS[*part]).collect();
         names.join(" or ")
     }
 
-    /// What holds the bridge where the bus is waited for: the bus if it needs longer than the processor.
+    /// Names the limit where the bus is waited for: the bus if it needs longer than the processor.
     fn holds(&self) -> String {
         if self.bus > self.all { "bus".to_owned() } else { self.most() }
     }
 }
 
-/// What each of `more` costs over its pair of `less`. It may be below nothing: no logarithms.
+/// Returns the cost of each of `more` over its pair of `less`. It may be negative: no logarithms.
 fn over(more: &[f64], less: &[f64]) -> Vec<f64> {
     more.iter().zip(less).map(|(more, less)| more - less).collect()
 }
 
-/// What `more` costs over `less`, in the middle of all pairs.
+/// Returns the median cost of `more` over `less`, pair by pair.
 fn less(more: &Sample, less: &Sample) -> f64 {
     let mut values = over(&more.values(), &less.values());
     values.sort_by(f64::total_cmp);
@@ -190,7 +192,8 @@ pub(super) fn where_it_goes(climbed: &Climbed, paced: &Paced) -> anyhow::Result<
     Ok(Sheet { title, head: head(&columns), rows })
 }
 
-/// What the table shows of the report's remark: which part is the largest, rung by rung, with and without the bus.
+/// Compares the series with the report's remark: the largest part rung by rung, with and without
+/// the bus.
 pub(super) fn remark(climbed: &Climbed, paced: &Paced, two: Option<&Change>) -> anyhow::Result<Vec<String>> {
     let parts = Parts::all_of(climbed, paced)?;
     let (first, last) = (parts.first().context("no rung")?, parts.last().context("no rung")?);
@@ -234,7 +237,7 @@ pub(super) fn remark(climbed: &Climbed, paced: &Paced, two: Option<&Change>) -> 
     Ok(vec![own, whole])
 }
 
-/// What T11 gave, beside the report.
+/// Compares T11 with the report.
 pub(super) fn faster_bus(paced: &Paced, then: Then, ports: usize) -> anyhow::Result<String> {
     let [last, faster, ahead] = paced.ends().context("no T11")?;
     let rate = |sample: &Sample| -> anyhow::Result<f64> { Ok(paced.rate(sample)?.median) };

@@ -18,8 +18,9 @@ const fn tweak(id: &'static str, title: &'static str, words: &'static str) -> Tw
     Tweak { id, title, words }
 }
 
-/// Before the first of them a buffer comes from a list that goes through the buffers, and its header is written anew: as an mbuf and a
-/// cluster from two lists. The cache of T4 keeps both together, and is a list still.
+/// Before the first of them a buffer comes from a list that goes through the buffers, and its
+/// header is written anew: as an mbuf and a cluster from two lists. The cache of T4 keeps both
+/// together, and is a list still.
 const TWEAKS: [Tweak; 7] = [
     tweak("t1.rx_tail", "T1 RDT written every 64 descriptors", "rx_tail_batch=64"),
     tweak("t2.tx_tail", "T2 TDT written every 64, and at the end of a poll", "tx_tail_batch=64 tx_flush=poll"),
@@ -120,8 +121,9 @@ pub(super) fn last(distance: usize, pages: &HugePages) -> Step {
     step("t10.prefetch", &title, &format!("prefetch={distance}"), &mut words)
 }
 
-/// T11, from `step` on: the bus of the report's fastest machine, and a card that fetches descriptors ahead. The processor waits for neither:
-/// what they give is seen where the bus is waited for.
+/// T11, from `step` on: the bus of the report's fastest machine, and a card that fetches
+/// descriptors ahead. The processor waits for neither: what they give is seen where the bus is
+/// waited for.
 pub(super) fn bus(step: &Step) -> [Step; 2] {
     let faster = step.with("t11.bus133", "T11 the bus at 133 MHz", "bus=pcix133");
     let title = "T11 and descriptors fetched 32 at a time by the card";

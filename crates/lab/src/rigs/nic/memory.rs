@@ -1,10 +1,11 @@
-//! The memory under a rig: the last-level cache that it is to exceed, and the pages that its buffers really lie on.
+//! The memory under a rig: the last-level cache that it is to exceed, and the pages that its
+//! buffers really lie on.
 
 use super::NicRig;
 use anyhow::Context;
 use std::path::Path;
 
-/// Where the kernel describes the caches of processor 0.
+/// Directory in which the kernel describes the caches of processor 0.
 const CACHES: &str = "/sys/devices/system/cpu/cpu0/cache";
 
 /// Returns the bytes of processor 0's largest data cache; `None` where the kernel does not say.
@@ -30,8 +31,8 @@ fn bytes(text: &str) -> Option<usize> {
 }
 
 impl NicRig {
-    /// Returns the bytes of the drivers' buffers, and how many of them lie on pages of 2 MiB now (/proc/self/smaps): reserved ones
-    /// (KernelPageSize) or transparent ones (AnonHugePages).
+    /// Returns the bytes of the drivers' buffers, and how many of them lie on pages of 2 MiB now
+    /// (/proc/self/smaps): reserved ones (KernelPageSize) or transparent ones (AnonHugePages).
     ///
     /// # Errors
     /// The kernel does not say.
@@ -44,7 +45,8 @@ impl NicRig {
     }
 }
 
-/// Bytes from `from` to `to` that lie on 2 MiB pages. A mapping that reaches further has them spread evenly.
+/// Bytes from `from` to `to` that lie on 2 MiB pages. A mapping that reaches further has them
+/// spread evenly.
 fn huge(maps: &str, from: u64, to: u64) -> u64 {
     let (mut inside, mut length, mut bytes) = (0, 1, 0);
     for line in maps.lines() {

@@ -1,8 +1,11 @@
-//! A bridge whose cards wait for their bus: how fast it is where processor and bus work at the same time.
+//! A bridge whose cards wait for their bus: how fast it is where processor and bus work at the same
+//! time.
 //!
-//! Time is the rig's own. The processor takes as long as its turns really take; the bus takes the clocks of `port::nic::bus`. While the
-//! processor works on the frames of one turn, the bus brings those of the next and takes those that leave, from all cards, one frame at
-//! a time; the next turn begins when both have done. So the slower of the two sets the rate, whatever this program takes to model the other.
+//! Time is the rig's own. The processor takes as long as its turns really take; the bus takes the
+//! clocks of `port::nic::bus`. While the processor works on the frames of one turn, the bus brings
+//! those of the next and takes those that leave, from all cards, one frame at a time; the next turn
+//! begins when both have done. So the slower of the two sets the rate, whatever this program takes
+//! to model the other.
 
 use super::NicRig;
 use crate::subject::{Reading, Subject};
@@ -27,7 +30,8 @@ impl NicPaced {
         self.run_with(frames, |measured| measured)
     }
 
-    /// The same, with the nanoseconds of each turn of the processor's as `turn` makes them of those measured.
+    /// Does what [`NicPaced::run`] does; `turn` maps the measured nanoseconds of a processor's turn
+    /// to those that count.
     pub(super) fn run_with(&mut self, frames: usize, turn: impl Fn(u64) -> u64) -> anyhow::Result<u64> {
         let (rig, hertz) = (&mut self.0, timer::rate().hz);
         let from = rig.now;

@@ -6,7 +6,8 @@ use buf::{Kind, PoolConfig, Stride};
 use port::nic::Knobs;
 use std::str::FromStr;
 
-/// Bytes behind the headroom that make a buffer 2 KiB together with it and the pool's own line (see [`Stride::PowerOfTwo`]).
+/// Bytes behind the headroom that make a buffer 2 KiB together with it and the pool's own line (see
+/// [`Stride::PowerOfTwo`]).
 const CLUSTER_DATA: usize = 1856;
 /// The ports that a rig may have.
 const PORTS: [usize; 2] = [2, 4];
@@ -20,9 +21,11 @@ pub struct NicSetup {
     pub pool: Kind,
     /// The pages under them (`pages=`).
     pub pages: Pages,
-    /// How far apart buffers lie (`stride=odd|power2`): `power2` is 2 KiB, as the report's clusters, whose first lines share few cache sets.
+    /// Distance of buffers (`stride=odd|power2`): `power2` is 2 KiB, as of the report's clusters,
+    /// whose first lines share few cache sets.
     pub stride: Stride,
-    /// Buffers of all loops together that rest, oldest reused first (`rest=`); 0: a buffer that was sent is reused at once.
+    /// Buffers of all loops together that rest, oldest reused first (`rest=`); 0: a buffer that was
+    /// sent is reused at once.
     pub rest: usize,
     /// Frames that come to each port between two turns of the loop (`feed=`).
     pub feed: usize,

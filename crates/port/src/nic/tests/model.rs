@@ -1,4 +1,5 @@
-//! What the model shares and counts: one bus under several cards, buffers at rest, which memory the driver touches.
+//! The model: one bus under several cards, buffers at rest, counts of the memory that the driver
+//! touches.
 
 use super::*;
 use std::collections::HashSet;

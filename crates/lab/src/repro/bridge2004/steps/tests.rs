@@ -1,4 +1,5 @@
-//! One test per rung: the thing that it names happens, counted by the model, and the rung's own words alone change it.
+//! One test per rung: the thing that it names happens, counted by the model, and the rung's own
+//! words alone change it.
 
 use super::*;
 use crate::rigs::{NicCosts, nic_stall};
@@ -30,7 +31,7 @@ fn before(id: &str) -> String {
     ladder[at - 1].words.clone()
 }
 
-/// What a rung changes: its figure in the rung before it, and in it.
+/// Effect of a rung: its figure in the rung before it, and in it.
 struct Effect {
     id: &'static str,
     what: &'static str,
