@@ -33,7 +33,6 @@
 pub mod ab;
 pub mod alarm;
 pub mod bench;
-mod built;
 pub mod cfmt;
 mod child;
 pub mod cscan;

@@ -36,7 +36,7 @@ mod tcp;
 mod text;
 mod tunnel;
 
-pub use bridge::{BridgeRig, FdbRig, PoolRig, RingRig};
+pub use bridge::{BridgeFacts, BridgeRig, FdbRig, PoolRig, RingRig};
 pub use fib::FibRig;
 pub use ftp::{BUFFER as FTP_BUFFER, Facts as FtpFacts, FtpSubject, Setup, WARM as FTP_WARM, Way, ftp_rig};
 pub use hosts::{HostsRig, SharedRig, idle_host_bytes};
@@ -44,8 +44,8 @@ pub use isr::{IsrRig, IsrThreadRig, LightRig};
 pub use lanes::{LanesRig, Leave};
 pub use netperf::{NetperfRig, Service, Work};
 pub use nic::{
-    FINAL as NIC_FINAL, FIRST as NIC_FIRST, NicCosts, NicLoops, NicRig, NicSetup, NicStall, ROUND as NIC_ROUND,
-    stall as nic_stall,
+    FINAL as NIC_FINAL, FIRST as NIC_FIRST, NicCosts, NicLoops, NicPaced, NicRig, NicSetup, NicStall,
+    ROUND as NIC_ROUND, last_level_cache, stall as nic_stall,
 };
 pub use recv::{RecvRig, TwoThreadsRig};
 pub use route::{RouteRig, UPDATES_PER_SECOND, UpdatesRig};

@@ -54,8 +54,20 @@ pub struct Options {
     pub min_cpu_share: Option<f64>,
     /// How many disturbed trials of one side may be replaced.
     pub replacements: u32,
+    /// Whether all sides of a round are alive at once.
+    pub alive: Alive,
     /// Where the addresses and orders of the rounds come from.
     pub seed: u64,
+}
+
+/// Which sides of a round are alive at once.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Alive {
+    /// All: their trials are made in turns.
+    #[default]
+    Together,
+    /// One after the other: for sides whose memory all together is too much, or would take the cache from each other.
+    OneByOne,
 }
 
 impl Default for Options {
@@ -68,6 +80,7 @@ impl Default for Options {
             cpu: None,
             min_cpu_share: Some(0.97),
             replacements: 150,
+            alive: Alive::Together,
             seed: 0,
         }
     }
@@ -84,6 +97,12 @@ impl Options {
     #[must_use]
     pub fn waiting(self) -> Options {
         Options { min_cpu_share: None, ..self }
+    }
+
+    /// With at most `rounds` rounds.
+    #[must_use]
+    pub fn at_most(self, rounds: u32) -> Options {
+        Options { keep: self.keep.min(rounds), ..self }
     }
 }
 
@@ -200,13 +219,26 @@ impl Run<'_> {
         }
     }
 
-    /// Builds all sides and makes their trials; the error says which side failed.
+    /// Builds all sides and makes their trials; the error names the side that failed.
     fn trials(&mut self, round: u32, made: &mut [Made], host: &mut dyn Host) -> Result<(), (usize, anyhow::Error)> {
-        let mut scatter = Scatter::new(self.random.bits());
         let lanes: Vec<usize> =
             self.order.iter().copied().filter(|lane| self.samples[*lane].failed.is_none()).collect();
+        match self.options.alive {
+            Alive::Together => self.trials_of(&lanes, round, made, host),
+            Alive::OneByOne => lanes.iter().try_for_each(|lane| self.trials_of(&[*lane], round, made, host)),
+        }
+    }
+
+    fn trials_of(
+        &mut self,
+        lanes: &[usize],
+        round: u32,
+        made: &mut [Made],
+        host: &mut dyn Host,
+    ) -> Result<(), (usize, anyhow::Error)> {
+        let mut scatter = Scatter::new(self.random.bits());
         let mut built: Vec<(usize, usize, Box<dyn Subject>)> = Vec::new();
-        for lane in lanes {
+        for lane in lanes.iter().copied() {
             scatter.spread();
             let side = &self.sides[lane];
             alarm::doing(side.id());

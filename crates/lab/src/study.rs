@@ -103,6 +103,17 @@ impl Group {
         found.unwrap_or_else(|| Sample { failed: Some("was not measured".to_owned()), ..Sample::new(id) })
     }
 
+    /// The group, if every side has a figure.
+    ///
+    /// # Errors
+    /// The reason of the first side that has none.
+    pub fn whole(self) -> anyhow::Result<Group> {
+        match self.samples.iter().find_map(|sample| sample.failed.as_ref()) {
+            Some(why) => anyhow::bail!("{why}"),
+            None => Ok(self),
+        }
+    }
+
     /// The row of side `id`: its figure, or why there is none.
     pub fn row(&self, id: &str, title: &str, unit: Unit) -> Row {
         row_of(&self.sample(id), title, unit)

@@ -53,7 +53,7 @@ pub struct Nic {
     pub knobs: Knobs,
     /// Its counters.
     pub counts: NicCounts,
-    pub(in crate::nic) bus: Bus,
+    pub(in crate::nic) bus: Arc<Bus>,
     /// The wire's near end, if there is one.
     pub(in crate::nic) side: Option<Arc<wire::Side>>,
     /// STATUS.LU, as the card has it.
@@ -109,11 +109,27 @@ pub struct Parts {
     pub counts: Arc<PortCounts>,
 }
 
-/// Makes a card with `knobs` and its driver, which posts buffers of `pool`; without a wire the link is down.
+/// Makes a card with `knobs`, on a bus of its own, and its driver, which posts buffers of `pool`;
+/// without a wire the link is down.
 ///
 /// # Errors
 /// Buffers too small for `mtu`, no memory or no event for the card.
-pub fn assemble(name: &str, knobs: Knobs, mtu: u16, mut end: Option<End>, pool: &Pool) -> Result<Parts, NicError> {
+pub fn assemble(name: &str, knobs: Knobs, mtu: u16, end: Option<End>, pool: &Pool) -> Result<Parts, NicError> {
+    assemble_on(&Arc::default(), name, knobs, mtu, end, pool)
+}
+
+/// Makes a card as [`assemble`] does, on a bus that other cards may share.
+///
+/// # Errors
+/// Those of [`assemble`].
+pub fn assemble_on(
+    bus: &Arc<Bus>,
+    name: &str,
+    knobs: Knobs,
+    mtu: u16,
+    mut end: Option<End>,
+    pool: &Pool,
+) -> Result<Parts, NicError> {
     let (need, have) = (usize::from(mtu) + LINK, pool.size().saturating_sub(pool.headroom()));
     if need > have {
         return Err(NicError::SmallBuffers { need, have });
@@ -130,7 +146,7 @@ pub fn assemble(name: &str, knobs: Knobs, mtu: u16, mut end: Option<End>, pool: 
     let (tx_driver, tx_card) = buf::ring::desc::descriptors(tx_size);
     let link_up = AtomicBool::new(end.is_some());
     let counts = NicCounts::default();
-    let nic = Arc::new(Nic { name: name.to_string(), knobs, counts, bus: Bus::default(), side, link_up, fifo });
+    let nic = Arc::new(Nic { name: name.to_string(), knobs, counts, bus: bus.clone(), side, link_up, fifo });
     if nic.knobs.intr.on() {
         nic.enable_interrupts(regs::RXT0 | regs::RXO | regs::LSC).map_err(NicError::Event)?;
     }
@@ -183,7 +199,7 @@ impl Nic {
     /// Reads STATUS and ICR, as polling does every now and then (POLL_AND_CHECK_STATUS): for the thread that receives.
     pub fn check_status(&self) -> Status {
         self.counts.register_reads.add(2);
-        bus::wait(2 * self.knobs.reg_read_ns.get());
+        self.access(2 * bus::REGISTER_READ, 2 * self.knobs.reg_read_ns.get());
         let cause = self.side.as_ref().map_or(0, |side| side.interrupts.read_cause());
         Status { link_up: self.is_up(), cause }
     }
@@ -214,6 +230,13 @@ impl Nic {
         let (missed, interrupts) = (self.missed(), self.interrupts());
         let head = format!("{}: link {link}, missed {missed}, interrupts {interrupts}\n", self.name);
         head + &self.counts.show(self.bus_model())
+    }
+
+    /// Accesses registers: keeps the bus busy for `clocks`, and the processor waits for `ns`.
+    #[inline(always)]
+    pub(in crate::nic) fn access(&self, clocks: u64, ns: u64) {
+        self.bus.occupy(&self.knobs, clocks);
+        bus::wait(ns);
     }
 
     pub(in crate::nic) fn interrupt(&self, cause: u32, now: Instant) {

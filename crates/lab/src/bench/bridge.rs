@@ -3,6 +3,8 @@
 mod idle;
 mod lanes;
 mod ports;
+#[cfg(test)]
+mod tests;
 
 use crate::result::Report;
 use crate::rigs::{BridgeRig, FdbRig, NIC_FINAL, NIC_FIRST, NicRig, PoolRig, RingRig};
@@ -13,6 +15,16 @@ use crate::study::{Options, Progress, Study, Unit};
 const SHORT: usize = 60;
 const LONG: usize = 1514;
 
+/// Rows between in-memory ports: identifier, addresses, bytes of a frame, frames of a burst, title.
+const FRAMES: [(&str, usize, usize, usize, &str); 4] = [
+    ("bridge.1k.burst32", 1000, SHORT, 32, "learning bridge, 64-byte frames, 1,000 addresses, burst 32"),
+    ("bridge.100k.burst32", 100_000, SHORT, 32, "the same with 100,000 addresses"),
+    ("bridge.1k.burst1", 1000, SHORT, 1, "1,000 addresses, one frame at a time"),
+    ("bridge.1k.1518", 1000, LONG, 32, "1,000 addresses, burst 32, 1518-byte frames"),
+];
+/// Addresses in the table of `fdb.64k`.
+const ADDRESSES: usize = 1 << 16;
+
 /// The figures.
 ///
 /// # Errors
@@ -21,10 +33,13 @@ pub fn bridge(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::
     let mut study = Study::new("bench bridge", options.run(30), 6, progress);
     study.note(
         "in-memory ports (rings); stations known, in random order; one core; ticks of the TSC a frame, its way through both rings included. \
-         No kernel beside these rows: it has no such ports; see xdp.forward, packet.forward, tap.forward",
+         None of these rows has the kernel beside it: it has no such ports, and its own work between devices would be compared with none. It \
+         is the peer of *.forward, over devices",
     );
     study.part("frames");
-    frames(&mut study);
+    let side = |(id, stations, len, burst, _)| Side::new(id, move || BridgeRig::new(id, stations, len, burst));
+    let group = study.compare(FRAMES.map(side).into());
+    study.rows(FRAMES.map(|(id, .., title)| group.row(id, title, Unit::TICKS)));
     study.part("cards");
     let cards = [
         (
@@ -45,7 +60,7 @@ pub fn bridge(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::
         ("ring", "a frame through a ring, 32 at a time, both ends on one core"),
     ];
     let group = study.measure(vec![
-        Side::new("fdb.64k", || FdbRig::new("fdb.64k", 1 << 16)),
+        Side::new("fdb.64k", || FdbRig::new("fdb.64k", ADDRESSES)),
         Side::new("pool", PoolRig::new),
         Side::new("ring", RingRig::new),
     ]);
@@ -56,16 +71,4 @@ pub fn bridge(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::
     let (windows, wakes) = if options.quick { (4, 500) } else { (12, 1000) };
     idle::rows(&mut study, windows, wakes, options.core());
     Ok(study.finish())
-}
-
-fn frames(study: &mut Study<'_>) {
-    let frames = [
-        ("bridge.1k.burst32", 1000, SHORT, 32, "learning bridge, 64-byte frames, 1,000 addresses, burst 32"),
-        ("bridge.100k.burst32", 100_000, SHORT, 32, "the same with 100,000 addresses"),
-        ("bridge.1k.burst1", 1000, SHORT, 1, "1,000 addresses, one frame at a time"),
-        ("bridge.1k.1518", 1000, LONG, 32, "1,000 addresses, burst 32, 1518-byte frames"),
-    ];
-    let side = |(id, stations, len, burst, _)| Side::new(id, move || BridgeRig::new(id, stations, len, burst));
-    let group = study.compare(frames.map(side).into());
-    study.rows(frames.map(|(id, .., title)| group.row(id, title, Unit::TICKS)));
 }

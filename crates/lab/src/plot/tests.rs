@@ -139,7 +139,8 @@ fn scales() {
 #[test]
 #[ignore = "writes a file for people to look at"]
 fn writes_the_example() {
-    let (report, samples) = result::tests::example();
+    let (mut report, samples) = result::tests::example();
+    report.samples = samples;
     std::fs::write(std::env::temp_dir().join("lab-plot.svg"), Chart::of(&report, None).svg()).unwrap();
     println!("{}", table::render(&report));
 }

@@ -145,6 +145,30 @@ impl Subject for BridgeRig {
     }
 }
 
+/// Facts that a rig's rows are named for, as its ports and its table count them.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct BridgeFacts {
+    /// Addresses in the table.
+    pub addresses: usize,
+    /// Bytes of a frame, without FCS.
+    pub frame: f64,
+    /// Frames sent at a time.
+    pub burst: f64,
+}
+
+impl BridgeRig {
+    /// Returns what was counted since the rig was built.
+    pub fn facts(&self) -> BridgeFacts {
+        let sent = &self.ports[1].counts.tx;
+        let frames = sent.frames.get() as f64;
+        BridgeFacts {
+            addresses: self.bridge.fdb().len(),
+            frame: sent.bytes.get() as f64 / frames,
+            burst: frames / sent.bursts.get() as f64,
+        }
+    }
+}
+
 /// Lookups alone, in bursts of 32.
 pub struct FdbRig {
     id: String,
@@ -166,6 +190,17 @@ impl FdbRig {
         ensure!(fdb.len() == addresses);
         let mut random = Random::new(0);
         Ok(FdbRig { id: id.to_owned(), fdb, keys: (0..1 << 16).map(|_| key(random.next(addresses))).collect() })
+    }
+
+    /// Returns how many addresses the table has, how many lookups a trial makes, and how many of
+    /// these find theirs.
+    pub fn facts(&self) -> [usize; 3] {
+        let mut out = [None; 32];
+        let found = self.keys.chunks_exact(out.len()).map(|keys| {
+            self.fdb.lookup_burst(keys, NOW, &mut out);
+            out.iter().flatten().count()
+        });
+        [self.fdb.len(), self.keys.len(), found.sum()]
     }
 }
 
@@ -197,6 +232,12 @@ impl PoolRig {
     /// No memory.
     pub fn new() -> anyhow::Result<PoolRig> {
         Ok(PoolRig { pool: Pool::new(&PoolConfig { locks: PoolLocks::Owner, ..PoolConfig::default() })? })
+    }
+
+    /// Returns how many buffers were taken and given back.
+    pub fn facts(&self) -> [u64; 2] {
+        let stats = self.pool.stats();
+        [stats.gets, stats.puts]
     }
 }
 

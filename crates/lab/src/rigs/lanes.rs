@@ -119,6 +119,14 @@ impl LanesRig {
     }
 }
 
+impl LanesRig {
+    /// Returns the frames that each loop's ports have received.
+    pub fn received(&self) -> Vec<u64> {
+        let frames = |outside: &Outside| outside.counts.iter().map(|counts| counts.rx.frames.get()).sum();
+        self.outsides.iter().map(frames).collect()
+    }
+}
+
 impl Outside {
     fn new(switch: &Switch, lane: usize) -> anyhow::Result<Outside> {
         let pairs: [_; 2] = array::from_fn(|at| pair(&format!("p{}", 2 * lane + at), RING, Caps::PLAIN));

@@ -7,6 +7,8 @@
 
 mod costs;
 mod loops;
+mod memory;
+mod paced;
 mod setup;
 mod stall;
 #[cfg(test)]
@@ -14,6 +16,8 @@ mod tests;
 
 pub use costs::NicCosts;
 pub use loops::NicLoops;
+pub use memory::last_level_cache;
+pub use paced::NicPaced;
 pub use setup::NicSetup;
 pub use stall::{NicStall, stall};
 
@@ -22,9 +26,10 @@ use crate::subject::{Reading, Subject};
 use crate::{os, timer, tsc};
 use anyhow::{Context, ensure};
 use bridge::{Bridge, BridgeConfig, Key, Member, PortNo};
-use buf::{Burst, Pool, PoolConfig};
+use buf::{Burst, Frame, Pool, PoolConfig};
 use clock::{Duration, Instant};
 use costs::Totals;
+use port::nic::bus::Bus;
 use port::nic::card::{RxEngine, TxEngine};
 use port::nic::driver::{RxDriver, TxDriver};
 use port::nic::wire::{RxEnd, TxEnd};
@@ -83,6 +88,8 @@ pub struct NicRig {
     burst: Burst,
     far_pool: Pool,
     random: Random,
+    /// Under all cards of the bridge.
+    bus: Arc<Bus>,
     now: Instant,
     turns: u64,
     /// The first buffers are posted.
@@ -90,6 +97,8 @@ pub struct NicRig {
     /// Frames sent to the cards, and come back from them.
     fed: u64,
     back: u64,
+    /// The drivers' buffers. Dropped last: a pool whose frames outlive it is never unmapped.
+    pool: Pool,
 }
 
 impl NicRig {
@@ -108,22 +117,20 @@ impl NicRig {
     /// # Errors
     /// As [`NicRig::new`].
     fn shared(id: &str, loops: usize, words: &str) -> anyhow::Result<Vec<NicRig>> {
-        let setup: NicSetup = words.parse().with_context(|| id.to_owned())?;
+        let mut setup: NicSetup = words.parse().with_context(|| id.to_owned())?;
         ensure!((1..=2).contains(&loops), "{id}: {loops} loops: expected 1 or 2");
-        let mut rigs = Vec::new();
+        setup.rest /= loops;
+        let (mut rigs, bus) = (Vec::new(), Arc::new(Bus::default()));
         for at in 0..loops {
             let id = if loops == 1 { id.to_owned() } else { format!("{id}.{at}") };
-            rigs.push(NicRig::bare(id, at, &setup)?);
+            let pool = Pool::new(&setup.pool(setup.ports.div_ceil(loops))?)?;
+            rigs.push(NicRig::bare(id, at, &setup, &bus, pool)?);
         }
-        let (rx, tx) = setup.knobs()?.rings();
-        let each = setup.ports.div_ceil(loops) * (rx + tx + 2 * buf::BURST_MAX);
-        let pool =
-            || Pool::new(&PoolConfig { buffers: each, kind: setup.pool, pages: setup.pages, ..PoolConfig::default() });
-        let pools = (0..loops).map(|_| pool()).collect::<Result<Vec<_>, _>>()?;
         for port in 0..setup.ports {
             let [comes, leaves] = setup.loops_of(port, loops);
             let (near, far) = nic::wire(1024);
-            let parts = nic::assemble(&format!("em{port}"), setup.knobs()?, 1500, Some(near), &pools[comes]);
+            let (name, pool) = (format!("em{port}"), rigs[comes].pool.clone());
+            let parts = nic::assemble_on(&bus, &name, setup.knobs()?, 1500, Some(near), &pool);
             let Parts { rx, tx, card, nic, .. } = parts.map_err(|why| anyhow::anyhow!("{id}: {why}"))?;
             let port = port as PortNo;
             rigs[comes].comes.push(Comes { port, wire: far.tx, engine: card.rx, rx, nic });
@@ -133,7 +140,7 @@ impl NicRig {
     }
 
     /// A bridge that knows all addresses, without a card.
-    fn bare(id: String, seed: usize, setup: &NicSetup) -> anyhow::Result<NicRig> {
+    fn bare(id: String, seed: usize, setup: &NicSetup, bus: &Arc<Bus>, pool: Pool) -> anyhow::Result<NicRig> {
         let far_pool = Pool::new(&PoolConfig { buffers: setup.ports * 1024, ..PoolConfig::default() })?;
         let mut bridge = Bridge::new(BridgeConfig { fdb: table(STATIONS) });
         let now = Instant::from_millis(1000);
@@ -153,11 +160,13 @@ impl NicRig {
             burst: Burst::new(),
             far_pool,
             random: Random::new(seed as u64),
+            bus: bus.clone(),
             now,
             turns: 0,
             posted: false,
             fed: 0,
             back: 0,
+            pool,
         })
     }
 
@@ -204,8 +213,15 @@ impl NicRig {
 
     /// Frames come to each port, and its card takes them in.
     fn arrive(&mut self, frames: usize) -> anyhow::Result<()> {
-        self.post();
         self.now = self.now.after(Duration::from_nanos(GAP_NS * frames as u64));
+        self.offer(frames)?;
+        self.comes.iter_mut().for_each(|card| _ = card.engine.step(self.now));
+        Ok(())
+    }
+
+    /// Puts frames on the wire of each port.
+    fn offer(&mut self, frames: usize) -> anyhow::Result<()> {
+        self.post();
         let stations = STATIONS / self.setup.ports;
         for card in &mut self.comes {
             let (here, there) = (card.port, card.port ^ 1);
@@ -217,7 +233,6 @@ impl NicRig {
                 frame.bytes_mut()[..12].copy_from_slice(addresses.as_flattened());
             }
             ensure!(card.wire.send(&mut burst, self.now) == frames, "{}: the wire is full", self.id);
-            card.engine.step(self.now);
             self.fed += frames as u64;
         }
         Ok(())
@@ -226,9 +241,34 @@ impl NicRig {
     /// Posts the first buffers: in the thread that the pool is to belong to.
     fn post(&mut self) {
         if !std::mem::replace(&mut self.posted, true) {
+            self.lay_to_rest();
             for card in &mut self.comes {
                 card.rx.rx_burst(&mut self.burst, BURST, self.now);
             }
+        }
+    }
+
+    /// Puts the buffers in random order, and as many as the setup says to rest: in equal shares,
+    /// where the cards' sending halves exchange them. All are written to once, so that no page is
+    /// missing later.
+    fn lay_to_rest(&mut self) {
+        if self.setup.rest == 0 {
+            return;
+        }
+        let all = self.pool.stats().buffers;
+        let mut frames: Vec<Frame> = std::iter::from_fn(|| self.pool.get()).take(all).collect();
+        for at in (1..frames.len()).rev() {
+            frames.swap(at, self.random.next(at + 1));
+        }
+        for frame in &mut frames {
+            if let Some(bytes) = frame.append(LEN) {
+                bytes.fill(0);
+            }
+            frame.truncate(0);
+        }
+        let share = self.setup.rest / self.leaves.len().max(1);
+        for card in &mut self.leaves {
+            card.engine.rest(frames.drain(..share.min(frames.len())));
         }
     }
 
@@ -285,9 +325,14 @@ impl NicRig {
 
     /// The cards send, and what came over the wires is taken.
     fn leave(&mut self) {
+        self.leaves.iter_mut().for_each(|card| _ = card.engine.step(self.now));
+        self.collect();
+    }
+
+    /// Takes what came over the wires.
+    fn collect(&mut self) {
         let mut burst = Burst::new();
         for card in &mut self.leaves {
-            card.engine.step(self.now);
             while let Some(frame) = card.wire.take(self.now) {
                 self.back += 1;
                 if let Err(frame) = burst.push(frame) {

@@ -81,6 +81,14 @@ fn every_round_builds_each_side_anew() {
 }
 
 #[test]
+fn one_by_one_a_side_is_freed_before_the_next_is_built() {
+    let options = Options { alive: Alive::OneByOne, ..options(2, 1, 2) };
+    let (samples, log) = run(&options, &mut Scripted::default());
+    assert!(log == "AaaaBbbbBbbbAaaa" || log == "BbbbAaaaAaaaBbbb", "{log}");
+    assert!(samples.iter().all(|sample| sample.values().len() == 2));
+}
+
+#[test]
 fn more_sides_come_in_orders_that_vary() {
     let log = Log::default();
     let names = ["a", "b", "c", "d"];

@@ -66,11 +66,13 @@ impl fmt::Display for Model {
     }
 }
 
-/// The bus of one card: until when it is busy, for cards that wait for it.
+/// The bus of one card, or of several that share it: until when it is busy, for cards that wait for
+/// it.
 #[derive(Debug, Default)]
 pub struct Bus {
-    /// Nanoseconds of the clock that the card is stepped by. Both directions write it: what one of them loses of the other's
-    /// when they run on two threads makes the bus a little too fast, no more.
+    /// Nanoseconds of the clock that the cards are stepped by. All directions write it: what one of
+    /// them loses of another's when they run on two threads makes the bus a little too fast, no
+    /// more.
     free_at: AtomicU64,
 }
 
@@ -89,8 +91,9 @@ impl Bus {
         !knobs.bus_pace.on() || self.free_at.load(Ordering::Relaxed) <= now.nanos()
     }
 
-    /// Until when it is busy, for a card that waits for it.
-    pub(super) fn busy_until(&self, knobs: &Knobs) -> Instant {
+    /// Returns until when the bus is busy; [`Instant::ZERO`] for cards that do not wait for it
+    /// (`nic.bus_pace`).
+    pub fn busy_until(&self, knobs: &Knobs) -> Instant {
         if knobs.bus_pace.on() { Instant::from_nanos(self.free_at.load(Ordering::Relaxed)) } else { Instant::ZERO }
     }
 
@@ -103,12 +106,23 @@ impl Bus {
 
     /// Is busy for so many clocks; what is counted.
     pub(super) fn take(&self, knobs: &Knobs, clocks: u64) -> u64 {
-        let Some(model) = Bus::model(knobs) else { return 0 };
-        if knobs.bus_pace.on() {
+        if Bus::model(knobs).is_none() {
+            return 0;
+        }
+        self.occupy(knobs, clocks);
+        clocks
+    }
+
+    /// Keeps a bus that is waited for busy for so many clocks. Register accesses are counted by
+    /// themselves: this is all they do here.
+    #[inline(always)]
+    pub(super) fn occupy(&self, knobs: &Knobs, clocks: u64) {
+        if knobs.bus_pace.on()
+            && let Some(model) = Bus::model(knobs)
+        {
             let ns = clocks * 1_000_000_000 / model.hertz();
             self.free_at.store(self.free_at.load(Ordering::Relaxed).saturating_add(ns), Ordering::Relaxed);
         }
-        clocks
     }
 }
 

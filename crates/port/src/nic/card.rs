@@ -12,6 +12,7 @@ use crate::offload::gso::{self, Cutter};
 use buf::ring::desc;
 use buf::{Burst, Flags, Frame};
 use clock::Instant;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -58,6 +59,7 @@ impl Card {
                 fetched: 0,
                 cutting: None,
                 stepped: Instant::ZERO,
+                resting: VecDeque::new(),
             },
         }
     }
@@ -95,7 +97,9 @@ impl RxEngine {
         {
             stored += usize::from(good);
         }
-        self.write_back();
+        if self.nic.bus.is_free(&self.nic.knobs, now) {
+            self.write_back(); // no frame is left to fill the line; a bus that is busy is waited for
+        }
         self.done.clear();
         if stored > 0 {
             self.nic.interrupt(RXT0, now);
@@ -241,6 +245,8 @@ pub struct TxEngine {
     /// A large segment under the knife; its descriptor is the next one.
     cutting: Option<Cutter>,
     stepped: Instant,
+    /// Buffers at rest, the one that has rested longest first: see [`TxEngine::rest`].
+    resting: VecDeque<Frame>,
 }
 
 impl TxEngine {
@@ -265,6 +271,14 @@ impl TxEngine {
             self.nic.interrupt(TXDW, now);
         }
         sent
+    }
+
+    /// Puts buffers to rest: from now on each buffer that was sent rests, and the one that has
+    /// rested longest goes back to the driver in its place. So a driver whose pool reuses the last
+    /// buffer first visits all of them in turn, as on a machine whose buffers pass through many
+    /// hands. Only where payload is copied on the card (`nic.dma` is not `move`).
+    pub fn rest(&mut self, buffers: impl IntoIterator<Item = Frame>) {
+        self.resting.extend(buffers);
     }
 
     fn can_send(&mut self, now: Instant) -> bool {
@@ -298,6 +312,7 @@ impl TxEngine {
             return self.next_piece();
         }
         let (copies, vlan, nic) = (self.copies, self.vlan, self.nic.clone());
+        let resting = &mut self.resting;
         let mut len = 0;
         let next = self.ring.with_next(|slot, _| {
             let Some(frame) = slot.as_mut() else { return Next::Frame(None) };
@@ -325,6 +340,9 @@ impl TxEngine {
                 work::extend_tagged(&mut copy, frame.bytes(), vlan)
             };
             copy.set_flags(frame.flags());
+            if let Some(rested) = resting.pop_front() {
+                resting.push_back(std::mem::replace(frame, rested));
+            }
             Next::Frame(whole.and_then(|()| finished(copy)))
         })?;
         if !matches!(next, Next::Wait) {

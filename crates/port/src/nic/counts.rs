@@ -42,6 +42,19 @@ stats::counters! {
         refused,
         /// The driver wanted to post a buffer, and the pool had none.
         no_buffer,
+        /// Receive buffers posted.
+        rx_posted,
+        /// Receive buffers posted whose link was read: they came from a list that goes through the
+        /// buffers.
+        rx_links_read,
+        /// Receive buffers posted whose first line was written (`nic.refill=touch`).
+        rx_headers_written,
+        /// Receive buffers posted from the array of pointers, untouched (`nic.refill=stack`).
+        rx_from_stock,
+        /// Received frames whose first line the driver read (`nic.parse=early`).
+        rx_early_reads,
+        /// Received frames whose first line was prefetched (`nic.prefetch`).
+        rx_prefetches,
         /// Buffers taken back from the transmit ring.
         cleaned,
         /// Rounds of cleaning that took some.

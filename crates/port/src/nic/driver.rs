@@ -10,7 +10,7 @@ use super::bus;
 use super::knobs::{AT_POLL, LATE, STACK, TOUCH};
 use crate::{PortCounts, RxHalf, TxHalf};
 use buf::ring::desc::{self, RS};
-use buf::{BURST_MAX, Burst, Flags, Frame, Pool};
+use buf::{BURST_MAX, Burst, Flags, Frame, Kind, Pool};
 use clock::Instant;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -21,6 +21,9 @@ pub struct RxDriver {
     nic: Arc<Nic>,
     ring: desc::Driver<Frame>,
     pool: Pool,
+    /// The pool's free buffers are linked through their own memory: taking one reads its first
+    /// line.
+    linked: bool,
     port: Arc<PortCounts>,
     /// Pointers to buffers, taken from the pool in bulk; the buffers are not touched.
     stock: Burst,
@@ -30,7 +33,8 @@ pub struct RxDriver {
 
 impl RxDriver {
     pub(super) fn new(nic: Arc<Nic>, ring: desc::Driver<Frame>, pool: Pool, port: Arc<PortCounts>) -> RxDriver {
-        RxDriver { nic, ring, pool, port, stock: Burst::new(), awake: true }
+        let linked = pool.stats().kind == Kind::Freelist;
+        RxDriver { nic, ring, pool, linked, port, stock: Burst::new(), awake: true }
     }
 
     /// Descriptors at most between two writes of a tail: never so many that the card has none while the driver saves up.
@@ -44,10 +48,14 @@ impl RxDriver {
         let ahead = self.nic.knobs.prefetch.size();
         let late = self.nic.knobs.parse.get() == LATE;
         let mut bytes = 0;
+        if !late {
+            self.nic.counts.rx_early_reads.add(n as u64);
+        }
         if ahead == 0 {
             self.ring.take_done(n, |frame| bytes += keep(frame, late, into));
             return bytes;
         }
+        self.nic.counts.rx_prefetches.add(n as u64);
         (0..ahead.min(n)).for_each(|i| self.ring.look_ahead(i, Frame::prefetch));
         for _ in 0..n {
             self.ring.look_ahead(ahead, Frame::prefetch);
@@ -63,22 +71,38 @@ impl RxDriver {
         let batch = Self::at_most(knobs.rx_tail_batch.size(), self.ring.size());
         match knobs.refill.get() {
             STACK => self.refill_from_stock(batch),
-            TOUCH => self.refill_by(batch, |pool| pool.get().map(touched)),
-            _ => self.refill_by(batch, Pool::get),
+            TOUCH => {
+                let posted = self.refill_by(batch, |pool| pool.get().map(touched));
+                self.nic.counts.rx_headers_written.add(posted);
+            }
+            _ => _ = self.refill_by(batch, Pool::get),
         }
     }
 
     #[inline(always)]
-    fn refill_by(&mut self, batch: usize, get: impl Fn(&Pool) -> Option<Frame>) {
+    fn refill_by(&mut self, batch: usize, get: impl Fn(&Pool) -> Option<Frame>) -> u64 {
+        let mut all = 0;
         while self.ring.room() > 0 {
             let (pool, wanted) = (&self.pool, batch.saturating_sub(self.ring.unannounced()).max(1));
             let posted = self.ring.put_from(wanted, || get(pool).map(|buffer| (buffer, 0)));
+            all += posted as u64;
             if self.ring.unannounced() >= batch {
                 self.write_rdt();
             }
             if posted < wanted && self.ring.room() > 0 {
-                return self.starve();
+                self.starve();
+                break;
             }
+        }
+        self.count_posted(all);
+        all
+    }
+
+    #[inline(always)]
+    fn count_posted(&self, posted: u64) {
+        self.nic.counts.rx_posted.add(posted);
+        if self.linked {
+            self.nic.counts.rx_links_read.add(posted);
         }
     }
 
@@ -89,7 +113,9 @@ impl RxDriver {
                 return self.starve();
             }
             let (stock, wanted) = (&mut self.stock, batch.saturating_sub(self.ring.unannounced()).max(1));
-            self.ring.put_from(wanted, || stock.pop().map(|buffer| (buffer, 0)));
+            let posted = self.ring.put_from(wanted, || stock.pop().map(|buffer| (buffer, 0))) as u64;
+            self.nic.counts.rx_from_stock.add(posted);
+            self.count_posted(posted);
             if self.ring.unannounced() >= batch {
                 self.write_rdt();
             }
@@ -110,7 +136,7 @@ impl RxDriver {
     fn write_rdt(&mut self) {
         self.ring.announce();
         self.nic.counts.rx_doorbells.bump();
-        bus::wait(self.nic.knobs.reg_write_ns.get());
+        self.nic.access(bus::REGISTER_WRITE, self.nic.knobs.reg_write_ns.get());
     }
 
     /// Interrupt-driven: is there something to do? Reading ICR tells, and costs what a register read does.
@@ -120,7 +146,7 @@ impl RxDriver {
         {
             side.interrupts.moderate(self.nic.knobs.itr_us.get());
             self.nic.counts.register_reads.bump();
-            bus::wait(self.nic.knobs.reg_read_ns.get());
+            self.nic.access(bus::REGISTER_READ, self.nic.knobs.reg_read_ns.get());
             side.interrupts.read_cause();
             self.awake = true;
         }
@@ -235,7 +261,7 @@ impl TxDriver {
     fn write_tdt(&mut self) {
         self.ring.announce();
         self.nic.counts.tx_doorbells.bump();
-        bus::wait(self.nic.knobs.reg_write_ns.get());
+        self.nic.access(bus::REGISTER_WRITE, self.nic.knobs.reg_write_ns.get());
     }
 
     /// Tells the card of what it has not been told of.

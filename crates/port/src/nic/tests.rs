@@ -1,3 +1,5 @@
+mod model;
+
 use super::*;
 use crate::spec::Value;
 use crate::{Port, RxHalf, TxHalf};

@@ -1,12 +1,16 @@
 //! The rows `xdp.forward`, `packet.forward`, `tap.forward`: a switch between devices of the kernel, the port's bare loop, the kernel's bridge.
 
 use crate::native::forward::{Bench, FRAMES, Forward, Kind, Part, Who};
-use crate::result::{Peer, Sheet};
+use crate::result::{Cell, Peer, Sheet};
 use crate::run;
 use crate::side::{Shared, Side};
 use crate::study::{Group, Study, Unit};
-use std::cell::Cell;
+use std::cell;
 use std::rc::Rc;
+
+const TABLE: &str = "between devices of the kernel: ticks a frame, from a packet socket to the far device; times above 1: ours takes less";
+const COLUMNS: [&str; 6] =
+    ["row", "our bridge", "the kernel's bridge", "kernel / ours", "bare loop, no bridge", "bare / ours"];
 
 /// Runs with the ledger on: behind the trials, so that it is in none of them.
 const LEDGER_RUNS: u64 = 8;
@@ -39,24 +43,33 @@ const CONTESTS: [Contest; 3] = [
 pub(super) fn rows(study: &mut Study<'_>, options: &run::Options, core: usize) {
     // The measuring thread sleeps while its children work, each of which reports its own share.
     let options = run::Options { cpu: None, ..options.clone() };
+    let mut table = Sheet { title: TABLE.to_owned(), head: COLUMNS.map(str::to_owned).to_vec(), rows: Vec::new() };
     for contest in &CONTESTS {
-        contest.hold(study, &options, core);
+        table.rows.push(contest.hold(study, &options, core));
     }
+    study.beside().sheets.insert(0, table);
     study.note(
         "forward: all on one core, a round after the other: frames are sent by sendmmsg from 1,000 stations, forwarded, counted by the far \
-         device; the figure is the first two, .loop the second alone. kernel: its bridge over such veths, which works within the generator's \
-         call. packet: the time until a block is retired (up to 1 ms) is not counted. bare.xdp sends back to where it came from; bare.tap has \
+         device; the figure is the first two, .loop the second alone. kernel: its bridge over such veths, which works within the generator's call; \
+         beside tap, too, since between TAP devices it needs a program at either end. packet: the time until a block is retired (up to 1 ms) is not counted. bare.xdp sends back to where it came from; bare.tap has \
          two devices each way",
     );
 }
 
+/// The rows' names and ports.
+#[cfg(test)]
+pub(super) fn contests() -> Vec<(&'static str, Kind)> {
+    CONTESTS.iter().map(|contest| (contest.name, contest.kind)).collect()
+}
+
 impl Contest {
-    fn hold(&self, study: &mut Study<'_>, options: &run::Options, core: usize) {
+    /// Measures it, and returns its line of the table.
+    fn hold(&self, study: &mut Study<'_>, options: &run::Options, core: usize) -> Vec<Cell> {
         let (name, inner) = (self.name, format!("{}.loop", self.name));
         let (ours, bare, kernel) = (Who::Ours(self.kind), Who::Bare(self.kind), Who::Kernel);
         let [ours, bare, kernel] = [ours, bare, kernel].map(|who| Shared::new(move || Bench::start(who)));
         // Ticks of Bridge::input and frames, over all builds.
-        let bridge = Rc::new(Cell::new([0u64; 2]));
+        let bridge = Rc::new(cell::Cell::new([0u64; 2]));
         let side = |id: String, bench: &Shared<Bench>, part: Part| {
             let (bench, name) = (bench.clone(), id.clone());
             Side::new(id, move || Ok(Forward::new(&name, &bench.get()?, part, core)))
@@ -78,12 +91,25 @@ impl Contest {
         study.report.peers.extend(peers);
         match self.parts(&group, bridge.get()) {
             Ok(text) => study.note(text),
-            Err(why) => return study.note(format!("{name}: {why:#}")),
+            Err(why) => study.note(format!("{name}: {why:#}")),
         }
         match ours.get().and_then(|bench| self.stages(&mut bench.borrow_mut(), core, &group)) {
             Ok(sheet) => study.beside().sheets.push(sheet),
             Err(why) => study.note(format!("{name}: no stages: {why:#}")),
         }
+        self.line(&group)
+    }
+
+    /// All three figures of a frame's whole way, and how many times better ours is.
+    fn line(&self, group: &Group) -> Vec<Cell> {
+        let name = self.name;
+        let figure = |id: &str| group.sample(id).summary().map_or("-".into(), |summary| Cell::from(summary.median));
+        let times = |id: &str| match group.ratio(id, name) {
+            Ok(ratio) => format!("{:.2} [{:.2}, {:.2}]", ratio.median, ratio.lo, ratio.hi).into(),
+            Err(_) => Cell::from("-"),
+        };
+        let (kernel, bare) = (format!("kernel.{name}"), format!("bare.{name}"));
+        vec![name.into(), figure(name), figure(&kernel), times(&kernel), figure(&bare), times(&bare)]
     }
 
     /// Where the loop's ticks go, by its ledger.

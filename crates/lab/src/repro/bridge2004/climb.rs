@@ -1,30 +1,37 @@
 //! The ladder climbed: all rungs in turn, cumulative with both kinds of DMA, then each alone.
 
-use super::Dma;
-use super::steps::{self, Step};
+use super::memory::{Dma, WorkingSet};
+use super::steps::{self, HugePages, Step};
 use crate::result::{Change, Figure, Row};
 use crate::rigs::{NicCosts, NicRig, NicStall, nic_stall};
 use crate::run;
 use crate::sample::Sample;
-use crate::study;
-use crate::subject::Subject;
-use crate::verdict::NoiseFloor;
+use crate::side::Side;
+use crate::study::Study;
+use crate::verdict::{NoiseFloor, Verdict};
 use anyhow::Context;
 
-/// Parts that a climb tells of.
+/// Parts of a climb.
 pub(super) const PARTS: usize = 4;
 /// Polls left out, of 50 us: 2 ms.
 pub(super) const DISTRACTED: usize = 40;
+/// Rounds at most of the sweep of distances, and of each tweak alone: their order is of interest,
+/// not their last per cent.
+const SWEEP_ROUNDS: u32 = 8;
+const ALONE_ROUNDS: u32 = 10;
 /// Registers that cost nothing.
 pub(super) const FREE: &str = "reg_write_ns=0 reg_read_ns=0";
 
-/// What one bridge showed.
+/// Word of a rig that is only counted, not timed: no buffers at rest.
+pub(super) const COUNTED: &str = "rest=0";
+
+/// Results of one bridge.
 pub(super) struct Climbed {
     pub(super) ports: usize,
     pub(super) dma: Dma,
     /// The ladder.
     pub(super) steps: Vec<Step>,
-    /// Beside the ladder: T11, and T8 undone.
+    /// Beside the ladder: T8 undone, then T11, which is only counted here.
     pub(super) extras: Vec<Step>,
     /// Of the ladder's steps.
     pub(super) main: Vec<Sample>,
@@ -32,89 +39,118 @@ pub(super) struct Climbed {
     pub(super) other: Vec<Sample>,
     /// The same with frames in the cache and registers that cost nothing, likewise.
     pub(super) free: Vec<Sample>,
+    /// Of T8 undone.
     pub(super) main_extras: Vec<Sample>,
     alone: Vec<Sample>,
-    /// Of the ladder's steps, then of the extras.
+    pages: HugePages,
+    /// Of the ladder's steps, then of T8 undone and of T11.
     pub(super) costs: Vec<NicCosts>,
     /// Of the ladder's steps.
     pub(super) stalls: Vec<NicStall>,
     /// Ticks at each distance.
     sweep: Vec<(usize, f64)>,
+    /// The first rung against its twin, in the ladder's rounds.
+    pub(super) floor: NoiseFloor,
+    /// The same in the rounds of the tweaks alone.
+    alone_floor: NoiseFloor,
 }
 
 /// Ports, DMA and size of a trial; what a step adds comes later and wins.
 struct Base(String);
 
 impl Base {
+    /// A rig that is only counted.
     fn rig(&self, id: &str, words: &str) -> anyhow::Result<NicRig> {
         NicRig::new(id, &format!("{} {words}", self.0))
     }
 
-    fn subjects(
-        &self,
-        prefix: &str,
-        steps: &[Step],
-        words: fn(&Step) -> &str,
-    ) -> anyhow::Result<Vec<Box<dyn Subject>>> {
-        let rig = |step: &Step| -> anyhow::Result<Box<dyn Subject>> {
-            Ok(Box::new(self.rig(&format!("{prefix}{}", step.id), words(step))?))
-        };
-        steps.iter().map(rig).collect()
+    fn sides(&self, prefix: &str, steps: &[Step], words: fn(&Step) -> &str) -> Vec<Side> {
+        let side = |step: &Step| self.side(format!("{prefix}{}", step.id), words(step));
+        steps.iter().map(side).collect()
+    }
+
+    fn side(&self, id: String, words: &str) -> Side {
+        let (name, line) = (id.clone(), format!("{} {words}", self.0));
+        Side::new(id, move || NicRig::new(&name, &line))
     }
 }
 
 pub(super) fn climb(
+    study: &mut Study<'_>,
     ports: usize,
-    dma: Dma,
+    place: (Dma, WorkingSet, &HugePages),
     frames: &str,
     options: &run::Options,
-    said: &mut crate::built::Steps<'_>,
 ) -> anyhow::Result<Climbed> {
-    let base = Base(format!("ports={ports} dma={} {frames}", dma.word()));
-    said.next(&format!("{ports} ports: prefetch, how far ahead"));
-    let sweep = distances(&base, options)?;
+    let (dma, set, pages) = place;
+    let based = |dma: Dma| format!("ports={ports} {} {frames}", set.words(dma));
+    let base = Base(based(dma));
+    study.part(&format!("{ports} ports: prefetch, how far ahead"));
+    let sweep = distances(study, &base, pages, &options.clone().at_most(SWEEP_ROUNDS))?;
     let best = sweep.iter().min_by(|a, b| a.1.total_cmp(&b.1)).map_or(0, |(distance, _)| *distance);
-    let steps = steps::ladder(best);
-    let extras = steps::extras(steps.last().context("no rung")?);
-    said.next(&format!("{ports} ports: one tweak after the other"));
-    let mut subjects = base.subjects(&format!("p{ports}."), &steps, |step| &step.words)?;
-    subjects.extend(base.subjects(&format!("p{ports}."), &extras, |step| &step.words)?);
-    let beside = Base(format!("ports={ports} dma={} {frames}", dma.other().word()));
-    subjects.extend(beside.subjects(&format!("p{ports}.{}.", dma.other().word()), &steps, |step| &step.words)?);
-    let free = Base(format!("ports={ports} dma=copy {FREE} {frames}"));
-    subjects.extend(free.subjects(&format!("p{ports}.free."), &steps, |step| &step.words)?);
-    let mut main = crate::built::interleave(&mut subjects, options, &mut |_| ())?;
-    drop(subjects);
-    let mut beside = main.split_off(steps.len() + extras.len());
-    let free = beside.split_off(steps.len());
+    let steps = steps::ladder(best, pages);
+    let last = steps.last().context("no rung")?;
+    let interrupts = steps::interrupts(last).to_vec();
+    study.part(&format!("{ports} ports: one tweak after the other"));
+    let mut sides = base.sides(&format!("p{ports}."), &steps, |step| &step.words);
+    sides.extend(base.sides(&format!("p{ports}."), &interrupts, |step| &step.words));
+    let beside = Base(based(dma.other()));
+    sides.extend(beside.sides(&format!("p{ports}.{}.", dma.other().word()), &steps, |step| &step.words));
+    let free = Base(format!("{} {FREE}", based(Dma::Copy)));
+    sides.extend(free.sides(&format!("p{ports}.free."), &steps, |step| &step.words));
+    let group = study.compare_with(sides, options.clone()).whole()?;
+    let (mut main, floor) = (group.samples, group.floor);
+    let mut other = main.split_off(steps.len() + interrupts.len());
+    let free = other.split_off(steps.len());
     let main_extras = main.split_off(steps.len());
-    said.next(&format!("{ports} ports: each tweak alone"));
-    let mut subjects = base.subjects(&format!("p{ports}.alone."), &steps, |step| &step.alone)?;
-    subjects.extend(base.subjects(&format!("p{ports}.alone."), &extras, |step| &step.alone)?);
-    let alone = crate::built::interleave(&mut subjects, options, &mut |_| ())?;
-    drop(subjects);
-    said.next(&format!("{ports} ports: registers, bus, drops"));
-    let costs = steps.iter().chain(&extras).map(|step| base.rig(&step.id, &step.words)?.costs());
+    study.part(&format!("{ports} ports: each tweak alone"));
+    let mut sides = base.sides(&format!("p{ports}.alone."), &steps, |step| &step.alone);
+    sides.extend(base.sides(&format!("p{ports}.alone."), &interrupts, |step| &step.alone));
+    let alone = study.compare_with(sides, options.clone().at_most(ALONE_ROUNDS)).whole()?;
+    let (alone, alone_floor) = (alone.samples, alone.floor);
+    study.part(&format!("{ports} ports: registers, bus, drops"));
+    let extras: Vec<Step> = interrupts.into_iter().chain(steps::bus(last)).collect();
+    let costs =
+        steps.iter().chain(&extras).map(|step| base.rig(&step.id, &format!("{} {COUNTED}", step.words))?.costs());
     let costs = costs.collect::<anyhow::Result<Vec<_>>>()?;
-    let lost = |step: &Step| nic_stall(&format!("{} {FREE} {}", base.0, step.words), 1, DISTRACTED);
+    let lost = |step: &Step| nic_stall(&format!("{} {FREE} {} {COUNTED}", base.0, step.words), 1, DISTRACTED);
     let stalls = steps.iter().map(lost).collect::<anyhow::Result<Vec<_>>>()?;
-    Ok(Climbed { ports, dma, steps, extras, main, other: beside, free, main_extras, alone, costs, stalls, sweep })
+    let pages = pages.clone();
+    Ok(Climbed {
+        ports,
+        dma,
+        steps,
+        extras,
+        main,
+        other,
+        free,
+        main_extras,
+        alone,
+        pages,
+        costs,
+        stalls,
+        sweep,
+        floor,
+        alone_floor,
+    })
 }
 
-fn distances(base: &Base, options: &run::Options) -> anyhow::Result<Vec<(usize, f64)>> {
-    let rig = |distance: usize| -> anyhow::Result<Box<dyn Subject>> {
-        Ok(Box::new(base.rig(&format!("prefetch.{distance}"), &steps::last(distance).words)?))
-    };
-    let mut subjects = steps::DISTANCES.into_iter().map(rig).collect::<anyhow::Result<Vec<_>>>()?;
-    let samples = crate::built::interleave(&mut subjects, options, &mut |_| ())?;
+fn distances(
+    study: &mut Study<'_>,
+    base: &Base,
+    pages: &HugePages,
+    options: &run::Options,
+) -> anyhow::Result<Vec<(usize, f64)>> {
+    let side = |distance: usize| base.side(format!("prefetch.{distance}"), &steps::last(distance, pages).words);
+    let group = study.measure_with(steps::DISTANCES.into_iter().map(side).collect(), options.clone()).whole()?;
     let median = |(distance, sample): (usize, &Sample)| Ok((distance, sample.summary()?.median));
-    steps::DISTANCES.into_iter().zip(&samples).map(median).collect()
+    steps::DISTANCES.into_iter().zip(&group.samples).map(median).collect()
 }
 
 impl Climbed {
-    /// The ladder's rows, then T11's and T8's, and those of each tweak alone.
-    pub(super) fn rows(&self, then: f64, floor: &NoiseFloor) -> anyhow::Result<Vec<Row>> {
-        let mut rows: Vec<Row> = Vec::new();
+    /// The ladder's rows, then T8's, and those of each tweak alone.
+    pub(super) fn rows(&self, then: f64) -> anyhow::Result<Vec<Row>> {
+        let (mut rows, floor): (Vec<Row>, _) = (Vec::new(), &self.floor);
         let mut before: Option<&Sample> = None;
         for (step, sample) in self.steps.iter().zip(&self.main) {
             rows.push(self.row(&step.title, sample, before, floor)?);
@@ -123,12 +159,15 @@ impl Climbed {
         if let Some(row) = rows.last_mut() {
             *row = row.clone().then(then, "cycles/frame");
         }
+        if let Some([id, title, why]) = self.pages.missing() {
+            rows.insert(rows.len() - 1, Row::missing(&format!("p{}.{id}", self.ports), &self.title(title), why));
+        }
         for (step, sample) in self.extras.iter().zip(&self.main_extras) {
             rows.push(self.row(&step.title, sample, before, floor)?);
         }
         let first = self.alone.first();
         for (step, sample) in self.steps.iter().chain(&self.extras).zip(&self.alone).skip(1) {
-            rows.push(self.row(&format!("first and {}", step.title), sample, first, floor)?);
+            rows.push(self.row(&format!("first and {}", step.title), sample, first, &self.alone_floor)?);
         }
         Ok(rows)
     }
@@ -142,6 +181,24 @@ impl Climbed {
 
     fn title(&self, title: &str) -> String {
         format!("{} ports: {title}", self.ports)
+    }
+
+    /// The rungs that are not shown to be faster than the one before, and by how much.
+    pub(super) fn without_effect(&self) -> anyhow::Result<String> {
+        let mut none = Vec::new();
+        for (pair, step) in self.main.windows(2).zip(self.steps.iter().skip(1)) {
+            let [before, sample] = pair else { continue };
+            let change = Change::paired(before, sample, &self.floor)?;
+            if change.lo <= 1.0 || change.verdict != Verdict::Faster {
+                none.push(format!("{} {:.3} [{:.3}, {:.3}]", step.id, change.ratio, change.lo, change.hi));
+            }
+        }
+        let which = if none.is_empty() { "none".to_owned() } else { none.join(", ") };
+        Ok(format!(
+            "{} ports, rungs not shown to be faster than the one before, times: {which}. T7 is there for the frames that are not missed, T11 for \
+             the bus",
+            self.ports
+        ))
     }
 
     /// What each distance of T10 gave.

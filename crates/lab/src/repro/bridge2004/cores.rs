@@ -1,20 +1,20 @@
 //! Every rung by two loops on two cores, beside one loop that has all ports: cumulative, and each tweak alone in fewer rounds.
 
-use super::climb::{DISTRACTED, FREE};
+use super::climb::{COUNTED, DISTRACTED, FREE};
 use super::steps::Step;
 use crate::result::{Cell, Change, Figure, Row, Sheet};
 use crate::rigs::{NicLoops, NicStall, nic_stall};
 use crate::run;
 use crate::sample::{Sample, Summary};
-use crate::study;
-use crate::subject::Subject;
+use crate::side::Side;
+use crate::study::Study;
 use crate::timer;
 use crate::verdict::NoiseFloor;
 use anyhow::Context;
 
-/// Parts that it tells of.
+/// Its parts.
 pub(super) const PARTS: usize = 2;
-/// Rounds at most, of the ladder and of a tweak alone: what is asked is whether two cores are of use, and all of it is to take a minute or two.
+/// Rounds at most, of the ladder and of a tweak alone, so that all of it takes a minute or two.
 const LADDER_ROUNDS: u32 = 12;
 const ALONE_ROUNDS: u32 = 8;
 const COLUMNS: [&str; 12] = [
@@ -32,6 +32,13 @@ const COLUMNS: [&str; 12] = [
     "alone, against one loop",
 ];
 
+/// Whether each tweak alone is run by two loops, too: as many trials as the ladder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Alone {
+    Measured,
+    LeftOut,
+}
+
 /// One rung by one loop and by two, trial by trial.
 struct Pair {
     step: Step,
@@ -39,7 +46,7 @@ struct Pair {
     two: Sample,
 }
 
-/// What one bridge showed.
+/// Results of one bridge.
 pub(super) struct Cores {
     ports: usize,
     steps: Vec<Step>,
@@ -50,54 +57,61 @@ pub(super) struct Cores {
     stalls: Vec<NicStall>,
     /// Why nothing was measured.
     missing: Option<String>,
+    floor: NoiseFloor,
+    alone_floor: NoiseFloor,
 }
 
 /// On a machine of so many `cores`.
 pub(super) fn climb(
+    study: &mut Study<'_>,
     ports: usize,
     base: &str,
     steps: &[Step],
-    cores: usize,
+    (cores, tweaks): (usize, Alone),
     options: &run::Options,
-    said: &mut crate::built::Steps<'_>,
 ) -> anyhow::Result<Cores> {
     let steps = steps.to_vec();
     let (ladder, alone, stalls) = (Vec::new(), Vec::new(), Vec::new());
-    said.next(&format!("{ports} ports, two loops on two cores: one tweak after the other"));
+    let (floor, alone_floor) = (NoiseFloor::NONE, NoiseFloor::NONE);
+    study.part(&format!("{ports} ports, two loops on two cores: one tweak after the other"));
     if cores < 2 {
-        said.next(&format!("{ports} ports, two loops on two cores: left out"));
-        let missing = Some(format!("two loops want two cores, and this program has {cores}"));
-        return Ok(Cores { ports, steps, ladder, alone, stalls, missing });
+        study.part(&format!("{ports} ports, two loops on two cores: left out"));
+        let missing = Some(format!("two loops need two cores, and this program has {cores}"));
+        return Ok(Cores { ports, steps, ladder, alone, stalls, missing, floor, alone_floor });
     }
     // Threads that meet wait for each other: their share of a core says nothing. Each has its own core.
-    let keep = options.keep.min(LADDER_ROUNDS);
-    let options = run::Options { min_cpu_share: None, cpu: None, keep, ..options.clone() };
-    let ladder = pairs(&format!("p{ports}.two."), base, &steps, |step| &step.words, &options)?;
-    said.next(&format!("{ports} ports, two loops on two cores: each tweak alone"));
-    let fewer = run::Options { keep: options.keep.min(ALONE_ROUNDS), ..options };
-    let alone = pairs(&format!("p{ports}.two.alone."), base, &steps, |step| &step.alone, &fewer)?;
-    let lost = |step: &Step| nic_stall(&format!("{base} {FREE} {}", step.words), 2, DISTRACTED);
+    let options = run::Options { cpu: None, ..options.clone().waiting().at_most(LADDER_ROUNDS) };
+    let (ladder, floor) = pairs(study, &format!("p{ports}.two."), base, &steps, |step| &step.words, &options)?;
+    study.part(&format!("{ports} ports, two loops on two cores: each tweak alone"));
+    let fewer = options.at_most(ALONE_ROUNDS);
+    let (alone, alone_floor) = match tweaks {
+        Alone::Measured => pairs(study, &format!("p{ports}.two.alone."), base, &steps, |step| &step.alone, &fewer)?,
+        Alone::LeftOut => (alone, alone_floor),
+    };
+    let lost = |step: &Step| nic_stall(&format!("{base} {FREE} {} {COUNTED}", step.words), 2, DISTRACTED);
     let stalls = steps.iter().map(lost).collect::<anyhow::Result<Vec<_>>>()?;
-    Ok(Cores { ports, steps, ladder, alone, stalls, missing: None })
+    Ok(Cores { ports, steps, ladder, alone, stalls, missing: None, floor, alone_floor })
 }
 
 fn pairs(
+    study: &mut Study<'_>,
     prefix: &str,
     base: &str,
     steps: &[Step],
     words: fn(&Step) -> &str,
     options: &run::Options,
-) -> anyhow::Result<Vec<Pair>> {
-    let rig = |step: &Step, loops: usize| -> anyhow::Result<Box<dyn Subject>> {
-        Ok(Box::new(NicLoops::new(&format!("{prefix}{}", step.id), loops, &format!("{base} {}", words(step)))?))
+) -> anyhow::Result<(Vec<Pair>, NoiseFloor)> {
+    let side = |step: &Step, loops: usize| {
+        let (name, line) = (format!("{prefix}{}", step.id), format!("{base} {}", words(step)));
+        let id = if loops == 1 { format!("{name}.one_loop") } else { name.clone() };
+        Side::new(id, move || NicLoops::new(&name, loops, &line))
     };
-    let mut subjects = Vec::new();
-    for step in steps {
-        subjects.extend([rig(step, 1)?, rig(step, 2)?]);
-    }
-    let mut samples = crate::built::interleave(&mut subjects, options, &mut |_| ())?.into_iter();
+    let sides = steps.iter().flat_map(|step| [side(step, 1), side(step, 2)]).collect();
+    let group = study.compare_with(sides, options.clone()).whole()?;
+    let mut samples = group.samples.into_iter();
     let pair = |step: &Step| Some(Pair { step: step.clone(), one: samples.next()?, two: samples.next()? });
-    steps.iter().map(pair).collect::<Option<_>>().context("a sample for each subject")
+    let pairs = steps.iter().map(pair).collect::<Option<_>>().context("a sample for each side")?;
+    Ok((pairs, group.floor))
 }
 
 impl Pair {
@@ -118,17 +132,22 @@ impl Cores {
         format!("{} ports, two loops on two cores: {title}", self.ports)
     }
 
+    /// Two loops against one at the last rung; `None`: nothing was measured.
+    pub(super) fn last(&self) -> anyhow::Result<Option<Change>> {
+        self.ladder.last().map(|pair| pair.change(&self.floor)).transpose()
+    }
+
     /// The ladder's rows, then those of each tweak alone.
-    pub(super) fn rows(&self, floor: &NoiseFloor) -> anyhow::Result<Vec<Row>> {
+    pub(super) fn rows(&self) -> anyhow::Result<Vec<Row>> {
         if let Some(why) = &self.missing {
             let row =
                 |step: &Step| Row::missing(&format!("p{}.two.{}", self.ports, step.id), &self.title(&step.title), why);
             return Ok(self.steps.iter().map(row).collect());
         }
         let alone = self.alone.iter().skip(1); // its first rung is the ladder's
-        let ladder = self.ladder.iter().map(|pair| (pair, self.title(&pair.step.title)));
-        let alone = alone.map(|pair| (pair, self.title(&format!("first and {}", pair.step.title))));
-        let row = |(pair, title): (&Pair, String)| -> anyhow::Result<Row> {
+        let ladder = self.ladder.iter().map(|pair| (pair, self.title(&pair.step.title), &self.floor));
+        let alone = alone.map(|pair| (pair, self.title(&format!("first and {}", pair.step.title)), &self.alone_floor));
+        let row = |(pair, title, floor): (&Pair, String, &NoiseFloor)| -> anyhow::Result<Row> {
             let mut row = Row::new(&pair.two.id, &title, Figure::new(&rate(&pair.two)?, "Mframe/s"));
             row.vs_previous = Some(pair.change(floor)?);
             Ok(row)
@@ -137,7 +156,7 @@ impl Cores {
     }
 
     /// One loop and two, rung by rung.
-    pub(super) fn sheet(&self, floor: &NoiseFloor) -> anyhow::Result<Sheet> {
+    pub(super) fn sheet(&self) -> anyhow::Result<Sheet> {
         let how = if self.ports == 2 { "a direction each" } else { "two ports each" };
         let title = format!("{} ports: one loop on one core, two loops on two, {how}", self.ports);
         if let Some(why) = &self.missing {
@@ -146,15 +165,20 @@ impl Cores {
             return Ok(Sheet { title, head, rows: self.steps.iter().map(row).collect() });
         }
         let mut rows = Vec::new();
-        for ((pair, alone), stall) in self.ladder.iter().zip(&self.alone).zip(&self.stalls) {
-            let (one, two, change) = (pair.one.summary()?.median, pair.two.summary()?.median, pair.change(floor)?);
+        for (at, (pair, stall)) in self.ladder.iter().zip(&self.stalls).enumerate() {
+            let (one, two, change) = (pair.one.summary()?.median, pair.two.summary()?.median, pair.change(&self.floor)?);
             let mut row: Vec<Cell> = vec![pair.step.id.as_str().into(), rate(&pair.one)?.median.into(), one.into()];
             // Ticks of the sample are those between two frames, whoever passes them on: of a loop they are twice as many.
             row.extend([rate(&pair.two)?.median.into(), (2.0 * two).into()]);
             row.extend(times(&change));
             row.push(format!("{} of {}", stall.missed, stall.came).into());
-            row.extend([rate(&alone.one)?.median.into(), rate(&alone.two)?.median.into()]);
-            row.extend(times(&alone.change(floor)?));
+            match self.alone.get(at) {
+                Some(alone) => {
+                    row.extend([rate(&alone.one)?.median.into(), rate(&alone.two)?.median.into()]);
+                    row.extend(times(&alone.change(&self.alone_floor)?));
+                }
+                None => row.extend(["-"; 4].map(Cell::from)),
+            }
             rows.push(row);
         }
         Ok(Sheet { title, head: COLUMNS.map(str::to_owned).to_vec(), rows })
@@ -169,20 +193,21 @@ fn times(change: &Change) -> [Cell; 2] {
 mod tests {
     use super::super::steps;
     use super::*;
-    use crate::study::Options;
+    use crate::study::{Options, Progress};
 
     #[test]
     fn where_there_is_one_core_every_rung_says_so() {
-        let ladder = steps::ladder(4);
+        let ladder = steps::ladder(4, &steps::HugePages::Available);
         let mut told = Vec::new();
-        let mut tell = |progress: study::Progress| told.push(progress.what);
-        let mut said = crate::built::Steps::new(PARTS, &mut tell);
-        let cores = climb(4, "ports=4", &ladder, 1, &Options::default().run(1), &mut said).unwrap();
-        let floor = NoiseFloor { ratio: 1.0, lo: 0.99, hi: 1.01, n: 10 };
-        let (rows, sheet) = (cores.rows(&floor).unwrap(), cores.sheet(&floor).unwrap());
+        let mut show = |progress: Progress| told.push(progress.what);
+        let options = Options::default().run(1);
+        let mut study = Study::new("cores", options.clone(), PARTS, &mut show);
+        let cores = climb(&mut study, 4, "ports=4", &ladder, (1, Alone::Measured), &options).unwrap();
+        drop(study);
+        let (rows, sheet) = (cores.rows().unwrap(), cores.sheet().unwrap());
         assert_eq!((rows.len(), sheet.rows.len()), (ladder.len(), ladder.len()));
         assert_eq!(rows[0].id, "p4.two.first");
-        let why = "two loops want two cores, and this program has 1";
+        let why = "two loops need two cores, and this program has 1";
         assert!(rows.iter().all(|row| row.now.is_none() && row.missing.as_deref() == Some(why)));
         assert!(sheet.rows.iter().all(|row| row.len() == sheet.head.len() && row[1] == Cell::from(why)));
         assert_eq!(told.len(), PARTS);

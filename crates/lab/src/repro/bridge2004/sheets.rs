@@ -1,10 +1,10 @@
 //! The tables beside the rows: what is counted of each rung, where its time goes, then and now.
 
-use super::Dma;
 use super::climb::Climbed;
-use crate::result::{Cell, Sheet};
-use crate::rigs::NicCosts;
-use crate::sample::{Ratio, Sample, Summary};
+use super::memory::Dma;
+use super::paced::{Paced, Then};
+use crate::result::{Cell, Change, Sheet};
+use crate::sample::{Ratio, Sample, StatError, Summary};
 use crate::timer;
 use anyhow::Context;
 
@@ -25,16 +25,24 @@ fn head(columns: &[&str]) -> Vec<String> {
 /// What cards and drivers counted.
 pub(super) fn costs(climbed: &Climbed) -> anyhow::Result<Sheet> {
     let steps = climbed.steps.iter().chain(&climbed.extras);
-    let samples = climbed.main.iter().chain(&climbed.main_extras);
+    let samples = climbed.main.iter().chain(&climbed.main_extras).map(Some).chain(std::iter::repeat(None));
     let mut rows = Vec::new();
     for (at, ((step, sample), costs)) in steps.zip(samples).zip(&climbed.costs).enumerate() {
-        let ticks = sample.summary()?.median;
+        // T11 changes nothing that the processor waits for: its ticks are those of T10.
+        let ticks = match sample {
+            Some(sample) => Cell::from(sample.summary()?.median),
+            None => "as t10".into(),
+        };
+        let rate = sample.map(|sample| Ok::<_, StatError>(hertz() / sample.summary()?.median / 1e6)).transpose()?;
         let missed = climbed
             .stalls
             .get(at)
             .map_or("-".into(), |stall| Cell::from(format!("{} of {}", stall.missed, stall.came)));
-        let counted = [costs.doorbells, costs.writebacks, costs.register_reads, costs.interrupts, costs.bus_clocks];
-        let mut row: Vec<Cell> = vec![step.id.as_str().into(), ticks.into(), (hertz() / ticks / 1e6).into()];
+        let driver = [costs.doorbells, costs.register_reads, costs.interrupts];
+        let memory = [costs.links_read, costs.headers_written, costs.from_stock, costs.early_reads, costs.prefetches];
+        let bus = [costs.writebacks, costs.fetches, costs.bus_clocks];
+        let counted = driver.into_iter().chain(memory).chain(bus);
+        let mut row: Vec<Cell> = vec![step.id.as_str().into(), ticks, rate.map_or("as t10".into(), Cell::from)];
         row.extend(counted.map(Cell::from));
         row.extend([(costs.bus_allows / 1e6).into(), missed]);
         rows.push(row);
@@ -44,9 +52,15 @@ pub(super) fn costs(climbed: &Climbed) -> anyhow::Result<Sheet> {
         "ticks",
         "Mframe/s",
         "doorbells",
-        "write-backs",
         "register reads",
         "interrupts",
+        "links read",
+        "headers written",
+        "from stack",
+        "read early",
+        "prefetched",
+        "write-backs",
+        "descriptor reads",
         "bus clocks",
         "bus allows Mframe/s",
         "missed in 2 ms",
@@ -65,87 +79,183 @@ struct Parts {
     registers: f64,
     memory: f64,
     cycles: f64,
-    /// Of the bus, which the processor does not wait for here.
+    /// Of the bus: beside the processor's, unless it is waited for.
     bus: f64,
+    /// Measured where it is waited for.
+    paced: f64,
+    /// Indices of the largest of [`PARTS`]; several if no single one is.
+    largest: Vec<usize>,
+}
+
+/// Of the processor's time, in the order in which the report has them as its bottleneck.
+const PARTS: [&str; 3] = ["registers", "memory", "cycles"];
+
+/// The parts of which no other is larger in four of five rounds or more.
+fn largest(rounds: [&[f64]; 3]) -> Vec<usize> {
+    let loses = |part: usize, other: usize| {
+        let [mine, others] = [rounds[part], rounds[other]];
+        let more = mine.iter().zip(others).filter(|(mine, other)| other > mine).count();
+        5 * more >= 4 * mine.len()
+    };
+    (0..3).filter(|part| !(0..3).any(|other| other != *part && loses(*part, other))).collect()
+}
+
+/// Whether the rungs have their largest parts in the report's order: from the first part by the
+/// second to the third, never back.
+fn is_in_order<'a>(rungs: impl Iterator<Item = &'a [usize]>) -> bool {
+    let (mut stage, mut seen) = (0, [false; 3]);
+    for largest in rungs {
+        let Some(next) = largest.iter().find(|part| **part >= stage) else { return false };
+        stage = *next;
+        seen[stage] = true;
+    }
+    seen == [true; 3]
 }
 
 impl Parts {
-    fn all_of(climbed: &Climbed) -> anyhow::Result<Vec<Parts>> {
-        let pairs = climbed.main.iter().zip(&climbed.other).zip(&climbed.free).zip(&climbed.costs);
-        let part =
-            |(((main, other), free), costs): (((&Sample, &Sample), &Sample), &NicCosts)| -> anyhow::Result<Parts> {
-                let (cold, copy) = if climbed.dma == Dma::Cold { (main, other) } else { (other, main) };
-                let bus = costs.bus_clocks / BUS_HERTZ * hertz();
-                let (registers, memory) = (less(copy, free), less(cold, copy));
-                Ok(Parts { all: cold.summary()?.median, registers, memory, cycles: free.summary()?.median, bus })
-            };
-        pairs.map(part).collect()
+    fn all_of(climbed: &Climbed, paced: &Paced) -> anyhow::Result<Vec<Parts>> {
+        let mut parts = Vec::new();
+        let beside = climbed.other.iter().zip(&climbed.free);
+        let counted = climbed.costs.iter().zip(&paced.ladder);
+        for ((main, (other, free)), (costs, paced)) in climbed.main.iter().zip(beside).zip(counted) {
+            let (cold, copy) = if climbed.dma == Dma::Cold { (main, other) } else { (other, main) };
+            let (registers, memory) = (less(copy, free), less(cold, copy));
+            let [all, cycles, paced] = [cold.summary()?.median, free.summary()?.median, paced.summary()?.median];
+            let bus = costs.bus_clocks / BUS_HERTZ * hertz();
+            let [cold, copy, free] = [cold.values(), copy.values(), free.values()];
+            let largest = largest([&over(&copy, &free), &over(&cold, &copy), &free]);
+            parts.push(Parts { all, registers, memory, cycles, bus, paced, largest });
+        }
+        Ok(parts)
     }
 
-    /// Where most of a frame's time goes, if the bus is as fast as it likes.
-    fn most(&self) -> &'static str {
-        let parts = [("registers", self.registers), ("memory", self.memory), ("cycles", self.cycles)];
-        parts.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).map_or("-", |(name, _)| name)
+    /// Names the largest part of the processor's time: `memory or cycles` if neither is shown to be
+    /// the larger one.
+    fn most(&self) -> String {
+        let names: Vec<&str> = self.largest.iter().map(|part| PARTS[*part]).collect();
+        names.join(" or ")
     }
 
-    /// What would hold the report's machine, with this bus: the slower of both.
-    fn holds(&self) -> &'static str {
-        if self.bus > self.all { "bus" } else { self.most() }
+    /// Names the limit where the bus is waited for: the bus if it needs longer than the processor.
+    fn holds(&self) -> String {
+        if self.bus > self.all { "bus".to_owned() } else { self.most() }
     }
 }
 
-/// What `more` costs over `less`, in the middle of all pairs. It may be below nothing: no logarithms.
+/// Returns the cost of each of `more` over its pair of `less`. It may be negative: no logarithms.
+fn over(more: &[f64], less: &[f64]) -> Vec<f64> {
+    more.iter().zip(less).map(|(more, less)| more - less).collect()
+}
+
+/// Returns the median cost of `more` over `less`, pair by pair.
 fn less(more: &Sample, less: &Sample) -> f64 {
-    let mut values: Vec<f64> = more.values().iter().zip(less.values()).map(|(more, less)| more - less).collect();
+    let mut values = over(&more.values(), &less.values());
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 /// The report's remark, rung by rung.
-pub(super) fn where_it_goes(climbed: &Climbed) -> anyhow::Result<Sheet> {
+pub(super) fn where_it_goes(climbed: &Climbed, paced: &Paced) -> anyhow::Result<Sheet> {
     let row = |(step, part): (&super::steps::Step, Parts)| -> Vec<Cell> {
         vec![
             step.id.as_str().into(),
-            part.all.into(),
+            part.bus.into(),
             part.registers.into(),
             part.memory.into(),
             part.cycles.into(),
+            part.all.into(),
             part.most().into(),
-            part.bus.into(),
+            part.paced.into(),
+            (hertz() / part.paced / 1e6).into(),
             part.holds().into(),
         ]
     };
-    let rows = climbed.steps.iter().zip(Parts::all_of(climbed)?).map(row).collect();
-    let columns = ["rung", "ticks, cold", "registers", "memory", "cycles", "most", "bus, beside", "with the bus"];
+    let rows = climbed.steps.iter().zip(Parts::all_of(climbed, paced)?).map(row).collect();
+    let columns = [
+        "rung",
+        "bus needs",
+        "registers",
+        "memory",
+        "cycles",
+        "processor in all",
+        "most of it",
+        "bus waited for",
+        "Mframe/s",
+        "held by",
+    ];
     let title = format!(
-        "{} ports: where a frame's ticks go. cycles: frames in the cache, registers free; registers: what theirs cost over that; memory: what cold \
-         costs over copy; each from trials made in turn; bus: its clocks as ticks of ours, at the same time as the processor's",
+        "{} ports: where a frame's ticks go. bus needs: its clocks, counted, as ticks of ours. Of the processor, from trials made in turn: \
+         registers: what they cost over none, as it waits for their bus; memory: what dma=cold costs over copy; cycles: the rest, frames in \
+         the cache and registers free. bus waited for: measured with both at work at the same time",
         climbed.ports
     );
     Ok(Sheet { title, head: head(&columns), rows })
 }
 
-/// What the table says of the report's remark: where most goes, rung by rung.
-pub(super) fn remark(climbed: &Climbed) -> anyhow::Result<String> {
-    let parts = Parts::all_of(climbed)?;
+/// Compares the series with the report's remark: the largest part rung by rung, with and without
+/// the bus.
+pub(super) fn remark(climbed: &Climbed, paced: &Paced, two: Option<&Change>) -> anyhow::Result<Vec<String>> {
+    let parts = Parts::all_of(climbed, paced)?;
     let (first, last) = (parts.first().context("no rung")?, parts.last().context("no rung")?);
-    let mut runs: Vec<(&str, &str)> = Vec::new();
-    for (step, part) in climbed.steps.iter().zip(&parts) {
-        if runs.last().is_none_or(|(most, _)| *most != part.most()) {
-            runs.push((part.most(), &step.id));
+    let series = |which: fn(&Parts) -> String| -> String {
+        let mut runs: Vec<(String, &str)> = Vec::new();
+        for (step, part) in climbed.steps.iter().zip(&parts) {
+            if runs.last().is_none_or(|(name, _)| *name != which(part)) {
+                runs.push((which(part), &step.id));
+            }
         }
-    }
-    let way: Vec<String> = runs.iter().map(|(most, from)| format!("{most} from {from} on")).collect();
-    let bound = parts.iter().filter(|part| part.bus > part.all).count();
-    Ok(format!(
-        "{} ports, the report: first the bus, then memory, then cycles. Here, of the processor's time: {}. The bus of 2004 would need {:.0} ticks \
-         of ours at the first rung and {:.0} at the last: it would hold this processor at {bound} of {} rungs: the report's move from the bus to \
-         the processor is its Xeon's, whose figures (1.2 and 1.6 Mframe/s) are below what this bus allows",
-        climbed.ports,
-        way.join(", "),
+        let each: Vec<String> = runs.iter().map(|(name, from)| format!("{name} from {from} on")).collect();
+        each.join(", ")
+    };
+    let in_order = is_in_order(parts.iter().map(|part| part.largest.as_slice()));
+    let order = if in_order { "the report's order" } else { "not the report's order" };
+    let then = match two {
+        Some(change) => format!(
+            "then several processors: two loops on two cores are {:.2} [{:.2}, {:.2}] times one",
+            change.ratio, change.lo, change.hi
+        ),
+        None => "then several processors: not measured, two cores are needed".to_owned(),
+    };
+    let ports = climbed.ports;
+    let own = format!(
+        "{ports} ports, the report: first the bus, then memory (after T1 to T3), then cycles. Here, of the processor's own time (its waits for \
+         the bus are its registers; a part is the largest if it is that in four rounds of five): {}: {order}; {then}",
+        series(Parts::most)
+    );
+    let bound = parts.iter().filter(|part| part.holds() == "bus").count();
+    let whole = format!(
+        "{ports} ports, with the bus of 2004 waited for: {}. It needs {:.0} ticks of ours a frame at the first rung and {:.0} at the last, the \
+         processor {:.0} and {:.0}: it holds {bound} of {} rungs, as this processor is faster than the report's Xeon and the bus is not, and \
+         two loops on two cores can give nothing there",
+        series(Parts::holds),
         first.bus,
         last.bus,
+        first.all,
+        last.all,
         parts.len()
+    );
+    Ok(vec![own, whole])
+}
+
+/// Compares T11 with the report.
+pub(super) fn faster_bus(paced: &Paced, then: Then, ports: usize) -> anyhow::Result<String> {
+    let [last, faster, ahead] = paced.ends().context("no T11")?;
+    let rate = |sample: &Sample| -> anyhow::Result<f64> { Ok(paced.rate(sample)?.median) };
+    let both = Ratio::paired(&last.values(), &ahead.values())?;
+    let report = match then.with {
+        Some(with) => format!("{:.0} and {with:.0}, {:.2} times", then.without, with / then.without),
+        None => format!("{:.0} without, none with it", then.without),
+    };
+    Ok(format!(
+        "{ports} ports, T11, thousand frames a second and port with the bus waited for: {:.0} without, {:.0} at 133 MHz, {:.0} with descriptors \
+         fetched ahead, too: {:.2} [{:.2}, {:.2}] times. The report: {report}. The model's clocks are least figures, without waits for an \
+         arbiter or a chipset: upper limits",
+        rate(last)?,
+        rate(faster)?,
+        rate(ahead)?,
+        both.median,
+        both.lo,
+        both.hi
     ))
 }
 
@@ -191,5 +301,28 @@ fn verdict(met: bool, missed: bool) -> &'static str {
         (true, _) => "met",
         (_, true) => "missed",
         _ => "inconclusive",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_part_is_larger_in_most_rounds_or_there_are_several() {
+        let (small, large, mixed) = ([1.0, 1.0, 1.0, 1.0, 1.0], [3.0, 3.0, 3.0, 3.0, 0.0], [4.0, 4.0, 2.0, 2.0, 2.0]);
+        assert_eq!(largest([&small, &large, &small]), [1]);
+        assert_eq!(largest([&small, &large, &mixed]), [1, 2], "each is the larger one in two or three of five");
+        assert_eq!(largest([&large, &small, &small]), [0]);
+    }
+
+    #[test]
+    fn the_reports_order_has_all_three_and_never_goes_back() {
+        let in_order = |rungs: &[&[usize]]| is_in_order(rungs.iter().copied());
+        assert!(in_order(&[&[0], &[1], &[1], &[2]]));
+        assert!(in_order(&[&[0], &[1], &[1, 2], &[1], &[2]]), "what may be either goes with its neighbours");
+        assert!(!in_order(&[&[0], &[1], &[2], &[1], &[2]]), "back to memory");
+        assert!(!in_order(&[&[0], &[2]]), "memory is missing");
+        assert!(!in_order(&[&[0], &[1]]), "cycles are missing");
     }
 }

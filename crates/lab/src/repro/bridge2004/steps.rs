@@ -1,5 +1,11 @@
 //! The rungs, as the report numbers its tweaks in the order of its text.
 
+#[cfg(test)]
+mod tests;
+
+use crate::rigs::NicRig;
+use anyhow::Context;
+
 /// A tweak.
 struct Tweak {
     id: &'static str,
@@ -12,19 +18,62 @@ const fn tweak(id: &'static str, title: &'static str, words: &'static str) -> Tw
     Tweak { id, title, words }
 }
 
-const TWEAKS: [Tweak; 8] = [
+/// Before the first of them a buffer comes from a list that goes through the buffers, and its
+/// header is written anew: as an mbuf and a cluster from two lists. The cache of T4 keeps both
+/// together, and is a list still.
+const TWEAKS: [Tweak; 7] = [
     tweak("t1.rx_tail", "T1 RDT written every 64 descriptors", "rx_tail_batch=64"),
     tweak("t2.tx_tail", "T2 TDT written every 64, and at the end of a poll", "tx_tail_batch=64 tx_flush=poll"),
     tweak("t3.rs", "T3 every 32nd transmit descriptor written back", "tx_rs_every=32"),
-    tweak("t4.cache", "T4 buffers from a cache of them", "refill=pool pool=stack"),
+    tweak("t4.cache", "T4 buffers from a cache of them: headers ready, links still read", "refill=pool"),
     tweak("t5.stack", "T5 posted from a stack of pointers, untouched", "refill=stack pool=stack"),
     tweak("t6.late", "T6 a frame is touched when it is worked on", "parse=late"),
     tweak("t7.ring", "T7 receive rings of 2048", "rx_ring=2048"),
-    tweak("t9.pages", "T9 buffers on 2 MiB pages", "pages=2m"),
 ];
+const PAGES: Tweak = tweak("t9.pages", "T9 buffers on 2 MiB pages", "pages=2m");
 
 /// Distances of T10 that are tried; 0: none.
 pub(super) const DISTANCES: [usize; 7] = [0, 1, 2, 4, 8, 16, 32];
+
+/// Whether buffers can lie on 2 MiB pages here, and why not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum HugePages {
+    Available,
+    Missing(String),
+}
+
+impl HugePages {
+    /// Builds a rig with them, and looks where its buffers lie.
+    ///
+    /// # Errors
+    /// No memory, or the kernel does not say.
+    pub(super) fn detect(base: &str) -> anyhow::Result<HugePages> {
+        let mut rig = NicRig::new("pages", &format!("{base} pool=stack {}", PAGES.words))?;
+        let (all, huge) = rig.pages().context("the pages under a pool")?;
+        Ok(HugePages::judge(all, huge))
+    }
+
+    /// Nine tenths are enough: a transparent page may be missing.
+    fn judge(all: u64, huge: u64) -> HugePages {
+        if huge >= all / 10 * 9 {
+            return HugePages::Available;
+        }
+        HugePages::Missing(format!(
+            "only {} of {} MiB lie on 2 MiB pages: reserve some (/proc/sys/vm/nr_hugepages), or allow transparent ones \
+             (/sys/kernel/mm/transparent_hugepage/enabled: madvise)",
+            huge >> 20,
+            all >> 20
+        ))
+    }
+
+    /// The rung that there is not, if they are missing: identifier, title, reason.
+    pub(super) fn missing(&self) -> Option<[&str; 3]> {
+        match self {
+            HugePages::Available => None,
+            HugePages::Missing(why) => Some([PAGES.id, PAGES.title, why]),
+        }
+    }
+}
 
 /// A rung.
 #[derive(Debug, Clone)]
@@ -37,24 +86,34 @@ pub(super) struct Step {
     pub(super) alone: String,
 }
 
-/// From the first rung to T9.
-pub(super) fn below() -> Vec<Step> {
+impl Step {
+    /// This rung and `adds`.
+    fn with(&self, id: &str, title: &str, adds: &str) -> Step {
+        let words = format!("{} {adds}", self.words);
+        Step { id: id.to_owned(), title: title.to_owned(), words, alone: adds.to_owned() }
+    }
+}
+
+/// From the first rung to T9, or to T7 without 2 MiB pages.
+pub(super) fn below(pages: &HugePages) -> Vec<Step> {
     let mut words = String::new();
     let mut steps = vec![step("first", "as em was, polled", "", &mut words)];
-    steps.extend(TWEAKS.iter().map(|tweak| step(tweak.id, tweak.title, tweak.words, &mut words)));
+    let pages = (*pages == HugePages::Available).then_some(&PAGES);
+    let all = TWEAKS.iter().chain(pages);
+    steps.extend(all.map(|tweak| step(tweak.id, tweak.title, tweak.words, &mut words)));
     steps
 }
 
 /// From the first rung to T10, with that distance.
-pub(super) fn ladder(distance: usize) -> Vec<Step> {
-    let mut steps = below();
-    steps.push(last(distance));
+pub(super) fn ladder(distance: usize, pages: &HugePages) -> Vec<Step> {
+    let mut steps = below(pages);
+    steps.push(last(distance, pages));
     steps
 }
 
 /// T10.
-pub(super) fn last(distance: usize) -> Step {
-    let mut words = below().pop().map(|step| step.words).unwrap_or_default();
+pub(super) fn last(distance: usize, pages: &HugePages) -> Step {
+    let mut words = below(pages).pop().map(|step| step.words).unwrap_or_default();
     let title = match distance {
         0 => "T10 no prefetch: none was better".to_owned(),
         n => format!("T10 prefetch {n} frames ahead"),
@@ -62,22 +121,25 @@ pub(super) fn last(distance: usize) -> Step {
     step("t10.prefetch", &title, &format!("prefetch={distance}"), &mut words)
 }
 
-/// Beside the ladder, from `step` on. T11: the bus of the report's fastest machine, and a card that fetches descriptors ahead; the processor
-/// waits for neither, so that its ticks stay and the bus carries more. And T8 undone: what interrupts would cost.
-pub(super) fn extras(step: &Step) -> Vec<Step> {
+/// T11, from `step` on: the bus of the report's fastest machine, and a card that fetches
+/// descriptors ahead. The processor waits for neither: what they give is seen where the bus is
+/// waited for.
+pub(super) fn bus(step: &Step) -> [Step; 2] {
+    let faster = step.with("t11.bus133", "T11 the bus at 133 MHz", "bus=pcix133");
+    let title = "T11 and descriptors fetched 32 at a time by the card";
+    let ahead = step.with("t11.hw_prefetch", title, "bus=pcix133 fetch=32");
+    [faster, ahead]
+}
+
+/// T8 undone, from `step` on: what interrupts would cost.
+pub(super) fn interrupts(step: &Step) -> [Step; 3] {
     const FEW: &str = "frames=4096"; // each of them takes long
-    let ways = [
-        ("t11.bus133", "T11 the bus at 133 MHz", "bus=pcix133".to_owned()),
-        ("t11.hw_prefetch", "T11 and descriptors fetched 32 at a time by the card", "bus=pcix133 fetch=32".to_owned()),
+    [
         ("t8.polled_1", "T8 polled, but one frame a port and turn", format!("{FEW} feed=1")),
         ("t8.intr", "T8 undone: interrupts, ITR 0, one frame each", format!("{FEW} feed=1 intr=on")),
         ("t8.itr", "T8 undone: interrupts, ITR 125 us, 75 frames each", format!("{FEW} feed=75 intr=on itr_us=125")),
-    ];
-    let of = |(id, title, adds): (&str, &str, String)| {
-        let words = format!("{} {adds}", step.words);
-        Step { id: id.to_owned(), title: title.to_owned(), words, alone: adds }
-    };
-    ways.map(of).to_vec()
+    ]
+    .map(|(id, title, adds)| step.with(id, title, &adds))
 }
 
 fn step(id: &str, title: &str, adds: &str, words: &mut String) -> Step {

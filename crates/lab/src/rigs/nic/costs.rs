@@ -10,6 +10,12 @@ pub(super) struct Totals {
     reads: u64,
     clocks: u64,
     interrupts: u64,
+    fetches: u64,
+    links: u64,
+    headers: u64,
+    stock: u64,
+    early: u64,
+    prefetches: u64,
 }
 
 /// For one frame bridged: what the card did that it came by and what the card did that it left by.
@@ -29,6 +35,18 @@ pub struct NicCosts {
     pub bus_allows: f64,
     /// Nanoseconds that the processor waits for registers.
     pub stall_ns: f64,
+    /// Reads of descriptors by the cards.
+    pub fetches: f64,
+    /// Buffers posted whose link was read, as they came from a list through the buffers.
+    pub links_read: f64,
+    /// Buffers posted whose first line was written.
+    pub headers_written: f64,
+    /// Buffers posted from an array of pointers.
+    pub from_stock: f64,
+    /// Frames whose first line the driver read.
+    pub early_reads: f64,
+    /// Frames whose first line was prefetched.
+    pub prefetches: f64,
 }
 
 impl Totals {
@@ -41,6 +59,12 @@ impl Totals {
             totals.reads += counts.register_reads.get();
             totals.clocks += counts.bus_clocks();
             totals.interrupts += nic.interrupts();
+            totals.fetches += counts.rx_fetches.get() + counts.tx_fetches.get();
+            totals.links += counts.rx_links_read.get();
+            totals.headers += counts.rx_headers_written.get();
+            totals.stock += counts.rx_from_stock.get();
+            totals.early += counts.rx_early_reads.get();
+            totals.prefetches += counts.rx_prefetches.get();
         }
         totals
     }
@@ -52,6 +76,12 @@ impl Totals {
             reads: self.reads - before.reads,
             clocks: self.clocks - before.clocks,
             interrupts: self.interrupts - before.interrupts,
+            fetches: self.fetches - before.fetches,
+            links: self.links - before.links,
+            headers: self.headers - before.headers,
+            stock: self.stock - before.stock,
+            early: self.early - before.early,
+            prefetches: self.prefetches - before.prefetches,
         }
     }
 
@@ -68,6 +98,12 @@ impl Totals {
             bus_clocks,
             bus_allows: if bus_clocks > 0.0 { hertz / bus_clocks } else { 0.0 },
             stall_ns: doorbells * write + register_reads * read,
+            fetches: per(self.fetches),
+            links_read: per(self.links),
+            headers_written: per(self.headers),
+            from_stock: per(self.stock),
+            early_reads: per(self.early),
+            prefetches: per(self.prefetches),
         }
     }
 }

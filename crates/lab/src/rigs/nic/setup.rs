@@ -1,11 +1,14 @@
 //! What a rig of cards is to be: words as in `nic:`'s options, and a few of the rig's own.
 
 use anyhow::{Context, bail, ensure};
-use buf::Kind;
 use buf::mem::Pages;
+use buf::{Kind, PoolConfig, Stride};
 use port::nic::Knobs;
 use std::str::FromStr;
 
+/// Bytes behind the headroom that make a buffer 2 KiB together with it and the pool's own line (see
+/// [`Stride::PowerOfTwo`]).
+const CLUSTER_DATA: usize = 1856;
 /// The ports that a rig may have.
 const PORTS: [usize; 2] = [2, 4];
 
@@ -18,6 +21,12 @@ pub struct NicSetup {
     pub pool: Kind,
     /// The pages under them (`pages=`).
     pub pages: Pages,
+    /// Distance of buffers (`stride=odd|power2`): `power2` is 2 KiB, as of the report's clusters,
+    /// whose first lines share few cache sets.
+    pub stride: Stride,
+    /// Buffers of all loops together that rest, oldest reused first (`rest=`); 0: a buffer that was
+    /// sent is reused at once.
+    pub rest: usize,
     /// Frames that come to each port between two turns of the loop (`feed=`).
     pub feed: usize,
     /// Frames of a trial, about (`frames=`).
@@ -50,6 +59,18 @@ impl NicSetup {
         }
     }
 
+    /// The pool of a loop that has `ports` ports.
+    ///
+    /// # Errors
+    /// Those of [`NicSetup::knobs`].
+    pub(super) fn pool(&self, ports: usize) -> anyhow::Result<PoolConfig> {
+        let (rx, tx) = self.knobs()?.rings();
+        let buffers = ports * (rx + tx + 2 * buf::BURST_MAX) + self.rest;
+        let (kind, pages, stride, usual) = (self.pool, self.pages, self.stride, PoolConfig::default());
+        let data = if stride == Stride::PowerOfTwo { CLUSTER_DATA } else { usual.data };
+        Ok(PoolConfig { buffers, kind, pages, stride, data, ..usual })
+    }
+
     fn set(&mut self, word: &str) -> anyhow::Result<()> {
         let (key, value) = word.split_once('=').with_context(|| format!("'{word}': expected KEY=VALUE"))?;
         let wrong = |why: String| anyhow::anyhow!("{word}: {why}");
@@ -57,6 +78,8 @@ impl NicSetup {
             "ports" => self.ports = value.parse()?,
             "pool" => self.pool = value.parse().map_err(wrong)?,
             "pages" => self.pages = value.parse().map_err(wrong)?,
+            "stride" => self.stride = value.parse().map_err(wrong)?,
+            "rest" => self.rest = value.parse()?,
             "feed" => self.feed = value.parse()?,
             "frames" => self.frames = value.parse()?,
             _ => self.options.push((key.to_owned(), value.to_owned())),
@@ -70,7 +93,8 @@ impl FromStr for NicSetup {
 
     fn from_str(words: &str) -> anyhow::Result<NicSetup> {
         let (pool, pages, options) = (Kind::Freelist, Pages::Small, Vec::new());
-        let mut setup = NicSetup { ports: 2, pool, pages, feed: super::ROUND, frames: super::FRAMES, options };
+        let (stride, rest, feed, frames) = (Stride::Odd, 0, super::ROUND, super::FRAMES);
+        let mut setup = NicSetup { ports: 2, pool, pages, stride, rest, feed, frames, options };
         words.split_whitespace().try_for_each(|word| setup.set(word))?;
         ensure!(PORTS.contains(&setup.ports), "ports={}: expected one of {PORTS:?}", setup.ports);
         if !(1..=super::ROUND).contains(&setup.feed) {

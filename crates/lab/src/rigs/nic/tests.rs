@@ -101,3 +101,61 @@ fn a_word_that_is_none_is_told() {
     let setup: NicSetup = "feed=7 pool=stack rx_ring=2048 feed=8".parse().unwrap();
     assert_eq!((setup.feed, setup.pool, setup.knobs().unwrap().rings()), (8, buf::Kind::Stack, (2048, 256)));
 }
+
+#[test]
+fn the_slower_of_processor_and_bus_sets_the_rate_where_the_bus_is_waited_for() {
+    let words = "ports=2 feed=128 rest=512 stride=power2 dma=cold";
+    let time = |adds: &str, processor: u64| {
+        let mut paced = NicPaced::new("paced", &format!("{FREE} {FINAL} {words} {adds}")).unwrap();
+        paced.run_with(2560, |_| processor).unwrap();
+        paced.run_with(25_600, |_| processor).unwrap() as f64 / 25_600.0
+    };
+    let needs = |adds: &str, hertz: f64| {
+        let costs = NicRig::new("counted", &format!("{FREE} {FINAL} {words} {adds}")).unwrap().costs().unwrap();
+        costs.bus_clocks / hertz * 1e9
+    };
+    // A processor that needs no time is held by the bus: its clocks, no more and no less.
+    for (adds, hertz) in [("", 100e6), ("bus=pcix133", 133_333_333.0), ("bus=pcix133 fetch=32", 133_333_333.0)] {
+        let (found, expected) = (time(adds, 0), needs(adds, hertz));
+        assert!((found / expected - 1.0).abs() < 0.02, "{adds}: {found} ns a frame, {expected} counted");
+    }
+    // 256 frames a turn: a processor that needs 600 ns for each hides the bus, which needs less.
+    assert!((time("", 256 * 600) - 600.0).abs() < 1.0);
+}
+
+#[test]
+fn a_bus_that_is_counted_and_not_waited_for_takes_no_time() {
+    let mut rig = NicRig::new("counted", &format!("{FREE} {FINAL}")).unwrap();
+    rig.offer(128).unwrap();
+    let begun = rig.now;
+    assert_eq!(rig.transfer(begun), begun);
+    assert!(rig.totals().since(&Totals::default()).per_frame(1, &rig.comes[0].nic).bus_clocks > 0.0);
+}
+
+#[test]
+fn buffers_at_rest_are_visited_in_turn_and_all_go_home_with_the_rig() {
+    let distinct = |words: &str| {
+        let mut rig = NicRig::new("rest", &format!("{FREE} {FINAL} feed=64 {words}")).unwrap();
+        let mut seen = std::collections::HashSet::new();
+        for _ in 0..64 {
+            rig.arrive(64).unwrap();
+            for card in &mut rig.comes {
+                card.rx.rx_burst(&mut rig.burst, 256, rig.now);
+                seen.extend(rig.burst.as_mut_slice().iter().map(|frame| frame.bytes().as_ptr() as usize));
+                rig.bridge.input(card.port, &mut rig.burst, rig.now, &mut rig.out);
+            }
+            for card in &mut rig.leaves {
+                card.tx.tx_burst(&mut rig.out[usize::from(card.port)], rig.now);
+                card.tx.poll(rig.now);
+            }
+            rig.leave();
+        }
+        let pool = rig.pool.clone();
+        drop(rig);
+        assert_eq!(pool.stats().live(), 0, "{words}");
+        seen.len()
+    };
+    // 8192 frames pass: each in a buffer of its own as long as there are as many at rest.
+    assert_eq!(distinct("rx_ring=256 rest=8192"), 8192);
+    assert!(distinct("rx_ring=256") < 1024);
+}

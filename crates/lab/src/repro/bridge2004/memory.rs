@@ -1,0 +1,107 @@
+//! Memory of the rungs: in the cache or above it when the driver touches frames and buffers.
+
+use crate::rigs::last_level_cache;
+
+/// Bytes of a buffer: a cluster of the report.
+const CLUSTER: usize = 2048;
+/// Of a cache whose size the kernel does not say.
+const ASSUMED_CACHE: usize = 32 << 20;
+/// Buffers at most: 128 MiB of them.
+const MOST: usize = 65_536;
+
+/// Place of a received frame when the driver reads it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Dma {
+    /// In memory, and in no cache: as a bus master of those years left it. So are the buffers that
+    /// are posted.
+    Cold,
+    /// In the processor's cache, and so are the few buffers that are used over and over.
+    Copy,
+}
+
+impl Dma {
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Dma::Cold => "cold",
+            Dma::Copy => "copy",
+        }
+    }
+
+    pub(super) fn other(self) -> Dma {
+        match self {
+            Dma::Cold => Dma::Copy,
+            Dma::Copy => Dma::Cold,
+        }
+    }
+}
+
+/// The buffers that a bridge in memory visits one after the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct WorkingSet {
+    /// Bytes of the last-level cache; `None`: unknown.
+    cache: Option<usize>,
+    /// Buffers at rest.
+    buffers: usize,
+}
+
+impl WorkingSet {
+    /// Twice the last-level cache of this machine.
+    pub(super) fn detect() -> WorkingSet {
+        WorkingSet::above(last_level_cache())
+    }
+
+    fn above(cache: Option<usize>) -> WorkingSet {
+        let buffers = 2 * cache.unwrap_or(ASSUMED_CACHE) / CLUSTER;
+        WorkingSet { cache, buffers: buffers.clamp(1024, MOST) }
+    }
+
+    /// The words of a rig: see [`crate::rigs::NicSetup`].
+    pub(super) fn words(self, dma: Dma) -> String {
+        match dma {
+            Dma::Cold => format!("dma=cold stride=power2 rest={}", self.buffers),
+            Dma::Copy => "dma=copy".to_owned(),
+        }
+    }
+
+    /// Describes it for a reader of the figures.
+    pub(super) fn note(self, dma: Dma) -> String {
+        let cache = match self.cache {
+            Some(bytes) => format!("the last-level cache has {} MiB", bytes >> 20),
+            None => format!("the size of the last-level cache is unknown, {} MiB assumed", ASSUMED_CACHE >> 20),
+        };
+        let capped = if self.buffers == MOST { ", which is the most that is used" } else { "" };
+        let mib = (self.buffers * CLUSTER) >> 20;
+        let cold = format!(
+            "cold: the card puts what it has written out of all caches, as PCI did, and {} buffers of 2 KiB, {mib} MiB{capped}, are visited in \
+             turn, in random order ({cache}). Of each one or two lines are touched: {} KiB a line; as buffers are 2 KiB apart, these share \
+             few of a cache's sets, so that they do not stay in it. Two loops share them",
+            self.buffers,
+            (self.buffers * 64) >> 10
+        );
+        let copy = "copy: frames are in the cache when the driver reads them, as a card of today leaves them, and the buffer that was sent last is \
+                    posted first";
+        match dma {
+            Dma::Cold => format!("dma={cold}. For comparison {copy}"),
+            Dma::Copy => format!("dma={copy}. For comparison {cold}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_are_twice_the_cache_within_limits() {
+        let buffers = |mib: usize| WorkingSet::above(Some(mib << 20)).buffers;
+        assert_eq!([buffers(0), buffers(32), buffers(64), buffers(512)], [1024, 32_768, 65_536, 65_536]);
+        let unknown = WorkingSet::above(None);
+        assert_eq!(unknown.words(Dma::Cold), "dma=cold stride=power2 rest=32768");
+        assert!(unknown.note(Dma::Cold).contains("unknown, 32 MiB assumed"));
+        let large = WorkingSet::above(Some(512 << 20)).note(Dma::Copy);
+        assert!(
+            large.contains("65536 buffers of 2 KiB, 128 MiB, which is the most") && large.contains("has 512 MiB"),
+            "{large}"
+        );
+    }
+}

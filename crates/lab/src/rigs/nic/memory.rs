@@ -1,0 +1,96 @@
+//! The memory under a rig: the last-level cache that it is to exceed, and the pages that its
+//! buffers really lie on.
+
+use super::NicRig;
+use anyhow::Context;
+use std::path::Path;
+
+/// Directory in which the kernel describes the caches of processor 0.
+const CACHES: &str = "/sys/devices/system/cpu/cpu0/cache";
+
+/// Returns the bytes of processor 0's largest data cache; `None` where the kernel does not say.
+pub fn last_level_cache() -> Option<usize> {
+    largest(Path::new(CACHES))
+}
+
+fn largest(caches: &Path) -> Option<usize> {
+    let size = |index: usize| {
+        let read = |file: &str| std::fs::read_to_string(caches.join(format!("index{index}/{file}"))).ok();
+        if read("type")?.trim() == "Instruction" { None } else { bytes(read("size")?.trim()) }
+    };
+    (0..8).filter_map(size).max()
+}
+
+/// Parses `32768K`.
+fn bytes(text: &str) -> Option<usize> {
+    match text.strip_suffix(['K', 'M']) {
+        Some(kib) if text.ends_with('K') => kib.parse::<usize>().ok()?.checked_mul(1 << 10),
+        Some(mib) => mib.parse::<usize>().ok()?.checked_mul(1 << 20),
+        None => text.parse().ok(),
+    }
+}
+
+impl NicRig {
+    /// Returns the bytes of the drivers' buffers, and how many of them lie on pages of 2 MiB now
+    /// (/proc/self/smaps): reserved ones (KernelPageSize) or transparent ones (AnonHugePages).
+    ///
+    /// # Errors
+    /// The kernel does not say.
+    pub fn pages(&mut self) -> anyhow::Result<(u64, u64)> {
+        self.post();
+        let layout = self.pool.layout().context("buffers that lie anywhere")?;
+        let base = layout.base.as_ptr() as u64;
+        let maps = std::fs::read_to_string("/proc/self/smaps").context("/proc/self/smaps")?;
+        Ok((layout.len as u64, huge(&maps, base, base + layout.len as u64)))
+    }
+}
+
+/// Bytes from `from` to `to` that lie on 2 MiB pages. A mapping that reaches further has them
+/// spread evenly.
+fn huge(maps: &str, from: u64, to: u64) -> u64 {
+    let (mut inside, mut length, mut bytes) = (0, 1, 0);
+    for line in maps.lines() {
+        if let Some((start, end)) = range(line) {
+            (inside, length) = (end.min(to).saturating_sub(start.max(from)), (end - start).max(1));
+        } else if let Some(kib) = field(line, "KernelPageSize:") {
+            bytes += if kib == 2048 { inside } else { 0 };
+        } else if let Some(kib) = field(line, "AnonHugePages:") {
+            bytes += (u128::from(kib << 10) * u128::from(inside) / u128::from(length)) as u64;
+        }
+    }
+    bytes
+}
+
+/// Parses a mapping's first line: `7f00-7f80 rw-p ...`.
+fn range(line: &str) -> Option<(u64, u64)> {
+    let (start, end) = line.split_whitespace().next()?.split_once('-')?;
+    Some((u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?))
+}
+
+fn field(line: &str, name: &str) -> Option<u64> {
+    line.strip_prefix(name)?.trim().strip_suffix(" kB")?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn huge_bytes_are_those_of_the_mapping_alone() {
+        let maps = "1000-2000 rw-p 0 00:00 0\nKernelPageSize: 4 kB\nAnonHugePages: 2 kB\n\
+                    200000-600000 rw-p 0 00:00 0\nKernelPageSize: 2048 kB\nAnonHugePages: 0 kB\n";
+        assert_eq!(huge(maps, 0x1000, 0x2000), 2048);
+        assert_eq!(huge(maps, 0x1800, 0x2000), 1024);
+        assert_eq!(huge(maps, 0x20_0000, 0x40_0000), 2 << 20);
+        assert_eq!(huge(maps, 0x60_0000, 0x80_0000), 0);
+    }
+
+    #[test]
+    fn sizes_are_read_with_their_units() {
+        assert_eq!(
+            (bytes("32768K"), bytes("1M"), bytes("512"), bytes("-")),
+            (Some(32 << 20), Some(1 << 20), Some(512), None)
+        );
+        assert_eq!(largest(Path::new("/nowhere")), None);
+    }
+}
