@@ -60,9 +60,8 @@ const WEIGHED: u16 = 4000;
 /// The peers of `bench tcp`; the kernel comes from the lab.
 pub fn tcp_peers(options: &lab::study::Options) -> TcpPeers {
     let crossing = both_cores(options).map(|cores| {
-        let side = Side::new("smoltcp.bulk.64k.two_cores", move || {
-            tcp::two_cores("smoltcp.bulk.64k.two_cores", LARGE, cores)
-        });
+        let side =
+            Side::new("smoltcp.bulk.64k.two_cores", move || tcp::two_cores("smoltcp.bulk.64k.two_cores", LARGE, cores));
         Ok((side, tcp::two_cores_how()))
     });
     let made = [
@@ -71,9 +70,8 @@ pub fn tcp_peers(options: &lab::study::Options) -> TcpPeers {
         peer("smoltcp.bulk.64k", |chosen| tcp::stream("smoltcp.bulk.64k", LARGE, chosen)),
         peer("smoltcp.rr.tcp", |chosen| tcp::rr_tcp("smoltcp.rr.tcp", 0, chosen)),
         peer("smoltcp.rr.udp", |chosen| tcp::rr_udp("smoltcp.rr.udp", chosen)),
-        peer("smoltcp.connect_close", |_| tcp::Connect::new("smoltcp.connect_close")).map(|(side, _)| {
-            (side, "the same two sockets each time, no TIME-WAIT".to_owned())
-        }),
+        peer("smoltcp.connect_close", |_| tcp::Connect::new("smoltcp.connect_close"))
+            .map(|(side, _)| (side, "the same two sockets each time, no TIME-WAIT".to_owned())),
     ];
     let (subjects, mut notes) = split(made.into_iter().chain(crossing));
     let idle: Vec<IdlePeer> = tcp::idle(WEIGHED).map_err(|why| notes.push(format!("{why:#}"))).into_iter().collect();

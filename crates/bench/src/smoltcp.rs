@@ -150,8 +150,7 @@ impl SmoltcpSend {
     fn with(id: &'static str, checksums: Checksums, chosen: &Chosen) -> anyhow::Result<SmoltcpSend> {
         let host = Host::new(checksums, &[HERE.l4_port], 2 * BURST)?;
         let payload = *b"twenty-two bytes of it";
-        let mut subject =
-            SmoltcpSend { id, host, checksums, call: Call::Poll, payload, ops: 20_000 };
+        let mut subject = SmoltcpSend { id, host, checksums, call: Call::Poll, payload, ops: 20_000 };
         let call = chosen.of(&Call::ALL, |call| call.how("poll_egress"), |call| subject.run(call))?;
         Ok(SmoltcpSend { call, ..subject })
     }
@@ -244,8 +243,7 @@ impl SmoltcpRecv {
         };
         host.device.rx.frames = shuffled(ports.iter().enumerate().map(arriving));
         host.in_order_of_frames(&ports)?;
-        let mut subject =
-            SmoltcpRecv { id, host, call: Call::Poll, ops: (ops / 5).max(BURST as u64) };
+        let mut subject = SmoltcpRecv { id, host, call: Call::Poll, ops: (ops / 5).max(BURST as u64) };
         let call = chosen.of(&Call::ALL, |call| call.how("poll_ingress_single"), |call| subject.run(call))?;
         Ok(SmoltcpRecv { call, ops, ..subject })
     }
@@ -490,7 +488,9 @@ mod tests {
 
     #[test]
     fn every_way_of_calling_sends_the_row_s_frames() {
-        for mut subject in [SmoltcpSend::new(&Chosen::default()).unwrap(), SmoltcpSend::offload(&Chosen::default()).unwrap()] {
+        for mut subject in
+            [SmoltcpSend::new(&Chosen::default()).unwrap(), SmoltcpSend::offload(&Chosen::default()).unwrap()]
+        {
             subject.ops = 320;
             for call in Call::ALL {
                 assert_eq!(subject.run(call).unwrap().ops, 320, "{call:?}");

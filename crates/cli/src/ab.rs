@@ -9,9 +9,9 @@ use clap::Args;
 use dispatch::netisr::Mode;
 use lab::ab::Variant;
 use lab::ab::workload::{self, RIGS};
+use lab::netperf::LockKind;
 use lab::netperf::{DISPATCH, Drivers, Isr, Over, Place};
 use lab::rigs::{Service, Work};
-use lab::netperf::LockKind;
 use node::config::HostConfig;
 use std::time::Duration;
 use wire::checksum;
@@ -123,8 +123,7 @@ fn variant(args: &AbArgs, id: &str, own: &str) -> Result<(Variant, bool), String
 
 /// `ab`.
 pub fn run(args: &AbArgs) -> anyhow::Result<Exit> {
-    let side =
-        |id: &str, own: &str| variant(args, id, own).map_err(|why| Fault::usage(format!("--{id} {own}: {why}")));
+    let side = |id: &str, own: &str| variant(args, id, own).map_err(|why| Fault::usage(format!("--{id} {own}: {why}")));
     let ((a, apart_a), (b, apart_b)) = (side("a", &args.a)?, side("b", &args.b)?);
     if (apart_a || apart_b) && !is_inside() {
         return inside();

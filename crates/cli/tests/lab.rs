@@ -26,7 +26,9 @@ fn the_self_test_counts_every_kind_of_row() {
     assert_eq!((json["firm"].as_u64(), json["found"].as_u64()), (Some(0), Some(0)), "two builds show nothing");
     assert!(json["covered"].is_u64());
     let kinds: Vec<&str> = json["kinds"].as_array().unwrap().iter().filter_map(|kind| kind["kind"].as_str()).collect();
-    assert!(["ladder", "bench", "repro", "ab"].iter().all(|command| kinds.iter().any(|kind| kind.starts_with(command))));
+    assert!(
+        ["ladder", "bench", "repro", "ab"].iter().all(|command| kinds.iter().any(|kind| kind.starts_with(command)))
+    );
     // Nothing was found, which is beyond chance for six.
     assert_eq!(code, Some(1), "{err}");
     let (code, out, _) = said(&run(&mut linerate(&["lab", "selftest", "--comparisons", "0"])));
@@ -49,7 +51,10 @@ fn output_files_are_opened_before_anything_is_measured() {
 fn a_full_disk_costs_the_file_and_not_the_table() {
     let (code, out, err) = short("8", &["--trials", "/dev/full"]);
     assert!(out.contains("against the one before") && out.contains("true"), "{out}");
-    assert_eq!((code, err.as_str()), (Some(1), "linerate: --trials /dev/full: No space left on device (os error 28)\n"));
+    assert_eq!(
+        (code, err.as_str()),
+        (Some(1), "linerate: --trials /dev/full: No space left on device (os error 28)\n")
+    );
 }
 
 #[test]

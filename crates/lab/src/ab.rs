@@ -53,15 +53,13 @@ pub struct Spent {
 pub fn ab(variants: [Variant; 2], options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
     let usual = options.run(20);
     let usual = if variants[0].one_trial { usual.one_trial().waiting() } else { usual };
-    let run_options = run::Options { cpu: options.core.or(usual.cpu.filter(|_| !variants[0].one_trial)), max_seconds: None, ..usual };
+    let run_options =
+        run::Options { cpu: options.core.or(usual.cpu.filter(|_| !variants[0].one_trial)), max_seconds: None, ..usual };
     let mut study = Study::new("ab", run_options.clone(), 2, progress);
     study.part("A, its twin and B, in turns");
     let [a, b] = &variants;
     let group = study.compare([&a.side, &b.side].map(Side::clone).into());
-    study.rows([
-        group.row(a.side.id(), &a.words, a.unit),
-        group.against(b.side.id(), &b.words, b.unit, a.side.id()),
-    ]);
+    study.rows([group.row(a.side.id(), &a.words, a.unit), group.against(b.side.id(), &b.words, b.unit, a.side.id())]);
     study.part("where the ticks go");
     if let [Some(of_a), Some(of_b)] = [&a.spent, &b.spent] {
         match of_a().and_then(|of_a| Ok([of_a, of_b()?])) {

@@ -22,7 +22,8 @@ impl Measuring {
         match file.try_lock() {
             Ok(()) => (Measuring { _lock: Some(file) }, None),
             Err(std::fs::TryLockError::WouldBlock) => {
-                let why = "WARNING: another linerate measures on this machine at the same time: its load is in these figures";
+                let why =
+                    "WARNING: another linerate measures on this machine at the same time: its load is in these figures";
                 (Measuring { _lock: None }, Some(why.to_owned()))
             }
             Err(std::fs::TryLockError::Error(_)) => (Measuring { _lock: None }, None),

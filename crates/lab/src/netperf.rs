@@ -197,7 +197,9 @@ impl Place {
         if self.aliases > 0 && matches!(self.over, Over::Tap | Over::Veth) {
             return Err("several addresses: over pair, nic, router or native".to_owned());
         }
-        if self.locks != LockKind::Up && (self.drivers != Drivers::One || matches!(self.over, Over::Tap | Over::Native | Over::Veth)) {
+        if self.locks != LockKind::Up
+            && (self.drivers != Drivers::One || matches!(self.over, Over::Tap | Over::Native | Over::Veth))
+        {
             return Err("locks: of hosts of ours on one thread; with threads=on they follow from these".to_owned());
         }
         if self.isr.is_some() && matches!(self.over, Over::Tap | Over::Native | Over::Veth) {

@@ -95,7 +95,8 @@ fn of_report(report: &Report) -> String {
         grid(&mut out, &["peer", "now", "95 %", "unit", "n", "we are better by"], report.peers.iter().map(peer));
     }
     let floor = &report.noise_floor;
-    let _ = writeln!(out, "<p>Noise floor (A against A): {:.1} %, n {}.</p>", floor.percent(), floor.n);
+    let _ =
+        writeln!(out, "<p>Noise floor (equal sides, built separately): {:.1} %, n {}.</p>", floor.percent(), floor.n);
     if report.rows.iter().any(|row| row.now.is_some()) {
         let _ = writeln!(out, "<div class=\"wide\">{}</div>", Chart::of(report, None).svg());
     }
@@ -227,7 +228,7 @@ mod tests {
             "five MACs &lt;fixed columns&gt; &amp; all",
             "<svg xmlns",
             "<li>64-byte frames without FCS</li>",
-            "Noise floor (A against A): 0.4 %, n 30.",
+            "Noise floor (equal sides, built separately): 1.0 %, n 30.",
             "<p class=\"env\">b.json</p>",
         ] {
             assert!(html.contains(part), "{part}: {html}");

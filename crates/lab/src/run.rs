@@ -197,7 +197,8 @@ impl Run<'_> {
             Err((lane, why)) => {
                 // The pairs of this round are incomplete: none of it counts.
                 for (sample, made) in self.samples.iter_mut().zip(made) {
-                    let spoilt = made.kept.into_iter().map(|trial| Trial { disturbed: Some(Disturbance::Round), ..trial });
+                    let spoilt =
+                        made.kept.into_iter().map(|trial| Trial { disturbed: Some(Disturbance::Round), ..trial });
                     sample.dropped.extend(made.dropped.into_iter().chain(spoilt));
                 }
                 let sample = &mut self.samples[lane];

@@ -79,7 +79,9 @@ impl Sample {
     /// Ticks per operation, one value a build: the median of its trials.
     pub fn values(&self) -> Vec<f64> {
         let builds = self.trials.chunk_by(|a, b| a.round == b.round);
-        builds.map(|trials| middle(&sorted(&trials.iter().map(|t| t.reading.ticks_per_op()).collect::<Vec<_>>()))).collect()
+        builds
+            .map(|trials| middle(&sorted(&trials.iter().map(|t| t.reading.ticks_per_op()).collect::<Vec<_>>())))
+            .collect()
     }
 
     /// Middle and spread of [`Sample::values`].

@@ -82,8 +82,7 @@ const KINDS: [Kind; 6] = [
 ];
 
 fn ab_side(id: &'static str) -> Side {
-    let work =
-        Work::Netperf(netperf::Options { length: Length::Time(AB_TRIAL), ..netperf::Options::new(Test::TcpRr) });
+    let work = Work::Netperf(netperf::Options { length: Length::Time(AB_TRIAL), ..netperf::Options::new(Test::TcpRr) });
     Side::new(id, move || Ok(NetperfRig::new(id, Place::new(Over::Router), work.clone())))
 }
 

@@ -88,10 +88,13 @@ impl<T> Shared<T> {
     }
 }
 
-/// Most heap blocks that are placed before a build.
-const MOST_BLOCKS: usize = 48;
-/// Sizes of these blocks: 16 bytes doubled up to this many times, and as much again at random.
-const DOUBLINGS: usize = 9;
+/// The allocator keeps freed blocks of each size up to this one, 7 of a size at most, and hands out the latest first (glibc's tcache): a
+/// build that is freed would give its addresses to the next.
+const KEPT_SIZE: usize = 1032;
+const SIZE_STEP: usize = 16;
+const MOST_KEPT: usize = 7;
+/// Larger blocks that are placed before a build at most, from 1 KiB to 256 KiB.
+const MOST_LARGE: usize = 24;
 /// Most pages that are mapped and touched before a build.
 const MOST_PAGES: usize = 96;
 const PAGE: usize = 4 << 10;
@@ -112,21 +115,25 @@ impl Scatter {
         Scatter { random: Random::new(seed), held: Vec::new() }
     }
 
-    /// Allocates blocks of random sizes, frees half of them, and holds the rest and some touched pages until the
-    /// scatter is dropped.
+    /// Allocates blocks of all sizes, a random number of each, frees half of them at random, and holds the rest and some
+    /// touched pages until the scatter is dropped.
     pub fn spread(&mut self) {
-        let blocks = self.random.below(MOST_BLOCKS + 1);
-        let mut made: Vec<Vec<u8>> = Vec::with_capacity(MOST_BLOCKS);
-        for _ in 0..blocks {
-            let size = 16 << self.random.below(DOUBLINGS + 1);
-            made.push(std::hint::black_box(vec![0; size + self.random.below(size)]));
+        let mut sizes = Vec::new();
+        for size in (24..=KEPT_SIZE).step_by(SIZE_STEP) {
+            sizes.extend(std::iter::repeat_n(size, self.random.below(MOST_KEPT + 1)));
         }
+        for _ in 0..self.random.below(MOST_LARGE + 1) {
+            let size = 1024 << self.random.below(8);
+            sizes.push(size + self.random.below(size));
+        }
+        let mut made: Vec<Vec<u8>> = sizes.into_iter().map(|size| std::hint::black_box(vec![0; size])).collect();
         self.random.shuffle(&mut made);
-        made.truncate(blocks.div_ceil(2));
+        let half = made.len() / 2;
+        self.held.extend(made.drain(half..));
+        drop(made);
         let pages = self.random.below(MOST_PAGES + 1);
         let mut touched = vec![0u8; pages * PAGE + 64 * self.random.below(PAGE / 64)];
         touched.iter_mut().step_by(PAGE).for_each(|byte| *byte = 1);
-        self.held.extend(made);
         self.held.push(std::hint::black_box(touched));
     }
 

@@ -48,7 +48,8 @@ impl Source {
             None => {
                 let here = std::env::current_dir().context("no current directory")?;
                 let tree = here.ancestors().find(|dir| is_tree(dir));
-                tree.context("the current directory is in no source tree of linerate: name one with --source DIR")?.to_owned()
+                tree.context("the current directory is in no source tree of linerate: name one with --source DIR")?
+                    .to_owned()
             }
         };
         let (theirs, ours) = (revision(&root), Build::this().git_rev);

@@ -176,12 +176,7 @@ pub(crate) struct Study<'a> {
 
 impl<'a> Study<'a> {
     /// A study called `name` of `parts` parts, with the runner's options for its usual groups.
-    pub(crate) fn new(
-        name: &str,
-        options: run::Options,
-        parts: usize,
-        show: &'a mut dyn FnMut(Progress),
-    ) -> Study<'a> {
+    pub(crate) fn new(name: &str, options: run::Options, parts: usize, show: &'a mut dyn FnMut(Progress)) -> Study<'a> {
         let env = Environment::detect(); // before the trials, whose load is ours
         let mut report = Report::empty(name, env);
         let (measuring, warning) = Measuring::begin();

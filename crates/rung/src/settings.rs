@@ -137,7 +137,16 @@ mod tests {
         let got: Settings = "locks=light context=call offload=on burst=32 clock=ns".parse().unwrap();
         assert_eq!((got.locks, got.context, got.offload, got.burst), (LockKind::Light, How::Call, true, 32));
         assert_eq!((got.clock, got.clock_every, got.rotate), (Some(Strategy::NsDivision), 1, 0));
-        for bad in ["clock_every=0", "rotate=-1", "locks=none", "burst=0", "burst=257", "colour=red", "offload", "offload=maybe"] {
+        for bad in [
+            "clock_every=0",
+            "rotate=-1",
+            "locks=none",
+            "burst=0",
+            "burst=257",
+            "colour=red",
+            "offload",
+            "offload=maybe",
+        ] {
             assert!(bad.parse::<Settings>().is_err(), "{bad}");
         }
     }

@@ -14,8 +14,8 @@ use lab::rigs::{BUFFER, Bulk, CONNECTIONS, End, MakeEnd, TRANSACTIONS, TwoCores}
 use lab::subject::{Reading, Subject, measure};
 
 use super::Chosen;
-use super::wire::{Host, Plug, Wire, address, plugs};
 use super::buffer;
+use super::wire::{Host, Plug, Wire, address, plugs};
 use crate::frame::Checksums;
 
 /// MTU 1500, checksums in software.

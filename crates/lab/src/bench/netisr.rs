@@ -176,10 +176,7 @@ fn netperf_rows(study: &mut Study<'_>, core: usize) {
     for both in &BOTH {
         let place = Place { link: both.link.to_owned(), ..Place::new(both.over) };
         let (id, test) = (both.id, both.test);
-        let sides = vec![
-            Side::new(id, move || Ok(NetperfRig::new(id, place.clone(), work(test)))),
-            kernel(both, core),
-        ];
+        let sides = vec![Side::new(id, move || Ok(NetperfRig::new(id, place.clone(), work(test)))), kernel(both, core)];
         let group = study.measure_with(sides, options.clone());
         study.rows([group.row(id, both.title, Unit::TICKS)]);
         study.report.peers.extend(group.peers(id));

@@ -30,7 +30,9 @@ pub fn route(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::R
     updates(&mut study);
     study.part("tunnels");
     tunnels(&mut study);
-    study.note("tunnel: two routers with one route each, a link between them or a tunnel over it; the cost of both together");
+    study.note(
+        "tunnel: two routers with one route each, a link between them or a tunnel over it; the cost of both together",
+    );
     Ok(study.finish())
 }
 
@@ -113,7 +115,9 @@ fn updates(study: &mut Study<'_>) {
     let updater = if forwarder == 0 { dispatch::cores() - 1 } else { 0 };
     // Changes made and nanoseconds, over all rounds.
     let made = Rc::new(Cell::new([0u64; 2]));
-    let pair = Shared::new(move || UpdatesRig::pair("route.still", "route.updates", ROUTES, updater).map(|pair| pair.map(Some)));
+    let pair = Shared::new(move || {
+        UpdatesRig::pair("route.still", "route.updates", ROUTES, updater).map(|pair| pair.map(Some))
+    });
     let side = |at: usize, id: &'static str| {
         let (pair, made) = (pair.clone(), Rc::clone(&made));
         Side::new(id, move || {

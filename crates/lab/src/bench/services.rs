@@ -137,9 +137,7 @@ fn hold(study: &mut Study<'_>, trials: Trials, name: &str, peer: &str, build: Bu
         let peers = group.peers(id).into_iter();
         let peers: Vec<Peer> =
             peers.filter_map(|peer| Some(Peer { now: figure(&group.sample(&theirs))?, ..peer })).collect();
-        if let ([Ok(ours), Ok(beside)], "ticks/op") =
-            ([id, &theirs].map(|id| group.sample(id).summary()), unit.name)
-        {
+        if let ([Ok(ours), Ok(beside)], "ticks/op") = ([id, &theirs].map(|id| group.sample(id).summary()), unit.name) {
             let rate = |ticks: f64| trials.tsc_hz as f64 / ticks;
             study.note(format!("{id}: {:.0} a second; {peer} {:.0}", rate(ours.median), rate(beside.median)));
         }
@@ -404,7 +402,8 @@ fn latency(trials: &Trials, netlink: &mut Netlink) -> anyhow::Result<Contest> {
             Ok((1, Took::Value((us.with_context(|| format!("no latency in {text}"))? * 1000.0) as u64)))
         })
     };
-    let row = |id, title, load, which| Line { id, title, unit: Some("ns"), ours: Some(tool(id, load, which)), peer: None };
+    let row =
+        |id, title, load, which| Line { id, title, unit: Some("ns"), ours: Some(tool(id, load, which)), peer: None };
     let rows = vec![
         row("iperf3.latency.idle", "p99 of round trips beside 1 Mbit/s", &["-b", "1M"][..], "p99_us"),
         row("iperf3.latency.p50", "p50 of round trips beside a stream as fast as it goes", &[][..], "p50_us"),

@@ -55,8 +55,7 @@ impl Contest {
     fn hold(&self, study: &mut Study<'_>, options: &Options) {
         let usual = if options.quick { 3 } else { 8 };
         let keep = options.rounds.map_or(usual, |rounds| rounds.clamp(1, 100));
-        let run_options =
-            run::Options { keep, max_seconds: None, cpu: None, ..study.options().one_trial().waiting() };
+        let run_options = run::Options { keep, max_seconds: None, cpu: None, ..study.options().one_trial().waiting() };
         let (seconds, tsc_hz) = (self.seconds, study.report.env.tsc_hz);
         let mut sides = Vec::new();
         for (name, who) in [("", self.ours)].iter().chain(self.peers) {
@@ -80,7 +79,8 @@ impl Contest {
         study.rows([group.row(id, title, Unit::TICKS)]);
         let hz = study.report.env.tsc_hz;
         let ours = spread(&group.sample(id), hz);
-        let mut said = format!("{id}: Gbit/s, median (worst to best of n): ours {}", ours.as_ref().map_or("-", |of| &of.text));
+        let mut said =
+            format!("{id}: Gbit/s, median (worst to best of n): ours {}", ours.as_ref().map_or("-", |of| &of.text));
         for (name, _) in self.peers {
             let theirs = group.sample(&format!("{name}.{id}"));
             match spread(&theirs, hz) {

@@ -65,7 +65,9 @@ pub fn both_cores(options: &Options) -> Option<[usize; 2]> {
 /// None: a row that has no figure has a reason.
 pub fn tcp_with(options: &Options, peers: TcpPeers, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
     let mut study = Study::new("bench tcp", options.run(20), 6, progress);
-    study.note("two hosts on one thread over a pair; 64 KiB a call; send and receive buffers of 256 KiB; CUBIC; timestamps on");
+    study.note(
+        "two hosts on one thread over a pair; 64 KiB a call; send and receive buffers of 256 KiB; CUBIC; timestamps on",
+    );
     study.note(format!(
         "kernel: loopback (MTU 65536, no checksum work), both ends on one thread, 64 KiB a call, buffers as it tunes them, {}",
         congestion()
@@ -80,7 +82,8 @@ pub fn tcp_with(options: &Options, peers: TcpPeers, progress: &mut dyn FnMut(Pro
         }
         sides.push(side);
     }
-    let (crossing, sides): (Vec<Side>, Vec<Side>) = sides.into_iter().partition(|side| side.id().ends_with("two_cores"));
+    let (crossing, sides): (Vec<Side>, Vec<Side>) =
+        sides.into_iter().partition(|side| side.id().ends_with("two_cores"));
     study.part("carrying, asking, connecting");
     streams(&mut study, sides);
     study.part("among idle connections");
@@ -142,9 +145,7 @@ fn streams(study: &mut Study<'_>, peers: Vec<Side>) {
 fn among_idle(study: &mut Study<'_>) {
     let (id, among) = ("rr.tcp.100k_idle", LoopbackRr::most_idle(IDLE));
     if among < IDLE {
-        study.note(format!(
-            "kernel.{id}: among {among} idle connections: this process may not have more descriptors"
-        ));
+        study.note(format!("kernel.{id}: among {among} idle connections: this process may not have more descriptors"));
     }
     let options = super::run_slow(study);
     let group = study.compare_with(

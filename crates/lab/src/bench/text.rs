@@ -188,8 +188,7 @@ fn contests(corpus: &Corpus) -> anyhow::Result<Vec<Contest>> {
     let count = |flags: &str, pattern: &str| format!("$LINERATE grep -c {flags} {pattern} f64.txt");
     let rg = |flags: &str, pattern: &str| format!("rg -c {flags} {pattern} f64.txt");
     let gnu = |flags: &str, pattern: &str| format!("LC_ALL=C grep -c {flags} {pattern} f64.txt");
-    let contest =
-        |id, title, script: String, ops, peers| Contest { id, title, unit: GIGABYTES, script, ops, peers };
+    let contest = |id, title, script: String, ops, peers| Contest { id, title, unit: GIGABYTES, script, ops, peers };
     let lines = |len: u64| len / 169;
     Ok(vec![
         contest(

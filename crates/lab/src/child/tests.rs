@@ -22,7 +22,10 @@ fn kinds_and_roles_that_nobody_knows_are_said() {
         [("nobody", "here"), ("tap", "nobody"), ("forward", "nobody"), ("routed", "nobody"), ("send", "x")]
     {
         let why = Child::start(again(kind, role).unwrap()).unwrap_err().to_string();
-        assert!(why.contains("unknown") || why.contains("nobody I know") || why.contains("neither own nor none"), "{kind} {role}: {why}");
+        assert!(
+            why.contains("unknown") || why.contains("nobody I know") || why.contains("neither own nor none"),
+            "{kind} {role}: {why}"
+        );
     }
 }
 

@@ -33,11 +33,17 @@ impl Step {
 }
 
 /// Where the ladder begins: rump's default build.
-pub(super) const START: &str =
-    "locks=light context=call header_cache=off pool=zone clock=timespec offload=off burst=1";
+pub(super) const START: &str = "locks=light context=call header_cache=off pool=zone clock=timespec offload=off burst=1";
 
 /// A rung of the report.
-const fn then(id: &'static str, title: &'static str, cycles: f64, rate: f64, build: Build, words: &'static str) -> Step {
+const fn then(
+    id: &'static str,
+    title: &'static str,
+    cycles: f64,
+    rate: f64,
+    build: Build,
+    words: &'static str,
+) -> Step {
     Step { id, title, then: Some((cycles, Some(rate))), build, words }
 }
 
@@ -69,14 +75,7 @@ pub(super) const STEPS: &[Step] = &[
     ),
     ours("2a.opt3", "opt-level 3, one codegen unit", Program("opt3"), ""),
     ours("2b.lto", "whole-program optimisation (fat LTO), linked in, position independent", Linked, ""),
-    then(
-        "3.context_inline",
-        "current context: inlined thread-local",
-        2737.0,
-        898_800.0,
-        Linked,
-        "context=inline",
-    ),
+    then("3.context_inline", "current context: inlined thread-local", 2737.0, 898_800.0, Linked, "context=inline"),
     ours("3a.context_register", "current context: an argument", Linked, "context=register"),
     then("4.locks_up", "locks up: no atomics", 2517.0, 972_478.0, Linked, "locks=up context=register"),
     then("5.offload", "IPv4 and UDP checksums left to the port", 2357.0, 1_041_834.0, Linked, "offload=on"),

@@ -29,7 +29,8 @@ fn every_rung_changes_one_thing() {
             assert_ne!(before, after, "{}", step.id);
             continue;
         }
-        let built = build.replace(step.build) != Some(step.build) && !matches!(step.build, Build::Linked | Build::LinkedBursts);
+        let built =
+            build.replace(step.build) != Some(step.build) && !matches!(step.build, Build::Linked | Build::LinkedBursts);
         let linked = step.id == "2b.lto" || step.id == "14.send_burst";
         assert_eq!(built || linked, before == after, "{}: a build or a setting", step.id);
         if before.context != after.context {
@@ -48,7 +49,8 @@ fn every_rung_changes_one_thing() {
 fn the_reports_rungs_have_its_figures() {
     let then: Vec<(&str, f64)> =
         STEPS.iter().filter_map(|step| Some((step.id.split('.').next()?, step.then?.0))).collect();
-    let report = [("0", 4753.0), ("1", 4994.0), ("2", 3209.0), ("3", 2737.0), ("4", 2517.0), ("5", 2357.0), ("6", 2399.0)];
+    let report =
+        [("0", 4753.0), ("1", 4994.0), ("2", 3209.0), ("3", 2737.0), ("4", 2517.0), ("5", 2357.0), ("6", 2399.0)];
     assert_eq!(then, report);
     for step in STEPS {
         let Some((cycles, Some(rate))) = step.then else { continue };

@@ -74,7 +74,9 @@ impl Ground for Veth {
     fn run_counted<P: Play>(&self, play: &mut P) -> anyhow::Result<Seen> {
         let at = |port| SocketAddr::from((FAR, port));
         match self.drivers {
-            Drivers::One | Drivers::Workers => kernel::together(play, self.far_sockets(Calls::Return)?, usual::<P::Far>(), at)?,
+            Drivers::One | Drivers::Workers => {
+                kernel::together(play, self.far_sockets(Calls::Return)?, usual::<P::Far>(), at)?
+            }
             Drivers::Each => {
                 let mut there = self.far_sockets(Calls::Wait)?;
                 beside(

@@ -68,7 +68,8 @@ impl Lab {
                 self.samples.borrow_mut().extend(samples);
             }
             Err(why) => {
-                let missing = |((id, ..), title): (&(String, String, u64), &String)| Row::missing(id, title, &format!("{why:#}"));
+                let missing =
+                    |((id, ..), title): (&(String, String, u64), &String)| Row::missing(id, title, &format!("{why:#}"));
                 rows.extend(scripts.iter().zip(titles).map(missing));
             }
         }

@@ -183,7 +183,8 @@ pub fn netisr2005(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyh
             study.part(&format!("{}: {}", column.word(), row.title));
             if column.threads() > dispatch::cores() {
                 let why = format!("needs {} processors, this machine has {}", column.threads(), dispatch::cores());
-                study.rows(MODES.map(|(_, word)| Row::missing(&id(row, column, word), &title(row, column, word), &why)));
+                study
+                    .rows(MODES.map(|(_, word)| Row::missing(&id(row, column, word), &title(row, column, word), &why)));
                 continue;
             }
             match measure(&mut study, row, column, options) {
@@ -193,7 +194,8 @@ pub fn netisr2005(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyh
                 }
                 Err(why) => {
                     let why = format!("{why:#}");
-                    let missing = |(_, word): (Mode, &str)| Row::missing(&id(row, column, word), &title(row, column, word), &why);
+                    let missing =
+                        |(_, word): (Mode, &str)| Row::missing(&id(row, column, word), &title(row, column, word), &why);
                     study.rows(MODES.map(missing));
                 }
             }
@@ -338,7 +340,13 @@ fn why(all: &[Measured]) -> Sheet {
             if change.verdict.is_firm()
                 && let Some((cause, told)) = because(of, at, change.verdict)
             {
-                rows.push(vec![id.into(), (*word).into(), change.verdict.to_string().into(), cause.into(), told.into()]);
+                rows.push(vec![
+                    id.into(),
+                    (*word).into(),
+                    change.verdict.to_string().into(),
+                    cause.into(),
+                    told.into(),
+                ]);
             }
         }
     }
@@ -395,7 +403,8 @@ fn ministat_text(of: &Measured) -> anyhow::Result<Vec<String>> {
     let sets = MODES.iter().enumerate().map(|(at, (_, word))| {
         let sample = of.group.sample(&of.side(at));
         let name = format!("{}/{}_{word}", of.column.word().to_uppercase(), of.row.id.replace('.', "_"));
-        ministat::dataset::DataSet::new(name.as_bytes(), &of.work.rates(&sample)).context("ministat wants three samples")
+        ministat::dataset::DataSet::new(name.as_bytes(), &of.work.rates(&sample))
+            .context("ministat wants three samples")
     });
     let text = ministat::report(&options, &sets.collect::<anyhow::Result<Vec<_>>>()?);
     Ok(String::from_utf8_lossy(&text).lines().map(str::to_owned).collect())

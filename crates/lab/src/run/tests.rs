@@ -95,11 +95,8 @@ fn more_sides_come_in_orders_that_vary() {
     let sides = names.map(|name| side(name, &log));
     rounds(&sides, &options(40, 0, 1), &mut Scripted::default());
     let log = log.borrow();
-    let builds: std::collections::BTreeSet<String> = log
-        .as_bytes()
-        .chunks(8)
-        .map(|round| String::from_utf8_lossy(&round[..4]).into_owned())
-        .collect();
+    let builds: std::collections::BTreeSet<String> =
+        log.as_bytes().chunks(8).map(|round| String::from_utf8_lossy(&round[..4]).into_owned()).collect();
     assert!(builds.len() > 12, "{builds:?}");
     for pair in log.as_bytes().chunks(16) {
         assert!(pair[..4].iter().eq(pair[8..12].iter().rev()), "a round is followed by its reverse");

@@ -155,7 +155,8 @@ mod tests {
     fn exact_and_normal_meet() {
         let n = EXACT_UP_TO as f64;
         let exact = signed_rank_interval(EXACT_UP_TO, FIVE_PER_CENT).0 as f64;
-        let normal = normal_cut(n * (n + 1.0) / 4.0, (n * (n + 1.0) * (2.0 * n + 1.0) / 24.0).sqrt(), FIVE_PER_CENT).0 as f64;
+        let normal =
+            normal_cut(n * (n + 1.0) / 4.0, (n * (n + 1.0) * (2.0 * n + 1.0) / 24.0).sqrt(), FIVE_PER_CENT).0 as f64;
         assert!((exact - normal).abs() <= 3.0, "{exact} {normal}");
         assert!(median_interval(51, FIVE_PER_CENT).0.abs_diff(median_interval(50, FIVE_PER_CENT).0) <= 1);
     }

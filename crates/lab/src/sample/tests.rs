@@ -86,11 +86,8 @@ fn the_ratios_interval_covers_what_it_claims() {
 /// A value is a build: five trials of one build are one value, however often it is timed.
 #[test]
 fn a_value_is_the_median_of_a_builds_trials() {
-    let trial = |round, ticks| Trial {
-        round,
-        reading: Reading { ops: 1, ticks, wall_ns: 1, cpu_ns: 1 },
-        disturbed: None,
-    };
+    let trial =
+        |round, ticks| Trial { round, reading: Reading { ops: 1, ticks, wall_ns: 1, cpu_ns: 1 }, disturbed: None };
     let ticks = [(0, 10), (0, 12), (0, 99), (1, 20), (3, 30), (3, 40)];
     let trials = ticks.iter().map(|(round, ticks)| trial(*round, *ticks)).collect();
     let sample = Sample { trials, ..Sample::new("a") };

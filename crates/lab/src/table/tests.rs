@@ -17,7 +17,16 @@ fn columns_line_up_and_everything_is_said() {
     assert_eq!(place(head, "unit"), place(row, "ticks/op"));
     assert_eq!(place(head, "builds"), place(row, "▁"));
     assert_eq!(place(head, "then") + 4, place(row, "2357") + 4);
-    for word in ["faster", "lwip.udp.send", "noise floor", "1 trials dropped", "NOISY", "asked for: interrupted", "64-byte", "WARNING"] {
+    for word in [
+        "faster",
+        "lwip.udp.send",
+        "noise floor",
+        "1 trials dropped",
+        "NOISY",
+        "asked for: interrupted",
+        "64-byte",
+        "WARNING",
+    ] {
         assert!(text.contains(word) || (word == "WARNING" && !cfg!(debug_assertions)), "{word} in\n{text}");
     }
     assert!(lines.iter().all(|line| !line.ends_with(' ')), "{text}");

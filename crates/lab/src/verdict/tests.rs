@@ -116,9 +116,7 @@ fn the_smallest_difference_named_is_found_four_times_in_five() {
 
 #[test]
 fn no_difference_is_shown_when_there_is_none_and_the_noise_is_small() {
-    let none = |seed| {
-        matches!(compare(&mut Noise::new(seed), 30, 1.0, 0.005).1, Verdict::NoDifferenceShown { .. })
-    };
+    let none = |seed| matches!(compare(&mut Noise::new(seed), 30, 1.0, 0.005).1, Verdict::NoDifferenceShown { .. });
     assert!(share(500, none) > 0.9);
 }
 

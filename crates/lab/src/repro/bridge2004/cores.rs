@@ -166,7 +166,8 @@ impl Cores {
         }
         let mut rows = Vec::new();
         for (at, (pair, stall)) in self.ladder.iter().zip(&self.stalls).enumerate() {
-            let (one, two, change) = (pair.one.summary()?.median, pair.two.summary()?.median, pair.change(&self.floor)?);
+            let (one, two, change) =
+                (pair.one.summary()?.median, pair.two.summary()?.median, pair.change(&self.floor)?);
             let mut row: Vec<Cell> = vec![pair.step.id.as_str().into(), rate(&pair.one)?.median.into(), one.into()];
             // Ticks of the sample are those between two frames, whoever passes them on: of a loop they are twice as many.
             row.extend([rate(&pair.two)?.median.into(), (2.0 * two).into()]);

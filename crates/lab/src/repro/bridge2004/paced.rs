@@ -53,7 +53,8 @@ pub(super) fn climb(
         Side::new(id, move || NicPaced::new(&name, &line))
     };
     let ladder = steps.iter().map(|step| side(format!("p{ports}.bus.{}", step.id), &step.words));
-    let alone = [first].into_iter().chain(&t11).map(|step| side(format!("p{ports}.bus.alone.{}", step.id), &step.alone));
+    let alone =
+        [first].into_iter().chain(&t11).map(|step| side(format!("p{ports}.bus.alone.{}", step.id), &step.alone));
     let group = study.compare_with(ladder.chain(alone).collect(), options.clone().at_most(ROUNDS)).whole()?;
     let (mut ladder, floor) = (group.samples, group.floor);
     let alone = ladder.split_off(steps.len());

@@ -164,7 +164,14 @@ fn group(all: &[Variant]) -> Group {
 fn row(id: &str, ticks: f64, vs: Option<f64>) -> Row {
     let figure = Figure { median: dload(ticks), lo: dload(ticks), hi: dload(ticks), n: 20, unit: "k".into() };
     let mut row = Row::new(id, id, figure);
-    let change = |ratio: f64| Change { ratio, lo: ratio - 0.01, hi: ratio + 0.01, n: 20, floor_pct: 1.0, verdict: Verdict::Slower };
+    let change = |ratio: f64| Change {
+        ratio,
+        lo: ratio - 0.01,
+        hi: ratio + 0.01,
+        n: 20,
+        floor_pct: 1.0,
+        verdict: Verdict::Slower,
+    };
     row.vs_previous = vs.map(change);
     row
 }
