@@ -85,9 +85,14 @@ fn build(root: &Path, work: &Path, rungs: &Path, variant: &Variant, flags: &str)
     let mut build = cargo(root);
     // With a target named, the flags are the rung's alone and not those of procedural macros.
     let target = host_triple()?;
-    build.env("RUSTFLAGS", flags).args(["build", "-p", "linerate-rung", "--profile", variant.profile]);
+    // A library is asked for here: as a crate type of the package it would be linked for the programs too, which are not
+    // position independent.
+    let what: &[&str] = match variant.product {
+        Product::Library => &["rustc", "--lib", "--crate-type", "cdylib"],
+        Product::Program => &["build", "--bins"],
+    };
+    build.env("RUSTFLAGS", flags).args(what).args(["-p", "linerate-rung", "--profile", variant.profile]);
     build.args(["--target", &target, "--target-dir"]).arg(&work);
-    build.arg(if variant.product == Product::Library { "--lib" } else { "--bins" });
     succeed(&mut build)?;
     let made = work.join(target).join(variant.profile).join(variant.product.file());
     if !made.exists() {

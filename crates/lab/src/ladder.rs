@@ -125,7 +125,7 @@ fn cold(study: &mut Study<'_>, best: &Best, rates: &mut Vec<Vec<Cell>>) {
     }
     study.note(format!(
         "cold.*: {rotate} buffers of 2 KiB by turns, {} MiB of lines touched, last-level cache {} MiB; compared with cold.none",
-        rotate * steps::TOUCHED >> 20,
+        (rotate * steps::TOUCHED) >> 20,
         cache_bytes() >> 20
     ));
 }

@@ -245,7 +245,7 @@ fn compare(kind: &Kind, number: u32, options: &Options) -> anyhow::Result<Counts
     let [side, twin, equal, planted] = samples.as_slice() else { bail!("four samples") };
     let floor = NoiseFloor::of(side, twin)?;
     let same = Change::paired(side, equal, &floor)?;
-    let forward = number / KINDS.len() as u32 % 2 == 0;
+    let forward = (number / KINDS.len() as u32).is_multiple_of(2);
     let (before, now, right) =
         if forward { (side, planted, Verdict::Slower) } else { (planted, side, Verdict::Faster) };
     let other = Change::paired(before, now, &floor)?;

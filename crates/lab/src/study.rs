@@ -215,7 +215,6 @@ impl<'a> Study<'a> {
                 self.report.noise_floor = floor;
             }
         }
-        self.report.samples.extend(twin);
         group
     }
 

@@ -3,10 +3,11 @@
 //! A ratio here is how many times better the second side is, so above 1 is faster. The noise floor is the ratio of two
 //! sides with equal settings, built separately in the same rounds: the farther end of its 95 % interval, and 1 % at the
 //! least, since code placement alone moves that much. Then, in this order:
-//! 1. a floor above 25 %: unfit, this machine cannot show anything now;
-//! 2. the 99 % interval excludes 1 and the estimate is beyond the floor: faster or slower;
-//! 3. the 95 % interval lies within the floor on both sides of 1: no difference shown;
-//! 4. else inconclusive, with the smallest difference that so many builds would find.
+//! 1. fewer than 8 builds: inconclusive;
+//! 2. a floor above 25 %: unfit, this machine cannot show anything now;
+//! 3. the 99 % interval excludes 1 and the estimate is beyond the floor: faster or slower;
+//! 4. the 95 % interval lies within the floor on both sides of 1: no difference shown;
+//! 5. else inconclusive, with the smallest difference that so many builds would find.
 //!
 //! Why 99 %: with 95 % and the floor 1.4 % of equal sides are called different, with 99 % 0.6 % (`linerate lab selftest`
 //! measures it on real rigs, the tests of this module on simulated ones). Not here: any claim that two things are equal, and
@@ -25,6 +26,8 @@ use crate::sample::{Ratio, Sample, StatError};
 const LEAST_FLOOR: f64 = 0.01;
 /// A floor above this makes the machine unfit.
 const MOST_FLOOR: f64 = 0.25;
+/// With fewer pairs no interval of 99 % exists, and a floor is chance.
+const LEAST_PAIRS: u32 = 8;
 /// Deviations of the estimate by which a difference must exceed nought and the floor so that four comparisons in five show it. Theory gives
 /// 2.58 + 0.84 and 0.84; these hold in simulations, where deviation and floor are estimates themselves (84 % found; with theory's 73 %).
 const CLEAR_OF_CHANCE: f64 = 4.0;
@@ -62,7 +65,7 @@ impl NoiseFloor {
 
     /// Returns whether the floor is so high that no comparison shows anything.
     pub fn is_unfit(&self) -> bool {
-        self.log() > MOST_FLOOR.ln_1p()
+        self.n >= LEAST_PAIRS && self.log() > MOST_FLOOR.ln_1p()
     }
 
     /// The floor on the logarithm's scale.
@@ -116,10 +119,10 @@ impl Verdict {
 /// The verdict on `ratio` (how many times better the second side is) against the noise floor of the same rounds.
 pub fn judge(ratio: &Ratio, floor: &NoiseFloor) -> Verdict {
     let (estimate, band) = (ratio.median.ln(), floor.log());
+    let Some((lo, hi)) = ratio.firm else { return Verdict::Inconclusive { shows_pct: None } };
     if floor.is_unfit() {
         return Verdict::Unfit { floor_pct: floor.percent() };
     }
-    let Some((lo, hi)) = ratio.firm else { return Verdict::Inconclusive { shows_pct: None } };
     if estimate.abs() > band && (lo > 1.0 || hi < 1.0) {
         return if estimate > 0.0 { Verdict::Faster } else { Verdict::Slower };
     }

@@ -37,9 +37,12 @@ const LONG_MS: u64 = 280;
 /// Where figures are not to be quoted.
 const QUICK_MS: u64 = 150;
 
+/// Sends an order and returns its answer.
+type Ask = Box<dyn FnMut(&str) -> anyhow::Result<String>>;
+
 /// The process of the hosts: an order in, its answer out. At its end its hosts account for every frame.
 pub(super) struct Hosts {
-    ask: Box<dyn FnMut(&str) -> anyhow::Result<String>>,
+    ask: Ask,
     /// Reasons why they did not.
     complaints: Rc<RefCell<Vec<String>>>,
 }
