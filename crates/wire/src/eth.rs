@@ -209,11 +209,10 @@ pub fn is_ip4_between(frame: &[u8], to: Mac) -> bool {
     let Some(header) = frame.first_chunk::<HEADER_LEN>() else { return false };
     let (Some(dst), Some(rest)) = (header.first_chunk::<8>(), header.last_chunk::<8>()) else { return false };
     let [t0, t1, t2, t3, t4, t5] = to.0;
-    let to = u64::from_le_bytes([t0, t1, t2, t3, t4, t5, 0, 0]);
-    let (dst, rest) = (u64::from_le_bytes(*dst) & STATION, u64::from_le_bytes(*rest));
-    let src = rest & STATION;
-    dst == to && rest >> 48 == u64::from(EtherType::IPV4.0.swap_bytes()) && src & 1 == 0 && src != 0 && src != to
+    // Addresses in the upper 48 bits of their words, the lower 16 zero: to shift takes no mask from a register.
+    let to = u64::from_le_bytes([0, 0, t0, t1, t2, t3, t4, t5]);
+    let (dst, rest) = (u64::from_le_bytes(*dst) << 16, u64::from_le_bytes(*rest));
+    let (src, ethertype) = (rest << 16, rest >> 48);
+    let is_group = rest & 1 != 0;
+    dst == to && ethertype == u64::from(EtherType::IPV4.0.swap_bytes()) && !is_group && src != 0 && src != to
 }
-
-/// Six bytes of a little-endian word; its lowest bit is an address's group bit.
-const STATION: u64 = (1 << 48) - 1;

@@ -12,7 +12,7 @@ const fn add_carry(a: u64, b: u64) -> u64 {
 
 /// Both 32-bit halves: no carry can be lost in a `u64`.
 #[inline(always)]
-const fn halves(word: u64) -> u64 {
+pub(super) const fn halves(word: u64) -> u64 {
     (word & 0xffff_ffff) + (word >> 32)
 }
 
