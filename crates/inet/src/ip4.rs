@@ -474,6 +474,5 @@ fn plain(packet: &mut Frame, station: Option<Mac>, trusted: bool, own: OwnAddres
 /// Not 0/8, 127/8, multicast, 240/4 or broadcast.
 #[inline(always)]
 fn is_host(addr: u32) -> bool {
-    let first = addr >> 24;
-    first.wrapping_sub(1) < 223 && first != 127
+    addr.wrapping_sub(1 << 24) < 223 << 24 && addr ^ 127 << 24 >= 1 << 24
 }

@@ -147,18 +147,23 @@ impl<L: Locks> Stack<L> {
         let mut lookups = self.udp.run();
         let (mut hashes, mut ends) = ([0; CHUNK], [WireEnds::default(); CHUNK]); // of the first of each run
         let (mut firsts, mut odd, mut without_checksum) = (Odd::default(), Odd::default(), 0);
-        let mut before = None;
+        let mut before = WireEnds::default(); // like no other: port 0 is nobody's
         for (at, packet) in packets.as_mut_slice().iter_mut().enumerate() {
-            let seen = check.strip_plain(packet, &mut without_checksum);
-            let Some(seen) = seen.or_else(|| check.strip(packet, &mut without_checksum)) else {
-                before = None;
-                odd.add(at);
-                continue;
+            let seen = match check.strip_plain(packet, &mut without_checksum) {
+                Some(seen) => seen,
+                None => match check.strip(packet, &mut without_checksum) {
+                    Some(seen) => seen,
+                    None => {
+                        before = WireEnds::default();
+                        odd.add(at);
+                        continue;
+                    }
+                },
             };
-            if before.is_some_and(|before| probe.is_same(seen, before)) {
+            if probe.is_same(seen, before) {
                 continue;
             }
-            before = Some(seen);
+            before = seen;
             firsts.add(at);
             if let (Some(ends), Some(hash)) = (ends.get_mut(at), hashes.get_mut(at)) {
                 (*ends, *hash) = (seen, probe.hash(seen.into()));
