@@ -7,8 +7,12 @@
 //! | `route` | N ports, the even ones: (2i+1).0.0.2 to (2i+2).0.0.2 | N ports, the odd ones |
 //!
 //! The host is configured by an rc script, called as `SCRIPT unix:///path CMD PARALLEL`, which speaks to the control
-//! socket, or, without one, by the same words from here. `recv` has a puller thread and a reader thread. `route` sums
-//! all of its pairs (upstream's tool sums the first, N times).
+//! socket, or, without one, by the same words from here. `recv` has a thread for the generator and one that reads; the
+//! generator never waits for the reader: what the socket's buffer cannot hold is dropped and counted. `route` has a host
+//! with locks up and a thread for each pair, which share nothing, each configured as for one pair; or with `shared` one host
+//! that all pairs enter. It sums all of its pairs (upstream's tool sums the first, N times).
+//!
+//! Interfaces have an MTU of 9000, as the report's config.sh sets it: what is longer travels in fragments.
 
 mod rc;
 mod recv;
@@ -20,7 +24,7 @@ mod tests;
 
 pub use result::Outcome;
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use lock::{Heavy, Light, Locks, Up};
 use node::Host;
 use node::config::HostConfig;
@@ -60,6 +64,8 @@ pub struct Options {
     pub count: u64,
     /// Pairs in `route`, 1 to 32.
     pub parallel: usize,
+    /// The pairs of `route` enter one host; otherwise each has its own.
+    pub shared: bool,
     /// The rc script.
     pub rc: Option<PathBuf>,
     /// Payload bytes.
@@ -68,6 +74,14 @@ pub struct Options {
     pub native: bool,
     /// `up`, `light` or `heavy`; empty: `up`, or `light` where several threads enter.
     pub locks: String,
+    /// How free buffers are kept.
+    pub pool: buf::Kind,
+    /// How time is read.
+    pub clock: clock::Strategy,
+    /// How the current context is found.
+    pub context: lock::How,
+    /// How checksums are computed; `None`: the widest way that the machine has.
+    pub checksum: Option<wire::checksum::Kind>,
     /// Knobs.
     pub sysctl: Vec<(String, i64)>,
     /// One JSON object instead of the block.
@@ -81,18 +95,29 @@ impl Default for Options {
             burst: 1,
             count: 0,
             parallel: 1,
+            shared: false,
             rc: None,
             size: 22,
             native: false,
             locks: String::new(),
+            pool: Default::default(),
+            clock: Default::default(),
+            context: Default::default(),
+            checksum: None,
             sysctl: Vec::new(),
             json: false,
         }
     }
 }
 
-/// The most payload a generator's frame can have in the pool's buffers.
-const SIZE_MAX: usize = 1472;
+/// The MTU of the interfaces (config.sh).
+const MTU: usize = 9000;
+/// The most payload a frame can have in buffers of the usual size.
+const SMALL_MAX: usize = 1472;
+/// The most payload a datagram can have.
+const SIZE_MAX: usize = 65_535 - 28;
+/// Buffers of the pool.
+const BUFFERS: usize = 16_384;
 
 /// Runs the tool and prints its result block (or JSON) to `out`. Ctrl-C ends it early, with the block.
 ///
@@ -102,6 +127,16 @@ pub fn run(options: &Options, out: &mut dyn Write) -> anyhow::Result<()> {
     check(options)?;
     if options.native {
         bail!("--native measures the host kernel's send: lab::native::testtool::native runs it, this stack does not");
+    }
+    if let Some(kind) = options.checksum {
+        wire::checksum::select(kind).with_context(|| format!("--checksum {kind}"))?;
+    }
+    if options.parallel > 1 && !options.shared {
+        return report(options, out, || match locks_of(options) {
+            "heavy" => route::on_hosts::<Heavy>(options),
+            "light" => route::on_hosts::<Light>(options),
+            _ => route::on_hosts::<Up>(options),
+        });
     }
     report(options, out, || match locks_of(options) {
         "up" => on::<Up>(options),
@@ -147,14 +182,21 @@ pub fn check(options: &Options) -> anyhow::Result<()> {
     if options.parallel > 1 && options.mode != Mode::Route {
         bail!("-p is for route: {} has one pair", options.mode.word());
     }
-    if options.mode != Mode::Send && options.size > SIZE_MAX {
-        bail!("-s {}: a generator's frame holds at most {SIZE_MAX} bytes of payload", options.size);
+    if options.shared && options.mode != Mode::Route {
+        bail!("--shared is for route: {} has one host", options.mode.word());
+    }
+    if options.size > SIZE_MAX {
+        bail!("-s {}: a datagram holds at most {SIZE_MAX} bytes of payload", options.size);
     }
     if !["", "up", "light", "heavy"].contains(&options.locks.as_str()) {
         bail!("--locks {}: expected up, light or heavy", options.locks);
     }
     if options.mode == Mode::Recv && options.locks == "up" {
-        bail!("recv has a puller thread and a reader thread: locks up admit one thread; use light or heavy");
+        bail!("recv has a generator thread and a reader thread: locks up admit one thread; use light or heavy");
+    }
+    if locks_of(options) == "up" && options.context != lock::How::Register {
+        let context = options.context;
+        bail!("--context {context} has no effect with locks up, where nothing asks for it: use --locks light or heavy");
     }
     Ok(())
 }
@@ -162,20 +204,23 @@ pub fn check(options: &Options) -> anyhow::Result<()> {
 fn locks_of(options: &Options) -> &str {
     match (options.locks.as_str(), options.mode) {
         ("", Mode::Recv) => "light",
-        ("", Mode::Route) if options.parallel > 1 => "light",
+        ("", Mode::Route) if options.parallel > 1 && options.shared => "light",
         ("", _) => "up",
         (word, _) => word,
     }
 }
 
-fn host<L: Locks>(options: &Options) -> anyhow::Result<Host<L>> {
+fn host<L: Locks>(name: &str, options: &Options) -> anyhow::Result<Host<L>> {
     let config = HostConfig {
-        name: "testtool".to_owned(),
+        name: name.to_owned(),
         locks: L::NAME.to_owned(),
         burst: options.burst,
-        pool_buffers: 16_384,
+        clock: options.clock,
+        context: options.context,
+        pool_kind: options.pool,
+        pool_buffers: BUFFERS,
         // Frames of the configured mtu of 9000 only where they are needed: small buffers stay closer together.
-        pool_data: if options.size > SIZE_MAX { 9216 } else { 2048 },
+        pool_data: if options.size > SMALL_MAX { 9216 } else { 2048 },
         sysctl: options.sysctl.iter().cloned().collect(),
         ..HostConfig::default()
     };
@@ -185,7 +230,7 @@ fn host<L: Locks>(options: &Options) -> anyhow::Result<Host<L>> {
 }
 
 fn on<L: Locks>(options: &Options) -> anyhow::Result<Outcome> {
-    let host = host::<L>(options)?;
+    let host = host::<L>("testtool", options)?;
     match options.mode {
         Mode::Send => send::run(&host, options),
         Mode::Route => route::on_one_thread(&host, options),
@@ -197,7 +242,7 @@ fn shared<L: Locks>(options: &Options) -> anyhow::Result<Outcome>
 where
     Host<L>: Sync,
 {
-    let host = host::<L>(options)?;
+    let host = host::<L>("testtool", options)?;
     match options.mode {
         Mode::Send => send::run(&host, options),
         Mode::Recv => recv::run(&host, options),

@@ -186,6 +186,15 @@ pub struct Drain<'a> {
     _burst: PhantomData<&'a mut Burst>,
 }
 
+impl Drain<'_> {
+    /// Those that have not been taken.
+    #[inline(always)]
+    pub fn as_slice(&self) -> &[Frame] {
+        // SAFETY: next..end are initialised, and nobody else sees them while the burst is borrowed.
+        unsafe { std::slice::from_raw_parts(self.next, self.len()) }
+    }
+}
+
 impl Iterator for Drain<'_> {
     type Item = Frame;
 

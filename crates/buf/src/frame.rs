@@ -429,10 +429,35 @@ impl Frame {
         let off = self.meta.off() + n;
         let fits = n + len <= self.len() && off <= OFF as usize;
         if fits {
-            let kept = self.meta.0 & !(BACK << BACK_SHIFT | OFF << OFF_SHIFT | LEN);
-            self.meta.0 = kept | (off as u64) << OFF_SHIFT | len as u64;
+            let kept = self.meta.0 & !(BACK << BACK_SHIFT | LEN);
+            self.meta.0 = kept + ((n as u64) << OFF_SHIFT | len as u64);
         }
         fits
+    }
+
+    /// Leaves `len` bytes behind the first `N`, which are the network header and what follows it, of a frame that begins with
+    /// its network header: [`Frame::truncate`] and [`Frame::pull`] in one write. `false` (and no change) if bytes have been
+    /// pulled since the mark, if there are not as many, or if offsets would pass 32 KiB.
+    #[inline(always)]
+    pub fn open_headers<const N: usize>(&mut self, len: usize) -> bool {
+        let n = N as u64;
+        let opens =
+            self.meta.0 & BACK << BACK_SHIFT == 0 && N + len <= self.len() && self.meta.off() + N <= OFF as usize;
+        if opens {
+            self.meta.0 = (self.meta.0 & !LEN) + (n.min(BACK) << BACK_SHIFT | n << OFF_SHIFT | len as u64);
+        }
+        opens
+    }
+
+    /// The bytes from the noted network header to the first byte, if they are `N`.
+    #[inline(always)]
+    pub fn headers<const N: usize>(&self) -> Option<&[u8; N]> {
+        const { assert!(N < BACK as usize) }; // the greatest number stands for more, too
+        if self.meta.back() != N {
+            return None;
+        }
+        // SAFETY: the bytes in front were the frame's before they were pulled: inside the buffer, ours.
+        Some(unsafe { &*self.at(self.meta.off() - N).cast::<[u8; N]>() })
     }
 
     /// Grows by `n` bytes behind and gives them to be written; `None` if the tailroom is too small.

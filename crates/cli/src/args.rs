@@ -485,9 +485,12 @@ pub struct TesttoolArgs {
     /// Packets or calls in all; 0: until Ctrl-C
     #[arg(short, value_name = "COUNT", default_value_t = 0)]
     pub count: u64,
-    /// Pairs of interfaces, 1 to 32, with route
+    /// Pairs of interfaces, 1 to 32, with route: a host and a thread for each
     #[arg(short, value_name = "PARALLEL", default_value_t = 1)]
     pub parallel: usize,
+    /// One host for all pairs
+    #[arg(long)]
+    pub shared: bool,
     /// The script that configures the host
     #[arg(short, value_name = "SCRIPT", value_hint = ValueHint::ExecutablePath)]
     pub rc: Option<PathBuf>,
@@ -500,6 +503,18 @@ pub struct TesttoolArgs {
     /// up (one thread), light or heavy [default: what the mode needs]
     #[arg(long, value_name = "KIND", default_value = "", hide_default_value = true)]
     pub locks: String,
+    /// How free buffers are kept: stack, freelist, zone or malloc [default: stack]
+    #[arg(long, value_name = "KIND")]
+    pub pool: Option<buf::Kind>,
+    /// How time is read: timespec, ns or tsc [default: tsc]
+    #[arg(long, value_name = "KIND")]
+    pub clock: Option<clock::Strategy>,
+    /// How the running thread is found: register, inline or call [default: register]
+    #[arg(long, value_name = "KIND")]
+    pub context: Option<lock::How>,
+    /// Checksum code: generic16, word64, neon, avx2 or avx512 [default: the widest]
+    #[arg(long, value_name = "KIND")]
+    pub checksum: Option<wire::checksum::Kind>,
     /// Set a knob: net.inet.udp.checksum=0
     #[arg(long = "set", value_name = "K=V", value_parser = key_value)]
     pub set: Vec<(String, String)>,

@@ -4,10 +4,12 @@ use crate::args::ServedArgs;
 use crate::exit::{Exit, Fault, notice, print};
 use crate::hosts::{self, Audits};
 use crate::serve;
+use crate::surroundings;
 use anyhow::Context;
 use apps::iperf3::{self, COOKIE, Client, ClientConfig, ClientError, Counters, CpuTimes, Iperf3, Params, Protocol};
 use apps::streams::CongestionName;
 use clap::Args;
+use lab::env::Environment;
 use std::ffi::OsString;
 use std::io::Read;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -193,8 +195,15 @@ fn server(args: &Iperf3Args, words: &[OsString]) -> anyhow::Result<Exit> {
         })
     };
     let one_off = args.of_server.one_off;
+    let mut reported = 0;
     let turned = |app: &mut Iperf3| {
-        say(app.take_output())?;
+        say(app.take_output(), args.json, Environment::detect)?;
+        if app.counts.tests.get() > reported && !app.is_testing() {
+            reported = app.counts.tests.get();
+            if !args.json {
+                surroundings::show(&Environment::detect());
+            }
+        }
         let is_enough = one_off && app.counts.tests.get() > 0 && !app.is_testing();
         if is_enough {
             app.retire();
@@ -228,13 +237,18 @@ fn client(args: &Iperf3Args, words: &[OsString], to: Ipv4Addr) -> anyhow::Result
         config.wall = Some(wall);
         Client::new(config, clock::Instant::ZERO)
     };
+    let env = Environment::detect(); // before the test: its load is ours
     let turned = |app: &mut Client| {
-        say(app.take_output())?;
+        say(app.take_output(), args.json, || env.clone())?;
         Ok(app.result().is_some())
     };
     let (app, outcome, _) = serve::run_at(&args.served, words, &[], app, turned)?;
     // Standard output has the measurement's report and nothing else: others read it.
     let exit = hosts::report(&[outcome], Audits::Stderr)?;
+    let measured = matches!(app.result(), Some(Ok(()) | Err(ClientError::Interrupted)));
+    if measured && !args.json {
+        surroundings::show(&env);
+    }
     match app.result() {
         Some(Ok(())) => Ok(exit),
         Some(Err(why @ ClientError::Interrupted)) => {
@@ -252,8 +266,17 @@ fn client(args: &Iperf3Args, words: &[OsString], to: Ipv4Addr) -> anyhow::Result
     }
 }
 
-fn say(said: String) -> anyhow::Result<()> {
-    if said.is_empty() { Ok(()) } else { print(&said) }
+/// Prints lines as they are. Reports of stock iperf3's form have the environment under one key that it has not: `linerate`.
+fn say(said: String, json: bool, env: impl FnOnce() -> Environment) -> anyhow::Result<()> {
+    if said.is_empty() {
+        return Ok(());
+    }
+    match surroundings::add_to(&said, &env(), Some("linerate")) {
+        Ok(reports) if json => {
+            reports.iter().try_for_each(|report| print(&(serde_json::to_string_pretty(report)? + "\n")))
+        }
+        _ => print(&said),
+    }
 }
 
 /// The test that the flags ask for, refused here where a server would.

@@ -25,6 +25,7 @@ mod results;
 mod rfc2544;
 mod run;
 mod serve;
+mod surroundings;
 mod tcpdump;
 mod top;
 

@@ -5,6 +5,7 @@ use crate::run::bar;
 use anyhow::Context;
 use buf::{Pool, PoolConfig, PoolLocks};
 use clap::{Args, ValueEnum, ValueHint};
+use lab::env::Environment;
 use lab::rfc2544::trial::Refusal;
 use lab::rfc2544::{Max, Plan, Results, Test, Tester, Ways, dut, frames, report};
 use lab::study::Progress;
@@ -133,6 +134,7 @@ fn max_rate(word: &str) -> Result<MaxRate, String> {
 
 pub fn run(args: &Rfc2544Args) -> anyhow::Result<Exit> {
     let plan = plan(args);
+    let env = Environment::detect(); // before the trials: their load is ours
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
     let data = plan.sizes.iter().copied().fold(2048, usize::max);
     let config = PoolConfig { buffers: BUFFERS, data, locks: PoolLocks::Light, ..PoolConfig::default() };
@@ -158,9 +160,10 @@ pub fn run(args: &Rfc2544Args) -> anyhow::Result<Exit> {
     if let Some(file) = &args.svg {
         std::fs::write(file, report::chart(&results).svg()).with_context(|| format!("--svg {}", file.display()))?;
     }
-    let text = if args.json { serde_json::to_string_pretty(&results)? + "\n" } else { lab::rfc2544::render(&results) };
+    let report = report::Report::of(env, results);
+    let text = if args.json { serde_json::to_string_pretty(&report)? + "\n" } else { lab::rfc2544::render(&report) };
     print(&text)?;
-    match &results.cut {
+    match &report.results.cut {
         Some(why) if !dispatch::stop_requested() => {
             notice(why);
             Ok(Exit::Failed)

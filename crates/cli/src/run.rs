@@ -24,6 +24,12 @@ pub fn testtool(args: TesttoolArgs) -> anyhow::Result<Exit> {
     if args.native && args.mode != ToolMode::Send {
         return Err(Fault::usage("testtool --native: only send: the kernel has no generator to receive from"));
     }
+    if args.native && (args.pool.is_some() || args.clock.is_some() || args.context.is_some() || args.checksum.is_some())
+    {
+        let why =
+            "testtool --native: --pool, --clock, --context and --checksum are for our stack, not for the host kernel";
+        return Err(Fault::usage(why));
+    }
     let mut knobs = HostConfig::default();
     for (key, value) in &args.set {
         let item = node::config::keys::Item::Word(value.clone());
@@ -38,10 +44,15 @@ pub fn testtool(args: TesttoolArgs) -> anyhow::Result<Exit> {
         burst: args.burst,
         count: args.count,
         parallel: args.parallel,
+        shared: args.shared,
         rc: args.rc,
         size: args.size,
         native: args.native,
         locks: args.locks,
+        pool: args.pool.unwrap_or_default(),
+        clock: args.clock.unwrap_or_default(),
+        context: args.context.unwrap_or_default(),
+        checksum: args.checksum,
         sysctl: knobs.sysctl.into_iter().collect(),
         json: args.json,
     };

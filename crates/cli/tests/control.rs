@@ -111,6 +111,15 @@ fn errors_are_one_line_with_their_exit_codes() {
         (&["host", "--port", "null:a", "--addr", "10.0.0.1"], 2, "10.0.0.1/24"),
         (&["host", "--port", "null:a", "--set", "net.inet.ip.tll=3"], 2, "net.inet.ip.ttl"),
         (&["host", "--port", "null:a", "--set", "threads=2"], 2, "locks = 'up' is for one thread"),
+        (&["host", "--port", "null:a", "--set", "context=call"], 2, "no effect with locks = 'up'"),
+        (&["testtool", "--context", "inline", "send"], 1, "no effect with locks up"),
+        (&["testtool", "--context", "curlwp", "send"], 2, "expected register, inline or call"),
+        (&["testtool", "--pool", "slab", "send"], 2, "expected stack, freelist, zone or malloc"),
+        (&["testtool", "--clock", "sundial", "send"], 2, "sundial"),
+        (&["testtool", "--checksum", "crc", "send"], 2, "word64"),
+        (&["testtool", "--shared", "recv"], 1, "--shared is for route"),
+        (&["testtool", "-s", "65508", "recv"], 1, "at most 65507 bytes"),
+        (&["testtool", "--native", "--pool", "zone", "send"], 2, "are for our stack, not for the host kernel"),
         (&["host", "--port", "null:a", "--offload", "udp4csum"], 1, "null:a cannot do udp4csum"),
         (&["host", "--port", "null:a", "--service", "chargen"], 2, "expected echo or discard"),
         (&["host", "--port", "null:a", "--control", "/dev/null"], 1, "not a socket"),
@@ -131,6 +140,21 @@ fn errors_are_one_line_with_their_exit_codes() {
         let err = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(code), "{words:?}: {err}");
         assert!(err.contains(says) && err.starts_with("linerate: ") && err.lines().count() == 1, "{words:?}: {err}");
+    }
+}
+
+/// Every factor of testtool's host by its own word, and the report's labels as they were.
+#[test]
+fn testtool_takes_its_hosts_factors_by_word() {
+    let factors = "--locks light --pool freelist --clock ns --context call --checksum word64";
+    for mode in ["-c 500 send", "-c 500 -b 32 -s 20000 recv", "-c 500 -p 2 route", "-c 500 -p 2 --shared route"] {
+        let words = format!("testtool {factors} {mode}");
+        let output = run(&mut linerate(&words.split_whitespace().collect::<Vec<_>>()));
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{words}: {text}{}", String::from_utf8_lossy(&output.stderr));
+        for label in ["aggregate sink count: ", "ratio of packets by source/packets by sink (w/ frags): ", "Gbps sink"] {
+            assert!(text.contains(label) && !text.contains("UNACCOUNTED"), "{words}: {text}");
+        }
     }
 }
 

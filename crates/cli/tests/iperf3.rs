@@ -92,13 +92,18 @@ fn client(args: &[&str]) -> (Option<i32>, String, String) {
 fn client_report(args: &[&str]) -> Value {
     let (code, out, err) = client(&[args, &["-J"]].concat());
     assert_eq!(code, Some(0), "{args:?}: {out}{err}");
-    assert!(err.contains("imbalance           0\n"), "{err}");
-    report(args, out.as_bytes())
+    assert!(err.contains("imbalance           0\n") && !err.contains("kernel  "), "{err}");
+    let report = report(args, out.as_bytes());
+    assert!(report["linerate"]["env"]["kernel"].is_string(), "{report:#}");
+    assert!(report["linerate"]["warnings"].is_array(), "{report:#}");
+    report
 }
 
 fn end(served: Running) -> String {
     let (code, out, err) = served.interrupt();
-    assert_eq!((code, err.as_str()), (Some(0), ""), "{out}");
+    // With -J it says where it measured in its reports, otherwise beside them.
+    let says_where = err.starts_with("\ncpu     ") && err.contains("\nkernel  ");
+    assert!(code == Some(0) && (err.is_empty() || says_where), "{out}{err}");
     assert!(out.contains("imbalance           0\n"), "{out}");
     out
 }
@@ -166,6 +171,7 @@ fn our_client_measures_stock_servers() {
         // The text: what stock iperf3 prints at those places.
         let (code, out, err) = client(&["-n", "1M", "--get-server-output", "-V", "--latency"]);
         assert_eq!(code, Some(0), "{out}{err}");
+        assert!(err.contains("\nkernel  ") && !out.contains("\nkernel  "), "{out}{err}");
         for line in [
             "Connecting to host 10.0.0.1, port 5201",
             "[ ID] Interval           Transfer     Bitrate         Retr  Cwnd",

@@ -44,6 +44,22 @@ fn a_stream_has_netperfs_lines() {
     assert!(form(lines[6]).starts_with("999999 999999 999999    9.99     ") && lines.len() == 7, "{text}");
 }
 
+/// Standard output is netperf's alone; what makes a figure weak is beside it, and in the JSON.
+#[test]
+fn a_report_says_where_it_was_made() {
+    let output = run(&mut linerate(&["netperf", "-t", "TCP_RR", "-l", "-50"]));
+    let (text, beside) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    assert!(!text.contains("kernel  "), "{text}");
+    for part in ["\ncpu     ", "\nkernel  ", "\nbuild   "] {
+        assert!(beside.contains(part), "{part}: {beside}");
+    }
+    let json: Value = serde_json::from_str(&said("netperf -t TCP_RR -l -50 -j")).unwrap();
+    assert!(json["env"]["kernel"].is_string() && json["figure"].as_f64() > Some(0.0), "{json}");
+    // Of an unoptimized build there is always one.
+    let optimized = ["2", "3"].contains(&json["env"]["build"]["opt_level"].as_str().unwrap());
+    assert!(optimized || json["warnings"].to_string().contains("not a benchmark build"), "{json}");
+}
+
 #[test]
 fn requests_and_datagrams_have_two_lines_of_figures() {
     let text = said("netperf -t TCP_RR -l -200 -P 0 -- -r 10,20");

@@ -16,6 +16,8 @@ fn our_bridge_has_all_tables() {
     {
         assert!(text.contains(part), "{part}: {text}");
     }
+    let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("no {part}: {text}"));
+    assert!(at("\nkernel  ") < at("\nbuild   ") && at("\nbuild   ") < at("\ndevice: "), "{text}");
 }
 
 #[test]
@@ -29,6 +31,7 @@ fn json_and_a_picture_of_both_ways() {
     assert!(output.status.success(), "{output:?}");
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&json["ways"], &json["cut"], &json["sizes"][0]["size"]), (&2.into(), &Value::Null, &128.into()));
+    assert!(json["env"]["cores"].is_u64() && json["warnings"].is_array(), "{json}");
     assert_eq!(json["sizes"][0]["max"], 844, "1 Mbit/s of 148 bytes each");
     assert!(json["sizes"][0]["throughput"]["trials"].as_array().is_some_and(|trials| !trials.is_empty()), "{json}");
     let drawn = std::fs::read_to_string(&svg).unwrap();

@@ -202,6 +202,8 @@ counters! {
         received,
         /// Datagrams queued for a socket.
         delivered,
+        /// Datagrams copied to the caller of a receive call, one a call (recvfrom).
+        copied_out,
         /// Datagrams sent.
         sent,
         /// Datagrams that came without a checksum.

@@ -106,6 +106,35 @@ impl Ends4 {
     }
 }
 
+/// The two ends of an IPv4 datagram in two words, as its headers have them: source before destination.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct WireEnds {
+    pub(crate) addrs: u64,
+    pub(crate) ports: u32,
+}
+
+impl From<WireEnds> for Ends4 {
+    #[inline(always)]
+    fn from(ends: WireEnds) -> Ends4 {
+        Ends4 {
+            local: ends.addrs as u32,
+            remote: (ends.addrs >> 32) as u32,
+            local_port: L4Port(ends.ports as u16),
+            remote_port: L4Port((ends.ports >> 16) as u16),
+        }
+    }
+}
+
+impl From<Ends4> for WireEnds {
+    #[inline(always)]
+    fn from(ends: Ends4) -> WireEnds {
+        WireEnds {
+            addrs: u64::from(ends.remote) << 32 | u64::from(ends.local),
+            ports: u32::from(ends.remote_port.0) << 16 | u32::from(ends.local_port.0),
+        }
+    }
+}
+
 impl From<Ends4> for Tuple {
     #[inline(always)]
     fn from(ends: Ends4) -> Tuple {
@@ -156,6 +185,20 @@ impl EndsProbe {
         let mapped = |addr: u32| MAPPED as u64 | u64::from(addr);
         let ports = u64::from(ends.local_port.0) << 16 | u64::from(ends.remote_port.0);
         self.key.hash4(mapped(ends.local) & self.local, mapped(ends.remote) & self.remote, ports & self.ports, 0)
+    }
+
+    /// Returns whether the hashes of two datagrams are the same because what is hashed is.
+    #[inline(always)]
+    pub(crate) fn is_same(&self, one: WireEnds, other: WireEnds) -> bool {
+        let addrs = (one.addrs ^ other.addrs) & (self.remote << 32 | self.local & 0xffff_ffff);
+        let ports = u64::from(one.ports ^ other.ports) & (self.ports << 16 | self.ports >> 16);
+        addrs | ports == 0
+    }
+
+    /// Returns whether a socket with these ends takes all datagrams that are the same to this probe, or none of them.
+    #[inline(always)]
+    pub(crate) fn covers(&self, socket: Ends4) -> bool {
+        (self.local != 0 || socket.local == 0) && (self.remote != 0 || socket.remote_port.0 == 0)
     }
 }
 

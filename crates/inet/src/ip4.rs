@@ -443,18 +443,19 @@ fn piece_len(packet: &Frame) -> usize {
 /// [`Stack::ip4_check`] have the last word, and the reason.
 #[inline(always)]
 fn plain(packet: &mut Frame, station: Option<Mac>, trusted: bool, own: OwnAddresses) -> Option<ip4::Glance> {
-    let (bytes, link) = match station {
-        None => (packet.bytes().first_chunk::<{ ip4::HEADER_LEN }>()?.as_slice(), 0),
+    let bytes = match station {
+        None => packet.bytes().first_chunk::<{ ip4::HEADER_LEN }>()?.as_slice(),
         Some(mac) => {
             let headers = packet.bytes().first_chunk::<{ eth::HEADER_LEN + ip4::HEADER_LEN }>()?;
-            (headers.get(eth::HEADER_LEN..).filter(|_| eth::is_ip4_between(headers, mac))?, eth::HEADER_LEN)
+            headers.get(eth::HEADER_LEN..).filter(|_| eth::is_ip4_between(headers, mac))?
         }
     };
     let header = ip4::Glance::of(bytes)?;
     let len = usize::from(header.total_len());
     let (src, dst) = (header.src().to_bits(), header.dst().to_bits());
     let flags = packet.flags();
-    let fits = len >= ip4::HEADER_LEN && len + link <= packet.len();
+    // Upwards `open_link` checks what is in a frame.
+    let fits = len >= ip4::HEADER_LEN && (station.is_some() || len <= packet.len());
     let sound = (trusted && flags.has(Flags::RX_IP_OK)) || header.checksum_ok();
     let plain = header.is_plain() && fits && sound && is_host(src) && is_host(dst) && src != dst && !own.may_have(src);
     if !plain || flags.has(Flags::LINK_BROADCAST) {
@@ -473,6 +474,5 @@ fn plain(packet: &mut Frame, station: Option<Mac>, trusted: bool, own: OwnAddres
 /// Not 0/8, 127/8, multicast, 240/4 or broadcast.
 #[inline(always)]
 fn is_host(addr: u32) -> bool {
-    let first = addr >> 24;
-    first.wrapping_sub(1) < 223 && first != 127
+    addr.wrapping_sub(1 << 24) < 223 << 24 && addr ^ 127 << 24 >= 1 << 24
 }

@@ -638,6 +638,13 @@ impl Odd {
         self.0 >> (at % CHUNK) & 1 != 0
     }
 
+    /// The first that is one after `at`; more than a chunk has if there is none.
+    #[inline(always)]
+    pub(crate) fn next_after(self, at: usize) -> usize {
+        let after = at + 1;
+        after + (u64::from(self.0) >> (after & 63)).trailing_zeros() as usize
+    }
+
     /// Takes the odd frames out; those that `each` gives back stay, in their places.
     #[inline(never)]
     pub(crate) fn sort(self, frames: &mut Burst, mut each: impl FnMut(Frame) -> Option<Frame>) {
@@ -659,13 +666,18 @@ pub(crate) struct OwnAddresses(u64);
 impl OwnAddresses {
     pub(crate) const NONE: OwnAddresses = OwnAddresses(0);
 
+    #[inline(always)]
+    fn place(addr: u32) -> u32 {
+        addr.wrapping_mul(0x9e37_79b1) >> 26
+    }
+
     fn bit(addr: u32) -> u64 {
-        1 << (addr.wrapping_mul(0x9e37_79b1) >> 26)
+        1 << OwnAddresses::place(addr)
     }
 
     #[inline(always)]
     pub(crate) fn may_have(self, addr: u32) -> bool {
-        self.0 & OwnAddresses::bit(addr) != 0
+        self.0 >> OwnAddresses::place(addr) & 1 != 0 // not by the bit: shifted this way it is one instruction (BT)
     }
 }
 

@@ -7,10 +7,11 @@
 mod bind;
 mod input;
 mod output;
+mod read;
 
 use crate::demux::{Addr, Ends4, Tuple};
 use crate::iface::IfaceId;
-use buf::Frame;
+use buf::{Drain, Frame};
 use lock::{Guarded, Locks, Signal};
 use std::collections::{HashMap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -20,6 +21,7 @@ use wire::L4Port;
 pub use bind::BindError;
 pub(crate) use output::HeaderCache;
 pub use output::SendError;
+pub use read::{Read, Received, ends};
 
 /// An error that an earlier datagram met on its way, for the socket that sent it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,8 +59,6 @@ pub struct Options {
     pub reuse_port: bool,
     /// Never fragment; too long is an error.
     pub dont_fragment: bool,
-    /// Calls on this socket never wait.
-    pub nonblocking: bool,
     /// How long a receive may wait; `None`: for ever.
     pub recv_timeout: Option<clock::Duration>,
 }
@@ -75,7 +75,6 @@ impl Default for Options {
             reuse_addr: false,
             reuse_port: false,
             dont_fragment: false,
-            nonblocking: false,
             recv_timeout: None,
         }
     }
@@ -156,19 +155,6 @@ impl<L: Locks> ReadySet<L> {
     }
 }
 
-/// A datagram on its way to the reader.
-#[derive(Debug)]
-pub struct Received {
-    /// The payload (pulled to its first byte; the headers are in front).
-    pub frame: Frame,
-    /// Who sent it.
-    pub from: SocketAddr,
-    /// What address of ours it was sent to.
-    pub to: Ipv4Addr,
-    /// There are more behind it. If not, the next will be reported to whoever watches the socket.
-    pub more: bool,
-}
-
 /// Receive buffers may pin this many times their size in frames (BSD's sb_mbmax).
 const FRAMES_FACTOR: usize = 8;
 /// What the sender's address counts for in the buffer: a sockaddr_in. With it no queued datagram counts for nothing.
@@ -186,17 +172,19 @@ fn saturated(bytes: usize) -> u32 {
 #[derive(Debug)]
 #[repr(C)]
 pub struct Pcb<L: Locks> {
-    first: Option<Frame>, // the usual queue is one datagram long: kept here, without a second place in memory
+    first: Option<Frame>, // of a queue that was empty: the usual one is one datagram long and needs no second place
     watch: Option<Arc<ReadySet<L>>>,
     ends: Ends4,
     queued_bytes: u32,
     recv_limit: u32,
     pub(crate) shut_read: bool,
-    pub(crate) shut_write: bool,
     pub(crate) error: Option<SoError>,
     signalled: bool, // there is a signal in `rest`
+    /// Calls on this socket never wait.
+    pub nonblocking: bool,
     /// Options, as the socket layer sets them.
     pub options: Options,
+    pub(crate) shut_write: bool,
     /// The local address was chosen for the present peer, not bound.
     pub(crate) chosen_local: bool,
     rest: Option<Box<Rest>>, // made when first needed
@@ -222,11 +210,12 @@ impl<L: Locks> Pcb<L> {
             queued_bytes: 0,
             recv_limit: saturated(recv_limit),
             shut_read: false,
-            shut_write: false,
-            chosen_local: false,
             error: None,
             signalled: false,
+            nonblocking: false,
             options: Options::default(),
+            shut_write: false,
+            chosen_local: false,
             rest: None,
         }
     }
@@ -294,7 +283,13 @@ impl<L: Locks> Pcb<L> {
 
     /// Length of the next datagram.
     pub fn next_len(&self) -> Option<usize> {
-        self.first.as_ref().map(Frame::len)
+        self.peek().map(Frame::len)
+    }
+
+    /// No datagram waits: each counts for more than nothing.
+    #[inline(always)]
+    pub(crate) fn is_queue_empty(&self) -> bool {
+        self.queued_bytes == 0
     }
 
     /// The size of the receive buffer.
@@ -331,7 +326,7 @@ impl<L: Locks> Pcb<L> {
 
     /// Is there something to read: a datagram, an error, the end?
     pub fn is_readable(&self) -> bool {
-        self.first.is_some() || self.error.is_some() || self.shut_read
+        !self.is_queue_empty() || self.error.is_some() || self.shut_read
     }
 
     /// Raises `signal` whenever something comes.
@@ -346,6 +341,12 @@ impl<L: Locks> Pcb<L> {
         self.rest().signal.get_or_insert_default().clone()
     }
 
+    /// Returns whether a datagram with these ends is for this socket, which may still have no room for it.
+    #[inline(always)]
+    fn takes(&self, ends: Ends4) -> bool {
+        self.ends.accepts(ends) && !self.shut_read
+    }
+
     /// Queues a datagram; gives it back if the buffer is full.
     #[inline(always)]
     fn enqueue(&mut self, cx: lock::Cx, id: usize, frame: Frame, buffer_size: usize) -> Result<(), Frame> {
@@ -353,25 +354,45 @@ impl<L: Locks> Pcb<L> {
         if bytes > self.recv_limit as usize {
             return Err(frame);
         }
-        if self.first.is_some() {
-            self.enqueue_behind(frame, buffer_size)?;
-        } else {
+        if self.is_queue_empty() {
             self.first = Some(frame);
             self.wake(cx, id);
+        } else {
+            let limit = self.frames_limit();
+            let more = &mut self.rest().more;
+            if more.len() * buffer_size > limit {
+                return Err(frame);
+            }
+            more.push_back(frame);
         }
         self.queued_bytes = bytes as u32;
         Ok(())
     }
 
+    /// Queues the first `n` of `frames` if there is room for all of them; `false`: nothing was done.
     #[inline(always)]
-    fn enqueue_behind(&mut self, frame: Frame, buffer_size: usize) -> Result<(), Frame> {
-        let limit = self.recv_limit as usize * FRAMES_FACTOR;
-        let more = &mut self.rest().more;
-        if more.len() * buffer_size > limit {
-            return Err(frame);
+    fn enqueue_run(&mut self, cx: lock::Cx, id: usize, frames: &mut Drain<'_>, n: usize, buffer_size: usize) -> bool {
+        let run = frames.as_slice().get(..n).unwrap_or_default();
+        let bytes = self.queued_bytes as usize + run.iter().map(|frame| frame.len() + NAME_LEN).sum::<usize>();
+        let (limit, was_empty) = (self.frames_limit(), self.is_queue_empty());
+        if bytes > self.recv_limit as usize || (self.queued() + n) * buffer_size > limit {
+            return false;
         }
-        more.push_back(frame);
-        Ok(())
+        if was_empty {
+            self.first = frames.next();
+        }
+        self.rest().more.extend(frames.by_ref().take(n - usize::from(was_empty)));
+        self.queued_bytes = bytes as u32;
+        if was_empty {
+            self.wake(cx, id);
+        }
+        true
+    }
+
+    /// Bytes of buffers, used or not, that what waits may pin.
+    #[inline(always)]
+    fn frames_limit(&self) -> usize {
+        self.recv_limit as usize * FRAMES_FACTOR
     }
 
     #[inline(always)]
@@ -389,17 +410,18 @@ impl<L: Locks> Pcb<L> {
     /// Takes the first datagram.
     #[inline(always)]
     pub(crate) fn dequeue(&mut self) -> Option<Frame> {
-        let frame = self.first.take()?;
+        let frame = match self.first.take() {
+            Some(frame) => frame,
+            None if self.is_queue_empty() => return None,
+            None => self.rest.as_mut()?.more.pop_front()?,
+        };
         self.queued_bytes -= (frame.len() + NAME_LEN) as u32;
-        if self.queued_bytes != 0 {
-            self.first = self.rest.as_mut().and_then(|rest| rest.more.pop_front());
-        }
         Some(frame)
     }
 
     /// The first datagram, left where it is.
     pub(crate) fn peek(&self) -> Option<&Frame> {
-        self.first.as_ref()
+        self.first.as_ref().or_else(|| self.rest.as_ref()?.more.front())
     }
 
     /// Takes everything queued.
@@ -456,17 +478,6 @@ impl ByPort {
     pub(crate) fn get(&self, port: L4Port) -> &[usize] {
         self.0.get(&port).map_or(&[], Vec::as_slice)
     }
-}
-
-/// Who sent a received datagram (its frame as a socket gives it), and to which address of ours.
-pub fn ends(frame: &Frame) -> Option<(SocketAddr, Ipv4Addr)> {
-    let packet = frame.l3_bytes();
-    let header = packet.first_chunk::<20>()?;
-    let ihl = usize::from(header[0] & 0xf) * 4;
-    let ports = packet.get(ihl..)?.first_chunk::<2>()?;
-    let from = Ipv4Addr::new(header[12], header[13], header[14], header[15]);
-    let to = Ipv4Addr::new(header[16], header[17], header[18], header[19]);
-    Some((SocketAddr::from((from, u16::from_be_bytes(*ports))), to))
 }
 
 /// An IPv4 address and port as one end of a tuple.

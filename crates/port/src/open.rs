@@ -205,6 +205,7 @@ fn source(layer: &Layer, env: &Env<'_>) -> Source {
         dst: layer.get_ip4("dst").unwrap_or(net(1)),
         dst_port: L4Port(narrow(layer.count("dst_port"))),
         ttl: u8::try_from(layer.count("ttl")).unwrap_or(base.ttl),
+        mtu: base.mtu,
     }
 }
 

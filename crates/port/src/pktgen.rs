@@ -5,6 +5,8 @@
 //! checksum, worked out for it, as the report's generator does; with `id=off` only what varies is patched
 //! (incrementally), otherwise frames are copies of one static frame. Results say which. The sink counts and returns buffers.
 
+mod frag;
+
 use crate::null::Nothing;
 use crate::{Caps, Port, PortCounts, RxHalf, TxHalf};
 use buf::{Burst, Flags, Frame, Pool};
@@ -62,6 +64,8 @@ pub struct Source {
     pub dst_port: L4Port,
     /// Time to live.
     pub ttl: u8,
+    /// The longest packet: a longer datagram is made in fragments. `None`: packets of any length.
+    pub mtu: Option<usize>,
 }
 
 impl Default for Source {
@@ -85,6 +89,7 @@ impl Default for Source {
             dst: Ipv4Addr::new(1, 0, 0, 1),
             dst_port: L4Port(54321),
             ttl: 5,
+            mtu: None,
         }
     }
 }
@@ -117,7 +122,10 @@ pub const CAPS: Caps = Caps { mtu: 9000, tx_ip_csum: true, tx_l4_csum: true, rx_
 pub fn open(name: &str, source: Option<&Source>, pool: &Pool) -> Port {
     let counts = Arc::new(PortCounts::default());
     let rx: Box<dyn RxHalf> = match source {
-        Some(source) => Box::new(Generator::new(source.clone(), pool.clone(), counts.clone())),
+        Some(source) => match frag::Fragments::new(source, pool, &counts) {
+            Some(fragments) => Box::new(fragments),
+            None => Box::new(Generator::new(source.clone(), pool.clone(), counts.clone())),
+        },
         None => Box::new(Nothing),
     };
     Port {

@@ -24,7 +24,7 @@ pub enum LockKind {
 pub struct Settings {
     /// `locks=up|light|heavy`.
     pub locks: LockKind,
-    /// `context=register|inline|call`.
+    /// `context=register|inline|call`; with `locks=up` only `register`, since nothing asks for it.
     pub context: How,
     /// `offload=on|off`: IPv4 and UDP checksums are the port's.
     pub offload: bool,
@@ -124,6 +124,13 @@ impl FromStr for Settings {
                 other => return Err(BadSettings(format!("no setting is called '{other}'"))),
             }
         }
+        if settings.locks == LockKind::Up && settings.context != How::Register {
+            let context = settings.context;
+            return Err(BadSettings(format!(
+                "context={context} has no effect with locks=up, where nothing depends on the running thread: \
+                 expected context=register, or locks=light or locks=heavy"
+            )));
+        }
         Ok(settings)
     }
 }
@@ -148,6 +155,17 @@ mod tests {
             "offload=maybe",
         ] {
             assert!(bad.parse::<Settings>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_context_that_nothing_asks_for_is_refused() {
+        for bad in ["context=call", "locks=up context=inline", "context=inline locks=light locks=up"] {
+            let why = bad.parse::<Settings>().unwrap_err().to_string();
+            assert!(why.contains("has no effect with locks=up"), "{bad}: {why}");
+        }
+        for good in ["context=register", "context=call locks=light", "locks=heavy context=inline"] {
+            assert!(good.parse::<Settings>().is_ok(), "{good}");
         }
     }
 }

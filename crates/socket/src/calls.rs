@@ -4,10 +4,10 @@ use crate::{Errno, Fd, RecvFlags, SendFlags};
 use buf::{Burst, Frame};
 use clock::{Duration, Instant};
 use inet::Stack;
-use inet::udp::{Pcb, Received, SendError, ends};
+use inet::udp::{Pcb, Read, Received, SendError, ends};
 use lock::{Cx, Locks};
 use std::cell::Cell;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, SocketAddrV4};
 
 /// The sender of nothing.
 const NOBODY: Peer = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0);
@@ -237,9 +237,10 @@ impl<'s, L: Locks> Calls<'s, L> {
     /// After `shutdown` an empty queue reads as 0 bytes from `0.0.0.0:0`.
     #[inline(always)]
     pub fn recv_from(&self, fd: Fd, into: &mut [u8]) -> Result<(usize, Peer), Errno> {
-        match self.stack.udp_recv(self.cx(), fd.0) {
-            Some(received) => Ok(copy_out(&received, into)),
-            None => self.recv_slow(fd, into, RecvFlags::default()),
+        match self.stack.udp_recv_into(self.cx(), fd.0, into) {
+            Read::Datagram { copied, addr, port } => Ok((copied, SocketAddr::V4(SocketAddrV4::new(addr, port.0)))),
+            Read::Nothing => Err(Errno::EAGAIN),
+            Read::Other => self.recv_slow(fd, into, RecvFlags::default()),
         }
     }
 
@@ -313,7 +314,7 @@ impl<'s, L: Locks> Calls<'s, L> {
         // One lock for all three questions: who spins on an empty socket would keep out whoever fills it.
         let (nonblocking, timeout, error) = self
             .stack
-            .with_pcb(self.cx(), fd.0, |pcb| (pcb.options.nonblocking, pcb.options.recv_timeout, ended(pcb)))
+            .with_pcb(self.cx(), fd.0, |pcb| (pcb.nonblocking, pcb.options.recv_timeout, ended(pcb)))
             .ok_or(Errno::EBADF)?;
         if let Some(error) = error {
             return Err(error);

@@ -153,7 +153,7 @@ impl<L: Locks> Calls<'_, L> {
                 match opt {
                     Opt::RecvBuffer(bytes) => pcb.set_recv_limit(bytes),
                     Opt::RecvTimeout(timeout) => options.recv_timeout = timeout,
-                    Opt::NonBlocking(on) => options.nonblocking = on,
+                    Opt::NonBlocking(on) => pcb.nonblocking = on,
                     Opt::Broadcast(on) => options.broadcast = on,
                     Opt::ReuseAddr(on) => options.reuse_addr = on,
                     Opt::ReusePort(on) => options.reuse_port = on,
@@ -186,7 +186,7 @@ impl<L: Locks> Calls<'_, L> {
                 Ok(match kind {
                     OptKind::RecvBuffer => Opt::RecvBuffer(pcb.recv_limit()),
                     OptKind::RecvTimeout => Opt::RecvTimeout(pcb.options.recv_timeout),
-                    OptKind::NonBlocking => Opt::NonBlocking(pcb.options.nonblocking),
+                    OptKind::NonBlocking => Opt::NonBlocking(pcb.nonblocking),
                     OptKind::Broadcast => Opt::Broadcast(pcb.options.broadcast),
                     OptKind::ReuseAddr => Opt::ReuseAddr(pcb.options.reuse_addr),
                     OptKind::ReusePort => Opt::ReusePort(pcb.options.reuse_port),

@@ -40,6 +40,12 @@ impl Partial {
         Partial(addresses + u64::from(u16::from(proto.0).to_be()) + u64::from(len.to_be()))
     }
 
+    /// [`Partial::pseudo4`] of addresses that have been loaded together: the source in the upper half.
+    #[inline(always)]
+    pub const fn pseudo4_of(addresses: u64, proto: Proto, len: u16) -> Partial {
+        Partial(scalar::halves(addresses.to_be()) + (proto.0 as u16).to_be() as u64 + len.to_be() as u64)
+    }
+
     /// The sum of an IPv6 pseudo header; `len` counts transport header and payload (RFC 8200 8.1).
     #[inline]
     pub fn pseudo6(src: Ipv6Addr, dst: Ipv6Addr, proto: Proto, len: u32) -> Partial {

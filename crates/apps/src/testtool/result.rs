@@ -47,10 +47,30 @@ impl Outcome {
         }
     }
 
-    /// Fills in what the host's audit says.
+    /// The sum of what several hosts did at the same time, a pair each.
+    pub(super) fn together(mode: super::Mode, hosts: Vec<Outcome>) -> Outcome {
+        let mut sum = Outcome::new(mode, hosts.len(), Duration::ZERO);
+        for host in hosts {
+            sum.elapsed_s = sum.elapsed_s.max(host.elapsed_s);
+            sum.source_count += host.source_count;
+            sum.sink_count += host.sink_count;
+            sum.source_bytes += host.source_bytes;
+            sum.sink_bytes += host.sink_bytes;
+            sum.imbalance += host.imbalance;
+            for (reason, n) in host.drops {
+                match sum.drops.iter_mut().find(|(known, _)| *known == reason) {
+                    Some((_, all)) => *all += n,
+                    None => sum.drops.push((reason, n)),
+                }
+            }
+        }
+        sum
+    }
+
+    /// Adds what the host's audit contains.
     pub(super) fn audited<L: lock::Locks>(mut self, host: &node::Host<L>) -> Outcome {
         let audit = host.stack.audit(host.cx());
-        self.drops = audit.reasons.iter().map(|entry| (entry.name.clone(), entry.value)).collect();
+        self.drops.extend(audit.reasons.iter().map(|entry| (entry.name.clone(), entry.value)));
         self.imbalance = audit.imbalance();
         self
     }

@@ -1,6 +1,6 @@
-//! `route`: N generators into one router, N sinks out of it; one thread for all, or one for each pair.
+//! `route`: N generators into as many routers or one, N sinks out; one thread for all, or one for each pair.
 
-use super::{Options, Outcome};
+use super::{MTU, Options, Outcome};
 use anyhow::Context;
 use buf::Burst;
 use inet::iface::IfaceId;
@@ -9,7 +9,7 @@ use node::Host;
 use port::pktgen::{self, Source};
 use port::{Port, PortCounts};
 use std::net::Ipv4Addr;
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
 use std::time::Instant;
 
 /// A generator on iface pg(2i), and the sink pg(2i+1).
@@ -34,6 +34,7 @@ fn pairs<L: Locks>(host: &Host<L>, options: &Options) -> anyhow::Result<Vec<Pair
                 dst_mac: iface.mac,
                 src: Ipv4Addr::new(2 * i as u8 + 1, 0, 0, 2),
                 dst: Ipv4Addr::new(2 * i as u8 + 2, 0, 0, 2),
+                mtu: Some(MTU),
                 ..Source::default()
             };
             let generator = pktgen::open(&from, Some(&source), &host.stack.pool);
@@ -72,6 +73,33 @@ pub(super) fn on_one_thread<L: Locks>(host: &Host<L>, options: &Options) -> anyh
         host.stack.poll(host.cx());
     }
     Ok(sum(options, start, &pairs).audited(host))
+}
+
+/// Each pair on a host, a thread and, while there are enough, a core of its own. All begin when the last is ready.
+pub(super) fn on_hosts<L: Locks>(options: &Options) -> anyhow::Result<Outcome> {
+    let alone = Options { parallel: 1, ..options.clone() };
+    let ready = Barrier::new(options.parallel);
+    let outcomes = std::thread::scope(|scope| {
+        let pair = |i: usize| {
+            let (alone, ready) = (&alone, &ready);
+            dispatch::spawn_scoped(scope, &format!("pair{i}"), move || -> anyhow::Result<Outcome> {
+                // More pairs than cores share them; a core that cannot be had is none.
+                let _ = dispatch::pin_to_core(i % dispatch::cores());
+                let host = super::host::<L>(&format!("testtool{i}"), alone);
+                ready.wait(); // also of a host that failed, or the others would wait for ever
+                on_one_thread(&host?, alone)
+            })
+        };
+        let threads: Vec<_> = (0..options.parallel).map(pair).collect();
+        threads
+            .into_iter()
+            .map(|thread| match thread?.join() {
+                Ok(outcome) => outcome,
+                Err(_) => anyhow::bail!("the thread of a pair panicked"),
+            })
+            .collect::<anyhow::Result<Vec<Outcome>>>()
+    })?;
+    Ok(Outcome::together(options.mode, outcomes))
 }
 
 /// Each pair on a thread and, while there are enough, a core of its own.

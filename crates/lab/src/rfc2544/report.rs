@@ -2,18 +2,40 @@
 
 use super::search::{Bound, Tried};
 use super::{Results, SizeResult, frames};
+use crate::env::Environment;
 use crate::plot::{Axis, Chart, Line, Panel, Whose};
 use crate::result::{Cell, Sheet};
 use crate::table;
+use serde::Serialize;
 
 /// A table's cells.
 type Rows = Vec<Vec<Cell>>;
 
+/// What is printed: results, and where they were made.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Report {
+    /// Where.
+    pub env: Environment,
+    /// What makes figures from there weak.
+    pub warnings: Vec<String>,
+    /// The results; their keys stand beside these in JSON.
+    #[serde(flatten)]
+    pub results: Results,
+}
+
+impl Report {
+    /// `results`, made in `env`.
+    pub fn of(env: Environment, results: Results) -> Report {
+        Report { warnings: env.warnings(), env, results }
+    }
+}
+
 /// Rates, sizes and times as tables; then notes.
-pub fn render(results: &Results) -> String {
+pub fn render(report: &Report) -> String {
+    let Report { env, results, .. } = report;
     let Results { dut, ports: [a, b], ways, .. } = results;
     let ways = if *ways == 2 { "both ways at once; rates are of each way" } else { "from A to B" };
-    let mut text = format!("rfc2544\n\ndevice: {dut}\nports: A {a}, B {b}; {ways}\n");
+    let mut text = format!("rfc2544\n\n{env}\ndevice: {dut}\nports: A {a}, B {b}; {ways}\n");
     text += &sheets(results).iter().map(table::sheet).collect::<String>();
     text.push('\n');
     text += &notes(results).iter().map(|note| format!("note: {note}\n")).collect::<String>();

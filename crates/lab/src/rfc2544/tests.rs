@@ -9,6 +9,10 @@ use port::{Caps, Port, PortCounts, RxHalf, TxHalf};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
+fn text_of(results: &Results) -> String {
+    render(&report::Report::of(crate::env::Environment::detect(), results.clone()))
+}
+
 /// What a device does to frames, each way by itself.
 #[derive(Clone, Copy)]
 struct Model {
@@ -195,7 +199,7 @@ fn a_devices_rate_is_found_within_the_resolution_and_its_latency_exactly() {
         assert!(found.rate > 100_000 || p99 == 50_000 && latency.max_ns == 50_000, "{latency:?}");
         assert!(latency.frames >= found.rate / 5 * ways.count());
         assert_eq!((results.sizes[0].contradiction, &results.cut, results.odds.others), (None, &None, 0));
-        let text = render(&results);
+        let text = text_of(&results);
         assert!(text.contains("throughput (26.1)") && !text.contains("WARNING"), "{text}");
     }
 }
@@ -212,7 +216,7 @@ fn a_device_without_loss_reaches_the_lines_limit() {
         [(148_809, Bound::Line), (8127, Bound::Line)]
     );
     assert_eq!(results.sizes[1].loss.as_ref().unwrap().len(), 2, "two without loss are enough");
-    assert!(render(&results).contains("the highest rate"));
+    assert!(text_of(&results).contains("the highest rate"));
 }
 
 #[test]
@@ -226,7 +230,7 @@ fn a_device_that_loses_at_every_rate_has_none() {
     assert_eq!((found.rate, found.bound, size.latency.as_ref()), (0, Bound::Never, None));
     let loss = size.loss.as_ref().unwrap();
     assert!(loss.len() == 10 && loss.iter().all(|tried| (8.0..12.0).contains(&tried.loss_percent())), "{loss:?}");
-    assert!(render(&results).contains("frames were lost at every rate tried"));
+    assert!(text_of(&results).contains("frames were lost at every rate tried"));
 }
 
 #[test]
@@ -259,7 +263,7 @@ fn reordered_and_repeated_frames_are_counted_apart_and_are_no_loss() {
     let (sent, odds) = (results.odds.sent as f64, results.odds);
     assert!((0.09..0.11).contains(&(odds.reordered as f64 / sent)), "{odds:?}");
     assert!((0.13..0.15).contains(&(odds.duplicates as f64 / sent)), "{odds:?}");
-    let text = render(&results);
+    let text = text_of(&results);
     assert!(text.contains("came behind later ones") && text.contains("more than once"), "{text}");
 }
 
@@ -278,7 +282,7 @@ fn ends_that_come_early_say_why() {
     let gone = results(Model { lives: 20_000, ..FINE }, Ways::One, only(&[Test::Throughput, Test::Loss]));
     let why = gone.cut.as_deref().unwrap();
     assert!(why.contains("is gone: the cable was pulled") && why.contains("model:"), "{why}");
-    assert!(render(&gone).contains("cut short: port"), "{}", render(&gone));
+    assert!(text_of(&gone).contains("cut short: port"), "{}", text_of(&gone));
     let deaf = results(Model { deaf: true, ..FINE }, Ways::One, only(&[Test::Throughput]));
     assert!(deaf.sizes.is_empty() && deaf.cut.as_deref().unwrap().contains("none came out of model:b"), "{deaf:?}");
 }

@@ -3,6 +3,7 @@
 use super::{HostConfig, IfaceConfig, NeighborConfig, RouteConfig, ServiceConfig, ServiceKind, SwitchFile};
 use crate::{isr, words};
 use inet::iface::IfaceAddr;
+use lock::How;
 use port::spec::Spec;
 use std::net::Ipv4Addr;
 use std::str::FromStr;
@@ -122,9 +123,11 @@ pub const HOST: &[Key<HostConfig>] = &[
     ),
     key("threads", "Threads that enter it; more than one needs locks.", |c, v| put(&mut c.threads, number(v, 1, 32))),
     key("core", "The core its thread is pinned to.", |c, v| put(&mut c.core, number(v, 0, 1023).map(Some))),
-    key("context", "How the current context is found: register, inline or call.", |c, v| {
-        put(&mut c.context, text(v, "register, inline or call"))
-    }),
+    key(
+        "context",
+        "How the current context is found: register, or with locks = 'light' or 'heavy' inline or call.",
+        |c, v| put(&mut c.context, text(v, "register, inline or call")),
+    ),
     key("clock", "How time is read: timespec, timespec-tsc, ns or tsc.", |c, v| {
         put(&mut c.clock, text(v, "timespec, timespec-tsc, ns or tsc"))
     }),
@@ -369,6 +372,13 @@ impl HostConfig {
             return Err(format!(
                 "host {name}: locks = 'up' is for one thread and threads = {threads}: choose locks = 'light' or \
                  threads = 1"
+            ));
+        }
+        if self.locks == "up" && self.context != How::Register {
+            let (name, context) = (&self.name, self.context);
+            return Err(format!(
+                "host {name}: context = '{context}' has no effect with locks = 'up', where nothing depends on the running \
+                 thread: remove it, or choose locks = 'light' or 'heavy'"
             ));
         }
         isr::check(self, self.locks != "up").map_err(|why| format!("host {}: {why}", self.name))?;

@@ -122,6 +122,19 @@ fn up_locks_refuse_a_second_thread() {
 }
 
 #[test]
+fn up_locks_refuse_a_context_that_nothing_asks_for() {
+    for context in ["inline", "call"] {
+        let fault = fault(&format!("[[host]]\nname = \"a\"\ncontext = \"{context}\"\n"));
+        let says = format!("host a: context = '{context}' has no effect with locks = 'up'");
+        assert!(fault.contains(&says) && fault.contains("choose locks = 'light' or 'heavy'"), "{fault}");
+        for locks in ["light", "heavy"] {
+            assert_eq!(one(&format!("locks = \"{locks}\"\ncontext = \"{context}\"\n")).context.to_string(), context);
+        }
+    }
+    assert_eq!(one("locks = \"up\"\ncontext = \"register\"\n").context, How::Register);
+}
+
+#[test]
 fn flags_give_what_the_file_gives() {
     let mut flags = HostConfig { name: "host0".to_string(), ..HostConfig::default() };
     flags.ifaces.push(IfaceConfig::default());

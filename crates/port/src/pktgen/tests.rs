@@ -87,3 +87,31 @@ fn an_exhausted_pool_is_counted_not_hidden() {
     assert_eq!(port.rx.rx_burst(&mut burst, 32, Instant::ZERO), 4);
     assert_eq!(port.counts.rx.no_buffer.get(), 1);
 }
+
+#[test]
+fn a_datagram_above_the_mtu_is_made_in_fragments() {
+    let source = Source { size: 20_001, count: 2, udp_csum: true, mtu: Some(1500), ..Source::default() };
+    let made = frames(&source, 100);
+    assert_eq!(made.len(), 2 * 14, "20,009 bytes of 1480 each, twice");
+    for (datagram, frames) in made.chunks(14).enumerate() {
+        let mut payload = Vec::new();
+        for (n, frame) in frames.iter().enumerate() {
+            let header = ip4::Header::parse(&frame[14..]).unwrap();
+            assert!(ip4::header_checksum_ok(&frame[14..], 20) && frame.len() <= 1514);
+            assert_eq!((header.id, header.mf), (datagram as u16, n < 13));
+            assert_eq!(usize::from(header.frag_off), payload.len());
+            payload.extend_from_slice(header.payload(&frame[14..]));
+        }
+        let header = udp::Header::parse(&payload).unwrap();
+        let pseudo = Partial::pseudo4(source.src, source.dst, ip4::Proto::UDP, header.len);
+        assert!(header.len == 20_009 && udp::checksum_ok(pseudo, &payload));
+    }
+}
+
+#[test]
+fn what_fits_the_mtu_stays_whole() {
+    let source = Source { size: 1472, mtu: Some(1500), ..Source::default() };
+    assert_eq!(frames(&source, 2)[1].len(), 1514);
+    let source = Source { size: 1473, mtu: Some(1500), ..Source::default() };
+    assert_eq!(frames(&source, 2).iter().map(Vec::len).collect::<Vec<_>>(), [1514, 14 + 20 + 1]);
+}

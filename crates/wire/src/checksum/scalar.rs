@@ -12,7 +12,7 @@ const fn add_carry(a: u64, b: u64) -> u64 {
 
 /// Both 32-bit halves: no carry can be lost in a `u64`.
 #[inline(always)]
-const fn halves(word: u64) -> u64 {
+pub(super) const fn halves(word: u64) -> u64 {
     (word & 0xffff_ffff) + (word >> 32)
 }
 
@@ -27,7 +27,8 @@ fn tail(bytes: &[u8]) -> u64 {
     quad + pair + odd
 }
 
-/// For short inputs: unaligned 64-bit loads, no carries to chain, nothing called.
+/// For short inputs: unaligned 64-bit loads, carries counted beside the sum, nothing called. A word is an addition and one of the
+/// carry, where adding its halves took four instructions and made the compiler prepare for vectors that 64 bytes do not fill.
 ///
 /// The last 1 to 7 bytes of 8 and more come from an overlapping load, shifted so that what was counted falls out: against
 /// loading them by fours, twos and ones, 22 bytes cost 5.7 ticks instead of 6.8. Bringing the carry round instead of
@@ -39,11 +40,12 @@ pub(super) fn short(bytes: &[u8]) -> u64 {
         return tail(bytes);
     };
     let (words, rest) = bytes.as_chunks::<8>();
-    let mut sum = halves(uncounted(last, rest.len()));
+    let (mut sum, mut carries) = (uncounted(last, rest.len()), 0);
     for &word in words {
-        sum += halves(u64::from_ne_bytes(word));
+        let (next, carry) = sum.overflowing_add(u64::from_ne_bytes(word));
+        (sum, carries) = (next, carries + u64::from(carry));
     }
-    sum
+    add_carry(sum, carries)
 }
 
 /// The last `rest` (0 to 7) of 8 bytes as a word in memory order, zeros after them.

@@ -1,0 +1,60 @@
+//! Where a figure was made, beside reports whose form is another program's: netperf's and iperf3's.
+//!
+//! Standard output keeps their lines, which other programs read. As text the environment and its warnings go to standard
+//! error after the report; in a JSON report they are keys of their own.
+
+use anyhow::Context;
+use lab::env::Environment;
+use serde_json::{Map, Value};
+use std::io::{self, Write};
+
+/// Writes the environment to standard error, if it is open.
+pub fn show(env: &Environment) {
+    let _ = write!(io::stderr(), "\n{env}");
+}
+
+/// `env`, as all reports have it, and `warnings`.
+fn keys(env: &Environment) -> anyhow::Result<Map<String, Value>> {
+    let mut keys = Map::new();
+    keys.insert("env".to_owned(), serde_json::to_value(env)?);
+    keys.insert("warnings".to_owned(), env.warnings().into());
+    Ok(keys)
+}
+
+/// Adds the environment to each JSON object in `text`; what is no object stays as it is. `under`: the one key that is added to
+/// objects of another program's form; without it both keys are added.
+///
+/// # Errors
+/// `text` is not JSON.
+pub fn add_to(text: &str, env: &Environment, under: Option<&str>) -> anyhow::Result<Vec<Value>> {
+    let mut keys = keys(env)?;
+    if let Some(under) = under {
+        keys = Map::from_iter([(under.to_owned(), Value::Object(keys))]);
+    }
+    let add = |value: serde_json::Result<Value>| {
+        let mut value = value.context("a report is not JSON")?;
+        if let Some(object) = value.as_object_mut() {
+            object.extend(keys.clone());
+        }
+        Ok(value)
+    };
+    serde_json::Deserializer::from_str(text).into_iter::<Value>().map(add).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_get_keys_and_keep_their_own() {
+        let env = Environment::detect();
+        let with = add_to("{\"figure\": 1}\n{\"end\": {}}\n", &env, None).unwrap();
+        assert_eq!((with.len(), &with[0]["figure"], &with[0]["env"]["cores"]), (2, &1.into(), &env.cores.into()));
+        assert_eq!(with[1]["warnings"].as_array().unwrap().len(), env.warnings().len());
+        let with = add_to("{\"start\": {}}", &env, Some("linerate")).unwrap();
+        let names: Vec<&String> = with[0].as_object().unwrap().keys().collect();
+        assert_eq!(names, ["linerate", "start"]);
+        assert_eq!(with[0]["linerate"]["env"]["kernel"], env.kernel.as_str());
+        assert!(add_to("iperf3: error", &env, None).is_err() && add_to("", &env, None).unwrap().is_empty());
+    }
+}
