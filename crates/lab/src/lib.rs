@@ -38,6 +38,7 @@ mod dylib;
 pub mod env;
 pub mod gate;
 pub mod ladder;
+pub mod ledger;
 pub mod livelock;
 pub mod ministat;
 pub mod native;

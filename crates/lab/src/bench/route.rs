@@ -90,13 +90,15 @@ fn forwarding(
     let peers = theirs.iter().map(|theirs| Peer::new("kernel", theirs, small)).collect::<Result<Vec<_>, _>>()?;
     drop(subjects);
     rig.borrow_mut().set_burst(256);
-    let stages = rig.borrow_mut().stages(20)?;
-    let part = |(stage, ticks, units): (stats::Stage, u64, u64)| {
-        format!("{} {:.1}", stage.word(), ticks as f64 / units.max(1) as f64)
-    };
+    let (ledger, packets) = rig.borrow_mut().statement(20)?;
+    let each = |ticks: i64| ticks as f64 / packets.max(1) as f64;
+    let part = |row: &stats::Row| format!("{} {:.1}", row.stage.word(), each(row.ticks as i64));
     notes.push(format!(
-        "burst 256 by stages, ticks a frame with what the readings add: {}",
-        stages.into_iter().filter(|row| row.2 > 0).map(part).collect::<Vec<_>>().join(", ")
+        "burst 256 by stages, ticks a frame: {}; readings of the counter {:.1}, subtracted; unexplained {:.1} of {:.1}",
+        ledger.rows.iter().map(part).collect::<Vec<_>>().join(", "),
+        each(ledger.probes as i64),
+        each(ledger.unexplained),
+        each(ledger.total as i64)
     ));
     Ok((rows, peers))
 }
