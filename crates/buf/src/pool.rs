@@ -497,6 +497,12 @@ impl Pool {
         into.fill(n, |places| inner.get_many(len, places))
     }
 
+    /// The pool's number in this process, which its frames carry.
+    #[inline(always)]
+    pub fn number(&self) -> u16 {
+        self.inner().number
+    }
+
     /// Bytes a buffer can hold, headroom included.
     #[inline]
     pub fn size(&self) -> usize {
@@ -574,10 +580,6 @@ impl Pool {
     pub fn layout(&self) -> Option<Layout> {
         let (inner, region) = (self.inner(), self.inner().region.as_ref()?);
         Some(Layout { base: region.base(), len: region.len(), stride: inner.stride, front: LOAN_ROOM })
-    }
-
-    pub(crate) fn number(&self) -> u16 {
-        self.inner().number
     }
 
     /// May the memory go? Only when every buffer is home and no other thread can be inside a put at this moment.

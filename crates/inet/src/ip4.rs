@@ -67,14 +67,14 @@ enum Destination {
 
 impl<L: Locks> Stack<L> {
     /// Takes up to a chunk of packets. `iface`: where they came from; `None` for loopback.
-    pub(crate) fn ip4_input(&self, cx: Cx, iface: Option<&Iface<L>>, packets: &mut Burst, lap: &mut Lap<'_>) {
+    pub(crate) fn ip4_input(&self, cx: Cx, iface: Option<&Iface<L>>, packets: &mut Burst, lap: Lap<'_>) {
         self.ip4_input_behind(cx, iface, None, packets, lap);
     }
 
     /// Takes up to a chunk of frames as they came from the port `iface`: `link::ether`'s question and this layer's are asked of a frame
     /// together, and what it is without its link header is written once: a routed frame takes a sixth less time for it. Sources are not
     /// validated here.
-    pub(crate) fn ip4_input_framed(&self, cx: Cx, iface: &Iface<L>, frames: &mut Burst, lap: &mut Lap<'_>) {
+    pub(crate) fn ip4_input_framed(&self, cx: Cx, iface: &Iface<L>, frames: &mut Burst, lap: Lap<'_>) {
         self.ip4_input_behind(cx, Some(iface), Some(iface.mac), frames, lap);
     }
 
@@ -86,7 +86,7 @@ impl<L: Locks> Stack<L> {
         iface: Option<&Iface<L>>,
         station: Option<Mac>,
         packets: &mut Burst,
-        lap: &mut Lap<'_>,
+        lap: Lap<'_>,
     ) {
         let n = packets.len().min(CHUNK);
         if n == 0 {
@@ -150,7 +150,7 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Takes one packet that came by itself.
-    pub(crate) fn ip4_input_one(&self, cx: Cx, iface: &Iface<L>, mut packet: Frame, lap: &mut Lap<'_>) {
+    pub(crate) fn ip4_input_one(&self, cx: Cx, iface: &Iface<L>, mut packet: Frame, lap: Lap<'_>) {
         let counters = self.count(cx);
         let header = plain(&mut packet, None, iface.offload().rx, self.own_addresses());
         let Some(header) = header.filter(|header| self.source_is_valid(cx, iface.id, header.src())) else {
@@ -190,7 +190,7 @@ impl<L: Locks> Stack<L> {
         framed: bool,
         packets: &mut Burst,
         odd: Odd,
-        lap: &mut Lap<'_>,
+        lap: Lap<'_>,
     ) {
         let (n, mut udp) = (packets.len() as u64, Burst::new());
         odd.sort(packets, |mut packet| {
@@ -229,7 +229,7 @@ impl<L: Locks> Stack<L> {
         packets: &mut Burst,
         ids: &[Option<NextHopId>],
         mut udp: Burst,
-        lap: &mut Lap<'_>,
+        lap: Lap<'_>,
     ) {
         let n = packets.len() as u64;
         let (mut run, mut way) = (Burst::new(), None);

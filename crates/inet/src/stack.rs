@@ -29,7 +29,7 @@ use crate::udp::Pcb;
 use buf::{Burst, Flags, Frame, Pool, PoolConfig, PoolLocks};
 use clock::Instant;
 use lock::{Cx, Guarded, Locks, MAX_THREADS};
-use stats::{DropReason, Shards, Stage};
+use stats::{DropReason, Lap, Shards, Stage, trace};
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use std::sync::OnceLock;
@@ -186,6 +186,18 @@ impl<L: Locks> Stack<L> {
         if L::SHARED { self.counters.at(cx.current()) } else { self.counters.sole() }
     }
 
+    /// Starts a lap of the calling thread's cost ledger, in a call from outside.
+    #[inline(always)]
+    pub fn lap(&self, cx: Cx) -> Lap<'_> {
+        self.count(cx).ledger.lap(clock::tsc::ticks)
+    }
+
+    /// The lap under way, in code that such a call runs.
+    #[inline(always)]
+    pub fn resume(&self, cx: Cx) -> Lap<'_> {
+        self.count(cx).ledger.resume()
+    }
+
     #[inline(always)]
     pub(crate) fn epoch(&self) -> u64 {
         self.epoch.load(Ordering::Acquire).wrapping_add(self.knobs.generation())
@@ -226,13 +238,15 @@ impl<L: Locks> Stack<L> {
     /// Takes all frames of `burst` in, as received on `iface`; sends what that gave rise to.
     pub fn input(&self, cx: Cx, iface: IfaceId, burst: &mut Burst) {
         let counters = self.count(cx);
+        let lap = self.lap(cx);
         counters.audit.received.add(burst.len() as u64);
         counters.ether.received.add(burst.len() as u64);
+        trace::burst_delivered(iface.0, burst.len());
         let Some(iface) = self.ifaces.get(iface).filter(|iface| iface.is_up()) else {
             return burst.drain().for_each(|frame| self.drop_frame(cx, frame, DropReason::IfaceDown));
         };
         if burst.len() == 1 || burst.len() == 2 && burst.as_slice().iter().all(|frame| frame.len() <= BARE) {
-            burst.drain().for_each(|frame| self.input_one(cx, iface, frame));
+            burst.drain().for_each(|frame| self.input_one(cx, iface, frame, lap));
             return self.flush(cx);
         }
         let mut chunk = Burst::new();
@@ -243,20 +257,19 @@ impl<L: Locks> Stack<L> {
         while burst.len() > CHUNK {
             chunk.take_some(burst, CHUNK);
             self.fetch_routes(burst.as_slice());
-            self.input_chunk(cx, iface, &mut chunk);
+            self.input_chunk(cx, iface, &mut chunk, lap);
         }
-        self.input_chunk(cx, iface, burst); // the usual burst is a chunk itself: its frames stay where they are
+        self.input_chunk(cx, iface, burst, lap); // the usual burst is a chunk itself: its frames stay where they are
         self.flush(cx);
     }
 
     /// A frame that comes alone, as a request and its answer do: the layers' arrays for 32 cost more to set up than it has
     /// work (UDP: 1030 instructions by the chunk, 500 so).
-    fn input_one(&self, cx: Cx, iface: &Iface<L>, frame: Frame) {
-        let mut lap = self.count(cx).ledger.lap(clock::tsc::ticks);
+    fn input_one(&self, cx: Cx, iface: &Iface<L>, frame: Frame, lap: Lap<'_>) {
         let packet = self.ether_input_one(cx, iface, frame);
         lap.mark(Stage::LinkInput, 1);
         if let Some(packet) = packet {
-            self.ip4_input_one(cx, iface, packet, &mut lap);
+            self.ip4_input_one(cx, iface, packet, lap);
         }
     }
 
@@ -276,21 +289,21 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    pub(crate) fn input_chunk(&self, cx: Cx, iface: &Iface<L>, frames: &mut Burst) {
-        let mut lap = self.count(cx).ledger.lap(clock::tsc::ticks);
-        // Apart where each is to be timed, and where sources are validated: IP then comes back to packets that it has opened.
-        if !lap.is_on() && !self.knobs.source_validation.on() {
-            return self.ip4_input_framed(cx, iface, frames, &mut lap);
-        }
+    pub(crate) fn input_chunk(&self, cx: Cx, iface: &Iface<L>, frames: &mut Burst, lap: Lap<'_>) {
         let n = frames.len() as u64;
+        // Apart only where sources are validated: IP then comes back to packets that it has opened.
+        if !self.knobs.source_validation.on() {
+            lap.mark(Stage::LinkInput, n);
+            return self.ip4_input_framed(cx, iface, frames, lap);
+        }
         self.ether_input(cx, iface, frames);
         lap.mark(Stage::LinkInput, n);
-        self.ip4_input(cx, Some(iface), frames, &mut lap);
+        self.ip4_input(cx, Some(iface), frames, lap);
     }
 
     /// Does what time has made due, and takes in what waits in the loopback queue; says when to come again.
     pub fn poll(&self, cx: Cx) -> Option<Instant> {
-        let mut lap = self.count(cx).ledger.lap(clock::tsc::ticks);
+        let lap = self.lap(cx);
         self.poll_neighbors(cx);
         self.poll_reassembly(cx);
         self.poll_groups(cx);
@@ -316,6 +329,7 @@ impl<L: Locks> Stack<L> {
             self.groups.lock(cx).next_deadline(),
             loop_due,
         ];
+        lap.mark(Stage::Timers, 1);
         next.into_iter().min().filter(|next| *next != Instant::NEVER)
     }
 
@@ -323,10 +337,13 @@ impl<L: Locks> Stack<L> {
     /// and fragments count in seconds; asking all of them costs 150 ticks, as much as a datagram and its answer. `true`: something
     /// waits still, as these packets gave rise to it or another thread is at it: the caller is to come again.
     pub fn poll_soon(&self, cx: Cx) -> bool {
+        let lap = self.lap(cx);
         if self.tcp_is_due(cx) {
             self.tcp_poll(cx);
         }
-        if !self.has_waiting(cx) {
+        let waiting = self.has_waiting(cx);
+        lap.mark(Stage::Timers, 1);
+        if !waiting {
             return false;
         }
         self.poll_queues(cx);
@@ -355,7 +372,7 @@ impl<L: Locks> Stack<L> {
     }
 
     fn poll_loopback(&self, cx: Cx) {
-        let mut lap = self.count(cx).ledger.lap(clock::tsc::ticks);
+        let lap = self.resume(cx);
         let waiting = self.loopback.lock(cx).len(); // what these give rise to waits for the next poll
         let mut packets = Burst::new();
         let mut left = waiting;
@@ -373,7 +390,7 @@ impl<L: Locks> Stack<L> {
             }
             drop(queue);
             self.take_ip6(cx, None, &mut packets);
-            self.ip4_input(cx, None, &mut packets, &mut lap);
+            self.ip4_input(cx, None, &mut packets, lap);
         }
     }
 

@@ -40,6 +40,7 @@ mod dylib;
 pub mod env;
 pub mod gate;
 pub mod ladder;
+pub mod ledger;
 pub mod livelock;
 mod measuring;
 pub mod ministat;

@@ -19,6 +19,7 @@ use port::spec::Spec;
 use port::{Caps, Pairs, PortCounts, RxHalf, TxHalf};
 use socket::net::Net;
 use socket::{Calls, Drive};
+use stats::{Lap, Stage};
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -186,8 +187,7 @@ pub struct Host<L: Locks> {
 impl<L: Locks> Drop for Host<L> {
     fn drop(&mut self) {
         if crate::ledgers::keeping() {
-            let (stages, marks) = self.stack.ledger();
-            crate::ledgers::leave(crate::ledgers::Kept { host: self.stack.name.clone(), stages, marks });
+            crate::ledgers::leave(crate::ledgers::Kept { host: self.stack.name.clone(), costs: self.stack.ledger() });
         }
     }
 }
@@ -345,7 +345,7 @@ impl<L: Locks> Host<L> {
     pub fn step(&self) -> Step {
         let now = self.clock.now();
         let cx = Cx::enter(self.how, now);
-        let frames = self.take_in(cx);
+        let frames = self.take_in(cx, self.stack.lap(cx));
         // With frames coming the caller does not sleep: what counts in longer times is asked now and then.
         let polled = Instant::from_nanos(self.polled.load(Ordering::Relaxed));
         if frames > 0 && now.since(polled) < SOON {
@@ -358,14 +358,17 @@ impl<L: Locks> Host<L> {
 
     /// A burst from each port into the stack, or to where netisr says; says how many frames.
     #[inline(always)]
-    fn take_in(&self, cx: Cx) -> usize {
+    fn take_in(&self, cx: Cx, lap: Lap<'_>) -> usize {
         let mut frames = 0;
         let mut burst = Burst::new();
         let mut inputs = self.inputs.lock(cx);
         let Inputs { receivers, feed, seat } = &mut *inputs;
         for receiver in receivers.iter_mut() {
             let n = receiver.half.rx_burst(&mut burst, self.burst, cx.now);
-            if n > 0 {
+            if n == 0 {
+                lap.mark(Stage::PortLook, 1);
+            } else {
+                lap.mark(Stage::PortRx, n as u64);
                 frames += n;
                 if receiver.watch.is_on() {
                     receiver.watch.keep(receiver.watch.copy(burst.as_slice()), Direction::Inbound, cx.now);

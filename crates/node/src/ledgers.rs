@@ -3,7 +3,7 @@
 //! Off, a host's making and end each look at one flag. On, every host made from then on books its ticks, and leaves the
 //! sums here when it ends. At most [`KEPT_MAX`] are kept; what comes after is counted.
 
-use stats::Stage;
+use stats::Costs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -15,10 +15,8 @@ pub const KEPT_MAX: usize = 1024;
 pub struct Kept {
     /// The host.
     pub host: String,
-    /// Stage, ticks, units.
-    pub stages: Vec<(Stage, u64, u64)>,
-    /// Readings of the counter that it took.
-    pub marks: u64,
+    /// By stage, with the readings of the counter.
+    pub costs: Costs,
 }
 
 static KEEPING: AtomicBool = AtomicBool::new(false);
@@ -49,7 +47,7 @@ mod tests {
 
     #[test]
     fn so_many_are_kept_and_the_others_counted_until_they_are_taken() {
-        let kept = Kept { host: "a".into(), stages: vec![(Stage::PortTx, 20, 1)], marks: 2 };
+        let kept = Kept { host: "a".into(), costs: Costs { readings: 2, ..Costs::default() } };
         (0..KEPT_MAX + 3).for_each(|_| leave(kept.clone()));
         let (all, beyond) = take();
         assert_eq!((all.len(), beyond), (KEPT_MAX, 3));

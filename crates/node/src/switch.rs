@@ -35,7 +35,7 @@ pub use tree::{LocalCounts, Tree};
 
 use bridge::{BridgeConfig, MAX_PORTS, Member, PortNo};
 use buf::{Pool, PoolConfig, PoolError, PoolLocks};
-use clock::Clock;
+use clock::{Clock, tsc};
 use dispatch::dataflow::{self, Dataflow, dataflow};
 use dispatch::polling::{Knobs, Taken};
 pub(crate) use exchange::Call;
@@ -45,7 +45,7 @@ use lane::{Common, Role};
 use members::{Members, Seat};
 use news::Newswire;
 use port::{Env, OpenError, Pairs, Port, Spec, SpecError};
-use stats::{Ledger, StageCost};
+use stats::Costs;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tree::{Links, SharedInbox};
@@ -415,42 +415,29 @@ impl Switch {
 
 /// Ticks by stage, of loops and of the ports' own parts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Costs {
-    /// Stages of the loops, which add up to what was booked.
-    pub loops: Vec<StageCost>,
-    /// Parts of those, as ports have them.
-    pub ports: Vec<StageCost>,
-    /// Readings of the counter for all of it.
-    pub marks: u64,
+pub struct SwitchCosts {
+    /// Stages of the loops.
+    pub loops: Costs,
+    /// Parts of those, as ports book them.
+    pub ports: Costs,
 }
 
 impl Switch {
     /// Begins to book what each stage costs, or ends it. What was booked stays.
     pub fn set_ledger(&self, on: bool) {
-        self.each_lane(|lane| lane.ledger.set_on(on));
-        self.members().iter().flat_map(|(_, info)| &info.queues).for_each(|queue| queue.counts.ledger.set_on(on));
+        let now = tsc::ticks();
+        self.each_lane(|lane| lane.ledger.set_on(on, now));
+        self.members().iter().flat_map(|(_, info)| &info.queues).for_each(|queue| queue.counts.ledger.set_on(on, now));
     }
 
     /// What was booked, over all lanes and members.
-    pub fn costs(&self) -> Costs {
-        let mut all = Costs::default();
-        self.each_lane(|lane| all.marks += add_costs(&mut all.loops, &lane.ledger));
-        for queue in self.members().iter().flat_map(|(_, info)| &info.queues) {
-            all.marks += add_costs(&mut all.ports, &queue.counts.ledger);
-        }
-        all
+    pub fn costs(&self) -> SwitchCosts {
+        let (now, mut loops) = (tsc::ticks(), Costs::default());
+        self.each_lane(|lane| loops.add(&Costs::of([&lane.ledger], now)));
+        let members = self.members();
+        let ports = members.iter().flat_map(|(_, info)| &info.queues).map(|queue| &queue.counts.ledger);
+        SwitchCosts { ports: Costs::of(ports, now), loops }
     }
-}
-
-/// Adds what one ledger has; its marks.
-fn add_costs(to: &mut Vec<StageCost>, ledger: &Ledger) -> u64 {
-    for cost in ledger.costs() {
-        match to.iter_mut().find(|all| all.stage == cost.stage) {
-            Some(all) => (all.ticks, all.units) = (all.ticks + cost.ticks, all.units + cost.units),
-            None => to.push(cost),
-        }
-    }
-    ledger.marks()
 }
 
 impl std::fmt::Debug for Switch {

@@ -22,6 +22,7 @@ mod show;
 pub(crate) mod six;
 mod sockets;
 mod ss;
+pub(crate) mod statement;
 pub(crate) mod sysctl;
 #[cfg(test)]
 mod tests;

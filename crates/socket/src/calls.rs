@@ -6,6 +6,7 @@ use clock::{Duration, Instant};
 use inet::Stack;
 use inet::udp::{Pcb, Read, Received, SendError, ends};
 use lock::{Cx, Locks};
+use stats::{Stage, trace};
 use std::cell::Cell;
 use std::net::{SocketAddr, SocketAddrV4};
 
@@ -138,11 +139,13 @@ impl<'s, L: Locks> Calls<'s, L> {
     /// datagram met.
     #[inline(always)]
     pub fn send_to(&self, fd: Fd, payload: &[u8], to: &SocketAddr) -> Result<usize, Errno> {
-        match self.stack.udp_send(self.cx(), fd.0, payload, Some(to)) {
+        trace::sendto_start(fd.0, payload.len());
+        let result = match self.stack.udp_send(self.cx(), fd.0, payload, Some(to)) {
             Ok(n) => Ok(n),
             Err(SendError::NoSocket) => Err(self.not_sent_to(fd)),
             Err(error) => Err(error.into()),
-        }
+        };
+        sent(fd, result)
     }
 
     /// Why `sendto` found no datagram socket: a stream has its peer already, or none.
@@ -168,10 +171,12 @@ impl<'s, L: Locks> Calls<'s, L> {
     /// As [`Calls::send_to`]; `EDESTADDRREQ` when not connected; of a stream `EAGAIN`, `EPIPE`, `ECONNRESET`, `ETIMEDOUT`.
     #[inline(always)]
     pub fn send(&self, fd: Fd, payload: &[u8]) -> Result<usize, Errno> {
-        match fd.sock() {
-            None => Ok(self.stack.udp_send(self.cx(), fd.0, payload, None)?),
+        trace::sendto_start(fd.0, payload.len());
+        let result = match fd.sock() {
+            None => self.stack.udp_send(self.cx(), fd.0, payload, None).map_err(Errno::from),
             Some(id) => self.stream_send(id, payload, SendFlags::default()),
-        }
+        };
+        sent(fd, result)
     }
 
     /// `send` with flags.
@@ -182,7 +187,10 @@ impl<'s, L: Locks> Calls<'s, L> {
         match fd.sock() {
             None if flags.oob => Err(Errno::EOPNOTSUPP),
             None => self.send(fd, payload),
-            Some(id) => self.stream_send(id, payload, flags),
+            Some(id) => {
+                trace::sendto_start(fd.0, payload.len());
+                sent(fd, self.stream_send(id, payload, flags))
+            }
         }
     }
 
@@ -203,7 +211,10 @@ impl<'s, L: Locks> Calls<'s, L> {
     pub fn recv(&self, fd: Fd, into: &mut [u8]) -> Result<usize, Errno> {
         match fd.sock() {
             None => self.recv_from(fd, into).map(|(n, _)| n),
-            Some(id) => self.stream_recv(id, into, RecvFlags::default()),
+            Some(id) => {
+                trace::recvfrom_start(fd.0, into.len());
+                received(fd, self.stream_recv(id, into, RecvFlags::default()), |n| *n)
+            }
         }
     }
 
@@ -237,9 +248,19 @@ impl<'s, L: Locks> Calls<'s, L> {
     /// After `shutdown` an empty queue reads as 0 bytes from `0.0.0.0:0`.
     #[inline(always)]
     pub fn recv_from(&self, fd: Fd, into: &mut [u8]) -> Result<(usize, Peer), Errno> {
+        trace::recvfrom_start(fd.0, into.len());
+        let lap = self.stack.lap(self.cx());
         match self.stack.udp_recv_into(self.cx(), fd.0, into) {
-            Read::Datagram { copied, addr, port } => Ok((copied, SocketAddr::V4(SocketAddrV4::new(addr, port.0)))),
-            Read::Nothing => Err(Errno::EAGAIN),
+            Read::Datagram { copied, addr, port } => {
+                trace::recvfrom_done(fd.0, copied as isize);
+                lap.mark(Stage::Socket, 1);
+                Ok((copied, SocketAddr::V4(SocketAddrV4::new(addr, port.0))))
+            }
+            Read::Nothing => {
+                trace::recvfrom_done(fd.0, -(Errno::EAGAIN as isize));
+                lap.mark(Stage::Socket, 1);
+                Err(Errno::EAGAIN)
+            }
             Read::Other => self.recv_slow(fd, into, RecvFlags::default()),
         }
     }
@@ -252,11 +273,24 @@ impl<'s, L: Locks> Calls<'s, L> {
         if flags == RecvFlags::default() {
             return self.recv_from(fd, into);
         }
+        trace::recvfrom_start(fd.0, into.len());
+        self.stack.lap(self.cx());
         self.recv_slow(fd, into, flags)
     }
 
+    /// The rest of a call that found no datagram, or that has flags: with waiting, and with its end
+    /// in trace and ledger.
     #[cold]
     fn recv_slow(&self, fd: Fd, into: &mut [u8], flags: RecvFlags) -> Result<(usize, Peer), Errno> {
+        let got = received(fd, self.recv_waiting(fd, into, flags), |(n, _)| *n);
+        if !fd.is_stream() {
+            // A stream's call is booked where it is read.
+            self.stack.resume(self.cx()).mark(Stage::Socket, 1);
+        }
+        got
+    }
+
+    fn recv_waiting(&self, fd: Fd, into: &mut [u8], flags: RecvFlags) -> Result<(usize, Peer), Errno> {
         if let Some(id) = fd.sock() {
             let n = self.stream_recv(id, into, flags)?;
             return Ok((n, self.stream_peer_addr(id).unwrap_or(NOBODY)));
@@ -282,7 +316,10 @@ impl<'s, L: Locks> Calls<'s, L> {
     /// As [`Calls::recv_from`]; `EPIPE` after `shutdown`.
     pub fn recv_frame(&self, fd: Fd) -> Result<Received, Errno> {
         self.datagrams(fd)?;
-        self.wait(fd, RecvFlags::default(), || self.stack.udp_recv(self.cx(), fd.0))
+        self.stack.lap(self.cx());
+        let received = self.wait(fd, RecvFlags::default(), || self.stack.udp_recv(self.cx(), fd.0));
+        self.stack.resume(self.cx()).mark(Stage::Socket, 1);
+        received
     }
 
     /// Receives up to `most` datagrams that are there now (`recvmmsg`), handing each to `each`; waits for the first.
@@ -291,6 +328,7 @@ impl<'s, L: Locks> Calls<'s, L> {
     /// As [`Calls::recv_from`], if there was none.
     pub fn recv_burst(&self, fd: Fd, most: usize, mut each: impl FnMut(&[u8], Peer)) -> Result<usize, Errno> {
         self.datagrams(fd)?;
+        self.stack.lap(self.cx());
         let mut burst = Burst::new();
         self.wait(fd, RecvFlags::default(), || match self.stack.udp_recv_burst(self.cx(), fd.0, most, &mut burst) {
             0 => None,
@@ -303,7 +341,10 @@ impl<'s, L: Locks> Calls<'s, L> {
                 each(frame.bytes(), from);
             }
         }
-        Ok(burst.len())
+        let n = burst.len();
+        drop(burst);
+        self.stack.resume(self.cx()).mark(Stage::Socket, 1);
+        Ok(n)
     }
 
     /// Asks `ready` until it gives something, waiting as the socket's options say.
@@ -328,6 +369,7 @@ impl<'s, L: Locks> Calls<'s, L> {
             None => {
                 let signal = self.stack.with_pcb(self.cx(), fd.0, |pcb| pcb.signal()).ok_or(Errno::EBADF)?;
                 let found = signal.wait_for(timeout, || ready().map(Ok).or_else(|| ended().map(Err)));
+                self.stack.lap(self.cx()); // sleep is in no stage
                 found.unwrap_or(Err(Errno::EAGAIN))
             }
         }
@@ -412,6 +454,26 @@ fn ended<L: Locks>(pcb: &mut Pcb<L>) -> Option<Errno> {
         Some(error) => Some(error.into()),
         None => (pcb.is_readable() && pcb.queued() == 0).then_some(Errno::EPIPE),
     }
+}
+
+/// The end of a send, for traces.
+#[inline(always)]
+fn sent(fd: Fd, result: Result<usize, Errno>) -> Result<usize, Errno> {
+    match result {
+        Ok(n) => trace::sendto_done(fd.0, n as isize),
+        Err(errno) => trace::sendto_done(fd.0, -(errno as isize)),
+    }
+    result
+}
+
+/// The end of a receive, for traces; `bytes`: how many were received.
+#[inline(always)]
+fn received<T>(fd: Fd, result: Result<T, Errno>, bytes: impl Fn(&T) -> usize) -> Result<T, Errno> {
+    match &result {
+        Ok(got) => trace::recvfrom_done(fd.0, bytes(got) as isize),
+        Err(errno) => trace::recvfrom_done(fd.0, -(*errno as isize)),
+    }
+    result
 }
 
 #[inline(always)]

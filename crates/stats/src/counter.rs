@@ -54,7 +54,12 @@ pub trait Described {
 
 /// A set of counters per writer, each on cache lines of its own.
 #[derive(Debug)]
-pub struct Shards<T>(Box<[Shard<T>]>);
+pub struct Shards<T> {
+    /// That of a writer who is the only one: apart, so that no index is checked for it.
+    sole: Box<Shard<T>>,
+    /// Those of several writers, none if there is one.
+    each: Box<[Shard<T>]>,
+}
 
 #[derive(Debug, Default)]
 #[repr(align(128))] // two lines: adjacent-line prefetch makes pairs of lines share their fate
@@ -63,7 +68,8 @@ struct Shard<T>(T);
 impl<T: Default> Shards<T> {
     /// One shard per writer; `writers` is rounded up to a power of two.
     pub fn new(writers: usize) -> Shards<T> {
-        Shards((0..writers.max(1).next_power_of_two()).map(|_| Shard::default()).collect())
+        let several = if writers > 1 { writers.next_power_of_two() } else { 0 };
+        Shards { sole: Box::default(), each: (0..several).map(|_| Shard::default()).collect() }
     }
 }
 
@@ -71,18 +77,19 @@ impl<T> Shards<T> {
     /// The shard of writer `index`. Writers beyond the declared number share; they are refused where they enter.
     #[inline(always)]
     pub fn at(&self, index: usize) -> &T {
-        &self.0[index & (self.0.len() - 1)].0
+        &self.each.get(index & self.each.len().wrapping_sub(1)).unwrap_or(&self.sole).0
     }
 
     /// The shard of a writer who is the only one.
     #[inline(always)]
     pub fn sole(&self) -> &T {
-        &self.0[0].0
+        &self.sole.0
     }
 
     /// All shards.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
-        self.0.iter().map(|shard| &shard.0)
+        let sole = self.each.is_empty().then_some(&*self.sole);
+        sole.into_iter().chain(&self.each).map(|shard| &shard.0)
     }
 }
 

@@ -400,6 +400,7 @@ impl Drops {
     #[inline]
     pub fn bump(&self, why: DropReason) {
         self.0[why as usize].bump();
+        crate::trace::frame_dropped(why);
     }
 
     /// Frames dropped for `why`.

@@ -1,10 +1,25 @@
-//! The cost ledger: ticks per stage, summing to a total, with the rest printed as unexplained.
+//! The cost ledger: ticks by stage, each tick in one stage only.
 //!
-//! Off (the default) a [`Lap`] costs one predicted branch a mark. On, it costs one counter read per stage and burst,
-//! which is why the ledger states its own cost. Ticks are handed in: this crate reads no clock.
+//! A ledger belongs to one thread. A public call starts a lap ([`Ledger::lap`]), and each
+//! [`Lap::mark`] books the ticks since the reading before to a stage. Code that runs within another
+//! stage brackets its own marks with [`Lap::nest`] and [`Lap::unnest`]: what it books is not booked
+//! to the outer stage a second time.
+//!
+//! Off (the default) a mark is one predicted branch. The state of the ledger cannot be read on the
+//! path, so no code can be chosen by it: the instructions that are timed are those that run
+//! untimed. On, a mark costs one reading of the counter and its booking; [`Probe::measure`]
+//! measures that, and [`crate::Statement`] subtracts it. Ticks are passed in: this crate reads no
+//! clock.
+
+mod statement;
+#[cfg(test)]
+mod tests;
+
+pub use statement::{Costs, Row, Statement};
 
 use crate::Counter;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 macro_rules! stages {
     ($( $(#[doc = $sentence:literal])+ $variant:ident = $word:literal ),+ $(,)?) => {
@@ -16,159 +31,306 @@ macro_rules! stages {
             pub const ALL: &'static [Stage] = &[$( Stage::$variant ),+];
             /// The stage's word: the module path it books for.
             pub fn word(self) -> &'static str { match self { $( Stage::$variant => $word ),+ } }
+            /// The stage's sentence.
+            pub fn sentence(self) -> &'static str {
+                match self { $( Stage::$variant => concat!($($sentence),+).trim_ascii() ),+ }
+            }
         }
     };
 }
 
 stages! {
-    /// When to look at which port: a polling loop's own work, and what others asked of it between two turns.
+    /// Choosing the port to poll: the loop's own work between two ports.
     Polling = "dispatch.polling",
     /// Taking frames from a port.
     PortRx = "port.rx",
-    /// Of that: out of the device's ring.
+    /// Within port.rx: taking frames from the device's ring.
     PortTake = "port.rx.take",
-    /// Of that: buffers from the pool for the device to fill.
+    /// Within port.rx: buffers from the pool for the device to fill.
     PortRefill = "port.rx.refill",
-    /// Looking at a port that has nothing.
+    /// Polling a port that has no frame.
     PortLook = "port.rx.idle",
-    /// Where a frame is to go, by its addresses.
+    /// Bridge: learning the source and looking up the destination.
     BridgeInput = "bridge.input",
-    /// Ethernet input and the choice of protocol.
+    /// Ethernet input: the burst's frames fetched; of a frame that comes alone its header too.
     LinkInput = "inet.link.ether.input",
-    /// IPv4 checks and the choice between delivery and forwarding.
+    /// IPv4 checks; of a burst the check of the Ethernet header too, which is made in the same
+    /// pass.
     Ip4Input = "inet.ip4.input",
-    /// FIB lookup and rewriting of forwarded packets.
+    /// FIB lookup; of forwarded packets the rewriting too.
     Ip4Forward = "inet.ip4.forward",
-    /// Finding the socket and queueing the datagram.
+    /// UDP and TCP input: checksum, finding the socket, queueing, TCP's state.
     Demux = "inet.demux",
-    /// The socket call itself: descriptor, checks, copy of the payload.
+    /// The socket call itself: descriptor, checks, copy of what is received, TCP's send queue.
     Socket = "socket",
-    /// UDP header and checksum.
+    /// UDP output: buffer, copy of the payload, checksum, header; with cached headers those of IPv4
+    /// and Ethernet too.
     UdpOutput = "inet.udp.output",
-    /// TCP: what to send, headers and checksum.
+    /// TCP output: what to send, buffer, checksum, header; with kept headers those of IPv4 and
+    /// Ethernet too.
     TcpOutput = "inet.tcp.output",
-    /// IPv4 header, route, neighbor, link header.
+    /// IPv4 output: route, source address, identification, header, fragments.
     Ip4Output = "inet.ip4.output",
+    /// Ethernet output: neighbor, header, and staging for a later burst.
+    LinkOutput = "inet.link.ether.output",
     /// Handing frames to a port.
     PortTx = "port.tx",
-    /// Of that: buffers that the device is done with, back to the pool.
+    /// Within port.tx: buffers that the device is done with, back to the pool.
     PortReclaim = "port.tx.reclaim",
-    /// Of that: frames into the device's ring.
+    /// Within port.tx: frames into the device's ring.
     PortFill = "port.tx.fill",
-    /// Of that: telling the device, which for the kernel's is a call that does its work.
+    /// Within port.tx: notifying the device, which for the kernel's is a call that does its work.
     PortKick = "port.tx.kick",
-    /// What time or others have made ready to be sent, at the end of a round over all ports.
+    /// Sending what timers and other threads made ready, at the end of a round over all ports.
     PortFlush = "port.tx.flush",
     /// Timers and aging.
     Timers = "inet.timers",
 }
 
+impl Stage {
+    /// Of a port's part of a stage: that stage, and how many readings of the counter each booking
+    /// of the part has. The first part of a call has two, since [`Ledger::begin`] reads for it.
+    fn within(self) -> Option<(Stage, u64)> {
+        match self {
+            Stage::PortTake => Some((Stage::PortRx, 2)),
+            Stage::PortRefill => Some((Stage::PortRx, 1)),
+            Stage::PortReclaim => Some((Stage::PortTx, 2)),
+            Stage::PortFill | Stage::PortKick => Some((Stage::PortTx, 1)),
+            _ => None,
+        }
+    }
+}
+
 const STAGES: usize = Stage::ALL.len();
 
-/// Ticks and units per stage, one writer.
+/// Ticks and units by stage, written by one thread.
 #[derive(Debug, Default)]
 pub struct Ledger {
     on: AtomicBool,
+    /// The counter, known from the first lap on.
+    read: OnceLock<fn() -> u64>,
+    /// The reading that the next mark counts from; 0: none, and the next mark books nothing.
+    last: AtomicU64,
     ticks: [Counter; STAGES],
     units: [Counter; STAGES],
-    marks: Counter,
+    bookings: [Counter; STAGES],
+    readings: Counter,
+    /// When it was switched on; 0: it is off.
+    since: AtomicU64,
+    /// Ticks that it was on before that.
+    on_before: Counter,
 }
 
-/// What one stage has cost.
+/// The cost of one stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StageCost {
-    /// Which stage.
+    /// The stage.
     pub stage: Stage,
-    /// TSC ticks booked.
+    /// Ticks booked, those of the ledger's own readings included.
     pub ticks: u64,
-    /// Frames, packets or calls they were spent on.
+    /// Frames, packets or calls that they were spent on.
     pub units: u64,
+    /// Times that ticks were booked: each has the cost of one reading in it.
+    pub bookings: u64,
 }
 
 impl Ledger {
-    /// Switches booking on or off.
-    pub fn set_on(&self, on: bool) {
+    /// Switches booking on or off; `now` is a reading of the counter.
+    pub fn set_on(&self, on: bool, now: u64) {
+        let since = self.since.swap(if on { now.max(1) } else { 0 }, Ordering::Relaxed);
+        if since != 0 {
+            self.on_before.add(now.wrapping_sub(since));
+        }
+        if on && since == 0 {
+            self.last.store(0, Ordering::Relaxed); // of the time before: nothing counts from it
+        }
         self.on.store(on, Ordering::Relaxed);
     }
 
-    /// Is booking on?
+    /// Private on purpose: code outside cannot choose its path by it.
     #[inline(always)]
-    pub fn is_on(&self) -> bool {
+    fn is_on(&self) -> bool {
         self.on.load(Ordering::Relaxed)
+    }
+
+    /// Ticks that the ledger was on, up to `now`.
+    pub fn on_for(&self, now: u64) -> u64 {
+        match self.since.load(Ordering::Relaxed) {
+            0 => self.on_before.get(),
+            since => self.on_before.get() + now.saturating_sub(since),
+        }
     }
 
     /// Starts a lap with the counter `read`, which is not called when the ledger is off.
     #[inline(always)]
     pub fn lap(&self, read: fn() -> u64) -> Lap<'_> {
-        Lap { ledger: self, last: if self.is_on() { read() } else { 0 }, read }
+        if self.is_on() {
+            self.start(read);
+        }
+        Lap(self)
     }
 
-    /// The counter's reading where a stage begins, for [`Ledger::since`]; 0: the ledger is off.
+    #[cold]
+    #[inline(never)]
+    fn start(&self, read: fn() -> u64) {
+        self.readings.bump();
+        self.last.store(self.read.get_or_init(|| read)(), Ordering::Relaxed);
+    }
+
+    /// The lap under way, without a reading.
+    #[inline(always)]
+    pub fn resume(&self) -> Lap<'_> {
+        Lap(self)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn book_lap(&self, stage: Stage, units: u64) {
+        let Some(read) = self.read.get() else { return };
+        let now = read();
+        self.book(self.last.load(Ordering::Relaxed), now, stage, units);
+        self.last.store(now, Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    fn book(&self, last: u64, now: u64, stage: Stage, units: u64) {
+        if last != 0 {
+            self.ticks[stage as usize].add(now.wrapping_sub(last));
+            self.units[stage as usize].add(units);
+            self.bookings[stage as usize].bump();
+        }
+        self.readings.bump();
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn nest(&self) -> u64 {
+        let Some(read) = self.read.get() else { return 0 };
+        let last = self.last.load(Ordering::Relaxed);
+        let now = read();
+        self.readings.bump();
+        self.last.store(now, Ordering::Relaxed);
+        if last == 0 { 0 } else { now.wrapping_sub(last) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn unnest(&self, outer: u64) {
+        match self.last.load(Ordering::Relaxed) {
+            0 => {}
+            last => self.last.store(last.wrapping_sub(outer), Ordering::Relaxed),
+        }
+    }
+
+    /// The counter's reading where a part of a stage begins, for [`Ledger::since`]; 0: the ledger
+    /// is off.
     #[inline(always)]
     pub fn begin(&self, read: fn() -> u64) -> u64 {
-        if self.is_on() { read() } else { 0 }
+        if self.is_on() {
+            std::hint::cold_path();
+            self.readings.bump();
+            return read();
+        }
+        0
     }
 
-    /// Books the ticks since `began` to `stage`, for `units` frames; for who cannot hold a [`Lap`] meanwhile. The reading, where the next begins.
+    /// Books the ticks since `began` to `stage`, a part of another stage, for `units` frames.
+    /// Returns the reading, where the next part begins.
     #[inline(always)]
     pub fn since(&self, began: u64, stage: Stage, units: u64, read: fn() -> u64) -> u64 {
-        if self.is_on() { self.book(began, stage, units, read) } else { 0 }
-    }
-
-    #[cold]
-    fn book(&self, began: u64, stage: Stage, units: u64, read: fn() -> u64) -> u64 {
-        let now = read();
-        if began != 0 {
-            self.ticks[stage as usize].add(now.wrapping_sub(began));
-            self.units[stage as usize].add(units);
+        if self.is_on() {
+            std::hint::cold_path();
+            let now = read();
+            self.book(began, now, stage, units);
+            return now;
         }
-        self.marks.bump();
-        now
+        0
     }
 
-    /// Costs of all stages that booked anything.
+    /// Costs of all stages that booked anything, in the order of the path.
     pub fn costs(&self) -> impl Iterator<Item = StageCost> + '_ {
-        Stage::ALL
-            .iter()
-            .map(|&stage| StageCost {
-                stage,
-                ticks: self.ticks[stage as usize].get(),
-                units: self.units[stage as usize].get(),
-            })
-            .filter(|cost| cost.units > 0)
+        let cost = |&stage: &Stage| StageCost {
+            stage,
+            ticks: self.ticks[stage as usize].get(),
+            units: self.units[stage as usize].get(),
+            bookings: self.bookings[stage as usize].get(),
+        };
+        Stage::ALL.iter().map(cost).filter(|cost| cost.bookings > 0)
     }
 
-    /// How many times the counter was read for booking: times the cost of a read, the ledger's own price.
-    pub fn marks(&self) -> u64 {
-        self.marks.get()
+    /// Readings of the counter: their cost is the ledger's own.
+    pub fn readings(&self) -> u64 {
+        self.readings.get()
     }
 }
 
-/// A stopwatch that runs along one burst and books each stage as it passes.
-#[derive(Debug)]
-pub struct Lap<'a> {
-    ledger: &'a Ledger,
-    last: u64,
-    read: fn() -> u64,
-}
+/// A stopwatch over the stages of one call or burst. It has no state of its own, and does not
+/// reveal whether the ledger is on:
+///
+/// ```compile_fail,E0599
+/// # use linerate_stats::Ledger;
+/// # fn ticks() -> u64 { 0 }
+/// let ledger = Ledger::default();
+/// let lap = ledger.lap(ticks);
+/// if lap.is_on() { /* a path of its own */ }
+/// ```
+/// ```compile_fail,E0624
+/// # use linerate_stats::Ledger;
+/// if Ledger::default().is_on() { /* a path of its own */ }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Lap<'a>(&'a Ledger);
+
+/// Ticks of the outer stage, up to where another began within it.
+#[derive(Clone, Copy, Debug)]
+#[must_use = "the outer stage loses its ticks without `unnest`"]
+pub struct Outer(u64);
 
 impl Lap<'_> {
-    /// Does anybody want to know?
+    /// Books the ticks since the last reading to `stage`, for `units` frames.
     #[inline(always)]
-    pub fn is_on(&self) -> bool {
-        self.ledger.is_on()
-    }
-
-    /// Books the ticks since the last mark to `stage`, for `units` frames.
-    #[inline(always)]
-    pub fn mark(&mut self, stage: Stage, units: u64) {
-        if self.ledger.is_on() {
-            self.book(stage, units);
+    pub fn mark(self, stage: Stage, units: u64) {
+        if self.0.is_on() {
+            self.0.book_lap(stage, units);
         }
     }
 
-    #[cold]
-    fn book(&mut self, stage: Stage, units: u64) {
-        self.last = self.ledger.book(self.last, stage, units, self.read);
+    /// Begins stages of their own within one that is under way, if any is.
+    #[inline(always)]
+    pub fn nest(self) -> Outer {
+        Outer(if self.0.is_on() { self.0.nest() } else { 0 })
+    }
+
+    /// Ends them: the outer stage goes on from the last mark, with the ticks that it had.
+    #[inline(always)]
+    pub fn unnest(self, outer: Outer) {
+        if self.0.is_on() {
+            self.0.unnest(outer.0);
+        }
+    }
+}
+
+/// The cost of one reading and its booking, in ticks: what every booking has in it besides the
+/// work.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Probe(pub f64);
+
+impl Probe {
+    const BATCHES: usize = 33;
+    const MARKS: u64 = 256;
+
+    /// Measures it with the counter `read`, as the ledger uses it: marks with nothing between them,
+    /// the median of 33 batches of 256.
+    pub fn measure(read: fn() -> u64) -> Probe {
+        let ledger = Ledger::default();
+        ledger.set_on(true, read());
+        let batch = |_| {
+            let (before, lap) = (ledger.ticks[Stage::Timers as usize].get(), ledger.lap(read));
+            (0..Self::MARKS).for_each(|_| std::hint::black_box(lap).mark(Stage::Timers, 1));
+            (ledger.ticks[Stage::Timers as usize].get() - before) as f64 / Self::MARKS as f64
+        };
+        let mut batches: Vec<f64> = (0..Self::BATCHES).map(batch).collect();
+        batches.sort_by(f64::total_cmp);
+        Probe(batches[Self::BATCHES / 2])
     }
 }

@@ -1,4 +1,5 @@
-//! What happened, counted: counters, drop reasons, the cost ledger; and what is to happen: knobs.
+//! What happened, counted: counters, drop reasons, the cost ledger, tracepoints; and what is to
+//! happen: knobs.
 //!
 //! One declaration ([`counters!`], [`drop_reasons!`], [`stages!`], [`knobs!`]) gives the struct, the dotted name, and the sentence
 //! that the documentation and `linerate netstat` print. Writers own their shard, so counting is a plain load, add and
@@ -10,8 +11,9 @@ mod knob;
 mod ledger;
 #[cfg(test)]
 mod tests;
+pub mod trace;
 
 pub use counter::{Counter, Described, Entry, Shards};
 pub use drops::{DropReason, Drops};
 pub use knob::{Knob, KnobInfo, KnobSet, OutOfRange};
-pub use ledger::{Lap, Ledger, Stage, StageCost};
+pub use ledger::{Costs, Lap, Ledger, Outer, Probe, Row, Stage, StageCost, Statement};

@@ -41,24 +41,6 @@ fn drops_count_by_reason() {
     assert_eq!(drops.nonzero()[0].name, "inet.ip4.in.bad_checksum");
 }
 
-#[test]
-fn a_ledger_that_is_off_reads_no_counter_and_one_that_is_on_sums_to_the_total() {
-    use std::sync::atomic::{AtomicU64, Ordering};
-    static TICKS: AtomicU64 = AtomicU64::new(0);
-    fn read() -> u64 {
-        TICKS.fetch_add(10, Ordering::Relaxed) + 10
-    }
-    let ledger = Ledger::default();
-    ledger.lap(read).mark(Stage::Demux, 1);
-    assert_eq!(TICKS.load(Ordering::Relaxed), 0);
-    ledger.set_on(true);
-    let mut lap = ledger.lap(read);
-    lap.mark(Stage::LinkInput, 32);
-    lap.mark(Stage::Demux, 32);
-    assert_eq!(ledger.costs().map(|c| c.ticks).sum::<u64>(), 20);
-    assert_eq!(ledger.marks(), 2);
-}
-
 knobs! {
     /// Two.
     pub struct Two {

@@ -10,6 +10,7 @@ use crate::source::{Line, words};
 /// Where `unsafe` may stand.
 const ROOMS: &[Room] = &[
     Room { path: "crates/clock/src/tsc", why: "RDTSC and CPUID are intrinsics" },
+    Room { path: "crates/stats/src/trace", why: "tracepoints are inline assembly" },
     Room { path: "crates/lock/src/up", why: "exclusive access is proven by the held bit" },
     Room { path: "crates/lock/src/light", why: "exclusive access is proven by the owner word" },
     Room { path: "crates/wire/src/checksum/simd", why: "vector loads and target features" },

@@ -7,7 +7,7 @@ use crate::route::Via;
 use crate::stack::AtOnce;
 use buf::{Flags, Frame};
 use lock::{Cx, Locks};
-use stats::DropReason;
+use stats::{DropReason, Stage};
 use std::net::Ipv4Addr;
 use wire::ip4;
 use wire::{Mac, Proto};
@@ -132,6 +132,14 @@ impl<L: Locks> Stack<L> {
     /// # Errors
     /// [`OutputError`]; the frame is dropped and counted then.
     pub(crate) fn ip4_output(&self, cx: Cx, payload: Frame, out: &Outgoing) -> Result<(), OutputError> {
+        let lap = self.resume(cx);
+        let outer = lap.nest();
+        let done = self.output_packet(cx, payload, out);
+        lap.unnest(outer);
+        done
+    }
+
+    fn output_packet(&self, cx: Cx, payload: Frame, out: &Outgoing) -> Result<(), OutputError> {
         let refuse = |frame: Frame, why: DropReason, error: OutputError| {
             self.drop_frame(cx, frame, why);
             Err(error)
@@ -188,6 +196,7 @@ impl<L: Locks> Stack<L> {
         counters.ip4.sent.bump();
         if let Target::Here = exit.to {
             self.loop_back(cx, packet);
+            self.resume(cx).mark(Stage::Ip4Output, 1);
             return Ok(());
         }
         let mtu = iface.mtu().min(self.path_mtus.lock(cx).get(out.dst, cx.now));
@@ -208,11 +217,17 @@ impl<L: Locks> Stack<L> {
         if sent { Ok(()) } else { Err(OutputError::TooBig(mtu)) }
     }
 
+    /// Hands a packet with its header to the link.
     fn send_packet(&self, cx: Cx, iface: &Iface<L>, to: Target, packet: Frame, at_once: AtOnce) {
+        let lap = self.resume(cx);
+        lap.mark(Stage::Ip4Output, 1);
         match to {
             Target::Station(mac) => self.ether_output(cx, iface, mac, packet, at_once),
             Target::Neighbor(next) => self.send_to_neighbor(cx, iface.id, next, packet, None, at_once),
             Target::Here => self.loop_back(cx, packet),
+        }
+        if at_once == AtOnce::Later {
+            lap.mark(Stage::LinkOutput, 1);
         }
     }
     /// The metadata of a reply that this host sends from `src`: an ICMP message of its own, not a forwarded packet.

@@ -5,7 +5,7 @@ use crate::counters::{AuditReport, Counters};
 use crate::demux::Ends4;
 use buf::{Frame, Pool, PoolStats};
 use lock::{Cx, Locks};
-use stats::{DropReason, Entry, Stage};
+use stats::{Costs, DropReason, Entry};
 use std::net::Ipv4Addr;
 use std::sync::atomic::Ordering;
 use wire::{L4Port, Proto};
@@ -96,23 +96,13 @@ impl<L: Locks> Stack<L> {
 
     /// Switches the cost ledger on or off.
     pub fn set_ledger(&self, on: bool) {
-        self.counters.iter().for_each(|shard| shard.ledger.set_on(on));
+        let now = clock::tsc::ticks();
+        self.counters.iter().for_each(|shard| shard.ledger.set_on(on, now));
     }
 
-    /// The cost ledger, summed over threads: (stage, ticks, units), and how many readings it took.
-    pub fn ledger(&self) -> (Vec<(Stage, u64, u64)>, u64) {
-        let mut sums: Vec<(Stage, u64, u64)> = Stage::ALL.iter().map(|&stage| (stage, 0, 0)).collect();
-        let mut marks = 0;
-        for shard in self.counters.iter() {
-            marks += shard.ledger.marks();
-            for cost in shard.ledger.costs() {
-                for sum in sums.iter_mut().filter(|sum| sum.0 == cost.stage) {
-                    (sum.1, sum.2) = (sum.1 + cost.ticks, sum.2 + cost.units);
-                }
-            }
-        }
-        sums.retain(|sum| sum.2 > 0);
-        (sums, marks)
+    /// The cost ledger, summed over threads.
+    pub fn ledger(&self) -> Costs {
+        Costs::of(self.counters.iter().map(|shard| &shard.ledger), clock::tsc::ticks())
     }
 
     /// Frames held inside.

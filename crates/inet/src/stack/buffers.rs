@@ -3,6 +3,7 @@
 use crate::Stack;
 use buf::{Frame, Pool, PoolConfig};
 use lock::{Cx, Locks};
+use stats::trace;
 
 /// The pool for large frames: as many buffers as take a quarter of the host's pool, which is what connections may fill of it.
 /// Its memory is touched when it is used.
@@ -17,6 +18,7 @@ impl<L: Locks> Stack<L> {
     #[inline(always)]
     pub(crate) fn make_frame(&self, cx: Cx) -> Option<Frame> {
         let frame = self.pool.get()?;
+        trace::buffer_made(self.pool.number());
         self.count(cx).audit.made.bump();
         Some(frame)
     }
@@ -34,6 +36,9 @@ impl<L: Locks> Stack<L> {
         if large.is_none() {
             *large = Pool::new(&self.large_config).ok();
         }
-        large.as_ref()?.get()
+        let pool = large.as_ref()?;
+        let frame = pool.get()?;
+        trace::buffer_made(pool.number());
+        Some(frame)
     }
 }

@@ -40,21 +40,26 @@ impl<L: Locks> Stack<L> {
     }
 
     fn flush_stages(&self, cx: Cx) {
+        let lap = self.resume(cx);
+        let outer = lap.nest();
         for iface in self.ifaces.iter().filter(|iface| iface.kind == IfaceKind::Ethernet) {
             let mut stage = iface.stage.lock(cx);
             if !stage.burst.is_empty() {
-                self.flush_stage(cx, &mut stage);
+                flush_counted(cx, self.count(cx), &mut stage, lap);
             }
             if !stage.burst.is_empty() {
                 self.staged.store(true, Ordering::Relaxed); // the port is full
             }
         }
+        lap.unnest(outer);
     }
 
     #[inline(always)]
     pub(crate) fn flush_stage(&self, cx: Cx, stage: &mut TxStage) {
-        let counters = self.count(cx);
-        flush_counted(cx, counters, stage, &mut counters.ledger.lap(clock::tsc::ticks));
+        let lap = self.resume(cx);
+        let outer = lap.nest();
+        flush_counted(cx, self.count(cx), stage, lap);
+        lap.unnest(outer);
     }
 
     /// Puts a finished frame on `iface`'s way out; hands it to the port at once if it may not wait.
@@ -64,15 +69,16 @@ impl<L: Locks> Stack<L> {
             return self.tunnel_output(cx, iface, frame, at_once);
         }
         if at_once == AtOnce::Yes {
-            let counters = self.count(cx);
-            return self.stage_at_once(cx, counters, iface, frame, &mut counters.ledger.lap(clock::tsc::ticks));
+            let lap = self.resume(cx);
+            lap.mark(Stage::LinkOutput, 1);
+            return self.stage_at_once(cx, self.count(cx), iface, frame, lap);
         }
         self.stage_locked(cx, iface, &mut iface.stage.lock(cx), frame);
     }
 
     /// Puts a finished frame on `iface`'s way out, and hands to the port what is there if enough has come together.
     #[inline(always)]
-    pub(crate) fn stage_at_once(&self, cx: Cx, counters: &Counters, iface: &Iface<L>, frame: Frame, lap: &mut Lap<'_>) {
+    pub(crate) fn stage_at_once(&self, cx: Cx, counters: &Counters, iface: &Iface<L>, frame: Frame, lap: Lap<'_>) {
         let mut stage = iface.stage.lock(cx);
         let frame = match self.pass_stage(cx, counters, iface, &mut stage, frame) {
             Ok(()) => return lap.mark(Stage::PortTx, 1),
@@ -87,10 +93,14 @@ impl<L: Locks> Stack<L> {
     /// Hands a frame to `iface`'s port, and what waits in front of it.
     #[inline(always)]
     pub(crate) fn stage_alone(&self, cx: Cx, iface: &Iface<L>, frame: Frame) {
+        let (counters, lap) = (self.count(cx), self.resume(cx));
         let mut stage = iface.stage.lock(cx);
-        if let Err(frame) = self.pass_stage(cx, self.count(cx), iface, &mut stage, frame) {
-            self.stage_locked(cx, iface, &mut stage, frame);
-            self.flush_stage(cx, &mut stage);
+        match self.pass_stage(cx, counters, iface, &mut stage, frame) {
+            Ok(()) => lap.mark(Stage::PortTx, 1),
+            Err(frame) => {
+                self.stage_locked(cx, iface, &mut stage, frame);
+                flush_counted(cx, counters, &mut stage, lap);
+            }
         }
     }
 
@@ -156,7 +166,7 @@ impl<L: Locks> Stack<L> {
 }
 
 #[inline(always)]
-fn flush_counted(cx: Cx, counters: &Counters, stage: &mut TxStage, lap: &mut Lap<'_>) {
+fn flush_counted(cx: Cx, counters: &Counters, stage: &mut TxStage, lap: Lap<'_>) {
     let sent = stage.flush(cx.now) as u64;
     counters.audit.sent.add(sent);
     counters.ether.sent.add(sent);

@@ -18,6 +18,7 @@ use ::tcp::{Config, EcnMode, Tail, isn};
 use buf::Frame;
 use clock::{Duration, Instant};
 use lock::{Cx, Locks};
+use stats::Stage;
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -142,6 +143,7 @@ impl<L: Locks> Stack<L> {
 
     /// Runs `f` on socket `id`, then sends what that made possible.
     fn act<R>(&self, cx: Cx, id: usize, f: impl FnOnce(&mut Sock<L>) -> Result<R, TcpError>) -> Result<R, TcpError> {
+        let lap = self.lap(cx);
         let mut slot = self.tcp.socks.get(id).ok_or(TcpError::NoSocket)?.lock(cx);
         let sock = slot.as_mut().filter(|sock| !sock.orphan).ok_or(TcpError::NoSocket)?;
         let cx = match &mut sock.kind {
@@ -153,6 +155,7 @@ impl<L: Locks> Stack<L> {
         let over = self.tcp_settle(cx, id, sock, AtOnce::Yes);
         drop(slot);
         self.tcp_bury(cx, id, over);
+        lap.mark(Stage::Socket, 1);
         result
     }
 

@@ -20,7 +20,7 @@ use ::tcp::time_wait;
 use ::tcp::{Ecn, Ends, Events, Out, Tcb};
 use buf::{Flags, Frame};
 use lock::{Cx, Locks};
-use stats::{DropReason, Stage};
+use stats::{DropReason, Stage, trace};
 use std::net::Ipv4Addr;
 use wire::checksum::{self, Partial};
 use wire::eth::{self, EtherType};
@@ -130,6 +130,8 @@ impl<L: Locks> Stack<L> {
     fn tcp_settle_stream(&self, cx: Cx, id: usize, sock: &mut Sock<L>, at_once: AtOnce) -> Over {
         let ends = sock.ends;
         let Kind::Stream(stream) = &mut sock.kind else { return Over::No };
+        let lap = self.resume(cx);
+        let outer = lap.nest();
         self.tcp_count_state(cx, stream, Events::NONE);
         let short = at_once == AtOnce::Yes && self.tcp_send_next(cx, ends, stream)
             || self.tcp_send_bare_next(cx, ends, stream, sock.options.as_deref(), at_once);
@@ -143,6 +145,8 @@ impl<L: Locks> Stack<L> {
             self.tcp_flush(cx, ends, stream, &options, at_once);
         }
         self.tcp_arm(cx, id, stream);
+        lap.mark(Stage::TcpOutput, 0);
+        lap.unnest(outer);
         if stream.found
             && let Some(left) = stream.tcb.remains()
         {
@@ -227,7 +231,7 @@ impl<L: Locks> Stack<L> {
         options: &IpOptions,
     ) -> Option<()> {
         let counters = self.count(cx);
-        let mut lap = counters.ledger.lap(clock::tsc::ticks);
+        let lap = counters.ledger.resume();
         counters.audit.made.bump();
         counts::left(&counters.tcp, &stream.tcb, out);
         // The first segment of a connection goes the short way as well, where the neighbor is known.
@@ -241,6 +245,7 @@ impl<L: Locks> Stack<L> {
             return Some(());
         }
         self.tcp_send_layered(cx, ends, out, frame, sum, options);
+        lap.mark(Stage::TcpOutput, 1);
         if alone {
             self.flush(cx);
         }
@@ -257,7 +262,7 @@ impl<L: Locks> Stack<L> {
         spare: Option<Frame>,
     ) -> Option<(Frame, Option<Partial>)> {
         if out.text_len == 0 {
-            return Some((self.pool.get()?, Some(Partial::ZERO)));
+            return Some((self.buffer_for(cx, 0)?, Some(Partial::ZERO)));
         }
         if let Range::Front(index) = queue.locate(out.text_at, out.text_len)
             && let Some(lent) = queue.lend(index, out.text_len)
@@ -274,7 +279,12 @@ impl<L: Locks> Stack<L> {
 
     /// A buffer with room for `len` bytes: the pool's, or a large one.
     pub(super) fn buffer_for(&self, cx: Cx, len: usize) -> Option<Frame> {
-        if self.pool.headroom() + len <= self.pool.size() { self.pool.get() } else { self.large_buffer(cx) }
+        if self.pool.headroom() + len > self.pool.size() {
+            return self.large_buffer(cx);
+        }
+        let frame = self.pool.get()?;
+        trace::buffer_made(self.pool.number());
+        Some(frame)
     }
 
     /// Layer by layer.

@@ -14,7 +14,7 @@ use crate::stack::AtOnce;
 use ::tcp::{Bare, Ecn, Ended, Events, Expected, Next, SeqNum, Taken, Timestamps};
 use buf::{Flags, Frame};
 use lock::{Cx, Locks};
-use stats::Stage;
+use stats::{Stage, trace};
 use wire::checksum::Partial;
 use wire::tcp::Timestamped;
 use wire::{Proto, ip4};
@@ -141,7 +141,6 @@ impl<L: Locks> Stack<L> {
             return false;
         }
         let counters = self.count(cx);
-        let mut lap = counters.ledger.lap(clock::tsc::ticks);
         counters.audit.made.bump();
         counts::next_left(&counters.tcp, len);
         let next = stream.tcb.send_next(len, cx.now);
@@ -149,8 +148,8 @@ impl<L: Locks> Stack<L> {
         let flags = wire::tcp::Flags::ACK | wire::tcp::Flags::PSH;
         stream.headers.emit_next(ends, &next, flags, &mut frame, sum);
         counts::noted(&counters.tcp, &mut stream.tcb);
-        lap.mark(Stage::TcpOutput, 1);
         counters.ip4.sent.bump();
+        counters.ledger.resume().mark(Stage::TcpOutput, 1);
         self.stage_alone(cx, iface, frame);
         true
     }
@@ -178,8 +177,8 @@ impl<L: Locks> Stack<L> {
         }
         let Some(iface) = self.ifaces.get(stream.headers.iface()) else { return false };
         let Some(mut frame) = self.pool.get().filter(|frame| frame.headroom() >= LINK + HEADERS) else { return false };
+        trace::buffer_made(self.pool.number());
         let counters = self.count(cx);
-        let mut lap = counters.ledger.lap(clock::tsc::ticks);
         counters.audit.made.bump();
         counts::bare_left(&counters.tcp, bare);
         let next = stream.tcb.send_bare(bare, cx.now);
@@ -189,8 +188,8 @@ impl<L: Locks> Stack<L> {
         };
         stream.headers.emit_next(ends, &next, flags, &mut frame, Partial::ZERO);
         counts::noted(&counters.tcp, &mut stream.tcb);
-        lap.mark(Stage::TcpOutput, 1);
         counters.ip4.sent.bump();
+        counters.ledger.resume().mark(Stage::TcpOutput, 1);
         match at_once {
             AtOnce::Yes => self.stage_alone(cx, iface, frame),
             AtOnce::Later => self.stage_locked(cx, iface, &mut iface.stage.lock(cx), frame),

@@ -116,10 +116,9 @@ impl<L: Locks> Stack<L> {
             return frames.drain().for_each(|frame| self.drop_frame(cx, frame, DropReason::IfaceDown));
         };
         if iface.kind == IfaceKind::Ethernet {
-            return self.input_chunk(cx, iface, frames);
+            return self.input_chunk(cx, iface, frames, self.resume(cx));
         }
         self.take_ip6(cx, Some(iface), frames);
-        let mut lap = self.count(cx).ledger.lap(clock::tsc::ticks);
-        self.ip4_input(cx, Some(iface), frames, &mut lap);
+        self.ip4_input(cx, Some(iface), frames, self.resume(cx));
     }
 }

@@ -15,7 +15,7 @@ use crate::ip4::output::{OutputError, Target};
 use crate::stack::AtOnce;
 use buf::{Flags, Frame};
 use lock::{Cx, Locks};
-use stats::{DropReason, Stage};
+use stats::{DropReason, Lap, Stage, trace};
 use std::hint::cold_path;
 use std::net::{Ipv4Addr, SocketAddr};
 use wire::checksum::{self, Partial};
@@ -154,6 +154,8 @@ impl<L: Locks> Stack<L> {
     /// [`SendError`].
     #[inline(always)]
     pub fn udp_send(&self, cx: Cx, id: usize, payload: &[u8], dst: Option<&SocketAddr>) -> Result<usize, SendError> {
+        let counters = self.count(cx);
+        let lap = counters.ledger.lap(clock::tsc::ticks);
         let slot = self.pcbs.get(id).ok_or(SendError::NoSocket)?;
         let mut slot = slot.lock(cx);
         let pcb = slot.as_mut().ok_or(SendError::NoSocket)?;
@@ -161,10 +163,12 @@ impl<L: Locks> Stack<L> {
         if let Some(cache) = pcb.cache()
             && cache.fits(self.epoch(), addr, port, payload.len())
         {
-            return self.send_cached(cx, cache, payload);
+            lap.mark(Stage::Socket, 1);
+            return self.send_cached(cx, counters, cache, payload, lap);
         }
         cold_path();
         drop(slot);
+        lap.mark(Stage::Socket, 1);
         self.send_layered(cx, id, Payload::Bytes(payload), addr, port, AtOnce::Yes)
     }
 
@@ -179,10 +183,11 @@ impl<L: Locks> Stack<L> {
         payloads: impl Iterator<Item = &'a [u8]>,
         dst: Option<&SocketAddr>,
     ) -> Result<usize, SendError> {
+        let lap = self.lap(cx);
         let mut sent = 0;
         let mut payloads = payloads.peekable();
         while payloads.peek().is_some() {
-            match self.burst_cached(cx, id, &mut payloads, dst) {
+            match self.burst_cached(cx, id, &mut payloads, dst, lap) {
                 Ok(n) => sent += n,
                 Err(error) if sent == 0 => return Err(error),
                 Err(_) => return Ok(sent),
@@ -209,6 +214,7 @@ impl<L: Locks> Stack<L> {
         id: usize,
         payloads: &mut std::iter::Peekable<impl Iterator<Item = &'a [u8]>>,
         dst: Option<&SocketAddr>,
+        lap: Lap<'_>,
     ) -> Result<usize, SendError> {
         let slot = self.pcbs.get(id).ok_or(SendError::NoSocket)?;
         let mut slot = slot.lock(cx);
@@ -218,6 +224,7 @@ impl<L: Locks> Stack<L> {
         let Some(cache) = pcb.cache() else { return Ok(0) };
         let Some(iface) = self.ifaces.get(cache.iface) else { return Ok(0) };
         let mut stage = iface.stage.lock(cx);
+        lap.mark(Stage::Socket, 1);
         let mut sent = 0;
         while let Some(payload) = payloads.peek() {
             if !cache.fits(epoch, addr, port, payload.len()) {
@@ -236,6 +243,7 @@ impl<L: Locks> Stack<L> {
         counters.udp.sent.add(sent as u64);
         counters.udp.header_cached.add(sent as u64);
         counters.ip4.sent.add(sent as u64);
+        lap.mark(Stage::UdpOutput, sent as u64);
         Ok(sent)
     }
 
@@ -250,10 +258,14 @@ impl<L: Locks> Stack<L> {
         frame: Frame,
         dst: Option<&SocketAddr>,
     ) -> Result<usize, SendError> {
+        let lap = self.lap(cx);
         self.count(cx).audit.made.bump();
         let found = self.with_pcb(cx, id, |pcb| destination(pcb, dst)).unwrap_or(Err(SendError::NoSocket));
         match found {
-            Ok((addr, port)) => self.send_layered(cx, id, Payload::Frame(frame), addr, port, AtOnce::Yes),
+            Ok((addr, port)) => {
+                lap.mark(Stage::Socket, 1);
+                self.send_layered(cx, id, Payload::Frame(frame), addr, port, AtOnce::Yes)
+            }
             Err(error) => {
                 self.drop_frame(cx, frame, DropReason::UdpClosed);
                 Err(error)
@@ -263,16 +275,21 @@ impl<L: Locks> Stack<L> {
 
     /// The short way: payload, kept headers, out.
     #[inline(always)]
-    fn send_cached(&self, cx: Cx, cache: &mut HeaderCache, payload: &[u8]) -> Result<usize, SendError> {
-        let counters = self.count(cx);
-        let mut lap = counters.ledger.lap(clock::tsc::ticks);
+    fn send_cached(
+        &self,
+        cx: Cx,
+        counters: &Counters,
+        cache: &mut HeaderCache,
+        payload: &[u8],
+        lap: Lap<'_>,
+    ) -> Result<usize, SendError> {
         let frame = self.cached_frame(counters, cache, payload)?;
         lap.mark(Stage::UdpOutput, 1);
         counters.udp.sent.bump();
         counters.udp.header_cached.bump();
         counters.ip4.sent.bump();
         match self.ifaces.get(cache.iface) {
-            Some(iface) => self.stage_at_once(cx, counters, iface, frame, &mut lap),
+            Some(iface) => self.stage_at_once(cx, counters, iface, frame, lap),
             None => self.drop_frame(cx, frame, DropReason::TxNoPort),
         }
         Ok(payload.len())
@@ -281,6 +298,7 @@ impl<L: Locks> Stack<L> {
     #[inline(always)]
     fn cached_frame(&self, counters: &Counters, cache: &mut HeaderCache, payload: &[u8]) -> Result<Frame, SendError> {
         let mut frame = self.pool.get_of(HEADERS, payload.len()).ok_or(SendError::NoBuffer)?;
+        trace::buffer_made(self.pool.number());
         counters.audit.made.bump();
         // `None` only if the frame had no room for the headers, which it was asked to have.
         let _ = cache.emit(frame.bytes_mut(), payload);
@@ -398,10 +416,13 @@ impl<L: Locks> Stack<L> {
             self.drop_frame(cx, frame, DropReason::Ip4TtlZero); // RFC 1112 6.1: stays in the host
             return Ok(len);
         }
+        let lap = self.resume(cx);
+        lap.mark(Stage::UdpOutput, 1);
         self.ip4_output(cx, frame, &out).map_err(SendError::Output)?;
         self.count(cx).udp.sent.bump();
         if self.knobs.header_cache.on() && fits {
             self.keep_headers(cx, id, &to, port);
+            lap.mark(Stage::UdpOutput, 0);
         }
         Ok(len)
     }

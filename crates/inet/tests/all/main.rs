@@ -14,6 +14,7 @@ mod icmp;
 mod icmp6;
 mod ip4;
 mod ip6;
+mod ledger;
 mod loopback;
 mod nd;
 mod random;

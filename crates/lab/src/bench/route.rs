@@ -81,12 +81,15 @@ fn stages() -> anyhow::Result<String> {
     let mut rig = RouteRig::new("route.stages", ROUTES)?;
     rig.set_burst(256);
     rig.trial()?;
-    let part = |(stage, ticks, units): (stats::Stage, u64, u64)| {
-        format!("{} {:.1}", stage.word(), ticks as f64 / units.max(1) as f64)
-    };
+    let (ledger, packets) = rig.statement(20)?;
+    let each = |ticks: i64| ticks as f64 / packets.max(1) as f64;
+    let part = |row: &stats::Row| format!("{} {:.1}", row.stage.word(), each(row.ticks as i64));
     Ok(format!(
-        "burst 256 by stages, ticks a frame with what the readings add: {}",
-        rig.stages(20)?.into_iter().filter(|row| row.2 > 0).map(part).collect::<Vec<_>>().join(", ")
+        "burst 256 by stages, ticks a frame: {}; readings of the counter {:.1}, subtracted; unexplained {:.1} of {:.1}",
+        ledger.rows.iter().map(part).collect::<Vec<_>>().join(", "),
+        each(ledger.probes as i64),
+        each(ledger.unexplained),
+        each(ledger.total as i64)
     ))
 }
 

@@ -212,12 +212,24 @@ pub struct StageCost {
     pub within: bool,
 }
 
+/// Where a loop's ticks go, a frame.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LoopCosts {
+    /// By stage.
+    pub stages: Vec<StageCost>,
+    /// Readings of the counter.
+    pub readings: f64,
+    /// Ticks of those readings, which are not in the stages.
+    pub probes: f64,
+}
+
 impl Bench {
-    /// What each stage of our loop costs, by the switch's ledger, over so many frames; and the readings of the counter a frame that it took.
+    /// What each stage of our loop costs, by the switch's ledger, over so many frames, without the
+    /// ledger's own readings.
     ///
     /// # Errors
     /// A frame was lost; the loop is not a switch of ours.
-    pub fn costs(&mut self, frames: u64, core: usize) -> anyhow::Result<(Vec<StageCost>, f64)> {
+    pub fn costs(&mut self, frames: u64, core: usize) -> anyhow::Result<LoopCosts> {
         let answer = self.child.ask(&format!("costs {frames} {core}"))?;
         let said: serde_json::Value = serde_json::from_str(&answer).context("the ledger's answer")?;
         let mut all = Vec::new();
@@ -227,8 +239,10 @@ impl Bench {
                 all.push(StageCost { stage, ticks: row["ticks_per_frame"].as_f64().context("its ticks")?, within });
             }
         }
-        let marks = said["marks"].as_f64().context("readings")? / said["frames"].as_f64().unwrap_or(1.0).max(1.0);
-        Ok((all, marks))
+        let frames = said["frames"].as_f64().unwrap_or(1.0).max(1.0);
+        let each =
+            |key: &str| Ok::<_, anyhow::Error>(said[key].as_f64().with_context(|| format!("no {key}"))? / frames);
+        Ok(LoopCosts { stages: all, readings: each("readings")?, probes: each("probes")? })
     }
 }
 

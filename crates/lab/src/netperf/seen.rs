@@ -35,9 +35,8 @@ impl Seen {
     /// What `host` has counted since it was made; [`Seen::switches`] is for whom times the play.
     pub fn of<L: Locks>(host: &Host<L>) -> Seen {
         let counters = host.stack.snapshot().into_iter().map(|entry| (entry.name, entry.value)).collect();
-        let (stages, _) = host.stack.ledger();
-        let stages = stages.iter().filter(|(_, _, units)| *units > 0);
-        let stages = stages.map(|(stage, ticks, units)| (stage.word(), (*ticks, *units))).collect();
+        let costs = host.stack.ledger();
+        let stages = costs.stages.iter().map(|cost| (cost.stage.word(), (cost.ticks, cost.units))).collect();
         Seen { netisr: dispatched(host), counters, stages, switches: [0; 2] }
     }
 

@@ -9,6 +9,7 @@ use super::{Bucket, Profile, Source, Thread};
 use crate::env::Environment;
 use node::ledgers::Kept;
 use serde::Serialize;
+use stats::{Costs, Probe, Row};
 use std::collections::BTreeMap;
 
 /// Functions under this share, in thousandths of a percent, are summed up in one row. The report's tables end there too.
@@ -50,7 +51,9 @@ pub struct Ledger {
     /// By stage.
     pub stages: Vec<StageTicks>,
     /// Readings of the counter that it took.
-    pub marks: u64,
+    pub readings: u64,
+    /// Their ticks, which are not in the stages.
+    pub probes: u64,
     /// Hosts that it is of.
     pub hosts: usize,
     /// Hosts beyond those that are kept.
@@ -186,16 +189,19 @@ impl Report {
     }
 
     /// Adds the ledgers that hosts left.
-    pub fn add_ledger(&mut self, (kept, not_kept): (Vec<Kept>, u64)) {
-        let mut stages: Vec<StageTicks> = Vec::new();
-        for (stage, ticks, units) in kept.iter().flat_map(|kept| &kept.stages) {
-            match stages.iter_mut().find(|sum| sum.stage == stage.word()) {
-                Some(sum) => (sum.ticks, sum.units) = (sum.ticks + ticks, sum.units + units),
-                None => stages.push(StageTicks { stage: stage.word().to_owned(), ticks: *ticks, units: *units }),
-            }
-        }
-        let marks = kept.iter().map(|kept| kept.marks).sum();
-        self.ledger = Some(Ledger { stages, marks, hosts: kept.len(), not_kept });
+    pub fn add_ledger(&mut self, kept: (Vec<Kept>, u64)) {
+        self.add_ledger_read_at(Probe::measure(clock::tsc::ticks), kept);
+    }
+
+    /// Adds them, a reading of the counter at `probe`.
+    fn add_ledger_read_at(&mut self, probe: Probe, (kept, not_kept): (Vec<Kept>, u64)) {
+        let mut costs = Costs::default();
+        kept.iter().for_each(|kept| costs.add(&kept.costs));
+        let statement = costs.statement(probe, costs.on_for);
+        let of = |row: &Row| StageTicks { stage: row.stage.word().to_owned(), ticks: row.ticks, units: row.units };
+        let stages = statement.rows.iter().map(of).collect();
+        let (readings, probes) = (statement.readings, statement.probes);
+        self.ledger = Some(Ledger { stages, readings, probes, hosts: kept.len(), not_kept });
     }
 
     /// Compares with another profile's folded stacks.
@@ -245,7 +251,7 @@ impl Report {
             self.dropped.0,
             short(self.handler)
         );
-        out += &self.ledger.as_ref().map_or(String::new(), |ledger| ledger.text(&self.env));
+        out += &self.ledger.as_ref().map_or(String::new(), Ledger::text);
         out += &self.diff.as_ref().map_or(String::new(), |diff| differences(diff));
         out + &self.warnings.iter().map(|warning| format!("{warning}\n")).collect::<String>()
     }
@@ -279,7 +285,7 @@ fn rows(title: &str, shares: &[Share], listed: u64) -> String {
 }
 
 impl Ledger {
-    fn text(&self, env: &Environment) -> String {
+    fn text(&self) -> String {
         let total: u64 = self.stages.iter().map(|stage| stage.ticks).sum();
         let mut out = format!("\n{:_<44}|ratio___|__________ticks|_______units|___ticks/unit|\n", "ledger");
         for StageTicks { stage, ticks, units } in &self.stages {
@@ -287,8 +293,8 @@ impl Ledger {
             out += &format!("{stage:<44}|{share}|{ticks:>15}|{units:>12}|{each:>13.1}|\n");
         }
         out += &format!(
-            "{total} ticks in {} readings of the counter, which cost about {} ticks each and are in the profile; hosts: {}\n",
-            self.marks, env.timer_cost_ticks, self.hosts
+            "{total} ticks; {} more in {} readings of the counter, which are in the profile and not in these stages; hosts: {}\n",
+            self.probes, self.readings, self.hosts
         );
         if self.not_kept > 0 {
             out += &format!("note: ledgers of {} more hosts were not kept\n", self.not_kept);

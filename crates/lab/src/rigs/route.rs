@@ -87,17 +87,19 @@ impl<L: Locks> RouteRig<L> {
         self.host.set_burst(burst);
     }
 
-    /// What its stages cost, added up since last asked: stage, ticks, frames.
-    pub fn stages(&mut self, trials: u32) -> anyhow::Result<Vec<(stats::Stage, u64, u64)>> {
+    /// Where its ticks go by stage, over `trials` trials with the cost ledger on, and the packets
+    /// of those.
+    pub fn statement(&mut self, trials: u32) -> anyhow::Result<(stats::Statement, u64)> {
+        let probe = stats::Probe::measure(clock::tsc::ticks);
         self.host.stack.set_ledger(true);
-        let before = self.host.stack.ledger().0;
+        let before = self.host.stack.ledger();
+        let (mut total, mut packets) = (0, 0);
         for _ in 0..trials {
-            self.trial()?;
+            let reading = self.trial()?;
+            (total, packets) = (total + reading.ticks, packets + reading.ops);
         }
         self.host.stack.set_ledger(false);
-        let old = |stage| before.iter().find(|row| row.0 == stage).map_or((0, 0), |row| (row.1, row.2));
-        let since = |(stage, ticks, units): (_, u64, u64)| (stage, ticks - old(stage).0, units - old(stage).1);
-        Ok(self.host.stack.ledger().0.into_iter().map(since).collect())
+        Ok((self.host.stack.ledger().since(&before).statement(probe, total), packets))
     }
 }
 

@@ -532,7 +532,10 @@ impl dataflow::Work for Work<'_> {
     fn run(&mut self, lane: usize, burst: &mut Burst, now: Instant) {
         let (from, came) = (post::port_of(lane), burst.len());
         let (bridge, out) = (&mut *self.bridge, &mut self.ports.out);
+        self.lap.mark(Stage::Polling, 0);
         self.average.of(came, || bridge.input(from, burst, now, out));
+        self.lap.mark(Stage::BridgeInput, came as u64);
         self.ports.send(self.calls, now);
+        self.lap.mark(Stage::PortTx, came as u64);
     }
 }

@@ -1,7 +1,7 @@
 //! `show`: pools, locks, ports, drops and their places, counters, netisr, the cost ledger, sockets, topology.
 
 use super::parse::Words;
-use super::{Ctl, WordError, isr, places, ss};
+use super::{Ctl, WordError, isr, places, ss, statement};
 use buf::PoolStats;
 use lock::Locks;
 use serde_json::{Map, Value, json};
@@ -144,7 +144,8 @@ fn entries<L: Locks>(ctl: &Ctl<'_, L>, keep: impl Fn(&Entry) -> bool) -> String 
     ctl.listing(|| Value::Array(entries.iter().map(row).collect()), || entries.iter().map(line).collect())
 }
 
-/// `ledger [on|off]`: ticks by stage, and what the ledger itself has read.
+/// `ledger [on|off]`: ticks by stage, those of the ledger's own readings, and the rest of the time
+/// that it was on: sleep, programs, and what no stage has.
 fn ledger<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, WordError> {
     match words.take() {
         None => {}
@@ -155,23 +156,6 @@ fn ledger<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, Wo
         }
         Some(other) => return Err(WordError::unknown("word", other, ["on", "off"].into_iter())),
     }
-    let (stages, marks) = ctl.host.stack.ledger();
-    let total: u64 = stages.iter().map(|(_, ticks, _)| ticks).sum();
-    let per = |ticks: u64, units: u64| ticks as f64 / units.max(1) as f64;
-    let json = || {
-        let stages = stages.iter().map(|&(stage, ticks, units)| {
-            json!({ "stage": stage.word(), "ticks": ticks, "units": units, "ticks_per_unit": per(ticks, units) })
-        });
-        json!({ "stages": stages.collect::<Vec<_>>(), "ticks": total, "marks": marks })
-    };
-    let text = || {
-        let mut out = format!("{:<24} {:>14} {:>12} {:>12} {:>7}\n", "stage", "ticks", "units", "ticks/unit", "share");
-        for &(stage, ticks, units) in &stages {
-            let share = 100.0 * per(ticks, total);
-            let each = per(ticks, units);
-            out += &format!("{:<24} {ticks:>14} {units:>12} {each:>12.1} {share:>6.1}%\n", stage.word());
-        }
-        out + &format!("{:<24} {total:>14}   in {marks} readings of the counter\n", "total")
-    };
-    Ok(ctl.listing(json, text))
+    let statement = statement::of(&ctl.host.stack.ledger());
+    Ok(ctl.listing(|| statement::json(&statement, None), || statement::text(&statement, None)))
 }

@@ -1,6 +1,6 @@
 //! The rows `xdp.forward`, `packet.forward`, `tap.forward`: a switch between devices of the kernel, the port's bare loop, the kernel's bridge.
 
-use crate::native::forward::{Bench, FRAMES, Forward, Kind, Part, Who};
+use crate::native::forward::{Bench, FRAMES, Forward, Kind, LoopCosts, Part, Who};
 use crate::result::{Cell, Peer, Sheet};
 use crate::run;
 use crate::side::{Shared, Side};
@@ -114,7 +114,7 @@ impl Contest {
 
     /// Where the loop's ticks go, by its ledger.
     fn stages(&self, ours: &mut Bench, core: usize, group: &Group) -> anyhow::Result<Sheet> {
-        let (stages, marks) = ours.costs(LEDGER_RUNS * FRAMES, core)?;
+        let LoopCosts { stages, readings, probes } = ours.costs(LEDGER_RUNS * FRAMES, core)?;
         let inner = format!("{}.loop", self.name);
         let (all, without) =
             (group.sample(&inner).summary()?.median, group.sample(&format!("bare.{inner}")).summary()?.median);
@@ -124,11 +124,12 @@ impl Contest {
         for stage in stages {
             rows.push(row(stage.stage, stage.ticks, if stage.within { "within port.rx, port.tx" } else { "" }));
         }
-        rows.push(row("all booked".to_owned(), booked, "the ledger's own readings included"));
+        rows.push(row("all stages".to_owned(), booked, "without the ledger's own readings"));
+        rows.push(row("readings of the counter".to_owned(), probes, "subtracted from the stages"));
         rows.push(row("the loop, ledger off".to_owned(), all, "its trials, above"));
         rows.push(row("bare loop".to_owned(), without, "receive, swap, send: no pool, no frames, no bridge"));
         let title = format!(
-            "{}: where our loop's ticks go, a frame; from {} frames with the ledger on, {marks:.2} readings of the counter a frame. What bare's \
+            "{}: where our loop's ticks go, a frame; from {} frames with the ledger on, {readings:.2} readings of the counter a frame. What bare's \
              loop has of it too: taking from the ring, filling the other, the kernel's call",
             self.name,
             LEDGER_RUNS * FRAMES

@@ -1,6 +1,6 @@
 use super::*;
 use crate::profile::Stack;
-use stats::Stage;
+use stats::{Stage, StageCost};
 
 fn stack(name: &str, bucket: Bucket, ns: u64) -> Stack {
     Stack { thread: "main".into(), names: vec![name.into()], decider: 0, bucket, samples: 1, ns }
@@ -88,17 +88,17 @@ fn few_samples_and_a_process_timer_are_warned_about() {
 fn the_ledger_stands_beside_summed_over_hosts() {
     let mut report = report(0);
     assert!(!report.text().contains("ledger"));
-    let kept = |ticks| Kept {
-        host: "h".into(),
-        stages: vec![(Stage::UdpOutput, ticks, 10), (Stage::PortTx, 50, 5)],
-        marks: 7,
+    let cost = |stage, ticks, units| StageCost { stage, ticks, units, bookings: 3 };
+    let kept = |ticks: u64| {
+        let stages = vec![cost(Stage::UdpOutput, ticks + 60, 10), cost(Stage::PortTx, 110, 5)];
+        Kept { host: "h".into(), costs: Costs { stages, readings: 7, on_for: 1000 } }
     };
-    report.add_ledger((vec![kept(100), kept(200)], 3));
+    report.add_ledger_read_at(Probe(20.0), (vec![kept(100), kept(200)], 3));
     let text = report.text();
     for line in [
         "inet.udp.output                             | 75.000%|            300|          20|         15.0|\n",
         "port.tx                                     | 25.000%|            100|          10|         10.0|\n",
-        "400 ticks in 14 readings of the counter",
+        "400 ticks; 280 more in 14 readings of the counter",
         "note: ledgers of 3 more hosts were not kept\n",
     ] {
         assert!(text.contains(line), "{line}\n{text}");

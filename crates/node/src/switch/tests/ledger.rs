@@ -11,7 +11,7 @@ fn stages_are_booked_while_it_is_on_and_add_up() {
         lan.receive(1);
     };
     talk(&mut lan);
-    assert_eq!(lan.switch.costs(), Costs::default(), "off");
+    assert_eq!(lan.switch.costs(), SwitchCosts::default(), "off");
     lan.say("show ledger on").unwrap();
     talk(&mut lan);
     lan.say("show ledger off").unwrap();
@@ -29,7 +29,9 @@ fn stages_are_booked_while_it_is_on_and_add_up() {
     assert!(units("port.rx.idle").as_u64() > Some(0) && units("port.tx.flush").as_u64() > Some(0));
     let sum: u64 = stages.iter().map(|row| row["ticks"].as_u64().unwrap()).sum();
     assert_eq!((&said["ticks"], &said["frames"]), (&sum.into(), &40.into()));
-    assert!(said["marks"].as_u64() > Some(6));
+    assert!(said["readings"].as_u64() > Some(6));
+    let number = |key: &str| said[key].as_i64().unwrap();
+    assert_eq!(sum as i64 + number("probes") + number("unexplained"), number("total"), "{said}");
     let text = lan.say("show ledger").unwrap();
     assert!(text.contains("bridge.input") && text.contains("readings of the counter"), "{text}");
     assert!(lan.say("show ledger maybe").unwrap_err().contains("'maybe'"));

@@ -5,10 +5,11 @@ use super::{guard, ifconfig, listing};
 use crate::words::WordError;
 use crate::words::cards::shown as cards_shown;
 use crate::words::parse::Words;
+use crate::words::statement;
 use bridge::{FdbCounts, Kind, PortNo, StpCounts};
 use dispatch::dataflow;
 use serde_json::{Map, Value, json};
-use stats::{Described, DropReason, Entry, Stage, StageCost};
+use stats::{Described, DropReason, Entry, Stage};
 
 const TOPICS: &[&str] = &["bridge", "counters", "polling", "ledger", "ports", "drops", "rules", "moves", "nic", "pool"];
 
@@ -32,8 +33,8 @@ pub(super) fn run(switch: &Switch, json: bool, mut words: Words<'_>) -> Result<S
     }
 }
 
-/// `ledger [on|off]`: ticks by stage of the loops, and of what ports have of their own; what is counted as one frame passes is in no other row
-/// of its table, but for the ports' parts, which are within the loops'.
+/// `ledger [on|off]`: ticks by stage of the loops, those of the ledger's own readings, and the rest
+/// of the time that it was on; below the total, the ports' parts of `port.rx` and `port.tx`.
 fn ledger(switch: &Switch, json: bool, mut words: Words<'_>) -> Result<String, WordError> {
     match words.take() {
         None => {}
@@ -45,29 +46,15 @@ fn ledger(switch: &Switch, json: bool, mut words: Words<'_>) -> Result<String, W
         Some(other) => return Err(WordError::unknown("word", other, ["on", "off"].into_iter())),
     }
     let costs = switch.costs();
-    let total: u64 = costs.loops.iter().map(|cost| cost.ticks).sum();
-    let frames = costs.loops.iter().find(|cost| cost.stage == Stage::PortRx).map_or(0, |cost| cost.units);
-    let per = |a: u64, b: u64| a as f64 / b.max(1) as f64;
-    let row = |cost: &StageCost| json!({ "stage": cost.stage.word(), "ticks": cost.ticks, "units": cost.units, "ticks_per_frame": per(cost.ticks, frames) });
-    let rows = |costs: &[StageCost]| costs.iter().map(row).collect::<Vec<_>>();
-    let line = |cost: &StageCost, within: &str| {
-        let (each, share) = (per(cost.ticks, frames), 100.0 * per(cost.ticks, total));
-        let name = format!("{within}{}", cost.stage.word());
-        format!("{name:<24} {:>14} {:>12} {each:>12.1} {share:>6.1}%\n", cost.ticks, cost.units)
+    let frames = Some(costs.loops.stages.iter().find(|cost| cost.stage == Stage::PortRx).map_or(0, |cost| cost.units));
+    let loops = statement::of(&costs.loops.around(&costs.ports));
+    let ports = statement::of(&costs.ports);
+    let value = || {
+        let mut value = statement::json(&loops, frames);
+        value["ports"] = statement::rows(&ports, frames).into();
+        value
     };
-    let text = || {
-        let head = format!("{:<24} {:>14} {:>12} {:>12} {:>7}\n", "stage", "ticks", "units", "ticks/frame", "share");
-        let stages = costs.loops.iter().map(|cost| line(cost, ""));
-        let parts = costs.ports.iter().map(|cost| line(cost, "  of that "));
-        let sum = format!(
-            "{:<24} {total:>14} {frames:>12} {:>12.1}   in {} readings of the counter\n",
-            "total",
-            per(total, frames),
-            costs.marks
-        );
-        head + &stages.collect::<String>() + &sum + &parts.collect::<String>()
-    };
-    let value = || json!({ "stages": rows(&costs.loops), "ports": rows(&costs.ports), "ticks": total, "frames": frames, "marks": costs.marks });
+    let text = || statement::text(&loops, frames) + &statement::parts(&ports, frames, loops.total);
     Ok(listing(json, value, text))
 }
 

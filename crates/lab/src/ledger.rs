@@ -1,0 +1,194 @@
+//! Where the ticks of UDP `sendto` and `recvfrom` go: a rig with the cost ledger on, and the total
+//! of the same trial beside it.
+//!
+//! The ledger switches no path: what it times are the instructions of an untimed run, plus its
+//! readings. Those are subtracted by [`stats::Statement`] and stated. A trial with the ledger off
+//! is the second column of the total, so that what the readings do to the work between them is seen
+//! as well: a processor that overlaps two stages does so less with a reading between them.
+//!
+//! Nothing here is a sample: a statement is one trial, the one with the median total of [`TRIALS`].
+
+use crate::result::{Cell, Sheet};
+use crate::rigs::PAYLOAD;
+use crate::subject::{Reading, measure};
+use anyhow::{anyhow, ensure};
+use clock::{Clock, Strategy, tsc};
+use inet::Stack;
+use inet::iface::IfaceAddr;
+use lock::Up;
+use node::Host;
+use node::config::{HostConfig, IfaceConfig};
+use port::Pairs;
+use rung::Settings;
+use socket::{Fd, Opt};
+use stats::{Probe, Statement};
+use std::net::Ipv4Addr;
+
+/// Trials of a rig, an odd number.
+const TRIALS: usize = 21;
+/// Calls in a trial.
+const CALLS: u64 = 20_000;
+/// Frames that a receiving host takes from its port at a time.
+const BURST: u64 = 32;
+
+/// What one rig's ticks were spent on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Account {
+    /// The call.
+    pub call: &'static str,
+    /// Calls in the trial.
+    pub calls: u64,
+    /// Rows, probes, the unexplained rest, and the total measured around the trial.
+    pub statement: Statement,
+    /// Ticks of one reading of the counter with its booking, as measured at the beginning.
+    pub probe: f64,
+    /// Ticks a call with the ledger off, the median of as many trials.
+    pub untimed: f64,
+}
+
+/// Something that makes `calls` calls on one host.
+trait Rig {
+    fn stack(&self) -> &Stack<Up>;
+    fn run(&mut self, calls: u64) -> anyhow::Result<()>;
+
+    fn trial(&mut self) -> anyhow::Result<Reading> {
+        let mut done = Ok(());
+        let reading = measure(CALLS, || done = self.run(CALLS));
+        done.map(|()| reading)
+    }
+
+    fn account(&mut self, call: &'static str) -> anyhow::Result<Account> {
+        self.trial()?; // caches and header cache are filled
+        let mut off = (0..TRIALS).map(|_| Ok(self.trial()?.ticks)).collect::<anyhow::Result<Vec<u64>>>()?;
+        let probe = Probe::measure(tsc::ticks);
+        self.stack().set_ledger(true);
+        let mut on = Vec::new();
+        for _ in 0..TRIALS {
+            let before = self.stack().ledger();
+            let total = self.trial()?.ticks;
+            on.push(self.stack().ledger().since(&before).statement(probe, total));
+        }
+        self.stack().set_ledger(false);
+        off.sort_unstable();
+        on.sort_by_key(|statement| statement.total);
+        let statement = on.swap_remove(TRIALS / 2);
+        Ok(Account { call, calls: CALLS, statement, probe: probe.0, untimed: off[TRIALS / 2] as f64 / CALLS as f64 })
+    }
+}
+
+struct Send(rung::Rig<Up>);
+
+impl Rig for Send {
+    fn stack(&self) -> &Stack<Up> {
+        self.0.stack()
+    }
+
+    fn run(&mut self, calls: u64) -> anyhow::Result<()> {
+        let sent = self.0.send(calls, &PAYLOAD);
+        ensure!(sent == calls, "{sent} of {calls} datagrams were sent");
+        Ok(())
+    }
+}
+
+struct Receive {
+    host: Host<Up>,
+    fd: Fd,
+}
+
+impl Receive {
+    fn new() -> anyhow::Result<Receive> {
+        let config = HostConfig { name: "ledger".to_owned(), locks: "up".to_owned(), ..HostConfig::default() };
+        let mut host: Host<Up> = Host::new(&config, Clock::live(Strategy::TscScaled))?;
+        host.set_burst(BURST as usize);
+        let addr = IfaceAddr { addr: Ipv4Addr::new(1, 0, 0, 1), len: 8 };
+        let spec = "pktgen(id=off,udp_csum=on):pg0";
+        let iface = IfaceConfig { addresses: vec![addr], rxcsum: Some(false), ..IfaceConfig::on(spec) };
+        host.add_port(&iface, &Pairs::new())?;
+        let calls = host.calls();
+        let fd = calls.socket()?;
+        calls.bind(fd, "1.0.0.1:54321".parse()?)?;
+        calls.set_option(fd, Opt::NonBlocking(true))?;
+        Ok(Receive { host, fd })
+    }
+}
+
+impl Rig for Receive {
+    fn stack(&self) -> &Stack<Up> {
+        &self.host.stack
+    }
+
+    fn run(&mut self, calls: u64) -> anyhow::Result<()> {
+        let (mut got, mut into) = (0, [0u8; 2048]);
+        while got < calls {
+            let step = self.host.step();
+            let calls = self.host.calls_at(step.now);
+            for _ in 0..step.frames {
+                std::hint::black_box(calls.recv_from(self.fd, &mut into))?;
+                std::hint::black_box(&into);
+            }
+            got += step.frames as u64;
+        }
+        Ok(())
+    }
+}
+
+/// The account of `sendto` of 22 bytes into a sink; `settings` as [`rung::Settings`] has them, of
+/// one thread.
+///
+/// # Errors
+/// Settings that are wrong, no memory, or a call that failed.
+pub fn send(settings: &str) -> anyhow::Result<Account> {
+    let settings: Settings = settings.parse()?;
+    ensure!(
+        settings.locks == rung::LockKind::Up,
+        "the ledger's rig has one thread: locks=up, not {:?}",
+        settings.locks
+    );
+    Send(rung::Rig::new(&settings).map_err(|why| anyhow!(why))?).account("sendto")
+}
+
+/// The account of `recvfrom`, from the port's burst of 32 to the copied payload.
+///
+/// # Errors
+/// No memory, or a call that failed.
+pub fn receive() -> anyhow::Result<Account> {
+    Receive::new()?.account("recvfrom")
+}
+
+impl Account {
+    /// Ticks a call.
+    fn each(&self, ticks: i64) -> f64 {
+        ticks as f64 / self.calls as f64
+    }
+
+    /// The table: a row for each stage, the probes, the rest, the total, and the total with the
+    /// ledger off.
+    pub fn sheet(&self) -> Sheet {
+        let Statement { rows, readings, probes, total, unexplained } = &self.statement;
+        let line = |name: &str, ticks: i64, note: String| -> Vec<Cell> {
+            let share = 100.0 * ticks as f64 / (*total).max(1) as f64;
+            vec![name.into(), self.each(ticks).into(), share.into(), note.into()]
+        };
+        let stage = |row: &stats::Row| line(row.stage.word(), row.ticks as i64, row.stage.sentence().to_owned());
+        let mut lines: Vec<Vec<Cell>> = rows.iter().map(stage).collect();
+        let each = format!(
+            "{:.2} a call at {:.1} ticks, measured before the trials and subtracted from the rows",
+            *readings as f64 / self.calls as f64,
+            self.probe
+        );
+        lines.push(line("readings of the counter", *probes as i64, each));
+        lines.push(line("unexplained", *unexplained, "the caller's loop, and what no stage has".to_owned()));
+        lines.push(line("total, ledger on", *total as i64, "measured around the same trial".to_owned()));
+        lines.push(vec![
+            "total, ledger off".into(),
+            self.untimed.into(),
+            (100.0 * self.untimed / self.each(*total as i64)).into(),
+            "the same instructions without readings".into(),
+        ]);
+        let title = format!("{}: ticks a call by stage, {} calls", self.call, self.calls);
+        Sheet { title, head: ["stage", "ticks", "percent", ""].map(str::to_owned).to_vec(), rows: lines }
+    }
+}
+
+#[cfg(test)]
+mod tests;

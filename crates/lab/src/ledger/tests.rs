@@ -1,0 +1,58 @@
+use super::*;
+use stats::Stage;
+
+/// The share of the total that may be unexplained. Without optimization the caller's loop is as
+/// slow as the stages, and it is in none.
+const REST: f64 = if cfg!(debug_assertions) { 0.5 } else { 0.05 };
+
+fn check(account: &Account, stages: &[Stage]) {
+    let statement = &account.statement;
+    let sum = statement.explained() as i64 + statement.probes as i64 + statement.unexplained;
+    assert_eq!(sum, statement.total as i64, "{account:?}");
+    let share = statement.unexplained_share();
+    assert!(share.abs() < REST, "{:.1} % unexplained: {account:?}", 100.0 * share);
+    let booked: Vec<Stage> = statement.rows.iter().map(|row| row.stage).collect();
+    assert_eq!(booked, stages, "{account:?}");
+    assert!(account.probe > 1.0 && account.untimed > 1.0, "{account:?}");
+    let shown = account.sheet();
+    assert_eq!(shown.rows.len(), stages.len() + 4);
+    assert!(shown.rows.iter().all(|row| row.len() == shown.head.len()));
+}
+
+fn units(account: &Account, stage: Stage) -> u64 {
+    account.statement.rows.iter().find(|row| row.stage == stage).unwrap().units
+}
+
+#[test]
+fn a_send_is_explained_from_the_call_to_the_port() {
+    let account = send("locks=up").unwrap();
+    check(&account, &[Stage::Socket, Stage::UdpOutput, Stage::PortTx]);
+    for stage in [Stage::Socket, Stage::UdpOutput, Stage::PortTx] {
+        assert_eq!(units(&account, stage), CALLS);
+    }
+    assert_eq!(account.statement.readings, 4 * CALLS);
+}
+
+#[test]
+fn a_send_layer_by_layer_has_a_row_for_each_layer() {
+    let account = send("locks=up header_cache=off").unwrap();
+    let layers = [Stage::Socket, Stage::UdpOutput, Stage::Ip4Output, Stage::LinkOutput, Stage::PortTx];
+    check(&account, &layers);
+    layers.iter().for_each(|layer| assert_eq!(units(&account, *layer), CALLS, "{layer:?}"));
+}
+
+#[test]
+fn a_receive_is_explained_from_the_port_to_the_copy() {
+    let account = receive().unwrap();
+    use Stage::{Demux, Ip4Forward, Ip4Input, LinkInput, PortRx, Socket, Timers};
+    check(&account, &[PortRx, LinkInput, Ip4Input, Ip4Forward, Demux, Socket, Timers]);
+    for stage in [PortRx, LinkInput, Ip4Input, Ip4Forward, Demux, Socket] {
+        assert_eq!(units(&account, stage), CALLS, "{stage:?}");
+    }
+}
+
+#[test]
+fn a_rig_of_several_threads_is_refused() {
+    let why = send("locks=light").unwrap_err().to_string();
+    assert!(why.contains("locks=up"), "{why}");
+}

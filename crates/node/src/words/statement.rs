@@ -1,0 +1,64 @@
+//! The cost ledger's statement as text and as JSON, for hosts and for switches.
+
+use serde_json::{Value, json};
+use stats::{Costs, Probe, Row, Statement};
+
+/// The statement of `costs` over the time that their ledgers were on, the cost of a reading
+/// measured now.
+pub(crate) fn of(costs: &Costs) -> Statement {
+    costs.statement(Probe::measure(clock::tsc::ticks), costs.on_for)
+}
+
+fn per(ticks: u64, units: u64) -> f64 {
+    ticks as f64 / units.max(1) as f64
+}
+
+/// The rows of a statement; `frames`: what their ticks are divided by, each row's own units
+/// without.
+pub(crate) fn rows(statement: &Statement, frames: Option<u64>) -> Vec<Value> {
+    let key = if frames.is_some() { "ticks_per_frame" } else { "ticks_per_unit" };
+    let row = |row: &Row| {
+        json!({ "stage": row.stage.word(), "ticks": row.ticks, "units": row.units, "probes": row.probes,
+                key: per(row.ticks, frames.unwrap_or(row.units)) })
+    };
+    statement.rows.iter().map(row).collect()
+}
+
+/// Rows, the ledger's own readings, the unexplained rest, and the total.
+pub(crate) fn json(statement: &Statement, frames: Option<u64>) -> Value {
+    let mut value = json!({
+        "stages": rows(statement, frames), "ticks": statement.explained(), "readings": statement.readings,
+        "probes": statement.probes, "unexplained": statement.unexplained, "total": statement.total,
+    });
+    if let Some(frames) = frames {
+        value["frames"] = frames.into();
+    }
+    value
+}
+
+/// A line of the table: a stage's, with its name.
+fn line(name: &str, ticks: i64, units: Option<u64>, frames: Option<u64>, total: u64) -> String {
+    let share = 100.0 * ticks as f64 / total.max(1) as f64;
+    let each = units.map(|units| format!("{:.1}", ticks as f64 / frames.unwrap_or(units).max(1) as f64));
+    let units = units.map(|units| units.to_string());
+    format!("{name:<26} {ticks:>14} {:>12} {:>12} {share:>6.1}%\n", units.unwrap_or_default(), each.unwrap_or_default())
+}
+
+/// The rows of parts of other stages.
+pub(crate) fn parts(statement: &Statement, frames: Option<u64>, total: u64) -> String {
+    let of = |row: &Row| line(&format!("  {}", row.stage.word()), row.ticks as i64, Some(row.units), frames, total);
+    statement.rows.iter().map(of).collect()
+}
+
+/// The table: rows, the ledger's own readings, the unexplained rest, and the total.
+pub(crate) fn text(statement: &Statement, frames: Option<u64>) -> String {
+    let Statement { rows, readings, probes, total, unexplained } = statement;
+    let each = if frames.is_some() { "ticks/frame" } else { "ticks/unit" };
+    let mut out = format!("{:<26} {:>14} {:>12} {each:>12} {:>7}\n", "stage", "ticks", "units", "share");
+    for row in rows {
+        out += &line(row.stage.word(), row.ticks as i64, Some(row.units), frames, *total);
+    }
+    out += &line("readings of the counter", *probes as i64, Some(*readings), frames, *total);
+    out += &line("unexplained", *unexplained, None, frames, *total);
+    out + &line("total", *total as i64, None, frames, *total)
+}

@@ -1,0 +1,148 @@
+//! A ledger's statement: rows without the ledger's own cost, that cost, and the rest of a total
+//! measured beside it.
+
+use super::{Ledger, Probe, Stage, StageCost};
+
+/// One stage of a [`Statement`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// The stage.
+    pub stage: Stage,
+    /// Ticks of the work: what was booked, without the ledger's readings.
+    pub ticks: u64,
+    /// Frames, packets or calls that they were spent on.
+    pub units: u64,
+    /// Ticks of the ledger's readings, subtracted.
+    pub probes: u64,
+}
+
+/// Ticks by stage, the ledger's own ticks, and the unexplained rest. The three add up to the total
+/// exactly.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Statement {
+    /// The stages, in the order of the path.
+    pub rows: Vec<Row>,
+    /// Readings of the counter.
+    pub readings: u64,
+    /// Ticks of all readings: those subtracted from the rows, and those of readings that booked
+    /// nothing.
+    pub probes: u64,
+    /// Ticks measured beside the ledger by the caller, the ledger's own included.
+    pub total: u64,
+    /// The total less rows and probes: time outside the stages. Below 0 where the readings cost
+    /// less than was subtracted.
+    pub unexplained: i64,
+}
+
+/// The costs of several ledgers together: those of one host's threads, or of one switch's loops.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Costs {
+    /// Stages that booked anything, in the order of the path.
+    pub stages: Vec<StageCost>,
+    /// Readings of the counter.
+    pub readings: u64,
+    /// Ticks that the ledgers were on, added up over those that booked anything.
+    pub on_for: u64,
+}
+
+impl Costs {
+    /// The sum of `ledgers`, up to the reading `now`.
+    pub fn of<'a>(ledgers: impl IntoIterator<Item = &'a Ledger>, now: u64) -> Costs {
+        let mut all = Costs::default();
+        for ledger in ledgers {
+            let (stages, readings) = (ledger.costs().collect(), ledger.readings());
+            let on_for = if readings > 0 { ledger.on_for(now) } else { 0 };
+            all.add(&Costs { stages, readings, on_for });
+        }
+        all
+    }
+
+    /// Adds the costs of other ledgers.
+    pub fn add(&mut self, other: &Costs) {
+        self.readings += other.readings;
+        self.on_for += other.on_for;
+        other.stages.iter().for_each(|cost| self.add_stage(*cost));
+        self.stages.sort_by_key(|cost| cost.stage as usize);
+    }
+
+    fn add_stage(&mut self, cost: StageCost) {
+        match self.stages.iter_mut().find(|sum| sum.stage == cost.stage) {
+            Some(sum) => {
+                sum.ticks += cost.ticks;
+                sum.units += cost.units;
+                sum.bookings += cost.bookings;
+            }
+            None => self.stages.push(cost),
+        }
+    }
+
+    /// Adds the readings of ledgers whose parts are within these stages ([`Stage::PortTake`] within
+    /// [`Stage::PortRx`] and so on), so that a statement subtracts them too.
+    #[must_use]
+    pub fn around(mut self, parts: &Costs) -> Costs {
+        self.readings += parts.readings;
+        for (cost, (stage, each)) in parts.stages.iter().filter_map(|cost| Some((cost, cost.stage.within()?))) {
+            if let Some(outer) = self.stages.iter_mut().find(|outer| outer.stage == stage) {
+                outer.bookings += cost.bookings * each;
+            }
+        }
+        self
+    }
+
+    /// What was booked since `before`, which is an earlier state of the same ledgers.
+    pub fn since(&self, before: &Costs) -> Costs {
+        let zero = |stage| StageCost { stage, ticks: 0, units: 0, bookings: 0 };
+        let of = |now: &StageCost| {
+            let old = before.stages.iter().find(|old| old.stage == now.stage).copied().unwrap_or(zero(now.stage));
+            StageCost {
+                stage: now.stage,
+                ticks: now.ticks - old.ticks,
+                units: now.units - old.units,
+                bookings: now.bookings - old.bookings,
+            }
+        };
+        Costs {
+            stages: self.stages.iter().map(of).filter(|cost| cost.bookings > 0).collect(),
+            readings: self.readings - before.readings,
+            on_for: self.on_for - before.on_for,
+        }
+    }
+
+    /// The statement of these costs, readings at `probe` each, while `total` ticks went by.
+    pub fn statement(&self, probe: Probe, total: u64) -> Statement {
+        Statement::new(self.stages.iter().copied(), self.readings, probe, total)
+    }
+}
+
+impl Statement {
+    /// The statement of `costs`, for which the counter was read `readings` times at `probe` each,
+    /// while `total` ticks went by.
+    pub fn new(costs: impl IntoIterator<Item = StageCost>, readings: u64, probe: Probe, total: u64) -> Statement {
+        let of = |readings: u64| (readings as f64 * probe.0).round() as u64;
+        let (mut rows, mut booked, mut bookings) = (Vec::new(), 0, 0);
+        for cost in costs {
+            let probes = of(cost.bookings).min(cost.ticks); // no more than was booked
+            rows.push(Row { stage: cost.stage, ticks: cost.ticks - probes, units: cost.units, probes });
+            (booked, bookings) = (booked + cost.ticks, bookings + cost.bookings);
+        }
+        let between = of(readings.saturating_sub(bookings));
+        let probes = rows.iter().map(|row| row.probes).sum::<u64>() + between;
+        let unexplained = total as i64 - booked as i64 - between as i64;
+        Statement { rows, readings, probes, total, unexplained }
+    }
+
+    /// Ticks of all rows together.
+    pub fn explained(&self) -> u64 {
+        self.rows.iter().map(|row| row.ticks).sum()
+    }
+
+    /// Ticks of one stage.
+    pub fn ticks(&self, stage: Stage) -> u64 {
+        self.rows.iter().find(|row| row.stage == stage).map_or(0, |row| row.ticks)
+    }
+
+    /// The unexplained rest as a share of the total, 0.05 for 5 %.
+    pub fn unexplained_share(&self) -> f64 {
+        self.unexplained as f64 / self.total.max(1) as f64
+    }
+}
