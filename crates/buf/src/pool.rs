@@ -33,7 +33,7 @@ use std::fmt;
 use std::hint::cold_path;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use zone::Zone;
 
@@ -90,6 +90,8 @@ pub(crate) struct Inner {
     kind: Kind,
     buffers: usize,
     handles: AtomicUsize,
+    /// The last handle is gone, and frames were out then. Read and written under [`FREEING`].
+    orphaned: AtomicBool,
     region: Option<Region>,
 }
 
@@ -212,8 +214,27 @@ impl Owned {
 /// Pools by number: a frame names its pool in eleven bits.
 static POOLS: [AtomicPtr<Inner>; POOLS_MAX] = [const { AtomicPtr::new(std::ptr::null_mut()) }; POOLS_MAX];
 
+/// Held while a pool is freed, so that a pool found in the table can be looked at.
+static FREEING: Mutex<()> = Mutex::new(());
+
+/// Frees the pools whose last handle is gone and whose frames have all come home since.
+fn reclaim() {
+    let _freeing = FREEING.lock().unwrap_or_else(PoisonError::into_inner);
+    for slot in &POOLS {
+        let Some(raw) = NonNull::new(slot.load(Ordering::Acquire)) else { continue };
+        // SAFETY: a pool is freed under the lock only, which this thread has.
+        let inner = unsafe { raw.as_ref() };
+        if inner.orphaned.load(Ordering::Relaxed) && inner.is_quiet() {
+            slot.store(std::ptr::null_mut(), Ordering::Release);
+            // SAFETY: no handle, no frame out, nobody inside: `register` made the pointer from a box.
+            drop(unsafe { Box::from_raw(raw.as_ptr()) });
+        }
+    }
+}
+
 /// Puts `inner` under the first free number; gives it back if there is none.
 fn register(mut inner: Box<Inner>) -> Result<NonNull<Inner>, Box<Inner>> {
+    reclaim();
     for (number, slot) in POOLS.iter().enumerate() {
         if !slot.load(Ordering::Relaxed).is_null() {
             continue;
@@ -239,6 +260,59 @@ impl Inner {
         debug_assert!(!raw.is_null());
         // SAFETY: a number comes from a frame, and a frame's pool stays registered until its last frame is home.
         unsafe { NonNull::new_unchecked(raw) }
+    }
+
+    fn stats(&self) -> PoolStats {
+        let (mut gets, mut puts, mut empty, mut foreign) = (0, 0, 0, 0);
+        let mut add = |free: &Free| {
+            gets += free.gets.get();
+            puts += free.puts.get();
+            empty += free.empty.get();
+        };
+        match &self.store {
+            Store::Owned(owned) => {
+                let theirs = owned.foreign.lock().unwrap_or_else(PoisonError::into_inner);
+                add(&theirs);
+                foreign = theirs.puts.get();
+                // SAFETY: only the counters are read, which are atomic.
+                unsafe {
+                    let local = owned.local.get();
+                    gets += (*std::ptr::addr_of!((*local).gets)).get();
+                    puts += (*std::ptr::addr_of!((*local).puts)).get();
+                    empty += (*std::ptr::addr_of!((*local).empty)).get();
+                }
+            }
+            Store::Light(free) => add(&free.lock(lock_cx())),
+            Store::Heavy(free) => add(&free.lock(lock_cx())),
+            Store::Zone(zone) => (gets, puts, empty) = zone.counts(),
+            Store::Malloc(malloc) => {
+                (gets, puts) = (malloc.gets.load(Ordering::Relaxed), malloc.puts.load(Ordering::Relaxed));
+                empty = malloc.empty.get();
+            }
+        }
+        PoolStats {
+            kind: self.kind,
+            buffers: self.buffers,
+            size: self.size,
+            bytes: self.region.as_ref().map_or(0, Region::len),
+            gets,
+            puts,
+            empty,
+            foreign,
+            notice: self.region.as_ref().and_then(|r| r.notice().map(str::to_string)),
+        }
+    }
+
+    /// Returns whether the memory may go: every buffer is home, and no other thread can be inside a put at this moment.
+    fn is_quiet(&self) -> bool {
+        let stats = self.stats(); // takes and releases the locks: a put that was counted has left them
+        let alone = match &self.store {
+            Store::Owned(owned) => owned.is_mine() || owned.owner.load(Ordering::Acquire) == NOBODY,
+            Store::Light(_) | Store::Heavy(_) => true,
+            Store::Zone(zone) => zone.used_only_here(),
+            Store::Malloc(_) => false, // its counts are not ordered with its frees; only the handle's few bytes stay
+        };
+        alone && stats.live() == 0
     }
 
     #[inline(always)]
@@ -450,6 +524,7 @@ impl Pool {
             kind: config.kind,
             buffers: config.buffers,
             handles: AtomicUsize::new(1),
+            orphaned: AtomicBool::new(false),
             region,
         };
         register(Box::new(inner)).map(Pool).map_err(|_| PoolError::TooMany)
@@ -535,63 +610,13 @@ impl Pool {
 
     /// Levels and counts.
     pub fn stats(&self) -> PoolStats {
-        let inner = self.inner();
-        let (mut gets, mut puts, mut empty, mut foreign) = (0, 0, 0, 0);
-        let mut add = |free: &Free| {
-            gets += free.gets.get();
-            puts += free.puts.get();
-            empty += free.empty.get();
-        };
-        match &inner.store {
-            Store::Owned(owned) => {
-                let theirs = owned.foreign.lock().unwrap_or_else(PoisonError::into_inner);
-                add(&theirs);
-                foreign = theirs.puts.get();
-                // SAFETY: only the counters are read, which are atomic.
-                unsafe {
-                    let local = owned.local.get();
-                    gets += (*std::ptr::addr_of!((*local).gets)).get();
-                    puts += (*std::ptr::addr_of!((*local).puts)).get();
-                    empty += (*std::ptr::addr_of!((*local).empty)).get();
-                }
-            }
-            Store::Light(free) => add(&free.lock(lock_cx())),
-            Store::Heavy(free) => add(&free.lock(lock_cx())),
-            Store::Zone(zone) => (gets, puts, empty) = zone.counts(),
-            Store::Malloc(malloc) => {
-                (gets, puts) = (malloc.gets.load(Ordering::Relaxed), malloc.puts.load(Ordering::Relaxed));
-                empty = malloc.empty.get();
-            }
-        }
-        PoolStats {
-            kind: inner.kind,
-            buffers: inner.buffers,
-            size: inner.size,
-            bytes: inner.region.as_ref().map_or(0, Region::len),
-            gets,
-            puts,
-            empty,
-            foreign,
-            notice: inner.region.as_ref().and_then(|r| r.notice().map(str::to_string)),
-        }
+        self.inner().stats()
     }
 
     /// Where its buffers lie; `None` with [`Kind::Malloc`]: anywhere.
     pub fn layout(&self) -> Option<Layout> {
         let (inner, region) = (self.inner(), self.inner().region.as_ref()?);
         Some(Layout { base: region.base(), len: region.len(), stride: inner.stride, front: LOAN_ROOM })
-    }
-
-    /// May the memory go? Only when every buffer is home and no other thread can be inside a put at this moment.
-    fn is_quiet(&self) -> bool {
-        let stats = self.stats(); // takes and releases the locks: a put that was counted has left them
-        let alone = match &self.inner().store {
-            Store::Owned(owned) => owned.is_mine() || owned.owner.load(Ordering::Acquire) == NOBODY,
-            Store::Light(_) | Store::Heavy(_) => true,
-            Store::Zone(zone) => zone.used_only_here(),
-            Store::Malloc(_) => false, // its counts are not ordered with its frees; only the handle's few bytes stay
-        };
-        alone && stats.live() == 0
     }
 }
 
@@ -604,10 +629,16 @@ impl Clone for Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        if self.inner().handles.fetch_sub(1, Ordering::AcqRel) == 1 && self.is_quiet() {
+        if self.inner().handles.fetch_sub(1, Ordering::AcqRel) != 1 {
+            return;
+        }
+        let _freeing = FREEING.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.inner().is_quiet() {
             POOLS[usize::from(self.inner().number)].store(std::ptr::null_mut(), Ordering::Release);
             // SAFETY: the last handle, no frame out, nobody inside: `register` made the pointer from a box.
             drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+        } else {
+            self.inner().orphaned.store(true, Ordering::Relaxed);
         }
     }
 }

@@ -152,7 +152,8 @@ fn testtool_takes_its_hosts_factors_by_word() {
         let output = run(&mut linerate(&words.split_whitespace().collect::<Vec<_>>()));
         let text = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success(), "{words}: {text}{}", String::from_utf8_lossy(&output.stderr));
-        for label in ["aggregate sink count: ", "ratio of packets by source/packets by sink (w/ frags): ", "Gbps sink"] {
+        for label in ["aggregate sink count: ", "ratio of packets by source/packets by sink (w/ frags): ", "Gbps sink"]
+        {
             assert!(text.contains(label) && !text.contains("UNACCOUNTED"), "{words}: {text}");
         }
     }

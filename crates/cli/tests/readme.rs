@@ -39,7 +39,9 @@ fn the_two_commands() {
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(text.lines().next(), Some(words), "{text}");
-    for row in ["2.static ", "6.other_compiler ", "14.send_burst ", "cold.none ", "part2.two_threads ", "part3.hosts_1 "] {
+    for row in
+        ["2.static ", "6.other_compiler ", "14.send_burst ", "cold.none ", "part2.two_threads ", "part3.hosts_1 "]
+    {
         assert!(text.lines().any(|line| line.starts_with(row)), "no row {row}\n{text}");
     }
     assert!(text.contains("inconclusive ("), "one round shows nothing\n{text}");

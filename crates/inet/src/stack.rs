@@ -12,8 +12,7 @@ pub(crate) use stage::AtOnce;
 use crate::counters::Counters;
 use crate::demux::Demux;
 use crate::fib::Prefix;
-use crate::icmp4::Limiter;
-use crate::icmp4::redirect::Redirects;
+use crate::icmp4::{Limiter, redirect::Redirects};
 use crate::iface::{Iface, IfaceAddr, IfaceId, IfaceKind, Ifaces, LOOPBACK, Offload, Output};
 use crate::igmp::Memberships;
 use crate::ip4::ident::Idents;
@@ -180,24 +179,6 @@ impl<L: Locks> Stack<L> {
         stack
     }
 
-    /// The calling thread's counters.
-    #[inline(always)]
-    pub(crate) fn count(&self, cx: Cx) -> &Counters {
-        if L::SHARED { self.counters.at(cx.current()) } else { self.counters.sole() }
-    }
-
-    /// Starts a lap of the calling thread's cost ledger, in a call from outside.
-    #[inline(always)]
-    pub fn lap(&self, cx: Cx) -> Lap<'_> {
-        self.count(cx).ledger.lap(clock::tsc::ticks)
-    }
-
-    /// The lap under way, in code that such a call runs.
-    #[inline(always)]
-    pub fn resume(&self, cx: Cx) -> Lap<'_> {
-        self.count(cx).ledger.resume()
-    }
-
     #[inline(always)]
     pub(crate) fn epoch(&self) -> u64 {
         self.epoch.load(Ordering::Acquire).wrapping_add(self.knobs.generation())
@@ -263,8 +244,7 @@ impl<L: Locks> Stack<L> {
         self.flush(cx);
     }
 
-    /// A frame that comes alone, as a request and its answer do: the layers' arrays for 32 cost more to set up than it has
-    /// work (UDP: 1030 instructions by the chunk, 500 so).
+    /// Takes in a single frame without the layers' arrays for 32 (UDP: 1030 instructions by the chunk, 500 so).
     fn input_one(&self, cx: Cx, iface: &Iface<L>, frame: Frame, lap: Lap<'_>) {
         let packet = self.ether_input_one(cx, iface, frame);
         lap.mark(Stage::LinkInput, 1);
@@ -273,9 +253,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Asks the cache for what the FIB will be asked of a chunk: of the next, while the present one is worked on. A table of a million routes fits no
-    /// cache, and a line of it takes as long as several frames: asked for as a chunk's own headers are looked at it came too late for half of
-    /// them (burst 256: 46 to 40 ticks a frame). What is no IPv4 asks in vain.
+    /// Prefetches the FIB's lines for the next chunk while this one is worked on, since a table of a million routes fits no
+    /// cache (burst 256: 46 to 40 ticks a frame).
     #[inline(always)]
     fn fetch_routes(&self, frames: &[Frame]) {
         const DST: usize = wire::eth::HEADER_LEN + 16;

@@ -14,6 +14,7 @@
 
 mod average;
 mod bell;
+mod costs;
 mod exchange;
 mod lane;
 mod members;
@@ -27,6 +28,7 @@ mod tree;
 pub mod words;
 
 pub use average::Average;
+pub use costs::SwitchCosts;
 pub use lane::{Counts, Lane};
 pub use members::{Info, Queue};
 pub use news::NewsCounts;
@@ -35,7 +37,7 @@ pub use tree::{LocalCounts, Tree};
 
 use bridge::{BridgeConfig, MAX_PORTS, Member, PortNo};
 use buf::{Pool, PoolConfig, PoolError, PoolLocks};
-use clock::{Clock, tsc};
+use clock::Clock;
 use dispatch::dataflow::{self, Dataflow, dataflow};
 use dispatch::polling::{Knobs, Taken};
 pub(crate) use exchange::Call;
@@ -45,7 +47,6 @@ use lane::{Common, Role};
 use members::{Members, Seat};
 use news::Newswire;
 use port::{Env, OpenError, Pairs, Port, Spec, SpecError};
-use stats::Costs;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tree::{Links, SharedInbox};
@@ -410,33 +411,6 @@ impl Switch {
             all.frames += lane.average.frames;
         });
         all
-    }
-}
-
-/// Ticks by stage, of loops and of the ports' own parts.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct SwitchCosts {
-    /// Stages of the loops.
-    pub loops: Costs,
-    /// Parts of those, as ports book them.
-    pub ports: Costs,
-}
-
-impl Switch {
-    /// Begins to book what each stage costs, or ends it. What was booked stays.
-    pub fn set_ledger(&self, on: bool) {
-        let now = tsc::ticks();
-        self.each_lane(|lane| lane.ledger.set_on(on, now));
-        self.members().iter().flat_map(|(_, info)| &info.queues).for_each(|queue| queue.counts.ledger.set_on(on, now));
-    }
-
-    /// What was booked, over all lanes and members.
-    pub fn costs(&self) -> SwitchCosts {
-        let (now, mut loops) = (tsc::ticks(), Costs::default());
-        self.each_lane(|lane| loops.add(&Costs::of([&lane.ledger], now)));
-        let members = self.members();
-        let ports = members.iter().flat_map(|(_, info)| &info.queues).map(|queue| &queue.counts.ledger);
-        SwitchCosts { ports: Costs::of(ports, now), loops }
     }
 }
 

@@ -79,6 +79,23 @@ fn several_threads_share_a_locked_pool() {
     }
 }
 
+/// Pools whose frames came home after their last handle went do not use up the numbers.
+#[test]
+fn a_pool_that_outlived_its_handle_is_freed_by_the_next() {
+    for kind in [Kind::Stack, Kind::Freelist, Kind::Zone] {
+        let mut out = Vec::new();
+        for n in 0..3 * POOLS_MAX {
+            let pool = Pool::new(&PoolConfig { buffers: 4, kind, ..PoolConfig::default() })
+                .unwrap_or_else(|why| panic!("{kind} {n}: {why}"));
+            out.push(pool.get().unwrap());
+            drop(pool);
+            if out.len() == 8 {
+                out.clear(); // the frames of eight pools come home together
+            }
+        }
+    }
+}
+
 #[test]
 fn a_frame_may_outlive_its_pool_handle() {
     let pool = Pool::new(&config(Kind::Stack, PoolLocks::Owner, 4)).unwrap();

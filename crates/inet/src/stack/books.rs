@@ -5,7 +5,7 @@ use crate::counters::{AuditReport, Counters};
 use crate::demux::Ends4;
 use buf::{Frame, Pool, PoolStats};
 use lock::{Cx, Locks};
-use stats::{Costs, DropReason, Entry};
+use stats::{Costs, DropReason, Entry, Lap};
 use std::net::Ipv4Addr;
 use std::sync::atomic::Ordering;
 use wire::{L4Port, Proto};
@@ -82,6 +82,24 @@ impl<L: Locks> Stack<L> {
             counters.ether.received.bump();
             self.drop_frame(cx, frame, why);
         }
+    }
+
+    /// The calling thread's counters.
+    #[inline(always)]
+    pub(crate) fn count(&self, cx: Cx) -> &Counters {
+        if L::SHARED { self.counters.at(cx.current()) } else { self.counters.sole() }
+    }
+
+    /// Starts a lap of the calling thread's cost ledger, in a call from outside.
+    #[inline(always)]
+    pub fn lap(&self, cx: Cx) -> Lap<'_> {
+        self.count(cx).ledger.lap(clock::tsc::ticks)
+    }
+
+    /// The lap under way, in code that such a call runs.
+    #[inline(always)]
+    pub fn resume(&self, cx: Cx) -> Lap<'_> {
+        self.count(cx).ledger.resume()
     }
 
     /// All counters, summed over threads.

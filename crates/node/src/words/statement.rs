@@ -30,8 +30,8 @@ pub(crate) fn json(statement: &Statement, frames: Option<u64>) -> Value {
         "stages": rows(statement, frames), "ticks": statement.explained(), "readings": statement.readings,
         "probes": statement.probes, "unexplained": statement.unexplained, "total": statement.total,
     });
-    if let Some(frames) = frames {
-        value["frames"] = frames.into();
+    if let (Some(object), Some(frames)) = (value.as_object_mut(), frames) {
+        object.insert("frames".to_owned(), frames.into());
     }
     value
 }

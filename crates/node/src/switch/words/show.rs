@@ -51,7 +51,9 @@ fn ledger(switch: &Switch, json: bool, mut words: Words<'_>) -> Result<String, W
     let ports = statement::of(&costs.ports);
     let value = || {
         let mut value = statement::json(&loops, frames);
-        value["ports"] = statement::rows(&ports, frames).into();
+        if let Some(object) = value.as_object_mut() {
+            object.insert("ports".to_owned(), statement::rows(&ports, frames).into());
+        }
         value
     };
     let text = || statement::text(&loops, frames) + &statement::parts(&ports, frames, loops.total);
