@@ -5,7 +5,7 @@
 
 /// Adds with the carry brought round (RFC 1071 2 (A)).
 #[inline(always)]
-const fn add_carry(a: u64, b: u64) -> u64 {
+pub(super) const fn add_carry(a: u64, b: u64) -> u64 {
     let (sum, carry) = a.overflowing_add(b);
     sum + carry as u64
 }

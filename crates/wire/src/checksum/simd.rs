@@ -70,8 +70,8 @@ mod x86 {
         let low = _mm256_sub_epi64(all, _mm256_slli_epi64::<32>(high));
         // SAFETY: a vector and an array of the same 32 bytes; every bit pattern is a number.
         let lanes = unsafe { std::mem::transmute::<__m256i, [u64; 4]>(_mm256_add_epi64(low, high)) };
-        // All are sums of 32-bit halves: adding them cannot overflow for a slice.
-        lanes.into_iter().sum::<u64>() + scalar::short(rest)
+        // The lanes are sums of 32-bit halves: adding them cannot overflow for a slice. The rest is a whole word.
+        scalar::add_carry(lanes.into_iter().sum::<u64>(), scalar::short(rest))
     }
 
     #[target_feature(enable = "avx512f,avx512bw")]
@@ -146,7 +146,7 @@ mod arm {
             even = vpadalq_u32(even, vreinterpretq_u32_u8(first));
             odd = vpadalq_u32(odd, vreinterpretq_u32_u8(second));
         }
-        vaddvq_u64(vaddq_u64(even, odd)) + scalar::short(rest)
+        scalar::add_carry(vaddvq_u64(vaddq_u64(even, odd)), scalar::short(rest))
     }
 }
 
