@@ -25,10 +25,10 @@ fn what_a_host_does_is_told_while_it_does_it() {
     for part in ["buffers in use", "netisr deferred", "0 ip", "stage", "inet."] {
         assert!(out.contains(part), "{part:?} not in {out}");
     }
-    assert!(host.json("show ledger")["marks"].as_u64() > Some(0));
-    let marks = host.json("show ledger")["marks"].clone();
+    assert!(host.json("show ledger")["readings"].as_u64() > Some(0));
+    let marks = host.json("show ledger")["readings"].clone();
     std::thread::sleep(std::time::Duration::from_millis(100));
-    assert_eq!(host.json("show ledger")["marks"], marks, "the ledger is off again");
+    assert_eq!(host.json("show ledger")["readings"], marks, "the ledger is off again");
 
     let (code, out, _) = words(&format!("top --url {} --json --times 3 -d 0.3", host.url()));
     assert_eq!((code, out.lines().count()), (Some(0), 3), "{out}");

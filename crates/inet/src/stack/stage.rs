@@ -87,6 +87,8 @@ impl<L: Locks> Stack<L> {
         self.stage_locked(cx, iface, &mut stage, frame);
         if stage.burst.len() as i64 >= self.knobs.tx_burst.get() {
             flush_counted(cx, counters, &mut stage, lap);
+        } else {
+            lap.mark(Stage::PortTx, 0); // it counts as sent when its burst is
         }
     }
 
