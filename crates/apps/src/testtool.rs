@@ -196,7 +196,10 @@ pub fn check(options: &Options) -> anyhow::Result<()> {
     }
     if locks_of(options) == "up" && options.context != lock::How::Register {
         let context = options.context;
-        bail!("--context {context} has no effect with locks up, where nothing asks for it: use --locks light or heavy");
+        bail!(
+            "--context {context} has no effect with locks up, where nothing depends on the running thread: \
+             use --locks light or heavy"
+        );
     }
     Ok(())
 }

@@ -190,7 +190,7 @@ impl Drain<'_> {
     /// Those that have not been taken.
     #[inline(always)]
     pub fn as_slice(&self) -> &[Frame] {
-        // SAFETY: next..end are initialised, and nobody else sees them while the burst is borrowed.
+        // SAFETY: next..end are initialised, and the burst stays borrowed.
         unsafe { std::slice::from_raw_parts(self.next, self.len()) }
     }
 }

@@ -24,7 +24,7 @@ pub enum LockKind {
 pub struct Settings {
     /// `locks=up|light|heavy`.
     pub locks: LockKind,
-    /// `context=register|inline|call`; with `locks=up` only `register`, since nothing asks for it.
+    /// `context=register|inline|call`; with `locks=up` only `register`, since it has no effect there.
     pub context: How,
     /// `offload=on|off`: IPv4 and UDP checksums are the port's.
     pub offload: bool,

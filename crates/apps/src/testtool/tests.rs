@@ -72,7 +72,7 @@ fn recv_reads_what_it_is_told_and_counts_what_it_could_not() {
 #[test]
 fn the_generator_does_not_wait_for_the_reader() {
     if dispatch::cores() < 2 {
-        return; // on the reader's core it stands still while the reader reads
+        return; // on one core the two take turns
     }
     let options = Options { mode: Mode::Recv, count: 200_000, burst: 256, ..Options::default() };
     let (json, block) = outcome(&options);

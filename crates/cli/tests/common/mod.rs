@@ -22,6 +22,8 @@ pub fn linerate(words: &[&str]) -> Command {
 pub struct Running {
     pub child: Child,
     pub socket: PathBuf,
+    /// What it writes, read as it comes: a pipe that nobody reads is full after 64 KiB, and the host stands still.
+    stdout: Option<std::thread::JoinHandle<String>>,
     stderr: Option<std::thread::JoinHandle<String>>,
 }
 
@@ -42,12 +44,8 @@ impl Running {
         let mut first = String::new();
         lines.read_line(&mut first).unwrap();
         assert!(first.contains("running; control"), "{first}");
-        let stderr = std::thread::spawn(move || {
-            let mut rest = String::new();
-            lines.read_to_string(&mut rest).unwrap();
-            rest
-        });
-        Running { child, socket, stderr: Some(stderr) }
+        let (stdout, stderr) = (Some(reader(child.stdout.take().unwrap())), Some(reader(lines)));
+        Running { child, socket, stdout, stderr }
     }
 
     pub fn url(&self) -> String {
@@ -92,11 +90,18 @@ impl Running {
     /// Waits until it ends by itself: the same.
     pub fn wait(mut self) -> (Option<i32>, String, String) {
         let status = wait(&mut self.child);
-        let mut out = String::new();
-        self.child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+        let out = self.stdout.take().unwrap().join().unwrap();
         let err = self.stderr.take().unwrap().join().unwrap();
         (status, out, err)
     }
+}
+
+fn reader(mut from: impl Read + Send + 'static) -> std::thread::JoinHandle<String> {
+    std::thread::spawn(move || {
+        let mut all = String::new();
+        from.read_to_string(&mut all).unwrap();
+        all
+    })
 }
 
 impl Drop for Running {

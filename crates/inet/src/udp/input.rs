@@ -147,7 +147,7 @@ impl<L: Locks> Stack<L> {
         let mut lookups = self.udp.run();
         let (mut hashes, mut ends) = ([0; CHUNK], [WireEnds::default(); CHUNK]); // of the first of each run
         let (mut firsts, mut odd, mut without_checksum) = (Odd::default(), Odd::default(), 0);
-        let mut before = WireEnds::default(); // like no other: port 0 is nobody's
+        let mut before = WireEnds::default(); // differs from any: no datagram is for port 0
         for (at, packet) in packets.as_mut_slice().iter_mut().enumerate() {
             let seen = match check.strip_plain(packet, &mut without_checksum) {
                 Some(seen) => seen,

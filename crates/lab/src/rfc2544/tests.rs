@@ -9,8 +9,12 @@ use port::{Caps, Port, PortCounts, RxHalf, TxHalf};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
+/// The report below its environment, whose warnings are this machine's and not the device's.
 fn text_of(results: &Results) -> String {
-    render(&report::Report::of(crate::env::Environment::detect(), results.clone()))
+    let env = crate::env::Environment::detect();
+    let text = render(&report::Report::of(env.clone(), results.clone()));
+    let below = text.strip_prefix(&format!("rfc2544\n\n{env}\n"));
+    below.unwrap_or_else(|| panic!("no environment first: {text}")).to_owned()
 }
 
 /// What a device does to frames, each way by itself.
