@@ -34,9 +34,9 @@ Examples:
   linerate ab --a net.isr.dispatch=direct --b net.isr.dispatch=deferred --both over=router TCP_RR
   linerate ab --a locks=up --b locks=heavy tcpconnect
   linerate ab --a pool=zone --b pool=stack send
-  linerate ab --a 'expr=udp' --b 'expr=udp port 53' filter
+  linerate ab --a expr=udp --b expr=tcp filter
   linerate ab --a -1 --b -9 -- sh -c 'head -c 4M /dev/zero | gzip {}'
-  linerate ab --a 'sort -n f' --b 'sort f' -- {}")]
+  linerate ab --a ./before --b ./after -- {}")]
 pub struct AbArgs {
     /// Settings of A
     #[arg(long, value_name = "KNOBS", required = true, allow_hyphen_values = true)]
