@@ -70,7 +70,7 @@ fn of_two_ways_the_better_is_told_with_its_reasons() {
 fn wrong_knobs_end_with_two() {
     for (line, part) in [
         ("ab --a over=moon --b over=pair TCP_RR", "--a over=moon"),
-        ("ab --a burst=8 --b brst=8 TCP_RR", "--b:"),
+        ("ab --a burst=8 --b brst=8 TCP_RR", "--b brst=8"),
         ("ab --a burst=8 --b burst=16 TCP_NONE", "tcpconnect"),
         ("ab --a burst --b burst=16 TCP_RR", "K=V"),
         ("ab --a burst=8 TCP_RR", "--b"),

@@ -5,10 +5,12 @@
 use super::{BUFFERS, MTU, Options, Outcome, SIZE_MAX};
 use anyhow::Context;
 use buf::Burst;
+use inet::iface::IfaceId;
 use lock::Locks;
 use node::Host;
+use port::Port;
 use port::pktgen::{self, Source};
-use socket::{Errno, Opt};
+use socket::{Errno, Fd, Opt};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -19,32 +21,57 @@ const _: () = assert!(RECV_BUFFER * 8 / 2048 <= BUFFERS / 2);
 /// Empty reads in a row before the reader sleeps: a wake-up across cores costs more than spinning this long.
 const SPINS: u32 = 20_000;
 
+/// The receiving end: a socket bound to the generator's destination, and the iface that receives its frames.
+pub(super) struct End {
+    iface: IfaceId,
+    mac: wire::Mac,
+    fd: Fd,
+}
+
+impl End {
+    pub(super) fn open<L: Locks>(host: &Host<L>) -> anyhow::Result<End> {
+        let iface = host.stack.iface_named("pg0").context("the rc script created no pg0")?.id;
+        let mac = host.stack.iface(iface).context("pg0")?.mac;
+        let calls = host.shared_calls();
+        let fd = calls.socket()?;
+        calls.bind(fd, "0.0.0.0:54321".parse()?)?;
+        calls.set_option(fd, Opt::RecvBuffer(RECV_BUFFER))?;
+        calls.set_option(fd, Opt::RecvTimeout(Some(Duration::from_millis(50))))?;
+        Ok(End { iface, mac, fd })
+    }
+
+    /// Returns a port whose receiving half makes datagrams of `size` bytes for this end.
+    pub(super) fn generator<L: Locks>(&self, host: &Host<L>, size: usize) -> Port {
+        let source = Source { size, dst_mac: self.mac, mtu: Some(MTU), ..Source::default() };
+        pktgen::open("pg0", Some(&source), &host.stack.pool)
+    }
+}
+
+/// Takes at most `most` frames off the generator and passes them to the host, whether or not its socket has room.
+pub(super) fn pull<L: Locks>(host: &Host<L>, end: &End, generator: &mut Port, burst: &mut Burst, most: usize) {
+    let cx = host.cx();
+    generator.rx.rx_burst(burst, most, cx.now);
+    host.stack.input(cx, end.iface, burst);
+}
+
 pub(super) fn run<L: Locks>(host: &Host<L>, options: &Options) -> anyhow::Result<Outcome>
 where
     Host<L>: Sync,
 {
-    let iface = host.stack.iface_named("pg0").context("the rc script created no pg0")?.id;
-    let mac = host.stack.iface(iface).context("pg0")?.mac;
     let calls = host.shared_calls();
-    let fd = calls.socket()?;
-    calls.bind(fd, "0.0.0.0:54321".parse()?)?;
-    calls.set_option(fd, Opt::RecvBuffer(RECV_BUFFER))?;
-    calls.set_option(fd, Opt::RecvTimeout(Some(Duration::from_millis(50))))?;
-    let source = Source { size: options.size, dst_mac: mac, mtu: Some(MTU), ..Source::default() };
-    let mut generator = pktgen::open("pg0", Some(&source), &host.stack.pool);
+    let end = End::open(host)?;
+    let (fd, mut generator) = (end.fd, end.generator(host, options.size));
     let stop = AtomicBool::new(false);
     let (mut got, mut bytes) = (0u64, 0u64);
     let start = Instant::now();
     std::thread::scope(|scope| -> anyhow::Result<()> {
         let puller = dispatch::spawn_scoped(scope, "puller", || {
             // Two threads on one core are worse than unpinned ones; a core that cannot be had is none.
-            let _ = dispatch::pin_to_core(0);
+            let _ = dispatch::pin_to_core(dispatch::core_at(0));
             let alone = dispatch::cores() > 1;
             let mut burst = Burst::new();
             while !stop.load(Ordering::Relaxed) {
-                let cx = host.cx();
-                generator.rx.rx_burst(&mut burst, options.burst, cx.now);
-                host.stack.input(cx, iface, &mut burst);
+                pull(host, &end, &mut generator, &mut burst, options.burst);
                 if !alone {
                     std::thread::yield_now(); // the only core is the reader's too
                 }

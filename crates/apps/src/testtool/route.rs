@@ -84,7 +84,7 @@ pub(super) fn on_hosts<L: Locks>(options: &Options) -> anyhow::Result<Outcome> {
             let (alone, ready) = (&alone, &ready);
             dispatch::spawn_scoped(scope, &format!("pair{i}"), move || -> anyhow::Result<Outcome> {
                 // More pairs than cores share them; a core that cannot be had is none.
-                let _ = dispatch::pin_to_core(i % dispatch::cores());
+                let _ = dispatch::pin_to_core(dispatch::core_at(i));
                 let host = super::host::<L>(&format!("testtool{i}"), alone);
                 ready.wait(); // also of a host that failed, or the others would wait for ever
                 on_one_thread(&host?, alone)
@@ -114,7 +114,7 @@ where
         for (i, pair) in pairs.iter_mut().enumerate() {
             dispatch::spawn_scoped(scope, &format!("pair{i}"), move || {
                 // More pairs than cores share them; a core that cannot be had is none.
-                let _ = dispatch::pin_to_core(i % dispatch::cores());
+                let _ = dispatch::pin_to_core(dispatch::core_at(i));
                 let mut burst = Burst::new();
                 while pair.turn(host, &mut burst, options.burst) && !dispatch::stop_requested() {}
             })
