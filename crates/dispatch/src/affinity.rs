@@ -3,10 +3,46 @@
 
 use std::io;
 use std::marker::PhantomData;
+use std::sync::OnceLock;
 
-/// How many cores this process has to itself: those it may run on, less where a quota says so.
+/// Cores of the process, as they were before any thread was pinned.
+struct Cores {
+    usable: Vec<usize>,
+    /// At most as many as are usable; fewer under a quota of a control group.
+    count: usize,
+}
+
+/// Returns the cores that the process was given. A pinned thread sees only its own core in its affinity mask, so the mask is
+/// read once: at the first call here or, by [`pinned_to_core`], before the first pinning.
+fn given() -> &'static Cores {
+    static CORES: OnceLock<Cores> = OnceLock::new();
+    CORES.get_or_init(|| {
+        let usable: Vec<usize> = affinity().map(|set| numbers(&set).collect()).unwrap_or_default();
+        let usable = if usable.is_empty() { vec![0] } else { usable };
+        Cores { usable, count: std::thread::available_parallelism().map_or(1, usize::from) }
+    })
+}
+
+/// Returns the number of cores that this process has to itself: those of its affinity mask, fewer under a quota.
 pub fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
+    given().count
+}
+
+/// Returns the number, as in `/proc/cpuinfo`, of the `at`-th core of the process's affinity mask, counted round.
+pub fn core_at(at: usize) -> usize {
+    let usable = &given().usable;
+    usable[at % usable.len()]
+}
+
+/// Returns the last core of the process's affinity mask: the default for measurements, since interrupts often go to the first.
+pub fn last_core() -> usize {
+    core_at(given().usable.len() - 1)
+}
+
+/// Returns a core of the process other than `core`; `None` where it has one core to itself.
+pub fn other_core(core: usize) -> Option<usize> {
+    let other = given().usable.iter().rev().copied().find(|other| *other != core);
+    other.filter(|_| cores() > 1)
 }
 
 /// Keeps the calling thread on `core`, numbered as in `/proc/cpuinfo`, from now on.
@@ -23,6 +59,7 @@ pub fn pin_to_core(core: usize) -> io::Result<()> {
 /// # Errors
 /// Those of [`pin_to_core`].
 pub fn pinned_to_core(core: usize) -> io::Result<Pinned> {
+    given();
     let former = affinity()?;
     if core >= libc::CPU_SETSIZE as usize {
         return Err(not_usable(&former));
@@ -108,6 +145,18 @@ mod tests {
             assert_eq!(usable(), all);
             pin_to_core(last).unwrap();
             assert_eq!(usable(), [last]);
+        });
+    }
+
+    #[test]
+    fn a_pinned_thread_still_has_the_cores_of_its_process() {
+        alone(|| {
+            let (all, count) = (usable(), cores());
+            let pinned = pinned_to_core(all[0]).unwrap();
+            assert_eq!((cores(), last_core()), (count, all[all.len() - 1]));
+            assert_eq!((core_at(0), core_at(all.len())), (all[0], all[0]));
+            assert_eq!(other_core(all[0]), all.last().copied().filter(|_| count > 1));
+            drop(pinned);
         });
     }
 

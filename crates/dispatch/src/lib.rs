@@ -12,7 +12,7 @@ mod stop;
 mod wait;
 mod worker;
 
-pub use affinity::{Pinned, cores, pin_to_core, pinned_to_core};
+pub use affinity::{Pinned, core_at, cores, last_core, other_core, pin_to_core, pinned_to_core};
 pub use stop::{install_stop_handler, request_stop, stop_requested};
 pub use wait::wait_readable;
 pub use worker::{OnThread, on_thread, spawn_scoped, spawn_worker};

@@ -154,7 +154,6 @@ fn make(config: &HostConfig) -> Result<Arc<Netisr<Received>>, IsrError> {
 
 /// What all of netisr has in common, with so many workstreams.
 pub(crate) fn base(config: &HostConfig, workstreams: usize) -> Config {
-    let cores = dispatch::cores().max(1);
     let isr = &config.isr;
     Config {
         workstreams,
@@ -162,7 +161,7 @@ pub(crate) fn base(config: &HostConfig, workstreams: usize) -> Config {
         max_qlimit: isr.max_qlimit,
         default_qlimit: Config::default().default_qlimit.min(isr.max_qlimit),
         bound: isr.bind,
-        cpus: if isr.bind { (0..workstreams).map(|at| at % cores).collect() } else { Vec::new() },
+        cpus: if isr.bind { (0..workstreams).map(dispatch::core_at).collect() } else { Vec::new() },
         looks: isr.looks,
         ..Config::default()
     }

@@ -109,12 +109,11 @@ pub(crate) fn leads_to(
 
 /// The hosts that a split host is made of: NAME.0 and so on, each with its services, knobs and control socket; the first answers ARP.
 pub(crate) fn parts(config: &HostConfig) -> Vec<HostConfig> {
-    let cores = dispatch::cores().max(1);
     let part = |at: usize| {
         let mut part = HostConfig {
             name: format!("{}.{at}", config.name),
             stacks: 1,
-            core: config.isr.bind.then_some(at % cores),
+            core: config.isr.bind.then(|| dispatch::core_at(at)),
             control: config.control.as_deref().map(|path| numbered(path, at)),
             ..config.clone()
         };

@@ -389,7 +389,7 @@ fn spawn<'scope>(
 
 /// Works on a workstream of netisr, on a core of its own if that was asked for.
 fn work<L: Locks>(config: &HostConfig, host: &Host<L>, at: usize, say: &Sender<Said>) {
-    let core = at % dispatch::cores().max(1);
+    let core = dispatch::core_at(at);
     let pinned = if config.isr.bind { dispatch::pin_to_core(core) } else { Ok(()) };
     if let Err(why) = pinned {
         let text = format!("{}.isr{at}: not on core {core}: {why}; it runs where it may", config.name);

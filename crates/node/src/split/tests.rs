@@ -238,7 +238,7 @@ fn parts_are_named_and_have_what_the_host_has() {
     let of = |at: usize| (parts[at].name.as_str(), parts[at].control.clone().unwrap().display().to_string());
     assert_eq!([of(0).0, of(1).0], ["web.0", "web.1"]);
     assert_eq!([of(0).1, of(1).1], ["/tmp/x/web.0.sock", "/tmp/x/web.1.sock"]);
-    assert_eq!(parts[1].core, Some(1 % dispatch::cores()));
+    assert_eq!(parts[1].core, Some(dispatch::core_at(1)));
     let sysctl: Vec<Vec<&str>> = parts.iter().map(|part| part.sysctl.keys().map(String::as_str).collect()).collect();
     assert_eq!(sysctl, [vec!["net.inet.ip.ttl"], vec!["net.inet.ip.ttl", "net.link.ether.inet.answer"]]);
     parts.iter().for_each(|part| assert_eq!(part.check(), Ok(())));
