@@ -490,7 +490,7 @@ Examples:
   linerate profile --diff before.folded --svg change.svg -- testtool -c 50000000 -b 32 send")]
 pub struct ProfileArgs {
     /// One JSON object instead of the tables
-    #[arg(long, conflicts_with = "folded")]
+    #[arg(short, long, conflicts_with = "folded")]
     pub json: bool,
     /// Stacks as lines, 'thread;outer;inner MICROSECONDS', instead of the tables
     #[arg(long)]

@@ -20,7 +20,7 @@ Example:
   linerate livelock --svg livelock.svg")]
 pub struct LivelockArgs {
     /// One JSON object instead of the table
-    #[arg(long)]
+    #[arg(short, long)]
     pub json: bool,
     /// Short, and once: to see that it works, not to quote
     #[arg(long)]
@@ -53,7 +53,7 @@ pub fn run(args: &LivelockArgs) -> anyhow::Result<Exit> {
         dispatch::pin_to_core(core).with_context(|| format!("--core {core}"))?;
     }
     let all = if args.quick { livelock::Options::quick() } else { livelock::Options::default() };
-    let core = args.core.unwrap_or_else(|| dispatch::cores().saturating_sub(1));
+    let core = args.core.unwrap_or_else(dispatch::last_core);
     let rounds = args.rounds.map_or(all.rounds, |rounds| rounds as usize);
     let (timing, rounds) =
         if args.simulated { (livelock::Timing::Virtual, 1) } else { (livelock::Timing::Live, rounds) };

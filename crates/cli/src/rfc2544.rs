@@ -69,7 +69,7 @@ pub struct Rfc2544Args {
     #[arg(long)]
     pub bidirectional: bool,
     /// One JSON object instead of tables
-    #[arg(long)]
+    #[arg(short, long)]
     pub json: bool,
     /// Draw throughput and latency into this file
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]

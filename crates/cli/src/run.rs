@@ -122,7 +122,7 @@ pub fn lab(args: LabArgs) -> anyhow::Result<Exit> {
 /// Ctrl-C ends a measurement at the next round; a subject that panics or hangs ends it with what there is.
 fn watch() -> anyhow::Result<()> {
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
-    lab::alarm::install(lab::alarm::PATIENCE, 1, |report| {
+    lab::alarm::install(1, |report| {
         // Nowhere to write to is nothing to write about.
         let _ = print(&lab::table::render(report));
     })

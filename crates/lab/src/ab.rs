@@ -13,6 +13,7 @@ use crate::side::Side;
 use crate::study::{Group, Options, Progress, Study, Unit};
 use anyhow::Context;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 /// Counters shown: those that differ most.
 const MOST_COUNTERS: usize = 24;
@@ -31,6 +32,8 @@ pub struct Variant {
     pub unit: Unit,
     /// Whether a trial builds all it needs, or is long enough for one to do: then each build makes one.
     pub one_trial: bool,
+    /// The limit of a trial; `None` for a command line, which lasts as long as it does.
+    pub patience: Option<Duration>,
     /// A trial with the ledger on; `None` where the workload has no hosts.
     pub spent: Option<Box<dyn Fn() -> anyhow::Result<Spent>>>,
 }
@@ -53,8 +56,12 @@ pub struct Spent {
 pub fn ab(variants: [Variant; 2], options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
     let usual = options.run(20);
     let usual = if variants[0].one_trial { usual.one_trial().waiting() } else { usual };
-    let run_options =
-        run::Options { cpu: options.core.or(usual.cpu.filter(|_| !variants[0].one_trial)), max_seconds: None, ..usual };
+    let run_options = run::Options {
+        cpu: options.core.or(usual.cpu.filter(|_| !variants[0].one_trial)),
+        max_seconds: None,
+        patience: variants[0].patience,
+        ..usual
+    };
     let mut study = Study::new("ab", run_options.clone(), 2, progress);
     study.part("A, its twin and B, in turns");
     let [a, b] = &variants;

@@ -9,40 +9,42 @@ use std::time::{Duration, Instant};
 
 use crate::result::Report;
 
-/// A build or a trial that lasts longer hangs. A child's answer is given up after 120 s, which must come first.
+/// The usual limit of a build or a trial. A child's answer is given up after 120 s, which must come first.
 pub const PATIENCE: Duration = Duration::from_secs(180);
 
 struct State {
-    /// The side that is being built or tried, and since when.
+    /// The side that is being built or tried, since when, and for how long it may be.
     doing: String,
     since: Option<Instant>,
+    patience: Option<Duration>,
     /// The rows finished so far.
     so_far: Option<Report>,
 }
 
-static STATE: Mutex<State> = Mutex::new(State { doing: String::new(), since: None, so_far: None });
+static STATE: Mutex<State> = Mutex::new(State { doing: String::new(), since: None, patience: None, so_far: None });
 
-/// A build or a trial of side `id` begins.
-pub(crate) fn doing(id: &str) {
+/// A build or a trial of side `id` begins, which may last `patience`; `None`: without a limit.
+pub(crate) fn doing(id: &str, patience: Option<Duration>) {
     let mut state = STATE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     state.doing.clear();
     state.doing.push_str(id);
-    state.since = Some(Instant::now());
+    (state.since, state.patience) = (Some(Instant::now()), patience);
 }
 
-/// The rows of a study up to now; `None` where a study has ended.
+/// The rows of a study up to now; `None` where a study has ended. Until the next build or trial no limit is in force: cargo may
+/// build the rungs of a ladder for minutes.
 pub(crate) fn so_far(report: Option<Report>) {
     let mut state = STATE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    state.since = report.is_some().then(Instant::now);
+    state.since = None;
     state.so_far = report;
 }
 
-/// From now on a panic, or a trial that lasts longer than `patience`, hands the unfinished report to `print` and ends the
-/// process with exit code `code`.
+/// From now on a panic, or a trial that lasts longer than it may, hands the unfinished report to `print` and ends the process
+/// with exit code `code`.
 ///
 /// # Errors
 /// No thread.
-pub fn install(patience: Duration, code: i32, print: fn(&Report)) -> std::io::Result<()> {
+pub fn install(code: i32, print: fn(&Report)) -> std::io::Result<()> {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
         usual(info);
@@ -51,9 +53,12 @@ pub fn install(patience: Duration, code: i32, print: fn(&Report)) -> std::io::Re
     let watch = move || {
         loop {
             std::thread::sleep(Duration::from_secs(1));
-            let late = STATE.lock().is_ok_and(|state| state.since.is_some_and(|since| since.elapsed() > patience));
-            if late {
-                give_up(&format!("has not ended after {} s", patience.as_secs()), code, print);
+            let late = STATE.lock().ok().and_then(|state| {
+                let limit = state.patience?;
+                (state.since?.elapsed() > limit).then_some(limit)
+            });
+            if let Some(limit) = late {
+                give_up(&format!("has not ended after {} s", limit.as_secs()), code, print);
             }
         }
     };
@@ -75,6 +80,7 @@ fn give_up(why: &str, code: i32, print: fn(&Report)) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::run;
     use crate::side::Side;
     use crate::study::{Options, Study, Unit};
     use crate::subject;
@@ -87,9 +93,10 @@ mod tests {
     #[test]
     fn child() {
         let Ok(fault) = std::env::var(FAULT) else { return };
-        install(Duration::from_secs(2), 9, |report| print!("{}", crate::table::render(report))).unwrap();
+        install(9, |report| print!("{}", crate::table::render(report))).unwrap();
         let mut show = |_| ();
-        let mut study = Study::new("faulty", Options::default().run(2), 2, &mut show);
+        let options = run::Options { patience: Some(Duration::from_secs(2)), ..Options::default().run(2) };
+        let mut study = Study::new("faulty", options, 2, &mut show);
         let good = Side::new("good", || Ok(subject::from_fn("good", || Ok(subject::measure(1, || ())))));
         let group = study.measure(vec![good]);
         study.rows([group.row("good", "a row that was finished", Unit::TICKS)]);

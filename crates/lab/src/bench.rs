@@ -28,6 +28,9 @@ use crate::study::{Group, Options, Progress, Study, Unit};
 /// Peers to be measured in the same run, called `<peer>.<row>`, each with a sentence on how it is run.
 pub type Peers = Vec<(Side, String)>;
 
+/// Why a row that needs two cores is missing.
+const ONE_CORE: &str = "this program has one core";
+
 const ROUTES: usize = 1_000_000;
 const MILLION: usize = 1 << 20;
 
@@ -128,11 +131,9 @@ pub(crate) fn run_slow(study: &Study<'_>) -> crate::run::Options {
 /// The report's part 2, in millions of datagrams a second.
 pub(crate) fn two_threads(study: &mut Study<'_>, id: &'static str) {
     let title = "receive, one thread pulls and another reads, light locks";
-    if dispatch::cores() < 2 {
-        return study.rows([Row::missing(id, title, "this machine has one core")]);
-    }
-    let reader = study.options().cpu.unwrap_or(0);
-    let puller = if reader == 0 { dispatch::cores() - 1 } else { 0 };
+    let Some(puller) = dispatch::other_core(study.options().cpu.unwrap_or(0)) else {
+        return study.rows([Row::missing(id, title, ONE_CORE)]);
+    };
     // The reader's share of its core is full (it spins); steal still drops trials.
     let group = study.measure(vec![Side::new(id, move || TwoThreadsRig::new(id, puller))]);
     study.rows([group.row(id, title, Unit::MILLIONS)]);
@@ -170,7 +171,7 @@ pub(crate) fn lookups(study: &mut Study<'_>) {
 fn hosts(study: &mut Study<'_>) {
     let (id, title) = ("hosts.two", "two disjoint hosts on two cores, as times one");
     if dispatch::cores() < 2 {
-        return study.rows([Row::missing(id, title, "this machine has one core")]);
+        return study.rows([Row::missing(id, title, ONE_CORE)]);
     }
     // Workers have their own threads: the measuring thread sleeps, so its CPU share is no sign of disturbance.
     let options = crate::run::Options { cpu: None, ..study.options().waiting() };
@@ -201,6 +202,11 @@ pub(crate) fn peer_of(peer: &str, row: &Row, theirs: f64) -> Option<Peer> {
         id: format!("{peer}.{}", row.id),
         row: row.id.clone(),
         now: Figure::single(theirs, &ours.unit),
-        ratio: crate::result::Times { median: ratio(ours.median), lo: ratio(ours.hi), hi: ratio(ours.lo), n: ours.n },
+        ratio: Some(crate::result::Times {
+            median: ratio(ours.median),
+            lo: ratio(ours.hi),
+            hi: ratio(ours.lo),
+            n: ours.n,
+        }),
     })
 }

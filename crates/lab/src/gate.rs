@@ -182,15 +182,12 @@ impl Gate {
     /// For people: a line for each row, what it came to, why.
     pub fn text(&self) -> String {
         let figure = |figure: &Option<Figure>| {
-            figure.as_ref().map_or("-".to_owned(), |of| {
-                format!("{} [{}, {}]", table::number(of.median), table::number(of.lo), table::number(of.hi))
-            })
+            figure.as_ref().map_or("-".to_owned(), |of| table::spread([of.median, of.lo, of.hi], of.n, table::number))
         };
         let mut lines = vec![["row", "before", "now", "unit", "change", ""].map(str::to_owned).to_vec()];
         for row in &self.rows {
-            let change = row.change.map_or("-".to_owned(), |of| {
-                format!("{} [{}, {}]", table::times(of.median), table::times(of.lo), table::times(of.hi))
-            });
+            let change =
+                row.change.map_or("-".to_owned(), |of| table::spread([of.median, of.lo, of.hi], of.n, table::times));
             let unit = row.before.as_ref().or(row.now.as_ref()).map(|of| of.unit.clone()).unwrap_or_default();
             let says = format!("{:?}", row.says).to_lowercase();
             lines.push(vec![row.id.clone(), figure(&row.before), figure(&row.now), unit, change, says]);

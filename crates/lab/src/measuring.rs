@@ -1,7 +1,7 @@
 //! Two measurements at once: each is the other's busy neighbor, and both are told so in their reports.
 
 use std::fs::{File, OpenOptions};
-use std::path::PathBuf;
+use std::path::Path;
 
 /// Holds the lock of the measuring process while it lives.
 #[derive(Debug)]
@@ -15,10 +15,13 @@ impl Measuring {
         Measuring::at(&std::env::temp_dir().join("linerate-measuring.lock"))
     }
 
-    fn at(path: &PathBuf) -> (Measuring, Option<String>) {
-        let Ok(file) = OpenOptions::new().create(true).truncate(false).write(true).open(path) else {
-            return (Measuring { _lock: None }, None);
-        };
+    fn at(path: &Path) -> (Measuring, Option<String>) {
+        // Opened for reading first: the file may be another user's, and in a sticky directory the kernel refuses even
+        // root to open such a file with O_CREAT (fs.protected_regular).
+        let file = File::open(path)
+            .or_else(|_| OpenOptions::new().create_new(true).write(true).open(path))
+            .or_else(|_| File::open(path)); // another process created it in between
+        let Ok(file) = file else { return (Measuring { _lock: None }, None) };
         match file.try_lock() {
             Ok(()) => (Measuring { _lock: Some(file) }, None),
             Err(std::fs::TryLockError::WouldBlock) => {
@@ -34,6 +37,7 @@ impl Measuring {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn the_second_is_warned_until_the_first_ends() {
@@ -42,8 +46,10 @@ mod tests {
         assert_eq!(none, None);
         assert!(Measuring::at(&path).1.is_some_and(|why| why.contains("another linerate measures")));
         drop(first);
+        // As of another user's file: it can be read and not written.
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o444)).unwrap();
         assert_eq!(Measuring::at(&path).1, None);
-        assert_eq!(Measuring::at(&"/nonexistent/lock".into()).1, None);
+        assert_eq!(Measuring::at(Path::new("/nonexistent/lock")).1, None);
         std::fs::remove_file(&path).unwrap();
     }
 }

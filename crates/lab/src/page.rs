@@ -92,7 +92,11 @@ fn of_report(report: &Report) -> String {
     let against = format!("against {}", baseline.unwrap_or_else(|| "the one before".to_owned()));
     grid(&mut out, &["row", "what", "then", "now", "95 %", "unit", "n", &against], report.rows.iter().map(row));
     if !report.peers.is_empty() {
-        grid(&mut out, &["peer", "now", "95 %", "unit", "n", "we are better by"], report.peers.iter().map(peer));
+        grid(
+            &mut out,
+            &["peer", "now", "95 %", "unit", "n", "range", "we are better by"],
+            report.peers.iter().map(peer),
+        );
     }
     let floor = &report.noise_floor;
     let _ =
@@ -119,7 +123,7 @@ enum Cell {
 }
 
 fn figure_cells(figure: &Figure) -> [Cell; 4] {
-    let interval = format!("[{}, {}]", table::number(figure.lo), table::number(figure.hi));
+    let interval = table::interval(table::number(figure.lo), table::number(figure.hi), figure.n);
     [
         Cell::Figure(table::number(figure.median)),
         Cell::Figure(interval),
@@ -137,17 +141,15 @@ fn row(row: &Row) -> Vec<Cell> {
     };
     cells.extend(figure_cells(now));
     cells.push(Cell::Words(row.vs_previous.as_ref().map_or("-".to_owned(), |change| {
-        let [ratio, lo, hi] = [change.ratio, change.lo, change.hi].map(table::times);
-        format!("{ratio} [{lo}, {hi}] {}", change.verdict)
+        format!("{} {}", table::spread([change.ratio, change.lo, change.hi], change.n, table::times), change.verdict)
     })));
     cells
 }
 
 fn peer(peer: &Peer) -> Vec<Cell> {
-    let [ratio, lo, hi] = [peer.ratio.median, peer.ratio.lo, peer.ratio.hi].map(table::times);
     let mut cells = vec![Cell::Words(peer.id.clone())];
     cells.extend(figure_cells(&peer.now));
-    cells.push(Cell::Words(format!("{ratio} [{lo}, {hi}]")));
+    cells.extend([Cell::Words(table::range(&peer.now)), Cell::Words(table::better_by(peer))]);
     cells
 }
 

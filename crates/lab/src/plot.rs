@@ -131,9 +131,11 @@ fn row_line(row: &Row, now: &Figure) -> Line {
 
 fn peer_line(peer: &Peer) -> Line {
     let name = peer.id.strip_suffix(&format!(".{}", peer.row)).unwrap_or(&peer.id);
-    let better = peer.ratio.median;
-    let (times, how) = if better < 1.0 { (better.recip(), "worse") } else { (better, "better") };
-    let beside = format!("  ours {} {how}", table::times(times));
+    let beside = match peer.ratio.map(|ratio| ratio.median) {
+        Some(better) if better < 1.0 => format!("  ours {} worse", table::times(better.recip())),
+        Some(better) => format!("  ours {} better", table::times(better)),
+        None => format!("  {}", table::TWO_STATES),
+    };
     line(format!("  {name}"), Whose::Peers, &peer.now, None, beside)
 }
 

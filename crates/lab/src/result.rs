@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::env::Environment;
 use crate::sample::{Ratio, Sample, StatError, Summary, Trial, rank};
+use crate::table;
 use crate::verdict::{self, NoiseFloor, Verdict};
 
 /// The version of the file. In version 1 every side was built once, so its intervals and verdicts do not hold.
@@ -142,6 +143,9 @@ pub struct Figure {
     pub n: u32,
     /// `ticks/op`, `GB/s` ...
     pub unit: String,
+    /// The least and the greatest value of a build; absent where the figure is not a summary of builds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub range: Option<[f64; 2]>,
 }
 
 /// A figure from somebody else's report, with as much of its spread as was printed.
@@ -188,9 +192,12 @@ pub struct Peer {
     pub row: String,
     /// What this run measured of it.
     pub now: Figure,
-    /// How many times better our row is.
-    pub ratio: Times,
+    /// How many times better our row is; null for a peer with two states, to whose median no ratio means anything.
+    pub ratio: Option<Times>,
 }
+
+/// A peer whose greatest value is so many times its least has two states.
+const TWO_STATES: f64 = 5.0;
 
 /// A ratio and its interval: of 95 % from 6 pairs on, with fewer the range of the ratios.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -223,17 +230,19 @@ pub enum Better {
 impl Figure {
     /// A summary with its unit.
     pub fn new(summary: &Summary, unit: &str) -> Figure {
-        Figure { median: summary.median, lo: summary.lo, hi: summary.hi, n: summary.n, unit: unit.to_owned() }
+        let Summary { median, lo, hi, n, range, .. } = *summary;
+        Figure { median, lo, hi, n, unit: unit.to_owned(), range: Some(range) }
     }
 
     /// One value without a spread.
     pub fn single(value: f64, unit: &str) -> Figure {
-        Figure { median: value, lo: value, hi: value, n: 1, unit: unit.to_owned() }
+        Figure { median: value, lo: value, hi: value, n: 1, unit: unit.to_owned(), range: None }
     }
 
     /// A paired ratio as a figure.
     pub fn ratio(ratio: &Ratio, unit: &str) -> Figure {
-        Figure { median: ratio.median, lo: ratio.lo, hi: ratio.hi, n: ratio.n, unit: unit.to_owned() }
+        let Ratio { median, lo, hi, n, .. } = *ratio;
+        Figure { median, lo, hi, n, unit: unit.to_owned(), range: None }
     }
 
     /// The sample's ticks per operation.
@@ -273,7 +282,9 @@ impl Peer {
     pub fn new(peer: &str, theirs: &Sample, ours: &Sample) -> Result<Peer, StatError> {
         let ratio = Ratio::paired(&theirs.values(), &ours.values())?;
         let (id, row) = (format!("{peer}.{}", ours.id), ours.id.clone());
-        Ok(Peer { id, row, now: Figure::ticks(theirs)?, ratio: ratio.into() })
+        let now = Figure::ticks(theirs)?;
+        let two_states = now.range.is_some_and(|[least, most]| most > TWO_STATES * least);
+        Ok(Peer { id, row, now, ratio: (!two_states).then(|| ratio.into()) })
     }
 }
 
@@ -307,6 +318,11 @@ impl Change {
         let ((lo, hi), n) = (ends(1.0), before.n.min(now.n));
         let firm = (n >= 8).then(|| ends(rank::ONE_PER_CENT.z() / rank::FIVE_PER_CENT.z()));
         Some(Change::judged(&Ratio { median, lo, hi, coverage: 0.95, firm, n }, floor))
+    }
+
+    /// The ratio and its interval with `digits` after the point, as [`Ratio::show`].
+    pub fn show(&self, digits: usize) -> String {
+        table::spread([self.ratio, self.lo, self.hi], self.n, |value| format!("{value:.digits$}"))
     }
 
     fn judged(ratio: &Ratio, floor: &NoiseFloor) -> Change {

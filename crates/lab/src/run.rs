@@ -58,6 +58,8 @@ pub struct Options {
     pub alive: Alive,
     /// Where the addresses and orders of the rounds come from.
     pub seed: u64,
+    /// A build or a trial that lasts longer hangs ([`alarm`]); `None` for commands of a user's, which last as long as they do.
+    pub patience: Option<Duration>,
 }
 
 /// Which sides of a round are alive at once.
@@ -82,6 +84,7 @@ impl Default for Options {
             replacements: 150,
             alive: Alive::Together,
             seed: 0,
+            patience: Some(alarm::PATIENCE),
         }
     }
 }
@@ -242,7 +245,7 @@ impl Run<'_> {
         for lane in lanes.iter().copied() {
             scatter.spread();
             let side = &self.sides[lane];
-            alarm::doing(side.id());
+            alarm::doing(side.id(), self.options.patience);
             let subject = side.build().with_context(|| format!("build of {}", side.id())).map_err(|why| (lane, why))?;
             built.push((lane, scatter.depth(), subject));
         }
@@ -250,7 +253,7 @@ impl Run<'_> {
             built.reverse();
             for (lane, depth, subject) in &mut built {
                 let id = self.sides[*lane].id();
-                alarm::doing(id);
+                alarm::doing(id, self.options.patience);
                 let mut one = || at_depth(*depth, &mut || subject.trial());
                 let outcome = if turn < self.options.warmup {
                     one().map(|_| ())

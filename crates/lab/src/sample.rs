@@ -20,6 +20,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::subject::Reading;
+use crate::table;
 
 pub mod rank;
 
@@ -141,6 +142,8 @@ pub struct Summary {
     pub outliers: u32,
     /// How many values.
     pub n: u32,
+    /// The least and the greatest value.
+    pub range: [f64; 2],
 }
 
 impl Summary {
@@ -156,7 +159,8 @@ impl Summary {
         let outliers = sorted.iter().filter(|value| (*value - median).abs() > 5.0 * 1.4826 * mad).count() as u32;
         let (skip, coverage) = rank::median_interval(sorted.len(), rank::FIVE_PER_CENT);
         let (lo, hi) = (sorted[skip], sorted[sorted.len() - 1 - skip]);
-        Ok(Summary { median, lo, hi, coverage, mad, outliers, n: sorted.len() as u32 })
+        let range = [sorted[0], sorted[sorted.len() - 1]];
+        Ok(Summary { median, lo, hi, coverage, mad, outliers, n: sorted.len() as u32, range })
     }
 
     /// Half the interval's width relative to the median: the `±` of the figure.
@@ -197,6 +201,11 @@ impl Ratio {
         let rank::Centre { estimate, shown: (lo, hi, coverage), firm } = rank::hodges_lehmann(&logs);
         let firm = (firm.2 >= 0.99).then_some((firm.0.exp(), firm.1.exp()));
         Ok(Ratio { median: estimate.exp(), lo: lo.exp(), hi: hi.exp(), coverage, firm, n: logs.len() as u32 })
+    }
+
+    /// The estimate and its interval with `digits` after the point; with fewer than 6 pairs, the range in place of the interval.
+    pub fn show(&self, digits: usize) -> String {
+        table::spread([self.median, self.lo, self.hi], self.n, |value| format!("{value:.digits$}"))
     }
 
     /// The same comparison seen from the other side.

@@ -5,6 +5,7 @@
 //! 1 % wanted), 95 % intervals of equal sides that contain 1 (at least 93 %), and planted differences that are found (at least 80 %).
 
 use crate::child::{self, Child};
+use crate::measuring::Measuring;
 use crate::netperf::{Over, Place};
 use crate::result::{Cell, Change, Sheet};
 use crate::rigs::{BridgeRig, NIC_FINAL, NetperfRig, NicRig, RecvRig, RrRig, SendRig, Work};
@@ -183,6 +184,9 @@ pub struct Outcome {
     pub misses: Vec<String>,
     /// Comparisons that could not be made, with the reason.
     pub failed: Vec<String>,
+    /// The warning of another measurement at the same time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warning: Option<String>,
     /// The machine.
     pub env: Environment,
 }
@@ -198,6 +202,7 @@ pub fn selftest(
     progress: &mut dyn FnMut(Progress),
 ) -> anyhow::Result<Outcome> {
     let env = Environment::detect();
+    let (_measuring, warning) = Measuring::begin();
     let neighbors = (0..busy).map(|_| Child::start(child::again(BUSY, "-")?)).collect::<anyhow::Result<Vec<_>>>()?;
     let mut outcome = Outcome {
         all: Counts { kind: "all".to_owned(), ..Counts::default() },
@@ -205,6 +210,7 @@ pub fn selftest(
         busy,
         misses: Vec::new(),
         failed: Vec::new(),
+        warning,
         env,
     };
     for number in 0..comparisons {
@@ -315,6 +321,9 @@ impl Outcome {
             rows: self.kinds.iter().chain([&self.all]).map(row).collect(),
         };
         let mut text = format!("{}\n{}", self.env, table::sheet(&sheet));
+        if let Some(warning) = &self.warning {
+            let _ = writeln!(text, "{warning}");
+        }
         for why in &self.failed {
             let _ = writeln!(text, "not made: {why}");
         }

@@ -190,15 +190,18 @@ mod tests {
     #[test]
     fn builds_lie_elsewhere_each_time() {
         let (mut heap, mut stack) = (BTreeSet::new(), BTreeSet::new());
-        for seed in 0..40 {
-            let mut scatter = Scatter::new(seed);
-            scatter.spread();
-            let builds: Vec<Vec<u8>> = [48, 500, 3000, 20_000].map(|size| vec![1; size]).into();
-            heap.insert(builds.iter().map(|block| block.as_ptr().addr()).collect::<Vec<_>>());
-            at_depth(scatter.depth(), &mut || {
-                let here = 0u8;
-                stack.insert(std::ptr::from_ref(std::hint::black_box(&here)).addr());
-            });
+        for round in 0..8 {
+            // As the runner does: the scatter of a round lives as long as all builds of the round.
+            let mut scatter = Scatter::new(round);
+            for _ in 0..6 {
+                scatter.spread();
+                let builds: Vec<Vec<u8>> = [48, 500, 3000, 20_000].map(|size| vec![1; size]).into();
+                heap.insert(builds.iter().map(|block| block.as_ptr().addr()).collect::<Vec<_>>());
+                at_depth(scatter.depth(), &mut || {
+                    let here = 0u8;
+                    stack.insert(std::ptr::from_ref(std::hint::black_box(&here)).addr());
+                });
+            }
         }
         assert!(heap.len() > 20 && stack.len() > 20, "{} {}", heap.len(), stack.len());
     }

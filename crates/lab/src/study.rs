@@ -50,7 +50,7 @@ impl Options {
 
     /// The core in force.
     pub fn core(&self) -> usize {
-        self.core.unwrap_or_else(|| dispatch::cores().saturating_sub(1))
+        self.core.unwrap_or_else(dispatch::last_core)
     }
 }
 

@@ -30,9 +30,8 @@ pub fn render(report: &Report) -> String {
     let floor = &report.noise_floor;
     if floor.n > 0 {
         text += &format!(
-            "\nnoise floor (equal sides, built separately; the largest of this run): {} {}, n {}: {:.1} %{}\n",
-            times(floor.ratio),
-            interval(times(floor.lo), times(floor.hi), floor.n),
+            "\nnoise floor (equal sides, built separately; the largest of this run): {}, n {}: {:.1} %{}\n",
+            spread([floor.ratio, floor.lo, floor.hi], floor.n, times),
             floor.n,
             floor.percent(),
             if floor.is_unfit() { ": this machine cannot show a difference now" } else { "" }
@@ -53,17 +52,16 @@ const ROW_ALIGN: [Align; 9] = {
     use Align::{Left, Right};
     [Left, Left, Right, Right, Left, Left, Right, Left, Left]
 };
-const PEER_HEAD: [&str; 7] = ["peer", "now", "95 %", "unit", "n", "builds", "we are better by"];
-const PEER_ALIGN: [Align; 7] = {
+const PEER_HEAD: [&str; 8] = ["peer", "now", "95 %", "range", "unit", "n", "builds", "we are better by"];
+const PEER_ALIGN: [Align; 8] = {
     use Align::{Left, Right};
-    [Left, Right, Left, Left, Right, Left, Left]
+    [Left, Right, Left, Left, Left, Right, Left, Left]
 };
 
 fn row_cells(row: &Row, samples: &[Sample]) -> Vec<String> {
     let then = row.then.as_ref().map_or("-".into(), |then| number(then.median));
     let change = row.vs_previous.as_ref().map_or("-".into(), |change| {
-        let interval = interval(times(change.lo), times(change.hi), change.n);
-        format!("{} {interval} {}", times(change.ratio), change.verdict)
+        format!("{} {}", spread([change.ratio, change.lo, change.hi], change.n, times), change.verdict)
     });
     let Some(now) = &row.now else {
         let why = row.missing.clone().unwrap_or_default();
@@ -90,19 +88,35 @@ pub(crate) fn sheet(sheet: &Sheet) -> String {
 }
 
 fn peer_cells(peer: &Peer, samples: &[Sample]) -> Vec<String> {
-    let of = &peer.ratio;
-    let ratio = format!("{} {}", times(of.median), interval(times(of.lo), times(of.hi), of.n));
     let [now, interval, unit, n] = figure_cells(&peer.now);
-    vec![peer.id.clone(), now, interval, unit, n, spark_of(&peer.id, samples), ratio]
+    vec![peer.id.clone(), now, interval, range(&peer.now), unit, n, spark_of(&peer.id, samples), better_by(peer)]
 }
+
+/// The least and the greatest build.
+pub(crate) fn range(figure: &Figure) -> String {
+    figure.range.map_or("-".to_owned(), |[least, most]| format!("{} to {}", number(least), number(most)))
+}
+
+/// How many times better our row is than the peer.
+pub(crate) fn better_by(peer: &Peer) -> String {
+    peer.ratio.map_or(TWO_STATES.to_owned(), |of| spread([of.median, of.lo, of.hi], of.n, times))
+}
+
+/// In place of the ratio to a peer that has none.
+pub(crate) const TWO_STATES: &str = "no ratio: two states";
 
 fn figure_cells(figure: &Figure) -> [String; 4] {
     let interval = interval(number(figure.lo), number(figure.hi), figure.n);
     [number(figure.median), interval, figure.unit.clone(), figure.n.to_string()]
 }
 
+/// A middle with its interval from `n` values.
+pub(crate) fn spread([middle, lo, hi]: [f64; 3], n: u32, show: impl Fn(f64) -> String) -> String {
+    format!("{} {}", show(middle), interval(show(lo), show(hi), n)).trim_end().to_owned()
+}
+
 /// An interval of 95 %; with fewer than 6 values there is none, and the range of the values is given in its place.
-fn interval(lo: String, hi: String, n: u32) -> String {
+pub(crate) fn interval(lo: String, hi: String, n: u32) -> String {
     match n {
         0 | 1 => String::new(),
         2..6 => format!("{lo}..{hi}"),

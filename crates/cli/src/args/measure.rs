@@ -53,7 +53,7 @@ pub struct TesttoolArgs {
     #[arg(long = "set", value_name = "K=V", value_parser = key_value)]
     pub set: Vec<(String, String)>,
     /// One JSON object instead of the result block
-    #[arg(long)]
+    #[arg(short, long)]
     pub json: bool,
     /// What to do
     pub mode: ToolMode,
@@ -74,7 +74,7 @@ pub enum ToolMode {
 #[derive(Args, Debug)]
 pub struct StudyArgs {
     /// One JSON object instead of the table
-    #[arg(long)]
+    #[arg(short, long)]
     pub json: bool,
     /// Few rounds: to see that it works, not to quote
     #[arg(long)]

@@ -13,7 +13,7 @@ use lock::{Heavy, Light, Up};
 use node::config::HostConfig;
 use rung::{LockKind, Settings};
 use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use wire::filter::Filter;
 use wire::text::Kind as TextKind;
 
@@ -29,6 +29,9 @@ pub const RIGS: [(&str, &str); 5] = [
     ("text", "frames to lines and back; settings: kind=NAME, way=encode|decode"),
 ];
 
+/// The limit of a trial of our own.
+const LIMIT: Option<Duration> = Some(crate::alarm::PATIENCE);
+
 /// Two hosts and a test between them.
 pub fn hosts(id: &str, words: &str, place: Place, work: Work) -> Variant {
     let unit = Unit { name: work.unit(), of: work.rate() };
@@ -36,7 +39,7 @@ pub fn hosts(id: &str, words: &str, place: Place, work: Work) -> Variant {
     let (with_ledger, its_work) = (Place { ledger: true, ..place.clone() }, work.clone());
     let spent = move || spent(NetperfRig::new("ledger", with_ledger.clone(), its_work.clone()), &its_work);
     let side = Side::new(id, move || Ok(NetperfRig::new(&name, place.clone(), work.clone())));
-    Variant { words: words.to_owned(), side, unit, one_trial: true, spent: Some(Box::new(spent)) }
+    Variant { words: words.to_owned(), side, unit, one_trial: true, patience: LIMIT, spent: Some(Box::new(spent)) }
 }
 
 fn spent(mut rig: NetperfRig, work: &Work) -> anyhow::Result<Spent> {
@@ -66,7 +69,14 @@ fn spent(mut rig: NetperfRig, work: &Work) -> anyhow::Result<Spent> {
 /// A setting that the workload does not have, or a value that it refuses: a sentence.
 pub fn rig(workload: &str, id: &str, knobs: &[Knob]) -> anyhow::Result<Variant> {
     let words = words(knobs);
-    let variant = |side: Side, unit: Unit| Variant { words: words.clone(), side, unit, one_trial: false, spent: None };
+    let variant = |side: Side, unit: Unit| Variant {
+        words: words.clone(),
+        side,
+        unit,
+        one_trial: false,
+        patience: LIMIT,
+        spent: None,
+    };
     let name = id.to_owned();
     let side = match workload {
         "send" => {
@@ -190,7 +200,7 @@ pub fn command(id: &str, words: &str, command: &[String]) -> anyhow::Result<Vari
         let (line, name) = (line.clone(), name.clone());
         Ok(from_fn(name.clone(), move || run(&name, &line)))
     });
-    Ok(Variant { words: words.to_owned(), side, unit: MILLISECONDS, one_trial: true, spent: None })
+    Ok(Variant { words: words.to_owned(), side, unit: MILLISECONDS, one_trial: true, patience: None, spent: None })
 }
 
 /// One run, from start to end, by the wall clock.
@@ -226,7 +236,7 @@ mod tests {
             ("text", "kind=portable,way=decode"),
         ] {
             let variant = rig(workload, "a", &knobs(settings)).unwrap();
-            assert!(variant.side.build().unwrap().trial().unwrap().ops > 0, "{workload}");
+            assert!(variant.patience.is_some() && variant.side.build().unwrap().trial().unwrap().ops > 0, "{workload}");
             assert_eq!(variant.words, settings);
         }
     }
@@ -261,5 +271,6 @@ mod tests {
         assert!(why.contains("no room") && why.contains('3'), "{why}");
         assert!(format!("{:#}", run("", &["/nowhere/x"]).unwrap_err()).contains("/nowhere/x"));
         assert!(command("a", "", &[]).is_err());
+        assert_eq!(command("a", "", &["{}".to_owned()]).unwrap().patience, None, "a command lasts as long as it does");
     }
 }

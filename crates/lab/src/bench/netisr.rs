@@ -45,7 +45,7 @@ pub fn dispatch(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow
 fn more(group: &Group, base: &str, with: &str, threads: f64) -> anyhow::Result<Figure> {
     let (middle, ratio) = (group.sample(base).summary()?, group.ratio(base, with)?);
     let [median, lo, hi] = [ratio.median, ratio.hi, ratio.lo].map(|times| middle.median * (threads / times - 1.0));
-    Ok(Figure { median, lo, hi, n: ratio.n, unit: "ticks/op".to_owned() })
+    Ok(Figure { median, lo, hi, n: ratio.n, unit: "ticks/op".to_owned(), range: None })
 }
 
 /// The row `id` of what side `with` costs more than side `base`.
@@ -68,10 +68,9 @@ fn overheads(study: &mut Study<'_>, core: usize) {
     study.rows(modes.map(|(id, _, title)| more_row(&group, &format!("{id}.overhead"), title, ["bare", id], 1.0)));
 
     let (id, title) = ("deferred.overhead", "deferred to another core, both sides together, ticks a frame more");
-    if dispatch::cores() < 2 {
-        return study.rows([Row::missing(id, title, "this machine has one core")]);
-    }
-    let other = if core == 0 { dispatch::cores() - 1 } else { 0 };
+    let Some(other) = dispatch::other_core(core) else {
+        return study.rows([Row::missing(id, title, super::ONE_CORE)]);
+    };
     // Ticks that the taker waited because the queue was long, and all its ticks, over all builds.
     let waited = Rc::new(Cell::new((0u64, 0u64)));
     let sum = Rc::clone(&waited);

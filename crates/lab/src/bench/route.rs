@@ -111,11 +111,9 @@ fn tunnels(study: &mut Study<'_>) {
 fn updates(study: &mut Study<'_>) {
     let (still, changing) = ("route.still", "route.updates");
     let title = "the same while another thread changes 100,000 routes a second";
-    if dispatch::cores() < 2 {
-        return study.rows([Row::missing(changing, title, "this machine has one core")]);
-    }
-    let forwarder = study.options().cpu.unwrap_or(0);
-    let updater = if forwarder == 0 { dispatch::cores() - 1 } else { 0 };
+    let Some(updater) = dispatch::other_core(study.options().cpu.unwrap_or(0)) else {
+        return study.rows([Row::missing(changing, title, super::ONE_CORE)]);
+    };
     // Changes made and nanoseconds, over all rounds.
     let made = Rc::new(Cell::new([0u64; 2]));
     let pair = Shared::new(move || {
@@ -149,12 +147,9 @@ fn updates(study: &mut Study<'_>) {
     let [changes, ns] = made.get();
     if let Ok(ratio) = group.ratio(changing, still) {
         study.note(format!(
-            "route.updates: {:.0} routes changed a second (asked for {UPDATES_PER_SECOND}); cost with them over without {:.3} [{:.3}, {:.3}], \
-             n {}",
+            "route.updates: {:.0} routes changed a second (asked for {UPDATES_PER_SECOND}); cost with them over without {}, n {}",
             changes as f64 * 1e9 / ns.max(1) as f64,
-            ratio.median,
-            ratio.lo,
-            ratio.hi,
+            ratio.show(3),
             ratio.n
         ));
     }

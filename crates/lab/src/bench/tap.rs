@@ -2,12 +2,9 @@
 
 use crate::native::tap::{Place, Stream, Way, Who};
 use crate::run;
-use crate::sample::Sample;
 use crate::side::{Shared, Side};
 use crate::study::{Group, Options, Study, Unit};
-
-/// A peer whose best run is so many times its worst has two states; a ratio to their median compares nothing.
-const BISTABLE: f64 = 5.0;
+use crate::table;
 
 /// One comparison: ours, and who else.
 struct Contest {
@@ -74,43 +71,20 @@ impl Contest {
         }
     }
 
-    /// The row and its peers; every side's worst and best run go to the notes.
+    /// The row and its peers, and a note with the medians in Gbit/s.
     fn report(&self, id: &str, title: &str, group: &Group, study: &mut Study<'_>) {
         study.rows([group.row(id, title, Unit::TICKS)]);
-        let hz = study.report.env.tsc_hz;
-        let ours = spread(&group.sample(id), hz);
-        let mut said =
-            format!("{id}: Gbit/s, median (worst to best of n): ours {}", ours.as_ref().map_or("-", |of| &of.text));
-        for (name, _) in self.peers {
-            let theirs = group.sample(&format!("{name}.{id}"));
-            match spread(&theirs, hz) {
-                Some(of) if of.best > BISTABLE * of.worst => {
-                    said += &format!("; {name} {}, two states: no ratio is given", of.text);
-                }
-                Some(of) => {
-                    said += &format!("; {name} {}", of.text);
-                    study.report.peers.extend(group.peers(id).into_iter().filter(|peer| peer.id.starts_with(name)));
-                }
-                None => said += &format!("; without {name}: {}", theirs.failed.unwrap_or_default()),
+        study.report.peers.extend(group.peers(id));
+        let hz = study.report.env.tsc_hz as f64;
+        let rate = |name: &str, side: &str| {
+            let sample = group.sample(side);
+            match sample.summary() {
+                Ok(ticks) => format!("{name} {}", table::number(hz / ticks.median * 8.0 / 1e9)),
+                Err(_) => format!("without {name}: {}", sample.failed.unwrap_or_default()),
             }
-        }
-        study.note(said);
+        };
+        let theirs = self.peers.iter().map(|(name, _)| rate(name, &format!("{name}.{id}")));
+        let rates: Vec<String> = std::iter::once(rate("ours", id)).chain(theirs).collect();
+        study.note(format!("{id}: Gbit/s, medians: {}", rates.join("; ")));
     }
-}
-
-/// Worst and best run of a side, in Gbit/s, and a text with the median.
-struct Spread {
-    worst: f64,
-    best: f64,
-    text: String,
-}
-
-fn spread(sample: &Sample, tsc_hz: u64) -> Option<Spread> {
-    let rate = |ticks: f64| tsc_hz as f64 / ticks * 8.0 / 1e9;
-    let values = sample.values();
-    let [worst, best] = [values.iter().copied().reduce(f64::max)?, values.iter().copied().reduce(f64::min)?].map(rate);
-    let median = rate(sample.summary().ok()?.median);
-    let short = |gigabits: f64| if gigabits < 1.0 { format!("{gigabits:.4}") } else { format!("{gigabits:.1}") };
-    let text = format!("{} ({} to {} of {})", short(median), short(worst), short(best), values.len());
-    Some(Spread { worst, best, text })
 }

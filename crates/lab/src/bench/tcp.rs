@@ -55,8 +55,7 @@ pub fn tcp(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Res
 
 /// The two cores of a stream that crosses: the receiver's is the measuring thread's.
 pub fn both_cores(options: &Options) -> Option<[usize; 2]> {
-    let own = options.core();
-    (dispatch::cores() >= 2).then_some([if own == 0 { 1 } else { 0 }, own])
+    Some([dispatch::other_core(options.core())?, options.core()])
 }
 
 /// The figures with the kernel and `peers`.
@@ -167,7 +166,7 @@ fn cores(study: &mut Study<'_>, peers: Vec<Side>, options: &Options) {
         ("bulk.64k.two_pairs", "the same, two streams and a core for each"),
     ];
     let Some(both) = both_cores(options) else {
-        return study.rows(titles.map(|(id, title)| Row::missing(id, title, "this machine has one core")));
+        return study.rows(titles.map(|(id, title)| Row::missing(id, title, super::ONE_CORE)));
     };
     study.note(format!(
         "two cores: ticks of wall time a byte, compared with bulk.64k; copies: no stack at all, {CROSSING} buffers of {} KiB filled on \

@@ -3,7 +3,7 @@ use crate::result::Row;
 use crate::result::tests::example;
 
 fn figure(median: f64, spread: f64, unit: &str) -> Figure {
-    Figure { median, lo: median * (1.0 - spread), hi: median * (1.0 + spread), n: 30, unit: unit.into() }
+    Figure { median, lo: median * (1.0 - spread), hi: median * (1.0 + spread), n: 30, unit: unit.into(), range: None }
 }
 
 /// A run on a machine that is fit, with these rows.

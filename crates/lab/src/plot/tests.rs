@@ -46,7 +46,7 @@ fn one_panel_a_unit_and_peers_under_their_rows() {
 fn a_peer_that_is_ahead_is_said_to_be() {
     let (mut report, _) = result::tests::example();
     for (ratio, said) in [(20.6, "ours 20.6x better"), (0.8, "ours 1.25x worse"), (1.0, "ours 1.0000x better")] {
-        report.peers[1].ratio.median = ratio;
+        report.peers[1].ratio.as_mut().unwrap().median = ratio;
         let chart = Chart::of(&report, None);
         assert!(chart.panels[0].lines[2].value.ends_with(said), "{}", chart.panels[0].lines[2].value);
     }
@@ -86,7 +86,7 @@ fn nothing_stands_outside_the_picture() {
     report.peers.clear();
     (report.rows[0].then, report.rows[0].vs_previous) = (None, None);
     let long = "10^6bits of a long unit/s";
-    report.rows[0].now = Some(Figure { median: 1.0, lo: 1.0, hi: 1.0, n: 1, unit: long.into() });
+    report.rows[0].now = Some(Figure { median: 1.0, lo: 1.0, hi: 1.0, n: 1, unit: long.into(), range: None });
     let svg = Chart::of(&report, None).svg();
     let width: f64 = svg.split("width=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap().parse().unwrap();
     assert!(texts(&svg).iter().any(|text| text.3 == long), "{svg}");
@@ -108,7 +108,7 @@ fn the_picture_is_well_formed_and_escaped() {
 fn strange_figures_make_a_picture_too() {
     let (mut report, _) = result::tests::example();
     for (median, hi) in [(0.0, 0.0), (-5.0, 3.0), (f64::NAN, f64::INFINITY), (1e-300, 1e300), (7.0, 7.0)] {
-        report.rows[0].now = Some(Figure { median, lo: median, hi, n: 1, unit: "ticks/op".into() });
+        report.rows[0].now = Some(Figure { median, lo: median, hi, n: 1, unit: "ticks/op".into(), range: None });
         for axis in [None, Some(Axis::Linear), Some(Axis::Log)] {
             let svg = Chart::of(&report, axis).svg();
             let numbers = svg.split(['"', ' ']).filter(|word| *word == "NaN" || *word == "inf");

@@ -13,6 +13,7 @@ use crate::run;
 use crate::side::Side;
 use crate::study::{Group, Options, Progress, Study, Unit};
 use crate::subject::Subject;
+use crate::table;
 use crate::verdict::Verdict;
 use anyhow::Context;
 use apps::netperf::{self, Length, Test};
@@ -273,8 +274,8 @@ fn rows(of: &Measured) -> Vec<Row> {
 /// By how many per cent a mode is better than queued, with its interval, and the verdict.
 fn gain(of: &Measured, at: usize) -> (String, String) {
     let Some(change) = of.group.change(&of.side(0), &of.side(at)) else { return ("-".to_owned(), "-".to_owned()) };
-    let [at, lo, hi] = [change.ratio, change.lo, change.hi].map(|ratio| (ratio - 1.0) * 100.0);
-    (format!("{at:+.1} [{lo:+.1}, {hi:+.1}]"), change.verdict.to_string())
+    let per_cent = [change.ratio, change.lo, change.hi].map(|ratio| (ratio - 1.0) * 100.0);
+    (table::spread(per_cent, change.n, |value| format!("{value:+.1}")), change.verdict.to_string())
 }
 
 /// The report's table: improvement by direct dispatch, per cent, then and now.

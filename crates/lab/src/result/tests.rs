@@ -10,7 +10,7 @@ fn sample(id: &str, ticks: &[u64]) -> Sample {
 }
 
 fn figure(median: f64, unit: &str) -> Figure {
-    Figure { median, lo: median * 0.99, hi: median * 1.01, n: 30, unit: unit.into() }
+    Figure { median, lo: median * 0.99, hi: median * 1.01, n: 30, unit: unit.into(), range: None }
 }
 
 /// A report with all that a report can have, for the tests of table and plot as well.
@@ -30,9 +30,9 @@ pub fn example() -> (Report, Vec<Sample>) {
             id: "linux.udp.send".into(),
             row: "udp.send".into(),
             now: figure(1178.0, "ticks/op"),
-            ratio: Times { median: 20.6, lo: 20.1, hi: 21.0, n: 30 },
+            ratio: Some(Times { median: 20.6, lo: 20.1, hi: 21.0, n: 30 }),
         },
-        Peer { id: "ripgrep.text.grep".into(), row: "text.grep".into(), now: figure(2.3, "GB/s"), ratio: times },
+        Peer { id: "ripgrep.text.grep".into(), row: "text.grep".into(), now: figure(2.3, "GB/s"), ratio: Some(times) },
     ];
     let report = Report {
         noise_floor: floor,
@@ -51,7 +51,7 @@ fn json_has_the_contracts_shape() {
     let keys = |value: &serde_json::Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
     assert_eq!(keys(&json), ["env", "name", "noise_floor", "notes", "peers", "rows", "version"]);
     assert_eq!(keys(&json["rows"][0]), ["id", "now", "then", "title", "vs_previous"]);
-    assert_eq!(keys(&json["rows"][0]["now"]), ["hi", "lo", "median", "n", "unit"]);
+    assert_eq!(keys(&json["rows"][0]["now"]), ["hi", "lo", "median", "n", "range", "unit"]);
     assert_eq!(keys(&json["rows"][0]["vs_previous"]), ["floor_pct", "hi", "lo", "n", "ratio", "verdict"]);
     assert_eq!(json["rows"][0]["vs_previous"]["verdict"], "faster");
     assert!(json["rows"][1]["then"].is_null() && json["rows"][1]["vs_previous"].is_null());
@@ -85,8 +85,22 @@ fn json_and_back() {
 #[test]
 fn a_peers_ratio_says_how_many_times_better_we_are() {
     let (report, _) = example();
-    let times = report.peers[0].ratio;
+    let times = report.peers[0].ratio.unwrap();
     assert!((2.1..2.2).contains(&times.median) && times.lo <= times.median && times.median <= times.hi);
+    assert_eq!(report.peers[0].now.range, Some([120.0, 126.0]));
+}
+
+#[test]
+fn a_peer_of_two_states_has_its_range_and_no_ratio() {
+    let ours = sample("tap.up", &[570; 8]);
+    let theirs = |fast: u64| sample("passt.tap.up", &[1200, 1210, fast, 1190, 1220, fast, 1200, 1230]);
+    let peer = |fast: u64| Peer::new("passt", &theirs(fast), &ours).unwrap();
+    assert!(peer(300).ratio.is_some_and(|times| times.median > 2.0));
+    let two = peer(200);
+    assert_eq!((two.ratio, two.now.range), (None, Some([20.0, 123.0])));
+    let report = Report { peers: vec![two], ..example().0 };
+    let text = crate::table::render(&report);
+    assert!(text.contains("20.00 to 123.0") && text.contains(crate::table::TWO_STATES), "{text}");
 }
 
 #[test]

@@ -30,7 +30,7 @@ pub struct HostsRig {
 }
 
 impl HostsRig {
-    /// Hosts as the settings line says, on cores 0 to `n`-1.
+    /// Hosts as the settings line says, on the first `n` cores of the process.
     ///
     /// # Errors
     /// No thread, or no host.
@@ -38,10 +38,10 @@ impl HostsRig {
         let settings: Settings = settings.parse()?;
         let (answer, answers) = mpsc::channel();
         let mut workers = Vec::new();
-        for core in 0..n {
+        for at in 0..n {
             let (orders, inbox) = mpsc::channel();
             let answer = answer.clone();
-            let thread = dispatch::spawn_worker(&format!("host{core}"), Some(core), move |_| {
+            let thread = dispatch::spawn_worker(&format!("host{at}"), Some(dispatch::core_at(at)), move |_| {
                 let mut rig = AnyRig::new(&settings); // made here: the pool belongs to the thread that uses it
                 for Order::Send(start) in inbox {
                     let told = match &mut rig {
@@ -133,9 +133,9 @@ impl Subject for SharedRig {
         let start = Arc::new(Barrier::new(self.threads));
         let wall = os::monotonic_ns();
         let mut threads = Vec::new();
-        for core in 0..self.threads {
+        for at in 0..self.threads {
             let (rig, start) = (self.rig.clone(), start.clone());
-            threads.push(dispatch::spawn_worker(&format!("sender{core}"), Some(core), move |_| {
+            threads.push(dispatch::spawn_worker(&format!("sender{at}"), Some(dispatch::core_at(at)), move |_| {
                 let sender = rig.sender();
                 start.wait();
                 let begin = tsc::now();

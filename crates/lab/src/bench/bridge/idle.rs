@@ -57,7 +57,7 @@ fn quantile(sorted: &[u64], share: f64) -> Figure {
         sorted.get(rank.saturating_sub(1)).map_or(0.0, |ns| *ns as f64 / 1e3)
     };
     let (median, lo, hi) = (at(n * share), at(n * share - spread), at(n * share + spread + 1.0));
-    Figure { median, lo, hi, n: sorted.len() as u32, unit: "us".to_owned() }
+    Figure { median, lo, hi, n: sorted.len() as u32, unit: "us".to_owned(), range: None }
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ const TITLE: &str = "frames a second of two loops on two cores, each with two po
 /// Two loops against one, in turns; across loops as a note.
 pub(super) fn row(study: &mut Study<'_>) {
     if dispatch::cores() < 2 {
-        return study.rows([Row::missing(ID, TITLE, "this machine has one core")]);
+        return study.rows([Row::missing(ID, TITLE, crate::bench::ONE_CORE)]);
     }
     // Loops have their own threads: the measuring thread sleeps, so its CPU share is no sign of disturbance.
     let options = run::Options { cpu: None, ..study.options().waiting() };
@@ -29,21 +29,17 @@ pub(super) fn row(study: &mut Study<'_>) {
     let rate = |id: &str| group.row(id, "", Unit::MILLIONS).now.map_or(f64::NAN, |now| now.median);
     if let (Ok(crossed), Ok(posted)) = (group.ratio(one, across), group.ratio(one, worker)) {
         study.note(format!(
-            "{ID}: one loop forwards {:.1} M frames/s, two together {:.1}; {:.1} where all frames leave by the other loop's ports, {:.2} \
-             [{:.2}, {:.2}] times one; a frame a place of a pair's ring, in and out, the loop of `linerate bridge` around it",
+            "{ID}: one loop forwards {:.1} M frames/s, two together {:.1}; {:.1} where all frames leave by the other loop's ports, {} \
+             times one; a frame a place of a pair's ring, in and out, the loop of `linerate bridge` around it",
             rate(one),
             rate(two),
             rate(across),
-            crossed.median,
-            crossed.lo,
-            crossed.hi
+            crossed.show(2)
         ));
         study.note(format!(
-            "{ID}: a loop that posts to one worker forwards {:.1} M frames/s, {:.2} [{:.2}, {:.2}] times one loop that decides itself",
+            "{ID}: a loop that posts to one worker forwards {:.1} M frames/s, {} times one loop that decides itself",
             rate(worker),
-            posted.median,
-            posted.lo,
-            posted.hi
+            posted.show(2)
         ));
     }
 }

@@ -105,7 +105,7 @@ impl Contest {
         let name = self.name;
         let figure = |id: &str| group.sample(id).summary().map_or("-".into(), |summary| Cell::from(summary.median));
         let times = |id: &str| match group.ratio(id, name) {
-            Ok(ratio) => format!("{:.2} [{:.2}, {:.2}]", ratio.median, ratio.lo, ratio.hi).into(),
+            Ok(ratio) => ratio.show(2).into(),
             Err(_) => Cell::from("-"),
         };
         let (kernel, bare) = (format!("kernel.{name}"), format!("bare.{name}"));
@@ -146,12 +146,10 @@ impl Contest {
         let bridge = ticks as f64 / frames.max(1) as f64;
         Ok(format!(
             "{}: of {all:.0} ticks a frame in our loop {bridge:.0} are Bridge::input's and {:.0} are more than bare's {without:.0}; \
-             cost over bare {:.3} [{:.3}, {:.3}]; the kernel's copies and calls are in both",
+             cost over bare {}; the kernel's copies and calls are in both",
             self.name,
             all - without,
-            ratio.median,
-            ratio.lo,
-            ratio.hi
+            ratio.show(3)
         ))
     }
 }

@@ -33,8 +33,7 @@ fn beside<R>(switch: &Switch, core: usize, work: impl FnOnce() -> anyhow::Result
 }
 
 fn elsewhere(core: usize) -> anyhow::Result<Option<dispatch::Pinned>> {
-    let other = (0..dispatch::cores()).rev().find(|other| *other != core);
-    other.map(dispatch::pinned_to_core).transpose().context("another processor than the switch's")
+    dispatch::other_core(core).map(dispatch::pinned_to_core).transpose().context("another processor than the switch's")
 }
 
 /// Nanoseconds of processor that this process uses in each of so many windows.

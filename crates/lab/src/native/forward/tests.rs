@@ -16,7 +16,7 @@ fn every_contender_passes_all_frames_on_and_they_are_counted_at_the_far_end() {
 }
 
 fn sleeps_and_wakes(idle: &mut Idle) {
-    let core = dispatch::cores() - 1;
+    let core = dispatch::last_core();
     let used = idle.share(2, 50, core).unwrap();
     println!("{}: processor, of 50 ms each: {used:?}", idle.ports());
     if matches!(idle.0, Asleep::Taps(_)) {

@@ -5,7 +5,7 @@ use crate::plot::Chart;
 use crate::result::{Figure, Row};
 
 fn row(id: &str, median: f64) -> Row {
-    Row::new(id, id, Figure { median, lo: median * 0.9, hi: median * 1.1, n: 5, unit: UNIT.to_owned() })
+    Row::new(id, id, Figure { median, lo: median * 0.9, hi: median * 1.1, n: 5, unit: UNIT.to_owned(), range: None })
 }
 
 fn report() -> Report {

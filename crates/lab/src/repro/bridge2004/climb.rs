@@ -190,7 +190,7 @@ impl Climbed {
             let [before, sample] = pair else { continue };
             let change = Change::paired(before, sample, &self.floor)?;
             if change.lo <= 1.0 || change.verdict != Verdict::Faster {
-                none.push(format!("{} {:.3} [{:.3}, {:.3}]", step.id, change.ratio, change.lo, change.hi));
+                none.push(format!("{} {}", step.id, change.show(3)));
             }
         }
         let which = if none.is_empty() { "none".to_owned() } else { none.join(", ") };

@@ -187,7 +187,7 @@ impl Cores {
 }
 
 fn times(change: &Change) -> [Cell; 2] {
-    [format!("{:.2} [{:.2}, {:.2}]", change.ratio, change.lo, change.hi).into(), change.verdict.to_string().into()]
+    [change.show(2).into(), change.verdict.to_string().into()]
 }
 
 #[cfg(test)]

@@ -210,10 +210,7 @@ pub(super) fn remark(climbed: &Climbed, paced: &Paced, two: Option<&Change>) -> 
     let in_order = is_in_order(parts.iter().map(|part| part.largest.as_slice()));
     let order = if in_order { "the report's order" } else { "not the report's order" };
     let then = match two {
-        Some(change) => format!(
-            "then several processors: two loops on two cores are {:.2} [{:.2}, {:.2}] times one",
-            change.ratio, change.lo, change.hi
-        ),
+        Some(change) => format!("then several processors: two loops on two cores are {} times one", change.show(2)),
         None => "then several processors: not measured, two cores are needed".to_owned(),
     };
     let ports = climbed.ports;
@@ -248,14 +245,12 @@ pub(super) fn faster_bus(paced: &Paced, then: Then, ports: usize) -> anyhow::Res
     };
     Ok(format!(
         "{ports} ports, T11, thousand frames a second and port with the bus waited for: {:.0} without, {:.0} at 133 MHz, {:.0} with descriptors \
-         fetched ahead, too: {:.2} [{:.2}, {:.2}] times. The report: {report}. The model's clocks are least figures, without waits for an \
+         fetched ahead, too: {} times. The report: {report}. The model's clocks are least figures, without waits for an \
          arbiter or a chipset: upper limits",
         rate(last)?,
         rate(faster)?,
         rate(ahead)?,
-        both.median,
-        both.lo,
-        both.hi
+        both.show(2)
     ))
 }
 
@@ -272,7 +267,7 @@ pub(super) fn then_and_now(ends: &[Climbed], then: &[(usize, f64)]) -> anyhow::R
             format!("{:.1} ticks, {:.1} Mframe/s", ticks.median, hertz() / ticks.median / 1e6).into(),
             format!("{:.1}", cycles / ticks.median).into(),
             at_most(&ticks, TARGET_TICKS).into(),
-            format!("{:.1} [{:.1}, {:.1}]", better.median, better.lo, better.hi).into(),
+            better.show(1).into(),
             at_least(&better, TARGET_TIMES).into(),
         ]);
     }

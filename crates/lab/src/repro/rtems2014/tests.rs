@@ -162,7 +162,8 @@ fn group(all: &[Variant]) -> Group {
 
 /// A row of a run in which each trial took `ticks` a byte.
 fn row(id: &str, ticks: f64, vs: Option<f64>) -> Row {
-    let figure = Figure { median: dload(ticks), lo: dload(ticks), hi: dload(ticks), n: 20, unit: "k".into() };
+    let figure =
+        Figure { median: dload(ticks), lo: dload(ticks), hi: dload(ticks), n: 20, unit: "k".into(), range: None };
     let mut row = Row::new(id, id, figure);
     let change = |ratio: f64| Change {
         ratio,
@@ -198,7 +199,7 @@ fn the_reports_figures_stand_beside_ours() {
     assert_eq!(line("A: Dload")[1..], ["9101k", "976M"]);
     assert_eq!(line("B against A")[1..], ["0.97x (-3 %)", "0.9700x [0.9600x, 0.9800x] slower"]);
     // 1.25 times as fast without the divisions: they were a fifth of the time.
-    assert_eq!(line("divisions")[1..], ["4.2 %", "20.0 % [19.4, 20.6]"]);
+    assert_eq!(line("divisions")[1..], ["4.2 %", "20.0 % [19.4 %, 20.6 %]"]);
     assert_eq!(line("C: mutex operations")[1..], ["8.5 %", "-"], "not sampled");
 }
 

@@ -4,7 +4,7 @@ use super::shares::Taken;
 use super::{curl_form, dload_then};
 use crate::profile::Bucket;
 use crate::result::{Cell, Row, Sheet};
-use crate::table::times;
+use crate::table::{spread, times};
 
 /// A share of time that the report names, or that its profile adds up to.
 const SHARES: &[(&str, usize, &str, Bucket)] = &[
@@ -37,7 +37,7 @@ pub(super) fn and_now(rows: &[Row], taken: &[Taken]) -> Sheet {
     {
         let is = row.vs_previous.as_ref().map_or_else(
             || reason(row),
-            |change| format!("{} [{}, {}] {}", times(change.ratio), times(change.lo), times(change.hi), change.verdict),
+            |change| format!("{} {}", spread([change.ratio, change.lo, change.hi], change.n, times), change.verdict),
         );
         line(what, then.to_owned(), is);
     }
@@ -47,7 +47,7 @@ pub(super) fn and_now(rows: &[Row], taken: &[Taken]) -> Sheet {
         "4.2 %".to_owned(),
         divided.map_or("-".to_owned(), |change| {
             let share = |ratio: f64| (1.0 - 1.0 / ratio) * 100.0;
-            format!("{:.1} % [{:.1}, {:.1}]", share(change.ratio), share(change.lo), share(change.hi))
+            spread([change.ratio, change.lo, change.hi].map(share), change.n, |share| format!("{share:.1} %"))
         }),
     );
     for (what, at, then, bucket) in SHARES {

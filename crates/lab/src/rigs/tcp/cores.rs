@@ -342,7 +342,7 @@ mod tests {
     use super::*;
 
     fn cores() -> [usize; 2] {
-        [0, dispatch::cores() - 1]
+        [dispatch::core_at(0), dispatch::last_core()]
     }
 
     #[test]

@@ -37,7 +37,7 @@ pub(crate) fn serve(role: &str) -> anyhow::Result<()> {
         let core = role.parse().with_context(|| format!("a core, not {role:?}"))?;
         let hosts = begin(core)?;
         // curl inherits this: it and the kernel's side of the TAP are to leave the hosts' core alone.
-        let elsewhere = (0..dispatch::cores()).find(|other| *other != core).map(dispatch::pinned_to_core);
+        let elsewhere = dispatch::other_core(core).map(dispatch::pinned_to_core);
         Ok(((hosts, elsewhere), String::new()))
     };
     let obey = |(hosts, _): &mut (Vec<Served>, _), order: &str| match order {
