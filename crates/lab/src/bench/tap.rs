@@ -6,7 +6,8 @@ use crate::sample::Sample;
 use crate::side::{Shared, Side};
 use crate::study::{Group, Options, Study, Unit};
 
-/// A peer whose best run is so many times its worst has two states; a ratio to their median compares nothing.
+/// Ratio of a peer's best run to its worst from which on the peer has two states: a ratio to their
+/// median compares nothing.
 const BISTABLE: f64 = 5.0;
 
 /// One comparison: ours, and who else.
@@ -37,17 +38,20 @@ const LOSSY: Contest = Contest {
     seconds: 4,
 };
 
-/// Measures them. They are no part of the others' rounds: several processes on all cores, a second a trial.
+/// Adds the rows. They have rounds of their own: several processes use all cores, for one or
+/// several seconds per trial.
 pub(super) fn rows(study: &mut Study<'_>, options: &Options) {
     for contest in [&FAST, &LOSSY] {
         contest.hold(study, options);
     }
     study.note(
-        "tap: ticks are of the wall clock, all cores at work. passt and slirp4netns end the TCP of a namespace in user space and hand its \
-         bytes to iperf3's socket on loopback; ours ends it in user space and is the iperf3 server itself",
+        "tap: ticks of the wall clock, all cores at work. passt and slirp4netns terminate the TCP of a namespace \
+         in user space and pass its bytes to iperf3's socket on loopback; ours terminates TCP in user space and is \
+         the iperf3 server itself",
     );
     study.note(
-        "tap.loss: frames are lost in each direction; kernel: its TCP at both ends, a router of ours with the same impairment between",
+        "tap.loss: frames are lost in each direction; kernel: the kernel's TCP at both ends, a router of ours with \
+         the same impairment between them",
     );
 }
 
@@ -74,7 +78,7 @@ impl Contest {
         }
     }
 
-    /// The row and its peers; every side's worst and best run go to the notes.
+    /// Adds the row and its peers, and a note with the median, worst and best run of every side.
     fn report(&self, id: &str, title: &str, group: &Group, study: &mut Study<'_>) {
         study.rows([group.row(id, title, Unit::TICKS)]);
         let hz = study.report.env.tsc_hz;
@@ -98,7 +102,7 @@ impl Contest {
     }
 }
 
-/// Worst and best run of a side, in Gbit/s, and a text with the median.
+/// Worst and best run of a side in Gbit/s, and a text that also has the median.
 struct Spread {
     worst: f64,
     best: f64,
