@@ -1,14 +1,17 @@
 //! `cargo xtask ladder`: the rungs that need another build.
 //!
-//! Each variant is `linerate-rung` built by other means: as a dynamic library with a C face, or as a program. `linerate ladder` runs each in
-//! a process of its own. A variant that does not build leaves the reason in its place, and the others go on.
+//! Each variant is `linerate-rung` built in another way: as a dynamic library with a C interface or
+//! as a program, with its own profile and compiler flags. The product is copied to
+//! `target/rungs/<name>/`, and `linerate ladder` runs it in a process of its own. If a variant does
+//! not build, `why-not.txt` in its directory holds the reason, and the other variants are still
+//! built.
 
 use crate::cargo::{cargo, host_triple, succeed, target_dir};
 use anyhow::{Context, bail};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-/// The product of a build.
+/// Kind of file that a variant is built as.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Product {
     Library,
@@ -26,12 +29,12 @@ impl Product {
 
 /// One way to build the stack.
 struct Variant {
-    /// The directory of its product: `target/rungs/<name>/`.
+    /// Name of the variant; its product is in `target/rungs/<name>/`.
     name: &'static str,
     product: Product,
     /// The profile of the root Cargo.toml.
     profile: &'static str,
-    /// The compiler's flags beside the profile.
+    /// Compiler flags in addition to the profile.
     rustflags: &'static str,
 }
 
@@ -45,11 +48,11 @@ const VARIANTS: &[Variant] = &[
     Variant { name: "opt3", product: Product::Program, profile: "rung-opt3", rustflags: NOT_PIC },
 ];
 
-/// The variant built with a profile of its own runs.
+/// The variant optimised with the execution profile of its own run.
 const PGO: Variant = Variant { name: "pgo", product: Product::Program, profile: "rung-lto", rustflags: NOT_PIC };
-/// Calls that the profile is taken of.
+/// Calls of `sendto` in the profiled run.
 const PROFILED: u32 = 2_000_000;
-/// The settings that it is taken with: those of the last rungs.
+/// Rig settings of the profiled run: those of the last rungs.
 const PROFILED_RIG: &str = "locks=up pool=stack";
 
 /// Builds all variants.
@@ -68,7 +71,8 @@ pub fn command(root: &Path) -> anyhow::Result<ExitCode> {
                 println!("{name}: {}", path.display());
             }
             Err(why) => {
-                // A profile-guided build is left out where its tool is missing; anything else is a failure.
+                // The PGO variant needs llvm-profdata, which may be missing: its failure is not
+                // counted.
                 failed += u32::from(name != PGO.name);
                 eprintln!("{name}: not built: {why:#}");
                 std::fs::create_dir_all(rungs.join(name))?;
@@ -79,14 +83,16 @@ pub fn command(root: &Path) -> anyhow::Result<ExitCode> {
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// A target directory each: the same profile with other flags would replace the first one's files.
+/// Builds a variant in a target directory of its own, copies the product to `rungs`, and returns
+/// its path. In a shared target directory, a build with the same profile and other flags would
+/// replace the earlier product.
 fn build(root: &Path, work: &Path, rungs: &Path, variant: &Variant, flags: &str) -> anyhow::Result<PathBuf> {
     let work = work.join(variant.name);
     let mut build = cargo(root);
-    // With a target named, the flags are the rung's alone and not those of procedural macros.
+    // With a target named, the flags apply to the rung and not to procedural macros.
     let target = host_triple()?;
-    // A library is asked for here: as a crate type of the package it would be linked for the programs too, which are not
-    // position independent.
+    // The crate type is set here. As a crate type of the package, the library would also be linked
+    // when the programs are built, and their code is not position-independent.
     let what: &[&str] = match variant.product {
         Product::Library => &["rustc", "--lib", "--crate-type", "cdylib"],
         Product::Program => &["build", "--bins"],
@@ -106,7 +112,8 @@ fn build(root: &Path, work: &Path, rungs: &Path, variant: &Variant, flags: &str)
     Ok(kept)
 }
 
-/// Builds with counters, runs, and builds again with the counts.
+/// Builds with profile counters, runs the program, and builds again with the merged counts; returns
+/// the path of the second build.
 fn pgo(root: &Path, work: &Path, rungs: &Path) -> anyhow::Result<PathBuf> {
     let tool = profdata()?;
     let raw = work.join("pgo-counts");
@@ -120,10 +127,13 @@ fn pgo(root: &Path, work: &Path, rungs: &Path) -> anyhow::Result<PathBuf> {
     build(root, work, rungs, &PGO, &format!("{NOT_PIC} -C profile-use={}", merged.display()))
 }
 
-/// llvm-profdata of the compiler's LLVM release.
+/// Returns an llvm-profdata of the compiler's LLVM release.
 fn profdata() -> anyhow::Result<PathBuf> {
     let verbose = output(Command::new("rustc").arg("-vV"))?;
-    let wanted = verbose.lines().find_map(|line| line.strip_prefix("LLVM version: ")).context("rustc names no LLVM")?;
+    let wanted = verbose.lines().find_map(|line| line.strip_prefix("LLVM version: ")).context(
+        "rustc -vV prints no \
+                                                                                               LLVM version",
+    )?;
     let major = wanted.split('.').next().unwrap_or(wanted);
     let sysroot = output(Command::new("rustc").args(["--print", "target-libdir"]))?;
     let beside = Path::new(sysroot.trim()).with_file_name("bin").join("llvm-profdata");
@@ -138,7 +148,7 @@ fn profdata() -> anyhow::Result<PathBuf> {
     };
     places.iter().find(fits).cloned().with_context(|| {
         let looked: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
-        format!("no llvm-profdata of LLVM {major}, which this compiler has: looked for {}", looked.join(", "))
+        format!("no llvm-profdata for LLVM {major}, the release of this compiler: tried {}", looked.join(", "))
     })
 }
 

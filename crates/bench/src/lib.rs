@@ -9,9 +9,10 @@
 //! | `recv.one_thread` | such a frame comes in with right checksums and its payload is copied to the application |
 //! | `bulk.*`, `rr.*`, `connect_close`, `conn.idle_bytes` | as `linerate bench tcp` has them: [`lab::rigs`] |
 //!
-//! Peers are set up well: nothing is compiled in that the row does not need, tables are warm, buffers never fill, the device has one
-//! buffer, and of several ways of calling them the fastest is taken ([`smoltcp::Chosen`]). After every trial the device's count of frames
-//! and the last frame, byte by byte, must be the row's.
+//! Each peer is configured to its advantage: only the features that the row needs are compiled in,
+//! tables are warm, buffers never fill, the device has one buffer, and the fastest of several ways
+//! to call the peer is used ([`smoltcp::Chosen`]). After every trial, the device's count of frames
+//! and the last frame, byte by byte, must match the row.
 
 pub mod frame;
 pub mod smoltcp;
@@ -23,7 +24,8 @@ use lab::subject::Subject;
 use crate::smoltcp::tcp::{self, HARD, LARGE, SOFT};
 use crate::smoltcp::{Chosen, SmoltcpRecv, SmoltcpSend};
 
-/// The side called `id` that `make` builds, and how it is called; the first build shows whether it can be had.
+/// Returns the side `id`, which `make` builds, and a sentence on how it is called. Builds one
+/// subject, which shows whether the peer is available and chooses the way of calling it.
 fn peer<S: Subject + 'static>(
     id: &'static str,
     make: impl Fn(&Chosen) -> anyhow::Result<S> + 'static,
@@ -34,7 +36,8 @@ fn peer<S: Subject + 'static>(
     Ok((Side::new(id, move || make(&chosen)), how))
 }
 
-/// The peers of `bench udp` beside the kernel, and a sentence for each that this machine does not have.
+/// Returns the peers of `bench udp` other than the kernel, and a reason for each one that is
+/// unavailable on this machine.
 pub fn udp_peers() -> (Peers, Vec<String>) {
     split([
         peer("smoltcp.send.csum", SmoltcpSend::new),

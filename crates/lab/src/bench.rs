@@ -46,7 +46,8 @@ pub fn udp(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Res
     Ok(report)
 }
 
-/// The host kernel as a peer; a note gives the reason where there is none.
+/// Returns the host kernel as a peer. If it is unavailable, returns no peer and adds the reason to
+/// `notes`.
 pub fn kernel(notes: &mut Vec<String>) -> Peers {
     match NativeSend::start() {
         Ok(native) => vec![(Side::new("kernel.send.csum", NativeSend::start), native.device().to_owned())],
@@ -60,19 +61,19 @@ pub fn kernel(notes: &mut Vec<String>) -> Peers {
 /// The figures with `peers`.
 ///
 /// # Errors
-/// None: a row that has no figure has a reason.
+/// None: a row without a figure carries the reason.
 pub fn udp_with(options: &Options, peers: Peers, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
     let mut study = Study::new("bench udp", options.run(30), 7, progress);
     study.note(
-        "22-byte payload, 64-byte frames without FCS; locks up, pool stack; send: no clock is read, recv and route: the scaled TSC once a \
-         burst; one core, ticks of the TSC",
+        "22-byte payload, 64-byte frames without FCS; locks up, pool stack; one core, TSC ticks; send reads no \
+         clock, recv and route read the scaled TSC once per burst",
     );
     study.note(
-        "send: one sendto a frame, the port called for each; recv and route: burst 32, pktgen's own work included; received checksums \
-         verified in software",
+        "send: one sendto and one call of the port per frame; recv and route: burst 32, pktgen's own work \
+         included; received checksums are verified in software",
     );
     study.part("idle hosts"); // first: memory freed by later parts would hide a host's size
-    let title = "resident memory of an idle host beside its pool, mean of 2000";
+    let title = "resident memory of an idle host without its pool, mean of 2000 hosts";
     let idle = match idle_host_bytes() {
         Ok(bytes) => Row::new("host.idle_bytes", title, Figure::single(bytes, "bytes")),
         Err(why) => Row::missing("host.idle_bytes", title, &format!("{why:#}")),
@@ -86,7 +87,7 @@ pub fn udp_with(options: &Options, peers: Peers, progress: &mut dyn FnMut(Progre
     let ours: [(&str, &str); 3] = [
         ("send.csum", "sendto, checksums in software"),
         ("send.offload", "sendto, checksums left to the port"),
-        ("recv.one_thread", "receive, run to completion on one thread, one socket"),
+        ("recv.one_thread", "recv_from, 2048-byte buffer, nonblocking, after Poller::ready, one socket"),
     ];
     let mut sides = vec![
         Side::new("send.csum", || SendRig::new("send.csum", "locks=up", false)),
@@ -104,7 +105,7 @@ pub fn udp_with(options: &Options, peers: Peers, progress: &mut dyn FnMut(Progre
         Side::new(one, || RecvRig::new("recv.one_thread", 1)),
         Side::new(many, || RecvRig::new("recv.100k_sockets", 100_000)),
     ]);
-    let title = "the same with 100,000 connected sockets, random order";
+    let title = "recv_from over 100,000 connected sockets, random order";
     study.rows([group.against(many, title, Unit::TICKS, one)]);
 
     study.part("receive with two threads");
@@ -122,15 +123,16 @@ pub fn udp_with(options: &Options, peers: Peers, progress: &mut dyn FnMut(Progre
     Ok(study.finish())
 }
 
-/// The runner's options for subjects that take a second to build: twelve builds, more trials each.
+/// Returns the runner's options for subjects that take a second to build: at most twelve builds,
+/// with nine trials each.
 pub(crate) fn run_slow(study: &Study<'_>) -> crate::run::Options {
     let options = study.options();
     crate::run::Options { keep: options.keep.min(12), trials: 9, ..options }
 }
 
-/// The report's part 2, in millions of datagrams a second.
+/// Measures the report's part 2, receiving with two threads, in millions of datagrams per second.
 pub(crate) fn two_threads(study: &mut Study<'_>, id: &'static str) {
-    let title = "receive, one thread pulls and another reads, light locks";
+    let title = "recv_burst while another thread polls the port, light locks";
     let Some(puller) = dispatch::other_core(study.options().cpu.unwrap_or(0)) else {
         return study.rows([Row::missing(id, title, ONE_CORE)]);
     };
@@ -139,7 +141,8 @@ pub(crate) fn two_threads(study: &mut Study<'_>, id: &'static str) {
     study.rows([group.row(id, title, Unit::MILLIONS)]);
 }
 
-/// Lookups in tables of a million routes, one table at a time: two of 80 MB each would take the cache from each other.
+/// Measures lookups in tables of a million routes, one table at a time: two tables of 80 MB would
+/// evict each other from the cache.
 pub(crate) fn lookups(study: &mut Study<'_>) {
     let rows = [
         (
@@ -182,11 +185,11 @@ fn hosts(study: &mut Study<'_>) {
     let group = study.measure_with(sides, options);
     study.rows([times_one(&group, id, title, "hosts.one")]);
     if let [Some(one), Some(two)] = ["hosts.one", "hosts.two"].map(|id| group.row(id, "", Unit::MILLIONS).now) {
-        study.note(format!("hosts: one sends {:.1} M/s, two together {:.1} M/s", one.median, two.median));
+        study.note(format!("hosts: one host sends {:.1} M/s, two hosts together {:.1} M/s", one.median, two.median));
     }
 }
 
-/// How many times as fast side `id` is as side `one`, as a row.
+/// Returns a row that states how many times as fast side `id` is as side `one`.
 pub(crate) fn times_one(group: &Group, id: &str, title: &str, one: &str) -> Row {
     match group.ratio(one, id) {
         Ok(ratio) => Row::new(id, title, Figure::ratio(&ratio, "times one")),
@@ -194,7 +197,8 @@ pub(crate) fn times_one(group: &Group, id: &str, title: &str, one: &str) -> Row 
     }
 }
 
-/// The peer that a figure of another kind makes: `theirs` over ours, both in the row's unit, where more costs more.
+/// Returns the peer of `row` for a figure measured outside its group: `theirs` and its ratio to
+/// ours, both in the row's unit. A lower figure is better.
 pub(crate) fn peer_of(peer: &str, row: &Row, theirs: f64) -> Option<Peer> {
     let ours = row.now.as_ref()?;
     let ratio = |ours: f64| theirs / ours;

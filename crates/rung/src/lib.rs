@@ -1,9 +1,10 @@
 //! The send path of one host as a rig, for the ladder.
 //!
-//! A [`Rig`] is what rump2014 measured: one host, one pktgen sink, `sendto` of a small UDP payload to 1.0.0.2:55443. The
-//! same source is linked into `linerate` (with whole-program optimisation), built as a dynamic library with [a C face](face), and as
-//! a program of its own that [serves](serve) orders, since the report's largest steps are about how the code was built and linked. A
-//! [`Settings`] line describes the rig, so that all take the same words.
+//! A [`Rig`] is what rump2014 measured: one host, one pktgen sink, `sendto` of a small UDP payload
+//! to 1.0.0.2:55443. The report's largest steps are about how the code is built and linked, so the
+//! same source is built three ways: linked into `linerate` with whole-program optimisation, as a
+//! dynamic library with [a C interface](face), and as a program that [serves](serve) orders. All
+//! three parse the same [`Settings`] line.
 
 pub mod face;
 pub mod serve;
@@ -47,8 +48,9 @@ impl Output for Sink {
     }
 }
 
-/// A sink that holds its latest frames: with `most` of them held, as many buffers and one more are in use by turns, and a pool that
-/// returns the buffer freed last cannot stay in the cache.
+/// A sink that holds the latest `most` frames before it passes on the oldest. So `most` + 1 buffers
+/// are used in turn, and a pool that reuses the buffer freed last cannot keep its buffers in the
+/// cache.
 struct Rotation {
     sink: Sink,
     held: VecDeque<Frame>,
@@ -86,7 +88,7 @@ pub struct Rig<L: Locks> {
     stack: Stack<L>,
     cx: Cx,
     clock: Option<Clock>,
-    /// Calls for one reading of the clock, and those since the last one.
+    /// Calls of `sendto` per reading of the clock; `since` counts those after the last reading.
     clock_every: u32,
     since: u32,
     fd: Fd,
@@ -123,7 +125,7 @@ impl<L: Locks> Rig<L> {
         let (clock, clock_every) = (settings.clock.map(Clock::live), settings.clock_every);
         let to = SocketAddr::from((REMOTE, TO_PORT));
         let mut rig = Rig { stack, cx, clock, clock_every, since: 0, fd, to, sunk: port.counts };
-        // Fills the rotation: from then on a frame leaves for each that comes.
+        // Fills the rotation: from here on, each new frame pushes an older one out to the sink.
         rig.send(settings.rotate as u64, &[0; 22]);
         Ok(rig)
     }
@@ -186,8 +188,8 @@ impl<L: Locks> Rig<L> {
         sent
     }
 
-    /// Sends `n` times with `read` called before and after each, as the report did, and returns the sum of the differences; what an
-    /// empty pair of readings shows is still in it.
+    /// Sends `n` times, calls `read` before and after each, as the report did, and returns the sum
+    /// of the differences. The sum includes the cost of `n` empty pairs of readings.
     pub fn send_timed(&mut self, n: u64, payload: &[u8], read: fn() -> u64) -> u64 {
         let mut ticks = 0;
         for _ in 0..n {
@@ -210,7 +212,7 @@ impl<L: Locks> Rig<L> {
         self.stack.audit(self.cx).imbalance()
     }
 
-    /// Buffers of the pool that frames own.
+    /// Returns the number of the pool's buffers that frames own.
     pub fn buffers_in_use(&self) -> usize {
         self.stack.pool.stats().live() as usize
     }

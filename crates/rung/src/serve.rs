@@ -1,4 +1,4 @@
-//! A rig as a process of its own, which makes trials on order.
+//! A rig in a process of its own that runs trials on order.
 //!
 //! | line | direction | meaning |
 //! |---|---|---|
@@ -7,7 +7,8 @@
 //! | `done SENT ARRIVED TICKS WALL_NS CPU_NS` | out | the trial's figures |
 //! | `failed WHY` | out | in place of either answer |
 //!
-//! Orders come from standard input, a socket whose other direction takes the answers. The process ends at its end of file.
+//! Standard input is a socket: orders are read from it, and answers are written back to it. The
+//! process ends at end of file.
 
 use crate::AnyRig;
 use std::io::{self, BufRead, BufReader, Write};
@@ -15,13 +16,14 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::time::Instant;
 
-/// The payload of the report: 22 bytes.
+/// Payload of every datagram: 22 bytes, as in the report.
 pub const PAYLOAD: [u8; 22] = *b"linerate 22-byte load!";
 
-/// Serves orders for a rig with these settings until the end of file.
+/// Builds a rig from the line `settings` and serves orders until end of file. If the rig cannot be
+/// built, the answer is `failed WHY` in place of `ready`.
 ///
 /// # Errors
-/// The socket's.
+/// Those of the socket.
 pub fn serve(settings: &str) -> io::Result<()> {
     let mut socket = BufReader::new(UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?));
     let built = settings.parse().map_err(|bad: crate::BadSettings| bad.to_string()).and_then(|of| AnyRig::new(&of));
@@ -44,7 +46,8 @@ pub fn serve(settings: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Sends `n` datagrams: sent, arrived, ticks, wall and processor nanoseconds.
+/// Sends `n` datagrams and returns [sent, arrived at the sink, ticks, wall-clock nanoseconds,
+/// processor nanoseconds].
 fn trial(rig: &mut AnyRig, n: u64) -> [u64; 5] {
     let (before, cpu, wall) = (rig.sunk().0, cpu_ns(), Instant::now());
     let start = clock::tsc::ticks();
@@ -55,7 +58,8 @@ fn trial(rig: &mut AnyRig, n: u64) -> [u64; 5] {
     [sent, rig.sunk().0 - before, ticks, wall, cpu]
 }
 
-/// Nanoseconds that this thread has run: the first number of /proc/thread-self/schedstat, where there is one.
+/// Returns the nanoseconds that this thread has run, the first number of
+/// /proc/thread-self/schedstat; `None` without that file.
 fn cpu_ns() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     text.split(' ').next()?.parse().ok()

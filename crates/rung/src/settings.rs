@@ -24,7 +24,8 @@ pub enum LockKind {
 pub struct Settings {
     /// `locks=up|light|heavy`.
     pub locks: LockKind,
-    /// `context=register|inline|call`; with `locks=up` only `register`, since it has no effect there.
+    /// `context=register|inline|call`. With `locks=up` only `register` is accepted, since nothing
+    /// depends on the running thread there.
     pub context: How,
     /// `offload=on|off`: IPv4 and UDP checksums are the port's.
     pub offload: bool,
@@ -38,11 +39,12 @@ pub struct Settings {
     pub prefetch: bool,
     /// `burst=N`: frames collected for one call of the port.
     pub burst: usize,
-    /// `clock=none|timespec|timespec-tsc|ns|tsc`: the clock that is read.
+    /// `clock=none|timespec|timespec-tsc|ns|tsc`: the clock that `sendto` reads.
     pub clock: Option<Strategy>,
-    /// `clock_every=N`: calls for one reading of the clock.
+    /// `clock_every=N`: calls of `sendto` per reading of the clock.
     pub clock_every: u32,
-    /// `rotate=N`: frames that the sink holds before it frees the oldest, so that N buffers and one more are in use.
+    /// `rotate=N`: frames that the sink holds before it frees the oldest, so that N + 1 buffers are
+    /// in use. 0: the sink holds none.
     pub rotate: usize,
     /// `ledger=on|off`.
     pub ledger: bool,

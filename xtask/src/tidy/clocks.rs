@@ -17,8 +17,12 @@ const ROOMS: &[Room] = &[
     Room { path: "crates/pipe/src/os", why: "the clock that all processes share, for stamps" },
     Room { path: "crates/pipe/src/ports", why: "waits for a port, and until a frame is to leave" },
     Room { path: "crates/node/src/run", why: "the loop that hands `now` to everybody" },
-    Room { path: "crates/inet/src/stack/books", why: "hands the cost ledger the counter where it is switched or read" },
-    Room { path: "crates/node/src/switch/costs", why: "the same for the ledgers of a switch" },
+    Room {
+        path: "crates/inet/src/stack/books",
+        why: "passes the counter to the cost ledger when it is switched or \
+                                                      read",
+    },
+    Room { path: "crates/node/src/switch/costs", why: "passes the counter to the cost ledgers of a switch" },
     Room { path: "crates/node/src/switch/average", why: "counts ticks of the bridge's part" },
     Room { path: "crates/node/src/switch/run", why: "owns the threads of loops" },
     Room { path: "crates/lab", why: "measures" },

@@ -158,7 +158,7 @@ fn bulk(id: &str, wire: Wire) -> anyhow::Result<Bulk<Smol>> {
     Ok(Bulk::between(id, [end(one, handles[0]), end(two, handles[1])]))
 }
 
-/// A stream on one thread, in the fastest way.
+/// Returns a stream on one thread, driven in the fastest way.
 ///
 /// # Errors
 /// If it stalls, or other text arrives.
@@ -186,7 +186,7 @@ pub fn two_cores(id: &str, wire: Wire, cores: [usize; 2]) -> anyhow::Result<TwoC
     TwoCores::new(id, cores, [end(0, one), end(1, two)])
 }
 
-/// How [`two_cores`] calls it.
+/// Describes how [`two_cores`] drives its stream.
 pub fn two_cores_how() -> String {
     format!("{}, one host polled on each core", WAYS[2].how())
 }

@@ -15,26 +15,27 @@ use crate::study::{Options, Progress, Study, Unit};
 const SHORT: usize = 60;
 const LONG: usize = 1514;
 
-/// Rows between in-memory ports: identifier, addresses, bytes of a frame, frames of a burst, title.
+/// Rows between in-memory ports: identifier, addresses, bytes of a frame without FCS, frames per
+/// burst, title.
 const FRAMES: [(&str, usize, usize, usize, &str); 4] = [
     ("bridge.1k.burst32", 1000, SHORT, 32, "learning bridge, 64-byte frames, 1,000 addresses, burst 32"),
-    ("bridge.100k.burst32", 100_000, SHORT, 32, "the same with 100,000 addresses"),
-    ("bridge.1k.burst1", 1000, SHORT, 1, "1,000 addresses, one frame at a time"),
-    ("bridge.1k.1518", 1000, LONG, 32, "1,000 addresses, burst 32, 1518-byte frames"),
+    ("bridge.100k.burst32", 100_000, SHORT, 32, "learning bridge, 64-byte frames, 100,000 addresses, burst 32"),
+    ("bridge.1k.burst1", 1000, SHORT, 1, "learning bridge, 64-byte frames, 1,000 addresses, burst 1"),
+    ("bridge.1k.1518", 1000, LONG, 32, "learning bridge, 1518-byte frames, 1,000 addresses, burst 32"),
 ];
-/// Addresses in the table of `fdb.64k`.
+/// Addresses in the table of the row `fdb.64k`.
 const ADDRESSES: usize = 1 << 16;
 
 /// The figures.
 ///
 /// # Errors
-/// None: a row that has no figure has a reason.
+/// None: a row without a figure carries the reason.
 pub fn bridge(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
     let mut study = Study::new("bench bridge", options.run(30), 6, progress);
     study.note(
-        "in-memory ports (rings); stations known, in random order; one core; ticks of the TSC a frame, its way through both rings included. \
-         None of these rows has the kernel beside it: it has no such ports, and its own work between devices would be compared with none. It \
-         is the peer of *.forward, over devices",
+        "in-memory ports (rings); known stations in random order; one core; TSC ticks per frame, both rings \
+         included. These rows have no kernel peer: the kernel has no such ports. It is the peer of the *.forward \
+         rows, over devices",
     );
     study.part("frames");
     let side = |(id, stations, len, burst, _)| Side::new(id, move || BridgeRig::new(id, stations, len, burst));
@@ -45,9 +46,9 @@ pub fn bridge(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::
         (
             "nic.first",
             NIC_FIRST,
-            "bridge2004's first rung: two nics, their drivers' work and registers included, frames in no cache",
+            "bridge2004's first rung: two NICs, driver work and register accesses included, frames in no cache",
         ),
-        ("nic.final", NIC_FINAL, "its last rung: the same with all tweaks"),
+        ("nic.final", NIC_FINAL, "bridge2004's last rung: two NICs, all tweaks, frames in no cache"),
     ];
     let group = study.measure(cards.map(|(id, words, _)| Side::new(id, move || NicRig::new(id, words))).into());
     study.rows(cards.map(|(id, _, title)| group.row(id, title, Unit::TICKS)));
@@ -55,8 +56,8 @@ pub fn bridge(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::
     lanes::row(&mut study);
     study.part("parts");
     let parts = [
-        ("fdb.64k", "an address looked up among 65,536, bursts of 32, random order"),
-        ("pool", "a buffer taken from its pool and given back, 32 at a time"),
+        ("fdb.64k", "address lookup among 65,536 addresses, bursts of 32, random order"),
+        ("pool", "a buffer taken from its pool and returned, 32 at a time"),
         ("ring", "a frame through a ring, 32 at a time, both ends on one core"),
     ];
     let group = study.measure(vec![

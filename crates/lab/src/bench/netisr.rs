@@ -20,13 +20,13 @@ const TRIAL: Duration = Duration::from_millis(100);
 /// The figures.
 ///
 /// # Errors
-/// None: a row that has no figure has a reason.
+/// None: a row without a figure carries the reason.
 pub fn dispatch(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
     let mut study = Study::new("bench dispatch", options.run(30), 2, progress);
     study.note(
-        "direct, deferred: frames of 64 bytes forwarded by 1,000 routes in bursts of 32 by one router, with netisr and without, in turns; from \
-         the ratio of paired builds; deferred: light locks, a thread on another core takes them through the stack, ticks of wall time beside \
-         light locks on one thread",
+        "*.overhead: one router forwards 64-byte frames over 1,000 routes in bursts of 32, with and without netisr \
+         in turns; computed from the ratio of paired builds. deferred.overhead: light locks, a thread on another \
+         core takes the frames through the stack; ticks of wall time, compared with light locks on one thread",
     );
     study.note(
         "hrh: host-router-host, three hosts of ours on one thread; kernel: three namespaces and veth between, both ends on one thread; \
@@ -40,15 +40,15 @@ pub fn dispatch(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow
     Ok(study.finish())
 }
 
-/// How many ticks more a frame costs with netisr (side `with`), whose ticks count `threads` times, than without (side `base`): by the
-/// paired ratio, and so below 0 where noise makes it so.
+/// Returns how many more ticks a frame costs in side `with`, whose ticks count `threads` times,
+/// than in side `base`. It is computed from the paired ratio, so noise can make it negative.
 fn more(group: &Group, base: &str, with: &str, threads: f64) -> anyhow::Result<Figure> {
     let (middle, ratio) = (group.sample(base).summary()?, group.ratio(base, with)?);
     let [median, lo, hi] = [ratio.median, ratio.hi, ratio.lo].map(|times| middle.median * (threads / times - 1.0));
     Ok(Figure { median, lo, hi, n: ratio.n, unit: "ticks/op".to_owned(), range: None })
 }
 
-/// The row `id` of what side `with` costs more than side `base`.
+/// Returns the row `id` with the extra cost of side `with` over side `base`.
 fn more_row(group: &Group, id: &str, title: &str, [base, with]: [&str; 2], threads: f64) -> Row {
     match more(group, base, with, threads) {
         Ok(figure) => Row { vs_previous: group.change(base, with), ..Row::new(id, title, figure) },
@@ -58,20 +58,22 @@ fn more_row(group: &Group, id: &str, title: &str, [base, with]: [&str; 2], threa
 
 fn overheads(study: &mut Study<'_>, core: usize) {
     let modes = [
-        ("direct", Mode::Direct, "direct dispatch beside none, ticks a frame more"),
-        ("hybrid", Mode::Hybrid, "hybrid, one thread"),
-        ("queued", Mode::Deferred, "deferred to the same thread"),
+        ("direct", Mode::Direct, "netisr with direct dispatch on one thread: extra ticks per frame"),
+        ("hybrid", Mode::Hybrid, "netisr with hybrid dispatch on one thread: extra ticks per frame"),
+        ("queued", Mode::Deferred, "netisr deferred to the same thread: extra ticks per frame"),
     ];
     let mut sides = vec![Side::new("bare", || IsrRig::new("bare", None))];
     sides.extend(modes.map(|(id, mode, _)| Side::new(id, move || IsrRig::new(id, Some(mode)))));
     let group = study.compare(sides);
     study.rows(modes.map(|(id, _, title)| more_row(&group, &format!("{id}.overhead"), title, ["bare", id], 1.0)));
 
-    let (id, title) = ("deferred.overhead", "deferred to another core, both sides together, ticks a frame more");
+    let (id, title) =
+        ("deferred.overhead", "netisr deferred to another core: extra ticks per frame, both cores together");
     let Some(other) = dispatch::other_core(core) else {
         return study.rows([Row::missing(id, title, super::ONE_CORE)]);
     };
-    // Ticks that the taker waited because the queue was long, and all its ticks, over all builds.
+    // Ticks that the taking thread waited because the queue was long, and all its ticks, summed
+    // over all builds.
     let waited = Rc::new(Cell::new((0u64, 0u64)));
     let sum = Rc::clone(&waited);
     let sides = vec![
@@ -90,14 +92,14 @@ fn overheads(study: &mut Study<'_>, core: usize) {
         }),
     ];
     let group = study.compare(sides);
-    // Both threads' ticks: twice the wall's, less what the taker waited.
+    // Ticks of both threads: twice the wall-clock ticks, less the waits of the taking thread.
     let (waits, all) = waited.get();
     let waits = waits as f64 / all.max(1) as f64;
     study.rows([more_row(&group, id, title, ["light", "deferred"], 2.0 - waits)]);
     if let [Ok(deferred), Ok(light)] = ["deferred", "light"].map(|id| group.sample(id).summary()) {
         study.note(format!(
-            "deferred.overhead: {:.1} ticks of wall time a frame, beside {:.1} on one thread; both cores' time but {:.0} % of the taker's, in \
-             which it waited for the worker",
+            "deferred.overhead: {:.1} ticks of wall time per frame, {:.1} on one thread; counts the time of both \
+             cores, except the {:.0} % of the taking thread's time in which it waited for the worker",
             deferred.median,
             light.median,
             100.0 * waits
@@ -180,7 +182,7 @@ fn netperf_rows(study: &mut Study<'_>, core: usize) {
         study.rows([group.row(id, both.title, Unit::TICKS)]);
         study.report.peers.extend(group.peers(id));
         if let Some(why) = group.sample(&format!("kernel.{id}")).failed {
-            study.note(format!("{id}: no kernel beside it: {why}"));
+            study.note(format!("{id}: no kernel peer: {why}"));
         }
     }
 }

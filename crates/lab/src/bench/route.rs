@@ -15,12 +15,13 @@ use std::sync::atomic::Ordering;
 /// The figures.
 ///
 /// # Errors
-/// None: a row that has no figure has a reason.
+/// None: a row without a figure carries the reason.
 pub fn route(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
     let mut study = Study::new("bench route", options.run(30), 4, progress);
     study.note(
-        "1 M routes with the Internet's lengths by 16 gateways, random destinations, 64-byte frames without FCS (22-byte payload), pktgen's \
-         work on both sides included; locks up, one core; ticks of the TSC a frame; twelve tables, each filled anew",
+        "1 M routes with the prefix lengths of the Internet's table through 16 gateways, random destinations, \
+         64-byte frames without FCS (22-byte payload), pktgen's work on both sides included; locks up, one core; \
+         TSC ticks per frame; at most twelve tables, each filled anew",
     );
     study.part("forwarding");
     forwarding(&mut study, options.core());
@@ -31,12 +32,14 @@ pub fn route(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::R
     study.part("tunnels");
     tunnels(&mut study);
     study.note(
-        "tunnel: two routers with one route each, a link between them or a tunnel over it; the cost of both together",
+        "tunnel: two routers with one route each, joined by a link or by a tunnel over it; ticks of both routers \
+         together",
     );
     Ok(study.finish())
 }
 
-/// Two burst sizes on one router a round: two tables of 80 MB would take the cache from each other.
+/// Measures two burst sizes on one router per round: two tables of 80 MB would evict each other
+/// from the cache.
 fn forwarding(study: &mut Study<'_>, core: usize) {
     let rig = Shared::new(|| RouteRig::new("route.1m", ROUTES));
     let at = |id: &'static str, burst: usize| {
@@ -59,15 +62,17 @@ fn forwarding(study: &mut Study<'_>, core: usize) {
         }),
     ];
     study.note(
-        "kernel: its forwarding between veths in a namespace of its own, two routes of 16 bits and not a million, a packet socket's \
-         sendmmsg included: not the same devices, so no measure of the routing alone",
+        "kernel: forwards between veths in a network namespace of its own, with two /16 routes instead of a \
+         million; a packet socket's sendmmsg is included. The devices differ, so the ratio does not measure \
+         routing alone",
     );
     let options = run_slow(study);
-    // Both bursts use one router, so they have no twin: their floor is a router built for itself.
+    // Both bursts use one router, so there is no twin and no noise floor: the rows are not
+    // compared.
     let group = study.measure_with(sides, options);
     study.rows([
         group.row("route.1m.burst32", "IPv4 forwarding, 1 M routes, random destinations, burst 32", Unit::TICKS),
-        group.row("route.1m.burst256", "the same, burst 256", Unit::TICKS),
+        group.row("route.1m.burst256", "IPv4 forwarding, 1 M routes, random destinations, burst 256", Unit::TICKS),
     ]);
     study.report.peers.extend(group.peers("route.1m.burst32"));
     match stages() {
@@ -76,7 +81,7 @@ fn forwarding(study: &mut Study<'_>, core: usize) {
     }
 }
 
-/// Ticks a frame by stage, of a router of its own.
+/// Returns a note on the ticks of a frame by stage, from a router of its own.
 fn stages() -> anyhow::Result<String> {
     let mut rig = RouteRig::new("route.stages", ROUTES)?;
     rig.set_burst(256);
@@ -85,7 +90,8 @@ fn stages() -> anyhow::Result<String> {
     let each = |ticks: i64| ticks as f64 / packets.max(1) as f64;
     let part = |row: &stats::Row| format!("{} {:.1}", row.stage.word(), each(row.ticks as i64));
     Ok(format!(
-        "burst 256 by stages, ticks a frame: {}; readings of the counter {:.1}, subtracted; unexplained {:.1} of {:.1}",
+        "burst 256 by stages, ticks per frame: {}; readings of the counter {:.1}, subtracted; unexplained {:.1} of \
+         {:.1}",
         ledger.rows.iter().map(part).collect::<Vec<_>>().join(", "),
         each(ledger.probes as i64),
         each(ledger.unexplained),
@@ -101,20 +107,20 @@ fn tunnels(study: &mut Study<'_>) {
         sides.push(Side::new(id, move || TunnelRig::new(&name, Some(kind))));
     }
     let group = study.compare(sides);
-    study.rows([group.row("tunnel.none", "two routers, the link between them, burst 32", Unit::TICKS)]);
+    study.rows([group.row("tunnel.none", "two routers joined by a link, burst 32", Unit::TICKS)]);
     study.rows(Kind::ALL.iter().map(|kind| {
-        let title = format!("two routers with a tunnel over the link: {}", kind.name());
+        let title = format!("two routers with a tunnel over the link, burst 32: {}", kind.name());
         group.against(&format!("tunnel.{}", kind.name()), &title, Unit::TICKS, "tunnel.none")
     }));
 }
 
 fn updates(study: &mut Study<'_>) {
     let (still, changing) = ("route.still", "route.updates");
-    let title = "the same while another thread changes 100,000 routes a second";
+    let title = "1 M routes with light locks, burst 32, another thread changes 100,000 routes a second";
     let Some(updater) = dispatch::other_core(study.options().cpu.unwrap_or(0)) else {
         return study.rows([Row::missing(changing, title, super::ONE_CORE)]);
     };
-    // Changes made and nanoseconds, over all rounds.
+    // Route changes and nanoseconds, summed over all rounds.
     let made = Rc::new(Cell::new([0u64; 2]));
     let pair = Shared::new(move || {
         UpdatesRig::pair("route.still", "route.updates", ROUTES, updater).map(|pair| pair.map(Some))
@@ -141,13 +147,14 @@ fn updates(study: &mut Study<'_>) {
     let options = run_slow(study);
     let group = study.measure_with(sides, options);
     study.rows([
-        group.row(still, "1 M routes with light locks, burst 32, nothing changes", Unit::TICKS),
+        group.row(still, "1 M routes with light locks, burst 32, no route changes", Unit::TICKS),
         group.row(changing, title, Unit::TICKS),
     ]);
     let [changes, ns] = made.get();
     if let Ok(ratio) = group.ratio(changing, still) {
         study.note(format!(
-            "route.updates: {:.0} routes changed a second (asked for {UPDATES_PER_SECOND}); cost with them over without {}, n {}",
+            "route.updates: {:.0} routes changed per second (target: {UPDATES_PER_SECOND}); cost with changes over \
+             cost without {}, n {}",
             changes as f64 * 1e9 / ns.max(1) as f64,
             ratio.show(3),
             ratio.n

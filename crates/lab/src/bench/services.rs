@@ -40,7 +40,7 @@ const LEFT_OUT: usize = 100;
 /// The figures.
 ///
 /// # Errors
-/// No netlink socket.
+/// No netlink socket, or the loopback interface cannot be set up.
 pub fn services(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
     let mut study = Study::new("bench services", options.run(8), 4, progress);
     let tsc_hz = study.report.env.tsc_hz;
@@ -57,12 +57,13 @@ pub fn services(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow
         hold(&mut study, trials, name, peer, build);
     }
     study.note(
-        "kv: redis-benchmark, 50 connections, 16 requests under way, 3-byte values; http: wrk, 32 connections, 1 KiB; over a TAP device to \
-         ours, over loopback to redis-server and nginx (one process each): theirs is the shorter way",
+        "kv: redis-benchmark, 50 connections, 16 requests in flight, 3-byte values; http: wrk, 32 connections, 1 \
+         KiB; ours over a TAP device, redis-server and nginx (one process each) over loopback, which is the \
+         shorter path",
     );
     study.note(
-        "iperf3.latency: a round trip of the probe beside one stream as fast as it goes, and beside 1 Mbit/s; both ends ours, over veth; p99 \
-         of a second",
+        "iperf3.latency: round trips of the probe beside one stream at full speed, and beside 1 Mbit/s; both ends \
+         ours, over veth; percentiles of one second",
     );
     study.note(format!(
         "iperf3.pacing: {RATE}bit/s of {PAYLOAD} bytes; standard deviation of {DEPARTURES} gaps between departures into a TAP device"
@@ -70,7 +71,7 @@ pub fn services(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow
     Ok(study.finish())
 }
 
-/// The size of a trial.
+/// Size of a trial, and the rate of the TSC.
 #[derive(Clone, Copy)]
 struct Trials {
     /// Requests of a trial.
@@ -78,17 +79,18 @@ struct Trials {
     tsc_hz: u64,
 }
 
-/// Starts the servers of a comparison, anew for each round.
+/// Function that starts the servers of a comparison; it is called anew for each round.
 type Build = fn(&Trials, &mut Netlink) -> anyhow::Result<Contest>;
 
-/// A comparison: its servers, and the rows with a tool each for ours and the peer.
+/// A comparison: its servers, and its rows with the tools that run against ours and against the
+/// peer.
 struct Contest {
     /// Ended with it.
     _served: Vec<Served>,
     rows: Vec<Line>,
 }
 
-/// One row.
+/// One row of a comparison.
 struct Line {
     id: &'static str,
     title: &'static str,
@@ -99,14 +101,15 @@ struct Line {
 }
 
 impl Contest {
-    /// The tool called `id`, once.
+    /// Removes the tool `id` from its row and returns it; `None` if there is none or it was taken
+    /// before.
     fn take(&mut self, id: &str) -> Option<Tool> {
         let tools = self.rows.iter_mut().flat_map(|line| [&mut line.ours, &mut line.peer]);
         tools.into_iter().find(|tool| tool.as_ref().is_some_and(|tool| tool.id == id))?.take()
     }
 }
 
-/// Measures a comparison, row by row.
+/// Measures a comparison, row by row. For each row, the servers are started anew in each round.
 fn hold(study: &mut Study<'_>, trials: Trials, name: &str, peer: &str, build: Build) {
     let start = move || build(&trials, &mut Netlink::open()?);
     let lines: Vec<(&'static str, &'static str, Option<&'static str>, bool)> = match start() {
@@ -120,7 +123,12 @@ fn hold(study: &mut Study<'_>, trials: Trials, name: &str, peer: &str, build: Bu
             let (contest, name) = (contest.clone(), id.clone());
             Side::new(id, move || {
                 let contest = contest.get()?;
-                let mut tool = contest.borrow_mut().take(&name).with_context(|| format!("{name} is not there"))?;
+                let mut tool = contest.borrow_mut().take(&name).with_context(|| {
+                    format!(
+                        "no tool for {name} in \
+                                                                                         this round"
+                    )
+                })?;
                 Ok(crate::subject::from_fn(name.clone(), move || {
                     let _served = &contest;
                     tool.trial()
@@ -221,7 +229,7 @@ fn serve_ours(netlink: &mut Netlink, net: u8, words: &[&str]) -> anyhow::Result<
     Ok(served)
 }
 
-/// Removes the device of an earlier round, if it is there.
+/// Removes the device that an earlier round left, if any.
 fn without(device: &str) {
     let _ = Command::new("ip").args(["link", "del", device]).stderr(Stdio::null()).status();
 }
@@ -421,7 +429,7 @@ fn pacing(trials: &Trials, netlink: &mut Netlink) -> anyhow::Result<Contest> {
         listens(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))?;
         stock
     };
-    // A device that stays: the client opens it.
+    // A persistent device, which the client opens.
     without("sv13");
     let made = Command::new("ip").args(["tuntap", "add", "sv13", "mode", "tap"]).status().context("start ip")?;
     ensure!(made.success(), "ip tuntap add: {made}");

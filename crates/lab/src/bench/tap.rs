@@ -34,17 +34,20 @@ const LOSSY: Contest = Contest {
     seconds: 4,
 };
 
-/// Measures them. They are no part of the others' rounds: several processes on all cores, a second a trial.
+/// Adds the rows. They have rounds of their own: several processes use all cores, for one or
+/// several seconds per trial.
 pub(super) fn rows(study: &mut Study<'_>, options: &Options) {
     for contest in [&FAST, &LOSSY] {
         contest.hold(study, options);
     }
     study.note(
-        "tap: ticks are of the wall clock, all cores at work. passt and slirp4netns end the TCP of a namespace in user space and hand its \
-         bytes to iperf3's socket on loopback; ours ends it in user space and is the iperf3 server itself",
+        "tap: ticks of the wall clock, all cores at work. passt and slirp4netns terminate the TCP of a namespace \
+         in user space and pass its bytes to iperf3's socket on loopback; ours terminates TCP in user space and is \
+         the iperf3 server itself",
     );
     study.note(
-        "tap.loss: frames are lost in each direction; kernel: its TCP at both ends, a router of ours with the same impairment between",
+        "tap.loss: frames are lost in each direction; kernel: the kernel's TCP at both ends, a router of ours with \
+         the same impairment between them",
     );
 }
 
@@ -71,7 +74,7 @@ impl Contest {
         }
     }
 
-    /// The row and its peers, and a note with the medians in Gbit/s.
+    /// Adds the row and its peers, and a note with the median of every side in Gbit/s.
     fn report(&self, id: &str, title: &str, group: &Group, study: &mut Study<'_>) {
         study.rows([group.row(id, title, Unit::TICKS)]);
         study.report.peers.extend(group.peers(id));

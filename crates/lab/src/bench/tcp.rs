@@ -61,14 +61,16 @@ pub fn both_cores(options: &Options) -> Option<[usize; 2]> {
 /// The figures with the kernel and `peers`.
 ///
 /// # Errors
-/// None: a row that has no figure has a reason.
+/// None: a row without a figure carries the reason.
 pub fn tcp_with(options: &Options, peers: TcpPeers, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
     let mut study = Study::new("bench tcp", options.run(20), 6, progress);
     study.note(
-        "two hosts on one thread over a pair; 64 KiB a call; send and receive buffers of 256 KiB; CUBIC; timestamps on",
+        "two hosts on one thread, joined by a pair of ports; 64 KiB per call; send and receive buffers of 256 KiB; \
+         CUBIC; timestamps on",
     );
     study.note(format!(
-        "kernel: loopback (MTU 65536, no checksum work), both ends on one thread, 64 KiB a call, buffers as it tunes them, {}",
+        "kernel: loopback (MTU 65536, no checksum work), both ends on one thread, 64 KiB per call, auto-tuned \
+         buffers, {}",
         congestion()
     ));
     let TcpPeers { subjects: peers, idle, notes: missing } = peers;
@@ -97,7 +99,7 @@ pub fn tcp_with(options: &Options, peers: TcpPeers, progress: &mut dyn FnMut(Pro
     Ok(study.finish())
 }
 
-/// All that runs on one thread, in turn; the kernel's loopback is a peer.
+/// Measures the rows that run on one thread, in turns, with the kernel's loopback as a peer.
 fn streams(study: &mut Study<'_>, peers: Vec<Side>) {
     let ours: [(&str, &str, Side); 6] = [
         (
@@ -116,7 +118,7 @@ fn streams(study: &mut Study<'_>, peers: Vec<Side>) {
             Side::new("bulk.64k", || BulkRig::new("bulk.64k", LARGE)),
         ),
         ("rr.tcp", "a byte there and a byte back (TCP_RR)", Side::new("rr.tcp", || RrRig::tcp("rr.tcp", 0))),
-        ("rr.udp", "the same with datagrams (UDP_RR)", Side::new("rr.udp", || RrRig::udp("rr.udp"))),
+        ("rr.udp", "a byte there and a byte back in datagrams (UDP_RR)", Side::new("rr.udp", || RrRig::udp("rr.udp"))),
         (
             "connect_close",
             "a connection opened, accepted and closed",
@@ -132,7 +134,8 @@ fn streams(study: &mut Study<'_>, peers: Vec<Side>) {
         Side::new("kernel.connect_close", || LoopbackConnect::new("kernel.connect_close")),
     ]);
     study.note(
-        "kernel: not on bulk.1460 (its loopback neither cuts segments up nor sums them), nor on conn.idle_bytes (its memory is no process's)",
+        "no kernel peer for bulk.1460.* (loopback neither splits segments nor computes checksums) and \
+         conn.idle_bytes (kernel memory belongs to no process)",
     );
     sides.extend(peers);
     let group = study.compare(sides);
@@ -140,11 +143,15 @@ fn streams(study: &mut Study<'_>, peers: Vec<Side>) {
     study.report.peers.extend(titles.iter().flat_map(|(id, _)| group.peers(id)));
 }
 
-/// The row among idle connections against the one without: [`IDLE`] connections are built for each round.
+/// Measures TCP_RR among [`IDLE`] idle connections, compared with TCP_RR without them. The
+/// connections are built anew for each round.
 fn among_idle(study: &mut Study<'_>) {
     let (id, among) = ("rr.tcp.100k_idle", LoopbackRr::most_idle(IDLE));
     if among < IDLE {
-        study.note(format!("kernel.{id}: among {among} idle connections: this process may not have more descriptors"));
+        study.note(format!(
+            "kernel.{id}: only {among} idle connections, the most that this process's descriptor \
+                            limit allows"
+        ));
     }
     let options = super::run_slow(study);
     let group = study.compare_with(
@@ -162,15 +169,15 @@ fn among_idle(study: &mut Study<'_>) {
 /// Two cores at work, against one.
 fn cores(study: &mut Study<'_>, peers: Vec<Side>, options: &Options) {
     let titles = [
-        ("bulk.64k.two_cores", "segments of 64 KiB, a core for each of the two hosts"),
-        ("bulk.64k.two_pairs", "the same, two streams and a core for each"),
+        ("bulk.64k.two_cores", "a byte carried in segments of 64 KiB, each of the two hosts on a core of its own"),
+        ("bulk.64k.two_pairs", "a byte carried in segments of 64 KiB, two streams, each on a core of its own"),
     ];
     let Some(both) = both_cores(options) else {
         return study.rows(titles.map(|(id, title)| Row::missing(id, title, super::ONE_CORE)));
     };
     study.note(format!(
-        "two cores: ticks of wall time a byte, compared with bulk.64k; copies: no stack at all, {CROSSING} buffers of {} KiB filled on \
-         one core and emptied on the other, which is the limit that memory sets",
+        "two cores: ticks of wall time per byte, compared with bulk.64k; copies: no stack, {CROSSING} buffers of \
+         {} KiB filled on one core and emptied on the other, the limit that memory sets",
         CHUNK >> 10
     ));
     let mut sides = vec![
@@ -186,9 +193,10 @@ fn cores(study: &mut Study<'_>, peers: Vec<Side>, options: &Options) {
     study.report.peers.extend(titles.iter().flat_map(|(id, _)| group.peers(id)));
 }
 
-/// The memory of an idle connection, an end; processes of their own are weighed.
+/// Returns the row for the memory of an idle connection, per end, and its peers. The connections
+/// are measured in processes of their own.
 fn idle_row(study: &mut Study<'_>, theirs: &[IdlePeer]) -> (Row, Vec<Peer>) {
-    let (id, title) = ("conn.idle_bytes", "memory of an idle connection, an end");
+    let (id, title) = ("conn.idle_bytes", "memory of an idle connection, per end");
     let weigh = || -> anyhow::Result<[Figure; 3]> {
         let weighed = (0..WEIGHED).map(|_| idle_bytes(IDLE)).collect::<anyhow::Result<Vec<_>>>()?;
         let of = |bytes: Vec<f64>| anyhow::Ok(Figure::new(&Summary::of(&bytes)?, "bytes"));
@@ -203,8 +211,9 @@ fn idle_row(study: &mut Study<'_>, theirs: &[IdlePeer]) -> (Row, Vec<Peer>) {
         Err(why) => return (Row::missing(id, title, &format!("{why:#}")), Vec::new()),
     };
     study.note(format!(
-        "conn.idle_bytes: growth of resident memory over {IDLE} connections, both ends counted, after a request and its answer on each, \
-         when the allocator has given back what is free; before that {:.0} bytes, before requests {:.0}",
+        "conn.idle_bytes: growth of resident memory over {IDLE} connections, both ends counted, after a request \
+         and its answer on each, once the allocator has returned its free memory; {:.0} bytes before it does, \
+         {:.0} before the requests",
         kept.median, fresh.median
     ));
     let row = Row::new(id, title, used);

@@ -28,9 +28,9 @@ struct Contest {
     peers: Vec<(&'static str, &'static str, String)>,
 }
 
-/// Bytes a second.
+/// Throughput of text: 10^9 bytes per second, from ticks per byte.
 pub(crate) const GIGABYTES: Unit = Unit { name: "GB/s", of: |ticks| timer::rate().hz as f64 / ticks / 1e9 };
-/// Frames a second.
+/// Throughput of frames: 10^6 frames per second, from ticks per frame.
 pub(crate) const MEGAFRAMES: Unit = Unit { name: "Mframe/s", of: |ticks| timer::rate().hz as f64 / ticks / 1e6 };
 
 /// The codec on lines that stay in the cache.
@@ -98,7 +98,7 @@ impl Subject for Codec {
 /// `linerate bench text`.
 ///
 /// # Errors
-/// No room for the files.
+/// The files of frames cannot be written.
 pub fn text(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
     let mut study = Study::new("bench text", options.run(20), 16, progress);
     study.note("GB/s of text, 10^9 bytes; frames of 64 bytes with FCS are lines of 169; 10GE at 64 bytes is 14.88 Mframe/s = 2.515 GB/s of text");
@@ -121,7 +121,8 @@ pub fn text(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Re
     Ok(study.finish())
 }
 
-/// Both ways, by the widest instructions that the machine has; the narrower ones, in the same run, show what other machines do.
+/// Measures encoding and decoding with the widest instructions of this machine. The narrower ones
+/// are peers and show the speed of other machines.
 fn codec(study: &mut Study<'_>) {
     let ways = [
         ("encode.64", false, "frames to lines, in the first-level cache"),
@@ -139,7 +140,7 @@ fn codec(study: &mut Study<'_>) {
     }
 }
 
-/// The peers of row `id`, in its unit.
+/// Returns the peers of row `id`, with their figures in `unit`.
 fn peers(group: &Group, id: &str, unit: Unit) -> Vec<Peer> {
     let of = |peer: Peer| Some(Peer { now: group.row(&peer.id, "", unit).now?, ..peer });
     group.peers(id).into_iter().filter_map(of).collect()
@@ -160,7 +161,7 @@ fn fuse(mounted: &Mounted) -> Contest {
     }
 }
 
-/// Measures a contest: each trial is a process of its own, so nothing else is built.
+/// Measures a contest: a trial starts a process of its own, so a round builds nothing beforehand.
 fn hold(study: &mut Study<'_>, contest: Contest, corpus: &Rc<Corpus>, options: &run::Options) {
     let hertz = study.report.env.tsc_hz;
     let Contest { id, title, unit, script, ops, peers: beside } = contest;

@@ -1,5 +1,8 @@
-//! `linerate-rung SETTINGS`: a rig that serves orders on standard input, for the rungs that are built as a program.
-//! `linerate-rung --profile N SETTINGS`: N calls and the end, for a build that counts.
+//! A rig as a program, for the rungs of the ladder that are built as an executable.
+//!
+//! `linerate-rung SETTINGS` builds the rig and serves `trial` orders on standard input until end of
+//! file ([`linerate_rung::serve`]). `linerate-rung --profile N SETTINGS` sends N datagrams and
+//! exits: the run of the build that counts for profile-guided optimisation.
 
 use std::process::ExitCode;
 

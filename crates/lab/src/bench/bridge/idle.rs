@@ -26,7 +26,7 @@ pub(super) fn rows(study: &mut Study<'_>, windows: u64, frames: u64, core: usize
     }
 }
 
-/// The two figures, and a note on how they were found.
+/// Returns the two figures, and a note on how they were measured.
 fn measure(windows: u64, frames: u64, core: usize) -> anyhow::Result<(Figure, Figure, String)> {
     let mut idle = Idle::start()?;
     let mut used = idle.share(windows + 1, WINDOW_MS, core)?;
@@ -36,8 +36,9 @@ fn measure(windows: u64, frames: u64, core: usize) -> anyhow::Result<(Figure, Fi
     delays.sort_unstable();
     let [half, high] = [0.5, 0.99].map(|share| quantile(&delays, share));
     let note = format!(
-        "idle: {}; windows of {WINDOW_MS} ms; a frame every {PAUSE_US} us, sent and looked for by a thread on another core that does not \
-         sleep meanwhile; one switch, so n counts windows and frames, not builds; median {:.1} us [{:.1}, {:.1}], longest {:.1} us",
+        "idle: {}; windows of {WINDOW_MS} ms; a frame every {PAUSE_US} us, sent and awaited by a busy-polling \
+         thread on another core; one switch, so n counts windows and frames, not builds; median {:.1} us [{:.1}, \
+         {:.1}], longest {:.1} us",
         idle.ports(),
         half.median,
         half.lo,

@@ -29,15 +29,17 @@ pub(super) fn row(study: &mut Study<'_>) {
     let rate = |id: &str| group.row(id, "", Unit::MILLIONS).now.map_or(f64::NAN, |now| now.median);
     if let (Ok(crossed), Ok(posted)) = (group.ratio(one, across), group.ratio(one, worker)) {
         study.note(format!(
-            "{ID}: one loop forwards {:.1} M frames/s, two together {:.1}; {:.1} where all frames leave by the other loop's ports, {} \
-             times one; a frame a place of a pair's ring, in and out, the loop of `linerate bridge` around it",
+            "{ID}: one loop forwards {:.1} M frames/s, two loops together {:.1}; {:.1} if all frames leave by the \
+             other loop's ports, {} times one loop; the loop is that of `linerate bridge`, and frames enter and leave \
+             through the rings of pairs of ports, one frame per slot",
             rate(one),
             rate(two),
             rate(across),
             crossed.show(2)
         ));
         study.note(format!(
-            "{ID}: a loop that posts to one worker forwards {:.1} M frames/s, {} times one loop that decides itself",
+            "{ID}: a loop that passes its frames to one worker forwards {:.1} M frames/s, {} times one loop without a \
+             worker",
             rate(worker),
             posted.show(2)
         ));

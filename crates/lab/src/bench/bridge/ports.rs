@@ -8,7 +8,8 @@ use crate::study::{Group, Study, Unit};
 use std::cell;
 use std::rc::Rc;
 
-const TABLE: &str = "between devices of the kernel: ticks a frame, from a packet socket to the far device; times above 1: ours takes less";
+const TABLE: &str = "between devices of the kernel: ticks per frame, from a packet socket to the far device; a \
+                     ratio above 1: our bridge takes fewer";
 const COLUMNS: [&str; 6] =
     ["row", "our bridge", "the kernel's bridge", "kernel / ours", "bare loop, no bridge", "bare / ours"];
 
@@ -39,9 +40,9 @@ const CONTESTS: [Contest; 3] = [
     },
 ];
 
-/// Measures them.
+/// Adds the rows, the table of all contests, and a note on the method.
 pub(super) fn rows(study: &mut Study<'_>, options: &run::Options, core: usize) {
-    // The measuring thread sleeps while its children work, each of which reports its own share.
+    // The measuring thread sleeps while its children work; each child reports its own CPU time.
     let options = run::Options { cpu: None, ..options.clone() };
     let mut table = Sheet { title: TABLE.to_owned(), head: COLUMNS.map(str::to_owned).to_vec(), rows: Vec::new() };
     for contest in &CONTESTS {
@@ -49,26 +50,28 @@ pub(super) fn rows(study: &mut Study<'_>, options: &run::Options, core: usize) {
     }
     study.beside().sheets.insert(0, table);
     study.note(
-        "forward: all on one core, a round after the other: frames are sent by sendmmsg from 1,000 stations, forwarded, counted by the far \
-         device; the figure is the first two, .loop the second alone. kernel: its bridge over such veths, which works within the generator's call; \
-         beside tap, too, since between TAP devices it needs a program at either end. packet: the time until a block is retired (up to 1 ms) is not counted. bare.xdp sends back to where it came from; bare.tap has \
-         two devices each way",
+        "forward: one core does three steps in turn: frames from 1,000 stations are sent with sendmmsg, forwarded, \
+         and counted at the far device. *.forward is the time of sending and forwarding, *.loop that of forwarding \
+         alone. kernel: its bridge over such veths, which runs within the sender's call; it is the peer of tap, \
+         too, since between TAP devices the kernel needs a program at either end. packet: the time until a block \
+         is retired (up to 1 ms) is not counted. bare.xdp returns each frame to the device that it came from; \
+         bare.tap has two devices in each direction",
     );
 }
 
-/// The rows' names and ports.
+/// Returns the names and the port kinds of the rows.
 #[cfg(test)]
 pub(super) fn contests() -> Vec<(&'static str, Kind)> {
     CONTESTS.iter().map(|contest| (contest.name, contest.kind)).collect()
 }
 
 impl Contest {
-    /// Measures it, and returns its line of the table.
+    /// Measures this kind of port and returns its line of the table.
     fn hold(&self, study: &mut Study<'_>, options: &run::Options, core: usize) -> Vec<Cell> {
         let (name, inner) = (self.name, format!("{}.loop", self.name));
         let (ours, bare, kernel) = (Who::Ours(self.kind), Who::Bare(self.kind), Who::Kernel);
         let [ours, bare, kernel] = [ours, bare, kernel].map(|who| Shared::new(move || Bench::start(who)));
-        // Ticks of Bridge::input and frames, over all builds.
+        // Ticks of Bridge::input and the number of frames, summed over all builds.
         let bridge = Rc::new(cell::Cell::new([0u64; 2]));
         let side = |id: String, bench: &Shared<Bench>, part: Part| {
             let (bench, name) = (bench.clone(), id.clone());
@@ -100,7 +103,8 @@ impl Contest {
         self.line(&group)
     }
 
-    /// All three figures of a frame's whole way, and how many times better ours is.
+    /// Returns the table's line: the ticks of a frame for our bridge, the kernel's and the bare
+    /// loop, and the ratios to ours.
     fn line(&self, group: &Group) -> Vec<Cell> {
         let name = self.name;
         let figure = |id: &str| group.sample(id).summary().map_or("-".into(), |summary| Cell::from(summary.median));
@@ -129,15 +133,17 @@ impl Contest {
         rows.push(row("the loop, ledger off".to_owned(), all, "its trials, above"));
         rows.push(row("bare loop".to_owned(), without, "receive, swap, send: no pool, no frames, no bridge"));
         let title = format!(
-            "{}: where our loop's ticks go, a frame; from {} frames with the ledger on, {readings:.2} readings of the counter a frame. What bare's \
-             loop has of it too: taking from the ring, filling the other, the kernel's call",
+            "{}: ticks per frame in our loop, by stage; from {} frames with the ledger on, {readings:.2} readings \
+             of the counter per frame. The bare loop includes these parts, too: taking from one ring, filling the \
+             other, the kernel's call",
             self.name,
             LEDGER_RUNS * FRAMES
         );
         Ok(Sheet { title, head: ["stage", "ticks", ""].map(str::to_owned).to_vec(), rows })
     }
 
-    /// How much of the loop is ours: a sentence.
+    /// Returns a sentence on the share of the loop's ticks that Bridge::input takes, and on the
+    /// cost over the bare loop.
     fn parts(&self, group: &Group, [ticks, frames]: [u64; 2]) -> anyhow::Result<String> {
         let inner = format!("{}.loop", self.name);
         let bare = format!("bare.{inner}");
