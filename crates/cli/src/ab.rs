@@ -1,4 +1,4 @@
-//! `ab`: settings of both sides, to two variants of a workload.
+//! `ab`: makes two variants of a workload from the settings of two sides, and compares them.
 
 use crate::args::StudyArgs;
 use crate::exit::{Exit, Fault};
@@ -19,16 +19,17 @@ use wire::checksum;
 /// `ab`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-KNOBS are K=V[,K=V...]. For a test between hosts: any key or knob that 'linerate up --set' takes, of
-every host; and of the place
+KNOBS are K=V[,K=V...]. A test between hosts takes any key or knob of 'linerate up --set', which
+applies to every host, and these:
   over=pair|nic|router|native|veth|tap   threads=on   link.OPTION=VALUE, as in link.tso=on
-  locks=up|light|heavy   checksum=KIND   of hosts on one thread
-  workstreams=N, net.isr.dispatch=direct|hybrid|deferred   netisr of the router, else the far end
-send: the ladder's settings (locks, context, pool, pages, clock, burst, ...); route: routes, burst,
-locks, any key or knob of a host; bridge: addresses, size, burst; filter: expr; text: kind, way.
-After --, a command line in which {} stands for the words of a side; {} alone is run by sh.
-The table shows which is better, and the noise floor; below it, where the ticks of an operation go
-and which counters differ, where there are hosts; then ministat's words.
+  locks=up|light|heavy (hosts on one thread)   checksum=KIND
+  workstreams=N, net.isr.dispatch=direct|hybrid|deferred (netisr of the router, else the far end)
+Other workloads: send takes the ladder's settings (locks, context, pool, pages, clock, burst, ...);
+route takes routes, burst, locks and any key or knob of a host; bridge takes addresses, size and
+burst; filter takes expr; text takes kind and way.
+In a command line after --, {} is replaced by the settings of a side; sh runs {} alone.
+Prints a table with the verdict and the noise floor. For tests between hosts it also prints the
+ticks of an operation by stage and the counters that differ; then ministat's output.
 
 Examples:
   linerate ab --a net.isr.dispatch=direct --b net.isr.dispatch=deferred --both over=router TCP_RR
@@ -38,36 +39,36 @@ Examples:
   linerate ab --a -1 --b -9 -- sh -c 'head -c 4M /dev/zero | gzip {}'
   linerate ab --a ./before --b ./after -- {}")]
 pub struct AbArgs {
-    /// Settings of A
+    /// Set A to these settings
     #[arg(long, value_name = "KNOBS", required = true, allow_hyphen_values = true)]
     pub a: String,
-    /// Settings of B
+    /// Set B to these settings
     #[arg(long, value_name = "KNOBS", required = true, allow_hyphen_values = true)]
     pub b: String,
-    /// Settings of both, before their own
+    /// Set both sides to these settings, before their own
     #[arg(long, value_name = "KNOBS", value_delimiter = ',', value_parser = knob)]
     pub both: Vec<(String, String)>,
-    /// A netperf test, tcpconnect, kvload, fileload, http; send, route, bridge, filter, text
+    /// Run a netperf test, tcpconnect, a service, send, route, bridge, filter, text
     #[arg(value_name = "WORKLOAD", required_unless_present = "command", value_parser = workload)]
     pub workload: Option<Workload>,
-    /// Seconds of a trial between hosts
+    /// Run each trial between hosts for N seconds
     #[arg(short = 'l', value_name = "N", default_value = "0.1", value_parser = seconds)]
     pub length: Duration,
     #[command(flatten)]
     pub study: StudyArgs,
-    /// A command line
+    /// Run this command line
     #[arg(last = true, value_name = "COMMAND", conflicts_with = "workload")]
     pub command: Vec<String>,
 }
 
-/// The work of both sides.
+/// The workload of both sides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Workload {
     /// A netperf test.
     Netperf(Test),
-    /// Connections, one after the other.
+    /// TCP connections, one after the other.
     Connect,
-    /// Clients of a service.
+    /// A service under load.
     Serve(Service),
     /// One of [`RIGS`].
     Rig(&'static str),
@@ -92,13 +93,13 @@ fn knob(word: &str) -> Result<(String, String), String> {
     Ok((key.to_owned(), value.to_owned()))
 }
 
-/// The settings of a side: its own after those of both.
+/// Returns the settings of a side: those of both sides, then its own.
 fn knobs(args: &AbArgs, own: &str) -> Result<Vec<(String, String)>, String> {
     let own = own.split(',').filter(|word| !word.is_empty()).map(knob).collect::<Result<Vec<_>, _>>()?;
     Ok(args.both.iter().cloned().chain(own).collect())
 }
 
-/// A side; with it whether it needs a network namespace.
+/// Makes a side; the `bool` is true if it needs a network namespace.
 fn variant(args: &AbArgs, id: &str, own: &str) -> Result<(Variant, bool), String> {
     let Some(of) = args.workload else {
         return Ok((workload::command(id, own, &args.command).map_err(|why| format!("{why:#}"))?, false));

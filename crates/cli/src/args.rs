@@ -1,4 +1,5 @@
-//! The command line: every command and every flag, declared once. Help, completions and manual pages come from here.
+//! The command line: every command and every flag, declared once. Help, completions and manual
+//! pages are generated from these declarations.
 
 mod measure;
 
@@ -27,54 +28,54 @@ const EXIT_CODES: &str = "Exit codes: 0 done; 1 failed, a port lost, or frames u
 
 const GROUPS: &str = "\
 Run hosts and bridges
-  up FILE           Hosts of a TOML file, each on its own thread, until Ctrl-C or no port is left
-  host              One host from flags: --port tap:tap0 --addr 10.0.0.2/24
-  bridge PORT...    An Ethernet bridge: learns, forwards, floods; 'switch' is the same
+  up FILE           Run the hosts of a TOML file, each on its own thread
+  host              Run one host from flags: --port tap:tap0 --addr 10.0.0.2/24
+  bridge PORT...    Run an Ethernet bridge; 'switch' is the same
   ftpd httpd iperf3 serve
-                    One such host that serves files, echo discard chargen sink; iperf3 -s or -c
-  kvd, filed        One that keeps keys and values for Redis clients, or files for fileload
-Ask and change a running host (socket: --url or $LINERATE_CTL)
-  ctl WORDS         Any of its words; 'ctl help' lists them
+                    Run a host that serves files, iperf3, echo, discard, chargen
+  kvd, filed        Run a host with a Redis service, or files for fileload
+Query and change a running host (socket: --url or $LINERATE_CTL)
+  ctl WORDS         Run any control command; 'ctl help' lists them
   ifconfig ip arp ndp route sysctl netstat ss show audit
-                    The same without 'ctl'
-  tcpdump, top      Its frames as they pass, printed or written as pcapng; its rates, live
-  extcap            The same, and any port, in Wireshark: 'linerate extcap --install'
+                    Run this control command, without 'ctl'
+  tcpdump, top      Print or write its frames; show its rates
+  extcap            Offer its ports to Wireshark: 'linerate extcap --install'
 Frames as lines, through pipes ('linerate A + B + C' is A | B | C in one process)
   cat PORT, put PORT, pipe PORT
-                    A port to standard output, standard input to a port, both ways
-  grep PATTERN      Lines that match, or frames: dst=00:11:* type=ip
-  mount DIR PORT... Ports as files: cat DIR/tap0, echo ... > DIR/tap0
-  conv              Between text, binary, pcap, pcapng and JSON lines
-  rewrite EXPR...   Fields changed, checksums with them: ip.ttl-=1 dst=00:11:22:33:44:55; NAT44
-  crc               Checksums set right, or checked
-  gen               Frames out of nothing
-  mirror, split     A copy of each to other places; each to one of several
-  delay, rate       Each a while later; no more than so many a second
-  count, top        How many, how much, how fast; who is busiest
-  tap, nanoping     A TAP interface of a text; ICMP echo in nanoseconds
+                    Copy a port to output, input to a port, or both
+  grep PATTERN      Select lines by pattern, or frames: dst=00:11:* type=ip
+  mount DIR PORT... Mount ports as files: cat DIR/tap0, echo ... > DIR/tap0
+  conv              Convert between text, binary, pcap, pcapng and JSON lines
+  rewrite EXPR...   Change fields and checksums: ip.ttl-=1 vlan.push=7; NAT44
+  crc               Correct or check checksums
+  gen               Generate frames
+  mirror, split     Copy each frame to other places, or send it to one of them
+  delay, rate       Delay each frame; limit the rate
+  count, top        Count frames, bytes and rates; list the busiest
+  tap, nanoping     Make a TAP interface of text; send ICMP echo, time it in ns
 Measure
-  testtool MODE     rump2014's tool: send, recv or route packets, as fast as it goes
-  ladder NAME       Each design choice's price, step by step
-  repro NAME        A report's table, as it was and as it is here now
-  bench GROUP       The figures of merit, beside their peers
-  ab --a K --b K W  A workload, or a command line, with two settings: which is better, and why
-  lab selftest      Whether the laboratory's verdicts hold on this machine
-  report DIR        Results as one page for a browser; 'gate' says whether a run got slower
-  netperf -t TEST   netperf's tests between two ends of ours, over the kernel, or between both
-  netserver         The end that netperf asks, when it is in another process
-  netrate TOOL      FreeBSD's tcpconnect, netblast, netsend, juggle, tcpp, http, at these places
-  kvload, fileload  A database's and a file service's work at the same places
-  rfc2544 PORT PORT Throughput, latency, loss, bursts of what is between two ports
-  livelock          Frames forwarded against frames offered: by interrupts, and polled
-  profile -- ...    Where a command's processor time goes, by function
-  ministat          FreeBSD's statistics of columns of numbers
+  testtool MODE     Send, receive or route packets as rump2014's tool does
+  ladder NAME       Measure the cost of each design choice, step by step
+  repro NAME        Reproduce a report's table, with the figures of both
+  bench GROUP       Measure the figures of merit and those of peers
+  ab --a K --b K W  Compare two settings of a workload or a command line
+  lab selftest      Check the laboratory's verdicts on this machine
+  report DIR        Show results as one page; 'gate' compares with a baseline
+  netperf -t TEST   Run netperf's tests between hosts, kernels, or both
+  netserver         Run the far end of netperf in a process of its own
+  netrate TOOL      Run FreeBSD's tcpconnect, netblast, netsend, juggle, ...
+  kvload, fileload  Load a database or a file service
+  rfc2544 PORT PORT Measure throughput, latency, loss and bursts of a device
+  livelock          Measure forwarded against offered load
+  profile -- ...    Profile a command's processor time, by function
+  ministat          Compare columns of numbers as FreeBSD's ministat(1) does
 Check
-  pkt FILE...       Scripts of packets and calls against our TCP, on virtual time
+  pkt FILE...       Play packet scripts against our TCP, on virtual time
 About linerate
-  ports             Kinds of ports and their options
+  ports             List the kinds of ports and their options
   completions SHELL, man DIR
-                    For the shell, for man(1)
-  help COMMAND      More about a command";
+                    Print shell completions; write manual pages
+  help COMMAND      Print help about a command";
 
 /// A user-space network system: hosts, ports, and what a packet costs.
 #[derive(Parser, Debug)]
@@ -94,112 +95,112 @@ pub struct Cli {
 
 #[derive(Subcommand, Debug)]
 pub enum Command {
-    /// Run the hosts of a TOML file, each on its own thread, until Ctrl-C or no port is left
+    /// Run the hosts of a TOML file until Ctrl-C or until no port is left
     Up(UpArgs),
-    /// Run one host made from flags, until Ctrl-C or no port is left
+    /// Run one host made from flags until Ctrl-C or until no port is left
     Host(HostArgs),
-    /// Run a learning bridge over ports, which may be text; or ask one that runs
+    /// Run a learning bridge over ports, which may be text, or control a running one
     #[command(visible_alias = "switch")]
     Bridge(BridgeArgs),
-    /// Serve files over FTP from a host made from flags; /dev/zero and /dev/null are always there
+    /// Serve files over FTP from a host made from flags
     Ftpd(FilesArgs),
-    /// Serve files over HTTP from a host made from flags; /dev/zero?bytes=N too
+    /// Serve files over HTTP from a host made from flags
     Httpd(FilesArgs),
-    /// Measure a path as iperf3 does, as server or client, from a host made from flags
+    /// Measure a path as iperf3 does, from a host made from flags
     Iperf3(Box<Iperf3Args>),
     /// Serve echo, discard, chargen or sink over TCP from a host made from flags
     Serve(ServeArgs),
-    /// Keep keys and values for Redis clients, in memory, on a host made from flags
+    /// Keep keys and values for Redis clients on a host made from flags
     Kvd(Box<KvdArgs>),
     /// Keep files in memory for 'linerate fileload', on a host made from flags
     Filed(Box<FiledArgs>),
-    /// Say words to a running host and print its answer
+    /// Run a control command on a running host and print its output
     Ctl(CtlArgs),
-    /// Ifaces of a running host, in BSD's words
+    /// Show or change the ifaces of a running host, in BSD's syntax
     Ifconfig(ShortArgs),
-    /// Addresses, links, routes, neighbors of a running host, in iproute2's words
+    /// Show or change addresses, links, routes, neighbors, in iproute2's syntax
     Ip(ShortArgs),
-    /// Neighbors of a running host
+    /// Show or change the IPv4 neighbors of a running host
     Arp(ShortArgs),
-    /// Neighbors of IPv6 of a running host
+    /// Show or change the IPv6 neighbors of a running host
     Ndp(ShortArgs),
-    /// Routes of a running host, in BSD's words
+    /// Show or change the routes of a running host, in BSD's syntax
     Route(ShortArgs),
-    /// Knobs of a running host
+    /// Show or set the knobs of a running host
     Sysctl(ShortArgs),
-    /// Connections (-a), counters in sentences (-s [-p tcp]), pools (-m), ifaces (-i), routes (-r) of a running host
+    /// Show connections (-a), counters (-s), pools (-m), ifaces (-i), routes (-r)
     Netstat(ShortArgs),
-    /// Sockets of a running host, in iproute2's words: -t -u -l -a -i -o -e -p -m -s
+    /// Show sockets of a running host, in iproute2's syntax
     Ss(ShortArgs),
-    /// pools, locks, ports, drops, counters, ledger [on|off], sockets or topology of a running host
+    /// Show pools, locks, ports, drops, counters, ledger [on|off], sockets, topology
     Show(ShortArgs),
-    /// The balance of frames of a running host: in, out, held, dropped by reason
+    /// Balance the frames of a running host: in, out, held, dropped by reason
     Audit(ShortArgs),
-    /// Frames of a running host as they pass its ports
+    /// Print or write the frames that pass the ports of a running host
     Tcpdump(TcpdumpArgs),
-    /// Any port, and those of running hosts, as interfaces of Wireshark and tshark
+    /// Offer any port, and those of running hosts, to Wireshark and tshark
     Extcap(ExtcapArgs),
     #[command(flatten)]
     InARow(RowCommand),
-    /// Both: standard input to the port, the port to standard output
+    /// Copy standard input to a port and the port to standard output
     Pipe(PipeArgs),
-    /// Ports as files of a directory, to read and write frames
+    /// Mount ports as files of a directory, to read and write frames
     Mount(MountArgs),
     /// Make a TAP interface of standard input and output
     Tap(TapArgs),
-    /// Ask by ARP and ICMP echo through a port, and say how long the answers took, in nanoseconds
+    /// Send ARP requests and ICMP echo through a port and print the delays in ns
     Nanoping(NanopingArgs),
-    /// rump2014's testtool: send, receive or route UDP packets and say how many a second
+    /// Send, receive or route UDP packets as rump2014's testtool; print the rate
     Testtool(TesttoolArgs),
-    /// Each design choice's price, step by step
+    /// Measure the cost of each design choice, step by step
     Ladder(LadderArgs),
-    /// The laboratory itself: whether its verdicts hold on this machine
+    /// Check whether the laboratory's verdicts hold on this machine
     Lab(LabArgs),
-    /// A report's table, as it was and as it is here now
+    /// Reproduce a report's table, with its figures beside those of this machine
     Repro(ReproArgs),
-    /// The figures of merit, beside their peers in the same run
+    /// Measure the figures of merit, and those of peers in the same run
     Bench(BenchArgs),
-    /// Results of a directory as one page for a browser
+    /// Show the results of a directory as one page for a browser
     Report(ReportArgs),
-    /// Is a run as fast as an earlier one? For who decides without looking
+    /// Compare a run with a baseline, for CI: the exit code is the result
     Gate(GateArgs),
-    /// One workload with the hosts set this way and that: which is better, and why
+    /// Compare two settings of a workload or of a command line
     Ab(AbArgs),
-    /// netperf's tests: TCP and UDP, streams, requests, connections; ours, over TAP, and the kernel's
+    /// Run netperf's tests over our stack, over TAP, and over the kernel
     Netperf(NetperfArgs),
-    /// Be the end that netperf asks, on a host made from flags or on the kernel
+    /// Serve netperf's control connection, on a host made from flags or the kernel
     Netserver(NetserverArgs),
-    /// FreeBSD's netrate tools: connections, datagrams, messages, streams
+    /// Run FreeBSD's netrate tools: connections, datagrams, messages, streams
     Netrate(NetrateArgs),
-    /// A database's work: GETs and SETs of keys of which few are wanted often, by many clients
+    /// Load a database with GETs and SETs of Zipf-distributed keys, by many clients
     Kvload(Box<KvloadArgs>),
-    /// A file service's work: names, attributes, reads and writes, by many clients
+    /// Load a file service with lookups, reads and writes, by many clients
     Fileload(Box<FileloadArgs>),
-    /// Throughput, latency, loss and bursts of a device between two ports, by RFC 2544; without ports, of our bridge
+    /// Measure a device between two ports by RFC 2544; without ports, our bridge
     Rfc2544(Rfc2544Args),
-    /// Frames forwarded against frames offered: interrupts collapse beyond the knee, polling stays flat
+    /// Measure forwarded against offered load, with interrupts and with polling
     Livelock(LivelockArgs),
-    /// Run another command and say where its processor time went
+    /// Run another command and profile its processor time
     Profile(ProfileArgs),
-    /// FreeBSD's ministat(1): statistics of columns of numbers, compared by Student's t
+    /// Compare columns of numbers by Student's t, as FreeBSD's ministat(1) does
     #[command(disable_help_flag = true)]
     Ministat {
-        /// As ministat(1): [-Ans] [-C column] [-c confidence] [-d delimiter] [-w width] [file ...]
+        /// Pass [-Ans] [-C column] [-c confidence] [-d delimiter] [-w width] [file ...]
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
-    /// Play scripts of packets and calls, in packetdrill's syntax, against our TCP on virtual time
+    /// Play scripts in packetdrill's syntax against our TCP, on virtual time
     Pkt(PktArgs),
-    /// Kinds of ports and wrappers, with their options
+    /// List the kinds of ports and wrappers, with their options
     Ports(PortsArgs),
     /// Print completions for a shell
     Completions {
-        /// Which shell
+        /// Select the shell
         shell: clap_complete::Shell,
     },
     /// Write manual pages
     Man {
-        /// Where to
+        /// Write into this directory
         #[arg(value_hint = ValueHint::DirPath)]
         dir: PathBuf,
     },
@@ -216,28 +217,29 @@ its audit is printed; the exit code is 1 if a frame is unaccounted for or a port
 Example:
   linerate up topo/pair.toml --control-dir /tmp/lr &
   linerate ctl --url /tmp/lr/a.sock ip neigh
-On virtual time: who was answered how often, and after how long (least, mean, most); then the audits
+On virtual time, with datagram services only: prints the echo replies, their least, mean and most
+delay, and the audits
   linerate up --sim 10 topo/dumbbell.toml
-With switches between the hosts, which answer words as bridges do
+With switches between the hosts, which take control commands as bridges do
   linerate up topo/switched-ring.toml --control-dir /tmp/lr &
   linerate ctl --url /tmp/lr/s1.sock ifconfig")]
 pub struct UpArgs {
     /// The TOML file: [[host]] and [[switch]] tables
     #[arg(value_hint = ValueHint::FilePath)]
     pub file: PathBuf,
-    /// Where the control sockets go [default: $XDG_RUNTIME_DIR/linerate, or /tmp/linerate-UID]
+    /// Put control sockets in [default: $XDG_RUNTIME_DIR/linerate or /tmp/linerate-UID]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub control_dir: Option<PathBuf>,
-    /// Set a key or knob of every host, as in the file: pool.kind=zone, net.inet.ip.forwarding=1
+    /// Set a key or knob of every host, as in the file: pool.kind=zone
     #[arg(long = "set", value_name = "K=V", value_parser = key_value)]
     pub set: Vec<(String, String)>,
     /// Read and check the file, and run nothing
     #[arg(long)]
     pub check: bool,
-    /// Not live, but so many seconds of virtual time: each host asks each echo once a second. Only datagrams are served
+    /// Simulate so many seconds: each host sends to each echo service once a second
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub sim: Option<u64>,
-    /// Of --sim: what is random follows from it
+    /// Seed the random numbers of --sim
     #[arg(long, value_name = "N", default_value_t = 1, requires = "sim")]
     pub seed: u64,
 }
@@ -252,40 +254,40 @@ read to its end: exit code 0; a device gone: 1); with --set stay=on it goes on w
 Example: a host that answers ping and echoes UDP on the kernel's tap0
   linerate host --port tap:tap0 --addr 10.0.0.2/24 --service echo:7 --control /tmp/h.sock")]
 pub struct HostArgs {
-    /// A port, as in tap:tap0 or impair(loss=1%):tap:tap0; see 'linerate ports'
+    /// Attach a port: tap:tap0, impair(loss=1%):tap:tap0; see 'linerate ports'
     #[arg(long, value_name = "SPEC")]
     pub port: Vec<String>,
-    /// An address of the port before it
+    /// Add an address to the port before it
     #[arg(long, value_name = "A/LEN")]
     pub addr: Vec<String>,
-    /// The MAC address of the port before it
+    /// Set the MAC address of the port before it
     #[arg(long, value_name = "MAC")]
     pub mac: Vec<String>,
-    /// The MTU of the port before it
+    /// Set the MTU of the port before it
     #[arg(long, value_name = "BYTES")]
     pub mtu: Vec<String>,
-    /// Leave checksums to the port before it: ip4csum, udp4csum, rxcsum, tso4
+    /// Offload to the port before it: ip4csum, udp4csum, rxcsum, tso4
     #[arg(long, value_name = "WHAT", value_delimiter = ',')]
     pub offload: Vec<String>,
-    /// A service: echo, discard, iperf3, netserver; its port as in echo:7
+    /// Run a service: echo, discard, iperf3, netserver; its port as in echo:7
     #[arg(long, value_name = "KIND[:PORT]")]
     pub service: Vec<String>,
-    /// A route through a gateway: default,10.0.0.1 or 10.1.0.0/16,10.0.0.1
+    /// Add a route by a gateway: default,10.0.0.1 or 10.1.0.0/16,10.0.0.1
     #[arg(long, value_name = "TO,VIA")]
     pub route: Vec<String>,
-    /// The host's name
+    /// Name the host
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
-    /// up (one thread), light or heavy
+    /// Select locks: up (one thread), light or heavy
     #[arg(long, value_name = "KIND")]
     pub locks: Option<String>,
-    /// The core to stay on
+    /// Stay on this core
     #[arg(long, value_name = "N")]
     pub core: Option<String>,
     /// Set a key or knob: pool.kind=zone, net.inet.ip.forwarding=1
     #[arg(long = "set", value_name = "K=V", value_parser = key_value)]
     pub set: Vec<(String, String)>,
-    /// Where its control socket goes
+    /// Create the control socket at this path
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub control: Option<PathBuf>,
 }
@@ -293,10 +295,10 @@ pub struct HostArgs {
 /// A host as `host` makes it, with one application.
 #[derive(Args, Debug)]
 pub struct ServedArgs {
-    /// The TCP port to listen at [default: the protocol's]
+    /// Listen at this TCP port [default: the protocol's]
     #[arg(short = 'p', value_name = "L4PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub listen: Option<u16>,
-    /// The default route's gateway
+    /// Set the gateway of the default route
     #[arg(long, value_name = "A")]
     pub gateway: Option<std::net::Ipv4Addr>,
     #[command(flatten)]
@@ -306,8 +308,8 @@ pub struct ServedArgs {
 /// `ftpd` and `httpd`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-The host's flags are those of 'linerate host'; it ends as that one does. /dev/zero gives without end,
-/dev/null takes everything.
+The host's flags are those of 'linerate host', and it ends in the same cases. /dev/zero is an
+endless file, also as /dev/zero?bytes=N over HTTP; /dev/null accepts everything.
 
 Example:
   linerate ftpd --port tap:tap0 --addr 10.0.0.2/24 --root /srv/files
@@ -316,31 +318,31 @@ pub struct FilesArgs {
     /// Serve what is below this directory too; links that lead out are not followed
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub root: Option<PathBuf>,
-    /// Take uploads below --root (ftpd): under new names, or under any
+    /// Accept uploads below --root (ftpd), under new names or any
     #[arg(long, value_name = "WHICH", num_args = 0..=1, require_equals = true, default_missing_value = "new", requires = "root")]
     pub uploads: Option<UploadsArg>,
     #[command(flatten)]
     pub served: ServedArgs,
 }
 
-/// Which names uploads may have.
+/// Names that uploads may have.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum UploadsArg {
-    /// Names that nothing has
+    /// Names of no existing file
     New,
-    /// Any name: what was there is replaced
+    /// Any name: an existing file is replaced
     Replace,
 }
 
 /// `serve`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-The host's flags are those of 'linerate host'; it ends as that one does.
+The host's flags are those of 'linerate host', and it ends in the same cases.
 
 Example:
   linerate serve echo --port tap:tap0 --addr 10.0.0.2/24 -p 7")]
 pub struct ServeArgs {
-    /// What to serve
+    /// Select the service
     pub kind: SmallKind,
     #[command(flatten)]
     pub served: ServedArgs,
@@ -349,13 +351,13 @@ pub struct ServeArgs {
 /// The small services.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SmallKind {
-    /// RFC 862, port 7: sends back what comes
+    /// Send back received bytes (RFC 862, port 7)
     Echo,
-    /// RFC 863, port 9: throws away what comes
+    /// Discard received bytes (RFC 863, port 9)
     Discard,
-    /// RFC 864, port 19: sends characters without end
+    /// Send characters without end (RFC 864, port 19)
     Chargen,
-    /// Port 9: throws away what comes and says at its end how much it was
+    /// Discard received bytes and print their number at the end (port 9)
     Sink,
 }
 
@@ -367,28 +369,28 @@ Examples:
   LINERATE_CTL=/tmp/h.sock linerate ctl -j ip route | jq .
   linerate ctl help")]
 pub struct CtlArgs {
-    /// The control socket: unix:///path or /path
+    /// Use this control socket: unix:///path or /path
     #[arg(long, value_name = "URL", env = "LINERATE_CTL", hide_env_values = true)]
     pub url: Option<String>,
-    /// JSON instead of text, where there is a listing
+    /// Print listings as JSON instead of text
     #[arg(short, long)]
     pub json: bool,
-    /// What to say; 'help' lists what there is
+    /// Run this control command; 'help' lists all
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     pub words: Vec<String>,
 }
 
 /// The short forms of `ctl`.
 #[derive(Args, Debug)]
-#[command(after_help = "The same as 'linerate ctl' with this word in front; 'linerate ctl help' has the grammar.")]
+#[command(after_help = "Runs 'linerate ctl' with this command; 'linerate ctl help' prints the grammar.")]
 pub struct ShortArgs {
-    /// The control socket: unix:///path or /path
+    /// Use this control socket: unix:///path or /path
     #[arg(long, value_name = "URL", env = "LINERATE_CTL", hide_env_values = true)]
     pub url: Option<String>,
-    /// JSON instead of text, where there is a listing
+    /// Print listings as JSON instead of text
     #[arg(short, long)]
     pub json: bool,
-    /// The program's own words
+    /// Pass these arguments to the control command
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     pub words: Vec<String>,
 }
@@ -396,26 +398,27 @@ pub struct ShortArgs {
 /// `tcpdump`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Ends with Ctrl-C, or after -c. Times are UTC. Frames are shown as the port gives and takes them: a checksum that is left
-to the port is not filled in. What the host had no room for (4 MiB unread) is counted and told at the end.
+Ends on Ctrl-C or after -c frames. Times are UTC. Frames are printed as they pass the port: a
+checksum that is left to the port is not filled in. Frames that did not fit the host's buffer (4 MiB
+unread) are counted; the number is printed at the end.
 
 Examples:
   linerate tcpdump --url /tmp/h.sock -i tap0 -c 10
   linerate tcpdump --url /tmp/h.sock -w - | wireshark -k -i -")]
 pub struct TcpdumpArgs {
-    /// The control socket: unix:///path or /path
+    /// Use this control socket: unix:///path or /path
     #[arg(long, value_name = "URL", env = "LINERATE_CTL", hide_env_values = true)]
     pub url: Option<String>,
-    /// The iface, or any: all that have a port
+    /// Capture on this iface; 'any': all that have a port
     #[arg(short, value_name = "IFACE", default_value = "any")]
     pub iface: String,
-    /// Frames after which to end
+    /// Stop after this many frames
     #[arg(short, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
-    /// Write to this file instead of printing; pcapng, or by its name pcap; - is standard output
+    /// Write pcapng (or *.pcap) to this file instead of printing; -: standard output
     #[arg(short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub write: Option<PathBuf>,
-    /// Bytes kept of each frame
+    /// Keep this many bytes of each frame
     #[arg(short, value_name = "BYTES", default_value_t = node::capture::SNAPLEN,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(node::capture::SNAPLEN)))]
     pub snaplen: u32,
@@ -425,7 +428,7 @@ pub struct TcpdumpArgs {
     /// Print no times
     #[arg(short = 't')]
     pub no_time: bool,
-    /// Print numbers, not names: always so
+    /// Print numbers, not names; always on
     #[arg(short = 'n')]
     pub numbers: bool,
 }
@@ -433,46 +436,46 @@ pub struct TcpdumpArgs {
 /// `extcap`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Wireshark gives all flags but --install, and shows the interfaces in its list: 'linerate', which is any port by its name, and
-one for each port of a host whose control socket is where 'linerate up' puts it, or at $LINERATE_CTL. Capture filters are
-tcpdump's expressions. docs/extcap.md has more.
+Wireshark passes all flags but --install and lists the interfaces: 'linerate', for any port by its
+name, and one for each port of a host whose control socket is where 'linerate up' puts it, or at
+$LINERATE_CTL. Capture filters are tcpdump's expressions. See docs/extcap.md.
 
 Examples:
   linerate extcap --install
   linerate extcap --extcap-interfaces")]
 pub struct ExtcapArgs {
-    /// Link this program into DIR [default: the extcap folder in the home that tshark tells of]
+    /// Link this program into DIR [default: the user's extcap folder of tshark]
     #[arg(long, value_name = "DIR", num_args = 0..=1, value_hint = ValueHint::DirPath)]
     pub install: Option<Option<PathBuf>>,
     /// List the interfaces
     #[arg(long = "extcap-interfaces")]
     pub interfaces: bool,
-    /// The interface that is meant
+    /// Select the interface
     #[arg(long = "extcap-interface", value_name = "NAME")]
     pub interface: Option<String>,
-    /// Its link types
+    /// List its link types
     #[arg(long = "extcap-dlts")]
     pub dlts: bool,
-    /// Its options
+    /// List its options
     #[arg(long = "extcap-config")]
     pub config: bool,
-    /// Capture, into --fifo
+    /// Capture into --fifo
     #[arg(long)]
     pub capture: bool,
-    /// Where frames go
+    /// Write the frames here
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub fifo: Option<PathBuf>,
-    /// Frames to capture; without --capture, what is wrong with the expression is printed
+    /// Capture matching frames; without --capture, check the expression
     #[arg(long = "extcap-capture-filter", value_name = "EXPR", allow_hyphen_values = true)]
     pub filter: Option<String>,
-    /// The port behind 'linerate', as in tap:tap0 [default: a generator]
+    /// Open this port as 'linerate', as in tap:tap0 [default: a generator]
     #[arg(long, value_name = "SPEC")]
     pub port: Option<String>,
-    /// Bytes kept of each frame
+    /// Keep this many bytes of each frame
     #[arg(long, value_name = "BYTES", default_value_t = node::capture::SNAPLEN,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(node::capture::SNAPLEN)))]
     pub snaplen: u32,
-    /// Wireshark's version, which changes nothing
+    /// Accept Wireshark's version, which changes nothing
     #[arg(long = "extcap-version", value_name = "V", num_args = 0..=1, hide = true)]
     pub wireshark: Option<Option<String>>,
 }
@@ -489,26 +492,26 @@ Examples:
   linerate profile --folded -- testtool -c 50000000 send > before.folded
   linerate profile --diff before.folded --svg change.svg -- testtool -c 50000000 -b 32 send")]
 pub struct ProfileArgs {
-    /// One JSON object instead of the tables
+    /// Print one JSON object instead of the tables
     #[arg(short, long, conflicts_with = "folded")]
     pub json: bool,
-    /// Stacks as lines, 'thread;outer;inner MICROSECONDS', instead of the tables
+    /// Print stacks as lines, 'thread;outer;inner MICROSECONDS'
     #[arg(long)]
     pub folded: bool,
     /// Draw a flamegraph into this file
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub svg: Option<PathBuf>,
-    /// Compare with stacks that --folded wrote: in the tables, the lines ('stack before after') and the flamegraph
+    /// Compare with the output of an earlier --folded
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub diff: Option<PathBuf>,
-    /// Samples a second of a thread's processor time, 1 to 10000
+    /// Take so many samples a second of a thread's processor time, 1 to 10000
     #[arg(long, value_name = "HZ", default_value_t = lab::profile::RATE_HZ,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(lab::profile::RATE_MAX_HZ)))]
     pub rate: u32,
-    /// Switch the hosts' cost ledgers on and print their ticks too; they cost time, which the profile then shows
+    /// Print the hosts' cost ledgers too; their cost is in the profile
     #[arg(long)]
     pub ledger: bool,
-    /// The command, as after 'linerate'
+    /// Profile this command of linerate
     #[arg(required = true, last = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
 }
@@ -516,22 +519,22 @@ pub struct ProfileArgs {
 /// `pkt`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-One line for each script; of one that does not hold, what was expected and what came.
-Shell commands are not run: 'sysctl' and its like set knobs, scripts of such lines are read.
+Prints one line for each script. For a failed script, it also prints the expected and the
+actual event. Shell commands are not run: 'sysctl' and the like set knobs; scripts of such lines are read.
 
 Example:
   linerate pkt crates/sim/tests/pkt/*/*.pkt")]
 pub struct PktArgs {
-    /// Where PSH stands is not compared: scripts from elsewhere know another sender's habits
+    /// Ignore PSH: scripts written for other stacks expect it elsewhere
     #[arg(long)]
     pub any_psh: bool,
-    /// Write what 'counters' lines would have to state into the scripts; look at the difference before you keep it
+    /// Rewrite the 'counters' lines of the scripts; review the difference
     #[arg(long)]
     pub restate_counters: bool,
-    /// Only what does not hold
+    /// Print failures only
     #[arg(short, long)]
     pub quiet: bool,
-    /// The scripts
+    /// Play these scripts
     #[arg(required = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub files: Vec<PathBuf>,
 }
@@ -539,9 +542,9 @@ pub struct PktArgs {
 /// `ports`.
 #[derive(Args, Debug)]
 pub struct PortsArgs {
-    /// Only this kind
+    /// List this kind only
     pub kind: Option<String>,
-    /// JSON instead of text
+    /// Print JSON instead of text
     #[arg(short, long)]
     pub json: bool,
 }

@@ -237,7 +237,7 @@ fn client(args: &Iperf3Args, words: &[OsString], to: Ipv4Addr) -> anyhow::Result
         config.wall = Some(wall);
         Client::new(config, clock::Instant::ZERO)
     };
-    let env = Environment::detect(); // before the test: its load is ours
+    let env = Environment::detect(); // before the test, whose own load is no disturbance
     let turned = |app: &mut Client| {
         say(app.take_output(), args.json, || env.clone())?;
         Ok(app.result().is_some())
@@ -266,7 +266,8 @@ fn client(args: &Iperf3Args, words: &[OsString], to: Ipv4Addr) -> anyhow::Result
     }
 }
 
-/// Prints lines as they are. Reports of stock iperf3's form have the environment under one key that it has not: `linerate`.
+/// Prints output of the application. Adds the environment to a JSON report under the key `linerate`,
+/// which stock iperf3 does not use; prints text unchanged.
 fn say(said: String, json: bool, env: impl FnOnce() -> Environment) -> anyhow::Result<()> {
     if said.is_empty() {
         return Ok(());

@@ -125,7 +125,7 @@ pub fn run(args: &NetperfArgs, words: &[OsString]) -> anyhow::Result<Exit> {
         host: place.far().to_string(),
         address: place.far().to_string(),
     };
-    let env = Environment::detect(); // before the test: its load is ours
+    let env = Environment::detect(); // before the test, whose own load is no disturbance
     if args.print.json {
         let mut out = Vec::new();
         let exit = place.play(&mut Session { options, wish, style, json: true, out: &mut out })?;
@@ -142,7 +142,9 @@ pub fn run(args: &NetperfArgs, words: &[OsString]) -> anyhow::Result<Exit> {
     Ok(exit)
 }
 
-/// Standard output, and whether anything was written to it: in a namespace of its own this command runs again, and writes there.
+/// Standard output with a flag that records any write. With a namespace of its own, this command
+/// runs again in a child, which prints the report and the environment; the parent then writes
+/// nothing.
 struct Watched {
     out: io::Stdout,
     wrote: bool,

@@ -134,7 +134,7 @@ fn max_rate(word: &str) -> Result<MaxRate, String> {
 
 pub fn run(args: &Rfc2544Args) -> anyhow::Result<Exit> {
     let plan = plan(args);
-    let env = Environment::detect(); // before the trials: their load is ours
+    let env = Environment::detect(); // before the trials, whose own load is no disturbance
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
     let data = plan.sizes.iter().copied().fold(2048, usize::max);
     let config = PoolConfig { buffers: BUFFERS, data, locks: PoolLocks::Light, ..PoolConfig::default() };

@@ -93,7 +93,7 @@ pub fn bench(args: BenchArgs) -> anyhow::Result<Exit> {
     show(study(args.group), &args.study, None)
 }
 
-/// What measures that group.
+/// Returns the study that measures `group`.
 pub fn study(group: BenchGroup) -> Study {
     match group {
         BenchGroup::Udp => lab::bench::udp,
@@ -119,17 +119,18 @@ pub fn lab(args: LabArgs) -> anyhow::Result<Exit> {
     Ok(if outcome.misses.is_empty() && outcome.failed.is_empty() { Exit::Fine } else { Exit::Failed })
 }
 
-/// Ctrl-C ends a measurement at the next round; a subject that panics or hangs ends it with what there is.
+/// Installs the Ctrl-C handler, which ends a measurement after the current round, and the alarm,
+/// which prints the finished rows and exits when a subject panics or hangs.
 fn watch() -> anyhow::Result<()> {
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
     lab::alarm::install(1, |report| {
-        // Nowhere to write to is nothing to write about.
+        // The process is about to exit: an error of standard output cannot be reported.
         let _ = print(&lab::table::render(report));
     })
-    .context("no thread to watch the measurement")
+    .context("cannot start the thread that watches the measurement")
 }
 
-/// A file that is opened before the measurement and written after it.
+/// An output file: opened before the measurement, so that a wrong path costs no run; written after.
 struct Output {
     flag: &'static str,
     path: PathBuf,
@@ -153,7 +154,8 @@ impl Output {
     }
 }
 
-/// Runs a study with its progress on standard error, and prints its report; files are opened first and written last.
+/// Runs a study, shows its progress on standard error, and prints its report. Output files are
+/// opened first and written last.
 pub fn show(
     study: impl FnOnce(&Options, &mut dyn FnMut(Progress)) -> anyhow::Result<Report>,
     args: &StudyArgs,
@@ -176,7 +178,7 @@ pub fn show(
         output.write(|out| out.write_all(lab::plot::Chart::of(&report, None).svg().as_bytes()))?;
     }
     if dispatch::stop_requested() {
-        notice("interrupted: the rows above are those that were finished");
+        notice("interrupted: the rows above are the finished ones");
         return Ok(Exit::Failed);
     }
     Ok(Exit::Fine)

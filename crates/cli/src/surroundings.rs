@@ -1,19 +1,21 @@
-//! Where a figure was made, beside reports whose form is another program's: netperf's and iperf3's.
+//! The measuring environment (processor, kernel, build, warnings) beside reports in the format of
+//! netperf and iperf3.
 //!
-//! Standard output keeps their lines, which other programs read. As text the environment and its warnings go to standard
-//! error after the report; in a JSON report they are keys of their own.
+//! Other programs parse standard output, so its lines stay as those tools print them. With a text
+//! report, [`show`] writes the environment to standard error after it. In a JSON report, [`add_to`]
+//! inserts the environment under keys of its own.
 
 use anyhow::Context;
 use lab::env::Environment;
 use serde_json::{Map, Value};
 use std::io::{self, Write};
 
-/// Writes the environment to standard error, if it is open.
+/// Writes the environment to standard error; ignores a write error.
 pub fn show(env: &Environment) {
     let _ = write!(io::stderr(), "\n{env}");
 }
 
-/// `env`, as all reports have it, and `warnings`.
+/// Makes the keys `env`, as in all reports, and `warnings`.
 fn keys(env: &Environment) -> anyhow::Result<Map<String, Value>> {
     let mut keys = Map::new();
     keys.insert("env".to_owned(), serde_json::to_value(env)?);
@@ -21,8 +23,8 @@ fn keys(env: &Environment) -> anyhow::Result<Map<String, Value>> {
     Ok(keys)
 }
 
-/// Adds the environment to each JSON object in `text`; what is no object stays as it is. `under`: the one key that is added to
-/// objects of another program's form; without it both keys are added.
+/// Adds the environment to each JSON object in `text`; other JSON values stay unchanged. With
+/// `under`, both keys go into one object of that name, for reports in another program's format.
 ///
 /// # Errors
 /// `text` is not JSON.

@@ -143,7 +143,7 @@ fn errors_are_one_line_with_their_exit_codes() {
     }
 }
 
-/// Every factor of testtool's host by its own word, and the report's labels as they were.
+/// Sets every option of testtool's host, and checks that the report's labels are unchanged.
 #[test]
 fn testtool_takes_its_hosts_factors_by_word() {
     let factors = "--locks light --pool freelist --clock ns --context call --checksum word64";

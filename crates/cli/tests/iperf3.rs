@@ -101,7 +101,7 @@ fn client_report(args: &[&str]) -> Value {
 
 fn end(served: Running) -> String {
     let (code, out, err) = served.interrupt();
-    // With -J it says where it measured in its reports, otherwise beside them.
+    // With -J the environment is in the reports, otherwise on standard error.
     let says_where = err.starts_with("\ncpu     ") && err.contains("\nkernel  ");
     assert!(code == Some(0) && (err.is_empty() || says_where), "{out}{err}");
     assert!(out.contains("imbalance           0\n"), "{out}");

@@ -1,4 +1,4 @@
-//! The measuring commands as a user meets them: output files, Ctrl-C, small numbers, the self-test.
+//! The measuring commands from outside: output files, Ctrl-C, few rounds, the self-test.
 
 mod common;
 
@@ -9,7 +9,7 @@ use std::io::Read;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A comparison that ends soon: two runs of true(1) a round.
+/// A short comparison: two runs of true(1) in each round.
 const SHORT: [&str; 6] = ["ab", "--a", "true", "--b", "true", "--rounds"];
 
 fn short(rounds: &str, more: &[&str]) -> (Option<i32>, String, String) {
@@ -29,7 +29,7 @@ fn the_self_test_counts_every_kind_of_row() {
     assert!(
         ["ladder", "bench", "repro", "ab"].iter().all(|command| kinds.iter().any(|kind| kind.starts_with(command)))
     );
-    // Nothing was found, which is beyond chance for six.
+    // No planted difference was found: with six of them that is beyond chance.
     assert_eq!(code, Some(1), "{err}");
     let (code, out, _) = said(&run(&mut linerate(&["lab", "selftest", "--comparisons", "0"])));
     assert_eq!((code, out.as_str()), (Some(2), ""));
@@ -95,7 +95,7 @@ fn interrupted_it_prints_the_rows_that_were_finished() {
     let words = ["ab", "--a", "sleep 0.05", "--b", "sleep 0.05", "--rounds", "10000", "--", "{}"];
     let mut child = linerate(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     std::thread::sleep(Duration::from_secs(3));
-    // Our own child, not waited for: its number cannot be another's.
+    // The child has not been waited for, so its process id is not reused.
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
     let until = Instant::now() + Duration::from_secs(20);
     let status = loop {

@@ -100,7 +100,7 @@ const RUNGS: [&str; 10] = [
 const BESIDE: [&str; 3] = ["t8.polled_1", "t8.intr", "t8.itr"];
 const T11: [&str; 2] = ["t11.bus133", "t11.hw_prefetch"];
 
-/// Rungs that this machine has: 2 MiB pages may be missing, with a reason.
+/// Rungs that can run on this machine: 2 MiB pages may be missing, with a reason in the row.
 fn rungs(rows: &[Value]) -> Vec<&'static str> {
     let row = |id: &str| rows.iter().find(|row| row["id"] == id).unwrap_or_else(|| panic!("no {id}"));
     let has = |rung: &&str| match row(&format!("p2.{rung}"))["missing"].as_str() {
@@ -144,7 +144,7 @@ fn bridge2004_has_every_rung_with_two_ports_and_four() {
             assert!(row(&format!("p{ports}.alone.{rung}"))["vs_previous"].is_object());
         }
         assert_eq!(row(&format!("p{ports}.t10.prefetch"))["then"]["median"], then);
-        // With the bus waited for: every rung, T11, and the report's figures for it.
+        // Rows with `bus_pace`: every rung, T11, and the report's figures for T11.
         for rung in rungs.iter().chain(&T11) {
             let row = row(&format!("p{ports}.bus.{rung}"));
             assert!(row["now"]["median"].as_f64() > Some(0.0) && row["now"]["unit"] == "kframe/s a port", "{row}");

@@ -11,7 +11,7 @@ fn said(words: &[&str]) -> (String, String, Option<i32>) {
     (out, err, code)
 }
 
-/// A run's JSON: the surroundings of a real one, with rows of `bench bridge`.
+/// The JSON of a run: the environment of a real run, with rows of `bench bridge`.
 fn kept() -> String {
     static KEPT: OnceLock<String> = OnceLock::new();
     let make = || {
@@ -20,7 +20,7 @@ fn kept() -> String {
         let mut run: serde_json::Value = serde_json::from_str(&out).unwrap();
         run["name"] = "bench bridge".into();
         run["env"]["cpu"] = "AMD EPYC".into();
-        // As of a release build on a machine that is fit.
+        // A release build on a machine without warnings.
         (run["env"]["tsc_invariant"], run["env"]["governor"]) = (true.into(), "n/a".into());
         (run["env"]["build"]["debug_assertions"], run["env"]["build"]["opt_level"]) = (false.into(), "3".into());
         run["noise_floor"] = serde_json::json!({"ratio": 1.0, "lo": 0.99, "hi": 1.01, "n": 30});

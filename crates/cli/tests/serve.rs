@@ -220,7 +220,7 @@ fn one_test_and_no_more() {
         iperf3(&["-p", "5300", "-n", "1M"]);
         let (code, out, err) = served.wait();
         assert_eq!(code, Some(0), "{out}{err}");
-        // Where it was measured stands beside the report, once.
+        // The environment is on standard error, once.
         assert!(err.starts_with("\ncpu     ") && err.matches("\nkernel  ").count() == 1, "{err}");
         assert!(out.contains("receiver") && out.contains("imbalance           0\n"), "{out}");
     });

@@ -1,4 +1,4 @@
-//! The static tracepoints of the built program: its notes, and what bpftrace sees through them.
+//! The static tracepoints of the built program: its ELF notes, and the events that bpftrace reads.
 
 use object::{Object, ObjectSection};
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,7 +6,7 @@ use std::process::Command;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_linerate");
 
-/// The points with the sizes of their arguments, as docs/tracing.md lists them. Negative: signed.
+/// The points and the sizes of their arguments, as in docs/tracing.md. A negative size is signed.
 const POINTS: &[(&str, &str)] = &[
     ("buffer_made", "8"),
     ("burst_delivered", "8 8"),
@@ -29,8 +29,8 @@ fn word(bytes: &[u8], at: usize) -> usize {
     u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize
 }
 
-/// Reads the section: for each note three lengths, the owner's name, and a description of three
-/// addresses and three words.
+/// Parses the section. Each note has three lengths, the owner's name, and a description of three
+/// addresses and three strings.
 fn notes(mut bytes: &[u8]) -> Vec<Note> {
     let mut all = Vec::new();
     while !bytes.is_empty() {
@@ -60,7 +60,7 @@ fn the_program_has_exactly_these_points_each_at_a_nop_with_its_arguments_in_regi
     for note in notes(section.data().unwrap()) {
         assert_eq!(note.provider, "linerate", "{}", note.name);
         let Some(at) = note.place.checked_sub(text.address()).filter(|at| *at < code.len() as u64) else {
-            continue; // of a function that the linker left out
+            continue; // the linker left the function out
         };
         assert_eq!(code[at as usize], 0x90, "{} at {:#x} is no nop", note.name, note.place);
         assert!(places.insert(note.place), "two points at {:#x}", note.place);
@@ -77,13 +77,13 @@ fn the_program_has_exactly_these_points_each_at_a_nop_with_its_arguments_in_regi
     assert_eq!(found, expected);
 }
 
-/// Runs bpftrace with `script` on `command`; `None`, with a line that says why, where there is none
-/// or it may not trace.
+/// Runs bpftrace with `script` on `command`. Returns `None` and prints a message where bpftrace is not
+/// installed or the test does not run as root.
 fn bpftrace(script: &str, command: &str) -> Option<String> {
     let is_root = std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
     let has_it = Command::new("bpftrace").arg("--version").output().is_ok();
     if !is_root || !has_it {
-        println!("skipped: tracepoints are tried with bpftrace, as root");
+        println!("skipped: this test needs bpftrace, and root");
         return None;
     }
     let run = Command::new("bpftrace").args(["-e", script, "-c", command]).output().unwrap();
@@ -105,7 +105,7 @@ fn bpftrace_counts_the_datagrams_that_the_program_sends() {
     assert!(out.contains("@started: 1000\n"), "{out}");
     assert!(out.contains("@sent[22]: 1000\n"), "{out}");
     let buffers = out.lines().find_map(|line| line.strip_prefix("@buffers: ")).unwrap_or_else(|| panic!("{out}"));
-    // The announcement of the host's address has one too.
+    // The gratuitous ARP packet of the host has a buffer too.
     assert!(buffers.parse::<u64>().unwrap() >= 1000, "{out}");
 }
 

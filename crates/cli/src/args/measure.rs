@@ -1,4 +1,7 @@
-//! The arguments of the measuring commands: testtool, lab, ladder, repro, bench, and what these share.
+//! Arguments of the measuring commands: testtool, lab, ladder, repro and bench.
+//!
+//! [`StudyArgs`] holds the flags that ladder, repro, bench and ab have in common. The doc comments
+//! of the fields are the help texts.
 
 use super::key_value;
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
@@ -7,76 +10,78 @@ use std::path::PathBuf;
 /// `testtool`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-The rc script is called as: SCRIPT unix:///path MODE PARALLEL; it configures the host with 'linerate ctl --url $1'
-(see examples/config.sh). Without one the host is configured the same way from here.
+The rc script is called as SCRIPT unix:///path MODE PARALLEL. It configures the
+host with 'linerate ctl --url $1', as examples/config.sh does. Without a script,
+testtool configures the host in the same way. --context inline and call need
+--locks light or heavy.
 
 Example:
   linerate testtool -c 1000000 send")]
 pub struct TesttoolArgs {
-    /// Packets moved at a time
+    /// Move this many packets at a time
     #[arg(short, value_name = "BURST", default_value_t = 1)]
     pub burst: usize,
-    /// Packets or calls in all; 0: until Ctrl-C
+    /// Stop after this many packets or calls; 0: run until Ctrl-C
     #[arg(short, value_name = "COUNT", default_value_t = 0)]
     pub count: u64,
-    /// Pairs of interfaces, 1 to 32, with route: a host and a thread for each
+    /// Route over this many pairs of ports, 1 to 32, a host and a thread for each
     #[arg(short, value_name = "PARALLEL", default_value_t = 1)]
     pub parallel: usize,
-    /// One host for all pairs
+    /// Use one host for all pairs of ports (route only)
     #[arg(long)]
     pub shared: bool,
-    /// The script that configures the host
+    /// Configure each host with this script
     #[arg(short, value_name = "SCRIPT", value_hint = ValueHint::ExecutablePath)]
     pub rc: Option<PathBuf>,
-    /// Bytes of payload
+    /// Set the payload of a datagram in bytes, up to 65507
     #[arg(short, value_name = "SIZE", default_value_t = 22)]
     pub size: usize,
-    /// The same loop on this machine's kernel (send only)
+    /// Run the same loop on this machine's kernel (send only)
     #[arg(long)]
     pub native: bool,
-    /// up (one thread), light or heavy [default: what the mode needs]
+    /// Select locks: up (one thread), light, heavy [default: what the mode needs]
     #[arg(long, value_name = "KIND", default_value = "", hide_default_value = true)]
     pub locks: String,
-    /// How free buffers are kept: stack, freelist, zone or malloc [default: stack]
+    /// Select the buffer pool: stack, freelist, zone, malloc [default: stack]
     #[arg(long, value_name = "KIND")]
     pub pool: Option<buf::Kind>,
-    /// How time is read: timespec, ns or tsc [default: tsc]
+    /// Select the clock: timespec, timespec-tsc, ns, tsc [default: tsc]
     #[arg(long, value_name = "KIND")]
     pub clock: Option<clock::Strategy>,
-    /// How the running thread is found: register, inline or call [default: register]
+    /// Find the current thread by register, inline or call [default: register]
     #[arg(long, value_name = "KIND")]
     pub context: Option<lock::How>,
-    /// Checksum code: generic16, word64, neon, avx2 or avx512 [default: the widest]
+    /// Checksum with generic16, word64, neon, avx2 or avx512 [default: the widest]
     #[arg(long, value_name = "KIND")]
     pub checksum: Option<wire::checksum::Kind>,
-    /// Set a knob: net.inet.udp.checksum=0
+    /// Set a knob, as in net.inet.udp.checksum=0
     #[arg(long = "set", value_name = "K=V", value_parser = key_value)]
     pub set: Vec<(String, String)>,
-    /// One JSON object instead of the result block
+    /// Print one JSON object instead of the result block
     #[arg(short, long)]
     pub json: bool,
-    /// What to do
+    /// Select the traffic
     pub mode: ToolMode,
 }
 
 /// The modes of testtool.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ToolMode {
-    /// The application sends, the port sinks
+    /// Send from an application to a port that discards
     Send,
-    /// The port generates, the application receives
+    /// Receive in an application from a port that generates
     Recv,
-    /// Ports generate and sink, the host forwards between them
+    /// Forward through the host from generating ports to discarding ports
     Route,
 }
 
-/// Arguments that all studies share.
+/// Arguments of all studies.
 #[derive(Args, Debug)]
 pub struct StudyArgs {
-    /// One JSON object instead of the table
+    /// Print one JSON object instead of the table
     #[arg(short, long)]
     pub json: bool,
-    /// Few rounds: to see that it works, not to quote
+    /// Run few rounds: to try the command, not for figures to publish
     #[arg(long)]
     pub quick: bool,
     /// Draw the figures into this file
@@ -85,10 +90,10 @@ pub struct StudyArgs {
     /// Write every trial into this file, as lines of JSON
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub trials: Option<PathBuf>,
-    /// Rounds, each of which builds every side anew [default: what the study needs]
+    /// Run this many rounds, building every side anew in each [default: per study]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: Option<u32>,
-    /// The core to stay on [default: the last]
+    /// Stay on this core [default: the last]
     #[arg(long, value_name = "N")]
     pub core: Option<usize>,
 }
@@ -100,40 +105,41 @@ pub struct LabArgs {
     pub command: LabCommand,
 }
 
-/// Commands on the laboratory itself.
+/// Commands that check the laboratory itself.
 #[derive(Subcommand, Debug)]
 pub enum LabCommand {
-    /// Check on this machine that verdicts hold: equal sides, and planted differences of 5 %
+    /// Check verdicts on equal sides and on planted differences of 5 %
     Selftest(SelftestArgs),
 }
 
 /// `lab selftest`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Rows of several commands are compared with separately built sides of the same settings, and with
-sides slowed by 5 %. Wanted: at most 1 % firm verdicts on equal sides, at least 93 % of the 95 %
-intervals containing 1, at least 80 % of the planted differences found. Exit codes: 0 no share is
-worse than that beyond chance (p < 0.001), 1 one is, or a comparison could not be made.
+Six kinds of rows are compared with separately built sides of the same settings,
+and with sides slowed by 5 %. Targets: at most 1 % firm verdicts on equal sides,
+at least 93 % of the 95 % intervals containing 1, at least 80 % of the planted
+differences found. Exit codes: 0 if no share misses its target beyond chance
+(p < 0.001), 1 if one does or if a comparison failed.
 
 Example:
   linerate lab selftest --comparisons 1000 --busy 2 --json")]
 pub struct SelftestArgs {
-    /// Comparisons of each sort: 100 take about two minutes
+    /// Make this many comparisons of each sort; 100 take about two minutes
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
     pub comparisons: u32,
-    /// Busy processes beside the measurement
+    /// Run this many busy processes beside the measurement
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=64))]
     pub busy: u32,
-    /// One JSON object instead of the table
+    /// Print one JSON object instead of the table
     #[arg(short, long)]
     pub json: bool,
-    /// Few rounds: to see that it works
+    /// Run few rounds: to try the command
     #[arg(long)]
     pub quick: bool,
-    /// Rounds of each comparison [default: the usual number of the row's command]
+    /// Run this many rounds for each comparison [default: as the row's command]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: Option<u32>,
-    /// The core to stay on [default: the last]
+    /// Stay on this core [default: the last]
     #[arg(long, value_name = "N")]
     pub core: Option<usize>,
 }
@@ -141,9 +147,9 @@ pub struct SelftestArgs {
 /// `ladder`.
 #[derive(Args, Debug)]
 pub struct LadderArgs {
-    /// Which ladder
+    /// Select the ladder
     pub name: LadderName,
-    /// The source tree of the rungs that need another build [default: the one around the current directory]
+    /// Build rungs from this source tree [default: the current one]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub source: Option<PathBuf>,
     #[command(flatten)]
@@ -153,53 +159,53 @@ pub struct LadderArgs {
 /// The ladders.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LadderName {
-    /// One UDP datagram sent, from the report's baseline to our best
+    /// Send UDP datagrams, from the report's baseline to the fastest settings
     UdpSend,
 }
 
 /// `repro`.
 #[derive(Args, Debug)]
 pub struct ReproArgs {
-    /// Which report
+    /// Select the report
     pub name: ReportName,
-    /// bridge2004: where a received frame is when the driver reads it [default: cold]
+    /// Place received frames for the driver to read (bridge2004) [default: cold]
     #[arg(long, value_name = "PLACE")]
     pub dma: Option<DmaName>,
-    /// rump2014: the source tree of the rungs that need another build [default: the one around the current directory]
+    /// Build rungs of rump2014 from this source tree [default: the current one]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub source: Option<PathBuf>,
     #[command(flatten)]
     pub study: StudyArgs,
 }
 
-/// Places.
+/// Places of a received frame when the driver reads it.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DmaName {
-    /// In memory and in no cache, as on PCI
+    /// In memory and in no cache, as after DMA over PCI
     Cold,
-    /// In the cache, as from a card of today
+    /// In the cache, as after DMA by a current card
     Copy,
 }
 
 /// The reports.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReportName {
-    /// Kantee and Cormack: rump kernel UDP sendto over a dummy interface
+    /// Kantee and Cormack: UDP sendto of a rump kernel over a dummy interface
     Rump2014,
-    /// Huber: FTP through a new stack under three configurations, and what they cost
+    /// Huber: FTP through a new stack, and the cost of three configurations
     Rtems2014,
-    /// Keio: Ethernet as a character device, frames as text through dd, grep and pipes
+    /// Keio: Ethernet as a character device, frames as text through pipes
     Ethpipe2013,
-    /// Nagelhout: a polled bridge of two and four ports, and what each tweak to the driver gives
+    /// Nagelhout: a polled bridge, and the gain of each tweak to its driver
     Bridge2004,
-    /// Watson: netperf and tcpconnect, frames dispatched directly against queued, host to host and through a router
+    /// Watson: netperf and tcpconnect under direct and under queued dispatch
     Netisr2005,
 }
 
 /// `bench`.
 #[derive(Args, Debug)]
 pub struct BenchArgs {
-    /// Which group
+    /// Select the group
     pub group: BenchGroup,
     #[command(flatten)]
     pub study: StudyArgs,
@@ -208,18 +214,18 @@ pub struct BenchArgs {
 /// The groups.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BenchGroup {
-    /// Send, receive, forward, look up
+    /// Measure UDP: send, receive, forward, look up
     Udp,
-    /// Bytes, transactions, connections
+    /// Measure TCP: bytes, transactions, connections
     Tcp,
-    /// Frames as lines: made, read, matched, rewritten, beside the usual tools
+    /// Measure frames as lines, beside the usual tools
     Text,
-    /// Frames forwarded by their addresses, and the parts of that
+    /// Measure a learning bridge and the parts of its path
     Bridge,
-    /// Packets forwarded by a million routes, lookups, routes that change meanwhile
+    /// Measure forwarding and lookups with a million routes, some changing
     Route,
-    /// What netisr costs a frame; host-router-host and connections, beside the kernel
+    /// Measure netisr's cost per frame, and connections beside the kernel's
     Dispatch,
-    /// Keys and values, files, round trips under load, evenness of datagrams: under stock tools, beside redis-server, nginx and iperf3
+    /// Measure services with stock tools, beside redis-server, nginx and iperf3
     Services,
 }

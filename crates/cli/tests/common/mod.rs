@@ -22,7 +22,7 @@ pub fn linerate(words: &[&str]) -> Command {
 pub struct Running {
     pub child: Child,
     pub socket: PathBuf,
-    /// What it writes, read as it comes: a pipe that nobody reads is full after 64 KiB, and the host stands still.
+    /// Thread that drains standard output: a pipe that is not read blocks the host after 64 KiB.
     stdout: Option<std::thread::JoinHandle<String>>,
     stderr: Option<std::thread::JoinHandle<String>>,
 }
