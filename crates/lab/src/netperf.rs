@@ -18,6 +18,7 @@ mod threads;
 pub mod veth;
 
 pub use kernel::{ask_native, serve_native};
+use seen::Preemptible;
 pub use seen::{Dispatched, Seen};
 pub use shape::Shape;
 pub use threads::THREADS_MAX;
@@ -456,11 +457,17 @@ impl Place {
                 Veth::new(self.segments().map_err(|why| anyhow!(why))?, drivers)?.run_counted(play)
             }
             (Over::Tap, _) => kernel::tap(self, play).map(none),
-            (_, Drivers::One) => match self.locks {
-                LockKind::Up => self.together::<Up, P>(play, lend_none),
-                LockKind::Light => self.together::<Light, P>(play, lend_none),
-                LockKind::Heavy => self.together::<Heavy, P>(play, lend_none),
-            },
+            (_, Drivers::One) => {
+                let mut play = Preemptible::new(play);
+                let seen = match self.locks {
+                    LockKind::Up => self.together::<Up, _>(&mut play, lend_none),
+                    LockKind::Light => self.together::<Light, _>(&mut play, lend_none),
+                    LockKind::Heavy => self.together::<Heavy, _>(&mut play, lend_none),
+                }?;
+                // The threads of cards take turns with this one: not preemption, but part of the work.
+                let preempted_ns = if self.over == Over::Nic { 0 } else { play.preempted_ns };
+                Ok(Seen { preempted_ns, ..seen })
+            }
             (_, Drivers::Workers) => self.together::<Light, P>(play, |host, run| with_threads(host, run)),
             (_, Drivers::Each) => self.apart(play),
         }

@@ -37,10 +37,19 @@ pub fn be_nice() -> io::Result<()> {
 
 /// Context switches of this process, its threads together: voluntary (it waited), involuntary (others had their turn); getrusage(2).
 pub fn context_switches() -> [u64; 2] {
+    switches(libc::RUSAGE_SELF)
+}
+
+/// Voluntary context switches of the calling thread: the times it waited; getrusage(2).
+pub fn thread_waits() -> u64 {
+    switches(libc::RUSAGE_THREAD)[0]
+}
+
+fn switches(of: libc::c_int) -> [u64; 2] {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: `usage` is a valid rusage for the kernel to fill, and zeroed bytes are one too; RUSAGE_SELF cannot fail.
+    // SAFETY: `usage` is a valid rusage for the kernel to fill, and zeroed bytes are one too; neither value of `of` can fail.
     let usage = unsafe {
-        libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr());
+        libc::getrusage(of, usage.as_mut_ptr());
         usage.assume_init()
     };
     [usage.ru_nvcsw, usage.ru_nivcsw].map(|count| count as u64)
