@@ -31,7 +31,7 @@ pub enum Strategy {
     TscScaled,
 }
 
-/// Where a strategy's time comes from.
+/// Hardware or kernel source of a strategy's time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TimeSource {
     /// The kernel's monotonic clock.
@@ -54,7 +54,7 @@ impl Strategy {
     pub const ALL: [Strategy; 4] =
         [Strategy::Timespec, Strategy::TscTimespec, Strategy::NsDivision, Strategy::TscScaled];
 
-    /// Where the time comes from.
+    /// Returns the source of the time.
     pub const fn source(self) -> TimeSource {
         match self {
             Strategy::Timespec => TimeSource::Kernel,

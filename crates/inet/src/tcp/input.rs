@@ -26,7 +26,7 @@ use std::sync::Arc;
 use wire::checksum::Partial;
 use wire::{L4Port, Proto, ip4};
 
-/// What the headers of a sound segment say.
+/// Values from the headers of a valid segment.
 #[derive(Default)]
 struct Seen {
     ends: Ends4,

@@ -112,7 +112,8 @@ impl Check {
     }
 }
 
-/// What the headers of a sound datagram contain.
+/// Values from the headers of a valid datagram: addresses and ports, bytes of both headers, bytes of
+/// the whole packet.
 struct Seen {
     ends: Ends4,
     header_len: usize,

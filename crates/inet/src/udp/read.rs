@@ -9,25 +9,26 @@ use lock::{Cx, Locks};
 use std::net::{Ipv4Addr, SocketAddr};
 use wire::L4Port;
 
-/// A datagram on its way to the reader.
+/// A datagram taken from a socket's queue.
 #[derive(Debug)]
 pub struct Received {
     /// The payload (pulled to its first byte; the headers are in front).
     pub frame: Frame,
-    /// Who sent it.
+    /// Source address and port.
     pub from: SocketAddr,
-    /// What address of ours it was sent to.
+    /// Destination address.
     pub to: Ipv4Addr,
-    /// There are more behind it. If not, the next will be reported to whoever watches the socket.
+    /// The queue holds another datagram. If not, the arrival of the next is reported to the pollers of
+    /// the socket.
     pub more: bool,
 }
 
-/// What [`Stack::udp_recv_into`](crate::Stack::udp_recv_into) found.
+/// Result of [`Stack::udp_recv_into`](crate::Stack::udp_recv_into).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Read {
     /// A datagram, which is no longer in the queue.
     Datagram {
-        /// Bytes copied; what did not fit is cut off.
+        /// Bytes copied; the rest of a longer datagram is discarded.
         copied: usize,
         /// Its sender's address.
         addr: Ipv4Addr,
@@ -36,11 +37,12 @@ pub enum Read {
     },
     /// No datagram, no error and no end, and the socket's calls never wait.
     Nothing,
-    /// No such socket, or one whose caller has to wait, or for whom something else than a datagram waits.
+    /// Any other case: no such socket, a caller that has to wait, a pending error or the end of input.
     Other,
 }
 
-/// Who sent a received datagram (its frame as a socket gives it), and to which address of ours.
+/// Returns the source address and port and the destination address of a received datagram, from the
+/// headers in front of the payload.
 #[inline(always)]
 pub fn ends(frame: &Frame) -> Option<(SocketAddr, Ipv4Addr)> {
     let (from, port, to) = ends4(frame)?;
@@ -102,7 +104,7 @@ impl<L: Locks> Stack<L> {
         Some(Received { frame, from, to, more })
     }
 
-    /// Takes up to `most` datagrams of socket `id` under one lock, as many as fit into `into`; says how many.
+    /// Takes up to `most` datagrams of socket `id` under one lock, as many as fit into `into`; returns how many.
     pub fn udp_recv_burst(&self, cx: Cx, id: usize, most: usize, into: &mut Burst) -> usize {
         let Some(slot) = self.pcbs.get(id) else { return 0 };
         let mut slot = slot.lock(cx);
