@@ -207,6 +207,12 @@ impl<L: Locks> Rig<L> {
         (self.sunk.tx.frames.get(), self.sunk.tx.bytes.get())
     }
 
+    /// Returns the state that shows which settings took effect.
+    pub fn facts(&self) -> Facts {
+        let offload = self.stack.ifaces().any(|iface| iface.offload().tx_ip && iface.offload().tx_l4);
+        Facts { now: self.cx.now, doorbells: self.sunk.tx.bursts.get(), pool: self.stack.pool.stats().kind, offload }
+    }
+
     /// Frames unaccounted for: 0, or something is wrong.
     pub fn imbalance(&self) -> i64 {
         self.stack.audit(self.cx).imbalance()
@@ -221,6 +227,19 @@ impl<L: Locks> Rig<L> {
     pub fn stack(&self) -> &Stack<L> {
         &self.stack
     }
+}
+
+/// State of a rig, for checks that a setting took effect.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Facts {
+    /// The stack's time, as last read from the clock.
+    pub now: Instant,
+    /// Calls of the port with frames to send.
+    pub doorbells: u64,
+    /// The pool's way of keeping free buffers.
+    pub pool: buf::Kind,
+    /// IPv4 and UDP checksums are left to the port.
+    pub offload: bool,
 }
 
 /// One thread's socket on a shared rig.
@@ -325,6 +344,11 @@ impl AnyRig {
     /// See [`Rig::imbalance`].
     pub fn imbalance(&self) -> i64 {
         each_kind!(self, rig => rig.imbalance())
+    }
+
+    /// See [`Rig::facts`].
+    pub fn facts(&self) -> Facts {
+        each_kind!(self, rig => rig.facts())
     }
 
     /// How often the stack's locks were taken, all together.

@@ -1,4 +1,6 @@
 use super::*;
+use buf::Kind;
+use lock::How;
 use rung::{LockKind, Settings};
 
 fn settings(words: &str) -> Settings {
@@ -65,11 +67,28 @@ fn what_a_rung_names_happens() {
     let acquisitions = |words: &str| SendRig::new("x", words, false).unwrap().acquisitions_per_call();
     for (step, before, after) in rungs().iter().filter(|(step, ..)| step.build == Build::Linked) {
         let (was, is) = (acquisitions(before), acquisitions(after));
+        let [counted, earlier] = [after, before].map(|words| SendRig::new("x", words, false).unwrap().counted());
+        let (([readings, doorbells], facts), ([_, doorbells_before], facts_before)) = (counted, earlier);
         match step.id {
+            // Cargo's features and profile are those of this program: nothing of the rig differs.
+            "2b.lto" => assert_eq!(settings(before), settings(after)),
+            "3.context_inline" => assert_eq!(settings(after).context, How::Inline),
+            "3a.context_register" => assert_eq!(settings(after).context, How::Register),
+            "5.offload" => assert!(facts.offload && !facts_before.offload),
+            "side.checksum" => assert!(!facts.offload && facts_before.offload),
+            "7.clock_tsc" => assert!(readings > 60, "{readings} readings of 64"),
+            "8.clock_burst" => assert_eq!(readings, 2),
+            "9.no_clock" => assert_eq!(readings, 0),
+            "10.pool_freelist" => assert_eq!([facts_before.pool, facts.pool], [Kind::Zone, Kind::Freelist]),
+            "11.pool_stack" => assert_eq!([facts_before.pool, facts.pool], [Kind::Freelist, Kind::Stack]),
+            "13.burst" => assert_eq!([doorbells_before, doorbells], [64, 2]),
+            "side.malloc" => assert_eq!([facts_before.pool, facts.pool], [Kind::Stack, Kind::Malloc]),
+            "side.heavy" => assert_eq!(settings(after).locks, LockKind::Heavy),
+            "side.light" => assert_eq!(settings(after).locks, LockKind::Light),
             // The locks are the same calls; their kind differs.
             "4.locks_up" => assert_eq!(settings(after).locks, LockKind::Up),
             "12.header_cache" => assert!(is < was, "{}: {was} to {is} acquisitions", step.id),
-            _ => {}
+            id => assert!(id.starts_with("14.") || id.starts_with("cold."), "{id}: nothing shows that it happens"),
         }
         let mut rig = SendRig::new(step.id, after, false).unwrap();
         assert!(rig.trial().unwrap().ops > 0, "{}", step.id);

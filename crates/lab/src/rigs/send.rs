@@ -40,6 +40,20 @@ impl SendRig {
         trials[trials.len() / 2].max(0.0)
     }
 
+    /// Of 64 calls: readings of the clock that gave another time, and calls of the port. Then the rig's facts.
+    #[cfg(test)]
+    pub(crate) fn counted(&mut self) -> ([u64; 2], rung::Facts) {
+        let before = self.rig.facts();
+        let (mut now, mut readings) = (before.now, 0);
+        for _ in 0..64 {
+            self.rig.sendto(&PAYLOAD).unwrap();
+            let then = std::mem::replace(&mut now, self.rig.facts().now);
+            readings += u64::from(now != then);
+        }
+        let after = self.rig.facts();
+        ([readings, after.doorbells - before.doorbells], after)
+    }
+
     /// Lock acquisitions per call.
     pub fn acquisitions_per_call(&mut self) -> f64 {
         let before = self.rig.acquisitions();
