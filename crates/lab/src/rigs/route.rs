@@ -279,3 +279,37 @@ pub(super) fn few_left<L: Locks>(id: &str, router: &Host<L>, forwarded: u64, tak
     ensure!(audit.imbalance() == 0 && forwarded * 1000 >= taken * 999, "{id}: {forwarded} of {taken}: {audit:?}");
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A burst is as long as the row names, and its operation is a packet forwarded.
+    #[test]
+    fn packets_are_forwarded_in_bursts_of_the_rows_length() {
+        for burst in [1, 32, 256] {
+            let mut rig: RouteRig = RouteRig::new("route", 2_000).unwrap();
+            rig.set_burst(burst);
+            assert_eq!(rig.host.step().frames, burst);
+            let before = rig.host.stack.counter("inet.ip4.forwarded");
+            let ops = rig.trial().unwrap().ops;
+            assert_eq!(rig.host.stack.counter("inet.ip4.forwarded") - before, ops);
+            assert!(ops * 1000 >= STEADY * 999, "{ops}");
+        }
+    }
+
+    /// Routes change while the one side's trial runs, as often as asked for, and not in the other's.
+    #[test]
+    fn routes_change_in_the_trials_of_the_one_side_alone() {
+        let [mut still, mut changing] = UpdatesRig::pair("still", "changing", 2_000, dispatch::last_core()).unwrap();
+        let made = changing.made();
+        let changes = || made[0].load(Ordering::Relaxed);
+        still.trial().unwrap();
+        assert_eq!(changes(), 0);
+        changing.trial().unwrap();
+        let first = changes();
+        assert!(first > 0);
+        still.trial().unwrap();
+        assert_eq!(changes(), first);
+    }
+}

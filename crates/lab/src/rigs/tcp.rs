@@ -161,3 +161,6 @@ impl Two {
         self.hosts.iter().try_for_each(|host| balanced(id, host))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -144,6 +144,13 @@ impl Ours {
     }
 }
 
+impl Ours {
+    #[cfg(test)]
+    pub(super) fn host(&self) -> &Host<Up> {
+        &self.host
+    }
+}
+
 impl BulkRig {
     /// One connection over `link`.
     ///

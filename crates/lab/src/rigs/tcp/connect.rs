@@ -28,6 +28,11 @@ impl ConnectRig {
         Ok(ConnectRig { id: id.to_owned(), two, listener })
     }
 
+    #[cfg(test)]
+    pub(super) fn hosts(&self) -> &[node::Host<lock::Up>; 2] {
+        &self.two.hosts
+    }
+
     fn once(&self) -> anyhow::Result<()> {
         let [client_host, server_host] = &self.two.hosts;
         let client = self.two.begin(5001)?; // SYN

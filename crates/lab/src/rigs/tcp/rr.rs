@@ -50,6 +50,11 @@ impl RrRig {
         Ok(RrRig { id: id.to_owned(), two, fds })
     }
 
+    #[cfg(test)]
+    pub(super) fn hosts(&self) -> &[node::Host<Up>; 2] {
+        &self.two.hosts
+    }
+
     fn transact(&self, times: u64) -> anyhow::Result<()> {
         let mut client = self.two.calls(0);
         for _ in 0..times {
