@@ -1,11 +1,12 @@
-//! bridge2004: a polled bridge of two and of four ports, and what each of eleven tweaks to the cards' driver gives.
+//! bridge2004: a polled bridge of two and of four ports, and the gain by each of eleven tweaks to
+//! the cards' driver.
 //!
-//! [`crate::rigs::NicRig`] is the machine. The ladder takes one tweak after the other ([`steps`]);
-//! each is tried alone, too, against the first rung; each rung is run with the bus waited for
-//! ([`paced`]), and by two loops on two cores ([`cores`]). The report says that the bottleneck
-//! moves from the bus to memory, and from there to the processor's cycles: every rung is measured
-//! with frames and buffers in memory and in the cache ([`memory`]), which separates memory from
-//! cycles; register accesses and the bus are counted.
+//! [`crate::rigs::NicRig`] models the machine. The ladder applies one tweak after the other
+//! ([`steps`]). Each tweak is also measured alone, against the first rung. Each rung is also run
+//! with the bus waited for ([`paced`]), and with two loops on two cores ([`cores`]). According to
+//! the report, the bottleneck moves from the bus to memory, and from there to the processor's
+//! cycles. Every rung is therefore measured with frames and buffers in memory and in the cache
+//! ([`memory`]), which separates memory from cycles. Register accesses and bus clocks are counted.
 
 mod climb;
 mod cores;
@@ -23,12 +24,14 @@ use memory::{Dma, WorkingSet};
 use paced::Then;
 use steps::HugePages;
 
-/// The bridges of the report: ports, cycles a frame (2.8 GHz over 1.2 and 1.6 million frames a second).
+/// Bridges of the report: ports, and cycles per frame (2.8 GHz divided by 1.2 and 1.6 million
+/// frames per second).
 const THEN: [(usize, f64); 2] = [(2, 2333.0), (4, 1750.0)];
-/// Their thousand frames a second and port, without T11 and with it.
+/// Rates of these bridges in the report, in thousand frames per second and port, without T11 and
+/// with it.
 const RATES: [Then; 2] = [Then { without: 600.0, with: Some(700.0) }, Then { without: 400.0, with: None }];
 
-/// The ladder with frames in memory.
+/// Runs the ladder with frames in memory.
 ///
 /// # Errors
 /// A rig could not be built, or lost a frame.
@@ -36,7 +39,7 @@ pub fn bridge2004(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyh
     study(Dma::Cold, options, progress)
 }
 
-/// The ladder with frames in the cache.
+/// Runs the ladder with frames in the cache.
 ///
 /// # Errors
 /// As [`bridge2004`].
@@ -44,12 +47,13 @@ pub fn bridge2004_in_cache(options: &Options, progress: &mut dyn FnMut(Progress)
     study(Dma::Copy, options, progress)
 }
 
-/// Rounds of the ladder: a cold rig is built in 50 ms, and a round builds some thirty.
+/// Rounds of the ladder: building a cold rig takes 50 ms, and a round builds about thirty.
 const ROUNDS: u32 = 10;
 
 fn study(dma: Dma, options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
     let frames = if options.quick { "frames=4096" } else { "frames=16384" };
-    // A rig warms itself; thirty of them at once would be 2 GiB and take the cache from each other.
+    // A rig warms up by itself. Thirty rigs at once would take 2 GiB and evict each other from the
+    // cache.
     let usual = run::Options { warmup: 0, trials: 2, alive: Alive::OneByOne, ..options.run(ROUNDS) };
     let parts = (climb::PARTS + paced::PARTS + cores::PARTS) * THEN.len();
     let mut study = Study::new("repro bridge2004", usual, parts, progress);
@@ -75,7 +79,7 @@ fn study(dma: Dma, options: &Options, progress: &mut dyn FnMut(Progress)) -> any
     Ok(study.finish())
 }
 
-/// All of one bridge: the ladder, with the bus waited for, and by two loops.
+/// Measures one bridge: the ladder, with the bus waited for, and with two loops.
 fn ladder(
     study: &mut Study<'_>,
     (ports, then): (usize, f64),
