@@ -71,7 +71,7 @@ pub fn rate(size: usize) -> f64 {
 fn lines(size: usize) -> anyhow::Result<Vec<Vec<u8>>> {
     let line = |dst: &wire::Mac| {
         let mut line = vec![0; MAX_LINE + SLACK];
-        let len = text::encode(&dummy(dst.0, size - 4), None, &mut line).context("a frame without a line")?;
+        let len = text::encode(&dummy(dst.0, size - 4), None, &mut line).context("cannot encode a frame as a line")?;
         line.truncate(len);
         Ok(line)
     };
@@ -116,7 +116,7 @@ pub fn trial(size: usize, between: Between) -> anyhow::Result<Delays> {
         ensure!(status.success(), "dd: {status}");
     }
     let delays = delays?;
-    ensure!(delays.len() as u64 == count, "{} of {count} frames came", delays.len());
+    ensure!(delays.len() as u64 == count, "{} of {count} frames arrived", delays.len());
     let whole = match between {
         Between::Dd(block, Blocks::Full) => count * line / block * block / line,
         _ => count,
@@ -125,7 +125,7 @@ pub fn trial(size: usize, between: Between) -> anyhow::Result<Delays> {
 }
 
 fn percentiles(delays: &[u64]) -> anyhow::Result<Delays> {
-    ensure!(!delays.is_empty(), "no frame counts");
+    ensure!(!delays.is_empty(), "no frame was counted");
     let mut sorted = delays.to_vec();
     sorted.sort_unstable();
     let at = |share: usize| sorted[(sorted.len() * share / 100).min(sorted.len() - 1)] as f64 / 1e3;
@@ -134,10 +134,10 @@ fn percentiles(delays: &[u64]) -> anyhow::Result<Delays> {
 
 /// Returns the writer's end, the reader's end, and dd if it runs between them.
 fn connect(between: Between) -> anyhow::Result<(PipeWriter, PipeReader, Option<Child>)> {
-    let (first, to) = io::pipe().context("a pipe")?;
+    let (first, to) = io::pipe().context("cannot create a pipe")?;
     let Between::Dd(block, blocks) = between else { return Ok((to, first, None)) };
     ensure!(is_installed("dd"), "dd is not installed");
-    let (from, last) = io::pipe().context("a pipe")?;
+    let (from, last) = io::pipe().context("cannot create a pipe")?;
     let mut dd = Command::new("dd");
     dd.arg(format!("bs={block}")).arg("status=none").stdin(Stdio::from(first)).stdout(Stdio::from(last));
     if blocks == Blocks::Full {
@@ -210,7 +210,7 @@ fn reader(
             go.store(true, Ordering::Release);
         }
         for _ in buffer[skipped..read].iter().filter(|byte| **byte == b'\n') {
-            let entered = entered.get(delays.len()).context("more frames came than were sent")?;
+            let entered = entered.get(delays.len()).context("more frames arrived than were sent")?;
             delays.push(now.saturating_sub(entered.load(Ordering::Acquire)));
         }
     }

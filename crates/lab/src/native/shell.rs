@@ -27,7 +27,7 @@ pub fn program() -> anyhow::Result<PathBuf> {
     let this = std::env::current_exe().context("this program's own path")?;
     let beside = this.with_file_name("linerate");
     let found = if this.file_stem().is_some_and(|name| name == "linerate") { this } else { beside };
-    ensure!(found.is_file(), "{} is not there: cargo build --release -p linerate", found.display());
+    ensure!(found.is_file(), "{} does not exist: run cargo build --release -p linerate", found.display());
     Ok(found)
 }
 
@@ -95,7 +95,7 @@ impl Corpus {
     fn lines(&self, name: &str, frames: &[Vec<u8>]) -> anyhow::Result<()> {
         let (mut all, mut line) = (Vec::new(), vec![0; MAX_LINE + SLACK]);
         for frame in frames {
-            let len = text::encode(frame, None, &mut line).context("a frame without a line")?;
+            let len = text::encode(frame, None, &mut line).context("cannot encode a frame as a line")?;
             all.extend_from_slice(&line[..len]);
         }
         let mut out = self.create(name)?;
@@ -227,7 +227,7 @@ impl Mounted {
     pub fn of(corpus: &Corpus, ports: &[(&str, &str)]) -> anyhow::Result<Mounted> {
         ensure!(
             Path::new(FUSE).exists(),
-            "{FUSE} is not there: the kernel has no FUSE, or this container no access to it"
+            "{FUSE} does not exist: the kernel has no FUSE, or this container has no access to it"
         );
         let dir = corpus.dir.join("mnt");
         fs::create_dir_all(&dir)?;

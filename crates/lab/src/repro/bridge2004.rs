@@ -119,25 +119,28 @@ fn notes(place: &str) -> Vec<String> {
         "registers: a write takes 204 ns, a read 875 ns (mmio_test, 2005), which the processor waits; ICR and STATUS are read every 20 turns \
          as polling did (reg_frac)"
             .to_owned(),
-        "bus.*: one PCI-X bus, 64 bits, 100 MHz, under all cards, which wait for it (bus_pace). The processor's turns take the time that they \
-         take here, the bus its clocks, both at the same time: while the one works on a turn's frames the other moves those of the next. In \
-         all other rows the bus is counted and not waited for"
+        "bus.*: one PCI-X bus, 64 bits, 100 MHz, under all cards, which wait for it (bus_pace). The processor's \
+         turns take their time on this machine, the bus takes its clocks, and both work at the same time: while the \
+         processor works on the frames of one turn, the bus moves those of the next. In all other rows the bus is \
+         counted and not waited for"
             .to_owned(),
-        "then: FreeBSD 4.7, a Xeon of 2.8 GHz, cycles; now: TSC ticks, timer cost subtracted. Which of its tweaks gave what the report does \
-         not say; its figures are with all of them"
+        "then: FreeBSD 4.7, a Xeon of 2.8 GHz, cycles; now: TSC ticks, timer cost subtracted. The report does not \
+         give the gain of each tweak; its figures are with all of them"
             .to_owned(),
-        "t8.*: the last rung with interrupts: the kernel is asked by poll(2) whether there was one, ICR read; that the processor was \
-         interrupted (its trap, a sleeping thread's waking) is not in it. At 600,000 frames a second and port ITR 0 lets every frame \
-         interrupt, 125 us every 75"
+        "t8.*: the last rung with interrupts: poll(2) checks for one, and ICR is read; the cost of interrupting the \
+         processor (the trap, waking a sleeping thread) is not included. At 600,000 frames a second and port ITR 0 \
+         lets every frame interrupt, 125 us every 75"
             .to_owned(),
         "bus.t11.*: the processor waits for neither the bus nor what a card fetches, so that T11 is measured where the bus is waited for. The \
          report: 700,000 frames a port with both, 600,000 without, prefetch unsupported"
             .to_owned(),
-        "missed in 2 ms: frames without a descriptor, of those that come at 600,000 a second and port while nobody polls; virtual time, exact"
+        "missed in 2 ms: frames without a descriptor, of those that arrive at 600,000 a second and port while no \
+         port is polled; virtual time, exact"
             .to_owned(),
-        "two.*: the loops' rates added up, against one loop that has all ports, trial by trial; what one of them does untimed (its cards) may \
-         run beside what is timed of the other. Each loop has a replica of the bridge and a pool of its own; with four ports it has two that \
-         exchange frames, with two a direction: the one card's receiving half, the other's sending half. Each tweak alone is left out with --quick"
+        "two.*: the loops' rates added up, against one loop that has all ports, trial by trial; untimed work of one \
+         loop (its cards) may run beside timed work of the other. Each loop has a replica of the bridge and a pool \
+         of its own; with four ports it has two that exchange frames, with two a direction: the one card's \
+         receiving half, the other's sending half. Each tweak alone is left out with --quick"
             .to_owned(),
     ]
 }

@@ -44,7 +44,7 @@ const THEN: [f64; 3] = [14.0, 7.1, 0.4415];
 
 /// Explanation of the two figures of forwarding.
 const FORWARD: &str = "then one process: dd, whose two copies were from and to one buffer of lines in a driver that decoded none. Now three \
-                       processes and two pipes on the cores that there are: forward.copied has dd's two copies and the one out of \
+                       processes and two pipes on the available cores: forward.copied has dd's two copies and the one out of \
                        the second pipe, forward also decodes every line to a frame and sends it. put is the slowest of the three: \
                        sampled (perf, cpu-clock, 2026-11-25), half of its time is the kernel's copy out of the pipe and its pages, \
                        37 % decodes, 10 % hands frames to the port; it reads 256 KiB at a time";

@@ -417,7 +417,7 @@ fn ministat_text(of: &Measured) -> anyhow::Result<Vec<String>> {
         let sample = of.group.sample(&of.side(at));
         let name = format!("{}/{}_{word}", of.column.word().to_uppercase(), of.row.id.replace('.', "_"));
         ministat::dataset::DataSet::new(name.as_bytes(), &of.work.rates(&sample))
-            .context("ministat wants three samples")
+            .context("ministat needs three samples")
     });
     let text = ministat::report(&options, &sets.collect::<anyhow::Result<Vec<_>>>()?);
     Ok(String::from_utf8_lossy(&text).lines().map(str::to_owned).collect())

@@ -88,7 +88,7 @@ fn variants() -> Vec<Variant> {
         row("bursts", "A, 32 frames at a time", "a", bursts),
         row("bursts.b", "B, 32 frames at a time", "bursts", Setup { clock: Strategy::NsDivision, ..bursts }),
         row("bursts.c", "C, 32 frames at a time", "bursts", Setup { locks: LockKind::Heavy, ..bursts }),
-        row("all", "A, all of these wishes together", "a", all),
+        row("all", "A, all of these changes together", "a", all),
     ]
 }
 

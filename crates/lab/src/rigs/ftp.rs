@@ -164,7 +164,7 @@ impl<L: Locks> FtpRig<L> {
     fn transfer(&self) -> Transfer {
         match self.way {
             Way::Down => Transfer::Down { path: "/dev/zero", enough: WARM + self.bytes },
-            // The receiver is a window behind, so all measured bytes have arrived.
+            // The receiver is a window behind; all measured bytes have arrived at the end.
             Way::Up => Transfer::Up { path: "/dev/null", bytes: WARM + self.bytes },
         }
     }

@@ -167,7 +167,7 @@ pub fn idle_host_bytes() -> anyhow::Result<f64> {
     let pool = buf::Pool::new(&buf::PoolConfig { buffers: 64, ..buf::PoolConfig::default() })?;
     let cx = Cx::enter(How::Register, clock::Instant::ZERO);
     let host = |i: usize| -> Stack<Up> { Stack::new(cx, Config::new(&format!("idle{i}"), pool.clone())) };
-    let warm = host(0); // memory that the first host alone adds
+    let warm = host(0); // not counted: memory that only the first host adds
     let before = os::resident()?;
     let hosts: Vec<Stack<Up>> = (1..=HOSTS).map(host).collect();
     let after = os::resident()?;

@@ -68,7 +68,7 @@ fn pass<L: Locks>(id: &str, host: &Host<L>, out: &port::PortCounts) -> anyhow::R
     Ok((reading, waited))
 }
 
-/// Netisr on one thread.
+/// Router on one thread.
 pub struct IsrRig {
     id: String,
     host: Host<Up>,

@@ -67,7 +67,7 @@ impl Meeting {
             ensure!(!self.over.load(Ordering::Relaxed), "the other loop has ended");
             meanwhile();
             spins += 1;
-            // Where loops share a core, the other one needs the processor.
+            // If loops share a core, the other one needs the processor.
             if spins.is_multiple_of(4096) {
                 std::thread::yield_now();
             }
@@ -90,7 +90,7 @@ impl LanesRig {
     /// # Errors
     /// No memory, or some addresses were not learned.
     pub fn new(id: &str, loops: usize, leave: Leave) -> anyhow::Result<LanesRig> {
-        ensure!(loops == 2 || leave == Leave::Same, "{id}: {loops} loops have nothing across");
+        ensure!(loops == 2 || leave == Leave::Same, "{id}: {loops} loops: frames leave across only with 2");
         LanesRig::with(id, loops, 0, leave)
     }
 
@@ -206,7 +206,7 @@ impl Outside {
             self.fill(switch, to)?;
             times.push(self.turn(switch, lane, meeting, round)?);
             let came = self.empty();
-            ensure!(came == 2 * RING, "{came} of {} frames came out", 2 * RING);
+            ensure!(came == 2 * RING, "{came} of {} frames arrived", 2 * RING);
         }
         Ok(times)
     }

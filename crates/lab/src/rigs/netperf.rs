@@ -141,7 +141,7 @@ impl Work {
         sample.values().into_iter().map(self.rate()).collect()
     }
 
-    /// Does the work on `ground`; returns the trial and its counts.
+    /// Performs the work on `ground`; returns the trial and its counts.
     ///
     /// # Errors
     /// As [`Work::run`].
@@ -155,8 +155,8 @@ impl Work {
         Ok((Reading { ops, ticks, wall_ns, cpu_ns }, seen))
     }
 
-    /// Does the work on `ground`. If nothing was done in that time, it is repeated four times as
-    /// long, and the times of all tries count.
+    /// Performs the work on `ground`. If nothing was done in that time, it is repeated four times
+    /// as long, and the times of all tries count.
     ///
     /// # Errors
     /// The work failed, or nothing was done in any try.
@@ -176,7 +176,7 @@ impl Work {
             // On a busy machine a host may not have been scheduled in that time.
             longer *= 4;
         }
-        bail!("nothing was done, in {MOST_TRIES} tries")
+        bail!("no operation completed in {MOST_TRIES} tries")
     }
 }
 

@@ -118,6 +118,7 @@ impl NicRig {
     /// two that exchange frames. Of two ports, each loop has one direction: the receiving half of
     /// one card and the sending half of the other. Each loop has its own replica of the bridge,
     /// which knows all addresses, and its own pool, which belongs to the thread that first runs it.
+    ///
     /// # Errors
     /// As [`NicRig::new`].
     fn shared(id: &str, loops: usize, words: &str) -> anyhow::Result<Vec<NicRig>> {

@@ -144,7 +144,7 @@ impl Two {
                 return Ok(fd);
             }
         }
-        anyhow::bail!("no connection came")
+        anyhow::bail!("no connection arrived")
     }
 
     /// Fills `ends` with connections, 25,000 per listener: the client has 55,536 ports for each

@@ -34,7 +34,7 @@ fn beside<R>(switch: &Switch, core: usize, work: impl FnOnce() -> anyhow::Result
 }
 
 fn elsewhere(core: usize) -> anyhow::Result<Option<dispatch::Pinned>> {
-    dispatch::other_core(core).map(dispatch::pinned_to_core).transpose().context("another processor than the switch's")
+    dispatch::other_core(core).map(dispatch::pinned_to_core).transpose().context("cannot pin to another core")
 }
 
 /// Returns the processor nanoseconds that this process uses in each of `windows` windows of `ms`
@@ -74,7 +74,7 @@ fn delay(ends: &mut Ends, number: u64) -> anyhow::Result<u64> {
         if came == Some(number) {
             return Ok(waited);
         }
-        ensure!(waited < PATIENCE, "frame {number} did not come out");
+        ensure!(waited < PATIENCE, "frame {number} did not arrive");
         if dispatch::cores() < 2 {
             thread::yield_now();
         }

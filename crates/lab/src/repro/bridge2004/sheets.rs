@@ -246,7 +246,7 @@ pub(super) fn faster_bus(paced: &Paced, then: Then, ports: usize) -> anyhow::Res
     };
     Ok(format!(
         "{ports} ports, T11, thousand frames a second and port with the bus waited for: {:.0} without, {:.0} at 133 MHz, {:.0} with descriptors \
-         fetched ahead, too: {} times. The report: {report}. The model's clocks are least figures, without waits for an \
+         fetched ahead, too: {} times. The report: {report}. The model's clocks are minimum figures, without waits for an \
          arbiter or a chipset: upper limits",
         rate(last)?,
         rate(faster)?,

@@ -18,9 +18,9 @@ const fn tweak(id: &'static str, title: &'static str, words: &'static str) -> Tw
     Tweak { id, title, words }
 }
 
-/// Tweaks T1 to T7. Before T4, a buffer comes from a list that is linked through the buffers, and
-/// its header is written anew, as for an mbuf and a cluster from two lists. The cache of T4 keeps
-/// both together but is still a list.
+/// Tweaks T1 to T7. On the first rung a buffer comes from a list that is linked through the
+/// buffers, and its header is written anew, as for an mbuf and a cluster from two lists. The cache
+/// of T4 keeps both together but is still a list.
 const TWEAKS: [Tweak; 7] = [
     tweak("t1.rx_tail", "T1 RDT written every 64 descriptors", "rx_tail_batch=64"),
     tweak("t2.tx_tail", "T2 TDT written every 64, and at the end of a poll", "tx_tail_batch=64 tx_flush=poll"),

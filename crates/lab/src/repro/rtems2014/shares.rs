@@ -57,7 +57,7 @@ fn take_from(
     variant: &Variant,
     options: &Options,
 ) -> anyhow::Result<()> {
-    rig.trial()?; // effects of the first session alone
+    rig.trial()?; // warm-up: some costs occur in the first session only
     let before = rig.locks().1;
     let carried = rig.trial()?.ops + FTP_WARM;
     let (locks, after) = rig.locks();
@@ -79,8 +79,8 @@ fn take_from(
 
 fn profiled(rig: &mut dyn Subject, long: Duration, core: usize) -> anyhow::Result<Profile> {
     let running = profile::start(profile::Options { rate_hz: RATE_HZ, ..profile::Options::default() })?;
-    // The collector's thread was created before: it would stay on that core, too, and find no time
-    // to empty the ring.
+    // Pinned only after the collector's thread was created: that thread would otherwise stay on the
+    // same core and find no time to empty the ring.
     let _pinned = dispatch::pinned_to_core(core).context("cannot stay on a core")?;
     let (begun, used) = (Instant::now(), os::thread_cpu_ns());
     let enough = || Duration::from_nanos(os::thread_cpu_ns() - used) >= long || begun.elapsed() >= long * PATIENCE;

@@ -39,7 +39,7 @@ impl NicRig {
     /// The kernel does not report the pages.
     pub fn pages(&mut self) -> anyhow::Result<(u64, u64)> {
         self.post();
-        let layout = self.pool.layout().context("buffers that lie anywhere")?;
+        let layout = self.pool.layout().context("the pool's buffers are not in one mapping")?;
         let base = layout.base.as_ptr() as u64;
         let maps = std::fs::read_to_string("/proc/self/smaps").context("/proc/self/smaps")?;
         Ok((layout.len as u64, huge(&maps, base, base + layout.len as u64)))

@@ -227,7 +227,7 @@ impl Work for Side {
             if idle.is_multiple_of(POLITE) {
                 std::thread::yield_now();
                 let late = os::monotonic_ns() - wall > LIMIT_NS;
-                ensure!(!late, "its time was up after {} of {BYTES} bytes", BYTES - (goal - self.at));
+                ensure!(!late, "time limit reached after {} of {BYTES} bytes", BYTES - (goal - self.at));
             }
         }
     }
@@ -272,7 +272,7 @@ fn our_end(at: usize, link: Link, pairs: &Pairs, listening: &Barrier) -> anyhow:
     let until = os::monotonic_ns() + LIMIT_NS;
     let mut fd = if at == 0 { Some(begin(&host.shared_calls(), 5001)?) } else { None };
     while fd.is_none_or(|fd| host.shared_calls().peer_addr(fd).is_err()) {
-        ensure!(os::monotonic_ns() < until, "no connection came about");
+        ensure!(os::monotonic_ns() < until, "no connection was established in time");
         if host.step().frames == 0 {
             std::thread::yield_now();
         }
@@ -303,7 +303,7 @@ impl End for Copier {
         };
         buffer.clear();
         buffer.extend_from_slice(bytes);
-        self.to.push(buffer).map_err(|_| anyhow!("as many buffers as places"))?;
+        self.to.push(buffer).map_err(|_| anyhow!("the ring is full"))?;
         Ok(bytes.len())
     }
 
@@ -311,7 +311,7 @@ impl End for Copier {
         let Some(buffer) = self.from.pop() else { return Ok(0) };
         let n = buffer.len();
         into[..n].copy_from_slice(&buffer);
-        self.to.push(buffer).map_err(|_| anyhow!("as many buffers as places"))?;
+        self.to.push(buffer).map_err(|_| anyhow!("the ring is full"))?;
         Ok(n)
     }
 }

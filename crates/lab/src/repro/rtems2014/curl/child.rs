@@ -5,7 +5,7 @@
 //! |---|---|---|
 //! | `down ID MS`, `up ID MS` | parent | a transfer of so many milliseconds |
 //! | `end` | parent | hosts end |
-//! | `done BYTES WALL_NS CPU_NS` | child | bytes that curl moved, wall time, processor time of our thread; or just `done ` |
+//! | `done BYTES WALL_NS CPU_NS` | child | curl's bytes, wall time, our thread's CPU time; or `done ` |
 
 use super::super::{Variant, Way, variants};
 use super::IDS;
@@ -35,7 +35,7 @@ const TIME_IS_OVER: i32 = 28;
 /// Runs the child's side.
 pub(crate) fn serve(role: &str) -> anyhow::Result<()> {
     let begin = || {
-        let core = role.parse().with_context(|| format!("a core, not {role:?}"))?;
+        let core = role.parse().with_context(|| format!("invalid core {role:?}"))?;
         let hosts = begin(core)?;
         // curl inherits this affinity, so that curl and the kernel's side of the TAP do not use the
         // hosts' core.
@@ -96,7 +96,7 @@ impl Served {
             match said.recv_timeout(Duration::from_secs(10)) {
                 Ok(Said::Thread(thread)) => schedstat = format!("/proc/{thread}/schedstat"),
                 Ok(Said::Running) => break,
-                Err(RecvTimeoutError::Timeout) => bail!("{tap}: the host does not begin"),
+                Err(RecvTimeoutError::Timeout) => bail!("{tap}: the host did not start within 10 s"),
                 Err(RecvTimeoutError::Disconnected) => {
                     let ended = thread.join().map_err(|_| anyhow::anyhow!("{tap}: the host's thread panicked"))?;
                     return Err(ended.err().map_or(anyhow::anyhow!("{tap}: the host ended at once"), Into::into));
@@ -147,7 +147,7 @@ fn transfer(hosts: &[Served], ask: &str) -> anyhow::Result<String> {
     let way = match way {
         "down" => Way::Down,
         "up" => Way::Up,
-        other => bail!("neither down nor up: {other:?}"),
+        other => bail!("unknown direction {other:?}: expected down or up"),
     };
     let host = hosts.iter().find(|host| host.variant.id == id).with_context(|| format!("no host {id:?}"))?;
     let seconds = format!("{:.3}", ms.parse::<u64>()?.clamp(1, 10_000) as f64 / 1000.0);
