@@ -196,7 +196,7 @@ fn bridge2004_has_every_rung_with_two_ports_and_four() {
         for (at, rung) in rungs.iter().enumerate() {
             let row = row(&format!("p{ports}.two.{rung}"));
             if cores < 2 {
-                assert!(row["missing"].as_str().unwrap().contains("two loops want two cores"), "{row}");
+                assert!(row["missing"].as_str().unwrap().contains("two loops need two cores"), "{row}");
                 continue;
             }
             assert!(row["now"]["median"].as_f64() > Some(0.0) && row["vs_previous"]["verdict"].is_string(), "{row}");

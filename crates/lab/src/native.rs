@@ -1,20 +1,24 @@
-//! The host's own kernel as a measured subject: what the packet costs that we do not send ourselves.
+//! The host's own kernel as a measured subject: the cost of a packet that the kernel, not our
+//! stack, sends.
 //!
 //! ```text
 //! this process                      a child: this program again, in a network namespace of its own
 //! NativeSend -> Sender -- socket -- send::serve -> Sink: connected UDP socket -> TAP device -> dropped, counted
 //! ```
 //!
-//! The drop is at the device's egress: the kernel does all of its own work and no driver's. [`NativeSend::device`] says
-//! what drops on this kernel, and whether the kernel computed the checksums. Where no namespace or no TAP can be had,
-//! the packets go over loopback to a socket that nobody reads, which contains the receive path, and `device` says that
-//! too. Every packet is accounted for: a trial fails unless the device's own statistics grew by as many drops as were
-//! sent. The child ends when its socket to the parent closes, however the parent ends.
+//! The drop is at the device's egress: the kernel does all of its own work and no driver's.
+//! [`NativeSend::device`] reports what drops on this kernel, and whether the kernel computed the
+//! checksums. Where no namespace or no TAP device is available, the packets go over loopback to a
+//! socket that is never read. That includes the receive path, and `device` reports it. Every packet
+//! is accounted for: a trial fails unless the drops in the device's own statistics grew by the
+//! number of packets sent. The child ends when its socket to the parent closes, however the parent
+//! ends.
 //!
-//! [`forward`] compares bridges in the same way: devices, generator, loop and sink are in one such child; [`routed`] is the kernel's
-//! host, router and host for `crate::netperf`.
+//! [`forward`] compares bridges in the same way: devices, generator, loop and sink run in one such
+//! child. [`routed`] is the kernel's host, router and host for `crate::netperf`.
 //!
-//! [`NativeRecv`] times `recv` alone, in this process. [`testtool`] is the tool's `send` on this subject.
+//! [`NativeRecv`] times `recv` alone, in this process. [`testtool`] runs the test tool's `send` on
+//! this subject.
 
 mod batch;
 pub mod delay;
@@ -36,5 +40,5 @@ pub mod testtool;
 
 pub use subject::{NativeLoop, NativeRecv, NativeSend, native_loop};
 
-/// The payload of every row of the comparison: 22 bytes make a 64-byte frame, FCS not counted.
+/// Payload of every row of the comparison: 22 bytes make a 64-byte frame, FCS not counted.
 const PAYLOAD: usize = 22;

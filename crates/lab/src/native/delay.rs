@@ -1,13 +1,15 @@
-//! The delay that dd's block size adds to a frame, measured frame by frame.
+//! Delay that dd's block size adds to a frame, measured frame by frame.
 //!
 //! ```text
 //! writer thread --- a line each 1/rate s ---> pipe -> dd bs=BLOCK -> pipe ---> this thread
 //!   notes when a line enters                                                     notes when its end was read
 //! ```
 //!
-//! Lines are those of ethpipe2013's device, at a stated rate of frames. Before the clock starts, a block is sent and read, so that
-//! dd runs and its next block begins with the first frame that counts. Frames of a block that is not full at the end do not
-//! count: the end of the stream releases them. The writer waits for its next line by looking at the clock, on a core.
+//! The lines are those of ethpipe2013's device, written at a stated frame rate. Before the clock
+//! starts, a block is written and read, so that dd is running and its next block begins with the
+//! first counted frame. Frames in a block that is not full at the end are not counted, because only
+//! the end of the stream releases them. The writer busy-waits on the clock until its next line is
+//! due, which occupies a core.
 
 use super::shell::{dummy, is_installed};
 use anyhow::{Context, ensure};
@@ -17,19 +19,20 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use wire::text::{self, MAX_LINE, SLACK};
 
-/// Bits a second of the wire that sets the rate: every block size of the sweep can carry its text.
+/// Bit rate of the wire that sets the frame rate, in bits per second: every block size of the sweep
+/// can carry its text.
 pub const WIRE: u64 = 100_000_000;
-/// Bytes of a frame on the wire that are no frame: preamble and gap.
+/// Bytes per frame on the wire outside the frame itself: preamble and gap.
 const GAP: usize = 20;
-/// Bytes sent ahead where there is no block.
+/// Bytes written before the clock starts, where dd is absent or does not fill blocks.
 const AHEAD: u64 = 4096;
-/// Bytes read at once.
+/// Maximum bytes per read.
 const READ: usize = 64 << 10;
-/// How long a trial lasts at least, and how many blocks it has at least.
+/// Minimum duration of a trial, and minimum number of full blocks in it.
 const LEAST: Duration = Duration::from_millis(100);
 const BLOCKS: u64 = 3;
 
-/// Which reads of dd end a block.
+/// Condition on which dd writes a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Blocks {
     /// `iflag=fullblock`: dd reads until the block is full.
@@ -38,43 +41,44 @@ pub enum Blocks {
     AsRead,
 }
 
-/// What stands between writer and reader.
+/// Path between writer and reader.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Between {
-    /// One pipe, and nothing else.
+    /// One pipe only.
     Pipe,
     /// dd with this block size, between two pipes.
     Dd(u64, Blocks),
 }
 
-/// How long frames took from the writer to the reader, in microseconds.
+/// Time of frames from the writer to the reader, in microseconds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Delays {
-    /// Half of the frames took less.
+    /// Median.
     pub median: f64,
-    /// 99 of 100 frames took less.
+    /// 99th percentile.
     pub p99: f64,
-    /// Frames that count.
+    /// Number of frames counted.
     pub frames: usize,
 }
 
-/// Frames a second of frames of `size` bytes with FCS, at [`WIRE`].
+/// Returns the frame rate, in frames per second, of frames of `size` bytes with FCS at [`WIRE`].
 pub fn rate(size: usize) -> f64 {
     WIRE as f64 / ((size + GAP) * 8) as f64
 }
 
-/// The device's lines in turn, for frames of `size` bytes with FCS: all of one length.
+/// Returns the device's lines in turn, for frames of `size` bytes with FCS. All have the same
+/// length.
 fn lines(size: usize) -> anyhow::Result<Vec<Vec<u8>>> {
     let line = |dst: &wire::Mac| {
         let mut line = vec![0; MAX_LINE + SLACK];
-        let len = text::encode(&dummy(dst.0, size - 4), None, &mut line).context("a frame without a line")?;
+        let len = text::encode(&dummy(dst.0, size - 4), None, &mut line).context("cannot encode a frame as a line")?;
         line.truncate(len);
         Ok(line)
     };
     port::pktgen::ROTATION.iter().map(line).collect()
 }
 
-/// Frames of a trial.
+/// Returns the number of frames of a trial.
 fn frames(size: usize, line: u64, between: Between) -> u64 {
     let least = (rate(size) * LEAST.as_secs_f64()) as u64;
     match between {
@@ -83,10 +87,11 @@ fn frames(size: usize, line: u64, between: Between) -> u64 {
     }
 }
 
-/// Sends frames of `size` bytes with FCS, at the rate of [`rate`], through `between`.
+/// Sends frames of `size` bytes with FCS through `between`, at [`rate`] frames per second, and
+/// returns their delays.
 ///
 /// # Errors
-/// No dd, or it failed; a frame was lost.
+/// dd is missing or failed, or a frame was lost.
 pub fn trial(size: usize, between: Between) -> anyhow::Result<Delays> {
     let lines = lines(size)?;
     let line = lines[0].len() as u64;
@@ -99,7 +104,7 @@ pub fn trial(size: usize, between: Between) -> anyhow::Result<Delays> {
     let writer = Writer { to, lines: &lines, entered: &entered, go: &go, period: 1.0 / rate(size), start };
     let delays = std::thread::scope(|scope| -> anyhow::Result<Vec<u64>> {
         let writing = dispatch::spawn_scoped(scope, "delay-writer", move || writer.write(ahead))?;
-        // The pipe closes as this returns, so that a writer whose reader failed ends too.
+        // The pipe closes when this returns, so that the writer ends too if the reader failed.
         let read = reader(from, &entered, &go, ahead, start);
         let written = writing.join().map_err(|_| anyhow::anyhow!("the writer panicked"))?;
         let delays = read?;
@@ -111,7 +116,7 @@ pub fn trial(size: usize, between: Between) -> anyhow::Result<Delays> {
         ensure!(status.success(), "dd: {status}");
     }
     let delays = delays?;
-    ensure!(delays.len() as u64 == count, "{} of {count} frames came", delays.len());
+    ensure!(delays.len() as u64 == count, "{} of {count} frames arrived", delays.len());
     let whole = match between {
         Between::Dd(block, Blocks::Full) => count * line / block * block / line,
         _ => count,
@@ -120,19 +125,19 @@ pub fn trial(size: usize, between: Between) -> anyhow::Result<Delays> {
 }
 
 fn percentiles(delays: &[u64]) -> anyhow::Result<Delays> {
-    ensure!(!delays.is_empty(), "no frame counts");
+    ensure!(!delays.is_empty(), "no frame was counted");
     let mut sorted = delays.to_vec();
     sorted.sort_unstable();
     let at = |share: usize| sorted[(sorted.len() * share / 100).min(sorted.len() - 1)] as f64 / 1e3;
     Ok(Delays { median: at(50), p99: at(99), frames: sorted.len() })
 }
 
-/// The writer's end, the reader's end, and what runs between them.
+/// Returns the writer's end, the reader's end, and dd if it runs between them.
 fn connect(between: Between) -> anyhow::Result<(PipeWriter, PipeReader, Option<Child>)> {
-    let (first, to) = io::pipe().context("a pipe")?;
+    let (first, to) = io::pipe().context("cannot create a pipe")?;
     let Between::Dd(block, blocks) = between else { return Ok((to, first, None)) };
     ensure!(is_installed("dd"), "dd is not installed");
-    let (from, last) = io::pipe().context("a pipe")?;
+    let (from, last) = io::pipe().context("cannot create a pipe")?;
     let mut dd = Command::new("dd");
     dd.arg(format!("bs={block}")).arg("status=none").stdin(Stdio::from(first)).stdout(Stdio::from(last));
     if blocks == Blocks::Full {
@@ -145,11 +150,11 @@ fn connect(between: Between) -> anyhow::Result<(PipeWriter, PipeReader, Option<C
 struct Writer<'a> {
     to: PipeWriter,
     lines: &'a [Vec<u8>],
-    /// When each frame entered: nanoseconds after `start`.
+    /// Time at which each frame entered, in nanoseconds after `start`.
     entered: &'a [AtomicU64],
-    /// What was sent ahead has arrived.
+    /// Set when the bytes written ahead have arrived.
     go: &'a AtomicBool,
-    /// Seconds from a frame to the next.
+    /// Seconds from one frame to the next.
     period: f64,
     start: Instant,
 }
@@ -173,7 +178,7 @@ impl Writer<'_> {
     }
 }
 
-/// Reads to the end; nanoseconds that each frame took.
+/// Reads to the end of the stream; returns the delay of each frame in nanoseconds.
 fn reader(
     mut from: PipeReader,
     entered: &[AtomicU64],
@@ -205,7 +210,7 @@ fn reader(
             go.store(true, Ordering::Release);
         }
         for _ in buffer[skipped..read].iter().filter(|byte| **byte == b'\n') {
-            let entered = entered.get(delays.len()).context("more frames came than were sent")?;
+            let entered = entered.get(delays.len()).context("more frames arrived than were sent")?;
             delays.push(now.saturating_sub(entered.load(Ordering::Acquire)));
         }
     }

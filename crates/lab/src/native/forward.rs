@@ -1,4 +1,5 @@
-//! A bridge between devices of the kernel, against the bare loop of the same port, and against the kernel's own bridge.
+//! A bridge between devices of the kernel, compared with the bare loop of the same port and with
+//! the kernel's own bridge.
 //!
 //! ```text
 //! ours, xdp and packet   packet socket -> left0 ~ left1 -> port, bridge, port -> right1 ~ right0: counted, and dropped as nobody's
@@ -7,10 +8,12 @@
 //! kernel                 packet socket -> left0 ~ left1 -> the kernel's bridge -> right1 ~ right0
 //! kernel.router          the same with addresses at left1 and right1, and the kernel's forwarding between them
 //! ```
-//! `~` is a pair of veths. Devices, generator, loop and sink are in a child in a network namespace of its own: this program again, which
-//! obeys lines. One thread does all of it in turns: a round of frames is sent, then they are passed on, then they are looked for at the
-//! far end, where each must have been counted. So what either half costs is known, and nobody waits for anybody. Rounds go left to right
-//! and right to left by turns. The kernel's bridge works within the generator's call: it is compared with the whole way of a frame.
+//! `~` is a pair of veths. Devices, generator, loop and sink run in a child process in a network
+//! namespace of its own: this program again, which executes commands that it reads as lines. One
+//! thread does all of the work in turn: it sends a round of frames, forwards them, and then checks
+//! that each was counted at the far end. So the cost of each half is known, and no thread waits for
+//! another. Rounds alternate between left to right and right to left. The kernel's bridge works
+//! within the generator's call, so it is compared with the whole path of a frame.
 
 mod devices;
 mod ends;
@@ -31,7 +34,7 @@ use node::switch::Switch;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// Which port.
+/// Type of the port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// `xdp:` over veths.
@@ -42,10 +45,10 @@ pub enum Kind {
     Tap,
 }
 
-/// Who passes the frames on.
+/// Forwarder of the frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Who {
-    /// A switch of ours with one loop.
+    /// Our switch with one loop.
     Ours(Kind),
     /// The port's bare loop.
     Bare(Kind),
@@ -53,7 +56,7 @@ pub enum Who {
     Kernel,
     /// The kernel as a router between veths.
     KernelRouter,
-    /// A switch of ours with two TAP devices, to be left idle.
+    /// Our switch with two TAP devices, left idle.
     Idle,
 }
 
@@ -85,18 +88,19 @@ impl Who {
     }
 }
 
-/// A switch that is left idle.
+/// An idle switch.
 pub struct Idle(Asleep);
 
 enum Asleep {
     /// With TAP devices, in a child.
     Taps(Bench),
-    /// With two cards in memory that interrupt, in this process; and why not the other.
+    /// With two cards in memory that interrupt, in this process; and the reason why TAP devices are
+    /// unavailable.
     Cards(Box<(Switch, Ends)>, String),
 }
 
 impl Idle {
-    /// With TAP devices if that may be, else with cards.
+    /// Starts the switch with TAP devices where possible, otherwise with cards.
     ///
     /// # Errors
     /// No memory.
@@ -108,7 +112,7 @@ impl Idle {
         Idle(Asleep::Taps(bench))
     }
 
-    /// With cards, as TAP devices cannot be had for the reason given.
+    /// Builds the switch with cards; `why` is the reason why TAP devices are unavailable.
     ///
     /// # Errors
     /// No memory, or no descriptors.
@@ -118,7 +122,7 @@ impl Idle {
         Ok(Idle(Asleep::Cards(Box::new((switch, ends)), why.to_owned())))
     }
 
-    /// Its ports, in words.
+    /// Describes the switch's ports.
     pub fn ports(&self) -> String {
         match &self.0 {
             Asleep::Taps(_) => "two TAP devices".to_owned(),
@@ -126,11 +130,11 @@ impl Idle {
         }
     }
 
-    /// Nanoseconds of processor that its process used in each of `windows` windows of `ms` milliseconds without a frame; its loop is on
-    /// processor `core`.
+    /// Returns the processor time, in nanoseconds, that the switch's process used in each of
+    /// `windows` windows of `ms` milliseconds without frames. The loop runs on processor `core`.
     ///
     /// # Errors
-    /// The switch came to an end.
+    /// The switch ended.
     pub fn share(&mut self, windows: u64, ms: u64, core: usize) -> anyhow::Result<Vec<u64>> {
         match &mut self.0 {
             Asleep::Taps(bench) => list(&bench.child.ask(&format!("idle {windows} {ms} {core}"))?),
@@ -138,7 +142,8 @@ impl Idle {
         }
     }
 
-    /// Nanoseconds from the sending of a frame to its arrival, for `frames` frames, one every `pause` microseconds.
+    /// Returns the nanoseconds from sending to arrival of each of `frames` frames, sent one every
+    /// `pause` microseconds.
     ///
     /// # Errors
     /// A frame was lost.
@@ -153,44 +158,45 @@ impl Idle {
     }
 }
 
-/// Which part of a frame's way is the figure.
+/// Part of a frame's path that the figure covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
-    /// From the generator's call until the last frame was given to the far device.
+    /// From the generator's call until the last frame was handed to the far device.
     Whole,
-    /// Of that, what the loop took: the kernel's part of its calls included, the generator's call not.
+    /// The loop's part of that: it includes the kernel's part of the loop's calls, but not the
+    /// generator's call.
     Loop,
 }
 
-/// What a run took.
+/// Cost of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
-    /// Frames that went through.
+    /// Frames that passed through.
     pub frames: u64,
-    /// Of the generator's calls: ticks, wall nanoseconds, nanoseconds of processor.
+    /// Generator's calls: ticks, wall nanoseconds, processor nanoseconds.
     pub sent: [u64; 3],
-    /// Of the loop: the same.
+    /// Loop: ticks, wall nanoseconds, processor nanoseconds.
     pub passed: [u64; 3],
-    /// Ticks within `Bridge::input`, for as many frames as were sampled.
+    /// Ticks within `Bridge::input`, and the number of frames sampled for them.
     pub bridge: [u64; 2],
 }
 
-/// A child with devices of its own.
+/// A child process with devices of its own.
 #[derive(Debug)]
 pub struct Bench {
     child: Child,
 }
 
 impl Bench {
-    /// Starts it, and has it set up.
+    /// Starts the child, which sets up its devices.
     ///
     /// # Errors
-    /// What is missing, in a sentence: a namespace, a device, a privilege.
+    /// A namespace, a device or a privilege is missing; the error names it.
     pub fn start(who: Who) -> anyhow::Result<Bench> {
         Ok(Bench { child: Child::start_apart(child::again(KIND, who.name())?)? })
     }
 
-    /// Passes at least so many frames on, in whole rounds, on processor `core`.
+    /// Forwards at least `frames` frames, in whole rounds, on processor `core`.
     ///
     /// # Errors
     /// A frame was lost.
@@ -201,34 +207,35 @@ impl Bench {
     }
 }
 
-/// A stage of a loop: its word, its ticks a frame, and whether it is a port's part of another one.
+/// A stage of a loop: its name, its ticks per frame, and whether it is a port's part of another
+/// stage.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StageCost {
-    /// Its word in the ledger.
+    /// Its name in the ledger.
     pub stage: String,
-    /// Ticks a frame.
+    /// Ticks per frame.
     pub ticks: f64,
-    /// Within another stage.
+    /// Set if the stage lies within another one.
     pub within: bool,
 }
 
-/// Where a loop's ticks go, a frame.
+/// Distribution of a loop's ticks, per frame.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoopCosts {
-    /// By stage.
+    /// Costs by stage.
     pub stages: Vec<StageCost>,
-    /// Readings of the counter.
+    /// Readings of the time-stamp counter.
     pub readings: f64,
-    /// Ticks of those readings, which are not in the stages.
+    /// Ticks of those readings, which are not included in the stages.
     pub probes: f64,
 }
 
 impl Bench {
-    /// What each stage of our loop costs, by the switch's ledger, over so many frames, without the
-    /// ledger's own readings.
+    /// Measures the cost of each stage of our loop with the switch's ledger, over `frames` frames,
+    /// without the ledger's own readings.
     ///
     /// # Errors
-    /// A frame was lost; the loop is not a switch of ours.
+    /// A frame was lost, or the loop is not our switch's.
     pub fn costs(&mut self, frames: u64, core: usize) -> anyhow::Result<LoopCosts> {
         let answer = self.child.ask(&format!("costs {frames} {core}"))?;
         let said: serde_json::Value = serde_json::from_str(&answer).context("the ledger's answer")?;
@@ -249,24 +256,24 @@ impl Bench {
 /// Frames in a trial, rounded up to whole rounds.
 pub(crate) const FRAMES: u64 = 16_384;
 
-/// One contender, one part of the way: an operation is a frame.
+/// One forwarder and one part of the path; an operation is a frame.
 #[derive(Debug)]
 pub struct Forward {
     id: String,
     bench: Rc<RefCell<Bench>>,
     part: Part,
     core: usize,
-    /// Where ticks within `Bridge::input` and the frames of these are added up.
+    /// Sums of the ticks within `Bridge::input` and of the frames sampled for them.
     bridge: Option<Rc<Cell<[u64; 2]>>>,
 }
 
 impl Forward {
-    /// Trials at `bench`, on processor `core`.
+    /// Creates a subject whose trials run at `bench`, on processor `core`.
     pub fn new(id: &str, bench: &Rc<RefCell<Bench>>, part: Part, core: usize) -> Forward {
         Forward { id: id.to_owned(), bench: Rc::clone(bench), part, core, bridge: None }
     }
 
-    /// Adds ticks within `Bridge::input`, and the frames of these, to `sum`.
+    /// Adds the ticks within `Bridge::input`, and the number of frames sampled for them, to `sum`.
     #[must_use]
     pub fn adding_to(self, sum: &Rc<Cell<[u64; 2]>>) -> Forward {
         Forward { bridge: Some(Rc::clone(sum)), ..self }

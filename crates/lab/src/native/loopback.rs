@@ -1,4 +1,5 @@
-//! The kernel's TCP and UDP over loopback, both ends on one thread: what `bench tcp` puts beside ours.
+//! The kernel's TCP and UDP over loopback, both ends on one thread: `bench tcp` shows them beside
+//! our own.
 
 use crate::os;
 use crate::rigs::{Bulk, End, MakeEnd, TwoCores};
@@ -9,9 +10,9 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 
 const TRANSACTIONS: u64 = 2_000;
 const CONNECTIONS: u64 = 300;
-/// Descriptors left for everything else.
+/// Descriptors reserved for other uses.
 const KEPT: usize = 512;
-/// Connections to one listener: the kernel's default range has 28,232 ports.
+/// Connections per listener: the kernel's default range has 28,232 ports.
 const PORTS: usize = 25_000;
 
 fn any() -> SocketAddr {
@@ -29,20 +30,20 @@ fn joined() -> anyhow::Result<[TcpStream; 2]> {
     Ok([client, server])
 }
 
-/// A byte carried, both ends on one thread.
+/// Bulk transfer with both ends on one thread; an operation is a byte carried.
 pub type LoopbackBulk = Bulk<TcpStream>;
 
 impl LoopbackBulk {
-    /// One connection.
+    /// Opens one connection.
     ///
     /// # Errors
-    /// A socket call's.
+    /// A socket call failed.
     pub fn new(id: &str) -> anyhow::Result<LoopbackBulk> {
         Ok(Bulk::between(id, joined()?))
     }
 }
 
-/// A byte carried from one core to another.
+/// Creates a bulk transfer from one core to another; an operation is a byte carried.
 ///
 /// # Errors
 /// As [`TwoCores::new`].
@@ -77,19 +78,19 @@ enum Ends {
     Udp([UdpSocket; 2]),
 }
 
-/// A byte there and a byte back.
+/// Request and response of one byte each.
 pub struct LoopbackRr {
     id: String,
     ends: Ends,
-    /// Connections that do nothing.
+    /// Idle connections.
     idle: Vec<[TcpStream; 2]>,
 }
 
 impl LoopbackRr {
-    /// Over a connection.
+    /// Creates the subject over a TCP connection.
     ///
     /// # Errors
-    /// A socket call's.
+    /// A socket call failed.
     pub fn tcp(id: &str) -> anyhow::Result<LoopbackRr> {
         let ends = joined()?;
         for end in &ends {
@@ -98,10 +99,11 @@ impl LoopbackRr {
         Ok(LoopbackRr { id: id.to_owned(), ends: Ends::Tcp(ends), idle: Vec::new() })
     }
 
-    /// Over a connection, among as many idle ones as this process may have descriptors for, at most `most`.
+    /// Creates the subject over a TCP connection among idle ones: as many as the process's
+    /// descriptor limit allows, at most `most`.
     ///
     /// # Errors
-    /// A socket call's.
+    /// A socket call failed.
     pub fn among_idle(id: &str, most: usize) -> anyhow::Result<LoopbackRr> {
         let mut rr = LoopbackRr::tcp(id)?;
         let mut listener = None;
@@ -116,15 +118,16 @@ impl LoopbackRr {
         Ok(rr)
     }
 
-    /// The number of idle connections that this process may have descriptors for, at most `most`.
+    /// Returns the number of idle connections that the process's descriptor limit allows, at most
+    /// `most`.
     pub fn most_idle(most: usize) -> usize {
         most.min(os::most_descriptors().saturating_sub(KEPT) / 2)
     }
 
-    /// With datagrams.
+    /// Creates the subject with UDP datagrams.
     ///
     /// # Errors
-    /// A socket call's.
+    /// A socket call failed.
     pub fn udp(id: &str) -> anyhow::Result<LoopbackRr> {
         let ends = [UdpSocket::bind(any())?, UdpSocket::bind(any())?];
         ends[0].connect(ends[1].local_addr()?)?;
@@ -172,22 +175,23 @@ impl Subject for LoopbackRr {
     }
 }
 
-/// A connection opened, accepted and closed.
+/// Connection opened, accepted and closed.
 pub struct LoopbackConnect {
     id: String,
     listener: TcpListener,
 }
 
 impl LoopbackConnect {
-    /// A listener on loopback.
+    /// Creates a listener on loopback.
     ///
     /// # Errors
-    /// A socket call's.
+    /// A socket call failed.
     pub fn new(id: &str) -> anyhow::Result<LoopbackConnect> {
         Ok(LoopbackConnect { id: id.to_owned(), listener: TcpListener::bind(any())? })
     }
 
-    /// The server's end closes last, and the client's end meets TIME-WAIT, as in ours.
+    /// Opens and closes one connection. The server's end closes last, and the client's end enters
+    /// TIME-WAIT, as in our rig.
     fn once(&self) -> std::io::Result<()> {
         let client = TcpStream::connect(self.listener.local_addr()?)?;
         let (mut server, _) = self.listener.accept()?;

@@ -1,4 +1,5 @@
-//! Whole commands, as a shell runs them: what is measured is what a user types, start and end of the programs included.
+//! Whole commands, as a shell runs them: the measured time includes the start and the end of the
+//! programs.
 
 use crate::subject::{Reading, Subject};
 use anyhow::{Context, ensure};
@@ -11,44 +12,47 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 use wire::text::{self, MAX_LINE, SLACK};
 
-/// Is there a program of that name?
+/// Returns whether a program named `tool` is on the PATH.
 pub fn is_installed(tool: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|dir| dir.join(tool).is_file())
 }
 
-/// The program `linerate`: this one, or what was built beside it when this is a benchmark's own.
+/// Returns the path of the program `linerate`: this program, or the one built beside it if this is
+/// a benchmark.
 ///
 /// # Errors
-/// It is not there.
+/// The program does not exist.
 pub fn program() -> anyhow::Result<PathBuf> {
     let this = std::env::current_exe().context("this program's own path")?;
     let beside = this.with_file_name("linerate");
     let found = if this.file_stem().is_some_and(|name| name == "linerate") { this } else { beside };
-    ensure!(found.is_file(), "{} is not there: cargo build --release -p linerate", found.display());
+    ensure!(found.is_file(), "{} does not exist: run cargo build --release -p linerate", found.display());
     Ok(found)
 }
 
-/// Files of frames in memory, removed at the end. The frames are those of ethpipe2013's dummy device: ten destinations in turn.
+/// Files of frames, in memory where /dev/shm exists, removed on drop. The frames are those of
+/// ethpipe2013's dummy device: ten destinations in turn.
 #[derive(Debug)]
 pub struct Corpus {
     dir: PathBuf,
-    /// Bytes of each file of text, about.
+    /// Approximate size of each text file, in bytes.
     bytes: u64,
 }
 
-/// Where the kernel's FUSE is.
+/// The kernel's FUSE device.
 const FUSE: &str = "/dev/fuse";
-/// Frame sizes with the FCS, and how their files are called.
+/// Frame sizes with FCS, and the names of their files.
 pub const SIZES: [(usize, &str); 2] = [(64, "f64.txt"), (1518, "f1518.txt")];
-/// Addresses of `addresses.txt`, two of which are the corpus's.
+/// Number of addresses in `addresses.txt`, two of which occur in the corpus.
 const ADDRESSES: usize = 5000;
 
 impl Corpus {
-    /// Writes the files: `f64.txt`, `f1518.txt`, `ip64.txt` (UDP), `ip64.pcap` (the same), `addresses.txt`.
+    /// Writes the files: `f64.txt`, `f1518.txt`, `ip64.txt` (UDP), `ip64.pcap` (the frames of
+    /// `ip64.txt`), `addresses.txt`.
     ///
     /// # Errors
-    /// No room in memory.
+    /// A file cannot be written, for example because memory is full.
     pub fn new(bytes: u64) -> anyhow::Result<Corpus> {
         let memory = Path::new("/dev/shm");
         let base = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
@@ -75,10 +79,10 @@ impl Corpus {
         Ok(corpus)
     }
 
-    /// A file's length.
+    /// Returns a file's length in bytes.
     ///
     /// # Errors
-    /// There is no such file.
+    /// The file does not exist.
     pub fn len(&self, name: &str) -> anyhow::Result<u64> {
         Ok(fs::metadata(self.dir.join(name)).with_context(|| name.to_owned())?.len())
     }
@@ -91,7 +95,7 @@ impl Corpus {
     fn lines(&self, name: &str, frames: &[Vec<u8>]) -> anyhow::Result<()> {
         let (mut all, mut line) = (Vec::new(), vec![0; MAX_LINE + SLACK]);
         for frame in frames {
-            let len = text::encode(frame, None, &mut line).context("a frame without a line")?;
+            let len = text::encode(frame, None, &mut line).context("cannot encode a frame as a line")?;
             all.extend_from_slice(&line[..len]);
         }
         let mut out = self.create(name)?;
@@ -128,7 +132,7 @@ impl Drop for Corpus {
     }
 }
 
-/// The report's frame, its payload repeated as far as it goes.
+/// Builds the report's frame for `dst` with `len` bytes; zeros fill it up to its last byte.
 pub(super) fn dummy(dst: [u8; 6], len: usize) -> Vec<u8> {
     let mut frame = dst.to_vec();
     frame.extend([0x00, 0x22, 0xcf, 0x63, 0x96, 0x7b, 0x88, 0x99, 0x23, 0x1e, 0x0a, 0xcf, 0xe5, 0x3a, 0xdf]);
@@ -138,13 +142,13 @@ pub(super) fn dummy(dst: [u8; 6], len: usize) -> Vec<u8> {
     frame
 }
 
-/// Ten UDP frames to ten stations and ten that are not IP, in turns.
+/// Builds ten UDP frames to ten stations, alternating with ten frames that are not IP.
 pub(crate) fn mixed() -> Vec<Vec<u8>> {
     let stations = (0u16..).zip(port::pktgen::ROTATION.iter());
     stations.flat_map(|(at, dst)| [udp(at, dst.0), dummy(dst.0, 60)]).collect()
 }
 
-/// 18 bytes over UDP: 64 on the wire.
+/// Builds a UDP frame with 18 bytes of payload: 64 bytes on the wire.
 fn udp(at: u16, dst: [u8; 6]) -> Vec<u8> {
     let header = wire::ip4::Header::new([10, 0, 0, 2].into(), [10, 0, 0, 1].into(), wire::Proto::UDP, 26);
     let mut packet = [0; wire::ip4::HEADER_LEN];
@@ -156,8 +160,8 @@ fn udp(at: u16, dst: [u8; 6]) -> Vec<u8> {
     frame.concat()
 }
 
-/// A line for sh(1), run in the corpus's directory with `$LINERATE` set: an operation is a byte or a frame, its ticks are the wall
-/// clock's.
+/// A command line for sh(1), run in the corpus's directory with `$LINERATE` set. An operation is a
+/// byte or a frame; ticks are computed from wall time.
 #[derive(Debug)]
 pub struct Shell {
     id: String,
@@ -169,10 +173,10 @@ pub struct Shell {
 }
 
 impl Shell {
-    /// `script`, which does `ops` operations.
+    /// Creates a subject from `script`, which performs `ops` operations.
     ///
     /// # Errors
-    /// The program is not there.
+    /// The program `linerate` does not exist.
     pub fn new(id: &str, script: &str, ops: u64, corpus: &Rc<Corpus>, tsc_hz: u64) -> anyhow::Result<Shell> {
         let (id, script) = (id.to_owned(), script.to_owned());
         Ok(Shell { id, script, ops, corpus: Rc::clone(corpus), program: program()?, tsc_hz })
@@ -187,7 +191,7 @@ impl Subject for Shell {
     fn trial(&mut self) -> anyhow::Result<Reading> {
         let mut command = Command::new("sh");
         command.arg("-c").arg(&self.script).current_dir(&self.corpus.dir).env("LINERATE", &self.program);
-        // Not /dev/null: GNU grep ends at its first match when nobody reads it.
+        // Not /dev/null: GNU grep stops at its first match if its output is discarded.
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let begun = Instant::now();
         let output = command.spawn().context("start sh")?.wait_with_output()?;
@@ -199,31 +203,31 @@ impl Subject for Shell {
     }
 }
 
-/// `linerate mount` of some ports, for as long as this lives.
+/// A running `linerate mount` of some ports, unmounted on drop.
 #[derive(Debug)]
 pub struct Mounted {
     child: Child,
-    /// The file of the first port.
+    /// File of the first port.
     pub file: PathBuf,
 }
 
 impl Mounted {
-    /// Mounts the report's generator, called pg0, and waits until its file is there.
+    /// Mounts the report's generator, named pg0, and waits until its file exists.
     ///
     /// # Errors
-    /// What it said: no FUSE, no right to mount.
+    /// `linerate mount` failed; the error contains its message: no FUSE, no permission to mount.
     pub fn new(corpus: &Corpus, port: &str) -> anyhow::Result<Mounted> {
         Mounted::of(corpus, &[(port, "pg0")])
     }
 
-    /// Mounts `ports`, each with the name of its file, and waits until the files are there.
+    /// Mounts `ports`, each with the name of its file, and waits until the files exist.
     ///
     /// # Errors
-    /// What it said: no FUSE, no right to mount.
+    /// `linerate mount` failed; the error contains its message: no FUSE, no permission to mount.
     pub fn of(corpus: &Corpus, ports: &[(&str, &str)]) -> anyhow::Result<Mounted> {
         ensure!(
             Path::new(FUSE).exists(),
-            "{FUSE} is not there: the kernel has no FUSE, or this container no access to it"
+            "{FUSE} does not exist: the kernel has no FUSE, or this container has no access to it"
         );
         let dir = corpus.dir.join("mnt");
         fs::create_dir_all(&dir)?;
@@ -252,7 +256,7 @@ impl Mounted {
 impl Drop for Mounted {
     fn drop(&mut self) {
         let pid = self.child.id().to_string();
-        // It unmounts by itself when it is asked to end.
+        // `linerate mount` unmounts on SIGTERM.
         let _ = Command::new("kill").args(["-TERM", &pid]).status();
         let patience = Instant::now() + Duration::from_secs(5);
         while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < patience {

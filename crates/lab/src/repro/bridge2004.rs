@@ -1,11 +1,12 @@
-//! bridge2004: a polled bridge of two and of four ports, and what each of eleven tweaks to the cards' driver gives.
+//! bridge2004: a polled bridge of two and of four ports, and the gain by each of eleven tweaks to
+//! the cards' driver.
 //!
-//! [`crate::rigs::NicRig`] is the machine. The ladder takes one tweak after the other ([`steps`]);
-//! each is tried alone, too, against the first rung; each rung is run with the bus waited for
-//! ([`paced`]), and by two loops on two cores ([`cores`]). The report says that the bottleneck
-//! moves from the bus to memory, and from there to the processor's cycles: every rung is measured
-//! with frames and buffers in memory and in the cache ([`memory`]), which separates memory from
-//! cycles; register accesses and the bus are counted.
+//! [`crate::rigs::NicRig`] models the machine. The ladder applies one tweak after the other
+//! ([`steps`]). Each tweak is also measured alone, against the first rung. Each rung is also run
+//! with the bus waited for ([`paced`]), and with two loops on two cores ([`cores`]). According to
+//! the report, the bottleneck moves from the bus to memory, and from there to the processor's
+//! cycles. Every rung is therefore measured with frames and buffers in memory and in the cache
+//! ([`memory`]), which separates memory from cycles. Register accesses and bus clocks are counted.
 
 mod climb;
 mod cores;
@@ -23,12 +24,14 @@ use memory::{Dma, WorkingSet};
 use paced::Then;
 use steps::HugePages;
 
-/// The bridges of the report: ports, cycles a frame (2.8 GHz over 1.2 and 1.6 million frames a second).
+/// Bridges of the report: ports, and cycles per frame (2.8 GHz divided by 1.2 and 1.6 million
+/// frames per second).
 const THEN: [(usize, f64); 2] = [(2, 2333.0), (4, 1750.0)];
-/// Their thousand frames a second and port, without T11 and with it.
+/// Rates of these bridges in the report, in thousand frames per second and port, without T11 and
+/// with it.
 const RATES: [Then; 2] = [Then { without: 600.0, with: Some(700.0) }, Then { without: 400.0, with: None }];
 
-/// The ladder with frames in memory.
+/// Runs the ladder with frames in memory.
 ///
 /// # Errors
 /// A rig could not be built, or lost a frame.
@@ -36,7 +39,7 @@ pub fn bridge2004(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyh
     study(Dma::Cold, options, progress)
 }
 
-/// The ladder with frames in the cache.
+/// Runs the ladder with frames in the cache.
 ///
 /// # Errors
 /// As [`bridge2004`].
@@ -44,12 +47,13 @@ pub fn bridge2004_in_cache(options: &Options, progress: &mut dyn FnMut(Progress)
     study(Dma::Copy, options, progress)
 }
 
-/// Rounds of the ladder: a cold rig is built in 50 ms, and a round builds some thirty.
+/// Rounds of the ladder: building a cold rig takes 50 ms, and a round builds about thirty.
 const ROUNDS: u32 = 10;
 
 fn study(dma: Dma, options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
     let frames = if options.quick { "frames=4096" } else { "frames=16384" };
-    // A rig warms itself; thirty of them at once would be 2 GiB and take the cache from each other.
+    // A rig warms up by itself. Thirty rigs at once would take 2 GiB and evict each other from the
+    // cache.
     let usual = run::Options { warmup: 0, trials: 2, alive: Alive::OneByOne, ..options.run(ROUNDS) };
     let parts = (climb::PARTS + paced::PARTS + cores::PARTS) * THEN.len();
     let mut study = Study::new("repro bridge2004", usual, parts, progress);
@@ -75,7 +79,7 @@ fn study(dma: Dma, options: &Options, progress: &mut dyn FnMut(Progress)) -> any
     Ok(study.finish())
 }
 
-/// All of one bridge: the ladder, with the bus waited for, and by two loops.
+/// Measures one bridge: the ladder, with the bus waited for, and with two loops.
 fn ladder(
     study: &mut Study<'_>,
     (ports, then): (usize, f64),
@@ -115,25 +119,28 @@ fn notes(place: &str) -> Vec<String> {
         "registers: a write takes 204 ns, a read 875 ns (mmio_test, 2005), which the processor waits; ICR and STATUS are read every 20 turns \
          as polling did (reg_frac)"
             .to_owned(),
-        "bus.*: one PCI-X bus, 64 bits, 100 MHz, under all cards, which wait for it (bus_pace). The processor's turns take the time that they \
-         take here, the bus its clocks, both at the same time: while the one works on a turn's frames the other moves those of the next. In \
-         all other rows the bus is counted and not waited for"
+        "bus.*: one PCI-X bus, 64 bits, 100 MHz, under all cards, which wait for it (bus_pace). The processor's \
+         turns take their time on this machine, the bus takes its clocks, and both work at the same time: while the \
+         processor works on the frames of one turn, the bus moves those of the next. In all other rows the bus is \
+         counted and not waited for"
             .to_owned(),
-        "then: FreeBSD 4.7, a Xeon of 2.8 GHz, cycles; now: TSC ticks, timer cost subtracted. Which of its tweaks gave what the report does \
-         not say; its figures are with all of them"
+        "then: FreeBSD 4.7, a Xeon of 2.8 GHz, cycles; now: TSC ticks, timer cost subtracted. The report does not \
+         give the gain of each tweak; its figures are with all of them"
             .to_owned(),
-        "t8.*: the last rung with interrupts: the kernel is asked by poll(2) whether there was one, ICR read; that the processor was \
-         interrupted (its trap, a sleeping thread's waking) is not in it. At 600,000 frames a second and port ITR 0 lets every frame \
-         interrupt, 125 us every 75"
+        "t8.*: the last rung with interrupts: poll(2) checks for one, and ICR is read; the cost of interrupting the \
+         processor (the trap, waking a sleeping thread) is not included. At 600,000 frames a second and port ITR 0 \
+         lets every frame interrupt, 125 us every 75"
             .to_owned(),
         "bus.t11.*: the processor waits for neither the bus nor what a card fetches, so that T11 is measured where the bus is waited for. The \
          report: 700,000 frames a port with both, 600,000 without, prefetch unsupported"
             .to_owned(),
-        "missed in 2 ms: frames without a descriptor, of those that come at 600,000 a second and port while nobody polls; virtual time, exact"
+        "missed in 2 ms: frames without a descriptor, of those that arrive at 600,000 a second and port while no \
+         port is polled; virtual time, exact"
             .to_owned(),
-        "two.*: the loops' rates added up, against one loop that has all ports, trial by trial; what one of them does untimed (its cards) may \
-         run beside what is timed of the other. Each loop has a replica of the bridge and a pool of its own; with four ports it has two that \
-         exchange frames, with two a direction: the one card's receiving half, the other's sending half. Each tweak alone is left out with --quick"
+        "two.*: the loops' rates added up, against one loop that has all ports, trial by trial; untimed work of one \
+         loop (its cards) may run beside timed work of the other. Each loop has a replica of the bridge and a pool \
+         of its own; with four ports it has two that exchange frames, with two a direction: the one card's \
+         receiving half, the other's sending half. Each tweak alone is left out with --quick"
             .to_owned(),
     ]
 }

@@ -1,10 +1,13 @@
-//! `linerate repro ethpipe2013`: a port read, written and forwarded as text by dd(1), and what commands do with its lines.
+//! `linerate repro ethpipe2013`: a port read, written and forwarded as text by dd(1), and commands
+//! on its lines.
 //!
-//! The report measured reading and forwarding at one block size and 64 bytes, from one buffer of lines that never changed, and grep with a
-//! nominal time. Here a row says whether lines were made once or one by one, times are measured, and what the report planned and never
-//! measured is there: writing, block sizes from 64 B to 4 MiB and the delay that they add to a frame ([`sweep`]), files of FUSE
-//! ([`mounted`]), 1518 bytes, the table of commands with wildcards and several threads ([`commands`]). `--svg` draws throughput
-//! by block size, as the page planned ([`crate::plot::sweep`]).
+//! The report measured reading and forwarding at one block size and 64 bytes, from one buffer of
+//! lines that never changed, and grep with a nominal time. Here a row states whether lines were
+//! made once or one by one, and times are measured. Measurements that the report planned but did
+//! not make are added: writing, block sizes from 64 B to 4 MiB and the delay that they add to a
+//! frame ([`sweep`]), files of FUSE ([`mounted`]), 1518 bytes, the table of commands with wildcards
+//! and several threads ([`commands`]). `--svg` draws throughput by block size, as the page planned
+//! ([`crate::plot::sweep`]).
 
 mod commands;
 mod mounted;
@@ -23,7 +26,7 @@ use std::rc::Rc;
 
 /// Bytes of each file.
 const BYTES: u64 = 300_000_000;
-/// dd's block sizes.
+/// Block sizes of dd, with their names.
 const BLOCKS: [(u64, &str); 9] = [
     (64, "64"),
     (256, "256"),
@@ -35,12 +38,13 @@ const BLOCKS: [(u64, &str); 9] = [
     (1 << 20, "1M"),
     (4 << 20, "4M"),
 ];
-/// What the report had: GB/s, GB/s, and 421 MB/s of 2^20 bytes.
+/// Figures of the report for reading, forwarding and grep, in GB/s; the last is 421 MB/s of 2^20
+/// bytes.
 const THEN: [f64; 3] = [14.0, 7.1, 0.4415];
 
-/// What the two figures of forwarding are figures of.
+/// Explanation of the two figures of forwarding.
 const FORWARD: &str = "then one process: dd, whose two copies were from and to one buffer of lines in a driver that decoded none. Now three \
-                       processes and two pipes on the cores that there are: forward.copied has dd's two copies and the one out of \
+                       processes and two pipes on the available cores: forward.copied has dd's two copies and the one out of \
                        the second pipe, forward also decodes every line to a frame and sends it. put is the slowest of the three: \
                        sampled (perf, cpu-clock, 2026-11-25), half of its time is the kernel's copy out of the pipe and its pages, \
                        37 % decodes, 10 % hands frames to the port; it reads 256 KiB at a time";
@@ -49,12 +53,13 @@ struct Lab {
     corpus: Rc<Corpus>,
     hertz: u64,
     options: run::Options,
-    /// All trials so far.
+    /// Samples of all trials so far.
     samples: RefCell<Vec<Sample>>,
 }
 
 impl Lab {
-    /// Some scripts in turns, a row each; a trial is a process of its own, so nothing else is built for a round.
+    /// Runs some scripts in turns and adds a row for each. A trial is a process of its own, so
+    /// nothing else is built for a round.
     fn rows(&self, scripts: &[(String, String, u64)], titles: &[String], rows: &mut Vec<Row>) {
         let side = |(id, script, ops): &(String, String, u64)| {
             let (name, script, ops) = (id.clone(), script.clone(), *ops);
@@ -76,16 +81,16 @@ impl Lab {
     }
 }
 
-/// A generator whose frames have `size` bytes with FCS.
+/// Returns the specification of a generator whose frames have `size` bytes with FCS.
 fn generator(size: usize, made_once: bool) -> String {
     let once = if made_once { "static=on," } else { "" };
     format!("pktgen({once}rotate=on,size={}):", size - 46)
 }
 
-/// The report's tables, then and now.
+/// Measures the report's tables, then and now.
 ///
 /// # Errors
-/// No room for the files.
+/// The files do not fit.
 pub fn ethpipe2013(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
     let mut study = Study::new("repro ethpipe2013", options.run(8), 9, progress);
     study.part("writing files of frames");
@@ -174,14 +179,14 @@ fn results(lab: &Lab, rows: &mut Vec<Row>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The report's forwarding beside ours, and what bounds ours.
+/// Describes the report's forwarding beside ours, and the bottleneck of ours.
 fn forward(rows: &[Row]) -> String {
     let now = |id: &str| rows.iter().find(|row| row.id == id).and_then(|row| row.now.as_ref());
     let now = now("forward").map_or("not measured".to_owned(), |now| format!("{:.2} GB/s", now.median));
     format!("forward: then {} GB/s, now {now}; {FORWARD}", THEN[1])
 }
 
-/// The three results in frames and in bits of a wire.
+/// Returns the three results in frames per second and in bits per second on a wire.
 fn wires(rows: &[Row]) -> String {
     let said = ["read", "forward", "grep", "grep.ours"].map(|id| {
         let rate =

@@ -1,9 +1,12 @@
-//! netisr2005: direct dispatch against queued, as netperf and tcpconnect see it, host to host and through a router.
+//! netisr2005: direct dispatch against queued dispatch, measured by netperf and tcpconnect, host to
+//! host and through a router.
 //!
-//! The report's machines had one processor (UP) or two (SMP). Here `up.*` is one thread that drives both hosts and the router; the judged
-//! host's queue is worked on by its own loop: the cost of queueing without a second processor. `smp.*` has one thread for the machines
-//! and one for the judged host's workstream, `several.*` one more workstream; a column that needs more threads than this machine has
-//! processors is not measured. Each trial builds its hosts anew, so none is discarded; the variants run in turns.
+//! The report's machines had one processor (UP) or two (SMP). Here `up.*` is one thread that drives
+//! both hosts and the router. The judged host's own loop empties its queue: this is the cost of
+//! queueing without a second processor. `smp.*` has one thread for the machines and one for the
+//! judged host's workstream; `several.*` has one more workstream. A column that needs more threads
+//! than this machine has processors is not measured. Each trial builds its hosts anew, so none is
+//! discarded; the variants run in turns.
 
 use crate::ministat;
 use crate::netperf::{Drivers, Isr, Over, Place, Seen};
@@ -22,12 +25,13 @@ use dispatch::netisr::Mode;
 use std::collections::BTreeMap;
 use std::iter::once;
 
-/// The length of a trial.
+/// Length of a trial.
 const TRIAL: Duration = Duration::from_millis(100);
-/// Builds of each variant; the report's 10 to 12.
+/// Builds of each variant; the report made 10 to 12.
 const KEPT: u32 = 12;
 
-/// A row of the report: what it measured, and by how many per cent direct dispatch was better, on one processor and on two.
+/// A row of the report: its test, and the improvement by direct dispatch in per cent, on one
+/// processor and on two.
 struct Then {
     id: &'static str,
     title: &'static str,
@@ -60,7 +64,7 @@ const fn then(
     Then { id, title, test, over, up, smp }
 }
 
-/// The processors of a column.
+/// Column of the table: the number of processors.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Column {
     Up,
@@ -83,7 +87,7 @@ impl Column {
         if self == Column::Several { 2 } else { 1 }
     }
 
-    /// By how many per cent direct dispatch was better in the report.
+    /// Returns the report's improvement by direct dispatch, in per cent.
     fn then(self, row: &Then) -> &'static str {
         match self {
             Column::Up => row.up,
@@ -96,12 +100,12 @@ impl Column {
         if self == Column::Up { Drivers::One } else { Drivers::Workers }
     }
 
-    /// Threads that work, each of which wants a processor of its own.
+    /// Returns the number of working threads, each of which needs a processor of its own.
     fn threads(self) -> usize {
         if self == Column::Up { 1 } else { 1 + self.workstreams() }
     }
 
-    /// Its heading, with the threads that it ran.
+    /// Returns the column's heading, with its number of threads.
     fn heading(self) -> String {
         let word = self.word().to_uppercase();
         match self.threads() {
@@ -111,22 +115,23 @@ impl Column {
     }
 }
 
-/// The variants, queued first: what the others are held against.
+/// Modes of dispatch. The first, queued, is the baseline of the others.
 const MODES: [(Mode, &str); 3] = [(Mode::Deferred, "queued"), (Mode::Direct, "direct"), (Mode::Hybrid, "hybrid")];
 
-/// What is counted: frames that netisr took at once, frames it queued, threads it woke; and the process's context switches.
+/// Names of the counts: frames that netisr dispatched directly, frames it queued, threads it woke;
+/// and the process's context switches.
 const DID: [&str; 5] = ["direct", "queued", "wakeups", "voluntary switches", "involuntary"];
 
-/// A row of ours in one column, measured.
+/// A row measured in one column.
 struct Measured {
     row: &'static Then,
     column: Column,
     work: Work,
-    /// Sides called `<column>.<row>.<mode>`.
+    /// Sides named `<column>.<row>.<mode>`.
     group: Group,
-    /// Counts for each [`Work::each`], by mode: as [`DID`].
+    /// Counts per unit of [`Work::each`], by mode, in the order of [`DID`].
     did: Vec<[f64; DID.len()]>,
-    /// Ticks, likewise.
+    /// Ticks per unit of [`Work::each`], by mode.
     costs: Vec<Cost>,
 }
 
@@ -140,14 +145,14 @@ fn id(row: &Then, column: Column, word: &str) -> String {
     format!("{}.{}.{word}", column.word(), row.id)
 }
 
-/// The stage of a loop that has nothing to do.
+/// Ledger stage of a loop that has nothing to do.
 const IDLE: &str = "inet.timers";
 
-/// Ticks of one [`Work::each`], of all machines together, by the cost ledger.
+/// Ticks per unit of [`Work::each`], of all machines together, from the cost ledger.
 struct Cost {
-    /// From one to the next.
+    /// Ticks from one unit to the next.
     all: f64,
-    /// By stage of the stack.
+    /// Ticks by stage of the stack.
     stages: BTreeMap<&'static str, f64>,
 }
 
@@ -155,7 +160,7 @@ impl Cost {
     fn of(mut rig: NetperfRig, many: f64) -> anyhow::Result<Cost> {
         let reading = rig.trial()?;
         let each = reading.ops.max(1) as f64 / many;
-        // Loops without work look at their timers: that is waiting.
+        // Loops without work check their timers, which is waiting.
         let busy = rig.seen().stages.iter().filter(|(stage, _)| **stage != IDLE);
         let stages = busy.map(|(stage, (ticks, _))| (*stage, *ticks as f64 / each));
         Ok(Cost { all: reading.ticks as f64 / each, stages: stages.collect() })
@@ -165,16 +170,17 @@ impl Cost {
         self.stages.values().sum()
     }
 
-    /// Machines of threads of their own work beside each other: there it may be less than nothing.
+    /// Returns the ticks outside the stack. Machines on threads of their own work in parallel, so
+    /// the result may be negative.
     fn outside(&self) -> f64 {
         self.all - self.inside()
     }
 }
 
-/// The report's table, then and now.
+/// Measures the report's table, then and now.
 ///
 /// # Errors
-/// None: a row that has no figure has a reason.
+/// None: a row without a figure has a reason.
 pub fn netisr2005(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
     let run_options = run_options(options);
     let mut study = Study::new("repro netisr2005", run_options.clone(), ROWS.len() * Column::ALL.len(), progress);
@@ -216,7 +222,8 @@ fn title(row: &Then, column: Column, word: &str) -> String {
 
 fn run_options(options: &Options) -> run::Options {
     let usual = options.run(KEPT).one_trial().waiting();
-    // Trials make hosts, and threads of their own: their clock is in them. Fewer than 8 builds would show nothing.
+    // Trials create hosts and threads of their own and take the time themselves. Fewer than 8
+    // builds would show nothing.
     run::Options { keep: options.rounds.unwrap_or(usual.keep.max(8)), cpu: None, max_seconds: None, ..usual }
 }
 
@@ -243,7 +250,7 @@ fn rig(row: &Then, column: Column, dispatch: Mode, options: &Options, ledger: bo
 fn measure(study: &mut Study<'_>, row: &'static Then, column: Column, options: &Options) -> anyhow::Result<Measured> {
     let mut did = Vec::new();
     let (many, _) = work(row, options).each();
-    // One more trial of each, for netisr's counters.
+    // One more trial of each mode, for netisr's counters.
     for (mode, _) in MODES {
         let mut rig = rig(row, column, mode, options, false);
         let ops = rig.trial()?.ops.max(1) as f64 / many;
@@ -251,7 +258,7 @@ fn measure(study: &mut Study<'_>, row: &'static Then, column: Column, options: &
         let counts = [netisr.directly, netisr.queued, netisr.wakeups, *waited, *others];
         did.push(counts.map(|count| count as f64 / ops));
     }
-    // And one with the ledger on.
+    // One more trial of each mode, with the ledger on.
     let cost = |(mode, _): &(Mode, &str)| Cost::of(rig(row, column, *mode, options, true), many);
     let costs = MODES.iter().map(cost).collect::<anyhow::Result<Vec<_>>>()?;
     let side = |(mode, word): &(Mode, &'static str)| {
@@ -271,14 +278,14 @@ fn rows(of: &Measured) -> Vec<Row> {
     MODES.iter().enumerate().map(row).collect()
 }
 
-/// By how many per cent a mode is better than queued, with its interval, and the verdict.
+/// Returns a mode's improvement over queued in per cent, with its interval, and the verdict.
 fn gain(of: &Measured, at: usize) -> (String, String) {
     let Some(change) = of.group.change(&of.side(0), &of.side(at)) else { return ("-".to_owned(), "-".to_owned()) };
     let per_cent = [change.ratio, change.lo, change.hi].map(|ratio| (ratio - 1.0) * 100.0);
     (table::spread(per_cent, change.n, |value| format!("{value:+.1}")), change.verdict.to_string())
 }
 
-/// The report's table: improvement by direct dispatch, per cent, then and now.
+/// Returns the report's table: improvement by direct dispatch, in per cent, then and now.
 fn table(all: &[Measured]) -> Sheet {
     let row = |of: &Measured| {
         let ((direct, verdict), (hybrid, verdict_too)) = (gain(of, 1), gain(of, 2));
@@ -298,7 +305,8 @@ fn table(all: &[Measured]) -> Sheet {
     Sheet { title, head: head.map(str::to_owned).to_vec(), rows: all.iter().map(row).collect() }
 }
 
-/// Why TCP_STREAM through the router gains less from direct dispatch here than in the report: the share of an operation that queueing has.
+/// Explains the smaller gain of TCP_STREAM through the router by direct dispatch here than in the
+/// report: the share of queueing in an operation.
 fn explain(all: &[Measured]) -> Option<String> {
     let of = all.iter().find(|of| of.column == Column::Up && of.row.id == "tcp_stream.router")?;
     let (queued, direct) = (of.costs.first()?, of.costs.get(1)?);
@@ -315,7 +323,7 @@ fn explain(all: &[Measured]) -> Option<String> {
     ))
 }
 
-/// Netisr's counts of the judged host for each operation: where a mode's price comes from.
+/// Returns netisr's counts of the judged host per operation, which explain a mode's cost.
 fn did(all: &[Measured]) -> Sheet {
     let mut rows = Vec::new();
     for of in all {
@@ -331,7 +339,8 @@ fn did(all: &[Measured]) -> Sheet {
     Sheet { title, head, rows }
 }
 
-/// Rows on which a mode helps or hurts, and why: of the cost ledger the part that changed most in that direction.
+/// Returns the rows on which a mode helps or hurts, with the cause: the part of the cost ledger
+/// that changed most in that direction.
 fn why(all: &[Measured]) -> Sheet {
     let mut rows = Vec::new();
     for of in all {
@@ -356,15 +365,16 @@ fn why(all: &[Measured]) -> Sheet {
     Sheet { title, head: head.map(str::to_owned).to_vec(), rows }
 }
 
-/// Wakeups of netisr's threads for an operation by which a mode must differ for these to be the cause.
+/// Minimum difference in wakeups of netisr's threads per operation for wakeups to be the cause.
 const WOKEN: f64 = 0.001;
 
-/// What is less where a mode is faster, and more where it is slower.
+/// Returns the direction in which a mode's cost changed: -1 if it is faster, 1 if it is slower.
 fn sign(verdict: Verdict) -> f64 {
     if verdict == Verdict::Faster { -1.0 } else { 1.0 }
 }
 
-/// The cause in a word, from how many ticks more a mode takes outside the stack and in it, and how many wakeups of netisr's threads fewer.
+/// Returns the cause in a word. `outside` and `inside` are the additional ticks of a mode outside
+/// the stack and in it; `wakeups` is the number of wakeups of netisr's threads that it saves.
 fn cause(verdict: Verdict, outside: f64, inside: f64, wakeups: f64) -> &'static str {
     match () {
         () if inside * sign(verdict) > outside * sign(verdict) => "cache",
@@ -373,8 +383,9 @@ fn cause(verdict: Verdict, outside: f64, inside: f64, wakeups: f64) -> &'static 
     }
 }
 
-/// What a mode's gain or loss is, and the figures. What stages of the stack take differs only by what the caches hold, as they do the
-/// same in all modes; the rest of an operation is the queue's, the threads' and the ports'.
+/// Returns the cause of a mode's gain or loss, and the figures. Ticks of the stack's stages differ
+/// only by the contents of the caches, since these stages do the same in all modes. The rest of an
+/// operation belongs to the queue, the threads and the ports.
 fn because(of: &Measured, at: usize, verdict: Verdict) -> Option<(&'static str, String)> {
     let (queued, mode) = (of.costs.first()?, of.costs.get(at)?);
     let [_, frames, wakeups, waited, others] = of.did.first().copied().unwrap_or_default();
@@ -398,14 +409,15 @@ fn because(of: &Measured, at: usize, verdict: Verdict) -> Option<(&'static str, 
     Some((cause, told))
 }
 
-/// What ministat(1) says of queued, direct and hybrid, as the report prints it of the first two.
+/// Returns the output of ministat(1) for queued, direct and hybrid; the report prints it for the
+/// first two.
 fn ministat_text(of: &Measured) -> anyhow::Result<Vec<String>> {
     let options = ministat::options::Options::parse(&[], 74).map_err(|why| anyhow::anyhow!("ministat: {why:?}"))?;
     let sets = MODES.iter().enumerate().map(|(at, (_, word))| {
         let sample = of.group.sample(&of.side(at));
         let name = format!("{}/{}_{word}", of.column.word().to_uppercase(), of.row.id.replace('.', "_"));
         ministat::dataset::DataSet::new(name.as_bytes(), &of.work.rates(&sample))
-            .context("ministat wants three samples")
+            .context("ministat needs three samples")
     });
     let text = ministat::report(&options, &sets.collect::<anyhow::Result<Vec<_>>>()?);
     Ok(String::from_utf8_lossy(&text).lines().map(str::to_owned).collect())

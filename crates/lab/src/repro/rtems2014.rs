@@ -1,8 +1,10 @@
-//! rtems2014: FTP of `/dev/zero` and into `/dev/null`, under the report's three configurations and each of its wishes.
+//! rtems2014: FTP of `/dev/zero` and into `/dev/null`, in the report's three configurations and
+//! with each improvement that it wishes for.
 //!
-//! [`crate::rigs::ftp_rig`] carries the bytes: both hosts on one thread, in one configuration. Every row is A with one thing
-//! changed, and is compared with A. Shares of time are of a second run, sampled. A row, a profile or a session of curl that
-//! fails leaves a row or a line with the reason, and the rest goes on.
+//! [`crate::rigs::ftp_rig`] carries the bytes: both hosts on one thread, in one configuration. A
+//! row is an earlier row with something changed, usually A, and is compared with it. Shares of time
+//! come from a second run, which is sampled. If a row, a profile or a session of curl fails, a row
+//! or a line gives the reason, and the other measurements continue.
 
 pub(crate) mod curl;
 mod shares;
@@ -21,14 +23,15 @@ use rung::LockKind;
 use shares::Taken;
 use wire::checksum;
 
-/// Bytes of a trial: 10 to 40 ms.
+/// Bytes of a trial, which takes 10 to 40 ms.
 const BYTES: u64 = 16 << 20;
-/// The same where figures are not to be quoted.
+/// Bytes of a trial in quick runs, whose figures are not for quotation.
 const BYTES_QUICK: u64 = 2 << 20;
 
-/// What the report calls its first configuration, as near as our choices come to it: a frame at a time through the stack, a
-/// zone like UMA, a generic checksum made in software, light mutexes, the time as seconds and nanoseconds. A's and B's time
-/// both come from the TSC: they differ in its representation.
+/// Configuration A: the report's first configuration, as closely as our choices allow. One frame at
+/// a time goes through the stack; buffers come from a zone like UMA; a generic checksum is computed
+/// in software; mutexes are light; the time is kept as seconds and nanoseconds. The clocks of A and
+/// B both read the TSC: they differ in their representation.
 const A: Setup = Setup {
     locks: LockKind::Light,
     clock: Strategy::TscTimespec,
@@ -37,15 +40,15 @@ const A: Setup = Setup {
     offload: false,
     burst: 1,
 };
-/// As our hosts do it: so many frames at a time.
+/// Frames that our hosts otherwise take at a time.
 const BURSTS: usize = 32;
 
-/// A row: one before it with something changed.
+/// A row: an earlier row with something changed.
 struct Variant {
     id: &'static str,
     title: &'static str,
     setup: Setup,
-    /// What it is compared with.
+    /// Identifier of the row that it is compared with.
     against: &'static str,
 }
 
@@ -85,11 +88,11 @@ fn variants() -> Vec<Variant> {
         row("bursts", "A, 32 frames at a time", "a", bursts),
         row("bursts.b", "B, 32 frames at a time", "bursts", Setup { clock: Strategy::NsDivision, ..bursts }),
         row("bursts.c", "C, 32 frames at a time", "bursts", Setup { locks: LockKind::Heavy, ..bursts }),
-        row("all", "A, all of these wishes together", "a", all),
+        row("all", "A, all of these changes together", "a", all),
     ]
 }
 
-/// Report's figures of `Dload` in configurations A, B and C.
+/// Returns the report's `Dload` in configurations A, B and C, in 1024 bytes per second.
 fn dload_then(id: &str) -> Option<f64> {
     match id {
         "a" => Some(9101.0),
@@ -99,7 +102,8 @@ fn dload_then(id: &str) -> Option<f64> {
     }
 }
 
-/// Bytes a second in curl's columns: five characters, 1024 bytes to the k, cut and not rounded.
+/// Formats bytes per second as in curl's columns: five characters, 1024 bytes to the k, truncated,
+/// not rounded.
 fn curl_form(bytes: f64) -> String {
     const K: u64 = 1024;
     let bytes = bytes.max(0.0) as u64;
@@ -113,22 +117,22 @@ fn curl_form(bytes: f64) -> String {
     }
 }
 
-/// Ticks a byte as `Dload`: k a second.
+/// Converts ticks per byte to `Dload`, in 1024 bytes per second.
 fn dload(ticks: f64) -> f64 {
     timer::rate().hz as f64 / ticks / 1024.0
 }
 
-/// 1024 bytes a second.
+/// Unit of 1024 bytes per second.
 const K: Unit = Unit { name: "k", of: dload };
 
-/// The report, then and now.
+/// Measures the report's rows, then and now.
 ///
 /// # Errors
-/// None: a row that has no figure has a reason.
+/// None: a row without a figure has a reason.
 pub fn rtems2014(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
     let bytes = if options.quick { BYTES_QUICK } else { BYTES };
     let variants = variants();
-    // A trial of 16 MiB is long enough for two to do.
+    // Trials of 16 MiB are long enough that two suffice.
     let run_options = run::Options { trials: 2, max_seconds: Some(120.0), ..options.run(20) };
     let mut study = Study::new("repro rtems2014", run_options, 3 + variants.len(), progress);
     let mut groups = Vec::new();
@@ -169,7 +173,8 @@ fn word(way: Way) -> &'static str {
     }
 }
 
-/// Throughput by row; a row without a figure has the reason, as has one whose clock cannot be had where the TSC is not `invariant`.
+/// Returns throughput by row. A row without a figure has a reason, as does a row whose clock is
+/// unavailable because the TSC is not `invariant`.
 fn carry_rows(way: Way, variants: &[Variant], group: &Group, invariant: bool) -> Vec<Row> {
     let row = |variant: &Variant| {
         let what = if way == Way::Down { "RETR /dev/zero" } else { "STOR /dev/null" };
@@ -190,13 +195,14 @@ fn carry_rows(way: Way, variants: &[Variant], group: &Group, invariant: bool) ->
     variants.iter().map(row).collect()
 }
 
-/// Why a row that changes the clock to `strategy` compares nothing, where the TSC is or is not `invariant`.
+/// Returns the reason why a row that changes the clock to `strategy` compares nothing, for a TSC
+/// that is or is not `invariant`.
 fn clock_missing(strategy: Strategy, invariant: bool) -> Option<&'static str> {
     let kernel_instead = strategy.source() == TimeSource::Tsc && !invariant;
     kernel_instead.then_some("the TSC is not invariant here: the clock would read the kernel's time, as A's does")
 }
 
-/// What each row costs, and where its time goes.
+/// Returns the table of each row's cost and of the distribution of its time.
 fn beside_rows(variants: &[Variant], groups: &[Group], taken: &[Taken]) -> Sheet {
     let mut rows = Vec::new();
     for (at, (variant, taken)) in variants.iter().zip(taken).enumerate() {
@@ -225,10 +231,10 @@ fn beside_rows(variants: &[Variant], groups: &[Group], taken: &[Taken]) -> Sheet
     Sheet { title, head, rows }
 }
 
-/// The groups of functions that the report speaks of.
+/// Groups of functions that the report discusses.
 const COLUMNS: [Bucket; 5] = [Bucket::Locks, Bucket::Time, Bucket::Allocation, Bucket::Checksum, Bucket::Copy];
 
-/// Which routine makes a row's sums.
+/// Returns the routine that computes a row's checksums.
 fn sums(setup: &Setup) -> String {
     if setup.offload { "left to the port".to_owned() } else { setup.checksum.to_string() }
 }

@@ -9,10 +9,11 @@ use crate::side::Side;
 use crate::study::{Options, Progress, Study, Unit};
 use crate::timer;
 
-/// rump2014: the ladder of one UDP send, and the parts on receiving and on several cores that it announced.
+/// Measures rump2014: the ladder of one UDP send, and the parts on receiving and on several cores
+/// that it announced.
 ///
 /// # Errors
-/// None: a row that has no figure has a reason.
+/// None: a row without a figure has a reason.
 pub fn rump2014(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
     let mut study = Study::new("repro rump2014", options.run(20), ladder::parts() + 2, progress);
     study.note(ladder::CONVENTION);
@@ -37,7 +38,8 @@ pub fn rump2014(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow
     Ok(study.finish())
 }
 
-/// 1..n disjoint hosts, and one shared host entered by 1..n threads; each number is compared with one of its own kind.
+/// Measures 1..n disjoint hosts, and one shared host entered by 1..n threads. Each number is
+/// compared with the first of its own kind.
 fn cores(study: &mut Study<'_>) {
     let options = run::Options { cpu: None, ..study.options().waiting() };
     let most = dispatch::cores().min(4);

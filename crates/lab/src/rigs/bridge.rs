@@ -1,4 +1,4 @@
-//! A bridge between two in-memory ports, and its table alone.
+//! A bridge between two in-memory ports, and its address table alone.
 
 use crate::subject::{Reading, Subject, measure};
 use crate::{os, timer, tsc};
@@ -15,11 +15,11 @@ const RING: usize = 1024;
 const ROUNDS: u64 = if cfg!(debug_assertions) { 4 } else { 16 };
 const NOW: Instant = Instant::from_millis(1000);
 
-/// Numbers that repeat.
+/// Reproducible pseudo-random numbers.
 pub(super) struct Random(u64);
 
 impl Random {
-    /// As many sequences as one likes.
+    /// Creates a generator; each seed has a sequence of its own.
     pub fn new(seed: u64) -> Random {
         Random(88_172_645_463_325_252 ^ seed)
     }
@@ -38,22 +38,23 @@ pub(super) fn station(port: PortNo, n: usize) -> Mac {
 }
 
 pub(super) fn table(most: usize) -> FdbConfig {
-    // Another key for each build: where entries collide is chance, and is not to be the same chance every time.
+    // Each build has another key, so that entries do not collide in the same way every time.
     FdbConfig { most, key: hash::Key::random(), ..FdbConfig::new() }
 }
 
-/// Frames from stations at one port to stations at the other, all of them known, in random order: what is taken from the one port's ring,
-/// decided about and put into the other's. Filling and emptying the rings is not measured.
+/// Bridge rig: frames from stations at one port to stations at the other, all of them known, in
+/// random order. A frame is received from one port's ring, bridged, and put into the other's.
+/// Filling and emptying the rings is not measured.
 pub struct BridgeRig {
     id: String,
     bridge: Bridge,
     ports: Vec<Port>,
-    /// The other ends.
+    /// Far ends of the ports.
     ends: Vec<Port>,
     out: Vec<Burst>,
     pool: Pool,
     random: Random,
-    /// At each port.
+    /// Stations at each port.
     stations: usize,
     /// Bytes of a frame, without FCS.
     len: usize,
@@ -61,7 +62,8 @@ pub struct BridgeRig {
 }
 
 impl BridgeRig {
-    /// With `stations` addresses in all, frames of `len` bytes without FCS, taken from a port `burst` at a time.
+    /// Creates a rig with `stations` addresses in all, and frames of `len` bytes without FCS,
+    /// received from a port `burst` at a time.
     ///
     /// # Errors
     /// No memory for buffers.
@@ -81,7 +83,7 @@ impl BridgeRig {
         Ok(BridgeRig { id, bridge, ports, ends, out, pool, random, stations: stations / 2, len, burst })
     }
 
-    /// A ring full of frames for the other port's stations.
+    /// Fills a ring with frames for the other port's stations.
     fn fill(&mut self) -> anyhow::Result<()> {
         let mut burst = Burst::new();
         for _ in 0..RING {
@@ -98,7 +100,7 @@ impl BridgeRig {
         Ok(())
     }
 
-    /// What the loop of a bridge does until nothing waits any more.
+    /// Runs a bridge's loop until no frame is waiting; returns the number of frames received.
     fn run(&mut self) -> usize {
         let (mut burst, mut came) = (Burst::new(), 0);
         loop {
@@ -169,7 +171,7 @@ impl BridgeRig {
     }
 }
 
-/// Lookups alone, in bursts of 32.
+/// Lookups in the address table alone, in bursts of 32.
 pub struct FdbRig {
     id: String,
     fdb: Fdb,
@@ -177,10 +179,10 @@ pub struct FdbRig {
 }
 
 impl FdbRig {
-    /// A table of so many addresses, all of which are looked up in random order.
+    /// Creates a table of `addresses` addresses, all of which are looked up in random order.
     ///
     /// # Errors
-    /// Not all of them were learned.
+    /// Some addresses were not learned.
     pub fn new(id: &str, addresses: usize) -> anyhow::Result<FdbRig> {
         let mut fdb = Fdb::new(table(addresses));
         let key = |n| Key::new(0, station(0, n));
@@ -192,8 +194,8 @@ impl FdbRig {
         Ok(FdbRig { id: id.to_owned(), fdb, keys: (0..1 << 16).map(|_| key(random.next(addresses))).collect() })
     }
 
-    /// Returns how many addresses the table has, how many lookups a trial makes, and how many of
-    /// these find theirs.
+    /// Returns the number of addresses in the table, of lookups in a trial, and of lookups that
+    /// find their address.
     pub fn facts(&self) -> [usize; 3] {
         let mut out = [None; 32];
         let found = self.keys.chunks_exact(out.len()).map(|keys| {
@@ -222,7 +224,7 @@ impl Subject for FdbRig {
     }
 }
 
-/// Buffers taken from a pool and given back, 32 at a time.
+/// Buffers taken from a pool and returned to it, 32 at a time.
 pub struct PoolRig {
     pool: Pool,
 }
@@ -234,7 +236,7 @@ impl PoolRig {
         Ok(PoolRig { pool: Pool::new(&PoolConfig { locks: PoolLocks::Owner, ..PoolConfig::default() })? })
     }
 
-    /// Returns how many buffers were taken and given back.
+    /// Returns the number of buffers taken, and of buffers returned.
     pub fn facts(&self) -> [u64; 2] {
         let stats = self.pool.stats();
         [stats.gets, stats.puts]

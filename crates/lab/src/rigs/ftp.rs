@@ -1,8 +1,10 @@
-//! rtems2014's work: FTP between two hosts on one thread, joined by a pair of ports; `/dev/zero` comes, or goes to `/dev/null`.
+//! Work of rtems2014: FTP between two hosts on one thread, joined by a pair of ports. `/dev/zero`
+//! is downloaded, or data is uploaded to `/dev/null`.
 //!
-//! The server is `linerate ftpd`'s, the client `apps::ftp::client`, both on the socket calls of their hosts. A trial is a
-//! session: it connects, logs in, and carries [`WARM`] bytes before the clock starts, so that windows are open. Both hosts
-//! are as the [`Setup`] says, and the work of both is in the figure.
+//! The server is `linerate ftpd`'s, the client `apps::ftp::client`, both on the socket calls of
+//! their hosts. A trial is a session: it connects, logs in, and carries [`WARM`] bytes before the
+//! clock starts, so that windows are open. Both hosts are configured by the [`Setup`], and the
+//! figure includes the work of both.
 
 use crate::subject::{Reading, Subject, measure};
 use anyhow::{Context, ensure};
@@ -25,17 +27,17 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 use wire::checksum;
 
-/// Bytes of each socket buffer: what is under way then stays in the second-level cache.
+/// Bytes of each socket buffer, so that data in flight stays in the second-level cache.
 pub const BUFFER: i64 = 256 << 10;
 /// Bytes carried before the clock starts: eight windows.
 pub const WARM: u64 = 2 << 20;
-/// How long nothing may move.
+/// Timeout without progress.
 const PATIENCE: Duration = Duration::from_secs(10);
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const FTP: u16 = 21;
 
-/// Which way the bytes go, seen from the client.
+/// Direction of the bytes, seen from the client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
     /// RETR /dev/zero.
@@ -44,30 +46,30 @@ pub enum Way {
     Up,
 }
 
-/// What a row changes.
+/// Configuration of the hosts, which a row changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Setup {
     /// The hosts' locks.
     pub locks: LockKind,
-    /// Their clock.
+    /// The hosts' clock.
     pub clock: Strategy,
-    /// How their buffers are kept.
+    /// Kind of the hosts' buffer pools.
     pub pool: PoolKind,
-    /// How sums are made, where they are.
+    /// Checksum routine, where checksums are computed in software.
     pub checksum: checksum::Kind,
-    /// Checksums are left to the port.
+    /// Leaves checksums to the port.
     pub offload: bool,
     /// Frames taken from a port at a time.
     pub burst: usize,
 }
 
 impl Setup {
-    /// A host in this way, without ports.
+    /// Returns the configuration of a host with this setup, without ports.
     pub fn host(&self, name: &str) -> HostConfig {
         let knobs = ["recvspace", "recvbuf_max", "sendspace", "sendbuf_max"];
         let knob = |name| (format!("net.inet.tcp.{name}"), BUFFER);
         let mut sysctl: std::collections::BTreeMap<String, i64> = knobs.into_iter().map(knob).collect();
-        // TIME-WAIT lasts 2 ms: sessions come by the hundred.
+        // TIME-WAIT lasts 2 ms, because hundreds of sessions follow each other.
         sysctl.insert("net.inet.tcp.msl".to_owned(), 1);
         HostConfig {
             name: name.to_owned(),
@@ -85,7 +87,7 @@ impl Setup {
         }
     }
 
-    /// Such a host with its end of the pair.
+    /// Returns the configuration of a host with this setup and its end of the pair.
     fn paired(&self, name: &str, at: Ipv4Addr) -> anyhow::Result<HostConfig> {
         let mut config = self.host(name);
         let offload = if self.offload { "on" } else { "off" };
@@ -97,10 +99,10 @@ impl Setup {
     }
 }
 
-/// The rig as a subject, with whichever locks.
+/// Creates the rig as a subject, with the kind of locks that `setup` selects.
 ///
 /// # Errors
-/// A host could not be made.
+/// A host could not be created.
 pub fn ftp_rig(id: &str, setup: Setup, way: Way, bytes: u64) -> anyhow::Result<Box<dyn FtpSubject>> {
     Ok(match setup.locks {
         LockKind::Up => Box::new(FtpRig::<Up>::new(id, setup, way, bytes)?),
@@ -109,26 +111,27 @@ pub fn ftp_rig(id: &str, setup: Setup, way: Way, bytes: u64) -> anyhow::Result<B
     })
 }
 
-/// Reports of a rig beside its trials.
+/// Facts about a rig beside its trials.
 pub trait FtpSubject: Subject {
-    /// Locks of the serving host, and how often they were taken so far.
+    /// Returns the number of locks of the serving host, and the number of acquisitions so far.
     fn locks(&self) -> (usize, u64);
-    /// What the serving host uses.
+    /// Returns the configuration that the serving host uses.
     fn facts(&self) -> Facts;
 }
 
-/// What a host was found to use, read from the running host: what a [`Setup`] asked for and what came of it.
+/// Configuration that a host uses, read from the running host: the results of a [`Setup`]'s
+/// requests.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Facts {
-    /// The kind of its locks.
+    /// Kind of its locks.
     pub locks: &'static str,
-    /// Its clock's strategy: where the TSC is not invariant, not the one asked for.
+    /// Strategy of its clock; it differs from the requested one where the TSC is not invariant.
     pub clock: Option<Strategy>,
-    /// How its pool keeps free buffers.
+    /// Kind of its pool.
     pub pool: PoolKind,
-    /// The checksum routine in force during the last trial.
+    /// Checksum routine in force during the last trial.
     pub checksum: Option<checksum::Kind>,
-    /// What the iface of its port leaves to the port.
+    /// Checksums that the iface of its port leaves to the port.
     pub offload: Offload,
     /// Frames taken from a port at a time.
     pub burst: usize,
@@ -141,9 +144,9 @@ struct FtpRig<L: Locks> {
     way: Way,
     bytes: u64,
     pairs: Pairs,
-    /// The server's, and the client's.
+    /// Hosts of the server and of the client.
     hosts: [Host<L>; 2],
-    /// The routine in force during the last trial.
+    /// Checksum routine in force during the last trial.
     summed: Option<checksum::Kind>,
 }
 
@@ -161,7 +164,7 @@ impl<L: Locks> FtpRig<L> {
     fn transfer(&self) -> Transfer {
         match self.way {
             Way::Down => Transfer::Down { path: "/dev/zero", enough: WARM + self.bytes },
-            // The receiver is a window behind: what is measured has come whole.
+            // The receiver is a window behind; all measured bytes have arrived at the end.
             Way::Up => Transfer::Up { path: "/dev/null", bytes: WARM + self.bytes },
         }
     }
@@ -175,7 +178,7 @@ impl<L: Locks> FtpRig<L> {
     }
 }
 
-/// One trial's servers.
+/// One trial's session: the sockets of both hosts, the server and the client.
 struct Session<'h, L: Locks> {
     streams: [HostStreams<'h, L>; 2],
     server: Server<Ftp, Fd>,
@@ -205,7 +208,7 @@ impl<'h, L: Locks> Session<'h, L> {
         self.server.turn(&mut self.streams[0], hosts[0].clock.now(), Duration::ZERO);
     }
 
-    /// Bytes that came, at whoever receives.
+    /// Returns the bytes that have arrived at the receiving side.
     fn came(&self) -> u64 {
         match self.way {
             Way::Down => self.client.app.moved(),
@@ -213,14 +216,14 @@ impl<'h, L: Locks> Session<'h, L> {
         }
     }
 
-    /// Turns until so many have come, or the session is over.
+    /// Runs both sides until `until` bytes have arrived, or the session is over.
     fn carry(&mut self, hosts: &[Host<L>; 2], until: u64) {
         while self.came() < until && self.client.app.outcome().is_none() {
             self.turn(hosts);
         }
     }
 
-    /// The session ends, and its connections.
+    /// Ends the session and its connections.
     fn end(mut self, hosts: &[Host<L>; 2]) -> anyhow::Result<()> {
         while self.client.app.outcome().is_none() || self.client.lingering() + self.server.lingering() > 0 {
             self.turn(hosts);
@@ -240,7 +243,7 @@ impl<L: Locks> Subject for FtpRig<L> {
     }
 
     fn trial(&mut self) -> anyhow::Result<Reading> {
-        // The process has one way of summing: whoever's turn it is chooses.
+        // The process has one checksum routine, so each rig selects its own for the trial.
         let before = checksum::kind();
         checksum::select(self.setup.checksum)?;
         self.summed = Some(checksum::kind());

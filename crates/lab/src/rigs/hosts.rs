@@ -1,4 +1,5 @@
-//! Several cores: disjoint hosts against one shared host (the report's part 3), and what an idle host weighs.
+//! Several cores: disjoint hosts against one shared host (the report's part 3), and the memory of
+//! an idle host.
 
 use super::PAYLOAD;
 use crate::os;
@@ -30,10 +31,10 @@ pub struct HostsRig {
 }
 
 impl HostsRig {
-    /// Hosts as the settings line says, on the first `n` cores of the process.
+    /// Creates hosts as configured by the settings line, on the first `n` cores of the process.
     ///
     /// # Errors
-    /// No thread, or no host.
+    /// A thread could not be created, or the settings line is invalid.
     pub fn new(id: &str, n: usize, settings: &str) -> anyhow::Result<HostsRig> {
         let settings: Settings = settings.parse()?;
         let (answer, answers) = mpsc::channel();
@@ -88,7 +89,8 @@ impl Subject for HostsRig {
         }
         let wall_ns = os::monotonic_ns() - wall;
         let ops = CALLS * self.workers.len() as u64;
-        // The measuring thread sleeps while its workers work: its own CPU share says nothing here.
+        // The measuring thread sleeps while its workers work, so its own processor time is
+        // meaningless here.
         Ok(Reading { ops, ticks: last.saturating_sub(first), wall_ns, cpu_ns: wall_ns })
     }
 }
@@ -112,10 +114,10 @@ pub struct SharedRig {
 }
 
 impl SharedRig {
-    /// A shared host as the settings line says.
+    /// Creates a shared host as configured by the settings line.
     ///
     /// # Errors
-    /// No host.
+    /// The host could not be created, or the settings line is invalid or lacks `locks=light`.
     pub fn new(id: &str, threads: usize, settings: &str) -> anyhow::Result<SharedRig> {
         let settings: Settings = settings.parse()?;
         ensure!(settings.locks == rung::LockKind::Light, "a shared host needs locks=light");
@@ -155,16 +157,17 @@ impl Subject for SharedRig {
     }
 }
 
-/// Bytes of resident memory that one idle host adds, its pool not counted: the mean over 2000 hosts on one pool.
+/// Returns the bytes of resident memory that one idle host adds, its pool not counted: the mean
+/// over 2000 hosts on one pool.
 ///
 /// # Errors
-/// No pool, or no /proc.
+/// The pool could not be created, or /proc is unavailable.
 pub fn idle_host_bytes() -> anyhow::Result<f64> {
     const HOSTS: usize = 2000; // more than freed memory could hide
     let pool = buf::Pool::new(&buf::PoolConfig { buffers: 64, ..buf::PoolConfig::default() })?;
     let cx = Cx::enter(How::Register, clock::Instant::ZERO);
     let host = |i: usize| -> Stack<Up> { Stack::new(cx, Config::new(&format!("idle{i}"), pool.clone())) };
-    let warm = host(0); // what the first one alone brings in
+    let warm = host(0); // not counted: memory that only the first host adds
     let before = os::resident()?;
     let hosts: Vec<Stack<Up>> = (1..=HOSTS).map(host).collect();
     let after = os::resident()?;

@@ -1,4 +1,5 @@
-//! A router behind netisr: what a frame costs without it, dispatched directly, and from a queue on the same thread or another.
+//! A router behind netisr: the cost of a frame without netisr, dispatched directly, and from a
+//! queue on the same thread or another.
 
 use super::route::router;
 use crate::subject::{Reading, Subject, measure};
@@ -14,15 +15,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
-/// Whole bursts of 32.
+/// Frames of a trial: whole bursts of 32.
 const FRAMES: u64 = 20_480;
 const ROUTES: usize = 1_000;
-/// Looks in vain for the last frames: seconds.
+/// Maximum polls in vain for the last frames; they take seconds.
 const MOST_LOOKS: u32 = 100_000_000;
-/// Frames that may wait: more, and who takes them waits.
+/// Maximum frames waiting; above it, the receiving thread waits.
 const WAITING: u64 = 2_048;
 
-/// A router with few routes, so that dispatching is much of what a frame costs.
+/// Creates a router with few routes, so that dispatching is a large part of a frame's cost.
 fn made<L: Locks>(isr: Option<Mode>) -> anyhow::Result<(Host<L>, Arc<port::PortCounts>)> {
     let (mut host, _) = router::<L>(&HostConfig::default(), ROUTES)?;
     if let Some(mode) = isr {
@@ -36,7 +37,8 @@ fn made<L: Locks>(isr: Option<Mode>) -> anyhow::Result<(Host<L>, Arc<port::PortC
     Ok((host, out))
 }
 
-/// Takes frames in and has them leave; nothing is refused on the way. Also says how many ticks it waited for another thread.
+/// Receives frames and waits until all have left; none may be refused. Also returns the ticks spent
+/// waiting for another thread.
 fn pass<L: Locks>(id: &str, host: &Host<L>, out: &port::PortCounts) -> anyhow::Result<(Reading, u64)> {
     let before = out.tx.frames.get();
     let mut waited = 0;
@@ -53,7 +55,7 @@ fn pass<L: Locks>(id: &str, host: &Host<L>, out: &port::PortCounts) -> anyhow::R
                 waited += clock::tsc::ticks() - since;
             }
         }
-        // What is lost shows below.
+        // A lost frame is detected below.
         let (mut looks, since) = (0u32, clock::tsc::ticks());
         while out.tx.frames.get() - before < FRAMES && looks < MOST_LOOKS {
             looks += 1;
@@ -66,7 +68,7 @@ fn pass<L: Locks>(id: &str, host: &Host<L>, out: &port::PortCounts) -> anyhow::R
     Ok((reading, waited))
 }
 
-/// One thread.
+/// Router on one thread.
 pub struct IsrRig {
     id: String,
     host: Host<Up>,
@@ -74,7 +76,7 @@ pub struct IsrRig {
 }
 
 impl IsrRig {
-    /// `isr`: how netisr dispatches; `None`: without it.
+    /// Creates a rig. `isr` is netisr's mode; `None`: without netisr.
     ///
     /// # Errors
     /// No memory.
@@ -103,7 +105,7 @@ pub struct IsrThreadRig {
     waited: Rc<Cell<(u64, u64)>>,
 }
 
-/// Bare: light locks, no netisr, one thread.
+/// Baseline: light locks, no netisr, one thread.
 pub struct LightRig(IsrThreadRig);
 
 impl LightRig {
@@ -126,7 +128,7 @@ impl Subject for LightRig {
 }
 
 impl IsrThreadRig {
-    /// The worker stays on `core`.
+    /// Creates a rig whose worker stays on `core`.
     ///
     /// # Errors
     /// No memory, or no thread.
@@ -149,7 +151,8 @@ impl IsrThreadRig {
 }
 
 impl IsrThreadRig {
-    /// Ticks in which who takes frames waited for the worker, and all ticks: of the trials so far.
+    /// Returns the ticks in which the receiving thread waited for the worker, and all ticks, of the
+    /// trials so far.
     pub fn waited(&self) -> Rc<Cell<(u64, u64)>> {
         Rc::clone(&self.waited)
     }

@@ -1,7 +1,9 @@
-//! A switch of four ports by one loop and by two, each on a core of its own; and of two ports by a loop and a worker.
+//! A switch of four ports with one loop and with two, each on a core of its own; and of two ports
+//! with a loop and a worker.
 //!
-//! Rings are filled, then the loops turn until all frames have left, then the far ends are emptied: filling and emptying is not measured.
-//! A loop's own two ports exchange frames, or, across, its frames leave by the other loop's ports.
+//! Rings are filled, then the loops turn until all frames have left, then the far ends are emptied.
+//! Filling and emptying is not measured. A loop's own two ports exchange frames, or, with
+//! [`Leave::Across`], its frames leave by the other loop's ports.
 
 use super::bridge::{Random, station};
 use crate::subject::{Reading, Subject};
@@ -21,14 +23,14 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 /// Frames that wait in a port at the beginning of a round.
 const RING: usize = 1024;
 const ROUNDS: usize = 32;
-/// Stations behind a port.
+/// Stations behind each port.
 const STATIONS: usize = 250;
-/// 64 on the wire, without FCS.
+/// Bytes of a frame without FCS: 64 on the wire.
 const LEN: usize = 60;
-/// Turns that move nothing, after which nothing more is expected.
+/// Turns in a row that move nothing, after which the trial fails.
 const MOST_EMPTY: u32 = 2_000_000;
 
-/// Where frames leave.
+/// Ports by which frames leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leave {
     /// By the other port of the loop that took them in.
@@ -37,27 +39,27 @@ pub enum Leave {
     Across,
 }
 
-/// What a loop has outside of the switch: the far ends of its two ports.
+/// A loop's part outside the switch: the far ends of its two ports.
 struct Outside {
     ends: [Port; 2],
     numbers: [PortNo; 2],
-    /// Of the switch's ports.
+    /// Counts of the switch's ports.
     counts: [Arc<PortCounts>; 2],
     random: Random,
 }
 
-/// Loops that meet before and after each round.
+/// Meeting point of the loops before and after each round.
 #[derive(Debug, Default)]
 struct Meeting {
     come: AtomicUsize,
-    /// One of them ended early.
+    /// Set when one of the loops ended early.
     over: AtomicBool,
-    /// All rounds are done.
+    /// Set when all rounds are done.
     done: AtomicBool,
 }
 
 impl Meeting {
-    /// Does `meanwhile` until all `loops` have come for the time numbered `time`, from 1 on.
+    /// Runs `meanwhile` until all `loops` have arrived for the meeting numbered `time`, from 1 on.
     fn wait(&self, loops: usize, time: usize, mut meanwhile: impl FnMut()) -> anyhow::Result<()> {
         self.come.fetch_add(1, Ordering::AcqRel);
         let mut spins = 0u32;
@@ -65,7 +67,7 @@ impl Meeting {
             ensure!(!self.over.load(Ordering::Relaxed), "the other loop has ended");
             meanwhile();
             spins += 1;
-            // Where loops share a core the other one must have its turn.
+            // If loops share a core, the other one needs the processor.
             if spins.is_multiple_of(4096) {
                 std::thread::yield_now();
             }
@@ -74,7 +76,7 @@ impl Meeting {
     }
 }
 
-/// The rig.
+/// Rig of a switch.
 pub struct LanesRig {
     id: String,
     switch: Arc<Switch>,
@@ -83,25 +85,25 @@ pub struct LanesRig {
 }
 
 impl LanesRig {
-    /// With as many loops, one or two, of two ports each.
+    /// Creates a rig with `loops` loops, one or two, of two ports each.
     ///
     /// # Errors
-    /// No memory; addresses that were not learned.
+    /// No memory, or some addresses were not learned.
     pub fn new(id: &str, loops: usize, leave: Leave) -> anyhow::Result<LanesRig> {
-        ensure!(loops == 2 || leave == Leave::Same, "{id}: {loops} loops have nothing across");
+        ensure!(loops == 2 || leave == Leave::Same, "{id}: {loops} loops: frames leave across only with 2");
         LanesRig::with(id, loops, 0, leave)
     }
 
-    /// With one loop of two ports that posts what comes to so many workers.
+    /// Creates a rig with one loop of two ports that posts received frames to `workers` workers.
     ///
     /// # Errors
-    /// No memory; addresses that were not learned.
+    /// No memory, or some addresses were not learned.
     pub fn with_workers(id: &str, workers: usize) -> anyhow::Result<LanesRig> {
         LanesRig::with(id, 1, workers, Leave::Same)
     }
 
     fn with(id: &str, loops: usize, workers: usize, leave: Leave) -> anyhow::Result<LanesRig> {
-        // Each trial has threads of its own, and the pool is no thread's.
+        // Each trial has threads of its own, so the pool belongs to no thread.
         let pool = PoolConfig { buffers: 4 * loops * RING, locks: PoolLocks::Light, ..PoolConfig::default() };
         let bridge = BridgeConfig { fdb: FdbConfig { key: wire::hash::Key::seeded(1), ..FdbConfig::new() } };
         let config = SwitchConfig { loops, workers, pool, bridge, ..SwitchConfig::default() };
@@ -120,7 +122,7 @@ impl LanesRig {
 }
 
 impl LanesRig {
-    /// Returns the frames that each loop's ports have received.
+    /// Returns the frames received by each loop's ports.
     pub fn received(&self) -> Vec<u64> {
         let frames = |outside: &Outside| outside.counts.iter().map(|counts| counts.rx.frames.get()).sum();
         self.outsides.iter().map(frames).collect()
@@ -136,7 +138,7 @@ impl Outside {
         Ok(Outside { ends: [far0, far1], numbers, counts, random: Random::new(lane as u64) })
     }
 
-    /// A ring full of frames for each port, to stations behind the ports `to`.
+    /// Fills a ring for each port with frames to stations behind the ports `to`.
     fn fill(&mut self, switch: &Switch, to: [PortNo; 2]) -> anyhow::Result<()> {
         let mut burst = Burst::new();
         for ((end, from), to) in self.ends.iter_mut().zip(self.numbers).zip(to) {
@@ -154,7 +156,8 @@ impl Outside {
         Ok(())
     }
 
-    /// Turns of loop `lane` until as many frames as were filled in have left by its ports; when it began and when it ended.
+    /// Turns loop `lane` until as many frames as were filled in have left by its ports; returns the
+    /// start and the end in ticks.
     fn turn(&self, switch: &Switch, lane: usize, meeting: &Meeting, round: usize) -> anyhow::Result<[u64; 2]> {
         let mut lane = switch.lane(lane).context("a loop")?;
         let left = || self.counts.iter().map(|counts| counts.tx.frames.get()).sum::<u64>();
@@ -172,7 +175,7 @@ impl Outside {
             ensure!(empty < MOST_EMPTY, "{} frames have not left", goal - now);
         }
         let end = tsc::now();
-        // What came in here may have to leave there.
+        // Frames received by this loop may have to leave by the other one.
         meeting.wait(switch.loops(), 2 * round + 2, || _ = lane.turn())?;
         Ok([start, end])
     }
@@ -188,7 +191,7 @@ impl Outside {
         came
     }
 
-    /// All rounds of loop `lane`: beginning and end of each.
+    /// Runs all rounds of loop `lane`; returns the start and the end of each, in ticks.
     fn rounds(
         &mut self,
         switch: &Switch,
@@ -203,13 +206,13 @@ impl Outside {
             self.fill(switch, to)?;
             times.push(self.turn(switch, lane, meeting, round)?);
             let came = self.empty();
-            ensure!(came == 2 * RING, "{came} of {} frames came out", 2 * RING);
+            ensure!(came == 2 * RING, "{came} of {} frames arrived", 2 * RING);
         }
         Ok(times)
     }
 }
 
-/// What a worker brings back: its ends, and what it saw.
+/// Result of a loop's thread: its far ends, and the times of its rounds.
 type Done = (Outside, anyhow::Result<Vec<[u64; 2]>>);
 
 fn work(mut outside: Outside, switch: &Switch, lane: usize, leave: Leave, meeting: &Meeting) -> Done {
@@ -220,7 +223,7 @@ fn work(mut outside: Outside, switch: &Switch, lane: usize, leave: Leave, meetin
     (outside, times)
 }
 
-/// A worker's turns, until all rounds are done.
+/// Turns a worker until all rounds are done.
 fn decide(switch: &Switch, number: usize, meeting: &Meeting) {
     let Some(mut lane) = switch.lane(number) else { return };
     while !meeting.done.load(Ordering::Relaxed) && !meeting.over.load(Ordering::Relaxed) {
@@ -267,7 +270,8 @@ impl Subject for LanesRig {
             Some(last?.saturating_sub(first?))
         };
         let wall_ns = os::monotonic_ns() - wall;
-        // The measuring thread sleeps while loops work: its own CPU share says nothing here.
+        // The measuring thread sleeps while loops work, so its own processor time is meaningless
+        // here.
         let (ops, ticks) = ((loops * ROUNDS * 2 * RING) as u64, (0..ROUNDS).filter_map(round).sum());
         Ok(Reading { ops, ticks, wall_ns, cpu_ns: wall_ns })
     }

@@ -1,6 +1,8 @@
-//! A test of netperf's, tcpconnect, or clients of a service, between two hosts, with netisr of one machine set this way or that.
+//! A netperf test, tcpconnect, or clients of a service, between two hosts, with a given netisr
+//! configuration of one machine.
 //!
-//! Each trial makes its hosts anew: what a trial before left in them is in none. Making them is not in the figure; the test times itself.
+//! Each trial creates its hosts anew, so that nothing remains of an earlier trial. Creating them is
+//! not in the figure; the test takes the time itself.
 
 use crate::netperf::{Ground, Place, Seen};
 use crate::os;
@@ -17,33 +19,33 @@ use apps::netrate::{Connected, Fetch, PATH, Tcpconnect};
 use clock::Duration;
 use std::net::SocketAddr;
 
-/// What is done.
+/// Work of a trial.
 #[derive(Debug, Clone)]
 pub enum Work {
-    /// A test of netperf's.
+    /// A netperf test.
     Netperf(Options),
-    /// Connections, one after the other, for so long.
+    /// Connections, one after the other, for the given time.
     Connect(Duration),
-    /// Clients of a service, for so long.
+    /// Clients of a service, for the given time.
     Serve(Service, Duration),
 }
 
-/// What clients ask: [`CLIENTS`] of them, each with [`DEPTH`] requests under way.
+/// Service that the clients use: [`CLIENTS`] of them, each with [`DEPTH`] requests under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Service {
-    /// Keys and values, as a database: `kvload`, of 1000 keys.
+    /// Keys and values, as in a database: `kvload` with 1000 keys.
     Kv,
-    /// Files: `fileload`, of 100.
+    /// Files: `fileload` with 100 files.
     Files,
-    /// Web pages of 1 KiB, a connection each: netrate's `http`; one under way.
+    /// Web pages of 1 KiB, a connection each, one request under way per client: netrate's `http`.
     Http,
 }
 
 impl Service {
-    /// All of them.
+    /// All services.
     pub const ALL: [Service; 3] = [Service::Kv, Service::Files, Service::Http];
 
-    /// The workload's name.
+    /// Returns the workload's name.
     pub fn name(self) -> &'static str {
         match self {
             Service::Kv => "kvload",
@@ -53,17 +55,18 @@ impl Service {
     }
 }
 
-/// Clients of a service.
+/// Number of clients of a service.
 const CLIENTS: usize = 8;
-/// Requests that each has under way.
+/// Requests that each client has under way.
 const DEPTH: usize = 8;
 
-/// Times that a trial in which nothing was done is made again, each four times as long.
+/// Maximum tries of a trial in which nothing was done; each is four times as long as the one
+/// before.
 const MOST_TRIES: u32 = 4;
 /// Least share of a trial's time that is taken as the work's own, however long the thread was preempted.
 const LEAST_SHARE: f64 = 0.01;
 
-/// A test whose outcome is kept.
+/// A netperf test that keeps its outcome.
 struct Once<'a> {
     options: &'a Options,
     outcome: Option<Outcome>,
@@ -78,7 +81,7 @@ impl Play for Once<'_> {
     }
 }
 
-/// One operation: a byte that arrived, a transaction, a connection.
+/// Rig whose operation is a byte that arrived, a transaction or a connection.
 pub struct NetperfRig {
     id: String,
     place: Place,
@@ -87,18 +90,19 @@ pub struct NetperfRig {
 }
 
 impl NetperfRig {
-    /// At `place`.
+    /// Creates a rig at `place`.
     pub fn new(id: &str, place: Place, work: Work) -> NetperfRig {
         NetperfRig { id: id.to_owned(), place, work, seen: Seen::default() }
     }
 
-    /// What was counted in the last trial.
+    /// Returns the counts of the last trial.
     pub fn seen(&self) -> &Seen {
         &self.seen
     }
 }
 
-/// Bytes of a stream that arrived, transactions or connections; in how many seconds; what was counted.
+/// Result of a run: operations (bytes of a stream that arrived, transactions or connections),
+/// seconds, and counts.
 struct Done {
     ops: u64,
     seconds: f64,
@@ -110,7 +114,7 @@ impl Work {
         matches!(self, Work::Netperf(options) if options.test.is_stream())
     }
 
-    /// What is counted in one go: so many operations, and how that is called.
+    /// Returns the unit in which costs are given: its number of operations, and its name.
     pub fn each(&self) -> (f64, &'static str) {
         if self.is_stream() { (1000.0, "1000 bytes") } else { (1.0, "an operation") }
     }
@@ -125,7 +129,7 @@ impl Work {
         }
     }
 
-    /// From ticks an operation to the unit of [`Work::unit`].
+    /// Returns the conversion from ticks per operation to the unit of [`Work::unit`].
     pub fn rate(&self) -> fn(f64) -> f64 {
         if self.is_stream() {
             |ticks| 8e-6 * timer::rate().hz as f64 / ticks
@@ -134,12 +138,12 @@ impl Work {
         }
     }
 
-    /// The rates of the builds: 10^6 bits, transactions or connections a second.
+    /// Returns the rates of the builds: 10^6 bits, transactions or connections per second.
     pub fn rates(&self, sample: &Sample) -> Vec<f64> {
         sample.values().into_iter().map(self.rate()).collect()
     }
 
-    /// Does it on `ground`: a trial, and what was counted in it.
+    /// Performs the work on `ground`; returns the trial and its counts.
     ///
     /// # Errors
     /// As [`Work::run`].
@@ -153,10 +157,11 @@ impl Work {
         Ok((Reading { ops, ticks, wall_ns, cpu_ns }, seen))
     }
 
-    /// Does it on `ground`; where nothing was done in that time it is made again, four times as long, and the time of both counts.
+    /// Performs the work on `ground`. If nothing was done in that time, it is repeated four times
+    /// as long, and the times of all tries count.
     ///
     /// # Errors
-    /// What it met, or nothing done however long it went on.
+    /// The work failed, or nothing was done in any try.
     fn run(&self, ground: &impl Ground) -> anyhow::Result<Done> {
         let (mut longer, mut before) = (1, 0.0);
         for _ in 0..MOST_TRIES {
@@ -171,10 +176,10 @@ impl Work {
                 done.seconds = before;
                 return Ok(done);
             }
-            // On a busy machine a host may not have had its turn in that time.
+            // On a busy machine a host may not have been scheduled in that time.
             longer *= 4;
         }
-        bail!("nothing was done, in {MOST_TRIES} tries")
+        bail!("no operation completed in {MOST_TRIES} tries")
     }
 }
 

@@ -1,9 +1,12 @@
-//! A bridge between cards with descriptor rings: bridge2004's machine, a core that polls two or four ports.
+//! A bridge between cards with descriptor rings: bridge2004's machine, a core that polls two or
+//! four ports.
 //!
-//! Frames come over each port's wire and leave by its partner's: 0 and 1 exchange, 2 and 3. A turn of the loop is what a poll of em
-//! was: bursts of 32 from a port, at most [`ROUND`] frames, through the bridge, into the other ports' rings; at the end what was put
-//! there is announced, and what is done cleaned up. That is timed. Between two turns, and not timed, the wires are fed and emptied and
-//! the cards stepped, on the same core: what comes out of a cache meanwhile is in the figure, as on a machine that does something else.
+//! Frames arrive over each port's wire and leave by its partner's: ports 0 and 1 exchange frames,
+//! as do 2 and 3. A turn of the loop is a poll of em: bursts of 32 from a port, at most [`ROUND`]
+//! frames, go through the bridge into the other ports' rings. At the end of a turn these frames are
+//! announced to the cards, and completed descriptors are cleaned up. That is timed. Between two
+//! turns, untimed, the wires are fed and emptied and the cards stepped, on the same core. Cache
+//! lines evicted meanwhile are in the figure, as on a machine that does other work.
 
 mod costs;
 mod loops;
@@ -38,28 +41,29 @@ use port::{RxHalf, TxHalf};
 use std::sync::Arc;
 use std::time::Duration as Wait;
 
-/// bridge2004's first rung: the driver as em was, polled, its frames in no cache.
+/// Settings of bridge2004's first rung: the driver as em was, polled, its frames in no cache.
 pub const FIRST: &str = "dma=cold";
-/// Its last: all tweaks together.
+/// Settings of bridge2004's last rung: all tweaks together.
 pub const FINAL: &str = "dma=cold rx_tail_batch=64 tx_tail_batch=64 tx_flush=poll tx_rs_every=32 pool=stack refill=stack \
      parse=late rx_ring=2048 pages=2m prefetch=4";
 
 /// Frames taken from a ring at a time.
 const BURST: usize = 32;
-/// Frames that a turn takes from a port at most (kern.polling.burst_max of the report's years: 150).
+/// Maximum frames that a turn takes from a port (kern.polling.burst_max of the report's years:
+/// 150).
 pub const ROUND: usize = 128;
-/// Bytes of a frame: 64 on the wire, without FCS.
+/// Bytes of a frame without FCS: 64 on the wire.
 const LEN: usize = 60;
 /// Addresses at all ports together, as in `bench bridge`.
 const STATIONS: usize = 1000;
-/// Frames of a trial, about, unless the words say otherwise.
+/// Approximate frames of a trial, unless the settings say otherwise.
 const FRAMES: usize = 32 << 10;
-/// Registers are asked every so many turns (kern.polling.reg_frac).
+/// Turns between two checks of the registers (kern.polling.reg_frac).
 const CHECK_EVERY: u64 = 20;
-/// Nanoseconds between two frames of a port: 600,000 a second, the report's.
+/// Nanoseconds between two frames of a port: 600,000 frames per second, the report's rate.
 const GAP_NS: u64 = 1667;
 
-/// The half of a card that frames come by, and the wire that feeds it.
+/// Receiving half of a card, and the wire that feeds it.
 struct Comes {
     port: PortNo,
     wire: TxEnd,
@@ -68,7 +72,7 @@ struct Comes {
     nic: Arc<Nic>,
 }
 
-/// The half of a card that frames leave by, and the wire that is emptied.
+/// Sending half of a card, and the wire that is emptied.
 struct Leaves {
     port: PortNo,
     tx: TxDriver,
@@ -76,25 +80,25 @@ struct Leaves {
     wire: RxEnd,
 }
 
-/// A bridge on cards, fed from all sides; or what one of several loops has of it.
+/// A bridge on cards, fed from all sides; or one loop's part of it.
 pub struct NicRig {
     id: String,
     setup: NicSetup,
     bridge: Bridge,
     comes: Vec<Comes>,
     leaves: Vec<Leaves>,
-    /// For each port of the bridge.
+    /// Frames to send, for each port of the bridge.
     out: Vec<Burst>,
     burst: Burst,
     far_pool: Pool,
     random: Random,
-    /// Under all cards of the bridge.
+    /// Bus shared by all cards of the bridge.
     bus: Arc<Bus>,
     now: Instant,
     turns: u64,
-    /// The first buffers are posted.
+    /// Set when the first buffers have been posted.
     posted: bool,
-    /// Frames sent to the cards, and come back from them.
+    /// Frames sent to the cards, and frames that came back from them.
     fed: u64,
     back: u64,
     /// The drivers' buffers. Dropped last: a pool whose frames outlive it is never unmapped.
@@ -102,17 +106,18 @@ pub struct NicRig {
 }
 
 impl NicRig {
-    /// As the words say: see [`NicSetup`].
+    /// Creates a rig with the given settings: see [`NicSetup`].
     ///
     /// # Errors
-    /// A word that is none, or no memory.
+    /// A setting is invalid, or no memory.
     pub fn new(id: &str, words: &str) -> anyhow::Result<NicRig> {
         NicRig::shared(id, 1, words)?.pop().context("no loop")
     }
 
-    /// The same cards shared among so many loops, one or two: of four ports each loop has two that exchange frames; of two ports each has a
-    /// direction, the one card's receiving half and the other's sending half. Each has its own replica of the bridge, which knows all
-    /// addresses, and its own pool, which belongs to the thread that first runs it.
+    /// Creates the same cards shared among `loops` loops, one or two. Of four ports, each loop has
+    /// two that exchange frames. Of two ports, each loop has one direction: the receiving half of
+    /// one card and the sending half of the other. Each loop has its own replica of the bridge,
+    /// which knows all addresses, and its own pool, which belongs to the thread that first runs it.
     ///
     /// # Errors
     /// As [`NicRig::new`].
@@ -139,7 +144,7 @@ impl NicRig {
         Ok(rigs)
     }
 
-    /// A bridge that knows all addresses, without a card.
+    /// Creates a bridge that knows all addresses, without cards.
     fn bare(id: String, seed: usize, setup: &NicSetup, bus: &Arc<Bus>, pool: Pool) -> anyhow::Result<NicRig> {
         let far_pool = Pool::new(&PoolConfig { buffers: setup.ports * 1024, ..PoolConfig::default() })?;
         let mut bridge = Bridge::new(BridgeConfig { fdb: table(STATIONS) });
@@ -170,14 +175,15 @@ impl NicRig {
         })
     }
 
-    /// What a frame costs in registers, write-backs and the bus: exact, counted over some turns.
+    /// Returns a frame's costs in registers, write-backs and bus clocks: exact, counted over some
+    /// turns.
     ///
     /// # Errors
     /// A frame was lost.
     pub fn costs(&mut self) -> anyhow::Result<NicCosts> {
         self.run(self.warming())?;
         let (before, fed) = (self.totals(), self.fed);
-        // So many turns that all that comes every so often has come a whole number of times.
+        // The number of turns is such that every periodic action occurs a whole number of times.
         self.run(2 * CHECK_EVERY as usize * self.a_turn())?;
         let card = self.comes.first().context("no card")?;
         Ok(self.totals().since(&before).per_frame(self.fed - fed, &card.nic))
@@ -187,18 +193,18 @@ impl NicRig {
         Totals::of(self.comes.iter().map(|card| &*card.nic))
     }
 
-    /// Frames of a turn.
+    /// Returns the frames of a turn.
     fn a_turn(&self) -> usize {
         self.comes.len() * self.setup.feed
     }
 
-    /// Frames before a trial: others have had the cache.
+    /// Returns the frames that precede a trial, since other subjects have used the cache.
     fn warming(&self) -> usize {
         let rings: usize = self.comes.iter().map(|card| card.nic.knobs.rings().0).sum();
         (self.setup.frames / 4).max(rings)
     }
 
-    /// So many frames, about; ticks of the timed part.
+    /// Passes about `frames` frames; returns the ticks of the timed part.
     fn run(&mut self, frames: usize) -> anyhow::Result<u64> {
         let mut ticks = 0;
         for _ in 0..frames.div_ceil(self.a_turn()) {
@@ -211,7 +217,7 @@ impl NicRig {
         Ok(ticks)
     }
 
-    /// Frames come to each port, and its card takes them in.
+    /// Sends frames to each port, and has its card receive them.
     fn arrive(&mut self, frames: usize) -> anyhow::Result<()> {
         self.now = self.now.after(Duration::from_nanos(GAP_NS * frames as u64));
         self.offer(frames)?;
@@ -238,7 +244,7 @@ impl NicRig {
         Ok(())
     }
 
-    /// Posts the first buffers: in the thread that the pool is to belong to.
+    /// Posts the first buffers, on the thread that the pool is to belong to.
     fn post(&mut self) {
         if !std::mem::replace(&mut self.posted, true) {
             self.lay_to_rest();
@@ -248,9 +254,9 @@ impl NicRig {
         }
     }
 
-    /// Puts the buffers in random order, and as many as the setup says to rest: in equal shares,
-    /// where the cards' sending halves exchange them. All are written to once, so that no page is
-    /// missing later.
+    /// Puts the buffers in random order, and rests the configured number of them, in equal shares,
+    /// in the cards' sending halves, which exchange them. All are written to once, so that no page
+    /// is missing later.
     fn lay_to_rest(&mut self) {
         if self.setup.rest == 0 {
             return;
@@ -272,7 +278,7 @@ impl NicRig {
         }
     }
 
-    /// A turn of the loop: what is timed.
+    /// Runs a turn of the loop: the timed part.
     #[inline(never)]
     fn turn(&mut self) {
         self.turns += 1;
@@ -293,7 +299,7 @@ impl NicRig {
         }
     }
 
-    /// One port's share of a turn.
+    /// Polls one port: its share of a turn.
     fn poll(&mut self, at: usize) {
         if self.sleeps(at) {
             return;
@@ -317,19 +323,20 @@ impl NicRig {
         }
     }
 
-    /// Interrupt-driven: the kernel is asked whether there was one, as by a thread that sleeps.
+    /// Returns whether an interrupt-driven port has no interrupt pending. The kernel is queried, as
+    /// by a thread that sleeps.
     fn sleeps(&self, at: usize) -> bool {
         let fd = self.comes[at].rx.wait_fd();
         fd.is_some_and(|fd| dispatch::wait_readable(&[fd], Some(Wait::ZERO)).is_ok_and(|woken| woken != [true]))
     }
 
-    /// The cards send, and what came over the wires is taken.
+    /// Steps the cards' sending halves, and takes the frames that arrived over the wires.
     fn leave(&mut self) {
         self.leaves.iter_mut().for_each(|card| _ = card.engine.step(self.now));
         self.collect();
     }
 
-    /// Takes what came over the wires.
+    /// Takes the frames that arrived over the wires.
     fn collect(&mut self) {
         let mut burst = Burst::new();
         for card in &mut self.leaves {
@@ -344,15 +351,15 @@ impl NicRig {
         }
     }
 
-    /// Frames that cards had no descriptor for.
+    /// Returns the number of frames for which the cards had no descriptor.
     fn missed(&self) -> u64 {
         self.comes.iter().map(|card| card.nic.missed()).sum()
     }
 
-    /// Is every frame where it should be?
+    /// Checks that every frame is accounted for.
     ///
     /// # Errors
-    /// What is missing.
+    /// A frame is missing or was dropped; the error gives the counts.
     fn audit(&self) -> anyhow::Result<()> {
         let (id, fed, back, missed) = (&self.id, self.fed, self.back, self.missed());
         let held = self.comes.iter().map(|card| card.rx.held()).sum::<usize>();

@@ -1,4 +1,4 @@
-//! Receiving: on one thread run to completion, and with a puller and a reader.
+//! Receiving: on one thread run to completion, and with a puller and a reader on two threads.
 
 use crate::subject::{Reading, Subject, measure};
 use anyhow::{Context, ensure};
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Datagrams of a trial. Figures of an unoptimized build are for tests alone.
+/// Datagrams of a trial. Figures of an unoptimized build are for tests only.
 const DATAGRAMS: u64 = if cfg!(debug_assertions) { 1_000 } else { 20_000 };
 const REMOTE: Ipv4Addr = Ipv4Addr::new(1, 0, 0, 2);
 
@@ -27,7 +27,8 @@ fn host_config(name: &str, locks: &str) -> HostConfig {
 
 fn iface(spec: &str) -> anyhow::Result<IfaceConfig> {
     let addr = inet::iface::IfaceAddr { addr: Ipv4Addr::new(1, 0, 0, 1), len: 8 };
-    // Checksums are verified in software: `rxcsum` off, though the generator could vouch for them.
+    // Checksums are verified in software: `rxcsum` is off, although the generator could report them
+    // as valid.
     Ok(IfaceConfig { addresses: vec![addr], rxcsum: Some(false), ..IfaceConfig::on(spec) })
 }
 
@@ -38,16 +39,17 @@ pub struct RecvRig {
     poller: Poller<Up>,
     got: u64,
     ready: Vec<usize>,
-    /// Datagrams of a trial: with many sockets each has its turn twice, so that what is measured is not the warming up.
+    /// Datagrams of a trial: with many sockets each is served twice, so that the trial does not
+    /// measure the warm-up.
     datagrams: u64,
 }
 
 impl RecvRig {
-    /// With one socket it is bound; with more each is connected to one of the generator's flows, which come in
-    /// pseudo-random order.
+    /// Creates a rig. One socket is bound; of several, each is connected to one of the generator's
+    /// flows, which arrive in pseudo-random order.
     ///
     /// # Errors
-    /// A socket call's, or the port's.
+    /// A socket call failed, or the port could not be added.
     pub fn new(id: &str, sockets: u32) -> anyhow::Result<RecvRig> {
         let host: Host<Up> = Host::new(&host_config("recv", "up"), Clock::live(Strategy::TscScaled))?;
         let order = if sockets > 1 { "random" } else { "sequence" };
@@ -114,26 +116,28 @@ impl Subject for RecvRig {
     }
 }
 
-/// The report's part 2: one thread pulls frames off the port and puts them where they belong, another reads.
+/// The report's part 2: one thread pulls frames off the port and delivers them to the socket,
+/// another reads.
 pub struct TwoThreadsRig {
     id: String,
     host: Arc<Host<Light>>,
     fd: Fd,
     stop: Arc<AtomicBool>,
-    /// Datagrams that the puller may have pulled, over all trials.
+    /// Datagrams that the puller may pull, over all trials.
     wanted: Arc<AtomicU64>,
     /// Datagrams that the puller has pulled: at most a burst more than `wanted`.
     pulled: Arc<AtomicU64>,
-    /// Datagrams that were read.
+    /// Datagrams read.
     read: u64,
     puller: Option<JoinHandle<()>>,
 }
 
 impl TwoThreadsRig {
-    /// The puller runs on `puller_core`; the reader is whoever runs the trial.
+    /// Creates a rig whose puller runs on `puller_core`; the reader is the thread that runs the
+    /// trial.
     ///
     /// # Errors
-    /// A socket call's, or the port's.
+    /// A socket call failed, or the port or the puller's thread could not be created.
     pub fn new(id: &str, puller_core: usize) -> anyhow::Result<TwoThreadsRig> {
         let config = HostConfig { pool_buffers: 16_384, ..host_config("recv2", "light") };
         let host: Arc<Host<Light>> = Arc::new(Host::new(&config, Clock::live(Strategy::TscScaled))?);
@@ -150,7 +154,8 @@ impl TwoThreadsRig {
             dispatch::spawn_worker("puller", Some(puller_core), move |_| {
                 let mut done = 0u64;
                 while !stop.load(Ordering::Relaxed) {
-                    // Not more than the reader has asked for, and never more ahead than its buffer holds.
+                    // Pulls no more than the reader has requested, which is never further ahead
+                    // than its buffer holds.
                     if done < wanted.load(Ordering::Relaxed) {
                         done += host.step().frames as u64;
                         pulled.store(done, Ordering::Release);
@@ -165,12 +170,12 @@ impl TwoThreadsRig {
     }
 }
 
-/// Datagrams that may be on their way at one time. With 1024 their lines stay in the caches and their pages in the TLB: 190
-/// ticks a datagram, where 8192 on their way took 350.
+/// Maximum datagrams in flight. With 1024 their lines stay in the caches and their pages in the
+/// TLB: 190 ticks per datagram, where 8192 in flight took 350.
 const AHEAD: u64 = 1024;
-/// Empty reads in a row before a trial fails: seconds.
+/// Empty reads in a row before a trial fails; they take seconds.
 const MOST_EMPTY: u64 = 1 << 26;
-/// Longest wait for the puller's last burst.
+/// Maximum wait for the puller's last burst.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 impl Subject for TwoThreadsRig {
@@ -201,7 +206,8 @@ impl Subject for TwoThreadsRig {
             }
         });
         self.read += got;
-        // The puller works in bursts: the rest of its last one is read too, so that the next trial begins with none.
+        // The puller works in bursts. The rest of its last burst is read too, so that the next
+        // trial begins with none in flight.
         let begun = Instant::now();
         loop {
             let pulled = self.pulled.load(Ordering::Acquire);
@@ -228,7 +234,8 @@ impl Drop for TwoThreadsRig {
 mod tests {
     use super::*;
 
-    /// The row's operation is a successful `recv_from`: the stack counts as many as the trial reports, and nothing is read otherwise.
+    /// The row's operation is a successful `recv_from`: the stack counts as many as the trial
+    /// reports, and no datagram is read otherwise.
     #[test]
     fn each_datagram_is_read_by_a_call_of_recv_from() {
         for sockets in [1, 3] {
@@ -243,7 +250,8 @@ mod tests {
         }
     }
 
-    /// Each trial begins with nothing on its way, whatever the puller's last burst held beyond the datagrams of the trial before.
+    /// Each trial begins with no datagram in flight, even if the puller's last burst exceeded the
+    /// datagrams of the trial before.
     #[test]
     fn two_threads_read_what_was_pulled_in_every_trial() {
         let mut rig = TwoThreadsRig::new("recv.test", dispatch::last_core()).unwrap();

@@ -17,14 +17,17 @@ use std::time::{Duration, Instant};
 use wire::Mac;
 
 pub(super) const PACKETS: u64 = 20_000;
-/// A router's trial: ten milliseconds. After one of the kernel's the caches are the kernel's, and of a trial of 20,000 packets a sixth went by until
-/// they were a router's again (53 ticks a packet beside 44.6 of one router in long trials, in the same run).
+/// Packets of a router's trial: ten milliseconds. After a trial of the kernel's router the caches
+/// hold the kernel's data. In a trial of 20,000 packets, a sixth passed until they held this
+/// router's again (53 ticks per packet, against 44.6 of one router in long trials, in the same
+/// run).
 const STEADY: u64 = 200_000;
-/// Long enough for some hundreds of updates.
+/// Packets of a trial with updates: long enough for some hundreds of updates.
 const LONG: u64 = 400_000;
 const GATEWAYS: u8 = 16;
 
-/// Pseudo-random prefixes with the lengths of the Internet's table: three of five are /24, most others /16 to /23.
+/// Returns pseudo-random prefixes with the lengths of the Internet's table: three of five are /24,
+/// most others /16 to /23.
 pub(crate) fn prefixes(n: usize) -> impl Iterator<Item = Prefix> {
     let mut state = 0x9e37_79b9_7f4a_7c15u64;
     let mut draw = move || {
@@ -54,7 +57,7 @@ pub(crate) fn prefixes(n: usize) -> impl Iterator<Item = Prefix> {
     .take(n)
 }
 
-/// One router.
+/// Rig of one router.
 pub struct RouteRig<L: Locks = Up> {
     id: String,
     host: Host<L>,
@@ -62,17 +65,19 @@ pub struct RouteRig<L: Locks = Up> {
 }
 
 impl RouteRig {
-    /// With `routes` routes through sixteen gateways; destinations are random over all unicast addresses.
+    /// Creates a router with `routes` routes through sixteen gateways; destinations are random over
+    /// all unicast addresses.
     ///
     /// # Errors
-    /// The port's, or a table refused an entry.
+    /// The port could not be added, or a table refused an entry.
     pub fn new(id: &str, routes: usize) -> anyhow::Result<RouteRig> {
         RouteRig::with(id, routes, &HostConfig::default())
     }
 }
 
 impl<L: Locks> RouteRig<L> {
-    /// The same on a host as `config` says, but for its name, ports and locks.
+    /// Creates such a router on a host configured by `config`, except for its name, ports and
+    /// locks.
     ///
     /// # Errors
     /// As [`RouteRig::new`].
@@ -82,13 +87,13 @@ impl<L: Locks> RouteRig<L> {
         Ok(RouteRig { id: id.to_owned(), host, out })
     }
 
-    /// It takes bursts of so many from now on.
+    /// Sets the number of frames that the router takes per burst from now on.
     pub fn set_burst(&mut self, burst: usize) {
         self.host.set_burst(burst);
     }
 
-    /// Where its ticks go by stage, over `trials` trials with the cost ledger on, and the packets
-    /// of those.
+    /// Returns the router's ticks by stage, over `trials` trials with the cost ledger on, and the
+    /// number of packets in these trials.
     pub fn statement(&mut self, trials: u32) -> anyhow::Result<(stats::Statement, u64)> {
         let probe = stats::Probe::measure(clock::tsc::ticks);
         self.host.stack.set_ledger(true);
@@ -103,7 +108,8 @@ impl<L: Locks> RouteRig<L> {
     }
 }
 
-/// A host with `routes` routes by sixteen gateways behind its second port; the iface of that.
+/// Creates a host with `routes` routes by sixteen gateways behind its second port; also returns
+/// that port's iface.
 pub(super) fn router<L: Locks>(config: &HostConfig, routes: usize) -> anyhow::Result<(Host<L>, IfaceId)> {
     let config = HostConfig { name: "router".to_owned(), locks: L::NAME.to_owned(), ..config.clone() };
     let host: Host<L> = Host::new(&config, Clock::live(Strategy::TscScaled))?;
@@ -118,17 +124,20 @@ pub(super) fn router<L: Locks>(config: &HostConfig, routes: usize) -> anyhow::Re
     Ok((host, out))
 }
 
-/// The port `spec` with `addr`/24. Checksums are verified: all that a frame costs is to be in.
+/// Returns the configuration of port `spec` with `addr`/24. Checksums are verified, so that the
+/// figure has the full cost of a frame.
 pub(super) fn iface(spec: &str, addr: Ipv4Addr) -> IfaceConfig {
     IfaceConfig { addresses: vec![IfaceAddr { addr, len: 24 }], rxcsum: Some(false), ..IfaceConfig::on(spec) }
 }
 
-/// Routes that are to be changed in a second: more than the 100,000 that are wanted, since whoever changes them loses the processor now and then
-/// (when asked for no more, 90,000 to 95,000 were changed).
+/// Route changes per second that are attempted: more than the 100,000 that are wanted, since the
+/// thread that changes them loses the processor now and then (with 100,000 attempted, 90,000 to
+/// 95,000 were made).
 pub const UPDATES_PER_SECOND: u64 = 120_000;
 
-/// A router of light locks that forwards on one processor while another thread changes routes on another, [`UPDATES_PER_SECOND`] of
-/// them: a /24 or longer one goes, and comes back by another gateway.
+/// A router with light locks that forwards on one processor while another thread changes routes on
+/// another, [`UPDATES_PER_SECOND`] per second: a route of /20 or longer is removed, then added
+/// again by another gateway.
 pub struct UpdatesRig {
     id: String,
     host: Arc<Host<Light>>,
@@ -142,10 +151,11 @@ pub struct UpdatesRig {
 }
 
 impl UpdatesRig {
-    /// Both at once: without updates called `still`, with updates called `id`. One router, so that they share what is in the caches.
+    /// Creates two subjects on one router, so that they share the contents of the caches: `still`
+    /// without updates, `id` with updates.
     ///
     /// # Errors
-    /// The port's, or a table refused an entry.
+    /// The port could not be added, or a table refused an entry.
     pub fn pair(still: &str, id: &str, routes: usize, core: usize) -> anyhow::Result<[UpdatesRig; 2]> {
         let (host, out) = router::<Light>(&HostConfig::default(), routes)?;
         let host = Arc::new(host);
@@ -169,7 +179,7 @@ impl UpdatesRig {
         Ok([rig(still, false, None), rig(id, true, Some(updater))])
     }
 
-    /// Routes changed while trials ran, and the nanoseconds of these.
+    /// Returns the number of routes changed while trials ran, and the nanoseconds of these trials.
     pub fn made(&self) -> Arc<[AtomicU64; 2]> {
         self.made.clone()
     }
@@ -184,7 +194,7 @@ impl Drop for UpdatesRig {
     }
 }
 
-/// Changes routes at an even pace while `on`, behind by no more than a hundred.
+/// Changes routes at an even pace while `on`, at most a hundred changes late.
 fn update(host: &Host<Light>, out: IfaceId, routes: usize, on: &AtomicBool, stop: &AtomicBool, updates: &AtomicU64) {
     let prefixes: Vec<Prefix> =
         prefixes(routes.saturating_sub(1)).filter(|prefix| prefix.len() >= 20).step_by(7).collect();
@@ -273,7 +283,8 @@ impl<L: Locks> Subject for RouteRig<L> {
     }
 }
 
-/// Nothing was lost but the few frames whose random destination lies in the router's own networks: not forwarded, and counted.
+/// Checks that no frame was lost except the few whose random destination lies in the router's own
+/// networks: these are not forwarded, and counted.
 pub(super) fn few_left<L: Locks>(id: &str, router: &Host<L>, forwarded: u64, taken: u64) -> anyhow::Result<()> {
     let audit = router.stack.audit(router.cx());
     ensure!(audit.imbalance() == 0 && forwarded * 1000 >= taken * 999, "{id}: {forwarded} of {taken}: {audit:?}");

@@ -1,4 +1,5 @@
-//! Sending: one host, linked in, or built by other means and run in a process of its own.
+//! Sending: one host, linked into this program, or built by other means and run in a process of its
+//! own.
 
 use super::PAYLOAD;
 use crate::child::{self, Child, numbers};
@@ -10,7 +11,8 @@ use rung::{AnyRig, Settings};
 use std::path::Path;
 use std::process::Command;
 
-/// Calls in a trial: about a millisecond's worth. Figures of an unoptimized build are for tests alone.
+/// Calls in a trial: about a millisecond's worth. Figures of an unoptimized build are for tests
+/// only.
 pub(crate) const CALLS: u64 = if cfg!(debug_assertions) { 1_000 } else { 20_000 };
 
 /// A host linked into this program.
@@ -21,17 +23,17 @@ pub struct SendRig {
 }
 
 impl SendRig {
-    /// A host with the settings of the line; `bursts`: 32 datagrams a call.
+    /// Creates a host from the settings line. `bursts`: 32 datagrams per call.
     ///
     /// # Errors
-    /// A wrong line, or no memory.
+    /// The settings line is invalid, or no memory.
     pub fn new(id: &str, settings: &str, bursts: bool) -> anyhow::Result<SendRig> {
         let settings: Settings = settings.parse()?;
         Ok(SendRig { id: id.to_owned(), rig: AnyRig::new(&settings).map_err(|why| anyhow!(why))?, bursts })
     }
 
-    /// Ticks per call with the counter read before and after each, in the report's way. The pair is fenced, and what an empty
-    /// fenced pair shows is subtracted.
+    /// Measures ticks per call with the counter read before and after each call, as in the report.
+    /// The readings are fenced, and the ticks of an empty fenced pair are subtracted.
     pub fn ticks_each_call(&mut self) -> f64 {
         let empty = timer::cost() as f64;
         let mut trials: Vec<f64> =
@@ -54,7 +56,7 @@ impl SendRig {
         ([readings, after.doorbells - before.doorbells], after)
     }
 
-    /// Lock acquisitions per call.
+    /// Returns the lock acquisitions per call.
     pub fn acquisitions_per_call(&mut self) -> f64 {
         let before = self.rig.acquisitions();
         self.rig.send(1000, &PAYLOAD);
@@ -87,19 +89,20 @@ pub struct BuiltSend {
 }
 
 impl BuiltSend {
-    /// The host of the dynamic library at `path`, loaded by this program started again.
+    /// Starts the host of the dynamic library at `path`, which another process of this program
+    /// loads.
     ///
     /// # Errors
-    /// The library is missing or has another version of the face.
+    /// The library is missing, or its interface has another version.
     pub fn library(id: &str, path: &Path, settings: &str) -> anyhow::Result<BuiltSend> {
         let command = child::again(dylib::KIND, &format!("{}\t{settings}", path.display()))?;
         Ok(BuiltSend { id: id.to_owned(), child: Child::start(command)? })
     }
 
-    /// The host of the program at `path`.
+    /// Starts the host of the program at `path`.
     ///
     /// # Errors
-    /// It does not start.
+    /// The program does not start.
     pub fn program(id: &str, path: &Path, settings: &str) -> anyhow::Result<BuiltSend> {
         let mut command = Command::new(path);
         command.arg(settings);

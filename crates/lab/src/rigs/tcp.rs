@@ -3,8 +3,8 @@
 //! | row | one operation |
 //! |---|---|
 //! | `bulk.*` | a byte written by `send`, carried, and copied out by `recv` at the other host, both hosts' work included |
-//! | `rr.*` | one byte there and one back |
-//! | `bulk.*.two_cores` | the same with each host on a thread and a core of its own: ticks of wall time |
+//! | `rr.*` | a request and a response of one byte each |
+//! | `bulk.*.two_cores` | a byte of a bulk transfer with each host on a thread and a core of its own: ticks of wall time |
 //! | `connect_close` | a connection opened, accepted, and closed from both ends |
 
 mod bulk;
@@ -34,12 +34,12 @@ pub const TRANSACTIONS: u64 = if cfg!(debug_assertions) { 1_000 } else { 2_500 }
 /// Connections of a trial.
 pub const CONNECTIONS: u64 = 2_000;
 
-/// What links the hosts.
+/// Link between the hosts.
 #[derive(Clone, Copy, Debug)]
 pub struct Link {
-    /// The largest packet.
+    /// Largest packet, in bytes.
     pub mtu: u16,
-    /// Checksums are left out: what never leaves memory cannot be corrupted.
+    /// Leaves checksums out: data that never leaves memory cannot be corrupted.
     pub offload: bool,
 }
 
@@ -52,7 +52,8 @@ fn addr(host: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, 0, host)
 }
 
-/// The hosts have the addresses 10.0.0.1 and 10.0.0.2. Each is made on the thread that runs it: its pool belongs to that.
+/// Creates host `n`, 1 or 2, with the address 10.0.0.`n`, on the calling thread, which must also
+/// run it: its pool belongs to that thread.
 fn host(n: u8, link: Link, sysctl: &[(&str, i64)], pairs: &Pairs) -> anyhow::Result<Host<Up>> {
     let large = usize::from(link.mtu) > 4096;
     let mut config = HostConfig {
@@ -94,7 +95,7 @@ fn begin(calls: &Calls<'_, Up>, port: u16) -> anyhow::Result<Fd> {
     }
 }
 
-/// A connection, if one waits.
+/// Accepts a connection, if one is waiting.
 fn accept(calls: &Calls<'_, Up>, listener: Fd) -> anyhow::Result<Option<Fd>> {
     match calls.accept(listener) {
         Ok((fd, _)) => {
@@ -143,10 +144,11 @@ impl Two {
                 return Ok(fd);
             }
         }
-        anyhow::bail!("no connection came")
+        anyhow::bail!("no connection arrived")
     }
 
-    /// Fills `ends` with connections, 25,000 to a listener: the client has 55,536 ports for each.
+    /// Fills `ends` with connections, 25,000 per listener: the client has 55,536 ports for each
+    /// listener.
     fn connect_many(&self, ends: &mut [[Fd; 2]]) -> anyhow::Result<()> {
         for (chunk, port) in ends.chunks_mut(25_000).zip(6000..) {
             let listener = self.listen(port)?;

@@ -1,4 +1,5 @@
-//! A switch that has nothing to do: what it takes of a processor, and how long a frame waits that comes then.
+//! An idle switch: the processor time that it uses, and the delay of a frame that arrives while it
+//! is idle.
 
 use super::ends::Ends;
 use crate::os;
@@ -9,12 +10,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// Until the switch sleeps, after it was started.
+/// Time allowed for the switch to go to sleep after its start.
 const SETTLE: Duration = Duration::from_millis(100);
-/// For one frame, in nanoseconds.
+/// Timeout of one frame, in nanoseconds.
 const PATIENCE: u64 = 500_000_000;
 
-/// Runs the switch on processor `core` while `work` works on another one, if there is one.
+/// Runs the switch on processor `core` while `work` runs on another processor, if there is one.
 fn beside<R>(switch: &Switch, core: usize, work: impl FnOnce() -> anyhow::Result<R>) -> anyhow::Result<R> {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -33,10 +34,11 @@ fn beside<R>(switch: &Switch, core: usize, work: impl FnOnce() -> anyhow::Result
 }
 
 fn elsewhere(core: usize) -> anyhow::Result<Option<dispatch::Pinned>> {
-    dispatch::other_core(core).map(dispatch::pinned_to_core).transpose().context("another processor than the switch's")
+    dispatch::other_core(core).map(dispatch::pinned_to_core).transpose().context("cannot pin to another core")
 }
 
-/// Nanoseconds of processor that this process uses in each of so many windows.
+/// Returns the processor nanoseconds that this process uses in each of `windows` windows of `ms`
+/// milliseconds.
 pub fn share(switch: &Switch, windows: u64, ms: u64, core: usize) -> anyhow::Result<Vec<u64>> {
     ensure!(windows > 0, "no windows");
     beside(switch, core, || {
@@ -49,7 +51,8 @@ pub fn share(switch: &Switch, windows: u64, ms: u64, core: usize) -> anyhow::Res
     })
 }
 
-/// Nanoseconds that frames take, of which one comes every `pause` microseconds.
+/// Returns the delay in nanoseconds of each of `frames` frames, sent one every `pause`
+/// microseconds.
 pub fn wake(switch: &Switch, ends: &mut Ends, frames: u64, pause: u64, core: usize) -> anyhow::Result<Vec<u64>> {
     ensure!(frames > 0, "no frames");
     beside(switch, core, || {
@@ -71,7 +74,7 @@ fn delay(ends: &mut Ends, number: u64) -> anyhow::Result<u64> {
         if came == Some(number) {
             return Ok(waited);
         }
-        ensure!(waited < PATIENCE, "frame {number} did not come out");
+        ensure!(waited < PATIENCE, "frame {number} did not arrive");
         if dispatch::cores() < 2 {
             thread::yield_now();
         }

@@ -1,4 +1,5 @@
-//! The ladder climbed: all rungs in turn, cumulative with both kinds of DMA, then each alone.
+//! Measurement of the ladder: all rungs in turn, cumulative with both kinds of DMA, then each tweak
+//! alone.
 
 use super::memory::{Dma, WorkingSet};
 use super::steps::{self, HugePages, Step};
@@ -11,55 +12,57 @@ use crate::study::Study;
 use crate::verdict::{NoiseFloor, Verdict};
 use anyhow::Context;
 
-/// Parts of a climb.
+/// Number of progress parts of a climb.
 pub(super) const PARTS: usize = 4;
-/// Polls left out, of 50 us: 2 ms.
+/// Polls left out, 50 us each: 2 ms.
 pub(super) const DISTRACTED: usize = 40;
-/// Rounds at most of the sweep of distances, and of each tweak alone: their order is of interest,
-/// not their last per cent.
+/// Maximum rounds of the sweep of distances, and of each tweak alone: only their order is of
+/// interest, not the last per cent.
 const SWEEP_ROUNDS: u32 = 8;
 const ALONE_ROUNDS: u32 = 10;
-/// Registers that cost nothing.
+/// Settings that make register accesses free.
 pub(super) const FREE: &str = "reg_write_ns=0 reg_read_ns=0";
 
-/// Word of a rig that is only counted, not timed: no buffers at rest.
+/// Setting of a rig that is only counted, not timed: no buffers at rest.
 pub(super) const COUNTED: &str = "rest=0";
 
 /// Results of one bridge.
 pub(super) struct Climbed {
     pub(super) ports: usize,
     pub(super) dma: Dma,
-    /// The ladder.
+    /// Rungs of the ladder.
     pub(super) steps: Vec<Step>,
-    /// Beside the ladder: T8 undone, then T11, which is only counted here.
+    /// Rungs beside the ladder: T8 undone, then T11, which is only counted here.
     pub(super) extras: Vec<Step>,
-    /// Of the ladder's steps.
+    /// Samples of the ladder's steps.
     pub(super) main: Vec<Sample>,
-    /// The same with the other kind of DMA, trial by trial beside them.
+    /// Samples of the ladder's steps with the other kind of DMA, measured in the same rounds.
     pub(super) other: Vec<Sample>,
-    /// The same with frames in the cache and registers that cost nothing, likewise.
+    /// Samples of the ladder's steps with frames in the cache and free registers, measured in the
+    /// same rounds.
     pub(super) free: Vec<Sample>,
-    /// Of T8 undone.
+    /// Samples of T8 undone.
     pub(super) main_extras: Vec<Sample>,
     alone: Vec<Sample>,
     pages: HugePages,
-    /// Of the ladder's steps, then of T8 undone and of T11.
+    /// Counts of the ladder's steps, then of T8 undone and of T11.
     pub(super) costs: Vec<NicCosts>,
-    /// Of the ladder's steps.
+    /// Frames missed at each of the ladder's steps while nothing polls.
     pub(super) stalls: Vec<NicStall>,
-    /// Ticks at each distance.
+    /// Ticks at each distance of T10: (distance, median).
     sweep: Vec<(usize, f64)>,
-    /// The first rung against its twin, in the ladder's rounds.
+    /// Noise floor: the first rung against its twin, in the ladder's rounds.
     pub(super) floor: NoiseFloor,
-    /// The same in the rounds of the tweaks alone.
+    /// Noise floor in the rounds of the tweaks alone.
     alone_floor: NoiseFloor,
 }
 
-/// Ports, DMA and size of a trial; what a step adds comes later and wins.
+/// Settings common to all rungs: ports, DMA and size of a trial. A step's settings follow and take
+/// precedence.
 struct Base(String);
 
 impl Base {
-    /// A rig that is only counted.
+    /// Builds a rig that is only counted, not timed.
     fn rig(&self, id: &str, words: &str) -> anyhow::Result<NicRig> {
         NicRig::new(id, &format!("{} {words}", self.0))
     }
@@ -148,7 +151,7 @@ fn distances(
 }
 
 impl Climbed {
-    /// The ladder's rows, then T8's, and those of each tweak alone.
+    /// Returns the rows of the ladder, then of T8, then of each tweak alone.
     pub(super) fn rows(&self, then: f64) -> anyhow::Result<Vec<Row>> {
         let (mut rows, floor): (Vec<Row>, _) = (Vec::new(), &self.floor);
         let mut before: Option<&Sample> = None;
@@ -183,7 +186,7 @@ impl Climbed {
         format!("{} ports: {title}", self.ports)
     }
 
-    /// The rungs that are not shown to be faster than the one before, and by how much.
+    /// Lists the rungs that are not shown to be faster than the one before, with their ratios.
     pub(super) fn without_effect(&self) -> anyhow::Result<String> {
         let mut none = Vec::new();
         for (pair, step) in self.main.windows(2).zip(self.steps.iter().skip(1)) {
@@ -201,7 +204,7 @@ impl Climbed {
         ))
     }
 
-    /// What each distance of T10 gave.
+    /// Lists the ticks at each distance of T10.
     pub(super) fn distances(&self) -> String {
         let each: Vec<String> = self.sweep.iter().map(|(distance, ticks)| format!("{distance}: {ticks:.1}")).collect();
         format!(

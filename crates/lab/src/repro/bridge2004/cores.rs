@@ -1,4 +1,5 @@
-//! Every rung by two loops on two cores, beside one loop that has all ports: cumulative, and each tweak alone in fewer rounds.
+//! Every rung with two loops on two cores, compared with one loop that has all ports: cumulative,
+//! and each tweak alone in fewer rounds.
 
 use super::climb::{COUNTED, DISTRACTED, FREE};
 use super::steps::Step;
@@ -12,9 +13,9 @@ use crate::timer;
 use crate::verdict::NoiseFloor;
 use anyhow::Context;
 
-/// Its parts.
+/// Number of progress parts.
 pub(super) const PARTS: usize = 2;
-/// Rounds at most, of the ladder and of a tweak alone, so that all of it takes a minute or two.
+/// Maximum rounds of the ladder and of a tweak alone, so that the whole takes one or two minutes.
 const LADDER_ROUNDS: u32 = 12;
 const ALONE_ROUNDS: u32 = 8;
 const COLUMNS: [&str; 12] = [
@@ -32,14 +33,15 @@ const COLUMNS: [&str; 12] = [
     "alone, against one loop",
 ];
 
-/// Whether each tweak alone is run by two loops, too: as many trials as the ladder.
+/// Selects whether each tweak alone is also measured with two loops, which takes as many trials as
+/// the ladder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Alone {
     Measured,
     LeftOut,
 }
 
-/// One rung by one loop and by two, trial by trial.
+/// One rung with one loop and with two, paired trial by trial.
 struct Pair {
     step: Step,
     one: Sample,
@@ -50,18 +52,18 @@ struct Pair {
 pub(super) struct Cores {
     ports: usize,
     steps: Vec<Step>,
-    /// The ladder.
+    /// Pairs of the ladder.
     ladder: Vec<Pair>,
     alone: Vec<Pair>,
-    /// Of the ladder's steps: the first of two loops distracted.
+    /// Frames missed at the ladder's steps while the first of two loops does not poll.
     stalls: Vec<NicStall>,
-    /// Why nothing was measured.
+    /// Reason for missing figures.
     missing: Option<String>,
     floor: NoiseFloor,
     alone_floor: NoiseFloor,
 }
 
-/// On a machine of so many `cores`.
+/// Measures the ladder on a machine with `cores` cores.
 pub(super) fn climb(
     study: &mut Study<'_>,
     ports: usize,
@@ -79,7 +81,8 @@ pub(super) fn climb(
         let missing = Some(format!("two loops need two cores, and this program has {cores}"));
         return Ok(Cores { ports, steps, ladder, alone, stalls, missing, floor, alone_floor });
     }
-    // Threads that meet wait for each other: their share of a core says nothing. Each has its own core.
+    // Threads that meet wait for each other, so their share of a core is meaningless. Each thread
+    // has its own core.
     let options = run::Options { cpu: None, ..options.clone().waiting().at_most(LADDER_ROUNDS) };
     let (ladder, floor) = pairs(study, &format!("p{ports}.two."), base, &steps, |step| &step.words, &options)?;
     study.part(&format!("{ports} ports, two loops on two cores: each tweak alone"));
@@ -120,7 +123,7 @@ impl Pair {
     }
 }
 
-/// Million frames a second; of loops all together.
+/// Returns the rate in million frames per second, of all loops together.
 fn rate(sample: &Sample) -> anyhow::Result<Summary> {
     let hertz = timer::rate().hz as f64;
     let rates: Vec<f64> = sample.values().iter().map(|ticks| hertz / ticks / 1e6).collect();
@@ -132,12 +135,12 @@ impl Cores {
         format!("{} ports, two loops on two cores: {title}", self.ports)
     }
 
-    /// Two loops against one at the last rung; `None`: nothing was measured.
+    /// Returns the ratio of two loops to one at the last rung; `None` if nothing was measured.
     pub(super) fn last(&self) -> anyhow::Result<Option<Change>> {
         self.ladder.last().map(|pair| pair.change(&self.floor)).transpose()
     }
 
-    /// The ladder's rows, then those of each tweak alone.
+    /// Returns the rows of the ladder, then those of each tweak alone.
     pub(super) fn rows(&self) -> anyhow::Result<Vec<Row>> {
         if let Some(why) = &self.missing {
             let row =
@@ -155,7 +158,7 @@ impl Cores {
         ladder.chain(alone).map(row).collect()
     }
 
-    /// One loop and two, rung by rung.
+    /// Returns the table of one loop and two, rung by rung.
     pub(super) fn sheet(&self) -> anyhow::Result<Sheet> {
         let how = if self.ports == 2 { "a direction each" } else { "two ports each" };
         let title = format!("{} ports: one loop on one core, two loops on two, {how}", self.ports);
@@ -169,7 +172,8 @@ impl Cores {
             let (one, two, change) =
                 (pair.one.summary()?.median, pair.two.summary()?.median, pair.change(&self.floor)?);
             let mut row: Vec<Cell> = vec![pair.step.id.as_str().into(), rate(&pair.one)?.median.into(), one.into()];
-            // Ticks of the sample are those between two frames, whoever passes them on: of a loop they are twice as many.
+            // The sample's ticks are those between two frames, whichever loop forwards them. A
+            // single loop spends twice as many per frame.
             row.extend([rate(&pair.two)?.median.into(), (2.0 * two).into()]);
             row.extend(times(&change));
             row.push(format!("{} of {}", stall.missed, stall.came).into());

@@ -1,21 +1,22 @@
-//! Memory of the rungs: in the cache or above it when the driver touches frames and buffers.
+//! Memory placement of the rungs: frames and buffers in the cache, or in memory, when the driver
+//! touches them.
 
 use crate::rigs::last_level_cache;
 
-/// Bytes of a buffer: a cluster of the report.
+/// Bytes of a buffer, as of a cluster in the report.
 const CLUSTER: usize = 2048;
-/// Of a cache whose size the kernel does not say.
+/// Assumed size of the cache, in bytes, where the kernel does not report it.
 const ASSUMED_CACHE: usize = 32 << 20;
-/// Buffers at most: 128 MiB of them.
+/// Maximum number of buffers: 128 MiB of them.
 const MOST: usize = 65_536;
 
-/// Place of a received frame when the driver reads it.
+/// Location of a received frame when the driver reads it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dma {
-    /// In memory, and in no cache: as a bus master of those years left it. So are the buffers that
-    /// are posted.
+    /// In memory and in no cache, as a bus master of those years left it. Posted buffers are in
+    /// memory, too.
     Cold,
-    /// In the processor's cache, and so are the few buffers that are used over and over.
+    /// In the processor's cache, as are the few buffers that are reused all the time.
     Copy,
 }
 
@@ -35,17 +36,17 @@ impl Dma {
     }
 }
 
-/// The buffers that a bridge in memory visits one after the other.
+/// Buffers that a bridge in memory visits one after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct WorkingSet {
-    /// Bytes of the last-level cache; `None`: unknown.
+    /// Bytes of the last-level cache; `None` if unknown.
     cache: Option<usize>,
-    /// Buffers at rest.
+    /// Number of buffers at rest.
     buffers: usize,
 }
 
 impl WorkingSet {
-    /// Twice the last-level cache of this machine.
+    /// Returns a working set of twice this machine's last-level cache.
     pub(super) fn detect() -> WorkingSet {
         WorkingSet::above(last_level_cache())
     }
@@ -55,7 +56,7 @@ impl WorkingSet {
         WorkingSet { cache, buffers: buffers.clamp(1024, MOST) }
     }
 
-    /// The words of a rig: see [`crate::rigs::NicSetup`].
+    /// Returns the settings of a rig: see [`crate::rigs::NicSetup`].
     pub(super) fn words(self, dma: Dma) -> String {
         match dma {
             Dma::Cold => format!("dma=cold stride=power2 rest={}", self.buffers),
@@ -63,7 +64,7 @@ impl WorkingSet {
         }
     }
 
-    /// Describes it for a reader of the figures.
+    /// Describes the working set for readers of the figures.
     pub(super) fn note(self, dma: Dma) -> String {
         let cache = match self.cache {
             Some(bytes) => format!("the last-level cache has {} MiB", bytes >> 20),

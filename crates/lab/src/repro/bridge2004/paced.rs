@@ -1,5 +1,5 @@
-//! Every rung with the bus waited for: how many frames a second a port passes on where processor
-//! and bus work at the same time.
+//! Every rung with the bus waited for: frames per second and port when processor and bus work at
+//! the same time.
 
 use super::steps::{self, Step};
 use crate::result::{Change, Figure, Row};
@@ -12,14 +12,14 @@ use crate::timer;
 use crate::verdict::NoiseFloor;
 use anyhow::Context;
 
-/// Parts that it announces.
+/// Number of progress parts.
 pub(super) const PARTS: usize = 1;
-/// Rounds at most: where the bus holds, its clocks are the same every time.
+/// Maximum rounds: where the bus is the limit, its clocks are the same every time.
 const ROUNDS: u32 = 8;
 const UNIT: &str = "kframe/s a port";
 
-/// The report's thousand frames a second and port, with all tweaks but T11, and with T11 (a bridge
-/// of two ports alone).
+/// Rates of the report in thousand frames per second and port, with all tweaks but T11, and with
+/// T11 (for the bridge of two ports only).
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Then {
     pub(super) without: f64,
@@ -30,9 +30,9 @@ pub(super) struct Then {
 pub(super) struct Paced {
     ports: usize,
     steps: Vec<Step>,
-    /// The ladder, then both rungs of T11.
+    /// Samples of the ladder, then of both rungs of T11.
     pub(super) ladder: Vec<Sample>,
-    /// The first rung, then each of T11 alone.
+    /// Samples of the first rung, then of each rung of T11 alone.
     alone: Vec<Sample>,
     floor: NoiseFloor,
 }
@@ -62,15 +62,15 @@ pub(super) fn climb(
 }
 
 impl Paced {
-    /// Thousand frames a second and port.
+    /// Returns the rate in thousand frames per second and port.
     pub(super) fn rate(&self, sample: &Sample) -> anyhow::Result<Summary> {
         let all = timer::rate().hz as f64 / self.ports as f64 / 1e3;
         let rates: Vec<f64> = sample.values().iter().map(|ticks| all / ticks).collect();
         Ok(Summary::of(&rates)?)
     }
 
-    /// The ladder's rows, T11's, and those of T11 alone; each against the one before, T11 alone
-    /// against the first rung.
+    /// Returns the rows of the ladder, of T11, and of T11 alone. Each is compared with the one
+    /// before; T11 alone is compared with the first rung.
     pub(super) fn rows(&self, then: Then) -> anyhow::Result<Vec<Row>> {
         let (mut rows, floor): (Vec<Row>, _) = (Vec::new(), &self.floor);
         let mut before: Option<&Sample> = None;
@@ -101,7 +101,7 @@ impl Paced {
         Ok(row)
     }
 
-    /// The samples of T10 and of both rungs of T11.
+    /// Returns the samples of T10 and of both rungs of T11.
     pub(super) fn ends(&self) -> Option<[&Sample; 3]> {
         match self.ladder.as_slice() {
             [.., last, faster, ahead] => Some([last, faster, ahead]),

@@ -1,4 +1,4 @@
-//! The tables beside the rows: what is counted of each rung, where its time goes, then and now.
+//! Tables beside the rows: the counts of each rung, the distribution of its time, then and now.
 
 use super::climb::Climbed;
 use super::memory::Dma;
@@ -8,10 +8,10 @@ use crate::sample::{Ratio, Sample, StatError, Summary};
 use crate::timer;
 use anyhow::Context;
 
-/// What was to be reached at the last rung: ticks a frame, and times the first rung.
+/// Targets at the last rung: ticks per frame, and ratio to the first rung.
 const TARGET_TICKS: f64 = 100.0;
 const TARGET_TIMES: f64 = 12.0;
-/// Clocks a second of the report's bus.
+/// Clock rate of the report's bus, in hertz.
 const BUS_HERTZ: f64 = 100e6;
 
 fn hertz() -> f64 {
@@ -22,13 +22,13 @@ fn head(columns: &[&str]) -> Vec<String> {
     columns.iter().map(|&column| column.to_owned()).collect()
 }
 
-/// What cards and drivers counted.
+/// Returns the table of the cards' and drivers' counts.
 pub(super) fn costs(climbed: &Climbed) -> anyhow::Result<Sheet> {
     let steps = climbed.steps.iter().chain(&climbed.extras);
     let samples = climbed.main.iter().chain(&climbed.main_extras).map(Some).chain(std::iter::repeat(None));
     let mut rows = Vec::new();
     for (at, ((step, sample), costs)) in steps.zip(samples).zip(&climbed.costs).enumerate() {
-        // T11 changes nothing that the processor waits for: its ticks are those of T10.
+        // T11 changes nothing that the processor waits for, so its ticks are those of T10.
         let ticks = match sample {
             Some(sample) => Cell::from(sample.summary()?.median),
             None => "as t10".into(),
@@ -73,24 +73,24 @@ pub(super) fn costs(climbed: &Climbed) -> anyhow::Result<Sheet> {
     Ok(Sheet { title, head: head(&columns), rows })
 }
 
-/// A rung's ticks, by what they wait for.
+/// Ticks per frame of a rung, by cause.
 struct Parts {
     all: f64,
     registers: f64,
     memory: f64,
     cycles: f64,
-    /// Of the bus: beside the processor's, unless it is waited for.
+    /// Ticks of the bus, which works beside the processor unless it is waited for.
     bus: f64,
-    /// Measured where it is waited for.
+    /// Ticks measured with the bus waited for.
     paced: f64,
-    /// Indices of the largest of [`PARTS`]; several if no single one is.
+    /// Indices of the largest of [`PARTS`]; several if no single one is the largest.
     largest: Vec<usize>,
 }
 
-/// Of the processor's time, in the order in which the report has them as its bottleneck.
+/// Parts of the processor's time, in the order in which they are the report's bottleneck.
 const PARTS: [&str; 3] = ["registers", "memory", "cycles"];
 
-/// The parts of which no other is larger in four of five rounds or more.
+/// Returns the parts that no other part exceeds in four of five rounds or more.
 fn largest(rounds: [&[f64]; 3]) -> Vec<usize> {
     let loses = |part: usize, other: usize| {
         let [mine, others] = [rounds[part], rounds[other]];
@@ -100,8 +100,8 @@ fn largest(rounds: [&[f64]; 3]) -> Vec<usize> {
     (0..3).filter(|part| !(0..3).any(|other| other != *part && loses(*part, other))).collect()
 }
 
-/// Whether the rungs have their largest parts in the report's order: from the first part by the
-/// second to the third, never back.
+/// Returns whether the rungs have their largest parts in the report's order: from the first part
+/// through the second to the third, never back.
 fn is_in_order<'a>(rungs: impl Iterator<Item = &'a [usize]>) -> bool {
     let (mut stage, mut seen) = (0, [false; 3]);
     for largest in rungs {
@@ -142,7 +142,8 @@ impl Parts {
     }
 }
 
-/// Returns the cost of each of `more` over its pair of `less`. It may be negative: no logarithms.
+/// Returns the cost of each of `more` over its pair of `less`. It may be negative, so no logarithms
+/// are taken.
 fn over(more: &[f64], less: &[f64]) -> Vec<f64> {
     more.iter().zip(less).map(|(more, less)| more - less).collect()
 }
@@ -154,7 +155,7 @@ fn less(more: &Sample, less: &Sample) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// The report's remark, rung by rung.
+/// Returns the table for the report's remark on the bottleneck, rung by rung.
 pub(super) fn where_it_goes(climbed: &Climbed, paced: &Paced) -> anyhow::Result<Sheet> {
     let row = |(step, part): (&super::steps::Step, Parts)| -> Vec<Cell> {
         vec![
@@ -245,7 +246,7 @@ pub(super) fn faster_bus(paced: &Paced, then: Then, ports: usize) -> anyhow::Res
     };
     Ok(format!(
         "{ports} ports, T11, thousand frames a second and port with the bus waited for: {:.0} without, {:.0} at 133 MHz, {:.0} with descriptors \
-         fetched ahead, too: {} times. The report: {report}. The model's clocks are least figures, without waits for an \
+         fetched ahead, too: {} times. The report: {report}. The model's clocks are minimum figures, without waits for an \
          arbiter or a chipset: upper limits",
         rate(last)?,
         rate(faster)?,
@@ -254,7 +255,7 @@ pub(super) fn faster_bus(paced: &Paced, then: Then, ports: usize) -> anyhow::Res
     ))
 }
 
-/// The report's figures, and what was to be reached.
+/// Returns the table of the report's figures and of the targets.
 pub(super) fn then_and_now(ends: &[Climbed], then: &[(usize, f64)]) -> anyhow::Result<Sheet> {
     let mut rows = Vec::new();
     for (climbed, (ports, cycles)) in ends.iter().zip(then) {

@@ -1,4 +1,4 @@
-//! The rungs, as the report numbers its tweaks in the order of its text.
+//! Rungs of the ladder: the report's tweaks, numbered in the order of its text.
 
 #[cfg(test)]
 mod tests;
@@ -10,7 +10,7 @@ use anyhow::Context;
 struct Tweak {
     id: &'static str,
     title: &'static str,
-    /// The words it adds: see [`crate::rigs::NicSetup`].
+    /// Settings that it adds: see [`crate::rigs::NicSetup`].
     words: &'static str,
 }
 
@@ -18,9 +18,9 @@ const fn tweak(id: &'static str, title: &'static str, words: &'static str) -> Tw
     Tweak { id, title, words }
 }
 
-/// Before the first of them a buffer comes from a list that goes through the buffers, and its
-/// header is written anew: as an mbuf and a cluster from two lists. The cache of T4 keeps both
-/// together, and is a list still.
+/// Tweaks T1 to T7. On the first rung a buffer comes from a list that is linked through the
+/// buffers, and its header is written anew, as for an mbuf and a cluster from two lists. The cache
+/// of T4 keeps both together but is still a list.
 const TWEAKS: [Tweak; 7] = [
     tweak("t1.rx_tail", "T1 RDT written every 64 descriptors", "rx_tail_batch=64"),
     tweak("t2.tx_tail", "T2 TDT written every 64, and at the end of a poll", "tx_tail_batch=64 tx_flush=poll"),
@@ -32,10 +32,10 @@ const TWEAKS: [Tweak; 7] = [
 ];
 const PAGES: Tweak = tweak("t9.pages", "T9 buffers on 2 MiB pages", "pages=2m");
 
-/// Distances of T10 that are tried; 0: none.
+/// Prefetch distances that are tried for T10; 0: no prefetch.
 pub(super) const DISTANCES: [usize; 7] = [0, 1, 2, 4, 8, 16, 32];
 
-/// Whether buffers can lie on 2 MiB pages here, and why not.
+/// Availability of 2 MiB pages for buffers, or the reason why they are missing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum HugePages {
     Available,
@@ -43,17 +43,17 @@ pub(super) enum HugePages {
 }
 
 impl HugePages {
-    /// Builds a rig with them, and looks where its buffers lie.
+    /// Builds a rig with 2 MiB pages and checks the pages that its buffers lie on.
     ///
     /// # Errors
-    /// No memory, or the kernel does not say.
+    /// No memory, or the kernel does not report the pages.
     pub(super) fn detect(base: &str) -> anyhow::Result<HugePages> {
         let mut rig = NicRig::new("pages", &format!("{base} pool=stack {}", PAGES.words))?;
         let (all, huge) = rig.pages().context("the pages under a pool")?;
         Ok(HugePages::judge(all, huge))
     }
 
-    /// Nine tenths are enough: a transparent page may be missing.
+    /// Accepts nine tenths of the buffers, since a transparent page may be missing.
     fn judge(all: u64, huge: u64) -> HugePages {
         if huge >= all / 10 * 9 {
             return HugePages::Available;
@@ -66,7 +66,8 @@ impl HugePages {
         ))
     }
 
-    /// The rung that there is not, if they are missing: identifier, title, reason.
+    /// Returns the identifier, title and reason of the rung that is left out if 2 MiB pages are
+    /// missing.
     pub(super) fn missing(&self) -> Option<[&str; 3]> {
         match self {
             HugePages::Available => None,
@@ -80,21 +81,21 @@ impl HugePages {
 pub(super) struct Step {
     pub(super) id: String,
     pub(super) title: String,
-    /// With all before it.
+    /// Settings, including those of all rungs before it.
     pub(super) words: String,
-    /// Without.
+    /// Settings of this rung alone.
     pub(super) alone: String,
 }
 
 impl Step {
-    /// This rung and `adds`.
+    /// Returns a rung that adds `adds` to this one.
     fn with(&self, id: &str, title: &str, adds: &str) -> Step {
         let words = format!("{} {adds}", self.words);
         Step { id: id.to_owned(), title: title.to_owned(), words, alone: adds.to_owned() }
     }
 }
 
-/// From the first rung to T9, or to T7 without 2 MiB pages.
+/// Returns the rungs from the first to T9, or to T7 without 2 MiB pages.
 pub(super) fn below(pages: &HugePages) -> Vec<Step> {
     let mut words = String::new();
     let mut steps = vec![step("first", "as em was, polled", "", &mut words)];
@@ -104,14 +105,14 @@ pub(super) fn below(pages: &HugePages) -> Vec<Step> {
     steps
 }
 
-/// From the first rung to T10, with that distance.
+/// Returns the rungs from the first to T10 with prefetch distance `distance`.
 pub(super) fn ladder(distance: usize, pages: &HugePages) -> Vec<Step> {
     let mut steps = below(pages);
     steps.push(last(distance, pages));
     steps
 }
 
-/// T10.
+/// Returns T10.
 pub(super) fn last(distance: usize, pages: &HugePages) -> Step {
     let mut words = below(pages).pop().map(|step| step.words).unwrap_or_default();
     let title = match distance {
@@ -121,8 +122,8 @@ pub(super) fn last(distance: usize, pages: &HugePages) -> Step {
     step("t10.prefetch", &title, &format!("prefetch={distance}"), &mut words)
 }
 
-/// T11, from `step` on: the bus of the report's fastest machine, and a card that fetches
-/// descriptors ahead. The processor waits for neither: what they give is seen where the bus is
+/// Returns T11, based on `step`: the bus of the report's fastest machine, and a card that fetches
+/// descriptors ahead. The processor waits for neither, so their gain shows only where the bus is
 /// waited for.
 pub(super) fn bus(step: &Step) -> [Step; 2] {
     let faster = step.with("t11.bus133", "T11 the bus at 133 MHz", "bus=pcix133");
@@ -131,7 +132,7 @@ pub(super) fn bus(step: &Step) -> [Step; 2] {
     [faster, ahead]
 }
 
-/// T8 undone, from `step` on: what interrupts would cost.
+/// Returns T8 undone, based on `step`: the cost of interrupts.
 pub(super) fn interrupts(step: &Step) -> [Step; 3] {
     const FEW: &str = "frames=4096"; // each of them takes long
     [

@@ -1,17 +1,19 @@
-//! The page's table: what commands do with lines of 64-byte and of 1518-byte frames, ours beside the usual ones.
+//! The page's table: commands on lines of 64-byte and of 1518-byte frames, ours beside the usual
+//! ones.
 
 use super::Lab;
 use crate::bench::FIVE;
 use crate::native::shell::is_installed;
 use crate::result::Row;
 
-/// The page's wish for "patterns like regular expressions (asterisk etc.)": a source address of the device, and a type.
+/// Pattern for the page's wish for "patterns like regular expressions (asterisk etc.)": a source
+/// address of the device, and a type.
 const WILDCARD: &str = "0022CF.*8899";
 
-/// A command: its name, the program that it needs, its line.
+/// A command: its name, the program that it needs, its command line.
 type Entry = (&'static str, &'static str, String);
 
-/// The commands on `file`.
+/// Returns the commands on `file`.
 fn entries(file: &str) -> Vec<Entry> {
     let alternatives = FIVE.replace('\\', "");
     vec![
@@ -40,7 +42,7 @@ fn entries(file: &str) -> Vec<Entry> {
     ]
 }
 
-/// A row for each command.
+/// Adds a row for each command.
 pub(super) fn table(lab: &Lab, size: usize, file: &str, rows: &mut Vec<Row>) -> anyhow::Result<()> {
     let bytes = lab.corpus.len(file)?;
     for (name, tool, script) in entries(file) {

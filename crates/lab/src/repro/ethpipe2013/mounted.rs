@@ -1,18 +1,20 @@
-//! dd's block size against throughput, on files of `linerate mount`: what the report's device was.
+//! dd's block size against throughput, on files of `linerate mount`, the counterpart of the
+//! report's device.
 
 use super::{BLOCKS, Lab, generator, sweep};
 use crate::native::shell::Mounted;
 use crate::result::Row;
 
-/// The names of the two ports: one gives frames, one takes all.
+/// Names of the two ports: the first is a source of frames, the second a sink.
 const GIVES: &str = "pg0";
 const TAKES: &str = "n0";
-/// The smallest block: below a page each read or write is a request to another process by itself, and a few show it.
+/// Smallest block size: below a page each read or write is a request to another process by itself,
+/// and a few sizes are enough to show that.
 const LEAST: u64 = 1 << 10;
-/// The three ways of the page.
+/// Operations named by the page.
 const WAYS: [&str; 3] = ["read", "write", "forward"];
 
-/// dd from a mounted port, into one, and from one into the other.
+/// Measures dd from a mounted port, into one, and from one into the other.
 pub(super) fn throughput(lab: &Lab, size: usize, file: &str, all: &mut Vec<Row>) -> anyhow::Result<()> {
     let title = |way: &str, name: &str| format!("{way} through FUSE, {size}-byte frames, dd bs={name}");
     let (generator, sink) = (format!("{}{GIVES}", generator(size, false)), format!("null:{TAKES}"));

@@ -5,13 +5,13 @@ use crate::native::delay::{self, Between, Blocks, Delays};
 use crate::result::{Cell, Figure, Row, Sheet};
 use crate::sample::Summary;
 
-/// Bytes that dd moves at a block size: a quarter of a second's worth, about.
+/// Returns the bytes that dd moves at a block size: about a quarter of a second's worth.
 pub(super) fn volume(block: u64) -> u64 {
     (block * 400_000).clamp(8 << 20, 256 << 20)
 }
 
-/// Reading, writing and forwarding. All that is measured at a block size is measured by turns; in the table each curve
-/// stands by itself.
+/// Measures reading, writing and forwarding. All operations at one block size are measured in
+/// turns; in the table the rows of each curve stand together.
 pub(super) fn throughput(lab: &Lab, size: usize, file: &str, all: &mut Vec<Row>) -> anyhow::Result<()> {
     let rows = &mut Vec::new();
     let line = wire::text::len(size - 4) as u64;
@@ -38,12 +38,13 @@ pub(super) fn throughput(lab: &Lab, size: usize, file: &str, all: &mut Vec<Row>)
     Ok(())
 }
 
-/// The delay of a frame: rows for blocks that are filled, and a sheet with all ways.
+/// Measures the delay of a frame: adds rows for blocks that are filled, and returns a sheet with
+/// all paths.
 pub(super) fn delays(lab: &Lab, size: usize, rows: &mut Vec<Row>) -> Sheet {
     delays_by(lab.options.keep, size, rows, delay::trial)
 }
 
-/// One way through, with the trials made of it.
+/// One path, with its trials.
 struct Measured {
     name: &'static str,
     between: Between,
@@ -60,7 +61,8 @@ fn delays_by(
     let all = [("none", Between::Pipe)].into_iter().chain(BLOCKS.into_iter().flat_map(ways));
     let mut measured: Vec<Measured> =
         all.map(|(name, between)| Measured { name, between, trials: Ok(Vec::new()) }).collect();
-    // By turns, so that a disturbance does not fall on one block size alone. What failed once is not tried again.
+    // Trials run in turns, so that a disturbance does not affect one block size alone. A path that
+    // failed once is not tried again.
     for _ in 0..keep {
         for way in &mut measured {
             let made =
@@ -101,7 +103,7 @@ fn median(trials: &anyhow::Result<Vec<Delays>>, of: impl Fn(&Delays) -> f64) -> 
     Summary::of(&trials.iter().map(of).collect::<Vec<f64>>()).map_err(|why| why.to_string())
 }
 
-/// A block size's line of the sheet.
+/// Returns the sheet's line for a block size.
 fn line(name: &'static str, measured: &[Measured]) -> Vec<Cell> {
     let mut cells: Vec<Cell> = vec![name.into()];
     let of = |blocks: Blocks| {

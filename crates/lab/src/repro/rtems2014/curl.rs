@@ -1,4 +1,4 @@
-//! What the report did: stock curl against our FTP server, over a TAP.
+//! The report's own measurement: stock curl against our FTP server, over a TAP.
 //!
 //! ```text
 //! this process                         a child: this program again, in a network namespace of its own
@@ -6,9 +6,11 @@
 //!                                                   -> curl, for a moment, on another core
 //! ```
 //!
-//! A rate is what curl counts from its first byte on. Beside it stands what our host's thread used of its core. No root is
-//! needed where user namespaces may be made. Each round starts the child anew. A session that fails costs its round, which is
-//! made again; a configuration whose sessions keep failing is a row with the reason, as all are where curl or namespaces are missing.
+//! A rate is curl's, counted from its first byte on. Beside it is the share of its core that our
+//! host's thread used. Root is not needed where user namespaces may be created. Each round starts
+//! the child anew. A session that fails costs its round, which is repeated. A configuration whose
+//! sessions keep failing is a row with the reason, as are all configurations where curl or
+//! namespaces are missing.
 
 mod child;
 
@@ -28,22 +30,24 @@ use anyhow::ensure;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// The configurations that curl sees: each costs seconds, and the wishes are told apart more sharply over a pair.
+/// Configurations that are measured with curl: each takes seconds, and the improvements are
+/// distinguished more sharply over a pair.
 const IDS: [&str; 4] = ["a", "b", "c", "all"];
-/// Rounds: the fewest that give a verdict.
+/// Rounds: the minimum for a verdict.
 const KEEP: u32 = 8;
-/// How long a transfer lasts.
+/// Duration of a transfer, in milliseconds.
 const LONG_MS: u64 = 280;
-/// Where figures are not to be quoted.
+/// Duration in quick runs, whose figures are not for quotation.
 const QUICK_MS: u64 = 150;
 
-/// Sends an order and returns its answer.
+/// Function that sends a command to the child and returns its answer.
 type Ask = Box<dyn FnMut(&str) -> anyhow::Result<String>>;
 
-/// The process of the hosts: an order in, its answer out. At its end its hosts account for every frame.
+/// Process of the hosts: receives commands and returns answers. When it ends, its hosts account for
+/// every frame.
 pub(super) struct Hosts {
     ask: Ask,
-    /// Reasons why they did not.
+    /// Errors of hosts that did not account for every frame.
     complaints: Rc<RefCell<Vec<String>>>,
 }
 
@@ -55,7 +59,7 @@ impl Hosts {
         Hosts { ask: Box::new(ask), complaints: Rc::clone(complaints) }
     }
 
-    /// One session of curl.
+    /// Runs one session of curl.
     fn session(&mut self, order: &str) -> anyhow::Result<Reading> {
         let [ops, wall_ns, cpu_ns] = numbers(&(self.ask)(order)?)?;
         ensure!(ops > 0, "curl moved nothing");
@@ -72,7 +76,8 @@ impl Drop for Hosts {
     }
 }
 
-/// Downloads and uploads by curl, in turns: rows and notes go to `study`; the sheet beside them is returned.
+/// Measures downloads and uploads by curl, in turns. Rows and notes are added to `study`; the sheet
+/// beside them is returned.
 pub(super) fn rows(study: &mut Study<'_>, variants: &[Variant], options: &Options) -> Sheet {
     let chosen: Vec<&Variant> = variants.iter().filter(|variant| IDS.contains(&variant.id)).collect();
     let (core, complaints) = (options.core(), Rc::new(RefCell::new(Vec::new())));
@@ -113,7 +118,7 @@ fn with_then(row: Row, way: Way, variant: &str) -> Row {
     }
 }
 
-/// Downloads and uploads of so many milliseconds.
+/// Measures downloads and uploads of `ms` milliseconds.
 pub(super) fn measured(
     study: &mut Study<'_>,
     chosen: &[&Variant],
@@ -157,7 +162,7 @@ pub(super) fn measured(
     }
 }
 
-/// The medians of a sample, and the number of its sessions that failed.
+/// Returns the medians of a sample, and the number of its sessions that failed.
 fn line(sample: &Sample) -> Vec<Cell> {
     let cells: [Cell; 3] = match medians(sample) {
         Ok((rate, share, cost)) if sample.failed.is_none() => {
@@ -169,12 +174,14 @@ fn line(sample: &Sample) -> Vec<Cell> {
     [Cell::from(sample.id.as_str())].into_iter().chain(cells).chain([failed]).collect()
 }
 
-/// Bytes a second; the share of the core that our host's thread used, in per cent; its ticks a byte.
+/// Returns bytes per second; the share of the core that our host's thread used, in per cent; and
+/// its ticks per byte.
 fn medians(sample: &Sample) -> anyhow::Result<(f64, f64, f64)> {
     let readings = || sample.trials.iter().map(|trial| trial.reading);
     let median = |values: Vec<f64>| Summary::of(&values).map(|summary| summary.median);
     let rate = median(readings().map(|reading| reading.ops_per_second()).collect())?;
-    // A thread that used less than the kernel counts in has used nothing that can be told.
+    // Processor time below the resolution of the kernel's accounting reads as 0; 1 ns is used
+    // instead.
     let cpu = |reading: Reading| reading.cpu_ns.max(1) as f64;
     let share = median(readings().map(|reading| cpu(reading) * 100.0 / reading.wall_ns.max(1) as f64).collect())?;
     let hertz = timer::rate().hz as f64;

@@ -1,4 +1,4 @@
-//! Where a row's time goes: sessions one after the other under our own sampling profiler.
+//! Distribution of a row's time: sessions one after the other under our own sampling profiler.
 
 use super::Variant;
 use crate::env::Environment;
@@ -11,37 +11,37 @@ use crate::subject::Subject;
 use anyhow::{Context, ensure};
 use std::time::{Duration, Instant};
 
-/// Samples a second: twice the usual rate, because each row has but a moment. A prime.
+/// Samples per second: twice the usual rate, because each row is sampled only briefly. A prime.
 const RATE_HZ: u32 = 1999;
 /// Processor time for which a row is sampled.
 const LONG: Duration = Duration::from_millis(700);
-/// And the configuration whose whole table is printed.
+/// Processor time for which the configuration is sampled whose whole table is printed.
 const LONGER: Duration = Duration::from_millis(2000);
-/// Where figures are not to be quoted.
+/// Processor time in quick runs, whose figures are not for quotation.
 const QUICK: Duration = Duration::from_millis(100);
 
-/// How many times as long it may take by the clock: others use the core, too.
+/// Maximum wall time as a multiple of the processor time, since other threads use the core, too.
 const PATIENCE: u32 = 5;
-/// Samples below which a profile has no shares: a share of 5 % of 200 samples is 5 % give or take 3.
+/// Minimum samples of a profile with shares: a share of 5 % of 200 samples is 5 % give or take 3.
 const FEWEST: u64 = 200;
-/// Where figures are not to be quoted.
+/// Minimum samples in quick runs, whose figures are not for quotation.
 const FEWEST_QUICK: u64 = 30;
 
-/// What was seen of a row. What could not be seen is absent, with a note.
+/// Observations of a row. Those that failed are absent, with a note.
 #[derive(Default)]
 pub(super) struct Taken {
     /// Locks of the serving host.
     pub(super) locks: Option<usize>,
-    /// How often one was taken for each KiB carried.
+    /// Lock acquisitions for each KiB carried.
     pub(super) per_kib: Option<f64>,
-    /// What the serving host uses.
+    /// Configuration that the serving host uses.
     pub(super) facts: Option<FtpFacts>,
     profile: Option<Profile>,
-    /// Why something is absent.
+    /// Reasons for absent observations.
     pub(super) notes: Vec<String>,
 }
 
-/// Downloads in the row's configuration for a while.
+/// Observes downloads in the row's configuration.
 pub(super) fn take(variant: &Variant, bytes: u64, options: &Options) -> Taken {
     let rig = || ftp_rig(&format!("shares.{}", variant.id), variant.setup, Way::Down, bytes);
     let mut taken = Taken::default();
@@ -57,12 +57,12 @@ fn take_from(
     variant: &Variant,
     options: &Options,
 ) -> anyhow::Result<()> {
-    rig.trial()?; // what the first session alone brings in
+    rig.trial()?; // warm-up: some costs occur in the first session only
     let before = rig.locks().1;
     let carried = rig.trial()?.ops + FTP_WARM;
     let (locks, after) = rig.locks();
     taken.locks = Some(locks);
-    // What opens and closes the session is in it: nothing beside megabytes.
+    // Opening and closing the session is included: negligible beside megabytes.
     taken.per_kib = Some((after - before) as f64 * 1024.0 / carried as f64);
     taken.facts = Some(rig.facts());
     let (long, fewest) = match (options.quick, variant.id) {
@@ -79,7 +79,8 @@ fn take_from(
 
 fn profiled(rig: &mut dyn Subject, long: Duration, core: usize) -> anyhow::Result<Profile> {
     let running = profile::start(profile::Options { rate_hz: RATE_HZ, ..profile::Options::default() })?;
-    // After the collector's thread was made, which would stay on that core too and find no time to empty the ring.
+    // Pinned only after the collector's thread was created: that thread would otherwise stay on the
+    // same core and find no time to empty the ring.
     let _pinned = dispatch::pinned_to_core(core).context("cannot stay on a core")?;
     let (begun, used) = (Instant::now(), os::thread_cpu_ns());
     let enough = || Duration::from_nanos(os::thread_cpu_ns() - used) >= long || begun.elapsed() >= long * PATIENCE;
@@ -92,7 +93,7 @@ fn profiled(rig: &mut dyn Subject, long: Duration, core: usize) -> anyhow::Resul
 }
 
 impl Taken {
-    /// A bucket's share of the time, in per cent.
+    /// Returns a bucket's share of the time, in per cent.
     pub(super) fn share(&self, bucket: Bucket) -> Option<f64> {
         let profile = self.profile.as_ref()?;
         let all = profile.sampled_ns().max(1);
@@ -100,11 +101,11 @@ impl Taken {
         Some(of as f64 * 100.0 / all as f64)
     }
 
-    /// The table in the report's format.
+    /// Returns the table in the report's format.
     pub(super) fn text(&self, env: &Environment) -> Option<Vec<String>> {
         let profile = self.profile.as_ref()?;
         let mut report = Report::of(profile, "FTP downloads in configuration A, both hosts", env.clone());
-        report.warnings.retain(|warning| !env.warnings().contains(warning)); // they stand above already
+        report.warnings.retain(|warning| !env.warnings().contains(warning)); // already printed above
         Some(report.text().trim_end().lines().map(str::to_owned).collect())
     }
 }

@@ -6,7 +6,8 @@ use crate::profile::Bucket;
 use crate::result::{Cell, Row, Sheet};
 use crate::table::{spread, times};
 
-/// A share of time that the report names, or that its profile adds up to.
+/// Shares of time that the report names, or that its profile adds up to: title, index of the row,
+/// the report's figure, bucket.
 const SHARES: &[(&str, usize, &str, Bucket)] = &[
     ("A: mutex operations", 0, "3 %", Bucket::Locks),
     ("C: mutex operations", 2, "8.5 %", Bucket::Locks),
@@ -22,7 +23,7 @@ const SHARES: &[(&str, usize, &str, Bucket)] = &[
     ("A: thread dispatch (ours: scheduling)", 0, "3.3 %", Bucket::Scheduling),
 ];
 
-/// The table. `rows` are those of the downloads first, A B C at their beginning.
+/// Returns the table. `rows` begin with the downloads of A, B and C.
 pub(super) fn and_now(rows: &[Row], taken: &[Taken]) -> Sheet {
     let mut lines: Vec<Vec<Cell>> = Vec::new();
     let mut line = |what: &str, then: String, now: String| lines.push(vec![what.into(), then.into(), now.into()]);

@@ -1,4 +1,4 @@
-//! What a bridged frame costs beside ticks: counted by cards and drivers, exact.
+//! Costs of a bridged frame beside ticks: counted by cards and drivers, exact.
 
 use port::nic::Nic;
 
@@ -18,7 +18,7 @@ pub(super) struct Totals {
     prefetches: u64,
 }
 
-/// For one frame bridged: what the card did that it came by and what the card did that it left by.
+/// Costs per bridged frame, of the card that received it and the card that sent it together.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct NicCosts {
     /// Writes of RDT and TDT.
@@ -31,13 +31,13 @@ pub struct NicCosts {
     pub interrupts: f64,
     /// Clocks of the bus, if one is modelled.
     pub bus_clocks: f64,
-    /// Frames a second that one such bus under all cards would carry; 0: none is modelled.
+    /// Frames per second that one such bus under all cards could carry; 0 if none is modelled.
     pub bus_allows: f64,
     /// Nanoseconds that the processor waits for registers.
     pub stall_ns: f64,
     /// Reads of descriptors by the cards.
     pub fetches: f64,
-    /// Buffers posted whose link was read, as they came from a list through the buffers.
+    /// Buffers posted whose link was read, because they came from a list through the buffers.
     pub links_read: f64,
     /// Buffers posted whose first line was written.
     pub headers_written: f64,

@@ -1,5 +1,5 @@
-//! The memory under a rig: the last-level cache that it is to exceed, and the pages that its
-//! buffers really lie on.
+//! Memory of a rig: the size of the last-level cache that it must exceed, and the pages that its
+//! buffers actually lie on.
 
 use super::NicRig;
 use anyhow::Context;
@@ -8,7 +8,8 @@ use std::path::Path;
 /// Directory in which the kernel describes the caches of processor 0.
 const CACHES: &str = "/sys/devices/system/cpu/cpu0/cache";
 
-/// Returns the bytes of processor 0's largest data cache; `None` where the kernel does not say.
+/// Returns the bytes of processor 0's largest data cache; `None` where the kernel does not report
+/// it.
 pub fn last_level_cache() -> Option<usize> {
     largest(Path::new(CACHES))
 }
@@ -21,7 +22,7 @@ fn largest(caches: &Path) -> Option<usize> {
     (0..8).filter_map(size).max()
 }
 
-/// Parses `32768K`.
+/// Parses a cache size such as `32768K`.
 fn bytes(text: &str) -> Option<usize> {
     match text.strip_suffix(['K', 'M']) {
         Some(kib) if text.ends_with('K') => kib.parse::<usize>().ok()?.checked_mul(1 << 10),
@@ -31,22 +32,22 @@ fn bytes(text: &str) -> Option<usize> {
 }
 
 impl NicRig {
-    /// Returns the bytes of the drivers' buffers, and how many of them lie on pages of 2 MiB now
+    /// Returns the bytes of the drivers' buffers, and the bytes that lie on pages of 2 MiB now
     /// (/proc/self/smaps): reserved ones (KernelPageSize) or transparent ones (AnonHugePages).
     ///
     /// # Errors
-    /// The kernel does not say.
+    /// The kernel does not report the pages.
     pub fn pages(&mut self) -> anyhow::Result<(u64, u64)> {
         self.post();
-        let layout = self.pool.layout().context("buffers that lie anywhere")?;
+        let layout = self.pool.layout().context("the pool's buffers are not in one mapping")?;
         let base = layout.base.as_ptr() as u64;
         let maps = std::fs::read_to_string("/proc/self/smaps").context("/proc/self/smaps")?;
         Ok((layout.len as u64, huge(&maps, base, base + layout.len as u64)))
     }
 }
 
-/// Bytes from `from` to `to` that lie on 2 MiB pages. A mapping that reaches further has them
-/// spread evenly.
+/// Returns the bytes from `from` to `to` that lie on 2 MiB pages. In a mapping that reaches
+/// further, these pages are assumed to be spread evenly.
 fn huge(maps: &str, from: u64, to: u64) -> u64 {
     let (mut inside, mut length, mut bytes) = (0, 1, 0);
     for line in maps.lines() {

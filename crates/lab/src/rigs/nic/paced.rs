@@ -1,11 +1,11 @@
-//! A bridge whose cards wait for their bus: how fast it is where processor and bus work at the same
+//! A bridge whose cards wait for their bus: its speed where processor and bus work at the same
 //! time.
 //!
 //! Time is the rig's own. The processor takes as long as its turns really take; the bus takes the
 //! clocks of `port::nic::bus`. While the processor works on the frames of one turn, the bus brings
-//! those of the next and takes those that leave, from all cards, one frame at a time; the next turn
-//! begins when both have done. So the slower of the two sets the rate, whatever this program takes
-//! to model the other.
+//! those of the next and takes those that leave, from all cards, one frame at a time. The next turn
+//! begins when both are done. So the slower of the two sets the rate, independent of the time that
+//! this program takes to model the other.
 
 use super::NicRig;
 use crate::subject::{Reading, Subject};
@@ -13,11 +13,11 @@ use crate::{os, timer, tsc};
 use anyhow::ensure;
 use clock::{Duration, Instant};
 
-/// A trial is ticks of the rig's time, for each frame bridged.
+/// Subject whose trial measures ticks of the rig's time per bridged frame.
 pub struct NicPaced(NicRig);
 
 impl NicPaced {
-    /// Builds the rig that the words describe, with `bus_pace=on`.
+    /// Builds the rig with the given settings and `bus_pace=on`.
     ///
     /// # Errors
     /// As [`NicRig::new`].
@@ -25,19 +25,19 @@ impl NicPaced {
         Ok(NicPaced(NicRig::new(id, &format!("{words} bus_pace=on"))?))
     }
 
-    /// Passes so many frames on, about; nanoseconds of the rig's time.
+    /// Passes about `frames` frames; returns nanoseconds of the rig's time.
     fn run(&mut self, frames: usize) -> anyhow::Result<u64> {
         self.run_with(frames, |measured| measured)
     }
 
-    /// Does what [`NicPaced::run`] does; `turn` maps the measured nanoseconds of a processor's turn
-    /// to those that count.
+    /// Passes about `frames` frames as [`NicPaced::run`] does; `turn` maps the measured nanoseconds
+    /// of a processor's turn to those that count.
     pub(super) fn run_with(&mut self, frames: usize, turn: impl Fn(u64) -> u64) -> anyhow::Result<u64> {
         let (rig, hertz) = (&mut self.0, timer::rate().hz);
         let from = rig.now;
         for _ in 0..frames.div_ceil(rig.a_turn()) {
             let begun = rig.now;
-            rig.offer(rig.setup.feed)?; // what comes while the processor works
+            rig.offer(rig.setup.feed)?; // frames that arrive while the processor works
             let start = tsc::now();
             rig.turn();
             let ticks = tsc::now().saturating_sub(start).saturating_sub(timer::cost());
@@ -51,7 +51,8 @@ impl NicPaced {
 }
 
 impl NicRig {
-    /// The cards do all they can from `begun` on, and wait for the bus; returns when it has done.
+    /// Steps the cards from `begun` on, waiting for the bus, until nothing moves; returns the time
+    /// at which the bus is done.
     pub(super) fn transfer(&mut self, begun: Instant) -> Instant {
         let mut now = begun;
         loop {

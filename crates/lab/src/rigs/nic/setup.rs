@@ -1,4 +1,4 @@
-//! What a rig of cards is to be: words as in `nic:`'s options, and a few of the rig's own.
+//! Settings of a rig of cards: the options of `nic:`, and a few of the rig's own.
 
 use anyhow::{Context, bail, ensure};
 use buf::mem::Pages;
@@ -6,40 +6,40 @@ use buf::{Kind, PoolConfig, Stride};
 use port::nic::Knobs;
 use std::str::FromStr;
 
-/// Bytes behind the headroom that make a buffer 2 KiB together with it and the pool's own line (see
+/// Bytes of data after the headroom: with it and the pool's own line, a buffer has 2 KiB (see
 /// [`Stride::PowerOfTwo`]).
 const CLUSTER_DATA: usize = 1856;
-/// The ports that a rig may have.
+/// Numbers of ports that a rig may have.
 const PORTS: [usize; 2] = [2, 4];
 
-/// Knobs of the cards, and the rig around them. A word that comes later wins.
+/// Knobs of the cards, and the rig around them. A later setting takes precedence.
 #[derive(Debug, Clone)]
 pub struct NicSetup {
     /// Ports of the bridge (`ports=`).
     pub ports: usize,
-    /// How buffers are kept (`pool=`).
+    /// Kind of the pool (`pool=`).
     pub pool: Kind,
-    /// The pages under them (`pages=`).
+    /// Pages under the buffers (`pages=`).
     pub pages: Pages,
     /// Distance of buffers (`stride=odd|power2`): `power2` is 2 KiB, as of the report's clusters,
     /// whose first lines share few cache sets.
     pub stride: Stride,
-    /// Buffers of all loops together that rest, oldest reused first (`rest=`); 0: a buffer that was
-    /// sent is reused at once.
+    /// Buffers of all loops together that rest, oldest reused first (`rest=`); 0: a buffer is
+    /// reused as soon as it was sent.
     pub rest: usize,
-    /// Frames that come to each port between two turns of the loop (`feed=`).
+    /// Frames that arrive at each port between two turns of the loop (`feed=`).
     pub feed: usize,
-    /// Frames of a trial, about (`frames=`).
+    /// Approximate frames of a trial (`frames=`).
     pub frames: usize,
-    /// All other words: options of `nic:`.
+    /// All other settings: options of `nic:`.
     options: Vec<(String, String)>,
 }
 
 impl NicSetup {
-    /// The knobs of one card.
+    /// Returns the knobs of one card.
     ///
     /// # Errors
-    /// A word that `nic:` does not know, or not with that value.
+    /// `nic:` does not have the option, or rejects its value.
     pub fn knobs(&self) -> anyhow::Result<Knobs> {
         let knobs = Knobs::default();
         for (option, value) in &self.options {
@@ -50,7 +50,8 @@ impl NicSetup {
         Ok(knobs)
     }
 
-    /// Which of so many loops has a port's receiving half, and which its sending half: see [`super::NicRig::shared`].
+    /// Returns the loops that have a port's receiving half and its sending half, of `loops` in all:
+    /// see [`super::NicRig::shared`].
     pub(super) fn loops_of(&self, port: usize, loops: usize) -> [usize; 2] {
         match (loops, self.ports) {
             (1, _) => [0, 0],
@@ -59,7 +60,7 @@ impl NicSetup {
         }
     }
 
-    /// The pool of a loop that has `ports` ports.
+    /// Returns the configuration of the pool of a loop that has `ports` ports.
     ///
     /// # Errors
     /// Those of [`NicSetup::knobs`].

@@ -1,7 +1,8 @@
-//! Streams on two cores: the two ends of one, a thread each, so that only frames cross; or two that share nothing.
+//! Streams on two cores: the two ends of one stream, a thread each, so that only frames cross; or
+//! two streams that share nothing.
 //!
-//! Who has nothing to do spins, and offers its core to others now and then. A trial ends by itself: when all has arrived,
-//! when either side fails, or when its time is up.
+//! A thread with nothing to do spins, and yields its core now and then. A trial ends when all bytes
+//! have arrived, when either side fails, or when its time limit is reached.
 
 use super::bulk::{BulkRig, CHUNK, End, Ours};
 use super::{Link, accept, begin, host, listen};
@@ -15,27 +16,28 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier, mpsc};
 use std::thread::JoinHandle;
 
-/// Bytes of a trial: eight times those on one core, so that beginning and end weigh little.
+/// Bytes of a trial: eight times those on one core, so that its beginning and end weigh little.
 const BYTES: u64 = 64 << 20;
-/// Rounds with nothing to do before the core is offered to others, and the time is looked at.
+/// Idle rounds before the core is yielded and the time is checked.
 const POLITE: u32 = 1 << 12;
-/// How long a trial, or making the connection, may take.
+/// Time limit of a trial, and of connecting, in nanoseconds.
 const LIMIT_NS: u64 = 20_000_000_000;
 
-/// Makes an end, on the thread that is to have it.
+/// Function that creates an end, on the thread that is to own it.
 pub type MakeEnd = Box<dyn FnOnce() -> anyhow::Result<Box<dyn End>> + Send>;
 
-/// What a core does in a trial.
+/// Work of a core in a trial.
 trait Work {
     fn run(&mut self, trial: &Trial) -> anyhow::Result<Done>;
 
-    /// Asked when nobody works any more.
+    /// Checks the end's state after both sides have stopped.
     fn check(&mut self) -> anyhow::Result<()>;
 }
 
 type MakeWork = Box<dyn FnOnce() -> anyhow::Result<Box<dyn Work>> + Send>;
 
-/// What one side did: bytes that arrived, start and end in ticks, nanoseconds of processor and of wall time.
+/// Result of one side: bytes that arrived, start and end in ticks, nanoseconds of processor and of
+/// wall time.
 #[derive(Default)]
 struct Done {
     bytes: u64,
@@ -51,10 +53,10 @@ impl Done {
     }
 }
 
-/// A trial, as both sides see it.
+/// A trial, shared by both sides.
 struct Trial {
     both: Barrier,
-    /// All has arrived, or something went wrong: nobody goes on.
+    /// Set when all bytes have arrived or a side has failed: both sides stop.
     over: AtomicBool,
 }
 
@@ -68,22 +70,22 @@ impl Drop for Worker {
     fn drop(&mut self) {
         self.orders = None;
         if let Some(thread) = self.thread.take() {
-            drop(thread.join()); // a panic there was told by its own message
+            drop(thread.join()); // a panic there has printed its own message
         }
     }
 }
 
-/// A byte carried, wall time, with two cores at work.
+/// Stream on two cores; an operation is a byte carried, in wall time.
 pub struct TwoCores {
     id: String,
     workers: [Worker; 2],
 }
 
 impl TwoCores {
-    /// From the first of `ends` to the second; each on its core.
+    /// Creates a stream from the first of `ends` to the second, each on its core.
     ///
     /// # Errors
-    /// No thread, no such core, no end.
+    /// A thread, a core or an end is unavailable.
     pub fn new(id: &str, cores: [usize; 2], ends: [MakeEnd; 2]) -> anyhow::Result<TwoCores> {
         let [from, to] = ends;
         TwoCores::with(id, cores, [side(from, true), side(to, false)])
@@ -98,7 +100,7 @@ impl TwoCores {
         Ok(TwoCores { id: id.to_owned(), workers })
     }
 
-    /// Two streams, each with both its hosts on a core of its own.
+    /// Creates two streams, each with both its hosts on a core of its own.
     ///
     /// # Errors
     /// As [`TwoCores::new`].
@@ -107,7 +109,7 @@ impl TwoCores {
         TwoCores::with(id, cores, [pair(), pair()])
     }
 
-    /// Two hosts of ours.
+    /// Creates a stream between two of our hosts.
     ///
     /// # Errors
     /// As [`TwoCores::new`].
@@ -120,8 +122,9 @@ impl TwoCores {
         TwoCores::new(id, cores, [end(0), end(1)])
     }
 
-    /// No stack at all: text copied into buffers of 64 KiB, `buffers` of them in turn, and out of them on the other core. What
-    /// two cores that share nothing but memory can do.
+    /// Creates a transfer without a stack: text is copied into buffers of 64 KiB, `buffers` of them
+    /// in turn, and out of them on the other core. It shows the limit of two cores that share
+    /// nothing but memory.
     ///
     /// # Errors
     /// As [`TwoCores::new`].
@@ -142,7 +145,7 @@ fn worker(core: usize, at: usize, make: MakeWork) -> anyhow::Result<Worker> {
             None => make(),
         };
         let ready = work.map(|work| (work, answer.send(Ok(Done::default()))));
-        // Whom nobody listens to ends: the rig is gone.
+        // The thread ends if its receiver is gone, because the rig is gone.
         match ready {
             Ok((work, Ok(()))) => serve(work, &inbox, &answer),
             Ok(_) => {}
@@ -158,7 +161,7 @@ fn serve(mut work: Box<dyn Work>, inbox: &mpsc::Receiver<Arc<Trial>>, answer: &m
         trial.both.wait();
         let done = work.run(&trial);
         trial.over.store(true, Ordering::Release);
-        trial.both.wait(); // nobody works any more
+        trial.both.wait(); // both sides have stopped
         let done = done.and_then(|done| work.check().map(|()| done));
         if answer.send(done).is_err() {
             return;
@@ -184,7 +187,7 @@ impl Work for BulkRig {
     }
 }
 
-/// An end, and what the application knows.
+/// An end, and the application's state.
 struct Side {
     end: Box<dyn End>,
     sends: bool,
@@ -207,7 +210,7 @@ impl Work for Side {
             let before = self.at;
             let turned = self.end.turn();
             let over = if self.sends { self.send(goal)? } else { self.recv(goal)? };
-            // The sender goes on until the receiver is done: there are ACKs to take in.
+            // The sender continues until the receiver is done, because ACKs must be processed.
             if over && !self.sends || trial.over.load(Ordering::Acquire) {
                 ensure!(over, "the other side failed after {} of {BYTES} bytes", BYTES - (goal - self.at));
                 let end = tsc::now();
@@ -224,7 +227,7 @@ impl Work for Side {
             if idle.is_multiple_of(POLITE) {
                 std::thread::yield_now();
                 let late = os::monotonic_ns() - wall > LIMIT_NS;
-                ensure!(!late, "its time was up after {} of {BYTES} bytes", BYTES - (goal - self.at));
+                ensure!(!late, "time limit reached after {} of {BYTES} bytes", BYTES - (goal - self.at));
             }
         }
     }
@@ -257,19 +260,19 @@ impl Side {
     }
 }
 
-/// Makes a host on this thread, and its end of a connection.
+/// Creates a host on this thread, and its end of a connection.
 fn our_end(at: usize, link: Link, pairs: &Pairs, listening: &Barrier) -> anyhow::Result<Ours> {
     let made = host(at as u8 + 1, link, &[], pairs);
     let listener = match &made {
         Ok(host) if at == 1 => Some(listen(&host.shared_calls(), 5001)),
         _ => None,
     };
-    listening.wait(); // also without a host: the other one waits
+    listening.wait(); // even without a host, because the other side waits
     let (host, listener) = (made?, listener.transpose()?);
     let until = os::monotonic_ns() + LIMIT_NS;
     let mut fd = if at == 0 { Some(begin(&host.shared_calls(), 5001)?) } else { None };
     while fd.is_none_or(|fd| host.shared_calls().peer_addr(fd).is_err()) {
-        ensure!(os::monotonic_ns() < until, "no connection came about");
+        ensure!(os::monotonic_ns() < until, "no connection was established in time");
         if host.step().frames == 0 {
             std::thread::yield_now();
         }
@@ -280,11 +283,11 @@ fn our_end(at: usize, link: Link, pairs: &Pairs, listening: &Barrier) -> anyhow:
     Ours::new(host, fd.context("no connection")?, at == 0)
 }
 
-/// Buffers that go there and come back.
+/// End without a stack: buffers that go to the other core and come back.
 struct Copier {
     to: Producer<Vec<u8>>,
     from: Consumer<Vec<u8>>,
-    /// Buffers that have not been made yet.
+    /// Buffers not yet created.
     left: usize,
 }
 
@@ -300,7 +303,7 @@ impl End for Copier {
         };
         buffer.clear();
         buffer.extend_from_slice(bytes);
-        self.to.push(buffer).map_err(|_| anyhow!("as many buffers as places"))?;
+        self.to.push(buffer).map_err(|_| anyhow!("the ring is full"))?;
         Ok(bytes.len())
     }
 
@@ -308,7 +311,7 @@ impl End for Copier {
         let Some(buffer) = self.from.pop() else { return Ok(0) };
         let n = buffer.len();
         into[..n].copy_from_slice(&buffer);
-        self.to.push(buffer).map_err(|_| anyhow!("as many buffers as places"))?;
+        self.to.push(buffer).map_err(|_| anyhow!("the ring is full"))?;
         Ok(n)
     }
 }
@@ -331,7 +334,7 @@ impl Subject for TwoCores {
             [Err(why), _] | [_, Err(why)] => return Err(why.context(self.id.clone())),
         };
         let ticks = one.end.max(other.end).saturating_sub(one.start.min(other.start));
-        // Who had less of its core is what disturbed the trial.
+        // The side with the smaller share of its core is the one that was disturbed.
         let worse = if one.share() < other.share() { &one } else { &other };
         Ok(Reading { ops: one.bytes + other.bytes, ticks, wall_ns: worse.wall_ns, cpu_ns: worse.cpu_ns })
     }
@@ -358,7 +361,7 @@ mod tests {
         assert_eq!(TwoCores::copies("copies", 4, cores()).unwrap().trial().unwrap().ops, BYTES);
     }
 
-    /// An end that does nothing of what it is asked.
+    /// An end that moves nothing (`None`), or fails to send and receives other text (`Some`).
     struct Mute(Option<&'static str>);
 
     impl End for Mute {

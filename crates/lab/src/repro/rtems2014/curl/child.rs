@@ -1,10 +1,11 @@
-//! The child's side: a host for each configuration, and curl, once for each line that the parent sends.
+//! The child's side: a host for each configuration, and one run of curl for each line that the
+//! parent sends.
 //!
 //! | line | from | means |
 //! |---|---|---|
 //! | `down ID MS`, `up ID MS` | parent | a transfer of so many milliseconds |
 //! | `end` | parent | hosts end |
-//! | `done BYTES WALL_NS CPU_NS` | child | what curl moved, in what time, and our thread's processor time; or just `done ` |
+//! | `done BYTES WALL_NS CPU_NS` | child | curl's bytes, wall time, our thread's CPU time; or `done ` |
 
 use super::super::{Variant, Way, variants};
 use super::IDS;
@@ -26,17 +27,18 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use wire::checksum;
 
-/// Of a child. Its role: the hosts' core.
+/// Kind of the child. Its role is the hosts' core.
 pub(crate) const KIND: &str = "curl";
-/// curl's exit code when its time is over.
+/// Exit code of curl when its time limit is reached.
 const TIME_IS_OVER: i32 = 28;
 
-/// The child's side.
+/// Runs the child's side.
 pub(crate) fn serve(role: &str) -> anyhow::Result<()> {
     let begin = || {
-        let core = role.parse().with_context(|| format!("a core, not {role:?}"))?;
+        let core = role.parse().with_context(|| format!("invalid core {role:?}"))?;
         let hosts = begin(core)?;
-        // curl inherits this: it and the kernel's side of the TAP are to leave the hosts' core alone.
+        // curl inherits this affinity, so that curl and the kernel's side of the TAP do not use the
+        // hosts' core.
         let elsewhere = dispatch::other_core(core).map(dispatch::pinned_to_core);
         Ok(((hosts, elsewhere), String::new()))
     };
@@ -58,13 +60,13 @@ fn begin(core: usize) -> anyhow::Result<Vec<Served>> {
 struct Served {
     variant: Variant,
     at: Ipv4Addr,
-    /// Where /proc counts the thread's time.
+    /// Path of the file in which /proc counts the thread's time.
     schedstat: String,
     enough: Arc<AtomicBool>,
     thread: JoinHandle<Result<Ended<Ftp>, RunError>>,
 }
 
-/// What the thread says while it begins.
+/// Messages of the thread while it starts.
 enum Said {
     Thread(String),
     Running,
@@ -78,7 +80,7 @@ impl Served {
         let enough = Arc::new(AtomicBool::new(false));
         let told = enough.clone();
         let thread = dispatch::spawn_worker(&format!("ftpd.{}", variant.id), Some(core), move |_| {
-            // Nobody listens any more only when it is over.
+            // Sending fails only after the receiver has ended.
             let _ =
                 say.send(Said::Thread(fs::read_link("/proc/thread-self").unwrap_or_default().display().to_string()));
             let app = |wall| Ftp::new(Config { wall, ..Config::new(Root::devices()) });
@@ -94,7 +96,7 @@ impl Served {
             match said.recv_timeout(Duration::from_secs(10)) {
                 Ok(Said::Thread(thread)) => schedstat = format!("/proc/{thread}/schedstat"),
                 Ok(Said::Running) => break,
-                Err(RecvTimeoutError::Timeout) => bail!("{tap}: the host does not begin"),
+                Err(RecvTimeoutError::Timeout) => bail!("{tap}: the host did not start within 10 s"),
                 Err(RecvTimeoutError::Disconnected) => {
                     let ended = thread.join().map_err(|_| anyhow::anyhow!("{tap}: the host's thread panicked"))?;
                     return Err(ended.err().map_or(anyhow::anyhow!("{tap}: the host ended at once"), Into::into));
@@ -106,7 +108,7 @@ impl Served {
         Ok(Served { variant, at, schedstat, enough, thread })
     }
 
-    /// Processor time that the thread has used.
+    /// Returns the processor time that the thread has used, in nanoseconds.
     fn cpu_ns(&self) -> anyhow::Result<u64> {
         let text = fs::read_to_string(&self.schedstat).with_context(|| self.schedstat.clone())?;
         Ok(text.split_whitespace().next().context("schedstat is empty")?.parse()?)
@@ -145,7 +147,7 @@ fn transfer(hosts: &[Served], ask: &str) -> anyhow::Result<String> {
     let way = match way {
         "down" => Way::Down,
         "up" => Way::Up,
-        other => bail!("neither down nor up: {other:?}"),
+        other => bail!("unknown direction {other:?}: expected down or up"),
     };
     let host = hosts.iter().find(|host| host.variant.id == id).with_context(|| format!("no host {id:?}"))?;
     let seconds = format!("{:.3}", ms.parse::<u64>()?.clamp(1, 10_000) as f64 / 1000.0);
@@ -156,7 +158,7 @@ fn transfer(hosts: &[Served], ask: &str) -> anyhow::Result<String> {
     Ok(format!("{bytes} {} {cpu}", (wall * 1e9) as u64))
 }
 
-/// What curl moved, and in how many seconds from its first byte on.
+/// Runs curl; returns the bytes that it moved, and the seconds from its first byte on.
 fn curl(way: Way, at: Ipv4Addr, seconds: &str) -> anyhow::Result<(u64, f64)> {
     let mut curl = Command::new("curl");
     curl.args(["--silent", "--show-error", "--noproxy", "*", "--max-time", seconds, "-o", "/dev/null", "--write-out"]);
