@@ -72,7 +72,7 @@ pub fn ab(variants: [Variant; 2], options: &Options, progress: &mut dyn FnMut(Pr
     if let [Some(of_a), Some(of_b)] = [&a.spent, &b.spent] {
         match of_a().and_then(|of_a| Ok([of_a, of_b()?])) {
             Ok(spent) => study.beside().sheets = vec![stages(&spent), counters(&spent)],
-            Err(why) => study.note(format!("no ledger: {why:#}")),
+            Err(why) => study.note(format!("no cost ledger: {why:#}")),
         }
     }
     match ministat_text(&group, &variants) {
@@ -80,7 +80,7 @@ pub fn ab(variants: [Variant; 2], options: &Options, progress: &mut dyn FnMut(Pr
         Err(why) => study.note(format!("no ministat: {why:#}")),
     }
     study.note(format!(
-        "A, a twin of A and B in turns, {} builds of each, {} trials a build; the ledger's trials are others, since its readings cost",
+        "A, a twin of A and B interleaved, {} builds of each, {} trials a build; the cost ledger has trials of its own, since it slows them",
         run_options.keep, run_options.trials
     ));
     Ok(study.finish())
@@ -125,7 +125,7 @@ fn ministat_text(group: &Group, variants: &[Variant; 2]) -> anyhow::Result<Vec<S
     let set = |name: &str, variant: &Variant| {
         let sample: Sample = group.sample(variant.side.id());
         let values: Vec<f64> = sample.values().into_iter().map(variant.unit.of).collect();
-        ministat::dataset::DataSet::new(name.as_bytes(), &values).context("three values are needed")
+        ministat::dataset::DataSet::new(name.as_bytes(), &values).context("at least three values are needed")
     };
     let text = ministat::report(&options, &[set("A", &variants[0])?, set("B", &variants[1])?]);
     Ok(String::from_utf8_lossy(&text).lines().map(str::to_owned).collect())

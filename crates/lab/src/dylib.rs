@@ -41,7 +41,7 @@ impl LoadedRig {
         unsafe {
             let version = library.get::<unsafe extern "C" fn() -> u32>(b"linerate_rig_version\0")?;
             if version() != rung::face::VERSION {
-                bail!("{}: the library has another version of the rig's face", path.display());
+                bail!("{}: the library has another version of the rig's interface", path.display());
             }
             let new = *library.get::<New>(b"linerate_rig_new\0")?;
             let sendto = *library.get::<Sendto>(b"linerate_rig_sendto\0")?;
@@ -83,7 +83,7 @@ impl Drop for LoadedRig {
 /// Runs the child: loads the library, then executes commands until the parent closes the socket.
 pub(crate) fn serve(role: &str) -> anyhow::Result<()> {
     let begin = || {
-        let (path, settings) = role.split_once('\t').context("a path and settings")?;
+        let (path, settings) = role.split_once('\t').context("the role lacks a tab between path and settings")?;
         Ok((LoadedRig::new(Path::new(path), settings)?, String::new()))
     };
     let obey = |rig: &mut LoadedRig, order: &str| {

@@ -2,9 +2,9 @@
 //!
 //! A change is a ratio, above 1 for better. The limit is `1 / (1 + tolerance)`. A row is slower if
 //! in every run the whole interval of its change lies below the limit. It holds if in one run the
-//! whole interval lies above the limit. Otherwise it is unclear, and more trials are needed. Figures
-//! of two runs share no rounds ([`Change::between_runs`]), so a slower row is confirmed by a second
-//! run before it is reported as a regression.
+//! whole interval lies above the limit. Otherwise it is unclear, and more trials are needed.
+//! Figures of two runs share no rounds ([`Change::between_runs`]), so a slower row is confirmed by
+//! a second run before it is reported as a regression.
 //!
 //! Rows are not judged on a different or busy machine, or if the noise floor exceeds the tolerance.
 

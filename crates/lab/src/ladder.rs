@@ -33,10 +33,10 @@ struct Best {
 
 /// Measures all rungs and adds rows, notes and the table of rates to `study`.
 pub(crate) fn climb(study: &mut Study<'_>, source: Option<PathBuf>) {
-    study.part("building the rungs that need another build");
+    study.part("building the rungs with other build options");
     let source = Source::build(source.as_deref()).map_err(|why| format!("{why:#}"));
     if let Err(why) = &source {
-        study.note(format!("rungs that need another build are left out: {why}"));
+        study.note(format!("rungs with other build options are left out: {why}"));
     }
     let mut best: Option<Best> = None;
     let mut rates = Vec::new();
@@ -65,13 +65,13 @@ pub(crate) fn climb(study: &mut Study<'_>, source: Option<PathBuf>) {
     });
     match SendRig::new("each", &best.words, false) {
         Ok(mut rig) => study.note(format!(
-            "in the report's way, the counter read around every sendto: {:.1} ticks; an empty pair of fenced readings, {} ticks, is subtracted; \
+            "measured as in the report, reading the counter around every sendto: {:.1} ticks, less {} ticks for an empty pair of fenced readings; \
              {:.0} lock acquisitions a call",
             rig.ticks_each_call(),
             timer::cost(),
             rig.acquisitions_per_call()
         )),
-        Err(why) => study.note(format!("the report's way could not be measured: {why:#}")),
+        Err(why) => study.note(format!("the report's method could not be measured: {why:#}")),
     }
 }
 
@@ -127,7 +127,7 @@ fn cold(study: &mut Study<'_>, best: &Best, rates: &mut Vec<Vec<Cell>>) {
         study.rows([row]);
     }
     study.note(format!(
-        "cold.*: {rotate} buffers of 2 KiB by turns, {} MiB of lines touched, last-level cache {} MiB; compared with cold.none",
+        "cold.*: {rotate} buffers of 2 KiB in rotation, {} MiB of lines touched, last-level cache {} MiB; compared with cold.none",
         (rotate * steps::TOUCHED) >> 20,
         cache_bytes() >> 20
     ));

@@ -5,8 +5,8 @@
 //!  generator -> wire -> nic:em0 -> processor: bridge, extra work -> nic:em1 -> wire -> counter
 //!
 //!  interrupts    the handler moves all frames from the ring into a queue of 50 before any other
-//!                work; then one frame is processed and the cause is checked again. Frames that find
-//!                the queue full are dropped after the handler has spent work on them
+//!                work; then one frame is processed and the cause is checked again. Frames that
+//!                find the queue full are dropped after the handler has spent work on them
 //!  moderated     as interrupts, with at least itr between two interrupts
 //!  clock         dispatch::polling: a burst each tick, which leaves others their share; frames not
 //!  adaptive      taken in time are missed by the card, at no cost to the processor
@@ -220,7 +220,7 @@ fn notes(options: &Options, gaps: u64) -> Vec<String> {
             .to_owned(),
         match options.timing {
             Timing::Live => "on the machine's time".to_owned(),
-            Timing::Virtual => "on virtual time: drivers and looks are numbers as well".to_owned(),
+            Timing::Virtual => "on virtual time: the costs of drivers and of polls are constants as well".to_owned(),
         },
         format!(
             "medians of {} rounds of {} ms a load; generator, wire and cards are subtracted; so were {gaps} gaps of more than {} us",
