@@ -197,7 +197,7 @@ impl Place {
             ));
         }
         if self.aliases > 0 && matches!(self.over, Over::Tap | Over::Veth) {
-            return Err("several addresses are supported over pair, nic, router and native only".to_owned());
+            return Err("several addresses: over pair, nic, router or native".to_owned());
         }
         if self.locks != LockKind::Up
             && (self.drivers != Drivers::One || matches!(self.over, Over::Tap | Over::Native | Over::Veth))
