@@ -42,7 +42,7 @@ pub struct Account {
     pub statement: Statement,
     /// Ticks of one counter reading including its bookkeeping, measured before the trials.
     pub probe: f64,
-    /// Ticks per call with the ledger off, the median of [`TRIALS`] trials.
+    /// Ticks per call with the ledger off, the median of as many trials.
     pub untimed: f64,
 }
 

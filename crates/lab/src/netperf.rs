@@ -192,9 +192,7 @@ impl Place {
     /// The option or setting that does not apply or is invalid.
     pub fn check(&self) -> Result<(), String> {
         if let Some((key, _)) = self.set.iter().find(|(key, _)| OURS_TO_SET.contains(&key.as_str())) {
-            return Err(format!(
-                "{key}: cannot be set here; see --threads, --dispatch and --workstreams"
-            ));
+            return Err(format!("{key}: cannot be set here; see --threads, --dispatch and --workstreams"));
         }
         if self.aliases > 0 && matches!(self.over, Over::Tap | Over::Veth) {
             return Err("several addresses: over pair, nic, router or native".to_owned());

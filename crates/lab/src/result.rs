@@ -21,8 +21,8 @@ use crate::sample::{Ratio, Sample, StatError, Summary, Trial, rank};
 use crate::table;
 use crate::verdict::{self, NoiseFloor, Verdict};
 
-/// Version of the file format. In version 1 every side was built once, so its intervals and verdicts
-/// are not valid.
+/// Version of the file format. In version 1 every side was built once, so its intervals and
+/// verdicts are not valid.
 pub const VERSION: u32 = 2;
 
 /// One run's results.
@@ -396,7 +396,8 @@ struct TrialLine<'a> {
 }
 
 /// Writes every trial of a run as a line of JSON, including dropped ones (`"kept": false`):
-/// `{"name", "id", "kept", "round", "reading": {"ops", "ticks", "wall_ns", "cpu_ns"}, "disturbed"}`.
+/// `{"name", "id", "kept", "round", "reading": {"ops", "ticks", "wall_ns", "cpu_ns"},
+/// "disturbed"}`.
 ///
 /// # Errors
 /// An error of writing to `out`.
