@@ -1,7 +1,8 @@
-//! `linerate ab`: one workload with two settings, in turns: which is better, by how much, and which counters and stages differ.
+//! `linerate ab`: compares one workload under two settings, in interleaved trials.
 //!
-//! The figures come from trials with the cost ledger off. One more trial of each side, with it on, shows where the ticks go and what is
-//! counted, where the workload has hosts: where the two differ is why.
+//! Reports the faster side, the ratio, and the counters and stages that differ. The figures come
+//! from trials with the cost ledger off. For workloads with hosts, one more trial of each side,
+//! with the ledger on, gives ticks by stage and counters; their differences explain the ratio.
 
 pub mod workload;
 
@@ -15,33 +16,33 @@ use anyhow::Context;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// Counters shown: those that differ most.
+/// Maximum number of counters shown, those with the largest difference first.
 const MOST_COUNTERS: usize = 24;
-/// A counter that moved less often than this is no reason.
+/// Counters below this count per operation on both sides are left out.
 const LEAST: f64 = 0.001;
-/// Counters that differ by less are taken for the same.
+/// Relative difference up to which two counters are treated as equal.
 const SAME: f64 = 0.02;
 
 /// One of the two sides.
 pub struct Variant {
-    /// The settings, as they were given.
+    /// The settings, as given by the user.
     pub words: String,
-    /// How it is built.
+    /// Builder of the subject.
     pub side: Side,
-    /// The unit of its figure.
+    /// Unit of the figure.
     pub unit: Unit,
-    /// Whether a trial builds all it needs, or is long enough for one to do: then each build makes one.
+    /// One trial per build, for trials that build all they need or are long enough alone.
     pub one_trial: bool,
-    /// The limit of a trial; `None` for a command line, which lasts as long as it does.
+    /// Time limit of a trial; `None` for a command line, which has no limit.
     pub patience: Option<Duration>,
-    /// A trial with the ledger on; `None` where the workload has no hosts.
+    /// Runs a trial with the cost ledger on; `None` where the workload has no hosts.
     pub spent: Option<Box<dyn Fn() -> anyhow::Result<Spent>>>,
 }
 
-/// The cost of an operation (of a stream: 1000 bytes).
+/// Cost of one operation, or of 1000 bytes of a stream.
 #[derive(Debug, Clone, Default)]
 pub struct Spent {
-    /// What the counts are for: `an operation`, `1000 bytes`.
+    /// Unit that the counts refer to: `an operation`, `1000 bytes`.
     pub each: &'static str,
     /// Ticks by stage.
     pub stages: BTreeMap<String, f64>,
@@ -49,10 +50,10 @@ pub struct Spent {
     pub counters: BTreeMap<String, f64>,
 }
 
-/// A against B.
+/// Compares A with B.
 ///
 /// # Errors
-/// None: a side that has no figure has a reason.
+/// None: a side without a figure is reported with the reason.
 pub fn ab(variants: [Variant; 2], options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
     let usual = options.run(20);
     let usual = if variants[0].one_trial { usual.one_trial().waiting() } else { usual };
@@ -71,7 +72,7 @@ pub fn ab(variants: [Variant; 2], options: &Options, progress: &mut dyn FnMut(Pr
     if let [Some(of_a), Some(of_b)] = [&a.spent, &b.spent] {
         match of_a().and_then(|of_a| Ok([of_a, of_b()?])) {
             Ok(spent) => study.beside().sheets = vec![stages(&spent), counters(&spent)],
-            Err(why) => study.note(format!("no ledger: {why:#}")),
+            Err(why) => study.note(format!("no cost ledger: {why:#}")),
         }
     }
     match ministat_text(&group, &variants) {
@@ -79,13 +80,13 @@ pub fn ab(variants: [Variant; 2], options: &Options, progress: &mut dyn FnMut(Pr
         Err(why) => study.note(format!("no ministat: {why:#}")),
     }
     study.note(format!(
-        "A, a twin of A and B in turns, {} builds of each, {} trials a build; the ledger's trials are others, since its readings cost",
+        "A, a twin of A and B interleaved, {} builds of each, {} trials a build; the cost ledger has trials of its own, since it slows them",
         run_options.keep, run_options.trials
     ));
     Ok(study.finish())
 }
 
-/// Names of both, each with A's value and B's.
+/// Returns the names of both maps, each with its values in A and B; a missing value is 0.
 fn beside(both: [&BTreeMap<String, f64>; 2]) -> Vec<(String, [f64; 2])> {
     let names: BTreeSet<&String> = both.iter().flat_map(|of| of.keys()).collect();
     let value = |of: &BTreeMap<String, f64>, name: &String| of.get(name).copied().unwrap_or_default();
@@ -105,7 +106,7 @@ fn stages(spent: &[Spent; 2]) -> Sheet {
     sheet(title, "stage", rows)
 }
 
-/// By how much of the larger the two differ.
+/// Returns the difference of the two values as a share of the larger.
 fn differ([a, b]: [f64; 2]) -> f64 {
     let larger = a.max(b);
     if larger > 0.0 { (a - b).abs() / larger } else { 0.0 }
@@ -124,7 +125,7 @@ fn ministat_text(group: &Group, variants: &[Variant; 2]) -> anyhow::Result<Vec<S
     let set = |name: &str, variant: &Variant| {
         let sample: Sample = group.sample(variant.side.id());
         let values: Vec<f64> = sample.values().into_iter().map(variant.unit.of).collect();
-        ministat::dataset::DataSet::new(name.as_bytes(), &values).context("three values are needed")
+        ministat::dataset::DataSet::new(name.as_bytes(), &values).context("at least three values are needed")
     };
     let text = ministat::report(&options, &[set("A", &variants[0])?, set("B", &variants[1])?]);
     Ok(String::from_utf8_lossy(&text).lines().map(str::to_owned).collect())

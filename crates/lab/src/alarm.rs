@@ -1,7 +1,8 @@
-//! A measurement that cannot end by itself: a subject that panics, or hangs.
+//! Watchdog: prints the finished rows of a study when a subject panics or hangs.
 //!
-//! The program is built to abort on a panic, so neither can be caught. What can be done is done here: the rows that were
-//! finished are kept in one place while a study runs, and are printed with the reason before the process ends.
+//! The program is built to abort on a panic, so neither a panic nor a hang can be caught. The rows
+//! finished so far are kept in one place while a study runs, and are printed with the reason before
+//! the process exits.
 
 use std::io::Write;
 use std::sync::Mutex;
@@ -9,11 +10,12 @@ use std::time::{Duration, Instant};
 
 use crate::result::Report;
 
-/// The usual limit of a build or a trial. A child's answer is given up after 120 s, which must come first.
+/// Default time limit of a build or a trial. It is longer than the 120 s timeout for a child's
+/// answer, so that the child's timeout expires first.
 pub const PATIENCE: Duration = Duration::from_secs(180);
 
 struct State {
-    /// The side that is being built or tried, since when, and for how long it may be.
+    /// The side that is being built or measured, the start time, and the time limit.
     doing: String,
     since: Option<Instant>,
     patience: Option<Duration>,
@@ -23,7 +25,7 @@ struct State {
 
 static STATE: Mutex<State> = Mutex::new(State { doing: String::new(), since: None, patience: None, so_far: None });
 
-/// A build or a trial of side `id` begins, which may last `patience`; `None`: without a limit.
+/// Records that a build or a trial of side `id` begins; its time limit is `patience`, if any.
 pub(crate) fn doing(id: &str, patience: Option<Duration>) {
     let mut state = STATE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     state.doing.clear();
@@ -31,19 +33,19 @@ pub(crate) fn doing(id: &str, patience: Option<Duration>) {
     (state.since, state.patience) = (Some(Instant::now()), patience);
 }
 
-/// The rows of a study up to now; `None` where a study has ended. Until the next build or trial no limit is in force: cargo may
-/// build the rungs of a ladder for minutes.
+/// Stores the rows of a study so far; `None` at the end of the study. No time limit applies until
+/// the next build or trial, since cargo may take minutes to build the rungs of a ladder.
 pub(crate) fn so_far(report: Option<Report>) {
     let mut state = STATE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     state.since = None;
     state.so_far = report;
 }
 
-/// From now on a panic, or a trial that lasts longer than it may, hands the unfinished report to `print` and ends the process
-/// with exit code `code`.
+/// Installs the watchdog: on a panic or an exceeded time limit it passes the unfinished report to
+/// `print` and ends the process with exit code `code`.
 ///
 /// # Errors
-/// No thread.
+/// The watchdog thread cannot be started.
 pub fn install(code: i32, print: fn(&Report)) -> std::io::Result<()> {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
@@ -65,9 +67,9 @@ pub fn install(code: i32, print: fn(&Report)) -> std::io::Result<()> {
     dispatch::spawn_worker("alarm", None, move |_| watch()).map(drop)
 }
 
-/// Prints what there is and ends the process; returns where no study runs.
+/// Prints the unfinished report and ends the process; returns if no study runs.
 fn give_up(why: &str, code: i32, print: fn(&Report)) {
-    // A panic while the lock is held must not wait for it.
+    // try_lock: a panic of the thread that holds the lock must not deadlock.
     let Ok(mut state) = STATE.try_lock() else { return };
     let Some(mut report) = state.so_far.take() else { return };
     let why = format!("{} {why}", state.doing);
@@ -86,7 +88,7 @@ mod tests {
     use crate::subject;
     use std::process::Command;
 
-    /// Names the fault of the child below.
+    /// Environment variable with the fault that the child below produces.
     const FAULT: &str = "LINERATE_ALARM_TEST";
 
     /// Not a test of its own: the process that [`a_panic_and_a_hang_end_with_the_rows_finished_before`] starts.

@@ -1,8 +1,9 @@
 //! The rig as a dynamic library: the ladder's first rungs, built without whole-program optimisation and called through
 //! the dynamic linker as the report's baseline was.
 //!
-//! An unsafe room: symbols of a loaded library are called. The library is built from the same source; its version is checked first.
-//! A process loads one: [`serve`] is the life of such a child, which answers the orders that `rung::serve` describes.
+//! This module contains unsafe code: it calls symbols of a loaded library. The library is built
+//! from the same source, and its version is checked first. Each child process loads one library:
+//! [`serve`] is the main loop of such a child, which executes the commands of `rung::serve`.
 #![allow(unsafe_code)]
 
 use crate::child;
@@ -13,7 +14,7 @@ use rung::AnyRig;
 use rung::serve::PAYLOAD;
 use std::path::Path;
 
-/// What such a child is started as; its role is the library's path, a tab, and the settings.
+/// Kind of the child process; its role is the library's path, a tab, and the settings.
 pub(crate) const KIND: &str = "rung";
 
 type New = unsafe extern "C" fn(*const u8, usize) -> *mut AnyRig;
@@ -21,9 +22,9 @@ type Sendto = unsafe extern "C" fn(*mut AnyRig, *const u8, usize) -> isize;
 type Sunk = unsafe extern "C" fn(*const AnyRig) -> u64;
 type Free = unsafe extern "C" fn(*mut AnyRig);
 
-/// A rig behind a library's face.
+/// A rig accessed through the C interface of a loaded library.
 pub(crate) struct LoadedRig {
-    rig: *mut AnyRig, // never looked into from this side: only its own library knows its layout
+    rig: *mut AnyRig, // opaque: only its own library knows the layout
     sendto: Sendto,
     sunk: Sunk,
     free: Free,
@@ -33,13 +34,14 @@ pub(crate) struct LoadedRig {
 impl LoadedRig {
     /// Loads the library at `path` and builds a rig from a settings line.
     pub(crate) fn new(path: &Path, settings: &str) -> anyhow::Result<LoadedRig> {
-        // SAFETY: loading runs the library's initialisers: ours has none but the standard library's.
+        // SAFETY: loading runs the library's initialisers: it has only the standard library's.
         let library = unsafe { Library::new(path) }.with_context(|| format!("cannot load {}", path.display()))?;
-        // SAFETY: the symbols have these types in the face of this version, and are used only while `library` lives.
+        // SAFETY: the symbols have these types in this version of the C interface, and are used
+        // only while `library` lives.
         unsafe {
             let version = library.get::<unsafe extern "C" fn() -> u32>(b"linerate_rig_version\0")?;
             if version() != rung::face::VERSION {
-                bail!("{}: the library has another version of the rig's face", path.display());
+                bail!("{}: the library has another version of the rig's interface", path.display());
             }
             let new = *library.get::<New>(b"linerate_rig_new\0")?;
             let sendto = *library.get::<Sendto>(b"linerate_rig_sendto\0")?;
@@ -53,7 +55,7 @@ impl LoadedRig {
         }
     }
 
-    /// `n` calls of sendto, each through the library's face; returns how many succeeded.
+    /// Makes `n` calls of sendto through the library; returns the number that succeeded.
     pub(crate) fn send(&mut self, n: u64, payload: &[u8]) -> u64 {
         let mut sent = 0;
         for _ in 0..n {
@@ -64,7 +66,7 @@ impl LoadedRig {
         sent
     }
 
-    /// Frames that reached the sink.
+    /// Returns the number of frames that reached the sink.
     pub(crate) fn sunk(&self) -> u64 {
         // SAFETY: `rig` is live and used by this thread alone.
         unsafe { (self.sunk)(self.rig) }
@@ -78,10 +80,10 @@ impl Drop for LoadedRig {
     }
 }
 
-/// The child's side.
+/// Runs the child: loads the library, then executes commands until the parent closes the socket.
 pub(crate) fn serve(role: &str) -> anyhow::Result<()> {
     let begin = || {
-        let (path, settings) = role.split_once('\t').context("a path and settings")?;
+        let (path, settings) = role.split_once('\t').context("the role lacks a tab between path and settings")?;
         Ok((LoadedRig::new(Path::new(path), settings)?, String::new()))
     };
     let obey = |rig: &mut LoadedRig, order: &str| {

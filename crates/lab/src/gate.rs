@@ -1,10 +1,12 @@
-//! Is it as fast as it was? A run against an earlier one, for who decides about a change without looking: `linerate gate`.
+//! `linerate gate`: compares a run with a baseline and sets an exit code, for use in CI.
 //!
-//! A row has got slower if, in each run that is judged, the whole interval of its change lies below what is borne; it holds if the whole
-//! interval lies above. Else nobody knows, and more trials would. Figures of two runs share no rounds
-//! ([`Change::between_runs`]): so who finds a row slower runs again before he says so.
+//! A change is a ratio, above 1 for better. The limit is `1 / (1 + tolerance)`. A row is slower if
+//! in every run the whole interval of its change lies below the limit. It holds if in one run the
+//! whole interval lies above the limit. Otherwise it is unclear, and more trials are needed.
+//! Figures of two runs share no rounds ([`Change::between_runs`]), so a slower row is confirmed by
+//! a second run before it is reported as a regression.
 //!
-//! Before any of that: a machine that is another one, is busy, or whose noise floor is wider than what is borne, shows nothing.
+//! Rows are not judged on a different or busy machine, or if the noise floor exceeds the tolerance.
 
 use crate::result::{Better, Change, Figure, Report, Times};
 use crate::table;
@@ -12,71 +14,72 @@ use crate::verdict::NoiseFloor;
 use serde::Serialize;
 use std::fmt::Write;
 
-/// What it came to, and the exit code for it.
+/// Result of a gate; the discriminant is the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
     /// Every row holds.
     Fine = 0,
-    /// A row has got slower, in every run, of two at least.
+    /// A row is slower in every run, of at least two runs.
     Regression = 1,
-    /// Of some row nobody knows.
+    /// A row is unclear or gone, slower in a single run, or there are no rows.
     Inconclusive = 2,
-    /// The machine shows nothing.
+    /// The machine is unfit for a comparison with this baseline.
     Unfit = 3,
 }
 
-/// What is known of a row.
+/// Verdict on a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Says {
-    /// It is not slower than what is borne.
+    /// Not slower than the tolerance.
     Holds,
-    /// It is slower than what is borne.
+    /// Slower than the tolerance.
     Slower,
-    /// The interval reaches to both sides of what is borne, or its runs differ.
+    /// The interval contains the limit, or the runs differ.
     Unclear,
-    /// There is no figure now, or none in that unit.
+    /// No figure in this run, or not in the baseline's unit.
     Gone,
-    /// There was none before: nothing to hold it against.
+    /// No figure in the baseline.
     New,
 }
 
-/// A row, before and now.
+/// A row of the baseline compared with the same row of the last run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Finding {
-    /// The row.
+    /// Identifier of the row.
     pub id: String,
-    /// Before.
+    /// Figure of the baseline.
     pub before: Option<Figure>,
-    /// In the last run.
+    /// Figure of the last run.
     pub now: Option<Figure>,
-    /// How many times better, in the last run.
+    /// Ratio of the last run to the baseline; above 1 is better.
     pub change: Option<Times>,
-    /// In a word.
+    /// The verdict.
     pub says: Says,
 }
 
-/// A run against a baseline.
+/// Comparison of one or more runs with a baseline.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Gate {
-    /// What it came to.
+    /// The overall result.
     pub outcome: Outcome,
-    /// How much slower is borne, in per cent.
+    /// Tolerated slowdown, in per cent.
     pub tolerance: f64,
-    /// Why the machine shows nothing; empty: it does.
+    /// Reasons why the machine is unfit; empty if it is fit.
     pub unfit: Vec<String>,
-    /// Row by row: the baseline's, then new ones.
+    /// The baseline's rows, then the new ones.
     pub rows: Vec<Finding>,
 }
 
-/// Which way of a unit is better: costs and times are, where less of them is there; what goes by in a second, where more.
+/// Returns the better direction of a unit: less for costs and times, more for rates.
 pub fn better(unit: &str) -> Better {
     let rate = unit.ends_with("/s") || unit.starts_with("times") || unit == "x";
     if rate { Better::More } else { Better::Less }
 }
 
-/// Judges `runs`, of one thing, against `baseline`; up to `tolerance` per cent slower are borne. Without a run everything is gone.
+/// Compares `runs` of the same measurement with `baseline`, tolerating a slowdown of `tolerance`
+/// per cent. Without runs every row is [`Says::Gone`].
 pub fn judge(baseline: &Report, runs: &[Report], tolerance: f64) -> Gate {
     let unfit: Vec<String> = runs.iter().flat_map(|run| unfit(baseline, run, tolerance)).collect();
     let of = |row: &crate::result::Row| finding(&row.id, row.now.as_ref(), runs, tolerance);
@@ -86,7 +89,7 @@ pub fn judge(baseline: &Report, runs: &[Report], tolerance: f64) -> Gate {
     let any = |says: Says| rows.iter().any(|row| row.says == says);
     let outcome = match () {
         () if !unfit.is_empty() => Outcome::Unfit,
-        // One run alone confirms nothing: a neighbor may have had the machine.
+        // One run is not enough: another process may have used the machine.
         () if any(Says::Slower) && runs.len() > 1 => Outcome::Regression,
         () if any(Says::Slower) || any(Says::Unclear) || any(Says::Gone) || rows.is_empty() => Outcome::Inconclusive,
         () => Outcome::Fine,
@@ -98,7 +101,7 @@ fn of_new(row: &crate::result::Row) -> Finding {
     Finding { id: row.id.clone(), before: None, now: row.now.clone(), change: None, says: Says::New }
 }
 
-/// Why a run shows nothing against the baseline.
+/// Returns the reasons why a run cannot be compared with the baseline.
 fn unfit(baseline: &Report, run: &Report, tolerance: f64) -> Vec<String> {
     let (before, now) = (&baseline.env, &run.env);
     let floor = run.noise_floor.percent();
@@ -148,14 +151,15 @@ fn says(changes: &[Times], tolerance: f64) -> Says {
     if changes.iter().all(|change| change.hi < least) {
         Says::Slower
     } else if changes.iter().any(|change| change.lo >= least) {
-        // One run that shows it as fast as before is enough: what is slow in the code is slow in every run.
+        // One run that is as fast as before is enough: slower code is slower in every run.
         Says::Holds
     } else {
         Says::Unclear
     }
 }
 
-/// Of figures around nought, which have no ratio (what a thing costs more than another): worse if the intervals do not touch.
+/// Compares figures around zero, which have no ratio (such as the extra cost of one variant over
+/// another): slower if the intervals do not overlap.
 fn apart(before: &Figure, figures: &[Figure]) -> Says {
     let worse = |now: &Figure| match better(&before.unit) {
         Better::Less => now.lo > before.hi,
@@ -165,7 +169,7 @@ fn apart(before: &Figure, figures: &[Figure]) -> Says {
 }
 
 impl Gate {
-    /// Is a row slower, or unclear: would another run say more?
+    /// Returns whether another run could settle a row that is slower or unclear.
     pub fn wants_another_run(&self) -> bool {
         matches!(self.outcome, Outcome::Regression | Outcome::Inconclusive)
             && self.rows.iter().any(|row| matches!(row.says, Says::Slower | Says::Unclear))
@@ -174,12 +178,12 @@ impl Gate {
     /// One JSON object.
     ///
     /// # Errors
-    /// None that can occur.
+    /// None in practice: the structure always serializes.
     pub fn to_json(&self) -> serde_json::Result<String> {
         serde_json::to_string_pretty(self).map(|text| text + "\n")
     }
 
-    /// For people: a line for each row, what it came to, why.
+    /// Formats the result as text: a line for each row, the reasons, and the outcome.
     pub fn text(&self) -> String {
         let figure = |figure: &Option<Figure>| {
             figure.as_ref().map_or("-".to_owned(), |of| table::spread([of.median, of.lo, of.hi], of.n, table::number))

@@ -1,10 +1,12 @@
-//! The ladder of rump2014: one choice after the other, each against the best so far, kept or rejected by its verdict.
+//! The ladder of rump2014: one setting after the other, each compared with the best rung so far,
+//! and kept or rejected by its verdict.
 //!
-//! Rungs 0 to 6 are the report's, as ours. Those that need another build are libraries and programs from `cargo xtask ladder`, each build
-//! of the ladder's rounds in a new process; from 2b on the rig is linked in. The other rungs are our own. A rung that turns out slower is
-//! not kept, as in the report. Rungs are ordered so that each can have an effect: the context is fetched only with locks, so it
-//! comes before `locks=up`; prefetching and huge pages matter only where buffers are not in the cache, so they stand on a rig that
-//! rotates more buffers than the last-level cache holds.
+//! Rungs 0 to 6 are the report's. Rungs that need another build are libraries and programs from
+//! `cargo xtask ladder`, and each round builds them in a new process; from 2b on the rig is linked
+//! in. The other rungs are additions of this project. A slower rung is not kept, as in the report.
+//! Rungs are ordered so that each can have an effect: the context is fetched only with locks, so it
+//! comes before `locks=up`. Prefetching and huge pages matter only where buffers are not in the
+//! cache, so they are measured on a rig that rotates more buffers than the last-level cache holds.
 
 mod steps;
 
@@ -21,7 +23,7 @@ use crate::verdict::Verdict;
 use std::path::PathBuf;
 use steps::{Build, COLD, START, STEPS, Step};
 
-/// The rung that the ladder ends at.
+/// The best rung so far.
 #[derive(Clone)]
 struct Best {
     id: &'static str,
@@ -29,12 +31,12 @@ struct Best {
     words: String,
 }
 
-/// Climbs the ladder: rows, notes and the sheet of rates go to `study`.
+/// Measures all rungs and adds rows, notes and the table of rates to `study`.
 pub(crate) fn climb(study: &mut Study<'_>, source: Option<PathBuf>) {
-    study.part("building the rungs that need another build");
+    study.part("building the rungs with other build options");
     let source = Source::build(source.as_deref()).map_err(|why| format!("{why:#}"));
     if let Err(why) = &source {
-        study.note(format!("rungs that need another build are left out: {why}"));
+        study.note(format!("rungs with other build options are left out: {why}"));
     }
     let mut best: Option<Best> = None;
     let mut rates = Vec::new();
@@ -63,13 +65,13 @@ pub(crate) fn climb(study: &mut Study<'_>, source: Option<PathBuf>) {
     });
     match SendRig::new("each", &best.words, false) {
         Ok(mut rig) => study.note(format!(
-            "in the report's way, the counter read around every sendto: {:.1} ticks; an empty pair of fenced readings, {} ticks, is subtracted; \
+            "measured as in the report, reading the counter around every sendto: {:.1} ticks, less {} ticks for an empty pair of fenced readings; \
              {:.0} lock acquisitions a call",
             rig.ticks_each_call(),
             timer::cost(),
             rig.acquisitions_per_call()
         )),
-        Err(why) => study.note(format!("the report's way could not be measured: {why:#}")),
+        Err(why) => study.note(format!("the report's method could not be measured: {why:#}")),
     }
 }
 
@@ -79,7 +81,7 @@ struct Tried {
     best: Best,
 }
 
-/// Measures a step and the best so far in turns; `None` where the step has no figure.
+/// Measures a step and the best rung so far, interleaved; `None` if the step has no figure.
 fn attempt(study: &mut Study<'_>, step: &Step, best: Option<&Best>, source: &Result<Source, String>) -> Option<Tried> {
     let words = format!("{} {}", best.map_or(START, |best| &best.words), step.words);
     let build = match best {
@@ -104,7 +106,8 @@ fn attempt(study: &mut Study<'_>, step: &Step, best: Option<&Best>, source: &Res
     measured.then(|| Tried { sample: group.sample(step.id), slower, best })
 }
 
-/// Prefetching and pages, on buffers that are not in the cache: the best rung with a rotation, and each of the two on top.
+/// Measures prefetching and huge pages on buffers that are not in the cache: the best rung with
+/// buffer rotation, then with each of the two and with both.
 fn cold(study: &mut Study<'_>, best: &Best, rates: &mut Vec<Vec<Cell>>) {
     study.part("buffers that are not in the cache");
     let rotate = steps::rotation(cache_bytes());
@@ -112,7 +115,7 @@ fn cold(study: &mut Study<'_>, best: &Best, rates: &mut Vec<Vec<Cell>>) {
     let words = |step: &Step| format!("{} rotate={rotate} {}", best.words, step.words);
     let sides = COLD.iter().map(|step| side(step.id, best.build, &words(step), &none)).collect();
     let usual = study.options();
-    // Half a gigabyte a side is built in half a second.
+    // A side has half a gigabyte of buffers and takes half a second to build.
     let group = study.compare_with(sides, run::Options { keep: usual.keep.min(12), ..usual });
     for (at, step) in COLD.iter().enumerate() {
         let row = if at == 0 {
@@ -124,13 +127,13 @@ fn cold(study: &mut Study<'_>, best: &Best, rates: &mut Vec<Vec<Cell>>) {
         study.rows([row]);
     }
     study.note(format!(
-        "cold.*: {rotate} buffers of 2 KiB by turns, {} MiB of lines touched, last-level cache {} MiB; compared with cold.none",
+        "cold.*: {rotate} buffers of 2 KiB in rotation, {} MiB of lines touched, last-level cache {} MiB; compared with cold.none",
         (rotate * steps::TOUCHED) >> 20,
         cache_bytes() >> 20
     ));
 }
 
-/// Bytes of the last-level cache of processor 0; 32 MiB where it cannot be read.
+/// Returns the size of processor 0's last-level cache in bytes; 32 MiB if it cannot be read.
 fn cache_bytes() -> usize {
     let of = |level: u32| {
         let text = std::fs::read_to_string(format!("/sys/devices/system/cpu/cpu0/cache/index{level}/size")).ok()?;
@@ -156,10 +159,10 @@ fn side(id: &'static str, build: Build, words: &str, source: &Result<Source, Str
     })
 }
 
-/// Cycles a second of the report's machine, a Core 2 Duo T9400.
+/// Clock rate in Hz of the report's machine, a Core 2 Duo T9400.
 const THEN_HZ: f64 = 2.53e9;
 
-/// A rung's ticks and sends a second, of which the latter are measured by the wall clock.
+/// Returns a rung's row of the table of rates; sends per second are measured by the wall clock.
 fn rates_row(step: &Step, sample: &Sample) -> Vec<Cell> {
     let dash = || Cell::from("-");
     let then = match step.then {
@@ -178,15 +181,15 @@ fn rates_row(step: &Step, sample: &Sample) -> Vec<Cell> {
     std::iter::once(Cell::from(step.id)).chain(then).chain(now).collect()
 }
 
-/// Parts of a climb.
+/// Returns the number of progress parts of [`climb`].
 pub(crate) fn parts() -> usize {
     STEPS.len() + 2
 }
 
-/// `linerate ladder udp-send`.
+/// Runs `linerate ladder udp-send`.
 ///
 /// # Errors
-/// None: a rung that has no figure has a reason.
+/// None: a rung without a figure is reported with the reason.
 pub fn udp_send(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
     let mut study = Study::new("ladder udp-send", options.run(30), parts(), progress);
     study.note(CONVENTION);

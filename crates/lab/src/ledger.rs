@@ -1,12 +1,12 @@
-//! Where the ticks of UDP `sendto` and `recvfrom` go: a rig with the cost ledger on, and the total
-//! of the same trial beside it.
+//! Cost of UDP `sendto` and `recvfrom` by stage: a rig with the cost ledger on, and the total
+//! measured around the same trial.
 //!
-//! The ledger switches no path: what it times are the instructions of an untimed run, plus its
-//! readings. Those are subtracted by [`stats::Statement`] and stated. A trial with the ledger off
-//! is the second column of the total, so that what the readings do to the work between them is seen
-//! as well: a processor that overlaps two stages does so less with a reading between them.
+//! The ledger does not change the code path: it times the instructions of an untimed run plus its
+//! own counter readings. [`stats::Statement`] subtracts the readings and reports them. A trial with
+//! the ledger off gives a second total, which shows the effect of the readings on the work between
+//! them: a processor overlaps two stages less when a reading lies between them.
 //!
-//! Nothing here is a sample: a statement is one trial, the one with the median total of [`TRIALS`].
+//! The figures are not samples: a statement is the one trial with the median total of [`TRIALS`].
 
 use crate::result::{Cell, Sheet};
 use crate::rigs::PAYLOAD;
@@ -24,29 +24,29 @@ use socket::{Fd, Opt};
 use stats::{Probe, Statement};
 use std::net::Ipv4Addr;
 
-/// Trials of a rig, an odd number.
+/// Trials of a rig; odd, so that there is a median trial.
 const TRIALS: usize = 21;
 /// Calls in a trial.
 const CALLS: u64 = 20_000;
-/// Frames that a receiving host takes from its port at a time.
+/// Maximum frames that a receiving host takes from its port per burst.
 const BURST: u64 = 32;
 
-/// What one rig's ticks were spent on.
+/// Cost statement of one rig.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Account {
-    /// The call.
+    /// Name of the socket call.
     pub call: &'static str,
     /// Calls in the trial.
     pub calls: u64,
-    /// Rows, probes, the unexplained rest, and the total measured around the trial.
+    /// Rows, probes, the unexplained remainder, and the total measured around the trial.
     pub statement: Statement,
-    /// Ticks of one reading of the counter with its booking, as measured at the beginning.
+    /// Ticks of one counter reading including its bookkeeping, measured before the trials.
     pub probe: f64,
-    /// Ticks a call with the ledger off, the median of as many trials.
+    /// Ticks per call with the ledger off, the median of as many trials.
     pub untimed: f64,
 }
 
-/// Something that makes `calls` calls on one host.
+/// A rig that makes a given number of socket calls on one host.
 trait Rig {
     fn stack(&self) -> &Stack<Up>;
     fn run(&mut self, calls: u64) -> anyhow::Result<()>;
@@ -58,7 +58,7 @@ trait Rig {
     }
 
     fn account(&mut self, call: &'static str) -> anyhow::Result<Account> {
-        self.trial()?; // caches and header cache are filled
+        self.trial()?; // warm-up: fills the caches and the header cache
         let mut off = (0..TRIALS).map(|_| Ok(self.trial()?.ticks)).collect::<anyhow::Result<Vec<u64>>>()?;
         let probe = Probe::measure(tsc::ticks);
         self.stack().set_ledger(true);
@@ -132,11 +132,11 @@ impl Rig for Receive {
     }
 }
 
-/// The account of `sendto` of 22 bytes into a sink; `settings` as [`rung::Settings`] has them, of
-/// one thread.
+/// Measures `sendto` of 22 bytes into a sink, on one thread. `settings` has the syntax of
+/// [`rung::Settings`].
 ///
 /// # Errors
-/// Settings that are wrong, no memory, or a call that failed.
+/// Invalid settings, no memory, or a failed call.
 pub fn send(settings: &str) -> anyhow::Result<Account> {
     let settings: Settings = settings.parse()?;
     ensure!(
@@ -147,22 +147,22 @@ pub fn send(settings: &str) -> anyhow::Result<Account> {
     Send(rung::Rig::new(&settings).map_err(|why| anyhow!(why))?).account("sendto")
 }
 
-/// The account of `recvfrom`, from the port's burst of 32 to the copied payload.
+/// Measures `recvfrom`, from the port's burst of 32 to the copied payload.
 ///
 /// # Errors
-/// No memory, or a call that failed.
+/// No memory, or a failed call.
 pub fn receive() -> anyhow::Result<Account> {
     Receive::new()?.account("recvfrom")
 }
 
 impl Account {
-    /// Ticks a call.
+    /// Returns the ticks per call.
     fn each(&self, ticks: i64) -> f64 {
         ticks as f64 / self.calls as f64
     }
 
-    /// The table: a row for each stage, the probes, the rest, the total, and the total with the
-    /// ledger off.
+    /// Returns the table: a row for each stage, the probes, the remainder, the total, and the total
+    /// with the ledger off.
     pub fn sheet(&self) -> Sheet {
         let Statement { rows, readings, probes, total, unexplained } = &self.statement;
         let line = |name: &str, ticks: i64, note: String| -> Vec<Cell> {
@@ -177,7 +177,7 @@ impl Account {
             self.probe
         );
         lines.push(line("readings of the counter", *probes as i64, each));
-        lines.push(line("unexplained", *unexplained, "the caller's loop, and what no stage has".to_owned()));
+        lines.push(line("unexplained", *unexplained, "the caller's loop, and code outside all stages".to_owned()));
         lines.push(line("total, ledger on", *total as i64, "measured around the same trial".to_owned()));
         lines.push(vec![
             "total, ledger off".into(),

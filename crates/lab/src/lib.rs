@@ -1,12 +1,13 @@
 //! Trials, samples, comparisons, ladders, reproductions.
 //!
-//! A [`side::Side`] builds a [`subject::Subject`], which does the same work at each trial and returns a [`subject::Reading`].
-//! [`run::interleave`] builds all sides anew for each round and makes their trials in turns; it returns one
-//! [`sample::Sample`] a side, aligned by round. [`sample`] reduces samples to medians and paired ratios with intervals over
-//! builds; [`verdict`] names in one word what they show. [`study`] collects the rows, [`result`] is the file of a run,
-//! [`table`] and [`plot`] are its two pictures, [`page`] is many of them in a browser, [`gate`] compares a run with an
-//! earlier one, [`mod@env`] describes the machine. [`ministat`] is FreeBSD's, byte for byte; [`cfmt`] and [`cscan`] are the
-//! parts of C it needs.
+//! A [`side::Side`] builds a [`subject::Subject`], which does the same work in each trial and
+//! returns a [`subject::Reading`]. [`run::interleave`] builds all sides anew for each round and
+//! interleaves their trials; it returns one [`sample::Sample`] per side, aligned by round.
+//! [`sample`] reduces samples to medians and paired ratios with intervals over builds; [`verdict`]
+//! judges them. [`study`] collects the rows, [`result`] is the file of a run, [`table`] and
+//! [`plot`] show it as text and as a chart, [`page`] shows many files in a browser, [`gate`]
+//! compares a run with an earlier one, [`mod@env`] describes the machine. [`ministat`] reproduces
+//! FreeBSD's ministat, byte for byte; [`cfmt`] and [`cscan`] are the parts of C it needs.
 //!
 //! ```
 //! # use linerate_lab as lab; // the name other crates know it by
@@ -24,10 +25,11 @@
 //! # anyhow::Ok(())
 //! ```
 //!
-//! [`profile`] says where a command's processor time goes.
+//! [`profile`] is a sampling profiler of a command's processor time.
 //!
-//! Unsafe code is confined to `tsc` (the time-stamp counter), `os` and `native::batch` (system calls), `dylib` (a loaded rung's
-//! symbols), and `profile::signal` (timers, and the handler that walks its thread's stack).
+//! Unsafe code is confined to `tsc` (the time-stamp counter), `os` and `native::batch` (system
+//! calls), `dylib` (a loaded rung's symbols), and `profile::signal` (timers, and the handler that
+//! walks its thread's stack).
 #![deny(unsafe_code)]
 
 pub mod ab;
@@ -67,8 +69,8 @@ pub mod timer;
 pub mod tsc;
 pub mod verdict;
 
-/// Serves and does not return, if this process was started to be a child of one of the rigs. A program that measures calls it
-/// before anything else: before it reads its arguments, and before it starts a thread.
+/// Runs the child's main loop and exits, if this process was started as a child of a rig; returns
+/// otherwise. A measuring program calls it first, before it reads its arguments or starts a thread.
 pub fn child_main_if_asked() {
     use native::{forward, routed, send, tap};
     use repro::curl;

@@ -1,17 +1,20 @@
-//! `linerate livelock`: frames forwarded against frames offered, by who decides when frames are taken (bridge2004: "only possible using
-//! polling"; Mogul and Ramakrishnan 1996, Rizzo, BSDCon 2001).
+//! `linerate livelock`: forwarded against offered load, for interrupts and for polling (bridge2004:
+//! "only possible using polling"; Mogul and Ramakrishnan 1996, Rizzo, BSDCon 2001).
 //!
 //! ```text
-//!  generator -> wire -> nic:em0 -> one processor: bridge, and so much work a frame -> nic:em1 -> wire -> counted
-//!  interrupts    a cause: the handler moves all frames from the ring into a queue of 50, before anything else; then one frame's work, and
-//!                the cause is looked at again. What the queue does not take is dropped after work was spent on it
-//!  moderated     the same, but an interrupt comes no sooner than itr after the one before
-//!  clock         dispatch::polling, each tick a burst that leaves others their share; what is not taken in time is missed by the card,
-//!  adaptive      at no cost
+//!  generator -> wire -> nic:em0 -> processor: bridge, extra work -> nic:em1 -> wire -> counter
+//!
+//!  interrupts    the handler moves all frames from the ring into a queue of 50 before any other
+//!                work; then one frame is processed and the cause is checked again. Frames that
+//!                find the queue full are dropped after the handler has spent work on them
+//!  moderated     as interrupts, with at least itr between two interrupts
+//!  clock         dispatch::polling: a burst each tick, which leaves others their share; frames not
+//!  adaptive      taken in time are missed by the card, at no cost to the processor
 //! ```
-//! One thread on the processor's own time: generator, wire and cards are stepped in between, and what that takes is subtracted ([`rig`]).
-//! Registers cost what `nic:`'s model says. On virtual time all costs are numbers: so are those that the test holds to. Whether a switch's loop
-//! obeys polling's knobs on the machine's own time is measured beside it ([`obeyed`]).
+//! One thread measures the processor's own time: generator, wire and cards are stepped in between,
+//! and the time they take is subtracted ([`rig`]). Register accesses cost what the model of `nic:`
+//! states. On virtual time all costs are constants, and the tests check those results. [`obeyed`]
+//! measures whether a switch's loop follows polling's knobs on the machine's own time.
 
 mod modes;
 mod obeyed;
@@ -30,34 +33,34 @@ use rig::{Rig, Tally, Time};
 use serde::Serialize;
 use std::fmt::Write;
 
-/// Loads, as shares of the highest: closer together where the knees are.
+/// Offered loads as shares of the highest, closer together around the knees of the curves.
 const LOADS: [f64; 14] = [0.04, 0.08, 0.12, 0.16, 0.2, 0.24, 0.28, 0.34, 0.4, 0.5, 0.6, 0.7, 0.85, 1.0];
 
-/// Whose time it is.
+/// The clock of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Timing {
-    /// The machine's.
+    /// The machine's clock.
     Live,
-    /// Virtual: costs are numbers, and the same each time.
+    /// Virtual time: costs are constants, and results are reproducible.
     Virtual,
 }
 
-/// What is to be measured.
+/// Parameters of the measurement.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Options {
-    /// Nanoseconds of work for a frame, beside the bridge's.
+    /// Nanoseconds of work per frame, in addition to the bridge's.
     pub cost_ns: u64,
-    /// Microseconds between two moderated interrupts.
+    /// Minimum microseconds between two moderated interrupts.
     pub itr_us: u64,
-    /// The highest load, frames a second.
+    /// The highest load, in frames per second.
     pub most: f64,
-    /// Milliseconds that are measured at each load.
+    /// Milliseconds measured at each load.
     pub span_ms: u64,
-    /// Times that all is measured; figures are medians.
+    /// Number of repetitions; figures are medians over them.
     pub rounds: usize,
-    /// On whose time.
+    /// The clock.
     pub timing: Timing,
-    /// The core that polling's loop and its user share.
+    /// The core shared by the polling loop and the competing user thread.
     pub core: usize,
 }
 
@@ -68,41 +71,41 @@ impl Default for Options {
 }
 
 impl Options {
-    /// To see that it works, not to quote.
+    /// Returns a short measurement, for trying the command and not for quoting.
     pub fn quick() -> Options {
         Options { span_ms: 5, rounds: 1, ..Options::default() }
     }
 }
 
-/// One load.
+/// Rates at one load.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct Point {
-    /// Frames offered a second.
+    /// Frames offered per second.
     pub offered: f64,
-    /// Frames forwarded a second.
+    /// Frames forwarded per second.
     pub forwarded: f64,
-    /// Frames a second that the card missed: dropped before any work.
+    /// Frames per second missed by the card: dropped before any work.
     pub missed: f64,
-    /// Frames a second that the queue had no room for: dropped after the handler's work.
+    /// Frames per second dropped because the queue was full, after the handler's work.
     pub queue_full: f64,
-    /// Interrupts a second.
+    /// Interrupts per second.
     pub interrupts: f64,
 }
 
-/// What one mode did.
+/// Results of one mode.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Series {
-    /// Its word.
+    /// Name of the mode.
     pub mode: &'static str,
-    /// Lightest load first.
+    /// Points, lightest load first.
     pub points: Vec<Point>,
-    /// The most frames forwarded a second.
+    /// Maximum frames forwarded per second.
     pub peak: f64,
-    /// The load at which that was.
+    /// Offered load at the maximum.
     pub peak_at: f64,
-    /// Frames forwarded a second at the highest load.
+    /// Frames forwarded per second at the highest load.
     pub last: f64,
-    /// The last against the peak.
+    /// Ratio of `last` to `peak`.
     pub ratio: f64,
 }
 
@@ -115,18 +118,18 @@ impl Series {
     }
 }
 
-/// All modes.
+/// Results of all modes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Curves {
-    /// What has an effect on the figures.
+    /// Conditions that affect the figures.
     pub notes: Vec<String>,
-    /// One for each mode.
+    /// One series for each mode.
     pub series: Vec<Series>,
-    /// Polling's knobs, on the machine's time.
+    /// Check of polling's knobs on the machine's time; empty on virtual time.
     pub obeyed: Vec<Obeyed>,
 }
 
-/// How often [`measure`] says what it does.
+/// Returns the number of times that [`measure`] calls `progress`.
 pub fn steps(options: &Options) -> usize {
     let live = if options.timing == Timing::Live { obeyed::spans(options) } else { 0 };
     Mode::ALL.len() * options.rounds.max(1) + live
@@ -135,7 +138,7 @@ pub fn steps(options: &Options) -> usize {
 /// Measures all modes, each at all loads.
 ///
 /// # Errors
-/// No memory for buffers, or the system's (an event to interrupt by).
+/// No memory for buffers, or a system error (creating the eventfd for interrupts).
 pub fn measure(options: &Options, mut progress: impl FnMut(&str)) -> anyhow::Result<Curves> {
     let (mut series, mut gaps) = (Vec::new(), 0);
     for mode in Mode::ALL {
@@ -155,7 +158,8 @@ pub fn measure(options: &Options, mut progress: impl FnMut(&str)) -> anyhow::Res
     Ok(Curves { notes: notes(options, gaps), series, obeyed })
 }
 
-/// One mode at all loads; and how often the machine was somewhere else.
+/// Measures one mode at all loads; also returns the number of gaps in which the machine ran
+/// something else.
 fn sweep(mode: Mode, options: &Options) -> anyhow::Result<(Vec<Point>, u64)> {
     let rig = Rig::new(mode, options, Time::of(options.timing))?;
     let mut engine = Engine::new(mode, rig);
@@ -163,7 +167,7 @@ fn sweep(mode: Mode, options: &Options) -> anyhow::Result<(Vec<Point>, u64)> {
     let mut points = Vec::new();
     for (at, load) in LOADS.into_iter().enumerate() {
         engine.rig.offer(load * options.most);
-        // A polling loop's burst grows by one a tick: the first load waits for that.
+        // A polling loop's burst grows by one a tick, so the first load has a longer warm-up.
         engine.run(if at == 0 { 60_000_000 } else { span / 4 });
         let before = engine.tally();
         engine.run(span);
@@ -185,7 +189,7 @@ fn point(before: &Tally, after: &Tally) -> Point {
     }
 }
 
-/// Of each load's rounds the one in the middle, by what was forwarded.
+/// Returns for each load the median round by frames forwarded.
 fn medians(rounds: &[Vec<Point>]) -> Vec<Point> {
     let at = |load: usize| {
         let mut points: Vec<Point> = rounds.iter().filter_map(|round| round.get(load)).copied().collect();
@@ -216,7 +220,7 @@ fn notes(options: &Options, gaps: u64) -> Vec<String> {
             .to_owned(),
         match options.timing {
             Timing::Live => "on the machine's time".to_owned(),
-            Timing::Virtual => "on virtual time: drivers and looks are numbers as well".to_owned(),
+            Timing::Virtual => "on virtual time: the costs of drivers and of polls are constants as well".to_owned(),
         },
         format!(
             "medians of {} rounds of {} ms a load; generator, wire and cards are subtracted; so were {gaps} gaps of more than {} us",
@@ -228,7 +232,7 @@ fn notes(options: &Options, gaps: u64) -> Vec<String> {
 }
 
 impl Curves {
-    /// The table: loads, then what each mode made of it.
+    /// Formats the table of loads and forwarded frames by mode, a summary, and the notes.
     pub fn text(&self) -> String {
         let mut out = String::from("forwarded, thousands of frames a second, by offered load\n\n   offered");
         self.series.iter().for_each(|series| _ = write!(out, "  {:>10}", series.mode));
@@ -259,12 +263,12 @@ impl Curves {
     /// One JSON object.
     ///
     /// # Errors
-    /// None that could be provoked.
+    /// None in practice: the structure always serializes.
     pub fn to_json(&self) -> serde_json::Result<String> {
         serde_json::to_string_pretty(self)
     }
 
-    /// The picture, as SVG.
+    /// Returns the chart as SVG.
     pub fn svg(&self) -> String {
         let curve = |series: &Series| Curve {
             label: series.mode.to_owned(),
@@ -283,7 +287,7 @@ impl Curves {
     }
 }
 
-/// A mode in one line, with its curve from nothing to `top`.
+/// Formats a mode in one line, with a spark line of its curve scaled from 0 to `top`.
 fn summary(series: &Series, top: f64) -> String {
     let last = series.points.last().copied().unwrap_or_default();
     let ends = [0.0, top];

@@ -1,16 +1,18 @@
-//! Two measurements at once: each is the other's busy neighbor, and both are told so in their reports.
+//! Detection of two measurements at once, which disturb each other: a lock file, and a warning in
+//! the report of the later one.
 
 use std::fs::{File, OpenOptions};
 use std::path::Path;
 
-/// Holds the lock of the measuring process while it lives.
+/// Lock of the measuring process, held until dropped.
 #[derive(Debug)]
 pub(crate) struct Measuring {
     _lock: Option<File>,
 }
 
 impl Measuring {
-    /// Takes the lock; with it a warning if another process holds it. A lock that cannot be had for another reason warns of nothing.
+    /// Takes the lock, and returns a warning if another process holds it. No warning is given if
+    /// the lock fails for another reason.
     pub(crate) fn begin() -> (Measuring, Option<String>) {
         Measuring::at(&std::env::temp_dir().join("linerate-measuring.lock"))
     }
@@ -46,7 +48,7 @@ mod tests {
         assert_eq!(none, None);
         assert!(Measuring::at(&path).1.is_some_and(|why| why.contains("another linerate measures")));
         drop(first);
-        // As of another user's file: it can be read and not written.
+        // Like another user's file: readable, not writable.
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o444)).unwrap();
         assert_eq!(Measuring::at(&path).1, None);
         assert_eq!(Measuring::at(Path::new("/nonexistent/lock")).1, None);

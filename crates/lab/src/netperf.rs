@@ -1,4 +1,4 @@
-//! Where `apps::netperf`'s two ends stand, and what is between them.
+//! Placement of the two ends of `apps::netperf`, and the link between them.
 //!
 //! ```text
 //!  pair     host - pair - host             nic      host - card = wire = card - host
@@ -7,9 +7,10 @@
 //!  veth     kernel - veth - kernel that forwards - veth - kernel, in three namespaces ([`veth`])
 //! ```
 //!
-//! A [`Shape`] has the hosts of a file instead. On one thread the near end's waiting gives router and far end their turns; with threads each
-//! host has its own. Over TAP there are always two: the kernel's calls wait. There and over veth [`Place::run`] stands in a namespace of its
-//! own (`port::os::netns`). A host is made on the thread that runs it: its pool belongs to that.
+//! A [`Shape`] has the hosts of a file instead. On one thread, router and far end are stepped while
+//! the near end waits; with several threads each host has its own. Over TAP there are always two
+//! threads, since the kernel's calls block. Over TAP and veth [`Place::run`] runs in a namespace of
+//! its own (`port::os::netns`). A host is built on the thread that runs it, which owns its pool.
 
 mod kernel;
 mod seen;
@@ -44,7 +45,7 @@ use std::sync::mpsc;
 use std::thread;
 use wire::checksum;
 
-/// What is between the ends.
+/// Link between the two ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Over {
     /// A pair of ports in memory.
@@ -62,10 +63,10 @@ pub enum Over {
 }
 
 impl Over {
-    /// Each of them.
+    /// All links.
     pub const ALL: [Over; 6] = [Over::Pair, Over::Nic, Over::Router, Over::Tap, Over::Native, Over::Veth];
 
-    /// Its word, and what it is in a few more.
+    /// Returns the name and a description.
     pub fn words(self) -> [&'static str; 2] {
         match self {
             Over::Pair => ["pair", "A pair of ports in memory"],
@@ -89,19 +90,19 @@ impl FromStr for Over {
     }
 }
 
-/// Where a play can run.
+/// A setup that a play can run on.
 pub trait Ground {
-    /// Has `play` run here; says what was counted, where hosts are ours.
+    /// Runs `play`; returns the counters of this project's hosts.
     ///
     /// # Errors
-    /// A host, a port or a namespace that cannot be had; what the play met.
+    /// A host, port or namespace that cannot be created; an error of the play.
     fn run_counted<P: Play>(&self, play: &mut P) -> anyhow::Result<Seen>;
 }
 
-/// Which end of [`Over::Tap`] asks.
+/// The near (requesting) end of [`Over::Tap`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Asker {
-    /// Our host.
+    /// The host of this project.
     Ours,
     /// The kernel.
     Kernel,
@@ -118,42 +119,43 @@ pub enum Drivers {
     Each,
 }
 
-/// A place.
+/// The link, the hosts' settings and the threads of a test.
 #[derive(Clone, Debug)]
 pub struct Place {
-    /// What is between the ends.
+    /// Link between the two ends.
     pub over: Over,
-    /// Of a TAP device: who asks.
+    /// Near end of [`Over::Tap`].
     pub asker: Asker,
     /// The threads that drive the ends.
     pub drivers: Drivers,
-    /// Locks of all hosts on one thread: with threads of their own they follow from these.
+    /// Locks of all hosts if they run on one thread; otherwise the threads determine the locks.
     pub locks: LockKind,
-    /// The checksum routine while a trial runs; `None`: the process's own.
+    /// Checksum routine during a trial; `None` for the one selected in the process.
     pub checksum: Option<checksum::Kind>,
-    /// Options of the ports, as in `tso=on,csum=on`; empty: their own defaults.
+    /// Port options, as in `tso=on,csum=on`; empty for the defaults.
     pub link: String,
-    /// Keys and knobs of every host, as `--set` has them.
+    /// Keys and knobs of every host, as given by `--set`.
     pub set: Vec<(String, String)>,
-    /// Is the hosts' cost ledger on?
+    /// Turns on the hosts' cost ledger.
     pub ledger: bool,
-    /// Netisr of the host that is judged: the router where there is one, else the far end.
+    /// Netisr of the judged host: the router if there is one, else the far end.
     pub isr: Option<Isr>,
-    /// Addresses of the near end beside its own, from [`Place::alias`] on.
+    /// Number of additional addresses of the near end, from [`Place::alias`] on.
     pub aliases: u8,
 }
 
-/// Netisr of a machine: netisr2005's parentheses.
+/// Netisr settings of a host: the parentheses in netisr2005's notation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Isr {
-    /// Workstreams. Where each host has a thread they have threads of their own, else the host's own loop does their work.
+    /// Number of workstreams. Each has its own thread, except with [`Drivers::One`], where the
+    /// host's loop does their work.
     pub workstreams: usize,
-    /// How frames are dispatched.
+    /// Dispatch mode.
     pub dispatch: Mode,
 }
 
 impl Place {
-    /// One thread, ports as they are by default.
+    /// Returns a place with one thread and default ports.
     pub fn new(over: Over) -> Place {
         Place {
             over,
@@ -169,7 +171,7 @@ impl Place {
         }
     }
 
-    /// Where the far end is.
+    /// Returns the address of the far end.
     pub fn far_address(&self) -> Ipv4Addr {
         match (self.over, self.asker) {
             (Over::Native, _) => Ipv4Addr::LOCALHOST,
@@ -180,20 +182,18 @@ impl Place {
         }
     }
 
-    /// The first of the near end's addresses beside its own.
+    /// Returns the first additional address of the near end.
     pub fn alias(&self) -> Ipv4Addr {
         if self.over == Over::Native { Ipv4Addr::new(127, 0, 0, 101) } else { Ipv4Addr::new(10, 0, 0, 101) }
     }
 
-    /// Do the options of the ports, and what is set, go with what is between?
+    /// Checks that the port options and settings apply to the link.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// The option or setting that does not apply or is invalid.
     pub fn check(&self) -> Result<(), String> {
         if let Some((key, _)) = self.set.iter().find(|(key, _)| OURS_TO_SET.contains(&key.as_str())) {
-            return Err(format!(
-                "{key}: follows from where the ends stand; see --threads, --dispatch and --workstreams"
-            ));
+            return Err(format!("{key}: cannot be set here; see --threads, --dispatch and --workstreams"));
         }
         if self.aliases > 0 && matches!(self.over, Over::Tap | Over::Veth) {
             return Err("several addresses: over pair, nic, router or native".to_owned());
@@ -213,36 +213,36 @@ impl Place {
         self.set.iter().try_for_each(|(key, value)| config.set(key, value))?;
         match self.over {
             Over::Native if self.link.is_empty() => Ok(()),
-            Over::Native => Err("--link: nothing of ours is between two ends of the kernel".to_owned()),
+            Over::Native => Err("--link: has no effect over the kernel's loopback".to_owned()),
             Over::Veth => self.segments().map(drop),
             Over::Tap => Spec::parse(&self.tap_port()).map(drop).map_err(|why| why.to_string()),
             _ => Spec::parse(&self.port(0)).map(drop).map_err(|why| why.to_string()),
         }
     }
 
-    /// Has `play` run here.
+    /// Runs `play`.
     ///
     /// # Errors
-    /// A host, a port or a namespace that cannot be had; what the play met.
+    /// A host, port or namespace that cannot be created; an error of the play.
     pub fn run<P: Play>(&self, play: &mut P) -> anyhow::Result<()> {
         self.run_counted(play).map(drop)
     }
 
-    /// Does it want a network namespace, into which the caller brings this process?
+    /// Returns whether the caller must move this process into a network namespace first.
     pub fn wants_namespace(&self) -> bool {
         matches!(self.over, Over::Tap | Over::Veth)
     }
 
-    /// Of [`Over::Veth`]: whether segments pass whole.
+    /// Returns the segmentation setting of [`Over::Veth`].
     fn segments(&self) -> Result<Segments, String> {
         match self.link.as_str() {
             "" | "tso=on" => Ok(Segments::Whole),
             "tso=off" => Ok(Segments::Cut),
-            other => Err(format!("--link {other}: of veth tso=on or tso=off")),
+            other => Err(format!("--link {other}: expected tso=on or tso=off over veth")),
         }
     }
 
-    /// The port that `end` has, 0 the near one; of a router both.
+    /// Returns the port specification of an end: 0 is near, 1 far. A router has both.
     fn port(&self, end: u8) -> String {
         let with = |first: &str| {
             let options: Vec<&str> = [first, &self.link].into_iter().filter(|part| !part.is_empty()).collect();
@@ -279,7 +279,7 @@ impl Place {
         Ok(config)
     }
 
-    /// The near end (0), or the far one (1).
+    /// Builds the host of the near end (0) or of the far end (1).
     fn host<L: Locks>(&self, end: u8, pairs: &Pairs) -> anyhow::Result<Host<L>> {
         let mut config = self.config(if end == 0 { "near" } else { "far" }, L::NAME)?;
         let routed = self.over == Over::Router;
@@ -321,7 +321,8 @@ impl Place {
         SocketAddr::new(IpAddr::V4(self.far_address()), port)
     }
 
-    /// All hosts on this thread; `lend` runs the play, with threads for the judged host's netisr if it lends any.
+    /// Runs all hosts on this thread; `lend` runs the play, and may run threads for the judged
+    /// host's netisr at the same time.
     fn together<L: Locks, P: Play>(&self, play: &mut P, lend: Lend<L>) -> anyhow::Result<Seen> {
         let pairs = Pairs::new();
         let near = self.host::<L>(0, &pairs)?;
@@ -329,7 +330,7 @@ impl Place {
         let far = self.host::<L>(1, &pairs)?;
         let mut there = OurSockets::new(&far, Rest::Never);
         let (mut end, port) = <P::Far>::open(&mut there, usual::<P::Far>()).context("the far end")?;
-        // Cards have threads of their own, which need the processor too.
+        // The cards' own threads need the processor as well.
         let rest = if self.over == Over::Nic { Rest::Spins } else { Rest::Never };
         let mut here = OurSockets::new(&near, rest);
         let mut round = |here: &mut OurSockets<'_, L>, pace| {
@@ -353,12 +354,12 @@ impl Place {
         Ok(seen)
     }
 
-    /// Does the judged host have threads for netisr?
+    /// Returns whether the judged host has netisr threads.
     fn has_threads(&self) -> bool {
         self.isr.is_some()
     }
 
-    /// The far end, on its thread.
+    /// Runs the far end on its thread.
     fn far_there<P: Play>(&self, pairs: &Pairs, over: &AtomicBool, told: &Told) -> anyhow::Result<Seen> {
         fn go<A: Asked, L: Locks>(host: &Host<L>, over: &AtomicBool, told: &Told) -> anyhow::Result<()> {
             far_end::<A, _>(&mut OurSockets::new(host, Rest::Spins), usual::<A>(), over, told)
@@ -376,7 +377,7 @@ impl Place {
         Ok(Seen::of(&host))
     }
 
-    /// The router, on its thread.
+    /// Runs the router on its thread.
     fn router_there(&self, pairs: &Pairs, over: &AtomicBool) -> anyhow::Result<Seen> {
         fn go<L: Locks>(host: &Host<L>, over: &AtomicBool) {
             let mut sockets = OurSockets::new(host, Rest::Spins);
@@ -399,14 +400,14 @@ impl Place {
         Ok(Seen::of(&host))
     }
 
-    /// The far end, and a router, on threads of their own.
+    /// Runs the far end, and the router if any, on threads of their own.
     fn apart<P: Play>(&self, play: &mut P) -> anyhow::Result<Seen> {
         let (pairs, over) = (Pairs::new(), AtomicBool::new(false));
         let (told, heard) = mpsc::channel();
         thread::scope(|scope| {
-            let _end = End(&over); // before the scope waits, however this ends
+            let _end = End(&over); // stops the threads on every exit, before the scope joins
             let (pairs, over) = (&pairs, &over);
-            // No `told` stays here: what is heard when both are gone is that they are gone.
+            // This thread keeps no sender, so that `recv` fails when both threads have ended.
             let told_too = (self.over == Over::Router).then(|| told.clone());
             let far = dispatch::spawn_scoped(scope, "far", move || self.far_there::<P>(pairs, over, &told))?;
             let mut threads = vec![far];
@@ -474,25 +475,25 @@ impl Place {
     }
 }
 
-/// Runs a play beside the threads, if any, that the judged host's netisr is lent.
+/// Runs a play, with threads for the judged host's netisr if it has any.
 type Lend<L> = fn(&Host<L>, &mut dyn FnMut() -> anyhow::Result<()>) -> anyhow::Result<()>;
 
 fn lend_none<L: Locks>(_: &Host<L>, run: &mut dyn FnMut() -> anyhow::Result<()>) -> anyhow::Result<()> {
     run()
 }
 
-/// The knob that says how netisr dispatches.
+/// Sysctl knob of netisr's dispatch mode.
 pub const DISPATCH: &str = "net.isr.dispatch";
-/// Keys that the place decides.
+/// Configuration keys set by [`Place`], which `--set` may not change.
 const OURS_TO_SET: [&str; 7] = ["name", "locks", "threads", "stay", "control", "isr.workstreams", DISPATCH];
 const TAP: &str = "np0";
-/// Our host's address beside the kernel's, 10.0.0.2.
+/// Address of this project's host over TAP; the kernel's is 10.0.0.2.
 const OURS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 
-/// What a far end's thread says: its L4 port, or why there is none.
+/// Channel for the far end's L4 port, or for the error that prevented it.
 type Told = mpsc::Sender<Result<u16, String>>;
 
-/// Tells the other threads to end when it goes.
+/// Stops the other threads when dropped.
 struct End<'a>(&'a AtomicBool);
 
 impl Drop for End<'_> {
@@ -501,7 +502,7 @@ impl Drop for End<'_> {
     }
 }
 
-/// Where a far end listens unless told otherwise.
+/// Returns the default listening address of a far end.
 fn usual<A: Asked>() -> SocketAddr {
     any(A::PORT)
 }
@@ -515,7 +516,7 @@ fn iface(port: &str, addrs: &[Ipv4Addr]) -> IfaceConfig {
     IfaceConfig { addresses, ..IfaceConfig::on(port) }
 }
 
-/// Ends netisr's threads when it goes.
+/// Ends netisr's threads when dropped.
 struct Finish<'a>(&'a Host<Light>);
 
 impl Drop for Finish<'_> {
@@ -524,10 +525,10 @@ impl Drop for Finish<'_> {
     }
 }
 
-/// Lends netisr of `host` its threads while `run` runs.
+/// Runs the netisr threads of `host` for the duration of `run`.
 fn with_threads<R>(host: &Host<Light>, run: impl FnOnce() -> anyhow::Result<R>) -> anyhow::Result<R> {
     thread::scope(|scope| {
-        let finish = Finish(host); // before the scope waits, however this ends
+        let finish = Finish(host); // ends the threads on every exit, before the scope joins
         let mut threads = Vec::new();
         for at in 0..host.isr_threads() {
             threads.push(dispatch::spawn_scoped(scope, &format!("isr{at}"), move || host.run_isr(at))?);
@@ -547,7 +548,7 @@ fn balanced<L: Locks>(host: &Host<L>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A far end's life on its thread.
+/// Opens a far end, sends its L4 port to `told`, and serves until `over` is set.
 fn far_end<A: Asked, S: Sockets>(
     sockets: &mut S,
     at: SocketAddr,
@@ -571,7 +572,7 @@ fn far_end<A: Asked, S: Sockets>(
     Ok(())
 }
 
-/// The far end on a thread of its own, the near one here.
+/// Runs the far end on a thread of its own and the near end on this one.
 fn beside<P: Play>(
     play: &mut P,
     far: impl FnOnce(&AtomicBool, &Told) -> anyhow::Result<()> + Send,

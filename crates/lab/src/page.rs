@@ -1,14 +1,15 @@
-//! Results as one page for a browser: tables, pictures, surroundings, and nothing that is fetched from elsewhere.
+//! Results as one self-contained HTML page: tables, charts, and the description of the machine.
 //!
-//! A [`Page`] takes files by name and content: a [`Report`]'s JSON becomes tables and a chart, an SVG a picture, text stays text; other JSON is
-//! shown as it is. Everything that comes from a file is escaped, and an SVG is shown as an image, in which no script runs.
+//! A [`Page`] takes files by name and content. The JSON of a [`Report`] becomes tables and a chart,
+//! an SVG becomes an image, text and other JSON are shown unchanged. All file content is escaped,
+//! and an SVG is embedded as an image, in which no script runs.
 
 use crate::plot::Chart;
 use crate::result::{Figure, Peer, Report, Row, Sheet};
 use crate::table;
 use std::fmt::Write;
 
-/// The largest file that is taken, in bytes.
+/// Maximum size of a file, in bytes.
 pub const FILE_MAX: u64 = 16 << 20;
 
 const STYLE: &str = "\
@@ -19,7 +20,7 @@ th{border-bottom:1px solid #999}td.n{text-align:right;font-variant-numeric:tabul
 tr:nth-child(even) td{background:#f6f6f6}pre{background:#f6f6f6;padding:.7em;overflow-x:auto;font-size:13px}
 .env{color:#555;font-size:13px;white-space:pre-wrap}.warn{color:#a40000}.wide{overflow-x:auto}img,svg{max-width:100%;height:auto}";
 
-/// A page that is being put together.
+/// A page under construction.
 #[derive(Debug, Clone, Default)]
 pub struct Page {
     sections: Vec<Section>,
@@ -33,7 +34,7 @@ struct Section {
 }
 
 impl Page {
-    /// Adds a file, by what its name ends with: `.json`, `.svg`, else text.
+    /// Adds a file. The type follows from the extension: `.json`, `.svg`, else text.
     pub fn add(&mut self, file: &str, content: &str) {
         let kind = file.rsplit_once('.').map_or("", |(_, kind)| kind);
         let (title, body) = match kind {
@@ -44,17 +45,17 @@ impl Page {
         self.sections.push(Section { file: file.to_owned(), title, body });
     }
 
-    /// Files added.
+    /// Returns the number of files added.
     pub fn len(&self) -> usize {
         self.sections.len()
     }
 
-    /// Was none added?
+    /// Returns whether no file was added.
     pub fn is_empty(&self) -> bool {
         self.sections.is_empty()
     }
 
-    /// The page called `title`, as HTML.
+    /// Returns the page with the title `title` as HTML.
     pub fn html(&self, title: &str) -> String {
         let title = escaped(title);
         let mut out = format!(
@@ -116,7 +117,7 @@ fn of_report(report: &Report) -> String {
     out
 }
 
-/// A cell: words, or a figure that stands to the right.
+/// A table cell: text, or a right-aligned figure.
 enum Cell {
     Words(String),
     Figure(String),
@@ -182,7 +183,7 @@ fn grid(out: &mut String, head: &[&str], rows: impl Iterator<Item = Vec<Cell>>) 
     *out += "</table></div>\n";
 }
 
-/// Text between tags, or within quotes.
+/// Escapes text for HTML content and quoted attributes.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -197,7 +198,7 @@ fn escaped(text: &str) -> String {
     out
 }
 
-/// An SVG as a data URL (RFC 2397), percent-encoded.
+/// Returns an SVG as a data URL (RFC 2397), percent-encoded.
 fn image(svg: &str) -> String {
     let mut out = "data:image/svg+xml,".to_owned();
     for byte in svg.bytes() {

@@ -1,8 +1,11 @@
-//! A report as a picture: one line for each row and peer, a dot at the median, a stroke over the 95 % interval.
+//! A report as a chart: one line for each row and peer, a dot at the median, a stroke over the 95 %
+//! interval.
 //!
-//! Figures of one unit share a panel and its axis; a peer stands under its row. The value of the original report (`then`) is
-//! a hollow diamond where it is of the same unit, and words where it is not. Every text has a place of its own: labels left, values right, so none can overlap, whatever the
-//! figures are. [`Chart::of`] chooses what is drawn, [`scale`] where, [`svg`] writes it; rows of a [`sweep`] are curves. Lengths are in SVG user units.
+//! Figures of one unit share a panel and its axis; a peer is drawn under its row. The value of the
+//! original report (`then`) is a hollow diamond if it has the same unit, and text otherwise. Labels
+//! are on the left and values on the right, so that texts never overlap. [`Chart::of`] selects what
+//! is drawn, [`scale`] computes positions, and [`svg`] writes the output; rows of a [`sweep`] are
+//! drawn as curves. Lengths are in SVG user units.
 
 use crate::result::{Figure, Peer, Report, Row};
 use crate::table;
@@ -15,16 +18,16 @@ pub mod sweep;
 
 pub use scale::Axis;
 
-/// What is drawn.
+/// The content of a chart.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chart {
-    /// Above everything.
+    /// Title, at the top.
     pub title: String,
-    /// One for each unit, in the order of the rows.
+    /// One panel for each unit, in the order of the rows.
     pub panels: Vec<Panel>,
-    /// Curves under the panels, in place of the rows that they are made of.
+    /// Curves under the panels, which replace the lines of their rows.
     pub curves: Vec<LineChart>,
-    /// Below everything.
+    /// Footer, at the bottom.
     pub foot: String,
 }
 
@@ -33,42 +36,43 @@ pub struct Chart {
 pub struct Panel {
     /// The unit.
     pub unit: String,
-    /// Its axis.
+    /// The horizontal axis.
     pub axis: Axis,
     /// The lines from top to bottom.
     pub lines: Vec<Line>,
 }
 
-/// Who a line is about.
+/// Owner of a line's figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Whose {
-    /// A row of ours.
+    /// A row of this project.
     Ours,
-    /// Somebody else's.
+    /// Another program.
     Peers,
 }
 
 /// One figure.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Line {
-    /// On the left.
+    /// Label on the left.
     pub label: String,
-    /// Ours or a peer's.
+    /// Owner of the figure.
     pub whose: Whose,
-    /// Where the dot stands.
+    /// Position of the dot.
     pub median: f64,
-    /// Where the stroke begins.
+    /// Left end of the stroke.
     pub lo: f64,
-    /// Where it ends.
+    /// Right end of the stroke.
     pub hi: f64,
-    /// Where the diamond stands.
+    /// Position of the diamond, if any.
     pub then: Option<f64>,
-    /// On the right.
+    /// Text on the right.
     pub value: String,
 }
 
 impl Chart {
-    /// The chart of a report, on a logarithmic axis where a panel's values differ by more than 20 times, unless `axis` says.
+    /// Returns the chart of a report. Without `axis`, a panel is logarithmic if its values differ
+    /// by more than a factor of 20.
     pub fn of(report: &Report, axis: Option<Axis>) -> Chart {
         let mut panels: Vec<Panel> = Vec::new();
         for row in report.rows.iter().filter(|row| !sweep::is_point(report, row)) {
@@ -91,7 +95,7 @@ impl Chart {
 }
 
 impl Panel {
-    /// Everything that must find a place on the axis.
+    /// Returns all values that the axis must cover.
     pub fn values(&self) -> Vec<f64> {
         self.lines
             .iter()
@@ -101,7 +105,7 @@ impl Panel {
     }
 }
 
-/// What the marks mean: those that are there.
+/// Returns the legend of the marks in use.
 fn key(panels: &[Panel]) -> String {
     let any = |is_there: fn(&Line) -> bool| panels.iter().flat_map(|panel| &panel.lines).any(is_there);
     let marks =
@@ -120,7 +124,7 @@ fn panel<'a>(panels: &'a mut Vec<Panel>, unit: &str) -> &'a mut Panel {
 
 fn row_line(row: &Row, now: &Figure) -> Line {
     let then = row.then.as_ref().filter(|then| then.unit == now.unit).map(|then| then.median);
-    // In another unit it has no place on this axis: the figure says its own.
+    // A value in another unit is not on this axis and is printed with its unit.
     let beside = row.then.as_ref().map_or(String::new(), |report| {
         let unit = if then.is_some() { String::new() } else { format!(" {}", report.unit) };
         format!("  then {}{unit}", table::number(report.median))

@@ -1,6 +1,7 @@
-//! A seeded generator of numbers, for what varies on purpose and for made-up trials.
+//! A seeded random number generator, for deliberate variation and for simulated trials.
 
-/// SplitMix64 (Steele, Lea, Flood 2014). Equal seeds give equal numbers; every seed is good, zero too.
+/// SplitMix64 (Steele, Lea, Flood 2014). Equal seeds give equal numbers; every seed is valid,
+/// including 0.
 #[derive(Debug, Clone)]
 pub struct Random(u64);
 
@@ -19,12 +20,13 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// Returns a number below `limit`, uniformly but for a bias of 2^-64 times `limit`. Returns 0 for a limit of 0.
+    /// Returns a uniform number below `limit`, with a bias of at most 2^-64 times `limit`. Returns
+    /// 0 for a limit of 0.
     pub fn below(&mut self, limit: usize) -> usize {
         ((u128::from(self.bits()) * limit as u128) >> 64) as usize
     }
 
-    /// Returns a number in (0, 1), uniformly.
+    /// Returns a uniform number in (0, 1).
     pub fn unit(&mut self) -> f64 {
         ((self.bits() >> 11) as f64 + 0.5) / (1u64 << 53) as f64
     }

@@ -1,4 +1,4 @@
-//! The file of a run: one JSON object, and beside it every trial as a JSON line.
+//! The result file of a run: one JSON object, and a second file with every trial as a JSON line.
 //!
 //! ```json
 //! {"version": 2, "name": "udp", "env": {}, "noise_floor": {"ratio": 1.0, "lo": 0.998, "hi": 1.003, "n": 30},
@@ -8,8 +8,9 @@
 //!  "peers": [{"id": "lwip.udp.send", "row": "udp.send", "now": {}, "ratio": {"median": 2.1, "lo": 2.0, "hi": 2.2}}],
 //!  "notes": []}
 //! ```
-//! `then` is what the report from which the row comes had reached; `now` is this run. Both may be null or absent where the
-//! contract says so. Every ratio says how many times better: above 1, `now` is better than before, our row than the peer.
+//! `then` is the figure of the original report that the row comes from; `now` is this run's figure.
+//! Both may be null or absent where the contract permits. Every ratio is above 1 for better: `now`
+//! than before, or our row than the peer.
 
 use std::io::{self, Write};
 
@@ -20,16 +21,17 @@ use crate::sample::{Ratio, Sample, StatError, Summary, Trial, rank};
 use crate::table;
 use crate::verdict::{self, NoiseFloor, Verdict};
 
-/// The version of the file. In version 1 every side was built once, so its intervals and verdicts do not hold.
+/// Version of the file format. In version 1 every side was built once, so its intervals and
+/// verdicts are not valid.
 pub const VERSION: u32 = 2;
 
 /// One run's results.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// [`VERSION`]; files without it are of version 1.
+    /// [`VERSION`]; files without this field are of version 1.
     #[serde(default = "first_version")]
     pub version: u32,
-    /// The run's name, which is the file's too.
+    /// Name of the run and of the file.
     pub name: String,
     /// The machine, kernel and build.
     pub env: Environment,
@@ -37,7 +39,7 @@ pub struct Report {
     pub noise_floor: NoiseFloor,
     /// Our figures.
     pub rows: Vec<Row>,
-    /// Other programs' figures, for comparison.
+    /// Figures of other programs, for comparison.
     pub peers: Vec<Peer>,
     /// The conventions: sizes, offloads, locks, what one operation is.
     pub notes: Vec<String>,
@@ -56,22 +58,22 @@ fn first_version() -> u32 {
 /// Tables and texts beside the rows of a report.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Beside {
-    /// The row that every row's `vs_previous` is against, where that is not the row before.
+    /// Baseline row of every `vs_previous`; `None` if each row is compared with the row before it.
     pub baseline: Option<String>,
-    /// More tables.
+    /// Additional tables.
     pub sheets: Vec<Sheet>,
-    /// Texts that are printed as they are, line by line.
+    /// Texts printed unchanged, line by line.
     pub texts: Vec<Vec<String>>,
 }
 
 /// A table with columns of its own.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sheet {
-    /// Above it.
+    /// Title, printed above the table.
     pub title: String,
-    /// Its columns.
+    /// Column headings.
     pub head: Vec<String>,
-    /// As many cells each.
+    /// Rows, each with as many cells as there are headings.
     pub rows: Vec<Vec<Cell>>,
 }
 
@@ -79,11 +81,11 @@ pub struct Sheet {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Cell {
-    /// How many: all digits are shown.
+    /// A count, shown with all digits.
     Count(u64),
     /// A figure, without its unit.
     Number(f64),
-    /// Words.
+    /// Text.
     Text(String),
 }
 
@@ -111,26 +113,26 @@ impl From<String> for Cell {
     }
 }
 
-/// One thing measured.
+/// A measured quantity.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// The subject's name.
+    /// Identifier of the subject.
     pub id: String,
-    /// The same for people.
+    /// Description of the subject.
     pub title: String,
-    /// What the original report reached, if it has this row.
+    /// Figure of the original report, if it has this row.
     pub then: Option<Quoted>,
-    /// What this run measured; null when it could not, and then `missing` says why.
+    /// Figure of this run; null if it could not be measured, with the reason in `missing`.
     pub now: Option<Figure>,
-    /// Against the result before this one, if there is one.
+    /// Comparison with the previous row or the baseline, if any.
     pub vs_previous: Option<Change>,
-    /// Why there is no figure.
+    /// Reason for a missing figure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missing: Option<String>,
 }
 
-/// A measured figure: the median over builds and its interval, which is one of 95 % from 6 builds on; with fewer it is
-/// the range of the values.
+/// A measured figure: the median over builds, and its 95 % interval with at least 6 builds; with
+/// fewer builds the range of the values.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
     /// The median.
@@ -139,19 +141,20 @@ pub struct Figure {
     pub lo: f64,
     /// Upper end of its interval.
     pub hi: f64,
-    /// Builds.
+    /// Number of builds.
     pub n: u32,
-    /// `ticks/op`, `GB/s` ...
+    /// Unit: `ticks/op`, `GB/s` ...
     pub unit: String,
-    /// The least and the greatest value of a build; absent where the figure is not a summary of builds.
+    /// The least and the greatest value of a build; absent if the figure is not a summary of
+    /// builds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub range: Option<[f64; 2]>,
 }
 
-/// A figure from somebody else's report, with as much of its spread as was printed.
+/// A figure quoted from another report, with as much of its spread as was published.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Quoted {
-    /// The middle.
+    /// The median.
     pub median: f64,
     /// Lower end of its interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -159,14 +162,14 @@ pub struct Quoted {
     /// Upper end of its interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hi: Option<f64>,
-    /// Trials.
+    /// Number of trials.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub n: Option<u32>,
     /// As in [`Figure::unit`].
     pub unit: String,
 }
 
-/// How many times better than before.
+/// Ratio to an earlier figure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Change {
     /// The estimate; above 1 is better.
@@ -175,31 +178,32 @@ pub struct Change {
     pub lo: f64,
     /// Upper end of its interval.
     pub hi: f64,
-    /// Pairs of builds.
+    /// Number of pairs of builds.
     pub n: u32,
     /// The noise floor of the same rounds, in per cent.
     pub floor_pct: f64,
-    /// In a word.
+    /// The verdict.
     pub verdict: Verdict,
 }
 
-/// Somebody else's program doing the same work in the same run.
+/// Another program that does the same work in the same run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Peer {
     /// `<peer>.<row id>`.
     pub id: String,
     /// The row it is compared with.
     pub row: String,
-    /// What this run measured of it.
+    /// The peer's figure in this run.
     pub now: Figure,
-    /// How many times better our row is; null for a peer with two states, to whose median no ratio means anything.
+    /// Ratio of our row to the peer, above 1 for better; null for a peer with two states, whose
+    /// median is meaningless.
     pub ratio: Option<Times>,
 }
 
-/// A peer whose greatest value is so many times its least has two states.
+/// A peer has two states if its greatest value exceeds this multiple of its least.
 const TWO_STATES: f64 = 5.0;
 
-/// A ratio and its interval: of 95 % from 6 pairs on, with fewer the range of the ratios.
+/// A ratio and its 95 % interval with at least 6 pairs; with fewer pairs the range of the ratios.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Times {
     /// The estimate.
@@ -208,7 +212,7 @@ pub struct Times {
     pub lo: f64,
     /// Upper end of its interval.
     pub hi: f64,
-    /// Pairs of builds.
+    /// Number of pairs of builds.
     pub n: u32,
 }
 
@@ -218,34 +222,34 @@ impl From<Ratio> for Times {
     }
 }
 
-/// Which direction of a unit is better.
+/// Better direction of a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Better {
-    /// Costs: ticks, nanoseconds, bytes used.
+    /// Less is better: ticks, nanoseconds, bytes used.
     Less,
-    /// Yields: operations or bytes in a second.
+    /// More is better: operations or bytes per second.
     More,
 }
 
 impl Figure {
-    /// A summary with its unit.
+    /// Returns a summary with its unit.
     pub fn new(summary: &Summary, unit: &str) -> Figure {
         let Summary { median, lo, hi, n, range, .. } = *summary;
         Figure { median, lo, hi, n, unit: unit.to_owned(), range: Some(range) }
     }
 
-    /// One value without a spread.
+    /// Returns one value without a spread.
     pub fn single(value: f64, unit: &str) -> Figure {
         Figure { median: value, lo: value, hi: value, n: 1, unit: unit.to_owned(), range: None }
     }
 
-    /// A paired ratio as a figure.
+    /// Returns a paired ratio as a figure.
     pub fn ratio(ratio: &Ratio, unit: &str) -> Figure {
         let Ratio { median, lo, hi, n, .. } = *ratio;
         Figure { median, lo, hi, n, unit: unit.to_owned(), range: None }
     }
 
-    /// The sample's ticks per operation.
+    /// Returns the sample's ticks per operation.
     ///
     /// # Errors
     /// As [`Sample::summary`].
@@ -255,18 +259,18 @@ impl Figure {
 }
 
 impl Row {
-    /// A row of this run, with nothing to compare it to as yet.
+    /// Returns a row of this run without a comparison.
     pub fn new(id: &str, title: &str, now: Figure) -> Row {
         Row { id: id.to_owned(), title: title.to_owned(), then: None, now: Some(now), vs_previous: None, missing: None }
     }
 
-    /// A row that could not be measured, and why.
+    /// Returns a row that could not be measured, with the reason.
     pub fn missing(id: &str, title: &str, why: &str) -> Row {
         let (id, title) = (id.to_owned(), title.to_owned());
         Row { id, title, then: None, now: None, vs_previous: None, missing: Some(why.to_owned()) }
     }
 
-    /// With what the report had reached.
+    /// Adds the original report's figure.
     #[must_use]
     pub fn then(mut self, median: f64, unit: &str) -> Row {
         self.then = Some(Quoted { median, lo: None, hi: None, n: None, unit: unit.to_owned() });
@@ -275,7 +279,8 @@ impl Row {
 }
 
 impl Peer {
-    /// The peer called `peer` against the row that our sample belongs to; both in ticks per operation, paired by round.
+    /// Compares the peer called `peer` with our row, both in ticks per operation and paired by
+    /// round.
     ///
     /// # Errors
     /// Every [`StatError`].
@@ -297,9 +302,11 @@ impl Change {
         Ok(Change::judged(&Ratio::paired(&before.values(), &now.values())?, floor))
     }
 
-    /// Figures of two runs, which share no rounds. The interval combines the two intervals' distances on the logarithm's
-    /// scale (MOVER: Donner and Zou, Stat. Methods Med. Res. 21(4), 2012). Good on one machine only, and weaker than
-    /// [`Change::paired`]: whatever changed between the runs is in it. `None` if the units differ or a figure is not positive.
+    /// Compares figures of two runs, which share no rounds. The interval combines the two
+    /// intervals' distances on the logarithmic scale (MOVER: Donner and Zou, Stat. Methods Med.
+    /// Res. 21(4), 2012). Valid on one machine only, and weaker than [`Change::paired`], since it
+    /// includes everything that changed between the runs. `None` if the units differ or a figure is
+    /// not positive.
     pub fn between_runs(before: &Figure, now: &Figure, better: Better, floor: &NoiseFloor) -> Option<Change> {
         let (over, under) = match better {
             Better::Less => (before, now),
@@ -320,7 +327,7 @@ impl Change {
         Some(Change::judged(&Ratio { median, lo, hi, coverage: 0.95, firm, n }, floor))
     }
 
-    /// The ratio and its interval with `digits` after the point, as [`Ratio::show`].
+    /// Formats the ratio and its interval with `digits` decimals, as [`Ratio::show`].
     pub fn show(&self, digits: usize) -> String {
         table::spread([self.ratio, self.lo, self.hi], self.n, |value| format!("{value:.digits$}"))
     }
@@ -332,7 +339,7 @@ impl Change {
 }
 
 impl Report {
-    /// A report without rows.
+    /// Returns a report without rows.
     pub fn empty(name: &str, env: Environment) -> Report {
         Report {
             version: VERSION,
@@ -347,23 +354,23 @@ impl Report {
         }
     }
 
-    /// The row called `id`.
+    /// Returns the row called `id`.
     pub fn row(&self, id: &str) -> Option<&Row> {
         self.rows.iter().find(|row| row.id == id)
     }
 
-    /// The file's text, indented, with a newline at the end.
+    /// Returns the text of the file, indented, with a newline at the end.
     ///
     /// # Errors
-    /// None that a report made here can cause.
+    /// None in practice: a report always serializes.
     pub fn to_json(&self) -> serde_json::Result<String> {
         serde_json::to_string_pretty(self).map(|text| text + "\n")
     }
 
-    /// Reads [`Report::to_json`]'s text.
+    /// Parses the text of [`Report::to_json`].
     ///
     /// # Errors
-    /// If it is not JSON, lacks something, or is of another version.
+    /// The text is not JSON, lacks a field, or has another version.
     pub fn from_json(text: &str) -> serde_json::Result<Report> {
         use serde::de::Error;
         let any: serde_json::Value = serde_json::from_str(text)?;
@@ -388,11 +395,12 @@ struct TrialLine<'a> {
     trial: &'a Trial,
 }
 
-/// Writes every trial of a run as a line of JSON, the dropped ones too (`"kept": false`), so that nothing is lost:
-/// `{"name", "id", "kept", "round", "reading": {"ops", "ticks", "wall_ns", "cpu_ns"}, "disturbed"}`.
+/// Writes every trial of a run as a line of JSON, including dropped ones (`"kept": false`):
+/// `{"name", "id", "kept", "round", "reading": {"ops", "ticks", "wall_ns", "cpu_ns"},
+/// "disturbed"}`.
 ///
 /// # Errors
-/// What `out` fails with.
+/// An error of writing to `out`.
 pub fn write_trials(out: &mut dyn Write, name: &str, samples: &[Sample]) -> io::Result<()> {
     for sample in samples {
         let kept = sample.trials.iter().map(|trial| (true, trial));

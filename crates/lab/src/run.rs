@@ -1,4 +1,4 @@
-//! The paired, interleaved runner: sides in, aligned samples out.
+//! The paired, interleaved runner: measures sides and returns aligned samples.
 //!
 //! ```text
 //! round 1   build A, build B    trials A B  B A  A B    free both
@@ -6,15 +6,18 @@
 //! round 3   ...                 with more than two sides: a random order, then its reverse
 //! ```
 //!
-//! Each round builds every side anew, at other addresses ([`crate::side::Scatter`]), asks each for warm-up trials that are
-//! thrown away and for the trials that are kept, in turns, so that what drifts over the run falls on all sides alike. A trial during
-//! which the hypervisor took the processor, or in which the thread had it for less than 97 % of the time, or in which the
-//! tick counter and the wall clock disagree, is *disturbed*: it is put aside in [`Sample::dropped`] and made again, until
-//! the side's allowance is used up; then disturbed trials are kept and the sample is marked noisy. A trial is never dropped
-//! for its result. A side that fails is built again in a new round; one that fails three times is left out, with its
-//! reason, and the others go on.
+//! Each round builds every side anew, at other addresses ([`crate::side::Scatter`]). It runs
+//! warm-up trials, which are discarded, and the trials that are kept, interleaved, so that drift
+//! over the run affects all sides alike.
 //!
-//! Time and disturbances come from a [`Host`], so tests run on a made-up machine.
+//! A trial is *disturbed* if the hypervisor took the processor, if the thread had the processor for
+//! less than 97 % of the time, or if the tick counter and the wall clock disagree. A disturbed
+//! trial is moved to [`Sample::dropped`] and repeated, until the side's allowance is used up; then
+//! disturbed trials are kept and the sample is marked noisy. A trial is never dropped for its
+//! result. A side that fails is built again in a new round; after three failures it is left out,
+//! with the reason, and the others continue.
+//!
+//! Time and disturbances come from a [`Host`], so tests run on a simulated machine.
 
 use std::time::Duration;
 
@@ -30,45 +33,48 @@ mod host;
 
 pub use host::{Host, Machine};
 
-/// A blocked thread's clock reading, in nanoseconds, that the CPU share does not count: tiny trials are mostly that.
+/// Slack in nanoseconds of the check of the CPU share, for the clock readings of tiny trials.
 const SHARE_SLACK_NS: f64 = 5_000.0;
-/// The tick counter may run ahead of the wall clock by this share, and by this many nanoseconds.
+/// Tolerance of the tick counter against the wall clock: a factor, and nanoseconds added to it.
 const CLOCK_SLACK: (f64, f64) = (1.1, 20_000.0);
-/// A side that has failed so often is left out.
+/// Number of failures after which a side is left out.
 const MOST_FAILURES: usize = 3;
 
-/// How a run is made.
+/// Options of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
-    /// Rounds kept: builds of each side.
+    /// Number of complete rounds, which is the number of builds of each side.
     pub keep: u32,
-    /// Trials of each build made first and thrown away.
+    /// Warm-up trials of each build, which are discarded.
     pub warmup: u32,
-    /// Trials of each build kept; the build's value is their median.
+    /// Trials kept of each build; the build's value is their median.
     pub trials: u32,
-    /// No new round begins after this many seconds; the samples are then shorter.
+    /// Time limit in seconds, after which no new round begins and samples are shorter.
     pub max_seconds: Option<f64>,
-    /// The processor to stay on.
+    /// Processor that the measuring thread is pinned to.
     pub cpu: Option<usize>,
-    /// The least share of the time that the thread must have had the processor; `None` for subjects that wait.
+    /// Minimum share of the time that the thread must have the processor; `None` for subjects that
+    /// block.
     pub min_cpu_share: Option<f64>,
-    /// How many disturbed trials of one side may be replaced.
+    /// Maximum number of disturbed trials replaced per side.
     pub replacements: u32,
-    /// Whether all sides of a round are alive at once.
+    /// Sides of a round that exist at the same time.
     pub alive: Alive,
-    /// Where the addresses and orders of the rounds come from.
+    /// Seed of the addresses and orders of the rounds.
     pub seed: u64,
-    /// A build or a trial that lasts longer hangs ([`alarm`]); `None` for commands of a user's, which last as long as they do.
+    /// Time limit of a build or a trial ([`alarm`]); `None` for a user's commands, which have no
+    /// limit.
     pub patience: Option<Duration>,
 }
 
-/// Which sides of a round are alive at once.
+/// Sides of a round that exist at the same time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Alive {
-    /// All: their trials are made in turns.
+    /// All sides: their trials are interleaved.
     #[default]
     Together,
-    /// One after the other: for sides whose memory all together is too much, or would take the cache from each other.
+    /// One after the other: for sides that together need too much memory or evict each other from
+    /// the cache.
     OneByOne,
 }
 
@@ -90,29 +96,31 @@ impl Default for Options {
 }
 
 impl Options {
-    /// For subjects whose trial builds all it needs, or takes so long that one is enough: one trial a build, no warm-up.
+    /// Sets one trial per build and no warm-up, for subjects whose trial builds all it needs or is
+    /// long enough alone.
     #[must_use]
     pub fn one_trial(self) -> Options {
         Options { warmup: 0, trials: 1, ..self }
     }
 
-    /// For subjects that wait, or whose threads work while the measuring thread sleeps: the CPU share is not judged.
+    /// Turns off the check of the CPU share, for subjects that block, or whose threads work while
+    /// the measuring thread sleeps.
     #[must_use]
     pub fn waiting(self) -> Options {
         Options { min_cpu_share: None, ..self }
     }
 
-    /// With at most `rounds` rounds.
+    /// Limits the run to `rounds` rounds.
     #[must_use]
     pub fn at_most(self, rounds: u32) -> Options {
         Options { keep: self.keep.min(rounds), ..self }
     }
 }
 
-/// Runs `sides` against each other on this machine and returns their samples in the same order.
+/// Measures `sides` on this machine and returns their samples in the same order.
 ///
 /// # Errors
-/// If the thread cannot be pinned. A side that fails is no error: see [`Sample::failed`].
+/// The thread cannot be pinned. A failed side is not an error: see [`Sample::failed`].
 pub fn interleave(sides: &[Side], options: &Options) -> anyhow::Result<Vec<Sample>> {
     let _pinned = pin(options)?;
     Ok(rounds(sides, options, &mut Machine::new(options.cpu)))
@@ -124,7 +132,7 @@ fn pin(options: &Options) -> anyhow::Result<Option<dispatch::Pinned>> {
     pinned.transpose()
 }
 
-/// The run itself, on any [`Host`].
+/// Measures `sides` on any [`Host`].
 pub fn rounds(sides: &[Side], options: &Options, host: &mut dyn Host) -> Vec<Sample> {
     let mut run = Run {
         sides,
@@ -163,7 +171,7 @@ struct Made {
 }
 
 impl Run<'_> {
-    /// The reason to end before the next round.
+    /// Returns the reason to end before the next round, if any.
     fn end(&self, host: &mut dyn Host) -> Option<String> {
         if dispatch::stop_requested() {
             return Some("interrupted".to_owned());
@@ -174,7 +182,7 @@ impl Run<'_> {
         host.place().err()
     }
 
-    /// All sides have fewer rounds than asked for.
+    /// Marks all samples as shorter than requested.
     fn cut(&mut self, why: &str) {
         for sample in self.samples.iter_mut().filter(|sample| sample.failed.is_none()) {
             sample.cut = Some(why.to_owned());
@@ -198,7 +206,7 @@ impl Run<'_> {
                 true
             }
             Err((lane, why)) => {
-                // The pairs of this round are incomplete: none of it counts.
+                // The pairs of this round are incomplete, so all its trials are dropped.
                 for (sample, made) in self.samples.iter_mut().zip(made) {
                     let spoilt =
                         made.kept.into_iter().map(|trial| Trial { disturbed: Some(Disturbance::Round), ..trial });
@@ -214,7 +222,7 @@ impl Run<'_> {
         }
     }
 
-    /// A random order in even rounds, and its reverse in odd ones.
+    /// Sets a random order in even rounds, and its reverse in odd ones.
     fn reorder(&mut self, round: u32) {
         if round.is_multiple_of(2) {
             self.random.shuffle(&mut self.order);
@@ -269,7 +277,7 @@ impl Run<'_> {
     }
 }
 
-/// A limit that is no time at all (negative, not a number) ends at once; one past the clock's end never does.
+/// Converts a limit: negative or NaN becomes zero, one beyond [`Duration`] becomes the maximum.
 fn seconds(limit: f64) -> Duration {
     if limit > 0.0 { Duration::try_from_secs_f64(limit).unwrap_or(Duration::MAX) } else { Duration::ZERO }
 }

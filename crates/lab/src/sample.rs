@@ -1,19 +1,22 @@
-//! Samples: a side's trials, reduced to a middle with a 95 % interval.
+//! Samples: a side's trials, reduced to a median with a 95 % interval.
 //!
-//! *The unit of replication is the build* ([`crate::side`]): a side is built anew for every round, and the trials of a round are
-//! reduced to their median first. Every n, interval and ratio is over builds, never over trials of one build.
+//! *The unit of replication is the build* ([`crate::side`]): a side is built anew for every round,
+//! and the trials of a round are first reduced to their median. Every n, interval and ratio is over
+//! builds, never over trials of one build.
 //!
 //! *Median of one sample*: the interval between two order statistics, whose coverage is binomial and holds for every
 //! distribution (Hahn and Meeker, Statistical Intervals, 5.2; NIST handbook 7.2). The bootstrap was rejected: for a median
 //! it resamples the same few order statistics and covers less than it claims at n = 10.
 //!
-//! *Ratio of two samples*: the Hodges-Lehmann estimate on the logarithms of paired trials, with the interval that inverts
-//! Wilcoxon's signed-rank test (Hollander, Wolfe, Chicken, Nonparametric Statistical Methods, 3.1-3.3). What hits both
-//! sides of a pair cancels; the null distribution is exact; one wild trial moves it little; and for normal noise it needs
-//! only pi/3 = 1.05 times the builds that Student's t does. It requires symmetry, which two sides with equal settings have by
-//! construction. Two intervals come out: 95 %, which is printed, and 99 %, which a verdict rests on.
+//! *Ratio of two samples*: the Hodges-Lehmann estimate on the logarithms of paired builds, with the
+//! interval that inverts Wilcoxon's signed-rank test (Hollander, Wolfe, Chicken, Nonparametric
+//! Statistical Methods, 3.1-3.3). Effects on both sides of a pair cancel; the null distribution is
+//! exact; one outlier has little influence; and for normal noise it needs only pi/3 = 1.05 times
+//! the builds of Student's t. It requires symmetry, which two sides with equal settings have by
+//! construction. It gives two intervals: 95 %, which is printed, and 99 %, which verdicts use.
 //!
-//! Outliers are counted ([`Summary::outliers`]) and kept. Trials that were *disturbed* are another matter: see [`crate::run`].
+//! Outliers are counted ([`Summary::outliers`]) and kept. Only *disturbed* trials are dropped: see
+//! [`crate::run`].
 
 use std::fmt;
 
@@ -24,26 +27,26 @@ use crate::table;
 
 pub mod rank;
 
-/// The reason why a trial was not kept.
+/// Reason for dropping a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Disturbance {
     /// The hypervisor took the processor away (`steal` in /proc/stat).
     Steal,
-    /// The thread had the processor for less of the time than required.
+    /// The thread had the processor for less than the required share of the time.
     CpuShare,
-    /// The tick counter and the wall clock disagree: one of them stepped.
+    /// The tick counter and the wall clock disagree: one of them was stepped.
     Clock,
-    /// A side failed in this round, and the round was made again.
+    /// A side failed in this round, and the round was repeated.
     Round,
 }
 
 /// One trial of a subject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trial {
-    /// The round, which is the number of the build: trials of one round were made by one build of each side.
+    /// Number of the round and of the build: each round has one build of each side.
     pub round: u32,
-    /// The clocks' readings.
+    /// Readings of the clocks.
     pub reading: Reading,
     /// The disturbance, if there was one.
     pub disturbed: Option<Disturbance>,
@@ -56,28 +59,28 @@ pub struct Sample {
     pub id: String,
     /// The trials kept, in order of their rounds; a round has one or several.
     pub trials: Vec<Trial>,
-    /// The trials dropped as disturbed, and replaced.
+    /// The trials that were disturbed, dropped and replaced.
     pub dropped: Vec<Trial>,
-    /// Too many trials were disturbed to replace them all: some disturbed trials are among those kept.
+    /// Set if too many trials were disturbed to replace them all, so that some were kept.
     pub noisy: bool,
-    /// Why there is no figure: the side could not be built, or its trials failed.
+    /// Reason for a missing figure: the side could not be built, or its trials failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
-    /// Why builds or trials failed; each cost a round, which was made again.
+    /// Failures of builds or trials; each cost a round, which was repeated.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<String>,
-    /// Why there are fewer rounds than asked for.
+    /// Reason for fewer rounds than requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut: Option<String>,
 }
 
 impl Sample {
-    /// An empty sample called `id`.
+    /// Returns an empty sample called `id`.
     pub fn new(id: &str) -> Sample {
         Sample { id: id.to_owned(), ..Sample::default() }
     }
 
-    /// Ticks per operation, one value a build: the median of its trials.
+    /// Returns the ticks per operation, one value per build: the median of its trials.
     pub fn values(&self) -> Vec<f64> {
         let builds = self.trials.chunk_by(|a, b| a.round == b.round);
         builds
@@ -85,30 +88,30 @@ impl Sample {
             .collect()
     }
 
-    /// Middle and spread of [`Sample::values`].
+    /// Returns the median and spread of [`Sample::values`].
     ///
     /// # Errors
-    /// [`StatError::Empty`] without builds, [`StatError::NotPositive`] if one measured nothing.
+    /// [`StatError::Empty`] without builds, [`StatError::NotPositive`] if a value is not positive.
     pub fn summary(&self) -> Result<Summary, StatError> {
         Summary::of(&self.values())
     }
 }
 
-/// The reasons why there is no figure.
+/// Reason for a missing figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StatError {
     /// There are no values.
     Empty,
-    /// Value number `index` is zero, negative or not finite: no ratio, no logarithm.
+    /// A value is zero, negative or not finite, so it has no ratio or logarithm.
     NotPositive {
-        /// Its place, from 0.
+        /// Index of the value, from 0.
         index: usize,
     },
     /// The two samples have different numbers of values.
     Unpaired {
-        /// Values of the first.
+        /// Number of values in the first sample.
         left: usize,
-        /// Values of the second.
+        /// Number of values in the second sample.
         right: usize,
     },
 }
@@ -125,7 +128,7 @@ impl fmt::Display for StatError {
 
 impl std::error::Error for StatError {}
 
-/// Middle and spread of one sample, in the sample's unit.
+/// Median and spread of one sample, in the sample's unit.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// The median.
@@ -134,13 +137,13 @@ pub struct Summary {
     pub lo: f64,
     /// Upper end of the median's interval.
     pub hi: f64,
-    /// What the interval covers: at least 0.95 from 6 values on, less below.
+    /// Coverage of the interval: at least 0.95 with 6 or more values, less with fewer.
     pub coverage: f64,
     /// Median absolute deviation from the median, not scaled.
     pub mad: f64,
     /// Values farther than 5 scaled MAD (1.4826 MAD is one standard deviation of normal noise) from the median.
     pub outliers: u32,
-    /// How many values.
+    /// Number of values.
     pub n: u32,
     /// The least and the greatest value.
     pub range: [f64; 2],
@@ -169,7 +172,7 @@ impl Summary {
     }
 }
 
-/// The ratio of one sample to another, build by build.
+/// Ratio of one sample to another, paired by build.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Ratio {
     /// The estimate.
@@ -178,16 +181,18 @@ pub struct Ratio {
     pub lo: f64,
     /// Upper end of the 95 % interval.
     pub hi: f64,
-    /// The interval's coverage: at least 0.95 from 6 pairs on, less below.
+    /// Coverage of the interval: at least 0.95 with 6 or more pairs, less with fewer.
     pub coverage: f64,
-    /// Ends of the 99 % interval, which a verdict rests on; `None` with fewer than 8 pairs, which do not reach 99 %.
+    /// Ends of the 99 % interval, which verdicts use; `None` with fewer than 8 pairs, which do not
+    /// reach 99 %.
     pub firm: Option<(f64, f64)>,
     /// Number of pairs.
     pub n: u32,
 }
 
 impl Ratio {
-    /// Reduces `over[i] / under[i]`. With costs, `Ratio::paired(before, after)` is how many times faster `after` is.
+    /// Estimates the ratio of `over[i] / under[i]`. With costs, `Ratio::paired(before, after)` is
+    /// the speed-up of `after`.
     ///
     /// # Errors
     /// Every [`StatError`].
@@ -203,12 +208,13 @@ impl Ratio {
         Ok(Ratio { median: estimate.exp(), lo: lo.exp(), hi: hi.exp(), coverage, firm, n: logs.len() as u32 })
     }
 
-    /// The estimate and its interval with `digits` after the point; with fewer than 6 pairs, the range in place of the interval.
+    /// Formats the estimate and its interval with `digits` decimals; with fewer than 6 pairs, the
+    /// range in place of the interval.
     pub fn show(&self, digits: usize) -> String {
         table::spread([self.median, self.lo, self.hi], self.n, |value| format!("{value:.digits$}"))
     }
 
-    /// The same comparison seen from the other side.
+    /// Returns the inverse ratio, of the second sample to the first.
     pub fn inverse(&self) -> Ratio {
         let firm = self.firm.map(|(lo, hi)| (1.0 / hi, 1.0 / lo));
         Ratio { median: 1.0 / self.median, lo: 1.0 / self.hi, hi: 1.0 / self.lo, firm, ..*self }
@@ -236,7 +242,8 @@ fn sorted(values: &[f64]) -> Vec<f64> {
     sorted
 }
 
-/// The middle of ordered values, the mean of the two middle ones if they are even in number. Not for empty slices.
+/// Returns the median of sorted values: of an even number, the mean of the two middle ones. Panics
+/// on an empty slice.
 fn middle(sorted: &[f64]) -> f64 {
     let half = sorted.len() / 2;
     if sorted.len() % 2 == 1 { sorted[half] } else { (sorted[half - 1] + sorted[half]) / 2.0 }

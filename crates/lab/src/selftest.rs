@@ -1,8 +1,10 @@
-//! `linerate lab selftest`: whether the laboratory's verdicts hold on this machine.
+//! `linerate lab selftest`: checks the laboratory's verdicts on this machine.
 //!
-//! Rows of several commands are compared with a separately built side of the same settings, and with one that is slowed by 5 % on purpose,
-//! through the runner, the estimator and the rule that every command uses. Three shares come out: firm verdicts on equal sides (at most
-//! 1 % wanted), 95 % intervals of equal sides that contain 1 (at least 93 %), and planted differences that are found (at least 80 %).
+//! Rows of several commands are compared with a separately built side of the same settings, and
+//! with one that is deliberately slowed by 5 %, through the runner, the estimator and the rule that
+//! every command uses. The result is three shares: firm verdicts on equal sides (at most 1 %
+//! wanted), 95 % intervals of equal sides that contain 1 (at least 93 %), and planted differences
+//! that are found (at least 80 %).
 
 use crate::child::{self, Child};
 use crate::measuring::Measuring;
@@ -22,15 +24,16 @@ use clock::Duration;
 use serde::Serialize;
 use std::fmt::Write;
 
-/// A busy neighbor is this program started as such a child.
+/// Kind of the child process that serves as a busy neighbor.
 pub(crate) const BUSY: &str = "busy";
-/// How much slower a planted side is.
+/// Slow-down factor of a planted side.
 const PLANTED: f64 = 1.05;
-/// Shares that are wanted.
+/// Required shares.
 const WANTED: Shares = Shares { firm: 0.01, covered: 0.93, found: 0.80 };
-/// A run fails where a share is worse than wanted beyond chance: less likely than this.
+/// A run fails if a share is worse than wanted and the probability of that by chance is below this.
 const CHANCE: f64 = 0.001;
-/// A trial of the `ab` row: shorter than the command's own 0.1 s, so that a thousand comparisons end within the hour.
+/// Duration of a trial of the `ab` row: shorter than the command's own 0.1 s, so that 1000
+/// comparisons take less than an hour.
 const AB_TRIAL: Duration = Duration::from_millis(10);
 
 struct Shares {
@@ -87,7 +90,7 @@ fn ab_side(id: &'static str) -> Side {
     Side::new(id, move || Ok(NetperfRig::new(id, Place::new(Over::Router), work.clone())))
 }
 
-/// A subject slowed by 5 %: the extra time is spent, not computed.
+/// A subject slowed by 5 %: the extra time is spent in a loop, not added to the reading.
 struct Planted<S>(S);
 
 impl<S: Subject> Subject for Planted<S> {
@@ -118,17 +121,17 @@ pub struct Counts {
     pub kind: String,
     /// Comparisons of equal sides.
     pub comparisons: u32,
-    /// Of these: `faster` or `slower`.
+    /// Comparisons of equal sides with the verdict `faster` or `slower`.
     pub firm: u32,
-    /// Of these: the 95 % interval contains 1.
+    /// Comparisons of equal sides whose 95 % interval contains 1.
     pub covered: u32,
-    /// Of these: `unfit`, the noise floor above 25 %.
+    /// Comparisons of equal sides with the verdict `unfit`: a noise floor above 25 %.
     pub unfit: u32,
     /// Comparisons with a planted difference.
     pub planted: u32,
-    /// Of these: found, and in the right direction.
+    /// Planted differences found, in the right direction.
     pub found: u32,
-    /// Of these: called the wrong way round.
+    /// Planted differences reported in the wrong direction.
     pub reversed: u32,
 }
 
@@ -143,7 +146,7 @@ impl Counts {
         self.reversed += other.reversed;
     }
 
-    /// The shares that are worse than wanted beyond chance, a sentence each.
+    /// Returns a sentence for each share that is worse than wanted beyond chance.
     fn misses(&self) -> Vec<String> {
         let (n, planted) = (self.comparisons, self.planted);
         let uncovered = n - self.covered;
@@ -159,10 +162,10 @@ impl Counts {
     }
 }
 
-/// The probability of `hits` or more among `n`, each with probability `p`.
+/// Returns the probability of `hits` or more successes in `n` trials of probability `p`.
 fn at_least(n: u32, hits: u32, p: f64) -> f64 {
     let mut below = 0.0;
-    let mut log = f64::from(n) * (1.0 - p).ln(); // of no hit
+    let mut log = f64::from(n) * (1.0 - p).ln(); // ln of the probability of no success
     for k in 0..hits {
         below += log.exp();
         log += (f64::from(n - k) / f64::from(k + 1)).ln() + (p / (1.0 - p)).ln();
@@ -180,21 +183,22 @@ pub struct Outcome {
     pub kinds: Vec<Counts>,
     /// Busy neighbor processes.
     pub busy: u32,
-    /// The sentences on shares that are worse than wanted beyond chance.
+    /// Sentences about shares that are worse than wanted beyond chance.
     pub misses: Vec<String>,
     /// Comparisons that could not be made, with the reason.
     pub failed: Vec<String>,
-    /// The warning of another measurement at the same time.
+    /// Warning about another measurement at the same time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warning: Option<String>,
     /// The machine.
     pub env: Environment,
 }
 
-/// Makes `comparisons` comparisons of equal sides and as many planted ones, over all kinds of rows, beside `busy` busy processes.
+/// Makes `comparisons` comparisons of equal sides and as many with planted differences, over all
+/// kinds of rows, with `busy` busy processes running.
 ///
 /// # Errors
-/// No child for a neighbor.
+/// A busy process cannot be started.
 pub fn selftest(
     comparisons: u32,
     busy: u32,
@@ -233,7 +237,8 @@ pub fn selftest(
     Ok(outcome)
 }
 
-/// One comparison: a side, its twin, an equal side, and one that is slower (in odd comparisons the others are).
+/// Compares a side, its twin, an equal side, and a slower one. In every other comparison of a kind
+/// the slower side comes first.
 fn compare(kind: &Kind, number: u32, options: &Options) -> anyhow::Result<Counts> {
     let usual = options.run(kind.rounds);
     let usual = run::Options { seed: u64::from(number) << 32 | usual.seed, ..usual };
@@ -267,7 +272,7 @@ fn compare(kind: &Kind, number: u32, options: &Options) -> anyhow::Result<Counts
     })
 }
 
-/// The life of a busy neighbor: it computes and walks through memory until its parent ends.
+/// Runs a busy neighbor: it computes and walks through memory until its parent ends.
 pub(crate) fn serve_busy() -> anyhow::Result<()> {
     const BYTES: usize = 8 << 20;
     let begin = || {
@@ -287,15 +292,15 @@ pub(crate) fn serve_busy() -> anyhow::Result<()> {
 }
 
 impl Outcome {
-    /// One JSON object.
+    /// Returns the outcome as one JSON object.
     ///
     /// # Errors
-    /// None that an outcome made here can cause.
+    /// None in practice: an outcome always serializes.
     pub fn to_json(&self) -> serde_json::Result<String> {
         serde_json::to_string_pretty(self).map(|text| text + "\n")
     }
 
-    /// The table for people.
+    /// Formats the outcome as text.
     pub fn text(&self) -> String {
         let row = |of: &Counts| {
             let share = |part: u32, whole: u32| Cell::from(100.0 * f64::from(part) / f64::from(whole.max(1)));
@@ -346,7 +351,7 @@ mod tests {
         assert!((at_least(10, 0, 0.5) - 1.0).abs() < 1e-12);
         assert!((at_least(10, 10, 0.5) - 0.5f64.powi(10)).abs() < 1e-12);
         assert!((at_least(100, 1, 0.01) - (1.0 - 0.99f64.powi(100))).abs() < 1e-12);
-        // 1,000 comparisons with 1 %: 10 are expected, 22 come once in a thousand runs.
+        // 1,000 comparisons with 1 %: 10 are expected, 22 occur once in a thousand runs.
         assert!(at_least(1000, 20, 0.01) > CHANCE && at_least(1000, 23, 0.01) < CHANCE);
     }
 
@@ -382,7 +387,7 @@ mod tests {
     fn a_planted_side_takes_five_per_cent_longer() {
         let reading = Reading { ops: 1, ticks: 1_000_000, wall_ns: 400_000, cpu_ns: 400_000 };
         let mut planted = Planted(crate::subject::from_fn("x", move || Ok(reading)));
-        // The shortest of many: 20 us in which nothing came between.
+        // The shortest of many trials of 20 us, which was not interrupted.
         let least = (0..50).map(|_| planted.trial().unwrap().ticks).min().unwrap();
         assert!((1_050_000..1_060_000).contains(&least), "{least}");
     }

@@ -1,10 +1,11 @@
-//! A side of a comparison: what is measured, and how it is built anew for every round.
+//! A side of a comparison: a measured subject that is built anew for every round.
 //!
-//! A subject that is built once has one placement in memory, one set of hash keys, one order of construction; timing it
-//! often does not average these out. Two sides with equal settings, built once and compared over 20 rounds, differed
-//! firmly in 20 % of 150 comparisons. So the runner builds each side for each round, and [`Scatter`] sees to it that the
-//! builds differ: Curtsinger and Berger, Stabilizer (ASPLOS 2013); Kalibera and Jones, Rigorous Benchmarking in
-//! Reasonable Time (ISMM 2013).
+//! A subject that is built once has one placement in memory, one set of hash keys and one order of
+//! construction; repeated timing does not average these out. Two sides with equal settings, built
+//! once and compared over 20 rounds, differed firmly in 20 % of 150 comparisons. So the runner
+//! builds each side for each round, and [`Scatter`] makes the builds differ: Curtsinger and Berger,
+//! Stabilizer (ASPLOS 2013); Kalibera and Jones, Rigorous Benchmarking in Reasonable Time (ISMM
+//! 2013).
 
 use std::cell::RefCell;
 use std::fmt;
@@ -15,7 +16,7 @@ use crate::subject::Subject;
 
 type Make = dyn FnMut() -> anyhow::Result<Box<dyn Subject>>;
 
-/// A named way to build a subject.
+/// A named builder of a subject.
 #[derive(Clone)]
 pub struct Side {
     id: String,
@@ -29,7 +30,7 @@ impl fmt::Debug for Side {
 }
 
 impl Side {
-    /// A side called `id`; `make` builds a new subject at each call.
+    /// Returns a side called `id`; `make` builds a new subject at each call.
     pub fn new<S: Subject + 'static>(
         id: impl Into<String>,
         mut make: impl FnMut() -> anyhow::Result<S> + 'static,
@@ -37,12 +38,13 @@ impl Side {
         Side { id: id.into(), make: Rc::new(RefCell::new(move || Ok(Box::new(make()?) as Box<dyn Subject>))) }
     }
 
-    /// A second side with the same settings: both are built separately, and what they differ by is the noise floor.
+    /// Returns a second side with the same settings. Both are built separately, and their
+    /// difference is the noise floor.
     pub fn twin(&self) -> Side {
         Side { id: format!("{} (twin)", self.id), make: Rc::clone(&self.make) }
     }
 
-    /// The name under which results are filed.
+    /// Returns the name of the side in results.
     pub fn id(&self) -> &str {
         &self.id
     }
@@ -50,13 +52,13 @@ impl Side {
     /// Builds a subject.
     ///
     /// # Errors
-    /// The maker's.
+    /// The error of the builder function.
     pub fn build(&self) -> anyhow::Result<Box<dyn Subject>> {
         (self.make.borrow_mut())()
     }
 }
 
-/// What several sides of one round have in common: built by the first of them, freed with the last.
+/// A resource shared by several sides of one round: built by the first, freed with the last.
 pub struct Shared<T> {
     make: Rc<dyn Fn() -> anyhow::Result<T>>,
     built: Rc<RefCell<Weak<RefCell<T>>>>,
@@ -69,15 +71,15 @@ impl<T> Clone for Shared<T> {
 }
 
 impl<T> Shared<T> {
-    /// `make` is called once a round.
+    /// Returns a shared resource; `make` builds it once a round.
     pub fn new(make: impl Fn() -> anyhow::Result<T> + 'static) -> Shared<T> {
         Shared { make: Rc::new(make), built: Rc::default() }
     }
 
-    /// This round's.
+    /// Returns the resource of this round, building it if necessary.
     ///
     /// # Errors
-    /// The maker's.
+    /// The error of the builder function.
     pub fn get(&self) -> anyhow::Result<Rc<RefCell<T>>> {
         if let Some(built) = self.built.borrow().upgrade() {
             return Ok(built);
@@ -88,21 +90,21 @@ impl<T> Shared<T> {
     }
 }
 
-/// The allocator keeps freed blocks of each size up to this one, 7 of a size at most, and hands out the latest first (glibc's tcache): a
-/// build that is freed would give its addresses to the next.
+/// Largest block size that the allocator caches when freed, at most 7 of each size, last in first
+/// out (glibc's tcache). Without scatter, the next build would get the addresses of a freed build.
 const KEPT_SIZE: usize = 1032;
 const SIZE_STEP: usize = 16;
 const MOST_KEPT: usize = 7;
-/// Larger blocks that are placed before a build at most, from 1 KiB to 256 KiB.
+/// Maximum number of larger blocks, of 1 KiB to 256 KiB, allocated before a build.
 const MOST_LARGE: usize = 24;
-/// Most pages that are mapped and touched before a build.
+/// Maximum number of pages mapped and touched before a build.
 const MOST_PAGES: usize = 96;
 const PAGE: usize = 4 << 10;
-/// Most stack frames that are put between the runner and a trial.
+/// Limit of the number of stack frames between the runner and a trial.
 const MOST_DEPTH: usize = 64;
 
-/// Blocks and pages that lie between the builds of one round, so that each build gets other addresses than the one
-/// before: on the heap, in the page tables, on the stack.
+/// Blocks and pages allocated between the builds of one round, so that each build gets other
+/// addresses than the previous one, on the heap, in the page tables and on the stack.
 #[derive(Debug)]
 pub struct Scatter {
     random: Random,
@@ -110,13 +112,13 @@ pub struct Scatter {
 }
 
 impl Scatter {
-    /// Nothing is held yet.
+    /// Returns an empty scatter with the given seed.
     pub fn new(seed: u64) -> Scatter {
         Scatter { random: Random::new(seed), held: Vec::new() }
     }
 
-    /// Allocates blocks of all sizes, a random number of each, frees half of them at random, and holds the rest and some
-    /// touched pages until the scatter is dropped.
+    /// Allocates a random number of blocks of each size, frees a random half of them, and holds the
+    /// rest and some touched pages until the scatter is dropped.
     pub fn spread(&mut self) {
         let mut sizes = Vec::new();
         for size in (24..=KEPT_SIZE).step_by(SIZE_STEP) {
@@ -137,7 +139,7 @@ impl Scatter {
         self.held.push(std::hint::black_box(touched));
     }
 
-    /// Returns how many stack frames are to lie below a trial's: see [`at_depth`].
+    /// Returns a random number of stack frames for [`at_depth`].
     pub fn depth(&mut self) -> usize {
         self.random.below(MOST_DEPTH)
     }
@@ -191,7 +193,7 @@ mod tests {
     fn builds_lie_elsewhere_each_time() {
         let (mut heap, mut stack) = (BTreeSet::new(), BTreeSet::new());
         for round in 0..8 {
-            // As the runner does: the scatter of a round lives as long as all builds of the round.
+            // As in the runner, the scatter of a round lives as long as all builds of the round.
             let mut scatter = Scatter::new(round);
             for _ in 0..6 {
                 scatter.spread();

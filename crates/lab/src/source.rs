@@ -1,7 +1,8 @@
-//! The source tree of the rungs that need another build: found, checked, built.
+//! Finds, checks and builds the source tree of the rungs that need other build options.
 //!
-//! The tree is the one that the current directory lies in, or the one named (`--source DIR`); never a path that was compiled in. It is built
-//! only if it is the revision that this program was built from. Otherwise those rungs are left out, with the reason.
+//! The tree is the one that contains the current directory, or the one given by `--source DIR`,
+//! never a path compiled in. It is built only if it has the revision that this program was built
+//! from. Otherwise those rungs are left out, with the reason.
 
 use crate::env::Build;
 use anyhow::{Context, bail, ensure};
@@ -18,7 +19,7 @@ impl Source {
     /// Finds the tree, checks its revision, and builds the rungs with cargo; an up-to-date build takes a second.
     ///
     /// # Errors
-    /// A sentence: no tree, another revision, no cargo, a build that failed.
+    /// No tree, another revision, no cargo, or a failed build.
     pub(crate) fn build(named: Option<&Path>) -> anyhow::Result<Source> {
         let source = Source::find(named)?;
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
@@ -38,7 +39,7 @@ impl Source {
     /// Finds the tree and checks its revision.
     ///
     /// # Errors
-    /// A sentence: no tree, another revision.
+    /// No tree, or another revision.
     pub(crate) fn find(named: Option<&Path>) -> anyhow::Result<Source> {
         let root = match named {
             Some(dir) => {
@@ -48,23 +49,22 @@ impl Source {
             None => {
                 let here = std::env::current_dir().context("no current directory")?;
                 let tree = here.ancestors().find(|dir| is_tree(dir));
-                tree.context("the current directory is in no source tree of linerate: name one with --source DIR")?
-                    .to_owned()
+                tree.context("the current directory is not in a source tree of linerate: pass --source DIR")?.to_owned()
             }
         };
         let (theirs, ours) = (revision(&root), Build::this().git_rev);
         ensure!(
             theirs == ours,
-            "the source tree {} is of revision {theirs}, this program of {ours}: build the program there, or name its tree with --source DIR",
+            "the source tree {} is of revision {theirs}, this program of {ours}: build the program there, or pass its tree with --source DIR",
             root.display()
         );
         Ok(Source { root })
     }
 
-    /// A built rung: its file below `target/rungs/`.
+    /// Returns the path of a built rung below `target/rungs/`.
     ///
     /// # Errors
-    /// Why it was not built.
+    /// The reason why it was not built.
     pub(crate) fn rung(&self, variant: &str, file: &str) -> anyhow::Result<PathBuf> {
         let place = self.root.join("target/rungs").join(variant);
         if let Ok(why) = std::fs::read_to_string(place.join("why-not.txt")) {
@@ -80,13 +80,14 @@ fn is_tree(dir: &Path) -> bool {
     dir.join("crates/rung/Cargo.toml").is_file() && dir.join("xtask/Cargo.toml").is_file()
 }
 
-/// The commit of a tree, with `-dirty` if tracked files of the code differ from it, or `unknown`: as the build script records it.
+/// Returns the commit of a tree, with `-dirty` if tracked source files differ from it, or
+/// `unknown`; the same text that the build script records.
 fn revision(root: &Path) -> String {
     let git = |args: &[&str]| {
         let output = Command::new("git").arg("-C").arg(root).args(args).stdin(Stdio::null()).output().ok()?;
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
     };
-    // A folder without a repository may lie in somebody's.
+    // A directory without a repository of its own may lie inside another repository.
     let top = git(&["rev-parse", "--show-toplevel"]).map(PathBuf::from);
     if top.and_then(|top| top.canonicalize().ok()) != root.canonicalize().ok() {
         return "unknown".to_owned();

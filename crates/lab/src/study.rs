@@ -1,7 +1,7 @@
-//! Studies (a bench, a ladder, a reproduction): options, progress, and the rows as they are collected.
+//! Studies (a bench, a ladder, a reproduction): options, progress, and collection of rows.
 //!
-//! A [`Study`] measures groups of sides, turns samples into rows, and ends as a [`Report`]. A side that could not be
-//! measured becomes a row with the reason; the others go on.
+//! A [`Study`] measures groups of sides, turns samples into rows, and produces a [`Report`]. A side
+//! that could not be measured becomes a row with the reason; the others continue.
 
 use crate::alarm;
 use crate::env::Environment;
@@ -17,18 +17,19 @@ use std::path::PathBuf;
 /// The options of a study.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Few rounds: for trying the command out, not for quoting.
+    /// Uses few rounds, for trying the command and not for quoting.
     pub quick: bool,
-    /// Rounds, which are builds of each side; `None`: what the study needs.
+    /// Number of rounds, which is the number of builds per side; `None` for the study's default.
     pub rounds: Option<u32>,
-    /// The core to stay on; `None`: the last one.
+    /// Core to pin to; `None` for the last one.
     pub core: Option<usize>,
-    /// The source tree of the rungs that need another build; `None`: the one that the current directory lies in.
+    /// Source tree of the rungs that need other build options; `None` for the tree that contains
+    /// the current directory.
     pub source: Option<PathBuf>,
 }
 
 impl Options {
-    /// The runner's options of a study that needs `rounds`.
+    /// Returns the runner's options for a study with `rounds` rounds by default.
     pub(crate) fn run(&self, rounds: u32) -> run::Options {
         let keep = match (self.rounds, self.quick) {
             (Some(rounds), _) => rounds.max(1),
@@ -48,36 +49,36 @@ impl Options {
         }
     }
 
-    /// The core in force.
+    /// Returns the core to pin to.
     pub fn core(&self) -> usize {
         self.core.unwrap_or_else(dispatch::last_core)
     }
 }
 
-/// How far a study is.
+/// Progress of a study.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Progress {
     /// Parts done.
     pub done: usize,
-    /// Parts in all.
+    /// Total number of parts.
     pub total: usize,
-    /// The part that begins.
+    /// Name of the part that begins.
     pub what: String,
 }
 
-/// The unit of a row, and how ticks per operation become it.
+/// Unit of a row, with its conversion from ticks per operation.
 #[derive(Clone, Copy)]
 pub struct Unit {
     /// The unit's name.
     pub name: &'static str,
-    /// From ticks per operation.
+    /// Converts ticks per operation to this unit.
     pub of: fn(f64) -> f64,
 }
 
 impl Unit {
     /// Ticks per operation.
     pub const TICKS: Unit = Unit { name: "ticks/op", of: |ticks| ticks };
-    /// Millions of operations a second of this machine's tick rate.
+    /// Millions of operations per second, from this machine's tick rate.
     pub const MILLIONS: Unit = Unit { name: "M/s", of: |ticks| timer::rate().hz as f64 / ticks / 1e6 };
 }
 
@@ -87,26 +88,26 @@ impl std::fmt::Debug for Unit {
     }
 }
 
-/// Samples taken in the same rounds, and the noise floor of these rounds.
+/// Samples measured in the same rounds, and the noise floor of these rounds.
 #[derive(Debug, Clone)]
 pub struct Group {
     /// One sample a side, in the order of the sides.
     pub samples: Vec<Sample>,
-    /// The first side against its twin; [`NoiseFloor::NONE`] where nothing is compared.
+    /// Noise floor: the first side against its twin; [`NoiseFloor::NONE`] without a comparison.
     pub floor: NoiseFloor,
 }
 
 impl Group {
-    /// The sample of side `id`: an empty, failed one if there is no such side.
+    /// Returns the sample of side `id`; an empty, failed sample if there is no such side.
     pub fn sample(&self, id: &str) -> Sample {
         let found = self.samples.iter().find(|sample| sample.id == id).cloned();
         found.unwrap_or_else(|| Sample { failed: Some("was not measured".to_owned()), ..Sample::new(id) })
     }
 
-    /// The group, if every side has a figure.
+    /// Returns the group, if every side has a figure.
     ///
     /// # Errors
-    /// The reason of the first side that has none.
+    /// The reason of the first side without a figure.
     pub fn whole(self) -> anyhow::Result<Group> {
         match self.samples.iter().find_map(|sample| sample.failed.as_ref()) {
             Some(why) => anyhow::bail!("{why}"),
@@ -114,25 +115,25 @@ impl Group {
         }
     }
 
-    /// The row of side `id`: its figure, or why there is none.
+    /// Returns the row of side `id`, with its figure or the reason for a missing one.
     pub fn row(&self, id: &str, title: &str, unit: Unit) -> Row {
         row_of(&self.sample(id), title, unit)
     }
 
-    /// The row of side `id`, compared with side `base`.
+    /// Returns the row of side `id`, compared with side `base`.
     pub fn against(&self, id: &str, title: &str, unit: Unit, base: &str) -> Row {
         Row { vs_previous: self.change(base, id), ..self.row(id, title, unit) }
     }
 
-    /// How many times better side `now` is than side `before`; `None` where one of them has no figure.
+    /// Compares side `now` with side `before`; `None` if one of them has no figure.
     pub fn change(&self, before: &str, now: &str) -> Option<Change> {
         Change::paired(&self.sample(before), &self.sample(now), &self.floor).ok()
     }
 
-    /// How many times as much as side `under` side `over` costs.
+    /// Returns the ratio of the costs of side `over` to those of side `under`.
     ///
     /// # Errors
-    /// One of them has no figure: its reason.
+    /// One of them has no figure, with the reason.
     pub fn ratio(&self, over: &str, under: &str) -> anyhow::Result<Ratio> {
         let (over, under) = (self.sample(over), self.sample(under));
         if let Some(why) = over.failed.as_ref().or(under.failed.as_ref()) {
@@ -141,7 +142,7 @@ impl Group {
         Ok(Ratio::paired(&over.values(), &under.values())?)
     }
 
-    /// The peers of row `id`: the sides called `<peer>.<id>`.
+    /// Returns the peers of row `id`: the sides called `<peer>.<id>`.
     pub fn peers(&self, id: &str) -> Vec<Peer> {
         let ours = self.sample(id);
         let of = |theirs: &Sample| {
@@ -152,7 +153,7 @@ impl Group {
     }
 }
 
-/// The row of a sample: its figure, or why there is none.
+/// Returns the row of a sample, with its figure or the reason for a missing one.
 pub(crate) fn row_of(sample: &Sample, title: &str, unit: Unit) -> Row {
     if let Some(why) = &sample.failed {
         return Row::missing(&sample.id, title, why);
@@ -166,7 +167,7 @@ pub(crate) fn row_of(sample: &Sample, title: &str, unit: Unit) -> Row {
 
 /// A study under way.
 pub(crate) struct Study<'a> {
-    /// The report as far as it has come.
+    /// The report so far.
     pub(crate) report: Report,
     options: run::Options,
     progress: Progress,
@@ -175,9 +176,10 @@ pub(crate) struct Study<'a> {
 }
 
 impl<'a> Study<'a> {
-    /// A study called `name` of `parts` parts, with the runner's options for its usual groups.
+    /// Returns a study called `name` of `parts` parts; `options` are the runner's defaults for its
+    /// groups.
     pub(crate) fn new(name: &str, options: run::Options, parts: usize, show: &'a mut dyn FnMut(Progress)) -> Study<'a> {
-        let env = Environment::detect(); // before the trials, whose load is ours
+        let env = Environment::detect(); // before the trials, which are load themselves
         let mut report = Report::empty(name, env);
         let (measuring, warning) = Measuring::begin();
         report.notes.extend(warning);
@@ -186,24 +188,24 @@ impl<'a> Study<'a> {
         Study { report, options, progress, show, _measuring: measuring }
     }
 
-    /// The runner's options for usual groups.
+    /// Returns the runner's default options.
     pub(crate) fn options(&self) -> run::Options {
         self.options.clone()
     }
 
-    /// A part begins.
+    /// Reports the begin of a part.
     pub(crate) fn part(&mut self, what: &str) {
         what.clone_into(&mut self.progress.what);
         (self.show)(self.progress.clone());
         self.progress.done = (self.progress.done + 1).min(self.progress.total);
     }
 
-    /// Measures `sides` in the same rounds, the first one's twin among them: the noise floor of the group.
+    /// Measures `sides` in the same rounds, with a twin of the first side for the noise floor.
     pub(crate) fn compare(&mut self, sides: Vec<Side>) -> Group {
         self.compare_with(sides, self.options())
     }
 
-    /// The same with other options of the runner.
+    /// Measures as [`Study::compare`], with the given options of the runner.
     pub(crate) fn compare_with(&mut self, mut sides: Vec<Side>, options: run::Options) -> Group {
         sides.extend(sides.first().map(Side::twin));
         let mut group = self.measure_with(sides, options);
@@ -218,12 +220,12 @@ impl<'a> Study<'a> {
         group
     }
 
-    /// Measures sides that are not compared with each other: without a twin.
+    /// Measures sides that are not compared with each other, without a twin.
     pub(crate) fn measure(&mut self, sides: Vec<Side>) -> Group {
         self.measure_with(sides, self.options())
     }
 
-    /// The same with other options of the runner.
+    /// Measures as [`Study::measure`], with the given options of the runner.
     pub(crate) fn measure_with(&mut self, sides: Vec<Side>, options: run::Options) -> Group {
         let samples = match run::interleave(&sides, &options) {
             Ok(samples) => samples,
@@ -248,12 +250,12 @@ impl<'a> Study<'a> {
         self.report.notes.push(note.into());
     }
 
-    /// The tables beside the rows.
+    /// Returns the additional tables and texts.
     pub(crate) fn beside(&mut self) -> &mut Beside {
         self.report.beside.get_or_insert_default()
     }
 
-    /// The report.
+    /// Ends the study and returns the report.
     pub(crate) fn finish(self) -> Report {
         alarm::so_far(None);
         self.report

@@ -1,22 +1,23 @@
-//! What is measured: a subject, which does the same work at every trial, and the reading a trial gives.
+//! Subjects of a measurement, which do the same work at every trial, and the readings of a trial.
 //!
-//! [`measure`] brackets the work so that the tick counter is innermost: `ticks` is the work alone, less the timer's own
-//! cost; `wall_ns` and `cpu_ns` contain a few hundred nanoseconds of clock reading and serve to judge the trial, not the
-//! work. Hand results to [`std::hint::black_box`] inside the closure, or the compiler may move work out of it.
+//! [`measure`] reads the tick counter innermost: `ticks` is the work alone, less the timer's own
+//! cost. `wall_ns` and `cpu_ns` include a few hundred nanoseconds of clock reading and serve to
+//! judge the trial, not the work. Pass results to [`std::hint::black_box`] inside the closure, or
+//! the compiler may move work out of it.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{os, timer, tsc};
 
-/// Something that can be measured again and again.
+/// A subject that can be measured repeatedly.
 pub trait Subject {
-    /// The name under which results are filed: `<area>.<what>`, no spaces.
+    /// Returns the name of the subject in results: `<area>.<what>`, no spaces.
     fn id(&self) -> &str;
 
-    /// Does the work once and says what it took.
+    /// Does the work once and returns the readings.
     ///
     /// # Errors
-    /// Whatever prevents the work; the run ends there.
+    /// The work failed; the runner then repeats the round.
     fn trial(&mut self) -> anyhow::Result<Reading>;
 }
 
@@ -30,7 +31,7 @@ impl<T: Subject + ?Sized> Subject for Box<T> {
     }
 }
 
-/// One trial's figures.
+/// Readings of one trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reading {
     /// Operations done: frames, calls, bytes.
@@ -39,23 +40,23 @@ pub struct Reading {
     pub ticks: u64,
     /// Wall-clock nanoseconds (CLOCK_MONOTONIC).
     pub wall_ns: u64,
-    /// Nanoseconds this thread had a processor (CLOCK_THREAD_CPUTIME_ID).
+    /// Processor time of this thread in nanoseconds (CLOCK_THREAD_CPUTIME_ID).
     pub cpu_ns: u64,
 }
 
 impl Reading {
-    /// Ticks for one operation; not a number when nothing was done.
+    /// Returns the ticks per operation; NaN without operations.
     pub fn ticks_per_op(&self) -> f64 {
         if self.ops == 0 { f64::NAN } else { self.ticks as f64 / self.ops as f64 }
     }
 
-    /// Operations in a second of wall-clock time.
+    /// Returns the operations per second of wall-clock time.
     pub fn ops_per_second(&self) -> f64 {
         self.ops as f64 * 1e9 / self.wall_ns.max(1) as f64
     }
 }
 
-/// Runs `work`, which does `ops` operations, between the clocks.
+/// Runs `work`, which does `ops` operations, and returns the readings of the clocks.
 pub fn measure<T>(ops: u64, work: impl FnOnce() -> T) -> Reading {
     let timer_cost = timer::cost();
     let cpu = os::thread_cpu_ns();
@@ -69,7 +70,7 @@ pub fn measure<T>(ops: u64, work: impl FnOnce() -> T) -> Reading {
     Reading { ops, ticks: end.saturating_sub(start).saturating_sub(timer_cost), wall_ns, cpu_ns }
 }
 
-/// A subject made of a closure.
+/// Returns a subject whose trial is a closure.
 pub fn from_fn<F>(id: impl Into<String>, trial: F) -> Box<dyn Subject>
 where
     F: FnMut() -> anyhow::Result<Reading> + 'static,

@@ -1,16 +1,18 @@
-//! A report as text: aligned columns, a spark line of every row's trials, the verdict; then what it has beside its rows.
+//! A report as text: aligned columns, a spark line of every row's builds, the verdict; then the
+//! additional tables and texts.
 //!
-//! Widths are counted in characters; wide East Asian ones would shift a column. Not here: colour.
+//! Widths are counted in characters; wide East Asian ones would shift a column. There is no colour.
 
 use crate::result::{Cell, Figure, Peer, Report, Row, Sheet};
 use crate::sample::Sample;
 
 const SPARKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// The widest spark line; more trials than that share characters, and the slowest of each group shows.
+/// Maximum width of a spark line. More values share characters, which show the greatest of each
+/// group.
 const SPARK_WIDTH: usize = 20;
 
-/// The whole report: surroundings, rows, peers, noise floor, what was dropped, notes.
-/// A row whose trials are not in [`Report::samples`] (a report from a file) has no spark line.
+/// Formats the whole report: machine, rows, peers, noise floor, dropped trials, notes.
+/// A row without trials in [`Report::samples`] (a report from a file) has no spark line.
 pub fn render(report: &Report) -> String {
     let samples = report.samples.as_slice();
     let mut text = format!("{}\n\n{}\n", report.name, report.env);
@@ -72,7 +74,7 @@ fn row_cells(row: &Row, samples: &[Sample]) -> Vec<String> {
     vec![row.id.clone(), row.title.clone(), then, now, interval, unit, n, spark_of(&row.id, samples), change]
 }
 
-/// A table with columns of its own: figures to the right, words to the left.
+/// Formats a table with columns of its own: figures right-aligned, text left-aligned.
 pub(crate) fn sheet(sheet: &Sheet) -> String {
     let is_figure =
         |column: usize| sheet.rows.iter().all(|row| matches!(row.get(column), Some(Cell::Count(_) | Cell::Number(_))));
@@ -92,17 +94,17 @@ fn peer_cells(peer: &Peer, samples: &[Sample]) -> Vec<String> {
     vec![peer.id.clone(), now, interval, range(&peer.now), unit, n, spark_of(&peer.id, samples), better_by(peer)]
 }
 
-/// The least and the greatest build.
+/// Formats the least and the greatest value of a build.
 pub(crate) fn range(figure: &Figure) -> String {
     figure.range.map_or("-".to_owned(), |[least, most]| format!("{} to {}", number(least), number(most)))
 }
 
-/// How many times better our row is than the peer.
+/// Formats the ratio of our row to the peer, above 1 for better.
 pub(crate) fn better_by(peer: &Peer) -> String {
     peer.ratio.map_or(TWO_STATES.to_owned(), |of| spread([of.median, of.lo, of.hi], of.n, times))
 }
 
-/// In place of the ratio to a peer that has none.
+/// Text in place of the ratio to a peer with two states.
 pub(crate) const TWO_STATES: &str = "no ratio: two states";
 
 fn figure_cells(figure: &Figure) -> [String; 4] {
@@ -110,12 +112,12 @@ fn figure_cells(figure: &Figure) -> [String; 4] {
     [number(figure.median), interval, figure.unit.clone(), figure.n.to_string()]
 }
 
-/// A middle with its interval from `n` values.
+/// Formats a median with its interval from `n` values.
 pub(crate) fn spread([middle, lo, hi]: [f64; 3], n: u32, show: impl Fn(f64) -> String) -> String {
     format!("{} {}", show(middle), interval(show(lo), show(hi), n)).trim_end().to_owned()
 }
 
-/// An interval of 95 %; with fewer than 6 values there is none, and the range of the values is given in its place.
+/// Formats a 95 % interval; with fewer than 6 values, the range of the values as `lo..hi`.
 pub(crate) fn interval(lo: String, hi: String, n: u32) -> String {
     match n {
         0 | 1 => String::new(),
@@ -128,7 +130,7 @@ fn spark_of(id: &str, samples: &[Sample]) -> String {
     samples.iter().find(|sample| sample.id == id).map_or(String::new(), |sample| sparkline(&sample.values()))
 }
 
-/// A sentence about a sample that was disturbed or has outliers.
+/// Returns a sentence about a sample that was disturbed, failed, was cut short or has outliers.
 fn disturbances(sample: &Sample) -> Option<String> {
     let outliers = sample.summary().map_or(0, |summary| summary.outliers);
     let noisy = if sample.noisy { ", NOISY: disturbed trials are among those kept" } else { "" };
@@ -142,7 +144,8 @@ fn disturbances(sample: &Sample) -> Option<String> {
     (!quiet).then(|| format!("{}: {counts}{noisy}{failures}{cut}\n", sample.id))
 }
 
-/// Four digits, or all digits before the point if there are more; tiny values in scientific form.
+/// Formats a number with four significant digits, or with all digits before the point if there are
+/// more; tiny values in scientific notation.
 pub fn number(value: f64) -> String {
     match value.abs() {
         0.0 => "0".into(),
@@ -154,7 +157,7 @@ pub fn number(value: f64) -> String {
     }
 }
 
-/// A ratio: `1.04x`, `20.6x`.
+/// Formats a ratio: `1.0400x`, `1.25x`, `20.6x`.
 pub fn times(ratio: f64) -> String {
     match ratio {
         ratio if ratio >= 10.0 => format!("{ratio:.1}x"),
@@ -163,7 +166,8 @@ pub fn times(ratio: f64) -> String {
     }
 }
 
-/// One character a trial, from the least value (▁) to the greatest (█); all ▁ if they are equal, a space for what is no number.
+/// Returns a spark line from the least value (▁) to the greatest (█): all ▁ if they are equal, a
+/// space for a value that is not finite.
 pub fn sparkline(values: &[f64]) -> String {
     let group = values.len().div_ceil(SPARK_WIDTH).max(1);
     let shown: Vec<f64> = values.chunks(group).map(|chunk| chunk.iter().copied().fold(f64::NAN, f64::max)).collect();
@@ -178,8 +182,7 @@ enum Align {
     Right,
 }
 
-/// Cells in columns two spaces apart; no blanks at the ends of lines.
-/// Columns of words.
+/// Formats left-aligned columns, two spaces apart, without trailing blanks.
 pub(crate) fn columns(rows: &[Vec<String>]) -> String {
     let most = rows.iter().map(Vec::len).max().unwrap_or(0);
     aligned(rows, &vec![Align::Left; most])

@@ -1,18 +1,19 @@
 //! The verdict on a comparison: `faster`, `slower`, `no difference shown`, `inconclusive`, or `unfit`.
 //!
-//! A ratio here is how many times better the second side is, so above 1 is faster. The noise floor is the ratio of two
-//! sides with equal settings, built separately in the same rounds: the farther end of its 95 % interval, and 1 % at the
-//! least, since code placement alone moves that much. Then, in this order:
+//! A ratio is above 1 if the second side is faster. The noise floor comes from the ratio of two
+//! sides with equal settings, built separately in the same rounds: it is the farther end of its
+//! 95 % interval, and at least 1 %, the effect of code placement alone. The rules, in this order:
 //! 1. fewer than 8 builds: inconclusive;
-//! 2. a floor above 25 %: unfit, this machine cannot show anything now;
+//! 2. a floor above 25 %: unfit, this machine cannot show a difference now;
 //! 3. the 99 % interval excludes 1 and the estimate is beyond the floor: faster or slower;
 //! 4. the 95 % interval lies within the floor on both sides of 1: no difference shown;
-//! 5. else inconclusive, with the smallest difference that so many builds would find.
+//! 5. else inconclusive, with the smallest difference that this number of builds would find.
 //!
-//! Why 99 %: with 95 % and the floor 1.4 % of equal sides are called different, with 99 % 0.6 % (`linerate lab selftest`
-//! measures it on real rigs, the tests of this module on simulated ones). Not here: any claim that two things are equal, and
-//! any correction for looking at many comparisons. A number of builds that would settle an open case is not offered: taken
-//! from the estimate in hand it is wrong more often than one time in five.
+//! 99 % was chosen because with 95 % and the floor, 1.4 % of equal sides are called different, with
+//! 99 % only 0.6 % (`linerate lab selftest` measures it on real rigs, the tests of this module on
+//! simulated ones). No verdict claims that two sides are equal, and there is no correction for
+//! multiple comparisons. The number of builds that would settle an inconclusive case is not given:
+//! computed from the current estimate it is wrong more than one time in five.
 
 use std::fmt;
 use std::str::FromStr;
@@ -22,21 +23,23 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::sample::rank::FIVE_PER_CENT;
 use crate::sample::{Ratio, Sample, StatError};
 
-/// The least floor: differences up to 1 % are never called.
+/// Minimum noise floor: differences up to 1 % are never reported.
 const LEAST_FLOOR: f64 = 0.01;
-/// A floor above this makes the machine unfit.
+/// Noise floor above which the machine is unfit.
 const MOST_FLOOR: f64 = 0.25;
-/// With fewer pairs no interval of 99 % exists, and a floor is chance.
+/// Minimum number of pairs: with fewer there is no 99 % interval, and the floor is not reliable.
 const LEAST_PAIRS: u32 = 8;
-/// Deviations of the estimate by which a difference must exceed nought and the floor so that four comparisons in five show it. Theory gives
-/// 2.58 + 0.84 and 0.84; these hold in simulations, where deviation and floor are estimates themselves (84 % found; with theory's 73 %).
+/// Number of standard deviations of the estimate by which a difference must exceed zero and the
+/// floor, respectively, so that four comparisons in five show it. Theory gives 2.58 + 0.84 and
+/// 0.84. These values come from simulations, where deviation and floor are estimates themselves:
+/// they find 84 % of the differences, the theoretical values 73 %.
 const CLEAR_OF_CHANCE: f64 = 4.0;
 const CLEAR_OF_FLOOR: f64 = 1.5;
 
-/// The ratio of two sides with equal settings, built separately.
+/// Noise floor: the ratio of two sides with equal settings, built separately.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct NoiseFloor {
-    /// The estimate, 1 but for chance.
+    /// The estimate, whose true value is 1.
     pub ratio: f64,
     /// Lower end of its 95 % interval.
     pub lo: f64,
@@ -47,10 +50,10 @@ pub struct NoiseFloor {
 }
 
 impl NoiseFloor {
-    /// The floor of a run in which nothing was compared: n is 0, the interval is [1, 1].
+    /// The floor of a run without comparisons: n is 0, the interval is [1, 1].
     pub const NONE: NoiseFloor = NoiseFloor { ratio: 1.0, lo: 1.0, hi: 1.0, n: 0 };
 
-    /// From the samples of a side and its twin.
+    /// Computes the floor from the samples of a side and its twin.
     ///
     /// # Errors
     /// Every [`StatError`].
@@ -58,17 +61,17 @@ impl NoiseFloor {
         Ratio::paired(&side.values(), &twin.values()).map(NoiseFloor::from)
     }
 
-    /// The largest difference that is taken for noise, in per cent; at least 1.
+    /// Returns the largest difference that counts as noise, in per cent; at least 1.
     pub fn percent(&self) -> f64 {
         percent(self.log())
     }
 
-    /// Returns whether the floor is so high that no comparison shows anything.
+    /// Returns whether the floor is too high for any comparison.
     pub fn is_unfit(&self) -> bool {
         self.n >= LEAST_PAIRS && self.log() > MOST_FLOOR.ln_1p()
     }
 
-    /// The floor on the logarithm's scale.
+    /// Returns the floor on the logarithmic scale.
     fn log(&self) -> f64 {
         self.lo.ln().abs().max(self.hi.ln().abs()).max(LEAST_FLOOR.ln_1p())
     }
@@ -91,18 +94,18 @@ pub enum Verdict {
     Faster,
     /// The second is slower.
     Slower,
-    /// If there is a difference, it is within the noise floor.
+    /// Any difference is within the noise floor.
     NoDifferenceShown {
         /// The floor, in per cent.
         floor_pct: f64,
     },
     /// Neither a difference nor its absence is shown.
     Inconclusive {
-        /// The smallest true difference that four in five such comparisons would show, in per cent; `None` with fewer than
-        /// 8 builds, which show nothing.
+        /// The smallest true difference that four in five such comparisons would show, in per cent;
+        /// `None` with fewer than 8 builds, which show no difference.
         shows_pct: Option<f64>,
     },
-    /// Equal sides differ by more than 25 % here and now.
+    /// The noise floor is above 25 %.
     Unfit {
         /// The floor, in per cent.
         floor_pct: f64,
@@ -116,7 +119,7 @@ impl Verdict {
     }
 }
 
-/// The verdict on `ratio` (how many times better the second side is) against the noise floor of the same rounds.
+/// Judges `ratio` (above 1 if the second side is better) against the noise floor of its rounds.
 pub fn judge(ratio: &Ratio, floor: &NoiseFloor) -> Verdict {
     let (estimate, band) = (ratio.median.ln(), floor.log());
     let Some((lo, hi)) = ratio.firm else { return Verdict::Inconclusive { shows_pct: None } };
@@ -129,13 +132,13 @@ pub fn judge(ratio: &Ratio, floor: &NoiseFloor) -> Verdict {
     if ratio.lo.ln() >= -band && ratio.hi.ln() <= band {
         return Verdict::NoDifferenceShown { floor_pct: floor.percent() };
     }
-    // The estimate's deviation is read off the interval in hand, which errs; so does the next floor.
+    // The deviation is estimated from this interval, and the floor of another run would differ too.
     let deviation = (ratio.hi.ln() - ratio.lo.ln()) / 2.0 / FIVE_PER_CENT.z();
     let shows = (deviation * CLEAR_OF_CHANCE).max(band + deviation * CLEAR_OF_FLOOR);
     Verdict::Inconclusive { shows_pct: Some(percent(shows)) }
 }
 
-/// Per cent with one digit after the point, without a trailing `.0`.
+/// Rounds per cent to one decimal.
 fn short(pct: f64) -> f64 {
     (pct * 10.0).round() / 10.0
 }
@@ -157,7 +160,7 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// The text is none of the verdicts.
+/// Parse error: the text is not a verdict.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotAVerdict(pub String);
 

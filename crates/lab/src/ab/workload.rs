@@ -1,4 +1,5 @@
-//! The workloads of `linerate ab`: hosts that talk, one rig with settings, or any command line.
+//! The workloads of `linerate ab`: a netperf test between hosts, one rig with settings, or any
+//! command line.
 
 use super::{Spent, Variant};
 use crate::bench::{Codec, GIGABYTES};
@@ -20,7 +21,7 @@ use wire::text::Kind as TextKind;
 /// A setting and its value.
 pub type Knob = (String, String);
 
-/// The workloads with settings of their own, each with what it does.
+/// Names and descriptions of the workloads that have settings of their own.
 pub const RIGS: [(&str, &str); 5] = [
     ("send", "sendto of 22 bytes; settings: the ladder's (locks, context, pool, clock, burst, ...)"),
     ("route", "IPv4 forwarding; settings: routes=N, burst=N, locks, and every key and knob of a host"),
@@ -29,10 +30,10 @@ pub const RIGS: [(&str, &str); 5] = [
     ("text", "frames to lines and back; settings: kind=NAME, way=encode|decode"),
 ];
 
-/// The limit of a trial of our own.
+/// Time limit of a trial of hosts or of a rig.
 const LIMIT: Option<Duration> = Some(crate::alarm::PATIENCE);
 
-/// Two hosts and a test between them.
+/// Returns the variant that runs the netperf test `work` between two hosts.
 pub fn hosts(id: &str, words: &str, place: Place, work: Work) -> Variant {
     let unit = Unit { name: work.unit(), of: work.rate() };
     let name = id.to_owned();
@@ -63,10 +64,10 @@ fn spent(mut rig: NetperfRig, work: &Work) -> anyhow::Result<Spent> {
     })
 }
 
-/// A workload of [`RIGS`] with these settings.
+/// Returns the variant that runs a workload of [`RIGS`] with these settings.
 ///
 /// # Errors
-/// A setting that the workload does not have, or a value that it refuses: a sentence.
+/// Unknown workload, unknown setting or invalid value, named in the message.
 pub fn rig(workload: &str, id: &str, knobs: &[Knob]) -> anyhow::Result<Variant> {
     let words = words(knobs);
     let variant = |side: Side, unit: Unit| Variant {
@@ -155,7 +156,7 @@ fn route(id: &str, knobs: &[Knob]) -> anyhow::Result<Side> {
     }))
 }
 
-/// Frames matched in a trial of `filter`.
+/// Frames passed through the filter in a trial of `filter`.
 const FILTERED: u64 = 100_000;
 
 fn filter(id: &str, knobs: &[Knob]) -> anyhow::Result<Side> {
@@ -181,13 +182,14 @@ fn filter(id: &str, knobs: &[Knob]) -> anyhow::Result<Side> {
     }))
 }
 
-/// Milliseconds of a run.
+/// Duration of a run in milliseconds.
 const MILLISECONDS: Unit = Unit { name: "ms", of: |ticks| ticks * 1e3 / timer::rate().hz as f64 };
 
-/// A command line: `{}` in a word of `command` stands for the side's words; a command of `{}` alone is run by sh.
+/// Returns the variant that runs a command line. `{}` in a word of `command` is replaced by the
+/// side's words; if `command` is `{}` alone, the words are run by `sh -c`.
 ///
 /// # Errors
-/// No command.
+/// `command` is empty.
 pub fn command(id: &str, words: &str, command: &[String]) -> anyhow::Result<Variant> {
     ensure!(!command.is_empty(), "no command after --");
     let line: Vec<String> = if command == ["{}"] {
@@ -203,7 +205,7 @@ pub fn command(id: &str, words: &str, command: &[String]) -> anyhow::Result<Vari
     Ok(Variant { words: words.to_owned(), side, unit: MILLISECONDS, one_trial: true, patience: None, spent: None })
 }
 
-/// One run, from start to end, by the wall clock.
+/// Runs the command once and measures the wall-clock time from start to exit.
 fn run(id: &str, line: &[String]) -> anyhow::Result<Reading> {
     let [program, words @ ..] = line else { bail!("{id}: no command") };
     let mut command = Command::new(program);

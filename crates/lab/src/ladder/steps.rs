@@ -1,4 +1,4 @@
-//! The rungs as a table.
+//! Table of the ladder's rungs.
 
 /// The build of a rung.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub(super) enum Build {
 pub(super) struct Step {
     pub(super) id: &'static str,
     pub(super) title: &'static str,
-    /// The report's cycles, and its sends a second where it has them.
+    /// The report's cycles per send, and its sends per second if printed.
     pub(super) then: Option<(f64, Option<f64>)>,
     pub(super) build: Build,
     /// Settings that override those kept so far.
@@ -26,16 +26,16 @@ pub(super) struct Step {
 }
 
 impl Step {
-    /// Beside the ladder: shown against its end, never kept.
+    /// Returns whether the step is a side measurement, compared with the final rung and never kept.
     pub(super) fn is_side(&self) -> bool {
         self.id.starts_with("side.")
     }
 }
 
-/// Where the ladder begins: rump's default build.
+/// Settings of the first rung: rump's default build.
 pub(super) const START: &str = "locks=light context=call header_cache=off pool=zone clock=timespec offload=off burst=1";
 
-/// A rung of the report.
+/// Returns a rung of the report.
 const fn then(
     id: &'static str,
     title: &'static str,
@@ -47,7 +47,7 @@ const fn then(
     Step { id, title, then: Some((cycles, Some(rate))), build, words }
 }
 
-/// A rung of our own.
+/// Returns a rung added by this project, without a figure of the report.
 const fn ours(id: &'static str, title: &'static str, build: Build, words: &'static str) -> Step {
     Step { id, title, then: None, build, words }
 }
@@ -101,7 +101,7 @@ pub(super) const STEPS: &[Step] = &[
     ours("side.checksum", "beside the ladder: checksums in software again", Linked, "offload=off"),
 ];
 
-/// The rungs on buffers that are not in the cache.
+/// Rungs measured on buffers that are not in the cache.
 pub(super) const COLD: &[Step] = &[
     ours("cold.none", "more buffers by turns than the last-level cache holds", Linked, ""),
     ours("cold.prefetch", "the same, next buffer prefetched", Linked, "prefetch=on"),
@@ -109,13 +109,14 @@ pub(super) const COLD: &[Step] = &[
     ours("cold.both", "both", Linked, "prefetch=on pages=2m"),
 ];
 
-/// Bytes of a buffer that a frame of 64 bytes touches: two cache lines.
+/// Bytes of a buffer that a 64-byte frame touches: two cache lines.
 pub(super) const TOUCHED: usize = 128;
 
-/// Most buffers by turns: 512 MiB of them. Figures of an unoptimized build are for tests alone.
+/// Maximum number of rotated buffers, 512 MiB in all. Unoptimized builds, which serve tests only,
+/// use fewer.
 const MOST: usize = if cfg!(debug_assertions) { 1 << 12 } else { 1 << 18 };
 
-/// The number of buffers whose touched lines exceed a last-level cache of `cache` bytes.
+/// Returns the number of buffers whose touched lines exceed a last-level cache of `cache` bytes.
 pub(super) fn rotation(cache: usize) -> usize {
     (cache / TOUCHED * 5 / 4).clamp(1 << 12, MOST)
 }

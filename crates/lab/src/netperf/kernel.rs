@@ -11,7 +11,8 @@ use port::Pairs;
 use port::os::netlink::Netlink;
 use std::net::{Ipv4Addr, SocketAddr};
 
-/// In a network namespace of our own, into which the caller has brought this process.
+/// Runs a play over a TAP device, in the network namespace that the caller has moved this process
+/// into.
 pub(super) fn tap<P: Play>(place: &Place, play: &mut P) -> anyhow::Result<()> {
     let pairs = Pairs::new();
     let mut config = place.config("ours", <Up as lock::Locks>::NAME)?;
@@ -47,14 +48,15 @@ pub(super) fn tap<P: Play>(place: &Place, play: &mut P) -> anyhow::Result<()> {
     }
 }
 
-/// The kernel's address on the TAP device.
+/// Sets the kernel's address on the TAP device.
 fn set_address() -> anyhow::Result<()> {
     let mut netlink = Netlink::open()?;
     netlink.set_up(TAP)?;
     Ok(netlink.add_addr(TAP, Ipv4Addr::new(10, 0, 0, 2), 24)?)
 }
 
-/// Both ends the kernel's, on one thread: the far one listens at `listen`, and is found at the address that `at` makes of its L4 port.
+/// Runs both ends on the kernel's sockets, on one thread. The far end listens at `listen`; `at`
+/// returns its address for an L4 port.
 pub(super) fn together<P: Play>(
     play: &mut P,
     mut there: KernelSockets,
@@ -87,7 +89,8 @@ pub(super) fn native_apart<P: Play>(play: &mut P) -> anyhow::Result<()> {
     )
 }
 
-/// The kernel as a far end at L4 port `port` of every address, until [`dispatch::request_stop`]; `ready` is called once it listens.
+/// Serves a far end on the kernel's sockets at L4 port `port` of every address, until
+/// [`dispatch::request_stop`]. Calls `ready` once it listens.
 ///
 /// # Errors
 /// The port is taken.
@@ -103,10 +106,10 @@ pub fn serve_native<A: Asked>(port: u16, ready: impl FnOnce()) -> anyhow::Result
     Ok(())
 }
 
-/// The kernel as the near end, against the far end at `at`.
+/// Runs the near end on the kernel's sockets, against the far end at `at`.
 ///
 /// # Errors
-/// What the play met.
+/// An error of the play.
 pub fn ask_native<P: Play>(play: &mut P, at: SocketAddr) -> anyhow::Result<()> {
     play.near(&mut KernelSockets::new(Calls::Wait), &mut |here, pace| here.step(pace), at)
 }

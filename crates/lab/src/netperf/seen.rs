@@ -1,4 +1,4 @@
-//! What hosts of ours, and the process, counted while a play went on.
+//! Counters of this project's hosts and of the process during a play.
 
 use crate::os;
 use apps::netperf::session::{Play, Round};
@@ -9,37 +9,37 @@ use node::Host;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-/// What netisr did.
+/// Counters of netisr.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Dispatched {
-    /// Frames taken through the stack by who took them from the port.
+    /// Frames processed directly by the thread that took them from the port.
     pub directly: u64,
     /// Frames put into a workstream's queue.
     pub queued: u64,
-    /// Frames refused: the queue was full.
+    /// Frames dropped because the queue was full.
     pub refused: u64,
-    /// Times that a workstream's thread was woken.
+    /// Wake-ups of workstream threads.
     pub wakeups: u64,
 }
 
-/// All hosts of ours together.
+/// Counters summed over all hosts of this project.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Seen {
-    /// Netisr; there is one, of the judged host.
+    /// Netisr of the judged host.
     pub netisr: Dispatched,
-    /// Counters by name, as `show counters` has them.
+    /// Counters by name, as in `show counters`.
     pub counters: BTreeMap<String, u64>,
-    /// Context switches of the whole process while it went on: voluntary, involuntary.
+    /// Context switches of the whole process during the play: voluntary, involuntary.
     pub switches: [u64; 2],
     /// Nanoseconds for which other threads had the processor while one thread did the whole play without ever waiting;
     /// 0 where it waited, or where several threads played.
     pub preempted_ns: u64,
-    /// The cost ledger by stage: ticks, units. Empty where it was off.
+    /// Cost ledger by stage: (ticks, units). Empty if the ledger was off.
     pub stages: BTreeMap<&'static str, (u64, u64)>,
 }
 
 impl Seen {
-    /// What `host` has counted since it was made; [`Seen::switches`] is for whom times the play.
+    /// Returns the counters of `host` since it was built; the caller fills in [`Seen::switches`].
     pub fn of<L: Locks>(host: &Host<L>) -> Seen {
         let counters = host.stack.snapshot().into_iter().map(|entry| (entry.name, entry.value)).collect();
         let costs = host.stack.ledger();
@@ -47,7 +47,7 @@ impl Seen {
         Seen { netisr: dispatched(host), counters, stages, switches: [0; 2], preempted_ns: 0 }
     }
 
-    /// Another host's beside it.
+    /// Adds the counters of another host.
     pub fn add(&mut self, other: &Seen) {
         let (to, from) = (&mut self.netisr, &other.netisr);
         to.directly += from.directly;

@@ -5,7 +5,8 @@
 //!  near, 10.0.0.1  vn = vr  10.0.0.254, forwards, 10.0.1.254  vs = vf  10.0.1.2, far
 //! ```
 //!
-//! One thread drives both ends as in [`super::Place`]: what one sends has passed the router, in the kernel's softirq, when the call returns.
+//! One thread drives both ends as in [`super::Place`]: when a send call returns, the packet has
+//! passed the router, in the kernel's softirq.
 
 use super::{Drivers, Ground, Seen, beside, far_end, kernel, usual};
 use crate::native::sockets::{Calls, KernelSockets};
@@ -16,21 +17,21 @@ use port::os::netns::Namespace;
 use port::os::tun;
 use std::net::{Ipv4Addr, SocketAddr};
 
-/// Where the far end is.
+/// Address of the far end.
 pub const FAR: Ipv4Addr = Ipv4Addr::new(10, 0, 1, 2);
 const NEAR: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const ROUTER: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 0, 0, 254), Ipv4Addr::new(10, 0, 1, 254)];
 
-/// What a segment may be on the devices.
+/// Maximum size of a TCP segment on the devices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Segments {
-    /// Up to 64 KiB, as veth has it by default: cut by nobody, for it never leaves the machine.
+    /// Up to 64 KiB, the default of veth: never segmented, since it does not leave the machine.
     Whole,
-    /// Within the MTU, cut before it leaves.
+    /// Within the MTU: segmented before transmission.
     Cut,
 }
 
-/// The three, set up.
+/// The three namespaces and their links.
 #[derive(Debug)]
 pub struct Veth {
     drivers: Drivers,
@@ -39,13 +40,14 @@ pub struct Veth {
 }
 
 impl Veth {
-    /// Sets them up; the process stands in a namespace of its own already ([`port::os::netns::command`]).
+    /// Sets up namespaces, devices and routes. The process must already be in a namespace of its
+    /// own ([`port::os::netns::command`]).
     ///
     /// # Errors
-    /// No veth, or no forwarding, in this kernel.
+    /// The kernel has no veth or no forwarding.
     pub fn new(segments: Segments, drivers: Drivers) -> anyhow::Result<Veth> {
-        let router = Namespace::new().context("a namespace for the router")?;
-        let far = Namespace::new().context("a namespace for the far host")?;
+        let router = Namespace::new().context("cannot create a namespace for the router")?;
+        let far = Namespace::new().context("cannot create a namespace for the far host")?;
         let join = |inner: &str, outer: &str| -> anyhow::Result<()> {
             let mut netlink = Netlink::open()?;
             netlink.add_veth(inner, outer)?;
@@ -60,7 +62,7 @@ impl Veth {
         router.within(|| {
             device("vr", ROUTER[0], segments)?;
             device("vs", ROUTER[1], segments)?;
-            std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").context("have the kernel forward")
+            std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").context("cannot enable IPv4 forwarding")
         })??;
         Ok(Veth { drivers, far, _router: router })
     }
@@ -93,7 +95,7 @@ impl Ground for Veth {
 fn device(dev: &str, addr: Ipv4Addr, segments: Segments) -> anyhow::Result<()> {
     let mut netlink = Netlink::open()?;
     if segments == Segments::Cut {
-        tun::carry_no_large(dev).with_context(|| format!("{dev}: segments within the MTU"))?;
+        tun::carry_no_large(dev).with_context(|| format!("{dev}: cannot turn off segmentation offload"))?;
     }
     netlink.set_up(dev)?;
     Ok(netlink.add_addr(dev, addr, 24)?)

@@ -1,4 +1,4 @@
-//! Curves over a common axis: one quantity against another, a polyline for each subject, its name where it ends.
+//! Line chart: one quantity against another, a polyline for each subject, with its name at the end.
 
 use super::Axis;
 use super::scale::Scale;
@@ -7,38 +7,38 @@ use std::fmt::Write;
 
 const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 360.0;
-/// Told apart without colour by their names at the right end.
+/// Colours of the curves. The names at the right end distinguish curves without colour.
 const COLOURS: [&str; 6] = ["#b3261e", "#c77700", "#0b62c4", "#1d7d3f", "#6b3fa0", "#555b63"];
 
-/// One subject.
+/// The curve of one subject.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Curve {
-    /// Its name.
+    /// Name of the subject.
     pub label: String,
-    /// Across, up.
+    /// Points as (x, y).
     pub points: Vec<(f64, f64)>,
 }
 
-/// What is drawn.
+/// The content of a line chart.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LineChart {
-    /// Above everything.
+    /// Title, at the top.
     pub title: String,
-    /// What goes across.
+    /// Label of the horizontal axis.
     pub across: String,
-    /// What goes up.
+    /// Label of the vertical axis.
     pub up: String,
-    /// The axis across; the one up is linear.
+    /// Kind of the horizontal axis; the vertical axis is linear.
     pub axis: Axis,
-    /// Values across that are marked, each with its label; none: round values.
+    /// Tick values of the horizontal axis with their labels; empty for round values.
     pub marks: Vec<(f64, String)>,
     /// The curves.
     pub curves: Vec<Curve>,
-    /// Below everything.
+    /// Footer lines, at the bottom.
     pub foot: Vec<String>,
 }
 
-/// Where things are.
+/// Position and scales of the plot area.
 struct Frame {
     left: f64,
     top: f64,
@@ -57,13 +57,13 @@ impl Frame {
 }
 
 impl LineChart {
-    /// The picture's text.
+    /// Returns the chart as SVG.
     pub fn svg(&self) -> String {
         let (width, height, body) = self.drawn();
         page(width, height, &body)
     }
 
-    /// Width, height, and what is drawn within them.
+    /// Returns width, height and the SVG elements.
     pub(super) fn drawn(&self) -> (f64, f64, String) {
         let values = |of: fn(&(f64, f64)) -> f64| -> Vec<f64> {
             self.curves.iter().flat_map(|curve| &curve.points).map(of).collect()
@@ -125,7 +125,7 @@ impl LineChart {
         }
     }
 
-    /// Where each curve's name stands: beside its end, and clear of the others.
+    /// Returns the y position of each curve's name: next to the end of the curve, without overlaps.
     fn name_places(&self, frame: &Frame) -> Vec<f64> {
         let end = |curve: &Curve| curve.points.last().map_or(frame.top + HEIGHT, |(_, y)| frame.y(*y));
         let mut order: Vec<(usize, f64)> = self.curves.iter().map(end).enumerate().collect();

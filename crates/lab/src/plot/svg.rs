@@ -1,4 +1,5 @@
-//! Writing the chart as SVG 1.1: rectangles, strokes, circles and monospace text, no script, no style sheet.
+//! Writes the chart as SVG 1.1: rectangles, strokes, circles and monospace text, without script or
+//! style sheet.
 
 use std::fmt::Write;
 
@@ -7,7 +8,7 @@ use super::{Chart, Line, Panel, Whose};
 use crate::table;
 
 pub(super) const FONT: f64 = 13.0;
-/// A monospace character is 0.6 of its size wide in the common fonts; a little more is reserved.
+/// Reserved width of a character. In common monospace fonts a character is 0.6 of its size wide.
 const CHAR: f64 = FONT * 0.62;
 pub(super) const LINE: f64 = 24.0;
 pub(super) const MARGIN: f64 = 16.0;
@@ -18,7 +19,7 @@ pub(super) const FAINT: &str = "#d5d9de";
 const OURS: &str = "#0b62c4";
 const PEERS: &str = "#8a5a00";
 
-/// The horizontal places that all panels share.
+/// Horizontal positions shared by all panels.
 struct Columns {
     label: f64,
     axis: f64,
@@ -31,7 +32,7 @@ impl Columns {
         let lines = || chart.panels.iter().flat_map(|panel| &panel.lines);
         let axis = MARGIN + text_width(lines().map(|line| line.label.as_str())) + GAP;
         let value = axis + AXIS + GAP;
-        // The unit stands under the values.
+        // The unit is printed under the values.
         let units = chart.panels.iter().map(|panel| panel.unit.as_str());
         let beside = value + text_width(lines().map(|line| line.value.as_str()).chain(units));
         let alone = MARGIN + text_width([chart.title.as_str(), chart.foot.as_str()].into_iter());
@@ -44,7 +45,7 @@ pub(super) fn text_width<'a>(texts: impl Iterator<Item = &'a str>) -> f64 {
 }
 
 impl Chart {
-    /// The picture's text.
+    /// Returns the chart as SVG.
     pub fn svg(&self) -> String {
         let columns = Columns::of(self);
         let mut body = String::new();
@@ -65,7 +66,7 @@ impl Chart {
     }
 }
 
-/// A whole picture of that size.
+/// Returns a complete SVG document.
 pub(super) fn page(width: f64, height: f64, body: &str) -> String {
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" \
@@ -74,7 +75,7 @@ pub(super) fn page(width: f64, height: f64, body: &str) -> String {
     )
 }
 
-/// Draws one panel downward from `top` and answers with its lower edge.
+/// Draws one panel downward from `top` and returns its lower edge.
 fn draw_panel(body: &mut String, panel: &Panel, columns: &Columns, top: f64) -> f64 {
     let scale = Scale::new(panel.axis, &panel.values());
     let bottom = top + LINE * panel.lines.len() as f64;
@@ -93,7 +94,7 @@ fn draw_panel(body: &mut String, panel: &Panel, columns: &Columns, top: f64) -> 
     bottom + LINE
 }
 
-/// Ticks whose labels stay clear of their left neighbours' and of both ends' neighbours' columns.
+/// Returns the ticks whose labels overlap neither the label to the left nor the adjacent columns.
 fn readable_ticks(scale: &Scale, left: f64) -> Vec<(f64, String)> {
     let mut free_from = f64::NEG_INFINITY;
     let mut ticks = Vec::new();
@@ -108,7 +109,7 @@ fn readable_ticks(scale: &Scale, left: f64) -> Vec<(f64, String)> {
     ticks
 }
 
-/// A round value without the digits that [`table::number`] would pad it with.
+/// Formats a round value without the padding digits of [`table::number`].
 pub(super) fn tick_label(value: f64) -> String {
     let short = crate::cfmt::general(value, 6);
     if short.contains('e') { table::number(value) } else { short }
@@ -156,7 +157,8 @@ pub(super) fn text(body: &mut String, x: f64, y: f64, anchor: &str, weight: &str
     );
 }
 
-/// XML's five characters; control characters, which XML 1.0 cannot hold, become spaces.
+/// Escapes the five special characters of XML. Control characters, which XML 1.0 does not allow,
+/// become spaces.
 fn escape(words: &str) -> String {
     let mut safe = String::with_capacity(words.len());
     for c in words.chars() {

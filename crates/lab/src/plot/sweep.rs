@@ -1,16 +1,18 @@
-//! Rows of a sweep as curves: ethpipe2013's throughput against dd's block size, a picture for each size of frames.
+//! Rows of a sweep as curves: ethpipe2013's throughput against dd's block size, one chart for each
+//! frame size.
 //!
-//! A row called `read.64.4K` is a point of the curve `read` in the picture of 64-byte frames, above 4096 bytes.
+//! A row called `read.64.4K` is a point of the curve `read` in the chart of 64-byte frames, at
+//! x = 4096 bytes.
 
 use super::Axis;
 use super::lines::{Curve, LineChart};
 use crate::result::{Report, Row};
 
-/// The report that has such rows.
+/// Name of the report with such rows.
 const REPORT: &str = "repro ethpipe2013";
-/// Sizes of frames, as rows name them: a picture each.
+/// Frame sizes as written in row identifiers; one chart each.
 const SETS: [&str; 2] = ["64", "1518"];
-/// Curves of a picture: how their rows begin, and their names.
+/// Curves of a chart: prefix of the row identifiers, and name.
 const CURVES: [(&str, &str); 6] = [
     ("read", "read"),
     ("write", "write"),
@@ -21,7 +23,7 @@ const CURVES: [(&str, &str); 6] = [
 ];
 const UNIT: &str = "GB/s";
 
-/// The pictures of a report's sweeps.
+/// Returns the charts of a report's sweeps.
 pub fn of(report: &Report) -> Vec<LineChart> {
     if report.name != REPORT {
         return Vec::new();
@@ -30,19 +32,19 @@ pub fn of(report: &Report) -> Vec<LineChart> {
     charts.into_iter().filter(|chart| !chart.curves.is_empty()).collect()
 }
 
-/// Whether a row is a point of a picture.
+/// Returns whether a row is a point of a chart.
 pub(super) fn is_point(report: &Report, row: &Row) -> bool {
     report.name == REPORT && SETS.iter().any(|set| CURVES.iter().any(|(curve, _)| point(row, curve, set).is_some()))
 }
 
-/// A row's place across and up, if it belongs to this curve.
+/// Returns a row's point (bytes, GB/s), if the row belongs to this curve.
 fn point(row: &Row, curve: &str, set: &str) -> Option<(f64, f64)> {
     let block = row.id.strip_prefix(curve)?.strip_prefix('.')?.strip_prefix(set)?.strip_prefix('.')?;
     let now = row.now.as_ref().filter(|now| now.unit == UNIT)?;
     Some((bytes(block)?, now.median))
 }
 
-/// `64`, `4K`, `1M` in bytes.
+/// Parses a block size such as `64`, `4K` or `1M` into bytes.
 fn bytes(block: &str) -> Option<f64> {
     let (digits, unit) = match block.strip_suffix('K') {
         Some(digits) => (digits, 1024.0),

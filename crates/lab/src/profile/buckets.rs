@@ -1,9 +1,11 @@
-//! What a sample was for: the groups in which rtems2014's profile is read, and the one table of rules that sorts into them.
+//! Classification of samples: the buckets of rtems2014's profile, and the table of rules that
+//! assigns samples to them.
 //!
-//! A sample's names go from the innermost inlined function outwards. The first that a rule knows decides: it gives the
-//! bucket, and its own name to the table's row. So an `unwrap` inlined into a FIB lookup is the lookup's, a `memcpy` called from
-//! anywhere is a copy, and what the standard library does for a lock is the lock's. A rule goes by what a function does:
-//! where a module holds functions of several kinds, rules name the functions.
+//! The names of a sample run from the innermost inlined function outwards. The first name that
+//! matches a rule determines the bucket and the name of the table's row. So an `unwrap` inlined
+//! into a FIB lookup counts as the lookup, a `memcpy` called from anywhere counts as a copy, and
+//! library code called for a lock counts as the lock. Rules classify functions by their purpose: if
+//! a module has functions of several kinds, rules name the functions.
 
 use serde::Serialize;
 
@@ -11,7 +13,7 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Bucket {
-    /// Sums of headers and payload, also those that copy on the way.
+    /// Checksums of headers and payload, including those that copy at the same time.
     Checksum,
     /// Copies and clears.
     Copy,
@@ -21,7 +23,7 @@ pub enum Bucket {
     Locks,
     /// Routes, FIB, neighbors.
     RouteNeighbor,
-    /// Clocks, counters of ticks, the vdso.
+    /// Clocks, tick counters, the vdso.
     Time,
     /// TCP, with its part of the demux.
     Tcp,
@@ -29,26 +31,26 @@ pub enum Bucket {
     Udp,
     /// IP, ICMP and Ethernet of this host's own packets, and the ifaces between them.
     IpEthernet,
-    /// Packets and frames of others: IP forwarding, the bridge.
+    /// Packets and frames of other hosts: IP forwarding, the bridge.
     Forwarding,
     /// The socket calls.
     Socket,
-    /// Ports, their wrappers, and the hand-over of frames to a port; frames as text.
+    /// Ports, their wrappers, and the transfer of frames to a port; frames as text.
     Port,
-    /// Whose turn it is: the loop of a host, contexts, threads, wake-ups.
+    /// Scheduling: the loop of a host, contexts, threads, wake-ups.
     Scheduling,
-    /// System calls, whoever made them.
+    /// System calls of any caller.
     Kernel,
-    /// Programs on top, the lab itself.
+    /// Applications, and the laboratory itself.
     Application,
-    /// A name that no rule knows.
+    /// Functions that match no rule.
     Other,
-    /// No name.
+    /// Samples without a function name.
     Unresolved,
 }
 
 impl Bucket {
-    /// For people.
+    /// Returns the display name.
     pub fn word(self) -> &'static str {
         match self {
             Bucket::Checksum => "checksum",
@@ -72,11 +74,11 @@ impl Bucket {
     }
 }
 
-/// A name belongs to the first rule with a pattern that fits it. A pattern is a module or function and all below it; with a
-/// star at its end, whatever begins like that. The particular stands before the general.
+/// Rules, the first matching one applies. A pattern is a module or function and everything below
+/// it; with a star at the end it is a prefix. Specific rules precede general ones.
 const RULES: &[(Bucket, &[&str])] = &[
     (Bucket::Kernel, &["[kernel]*"]),
-    // Deadlines are filed here; no clock is read.
+    // The timer wheel: it reads no clock.
     (Bucket::Scheduling, &["clock::wheel"]),
     (
         Bucket::Time,
@@ -131,7 +133,7 @@ const RULES: &[(Bucket, &[&str])] = &[
             "lock",
             "std::sync",
             "std::sys::sync",
-            "std::thread::functions::panicking", // what a mutex asks for its poison
+            "std::thread::functions::panicking", // called by a mutex for its poison flag
             "pthread_mutex_*",
             "pthread_rwlock_*",
             "sem_*",
@@ -149,7 +151,7 @@ const RULES: &[(Bucket, &[&str])] = &[
             "inet::nd",
             "wire::arp",
             "wire::icmp6::nd",
-            // A packet's last step, a host's own packet's too: the neighbor's MAC address.
+            // Last step of every packet, forwarded or local: the neighbor's MAC address.
             "inet::ip4::forward::send_to_neighbor",
             "inet::ip4::forward::remember_gateway",
             "inet::ip6::forward::send_to_neighbor6",
@@ -160,7 +162,8 @@ const RULES: &[(Bucket, &[&str])] = &[
     (
         Bucket::IpEthernet,
         &[
-            // Fragments of a host's own packets are made here too, and errors about others' packets are this host's.
+            // These also fragment the host's own packets; errors about other hosts' packets
+            // are packets of this host.
             "inet::ip4::forward::output_fragments",
             "inet::ip4::forward::host_unreachable",
             "inet::ip4::forward::maybe_redirect",
@@ -176,7 +179,7 @@ const RULES: &[(Bucket, &[&str])] = &[
         &[
             "port",
             "pipe",
-            // A host's side of its ports.
+            // The host's functions that receive from and transmit to ports.
             "node::capture",
             "node::host::output",
             "node::host::output_one",
@@ -193,12 +196,12 @@ const RULES: &[(Bucket, &[&str])] = &[
     (Bucket::Application, &["apps", "cli", "lab", "rung", "sim", "bench"]),
 ];
 
-/// Whether `name` is the module or function `path`, or below it.
+/// Returns whether `name` is the module or function `path`, or below it.
 fn is_in(name: &str, path: &str) -> bool {
     name.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
 }
 
-/// The bucket of one name, if a rule knows it.
+/// Returns the bucket of a name, if a rule matches.
 fn of(name: &str) -> Option<Bucket> {
     let fits = |pattern: &&str| match pattern.strip_suffix('*') {
         Some(start) => name.starts_with(start),
@@ -207,11 +210,12 @@ fn of(name: &str) -> Option<Bucket> {
     RULES.iter().find(|(_, patterns)| patterns.iter().any(fits)).map(|(bucket, _)| *bucket)
 }
 
-/// Modules that serve several protocols: their time belongs to the caller's protocol (the report's `in_pcblookup_hash` and
-/// `callout_reset_on` are TCP's).
+/// Modules used by several protocols; their time is assigned to the caller's protocol (in the
+/// report, `in_pcblookup_hash` and `callout_reset_on` belong to TCP).
 const SHARED: [&str; 2] = ["inet::demux", "clock::wheel"];
 
-/// Which of `names`, innermost first, decides, and what.
+/// Returns the index of the name that determines the bucket, and the bucket. `names` is ordered
+/// innermost first.
 pub(super) fn decide<'a>(mut names: impl Iterator<Item = &'a str>) -> (usize, Bucket) {
     let known = names.by_ref().enumerate().find_map(|(at, name)| Some((at, name, of(name)?)));
     let Some((at, name, bucket)) = known else { return (0, Bucket::Other) };

@@ -1,7 +1,7 @@
-//! A profile for people and for programs: the coverage line, functions, buckets, the ledger beside them, what makes it weak.
+//! A profile as text and as JSON: coverage, functions, buckets, the cost ledger, and warnings.
 //!
-//! Shares are of the processor time that samples stand for, in thousandths of a percent, cut. Every table sums to 100 %: what
-//! is too small to be listed has a row of its own.
+//! Shares are of the processor time represented by the samples, in thousandths of a percent,
+//! rounded down. Every table sums to 100 %: a last row holds the entries too small to be listed.
 
 use super::folded;
 use super::table::{self, Layout};
@@ -12,116 +12,119 @@ use serde::Serialize;
 use stats::{Costs, Probe, Row};
 use std::collections::BTreeMap;
 
-/// Functions under this share, in thousandths of a percent, are summed up in one row. The report's tables end there too.
+/// Functions below this share, in thousandths of a percent, are summed in one row. The tables of
+/// the original report have the same limit.
 const LISTED: u64 = 480;
-/// More unresolved than this is warned about.
+/// Unresolved share above which a warning is given, in thousandths of a percent.
 const UNRESOLVED_WARNING: u64 = 5_000;
-/// Fewer samples than this are warned about: a share of 10 % then has an interval of 2 points to either side.
+/// Number of samples below which a warning is given: with 1000 samples, a share of 10 % has an
+/// interval of plus or minus 2 points.
 const FEW: u64 = 1000;
-/// So many changes are printed; JSON has all.
+/// Maximum number of changes printed; JSON contains all.
 const CHANGES: usize = 20;
 
-/// A name's share.
+/// Share of a function or bucket.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Share {
-    /// Function or bucket.
+    /// Name of the function or bucket.
     pub name: String,
-    /// The bucket it is in.
+    /// Bucket of the function.
     pub bucket: Bucket,
-    /// Thousandths of a percent.
+    /// Share in thousandths of a percent.
     pub share: u64,
-    /// Processor time.
+    /// Processor time in nanoseconds.
     pub ns: u64,
 }
 
 /// A stage of the cost ledger, summed over hosts.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct StageTicks {
-    /// The module path it books for.
+    /// Module path of the stage.
     pub stage: String,
     /// Ticks.
     pub ticks: u64,
-    /// Frames, packets or calls.
+    /// Number of frames, packets or calls.
     pub units: u64,
 }
 
 /// The cost ledger of the same run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Ledger {
-    /// By stage.
+    /// Costs by stage.
     pub stages: Vec<StageTicks>,
-    /// Readings of the counter that it took.
+    /// Number of counter readings taken by the ledger.
     pub readings: u64,
-    /// Their ticks, which are not in the stages.
+    /// Ticks of these readings, which are not included in the stages.
     pub probes: u64,
-    /// Hosts that it is of.
+    /// Number of hosts included.
     pub hosts: usize,
-    /// Hosts beyond those that are kept.
+    /// Number of hosts whose ledger was not kept.
     pub not_kept: u64,
 }
 
-/// A function's share then and now, in thousandths of a percent of the sum of its run.
+/// Shares of a function in two profiles, in thousandths of a percent of each profile's sum.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Moved {
-    /// The function that decides.
+    /// Name of the function.
     pub name: String,
-    /// In the other profile.
+    /// Share in the other profile.
     pub before: u64,
-    /// In this one.
+    /// Share in this profile.
     pub after: u64,
 }
 
-/// Everything that is printed.
+/// Content of the report.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Report {
-    /// What ran.
+    /// The profiled command.
     pub command: String,
-    /// Where.
+    /// The machine, kernel and build.
     pub env: Environment,
-    /// Samples a second that were asked for.
+    /// Requested samples per second.
     pub rate_hz: u32,
     /// `thread timers` or `process timer`.
     pub source: &'static str,
-    /// How long it ran.
+    /// Duration of the run.
     pub seconds: f64,
     /// Samples taken.
     pub samples: u64,
-    /// The time that they stand for.
+    /// Processor time represented by the samples, in nanoseconds.
     pub sampled_ns: u64,
-    /// Share of that whose function has a name.
+    /// Share of the sampled time whose function has a name.
     pub coverage: u64,
-    /// Share of the process's processor time that was in sampled threads.
+    /// Share of the process's processor time spent in sampled threads.
     pub runtime: u64,
-    /// Share of those threads' time that samples stand for.
+    /// Share of these threads' processor time represented by samples.
     pub covtime: u64,
-    /// Share without a name.
+    /// Share of functions without a name.
     pub unresolved: u64,
     /// Share in system calls.
     pub kernel: u64,
     /// Share in the vdso.
     pub vdso: u64,
-    /// Samples for which there was no room, and their time.
+    /// Samples dropped because the buffer was full: (count, nanoseconds).
     pub dropped: (u64, u64),
-    /// Share of the threads' time inside the signal handler. What the kernel needs to deliver a signal is not in it.
+    /// Share of the threads' time spent in the signal handler, without the kernel's cost of signal
+    /// delivery.
     pub handler: u64,
-    /// Groups.
+    /// Shares by bucket.
     pub buckets: Vec<Share>,
-    /// Functions.
+    /// Shares by function.
     pub functions: Vec<Share>,
-    /// Who was sampled.
+    /// The sampled threads.
     pub threads: Vec<Thread>,
-    /// The cost ledger, if it was asked for.
+    /// The cost ledger, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ledger: Option<Ledger>,
-    /// Against another profile, the largest change first, if that was asked for.
+    /// Changes from another profile, largest first, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub diff: Option<Vec<Moved>>,
-    /// What makes the profile weak.
+    /// Warnings about the quality of the profile.
     pub warnings: Vec<String>,
 }
 
 impl Report {
-    /// The report of a profile.
+    /// Returns the report of a profile.
     pub fn of(profile: &Profile, command: &str, env: Environment) -> Report {
         let sampled = profile.sampled_ns();
         let threads = profile.threads_ns();
@@ -149,7 +152,7 @@ impl Report {
             samples: sum(|thread| thread.samples),
             sampled_ns: sampled,
             coverage: table::share(sampled - unresolved, sampled),
-            // The process's clock is read a moment before the threads' last.
+            // The process's clock is read shortly before the last of the threads' clocks.
             runtime: table::share(threads.min(profile.process_ns), profile.process_ns),
             covtime: table::share(sampled, threads),
             unresolved: table::share(unresolved, sampled),
@@ -188,12 +191,12 @@ impl Report {
         weak.chain(self.env.warnings()).collect()
     }
 
-    /// Adds the ledgers that hosts left.
+    /// Adds the cost ledgers of the hosts.
     pub fn add_ledger(&mut self, kept: (Vec<Kept>, u64)) {
         self.add_ledger_read_at(Probe::measure(clock::tsc::ticks), kept);
     }
 
-    /// Adds them, a reading of the counter at `probe`.
+    /// Adds the cost ledgers; `probe` is the cost of one counter reading.
     fn add_ledger_read_at(&mut self, probe: Probe, (kept, not_kept): (Vec<Kept>, u64)) {
         let mut costs = Costs::default();
         kept.iter().for_each(|kept| costs.add(&kept.costs));
@@ -204,10 +207,10 @@ impl Report {
         self.ledger = Some(Ledger { stages, readings, probes, hosts: kept.len(), not_kept });
     }
 
-    /// Compares with another profile's folded stacks.
+    /// Adds a comparison of two profiles, both given as folded stacks.
     ///
     /// # Errors
-    /// Lines that are no stacks.
+    /// A line that is not a folded stack.
     pub fn add_diff(&mut self, before: &str, after: &str) -> anyhow::Result<()> {
         let (before, after) = (folded::functions(before)?, folded::functions(after)?);
         let (all_before, all_after) = (before.values().sum(), after.values().sum());
@@ -226,7 +229,7 @@ impl Report {
         Ok(())
     }
 
-    /// The report as text.
+    /// Formats the report as text.
     pub fn text(&self) -> String {
         let mut out = format!("profile of: {}\n\n", self.command);
         out += &table::coverage(self.coverage, self.runtime, self.covtime);
@@ -256,28 +259,28 @@ impl Report {
         out + &self.warnings.iter().map(|warning| format!("{warning}\n")).collect::<String>()
     }
 
-    /// One JSON object.
+    /// Returns the report as one JSON object.
     ///
     /// # Errors
-    /// None that a report can give rise to.
+    /// None in practice: a report always serializes.
     pub fn json(&self) -> serde_json::Result<String> {
         serde_json::to_string_pretty(self)
     }
 }
 
-/// Two digits behind the point.
+/// Formats a share in percent with two decimals.
 fn short(share: u64) -> String {
     format!("{}.{:02} %", share / 1000, share % 1000 / 10)
 }
 
-/// A table: rows of at least `listed`, then one for the rest.
+/// Formats a table: the shares of at least `listed`, then one row for the remainder.
 fn rows(title: &str, shares: &[Share], listed: u64) -> String {
     let layout = Layout::WIDE;
     let mut out = table::head(title, layout);
     let (large, small): (Vec<&Share>, Vec<&Share>) = shares.iter().partition(|share| share.share >= listed);
     large.iter().for_each(|share| out += &table::row(&share.name, share.share, layout));
     if !small.is_empty() {
-        // The rest of the whole, so that the column sums up in spite of the cut digits.
+        // The remainder of 100 %, so that the column sums up despite rounding down.
         let rest = 100_000u64.saturating_sub(large.iter().map(|share| share.share).sum());
         out += &table::row(&format!("({} more)", small.len()), rest, layout);
     }
@@ -303,7 +306,7 @@ impl Ledger {
     }
 }
 
-/// The largest changes, in points of a percent.
+/// Formats the largest changes, in percentage points.
 fn differences(diff: &[Moved]) -> String {
     let mut out = format!("\n{:_<60}|before__|after___|change__|\n", "name");
     for Moved { name, before, after } in diff.iter().take(CHANGES).filter(|moved| moved.before != moved.after) {

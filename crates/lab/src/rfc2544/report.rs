@@ -1,4 +1,4 @@
-//! The RFC's tables, a picture, and in words what makes a figure weak.
+//! Output of RFC 2544 results: the RFC's tables, a chart, and notes on weak figures.
 
 use super::search::{Bound, Tried};
 use super::{Results, SizeResult, frames};
@@ -8,29 +8,29 @@ use crate::result::{Cell, Sheet};
 use crate::table;
 use serde::Serialize;
 
-/// A table's cells.
+/// Rows of a table.
 type Rows = Vec<Vec<Cell>>;
 
-/// What is printed: results, and where they were made.
+/// Results with the machine they were measured on.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Report {
-    /// Where.
+    /// The machine, kernel and build.
     pub env: Environment,
-    /// What makes figures from there weak.
+    /// Warnings about this machine.
     pub warnings: Vec<String>,
-    /// The results; their keys stand beside these in JSON.
+    /// The results, flattened into this object in JSON.
     #[serde(flatten)]
     pub results: Results,
 }
 
 impl Report {
-    /// `results`, made in `env`.
+    /// Returns the report of `results`, measured on `env`.
     pub fn of(env: Environment, results: Results) -> Report {
         Report { warnings: env.warnings(), env, results }
     }
 }
 
-/// Rates, sizes and times as tables; then notes.
+/// Formats the report as text: tables, then notes.
 pub fn render(report: &Report) -> String {
     let Report { env, results, .. } = report;
     let Results { dut, ports: [a, b], ways, .. } = results;
@@ -43,7 +43,7 @@ pub fn render(report: &Report) -> String {
     text
 }
 
-/// The tables that there are.
+/// Returns the tables that have rows.
 pub fn sheets(results: &Results) -> Vec<Sheet> {
     let max = if results.max_is_the_testers { "% of tester's max" } else { "% of max" };
     let tables: [(&str, Vec<&str>, Rows); 4] = [
@@ -80,7 +80,7 @@ fn rows(results: &Results, row: fn(&SizeResult) -> Option<Vec<Cell>>) -> Rows {
     results.sizes.iter().filter_map(row).collect()
 }
 
-/// Payload of the MAC layer and its headers and FCS: no preamble, no gap (RFC 2544 26.1).
+/// Returns the rate in Mbit/s, counting frames with FCS, without preamble and gap (RFC 2544 26.1).
 fn mbits(size: usize, rate: u64) -> f64 {
     rate as f64 * size as f64 * 8.0 / 1e6
 }
@@ -120,7 +120,7 @@ fn burst_row(result: &SizeResult) -> Option<Vec<Cell>> {
     let found = result.back_to_back.as_ref()?;
     let (least, most) = (*found.bursts.iter().min()?, *found.bursts.iter().max()?);
     let remark = match (found.at_rate, least >= found.most) {
-        (false, _) => "the tester missed the rate: no more than a hint",
+        (false, _) => "the tester missed the rate: an indication only",
         (true, true) => "at least: the longest that was tried",
         (true, false) => "",
     };
@@ -129,7 +129,7 @@ fn burst_row(result: &SizeResult) -> Option<Vec<Cell>> {
     Some(vec![size.into(), found.rate.into(), average.into(), least.into(), most.into(), times.into(), remark.into()])
 }
 
-/// What a reader must know.
+/// Returns the notes and warnings on the results.
 pub fn notes(results: &Results) -> Vec<String> {
     let mut notes = vec![format!(
         "sizes count the FCS ({} bytes), which is not sent through ports; Mbit/s count frames, not preamble and gap; \
@@ -140,21 +140,21 @@ pub fn notes(results: &Results) -> Vec<String> {
         results.resolution * 100.0
     )];
     if results.max_is_the_testers {
-        notes.push("the highest rate is what this tester sent when it did not wait; --max-rate states a line's".into());
+        notes.push("the highest rate is what this tester sent without pacing; --max-rate sets that of a line".into());
     }
     let odds = &results.odds;
     if odds.bursts > 0 {
         let mean = odds.sent as f64 / odds.bursts as f64;
         let longest = odds.longest_burst;
         notes.push(format!(
-            "spacing: frames that were due together left together, {mean:.1} on average, {longest} at most"
+            "spacing: frames due at the same time were sent in bursts, {mean:.1} on average, {longest} at most"
         ));
     }
     let seen = [
         (odds.reordered, "test frames came behind later ones"),
         (odds.duplicates, "test frames came more than once, or too late to tell"),
-        (odds.others, "frames came that were no test frames of their trial; they were not counted"),
-        (odds.refused, "frames found the ring into the device full, and count as lost"),
+        (odds.others, "frames received were not test frames of their trial; they were not counted"),
+        (odds.refused, "frames did not fit into the ring of the device, and count as lost"),
         (odds.starved, "times the tester had no buffer for a frame"),
     ];
     notes.extend(seen.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")));
@@ -171,14 +171,14 @@ pub fn notes(results: &Results) -> Vec<String> {
         let Some(odd) = &result.contradiction else { continue };
         notes.push(format!(
             "WARNING: {} bytes: trials contradict each other: {} of {} frames lost at {} a second, none at {}: something \
-             disturbs the device or the tester, and a rate found is a matter of luck",
+             disturbs the device or the tester, and the rate found is not reliable",
             result.size, odd.slower.lost, odd.slower.sent, odd.slower.reached, odd.faster.reached
         ));
     }
     notes
 }
 
-/// Throughput by size, and latency from its shortest to its 99th of a hundred.
+/// Returns the chart: throughput by size, and latency from the minimum to the 99th percentile.
 pub fn chart(results: &Results) -> Chart {
     let line = |size: usize, [lo, median, hi]: [f64; 3]| Line {
         label: format!("{size} bytes"),

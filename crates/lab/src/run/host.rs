@@ -1,21 +1,22 @@
-//! The machine under a run: how long it has lasted, and whether the hypervisor took the processor away.
+//! The machine that a run is measured on: elapsed time, pinning, and steal time.
 
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// The machine under a run.
+/// The machine that a run is measured on.
 pub trait Host {
-    /// Time since the run began.
+    /// Returns the time since the run began.
     fn elapsed(&mut self) -> Duration;
 
     /// Keeps the thread on its processor, before each round.
     ///
     /// # Errors
-    /// The processor is gone: a sentence.
+    /// The processor is gone, with the reason.
     fn place(&mut self) -> Result<(), String>;
 
-    /// Ticks of 10 ms that others had this processor (`steal`, eighth number of a /proc/stat line: proc_stat(5)).
-    /// Zero where it cannot be read. A steal shorter than a tick need not show; the CPU share is the second net.
+    /// Returns the steal time of this processor in ticks of 10 ms (`steal`, eighth number of a
+    /// /proc/stat line: proc_stat(5)); 0 if it cannot be read. A steal shorter than a tick may not
+    /// appear; the check of the CPU share detects it.
     fn steal(&mut self) -> u64;
 }
 
@@ -23,13 +24,13 @@ pub trait Host {
 #[derive(Debug)]
 pub struct Machine {
     start: Instant,
-    /// `cpu3` if the run stays on one processor, else `cpu`: all of them.
+    /// Line of /proc/stat: `cpu3` if the run is pinned to one processor, else `cpu` for all.
     line: String,
     cpu: Option<usize>,
 }
 
 impl Machine {
-    /// The run begins now; it stays on processor `cpu`, if any.
+    /// Starts the clock of a run, which is pinned to processor `cpu`, if any.
     pub fn new(cpu: Option<usize>) -> Machine {
         Machine { start: Instant::now(), line: cpu.map_or("cpu".into(), |cpu| format!("cpu{cpu}")), cpu }
     }

@@ -1,39 +1,45 @@
-//! Which order statistics bound an interval: binomial for a median, signed-rank for Walsh averages.
+//! Ranks of the order statistics that bound an interval: binomial for a median, signed-rank for
+//! Walsh averages.
 //!
-//! Both find the largest number k of values to leave out at each end such that the two tails together hold no more than
-//! the share asked for. Where even k = 0 leaves out more (fewer than six values for 5 %) all is kept and the true coverage is given.
+//! Both find the largest number k of values to leave out at each end such that the two tails
+//! together hold no more than the requested share. If even k = 0 leaves out more (fewer than six
+//! values for 5 %), all values are kept and the actual coverage is returned.
 
-/// How much an interval may leave out at its two ends together, and the normal distribution's point for it.
+/// Share that an interval may leave out at both ends together, and the corresponding quantile of
+/// the normal distribution.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tails {
     share: f64,
     z: f64,
 }
 
-/// 5 %: the interval that is printed.
+/// 5 %: the printed interval.
 pub const FIVE_PER_CENT: Tails = Tails { share: 0.05, z: 1.959_963_984_540_054 };
-/// 1 %: the interval that a verdict rests on.
+/// 1 %: the interval used for verdicts.
 pub const ONE_PER_CENT: Tails = Tails { share: 0.01, z: 2.575_829_303_548_901 };
 
 impl Tails {
-    /// The normal distribution's two-sided point: 1.96 for 5 %.
+    /// Returns the two-sided quantile of the normal distribution: 1.96 for 5 %.
     pub fn z(self) -> f64 {
         self.z
     }
 }
 
-/// Above this the null distribution is taken as normal; at this n the two cut within three ranks.
+/// Largest n with the exact null distribution; beyond it the normal approximation is used, which at
+/// this n differs by at most three ranks.
 const EXACT_UP_TO: usize = 50;
-/// Above this the Walsh averages would be more than a million; the plain median of the ratios takes their place.
+/// Largest n with Walsh averages; beyond it there would be about a million, and the median of the
+/// ratios is used.
 const WALSH_UP_TO: usize = 1400;
 
-/// For the median of `n` values: how many to leave out at each end of their order, and the coverage.
+/// Returns the number of sorted values to leave out at each end for the median of `n` values, and
+/// the coverage.
 pub fn median_interval(n: usize, tails: Tails) -> (usize, f64) {
     if n > EXACT_UP_TO {
         let n = n as f64;
         return normal_cut(n / 2.0, n.sqrt() / 2.0, tails);
     }
-    let mut probability = 0.5f64.powi(n as i32); // of no value below the median
+    let mut probability = 0.5f64.powi(n as i32); // that no value is below the median
     let tail = (1..=n).map(|below| {
         let this = probability;
         probability *= (n + 1 - below) as f64 / below as f64;
@@ -42,17 +48,17 @@ pub fn median_interval(n: usize, tails: Tails) -> (usize, f64) {
     cut(tail, tails)
 }
 
-/// The centre of some logarithms: the estimate, and the interval for each of two [`Tails`].
+/// Centre of a set of logarithms: the estimate, and the interval for each of two [`Tails`].
 pub struct Centre {
     /// The Hodges-Lehmann estimate.
     pub estimate: f64,
-    /// Ends of the interval that leaves out [`FIVE_PER_CENT`], and its coverage.
+    /// Ends and coverage of the interval that leaves out [`FIVE_PER_CENT`].
     pub shown: (f64, f64, f64),
-    /// Ends of the interval that leaves out [`ONE_PER_CENT`], and its coverage.
+    /// Ends and coverage of the interval that leaves out [`ONE_PER_CENT`].
     pub firm: (f64, f64, f64),
 }
 
-/// Estimates the centre of `logs`. Not for empty slices.
+/// Estimates the centre of `logs`. Panics on an empty slice.
 pub fn hodges_lehmann(logs: &[f64]) -> Centre {
     let walsh = logs.len() <= WALSH_UP_TO;
     let mut values = if walsh { walsh_averages(logs) } else { logs.to_vec() };
@@ -66,18 +72,19 @@ pub fn hodges_lehmann(logs: &[f64]) -> Centre {
     Centre { estimate, shown: interval(FIVE_PER_CENT), firm: interval(ONE_PER_CENT) }
 }
 
-/// The value that would stand at `index` if all were in order.
+/// Returns the value at `index` in sorted order.
 fn nth(values: &mut [f64], index: usize) -> f64 {
     *values.select_nth_unstable_by(index, f64::total_cmp).1
 }
 
-/// The means of all pairs, each value with itself among them: n (n + 1) / 2.
+/// Returns the means of all n (n + 1) / 2 pairs, including each value paired with itself.
 fn walsh_averages(values: &[f64]) -> Vec<f64> {
     let pairs = values.iter().enumerate().flat_map(|(i, a)| values[i..].iter().map(move |b| (a + b) / 2.0));
     pairs.collect()
 }
 
-/// For the Walsh averages of `n` values: how many to leave out at each end of their order, and the coverage.
+/// Returns the number of sorted Walsh averages of `n` values to leave out at each end, and the
+/// coverage.
 fn signed_rank_interval(n: usize, tails: Tails) -> (usize, f64) {
     if n > EXACT_UP_TO {
         let n = n as f64;
@@ -86,7 +93,7 @@ fn signed_rank_interval(n: usize, tails: Tails) -> (usize, f64) {
     cut(signed_rank_distribution(n).into_iter(), tails)
 }
 
-/// The probability of each sum of positive ranks 0, 1 ... n (n + 1) / 2 when every sign is a fair coin.
+/// Returns the probability of each sum of positive ranks 0, 1 ... n (n + 1) / 2 with random signs.
 fn signed_rank_distribution(n: usize) -> Vec<f64> {
     let mut chance = vec![0.0; n * (n + 1) / 2 + 1];
     chance[0] = 1.0;
@@ -99,8 +106,9 @@ fn signed_rank_distribution(n: usize) -> Vec<f64> {
     chance
 }
 
-/// From the probabilities of 0, 1, 2 ...: the largest k with P(X <= k) no more than half of `tails`. The interval begins
-/// at value number k counted from zero: it misses the truth below only if at most k values lie under the truth.
+/// Returns the largest k with P(X <= k) of at most half of `tails`, and the coverage; `tail` yields
+/// the probabilities of 0, 1, 2 ... The interval begins at the value with index k from 0: it lies
+/// above the true value only if at most k values lie below the true value.
 fn cut(tail: impl Iterator<Item = f64>, tails: Tails) -> (usize, f64) {
     let (mut below, mut kept, mut first) = (0.0, None, 1.0);
     for (k, probability) in tail.enumerate() {
@@ -117,7 +125,8 @@ fn cut(tail: impl Iterator<Item = f64>, tails: Tails) -> (usize, f64) {
 }
 
 fn normal_cut(mean: f64, deviation: f64, tails: Tails) -> (usize, f64) {
-    // One is taken off for the half-step of continuity and for rounding, so that the coverage is not less than stated.
+    // 1 is subtracted for the continuity correction of 1/2 and for rounding, so that the coverage
+    // is not less than stated.
     ((mean - tails.z * deviation - 1.0).floor().max(0.0) as usize, 1.0 - tails.share)
 }
 
@@ -127,7 +136,8 @@ mod tests {
 
     #[test]
     fn the_medians_interval_is_the_published_one() {
-        // The usual table of order statistics: n = 6 first to last 96.9 %, n = 10 2nd to 9th 97.9 %, n = 30 10th to 21st 95.7 %.
+        // Published table of order statistics: n = 6 first to last 96.9 %, n = 10 2nd to 9th
+        // 97.9 %, n = 30 10th to 21st 95.7 %.
         for (n, skip, coverage) in [(6, 0, 0.969), (10, 1, 0.979), (20, 5, 0.959), (30, 9, 0.957), (50, 17, 0.967)] {
             let (k, c) = median_interval(n, FIVE_PER_CENT);
             assert_eq!(k, skip, "n = {n}");

@@ -1,24 +1,25 @@
-//! Made-up builds for tests: seeded noise of several shapes, and drift that both sides of a pair share.
+//! Simulated builds for tests: seeded noise of several distributions, and drift common to both
+//! sides of a pair.
 
 use crate::random::Random;
 
-/// The shapes of noise that a build's value has on real machines.
+/// Noise distributions of a build's value, as seen on real machines.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Shape {
-    /// Normal.
+    /// Normal distribution.
     Normal,
-    /// Normal, and one build in twenty slowed by up to ten deviations more.
+    /// Normal, with one build in twenty slowed by up to ten deviations more.
     Bursts,
-    /// Placement: a build is in a fast or in a slow mode, 4 deviations apart, by a coin.
+    /// Placement: a build is in a fast or a slow mode, 4 deviations apart, with equal probability.
     Bimodal,
-    /// The same, one build in five slow.
+    /// As `Bimodal`, with one build in five slow.
     Skewed,
-    /// Cauchy: no mean, no variance.
+    /// Cauchy distribution: no mean, no variance.
     Heavy,
 }
 
 impl Shape {
-    /// All of them.
+    /// All distributions.
     pub const ALL: [Shape; 5] = [Shape::Normal, Shape::Bursts, Shape::Bimodal, Shape::Skewed, Shape::Heavy];
 }
 
@@ -30,22 +31,22 @@ pub struct Noise {
 }
 
 impl Noise {
-    /// Noise with bursts; equal seeds give equal noise.
+    /// Returns noise with bursts; equal seeds give equal noise.
     pub fn new(seed: u64) -> Noise {
         Noise::shaped(seed, Shape::Bursts)
     }
 
-    /// Noise of `shape`.
+    /// Returns noise of distribution `shape`.
     pub fn shaped(seed: u64, shape: Shape) -> Noise {
         Noise { random: Random::new(seed), shape, drift: 0.0 }
     }
 
-    /// A normal number with mean 0 and deviation 1.
+    /// Returns a normal number with mean 0 and deviation 1.
     pub fn normal(&mut self) -> f64 {
         self.random.normal()
     }
 
-    /// One build's deviation on the logarithm's scale.
+    /// Returns one build's deviation on the logarithmic scale.
     fn jitter(&mut self, deviation: f64) -> f64 {
         let normal = self.random.normal();
         let unit = self.random.unit();
@@ -59,7 +60,8 @@ impl Noise {
             }
     }
 
-    /// `n` rounds of sides whose costs stand to each other as `ratios`; the machine's speed drifts by 2 % a round.
+    /// Returns `n` rounds of sides with costs in proportion to `ratios`; the machine's speed drifts
+    /// by 2 % a round.
     pub fn rounds<const N: usize>(&mut self, n: usize, ratios: [f64; N], deviation: f64) -> [Vec<f64>; N] {
         let mut sides = [const { Vec::new() }; N];
         for _ in 0..n {
@@ -72,7 +74,7 @@ impl Noise {
         sides
     }
 
-    /// `n` paired builds in which the first takes `ratio` times as long as the second.
+    /// Returns `n` paired builds in which the first takes `ratio` times as long as the second.
     pub fn pair(&mut self, n: usize, ratio: f64, deviation: f64) -> (Vec<f64>, Vec<f64>) {
         let [a, b] = self.rounds(n, [ratio, 1.0], deviation);
         (a, b)
