@@ -5,7 +5,7 @@ mod measure;
 
 pub use measure::{
     BenchArgs, BenchGroup, DmaName, LabArgs, LabCommand, LadderArgs, LadderName, ReportName, ReproArgs, StudyArgs,
-    TesttoolArgs, ToolMode,
+    TesttoolArgs, ToolMode, usable_core,
 };
 
 use crate::ab::AbArgs;

@@ -1,7 +1,7 @@
 //! `livelock`: flags to options, curves to a table, JSON, a picture.
 
 use crate::exit::{Exit, print};
-use crate::run::bar;
+use crate::run::{Output, bar};
 use anyhow::Context;
 use clap::{Args, ValueHint};
 use lab::livelock;
@@ -44,7 +44,7 @@ pub struct LivelockArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: Option<u32>,
     /// The core to stay on [default: wherever the system puts it]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = crate::args::usable_core)]
     pub core: Option<usize>,
 }
 
@@ -52,6 +52,7 @@ pub fn run(args: &LivelockArgs) -> anyhow::Result<Exit> {
     if let Some(core) = args.core {
         dispatch::pin_to_core(core).with_context(|| format!("--core {core}"))?;
     }
+    let svg = Output::open("--svg", args.svg.as_ref())?;
     let all = if args.quick { livelock::Options::quick() } else { livelock::Options::default() };
     let core = args.core.unwrap_or_else(dispatch::last_core);
     let rounds = args.rounds.map_or(all.rounds, |rounds| rounds as usize);
@@ -74,9 +75,10 @@ pub fn run(args: &LivelockArgs) -> anyhow::Result<Exit> {
     });
     bar.finish_and_clear();
     let curves = curves?;
-    if let Some(file) = &args.svg {
-        std::fs::write(file, curves.svg()).with_context(|| format!("--svg {}", file.display()))?;
-    }
     let text = if args.json { curves.to_json()? + "\n" } else { curves.text() };
-    print(&text).map(|()| Exit::Fine)
+    print(&text)?;
+    if let Some(output) = svg {
+        output.write(|out| out.write_all(curves.svg().as_bytes()))?;
+    }
+    Ok(Exit::Fine)
 }

@@ -5,6 +5,7 @@
 
 use crate::args::{Cli, Command, ProfileArgs};
 use crate::exit::{Exit, Fault, print};
+use crate::run::Output;
 use anyhow::Context;
 use clap::Parser;
 use lab::profile::{self, Profile, folded, report::Report};
@@ -27,6 +28,7 @@ pub fn run(args: ProfileArgs) -> anyhow::Result<Exit> {
         node::ledgers::keep();
     }
     let aside = (args.json || args.folded).then(lab::os::stdout_aside).transpose().context("standard output")?;
+    let svg = Output::open("--svg", args.svg.as_ref())?;
     let running = profile::start(options)?;
     let done = match inner {
         Inner::Ministat(words) => {
@@ -37,7 +39,7 @@ pub fn run(args: ProfileArgs) -> anyhow::Result<Exit> {
     };
     let profile = running.stop()?;
     drop(aside);
-    show(&args, &profile, before.as_deref())?;
+    show(&args, &profile, before.as_deref(), svg)?;
     done
 }
 
@@ -59,25 +61,27 @@ fn parse(words: &[OsString]) -> anyhow::Result<Inner> {
     }
 }
 
-fn show(args: &ProfileArgs, profile: &Profile, before: Option<&str>) -> anyhow::Result<()> {
+fn show(args: &ProfileArgs, profile: &Profile, before: Option<&str>, svg: Option<Output>) -> anyhow::Result<()> {
     let words: Vec<_> = args.command.iter().map(|word| word.to_string_lossy()).collect();
     let command = words.join(" ");
     let stacks = folded::fold(profile);
     let compared = before.map(|before| folded::difference(before, &stacks)).transpose()?;
-    if let Some(file) = &args.svg {
+    if args.folded {
+        print(compared.as_deref().unwrap_or(&stacks))?;
+    } else {
+        let mut report = Report::of(profile, &command, lab::env::Environment::detect());
+        if args.ledger {
+            report.add_ledger(node::ledgers::take());
+        }
+        if let Some(before) = before {
+            report.add_diff(before, &stacks)?;
+        }
+        print(&if args.json { report.json()? + "\n" } else { format!("\n{}", report.text()) })?;
+    }
+    if let Some(output) = svg {
         let title = if before.is_some() { format!("{command}, against before") } else { command.clone() };
         let svg = folded::svg(compared.as_deref().unwrap_or(&stacks), &title)?;
-        fs::write(file, svg).with_context(|| format!("--svg {}", file.display()))?;
+        output.write(|out| out.write_all(svg.as_bytes()))?;
     }
-    if args.folded {
-        return print(compared.as_deref().unwrap_or(&stacks));
-    }
-    let mut report = Report::of(profile, &command, lab::env::Environment::detect());
-    if args.ledger {
-        report.add_ledger(node::ledgers::take());
-    }
-    if let Some(before) = before {
-        report.add_diff(before, &stacks)?;
-    }
-    print(&if args.json { report.json()? + "\n" } else { format!("\n{}", report.text()) })
+    Ok(())
 }

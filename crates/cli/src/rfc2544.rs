@@ -1,7 +1,7 @@
 //! `rfc2544`: flags to a plan, ports by name or a device in memory, results to tables, JSON, a picture.
 
 use crate::exit::{Exit, Fault, notice, print};
-use crate::run::bar;
+use crate::run::{Output, bar};
 use anyhow::Context;
 use buf::{Pool, PoolConfig, PoolLocks};
 use clap::{Args, ValueEnum, ValueHint};
@@ -134,6 +134,7 @@ fn max_rate(word: &str) -> Result<MaxRate, String> {
 
 pub fn run(args: &Rfc2544Args) -> anyhow::Result<Exit> {
     let plan = plan(args);
+    let svg = Output::open("--svg", args.svg.as_ref())?;
     let env = Environment::detect(); // before the trials, whose own load is no disturbance
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
     let data = plan.sizes.iter().copied().fold(2048, usize::max);
@@ -157,12 +158,12 @@ pub fn run(args: &Rfc2544Args) -> anyhow::Result<Exit> {
             return Err(Fault::usage("one port: a device is measured between two; without any there is one in memory"));
         }
     };
-    if let Some(file) = &args.svg {
-        std::fs::write(file, report::chart(&results).svg()).with_context(|| format!("--svg {}", file.display()))?;
-    }
     let report = report::Report::of(env, results);
     let text = if args.json { serde_json::to_string_pretty(&report)? + "\n" } else { lab::rfc2544::render(&report) };
     print(&text)?;
+    if let Some(output) = svg {
+        output.write(|out| out.write_all(report::chart(&report.results).svg().as_bytes()))?;
+    }
     match &report.results.cut {
         Some(why) if !dispatch::stop_requested() => {
             notice(why);

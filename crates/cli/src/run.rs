@@ -131,14 +131,18 @@ fn watch() -> anyhow::Result<()> {
 }
 
 /// An output file: opened before the measurement, so that a wrong path costs no run; written after.
-struct Output {
+pub struct Output {
     flag: &'static str,
     path: PathBuf,
     file: File,
 }
 
 impl Output {
-    fn open(flag: &'static str, path: Option<&PathBuf>) -> anyhow::Result<Option<Output>> {
+    /// Creates the file at `path`, the value of `flag`, if there is one.
+    ///
+    /// # Errors
+    /// The file cannot be created.
+    pub fn open(flag: &'static str, path: Option<&PathBuf>) -> anyhow::Result<Option<Output>> {
         let open = |path: &PathBuf| {
             let file = File::create(path).with_context(|| format!("{flag} {}", path.display()))?;
             anyhow::Ok(Output { flag, path: path.clone(), file })
@@ -146,7 +150,11 @@ impl Output {
         path.map(open).transpose()
     }
 
-    fn write(mut self, with: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> anyhow::Result<()> {
+    /// Writes the file.
+    ///
+    /// # Errors
+    /// Those of `with`, or of the file.
+    pub fn write(mut self, with: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> anyhow::Result<()> {
         let mut buffered = io::BufWriter::new(&mut self.file);
         with(&mut buffered)
             .and_then(|()| buffered.flush())

@@ -38,13 +38,32 @@ fn the_self_test_counts_every_kind_of_row() {
 #[test]
 fn output_files_are_opened_before_anything_is_measured() {
     let begun = Instant::now();
-    for flag in ["--svg", "--trials"] {
-        let words = ["bench", "udp", flag, "/nonexistent/file"];
+    for line in [
+        "bench udp --svg",
+        "bench udp --trials",
+        "livelock --svg",
+        "rfc2544 --svg",
+        "profile -- testtool -c 1000000000 send --svg",
+    ] {
+        let mut words: Vec<&str> = line.split(' ').collect();
+        let flag = words.pop().unwrap();
+        let at = words.iter().position(|word| *word == "--").unwrap_or(words.len());
+        words.splice(at..at, [flag, "/nonexistent/file"]);
         let (code, out, err) = said(&run(&mut linerate(&words)));
-        assert_eq!((code, out.as_str()), (Some(1), ""));
+        assert_eq!((code, out.as_str()), (Some(1), ""), "{line}");
         assert!(err.starts_with(&format!("linerate: {flag} /nonexistent/file: No such file")), "{err}");
     }
     assert!(begun.elapsed() < Duration::from_secs(20), "nothing was measured");
+}
+
+#[test]
+fn a_core_that_is_not_there_is_a_usage_error() {
+    for line in ["bench udp", "ladder udp-send", "lab selftest", "livelock"] {
+        let words: Vec<&str> = line.split(' ').chain(["--core", "999"]).collect();
+        let (code, out, err) = said(&run(&mut linerate(&words)));
+        assert_eq!((code, out.as_str()), (Some(2), ""), "{line}");
+        assert!(err.contains("--core") && err.contains("no such core for this program, which runs on"), "{err}");
+    }
 }
 
 #[test]

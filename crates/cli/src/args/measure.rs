@@ -75,6 +75,12 @@ pub enum ToolMode {
     Route,
 }
 
+/// Parses the number of a core on which a thread of this program can run.
+pub fn usable_core(word: &str) -> Result<usize, String> {
+    let core = word.parse().map_err(|why: std::num::ParseIntError| why.to_string())?;
+    dispatch::pinned_to_core(core).map(|_| core).map_err(|why| why.to_string())
+}
+
 /// Arguments of all studies.
 #[derive(Args, Debug)]
 pub struct StudyArgs {
@@ -94,7 +100,7 @@ pub struct StudyArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: Option<u32>,
     /// Stay on this core [default: the last]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = usable_core)]
     pub core: Option<usize>,
 }
 
@@ -140,7 +146,7 @@ pub struct SelftestArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: Option<u32>,
     /// Stay on this core [default: the last]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = usable_core)]
     pub core: Option<usize>,
 }
 

@@ -112,9 +112,13 @@ impl Drop for Running {
     }
 }
 
-/// Waits for the child, but not for ever.
+/// Waits for the child, at most [`PATIENCE`].
 pub fn wait(child: &mut Child) -> Option<i32> {
-    let deadline = Instant::now() + PATIENCE;
+    wait_within(child, PATIENCE)
+}
+
+fn wait_within(child: &mut Child, patience: Duration) -> Option<i32> {
+    let deadline = Instant::now() + patience;
     loop {
         if let Some(status) = child.try_wait().unwrap() {
             return status.code();
@@ -127,8 +131,13 @@ pub fn wait(child: &mut Child) -> Option<i32> {
     }
 }
 
-/// Runs a command to its end, but not for ever.
+/// Runs a command to its end, which takes at most [`PATIENCE`].
 pub fn run(command: &mut Command) -> Output {
+    run_within(command, PATIENCE)
+}
+
+/// Runs a command to its end, which takes at most `patience`.
+pub fn run_within(command: &mut Command, patience: Duration) -> Output {
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let (mut out, mut err) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
     let read_err = std::thread::spawn(move || {
@@ -141,7 +150,7 @@ pub fn run(command: &mut Command) -> Output {
         out.read_to_end(&mut bytes).unwrap();
         bytes
     });
-    wait(&mut child);
+    wait_within(&mut child, patience);
     let status = child.wait().unwrap();
     Output { status, stdout: read_out.join().unwrap(), stderr: read_err.join().unwrap() }
 }
