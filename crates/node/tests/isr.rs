@@ -274,7 +274,7 @@ fn streams_and_datagrams_go_through_every_mode() {
     }
 }
 
-/// Two seconds; with SWITCH_SECONDS=60, as .ci/run has it, a minute.
+/// Two seconds; with SWITCH_SECONDS=20, as .ci/run has it, twenty.
 #[test]
 fn switches_under_load_lose_no_frame() {
     let seconds = std::env::var("SWITCH_SECONDS").map_or(2, |said| said.parse().unwrap());
