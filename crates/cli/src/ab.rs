@@ -10,7 +10,7 @@ use dispatch::netisr::Mode;
 use lab::ab::Variant;
 use lab::ab::workload::{self, RIGS};
 use lab::netperf::LockKind;
-use lab::netperf::{DISPATCH, Drivers, Isr, Over, Place};
+use lab::netperf::{DISPATCH, Drivers, Ground as _, Isr, Over, Place};
 use lab::rigs::{Service, Work};
 use node::config::HostConfig;
 use std::time::Duration;
@@ -99,8 +99,15 @@ fn knobs(args: &AbArgs, own: &str) -> Result<Vec<(String, String)>, String> {
     Ok(args.both.iter().cloned().chain(own).collect())
 }
 
+/// Returns whether a side has several threads: then processor time is no measure of it, and both sides
+/// are measured by the clock.
+fn has_threads(args: &AbArgs, own: &str) -> bool {
+    let place = knobs(args, own).and_then(|knobs| place(knobs.iter()));
+    place.is_ok_and(|place| !place.is_one_thread())
+}
+
 /// Makes a side; the `bool` is true if it needs a network namespace.
-fn variant(args: &AbArgs, id: &str, own: &str) -> Result<(Variant, bool), String> {
+fn variant(args: &AbArgs, id: &str, own: &str, wall_clock: bool) -> Result<(Variant, bool), String> {
     let Some(of) = args.workload else {
         return Ok((workload::command(id, own, &args.command).map_err(|why| format!("{why:#}"))?, false));
     };
@@ -117,14 +124,17 @@ fn variant(args: &AbArgs, id: &str, own: &str) -> Result<(Variant, bool), String
         Workload::Connect => Work::Connect(args.length),
         Workload::Serve(service) => Work::Serve(service, args.length),
     };
-    let place = place(knobs.iter())?;
+    let place = Place { wall_clock, ..place(knobs.iter())? };
     let apart = place.wants_namespace();
     Ok((workload::hosts(id, own, place, work), apart))
 }
 
 /// `ab`.
 pub fn run(args: &AbArgs) -> anyhow::Result<Exit> {
-    let side = |id: &str, own: &str| variant(args, id, own).map_err(|why| Fault::usage(format!("--{id} {own}: {why}")));
+    let wall_clock = [&args.a, &args.b].into_iter().any(|own| has_threads(args, own));
+    let side = |id: &str, own: &str| {
+        variant(args, id, own, wall_clock).map_err(|why| Fault::usage(format!("--{id} {own}: {why}")))
+    };
     let ((a, apart_a), (b, apart_b)) = (side("a", &args.a)?, side("b", &args.b)?);
     if (apart_a || apart_b) && !is_inside() {
         return inside();

@@ -13,13 +13,14 @@
 //! its own (`port::os::netns`). A host is built on the thread that runs it, which owns its pool.
 
 mod kernel;
+mod preempted;
 mod seen;
 mod shape;
 mod threads;
 pub mod veth;
 
 pub use kernel::{ask_native, serve_native};
-use seen::Preemptible;
+pub use preempted::run_preemptible;
 pub use seen::{Dispatched, Seen};
 pub use shape::Shape;
 pub use threads::THREADS_MAX;
@@ -97,6 +98,10 @@ pub trait Ground {
     /// # Errors
     /// A host, port or namespace that cannot be created; an error of the play.
     fn run_counted<P: Play>(&self, play: &mut P) -> anyhow::Result<Seen>;
+
+    /// Returns whether one thread drives both ends and all between them, and only processor time of
+    /// that thread is to count.
+    fn is_one_thread(&self) -> bool;
 }
 
 /// The near (requesting) end of [`Over::Tap`].
@@ -142,6 +147,8 @@ pub struct Place {
     pub isr: Option<Isr>,
     /// Number of additional addresses of the near end, from [`Place::alias`] on.
     pub aliases: u8,
+    /// Counts wall-clock time even on one thread, for comparison with a place of several threads.
+    pub wall_clock: bool,
 }
 
 /// Netisr settings of a host: the parentheses in netisr2005's notation.
@@ -168,6 +175,7 @@ impl Place {
             ledger: false,
             isr: None,
             aliases: 0,
+            wall_clock: false,
         }
     }
 
@@ -437,6 +445,15 @@ impl Place {
 }
 
 impl Ground for Place {
+    fn is_one_thread(&self) -> bool {
+        let one = match self.drivers {
+            Drivers::One => !matches!(self.over, Over::Nic | Over::Tap), // cards have threads of their own
+            Drivers::Workers => matches!(self.over, Over::Native | Over::Veth),
+            Drivers::Each => false,
+        };
+        one && !self.wall_clock
+    }
+
     fn run_counted<P: Play>(&self, play: &mut P) -> anyhow::Result<Seen> {
         let before = checksum::kind();
         if let Some(kind) = self.checksum {
@@ -458,17 +475,11 @@ impl Place {
                 Veth::new(self.segments().map_err(|why| anyhow!(why))?, drivers)?.run_counted(play)
             }
             (Over::Tap, _) => kernel::tap(self, play).map(none),
-            (_, Drivers::One) => {
-                let mut play = Preemptible::new(play);
-                let seen = match self.locks {
-                    LockKind::Up => self.together::<Up, _>(&mut play, lend_none),
-                    LockKind::Light => self.together::<Light, _>(&mut play, lend_none),
-                    LockKind::Heavy => self.together::<Heavy, _>(&mut play, lend_none),
-                }?;
-                // The threads of cards take turns with this one: not preemption, but part of the work.
-                let preempted_ns = if self.over == Over::Nic { 0 } else { play.preempted_ns };
-                Ok(Seen { preempted_ns, ..seen })
-            }
+            (_, Drivers::One) => match self.locks {
+                LockKind::Up => self.together::<Up, P>(play, lend_none),
+                LockKind::Light => self.together::<Light, P>(play, lend_none),
+                LockKind::Heavy => self.together::<Heavy, P>(play, lend_none),
+            },
             (_, Drivers::Workers) => self.together::<Light, P>(play, |host, run| with_threads(host, run)),
             (_, Drivers::Each) => self.apart(play),
         }

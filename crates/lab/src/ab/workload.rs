@@ -46,7 +46,7 @@ pub fn hosts(id: &str, words: &str, place: Place, work: Work) -> Variant {
 fn spent(mut rig: NetperfRig, work: &Work) -> anyhow::Result<Spent> {
     let (many, each) = work.each();
     let ops = rig.trial()?.ops as f64 / many;
-    let Seen { netisr, counters, stages, switches, preempted_ns: _ } = rig.seen();
+    let Seen { netisr, counters, stages, switches } = rig.seen();
     let also = [
         ("netisr.directly", netisr.directly),
         ("netisr.queued", netisr.queued),

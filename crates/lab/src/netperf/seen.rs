@@ -1,13 +1,9 @@
 //! Counters of this project's hosts and of the process during a play.
 
-use crate::os;
-use apps::netperf::session::{Play, Round};
-use apps::netperf::sockets::Sockets;
 use dispatch::netisr::WorkRow;
 use lock::Locks;
 use node::Host;
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 
 /// Counters of netisr.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -31,9 +27,6 @@ pub struct Seen {
     pub counters: BTreeMap<String, u64>,
     /// Context switches of the whole process during the play: voluntary, involuntary.
     pub switches: [u64; 2],
-    /// Nanoseconds for which other threads had the processor while one thread did the whole play without ever waiting;
-    /// 0 where it waited, or where several threads played.
-    pub preempted_ns: u64,
     /// Cost ledger by stage: (ticks, units). Empty if the ledger was off.
     pub stages: BTreeMap<&'static str, (u64, u64)>,
 }
@@ -44,7 +37,7 @@ impl Seen {
         let counters = host.stack.snapshot().into_iter().map(|entry| (entry.name, entry.value)).collect();
         let costs = host.stack.ledger();
         let stages = costs.stages.iter().map(|cost| (cost.stage.word(), (cost.ticks, cost.units))).collect();
-        Seen { netisr: dispatched(host), counters, stages, switches: [0; 2], preempted_ns: 0 }
+        Seen { netisr: dispatched(host), counters, stages, switches: [0; 2] }
     }
 
     /// Adds the counters of another host.
@@ -64,32 +57,6 @@ impl Seen {
             let sum = self.stages.entry(stage).or_default();
             *sum = (sum.0 + ticks, sum.1 + units);
         }
-    }
-}
-
-/// A play on one thread that measures its [`Seen::preempted_ns`].
-pub(super) struct Preemptible<'a, P> {
-    play: &'a mut P,
-    pub(super) preempted_ns: u64,
-}
-
-impl<'a, P> Preemptible<'a, P> {
-    pub(super) fn new(play: &'a mut P) -> Preemptible<'a, P> {
-        Preemptible { play, preempted_ns: 0 }
-    }
-}
-
-impl<P: Play> Play for Preemptible<'_, P> {
-    type Far = P::Far;
-
-    fn near<S: Sockets>(&mut self, sockets: &mut S, round: Round<'_, S>, at: SocketAddr) -> anyhow::Result<()> {
-        let (waits, wall, cpu) = (os::thread_waits(), os::monotonic_ns(), os::thread_cpu_ns());
-        let played = self.play.near(sockets, round, at);
-        let (cpu, wall) = (os::thread_cpu_ns() - cpu, os::monotonic_ns() - wall);
-        if os::thread_waits() == waits {
-            self.preempted_ns = wall.saturating_sub(cpu);
-        }
-        played
     }
 }
 

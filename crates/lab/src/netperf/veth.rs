@@ -73,6 +73,10 @@ impl Veth {
 }
 
 impl Ground for Veth {
+    fn is_one_thread(&self) -> bool {
+        self.drivers != Drivers::Each
+    }
+
     fn run_counted<P: Play>(&self, play: &mut P) -> anyhow::Result<Seen> {
         let at = |port| SocketAddr::from((FAR, port));
         match self.drivers {
