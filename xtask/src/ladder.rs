@@ -130,10 +130,10 @@ fn pgo(root: &Path, work: &Path, rungs: &Path) -> anyhow::Result<PathBuf> {
 /// Returns an llvm-profdata of the compiler's LLVM release.
 fn profdata() -> anyhow::Result<PathBuf> {
     let verbose = output(Command::new("rustc").arg("-vV"))?;
-    let wanted = verbose.lines().find_map(|line| line.strip_prefix("LLVM version: ")).context(
-        "rustc -vV prints no \
-                                                                                               LLVM version",
-    )?;
+    let wanted = verbose
+        .lines()
+        .find_map(|line| line.strip_prefix("LLVM version: "))
+        .context("rustc -vV prints no LLVM version")?;
     let major = wanted.split('.').next().unwrap_or(wanted);
     let sysroot = output(Command::new("rustc").args(["--print", "target-libdir"]))?;
     let beside = Path::new(sysroot.trim()).with_file_name("bin").join("llvm-profdata");

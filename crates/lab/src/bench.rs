@@ -28,7 +28,7 @@ use crate::study::{Group, Options, Progress, Study, Unit};
 /// Peers to be measured in the same run, called `<peer>.<row>`, each with a sentence on how it is run.
 pub type Peers = Vec<(Side, String)>;
 
-/// Why a row that needs two cores is missing.
+/// Reason for a missing row that needs two cores.
 const ONE_CORE: &str = "this program has one core";
 
 const ROUTES: usize = 1_000_000;

@@ -14,7 +14,7 @@ pub trait Subject {
     /// Returns the name of the subject in results: `<area>.<what>`, no spaces.
     fn id(&self) -> &str;
 
-    /// Does the work once and returns the readings.
+    /// Runs one trial, which performs the work once, and returns its reading.
     ///
     /// # Errors
     /// The work failed; the runner then repeats the round.

@@ -19,8 +19,7 @@ const ROOMS: &[Room] = &[
     Room { path: "crates/node/src/run", why: "the loop that hands `now` to everybody" },
     Room {
         path: "crates/inet/src/stack/books",
-        why: "passes the counter to the cost ledger when it is switched or \
-                                                      read",
+        why: "passes the counter to the cost ledger when it is switched or read",
     },
     Room { path: "crates/node/src/switch/costs", why: "passes the counter to the cost ledgers of a switch" },
     Room { path: "crates/node/src/switch/average", why: "counts ticks of the bridge's part" },

@@ -123,12 +123,8 @@ fn hold(study: &mut Study<'_>, trials: Trials, name: &str, peer: &str, build: Bu
             let (contest, name) = (contest.clone(), id.clone());
             Side::new(id, move || {
                 let contest = contest.get()?;
-                let mut tool = contest.borrow_mut().take(&name).with_context(|| {
-                    format!(
-                        "no tool for {name} in \
-                                                                                         this round"
-                    )
-                })?;
+                let mut tool =
+                    contest.borrow_mut().take(&name).with_context(|| format!("no tool for {name} in this round"))?;
                 Ok(crate::subject::from_fn(name.clone(), move || {
                     let _served = &contest;
                     tool.trial()

@@ -149,8 +149,7 @@ fn among_idle(study: &mut Study<'_>) {
     let (id, among) = ("rr.tcp.100k_idle", LoopbackRr::most_idle(IDLE));
     if among < IDLE {
         study.note(format!(
-            "kernel.{id}: only {among} idle connections, the most that this process's descriptor \
-                            limit allows"
+            "kernel.{id}: only {among} idle connections, the most that this process's descriptor limit allows"
         ));
     }
     let options = super::run_slow(study);

@@ -106,7 +106,7 @@ impl NetperfRig {
 struct Done {
     ops: u64,
     seconds: f64,
-    /// Of the last try; not in `seconds` of [`Work::run`].
+    /// Preempted time of the last try, which [`Work::run`] has subtracted from `seconds`.
     preempted_ns: u64,
     seen: Seen,
 }

@@ -134,6 +134,8 @@ pub(super) fn iface(spec: &str, addr: Ipv4Addr) -> IfaceConfig {
 /// thread that changes them loses the processor now and then (with 100,000 attempted, 90,000 to
 /// 95,000 were made).
 pub const UPDATES_PER_SECOND: u64 = 120_000;
+/// Time limit for the first change after the other thread was asked to begin.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A router with light locks that forwards on one processor while another thread changes routes on
 /// another, [`UPDATES_PER_SECOND`] per second: a route of /20 or longer is removed, then added
@@ -161,9 +163,12 @@ impl UpdatesRig {
         let host = Arc::new(host);
         let (on, stop, updates) = <(Arc<AtomicBool>, Arc<AtomicBool>, Arc<AtomicU64>)>::default();
         let counts = host.ports()[1].counts.clone();
+        // Drawing a million prefixes takes longer than the first trials.
+        let changed: Vec<Prefix> =
+            prefixes(routes.saturating_sub(1)).filter(|prefix| prefix.len() >= 20).step_by(7).collect();
         let updater = {
             let (host, on, stop, updates) = (host.clone(), on.clone(), stop.clone(), updates.clone());
-            dispatch::spawn_worker("updater", Some(core), move |_| update(&host, out, routes, &on, &stop, &updates))?
+            dispatch::spawn_worker("updater", Some(core), move |_| update(&host, out, &changed, &on, &stop, &updates))?
         };
         let rig = |id: &str, changing, updater| UpdatesRig {
             id: id.to_owned(),
@@ -194,10 +199,15 @@ impl Drop for UpdatesRig {
     }
 }
 
-/// Changes routes at an even pace while `on`, at most a hundred changes late.
-fn update(host: &Host<Light>, out: IfaceId, routes: usize, on: &AtomicBool, stop: &AtomicBool, updates: &AtomicU64) {
-    let prefixes: Vec<Prefix> =
-        prefixes(routes.saturating_sub(1)).filter(|prefix| prefix.len() >= 20).step_by(7).collect();
+/// Removes and adds the routes of `prefixes` at an even pace while `on`, at most a hundred changes late.
+fn update(
+    host: &Host<Light>,
+    out: IfaceId,
+    prefixes: &[Prefix],
+    on: &AtomicBool,
+    stop: &AtomicBool,
+    updates: &AtomicU64,
+) {
     let (pace, mut due, mut at) = (Duration::from_nanos(1_000_000_000 / UPDATES_PER_SECOND), Instant::now(), 0usize);
     while !stop.load(Ordering::Relaxed) {
         if !on.load(Ordering::Relaxed) {
@@ -229,18 +239,21 @@ impl Subject for UpdatesRig {
     }
 
     fn trial(&mut self) -> anyhow::Result<Reading> {
+        let updates = || self.updates.load(Ordering::Relaxed);
+        let (idle, begun) = (updates(), Instant::now());
         self.on.store(self.changing, Ordering::Relaxed);
-        if self.changing {
-            std::thread::sleep(Duration::from_millis(1)); // until the other thread has seen it
+        while self.changing && updates() == idle {
+            ensure!(begun.elapsed() < PATIENCE, "{}: no route was changed in {PATIENCE:?}", self.id);
+            std::thread::yield_now();
         }
-        let (before, updates) = (self.out.tx.frames.get(), self.updates.load(Ordering::Relaxed));
+        let (before, first) = (self.out.tx.frames.get(), updates());
         let mut forwarded = 0;
         let mut reading = measure(LONG, || {
             while forwarded < LONG {
                 forwarded += self.host.step().frames as u64;
             }
         });
-        self.made[0].fetch_add(self.updates.load(Ordering::Relaxed) - updates, Ordering::Relaxed);
+        self.made[0].fetch_add(updates() - first, Ordering::Relaxed);
         self.made[1].fetch_add(reading.wall_ns, Ordering::Relaxed);
         self.on.store(false, Ordering::Relaxed);
         reading.ops = self.out.tx.frames.get() - before;

@@ -42,7 +42,8 @@ impl SendRig {
         trials[trials.len() / 2].max(0.0)
     }
 
-    /// Of 64 calls: readings of the clock that gave another time, and calls of the port. Then the rig's facts.
+    /// Makes 64 calls of `sendto`; returns the number of changes of the stack's time and of calls of the
+    /// port, and the rig's state.
     #[cfg(test)]
     pub(crate) fn counted(&mut self) -> ([u64; 2], rung::Facts) {
         let before = self.rig.facts();

@@ -287,7 +287,7 @@ fn our_end(at: usize, link: Link, pairs: &Pairs, listening: &Barrier) -> anyhow:
 struct Copier {
     to: Producer<Vec<u8>>,
     from: Consumer<Vec<u8>>,
-    /// Buffers not yet created.
+    /// Number of buffers that [`Copier`] has still to create.
     left: usize,
 }
 
