@@ -18,26 +18,32 @@ use wire::checksum;
 
 /// `ab`.
 #[derive(Args, Debug)]
-#[command(after_help = "\
-KNOBS are K=V[,K=V...]. A test between hosts takes any key or knob of 'linerate up --set', which
-applies to every host, and these:
-  over=pair|nic|router|native|veth|tap   threads=on   link.OPTION=VALUE, as in link.tso=on
+#[command(
+    override_usage = "linerate ab [OPTIONS] --a KNOBS --b KNOBS {WORKLOAD | -- COMMAND...}",
+    after_help = "\
+KNOBS are K=V[,K=V...]. A test between hosts takes any key or knob of
+'linerate up --set', which applies to every host, and these:
+  over=pair|nic|router|native|veth|tap   threads=on   link.OPTION=VALUE
   locks=up|light|heavy (hosts on one thread)   checksum=KIND
-  workstreams=N, net.isr.dispatch=direct|hybrid|deferred (netisr of the router, else the far end)
-Other workloads: send takes the ladder's settings (locks, context, pool, pages, clock, burst, ...);
-route takes routes, burst, locks and any key or knob of a host; bridge takes addresses, size and
-burst; filter takes expr; text takes kind and way.
-In a command line after --, {} is replaced by the settings of a side; sh runs {} alone.
-Prints a table with the verdict and the noise floor. For tests between hosts it also prints the
-ticks of an operation by stage and the counters that differ; then ministat's output.
+  workstreams=N, net.isr.dispatch=direct|hybrid|deferred (netisr of the router,
+  else of the far end)
+Other workloads: send takes the ladder's settings (locks, context, pool, pages,
+clock, burst, ...); route takes routes, burst, locks and any key or knob of a
+host; bridge takes addresses, size and burst; filter takes expr; text takes kind
+and way.
+In a command line after --, {} is replaced by the settings of a side;
+sh runs {} alone. Prints a table with the verdict and the noise floor. For tests
+between hosts it also prints the ticks of an operation by stage and the counters
+that differ; then ministat's output.
 
 Examples:
-  linerate ab --a net.isr.dispatch=direct --b net.isr.dispatch=deferred --both over=router TCP_RR
+  linerate ab --a dispatch=direct --b dispatch=hybrid --both over=router TCP_RR
   linerate ab --a locks=up --b locks=heavy tcpconnect
   linerate ab --a pool=zone --b pool=stack send
   linerate ab --a expr=udp --b expr=tcp filter
   linerate ab --a -1 --b -9 -- sh -c 'head -c 4M /dev/zero | gzip {}'
-  linerate ab --a ./before --b ./after -- {}")]
+  linerate ab --a ./before --b ./after -- {}"
+)]
 pub struct AbArgs {
     /// Set A to these settings
     #[arg(long, value_name = "KNOBS", required = true, allow_hyphen_values = true)]

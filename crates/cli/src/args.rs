@@ -40,7 +40,7 @@ Query and change a running host (socket: --url or $LINERATE_CTL)
                     Run this control command, without 'ctl'
   tcpdump, top      Print or write its frames; show its rates
   extcap            Offer its ports to Wireshark: 'linerate extcap --install'
-Frames as lines, through pipes ('linerate A + B + C' is A | B | C in one process)
+Frames as lines, through pipes ('linerate A + B' is A | B in one process)
   cat PORT, put PORT, pipe PORT
                     Copy a port to output, input to a port, or both
   grep PATTERN      Select lines by pattern, or frames: dst=00:11:* type=ip
@@ -82,7 +82,7 @@ About linerate
 #[command(
     name = "linerate",
     version,
-    max_term_width = 110,
+    max_term_width = 80,
     after_help = EXIT_CODES,
     help_template = "{about}\n\n{usage-heading} linerate COMMAND ...\n\n{before-help}Options:\n{options}{after-help}",
     before_help = GROUPS,
@@ -209,16 +209,17 @@ pub enum Command {
 /// `up`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Each host answers at DIR/NAME.sock; without --control-dir its name is enough, as in 'linerate ctl
---url a ip neigh'. It ends on Ctrl-C, on the control word 'stop', or when all its
-ports are over (a capture read to its end, a device gone), unless its key 'stay' is on. On its end
-its audit is printed; the exit code is 1 if a frame is unaccounted for or a port was lost.
+Each host answers at DIR/NAME.sock; without --control-dir its name is enough, as
+in 'linerate ctl --url a ip neigh'. It ends on Ctrl-C, on the control word
+'stop', or when all its ports are over (a capture read to its end, a device
+gone), unless its key 'stay' is on. On its end its audit is printed; the exit
+code is 1 if a frame is unaccounted for or a port was lost.
 
 Example:
   linerate up topo/pair.toml --control-dir /tmp/lr &
   linerate ctl --url /tmp/lr/a.sock ip neigh
-On virtual time, with datagram services only: prints the echo replies, their least, mean and most
-delay, and the audits
+On virtual time, with datagram services only: prints the echo replies, their
+least, mean and most delay, and the audits
   linerate up --sim 10 topo/dumbbell.toml
 With switches between the hosts, which take control commands as bridges do
   linerate up topo/switched-ring.toml --control-dir /tmp/lr &
@@ -247,12 +248,13 @@ pub struct UpArgs {
 /// `host`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
---addr, --mac, --mtu and --offload are about the --port before them.
-The host ends on Ctrl-C, on the control word 'stop', or when all its ports are over (a capture
-read to its end: exit code 0; a device gone: 1); with --set stay=on it goes on without them.
+--addr, --mac, --mtu and --offload are about the --port before them. The host
+ends on Ctrl-C, on the control word 'stop', or when all its ports are over (a
+capture read to its end: exit code 0; a device gone: 1); with --set stay=on it
+goes on without them.
 
 Example: a host that answers ping and echoes UDP on the kernel's tap0
-  linerate host --port tap:tap0 --addr 10.0.0.2/24 --service echo:7 --control /tmp/h.sock")]
+  linerate host --port tap:tap0 --addr 10.0.0.2/24 --service echo:7")]
 pub struct HostArgs {
     /// Attach a port: tap:tap0, impair(loss=1%):tap:tap0; see 'linerate ports'
     #[arg(long, value_name = "SPEC")]
@@ -308,8 +310,9 @@ pub struct ServedArgs {
 /// `ftpd` and `httpd`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-The host's flags are those of 'linerate host', and it ends in the same cases. /dev/zero is an
-endless file, also as /dev/zero?bytes=N over HTTP; /dev/null accepts everything.
+The host's flags are those of 'linerate host', and it ends in the same cases.
+/dev/zero is an endless file, also as /dev/zero?bytes=N over HTTP; /dev/null
+accepts everything.
 
 Example:
   linerate ftpd --port tap:tap0 --addr 10.0.0.2/24 --root /srv/files
@@ -365,7 +368,7 @@ pub enum SmallKind {
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  linerate ctl --url unix:///tmp/h.sock ifconfig pg0 create inet 1.0.0.1 udp4csum
+  linerate ctl --url /tmp/h.sock ifconfig pg0 create inet 1.0.0.1 udp4csum
   LINERATE_CTL=/tmp/h.sock linerate ctl -j ip route | jq .
   linerate ctl help")]
 pub struct CtlArgs {
@@ -398,9 +401,10 @@ pub struct ShortArgs {
 /// `tcpdump`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Ends on Ctrl-C or after -c frames. Times are UTC. Frames are printed as they pass the port: a
-checksum that is left to the port is not filled in. Frames that did not fit the host's buffer (4 MiB
-unread) are counted; the number is printed at the end.
+Ends on Ctrl-C or after -c frames. Times are UTC. Frames are printed as they
+pass the port: a checksum that is left to the port is not filled in. Frames that
+did not fit the host's buffer (4 MiB unread) are counted; the number is printed
+at the end.
 
 Examples:
   linerate tcpdump --url /tmp/h.sock -i tap0 -c 10
@@ -436,9 +440,10 @@ pub struct TcpdumpArgs {
 /// `extcap`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Wireshark passes all flags but --install and lists the interfaces: 'linerate', for any port by its
-name, and one for each port of a host whose control socket is where 'linerate up' puts it, or at
-$LINERATE_CTL. Capture filters are tcpdump's expressions. See docs/extcap.md.
+Wireshark passes all flags but --install and lists the interfaces: 'linerate',
+for any port by its name, and one for each port of a host whose control socket
+is where 'linerate up' puts it, or at $LINERATE_CTL. Capture filters are
+tcpdump's expressions. See docs/extcap.md.
 
 Examples:
   linerate extcap --install
@@ -483,14 +488,15 @@ pub struct ExtcapArgs {
 /// `profile`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Each of the command's threads samples itself; neither root nor a hardware counter is needed. Shares
-are of processor time. With --json and --folded the command's own output goes to standard error.
+Each of the command's threads samples itself; neither root nor a hardware
+counter is needed. Shares are of processor time. With --json and --folded the
+command's own output goes to standard error.
 
 Examples:
   linerate profile -- testtool -c 50000000 send
   linerate profile --svg send.svg -- testtool -c 50000000 send
   linerate profile --folded -- testtool -c 50000000 send > before.folded
-  linerate profile --diff before.folded --svg change.svg -- testtool -c 50000000 -b 32 send")]
+  linerate profile --diff before.folded -- testtool -c 50000000 -b 32 send")]
 pub struct ProfileArgs {
     /// Print one JSON object instead of the tables
     #[arg(short, long, conflicts_with = "folded")]
@@ -519,8 +525,9 @@ pub struct ProfileArgs {
 /// `pkt`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Prints one line for each script. For a failed script, it also prints the expected and the
-actual event. Shell commands are not run: 'sysctl' and the like set knobs; scripts of such lines are read.
+Prints one line for each script. For a failed script, it also prints the
+expected and the actual event. Shell commands are not run: 'sysctl' and the like
+set knobs; scripts of such lines are read.
 
 Example:
   linerate pkt crates/sim/tests/pkt/*/*.pkt")]

@@ -16,15 +16,16 @@ use std::time::Duration;
 /// `bridge`.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
-Ends with Ctrl-C, or when all ports are over; then says what each port did. --text IN,OUT is
-text(write=OUT):IN: frames are read as lines from the file or FIFO IN and written to OUT. A first
-word that is no port (link, fdb, vlan, mdb) is for a bridge that runs:
-'linerate bridge --url unix:///tmp/b.sock fdb show'. 'linerate ctl --url ... help' lists the rest.
+Ends with Ctrl-C, or when all ports are over; then says what each port did.
+--text IN,OUT is text(write=OUT):IN: frames are read as lines from the file or
+FIFO IN and written to OUT. If the first word is not a port (link, fdb, vlan,
+mdb), the words are for a running bridge, as in 'linerate bridge --url
+unix:///tmp/b.sock fdb show'. 'linerate ctl --url ... help' lists them.
 
 Examples:
   linerate bridge tap:tap0 tap:tap1 tap:tap2
   linerate bridge 'tap(queues=2):tap0' 'tap(queues=2):tap0' tap:tap1 --loops 2
-  linerate bridge xdp:veth0 packet:veth1 --control /tmp/b.sock --set kern.polling.mode=clock
+  linerate bridge xdp:veth0 packet:veth1 --set kern.polling.mode=clock
   mkfifo in out; linerate bridge tap:tap0 'text(write=out):in'")]
 pub struct BridgeArgs {
     /// Ports, as in tap:tap0; or words for a bridge that runs

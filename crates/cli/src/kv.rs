@@ -12,8 +12,9 @@ use std::ffi::OsString;
 /// `kvd`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-The host's flags are those of 'linerate host'; it ends as that one does, and its keys with it. It speaks
-RESP2 at port 6379: strings, lists, sets, hashes, sorted sets, EXPIRE; one database, no disk.
+The host's flags are those of 'linerate host'; it ends as that one does, and its
+keys with it. It speaks RESP2 at port 6379: strings, lists, sets, hashes, sorted
+sets, EXPIRE; one database, no disk.
 
 Example:
   linerate kvd --port tap:tap0 --addr 10.0.0.2/24
@@ -47,8 +48,9 @@ pub fn serve(args: &KvdArgs, words: &[OsString]) -> anyhow::Result<Exit> {
 /// `kvload`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Both ends are here, as of 'linerate netperf', unless -H says where the far one is: 'linerate kvd', or
-any server that speaks RESP. Its keys are set first, uncounted. A client asks again when it is answered.
+Both ends are here, as of 'linerate netperf', unless -H says where the far one
+is: 'linerate kvd', or any server that speaks RESP. Its keys are set first,
+uncounted. A client asks again when it is answered.
 
 Examples:
   linerate kvload -l 5

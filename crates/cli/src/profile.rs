@@ -4,7 +4,7 @@
 //! standard error. Its exit code is ours, and a command that fails is profiled all the same.
 
 use crate::args::{Cli, Command, ProfileArgs};
-use crate::exit::{Exit, Fault, print};
+use crate::exit::{Exit, Fault, misused, print};
 use crate::run::Output;
 use anyhow::Context;
 use clap::Parser;
@@ -54,7 +54,13 @@ fn parse(words: &[OsString]) -> anyhow::Result<Inner> {
         return Ok(Inner::Ministat(words.iter().skip(1).cloned().collect()));
     }
     let program = std::iter::once(OsString::from("linerate"));
-    let cli = Cli::try_parse_from(program.chain(words.iter().cloned())).unwrap_or_else(|why| why.exit());
+    let cli = Cli::try_parse_from(program.chain(words.iter().cloned())).map_err(|why| {
+        if !why.use_stderr() {
+            why.exit(); // --help
+        }
+        let name = words.first().map_or(String::new(), |word| word.to_string_lossy().into_owned());
+        Fault::usage(misused(&why, &[name]))
+    })?;
     match cli.command {
         Command::Profile(_) => Err(Fault::usage("profile of a profile: a process can have one at a time")),
         command => Ok(Inner::Clap(Box::new(command))),

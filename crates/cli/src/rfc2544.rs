@@ -21,15 +21,18 @@ const BUFFERS: usize = 4 * dut::SLOTS + 1024;
 /// `rfc2544`.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
-Test frames are UDP from 198.18.1.2 to 198.19.1.2, port 7, with a number and a time in them; broadcast ARP from both
-sides goes before each trial, so that a bridge knows both. Only these frames count. The tester keeps a core busy.
-By the RFC a size takes hours: trials of 60 s with 5 s between them, the longest burst sought 50 times; --quick is to
-see that it works. A tester that is too slow for a rate says so: the figure is then 'at least'.
-Ends early with Ctrl-C: what there is is printed. Exit code 1 if a port was lost, or if nothing comes through at all.
+Test frames are UDP from 198.18.1.2 to 198.19.1.2, port 7, with a number and a
+time in them; broadcast ARP from both sides goes before each trial, so that a
+bridge knows both. Only these frames count. The tester keeps a core busy. By the
+RFC a size takes hours: trials of 60 s with 5 s between them, the longest burst
+sought 50 times; --quick is to see that it works. A tester that is too slow for
+a rate says so: the figure is then 'at least'. Ends early with Ctrl-C: what
+there is is printed. Exit code 1 if a port was lost, or if nothing comes through
+at all.
 
 Examples:
   linerate rfc2544 --quick --size 64,1518
-  linerate rfc2544 tap:tap0 tap:tap1 --max-rate 1G --test throughput,latency --duration 10s --bidirectional
+  linerate rfc2544 tap:tap0 tap:tap1 --max-rate 1G --test throughput,latency
   linerate rfc2544 'nic(wire=w):em0' 'nic(wire=w):em1' --quick --max-rate 1G")]
 pub struct Rfc2544Args {
     /// The two ports that lead to the device, as in tap:tap0 tap:tap1 [default: a device in memory, see --dut]

@@ -2,6 +2,7 @@
 #![allow(unsafe_code)] // clock_gettime, getrusage, sched_getcpu, socket, connect, *sockopt, *rlimit, dup2, ioctl: no safe form in std.
 
 use anyhow::Context;
+pub use rung::serve::thread_cpu_ns;
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -10,12 +11,6 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 #[inline]
 pub fn monotonic_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC)
-}
-
-/// Processor time that this thread has used, in nanoseconds (CLOCK_THREAD_CPUTIME_ID).
-#[inline]
-pub fn thread_cpu_ns() -> u64 {
-    clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
 #[inline]

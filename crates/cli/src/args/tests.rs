@@ -119,3 +119,19 @@ fn a_command_is_found_in_a_line() {
     assert_eq!(command("linerate up f   (as root)"), Some(vec!["linerate", "up", "f"]));
     assert_eq!((command("cargo test --workspace"), command("ping 10.0.0.2")), (None, None));
 }
+
+/// Every help fits a terminal of 80 columns, which is also the width where standard output is none.
+#[test]
+fn every_help_fits_80_columns() {
+    let mut program = Cli::command();
+    program.build();
+    let mut commands = vec![program];
+    while let Some(mut command) = commands.pop() {
+        commands.extend(command.get_subcommands().cloned());
+        for help in [command.render_help(), command.render_long_help()] {
+            let help = help.to_string();
+            let wide = help.lines().find(|line| line.chars().count() > 80);
+            assert_eq!(wide, None, "{}", command.get_name());
+        }
+    }
+}
