@@ -116,7 +116,7 @@ fn tunnels(study: &mut Study<'_>) {
 
 fn updates(study: &mut Study<'_>) {
     let (still, changing) = ("route.still", "route.updates");
-    let title = "1 M routes with light locks, burst 32, another thread changes 100,000 routes a second";
+    let title = "1 M routes with light locks, burst 32, another thread changes routes (rate in the notes)";
     let Some(updater) = dispatch::other_core(study.options().cpu.unwrap_or(0)) else {
         return study.rows([Row::missing(changing, title, super::ONE_CORE)]);
     };
