@@ -1,6 +1,6 @@
 //! `livelock`: flags to options, curves to a table, JSON, a picture.
 
-use crate::exit::{Exit, print};
+use crate::exit::{Exit, notice, print};
 use crate::run::{Output, bar};
 use anyhow::Context;
 use clap::{Args, ValueHint};
@@ -54,6 +54,7 @@ pub fn run(args: &LivelockArgs) -> anyhow::Result<Exit> {
     if let Some(core) = args.core {
         dispatch::pin_to_core(core).with_context(|| format!("--core {core}"))?;
     }
+    dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
     let svg = Output::open("--svg", args.svg.as_ref())?;
     let all = if args.quick { livelock::Options::quick() } else { livelock::Options::default() };
     let core = args.core.unwrap_or_else(dispatch::last_core);
@@ -81,6 +82,10 @@ pub fn run(args: &LivelockArgs) -> anyhow::Result<Exit> {
     print(&text)?;
     if let Some(output) = svg {
         output.write(|out| out.write_all(curves.svg().as_bytes()))?;
+    }
+    if dispatch::stop_requested() {
+        notice("interrupted: the figures above are of the rounds finished before");
+        return Ok(Exit::Failed);
     }
     Ok(Exit::Fine)
 }

@@ -112,7 +112,16 @@ fn a_command_that_fails_is_a_row_with_a_reason() {
 #[test]
 fn interrupted_it_prints_the_rows_that_were_finished() {
     let words = ["ab", "--a", "sleep 0.05", "--b", "sleep 0.05", "--rounds", "10000", "--", "{}"];
-    let mut child = linerate(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let (out, err) = interrupted(&words);
+    assert!(out.contains("fewer rounds than asked for: interrupted") && out.contains("sleep 0.05"), "{out}");
+    assert!(err.contains("interrupted: the rows above"), "{err}");
+    let (out, err) = interrupted(&["livelock", "--quick", "--rounds", "1000"]);
+    assert!(out.contains("note: interrupted") && err.contains("interrupted: the figures above"), "{out}{err}");
+}
+
+/// Interrupts a measurement after three seconds; returns its output, and checks exit code 1.
+fn interrupted(words: &[&str]) -> (String, String) {
+    let mut child = linerate(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     std::thread::sleep(Duration::from_secs(3));
     // The child has not been waited for, so its process id is not reused.
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
@@ -128,8 +137,7 @@ fn interrupted_it_prints_the_rows_that_were_finished() {
     child.stdout.unwrap().read_to_string(&mut out).unwrap();
     child.stderr.unwrap().read_to_string(&mut err).unwrap();
     assert_eq!(status.code(), Some(1), "{err}");
-    assert!(out.contains("fewer rounds than asked for: interrupted") && out.contains("sleep 0.05"), "{out}");
-    assert!(err.contains("interrupted: the rows above"), "{err}");
+    (out, err)
 }
 
 #[test]

@@ -135,7 +135,8 @@ pub fn steps(options: &Options) -> usize {
     Mode::ALL.len() * options.rounds.max(1) + live
 }
 
-/// Measures all modes, each at all loads.
+/// Measures all modes, each at all loads. When the process is asked to stop, returns the rounds that were
+/// finished, with a note.
 ///
 /// # Errors
 /// No memory for buffers, or a system error (creating the eventfd for interrupts).
@@ -144,18 +145,27 @@ pub fn measure(options: &Options, mut progress: impl FnMut(&str)) -> anyhow::Res
     for mode in Mode::ALL {
         let mut rounds = Vec::new();
         for _ in 0..options.rounds.max(1) {
+            if dispatch::stop_requested() {
+                break;
+            }
             progress(mode.name());
             let (points, lost) = sweep(mode, options)?;
             gaps += lost;
             rounds.push(points);
         }
-        series.push(Series::of(mode, medians(&rounds)));
+        if !rounds.is_empty() {
+            series.push(Series::of(mode, medians(&rounds)));
+        }
     }
     let obeyed = match options.timing {
         Timing::Live => obeyed::measure(options, progress)?,
         Timing::Virtual => Vec::new(),
     };
-    Ok(Curves { notes: notes(options, gaps), series, obeyed })
+    let mut notes = notes(options, gaps);
+    if dispatch::stop_requested() {
+        notes.push("interrupted: figures are of the rounds finished before".to_owned());
+    }
+    Ok(Curves { notes, series, obeyed })
 }
 
 /// Measures one mode at all loads; also returns the number of gaps in which the machine ran

@@ -138,11 +138,16 @@ pub(super) fn measure(options: &Options, mut progress: impl FnMut(&str)) -> anyh
     for asked in &ASKED {
         let mut figures = Vec::new();
         for _ in 0..options.rounds.max(1) {
+            if dispatch::stop_requested() {
+                break;
+            }
             progress(asked.what);
             figures.push((asked.figure)(&seen(asked, options.core, span)?));
         }
         figures.sort_by(f64::total_cmp);
-        all.push(asked.judged(&figures));
+        if !figures.is_empty() {
+            all.push(asked.judged(&figures));
+        }
     }
     Ok(all)
 }
