@@ -38,6 +38,7 @@ pub mod resp;
 pub mod serve;
 pub mod slots;
 pub mod small;
+pub mod span;
 pub mod streams;
 mod table;
 pub mod testtool;

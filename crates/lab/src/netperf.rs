@@ -13,14 +13,12 @@
 //! its own (`port::os::netns`). A host is built on the thread that runs it, which owns its pool.
 
 mod kernel;
-mod preempted;
 mod seen;
 mod shape;
 mod threads;
 pub mod veth;
 
 pub use kernel::{ask_native, serve_native};
-pub use preempted::run_preemptible;
 pub use seen::{Dispatched, Seen};
 pub use shape::Shape;
 pub use threads::THREADS_MAX;

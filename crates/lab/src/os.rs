@@ -1,8 +1,8 @@
 //! What the operating system is asked: clocks, context switches, the thread's processor, sockets, the terminal's width.
-#![allow(unsafe_code)] // clock_gettime, getrusage, sched_getcpu, socket, connect, *sockopt, *rlimit, dup2, ioctl: no safe form in std.
+#![allow(unsafe_code)] // clock_gettime, sched_getcpu, socket, connect, *sockopt, *rlimit, dup2, ioctl: no safe form in std.
 
 use anyhow::Context;
-pub use rung::serve::thread_cpu_ns;
+pub use dispatch::{context_switches, thread_cpu_ns};
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -28,26 +28,6 @@ fn clock_ns(clock: libc::clockid_t) -> u64 {
 pub fn be_nice() -> io::Result<()> {
     // SAFETY: takes no pointers; 0 is the calling thread, to which alone the priority belongs on Linux (setpriority(2), "C library/kernel").
     if unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 19) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
-/// Context switches of this process, its threads together: voluntary (it waited), involuntary (others had their turn); getrusage(2).
-pub fn context_switches() -> [u64; 2] {
-    switches(libc::RUSAGE_SELF)
-}
-
-/// Voluntary context switches of the calling thread: the times it waited; getrusage(2).
-pub fn thread_waits() -> u64 {
-    switches(libc::RUSAGE_THREAD)[0]
-}
-
-fn switches(of: libc::c_int) -> [u64; 2] {
-    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: `usage` is a valid rusage for the kernel to fill, and zeroed bytes are one too; neither value of `of` can fail.
-    let usage = unsafe {
-        libc::getrusage(of, usage.as_mut_ptr());
-        usage.assume_init()
-    };
-    [usage.ru_nvcsw, usage.ru_nivcsw].map(|count| count as u64)
 }
 
 /// The processor this thread runs on just now.

@@ -17,7 +17,7 @@ use crate::study::{Options, Progress};
 use crate::subject::{Reading, Subject};
 use crate::table;
 use crate::verdict::{NoiseFloor, Verdict};
-use crate::{env::Environment, os, tsc};
+use crate::{env::Environment, os, timer, tsc};
 use anyhow::{Context, bail};
 use apps::netperf::{self, Length, Test};
 use clock::Duration;
@@ -90,25 +90,32 @@ fn ab_side(id: &'static str) -> Side {
     Side::new(id, move || Ok(NetperfRig::new(id, Place::new(Over::Router), work.clone())))
 }
 
-/// A subject slowed by 5 %: the extra time is spent in a loop, not added to the reading.
-struct Planted<S>(S);
+/// A subject slowed by 5 %: the extra time is spent in a loop, not added to the reading. If `waits`,
+/// the subject's time is its own, without the time in which it was preempted, and so is the extra time.
+struct Planted<S> {
+    of: S,
+    waits: bool,
+}
 
 impl<S: Subject> Subject for Planted<S> {
     fn id(&self) -> &str {
-        self.0.id()
+        self.of.id()
     }
 
     fn trial(&mut self) -> anyhow::Result<Reading> {
-        let reading = self.0.trial()?;
+        let reading = self.of.trial()?;
         let more = (reading.ticks as f64 * (PLANTED - 1.0)) as u64;
         let (start, wall, cpu) = (tsc::now(), os::monotonic_ns(), os::thread_cpu_ns());
         while tsc::now().saturating_sub(start) < more {
             std::hint::spin_loop();
         }
+        let (cpu, wall) = (os::thread_cpu_ns() - cpu, os::monotonic_ns() - wall);
+        let lost =
+            if self.waits { (wall.saturating_sub(cpu) as f64 * timer::rate().hz as f64 / 1e9) as u64 } else { 0 };
         Ok(Reading {
-            ticks: reading.ticks + tsc::now().saturating_sub(start),
-            wall_ns: reading.wall_ns + os::monotonic_ns() - wall,
-            cpu_ns: reading.cpu_ns + os::thread_cpu_ns() - cpu,
+            ticks: reading.ticks + tsc::now().saturating_sub(start).saturating_sub(lost).max(more),
+            wall_ns: reading.wall_ns + wall,
+            cpu_ns: reading.cpu_ns + cpu,
             ..reading
         })
     }
@@ -244,8 +251,8 @@ fn compare(kind: &Kind, number: u32, options: &Options) -> anyhow::Result<Counts
     let usual = run::Options { seed: u64::from(number) << 32 | usual.seed, ..usual };
     let run_options = if kind.one_trial { usual.one_trial().waiting() } else { usual };
     let planted = {
-        let inner = (kind.side)("planted");
-        Side::new("planted", move || Ok(Planted(inner.build()?)))
+        let (inner, waits) = ((kind.side)("planted"), kind.one_trial);
+        Side::new("planted", move || Ok(Planted { of: inner.build()?, waits }))
     };
     let side = (kind.side)("side");
     let sides = [side.clone(), side.twin(), (kind.side)("equal"), planted];
@@ -386,7 +393,8 @@ mod tests {
     #[test]
     fn a_planted_side_takes_five_per_cent_longer() {
         let reading = Reading { ops: 1, ticks: 1_000_000, wall_ns: 400_000, cpu_ns: 400_000 };
-        let mut planted = Planted(crate::subject::from_fn("x", move || Ok(reading)));
+        let of = crate::subject::from_fn("x", move || Ok(reading));
+        let mut planted = Planted { of, waits: false };
         // The shortest of many trials of 20 us, which was not interrupted.
         let least = (0..50).map(|_| planted.trial().unwrap().ticks).min().unwrap();
         assert!((1_050_000..1_060_000).contains(&least), "{least}");

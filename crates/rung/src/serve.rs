@@ -10,9 +10,8 @@
 //! Standard input is a socket: orders are read from it, and answers are written back to it. The
 //! process ends at end of file.
 
-#![allow(unsafe_code)] // clock_gettime: no safe form in std
-
 use crate::AnyRig;
+use dispatch::thread_cpu_ns;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -58,16 +57,6 @@ fn trial(rig: &mut AnyRig, n: u64) -> [u64; 5] {
     let wall = u64::try_from(wall.elapsed().as_nanos()).unwrap_or(u64::MAX);
     let cpu = thread_cpu_ns() - cpu;
     [sent, rig.sunk().0 - before, ticks, wall, cpu]
-}
-
-/// Returns the processor time of the calling thread in nanoseconds (CLOCK_THREAD_CPUTIME_ID). The number in
-/// /proc/thread-self/schedstat lags behind by up to a scheduler tick.
-#[inline]
-pub fn thread_cpu_ns() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a valid timespec for the kernel to fill; the clock exists since Linux 2.6.12, so it cannot fail.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 #[cfg(test)]

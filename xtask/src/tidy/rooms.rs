@@ -25,6 +25,7 @@ const ROOMS: &[Room] = &[
     Room { path: "crates/port/src/os", why: "ioctl, unshare, netlink sockets, rings shared with the kernel" },
     Room { path: "crates/dispatch/src/affinity", why: "sched_*affinity" },
     Room { path: "crates/dispatch/src/stop", why: "a signal handler" },
+    Room { path: "crates/dispatch/src/usage", why: "clock_gettime, getrusage" },
     Room { path: "crates/dispatch/src/wait", why: "poll" },
     Room { path: "crates/pipe/src/os", why: "the machine's clock, pipes, mount" },
     Room { path: "crates/socket/tests/alloc", why: "an allocator that counts" },

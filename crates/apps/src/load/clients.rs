@@ -4,6 +4,7 @@ use super::report::Report;
 use super::{AWAKE, Mix};
 use crate::netperf::hist::Histogram;
 use crate::netperf::sockets::{PATIENCE, Pace, Round, Setup, Sockets, connect};
+use crate::span::Span;
 use crate::streams::Failure;
 use anyhow::Context;
 use clock::{Duration, Instant};
@@ -100,11 +101,11 @@ impl<S: Sockets> Clients<S> {
         let mut tally = Tally { times: vec![Histogram::default(); M::KINDS.len()], answered: 0 };
         round(sockets, Pace::Go);
         let start = sockets.now();
-        let (end, mut moved_at) = (start.after(time), start);
-        let elapsed = loop {
+        let (span, end, mut moved_at) = (Span::begin(start), start.after(time), start);
+        let took = loop {
             let now = sockets.now();
             if now >= end || dispatch::stop_requested() {
-                break now.since(start);
+                break span.end(now);
             }
             let mut moved = false;
             for (at, client) in self.clients.iter_mut().enumerate() {
@@ -119,7 +120,8 @@ impl<S: Sockets> Clients<S> {
             round(sockets, if waited < AWAKE { Pace::Go } else { Pace::Wait });
         };
         Ok(Report {
-            elapsed: elapsed.as_secs_f64(),
+            elapsed: took.seconds,
+            preempted: took.preempted,
             answered: tally.answered,
             times: tally.times,
             clients: 0,

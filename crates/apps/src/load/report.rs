@@ -10,6 +10,8 @@ use std::fmt::Write;
 pub struct Report {
     /// Seconds.
     pub elapsed: f64,
+    /// Seconds of these in which the clients' thread was preempted; 0 if it waited ([`crate::span::Took`]).
+    pub preempted: f64,
     /// Requests answered in them.
     pub answered: u64,
     /// How long they took, by kind.

@@ -11,6 +11,7 @@ use super::control::{Ask, Order, Ready, Say, Talk, Tally};
 use super::hist::Histogram;
 use super::sockets::{PATIENCE, Pace, Setup, Sizes, Sockets, Waits, connect, wait};
 use super::{DATAGRAM_MAX, Length, MESSAGE_MAX, Options, Outcome, Test};
+use crate::span::{Span, Took};
 use crate::streams::Failure;
 use anyhow::{Context, bail};
 use clock::{Duration, Instant};
@@ -39,7 +40,7 @@ pub struct Near<'s, S, R, E> {
 /// What one end found by itself.
 #[derive(Debug, Default)]
 struct Found {
-    elapsed: Duration,
+    took: Took,
     sizes: Sizes,
     send_size: usize,
     recv_size: usize,
@@ -181,7 +182,7 @@ const SOON: Duration = Duration::from_millis(50);
 
 /// A test's time and count.
 struct Meter {
-    start: Instant,
+    span: Span,
     end: Instant,
     goal: u64,
     /// When more than the count is to be looked at.
@@ -205,7 +206,7 @@ impl Meter {
         };
         let next_told = options.interim.map_or(Instant::NEVER, |every| start.after(every));
         Meter {
-            start,
+            span: Span::begin(start),
             end,
             goal,
             look: end.min(start.after(SOON)).min(next_told),
@@ -270,7 +271,8 @@ fn size_of(asked: Option<usize>, buffer: usize, test: Test) -> usize {
 fn outcome(options: &Options, ready: &Ready, found: Found, tally: Tally) -> Outcome {
     Outcome {
         test: options.test,
-        elapsed: found.elapsed.as_secs_f64(),
+        elapsed: found.took.seconds,
+        preempted: found.took.preempted,
         near: found.sizes,
         far: Sizes { send: ready.send_buffer, recv: ready.recv_buffer },
         send_size: if options.test == Test::TcpMaerts { ready.send_size } else { found.send_size },

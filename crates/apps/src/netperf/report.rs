@@ -282,7 +282,9 @@ pub fn mean(outcomes: &[Outcome]) -> Option<Outcome> {
     let n = outcomes.len() as u64;
     let mut mean = outcomes.last()?.clone();
     let whole = |of: fn(&Outcome) -> u64| outcomes.iter().map(of).sum::<u64>() / n.max(1);
-    mean.elapsed = outcomes.iter().map(|outcome| outcome.elapsed).sum::<f64>() / n.max(1) as f64;
+    let seconds = |of: fn(&Outcome) -> f64| outcomes.iter().map(of).sum::<f64>() / n.max(1) as f64;
+    mean.elapsed = seconds(|outcome| outcome.elapsed);
+    mean.preempted = seconds(|outcome| outcome.preempted);
     mean.messages = whole(|outcome| outcome.messages);
     mean.errors = whole(|outcome| outcome.errors);
     mean.bytes = whole(|outcome| outcome.bytes);

@@ -205,6 +205,7 @@ fn sample(test: Test) -> Outcome {
     Outcome {
         test,
         elapsed: 10.004,
+        preempted: 0.0,
         near: sockets::Sizes { send: 16_384, recv: 131_072 },
         far: sockets::Sizes { send: 16_385, recv: 87_380 },
         send_size: 16_384,

@@ -3,6 +3,7 @@
 use super::{Kind, Out, Services};
 use crate::netperf::session::{Asked, Play, Round};
 use crate::netperf::sockets::{Pace, Setup, Sockets, Waits, connect};
+use crate::span::{Span, Took};
 use crate::streams::Failure;
 use clock::Duration;
 use std::net::SocketAddr;
@@ -25,8 +26,8 @@ pub struct Tcpconnect<'o> {
 pub struct Connected {
     /// Connections made.
     pub count: u64,
-    /// In how many seconds.
-    pub seconds: f64,
+    /// In how long.
+    pub took: Took,
 }
 
 impl<'o> Tcpconnect<'o> {
@@ -48,6 +49,7 @@ impl Play for Tcpconnect<'_> {
     fn near<S: Sockets>(&mut self, sockets: &mut S, round: Round<'_, S>, at: SocketAddr) -> anyhow::Result<()> {
         let setup = Setup { waits: Waits::Briefly, ..Setup::default() };
         let (start, mut count) = (round(sockets, Pace::Go), 0u64);
+        let span = Span::begin(start);
         let until = start.after(self.time);
         while sockets.latest() < until && !dispatch::stop_requested() {
             let connected = connect(sockets, round, until, at, &setup);
@@ -57,10 +59,10 @@ impl Play for Tcpconnect<'_> {
             // The kernel has connected before its listener was asked: on one thread that one needs its turn.
             round(sockets, Pace::Go);
         }
-        let seconds = round(sockets, Pace::Go).since(start).as_secs_f64().max(1e-9);
-        self.done = Some(Connected { count, seconds });
+        let took = span.end(round(sockets, Pace::Go));
+        self.done = Some(Connected { count, took });
         writeln!(self.out, "{count} count")?;
-        Ok(writeln!(self.out, "{} connections/second", (count as f64 / seconds) as u64)?)
+        Ok(writeln!(self.out, "{} connections/second", (count as f64 / took.seconds) as u64)?)
     }
 }
 

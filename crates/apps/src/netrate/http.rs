@@ -9,6 +9,7 @@ use crate::http::{Config, Http};
 use crate::load::Hosted;
 use crate::netperf::session::{Asked, Play, Round};
 use crate::netperf::sockets::{PATIENCE, Pace, Setup, Sockets, Waits};
+use crate::span::{Span, Took};
 use crate::streams::Failure;
 use clock::Duration;
 use std::io::{self, Read, Write};
@@ -35,8 +36,8 @@ pub struct Fetch<'o> {
     pub path: &'o str,
     /// Where it prints.
     pub out: Out<'o>,
-    /// Transfers, and in how many seconds, once it is done.
-    pub done: Option<(u64, f64)>,
+    /// Transfers, and in how long, once it is done.
+    pub done: Option<(u64, Took)>,
 }
 
 impl std::fmt::Debug for Fetch<'_> {
@@ -179,7 +180,7 @@ impl Play for Fetch<'_> {
         let (mut transfers, mut errors) = (0u64, 0u64);
         warm_up(sockets, round, at, &setup)?;
         let start = round(sockets, Pace::Go);
-        let (mut now, mut moved_at) = (start, start);
+        let (span, mut now, mut moved_at) = (Span::begin(start), start, start);
         while now.since(start) < self.time && !dispatch::stop_requested() {
             let mut went_on = false;
             while open.len() < self.at_a_time {
@@ -208,9 +209,9 @@ impl Play for Fetch<'_> {
             anyhow::ensure!(now.since(moved_at) < PATIENCE, "nothing moved for {} seconds", PATIENCE.as_secs());
         }
         open.iter().for_each(|conn| sockets.close(conn.fd));
-        let seconds = round(sockets, Pace::Go).since(start).as_secs_f64().max(1e-9);
-        self.done = Some((transfers, seconds));
-        Ok(tell(self.out, transfers, errors, seconds)?)
+        let took = span.end(round(sockets, Pace::Go));
+        self.done = Some((transfers, took));
+        Ok(tell(self.out, transfers, errors, took.seconds)?)
     }
 }
 

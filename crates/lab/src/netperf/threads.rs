@@ -7,6 +7,7 @@ use crate::native::sockets::{Calls, KernelSockets};
 use anyhow::{anyhow, ensure};
 use apps::netperf::sockets::PATIENCE;
 use apps::netrate::{Fetch, Httpd, http};
+use apps::span::Took;
 use lock::Light;
 use port::Pairs;
 use socket::net::TcpStream;
@@ -106,7 +107,7 @@ fn each<C: Read + Write>(fetch: &mut Fetch<'_>, connect: impl Fn() -> io::Result
         anyhow::Ok(sum)
     })?;
     let seconds = start.elapsed().as_secs_f64();
-    fetch.done = Some((transfers, seconds));
+    fetch.done = Some((transfers, Took { seconds, preempted: 0.0 }));
     Ok(http::tell(fetch.out, transfers, errors, seconds)?)
 }
 

@@ -4,7 +4,7 @@
 //! Each trial creates its hosts anew, so that nothing remains of an earlier trial. Creating them is
 //! not in the figure; the test takes the time itself.
 
-use crate::netperf::{Ground, Place, Seen, run_preemptible};
+use crate::netperf::{Ground, Place, Seen};
 use crate::os;
 use crate::sample::Sample;
 use crate::subject::{Reading, Subject};
@@ -16,6 +16,7 @@ use apps::netperf::session::{Netserver, Play, Round};
 use apps::netperf::sockets::Sockets;
 use apps::netperf::{Length, Options, Outcome, Test};
 use apps::netrate::{Connected, Fetch, PATH, Tcpconnect};
+use apps::span::Took;
 use clock::Duration;
 use std::net::SocketAddr;
 
@@ -102,12 +103,10 @@ impl NetperfRig {
 }
 
 /// Result of a run: operations (bytes of a stream that arrived, transactions or connections),
-/// seconds, and counts.
+/// duration, and counts.
 struct Done {
     ops: u64,
-    seconds: f64,
-    /// Preempted time of the last try, which [`Work::run`] has subtracted from `seconds`.
-    preempted_ns: u64,
+    took: Took,
     seen: Seen,
 }
 
@@ -151,7 +150,7 @@ impl Work {
     /// As [`Work::run`].
     pub fn reading(&self, ground: &impl Ground) -> anyhow::Result<(Reading, Seen)> {
         let (cpu, wall, switches) = (os::thread_cpu_ns(), os::monotonic_ns(), os::context_switches());
-        let Done { ops, seconds, mut seen, .. } = self.run(ground)?;
+        let (Done { ops, mut seen, .. }, seconds) = self.run(ground)?;
         let after = os::context_switches();
         seen.switches = [after[0] - switches[0], after[1] - switches[1]];
         let ticks = (seconds * timer::rate().hz as f64) as u64;
@@ -159,23 +158,24 @@ impl Work {
         Ok((Reading { ops, ticks, wall_ns, cpu_ns }, seen))
     }
 
-    /// Performs the work on `ground`. If nothing was done in that time, it is repeated four times
-    /// as long, and the times of all tries count.
+    /// Performs the work on `ground`; returns the result of the last try, and the seconds of all. If
+    /// nothing was done in that time, it is repeated four times as long. Where one thread drives both
+    /// ends, the time in which it was preempted does not count.
     ///
     /// # Errors
     /// The work failed, or nothing was done in any try.
-    fn run(&self, ground: &impl Ground) -> anyhow::Result<Done> {
-        let (mut longer, mut before) = (1, 0.0);
+    fn run(&self, ground: &impl Ground) -> anyhow::Result<(Done, f64)> {
+        let (mut longer, mut seconds) = (1, 0.0);
         for _ in 0..MOST_TRIES {
-            let mut done = match self {
+            let done = match self {
                 Work::Netperf(options) => netperf(ground, options, longer)?,
                 Work::Connect(time) => connect(ground, *time * longer)?,
                 Work::Serve(service, time) => serve(ground, *service, *time * longer)?,
             };
-            before += (done.seconds - done.preempted_ns as f64 / 1e9).max(LEAST_SHARE * done.seconds);
+            let lost = if ground.is_one_thread() { done.took.preempted } else { 0.0 };
+            seconds += (done.took.seconds - lost).max(LEAST_SHARE * done.took.seconds);
             if done.ops > 0 {
-                done.seconds = before;
-                return Ok(done);
+                return Ok((done, seconds));
             }
             // On a busy machine a host may not have been scheduled in that time.
             longer *= 4;
@@ -191,22 +191,22 @@ fn netperf(ground: &impl Ground, options: &Options, longer: u32) -> anyhow::Resu
     };
     let options = &Options { length, ..options.clone() };
     let mut once = Once { options, outcome: None };
-    let (seen, preempted_ns) = run_preemptible(ground, &mut once)?;
+    let seen = ground.run_counted(&mut once)?;
     let outcome = once.outcome.context("no outcome")?;
     let ops = match outcome.test {
         Test::UdpStream => outcome.tally.bytes,
         test if test.is_stream() => outcome.bytes,
         _ => outcome.messages,
     };
-    Ok(Done { ops, seconds: outcome.elapsed, preempted_ns, seen })
+    Ok(Done { ops, took: Took { seconds: outcome.elapsed, preempted: outcome.preempted }, seen })
 }
 
 fn connect(ground: &impl Ground, time: Duration) -> anyhow::Result<Done> {
     let mut said = Vec::new();
     let mut tool = Tcpconnect::new(time, &mut said);
-    let (seen, preempted_ns) = run_preemptible(ground, &mut tool)?;
-    let Connected { count, seconds } = tool.done.context("tcpconnect did not end")?;
-    Ok(Done { ops: count, seconds, preempted_ns, seen })
+    let seen = ground.run_counted(&mut tool)?;
+    let Connected { count, took } = tool.done.context("tcpconnect did not end")?;
+    Ok(Done { ops: count, took, seen })
 }
 
 fn serve(ground: &impl Ground, service: Service, time: Duration) -> anyhow::Result<Done> {
@@ -216,9 +216,9 @@ fn serve(ground: &impl Ground, service: Service, time: Duration) -> anyhow::Resu
         Service::Http => {
             let mut said = Vec::new();
             let mut tool = Fetch { at_a_time: CLIENTS, time, path: PATH, out: &mut said, done: None };
-            let (seen, preempted_ns) = run_preemptible(ground, &mut tool)?;
-            let (ops, seconds) = tool.done.context("http did not end")?;
-            Ok(Done { ops, seconds, preempted_ns, seen })
+            let seen = ground.run_counted(&mut tool)?;
+            let (ops, took) = tool.done.context("http did not end")?;
+            Ok(Done { ops, took, seen })
         }
     }
 }
@@ -226,9 +226,9 @@ fn serve(ground: &impl Ground, service: Service, time: Duration) -> anyhow::Resu
 fn ask<M: Mix>(ground: &impl Ground, mix: M, time: Duration) -> anyhow::Result<Done> {
     let mut said = Vec::new();
     let mut load = Load { mix, time, clients: CLIENTS, depth: DEPTH, json: false, out: &mut said, report: None };
-    let (seen, preempted_ns) = run_preemptible(ground, &mut load)?;
+    let seen = ground.run_counted(&mut load)?;
     let report = load.report.context("the workload did not end")?;
-    Ok(Done { ops: report.answered, seconds: report.elapsed, preempted_ns, seen })
+    Ok(Done { ops: report.answered, took: Took { seconds: report.elapsed, preempted: report.preempted }, seen })
 }
 
 impl Subject for NetperfRig {
@@ -294,7 +294,7 @@ mod tests {
     }
 
     /// Makes a trial of 60 ms beside a busy thread on the same core.
-    fn beside_a_busy_thread(place: &Place) -> Done {
+    fn beside_a_busy_thread(place: &Place) -> (Done, f64) {
         let core = dispatch::last_core();
         let _pinned = dispatch::pinned_to_core(core).unwrap();
         let length = Length::Time(Duration::from_millis(60));
@@ -316,12 +316,12 @@ mod tests {
     #[test]
     fn time_that_others_take_from_the_only_thread_is_subtracted() {
         for over in [Over::Router, Over::Native] {
-            let done = beside_a_busy_thread(&Place::new(over));
-            let preempted = done.preempted_ns as f64 / 1e9;
-            assert!(preempted > 0.005 && (0.055..0.2).contains(&(done.seconds + preempted)), "{over:?}: {preempted}");
+            let (done, seconds) = beside_a_busy_thread(&Place::new(over));
+            assert!(done.took.preempted > 0.005 && done.took.seconds >= 0.055, "{over:?}: {:?}", done.took);
+            assert!((seconds + done.took.preempted - done.took.seconds).abs() < 1e-6, "{over:?}: {seconds}");
         }
-        let done = beside_a_busy_thread(&Place { wall_clock: true, ..Place::new(Over::Router) });
-        assert!(done.preempted_ns == 0 && done.seconds >= 0.055, "{}", done.seconds);
+        let (done, seconds) = beside_a_busy_thread(&Place { wall_clock: true, ..Place::new(Over::Router) });
+        assert!(done.took.preempted > 0.005 && seconds >= 0.055, "{seconds}");
     }
 
     #[test]

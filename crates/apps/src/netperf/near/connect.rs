@@ -45,7 +45,7 @@ impl<S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<'_, 
             }
             // Time passes by the rounds of the waits: the clock is read there.
         }
-        found.elapsed = self.now.since(meter.start);
+        found.took = meter.span.end(self.now);
         found.bytes = match options.test {
             Test::TcpCrr => found.messages * (options.request + options.response) as u64,
             _ => 0,

@@ -69,7 +69,7 @@ impl<S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<'_, 
                 self.step(pace);
             }
         }
-        found.elapsed = self.now.since(meter.start);
+        found.took = meter.span.end(self.now);
         found.bytes = found.messages * (options.request + response) as u64;
         found.cut = meter.cut;
         if !udp {

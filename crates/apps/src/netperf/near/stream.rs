@@ -57,7 +57,7 @@ impl<S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<'_, 
         self.sockets.shutdown(fd);
         let mut end = [0; 64];
         self.wait("the far end's end of the stream", |sockets| sockets.recv(fd, &mut end))?;
-        found.elapsed = self.now.since(meter.start);
+        found.took = meter.span.end(self.now);
         found.cut = meter.cut;
         self.sockets.close(fd);
         Ok(found)
@@ -98,7 +98,7 @@ impl<S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<'_, 
             self.step(pace);
         }
         anyhow::ensure!(meter.cut || self.now < meter.end, "the far end does not end the stream");
-        found.elapsed = self.now.since(meter.start);
+        found.took = meter.span.end(self.now);
         found.cut = meter.cut;
         self.sockets.close(fd);
         Ok(found)
@@ -142,7 +142,7 @@ impl<S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<'_, 
             }
             self.step(pace);
         }
-        found.elapsed = self.now.since(meter.start);
+        found.took = meter.span.end(self.now);
         found.cut = meter.cut;
         self.sockets.close(fd);
         Ok(found)
