@@ -216,7 +216,7 @@ pub struct Outcome {
     pub test: Test,
     /// Seconds from its beginning to its end, setting up not counted; a stream's last byte is.
     pub elapsed: f64,
-    /// Seconds of these in which the near end's thread was preempted; 0 if it waited ([`crate::span::Took`]).
+    /// Seconds of these in which the near end's thread was preempted ([`crate::span::Took`]).
     pub preempted: f64,
     /// Our socket's buffers.
     pub near: sockets::Sizes,

@@ -1,4 +1,4 @@
-//! Processor time and context switches.
+//! Processor time, preempted time and context switches.
 #![allow(unsafe_code)] // an unsafe room: clock_gettime, getrusage
 
 /// Returns the processor time of the calling thread in nanoseconds (CLOCK_THREAD_CPUTIME_ID). The number in
@@ -11,22 +11,20 @@ pub fn thread_cpu_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
+/// Returns the nanoseconds for which the calling thread was runnable while other threads had the
+/// processor: the second number of /proc/thread-self/schedstat, which is exact whenever the thread
+/// itself reads it. `None` if the kernel does not count it (CONFIG_SCHED_INFO).
+pub fn thread_delay_ns() -> Option<u64> {
+    std::fs::read_to_string("/proc/thread-self/schedstat").ok()?.split_whitespace().nth(1)?.parse().ok()
+}
+
 /// Returns the context switches of this process, its threads together: voluntary (it waited),
 /// involuntary (others had their turn); getrusage(2).
 pub fn context_switches() -> [u64; 2] {
-    switches(libc::RUSAGE_SELF)
-}
-
-/// Returns the voluntary context switches of the calling thread: the times it waited; getrusage(2).
-pub fn thread_waits() -> u64 {
-    switches(libc::RUSAGE_THREAD)[0]
-}
-
-fn switches(of: libc::c_int) -> [u64; 2] {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: `usage` is a valid rusage for the kernel to fill, and zeroed bytes are one too; neither value of `of` can fail.
+    // SAFETY: `usage` is a valid rusage for the kernel to fill, and zeroed bytes are one too; RUSAGE_SELF cannot fail.
     let usage = unsafe {
-        libc::getrusage(of, usage.as_mut_ptr());
+        libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr());
         usage.assume_init()
     };
     [usage.ru_nvcsw, usage.ru_nivcsw].map(|count| count as u64)
@@ -38,10 +36,38 @@ mod tests {
     use std::time::{Duration, Instant};
 
     #[test]
-    fn a_sleep_is_a_wait_without_processor_time() {
-        let (cpu, waits) = (thread_cpu_ns(), thread_waits());
-        std::thread::sleep(Duration::from_millis(20));
-        assert!(thread_cpu_ns() - cpu < 20_000_000 && thread_waits() > waits);
+    fn a_sleep_takes_no_processor_time_and_is_no_delay() {
+        let (cpu, delay, waits) = (thread_cpu_ns(), thread_delay_ns(), context_switches()[0]);
+        std::thread::sleep(Duration::from_millis(200));
+        assert!(thread_cpu_ns() - cpu < 200_000_000 && context_switches()[0] > waits);
+        let delay = thread_delay_ns().zip(delay).map(|(now, before)| now - before);
+        assert!(delay.is_none_or(|ns| ns < 200_000_000), "{delay:?}");
+    }
+
+    #[test]
+    fn a_busy_neighbor_on_the_same_core_delays() {
+        if thread_delay_ns().is_none() {
+            println!("skipped: this kernel has no /proc/thread-self/schedstat");
+            return;
+        }
+        let core = crate::last_core();
+        let _pinned = crate::pinned_to_core(core).unwrap();
+        let stop = std::sync::atomic::AtomicBool::new(false);
+        let delay = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                crate::pin_to_core(core).unwrap();
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+            let (begun, before) = (Instant::now(), thread_delay_ns().unwrap());
+            while begun.elapsed() < Duration::from_millis(60) {
+                std::hint::spin_loop();
+            }
+            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+            thread_delay_ns().unwrap() - before
+        });
+        assert!(delay > 5_000_000, "{delay}");
     }
 
     #[test]

@@ -100,8 +100,9 @@ impl<S: Sockets> Clients<S> {
     ) -> anyhow::Result<Report> {
         let mut tally = Tally { times: vec![Histogram::default(); M::KINDS.len()], answered: 0 };
         round(sockets, Pace::Go);
-        let start = sockets.now();
-        let (span, end, mut moved_at) = (Span::begin(start), start.after(time), start);
+        let span = Span::begin(|| sockets.now());
+        let start = span.start();
+        let (end, mut moved_at) = (start.after(time), start);
         let took = loop {
             let now = sockets.now();
             if now >= end || dispatch::stop_requested() {

@@ -10,7 +10,7 @@ use std::fmt::Write;
 pub struct Report {
     /// Seconds.
     pub elapsed: f64,
-    /// Seconds of these in which the clients' thread was preempted; 0 if it waited ([`crate::span::Took`]).
+    /// Seconds of these in which the clients' thread was preempted ([`crate::span::Took`]).
     pub preempted: f64,
     /// Requests answered in them.
     pub answered: u64,

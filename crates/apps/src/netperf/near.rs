@@ -145,8 +145,7 @@ impl<'s, S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<
     }
 
     fn meter(&mut self, options: &Options) -> Meter {
-        let start = self.step(Pace::Go);
-        Meter::new(options, start)
+        Meter::new(options, Span::begin(|| self.step(Pace::Go)))
     }
 
     /// Is the test to go on, with so many units done?
@@ -199,14 +198,15 @@ struct Meter {
 }
 
 impl Meter {
-    fn new(options: &Options, start: Instant) -> Meter {
+    fn new(options: &Options, span: Span) -> Meter {
+        let start = span.start();
         let (end, goal) = match options.length {
             Length::Time(time) => (start.after(time), u64::MAX),
             Length::Count(count) => (Instant::NEVER, count),
         };
         let next_told = options.interim.map_or(Instant::NEVER, |every| start.after(every));
         Meter {
-            span: Span::begin(start),
+            span,
             end,
             goal,
             look: end.min(start.after(SOON)).min(next_told),

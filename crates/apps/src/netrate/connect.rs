@@ -48,9 +48,8 @@ impl Play for Tcpconnect<'_> {
 
     fn near<S: Sockets>(&mut self, sockets: &mut S, round: Round<'_, S>, at: SocketAddr) -> anyhow::Result<()> {
         let setup = Setup { waits: Waits::Briefly, ..Setup::default() };
-        let (start, mut count) = (round(sockets, Pace::Go), 0u64);
-        let span = Span::begin(start);
-        let until = start.after(self.time);
+        let (span, mut count) = (Span::begin(|| round(sockets, Pace::Go)), 0u64);
+        let until = span.start().after(self.time);
         while sockets.latest() < until && !dispatch::stop_requested() {
             let connected = connect(sockets, round, until, at, &setup);
             let Some(fd) = connected.map_err(|why| why.context(format!("connection {}", count + 1)))? else { break };

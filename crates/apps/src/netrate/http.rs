@@ -179,8 +179,9 @@ impl Play for Fetch<'_> {
         let (mut buffer, mut open) = (vec![0; READ], Vec::<Conn<S::Fd>>::with_capacity(self.at_a_time));
         let (mut transfers, mut errors) = (0u64, 0u64);
         warm_up(sockets, round, at, &setup)?;
-        let start = round(sockets, Pace::Go);
-        let (span, mut now, mut moved_at) = (Span::begin(start), start, start);
+        let span = Span::begin(|| round(sockets, Pace::Go));
+        let start = span.start();
+        let (mut now, mut moved_at) = (start, start);
         while now.since(start) < self.time && !dispatch::stop_requested() {
             let mut went_on = false;
             while open.len() < self.at_a_time {
