@@ -11,7 +11,8 @@
 //! over the run affects all sides alike.
 //!
 //! A trial is *disturbed* if the hypervisor took the processor, if the thread had the processor for
-//! less than 97 % of the time, or if the tick counter and the wall clock disagree. A disturbed
+//! less than 97 % of the time, if the tick counter and the wall clock disagree, or if the core was
+//! slower than usual at the end of a short trial (at its beginning this is waited for). A disturbed
 //! trial is moved to [`Sample::dropped`] and repeated, until the side's allowance is used up; then
 //! disturbed trials are kept and the sample is marked noisy. A trial is never dropped for its
 //! result. A side that fails is built again in a new round; after three failures it is left out,
@@ -30,6 +31,7 @@ use crate::subject::{Reading, Subject};
 use crate::{alarm, timer};
 
 mod host;
+mod speed;
 
 pub use host::{Host, Machine};
 
@@ -37,6 +39,8 @@ pub use host::{Host, Machine};
 const SHARE_SLACK_NS: f64 = 5_000.0;
 /// Tolerance of the tick counter against the wall clock: a factor, and nanoseconds added to it.
 const CLOCK_SLACK: (f64, f64) = (1.1, 20_000.0);
+/// Nanoseconds of a short trial: the core's speed at its end says something about all of it.
+const SHORT_NS: u64 = 20_000_000;
 /// Number of failures after which a side is left out.
 const MOST_FAILURES: usize = 3;
 
@@ -292,12 +296,14 @@ fn keep(
     host: &mut dyn Host,
 ) -> anyhow::Result<()> {
     loop {
+        host.settle();
         let steal = host.steal();
         let reading = one()?;
         if reading.ops == 0 {
             bail!("no operation was done");
         }
-        let disturbed = disturbance(&reading, host.steal() > steal, options);
+        let slow = reading.wall_ns < SHORT_NS && host.is_slow();
+        let disturbed = disturbance(&reading, host.steal() > steal, options).or(slow.then_some(Disturbance::Slow));
         let trial = Trial { round, reading, disturbed };
         if disturbed.is_some() && allowance > 0 {
             allowance -= 1;

@@ -37,6 +37,8 @@ pub enum Disturbance {
     CpuShare,
     /// The tick counter and the wall clock disagree: one of them was stepped.
     Clock,
+    /// The core was slower than usual when the trial ended.
+    Slow,
     /// A side failed in this round, and the round was repeated.
     Round,
 }

@@ -1,7 +1,13 @@
-//! The machine that a run is measured on: elapsed time, pinning, and steal time.
+//! The machine that a run is measured on: elapsed time, pinning, steal time, and the core's speed.
 
 use std::fs;
+use std::thread;
 use std::time::{Duration, Instant};
+
+use super::speed::{Speed, probe};
+
+/// Interval of the probes while the core is slow, and the number of them after which no more is waited.
+const SETTLE: (Duration, u32) = (Duration::from_micros(500), 200);
 
 /// The machine that a run is measured on.
 pub trait Host {
@@ -18,6 +24,12 @@ pub trait Host {
     /// /proc/stat line: proc_stat(5)); 0 if it cannot be read. A steal shorter than a tick may not
     /// appear; the check of the CPU share detects it.
     fn steal(&mut self) -> u64;
+
+    /// Waits until the core has its usual speed, for 0.1 s at most.
+    fn settle(&mut self);
+
+    /// Returns whether the core is slower than usual now.
+    fn is_slow(&mut self) -> bool;
 }
 
 /// This machine.
@@ -27,12 +39,14 @@ pub struct Machine {
     /// Line of /proc/stat: `cpu3` if the run is pinned to one processor, else `cpu` for all.
     line: String,
     cpu: Option<usize>,
+    speed: Speed,
 }
 
 impl Machine {
     /// Starts the clock of a run, which is pinned to processor `cpu`, if any.
     pub fn new(cpu: Option<usize>) -> Machine {
-        Machine { start: Instant::now(), line: cpu.map_or("cpu".into(), |cpu| format!("cpu{cpu}")), cpu }
+        let line = cpu.map_or("cpu".into(), |cpu| format!("cpu{cpu}"));
+        Machine { start: Instant::now(), line, cpu, speed: Speed::default() }
     }
 }
 
@@ -47,6 +61,24 @@ impl Host for Machine {
 
     fn steal(&mut self) -> u64 {
         fs::read_to_string("/proc/stat").map_or(0, |text| steal_of(&text, &self.line).unwrap_or(0))
+    }
+
+    fn settle(&mut self) {
+        // A thread that is not pinned may run on another core next.
+        if self.cpu.is_none() || !self.speed.is_slow(probe(), true) {
+            return;
+        }
+        let (interval, most) = SETTLE;
+        for _ in 0..most {
+            thread::sleep(interval);
+            if !self.is_slow() {
+                return;
+            }
+        }
+    }
+
+    fn is_slow(&mut self) -> bool {
+        self.cpu.is_some() && self.speed.is_slow(probe(), false)
     }
 }
 
@@ -67,6 +99,21 @@ mod tests {
         assert_eq!(steal_of(stat, "cpu0"), Some(32));
         assert_eq!(steal_of(stat, "cpu1"), None);
         assert_eq!(steal_of(stat, "cpu2"), None);
+    }
+
+    #[test]
+    fn settling_ends() {
+        let core = dispatch::last_core();
+        let _pinned = dispatch::pinned_to_core(core).unwrap();
+        let mut machine = Machine::new(Some(core));
+        // Nothing is ever as fast as this, so it waits until the attempts are used up.
+        (0..64).for_each(|_| drop(machine.speed.is_slow(1, true)));
+        let begun = Instant::now();
+        machine.settle();
+        assert!(machine.is_slow() && begun.elapsed() >= Duration::from_millis(100), "{:?}", begun.elapsed());
+        let mut anywhere = Machine::new(None);
+        anywhere.settle();
+        assert!(!anywhere.is_slow());
     }
 
     #[test]

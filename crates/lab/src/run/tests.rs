@@ -9,6 +9,9 @@ struct Scripted {
     asked: u64,
     stolen: u64,
     steals: Vec<u64>,
+    /// Numbers of the kept trials (from 0) after which the core is slow.
+    slow: Vec<u64>,
+    settled: u64,
     /// The processor is gone from this round on.
     gone: Option<u32>,
     rounds: u32,
@@ -31,6 +34,14 @@ impl Host for Scripted {
         }
         self.asked += 1;
         self.stolen
+    }
+
+    fn settle(&mut self) {
+        self.settled += 1;
+    }
+
+    fn is_slow(&mut self) -> bool {
+        self.slow.contains(&(self.settled - 1))
     }
 }
 
@@ -111,6 +122,19 @@ fn a_stolen_trial_is_dropped_and_made_again_in_its_round() {
     let disturbed = samples.iter().find_map(|sample| sample.dropped.first()).unwrap();
     assert_eq!((disturbed.disturbed, disturbed.round), (Some(Disturbance::Steal), 0));
     assert!(samples.iter().all(|sample| sample.trials.len() == 2 && !sample.noisy));
+}
+
+#[test]
+fn a_short_trial_is_made_again_if_the_core_is_slow_at_its_end() {
+    let (samples, _) = run(&options(2, 0, 1), &mut Scripted { slow: vec![1, 2], ..Scripted::default() });
+    let dropped: Vec<_> = samples.iter().flat_map(|sample| &sample.dropped).map(|trial| trial.disturbed).collect();
+    assert_eq!(dropped, [Some(Disturbance::Slow); 2]);
+    assert!(samples.iter().all(|sample| sample.trials.len() == 2 && !sample.noisy));
+    let long = Side::new("long", || {
+        Ok(subject::from_fn("long", || Ok(Reading { wall_ns: 30_000_000, cpu_ns: 30_000_000, ..reading(1) })))
+    });
+    let samples = rounds(&[long], &options(2, 0, 1), &mut Scripted { slow: vec![0, 1], ..Scripted::default() });
+    assert!(samples[0].dropped.is_empty(), "the end of a long trial says nothing about its whole");
 }
 
 #[test]
