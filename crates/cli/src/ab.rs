@@ -58,7 +58,7 @@ pub struct AbArgs {
     #[arg(value_name = "WORKLOAD", required_unless_present = "command", value_parser = workload)]
     pub workload: Option<Workload>,
     /// Run each trial between hosts for N seconds
-    #[arg(short = 'l', value_name = "N", default_value = "0.1", value_parser = seconds)]
+    #[arg(short = 'l', value_name = "N", default_value = "0.02", value_parser = seconds)]
     pub length: Duration,
     #[command(flatten)]
     pub study: StudyArgs,

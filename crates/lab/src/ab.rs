@@ -31,12 +31,40 @@ pub struct Variant {
     pub side: Side,
     /// Unit of the figure.
     pub unit: Unit,
-    /// One trial per build, for trials that build all they need or are long enough alone.
-    pub one_trial: bool,
+    /// Trials of a build.
+    pub trials: Trials,
     /// Time limit of a trial; `None` for a command line, which has no limit.
     pub patience: Option<Duration>,
     /// Runs a trial with the cost ledger on; `None` where the workload has no hosts.
     pub spent: Option<Box<dyn Fn() -> anyhow::Result<Spent>>>,
+}
+
+/// Trials of a build, and where they run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trials {
+    /// A warm-up and five trials on one core, of a subject that stays.
+    Rig,
+    /// Five trials that create their hosts; on one core if one thread drives both ends.
+    Hosts {
+        /// Whether one thread drives both ends.
+        one_thread: bool,
+    },
+    /// One trial on any core: a command line.
+    Command,
+}
+
+impl Trials {
+    /// Changes the usual options of a run accordingly.
+    pub(crate) fn options(self, usual: run::Options) -> run::Options {
+        match self {
+            Trials::Rig => usual,
+            Trials::Hosts { one_thread } => {
+                let cpu = usual.cpu.filter(|_| one_thread);
+                run::Options { warmup: 0, cpu, ..usual.waiting() }
+            }
+            Trials::Command => run::Options { cpu: None, ..usual.one_trial().waiting() },
+        }
+    }
 }
 
 /// Cost of one operation, or of 1000 bytes of a stream.
@@ -55,14 +83,9 @@ pub struct Spent {
 /// # Errors
 /// None: a side without a figure is reported with the reason.
 pub fn ab(variants: [Variant; 2], options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
-    let usual = options.run(20);
-    let usual = if variants[0].one_trial { usual.one_trial().waiting() } else { usual };
-    let run_options = run::Options {
-        cpu: options.core.or(usual.cpu.filter(|_| !variants[0].one_trial)),
-        max_seconds: None,
-        patience: variants[0].patience,
-        ..usual
-    };
+    let usual = variants[0].trials.options(options.run(20));
+    let run_options =
+        run::Options { cpu: options.core.or(usual.cpu), max_seconds: None, patience: variants[0].patience, ..usual };
     let mut study = Study::new("ab", run_options.clone(), 2, progress);
     study.part("A, its twin and B, in turns");
     let [a, b] = &variants;

@@ -40,7 +40,7 @@ const SHARE_SLACK_NS: f64 = 5_000.0;
 /// Tolerance of the tick counter against the wall clock: a factor, and nanoseconds added to it.
 const CLOCK_SLACK: (f64, f64) = (1.1, 20_000.0);
 /// Nanoseconds of a short trial: the core's speed at its end says something about all of it.
-const SHORT_NS: u64 = 20_000_000;
+const SHORT_NS: u64 = 50_000_000;
 /// Number of failures after which a side is left out.
 const MOST_FAILURES: usize = 3;
 

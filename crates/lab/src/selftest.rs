@@ -6,6 +6,7 @@
 //! wanted), 95 % intervals of equal sides that contain 1 (at least 93 %), and planted differences
 //! that are found (at least 80 %).
 
+use crate::ab::Trials;
 use crate::child::{self, Child};
 use crate::measuring::Measuring;
 use crate::netperf::{Over, Place};
@@ -32,9 +33,9 @@ const PLANTED: f64 = 1.05;
 const WANTED: Shares = Shares { firm: 0.01, covered: 0.93, found: 0.80 };
 /// A run fails if a share is worse than wanted and the probability of that by chance is below this.
 const CHANCE: f64 = 0.001;
-/// Duration of a trial of the `ab` row: shorter than the command's own 0.1 s, so that 1000
+/// Duration of a trial of the `ab` row: shorter than the command's own 0.02 s, so that 1000
 /// comparisons take less than an hour.
-const AB_TRIAL: Duration = Duration::from_millis(10);
+const AB_TRIAL: Duration = Duration::from_millis(5);
 
 struct Shares {
     firm: f64,
@@ -48,7 +49,7 @@ struct Kind {
     side: fn(&'static str) -> Side,
     /// The command's usual number of builds.
     rounds: u32,
-    one_trial: bool,
+    trials: Trials,
 }
 
 const KINDS: [Kind; 6] = [
@@ -56,33 +57,33 @@ const KINDS: [Kind; 6] = [
         name: "ladder: send, locks up",
         side: |id| Side::new(id, move || SendRig::new(id, "locks=up", false)),
         rounds: 30,
-        one_trial: false,
+        trials: Trials::Rig,
     },
     Kind {
         name: "bench udp: receive",
         side: |id| Side::new(id, move || RecvRig::new(id, 1)),
         rounds: 30,
-        one_trial: false,
+        trials: Trials::Rig,
     },
     Kind {
         name: "bench tcp: TCP_RR",
         side: |id| Side::new(id, move || RrRig::tcp(id, 0)),
         rounds: 20,
-        one_trial: false,
+        trials: Trials::Rig,
     },
     Kind {
         name: "bench bridge: 1,000 addresses",
         side: |id| Side::new(id, move || BridgeRig::new(id, 1000, 60, 32)),
         rounds: 30,
-        one_trial: false,
+        trials: Trials::Rig,
     },
     Kind {
         name: "repro bridge2004: last rung",
         side: |id| Side::new(id, move || NicRig::new(id, &format!("{NIC_FINAL} frames=4096"))),
         rounds: 20,
-        one_trial: false,
+        trials: Trials::Rig,
     },
-    Kind { name: "ab: TCP_RR through a router", side: ab_side, rounds: 20, one_trial: true },
+    Kind { name: "ab: TCP_RR through a router", side: ab_side, rounds: 20, trials: Trials::Hosts { one_thread: true } },
 ];
 
 fn ab_side(id: &'static str) -> Side {
@@ -249,9 +250,9 @@ pub fn selftest(
 fn compare(kind: &Kind, number: u32, options: &Options) -> anyhow::Result<Counts> {
     let usual = options.run(kind.rounds);
     let usual = run::Options { seed: u64::from(number) << 32 | usual.seed, ..usual };
-    let run_options = if kind.one_trial { usual.one_trial().waiting() } else { usual };
+    let run_options = kind.trials.options(usual);
     let planted = {
-        let (inner, waits) = ((kind.side)("planted"), kind.one_trial);
+        let (inner, waits) = ((kind.side)("planted"), kind.trials != Trials::Rig);
         Side::new("planted", move || Ok(Planted { of: inner.build()?, waits }))
     };
     let side = (kind.side)("side");

@@ -1,9 +1,9 @@
 //! The workloads of `linerate ab`: a netperf test between hosts, one rig with settings, or any
 //! command line.
 
-use super::{Spent, Variant};
+use super::{Spent, Trials, Variant};
 use crate::bench::{Codec, GIGABYTES};
-use crate::netperf::{Place, Seen};
+use crate::netperf::{Ground, Place, Seen};
 use crate::rigs::{BridgeRig, NetperfRig, RouteRig, SendRig, Work};
 use crate::side::Side;
 use crate::study::Unit;
@@ -39,8 +39,9 @@ pub fn hosts(id: &str, words: &str, place: Place, work: Work) -> Variant {
     let name = id.to_owned();
     let (with_ledger, its_work) = (Place { ledger: true, ..place.clone() }, work.clone());
     let spent = move || spent(NetperfRig::new("ledger", with_ledger.clone(), its_work.clone()), &its_work);
+    let trials = Trials::Hosts { one_thread: place.is_one_thread() };
     let side = Side::new(id, move || Ok(NetperfRig::new(&name, place.clone(), work.clone())));
-    Variant { words: words.to_owned(), side, unit, one_trial: true, patience: LIMIT, spent: Some(Box::new(spent)) }
+    Variant { words: words.to_owned(), side, unit, trials, patience: LIMIT, spent: Some(Box::new(spent)) }
 }
 
 fn spent(mut rig: NetperfRig, work: &Work) -> anyhow::Result<Spent> {
@@ -74,7 +75,7 @@ pub fn rig(workload: &str, id: &str, knobs: &[Knob]) -> anyhow::Result<Variant> 
         words: words.clone(),
         side,
         unit,
-        one_trial: false,
+        trials: Trials::Rig,
         patience: LIMIT,
         spent: None,
     };
@@ -202,7 +203,14 @@ pub fn command(id: &str, words: &str, command: &[String]) -> anyhow::Result<Vari
         let (line, name) = (line.clone(), name.clone());
         Ok(from_fn(name.clone(), move || run(&name, &line)))
     });
-    Ok(Variant { words: words.to_owned(), side, unit: MILLISECONDS, one_trial: true, patience: None, spent: None })
+    Ok(Variant {
+        words: words.to_owned(),
+        side,
+        unit: MILLISECONDS,
+        trials: Trials::Command,
+        patience: None,
+        spent: None,
+    })
 }
 
 /// Runs the command once and measures the wall-clock time from start to exit.

@@ -107,7 +107,7 @@ mod tests {
         let _pinned = dispatch::pinned_to_core(core).unwrap();
         let mut machine = Machine::new(Some(core));
         // Nothing is ever as fast as this, so it waits until the attempts are used up.
-        (0..64).for_each(|_| drop(machine.speed.is_slow(1, true)));
+        (0..64).for_each(|_| _ = machine.speed.is_slow(1, true));
         let begun = Instant::now();
         machine.settle();
         assert!(machine.is_slow() && begun.elapsed() >= Duration::from_millis(100), "{:?}", begun.elapsed());

@@ -131,7 +131,7 @@ fn a_short_trial_is_made_again_if_the_core_is_slow_at_its_end() {
     assert_eq!(dropped, [Some(Disturbance::Slow); 2]);
     assert!(samples.iter().all(|sample| sample.trials.len() == 2 && !sample.noisy));
     let long = Side::new("long", || {
-        Ok(subject::from_fn("long", || Ok(Reading { wall_ns: 30_000_000, cpu_ns: 30_000_000, ..reading(1) })))
+        Ok(subject::from_fn("long", || Ok(Reading { wall_ns: 60_000_000, cpu_ns: 60_000_000, ..reading(1) })))
     });
     let samples = rounds(&[long], &options(2, 0, 1), &mut Scripted { slow: vec![0, 1], ..Scripted::default() });
     assert!(samples[0].dropped.is_empty(), "the end of a long trial says nothing about its whole");
