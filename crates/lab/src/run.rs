@@ -10,7 +10,7 @@
 //! warm-up trials, which are discarded, and the trials that are kept, interleaved, so that drift
 //! over the run affects all sides alike.
 //!
-//! A trial is *disturbed* if the hypervisor took the processor, if the thread had the processor for
+//! A trial is *disturbed* if the hypervisor took the processor for 1 % of it, if the thread had the processor for
 //! less than 97 % of the time, if the tick counter and the wall clock disagree, or if the core was
 //! slower than usual at the end of a short trial (at its beginning this is waited for). A disturbed
 //! trial is moved to [`Sample::dropped`] and repeated, until the side's allowance is used up; then
@@ -41,6 +41,9 @@ const SHARE_SLACK_NS: f64 = 5_000.0;
 const CLOCK_SLACK: (f64, f64) = (1.1, 20_000.0);
 /// Nanoseconds of a short trial: the core's speed at its end says something about all of it.
 const SHORT_NS: u64 = 50_000_000;
+/// Nanoseconds of a tick of steal time, and the share of a trial from which steal time disturbs it: a long trial
+/// always contains some.
+const STEAL: (u64, u64) = (10_000_000, 100);
 /// Number of failures after which a side is left out.
 const MOST_FAILURES: usize = 3;
 
@@ -265,8 +268,10 @@ impl Run<'_> {
             built.reverse();
             for (lane, depth, subject) in &mut built {
                 let id = self.sides[*lane].id();
-                alarm::doing(id, self.options.patience);
-                let mut one = || at_depth(*depth, &mut || subject.trial());
+                let mut one = || {
+                    alarm::doing(id, self.options.patience);
+                    at_depth(*depth, &mut || subject.trial())
+                };
                 let outcome = if turn < self.options.warmup {
                     one().map(|_| ())
                 } else {
@@ -303,7 +308,9 @@ fn keep(
             bail!("no operation was done");
         }
         let slow = reading.wall_ns < SHORT_NS && host.is_slow();
-        let disturbed = disturbance(&reading, host.steal() > steal, options).or(slow.then_some(Disturbance::Slow));
+        let stolen_ns = host.steal().saturating_sub(steal) * STEAL.0;
+        let stolen = stolen_ns > 0 && stolen_ns >= reading.wall_ns / STEAL.1;
+        let disturbed = disturbance(&reading, stolen, options).or(slow.then_some(Disturbance::Slow));
         let trial = Trial { round, reading, disturbed };
         if disturbed.is_some() && allowance > 0 {
             allowance -= 1;

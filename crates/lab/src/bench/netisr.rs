@@ -1,5 +1,6 @@
 //! `linerate bench dispatch`: what netisr costs a frame, and what netperf's tests reach through a router and between two hosts.
 
+use crate::ab::Trials;
 use crate::native::routed::Routed;
 use crate::netperf::veth::Segments;
 use crate::netperf::{Over, Place};
@@ -15,7 +16,7 @@ use dispatch::netisr::Mode;
 use std::cell::Cell;
 use std::rc::Rc;
 
-const TRIAL: Duration = Duration::from_millis(100);
+const TRIAL: Duration = Duration::from_millis(20);
 
 /// The figures.
 ///
@@ -171,8 +172,7 @@ fn work(test: Option<Test>) -> Work {
 }
 
 fn netperf_rows(study: &mut Study<'_>, core: usize) {
-    // Each trial makes its hosts: setting up is in its clocks.
-    let usual = study.options().one_trial().waiting();
+    let usual = Trials::Hosts { one_thread: true }.options(study.options());
     let options = run::Options { keep: usual.keep.min(12), ..usual };
     for both in &BOTH {
         let place = Place { link: both.link.to_owned(), ..Place::new(both.over) };

@@ -109,7 +109,7 @@ pub fn text(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Re
     let corpus = Rc::new(Corpus::new(if options.quick { BYTES / 5 } else { BYTES })?);
     let keep = options.rounds.map_or(if options.quick { 3 } else { 11 }, |rounds| rounds.clamp(1, 100));
     let wait = run::Options { keep, max_seconds: None, cpu: None, ..study.options().one_trial().waiting() };
-    for contest in contests(&corpus)? {
+    for contest in contests(&corpus, DD_LINES)? {
         study.part(contest.id);
         hold(&mut study, contest, &corpus, &wait);
     }
@@ -183,9 +183,10 @@ fn hold(study: &mut Study<'_>, contest: Contest, corpus: &Rc<Corpus>, options: &
     study.report.peers.extend(peers);
 }
 
-fn contests(corpus: &Corpus) -> anyhow::Result<Vec<Contest>> {
+/// Returns the rows of commands; `dd` reads `dd_lines`.
+fn contests(corpus: &Corpus, dd_lines: u64) -> anyhow::Result<Vec<Contest>> {
     let (f64, ip64) = (corpus.len("f64.txt")?, corpus.len("ip64.txt")?);
-    let dd = |port: &str| format!("$LINERATE cat -c {DD_LINES} '{port}' | dd of=/dev/null bs=256k");
+    let dd = |port: &str| format!("$LINERATE cat -c {dd_lines} '{port}' | dd of=/dev/null bs=256k");
     let count = |flags: &str, pattern: &str| format!("$LINERATE grep -c {flags} {pattern} f64.txt");
     let rg = |flags: &str, pattern: &str| format!("rg -c {flags} {pattern} f64.txt");
     let gnu = |flags: &str, pattern: &str| format!("LC_ALL=C grep -c {flags} {pattern} f64.txt");
@@ -196,14 +197,14 @@ fn contests(corpus: &Corpus) -> anyhow::Result<Vec<Contest>> {
             "dd.static",
             "cat of a generator into dd, 256 KiB a read: lines made once (what ethpipe2013 measured)",
             dd("pktgen(static=on,rotate=on,size=18):"),
-            DD_LINES * 169,
+            dd_lines * 169,
             vec![],
         ),
         contest(
             "dd.generated",
             "the same, frames made and written one by one",
             dd("pktgen(rotate=on,size=18):"),
-            DD_LINES * 169,
+            dd_lines * 169,
             vec![],
         ),
         contest(
@@ -280,11 +281,72 @@ mod tests {
 
     #[test]
     fn the_codec_reads_what_it_writes() {
-        for decode in [false, true] {
-            let reading = Codec::new("codec", Kind::best(), decode).trial().unwrap();
-            assert_eq!(reading.ops, 2000 * 64 * 169);
-            assert!(reading.ticks > 0);
+        for kind in Kind::available() {
+            for decode in [false, true] {
+                let mut codec = Codec::new("codec", kind, decode);
+                codec.lines.fill(0);
+                if decode {
+                    assert!(codec.trial().is_err(), "{kind:?}: there is nothing to decode");
+                    codec.encode();
+                }
+                let reading = codec.trial().unwrap();
+                assert!(reading.ops == 2000 * 64 * 169 && reading.ticks > 0, "{kind:?}: {reading:?}");
+                assert_eq!(codec.decode(), CODEC_FRAMES, "{kind:?}: it encodes");
+            }
         }
+    }
+
+    /// Runs `script` with its output counted where it is discarded; returns what it says: lines, matches,
+    /// or what dd has copied.
+    fn says(script: &str, corpus: &Rc<Corpus>) -> String {
+        let counted = script.replace("| cat > /dev/null", "| wc -l").replace("> /dev/null", "| wc -l");
+        let counted = counted.replace(" + put null:", " | wc -l");
+        let output = Shell::new("counted", &counted, 1, corpus, 1).unwrap().output().unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8_lossy(&text);
+        let copied = text.lines().find(|line| line.contains(" copied,"));
+        copied.or(text.lines().next()).and_then(|line| line.split_whitespace().next()).unwrap_or_default().to_owned()
+    }
+
+    #[test]
+    fn commands_find_and_write_what_their_rows_say_and_so_do_their_peers() {
+        const LINES: u64 = 1000;
+        if let Err(why) = crate::native::shell::program() {
+            return println!("skipped: rows of bench text: {why}");
+        }
+        let corpus = Rc::new(Corpus::new(LINES * 169).unwrap());
+        let frames = (corpus.len("ip64.pcap").unwrap() - 24) / 76;
+        let expected = [
+            ("dd.static", 500 * 169),
+            ("dd.generated", 500 * 169),
+            ("grep.five", LINES / 2),
+            ("grep.five.two_cores", LINES / 2),
+            ("grep.wildcard", LINES),
+            ("grep.5000", LINES / 5),
+            ("grep.pipes", LINES / 2),
+            ("rewrite", LINES),
+            ("fused", LINES / 2),
+            ("conv.pcap", frames),
+        ];
+        let contests = contests(&corpus, 500).unwrap();
+        assert!(contests.iter().map(|contest| contest.id).eq(expected.map(|(id, _)| id)));
+        for (contest, (id, expected)) in contests.iter().zip(expected) {
+            assert_eq!(says(&contest.script, &corpus), expected.to_string(), "{id}: {}", contest.script);
+            for (peer, tool, script) in contest.peers.iter().filter(|(_, tool, _)| is_installed(tool)) {
+                assert_eq!(says(script, &corpus), expected.to_string(), "{peer}.{id} ({tool}): {script}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_fuse_row_reads_what_it_says_from_the_mounted_port() {
+        let corpus = Rc::new(Corpus::new(1_000_000).unwrap());
+        let mounted = match Mounted::new(&corpus, "pktgen(rotate=on,size=18):pg0") {
+            Ok(mounted) => mounted,
+            Err(why) => return println!("skipped: fuse.read: {why:#}"),
+        };
+        let contest = fuse(&mounted);
+        assert_eq!(says(&contest.script, &corpus), contest.ops.to_string());
     }
 
     #[test]
@@ -294,9 +356,14 @@ mod tests {
         assert_eq!(corpus.len("f1518.txt").unwrap(), 1_000_000 / 45_310 * 45_310);
         assert_eq!(corpus.len("addresses.txt").unwrap(), 5000 * 13);
         assert_eq!((corpus.len("ip64.pcap").unwrap() - 24) % 76, 0);
-        let contests = contests(&corpus).unwrap();
-        assert_eq!(contests.len(), 10);
+        let dir = corpus.dir().to_owned();
+        assert!(dir.is_dir());
+        // What a killed process left; no process has this number.
+        let stale = dir.with_file_name(format!("linerate-lab-{}-0", u32::MAX));
+        std::fs::create_dir(&stale).unwrap();
+        drop(Corpus::new(100_000).unwrap());
+        assert!(!stale.exists() && dir.is_dir());
         drop(corpus);
-        assert!(!std::path::Path::new("/dev/shm").join(format!("linerate-lab-{}", std::process::id())).exists());
+        assert!(!dir.exists());
     }
 }

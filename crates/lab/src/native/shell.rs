@@ -7,7 +7,7 @@ use port::pcap::{Direction, Format, LINKTYPE_ETHERNET, Record, Writer};
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use wire::text::{self, MAX_LINE, SLACK};
@@ -19,14 +19,18 @@ pub fn is_installed(tool: &str) -> bool {
 }
 
 /// Returns the path of the program `linerate`: this program, or the one built beside it if this is
-/// a benchmark.
+/// a benchmark, or one directory above if this is a test.
 ///
 /// # Errors
 /// The program does not exist.
 pub fn program() -> anyhow::Result<PathBuf> {
     let this = std::env::current_exe().context("this program's own path")?;
     let beside = this.with_file_name("linerate");
-    let found = if this.file_stem().is_some_and(|name| name == "linerate") { this } else { beside };
+    let above = this.parent().and_then(Path::parent).map(|dir| dir.join("linerate"));
+    let found = match this.file_stem() {
+        Some(name) if name == "linerate" => this,
+        _ => above.filter(|above| cfg!(test) && above.is_file()).unwrap_or(beside),
+    };
     ensure!(found.is_file(), "{} does not exist: run cargo build --release -p linerate", found.display());
     Ok(found)
 }
@@ -56,8 +60,9 @@ impl Corpus {
     pub fn new(bytes: u64) -> anyhow::Result<Corpus> {
         let memory = Path::new("/dev/shm");
         let base = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
-        let dir = base.join(format!("linerate-lab-{}", std::process::id()));
-        fs::create_dir_all(&dir).with_context(|| dir.display().to_string())?;
+        let dir = base.join(format!("linerate-lab-{}-{:x}", std::process::id(), crate::os::monotonic_ns()));
+        remove_stale(&base);
+        fs::create_dir(&dir).with_context(|| dir.display().to_string())?;
         let corpus = Corpus { dir, bytes };
         for (size, name) in SIZES {
             let frames: Vec<Vec<u8>> = port::pktgen::ROTATION.iter().map(|dst| dummy(dst.0, size - 4)).collect();
@@ -77,6 +82,11 @@ impl Corpus {
         }
         addresses.flush()?;
         Ok(corpus)
+    }
+
+    /// Returns the directory of the files.
+    pub fn dir(&self) -> &Path {
+        &self.dir
     }
 
     /// Returns a file's length in bytes.
@@ -132,6 +142,18 @@ impl Drop for Corpus {
     }
 }
 
+/// Removes the files that ended processes left in `base`: one that is killed removes nothing.
+fn remove_stale(base: &Path) {
+    for entry in fs::read_dir(base).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let pid = name.strip_prefix("linerate-lab-").and_then(|rest| rest.split('-').next()?.parse::<u32>().ok());
+        if pid.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists()) {
+            let _ = Command::new("fusermount3").args(["-u", "-q", "-z"]).arg(entry.path().join("mnt")).output();
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
 /// Builds the report's frame for `dst` with `len` bytes; zeros fill it up to its last byte.
 pub(super) fn dummy(dst: [u8; 6], len: usize) -> Vec<u8> {
     let mut frame = dst.to_vec();
@@ -181,6 +203,21 @@ impl Shell {
         let (id, script) = (id.to_owned(), script.to_owned());
         Ok(Shell { id, script, ops, corpus: Rc::clone(corpus), program: program()?, tsc_hz })
     }
+
+    /// Runs the script once.
+    ///
+    /// # Errors
+    /// sh cannot be started, or the script failed, with the last line of its standard error.
+    pub fn output(&self) -> anyhow::Result<Output> {
+        let mut command = Command::new("sh");
+        command.arg("-c").arg(&self.script).current_dir(&self.corpus.dir).env("LINERATE", &self.program);
+        // Not /dev/null: GNU grep stops at its first match if its output is discarded.
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let output = command.spawn().context("start sh")?.wait_with_output()?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "{}: {}: {}", self.id, output.status, said.lines().last().unwrap_or_default());
+        Ok(output)
+    }
 }
 
 impl Subject for Shell {
@@ -189,15 +226,9 @@ impl Subject for Shell {
     }
 
     fn trial(&mut self) -> anyhow::Result<Reading> {
-        let mut command = Command::new("sh");
-        command.arg("-c").arg(&self.script).current_dir(&self.corpus.dir).env("LINERATE", &self.program);
-        // Not /dev/null: GNU grep stops at its first match if its output is discarded.
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let begun = Instant::now();
-        let output = command.spawn().context("start sh")?.wait_with_output()?;
+        self.output()?;
         let wall_ns = begun.elapsed().as_nanos() as u64;
-        let said = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "{}: {}: {}", self.id, output.status, said.lines().last().unwrap_or_default());
         let ticks = (u128::from(wall_ns) * u128::from(self.tsc_hz) / 1_000_000_000) as u64;
         Ok(Reading { ops: self.ops, ticks, wall_ns, cpu_ns: wall_ns })
     }

@@ -102,25 +102,30 @@ pub fn ethpipe2013(options: &Options, progress: &mut dyn FnMut(Progress)) -> any
     let mut rows = Vec::new();
     study.part("the report's three results");
     results(&lab, &mut rows)?;
+    study.rows(rows.drain(..));
     let mut sheets = Vec::new();
     for (size, file) in SIZES {
         study.part("block sizes, through a pipe");
         sweep::throughput(&lab, size, file, &mut rows)?;
+        study.rows(rows.drain(..));
         study.part("block sizes, delay frame by frame");
         sheets.push(sweep::delays(&lab, size, &mut rows));
+        study.rows(rows.drain(..));
     }
     for (size, file) in SIZES {
         study.part("block sizes, through FUSE");
         mounted::throughput(&lab, size, file, &mut rows)?;
+        study.rows(rows.drain(..));
     }
     for (size, file) in SIZES {
         study.part("the table of commands");
         commands::table(&lab, size, file, &mut rows)?;
+        study.rows(rows.drain(..));
     }
     let notes = vec![
         "frame sizes with FCS: 64 bytes are a line of 169, 1518 one of 4531; GB/s of text, 10^9 bytes".to_owned(),
         "10GE at 64 bytes needs 14.88 Mframe/s = 2.515 GB/s of text, 1GE a tenth; at 1518 bytes 0.813 Mframe/s = 3.68 GB/s".to_owned(),
-        wires(&rows),
+        wires(&study.report.rows),
         "then: ethpipe2013, Intel Core i5 760, a driver that copied one buffer of lines: 14.0 GB/s are 82.9 million lines a second of memcpy, \
          not frames made. Its 421 MB/s of grep are counted lines over a nominal 5 s, twice (half of them matched), in units of 2^20"
             .to_owned(),
@@ -132,12 +137,11 @@ pub fn ethpipe2013(options: &Options, progress: &mut dyn FnMut(Progress)) -> any
             delay::rate(64),
             delay::rate(1518)
         ),
-        forward(&rows),
+        forward(&study.report.rows),
         "read: lines made once, as in the report; generated: frames made and written one by one; write: dd into a port that takes all; \
          forward: a port's lines by dd into a port"
             .to_owned(),
     ];
-    study.rows(rows);
     notes.into_iter().for_each(|note| study.note(note));
     study.report.samples.extend(lab.samples.into_inner());
     study.beside().sheets = sheets;

@@ -8,6 +8,7 @@
 //! than this machine has processors is not measured. Each trial builds its hosts anew, so none is
 //! discarded; the variants run in turns.
 
+use crate::ab::Trials;
 use crate::ministat;
 use crate::netperf::{Drivers, Isr, Over, Place, Seen};
 use crate::result::{Cell, Report, Row, Sheet};
@@ -26,9 +27,9 @@ use std::collections::BTreeMap;
 use std::iter::once;
 
 /// Length of a trial.
-const TRIAL: Duration = Duration::from_millis(100);
+const TRIAL: Duration = Duration::from_millis(20);
 /// Builds of each variant; the report made 10 to 12.
-const KEPT: u32 = 12;
+const KEPT: u32 = 20;
 
 /// A row of the report: its test, and the improvement by direct dispatch in per cent, on one
 /// processor and on two.
@@ -182,7 +183,7 @@ impl Cost {
 /// # Errors
 /// None: a row without a figure has a reason.
 pub fn netisr2005(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
-    let run_options = run_options(options);
+    let run_options = run_options(options, Column::Smp);
     let mut study = Study::new("repro netisr2005", run_options.clone(), ROWS.len() * Column::ALL.len(), progress);
     let mut all = Vec::new();
     for column in Column::ALL {
@@ -220,11 +221,10 @@ fn title(row: &Then, column: Column, word: &str) -> String {
     format!("{} {}, {word}", column.word().to_uppercase(), row.title)
 }
 
-fn run_options(options: &Options) -> run::Options {
-    let usual = options.run(KEPT).one_trial().waiting();
-    // Trials create hosts and threads of their own and take the time themselves. Fewer than 8
-    // builds would show nothing.
-    run::Options { keep: options.rounds.unwrap_or(usual.keep.max(8)), cpu: None, max_seconds: None, ..usual }
+fn run_options(options: &Options, column: Column) -> run::Options {
+    let usual = Trials::Hosts { one_thread: column == Column::Up }.options(options.run(KEPT));
+    // Fewer than 8 builds would show nothing.
+    run::Options { keep: options.rounds.unwrap_or(usual.keep.max(8)), max_seconds: None, ..usual }
 }
 
 fn trial(options: &Options) -> Duration {
@@ -265,7 +265,7 @@ fn measure(study: &mut Study<'_>, row: &'static Then, column: Column, options: &
         let (mode, options) = (*mode, options.clone());
         Side::new(id(row, column, word), move || Ok(rig(row, column, mode, &options, false)))
     };
-    let group = study.compare(MODES.iter().map(side).collect());
+    let group = study.compare_with(MODES.iter().map(side).collect(), run_options(options, column));
     Ok(Measured { row, column, work: work(row, options), group, did, costs })
 }
 
@@ -426,9 +426,10 @@ fn ministat_text(of: &Measured) -> anyhow::Result<Vec<String>> {
 fn notes(options: &Options, run_options: &run::Options) -> Vec<String> {
     vec![
         format!(
-            "{} builds of each variant, trials of {} ms, the three modes and a twin of queued in turns; each trial makes its hosts anew; \
-             verdicts by paired ratios, and ministat's beside",
+            "{} builds of each variant, {} trials of {} ms a build, the three modes and a twin of queued in turns; each trial makes its hosts \
+             anew; verdicts by paired ratios, and ministat's beside",
             run_options.keep,
+            run_options.trials,
             trial(options).as_millis()
         ),
         "up: both hosts and the router on one thread, the judged host's queue worked on by its own loop after its ports: this column is the \

@@ -138,6 +138,15 @@ fn a_short_trial_is_made_again_if_the_core_is_slow_at_its_end() {
 }
 
 #[test]
+fn a_little_steal_does_not_disturb_a_long_trial() {
+    let long = Side::new("long", || {
+        Ok(subject::from_fn("long", || Ok(Reading { wall_ns: 1_001_000_000, cpu_ns: 1_001_000_000, ..reading(1) })))
+    });
+    let samples = rounds(&[long], &options(2, 0, 1), &mut Scripted { steals: (0..9).collect(), ..Scripted::default() });
+    assert!(samples[0].dropped.is_empty() && samples[0].trials.len() == 2, "a tick is less than 1 %");
+}
+
+#[test]
 fn past_the_allowance_disturbed_trials_are_kept_and_the_sample_is_noisy() {
     let options = Options { replacements: 2, ..options(3, 0, 1) };
     let (samples, _) = run(&options, &mut Scripted { steals: (0..100).collect(), ..Scripted::default() });

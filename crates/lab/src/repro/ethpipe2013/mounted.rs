@@ -1,7 +1,7 @@
 //! dd's block size against throughput, on files of `linerate mount`, the counterpart of the
 //! report's device.
 
-use super::{BLOCKS, Lab, generator, sweep};
+use super::{BLOCKS, Lab, generator};
 use crate::native::shell::Mounted;
 use crate::result::Row;
 
@@ -13,6 +13,11 @@ const TAKES: &str = "n0";
 const LEAST: u64 = 1 << 10;
 /// Operations named by the page.
 const WAYS: [&str; 3] = ["read", "write", "forward"];
+
+/// Returns the bytes that dd moves at a block size: a request of up to 128 KiB takes some 50 us.
+fn volume(block: u64) -> u64 {
+    (block << 12).min(64 << 20)
+}
 
 /// Measures dd from a mounted port, into one, and from one into the other.
 pub(super) fn throughput(lab: &Lab, size: usize, file: &str, all: &mut Vec<Row>) -> anyhow::Result<()> {
@@ -30,7 +35,7 @@ pub(super) fn throughput(lab: &Lab, size: usize, file: &str, all: &mut Vec<Row>)
     let (gives, takes) = (gives.display(), takes.display());
     let rows = &mut Vec::new();
     for (block, name) in BLOCKS.into_iter().filter(|(block, _)| *block >= LEAST) {
-        let bytes = (sweep::volume(block) / 4).max(4 << 20).min(lab.corpus.len(file)?);
+        let bytes = volume(block).min(lab.corpus.len(file)?);
         let count = (bytes / block).max(1);
         let script = |way: &str, script: String| (format!("fuse.{way}.{size}.{name}"), script, count * block);
         let scripts = [
