@@ -119,14 +119,6 @@ impl Region {
         self.len == 0
     }
 
-    /// Asks the kernel for all pages now instead of at the first touch of each. A hint: a kernel before Linux 5.14 does not know it.
-    pub fn populate(&self) {
-        // SAFETY: base and len are those of a live mapping of ours, which is writable; MADV_POPULATE_WRITE changes no content.
-        unsafe {
-            libc::madvise(self.base.as_ptr().cast(), self.len, libc::MADV_POPULATE_WRITE);
-        }
-    }
-
     /// What was not as asked for, in a sentence.
     pub fn notice(&self) -> Option<&str> {
         self.notice.as_deref()
@@ -205,35 +197,6 @@ mod tests {
             if pages == Pages::Small {
                 assert_eq!(region.notice(), None);
             }
-        }
-    }
-
-    #[test]
-    fn the_pages_of_a_populated_region_are_there() {
-        const LEN: usize = 4 << 20;
-        let faults = |populated: bool| {
-            let region = Region::map(LEN, Pages::Small).unwrap();
-            if populated {
-                region.populate();
-            }
-            let before = faults_so_far();
-            for at in (0..LEN).step_by(4096) {
-                // SAFETY: inside the mapping, which nobody else has.
-                unsafe { region.base().add(at).write_volatile(1) };
-            }
-            faults_so_far() - before
-        };
-        let (without, with) = (faults(false), faults(true));
-        // Transparent huge pages may need fewer faults than there are pages.
-        assert!(without == 0 || with < without, "{with} page faults populated, {without} not");
-    }
-
-    fn faults_so_far() -> i64 {
-        let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
-        // SAFETY: `usage` is a valid rusage for the kernel to fill, and zeroed bytes are one too.
-        unsafe {
-            libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr());
-            usage.assume_init().ru_minflt
         }
     }
 

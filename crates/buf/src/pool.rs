@@ -590,14 +590,6 @@ impl Pool {
         usize::from(self.inner().headroom)
     }
 
-    /// Asks the kernel for the memory of all buffers now ([`Region::populate`]): a measurement that begins with the first use of each
-    /// buffer measures page faults, too.
-    pub fn populate(&self) {
-        if let Some(region) = &self.inner().region {
-            region.populate();
-        }
-    }
-
     /// Gives up this thread's ownership (only [`PoolLocks::Owner`] has one): call before the stack moves to another thread.
     pub fn release(&self) {
         if let Store::Owned(owned) = &self.inner().store {

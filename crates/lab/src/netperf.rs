@@ -320,7 +320,6 @@ impl Place {
     fn build<L: Locks>(&self, config: &HostConfig, pairs: &Pairs) -> anyhow::Result<Host<L>> {
         let host = node::run::build::<L>(config, pairs, Clock::live(config.clock))?;
         host.stack.set_ledger(self.ledger);
-        host.stack.pool.populate();
         Ok(host)
     }
 
