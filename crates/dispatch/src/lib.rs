@@ -1,6 +1,7 @@
 //! When and where work runs: pinned workers, netisr, polling, dataflow, waiting, and being told to stop.
 //!
 //! What every host needs: a thread of its own on a core of its own, a way to sleep until a port has something, and a clean end on Ctrl-C;
+//! what a thread has used of its core, and for how long others had it;
 //! and the policies and modes between which who measures can choose.
 #![deny(unsafe_code)]
 

@@ -47,8 +47,7 @@ mod tests {
     #[test]
     fn a_busy_neighbor_on_the_same_core_delays() {
         if thread_delay_ns().is_none() {
-            println!("skipped: this kernel has no /proc/thread-self/schedstat");
-            return;
+            return println!("skipped: this kernel has no /proc/thread-self/schedstat");
         }
         let core = crate::last_core();
         let _pinned = crate::pinned_to_core(core).unwrap();

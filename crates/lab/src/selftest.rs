@@ -91,11 +91,11 @@ fn ab_side(id: &'static str) -> Side {
     Side::new(id, move || Ok(NetperfRig::new(id, Place::new(Over::Router), work.clone())))
 }
 
-/// A subject slowed by 5 %: the extra time is spent in a loop, not added to the reading. If `waits`,
-/// the subject's time is its own, without the time in which it was preempted, and so is the extra time.
+/// A subject slowed by 5 %: the extra time is spent in a loop, not added to the reading.
 struct Planted<S> {
     of: S,
-    waits: bool,
+    /// Leaves the time in which the loop was preempted out, as the subject does with its own.
+    without_preempted: bool,
 }
 
 impl<S: Subject> Subject for Planted<S> {
@@ -111,8 +111,11 @@ impl<S: Subject> Subject for Planted<S> {
             std::hint::spin_loop();
         }
         let (cpu, wall) = (os::thread_cpu_ns() - cpu, os::monotonic_ns() - wall);
-        let lost =
-            if self.waits { (wall.saturating_sub(cpu) as f64 * timer::rate().hz as f64 / 1e9) as u64 } else { 0 };
+        let lost = if self.without_preempted {
+            (wall.saturating_sub(cpu) as f64 * timer::rate().hz as f64 / 1e9) as u64
+        } else {
+            0
+        };
         Ok(Reading {
             ticks: reading.ticks + tsc::now().saturating_sub(start).saturating_sub(lost).max(more),
             wall_ns: reading.wall_ns + wall,
@@ -252,8 +255,8 @@ fn compare(kind: &Kind, number: u32, options: &Options) -> anyhow::Result<Counts
     let usual = run::Options { seed: u64::from(number) << 32 | usual.seed, ..usual };
     let run_options = kind.trials.options(usual);
     let planted = {
-        let (inner, waits) = ((kind.side)("planted"), kind.trials != Trials::Rig);
-        Side::new("planted", move || Ok(Planted { of: inner.build()?, waits }))
+        let (inner, without_preempted) = ((kind.side)("planted"), kind.trials != Trials::Rig);
+        Side::new("planted", move || Ok(Planted { of: inner.build()?, without_preempted }))
     };
     let side = (kind.side)("side");
     let sides = [side.clone(), side.twin(), (kind.side)("equal"), planted];
@@ -395,7 +398,7 @@ mod tests {
     fn a_planted_side_takes_five_per_cent_longer() {
         let reading = Reading { ops: 1, ticks: 1_000_000, wall_ns: 400_000, cpu_ns: 400_000 };
         let of = crate::subject::from_fn("x", move || Ok(reading));
-        let mut planted = Planted { of, waits: false };
+        let mut planted = Planted { of, without_preempted: false };
         // The shortest of many trials of 20 us, which was not interrupted.
         let least = (0..50).map(|_| planted.trial().unwrap().ticks).min().unwrap();
         assert!((1_050_000..1_060_000).contains(&least), "{least}");

@@ -130,7 +130,7 @@ differences found. Exit codes: 0 if no share misses its target beyond chance
 Example:
   linerate lab selftest --comparisons 1000 --busy 2 --json")]
 pub struct SelftestArgs {
-    /// Make this many comparisons of each sort; 100 take about two minutes
+    /// Make this many comparisons of each sort; 100 take about three minutes
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
     pub comparisons: u32,
     /// Run this many busy processes beside the measurement

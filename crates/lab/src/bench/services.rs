@@ -44,7 +44,7 @@ const LEFT_OUT: usize = 100;
 pub fn services(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
     let mut study = Study::new("bench services", options.run(8), 4, progress);
     let tsc_hz = study.report.env.tsc_hz;
-    let trials = Trials { n: if options.quick { 20_000 } else { 200_000 }, tsc_hz };
+    let size = Size { n: if options.quick { 20_000 } else { 200_000 }, tsc_hz };
     Netlink::open()?.set_up("lo")?;
     let contests: [(&str, &str, &str, Build); 4] = [
         ("keys and values", "kv", "redis", keys),
@@ -54,7 +54,7 @@ pub fn services(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow
     ];
     for (part, name, peer, build) in contests {
         study.part(part);
-        hold(&mut study, trials, name, peer, build);
+        hold(&mut study, size, name, peer, build);
     }
     study.note(
         "kv: redis-benchmark, 50 connections, 16 requests in flight, 3-byte values; http: wrk, 32 connections, 1 \
@@ -73,14 +73,14 @@ pub fn services(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow
 
 /// Size of a trial, and the rate of the TSC.
 #[derive(Clone, Copy)]
-struct Trials {
+struct Size {
     /// Requests of a trial.
     n: u32,
     tsc_hz: u64,
 }
 
 /// Function that starts the servers of a comparison; it is called anew for each round.
-type Build = fn(&Trials, &mut Netlink) -> anyhow::Result<Contest>;
+type Build = fn(&Size, &mut Netlink) -> anyhow::Result<Contest>;
 
 /// A comparison: its servers, and its rows with the tools that run against ours and against the
 /// peer.
@@ -110,8 +110,8 @@ impl Contest {
 }
 
 /// Measures a comparison, row by row. For each row, the servers are started anew in each round.
-fn hold(study: &mut Study<'_>, trials: Trials, name: &str, peer: &str, build: Build) {
-    let start = move || build(&trials, &mut Netlink::open()?);
+fn hold(study: &mut Study<'_>, size: Size, name: &str, peer: &str, build: Build) {
+    let start = move || build(&size, &mut Netlink::open()?);
     let lines: Vec<(&'static str, &'static str, Option<&'static str>, bool)> = match start() {
         Ok(contest) => contest.rows.iter().map(|row| (row.id, row.title, row.unit, row.peer.is_some())).collect(),
         Err(why) => return study.rows([Row::missing(name, "under a stock tool", &format!("{why:#}"))]),
@@ -142,7 +142,7 @@ fn hold(study: &mut Study<'_>, trials: Trials, name: &str, peer: &str, build: Bu
         let peers: Vec<Peer> =
             peers.filter_map(|peer| Some(Peer { now: figure(&group.sample(&theirs))?, ..peer })).collect();
         if let ([Ok(ours), Ok(beside)], "ticks/op") = ([id, &theirs].map(|id| group.sample(id).summary()), unit.name) {
-            let rate = |ticks: f64| trials.tsc_hz as f64 / ticks;
+            let rate = |ticks: f64| size.tsc_hz as f64 / ticks;
             study.note(format!("{id}: {:.0} a second; {peer} {:.0}", rate(ours.median), rate(beside.median)));
         }
         study.report.peers.extend(peers);
@@ -290,7 +290,7 @@ fn read(from: Option<impl std::io::Read>) -> Vec<u8> {
 }
 
 /// redis-benchmark against `linerate kvd` and redis-server.
-fn keys(trials: &Trials, netlink: &mut Netlink) -> anyhow::Result<Contest> {
+fn keys(size: &Size, netlink: &mut Netlink) -> anyhow::Result<Contest> {
     let (here, there) = (ours(10), Ipv4Addr::LOCALHOST);
     let kvd = serve_ours(netlink, 10, &["kvd"])?;
     listens(SocketAddr::from((here, 6379)))?;
@@ -302,7 +302,7 @@ fn keys(trials: &Trials, netlink: &mut Netlink) -> anyhow::Result<Contest> {
     });
     let beside = redis.is_ok();
     served.extend(redis.ok());
-    let (n, tsc_hz) = (trials.n, trials.tsc_hz);
+    let (n, tsc_hz) = (size.n, size.tsc_hz);
     let tool = |id: &str, at: Ipv4Addr, test: &'static str| {
         Tool::new(id, tsc_hz, move || {
             let (at, n) = (at.to_string(), n.to_string());
@@ -329,7 +329,7 @@ fn keys(trials: &Trials, netlink: &mut Netlink) -> anyhow::Result<Contest> {
 }
 
 /// wrk against `linerate httpd` and nginx.
-fn files(trials: &Trials, netlink: &mut Netlink) -> anyhow::Result<Contest> {
+fn files(size: &Size, netlink: &mut Netlink) -> anyhow::Result<Contest> {
     let here = SocketAddr::from((ours(11), 8080));
     let mut served = vec![serve_ours(netlink, 11, &["httpd", "-p", "8080"])?];
     listens(here)?;
@@ -337,8 +337,8 @@ fn files(trials: &Trials, netlink: &mut Netlink) -> anyhow::Result<Contest> {
     let nginx = nginx(there);
     let beside = nginx.is_ok();
     served.extend(nginx.ok());
-    let tsc_hz = trials.tsc_hz;
-    let seconds = if trials.n < 100_000 { "1s" } else { "2s" };
+    let tsc_hz = size.tsc_hz;
+    let seconds = if size.n < 100_000 { "1s" } else { "2s" };
     let tool = |id: &str, url: String| {
         Tool::new(id, tsc_hz, move || {
             let text = said(Command::new("wrk").args(["-t", "2", "-c", "32", "-d", seconds, &url]))?;
@@ -379,14 +379,14 @@ fn nginx(at: SocketAddr) -> anyhow::Result<Served> {
 }
 
 /// Our client's probe beside its own test, both ends ours.
-fn latency(trials: &Trials, netlink: &mut Netlink) -> anyhow::Result<Contest> {
+fn latency(size: &Size, netlink: &mut Netlink) -> anyhow::Result<Contest> {
     without("sl0");
     netlink.add_veth("sl0", "sl1")?;
     netlink.set_up("sl0")?;
     netlink.set_up("sl1")?;
     let server = serve(&mut linerate(&["iperf3", "-s", "--port", "packet:sl0", "--addr", "10.0.12.2/24"]))?;
     let tool = |id: &str, load: &'static [&'static str], which: &'static str| {
-        Tool::new(id, trials.tsc_hz, move || {
+        Tool::new(id, size.tsc_hz, move || {
             let words = [
                 "iperf3",
                 "-c",
@@ -417,7 +417,7 @@ fn latency(trials: &Trials, netlink: &mut Netlink) -> anyhow::Result<Contest> {
 }
 
 /// Who sends datagrams more evenly, our client or stock iperf3's.
-fn pacing(trials: &Trials, netlink: &mut Netlink) -> anyhow::Result<Contest> {
+fn pacing(size: &Size, netlink: &mut Netlink) -> anyhow::Result<Contest> {
     let ours_to_stock = {
         // Our client makes its host and device for each run; the kernel's side is made when it is there.
         let port = 5301;
@@ -434,11 +434,11 @@ fn pacing(trials: &Trials, netlink: &mut Netlink) -> anyhow::Result<Contest> {
     let server = serve_ours(netlink, 14, &["iperf3", "-s"])?;
     listens(SocketAddr::from((ours(14), 5201)))?;
     let load = ["-u", "-b", RATE, "-l", PAYLOAD, "-t", "1"];
-    let here = Tool::new("iperf3.pacing", trials.tsc_hz, move || {
+    let here = Tool::new("iperf3.pacing", size.tsc_hz, move || {
         let words = ["iperf3", "-c", "10.0.13.1", "-p", "5301", "--port", "tap:sv13", "--addr", "10.0.13.2/24"];
         spread("sv13", Ipv4Addr::new(10, 0, 13, 2), &mut linerate(&[&words[..], &load].concat()))
     });
-    let there = Tool::new("iperf3.iperf3.pacing", trials.tsc_hz, move || {
+    let there = Tool::new("iperf3.iperf3.pacing", size.tsc_hz, move || {
         spread("sv14", Ipv4Addr::new(10, 0, 14, 1), Command::new("iperf3").args(["-c", "10.0.14.2"]).args(load))
     });
     let row = Line {

@@ -358,9 +358,10 @@ mod tests {
         assert_eq!((corpus.len("ip64.pcap").unwrap() - 24) % 76, 0);
         let dir = corpus.dir().to_owned();
         assert!(dir.is_dir());
-        // What a killed process left; no process has this number.
-        let stale = dir.with_file_name(format!("linerate-lab-{}-0", u32::MAX));
+        // What a killed process left is not locked; what another one uses is.
+        let stale = dir.with_file_name(format!("linerate-lab-{}-stale", std::process::id()));
         std::fs::create_dir(&stale).unwrap();
+        std::fs::write(stale.join("lock"), "").unwrap();
         drop(Corpus::new(100_000).unwrap());
         assert!(!stale.exists() && dir.is_dir());
         drop(corpus);

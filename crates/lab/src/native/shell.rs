@@ -40,10 +40,15 @@ pub fn program() -> anyhow::Result<PathBuf> {
 #[derive(Debug)]
 pub struct Corpus {
     dir: PathBuf,
+    /// Locked while the files are in use.
+    _lock: File,
     /// Approximate size of each text file, in bytes.
     bytes: u64,
 }
 
+/// Begin of the name of a directory of files, and the file in it that is locked.
+const PREFIX: &str = "linerate-lab-";
+const LOCK: &str = "lock";
 /// The kernel's FUSE device.
 const FUSE: &str = "/dev/fuse";
 /// Frame sizes with FCS, and the names of their files.
@@ -60,10 +65,15 @@ impl Corpus {
     pub fn new(bytes: u64) -> anyhow::Result<Corpus> {
         let memory = Path::new("/dev/shm");
         let base = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
-        let dir = base.join(format!("linerate-lab-{}-{:x}", std::process::id(), crate::os::monotonic_ns()));
         remove_stale(&base);
-        fs::create_dir(&dir).with_context(|| dir.display().to_string())?;
-        let corpus = Corpus { dir, bytes };
+        let name = format!("{}-{:x}", std::process::id(), crate::os::monotonic_ns());
+        // It gets the name by which it may be found stale when it is locked.
+        let (new, dir) = (base.join(format!("linerate-new-{name}")), base.join(format!("{PREFIX}{name}")));
+        fs::create_dir(&new).with_context(|| new.display().to_string())?;
+        let lock = File::create(new.join(LOCK)).with_context(|| new.display().to_string())?;
+        lock.lock().context("cannot lock the files of frames")?;
+        fs::rename(&new, &dir).with_context(|| dir.display().to_string())?;
+        let corpus = Corpus { dir, _lock: lock, bytes };
         for (size, name) in SIZES {
             let frames: Vec<Vec<u8>> = port::pktgen::ROTATION.iter().map(|dst| dummy(dst.0, size - 4)).collect();
             corpus.lines(name, &frames)?;
@@ -142,12 +152,12 @@ impl Drop for Corpus {
     }
 }
 
-/// Removes the files that ended processes left in `base`: one that is killed removes nothing.
+/// Removes the files that ended processes left in `base`: one that is killed removes nothing. Nobody
+/// has them locked, whichever user, container or namespace of processes he is in.
 fn remove_stale(base: &Path) {
     for entry in fs::read_dir(base).into_iter().flatten().flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let pid = name.strip_prefix("linerate-lab-").and_then(|rest| rest.split('-').next()?.parse::<u32>().ok());
-        if pid.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists()) {
+        let is_ours = entry.file_name().to_string_lossy().starts_with(PREFIX);
+        if is_ours && File::open(entry.path().join(LOCK)).is_ok_and(|lock| lock.try_lock().is_ok()) {
             let _ = Command::new("fusermount3").args(["-u", "-q", "-z"]).arg(entry.path().join("mnt")).output();
             let _ = fs::remove_dir_all(entry.path());
         }

@@ -1,8 +1,8 @@
 //! The speed of the core, measured by a few microseconds of known work.
 //!
-//! A core runs at half its speed while another thread uses the other half of it (simultaneous
-//! multithreading), and a guest is not told when its processor is moved to such a half: steal time
-//! stays 0. On the guests measured here such phases last 5 to 50 ms.
+//! A guest's processor may lose half its speed for 5 to 50 ms at a time while steal time stays 0,
+//! probably because the hypervisor gives it one thread of a core whose other thread is busy. A
+//! probe takes 1.6 times as long then.
 
 use std::collections::VecDeque;
 use std::hint::black_box;
@@ -13,8 +13,8 @@ use crate::tsc;
 const ITERATIONS: u64 = 2000;
 /// Probes that the usual speed is computed from.
 const REMEMBERED: usize = 64;
-/// A probe that takes longer than usual by this factor is slow. Undisturbed ones differ by 1 %; beside a busy neighbor
-/// one in four takes 1.6 times as long. After a lasting change of frequency, the new speed becomes the usual one.
+/// A probe that takes longer than usual by this factor is slow. Undisturbed ones differ by 1 %; beside busy
+/// neighbors up to one in four is slow. After a lasting change of frequency, the new speed becomes the usual one.
 const SLOW: f64 = 1.1;
 
 /// The usual speed of a core.
