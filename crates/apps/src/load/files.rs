@@ -6,7 +6,7 @@
 
 use super::zipf::Draw;
 use super::{CLIENTS_MAX, Mix};
-use crate::filed::proto::{self, Kind, Op, ROOT};
+use crate::filed::proto::{self, Kind, Op, ROOT, Status};
 use crate::filed::{Bounds, Config, Filed, PORT};
 use anyhow::Context;
 use std::collections::VecDeque;
@@ -53,6 +53,8 @@ pub struct Fileload {
     handles: Vec<u64>,
     /// Transfers written into the last file.
     filled: u32,
+    /// Whether the file to fill exists, from an earlier run against the same server.
+    exists: bool,
     number: u32,
     /// Numbers of files that a client has made and not removed, oldest first.
     made: Vec<VecDeque<u32>>,
@@ -62,7 +64,8 @@ impl Fileload {
     /// A workload on these files.
     pub fn new(files: Files) -> Fileload {
         let (draw, data) = (Draw::new(1), vec![b'f'; TRANSFER]);
-        Fileload { files, draw, data, handles: Vec::new(), filled: files.transfers, number: 0, made: Vec::new() }
+        let (handles, made) = (Vec::new(), Vec::new());
+        Fileload { files, draw, data, handles, filled: files.transfers, exists: false, number: 0, made }
     }
 
     fn say(&mut self, out: &mut Vec<u8>, op: &Op<'_>) {
@@ -128,7 +131,10 @@ impl Mix for Fileload {
                 true
             }
             None if self.handles.len() < self.files.count as usize => {
-                self.say(out, &Op::Create(ROOT, Kind::File, name(self.handles.len()).as_bytes()));
+                let name = name(self.handles.len());
+                let create = Op::Create(ROOT, Kind::File, name.as_bytes());
+                let op = if std::mem::take(&mut self.exists) { Op::Lookup(ROOT, name.as_bytes()) } else { create };
+                self.say(out, &op);
                 self.filled = 0;
                 true
             }
@@ -163,9 +169,19 @@ impl Mix for Fileload {
         let record = proto::record(bytes).map_err(|_| anyhow::anyhow!("the server's bytes are no record"))?;
         let Some(record) = record else { return Ok(None) };
         let (_, status, body) = proto::said(record).context("a record too short to be an answer")?;
-        anyhow::ensure!(status == 0, "the server: error {status} (RFC 1813 2.6)");
+        let exists = status == Status::Exists as u8;
         match kind {
-            // Of what fills, CREATE tells a handle; the others tell attributes.
+            None if exists && !self.exists => {
+                (self.exists, self.filled) = (true, self.files.transfers);
+                return Ok(Some(4 + record.len()));
+            }
+            // Left by an earlier run, or another run made or removed it since.
+            Some(CREATE) if exists => return Ok(Some(4 + record.len())),
+            Some(REMOVE) if status == Status::NoEntry as u8 => return Ok(Some(4 + record.len())),
+            _ => anyhow::ensure!(status == 0, "the server: error {status} (RFC 1813 2.6)"),
+        }
+        match kind {
+            // Of what fills, CREATE and LOOKUP return a handle; WRITE returns attributes.
             None => self.handles.extend(proto::handle(body)),
             Some(READ) => anyhow::ensure!(body.len() == 1 + TRANSFER, "{} bytes were read", body.len()),
             Some(_) => {}

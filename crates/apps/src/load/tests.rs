@@ -17,8 +17,15 @@ fn host(n: u8, pairs: &Pairs) -> Host<Up> {
     host
 }
 
-/// Both ends on this thread; the service as it was at the end is looked at.
-fn play<M: Mix>(mix: M, clients: usize, depth: usize, json: bool, look: impl FnOnce(&M::App)) -> String {
+/// Runs the workloads one after the other against one service, both ends on this thread; returns what the last of them
+/// printed. `look` is called with the service at the end.
+fn play<M: Mix, const N: usize>(
+    mixes: [M; N],
+    clients: usize,
+    depth: usize,
+    json: bool,
+    look: impl FnOnce(&M::App),
+) -> String {
     let pairs = Pairs::new();
     let hosts = [host(1, &pairs), host(2, &pairs)];
     let (mut near, mut there) = (OurSockets::new(&hosts[0], Rest::Never), OurSockets::new(&hosts[1], Rest::Never));
@@ -32,7 +39,10 @@ fn play<M: Mix>(mix: M, clients: usize, depth: usize, json: bool, look: impl FnO
     let at = SocketAddr::from(([10, 0, 0, 2], port));
     let mut out = Vec::new();
     let time = Duration::from_millis(400); // a processor may be somebody else's for a while
-    Load { mix, time, clients, depth, json, out: &mut out, report: None }.near(&mut near, &mut round, at).unwrap();
+    for mix in mixes {
+        out.clear();
+        Load { mix, time, clients, depth, json, out: &mut out, report: None }.near(&mut near, &mut round, at).unwrap();
+    }
     for _ in 0..100 {
         round(&mut near, Pace::Go);
     }
@@ -46,7 +56,7 @@ fn play<M: Mix>(mix: M, clients: usize, depth: usize, json: bool, look: impl FnO
 #[test]
 fn the_database_is_filled_and_asked() {
     let proportions = Proportions { keys: 1050, value: 20, ..Proportions::default() };
-    let text = play(Kvload::new(proportions), 3, 4, false, |kv| {
+    let text = play([Kvload::new(proportions)], 3, 4, false, |kv| {
         assert_eq!((kv.keys(), kv.clients(), kv.counts.unserved.get()), (1050, 0, 0));
         assert!(kv.counts.requests.get() > 100);
     });
@@ -60,7 +70,7 @@ fn the_database_is_filled_and_asked() {
     );
     let heads: Vec<&str> = lines[3..].iter().filter_map(|line| line.split_whitespace().next()).collect();
     assert_eq!(heads, ["all", "GET", "SET"], "{text}");
-    let json = play(Kvload::new(proportions), 1, 1, true, |_| ());
+    let json = play([Kvload::new(proportions)], 1, 1, true, |_| ());
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["workload"], "kvload");
     let (all, gets) =
@@ -105,7 +115,7 @@ impl Mix for Slow {
 #[test]
 fn times_are_from_a_requests_writing() {
     let mix = Slow(Kvload::new(Proportions { keys: 10, value: 20, ..Proportions::default() }));
-    let json: serde_json::Value = serde_json::from_str(&play(mix, 1, 1, true, |_| ())).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&play([mix], 1, 1, true, |_| ())).unwrap();
     let all = &json["times"]["all"];
     assert!(all["requests"].as_u64() > Some(2), "{json}");
     assert!(
@@ -146,8 +156,18 @@ fn few_are_drawn_often() {
 }
 
 #[test]
+fn files_of_an_earlier_run_are_used_again() {
+    let files = |count| Fileload::new(Files { count, transfers: 2 });
+    let text = play([files(20), files(30)], 3, 4, false, |filed| {
+        assert!(filed.counts.unserved.get() >= 20, "CREATE of what exists");
+        assert!((31..31 + 25).contains(&filed.nodes()), "{}", filed.nodes());
+    });
+    assert!(text.starts_with("fileload: ") && text.contains("; 30 files of 16 KiB"), "{text}");
+}
+
+#[test]
 fn the_file_service_is_filled_and_asked() {
-    let text = play(Fileload::new(Files { count: 30, transfers: 2 }), 3, 4, false, |filed| {
+    let text = play([Fileload::new(Files { count: 30, transfers: 2 })], 3, 4, false, |filed| {
         assert_eq!(filed.counts.unserved.get(), 0);
         assert!(filed.counts.requests.get() > 200 && (31..31 + 13).contains(&filed.nodes()), "{}", filed.nodes());
     });
