@@ -38,7 +38,7 @@ pub fn hosts(id: &str, words: &str, place: Place, work: Work) -> Variant {
     let unit = Unit { name: work.unit(), of: work.rate() };
     let name = id.to_owned();
     let (with_ledger, its_work) = (Place { ledger: true, ..place.clone() }, work.clone());
-    let spent = move || spent(NetperfRig::new("ledger", with_ledger.clone(), its_work.clone()), &its_work);
+    let spent = move || spent(NetperfRig::counted(with_ledger.clone(), &its_work), &its_work);
     let trials = Trials::Hosts { one_thread: place.is_one_thread() };
     let side = Side::new(id, move || Ok(NetperfRig::new(&name, place.clone(), work.clone())));
     Variant { words: words.to_owned(), side, unit, trials, patience: LIMIT, spent: Some(Box::new(spent)) }

@@ -84,5 +84,5 @@ fn obey(veth: &Veth, line: &str) -> anyhow::Result<Reading> {
         }
     };
     let _pinned = dispatch::pinned_to_core(core as usize).with_context(|| format!("cannot stay on core {core}"))?;
-    Ok(work.reading(veth)?.0)
+    Ok(work.reading(veth, true)?.0)
 }

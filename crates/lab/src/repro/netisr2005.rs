@@ -239,34 +239,35 @@ fn work(row: &Then, options: &Options) -> Work {
     }
 }
 
-fn rig(row: &Then, column: Column, dispatch: Mode, options: &Options, ledger: bool) -> NetperfRig {
+fn place(row: &Then, column: Column, dispatch: Mode) -> Place {
     let isr = Some(Isr { workstreams: column.workstreams(), dispatch });
-    let place = Place { isr, drivers: column.drivers(), ledger, ..Place::new(row.over) };
-    let work = work(row, options);
-    let word = MODES.iter().find(|(mode, _)| *mode == dispatch).map_or("", |(_, word)| word);
-    NetperfRig::new(&id(row, column, word), place, work)
+    Place { isr, drivers: column.drivers(), ..Place::new(row.over) }
 }
 
 fn measure(study: &mut Study<'_>, row: &'static Then, column: Column, options: &Options) -> anyhow::Result<Measured> {
     let mut did = Vec::new();
-    let (many, _) = work(row, options).each();
+    let work = work(row, options);
+    let (many, _) = work.each();
     // One more trial of each mode, for netisr's counters.
     for (mode, _) in MODES {
-        let mut rig = rig(row, column, mode, options, false);
+        let mut rig = NetperfRig::counted(place(row, column, mode), &work);
         let ops = rig.trial()?.ops.max(1) as f64 / many;
         let Seen { netisr, switches: [waited, others], .. } = rig.seen();
         let counts = [netisr.directly, netisr.queued, netisr.wakeups, *waited, *others];
         did.push(counts.map(|count| count as f64 / ops));
     }
     // One more trial of each mode, with the ledger on.
-    let cost = |(mode, _): &(Mode, &str)| Cost::of(rig(row, column, *mode, options, true), many);
+    let cost = |(mode, _): &(Mode, &str)| {
+        let place = Place { ledger: true, ..place(row, column, *mode) };
+        Cost::of(NetperfRig::counted(place, &work), many)
+    };
     let costs = MODES.iter().map(cost).collect::<anyhow::Result<Vec<_>>>()?;
     let side = |(mode, word): &(Mode, &'static str)| {
-        let (mode, options) = (*mode, options.clone());
-        Side::new(id(row, column, word), move || Ok(rig(row, column, mode, &options, false)))
+        let (id, mode, work) = (id(row, column, word), *mode, work.clone());
+        Side::new(id.clone(), move || Ok(NetperfRig::new(&id, place(row, column, mode), work.clone())))
     };
     let group = study.compare_with(MODES.iter().map(side).collect(), run_options(options, column));
-    Ok(Measured { row, column, work: work(row, options), group, did, costs })
+    Ok(Measured { row, column, work, group, did, costs })
 }
 
 fn rows(of: &Measured) -> Vec<Row> {

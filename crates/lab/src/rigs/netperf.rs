@@ -2,7 +2,7 @@
 //! configuration of one machine.
 //!
 //! Each trial creates its hosts anew, so that nothing remains of an earlier trial. Creating them is
-//! not in the figure; the test takes the time itself.
+//! not in the figure, nor is the work's first [`WARM_UP`]; the test takes the time itself.
 
 use crate::netperf::{Ground, Place, Seen};
 use crate::os;
@@ -18,6 +18,7 @@ use apps::netperf::{Length, Options, Outcome, Test};
 use apps::netrate::{Connected, Fetch, PATH, Tcpconnect};
 use apps::span::Took;
 use clock::Duration;
+use std::io;
 use std::net::SocketAddr;
 
 /// Work of a trial.
@@ -67,6 +68,39 @@ const MOST_TRIES: u32 = 4;
 /// Least share of a trial's time that is taken as the work's own, however long the thread was preempted.
 const LEAST_SHARE: f64 = 0.01;
 
+/// Duration of the work on new hosts before the measured work begins. The first use of each page of
+/// their pools costs a page fault, which would be up to a fifth of a trial of 20 ms.
+pub const WARM_UP: Duration = Duration::from_millis(10);
+/// Length of a trial whose counters are read, as a multiple of a measured trial: it has no warm-up,
+/// since the hosts count from their creation.
+const COUNTED: u32 = 5;
+
+/// A play and, on the same hosts, a shorter one before it.
+struct Warmed<P> {
+    warm_up: Option<P>,
+    play: P,
+}
+
+impl<P: Play> Warmed<P> {
+    /// Runs `plays` on `ground`: the measured one, and if `warm` the other before it.
+    fn run(ground: &impl Ground, warm: bool, [warm_up, play]: [P; 2]) -> anyhow::Result<(P, Seen)> {
+        let mut both = Warmed { warm_up: warm.then_some(warm_up), play };
+        let seen = ground.run_counted(&mut both)?;
+        Ok((both.play, seen))
+    }
+}
+
+impl<P: Play> Play for Warmed<P> {
+    type Far = P::Far;
+
+    fn near<S: Sockets>(&mut self, sockets: &mut S, round: Round<'_, S>, at: SocketAddr) -> anyhow::Result<()> {
+        if let Some(warm_up) = &mut self.warm_up {
+            warm_up.near(sockets, round, at).context("warm-up")?;
+        }
+        self.play.near(sockets, round, at)
+    }
+}
+
 /// A netperf test that keeps its outcome.
 struct Once<'a> {
     options: &'a Options,
@@ -87,13 +121,20 @@ pub struct NetperfRig {
     id: String,
     place: Place,
     work: Work,
+    warm: bool,
     seen: Seen,
 }
 
 impl NetperfRig {
-    /// Creates a rig at `place`.
+    /// Creates a rig at `place` whose trials begin with a warm-up.
     pub fn new(id: &str, place: Place, work: Work) -> NetperfRig {
-        NetperfRig { id: id.to_owned(), place, work, seen: Seen::default() }
+        NetperfRig { id: id.to_owned(), place, work, warm: true, seen: Seen::default() }
+    }
+
+    /// Creates a rig at `place` for one trial whose counters ([`NetperfRig::seen`]) are read: without
+    /// a warm-up, and several times as long.
+    pub fn counted(place: Place, work: &Work) -> NetperfRig {
+        NetperfRig { id: "counted".to_owned(), place, work: work.times(COUNTED), warm: false, seen: Seen::default() }
     }
 
     /// Returns the counts of the last trial.
@@ -144,13 +185,14 @@ impl Work {
         sample.values().into_iter().map(self.rate()).collect()
     }
 
-    /// Performs the work on `ground`; returns the trial and its counts.
+    /// Performs the work on `ground`, after [`WARM_UP`] of it if `warm`; returns the trial and the
+    /// counts of both.
     ///
     /// # Errors
     /// As [`Work::run`].
-    pub fn reading(&self, ground: &impl Ground) -> anyhow::Result<(Reading, Seen)> {
+    pub fn reading(&self, ground: &impl Ground, warm: bool) -> anyhow::Result<(Reading, Seen)> {
         let (cpu, wall, switches) = (os::thread_cpu_ns(), os::monotonic_ns(), os::context_switches());
-        let (Done { ops, mut seen, .. }, seconds) = self.run(ground)?;
+        let (Done { ops, mut seen, .. }, seconds) = self.run(ground, warm)?;
         let after = os::context_switches();
         seen.switches = [after[0] - switches[0], after[1] - switches[1]];
         let ticks = (seconds * timer::rate().hz as f64) as u64;
@@ -164,14 +206,10 @@ impl Work {
     ///
     /// # Errors
     /// The work failed, or nothing was done in any try.
-    fn run(&self, ground: &impl Ground) -> anyhow::Result<(Done, f64)> {
+    fn run(&self, ground: &impl Ground, warm: bool) -> anyhow::Result<(Done, f64)> {
         let (mut longer, mut seconds) = (1, 0.0);
         for _ in 0..MOST_TRIES {
-            let done = match self {
-                Work::Netperf(options) => netperf(ground, options, longer)?,
-                Work::Connect(time) => connect(ground, *time * longer)?,
-                Work::Serve(service, time) => serve(ground, *service, *time * longer)?,
-            };
+            let done = self.times(longer).once(ground, warm)?;
             let lost = if ground.is_one_thread() { done.took.preempted } else { 0.0 };
             seconds += (done.took.seconds - lost).max(LEAST_SHARE * done.took.seconds);
             if done.ops > 0 {
@@ -182,16 +220,53 @@ impl Work {
         }
         bail!("no operation completed in {MOST_TRIES} tries")
     }
+
+    /// Returns the same work for `n` times as long; a work by count stays as it is.
+    fn times(&self, n: u32) -> Work {
+        match self {
+            Work::Netperf(options) => match options.length {
+                Length::Time(time) => Work::Netperf(Options { length: Length::Time(time * n), ..options.clone() }),
+                Length::Count(_) => self.clone(),
+            },
+            Work::Connect(time) => Work::Connect(*time * n),
+            Work::Serve(service, time) => Work::Serve(*service, *time * n),
+        }
+    }
+
+    fn once(&self, ground: &impl Ground, warm: bool) -> anyhow::Result<Done> {
+        let outs = &mut [io::sink(), io::sink()];
+        match self {
+            Work::Netperf(options) => netperf(ground, warm, options),
+            Work::Connect(time) => {
+                let [first, out] = outs;
+                let plays = [Tcpconnect::new(WARM_UP, first), Tcpconnect::new(*time, out)];
+                let (tool, seen) = Warmed::run(ground, warm, plays)?;
+                let Connected { count, took } = tool.done.context("tcpconnect did not end")?;
+                Ok(Done { ops: count, took, seen })
+            }
+            Work::Serve(Service::Kv, time) => {
+                let mix = || Kvload::new(Proportions { keys: 1000, ..Proportions::default() });
+                ask(ground, warm, [mix(), mix()], *time)
+            }
+            Work::Serve(Service::Files, time) => {
+                let mix = || Fileload::new(Files { count: 100, ..Files::default() });
+                ask(ground, warm, [mix(), mix()], *time)
+            }
+            Work::Serve(Service::Http, time) => {
+                let [first, out] = outs;
+                let fetch = |time, out| Fetch { at_a_time: CLIENTS, time, path: PATH, out, done: None };
+                let (tool, seen) = Warmed::run(ground, warm, [fetch(WARM_UP, first), fetch(*time, out)])?;
+                let (ops, took) = tool.done.context("http did not end")?;
+                Ok(Done { ops, took, seen })
+            }
+        }
+    }
 }
 
-fn netperf(ground: &impl Ground, options: &Options, longer: u32) -> anyhow::Result<Done> {
-    let length = match options.length {
-        Length::Time(time) => Length::Time(time * longer),
-        count => count,
-    };
-    let options = &Options { length, ..options.clone() };
-    let mut once = Once { options, outcome: None };
-    let seen = ground.run_counted(&mut once)?;
+fn netperf(ground: &impl Ground, warm: bool, options: &Options) -> anyhow::Result<Done> {
+    let shorter = Options { length: Length::Time(WARM_UP), ..options.clone() };
+    let plays = [&shorter, options].map(|options| Once { options, outcome: None });
+    let (once, seen) = Warmed::run(ground, warm, plays)?;
     let outcome = once.outcome.context("no outcome")?;
     let ops = match outcome.test {
         Test::UdpStream => outcome.tally.bytes,
@@ -201,32 +276,10 @@ fn netperf(ground: &impl Ground, options: &Options, longer: u32) -> anyhow::Resu
     Ok(Done { ops, took: Took { seconds: outcome.elapsed, preempted: outcome.preempted }, seen })
 }
 
-fn connect(ground: &impl Ground, time: Duration) -> anyhow::Result<Done> {
-    let mut said = Vec::new();
-    let mut tool = Tcpconnect::new(time, &mut said);
-    let seen = ground.run_counted(&mut tool)?;
-    let Connected { count, took } = tool.done.context("tcpconnect did not end")?;
-    Ok(Done { ops: count, took, seen })
-}
-
-fn serve(ground: &impl Ground, service: Service, time: Duration) -> anyhow::Result<Done> {
-    match service {
-        Service::Kv => ask(ground, Kvload::new(Proportions { keys: 1000, ..Proportions::default() }), time),
-        Service::Files => ask(ground, Fileload::new(Files { count: 100, ..Files::default() }), time),
-        Service::Http => {
-            let mut said = Vec::new();
-            let mut tool = Fetch { at_a_time: CLIENTS, time, path: PATH, out: &mut said, done: None };
-            let seen = ground.run_counted(&mut tool)?;
-            let (ops, took) = tool.done.context("http did not end")?;
-            Ok(Done { ops, took, seen })
-        }
-    }
-}
-
-fn ask<M: Mix>(ground: &impl Ground, mix: M, time: Duration) -> anyhow::Result<Done> {
-    let mut said = Vec::new();
-    let mut load = Load { mix, time, clients: CLIENTS, depth: DEPTH, json: false, out: &mut said, report: None };
-    let seen = ground.run_counted(&mut load)?;
+fn ask<M: Mix>(ground: &impl Ground, warm: bool, [first, mix]: [M; 2], time: Duration) -> anyhow::Result<Done> {
+    let [first_out, out] = &mut [io::sink(), io::sink()];
+    let load = |mix, time, out| Load { mix, time, clients: CLIENTS, depth: DEPTH, json: false, out, report: None };
+    let (load, seen) = Warmed::run(ground, warm, [load(first, WARM_UP, first_out), load(mix, time, out)])?;
     let report = load.report.context("the workload did not end")?;
     Ok(Done { ops: report.answered, took: Took { seconds: report.elapsed, preempted: report.preempted }, seen })
 }
@@ -237,7 +290,7 @@ impl Subject for NetperfRig {
     }
 
     fn trial(&mut self) -> anyhow::Result<Reading> {
-        let (reading, seen) = self.work.reading(&self.place).with_context(|| self.id.clone())?;
+        let (reading, seen) = self.work.reading(&self.place, self.warm).with_context(|| self.id.clone())?;
         self.seen = seen;
         Ok(reading)
     }
@@ -307,7 +360,7 @@ mod tests {
                     std::hint::spin_loop();
                 }
             });
-            let done = work.run(place);
+            let done = work.run(place, true);
             stop.store(true, std::sync::atomic::Ordering::Relaxed);
             done.unwrap()
         })
