@@ -29,6 +29,7 @@ pub struct Wanted {
     seconds: u32,
     keep: bool,
     list: bool,
+    build: bool,
     targets: Vec<String>,
 }
 
@@ -36,7 +37,7 @@ impl Wanted {
     /// # Errors
     /// An unknown option, or a number that is none.
     pub fn parse(words: &[String]) -> anyhow::Result<Wanted> {
-        let mut wanted = Wanted { seconds: 60, keep: false, list: false, targets: Vec::new() };
+        let mut wanted = Wanted { seconds: 60, keep: false, list: false, build: false, targets: Vec::new() };
         let mut words = words.iter();
         while let Some(word) = words.next() {
             match word.as_str() {
@@ -47,8 +48,9 @@ impl Wanted {
                 }
                 "--keep" => wanted.keep = true,
                 "--list" => wanted.list = true,
+                "--build" => wanted.build = true,
                 option if option.starts_with('-') => {
-                    bail!("unknown option '{option}': expected --seconds, --keep or --list")
+                    bail!("unknown option '{option}': expected --seconds, --keep, --build or --list")
                 }
                 target => wanted.targets.push(target.to_owned()),
             }
@@ -74,6 +76,9 @@ pub fn command(root: &Path, wanted: &Wanted) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let runner = Runner::build(root, &targets)?;
+    if wanted.build {
+        return Ok(ExitCode::SUCCESS);
+    }
     let next = AtomicUsize::new(0);
     // A target is one thread: each processor has one.
     let work = || -> anyhow::Result<usize> {
@@ -240,7 +245,10 @@ mod tests {
     #[test]
     fn the_command_line_is_read() {
         let got = wanted(&["--seconds", "5", "a", "--keep", "b"]).unwrap();
-        assert_eq!(got, Wanted { seconds: 5, keep: true, list: false, targets: vec!["a".into(), "b".into()] });
+        assert_eq!(
+            got,
+            Wanted { seconds: 5, keep: true, list: false, build: false, targets: vec!["a".into(), "b".into()] }
+        );
         assert_eq!(wanted(&["--seconds", "five"]).unwrap_err().to_string(), "--seconds: 'five' is not a number");
         assert_eq!(wanted(&["--seconds"]).unwrap_err().to_string(), "--seconds needs a number");
         assert!(wanted(&["--fast"]).unwrap_err().to_string().contains("unknown option '--fast'"));

@@ -75,6 +75,9 @@ pub enum Tool {
         /// Between descriptors of this kernel, as its model: pipes, UDP, socket pairs; on one thread, two, and two processes
         #[arg(long, conflicts_with_all = ["over", "threads", "link", "far", "topo", "dispatch", "port"])]
         descriptors: bool,
+        /// Cycles of a run
+        #[arg(long, value_name = "N", default_value_t = juggle::CYCLES as u32, value_parser = clap::value_parser!(u32).range(1..))]
+        cycles: u32,
         /// Send back what comes on standard input
         #[arg(long, hide = true)]
         partner: bool,
@@ -159,10 +162,10 @@ pub fn run(args: &NetrateArgs, words: &[OsString]) -> anyhow::Result<Exit> {
             play(place, words, &mut Netsend { payload: *payload, rate: *rate, seconds: *seconds, out })
         }
         Tool::Juggle { partner: true, .. } => Ok(lab::native::juggle::partner().map(|()| Exit::Fine)?),
-        Tool::Juggle { descriptors: true, .. } => descriptors(out),
-        Tool::Juggle { place, .. } => {
+        Tool::Juggle { descriptors: true, cycles, .. } => descriptors(out, *cycles as usize),
+        Tool::Juggle { cycles, place, .. } => {
             let name = if place.has_threads() { "thread_juggle" } else { "juggle" };
-            play(place, words, &mut Juggle::new(name, out))
+            play(place, words, &mut Juggle { cycles: *cycles as usize, ..Juggle::new(name, out) })
         }
         Tool::Tcpp { bytes, at_a_time, conns, cps, procs, base, addresses, first, cpu, place } => {
             let figure = if *cps { Figure::Cps } else { Figure::Gbps };
@@ -193,14 +196,14 @@ pub fn run(args: &NetrateArgs, words: &[OsString]) -> anyhow::Result<Exit> {
 }
 
 /// Juggles between descriptors of the kernel; the other process is this program again.
-fn descriptors(out: &mut io::Stdout) -> anyhow::Result<Exit> {
+fn descriptors(out: &mut io::Stdout, cycles: usize) -> anyhow::Result<Exit> {
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
     let partner = || {
         let mut command = Command::new("/proc/self/exe");
         command.args(["netrate", "juggle", "--partner"]);
         command
     };
-    lab::native::juggle::juggle(out, juggle::CYCLES, &partner).map(|()| Exit::Fine)
+    lab::native::juggle::juggle(out, cycles, &partner).map(|()| Exit::Fine)
 }
 
 /// The first line of /proc/stat: proc_stat(5).

@@ -293,9 +293,10 @@ fn netrates_tools_print_their_lines() {
         said("netrate netsend -l 1 -r 100"),
         "Sending packet of payload size 22 every 0.010000000 for 1 seconds\n"
     );
-    let text = said("netrate juggle");
+    let text = said("netrate juggle --cycles 100");
+    assert!(text.contains("\nNUMCYCLES, 100\n"), "{text}");
     assert_eq!(text.lines().filter(|line| line.contains(", juggle, ")).count(), 10, "{text}");
-    let text = said("netrate juggle --descriptors");
+    let text = said("netrate juggle --descriptors --cycles 32");
     for manner in ["juggle", "thread_juggle", "process_juggle"] {
         for channel in ["pipe", "udp", "socket_dgram", "socket_stream"] {
             let lines = text.lines().filter(|line| line.starts_with(&format!("{channel}, {manner}, "))).count();
