@@ -20,6 +20,7 @@ const POINTS: &[(&str, &str)] = &[
 /// One note of `.note.stapsdt`.
 struct Note {
     place: u64,
+    semaphore: u64,
     provider: String,
     name: String,
     arguments: String,
@@ -41,8 +42,9 @@ fn notes(mut bytes: &[u8]) -> Vec<Note> {
         let mut words =
             description[24..].split(|byte| *byte == 0).map(|word| String::from_utf8(word.to_vec()).unwrap());
         let mut next = || words.next().unwrap();
-        let place = u64::from_le_bytes(description[..8].try_into().unwrap());
-        all.push(Note { place, provider: next(), name: next(), arguments: next() });
+        let address = |at: usize| u64::from_le_bytes(description[at..at + 8].try_into().unwrap());
+        let (place, semaphore) = (address(0), address(16));
+        all.push(Note { place, semaphore, provider: next(), name: next(), arguments: next() });
         bytes = &bytes[from + len.next_multiple_of(4)..];
     }
     all
@@ -55,10 +57,12 @@ fn the_program_has_exactly_these_points_each_at_a_nop_with_its_arguments_in_regi
     let section = elf.section_by_name(".note.stapsdt").expect("the program has no .note.stapsdt");
     let text = elf.section_by_name(".text").unwrap();
     let code = text.data().unwrap();
+    let probes = elf.section_by_name(".probes").unwrap();
     let mut found: BTreeMap<String, String> = BTreeMap::new();
     let mut places = BTreeSet::new();
     for note in notes(section.data().unwrap()) {
         assert_eq!(note.provider, "linerate", "{}", note.name);
+        assert_eq!((note.semaphore, probes.size()), (probes.address(), 4), "{}: one semaphore for all", note.name);
         let Some(at) = note.place.checked_sub(text.address()).filter(|at| *at < code.len() as u64) else {
             continue; // the linker left the function out
         };

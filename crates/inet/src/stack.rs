@@ -219,10 +219,9 @@ impl<L: Locks> Stack<L> {
     /// Takes all frames of `burst` in, as received on `iface`; sends what that gave rise to.
     pub fn input(&self, cx: Cx, iface: IfaceId, burst: &mut Burst) {
         let counters = self.count(cx);
-        let lap = self.lap(cx);
+        let lap = counters.ledger.lap_at(clock::tsc::ticks, || trace::burst_delivered(iface.0, burst.len()));
         counters.audit.received.add(burst.len() as u64);
         counters.ether.received.add(burst.len() as u64);
-        trace::burst_delivered(iface.0, burst.len());
         let Some(iface) = self.ifaces.get(iface).filter(|iface| iface.is_up()) else {
             return burst.drain().for_each(|frame| self.drop_frame(cx, frame, DropReason::IfaceDown));
         };

@@ -139,7 +139,6 @@ impl<'s, L: Locks> Calls<'s, L> {
     /// datagram met.
     #[inline(always)]
     pub fn send_to(&self, fd: Fd, payload: &[u8], to: &SocketAddr) -> Result<usize, Errno> {
-        trace::sendto_start(fd.0, payload.len());
         let result = match self.stack.udp_send(self.cx(), fd.0, payload, Some(to)) {
             Ok(n) => Ok(n),
             Err(SendError::NoSocket) => Err(self.not_sent_to(fd)),
@@ -171,10 +170,12 @@ impl<'s, L: Locks> Calls<'s, L> {
     /// As [`Calls::send_to`]; `EDESTADDRREQ` when not connected; of a stream `EAGAIN`, `EPIPE`, `ECONNRESET`, `ETIMEDOUT`.
     #[inline(always)]
     pub fn send(&self, fd: Fd, payload: &[u8]) -> Result<usize, Errno> {
-        trace::sendto_start(fd.0, payload.len());
         let result = match fd.sock() {
             None => self.stack.udp_send(self.cx(), fd.0, payload, None).map_err(Errno::from),
-            Some(id) => self.stream_send(id, payload, SendFlags::default()),
+            Some(id) => {
+                trace::sendto_start(fd.0, payload.len());
+                self.stream_send(id, payload, SendFlags::default())
+            }
         };
         sent(fd, result)
     }
@@ -248,17 +249,14 @@ impl<'s, L: Locks> Calls<'s, L> {
     /// After `shutdown` an empty queue reads as 0 bytes from `0.0.0.0:0`.
     #[inline(always)]
     pub fn recv_from(&self, fd: Fd, into: &mut [u8]) -> Result<(usize, Peer), Errno> {
-        trace::recvfrom_start(fd.0, into.len());
-        let lap = self.stack.lap(self.cx());
+        let lap = self.stack.lap_at(self.cx(), || trace::recvfrom_start(fd.0, into.len()));
         match self.stack.udp_recv_into(self.cx(), fd.0, into) {
             Read::Datagram { copied, addr, port } => {
-                trace::recvfrom_done(fd.0, copied as isize);
-                lap.mark(Stage::Socket, 1);
+                lap.mark_at(Stage::Socket, 1, || trace::recvfrom_done(fd.0, copied as isize));
                 Ok((copied, SocketAddr::V4(SocketAddrV4::new(addr, port.0))))
             }
             Read::Nothing => {
-                trace::recvfrom_done(fd.0, -(Errno::EAGAIN as isize));
-                lap.mark(Stage::Socket, 1);
+                lap.mark_at(Stage::Socket, 1, || trace::recvfrom_done(fd.0, -(Errno::EAGAIN as isize)));
                 Err(Errno::EAGAIN)
             }
             Read::Other => self.recv_slow(fd, into, RecvFlags::default()),
@@ -273,8 +271,7 @@ impl<'s, L: Locks> Calls<'s, L> {
         if flags == RecvFlags::default() {
             return self.recv_from(fd, into);
         }
-        trace::recvfrom_start(fd.0, into.len());
-        self.stack.lap(self.cx());
+        self.stack.lap_at(self.cx(), || trace::recvfrom_start(fd.0, into.len()));
         self.recv_slow(fd, into, flags)
     }
 

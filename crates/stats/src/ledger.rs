@@ -5,7 +5,8 @@
 //! stage brackets its own marks with [`Lap::nest`] and [`Lap::unnest`]: what it books is not booked
 //! to the outer stage a second time.
 //!
-//! Off (the default) a mark is one predicted branch. The state of the ledger cannot be read on the
+//! Off (the default) a mark is one predicted branch, which [`Ledger::lap_at`] and [`Lap::mark_at`]
+//! share with a tracepoint. The state of the ledger cannot be read on the
 //! path, so no code can be chosen by it: the instructions that are timed are those that run
 //! untimed. On, a mark costs one reading of the counter and its booking; [`Probe::measure`]
 //! measures that, and [`crate::Statement`] subtracts it. Ticks are passed in: this crate reads no
@@ -17,7 +18,7 @@ mod tests;
 
 pub use statement::{Costs, Row, Statement};
 
-use crate::Counter;
+use crate::{Counter, trace};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -144,13 +145,15 @@ impl Ledger {
         if on && since == 0 {
             self.last.store(0, Ordering::Relaxed); // of the time before: nothing counts from it
         }
-        self.on.store(on, Ordering::Relaxed);
+        if self.on.swap(on, Ordering::Relaxed) != on {
+            trace::count_ledger(on);
+        }
     }
 
     /// Private on purpose: code outside cannot choose its path by it.
     #[inline(always)]
     fn is_on(&self) -> bool {
-        self.on.load(Ordering::Relaxed)
+        trace::is_hooked() && self.on.load(Ordering::Relaxed)
     }
 
     /// Ticks that the ledger was on, up to `now`.
@@ -164,8 +167,15 @@ impl Ledger {
     /// Starts a lap with the counter `read`, which is not called when the ledger is off.
     #[inline(always)]
     pub fn lap(&self, read: fn() -> u64) -> Lap<'_> {
-        if self.is_on() {
+        self.lap_at(read, || ())
+    }
+
+    /// The same where a tracepoint is, which `point` fires: one branch for both.
+    #[inline(always)]
+    pub fn lap_at(&self, read: fn() -> u64, point: impl FnOnce()) -> Lap<'_> {
+        if trace::is_hooked() {
             self.start(read);
+            point();
         }
         Lap(self)
     }
@@ -173,8 +183,10 @@ impl Ledger {
     #[cold]
     #[inline(never)]
     fn start(&self, read: fn() -> u64) {
-        self.readings.bump();
-        self.last.store(self.read.get_or_init(|| read)(), Ordering::Relaxed);
+        if self.is_on() {
+            self.readings.bump();
+            self.last.store(self.read.get_or_init(|| read)(), Ordering::Relaxed);
+        }
     }
 
     /// The lap under way, without a reading.
@@ -186,7 +198,7 @@ impl Ledger {
     #[cold]
     #[inline(never)]
     fn book_lap(&self, stage: Stage, units: u64) {
-        let Some(read) = self.read.get() else { return };
+        let Some(read) = self.read.get().filter(|_| self.is_on()) else { return };
         let now = read();
         self.book(self.last.load(Ordering::Relaxed), now, stage, units);
         self.last.store(now, Ordering::Relaxed);
@@ -264,6 +276,12 @@ impl Ledger {
     }
 }
 
+impl Drop for Ledger {
+    fn drop(&mut self) {
+        self.set_on(false, 0);
+    }
+}
+
 /// A stopwatch over the stages of one call or burst. It has no state of its own, and does not
 /// reveal whether the ledger is on:
 ///
@@ -290,8 +308,15 @@ impl Lap<'_> {
     /// Books the ticks since the last reading to `stage`, for `units` frames.
     #[inline(always)]
     pub fn mark(self, stage: Stage, units: u64) {
-        if self.0.is_on() {
+        self.mark_at(stage, units, || ());
+    }
+
+    /// The same where a tracepoint is, which `point` fires: one branch for both.
+    #[inline(always)]
+    pub fn mark_at(self, stage: Stage, units: u64, point: impl FnOnce()) {
+        if trace::is_hooked() {
             self.0.book_lap(stage, units);
+            point();
         }
     }
 

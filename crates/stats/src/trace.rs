@@ -3,15 +3,102 @@
 //!
 //! A point is one `nop` in the code and a note of version 3 in the ELF section `.note.stapsdt`,
 //! which perf, bpftrace, gdb and SystemTap read. They replace the `nop` by a trap while they are
-//! attached; otherwise nothing is called and nothing is tested. Arguments are 8-byte integers in
-//! registers. On other targets than Linux on x86-64 a point is nothing.
+//! attached. All points share one semaphore, a number of tracers that the kernel counts; it lies beside
+//! the number of ledgers that are on, so that one compare and one branch ask for both
+//! ([`crate::Ledger::lap_at`], [`crate::Lap::mark_at`]). Arguments are 8-byte integers in registers,
+//! computed behind that branch. On other targets than Linux on x86-64 a point is nothing.
 //!
-//! The crate `probe` emits the same notes, but lets its assembly read memory. The compiler then has
-//! every value in memory before each point. Here `nomem` leaves values in registers; a `sendto` with
-//! its three points has 16 instructions more than without (docs/decisions/0022).
+//! The crate `probe` emits such notes without a semaphore. A `nop` whose arguments are in registers
+//! costs more than the compare (docs/decisions/0022).
 #![allow(unsafe_code)] // inline assembly
 
 use crate::DropReason;
+use std::sync::atomic::Ordering;
+
+/// What listens on the path: tracers that are attached, which the kernel counts in every process that
+/// runs the file, and ledgers that are on.
+#[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
+mod hooks {
+    use std::sync::atomic::AtomicU16;
+
+    std::arch::global_asm!(
+        ".pushsection .probes, \"aw\", \"progbits\"",
+        ".balign 4",
+        ".globl linerate_hooks",
+        ".hidden linerate_hooks",
+        ".type linerate_hooks, @object",
+        ".size linerate_hooks, 4",
+        "linerate_hooks: .2byte 0, 0",
+        ".popsection",
+    );
+
+    unsafe extern "C" {
+        #[link_name = "linerate_hooks"]
+        pub(super) safe static HOOKS: [AtomicU16; 2];
+    }
+
+    #[inline(always)]
+    pub(super) fn any() -> bool {
+        // SAFETY: reads the four bytes above. As assembly, their address is part of the compare; as a
+        // static it would come from the global offset table.
+        unsafe {
+            std::arch::asm!(
+                "cmpl $0, linerate_hooks(%rip)",
+                "jne {any}",
+                any = label {
+                    std::hint::cold_path();
+                    return true;
+                },
+                options(att_syntax, nomem, nostack)
+            );
+        }
+        false
+    }
+}
+
+#[cfg(not(all(target_arch = "x86_64", target_os = "linux", not(miri))))]
+mod hooks {
+    use std::sync::atomic::{AtomicU16, Ordering};
+
+    pub(super) static HOOKS: [AtomicU16; 2] = [const { AtomicU16::new(0) }; 2];
+
+    #[inline(always)]
+    pub(super) fn any() -> bool {
+        if HOOKS[1].load(Ordering::Relaxed) != 0 {
+            std::hint::cold_path();
+            return true;
+        }
+        false
+    }
+}
+
+/// Returns whether a tracer is attached or a ledger is on.
+#[inline(always)]
+pub(crate) fn is_hooked() -> bool {
+    hooks::any()
+}
+
+/// Returns whether a tracer is attached to any point.
+#[inline(always)]
+fn is_attached() -> bool {
+    is_hooked() && hooks::HOOKS[0].load(Ordering::Relaxed) != 0
+}
+
+/// Returns the number of ledgers that are on.
+#[cfg(test)]
+pub(crate) fn ledgers() -> u16 {
+    hooks::HOOKS[1].load(Ordering::Relaxed)
+}
+
+/// Counts a ledger that is switched on or off.
+pub(crate) fn count_ledger(on: bool) {
+    let ledgers = &hooks::HOOKS[1];
+    if on {
+        ledgers.fetch_add(1, Ordering::Relaxed)
+    } else {
+        ledgers.fetch_sub(1, Ordering::Relaxed)
+    };
+}
 
 /// One point: its name, and its arguments with the size that the note states (negative: signed).
 macro_rules! point {
@@ -28,8 +115,8 @@ macro_rules! point {
                 ".4byte 773f - 772f, 775f - 774f, 3",
                 "772: .asciz \"stapsdt\"",
                 "773: .balign 4",
-                // The place, the base that tells by how much a prelinker moved it, no semaphore.
-                "774: .8byte 771b, _.stapsdt.base, 0",
+                // The place, the base that tells by how much a prelinker moved it, the semaphore.
+                "774: .8byte 771b, _.stapsdt.base, linerate_hooks",
                 concat!(".asciz \"linerate\", \"", $name, "\", \"", point!(@list $($size),+), "\""),
                 "775: .balign 4",
                 ".popsection",
@@ -54,42 +141,56 @@ macro_rules! point {
 /// `sendto` or `send` begins: descriptor, bytes of payload.
 #[inline(always)]
 pub fn sendto_start(fd: usize, len: usize) {
-    point!("sendto_start", "8" @ fd, "8" @ len);
+    if is_attached() {
+        point!("sendto_start", "8" @ fd, "8" @ len);
+    }
 }
 
 /// `sendto` or `send` returns: descriptor, bytes sent or a negative errno.
 #[inline(always)]
 pub fn sendto_done(fd: usize, result: isize) {
-    point!("sendto_done", "8" @ fd, "-8" @ result);
+    if is_attached() {
+        point!("sendto_done", "8" @ fd, "-8" @ result);
+    }
 }
 
 /// `recvfrom` or `recv` begins: descriptor, bytes that fit.
 #[inline(always)]
 pub fn recvfrom_start(fd: usize, room: usize) {
-    point!("recvfrom_start", "8" @ fd, "8" @ room);
+    if is_attached() {
+        point!("recvfrom_start", "8" @ fd, "8" @ room);
+    }
 }
 
 /// `recvfrom` or `recv` returns: descriptor, bytes received or a negative errno.
 #[inline(always)]
 pub fn recvfrom_done(fd: usize, result: isize) {
-    point!("recvfrom_done", "8" @ fd, "-8" @ result);
+    if is_attached() {
+        point!("recvfrom_done", "8" @ fd, "-8" @ result);
+    }
 }
 
 /// A host made a buffer for a datagram or segment of its own: the pool's number.
 #[inline(always)]
-pub fn buffer_made(pool: u16) {
-    point!("buffer_made", "8" @ pool);
+pub fn buffer_made(pool: impl FnOnce() -> u16) {
+    if is_attached() {
+        point!("buffer_made", "8" @ pool());
+    }
 }
 
 /// A port's burst was delivered to the stack: the iface's number, frames.
 #[inline(always)]
 pub fn burst_delivered(iface: u16, frames: usize) {
-    point!("burst_delivered", "8" @ iface, "8" @ frames);
+    if is_attached() {
+        point!("burst_delivered", "8" @ iface, "8" @ frames);
+    }
 }
 
 /// A frame was dropped: the reason's number, and its dotted name as address and length.
 #[inline]
 pub(crate) fn frame_dropped(why: DropReason) {
-    let name = why.name();
-    point!("frame_dropped", "8" @ why as u8, "8" @ name.as_ptr(), "8" @ name.len());
+    if is_attached() {
+        let name = why.name();
+        point!("frame_dropped", "8" @ why as u8, "8" @ name.as_ptr(), "8" @ name.len());
+    }
 }

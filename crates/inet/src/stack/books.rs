@@ -96,6 +96,12 @@ impl<L: Locks> Stack<L> {
         self.count(cx).ledger.lap(clock::tsc::ticks)
     }
 
+    /// The same where a tracepoint is, which `point` fires.
+    #[inline(always)]
+    pub fn lap_at(&self, cx: Cx, point: impl FnOnce()) -> Lap<'_> {
+        self.count(cx).ledger.lap_at(clock::tsc::ticks, point)
+    }
+
     /// The lap under way, in code that such a call runs.
     #[inline(always)]
     pub fn resume(&self, cx: Cx) -> Lap<'_> {

@@ -18,7 +18,7 @@ impl<L: Locks> Stack<L> {
     #[inline(always)]
     pub(crate) fn make_frame(&self, cx: Cx) -> Option<Frame> {
         let frame = self.pool.get()?;
-        trace::buffer_made(self.pool.number());
+        trace::buffer_made(|| self.pool.number());
         self.count(cx).audit.made.bump();
         Some(frame)
     }
@@ -38,7 +38,7 @@ impl<L: Locks> Stack<L> {
         }
         let pool = large.as_ref()?;
         let frame = pool.get()?;
-        trace::buffer_made(pool.number());
+        trace::buffer_made(|| pool.number());
         Some(frame)
     }
 }

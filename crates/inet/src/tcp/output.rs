@@ -283,7 +283,7 @@ impl<L: Locks> Stack<L> {
             return self.large_buffer(cx);
         }
         let frame = self.pool.get()?;
-        trace::buffer_made(self.pool.number());
+        trace::buffer_made(|| self.pool.number());
         Some(frame)
     }
 

@@ -177,7 +177,7 @@ impl<L: Locks> Stack<L> {
         }
         let Some(iface) = self.ifaces.get(stream.headers.iface()) else { return false };
         let Some(mut frame) = self.pool.get().filter(|frame| frame.headroom() >= LINK + HEADERS) else { return false };
-        trace::buffer_made(self.pool.number());
+        trace::buffer_made(|| self.pool.number());
         let counters = self.count(cx);
         counters.audit.made.bump();
         counts::bare_left(&counters.tcp, bare);

@@ -155,7 +155,7 @@ impl<L: Locks> Stack<L> {
     #[inline(always)]
     pub fn udp_send(&self, cx: Cx, id: usize, payload: &[u8], dst: Option<&SocketAddr>) -> Result<usize, SendError> {
         let counters = self.count(cx);
-        let lap = counters.ledger.lap(clock::tsc::ticks);
+        let lap = counters.ledger.lap_at(clock::tsc::ticks, || trace::sendto_start(id, payload.len()));
         let slot = self.pcbs.get(id).ok_or(SendError::NoSocket)?;
         let mut slot = slot.lock(cx);
         let pcb = slot.as_mut().ok_or(SendError::NoSocket)?;
@@ -235,6 +235,7 @@ impl<L: Locks> Stack<L> {
                 Err(error) if sent == 0 => return Err(error),
                 Err(_) => break,
             };
+            trace::buffer_made(|| self.pool.number());
             self.stage_locked(cx, iface, &mut stage, frame);
             payloads.next();
             sent += 1;
@@ -284,7 +285,7 @@ impl<L: Locks> Stack<L> {
         lap: Lap<'_>,
     ) -> Result<usize, SendError> {
         let frame = self.cached_frame(counters, cache, payload)?;
-        lap.mark(Stage::UdpOutput, 1);
+        lap.mark_at(Stage::UdpOutput, 1, || trace::buffer_made(|| self.pool.number()));
         counters.udp.sent.bump();
         counters.udp.header_cached.bump();
         counters.ip4.sent.bump();
@@ -298,7 +299,6 @@ impl<L: Locks> Stack<L> {
     #[inline(always)]
     fn cached_frame(&self, counters: &Counters, cache: &mut HeaderCache, payload: &[u8]) -> Result<Frame, SendError> {
         let mut frame = self.pool.get_of(HEADERS, payload.len()).ok_or(SendError::NoBuffer)?;
-        trace::buffer_made(self.pool.number());
         counters.audit.made.bump();
         // `None` only if the frame had no room for the headers, which it was asked to have.
         let _ = cache.emit(frame.bytes_mut(), payload);

@@ -38,6 +38,30 @@ fn a_ledger_that_is_off_reads_no_counter_and_books_nothing() {
 }
 
 #[test]
+fn ledgers_are_counted_while_they_are_on() {
+    let kept = on();
+    assert!(trace::ledgers() >= 1);
+    // Other tests of this process have ledgers too, but not hundreds.
+    for _ in 0..1000 {
+        let ledger = on();
+        ledger.set_on(true, TICKS.get());
+        drop(ledger);
+        kept.set_on(false, TICKS.get());
+        kept.set_on(false, TICKS.get());
+        kept.set_on(true, TICKS.get());
+    }
+    assert!((1..200).contains(&trace::ledgers()), "{}", trace::ledgers());
+}
+
+#[test]
+fn a_tracepoint_at_a_mark_runs_while_any_ledger_is_on() {
+    let (off, kept, mut ran) = (Ledger::default(), on(), 0);
+    let lap = off.lap_at(read, || ran += 1);
+    lap.mark_at(Stage::Demux, 1, || ran += 1);
+    assert_eq!((ran, ticks(&off), ticks(&kept)), (2, vec![], vec![]));
+}
+
+#[test]
 fn each_mark_books_the_ticks_since_the_one_before() {
     let ledger = on();
     let lap = ledger.lap(read);
