@@ -91,13 +91,14 @@ mod tests {
     /// Environment variable with the fault that the child below produces.
     const FAULT: &str = "LINERATE_ALARM_TEST";
 
-    /// Not a test of its own: the process that [`a_panic_and_a_hang_end_with_the_rows_finished_before`] starts.
+    /// Not a test of its own: the process that [`faulty`] starts.
     #[test]
     fn child() {
         let Ok(fault) = std::env::var(FAULT) else { return };
         install(9, |report| print!("{}", crate::table::render(report))).unwrap();
         let mut show = |_| ();
-        let options = run::Options { patience: Some(Duration::from_secs(2)), ..Options::default().run(2) };
+        let options =
+            run::Options { patience: Some(Duration::from_secs(2)), replacements: 0, ..Options::default().run(2) };
         let mut study = Study::new("faulty", options, 2, &mut show);
         let good = Side::new("good", || Ok(subject::from_fn("good", || Ok(subject::measure(1, || ())))));
         let group = study.measure(vec![good]);
@@ -106,22 +107,36 @@ mod tests {
             let fault = fault.clone();
             Ok(subject::from_fn("bad", move || match fault.as_str() {
                 "panic" => panic!("on purpose"),
+                // Six trials take longer than the limit, which is for each.
+                "slow" => Ok(subject::measure(1, || std::thread::sleep(Duration::from_millis(450)))),
                 _ => loop {
                     std::thread::sleep(Duration::from_secs(1));
                 },
             }))
         })]);
-        unreachable!("the alarm ends the process");
+        println!("the study ended");
+    }
+
+    /// Returns exit code, standard output and standard error of a study with this fault.
+    fn faulty(fault: &str) -> (Option<i32>, String, String) {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "alarm::tests::child", "--nocapture", "--test-threads=1"]).env(FAULT, fault);
+        let output = command.output().unwrap();
+        let [out, err] = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+        (output.status.code(), out, err)
+    }
+
+    #[test]
+    fn the_time_limit_is_for_each_trial() {
+        let (code, out, err) = faulty("slow");
+        assert!(code == Some(0) && out.contains("the study ended"), "{code:?}: {out}{err}");
     }
 
     #[test]
     fn a_panic_and_a_hang_end_with_the_rows_finished_before() {
         for (fault, reason) in [("panic", "bad panicked"), ("hang", "bad has not ended after 2 s")] {
-            let mut command = Command::new(std::env::current_exe().unwrap());
-            command.args(["--exact", "alarm::tests::child", "--nocapture", "--test-threads=1"]).env(FAULT, fault);
-            let output = command.output().unwrap();
-            let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-            assert_eq!(output.status.code(), Some(9), "{fault}: {out}{err}");
+            let (code, out, err) = faulty(fault);
+            assert_eq!(code, Some(9), "{fault}: {out}{err}");
             assert!(out.contains("a row that was finished") && out.contains(&format!("incomplete: {reason}")), "{out}");
             assert!(err.contains(&format!("linerate: {reason}; the rows above were finished before")), "{err}");
         }

@@ -32,6 +32,7 @@ mod hooks {
         ".popsection",
     );
 
+    // SAFETY: the assembly above defines it, of that size and alignment.
     unsafe extern "C" {
         #[link_name = "linerate_hooks"]
         pub(super) safe static HOOKS: [AtomicU16; 2];

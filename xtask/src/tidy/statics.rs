@@ -9,6 +9,7 @@ use crate::source::{has_token, words};
 /// Where something may outlive a stack.
 const ROOMS: &[Room] = &[
     Room { path: "crates/clock/src/tsc", why: "the counter's rate and beginning are the machine's" },
+    Room { path: "crates/stats/src/trace", why: "the kernel counts tracers in one place of the program" },
     Room { path: "crates/lock/src/context", why: "numbers of threads" },
     Room { path: "crates/lock/src/heavy", why: "the semaphores' own numbers, as a kernel would keep them" },
     Room { path: "crates/wire/src/checksum/kind", why: "what this processor can do" },

@@ -2,7 +2,7 @@
 //! configuration of one machine.
 //!
 //! Each trial creates its hosts anew, so that nothing remains of an earlier trial. Creating them is
-//! not in the figure, nor is the work's first [`WARM_UP`]; the test takes the time itself.
+//! not in the figure, nor is a warm-up on them; the test takes the time itself.
 
 use crate::netperf::{Ground, Place, Seen};
 use crate::os;
@@ -68,9 +68,9 @@ const MOST_TRIES: u32 = 4;
 /// Least share of a trial's time that is taken as the work's own, however long the thread was preempted.
 const LEAST_SHARE: f64 = 0.01;
 
-/// Duration of the work on new hosts before the measured work begins. The first use of each page of
-/// their pools costs a page fault, which would be up to a fifth of a trial of 20 ms.
-pub const WARM_UP: Duration = Duration::from_millis(10);
+/// Maximum duration of the work on new hosts before the measured work begins. The first use of each
+/// page of their pools costs a page fault, which would be up to a fifth of a trial of 20 ms.
+const WARM_UP: Duration = Duration::from_millis(10);
 /// Length of a trial whose counters are read, as a multiple of a measured trial: it has no warm-up,
 /// since the hosts count from their creation.
 const COUNTED: u32 = 5;
@@ -185,8 +185,8 @@ impl Work {
         sample.values().into_iter().map(self.rate()).collect()
     }
 
-    /// Performs the work on `ground`, after [`WARM_UP`] of it if `warm`; returns the trial and the
-    /// counts of both.
+    /// Performs the work on `ground`, after a warm-up if `warm`; returns the trial and the counts of
+    /// both.
     ///
     /// # Errors
     /// As [`Work::run`].
@@ -239,7 +239,7 @@ impl Work {
             Work::Netperf(options) => netperf(ground, warm, options),
             Work::Connect(time) => {
                 let [first, out] = outs;
-                let plays = [Tcpconnect::new(WARM_UP, first), Tcpconnect::new(*time, out)];
+                let plays = [Tcpconnect::new(warm_up(*time), first), Tcpconnect::new(*time, out)];
                 let (tool, seen) = Warmed::run(ground, warm, plays)?;
                 let Connected { count, took } = tool.done.context("tcpconnect did not end")?;
                 Ok(Done { ops: count, took, seen })
@@ -255,7 +255,7 @@ impl Work {
             Work::Serve(Service::Http, time) => {
                 let [first, out] = outs;
                 let fetch = |time, out| Fetch { at_a_time: CLIENTS, time, path: PATH, out, done: None };
-                let (tool, seen) = Warmed::run(ground, warm, [fetch(WARM_UP, first), fetch(*time, out)])?;
+                let (tool, seen) = Warmed::run(ground, warm, [fetch(warm_up(*time), first), fetch(*time, out)])?;
                 let (ops, took) = tool.done.context("http did not end")?;
                 Ok(Done { ops, took, seen })
             }
@@ -263,8 +263,17 @@ impl Work {
     }
 }
 
+/// Returns the duration of the warm-up before work of the given duration.
+fn warm_up(time: Duration) -> Duration {
+    WARM_UP.min(time / 2)
+}
+
 fn netperf(ground: &impl Ground, warm: bool, options: &Options) -> anyhow::Result<Done> {
-    let shorter = Options { length: Length::Time(WARM_UP), ..options.clone() };
+    let length = match options.length {
+        Length::Time(time) => warm_up(time),
+        Length::Count(_) => WARM_UP,
+    };
+    let shorter = Options { length: Length::Time(length), ..options.clone() };
     let plays = [&shorter, options].map(|options| Once { options, outcome: None });
     let (once, seen) = Warmed::run(ground, warm, plays)?;
     let outcome = once.outcome.context("no outcome")?;
@@ -279,7 +288,7 @@ fn netperf(ground: &impl Ground, warm: bool, options: &Options) -> anyhow::Resul
 fn ask<M: Mix>(ground: &impl Ground, warm: bool, [first, mix]: [M; 2], time: Duration) -> anyhow::Result<Done> {
     let [first_out, out] = &mut [io::sink(), io::sink()];
     let load = |mix, time, out| Load { mix, time, clients: CLIENTS, depth: DEPTH, json: false, out, report: None };
-    let (load, seen) = Warmed::run(ground, warm, [load(first, WARM_UP, first_out), load(mix, time, out)])?;
+    let (load, seen) = Warmed::run(ground, warm, [load(first, warm_up(time), first_out), load(mix, time, out)])?;
     let report = load.report.context("the workload did not end")?;
     Ok(Done { ops: report.answered, took: Took { seconds: report.elapsed, preempted: report.preempted }, seen })
 }
@@ -389,6 +398,21 @@ mod tests {
             assert!(!is_one(over, Drivers::Each), "{over:?}");
         }
         assert!(!is_one(Over::Pair, Drivers::Workers) && is_one(Over::Veth, Drivers::Workers));
+    }
+
+    #[test]
+    fn a_warm_up_uses_the_same_hosts_and_counted_trials_have_none() {
+        let options = Options { length: Length::Count(20), ..Options::new(Test::TcpRr) };
+        let work = Work::Netperf(options);
+        let place = Place::new(Over::Router);
+        let established = |mut rig: NetperfRig| {
+            assert_eq!(rig.trial().unwrap().ops, 20);
+            rig.seen().counters["tcp.state.established"]
+        };
+        // The control connection and that of the test, at either end.
+        assert_eq!(established(NetperfRig::counted(place.clone(), &work)), 4);
+        assert_eq!(established(NetperfRig::new("warm", place, work)), 8);
+        assert_eq!([1, 20, 1000].map(|ms| warm_up(Duration::from_millis(ms)).as_micros()), [500, 10_000, 10_000]);
     }
 
     #[test]
