@@ -62,7 +62,7 @@ fn the_program_has_exactly_these_points_each_at_a_nop_with_its_arguments_in_regi
     let mut places = BTreeSet::new();
     for note in notes(section.data().unwrap()) {
         assert_eq!(note.provider, "linerate", "{}", note.name);
-        assert_eq!((note.semaphore, probes.size()), (probes.address(), 4), "{}: one semaphore for all", note.name);
+        assert_eq!((note.semaphore, probes.size()), (probes.address(), 8), "{}: one semaphore for all", note.name);
         let Some(at) = note.place.checked_sub(text.address()).filter(|at| *at < code.len() as u64) else {
             continue; // the linker left the function out
         };

@@ -13,38 +13,46 @@
 #![allow(unsafe_code)] // inline assembly
 
 use crate::DropReason;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 
-/// What listens on the path: tracers that are attached, which the kernel counts in every process that
-/// runs the file, and ledgers that are on.
+/// What listens on the path.
+#[repr(C, align(8))]
+struct Hooks {
+    /// Tracers that are attached: the kernel counts them in every process that runs the file.
+    tracers: AtomicU16,
+    /// Ledgers that are on.
+    ledgers: AtomicU32,
+}
+
 #[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
 mod hooks {
-    use std::sync::atomic::AtomicU16;
+    use super::Hooks;
 
     std::arch::global_asm!(
         ".pushsection .probes, \"aw\", \"progbits\"",
-        ".balign 4",
+        ".balign 8",
         ".globl linerate_hooks",
         ".hidden linerate_hooks",
         ".type linerate_hooks, @object",
-        ".size linerate_hooks, 4",
-        "linerate_hooks: .2byte 0, 0",
+        ".size linerate_hooks, 8",
+        "linerate_hooks: .8byte 0",
         ".popsection",
     );
 
-    // SAFETY: the assembly above defines it, of that size and alignment.
+    // SAFETY: the assembly above defines it, of that size and alignment, and zero is a value of it.
     unsafe extern "C" {
         #[link_name = "linerate_hooks"]
-        pub(super) safe static HOOKS: [AtomicU16; 2];
+        pub(super) safe static HOOKS: Hooks;
     }
 
     #[inline(always)]
     pub(super) fn any() -> bool {
-        // SAFETY: reads the four bytes above. As assembly, their address is part of the compare; as a
-        // static it would come from the global offset table.
+        // SAFETY: reads the eight bytes above. As assembly, their address is part of the compare; as a
+        // static it would come from the global offset table. `nomem` lets values stay in registers
+        // across it; what that permits is that a change of this thread's is seen a mark too late.
         unsafe {
             std::arch::asm!(
-                "cmpl $0, linerate_hooks(%rip)",
+                "cmpq $0, linerate_hooks(%rip)",
                 "jne {any}",
                 any = label {
                     std::hint::cold_path();
@@ -59,13 +67,13 @@ mod hooks {
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux", not(miri))))]
 mod hooks {
-    use std::sync::atomic::{AtomicU16, Ordering};
+    use super::{AtomicU16, AtomicU32, Hooks, Ordering};
 
-    pub(super) static HOOKS: [AtomicU16; 2] = [const { AtomicU16::new(0) }; 2];
+    pub(super) static HOOKS: Hooks = Hooks { tracers: AtomicU16::new(0), ledgers: AtomicU32::new(0) };
 
     #[inline(always)]
     pub(super) fn any() -> bool {
-        if HOOKS[1].load(Ordering::Relaxed) != 0 {
+        if HOOKS.ledgers.load(Ordering::Relaxed) != 0 {
             std::hint::cold_path();
             return true;
         }
@@ -82,18 +90,18 @@ pub(crate) fn is_hooked() -> bool {
 /// Returns whether a tracer is attached to any point.
 #[inline(always)]
 fn is_attached() -> bool {
-    is_hooked() && hooks::HOOKS[0].load(Ordering::Relaxed) != 0
+    is_hooked() && hooks::HOOKS.tracers.load(Ordering::Relaxed) != 0
 }
 
 /// Returns the number of ledgers that are on.
 #[cfg(test)]
-pub(crate) fn ledgers() -> u16 {
-    hooks::HOOKS[1].load(Ordering::Relaxed)
+pub(crate) fn ledgers() -> u32 {
+    hooks::HOOKS.ledgers.load(Ordering::Relaxed)
 }
 
 /// Counts a ledger that is switched on or off.
 pub(crate) fn count_ledger(on: bool) {
-    let ledgers = &hooks::HOOKS[1];
+    let ledgers = &hooks::HOOKS.ledgers;
     if on {
         ledgers.fetch_add(1, Ordering::Relaxed)
     } else {
