@@ -189,6 +189,10 @@ pub fn show(
         notice("interrupted: the rows above are the finished ones");
         return Ok(Exit::Failed);
     }
+    if report.rows.iter().all(|row| row.now.is_none()) {
+        notice("nothing was measured: each row above has its reason");
+        return Ok(Exit::Failed);
+    }
     Ok(Exit::Fine)
 }
 

@@ -18,6 +18,14 @@ fn short(rounds: &str, more: &[&str]) -> (Option<i32>, String, String) {
 }
 
 #[test]
+fn a_run_without_one_figure_fails() {
+    let words = ["ab", "--a", "x", "--b", "y", "--rounds", "1", "--", "/nonexistent/{}"];
+    let (code, out, err) = said(&run(&mut linerate(&words)));
+    assert_eq!(code, Some(1), "{out}{err}");
+    assert!(out.contains("cannot start /nonexistent/x") && err.contains("nothing was measured"), "{out}{err}");
+}
+
+#[test]
 fn the_self_test_counts_every_kind_of_row() {
     let words = ["lab", "selftest", "--comparisons", "6", "--rounds", "2", "--quick", "--json"];
     let (code, out, err) = said(&run(&mut linerate(&words)));

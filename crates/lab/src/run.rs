@@ -13,7 +13,8 @@
 //! A trial is *disturbed* if the hypervisor took the processor for 1 % of it, if the thread had the
 //! processor for less than 97 % of the time, if the tick counter and the wall clock disagree, or if
 //! the core was slower than usual at the end of a short trial. (Before each trial the runner waits
-//! until the core has its usual speed, 0.1 s at most.) A disturbed trial is moved to [`Sample::dropped`] and repeated, until the side's allowance is used up; then
+//! until the core has its usual speed, 0.1 s at most.) A disturbed trial is moved to
+//! [`Sample::dropped`] and repeated, until the side's allowance is used up; then
 //! disturbed trials are kept and the sample is marked noisy. A trial is never dropped for its
 //! result. A side that fails is built again in a new round; after three failures it is left out,
 //! with the reason, and the others continue.

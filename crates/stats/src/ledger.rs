@@ -170,7 +170,8 @@ impl Ledger {
         self.lap_at(read, || ())
     }
 
-    /// The same where a tracepoint is, which `point` fires: one branch for both.
+    /// Starts a lap as [`Ledger::lap`] does, and behind the same branch calls `point`, which fires a
+    /// tracepoint.
     #[inline(always)]
     pub fn lap_at(&self, read: fn() -> u64, point: impl FnOnce()) -> Lap<'_> {
         if trace::is_hooked() {
@@ -311,7 +312,7 @@ impl Lap<'_> {
         self.mark_at(stage, units, || ());
     }
 
-    /// The same where a tracepoint is, which `point` fires: one branch for both.
+    /// Books as [`Lap::mark`] does, and behind the same branch calls `point`, which fires a tracepoint.
     #[inline(always)]
     pub fn mark_at(self, stage: Stage, units: u64, point: impl FnOnce()) {
         if trace::is_hooked() {

@@ -4,7 +4,7 @@
 //! A point is one `nop` in the code and a note of version 3 in the ELF section `.note.stapsdt`,
 //! which perf, bpftrace, gdb and SystemTap read. They replace the `nop` by a trap while they are
 //! attached. All points share one semaphore, a number of tracers that the kernel counts; it lies beside
-//! the number of ledgers that are on, so that one compare and one branch ask for both
+//! the number of ledgers that are on, so that one compare and one branch cover both
 //! ([`crate::Ledger::lap_at`], [`crate::Lap::mark_at`]). Arguments are 8-byte integers in registers,
 //! computed behind that branch. On other targets than Linux on x86-64 a point is nothing.
 //!
@@ -15,7 +15,7 @@
 use crate::DropReason;
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 
-/// What listens on the path.
+/// Counts of attached tracers and of active ledgers. While both are 0 the path has nothing to report.
 #[repr(C, align(8))]
 struct Hooks {
     /// Tracers that are attached: the kernel counts them in every process that runs the file.

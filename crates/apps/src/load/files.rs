@@ -53,7 +53,7 @@ pub struct Fileload {
     handles: Vec<u64>,
     /// Transfers written into the last file.
     filled: u32,
-    /// Whether the file to fill exists, from an earlier run against the same server.
+    /// Whether the server answered that the file to create exists, from an earlier run; it is looked up then.
     exists: bool,
     number: u32,
     /// Numbers of files that a client has made and not removed, oldest first.
@@ -133,7 +133,7 @@ impl Mix for Fileload {
             None if self.handles.len() < self.files.count as usize => {
                 let name = name(self.handles.len());
                 let create = Op::Create(ROOT, Kind::File, name.as_bytes());
-                let op = if std::mem::take(&mut self.exists) { Op::Lookup(ROOT, name.as_bytes()) } else { create };
+                let op = if self.exists { Op::Lookup(ROOT, name.as_bytes()) } else { create };
                 self.say(out, &op);
                 self.filled = 0;
                 true
@@ -175,14 +175,17 @@ impl Mix for Fileload {
                 (self.exists, self.filled) = (true, self.files.transfers);
                 return Ok(Some(4 + record.len()));
             }
-            // Left by an earlier run, or another run made or removed it since.
+            // An earlier run left the file, or another run created or removed it meanwhile.
             Some(CREATE) if exists => return Ok(Some(4 + record.len())),
             Some(REMOVE) if status == Status::NoEntry as u8 => return Ok(Some(4 + record.len())),
             _ => anyhow::ensure!(status == 0, "the server: error {status} (RFC 1813 2.6)"),
         }
         match kind {
             // Of what fills, CREATE and LOOKUP return a handle; WRITE returns attributes.
-            None => self.handles.extend(proto::handle(body)),
+            None => {
+                self.handles.extend(proto::handle(body));
+                self.exists = false;
+            }
             Some(READ) => anyhow::ensure!(body.len() == 1 + TRANSFER, "{} bytes were read", body.len()),
             Some(_) => {}
         }

@@ -166,6 +166,17 @@ fn files_of_an_earlier_run_are_used_again() {
 }
 
 #[test]
+fn a_server_on_which_every_name_exists_is_an_error() {
+    let mut load = Fileload::new(Files { count: 2, transfers: 1 });
+    let exists = [0, 0, 0, 5, 0, 0, 0, 1, crate::filed::proto::Status::Exists as u8];
+    for wanted in ["CREATE", "LOOKUP"] {
+        assert!(load.fill(&mut Vec::new()), "{wanted}");
+        let heard = load.hear(0, None, &exists);
+        assert_eq!(heard.is_ok(), wanted == "CREATE", "{wanted}: {heard:?}");
+    }
+}
+
+#[test]
 fn the_file_service_is_filled_and_asked() {
     let text = play([Fileload::new(Files { count: 30, transfers: 2 })], 3, 4, false, |filed| {
         assert_eq!(filed.counts.unserved.get(), 0);

@@ -96,7 +96,7 @@ impl<L: Locks> Stack<L> {
         self.count(cx).ledger.lap(clock::tsc::ticks)
     }
 
-    /// The same where a tracepoint is, which `point` fires.
+    /// Starts a lap, and behind the same branch calls `point`, which fires a tracepoint.
     #[inline(always)]
     pub fn lap_at(&self, cx: Cx, point: impl FnOnce()) -> Lap<'_> {
         self.count(cx).ledger.lap_at(clock::tsc::ticks, point)

@@ -412,6 +412,9 @@ mod tests {
         // The control connection and that of the test, at either end.
         assert_eq!(established(NetperfRig::counted(place.clone(), &work)), 4);
         assert_eq!(established(NetperfRig::new("warm", place, work)), 8);
+        let ten = Duration::from_millis(10);
+        let counted = NetperfRig::counted(Place::new(Over::Pair), &Work::Connect(ten));
+        assert!(matches!(counted.work, Work::Connect(time) if time == ten * 5));
         assert_eq!([1, 20, 1000].map(|ms| warm_up(Duration::from_millis(ms)).as_micros()), [500, 10_000, 10_000]);
     }
 
