@@ -19,6 +19,7 @@ pub use tcp::{IdlePeer, TcpPeers, both_cores, tcp, tcp_with};
 pub use text::text;
 pub(crate) use text::{Codec, FIVE, GIGABYTES};
 
+use crate::ledger;
 use crate::native::NativeSend;
 use crate::result::{Figure, Peer, Report, Row};
 use crate::rigs::{FibRig, HostsRig, RecvRig, RouteRig, SendRig, TwoThreadsRig, idle_host_bytes};
@@ -63,7 +64,7 @@ pub fn kernel(notes: &mut Vec<String>) -> Peers {
 /// # Errors
 /// None: a row without a figure carries the reason.
 pub fn udp_with(options: &Options, peers: Peers, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
-    let mut study = Study::new("bench udp", options.run(30), 7, progress);
+    let mut study = Study::new("bench udp", options.run(30), 8, progress);
     study.note(
         "22-byte payload, 64-byte frames without FCS; locks up, pool stack; one core, TSC ticks; send reads no \
          clock, recv and route read the scaled TSC once per burst",
@@ -120,6 +121,8 @@ pub fn udp_with(options: &Options, peers: Peers, progress: &mut dyn FnMut(Progre
     study.part("hosts on cores");
     hosts(&mut study);
     study.rows([idle]);
+    study.part("cost by stage");
+    ledger::sheets(&mut study);
     Ok(study.finish())
 }
 

@@ -10,6 +10,7 @@
 
 use crate::result::{Cell, Sheet};
 use crate::rigs::PAYLOAD;
+use crate::study::Study;
 use crate::subject::{Reading, measure};
 use anyhow::{anyhow, ensure};
 use clock::{Clock, Strategy, tsc};
@@ -40,7 +41,8 @@ pub struct Account {
     pub calls: u64,
     /// Rows, probes, the unexplained remainder, and the total measured around the trial.
     pub statement: Statement,
-    /// Ticks of one counter reading including its bookkeeping, measured before the trials.
+    /// Ticks of one counter reading including its bookkeeping: the mean of a measurement before
+    /// the trial and one after it.
     pub probe: f64,
     /// Ticks per call with the ledger off, the median of as many trials.
     pub untimed: f64,
@@ -60,19 +62,21 @@ trait Rig {
     fn account(&mut self, call: &'static str) -> anyhow::Result<Account> {
         self.trial()?; // warm-up: fills the caches and the header cache
         let mut off = (0..TRIALS).map(|_| Ok(self.trial()?.ticks)).collect::<anyhow::Result<Vec<u64>>>()?;
-        let probe = Probe::measure(tsc::ticks);
         self.stack().set_ledger(true);
-        let mut on = Vec::new();
+        let (mut on, mut earlier) = (Vec::new(), Probe::measure(tsc::ticks));
         for _ in 0..TRIALS {
             let before = self.stack().ledger();
             let total = self.trial()?.ticks;
-            on.push(self.stack().ledger().since(&before).statement(probe, total));
+            let later = Probe::measure(tsc::ticks);
+            let probe = Probe((earlier.0 + later.0) / 2.0);
+            on.push((self.stack().ledger().since(&before).statement(probe, total), probe.0));
+            earlier = later;
         }
         self.stack().set_ledger(false);
         off.sort_unstable();
-        on.sort_by_key(|statement| statement.total);
-        let statement = on.swap_remove(TRIALS / 2);
-        Ok(Account { call, calls: CALLS, statement, probe: probe.0, untimed: off[TRIALS / 2] as f64 / CALLS as f64 })
+        on.sort_by_key(|(statement, _)| statement.total);
+        let (statement, probe) = on.swap_remove(TRIALS / 2);
+        Ok(Account { call, calls: CALLS, statement, probe, untimed: off[TRIALS / 2] as f64 / CALLS as f64 })
     }
 }
 
@@ -155,6 +159,18 @@ pub fn receive() -> anyhow::Result<Account> {
     Receive::new()?.account("recvfrom")
 }
 
+/// Adds a table of the cost by stage for `sendto` and `recvfrom` to the study, measured on its
+/// core; without a table, a note states the reason.
+pub(crate) fn sheets(study: &mut Study<'_>) {
+    let _pinned = study.options().cpu.and_then(|core| dispatch::pinned_to_core(core).ok());
+    for (call, account) in [("sendto", send("locks=up")), ("recvfrom", receive())] {
+        match account {
+            Ok(account) => study.beside().sheets.push(account.sheet()),
+            Err(why) => study.note(format!("{call}: no cost by stage: {why:#}")),
+        }
+    }
+}
+
 impl Account {
     /// Returns the ticks per call.
     fn each(&self, ticks: i64) -> f64 {
@@ -172,7 +188,7 @@ impl Account {
         let stage = |row: &stats::Row| line(row.stage.word(), row.ticks as i64, row.stage.sentence().to_owned());
         let mut lines: Vec<Vec<Cell>> = rows.iter().map(stage).collect();
         let each = format!(
-            "{:.2} a call at {:.1} ticks, measured before the trials and subtracted from the rows",
+            "{:.2} a call at {:.1} ticks, measured beside the trial and subtracted from the rows",
             *readings as f64 / self.calls as f64,
             self.probe
         );

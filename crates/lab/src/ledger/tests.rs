@@ -56,3 +56,17 @@ fn a_rig_of_several_threads_is_refused() {
     let why = send("locks=light").unwrap_err().to_string();
     assert!(why.contains("locks=up"), "{why}");
 }
+
+#[test]
+fn a_study_gets_a_table_for_each_call() {
+    let mut progress = |_| ();
+    let mut study = Study::new("ledger", crate::study::Options::default().run(1), 1, &mut progress);
+    sheets(&mut study);
+    let tables = study.finish().beside.unwrap().sheets;
+    let calls: Vec<&str> = tables.iter().map(|table| table.title.split(':').next().unwrap()).collect();
+    assert_eq!(calls, ["sendto", "recvfrom"]);
+    for table in &tables {
+        let stages: Vec<String> = table.rows.iter().map(|row| format!("{:?}", row[0])).collect();
+        assert!(stages.iter().any(|stage| stage.contains("unexplained")), "{stages:?}");
+    }
+}
