@@ -2,7 +2,7 @@
 
 use crate::args::StudyArgs;
 use crate::exit::{Exit, Fault};
-use crate::place::{end_with_stdin, inside, is_inside, seconds};
+use crate::place::{in_namespace, seconds};
 use crate::run;
 use apps::netperf::{Length, Options, Test};
 use clap::Args;
@@ -142,11 +142,10 @@ pub fn run(args: &AbArgs) -> anyhow::Result<Exit> {
         variant(args, id, own, wall_clock).map_err(|why| Fault::usage(format!("--{id} {own}: {why}")))
     };
     let ((a, apart_a), (b, apart_b)) = (side("a", &args.a)?, side("b", &args.b)?);
-    if (apart_a || apart_b) && !is_inside() {
-        return inside();
-    }
-    if is_inside() {
-        end_with_stdin()?;
+    if (apart_a || apart_b)
+        && let Some(exit) = in_namespace()?
+    {
+        return Ok(exit);
     }
     run::show(|options, progress| lab::ab::ab([a, b], options, progress), &args.study, None)
 }

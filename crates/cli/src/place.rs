@@ -236,12 +236,9 @@ impl Where {
     pub fn play<P: Play>(&self, play: &mut P) -> anyhow::Result<Exit> {
         if let Where::Here(place) = self
             && place.wants_namespace()
-            && !is_inside()
+            && let Some(exit) = in_namespace()?
         {
-            return inside();
-        }
-        if is_inside() {
-            end_with_stdin()?;
+            return Ok(exit);
         }
         dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
         match self {
@@ -254,13 +251,26 @@ impl Where {
     }
 }
 
-/// Does this process stand in the namespace that [`inside`] made?
+/// Whether this process runs in the namespace that [`in_namespace`] made.
 pub fn is_inside() -> bool {
     std::env::var_os(INSIDE).is_some()
 }
 
-/// This command again, in a network namespace of its own. It ends when its standard input does, however we end.
-pub fn inside() -> anyhow::Result<Exit> {
+/// Runs this command again in a network namespace of its own, and returns its exit code. In the
+/// process that runs there, returns `None`, and from then on requests a stop at the end of standard
+/// input: it ends with the process outside, however that one ends.
+///
+/// # Errors
+/// Network namespaces are not available, or the process cannot be started.
+pub fn in_namespace() -> anyhow::Result<Option<Exit>> {
+    if is_inside() {
+        end_with_stdin()?;
+        return Ok(None);
+    }
+    run_inside().map(Some)
+}
+
+fn run_inside() -> anyhow::Result<Exit> {
     netns::available()
         .map_err(anyhow::Error::msg)
         .context("--over tap and veth need a network namespace; root has it")?;
@@ -286,7 +296,7 @@ pub fn inside() -> anyhow::Result<Exit> {
     })
 }
 
-pub fn end_with_stdin() -> anyhow::Result<()> {
+fn end_with_stdin() -> anyhow::Result<()> {
     let watch = |_| {
         let _ = io::stdin().read(&mut [0; 1]); // nothing is ever written there
         dispatch::request_stop();

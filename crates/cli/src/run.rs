@@ -87,8 +87,10 @@ pub fn repro(args: ReproArgs) -> anyhow::Result<Exit> {
 }
 
 pub fn bench(args: BenchArgs) -> anyhow::Result<Exit> {
-    if args.group == BenchGroup::Services && !place::is_inside() {
-        return place::inside(); // devices and servers of its own
+    if args.group == BenchGroup::Services
+        && let Some(exit) = place::in_namespace()?
+    {
+        return Ok(exit);
     }
     show(study(args.group), &args.study, None)
 }
@@ -119,7 +121,7 @@ pub fn lab(args: LabArgs) -> anyhow::Result<Exit> {
     Ok(if outcome.misses.is_empty() && outcome.failed.is_empty() { Exit::Fine } else { Exit::Failed })
 }
 
-/// Installs the Ctrl-C handler, which ends a measurement after the current round, and the alarm,
+/// Installs the Ctrl-C handler, which ends a measurement after the current trial, and the alarm,
 /// which prints the finished rows and exits when a subject panics or hangs.
 fn watch() -> anyhow::Result<()> {
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;

@@ -2,10 +2,11 @@
 
 mod common;
 
-use common::{Dir, linerate, run, said};
+use common::{Dir, has, linerate, run, said};
 use serde_json::Value;
 use std::fs;
 use std::io::Read;
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -120,19 +121,52 @@ fn a_command_that_fails_is_a_row_with_a_reason() {
 #[test]
 fn interrupted_it_prints_the_rows_that_were_finished() {
     let words = ["ab", "--a", "sleep 0.05", "--b", "sleep 0.05", "--rounds", "10000", "--", "{}"];
-    let (out, err) = interrupted(&words);
-    assert!(out.contains("fewer rounds than asked for: interrupted") && out.contains("sleep 0.05"), "{out}");
-    assert!(err.contains("interrupted: the rows above"), "{err}");
-    let (out, err) = interrupted(&["livelock", "--quick", "--rounds", "1000"]);
+    for to in [To::Process, To::Group] {
+        let (out, err) = interrupted(&words, to);
+        assert!(out.contains("fewer rounds than asked for: interrupted") && out.contains("sleep 0.05"), "{out}");
+        assert!(out.lines().any(|line| line.starts_with("b  ") && line.contains(" ms")), "a round was finished: {out}");
+        assert!(err.contains("interrupted: the rows above"), "{err}");
+    }
+    let (out, err) = interrupted(&["livelock", "--quick", "--rounds", "1000"], To::Process);
     assert!(out.contains("note: interrupted") && err.contains("interrupted: the figures above"), "{out}{err}");
 }
 
+/// Also where the work of a part is not in rounds, or in a process of its own in a namespace.
+#[test]
+fn interrupted_in_any_part_it_ends_within_seconds() {
+    let mut commands = vec!["repro ethpipe2013 --quick", "bench bridge --quick", "repro netisr2005"];
+    match (port::os::netns::available(), has("redis-benchmark") && has("redis-server")) {
+        (Ok(()), true) => commands.push("bench services"),
+        (Err(why), _) => println!("skipped: bench services: {why}"),
+        _ => println!("skipped: bench services: redis is not installed"),
+    }
+    for command in commands {
+        let words: Vec<&str> = command.split(' ').collect();
+        let (out, err) = interrupted(&words, To::Process);
+        assert!(out.contains("interrupted") && err.contains("interrupted: the rows above"), "{command}: {out}{err}");
+    }
+}
+
+/// Receiver of the signal.
+#[derive(Clone, Copy)]
+enum To {
+    /// The process alone.
+    Process,
+    /// The process and its children, as a terminal's Ctrl-C.
+    Group,
+}
+
 /// Interrupts a measurement after three seconds; returns its output, and checks exit code 1.
-fn interrupted(words: &[&str]) -> (String, String) {
-    let mut child = linerate(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+fn interrupted(words: &[&str], to: To) -> (String, String) {
+    let mut command = linerate(words);
+    let mut child = command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     std::thread::sleep(Duration::from_secs(3));
     // The child has not been waited for, so its process id is not reused.
-    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let id = match to {
+        To::Process => child.id().to_string(),
+        To::Group => format!("-{}", child.id()),
+    };
+    assert!(Command::new("kill").args(["-INT", "--", &id]).status().unwrap().success());
     let until = Instant::now() + Duration::from_secs(20);
     let status = loop {
         match child.try_wait().unwrap() {

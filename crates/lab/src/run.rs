@@ -205,7 +205,7 @@ impl Run<'_> {
         self.reorder(round);
         let mut made: Vec<Made> = self.sides.iter().map(|_| Made::default()).collect();
         match self.trials(round, &mut made, host) {
-            Ok(()) => {
+            Ok(true) => {
                 for (sample, made) in self.samples.iter_mut().zip(made) {
                     sample.noisy |= made.kept.iter().any(|trial| trial.disturbed.is_some());
                     sample.trials.extend(made.kept);
@@ -213,17 +213,22 @@ impl Run<'_> {
                 }
                 true
             }
-            Err((lane, why)) => {
+            incomplete => {
                 // The pairs of this round are incomplete, so all its trials are dropped.
                 for (sample, made) in self.samples.iter_mut().zip(made) {
                     let spoilt =
                         made.kept.into_iter().map(|trial| Trial { disturbed: Some(Disturbance::Round), ..trial });
                     sample.dropped.extend(made.dropped.into_iter().chain(spoilt));
                 }
-                let sample = &mut self.samples[lane];
-                sample.failures.push(format!("{why:#}"));
-                if sample.failures.len() == MOST_FAILURES || dispatch::stop_requested() {
-                    sample.failed = sample.failures.last().cloned();
+                // Ctrl-C reaches a trial's child processes too: that they failed says nothing then.
+                if let Err((lane, why)) = incomplete
+                    && !dispatch::stop_requested()
+                {
+                    let sample = &mut self.samples[lane];
+                    sample.failures.push(format!("{why:#}"));
+                    if sample.failures.len() == MOST_FAILURES {
+                        sample.failed = sample.failures.last().cloned();
+                    }
                 }
                 false
             }
@@ -239,13 +244,21 @@ impl Run<'_> {
         }
     }
 
-    /// Builds all sides and makes their trials; the error names the side that failed.
-    fn trials(&mut self, round: u32, made: &mut [Made], host: &mut dyn Host) -> Result<(), (usize, anyhow::Error)> {
+    /// Builds all sides and makes their trials; returns whether the round is complete, which it is
+    /// not after Ctrl-C. The error names the side that failed.
+    fn trials(&mut self, round: u32, made: &mut [Made], host: &mut dyn Host) -> Result<bool, (usize, anyhow::Error)> {
         let lanes: Vec<usize> =
             self.order.iter().copied().filter(|lane| self.samples[*lane].failed.is_none()).collect();
         match self.options.alive {
             Alive::Together => self.trials_of(&lanes, round, made, host),
-            Alive::OneByOne => lanes.iter().try_for_each(|lane| self.trials_of(&[*lane], round, made, host)),
+            Alive::OneByOne => {
+                for lane in lanes {
+                    if !self.trials_of(&[lane], round, made, host)? {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }
         }
     }
 
@@ -255,10 +268,13 @@ impl Run<'_> {
         round: u32,
         made: &mut [Made],
         host: &mut dyn Host,
-    ) -> Result<(), (usize, anyhow::Error)> {
+    ) -> Result<bool, (usize, anyhow::Error)> {
         let mut scatter = Scatter::new(self.random.bits());
         let mut built: Vec<(usize, usize, Box<dyn Subject>)> = Vec::new();
         for lane in lanes.iter().copied() {
+            if dispatch::stop_requested() {
+                return Ok(false);
+            }
             scatter.spread();
             let side = &self.sides[lane];
             alarm::doing(side.id(), self.options.patience);
@@ -268,6 +284,9 @@ impl Run<'_> {
         for turn in 0..self.options.warmup + self.options.trials {
             built.reverse();
             for (lane, depth, subject) in &mut built {
+                if dispatch::stop_requested() {
+                    return Ok(false);
+                }
                 let id = self.sides[*lane].id();
                 let mut one = || {
                     alarm::doing(id, self.options.patience);
@@ -283,7 +302,7 @@ impl Run<'_> {
                 outcome.with_context(|| format!("trial of {id}")).map_err(|why| (*lane, why))?;
             }
         }
-        Ok(())
+        Ok(true)
     }
 }
 
@@ -313,7 +332,7 @@ fn keep(
         let stolen = stolen_ns > 0 && stolen_ns >= reading.wall_ns / STEAL.1;
         let disturbed = disturbance(&reading, stolen, options).or(slow.then_some(Disturbance::Slow));
         let trial = Trial { round, reading, disturbed };
-        if disturbed.is_some() && allowance > 0 {
+        if disturbed.is_some() && allowance > 0 && !dispatch::stop_requested() {
             allowance -= 1;
             made.dropped.push(trial);
             continue;

@@ -1,9 +1,10 @@
 use super::*;
 use stats::Stage;
 
-/// The share of the total that may be unexplained. Without optimization the caller's loop is as
+/// The share of the total that may be unexplained. In a release build it is 1 %; without link-time
+/// optimization the caller's loop takes up to 8 %, and without any optimization it is as
 /// slow as the stages, and it is in none.
-const REST: f64 = if cfg!(debug_assertions) { 0.5 } else { 0.05 };
+const REST: f64 = if cfg!(debug_assertions) { 0.5 } else { 0.1 };
 
 fn check(account: &Account, stages: &[Stage]) {
     let statement = &account.statement;

@@ -153,28 +153,29 @@ const IDLE: &str = "inet.timers";
 struct Cost {
     /// Ticks from one unit to the next.
     all: f64,
+    /// Number of threads that the machines have together.
+    threads: usize,
     /// Ticks by stage of the stack.
     stages: BTreeMap<&'static str, f64>,
 }
 
 impl Cost {
-    fn of(mut rig: NetperfRig, many: f64) -> anyhow::Result<Cost> {
+    fn of(mut rig: NetperfRig, many: f64, threads: usize) -> anyhow::Result<Cost> {
         let reading = rig.trial()?;
         let each = reading.ops.max(1) as f64 / many;
         // Loops without work check their timers, which is waiting.
         let busy = rig.seen().stages.iter().filter(|(stage, _)| **stage != IDLE);
         let stages = busy.map(|(stage, (ticks, _))| (*stage, *ticks as f64 / each));
-        Ok(Cost { all: reading.ticks as f64 / each, stages: stages.collect() })
+        Ok(Cost { all: reading.ticks as f64 / each, threads, stages: stages.collect() })
     }
 
     fn inside(&self) -> f64 {
         self.stages.values().sum()
     }
 
-    /// Returns the ticks outside the stack. Machines on threads of their own work in parallel, so
-    /// the result may be negative.
+    /// Returns the ticks of all threads outside the stack, waiting included.
     fn outside(&self) -> f64 {
-        self.all - self.inside()
+        self.threads as f64 * self.all - self.inside()
     }
 }
 
@@ -259,7 +260,7 @@ fn measure(study: &mut Study<'_>, row: &'static Then, column: Column, options: &
     // One more trial of each mode, with the ledger on.
     let cost = |(mode, _): &(Mode, &str)| {
         let place = Place { ledger: true, ..place(row, column, *mode) };
-        Cost::of(NetperfRig::counted(place, &work), many)
+        Cost::of(NetperfRig::counted(place, &work), many, column.threads())
     };
     let costs = MODES.iter().map(cost).collect::<anyhow::Result<Vec<_>>>()?;
     let side = |(mode, word): &(Mode, &'static str)| {
@@ -485,7 +486,11 @@ mod tests {
                 panic!("{reason:?}")
             };
             assert!(["direct", "hybrid"].contains(&&**mode), "{mode}");
-            assert!(["queueing", "wakeups", "cache"].contains(&&**cause) && told.contains("of which inet."), "{told}");
+            assert!(["queueing", "wakeups", "cache"].contains(&&**cause) && told.contains("of which "), "{told}");
+            assert!(
+                told.starts_with("outside the stack ") && !told.contains("stack -") && !told.contains("-> -"),
+                "{told}"
+            );
         }
         let did = &beside.sheets[2];
         let of = |id: &str| did.rows.iter().find(|row| row[0] == Cell::Text(id.to_owned())).unwrap().clone();

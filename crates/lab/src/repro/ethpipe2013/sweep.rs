@@ -4,6 +4,7 @@ use super::{BLOCKS, Lab, generator};
 use crate::native::delay::{self, Between, Blocks, Delays};
 use crate::result::{Cell, Figure, Row, Sheet};
 use crate::sample::Summary;
+use anyhow::anyhow;
 
 /// Returns the bytes that dd moves at a block size: about a quarter of a second's worth.
 fn volume(block: u64) -> u64 {
@@ -62,14 +63,23 @@ fn delays_by(
     let mut measured: Vec<Measured> =
         all.map(|(name, between)| Measured { name, between, trials: Ok(Vec::new()) }).collect();
     // Trials run in turns, so that a disturbance does not affect one block size alone. A path that
-    // failed once is not tried again.
-    for _ in 0..keep {
+    // failed once is not tried again. Ctrl-C reaches dd too: that it failed says nothing then.
+    'trials: for _ in 0..keep {
         for way in &mut measured {
-            let made =
-                way.trials.as_mut().ok().map(|trials| trial(size, way.between).map(|delays| trials.push(delays)));
-            if let Some(Err(why)) = made {
-                way.trials = Err(why);
+            let Ok(trials) = &mut way.trials else { continue };
+            let made = trial(size, way.between);
+            if dispatch::stop_requested() {
+                break 'trials;
             }
+            match made {
+                Ok(delays) => trials.push(delays),
+                Err(why) => way.trials = Err(why),
+            }
+        }
+    }
+    for way in &mut measured {
+        if way.trials.as_ref().is_ok_and(Vec::is_empty) {
+            way.trials = Err(anyhow!("interrupted, before its first trial"));
         }
     }
     let full = |way: &&Measured| !matches!(way.between, Between::Dd(_, Blocks::AsRead));
