@@ -5,7 +5,6 @@ mod common;
 use common::{Dir, has, linerate, run, said};
 use serde_json::Value;
 use std::fs;
-use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -131,18 +130,23 @@ fn interrupted_it_prints_the_rows_that_were_finished() {
     assert!(out.contains("note: interrupted") && err.contains("interrupted: the figures above"), "{out}{err}");
 }
 
-/// Also where the work of a part is not in rounds, or in a process of its own in a namespace.
+/// Also where the work of a part is not in rounds, or in a process of its own in a namespace. A
+/// trial that is another program's run ends with that program.
 #[test]
 fn interrupted_in_any_part_it_ends_within_seconds() {
-    let mut commands = vec!["repro ethpipe2013 --quick", "bench bridge --quick", "repro netisr2005"];
+    let mut commands = vec![
+        ("repro ethpipe2013 --quick", To::Group),
+        ("bench bridge --quick", To::Process),
+        ("repro netisr2005", To::Process),
+    ];
     match (port::os::netns::available(), has("redis-benchmark") && has("redis-server")) {
-        (Ok(()), true) => commands.push("bench services"),
+        (Ok(()), true) => commands.push(("bench services", To::Process)),
         (Err(why), _) => println!("skipped: bench services: {why}"),
         _ => println!("skipped: bench services: redis is not installed"),
     }
-    for command in commands {
+    for (command, to) in commands {
         let words: Vec<&str> = command.split(' ').collect();
-        let (out, err) = interrupted(&words, To::Process);
+        let (out, err) = interrupted(&words, to);
         assert!(out.contains("interrupted") && err.contains("interrupted: the rows above"), "{command}: {out}{err}");
     }
 }
@@ -159,7 +163,7 @@ enum To {
 /// Interrupts a measurement after three seconds; returns its output, and checks exit code 1.
 fn interrupted(words: &[&str], to: To) -> (String, String) {
     let mut command = linerate(words);
-    let mut child = command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let child = command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     std::thread::sleep(Duration::from_secs(3));
     // The child has not been waited for, so its process id is not reused.
     let id = match to {
@@ -167,18 +171,11 @@ fn interrupted(words: &[&str], to: To) -> (String, String) {
         To::Group => format!("-{}", child.id()),
     };
     assert!(Command::new("kill").args(["-INT", "--", &id]).status().unwrap().success());
-    let until = Instant::now() + Duration::from_secs(20);
-    let status = loop {
-        match child.try_wait().unwrap() {
-            Some(status) => break status,
-            None if Instant::now() > until => panic!("it goes on"),
-            None => std::thread::sleep(Duration::from_millis(20)),
-        }
-    };
-    let (mut out, mut err) = (String::new(), String::new());
-    child.stdout.unwrap().read_to_string(&mut out).unwrap();
-    child.stderr.unwrap().read_to_string(&mut err).unwrap();
-    assert_eq!(status.code(), Some(1), "{err}");
+    let (done, ended) = std::sync::mpsc::channel();
+    std::thread::spawn(move || done.send(child.wait_with_output())); // reads both pipes
+    let output = ended.recv_timeout(Duration::from_secs(40)).expect("it goes on").unwrap();
+    let (code, out, err) = said(&output);
+    assert_eq!(code, Some(1), "{err}");
     (out, err)
 }
 
