@@ -87,6 +87,7 @@ pub fn repro(args: ReproArgs) -> anyhow::Result<Exit> {
 }
 
 pub fn bench(args: BenchArgs) -> anyhow::Result<Exit> {
+    // The services have devices and servers of their own.
     if args.group == BenchGroup::Services
         && let Some(exit) = place::in_namespace()?
     {

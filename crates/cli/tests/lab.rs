@@ -151,6 +151,30 @@ fn interrupted_in_any_part_it_ends_within_seconds() {
     }
 }
 
+/// The process in the namespace ends with the one outside, also if that one was killed.
+#[test]
+fn a_killed_bench_of_services_leaves_no_process() {
+    if let Err(why) = port::os::netns::available() {
+        return println!("skipped: bench services: {why}");
+    }
+    if !has("redis-benchmark") || !has("redis-server") {
+        return println!("skipped: bench services: redis is not installed");
+    }
+    let mut outer = linerate(&["bench", "services"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    std::thread::sleep(Duration::from_secs(3));
+    let children = format!("/proc/{0}/task/{0}/children", outer.id());
+    let inner: Vec<String> = fs::read_to_string(children).unwrap().split_whitespace().map(str::to_owned).collect();
+    assert_eq!(inner.len(), 1, "{inner:?}");
+    outer.kill().unwrap();
+    outer.wait().unwrap();
+    let until = Instant::now() + Duration::from_secs(40);
+    // A number that another process has by now is not asked for longer than that.
+    while fs::read_to_string(format!("/proc/{}/cmdline", inner[0])).is_ok_and(|line| line.contains("services")) {
+        assert!(Instant::now() < until, "process {} goes on", inner[0]);
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
 /// Receiver of the signal.
 #[derive(Clone, Copy)]
 enum To {
@@ -166,14 +190,20 @@ fn interrupted(words: &[&str], to: To) -> (String, String) {
     let child = command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     std::thread::sleep(Duration::from_secs(3));
     // The child has not been waited for, so its process id is not reused.
+    let (process, group) = (child.id().to_string(), format!("-{}", child.id()));
     let id = match to {
-        To::Process => child.id().to_string(),
-        To::Group => format!("-{}", child.id()),
+        To::Process => &process,
+        To::Group => &group,
     };
-    assert!(Command::new("kill").args(["-INT", "--", &id]).status().unwrap().success());
+    assert!(Command::new("kill").args(["-INT", "--", id]).status().unwrap().success());
     let (done, ended) = std::sync::mpsc::channel();
     std::thread::spawn(move || done.send(child.wait_with_output())); // reads both pipes
-    let output = ended.recv_timeout(Duration::from_secs(40)).expect("it goes on").unwrap();
+    let Ok(output) = ended.recv_timeout(Duration::from_secs(40)) else {
+        // It was not waited for: the number is its group's still.
+        let _ = Command::new("kill").args(["-KILL", "--", &group]).status();
+        panic!("it goes on");
+    };
+    let output = output.unwrap();
     let (code, out, err) = said(&output);
     assert_eq!(code, Some(1), "{err}");
     (out, err)
