@@ -226,3 +226,65 @@ impl Capture {
         }
     }
 }
+
+/// The kernel's bridge br0 (10.9.30.1) between the TAP devices of two hosts, both started with `flags`.
+fn two_hosts(flags: &[&str]) -> [Running; 2] {
+    run_ok(&["ip", "link", "add", "br0", "type", "bridge"]);
+    let start = |name: &str, addr: &str| {
+        let port = format!("tap:{name}");
+        let host = Running::start(name, &[&["--port", &port, "--addr", addr], flags].concat());
+        run_ok(&["ip", "link", "set", name, "master", "br0", "up"]);
+        host
+    };
+    let hosts = [start("x0", "10.9.30.2/24"), start("y0", "10.9.30.3/24")];
+    run_ok(&["ip", "addr", "add", "10.9.30.1/24", "dev", "br0"]);
+    run_ok(&["ip", "link", "set", "br0", "up"]);
+    hosts
+}
+
+#[track_caller]
+fn run_ok(words: &[&str]) {
+    let output = run(Command::new(words[0]).args(&words[1..]));
+    assert!(output.status.success(), "{words:?}: {output:?}");
+}
+
+#[test]
+fn two_hosts_with_default_settings_answer_on_one_bridge() {
+    if !has("ping") {
+        return;
+    }
+    isolated("two_hosts_with_default_settings_answer_on_one_bridge", || {
+        let hosts = two_hosts(&[]);
+        let pings = ["10.9.30.2", "10.9.30.3"].map(|to| {
+            let mut ping = Command::new("ping");
+            ping.args(["-c", "40", "-i", "0.05", "-W", "5", to]).stdout(Stdio::piped()).spawn().unwrap()
+        });
+        for ping in pings {
+            let output = ping.wait_with_output().unwrap();
+            let text = String::from_utf8_lossy(&output.stdout);
+            assert!(text.contains("40 packets transmitted, 40 received"), "{text}");
+        }
+        let macs = hosts.map(|host| {
+            let mac = host.json("ip link")[1]["address"].clone();
+            assert_eq!(end(host), "");
+            mac
+        });
+        assert_ne!(macs[0], macs[1]);
+    });
+}
+
+#[test]
+fn a_mac_address_that_another_host_has_is_reported_once() {
+    isolated("a_mac_address_that_another_host_has_is_reported_once", || {
+        let [x, y] = two_hosts(&["--mac", "02:00:00:00:00:07"]);
+        until(|| {
+            y.ok("ifconfig y0 inet 10.9.30.4/24 alias"); // announces the address
+            y.ok("ifconfig y0 inet 10.9.30.4 -alias");
+            x.json("netstat -s")["inet.link.ether.in.own_source"].as_u64() >= Some(2)
+        });
+        let err = end(x);
+        let expected = "x0: another station has the MAC address 02:00:00:00:00:07 too, or the link loops; set --mac";
+        assert_eq!(err.trim_end(), format!("linerate: host: {expected}"));
+        end(y);
+    });
+}

@@ -19,12 +19,13 @@ use wire::arp::{Op, Packet};
 use wire::eth::{self, EtherType};
 
 impl<L: Locks> Stack<L> {
-    pub(crate) fn arp_input(&self, cx: Cx, iface: &Iface<L>, link: &eth::Header, frame: Frame) {
+    pub(crate) fn arp_input(&self, cx: Cx, iface: &Iface<L>, frame: Frame) {
         let Ok(packet) = Packet::parse(frame.bytes()) else {
             return self.drop_frame(cx, frame, DropReason::ArpMalformed);
         };
-        // The sender must be the station that sent the frame, and a station at that.
-        if packet.sha != link.src || packet.spa.is_multicast() || packet.spa.is_broadcast() {
+        // The sender may differ from the frame's source (RFC 826): proxies answer for other stations.
+        let is_station = packet.sha.is_unicast() && packet.sha != Mac::ZERO && packet.sha != iface.mac;
+        if !is_station || packet.spa.is_multicast() || packet.spa.is_broadcast() {
             return self.drop_frame(cx, frame, DropReason::ArpMalformed);
         }
         let addrs = iface.addrs(cx);

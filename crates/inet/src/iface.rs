@@ -134,6 +134,7 @@ pub struct Iface<L: Locks> {
     /// What was sent, if it has no port: written under the lock of loopback's queue or of the tunnels.
     pub tx: Traffic,
     gone: AtomicBool,
+    own_source_seen: AtomicBool,
     mtu: AtomicU32,
     up: AtomicBool,
     offload: AtomicU32,
@@ -155,6 +156,7 @@ impl<L: Locks> Iface<L> {
             rx: Traffic::default(),
             tx: Traffic::default(),
             gone: AtomicBool::new(false),
+            own_source_seen: AtomicBool::new(false),
             mtu: AtomicU32::new(u32::from(mtu)),
             up: AtomicBool::new(true),
             offload: AtomicU32::new(0),
@@ -178,6 +180,16 @@ impl<L: Locks> Iface<L> {
 
     pub(crate) fn set_gone(&self, gone: bool) {
         self.gone.store(gone, Ordering::Relaxed);
+    }
+
+    /// Returns whether a frame arrived with this iface's own MAC address as its source: another
+    /// station on the link has the same address, or the link loops.
+    pub fn is_own_source_seen(&self) -> bool {
+        self.own_source_seen.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_own_source_seen(&self) {
+        self.own_source_seen.store(true, Ordering::Relaxed);
     }
 
     /// The largest IP packet, in bytes.

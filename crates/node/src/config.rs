@@ -206,7 +206,7 @@ pub struct IfaceConfig {
     pub port: String,
     /// Its name; the port's if none is given.
     pub name: Option<String>,
-    /// Its MAC address; made from the host's name if none is given.
+    /// Its MAC address; random if none is given, repeatable under the host's seed.
     pub mac: Option<Mac>,
     /// Its addresses with their prefix lengths.
     pub addresses: Vec<IfaceAddr>,

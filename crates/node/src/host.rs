@@ -20,10 +20,12 @@ use port::{Caps, Pairs, PortCounts, RxHalf, TxHalf};
 use socket::net::Net;
 use socket::{Calls, Drive};
 use stats::{Lap, Stage};
+use std::hash::BuildHasher;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use wire::Mac;
+use wire::hash::{Key, Keyed};
 
 /// A stack that is busy is polled as a whole so often: what ports hold back for a while is as exact as that.
 const SOON: Duration = Duration::from_micros(50);
@@ -170,6 +172,8 @@ pub struct Host<L: Locks> {
     pub stack: Stack<L>,
     /// The clock.
     pub clock: Clock,
+    /// Secret of the MAC addresses: random, or made from the configured seed.
+    key: Key,
     how: How,
     burst: usize,
     /// When the whole stack was polled last, in nanoseconds.
@@ -213,8 +217,9 @@ impl<L: Locks> Host<L> {
         let (ports, captures, topology) = Default::default();
         let inputs = Guarded::default();
         let (how, burst) = (config.context, config.burst);
+        let key = config.seed.map_or_else(Key::random, Key::seeded);
         let (polled, quiet_until) = Default::default();
-        Ok(Host { stack, clock, how, burst, polled, quiet_until, inputs, isr: None, ports, captures, topology })
+        Ok(Host { stack, clock, key, how, burst, polled, quiet_until, inputs, isr: None, ports, captures, topology })
     }
 
     /// The calling thread's context, now.
@@ -270,9 +275,10 @@ impl<L: Locks> Host<L> {
         self.ports.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The MAC address of the host's `unit`-th iface: b2:... as pktgenif's, told apart by the host's name.
-    pub fn mac_of(&self, unit: u16) -> Mac {
-        mac_of(&self.stack.name, unit)
+    /// Returns the default MAC address of the iface called `iface`: locally administered (b2:...),
+    /// and random unless the host has a seed.
+    pub fn mac_of(&self, iface: &str) -> Mac {
+        mac_of(self.key, &self.stack.name, iface)
     }
 
     /// Takes its place at the steerer of a split host: its frames come from there.
@@ -293,7 +299,7 @@ impl<L: Locks> Host<L> {
             return Err(AddPortError::Exists(name));
         }
         let unit = unit_of(&name).unwrap_or(self.ports().len() as u16);
-        let mac = config.mac.unwrap_or_else(|| self.mac_of(unit));
+        let mac = config.mac.unwrap_or_else(|| self.mac_of(&name));
         let env = port::Env { pool: self.stack.pool.clone(), pairs, mac, unit };
         let port = port::open(&spec, &env)?;
         self.attach(&name, mac, port, config)
@@ -439,6 +445,12 @@ impl<L: Locks> Host<L> {
         receivers.iter().filter(|r| r.half.is_gone()).map(|r| (r.iface, r.half.why_gone())).collect()
     }
 
+    /// Returns the ifaces that received a frame with their own MAC address as its source.
+    pub fn duplicates(&self) -> Vec<IfaceId> {
+        let seen = self.stack.ifaces().filter(|iface| iface.is_own_source_seen());
+        seen.map(|iface| iface.id).collect()
+    }
+
     /// What was wrong with what came in through its ports, a sentence each.
     pub fn remarks(&self) -> Vec<(IfaceId, String)> {
         let inputs = self.inputs.lock(self.cx());
@@ -497,14 +509,11 @@ impl<L: Locks> Drive for Host<L> {
     }
 }
 
-/// The MAC address of the `unit`-th iface of the host called `name`.
-pub(crate) fn mac_of(name: &str, unit: u16) -> Mac {
-    let hash = name
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-    let [a, b, c, ..] = hash.to_be_bytes();
-    let [high, low] = unit.to_be_bytes();
-    Mac([0xb2, a, b, c, high, low])
+/// Returns the default MAC address of an iface: 0xb2 (unicast, locally administered, IEEE 802 8.4)
+/// and 40 bits of the hash of both names under `key`.
+pub(crate) fn mac_of(key: Key, host: &str, iface: &str) -> Mac {
+    let [a, b, c, d, e, ..] = Keyed(key).hash_one((host, iface)).to_be_bytes();
+    Mac([0xb2, a, b, c, d, e])
 }
 
 /// The number at the end of an iface's name: 3 of `pg3`.
@@ -516,5 +525,39 @@ pub(crate) fn unit_of(name: &str) -> Option<u16> {
 impl<L: Locks> std::fmt::Debug for Host<L> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Host").field("name", &self.stack.name).field("ports", &self.ports().len()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn mac_addresses_differ_by_key_host_and_iface_and_repeat_under_a_seed() {
+        let of = |seed| mac_of(Key::seeded(seed), "host", "tap0");
+        assert_eq!(of(1), of(1));
+        let all = [
+            of(1),
+            of(2),
+            mac_of(Key::seeded(1), "hos", "ttap0"),
+            mac_of(Key::seeded(1), "host", "tap1"),
+            mac_of(Key::random(), "host", "tap0"),
+            mac_of(Key::random(), "host", "tap0"),
+        ];
+        assert_eq!(HashSet::from(all).len(), all.len());
+    }
+
+    /// 5 standard deviations of a fair bit over 4,096 draws are 160.
+    #[test]
+    fn mac_addresses_are_locally_administered_and_their_other_bits_are_even() {
+        let macs = (0..4096).map(|seed| mac_of(Key::seeded(seed), "host", "tap0").0);
+        let mut ones = [0i32; 40];
+        for [first, rest @ ..] in macs {
+            assert_eq!(first, 0xb2);
+            let bits = rest.iter().flat_map(|byte| (0..8).map(move |bit| byte >> bit & 1));
+            ones.iter_mut().zip(bits).for_each(|(sum, bit)| *sum += i32::from(bit));
+        }
+        assert!(ones.iter().all(|ones| (ones - 2048).abs() < 160), "{ones:?}");
     }
 }

@@ -35,6 +35,8 @@ pub struct Runner {
     services: Vec<Service>,
     buffer: Vec<u8>,
     gone: Vec<inet::iface::IfaceId>,
+    /// Ifaces whose MAC address was reported as another station's too.
+    duplicates: Vec<inet::iface::IfaceId>,
     /// A port did not come to its end but was lost: its device went away, its file was cut short.
     lost: bool,
     /// Goes on when all ports are over.
@@ -60,7 +62,17 @@ impl Runner {
         let services = datagrams.map(open).collect::<Result<Vec<_>, _>>()?;
         let buffer = vec![0; if services.is_empty() { 0 } else { service::LONGEST }];
         let (gone, look) = (Vec::new(), Instant::ZERO);
-        Ok(Runner { control, services, buffer, gone, lost: false, stay: false, over: None, look })
+        Ok(Runner {
+            control,
+            services,
+            buffer,
+            gone,
+            duplicates: Vec::new(),
+            lost: false,
+            stay: false,
+            over: None,
+            look,
+        })
     }
 
     /// Goes on, or does not, when all of the host's ports are over.
@@ -149,6 +161,14 @@ impl Runner {
                     false => "the host goes on",
                 };
                 notice(said_of(host, id, &format!("the port is gone: {why}; {then}")));
+            }
+        }
+        for id in host.duplicates() {
+            if !self.duplicates.contains(&id) {
+                self.duplicates.push(id);
+                let mac = host.stack.iface(id).map_or(wire::Mac::ZERO, |iface| iface.mac);
+                let what = format!("another station has the MAC address {mac} too, or the link loops; set --mac");
+                notice(said_of(host, id, &what));
             }
         }
         if !host.is_over() {

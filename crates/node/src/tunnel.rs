@@ -9,7 +9,7 @@ use lock::Locks;
 use wire::Mac;
 
 impl<L: Locks> Host<L> {
-    /// Makes a tunnel iface without ends. `mac`: for one that carries Ethernet frames; made from the host's name if not given.
+    /// Makes a tunnel iface without ends. `mac`: for one that carries Ethernet frames; random if not given.
     ///
     /// # Errors
     /// [`AddPortError`]: the name is taken, or there are too many ifaces.
@@ -17,10 +17,7 @@ impl<L: Locks> Host<L> {
         if self.stack.iface_named(name).is_some() {
             return Err(AddPortError::Exists(name.to_string()));
         }
-        let unit = crate::host::unit_of(name).unwrap_or_default() & 0x0fff;
-        let of_kind = Kind::ALL.into_iter().position(|other| other == kind).unwrap_or_default() as u16;
-        // Beyond the numbers of ports: vxlan0's is not tap0's.
-        let mac = mac.unwrap_or_else(|| self.mac_of(0x8000 | of_kind << 12 | unit));
+        let mac = mac.unwrap_or_else(|| self.mac_of(name));
         self.stack.add_tunnel(self.cx(), name, kind, mac).ok_or(AddPortError::TooMany)
     }
 

@@ -119,7 +119,7 @@ fn mortal(pairs: &Pairs, lives: u32) -> Host<Light> {
     let config = config::<Light>("b", "10.0.0.2/24", 1);
     let none = HostConfig { ifaces: Vec::new(), ..config.clone() };
     let host: Host<Light> = node::build(&none, pairs, Clock::live(Strategy::TscScaled)).unwrap();
-    let (iface, mac) = (&config.ifaces[0], host.mac_of(0));
+    let (iface, mac) = (&config.ifaces[0], host.mac_of("eth0"));
     let spec = port::Spec::parse(&iface.port).unwrap();
     let mut port = port::open(&spec, &port::Env { pool: host.stack.pool.clone(), pairs, mac, unit: 0 }).unwrap();
     let half = std::mem::replace(&mut port.tx, Box::new(Nothing));
@@ -470,7 +470,7 @@ fn overloaded(pairs: &Pairs, mode: &str) -> (Host<Light>, Host<Light>) {
     let config = on_card("b", "10.0.0.2/24", 1);
     let none = HostConfig { ifaces: Vec::new(), ..config.clone() };
     let b: Host<Light> = node::build(&none, pairs, Clock::live(Strategy::TscScaled)).unwrap();
-    let (iface, mac) = (&config.ifaces[0], b.mac_of(0));
+    let (iface, mac) = (&config.ifaces[0], b.mac_of("eth0"));
     let spec = port::Spec::parse(&iface.port).unwrap();
     let mut port = port::open(&spec, &port::Env { pool: b.stack.pool.clone(), pairs, mac, unit: 0 }).unwrap();
     let half = std::mem::replace(&mut port.tx, Box::new(Nothing));

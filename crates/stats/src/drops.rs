@@ -107,8 +107,10 @@ drop_reasons! {
     NetisrQueueFull = "dispatch.netisr" . queue_full,
     /// Shorter than an Ethernet header.
     EtherShort = "inet.link.ether.in" . short,
-    /// Source address is multicast, broadcast, zero or our own (IEEE 802.3 3.2.3, 802.1D 7.8).
+    /// Source address is multicast, broadcast or zero (IEEE 802.3 3.2.3, 802.1D 7.8).
     EtherBadSource = "inet.link.ether.in" . bad_source,
+    /// Source address is this iface's own: another station has the same MAC address, or the link loops.
+    EtherOwnSource = "inet.link.ether.in" . own_source,
     /// Addressed to another station: a port gives what it sees, whom it is for or not.
     EtherOtherHost = "inet.link.ether.in" . other_host,
     /// An EtherType (or VLAN) that nobody here speaks.

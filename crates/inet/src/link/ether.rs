@@ -12,6 +12,7 @@ use lock::{Cx, Locks};
 use stats::DropReason;
 use wire::Mac;
 use wire::eth::{self, EtherType};
+use wire::vlan;
 
 impl<L: Locks> Stack<L> {
     /// Takes a chunk of frames; leaves the IPv4 packets that are for us. Where nobody asks what this costs by itself it is done
@@ -50,8 +51,13 @@ impl<L: Locks> Stack<L> {
                 return None;
             }
         };
-        if !header.src.is_unicast() || header.src == iface.mac || header.src == Mac::ZERO {
+        if !header.src.is_unicast() || header.src == Mac::ZERO {
             self.drop_frame(cx, frame, DropReason::EtherBadSource);
+            return None;
+        }
+        if header.src == iface.mac {
+            iface.set_own_source_seen();
+            self.drop_frame(cx, frame, DropReason::EtherOwnSource);
             return None;
         }
         if header.dst != iface.mac {
@@ -62,10 +68,10 @@ impl<L: Locks> Stack<L> {
             frame.set_flags(frame.flags().with(Flags::LINK_BROADCAST));
         }
         frame.pull_link(eth::HEADER_LEN);
-        match header.ethertype {
+        match untagged(&mut frame, header.ethertype) {
             EtherType::IPV4 => Some(frame),
             EtherType::ARP => {
-                self.arp_input(cx, iface, &header, frame);
+                self.arp_input(cx, iface, frame);
                 None
             }
             EtherType::IPV6 => {
@@ -91,4 +97,16 @@ impl<L: Locks> Stack<L> {
         }
         self.stage(cx, iface, packet, at_once);
     }
+}
+
+/// Pulls priority tags (VLAN 0: no VLAN, only a priority; IEEE 802.1Q table 9-2) off the payload of a
+/// frame and returns the EtherType after them; a tag with a VLAN stays, and its TPID is returned.
+fn untagged(frame: &mut Frame, mut ethertype: EtherType) -> EtherType {
+    while matches!(ethertype, EtherType::VLAN | EtherType::QINQ)
+        && let Ok(vlan::Tag { vid: 0, ethertype: inner, .. }) = vlan::Tag::parse(frame.bytes())
+    {
+        frame.pull_link(vlan::TAG_LEN);
+        ethertype = inner;
+    }
+    ethertype
 }

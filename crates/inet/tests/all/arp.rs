@@ -23,6 +23,8 @@ conversations! {
     our_address_is_defended_at_most_once_in_ten_seconds
     a_static_entry_is_not_overwritten
     malformed_packets_are_counted_and_nothing_is_learned
+    a_sender_that_is_not_the_frames_source_is_answered_and_remembered
+    a_priority_tag_is_stripped_and_a_vlan_tag_is_not
     the_waiting_queue_drops_the_oldest_and_is_delivered_in_order
     the_question_for_a_first_datagram_leaves_at_once
     at_most_one_request_a_second_however_much_is_sent
@@ -173,8 +175,11 @@ fn malformed_packets_are_counted_and_nothing_is_learned<L: Locks>() {
         frame[at] = value;
         bad.push(frame);
     }
-    // Who speaks for another station, and who cannot speak at all.
-    bad.push(ether(Mac::BROADCAST, OTHER.mac, EtherType::ARP, &good[14..]));
+    // A sender's MAC address that is no station's, or ours; a sender's IP address that no host has.
+    for sha in [Mac::BROADCAST, Mac([1, 0, 0x5e, 0, 0, 1]), Mac::ZERO, ME.mac] {
+        let packet = Packet { op: Op::Request, sha, spa: PEER.ip, tha: Mac::ZERO, tpa: ME.ip };
+        bad.push(ether(Mac::BROADCAST, PEER.mac, EtherType::ARP, &packet.emit()));
+    }
     for ip in [Ipv4Addr::new(224, 0, 0, 1), Ipv4Addr::BROADCAST] {
         bad.push(arp(Op::Request, Station { ip, ..PEER }, ME));
     }
@@ -183,6 +188,46 @@ fn malformed_packets_are_counted_and_nothing_is_learned<L: Locks>() {
     h.sent_nothing(EM0);
     assert!(h.stack.neighbors(h.cx()).is_empty());
     h.assert_counters(&format!("in {n}, arp.in.malformed {n}"));
+}
+
+/// RFC 826 does not compare the sender with the frame's source: a proxy, a bridge with its own address.
+fn a_sender_that_is_not_the_frames_source_is_answered_and_remembered<L: Locks>() {
+    let h = host::<L>();
+    h.inject(EM0, ether(Mac::BROADCAST, OTHER.mac, EtherType::ARP, &arp(Op::Request, PEER, ME)[14..]));
+    let (link, reply) = arp_of(&h.sent_one(EM0));
+    assert_eq!((link.dst, reply.tha), (PEER.mac, PEER.mac));
+    assert_eq!(h.neighbor(PEER.ip).unwrap().mac, PEER.mac);
+    h.assert_counters(
+        "in 1, out 1, audit.made 1, arp.requests_received 1, arp.replies_sent 1, neigh.created 1, arp.in.consumed 1",
+    );
+}
+
+/// IEEE 802.1Q table 9-2: VLAN 0 is no VLAN, only a priority; also within another such tag.
+fn a_priority_tag_is_stripped_and_a_vlan_tag_is_not<L: Locks>() {
+    let h = host::<L>();
+    let request = arp(Op::Request, PEER, ME);
+    let tagged = |frame: &[u8], tags: &[(u16, u16)]| {
+        let (mut bytes, rest) = (frame[..12].to_vec(), &frame[12..]);
+        tags.iter().for_each(|(tpid, tci)| bytes.extend([tpid.to_be_bytes(), tci.to_be_bytes()].concat()));
+        [&bytes, rest].concat()
+    };
+    for tags in [&[(0x8100, 0xa000)][..], &[(0x88a8, 0)], &[(0x88a8, 0x2000), (0x8100, 0x1000)]] {
+        h.inject(EM0, tagged(&request, tags));
+        assert_eq!(arp_of(&h.sent_one(EM0)).1.op, Op::Reply, "{tags:x?}");
+    }
+    h.forget_counters();
+    let s = h.bound(9);
+    let datagram = udp_frame(PEER, 5, ME, 9, b"text");
+    h.inject(EM0, tagged(&datagram, &[(0x8100, 0xe000)]));
+    assert_eq!(h.recv(s).unwrap().0, b"text");
+    h.assert_counters("in 1, audit.consumed 1, ip4.received 1, ip4.delivered 1, udp.received 1, udp.delivered 1");
+    for tags in [&[(0x8100, 1)][..], &[(0x8100, 0x0fff)], &[(0x8100, 0), (0x8100, 7)]] {
+        h.inject(EM0, tagged(&request, tags));
+    }
+    // Cut within the tag.
+    h.inject(EM0, &tagged(&request, &[(0x8100, 0)])[..16]);
+    h.sent_nothing(EM0);
+    h.assert_counters("in 4, link.ether.in.unknown_type 4");
 }
 
 /// RFC 1122 2.3.2.2: the link layer SHOULD save at least one, the latest, packet.
@@ -455,7 +500,7 @@ fn frames_from_impossible_sources_are_dropped<L: Locks>() {
     h.sent_nothing(EM0);
     assert!(h.recv(s).is_none());
     assert!(h.stack.neighbors(h.cx()).is_empty());
-    h.assert_counters("in 8, link.ether.in.bad_source 8");
+    h.assert_counters("in 8, link.ether.in.bad_source 6, link.ether.in.own_source 2");
 }
 
 fn frames_for_other_stations_and_of_unknown_types_are_dropped<L: Locks>() {

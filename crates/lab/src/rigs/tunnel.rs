@@ -45,8 +45,8 @@ impl TunnelRig {
         let to_far = near.add_port(&iface("pair:t", BETWEEN[0]), &pairs)?;
         let from_near = far.add_port(&iface("pair:t", BETWEEN[1]), &pairs)?;
         let out = far.add_port(&iface("pktgen(source=off):pg1", Ipv4Addr::new(3, 0, 0, 1)), &pairs)?;
-        near.stack.set_neighbor(near.cx(), to_far, BETWEEN[1], far.mac_of(0));
-        far.stack.set_neighbor(far.cx(), from_near, BETWEEN[0], near.mac_of(1));
+        near.stack.set_neighbor(near.cx(), to_far, BETWEEN[1], far.mac_of("t"));
+        far.stack.set_neighbor(far.cx(), from_near, BETWEEN[0], near.mac_of("t"));
         far.stack.set_neighbor(far.cx(), out, GATEWAY, Mac([0x12, 0x23, 0x34, 0x45, 0x57, 1]));
         default_route(&far, Via::Gateway(out, GATEWAY))?;
         match kind {

@@ -73,7 +73,7 @@ fn what_passes_is_given_once_with_its_direction_and_time() {
         lines,
         [
             "ARP, Request who-has 10.0.0.2 tell 10.0.0.1, length 28",
-            &format!("ARP, Reply 10.0.0.2 is-at {}, length 28", two.hosts[1].mac_of(0)),
+            &format!("ARP, Reply 10.0.0.2 is-at {}, length 28", two.hosts[1].mac_of("em0")),
             &lines[2],
             "IP 10.0.0.2 > 10.0.0.1: ICMP 10.0.0.2 udp port 9 unreachable, length 136",
         ]

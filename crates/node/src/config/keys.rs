@@ -170,7 +170,7 @@ pub const IFACE: &[Key<IfaceConfig>] = &[
         Ok(())
     }),
     key("name", "Its name; the port's if not given.", |c, v| put(&mut c.name, name(v, 32).map(Some))),
-    key("mac", "Its MAC address; made from the host's name if not given.", |c, v| {
+    key("mac", "Its MAC address; random if not given, repeatable under `seed`.", |c, v| {
         put(&mut c.mac, station(v).map(Some))
     }),
     key("addresses", "Its addresses: a list of A/LEN, of IPv4 and of IPv6.", |c, v| {

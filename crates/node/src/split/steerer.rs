@@ -113,7 +113,7 @@ impl Steerer {
             let spec = Spec::parse(&iface.port).map_err(|why| failed(&why))?;
             let iface_name = iface.name.clone().unwrap_or_else(|| spec.name.clone());
             let unit = unit_of(&iface_name).unwrap_or(ports.len() as u16);
-            let mac = iface.mac.unwrap_or_else(|| mac_of(&config.name, unit));
+            let mac = iface.mac.unwrap_or_else(|| mac_of(key, &config.name, &iface_name));
             let port =
                 port::open(&spec, &port::Env { pool: pool.clone(), pairs, mac, unit }).map_err(|why| failed(&why))?;
             let (health, mut rings) = (Arc::new(Health::default()), Vec::new());
