@@ -1,5 +1,6 @@
 //! How the program ends: exit codes, error lines, and a closed pipe that is nobody's fault.
 
+use anyhow::Context;
 use clap::CommandFactory;
 use clap::error::ErrorKind;
 use lab::gate::Outcome;
@@ -72,9 +73,16 @@ pub fn explain(error: &anyhow::Error) -> Exit {
 /// Help and version are no errors, and are printed as they are.
 pub fn misuse(error: &clap::Error, words: &[String]) -> Exit {
     if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        // Nowhere to write to is nothing to write about.
-        let _ = error.print();
-        return if error.use_stderr() { Exit::Usage } else { Exit::Fine };
+        // clap prints into a buffer that is flushed without a check.
+        let printed = error.print().and_then(|()| io::stdout().flush());
+        return match printed {
+            _ if error.use_stderr() => Exit::Usage,
+            Err(why) if why.kind() != io::ErrorKind::BrokenPipe => {
+                notice(&format!("standard output: {why}"));
+                Exit::Failed
+            }
+            _ => Exit::Fine,
+        };
     }
     notice(&misused(error, words));
     Exit::Usage
@@ -113,10 +121,14 @@ fn is_closed_pipe(error: &anyhow::Error) -> bool {
 
 /// Writes `text` to standard output.
 pub fn print(text: &str) -> anyhow::Result<()> {
+    write_out(text).context("standard output")
+}
+
+/// Writes `text` to standard output, for callers that name it themselves.
+pub fn write_out(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
-    out.flush()?;
-    Ok(())
+    out.flush()
 }
 
 /// Writes a line to standard error, if anybody listens.

@@ -26,8 +26,8 @@ use flow::{CountArgs, DelayArgs, GenArgs, MirrorArgs, RateArgs, SplitArgs};
 pub use flow::{TopArgs, WatchArgs};
 use grep::GrepArgs;
 use pipe::run::{Jobs, RunError};
-use pipe::stage::Chain;
-use pipe::{Format, Input, Output, Stage, run};
+use pipe::stage::{Chain, StageError};
+use pipe::{BadInput, Format, Input, Output, Stage, run};
 use rewrite::{CrcArgs, RewriteArgs};
 use std::ffi::{OsStr, OsString};
 
@@ -233,24 +233,26 @@ fn between(
         Some(from) => {
             let mut source = from.open()?;
             let format = form.output.unwrap_or_else(|| source.format());
-            let mut sink = ends::sink(to, format, form.tick())?;
+            let mut sink = open_sink(stages.passes(), to, format, form.tick())?;
             if stages.timed().next().is_some() {
                 return Ok(by_the_clock(source, ends::Sources::tell, stages, sink));
             }
-            let ran = run::run(source.as_source(), stages, sink.as_sink(), stop).and_then(|()| sink.end());
-            source.tell();
-            sink.tell();
-            ended(ran)
+            let ran = run::run(source.as_source(), stages, sink.as_sink(), stop);
+            let ran = sink.end().and(ran);
+            let undone = source.tell() | sink.tell();
+            ended(ran, undone)
         }
         None => {
             let mut input = ends::input(stream)?;
             if stages.timed().next().is_some() {
                 let read = input.format().with_context(|| ends::name(stream))?;
-                let sink = ends::sink(to, form.output.unwrap_or(read), form.tick())?;
+                let sink = open_sink(stages.passes(), to, form.output.unwrap_or(read), form.tick())?;
                 return Ok(by_the_clock(input, ends::tell, stages, sink));
             }
-            let sink = |format| ends::sink(to, format, form.tick());
-            stream_ended(from_stream(input, stages, stream, sink)?, stream)
+            let passes = stages.passes();
+            let sink = |format| open_sink(passes, to, format, form.tick());
+            let (ran, undone) = from_stream(input, stages, stream, sink)?;
+            stream_ended(ran, undone, stream)
         }
     })
 }
@@ -258,44 +260,56 @@ fn between(
 /// The same where a stage holds frames, or speaks, by the clock.
 fn by_the_clock<S: run::Source + Send + 'static>(
     source: S,
-    tell: fn(&S),
+    tell: fn(&S) -> bool,
     stages: &mut Chain,
     mut sink: ends::Sinks,
 ) -> anyhow::Result<Exit> {
     let clock = pipe::ports::Counter::new(1).clock();
     let (ran, source) = pipe::timed::run_timed(source, stages, sink.as_sink(), &clock, dispatch::stop_requested);
-    let ran = ran.and_then(|()| sink.end());
-    // One that still waits in a read has nothing to say.
-    source.iter().for_each(tell);
-    sink.tell();
-    ended(ran)
+    let ran = sink.end().and(ran);
+    // A source that still waits in a read has nothing to report.
+    let undone = source.as_ref().is_some_and(tell) | sink.tell();
+    ended(ran, undone)
 }
 
-fn ended(ran: Result<(), run::RunError>) -> anyhow::Result<Exit> {
+/// Exit code of a run; `undone`: frames are missing though it came to its end.
+fn ended(ran: Result<(), RunError>, undone: bool) -> anyhow::Result<Exit> {
     match ran {
-        Ok(()) => Ok(Exit::Fine),
+        Ok(()) => Ok(if undone { Exit::Failed } else { Exit::Fine }),
         Err(error) if error.is_closed_pipe() => Ok(Exit::Fine), // `linerate ... | head -1` has what it wanted
+        Err(
+            error @ (RunError::Form(_)
+            | RunError::Stage(StageError::LinkType(_))
+            | RunError::Input(BadInput::LinkType(_))),
+        ) => Err(Fault::usage(error)),
         Err(error) => Err(error.into()),
     }
 }
 
 /// The same, with the stream's name where it is the stream that was wrong.
-fn stream_ended(ran: Result<(), RunError>, stream: &StreamArgs) -> anyhow::Result<Exit> {
+fn stream_ended(ran: Result<(), RunError>, undone: bool, stream: &StreamArgs) -> anyhow::Result<Exit> {
     match ran {
+        Err(RunError::Input(why @ BadInput::LinkType(_))) => {
+            Err(Fault::usage(format!("{}: {why}", ends::name(stream))))
+        }
         Err(RunError::Input(why)) => Err(anyhow::Error::from(why).context(ends::name(stream))),
-        ran => ended(ran),
+        ran => ended(ran, undone),
+    }
+}
+
+/// Where frames go; nowhere if there are none to write.
+fn open_sink(passes: bool, to: Option<To>, format: Format, tick: u64) -> anyhow::Result<ends::Sinks> {
+    match to {
+        None if !passes => Ok(ends::Sinks::Stream(Output::new(std::io::sink(), format, tick))),
+        to => ends::sink(to, format, tick),
     }
 }
 
 /// From a stream that is open to standard output, or to nowhere if `quiet`.
-fn stream(input: Input, stages: &mut Chain, stream: &StreamArgs, quiet: bool) -> anyhow::Result<()> {
-    let sink = |format| {
-        if quiet {
-            return Ok(ends::Sinks::Stream(Output::new(std::io::sink(), format, stream.form.tick())));
-        }
-        ends::sink(None, format, stream.form.tick())
-    };
-    stream_ended(from_stream(input, stages, stream, sink)?, stream).map(|_| ())
+fn stream(input: Input, stages: &mut Chain, stream: &StreamArgs, quiet: bool) -> anyhow::Result<Exit> {
+    let sink = |format| open_sink(!quiet, None, format, stream.form.tick());
+    let (ran, undone) = from_stream(input, stages, stream, sink)?;
+    stream_ended(ran, undone, stream)
 }
 
 fn from_stream(
@@ -303,7 +317,7 @@ fn from_stream(
     stages: &mut Chain,
     stream: &StreamArgs,
     sink: impl FnOnce(Format) -> anyhow::Result<ends::Sinks>,
-) -> anyhow::Result<Result<(), RunError>> {
+) -> anyhow::Result<(Result<(), RunError>, bool)> {
     let form = &stream.form;
     let read = input.format().with_context(|| ends::name(stream))?;
     let format = form.output.unwrap_or(read);
@@ -320,9 +334,10 @@ fn from_stream(
             let how = Jobs { jobs, ordered: !form.unordered };
             run::run_spread(&mut input, stages, output, format, form.tick(), how, stop)
         }
-        (_, sink) => run::run(&mut input, stages, sink.as_sink(), stop).and_then(|()| sink.end()),
+        (_, sink) => run::run(&mut input, stages, sink.as_sink(), stop),
     };
-    ends::tell(&input);
-    sink.tell();
-    Ok(ran)
+    // Also after an error: a file without frames has a header.
+    let ran = sink.end().and(ran);
+    let undone = ends::tell(&input) | sink.tell();
+    Ok((ran, undone))
 }

@@ -8,7 +8,7 @@ use crate::exit::{Exit, Fault, notice, print};
 use anyhow::Context;
 use node::capture::{self, Batch, Caught};
 use node::control;
-use port::pcap::{Direction, Format, LINKTYPE_ETHERNET, Record, Writer};
+use port::pcap::{Direction, Format, Record, Writer};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -170,9 +170,9 @@ impl Sink {
                 ts_ns: frame.at_ns.saturating_add(epoch),
                 orig_len: frame.len,
                 data: &frame.data,
-                linktype: LINKTYPE_ETHERNET,
                 interface,
                 direction: frame.direction,
+                ..Record::default()
             })?;
         }
         Ok(file.flush()?)

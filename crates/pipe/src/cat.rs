@@ -14,9 +14,14 @@ use wire::text::{self, Kind, MAX_FRAME, MAX_LINE, MIN_FRAME, SLACK, STAMP, Stamp
 const ROOM: usize = 2 << 20;
 /// Bytes sent at once: the reader begins while more are written, and finds them in a cache.
 const PIECE: usize = 256 * 1024;
-/// Frames whose lines have room there, however long they are.
+/// Frames whose lines have room there, if none is [`LONG`].
 const AT_ONCE: usize = 32;
-const _: () = assert!(AT_ONCE * MAX_LINE + SLACK <= ROOM);
+/// Bytes from which on a frame is encoded by itself.
+const LONG: usize = 16 * 1024;
+const _: () = assert!(AT_ONCE * (text::len(LONG) + STAMP) + SLACK <= ROOM);
+const _: () = assert!(MAX_LINE + SLACK <= ROOM);
+/// The longest line of a frame that a port receives.
+const LONGEST: usize = text::len(u16::MAX as usize) + STAMP;
 /// From so many bytes on, pages are given away; below, a copy is cheaper than new pages.
 const WORTH: usize = 64 * 1024;
 
@@ -32,7 +37,9 @@ pub fn lines(source: &mut PortSource, out: &File, stamped: bool) -> Result<(), R
     while let Some((burst, now)) = source.burst()? {
         let full = burst.room() == 0;
         let stamp = stamped.then(|| Stamp::arrival(counter.ticks(now)));
-        for frames in burst.as_slice().chunks(AT_ONCE) {
+        // Of long frames, one at a time.
+        let at_once = if burst.as_slice().iter().any(|frame| frame.len() > LONG) { 1 } else { AT_ONCE };
+        for frames in burst.as_slice().chunks(at_once) {
             let most: usize = frames.iter().map(|frame| text::len(frame.len()) + STAMP).sum();
             if used >= PIECE || used + most + SLACK > pages.room().len() {
                 pages.send(out, used)?;
@@ -81,7 +88,7 @@ impl Static {
     pub fn new(source: &mut PortSource, most: u64) -> Result<Static, RunError> {
         const LINES: usize = 1 << 20;
         const TURNS: u64 = port::pktgen::ROTATION.len() as u64;
-        let mut pages = Pages::new(LINES + (TURNS as usize + 1) * MAX_LINE + SLACK)?;
+        let mut pages = Pages::new(LINES + (TURNS as usize + 1) * LONGEST + SLACK)?;
         let enough = |len: usize, count: u64| count >= most || (len >= LINES && count.is_multiple_of(TURNS));
         let (mut len, mut count) = (0, 0);
         while !enough(len, count) {

@@ -5,12 +5,13 @@ use crate::stage::{StageError, Timed};
 use crate::{Frames, Stage};
 use clock::{Clock, Duration, Instant};
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use wire::text;
 
 /// Where what there is to say goes: standard output, or standard error where frames go to the other.
-pub type Say = Box<dyn FnMut(&str) + Send>;
+pub type Say = Box<dyn FnMut(&str) -> io::Result<()> + Send>;
 
 /// Sums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -28,7 +29,7 @@ pub struct Sums {
 impl Sums {
     /// Of these frames.
     pub fn of(frames: &Frames) -> Sums {
-        let each = frames.iter().map(|(bytes, _)| (text::len(bytes.len()) as u64, on_wire(bytes.len())));
+        let each = frames.wire_lens().map(|len| (text::len(len) as u64, on_wire(len)));
         each.fold(Sums::default(), |sums, (text, wire)| Sums {
             frames: sums.frames + 1,
             text: sums.text + text,
@@ -107,6 +108,8 @@ pub struct Count {
     json: bool,
     /// None in a copy for another thread: the first one speaks.
     say: Option<Say>,
+    /// Why the sums of an interval could not be written.
+    failed: Option<io::Error>,
 }
 
 impl Count {
@@ -115,7 +118,7 @@ impl Count {
         let began = clock.now();
         let every = every.map(|every| every.max(Duration::from_millis(1))).map(|every| (every, began.after(every)));
         let before = Sums::default();
-        Count { shared: Arc::default(), clock, began, pass, every, before, json, say: Some(say) }
+        Count { shared: Arc::default(), clock, began, pass, every, before, json, say: Some(say), failed: None }
     }
 
     fn sums(&self, now: Instant) -> Sums {
@@ -124,15 +127,19 @@ impl Count {
         Sums { frames: frames.load(Relaxed), text: text.load(Relaxed), wire: wire.load(Relaxed), ns }
     }
 
-    fn speak(&mut self, sums: Sums) {
-        if let Some(say) = &mut self.say {
-            say(&if self.json { sums.json() } else { sums.to_string() });
+    fn speak(&mut self, sums: Sums) -> io::Result<()> {
+        match &mut self.say {
+            Some(say) => say(&if self.json { sums.json() } else { sums.to_string() }),
+            None => Ok(()),
         }
     }
 }
 
 impl Stage for Count {
     fn run(&mut self, frames: &mut Frames) -> Result<(), StageError> {
+        if let Some(why) = self.failed.take() {
+            return Err(why.into());
+        }
         let sums = Sums::of(frames);
         self.shared.frames.fetch_add(sums.frames, Relaxed);
         self.shared.text.fetch_add(sums.text, Relaxed);
@@ -145,13 +152,16 @@ impl Stage for Count {
 
     fn fork(&self) -> Option<Box<dyn Stage>> {
         let (shared, clock) = (self.shared.clone(), self.clock.clone());
-        Some(Box::new(Count { shared, clock, say: None, before: self.before, ..*self }))
+        Some(Box::new(Count { shared, clock, say: None, failed: None, before: self.before, ..*self }))
     }
 
     fn finish(&mut self, _: &mut Frames) -> Result<(), StageError> {
         let sums = self.sums(self.clock.now());
-        self.speak(sums);
-        Ok(())
+        Ok(self.speak(sums)?)
+    }
+
+    fn passes(&self) -> bool {
+        self.pass
     }
 
     fn timed(&mut self) -> Option<&mut dyn Timed> {
@@ -167,7 +177,7 @@ impl Timed for Count {
             return;
         }
         let sums = self.sums(now);
-        self.speak(sums.since(self.before));
+        self.failed = self.speak(sums.since(self.before)).err();
         self.before = sums;
         let late = now.since(next).as_nanos() / every.as_nanos().max(1);
         let next = next.after(every.saturating_mul(u32::try_from(late + 1).unwrap_or(u32::MAX)));
@@ -190,7 +200,13 @@ mod tests {
     fn told() -> (Arc<Mutex<Vec<String>>>, Say) {
         let told = Arc::new(Mutex::new(Vec::new()));
         let copy = told.clone();
-        (told, Box::new(move |text: &str| copy.lock().unwrap().push(text.to_owned())))
+        (
+            told,
+            Box::new(move |text: &str| {
+                copy.lock().unwrap().push(text.to_owned());
+                Ok(())
+            }),
+        )
     }
 
     fn of(lens: &[usize]) -> Frames {
@@ -248,7 +264,7 @@ mod tests {
             let frames = of(&lens);
             let mut out = Vec::new();
             let used = crate::Encoder::new(crate::Format::Plain, 8).encode(&frames, &mut out);
-            prop_assert_eq!(Sums::of(&frames).text, used as u64);
+            prop_assert_eq!(Sums::of(&frames).text, used.unwrap() as u64);
         }
     }
 }

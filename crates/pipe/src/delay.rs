@@ -46,9 +46,9 @@ impl Delay {
 
 impl Stage for Delay {
     fn run(&mut self, frames: &mut Frames) -> Result<(), StageError> {
-        for (bytes, time) in frames.iter() {
+        for index in 0..frames.len() {
             let due = self.due();
-            self.queue.push(bytes, time, due);
+            self.queue.push(frames, index, due);
         }
         frames.clear();
         while !frames.is_full() && self.queue.first().is_some_and(|(due, _)| due <= self.now) {

@@ -31,7 +31,7 @@ pub struct Ip {
     pub src: Ipv6Addr,
     /// Destination address.
     pub dst: Ipv6Addr,
-    /// What it carries.
+    /// Its transport protocol, after IPv6 extension headers.
     pub proto: Proto,
     /// Source and destination port of TCP, UDP and SCTP. Fragments have none, the first of them neither: they stay together.
     pub ports: Option<(u16, u16)>,
@@ -85,8 +85,11 @@ fn four(packet: &[u8]) -> Option<Ip> {
 
 fn six(packet: &[u8]) -> Option<Ip> {
     let header = ip6::Header::parse(packet).ok()?;
-    let ports = ports(header.next, header.payload(packet));
-    Some(Ip { src: header.src, dst: header.dst, proto: header.next, ports })
+    // A chain that is cut short or malformed ends at the header that failed.
+    let (chain, _) = ip6::Chain::walk_far(&header, packet);
+    let is_whole = chain.fragment.is_none_or(|fragment| fragment.is_atomic());
+    let ports = if is_whole { ports(chain.upper, chain.payload(&header, packet)) } else { None };
+    Some(Ip { src: header.src, dst: header.dst, proto: chain.upper, ports })
 }
 
 /// The first four bytes of those that have ports there.

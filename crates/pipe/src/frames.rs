@@ -1,5 +1,8 @@
 //! A batch of frames in one arena.
 
+use port::pcap::Section;
+use std::sync::Arc;
+use wire::link::LinkType;
 use wire::text::{Arena, MAX_FRAME, MIN_FRAME, SLACK, Stamp};
 
 /// When a frame came, or is to go.
@@ -41,18 +44,44 @@ const FULL: usize = 256 * 1024;
 /// What a frame takes at most.
 const MOST: usize = HEADROOM + MAX_FRAME + SLACK;
 
+/// What a capture's record says beside bytes and time, where it says more than the usual.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct About {
+    /// Bytes at the frame's end that were not captured.
+    pub cut: u32,
+    /// The interface: an index into the interfaces of [`Frames::section`].
+    pub interface: u32,
+    /// Options of its pcapng block, direction and comments among them ([`port::pcap::Record::options`]).
+    pub options: Vec<u8>,
+    /// The link header in whose place the frame has an Ethernet header.
+    pub link: Option<(LinkType, Box<[u8]>)>,
+}
+
+/// The usual: an Ethernet frame of the first interface, captured whole.
+static USUAL: About = About { cut: 0, interface: 0, options: Vec::new(), link: None };
+
+impl About {
+    /// Length on the link of a frame that has `len` bytes here.
+    pub fn wire_len(&self, len: usize) -> usize {
+        let ours = self.link.as_ref().map_or(0, |_| MIN_FRAME);
+        len - ours.min(len) + self.link.as_ref().map_or(0, |(_, header)| header.len()) + self.cut as usize
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Item {
     at: u32,
-    len: u16,
-    /// Bytes in front that are nobody's.
+    len: u32,
+    /// Index into the batch's list, from 1; 0: the usual.
+    about: u32,
+    /// Free bytes in front.
     headroom: u8,
     time: Time,
 }
 
 impl Item {
     fn range(&self) -> std::ops::Range<usize> {
-        self.at as usize..self.at as usize + usize::from(self.len)
+        self.at as usize..self.at as usize + self.len as usize
     }
 }
 
@@ -62,6 +91,8 @@ pub struct Frames {
     bytes: Vec<u8>,
     end: usize,
     list: Vec<Item>,
+    abouts: Vec<About>,
+    section: Option<Arc<Section>>,
 }
 
 impl Default for Frames {
@@ -73,7 +104,7 @@ impl Default for Frames {
 impl Frames {
     /// An empty batch.
     pub fn new() -> Frames {
-        Frames { bytes: vec![0; FULL + MOST], end: 0, list: Vec::new() }
+        Frames { bytes: vec![0; FULL + MOST], end: 0, list: Vec::new(), abouts: Vec::new(), section: None }
     }
 
     /// How many.
@@ -91,9 +122,10 @@ impl Frames {
         self.end >= FULL
     }
 
-    /// Forgets all.
+    /// Removes all frames. The description of their origin stays, as it is the stream's.
     pub fn clear(&mut self) {
         self.list.clear();
+        self.abouts.clear();
         self.end = 0;
     }
 
@@ -110,7 +142,13 @@ impl Frames {
     #[inline]
     pub fn commit(&mut self, len: usize, time: Time) {
         let at = self.end + HEADROOM;
-        self.list.push(Item { at: at as u32, len: len.min(MAX_FRAME) as u16, headroom: HEADROOM as u8, time });
+        self.list.push(Item {
+            at: at as u32,
+            len: len.min(MAX_FRAME) as u32,
+            about: 0,
+            headroom: HEADROOM as u8,
+            time,
+        });
         self.end = at + len.min(MAX_FRAME);
     }
 
@@ -126,10 +164,70 @@ impl Frames {
         }
         if let Some(room) = self.bytes.get_mut(at..at + frame.len()) {
             room.copy_from_slice(frame);
-            self.list.push(Item { at: at as u32, len: frame.len() as u16, headroom: HEADROOM as u8, time });
+            self.list.push(Item { at: at as u32, len: frame.len() as u32, about: 0, headroom: HEADROOM as u8, time });
             self.end = at + frame.len();
         }
         true
+    }
+
+    /// Appends a copy with what a capture says about it, as [`Frames::push`] does.
+    pub fn push_about(&mut self, frame: &[u8], time: Time, about: &About) -> bool {
+        let pushed = self.push(frame, time);
+        if pushed
+            && *about != USUAL
+            && let Some(item) = self.list.last_mut()
+        {
+            self.abouts.push(about.clone());
+            item.about = self.abouts.len() as u32;
+        }
+        pushed
+    }
+
+    /// Appends copies of the frames of `from`, with all that is said about them.
+    pub fn append(&mut self, from: &Frames) {
+        self.describe(from.section());
+        for at in 0..from.len() {
+            if let Some((bytes, time)) = from.get(at) {
+                self.push_about(bytes, time, from.about(at));
+            }
+        }
+    }
+
+    /// What is known about the frame at `index` beside bytes and time.
+    pub fn about(&self, index: usize) -> &About {
+        let about = self.list.get(index).map_or(0, |item| item.about as usize);
+        about.checked_sub(1).and_then(|at| self.abouts.get(at)).unwrap_or(&USUAL)
+    }
+
+    /// Origin of the frames, if they come from a capture.
+    pub fn section(&self) -> Option<&Arc<Section>> {
+        self.section.as_ref()
+    }
+
+    /// Sets the origin of the frames, if there is one.
+    pub fn describe(&mut self, section: Option<&Arc<Section>>) {
+        if let Some(section) = section {
+            self.section = Some(Arc::clone(section));
+        }
+    }
+
+    /// Lengths that the frames had on their link, in bytes.
+    pub fn wire_lens(&self) -> impl Iterator<Item = usize> {
+        (0..self.len()).map(|at| self.wire_len(at))
+    }
+
+    /// Length that the frame at `index` had on its link, in bytes: captured or not, with its own link header.
+    pub fn wire_len(&self, index: usize) -> usize {
+        let len = self.list.get(index).map_or(0, |item| item.len as usize);
+        self.about(index).wire_len(len)
+    }
+
+    /// A link header that is not Ethernet's, among those of all frames.
+    pub fn foreign_link(&self) -> Option<LinkType> {
+        if self.abouts.is_empty() {
+            return None;
+        }
+        (0..self.len()).find_map(|at| self.about(at).link.as_ref().map(|(link, _)| *link))
     }
 
     /// The frame at `index`.
@@ -147,9 +245,9 @@ impl Frames {
     /// Keeps those of which `keep` says so; it may change them.
     #[inline]
     pub fn retain(&mut self, mut keep: impl FnMut(&mut FrameMut<'_>) -> bool) {
-        let Frames { bytes, end, list } = self;
+        let Frames { bytes, end, list, abouts, .. } = self;
         list.retain_mut(|item| {
-            let mut frame = FrameMut { bytes, end, item };
+            let mut frame = FrameMut { bytes, end, item, abouts };
             keep(&mut frame)
         });
     }
@@ -186,6 +284,7 @@ pub struct FrameMut<'a> {
     bytes: &'a mut Vec<u8>,
     end: &'a mut usize,
     item: &'a mut Item,
+    abouts: &'a mut Vec<About>,
 }
 
 impl FrameMut<'_> {
@@ -206,6 +305,18 @@ impl FrameMut<'_> {
         self.item.time
     }
 
+    /// What is known about it beside bytes and time.
+    pub fn about(&self) -> &About {
+        (self.item.about as usize).checked_sub(1).and_then(|at| self.abouts.get(at)).unwrap_or(&USUAL)
+    }
+
+    /// The frame ends where its bytes end: nothing is missing behind them.
+    fn set_whole(&mut self) {
+        if let Some(about) = (self.item.about as usize).checked_sub(1).and_then(|at| self.abouts.get_mut(at)) {
+            about.cut = 0;
+        }
+    }
+
     /// Gives it another.
     pub fn set_time(&mut self, time: Time) {
         self.item.time = time;
@@ -214,7 +325,7 @@ impl FrameMut<'_> {
     /// Makes room for `n` bytes behind its first `at`; what they are is undefined. `None`, and no change, if the frame would be too
     /// long or has no `at` bytes, or for more than 16.
     pub fn insert(&mut self, at: usize, n: usize) -> Option<&mut [u8]> {
-        let len = usize::from(self.item.len);
+        let len = self.item.len as usize;
         if at > len || len + n > MAX_FRAME || n > HEADROOM {
             return None;
         }
@@ -224,38 +335,42 @@ impl FrameMut<'_> {
         let from = self.item.at as usize;
         self.bytes.copy_within(from..from + at, from - n);
         self.item.at -= n as u32;
-        self.item.len += n as u16;
+        self.item.len += n as u32;
         self.item.headroom -= n as u8;
         self.bytes.get_mut(from - n + at..from + at)
     }
 
     /// Takes `n` bytes behind its first `at` out; says whether they were there and a header is left.
     pub fn remove(&mut self, at: usize, n: usize) -> bool {
-        let len = usize::from(self.item.len);
+        let len = self.item.len as usize;
         if at + n > len || len - n < MIN_FRAME {
             return false;
         }
         let from = self.item.at as usize;
         self.bytes.copy_within(from..from + at, from + n);
         self.item.at += n as u32;
-        self.item.len -= n as u16;
+        self.item.len -= n as u32;
         self.item.headroom = self.item.headroom.saturating_add(n as u8);
         true
     }
 
     /// Its first `len` bytes alone; [`MIN_FRAME`] are left in any case.
     pub fn truncate(&mut self, len: usize) {
-        self.item.len = self.item.len.min(len.max(MIN_FRAME) as u16);
+        if len < self.item.len as usize {
+            self.set_whole();
+        }
+        self.item.len = self.item.len.min(len.max(MIN_FRAME) as u32);
     }
 
     /// Zeros behind it, up to `len` bytes.
     pub fn pad(&mut self, len: usize) {
-        let (have, len) = (usize::from(self.item.len), len.min(MAX_FRAME));
+        let (have, len) = (self.item.len as usize, len.min(MAX_FRAME));
         if have >= len {
             return;
         }
         self.move_to_end();
-        self.item.len = len as u16;
+        self.set_whole();
+        self.item.len = len as u32;
         *self.end = self.item.range().end;
         if let Some(behind) = self.bytes_mut().get_mut(have..) {
             behind.fill(0);

@@ -3,6 +3,7 @@
 //! Two ways that must not be taken for each other: [`Gen`] makes one frame after the other, [`Gen::fixed`] makes one buffer of them, to be
 //! written again and again. The report's 14 GB/s are of the second kind.
 
+use crate::output::{self, BadOutput};
 use crate::run::{RunError, Source};
 use crate::{Encoder, Format, Frames, Time};
 use std::net::SocketAddrV4;
@@ -54,6 +55,9 @@ pub enum BadGen {
     /// It is too large.
     #[error("a round of {0} bytes: a buffer has {MOST} at most")]
     LargeRound(u64),
+    /// A form that does not hold such frames.
+    #[error(transparent)]
+    Form(BadOutput),
 }
 
 /// Frames, one after the other.
@@ -153,14 +157,20 @@ impl Gen {
         let (mut frames, mut some, mut bytes) = (Frames::new(), Vec::new(), Vec::new());
         loop {
             let more = self.read(&mut frames).unwrap_or(false);
-            let used = encoder.encode(&frames, &mut some);
+            let used = encoder.encode(&frames, &mut some).map_err(BadGen::Form)?;
             bytes.extend_from_slice(some.get(..used).unwrap_or_default());
             frames.clear();
             if !more {
                 break;
             }
         }
-        Ok(Fixed { header: encoder.header(), frame: bytes.len() / wanted.max(1), bytes, frames: wanted as u64, total })
+        Ok(Fixed {
+            header: output::header(format, None, None),
+            frame: bytes.len() / wanted.max(1),
+            bytes,
+            frames: wanted as u64,
+            total,
+        })
     }
 }
 

@@ -23,7 +23,7 @@ pub use front::Front;
 pub use lines::{Found, Lines, Selection, Shown};
 pub use syntax::{BadPattern, Syntax};
 
-use crate::stage::{Stage, StageError};
+use crate::stage::{BadLink, Stage, StageError};
 use crate::{FrameMut, Frames};
 use aho_corasick::{AhoCorasick, MatchKind};
 use columns::Columns;
@@ -172,8 +172,13 @@ impl Grep {
     #[inline]
     fn wants(&mut self, frame: &FrameMut<'_>) -> bool {
         let found = match &self.judge {
-            Judge::Filter(filter) => filter.matches(frame.bytes()),
-            Judge::Fields(any) => any.iter().any(|terms| terms.matches(frame.bytes())),
+            Judge::Filter(filter) => {
+                filter.matches_captured(frame.bytes(), frame.about().cut as usize + frame.bytes().len())
+            }
+            Judge::Fields(any) => {
+                let wire_len = frame.about().wire_len(frame.bytes().len());
+                any.iter().any(|terms| terms.matches(frame.bytes(), wire_len))
+            }
             Judge::Line(matcher) => {
                 let stamp = if let crate::Time::Stamp(stamp) = frame.time() { Some(stamp) } else { None };
                 let bytes = match (frame.bytes(), stamp) {
@@ -192,6 +197,10 @@ impl Grep {
 
 impl Stage for Grep {
     fn run(&mut self, frames: &mut Frames) -> Result<(), StageError> {
+        if matches!(self.judge, Judge::Line(_)) {
+            BadLink::check(frames, "matched as a line: use -f, or terms such as 'ip.src=10.0.0.1'")
+                .map_err(StageError::LinkType)?;
+        }
         let mut left = match self.most {
             None => u64::MAX,
             Some(most) => most.saturating_sub(self.selected.load(Relaxed)),

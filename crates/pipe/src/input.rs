@@ -10,18 +10,21 @@ mod text;
 
 pub use cut::{Cut, Piece};
 pub(crate) use json::write as write_json;
-pub use text::Tally;
 pub(crate) use text::decode_line;
+pub use text::{Tally, Told};
 
 use crate::grep::Front;
-use crate::{Format, Frames, Time};
+use crate::{About, Format, Frames, Time};
 use in_place::InPlace;
-use port::pcap::{self, LINKTYPE_ETHERNET, PcapError};
+use port::pcap::{self, PcapError, Record, Section};
 use records::Records;
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Cursor, Read};
+use std::sync::Arc;
 use text::Text;
 use wire::bpkt::BadRecord;
+use wire::link::LinkType;
 use wire::text::BadLine;
 
 /// Bytes asked of the stream at once: the most that a pipe holds by default is less, and what is read is still in the cache when it is
@@ -70,6 +73,16 @@ pub enum BadInput {
     /// A capture file.
     #[error(transparent)]
     Pcap(#[from] PcapError),
+    /// Packets with a link header that is not read.
+    #[error("link type {0} is not read: those of Ethernet, IP (RAW), loopback (NULL, LOOP) and Linux (SLL, SLL2) are")]
+    LinkType(u16),
+    /// Bytes that are neither text nor another form of frames.
+    #[error("begins with {}: neither text nor a capture nor binary records", hex(.0))]
+    Unknown(Vec<u8>),
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ")
 }
 
 /// A stream of frames.
@@ -83,27 +96,45 @@ pub struct Input {
     /// Of a file whose lines need not be copied to be decoded.
     in_place: Option<InPlace>,
     tally: Tally,
+    /// Streams that are read after this one.
+    following: VecDeque<Stream>,
+    /// Form that was asked for.
+    asked: Option<Format>,
+    /// An error that is returned when the frames before it have been.
+    failed: Option<BadInput>,
+    /// Origin of the frames of captures, of all streams so far.
+    origin: Option<Arc<Section>>,
 }
 
 type Stream = Box<dyn Read + Send>;
 
 enum State {
     /// Nothing was read yet.
-    Begin(Stream, Option<Format>),
+    Begin(Stream),
     Text(Text<Stream>),
     /// And the stream, for what must be read after all.
     InPlace(InPlace, Stream),
     Json(Text<Stream>),
     Records(Records<Stream>),
-    Pcap(Box<pcap::Reader<io::Chain<Cursor<Vec<u8>>, Stream>>>),
+    Pcap(Box<Capture>),
     Over,
 }
 
 impl Input {
     /// Frames from `from`, in a form that its first bytes tell unless `format` does. With `strict` a bad line is an error.
     pub fn new(from: impl Read + Send + 'static, format: Option<Format>, strict: bool) -> Input {
-        let state = State::Begin(Box::new(from), format);
-        Input { state, format: Format::Text, strict, front: None, in_place: None, tally: Tally::default() }
+        Input {
+            state: State::Begin(Box::new(from)),
+            format: Format::Text,
+            strict,
+            front: None,
+            in_place: None,
+            tally: Tally::default(),
+            following: VecDeque::new(),
+            asked: format,
+            failed: None,
+            origin: None,
+        }
     }
 
     /// Lines of a regular file, or of what else `file` is; `from` reads it, and is asked where its bytes cannot be had without being copied.
@@ -117,6 +148,12 @@ impl Input {
         strict: bool,
     ) -> io::Result<Input> {
         Ok(Input { in_place: InPlace::of(file)?, ..Input::new(from, format, strict) })
+    }
+
+    /// Reads `from` when what there is so far has ended: captures and records one after the other, each with
+    /// its header; lines as one text.
+    pub fn then(&mut self, from: impl Read + Send + 'static) {
+        self.following.push_back(Box::new(from));
     }
 
     /// Of lines of text decodes only those that `front` selects. Only for text.
@@ -142,19 +179,56 @@ impl Input {
     ///
     /// # Errors
     /// What cannot be read on, and where.
+    ///
+    /// Frames before an error are returned first, and the error by the next call.
     pub fn read(&mut self, frames: &mut Frames) -> Result<bool, BadInput> {
+        if let Some(why) = self.failed.take() {
+            self.state = State::Over;
+            return Err(why);
+        }
         self.begin()?;
         if frames.is_full() {
             return Ok(true);
         }
         let before = frames.len();
+        let more = self.read_some(frames);
+        let more = match self.tally.first_bad().filter(|_| self.strict) {
+            Some(bad) => {
+                frames.truncate(self.tally.good);
+                Err(bad)
+            }
+            None => more,
+        };
+        match more {
+            Err(why) if frames.len() > before => self.failed = Some(why),
+            Err(why) => {
+                self.state = State::Over;
+                return Err(why);
+            }
+            Ok(false) if frames.len() == before => match self.following.pop_front() {
+                Some(next) => {
+                    self.state = State::Begin(next);
+                    return self.read(frames);
+                }
+                None => {
+                    self.state = State::Over;
+                    return Ok(false);
+                }
+            },
+            Ok(_) => {}
+        }
+        Ok(true)
+    }
+
+    /// Appends frames; `false` at the stream's end.
+    fn read_some(&mut self, frames: &mut Frames) -> Result<bool, BadInput> {
         if let State::InPlace(lines, _) = &mut self.state {
             let (front, tally) = (self.front.as_ref(), &mut self.tally);
             if !lines.lend(AT_ONCE, |lines| text::decode_selected(lines, front, frames, tally)) {
                 self.read_on()?;
             }
         }
-        let more = match &mut self.state {
+        Ok(match &mut self.state {
             State::InPlace(..) => true,
             State::Text(text) => {
                 let front = self.front.as_ref();
@@ -162,20 +236,9 @@ impl Input {
             }
             State::Json(text) => text.read(&mut self.tally, |bytes, tally| json::decode(bytes, frames, tally))?,
             State::Records(records) => records.read(frames)?,
-            State::Pcap(reader) => read_pcap(reader, frames, &mut self.tally)?,
+            State::Pcap(capture) => capture.read(frames, &mut self.origin, &mut self.tally)?,
             State::Begin(..) | State::Over => false,
-        };
-        if self.strict
-            && let Some(bad) = self.tally.first_bad()
-        {
-            self.state = State::Over;
-            return Err(bad);
-        }
-        if !more && frames.len() == before {
-            self.state = State::Over;
-            return Ok(false);
-        }
-        Ok(true)
+        })
     }
 
     /// Whole lines of text into `block`, which is emptied first, undecoded ([`Tally::decode`]). `false` at the end. Only for text.
@@ -231,6 +294,11 @@ impl Input {
         self.strict
     }
 
+    /// Origin of the frames, if they come from a capture and some were read.
+    pub fn section(&self) -> Option<&Arc<Section>> {
+        self.origin.as_ref()
+    }
+
     /// Counts of what was read so far.
     pub fn tally(&self) -> &Tally {
         &self.tally
@@ -245,7 +313,8 @@ impl Input {
         if !matches!(self.state, State::Begin(..)) {
             return Ok(());
         }
-        let State::Begin(mut from, asked) = std::mem::replace(&mut self.state, State::Over) else { return Ok(()) };
+        let State::Begin(mut from) = std::mem::replace(&mut self.state, State::Over) else { return Ok(()) };
+        let asked = self.asked;
         // Enough to know the form, or all there is.
         let mut start = Vec::new();
         let need = if asked.is_some_and(Format::is_text) { 0 } else { 4 };
@@ -260,6 +329,15 @@ impl Input {
             }
         }
         let format = asked.unwrap_or_else(|| Format::of_start(&start));
+        if asked.is_none() && format.is_text() && start.iter().any(|byte| !is_of_text(*byte)) {
+            return Err(BadInput::Unknown(start));
+        }
+        // Lines may go on in the next file.
+        if format.is_text() || format == Format::Jsonl {
+            while let Some(next) = self.following.pop_front() {
+                from = Box::new(from.chain(next));
+            }
+        }
         (self.state, self.format) = match format {
             Format::Text | Format::Plain | Format::Stamped => {
                 let state = match self.in_place.take() {
@@ -280,24 +358,107 @@ impl Input {
                     pcap::Format::Pcap => Format::Pcap,
                     pcap::Format::Pcapng => Format::Pcapng,
                 };
-                (State::Pcap(Box::new(reader)), format)
+                let before = self.origin.as_ref().map_or(0, |origin| origin.interfaces.len());
+                (State::Pcap(Box::new(Capture { reader, before, known: 0, frame: Vec::new() })), format)
             }
         };
         Ok(())
     }
 }
 
-/// Frames of a capture until the batch is full. A frame that is no Ethernet frame, or was not kept whole, is a bad one.
-fn read_pcap<R: Read>(reader: &mut pcap::Reader<R>, frames: &mut Frames, tally: &mut Tally) -> Result<bool, BadInput> {
-    // A reader cannot say whether the next record would have to be waited for: what a live capture writes comes in small batches.
-    for _ in 0..4096 {
-        if frames.is_full() {
-            break;
+/// Returns whether a file of text may begin with `byte`: printable, white space, or part of a character of UTF-8.
+fn is_of_text(byte: u8) -> bool {
+    matches!(byte, b'\t' | b'\n' | b'\r' | 0x20..=0x7e | 0xc3..=0xf4)
+}
+
+/// A capture among the streams.
+struct Capture {
+    reader: pcap::Reader<io::Chain<Cursor<Vec<u8>>, Stream>>,
+    /// Interfaces of the captures before it.
+    before: usize,
+    /// Interfaces that the origin of frames has from this one.
+    known: usize,
+    frame: Vec<u8>,
+}
+
+impl Capture {
+    /// Appends frames until the batch is full; `false` at the end. A packet that is longer or shorter than a frame may
+    /// be is counted as a bad one.
+    fn read(
+        &mut self,
+        frames: &mut Frames,
+        origin: &mut Option<Arc<Section>>,
+        tally: &mut Tally,
+    ) -> Result<bool, BadInput> {
+        frames.describe(origin.as_ref());
+        // A reader cannot say whether the next record would have to be waited for: what a live capture writes comes in
+        // small batches.
+        for _ in 0..4096 {
+            if frames.is_full() {
+                break;
+            }
+            let Some(record) = self.reader.read()? else { return Ok(false) };
+            tally.lines += 1;
+            let time = Time::Wall(record.ts_ns);
+            let about = about(&record, self.before);
+            let pushed = match LinkType::of(record.linktype).ok_or(BadInput::LinkType(record.linktype))? {
+                LinkType::Ethernet => frames.push_about(record.data, time, &about),
+                link => cooked(link, record.data, &mut self.frame).is_some_and(|header| {
+                    frames.push_about(&self.frame, time, &About { link: Some((link, header)), ..about })
+                }),
+            };
+            if !pushed {
+                let why =
+                    format!("a packet of {} bytes, of which {} were captured", record.orig_len, record.data.len());
+                tally.tell(Told::Record(why), frames.len());
+            }
+            if self.reader.section().interfaces.len() > self.known {
+                self.describe(origin);
+                frames.describe(origin.as_ref());
+            }
         }
-        let Some(record) = reader.read()? else { return Ok(false) };
-        tally.lines += 1;
-        let good = record.linktype == LINKTYPE_ETHERNET && frames.push(record.data, Time::Wall(record.ts_ns));
-        tally.bad += u64::from(!good);
+        Ok(true)
     }
-    Ok(true)
+
+    /// Adds the interfaces that were described since the last time.
+    fn describe(&mut self, origin: &mut Option<Arc<Section>>) {
+        let here = self.reader.section();
+        let mut all = origin.as_deref().cloned().unwrap_or_else(|| {
+            let mut first = here.clone();
+            first.interfaces.clear();
+            first
+        });
+        all.interfaces.extend(here.interfaces.iter().skip(self.known).cloned());
+        self.known = here.interfaces.len();
+        *origin = Some(Arc::new(all));
+    }
+}
+
+fn about(record: &Record<'_>, before: usize) -> About {
+    About {
+        cut: record.orig_len.saturating_sub(record.data.len() as u32),
+        interface: record.interface + before as u32,
+        options: if record.options.is_empty() { direction(record) } else { record.options.to_vec() },
+        link: None,
+    }
+}
+
+/// The direction as an option, where a capture without options has one.
+fn direction(record: &Record<'_>) -> Vec<u8> {
+    match record.direction {
+        pcap::Direction::Unknown => Vec::new(),
+        pcap::Direction::Inbound => vec![2, 0, 4, 0, 1, 0, 0, 0],
+        pcap::Direction::Outbound => vec![2, 0, 4, 0, 2, 0, 0, 0],
+    }
+}
+
+/// Writes a packet with an Ethernet header in place of its own into `frame`; returns its own.
+fn cooked(link: LinkType, packet: &[u8], frame: &mut Vec<u8>) -> Option<Box<[u8]>> {
+    let mut header = [0; wire::eth::HEADER_LEN];
+    link.ethernet_header(packet)?.emit(&mut header);
+    let (own, payload) = packet.split_at_checked(link.header_len())?;
+    frame.clear();
+    frame.extend_from_slice(&header);
+    frame.extend_from_slice(payload);
+    Some(own.into())
 }

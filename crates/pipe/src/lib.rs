@@ -45,7 +45,7 @@ pub mod top;
 pub mod units;
 
 pub use format::Format;
-pub use frames::{FrameMut, Frames, Time};
+pub use frames::{About, FrameMut, Frames, Time};
 pub use input::{BadInput, Input};
-pub use output::{Encoder, Output};
+pub use output::{BadOutput, Encoder, Output};
 pub use stage::Stage;

@@ -1,69 +1,122 @@
 //! Frames into a stream of bytes.
 
-use crate::{Format, Frames, input};
-use port::pcap::{self, Direction, LINKTYPE_ETHERNET, Record};
+use crate::run::RunError;
+use crate::stage::BadLink;
+use crate::{Format, Frames, Time, input};
+use port::pcap::{self, Interface, LINKTYPE_ETHERNET, Record, Section};
 use std::io::{self, Write};
+use std::sync::Arc;
 use wire::bpkt::{self, Form};
-use wire::text::{self, Kind, SLACK, STAMP, Stamp};
+use wire::text::{self, Kind, MIN_FRAME, SLACK, STAMP, Stamp};
 
 /// How frames become bytes. Knows no stream: many threads may each have their own, and what they make is put in order behind them.
 #[derive(Debug)]
 pub struct Encoder {
     format: Format,
     tick_ns: u64,
-    capture: Option<pcap::Writer<io::Sink>>,
+    packet: Vec<u8>,
+}
+
+/// Why frames cannot be written in a form.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum BadOutput {
+    /// Text and binary records have Ethernet frames.
+    #[error(transparent)]
+    Link(#[from] BadLink),
+    /// A pcap file has one link type.
+    #[error("packets of link types {first} and {other} do not fit into one pcap file: use -o pcapng")]
+    LinkTypes {
+        /// That of the file.
+        first: u16,
+        /// That of the packet.
+        other: u16,
+    },
+    /// A binary record's length has 16 bits.
+    #[error("a frame of {0} bytes is longer than a binary record holds: 65535")]
+    TooLong(usize),
 }
 
 impl Encoder {
     /// For `format`; a stamp's tick is `tick_ns` (8 is ethpipe's), where one kind of time becomes another.
     pub fn new(format: Format, tick_ns: u64) -> Encoder {
-        let capture = capture_format(format).and_then(|format| {
-            let mut writer = pcap::Writer::new(io::sink(), format, SNAPLEN).ok()?;
-            writer.add_interface(INTERFACE).ok()?;
-            Some(writer)
-        });
-        Encoder { format, tick_ns, capture }
-    }
-
-    /// What stands in front of all frames.
-    pub fn header(&self) -> Vec<u8> {
-        let Some(format) = capture_format(self.format) else { return Vec::new() };
-        // Writing to a vector does not fail.
-        let Ok(mut writer) = pcap::Writer::new(Vec::new(), format, SNAPLEN) else { return Vec::new() };
-        let _ = writer.add_interface(INTERFACE);
-        writer.into_inner()
+        Encoder { format, tick_ns, packet: Vec::new() }
     }
 
     /// Writes `frames` to the front of `out`, whose length only grows; says how many bytes that are.
-    pub fn encode(&mut self, frames: &Frames, out: &mut Vec<u8>) -> usize {
+    ///
+    /// # Errors
+    /// [`BadOutput`].
+    pub fn encode(&mut self, frames: &Frames, out: &mut Vec<u8>) -> Result<usize, BadOutput> {
         if self.format.is_text() {
-            return self.lines(frames, out);
+            BadLink::check(frames, "written as text: use -o pcap, pcapng or jsonl")?;
+            return Ok(self.lines(frames, out));
         }
         out.clear();
-        let form = if self.format == Format::Bin1 { Form::V1 } else { Form::V2 };
-        for (bytes, time) in frames.iter() {
-            match (&self.capture, self.format) {
-                (Some(capture), _) => {
-                    let ts_ns = time.wall_ns(self.tick_ns).unwrap_or(0);
-                    let orig_len = bytes.len() as u32;
-                    let (linktype, direction) = (LINKTYPE_ETHERNET, Direction::Unknown);
-                    capture.encode(&Record { ts_ns, orig_len, data: bytes, linktype, interface: 0, direction }, out);
+        match self.format {
+            Format::Pcap => self.capture(pcap::Format::Pcap, frames, out)?,
+            Format::Pcapng => self.capture(pcap::Format::Pcapng, frames, out)?,
+            Format::Jsonl => {
+                let section = frames.section();
+                for (at, (bytes, time)) in frames.iter().enumerate() {
+                    let about = frames.about(at);
+                    let interface = section.and_then(|section| section.interfaces.get(about.interface as usize));
+                    input::write_json(bytes, time, about, interface.and_then(Interface::name), out);
                 }
-                (None, Format::Jsonl) => input::write_json(bytes, time, out),
-                (None, _) => {
-                    bpkt::emit(form, bytes, time.stamp(self.tick_ns), out);
+            }
+            _ => {
+                BadLink::check(frames, "written as a binary record: use -o pcap, pcapng or jsonl")?;
+                let form = if self.format == Format::Bin1 { Form::V1 } else { Form::V2 };
+                for (bytes, time) in frames.iter() {
+                    if !bpkt::emit(form, bytes, time.stamp(self.tick_ns), out) {
+                        return Err(BadOutput::TooLong(bytes.len()));
+                    }
                 }
             }
         }
-        out.len()
+        Ok(out.len())
+    }
+
+    fn capture(&mut self, format: pcap::Format, frames: &Frames, out: &mut Vec<u8>) -> Result<(), BadOutput> {
+        let usual = Interface::ethernet(INTERFACE, pcap::MAX_SNAPLEN);
+        let interfaces = frames.section().map_or(std::slice::from_ref(&usual), |section| &section.interfaces);
+        let written = written(format, frames.section().map(|section| &**section));
+        let first = written.first().map_or(LINKTYPE_ETHERNET, |first| first.linktype);
+        for (at, (bytes, time)) in frames.iter().enumerate() {
+            let about = frames.about(at);
+            let linktype = interfaces.get(about.interface as usize).map_or(LINKTYPE_ETHERNET, |i| i.linktype);
+            if format == pcap::Format::Pcap && linktype != first {
+                return Err(BadOutput::LinkTypes { first, other: linktype });
+            }
+            let data = match &about.link {
+                None => bytes,
+                Some((_, header)) => {
+                    self.packet.clear();
+                    self.packet.extend_from_slice(header);
+                    self.packet.extend_from_slice(bytes.get(MIN_FRAME..).unwrap_or_default());
+                    &self.packet
+                }
+            };
+            let record = Record {
+                ts_ns: time.wall_ns(self.tick_ns).unwrap_or(0),
+                orig_len: data.len() as u32 + about.cut,
+                data,
+                linktype,
+                interface: about.interface,
+                options: &about.options,
+                ..Record::default()
+            };
+            let of = if format == pcap::Format::Pcap { 0 } else { about.interface as usize };
+            pcap::append_record(format, written.get(of), &record, out);
+        }
+        Ok(())
     }
 
     fn lines(&mut self, frames: &Frames, out: &mut Vec<u8>) -> usize {
-        let stamped = |time: crate::Time| match self.format {
+        let stamped = |time: Time| match self.format {
             Format::Plain => None,
             Format::Stamped => Some(time.stamp(self.tick_ns).unwrap_or(Stamp(0))),
             _ => match time {
-                crate::Time::Stamp(stamp) => Some(stamp),
+                Time::Stamp(stamp) => Some(stamp),
                 _ => None,
             },
         };
@@ -75,8 +128,16 @@ impl Encoder {
     }
 }
 
-const SNAPLEN: u32 = 262_144;
+/// Name of the interface of frames that come from no capture.
 const INTERFACE: &str = "pipe";
+
+/// Returns the interfaces of `section` as a file of `format` has them.
+fn written(format: pcap::Format, section: Option<&Section>) -> Vec<Interface> {
+    match section {
+        Some(section) => pcap::written(format, section),
+        None => vec![Interface::ethernet(INTERFACE, pcap::MAX_SNAPLEN)],
+    }
+}
 
 fn capture_format(format: Format) -> Option<pcap::Format> {
     match format {
@@ -90,38 +151,78 @@ fn capture_format(format: Format) -> Option<pcap::Format> {
 pub struct Output {
     to: Box<dyn Write + Send>,
     encoder: Encoder,
-    begun: bool,
+    /// Interfaces of the capture that were described; `None` before its header is written.
+    described: Option<usize>,
     out: Vec<u8>,
 }
 
 impl Output {
     /// Writes to `to` in `format`.
     pub fn new(to: impl Write + Send + 'static, format: Format, tick_ns: u64) -> Output {
-        Output { to: Box::new(to), encoder: Encoder::new(format, tick_ns), begun: false, out: Vec::new() }
+        Output { to: Box::new(to), encoder: Encoder::new(format, tick_ns), described: None, out: Vec::new() }
     }
 
     /// Writes a batch, and passes it on at once: whoever reads may be waiting.
     ///
     /// # Errors
-    /// What writing says; `BrokenPipe` when nobody reads any more.
-    pub fn write(&mut self, frames: &Frames) -> io::Result<()> {
+    /// What writing says, `BrokenPipe` when nobody reads any more; [`BadOutput`].
+    pub fn write(&mut self, frames: &Frames) -> Result<(), RunError> {
         let mut out = std::mem::take(&mut self.out);
         let used = self.encoder.encode(frames, &mut out);
-        let written = self.write_bytes(out.get(..used).unwrap_or_default());
+        let written = used
+            .map_err(RunError::from)
+            .and_then(|used| Ok(self.write_bytes(out.get(..used).unwrap_or_default(), frames.section())?));
         self.out = out;
         written
     }
 
-    /// Writes what an [`Encoder`] of the same form made.
+    /// Writes what an [`Encoder`] of the same form made of frames with this origin.
     ///
     /// # Errors
-    /// As [`Output::write`].
-    pub fn write_bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
-        if !self.begun {
-            self.to.write_all(&self.encoder.header())?;
-            self.begun = true;
-        }
+    /// What writing says.
+    pub fn write_bytes(&mut self, bytes: &[u8], section: Option<&Arc<Section>>) -> io::Result<()> {
+        let header = self.header(section.map(|section| &**section));
+        self.to.write_all(&header)?;
         self.to.write_all(bytes)?;
         self.to.flush()
     }
+
+    /// Writes the header of a capture without frames.
+    ///
+    /// # Errors
+    /// What writing says.
+    pub fn end(&mut self) -> io::Result<()> {
+        self.write_bytes(&[], None)
+    }
+
+    /// What stands in front of frames with this origin: a header, and interfaces that were not described yet.
+    fn header(&mut self, section: Option<&Section>) -> Vec<u8> {
+        let known = section.map_or(0, |section| section.interfaces.len());
+        if self.described.is_some_and(|described| known <= described) {
+            return Vec::new();
+        }
+        let header = header(self.encoder.format, section, self.described);
+        self.described = Some(known.max(1));
+        header
+    }
+}
+
+/// Returns the header of a stream in `format`, if nothing was `described` yet, and the descriptions of interfaces that were not.
+pub(crate) fn header(format: Format, section: Option<&Section>, described: Option<usize>) -> Vec<u8> {
+    let Some(format) = capture_format(format) else { return Vec::new() };
+    let mut out = Vec::new();
+    if described.is_none() {
+        // Writing to a vector does not fail.
+        out = match section {
+            Some(section) => pcap::Writer::like(out, format, section),
+            None => pcap::Writer::new(out, format, pcap::MAX_SNAPLEN),
+        }
+        .map_or_else(|_| Vec::new(), pcap::Writer::into_inner);
+    }
+    if format == pcap::Format::Pcapng {
+        let interfaces = written(format, section);
+        let new = interfaces.get(described.unwrap_or(0)..).unwrap_or_default();
+        new.iter().for_each(|interface| pcap::append_interface(interface, &mut out));
+    }
+    out
 }

@@ -1,7 +1,8 @@
 //! Ports as sources and sinks.
 
 use crate::run::{RunError, Sink, Source};
-use crate::{Frames, Time, os};
+use crate::stage::BadLink;
+use crate::{BadOutput, Frames, Time, os};
 use buf::{Burst, Frame, Pool};
 use clock::{Clock, Duration, Instant, Strategy};
 use port::spec::{Kind, Spec};
@@ -121,7 +122,7 @@ impl PortSource {
         PortSource { rx, _tx: tx, burst: Burst::default(), counter, arrivals, stop, left, refused: 0 }
     }
 
-    /// Frames that no line can hold: shorter than a header, or longer than 16,383 bytes.
+    /// Frames that no line can hold: shorter than a header, or longer than 262,144 bytes.
     pub fn refused(&self) -> u64 {
         self.refused
     }
@@ -305,6 +306,11 @@ impl PortSink {
         (self.sent, self.too_long)
     }
 
+    /// Returns whether the port has ended: its reader or its device went away.
+    pub fn is_gone(&self) -> bool {
+        self.tx.is_gone()
+    }
+
     /// What the port itself counted.
     pub fn port_counts(&self) -> &PortCounts {
         &self.counts
@@ -379,7 +385,12 @@ fn stopped() -> RunError {
 
 impl Sink for PortSink {
     fn write(&mut self, frames: &Frames) -> Result<(), RunError> {
-        let longest = usize::from(self.caps.mtu) + wire::eth::HEADER_LEN + wire::vlan::TAG_LEN;
+        BadLink::check(frames, "sent").map_err(BadOutput::from)?;
+        // A port of files takes whatever a buffer holds.
+        let longest = match self.caps.mtu {
+            u16::MAX => usize::MAX,
+            mtu => usize::from(mtu) + wire::eth::HEADER_LEN + wire::vlan::TAG_LEN,
+        };
         for (bytes, time) in frames.iter() {
             if let Time::Stamp(stamp) = time
                 && self.timed

@@ -1,8 +1,10 @@
 //! Frames that wait for their time, in their order, as many bytes of them as was said.
 
-use crate::{Frames, Time};
+use crate::{About, Frames, Time};
 use clock::Instant;
+use port::pcap::Section;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// What happens when there is no more room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -33,8 +35,18 @@ impl Default for Limit {
 const EACH: usize = 64;
 
 #[derive(Debug)]
+struct Waiting {
+    due: Instant,
+    frame: Box<[u8]>,
+    wire_len: usize,
+    time: Time,
+    about: About,
+}
+
+#[derive(Debug)]
 pub struct Queue {
-    waiting: VecDeque<(Instant, Time, Box<[u8]>)>,
+    waiting: VecDeque<Waiting>,
+    section: Option<Arc<Section>>,
     bytes: usize,
     limit: Limit,
     passed: u64,
@@ -44,31 +56,37 @@ pub struct Queue {
 
 impl Queue {
     pub fn new(limit: Limit) -> Queue {
-        Queue { waiting: VecDeque::new(), bytes: 0, limit, passed: 0, dropped: 0, left: 0 }
+        Queue { waiting: VecDeque::new(), section: None, bytes: 0, limit, passed: 0, dropped: 0, left: 0 }
     }
 
-    /// Behind all others; says whether there was room.
-    pub fn push(&mut self, frame: &[u8], time: Time, due: Instant) -> bool {
+    /// Appends the frame at `index` of `frames`; returns whether there was room.
+    pub fn push(&mut self, frames: &Frames, index: usize, due: Instant) -> bool {
+        let Some((frame, time)) = frames.get(index) else { return false };
         if self.limit.full == Full::Drop && self.bytes + frame.len() + EACH > self.limit.bytes {
             self.dropped += 1;
             return false;
         }
         self.bytes += frame.len() + EACH;
-        self.waiting.push_back((due, time, frame.into()));
+        if index == 0 && frames.section().is_some() {
+            self.section = frames.section().cloned();
+        }
+        let (about, wire_len) = (frames.about(index).clone(), frames.wire_len(index));
+        self.waiting.push_back(Waiting { due, frame: frame.into(), wire_len, time, about });
         true
     }
 
-    /// When the first is due, and its bytes.
+    /// When the first is due, and the bytes that it had on its link.
     pub fn first(&self) -> Option<(Instant, usize)> {
-        self.waiting.front().map(|(due, _, frame)| (*due, frame.len()))
+        self.waiting.front().map(|first| (first.due, first.wire_len))
     }
 
     /// The first to the end of `frames`.
     pub fn pop(&mut self, frames: &mut Frames) {
-        if let Some((_, time, frame)) = self.waiting.pop_front() {
+        frames.describe(self.section.as_ref());
+        if let Some(Waiting { frame, time, about, .. }) = self.waiting.pop_front() {
             self.bytes -= frame.len() + EACH;
             self.passed += 1;
-            frames.push(&frame, time);
+            frames.push_about(&frame, time, &about);
         }
     }
 

@@ -82,8 +82,8 @@ impl Rate {
 
 impl Stage for Rate {
     fn run(&mut self, frames: &mut Frames) -> Result<(), StageError> {
-        for (bytes, time) in frames.iter() {
-            self.queue.push(bytes, time, self.now);
+        for index in 0..frames.len() {
+            self.queue.push(frames, index, self.now);
         }
         frames.clear();
         let now = u128::from(self.now.nanos()) * self.rate;

@@ -23,7 +23,7 @@ pub(crate) mod tests;
 
 pub use expr::{BadExpr, FIELDS};
 
-use crate::stage::StageError;
+use crate::stage::{BadLink, StageError};
 use crate::{Frames, Stage};
 use ops::{Done, Op};
 use std::sync::Arc;
@@ -85,6 +85,7 @@ impl Rewrite {
 
 impl Stage for Rewrite {
     fn run(&mut self, frames: &mut Frames) -> Result<(), StageError> {
+        BadLink::check(frames, "rewritten").map_err(StageError::LinkType)?;
         let mut counts = Counts { frames: frames.len() as u64, ..Counts::default() };
         let ops = &*self.ops;
         frames.retain(|frame| {

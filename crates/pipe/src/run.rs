@@ -1,11 +1,12 @@
 //! From one end to the other.
 
-use crate::output::Encoder;
+use crate::output::{BadOutput, Encoder};
 use crate::spread::{Turns, lock, spread};
 use crate::stage::{Chain, StageError};
 use crate::{BadInput, Format, Frames, Input, Output, Stage, input::Tally};
+use port::pcap::Section;
 use std::io;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 /// Where frames come from.
 pub trait Source {
@@ -37,6 +38,9 @@ pub enum RunError {
     /// What was to be written.
     #[error(transparent)]
     Output(#[from] io::Error),
+    /// Frames that have no place in the form that is written.
+    #[error(transparent)]
+    Form(#[from] BadOutput),
 }
 
 impl RunError {
@@ -54,7 +58,7 @@ impl Source for Input {
 
 impl Sink for Output {
     fn write(&mut self, frames: &Frames) -> Result<(), RunError> {
-        Ok(Output::write(self, frames)?)
+        Output::write(self, frames)
     }
 }
 
@@ -69,14 +73,19 @@ pub fn run(
     stop: impl Fn() -> bool,
 ) -> Result<(), RunError> {
     let mut frames = Frames::new();
-    while !stop() && source.read(&mut frames)? {
-        stages.run(&mut frames)?;
-        if !frames.is_empty() {
-            sink.write(&frames)?;
+    let read = loop {
+        match if stop() { Ok(false) } else { source.read(&mut frames) } {
+            Ok(true) => {}
+            Ok(false) => break Ok(()),
+            Err(why) => break Err(why),
         }
+        stages.run(&mut frames)?;
+        sink.write(&frames)?;
         frames.clear();
-    }
-    finish(stages, sink)
+    };
+    // Frames before an error in the input have come out, and so do those that stages hold, and their sums.
+    finish(stages, sink)?;
+    read
 }
 
 /// What stages held back still goes where all went.
@@ -116,6 +125,7 @@ pub fn run_spread(
     let forks = stages.fork().is_some();
     let tally = Mutex::new(Tally::default());
     let turns = Turns::default();
+    let failed = Mutex::new(None);
     {
         let shared = Mutex::new(&mut *stages);
         let (strict, front) = (input.is_strict(), input.front().cloned());
@@ -126,12 +136,19 @@ pub fn run_spread(
             if stop() {
                 return Ok(None);
             }
-            if text {
-                let mut block = recycled();
-                return Ok(input.read_lines(&mut block)?.then_some(Piece::Lines(block)));
-            }
-            let mut frames = Frames::new();
-            Ok(input.read(&mut frames)?.then_some(Piece::Frames(frames)))
+            let mut read = || -> Result<Option<Piece>, RunError> {
+                if text {
+                    let mut block = recycled();
+                    return Ok(input.read_lines(&mut block)?.then_some(Piece::Lines(block)));
+                }
+                let mut frames = Frames::new();
+                Ok(input.read(&mut frames)?.then_some(Piece::Frames(frames)))
+            };
+            // Pieces before an error are still worked on and written.
+            Ok(read().unwrap_or_else(|why| {
+                *lock(&failed) = Some(why);
+                None
+            }))
         };
         let worker = || {
             let mut encoder = Encoder::new(format, tick_ns);
@@ -145,6 +162,9 @@ pub fn run_spread(
                     Piece::Lines(block) => {
                         frames.clear();
                         read.decode(&block, front, &mut frames);
+                        if strict && read.bad > 0 {
+                            frames.truncate(read.good);
+                        }
                         lock(spare).push(block);
                     }
                 }
@@ -154,17 +174,17 @@ pub fn run_spread(
                 };
                 ran?;
                 let mut out = lock(spare).pop().unwrap_or_default();
-                let used = encoder.encode(&frames, &mut out);
-                Ok(Encoded { out, used, read })
+                let used = encoder.encode(&frames, &mut out)?;
+                Ok(Encoded { out, used, read, section: frames.section().cloned() })
             }
         };
-        let sink = |Encoded { out, used, read }: Encoded| -> Result<(), RunError> {
+        let sink = |Encoded { out, used, read, section }: Encoded| -> Result<(), RunError> {
             let mut tally = lock(&tally);
             tally.append(&read);
+            output.write_bytes(out.get(..used).unwrap_or_default(), section.as_ref())?;
             if strict && let Some(bad) = tally.first_bad() {
                 return Err(bad.into());
             }
-            output.write_bytes(out.get(..used).unwrap_or_default())?;
             lock(&spare).push(out);
             Ok(())
         };
@@ -172,7 +192,8 @@ pub fn run_spread(
         spread(how.jobs, how.ordered || !forks, source, worker, sink)?;
     }
     input.tally_mut().append(&lock(&tally));
-    finish(stages, output)
+    finish(stages, output)?;
+    lock(&failed).take().map_or(Ok(()), Err)
 }
 
 enum Piece {
@@ -185,4 +206,5 @@ struct Encoded {
     out: Vec<u8>,
     used: usize,
     read: Tally,
+    section: Option<Arc<Section>>,
 }

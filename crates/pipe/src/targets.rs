@@ -153,17 +153,19 @@ impl Split {
 
 impl Stage for Split {
     fn run(&mut self, frames: &mut Frames) -> Result<(), StageError> {
-        for (bytes, time) in frames.iter() {
+        self.batches.iter_mut().for_each(|batch| batch.describe(frames.section()));
+        for index in 0..frames.len() {
+            let Some((bytes, time)) = frames.get(index) else { break };
             let place = self.place(bytes);
             if let Some(batch) = self.batches.get_mut(place) {
-                batch.push(bytes, time);
+                batch.push_about(bytes, time, frames.about(index));
             }
         }
         frames.clear();
         for (target, batch) in self.targets.iter_mut().zip(&mut self.batches) {
             if target.is_row {
                 target.written += batch.len() as u64;
-                batch.iter().for_each(|(bytes, time)| _ = frames.push(bytes, time));
+                frames.append(batch);
             } else {
                 target.write(batch);
             }

@@ -165,10 +165,10 @@ impl Top {
 
 impl Stage for Top {
     fn run(&mut self, frames: &mut Frames) -> Result<(), StageError> {
-        for (bytes, _) in frames.iter() {
+        for ((bytes, _), wire_len) in frames.iter().zip(frames.wire_lens()) {
             let Some(flow) = Flow::of(bytes) else { continue };
             let key = self.config.fields.iter().map(|field| field.of(&flow)).collect();
-            self.sketch.add(key, if self.config.by_bytes { on_wire(bytes.len()) } else { 1 });
+            self.sketch.add(key, if self.config.by_bytes { on_wire(wire_len) } else { 1 });
         }
         if !self.config.pass {
             frames.clear();
@@ -178,8 +178,11 @@ impl Stage for Top {
 
     fn finish(&mut self, _: &mut Frames) -> Result<(), StageError> {
         let text = if self.config.json { self.json() } else { self.table() };
-        (self.say)(&text);
-        Ok(())
+        Ok((self.say)(&text)?)
+    }
+
+    fn passes(&self) -> bool {
+        self.config.pass
     }
 }
 
@@ -195,7 +198,13 @@ mod tests {
         let told = Arc::new(Mutex::new(String::new()));
         let copy = told.clone();
         let config = TopConfig { fields: fields.to_vec(), show: 2, table, by_bytes: false, json, pass: false };
-        let mut stage = Top::new(config, Box::new(move |text: &str| copy.lock().unwrap().push_str(text)));
+        let mut stage = Top::new(
+            config,
+            Box::new(move |text: &str| {
+                copy.lock().unwrap().push_str(text);
+                Ok(())
+            }),
+        );
         let mut batch = Frames::new();
         frames.iter().for_each(|frame| assert!(batch.push(frame, Time::None)));
         stage.run(&mut batch).unwrap();

@@ -9,7 +9,7 @@
     reason = "a broken invariant is to panic here; built for tests and fuzzing only"
 )]
 
-use crate::pcap::{Format, LINKTYPE_ETHERNET, MAX_BLOCK, Reader, Record, Writer};
+use crate::pcap::{Format, LINKTYPE_ETHERNET, MAX_BLOCK, Reader, Record, Section, Writer, append_record, written};
 use crate::spec::Spec;
 use crate::text::{Line, Lines};
 use std::io::{self, Read};
@@ -27,35 +27,64 @@ pub fn pcap(data: &[u8]) {
         let mut writer = Writer::new(Vec::new(), format, u32::MAX).unwrap();
         writer.add_interface("fuzz").unwrap();
         let mut wanted = whole.0.clone();
-        for (record, data) in &mut wanted {
+        for (record, data, options) in &mut wanted {
             (record.linktype, record.interface) = (LINKTYPE_ETHERNET, 0);
             if format == Format::Pcap {
                 record.direction = Default::default();
+                options.clear();
                 record.ts_ns %= u64::from(u32::MAX) * 1_000_000_000; // as far as its seconds reach
             }
-            writer.write(&Record { data, ..*record }).unwrap();
+            writer.write(&Record { data, options, ..*record }).unwrap();
         }
         let bytes = writer.into_inner();
         let again = records(Reader::new(&bytes[..]));
         assert_eq!(again.1, None);
         assert!(again.0 == wanted, "written and read again it is not the same");
     }
+    like(&whole.0, &whole.2);
 }
 
-type Records = Vec<(Record<'static>, Vec<u8>)>;
+/// Written with the interfaces of its own file and read again, all is the same but for times that a
+/// clock of another interface, or 64 bits, cannot hold.
+fn like(all: &Records, section: &Section) {
+    let mut writer = Writer::like(Vec::new(), Format::Pcapng, section).unwrap();
+    let described = written(Format::Pcapng, section);
+    described.iter().for_each(|interface| _ = writer.describe(interface).unwrap());
+    let mut bytes = writer.into_inner();
+    for (record, data, options) in all {
+        let interface = described.get(record.interface as usize);
+        append_record(Format::Pcapng, interface, &Record { data, options, ..*record }, &mut bytes);
+    }
+    let (again, error, section) = records(Reader::new(&bytes[..]));
+    assert_eq!((error, section.interfaces), (None, described));
+    let timeless = |all: &Records| {
+        let mut all = all.clone();
+        all.iter_mut().for_each(|(record, ..)| record.ts_ns = 0);
+        all
+    };
+    assert!(timeless(&again) == timeless(all), "written with its interfaces and read again it is not the same");
+}
 
-fn records(mut reader: Reader<impl Read>) -> (Records, Option<String>) {
+/// Records, their data and their options.
+type Records = Vec<(Record<'static>, Vec<u8>, Vec<u8>)>;
+
+fn records(mut reader: Reader<impl Read>) -> (Records, Option<String>, Section) {
     let mut records = Vec::new();
     loop {
         assert!(reader.allocated() <= 2 * (MAX_BLOCK + 128 * 1024));
         match reader.read() {
-            Ok(Some(record)) => records.push((Record { data: &[], ..record }, record.data.to_vec())),
-            Ok(None) => return (records, None),
+            Ok(Some(record)) => {
+                let (data, options) = (record.data.to_vec(), record.options.to_vec());
+                let Record { ts_ns, orig_len, linktype, interface, direction, .. } = record;
+                let bare = Record { ts_ns, orig_len, linktype, interface, direction, ..Record::default() };
+                records.push((bare, data, options));
+            }
+            Ok(None) => return (records, None, reader.section().clone()),
             Err(error) if error.is_would_block() => {}
             Err(error) => {
                 let text = error.to_string();
                 assert!(reader.read().unwrap().is_none(), "after an error it is over");
-                return (records, Some(text));
+                return (records, Some(text), reader.section().clone());
             }
         }
     }

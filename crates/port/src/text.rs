@@ -26,8 +26,6 @@ use rx::TextRx;
 use std::io;
 use std::sync::Arc;
 use tx::TextTx;
-use wire::eth;
-use wire::text::MAX_FRAME;
 
 /// What is read and written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -75,6 +73,6 @@ pub fn open(name: &str, config: &TextConfig, pool: &Pool) -> Result<Port, TextFi
         Some(file) => Box::new(TextTx::open(file, &counts).map_err(failed(file))?),
         None => Box::new(crate::null::Everything(counts.clone())),
     };
-    let caps = Caps { mtu: (MAX_FRAME - eth::HEADER_LEN) as u16, ..Caps::PLAIN };
+    let caps = Caps { mtu: u16::MAX, ..Caps::PLAIN };
     Ok(Port { name: name.to_string(), spec: format!("text:{name}"), caps, rx, tx, counts, nic: None })
 }

@@ -82,7 +82,8 @@ impl Trace {
         let ts_ns = self.stamps.at(now);
         for frame in frames {
             let (data, orig_len) = (frame.bytes(), frame.len() as u32);
-            let record = Record { ts_ns, orig_len, data, linktype: LINKTYPE_ETHERNET, interface: 0, direction };
+            let record =
+                Record { ts_ns, orig_len, data, linktype: LINKTYPE_ETHERNET, interface: 0, direction, options: &[] };
             writer.encode(&record, &mut self.staged);
             self.ends.push(self.staged.len());
         }

@@ -64,6 +64,7 @@ pub mod igmp;
 pub mod ip4;
 pub mod ip6;
 mod l4port;
+pub mod link;
 mod malformed;
 pub mod mld;
 mod proto;

@@ -31,12 +31,12 @@ pub use stamp::Stamp;
 
 /// The shortest frame that has a line: an Ethernet header.
 pub const MIN_FRAME: usize = 14;
-/// The longest one.
-pub const MAX_FRAME: usize = 16_383;
+/// The longest frame: what a capture records of a packet at most (libpcap's MAXIMUM_SNAPLEN).
+pub const MAX_FRAME: usize = 262_144;
 /// The longest line that is written, newline included.
 pub const MAX_LINE: usize = len(MAX_FRAME) + STAMP;
 /// The longest line that is read as a frame, newline excluded: spaces may stand anywhere, but not without end.
-pub const MAX_READ: usize = 128 * 1024;
+pub const MAX_READ: usize = 1024 * 1024;
 /// How far vector stores may reach behind what they write. With less room behind it a line or a frame is written slowly.
 pub const SLACK: usize = 64;
 

@@ -74,7 +74,7 @@ fn port(spec: &str, out: impl Write, snaplen: u32, filter: &Filter) -> anyhow::R
         for frame in burst.drain().filter(|frame| filter.matches(frame.bytes())) {
             let (data, orig_len) = (frame.bytes(), frame.len() as u32);
             let (linktype, direction) = (LINKTYPE_ETHERNET, Direction::Inbound);
-            writer.write(&Record { ts_ns, orig_len, data, linktype, interface: 0, direction })?;
+            writer.write(&Record { ts_ns, orig_len, data, linktype, interface: 0, direction, options: &[] })?;
         }
         writer.flush()?;
     }

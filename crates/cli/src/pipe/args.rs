@@ -47,8 +47,8 @@ impl FormArgs {
 /// `cat`.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
-Frames are lines of text: DST SRC TYPE and each byte in hexadecimal, without
-FCS. Where a frame came from a device that leaves checksums and segments to
+Frames are lines of text unless -o says otherwise, whatever is read: DST SRC
+TYPE and each byte in hexadecimal, without FCS. Where a frame came from a device that leaves checksums and segments to
 others, they were asked for whole.
 
 Examples:

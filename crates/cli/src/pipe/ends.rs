@@ -10,11 +10,12 @@ use pipe::run::{self, RunError, Sink, Source};
 use pipe::stage::Chain;
 use pipe::{Format, Input, Output, cat, os};
 use port::spec::Kind;
-use port::{Env, Pairs, Port, Spec};
+use port::{Env, Pairs, Port, PortCounts, Spec};
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::AsFd;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Where frames come from, if not from standard input or files.
@@ -47,11 +48,13 @@ impl From {
         let Some(name) = args.port.as_deref().filter(|name| is_port(name)) else {
             let files = args.port.iter().map(Into::into).collect();
             let stream = StreamArgs { files, form: args.form.clone() };
-            let mut input = input(&stream)?;
-            let format = input.format().with_context(|| self::name(&stream))?;
+            let input = input(&stream)?;
+            // Lines of text, whatever is read.
+            let format = Format::Text;
             return Ok(Sources::Stream(Limited { input, left: args.count.unwrap_or(u64::MAX) }, format));
         };
         let (port, _) = open(name)?;
+        let counts = port.counts.clone();
         let counter = Counter::new(args.form.tick());
         let source = PortSource::new(
             port.rx,
@@ -61,7 +64,7 @@ impl From {
             args.count,
             dispatch::stop_requested,
         );
-        Ok(Sources::Port(Box::new(source)))
+        Ok(Sources::Port(Box::new(source), counts))
     }
 }
 
@@ -94,6 +97,7 @@ pub fn cat_into_pipe(args: &CatArgs) -> anyhow::Result<Option<Exit>> {
     let made_once = spec.port.kind == Kind::Pktgen && spec.port.switch("static");
     // This thread alone has it.
     let (port, _) = open_with(name, PoolLocks::Owner)?;
+    let counts = port.counts.clone();
     let (counter, arrivals, stop) = (Counter::new(args.form.tick()), Arrivals::Unsaid, dispatch::stop_requested);
     let count = args.count.filter(|_| !made_once);
     let mut source = PortSource::new(port.rx, Some(port.tx), counter, arrivals, count, stop);
@@ -103,11 +107,8 @@ pub fn cat_into_pipe(args: &CatArgs) -> anyhow::Result<Option<Exit>> {
     } else {
         cat::lines(&mut source, &out, stamped)
     };
-    Sources::Port(Box::new(source)).tell();
-    match ran {
-        Err(error) if !error.is_closed_pipe() => Err(error.into()),
-        _ => Ok(Some(Exit::Fine)),
-    }
+    let undone = Sources::Port(Box::new(source), counts).tell();
+    super::ended(ran, undone).map(Some)
 }
 
 /// A name with a kind of port in front: a file has none, or a path.
@@ -118,7 +119,7 @@ fn is_port(name: &str) -> bool {
 /// An open source.
 pub enum Sources {
     Stream(Limited, Format),
-    Port(Box<PortSource>),
+    Port(Box<PortSource>, Arc<PortCounts>),
     Gen(Gen),
 }
 
@@ -126,7 +127,7 @@ impl Sources {
     pub fn as_source(&mut self) -> &mut dyn Source {
         match self {
             Sources::Stream(input, _) => input,
-            Sources::Port(source) => source.as_mut(),
+            Sources::Port(source, _) => source.as_mut(),
             Sources::Gen(source) => source,
         }
     }
@@ -134,21 +135,30 @@ impl Sources {
     pub fn format(&self) -> Format {
         match self {
             Sources::Stream(_, format) => *format,
-            Sources::Port(_) | Sources::Gen(_) => Format::Text,
+            Sources::Port(..) | Sources::Gen(_) => Format::Text,
         }
     }
 
-    /// What it has to say at its end.
-    pub fn tell(&self) {
+    /// Reports what was wrong with what was read; returns whether frames are missing.
+    pub fn tell(&self) -> bool {
         match self {
             Sources::Stream(limited, _) => tell(&limited.input),
-            Sources::Port(source) => {
+            Sources::Port(source, counts) => {
                 source.remarks().iter().for_each(|remark| notice(remark));
                 if source.refused() > 0 {
-                    notice(&format!("{} frames left out: no line holds more than 16383 bytes", source.refused()));
+                    notice(&format!("{} frames left out: they have fewer than 14 bytes", source.refused()));
                 }
+                // A port of text has said which lines they were.
+                let malformed = if source.remarks().is_empty() { counts.rx.malformed.get() } else { 0 };
+                if malformed > 0 {
+                    notice(&format!("{malformed} frames left out: longer than the port's buffers, or malformed"));
+                }
+                source.refused() + malformed > 0
             }
-            Sources::Gen(source) => notice(&format!("{} frames, made one by one", source.made())),
+            Sources::Gen(source) => {
+                notice(&format!("{} frames, made one by one", source.made()));
+                false
+            }
         }
     }
 }
@@ -193,18 +203,25 @@ impl Sinks {
     /// Sends what is still held.
     pub fn end(&mut self) -> Result<(), RunError> {
         match self {
-            Sinks::Stream(_) => Ok(()),
+            Sinks::Stream(output) => Ok(output.end()?),
             Sinks::Port(sink, _) => sink.drain(),
         }
     }
 
-    pub fn tell(&self) {
-        if let Sinks::Port(sink, _) = self {
-            let (_, too_long) = sink.counts();
-            if too_long > 0 {
-                notice(&format!("{too_long} frames not sent: longer than the port takes"));
-            }
+    /// Reports frames that were not sent; returns whether there were any.
+    pub fn tell(&self) -> bool {
+        let Sinks::Port(sink, _) = self else { return false };
+        let (_, too_long) = sink.counts();
+        if too_long > 0 {
+            notice(&format!("{too_long} frames not sent: longer than the port takes"));
         }
+        // Why a port is gone is told by itself.
+        let counts = &sink.port_counts().tx;
+        let errors = if sink.is_gone() { 0 } else { counts.errors.get() + counts.malformed.get() };
+        if errors > 0 {
+            notice(&format!("{errors} frames not sent: the port failed to send them"));
+        }
+        too_long + errors > 0
     }
 }
 
@@ -291,11 +308,11 @@ pub fn input(stream: &StreamArgs) -> anyhow::Result<Input> {
     if others.is_empty() {
         return Ok(Input::of_file(&first.try_clone()?, Stoppable::new(first)?, format, strict)?);
     }
-    let mut all: Box<dyn Read + Send> = Box::new(Stoppable::new(first)?);
+    let mut all = Input::new(Stoppable::new(first)?, format, strict);
     for path in others {
-        all = Box::new(all.chain(Stoppable::new(open(path)?)?));
+        all.then(Stoppable::new(open(path)?)?);
     }
-    Ok(Input::new(all, format, strict))
+    Ok(all)
 }
 
 /// What is read, by name.
@@ -306,20 +323,26 @@ pub fn name(stream: &StreamArgs) -> String {
     }
 }
 
-/// What was wrong with lines of `input`.
-pub fn tell(input: &Input) {
+/// Reports what was wrong with lines or packets of `input`. Returns whether that counts as a failure: packets
+/// of a capture always do, lines only if none of them is a frame.
+pub fn tell(input: &Input) -> bool {
     let tally = input.tally();
+    let is_capture = input.section().is_some();
+    let (one, all) = if is_capture { ("packet", "packets") } else { ("line", "lines") };
     for (line, why) in &tally.told {
-        notice(&format!("line {line}, {why}"));
+        notice(&format!("{one} {line}, {why}"));
     }
     if tally.bad > 0 {
-        notice(&format!("{} of {} lines are no frames", tally.bad, tally.lines));
+        notice(&format!("{} of {} {all} are no frames", tally.bad, tally.lines));
     }
+    tally.bad > 0 && (is_capture || tally.bad == tally.lines)
 }
 
-/// Buffers for a port's frames.
-fn pool(locks: PoolLocks) -> anyhow::Result<Pool> {
-    Ok(Pool::new(&PoolConfig { locks, data: 2048, ..PoolConfig::default() })?)
+/// Buffers for the frames of a port of this kind: those of files hold any frame.
+fn pool(kind: Kind, locks: PoolLocks) -> anyhow::Result<Pool> {
+    let usual = PoolConfig { locks, data: 2048, ..PoolConfig::default() };
+    let large = PoolConfig { locks, data: wire::text::MAX_FRAME, buffers: 1024, ..PoolConfig::default() };
+    Ok(Pool::new(if matches!(kind, Kind::Pcap | Kind::Text) { &large } else { &usual })?)
 }
 
 /// Opens a port that gives and takes whole frames, whichever threads have its halves.
@@ -335,7 +358,7 @@ fn open_with(name: &str, locks: PoolLocks) -> anyhow::Result<(Port, Pool)> {
 pub fn open_spec(mut spec: Spec, locks: PoolLocks) -> anyhow::Result<(Port, Pool)> {
     let name = spec.to_string();
     whole_frames(&mut spec);
-    let pool = pool(locks)?;
+    let pool = pool(spec.port.kind, locks)?;
     let pairs = Pairs::new();
     let mac = wire::Mac([0x02, 0, 0, 0, 0, 1]);
     let env = Env { pool: pool.clone(), pairs: &pairs, mac, unit: 0 };

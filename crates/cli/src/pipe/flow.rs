@@ -1,7 +1,7 @@
 //! Commands that make frames, count them, copy them elsewhere, or hold them a while.
 
 use super::{FormArgs, StreamArgs, ends};
-use crate::exit::{Fault, notice, print};
+use crate::exit::{Fault, notice, write_out};
 use clap::{Args, ValueEnum};
 use pipe::count::{Count, Say};
 use pipe::delay::{Delay, Full, Later, Limit};
@@ -404,10 +404,12 @@ impl TopArgs {
 /// To standard output if no frames go there.
 fn say(quiet: bool, json: bool) -> Say {
     match (quiet, json) {
-        // Nowhere to write to is nothing to write about.
-        (true, _) => Box::new(|text| _ = print(&format!("{text}\n"))),
-        (false, true) => Box::new(|text| _ = writeln!(std::io::stderr(), "{text}")),
-        (false, false) => Box::new(|text| text.lines().for_each(notice)),
+        (true, _) => Box::new(|text| write_out(&format!("{text}\n"))),
+        (false, true) => Box::new(|text| writeln!(std::io::stderr(), "{text}")),
+        (false, false) => Box::new(|text| {
+            text.lines().for_each(notice);
+            Ok(())
+        }),
     }
 }
 

@@ -199,24 +199,31 @@ pub fn run(args: &GrepArgs) -> anyhow::Result<Exit> {
     let stream = args.stream(files);
     let mut input = ends::input(&stream).map_err(in_two)?;
     let format = input.format().with_context(|| ends::name(&stream)).map_err(in_two)?;
-    let selected = match (&judge, args.output) {
+    let (selected, ran) = match (&judge, args.output) {
         (Judge::Line(matcher), None | Some(Format::Text)) if format.is_text() => {
             let selected = lines(args, matcher, &mut input, &stream.files)?;
             if input.tally().bad > 0 {
                 notice(&format!("{} lines left out: longer than any frame's", input.tally().bad));
             }
-            selected
+            (selected, Ok(()))
         }
         _ => frames(args, judge, input, &stream)?,
     };
+    // Also before an error: what was read has been counted.
     if args.count && !args.quiet {
-        crate::exit::print(&format!("{selected}\n"))?;
+        crate::exit::print(&format!("{selected}\n")).map_err(in_two)?;
     }
+    ran?;
     Ok(if selected > 0 { Exit::Fine } else { Exit::Failed })
 }
 
-/// Frames of any form; how many were selected.
-fn frames(args: &GrepArgs, judge: Judge, input: Input, stream: &StreamArgs) -> anyhow::Result<u64> {
+/// Frames of any form: how many were selected, and why there were no more if that is not the end.
+fn frames(
+    args: &GrepArgs,
+    judge: Judge,
+    input: Input,
+    stream: &StreamArgs,
+) -> anyhow::Result<(u64, anyhow::Result<()>)> {
     if args.only_matching || args.line_number {
         return Err(Fault::usage("-o and -n are for patterns in lines of text"));
     }
@@ -225,8 +232,12 @@ fn frames(args: &GrepArgs, judge: Judge, input: Input, stream: &StreamArgs) -> a
     let stage = Grep::new(judge, args.invert_match, most);
     let selected = stage.selected();
     let mut stages = Chain(vec![Box::new(stage)]);
-    super::stream(input, &mut stages, stream, quiet).map_err(in_two)?;
-    Ok(selected.load(Relaxed))
+    let ran = match super::stream(input, &mut stages, stream, quiet) {
+        Ok(Exit::Fine) => Ok(()),
+        Ok(_) => Err(Fault::usage("packets were left out")),
+        Err(error) => Err(in_two(error)),
+    };
+    Ok((selected.load(Relaxed), ran))
 }
 
 /// Lines of text; how many were selected.

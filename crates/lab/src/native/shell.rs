@@ -3,7 +3,7 @@
 
 use crate::subject::{Reading, Subject};
 use anyhow::{Context, ensure};
-use port::pcap::{Direction, Format, LINKTYPE_ETHERNET, Record, Writer};
+use port::pcap::{Direction, Format, Record, Writer};
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -132,14 +132,7 @@ impl Corpus {
             for frame in frames {
                 let (ts_ns, orig_len) = (round * 672, frame.len() as u32);
                 let direction = Direction::Unknown;
-                out.write(&Record {
-                    ts_ns,
-                    orig_len,
-                    data: frame,
-                    linktype: LINKTYPE_ETHERNET,
-                    interface: 0,
-                    direction,
-                })?;
+                out.write(&Record { ts_ns, orig_len, data: frame, direction, ..Record::default() })?;
             }
         }
         Ok(out.flush()?)

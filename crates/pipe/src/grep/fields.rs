@@ -17,6 +17,7 @@
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use wire::eth::{self, EtherType};
+use wire::text::MAX_FRAME;
 use wire::{Proto, ip4, ip6, vlan};
 
 /// Conditions that must all hold.
@@ -86,8 +87,9 @@ pub struct BadTerm {
 
 impl fmt::Display for BadTerm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let column = self.text.get(..self.at).unwrap_or_default().chars().count();
-        write!(f, "{}\n  {}\n  {:column$}^", self.why, self.text, "")
+        // A width of a format has 16 bits: blanks have as many as there are.
+        let blanks = " ".repeat(self.text.get(..self.at).unwrap_or_default().chars().count());
+        write!(f, "{}\n  {}\n  {blanks}^", self.why, self.text)
     }
 }
 
@@ -134,15 +136,15 @@ impl Terms {
         Ok(Terms(terms))
     }
 
-    /// Do all hold for `frame`?
-    pub fn matches(&self, frame: &[u8]) -> bool {
+    /// Returns whether all hold for `frame`, which had `wire_len` bytes on its link.
+    pub fn matches(&self, frame: &[u8], wire_len: usize) -> bool {
         let mut view = None;
         self.0.iter().all(|term| {
             let found = match term.field {
                 Field::Dst => Found::one(mac(frame, 0)),
                 Field::Src => Found::one(mac(frame, 6)),
                 Field::Mac => Found { values: [mac(frame, 0), mac(frame, 6)], six: false },
-                Field::Len => Found::one(Some(frame.len() as u128)),
+                Field::Len => Found::one(Some(wire_len as u128)),
                 field => view.get_or_insert_with(|| View::of(frame)).get(field),
             };
             term.holds(&found)
@@ -229,8 +231,11 @@ impl View {
         let header = ip6::Header::parse(packet).ok()?;
         self.six = true;
         self.addresses = Some((header.src.to_bits(), header.dst.to_bits()));
-        (self.proto, self.ttl) = (Some(header.next.0), Some(header.hop_limit));
-        self.transport(header.next, header.payload(packet));
+        let (chain, _) = ip6::Chain::walk_far(&header, packet);
+        (self.proto, self.ttl) = (Some(chain.upper.0), Some(header.hop_limit));
+        if chain.fragment.is_none_or(|fragment| fragment.offset == 0) {
+            self.transport(chain.upper, chain.payload(&header, packet));
+        }
         Some(())
     }
 
@@ -287,7 +292,7 @@ fn parse_value(field: Field, text: &str) -> Result<Value, &'static str> {
         },
         Field::Vlan => range(text, 4095).ok_or("a VLAN identifier, 0 to 4095, or a range of them"),
         Field::Ttl => range(text, 255).ok_or("0 to 255, or a range"),
-        Field::Len => range(text, 16_383).ok_or("bytes, 14 to 16383, or a range"),
+        Field::Len => range(text, MAX_FRAME as u64).ok_or("bytes, 14 to 262144, or a range"),
         Field::Sport | Field::Dport | Field::Port => {
             range(text, 0xffff).ok_or("a port, 0 to 65535, or a range of them")
         }

@@ -36,8 +36,9 @@ impl fmt::Display for BadPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.why)?;
         if let Some((pattern, at)) = &self.place {
-            let column = pattern.get(..*at).unwrap_or(pattern).chars().count();
-            write!(f, "\n  {pattern}\n  {:column$}^", "")?;
+            // A width of a format has 16 bits: blanks have as many as there are.
+            let blanks = " ".repeat(pattern.get(..*at).unwrap_or(pattern).chars().count());
+            write!(f, "\n  {pattern}\n  {blanks}^")?;
         }
         Ok(())
     }

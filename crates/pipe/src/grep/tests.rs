@@ -83,7 +83,7 @@ fn terms_are_about_fields() {
     udp.extend([0x30, 0x39, 0xd4, 0x31, 0, 8, 0, 0]);
     let mut tagged = udp.clone();
     tagged.splice(12..12, [0x81, 0, 0, 7]);
-    let holds = |terms: &str, frame: &[u8]| Terms::parse(terms).unwrap().matches(frame);
+    let holds = |terms: &str, frame: &[u8]| Terms::parse(terms).unwrap().matches(frame, frame.len());
     for frame in [&udp, &tagged] {
         for good in [
             "dst=02:00:00:00:00:01",
@@ -290,6 +290,6 @@ proptest! {
                 }
             }
         }
-        let _ = Terms::parse(&pattern).map(|terms| terms.matches(&line));
+        let _ = Terms::parse(&pattern).map(|terms| terms.matches(&line, line.len()));
     }
 }

@@ -4,11 +4,13 @@
 //! {"ts_ns":1700000000000000000,"dst":"ff:ff:ff:ff:ff:ff","src":"00:22:cf:63:96:7b","type":"0x8899","payload":"231E0A"}
 //! ```
 //!
-//! `ts_ns` (nanoseconds) or `stamp` (16 digits, as in a line of text) may be there or not.
+//! `ts_ns` (nanoseconds) or `stamp` (16 digits, as in a line of text) may be there or not; `orig_len` (bytes on the wire) is,
+//! where fewer were captured; `interface` is written where a capture names it. A packet of another link type has `link` in
+//! place of `dst` and `src`, and is not read.
 
 use super::Tally;
-use super::text::Told;
-use crate::{Frames, Time};
+use super::Told;
+use crate::{About, Frames, Time};
 use serde_json::Value;
 use std::io::Write;
 use wire::Mac;
@@ -25,7 +27,7 @@ pub(super) fn decode(text: &[u8], frames: &mut Frames, tally: &mut Tally) -> usi
                 break;
             }
             tally.lines += 1;
-            tally.tell(Told::Json(format!("no newline within {MAX_READ} bytes")));
+            tally.tell(Told::Json(format!("no newline within {MAX_READ} bytes")), frames.len());
             return from + MAX_READ + 1;
         };
         let line = rest.get(..end).unwrap_or_default();
@@ -35,15 +37,15 @@ pub(super) fn decode(text: &[u8], frames: &mut Frames, tally: &mut Tally) -> usi
             continue;
         }
         match frame(line) {
-            Ok((bytes, time)) if frames.push(&bytes, time) => {}
-            Ok((bytes, _)) => tally.tell(Told::Json(format!("a frame of {} bytes", bytes.len()))),
-            Err(why) => tally.tell(Told::Json(why)),
+            Ok((bytes, time, about)) if frames.push_about(&bytes, time, &about) => {}
+            Ok((bytes, ..)) => tally.tell(Told::Json(format!("a frame of {} bytes", bytes.len())), frames.len()),
+            Err(why) => tally.tell(Told::Json(why), frames.len()),
         }
     }
     from
 }
 
-fn frame(line: &[u8]) -> Result<(Vec<u8>, Time), String> {
+fn frame(line: &[u8]) -> Result<(Vec<u8>, Time, About), String> {
     let object: Value = serde_json::from_slice(line).map_err(|error| error.to_string())?;
     let text = |name: &str| object.get(name).and_then(Value::as_str).ok_or(format!("no \"{name}\""));
     let mac = |name: &str| text(name)?.parse::<Mac>().map_err(|_| format!("\"{name}\" is no MAC address"));
@@ -65,18 +67,37 @@ fn frame(line: &[u8]) -> Result<(Vec<u8>, Time), String> {
         bytes.push(byte.ok_or("\"payload\" has something else than digits")?);
     }
     let time = match (object.get("ts_ns"), object.get("stamp")) {
-        (Some(ns), _) => Time::Wall(ns.as_u64().ok_or("\"ts_ns\" is no number of nanoseconds")?),
+        (Some(ns), _) => Time::Wall(whole(ns).ok_or("\"ts_ns\" is no number of nanoseconds")?),
         (None, Some(stamp)) => {
             let bits = stamp.as_str().and_then(|digits| u64::from_str_radix(digits, 16).ok());
             Time::Stamp(Stamp(bits.ok_or("\"stamp\" is not 16 digits")?))
         }
         (None, None) => Time::None,
     };
-    Ok((bytes, time))
+    let cut = match object.get("orig_len") {
+        None => 0,
+        Some(len) => {
+            let len = whole(len).and_then(|len| u32::try_from(len).ok());
+            len.ok_or("\"orig_len\" is no number of bytes")?.saturating_sub(bytes.len() as u32)
+        }
+    };
+    Ok((bytes, time, About { cut, ..About::default() }))
+}
+
+/// Returns a whole number in any of its spellings: 17, 1.7e1, 17.0 (RFC 8259 6).
+fn whole(value: &Value) -> Option<u64> {
+    if let Some(number) = value.as_u64() {
+        return Some(number);
+    }
+    // Above 2^53 a number with an exponent has been rounded by its writer already.
+    let number = value
+        .as_f64()
+        .filter(|number| number.fract() == 0.0 && (0.0..18_446_744_073_709_551_616.0).contains(number))?;
+    Some(number as u64)
 }
 
 /// Appends a frame's line.
-pub(crate) fn write(frame: &[u8], time: Time, out: &mut Vec<u8>) {
+pub(crate) fn write(frame: &[u8], time: Time, about: &About, interface: Option<String>, out: &mut Vec<u8>) {
     let Ok(header) = wire::eth::Header::parse(frame) else { return };
     // Writing to a vector does not fail.
     let _ = match time {
@@ -84,12 +105,19 @@ pub(crate) fn write(frame: &[u8], time: Time, out: &mut Vec<u8>) {
         Time::Stamp(stamp) => write!(out, "{{\"stamp\":\"{stamp}\","),
         Time::Wall(ns) => write!(out, "{{\"ts_ns\":{ns},"),
     };
-    let ethertype = header.ethertype.0;
-    let _ = write!(
-        out,
-        "\"dst\":\"{}\",\"src\":\"{}\",\"type\":\"0x{ethertype:04x}\",\"payload\":\"",
-        header.dst, header.src
-    );
+    let _ = match &about.link {
+        // A packet without an Ethernet header is no frame that could be read again.
+        Some((link, _)) => write!(out, "\"link\":\"{}\",", link.name()),
+        None => write!(out, "\"dst\":\"{}\",\"src\":\"{}\",", header.dst, header.src),
+    };
+    let _ = write!(out, "\"type\":\"0x{:04x}\",", header.ethertype.0);
+    if about.cut > 0 {
+        let _ = write!(out, "\"orig_len\":{},", about.wire_len(frame.len()));
+    }
+    if let Some(interface) = interface {
+        let _ = write!(out, "\"interface\":{},", Value::from(interface));
+    }
+    out.extend_from_slice(b"\"payload\":\"");
     for byte in frame.get(14..).unwrap_or_default() {
         let _ = write!(out, "{byte:02X}");
     }

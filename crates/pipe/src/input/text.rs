@@ -18,6 +18,8 @@ pub struct Tally {
     pub bad: u64,
     /// The first of them: number of the line, and what is wrong.
     pub told: Vec<(u64, Told)>,
+    /// Frames of the batch in front of the first of them.
+    pub good: usize,
 }
 
 /// What is wrong with a line.
@@ -27,13 +29,15 @@ pub enum Told {
     Line(BadLine),
     /// Of JSON.
     Json(String),
+    /// Of a capture.
+    Record(String),
 }
 
 impl std::fmt::Display for Told {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Told::Line(bad) => bad.fmt(f),
-            Told::Json(why) => f.write_str(why),
+            Told::Json(why) | Told::Record(why) => f.write_str(why),
         }
     }
 }
@@ -45,9 +49,7 @@ impl Tally {
         while !rest.is_empty() {
             let mut more = Frames::new();
             let used = decode_selected(rest, front, if frames.is_full() { &mut more } else { frames }, self);
-            for (bytes, time) in more.iter() {
-                frames.push(bytes, time);
-            }
+            frames.append(&more);
             rest = rest.get(used..).unwrap_or_default();
             if used == 0 {
                 return;
@@ -64,7 +66,11 @@ impl Tally {
         self.bad += behind.bad;
     }
 
-    pub(super) fn tell(&mut self, why: Told) {
+    /// Counts a bad line behind so many `good` frames of its batch.
+    pub(super) fn tell(&mut self, why: Told, good: usize) {
+        if self.bad == 0 {
+            self.good = good;
+        }
         self.bad += 1;
         if self.told.len() < TOLD {
             self.told.push((self.lines, why));
@@ -76,7 +82,7 @@ impl Tally {
         let (line, why) = self.told.first()?;
         Some(match why {
             Told::Line(why) => BadInput::Line { line: *line, why: *why },
-            Told::Json(why) => BadInput::Json { line: *line, why: why.clone() },
+            Told::Json(why) | Told::Record(why) => BadInput::Json { line: *line, why: why.clone() },
         })
     }
 }
@@ -128,7 +134,7 @@ pub(crate) fn decode_line(kind: Kind, text: &[u8], frames: &mut Frames, tally: &
         }
         Next::Bad { why, used } => {
             tally.lines += 1;
-            tally.tell(Told::Line(why));
+            tally.tell(Told::Line(why), frames.len());
             used
         }
         Next::Partial => 0,

@@ -210,9 +210,7 @@ impl State {
         match self.queue.back_mut() {
             // A frame written alone does not take a batch alone.
             Some(last) if bytes < BLOCK && !last.is_full() => {
-                for (bytes, time) in frames.iter() {
-                    last.push(bytes, time);
-                }
+                last.append(frames);
             }
             _ => self.queue.push_back(std::mem::take(frames)),
         }

@@ -214,7 +214,7 @@ mod tests {
         let (mut lines, mut came) = (Lines::new(Kind::Text), Vec::new());
         let mut bad = 0;
         for _ in 0..10 {
-            bad += feed(&mut lines, &vec![b' '; 100_000], &mut came).bad;
+            bad += feed(&mut lines, &vec![b' '; MAX_READ / 9], &mut came).bad;
             assert!(lines.kept() <= MAX_READ);
         }
         assert_eq!(bad, 1);

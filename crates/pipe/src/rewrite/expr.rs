@@ -28,7 +28,8 @@ pub struct BadExpr {
 impl BadExpr {
     /// The expression, and below it a caret where it stops being one.
     pub fn picture(&self) -> String {
-        format!("{}\n{:at$}^", self.text, "", at = self.at)
+        // A width of a format has 16 bits: blanks have as many as there are.
+        format!("{}\n{}^", self.text, " ".repeat(self.at))
     }
 }
 

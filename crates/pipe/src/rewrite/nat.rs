@@ -17,8 +17,8 @@ mod tests;
 
 pub use knobs::{BadKnob, Between, Timeouts};
 
-use crate::stage::StageError;
-use crate::{Frames, Stage};
+use crate::stage::{BadLink, StageError};
+use crate::{About, FrameMut, Frames, Stage, Time};
 use clock::{Clock, Duration, Instant};
 use std::collections::{HashMap, VecDeque};
 use std::net::Ipv4Addr;
@@ -76,7 +76,7 @@ pub enum Drop {
     Unsupported,
     /// To a group, or to all.
     NotUnicast,
-    /// A fragment that comes before its first, or long after it.
+    /// A fragment whose first did not come, or came long before it.
     Fragment,
     /// Headers that are not all there.
     Malformed,
@@ -106,6 +106,8 @@ pub enum Fate {
     In,
     /// Went nowhere.
     Dropped(Drop),
+    /// A fragment whose first has not come yet: as it was, and to be translated again then. Not counted.
+    Early,
 }
 
 /// What was counted.
@@ -217,18 +219,31 @@ impl Nat {
 
     /// Translates one frame. One that is dropped may have been changed in part.
     pub fn translate(&mut self, frame: &mut [u8]) -> Fate {
-        let fate = self.decide(frame).unwrap_or_else(Fate::Dropped);
-        self.counts.frames += 1;
+        let fate = match self.decide(frame) {
+            Err(Drop::Fragment) => return Fate::Early,
+            fate => fate.unwrap_or_else(Fate::Dropped),
+        };
+        self.count(fate, 1);
+        fate
+    }
+
+    /// Gives `count` early fragments up: their first does not come.
+    fn give_up(&mut self, count: u64) {
+        self.count(Fate::Dropped(Drop::Fragment), count);
+    }
+
+    fn count(&mut self, fate: Fate, frames: u64) {
+        self.counts.frames += frames;
         match fate {
-            Fate::Passed => self.counts.passed += 1,
-            Fate::Out => self.counts.out += 1,
-            Fate::In => self.counts.inward += 1,
+            Fate::Passed => self.counts.passed += frames,
+            Fate::Out => self.counts.out += frames,
+            Fate::In => self.counts.inward += frames,
+            Fate::Early => {}
             Fate::Dropped(why) => {
                 let counts = self.counts.dropped.iter_mut().zip(DROPS).filter(|(_, (drop, _))| *drop == why);
-                counts.for_each(|(count, _)| *count += 1);
+                counts.for_each(|(count, _)| *count += frames);
             }
         }
-        fate
     }
 
     fn decide(&mut self, frame: &mut [u8]) -> Translated<Fate> {
@@ -445,24 +460,103 @@ fn quoted_inward(quoted: &mut [u8], table: &Table, outside: Ipv4Addr) -> Transla
     Ok(())
 }
 
+/// Fragments that wait for the first of their datagram (RFC 4787 REQ-14), in the order in which they came.
+#[derive(Debug)]
+struct Early {
+    waiting: VecDeque<(Instant, Datagram)>,
+    /// Their frames.
+    frames: VecDeque<(Box<[u8]>, Time, About)>,
+    bytes: usize,
+}
+
+/// Fragments that wait at most, and their bytes: of more, the oldest are dropped.
+const EARLY_MAX: usize = 4096;
+const EARLY_BYTES_MAX: usize = 4 << 20;
+
+impl Early {
+    fn push(&mut self, frame: &FrameMut<'_>, now: Instant) {
+        let Some(header) = Layout::of(frame.bytes()).header4(frame.bytes()) else { return };
+        self.waiting.push_back((now, datagram(&header)));
+        self.frames.push_back((frame.bytes().into(), frame.time(), frame.about().clone()));
+        self.bytes += frame.bytes().len();
+    }
+
+    /// Drops those that waited too long, or have no room; returns how many.
+    fn expire(&mut self, now: Instant) -> u64 {
+        let mut dropped = 0;
+        while self.waiting.front().is_some_and(|(at, _)| {
+            self.waiting.len() > EARLY_MAX || self.bytes > EARLY_BYTES_MAX || now.since(*at) >= FRAGMENT_TIMEOUT
+        }) {
+            self.waiting.pop_front();
+            self.bytes -= self.frames.pop_front().map_or(0, |(frame, ..)| frame.len());
+            dropped += 1;
+        }
+        dropped
+    }
+
+    /// Translates and appends to `out` those whose first has come.
+    fn release(&mut self, nat: &mut Nat, out: &mut Frames) {
+        if !self.waiting.iter().any(|(_, datagram)| nat.fragments.get(datagram).is_some()) {
+            return;
+        }
+        for _ in 0..self.waiting.len() {
+            let (Some(wait), Some((mut frame, time, about))) = (self.waiting.pop_front(), self.frames.pop_front())
+            else {
+                return;
+            };
+            match nat.translate(&mut frame) {
+                Fate::Early => {
+                    self.waiting.push_back(wait);
+                    self.frames.push_back((frame, time, about));
+                    continue;
+                }
+                Fate::Dropped(_) => {}
+                Fate::Passed | Fate::Out | Fate::In => _ = out.push_about(&frame, time, &about),
+            }
+            self.bytes -= frame.len();
+        }
+    }
+}
+
 /// [`Nat`] as a stage. Asks the clock once a batch.
 #[derive(Debug)]
 pub struct NatStage {
     nat: Nat,
     clock: Clock,
+    early: Early,
 }
 
 impl NatStage {
     /// By this clock.
     pub fn new(config: Config, clock: Clock) -> NatStage {
-        NatStage { nat: Nat::new(config), clock }
+        let early = Early { waiting: VecDeque::new(), frames: VecDeque::new(), bytes: 0 };
+        NatStage { nat: Nat::new(config), clock, early }
     }
 }
 
 impl Stage for NatStage {
     fn run(&mut self, frames: &mut Frames) -> Result<(), StageError> {
-        self.nat.advance(self.clock.now());
-        frames.retain(|frame| !matches!(self.nat.translate(frame.bytes_mut()), Fate::Dropped(_)));
+        BadLink::check(frames, "rewritten").map_err(StageError::LinkType)?;
+        let now = self.clock.now();
+        self.nat.advance(now);
+        frames.retain(|frame| match self.nat.translate(frame.bytes_mut()) {
+            Fate::Passed | Fate::Out | Fate::In => true,
+            Fate::Dropped(_) => false,
+            Fate::Early => {
+                self.early.push(frame, now);
+                false
+            }
+        });
+        self.early.release(&mut self.nat, frames);
+        let dropped = self.early.expire(now);
+        self.nat.give_up(dropped);
+        Ok(())
+    }
+
+    fn finish(&mut self, _: &mut Frames) -> Result<(), StageError> {
+        self.nat.give_up(self.early.waiting.len() as u64);
+        self.early.waiting.clear();
+        self.early.frames.clear();
         Ok(())
     }
 

@@ -181,7 +181,7 @@ fn what_cannot_go_on_is_dropped_and_counted() {
         let (got, counts) = edited(&["ip.ttl-=1"], &frame);
         assert_eq!((got.is_some(), counts.ttl), (left, u64::from(!left)));
     }
-    let (got, counts) = edited(&["vlan.push=1"], &[0; 16_380]);
+    let (got, counts) = edited(&["vlan.push=1"], &vec![0; 262_141]);
     assert_eq!((got, counts.too_long, counts.frames), (None, 1, 1));
     let mut stage = Rewrite::new(&["ip.ttl-=1"]).unwrap();
     let mut fork = stage.fork().unwrap();
@@ -210,7 +210,7 @@ fn what_is_no_expression_is_shown() {
         ("vlan.push=5,1,0x800", "vlan.push=5,1,0x800\n              ^", "0x8100 or 0x88a8"),
         ("vlan.id=1->4095", "vlan.id=1->4095\n           ^", "from 0 to 4094"),
         ("byte[14=1", "byte[14=1\n       ^", "expected ]"),
-        ("byte[16383]=1", "byte[16383]=1\n     ^", "from 0 to 16382"),
+        ("byte[262144]=1", "byte[262144]=1\n     ^", "from 0 to 262143"),
         ("byte[1:2]=0x12345", "byte[1:2]=0x12345\n          ^", "1 to 4 hexadecimal digits"),
         ("byte[1:2]=65536", "byte[1:2]=65536\n          ^", "from 0 to 65535"),
         ("swap=all", "swap=all\n     ^", "mac, ip or port"),

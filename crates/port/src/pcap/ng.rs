@@ -1,6 +1,6 @@
 //! The insides of pcapng blocks: interfaces, packets, options (draft-ietf-opsawg-pcapng-04, sections 3 and 4).
 
-use super::{Direction, Fault, Record};
+use super::{Direction, Fault, Interface, LINKTYPE_ETHERNET, Record};
 use std::ops::Range;
 
 /// Section Header Block; the same either way round.
@@ -38,6 +38,32 @@ impl Numbers {
         Some(if self.big_endian { i64::from_be_bytes(bytes) } else { i64::from_le_bytes(bytes) })
     }
 
+    /// Appends the options that still hold in another file to `out`, little-endian and without the end
+    /// of the list. `form` returns the form of an option's value by its code.
+    pub fn copy_options(self, mut options: &[u8], form: fn(u16) -> Form, out: &mut Vec<u8>) {
+        while let (Some(code @ 1..), Some(len)) = (self.u16(options, 0), self.u16(options, 2)) {
+            let len = usize::from(len);
+            let Some(value) = options.get(4..4 + len) else { return };
+            let swapped = match form(code) {
+                Form::Left => 0,
+                Form::Bytes => len,
+                Form::Number if self.big_endian => 0,
+                Form::Number => len,
+                Form::Enterprise if self.big_endian => len.saturating_sub(4),
+                Form::Enterprise => len,
+            };
+            if form(code) != Form::Left {
+                out.extend_from_slice(&code.to_le_bytes());
+                out.extend_from_slice(&(len as u16).to_le_bytes());
+                let (numbers, bytes) = value.split_at(len - swapped);
+                out.extend(numbers.iter().rev());
+                out.extend_from_slice(bytes);
+                out.resize(out.len() + len.next_multiple_of(4) - len, 0);
+            }
+            options = options.get(4 + len.next_multiple_of(4)..).unwrap_or_default();
+        }
+    }
+
     /// The first option of that code.
     fn option(self, mut options: &[u8], wanted: u16) -> Option<&[u8]> {
         loop {
@@ -54,28 +80,92 @@ impl Numbers {
     }
 }
 
-/// An interface of a section.
-#[derive(Clone, Copy, Debug)]
-pub struct Interface {
-    pub linktype: u16,
-    snaplen: u32,
-    /// if_tsresol: a negative power of ten, or of two with the top bit set.
-    resolution: u8,
-    /// if_tsoffset: seconds to add.
-    offset_s: i64,
+/// Form of an option's value, for its copy in the other byte order.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// Bytes whose order is that of the standard.
+    Bytes,
+    /// One number.
+    Number,
+    /// An enterprise number of 4 bytes, then bytes.
+    Enterprise,
+    /// Not copied: untrue in another file, or written anew.
+    Left,
+}
+
+/// Returns the form of an Enhanced Packet Block's option. The hash (3) is left out, since it covers
+/// bytes that may be changed or stripped, and so is the verdict (7), whose numbers have no fixed width.
+pub fn packet_option(code: u16) -> Form {
+    match code {
+        2 | 4 | 5 | 6 => Form::Number,
+        3 | 7 => Form::Left,
+        _ => custom_option(code),
+    }
+}
+
+/// Returns the form of an Interface Description Block's option. Resolution (9), FCS length (13) and
+/// offset (14) are left out: the writer writes its own.
+pub fn interface_option(code: u16) -> Form {
+    match code {
+        8 | 10 | 16 | 17 => Form::Number,
+        9 | 13 | 14 => Form::Left,
+        _ => custom_option(code),
+    }
+}
+
+/// Returns the form of a Section Header Block's option; the application (4) is the writer's.
+pub fn section_option(code: u16) -> Form {
+    if code == 4 { Form::Left } else { custom_option(code) }
+}
+
+fn custom_option(code: u16) -> Form {
+    match code {
+        2988 | 2989 => Form::Enterprise,
+        19372 | 19373 => Form::Left, // custom options that must not be copied
+        _ => Form::Bytes,
+    }
 }
 
 impl Interface {
-    pub fn parse(numbers: Numbers, body: &[u8]) -> Option<Interface> {
+    /// Parses the body of an Interface Description Block.
+    pub(super) fn parse(numbers: Numbers, body: &[u8]) -> Option<Interface> {
         let options = body.get(8..)?;
-        let resolution = numbers.option(options, 9).and_then(|value| value.first().copied());
+        let first = |code| numbers.option(options, code).and_then(|value| value.first().copied());
         let offset_s = numbers.option(options, 14).and_then(|value| numbers.i64(value));
+        let mut copied = Vec::new();
+        numbers.copy_options(options, interface_option, &mut copied);
         Some(Interface {
             linktype: numbers.u16(body, 0)?,
             snaplen: numbers.u32(body, 4)?,
-            resolution: resolution.unwrap_or(6),
+            resolution: first(9).unwrap_or(6),
             offset_s: offset_s.unwrap_or(0),
+            fcs_len: first(13).map_or(0, u32::from),
+            options: copied,
         })
+    }
+
+    /// The name (if_name), where there is one.
+    pub fn name(&self) -> Option<String> {
+        let name = Numbers { big_endian: false }.option(&self.options, 2)?;
+        Some(String::from_utf8_lossy(name).into_owned())
+    }
+
+    /// Returns this interface as it can be written: without offset and FCS, and with nanoseconds
+    /// where 64 bits of its own unit would overflow.
+    pub(super) fn writable(&self) -> Interface {
+        let keeps = matches!(self.resolution, 0..=9 | 0x80..=0x9d);
+        let resolution = if keeps { self.resolution } else { 9 };
+        Interface { resolution, offset_s: 0, fcs_len: 0, ..self.clone() }
+    }
+
+    /// Returns nanoseconds as units of the interface's clock, of which [`Interface::nanos`] is the inverse.
+    pub(super) fn units(&self, ns: u64) -> u64 {
+        let power = u32::from(self.resolution & 0x7f);
+        let units = match self.resolution {
+            0x80.. => (u128::from(ns) << power.min(63)).div_ceil(1_000_000_000),
+            _ => u128::from(ns) / 10u128.pow(9u32.saturating_sub(power)),
+        };
+        u64::try_from(units).unwrap_or(u64::MAX)
     }
 
     /// Units of the interface's clock as nanoseconds since 1970, saturating.
@@ -101,7 +191,16 @@ pub struct Found {
 }
 
 /// Reads the body of a packet block of type `ty`.
-pub fn packet(numbers: Numbers, ty: u32, body: &[u8], known: &[Interface], last_ns: u64) -> Result<Found, Fault> {
+///
+/// Its options are appended to `copied`. An FCS that the file announces is left out of the data.
+pub fn packet(
+    numbers: Numbers,
+    ty: u32,
+    body: &[u8],
+    known: &[Interface],
+    last_ns: u64,
+    copied: &mut Vec<u8>,
+) -> Result<Found, Fault> {
     let word = |at| numbers.u32(body, at).ok_or(short(body));
     let (id, ts, captured, orig_len, start) = match ty {
         SIMPLE_PACKET => {
@@ -121,16 +220,62 @@ pub fn packet(numbers: Numbers, ty: u32, body: &[u8], known: &[Interface], last_
     let end = usize::try_from(captured).ok().and_then(|len| len.checked_add(start)).filter(|end| *end <= body.len());
     let end = end.ok_or(Fault::Length { len: captured.into(), what: "the packet is longer than its block" })?;
     let options = body.get(end.next_multiple_of(4)..).unwrap_or_default();
-    let direction = match numbers.option(options, 2).filter(|_| ty != SIMPLE_PACKET).and_then(|v| numbers.u32(v, 0)) {
-        Some(flags) if flags & 3 == 1 => Direction::Inbound,
-        Some(flags) if flags & 3 == 2 => Direction::Outbound,
+    let options = if ty == SIMPLE_PACKET { &[] } else { options };
+    let flags = numbers.option(options, 2).and_then(|value| numbers.u32(value, 0)).unwrap_or(0);
+    let direction = match flags & 3 {
+        1 => Direction::Inbound,
+        2 => Direction::Outbound,
         _ => Direction::Unknown,
     };
+    let from = copied.len();
+    numbers.copy_options(options, packet_option, copied);
+    let fcs = match flags >> 5 & 15 {
+        0 => interface.fcs_len,
+        fcs => fcs,
+    };
+    clear_fcs_flag(copied.get_mut(from..).unwrap_or_default());
+    let stripped = Stripped::of(interface.linktype, fcs, captured, orig_len);
+    let (end, orig_len) = (end - stripped.captured, stripped.orig_len);
     let ts_ns = ts.map_or(last_ns, |(high, low)| interface.nanos(u64::from(high) << 32 | u64::from(low)));
-    let record = Record { ts_ns, orig_len, data: &[], linktype: interface.linktype, interface: id, direction };
+    let linktype = interface.linktype;
+    let record = Record { ts_ns, orig_len, linktype, interface: id, direction, ..Record::default() };
     Ok(Found { record, data: start..end })
 }
 
 fn short(body: &[u8]) -> Fault {
     Fault::Length { len: body.len() as u64, what: "too short for its type of block" }
+}
+
+/// Sets the FCS length in the flags of little-endian options to 0: the FCS is not there any more.
+fn clear_fcs_flag(mut options: &mut [u8]) {
+    const FCS: u32 = 0x1e0;
+    while let Some(&[code, 0, len, high]) = options.first_chunk() {
+        let len = usize::from(u16::from_le_bytes([len, high]));
+        let (value, rest) = options.split_at_mut((4 + len.next_multiple_of(4)).min(options.len()));
+        if let (2, Some(flags)) = (code, value.get_mut(4..).and_then(|value| value.first_chunk_mut::<4>())) {
+            *flags = (u32::from_le_bytes(*flags) & !FCS).to_le_bytes();
+        }
+        options = rest;
+    }
+}
+
+/// Lengths of a packet without its FCS.
+pub struct Stripped {
+    /// Bytes at the end of the data that belong to the FCS.
+    pub captured: usize,
+    /// Original length without the FCS.
+    pub orig_len: u32,
+}
+
+impl Stripped {
+    /// `fcs`: bytes that the file announces. A capture cut short may have some of them, or none.
+    pub fn of(linktype: u16, fcs: u32, captured: u32, orig_len: u32) -> Stripped {
+        if linktype != LINKTYPE_ETHERNET {
+            return Stripped { captured: 0, orig_len };
+        }
+        let missing = orig_len.saturating_sub(captured);
+        let there = fcs.saturating_sub(missing).min(captured);
+        let orig_len = orig_len.saturating_sub(fcs).max(captured - there);
+        Stripped { captured: there as usize, orig_len }
+    }
 }

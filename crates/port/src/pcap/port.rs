@@ -96,7 +96,7 @@ pub fn open(name: &str, config: &PcapConfig, pool: &Pool) -> Result<Port, PcapFi
     Ok(Port {
         name: name.to_string(),
         spec: format!("pcap:{name}"),
-        caps: Caps::PLAIN,
+        caps: Caps { mtu: u16::MAX, ..Caps::PLAIN },
         rx: replay.map_or_else(|| Box::new(Nothing) as Box<dyn RxHalf>, |replay| Box::new(replay)),
         tx: Box::new(tx),
         counts,
@@ -330,7 +330,8 @@ impl Recorder {
         }
         let orig_len = frame.len() as u32;
         let (data, linktype, direction) = (frame.bytes(), LINKTYPE_ETHERNET, Direction::Outbound);
-        let written = writer.write(&Record { ts_ns, orig_len, data, linktype, interface: 0, direction }).is_ok();
+        let written =
+            writer.write(&Record { ts_ns, orig_len, data, linktype, interface: 0, direction, options: &[] }).is_ok();
         self.counts.tx.errors.add(u64::from(!written));
         written
     }

@@ -1,7 +1,9 @@
 //! Reads captures of both formats. Works on input that comes in pieces: a read that would have to wait loses nothing.
 
-use super::ng::{self, Found, Interface, Numbers};
-use super::{Direction, Fault, Format, MAX_BLOCK, MAX_INTERFACES, PcapError, Record};
+use super::ng::{self, Found, Numbers, Stripped};
+use super::{
+    Direction, Fault, Format, Interface, MAX_ALL_INTERFACES, MAX_BLOCK, MAX_INTERFACES, PcapError, Record, Section,
+};
 use std::io::{self, Read};
 
 const CHUNK: usize = 64 * 1024;
@@ -18,6 +20,11 @@ pub struct Reader<R> {
     /// Bytes of a block of no interest that are still to be stepped over, and the length that must follow them.
     skip: Option<(u64, u32)>,
     last_ns: u64,
+    section: Section,
+    /// Number of the first interface of this section.
+    first: usize,
+    /// Options of the last record.
+    options: Vec<u8>,
 }
 
 #[derive(Debug)]
@@ -28,10 +35,13 @@ enum State {
         numbers: Numbers,
         nanos: bool,
         linktype: u16,
+        /// Bytes of FCS at the end of each packet.
+        fcs: u32,
+        /// Bytes of a record's header: 16, or 24 of the modified form.
+        header: usize,
     },
     Pcapng {
         numbers: Numbers,
-        interfaces: Vec<Interface>,
     },
     /// After an error.
     Failed,
@@ -47,7 +57,18 @@ enum Step {
 impl<R: Read> Reader<R> {
     /// A reader; nothing is read yet.
     pub fn new(input: R) -> Reader<R> {
-        Reader { input, buf: Vec::new(), start: 0, offset: 0, state: State::Begin, skip: None, last_ns: 0 }
+        Reader {
+            input,
+            buf: Vec::new(),
+            start: 0,
+            offset: 0,
+            state: State::Begin,
+            skip: None,
+            last_ns: 0,
+            section: Section::new(Format::Pcap),
+            first: 0,
+            options: Vec::new(),
+        }
     }
 
     /// The format; reads the file's header if that was not read yet.
@@ -86,7 +107,12 @@ impl<R: Read> Reader<R> {
         self.consume(len);
         self.last_ns = found.record.ts_ns;
         let data = self.buf.get(from + found.data.start..from + found.data.end).unwrap_or_default();
-        Ok(Some(Record { data, ..found.record }))
+        Ok(Some(Record { data, options: &self.options, ..found.record }))
+    }
+
+    /// What the file has said about its packets' origin so far.
+    pub fn section(&self) -> &Section {
+        &self.section
     }
 
     /// Bytes set aside at present: bounded, whatever the file claims.
@@ -120,12 +146,15 @@ impl<R: Read> Reader<R> {
     /// The first four bytes say what it is.
     fn begin(&mut self) -> Result<(), Fault> {
         let magic = *self.need(4)?.first_chunk().ok_or(Fault::UnknownMagic([0; 4]))?;
-        let (big_endian, nanos) = match u32::from_be_bytes(magic) {
-            ng::SECTION => return self.section(),
-            0xa1b2_c3d4 => (true, false),
-            0xd4c3_b2a1 => (false, false),
-            0xa1b2_3c4d => (true, true),
-            0x4d3c_b2a1 => (false, true),
+        let (big_endian, nanos, record) = match u32::from_be_bytes(magic) {
+            ng::SECTION => return self.begin_section(),
+            0xa1b2_c3d4 => (true, false, 16),
+            0xd4c3_b2a1 => (false, false, 16),
+            0xa1b2_3c4d => (true, true, 16),
+            0x4d3c_b2a1 => (false, true, 16),
+            // Of patched kernels and AVM's routers: interface index, protocol and packet type behind the lengths.
+            0xa1b2_cd34 => (true, false, 24),
+            0x34cd_b2a1 => (false, false, 24),
             _ => return Err(Fault::UnknownMagic(magic)),
         };
         let numbers = Numbers { big_endian };
@@ -135,32 +164,45 @@ impl<R: Read> Reader<R> {
         if major != 2 {
             return Err(Fault::Version { major, minor });
         }
-        // The upper half of the link type tells of an FCS (RFC-to-be draft-ietf-opsawg-pcap, 4): ignored.
-        let linktype = numbers.u32(header, 20).unwrap_or_default() as u16;
+        let word = |at| numbers.u32(header, at).unwrap_or_default();
+        // Link type, and in the upper half the FCS length in units of 2 bytes if bit 26 is set (draft-ietf-opsawg-pcap 4).
+        let (snaplen, link) = (word(16), word(20));
+        let (linktype, fcs) = (link as u16, if link & 1 << 26 != 0 { 2 * (link >> 28) } else { 0 });
         self.consume(24);
-        self.state = State::Pcap { numbers, nanos, linktype };
+        let resolution = if nanos { 9 } else { 6 };
+        let interface = Interface { linktype, snaplen, resolution, offset_s: 0, fcs_len: fcs, options: Vec::new() };
+        self.section.interfaces.push(interface);
+        self.state = State::Pcap { numbers, nanos, linktype, fcs, header: record };
         Ok(())
     }
 
     /// One record of a pcap file.
     fn record(&mut self) -> Result<Step, Fault> {
-        let State::Pcap { numbers, nanos, linktype } = self.state else { return Ok(Step::End) };
+        let State::Pcap { numbers, nanos, linktype, fcs, header: front } = self.state else { return Ok(Step::End) };
         if self.at_end()? {
             return Ok(Step::End);
         }
-        let header = self.need(16)?;
+        let header = self.need(front)?;
         let word = |at| numbers.u32(header, at).unwrap_or_default();
         let (seconds, fraction, captured, orig_len) = (word(0), word(4), word(8), word(12));
+        let kind = header.get(22).copied();
         let len = usize::try_from(captured).unwrap_or(usize::MAX);
         if len > MAX_BLOCK {
             return Err(Fault::Length { len: captured.into(), what: "no record is that long" });
         }
-        self.need(16 + len)?;
+        self.need(front + len)?;
         let fraction = u64::from(fraction) * if nanos { 1 } else { 1_000 };
         let ts_ns = u64::from(seconds) * 1_000_000_000 + fraction;
-        let direction = Direction::Unknown;
-        let record = Record { ts_ns, orig_len, data: &[], linktype, interface: 0, direction };
-        Ok(Step::Record(Found { record, data: 16..16 + len }, 16 + len))
+        // The modified form's packet type: Linux's PACKET_HOST to PACKET_OUTGOING.
+        let direction = match kind {
+            Some(0..=3) if front > 16 => Direction::Inbound,
+            Some(4) if front > 16 => Direction::Outbound,
+            _ => Direction::Unknown,
+        };
+        let stripped = Stripped::of(linktype, fcs, captured, orig_len);
+        let orig_len = stripped.orig_len;
+        let record = Record { ts_ns, orig_len, linktype, direction, ..Record::default() };
+        Ok(Step::Record(Found { record, data: front..front + len - stripped.captured }, front + len))
     }
 
     /// One block of a pcapng file.
@@ -172,13 +214,15 @@ impl<R: Read> Reader<R> {
         let header = self.need(8)?;
         let (ty, len) = (numbers.u32(header, 0).unwrap_or_default(), numbers.u32(header, 4).unwrap_or_default());
         match ty {
-            ng::SECTION => self.section().map(|()| Step::More),
+            ng::SECTION => self.begin_section().map(|()| Step::More),
             ng::INTERFACE => self.interface(len).map(|()| Step::More),
             ng::PACKET | ng::SIMPLE_PACKET | ng::OLD_PACKET => {
                 let size = self.whole(numbers, len)?.len();
                 let body = self.buf.get(self.start + 8..self.start + size - 4).unwrap_or_default();
-                let State::Pcapng { interfaces, .. } = &self.state else { return Ok(Step::End) };
-                let mut found = ng::packet(numbers, ty, body, interfaces, self.last_ns)?;
+                let known = self.section.interfaces.get(self.first..).unwrap_or_default();
+                self.options.clear();
+                let mut found = ng::packet(numbers, ty, body, known, self.last_ns, &mut self.options)?;
+                found.record.interface += self.first as u32;
                 found.data = found.data.start + 8..found.data.end + 8;
                 Ok(Step::Record(found, size))
             }
@@ -192,7 +236,7 @@ impl<R: Read> Reader<R> {
     }
 
     /// A section begins: its byte order is its own, and so are its interfaces.
-    fn section(&mut self) -> Result<(), Fault> {
+    fn begin_section(&mut self) -> Result<(), Fault> {
         let header = self.need(12)?;
         let magic = Numbers { big_endian: false }.u32(header, 8).unwrap_or_default();
         let numbers = match magic {
@@ -210,22 +254,28 @@ impl<R: Read> Reader<R> {
             return Err(Fault::Version { major, minor });
         }
         let used = whole.len();
+        let mut options = Vec::new();
+        numbers.copy_options(whole.get(24..used - 4).unwrap_or_default(), ng::section_option, &mut options);
+        if matches!(self.state, State::Begin) {
+            (self.section.format, self.section.options) = (Format::Pcapng, options);
+        }
         self.consume(used);
-        self.state = State::Pcapng { numbers, interfaces: Vec::new() };
+        self.first = self.section.interfaces.len();
+        self.state = State::Pcapng { numbers };
         Ok(())
     }
 
     fn interface(&mut self, len: u32) -> Result<(), Fault> {
-        let State::Pcapng { numbers, .. } = self.state else { return Ok(()) };
+        let State::Pcapng { numbers } = self.state else { return Ok(()) };
         let whole = self.whole(numbers, len)?;
         let used = whole.len();
         let parsed = Interface::parse(numbers, whole.get(8..used - 4).unwrap_or_default());
         let parsed = parsed.ok_or(Fault::Length { len: len.into(), what: "too short for an interface" })?;
-        let State::Pcapng { interfaces, .. } = &mut self.state else { return Ok(()) };
-        if interfaces.len() == MAX_INTERFACES {
+        let all = self.section.interfaces.len();
+        if all - self.first >= MAX_INTERFACES || all >= MAX_ALL_INTERFACES {
             return Err(Fault::TooManyInterfaces);
         }
-        interfaces.push(parsed);
+        self.section.interfaces.push(parsed);
         self.consume(used);
         Ok(())
     }

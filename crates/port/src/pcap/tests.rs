@@ -86,6 +86,91 @@ fn pcap_of_both_orders_and_both_resolutions_is_read() {
     }
 }
 
+/// draft-ietf-opsawg-pcap 4: bit 26 of the link type's word says that its upper 4 bits are the FCS length in 2 bytes.
+#[test]
+fn an_announced_fcs_is_stripped_as_far_as_it_was_captured() {
+    let mut file = Bytes::new(false);
+    file.u32(0xa1b2_c3d4).u16(2).u16(4).u32(0).u32(0).u32(65_535).u32(2 << 28 | 1 << 26 | 1);
+    for (captured, orig) in [(10, 10), (8, 10), (6, 10), (4, 10), (3, 3)] {
+        file.u32(0).u32(0).u32(captured).u32(orig).raw(&b"framefcss."[..captured as usize]);
+    }
+    let (seen, error) = read(&file.out);
+    assert!(error.is_none());
+    let lens: Vec<(u32, usize)> = seen.iter().map(|(_, orig, data)| (*orig, data.len())).collect();
+    assert_eq!(lens, [(6, 6), (6, 6), (6, 6), (6, 4), (0, 0)]);
+    // Of a pcapng: by the interface, and by the packet's own flags (4 << 5), which are cleared.
+    for big in [false, true] {
+        let mut file = Bytes::new(big);
+        file.section().interface(0, &[(13, &[2])]).packet(0, 0, b"frame..");
+        file.block(ng::PACKET, |b| {
+            b.u32(0).u32(0).u32(0).u32(9).u32(9).raw(b"frame....\0\0\0").u16(2).u16(4).u32(4 << 5 | 2).u32(0);
+        });
+        let mut reader = Reader::new(&file.out[..]);
+        assert_eq!(reader.read().unwrap().unwrap().data, b"frame");
+        let record = reader.read().unwrap().unwrap();
+        assert_eq!((record.data, record.orig_len, record.direction), (&b"frame"[..], 5, Direction::Outbound));
+        assert_eq!(record.options, [2, 0, 4, 0, 2, 0, 0, 0]);
+        assert_eq!(written(Format::Pcapng, reader.section())[0].fcs_len, 0);
+    }
+}
+
+/// The form of patched kernels, of AVM's routers and of editcap -F modpcap.
+#[test]
+fn the_modified_form_has_8_more_bytes_a_record() {
+    for big in [false, true] {
+        let mut file = Bytes::new(big);
+        file.u32(0xa1b2_cd34).u16(2).u16(4).u32(0).u32(0).u32(65_535).u32(1);
+        for kind in [0, 4, 9] {
+            file.u32(1).u32(2).u32(3).u32(60).u32(7).u16(0x0800).raw(&[kind, 0]).raw(b"abc");
+        }
+        let mut reader = Reader::new(&file.out[..]);
+        for direction in [Direction::Inbound, Direction::Outbound, Direction::Unknown] {
+            let record = reader.read().unwrap().unwrap();
+            assert_eq!((record.ts_ns, record.orig_len, record.data), (1_000_002_000, 60, &b"abc"[..]));
+            assert_eq!(record.direction, direction);
+        }
+        assert!(reader.read().unwrap().is_none());
+    }
+}
+
+/// Options are copied little-endian: numbers are swapped, names and comments are not, hashes are left out.
+#[test]
+fn what_is_said_about_interfaces_and_packets_survives_a_copy() {
+    for big in [false, true] {
+        let number = |n: u64| if big { n.to_be_bytes() } else { n.to_le_bytes() };
+        let mut file = Bytes::new(big);
+        file.section().interface(96, &[(2, b"lan0"), (8, &number(1_000_000_000)), (9, &[6])]);
+        file.block(ng::INTERFACE, |b| {
+            b.u16(113).u16(0).u32(0).u16(2).u16(4).raw(b"any0").u16(9).u16(1).raw(&[0x8a, 0, 0, 0]);
+        });
+        file.block(ng::PACKET, |b| {
+            b.u32(1).u32(0).u32(1024 + 512).u32(2).u32(60).raw(b"ab\0\0");
+            b.u16(1).u16(5).raw(b"first\0\0\0").u16(3).u16(1).raw(&[1, 0, 0, 0]).u16(4).u16(8).raw(&number(3)).u32(0);
+        });
+        let mut reader = Reader::new(&file.out[..]);
+        let (ts_ns, options) = {
+            let record = reader.read().unwrap().unwrap();
+            assert_eq!((record.linktype, record.interface, record.orig_len), (113, 1, 60));
+            (record.ts_ns, record.options.to_vec())
+        };
+        assert_eq!(options, b"\x01\0\x05\0first\0\0\0\x04\0\x08\0\x03\0\0\0\0\0\0\0");
+        let section = reader.section().clone();
+        let names: Vec<_> = section.interfaces.iter().map(Interface::name).collect();
+        assert_eq!(names, [Some("lan0".to_owned()), Some("any0".to_owned())]);
+        let mut writer = Writer::like(Vec::new(), Format::Pcapng, &section).unwrap();
+        written(Format::Pcapng, &section).iter().for_each(|interface| _ = writer.describe(interface).unwrap());
+        let options = &options[..];
+        writer.write(&Record { ts_ns, orig_len: 60, data: b"ab", interface: 1, options, ..Record::default() }).unwrap();
+        let copy = writer.into_inner();
+        let speed = [&[8, 0, 8, 0][..], &1_000_000_000u64.to_le_bytes()].concat();
+        assert!(copy.windows(speed.len()).any(|window| window == speed));
+        let mut again = Reader::new(&copy[..]);
+        let record = again.read().unwrap().unwrap();
+        assert_eq!((record.ts_ns, record.linktype, record.options), (1_500_000_000, 113, options));
+        assert_eq!(again.section().interfaces, section.interfaces);
+    }
+}
+
 #[test]
 fn pcapng_of_both_orders_with_sections_options_and_strangers_is_read() {
     for big in [false, true] {
@@ -198,7 +283,7 @@ fn write_file(path: &Path, format: Format) {
     for (i, (ts_ns, data)) in records().iter().enumerate() {
         let direction = if i % 2 == 0 { Direction::Inbound } else { Direction::Outbound };
         let orig_len = data.len() as u32;
-        let record = Record { ts_ns: *ts_ns, orig_len, data, linktype: LINKTYPE_ETHERNET, interface: 0, direction };
+        let record = Record { ts_ns: *ts_ns, orig_len, data, direction, ..Record::default() };
         writer.write(&record).unwrap();
     }
 }
@@ -392,7 +477,7 @@ fn a_frame_that_fits_no_buffer_is_counted_and_the_rest_is_given() {
     for len in [60usize, 5000, 0, 61] {
         let (data, orig_len) = (vec![1; len], len as u32);
         let direction = Direction::Unknown;
-        writer.write(&Record { ts_ns: 0, orig_len, data: &data, linktype: 1, interface: 0, direction }).unwrap();
+        writer.write(&Record { ts_ns: 0, orig_len, data: &data, direction, ..Record::default() }).unwrap();
     }
     drop(writer);
     let mut port = open_text(&format!("impair(delay=1ms,dir=rx):pcap:{}", path.display()), &pool).unwrap();
@@ -425,7 +510,7 @@ proptest! {
         writer.add_interface("x").unwrap();
         for (ts_ns, data) in &all {
             let (orig_len, direction) = (data.len() as u32, Direction::Unknown);
-            writer.write(&Record { ts_ns: *ts_ns, orig_len, data, linktype: 1, interface: 0, direction }).unwrap();
+            writer.write(&Record { ts_ns: *ts_ns, orig_len, data, direction, ..Record::default() }).unwrap();
         }
         let bytes = writer.into_inner();
         let wanted: Seen = all.iter().map(|(ts, data)| (*ts, data.len() as u32, data[..data.len().min(snaplen as usize)].to_vec())).collect();

@@ -1,62 +1,95 @@
-//! Writes captures: pcap with nanoseconds, or pcapng with named interfaces and directions. Little-endian, always.
+//! Writes captures: pcap or pcapng, little-endian, always.
 
-use super::{Direction, Format, LINKTYPE_ETHERNET, Record, ng};
+use super::{Direction, Format, Interface, LINKTYPE_ETHERNET, Record, Section, ng};
 use std::io::{self, Write};
 
-/// A capture of Ethernet frames being written.
+/// A capture being written.
 #[derive(Debug)]
 pub struct Writer<W: Write> {
     out: W,
     format: Format,
     snaplen: u32,
-    interfaces: u32,
+    interfaces: Vec<Interface>,
     scratch: Vec<u8>,
 }
 
 impl<W: Write> Writer<W> {
-    /// Writes the file's header. Of each frame at most `snaplen` bytes will be kept.
+    /// Writes the header of a file of Ethernet frames with timestamps of nanoseconds, and keeps at most
+    /// `snaplen` bytes of each frame.
     ///
     /// # Errors
     /// What writing says.
     pub fn new(out: W, format: Format, snaplen: u32) -> io::Result<Writer<W>> {
-        let mut writer = Writer { out, format, snaplen, interfaces: 0, scratch: Vec::new() };
+        let interface = Interface::ethernet("", snaplen);
+        Writer { out, format, snaplen, interfaces: Vec::new(), scratch: Vec::new() }.begin(&interface, &[])
+    }
+
+    /// Writes the header of a file whose packets come from a file with `section`. A pcap file has the
+    /// link type of its first interface; of pcapng, the interfaces are still to be described.
+    ///
+    /// # Errors
+    /// What writing says.
+    pub fn like(out: W, format: Format, section: &Section) -> io::Result<Writer<W>> {
+        let first = written(format, section).into_iter().next();
+        let first = first.unwrap_or_else(|| Interface::ethernet("", super::MAX_SNAPLEN));
+        let snaplen = first.snaplen;
+        Writer { out, format, snaplen, interfaces: Vec::new(), scratch: Vec::new() }.begin(&first, &section.options)
+    }
+
+    fn begin(mut self, first: &Interface, options: &[u8]) -> io::Result<Writer<W>> {
         let mut header = Vec::new();
-        match format {
+        match self.format {
             Format::Pcap => {
-                words(&mut header, &[0xa1b2_3c4d, 4 << 16 | 2, 0, 0, snaplen, u32::from(LINKTYPE_ETHERNET)]);
+                let magic = if first.resolution == 6 { 0xa1b2_c3d4 } else { 0xa1b2_3c4d };
+                words(&mut header, &[magic, 4 << 16 | 2, 0, 0, first.snaplen, u32::from(first.linktype)]);
+                self.interfaces.push(first.clone());
             }
             Format::Pcapng => block(&mut header, ng::SECTION, |body| {
                 words(body, &[ng::BYTE_ORDER, 1, u32::MAX, u32::MAX]); // version 1.0, section length unknown
+                body.extend_from_slice(options);
                 option(body, 4, concat!("linerate ", env!("CARGO_PKG_VERSION")).as_bytes()); // shb_userappl
                 words(body, &[0]);
             }),
         }
-        writer.out.write_all(&header)?;
-        Ok(writer)
+        self.out.write_all(&header)?;
+        Ok(self)
     }
 
-    /// Describes one more interface and says its number. A pcap file has one without a name: 0.
+    /// Describes one more Ethernet interface and returns its number. A pcap file has one without a name: 0.
     ///
     /// # Errors
     /// What writing says.
     pub fn add_interface(&mut self, name: &str) -> io::Result<u32> {
+        self.describe(&Interface::ethernet(name, self.snaplen))
+    }
+
+    /// Describes one more interface and returns its number. A pcap file has one: 0.
+    ///
+    /// # Errors
+    /// What writing says.
+    pub fn describe(&mut self, interface: &Interface) -> io::Result<u32> {
         if self.format == Format::Pcap {
             return Ok(0);
         }
+        let interface = interface.writable();
         let mut description = Vec::new();
-        let name: String = name.chars().take(255).collect();
-        block(&mut description, ng::INTERFACE, |body| {
-            words(body, &[u32::from(LINKTYPE_ETHERNET), self.snaplen]);
-            option(body, 2, name.as_bytes()); // if_name
-            option(body, 9, &[9]); // if_tsresol: nanoseconds
-            words(body, &[0]);
-        });
+        append_interface(&interface, &mut description);
         self.out.write_all(&description)?;
-        self.interfaces += 1;
-        Ok(self.interfaces - 1)
+        self.interfaces.push(interface);
+        Ok(self.interfaces.len() as u32 - 1)
     }
 
-    /// Writes one record; its link type is Ethernet, whatever it says.
+    /// Interfaces described so far; a pcap file always has one.
+    pub fn described(&self) -> usize {
+        self.interfaces.len()
+    }
+
+    /// Link type of a pcap file; packets of a pcapng file have those of their interfaces.
+    pub fn linktype(&self) -> Option<u16> {
+        (self.format == Format::Pcap).then(|| self.interfaces.first().map_or(LINKTYPE_ETHERNET, |first| first.linktype))
+    }
+
+    /// Writes one record; its link type is its interface's, whatever it says.
     ///
     /// # Errors
     /// What writing says.
@@ -71,31 +104,13 @@ impl<W: Write> Writer<W> {
 
     /// Appends the bytes that [`Writer::write`] would write.
     pub fn encode(&self, record: &Record<'_>, into: &mut Vec<u8>) {
-        let keep = record.data.len().min(self.snaplen as usize);
+        let keep = record.data.len().min(if self.snaplen == 0 { usize::MAX } else { self.snaplen as usize });
         let data = record.data.get(..keep).unwrap_or_default();
-        match self.format {
-            Format::Pcap => {
-                let seconds = u32::try_from(record.ts_ns / 1_000_000_000).unwrap_or(u32::MAX);
-                words(into, &[seconds, (record.ts_ns % 1_000_000_000) as u32, keep as u32, record.orig_len]);
-                into.extend_from_slice(data);
-            }
-            Format::Pcapng => block(into, ng::PACKET, |body| {
-                let (high, low) = ((record.ts_ns >> 32) as u32, record.ts_ns as u32);
-                words(body, &[record.interface, high, low, keep as u32, record.orig_len]);
-                body.extend_from_slice(data);
-                pad(body, keep);
-                let flags = match record.direction {
-                    Direction::Unknown => return,
-                    Direction::Inbound => 1u32,
-                    Direction::Outbound => 2,
-                };
-                option(body, 2, &flags.to_le_bytes()); // epb_flags
-                words(body, &[0]);
-            }),
-        }
+        let at = if self.format == Format::Pcap { 0 } else { record.interface as usize };
+        append_record(self.format, self.interfaces.get(at), &Record { data, ..*record }, into);
     }
 
-    /// Writes bytes that [`Writer::encode`] made.
+    /// Writes bytes that [`Writer::encode`] or [`append_record`] made.
     ///
     /// # Errors
     /// What writing says.
@@ -117,6 +132,61 @@ impl<W: Write> Writer<W> {
     }
 }
 
+/// Returns the interfaces of a file of `format` that has the packets of a file with `section`: their clocks
+/// keep their resolution where 64 bits hold it; a pcap file has microseconds only if it comes from one.
+pub fn written(format: Format, section: &Section) -> Vec<Interface> {
+    let mut interfaces: Vec<Interface> = section.interfaces.iter().map(Interface::writable).collect();
+    if format == Format::Pcap {
+        interfaces.truncate(1);
+        for interface in &mut interfaces {
+            let is_coarse = section.format == Format::Pcap && interface.resolution == 6;
+            interface.resolution = if is_coarse { 6 } else { 9 };
+        }
+    }
+    interfaces
+}
+
+/// Appends the block that describes `interface` in a pcapng file.
+pub fn append_interface(interface: &Interface, into: &mut Vec<u8>) {
+    block(into, ng::INTERFACE, |body| {
+        words(body, &[u32::from(interface.linktype), interface.snaplen]);
+        body.extend_from_slice(&interface.options);
+        option(body, 9, &[interface.resolution]); // if_tsresol
+        words(body, &[0]);
+    });
+}
+
+/// Appends `record` as a file of `format` has it, with the clock of `interface` (nanoseconds without one).
+pub fn append_record(format: Format, interface: Option<&Interface>, record: &Record<'_>, into: &mut Vec<u8>) {
+    let captured = record.data.len() as u32;
+    match format {
+        Format::Pcap => {
+            let seconds = u32::try_from(record.ts_ns / 1_000_000_000).unwrap_or(u32::MAX);
+            let ns = (record.ts_ns % 1_000_000_000) as u32;
+            let fraction = if interface.is_some_and(|interface| interface.resolution == 6) { ns / 1_000 } else { ns };
+            words(into, &[seconds, fraction, captured, record.orig_len]);
+            into.extend_from_slice(record.data);
+        }
+        Format::Pcapng => block(into, ng::PACKET, |body| {
+            let units = interface.map_or(record.ts_ns, |interface| interface.units(record.ts_ns));
+            words(body, &[record.interface, (units >> 32) as u32, units as u32, captured, record.orig_len]);
+            body.extend_from_slice(record.data);
+            pad(body, record.data.len());
+            if !record.options.is_empty() {
+                body.extend_from_slice(record.options);
+                return words(body, &[0]);
+            }
+            let flags = match record.direction {
+                Direction::Unknown => return,
+                Direction::Inbound => 1u32,
+                Direction::Outbound => 2,
+            };
+            option(body, 2, &flags.to_le_bytes()); // epb_flags
+            words(body, &[0]);
+        }),
+    }
+}
+
 fn words(out: &mut Vec<u8>, words: &[u32]) {
     words.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
 }
@@ -126,7 +196,7 @@ fn pad(out: &mut Vec<u8>, len: usize) {
     out.extend_from_slice([0; 3].get(..len.next_multiple_of(4) - len).unwrap_or_default());
 }
 
-fn option(out: &mut Vec<u8>, code: u16, value: &[u8]) {
+pub(super) fn option(out: &mut Vec<u8>, code: u16, value: &[u8]) {
     out.extend_from_slice(&code.to_le_bytes());
     out.extend_from_slice(&(value.len() as u16).to_le_bytes());
     out.extend_from_slice(value);

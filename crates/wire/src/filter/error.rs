@@ -31,8 +31,9 @@ impl FilterError {
 impl fmt::Display for FilterError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let line: String = self.text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-        let before = self.text.char_indices().take_while(|(at, _)| *at < self.at).count();
-        write!(f, "{}\n  {line}\n  {:before$}^", self.why, "")
+        // A width of a format has 16 bits: blanks have as many as there are.
+        let blanks = " ".repeat(self.text.char_indices().take_while(|(at, _)| *at < self.at).count());
+        write!(f, "{}\n  {line}\n  {blanks}^", self.why)
     }
 }
 

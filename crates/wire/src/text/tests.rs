@@ -134,9 +134,9 @@ fn a_bad_line_says_what_is_wrong_and_where() {
     assert_eq!(told("0022CF63967B 8899\n"), "column 18: a frame of 8 bytes: 14 are the least");
     assert_eq!(told("0000000000000000\n"), "column 17: a frame of 0 bytes: 14 are the least");
     let long = "00".repeat(MAX_FRAME + 1) + "\n";
-    assert_eq!(told(&long), "column 32768: more bytes than a frame has: 16383 are the most");
+    assert_eq!(told(&long), "column 524290: more bytes than a frame has: 262144 are the most");
     let endless = " ".repeat(MAX_READ + 1);
-    assert_eq!(told(&endless), "column 131073: no newline within 131072 bytes");
+    assert_eq!(told(&endless), "column 1048577: no newline within 1048576 bytes");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::rewrite::tests::frame4;
+use clock::SimClock;
 use proptest::prelude::*;
 use std::collections::{HashMap, HashSet};
 use wire::Proto;
@@ -230,19 +231,59 @@ fn fragments_follow_their_first() {
     };
     let mut nat = nat(|_| {});
     let seen = &udp((OUTSIDE, 1000), (SERVER, 53))[34..];
-    dropped(&mut nat, part(HOST, SERVER, &[1; 9], 16, 4), Drop::Fragment);
+    assert_eq!(nat.translate(&mut part(HOST, SERVER, &[1; 9], 16, 4)), Fate::Early);
     goes(&mut nat, part(HOST, SERVER, &whole[34..], 0, 4), Fate::Out, &part(OUTSIDE, SERVER, seen, 0, 4));
     goes(&mut nat, part(HOST, SERVER, &[1; 9], 16, 4), Fate::Out, &part(OUTSIDE, SERVER, &[1; 9], 16, 4));
-    dropped(&mut nat, part(HOST, SERVER, &[1; 9], 16, 5), Drop::Fragment);
+    assert_eq!(nat.translate(&mut part(HOST, SERVER, &[1; 9], 16, 5)), Fate::Early);
     let (back, given) = (udp((SERVER, 53), (OUTSIDE, 1000)), udp((SERVER, 53), (HOST, 1000)));
     goes(&mut nat, part(SERVER, OUTSIDE, &back[34..], 0, 9), Fate::In, &part(SERVER, HOST, &given[34..], 0, 9));
     goes(&mut nat, part(SERVER, OUTSIDE, &[2; 8], 16, 9), Fate::In, &part(SERVER, HOST, &[2; 8], 16, 9));
     nat.advance(at(30));
-    dropped(&mut nat, part(SERVER, OUTSIDE, &[2; 8], 24, 9), Drop::Fragment);
+    assert_eq!(nat.translate(&mut part(SERVER, OUTSIDE, &[2; 8], 24, 9)), Fate::Early);
     for id in 0..10_000 {
         assert_eq!(nat.translate(&mut part(HOST, SERVER, &whole[34..], 0, id)), Fate::Out);
     }
     assert!(nat.fragments.known.len() <= MAX_DATAGRAMS && nat.fragments.order.len() <= MAX_DATAGRAMS);
+}
+
+/// RFC 4787 REQ-14: fragments are translated in whichever order they come; those without a first are dropped in the end.
+#[test]
+fn fragments_wait_for_their_first() {
+    let whole = udp((HOST, 1000), (SERVER, 53));
+    let part = |src: [u8; 4], bytes: &[u8], off: u16, id: u16| {
+        frame4(Proto::UDP, bytes, |header| {
+            (header.src, header.dst, header.id) = (src.into(), SERVER.into(), id);
+            (header.mf, header.frag_off, header.df) = (off == 0, off, false);
+        })
+    };
+    let clock = SimClock::new();
+    let mut stage = NatStage::new(Config::new("10.0.0.0/8=192.0.2.1".parse().unwrap()), Clock::sim(&clock));
+    let mut run = |frames: &[Vec<u8>]| {
+        let mut batch = Frames::new();
+        frames.iter().for_each(|frame| assert!(batch.push(frame, Time::Wall(7))));
+        stage.run(&mut batch).unwrap();
+        let out: Vec<Vec<u8>> = batch.iter().map(|(bytes, _)| bytes.to_vec()).collect();
+        (out, stage.report().unwrap())
+    };
+    let late = part(HOST, &[1; 8], 24, 4);
+    let (out, _) = run(&[late, part(HOST, &[2; 8], 16, 4), part(HOST, &[9; 8], 16, 5)]);
+    assert!(out.is_empty());
+    let (out, said) = run(&[part(HOST, &whole[34..], 0, 4)]);
+    let seen = &udp((OUTSIDE, 1000), (SERVER, 53))[34..];
+    let expected = [part(OUTSIDE, seen, 0, 4), part(OUTSIDE, &[1; 8], 24, 4), part(OUTSIDE, &[2; 8], 16, 4)];
+    assert_eq!(out, expected);
+    assert!(said.contains("3 frames: 3 out"), "{said}");
+    clock.advance(FRAGMENT_TIMEOUT);
+    let (out, said) = run(&[]);
+    assert!(
+        out.is_empty() && said.contains("4 frames: 3 out, 0 in, 0 passed as they are, 1 dropped: fragments"),
+        "{said}"
+    );
+    // Not without bounds.
+    let many: Vec<Vec<u8>> = (0..EARLY_MAX as u16 + 10).map(|id| part(HOST, &[9; 8], 16, id)).collect();
+    let (_, said) = run(&many);
+    assert!(said.contains("11 dropped: fragments without their first"), "{said}");
+    assert_eq!((stage.early.waiting.len(), stage.early.frames.len()), (EARLY_MAX, EARLY_MAX));
 }
 
 #[test]
