@@ -288,3 +288,41 @@ fn a_mac_address_that_another_host_has_is_reported_once() {
         end(y);
     });
 }
+
+/// RFC 1122 4.1.3.5: a connected socket of the kernel takes no answer from another address than the one it asked.
+#[test]
+fn an_alias_answers_with_its_own_address() {
+    isolated("an_alias_answers_with_its_own_address", || {
+        let (host, _netlink) = start(&[]);
+        host.ok("ifconfig tap0 inet 10.0.0.3/24 alias");
+        for asked in [Ipv4Addr::new(10, 0, 0, 3), OURS] {
+            let socket = socket();
+            socket.connect((asked, 7)).unwrap();
+            for text in [&b"one"[..], b"two"] {
+                socket.send(text).unwrap();
+                let mut got = [0; 9];
+                let n = socket.recv(&mut got).unwrap_or_else(|why| panic!("no answer from {asked}: {why}"));
+                assert_eq!(&got[..n], text);
+            }
+        }
+        end(host);
+    });
+}
+
+/// As the kernel itself answers over a veth pair: the way out, the way in, the way out again, the way back in.
+#[test]
+fn a_ping_records_its_route() {
+    if !has("ping") {
+        return;
+    }
+    isolated("a_ping_records_its_route", || {
+        let (host, _netlink) = start(&[]);
+        let output = run(Command::new("ping").args(["-c", "1", "-n", "-R", "-W", "5", "10.0.0.2"]));
+        let text = String::from_utf8_lossy(&output.stdout);
+        let route: Vec<&str> = text.lines().skip_while(|line| !line.starts_with("RR:")).collect();
+        let route = route.join(" ").replace("RR:", "");
+        let route: Vec<&str> = route.split_whitespace().take(4).collect();
+        assert_eq!(route, ["10.0.0.1", "10.0.0.2", "10.0.0.2", "10.0.0.1"], "{text}");
+        end(host);
+    });
+}

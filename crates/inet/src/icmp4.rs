@@ -192,15 +192,50 @@ impl<L: Locks> Stack<L> {
         if icmp4::echo_reply_in_place(packet.bytes_mut()).is_none() {
             return self.drop_frame(cx, packet, DropReason::IcmpMalformed);
         }
+        let options = self.echoed_options(cx, &packet, header);
         packet.set_flags(Flags::default());
         let mut reply = self.reply_to(header.dst, header.src, Proto::ICMP);
         if to_all {
             reply.src = None;
         }
         reply.tos = header.tos;
+        // From the last word to the first, into the room of the request's own header.
+        for word in options.as_chunks::<4>().0.iter().rev() {
+            let Some(room) = packet.push::<4>() else {
+                packet.pull(std::mem::take(&mut reply.options_len));
+                break;
+            };
+            *room = *word;
+            reply.options_len += word.len();
+        }
         if self.ip4_output(cx, packet, &reply).is_ok() {
             self.count(cx).icmp4.echoes_answered.bump();
         }
+    }
+
+    /// Returns the Record Route and Timestamp options of an echo request as its reply has them (RFC 1122
+    /// 3.2.2.6): with our entry for the way in and for the way out, as the Linux kernel writes them. Others
+    /// are left out, and so is an option that has room for half an entry.
+    fn echoed_options(&self, cx: Cx, request: &Frame, header: &ip4::Header) -> Vec<u8> {
+        let mut kept = Vec::new();
+        if header.ihl_len <= ip4::HEADER_LEN {
+            return kept;
+        }
+        let addr = if self.is_local(cx, header.dst) { header.dst } else { Ipv4Addr::UNSPECIFIED };
+        let scribe = ip4::Scribe { addr, millis: self.millis_of_options(cx) };
+        let options = request.l3_bytes().get(ip4::HEADER_LEN..header.ihl_len).unwrap_or_default();
+        for option in ip4::raw_options(options) {
+            if !matches!(option.first(), Some(&(ip4::Opt::RECORD_ROUTE | ip4::Opt::TIMESTAMP))) {
+                continue;
+            }
+            let mut option = option.to_vec();
+            let is_own = |addr| self.is_own(cx, addr);
+            if (0..2).all(|_| ip4::record_option(&mut option, scribe, &is_own).is_ok()) {
+                kept.append(&mut option);
+            }
+        }
+        kept.resize(kept.len().next_multiple_of(4), ip4::Opt::END);
+        kept
     }
 
     /// Is `addr` an address of ours, or that of everybody on a link of ours?
@@ -301,7 +336,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    fn is_local(&self, cx: Cx, addr: Ipv4Addr) -> bool {
+    /// Returns whether `addr` is one of this host's addresses.
+    pub(crate) fn is_local(&self, cx: Cx, addr: Ipv4Addr) -> bool {
         matches!(self.ways.lookup(cx, addr).map(|hop| hop.via), Some(Via::Local(_)))
     }
 

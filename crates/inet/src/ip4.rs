@@ -415,7 +415,7 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Is `dst` a broadcast address of a link of ours?
-    fn is_broadcast(&self, cx: Cx, dst: Ipv4Addr) -> bool {
+    pub(crate) fn is_broadcast(&self, cx: Cx, dst: Ipv4Addr) -> bool {
         dst.is_broadcast() || matches!(self.ways.lookup(cx, dst).map(|hop| hop.via), Some(Via::Broadcast(_)))
     }
 }

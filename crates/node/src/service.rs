@@ -43,13 +43,13 @@ impl Service {
     /// has a port above those.
     pub fn serve<L: Locks>(&self, calls: &Calls<'_, L>, buffer: &mut [u8]) -> usize {
         for served in 0..TURN {
-            match calls.recv_from(self.fd, buffer) {
-                Ok((len, from)) => {
+            match calls.recv_msg(self.fd, buffer) {
+                Ok((len, from, asked)) => {
                     let from_service = from.port() < 1024 || from.port() == self.config.port.0;
                     let answers = self.config.kind == ServiceKind::Echo && !from_service;
                     if let Some(payload) = buffer.get(..len).filter(|_| answers) {
                         // An answer that finds no buffer or no route is lost, as datagrams are; the stack has counted it.
-                        let _ = calls.send_to(self.fd, payload, &from);
+                        let _ = calls.send_msg(self.fd, payload, &from, asked);
                     }
                 }
                 Err(Errno::EAGAIN) => return served,

@@ -8,7 +8,7 @@ use inet::udp::{Pcb, Read, Received, SendError, ends};
 use lock::{Cx, Locks};
 use stats::{Stage, trace};
 use std::cell::Cell;
-use std::net::{SocketAddr, SocketAddrV4};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
 /// The sender of nothing.
 const NOBODY: Peer = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0);
@@ -147,6 +147,20 @@ impl<'s, L: Locks> Calls<'s, L> {
         sent(fd, result)
     }
 
+    /// `sendmsg` with IP_PKTINFO (IP_SENDSRCADDR): sends from the address `from`, as [`Calls::recv_msg`]
+    /// gave it, so that an answer leaves from the address that was asked (RFC 1122 4.1.3.5).
+    ///
+    /// # Errors
+    /// As [`Calls::send_to`]; `EADDRNOTAVAIL` if `from` is not an address of this host.
+    pub fn send_msg(&self, fd: Fd, payload: &[u8], to: &SocketAddr, from: Ipv4Addr) -> Result<usize, Errno> {
+        let result = match self.stack.udp_send_from(self.cx(), fd.0, payload, to, from) {
+            Ok(n) => Ok(n),
+            Err(SendError::NoSocket) => Err(self.not_sent_to(fd)),
+            Err(error) => Err(error.into()),
+        };
+        sent(fd, result)
+    }
+
     /// Why `sendto` found no datagram socket: a stream has its peer already, or none.
     #[cold]
     fn not_sent_to(&self, fd: Fd) -> Errno {
@@ -261,6 +275,30 @@ impl<'s, L: Locks> Calls<'s, L> {
             }
             Read::Other => self.recv_slow(fd, into, RecvFlags::default()),
         }
+    }
+
+    /// `recvmsg` with IP_PKTINFO (IP_RECVDSTADDR): as [`Calls::recv_from`], with the address to which the
+    /// datagram was sent (unspecified: of a stream, or after `shutdown`).
+    ///
+    /// # Errors
+    /// As [`Calls::recv_from`].
+    pub fn recv_msg(&self, fd: Fd, into: &mut [u8]) -> Result<(usize, Peer, Ipv4Addr), Errno> {
+        if fd.is_stream() {
+            return self.recv_from(fd, into).map(|(n, from)| (n, from, Ipv4Addr::UNSPECIFIED));
+        }
+        self.stack.lap_at(self.cx(), || trace::recvfrom_start(fd.0, into.len()));
+        let got = self.wait(fd, RecvFlags::default(), || self.stack.udp_recv(self.cx(), fd.0));
+        let got = match got {
+            Ok(got) => {
+                let (n, from) = copy_out(&got, into);
+                Ok((n, from, got.to))
+            }
+            Err(Errno::EPIPE) => Ok((0, NOBODY, Ipv4Addr::UNSPECIFIED)),
+            Err(error) => Err(error),
+        };
+        let got = received(fd, got, |(n, ..)| *n);
+        self.stack.resume(self.cx()).mark(Stage::Socket, 1);
+        got
     }
 
     /// `recvfrom` with flags.

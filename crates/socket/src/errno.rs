@@ -132,7 +132,7 @@ impl From<SendError> for Errno {
             SendError::NoBuffer => Errno::ENOBUFS,
             SendError::Broadcast => Errno::EACCES,
             SendError::Shut => Errno::EPIPE,
-            SendError::NoPorts => Errno::EADDRNOTAVAIL,
+            SendError::NoPorts | SendError::BadSource => Errno::EADDRNOTAVAIL,
             SendError::Earlier(error) => error.into(),
             SendError::Output(error) => error.into(),
         }

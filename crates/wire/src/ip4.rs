@@ -10,7 +10,7 @@ use std::net::Ipv4Addr;
 
 pub use crate::Proto;
 pub use options::{Fault, Opt, Options, Route, Timestamps, check_options};
-pub use record::{Scribe, record};
+pub use record::{Scribe, raw_options, record, record_option};
 
 mod options;
 mod record;

@@ -296,16 +296,20 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Writes address and time where options ask for it (RFC 1812 5.3.13.5, .6); `false` if they are wrong. The time is our clock's and not
-    /// that since midnight, which its high bit says.
+    /// Writes address and time where options ask for it (RFC 1812 5.3.13.5, .6); `false` if they are wrong.
     fn record_options(&self, cx: Cx, out: IfaceId, next: Ipv4Addr, packet: &mut Frame) -> bool {
         if ip4::Glance::of(packet.bytes()).is_none_or(|header| header.ihl_len() == ip4::HEADER_LEN) {
             return true;
         }
         let addr = self.ifaces.get(out).and_then(|out| self.source_for(cx, out, next));
-        let millis = 1 << 31 | (cx.now.nanos() / 1_000_000) as u32;
-        let scribe = ip4::Scribe { addr: addr.unwrap_or(Ipv4Addr::UNSPECIFIED), millis };
+        let scribe = ip4::Scribe { addr: addr.unwrap_or(Ipv4Addr::UNSPECIFIED), millis: self.millis_of_options(cx) };
         ip4::record(packet.bytes_mut(), scribe, &|addr| self.is_own(cx, addr)).is_ok()
+    }
+
+    /// Returns the time for a Timestamp option: milliseconds of our clock, whose high bit says that they do
+    /// not count from midnight UT (RFC 791 3.1).
+    pub(crate) fn millis_of_options(&self, cx: Cx) -> u32 {
+        1 << 31 | (cx.now.nanos() / 1_000_000) as u32
     }
 
     fn remember_gateway(&self, cx: Cx, iface: &Iface<L>, hop: &Hop, mac: Mac, epoch: u64) {

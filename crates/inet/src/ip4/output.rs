@@ -27,6 +27,8 @@ pub(crate) struct Outgoing {
     pub(crate) iface: Option<IfaceId>,
     /// The UDP or TCP checksum is the port's to fill in.
     pub(crate) partial_l4: bool,
+    /// Bytes at the front of the payload that are IP options, a multiple of 4.
+    pub(crate) options_len: usize,
     pub(crate) at_once: AtOnce,
 }
 
@@ -41,6 +43,7 @@ impl Outgoing {
             df: false,
             iface: None,
             partial_l4: false,
+            options_len: 0,
             at_once: AtOnce::Later,
         }
     }
@@ -170,7 +173,8 @@ impl<L: Locks> Stack<L> {
         };
         // RFC 6864 4.1: what will never be a fragment needs no number.
         let id = if out.df { 0 } else { self.idents.lock(cx).next(src, out.dst, out.proto, cx.now) };
-        let header = ip4::Header { tos: out.tos, ttl: out.ttl, df: out.df, id, ..header };
+        let ihl_len = ip4::HEADER_LEN + out.options_len;
+        let header = ip4::Header { tos: out.tos, ttl: out.ttl, df: out.df, id, ihl_len, ..header };
         self.emit_and_send(cx, payload, header, iface, exit, out)
     }
 
@@ -188,6 +192,9 @@ impl<L: Locks> Stack<L> {
             return Err(OutputError::TooBig(0));
         };
         header.emit(room);
+        if header.ihl_len > ip4::HEADER_LEN {
+            ip4::fill_checksum(packet.bytes_mut().get_mut(..header.ihl_len).unwrap_or_default());
+        }
         packet.mark_l3();
         if out.partial_l4 {
             packet.set_flags(packet.flags().with(Flags::TX_L4_CSUM));

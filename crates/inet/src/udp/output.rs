@@ -39,6 +39,8 @@ pub enum SendError {
     NoBuffer,
     /// A broadcast address, without the broadcast option.
     Broadcast,
+    /// A source address that is not this host's.
+    BadSource,
     /// Writing was shut down.
     Shut,
     /// No port free to bind to.
@@ -54,7 +56,8 @@ const HEADERS: usize = eth::HEADER_LEN + ip4::HEADER_LEN + udp::HEADER_LEN;
 /// The headers of the datagram before, good for the next if nothing has changed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HeaderCache {
-    epoch: u64, // 0: nothing kept
+    epoch: u64,       // 0: nothing kept
+    chosen: Ipv4Addr, // the sender's choice of a source; unspecified: the stack's
     dst: Ipv4Addr,
     port: L4Port,
     iface: IfaceId,
@@ -79,6 +82,7 @@ impl Default for HeaderCache {
     fn default() -> HeaderCache {
         HeaderCache {
             epoch: 0,
+            chosen: Ipv4Addr::UNSPECIFIED,
             dst: Ipv4Addr::UNSPECIFIED,
             port: L4Port(0),
             iface: LOOPBACK,
@@ -99,9 +103,15 @@ impl HeaderCache {
         self.epoch = 0;
     }
 
+    /// Returns whether the headers are those of a datagram of `len` bytes to `dst` from `chosen`, or
+    /// from the stack's choice if that is unspecified.
     #[inline(always)]
-    fn fits(&self, epoch: u64, dst: Ipv4Addr, port: L4Port, len: usize) -> bool {
-        self.epoch == epoch && self.port == port && self.dst == dst && len <= usize::from(self.room)
+    fn fits(&self, epoch: u64, chosen: Ipv4Addr, dst: Ipv4Addr, port: L4Port, len: usize) -> bool {
+        self.epoch == epoch
+            && self.port == port
+            && self.dst == dst
+            && self.chosen == chosen
+            && len <= usize::from(self.room)
     }
 
     /// A datagram: the kept headers, with what differs from one to the next, and the payload.
@@ -161,7 +171,7 @@ impl<L: Locks> Stack<L> {
         let pcb = slot.as_mut().ok_or(SendError::NoSocket)?;
         let (addr, port) = destination(pcb, dst)?;
         if let Some(cache) = pcb.cache()
-            && cache.fits(self.epoch(), addr, port, payload.len())
+            && cache.fits(self.epoch(), Ipv4Addr::UNSPECIFIED, addr, port, payload.len())
         {
             lap.mark(Stage::Socket, 1);
             return self.send_cached(cx, counters, cache, payload, lap);
@@ -169,7 +179,42 @@ impl<L: Locks> Stack<L> {
         cold_path();
         drop(slot);
         lap.mark(Stage::Socket, 1);
-        self.send_layered(cx, id, Payload::Bytes(payload), addr, port, AtOnce::Yes)
+        self.send_layered(cx, id, Payload::Bytes(payload), (Ipv4Addr::UNSPECIFIED, addr), port, AtOnce::Yes)
+    }
+
+    /// Sends `payload` from socket `id` to `dst` with the source address `src`, which must be one of this
+    /// host's, as IP_SENDSRCADDR and IP_PKTINFO choose it: an answer leaves from the address that was asked
+    /// (RFC 1122 4.1.3.5). An unspecified `src` leaves the choice to the stack; so does a broadcast or
+    /// multicast address, which is no source (RFC 1122 3.2.1.3).
+    ///
+    /// # Errors
+    /// [`SendError`]; [`SendError::BadSource`] for an address that is not this host's.
+    pub fn udp_send_from(
+        &self,
+        cx: Cx,
+        id: usize,
+        payload: &[u8],
+        dst: &SocketAddr,
+        src: Ipv4Addr,
+    ) -> Result<usize, SendError> {
+        let chosen = if src.is_multicast() || self.is_broadcast(cx, src) { Ipv4Addr::UNSPECIFIED } else { src };
+        let slot = self.pcbs.get(id).ok_or(SendError::NoSocket)?;
+        let mut slot = slot.lock(cx);
+        let pcb = slot.as_mut().ok_or(SendError::NoSocket)?;
+        let (addr, port) = destination(pcb, Some(dst))?;
+        let lap = self.lap(cx);
+        if let Some(cache) = pcb.cache()
+            && cache.fits(self.epoch(), chosen, addr, port, payload.len())
+        {
+            lap.mark(Stage::Socket, 1);
+            return self.send_cached(cx, self.count(cx), cache, payload, lap);
+        }
+        drop(slot);
+        lap.mark(Stage::Socket, 1);
+        if !chosen.is_unspecified() && !self.is_local(cx, chosen) {
+            return Err(SendError::BadSource);
+        }
+        self.send_layered(cx, id, Payload::Bytes(payload), (chosen, addr), port, AtOnce::Yes)
     }
 
     /// Sends several payloads to one destination; says how many were sent before the first that was not.
@@ -195,9 +240,9 @@ impl<L: Locks> Stack<L> {
             let Some(payload) = payloads.next() else { break };
             // What the kept headers did not fit goes the long way, and leaves headers for the rest.
             let one = self.with_pcb(cx, id, |pcb| destination(pcb, dst)).unwrap_or(Err(SendError::NoSocket));
-            match one
-                .and_then(|(addr, port)| self.send_layered(cx, id, Payload::Bytes(payload), addr, port, AtOnce::Later))
-            {
+            match one.and_then(|(addr, port)| {
+                self.send_layered(cx, id, Payload::Bytes(payload), (Ipv4Addr::UNSPECIFIED, addr), port, AtOnce::Later)
+            }) {
                 Ok(_) => sent += 1,
                 Err(error) if sent == 0 => return Err(error),
                 Err(_) => break,
@@ -227,7 +272,7 @@ impl<L: Locks> Stack<L> {
         lap.mark(Stage::Socket, 1);
         let mut sent = 0;
         while let Some(payload) = payloads.peek() {
-            if !cache.fits(epoch, addr, port, payload.len()) {
+            if !cache.fits(epoch, Ipv4Addr::UNSPECIFIED, addr, port, payload.len()) {
                 break;
             }
             let frame = match self.cached_frame(self.count(cx), cache, payload) {
@@ -265,7 +310,7 @@ impl<L: Locks> Stack<L> {
         match found {
             Ok((addr, port)) => {
                 lap.mark(Stage::Socket, 1);
-                self.send_layered(cx, id, Payload::Frame(frame), addr, port, AtOnce::Yes)
+                self.send_layered(cx, id, Payload::Frame(frame), (Ipv4Addr::UNSPECIFIED, addr), port, AtOnce::Yes)
             }
             Err(error) => {
                 self.drop_frame(cx, frame, DropReason::UdpClosed);
@@ -306,18 +351,19 @@ impl<L: Locks> Stack<L> {
         Ok(frame)
     }
 
-    /// The long way, layer by layer; keeps the headers for the next datagram where it can.
+    /// The slow path, layer by layer, from the chosen source (unspecified: the stack's choice); keeps the
+    /// headers for the next datagram where it can.
     #[inline(never)]
     fn send_layered(
         &self,
         cx: Cx,
         id: usize,
         payload: Payload<'_>,
-        dst: Ipv4Addr,
+        (chosen, dst): (Ipv4Addr, Ipv4Addr),
         port: L4Port,
         at_once: AtOnce,
     ) -> Result<usize, SendError> {
-        match (self.prepare(cx, id, &payload, dst), payload) {
+        match (self.prepare(cx, id, &payload, chosen, dst), payload) {
             (Ok(to), payload) => self.send_prepared(cx, id, payload, to, port, at_once),
             (Err(error), Payload::Bytes(_)) => Err(error),
             (Err(error), Payload::Frame(frame)) => {
@@ -328,7 +374,14 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Checks, binds if need be, and finds the source address.
-    fn prepare(&self, cx: Cx, id: usize, payload: &Payload<'_>, dst: Ipv4Addr) -> Result<Prepared, SendError> {
+    fn prepare(
+        &self,
+        cx: Cx,
+        id: usize,
+        payload: &Payload<'_>,
+        chosen: Ipv4Addr,
+        dst: Ipv4Addr,
+    ) -> Result<Prepared, SendError> {
         let len = match payload {
             Payload::Bytes(bytes) => bytes.len(),
             Payload::Frame(frame) => frame.len(),
@@ -347,7 +400,7 @@ impl<L: Locks> Stack<L> {
             return Err(SendError::Broadcast);
         }
         let local = self.with_pcb(cx, id, |pcb| pcb.ends()).ok_or(SendError::NoSocket)?;
-        let bound = Ipv4Addr::from_bits(local.local);
+        let bound = if chosen.is_unspecified() { Ipv4Addr::from_bits(local.local) } else { chosen };
         let src = match bound.is_unspecified() || bound.is_multicast() || bound.is_broadcast() {
             false => bound,
             true => self.source_towards(cx, dst, iface).map_err(SendError::Output)?,
@@ -355,7 +408,7 @@ impl<L: Locks> Stack<L> {
         if !matches!(exit.to, Target::Here) && (src.is_loopback() || dst.is_loopback() || dst.is_unspecified()) {
             return Err(SendError::Output(OutputError::NoRoute)); // RFC 1122 3.2.1.3 (g): never on a wire
         }
-        Ok(Prepared { dst, src, src_port: local.local_port, options, iface: exit.iface, to: exit.to })
+        Ok(Prepared { dst, chosen, src, src_port: local.local_port, options, iface: exit.iface, to: exit.to })
     }
 
     fn send_prepared(
@@ -522,6 +575,7 @@ impl<L: Locks> Stack<L> {
         let start = self.secret.hash4(u64::from(u32::from(to.src)), u64::from(u32::from(to.dst)), epoch, id as u64);
         let cache = HeaderCache {
             epoch,
+            chosen: to.chosen,
             dst: to.dst,
             port,
             iface: to.iface,
@@ -560,6 +614,8 @@ fn destination<L: Locks>(pcb: &mut Pcb<L>, dst: Option<&SocketAddr>) -> Result<(
 /// A destination with its way there and a source address.
 struct Prepared {
     dst: Ipv4Addr,
+    /// The sender's choice of a source; unspecified: the stack's.
+    chosen: Ipv4Addr,
     src: Ipv4Addr,
     src_port: L4Port,
     options: super::Options,

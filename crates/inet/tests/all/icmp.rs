@@ -16,6 +16,7 @@ conversations! {
     a_ping_comes_back_with_all_it_brought
     pings_of_every_length_come_back
     a_ping_with_options_comes_back_without
+    a_recorded_route_and_times_come_back_with_our_entries
     a_ping_to_many_is_not_answered
     a_ping_to_many_is_answered_from_our_own_address_where_that_is_wished
     a_ping_from_an_address_of_ours_is_not_answered
@@ -98,6 +99,33 @@ fn a_ping_with_options_comes_back_without<L: Locks>() {
     let reply = h.sent_one(EM0);
     assert_eq!(icmp_of(&reply).1, b"x");
     assert_eq!(ip_of(&reply).1.ihl_len, 20);
+}
+
+/// RFC 1122 3.2.2.6; two entries of ours, as the Linux kernel has them: the way in and the way out.
+fn a_recorded_route_and_times_come_back_with_our_entries<L: Locks>() {
+    let h = host::<L>();
+    let reply_to = |options: &[u8]| {
+        h.inject(EM0, ping(PEER, ME.ip, 1, 1, b"x").options(options).between(PEER, ME));
+        let reply = h.sent_one(EM0);
+        assert_eq!(icmp_of(&reply).1, b"x");
+        let (_, ip, _) = ip_of(&reply);
+        assert!(wire::ip4::header_checksum_ok(&reply[14..], ip.ihl_len));
+        assert_eq!(usize::from(ip.total_len), ip.ihl_len + 9);
+        reply[34..14 + ip.ihl_len].to_vec()
+    };
+    let (me, peer) = (ME.ip.octets(), PEER.ip.octets());
+    let mut route = vec![1, 7, 15, 8];
+    route.extend([peer, [0; 4], [0; 4]].concat());
+    let wanted = [&[7, 15, 16][..], &peer, &me, &me, &[0]].concat();
+    assert_eq!(reply_to(&route), wanted);
+    let mut full = vec![7, 7, 8];
+    full.extend([&peer[..], &[0]].concat());
+    assert_eq!(reply_to(&full), full, "without room it comes back as it was");
+    let times = reply_to(&[68, 12, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    assert_eq!((&times[..4], times[4] & 0x80, times[8] & 0x80), (&[68, 12, 13, 0][..], 0x80, 0x80));
+    let stamped = [&[68, 20, 5, 1][..], &[0; 16]].concat();
+    let stamped = reply_to(&stamped);
+    assert_eq!((&stamped[..8], &stamped[12..16]), (&[&[68, 20, 21, 1][..], &me].concat()[..], &me[..]));
 }
 
 /// Row 38 (Smurf): RFC 1122 3.2.2.6 allows silence, and nothing else is safe.

@@ -3,7 +3,7 @@
 use crate::common::packets::*;
 use crate::common::*;
 use clock::Duration;
-use linerate_inet::iface::Offload;
+use linerate_inet::iface::{IfaceAddr, Offload};
 use linerate_inet::route::Via;
 use linerate_inet::udp::{ReadySet, SendError};
 use lock::Locks;
@@ -14,6 +14,7 @@ use wire::{Mac, Proto};
 
 conversations! {
     a_datagram_goes_out_with_its_headers_right
+    an_answer_leaves_from_the_address_that_was_asked
     payloads_of_every_length_go_out_with_and_without_kept_headers
     a_checksum_of_zero_is_accepted_and_a_wrong_one_is_not
     a_sum_that_comes_to_zero_is_sent_as_all_ones
@@ -70,6 +71,42 @@ fn a_datagram_goes_out_with_its_headers_right<L: Locks>() {
         let cached = u64::from(n > 0);
         h.assert_counters(&format!("out 1, audit.made 1, ip4.sent 1, udp.sent 1, udp.header_cached {cached}"));
     }
+}
+
+/// RFC 1122 4.1.3.5: the destination is passed up, and the answer comes from it.
+fn an_answer_leaves_from_the_address_that_was_asked<L: Locks>() {
+    let h = host::<L>();
+    let alias = Ipv4Addr::new(10, 0, 0, 77);
+    h.stack.add_addr(h.cx(), EM0, IfaceAddr { addr: alias, len: 24 }).unwrap();
+    h.sent(EM0); // the announcement
+    let s = h.bound(1000);
+    let mut cached = 0;
+    for _ in 0..2 {
+        for asked in [ME.ip, alias, alias] {
+            h.inject(EM0, Ip::udp((PEER.ip, 9), (asked, 1000), b"?").frame(ME.mac, PEER.mac));
+            let got = h.stack.udp_recv(h.cx(), s).unwrap();
+            assert_eq!((got.from, got.to), (at(PEER, 9), asked));
+            let before = h.counter("inet.udp.header_cached");
+            assert_eq!(h.stack.udp_send_from(h.cx(), s, b"!", &got.from, got.to), Ok(1));
+            cached += h.counter("inet.udp.header_cached") - before;
+            let frame = h.sent_one(EM0);
+            assert_eq!((ip_of(&frame).1.src, udp_of(&frame).1), (asked, &b"!"[..]));
+        }
+    }
+    assert_eq!(cached, 2, "headers are kept for each choice of a source");
+    // Headers that were kept for one choice are not used for another.
+    assert_eq!(h.send(s, b"x", at(PEER, 9)), Ok(1));
+    assert_eq!(ip_of(&h.sent_one(EM0)).1.src, ME.ip);
+    let send_from = |src| h.stack.udp_send_from(h.cx(), s, b"x", &at(PEER, 9), src);
+    assert_eq!(send_from(OTHER.ip), Err(SendError::BadSource));
+    // An answer to what was sent to all leaves from an address of the iface.
+    for src in [Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST, Ipv4Addr::new(10, 0, 0, 255), Ipv4Addr::new(224, 0, 0, 9)] {
+        assert_eq!(send_from(src), Ok(1));
+        assert_eq!(ip_of(&h.sent_one(EM0)).1.src, ME.ip, "{src}");
+    }
+    // RFC 1122 3.2.1.3 (g).
+    assert!(send_from(Ipv4Addr::LOCALHOST).is_err());
+    h.sent_nothing(EM0);
 }
 
 fn payloads_of_every_length_go_out_with_and_without_kept_headers<L: Locks>() {

@@ -60,6 +60,25 @@ impl<N: Net> UdpSocket<N> {
         self.0.call(|calls, fd| calls.send_to(fd, buf, &addr))
     }
 
+    /// Receives the next datagram, cut to `buf`: its length, its sender, and the address to which it was
+    /// sent (IP_PKTINFO's and IP_RECVDSTADDR's).
+    ///
+    /// # Errors
+    /// As of [`UdpSocket::recv_from`].
+    pub fn recv_msg(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr, Ipv4Addr)> {
+        self.0.call(|calls, fd| calls.recv_msg(fd, buf))
+    }
+
+    /// Sends a datagram to `addr` from `from`, one of the host's addresses: an answer leaves from the
+    /// address that was asked, which [`UdpSocket::recv_msg`] returns (RFC 1122 4.1.3.5).
+    ///
+    /// # Errors
+    /// As of [`UdpSocket::send_to`]; `AddrNotAvailable` if `from` is not an address of the host.
+    pub fn send_msg(&self, buf: &[u8], addr: impl ToAddr, from: Ipv4Addr) -> io::Result<usize> {
+        let addr = addr.to_addr()?;
+        self.0.call(|calls, fd| calls.send_msg(fd, buf, &addr, from))
+    }
+
     /// Sends a datagram to whom it is connected to.
     ///
     /// # Errors

@@ -29,15 +29,42 @@ pub fn record(packet: &mut [u8], scribe: Scribe, is_own: &dyn Fn(Ipv4Addr) -> bo
         };
         let bad = Malformed::BadOptionLen { layer: Layer::Ip4, kind, len: len as u8 };
         let (option, after) = std::mem::take(&mut rest).split_at_mut_checked(len).ok_or(bad)?;
-        match kind {
-            Opt::RECORD_ROUTE => route(option, scribe).ok_or(bad)?,
-            Opt::TIMESTAMP => stamp(option, scribe, is_own).ok_or(bad)?,
-            _ => {}
-        }
+        write(option, scribe, is_own).ok_or(bad)?;
         rest = after;
     }
     fill_checksum(header);
     Ok(())
+}
+
+/// Writes into one option, as [`record`] does into all of a packet's.
+///
+/// # Errors
+/// As of [`record`].
+pub fn record_option(option: &mut [u8], scribe: Scribe, is_own: &dyn Fn(Ipv4Addr) -> bool) -> Result<(), Malformed> {
+    let (kind, len) = (option.first().copied().unwrap_or_default(), option.len() as u8);
+    write(option, scribe, is_own).ok_or(Malformed::BadOptionLen { layer: Layer::Ip4, kind, len })
+}
+
+fn write(option: &mut [u8], scribe: Scribe, is_own: &dyn Fn(Ipv4Addr) -> bool) -> Option<()> {
+    match *option.first()? {
+        Opt::RECORD_ROUTE => route(option, scribe),
+        Opt::TIMESTAMP => stamp(option, scribe, is_own),
+        _ => Some(()),
+    }
+}
+
+/// Splits options into the bytes of each, up to the end of the list or a malformed one.
+pub fn raw_options(mut options: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let len = match *options.first()? {
+            Opt::END => return None,
+            Opt::NOP => 1,
+            _ => usize::from(*options.get(1)?).max(2),
+        };
+        let (option, rest) = options.split_at_checked(len)?;
+        options = rest;
+        Some(option)
+    })
 }
 
 /// The four octets at which a pointer (counted from 1) points.
