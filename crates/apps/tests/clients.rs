@@ -220,10 +220,12 @@ fn stock_iperf3() {
         .stdout(std::process::Stdio::null())
         .spawn()
         .unwrap();
-    std::thread::sleep(std::time::Duration::from_millis(700));
+    server.wait_until("the first of two tests has begun", |app| app.is_testing());
     let second = iperf3_json(server.at, &["-t", "1"]);
     assert!(second["error"].as_str().unwrap().contains("busy"), "{second:#}");
     assert!(first.wait().unwrap().success());
+    // The client exits once IPERF_DONE is sent; the server may not have read it yet.
+    server.wait_until("the last test has ended", |app| !app.is_testing());
     let mut app = server.stop();
     assert_eq!(app.counts.finished.get(), runs.len() as u64 + 1);
     assert_eq!((app.counts.failed.get(), app.counts.denied.get()), (1, 1));

@@ -130,10 +130,14 @@ impl Streams for Kernel {
     }
 }
 
+/// A question about the application, answered between two turns of its server.
+type Ask<A> = Box<dyn FnOnce(&A) + Send>;
+
 /// A server in a thread of its own.
 pub struct Running<A> {
     /// Where it listens.
     pub at: SocketAddr,
+    ask: mpsc::Sender<Ask<A>>,
     stop: Arc<AtomicBool>,
     thread: JoinHandle<(A, usize)>,
 }
@@ -142,6 +146,7 @@ impl<A: App + Send + 'static> Running<A> {
     /// On a port of 127.0.0.1 that is free.
     pub fn start(app: A) -> Running<A> {
         let (tell, told) = mpsc::channel();
+        let (ask, asked) = mpsc::channel::<Ask<A>>();
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
         let thread = std::thread::spawn(move || {
@@ -151,11 +156,26 @@ impl<A: App + Send + 'static> Running<A> {
             tell.send(server.at(&kernel)[0]).unwrap();
             while !stopped.load(Ordering::Relaxed) {
                 server.turn(&mut kernel, clock.now(), Duration::from_millis(10));
+                asked.try_iter().for_each(|ask| ask(&server.app));
             }
             let app = server.close(&mut kernel);
             (app, kernel.socks.len())
         });
-        Running { at: told.recv().unwrap(), stop, thread }
+        Running { at: told.recv().unwrap(), ask, stop, thread }
+    }
+
+    /// Waits until `reached` returns true for the application, at most 20 s: a client that has exited
+    /// may be ahead of what the server has read.
+    pub fn wait_until(&self, what: &str, reached: impl Fn(&A) -> bool + Send + Copy + 'static) {
+        for _ in 0..2_000 {
+            let (tell, told) = mpsc::channel();
+            self.ask.send(Box::new(move |app| tell.send(reached(app)).unwrap())).unwrap();
+            if told.recv().unwrap() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("not within 20 s: {what}");
     }
 
     /// Ends it; says what it was like, when it has given all descriptors back.
