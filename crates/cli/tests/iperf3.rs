@@ -270,6 +270,56 @@ fn stock_clients_measure_our_server() {
     });
 }
 
+/// Omissions shorter and longer than the test, by streams and datagrams, in each direction and both.
+const OMITTED: [&[&str]; 6] = [
+    &["-u", "-t", "1", "-O", "1", "-b", "10M"],
+    &["-u", "-t", "1", "-O", "2", "-b", "10M", "-R"],
+    &["-u", "-t", "2", "-O", "1", "-b", "10M", "--bidir", "-P", "2"],
+    &["-t", "1", "-O", "2", "-b", "50M"],
+    &["-t", "2", "-O", "1", "-b", "50M", "-R"],
+    &["-t", "1", "-O", "1", "-b", "50M", "--bidir"],
+];
+
+/// Returns whether both ends of each direction counted the seconds of `-t` at the rate of `-b`, and no
+/// others. The ends begin to count at moments of their own: a tenth may lie between.
+fn counts_without_omitted(args: &[&str], report: &Value) {
+    let after = |flag: &str| args.iter().position(|arg| *arg == flag).map(|at| args[at + 1].trim_end_matches('M'));
+    let number = |flag: &str| after(flag).map_or(1.0, |text| text.parse::<f64>().unwrap());
+    let due = number("-b") * 1e6 / 8.0 * number("-t") * number("-P");
+    let both = if args.contains(&"--bidir") { &["", "_bidir_reverse"][..] } else { &[""] };
+    for suffix in both {
+        for end in ["sum_sent", "sum_received"] {
+            let sum = &report["end"][format!("{end}{suffix}")];
+            let of = |what: &str| sum[what].as_f64().unwrap_or_else(|| panic!("{args:?} {what}: {report:#}"));
+            assert!((of("bytes") - due).abs() <= 0.15 * due, "{args:?} {end}{suffix}: {due} due: {sum:#}");
+            if args.contains(&"-u") {
+                let length = report["start"]["test_start"]["blksize"].as_f64().unwrap();
+                assert!((of("packets") * length - due).abs() <= 0.15 * due, "{args:?} {end}{suffix}: {sum:#}");
+                assert!(of("lost_packets").abs() < 1.0, "{args:?} {end}{suffix}: {sum:#}");
+            }
+        }
+    }
+}
+
+#[test]
+fn omitted_seconds_do_not_count_at_either_end() {
+    isolated("omitted_seconds_do_not_count_at_either_end", || {
+        if !has("iperf3") {
+            return println!("skipped: iperf3 is not installed");
+        }
+        let server = StockServer::start();
+        for args in OMITTED {
+            counts_without_omitted(args, &client_report(args));
+        }
+        drop(server);
+        let served = ours(&["-s"]);
+        for args in OMITTED {
+            counts_without_omitted(args, &report(args, &stock(&[args, &["-J"][..]].concat()).stdout));
+        }
+        end(served);
+    });
+}
+
 #[test]
 fn several_clients_at_once_and_one_that_is_killed() {
     isolated("several_clients_at_once_and_one_that_is_killed", || {

@@ -2,7 +2,7 @@
 
 use super::json;
 use super::params::{Refused, whole};
-use super::stream::PeerCounts;
+use super::stream::{Datagrams, PeerCounts};
 use super::test::Test;
 use serde_json::{Map, Value, json};
 
@@ -28,7 +28,8 @@ pub(super) fn take(test: &mut Test, json: &[u8]) -> Result<Option<String>, Refus
     for of_stream in streams {
         let id = of_stream.get("id").and_then(whole).ok_or(Refused::Results)?;
         let found = test.streams.iter_mut().find(|stream| u64::from(stream.id) == id);
-        found.ok_or(Refused::Results)?.peer = counts(of_stream)?;
+        let stream = found.ok_or(Refused::Results)?;
+        stream.peer = counts(of_stream, &stream.datagrams_omitted)?;
     }
     let text = json.get("server_output_text").and_then(Value::as_str).map(str::to_owned);
     Ok(text.or_else(|| json.get("server_output_json").map(indented)))
@@ -57,20 +58,27 @@ fn indented(report: &Value) -> String {
     }
 }
 
-fn counts(json: &Value) -> Result<PeerCounts, Refused> {
-    // What all streams have together is a number too.
+/// The other side's numbers of a stream on which this side omitted `omitted`.
+///
+/// Stock iperf3 counts datagrams from the beginning of the test. From 3.14 on it also sends how many of
+/// them it omitted; up to 3.13 the reader subtracts its own omitted ones. A receiver of those versions
+/// does not tell how many it missed while nothing counted: they stay among the lost.
+fn counts(json: &Value, omitted: &Datagrams) -> Result<PeerCounts, Refused> {
+    // The sum over all streams must fit a number too.
     let is_count = |n: &u64| *n < 1 << 53;
     let bytes = json.get("bytes").and_then(whole).filter(is_count).ok_or(Refused::Results)?;
     let seconds = |name: &str| json.get(name).and_then(Value::as_f64).filter(|s| (0.0..1e9).contains(s)).unwrap_or(0.0);
-    // Of the number that lies the side is told as it is told by others: -1 as the largest number there is.
-    let count = |name: &str| json.get(name).and_then(whole).filter(is_count).unwrap_or(0);
+    // An absent or impossible number counts as 0; -1 arrives as such a number.
+    let count = |name: &str| json.get(name).and_then(whole).filter(is_count);
+    let since =
+        |total: &str, part: &str, own: u64| count(total).unwrap_or(0).saturating_sub(count(part).unwrap_or(own));
+    let packets = since("packets", "omitted_packets", omitted.packets);
     Ok(PeerCounts {
         bytes,
-        retransmits: json.get("retransmits").and_then(whole).filter(is_count),
+        retransmits: count("retransmits"),
         jitter_s: seconds("jitter"),
-        // Newer versions count from the test's beginning and say how much of it was omitted.
-        lost: count("errors").saturating_sub(count("omitted_errors")),
-        packets: count("packets").saturating_sub(count("omitted_packets")),
+        lost: since("errors", "omitted_errors", omitted.lost).min(packets),
+        packets,
         seconds: (seconds("end_time") - seconds("start_time")).max(0.0),
     })
 }
@@ -103,17 +111,18 @@ pub(super) fn give(test: &Test, form: Option<Form>) -> Value {
         None => {}
     }
     let seconds = test.seconds();
+    // Datagrams of the whole test, as every version of stock iperf3 expects them.
     let streams = test.streams.iter().map(|stream| {
-        let counted = stream.counted();
+        let (all, omitted) = (&stream.datagrams, &stream.datagrams_omitted);
         json!({
             "id": stream.id,
             "bytes": stream.bytes,
             "retransmits": stream.retransmits().map_or(-1, |n| i64::try_from(n).unwrap_or(i64::MAX)),
-            "jitter": counted.jitter_s,
-            "errors": counted.lost,
-            "omitted_errors": 0,
-            "packets": counted.packets,
-            "omitted_packets": 0,
+            "jitter": all.jitter_s,
+            "errors": all.lost,
+            "omitted_errors": omitted.lost,
+            "packets": all.packets,
+            "omitted_packets": omitted.packets,
             "start_time": 0,
             "end_time": seconds,
         })

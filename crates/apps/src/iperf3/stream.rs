@@ -166,6 +166,7 @@ impl Stream {
         (self.bytes, self.since) = (0, 0);
         self.retransmits_omitted = self.info.map_or(0, |info| info.retransmits);
         (self.max_cwnd, self.max_wnd, self.rtt) = (0, 0, RoundTrips::default());
+        self.datagrams.jitter_s = 0.0;
         (self.datagrams_omitted, self.datagrams_before) = (self.datagrams, self.datagrams);
     }
 }

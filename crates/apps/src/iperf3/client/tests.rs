@@ -1,5 +1,6 @@
 use super::*;
-use crate::iperf3::{Config, Iperf3, Protocol, Refused};
+use crate::iperf3::stream::Datagrams;
+use crate::iperf3::{Config, Iperf3, Protocol, Refused, results};
 use crate::net::{Far, Net, Rig};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -188,6 +189,57 @@ fn what_is_lost_is_counted() {
 }
 
 #[test]
+fn omitted_datagrams_do_not_count_at_either_end() {
+    // A shorter and a longer omission than the test itself, in each direction and both.
+    for (omit, reverse, bidir) in [(1, false, false), (1, true, false), (3, false, true), (3, true, false)] {
+        let omit = Duration::from_secs(omit);
+        let mut pair = Pair::new(Params { omit, reverse, bidir, ..udp() }, |_| ());
+        pair.lose_each = [10, 10];
+        assert_eq!(pair.run(Duration::from_secs(9)), &Ok(()));
+        let report = pair.report();
+        for suffix in if bidir { &["", "_bidir_reverse"][..] } else { &[""] } {
+            let of = |name: &str, what: &str| sum(&report, &format!("{name}{suffix}"), what);
+            let (sent, received) = (of("sum_sent", "packets"), of("sum_received", "packets"));
+            let lost = of("sum_received", "lost_packets");
+            assert!((1_990.0..=2_010.0).contains(&sent) && (sent - received).abs() <= 10.0, "{sent} {received}");
+            assert!((lost - sent / 10.0).abs() <= 3.0, "{lost} of {sent}");
+        }
+        pair.is_clean();
+    }
+}
+
+/// The results of a peer whose only stream has these numbers.
+fn of_peer(numbers: &str) -> Vec<u8> {
+    let streams = format!(r#"[{{"id":1,"bytes":1,"retransmits":-1,"jitter":0,{numbers}}}]"#);
+    format!(r#"{{"cpu_util_total":0,"cpu_util_user":0,"cpu_util_system":0,"streams":{streams}}}"#).into_bytes()
+}
+
+#[test]
+fn results_of_a_test_with_omitted_datagrams_fit_every_version() {
+    // 863 datagrams were sent before the test began to count, and 863 after; 3 and 4 of them missed.
+    let mut test = lone(Role::Client);
+    test.params = Params { omit: Duration::from_secs(1), ..udp() };
+    test.add_stream(Chan(1), test.ends, Instant::ZERO);
+    test.streams[0].datagrams = Datagrams { packets: 863, lost: 3, jitter_s: 1.0, ..Datagrams::default() };
+    test.streams[0].forget();
+    test.streams[0].datagrams = Datagrams { packets: 1_726, lost: 7, jitter_s: 0.5, ..Datagrams::default() };
+    let ours = &results::give(&test, None)["streams"][0];
+    let of = |what: &str| ours[what].as_f64().unwrap();
+    assert_eq!((of("packets"), of("omitted_packets")), (1_726.0, 863.0));
+    assert_eq!((of("errors"), of("omitted_errors"), of("jitter")), (7.0, 3.0, 0.5));
+    for (peer, numbers, packets, lost) in [
+        ("up to 3.13", r#""errors":7,"packets":1720"#, 857, 4),
+        ("from 3.14 on", r#""errors":7,"packets":1720,"omitted_errors":2,"omitted_packets":861"#, 859, 5),
+        ("fewer than were omitted", r#""errors":900,"packets":800"#, 0, 0),
+        ("not numbers", r#""errors":"x","packets":-1"#, 0, 0),
+    ] {
+        results::take(&mut test, &of_peer(numbers)).unwrap();
+        let counts = test.streams[0].peer;
+        assert_eq!((counts.packets, counts.lost), (packets, lost), "{peer}");
+    }
+}
+
+#[test]
 fn an_amount_ends_a_test() {
     let params = Params { time: Duration::ZERO, bytes: 300_000, rate: 0, ..tcp() };
     for reverse in [false, true] {
@@ -238,7 +290,7 @@ fn what_a_server_says_is_not_blown_up() {
     let json = format!(
         r#"{{"cpu_util_total":0,"cpu_util_user":0,"cpu_util_system":0,"streams":[],"server_output_json":{deep}}}"#
     );
-    let text = crate::iperf3::results::take(&mut lone(Role::Client), json.as_bytes()).unwrap().unwrap();
+    let text = results::take(&mut lone(Role::Client), json.as_bytes()).unwrap().unwrap();
     assert!(text.len() <= json.len(), "{} bytes of {}", text.len(), json.len());
 }
 
