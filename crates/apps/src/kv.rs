@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!  bytes -> resp::Requests    pipelined requests, one after the other
-//!        -> command::run      name, number of arguments, is there room; then strings | lists | members | keys | server
+//!        -> command::answer   name, number of arguments, is there room; then strings | lists | members | keys | scan |
+//!                             server | connection, at once or, behind MULTI, together (transaction)
 //!        -> store::Store      keys under a keyed hash, each value with what it costs, deadlines in order
 //!  resp::Replies -> bytes     while a client does not read, its requests wait: in its buffer, then in its socket
 //! ```
@@ -11,18 +12,22 @@
 
 mod command;
 mod conn;
+mod connection;
 mod keys;
 mod lists;
 mod members;
+mod roster;
+mod scan;
 mod server;
 mod store;
 mod strings;
 #[cfg(test)]
 mod tests;
+mod transaction;
 mod value;
 
 use crate::app::{Accept, Action, App, Chan, Event};
-use crate::resp::Limits;
+use crate::resp::{Args, Limits};
 use crate::slots::Slots;
 use crate::streams::{Ends, StreamOption};
 use clock::Instant;
@@ -101,10 +106,10 @@ stats::counters! {
 /// Why a request is not carried out. The words are those that clients compare (redis.io, command reference).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Refusal {
-    /// No command of that name.
-    Unknown(String),
+    /// No command of that name; its first arguments.
+    Unknown(String, String),
     /// No subcommand of this command's of that name.
-    Subcommand(&'static str),
+    Subcommand(&'static str, String),
     /// Too few or too many arguments.
     Arity(&'static str),
     /// The key holds something else.
@@ -117,6 +122,12 @@ pub enum Refusal {
     NotPositive,
     /// Not a number.
     NotFloat,
+    /// A sum of scores that is no number.
+    NotScore,
+    /// An end of a range that is no number.
+    NotRange,
+    /// LIMIT without a range of scores.
+    Limit,
     /// A sum beyond 64 bits.
     Overflow,
     /// A time that is none.
@@ -127,20 +138,66 @@ pub enum Refusal {
     Database,
     /// No room for more.
     Full,
+    /// MULTI behind MULTI.
+    Nested,
+    /// EXEC or DISCARD without MULTI.
+    NoTransaction(&'static str),
+    /// WATCH behind MULTI.
+    WatchInside,
+    /// A command that changes the protocol behind MULTI.
+    NotInside,
+    /// EXEC of a transaction of which a request was refused.
+    Aborted,
+    /// A transaction longer than permitted.
+    Transaction,
+    /// More watched keys than permitted.
+    Watches,
+    /// A protocol version that is no number.
+    ProtocolNumber,
+    /// Another protocol version than 2 and 3.
+    Protocol,
+    /// A word that HELLO does not take, or not so.
+    HelloOption(String),
+    /// Another user than the default one.
+    Password,
+    /// A password, and none is needed.
+    NoPassword,
+    /// A name with bytes that may not stand in it, or too long.
+    Name(&'static str),
+    /// An attribute that CLIENT SETINFO does not take.
+    Attribute(String),
+    /// Not a cursor.
+    Cursor,
+    /// A pattern that takes too long to match.
+    Pattern,
 }
 
 impl Refusal {
-    fn unknown(name: &[u8]) -> Refusal {
-        let name = name.get(..64).unwrap_or(name);
-        Refusal::Unknown(name.escape_ascii().to_string())
+    /// The name and the beginning of the arguments, 128 bytes of each.
+    fn unknown(args: &Args<'_>) -> Refusal {
+        let text = |bytes: &[u8], most: usize| bytes.get(..most).unwrap_or(bytes).escape_ascii().to_string();
+        let mut first = String::new();
+        for arg in args.from(1).iter() {
+            if first.len() >= 128 {
+                break;
+            }
+            first += &format!("'{}' ", text(arg, 128 - first.len()));
+        }
+        Refusal::Unknown(text(args.get(0), 128), first)
+    }
+
+    fn subcommand(of: &'static str, name: &[u8]) -> Refusal {
+        Refusal::Subcommand(of, name.get(..128).unwrap_or(name).escape_ascii().to_string())
     }
 }
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refusal::Unknown(name) => write!(f, "ERR unknown command '{name}'"),
-            Refusal::Subcommand(name) => write!(f, "ERR unknown subcommand of '{}'", name.to_ascii_lowercase()),
+            Refusal::Unknown(name, args) => {
+                write!(f, "ERR unknown command '{name}', with args beginning with: {args}")
+            }
+            Refusal::Subcommand(of, name) => write!(f, "ERR unknown subcommand '{name}'. Try {of} HELP."),
             Refusal::Arity(name) => {
                 write!(f, "ERR wrong number of arguments for '{}' command", name.to_ascii_lowercase())
             }
@@ -149,11 +206,35 @@ impl fmt::Display for Refusal {
             Refusal::NotInteger => f.write_str("ERR value is not an integer or out of range"),
             Refusal::NotPositive => f.write_str("ERR value is out of range, must be positive"),
             Refusal::NotFloat => f.write_str("ERR value is not a valid float"),
+            Refusal::NotScore => f.write_str("ERR resulting score is not a number (NaN)"),
+            Refusal::NotRange => f.write_str("ERR min or max is not a float"),
+            Refusal::Limit => {
+                f.write_str("ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX")
+            }
             Refusal::Overflow => f.write_str("ERR increment or decrement would overflow"),
             Refusal::Expire(name) => write!(f, "ERR invalid expire time in '{name}' command"),
             Refusal::TooLong => f.write_str("ERR string exceeds maximum allowed size"),
             Refusal::Database => f.write_str("ERR DB index is out of range"),
             Refusal::Full => f.write_str("OOM command not allowed when used memory > 'maxmemory'."),
+            Refusal::Nested => f.write_str("ERR MULTI calls can not be nested"),
+            Refusal::NoTransaction(name) => write!(f, "ERR {name} without MULTI"),
+            Refusal::WatchInside => f.write_str("ERR WATCH inside MULTI is not allowed"),
+            Refusal::NotInside => f.write_str("ERR Command not allowed inside a transaction"),
+            Refusal::Aborted => f.write_str("EXECABORT Transaction discarded because of previous errors."),
+            Refusal::Transaction => f.write_str("ERR transaction is longer than 65536 requests or 8 MiB"),
+            Refusal::Watches => f.write_str("ERR more than 4096 keys or 1 MiB of names are watched"),
+            Refusal::ProtocolNumber => f.write_str("ERR Protocol version is not an integer or out of range"),
+            Refusal::Protocol => f.write_str("NOPROTO unsupported protocol version"),
+            Refusal::HelloOption(word) => write!(f, "ERR Syntax error in HELLO option '{word}'"),
+            Refusal::Password => f.write_str("WRONGPASS invalid username-password pair or user is disabled."),
+            Refusal::NoPassword => f.write_str(
+                "ERR AUTH <password> called without any password configured for the default user. \
+                 Are you sure your configuration is correct?",
+            ),
+            Refusal::Name(what) => write!(f, "ERR {what} cannot contain spaces, newlines or special characters."),
+            Refusal::Attribute(word) => write!(f, "ERR Unrecognized option '{word}'"),
+            Refusal::Cursor => f.write_str("ERR invalid cursor"),
+            Refusal::Pattern => f.write_str("ERR the pattern takes too long to match; use SCAN or a shorter one"),
         }
     }
 }
@@ -168,6 +249,7 @@ pub struct Kv {
     pub counts: KvCounts,
     store: store::Store,
     conns: Slots<Conn>,
+    roster: roster::Roster,
     /// Bytes that wait, of all clients.
     buffers: usize,
     actions: VecDeque<Action>,
@@ -180,7 +262,8 @@ impl Kv {
     pub fn new(config: Config) -> Kv {
         let (store, conns) = (store::Store::new(config.bounds, config.key), Slots::new(config.clients_max));
         let counts = KvCounts::default();
-        Kv { config, counts, store, conns, buffers: 0, actions: VecDeque::new(), check: None, since: None }
+        let roster = roster::Roster::default();
+        Kv { config, counts, store, conns, roster, buffers: 0, actions: VecDeque::new(), check: None, since: None }
     }
 
     /// Clients connected now.
@@ -205,6 +288,7 @@ impl Kv {
             bytes_max: self.config.bounds.bytes,
             since: self.since.unwrap_or_default(),
             requests: self.counts.requests.get(),
+            refused: self.counts.refused.get(),
         }
     }
 
@@ -214,7 +298,11 @@ impl Kv {
         let Some(conn) = self.conns.get_mut(chan.0) else { return };
         let before = conn.held();
         change(conn);
-        conn.proceed(&mut self.store, &facts, &self.counts, now);
+        conn.proceed((&mut self.store, &mut self.roster), &facts, &self.counts, now);
+        if let Some(client) = self.roster.get_mut(chan.0) {
+            client.moved = now;
+        }
+        conn.session.note(&mut self.roster);
         self.buffers = (self.buffers + conn.held()).saturating_sub(before);
         if conn.is_over() {
             self.cut(chan);
@@ -248,7 +336,9 @@ impl Kv {
     }
 
     fn let_go(&mut self, chan: Chan) -> bool {
-        let Some(conn) = self.conns.remove(chan.0) else { return false };
+        let Some(mut conn) = self.conns.remove(chan.0) else { return false };
+        conn.session.unwatch(&mut self.store);
+        self.roster.remove(chan.0);
         self.buffers = self.buffers.saturating_sub(conn.held());
         true
     }
@@ -267,6 +357,8 @@ impl App for Kv {
             return Accept::Refuse(b"-ERR max number of clients reached\r\n");
         };
         self.buffers += held;
+        self.roster.add(at, ends, now);
+        self.conns.get_mut(at).into_iter().for_each(|conn| conn.session.at = at);
         self.counts.accepted.bump();
         self.check.get_or_insert(now.after(config.idle));
         // Replies are written whole: waiting for more only delays them.

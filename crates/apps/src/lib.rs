@@ -25,6 +25,7 @@ pub mod files;
 pub mod ftp;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
+mod glob;
 pub mod host;
 pub mod http;
 pub mod iperf3;

@@ -1,4 +1,5 @@
-//! RESP2, which Redis clients speak (redis.io, "Redis serialization protocol specification"): both sides, bounded.
+//! RESP2 and RESP3, which Redis clients speak (redis.io, "Redis serialization protocol specification"): both sides, bounded.
+//! Requests are the same in both; replies of RESP3 have maps, sets, doubles and one null. A client's side reads RESP2.
 //!
 //! ```text
 //!  bytes as they come -> Requests   one request at a time: an array of bulk strings, or a line of words ("inline")
@@ -16,7 +17,7 @@ mod tests;
 
 use std::fmt;
 
-pub use replies::Replies;
+pub use replies::{Replies, Version};
 
 /// Bytes of a line that announces a count or a length.
 const COUNT_LINE: usize = 32;
@@ -126,7 +127,7 @@ impl<'a> Args<'a> {
     }
 
     /// One after the other.
-    pub fn iter(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+    pub fn iter(&self) -> impl Iterator<Item = &'a [u8]> + Clone + use<'a> {
         let args = *self;
         args.spans.iter().map(move |span| args.of(*span))
     }
@@ -140,9 +141,40 @@ impl<'a> Args<'a> {
         })
     }
 
+    /// A copy of them that outlives the request.
+    pub fn save(&self) -> Saved {
+        let mut bytes = Vec::with_capacity(self.bytes());
+        let spans = self.spans.iter().map(|span| {
+            let at = bytes.len() as u32;
+            bytes.extend_from_slice(self.of(*span));
+            Span { at, ..*span }
+        });
+        let spans = spans.collect();
+        Saved { bytes: bytes.into_boxed_slice(), spans }
+    }
+
     /// Bytes of all of them.
     pub fn bytes(&self) -> usize {
         self.spans.iter().map(|span| span.len as usize).sum()
+    }
+}
+
+/// The arguments of a request that is carried out later.
+#[derive(Debug)]
+pub struct Saved {
+    bytes: Box<[u8]>,
+    spans: Box<[Span]>,
+}
+
+impl Saved {
+    /// The arguments.
+    pub fn args(&self) -> Args<'_> {
+        Args { bytes: &self.bytes, spans: &self.spans }
+    }
+
+    /// Bytes of memory that it has.
+    pub fn held(&self) -> usize {
+        size_of::<Saved>() + self.bytes.len() + self.spans.len() * size_of::<Span>()
     }
 }
 

@@ -185,6 +185,25 @@ impl<V> Table<V> {
         }
     }
 
+    /// Visits at most `most` names downwards from `cursor` (0: from the end) until `visit` returns false.
+    /// Returns the cursor to go on with; 0: all were visited.
+    ///
+    /// Names that stay from the first call to the last are visited: a removal moves the last entry
+    /// down, so one below the cursor stays below. Some may be visited twice, new ones not at all.
+    pub fn scan<'t>(&'t self, cursor: u64, most: usize, mut visit: impl FnMut(&'t [u8], &'t V) -> bool) -> u64 {
+        let len = self.entries.len();
+        let mut at = if cursor == 0 { len } else { usize::try_from(cursor).unwrap_or(len).min(len) };
+        for _ in 0..most {
+            let Some(below) = at.checked_sub(1) else { break };
+            let Some(entry) = self.entries.get(below) else { break };
+            at = below;
+            if !visit(&entry.name, &entry.value) {
+                break;
+            }
+        }
+        at as u64
+    }
+
     /// All names, in no order.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &V)> {
         self.entries.iter().map(|entry| (&*entry.name, &entry.value))

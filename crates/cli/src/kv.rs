@@ -13,8 +13,13 @@ use std::ffi::OsString;
 #[derive(Args, Debug)]
 #[command(after_help = "\
 The host's flags are those of 'linerate host'; it ends as that one does, and its
-keys with it. It speaks RESP2 at port 6379: strings, lists, sets, hashes, sorted
-sets, EXPIRE; one database, no disk.
+keys with it. It speaks RESP2 and RESP3 (HELLO 3) at port 6379: strings, lists,
+sets, hashes, sorted sets, EXPIRE, SCAN, MULTI and WATCH; COMMAND lists all.
+
+Not here: disk, replicas, databases but 0, users but 'default' (no password),
+publish and subscribe, scripts, streams, blocking commands, ZADD's options,
+ZRANGE BYLEX. Limits: an argument 1 MiB, a request 8 MiB, a transaction 65,536
+requests or 8 MiB, 4096 watched keys.
 
 Example:
   linerate kvd --port tap:tap0 --addr 10.0.0.2/24

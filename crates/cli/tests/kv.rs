@@ -52,7 +52,7 @@ fn redis_benchmark_runs_its_tests() {
         }
         let served = start(&["kvd"]);
         let tests = "ping,set,get,incr,lpush,rpush,lpop,rpop,sadd,hset,spop,zadd,zpopmin,lrange,mset";
-        for (depth, more) in [("1", &[][..]), ("16", &["-r", "1000"])] {
+        for (depth, more) in [("1", &[][..]), ("16", &["-r", "1000"]), ("16", &["-3"])] {
             let words = ["-h", "10.0.0.2", "-t", tests, "-n", "2000", "-c", "20", "-P", depth, "--csv"];
             let output = run(Command::new("redis-benchmark").args(words).args(more));
             let said = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -89,6 +89,25 @@ fn redis_cli_is_answered() {
         assert_eq!(cli(&["incr", "l"])[0], "WRONGTYPE Operation against a key holding the wrong kind of value");
         assert_eq!(cli(&["dbsize"]), ["3"]);
         assert!(cli(&["info", "server"]).iter().any(|line| line.starts_with("server:linerate")));
+        // RESP3: redis-cli prints doubles and maps as such.
+        assert_eq!(cli(&["-3", "ping"]), ["PONG"]);
+        assert_eq!(cli(&["zadd", "z", "1.5", "m"]), ["1"]);
+        assert_eq!(cli(&["-3", "--no-raw", "zscore", "z", "m"]), ["(double) 1.5"]);
+        assert_eq!(cli(&["-3", "--no-raw", "hgetall", "h"]), ["1# \"f\" => \"v\""]);
+        assert_eq!(cli(&["-3", "--no-raw", "get", "none"]), ["(nil)"]);
+        assert_eq!(cli(&["hello", "9"])[0], "NOPROTO unsupported protocol version");
+        // Transactions in one connection, names by cursor, what it says of unknown commands.
+        let script = "multi\nincr n\nlrange l 0 0\nexec\n";
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("printf '{script}' | redis-cli -h 10.0.0.2 -p 7000")]);
+        let said = String::from_utf8_lossy(&run(&mut command).stdout).into_owned();
+        assert_eq!(said, "OK\nQUEUED\nQUEUED\n1\nx\n");
+        let mut names = cli(&["--scan", "--pattern", "[alh]"]);
+        names.sort();
+        assert_eq!(names, ["a", "h", "l"]);
+        assert!(cli(&["--bigkeys"]).iter().any(|line| line.starts_with("Biggest   list found")));
+        assert_eq!(cli(&["nonsense", "x"])[0], "ERR unknown command 'nonsense', with args beginning with: 'x' ");
+        assert_eq!(cli(&["del", "n", "z"]), ["2"]);
         let text = "x".repeat(100_000);
         let mut answers: Vec<_> = (0..20).map(|n| cli(&["set", &format!("k{n}"), &text])).collect();
         let last = answers.pop().unwrap();

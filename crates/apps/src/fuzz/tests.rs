@@ -330,6 +330,24 @@ fn kv_seeds() -> Seeds {
                 })
                 .0,
         ),
+        ("hello", say(0, "HELLO 3 SETNAME a AUTH default b|GET a|HGETALL a|INFO|CLIENT LIST|HELLO 2|HELLO 9|RESET|").0),
+        (
+            "transactions",
+            say(1, "WATCH a|MULTI|INCR a|LPUSH a x|EXEC|MULTI|GETX|EXEC|WATCH a b|")
+                .send(1, b"SET a 1\r\nMULTI\r\nGET a\r\n")
+                .send(0, b"MULTI\r\nGET a\r\nEXEC\r\n")
+                .event(4, 1, 0)
+                .0,
+        ),
+        (
+            "patterns",
+            say(
+                0,
+                "MSET aa 1 ab 2 b 3|KEYS *[^b]|SCAN 0 MATCH a* COUNT 1 TYPE string|SCAN 2|ZADD z 1 a 2 b|ZSCAN z 0|",
+            )
+            .send(0, b"ZRANGE z (1 +inf BYSCORE REV LIMIT 0 -1 WITHSCORES\r\nKEYS *a*a*[b-\r\n")
+            .0,
+        ),
         ("replies", Tape(b"*2\r\n*1\r\n:1\r\n$3\r\nabc\r\n-ERR\r\n$-1\r\n".to_vec()).0),
     ]
 }

@@ -2,8 +2,10 @@
 //!
 //! Names, replies and the words of errors are those of redis.io's command reference: clients compare them.
 
+use super::roster::Roster;
 use super::store::Store;
-use super::{Refusal, keys, lists, members, server, strings};
+use super::transaction::Session;
+use super::{KvCounts, Refusal, connection, keys, lists, members, scan, server, strings, transaction};
 use crate::resp::{Args, Replies};
 use clock::Instant;
 
@@ -18,8 +20,14 @@ pub struct Call<'a> {
     pub out: &'a mut Replies,
     /// What time it is.
     pub now: Instant,
-    /// What INFO tells.
+    /// What INFO reports.
     pub facts: &'a server::Facts,
+    /// What the client has begun.
+    pub session: &'a mut Session,
+    /// All clients.
+    pub roster: &'a mut Roster,
+    /// Where requests that are refused are counted.
+    pub counts: &'a KvCounts,
 }
 
 /// How many arguments a command has, its name counted.
@@ -38,15 +46,19 @@ pub enum Effect {
     Reads,
     /// Something is changed, and memory does not grow.
     Writes,
-    /// Memory may grow, and these keys may come: refused where it is full.
-    Adds(Names),
+    /// Memory may grow, and keys that do not exist are made: refused where it is full.
+    Adds,
 }
 
-/// Which arguments of a command are keys that it makes where they are not there.
+/// Which arguments of a command are keys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Names {
+pub enum Keys {
+    /// None of them.
+    None,
     /// The first.
     First,
+    /// All of them.
+    All,
     /// The first of each two.
     Pairs,
 }
@@ -63,70 +75,143 @@ pub struct Command {
     pub arity: Arity,
     /// What may come of it.
     pub effect: Effect,
+    /// Which arguments are keys.
+    pub keys: Keys,
     run: Run,
+    /// The group of commands, as COMMAND DOCS names it.
+    pub group: &'static str,
+    /// One line about it.
+    pub summary: &'static str,
 }
 
-const fn command(name: &'static str, arity: Arity, effect: Effect, run: Run) -> Command {
-    Command { name, arity, effect, run }
+const fn command(
+    name: &'static str,
+    arity: Arity,
+    effect: Effect,
+    keys: Keys,
+    run: Run,
+    group: &'static str,
+    summary: &'static str,
+) -> Command {
+    Command { name, arity, effect, keys, run, group, summary }
 }
 
 use Arity::{AtLeast, Exactly};
 use Effect::{Adds, Reads, Writes};
-
-/// A command that adds to one key.
-const ADDS: Effect = Adds(Names::First);
+use Keys::{All, First, Pairs};
 
 /// All of them, by name.
-pub const COMMANDS: [Command; 49] = [
-    command("APPEND", Exactly(3), ADDS, strings::append),
-    command("CLIENT", AtLeast(2), Reads, server::client),
-    command("COMMAND", AtLeast(1), Reads, server::command),
-    command("CONFIG", AtLeast(2), Reads, server::config),
-    command("DBSIZE", Exactly(1), Reads, keys::dbsize),
-    command("DECR", Exactly(2), ADDS, strings::decr),
-    command("DECRBY", Exactly(3), ADDS, strings::decrby),
-    command("DEL", AtLeast(2), Writes, keys::del),
-    command("ECHO", Exactly(2), Reads, server::echo),
-    command("EXISTS", AtLeast(2), Reads, keys::exists),
-    command("EXPIRE", Exactly(3), Writes, keys::expire),
-    command("FLUSHALL", AtLeast(1), Writes, keys::flush),
-    command("FLUSHDB", AtLeast(1), Writes, keys::flush),
-    command("GET", Exactly(2), Reads, strings::get),
-    command("HDEL", AtLeast(3), Writes, members::hdel),
-    command("HGET", Exactly(3), Reads, members::hget),
-    command("HGETALL", Exactly(2), Reads, members::hgetall),
-    command("HLEN", Exactly(2), Reads, members::hlen),
-    command("HSET", AtLeast(4), ADDS, members::hset),
-    command("INCR", Exactly(2), ADDS, strings::incr),
-    command("INCRBY", Exactly(3), ADDS, strings::incrby),
-    command("INFO", AtLeast(1), Reads, server::info),
-    command("LLEN", Exactly(2), Reads, lists::llen),
-    command("LPOP", AtLeast(2), Writes, lists::lpop),
-    command("LPUSH", AtLeast(3), ADDS, lists::lpush),
-    command("LRANGE", Exactly(4), Reads, lists::lrange),
-    command("MGET", AtLeast(2), Reads, strings::mget),
-    command("MSET", AtLeast(3), Adds(Names::Pairs), strings::mset),
-    command("PERSIST", Exactly(2), Writes, keys::persist),
-    command("PEXPIRE", Exactly(3), Writes, keys::pexpire),
-    command("PING", AtLeast(1), Reads, server::ping),
-    command("PTTL", Exactly(2), Reads, keys::pttl),
-    command("QUIT", AtLeast(1), Reads, server::quit),
-    command("RPOP", AtLeast(2), Writes, lists::rpop),
-    command("RPUSH", AtLeast(3), ADDS, lists::rpush),
-    command("SADD", AtLeast(3), ADDS, members::sadd),
-    command("SCARD", Exactly(2), Reads, members::scard),
-    command("SELECT", Exactly(2), Reads, server::select),
-    command("SET", AtLeast(3), ADDS, strings::set),
-    command("SISMEMBER", Exactly(3), Reads, members::sismember),
-    command("SMEMBERS", Exactly(2), Reads, members::smembers),
-    command("SPOP", AtLeast(2), Writes, members::spop),
-    command("STRLEN", Exactly(2), Reads, strings::strlen),
-    command("TTL", Exactly(2), Reads, keys::ttl),
-    command("TYPE", Exactly(2), Reads, keys::kind),
-    command("ZADD", AtLeast(4), ADDS, members::zadd),
-    command("ZCARD", Exactly(2), Reads, members::zcard),
-    command("ZPOPMIN", AtLeast(2), Writes, members::zpopmin),
-    command("ZSCORE", Exactly(3), Reads, members::zscore),
+pub const COMMANDS: [Command; 78] = [
+    command("APPEND", Exactly(3), Adds, First, strings::append, "string", "Append to a string"),
+    command("AUTH", AtLeast(2), Reads, Keys::None, connection::auth, "connection", "Log in"),
+    command(
+        "CLIENT",
+        AtLeast(2),
+        Reads,
+        Keys::None,
+        connection::client,
+        "connection",
+        "Get or set facts about clients",
+    ),
+    command("COMMAND", AtLeast(1), Reads, Keys::None, server::command, "server", "List the commands"),
+    command("CONFIG", AtLeast(2), Reads, Keys::None, server::config, "server", "Get configuration parameters"),
+    command("DBSIZE", Exactly(1), Reads, Keys::None, keys::dbsize, "server", "Count the keys"),
+    command("DECR", Exactly(2), Adds, First, strings::decr, "string", "Decrement an integer by one"),
+    command("DECRBY", Exactly(3), Adds, First, strings::decrby, "string", "Decrement an integer"),
+    command("DEL", AtLeast(2), Writes, All, keys::del, "generic", "Delete keys"),
+    command("DISCARD", Exactly(1), Reads, Keys::None, transaction::discard, "transactions", "Discard a transaction"),
+    command("ECHO", Exactly(2), Reads, Keys::None, connection::echo, "connection", "Return the given string"),
+    command("EXEC", Exactly(1), Reads, Keys::None, transaction::exec, "transactions", "Carry out a transaction"),
+    command("EXISTS", AtLeast(2), Reads, All, keys::exists, "generic", "Count those of the keys that exist"),
+    command("EXPIRE", Exactly(3), Writes, First, keys::expire, "generic", "Set a key's time to live in seconds"),
+    command("FLUSHALL", AtLeast(1), Writes, Keys::None, keys::flush, "server", "Delete all keys"),
+    command("FLUSHDB", AtLeast(1), Writes, Keys::None, keys::flush, "server", "Delete all keys"),
+    command("GET", Exactly(2), Reads, First, strings::get, "string", "Get a string"),
+    command("GETDEL", Exactly(2), Writes, First, strings::getdel, "string", "Get a string and delete its key"),
+    command("GETSET", Exactly(3), Adds, First, strings::getset, "string", "Set a string and get the former one"),
+    command("HDEL", AtLeast(3), Writes, First, members::hdel, "hash", "Delete fields of a hash"),
+    command("HELLO", AtLeast(1), Reads, Keys::None, connection::hello, "connection", "Choose the protocol version"),
+    command("HEXISTS", Exactly(3), Reads, First, members::hexists, "hash", "Test whether a hash has a field"),
+    command("HGET", Exactly(3), Reads, First, members::hget, "hash", "Get a field of a hash"),
+    command("HGETALL", Exactly(2), Reads, First, members::hgetall, "hash", "Get all fields of a hash"),
+    command("HKEYS", Exactly(2), Reads, First, members::hkeys, "hash", "Get all field names of a hash"),
+    command("HLEN", Exactly(2), Reads, First, members::hlen, "hash", "Count the fields of a hash"),
+    command("HMGET", AtLeast(3), Reads, First, members::hmget, "hash", "Get several fields of a hash"),
+    command("HMSET", AtLeast(4), Adds, First, members::hmset, "hash", "Set fields of a hash"),
+    command("HSCAN", AtLeast(3), Reads, First, scan::hscan, "hash", "Iterate over the fields of a hash"),
+    command("HSET", AtLeast(4), Adds, First, members::hset, "hash", "Set fields of a hash"),
+    command("HVALS", Exactly(2), Reads, First, members::hvals, "hash", "Get all values of a hash"),
+    command("INCR", Exactly(2), Adds, First, strings::incr, "string", "Increment an integer by one"),
+    command("INCRBY", Exactly(3), Adds, First, strings::incrby, "string", "Increment an integer"),
+    command("INFO", AtLeast(1), Reads, Keys::None, server::info, "server", "Get facts about the server"),
+    command("KEYS", Exactly(2), Reads, Keys::None, scan::keys, "generic", "List the keys that match a pattern"),
+    command("LINDEX", Exactly(3), Reads, First, lists::lindex, "list", "Get an element of a list"),
+    command("LLEN", Exactly(2), Reads, First, lists::llen, "list", "Count the elements of a list"),
+    command("LPOP", AtLeast(2), Writes, First, lists::lpop, "list", "Remove elements from a list's head"),
+    command("LPUSH", AtLeast(3), Adds, First, lists::lpush, "list", "Prepend elements to a list"),
+    command("LRANGE", Exactly(4), Reads, First, lists::lrange, "list", "Get a range of a list"),
+    command("MGET", AtLeast(2), Reads, All, strings::mget, "string", "Get several strings"),
+    command("MSET", AtLeast(3), Adds, Pairs, strings::mset, "string", "Set several strings"),
+    command("MULTI", Exactly(1), Reads, Keys::None, transaction::multi, "transactions", "Begin a transaction"),
+    command("PERSIST", Exactly(2), Writes, First, keys::persist, "generic", "Remove a key's time to live"),
+    command("PEXPIRE", Exactly(3), Writes, First, keys::pexpire, "generic", "Set a key's time to live in milliseconds"),
+    command("PING", AtLeast(1), Reads, Keys::None, connection::ping, "connection", "Test the connection"),
+    command(
+        "PSETEX",
+        Exactly(4),
+        Adds,
+        First,
+        strings::psetex,
+        "string",
+        "Set a string and its time to live in milliseconds",
+    ),
+    command("PTTL", Exactly(2), Reads, First, keys::pttl, "generic", "Get a key's time to live in milliseconds"),
+    command("QUIT", AtLeast(1), Reads, Keys::None, connection::quit, "connection", "Close the connection"),
+    command("RESET", Exactly(1), Reads, Keys::None, connection::reset, "connection", "Reset the connection's state"),
+    command("RPOP", AtLeast(2), Writes, First, lists::rpop, "list", "Remove elements from a list's tail"),
+    command("RPUSH", AtLeast(3), Adds, First, lists::rpush, "list", "Append elements to a list"),
+    command("SADD", AtLeast(3), Adds, First, members::sadd, "set", "Add members to a set"),
+    command("SCAN", AtLeast(2), Reads, Keys::None, scan::scan, "generic", "Iterate over the keys"),
+    command("SCARD", Exactly(2), Reads, First, members::scard, "set", "Count the members of a set"),
+    command("SELECT", Exactly(2), Reads, Keys::None, connection::select, "connection", "Select the database"),
+    command("SET", AtLeast(3), Adds, First, strings::set, "string", "Set a string"),
+    command("SETEX", Exactly(4), Adds, First, strings::setex, "string", "Set a string and its time to live in seconds"),
+    command("SETNX", Exactly(3), Adds, First, strings::setnx, "string", "Set a string if its key does not exist"),
+    command("SISMEMBER", Exactly(3), Reads, First, members::sismember, "set", "Test whether a set has a member"),
+    command("SMEMBERS", Exactly(2), Reads, First, members::smembers, "set", "Get all members of a set"),
+    command("SPOP", AtLeast(2), Writes, First, members::spop, "set", "Remove random members of a set"),
+    command("SREM", AtLeast(3), Writes, First, members::srem, "set", "Remove members of a set"),
+    command("SSCAN", AtLeast(3), Reads, First, scan::sscan, "set", "Iterate over the members of a set"),
+    command("STRLEN", Exactly(2), Reads, First, strings::strlen, "string", "Get the length of a string"),
+    command("TTL", Exactly(2), Reads, First, keys::ttl, "generic", "Get a key's time to live in seconds"),
+    command("TYPE", Exactly(2), Reads, First, keys::kind, "generic", "Get the type of a key"),
+    command("UNLINK", AtLeast(2), Writes, All, keys::del, "generic", "Delete keys"),
+    command("UNWATCH", Exactly(1), Reads, Keys::None, transaction::unwatch, "transactions", "Forget the watched keys"),
+    command(
+        "WATCH",
+        AtLeast(2),
+        Reads,
+        All,
+        transaction::watch,
+        "transactions",
+        "Watch keys for changes before a transaction",
+    ),
+    command("ZADD", AtLeast(4), Adds, First, members::zadd, "sorted-set", "Add members to a sorted set"),
+    command("ZCARD", Exactly(2), Reads, First, members::zcard, "sorted-set", "Count the members of a sorted set"),
+    command("ZINCRBY", Exactly(4), Adds, First, members::zincrby, "sorted-set", "Add to the score of a member"),
+    command(
+        "ZPOPMIN",
+        AtLeast(2),
+        Writes,
+        First,
+        members::zpopmin,
+        "sorted-set",
+        "Remove the members with the lowest scores",
+    ),
+    command("ZRANGE", AtLeast(4), Reads, First, members::zrange, "sorted-set", "Get a range of a sorted set"),
+    command("ZREM", AtLeast(3), Writes, First, members::zrem, "sorted-set", "Remove members of a sorted set"),
+    command("ZSCAN", AtLeast(3), Reads, First, scan::zscan, "sorted-set", "Iterate over the members of a sorted set"),
+    command("ZSCORE", Exactly(3), Reads, First, members::zscore, "sorted-set", "Get the score of a member"),
 ];
 
 /// The longest name.
@@ -142,33 +227,68 @@ pub fn find(name: &[u8]) -> Option<&'static Command> {
     COMMANDS.get(at)
 }
 
-/// Carries out a request; the reply is written, unless it is refused.
-///
-/// # Errors
-/// [`Refusal`]: what the reply says instead.
-pub fn run(call: &mut Call<'_>) -> Result<(), Refusal> {
-    let name = call.args.get(0);
-    let command = find(name).ok_or_else(|| Refusal::unknown(name))?;
-    let fits = match command.arity {
-        Arity::Exactly(n) => call.args.len() == n,
-        Arity::AtLeast(n) => call.args.len() >= n,
-    };
-    if !fits {
-        return Err(Refusal::Arity(command.name));
+/// Carries out a request and writes its reply, which may be that it is refused.
+pub fn answer(call: &mut Call<'_>) {
+    let Err(why) = run(call) else { return };
+    match why {
+        Refusal::Full => call.counts.full.bump(),
+        _ => call.counts.unserved.bump(),
     }
-    if let Adds(names) = command.effect
-        && !has_room(call, names)
-    {
+    call.out.error(why);
+}
+
+/// Carries out a request, or queues it in a transaction that has begun.
+fn run(call: &mut Call<'_>) -> Result<(), Refusal> {
+    let command = match fitting(&call.args) {
+        Ok(command) => command,
+        Err(why) => {
+            // The transaction is not what the client wanted.
+            call.session.break_off();
+            return Err(why);
+        }
+    };
+    if let Some(client) = call.roster.get_mut(call.session.at) {
+        client.command = command.name;
+    }
+    if !call.session.is_queuing() || matches!(command.name, "MULTI" | "EXEC" | "DISCARD" | "WATCH" | "RESET" | "QUIT") {
+        return execute(command, call);
+    }
+    // The replies of one EXEC are of one version.
+    let queued = if command.name == "HELLO" { Err(Refusal::NotInside) } else { call.session.push(&call.args) };
+    match queued {
+        Ok(()) => call.out.line("QUEUED"),
+        Err(why) => {
+            call.session.break_off();
+            return Err(why);
+        }
+    }
+    Ok(())
+}
+
+/// The command that the first argument names, if it takes so many arguments.
+fn fitting(args: &Args<'_>) -> Result<&'static Command, Refusal> {
+    let command = find(args.get(0)).ok_or_else(|| Refusal::unknown(args))?;
+    let fits = match command.arity {
+        Arity::Exactly(n) => args.len() == n,
+        Arity::AtLeast(n) => args.len() >= n,
+    };
+    if fits { Ok(command) } else { Err(Refusal::Arity(command.name)) }
+}
+
+fn execute(command: &Command, call: &mut Call<'_>) -> Result<(), Refusal> {
+    if command.effect == Adds && !has_room(call, command.keys) {
         return Err(Refusal::Full);
     }
     (command.run)(call)
 }
 
-fn has_room(call: &mut Call<'_>, names: Names) -> bool {
+fn has_room(call: &mut Call<'_>, keys: Keys) -> bool {
     let (args, now) = (call.args, call.now);
-    let fits = match names {
-        Names::First => call.store.has_room_for(std::iter::once(args.get(1)), now),
-        Names::Pairs => call.store.has_room_for(args.from(1).pairs().map(|(name, _)| name), now),
+    let fits = match keys {
+        Keys::None => true,
+        Keys::First => call.store.has_room_for(std::iter::once(args.get(1)), now),
+        Keys::All => call.store.has_room_for(args.from(1).iter(), now),
+        Keys::Pairs => call.store.has_room_for(args.from(1).pairs().map(|(name, _)| name), now),
     };
     fits && call.store.has_room(args.bytes(), args.len() - 1)
 }

@@ -2,10 +2,12 @@
 //!
 //! While more than [`STOP`] bytes of replies wait no request is carried out: what comes waits in the buffer, then in the socket.
 
+use super::KvCounts;
 use super::command::{self, Call};
+use super::roster::Roster;
 use super::server::Facts;
 use super::store::Store;
-use super::{KvCounts, Refusal};
+use super::transaction::Session;
 use crate::resp::{Limits, Replies, Requests};
 use clock::Instant;
 use std::net::IpAddr;
@@ -28,6 +30,7 @@ pub(super) struct Conn {
     pub(super) since: Instant,
     requests: Requests,
     replies: Replies,
+    pub(super) session: Session,
     is_last: bool,
     at_eof: bool,
 }
@@ -35,12 +38,14 @@ pub(super) struct Conn {
 impl Conn {
     pub(super) fn new(peer: IpAddr, limits: Limits, replies_max: usize, now: Instant) -> Conn {
         let (requests, replies) = (Requests::new(limits), Replies::new(replies_max));
-        Conn { peer, since: now, requests, replies, is_last: false, at_eof: false }
+        // Its number is known once it has a place.
+        let session = Session::new(u32::MAX);
+        Conn { peer, since: now, requests, replies, session, is_last: false, at_eof: false }
     }
 
     /// Bytes of memory that it has.
     pub(super) fn held(&self) -> usize {
-        self.requests.held() + self.replies.held()
+        self.requests.held() + self.replies.held() + self.session.held()
     }
 
     /// Was there more to say than may wait?
@@ -76,7 +81,13 @@ impl Conn {
     }
 
     /// Carries out the requests that are there, while their replies have room.
-    pub(super) fn proceed(&mut self, store: &mut Store, facts: &Facts, counts: &KvCounts, now: Instant) {
+    pub(super) fn proceed(
+        &mut self,
+        (store, roster): (&mut Store, &mut Roster),
+        facts: &Facts,
+        counts: &KvCounts,
+        now: Instant,
+    ) {
         while !self.is_last && !self.replies.is_over() && self.replies.waiting().len() < STOP {
             let args = match self.requests.next_request() {
                 Ok(None) => return,
@@ -97,15 +108,16 @@ impl Conn {
             }
             self.is_last = name.eq_ignore_ascii_case(b"QUIT");
             counts.requests.bump();
-            let mut call = Call { args, store: &mut *store, out: &mut self.replies, now, facts };
-            if let Err(why) = command::run(&mut call) {
-                if why == Refusal::Full {
-                    counts.full.bump()
-                } else {
-                    counts.unserved.bump()
-                }
-                self.replies.error(why);
-            }
+            command::answer(&mut Call {
+                args,
+                store: &mut *store,
+                session: &mut self.session,
+                roster: &mut *roster,
+                out: &mut self.replies,
+                now,
+                facts,
+                counts,
+            });
         }
     }
 }

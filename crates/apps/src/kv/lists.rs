@@ -68,6 +68,21 @@ pub(super) fn llen(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
+pub(super) fn lindex(call: &mut Call<'_>) -> Done {
+    let at = integer(call.args.get(2)).ok_or(Refusal::NotInteger)?;
+    let Some(list) = call.store.find::<List>(call.args.get(1), call.now)? else {
+        call.out.nil();
+        return Ok(());
+    };
+    let at = if at < 0 { at.saturating_add(list.len() as i64) } else { at };
+    let found = usize::try_from(at).ok().and_then(|at| list.range(at, at).next());
+    match found {
+        Some(item) => call.out.bulk(item),
+        None => call.out.nil(),
+    }
+    Ok(())
+}
+
 pub(super) fn lrange(call: &mut Call<'_>) -> Done {
     let from = integer(call.args.get(2)).ok_or(Refusal::NotInteger)?;
     let to = integer(call.args.get(3)).ok_or(Refusal::NotInteger)?;
@@ -75,15 +90,20 @@ pub(super) fn lrange(call: &mut Call<'_>) -> Done {
         call.out.array(0);
         return Ok(());
     };
-    let len = list.len() as i64;
-    // Negative places count from the end.
+    match places(from, to, list.len()) {
+        Some((from, to)) => {
+            call.out.array(to - from + 1);
+            list.range(from, to).for_each(|item| call.out.bulk(item));
+        }
+        None => call.out.array(0),
+    }
+    Ok(())
+}
+
+/// The places from one to another of so many, both included; negative ones count from the end.
+pub(super) fn places(from: i64, to: i64, len: usize) -> Option<(usize, usize)> {
+    let len = i64::try_from(len).ok()?;
     let place = |at: i64| if at < 0 { at.saturating_add(len) } else { at };
     let (from, to) = (place(from).max(0), place(to).min(len - 1));
-    if from > to {
-        call.out.array(0);
-        return Ok(());
-    }
-    call.out.array((to - from + 1) as usize);
-    list.range(from as usize, to as usize).for_each(|item| call.out.bulk(item));
-    Ok(())
+    (from <= to).then_some((from as usize, to as usize))
 }

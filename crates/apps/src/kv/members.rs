@@ -2,8 +2,9 @@
 
 use super::Refusal;
 use super::command::Call;
-use super::lists::how_many;
+use super::lists::{how_many, places};
 use super::value::{Members, Score, Sorted};
+use crate::resp::integer;
 
 type Done = Result<(), Refusal>;
 type Set = Members<()>;
@@ -32,7 +33,7 @@ pub(super) fn sismember(call: &mut Call<'_>) -> Done {
 
 pub(super) fn smembers(call: &mut Call<'_>) -> Done {
     let set = call.store.find::<Set>(call.args.get(1), call.now)?;
-    call.out.array(set.map_or(0, Members::len));
+    call.out.set(set.map_or(0, Members::len));
     set.into_iter().flat_map(Members::iter).for_each(|(name, ())| call.out.bulk(name));
     Ok(())
 }
@@ -58,27 +59,79 @@ pub(super) fn spop(call: &mut Call<'_>) -> Done {
             None => out.bulk(&set.draw(drawn.next()).unwrap_or_default()),
             Some(count) => {
                 let count = count.min(set.len());
-                out.array(count);
+                out.set(count);
                 (0..count).for_each(|_| out.bulk(&set.draw(drawn.next()).unwrap_or_default()));
             }
         }
         Ok(())
     })?;
     if found.is_none() {
-        if count.is_some() { call.out.array(0) } else { call.out.nil() }
+        if count.is_some() { call.out.set(0) } else { call.out.nil() }
     }
     Ok(())
 }
 
+pub(super) fn srem(call: &mut Call<'_>) -> Done {
+    let names = call.args.from(2);
+    let gone = call
+        .store
+        .change(call.args.get(1), call.now, |set: &mut Set| Ok(names.iter().filter(|name| set.remove(name)).count()))?;
+    call.out.count(gone.unwrap_or(0));
+    Ok(())
+}
+
 pub(super) fn hset(call: &mut Call<'_>) -> Done {
+    let new = set_fields(call, "HSET")?;
+    call.out.count(new);
+    Ok(())
+}
+
+pub(super) fn hmset(call: &mut Call<'_>) -> Done {
+    set_fields(call, "HMSET")?;
+    call.out.ok();
+    Ok(())
+}
+
+/// Returns how many fields are new.
+fn set_fields(call: &mut Call<'_>, command: &'static str) -> Result<usize, Refusal> {
     if !call.args.len().is_multiple_of(2) {
-        return Err(Refusal::Arity("HSET"));
+        return Err(Refusal::Arity(command));
     }
     let fields = call.args.from(2);
-    let new = call.store.edit(call.args.get(1), call.now, |hash: &mut Hash| {
+    call.store.edit(call.args.get(1), call.now, |hash: &mut Hash| {
         Ok(fields.pairs().filter(|(name, text)| hash.insert(name, (*text).into())).count())
-    })?;
-    call.out.count(new);
+    })
+}
+
+pub(super) fn hexists(call: &mut Call<'_>) -> Done {
+    let hash = call.store.find::<Hash>(call.args.get(1), call.now)?;
+    call.out.integer(hash.is_some_and(|hash| hash.get(call.args.get(2)).is_some()).into());
+    Ok(())
+}
+
+pub(super) fn hmget(call: &mut Call<'_>) -> Done {
+    let hash = call.store.find::<Hash>(call.args.get(1), call.now)?;
+    call.out.array(call.args.len() - 2);
+    for name in call.args.from(2).iter() {
+        match hash.and_then(|hash| hash.get(name)) {
+            Some(text) => call.out.bulk(text),
+            None => call.out.nil(),
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn hkeys(call: &mut Call<'_>) -> Done {
+    let hash = call.store.find::<Hash>(call.args.get(1), call.now)?;
+    call.out.array(hash.map_or(0, Members::len));
+    hash.into_iter().flat_map(Members::iter).for_each(|(name, _)| call.out.bulk(name));
+    Ok(())
+}
+
+pub(super) fn hvals(call: &mut Call<'_>) -> Done {
+    let hash = call.store.find::<Hash>(call.args.get(1), call.now)?;
+    call.out.array(hash.map_or(0, Members::len));
+    hash.into_iter().flat_map(Members::iter).for_each(|(_, text)| call.out.bulk(text));
     Ok(())
 }
 
@@ -93,7 +146,7 @@ pub(super) fn hget(call: &mut Call<'_>) -> Done {
 
 pub(super) fn hgetall(call: &mut Call<'_>) -> Done {
     let hash = call.store.find::<Hash>(call.args.get(1), call.now)?;
-    call.out.array(hash.map_or(0, |hash| 2 * hash.len()));
+    call.out.map(hash.map_or(0, Members::len));
     for (name, text) in hash.into_iter().flat_map(Members::iter) {
         call.out.bulk(name);
         call.out.bulk(text);
@@ -145,7 +198,7 @@ fn score(text: &[u8]) -> Option<Score> {
 pub(super) fn zscore(call: &mut Call<'_>) -> Done {
     let sorted = call.store.find::<Sorted>(call.args.get(1), call.now)?;
     match sorted.and_then(|sorted| sorted.score(call.args.get(2))) {
-        Some(score) => call.out.score(score.get()),
+        Some(score) => call.out.double(score.get()),
         None => call.out.nil(),
     }
     Ok(())
@@ -157,16 +210,114 @@ pub(super) fn zcard(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
+pub(super) fn zincrby(call: &mut Call<'_>) -> Done {
+    let by = score(call.args.get(2)).ok_or(Refusal::NotFloat)?;
+    let (name, member) = (call.args.get(1), call.args.get(3));
+    let old = call.store.find::<Sorted>(name, call.now)?.and_then(|sorted| sorted.score(member));
+    let sum = Score::new(old.map_or(0.0, Score::get) + by.get()).ok_or(Refusal::NotScore)?;
+    call.store.edit(name, call.now, |sorted: &mut Sorted| {
+        sorted.insert(member, sum);
+        Ok(())
+    })?;
+    call.out.double(sum.get());
+    Ok(())
+}
+
+pub(super) fn zrem(call: &mut Call<'_>) -> Done {
+    let names = call.args.from(2);
+    let gone = call.store.change(call.args.get(1), call.now, |sorted: &mut Sorted| {
+        Ok(names.iter().filter(|name| sorted.remove(name)).count())
+    })?;
+    call.out.count(gone.unwrap_or(0));
+    Ok(())
+}
+
+/// What ZRANGE asks for behind its key and both ends.
+#[derive(Default)]
+struct RangeWords {
+    by_score: bool,
+    is_reverse: bool,
+    with_scores: bool,
+    limit: Option<(i64, i64)>,
+}
+
+impl RangeWords {
+    fn parse(call: &Call<'_>) -> Result<RangeWords, Refusal> {
+        let (mut asked, mut words) = (RangeWords::default(), call.args.from(4).iter());
+        while let Some(word) = words.next() {
+            match word.to_ascii_uppercase().as_slice() {
+                b"BYSCORE" => asked.by_score = true,
+                b"REV" => asked.is_reverse = true,
+                b"WITHSCORES" => asked.with_scores = true,
+                b"LIMIT" => {
+                    let (skip, most) = words.next().zip(words.next()).ok_or(Refusal::Syntax)?;
+                    let number = |text| integer(text).ok_or(Refusal::NotInteger);
+                    asked.limit = Some((number(skip)?, number(most)?));
+                }
+                _ => return Err(Refusal::Syntax),
+            }
+        }
+        if asked.limit.is_some() && !asked.by_score { Err(Refusal::Limit) } else { Ok(asked) }
+    }
+
+    /// So many left out, and so many at most; a negative number of these is all.
+    fn limits(&self) -> (usize, usize) {
+        let (skip, most) = self.limit.unwrap_or((0, -1));
+        // A negative offset returns nothing (redis.io, ZRANGEBYSCORE).
+        let most = if skip < 0 { 0 } else { usize::try_from(most).unwrap_or(usize::MAX) };
+        (usize::try_from(skip).unwrap_or(0), most)
+    }
+}
+
+/// `5` or `(5`: an end of a range of scores, and whether it is excluded.
+fn score_end(text: &[u8]) -> Result<(Score, bool), Refusal> {
+    let (number, is_excluded) = text.strip_prefix(b"(").map_or((text, false), |number| (number, true));
+    Ok((score(number).ok_or(Refusal::NotRange)?, is_excluded))
+}
+
+pub(super) fn zrange(call: &mut Call<'_>) -> Done {
+    let asked = RangeWords::parse(call)?;
+    let (first, last) = (call.args.get(2), call.args.get(3));
+    // Of a reversed range of scores the higher end comes first.
+    let (low, high) = if asked.is_reverse && asked.by_score { (last, first) } else { (first, last) };
+    let found: Vec<(&[u8], Score)> = if asked.by_score {
+        let ((from, not_from), (to, not_to)) = (score_end(low)?, score_end(high)?);
+        let sorted = call.store.find::<Sorted>(call.args.get(1), call.now)?;
+        let within = |(_, score): &(&[u8], Score)| !(not_from && *score == from || not_to && *score == to);
+        let all = sorted.into_iter().flat_map(|sorted| sorted.between(from, to)).filter(within);
+        let (skip, most) = asked.limits();
+        if asked.is_reverse { all.rev().skip(skip).take(most).collect() } else { all.skip(skip).take(most).collect() }
+    } else {
+        let number = |text| integer(text).ok_or(Refusal::NotInteger);
+        let (from, to) = (number(low)?, number(high)?);
+        let sorted = call.store.find::<Sorted>(call.args.get(1), call.now)?;
+        let places = sorted.and_then(|sorted| places(from, to, sorted.len()));
+        let (skip, most) = places.map_or((0, 0), |(from, to)| (from, to - from + 1));
+        let all = sorted.into_iter().flat_map(Sorted::iter);
+        if asked.is_reverse { all.rev().skip(skip).take(most).collect() } else { all.skip(skip).take(most).collect() }
+    };
+    if asked.with_scores {
+        call.out.scored(found.into_iter().map(|(name, score)| (name, score.get())));
+    } else {
+        call.out.array(found.len());
+        found.into_iter().for_each(|(name, _)| call.out.bulk(name));
+    }
+    Ok(())
+}
+
+/// Without a count the reply is one member and its score, in RESP3 too.
 pub(super) fn zpopmin(call: &mut Call<'_>) -> Done {
-    let (name, count) = (call.args.get(1), how_many(call)?.unwrap_or(1));
+    let (name, count) = (call.args.get(1), how_many(call)?);
     let out = &mut *call.out;
     let found = call.store.change(name, call.now, |sorted: &mut Sorted| {
-        let count = count.min(sorted.len());
-        out.array(2 * count);
-        for _ in 0..count {
-            let Some((score, name)) = sorted.pop_first() else { break };
-            out.bulk(&name);
-            out.score(score.get());
+        let popped: Vec<_> = (0..count.unwrap_or(1)).map_while(|_| sorted.pop_first()).collect();
+        match (count, popped.as_slice()) {
+            (None, [(score, name)]) => {
+                out.array(2);
+                out.bulk(name);
+                out.double(score.get());
+            }
+            _ => out.scored(popped.iter().map(|(score, name)| (&**name, score.get()))),
         }
         Ok(())
     })?;

@@ -1,8 +1,13 @@
-//! Commands about the server and the connection: what clients ask before they begin.
+//! Commands about the server: what clients and monitors ask.
 
 use super::Refusal;
-use super::command::{Arity, COMMANDS, Call, Effect};
+use super::command::{self, Arity, COMMANDS, Call, Command, Effect, Keys};
+use super::connection::REFERENCE;
+use crate::glob::{Fuel, Glob};
 use clock::Instant;
+
+/// Steps of matching names of parameters.
+const FUEL: Fuel = Fuel(1 << 20);
 
 type Done = Result<(), Refusal>;
 
@@ -19,45 +24,8 @@ pub struct Facts {
     pub since: Instant,
     /// Requests carried out.
     pub requests: u64,
-}
-
-pub(super) fn ping(call: &mut Call<'_>) -> Done {
-    match call.args.len() {
-        1 => call.out.line("PONG"),
-        2 => call.out.bulk(call.args.get(1)),
-        _ => return Err(Refusal::Arity("PING")),
-    }
-    Ok(())
-}
-
-pub(super) fn echo(call: &mut Call<'_>) -> Done {
-    call.out.bulk(call.args.get(1));
-    Ok(())
-}
-
-/// There is one database.
-pub(super) fn select(call: &mut Call<'_>) -> Done {
-    match crate::resp::integer(call.args.get(1)).ok_or(Refusal::NotInteger)? {
-        0 => call.out.ok(),
-        _ => return Err(Refusal::Database),
-    }
-    Ok(())
-}
-
-/// The connection ends behind the reply: [`super::conn`] sees to it.
-pub(super) fn quit(call: &mut Call<'_>) -> Done {
-    call.out.ok();
-    Ok(())
-}
-
-/// A client tells its name, which nobody keeps.
-pub(super) fn client(call: &mut Call<'_>) -> Done {
-    match call.args.get(1).to_ascii_uppercase().as_slice() {
-        b"SETNAME" | b"SETINFO" => call.out.ok(),
-        b"GETNAME" => call.out.nil(),
-        _ => return Err(Refusal::Subcommand("CLIENT")),
-    }
-    Ok(())
+    /// Clients turned away.
+    pub refused: u64,
 }
 
 /// What redis-benchmark asks, and some that others do.
@@ -78,14 +46,18 @@ pub(super) fn config(call: &mut Call<'_>) -> Done {
             call.out.ok();
             return Ok(());
         }
-        _ => return Err(Refusal::Subcommand("CONFIG")),
+        _ => return Err(Refusal::subcommand("CONFIG", call.args.get(1))),
     }
     let asked = call.args.from(2);
-    let is_asked = |name: &str| asked.iter().any(|word| word == b"*" || word.eq_ignore_ascii_case(name.as_bytes()));
+    let mut fuel = FUEL;
+    let mut is_asked = |name: &str| {
+        let mut words = asked.iter().map(<[u8]>::to_ascii_lowercase);
+        words.any(|word| Glob::of_keys(&word).matches(name.as_bytes(), &mut fuel) == Ok(true))
+    };
     let maxmemory = call.facts.bytes_max.to_string();
     let all = CONFIG.into_iter().chain([("maxmemory", maxmemory.as_str())]);
     let found: Vec<_> = all.filter(|(name, _)| is_asked(name)).collect();
-    call.out.array(2 * found.len());
+    call.out.map(found.len());
     for (name, value) in found {
         call.out.bulk(name.as_bytes());
         call.out.bulk(value.as_bytes());
@@ -93,22 +65,55 @@ pub(super) fn config(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-/// COMMAND, COMMAND COUNT, and COMMAND DOCS without any: redis-cli asks when it begins.
+/// COMMAND, COMMAND COUNT, COMMAND INFO, COMMAND DOCS, COMMAND LIST: redis-cli asks when it begins.
 pub(super) fn command(call: &mut Call<'_>) -> Done {
+    let named = call.args.from(2);
     match call.args.get(1).to_ascii_uppercase().as_slice() {
         b"" => {
             call.out.array(COMMANDS.len());
             COMMANDS.iter().for_each(|command| describe(call, command));
         }
-        b"COUNT" => call.out.count(COMMANDS.len()),
-        b"DOCS" => call.out.array(0),
-        _ => return Err(Refusal::Subcommand("COMMAND")),
+        b"COUNT" if named.is_empty() => call.out.count(COMMANDS.len()),
+        b"COUNT" => return Err(Refusal::Arity("COMMAND|COUNT")),
+        b"LIST" if named.is_empty() => {
+            call.out.array(COMMANDS.len());
+            COMMANDS.iter().for_each(|command| call.out.bulk(command.name.to_ascii_lowercase().as_bytes()));
+        }
+        b"INFO" if named.is_empty() => {
+            call.out.array(COMMANDS.len());
+            COMMANDS.iter().for_each(|command| describe(call, command));
+        }
+        b"INFO" => {
+            call.out.array(named.len());
+            for name in named.iter() {
+                match command::find(name) {
+                    Some(command) => describe(call, command),
+                    None => call.out.nil_array(),
+                }
+            }
+        }
+        b"DOCS" if named.is_empty() => documents(call, &COMMANDS.iter().collect::<Vec<_>>()),
+        b"DOCS" => documents(call, &named.iter().filter_map(command::find).collect::<Vec<_>>()),
+        _ => return Err(Refusal::subcommand("COMMAND", call.args.get(1))),
     }
     Ok(())
 }
 
+/// A map of each name to what is known about the command.
+fn documents(call: &mut Call<'_>, commands: &[&Command]) {
+    call.out.map(commands.len());
+    for command in commands {
+        call.out.bulk(command.name.to_ascii_lowercase().as_bytes());
+        call.out.map(2);
+        for (name, text) in [("summary", command.summary), ("group", command.group)] {
+            call.out.bulk(name.as_bytes());
+            call.out.bulk(text.as_bytes());
+        }
+    }
+}
+
 /// Name, arity (negative: at least), flags, and where its keys are: first, last, step.
-fn describe(call: &mut Call<'_>, command: &super::command::Command) {
+fn describe(call: &mut Call<'_>, command: &Command) {
     call.out.array(6);
     call.out.bulk(command.name.to_ascii_lowercase().as_bytes());
     let arity = match command.arity {
@@ -119,50 +124,103 @@ fn describe(call: &mut Call<'_>, command: &super::command::Command) {
     let flags: &[&str] = match command.effect {
         Effect::Reads => &["readonly"],
         Effect::Writes => &["write"],
-        Effect::Adds(_) => &["write", "denyoom"],
+        Effect::Adds => &["write", "denyoom"],
     };
-    call.out.array(flags.len());
+    call.out.set(flags.len());
     flags.iter().for_each(|flag| call.out.line(flag));
-    let is_about_keys = !matches!(
-        command.name,
-        "CLIENT"
-            | "COMMAND"
-            | "CONFIG"
-            | "DBSIZE"
-            | "ECHO"
-            | "FLUSHALL"
-            | "FLUSHDB"
-            | "INFO"
-            | "PING"
-            | "QUIT"
-            | "SELECT"
-    );
-    let keys = match command.name {
-        "DEL" | "EXISTS" | "MGET" => [1, -1, 1],
-        "MSET" => [1, -1, 2],
-        _ if is_about_keys => [1, 1, 1],
-        _ => [0, 0, 0],
+    let keys = match command.keys {
+        Keys::None => [0, 0, 0],
+        Keys::First => [1, 1, 1],
+        Keys::All => [1, -1, 1],
+        Keys::Pairs => [1, -1, 2],
     };
     keys.into_iter().for_each(|place| call.out.integer(place));
 }
 
+/// A section of INFO: its title, and its fields.
+type Section = (&'static str, Vec<(&'static str, String)>);
+
+/// The sections, or those that are named.
 pub(super) fn info(call: &mut Call<'_>) -> Done {
-    let facts = call.facts;
-    let text = format!(
-        "# Server\r\nserver:linerate\r\nredis_mode:standalone\r\nuptime_in_seconds:{}\r\n\r\n\
-         # Clients\r\nconnected_clients:{}\r\nmaxclients:{}\r\n\r\n\
-         # Memory\r\nused_memory:{}\r\nmaxmemory:{}\r\nmaxmemory_policy:noeviction\r\n\r\n\
-         # Stats\r\ntotal_commands_processed:{}\r\nexpired_keys:{}\r\n\r\n\
-         # Keyspace\r\ndb0:keys={}\r\n",
-        call.now.since(facts.since).as_secs(),
-        facts.clients,
-        facts.clients_max,
-        call.store.bytes(),
-        facts.bytes_max,
-        facts.requests,
-        call.store.expired(),
-        call.store.len(),
-    );
-    call.out.bulk(text.as_bytes());
+    let asked = call.args.from(1);
+    let is_asked = |title: &str| {
+        let all = [&b"all"[..], b"default", b"everything"];
+        let mut words = asked.iter();
+        asked.is_empty()
+            || words.any(|word| {
+                word.eq_ignore_ascii_case(title.as_bytes()) || all.iter().any(|all| word.eq_ignore_ascii_case(all))
+            })
+    };
+    let mut text = String::new();
+    for (title, fields) in sections(call) {
+        if !is_asked(title) {
+            continue;
+        }
+        let gap = if text.is_empty() { "" } else { "\r\n" };
+        text += &format!("{gap}# {title}\r\n");
+        fields.iter().for_each(|(name, value)| text += &format!("{name}:{value}\r\n"));
+    }
+    call.out.text(&text);
     Ok(())
+}
+
+fn sections(call: &Call<'_>) -> [Section; 6] {
+    let facts = call.facts;
+    let (keys, expires) = (call.store.len(), call.store.deadlines());
+    // As stock has it: a database without keys has no line.
+    let keyspace = (keys > 0).then(|| ("db0", format!("keys={keys},expires={expires},avg_ttl=0")));
+    [
+        (
+            "Server",
+            vec![
+                ("redis_version", REFERENCE.to_owned()),
+                ("server", "linerate".to_owned()),
+                ("server_version", env!("CARGO_PKG_VERSION").to_owned()),
+                ("redis_mode", "standalone".to_owned()),
+                ("uptime_in_seconds", call.now.since(facts.since).as_secs().to_string()),
+            ],
+        ),
+        (
+            "Clients",
+            vec![
+                ("connected_clients", facts.clients.to_string()),
+                ("maxclients", facts.clients_max.to_string()),
+                ("blocked_clients", "0".to_owned()),
+            ],
+        ),
+        (
+            "Memory",
+            vec![
+                ("used_memory", call.store.bytes().to_string()),
+                ("used_memory_human", human(call.store.bytes())),
+                ("maxmemory", facts.bytes_max.to_string()),
+                ("maxmemory_human", human(facts.bytes_max)),
+                ("maxmemory_policy", "noeviction".to_owned()),
+            ],
+        ),
+        (
+            "Stats",
+            vec![
+                ("total_connections_received", call.roster.come().to_string()),
+                ("total_commands_processed", facts.requests.to_string()),
+                ("rejected_connections", facts.refused.to_string()),
+                ("expired_keys", call.store.expired().to_string()),
+                ("evicted_keys", "0".to_owned()),
+            ],
+        ),
+        ("Replication", vec![("role", "master".to_owned()), ("connected_slaves", "0".to_owned())]),
+        ("Keyspace", keyspace.into_iter().collect()),
+    ]
+}
+
+/// `1.50M`: powers of 1024.
+fn human(bytes: usize) -> String {
+    let (mut value, mut unit) = (bytes as f64, 'B');
+    for next in ['K', 'M', 'G', 'T'] {
+        if value < 1024.0 {
+            break;
+        }
+        (value, unit) = (value / 1024.0, next);
+    }
+    if unit == 'B' { format!("{bytes}B") } else { format!("{value:.2}{unit}") }
 }

@@ -39,6 +39,14 @@ struct Item {
     until: Instant,
 }
 
+/// A key that transactions watch.
+#[derive(Debug)]
+struct Watched {
+    clients: usize,
+    /// The last change that concerned it; see [`Store::watch`].
+    changed: u64,
+}
+
 /// The store.
 #[derive(Debug)]
 pub struct Store {
@@ -46,6 +54,9 @@ pub struct Store {
     key: Key,
     items: Table<Item>,
     deadlines: BTreeSet<(Instant, Box<[u8]>)>,
+    /// Keys that transactions watch.
+    watched: Table<Watched>,
+    changes: u64,
     bytes: usize,
     expired: u64,
     drawn: u64,
@@ -54,8 +65,8 @@ pub struct Store {
 impl Store {
     /// An empty one whose tables have this key.
     pub fn new(bounds: Bounds, key: Key) -> Store {
-        let (items, deadlines) = (Table::new(key), BTreeSet::new());
-        Store { bounds, key, items, deadlines, bytes: 0, expired: 0, drawn: 0 }
+        let (items, deadlines, watched) = (Table::new(key), BTreeSet::new(), Table::new(key));
+        Store { bounds, key, items, deadlines, watched, changes: 0, bytes: 0, expired: 0, drawn: 0 }
     }
 
     /// Keys, those included whose time has come but who are not swept yet.
@@ -90,6 +101,66 @@ impl Store {
         // Who is there is asked only when it matters.
         self.items.len() + most <= self.bounds.keys
             || self.items.len() + names.filter(|name| self.get(name, now).is_none()).count() <= self.bounds.keys
+    }
+
+    /// Keys that have a deadline.
+    pub fn deadlines(&self) -> usize {
+        self.deadlines.len()
+    }
+
+    /// Watches a key; returns the number by which [`Store::is_unchanged`] knows this moment. Each watch
+    /// takes its [`Store::unwatch`].
+    pub fn watch(&mut self, name: &[u8], now: Instant) -> u64 {
+        self.item(name, now); // a key whose time has come goes before it is watched, not after
+        match self.watched.get_mut(name) {
+            Some(watched) => watched.clients += 1,
+            None => drop(self.watched.insert(name, Watched { clients: 1, changed: 0 })),
+        }
+        self.changes
+    }
+
+    /// Returns whether a watched key is as it was then.
+    pub fn is_unchanged(&mut self, name: &[u8], since: u64, now: Instant) -> bool {
+        self.item(name, now);
+        self.watched.get(name).is_some_and(|watched| watched.changed <= since)
+    }
+
+    /// One client watches a key no more.
+    pub fn unwatch(&mut self, name: &[u8]) {
+        let Some(watched) = self.watched.get_mut(name) else { return };
+        watched.clients = watched.clients.saturating_sub(1);
+        if watched.clients == 0 {
+            self.watched.remove(name);
+        }
+    }
+
+    /// Keys that are watched.
+    #[cfg(test)]
+    pub fn watched(&self) -> usize {
+        self.watched.len()
+    }
+
+    /// A key is changed.
+    #[inline]
+    fn touch(&mut self, name: &[u8]) {
+        if self.watched.is_empty() {
+            return;
+        }
+        if let Some(watched) = self.watched.get_mut(name) {
+            self.changes += 1;
+            watched.changed = self.changes;
+        }
+    }
+
+    /// Visits keys that are there as [`Table::scan`] does.
+    pub fn scan<'t>(
+        &'t self,
+        cursor: u64,
+        most: usize,
+        now: Instant,
+        mut visit: impl FnMut(&'t [u8], &'t Value) -> bool,
+    ) -> u64 {
+        self.items.scan(cursor, most, |name, item| item.until <= now || visit(name, &item.value))
     }
 
     /// A number nobody can foretell.
@@ -156,6 +227,8 @@ impl Store {
         self.bytes = (self.bytes + after).saturating_sub(before);
         if is_over {
             self.take(name);
+        } else if done.is_ok() {
+            self.touch(name);
         }
         done.map(Some)
     }
@@ -172,6 +245,7 @@ impl Store {
             None => self.bytes += name.len() + KEY,
         }
         self.remember(name, until);
+        self.touch(name);
     }
 
     /// Sets a key's text, in its place if it has one.
@@ -183,7 +257,7 @@ impl Store {
         {
             old.clear();
             old.extend_from_slice(text);
-            return;
+            return self.touch(name);
         }
         self.put(name, Value::Text(text.to_vec()), until);
     }
@@ -205,6 +279,7 @@ impl Store {
         let (name, item) = self.items.remove(name)?;
         self.bytes = self.bytes.saturating_sub(item.value.cost() + name.len() + KEY);
         self.forget(&name, item.until);
+        self.touch(&name);
         Some(item)
     }
 
@@ -226,11 +301,18 @@ impl Store {
         }
         self.forget(name, old);
         self.remember(name, until);
+        self.touch(name);
         true
     }
 
     /// Nothing is left.
     pub fn clear(&mut self) {
+        let mut watched = Vec::new();
+        self.watched.scan(0, usize::MAX, |name, _| {
+            watched.extend(self.items.get(name).is_some().then(|| name.to_vec()));
+            true
+        });
+        watched.iter().for_each(|name| self.touch(name));
         (self.items, self.deadlines, self.bytes) = (Table::new(self.key), BTreeSet::new(), 0);
     }
 

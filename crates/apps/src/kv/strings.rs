@@ -20,6 +20,49 @@ pub(super) fn get(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
+pub(super) fn getdel(call: &mut Call<'_>) -> Done {
+    get(call)?;
+    call.store.remove(call.args.get(1), call.now);
+    Ok(())
+}
+
+pub(super) fn getset(call: &mut Call<'_>) -> Done {
+    get(call)?;
+    call.store.set_text(call.args.get(1), call.args.get(2), Instant::NEVER);
+    Ok(())
+}
+
+pub(super) fn setnx(call: &mut Call<'_>) -> Done {
+    let is_new = call.store.get(call.args.get(1), call.now).is_none();
+    if is_new {
+        call.store.set_text(call.args.get(1), call.args.get(2), Instant::NEVER);
+    }
+    call.out.integer(is_new.into());
+    Ok(())
+}
+
+pub(super) fn setex(call: &mut Call<'_>) -> Done {
+    set_for(call, 1_000, "setex")
+}
+
+pub(super) fn psetex(call: &mut Call<'_>) -> Done {
+    set_for(call, 1, "psetex")
+}
+
+fn set_for(call: &mut Call<'_>, unit_ms: u64, command: &'static str) -> Done {
+    let until = until(call.now, call.args.get(2), unit_ms, command)?;
+    call.store.set_text(call.args.get(1), call.args.get(3), until);
+    call.out.ok();
+    Ok(())
+}
+
+/// The end of a time to live.
+fn until(now: Instant, text: &[u8], unit_ms: u64, command: &'static str) -> Result<Instant, Refusal> {
+    let time = integer(text).ok_or(Refusal::NotInteger)?;
+    let time = u64::try_from(time).ok().filter(|time| *time > 0).ok_or(Refusal::Expire(command))?;
+    after(now, time, unit_ms).ok_or(Refusal::Expire(command))
+}
+
 pub(super) fn strlen(call: &mut Call<'_>) -> Done {
     let len = call.store.find::<Vec<u8>>(call.args.get(1), call.now)?.map_or(0, Vec::len);
     call.out.count(len);
@@ -58,33 +101,35 @@ enum If {
 }
 
 pub(super) fn set(call: &mut Call<'_>) -> Done {
-    let (mut condition, mut until) = (If::Any, Instant::NEVER);
+    let (mut condition, mut time, mut keeps_time, mut gets) = (If::Any, None, false, false);
     let mut words = call.args.from(3).iter();
     while let Some(word) = words.next() {
-        let unit = match word.to_ascii_uppercase().as_slice() {
-            b"NX" if condition != If::There => {
-                condition = If::New;
-                continue;
+        match word.to_ascii_uppercase().as_slice() {
+            b"NX" if condition != If::There => condition = If::New,
+            b"XX" if condition != If::New => condition = If::There,
+            b"GET" => gets = true,
+            b"KEEPTTL" if time.is_none() => keeps_time = true,
+            unit @ (b"EX" | b"PX") if time.is_none() && !keeps_time => {
+                let unit_ms = if unit == b"EX" { 1_000 } else { 1 };
+                time = Some(until(call.now, words.next().ok_or(Refusal::Syntax)?, unit_ms, "set")?);
             }
-            b"XX" if condition != If::New => {
-                condition = If::There;
-                continue;
-            }
-            b"EX" if until == Instant::NEVER => 1_000,
-            b"PX" if until == Instant::NEVER => 1,
             _ => return Err(Refusal::Syntax),
-        };
-        let time = integer(words.next().ok_or(Refusal::Syntax)?).ok_or(Refusal::NotInteger)?;
-        let time = u64::try_from(time).ok().filter(|time| *time > 0).ok_or(Refusal::Expire("set"))?;
-        until = after(call.now, time, unit).ok_or(Refusal::Expire("set"))?;
+        }
     }
     let name = call.args.get(1);
-    if condition != If::Any && call.store.get(name, call.now).is_some() != (condition == If::There) {
-        call.out.nil();
-        return Ok(());
+    let old_until = call.store.until(name, call.now);
+    if gets {
+        get(call)?;
     }
-    call.store.set_text(name, call.args.get(2), until);
-    call.out.ok();
+    if condition == If::Any || old_until.is_some() == (condition == If::There) {
+        let kept = old_until.filter(|_| keeps_time);
+        call.store.set_text(name, call.args.get(2), time.or(kept).unwrap_or(Instant::NEVER));
+        if !gets {
+            call.out.ok();
+        }
+    } else if !gets {
+        call.out.nil();
+    }
     Ok(())
 }
 

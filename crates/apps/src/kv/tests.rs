@@ -179,24 +179,329 @@ fn what_clients_ask_before_they_begin() {
             ("CONFIG GET appendonly", "*2|$10|appendonly|$2|no|"),
             ("CONFIG GET maxmemory none", "*2|$9|maxmemory|$9|268435456|"),
             ("CONFIG GET", "-ERR wrong number of arguments for 'config|get' command|"),
-            ("CONFIG SET a b", "-ERR unknown subcommand of 'config'|"),
-            ("COMMAND COUNT", ":49|"),
-            ("COMMAND DOCS", "*0|"),
-            ("CLIENT SETNAME x", "+OK|"),
-            ("HELLO 3", "-ERR unknown command 'HELLO'|"),
-            ("\"\\r\\n\\x00\"", "-ERR unknown command '\\r\\n\\x00'|"),
+            ("CONFIG SET a b", "-ERR unknown subcommand 'SET'. Try CONFIG HELP.|"),
+            ("CONFIG GET MAXMEM*", "*4|$16|maxmemory-policy|$10|noeviction|$9|maxmemory|$9|268435456|"),
+            ("COMMAND COUNT", ":78|"),
+            ("COMMAND DOCS get none", "*2|$3|get|*4|$7|summary|$12|Get a string|$5|group|$6|string|"),
+            ("COMMAND INFO none dbsize", "*2|*-1|*6|$6|dbsize|:1|*1|+readonly|:0|:0|:0|"),
+            ("COMMAND X", "-ERR unknown subcommand 'X'. Try COMMAND HELP.|"),
+            ("GETX a 'b c'", "-ERR unknown command 'GETX', with args beginning with: 'a' 'b c' |"),
+            ("\"\\r\\n\\x00\"", "-ERR unknown command '\\r\\n\\x00', with args beginning with: |"),
             ("ECHO", "-ERR wrong number of arguments for 'echo' command|"),
         ],
     );
     let mut rig = rig_of(config());
     let client = rig.client();
     let info = rig.say(client, b"INFO\r\n");
-    assert!(info.contains("connected_clients:1\r\n") && info.contains("db0:keys=0\r\n"), "{info}");
+    assert!(info.contains("connected_clients:1\r\n") && !info.contains("db0:"), "{info}");
+    let info = rig.say(client, b"SET a 1 EX 9\r\nINFO keyspace\r\n");
+    assert!(info.ends_with("\r\n# Keyspace\r\ndb0:keys=1,expires=1,avg_ttl=0\r\n\r\n"), "{info}");
     let commands = rig.say(client, b"COMMAND\r\n");
     let (says, len) = crate::resp::reply::first(commands.as_bytes(), 100).unwrap().unwrap();
-    assert_eq!((says, len), (crate::resp::reply::Says::Array(49), commands.len()));
+    assert_eq!((says, len), (crate::resp::reply::Says::Array(78), commands.len()));
     assert!(commands.contains("*6\r\n$3\r\nget\r\n:2\r\n*1\r\n+readonly\r\n:1\r\n:1\r\n:1\r\n"), "{commands}");
     assert!(command::COMMANDS.is_sorted_by_key(|command| command.name));
+}
+
+#[test]
+fn a_client_chooses_its_protocol() {
+    // redis.io, HELLO: the reply is a map, of RESP2 an array; nothing is changed by a wrong one.
+    let hello = |proto: u8, id: u8| {
+        let head = if proto == 3 { "%7" } else { "*14" };
+        format!(
+            "{head}|$6|server|$8|linerate|$7|version|$5|7.0.0|$5|proto|:{proto}|$2|id|:{id}|$4|mode|$10|standalone|\
+             $4|role|$6|master|$7|modules|*0|"
+        )
+    };
+    let [first, two, three] = [hello(2, 1), hello(2, 1), hello(3, 1)];
+    talk(
+        &mut rig_of(config()),
+        &[
+            ("HELLO", &first),
+            ("HELLO 4", "-NOPROTO unsupported protocol version|"),
+            ("HELLO 1", "-NOPROTO unsupported protocol version|"),
+            ("HELLO x", "-ERR Protocol version is not an integer or out of range|"),
+            ("HELLO 3 AUTH root x", "-WRONGPASS invalid username-password pair or user is disabled.|"),
+            ("HELLO 3 AUTH default", "-ERR Syntax error in HELLO option 'AUTH'|"),
+            ("HELLO 3 NAME x", "-ERR Syntax error in HELLO option 'NAME'|"),
+            ("HELLO 3 SETNAME 'a b'", "-ERR Client names cannot contain spaces, newlines or special characters.|"),
+            ("GET none", "$-1|"),
+            ("HELLO 3 SETNAME me AUTH default any", &three),
+            ("CLIENT GETNAME", "$2|me|"),
+            // Nulls, maps, sets, doubles, pairs, texts: redis.io, "RESP3".
+            ("GET none", "_|"),
+            ("RPOP none 3", "_|"),
+            ("HSET h a 1", ":1|"),
+            ("HGETALL h", "%1|$1|a|$1|1|"),
+            ("HGETALL none", "%0|"),
+            ("SADD s a", ":1|"),
+            ("SMEMBERS s", "~1|$1|a|"),
+            ("SPOP s 1", "~1|$1|a|"),
+            ("SPOP s 1", "~0|"),
+            ("ZADD z 1 a 2.5 b -inf c inf d", ":4|"),
+            ("ZSCORE z b", ",2.5|"),
+            ("ZSCORE z d", ",inf|"),
+            ("ZRANGE z 0 1 WITHSCORES", "*2|*2|$1|c|,-inf|*2|$1|a|,1|"),
+            ("ZPOPMIN z", "*2|$1|c|,-inf|"),
+            ("ZPOPMIN z 1", "*1|*2|$1|a|,1|"),
+            ("ZSCAN z 0 MATCH b", "*2|$1|0|*2|$1|b|$3|2.5|"),
+            ("CONFIG GET save", "%1|$4|save|$0||"),
+            ("INFO none", "=4|txt:|"),
+            ("COMMAND INFO ping", "*1|*6|$4|ping|:-1|~1|+readonly|:0|:0|:0|"),
+            ("MULTI", "+OK|"),
+            ("GET none", "+QUEUED|"),
+            ("HGETALL h", "+QUEUED|"),
+            ("EXEC", "*2|_|%1|$1|a|$1|1|"),
+            ("RESET", "+RESET|"),
+            ("CLIENT GETNAME", "$-1|"),
+            ("HELLO 2", &two),
+            ("HGETALL h", "*2|$1|a|$1|1|"),
+        ],
+    );
+}
+
+#[test]
+fn requests_behind_multi_are_carried_out_together() {
+    talk(
+        &mut rig_of(config()),
+        &[
+            ("EXEC", "-ERR EXEC without MULTI|"),
+            ("DISCARD", "-ERR DISCARD without MULTI|"),
+            ("MULTI", "+OK|"),
+            ("MULTI", "-ERR MULTI calls can not be nested|"),
+            ("WATCH a", "-ERR WATCH inside MULTI is not allowed|"),
+            ("SET a 1", "+QUEUED|"),
+            ("LPUSH a x", "+QUEUED|"),
+            ("INCR a", "+QUEUED|"),
+            ("PING", "+QUEUED|"),
+            // One that is refused does not hold back the others.
+            ("EXEC", &format!("*4|+OK|{WRONG}:2|+PONG|")),
+            ("MULTI", "+OK|"),
+            ("EXEC", "*0|"),
+            ("MULTI", "+OK|"),
+            ("SET a 5", "+QUEUED|"),
+            ("GET", "-ERR wrong number of arguments for 'get' command|"),
+            ("EXEC", "-EXECABORT Transaction discarded because of previous errors.|"),
+            ("MULTI", "+OK|"),
+            ("HELLO 3", "-ERR Command not allowed inside a transaction|"),
+            ("EXEC", "-EXECABORT Transaction discarded because of previous errors.|"),
+            ("MULTI", "+OK|"),
+            ("SET a 5", "+QUEUED|"),
+            ("DISCARD", "+OK|"),
+            ("GET a", "$1|2|"),
+        ],
+    );
+}
+
+#[test]
+fn a_watched_key_that_changes_discards_the_transaction() {
+    // By each way in which a key changes; and by none.
+    for (before, change, is_kept) in [
+        ("SET a 1", "SET a 2", false),
+        ("SET a 1", "INCR a", false),
+        ("SET a 1", "DEL a", false),
+        ("SET a 1", "EXPIRE a 9", false),
+        ("SET a 1", "FLUSHALL", false),
+        ("DEL a", "LPUSH a x", false),
+        ("DEL a", "FLUSHALL", true),
+        ("RPUSH a x", "LPOP a", false),
+        ("SET a 1 PX 500", "PING", false), // its time comes
+        ("SET a 1", "SET b 1", true),
+        ("SET a 1", "GET a", true),
+        ("SET a 1", "INCR a x", true),
+    ] {
+        let mut rig = rig_of(config());
+        let (client, other) = (rig.client(), rig.client());
+        rig.say(client, format!("{before}\r\nWATCH a a c\r\n").as_bytes());
+        rig.say(other, format!("{change}\r\n").as_bytes());
+        rig.pass(Duration::from_secs(1));
+        let said = rig.say(client, b"MULTI\r\nPING\r\nEXEC\r\n");
+        let end = if is_kept { "*1\r\n+PONG\r\n" } else { "*-1\r\n" };
+        assert_eq!(said, format!("+OK\r\n+QUEUED\r\n{end}"), "{before}, {change}");
+        // EXEC ends the watch.
+        rig.say(other, b"SET a 7\r\n");
+        assert!(rig.say(client, b"MULTI\r\nEXEC\r\n").ends_with("*0\r\n"));
+        assert_eq!(rig.server.app.store.watched(), 0);
+    }
+    // UNWATCH, DISCARD, RESET and the end of a client end it too.
+    let mut rig = rig_of(config());
+    let (client, other) = (rig.client(), rig.client());
+    for end in ["UNWATCH", "MULTI\r\nDISCARD", "RESET"] {
+        rig.say(client, format!("WATCH a\r\n{end}\r\n").as_bytes());
+        assert_eq!(rig.server.app.store.watched(), 0, "{end}");
+    }
+    rig.say(client, b"WATCH a b\r\n");
+    rig.say(other, b"WATCH b\r\n");
+    rig.net.far_reset(client);
+    rig.settle();
+    assert_eq!((rig.server.app.store.watched(), rig.server.app.clients()), (1, 1));
+}
+
+#[test]
+fn transactions_are_bounded() {
+    let mut rig = rig_of(Config { buffers_max: 64 << 20, ..config() });
+    let client = rig.client();
+    rig.say(client, b"MULTI\r\n");
+    let text = "x".repeat(900_000);
+    let request = format!("*2\r\n$4\r\nECHO\r\n$900000\r\n{text}\r\n");
+    let replies: String = (0..11).map(|_| rig.say(client, request.as_bytes())).collect();
+    assert_eq!(replies.matches("+QUEUED").count(), 9, "{replies}");
+    assert!(replies.ends_with("-ERR transaction is longer than 65536 requests or 8 MiB\r\n"), "{replies}");
+    assert!(rig.server.app.buffers > 8_000_000, "what is queued counts as waiting");
+    assert!(rig.say(client, b"EXEC\r\n").starts_with("-EXECABORT "));
+    assert!(rig.server.app.buffers < 1_000_000);
+    let watch: String = (0..5_000).map(|n| format!("WATCH {n}\r\n")).collect();
+    let replies = rig.say(client, watch.as_bytes());
+    assert_eq!(replies.matches("+OK").count(), 4096);
+    assert!(replies.ends_with("-ERR more than 4096 keys or 1 MiB of names are watched\r\n"), "{replies}");
+}
+
+#[test]
+fn clients_are_listed() {
+    let mut rig = rig_of(config());
+    let (client, other) = (rig.client(), rig.client());
+    rig.pass(Duration::from_secs(3));
+    rig.say(other, b"CLIENT SETINFO LIB-NAME redis-py\r\nCLIENT SETINFO lib-ver 5.0\r\nMULTI\r\nPING\r\n");
+    rig.say(client, b"CLIENT SETNAME me\r\n");
+    let line = |id: u8, more: &str| format!("id={id} addr=1.0.0.2:5000{id} laddr=1.0.0.1:21 {more}");
+    let said = rig.say(client, b"CLIENT LIST\r\n");
+    let lines: Vec<&str> = said.lines().skip(1).collect();
+    let first = "name=me age=3 idle=0 flags=N db=0 sub=0 psub=0 multi=-1 watch=0 cmd=CLIENT user=default lib-name= \
+                 lib-ver= resp=2";
+    let second = "name= age=3 idle=0 flags=x db=0 sub=0 psub=0 multi=1 watch=0 cmd=PING user=default \
+                  lib-name=redis-py lib-ver=5.0 resp=2";
+    assert_eq!(lines, [line(1, first).as_str(), &line(2, second), ""]);
+    assert!(rig.say(client, b"CLIENT INFO\r\n").contains(&line(1, "name=me age=3")));
+    for (said, heard) in [
+        ("CLIENT ID", ":1|"),
+        ("CLIENT SETNAME 'a b'", "-ERR Client names cannot contain spaces, newlines or special characters.|"),
+        ("CLIENT SETINFO LIB-NAME 'a b'", "-ERR lib-name cannot contain spaces, newlines or special characters.|"),
+        ("CLIENT SETINFO LIB x", "-ERR Unrecognized option 'LIB'|"),
+        ("CLIENT SETINFO LIB-NAME", "-ERR wrong number of arguments for 'client|setinfo' command|"),
+        ("CLIENT TRACKING ON", "-ERR unknown subcommand 'TRACKING'. Try CLIENT HELP.|"),
+        (
+            "AUTH x",
+            "-ERR AUTH <password> called without any password configured for the default user. Are you sure \
+                    your configuration is correct?|",
+        ),
+        ("AUTH default x", "+OK|"),
+        ("AUTH root x", "-WRONGPASS invalid username-password pair or user is disabled.|"),
+    ] {
+        let reply = rig.say(client, format!("{said}\r\n").as_bytes()).replace("\r\n", "|");
+        assert_eq!(reply, heard, "{said}");
+    }
+}
+
+#[test]
+fn names_are_found_by_pattern_and_cursor() {
+    talk(
+        &mut rig_of(config()),
+        &[
+            ("MSET aa 1", "+OK|"),
+            ("KEYS *", "*1|$2|aa|"),
+            ("KEYS a?", "*1|$2|aa|"),
+            ("KEYS b*", "*0|"),
+            ("SCAN 0", "*2|$1|0|*1|$2|aa|"),
+            ("SCAN 0 TYPE list", "*2|$1|0|*0|"),
+            ("SCAN 0 TYPE STRING MATCH a* COUNT 5", "*2|$1|0|*1|$2|aa|"),
+            ("SCAN x", "-ERR invalid cursor|"),
+            ("SCAN -1", "-ERR invalid cursor|"),
+            ("SCAN 0 COUNT 0", "-ERR syntax error|"),
+            ("SCAN 0 COUNT x", "-ERR value is not an integer or out of range|"),
+            ("SCAN 0 MATCH", "-ERR syntax error|"),
+            ("SADD s x", ":1|"),
+            ("SSCAN s 0", "*2|$1|0|*1|$1|x|"),
+            ("SSCAN none 0", "*2|$1|0|*0|"),
+            ("SSCAN aa 0", WRONG),
+            ("HSET h f v", ":1|"),
+            ("HSCAN h 0 MATCH f", "*2|$1|0|*2|$1|f|$1|v|"),
+            ("HSCAN h 0 TYPE x", "-ERR syntax error|"),
+        ],
+    );
+    let mut rig = rig_of(config());
+    let client = rig.client();
+    for n in 0..1000 {
+        rig.say(client, format!("SET k{n} x\r\n").as_bytes());
+    }
+    let (mut cursor, mut found, mut calls) = ("0".to_owned(), std::collections::BTreeSet::new(), 0);
+    loop {
+        let said = rig.say(client, format!("SCAN {cursor} MATCH k?[05] COUNT 100\r\n").as_bytes());
+        let lines: Vec<&str> = said.lines().collect();
+        found.extend(lines[4..].iter().skip(1).step_by(2).map(|name| (*name).to_owned()));
+        (cursor, calls) = (lines[2].to_owned(), calls + 1);
+        if cursor == "0" {
+            break;
+        }
+    }
+    assert_eq!((found.len(), calls), (18, 10), "{found:?}");
+    // A pattern that would hold all clients up.
+    rig.say(client, format!("SET {} x\r\n", "a".repeat(60_000)).as_bytes());
+    for request in ["KEYS", "SCAN 0 COUNT 10000 MATCH"] {
+        let said = rig.say(client, format!("{request} *{}b\r\n", "a".repeat(5_000)).as_bytes());
+        assert_eq!(said, "-ERR the pattern takes too long to match; use SCAN or a shorter one\r\n");
+    }
+}
+
+#[test]
+fn further_texts_and_members() {
+    talk(
+        &mut rig_of(config()),
+        &[
+            ("SETNX a 1", ":1|"),
+            ("SETNX a 2", ":0|"),
+            ("GETSET a 3", "$1|1|"),
+            ("SETEX a 9 4", "+OK|"),
+            ("SET a 5 KEEPTTL GET", "$1|4|"),
+            ("TTL a", ":9|"),
+            ("SET a 6 KEEPTTL EX 5", "-ERR syntax error|"),
+            ("SET a 6 NX GET", "$1|5|"),
+            ("SET b 6 XX GET", "$-1|"),
+            ("EXISTS b", ":0|"),
+            ("PSETEX a 0 4", "-ERR invalid expire time in 'psetex' command|"),
+            ("PSETEX a 9000 4", "+OK|"),
+            ("GETDEL a", "$1|4|"),
+            ("GETDEL a", "$-1|"),
+            ("RPUSH l x y", ":2|"),
+            ("GETDEL l", WRONG),
+            ("GETSET l x", WRONG),
+            ("LINDEX l -1", "$1|y|"),
+            ("LINDEX l 2", "$-1|"),
+            ("LINDEX l -3", "$-1|"),
+            ("UNLINK l none", ":1|"),
+            ("HMSET h a 1 b 2", "+OK|"),
+            ("HMGET h a none b", "*3|$1|1|$-1|$1|2|"),
+            ("HMGET none a", "*1|$-1|"),
+            ("HEXISTS h a", ":1|"),
+            ("HDEL h a", ":1|"),
+            ("HKEYS h", "*1|$1|b|"),
+            ("HVALS h", "*1|$1|2|"),
+            ("SADD s a b", ":2|"),
+            ("SREM s a c", ":1|"),
+            ("SREM s b", ":1|"),
+            ("EXISTS s", ":0|"),
+            ("ZADD z 1 a 2 b 2 c 3 d", ":4|"),
+            ("ZRANGE z 0 -1", "*4|$1|a|$1|b|$1|c|$1|d|"),
+            ("ZRANGE z 1 -2 WITHSCORES", "*4|$1|b|$1|2|$1|c|$1|2|"),
+            ("ZRANGE z 0 0 REV", "*1|$1|d|"),
+            ("ZRANGE z 5 9", "*0|"),
+            ("ZRANGE z (1 2 BYSCORE", "*2|$1|b|$1|c|"),
+            ("ZRANGE z +inf (2 BYSCORE REV", "*1|$1|d|"),
+            ("ZRANGE z -inf +inf BYSCORE LIMIT 1 2", "*2|$1|b|$1|c|"),
+            ("ZRANGE z -inf +inf BYSCORE LIMIT -1 2", "*0|"),
+            ("ZRANGE z 3 1 BYSCORE", "*0|"),
+            (
+                "ZRANGE z 0 1 LIMIT 0 1",
+                "-ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX|",
+            ),
+            ("ZRANGE z x 1", "-ERR value is not an integer or out of range|"),
+            ("ZRANGE z x 1 BYSCORE", "-ERR min or max is not a float|"),
+            ("ZINCRBY z 1.5 a", "$3|2.5|"),
+            ("ZINCRBY z inf a", "$3|inf|"),
+            ("ZINCRBY z -inf a", "-ERR resulting score is not a number (NaN)|"),
+            ("ZREM z a b none", ":2|"),
+            ("ZRANGE z 0 -1", "*2|$1|c|$1|d|"),
+        ],
+    );
 }
 
 #[test]

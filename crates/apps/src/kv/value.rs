@@ -237,6 +237,11 @@ impl<V: Cost> Members<V> {
         Some(name)
     }
 
+    /// Visits them as [`Table::scan`] does.
+    pub fn scan<'t>(&'t self, cursor: u64, most: usize, visit: impl FnMut(&'t [u8], &'t V) -> bool) -> u64 {
+        self.table.scan(cursor, most, visit)
+    }
+
     /// All of them, in no order.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &V)> {
         self.table.iter()
@@ -330,6 +335,33 @@ impl Sorted {
         }
         self.order.insert((score, name.into()));
         old.is_none()
+    }
+
+    /// Takes a member out; was it there?
+    pub fn remove(&mut self, name: &[u8]) -> bool {
+        let Some((name, score)) = self.scores.remove(name) else { return false };
+        self.cost -= 2 * (name.len() + ELEMENT);
+        self.order.remove(&(score, name));
+        true
+    }
+
+    /// All members, the lowest score first.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&[u8], Score)> {
+        self.order.iter().map(|(score, name)| (&**name, *score))
+    }
+
+    /// Members from one score to another, both included, the lowest first.
+    pub fn between(&self, from: Score, to: Score) -> impl DoubleEndedIterator<Item = (&[u8], Score)> {
+        let bounds = (from, Box::default())..;
+        let found = (from <= to).then(|| self.order.range(bounds).take_while(move |(score, _)| *score <= to));
+        // From the end only what was found counts: a range with both ends has no name above all.
+        let found: Vec<_> = found.into_iter().flatten().map(|(score, name)| (&**name, *score)).collect();
+        found.into_iter()
+    }
+
+    /// Visits members as [`Table::scan`] does.
+    pub fn scan<'t>(&'t self, cursor: u64, most: usize, visit: impl FnMut(&'t [u8], &'t Score) -> bool) -> u64 {
+        self.scores.scan(cursor, most, visit)
     }
 
     /// Takes out the member with the lowest score.

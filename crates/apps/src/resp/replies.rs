@@ -6,6 +6,16 @@ use std::io::Write;
 /// Bytes of memory that are kept when nothing waits.
 const KEPT: usize = 16 * 1024;
 
+/// The version of the protocol that a client speaks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Version {
+    /// RESP2, from which each connection starts.
+    #[default]
+    Two,
+    /// RESP3, after HELLO 3.
+    Three,
+}
+
 /// Replies that wait. Beyond `most` bytes nothing more is taken in, and the connection cannot be kept: [`Replies::is_over`].
 #[derive(Debug)]
 pub struct Replies {
@@ -13,12 +23,14 @@ pub struct Replies {
     sent: usize,
     most: usize,
     is_over: bool,
+    /// Of the replies that follow.
+    pub version: Version,
 }
 
 impl Replies {
     /// None, of at most `most` bytes.
     pub fn new(most: usize) -> Replies {
-        Replies { bytes: Vec::new(), sent: 0, most, is_over: false }
+        Replies { bytes: Vec::new(), sent: 0, most, is_over: false, version: Version::Two }
     }
 
     /// What is to be sent.
@@ -95,19 +107,77 @@ impl Replies {
         self.put(&[b"$", decimal(bytes.len() as i64, &mut digits), b"\r\n", bytes, b"\r\n"]);
     }
 
-    /// A number as a bulk string: an integer without a point.
-    pub fn score(&mut self, score: f64) {
-        self.bulk(score_text(score).as_bytes());
+    /// A double: of RESP2 a bulk string; an integer has no point.
+    pub fn double(&mut self, number: f64) {
+        let text = number_text(number);
+        match self.version {
+            Version::Two => self.bulk(text.as_bytes()),
+            Version::Three => self.put(&[b",", text.as_bytes(), b"\r\n"]),
+        }
+    }
+
+    /// A double as a bulk string in both versions, as the SCAN commands have it.
+    pub fn bulk_double(&mut self, number: f64) {
+        self.bulk(number_text(number).as_bytes());
+    }
+
+    /// A text for people: of RESP2 a bulk string, of RESP3 a verbatim string.
+    pub fn text(&mut self, text: &str) {
+        let mut digits = [0; 20];
+        match self.version {
+            Version::Two => self.bulk(text.as_bytes()),
+            // Its length includes the format and the colon.
+            Version::Three => {
+                let len = decimal(text.len() as i64 + 4, &mut digits);
+                self.put(&[b"=", len, b"\r\ntxt:", text.as_bytes(), b"\r\n"]);
+            }
+        }
     }
 
     /// No bulk string.
     pub fn nil(&mut self) {
-        self.put(&[b"$-1\r\n"]);
+        self.null(b"$-1\r\n");
     }
 
     /// No array.
     pub fn nil_array(&mut self) {
-        self.put(&[b"*-1\r\n"]);
+        self.null(b"*-1\r\n");
+    }
+
+    /// RESP3 has one null for all types.
+    fn null(&mut self, of_two: &[u8]) {
+        self.put(&[if self.version == Version::Three { b"_\r\n" } else { of_two }]);
+    }
+
+    /// A map: so many pairs of replies follow; of RESP2 an array.
+    pub fn map(&mut self, pairs: usize) {
+        match self.version {
+            Version::Two => self.array(2 * pairs),
+            Version::Three => self.number(b"%", pairs as i64),
+        }
+    }
+
+    /// A set: so many replies follow; of RESP2 an array.
+    pub fn set(&mut self, n: usize) {
+        match self.version {
+            Version::Two => self.array(n),
+            Version::Three => self.number(b"~", n as i64),
+        }
+    }
+
+    /// Pairs of a name and a number: of RESP2 one array of both in turn, of RESP3 an array of pairs.
+    pub fn scored<'n>(&mut self, pairs: impl ExactSizeIterator<Item = (&'n [u8], f64)>) {
+        match self.version {
+            Version::Two => self.array(2 * pairs.len()),
+            Version::Three => self.array(pairs.len()),
+        }
+        for (name, number) in pairs {
+            if self.version == Version::Three {
+                self.array(2);
+            }
+            self.bulk(name);
+            self.double(number);
+        }
     }
 
     /// An array: so many replies follow.
@@ -143,7 +213,7 @@ pub fn decimal(n: i64, digits: &mut [u8; 20]) -> &[u8] {
     digits.get(at..).unwrap_or_default()
 }
 
-fn score_text(score: f64) -> String {
+fn number_text(score: f64) -> String {
     let mut text = Vec::new();
     // Into memory nothing fails.
     let _ = match score.abs() {

@@ -115,7 +115,7 @@ fn replies_are_written() {
     out.nil();
     out.nil_array();
     for score in [1.0, -0.5, 1e300, 1e-9, f64::INFINITY, f64::NEG_INFINITY] {
-        out.score(score);
+        out.double(score);
     }
     let wanted = "+OK\r\n+PONG\r\n-ERR a  b\r\n:-5\r\n*2\r\n$4\r\na\r\nb\r\n$-1\r\n*-1\r\n$1\r\n1\r\n$4\r\n-0.5\r\n\
                   $6\r\n1e+300\r\n$4\r\n1e-9\r\n$3\r\ninf\r\n$4\r\n-inf\r\n";

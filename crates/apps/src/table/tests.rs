@@ -48,3 +48,30 @@ fn an_emptied_table_gives_its_memory_back() {
     assert!(table.slots.len() <= SLOTS_MIN && table.entries.capacity() <= 64);
     assert!(table.get(b"a").is_none() && table.remove(b"a").is_none() && table.remove_at(0).is_none());
 }
+
+#[test]
+fn a_scan_visits_what_stays_whatever_comes_and_goes() {
+    let mut table = Table::new(Key::seeded(3));
+    for n in 0..1_000u32 {
+        table.insert(&n.to_le_bytes(), n);
+    }
+    let (mut seen, mut cursor, mut word) = (std::collections::HashSet::new(), 0, 7u64);
+    loop {
+        cursor = table.scan(cursor, 10, |_, n| {
+            seen.insert(*n);
+            true
+        });
+        if cursor == 0 {
+            break;
+        }
+        // Even numbers go, others come; odd ones below 1000 stay.
+        for _ in 0..5 {
+            word = word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            table.remove(&((word >> 33) as u32 % 500 * 2).to_le_bytes());
+        }
+        table.insert(&((word >> 33) as u32 | 1 << 20).to_le_bytes(), 0);
+    }
+    assert!((1..1_000).step_by(2).all(|n| seen.contains(&n)), "{} seen", seen.len());
+    assert_eq!(table.scan(0, 5, |_, _| false), table.len() as u64 - 1);
+    assert_eq!(table.scan(u64::MAX, usize::MAX, |_, _| true), 0);
+}

@@ -1,0 +1,133 @@
+//! The clients as CLIENT LIST and CLIENT INFO report them.
+
+use crate::resp::Version;
+use crate::streams::Ends;
+use clock::Instant;
+use std::fmt::Write;
+
+/// Bytes of a name that a client gives to itself or its library.
+const NAME_MAX: usize = 256;
+
+/// A client.
+#[derive(Clone, Debug)]
+pub struct Client {
+    /// Unique; later clients have higher ones.
+    pub id: u64,
+    ends: Ends,
+    since: Instant,
+    /// When something last moved.
+    pub moved: Instant,
+    /// Requests of a transaction that has begun.
+    pub queued: Option<usize>,
+    /// Keys that it watches.
+    pub watches: usize,
+    /// The protocol that it speaks.
+    pub version: Version,
+    /// The command carried out last.
+    pub command: &'static str,
+    /// By CLIENT SETNAME.
+    pub name: String,
+    /// By CLIENT SETINFO.
+    pub library: String,
+    /// By CLIENT SETINFO.
+    pub library_version: String,
+}
+
+impl Client {
+    /// One line, with the fields that redis.io's CLIENT LIST defines, as far as they exist here.
+    fn line(&self, into: &mut String, now: Instant) {
+        let flags = if self.queued.is_some() { "x" } else { "N" };
+        let queued = self.queued.map_or(-1, |n| i64::try_from(n).unwrap_or(i64::MAX));
+        let resp = if self.version == Version::Three { 3 } else { 2 };
+        // Into a string nothing fails.
+        let _ = writeln!(
+            into,
+            "id={} addr={} laddr={} name={} age={} idle={} flags={flags} db=0 sub=0 psub=0 multi={queued} watch={} \
+             cmd={} user=default lib-name={} lib-ver={} resp={resp}",
+            self.id,
+            self.ends.peer,
+            self.ends.local,
+            self.name,
+            now.since(self.since).as_secs(),
+            now.since(self.moved).as_secs(),
+            self.watches,
+            self.command,
+            self.library,
+            self.library_version,
+        );
+    }
+}
+
+/// Returns the name if it may stand in such a line: printable ASCII without blanks.
+pub fn name(text: &[u8]) -> Option<String> {
+    let is_plain = text.len() <= NAME_MAX && text.iter().all(u8::is_ascii_graphic);
+    std::str::from_utf8(text).ok().filter(|_| is_plain).map(str::to_owned)
+}
+
+/// All clients, by the number of their channel.
+#[derive(Debug, Default)]
+pub struct Roster {
+    clients: Vec<Option<Client>>,
+    last_id: u64,
+}
+
+impl Roster {
+    /// A client comes.
+    pub fn add(&mut self, at: u32, ends: Ends, now: Instant) {
+        self.last_id += 1;
+        let client = Client {
+            id: self.last_id,
+            ends,
+            since: now,
+            moved: now,
+            queued: None,
+            watches: 0,
+            version: Version::Two,
+            command: "NULL",
+            name: String::new(),
+            library: String::new(),
+            library_version: String::new(),
+        };
+        let at = at as usize;
+        if self.clients.len() <= at {
+            self.clients.resize_with(at + 1, || None);
+        }
+        self.clients.iter_mut().skip(at).take(1).for_each(|place| *place = Some(client.clone()));
+    }
+
+    /// A client goes.
+    pub fn remove(&mut self, at: u32) {
+        self.clients.iter_mut().skip(at as usize).take(1).for_each(|place| *place = None);
+    }
+
+    /// A client.
+    pub fn get(&self, at: u32) -> Option<&Client> {
+        self.clients.get(at as usize)?.as_ref()
+    }
+
+    /// A client, to be changed.
+    pub fn get_mut(&mut self, at: u32) -> Option<&mut Client> {
+        self.clients.get_mut(at as usize)?.as_mut()
+    }
+
+    /// Clients that have come so far.
+    pub fn come(&self) -> u64 {
+        self.last_id
+    }
+
+    /// The line of one client.
+    pub fn line(&self, at: u32, now: Instant) -> String {
+        let mut text = String::new();
+        self.get(at).into_iter().for_each(|client| client.line(&mut text, now));
+        text
+    }
+
+    /// A line for each client, in the order in which they came.
+    pub fn lines(&self, now: Instant) -> String {
+        let mut all: Vec<&Client> = self.clients.iter().flatten().collect();
+        all.sort_by_key(|client| client.id);
+        let mut text = String::new();
+        all.into_iter().for_each(|client| client.line(&mut text, now));
+        text
+    }
+}

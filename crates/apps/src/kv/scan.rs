@@ -1,0 +1,182 @@
+//! KEYS and the SCAN commands: names that match a pattern, all at once or with a cursor.
+//!
+//! A cursor is a place in a table that is walked downwards ([`crate::table::Table::scan`]): names that
+//! stay from the first call to the last are returned, whatever comes and goes meanwhile.
+
+use super::Refusal;
+use super::command::Call;
+use super::value::{Members, Sorted, Value};
+use crate::glob::{Exhausted, Fuel, Glob};
+
+type Done = Result<(), Refusal>;
+
+/// Steps of matching that one request may take: some tenths of a second.
+const FUEL: Fuel = Fuel(1 << 26);
+/// Names that SCAN looks at unless COUNT says otherwise (redis.io, SCAN).
+const COUNT: usize = 10;
+
+pub(super) fn keys(call: &mut Call<'_>) -> Done {
+    let (pattern, mut fuel) = (Glob::of_keys(call.args.get(1)), FUEL);
+    let (mut names, mut is_undecided) = (Vec::new(), false);
+    call.store.scan(0, usize::MAX, call.now, |name, _| {
+        match pattern.matches(name, &mut fuel) {
+            Ok(is_one) => names.extend(is_one.then_some(name)),
+            Err(Exhausted) => is_undecided = true,
+        }
+        !is_undecided
+    });
+    if is_undecided {
+        return Err(Refusal::Pattern);
+    }
+    call.out.array(names.len());
+    names.into_iter().for_each(|name| call.out.bulk(name));
+    Ok(())
+}
+
+/// What a SCAN command asks for behind its cursor.
+struct Asked<'a> {
+    cursor: u64,
+    pattern: Option<Glob<'a>>,
+    count: usize,
+    /// Of SCAN only.
+    kind: Option<&'a [u8]>,
+    fuel: Fuel,
+    is_undecided: bool,
+}
+
+impl<'a> Asked<'a> {
+    /// The arguments from the cursor on.
+    fn parse(call: &Call<'a>, from: usize, takes_kind: bool) -> Result<Asked<'a>, Refusal> {
+        let cursor = std::str::from_utf8(call.args.get(from)).ok().and_then(|text| text.parse().ok());
+        let cursor = cursor.ok_or(Refusal::Cursor)?;
+        let mut asked = Asked { cursor, pattern: None, count: COUNT, kind: None, fuel: FUEL, is_undecided: false };
+        let rest = call.args.from(from + 1);
+        if !rest.len().is_multiple_of(2) {
+            return Err(Refusal::Syntax);
+        }
+        for (word, value) in rest.pairs() {
+            match word.to_ascii_uppercase().as_slice() {
+                b"MATCH" => asked.pattern = Some(Glob::of_keys(value)),
+                b"COUNT" => {
+                    let count = crate::resp::integer(value).ok_or(Refusal::NotInteger)?;
+                    let count = usize::try_from(count).ok().filter(|count| *count > 0);
+                    asked.count = count.ok_or(Refusal::Syntax)?;
+                }
+                b"TYPE" if takes_kind => asked.kind = Some(value),
+                _ => return Err(Refusal::Syntax),
+            }
+        }
+        Ok(asked)
+    }
+
+    /// Returns whether a name is to be returned; without an answer no more names are looked at.
+    fn wants(&mut self, name: &[u8]) -> bool {
+        match self.pattern.map_or(Ok(true), |pattern| pattern.matches(name, &mut self.fuel)) {
+            Ok(is_one) => is_one,
+            Err(Exhausted) => {
+                self.is_undecided = true;
+                false
+            }
+        }
+    }
+}
+
+pub(super) fn scan(call: &mut Call<'_>) -> Done {
+    let mut asked = Asked::parse(call, 1, true)?;
+    let mut names = Vec::new();
+    let cursor = call.store.scan(asked.cursor, asked.count, call.now, |name, value| {
+        let is_kind = asked.kind.is_none_or(|kind| kind.eq_ignore_ascii_case(value.name().as_bytes()));
+        if is_kind && asked.wants(name) {
+            names.push(name);
+        }
+        !asked.is_undecided
+    });
+    if asked.is_undecided {
+        return Err(Refusal::Pattern);
+    }
+    begin(call.out, cursor);
+    call.out.array(names.len());
+    names.into_iter().for_each(|name| call.out.bulk(name));
+    Ok(())
+}
+
+fn begin(out: &mut crate::resp::Replies, cursor: u64) {
+    out.array(2);
+    out.bulk(cursor.to_string().as_bytes());
+}
+
+pub(super) fn sscan(call: &mut Call<'_>) -> Done {
+    members(call, |value, asked, found| match value {
+        Value::Set(set) => Some(set_scan(set, asked, found)),
+        _ => None,
+    })
+}
+
+pub(super) fn hscan(call: &mut Call<'_>) -> Done {
+    members(call, |value, asked, found| {
+        let Value::Hash(hash) = value else { return None };
+        let (cursor, count) = (asked.cursor, asked.count);
+        Some(hash.scan(cursor, count, |name, text| {
+            if asked.wants(name) {
+                found.extend([Element::Bytes(name), Element::Bytes(text)]);
+            }
+            !asked.is_undecided
+        }))
+    })
+}
+
+pub(super) fn zscan(call: &mut Call<'_>) -> Done {
+    members(call, |value, asked, found| match value {
+        Value::Sorted(sorted) => Some(sorted_scan(sorted, asked, found)),
+        _ => None,
+    })
+}
+
+fn set_scan<'v>(set: &'v Members<()>, asked: &mut Asked<'_>, found: &mut Vec<Element<'v>>) -> u64 {
+    let (cursor, count) = (asked.cursor, asked.count);
+    set.scan(cursor, count, |name, ()| {
+        found.extend(asked.wants(name).then_some(Element::Bytes(name)));
+        !asked.is_undecided
+    })
+}
+
+fn sorted_scan<'v>(sorted: &'v Sorted, asked: &mut Asked<'_>, found: &mut Vec<Element<'v>>) -> u64 {
+    let (cursor, count) = (asked.cursor, asked.count);
+    sorted.scan(cursor, count, |name, score| {
+        if asked.wants(name) {
+            found.extend([Element::Bytes(name), Element::Number(score.get())]);
+        }
+        !asked.is_undecided
+    })
+}
+
+/// An element of the reply.
+enum Element<'v> {
+    Bytes(&'v [u8]),
+    Number(f64),
+}
+
+/// Members of a value; `walk` returns the next cursor, or `None` for a value of another type.
+fn members(
+    call: &mut Call<'_>,
+    walk: impl for<'v> Fn(&'v Value, &mut Asked<'_>, &mut Vec<Element<'v>>) -> Option<u64>,
+) -> Done {
+    let mut asked = Asked::parse(call, 2, false)?;
+    let mut found = Vec::new();
+    let cursor = match call.store.get(call.args.get(1), call.now) {
+        Some(value) => walk(value, &mut asked, &mut found).ok_or(Refusal::WrongType)?,
+        None => 0,
+    };
+    if asked.is_undecided {
+        return Err(Refusal::Pattern);
+    }
+    begin(call.out, cursor);
+    call.out.array(found.len());
+    for element in found {
+        match element {
+            Element::Bytes(bytes) => call.out.bulk(bytes),
+            Element::Number(number) => call.out.bulk_double(number),
+        }
+    }
+    Ok(())
+}

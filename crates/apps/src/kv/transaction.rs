@@ -1,0 +1,177 @@
+//! MULTI, EXEC, DISCARD and WATCH: requests that wait and are then carried out together, unless a
+//! watched key was changed meanwhile (redis.io, "Transactions").
+//!
+//! One thread serves all clients, so nothing comes between the requests of an EXEC. A request that is
+//! refused while it is carried out is refused alone; one that could not be queued discards them all.
+
+use super::Refusal;
+use super::command::{self, Call};
+use super::roster::Roster;
+use super::store::Store;
+use crate::resp::{Args, Saved};
+use clock::Instant;
+
+type Done = Result<(), Refusal>;
+
+/// Requests of one transaction.
+const REQUESTS_MAX: usize = 65_536;
+/// Bytes of them.
+const BYTES_MAX: usize = 8 << 20;
+/// Keys that a client watches, and bytes of their names.
+const WATCHES_MAX: usize = 4096;
+const WATCHED_BYTES_MAX: usize = 1 << 20;
+
+/// What a client has begun, by the number of its channel.
+#[derive(Debug)]
+pub struct Session {
+    /// The client's number in the [`Roster`].
+    pub at: u32,
+    queue: Option<Queue>,
+    watches: Vec<(Box<[u8]>, u64)>,
+    watched_bytes: usize,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    requests: Vec<Saved>,
+    held: usize,
+    /// One could not be queued.
+    is_broken: bool,
+}
+
+impl Session {
+    /// Nothing has begun.
+    pub fn new(at: u32) -> Session {
+        Session { at, queue: None, watches: Vec::new(), watched_bytes: 0 }
+    }
+
+    /// Bytes of memory that it has.
+    pub fn held(&self) -> usize {
+        let watches = self.watches.capacity() * size_of::<(Box<[u8]>, u64)>();
+        self.queue.as_ref().map_or(0, |queue| queue.held) + watches + self.watched_bytes
+    }
+
+    /// Returns whether requests are queued now.
+    pub fn is_queuing(&self) -> bool {
+        self.queue.is_some()
+    }
+
+    /// A request that belongs to the transaction was refused.
+    pub fn break_off(&mut self) {
+        self.queue.iter_mut().for_each(|queue| queue.is_broken = true);
+    }
+
+    /// Queues a request.
+    ///
+    /// # Errors
+    /// [`Refusal::Transaction`].
+    pub fn push(&mut self, args: &Args<'_>) -> Done {
+        let Some(queue) = &mut self.queue else { return Ok(()) };
+        let saved = args.save();
+        if queue.requests.len() >= REQUESTS_MAX || queue.held.saturating_add(saved.held()) > BYTES_MAX {
+            return Err(Refusal::Transaction);
+        }
+        queue.held += saved.held();
+        queue.requests.push(saved);
+        Ok(())
+    }
+
+    /// Watches nothing any more.
+    pub fn unwatch(&mut self, store: &mut Store) {
+        std::mem::take(&mut self.watches).iter().for_each(|(name, _)| store.unwatch(name));
+        self.watched_bytes = 0;
+    }
+
+    /// Forgets the transaction.
+    pub fn discard(&mut self, store: &mut Store) {
+        self.queue = None;
+        self.unwatch(store);
+    }
+
+    /// Copies what CLIENT LIST reports of it.
+    pub fn note(&self, roster: &mut Roster) {
+        if let Some(client) = roster.get_mut(self.at) {
+            client.queued = self.queue.as_ref().map(|queue| queue.requests.len());
+            client.watches = self.watches.len();
+        }
+    }
+
+    fn is_unchanged(&self, store: &mut Store, now: Instant) -> bool {
+        self.watches.iter().all(|(name, since)| store.is_unchanged(name, *since, now))
+    }
+}
+
+pub(super) fn multi(call: &mut Call<'_>) -> Done {
+    if call.session.is_queuing() {
+        return Err(Refusal::Nested);
+    }
+    call.session.queue = Some(Queue::default());
+    call.out.ok();
+    Ok(())
+}
+
+pub(super) fn discard(call: &mut Call<'_>) -> Done {
+    if !call.session.is_queuing() {
+        return Err(Refusal::NoTransaction("DISCARD"));
+    }
+    call.session.discard(call.store);
+    call.out.ok();
+    Ok(())
+}
+
+pub(super) fn exec(call: &mut Call<'_>) -> Done {
+    let Some(queue) = call.session.queue.take() else { return Err(Refusal::NoTransaction("EXEC")) };
+    let is_unchanged = call.session.is_unchanged(call.store, call.now);
+    call.session.unwatch(call.store);
+    if queue.is_broken {
+        return Err(Refusal::Aborted);
+    }
+    if !is_unchanged {
+        call.out.nil_array();
+        return Ok(());
+    }
+    call.out.array(queue.requests.len());
+    for request in &queue.requests {
+        // More than may wait is written nowhere: the client is cut off.
+        if call.out.is_over() {
+            break;
+        }
+        command::answer(&mut Call {
+            args: request.args(),
+            store: &mut *call.store,
+            session: &mut *call.session,
+            roster: &mut *call.roster,
+            out: &mut *call.out,
+            now: call.now,
+            facts: call.facts,
+            counts: call.counts,
+        });
+    }
+    Ok(())
+}
+
+pub(super) fn watch(call: &mut Call<'_>) -> Done {
+    if call.session.is_queuing() {
+        return Err(Refusal::WatchInside);
+    }
+    for name in call.args.from(1).iter() {
+        let session = &mut *call.session;
+        if session.watches.iter().any(|(watched, _)| **watched == *name) {
+            continue;
+        }
+        if session.watches.len() >= WATCHES_MAX || session.watched_bytes + name.len() > WATCHED_BYTES_MAX {
+            return Err(Refusal::Watches);
+        }
+        // The store holds the name too.
+        session.watched_bytes += 2 * name.len();
+        session.watches.push((name.into(), call.store.watch(name, call.now)));
+    }
+    call.out.ok();
+    Ok(())
+}
+
+pub(super) fn unwatch(call: &mut Call<'_>) -> Done {
+    call.session.unwatch(call.store);
+    call.out.ok();
+    Ok(())
+}
