@@ -7,6 +7,7 @@
 mod disk;
 mod flow;
 
+use crate::glob::{Fuel, Glob};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,6 +17,8 @@ pub use flow::{Sink, Source, ZEROS};
 
 /// Bytes a name may have.
 pub const NAME_MAX: usize = 1024;
+/// Steps of matching the names of one directory.
+const FUEL: Fuel = Fuel(1 << 26);
 
 /// Why a file cannot be had.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,6 +31,8 @@ pub enum Refusal {
     BadName,
     /// Not a plain file.
     NotPlain,
+    /// A directory that has entries.
+    NotEmpty,
     /// Not a directory.
     NotDirectory,
     /// The system or the configuration does not permit it.
@@ -36,6 +41,8 @@ pub enum Refusal {
     Exists,
     /// The disk is full, or the file longer than permitted.
     NoSpace,
+    /// A pattern that takes too long to match.
+    Pattern,
     /// The disk failed.
     Io,
 }
@@ -47,6 +54,8 @@ impl fmt::Display for Refusal {
             Refusal::Escape => "Not below the root",
             Refusal::BadName => "Not a file name",
             Refusal::NotPlain => "Not a plain file",
+            Refusal::NotEmpty => "Directory not empty",
+            Refusal::Pattern => "Pattern takes too long to match",
             Refusal::NotDirectory => "Not a directory",
             Refusal::Denied => "Permission denied",
             Refusal::Exists => "File exists",
@@ -67,6 +76,7 @@ impl From<io::Error> for Refusal {
             K::AlreadyExists => Refusal::Exists,
             K::NotADirectory => Refusal::NotDirectory,
             K::IsADirectory => Refusal::NotPlain,
+            K::DirectoryNotEmpty => Refusal::NotEmpty,
             K::StorageFull | K::QuotaExceeded | K::FileTooLarge => Refusal::NoSpace,
             K::InvalidInput | K::InvalidFilename => Refusal::BadName,
             // ELOOP: a symbolic link where none is followed; its ErrorKind is not stable.
@@ -74,6 +84,13 @@ impl From<io::Error> for Refusal {
             _ => Refusal::Io,
         }
     }
+}
+
+/// What is above the root.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Above {
+    Refused,
+    Root,
 }
 
 /// An absolute name below the root: `/`, `/pub/a`.
@@ -91,6 +108,18 @@ impl Name {
     /// # Errors
     /// `Escape` where `..` leads above the root, `BadName`.
     pub fn join(&self, text: &[u8]) -> Result<Name, Refusal> {
+        self.resolve(text, Above::Refused)
+    }
+
+    /// As [`Name::join`], but `..` of the root is the root, as POSIX.1-2017 XBD 4.13 has it.
+    ///
+    /// # Errors
+    /// `BadName`.
+    pub fn walk(&self, text: &[u8]) -> Result<Name, Refusal> {
+        self.resolve(text, Above::Root)
+    }
+
+    fn resolve(&self, text: &[u8], above: Above) -> Result<Name, Refusal> {
         let text = std::str::from_utf8(text).map_err(|_| Refusal::BadName)?;
         if text.len() > NAME_MAX || text.chars().any(char::is_control) {
             return Err(Refusal::BadName);
@@ -99,7 +128,8 @@ impl Name {
         for part in text.split('/') {
             match part {
                 "" | "." => {}
-                ".." => drop(parts.pop().ok_or(Refusal::Escape)?),
+                ".." if parts.pop().is_none() && above == Above::Refused => return Err(Refusal::Escape),
+                ".." => {}
                 part if part.len() > 255 => return Err(Refusal::BadName),
                 part => parts.push(part),
             }
@@ -287,11 +317,107 @@ impl Root {
         Ok(Sink::file(file, left))
     }
 
+    /// Opens a file to be written from its end, or a new one.
+    ///
+    /// # Errors
+    /// As [`Root::create`].
+    pub fn append(&self, name: &Name) -> Result<Sink, Refusal> {
+        match self.builtin(name) {
+            Some(Builtin::Null) => return Ok(Sink::null()),
+            Some(_) => return Err(Refusal::Denied),
+            None => {}
+        }
+        let dir = self.dir.as_ref().filter(|_| self.uploads != Uploads::Refused).ok_or(Refusal::Denied)?;
+        if self.meta(name).is_ok_and(|meta| meta.is_dir) {
+            return Err(Refusal::NotPlain);
+        }
+        let (file, len) = disk::append(dir, name, self.uploads == Uploads::Replace)?;
+        Ok(Sink::file(file, self.upload_max.saturating_sub(len)))
+    }
+
+    /// What may be stored.
+    pub fn uploads(&self) -> Uploads {
+        self.uploads
+    }
+
+    /// Makes a directory.
+    ///
+    /// # Errors
+    /// `Denied`, `Exists`, `NotFound` (the directory it is in), `NoSpace`, `Io`.
+    pub fn make_directory(&self, name: &Name) -> Result<(), Refusal> {
+        let dir = self.dir.as_ref().filter(|_| self.uploads != Uploads::Refused).ok_or(Refusal::Denied)?;
+        if self.meta(name).is_ok() {
+            return Err(Refusal::Exists);
+        }
+        disk::make_directory(dir, name)
+    }
+
+    /// The directory on disk, if the entry of that name is there and may be removed or renamed.
+    fn changeable(&self, name: &Name) -> Result<(&Path, Meta), Refusal> {
+        let meta = self.meta(name)?;
+        let is_ours = self.builtin(name).is_some() || self.is_builtin_dir(name);
+        let dir = self.dir.as_deref().filter(|_| self.uploads == Uploads::Replace && !is_ours);
+        dir.map(|dir| (dir, meta)).ok_or(Refusal::Denied)
+    }
+
+    /// Removes a file, or a link to one.
+    ///
+    /// # Errors
+    /// `Denied`, `NotFound`, `NotPlain`, `Io`.
+    pub fn remove(&self, name: &Name) -> Result<(), Refusal> {
+        match self.changeable(name)? {
+            (_, meta) if meta.is_dir => Err(Refusal::NotPlain),
+            (dir, _) => disk::remove(dir, name),
+        }
+    }
+
+    /// Removes an empty directory.
+    ///
+    /// # Errors
+    /// `Denied`, `NotFound`, `NotDirectory`, `NotEmpty`, `Io`.
+    pub fn remove_directory(&self, name: &Name) -> Result<(), Refusal> {
+        match self.changeable(name)? {
+            (dir, meta) if meta.is_dir => disk::remove_directory(dir, name),
+            _ => Err(Refusal::NotDirectory),
+        }
+    }
+
+    /// Returns whether an entry is there and may be renamed.
+    ///
+    /// # Errors
+    /// `Denied`, `NotFound`, `Io`.
+    pub fn may_rename(&self, name: &Name) -> Result<(), Refusal> {
+        self.changeable(name).map(drop)
+    }
+
+    /// Renames a file or directory; a plain file of the new name is replaced.
+    ///
+    /// # Errors
+    /// `Denied`, `NotFound`, `Exists` (a directory of the new name), `BadName` (below itself), `Io`.
+    pub fn rename(&self, from: &Name, to: &Name) -> Result<(), Refusal> {
+        let (dir, _) = self.changeable(from)?;
+        if self.builtin(to).is_some() || self.is_builtin_dir(to) {
+            return Err(Refusal::Denied);
+        }
+        if self.meta(to).is_ok_and(|meta| meta.is_dir) {
+            return Err(Refusal::Exists);
+        }
+        disk::rename(dir, from, to)
+    }
+
     /// What is in a directory, in no order, not all at once.
     ///
     /// # Errors
     /// `NotFound`, `NotDirectory`, `Denied`, `Io`.
     pub fn list(&self, name: &Name) -> Result<Listing, Refusal> {
+        self.list_matching(name, None)
+    }
+
+    /// What is in a directory under names that match.
+    ///
+    /// # Errors
+    /// As [`Root::list`].
+    pub fn list_matching(&self, name: &Name, pattern: Option<&[u8]>) -> Result<Listing, Refusal> {
         let meta = self.meta(name)?;
         if !meta.is_dir {
             return Err(Refusal::NotDirectory);
@@ -307,7 +433,9 @@ impl Root {
             }
         }
         let on_disk = self.dir.as_ref().and_then(|dir| disk::list(dir, name).ok());
-        Ok(Listing { hidden: builtin.iter().map(|(name, _)| name.clone()).collect(), builtin, on_disk })
+        let hidden = builtin.iter().map(|(name, _)| name.clone()).collect();
+        let wanted = Wanted { pattern: pattern.map(<[u8]>::to_vec), fuel: FUEL, is_undecided: false };
+        Ok(Listing { hidden, builtin, on_disk, wanted })
     }
 }
 
@@ -323,17 +451,51 @@ pub struct Listing {
     builtin: Vec<(String, Meta)>,
     hidden: Vec<String>,
     on_disk: Option<disk::Entries>,
+    wanted: Wanted,
+}
+
+/// Which names a listing returns.
+#[derive(Debug)]
+struct Wanted {
+    pattern: Option<Vec<u8>>,
+    fuel: Fuel,
+    is_undecided: bool,
+}
+
+impl Wanted {
+    /// POSIX.1-2017 XCU 2.13.3: a dot at a name's beginning is matched by a dot only.
+    fn has(&mut self, name: &str) -> bool {
+        let Some(pattern) = &self.pattern else { return true };
+        if self.is_undecided || name.starts_with('.') && !pattern.starts_with(b".") {
+            return false;
+        }
+        let matches = Glob::of_files(pattern).matches(name.as_bytes(), &mut self.fuel);
+        self.is_undecided = matches.is_err();
+        matches == Ok(true)
+    }
+}
+
+impl Listing {
+    /// Whether all names were matched, once there is no next entry.
+    ///
+    /// # Errors
+    /// `Pattern`.
+    pub fn finish(&self) -> Result<(), Refusal> {
+        if self.wanted.is_undecided { Err(Refusal::Pattern) } else { Ok(()) }
+    }
 }
 
 impl Iterator for Listing {
     type Item = (String, Meta);
 
     fn next(&mut self) -> Option<(String, Meta)> {
-        if let Some(entry) = self.builtin.pop() {
-            return Some(entry);
+        while let Some(entry) = self.builtin.pop() {
+            if self.wanted.has(&entry.0) {
+                return Some(entry);
+            }
         }
-        let hidden = &self.hidden;
-        self.on_disk.as_mut()?.find(|(name, _)| !hidden.contains(name))
+        let (hidden, wanted) = (&self.hidden, &mut self.wanted);
+        self.on_disk.as_mut()?.next_named(|name| !hidden.iter().any(|known| known == name) && wanted.has(name))
     }
 }
 

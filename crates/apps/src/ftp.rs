@@ -15,12 +15,17 @@
 //! passive data connection is taken only from the client's own address, and only one (no theft); login attempts, idle time
 //! and sessions of one address are limited.
 //!
-//! Not here, and refused with 502 or 504: record structure, block and compressed mode, EBCDIC, renaming, deleting, making
-//! directories, and the default data port (a transfer needs PASV, EPSV, PORT or EPRT first).
+//! What changes files is permitted as [`crate::files::Uploads`] says: new names may be stored and made directories of; with
+//! `Replace` entries may be appended to, renamed and removed too. LIST and NLST take a pattern as the last part of a name
+//! (RFC 1123 4.1.2.7 leaves it to the server). `..` of the root is the root.
+//!
+//! Not here, and refused with 502 or 504: record structure, block and compressed mode, EBCDIC, unique names (STOU), SITE, and
+//! the default data port (a transfer needs PASV, EPSV, PORT or EPRT first). Replies have RFC 959's texts (4.2.1).
 
 pub mod client;
 mod command;
 mod data;
+mod facts;
 mod line;
 mod session;
 
@@ -92,8 +97,8 @@ stats::counters! {
         unknown,
         /// Lines longer than a command can be.
         overlong,
-        /// Names that lead above the root.
-        escapes,
+        /// Files and directories made, renamed or removed.
+        changes,
         /// PORT or EPRT to somebody else, or to a well-known port.
         bounces,
         /// Data connections from somebody else.
@@ -210,7 +215,7 @@ impl App for Ftp {
         };
         let Some(at) = place else {
             self.counts.refused.bump();
-            return Accept::Refuse(b"421 Too many sessions; try again later.\r\n");
+            return Accept::Refuse(b"421 Service not available, closing control connection: too many sessions.\r\n");
         };
         self.counts.sessions.bump();
         // A transfer's last reply would wait for the acknowledgment of its first, which is delayed: 40 ms a file.

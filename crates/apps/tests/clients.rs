@@ -99,6 +99,36 @@ fn curl_over_ftp() {
     assert_eq!(text(&curl(&["--list-only", &url("/sub/")])).lines().count(), 2);
     let as_text = curl(&["--use-ascii", &url("/a.txt")]);
     assert_eq!(text(&as_text), "one\ntwo\n", "curl takes out the CRs that came");
+    // Resumed and appended uploads, as curl does both: APPE.
+    let size = |name: &str| std::fs::metadata(dir.0.join(name)).map(|meta| meta.len()).unwrap_or(0);
+    std::fs::write(dir.0.join("half"), &std::fs::read(dir.0.join("big.bin")).unwrap()[..1_000_000]).unwrap();
+    let resumed = curl(&["-T", &dir.file("big.bin"), "-C", "-", &url("/half")]);
+    assert!(resumed.status.success(), "{}", text(&resumed));
+    assert!(std::fs::read(dir.file("half")).unwrap() == std::fs::read(dir.file("big.bin")).unwrap());
+    for _ in 0..2 {
+        let appended = curl(&["-T", &dir.file("a.txt"), "-a", &url("/appended")]);
+        assert!(appended.status.success(), "{}", text(&appended));
+    }
+    assert_eq!(size("appended"), 16);
+    // What the server does beside a transfer: directories made, names changed, files removed.
+    let changed = curl(&[
+        "-Q",
+        "MKD made",
+        "-Q",
+        "RNFR appended",
+        "-Q",
+        "RNTO made/moved",
+        "-Q",
+        "CDUP",
+        "--list-only",
+        &url("/made/"),
+    ]);
+    assert_eq!(text(&changed), "moved\n");
+    let removed = curl(&["-Q", "DELE made/moved", "-Q", "RMD made", "--list-only", &url("/")]);
+    assert!(removed.status.success() && !text(&removed).contains("made"), "{}", text(&removed));
+    assert_eq!(curl(&["-X", "NLST *.txt", &url("/")]).stdout, b"a.txt\n");
+    let facts = text(&curl(&["-X", "MLSD", &url("/sub/")]));
+    assert!(facts.contains("type=file;size=11;modify=") && facts.contains("; index.html\n"), "{facts}");
     // What is not to be had.
     for path in ["/nothing", "/out/passwd", "//../etc/passwd", "/sub"] {
         let refused = curl(&["--path-as-is", &url(path)]);

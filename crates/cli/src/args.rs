@@ -312,7 +312,9 @@ pub struct ServedArgs {
 #[command(after_help = "\
 The host's flags are those of 'linerate host', and it ends in the same cases.
 /dev/zero is an endless file, also as /dev/zero?bytes=N over HTTP; /dev/null
-accepts everything.
+accepts everything. FTP has RFC 959's minimum, RFC 2428, RFC 3659 (MLSD, SIZE,
+MDTM, REST), APPE, and patterns (* ? [a-z]) in LIST and NLST; as --uploads
+permits MKD, RMD, DELE, RNFR and RNTO.
 
 Example:
   linerate ftpd --port tap:tap0 --addr 10.0.0.2/24 --root /srv/files
@@ -331,9 +333,9 @@ pub struct FilesArgs {
 /// Names that uploads may have.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum UploadsArg {
-    /// Names of no existing file
+    /// New names, and new directories
     New,
-    /// Any name: an existing file is replaced
+    /// Any name: existing files may also be appended to, renamed and removed
     Replace,
 }
 

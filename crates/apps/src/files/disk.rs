@@ -50,7 +50,7 @@ pub(super) fn open(root: &Path, name: &Name) -> Result<(File, Meta), Refusal> {
 
 /// Opens to write from `offset` on; what was behind it is cut off.
 pub(super) fn create(root: &Path, name: &Name, may_replace: bool, offset: u64) -> Result<File, Refusal> {
-    let path = resolve(root, &name.parent())?.join(name.file_name());
+    let path = entry(root, name)?;
     let mut options = OpenOptions::new();
     // To go on with an upload is to change a file that is there.
     if may_replace {
@@ -67,6 +67,39 @@ pub(super) fn create(root: &Path, name: &Name, may_replace: bool, offset: u64) -
     Ok(file)
 }
 
+/// Opens to write from the end on; returns the length so far.
+pub(super) fn append(root: &Path, name: &Name, may_change: bool) -> Result<(File, u64), Refusal> {
+    let path = entry(root, name)?;
+    let mut options = OpenOptions::new();
+    // To append is to change a file that is there.
+    options.write(true).create(may_change).create_new(!may_change);
+    let (mut file, _) = open_plain(root, &path, options.mode(0o644))?;
+    let len = file.seek(SeekFrom::End(0))?;
+    Ok((file, len))
+}
+
+/// The path of an entry: its directory resolved, the entry itself not, so that a link is not followed.
+fn entry(root: &Path, name: &Name) -> Result<PathBuf, Refusal> {
+    let dir = resolve(root, &name.parent())?;
+    if name.file_name().is_empty() { Err(Refusal::Denied) } else { Ok(dir.join(name.file_name())) }
+}
+
+pub(super) fn make_directory(root: &Path, name: &Name) -> Result<(), Refusal> {
+    Ok(fs::create_dir(entry(root, name)?)?)
+}
+
+pub(super) fn remove(root: &Path, name: &Name) -> Result<(), Refusal> {
+    Ok(fs::remove_file(entry(root, name)?)?)
+}
+
+pub(super) fn remove_directory(root: &Path, name: &Name) -> Result<(), Refusal> {
+    Ok(fs::remove_dir(entry(root, name)?)?)
+}
+
+pub(super) fn rename(root: &Path, from: &Name, to: &Name) -> Result<(), Refusal> {
+    Ok(fs::rename(entry(root, from)?, entry(root, to)?)?)
+}
+
 /// What is in a directory. Entries that lead outside, or are neither files nor directories, are not shown.
 #[derive(Debug)]
 pub(super) struct Entries {
@@ -80,14 +113,16 @@ pub(super) fn list(root: &Path, dir: &Name) -> io::Result<Entries> {
     Ok(Entries { root: root.to_owned(), dir: dir.clone(), read: fs::read_dir(path)? })
 }
 
-impl Iterator for Entries {
-    type Item = (String, Meta);
-
-    fn next(&mut self) -> Option<(String, Meta)> {
+impl Entries {
+    /// The next entry whose name is wanted.
+    pub(super) fn next_named(&mut self, mut is_wanted: impl FnMut(&str) -> bool) -> Option<(String, Meta)> {
         loop {
             let Ok(entry) = self.read.next()? else { continue };
             // A name that could not be asked for is not told.
             let Ok(name) = entry.file_name().into_string() else { continue };
+            if !is_wanted(&name) {
+                continue;
+            }
             let Ok(full) = self.dir.join(name.as_bytes()) else { continue };
             if let Ok(meta) = meta(&self.root, &full) {
                 return Some((name, meta));

@@ -57,6 +57,10 @@ fn names_stay_below_the_root() {
     for text in ["../..", "/..", "a/../../../b", "/a/../../etc/passwd"] {
         assert_eq!(pub_.join(text.as_bytes()), Err(Refusal::Escape), "{text}");
     }
+    // As a process at its root sees it: POSIX.1-2017 XBD 4.13.
+    for (text, is) in [("../../a", "/a"), ("/..", "/"), ("../x/../..", "/"), ("b", "/pub/b")] {
+        assert_eq!(pub_.walk(text.as_bytes()).unwrap().as_str(), is, "{text}");
+    }
     let long = vec![b'a'; 300];
     for text in [&b"a\0b"[..], b"a\nb", b"\xff", &long, &b"ab/".repeat(400)] {
         assert_eq!(pub_.join(text), Err(Refusal::BadName));

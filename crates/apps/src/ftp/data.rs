@@ -1,7 +1,8 @@
 //! What goes over a data connection: a file out, a listing out, a file in; a buffer at a time, whatever its size.
 
+use super::facts::Facts;
 use crate::date;
-use crate::files::{Listing, Meta, Refusal, Sink, Source};
+use crate::files::{Listing, Meta, Refusal, Sink, Source, Uploads};
 
 /// Bytes of text made at a time.
 const TEXT: usize = 32 * 1024;
@@ -31,9 +32,22 @@ enum Origin {
     Text(Source),
     List {
         listing: Listing,
-        long_at: Option<u64>,
+        /// In front of each name.
+        prefix: String,
+        form: Form,
     },
     Lines,
+}
+
+/// How an entry is written.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Form {
+    /// NLST: its name.
+    Name,
+    /// LIST: as `ls -l`, seen at so many seconds since 1970.
+    Long(u64),
+    /// MLSD: facts and name.
+    Facts(Facts, Uploads),
 }
 
 impl Outgoing {
@@ -49,15 +63,15 @@ impl Outgoing {
         Outgoing::new(Origin::Text(source))
     }
 
-    /// A directory: names, or lines as of `ls -l` seen at `long_at` (seconds since 1970).
-    pub(super) fn list(listing: Listing, long_at: Option<u64>) -> Outgoing {
-        Outgoing::new(Origin::List { listing, long_at })
+    /// Entries of a directory, with `prefix` in front of their names.
+    pub(super) fn list(listing: Listing, prefix: String, form: Form) -> Outgoing {
+        Outgoing::new(Origin::List { listing, prefix, form })
     }
 
     /// One entry.
-    pub(super) fn entry(name: &str, meta: &Meta, long_at: Option<u64>) -> Outgoing {
+    pub(super) fn entry(name: &str, meta: &Meta, form: Form) -> Outgoing {
         let mut out = Outgoing::new(Origin::Lines);
-        out.text = entry_line(name, meta, long_at).into_bytes();
+        out.text = entry_line(name, meta, form).into_bytes();
         out
     }
 
@@ -82,11 +96,14 @@ impl Outgoing {
                 let n = some.len();
                 source.advance(n);
             }
-            Origin::List { listing, long_at } => {
-                while self.text.len() < TEXT
-                    && let Some((name, meta)) = listing.next()
-                {
-                    self.text.extend_from_slice(entry_line(&name, &meta, *long_at).as_bytes());
+            Origin::List { listing, prefix, form } => {
+                while self.text.len() < TEXT {
+                    let Some((name, meta)) = listing.next() else {
+                        listing.finish()?;
+                        break;
+                    };
+                    let name = format!("{prefix}{name}");
+                    self.text.extend_from_slice(entry_line(&name, &meta, *form).as_bytes());
                 }
             }
             Origin::Lines => {}
@@ -112,8 +129,12 @@ impl Outgoing {
 }
 
 /// A line of a listing.
-fn entry_line(name: &str, meta: &Meta, long_at: Option<u64>) -> String {
-    let Some(now_s) = long_at else { return format!("{name}\r\n") };
+fn entry_line(name: &str, meta: &Meta, form: Form) -> String {
+    let now_s = match form {
+        Form::Name => return format!("{name}\r\n"),
+        Form::Facts(facts, uploads) => return format!("{} {name}\r\n", facts.of(meta, uploads)),
+        Form::Long(now_s) => now_s,
+    };
     let kind = if meta.is_dir { "drwxr-xr-x" } else { "-rw-r--r--" };
     let date = date::ls(meta.modified_s().unwrap_or(0), now_s);
     format!("{kind}   1 ftp      ftp      {:>12} {date} {name}\r\n", meta.len.unwrap_or(0))

@@ -7,7 +7,8 @@ mod access;
 mod files;
 
 use super::command::Command;
-use super::data::Job;
+use super::data::{Job, Outgoing};
+use super::facts::Facts;
 use super::line::{Line, Lines};
 use super::{Config, FtpCounts};
 use crate::app::{Action, Chan};
@@ -78,6 +79,11 @@ pub(super) struct Session {
     is_text: bool,
     rest: u64,
     only_epsv: bool,
+    facts: Facts,
+    /// By RNFR.
+    rename_from: Option<Name>,
+    /// What STAT of a name still has to write, and its last line.
+    status: Option<(Outgoing, &'static str)>,
     lines: Lines,
     replies: Vec<u8>,
     replies_at: usize,
@@ -106,6 +112,9 @@ impl Session {
             is_text: true, // RFC 959 5.1: ASCII is the default
             rest: 0,
             only_epsv: false,
+            facts: Facts::default(),
+            rename_from: None,
+            status: None,
             lines: Lines::default(),
             replies: Vec::new(),
             replies_at: 0,
@@ -123,7 +132,7 @@ impl Session {
     }
 
     pub(super) fn greet(&mut self, now: Instant) {
-        self.reply(now, "220 linerate FTP server ready.");
+        self.reply(now, "220 Service ready for new user: linerate FTP server.");
     }
 
     pub(super) fn peer_ip(&self) -> IpAddr {
@@ -158,7 +167,7 @@ impl Session {
         self.lines.push(bytes);
         if self.lines.is_flood() && !self.is_closing {
             cx.counts.overlong.bump();
-            self.say_goodbye(cx, "421 A line without end; goodbye.");
+            self.say_goodbye(cx, "421 Service not available, closing control connection: endless line.");
         }
     }
 
@@ -187,7 +196,8 @@ impl Session {
 
     /// Carries out what has come and may be carried out; ends the session when all is said.
     pub(super) fn proceed(&mut self, cx: &mut Cx<'_>) {
-        while !self.is_over && !self.is_closing && self.replies.len() < REPLIES_MAX {
+        self.write_status(cx);
+        while !self.is_over && !self.is_closing && self.replies.len() < REPLIES_MAX && self.status.is_none() {
             let may_go_on = match &self.job {
                 Some(_) => self.lines.next_is(b"ABOR"),
                 None => !matches!(self.way, Way::Opening { .. }),
@@ -203,19 +213,19 @@ impl Session {
                 Some(Line::TooLong) => {
                     self.command_at = cx.now;
                     cx.counts.overlong.bump();
-                    self.reply(cx.now, "500 Line too long.");
+                    self.reply(cx.now, "500 Syntax error, command unrecognized: line too long.");
                 }
                 None => break,
             }
             if self.errors > cx.config.errors_max {
                 cx.counts.erring.bump();
-                self.say_goodbye(cx, "421 Too many errors; goodbye.");
+                self.say_goodbye(cx, "421 Service not available, closing control connection: too many errors.");
             }
         }
         if self.is_over {
             return; // what waits behind a broken connection is for nobody
         }
-        if self.at_eof && self.job.is_none() && !matches!(self.way, Way::Opening { .. }) {
+        if self.at_eof && self.job.is_none() && self.status.is_none() && !matches!(self.way, Way::Opening { .. }) {
             self.is_closing = true; // half-closed behind its last command: that is done now
         }
         let is_said = self.replies.is_empty();
@@ -231,6 +241,7 @@ impl Session {
 
     fn say_goodbye(&mut self, cx: &mut Cx<'_>, text: &str) {
         self.drop_job(cx);
+        self.status = None;
         self.reply(cx.now, text);
         self.is_closing = true;
     }
@@ -258,29 +269,42 @@ impl Session {
             _ => cx.counts.commands.bump(),
         }
         if needs_login && self.login != Login::In {
-            return self.reply(now, "530 Please log in with USER and PASS.");
+            return self.reply(now, "530 Not logged in.");
         }
         // RFC 959 4.1.2: a marker counts for the command right behind it.
         let rest = std::mem::take(&mut self.rest);
+        // RFC 959 4.1.3: RNTO follows RNFR at once.
+        let rename_from = self.rename_from.take();
         match command {
             C::User(name) => self.user(name, cx),
             C::Pass(_) => self.pass(cx),
-            C::Quit => self.say_goodbye(cx, "221 Goodbye."),
+            C::Quit => self.say_goodbye(cx, "221 Service closing control connection."),
             C::Rein => self.reinitialize(cx),
-            C::Noop => self.reply(now, "200 OK."),
-            C::Superfluous => self.reply(now, "202 Superfluous here."),
+            C::Noop => self.reply(now, "200 Command okay."),
+            C::Superfluous => self.reply(now, "202 Command not implemented, superfluous at this site."),
             C::Help => self.reply(now, HELP),
             C::Syst => self.reply(now, "215 UNIX Type: L8"),
-            C::Stat => self.stat(cx),
-            C::Feat => self.reply(now, FEATURES),
-            C::Opts(what) if what.trim_ascii().eq_ignore_ascii_case(b"UTF8 ON") => self.reply(now, "200 Always on."),
-            C::Opts(_) => self.reply(now, "501 No such option."),
+            C::Stat(name) => self.stat(name, cx),
+            C::Feat => self.reply(now, &features(&self.facts)),
+            C::Opts(what) => self.set_option(what, cx),
             C::Pwd => self.pwd(cx),
             C::Cwd(name) => self.cwd(name, cx),
             C::Cdup => self.cwd(b"..", cx),
             C::Type(what) => self.set_type(what, cx),
-            C::Mode(what) => self.only(what, b"S", "200 Stream mode.", "504 Only stream mode.", cx),
-            C::Stru(what) => self.only(what, b"F", "200 File structure.", "504 Only file structure.", cx),
+            C::Mode(what) => self.only(
+                what,
+                b"S",
+                "200 Command okay.",
+                "504 Command not implemented for that parameter: only stream mode.",
+                cx,
+            ),
+            C::Stru(what) => self.only(
+                what,
+                b"F",
+                "200 Command okay.",
+                "504 Command not implemented for that parameter: only file structure.",
+                cx,
+            ),
             C::Pasv => self.pasv(cx),
             C::Epsv(what) => self.epsv(what, cx),
             C::Port(what) => self.port(what, cx),
@@ -292,9 +316,17 @@ impl Session {
             C::Nlst(what) => self.list(what, false, cx),
             C::Retr(name) => self.retr(name, rest, cx),
             C::Stor(name) => self.stor(name, rest, cx),
+            C::Appe(name) => self.appe(name, cx),
+            C::Mlst(name) => self.mlst(name, cx),
+            C::Mlsd(name) => self.mlsd(name, cx),
+            C::Dele(name) => self.dele(name, cx),
+            C::Mkd(name) => self.mkd(name, cx),
+            C::Rmd(name) => self.rmd(name, cx),
+            C::Rnfr(name) => self.rnfr(name, cx),
+            C::Rnto(name) => self.rnto(rename_from, name, cx),
             C::Abor => self.abor(cx),
-            C::NotHere => self.reply(now, "502 Not on this server."),
-            C::Unknown => self.reply(now, "500 No such command."),
+            C::NotHere => self.reply(now, "502 Command not implemented."),
+            C::Unknown => self.reply(now, "500 Syntax error, command unrecognized."),
         }
     }
 
@@ -324,21 +356,31 @@ impl Session {
         } else if self.job.is_some() {
             cx.counts.stalled.bump();
             cx.counts.transfers_failed.bump();
-            let code = if self.way == Way::Open { "426 Nothing moved" } else { "425 No data connection came" };
+            let code = match self.way {
+                Way::Open => "426 Connection closed; transfer aborted: nothing moved",
+                _ => "425 Can't open data connection: none came",
+            };
             self.drop_job(cx);
             self.drop_way(cx);
             self.command_at = cx.now;
             self.reply(cx.now, &format!("{code} for {} s.", cx.config.data_time.as_secs()));
         } else {
             cx.counts.idle.bump();
-            self.say_goodbye(cx, "421 Silent for too long; goodbye.");
+            self.say_goodbye(cx, "421 Service not available, closing control connection: no command in time.");
         }
     }
 }
 
-const HELP: &str = "214-These are known:\r\n \
+const HELP: &str = "214-The commands are:\r\n \
     USER PASS QUIT REIN NOOP HELP SYST STAT FEAT OPTS PWD CWD CDUP TYPE MODE STRU\r\n \
-    PASV EPSV PORT EPRT SIZE MDTM REST LIST NLST RETR STOR ABOR\r\n\
-    214 /dev/zero has no end, /dev/null takes everything.";
+    PASV EPSV PORT EPRT SIZE MDTM REST LIST NLST MLST MLSD RETR STOR APPE ABOR\r\n \
+    MKD RMD DELE RNFR RNTO\r\n\
+    214 /dev/zero has no end, /dev/null accepts everything.";
 
-const FEATURES: &str = "211-Extensions:\r\n EPRT\r\n EPSV\r\n MDTM\r\n REST STREAM\r\n SIZE\r\n UTF8\r\n211 End";
+/// RFC 2389 3.2; TVFS: names of the directory tree (RFC 3659 6).
+fn features(facts: &Facts) -> String {
+    let mlst = facts.feature();
+    format!(
+        "211-Extensions:\r\n EPRT\r\n EPSV\r\n MDTM\r\n MLST {mlst}\r\n REST STREAM\r\n SIZE\r\n TVFS\r\n UTF8\r\n211 End"
+    )
+}

@@ -18,7 +18,7 @@ fn rig() -> Rig<Ftp> {
 /// One who has logged in.
 fn login(rig: &mut Rig<Ftp>) -> Far {
     let client = rig.client();
-    assert_eq!(rig.hear(client), "220 linerate FTP server ready.\r\n");
+    assert_eq!(rig.hear(client), "220 Service ready for new user: linerate FTP server.\r\n");
     assert!(rig.say(client, b"USER anonymous\r\n").starts_with("331 "));
     assert!(rig.say(client, b"PASS a@b\r\n").starts_with("230 "));
     client
@@ -64,13 +64,18 @@ fn each_command_has_its_reply() {
         ("ALLO 5", "202"),
         ("ACCT x", "202"),
         ("OPTS UTF8 ON", "200"),
-        ("OPTS MLST", "501"),
+        ("OPTS X", "501"),
+        ("OPTS MLST type;modify;x;", "200"),
         ("PWD", "257"),
         ("CWD pub", "250"),
         ("CWD two", "550"),
         ("CWD /nowhere", "550"),
         ("CDUP", "250"),
-        ("CDUP", "550"),
+        // `..` of the root is the root.
+        ("CDUP", "250"),
+        ("CWD ..", "250"),
+        ("CWD ../../pub/..", "250"),
+        ("XCUP", "250"),
         ("CWD", "553"),
         ("TYPE I", "200"),
         ("TYPE L 8", "200"),
@@ -92,8 +97,21 @@ fn each_command_has_its_reply() {
         ("REST 4", "350"),
         ("REST x", "501"),
         ("REST 99999999999999999999", "501"),
-        ("DELE x", "502"),
-        ("MKD x", "502"),
+        ("DELE x", "550"),
+        ("DELE /pub/two", "550"),
+        ("MKD x", "550"),
+        ("RMD /pub", "550"),
+        ("RNFR /pub/two", "550"),
+        ("RNTO x", "503"),
+        ("APPE /dev/null", "425"),
+        ("STAT /pub", "212"),
+        ("STAT /pub/two", "213"),
+        ("STAT /pub/t*", "212"),
+        ("STAT /x", "550"),
+        ("MLST", "250"),
+        ("MLST /x", "550"),
+        ("MLSD", "425"),
+        ("MLSD /pub/two", "501"),
         ("SITE x", "502"),
         ("XYZZY", "500"),
         ("", "500"),
@@ -130,7 +148,7 @@ fn each_command_has_its_reply() {
     assert_eq!(codes(&rig.say(client, b"QUIT\r\n")), ["221"]);
     assert!(rig.net.far_eof(client) && !rig.net.is_reset(client));
     assert_eq!((rig.server.app.sessions(), rig.server.open_chans(), rig.net.fds()), (0, 0, 2), "one lingers");
-    assert_eq!((rig.server.app.counts.logins.get(), rig.server.app.counts.escapes.get()), (2, 1));
+    assert_eq!((rig.server.app.counts.logins.get(), rig.server.app.counts.changes.get()), (2, 0));
 }
 
 #[test]
@@ -222,6 +240,13 @@ fn listings() {
         ("NLST", "say \"hi\"\r\npub\r\ndev\r\n"),
         ("NLST /pub", "long\r\ntwo\r\n"),
         ("NLST -la /pub/two", "two\r\n"),
+        ("NLST ..", "say \"hi\"\r\npub\r\ndev\r\n"),
+        // RFC 1123 4.1.2.7: patterns are the server's business; what comes can be given to RETR.
+        ("NLST *u*", "pub\r\n"),
+        ("NLST /dev/?[!u]*", "/dev/zero\r\n"),
+        ("NLST pub/../pub/[a-m]*", "pub/../pub/long\r\n"),
+        ("LIST pub/t*", "-rw-r--r--   1 ftp      ftp                 8 Jan  1 00:00 pub/two\r\n"),
+        ("MLSD /pub", "type=file;size=18890;perm=r; long\r\ntype=file;size=8;perm=r; two\r\n"),
         ("LIST pub/two", "-rw-r--r--   1 ftp      ftp                 8 Jan  1 00:00 two\r\n"),
         (
             "LIST -a -l /dev",
@@ -233,10 +258,10 @@ fn listings() {
         assert_eq!(rig.hear(data), expected, "{line}");
     }
     assert_eq!(codes(&rig.say(client, b"LIST /nowhere\r\n")), ["550"]);
-    assert_eq!(codes(&rig.say(client, b"NLST ..\r\n")), ["550"]);
+    assert_eq!(codes(&rig.say(client, b"NLST *nothing\r\nLIST /nowhere/*\r\n")), ["550", "550"]);
     assert_eq!(
         rig.say(client, b"CWD say \"hi\"\r\nPWD\r\n").lines().nth(1).unwrap(),
-        "257 \"/say \"\"hi\"\"\" is where you are."
+        "257 \"/say \"\"hi\"\"\" is the current directory."
     );
 }
 
@@ -262,9 +287,156 @@ fn up_to_null_and_into_a_file() {
     assert_eq!(std::fs::read(dir.join("image")).unwrap(), b"a\rxy");
     assert_eq!(up("STOR long", &[1; 101]), "150 452");
     assert_eq!(up("STOR /dev/zero", b"x"), "550");
-    assert_eq!(up("STOR ../x", b"x"), "550");
+    assert_eq!(up("STOR ../../up", b"x"), "150 226", "the root has nothing above it");
+    assert_eq!(std::fs::read(dir.join("up")).unwrap(), b"x");
     assert_eq!(up("STOR /pub", b"x"), "550");
-    assert_eq!(rig.server.app.counts.transfers_failed.get(), 1);
+    // RFC 959 4.1.3: APPE goes on at the end, or makes the file.
+    assert_eq!(up("APPE image", b"z"), "150 226");
+    assert_eq!(std::fs::read(dir.join("image")).unwrap(), b"a\rxyz");
+    assert_eq!(up("APPE other", b"new"), "150 226");
+    assert_eq!(std::fs::read(dir.join("other")).unwrap(), b"new");
+    assert_eq!(up("APPE /dev/null", b"x"), "150 226");
+    assert_eq!(up("APPE image", &[1; 96]), "150 452", "a file has 100 bytes at most");
+    assert_eq!(up("APPE /pub/two", b"x"), "550");
+    assert_eq!(up("APPE /pub", b"x"), "550");
+    assert_eq!(rig.server.app.counts.transfers_failed.get(), 2);
+    std::fs::remove_dir_all(&dir).unwrap();
+}
+
+/// A directory of the test's own, and a session that may change it as `uploads` says.
+fn session_in(name: &str, uploads: Uploads) -> (std::path::PathBuf, Rig<Ftp>, Far) {
+    let dir = std::env::temp_dir().join(format!("linerate-ftp-{name}-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&dir);
+    std::fs::create_dir_all(dir.join("in/full")).unwrap();
+    std::fs::write(dir.join("in/a.txt"), "a").unwrap();
+    std::fs::write(dir.join("in/.hidden.txt"), "h").unwrap();
+    std::fs::write(dir.join("in/full/b.txt"), "b").unwrap();
+    std::fs::write(dir.join("in/[x]"), "x").unwrap();
+    std::fs::write(dir.join("secret.txt"), "s").unwrap();
+    std::os::unix::fs::symlink("..", dir.join("in/out")).unwrap();
+    std::os::unix::fs::symlink("../secret.txt", dir.join("in/link.txt")).unwrap();
+    let root = root().with_directory(&dir.join("in"), uploads, 100).unwrap();
+    let mut rig = Rig::new(Ftp::new(Config::new(root)), Net::default());
+    let client = login(&mut rig);
+    (dir, rig, client)
+}
+
+#[test]
+fn the_tree_is_changed_as_uploads_permit() {
+    // RFC 959 4.1.3 and 5.4: MKD 257, RMD and DELE 250, RNFR 350 and RNTO 250; 550 where it is not permitted.
+    for (uploads, permitted) in [(Uploads::Refused, 0), (Uploads::New, 1), (Uploads::Replace, 2)] {
+        let (dir, mut rig, client) = session_in("tree", uploads);
+        let mut said = |lines: &str| codes(&rig.say(client, lines.replace('|', "\r\n").as_bytes())).join(" ");
+        let expect = |from: i32, yes: &'static str| if permitted >= from { yes } else { "550" };
+        assert_eq!(said("MKD new|"), expect(1, "257"));
+        assert_eq!(said("XMKD new|"), "550");
+        assert_eq!(said("MKD no/new|"), "550");
+        assert_eq!(said("RMD full|"), "550", "it is not empty");
+        assert_eq!(said("RNFR a.txt|RNTO full/../b.txt|"), if permitted == 2 { "350 250" } else { "550 503" });
+        assert_eq!(said("RNFR full|NOOP|RNTO f|").split(' ').next_back(), Some("503"), "something came between");
+        assert_eq!(
+            said("RNFR full|RNTO full/in|").split(' ').next_back().unwrap(),
+            if permitted == 2 { "553" } else { "503" }
+        );
+        assert_eq!(said("DELE full/b.txt|"), expect(2, "250"));
+        assert_eq!(said("DELE full|"), "550");
+        assert_eq!(said("RMD full|"), expect(2, "250"));
+        assert_eq!(said("RMD a.txt|"), "550");
+        // What leads out is not there, what is built in is not ours to change, and the root stays.
+        for line in [
+            "DELE link.txt",
+            "RNFR link.txt",
+            "DELE out/secret.txt",
+            "MKD out/new",
+            "RMD out",
+            "DELE /pub/two",
+            "RMD /pub",
+            "RMD /",
+            "RNFR /",
+            "MKD /dev/zero",
+            "RNFR /nothing",
+        ] {
+            assert_eq!(said(&format!("{line}|")), "550", "{uploads:?} {line}");
+        }
+        assert!(std::fs::exists(dir.join("secret.txt")).unwrap() && !std::fs::exists(dir.join("new")).unwrap());
+        if permitted == 2 {
+            assert_eq!(
+                said("RNFR b.txt|RNTO out/b.txt|RNFR b.txt|RNTO /pub/two|RNFR b.txt|RNTO new|"),
+                "350 550 350 550 350 550"
+            );
+            assert_eq!(std::fs::read(dir.join("in/b.txt")).unwrap(), b"a");
+            assert_eq!(said("MKD a \"b\"|").as_str(), "257");
+            assert!(rig.say(client, b"MKD c \"d\"\r\n").starts_with("257 \"/c \"\"d\"\"\" created."));
+            assert_eq!(rig.server.app.counts.changes.get(), 6);
+        }
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+}
+
+#[test]
+fn patterns_match_names_on_disk() {
+    let (dir, mut rig, client) = session_in("patterns", Uploads::Refused);
+    for (line, expected) in [
+        ("NLST *.txt", "a.txt\r\n"),
+        ("NLST .*", ".hidden.txt\r\n"),
+        ("NLST full/*", "full/b.txt\r\n"),
+        ("NLST [x]", "[x]\r\n"),
+        ("NLST \\[*", "[x]\r\n"),
+    ] {
+        let data = passive(&mut rig, client);
+        assert_eq!(codes(&rig.say(client, format!("{line}\r\n").as_bytes())), ["150", "226"], "{line}");
+        assert_eq!(rig.hear(data), expected, "{line}");
+    }
+    for line in ["NLST out/*", "NLST link*", "LIST */b.txt"] {
+        assert_eq!(codes(&rig.say(client, format!("{line}\r\n").as_bytes())), ["550"], "{line}");
+    }
+    std::fs::remove_dir_all(&dir).unwrap();
+}
+
+#[test]
+fn facts_are_told_as_chosen() {
+    // RFC 3659 7.8: FEAT marks those that are on; 7.9: OPTS chooses; 7.2: the entry begins with one space.
+    let (dir, mut rig, client) = session_in("facts", Uploads::Replace);
+    let features = rig.say(client, b"FEAT\r\n");
+    assert!(features.contains("\r\n MLST type*;size*;modify*;perm*;\r\n"), "{features}");
+    let listed = rig.say(client, b"MLST a.txt\r\n");
+    let lines: Vec<&str> = listed.lines().collect();
+    assert_eq!((lines[0], lines[2]), ("250-Listing /a.txt", "250 End"));
+    assert!(
+        lines[1].starts_with(" type=file;size=1;modify=2") && lines[1].ends_with(";perm=adfrw; /a.txt"),
+        "{listed}"
+    );
+    assert_eq!(rig.say(client, b"OPTS MLST Size;perm;unique;\r\n"), "200 MLST OPTS size;perm;\r\n");
+    let features = rig.say(client, b"FEAT\r\n");
+    assert!(features.contains("\r\n MLST type;size*;modify;perm*;\r\n"), "{features}");
+    assert_eq!(rig.say(client, b"MLST full\r\n").lines().nth(1), Some(" perm=cdeflmp; /full"));
+    let data = passive(&mut rig, client);
+    assert_eq!(codes(&rig.say(client, b"MLSD full\r\n")), ["150", "226"]);
+    assert_eq!(rig.hear(data), "size=1;perm=adfrw; b.txt\r\n");
+    assert_eq!(rig.say(client, b"OPTS MLST\r\n"), "200 MLST OPTS\r\n");
+    assert_eq!(rig.say(client, b"MLST full\r\n").lines().nth(1), Some("  /full"));
+    std::fs::remove_dir_all(&dir).unwrap();
+}
+
+#[test]
+fn a_long_listing_on_the_control_connection_waits_for_its_reader() {
+    let (dir, _, _) = session_in("status", Uploads::Refused);
+    (0..2_000).for_each(|n| std::fs::write(dir.join(format!("in/file-{n}")), "").unwrap());
+    let root = Root::empty().with_directory(&dir.join("in"), Uploads::Refused, 0).unwrap();
+    let mut rig = Rig::new(Ftp::new(Config::new(root)), Net { window: 1_000, ..Net::default() });
+    let client = rig.client();
+    let mut said = rig.say(client, b"USER ftp\r\nPASS x\r\nSTAT /\r\nNOOP\r\n");
+    let mut most = 0;
+    for _ in 0..10_000 {
+        let some = rig.hear(client);
+        most = most.max(some.len());
+        said += &some;
+        if said.ends_with("200 Command okay.\r\n") {
+            break;
+        }
+    }
+    assert_eq!(said.lines().filter(|line| line.contains(" file-")).count(), 2_000);
+    assert_eq!(codes(&said), ["220", "331", "230", "212", "200"], "what comes behind it waits");
     std::fs::remove_dir_all(&dir).unwrap();
 }
 

@@ -59,6 +59,18 @@ fn ftp_seeds() -> Seeds {
                 .send(0, b"CWD d\r\nPWD\r\nCDUP\r\nCDUP\r\nSIZE /a\r\nMDTM a\r\nREST 5\r\nRETR ../../x\r\nNLST -la\r\n")
                 .0,
         ),
+        (
+            "patterns",
+            login(0)
+                .send(0, b"STAT /[ad]*\r\nMLST a\r\nOPTS MLST size;\r\nEPSV\r\nNLST /d/*[!x].h?ml\r\n")
+                .event(6, 0, 0)
+                .event(3, 1, 255)
+                .0,
+        ),
+        (
+            "changes",
+            login(0).send(0, b"MKD x\r\nRNFR a\r\nRNTO b\r\nDELE a\r\nRMD d\r\nEPSV\r\nAPPE /dev/null\r\nMLSD\r\n").0,
+        ),
         ("telnet", login(0).send(0, b"\xff\xf4\xff\xf2ABOR\r\n\xff\xfb\x01NO\xff\xffOP\r\nQUIT\r\n").0),
         (
             "endless",

@@ -133,8 +133,8 @@ pub(super) fn answer(request: &Request, may_keep: bool, config: &Config, now: In
             let status = match why {
                 Refusal::Escape | Refusal::BadName => 400,
                 Refusal::Denied | Refusal::NotPlain => 403,
-                Refusal::Io | Refusal::NoSpace => 500,
-                Refusal::NotFound | Refusal::NotDirectory | Refusal::Exists => 404,
+                Refusal::Io | Refusal::NoSpace | Refusal::Pattern => 500,
+                Refusal::NotFound | Refusal::NotDirectory | Refusal::NotEmpty | Refusal::Exists => 404,
             };
             sentence(Head::new(status, config, now), why, keep, with_body)
         }

@@ -14,7 +14,7 @@ impl Session {
         let is_anonymous = [&b"anonymous"[..], b"ftp"].iter().any(|known| name.eq_ignore_ascii_case(known));
         self.login = Login::Named(is_anonymous);
         // The same words for every name: which exist is nobody's business (RFC 2577 6).
-        self.reply(cx.now, "331 A password, please; an address of yours will do for anonymous.");
+        self.reply(cx.now, "331 User name okay, need password.");
     }
 
     pub(super) fn pass(&mut self, cx: &mut Cx<'_>) {
@@ -22,20 +22,20 @@ impl Session {
             Login::Named(true) => {
                 self.login = Login::In;
                 cx.counts.logins.bump();
-                self.reply(cx.now, "230 Welcome.");
+                self.reply(cx.now, "230 User logged in, proceed.");
             }
             Login::Named(false) => {
                 self.login = Login::None;
                 self.logins += 1;
                 cx.counts.logins_refused.bump();
                 if self.logins >= LOGINS_MAX {
-                    self.say_goodbye(cx, "421 Too many attempts; goodbye.");
+                    self.say_goodbye(cx, "421 Service not available, closing control connection: too many attempts.");
                 } else {
-                    self.reply(cx.now, "530 Not known here.");
+                    self.reply(cx.now, "530 Not logged in.");
                 }
             }
-            Login::None => self.reply(cx.now, "503 USER first."),
-            Login::In => self.reply(cx.now, "230 Already logged in."),
+            Login::None => self.reply(cx.now, "503 Bad sequence of commands: USER first."),
+            Login::In => self.reply(cx.now, "230 User logged in, proceed."),
         }
     }
 
@@ -47,7 +47,7 @@ impl Session {
         (fresh.replies_at, fresh.reply_at, fresh.command_at) = (self.replies_at, self.reply_at, self.command_at);
         (fresh.logins, fresh.errors, fresh.at_eof) = (self.logins, self.errors, self.at_eof);
         *self = fresh;
-        self.reply(cx.now, "220 As new.");
+        self.reply(cx.now, "220 Service ready for new user.");
     }
 
     // How the data connection is to come about.
@@ -70,10 +70,10 @@ impl Session {
 
     pub(super) fn pasv(&mut self, cx: &mut Cx<'_>) {
         if self.only_epsv {
-            return self.reply(cx.now, "503 EPSV ALL was said.");
+            return self.reply(cx.now, "503 Bad sequence of commands: EPSV ALL precedes.");
         }
         if self.ends.local.is_ipv6() {
-            return self.reply(cx.now, "425 PASV is for IPv4; use EPSV.");
+            return self.reply(cx.now, "425 Can't open data connection: PASV is for IPv4, use EPSV.");
         }
         self.open_listener(false, cx);
     }
@@ -85,14 +85,14 @@ impl Session {
             b"" => self.open_listener(true, cx),
             all if all.eq_ignore_ascii_case(b"ALL") => {
                 self.only_epsv = true;
-                self.reply(cx.now, "200 Only EPSV from now on.");
+                self.reply(cx.now, "200 Command okay.");
             }
             asked if asked == family.as_bytes() => self.open_listener(true, cx),
             b"1" | b"2" => self.reply(cx.now, &format!("522 Network protocol not supported, use ({family})")),
             asked if asked.iter().all(u8::is_ascii_digit) => {
                 self.reply(cx.now, &format!("522 Network protocol not supported, use ({family})"));
             }
-            _ => self.reply(cx.now, "501 EPSV takes nothing, a protocol's number, or ALL."),
+            _ => self.reply(cx.now, "501 Syntax error in parameters or arguments: expected a protocol number or ALL."),
         }
     }
 
@@ -118,7 +118,7 @@ impl Session {
     pub(in super::super) fn on_listener_failed(&mut self, cx: &mut Cx<'_>) {
         if matches!(self.way, Way::Opening { .. } | Way::Passive) {
             self.way = Way::None;
-            self.reply(cx.now, "425 No port to be had.");
+            self.reply(cx.now, "425 Can't open data connection.");
         }
     }
 
@@ -128,7 +128,7 @@ impl Session {
         }
         match command::host_port(what) {
             Some(to) => self.set_active(to, cx),
-            None => self.reply(cx.now, "501 PORT takes h1,h2,h3,h4,p1,p2."),
+            None => self.reply(cx.now, "501 Syntax error in parameters or arguments: expected h1,h2,h3,h4,p1,p2."),
         }
     }
 
@@ -139,22 +139,27 @@ impl Session {
             Ok(_) | Err(BadEprt::Protocol) => {
                 self.reply(cx.now, &format!("522 Network protocol not supported, use ({family})"));
             }
-            Err(BadEprt::Syntax) => self.reply(cx.now, "501 EPRT takes |protocol|address|port|."),
+            Err(BadEprt::Syntax) => {
+                self.reply(cx.now, "501 Syntax error in parameters or arguments: expected |protocol|address|port|.")
+            }
         }
     }
 
     fn set_active(&mut self, to: SocketAddr, cx: &mut Cx<'_>) {
         if self.only_epsv {
-            return self.reply(cx.now, "503 EPSV ALL was said.");
+            return self.reply(cx.now, "503 Bad sequence of commands: EPSV ALL precedes.");
         }
         // RFC 2577 3: no bounce. To connect anywhere else, or to a service, is what an attacker would have us do.
         if to.ip() != self.ends.peer.ip() || to.port() < 1024 {
             cx.counts.bounces.bump();
-            return self.reply(cx.now, "504 Only to your own address, and to ports from 1024 on.");
+            return self.reply(
+                cx.now,
+                "504 Command not implemented for that parameter: expected your own address and a port from 1024.",
+            );
         }
         self.drop_way(cx);
         self.way = Way::Active(to);
-        self.reply(cx.now, "200 There, then.");
+        self.reply(cx.now, "200 Command okay.");
     }
 
     // The data connection.
@@ -187,7 +192,7 @@ impl Session {
             self.way = Way::Connecting;
             cx.act(Action::Connect(cx.data, SocketAddr::new(self.ends.local.ip(), 0), to));
         }
-        self.reply(cx.now, &format!("150 {what}"));
+        self.reply(cx.now, &format!("150 File status okay; about to open data connection{what}."));
         cx.act(Action::Wake(cx.data));
     }
 
@@ -195,7 +200,7 @@ impl Session {
     pub(super) fn has_way(&mut self, cx: &mut Cx<'_>) -> bool {
         let has = !matches!(self.way, Way::None | Way::Opening { .. });
         if !has {
-            self.reply(cx.now, "425 PASV, EPSV, PORT or EPRT first.");
+            self.reply(cx.now, "425 Can't open data connection: PASV, EPSV, PORT or EPRT first.");
         }
         has
     }
@@ -260,7 +265,7 @@ impl Session {
         (self.job, self.way, self.command_at) = (None, Way::None, cx.now);
         cx.act(Action::Close(cx.data));
         cx.counts.transfers.bump();
-        self.reply(cx.now, &format!("226 Done, {bytes} bytes."));
+        self.reply(cx.now, &format!("226 Closing data connection; {bytes} bytes transferred."));
     }
 
     /// The disk does not go along.
@@ -268,8 +273,11 @@ impl Session {
         cx.counts.transfers_failed.bump();
         self.drop_job(cx);
         self.command_at = cx.now;
-        let code = if why == Refusal::NoSpace { 452 } else { 451 };
-        self.reply(cx.now, &format!("{code} {why}."));
+        let text = match why {
+            Refusal::NoSpace => "452 Requested action not taken",
+            _ => "451 Requested action aborted",
+        };
+        self.reply(cx.now, &format!("{text}: {why}."));
     }
 
     pub(in super::super) fn on_data_gone(&mut self, cx: &mut Cx<'_>) {
@@ -278,7 +286,8 @@ impl Session {
         if self.job.take().is_some() {
             cx.counts.transfers_failed.bump();
             self.command_at = cx.now;
-            let text = if was_open { "426 The data connection broke." } else { "425 Nobody answers there." };
+            let text =
+                if was_open { "426 Connection closed; transfer aborted." } else { "425 Can't open data connection." };
             self.reply(cx.now, text);
         }
     }
@@ -287,9 +296,9 @@ impl Session {
         if self.job.is_some() {
             cx.counts.transfers_aborted.bump();
             self.drop_job(cx);
-            self.reply(cx.now, "426 Aborted, as asked.");
+            self.reply(cx.now, "426 Connection closed; transfer aborted.");
         }
         self.drop_way(cx);
-        self.reply(cx.now, "226 Nothing is going on.");
+        self.reply(cx.now, "226 Closing data connection.");
     }
 }

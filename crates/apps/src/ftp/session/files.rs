@@ -1,34 +1,44 @@
 //! What is done with files: names, types, offsets, and the transfers' beginnings.
 
 use super::super::command;
-use super::super::data::{Incoming, Job, Outgoing};
-use super::{Cx, Session};
+use super::super::data::{Form, Incoming, Job, Outgoing};
+use super::super::facts::Facts;
+use super::{Cx, REPLIES_MAX, Session};
 use crate::date;
-use crate::files::{Name, Refusal};
+use crate::files::{Name, Refusal, Sink};
+use crate::glob::Glob;
 
 impl Session {
     /// The name an argument means; says what is wrong with it otherwise.
     fn name(&mut self, text: &[u8], cx: &mut Cx<'_>) -> Option<Name> {
-        let name = if text.is_empty() { Err(Refusal::BadName) } else { self.cwd.join(text) };
+        let name = if text.is_empty() { Err(Refusal::BadName) } else { self.cwd.walk(text) };
         name.map_err(|why| self.refuse(why, cx)).ok()
     }
 
     fn refuse(&mut self, why: Refusal, cx: &mut Cx<'_>) {
-        if why == Refusal::Escape {
-            cx.counts.escapes.bump();
-        }
-        let code = match why {
-            Refusal::BadName => 553,
-            Refusal::NoSpace => 552,
-            Refusal::Io => 451,
-            _ => 550,
+        let text = match why {
+            Refusal::BadName => "553 Requested action not taken",
+            Refusal::NoSpace => "552 Requested file action aborted",
+            Refusal::Io | Refusal::Pattern => "451 Requested action aborted",
+            _ => "550 Requested action not taken",
         };
-        self.reply(cx.now, &format!("{code} {why}."));
+        self.reply(cx.now, &format!("{text}: {why}."));
+    }
+
+    /// The reply to a change of the files.
+    fn changed(&mut self, done: Result<(), Refusal>, reply: &str, cx: &mut Cx<'_>) {
+        match done {
+            Ok(()) => {
+                cx.counts.changes.bump();
+                self.reply(cx.now, reply);
+            }
+            Err(why) => self.refuse(why, cx),
+        }
     }
 
     pub(super) fn pwd(&mut self, cx: &mut Cx<'_>) {
-        let quoted = self.cwd.as_str().replace('"', "\"\""); // RFC 959, appendix II
-        self.reply(cx.now, &format!("257 \"{quoted}\" is where you are."));
+        let text = format!("257 {} is the current directory.", quoted(&self.cwd));
+        self.reply(cx.now, &text);
     }
 
     pub(super) fn cwd(&mut self, to: &[u8], cx: &mut Cx<'_>) {
@@ -36,7 +46,7 @@ impl Session {
         match cx.config.root.meta(&name) {
             Ok(meta) if meta.is_dir => {
                 self.cwd = name;
-                self.reply(cx.now, "250 There you are.");
+                self.reply(cx.now, "250 Requested file action okay, completed.");
             }
             Ok(_) => self.refuse(Refusal::NotDirectory, cx),
             Err(why) => self.refuse(why, cx),
@@ -48,13 +58,13 @@ impl Session {
         match what.trim_ascii().to_ascii_uppercase().as_slice() {
             b"A" | b"A N" => {
                 self.is_text = true;
-                self.reply(cx.now, "200 ASCII.");
+                self.reply(cx.now, "200 Command okay.");
             }
             b"I" | b"L 8" => {
                 self.is_text = false;
-                self.reply(cx.now, "200 Image.");
+                self.reply(cx.now, "200 Command okay.");
             }
-            _ => self.reply(cx.now, "504 Only A, I and L 8."),
+            _ => self.reply(cx.now, "504 Command not implemented for that parameter: only A, I and L 8."),
         }
     }
 
@@ -64,10 +74,128 @@ impl Session {
         self.reply(cx.now, if is_known { yes } else { no });
     }
 
-    pub(super) fn stat(&mut self, cx: &mut Cx<'_>) {
-        let kind = if self.is_text { "ASCII" } else { "Image" };
-        let text = format!("211-From {}:\r\n Type {kind}, stream mode, file structure.\r\n211 End", self.peer_ip());
-        self.reply(cx.now, &text);
+    /// Of the session; or of a name, as LIST but on the control connection (RFC 959 4.1.3).
+    pub(super) fn stat(&mut self, name: &[u8], cx: &mut Cx<'_>) {
+        if name.is_empty() {
+            let kind = if self.is_text { "ASCII" } else { "Image" };
+            let peer = self.peer_ip();
+            let text = format!("211-Status: from {peer}.\r\n Type {kind}, stream mode, file structure.\r\n211 End");
+            return self.reply(cx.now, &text);
+        }
+        let form = Form::Long(cx.config.wall.unix_s(cx.now));
+        let Some((out, is_dir)) = self.entries(name, form, cx) else { return };
+        let (head, end) = if is_dir { ("212-Directory status:", "212 End") } else { ("213-File status:", "213 End") };
+        self.reply(cx.now, head);
+        self.status = Some((out, end));
+        self.write_status(cx);
+    }
+
+    /// Goes on with the reply to STAT while replies have room.
+    pub(super) fn write_status(&mut self, cx: &mut Cx<'_>) {
+        while self.replies.len() < REPLIES_MAX
+            && let Some((out, end)) = &mut self.status
+        {
+            let (prepared, end) = (out.prepare(), *end);
+            let text = out.output();
+            let room = REPLIES_MAX.saturating_sub(self.replies.len()).max(1);
+            let some = text.get(..room).unwrap_or(text);
+            if some.is_empty() || prepared.is_err() {
+                self.status = None;
+                if let Err(why) = prepared {
+                    // The code of the last line is that of the first.
+                    self.reply(cx.now, &format!(" The listing is not whole: {why}."));
+                }
+                self.reply(cx.now, end);
+                return;
+            }
+            let n = some.len();
+            self.replies.extend_from_slice(some);
+            out.advance(n);
+            self.command_at = cx.now;
+        }
+    }
+
+    /// OPTS: UTF8, which is always on, and the facts of MLST (RFC 3659 7.9).
+    pub(super) fn set_option(&mut self, what: &[u8], cx: &mut Cx<'_>) {
+        let what = what.trim_ascii();
+        let (verb, rest) = what.split_at(what.iter().position(|byte| *byte == b' ').unwrap_or(what.len()));
+        let rest = rest.trim_ascii();
+        match verb.to_ascii_uppercase().as_slice() {
+            b"UTF8" if rest.is_empty() || rest.eq_ignore_ascii_case(b"ON") => self.reply(cx.now, "200 Command okay."),
+            b"MLST" => {
+                self.facts = Facts::chosen(rest);
+                let names = self.facts.names();
+                let gap = if names.is_empty() { "" } else { " " };
+                self.reply(cx.now, &format!("200 MLST OPTS{gap}{names}"));
+            }
+            _ => self.reply(cx.now, "501 Syntax error in parameters or arguments."),
+        }
+    }
+
+    pub(super) fn mlst(&mut self, name: &[u8], cx: &mut Cx<'_>) {
+        let Some(name) = self.name(if name.is_empty() { b"." } else { name }, cx) else { return };
+        match cx.config.root.meta(&name) {
+            Ok(meta) => {
+                let facts = self.facts.of(&meta, cx.config.root.uploads());
+                self.reply(cx.now, &format!("250-Listing {name}\r\n {facts} {name}\r\n250 End"));
+            }
+            Err(why) => self.refuse(why, cx),
+        }
+    }
+
+    pub(super) fn mlsd(&mut self, name: &[u8], cx: &mut Cx<'_>) {
+        let Some(name) = self.name(if name.is_empty() { b"." } else { name }, cx) else { return };
+        match cx.config.root.list(&name) {
+            Ok(listing) => {
+                let form = Form::Facts(self.facts, cx.config.root.uploads());
+                if self.has_way(cx) {
+                    self.begin(Job::Out(Outgoing::list(listing, String::new(), form)), "", cx);
+                }
+            }
+            // RFC 3659 7.2.1: an argument that is no directory is a wrong one.
+            Err(Refusal::NotDirectory) => {
+                self.reply(cx.now, "501 Syntax error in parameters or arguments: Not a directory.");
+            }
+            Err(why) => self.refuse(why, cx),
+        }
+    }
+
+    // Changes of the directory tree.
+
+    pub(super) fn mkd(&mut self, name: &[u8], cx: &mut Cx<'_>) {
+        let Some(name) = self.name(name, cx) else { return };
+        let made = cx.config.root.make_directory(&name);
+        self.changed(made, &format!("257 {} created.", quoted(&name)), cx);
+    }
+
+    pub(super) fn rmd(&mut self, name: &[u8], cx: &mut Cx<'_>) {
+        let Some(name) = self.name(name, cx) else { return };
+        let removed = cx.config.root.remove_directory(&name);
+        self.changed(removed, "250 Requested file action okay, completed.", cx);
+    }
+
+    pub(super) fn dele(&mut self, name: &[u8], cx: &mut Cx<'_>) {
+        let Some(name) = self.name(name, cx) else { return };
+        let removed = cx.config.root.remove(&name);
+        self.changed(removed, "250 Requested file action okay, completed.", cx);
+    }
+
+    pub(super) fn rnfr(&mut self, name: &[u8], cx: &mut Cx<'_>) {
+        let Some(name) = self.name(name, cx) else { return };
+        match cx.config.root.may_rename(&name) {
+            Ok(()) => {
+                self.rename_from = Some(name);
+                self.reply(cx.now, "350 Requested file action pending further information.");
+            }
+            Err(why) => self.refuse(why, cx),
+        }
+    }
+
+    pub(super) fn rnto(&mut self, from: Option<Name>, name: &[u8], cx: &mut Cx<'_>) {
+        let Some(from) = from else { return self.reply(cx.now, "503 Bad sequence of commands: RNFR first.") };
+        let Some(to) = self.name(name, cx) else { return };
+        let renamed = cx.config.root.rename(&from, &to);
+        self.changed(renamed, "250 Requested file action okay, completed.", cx);
     }
 
     /// RFC 3659 4: the length that RETR would send, so none in ASCII, and none of what has no end. That is a 504: to curl a
@@ -78,9 +206,11 @@ impl Session {
             Err(why) => self.refuse(why, cx),
             Ok(meta) if meta.is_dir => self.refuse(Refusal::NotPlain, cx),
             Ok(meta) => match meta.len {
-                Some(_) if self.is_text => self.reply(cx.now, "504 Not told in ASCII; TYPE I first."),
+                Some(_) if self.is_text => {
+                    self.reply(cx.now, "504 Command not implemented for that parameter: TYPE I first.")
+                }
                 Some(len) => self.reply(cx.now, &format!("213 {len}")),
-                None => self.reply(cx.now, "504 It has no end."),
+                None => self.reply(cx.now, "504 Command not implemented for that parameter: no end."),
             },
         }
     }
@@ -90,7 +220,7 @@ impl Session {
         match cx.config.root.meta(&name) {
             Ok(meta) if !meta.is_dir => match meta.modified_s() {
                 Some(at) => self.reply(cx.now, &format!("213 {}", date::ftp(at))),
-                None => self.reply(cx.now, "504 It has no date."),
+                None => self.reply(cx.now, "504 Command not implemented for that parameter: no date."),
             },
             Ok(_) => self.refuse(Refusal::NotPlain, cx),
             Err(why) => self.refuse(why, cx),
@@ -101,33 +231,51 @@ impl Session {
         match command::offset(what) {
             Some(offset) => {
                 self.rest = offset;
-                self.reply(cx.now, &format!("350 From {offset} on."));
+                self.reply(cx.now, &format!("350 Requested file action pending further information: from {offset}."));
             }
-            None => self.reply(cx.now, "501 REST takes an offset."),
+            None => self.reply(cx.now, "501 Syntax error in parameters or arguments: expected an offset."),
         }
     }
 
     pub(super) fn list(&mut self, what: &[u8], is_long: bool, cx: &mut Cx<'_>) {
-        let what = command::listed_name(what);
-        let Some(name) = self.name(if what.is_empty() { b"." } else { what }, cx) else { return };
-        let long_at = is_long.then(|| cx.config.wall.unix_s(cx.now));
-        let out = match cx.config.root.meta(&name) {
-            Ok(meta) if meta.is_dir => match cx.config.root.list(&name) {
-                Ok(listing) => Outgoing::list(listing, long_at),
-                Err(why) => return self.refuse(why, cx),
-            },
-            Ok(meta) => Outgoing::entry(name.file_name(), &meta, long_at),
-            Err(why) => return self.refuse(why, cx),
-        };
+        let form = if is_long { Form::Long(cx.config.wall.unix_s(cx.now)) } else { Form::Name };
+        let Some((out, _)) = self.entries(command::listed_name(what), form, cx) else { return };
         if self.has_way(cx) {
-            self.begin(Job::Out(out), "Here it comes.", cx);
+            self.begin(Job::Out(out), "", cx);
         }
+    }
+
+    /// The entries that an argument of LIST, NLST or STAT names, and whether they are a directory's: the
+    /// current directory, a directory, a file, or those whose names match a pattern. Replies otherwise.
+    fn entries(&mut self, what: &[u8], form: Form, cx: &mut Cx<'_>) -> Option<(Outgoing, bool)> {
+        let name = self.name(if what.is_empty() { b"." } else { what }, cx)?;
+        let root = &cx.config.root;
+        let found = match root.meta(&name) {
+            Ok(meta) if meta.is_dir => root.list(&name).map(|all| (Outgoing::list(all, String::new(), form), true)),
+            Ok(meta) => Ok((Outgoing::entry(name.file_name(), &meta, form), false)),
+            Err(Refusal::NotFound) if Glob::is_pattern(what) => self.matching(what, form, cx),
+            Err(why) => Err(why),
+        };
+        found.map_err(|why| self.refuse(why, cx)).ok()
+    }
+
+    /// Entries that match a pattern, which is the last part of a name. Each is written with the
+    /// directories in front of the pattern, so that it can be given to RETR as it is.
+    fn matching(&self, what: &[u8], form: Form, cx: &Cx<'_>) -> Result<(Outgoing, bool), Refusal> {
+        let at = what.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
+        let (above, pattern) = (what.get(..at).unwrap_or_default(), what.get(at..).unwrap_or_default());
+        let dir = self.cwd.walk(above)?;
+        let prefix = String::from_utf8(above.to_vec()).map_err(|_| Refusal::BadName)?;
+        let listing = cx.config.root.list_matching(&dir, Some(pattern))?;
+        let mut out = Outgoing::list(listing, prefix, form);
+        out.prepare()?;
+        if out.output().is_empty() { Err(Refusal::NotFound) } else { Ok((out, true)) }
     }
 
     pub(super) fn retr(&mut self, name: &[u8], rest: u64, cx: &mut Cx<'_>) {
         let Some(name) = self.name(name, cx) else { return };
         if rest > 0 && self.is_text {
-            return self.reply(cx.now, "554 REST counts bytes of TYPE I.");
+            return self.reply(cx.now, "554 Requested action not taken: REST counts bytes of TYPE I.");
         }
         let (source, _) = match cx.config.root.open(&name, rest) {
             Ok(opened) => opened,
@@ -135,14 +283,14 @@ impl Session {
         };
         let is_behind = cx.config.root.meta(&name).is_ok_and(|meta| meta.len.is_some_and(|len| rest > len));
         if is_behind {
-            return self.reply(cx.now, "554 That is behind its end.");
+            return self.reply(cx.now, "554 Requested action not taken: offset behind the end of the file.");
         }
         if !self.has_way(cx) {
             return;
         }
         let what = match source.left() {
-            Some(bytes) => format!("{name}, {bytes} bytes."),
-            None => format!("{name}, without end."),
+            Some(bytes) => format!(" ({bytes} bytes)"),
+            None => String::new(),
         };
         let out = if self.is_text { Outgoing::text(source) } else { Outgoing::image(source) };
         self.begin(Job::Out(out), &what, cx);
@@ -151,15 +299,34 @@ impl Session {
     pub(super) fn stor(&mut self, name: &[u8], rest: u64, cx: &mut Cx<'_>) {
         let Some(name) = self.name(name, cx) else { return };
         if rest > 0 && self.is_text {
-            return self.reply(cx.now, "554 REST counts bytes of TYPE I.");
+            return self.reply(cx.now, "554 Requested action not taken: REST counts bytes of TYPE I.");
         }
         // The way first: a file is not cut off for a transfer that cannot be.
         if !self.has_way(cx) {
             return;
         }
-        match cx.config.root.create(&name, rest) {
-            Ok(sink) => self.begin(Job::In(Incoming::new(sink, self.is_text)), &format!("Send {name}."), cx),
+        let created = cx.config.root.create(&name, rest);
+        self.receive(created, cx);
+    }
+
+    pub(super) fn appe(&mut self, name: &[u8], cx: &mut Cx<'_>) {
+        let Some(name) = self.name(name, cx) else { return };
+        if !self.has_way(cx) {
+            return;
+        }
+        let opened = cx.config.root.append(&name);
+        self.receive(opened, cx);
+    }
+
+    fn receive(&mut self, sink: Result<Sink, Refusal>, cx: &mut Cx<'_>) {
+        match sink {
+            Ok(sink) => self.begin(Job::In(Incoming::new(sink, self.is_text)), "", cx),
             Err(why) => self.refuse(why, cx),
         }
     }
+}
+
+/// A name in quotes, those within doubled (RFC 959, appendix II).
+fn quoted(name: &Name) -> String {
+    format!("\"{}\"", name.as_str().replace('"', "\"\""))
 }

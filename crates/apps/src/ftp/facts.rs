@@ -1,0 +1,60 @@
+//! The facts of MLST and MLSD (RFC 3659 7.5): type, size, modify, perm.
+
+use crate::date;
+use crate::files::{Meta, Uploads};
+
+/// The names, in the order in which they are written.
+const NAMES: [&str; 4] = ["type", "size", "modify", "perm"];
+
+/// The facts that a client wants: all of them unless OPTS MLST says otherwise.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Facts([bool; NAMES.len()]);
+
+impl Default for Facts {
+    fn default() -> Facts {
+        Facts([true; NAMES.len()])
+    }
+}
+
+impl Facts {
+    /// `type;size;`: those that exist; others are ignored (RFC 3659 7.9).
+    pub(super) fn chosen(text: &[u8]) -> Facts {
+        let is_named =
+            |name: &str| text.split(|byte| *byte == b';').any(|word| word.eq_ignore_ascii_case(name.as_bytes()));
+        Facts(NAMES.map(is_named))
+    }
+
+    /// `type;size;`: the reply to OPTS MLST.
+    pub(super) fn names(&self) -> String {
+        NAMES.iter().zip(self.0).filter(|(_, is_wanted)| *is_wanted).map(|(name, _)| format!("{name};")).collect()
+    }
+
+    /// `type*;size;`: the line of FEAT, an asterisk at those that are wanted (RFC 3659 7.8).
+    pub(super) fn feature(&self) -> String {
+        let name = |(name, is_wanted): (&&str, bool)| format!("{name}{};", if is_wanted { "*" } else { "" });
+        NAMES.iter().zip(self.0).map(name).collect()
+    }
+
+    /// The facts of an entry; a fact that is not known is left out.
+    pub(super) fn of(&self, meta: &Meta, uploads: Uploads) -> String {
+        let values = [
+            Some(if meta.is_dir { "dir".to_owned() } else { "file".to_owned() }),
+            meta.len.map(|len| len.to_string()),
+            meta.modified_s().map(date::ftp),
+            Some(perm(meta.is_dir, uploads).to_owned()),
+        ];
+        let known = NAMES.iter().zip(values).zip(self.0).filter(|(_, is_wanted)| *is_wanted);
+        known.filter_map(|((name, value), _)| Some(format!("{name}={};", value?))).collect()
+    }
+}
+
+/// What a client may do with an entry (RFC 3659 7.5.5).
+fn perm(is_dir: bool, uploads: Uploads) -> &'static str {
+    match (is_dir, uploads) {
+        (true, Uploads::Refused) => "el",
+        (true, Uploads::New) => "celm",
+        (true, Uploads::Replace) => "cdeflmp",
+        (false, Uploads::Refused | Uploads::New) => "r",
+        (false, Uploads::Replace) => "adfrw",
+    }
+}
