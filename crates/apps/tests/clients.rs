@@ -162,6 +162,9 @@ fn curl_over_http() {
     assert!(std::fs::read(&got).unwrap() == std::fs::read(dir.file("big.bin")).unwrap());
     assert_eq!(text(&curl(&["-L", &url("/sub")])), "<p>sub</p>\n");
     assert_eq!(text(&curl(&["-r", "4-6", &url("/a.txt")])), "two");
+    std::fs::write(dir.0.join("empty"), "").unwrap();
+    let of_empty = curl(&["-r", "-1", "--write-out", "%{http_code}", &url("/empty")]);
+    assert_eq!(text(&of_empty), "200", "a suffix of nothing is the whole");
     // One connection for all of them.
     let many = curl(&["--write-out", "%{num_connects} ", &url("/a.txt"), &url("/a.txt"), &url("/a.txt")]);
     assert_eq!(text(&many).matches("1 ").count(), 1, "{}", text(&many));

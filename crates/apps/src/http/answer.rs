@@ -218,6 +218,9 @@ fn of_file(
             head.field("Content-Range", format_args!("bytes */{len}"));
             return sentence(head, "there is nothing of that", keep, true);
         }
+        Ranged::Malformed => {
+            return sentence(Head::new(400, config, now), "the Range field has no set of ranges", keep, true);
+        }
         Ranged::Part(first, part_len) => {
             let from_there = config.root.open(name, first);
             let Ok((part, _)) = from_there else {

@@ -81,11 +81,18 @@ impl Conn {
     }
 
     pub(super) fn on_bytes(&mut self, bytes: &[u8], config: &Config, counts: &HttpCounts, now: Instant) {
-        if self.input.is_empty() && !self.is_sending() && self.skip == 0 {
+        let had_head = self.has_head();
+        self.input.extend_from_slice(bytes);
+        if !had_head && self.has_head() && !self.is_sending() && self.skip == 0 {
             self.since = now;
         }
-        self.input.extend_from_slice(bytes);
         self.proceed(config, counts, now);
+    }
+
+    /// Returns whether a request has begun: empty lines in front of it (RFC 9112 2.2) are no beginning, or
+    /// a client that sends one now and then would stay for ever.
+    fn has_head(&self) -> bool {
+        self.input.iter().any(|byte| !matches!(byte, b'\r' | b'\n'))
     }
 
     pub(super) fn on_eof(&mut self) {
@@ -193,7 +200,7 @@ impl Conn {
         if self.is_sending() {
             counts.stalled.bump();
             self.was_stalled = true;
-        } else if self.input.is_empty() && self.skip == 0 {
+        } else if !self.has_head() && self.skip == 0 {
             counts.idle.bump();
             self.is_last = true;
         } else {

@@ -1,4 +1,4 @@
-//! Byte ranges (RFC 9110 14): one range is served as a part, several or a nonsensical one as if none had been asked for.
+//! Byte ranges (RFC 9110 14): one range is served as a part, several as if none had been asked for.
 
 /// What a Range field comes to for a thing of a known length.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -7,42 +7,65 @@ pub(super) enum Ranged {
     Whole,
     /// From the first number on, so many bytes (at least one).
     Part(u64, u64),
-    /// There is nothing of that.
+    /// No byte is in the range.
     Unsatisfiable,
+    /// Not a set of ranges, which 14.2 permits to reject.
+    Malformed,
 }
 
-/// `bytes=500-999`, `bytes=500-`, `bytes=-500`.
+/// `bytes=500-999`, `bytes=500-`, `bytes=-500`. Other units are ignored, as 14.2 requires.
 pub(super) fn ranged(field: &str, len: u64) -> Ranged {
-    let spec = match field.split_once('=') {
-        Some((unit, spec)) if unit.trim().eq_ignore_ascii_case("bytes") && !spec.contains(',') => spec.trim(),
-        _ => return Ranged::Whole,
-    };
-    let Some((first, last)) = spec.split_once('-') else { return Ranged::Whole };
-    match (number(first), number(last)) {
-        (Some(Some(first)), Some(last)) => {
-            let last = last.unwrap_or(u64::MAX);
-            if last < first {
-                return Ranged::Whole; // invalid, and so ignored (14.1.1)
-            }
-            if first >= len {
-                return Ranged::Unsatisfiable;
-            }
-            Ranged::Part(first, last.min(len - 1) - first + 1)
-        }
-        (Some(None), Some(Some(0))) => Ranged::Unsatisfiable,
-        (Some(None), Some(Some(suffix))) if len > 0 => {
-            let suffix = suffix.min(len);
-            Ranged::Part(len - suffix, suffix)
-        }
-        (Some(None), Some(Some(_))) => Ranged::Unsatisfiable,
-        _ => Ranged::Whole,
+    let (unit, set) = field.split_once('=').unwrap_or((field, ""));
+    if !unit.trim().eq_ignore_ascii_case("bytes") {
+        return Ranged::Whole;
+    }
+    // Empty elements of a list do not count (5.6.1.2).
+    let mut specs = set.split(',').map(|spec| spec.trim_matches([' ', '\t'])).filter(|spec| !spec.is_empty());
+    let Some(first) = specs.next().and_then(Spec::parse) else { return Ranged::Malformed };
+    let others: Option<Vec<Spec>> = specs.map(Spec::parse).collect();
+    match others {
+        None => Ranged::Malformed,
+        Some(others) if !others.is_empty() => Ranged::Whole,
+        Some(_) => first.of(len),
     }
 }
 
-/// `Some(None)` where nothing stands; `None` where no number does. A number too large to note is the largest.
-fn number(text: &str) -> Option<Option<u64>> {
-    if text.is_empty() {
-        return Some(None);
+/// One range; its numbers as large as they can be noted.
+#[derive(Clone, Copy, Debug)]
+enum Spec {
+    /// From one byte to another, or to the end.
+    Int(u64, Option<u64>),
+    /// So many at the end.
+    Suffix(u64),
+}
+
+impl Spec {
+    /// 14.1.1: an int-range whose last byte is before its first is invalid.
+    fn parse(text: &str) -> Option<Spec> {
+        let (first, last) = text.split_once('-')?;
+        match (first, last) {
+            ("", suffix) => number(suffix).map(Spec::Suffix),
+            (first, "") => Some(Spec::Int(number(first)?, None)),
+            (first, last) => {
+                let (first, last) = (number(first)?, number(last)?);
+                (first <= last).then_some(Spec::Int(first, Some(last)))
+            }
+        }
     }
-    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| Some(text.parse().unwrap_or(u64::MAX)))
+
+    fn of(self, len: u64) -> Ranged {
+        match self {
+            Spec::Int(first, _) if first >= len => Ranged::Unsatisfiable,
+            Spec::Int(first, last) => Ranged::Part(first, last.unwrap_or(u64::MAX).min(len - 1) - first + 1),
+            Spec::Suffix(0) => Ranged::Unsatisfiable,
+            // 14.1.2: of a shorter representation it is the whole; of an empty one there is no part.
+            Spec::Suffix(_) if len == 0 => Ranged::Whole,
+            Spec::Suffix(suffix) => Ranged::Part(len - suffix.min(len), suffix.min(len)),
+        }
+    }
+}
+
+fn number(text: &str) -> Option<u64> {
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| text.parse().unwrap_or(u64::MAX))
 }

@@ -8,6 +8,7 @@ use proptest::prelude::*;
 fn root() -> Root {
     Root::devices()
         .with("/ten", Builtin::Bytes(b"0123456789"[..].into()))
+        .with("/empty", Builtin::Bytes(b""[..].into()))
         .with("/d/index.html", Builtin::Bytes([b'x'; 20_000][..].into()))
 }
 
@@ -47,8 +48,24 @@ fn a_file_its_head_and_its_parts() {
         ("bytes=7-", 206, "789"),
         ("bytes=-3", 206, "789"),
         ("bytes=0-99", 206, "0123456789"),
-        ("bytes=4-2", 200, "0123456789"),
+        ("bytes=-99", 206, "0123456789"),
         ("bytes=1-2,4-5", 200, "0123456789"),
+        // RFC 9110 5.6.1.2: empty elements of a list do not count.
+        ("bytes=, 1-2 ,,", 206, "12"),
+        ("bytes=99999999999999999999-", 416, "there is nothing of that\n"),
+        ("bytes=-99999999999999999999", 206, "0123456789"),
+        // 14.1.1 and 14.2: what is no set of ranges may be rejected, and an unknown unit must be ignored.
+        ("bytes=4-2", 400, "the Range field has no set of ranges\n"),
+        ("bytes=x", 400, "the Range field has no set of ranges\n"),
+        ("bytes=", 400, "the Range field has no set of ranges\n"),
+        ("bytes", 400, "the Range field has no set of ranges\n"),
+        ("bytes=-", 400, "the Range field has no set of ranges\n"),
+        ("bytes=1", 400, "the Range field has no set of ranges\n"),
+        ("bytes=1-2-3", 400, "the Range field has no set of ranges\n"),
+        ("bytes=+1-2", 400, "the Range field has no set of ranges\n"),
+        ("bytes=1-2,x", 400, "the Range field has no set of ranges\n"),
+        ("x", 200, "0123456789"),
+        ("lines=x", 200, "0123456789"),
         ("lines=1-2", 200, "0123456789"),
         ("bytes=10-", 416, "there is nothing of that\n"),
         ("bytes=-0", 416, "there is nothing of that\n"),
@@ -56,6 +73,16 @@ fn a_file_its_head_and_its_parts() {
         let (answer, _) = ask(&format!("GET /ten HTTP/1.1\r\nHost: a\r\nRange: {range}\r\n\r\n"));
         assert_eq!((status(&answer), body(&answer)), (code, expected), "{range}");
     }
+    // 14.1.2: a suffix of an empty file is the whole of it, and nothing else of it is there.
+    for (range, code) in [("bytes=-1", 200), ("bytes=-0", 416), ("bytes=0-", 416), ("bytes=0-0", 416), ("bytes=x", 400)]
+    {
+        let (answer, ended) = ask(&format!("GET /empty HTTP/1.1\r\nHost: a\r\nRange: {range}\r\n\r\n"));
+        assert_eq!((status(&answer), ended), (code, false), "{range}");
+        assert!(code != 200 || answer.contains("Content-Length: 0\r\n") && body(&answer).is_empty(), "{answer}");
+    }
+    // 14.2: for other methods than GET a Range is ignored.
+    let (head, _) = ask("HEAD /ten HTTP/1.1\r\nHost: a\r\nRange: bytes=x\r\n\r\n");
+    assert_eq!(status(&head), 200);
     let (answer, _) = ask("GET /ten HTTP/1.1\r\nHost: a\r\nRange: bytes=2-4\r\n\r\n");
     assert!(answer.contains("Content-Range: bytes 2-4/10\r\nAccept"), "{answer}");
     let (answer, _) = ask("GET /d/ HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -284,6 +311,32 @@ fn pipelining_does_not_pile_up() {
     // One head's buffer, the windows, and the few that were answered into them.
     assert!(taken < HEAD_MAX + 3_000, "{taken}");
     assert!(rig.server.app.counts.answered.get() < 20);
+}
+
+#[test]
+fn an_empty_line_is_no_beginning_of_a_request() {
+    // RFC 9112 2.2: a server skips one in front of a request line; it gives no more time.
+    for blank in [&b"\r\n"[..], b"\r"] {
+        let mut rig = rig();
+        let client = rig.client();
+        rig.pass(Duration::from_secs(14));
+        assert_eq!(rig.say(client, blank), "");
+        rig.pass(Duration::from_secs(1));
+        assert!(rig.net.far_eof(client), "{}", blank.escape_ascii());
+        assert_eq!((rig.server.app.counts.idle.get(), rig.server.app.counts.head_late.get()), (1, 0));
+    }
+    // A request behind it has its time from its own first byte on.
+    let mut rig = rig();
+    let client = rig.client();
+    rig.pass(Duration::from_secs(14));
+    assert_eq!(rig.say(client, b"\r\nGET /ten"), "");
+    rig.pass(Duration::from_secs(14));
+    assert_eq!(status(&rig.say(client, b" HTTP/1.1\r\nHost: a\r\n\r\n")), 200);
+    // So between two requests.
+    rig.pass(Duration::from_secs(14));
+    rig.say(client, b"\r\n");
+    rig.pass(Duration::from_secs(1));
+    assert!(rig.net.far_eof(client));
 }
 
 #[test]
