@@ -33,6 +33,9 @@ pub const CHANS_MAX: u32 = 1 << 20;
 pub enum Accept {
     /// It is this channel from now on.
     Take(Chan),
+    /// It is the second channel from now on; the connection on the first, which the application has
+    /// forgotten, is reset before. Both may be the same.
+    Replace(Chan, Chan),
     /// These words, then the end.
     Refuse(&'static [u8]),
 }

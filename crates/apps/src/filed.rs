@@ -15,11 +15,12 @@ mod tree;
 
 use crate::app::{Accept, Action, App, Chan, Event};
 use crate::resp::Replies;
-use crate::slots::Slots;
+use crate::slots::{Connection, Room, Slots, room};
 use crate::streams::{Ends, StreamOption};
 use clock::Instant;
 use proto::{DATA_MAX, RECORD_MAX, Status};
 use std::collections::VecDeque;
+use std::net::IpAddr;
 use std::time::Duration;
 use tree::Tree;
 use wire::hash::Key;
@@ -38,6 +39,8 @@ pub struct Config {
     pub bounds: Bounds,
     /// Clients at a time; each may have 256 KiB under way.
     pub clients_max: usize,
+    /// Clients of one address at a time.
+    pub clients_per_peer: usize,
     /// A client that says nothing for so long is let go.
     pub idle: Duration,
     /// The tables' key.
@@ -49,6 +52,7 @@ impl Default for Config {
         Config {
             bounds: Bounds { nodes: 1 << 20, bytes: 256 << 20, file: 16 << 20 },
             clients_max: 1024,
+            clients_per_peer: 512,
             idle: Duration::from_secs(300),
             key: Key::random(),
         }
@@ -62,6 +66,8 @@ stats::counters! {
         accepted,
         /// Clients turned away: too many.
         refused,
+        /// Clients reset to make room for another: they were idle for longest.
+        evicted,
         /// Requests done.
         requests,
         /// Requests not done: no such name, no room, not understood.
@@ -75,6 +81,7 @@ stats::counters! {
 
 #[derive(Debug)]
 struct Conn {
+    peer: IpAddr,
     input: Vec<u8>,
     answers: Replies,
     at_eof: bool,
@@ -123,6 +130,16 @@ impl Filed {
     }
 }
 
+impl Connection for Conn {
+    fn peer(&self) -> IpAddr {
+        self.peer
+    }
+
+    fn moved(&self) -> Instant {
+        self.since
+    }
+}
+
 impl Conn {
     fn proceed(&mut self, tree: &mut Tree, counts: &FiledCounts, now: Instant) {
         let mut at = 0;
@@ -151,18 +168,25 @@ impl Conn {
 }
 
 impl App for Filed {
-    fn accept(&mut self, _on: Option<Chan>, _ends: Ends, now: Instant) -> Accept {
+    fn accept(&mut self, _on: Option<Chan>, ends: Ends, now: Instant) -> Accept {
+        let peer = ends.peer.ip();
+        let room = room(self.conns.iter(), (self.conns.most(), self.config.clients_per_peer), peer, now);
+        if let Room::Of(old) = room {
+            self.counts.evicted.bump();
+            self.conns.remove(old);
+        }
         // Below STOP one more answer may come.
         let answers = Replies::new(STOP + RECORD_MAX + 4);
-        let conn = Conn { input: Vec::new(), answers, at_eof: false, is_last: false, since: now };
-        let Ok(at) = self.conns.insert(conn) else {
+        let conn = Conn { peer, input: Vec::new(), answers, at_eof: false, is_last: false, since: now };
+        let place = if room == Room::None { None } else { self.conns.insert(conn).ok() };
+        let Some(at) = place else {
             self.counts.refused.bump();
             return Accept::Refuse(b"");
         };
         self.counts.accepted.bump();
         self.check.get_or_insert(now.after(self.config.idle));
         self.actions.push_back(Action::Set(Chan(at), StreamOption::NoDelay(true)));
-        Accept::Take(Chan(at))
+        if let Room::Of(old) = room { Accept::Replace(Chan(old), Chan(at)) } else { Accept::Take(Chan(at)) }
     }
 
     fn on_event(&mut self, chan: Chan, event: Event<'_>, now: Instant) {

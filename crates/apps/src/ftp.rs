@@ -32,7 +32,7 @@ mod session;
 use crate::app::{Accept, Action, App, Chan, Event};
 use crate::date::Wall;
 use crate::files::Root;
-use crate::slots::Slots;
+use crate::slots::{Room, Slots, room};
 use crate::streams::{Ends, StreamOption};
 use clock::Instant;
 use session::{Cx, Session};
@@ -87,6 +87,8 @@ stats::counters! {
         sessions,
         /// Sessions turned away: too many.
         refused,
+        /// Sessions reset to make room for another: they were idle for longest.
+        evicted,
         /// Logins.
         logins,
         /// Logins refused.
@@ -208,11 +210,14 @@ impl App for Ftp {
             self.with(at, now, |session, cx| is_taken = session.on_data_accepted(ends, cx));
             return if is_taken { Accept::Take(Role::Data.chan(at)) } else { Accept::Refuse(b"") };
         }
-        let of_peer = self.sessions.iter().filter(|(_, session)| session.peer_ip() == ends.peer.ip()).count();
-        let place = match of_peer < self.config.sessions_per_peer {
-            true => self.sessions.insert(Session::new(ends, now)).ok(),
-            false => None,
-        };
+        let limits = (self.sessions.most(), self.config.sessions_per_peer);
+        let room = room(self.sessions.iter(), limits, ends.peer.ip(), now);
+        if let Room::Of(old) = room {
+            self.counts.evicted.bump();
+            // Its listener and its data connection go too.
+            self.with(old, now, |session, cx| session.on_control_gone(cx));
+        }
+        let place = if room == Room::None { None } else { self.sessions.insert(Session::new(ends, now)).ok() };
         let Some(at) = place else {
             self.counts.refused.bump();
             return Accept::Refuse(b"421 Service not available, closing control connection: too many sessions.\r\n");
@@ -221,7 +226,8 @@ impl App for Ftp {
         // A transfer's last reply would wait for the acknowledgment of its first, which is delayed: 40 ms a file.
         self.actions.push_back(Action::Set(Role::Control.chan(at), StreamOption::NoDelay(true)));
         self.with(at, now, |session, _| session.greet(now));
-        Accept::Take(Role::Control.chan(at))
+        let chan = Role::Control.chan(at);
+        if let Room::Of(old) = room { Accept::Replace(Role::Control.chan(old), chan) } else { Accept::Take(chan) }
     }
 
     fn on_event(&mut self, chan: Chan, event: Event<'_>, now: Instant) {

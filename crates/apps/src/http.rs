@@ -22,7 +22,7 @@ mod request;
 use crate::app::{Accept, Action, App, Chan, Event};
 use crate::date::Wall;
 use crate::files::Root;
-use crate::slots::Slots;
+use crate::slots::{Connection, Room, Slots, room};
 use crate::streams::{Ends, StreamOption};
 use clock::Instant;
 use conn::{Conn, Status};
@@ -65,7 +65,7 @@ impl Config {
             root,
             wall: None,
             conns_max: 1024,
-            conns_per_peer: 256,
+            conns_per_peer: 512,
             requests_max: 100_000,
             head_time: Duration::from_secs(15),
             send_time: Duration::from_secs(30),
@@ -80,6 +80,8 @@ stats::counters! {
         accepted,
         /// Connections turned away: too many.
         refused,
+        /// Connections reset to make room for another: they were idle for longest.
+        evicted,
         /// Requests answered with the thing asked for, or with 304 or a redirection.
         answered,
         /// Requests answered with an error that the connection survives.
@@ -103,9 +105,23 @@ pub struct Http {
     config: Config,
     /// What happened.
     pub counts: HttpCounts,
-    conns: Slots<(IpAddr, Conn)>,
+    conns: Slots<Seat>,
     actions: VecDeque<Action>,
     check: Option<Instant>,
+}
+
+/// A connection and its peer.
+#[derive(Debug)]
+struct Seat(IpAddr, Conn);
+
+impl Connection for Seat {
+    fn peer(&self) -> IpAddr {
+        self.0
+    }
+
+    fn moved(&self) -> Instant {
+        self.1.since()
+    }
 }
 
 impl Http {
@@ -122,7 +138,7 @@ impl Http {
 
     /// Does what follows from the connection's state after something happened to it.
     fn settle(&mut self, chan: Chan) {
-        let Some((_, conn)) = self.conns.get(chan.0) else { return };
+        let Some(Seat(_, conn)) = self.conns.get(chan.0) else { return };
         let due = conn.deadline(&self.config);
         self.check = Some(self.check.map_or(due, |at| at.min(due)));
         let end = match conn.status() {
@@ -141,11 +157,12 @@ impl Http {
 impl App for Http {
     fn accept(&mut self, _on: Option<Chan>, ends: Ends, now: Instant) -> Accept {
         let peer = ends.peer.ip();
-        let of_peer = self.conns.iter().filter(|(_, (ip, _))| *ip == peer).count();
-        let place = match of_peer < self.config.conns_per_peer {
-            true => self.conns.insert((peer, Conn::new(now))).ok(),
-            false => None,
-        };
+        let room = room(self.conns.iter(), (self.conns.most(), self.config.conns_per_peer), peer, now);
+        if let Room::Of(at) = room {
+            self.counts.evicted.bump();
+            self.conns.remove(at);
+        }
+        let place = if room == Room::None { None } else { self.conns.insert(Seat(peer, Conn::new(now))).ok() };
         let Some(at) = place else {
             self.counts.refused.bump();
             return Accept::Refuse(
@@ -156,11 +173,11 @@ impl App for Http {
         // Answers are written whole: waiting for more to fill a segment only delays their ends.
         self.actions.push_back(Action::Set(Chan(at), StreamOption::NoDelay(true)));
         self.settle(Chan(at));
-        Accept::Take(Chan(at))
+        if let Room::Of(old) = room { Accept::Replace(Chan(old), Chan(at)) } else { Accept::Take(Chan(at)) }
     }
 
     fn on_event(&mut self, chan: Chan, event: Event<'_>, now: Instant) {
-        let Some((_, conn)) = self.conns.get_mut(chan.0) else { return };
+        let Some(Seat(_, conn)) = self.conns.get_mut(chan.0) else { return };
         match event {
             Event::Bytes(bytes) => conn.on_bytes(bytes, &self.config, &self.counts, now),
             Event::Eof => conn.on_eof(),
@@ -171,19 +188,19 @@ impl App for Http {
     }
 
     fn room(&self, chan: Chan) -> usize {
-        self.conns.get(chan.0).map_or(0, |(_, conn)| conn.room())
+        self.conns.get(chan.0).map_or(0, |Seat(_, conn)| conn.room())
     }
 
     fn output(&mut self, chan: Chan, now: Instant) -> &[u8] {
-        let is_broken = self.conns.get_mut(chan.0).is_some_and(|(_, conn)| conn.output(now).is_err());
+        let is_broken = self.conns.get_mut(chan.0).is_some_and(|Seat(_, conn)| conn.output(now).is_err());
         if is_broken {
             self.settle(chan);
         }
-        self.conns.get_mut(chan.0).and_then(|(_, conn)| conn.output(now).ok()).unwrap_or_default()
+        self.conns.get_mut(chan.0).and_then(|Seat(_, conn)| conn.output(now).ok()).unwrap_or_default()
     }
 
     fn sent(&mut self, chan: Chan, n: usize, now: Instant) {
-        if let Some((_, conn)) = self.conns.get_mut(chan.0) {
+        if let Some(Seat(_, conn)) = self.conns.get_mut(chan.0) {
             conn.sent(n, &self.config, &self.counts, now);
         }
         self.settle(chan);
@@ -200,9 +217,9 @@ impl App for Http {
     fn on_timer(&mut self, now: Instant) {
         let config = &self.config;
         let late: Vec<u32> =
-            self.conns.iter().filter(|(_, (_, conn))| conn.deadline(config) <= now).map(|(at, _)| at).collect();
+            self.conns.iter().filter(|(_, Seat(_, conn))| conn.deadline(config) <= now).map(|(at, _)| at).collect();
         for at in late {
-            if let Some((_, conn)) = self.conns.get_mut(at) {
+            if let Some(Seat(_, conn)) = self.conns.get_mut(at) {
                 conn.on_late(&self.config, &self.counts, now);
                 self.actions.push_back(if conn.is_stuck() { Action::Abort(Chan(at)) } else { Action::Wake(Chan(at)) });
                 if conn.is_stuck() {
@@ -211,7 +228,7 @@ impl App for Http {
             }
             self.settle(Chan(at));
         }
-        self.check = self.conns.iter().map(|(_, (_, conn))| conn.deadline(&self.config)).min();
+        self.check = self.conns.iter().map(|(_, Seat(_, conn))| conn.deadline(&self.config)).min();
     }
 }
 

@@ -28,7 +28,7 @@ mod value;
 
 use crate::app::{Accept, Action, App, Chan, Event};
 use crate::resp::{Args, Limits};
-use crate::slots::Slots;
+use crate::slots::{Room, Slots, room};
 use crate::streams::{Ends, StreamOption};
 use clock::Instant;
 use conn::{Conn, Status};
@@ -72,7 +72,7 @@ impl Default for Config {
             bounds: Bounds { keys: 1 << 20, bytes: 256 << 20 },
             limits: Limits::default(),
             clients_max: 1024,
-            clients_per_peer: 1024,
+            clients_per_peer: 512,
             buffers_max: 64 << 20,
             replies_max: 32 << 20,
             idle: Duration::from_secs(300),
@@ -88,6 +88,8 @@ stats::counters! {
         accepted,
         /// Clients turned away: too many.
         refused,
+        /// Clients reset to make room for another: they were idle for longest.
+        evicted,
         /// Requests carried out.
         requests,
         /// Requests refused: an unknown command, wrong arguments, a value of another type.
@@ -337,9 +339,9 @@ impl Kv {
 
     fn let_go(&mut self, chan: Chan) -> bool {
         let Some(mut conn) = self.conns.remove(chan.0) else { return false };
+        self.buffers = self.buffers.saturating_sub(conn.held());
         conn.session.unwatch(&mut self.store);
         self.roster.remove(chan.0);
-        self.buffers = self.buffers.saturating_sub(conn.held());
         true
     }
 }
@@ -349,9 +351,13 @@ impl App for Kv {
         let (config, peer) = (&self.config, ends.peer.ip());
         self.since.get_or_insert(now);
         let conn = Conn::new(peer, config.limits, config.replies_max, now);
-        let of_peer = self.conns.iter().filter(|(_, conn)| conn.peer == peer).count();
+        let room = room(self.conns.iter(), (self.conns.most(), config.clients_per_peer), peer, now);
+        if let Room::Of(old) = room {
+            self.counts.evicted.bump();
+            self.let_go(Chan(old));
+        }
         let held = conn.held();
-        let place = if of_peer < config.clients_per_peer { self.conns.insert(conn).ok() } else { None };
+        let place = if room == Room::None { None } else { self.conns.insert(conn).ok() };
         let Some(at) = place else {
             self.counts.refused.bump();
             return Accept::Refuse(b"-ERR max number of clients reached\r\n");
@@ -360,10 +366,10 @@ impl App for Kv {
         self.roster.add(at, ends, now);
         self.conns.get_mut(at).into_iter().for_each(|conn| conn.session.at = at);
         self.counts.accepted.bump();
-        self.check.get_or_insert(now.after(config.idle));
+        self.check.get_or_insert(now.after(self.config.idle));
         // Replies are written whole: waiting for more only delays them.
         self.actions.push_back(Action::Set(Chan(at), StreamOption::NoDelay(true)));
-        Accept::Take(Chan(at))
+        if let Room::Of(old) = room { Accept::Replace(Chan(old), Chan(at)) } else { Accept::Take(Chan(at)) }
     }
 
     fn on_event(&mut self, chan: Chan, event: Event<'_>, now: Instant) {

@@ -307,6 +307,14 @@ impl<A: App, F: Copy + Eq + std::hash::Hash + std::fmt::Debug> Server<A, F> {
                 self.counts.accepted.bump();
                 self.install(streams, chan, fd, Kind::Stream);
             }
+            Accept::Replace(old, new) => {
+                if let Some(entry) = self.remove(old) {
+                    self.counts.aborted.bump();
+                    streams.abort(entry.fd);
+                }
+                self.counts.accepted.bump();
+                self.install(streams, new, fd, Kind::Stream);
+            }
             Accept::Refuse(words) => {
                 self.counts.refused.bump();
                 // Words that do not fit into an empty socket buffer are not worth keeping.

@@ -1,6 +1,58 @@
 //! Numbered places for connections: as many as configured, the lowest free one next.
+//!
+//! A peer has a limited number of them. When all are taken the connection idle for longest gives way, so
+//! that connections which are held open without use do not keep a service from others.
 
+use clock::Instant;
 use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::time::Duration;
+
+/// A connection on which something moved more recently does not give way.
+pub const IDLE_MIN: Duration = Duration::from_secs(1);
+
+/// A connection as it is counted and compared with others.
+pub trait Connection {
+    /// The peer's address.
+    fn peer(&self) -> IpAddr;
+
+    /// When something last moved on it.
+    fn moved(&self) -> Instant;
+}
+
+/// What there is for a new connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Room {
+    /// A free place.
+    Free,
+    /// The place of the connection with this number, once it is ended.
+    Of(u32),
+    /// No place.
+    None,
+}
+
+/// Returns what there is for a connection of `peer` beside `all` others, of which there may be `most`, and
+/// `per_peer` of one peer.
+pub fn room<'c, C: Connection + 'c>(
+    all: impl Iterator<Item = (u32, &'c C)> + Clone,
+    (most, per_peer): (usize, usize),
+    peer: IpAddr,
+    now: Instant,
+) -> Room {
+    // ::ffff:1.0.0.2 is 1.0.0.2.
+    let peer = peer.to_canonical();
+    if all.clone().filter(|(_, one)| one.peer().to_canonical() == peer).count() >= per_peer {
+        return Room::None;
+    }
+    if all.clone().count() < most {
+        return Room::Free;
+    }
+    let oldest = all.map(|(at, one)| (one.moved(), at)).min();
+    match oldest.filter(|(moved, _)| moved.after(IDLE_MIN) <= now) {
+        Some((_, at)) => Room::Of(at),
+        None => Room::None,
+    }
+}
 
 /// Values by number, at most `most` of them.
 #[derive(Debug)]
@@ -56,13 +108,18 @@ impl<T> Slots<T> {
     }
 
     /// All values with their numbers.
-    pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> + Clone {
         self.values.iter().enumerate().filter_map(|(at, value)| Some((at as u32, value.as_ref()?)))
     }
 
     /// All values with their numbers, to be changed.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut T)> {
         self.values.iter_mut().enumerate().filter_map(|(at, value)| Some((at as u32, value.as_mut()?)))
+    }
+
+    /// How many there may be.
+    pub fn most(&self) -> usize {
+        self.most as usize
     }
 
     /// How many there are.
@@ -73,5 +130,42 @@ impl<T> Slots<T> {
     /// Is there none?
     pub fn is_empty(&self) -> bool {
         self.len == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    struct One(IpAddr, Instant);
+
+    impl Connection for One {
+        fn peer(&self) -> IpAddr {
+            self.0
+        }
+
+        fn moved(&self) -> Instant {
+            self.1
+        }
+    }
+
+    #[test]
+    fn a_full_table_has_room_where_one_is_idle_for_longest() {
+        let ip = |last: u8| IpAddr::from(Ipv4Addr::new(1, 0, 0, last));
+        let at = Instant::from_millis;
+        let mut all = Slots::new(3);
+        for (last, moved) in [(2, 3_000), (2, 1_000), (3, 2_000)] {
+            assert!(all.insert(One(ip(last), at(moved))).is_ok());
+        }
+        let room_of = |peer, (most, per_peer), now| room(all.iter(), (most, per_peer), peer, at(now));
+        assert_eq!(room_of(ip(4), (4, 3), 3_000), Room::Free);
+        assert_eq!(room_of(ip(4), (3, 3), 3_000), Room::Of(1));
+        assert_eq!(room_of(ip(4), (3, 3), 2_000), Room::Of(1), "idle for a second");
+        assert_eq!(room_of(ip(4), (3, 3), 1_999), Room::None, "all of them are in use");
+        assert_eq!(room_of(ip(2), (4, 2), 9_000), Room::None, "as many of that peer as there may be");
+        let mapped = IpAddr::from(Ipv4Addr::new(1, 0, 0, 2).to_ipv6_mapped());
+        assert_eq!(room_of(mapped, (4, 2), 9_000), Room::None, "the same peer");
+        assert_eq!(room_of(ip(3), (3, 2), 9_000), Room::Of(1));
     }
 }

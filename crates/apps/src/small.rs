@@ -4,10 +4,11 @@
 //! that all of it arrived. Echo holds at most [`ECHO_MAX`] bytes for a peer that does not read; then it stops reading.
 
 use crate::app::{Accept, Action, App, Chan, Event};
-use crate::slots::Slots;
+use crate::slots::{Connection, Room, Slots, room};
 use crate::streams::Ends;
 use clock::Instant;
 use std::collections::VecDeque;
+use std::net::IpAddr;
 use std::time::Duration;
 
 /// Bytes held for a peer of echo.
@@ -39,6 +40,8 @@ pub struct Config {
     pub kind: Kind,
     /// Connections at a time.
     pub conns_max: usize,
+    /// Connections of one address at a time.
+    pub conns_per_peer: usize,
     /// A connection on which nothing moves for so long is ended.
     pub idle: Duration,
 }
@@ -46,7 +49,7 @@ pub struct Config {
 impl Config {
     /// The usual limits.
     pub fn new(kind: Kind) -> Config {
-        Config { kind, conns_max: 1024, idle: Duration::from_secs(300) }
+        Config { kind, conns_max: 1024, conns_per_peer: 512, idle: Duration::from_secs(300) }
     }
 }
 
@@ -57,6 +60,8 @@ stats::counters! {
         accepted,
         /// Connections turned away: too many.
         refused,
+        /// Connections reset to make room for another: they were idle for longest.
+        evicted,
         /// Connections ended: nothing moved.
         idle,
         /// Bytes received.
@@ -66,13 +71,30 @@ stats::counters! {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Conn {
+    peer: IpAddr,
     held: Vec<u8>,
     at: usize,
     received: u64,
     at_eof: bool,
     moved: Instant,
+}
+
+impl Conn {
+    fn new(peer: IpAddr, now: Instant) -> Conn {
+        Conn { peer, held: Vec::new(), at: 0, received: 0, at_eof: false, moved: now }
+    }
+}
+
+impl Connection for Conn {
+    fn peer(&self) -> IpAddr {
+        self.peer
+    }
+
+    fn moved(&self) -> Instant {
+        self.moved
+    }
 }
 
 /// One of the small services, for many connections.
@@ -132,18 +154,21 @@ fn pattern() -> Vec<u8> {
 }
 
 impl App for Small {
-    fn accept(&mut self, _on: Option<Chan>, _ends: Ends, now: Instant) -> Accept {
-        match self.conns.insert(Conn { moved: now, ..Conn::default() }) {
-            Ok(at) => {
-                self.counts.accepted.bump();
-                self.check.get_or_insert(now.after(self.config.idle));
-                Accept::Take(Chan(at))
-            }
-            Err(_) => {
-                self.counts.refused.bump();
-                Accept::Refuse(b"")
-            }
+    fn accept(&mut self, _on: Option<Chan>, ends: Ends, now: Instant) -> Accept {
+        let peer = ends.peer.ip();
+        let room = room(self.conns.iter(), (self.conns.most(), self.config.conns_per_peer), peer, now);
+        if let Room::Of(old) = room {
+            self.counts.evicted.bump();
+            self.conns.remove(old);
         }
+        let place = if room == Room::None { None } else { self.conns.insert(Conn::new(peer, now)).ok() };
+        let Some(at) = place else {
+            self.counts.refused.bump();
+            return Accept::Refuse(b"");
+        };
+        self.counts.accepted.bump();
+        self.check.get_or_insert(now.after(self.config.idle));
+        if let Room::Of(old) = room { Accept::Replace(Chan(old), Chan(at)) } else { Accept::Take(Chan(at)) }
     }
 
     fn on_event(&mut self, chan: Chan, event: Event<'_>, now: Instant) {

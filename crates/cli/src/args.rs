@@ -307,6 +307,21 @@ pub struct ServedArgs {
     pub host: HostArgs,
 }
 
+/// The limit of a peer.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct PeerArgs {
+    /// Connections of one address at a time [default: half of all; ftpd 32]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub per_peer: Option<u32>,
+}
+
+impl PeerArgs {
+    /// Returns the limit that is set, or `default`.
+    pub fn or(self, default: usize) -> usize {
+        self.per_peer.map_or(default, |limit| limit as usize)
+    }
+}
+
 /// `ftpd` and `httpd`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -326,6 +341,8 @@ pub struct FilesArgs {
     /// Accept uploads below --root (ftpd), under new names or any
     #[arg(long, value_name = "WHICH", num_args = 0..=1, require_equals = true, default_missing_value = "new", requires = "root")]
     pub uploads: Option<UploadsArg>,
+    #[command(flatten)]
+    pub peers: PeerArgs,
     #[command(flatten)]
     pub served: ServedArgs,
 }
@@ -349,6 +366,8 @@ Example:
 pub struct ServeArgs {
     /// Select the service
     pub kind: SmallKind,
+    #[command(flatten)]
+    pub peers: PeerArgs,
     #[command(flatten)]
     pub served: ServedArgs,
 }

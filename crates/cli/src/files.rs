@@ -1,6 +1,6 @@
 //! `filed` and `fileload`: flags to a file service, and to a workload that asks it.
 
-use crate::args::ServedArgs;
+use crate::args::{PeerArgs, ServedArgs};
 use crate::exit::Exit;
 use crate::load::LoadArgs;
 use crate::serve;
@@ -24,6 +24,8 @@ pub struct FiledArgs {
     #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub memory: u32,
     #[command(flatten)]
+    pub peers: PeerArgs,
+    #[command(flatten)]
     pub served: ServedArgs,
 }
 
@@ -31,7 +33,9 @@ pub struct FiledArgs {
 pub fn serve(args: &FiledArgs, words: &[OsString]) -> anyhow::Result<Exit> {
     let default = Config::default();
     let bounds = Bounds { bytes: (args.memory as usize) << 20, ..default.bounds };
-    serve::run(&args.served, words, PORT, |_| Filed::new(Config { bounds, ..default }), |_| Ok(false))
+    let clients_per_peer = args.peers.or(default.clients_per_peer);
+    let config = Config { bounds, clients_per_peer, ..default };
+    serve::run(&args.served, words, PORT, |_| Filed::new(config), |_| Ok(false))
 }
 
 /// `fileload`.

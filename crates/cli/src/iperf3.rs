@@ -58,8 +58,11 @@ pub struct ServerArgs {
     #[arg(short = '1', long, conflicts_with = "client")]
     pub one_off: bool,
     /// Tests at a time; who comes beyond them is told that the server is busy
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=64))]
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub max_clients: u16,
+    /// Tests of one address at a time [default: all]
+    #[arg(long, value_name = "N", conflicts_with = "client", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub per_peer: Option<u16>,
 }
 
 /// What only a client has.
@@ -189,6 +192,7 @@ fn server(args: &Iperf3Args, words: &[OsString]) -> anyhow::Result<Exit> {
             interval: Duration::from_secs_f64(args.interval),
             idle: Duration::from_millis(args.rcv_timeout),
             clients_max: args.of_server.max_clients.into(),
+            clients_per_peer: args.of_server.per_peer.unwrap_or(args.of_server.max_clients).into(),
             datagrams_at: Some(at),
             cpu: Some(cpu_times),
             wall: Some(wall),

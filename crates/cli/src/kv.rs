@@ -1,6 +1,6 @@
 //! `kvd` and `kvload`: flags to a key-value server, and to a workload that asks it.
 
-use crate::args::ServedArgs;
+use crate::args::{PeerArgs, ServedArgs};
 use crate::exit::Exit;
 use crate::load::LoadArgs;
 use crate::serve;
@@ -35,6 +35,8 @@ pub struct KvdArgs {
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub clients: u32,
     #[command(flatten)]
+    pub peers: PeerArgs,
+    #[command(flatten)]
     pub served: ServedArgs,
 }
 
@@ -44,7 +46,7 @@ pub fn serve(args: &KvdArgs, words: &[OsString]) -> anyhow::Result<Exit> {
     let config = Config {
         bounds: Bounds { keys: args.keys as usize, bytes: (args.memory as usize) << 20 },
         clients_max: clients,
-        clients_per_peer: clients,
+        clients_per_peer: args.peers.or(clients.div_ceil(2)),
         ..Config::default()
     };
     serve::run(&args.served, words, PORT, |_| Kv::new(config), |_| Ok(false))

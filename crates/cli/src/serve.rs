@@ -25,7 +25,9 @@ const BURST: usize = 256;
 /// `ftpd`.
 pub fn ftpd(args: &FilesArgs, words: &[OsString]) -> anyhow::Result<Exit> {
     let root = root(args)?;
-    let app = |wall| ftp::Ftp::new(ftp::Config { wall, ..ftp::Config::new(root) });
+    let config = ftp::Config::new(root);
+    let sessions_per_peer = args.peers.or(config.sessions_per_peer);
+    let app = |wall| ftp::Ftp::new(ftp::Config { wall, sessions_per_peer, ..config });
     run(&args.served, words, 21, app, |_| Ok(false))
 }
 
@@ -35,7 +37,9 @@ pub fn httpd(args: &FilesArgs, words: &[OsString]) -> anyhow::Result<Exit> {
         return Err(Fault::usage("--uploads: over HTTP nothing is taken; 'linerate ftpd' does"));
     }
     let root = root(args)?;
-    let app = |wall| http::Http::new(http::Config { wall: Some(wall), ..http::Config::new(root) });
+    let config = http::Config::new(root);
+    let conns_per_peer = args.peers.or(config.conns_per_peer);
+    let app = |wall| http::Http::new(http::Config { wall: Some(wall), conns_per_peer, ..config });
     run(&args.served, words, 80, app, |_| Ok(false))
 }
 
@@ -47,7 +51,9 @@ pub fn small(args: &ServeArgs, words: &[OsString]) -> anyhow::Result<Exit> {
         SmallKind::Chargen => (small::Kind::Chargen, 19),
         SmallKind::Sink => (small::Kind::Sink, 9),
     };
-    run(&args.served, words, port, |_| small::Small::new(small::Config::new(kind)), |_| Ok(false))
+    let config = small::Config::new(kind);
+    let config = small::Config { conns_per_peer: args.peers.or(config.conns_per_peer), ..config };
+    run(&args.served, words, port, |_| small::Small::new(config), |_| Ok(false))
 }
 
 fn root(args: &FilesArgs) -> anyhow::Result<Root> {

@@ -321,6 +321,29 @@ fn omitted_seconds_do_not_count_at_either_end() {
 }
 
 #[test]
+fn ten_stock_clients_measure_at_once() {
+    isolated("ten_stock_clients_measure_at_once", || {
+        if !has("iperf3") {
+            return println!("skipped: iperf3 is not installed");
+        }
+        let served = ours(&["-s"]);
+        let begin = |_| {
+            let mut command = Command::new("iperf3");
+            command.args(["-c", "10.0.0.2", "-t", "3", "-b", "2M", "-J"]);
+            command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
+        };
+        let mut clients: Vec<Child> = (0..10).map(begin).collect();
+        for client in &mut clients {
+            assert_eq!(common::wait(client), Some(0));
+            let mut json = Vec::new();
+            client.stdout.take().unwrap().read_to_end(&mut json).unwrap();
+            holds(&[], &report(&[], &json));
+        }
+        end(served);
+    });
+}
+
+#[test]
 fn several_clients_at_once_and_one_that_is_killed() {
     isolated("several_clients_at_once_and_one_that_is_killed", || {
         if !has("iperf3") {

@@ -164,6 +164,25 @@ fn garbage_ends_its_sender_and_nobody_else() {
 }
 
 #[test]
+fn a_peer_has_its_limit() {
+    isolated("a_peer_has_its_limit", || {
+        let served = start(&["kvd", "--per-peer", "2"]);
+        let at = SocketAddr::from((Ipv4Addr::new(10, 0, 0, 2), 6379));
+        let mut clients: Vec<TcpStream> =
+            (0..3).map(|_| TcpStream::connect_timeout(&at, Duration::from_secs(5)).unwrap()).collect();
+        let mut said = String::new();
+        clients[2].read_to_string(&mut said).unwrap();
+        assert_eq!(said, "-ERR max number of clients reached\r\n");
+        clients[0].write_all(b"PING\r\n").unwrap();
+        let mut pong = [0; 7];
+        clients[0].read_exact(&mut pong).unwrap();
+        assert_eq!(&pong, b"+PONG\r\n");
+        drop(clients);
+        end(served);
+    });
+}
+
+#[test]
 fn services_are_asked_at_each_place() {
     for place in ["pair", "pair --threads", "nic", "router", "native", "native --threads"] {
         for (load, kind) in [("kvload -n 1000", "GET"), ("fileload -n 100", "GETATTR")] {

@@ -179,3 +179,15 @@ fn clients_are_counted_and_let_go() {
     rig.pass(Duration::from_secs(301));
     assert_eq!((rig.server.app.conns.len(), rig.server.app.counts.idle.get()), (0, 3));
 }
+
+#[test]
+fn the_longest_idle_client_makes_room_and_a_peer_has_its_limit() {
+    let config = Config { clients_max: 2, clients_per_peer: 1, key: Key::seeded(1), ..Config::default() };
+    let mut rig = Rig::new(Filed::new(config), Net::default());
+    let clients = [rig.client(), rig.client(), rig.client_from([1, 0, 0, 3])];
+    assert!(rig.net.is_reset(clients[1]), "the second of one");
+    rig.pass(Duration::from_secs(2));
+    let next = rig.client_from([1, 0, 0, 4]);
+    assert!(rig.net.is_reset(clients[0]) && !rig.net.is_reset(clients[2]) && !rig.net.is_reset(next));
+    assert_eq!((rig.server.app.counts.evicted.get(), rig.server.app.counts.refused.get(), rig.net.fds()), (1, 1, 3));
+}

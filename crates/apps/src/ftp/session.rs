@@ -12,6 +12,7 @@ use super::facts::Facts;
 use super::line::{Line, Lines};
 use super::{Config, FtpCounts};
 use crate::app::{Action, Chan};
+use crate::slots::Connection;
 use crate::streams::Ends;
 use clock::Instant;
 use std::collections::VecDeque;
@@ -100,6 +101,16 @@ pub(super) struct Session {
     is_closing: bool,
     at_eof: bool,
     is_over: bool,
+}
+
+impl Connection for Session {
+    fn peer(&self) -> IpAddr {
+        self.peer_ip()
+    }
+
+    fn moved(&self) -> Instant {
+        if self.job.is_some() { self.data_at } else { self.command_at }
+    }
 }
 
 impl Session {

@@ -508,6 +508,33 @@ fn sessions_have_limits() {
 }
 
 #[test]
+fn the_longest_idle_session_makes_room_with_all_its_channels() {
+    let config = Config { sessions_max: 2, ..Config::new(root()) };
+    let mut rig = Rig::new(Ftp::new(config), Net::default());
+    let (idle, busy) = (login(&mut rig), login(&mut rig));
+    assert_eq!(codes(&rig.say(idle, b"PASV\r\n")), ["227"], "a listener of its own");
+    let data = passive(&mut rig, busy);
+    rig.say(busy, b"RETR /dev/zero\r\n");
+    for _ in 0..4 {
+        rig.pass(Duration::from_millis(500));
+        rig.net.far_recv(data, 1 << 20);
+        rig.settle();
+    }
+    let next = rig.client_from([1, 0, 0, 3]);
+    assert_eq!(codes(&rig.hear(next)), ["220"]);
+    assert!(rig.net.is_reset(idle) && !rig.net.is_reset(busy) && !rig.net.is_reset(data));
+    assert_eq!(rig.net.listeners().len(), 1, "the service alone");
+    // One with a data connection that does not move goes with it.
+    assert_eq!(codes(&rig.say(next, b"NOOP\r\n")), ["200"]);
+    rig.pass(Duration::from_secs(2));
+    rig.say(next, b"NOOP\r\n");
+    let last = rig.client_from([1, 0, 0, 4]);
+    assert_eq!(codes(&rig.hear(last)), ["220"]);
+    assert!(rig.net.is_reset(busy) && rig.net.is_reset(data) && !rig.net.is_reset(next));
+    assert_eq!((rig.server.app.counts.evicted.get(), rig.server.app.sessions(), rig.net.fds()), (2, 2, 3));
+}
+
+#[test]
 fn the_silent_and_the_stalled_are_ended() {
     let mut rig = rig();
     let client = login(&mut rig);

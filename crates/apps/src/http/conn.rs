@@ -62,6 +62,11 @@ impl Conn {
         }
     }
 
+    /// When something last moved, or a wait began.
+    pub(super) fn since(&self) -> Instant {
+        self.since
+    }
+
     pub(super) fn status(&self) -> Status {
         match () {
             () if self.is_broken => Status::Broken,

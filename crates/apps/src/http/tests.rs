@@ -353,6 +353,25 @@ fn connections_have_limits() {
     assert!(second.contains("Connection: close") && rig.net.far_eof(clients[0]), "the last of two");
 }
 
+#[test]
+fn the_longest_idle_makes_room() {
+    let config = Config { conns_max: 2, ..Config::new(root()) };
+    let mut rig = Rig::new(Http::new(config), Net::default());
+    let one = "GET /ten HTTP/1.1\r\nHost: a\r\n\r\n";
+    let (idle, reader) = (rig.client(), rig.client_from([1, 0, 0, 3]));
+    rig.say(idle, one.as_bytes());
+    rig.net.far_send(reader, b"GET /dev/zero HTTP/1.1\r\nHost: a\r\n\r\n");
+    for _ in 0..4 {
+        rig.pass(Duration::from_millis(500));
+        rig.net.far_recv(reader, 1 << 20);
+        rig.settle();
+    }
+    let next = rig.client_from([1, 0, 0, 4]);
+    assert_eq!(status(&rig.say(next, one.as_bytes())), 200);
+    assert!(rig.net.is_reset(idle) && !rig.net.is_reset(reader));
+    assert_eq!((rig.server.app.counts.evicted.get(), rig.server.app.conns(), rig.net.fds()), (1, 2, 3));
+}
+
 proptest! {
     #[test]
     fn ranges_lie_inside(field in "bytes=[0-9]{0,3}-[0-9]{0,3}", len in 0..500u64) {

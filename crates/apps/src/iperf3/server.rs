@@ -5,15 +5,17 @@ use super::session::{Phase, Session};
 use super::{CpuTimes, STREAMS_MAX};
 use crate::app::{Accept, Action, App, Chan, Event};
 use crate::date::Wall;
-use crate::slots::Slots;
+use crate::slots::{Connection, Room, Slots, room};
 use crate::streams::{Ends, StreamInfo, StreamOption};
 use clock::Instant;
 use std::collections::{BTreeMap, VecDeque};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 /// Connections that have not said yet what they are, or are being told that they are not wanted.
 const STRANGERS_MAX: usize = 64;
+/// Those of one address.
+const STRANGERS_PER_PEER: usize = 32;
 /// Bytes of output kept until somebody takes them.
 const OUTPUT_MAX: usize = 16 << 20;
 /// Answers to first datagrams that wait to be sent.
@@ -36,6 +38,8 @@ pub struct Config {
     pub idle: Duration,
     /// Tests at a time.
     pub clients_max: usize,
+    /// Tests of one address at a time.
+    pub clients_per_peer: usize,
     /// Where datagrams come in; without it UDP is refused.
     pub datagrams_at: Option<SocketAddr>,
     /// Processor time used so far, for the client's report; without it the report says 0.
@@ -51,7 +55,8 @@ impl Default for Config {
             interval: Duration::from_secs(1),
             patience: Duration::from_secs(15),
             idle: Duration::from_secs(120),
-            clients_max: 8,
+            clients_max: 16,
+            clients_per_peer: 16,
             datagrams_at: None,
             cpu: None,
             wall: None,
@@ -66,6 +71,8 @@ stats::counters! {
         accepted,
         /// Connections turned away: too many that had not said what they are.
         refused,
+        /// Connections reset to make room for another: their cookies were awaited for longest.
+        evicted,
         /// Connections told that as many tests as may run are running, or of a test that is not waiting for streams.
         denied,
         /// Connections ended: no whole cookie came in time.
@@ -107,6 +114,7 @@ enum Conn {
     Echo(Vec<u8>),
     /// It is told that it is not wanted.
     Denied {
+        ends: Ends,
         since: Instant,
     },
     /// The datagrams of all tests.
@@ -134,6 +142,29 @@ pub struct Iperf3 {
     offered: Option<StreamAt>,
     output: String,
     check: Option<Instant>,
+}
+
+impl Conn {
+    fn as_stranger(&self) -> Option<Stranger> {
+        match self {
+            Conn::New { ends, since, .. } | Conn::Denied { ends, since } => Some(Stranger(*ends, *since)),
+            _ => None,
+        }
+    }
+}
+
+/// A connection that has not said yet what it is, or is being told that it is not wanted.
+#[derive(Clone, Copy, Debug)]
+struct Stranger(Ends, Instant);
+
+impl Connection for Stranger {
+    fn peer(&self) -> IpAddr {
+        self.0.peer.ip()
+    }
+
+    fn moved(&self) -> Instant {
+        self.1
+    }
 }
 
 impl Iperf3 {
@@ -231,7 +262,10 @@ impl Iperf3 {
         // One that comes late for a test that goes on is not the beginning of another.
         let is_late = self.sessions.iter().any(|(_, session)| session.test.cookie == cookie);
         let session = Session::new(chan, ends, cookie, &self.config, now);
-        match if is_late { Err(session) } else { self.sessions.insert(session) } {
+        let peer = ends.peer.ip().to_canonical();
+        let of_peer = self.sessions.iter().filter(|(_, other)| other.test.ends.peer.ip().to_canonical() == peer);
+        let has_room = of_peer.count() < self.config.clients_per_peer;
+        match if is_late || !has_room { Err(session) } else { self.sessions.insert(session) } {
             Ok(id) => {
                 self.counts.tests.bump();
                 self.actions.push_back(Action::Set(chan, StreamOption::NoDelay(true)));
@@ -239,7 +273,7 @@ impl Iperf3 {
             }
             Err(_) => {
                 self.counts.denied.bump();
-                (Conn::Denied { since: now }, None)
+                (Conn::Denied { ends, since: now }, None)
             }
         }
     }
@@ -342,7 +376,7 @@ impl Iperf3 {
 
     fn schedule(&mut self, _now: Instant) {
         let of_strangers = self.conns.iter().filter_map(|(_, conn)| match conn {
-            Conn::New { since, .. } | Conn::Denied { since } => Some(since.after(self.config.patience)),
+            Conn::New { since, .. } | Conn::Denied { since, .. } => Some(since.after(self.config.patience)),
             _ => None,
         });
         let of_tests = self.sessions.iter().map(|(_, session)| session.next_timer(&self.config));
@@ -503,8 +537,18 @@ impl Iperf3 {
 impl App for Iperf3 {
     fn accept(&mut self, _on: Option<Chan>, ends: Ends, now: Instant) -> Accept {
         let conn = Conn::New { ends, cookie: Vec::with_capacity(COOKIE), since: now };
-        let has_room = self.strangers < STRANGERS_MAX && !self.is_stopping;
-        let place = if has_room { self.conns.insert(conn).ok() } else { None };
+        let strangers: Vec<(u32, Stranger)> =
+            self.conns.iter().filter_map(|(at, conn)| Some((at, conn.as_stranger()?))).collect();
+        let limits = (STRANGERS_MAX, STRANGERS_PER_PEER);
+        let room = match self.is_stopping {
+            true => Room::None,
+            false => room(strangers.iter().map(|(at, one)| (*at, one)), limits, ends.peer.ip(), now),
+        };
+        if let Room::Of(old) = room {
+            self.counts.evicted.bump();
+            self.remove(Chan(old));
+        }
+        let place = if room == Room::None { None } else { self.conns.insert(conn).ok() };
         let Some(at) = place else {
             self.counts.refused.bump();
             return Accept::Refuse(&[ACCESS_DENIED]);
@@ -512,7 +556,7 @@ impl App for Iperf3 {
         self.strangers += 1;
         self.counts.accepted.bump();
         self.schedule(now);
-        Accept::Take(Chan(at))
+        if let Room::Of(old) = room { Accept::Replace(Chan(old), Chan(at)) } else { Accept::Take(Chan(at)) }
     }
 
     fn on_event(&mut self, chan: Chan, event: Event<'_>, now: Instant) {
@@ -645,7 +689,7 @@ impl App for Iperf3 {
     fn on_timer(&mut self, now: Instant) {
         let patience = self.config.patience;
         let late = |conn: &Conn| match conn {
-            Conn::New { since, .. } | Conn::Denied { since } => since.after(patience) <= now,
+            Conn::New { since, .. } | Conn::Denied { since, .. } => since.after(patience) <= now,
             _ => false,
         };
         let late: Vec<u32> = self.conns.iter().filter(|(_, conn)| late(conn)).map(|(at, _)| at).collect();

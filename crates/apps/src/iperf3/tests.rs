@@ -174,6 +174,19 @@ fn one_test_at_a_time() {
 }
 
 #[test]
+fn tests_of_one_address_are_limited() {
+    let config = Config { clients_max: 3, clients_per_peer: 1, ..Config::default() };
+    let mut rig = Rig::new(Iperf3::new(config), Net::default());
+    let cookies = [COOKIE_A, COOKIE_B].map(|cookie| cookie.to_vec());
+    for (from, cookie, answer) in [(2, 0, 9), (2, 1, 255), (3, 1, 9)] {
+        let control = rig.client_from([1, 0, 0, from]);
+        rig.net.far_send(control, &cookies[cookie]);
+        assert_eq!(bytes(&mut rig, control), [answer], "1.0.0.{from}");
+    }
+    assert_eq!((rig.server.app.testing(), rig.server.app.counts.denied.get()), (2, 1));
+}
+
+#[test]
 fn what_cannot_be_measured_is_told_by_number() {
     for (params, number) in [
         (r#"{"udp":true}"#, 13), // without a socket for datagrams
@@ -274,9 +287,16 @@ fn strangers_are_limited_and_do_not_stop_a_test() {
     for _ in 0..100 {
         rig.client();
     }
-    assert_eq!(rig.server.app.counts.refused.get(), 36);
-    rig.pass(Duration::from_secs(15));
-    assert_eq!(rig.server.app.counts.silent.get(), 64);
+    assert_eq!(rig.server.app.counts.refused.get(), 68, "32 of one address");
+    for _ in 0..32 {
+        rig.client_from([1, 0, 0, 3]);
+    }
+    rig.pass(Duration::from_secs(2));
+    let next = rig.client_from([1, 0, 0, 4]);
+    assert_eq!((rig.server.app.counts.refused.get(), rig.server.app.counts.evicted.get()), (68, 1));
+    rig.pass(Duration::from_secs(13));
+    assert_eq!(rig.server.app.counts.silent.get(), 63);
+    assert!(!rig.net.is_reset(next));
     let (control, _) = begin(&mut rig, r#"{"tcp":true,"time":1}"#, 1);
     end(&mut rig, control, &[(1, 0)]);
 }

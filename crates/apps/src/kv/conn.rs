@@ -9,6 +9,7 @@ use super::server::Facts;
 use super::store::Store;
 use super::transaction::Session;
 use crate::resp::{Limits, Replies, Requests};
+use crate::slots::Connection;
 use clock::Instant;
 use std::net::IpAddr;
 
@@ -33,6 +34,16 @@ pub(super) struct Conn {
     pub(super) session: Session,
     is_last: bool,
     at_eof: bool,
+}
+
+impl Connection for Conn {
+    fn peer(&self) -> IpAddr {
+        self.peer
+    }
+
+    fn moved(&self) -> Instant {
+        self.since
+    }
 }
 
 impl Conn {

@@ -721,6 +721,23 @@ fn garbage_ends_a_client_and_nobody_else() {
 }
 
 #[test]
+fn the_longest_idle_client_makes_room() {
+    let mut rig = rig_of(Config { clients_max: 2, ..config() });
+    let (idle, other) = (rig.client(), rig.client());
+    rig.say(idle, b"CLIENT SETNAME idle\r\nWATCH a\r\nMULTI\r\n");
+    rig.pass(Duration::from_secs(2));
+    rig.say(other, b"PING\r\n");
+    let next = rig.client_from([1, 0, 0, 3]);
+    // Nothing of the one before is left on its place.
+    assert_eq!(rig.say(next, b"CLIENT GETNAME\r\nCLIENT ID\r\n"), "$-1\r\n:3\r\n");
+    assert!(rig.net.is_reset(idle) && !rig.net.is_reset(other));
+    let app = &rig.server.app;
+    assert_eq!((app.counts.evicted.get(), app.clients(), app.store.watched()), (1, 2, 0));
+    let held: usize = app.conns.iter().map(|(_, conn)| conn.held()).sum();
+    assert_eq!(app.buffers, held);
+}
+
+#[test]
 fn clients_are_counted_and_let_go() {
     let mut rig = rig_of(Config { clients_max: 3, clients_per_peer: 2, ..config() });
     let first = rig.client();

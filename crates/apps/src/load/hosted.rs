@@ -46,7 +46,12 @@ impl<A: App, S: Sockets> Hosted<A, S> {
             let Ok(fd) = sockets.accept(self.listener) else { return taken > 0 };
             let ends = Ends { local: self.local, peer: self.local };
             match self.app.accept(None, ends, now) {
-                Accept::Take(chan) => {
+                taken @ (Accept::Take(chan) | Accept::Replace(_, chan)) => {
+                    if let Accept::Replace(old, _) = taken
+                        && let Some(fd) = self.chans.get_mut(old.0 as usize).and_then(Option::take)
+                    {
+                        sockets.close(fd);
+                    }
                     let at = chan.0 as usize;
                     if self.chans.len() <= at {
                         self.chans.resize(at + 1, None);

@@ -64,6 +64,22 @@ fn the_fourth_of_three_is_turned_away_and_the_idle_make_room() {
 }
 
 #[test]
+fn the_longest_idle_makes_room_and_a_peer_has_its_limit() {
+    let mut rig =
+        Rig::new(Small::new(Config { conns_max: 3, conns_per_peer: 2, ..Config::new(Kind::Echo) }), Net::default());
+    let clients = [rig.client(), rig.client(), rig.client_from([1, 0, 0, 3])];
+    rig.pass(Duration::from_secs(2));
+    let greedy = rig.client();
+    assert!(rig.net.is_reset(greedy) && clients.iter().all(|client| !rig.net.is_reset(*client)));
+    assert_eq!(rig.say(clients[0], b"x"), "x");
+    let other = rig.client_from([1, 0, 0, 4]);
+    assert_eq!(rig.say(other, b"y"), "y");
+    assert!(rig.net.is_reset(clients[1]) && !rig.net.is_reset(clients[0]) && !rig.net.is_reset(clients[2]));
+    assert_eq!((rig.server.app.counts.evicted.get(), rig.server.app.counts.refused.get()), (1, 1));
+    assert_eq!((rig.server.open_chans(), rig.net.fds()), (3, 4));
+}
+
+#[test]
 fn a_reset_is_the_end() {
     for kind in [Kind::Echo, Kind::Discard, Kind::Chargen, Kind::Sink] {
         let mut rig = rig(kind, Net::default());
