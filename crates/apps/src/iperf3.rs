@@ -26,6 +26,7 @@
 //! milliseconds ([`probe`]). Stock servers tell that connection ACCESS_DENIED, and the test goes on without it.
 
 mod client;
+mod file;
 mod json;
 mod pace;
 mod params;
@@ -42,6 +43,7 @@ pub use client::{Client, ClientConfig, ClientCounts, ClientError};
 pub use params::{DATAGRAM, Params, Protocol, Refused, UDP_RATE};
 pub use probe::Latency;
 pub use proto::{COOKIE, Counters, Stamp};
+pub use report::RateUnit;
 pub use server::{Config, Iperf3, Iperf3Counts};
 
 /// The usual L4 port.

@@ -246,7 +246,7 @@ pub struct UpArgs {
 }
 
 /// `host`.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 --addr, --mac, --mtu and --offload are about the --port before them. The host
 ends on Ctrl-C, on the control word 'stop', or when all its ports are over (a
@@ -295,7 +295,7 @@ pub struct HostArgs {
 }
 
 /// A host as `host` makes it, with one application.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub struct ServedArgs {
     /// Listen at this TCP port [default: the protocol's]
     #[arg(short = 'p', value_name = "L4PORT", value_parser = clap::value_parser!(u16).range(1..))]

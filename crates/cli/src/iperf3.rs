@@ -1,18 +1,24 @@
 //! `iperf3 -s` and `iperf3 -c`: a host from flags that is one end of a measurement; stock iperf3 may be the other.
 
+mod output;
+
 use crate::args::ServedArgs;
-use crate::exit::{Exit, Fault, notice, print};
+use crate::exit::{Exit, Fault, notice};
 use crate::hosts::{self, Audits};
 use crate::serve;
 use crate::surroundings;
 use anyhow::Context;
-use apps::iperf3::{self, COOKIE, Client, ClientConfig, ClientError, Counters, CpuTimes, Iperf3, Params, Protocol};
+use apps::iperf3::{
+    self, COOKIE, Client, ClientConfig, ClientError, Counters, CpuTimes, Iperf3, Params, Protocol, RateUnit,
+};
 use apps::streams::CongestionName;
 use clap::Args;
 use lab::env::Environment;
+use output::{Output, TimeFormat};
 use std::ffi::OsString;
 use std::io::Read;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// `iperf3`.
@@ -42,12 +48,67 @@ pub struct Iperf3Args {
     /// Give a test up on which nothing moves for so many milliseconds
     #[arg(long, value_name = "MS", default_value_t = 120_000)]
     pub rcv_timeout: u64,
+    /// Use this address of the host
+    #[arg(short = 'B', long, value_name = "A")]
+    pub bind: Option<Ipv4Addr>,
+    /// Unit of rates: k, m, g, t for bits, K, M, G, T for bytes [default: as it fits]
+    #[arg(short = 'f', long, value_name = "UNIT", value_parser = rate_unit)]
+    pub format: Option<RateUnit>,
+    /// Stay on this core, as --core
+    #[arg(short = 'A', long, value_name = "N", value_parser = affinity)]
+    pub affinity: Option<u32>,
+    /// Append the output to this file instead of printing it
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub logfile: Option<PathBuf>,
+    /// Flush the output at each interval, which happens in any case
+    #[arg(long)]
+    pub forceflush: bool,
+    /// Put the time in front of each line, in UTC, as strftime(3) has it
+    #[arg(long, value_name = "FORMAT", num_args = 0..=1, require_equals = true, default_missing_value = "%c ",
+        value_parser = TimeFormat::parse, conflicts_with = "json")]
+    pub timestamps: Option<TimeFormat>,
+    #[command(flatten)]
+    pub refused: RefusedArgs,
     #[command(flatten)]
     pub of_server: ServerArgs,
     #[command(flatten)]
     pub of_client: ClientArgs,
     #[command(flatten)]
     pub served: ServedArgs,
+}
+
+impl Iperf3Args {
+    /// The host's flags, with the core of -A.
+    fn served_here(&self) -> ServedArgs {
+        let mut served = self.served.clone();
+        served.host.core = self.affinity.map(|core| core.to_string()).or(served.host.core);
+        served
+    }
+}
+
+/// Flags of stock iperf3 that mean nothing here: each has its sentence.
+#[derive(Args, Debug)]
+pub struct RefusedArgs {
+    #[arg(short = '6', long, hide = true)]
+    pub version6: bool,
+    #[arg(short = 'Z', long, hide = true)]
+    pub zerocopy: bool,
+    #[arg(short = 'd', long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "4")]
+    pub debug: Option<String>,
+    #[arg(short = 'D', long, hide = true)]
+    pub daemon: bool,
+}
+
+impl RefusedArgs {
+    fn check(&self) -> Result<(), &'static str> {
+        let all = [
+            (self.version6, "-6: tests run over IPv4 only"),
+            (self.zerocopy, "-Z: the stack sends from its own buffers, sendfile(2) does not apply"),
+            (self.debug.is_some(), "-d: there is no debugging output; -V prints more, 'dump' frames"),
+            (self.daemon, "-D: start it in the background with '&' or a service manager"),
+        ];
+        all.into_iter().find(|(is_set, _)| *is_set).map_or(Ok(()), |(_, why)| Err(why))
+    }
 }
 
 /// What only a server has.
@@ -111,9 +172,21 @@ pub struct ClientArgs {
     /// Congestion control of both ends
     #[arg(short = 'C', long, value_name = "NAME", value_parser = congestion)]
     pub congestion: Option<CongestionName>,
-    /// Type of service, 0 to 255
-    #[arg(short = 'S', long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    /// Type of service, 0 to 255, also as 0x10 or 020
+    #[arg(short = 'S', long, value_name = "N", default_value = "0", hide_default_value = true, value_parser = tos)]
     pub tos: u8,
+    /// Differentiated services code point: 0 to 63, or af11 to af43, cs0 to cs7, ef, va, le
+    #[arg(long, value_name = "DSCP", value_parser = dscp, conflicts_with = "tos")]
+    pub dscp: Option<u8>,
+    /// Use IPv4, as always
+    #[arg(short = '4', long, conflicts_with = "server")]
+    pub version4: bool,
+    /// Send this file, or with -R write what is received to it
+    #[arg(short = 'F', long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, conflicts_with_all = ["server", "udp", "bidir"])]
+    pub file: Option<PathBuf>,
+    /// Send digits again and again instead of bytes that cannot be compressed
+    #[arg(long)]
+    pub repeating_payload: bool,
     /// The first stream's own port; the others behind it
     #[arg(long, value_name = "L4PORT", default_value_t = 0, hide_default_value = true)]
     pub cport: u16,
@@ -172,8 +245,64 @@ fn congestion(text: &str) -> Result<CongestionName, String> {
     CongestionName::new(text).ok_or_else(|| "expected a name, as in cubic".to_string())
 }
 
+fn rate_unit(text: &str) -> Result<RateUnit, String> {
+    let mut letters = text.chars();
+    let unit = letters.next().and_then(RateUnit::new).filter(|_| letters.next().is_none());
+    unit.ok_or_else(|| "expected one of k, m, g, t, K, M, G, T".to_string())
+}
+
+fn affinity(text: &str) -> Result<u32, String> {
+    if text.contains(',') {
+        return Err("expected one core; the server's is set at the server".to_string());
+    }
+    text.parse().map_err(|_| "expected the number of a core".to_string())
+}
+
+/// `52`, `064` and `0x34` are the same.
+fn based(text: &str) -> Option<u8> {
+    let number = |digits: &str, base| u8::from_str_radix(digits, base).ok().filter(|_| !digits.starts_with('+'));
+    match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(hex) => number(hex, 16),
+        None if text.len() > 1 && text.starts_with('0') => number(text, 8),
+        None => number(text, 10),
+    }
+}
+
+fn tos(text: &str) -> Result<u8, String> {
+    based(text).ok_or_else(|| "expected 0 to 255, as in 52, 064 or 0x34".to_string())
+}
+
+/// The type of service of a code point: RFC 2474 (cs), RFC 2597 (af), RFC 3246 (ef), RFC 5865 (va), RFC 8622 (le).
+fn dscp(text: &str) -> Result<u8, String> {
+    let name = text.to_ascii_lowercase();
+    let class = |prefix: &str, most| {
+        let digits = name.strip_prefix(prefix)?.as_bytes();
+        digits
+            .iter()
+            .all(u8::is_ascii_digit)
+            .then(|| digits.iter().map(|digit| digit - b'0').collect::<Vec<u8>>())
+            .filter(|digits| digits.len() == most)
+    };
+    let point = match name.as_str() {
+        "ef" => Some(46),
+        "va" => Some(44),
+        "le" => Some(1),
+        _ => match (class("cs", 1).as_deref(), class("af", 2).as_deref()) {
+            (Some(&[class @ 0..=7]), _) => Some(8 * class),
+            (_, Some(&[class @ 1..=4, drop @ 1..=3])) => Some(8 * class + 2 * drop),
+            _ => based(&name).filter(|point| *point < 64),
+        },
+    };
+    let wrong = "expected 0 to 63, af11 to af43, cs0 to cs7, ef, va or le";
+    point.map(|point| point << 2).ok_or_else(|| wrong.to_string())
+}
+
 /// `iperf3 -s` or `-c`.
 pub fn run(args: &Iperf3Args, words: &[OsString]) -> anyhow::Result<Exit> {
+    args.refused.check().map_err(Fault::usage)?;
+    if args.affinity.is_some() && args.served.host.core.is_some() {
+        return Err(Fault::usage("-A: --core is set already"));
+    }
     if !(args.interval == 0.0 || (0.1..=60.0).contains(&args.interval)) {
         return Err(Fault::usage("-i: expected 0, or 0.1 to 60 seconds"));
     }
@@ -185,12 +314,14 @@ pub fn run(args: &Iperf3Args, words: &[OsString]) -> anyhow::Result<Exit> {
 
 fn server(args: &Iperf3Args, words: &[OsString]) -> anyhow::Result<Exit> {
     let port = args.served.listen.unwrap_or(iperf3::PORT);
-    let at = serve::everywhere(port);
+    let at = args.bind.map_or(serve::everywhere(port), |bind| SocketAddr::from((bind, port)));
+    let mut output = Output::open(args.logfile.as_deref(), args.timestamps.clone())?;
     let app = |wall| {
         Iperf3::new(iperf3::Config {
             json: args.json,
             interval: Duration::from_secs_f64(args.interval),
             idle: Duration::from_millis(args.rcv_timeout),
+            unit: args.format,
             clients_max: args.of_server.max_clients.into(),
             clients_per_peer: args.of_server.per_peer.unwrap_or(args.of_server.max_clients).into(),
             datagrams_at: Some(at),
@@ -202,7 +333,7 @@ fn server(args: &Iperf3Args, words: &[OsString]) -> anyhow::Result<Exit> {
     let one_off = args.of_server.one_off;
     let mut reported = 0;
     let turned = |app: &mut Iperf3| {
-        say(app.take_output(), args.json, Environment::detect)?;
+        say(&mut output, app.take_output(), args.json, Environment::detect)?;
         if app.counts.tests.get() > reported && !app.is_testing() {
             reported = app.counts.tests.get();
             if !args.json {
@@ -215,15 +346,22 @@ fn server(args: &Iperf3Args, words: &[OsString]) -> anyhow::Result<Exit> {
         }
         Ok(is_enough)
     };
-    let (_, outcome, audits) = serve::run_at(&args.served, words, &[at], app, turned)?;
+    let (_, outcome, audits) = serve::run_at(&args.served_here(), words, &[at], app, turned)?;
     hosts::report(&[outcome], audits)
 }
 
 fn client(args: &Iperf3Args, words: &[OsString], to: Ipv4Addr) -> anyhow::Result<Exit> {
     let params = params(&args.of_client)?;
+    if args.of_client.file.is_some() && params.reverse && params.streams > 1 {
+        return Err(Fault::usage("-F: with -R one stream only, since all of them would write to the same file"));
+    }
+    let mut output = Output::open(args.logfile.as_deref(), args.timestamps.clone())?;
     let to = SocketAddr::from((to, args.served.listen.unwrap_or(iperf3::PORT)));
     let cookie = cookie().context("no letters for a cookie")?;
     let mut config = ClientConfig {
+        from: args.bind.unwrap_or(Ipv4Addr::UNSPECIFIED),
+        file: args.of_client.file.clone(),
+        unit: args.format,
         from_port: args.of_client.cport,
         json: args.json,
         verbose: args.of_client.verbose,
@@ -244,10 +382,10 @@ fn client(args: &Iperf3Args, words: &[OsString], to: Ipv4Addr) -> anyhow::Result
     };
     let env = Environment::detect(); // before the test, whose own load is no disturbance
     let turned = |app: &mut Client| {
-        say(app.take_output(), args.json, || env.clone())?;
+        say(&mut output, app.take_output(), args.json, || env.clone())?;
         Ok(app.result().is_some())
     };
-    let (app, outcome, _) = serve::run_at(&args.served, words, &[], app, turned)?;
+    let (app, outcome, _) = serve::run_at(&args.served_here(), words, &[], app, turned)?;
     // Standard output has the measurement's report and nothing else: others read it.
     let exit = hosts::report(&[outcome], Audits::Stderr)?;
     let measured = matches!(app.result(), Some(Ok(()) | Err(ClientError::Interrupted)));
@@ -273,15 +411,15 @@ fn client(args: &Iperf3Args, words: &[OsString], to: Ipv4Addr) -> anyhow::Result
 
 /// Prints output of the application. Adds the environment to a JSON report under the key `linerate`,
 /// which stock iperf3 does not use; prints text unchanged.
-fn say(said: String, json: bool, env: impl FnOnce() -> Environment) -> anyhow::Result<()> {
+fn say(output: &mut Output, said: String, json: bool, env: impl FnOnce() -> Environment) -> anyhow::Result<()> {
     if said.is_empty() {
         return Ok(());
     }
     match surroundings::add_to(&said, &env(), Some("linerate")) {
         Ok(reports) if json => {
-            reports.iter().try_for_each(|report| print(&(serde_json::to_string_pretty(report)? + "\n")))
+            reports.iter().try_for_each(|report| output.write(&(serde_json::to_string_pretty(report)? + "\n")))
         }
-        _ => print(&said),
+        _ => output.write(&said),
     }
 }
 
@@ -304,7 +442,8 @@ fn params(args: &ClientArgs) -> anyhow::Result<Params> {
         wants_output: args.get_server_output,
         title: args.title.clone(),
         extra: args.extra_data.clone(),
-        tos: args.tos,
+        tos: args.dscp.unwrap_or(args.tos),
+        repeating_payload: args.repeating_payload,
         nodelay: args.no_delay,
         mss: args.set_mss,
         window: args.window.unwrap_or(0) as usize,
@@ -353,6 +492,22 @@ mod tests {
             assert!(amount(wrong).is_err(), "{wrong}");
         }
         assert!(bitrate("1M/0").is_err() && bitrate("1M/1001").is_err() && bitrate("/5").is_err());
+    }
+
+    #[test]
+    fn code_points_have_names_and_numbers_bases() {
+        // RFC 2597 6: AF31 is 011010; RFC 3246: EF is 101110; the last two bits are not the code point's.
+        for (text, tos) in
+            [("ef", 0xb8), ("AF31", 0x68), ("cs1", 0x20), ("46", 0xb8), ("0x2e", 0xb8), ("056", 0xb8), ("0", 0)]
+        {
+            assert_eq!(dscp(text), Ok(tos), "{text}");
+        }
+        for wrong in ["64", "af44", "af50", "cs8", "cs", "af111", "", "-1", "+1"] {
+            assert!(dscp(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!((tos("52"), tos("064"), tos("0x34")), (Ok(52), Ok(52), Ok(52)));
+        assert!(tos("256").is_err() && tos("08").is_err() && tos("0x").is_err());
+        assert!(affinity("1,2").is_err() && affinity("1") == Ok(1));
     }
 
     #[test]

@@ -321,6 +321,95 @@ fn omitted_seconds_do_not_count_at_either_end() {
 }
 
 #[test]
+fn flags_do_what_stock_s_do() {
+    isolated("flags_do_what_stock_s_do", || {
+        if !has("iperf3") {
+            return println!("skipped: iperf3 is not installed");
+        }
+        let dir = std::env::temp_dir().join(format!("linerate-iperf3-flags-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let path = |name: &str| dir.join(name).display().to_string();
+        let bytes: Vec<u8> = (0..300_000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+        std::fs::write(path("source"), &bytes).unwrap();
+        // Stock's server writes what it receives until the client ends the test: what has arrived by then is
+        // the beginning of our file, or of the digits.
+        let server = StockServer::start_with(&["-F", &path("theirs")]);
+        let (code, out, err) = client(&["-F", &path("source"), "-b", "5M", "-l", "10K"]);
+        assert_eq!(code, Some(0), "{out}{err}");
+        assert!(out.contains(&format!("Sent  293 KBytes /  293 KBytes (100%) of {}\n", path("source"))), "{out}");
+        let theirs = std::fs::read(path("theirs")).unwrap();
+        assert!(!theirs.is_empty() && bytes.starts_with(&theirs), "{} bytes", theirs.len());
+        let (code, out, err) = client(&["--repeating-payload", "-t", "1", "-b", "5M", "-l", "10K"]);
+        assert_eq!(code, Some(0), "{out}{err}");
+        assert!(std::fs::read(path("theirs")).unwrap().starts_with(b"01234567890123456789"));
+        drop(server);
+        let server = StockServer::start_with(&["-F", &path("source")]);
+        // At a rate: after a send that takes only a part of a block stock 3.12 overwrites the rest of it.
+        let (code, out, err) = client(&["-R", "-F", &path("ours"), "-t", "2", "-b", "5M", "-l", "10K"]);
+        assert_eq!(code, Some(0), "{out}{err}");
+        let ours = std::fs::read(path("ours")).unwrap();
+        let same = ours.iter().zip(&bytes).take_while(|(one, other)| one == other).count();
+        assert!(ours == bytes, "{} bytes, {same} of them the same\n{out}", ours.len());
+        drop(server);
+        // Rates, times, the log file, the address, the type of service.
+        let server = StockServer::start();
+        let log = path("log");
+        let words = [
+            "-n",
+            "1M",
+            "-f",
+            "K",
+            "-4",
+            "--timestamps=%F <",
+            "--logfile",
+            &log,
+            "--forceflush",
+            "-B",
+            "10.0.0.2",
+            "--dscp",
+            "ef",
+            "-A",
+            "0",
+        ];
+        let (code, out, err) = client(&words);
+        assert_eq!((code, out.as_str()), (Some(0), ""), "{err}");
+        let said = std::fs::read_to_string(&log).unwrap();
+        assert!(
+            said.lines().count() > 8
+                && said.lines().all(|line| line.starts_with("20") && line.get(10..12) == Some(" <")),
+            "{said}"
+        );
+        assert!(
+            said.contains(" KBytes/sec") && !said.contains("bits/sec") && said.contains("local 10.0.0.2 port"),
+            "{said}"
+        );
+        let (code, _, err) = client(&["-n", "1M", "-B", "10.0.0.9"]);
+        assert!(code == Some(1) && err.contains("iperf3: error - unable to connect to server"), "{err}");
+        drop(server);
+        for (words, why) in [
+            (&["-6"][..], "-6: tests run over IPv4 only"),
+            (&["-Z"], "-Z: the stack sends from its own buffers"),
+            (&["-d"], "-d: there is no debugging output"),
+            (&["--debug=2"], "-d: there is no debugging output"),
+            (&["-D"], "-D: start it in the background"),
+            (&["-A", "0,1"], "expected one core"),
+            (&["--dscp", "af44"], "expected 0 to 63, af11"),
+            (&["--timestamps=%Q"], "unknown conversion '%Q'"),
+            (&["-f", "b"], "expected one of k, m, g, t"),
+            (&["-F", "x", "-u"], "--udp"),
+            (&["-F", "x", "-R", "-P", "2"], "-F: with -R one stream only"),
+            (&["--logfile", "/none/x"], "--logfile /none/x: No such file"),
+        ] {
+            let words = [&["iperf3", "-c", "10.0.0.1"], words, &["--port", "null:", "--addr", "10.0.0.2/24"]].concat();
+            let output = run(&mut common::linerate(&words));
+            let said = text(&output);
+            assert!(output.status.code() == Some(2) && said.contains(why), "{words:?}: {said}");
+        }
+        std::fs::remove_dir_all(&dir).unwrap();
+    });
+}
+
+#[test]
 fn ten_stock_clients_measure_at_once() {
     isolated("ten_stock_clients_measure_at_once", || {
         if !has("iperf3") {

@@ -7,9 +7,11 @@
 mod control;
 mod words;
 
+use super::file::StreamFile;
 use super::params::Params;
 use super::probe::{Latency, Probe};
 use super::proto::{CLIENT_TERMINATE, COOKIE, HELLO_ANSWERS, HELLOS, Talk};
+use super::report::RateUnit;
 use super::results::{REPORT_MAX, RESULTS_MAX};
 use super::test::{Role, Test, Watch};
 use super::{CpuTimes, STREAMS_MAX};
@@ -19,6 +21,7 @@ use crate::streams::{Ends, Failure};
 use clock::Instant;
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use words::ClientError;
@@ -39,6 +42,12 @@ pub struct ClientConfig {
     pub params: Params,
     /// The server.
     pub to: SocketAddr,
+    /// The address to connect from (-B); unspecified: as the route has it.
+    pub from: Ipv4Addr,
+    /// What streams send, or where they write, instead of the usual payload (-F).
+    pub file: Option<PathBuf>,
+    /// The unit of rates in lines (-f); without one each rate has its own.
+    pub unit: Option<RateUnit>,
     /// The first stream's port, the others behind it (--cport); 0: any.
     pub from_port: u16,
     /// Thirty-six letters that nobody else has at the moment, and NUL.
@@ -69,6 +78,9 @@ impl ClientConfig {
         ClientConfig {
             params,
             to,
+            from: Ipv4Addr::UNSPECIFIED,
+            file: None,
+            unit: None,
             from_port: 0,
             cookie,
             json: false,
@@ -152,10 +164,11 @@ impl Client {
     /// A client that begins at once.
     pub fn new(config: ClientConfig, now: Instant) -> Client {
         let watch = Watch { interval: config.interval, cpu: config.cpu };
-        let anywhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
-        let ends = Ends { local: anywhere, peer: config.to };
+        let from = SocketAddr::from((config.from, 0));
+        let ends = Ends { local: from, peer: config.to };
         let mut test = Test::new(Role::Client, ends, config.cookie.to_vec(), watch, now);
         test.params = config.params.clone();
+        test.unit = config.unit;
         let mut client = Client {
             counts: ClientCounts::default(),
             state: State::Connecting,
@@ -168,7 +181,7 @@ impl Client {
             probe: None,
             tick: None,
             server_output: None,
-            actions: VecDeque::from([Action::Connect(CONTROL, anywhere, config.to)]),
+            actions: VecDeque::from([Action::Connect(CONTROL, from, config.to)]),
             output: String::new(),
             result: None,
             check: None,
@@ -221,7 +234,7 @@ impl Client {
             return;
         }
         let port = if self.config.from_port == 0 { 0 } else { self.config.from_port.saturating_add(at as u16) };
-        let from = SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));
+        let from = SocketAddr::from((self.config.from, port));
         let chan = Chan(1 + at as u32);
         self.actions.push_back(if params.is_udp() {
             Action::Bind(chan, from)
@@ -235,6 +248,11 @@ impl Client {
         let chan = Chan(1 + at as u32);
         if self.test.streams.len() == at {
             self.test.add_stream(chan, ends, now);
+            if let Some(path) = self.config.file.clone()
+                && let Err(why) = self.open_file(at, &path)
+            {
+                return self.fail(ClientError::File(path.display().to_string(), why.to_string()), now);
+            }
         }
         self.actions.push_back(Action::Wake(chan));
     }
@@ -265,7 +283,22 @@ impl Client {
         }
     }
 
+    fn open_file(&mut self, at: usize, path: &Path) -> std::io::Result<()> {
+        let Some(stream) = self.test.streams.get_mut(at) else { return Ok(()) };
+        stream.file = Some(match stream.is_sender {
+            true => StreamFile::source(path, self.test.params.block)?,
+            false => StreamFile::sink(path)?,
+        });
+        Ok(())
+    }
+
     fn end_if_through(&mut self, now: Instant) {
+        if let Some(why) = self.test.file_failure()
+            && self.state == State::Running
+        {
+            let path = self.config.file.as_ref().map(|path| path.display().to_string());
+            return self.fail(ClientError::File(path.unwrap_or_default(), why), now);
+        }
         if self.state == State::Running && self.test.is_through() {
             self.end_test(now);
         }
@@ -375,7 +408,9 @@ impl App for Client {
                     }
                     Event::Datagram(from, bytes) => return self.on_datagram(at, from, bytes, now),
                     Event::Bytes(bytes) => {
-                        self.counts.received.add(self.test.on_received(at, bytes.len() as u64, now));
+                        let counted = self.test.on_received(at, bytes.len() as u64, now);
+                        self.counts.received.add(counted);
+                        self.test.store(at, bytes);
                         return self.end_if_through(now);
                     }
                     Event::Info(info) => return self.test.on_info(at, info),

@@ -138,6 +138,8 @@ pub struct Params {
     pub window: usize,
     /// Congestion control.
     pub congestion: Option<CongestionName>,
+    /// The payload is digits again and again instead of bytes that no link compresses.
+    pub repeating_payload: bool,
 }
 
 impl Default for Params {
@@ -164,6 +166,7 @@ impl Default for Params {
             mss: 0,
             window: 0,
             congestion: None,
+            repeating_payload: false,
         }
     }
 }
@@ -213,6 +216,8 @@ impl Params {
             // Stock iperf3 permits 512 MiB; what a stack makes of it is its own business.
             window: number("window")?.min(512 << 20) as usize,
             congestion: json.get("congestion").and_then(Value::as_str).and_then(CongestionName::new),
+            // Stock servers take its presence for a yes.
+            repeating_payload: json.contains_key("repeating_payload"),
         };
         if block == 0 {
             return Err(Refused::Block);
@@ -264,6 +269,7 @@ impl Params {
             ("TOS", self.tos.into()),
             ("get_server_output", self.wants_output.into()),
             ("udp_counters_64bit", (self.counters == Counters::Wide).into()),
+            ("repeating_payload", self.repeating_payload.into()),
         ];
         numbers.into_iter().filter(|(_, number)| *number > 0).for_each(|(name, number)| put(name, json!(number)));
         let congestion = self.congestion.as_ref().map(CongestionName::as_str);

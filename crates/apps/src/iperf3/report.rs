@@ -48,6 +48,28 @@ fn scaled(value: f64, step: f64, unit: &str) -> String {
     format!("{value:>4.digits$} {prefix}{unit}")
 }
 
+/// The unit of rates in the report (-f): `kmgt` of bits, by powers of 1000, `KMGT` of bytes, by powers of 1024.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RateUnit(char);
+
+impl RateUnit {
+    /// A unit by its letter.
+    pub fn new(letter: char) -> Option<RateUnit> {
+        "kmgtKMGT".contains(letter).then_some(RateUnit(letter))
+    }
+
+    fn text(self, bits_per_s: f64) -> String {
+        let RateUnit(letter) = self;
+        let power = "KMGT".find(letter.to_ascii_uppercase()).map_or(1, |at| at as i32 + 1);
+        let (value, unit) = match letter.is_ascii_uppercase() {
+            true => (bits_per_s / 8.0 / 1024f64.powi(power), "Bytes"),
+            false => (bits_per_s / 1000f64.powi(power), "bits"),
+        };
+        let digits = if value < 9.995 { 2 } else { usize::from(value < 99.95) };
+        format!("{value:>4.digits$} {}{unit}/sec", letter.to_ascii_uppercase())
+    }
+}
+
 pub(super) fn rate(bytes: u64, seconds: f64) -> f64 {
     if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 }
 }
@@ -160,7 +182,8 @@ impl Test {
 
     fn row_line(&mut self, id: &str, is_sender: bool, [from, to]: [f64; 2], bytes: u64, tail: &str) {
         let transfer = scaled(bytes as f64, 1024.0, "Bytes");
-        let bitrate = scaled(rate(bytes, to - from), 1000.0, "bits/sec");
+        let bits_per_s = rate(bytes, to - from);
+        let bitrate = self.unit.map_or_else(|| scaled(bits_per_s, 1000.0, "bits/sec"), |unit| unit.text(bits_per_s));
         let tag = self.tag(is_sender);
         self.line(&format!("[{id:>3}]{tag} {from:6.2}-{to:<6.2} sec  {transfer}  {bitrate}{tail}"));
     }
@@ -261,6 +284,21 @@ impl Test {
     }
 }
 
+impl Test {
+    /// How much of a file was sent or received, a line for each stream that has one.
+    pub(super) fn file_lines(&mut self, name: &str) {
+        let of = |stream: &Stream| {
+            let size = stream.file.as_ref()?.len()?;
+            let percent = (stream.bytes * 100).checked_div(size).unwrap_or(100).min(100);
+            let verb = if stream.is_sender { "Sent" } else { "Received" };
+            let [moved, size] = [stream.bytes, size].map(|bytes| scaled(bytes as f64, 1024.0, "Bytes"));
+            Some(format!("[{:3}] {verb} {moved} / {size} ({percent}%) of {name}", stream.id))
+        };
+        let lines: Vec<String> = self.streams.iter().filter_map(of).collect();
+        lines.iter().for_each(|line| self.line(line));
+    }
+}
+
 /// The ends of several streams together.
 pub(super) fn sum_of_ends<'a>(all: impl Iterator<Item = &'a [EndRow; 2]> + Clone) -> [EndRow; 2] {
     let one = |ends: fn(&'a [EndRow; 2]) -> &'a EndRow| EndRow {
@@ -275,6 +313,23 @@ pub(super) fn sum_of_ends<'a>(all: impl Iterator<Item = &'a [EndRow; 2]> + Clone
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rates_in_the_unit_that_is_asked_for() {
+        // iperf3 3.12 -f: lower case bits and powers of 1000, upper case bytes and powers of 1024.
+        for (letter, text) in [
+            ('k', "80000 Kbits/sec"),
+            ('m', "80.0 Mbits/sec"),
+            ('g', "0.08 Gbits/sec"),
+            ('t', "0.00 Tbits/sec"),
+            ('K', "9766 KBytes/sec"),
+            ('M', "9.54 MBytes/sec"),
+            ('G', "0.01 GBytes/sec"),
+        ] {
+            assert_eq!(RateUnit::new(letter).unwrap().text(80e6), text, "{letter}");
+        }
+        assert!(RateUnit::new('b').is_none());
+    }
 
     #[test]
     fn percents_as_c_writes_them() {

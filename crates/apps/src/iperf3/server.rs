@@ -1,6 +1,7 @@
 //! The server: who connects is sorted by its cookie into tests, streams and those who are not wanted.
 
 use super::proto::{ACCESS_DENIED, COOKIE, HELLO_ANSWERS, HELLOS};
+use super::report::RateUnit;
 use super::session::{Phase, Session};
 use super::{CpuTimes, STREAMS_MAX};
 use crate::app::{Accept, Action, App, Chan, Event};
@@ -36,6 +37,8 @@ pub struct Config {
     pub patience: Duration,
     /// A test on which nothing moves for so long is ended (--rcv-timeout).
     pub idle: Duration,
+    /// The unit of rates in lines (-f); without one each rate has its own.
+    pub unit: Option<RateUnit>,
     /// Tests at a time.
     pub clients_max: usize,
     /// Tests of one address at a time.
@@ -55,6 +58,7 @@ impl Default for Config {
             interval: Duration::from_secs(1),
             patience: Duration::from_secs(15),
             idle: Duration::from_secs(120),
+            unit: None,
             clients_max: 16,
             clients_per_peer: 16,
             datagrams_at: None,

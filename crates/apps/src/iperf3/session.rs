@@ -56,6 +56,7 @@ impl Session {
     pub(super) fn new(control: Chan, ends: Ends, cookie: Vec<u8>, config: &Config, now: Instant) -> Session {
         let watch = Watch { interval: config.interval, cpu: config.cpu };
         let mut test = Test::new(Role::Server, ends, cookie, watch, now);
+        test.unit = config.unit;
         test.line(&format!("Accepted connection from {}, port {}", ends.peer.ip(), ends.peer.port()));
         let mut talk = Talk::default();
         talk.say(&[PARAM_EXCHANGE]);

@@ -1,5 +1,6 @@
 //! One stream of a test and what is counted on it, at this end and, once results are exchanged, at the other.
 
+use super::file::StreamFile;
 use super::pace::Pace;
 use super::proto::Stamp;
 use crate::app::Chan;
@@ -35,6 +36,8 @@ pub(super) struct Stream {
     pub(super) datagrams: Datagrams,
     pub(super) datagrams_omitted: Datagrams,
     pub(super) datagrams_before: Datagrams,
+    /// Instead of the usual payload.
+    pub(super) file: Option<StreamFile>,
 }
 
 /// The other side's numbers.
@@ -136,6 +139,7 @@ impl Stream {
             datagrams: Datagrams::default(),
             datagrams_omitted: Datagrams::default(),
             datagrams_before: Datagrams::default(),
+            file: None,
         }
     }
 

@@ -3,9 +3,10 @@
 //! Who is asked what, and what follows from it, is the business of [`super::session`] (the server's) and [`super::client`].
 
 use super::CpuTimes;
+use super::file::StreamFile;
 use super::params::Params;
 use super::proto::Stamp;
-use super::report::{Interval, StreamInterval};
+use super::report::{Interval, RateUnit, StreamInterval};
 use super::stream::{Datagrams, Stream};
 use crate::app::Chan;
 use crate::streams::{Ends, StreamInfo};
@@ -76,6 +77,8 @@ pub(super) struct Test {
     pub(super) is_titled: bool,
     /// More is said (-V).
     pub(super) is_verbose: bool,
+    /// Of the rates in its lines (-f).
+    pub(super) unit: Option<RateUnit>,
 }
 
 impl Test {
@@ -109,6 +112,7 @@ impl Test {
             said: String::new(),
             is_titled: false,
             is_verbose: false,
+            unit: None,
         }
     }
 
@@ -159,7 +163,8 @@ impl Test {
     /// All streams are there: go.
     pub(super) fn start(&mut self, now: Instant) {
         if self.sends_at_all() {
-            self.block = filler(self.params.block);
+            let is_repeating = self.params.repeating_payload;
+            self.block = if is_repeating { digits(self.params.block) } else { filler(self.params.block) };
         }
         (self.started, self.counted, self.interval_at, self.moved) = (now, now, now, now);
         for stream in &mut self.streams {
@@ -233,7 +238,30 @@ impl Test {
 
     /// Has everything been moved that was to be?
     pub(super) fn is_through(&self) -> bool {
-        !self.is_omitting && self.through() >= self.params.goal()
+        !self.is_omitting && self.through() >= self.params.goal() || self.are_files_sent()
+    }
+
+    /// Returns whether there is nothing left in any file that is sent.
+    fn are_files_sent(&self) -> bool {
+        let mut sent = self.streams.iter().filter(|stream| stream.is_sender).map(|stream| stream.file.as_ref());
+        let has_any = self.streams.iter().any(|stream| stream.is_sender && stream.file.is_some());
+        has_any && sent.all(|file| file.is_some_and(StreamFile::is_over))
+    }
+
+    /// Why a file could not be read or written.
+    pub(super) fn file_failure(&self) -> Option<String> {
+        let mut files = self.streams.iter().filter_map(|stream| stream.file.as_ref());
+        files.find_map(StreamFile::failure).map(ToString::to_string)
+    }
+
+    /// Keeps what a stream received, if it has a file for it: also before it is known that the test runs,
+    /// since the server knows earlier.
+    pub(super) fn store(&mut self, at: usize, bytes: &[u8]) {
+        let has_ended = self.ended.is_some();
+        let stream = self.streams.get_mut(at).filter(|stream| !stream.is_sender && !has_ended);
+        if let Some(file) = stream.and_then(|stream| stream.file.as_mut()) {
+            file.write(bytes);
+        }
     }
 
     fn left(&self) -> u64 {
@@ -265,7 +293,9 @@ impl Test {
     /// What a stream sends next; or when its rate permits it to send again.
     pub(super) fn stream_output(&mut self, at: usize, now: Instant) -> Result<&[u8], Instant> {
         let n = self.may_send(at, now)?;
-        Ok(self.block.get(..n).unwrap_or_default())
+        let file = self.streams.get(at).and_then(|stream| stream.file.as_ref());
+        let bytes = file.map_or(&self.block[..], StreamFile::output);
+        Ok(bytes.get(..n).unwrap_or(bytes))
     }
 
     /// The datagram that a stream sends next and where to; or when its rate permits it to send again.
@@ -296,6 +326,9 @@ impl Test {
         stream.since = stream.since.saturating_add(n);
         stream.datagrams.packets += u64::from(is_udp);
         stream.pace.on_sent(n, rate, now);
+        if let Some(file) = &mut stream.file {
+            file.advance(usize::try_from(n).unwrap_or(usize::MAX));
+        }
         self.moved = now;
     }
 
@@ -415,6 +448,11 @@ fn row(stream: &mut Stream) -> StreamInterval {
     let datagrams: Datagrams = stream.datagrams.since(&stream.datagrams_before);
     stream.datagrams_before = stream.datagrams;
     StreamInterval { id: stream.id, is_sender: stream.is_sender, bytes, retransmits, info, datagrams }
+}
+
+/// `0123456789` again and again, as iperf2 has it.
+fn digits(n: usize) -> Vec<u8> {
+    (b'0'..=b'9').cycle().take(n).collect()
 }
 
 /// Bytes that no link compresses.

@@ -12,7 +12,7 @@ use crate::iperf3::proto::{
 use crate::iperf3::results::{self, REPORT_MAX, RESULTS_MAX};
 use crate::streams::StreamOption;
 use clock::Instant;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 
 impl Client {
     pub(super) fn on_control_event(&mut self, event: Event<'_>, now: Instant) {
@@ -103,12 +103,16 @@ impl Client {
         }
         self.test.start(now);
         self.enter(State::Running, now);
+        self.end_if_through(now); // an empty file
+        if self.state != State::Running {
+            return;
+        }
         self.actions.extend(self.test.streams.iter().map(|stream| Action::Wake(stream.chan)));
         if self.config.latency {
             self.probe = Some(Probe::new(&self.config.cookie, now));
-            let anywhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+            let from = SocketAddr::from((self.config.from, 0));
             let options = [Some(StreamOption::NoDelay(true)), None, None, None, None];
-            self.actions.push_back(Action::ConnectWith(PROBE_CHAN, anywhere, self.config.to, options));
+            self.actions.push_back(Action::ConnectWith(PROBE_CHAN, from, self.config.to, options));
         }
     }
 

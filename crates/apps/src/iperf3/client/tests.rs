@@ -259,6 +259,68 @@ fn an_amount_ends_a_test() {
     assert!(sum(&report, "sum_received", "bytes") >= 40_000.0 && sum(&report, "sum_sent", "bytes") > 40_000.0);
 }
 
+/// A directory of the test's own.
+fn directory(name: &str) -> PathBuf {
+    let dir = std::env::temp_dir().join(format!("linerate-iperf3-{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    dir
+}
+
+#[test]
+fn a_file_is_sent_and_ends_the_test() {
+    let dir = directory("send");
+    for len in [0, 25_000, 30_000] {
+        let path = dir.join("source");
+        std::fs::write(&path, vec![7; len]).unwrap();
+        let mut pair = Pair::new(Params { streams: 2, ..tcp() }, |config| {
+            (config.file, config.json) = (Some(path.clone()), false);
+        });
+        assert_eq!(pair.run(Duration::from_secs(9)), &Ok(()), "{len}");
+        // What is under way when the test ends is not counted by the receiver.
+        let [sent, received] = pair.client.server.app.moved();
+        assert!(sent == 2 * len as u64 && received <= sent, "{len}: each stream sends it: {sent}, {received}");
+        let said = pair.client.server.app.take_output();
+        assert_eq!(said.matches(&format!("(100%) of {}\n", path.display())).count(), 2, "{said}");
+        pair.is_clean();
+    }
+    // One that is not there.
+    let mut pair = Pair::new(tcp(), |config| config.file = Some(dir.join("none")));
+    let why = pair.run(Duration::from_secs(9)).clone().unwrap_err().to_string();
+    assert!(why.ends_with("/none: No such file or directory (os error 2)"), "{why}");
+    pair.is_clean();
+    std::fs::remove_dir_all(&dir).unwrap();
+}
+
+#[test]
+fn what_is_received_is_kept_in_a_file() {
+    let dir = directory("receive");
+    let path = dir.join("sink");
+    // The server sends digits: the parameter reaches it.
+    let params =
+        Params { reverse: true, bytes: 25_000, time: Duration::ZERO, rate: 0, repeating_payload: true, ..tcp() };
+    let mut pair = Pair::new(params, |config| config.file = Some(path.clone()));
+    assert_eq!(pair.run(Duration::from_secs(9)), &Ok(()));
+    let kept = std::fs::read(&path).unwrap();
+    assert_eq!(kept.len() as u64, pair.client.server.app.moved()[1]);
+    // Blocks of 10,000 bytes: the pattern goes on through them.
+    assert!(kept.len() >= 25_000 && kept.iter().zip((b'0'..=b'9').cycle()).all(|(byte, digit)| *byte == digit));
+    // A file that cannot be written.
+    let mut pair =
+        Pair::new(Params { reverse: true, ..tcp() }, |config| config.file = Some(PathBuf::from("/dev/full")));
+    let why = pair.run(Duration::from_secs(9)).clone().unwrap_err().to_string();
+    assert!(why.starts_with("/dev/full: No space left on device"), "{why}");
+    std::fs::remove_dir_all(&dir).unwrap();
+}
+
+#[test]
+fn connections_come_from_the_address_that_is_bound() {
+    let from = Ipv4Addr::new(1, 0, 0, 9);
+    let mut pair = Pair::new(Params { streams: 2, ..tcp() }, |config| (config.from, config.latency) = (from, true));
+    assert_eq!(pair.run(Duration::from_secs(9)), &Ok(()));
+    let ends = (0..4).map(|far| pair.client.net.ends_of(Far(far)).local.ip());
+    assert!(ends.into_iter().all(|ip| ip == from), "control, two streams, latency");
+}
+
 /// A test of nobody's.
 fn lone(role: Role) -> Test {
     let anywhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));

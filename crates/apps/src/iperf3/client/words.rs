@@ -44,6 +44,9 @@ pub enum ClientError {
     /// The server did not answer for so long.
     #[error("the server has not answered for {} s", .0.as_secs())]
     Silent(Duration),
+    /// The file of a stream cannot be opened, read or written.
+    #[error("{0}: {1}")]
+    File(String, String),
     /// Nothing moved for so long.
     #[error("nothing was sent or received for {} ms", .0.as_millis())]
     Stalled(Duration),
@@ -94,6 +97,9 @@ impl Client {
     pub(super) fn last_words(&mut self) {
         self.test.is_verbose = self.config.verbose;
         self.test.end_lines();
+        if let Some(path) = self.config.file.as_ref().map(|path| path.display().to_string()) {
+            self.test.file_lines(&path);
+        }
         let cpu = |[total, user, system]: [f64; 3]| format!("{total:.1}% ({user:.1}%u/{system:.1}%s)");
         let roles = if self.test.sends(0) { ["sender", "receiver"] } else { ["receiver", "sender"] };
         let (ours, theirs) = (cpu(self.test.cpu_percent), cpu(self.test.peer_cpu_percent));
