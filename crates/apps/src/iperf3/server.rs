@@ -1,16 +1,19 @@
 //! The server: who connects is sorted by its cookie into tests, streams and those who are not wanted.
 
+mod conn;
+
 use super::proto::{ACCESS_DENIED, COOKIE, HELLO_ANSWERS, HELLOS};
 use super::report::RateUnit;
 use super::session::{Phase, Session};
 use super::{CpuTimes, STREAMS_MAX};
 use crate::app::{Accept, Action, App, Chan, Event};
 use crate::date::Wall;
-use crate::slots::{Connection, Room, Slots, room};
+use crate::slots::{Room, Slots, room};
 use crate::streams::{Ends, StreamInfo, StreamOption};
 use clock::Instant;
+use conn::{Conn, Stranger, StreamAt};
 use std::collections::{BTreeMap, VecDeque};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Connections that have not said yet what they are, or are being told that they are not wanted.
@@ -100,31 +103,6 @@ stats::counters! {
     }
 }
 
-/// A test by its place in the list, and a stream of it.
-type StreamAt = (u32, usize);
-
-#[derive(Debug)]
-enum Conn {
-    /// It has sent so much of its cookie.
-    New {
-        ends: Ends,
-        cookie: Vec<u8>,
-        since: Instant,
-    },
-    /// Of the test at that place in the list.
-    Control(u32),
-    Stream(StreamAt),
-    /// What came goes back.
-    Echo(Vec<u8>),
-    /// It is told that it is not wanted.
-    Denied {
-        ends: Ends,
-        since: Instant,
-    },
-    /// The datagrams of all tests.
-    Datagrams,
-}
-
 /// The server: see the module.
 #[derive(Debug)]
 pub struct Iperf3 {
@@ -146,29 +124,6 @@ pub struct Iperf3 {
     offered: Option<StreamAt>,
     output: String,
     check: Option<Instant>,
-}
-
-impl Conn {
-    fn as_stranger(&self) -> Option<Stranger> {
-        match self {
-            Conn::New { ends, since, .. } | Conn::Denied { ends, since } => Some(Stranger(*ends, *since)),
-            _ => None,
-        }
-    }
-}
-
-/// A connection that has not said yet what it is, or is being told that it is not wanted.
-#[derive(Clone, Copy, Debug)]
-struct Stranger(Ends, Instant);
-
-impl Connection for Stranger {
-    fn peer(&self) -> IpAddr {
-        self.0.peer.ip()
-    }
-
-    fn moved(&self) -> Instant {
-        self.1
-    }
 }
 
 impl Iperf3 {
