@@ -41,9 +41,12 @@ impl Tcb {
                 self.notes |= Notes::WINDOW_UPDATE;
             }
         }
-        let dsack = self.sack && !seg.options.sack.is_empty() && self.take_sack(seg, una, &mut shown.got);
+        let dsack = match self.sack && !seg.options.sack.is_empty() {
+            true => self.take_sack(seg, una, &mut shown.got),
+            false => None,
+        };
         if self.snd.una == self.snd.nxt && !advanced {
-            if dsack {
+            if dsack.is_some() {
                 self.on_late_dsack(seg, now);
             }
             self.window_answered(now);
@@ -104,9 +107,9 @@ impl Tcb {
         self.snd.una.plus(self.snd.wnd)
     }
 
-    /// Tells the scoreboard; answers whether the first block is a D-SACK (RFC 2883 4).
+    /// Marks the scoreboard. Returns the end of the first block if that is a D-SACK (RFC 2883 4).
     #[inline(never)]
-    fn take_sack(&mut self, seg: &Segment, prior_una: SeqNum, got: &mut Delivered) -> bool {
+    fn take_sack(&mut self, seg: &Segment, prior_una: SeqNum, got: &mut Delivered) -> Option<SeqNum> {
         let blocks = seg.options.sack.as_slice();
         let dsack = match blocks {
             [first, second, ..] => first.left.before(seg.ack) || inside(first, second),
@@ -116,9 +119,11 @@ impl Tcb {
         let valid = |block: &Block| block.left.before(block.right) && block.right.at_or_before(self.snd.nxt);
         let recent = |block: &Block| block.right.after(prior_una.minus(self.snd.max_wnd.max(1)));
         let lies = !blocks.iter().skip(usize::from(dsack)).all(valid);
-        let first_end = blocks.first().filter(|block| valid(block) && recent(block)).map(|block| block.right);
-        if let Some(end) = first_end.filter(|_| dsack) {
-            self.on_dsack(end);
+        // More than the peer ever allowed to be sent cannot have arrived twice.
+        let small = |block: &Block| block.right.since(block.left) <= self.snd.max_wnd.max(1);
+        let first = blocks.first().copied().filter(|block| dsack && valid(block) && recent(block) && small(block));
+        if let Some(block) = first {
+            self.on_dsack(block);
         } else if dsack {
             self.notes |= Notes::DSACK_OLD;
         }
@@ -131,7 +136,7 @@ impl Tcb {
                 self.board.sack(block.left.later(una), block.right, self.recovery.high, got);
             }
         }
-        dsack && first_end.is_some()
+        first.map(|block| block.right)
     }
 
     /// Round trips, recovery, the congestion window, timers. Says whether a round trip was measured.
@@ -145,7 +150,12 @@ impl Tcb {
             met.delivered_ce = met.delivered_ce.wrapping_add(delivered);
         }
         if self.sack {
-            let late = self.rack.update(&shown.got, self.rtt.min_us(), self.snd.mss, now);
+            // A copy is not what was delivered if the ACK echoes an earlier timestamp (RFC 8985 6.2 step 2).
+            let echoed = seg.options.timestamps.filter(|ts| shown.advanced && ts.ecr != 0 && self.ts.is_some());
+            let left_later = |at| echoed.is_some_and(|ts| SeqNum(ts.ecr).before(SeqNum(self.ts_now(at))));
+            let of_copy = [shown.got.last.map(|last| last.0), shown.got.latest.map(|latest| latest.at)]
+                .map(|at| !at.is_some_and(left_later));
+            let late = self.rack.update(&shown.got, of_copy, self.rtt.min_us(), self.snd.mss, now);
             if late {
                 let met = self.met();
                 met.reord_seen = met.reord_seen.wrapping_add(1);
@@ -160,17 +170,19 @@ impl Tcb {
             }
         }
         let (reducing, duplicates) = (self.recovery.is_reducing(), self.recovery.reno_bytes(self));
-        let quiet = self.recovery.is_quiet() && shown.got.sacked == 0 && !shown.duplicate && !shown.ece && !shown.dsack;
-        if !quiet || self.board.sacked().segments > 0 {
-            self.recover(shown, seg, now);
-        }
+        let quiet = self.recovery.is_quiet()
+            && shown.got.sacked == 0
+            && !shown.duplicate
+            && !shown.ece
+            && shown.dsack.is_none();
+        let undone = (!quiet || self.board.sacked().segments > 0) && self.recover(shown, seg, now);
         if shown.advanced {
             let bytes = match self.config.limit_growth {
                 true => shown.got.acked,
                 false if self.sack => shown.got.bytes,
                 false => self.reno_delivered(shown, duplicates),
             };
-            self.grow(bytes, (shown.prior_in_flight, self.in_flight()), rtt_us, reducing, now);
+            self.grow(bytes, (shown.prior_in_flight, self.in_flight()), rtt_us, reducing && !undone, now);
         }
         self.rearm(shown, now);
         rtt_us.is_some()

@@ -135,7 +135,8 @@ impl Tcb {
         }
         let (index, record) = self.board.next_lost()?;
         let len = record.len().min(self.full_segment().into());
-        if self.in_flight().saturating_add(len) > self.cc.cwnd() || self.held_by_pace(now) {
+        let fits = self.in_flight().saturating_add(len) <= self.cc.cwnd() && len <= self.recovery.burst();
+        if !fits || self.held_by_pace(now) {
             return None;
         }
         // Into a window that was shrunk only the front goes (RFC 9293 3.8.6).
@@ -154,10 +155,9 @@ impl Tcb {
             record.end = record.start.plus(most);
             record.marks &= !(mark::FIN | mark::PSH);
         }
-        let len = record.len();
         let stamp = self.ts_now(now);
         self.board.on_resent(index, now);
-        self.recovery.on_resent(len, stamp);
+        self.recovery.on_resent(record.start, record.end, stamp);
         if self.recovery.unanswered_since == Instant::NEVER {
             self.recovery.unanswered_since = record.at;
         }
@@ -248,7 +248,7 @@ impl Tcb {
             self.restart_after_idle(now);
         }
         let in_flight = self.in_flight();
-        let cwnd_room = self.cc.cwnd().saturating_sub(in_flight);
+        let cwnd_room = self.cc.cwnd().saturating_sub(in_flight).min(self.recovery.burst());
         let room = cwnd_room.min(window_room);
         // To the end of the queue, or of a record in it.
         let there = if self.rare.is_some() { self.record_there(unsent) } else { unsent };

@@ -63,15 +63,26 @@ impl Rack {
 
     /// Steps 1 to 3: the latest delivered, a round trip, and whether something came late. The round trip is that of the last
     /// segment looked at, as the RFC's RACK_update has it: of what an ACK passes, originals may have taken longer than it.
+    ///
+    /// `of_copy`: the ACK may answer the latest copy of the last segment, and of the latest-sent.
     #[inline]
-    pub(crate) fn update(&mut self, got: &Delivered, min_rtt_us: u32, mss: u16, now: Instant) -> bool {
+    pub(crate) fn update(
+        &mut self,
+        got: &Delivered,
+        of_copy: [bool; 2],
+        min_rtt_us: u32,
+        mss: u16,
+        now: Instant,
+    ) -> bool {
         let (Some(latest), Some(last)) = (got.latest, got.last) else { return false };
+        let [last_of_copy, latest_of_copy] = of_copy;
         // Step 2: a copy that came back faster than any before was the original.
-        let doubtful = |at, again| again && min_rtt_us != u32::MAX && us_since(now, at) < min_rtt_us;
-        if !doubtful(last.0, last.1) {
+        let early = |at| min_rtt_us != u32::MAX && us_since(now, at) < min_rtt_us;
+        if !(last.1 && (!last_of_copy || early(last.0))) {
             self.rtt_us = us_since(now, last.0);
         }
-        if !doubtful(latest.at, latest.retransmitted) && sent_after(latest.at, latest.end, self.at, self.end) {
+        let doubtful = latest.retransmitted && (!latest_of_copy || early(latest.at));
+        if !doubtful && sent_after(latest.at, latest.end, self.at, self.end) {
             (self.at, self.end) = (latest.at, latest.end);
         }
         let late = got.lowest_original.filter(|lowest| lowest.before(self.fack));
@@ -147,14 +158,15 @@ impl Tcb {
         }
         let wait = self.rack.rtt() + self.reorder_window();
         let resent = self.board.retrans().segments;
-        let (lost, waiting) = self.board.detect_lost((self.rack.at, self.rack.end), wait, now);
+        // What an undo spared is waited for longer: the path showed that the time before was too short.
+        let spared_wait = wait.max(self.rtt.srtt().unwrap_or_default() + self.reorder_window());
+        let (lost, due) = self.board.detect_lost((self.rack.at, self.rack.end), wait, spared_wait, now);
         if self.board.retrans().segments < resent {
             self.notes |= Notes::REXMIT_LOST;
         }
-        if waiting && self.config.rack {
-            // One timer for all that left before the latest delivered: the last of them is due then.
+        if let Some(due) = due.filter(|_| self.config.rack) {
             self.timers.early = Early::Reorder;
-            self.timers.early_at = self.rack.at.after(wait).max(now.after(Duration::from_micros(1)));
+            self.timers.early_at = due.max(now.after(Duration::from_micros(1)));
         } else if self.timers.early == Early::Reorder {
             self.timers.early_at = Instant::NEVER;
         }

@@ -8,7 +8,8 @@
 //!
 //! What is lost is found by `rack` (with SACK) or by duplicates (RFC 6582, without). In Recovery and Cwr the window follows
 //! proportional rate reduction (RFC 6937bis); a reduction that D-SACKs or timestamps show to be needless is undone
-//! (RFC 3708, RFC 4015); after a timeout F-RTO looks for the original's ACK (RFC 5682).
+//! (RFC 3708, RFC 3522); after a timeout F-RTO looks for the original's ACK (RFC 5682). What an undo restores is used
+//! without a burst (RFC 4015), and what it spares is not found lost again by the evidence that was wrong.
 
 use crate::cc::{Congestion, Control, Signal};
 use crate::note::Notes;
@@ -16,6 +17,10 @@ use crate::scoreboard::Delivered;
 use crate::tcb::Tcb;
 use crate::{Segment, SeqNum};
 use clock::Instant;
+use copies::Copies;
+
+mod copies;
+mod undo;
 
 /// The state of the sender, in Linux's order and numbers (`tcpi_ca_state`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
@@ -40,23 +45,30 @@ pub(crate) enum Probe {
 }
 
 /// One reduction of the window: how far it is, and whether it can be taken back.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Episode {
     /// It began at this SND.UNA and may be undone.
     undo: Option<SeqNum>,
-    /// Retransmissions since then that no D-SACK has answered; negative: none was made.
-    undo_retrans: i32,
-    /// TSval of the first of them.
+    /// Retransmissions that no D-SACK has reported.
+    copies: Copies,
+    /// TSval of the first retransmission.
     retrans_stamp: Option<u32>,
     prr_delivered: u32,
     prr_out: u32,
     prr_base: u32,
+    /// Bytes that may leave until the next ACK, if [`Recovery::capped`].
+    burst: u32,
 }
 
-impl Default for Episode {
-    fn default() -> Episode {
-        Episode { undo: None, undo_retrans: -1, retrans_stamp: None, prr_delivered: 0, prr_out: 0, prr_base: 0 }
-    }
+/// Progress of F-RTO after a timeout (RFC 5682 2.1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Frto {
+    /// The conventional recovery.
+    Off,
+    /// Step 2: nothing was acknowledged cumulatively since the timeout.
+    First,
+    /// Step 3: something was, and new text was sent.
+    Second,
 }
 
 /// The sender's memory of trouble.
@@ -73,9 +85,12 @@ pub(crate) struct Recovery {
     pub backoff: u8,
     /// Timeouts, or window probes, in a row.
     pub retransmits: u8,
-    frto: bool,
-    /// F-RTO asks for new text before anything is sent again.
+    frto: Frto,
+    /// Until the next ACK new text is sent and nothing is sent again: F-RTO waits for an answer, or an original arrived
+    /// while copies are under way.
     pub new_first: bool,
+    /// After an undo what leaves follows what is delivered, so that the restored window is not sent at once (RFC 4015 3.3).
+    capped: bool,
     /// The front leaves whatever the windows say: the timeout asked for it.
     pub force_front: bool,
     pub probe: Option<Probe>,
@@ -96,11 +111,20 @@ pub(crate) struct Shown {
     pub advanced: bool,
     /// A duplicate ACK by RFC 5681 2.
     pub duplicate: bool,
-    /// D-SACK.
-    pub dsack: bool,
+    /// End of the D-SACK.
+    pub dsack: Option<SeqNum>,
     /// ECN-Echo.
     pub ece: bool,
     pub prior_in_flight: u32,
+}
+
+/// What an ACK in Recovery says of the reduction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Doubt {
+    None,
+    /// An original arrived, and copies are under way whose fate is not known.
+    Waits,
+    Undone,
 }
 
 impl Recovery {
@@ -112,8 +136,9 @@ impl Recovery {
             dupacks: 0,
             backoff: 0,
             retransmits: 0,
-            frto: false,
+            frto: Frto::Off,
             new_first: false,
+            capped: false,
             force_front: false,
             probe: None,
             tlp_end: None,
@@ -131,7 +156,7 @@ impl Recovery {
     /// Nothing is amiss: the short way through an ACK is enough.
     #[inline]
     pub(crate) fn is_quiet(&self) -> bool {
-        self.ca == Ca::Open && self.tlp_end.is_none() && self.dupacks == 0 && self.retransmits == 0
+        self.ca == Ca::Open && self.tlp_end.is_none() && self.dupacks == 0 && self.retransmits == 0 && !self.capped
     }
 
     /// Bytes that duplicate ACKs say have left (RFC 5681 3.2 step 4), when SACK cannot.
@@ -146,17 +171,35 @@ impl Recovery {
         matches!(self.ca, Ca::Cwr | Ca::Recovery)
     }
 
-    /// A segment left again.
-    pub(crate) fn on_resent(&mut self, len: u32, stamp: u32) {
+    /// `start..end` left again.
+    pub(crate) fn on_resent(&mut self, start: SeqNum, end: SeqNum, stamp: u32) {
+        let len = end.since(start);
         let episode = self.episode();
-        episode.undo_retrans = episode.undo_retrans.max(0).saturating_add(1);
+        episode.copies.add(start, end);
         episode.retrans_stamp.get_or_insert(stamp);
         episode.prr_out = episode.prr_out.saturating_add(len);
+        self.spend(len);
+    }
+
+    /// Bytes that may leave until the next ACK, whatever the windows allow.
+    #[inline]
+    pub(crate) fn burst(&self) -> u32 {
+        if self.capped { self.episode.as_ref().map_or(u32::MAX, |episode| episode.burst) } else { u32::MAX }
+    }
+
+    /// Takes `len` bytes from what may leave until the next ACK.
+    #[inline]
+    fn spend(&mut self, len: u32) {
+        if self.capped {
+            let episode = self.episode();
+            episode.burst = episode.burst.saturating_sub(len);
+        }
     }
 
     /// New text left.
     #[inline]
     pub(crate) fn on_sent(&mut self, len: u32) {
+        self.spend(len);
         if self.is_reducing() {
             let episode = self.episode();
             episode.prr_out = episode.prr_out.saturating_add(len);
@@ -174,13 +217,14 @@ impl Recovery {
 
     fn clear_undo(&mut self) {
         if let Some(episode) = &mut self.episode {
-            (episode.undo, episode.undo_retrans, episode.retrans_stamp) = (None, -1, None);
+            (episode.undo, episode.retrans_stamp) = (None, None);
+            episode.copies.close();
         }
     }
 
     /// Gives back what only a reduction needs that is over and cannot be undone any more.
     pub(crate) fn release_memory(&mut self) {
-        if self.ca == Ca::Open && self.undo().is_none() {
+        if self.ca == Ca::Open && self.undo().is_none() && !self.capped {
             self.episode = None;
         }
     }
@@ -217,62 +261,77 @@ impl Recovery {
 }
 
 impl Tcb {
-    /// What an ACK means for recovery. Called after the scoreboard took it.
-    pub(crate) fn recover(&mut self, shown: &Shown, seg: &Segment, now: Instant) {
+    /// Updates recovery from an ACK, after the scoreboard took it. Returns whether a reduction was undone.
+    pub(crate) fn recover(&mut self, shown: &Shown, seg: &Segment, now: Instant) -> bool {
         self.recovery.new_first = false;
-        let reno = !self.sack;
         let counted = self.recovery.reno_bytes(self);
         if shown.ece {
             self.on_echo(shown, now);
         }
         self.answer_to_tail_loss(shown, now);
+        self.note_real_loss(shown, seg);
+        let mut undone = false;
         if self.recovery.ca != Ca::Loss && self.recovery.ca != Ca::Open && self.passed_point() {
-            self.leave(seg, now);
+            undone = self.leave(shown, seg, now);
         }
         let mut lost = 0;
         match self.recovery.ca {
-            Ca::Recovery => {
-                if shown.advanced {
-                    self.on_partial_ack(shown, seg, now);
-                } else if reno && shown.duplicate {
-                    self.add_duplicate();
-                }
-                if let Some(why) = self.may_undo(seg).filter(|_| shown.dsack) {
-                    self.undo(why, now);
-                } else {
+            Ca::Recovery => match self.in_recovery(shown, seg, now) {
+                // What was sent again is given time to arrive, or to be reported as a duplicate.
+                Doubt::Waits => self.recovery.new_first = true,
+                doubt => {
+                    undone |= doubt == Doubt::Undone;
                     lost = self.find_lost(shown.advanced, now);
                 }
-            }
+            },
             Ca::Loss => {
-                self.after_timeout(shown, seg, now);
+                undone |= self.after_timeout(shown, seg, now);
                 lost = self.find_lost(shown.advanced, now);
             }
             Ca::Open | Ca::Disorder | Ca::Cwr => {
-                if reno {
-                    if shown.advanced {
-                        self.recovery.dupacks = 0;
-                    }
-                    if shown.duplicate {
-                        self.add_duplicate();
-                    }
-                }
-                if let Some(why) = self.may_undo(seg).filter(|_| shown.dsack && self.recovery.ca != Ca::Cwr) {
+                self.count_duplicates(shown);
+                if self.recovery.ca != Ca::Cwr
+                    && let Some(why) = self.may_undo(seg, false)
+                {
                     self.undo(why, now);
+                    undone = true;
                 }
                 lost = self.find_lost(false, now);
-                if self.board.lost().segments > 0 && !self.only_mtu_probe_lost() {
-                    self.enter_recovery(shown.got.acked, shown.got.sacked, now);
-                } else if self.recovery.ca != Ca::Cwr {
-                    let clear = self.board.sacked().segments == 0 && self.recovery.dupacks == 0;
-                    self.recovery.ca = if clear { Ca::Open } else { Ca::Disorder };
-                }
             }
         }
+        if self.recovery.ca < Ca::Recovery {
+            self.try_to_open(shown, now);
+        }
         if self.recovery.is_reducing() {
-            let delivered = if reno { self.reno_delivered(shown, counted) } else { shown.got.bytes };
+            let delivered = if self.sack { shown.got.bytes } else { self.reno_delivered(shown, counted) };
             let in_flight = self.in_flight();
             let mss = self.snd.mss;
             self.recovery.reduce(delivered, lost, shown.advanced, in_flight, &mut self.cc, mss);
+        }
+        self.grow_burst(shown.got.bytes);
+        undone
+    }
+
+    /// Without SACK: counts a duplicate, or begins anew.
+    fn count_duplicates(&mut self, shown: &Shown) {
+        if self.sack {
+            return;
+        }
+        if shown.advanced {
+            self.recovery.dupacks = 0;
+        }
+        if shown.duplicate {
+            self.add_duplicate();
+        }
+    }
+
+    /// Enters Recovery if something is lost; else the state is Disorder while something was passed over.
+    fn try_to_open(&mut self, shown: &Shown, now: Instant) {
+        if self.board.lost().segments > 0 && !self.only_mtu_probe_lost() {
+            self.enter_recovery(shown.got.acked, shown.got.sacked, now);
+        } else if self.recovery.ca != Ca::Cwr {
+            let clear = self.board.sacked().segments == 0 && self.recovery.dupacks == 0;
+            self.recovery.ca = if clear { Ca::Open } else { Ca::Disorder };
         }
     }
 
@@ -306,13 +365,15 @@ impl Tcb {
         }
     }
 
-    /// The recovery point is passed.
-    fn leave(&mut self, seg: &Segment, now: Instant) {
+    /// Ends what was going on: the recovery point is passed. Returns whether a reduction was undone.
+    fn leave(&mut self, shown: &Shown, seg: &Segment, now: Instant) -> bool {
+        let mut undone = false;
         match self.recovery.ca {
             Ca::Recovery => {
                 self.recovery.dupacks = 0;
-                if let Some(why) = self.may_undo(seg) {
+                if let Some(why) = self.may_undo(seg, shown.advanced) {
                     self.undo(why, now);
+                    undone = true;
                 } else {
                     self.end_reduction(now);
                 }
@@ -327,6 +388,7 @@ impl Tcb {
             }
         }
         self.recovery.ca = Ca::Open;
+        undone
     }
 
     fn end_reduction(&mut self, now: Instant) {
@@ -359,14 +421,6 @@ impl Tcb {
         }
         self.recovery.high = self.snd.nxt;
         self.recovery.ca = Ca::Recovery;
-    }
-
-    fn begin_undo(&mut self) {
-        let under_way = self.board.retrans().segments;
-        let episode = self.recovery.episode();
-        episode.undo = Some(self.snd.una);
-        episode.undo_retrans = if under_way > 0 { under_way.min(i32::MAX as u32) as i32 } else { -1 };
-        episode.retrans_stamp = None;
     }
 
     /// ssthresh from the flight, and PRR from its beginning.
@@ -402,77 +456,41 @@ impl Tcb {
         }
     }
 
-    /// RFC 6582 3.2 step 3: some of it arrived, the next is missing too. Or the original did, late.
-    fn on_partial_ack(&mut self, shown: &Shown, seg: &Segment, now: Instant) {
-        if !self.sack {
-            let segments = (shown.got.acked / u32::from(self.snd.mss.max(1))).min(u32::from(u16::MAX)) as u16;
-            self.recovery.dupacks = self.recovery.dupacks.saturating_sub(segments.saturating_sub(1));
+    /// An ACK in Recovery that does not end it.
+    fn in_recovery(&mut self, shown: &Shown, seg: &Segment, now: Instant) -> Doubt {
+        if shown.advanced {
+            if !self.sack {
+                // RFC 6582 3.2 step 3: some of it arrived, the next is missing too.
+                let segments = (shown.got.acked / u32::from(self.snd.mss.max(1))).min(u32::from(u16::MAX)) as u16;
+                self.recovery.dupacks = self.recovery.dupacks.saturating_sub(segments.saturating_sub(1));
+            }
+            if self.recovery.undo().is_some() && self.answers_original(seg) {
+                self.rack.reordered = true;
+                // While copies are under way it is not known whether all of them are needless.
+                if self.board.retrans().segments > 0 {
+                    return Doubt::Waits;
+                }
+                self.undo(Notes::UNDONE_BY_TIMESTAMP, now);
+                return Doubt::Undone;
+            }
+        } else if !self.sack && shown.duplicate {
+            self.add_duplicate();
         }
-        if self.recovery.undo().is_some() && self.answers_original(seg) {
-            // RFC 4015: what we sent again had not been lost.
-            self.rack.reordered = true;
-            self.undo(Notes::UNDONE_BY_TIMESTAMP, now);
+        match self.may_undo(seg, false) {
+            Some(why) => {
+                self.undo(why, now);
+                Doubt::Undone
+            }
+            None => Doubt::None,
         }
-    }
-
-    /// The reduction was needless, and how we know: all retransmissions were answered by D-SACKs, or an original's timestamp
-    /// came back.
-    fn may_undo(&self, seg: &Segment) -> Option<Notes> {
-        let episode = self.recovery.episode.as_deref().filter(|episode| episode.undo.is_some());
-        match episode {
-            Some(episode) if episode.undo_retrans == 0 => Some(Notes::UNDONE_BY_DSACK),
-            Some(_) if self.answers_original(seg) => Some(Notes::UNDONE_BY_TIMESTAMP),
-            _ => None,
-        }
-    }
-
-    /// RFC 4015: the timestamp it echoes is older than our first retransmission.
-    fn answers_original(&self, seg: &Segment) -> bool {
-        let first = self.recovery.episode.as_ref().and_then(|episode| episode.retrans_stamp);
-        let (Some(_), Some(echoed), Some(first)) = (self.ts, seg.options.timestamps, first) else {
-            return false;
-        };
-        echoed.ecr != 0 && SeqNum(echoed.ecr).before(SeqNum(first))
-    }
-
-    fn undo(&mut self, why: Notes, now: Instant) {
-        self.notes |= why;
-        self.cc.undo();
-        self.board.forget_lost();
-        self.recovery.clear_undo();
-        self.recovery.dupacks = 0;
-        self.recovery.frto = false;
-        self.recovery.backoff = 0;
-        self.recovery.retransmits = 0;
-        self.ecn.cwr = false;
-        self.recovery.ca = Ca::Open;
-        self.snd.last_at = self.snd.last_at.max(now);
-    }
-
-    /// Everything was acknowledged before the D-SACK came: it may still show that the reduction was needless (RFC 3708).
-    pub(crate) fn on_late_dsack(&mut self, seg: &Segment, now: Instant) {
-        if let Some(why) = self.may_undo(seg).filter(|_| self.recovery.ca <= Ca::Disorder) {
-            self.undo(why, now);
-        }
-    }
-
-    /// RFC 2883: a retransmission arrived that was not needed.
-    pub(crate) fn on_dsack(&mut self, end: SeqNum) {
-        self.notes |= Notes::DSACK;
-        let met = self.met();
-        met.dsack_dups = met.dsack_dups.wrapping_add(1);
-        if self.recovery.undo().is_some_and(|marker| end.after(marker)) {
-            let episode = self.recovery.episode();
-            episode.undo_retrans -= i32::from(episode.undo_retrans > 0);
-        }
-        self.rack.on_dsack(self.snd.una, self.snd.nxt);
     }
 
     /// The retransmission timer expired (RFC 5681 3.1, RFC 8985 6.3, RFC 5682 2.1 step 1).
     pub(crate) fn enter_loss(&mut self, now: Instant) {
         let new = self.recovery.ca < Ca::Recovery;
         let again = self.recovery.ca == Ca::Loss && self.recovery.retransmits > 0;
-        if self.board.is_reneged() {
+        let reneged = self.board.is_reneged();
+        if reneged {
             self.notes |= Notes::RENEGED;
             self.board.forget_sacked();
         }
@@ -487,7 +505,12 @@ impl Tcb {
         } else {
             self.cc.on_rto(outstanding, false, now);
         }
+        if reneged {
+            // Whatever arrives late, what the peer threw away has to be sent again.
+            self.recovery.clear_undo();
+        }
         self.recovery.dupacks = 0;
+        self.recovery.capped = false;
         let deadline = self.lost_if_sent_before(now);
         self.board.mark_lost_sent_before(deadline);
         let left = self.in_flight();
@@ -496,7 +519,8 @@ impl Tcb {
         }
         self.recovery.ca = Ca::Loss;
         self.recovery.high = self.snd.nxt;
-        self.recovery.frto = self.config.frto && (new || self.recovery.retransmits > 0);
+        let frto = self.config.frto && !reneged && (new || self.recovery.retransmits > 0);
+        self.recovery.frto = if frto { Frto::First } else { Frto::Off };
         self.recovery.tlp_end = None;
         self.recovery.probe = None;
         self.recovery.new_first = false;
@@ -515,42 +539,48 @@ impl Tcb {
         self.recovery.clear_undo();
         self.recovery.ca = Ca::Loss;
         self.recovery.high = self.snd.nxt;
-        (self.recovery.frto, self.recovery.tlp_end, self.recovery.probe) = (false, None, None);
+        (self.recovery.frto, self.recovery.tlp_end, self.recovery.probe) = (Frto::Off, None, None);
         self.timers.early_at = Instant::NEVER;
     }
 
-    /// An ACK after a timeout: F-RTO (RFC 5682 2.1, 3.1), undo, or slow start through what is lost.
-    fn after_timeout(&mut self, shown: &Shown, seg: &Segment, now: Instant) {
+    /// An ACK after a timeout: undo, F-RTO (RFC 5682 2.1, 3.1), or slow start through what is lost. Returns whether the
+    /// reduction was undone.
+    fn after_timeout(&mut self, shown: &Shown, seg: &Segment, now: Instant) -> bool {
         let recovered = self.snd.una.at_or_after(self.recovery.high);
-        if let Some(why) = self.may_undo(seg).filter(|_| shown.advanced) {
-            return self.undo(why | Notes::SPURIOUS_RTO, now);
+        if let Some(why) = self.may_undo(seg, shown.advanced).filter(|_| shown.advanced) {
+            self.undo(why | Notes::SPURIOUS_RTO, now);
+            return true;
         }
-        if self.recovery.frto {
-            // Something arrived that was sent before the timeout and never again: the timeout was spurious.
-            if shown.got.original && self.recovery.undo().is_some() {
-                return self.undo(Notes::SPURIOUS_RTO, now);
+        match self.recovery.frto {
+            // Step 3: something arrives that was sent before the timeout and never again.
+            Frto::Second if shown.got.original && self.recovery.undo().is_some() => {
+                self.undo(Notes::SPURIOUS_RTO, now);
+                return true;
             }
-            if self.snd.nxt.after(self.recovery.high) {
-                // New text was sent, and this is no answer to it: the loss was real.
-                if shown.got.sacked > 0 || shown.duplicate {
-                    self.recovery.frto = false;
-                }
-            } else if shown.advanced && !recovered {
+            // Step 3a: an answer to the new text, and not to what was sent before: the loss was real.
+            Frto::Second if shown.got.sacked > 0 || shown.duplicate => self.recovery.frto = Frto::Off,
+            // The ACK echoes the copy: the original had not arrived (RFC 3522 3.2). Step 2a: a duplicate tells nothing.
+            Frto::First if shown.advanced && self.echoes(seg) => self.recovery.frto = Frto::Off,
+            Frto::First if !self.sack && shown.duplicate => self.recovery.frto = Frto::Off,
+            // Step 2b. Until SND.UNA moves the segment that timed out may be lost, whatever else arrives.
+            Frto::First if shown.advanced && !recovered => {
                 self.recovery.high = self.snd.nxt;
                 if self.unsent() > 0 && self.send_edge().after(self.snd.nxt) {
+                    self.recovery.frto = Frto::Second;
                     self.recovery.new_first = true;
-                    return;
+                    return false;
                 }
-                self.recovery.frto = false;
+                self.recovery.frto = Frto::Off;
             }
+            _ => {}
         }
         if recovered {
             self.recovery.ca = Ca::Open;
             self.recovery.dupacks = 0;
-            self.recovery.clear_undo();
+            self.recovery.episode().retrans_stamp = None; // D-SACKs may still show that it was needless
             self.cc.on_recovery_exit(now);
             self.rack.on_recovery_exit();
-            return;
+            return false;
         }
         if !self.sack {
             if shown.advanced {
@@ -559,6 +589,7 @@ impl Tcb {
                 self.add_duplicate();
             }
         }
+        false
     }
 
     /// A tail loss probe left.
@@ -575,8 +606,8 @@ impl Tcb {
         if una.before(end) {
             return;
         }
-        if !self.recovery.tlp_resent || shown.dsack {
-            self.recovery.tlp_end = None;
+        if !self.recovery.tlp_resent || shown.dsack == Some(end) {
+            self.recovery.tlp_end = None; // new text, or both copies arrived
         } else if una.after(end) {
             // Acknowledged with something newer and no D-SACK: one copy was lost, and the window pays for it.
             self.notes |= Notes::LOSS_PROBE_RECOVERY;

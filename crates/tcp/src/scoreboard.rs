@@ -25,6 +25,8 @@ pub(crate) mod mark {
     pub const FIN: u8 = 1 << 4;
     /// Was sent with PSH.
     pub const PSH: u8 = 1 << 5;
+    /// Was taken for lost, and spared by an undo.
+    pub const SPARED: u8 = 1 << 6;
 }
 
 /// One segment under way.
@@ -141,6 +143,8 @@ struct Marked {
     unresolved: u64,
     /// Retransmissions under way in the order they left: start and time. Stale ones are passed over.
     resent: VecDeque<(SeqNum, Instant)>,
+    /// When the last undo spared what was taken for lost.
+    spared_at: Instant,
     sacked: Sum,
     lost: Sum,
     retrans: Sum,
@@ -362,7 +366,7 @@ impl Scoreboard {
             return false;
         }
         let before = *record;
-        record.marks = (record.marks | mark::LOST) & !mark::RETRANS;
+        record.marks = (record.marks | mark::LOST) & !(mark::RETRANS | mark::SPARED);
         let marked = self.marked.get_or_insert_default();
         if before.has(mark::RETRANS) {
             marked.retrans.sub(&before);
@@ -411,9 +415,22 @@ impl Scoreboard {
 
     /// RFC 8985 6.2 step 5: what left before the latest delivered, and longer ago than `wait`, is lost.
     ///
-    /// Answers with the bytes found lost, and with whether others left before it and have to be waited for.
-    pub(crate) fn detect_lost(&mut self, latest: (Instant, SeqNum), wait: Duration, now: Instant) -> (u32, bool) {
-        let (mut lost, mut waiting) = (0u32, false);
+    /// What an undo spared counts as sent at that time, and `spared_wait` takes the place of `wait`: what passed it before
+    /// was no evidence. Returns the bytes found lost, and when what left before the latest delivered is due.
+    pub(crate) fn detect_lost(
+        &mut self,
+        latest: (Instant, SeqNum),
+        wait: Duration,
+        spared_wait: Duration,
+        now: Instant,
+    ) -> (u32, Option<Instant>) {
+        let (mut lost, mut due) = (0u32, None);
+        let spared_at = self.marked.as_ref().map_or(Instant::ZERO, |marked| marked.spared_at);
+        // One timer for all that left before the latest delivered: the last of them is due then.
+        let judge = |record: &Sent| match record.has(mark::SPARED) {
+            true => (spared_at, spared_wait, latest.0.after(spared_wait)),
+            false => (record.at, wait, latest.0.after(wait)),
+        };
         // Originals leave in sequence order, so the first that is not due ends the walk.
         let mut index = self.unresolved();
         while let Some(record) = self.records.get(index) {
@@ -422,11 +439,12 @@ impl Scoreboard {
                 continue;
             }
             if !record.has(mark::LOST | mark::EVER) {
-                if !sent_after(latest.0, latest.1, record.at, record.end) {
+                let (at, wait, last) = judge(record);
+                if !sent_after(latest.0, latest.1, at, record.end) {
                     break;
                 }
-                if record.at.after(wait) > now {
-                    waiting = true;
+                if at.after(wait) > now {
+                    due = Some(last);
                     break;
                 }
                 lost = lost.wrapping_add(record.len());
@@ -441,11 +459,12 @@ impl Scoreboard {
         while let Some(&(start, at)) = self.marked.as_ref().and_then(|marked| marked.resent.front()) {
             let index = self.find(start);
             if let Some(record) = self.records.get(index).filter(|_| self.is_under_way_again(start, at)) {
+                let (at, wait, last) = judge(record);
                 if !sent_after(latest.0, latest.1, at, record.end) {
                     break;
                 }
                 if at.after(wait) > now {
-                    waiting = true;
+                    due = due.max(Some(last));
                     break;
                 }
                 lost = lost.wrapping_add(record.len());
@@ -455,7 +474,7 @@ impl Scoreboard {
                 marked.resent.pop_front();
             }
         }
-        (lost, waiting)
+        (lost, due)
     }
 
     /// The next record that is lost and not under way again, with its index.
@@ -476,7 +495,7 @@ impl Scoreboard {
     pub(crate) fn on_resent(&mut self, index: usize, now: Instant) {
         let Some(record) = self.records.get_mut(index) else { return };
         let before = *record;
-        record.marks |= mark::RETRANS | mark::EVER;
+        record.marks = (record.marks | mark::RETRANS | mark::EVER) & !mark::SPARED;
         record.at = now;
         let marked = self.marked.get_or_insert_default();
         if !before.has(mark::RETRANS) {
@@ -580,22 +599,6 @@ impl Scoreboard {
         (marked.resend, marked.unresolved) = (marked.base, marked.base);
     }
 
-    /// What was taken for lost was not. A copy that was given up counts as under way again, so that somebody watches it.
-    pub(crate) fn forget_lost(&mut self) {
-        let Some(marked) = &mut self.marked else { return };
-        for record in self.records.iter_mut().filter(|record| record.has(mark::LOST)) {
-            record.marks &= !mark::LOST;
-            if record.has(mark::EVER) && !record.has(mark::RETRANS) {
-                record.marks |= mark::RETRANS;
-                marked.retrans.add(record);
-                marked.resent.push_back((record.start, record.at));
-            }
-        }
-        marked.resent.make_contiguous().sort_by_key(|entry| entry.1);
-        marked.lost = Sum::default();
-        (marked.resend, marked.unresolved) = (marked.base, marked.base);
-    }
-
     /// Keeps room for what there is.
     pub(crate) fn release_memory(&mut self) {
         self.records.shrink_to_fit();
@@ -668,6 +671,8 @@ fn note_original(record: &Sent, recovery_point: SeqNum, out: &mut Delivered) {
     let lowest = out.lowest_original.map_or(record.start, |lowest| lowest.earlier(record.start));
     out.lowest_original = Some(lowest);
 }
+
+mod undo;
 
 #[cfg(test)]
 mod tests;

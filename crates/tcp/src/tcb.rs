@@ -558,7 +558,7 @@ impl Tcb {
     }
 
     /// RFC 6928 2: ten segments, at most 14,600 bytes or two segments; one after a lost SYN (RFC 5681 3.1).
-    fn initial_window(&self) -> u32 {
+    pub(crate) fn initial_window(&self) -> u32 {
         let mss = u32::from(self.snd.mss);
         if self.snd.syns > 1 && self.rtt.srtt().is_none() {
             return mss;

@@ -261,6 +261,7 @@ impl Tcb {
         self.notes |= Notes::REORDER_TIMEOUT;
         let lost = self.detect_lost(now);
         if lost > 0 {
+            self.recovery.new_first = false;
             if !matches!(self.recovery.ca, Ca::Recovery | Ca::Loss) {
                 self.enter_recovery(0, 0, now);
                 self.recovery.reduce(0, lost, false, self.in_flight(), &mut self.cc, self.snd.mss);

@@ -37,7 +37,8 @@ fn an_ack_within_a_record_trims_it_in_every_sum() {
     board.acknowledge(SeqNum(30), SeqNum(200), &mut got);
     assert_eq!((got.acked, board.lost().bytes, board.retrans().bytes), (30, 70, 70));
     board.check_invariants(SeqNum(30), SeqNum(200));
-    assert_eq!(board.detect_lost((at(60), SeqNum(200)), Duration::ZERO, at(100)).0, 170, "the copy is still watched");
+    let lost = board.detect_lost((at(60), SeqNum(200)), Duration::ZERO, Duration::ZERO, at(100)).0;
+    assert_eq!(lost, 170, "the copy is still watched");
 }
 
 #[test]
@@ -46,10 +47,31 @@ fn only_what_left_earlier_is_lost_and_only_after_waiting() {
     let latest = (at(2), SeqNum(300));
     let mut got = Delivered::default();
     board.sack(SeqNum(200), SeqNum(300), SeqNum(0), &mut got);
-    assert_eq!(board.detect_lost(latest, Duration::from_micros(100), at(50)), (0, true));
-    assert_eq!(board.detect_lost(latest, Duration::from_micros(100), at(100)), (LEN, true), "the first is due");
-    assert_eq!(board.detect_lost(latest, Duration::from_micros(100), at(101)), (LEN, false), "the fourth left later");
+    let wait = Duration::from_micros(100);
+    let mut detect = |now| board.detect_lost(latest, wait, wait, at(now));
+    assert_eq!(detect(50), (0, Some(at(102))));
+    assert_eq!(detect(100), (LEN, Some(at(102))), "the first is due");
+    assert_eq!(detect(101), (LEN, None), "the fourth left later");
     assert_eq!(board.lost().segments, 2);
+}
+
+/// The evidence that was wrong does not count again: only what is sent after the undo passes the spared (RFC 4015).
+#[test]
+fn what_an_undo_spared_is_lost_only_by_what_was_sent_later() {
+    let (mut board, mut got) = (board(0, 3), Delivered::default());
+    board.sack(SeqNum(200), SeqNum(300), SeqNum(0), &mut got);
+    let wait = Duration::from_micros(10);
+    let latest = (at(2), SeqNum(300));
+    assert_eq!(board.detect_lost(latest, wait, wait, at(50)).0, 2 * LEN);
+    board.on_resent(0, at(51));
+    board.mark_front_lost();
+    board.spare_lost(at(60));
+    assert_eq!((board.lost().segments, board.retrans().segments), (0, 1), "the copy is watched again");
+    board.check_invariants(SeqNum(0), SeqNum(300));
+    assert_eq!(board.detect_lost(latest, wait, wait, at(10_000)), (0, None));
+    let later = (at(61), SeqNum(400));
+    assert_eq!(board.detect_lost(later, wait, Duration::from_micros(40), at(99)), (0, Some(at(101))));
+    assert_eq!(board.detect_lost(later, wait, Duration::from_micros(40), at(100)).0, 2 * LEN);
 }
 
 #[test]
@@ -98,6 +120,7 @@ proptest! {
         let mut board = board(base, 30);
         let (mut una, mut nxt, mut now) = (0u32, 30 * LEN, 100u64);
         let mut bytes = vec![false; 30 * LEN as usize];
+        let mut spared = 0u64;
         for op in ops {
             now += 1;
             let mut got = Delivered::default();
@@ -135,14 +158,17 @@ proptest! {
                 },
                 Op::Detect(ago) => {
                     let latest = (at(now.saturating_sub(u64::from(ago))), SeqNum(base).plus(nxt));
-                    board.detect_lost(latest, Duration::from_micros(5), at(now));
+                    let wait = Duration::from_micros(5);
+                    let floor = if board.iter().any(|r| r.has(mark::SPARED)) { at(spared) } else { Instant::ZERO };
+                    board.detect_lost(latest, wait, wait, at(now));
                     for record in board.iter().filter(|r| !r.has(mark::SACKED)) {
-                        let due = record.at < latest.0 && record.at.after(Duration::from_micros(5)) <= at(now);
+                        let from = record.at.max(floor);
+                        let due = from < latest.0 && from.after(wait) <= at(now);
                         prop_assert!(!due || (record.has(mark::LOST) && !record.has(mark::RETRANS)), "{:?}", record);
                     }
                 }
                 Op::Renege => { board.forget_sacked(); bytes[una as usize..].fill(false); }
-                Op::Undo => board.forget_lost(),
+                Op::Undo => { spared = now; board.spare_lost(at(now)); }
                 Op::Split(len) => board.split(0, len),
             }
             board.check_invariants(SeqNum(base).plus(una), SeqNum(base).plus(nxt));

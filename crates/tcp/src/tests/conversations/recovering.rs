@@ -139,7 +139,7 @@ fn a_timestamp_of_the_original_undoes_the_reduction() {
          +1
          < . 1:1(0) ack 4001 win 65535 <TS 26 10010> = acked 4000 WRITABLE
          ca = 0
-         cwnd = 10
+         cwnd = 12
          ssthresh = 2147483647",
     );
 }

@@ -1,0 +1,111 @@
+//! Streams through links that reorder, duplicate and lose, with fixed seeds: what is sent again stays near what was lost, and
+//! no reduction is undone where the loss was real (RFC 3522, RFC 3708, RFC 4015, RFC 8985 6.2).
+
+use clock::Duration;
+use linerate_sim::World;
+use linerate_sim::shape::from_toml;
+use socket::{Errno, Opt};
+use std::net::SocketAddr;
+
+const BYTES: usize = 1_000_000;
+
+/// What the sender's counters show after a stream of [`BYTES`].
+#[derive(Debug)]
+struct Seen {
+    /// Segments with text, copies included.
+    sent: u64,
+    again: u64,
+    /// Frames that the link lost.
+    lost: u64,
+    episodes: u64,
+    undone: u64,
+}
+
+/// A stream from `a` to `b` through `impair(FAULTS)`, with timestamps or without.
+fn stream(faults: &str, timestamps: bool, seed: u64) -> Seen {
+    let rfc1323 = if timestamps { 1 } else { 2 };
+    let host = |name: &str, port: &str, address: &str| {
+        format!(
+            "[[host]]\nname = '{name}'\n[host.sysctl]\n\"net.inet.tcp.rfc1323\" = {rfc1323}\n[[host.iface]]\nport = '{port}'\n\
+             addresses = ['{address}/24']\n"
+        )
+    };
+    let near = format!("impair({faults},delay=5ms,limit=10000):pair:x");
+    let text = host("a", &near, "10.0.0.1") + &host("b", "impair(delay=5ms):pair:x", "10.0.0.2");
+    let mut world = from_toml(&text, "undo.toml", seed).unwrap();
+    transfer(&mut world);
+    let stack = &world.host(world.host_named("a").unwrap()).stack;
+    let port = &world.host(world.host_named("a").unwrap()).ports()[0].counts.tx;
+    Seen {
+        sent: stack.counter("tcp.out.data"),
+        again: stack.counter("tcp.out.retransmitted"),
+        lost: port.impaired.get() + port.queue_full.get(),
+        episodes: stack.counter("tcp.recovery.sack_episodes"),
+        undone: stack.counter("tcp.recovery.undone_by_dsack")
+            + stack.counter("tcp.recovery.undone_by_timestamp")
+            + stack.counter("tcp.recovery.spurious_rtos"),
+    }
+}
+
+fn transfer(world: &mut World) {
+    let (from, to) = (world.host_named("a").unwrap(), world.host_named("b").unwrap());
+    let at: SocketAddr = "10.0.0.2:8000".parse().unwrap();
+    let calls = world.host(to).calls();
+    let listener = calls.stream_socket().unwrap();
+    calls.bind(listener, at).unwrap();
+    calls.listen(listener, 1).unwrap();
+    calls.set_option(listener, Opt::NonBlocking(true)).unwrap();
+    let calls = world.host(from).calls();
+    let near = calls.stream_socket().unwrap();
+    calls.set_option(near, Opt::NonBlocking(true)).unwrap();
+    assert_eq!(calls.connect(near, at), Err(Errno::EINPROGRESS));
+    let bytes: Vec<u8> = (0..BYTES).map(|i| (i * 7 + (i >> 8)) as u8).collect();
+    let (begin, mut sent, mut got, mut far, mut into) = (world.now(), 0, Vec::new(), None, vec![0; 65_536]);
+    while got.len() < BYTES {
+        assert!(world.now().since(begin) < Duration::from_secs(120), "{} of {BYTES} bytes", got.len());
+        world.run_for(Duration::from_micros(500));
+        let calls = world.host(from).calls();
+        while sent < BYTES
+            && let Ok(some) = calls.send(near, &bytes[sent..])
+        {
+            sent += some;
+        }
+        let calls = world.host(to).calls();
+        far = far.or_else(|| calls.accept(listener).ok().map(|(fd, _)| fd));
+        if let Some(fd) = far {
+            calls.set_option(fd, Opt::NonBlocking(true)).unwrap();
+            while let Ok(some @ 1..) = calls.recv(fd, &mut into) {
+                got.extend_from_slice(&into[..some]);
+            }
+        }
+    }
+    assert!(got == bytes, "byte-exact");
+}
+
+/// Without loss little is sent again, and most reductions are undone.
+#[test]
+fn reordering_costs_few_copies() {
+    for (faults, most) in [("reorder=2%", 10), ("reorder=10%", 25), ("reorder=2%,gap=5", 10), ("reorder=2%,dup=1%", 10)]
+    {
+        for (seed, timestamps) in [(1, true), (2, true), (3, true), (1, false), (2, false)] {
+            let seen = stream(faults, timestamps, seed);
+            println!("{faults} timestamps {timestamps} seed {seed}: {seen:?}");
+            assert_eq!(seen.lost, 0);
+            assert!(seen.again * 100 <= seen.sent * most, "{faults} timestamps {timestamps} seed {seed}: {seen:?}");
+            assert!(seen.undone * 2 >= seen.episodes || faults.contains("dup"), "{faults} seed {seed}: {seen:?}");
+        }
+    }
+}
+
+/// Duplicates of the network undo nothing (RFC 3708 3), and what is sent again is what was lost.
+#[test]
+fn a_real_loss_is_not_undone() {
+    for faults in ["loss=1%", "dup=5%", "loss=1%,dup=2%", "loss=3%", "loss=2%,dup=10%"] {
+        for (seed, timestamps) in [(1, true), (2, true), (3, true), (1, false), (2, false), (3, false)] {
+            let seen = stream(faults, timestamps, seed);
+            println!("{faults} timestamps {timestamps} seed {seed}: {seen:?}");
+            assert_eq!(seen.undone, 0, "{faults} timestamps {timestamps} seed {seed}: {seen:?}");
+            assert!(seen.again <= seen.lost + seen.lost / 2 + 2, "{faults} seed {seed}: {seen:?}");
+        }
+    }
+}

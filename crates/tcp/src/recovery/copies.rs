@@ -1,0 +1,206 @@
+//! Retransmissions that no D-SACK has reported yet (RFC 3708).
+//!
+//! A reduction was needless only if every copy made since it began arrived beside its original. So each copy is kept as
+//! a range of sequence numbers until D-SACKs cover it; a D-SACK of anything else was caused by the network.
+
+use crate::{Block, SeqNum};
+
+/// Ranges kept at most: copies of adjacent segments share one. Beyond that the reduction stays.
+const MAX: usize = 128;
+/// With so many D-SACKs of what was never sent again the network makes copies, of retransmissions too: nothing is undone.
+const FOREIGN: u8 = 2;
+/// They are forgotten one by one, with each reduction, and count up to this.
+const FOREIGN_MAX: u8 = 16;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Range {
+    start: SeqNum,
+    end: SeqNum,
+    /// It was made, or was under way, since the present reduction began.
+    counts: bool,
+}
+
+/// The copies of one connection.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Copies {
+    /// In the order in which they left.
+    ranges: Vec<Range>,
+    /// Some copy was made since the reduction began.
+    any: bool,
+    /// Some copy is not in `ranges`, which is full.
+    overflow: bool,
+    /// D-SACKs of what was never sent again.
+    foreign: u8,
+}
+
+impl Copies {
+    /// A reduction begins. Of earlier copies those in `under_way` count for it; those that end before `oldest` are
+    /// forgotten.
+    pub(super) fn begin(&mut self, oldest: SeqNum, under_way: impl Iterator<Item = (SeqNum, SeqNum)>) {
+        (self.any, self.overflow) = (false, false);
+        self.foreign = self.foreign.saturating_sub(1);
+        self.ranges.retain(|copy| copy.end.after(oldest));
+        for copy in &mut self.ranges {
+            copy.counts = false;
+        }
+        for (start, end) in under_way {
+            self.take(start, end);
+            self.add(start, end);
+        }
+    }
+
+    /// The reduction can no longer be undone. Its copies are kept for what their D-SACKs say of reordering.
+    pub(super) fn close(&mut self) {
+        (self.any, self.overflow) = (false, false);
+        for copy in &mut self.ranges {
+            copy.counts = false;
+        }
+    }
+
+    /// `start..end` left again.
+    pub(super) fn add(&mut self, start: SeqNum, end: SeqNum) {
+        self.any = true;
+        if let Some(last) = self.ranges.last_mut().filter(|last| last.end == start && last.counts) {
+            last.end = end;
+            return;
+        }
+        if self.ranges.len() >= MAX {
+            match self.ranges.iter().position(|copy| !copy.counts) {
+                Some(old) => drop(self.ranges.remove(old)),
+                None => return self.overflow = true,
+            }
+        }
+        self.ranges.push(Range { start, end, counts: true });
+    }
+
+    /// A D-SACK reports `block`. Returns whether some of it was sent again.
+    pub(super) fn report(&mut self, block: Block) -> bool {
+        let ours = self.take(block.left, block.right);
+        if !ours {
+            self.foreign = (self.foreign + 1).min(FOREIGN_MAX);
+        }
+        ours
+    }
+
+    /// Every copy since the reduction began was reported, and there was one.
+    pub(super) fn all_reported(&self) -> bool {
+        self.any && !self.overflow && self.foreign < FOREIGN && !self.ranges.iter().any(|copy| copy.counts)
+    }
+
+    /// Removes one copy of each number in `left..right`. Returns whether there was any.
+    fn take(&mut self, left: SeqNum, right: SeqNum) -> bool {
+        let (mut left, mut any) = (left, false);
+        while left.before(right) {
+            let Some(index) = self.ranges.iter().position(|copy| copy.start.at_or_before(left) && copy.end.after(left))
+            else {
+                let next = self.ranges.iter().map(|copy| copy.start).filter(|start| start.after(left));
+                match next.reduce(SeqNum::earlier) {
+                    Some(next) => left = next,
+                    None => break,
+                }
+                continue;
+            };
+            let copy = self.ranges.remove(index);
+            any = true;
+            let splits = copy.start.before(left) && copy.end.after(right);
+            if splits && self.ranges.len() + 2 > MAX {
+                self.ranges.insert(index, copy); // no room for what is left of it: it stays whole
+                break;
+            }
+            if copy.end.after(right) {
+                self.ranges.insert(index, Range { start: right, ..copy });
+            }
+            if copy.start.before(left) {
+                self.ranges.insert(index, Range { end: left, ..copy });
+            }
+            left = copy.end;
+        }
+        any
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block(left: u32, right: u32) -> Block {
+        Block { left: SeqNum(left), right: SeqNum(right) }
+    }
+
+    fn copies(of: &[(u32, u32)]) -> Copies {
+        let mut copies = Copies::default();
+        copies.begin(SeqNum(0), std::iter::empty());
+        for &(start, end) in of {
+            copies.add(SeqNum(start), SeqNum(end));
+        }
+        copies
+    }
+
+    /// RFC 3708 3: only D-SACKs of what was sent again count, and all of it has to be reported.
+    #[test]
+    fn all_is_reported_when_each_copy_is() {
+        let mut copies = copies(&[(100, 200), (200, 300), (500, 600)]);
+        assert!(!copies.all_reported());
+        assert!(!copies.report(block(300, 500)), "the network's copy");
+        assert!(copies.report(block(200, 300)) && copies.report(block(500, 600)));
+        assert!(!copies.all_reported());
+        assert!(copies.report(block(100, 150)));
+        assert!(!copies.all_reported(), "half a copy");
+        assert!(copies.report(block(150, 400)));
+        assert!(copies.all_reported());
+    }
+
+    #[test]
+    fn what_was_sent_again_twice_is_reported_twice() {
+        let mut copies = copies(&[(100, 200), (100, 200)]);
+        assert!(copies.report(block(100, 200)) && !copies.all_reported());
+        assert!(copies.report(block(100, 200)) && copies.all_reported());
+        assert!(!copies.report(block(100, 200)), "a third is the network's");
+    }
+
+    /// RFC 3708 3: where the network makes copies, a D-SACK no longer says that the original arrived.
+    #[test]
+    fn a_network_that_makes_copies_is_not_believed() {
+        let mut copies = copies(&[(100, 200)]);
+        assert!(!copies.report(block(500, 600)) && !copies.report(block(700, 800)));
+        assert!(copies.report(block(100, 200)) && !copies.all_reported());
+        copies.begin(SeqNum(0), std::iter::empty());
+        copies.add(SeqNum(100), SeqNum(200));
+        assert!(copies.report(block(100, 200)) && copies.all_reported(), "it is forgotten in time");
+    }
+
+    #[test]
+    fn none_was_made_so_nothing_is_undone() {
+        assert!(!copies(&[]).all_reported());
+    }
+
+    /// Copies of the reduction before are known, for RACK, but say nothing of this one.
+    #[test]
+    fn copies_of_an_earlier_reduction_do_not_count() {
+        let mut copies = copies(&[(100, 200), (300, 400)]);
+        copies.begin(SeqNum(50), [(SeqNum(300), SeqNum(400))].into_iter());
+        assert!(copies.report(block(100, 200)) && !copies.all_reported());
+        assert!(copies.report(block(300, 400)) && copies.all_reported());
+    }
+
+    #[test]
+    fn memory_has_a_bound_and_beyond_it_nothing_is_undone() {
+        let far: Vec<(u32, u32)> = (0..=MAX as u32).map(|i| (i * 10, i * 10 + 5)).collect();
+        let mut copies = copies(&far);
+        assert_eq!(copies.ranges.len(), MAX);
+        assert!(copies.report(block(0, 5000)) && !copies.all_reported());
+        copies.begin(SeqNum(0), std::iter::empty());
+        copies.add(SeqNum(7), SeqNum(9));
+        assert!(copies.report(block(7, 9)) && copies.all_reported());
+    }
+
+    /// Numbers wrap.
+    #[test]
+    fn a_copy_across_the_end_of_the_circle() {
+        let mut copies = Copies::default();
+        copies.begin(SeqNum(u32::MAX - 1000), std::iter::empty());
+        copies.add(SeqNum(u32::MAX - 50), SeqNum(50));
+        assert!(copies.report(Block { left: SeqNum(u32::MAX - 100), right: SeqNum(100) }));
+        assert!(copies.all_reported());
+    }
+}

@@ -1,0 +1,105 @@
+//! Undo of a reduction that was needless: its evidence (RFC 3522, RFC 3708) and its effect (RFC 4015).
+
+use super::{Ca, Frto, Shown};
+use crate::cc::Congestion;
+use crate::note::Notes;
+use crate::tcb::Tcb;
+use crate::{Block, Segment, SeqNum};
+use clock::Instant;
+
+impl Tcb {
+    /// The ACK passes a copy and echoes it: it filled the hole, so the original was lost, and the reduction stays whatever is
+    /// reported as a duplicate later (RFC 3522 3.2). An original whose ACK was delayed is reported with the copy at once.
+    pub(super) fn note_real_loss(&mut self, shown: &Shown, seg: &Segment) {
+        let copied = shown.advanced && shown.got.retransmitted && shown.dsack.is_none();
+        if copied && self.recovery.undo().is_some() && self.echoes(seg) && !self.answers_original(seg) {
+            self.recovery.clear_undo();
+        }
+    }
+
+    /// From here on a reduction may be undone, when copies that are under way already are needless too.
+    pub(super) fn begin_undo(&mut self) {
+        let una = self.snd.una;
+        let episode = self.recovery.episode.get_or_insert_default();
+        episode.undo = Some(una);
+        episode.retrans_stamp = None;
+        episode.copies.begin(una.minus(self.snd.max_wnd), self.board.under_way_again());
+    }
+
+    /// Returns the evidence that the reduction was needless: D-SACKs reported every retransmission (RFC 3708), or the ACK
+    /// advanced SND.UNA and echoes an original's timestamp (RFC 3522).
+    pub(super) fn may_undo(&self, seg: &Segment, advanced: bool) -> Option<Notes> {
+        let episode = self.recovery.episode.as_deref().filter(|episode| episode.undo.is_some())?;
+        if episode.copies.all_reported() {
+            return Some(Notes::UNDONE_BY_DSACK);
+        }
+        (advanced && self.answers_original(seg)).then_some(Notes::UNDONE_BY_TIMESTAMP)
+    }
+
+    /// RFC 3522 3.2: the timestamp it echoes is older than our first retransmission. Only an ACK that advances SND.UNA
+    /// echoes what filled the hole (RFC 7323 4.3).
+    pub(super) fn answers_original(&self, seg: &Segment) -> bool {
+        let first = self.recovery.episode.as_ref().and_then(|episode| episode.retrans_stamp);
+        let (Some(echoed), Some(first)) = (seg.options.timestamps, first) else { return false };
+        self.echoes(seg) && SeqNum(echoed.ecr).before(SeqNum(first))
+    }
+
+    /// The ACK echoes a timestamp.
+    pub(super) fn echoes(&self, seg: &Segment) -> bool {
+        self.ts.is_some() && seg.options.timestamps.is_some_and(|echoed| echoed.ecr != 0)
+    }
+
+    /// Takes the reduction back (RFC 4015): the windows are as before, and what was taken for lost is under way.
+    pub(super) fn undo(&mut self, why: Notes, now: Instant) {
+        self.notes |= why;
+        if self.recovery.ca == Ca::Recovery && why == Notes::UNDONE_BY_TIMESTAMP {
+            self.rack.reordered = true;
+        }
+        self.cc.undo();
+        self.board.spare_lost(now);
+        self.recovery.clear_undo();
+        self.recovery.dupacks = 0;
+        self.recovery.frto = Frto::Off;
+        (self.recovery.capped, self.recovery.episode().burst) = (true, self.initial_window());
+        self.recovery.high = self.snd.nxt;
+        self.recovery.backoff = 0;
+        self.recovery.retransmits = 0;
+        self.ecn.cwr = false;
+        self.recovery.ca = Ca::Open;
+        self.snd.last_at = self.snd.last_at.max(now);
+    }
+
+    /// Everything was acknowledged before the D-SACK came: it may still show that the reduction was needless (RFC 3708).
+    pub(crate) fn on_late_dsack(&mut self, seg: &Segment, now: Instant) {
+        if let Some(why) = self.may_undo(seg, false).filter(|_| self.recovery.ca <= Ca::Disorder) {
+            self.undo(why, now);
+            self.grow_burst(0);
+        }
+    }
+
+    /// RFC 2883: something arrived twice. It counts if we sent it again; else the network made a copy of it (RFC 3708 3).
+    ///
+    /// A probe for tail loss is sent by time, not by RACK, whose window therefore stays.
+    pub(crate) fn on_dsack(&mut self, block: Block) {
+        self.notes |= Notes::DSACK;
+        let met = self.met();
+        met.dsack_dups = met.dsack_dups.wrapping_add(1);
+        let probed = self.recovery.tlp_resent && self.recovery.tlp_end == Some(block.right);
+        let ours = self.recovery.episode.as_mut().is_some_and(|episode| episode.copies.report(block));
+        if ours && !probed {
+            self.rack.on_dsack(self.snd.una, self.snd.nxt);
+        }
+    }
+
+    /// RFC 4015 3.3: after an undo the window is used as fast as slow start would open it.
+    pub(super) fn grow_burst(&mut self, delivered: u32) {
+        if !self.recovery.capped {
+            return;
+        }
+        let room = self.cc.cwnd().saturating_sub(self.in_flight());
+        let episode = self.recovery.episode();
+        episode.burst = episode.burst.saturating_add(delivered.saturating_mul(2));
+        // What was under way when it was undone has been answered: the burst would have left by now.
+        self.recovery.capped = episode.burst < room && self.snd.una.before(self.recovery.high);
+    }
+}
