@@ -81,7 +81,7 @@ stats::knobs! {
         /// Segment size assumed for a peer that names none.
         tcp_mssdflt = "net.inet.tcp.mssdflt", 216..=65495, 536;
         /// Least segment size sent, however little a peer asks for (CVE-2019-11479).
-        tcp_minmss = "net.inet.tcp.minmss", 48..=65495, 216;
+        tcp_minmss = "net.inet.tcp.minmss", 48..=65495, 48;
         /// Milliseconds that a segment may live; a connection stays in TIME-WAIT for twice that.
         tcp_msl = "net.inet.tcp.msl", 1..=600000, 30000;
         /// Milliseconds that an ACK may be delayed at most (RFC 9293 3.8.6.3: below 500).

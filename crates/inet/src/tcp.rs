@@ -475,7 +475,7 @@ impl<L: Locks> Sock<L> {
             return;
         }
         let (ended, soft) = match &self.kind {
-            Kind::Stream(stream) => (stream.ended, stream.soft),
+            Kind::Stream(stream) => (stream.ended && !stream.tcb.has_shut_send(), stream.soft),
             _ => (false, false),
         };
         let error = match events {

@@ -125,6 +125,11 @@ impl Tcb {
         Closed { reset: None, over: self.state == State::Closed }
     }
 
+    /// Returns whether the application has ended its side of the stream.
+    pub fn has_shut_send(&self) -> bool {
+        self.snd.fin
+    }
+
     /// RFC 9293 3.10.5: over at once; the RST tells the peer, if there is one that should know.
     pub fn abort(&mut self, now: Instant) -> Option<Out> {
         let tells = match self.state {

@@ -22,7 +22,7 @@ pub struct Config {
     pub mss: u16,
     /// What a peer that advertises none is taken to accept: 536, for IPv6 1220 (RFC 9293 3.7.1).
     pub default_mss: u16,
-    /// A peer that advertises less is sent this much all the same (CVE-2019-11479).
+    /// A peer that advertises less is sent this much all the same: Linux's `tcp_min_snd_mss` (CVE-2019-11479).
     pub min_mss: u16,
     /// Bytes of receive buffer at first.
     pub recv_space: u32,
@@ -109,7 +109,7 @@ impl Default for Config {
         Config {
             mss: 1460,
             default_mss: 536,
-            min_mss: 216,
+            min_mss: 48,
             recv_space: 65_535,
             recv_space_max: 6 << 20,
             send_space: 87_380,

@@ -16,7 +16,7 @@ use clock::{Duration, Instant};
 
 /// What a peer may send in one segment, rounded down to one of these. The first is the least that a stranger may have us
 /// send (CVE-2019-11479), the last jumbo frames; between, what paths have.
-pub const MSS_TABLE: [u16; 8] = [216, 536, 1220, 1360, 1440, 1452, 1460, 8940];
+pub const MSS_TABLE: [u16; 8] = [48, 216, 536, 1220, 1360, 1440, 1460, 8940];
 
 /// The unit of a cookie's life: it is good in the slot it was made in and in the next.
 pub const SLOT: Duration = Duration::from_secs(60);

@@ -168,10 +168,11 @@ impl Tcb {
             self.timers.long_at = now.after(self.config.time_wait);
             return Err(Dropped::TimeWaitDuplicate);
         }
-        if seg.seq_len() > 0 || !self.is_acceptable(seg) {
-            return self.answer_unacceptable(seg, Dropped::TimeWaitDuplicate, now);
+        // The peer's own last ACK, again, is the one segment that is right: answered, it would be answered in turn.
+        if seg.seq_len() == 0 && seg.seq == self.rcv.nxt && seg.ack == self.snd.nxt {
+            return Err(Dropped::TimeWaitDuplicate);
         }
-        Err(Dropped::TimeWaitDuplicate)
+        self.answer_unacceptable(seg, Dropped::TimeWaitDuplicate, now)
     }
 
     /// RFC 7323 5.3, R1: an old timestamp on anything but a RST. Segments without one are taken as they are.
@@ -241,7 +242,6 @@ impl Tcb {
         reply.events |= match self.state {
             State::SynReceived if self.wishes.passive => Events::NONE, // back to LISTEN: nobody knew of it yet
             State::SynReceived => Events::REFUSED,
-            State::Closing | State::LastAck => Events::NONE,
             _ => Events::RESET,
         };
         reply.events |= Events::CLOSED;

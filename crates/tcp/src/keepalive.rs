@@ -59,7 +59,10 @@ impl Tcb {
             keepalive.probes = 0;
             self.timers.long_at = now.after(keepalive.idle.saturating_sub(silent));
         } else if self.keepalive_failed(&keepalive, silent) {
+            // A peer that still holds the connection learns that it is over (Linux, FreeBSD).
+            let reset = self.make_reset(now);
             self.over();
+            self.rare().reset = Some(reset);
             *events |= Events::TIMED_OUT | Events::CLOSED;
             return;
         } else {

@@ -19,7 +19,7 @@ use crate::scoreboard::Scoreboard;
 use crate::segment::Block;
 use crate::timers::Timers;
 use crate::window::{self, Sizing};
-use crate::{Config, EcnMode, Handshake, Segment, SeqNum, State, Timestamps};
+use crate::{Config, EcnMode, Handshake, Out, Segment, SeqNum, State, Timestamps};
 use clock::{Duration, Instant};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -229,6 +229,8 @@ pub(crate) struct Rare {
     pub pace_at: Option<Instant>,
     pub maxseg: Option<u16>,
     pub syn_count: Option<u8>,
+    /// The RST of a connection that keepalive gave up.
+    pub reset: Option<Out>,
     /// Where writes end that have not left, if that is to be seen.
     pub ends: VecDeque<(SeqNum, Tail)>,
 }

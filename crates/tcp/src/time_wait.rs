@@ -20,7 +20,6 @@ use crate::answer::bare;
 use crate::isn::ts_clock;
 use crate::siphash::Key;
 use crate::table::Table;
-use crate::window::MOST_SCALE;
 use crate::{Config, Ends, Out, OutOptions, Segment, SeqNum, State, Tcb, TsState, counters};
 use clock::Instant;
 use wire::L4Port;
@@ -35,8 +34,6 @@ pub struct Remains {
     pub rcv_nxt: SeqNum,
     /// The window as it was last advertised, scaled.
     pub window: u16,
-    /// Its shift.
-    pub rcv_wscale: u8,
     /// Timestamps.
     pub ts: Option<TsState>,
 }
@@ -48,7 +45,6 @@ impl Tcb {
             snd_nxt: self.snd.nxt,
             rcv_nxt: self.rcv.nxt,
             window: u16::try_from(self.recv_window() >> self.rcv.wscale).unwrap_or(u16::MAX),
-            rcv_wscale: self.rcv.wscale,
             ts: self.ts.map(|ts| TsState { recent: ts.recent, offset: ts.offset }),
         })
     }
@@ -82,9 +78,8 @@ pub enum Late {
     },
 }
 
-const SHIFT: u8 = 15;
-const TIMESTAMPS: u8 = 16;
-const ANSWERED: u8 = 32;
+const TIMESTAMPS: u8 = 1;
+const ANSWERED: u8 = 2;
 
 /// One connection that is over.
 #[derive(Clone, Copy, Debug)]
@@ -118,7 +113,7 @@ impl Record {
             local_port: ends.local_port,
             remote_port: ends.remote_port,
             window: left.window,
-            flags: left.rcv_wscale.min(MOST_SCALE) | if left.ts.is_some() { TIMESTAMPS } else { 0 },
+            flags: if left.ts.is_some() { TIMESTAMPS } else { 0 },
             answered: 0,
         }
     }
@@ -129,12 +124,6 @@ impl Record {
 
     fn has(&self, flag: u8) -> bool {
         self.flags & flag != 0
-    }
-
-    /// RFC 9293 3.10.7.4, first, for an empty segment; the right edge counts, as in the Tcb.
-    fn in_window(&self, seq: SeqNum) -> bool {
-        let window = u32::from(self.window) << (self.flags & SHIFT).min(MOST_SCALE);
-        seq.since(self.rcv_nxt) <= window
     }
 
     /// RFC 7323 5.3, R1.
@@ -233,8 +222,9 @@ impl TimeWaitTable {
             let answer = if record.may_answer(cx) { Late::Answer(record.ack(cx.now)) } else { Late::Dropped };
             self.table.requeue(at, 0);
             return answer;
-        } else if !old && seg.seq_len() == 0 && record.in_window(seg.seq) {
-            let ts = seg.options.timestamps.filter(|_| record.has(TIMESTAMPS) && seg.seq == record.rcv_nxt);
+        } else if !old && seg.seq_len() == 0 && seg.seq == record.rcv_nxt && seg.ack == record.snd_nxt {
+            // The peer's own last ACK, again, is the one segment that is right: answered, it would be answered in turn.
+            let ts = seg.options.timestamps.filter(|_| record.has(TIMESTAMPS));
             record.ts_recent = ts.map_or(record.ts_recent, |ts| ts.val);
             return Late::Dropped;
         }

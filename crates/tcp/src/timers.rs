@@ -7,7 +7,7 @@ use crate::note::Notes;
 use crate::recovery::{Ca, Probe};
 use crate::rtt::after_us;
 use crate::tcb::Tcb;
-use crate::{Events, State};
+use crate::{Events, Out, State};
 use clock::{Duration, Instant};
 
 /// What the retransmission deadline is for.
@@ -66,6 +66,11 @@ impl Tcb {
     pub fn next_timer(&self) -> Instant {
         let next = self.timers.next();
         self.rare.as_ref().and_then(|rare| rare.pace_at).map_or(next, |pace_at| next.min(pace_at))
+    }
+
+    /// Takes the RST that a connection leaves behind which [`Tcb::on_timer`] ended for want of an answer to keepalives.
+    pub fn take_reset_due(&mut self) -> Option<Out> {
+        self.rare.as_mut().and_then(|rare| rare.reset.take())
     }
 
     /// Does what is due. Segments that it wants sent are there for [`Tcb::poll_segment`].

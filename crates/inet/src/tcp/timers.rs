@@ -74,7 +74,11 @@ impl<L: Locks> Stack<L> {
                 counts::noted(counted, &mut stream.tcb);
                 let after = stream.tcb.info(cx.now);
                 self.tcp_count_state(cx, stream, events);
+                let reset = stream.tcb.take_reset_due();
                 counts::timed(counted, sock, &before, &after, events);
+                if let Some(reset) = reset {
+                    self.tcp_answer(cx, sock, &reset);
+                }
                 sock.note(cx, id, events);
                 self.tcp_orphan_stalls(cx, sock);
                 if let Kind::Stream(stream) = &mut sock.kind {

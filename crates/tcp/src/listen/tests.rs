@@ -360,13 +360,13 @@ fn a_full_accept_queue_drops_the_ack_and_keeps_the_entry() {
 fn no_mss_is_below_the_floor() {
     let config = Config::default();
     assert_eq!(
-        [None, Some(0), Some(1), Some(47), Some(215), Some(217)].map(|mss| floored_mss(&config, mss)),
-        [536, 536, 216, 216, 216, 217]
+        [None, Some(0), Some(1), Some(47), Some(48), Some(215)].map(|mss| floored_mss(&config, mss)),
+        [536, 536, 48, 48, 48, 215]
     );
     let reckless = Config { min_mss: 0, default_mss: 0, ..Config::default() };
     assert_eq!([None, Some(0), Some(8), Some(49)].map(|mss| floored_mss(&reckless, mss)), [48, 48, 48, 49]);
     let mut host = with(CookieMode::Always, 10);
-    for (mss, effective) in [(0, 536), (8, 216), (500, 216), (65_535, 8_940)] {
+    for (mss, effective) in [(0, 536), (8, 48), (500, 216), (65_535, 8_940)] {
         let mut small = syn();
         small.options.mss = Some(mss);
         let synack = host.synack(&client(u32::from(mss)), small);

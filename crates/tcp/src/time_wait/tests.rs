@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 const SND: SeqNum = SeqNum(5_000);
 const RCV: SeqNum = SeqNum(u32::MAX);
-const PLAIN: Remains = Remains { snd_nxt: SND, rcv_nxt: RCV, window: 512, rcv_wscale: 7, ts: None };
+const PLAIN: Remains = Remains { snd_nxt: SND, rcv_nxt: RCV, window: 512, ts: None };
 const STAMPED: Remains = Remains { ts: Some(TsState { recent: 1_000, offset: 77 }), ..PLAIN };
 
 struct Host {
